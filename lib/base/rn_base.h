@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The few words every room uses. Header only, no state, safe from any thread.
+ */
+#ifndef RN_BASE_H
+#define RN_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RN_CACHE_LINE 64
+#define RN_ALIGNED(n) __attribute__((aligned(n)))
+#define RN_NODISCARD  __attribute__((warn_unused_result))
+#define rn_likely(x)   __builtin_expect(!!(x), 1)
+#define rn_unlikely(x) __builtin_expect(!!(x), 0)
+#define RN_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define rn_container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+
+static inline uint32_t rn_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static inline uint32_t rn_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static inline uint64_t rn_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t rn_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static inline bool rn_is_pow2(uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+/*
+ * True when [off, off + len) lies inside [0, size). Never wraps: the one bounds check for offsets and lengths that
+ * come from a peer or a client. A zero length is in range up to and including off == size.
+ */
+static inline bool rn_in_range(uint64_t off, uint64_t len, uint64_t size)
+{
+	return off <= size && len <= size - off;
+}
+
+/* One-clock rule: time is a uint64_t of nanoseconds on a monotonic clock, and it is always an argument. */
+#define RN_NS_PER_US UINT64_C(1000)
+#define RN_NS_PER_MS UINT64_C(1000000)
+#define RN_NS_PER_S  UINT64_C(1000000000)
+#define RN_NEVER     UINT64_MAX
+
+#endif
