@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Control messages between librnic and rnicd: one SOCK_SEQPACKET UNIX socket per client process. The client sends a
+ * request and waits for the answer with the same type and seq; the daemon sends nothing of its own accord (events go
+ * through the queues of ipc_shm.h). Closing the socket is the only death notice: the daemon then moves the client's
+ * QPs to ERROR, tells the peers, and releases all that was the client's.
+ *
+ * An answer carries status 0 or an errno, and on error one sentence in text that says what to do about it. A message of
+ * wrong length or type, a number that is not the client's, an offset outside a region: EINVAL with a sentence, counted,
+ * nothing done. Every handle is a small number that is valid for this client alone.
+ */
+#ifndef IPC_H
+#define IPC_H
+
+#include <stdint.h>
+
+#include "ipc/ipc_shm.h"
+
+#define IPC_VERSION       1
+#define IPC_TEXT_MAX      192
+#define IPC_DEV_NAME_MAX  32
+#define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
+
+enum ipc_type {
+	IPC_HELLO = 1, /* fds: wake eventfd, then one memfd per present region in the order of enum ipc_region */
+	IPC_QUERY_DEV,
+	IPC_CREATE_CHANNEL, /* fds: the channel's eventfd */
+	IPC_DESTROY_CHANNEL,
+	IPC_ALLOC_PD,
+	IPC_DEALLOC_PD,
+	IPC_REG_MR,
+	IPC_DEREG_MR,
+	IPC_CREATE_CQ,
+	IPC_DESTROY_CQ,
+	IPC_CREATE_QP,
+	IPC_MODIFY_QP,
+	IPC_QUERY_QP,
+	IPC_DESTROY_QP,
+	IPC_CM_CREATE_ID,
+	IPC_CM_DESTROY_ID,
+	IPC_CM_BIND,
+	IPC_CM_RESOLVE_ADDR,  /* event ADDR_RESOLVED or ADDR_ERROR */
+	IPC_CM_RESOLVE_ROUTE, /* event ROUTE_RESOLVED or ROUTE_ERROR */
+	IPC_CM_LISTEN,
+	IPC_CM_CONNECT,       /* event ESTABLISHED, REJECTED, UNREACHABLE, CONNECT_ERROR (or CONNECT_RESPONSE when qpn == 0) */
+	IPC_CM_ACCEPT,        /* event ESTABLISHED or CONNECT_ERROR */
+	IPC_CM_REJECT,
+	IPC_CM_DISCONNECT,    /* event DISCONNECTED, on both sides */
+	IPC_CM_MIGRATE,
+	IPC_TYPES
+};
+
+enum ipc_channel_kind { IPC_CHANNEL_COMP = 0, IPC_CHANNEL_ASYNC, IPC_CHANNEL_CM };
+
+struct ipc_hello {
+	uint32_t version;
+	uint32_t pid;                   /* for messages only; the daemon trusts SO_PEERCRED */
+	uint64_t size[IPC_REGIONS];     /* bytes; 0: region absent */
+};
+struct ipc_hello_ok {
+	uint32_t version, devs, workers;
+	uint32_t rsv;
+};
+
+struct ipc_query_dev { uint32_t dev; };
+struct ipc_dev_info {
+	char name[IPC_DEV_NAME_MAX]; /* "rnic0" */
+	uint8_t mac[6];
+	uint8_t up;
+	uint8_t prefix_len;
+	uint8_t ip[16];
+	uint32_t mtu;       /* bytes of IP packet */
+	uint32_t max_qp, max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
+	uint64_t max_mr_size;
+	uint32_t roce;      /* 1: the device shows itself as a RoCE channel adapter, the wire is the same */
+	uint32_t rate_mbps; /* line rate, 0: unlimited */
+};
+
+struct ipc_create_channel {
+	uint32_t kind;       /* enum ipc_channel_kind */
+	uint32_t dev;        /* ASYNC only */
+	uint64_t ring_off;   /* spsc ring in IPC_REGION_QUEUES, slots of IPC_EVENT_SLOT_SMALL or _CM bytes */
+	uint32_t ring_slots; /* power of two */
+	uint32_t rsv;
+};
+
+struct ipc_handle { uint32_t handle; uint32_t rsv; }; /* argument of each destroy, answer of each create */
+
+struct ipc_alloc_pd { uint32_t dev; uint32_t rsv; };
+
+struct ipc_reg_mr {
+	uint32_t pd;
+	uint32_t access;     /* IBV_ACCESS_LOCAL_WRITE 1, REMOTE_WRITE 2, REMOTE_READ 4 */
+	uint64_t iova;       /* tagged offset of the first byte: the client's virtual address */
+	uint64_t len;        /* bytes; equals the sum of the pieces */
+	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
+	uint32_t npieces;
+	uint32_t rsv;
+};
+struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey */
+
+struct ipc_create_cq {
+	uint32_t dev;
+	uint32_t channel;     /* handle or 0 */
+	uint64_t cookie;
+	uint64_t shm_off;     /* struct qp_cq_shm in IPC_REGION_QUEUES */
+	uint64_t ring_off;    /* ring of worker 0 */
+	uint64_t ring_stride; /* bytes between workers' rings */
+	uint32_t cqe;         /* slots of each ring, power of two */
+	uint32_t comp_vector;
+};
+
+struct ipc_create_qp {
+	uint32_t pd, send_cq, recv_cq;
+	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
+	uint64_t cookie;   /* returned in asynchronous events */
+	uint64_t shm_off;  /* struct qp_shm */
+	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
+	uint32_t sq_slots, rq_slots; /* powers of two */
+	uint32_t max_send_wr, max_recv_wr;
+};
+struct ipc_create_qp_ok {
+	uint32_t handle;
+	uint32_t qpn;
+	uint32_t db_bit; /* the QP's bit in the doorbell bitmaps, < IPC_MAX_QPS */
+	uint32_t rsv;
+};
+
+enum { IPC_QP_ATTR_STATE = 1 << 0, IPC_QP_ATTR_ACCESS = 1 << 1, IPC_QP_ATTR_IRD = 1 << 2, IPC_QP_ATTR_ORD = 1 << 3 };
+struct ipc_modify_qp {
+	uint32_t qp;
+	uint32_t mask;   /* IPC_QP_ATTR_* */
+	uint32_t state;  /* numbers of ibv_qp_state */
+	uint32_t access;
+	uint32_t ird, ord;
+};
+struct ipc_query_qp_ok { uint32_t state, access, ird, ord; };
+
+struct ipc_cm_create_id { uint32_t channel; uint32_t rsv; };
+struct ipc_cm_bind { uint32_t id; uint32_t rsv; struct ipc_addr addr; };
+struct ipc_cm_bind_ok { struct ipc_addr addr; uint32_t dev; /* UINT32_MAX: any */ uint32_t rsv; };
+struct ipc_cm_resolve {
+	uint32_t id;
+	uint32_t timeout_ms;
+	uint32_t has_src; /* 1: src names a device address (port may be 0) */
+	uint32_t rsv;
+	struct ipc_addr src, dst;
+};
+struct ipc_cm_listen { uint32_t id; uint32_t backlog; };
+struct ipc_cm_connect { /* CONNECT and ACCEPT */
+	uint32_t id;
+	uint32_t qp; /* handle; 0: the caller brings up the QP itself (accepted from CONNECT only) */
+	struct ipc_conn_param param;
+};
+struct ipc_cm_reject { uint32_t id; uint16_t priv_len; uint16_t rsv; uint8_t priv[IPC_PRIV_MAX]; };
+struct ipc_cm_migrate { uint32_t id; uint32_t channel; };
+
+struct ipc_msg {
+	uint16_t type;  /* enum ipc_type */
+	uint16_t len;   /* bytes of the whole message that count: IPC_MSG_LEN(member) or the error form */
+	uint32_t seq;
+	int32_t status; /* answers: 0 or a positive errno */
+	uint32_t rsv;
+	union {
+		struct ipc_hello hello;
+		struct ipc_hello_ok hello_ok;
+		struct ipc_query_dev query_dev;
+		struct ipc_dev_info dev_info;
+		struct ipc_create_channel create_channel;
+		struct ipc_handle handle;
+		struct ipc_alloc_pd alloc_pd;
+		struct ipc_reg_mr reg_mr;
+		struct ipc_reg_mr_ok reg_mr_ok;
+		struct ipc_create_cq create_cq;
+		struct ipc_create_qp create_qp;
+		struct ipc_create_qp_ok create_qp_ok;
+		struct ipc_modify_qp modify_qp;
+		struct ipc_query_qp_ok query_qp_ok;
+		struct ipc_cm_create_id cm_create_id;
+		struct ipc_cm_bind cm_bind;
+		struct ipc_cm_bind_ok cm_bind_ok;
+		struct ipc_cm_resolve cm_resolve;
+		struct ipc_cm_listen cm_listen;
+		struct ipc_cm_connect cm_connect;
+		struct ipc_cm_reject cm_reject;
+		struct ipc_cm_migrate cm_migrate;
+		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
+	};
+};
+#define IPC_MSG_HDR ((uint16_t)offsetof(struct ipc_msg, hello))
+#define IPC_MSG_LEN(member) ((uint16_t)(IPC_MSG_HDR + sizeof(((struct ipc_msg *)0)->member)))
+#define IPC_MAX_FDS 8
+
+/*
+ * Socket I/O, by both sides. fds are passed with SCM_RIGHTS; received ones are close-on-exec. All return 0 or a
+ * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed).
+ */
+int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds);
+int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds); /* *nfds: room in, received out */
+
+#endif

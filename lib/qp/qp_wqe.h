@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The queues' entries as they lie in memory shared by a client and the daemon: send and receive work requests (WQEs)
+ * and completions (CQEs). librnic writes WQEs and reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings
+ * of QP_SLOT_SIZE-byte (WQE) and QP_CQE_SIZE-byte (CQE) slots.
+ *
+ * Trust: the client can change a WQE at any time. lib/qp copies each WQE once, checks the copy and uses only the copy.
+ * Integers are in host order: both sides run on one machine.
+ */
+#ifndef QP_WQE_H
+#define QP_WQE_H
+
+#include <stdint.h>
+
+#include "base/rn_base.h"
+
+#define QP_SLOT_SIZE   64
+#define QP_CQE_SIZE    32
+#define QP_MAX_SGE     30  /* what a work request may carry, send and receive */
+#define QP_MAX_INLINE  480 /* bytes */
+
+/* Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). */
+enum qp_wr_op {
+	QP_WR_SEND = 0,
+	QP_WR_SEND_INV,  /* aux = STag to invalidate at the peer */
+	QP_WR_WRITE,
+	QP_WR_READ,
+	QP_WR_OPS
+};
+
+enum {
+	QP_WF_SIGNALED = 1 << 0,
+	QP_WF_FENCE = 1 << 1,     /* starts after all earlier RDMA Reads of this QP have completed */
+	QP_WF_SOLICITED = 1 << 2,
+	QP_WF_INLINE = 1 << 3,    /* payload bytes follow the fixed part instead of SGEs */
+};
+
+struct qp_sge {
+	uint64_t addr; /* tagged offset in the MR of lkey: the client's virtual address */
+	uint32_t len;  /* bytes */
+	uint32_t lkey;
+};
+
+/*
+ * Send WQE: a 32-byte fixed part, then num_sge SGEs (or inline_len bytes), running on through as many consecutive
+ * slots as are needed (the ring wraps slot-wise). A work request with two SGEs or 32 inline bytes fits one slot.
+ */
+struct qp_wqe {
+	uint64_t wr_id;
+	uint8_t op;          /* enum qp_wr_op */
+	uint8_t flags;       /* QP_WF_* */
+	uint8_t num_sge;
+	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
+	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
+	uint16_t rsv;
+	uint64_t raddr;      /* Write, Read: remote tagged offset */
+	uint32_t rkey;       /* Write, Read: remote STag */
+	uint32_t aux;        /* Send-Invalidate: STag */
+	struct qp_sge sge[2];
+};
+_Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
+#define QP_WQE_FIXED 32
+
+/* Receive WQE: a 16-byte fixed part, then the SGEs, running on through consecutive slots. */
+struct qp_rwqe {
+	uint64_t wr_id;
+	uint8_t num_sge;
+	uint8_t slots; /* qp_rwqe_slots() */
+	uint16_t rsv0;
+	uint32_t rsv1;
+	struct qp_sge sge[3];
+};
+_Static_assert(sizeof(struct qp_rwqe) == QP_SLOT_SIZE, "a plain receive WQE fills one slot");
+#define QP_RWQE_FIXED 16
+
+#define QP_WQE_MAX_SLOTS 8 /* (QP_WQE_FIXED + QP_MAX_SGE * 16) / 64 rounded up; inline fits too */
+_Static_assert(QP_WQE_FIXED + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
+_Static_assert(QP_WQE_FIXED + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all inline bytes fit");
+
+/* Slots for a WQE whose SGEs or inline data take `bytes` bytes. */
+static inline uint32_t qp_wqe_slots(uint32_t bytes) { return (QP_WQE_FIXED + bytes + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE; }
+static inline uint32_t qp_rwqe_slots(uint32_t num_sge)
+{
+	return (QP_RWQE_FIXED + num_sge * (uint32_t)sizeof(struct qp_sge) + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE;
+}
+
+/* Completion status and opcode: numbers equal to ibv_wc_status and ibv_wc_opcode, so that librnic copies them. */
+enum qp_wc_status {
+	QP_WC_SUCCESS = 0,
+	QP_WC_LOC_LEN_ERR = 1,
+	QP_WC_LOC_QP_OP_ERR = 2,
+	QP_WC_LOC_PROT_ERR = 4,
+	QP_WC_WR_FLUSH_ERR = 5,
+	QP_WC_BAD_RESP_ERR = 7,
+	QP_WC_LOC_ACCESS_ERR = 8,
+	QP_WC_REM_INV_REQ_ERR = 9,
+	QP_WC_REM_ACCESS_ERR = 10,
+	QP_WC_REM_OP_ERR = 11,
+	QP_WC_RETRY_EXC_ERR = 12,
+	QP_WC_FATAL_ERR = 18,
+	QP_WC_GENERAL_ERR = 21
+};
+
+enum qp_wc_op {
+	QP_WC_SEND = 0,
+	QP_WC_RDMA_WRITE = 1,
+	QP_WC_RDMA_READ = 2,
+	QP_WC_RECV = 128
+};
+
+enum { QP_WCF_WITH_INV = 1 << 0 }; /* aux = the STag that was invalidated */
+
+struct qp_cqe {
+	uint64_t wr_id;
+	uint32_t qpn;
+	uint32_t byte_len; /* receive and Read completions */
+	uint32_t aux;
+	uint8_t op;        /* enum qp_wc_op */
+	uint8_t status;    /* enum qp_wc_status */
+	uint8_t flags;     /* QP_WCF_* */
+	uint8_t solicited; /* 1: the receive was a Send with Solicited Event, or the completion is an error */
+	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
+	uint32_t rsv;
+};
+_Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache line");
+
+/*
+ * One completion queue in shared memory: a control block and one spsc ring per worker (each worker is the only
+ * producer of its ring, the client the only consumer of all of them), each `ring_stride` bytes after the last.
+ */
+struct qp_cq_shm {
+	/* Written by the client (ibv_req_notify_cq), taken with an atomic exchange by the worker that raises the event. */
+	uint32_t armed RN_ALIGNED(RN_CACHE_LINE); /* enum qp_cq_arm */
+	/* Written by the daemon. */
+	uint32_t error RN_ALIGNED(RN_CACHE_LINE); /* 1: overrun, the CQ takes no more entries */
+};
+
+enum qp_cq_arm { QP_CQ_UNARMED = 0, QP_CQ_ARM_SOLICITED = 1, QP_CQ_ARM_ANY = 2 };
+
+/* What the daemon tells the client of a QP without being asked (the client only reads; the daemon never reads it). */
+struct qp_shm {
+	uint32_t state RN_ALIGNED(RN_CACHE_LINE); /* enum qp_state of qp.h */
+	uint32_t worker;                          /* whose doorbell bitmap to ring */
+};
+
+#endif
