@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Single-producer single-consumer ring in any memory, also between processes that do not trust each other.
+ *
+ * In the shared memory lie two free-running indices and the slots, nothing else: no pointer, no length, no geometry.
+ * Each side keeps a private handle with the geometry it was told at attach, its own index and the last index of the
+ * other side that it has seen and checked. It never reads its own index back from shared memory, so a side that
+ * writes garbage over the indices harms only itself: the other one notices at its next refresh, latches SPSC_CORRUPT
+ * and from then on sees the ring as empty (consumer) or full (producer). What lies in the slots stays untrusted:
+ * copy a slot, check the copy, use the copy.
+ *
+ * A slot is a power of two of bytes. An entry may take several consecutive slots; it wraps from the last slot to the
+ * first, so it is not contiguous there: fetch each slot by its number or copy with spsc_cons_copy().
+ *
+ * Threads: one thread at a time per handle. The two sides may be in different threads or processes.
+ * Memory: the caller owns it; it must stay mapped while a handle is in use. Zeroed memory is an empty ring.
+ */
+#ifndef RING_SPSC_H
+#define RING_SPSC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/rn_base.h"
+
+enum spsc_verdict {
+	SPSC_OK = 0,
+	SPSC_BAD_GEOMETRY, /* slots or slot size not a power of two */
+	SPSC_BAD_RANGE,    /* the ring does not lie inside the region */
+	SPSC_BAD_ALIGN,    /* the ring does not start on a cache line */
+	SPSC_CORRUPT,      /* the other side's index is impossible */
+};
+
+/* The shared part. The slots follow it. */
+struct spsc_hdr {
+	RN_ALIGNED(RN_CACHE_LINE) uint32_t prod; /* slots published since ever; written by the producer only */
+	RN_ALIGNED(RN_CACHE_LINE) uint32_t cons; /* slots released since ever; written by the consumer only */
+};
+
+_Static_assert(sizeof(struct spsc_hdr) == 2 * RN_CACHE_LINE, "shared between processes");
+_Static_assert(offsetof(struct spsc_hdr, cons) == RN_CACHE_LINE, "shared between processes");
+
+/* Where a ring lies and its shape, from a source that the attaching side trusts or has copied. */
+struct spsc_place {
+	void *region;         /* start of a mapping in this process */
+	uint64_t region_size; /* bytes */
+	uint64_t off;         /* bytes from the start of the region to struct spsc_hdr; any value is checked */
+	uint32_t nslots;
+	uint32_t slot_size; /* bytes */
+};
+
+struct spsc_prod {
+	struct spsc_hdr *hdr;
+	uint8_t *slots;
+	uint32_t mask;  /* nslots - 1 */
+	uint32_t shift; /* log2 of the slot size */
+	uint32_t own;   /* what was last published */
+	uint32_t seen;  /* the consumer's index when last refreshed */
+	enum spsc_verdict verdict; /* SPSC_OK or, for good, SPSC_CORRUPT */
+};
+
+struct spsc_cons {
+	struct spsc_hdr *hdr;
+	const uint8_t *slots;
+	uint32_t mask;
+	uint32_t shift;
+	uint32_t own;   /* what was last released */
+	uint32_t seen;  /* the producer's index when last refreshed */
+	enum spsc_verdict verdict;
+};
+
+/* Bytes that a ring takes; 0 when the geometry is not allowed. */
+uint64_t spsc_size(uint32_t nslots, uint32_t slot_size);
+
+/*
+ * Fills the handle. Goes on from the indices found in the memory (an impossible pair is SPSC_CORRUPT), so a side can
+ * be attached again by whoever follows it. On any verdict but SPSC_OK the handle is not usable.
+ */
+RN_NODISCARD enum spsc_verdict spsc_prod_attach(struct spsc_prod *p, const struct spsc_place *at);
+RN_NODISCARD enum spsc_verdict spsc_cons_attach(struct spsc_cons *c, const struct spsc_place *at);
+
+/* Loads the consumer's index and checks it: it may only move forward, and not past what was published. */
+static inline void spsc_prod_refresh(struct spsc_prod *p)
+{
+	/* Acquire: pairs with the release in spsc_cons_release(); the slots are no longer being read. */
+	uint32_t cons = __atomic_load_n(&p->hdr->cons, __ATOMIC_ACQUIRE);
+
+	if (rn_unlikely(p->own - cons > p->own - p->seen || p->verdict != SPSC_OK)) {
+		p->verdict = SPSC_CORRUPT;
+		p->seen = p->own - p->mask - 1;
+		return;
+	}
+	p->seen = cons;
+}
+
+/*
+ * Slots that may be written now. Looks at the shared index only when those known of are fewer than `want`. When the
+ * answer is short of what was wanted, p->verdict tells a full ring from a corrupt one.
+ */
+static inline uint32_t spsc_prod_free(struct spsc_prod *p, uint32_t want)
+{
+	uint32_t n = p->mask + 1 - (p->own - p->seen);
+
+	if (n >= want)
+		return n;
+	spsc_prod_refresh(p);
+	return p->mask + 1 - (p->own - p->seen);
+}
+
+/* The i-th slot after those published, i < spsc_prod_free(). Written in place; aligned to its size up to 64. */
+static inline void *spsc_prod_slot(const struct spsc_prod *p, uint32_t i)
+{
+	return p->slots + ((size_t)((p->own + i) & p->mask) << p->shift);
+}
+
+/* Copies len bytes into consecutive slots from the i-th on, wrapping. The slots must be free. */
+static inline void spsc_prod_copy(const struct spsc_prod *p, uint32_t i, const void *src, size_t len)
+{
+	size_t to_end = (size_t)(p->mask + 1 - ((p->own + i) & p->mask)) << p->shift;
+	size_t first = len < to_end ? len : to_end;
+
+	memcpy(spsc_prod_slot(p, i), src, first);
+	if (rn_unlikely(first < len))
+		memcpy(p->slots, (const uint8_t *)src + first, len - first);
+}
+
+/* Hands the next n slots to the consumer, n <= spsc_prod_free(). */
+static inline void spsc_prod_publish(struct spsc_prod *p, uint32_t n)
+{
+	p->own += n;
+	/* Release: pairs with the acquire in spsc_cons_refresh(); the slots are written before. */
+	__atomic_store_n(&p->hdr->prod, p->own, __ATOMIC_RELEASE);
+}
+
+/* Loads the producer's index and checks it: it may only move forward, and not more than a ring ahead. */
+static inline void spsc_cons_refresh(struct spsc_cons *c)
+{
+	/* Acquire: pairs with the release in spsc_prod_publish(); the slots' contents are there. */
+	uint32_t prod = __atomic_load_n(&c->hdr->prod, __ATOMIC_ACQUIRE);
+	uint32_t n = prod - c->own;
+
+	if (rn_unlikely(n > c->mask + 1 || n < c->seen - c->own || c->verdict != SPSC_OK)) {
+		c->verdict = SPSC_CORRUPT;
+		c->seen = c->own;
+		return;
+	}
+	c->seen = prod;
+}
+
+/*
+ * Slots that may be read now. Looks at the shared index only when those known of are fewer than `want`. When the
+ * answer is short of what was wanted, c->verdict tells an empty ring from a corrupt one.
+ */
+static inline uint32_t spsc_cons_avail(struct spsc_cons *c, uint32_t want)
+{
+	uint32_t n = c->seen - c->own;
+
+	if (n >= want)
+		return n;
+	spsc_cons_refresh(c);
+	return c->seen - c->own;
+}
+
+/* The i-th unreleased slot, i < spsc_cons_avail(). A producer that is not trusted may still be changing it. */
+static inline const void *spsc_cons_slot(const struct spsc_cons *c, uint32_t i)
+{
+	return c->slots + ((size_t)((c->own + i) & c->mask) << c->shift);
+}
+
+/* Copies len bytes out of consecutive slots from the i-th on, wrapping. The slots must be available. */
+static inline void spsc_cons_copy(const struct spsc_cons *c, uint32_t i, void *dst, size_t len)
+{
+	size_t to_end = (size_t)(c->mask + 1 - ((c->own + i) & c->mask)) << c->shift;
+	size_t first = len < to_end ? len : to_end;
+
+	memcpy(dst, spsc_cons_slot(c, i), first);
+	if (rn_unlikely(first < len))
+		memcpy((uint8_t *)dst + first, c->slots, len - first);
+}
+
+/* Gives the first n slots back to the producer, n <= spsc_cons_avail(). */
+static inline void spsc_cons_release(struct spsc_cons *c, uint32_t n)
+{
+	c->own += n;
+	/* Release: pairs with the acquire in spsc_prod_refresh(); the slots have been read. */
+	__atomic_store_n(&c->hdr->cons, c->own, __ATOMIC_RELEASE);
+}
+
+#endif
