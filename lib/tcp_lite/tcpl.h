@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_lite: a TCP engine (RFC 9293) as a function of (state, segment, now). Segments go in, segments come out; nothing
+ * calls up, nothing is allocated, no packet memory is touched. The caller owns every byte: what is sent is known here
+ * as references (chunks), what has arrived out of order as packet references.
+ *
+ * One turn of an owner:
+ *	for each received segment	tcpl_in(); use ev.slice; while (tcpl_rx_next()) use it; while (tcpl_acked()) complete it
+ *	produce				while (work && tcpl_budget() >= size && tcpl_send(...))
+ *	when tcpl_next_wake() is due	tcpl_timer()
+ *	at last, once			while (tcpl_out()) transmit
+ * After any of tcpl_in, tcpl_timer, tcpl_send, tcpl_shutdown, tcpl_abort, tcpl_ack_now or tcpl_set_rcv_space the owner
+ * calls tcpl_out until it returns false, then arms its timer with tcpl_next_wake.
+ *
+ * After RESET, TIMEOUT or CLOSED, and before the memory is used again, the owner drains tcpl_acked, tcpl_tx_drop,
+ * tcpl_rx_next (slices that became contiguous before the end are still good) and tcpl_rx_drop: each reference that
+ * went in comes out exactly once.
+ *
+ * Threads: a connection belongs to one thread; there is no lock and no global state. tcpl_cfg is read only and shared.
+ * Time: nanoseconds of one monotonic clock, not 0. Lengths: bytes. Sequence numbers: host order, absolute (with ISN).
+ */
+#ifndef TCPL_H
+#define TCPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+
+/* Control bits of the TCP header (RFC 9293, 3.1). */
+enum {
+	TCPL_FIN = 0x01,
+	TCPL_SYN = 0x02,
+	TCPL_RST = 0x04,
+	TCPL_PSH = 0x08,
+	TCPL_ACK = 0x10,
+	TCPL_URG = 0x20, /* the urgent pointer is ignored: urgent data stay in line (RFC 6093) */
+	TCPL_ECE = 0x40,
+	TCPL_CWR = 0x80,
+};
+
+#define TCPL_OPT_MAX 40u /* bytes of options in one header */
+
+/* RFC 9293, 3.3.2. LISTEN has no connection: it is the caller's table plus tcpl_accept_syn. One writer: tcpl_set_state. */
+enum tcpl_state {
+	TCPL_S_CLOSED,      /* before connect/accept and after the end: waits for the owner */
+	TCPL_S_SYN_SENT,    /* waits for SYN-ACK (or SYN: simultaneous open); the SYN timer or the peer moves it on */
+	TCPL_S_SYN_RCVD,    /* waits for the ACK of our SYN */
+	TCPL_S_ESTABLISHED, /* data both ways; tcpl_shutdown or the peer's FIN moves it on */
+	TCPL_S_FIN_WAIT_1,  /* FIN asked for or sent, waits for its ACK or the peer's FIN */
+	TCPL_S_FIN_WAIT_2,  /* our FIN is acknowledged, waits for the peer's FIN (cfg.fin_wait_ns when the owner is gone) */
+	TCPL_S_CLOSE_WAIT,  /* the peer's FIN has come, waits for tcpl_shutdown */
+	TCPL_S_CLOSING,     /* both FINs crossed, waits for the ACK of ours */
+	TCPL_S_LAST_ACK,    /* as CLOSING, but the peer closed first: its ACK ends the connection */
+	TCPL_S_TIME_WAIT,   /* waits for cfg.time_wait_ns to pass */
+	TCPL_S_COUNT,
+};
+
+/* What became of a segment. Everything but OK was not used (and counted); only OK can give DATA or HELD. */
+enum tcpl_verdict {
+	TCPL_OK,
+	TCPL_DROP_OPTION,    /* malformed options: length 0, truncated (RFC 9293, 3.1) */
+	TCPL_DROP_STATE,     /* not acceptable in this state, e.g. CLOSED, or no ACK bit after the handshake */
+	TCPL_DROP_ACK,       /* acknowledges what was never sent, or too old (RFC 5961, 5) */
+	TCPL_DROP_WINDOW,    /* no part inside the receive window */
+	TCPL_DROP_PAWS,      /* timestamp too old, or missing (RFC 7323, 5.3 and 3.2) */
+	TCPL_DROP_SYN,       /* SYN on a synchronised connection: challenged (RFC 5961, 4) */
+	TCPL_DROP_RST,       /* RST that was not exactly at RCV.NXT: challenged when in the window (RFC 5961, 3) */
+	TCPL_DROP_FULL,      /* no place in the table of held segments */
+	TCPL_DROP_COOKIE,    /* ACK whose SYN cookie is not one of ours */
+	TCPL_NEW_SYN,        /* TIME_WAIT and a SYN that may start anew (RFC 6191): close this one, give it to the listener */
+	TCPL_VERDICT_COUNT,
+};
+
+/* ev.bits */
+enum {
+	TCPL_EV_CONNECTED = 1u << 0, /* ESTABLISHED is reached; tcpl_emss is final now */
+	TCPL_EV_ACKED     = 1u << 1, /* tcpl_acked may have something */
+	TCPL_EV_DATA      = 1u << 2, /* ev.slice is set, tcpl_rx_next may have more */
+	TCPL_EV_PEER_FIN  = 1u << 3, /* the peer will send no more; comes with or after the last slice */
+	TCPL_EV_RESET     = 1u << 4, /* the peer reset (or refused) the connection; state is CLOSED */
+	TCPL_EV_TIMEOUT   = 1u << 5, /* the peer does not answer (retransmissions, probes, keepalive used up); CLOSED */
+	TCPL_EV_CLOSED    = 1u << 6, /* orderly end: both directions closed and TIME_WAIT over */
+	TCPL_EV_SPACE     = 1u << 7, /* tcpl_budget may have grown */
+};
+
+/* Bytes of the stream in a packet. ref 0: a range whose bytes were placed already (tcpl_ooo_placed). */
+struct tcpl_slice {
+	uint64_t ref; /* as given in tcpl_seg */
+	uint32_t off; /* from the first payload byte of that packet */
+	uint32_t len;
+	uint32_t seq; /* of the first byte */
+};
+
+struct tcpl_ev {
+	uint32_t bits;
+	/*
+	 * true: the packet's ref is kept, do not free it; it comes back from tcpl_rx_next, tcpl_ooo_placed or tcpl_rx_drop.
+	 * false: it is the caller's again as soon as ev.slice has been used.
+	 */
+	bool held;
+	struct tcpl_slice slice;    /* in order, valid with TCPL_EV_DATA; never empty then */
+	struct tcpl_slice ooo;      /* out of order, valid with held: what of this packet was kept */
+};
+
+/* A received segment, checksum verified by the caller. Pointers are only used during the call. */
+struct tcpl_seg {
+	uint32_t seq;
+	uint32_t ack;
+	uint32_t len;       /* payload bytes */
+	uint16_t wnd;       /* as in the header, unscaled */
+	uint8_t flags;
+	uint8_t optlen;     /* ≤ 40 */
+	const uint8_t *opt; /* may be NULL when optlen is 0 */
+	uint64_t ref;       /* the caller's packet handle, not 0 when len > 0 */
+};
+
+/* A segment to be transmitted now. */
+struct tcpl_out {
+	uint32_t seq;
+	uint32_t ack;
+	uint32_t len;       /* payload: starts at byte `off` of chunk `chunk` and runs on through the following ones */
+	uint32_t chunk;     /* index for tcpl_chunk; + 1 is the next (free running) */
+	uint32_t off;
+	uint16_t wnd;       /* scaled already: goes into the header as it is */
+	uint8_t flags;
+	uint8_t optlen;     /* multiple of 4 */
+	bool rexmit;        /* the bytes were sent before */
+	uint8_t opt[TCPL_OPT_MAX];
+};
+
+/* One unit of the send queue: an FPDU or MPA frame. `ref` is the owner's; the bytes must stay until it is popped. */
+struct tcpl_chunk {
+	uint32_t len;
+	uint32_t seq; /* of its first byte */
+	uint64_t ref;
+};
+
+/* One transmitted segment that is not yet acknowledged. Private to the engine; only the memory is the caller's. */
+struct tcpl_txrec {
+	uint32_t seq;
+	uint32_t end;   /* one past its last sequence number, FIN included */
+	uint32_t chunk; /* where its first byte lies */
+	uint32_t off;
+	uint64_t sent;  /* ns of the last transmission */
+	uint32_t flags;
+	uint32_t rexmits;
+};
+
+/* One out-of-order segment (or placed range). Private to the engine. */
+struct tcpl_hold {
+	uint64_t ref;
+	uint32_t seq;
+	uint32_t len;
+	uint32_t off;
+	uint32_t pad;
+};
+
+/* Memory of one connection, owned by the caller, valid until the connection is CLOSED and drained. */
+struct tcpl_mem {
+	struct tcpl_chunk *chunk;
+	struct tcpl_txrec *rec;
+	struct tcpl_hold *hold;
+	uint32_t chunk_n; /* power of two: chunks that can be queued and unacknowledged */
+	uint32_t rec_n;   /* power of two: segments that can be in flight */
+	uint32_t hold_n;  /* ≥ 1: out-of-order segments kept, e.g. 64 */
+};
+
+struct tcpl_conn;
+
+/* Congestion control. All run in the owner's thread; they write c->cwnd and the cc_ fields only. */
+struct tcpl_cc {
+	const char *name;
+	void (*init)(struct tcpl_conn *c);
+	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* cwnd was in use and bytes of it were ACKed */
+	uint32_t (*ssthresh)(struct tcpl_conn *c, uint64_t now);          /* a loss: the new slow start threshold */
+};
+extern const struct tcpl_cc tcpl_newreno; /* RFC 5681, 6582 */
+extern const struct tcpl_cc tcpl_cubic;   /* RFC 9438 */
+
+/* Shared by the connections of a device; constant while any of them uses it. tcpl_cfg_default fills in the LAN values. */
+struct tcpl_cfg {
+	uint16_t mss;            /* largest payload + options we take: MTU - 40 (IPv4) or - 60 (IPv6) */
+	uint8_t wscale;          /* 0..14: our window scale */
+	bool use_wscale;
+	bool use_sack;
+	bool use_ts;
+	bool ack_psh;            /* acknowledge a PSH segment at once: its sender's completion waits for it. Default true */
+	uint8_t init_cwnd;       /* segments (RFC 6928: 10) */
+	uint8_t syn_retries;     /* SYN and SYN-ACK retransmissions. 6 */
+	uint8_t retries;         /* retransmissions of one segment, and unanswered window probes, before TIMEOUT. 12 */
+	uint8_t keep_probes;     /* unanswered keepalive probes before TIMEOUT. 5 */
+	uint8_t challenge_max;   /* RFC 5961, 7: challenge ACKs per connection and second. 10 */
+	uint32_t rcv_space;      /* receive window at the start, bytes; ≤ 65535 << wscale */
+	uint32_t cwnd_max;       /* bytes; bounds cwnd */
+	uint64_t init_rto_ns;    /* RFC 6298 says 1 s; LAN default 200 ms */
+	uint64_t min_rto_ns;     /* RFC 6298 says 1 s; LAN default 5 ms: more than cfg.delack_ns of any peer, else spurious */
+	uint64_t max_rto_ns;     /* also bounds the window probe interval. 60 s */
+	uint64_t delack_ns;      /* an ACK waits no longer than this (RFC 9293: < 500 ms). LAN default 500 us */
+	uint64_t peer_delack_ns; /* what a tail loss probe grants the peer (RFC 8985, 7.2). LAN default 2 ms */
+	uint64_t keep_idle_ns;   /* silence before the first keepalive probe; 0: no keepalive (default) */
+	uint64_t keep_intvl_ns;  /* between probes. 1 s */
+	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
+	uint64_t fin_wait_ns;    /* FIN_WAIT_2 without a FIN; 0: for ever. 60 s */
+	const struct tcpl_cc *cc;
+};
+
+/* Events of one connection since its start; they wrap. */
+struct tcpl_stats {
+	uint32_t segs_in, segs_out;       /* all segments */
+	uint64_t bytes_in, bytes_out;     /* payload: delivered in order; sent for the first time */
+	uint32_t rexmits;                 /* segments sent again, for whatever reason */
+	uint32_t recoveries;              /* fast recoveries entered */
+	uint32_t rtos, tlps;              /* retransmission timeouts, tail loss probes */
+	uint32_t spurious;                /* retransmissions found needless: cwnd was restored (RFC 4015) */
+	uint32_t dup_acks, sacks_in;      /* duplicate ACKs; ACKs with SACK blocks */
+	uint32_t lost_rexmits;            /* retransmissions found lost without a timeout (RFC 8985) */
+	uint32_t ooo, ooo_drops, dups;    /* segments held; not held for want of room; received again */
+	uint32_t challenges;              /* challenge ACKs sent */
+	uint32_t win_probes, keep_probes;
+	uint32_t fast_in;                 /* segments that took the predicted path */
+	uint32_t drops[TCPL_VERDICT_COUNT];
+};
+
+struct tcpl_block { uint32_t seq, end; };
+
+/* Caller-supplied memory; read through the functions below (and cc), written by the engine only. */
+struct tcpl_conn {
+	/* Line 1: both paths. */
+	uint8_t state;             /* enum tcpl_state */
+	uint8_t recovery;          /* enum tcpl_recovery (private) */
+	uint8_t snd_wscale, rcv_wscale;
+	uint16_t flags;            /* private, options and pending work */
+	uint16_t mss;              /* effective: payload bytes of a full segment */
+	uint32_t snd_una, snd_nxt;
+	uint32_t snd_wnd;          /* bytes, scaled */
+	uint32_t snd_wl1, snd_wl2;
+	uint32_t cwnd, ssthresh;   /* bytes */
+	uint32_t pipe;             /* bytes in the network (RFC 6675) */
+	uint32_t rcv_nxt;
+	uint32_t rcv_adv;          /* right edge of the window as announced: never moves left */
+	uint32_t rcv_acked;        /* last ACK number sent */
+	uint32_t rcv_space;
+	/* Line 2: send queue and timers. */
+	uint32_t q_head, q_sent, q_tail; /* chunk indices, free running: oldest unacknowledged, first unsent, end */
+	uint32_t q_off;            /* bytes of chunk q_sent that have been sent */
+	uint32_t q_end;            /* sequence number after the last queued byte */
+	uint32_t r_head, r_tail;   /* txrec indices, free running */
+	uint32_t ts_recent, ts_recent_age, ts_offset;
+	uint64_t t_rtx;            /* deadline of the timer that `rtx_mode` names; RN_NEVER: off */
+	uint64_t t_ack;            /* delayed ACK */
+	uint64_t t_idle;           /* keepalive, FIN_WAIT_2, TIME_WAIT */
+	/* Line 3 and on. */
+	struct tcpl_mem mem;
+	const struct tcpl_cfg *cfg;
+	uint32_t h_head, h_tail;   /* held[h_head..h_tail) is sorted and free of overlaps */
+	uint32_t fin_seq;          /* of the peer's FIN when it has been seen */
+	uint32_t iss, irs;
+	uint32_t max_wnd;          /* largest window the peer ever announced */
+	uint32_t recover;          /* recovery ends when this is acknowledged */
+	uint32_t high_sacked;
+	uint32_t r_lost;           /* txrec index: none before it is marked lost */
+	uint32_t n_lost, n_sacked; /* records so marked */
+	uint32_t dup_acks;
+	uint64_t srtt, rttvar, rto, min_rtt;
+	uint64_t rack_sent, rack_rtt;
+	uint32_t rack_end;
+	uint32_t tlp_end;
+	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
+	uint32_t undo_una;
+	uint32_t challenge_epoch;
+	uint8_t rtx_mode, backoff, probes, challenges;
+	uint8_t reo_mult, reo_persist, n_blocks, peer_mss_opt;
+	struct tcpl_block block[4];/* SACK blocks to be sent, most recent first */
+	struct tcpl_block dsack;   /* RFC 2883, one shot; empty when seq == end */
+	uint64_t cc[6];            /* private to cfg->cc */
+	uint64_t last_in;
+	struct tcpl_stats stats;
+};
+
+/* Fills in the LAN defaults for a port whose IP payload after the TCP header is `mss` bytes. */
+void tcpl_cfg_default(struct tcpl_cfg *cfg, uint16_t mss);
+
+/* ---- birth ---- */
+
+/* Puts c into CLOSED. cfg and the arrays of mem stay the caller's and must outlive the connection. */
+void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcpl_mem *mem);
+
+/* Active open: the SYN comes out of tcpl_out. iss from tcpl_isn (RFC 6528). */
+void tcpl_connect(struct tcpl_conn *c, uint64_t now, uint32_t iss);
+
+/*
+ * Passive open: s is a SYN that met a listener. OK: SYN_RCVD, the SYN-ACK comes out of tcpl_out. Else c stays CLOSED.
+ * A listener bounds its half-open connections and answers the rest with cookies.
+ */
+enum tcpl_verdict tcpl_accept_syn(struct tcpl_conn *c, uint64_t now, uint32_t iss, const struct tcpl_seg *s);
+
+/* RFC 6528: ISN of a connection. key: 128 secret random bits; tuple: both addresses and ports as bytes. */
+uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64_t now);
+
+/*
+ * SYN cookies (RFC 4987, 3.6): answer a SYN without memory. make: o becomes the SYN-ACK; false: malformed SYN.
+ * accept: s is an ACK that met a listener and no connection; OK: c is ESTABLISHED (its first data, if any, is then given
+ * to tcpl_in with the same segment); DROP_COOKIE: not ours, answer with tcpl_rst_for. A cookie lives 68 to 137 s.
+ */
+bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
+		      uint64_t now, const struct tcpl_seg *s, struct tcpl_out *o) __attribute__((nonnull));
+enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
+				     uint64_t now, const struct tcpl_seg *s);
+
+/* The reset that answers a segment of no connection (RFC 9293, 3.10.7.1). False when s is a reset itself. */
+bool tcpl_rst_for(const struct tcpl_seg *s, struct tcpl_out *o);
+
+/* ---- in ---- */
+
+enum tcpl_verdict tcpl_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, struct tcpl_ev *ev);
+
+/* Held slices that have become contiguous, in order, each once. The ref is the caller's to free after use. */
+bool tcpl_rx_next(struct tcpl_conn *c, struct tcpl_slice *out);
+
+/*
+ * The owner has put the bytes of the held slice that starts at seq (ev.ooo) where they belong: *ref is the caller's
+ * again, the range stays and is later delivered as a slice with ref 0 (neighbouring placed ranges merge into one).
+ * False when there is no such slice any more.
+ */
+bool tcpl_ooo_placed(struct tcpl_conn *c, uint32_t seq, uint64_t *ref);
+
+/* After the end: held refs that will never be delivered. */
+bool tcpl_rx_drop(struct tcpl_conn *c, uint64_t *ref);
+
+/*
+ * Bytes beyond RCV.NXT that the owner can take from now on. It holds until the next call: an owner that consumes slices
+ * at once sets it once; one that buffers sets what is left before each tcpl_out. The announced edge never moves left.
+ */
+void tcpl_set_rcv_space(struct tcpl_conn *c, uint32_t bytes);
+
+/* The next tcpl_out acknowledges everything received: the owner knows that the peer waits. */
+void tcpl_ack_now(struct tcpl_conn *c);
+
+/* ---- out ---- */
+
+/*
+ * Queues a chunk of len ≥ 1 bytes; false when the ring is full, after tcpl_shutdown or when closed. May be called before
+ * CONNECTED. A chunk that fits one segment is never split as long as the peer's window allows it.
+ */
+bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref);
+
+/*
+ * Bytes that could be queued and would leave now: min(cwnd, peer's window) less what is in flight or waits already.
+ * At least one full segment when nothing is in flight and the peer's window has room. 0 when not connected.
+ */
+uint32_t tcpl_budget(const struct tcpl_conn *c);
+
+/* Payload bytes of a full segment: MSS less the options of each data segment. Constant once connected. */
+static inline uint32_t tcpl_emss(const struct tcpl_conn *c) { return c->mss; }
+
+/* Chunks that tcpl_send would take. */
+static inline uint32_t tcpl_room(const struct tcpl_conn *c) { return c->mem.chunk_n - (c->q_tail - c->q_head); }
+
+static inline const struct tcpl_chunk *tcpl_chunk(const struct tcpl_conn *c, uint32_t idx)
+{
+	return &c->mem.chunk[idx & (c->mem.chunk_n - 1)];
+}
+
+/* The next segment to transmit at `now`; false when there is none. What came out counts as sent. */
+bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o);
+
+/* The oldest chunk whose every byte is acknowledged; it leaves the queue. */
+bool tcpl_acked(struct tcpl_conn *c, uint64_t *ref);
+
+/* After the end: chunks that were never (completely) acknowledged. */
+bool tcpl_tx_drop(struct tcpl_conn *c, uint64_t *ref);
+
+/* FIN after what is queued; the other direction stays open (half-close). Idempotent. */
+void tcpl_shutdown(struct tcpl_conn *c, uint64_t now);
+
+/* CLOSED at once; the RST, if the state asks for one, comes out of tcpl_out. No event follows. */
+void tcpl_abort(struct tcpl_conn *c);
+
+/* ---- time ---- */
+
+/* When tcpl_timer wants to be called; RN_NEVER: not before something happens. */
+static inline uint64_t tcpl_next_wake(const struct tcpl_conn *c)
+{
+	return rn_min_u64(c->t_rtx, rn_min_u64(c->t_ack, c->t_idle));
+}
+
+/* Harmless when nothing is due. ev->bits may be TIMEOUT or CLOSED. */
+void tcpl_timer(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev);
+
+/* ---- telemetry ---- */
+
+const char *tcpl_state_name(enum tcpl_state s);
+const char *tcpl_verdict_name(enum tcpl_verdict v);
+
+static inline enum tcpl_state tcpl_get_state(const struct tcpl_conn *c) { return (enum tcpl_state)c->state; }
+
+/* Everything queued has been sent and acknowledged. */
+static inline bool tcpl_idle(const struct tcpl_conn *c) { return c->q_head == c->q_tail; }
+
+struct tcpl_info {
+	enum tcpl_state state;
+	uint32_t mss, cwnd, ssthresh, pipe, snd_wnd, rcv_wnd;
+	uint32_t queued;                       /* bytes not yet sent */
+	uint64_t srtt_ns, rttvar_ns, rto_ns, min_rtt_ns;
+	uint8_t snd_wscale, rcv_wscale;
+	bool sack, ts, wscale, in_recovery;
+	const char *cc;
+};
+void tcpl_get_info(const struct tcpl_conn *c, struct tcpl_info *info);
+
+#endif
