@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What the end-to-end tests share: a daemon started from a configuration text, client processes, and TAP output.
+
+A test file is a list of functions marked @case; `main()` runs them in order and prints one TAP line each. A case fails by
+raising (assert included) and skips by raising Skip with the reason. Every process started here is ended here, by its id.
+"""
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+BUILD = os.environ.get("RNIC_BUILD") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "build"))
+RNICD = os.path.join(BUILD, "app", "rnicd", "rnicd")
+TESTPMD = os.path.join(BUILD, "app", "testpmd-rdma", "testpmd-rdma")
+LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
+PATIENCE = 60  # seconds until something that never ends counts as a failure; no test measures time with it
+
+
+class Skip(Exception):
+    pass
+
+
+def example(name):
+    return os.path.join(BUILD, "examples", name)
+
+
+def helper(name):
+    """A helper program of test/e2e."""
+    return os.path.join(BUILD, "test", "e2e", name)
+
+
+def need(program):
+    if shutil.which(program) is None:
+        raise Skip(f"{program} is not installed")
+
+
+class Process:
+    """A child process whose output is collected in the background."""
+
+    def __init__(self, argv, env=None, cwd=None, name=None):
+        self.name = name or os.path.basename(argv[0])
+        self.argv = argv
+        self.p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=env, cwd=cwd, text=True, errors="replace")
+        self.out, self.err = [], []
+        self._threads = [threading.Thread(target=self._drain, args=a, daemon=True)
+                         for a in ((self.p.stdout, self.out), (self.p.stderr, self.err))]
+        for t in self._threads:
+            t.start()
+
+    @staticmethod
+    def _drain(stream, lines):
+        for line in stream:
+            lines.append(line.rstrip("\n"))
+
+    @property
+    def pid(self):
+        return self.p.pid
+
+    def stdout(self):
+        return "\n".join(self.out)
+
+    def stderr(self):
+        return "\n".join(self.err)
+
+    def wait_line(self, text, timeout=PATIENCE):
+        """Waits for a line of stdout that contains text."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            for line in list(self.out):
+                if text in line:
+                    return line
+            if self.p.poll() is not None:
+                self.join()
+                for line in self.out:
+                    if text in line:
+                        return line
+                raise AssertionError(f"{self.name} ended ({self.p.returncode}) before '{text}':\n{self.tail()}")
+            time.sleep(0.01)
+        raise AssertionError(f"{self.name}: no '{text}':\n{self.tail()}")
+
+    def join(self):
+        for t in self._threads:
+            t.join(5)
+
+    def wait(self, timeout=PATIENCE):
+        try:
+            rc = self.p.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+            self.p.wait()
+            self.join()
+            raise AssertionError(f"{self.name} did not end:\n{self.tail()}") from None
+        self.join()
+        return rc
+
+    def ok(self, timeout=PATIENCE):
+        rc = self.wait(timeout)
+        assert rc == 0, f"{self.name} ended with {rc}:\n{self.tail()}"
+        return self.stdout()
+
+    def tail(self, n=25):
+        return "\n".join([f"  $ {' '.join(self.argv)}"] + ["  | " + s for s in self.out[-n:]] +
+                         ["  ! " + s for s in self.err[-n:]])
+
+    def stop(self, sig=signal.SIGTERM, timeout=20):
+        if self.p.poll() is None:
+            self.p.send_signal(sig)
+        try:
+            rc = self.p.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+            rc = self.p.wait()
+        self.join()
+        return rc
+
+
+class Daemon(Process):
+    """An rnicd of its own: own directory, socket and configuration. `conf` may use {dir}."""
+
+    def __init__(self, conf, argv=(), netns=None):
+        self.dir = tempfile.mkdtemp(prefix="rnic-test-")
+        self.sock = os.path.join(self.dir, "rnicd.sock")
+        self.conf = os.path.join(self.dir, "rnicd.conf")
+        with open(self.conf, "w", encoding="utf-8") as f:
+            f.write(conf.replace("{dir}", self.dir))
+        pre = ["ip", "netns", "exec", netns] if netns else []
+        super().__init__(pre + [RNICD, "--config", self.conf, *argv], name="rnicd")
+        self.children = []
+        try:
+            self.wait_line("ready")
+        except AssertionError:
+            self.close()
+            raise
+
+    def env(self, **more):
+        return dict(os.environ, RNICD_SOCKET=self.sock, **more)
+
+    def run(self, *argv, **env):
+        """Starts a client of this daemon."""
+        p = Process(list(argv), env=self.env(**env))
+        self.children.append(p)
+        return p
+
+    def telemetry(self, command):
+        """Asks the daemon's rte_telemetry socket one command; returns the decoded answer."""
+        path = self.runtime_socket()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.settimeout(10)
+            s.connect(path)
+            json.loads(s.recv(4096))  # greeting
+            s.send(command.encode())
+            return json.loads(s.recv(1 << 20))[command.split(",")[0]]
+
+    def runtime_socket(self):
+        for line in self.out:
+            if "telemetry " in line:
+                return line.split("telemetry ", 1)[1].split()[0].rstrip(",")
+        raise AssertionError(f"rnicd did not say where its telemetry socket is:\n{self.tail()}")
+
+    def alive(self):
+        return self.p.poll() is None
+
+    def end(self):
+        """SIGTERM must end the daemon in order."""
+        assert self.alive(), f"rnicd died:\n{self.tail()}"
+        rc = self.stop()
+        assert rc == 0, f"rnicd ended with {rc}:\n{self.tail()}"
+        assert not os.path.exists(self.sock), "rnicd left its socket behind"
+
+    def close(self):
+        for c in self.children:
+            c.stop(signal.SIGKILL)
+        self.stop(signal.SIGKILL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.end()
+            elif self.alive():
+                self.stop()
+                sys.stdout.write("".join(f"# {s}\n" for s in self.tail(15).splitlines()))
+        finally:
+            self.close()
+
+
+def pair_conf(mtu=1500, a="", b="", rnicd="", both=""):
+    """Two wired ports in one daemon: 10.77.0.1 (a) and 10.77.0.2 (b)."""
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = auto
+{rnicd}
+[port a]
+device = pair:b
+address = 10.77.0.1/24
+mtu = {mtu}
+{both}
+{a}
+[port b]
+device = pair:a
+address = 10.77.0.2/24
+mtu = {mtu}
+{both}
+{b}
+"""
+
+
+def be32(data, off):
+    return struct.unpack_from(">I", data, off)[0]
+
+
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def main():
+    only = sys.argv[1:]
+    cases = [c for c in CASES if not only or c.__name__ in only]
+    print(f"1..{len(cases)}", flush=True)
+    failed = 0
+    for i, c in enumerate(cases, 1):
+        name = c.__name__
+        try:
+            c()
+            print(f"ok {i} - {name}", flush=True)
+        except Skip as s:
+            print(f"ok {i} - {name} # SKIP {s}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"not ok {i} - {name}")
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="", flush=True)
+    return 1 if failed else 0
