@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The deframer: in-order stream octets in, one FPDU at a time out (RFC 5044 sections 4 and 6). TCP may split and merge
+ * FPDUs in any way.
+ *
+ * Fast path: the FPDU lies wholly in the input; the view is slices of it, markers cut out, nothing copied.
+ * Slow path: the FPDU began in an earlier input; its octets are copied into a staging buffer (markers left out, CRC
+ * summed on the way) and the view points there. The buffer is asked for with MPA_RX_NEED_STAGE.
+ *
+ *   mpa_rx_input(&in, iov, n);
+ *   for (;;) switch (mpa_rx_next(&rx, &in, &v)) {
+ *   case MPA_RX_FPDU: if (!mpa_rx_crc(&v)) -> Terminate; place; continue;
+ *   case MPA_RX_MORE: give back the stage if mpa_rx_idle; return;
+ *   case MPA_RX_NEED_STAGE: mpa_rx_give_stage(&rx, mem, size >= mpa_rx_stage_need(&rx)); continue;
+ *   default: Terminate mpa_rx_err(verdict);
+ *   }
+ *
+ * A view is valid until the next call on the same mpa_rx, or until the input memory goes. The thread that owns the
+ * connection owns the state.
+ */
+#ifndef MPA_RX_H
+#define MPA_RX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "base/rn_iov.h"
+#include "iwarp/ddp.h"
+#include "iwarp/iw_term.h"
+#include "iwarp/mpa_fpdu.h"
+
+#define MPA_STAGE_SIZE 65600 /* octets: enough for every FPDU */
+#define MPA_VIEW_IOV   40    /* slices of an unstaged view: markers of a 9,000-octet segment plus a chain of mbufs */
+
+enum mpa_rx_verdict {
+	MPA_RX_FPDU = 0,   /* *v is filled */
+	MPA_RX_EMPTY,      /* ULPDU_Length 0, *v is filled: only legal as RTR (RFC 6581), an error elsewhere */
+	MPA_RX_MORE,       /* input used up */
+	MPA_RX_NEED_STAGE, /* nothing consumed that was not kept: give a stage and call again */
+	MPA_RX_BAD_MARKER, /* FPDUPTR does not point at the length field */
+	MPA_RX_TOO_SHORT,  /* ULPDU_Length 1..13: no DDP header fits */
+};
+
+struct mpa_rx_in {
+	const struct rn_iov *iov; /* caller's, alive while views are used */
+	uint32_t n;
+	uint32_t idx; /* slice and offset of the next octet */
+	uint32_t off;
+};
+
+struct mpa_view {
+	uint32_t ulpdu_len;
+	uint32_t pos;     /* offset in Full Operation of its first octet (leading marker included), mod 2^32 */
+	uint32_t raw_len; /* octets on the stream, markers, pad and CRC included */
+	uint32_t n;       /* slices of the ULPDU */
+	bool staged;      /* slices point into the stage */
+	bool crc_on;
+	uint32_t crc_sum;   /* staged: sum over all octets before the CRC field */
+	uint32_t crc_field; /* as received */
+	struct mpa_rx_in raw; /* unstaged: where its octets begin in the input */
+	struct rn_iov ulpdu[MPA_VIEW_IOV];
+};
+
+struct mpa_rx {
+	uint32_t pos;  /* offset in Full Operation of the next octet to be consumed, mod 2^32 */
+	uint32_t start;/* offset of the current FPDU's first octet */
+	bool markers;  /* we asked the peer for markers */
+	bool crc;
+	bool view_in_stage; /* the stage holds the view handed out last */
+	uint8_t nlen;  /* octets of the length field seen, 0..2 */
+	uint8_t nmark; /* octets of the current marker seen, 0..3 */
+	uint8_t len_field[MPA_LEN_FIELD];
+	uint8_t mark[MPA_MARKER_LEN];
+	uint32_t len_pos; /* offset of the current length field */
+	uint32_t have; /* FPDU octets in the stage, markers not counted */
+	uint32_t sum;  /* running CRC32C over staged octets, markers too */
+	uint8_t *stage;
+	uint32_t stage_size;
+};
+
+/* Full Operation begins: the next octet is at offset 0. crc and markers (received) as agreed. */
+void mpa_rx_init(struct mpa_rx *rx, bool markers, bool crc);
+
+static inline void mpa_rx_input(struct mpa_rx_in *in, const struct rn_iov *iov, uint32_t n)
+{
+	in->iov = iov;
+	in->n = n;
+	in->idx = 0;
+	in->off = 0;
+}
+
+enum mpa_rx_verdict mpa_rx_next(struct mpa_rx *rx, struct mpa_rx_in *in, struct mpa_view *v) RN_NODISCARD;
+
+/* After MPA_RX_NEED_STAGE: how large the stage must be, at most MPA_STAGE_SIZE. */
+uint32_t mpa_rx_stage_need(const struct mpa_rx *rx);
+/* False when mem is too small for the FPDU at hand. The memory is borrowed until mpa_rx_take_stage. */
+bool mpa_rx_give_stage(struct mpa_rx *rx, uint8_t *mem, uint32_t size) RN_NODISCARD;
+/* True when the stage holds nothing that is still needed, the last view included: call after the view is used. */
+bool mpa_rx_idle(const struct mpa_rx *rx);
+/* Takes the stage back; NULL when there is none or it is in use. */
+uint8_t *mpa_rx_take_stage(struct mpa_rx *rx);
+
+/* True when the CRC is good, or not in use. Must come before any octet of the view is placed or believed. */
+bool mpa_rx_crc(const struct mpa_view *v) RN_NODISCARD;
+
+/* The Terminate for BAD_MARKER, TOO_SHORT and EMPTY; for a bad CRC use iw_err_of(IW_LAYER_LLP, .., IW_MPA_CRC). */
+struct iw_err mpa_rx_err(enum mpa_rx_verdict v);
+
+/*
+ * The first n <= DDP_MAX_HDR_LEN octets of the ULPDU in one piece: a pointer into the view, or to scratch after
+ * copying. n must not pass ulpdu_len.
+ */
+static inline const uint8_t *mpa_view_head(const struct mpa_view *v, uint8_t *scratch, uint32_t n)
+{
+	if (rn_likely(v->n > 0 && v->ulpdu[0].len >= n))
+		return v->ulpdu[0].base;
+	rn_iov_gather(v->ulpdu, v->n, scratch, n);
+	return scratch;
+}
+
+/*
+ * Whole FPDUs inside a segment that arrived ahead of its turn, for placing them at once. pos: offset of the
+ * segment's first octet in Full Operation. With markers a marker leads to the FPDU's start; without, the segment is
+ * taken to begin with an FPDU, which only a good CRC can confirm, so find gives nothing when CRC is off. Every FPDU
+ * given has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next
+ * again in their turn, or are passed with mpa_rx_skip.
+ */
+struct mpa_find {
+	struct mpa_rx rx;
+	struct mpa_rx_in in;
+	bool synced;
+};
+
+void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, const struct rn_iov *iov, uint32_t n);
+/* True: *v is the next whole FPDU. False: no more can be found. */
+bool mpa_find_next(struct mpa_find *f, struct mpa_view *v) RN_NODISCARD;
+
+/*
+ * The next len octets have been dealt with already (found, placed, remembered as ranges): go past them. False, and
+ * nothing done, unless the deframer stands at an FPDU's beginning.
+ */
+bool mpa_rx_skip(struct mpa_rx *rx, uint32_t len) RN_NODISCARD;
+/* Offset in Full Operation of the next octet mpa_rx_next will take. */
+static inline uint32_t mpa_rx_pos(const struct mpa_rx *rx) { return rx->pos; }
+
+#endif

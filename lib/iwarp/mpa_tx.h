@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Building FPDUs in three separate stages: frame, mark, CRC (RFC 5044 sections 4.1 to 4.4). The result is a list of
+ * slices: header, pad, CRC and markers lie in the record itself, payload slices point at the caller's memory, so that
+ * a send queue holds references. The record and its slices must not move or change until the octets are acknowledged;
+ * a retransmission reads them again. One thread owns a record; no state is shared.
+ *
+ *   uint8_t *h = mpa_tx_begin(&f, iov, n_iov);
+ *   hdr_len = ddp_build(h, &hdr);                      + a Read Request or inline data right behind it
+ *   mpa_tx_frame(&f, hdr_len, payload, n, payload_len)
+ *   mpa_tx_mark(&f, stream_off)                        only when the peer asked for markers
+ *   mpa_tx_crc(&f)                                     only with CRC; the four octets are zero otherwise
+ */
+#ifndef MPA_TX_H
+#define MPA_TX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "base/rn_iov.h"
+#include "iwarp/mpa_fpdu.h"
+
+#define MPA_TX_HDR_MAX    96  /* octets after the length field: DDP header and what is inline behind it */
+#define MPA_TX_MARKERS    20  /* markers one FPDU can hold: enough for 9,600 octets on the stream */
+#define MPA_TX_INLINE     (MPA_LEN_FIELD + MPA_TX_HDR_MAX + MPA_TX_MARKERS * MPA_MARKER_LEN + 3 + MPA_CRC_LEN + 7)
+
+/* Slices an FPDU needs at most with p payload slices and m markers (a marker splits a slice). */
+#define MPA_TX_IOV(p, m)  ((p) + 2 + 2 * (m))
+
+struct mpa_fpdu {
+	struct rn_iov *iov; /* the caller's array of max_iov entries, which belongs to the record */
+	uint16_t max_iov;
+	uint16_t n_iov;     /* slices in use */
+	uint32_t len;       /* octets on the stream, markers included */
+	uint16_t ulpdu_len;
+	uint16_t crc_at;    /* offset of the CRC field in inl */
+	uint16_t used;      /* octets of inl in use */
+	uint8_t inl[MPA_TX_INLINE];
+};
+
+enum mpa_tx_verdict {
+	MPA_TX_OK = 0,
+	MPA_TX_HDR_TOO_LONG, /* hdr_len above MPA_TX_HDR_MAX */
+	MPA_TX_TOO_LONG,     /* ULPDU above MPA_ULPDU_MAX, or more markers than MPA_TX_MARKERS */
+	MPA_TX_NO_IOV,       /* max_iov is too small */
+	MPA_TX_BAD_PAYLOAD,  /* slices hold fewer octets than payload_len */
+};
+
+/* Starts a record; returns where the DDP header goes (MPA_TX_HDR_MAX octets). */
+static inline uint8_t *mpa_tx_begin(struct mpa_fpdu *f, struct rn_iov *iov, uint32_t max_iov)
+{
+	f->iov = iov;
+	f->max_iov = (uint16_t)max_iov;
+	f->n_iov = 0;
+	return f->inl + MPA_LEN_FIELD;
+}
+
+/*
+ * Stage 1: length field, header, the first payload_len octets of the payload slices, pad, CRC field of zeros. On a
+ * verdict other than MPA_TX_OK the record is not usable.
+ */
+enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const struct rn_iov *payload, uint32_t n,
+				 uint32_t payload_len) RN_NODISCARD;
+
+/* Stage 2: markers, for an FPDU whose first octet (a leading marker counts) has this offset in Full Operation. */
+enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off) RN_NODISCARD;
+
+/* Stage 3: CRC32C over all but the CRC field; reads the payload once. */
+void mpa_tx_crc(struct mpa_fpdu *f);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a stream remembers between DDP segments: untagged messages per queue (RFC 5041 section 5.2, 5.3), outstanding
+ * RDMA Reads on the initiator's side and on the responder's (RFC 5040 section 5.1, 5.5). Memory is the caller's; the
+ * thread that owns the connection owns these. Every *_check is const and comes before anything is placed; the
+ * matching *_advance commits after.
+ */
+#ifndef RDMAP_TRACK_H
+#define RDMAP_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "iwarp/ddp.h"
+#include "iwarp/iw_term.h"
+
+enum rdmap_verdict {
+	RDMAP_OK = 0,       /* belongs here, message goes on */
+	RDMAP_DONE,         /* belongs here and completes its message */
+	/* untagged */
+	RDMAP_NO_BUFFER,    /* nothing posted for this MSN */
+	RDMAP_MSN_REPEAT,   /* MSN already delivered */
+	RDMAP_MSN_GAP,      /* MSN ahead of the one that must come next */
+	RDMAP_MO_WRONG,     /* MO is not where the message stands */
+	RDMAP_TOO_LONG,     /* message longer than its buffer */
+	RDMAP_OP_CHANGED,   /* opcode or STag to invalidate differs within one message */
+	/* Read Response at the initiator of the Read */
+	RDMAP_READ_NONE,    /* no Read is outstanding */
+	RDMAP_READ_STAG,    /* STag is not the sink of the oldest Read */
+	RDMAP_READ_TO,      /* TO is not where the response stands */
+	RDMAP_READ_OVERRUN, /* more octets than the Read asked for */
+	RDMAP_READ_LAST,    /* L before the Read's last octet, or missing on it */
+	/* Read Request at the responder */
+	RDMAP_IRD_OVERFLOW, /* more Reads than the inbound depth */
+};
+
+/* The Terminate that answers a verdict behind RDMAP_DONE. */
+struct iw_err rdmap_verdict_err(enum rdmap_verdict v, const struct ddp_hdr *h);
+
+/* ---- Untagged queue, receiving side: one per QN ---- */
+
+struct ddp_uq {
+	uint32_t msn;   /* the message that must be delivered next; starts at 1 */
+	uint32_t mo;    /* octets of it delivered so far */
+	uint32_t stag;  /* ULP word of its first segment */
+	uint8_t opcode; /* of its first segment */
+	bool open;      /* a first segment has been delivered and the last has not */
+};
+
+void ddp_uq_init(struct ddp_uq *q);
+
+/*
+ * In-order segment. posted: buffers available from q->msn on, counting the open message's; buf_len: octets of the
+ * buffer that q->msn will use (any value when posted is 0). RDMAP_OK and RDMAP_DONE permit placement at h->mo.
+ */
+enum rdmap_verdict ddp_uq_check(const struct ddp_uq *q, const struct ddp_hdr *h, uint32_t posted,
+				uint32_t buf_len) RN_NODISCARD;
+/* Commits a segment that ddp_uq_check found RDMAP_OK or RDMAP_DONE. */
+void ddp_uq_advance(struct ddp_uq *q, const struct ddp_hdr *h);
+
+/*
+ * Segment ahead of the stream (out-of-order placement): may it be placed? *slot gets the distance of its MSN from
+ * q->msn (0 = the open message), to find the buffer; the caller then checks h->mo + length against that buffer.
+ */
+enum rdmap_verdict ddp_uq_peek(const struct ddp_uq *q, const struct ddp_hdr *h, uint32_t posted,
+			       uint32_t *slot) RN_NODISCARD;
+
+/* ---- Outstanding Reads, initiator's side: a ring of at most ORD ---- */
+
+struct rdmap_read {
+	uint32_t stag; /* data sink */
+	uint32_t len;  /* octets asked for */
+	uint64_t to;   /* data sink */
+	uint32_t got;  /* octets delivered so far */
+	uint32_t cookie; /* the caller's (its work request) */
+};
+
+struct rdmap_readq {
+	struct rdmap_read *ring; /* caller's memory, mask + 1 entries */
+	uint32_t mask;
+	uint32_t ord;  /* at most mask + 1 */
+	uint32_t head; /* oldest outstanding */
+	uint32_t tail; /* next to be posted */
+};
+
+/* entries: a power of two, not below ord. */
+void rdmap_readq_init(struct rdmap_readq *q, struct rdmap_read *ring, uint32_t entries, uint32_t ord);
+static inline uint32_t rdmap_readq_count(const struct rdmap_readq *q) { return q->tail - q->head; }
+static inline bool rdmap_readq_full(const struct rdmap_readq *q) { return q->tail - q->head >= q->ord; }
+/* The oldest outstanding Read, NULL when none. Valid until rdmap_readq_advance completes it. */
+struct rdmap_read *rdmap_readq_head(const struct rdmap_readq *q);
+/* Call only when not full. */
+void rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie);
+
+/* In-order Read Response segment: RDMAP_OK and RDMAP_DONE permit placement. */
+enum rdmap_verdict rdmap_readq_check(const struct rdmap_readq *q, const struct ddp_hdr *h) RN_NODISCARD;
+/* Commits it; on RDMAP_DONE the head is retired. */
+void rdmap_readq_advance(struct rdmap_readq *q, const struct ddp_hdr *h);
+/* Read Response ahead of the stream: does it lie wholly inside the sink of some outstanding Read? */
+enum rdmap_verdict rdmap_readq_peek(const struct rdmap_readq *q, const struct ddp_hdr *h) RN_NODISCARD;
+
+/* ---- Reads to be answered, responder's side ---- */
+
+struct rdmap_ird {
+	uint32_t depth; /* IRD agreed */
+	uint32_t used;
+};
+
+static inline void rdmap_ird_init(struct rdmap_ird *q, uint32_t depth) { q->depth = depth; q->used = 0; }
+/* A Read Request has come: RDMAP_OK and one more is in use, or RDMAP_IRD_OVERFLOW and nothing changed. */
+enum rdmap_verdict rdmap_ird_take(struct rdmap_ird *q) RN_NODISCARD;
+/* The last segment of a response has been handed to the stream. */
+static inline void rdmap_ird_give(struct rdmap_ird *q) { q->used--; }
+
+#endif
