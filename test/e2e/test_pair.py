@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The main job: one daemon, two wired ports, real client processes."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from rig import PATIENCE, TESTPMD, Daemon, Process, case, example, main, need, pair_conf
+import wire_check
+
+ADDR = "10.77.0.1"
+
+
+def exchange(d, *client, server=()):
+    """A testpmd-rdma server on port a and one client run on port b; returns the client's stdout."""
+    s = d.run(TESTPMD, "-s", "-a", ADDR, "--once", *server)
+    s.wait_line("listening")
+    c = d.run(TESTPMD, *client, ADDR)
+    out = c.ok()
+    s.ok()
+    return out
+
+
+def soak(d, *args):
+    out = exchange(d, "--mode", "soak", *args)
+    assert re.search(r"verified", out), out
+
+
+@case
+def hello():
+    with Daemon(pair_conf()) as d:
+        s = d.run(example("hello"), "-s", ADDR)
+        s.wait_line("listening")
+        c = d.run(example("hello"), ADDR)
+        c.ok()
+        s.ok()
+
+
+@case
+def onesided_write_and_read():
+    with Daemon(pair_conf()) as d:
+        s = d.run(example("onesided"), "-s", ADDR)
+        s.wait_line("listening")
+        d.run(example("onesided"), ADDR).ok()
+        s.ok()
+
+
+@case
+def key_value_get_over_read():
+    with Daemon(pair_conf()) as d:
+        s = d.run(example("kvget"), "-s", ADDR)
+        s.wait_line("listening")
+        out = d.run(example("kvget"), ADDR, "apple").ok()
+        assert out.strip(), "no value"
+        s.stop()
+
+
+@case
+def every_mode_at_several_sizes():
+    with Daemon(pair_conf()) as d:
+        for mode in ("write_bw", "read_bw", "send_bw", "write_lat", "read_lat", "send_lat"):
+            exchange(d, "--mode", mode, "--sizes", "1,8,64,1460,4096,64k,1m", "--iters", "200")
+
+
+@case
+def verified_soak_mtu_1500():
+    with Daemon(pair_conf()) as d:
+        soak(d, "--iters", "2000")
+
+
+@case
+def verified_soak_mtu_9000():
+    with Daemon(pair_conf(mtu=9000)) as d:
+        soak(d, "--iters", "2000")
+
+
+@case
+def verified_soak_without_crc():
+    with Daemon(pair_conf(both="crc = off")) as d:
+        soak(d, "--iters", "2000")
+
+
+@case
+def verified_soak_with_markers():
+    with Daemon(pair_conf(both="markers = on")) as d:
+        soak(d, "--iters", "2000")
+
+
+@case
+def verified_soak_over_a_bad_wire():
+    """1 % loss, reordering, duplication and corruption on both ports: slower, never wrong."""
+    bad = "loss = 1%\nreorder = 1%\nduplicate = 1%\ncorrupt = 0.2%\nseed = 7"
+    with Daemon(pair_conf(both=bad)) as d:
+        soak(d, "--iters", "1000")
+    with Daemon(pair_conf(mtu=9000, both=bad + "\nmarkers = on")) as d:
+        soak(d, "--iters", "1000")
+
+
+@case
+def verified_soak_without_hugepages():
+    with Daemon(pair_conf().replace("hugepages = auto", "hugepages = no")) as d:
+        soak(d, "--iters", "500")
+
+
+@case
+def several_qps_and_events():
+    with Daemon(pair_conf()) as d:
+        exchange(d, "--mode", "write_bw", "--qps", "16", "--sizes", "64,64k", "--iters", "500")
+        exchange(d, "--mode", "send_lat", "--events", "--sizes", "64", "--iters", "200")
+        exchange(d, "--mode", "send_bw", "--events", "--sizes", "4096", "--iters", "500")
+
+
+@case
+def wire_decodes_outside():
+    for both, markers, crc in (("", False, True), ("markers = on", True, True), ("crc = off", False, False)):
+        for mtu in (1500, 9000):
+            conns, shark = capture_run(both, mtu)
+            what = f"{both or 'default'}, mtu {mtu}"
+            assert conns, f"no MPA connection in the capture ({what})"
+            assert sum(c.fpdus for c in conns) > 100, f"{what}: {[str(c) for c in conns]}"
+            assert (sum(c.markers for c in conns) > 0) == markers, what
+            assert (sum(c.crc_good for c in conns) > 0) == crc, what
+            assert "Malformed" not in shark, f"tshark: malformed frame ({what})"
+            assert "Bad CRC" not in shark, f"tshark: bad CRC ({what})"
+            if crc:
+                assert "Good CRC32" in shark, f"tshark checked no CRC ({what})"
+
+
+def capture_run(both, mtu):
+    need("tshark")
+    d = Daemon(pair_conf(mtu=mtu, both=both, a="capture = {dir}/a.pcapng"))
+    try:
+        exchange(d, "--mode", "soak", "--iters", "60")
+        d.end()
+        path = os.path.join(d.dir, "a.pcapng")
+        conns = [c for c in wire_check.check(path, checksums=False) if c.rep]
+        shark = subprocess.run(["tshark", "-r", path, "-o", "tcp.check_checksum:FALSE", "-V"], check=True, text=True,
+                               capture_output=True, timeout=300).stdout
+        return conns, shark
+    finally:
+        d.close()
+
+
+@case
+def no_system_call_on_post_and_poll():
+    """Ten times the messages must not mean more system calls (sched_yield apart: that is the client giving way)."""
+    need("strace")
+
+    def calls(d, iters):
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        s.wait_line("listening")
+        log = os.path.join(d.dir, f"strace.{iters}")
+        c = d.run("strace", "-f", "-o", log, TESTPMD, "--mode", "write_bw", "--sizes", "64", "--iters", str(iters),
+                  "--warmup", "0", "--depth", "64", ADDR)
+        c.ok()
+        s.ok()
+        return sum(1 for line in open(log, encoding="utf-8", errors="replace")
+                   if not re.search(r"sched_yield|resumed>|exited with|^\d+ ---", line))
+
+    with Daemon(pair_conf(rnicd="poll = busy")) as d:
+        few, many = calls(d, 2000), calls(d, 20000)
+        assert many <= few + 100, f"2,000 writes took {few} system calls, 20,000 took {many}"
+
+
+@case
+def two_clients_share_a_port():
+    with Daemon(pair_conf()) as d:
+        servers = [d.run(TESTPMD, "-s", "-a", ADDR, "-p", str(7000 + i), "--once") for i in range(2)]
+        for s in servers:
+            s.wait_line("listening")
+        clients = [d.run(TESTPMD, "--mode", "soak", "--iters", "500", "-p", str(7000 + i), ADDR) for i in range(2)]
+        for p in clients + servers:
+            p.ok()
+
+
+@case
+def killed_client_leaves_nothing_and_disturbs_nobody():
+    with Daemon(pair_conf()) as d:
+        before = len(d.telemetry("/rnic/clients"))
+        s1 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7001", "--once")
+        s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7002", "--once")
+        s1.wait_line("listening")
+        s2.wait_line("listening")
+        bystander = d.run(TESTPMD, "--mode", "soak", "--seconds", "6", "-p", "7001", ADDR)
+        for round_ in range(4):
+            victim = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "30", "-p", "7002", ADDR)
+            time.sleep(0.7)
+            assert victim.p.poll() is None, f"victim ended by itself:\n{victim.tail()}"
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.wait()
+            s2.wait(20)  # its peer sees the connection end and ends too
+            s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7002", "--once")
+            s2.wait_line("listening")
+        bystander.ok()
+        s1.ok()
+        s2.stop(signal.SIGKILL)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and (len(d.telemetry("/rnic/clients")) != before or d.telemetry("/rnic/qps")):
+            time.sleep(0.1)
+        assert len(d.telemetry("/rnic/clients")) == before, d.telemetry("/rnic/clients")
+        assert not d.telemetry("/rnic/qps"), d.telemetry("/rnic/qps")
+
+
+@case
+def stopped_client_does_not_stop_others():
+    """A client that polls nothing and reads nothing (SIGSTOP) costs nobody but itself and its peer."""
+    with Daemon(pair_conf()) as d:
+        s1 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7001", "--once")
+        s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7002", "--once")
+        s1.wait_line("listening")
+        s2.wait_line("listening")
+        frozen = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "4k", "--seconds", "60", "-p", "7002", ADDR)
+        time.sleep(0.7)
+        os.kill(frozen.pid, signal.SIGSTOP)
+        d.run(TESTPMD, "--mode", "soak", "--iters", "500", "-p", "7001", ADDR).ok()
+        s1.ok()
+        os.kill(frozen.pid, signal.SIGKILL)
+        frozen.wait()
+        s2.wait(20)
+
+
+@case
+def two_daemons_on_one_machine():
+    with Daemon(pair_conf()) as d1, Daemon(pair_conf()) as d2:
+        for d in (d1, d2):
+            soak(d, "--iters", "200")
+
+
+@case
+def daemon_ends_under_load():
+    """SIGTERM while clients are busy: the daemon ends in order, the clients get errors and end by themselves."""
+    d = Daemon(pair_conf())
+    try:
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        s.wait_line("listening")
+        c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "60", ADDR)
+        time.sleep(0.7)
+        d.end()
+        assert c.wait(30) not in (0, -signal.SIGSEGV), c.tail()
+        assert s.wait(30) not in (0, -signal.SIGSEGV), s.tail()
+    finally:
+        d.close()
+
+
+@case
+def telemetry_answers():
+    with Daemon(pair_conf()) as d:
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        s.wait_line("listening")
+        c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "4k", "--seconds", "3", ADDR)
+        end = time.monotonic() + PATIENCE
+        while not d.telemetry("/rnic/conns") and time.monotonic() < end:
+            time.sleep(0.05)
+        for command in ("/rnic/ports", "/rnic/clients", "/rnic/qps", "/rnic/conns", "/rnic/counters", "/rnic/workers"):
+            assert d.telemetry(command), f"{command} is empty"
+        c.ok()
+        s.ok()
+
+
+@case
+def client_without_daemon_is_told():
+    p = Process([TESTPMD, "10.77.0.1"], env=dict(os.environ, RNICD_SOCKET="/nonexistent/rnicd.sock"))
+    assert p.wait() != 0
+    assert "rnicd" in p.stderr() and "/nonexistent/rnicd.sock" in p.stderr(), p.stderr()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
