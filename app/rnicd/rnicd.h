@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rnicd: what its two halves share. The data plane (port_, worker_, flow_, arp_, shape_, impair_, capture_, txseg_) runs
+ * in worker threads; the control plane (configuration, client sockets, connection manager, telemetry) runs in the
+ * control thread, which is the main thread.
+ *
+ * Ownership
+ *   struct rnicd_cfg     filled by the control thread before start, constant from then on
+ *   struct rnicd_port    created by port_start() before the workers, constant but for atomically read counters
+ *   struct rnicd_worker  its own thread's alone, but for the mailbox, the event ring and the sleep word
+ * The control thread reaches a worker by commands only, a worker the control thread by events only.
+ */
+#ifndef RNICD_H
+#define RNICD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "ipc/ipc_shm.h"
+#include "pkt/pkt.h"
+
+#define RNICD_MAX_PORTS   16u
+#define RNICD_MAX_WORKERS IPC_MAX_WORKERS
+#define RNICD_NAME_MAX    32u
+#define RNICD_PATH_MAX    256u
+#define RNICD_ARGS_MAX    256u
+
+/* ---- configuration ---- */
+
+enum rnicd_port_kind {
+	RNICD_PORT_PAIR,      /* in-process wire to another port of this daemon; args: that port's name */
+	RNICD_PORT_MEMIF,     /* shared memory to another daemon; args: DPDK net_memif arguments, e.g. role=server,id=0,socket=/path */
+	RNICD_PORT_TAP,       /* a tap interface of the host's kernel, created by us; args: interface name */
+	RNICD_PORT_AF_PACKET, /* an interface of the host's kernel; args: its name */
+	RNICD_PORT_PCAP,      /* files; args: DPDK net_pcap arguments, e.g. rx_pcap=in.pcap,tx_pcap=out.pcap */
+	RNICD_PORT_PCI,       /* a physical port; args: PCI address and DPDK arguments */
+	RNICD_PORT_KINDS
+};
+
+/* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
+struct rnicd_impair_cfg {
+	uint32_t loss;
+	uint32_t duplicate;
+	uint32_t corrupt;      /* one bit of the frame behind its Ethernet header is inverted */
+	uint32_t reorder;      /* the frame is held back until reorder_gap others have passed or 1 ms is over */
+	uint32_t reorder_gap;  /* frames, default 3 */
+	uint64_t delay_ns;
+	uint64_t jitter_ns;    /* uniform in [0, jitter], added to the delay; order is kept */
+	uint32_t limit;        /* frames that may be under way at once, default 4096; more are lost */
+	uint64_t seed;         /* same seed, same traffic: same fate */
+};
+
+struct rnicd_port_cfg {
+	char name[RNICD_NAME_MAX];  /* the RDMA device's name: "rnic0" */
+	enum rnicd_port_kind kind;
+	char args[RNICD_ARGS_MAX];
+	bool mac_set;               /* false: the device's own, or a locally administered one made from the name */
+	uint8_t mac[PKT_MAC_LEN];
+	struct pkt_addr ip;
+	uint32_t prefix_len;        /* of 128: IPv4 /24 is 120 */
+	bool gateway_set;
+	struct pkt_addr gateway;
+	uint32_t mtu;               /* bytes of IP packet, 576..9000 (IPv6: 1280..) */
+	uint16_t vlan;              /* TCI or PKT_NO_VLAN */
+	uint64_t rate_bps;          /* line rate in bit/s, wire overhead included; 0: not shaped */
+	struct rnicd_impair_cfg impair;
+	char capture[RNICD_PATH_MAX]; /* pcapng file; empty: none */
+	bool verify_csum;           /* check TCP/UDP checksums even where the port vouches for them */
+
+	/* what connections of this device negotiate */
+	bool crc;                   /* ask for MPA CRC */
+	bool markers;               /* ask to receive markers */
+	uint8_t mpa_rev;            /* 1 or 2 as initiator */
+	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
+	bool roce;                  /* the device shows itself as a RoCE adapter; the wire stays iWARP */
+};
+
+struct rnicd_cfg {
+	struct rnicd_port_cfg port[RNICD_MAX_PORTS];
+	uint32_t n_ports;
+	uint16_t lcore[RNICD_MAX_WORKERS]; /* CPU number of each worker */
+	uint32_t n_workers;
+	bool pin;                   /* false: workers float (fewer CPUs than threads) */
+	uint16_t control_cpu;       /* where the control thread lives; UINT16_MAX: floats */
+	bool hugepages;             /* false: --no-huge */
+	uint32_t memory_mb;         /* for packet buffers and tables; 0: 256 */
+	uint32_t spin_us;           /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
+	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
+	uint32_t flows;             /* connections per worker; 0: 4096 */
+	char socket[RNICD_PATH_MAX];
+	uint32_t log_level;         /* 0 error, 1 warning, 2 info, 3 debug */
+	uint64_t seed;              /* ISNs, flow hash, STag keys; 0: from the system's random source */
+
+	/* quotas of one client */
+	uint64_t quota_memory;      /* registered bytes */
+	uint32_t quota_qps;
+	uint32_t quota_cqs;
+	uint32_t quota_mrs;
+};
+
+/* ---- ports ---- */
+
+struct rnicd_port_caps {
+	bool multi_seg;   /* transmits chains; else frames are linearised */
+	bool zero_copy;   /* a chain may point into a client's memory: the driver copies or never needs a bus address */
+	bool tx_csum;     /* sums TCP/UDP itself; else they are summed when built */
+	bool rx_csum;     /* tells good checksums from bad */
+	bool rx_fd;       /* a sleeping worker can wait for packets */
+	bool wire_mem;    /* a pair: frames stay in this process, bytes cannot rot on the way */
+	uint16_t queues;  /* receive and transmit queues; worker w < queues owns queue w of each */
+	uint32_t max_mtu;
+};
+
+/* Counters of one port and worker: written by that worker only, read (torn never, late always) by anyone. */
+struct rnicd_port_stats {
+	uint64_t rx_packets, rx_bytes;
+	uint64_t tx_packets, tx_bytes;   /* handed to the driver */
+	uint64_t tx_drops;               /* the port took too long and the queue was full */
+	uint64_t rx_not_ours;            /* other MAC or other address */
+	uint64_t rx_bad[PKT_VERDICTS];   /* by verdict of pkt_parse */
+	uint64_t rx_bad_csum;
+	uint64_t rx_no_flow;             /* TCP without connection or listener: answered by a reset */
+	uint64_t rx_other;               /* nothing we speak */
+	uint64_t rx_moved;               /* handed to the worker that owns the flow */
+	uint64_t rx_moved_drops;         /* its ring was full */
+	uint64_t no_buffer;
+	uint64_t arp_rx, arp_tx, icmp_echo;
+	uint64_t arp_failed;             /* neighbours that did not answer */
+	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
+	uint64_t capture_drops;
+} RN_ALIGNED(RN_CACHE_LINE);
+
+struct rnicd_port {
+	uint16_t index;                  /* in rnicd.port[], the device number of ipc_query_dev */
+	uint16_t ethdev;                 /* DPDK port id */
+	int socket;                      /* NUMA node, or -1 */
+	const struct rnicd_port_cfg *cfg;
+	uint8_t mac[PKT_MAC_LEN];
+	uint16_t mtu;                    /* as configured and granted */
+	struct rnicd_port_caps caps;
+	struct rnicd_port *peer;         /* PAIR: the other end */
+	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */
+	struct capture *capture;         /* NULL: not captured */
+	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
+	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];
+};
+
+/* ---- worker <-> control thread ---- */
+
+struct rnicd_worker;
+
+/*
+ * A command: run once in the worker's thread, between two steps of its turn, then returned. The control thread owns it
+ * before rnicd_cmd_send() and after it has come back through rnicd_cmd_collect(). `run` must not block or allocate.
+ */
+struct rnicd_cmd {
+	void (*run)(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now);
+	void (*done)(struct rnicd_cmd *cmd); /* called by rnicd_cmd_collect() in the control thread; may be NULL */
+	void *ctx;
+};
+
+/* False when the mailbox is full: try again later. Wakes a sleeping worker. Control thread only. */
+bool rnicd_cmd_send(struct rnicd_worker *w, struct rnicd_cmd *cmd);
+/* Sends and waits for the answer; for start, stop and rare moments. `done` is not called. Control thread only. */
+void rnicd_cmd_call(struct rnicd_worker *w, struct rnicd_cmd *cmd);
+
+/* What a worker tells the control thread. By value, one cache line. */
+struct rnicd_event {
+	uint32_t type;    /* enum rnicd_event_type, or the control plane's own from RNICD_EV_USER on */
+	uint32_t worker;
+	uint32_t port;
+	int32_t status;
+	uint64_t arg[4];
+	struct pkt_addr addr;
+};
+_Static_assert(sizeof(struct rnicd_event) == RN_CACHE_LINE, "one line");
+
+enum rnicd_event_type {
+	RNICD_EV_NEIGH = 1, /* arp_resolve() of addr on port has an end: status 0 or -EHOSTUNREACH; arg[0]: MAC in memory order */
+	RNICD_EV_USER = 16
+};
+
+/*
+ * Worker side: queues an event; false when the ring is full (the worker tries again in its next turn). The control
+ * thread is woken at most once per turn, by rnicd_event_flush(), and only when it sleeps.
+ */
+bool rnicd_event_push(struct rnicd_worker *w, const struct rnicd_event *ev);
+void rnicd_event_flush(struct rnicd_worker *w);
+
+/* Control side: takes up to n events of all workers. */
+uint32_t rnicd_event_collect(struct rnicd_event *ev, uint32_t n);
+/* Control side: runs `done` of commands that have come back; returns how many. */
+uint32_t rnicd_cmd_collect(void);
+/*
+ * Control side, around its poll(): after prepare returns true the control thread may sleep on rnicd.control_fd until it
+ * becomes readable; false: there is something to collect already. rnicd_control_awake() clears the fd and the flag.
+ */
+bool rnicd_control_prepare_sleep(void);
+void rnicd_control_awake(void);
+
+/* ---- the daemon ---- */
+
+struct rnicd {
+	struct rnicd_cfg cfg;
+	uint32_t n_ports;
+	struct rnicd_port *port[RNICD_MAX_PORTS];
+	uint32_t n_workers;
+	struct rnicd_worker *worker[RNICD_MAX_WORKERS];
+	int control_fd;                  /* eventfd, see rnicd_control_prepare_sleep */
+	uint64_t secret[4];              /* random from cfg.seed: flow hash, ISN key; constant after start */
+};
+extern struct rnicd rnicd;
+
+/*
+ * The data plane from rnicd.cfg: EAL, ports, workers. On failure one sentence in err (what, and what to do), everything
+ * undone but EAL, which DPDK starts once per process. Control thread only.
+ */
+bool rnicd_dataplane_start(char *err, uint32_t err_len);
+/* Stops workers, drains, closes ports. Connections are ended by the control plane before. */
+void rnicd_dataplane_stop(void);
+
+/* Nanoseconds of CLOCK_MONOTONIC; the only clock of the daemon. */
+uint64_t rnicd_now(void);
+
+/* One line to stderr, rate-limited by the caller; levels as in rnicd_cfg.log_level. */
+enum rnicd_log_level { RNICD_LOG_ERROR, RNICD_LOG_WARNING, RNICD_LOG_INFO, RNICD_LOG_DEBUG };
+void rnicd_log(enum rnicd_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
