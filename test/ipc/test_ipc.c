@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ipc/ipc.h"
+
+struct pair {
+	int a, b;
+};
+
+static int open_pair(void **state)
+{
+	static struct pair p;
+	int s[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, s) != 0)
+		return -1;
+	p = (struct pair){ s[0], s[1] };
+	*state = &p;
+	return 0;
+}
+
+static int close_pair(void **state)
+{
+	struct pair *p = *state;
+
+	close(p->a);
+	close(p->b);
+	return 0;
+}
+
+static unsigned open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < 1024; i++)
+		n += fcntl(i, F_GETFD) >= 0;
+	return n;
+}
+
+static void a_message_arrives_whole(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_REG_MR, .len = IPC_MSG_LEN(reg_mr), .seq = 7 };
+	struct ipc_msg r;
+
+	m.reg_mr = (struct ipc_reg_mr){ .pd = 3, .iova = 0x123456789abcull, .npieces = 9 };
+	memset(&r, 0xff, sizeof(r));
+	assert_int_equal(ipc_send(p->a, &m, NULL, 0), 0);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), 0);
+	assert_int_equal(r.type, IPC_REG_MR);
+	assert_int_equal(r.len, IPC_MSG_LEN(reg_mr));
+	assert_memory_equal(&r.reg_mr, &m.reg_mr, sizeof(m.reg_mr));
+	for (size_t i = r.len; i < sizeof(r); i++) /* nothing of an earlier message shows through */
+		assert_int_equal(((uint8_t *)&r)[i], 0);
+}
+
+static void descriptors_arrive_close_on_exec_and_in_order(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_HELLO, .len = IPC_MSG_LEN(hello) }, r;
+	int fds[IPC_MAX_FDS], got[IPC_MAX_FDS];
+	unsigned n = IPC_MAX_FDS;
+
+	for (unsigned i = 0; i < IPC_MAX_FDS; i++)
+		fds[i] = eventfd(100 + i, 0);
+	assert_int_equal(ipc_send(p->a, &m, fds, IPC_MAX_FDS), 0);
+	assert_int_equal(ipc_recv(p->b, &r, got, &n), 0);
+	assert_int_equal(n, IPC_MAX_FDS);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t v;
+		assert_true((fcntl(got[i], F_GETFD) & FD_CLOEXEC) != 0);
+		assert_int_equal(read(got[i], &v, sizeof(v)), sizeof(v));
+		assert_int_equal(v, 100 + i);
+		close(got[i]);
+		close(fds[i]);
+	}
+}
+
+static void unwanted_descriptors_are_closed(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) }, r;
+	int fds[3] = { p->a, p->a, p->b };
+	unsigned before = open_fds(), n = 2;
+	int got[2];
+
+	assert_int_equal(ipc_send(p->a, &m, fds, 3), 0);
+	assert_int_equal(ipc_recv(p->b, &r, got, &n), -EPROTO);
+	assert_int_equal(n, 0);
+	assert_int_equal(ipc_send(p->a, &m, fds, 1), 0);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPROTO);
+	assert_int_equal(open_fds(), before);
+}
+
+static void too_many_descriptors_are_closed(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) }, r;
+	char ctl[CMSG_SPACE(20 * sizeof(int))] = { 0 };
+	struct iovec iov = { &m, m.len };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl, .msg_controllen = sizeof(ctl) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+	unsigned before = open_fds(), n = IPC_MAX_FDS;
+	int got[IPC_MAX_FDS];
+
+	*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(20 * sizeof(int)) };
+	for (unsigned i = 0; i < 20; i++)
+		memcpy(CMSG_DATA(c) + i * sizeof(int), &p->a, sizeof(int));
+	assert_int_equal(sendmsg(p->a, &mh, 0), m.len);
+	assert_int_equal(ipc_recv(p->b, &r, got, &n), -EPROTO);
+	assert_int_equal(n, 0);
+	assert_int_equal(open_fds(), before);
+}
+
+static void a_length_that_lies_is_malformed(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) }, r;
+	char big[sizeof(m) + 8] = { 0 };
+
+	assert_int_equal(send(p->a, &m, m.len - 1u, 0), m.len - 1);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPROTO);
+	assert_int_equal(send(p->a, &m, IPC_MSG_HDR - 1, 0), IPC_MSG_HDR - 1);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPROTO);
+	assert_int_equal(send(p->a, big, sizeof(big), 0), sizeof(big));
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPROTO);
+}
+
+static void a_length_out_of_range_is_not_sent(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_HDR - 1 }, r;
+
+	assert_int_equal(ipc_send(p->a, &m, NULL, 0), -EINVAL);
+	m.len = sizeof(m) + 1;
+	assert_int_equal(ipc_send(p->a, &m, NULL, 0), -EINVAL);
+	m.len = IPC_MSG_HDR;
+	assert_int_equal(ipc_send(p->a, &m, NULL, IPC_MAX_FDS + 1), -EINVAL);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EAGAIN);
+}
+
+static void the_end_of_the_other_side_is_epipe(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) }, r;
+
+	shutdown(p->a, SHUT_RDWR);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPIPE);
+	assert_int_equal(ipc_send(p->b, &m, NULL, 0), -EPIPE); /* and no SIGPIPE */
+}
+
+static void a_full_socket_says_eagain(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
+	int rc, n = 0;
+
+	while ((rc = ipc_send(p->a, &m, NULL, 0)) == 0 && n < 100000)
+		n++;
+	assert_int_equal(rc, -EAGAIN);
+	assert_true(n > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_message_arrives_whole, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(descriptors_arrive_close_on_exec_and_in_order, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(unwanted_descriptors_are_closed, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(too_many_descriptors_are_closed, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(a_length_that_lies_is_malformed, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(a_length_out_of_range_is_not_sent, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_epipe, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(a_full_socket_says_eagain, open_pair, close_pair),
+	};
+	return cmocka_run_group_tests_name("ipc", tests, NULL, NULL);
+}
