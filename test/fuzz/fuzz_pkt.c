@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pkt_parse over any bytes, with any split between contiguous part and rest. What it accepts must lie inside the frame,
+ * an echo reply and a finished checksum must stay inside it, and a rebuilt TCP header must read back the same.
+ */
+#include <stdlib.h>
+
+#include "pkt/pkt.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void rebuild(const struct pkt *p)
+{
+	struct pkt_flow f = { .l2.vlan = p->vlan, .src = p->src, .dst = p->dst, .sport = p->sport, .dport = p->dport };
+	struct pkt_tcp_template t;
+	struct pkt_tcp_seg s = { .seq = p->tcp_seq, .ack = p->tcp_ack, .wnd = p->tcp_wnd, .flags = p->tcp_flags,
+				 .opt = p->tcp_opt, .opt_len = p->tcp_opt_len };
+	uint8_t out[PKT_HDR_MAX];
+	struct pkt q;
+
+	pkt_tcp_template_init(&t, &f);
+	uint32_t len = pkt_tcp_build(&t, &s, PKT_CSUM_FULL, out);
+	check(len <= sizeof(out) && pkt_parse(out, len, len, &q) == PKT_OK && q.kind == PKT_KIND_TCP);
+	check(q.tcp_seq == p->tcp_seq && q.tcp_ack == p->tcp_ack && q.tcp_flags == p->tcp_flags &&
+	      q.tcp_opt_len == p->tcp_opt_len && pkt_addr_eq(&q.src, &p->src) && q.vlan == p->vlan);
+	struct rn_iov iov = { .base = out + q.l4_off, .len = q.l4_len };
+	check(pkt_l4_csum_ok(&q, &iov, 1));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < 2 || size > 70000)
+		return 0;
+	uint32_t len = (uint32_t)size - 2;
+	uint32_t contiguous = rn_min_u32(len, (uint32_t)data[0] | (uint32_t)data[1] << 8);
+	uint8_t *frame = malloc(contiguous + 1); /* exact, so that ASan sees a byte too far */
+	struct pkt p;
+
+	memcpy(frame, data + 2, contiguous);
+	frame = realloc(frame, contiguous ? contiguous : 1);
+	if (pkt_parse(frame, contiguous, len, &p) == PKT_OK) {
+		check(p.kind == PKT_KIND_ARP || p.ip_version == 0 || rn_in_range(p.payload_off, p.payload_len, len));
+		if (p.kind == PKT_KIND_TCP) {
+			check(p.tcp_opt_len <= PKT_TCP_OPT_MAX && p.payload_off <= contiguous);
+			rebuild(&p);
+		}
+		if (p.ip_version != 0 && rn_in_range(p.l4_off, p.l4_len, contiguous)) {
+			struct rn_iov iov = { .base = frame + p.l4_off, .len = p.l4_len };
+			if (p.kind != PKT_KIND_OTHER) {
+				pkt_l4_csum_finish(&p, frame, &iov, 1);
+				check(pkt_l4_csum_ok(&p, &iov, 1));
+			}
+			if (p.kind == PKT_KIND_ICMP_ECHO) {
+				pkt_icmp_echo_reply(frame, &p);
+				check(pkt_l4_csum_ok(&p, &iov, 1));
+			}
+		}
+		struct pkt_arp a;
+		if (p.kind == PKT_KIND_ARP && pkt_arp_parse(frame, contiguous, &p, &a) == PKT_OK)
+			check(pkt_addr_is_ip4(&a.sender) && pkt_addr_is_ip4(&a.target));
+	}
+	free(frame);
+	return 0;
+}
