@@ -70,9 +70,13 @@ struct rnicd_port_cfg {
 
 	/* what connections of this device negotiate */
 	bool crc;                   /* ask for MPA CRC */
+	bool crc_required;          /* refuse a peer that will not have it */
 	bool markers;               /* ask to receive markers */
 	uint8_t mpa_rev;            /* 1 or 2 as initiator */
 	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
+	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
+	bool newreno;               /* congestion control: NewReno in place of CUBIC */
+	uint64_t min_rto_ns;        /* 0: tcp_lite's default */
 	bool roce;                  /* the device shows itself as a RoCE adapter; the wire stays iWARP */
 };
 
@@ -89,6 +93,8 @@ struct rnicd_cfg {
 	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;             /* connections per worker; 0: 4096 */
 	char socket[RNICD_PATH_MAX];
+	uint32_t socket_mode;       /* permissions of the socket: who may use the RNIC */
+	char file_prefix[RNICD_NAME_MAX]; /* DPDK's name of this process: its run-time directory and telemetry socket */
 	uint32_t log_level;         /* 0 error, 1 warning, 2 info, 3 debug */
 	uint64_t seed;              /* ISNs, flow hash, STag keys; 0: from the system's random source */
 
@@ -97,6 +103,7 @@ struct rnicd_cfg {
 	uint32_t quota_qps;
 	uint32_t quota_cqs;
 	uint32_t quota_mrs;
+	uint32_t quota_wrs;         /* slots of all its send and receive queues together: requests outstanding */
 };
 
 /* ---- ports ---- */
