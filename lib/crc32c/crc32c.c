@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "crc32c/crc32c_impl.h"
+
+uint32_t crc32c_iov(uint32_t crc, const struct rn_iov *iov, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		crc = crc32c(crc, iov[i].base, iov[i].len);
+	return crc;
+}
+
+/* Product of two polynomials modulo P. */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+	uint32_t r = 0;
+
+	for (uint32_t bit = UINT32_C(1) << 31; bit != 0; bit >>= 1) {
+		r ^= (b & bit) != 0 ? a : 0;
+		a = (a >> 1) ^ ((a & 1) != 0 ? UINT32_C(0x82F63B78) : 0);
+	}
+	return r;
+}
+
+uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b)
+{
+	/* The initial and final inversions of the two sums cancel: what is left is A moved up by B's length, plus B. */
+	for (uint32_t k = 0; len_b != 0; k++, len_b >>= 1)
+		if ((len_b & 1) != 0)
+			crc_a = times(crc_a, crc32c_x8_pow2[k]);
+	return crc_a ^ crc_b;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CRC32C (Castagnoli), as RFC 5044 section 4.4 (MPA), RFC 7143 (iSCSI) and SCTP use it: reflected, initial value and
+ * final XOR all ones. The result is a number; on the wire it goes least-significant byte first, which is the caller's
+ * business.
+ *
+ * All functions continue a sum: start with 0, feed pieces in order, the result is that of the whole. They may be
+ * called from any thread. The implementation is chosen from what the processor offers before main() runs; a call that
+ * comes still earlier is served by the portable one.
+ */
+#ifndef CRC32C_H
+#define CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rn_iov.h"
+
+/* Sum of n bytes. */
+uint32_t crc32c(uint32_t crc, const void *p, size_t n);
+
+/* Sum of a list of slices, in order. */
+uint32_t crc32c_iov(uint32_t crc, const struct rn_iov *iov, uint32_t n);
+
+/*
+ * Copies n bytes and sums them in the same pass: every byte is read once, and what is summed is what was written, even
+ * when somebody else changes the source meanwhile. The ranges must not overlap.
+ */
+uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n);
+
+/* Sum of A followed by B from the sum of each, and the length of B in bytes. Some hundred nanoseconds. */
+uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b);
+
+/* One implementation, for tests and benchmarks. The functions follow crc32c() and crc32c_copy(). */
+struct crc32c_impl {
+	const char *name;
+	uint32_t (*sum)(uint32_t crc, const void *p, size_t n);
+	uint32_t (*copy)(uint32_t crc, void *dst, const void *src, size_t n);
+};
+
+/* Those that run on this processor, best first; the first one is in use. Ends with one whose name is NULL. */
+extern struct crc32c_impl crc32c_impls[];
+
+#endif

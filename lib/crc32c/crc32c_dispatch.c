@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asks the processor once, before main(), what it can do, and orders the implementations. */
+#include "crc32c/crc32c_impl.h"
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+/* Written by the constructor alone, before there is a second thread; every state of it is a valid list. */
+struct crc32c_impl crc32c_impls[8] = { { "table", crc32c_table_sum, crc32c_table_copy } };
+
+static void __attribute__((unused)) put_first(const char *name, uint32_t (*sum)(uint32_t, const void *, size_t),
+					      uint32_t (*copy)(uint32_t, void *, const void *, size_t))
+{
+	memmove(&crc32c_impls[1], &crc32c_impls[0], sizeof(crc32c_impls) - sizeof(crc32c_impls[0]));
+	crc32c_impls[0] = (struct crc32c_impl){ name, sum, copy };
+}
+
+#ifdef __x86_64__
+/* What the operating system saves at a context switch: XCR0, Intel SDM volume 1 section 13.3. */
+#define XCR0_AVX    0x06u /* SSE and AVX state */
+#define XCR0_AVX512 0xE6u /* those, opmask and the upper halves */
+
+static uint32_t xcr0(void)
+{
+	uint32_t lo, hi;
+
+	__asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+	return lo;
+}
+
+static void __attribute__((constructor)) crc32c_choose(void)
+{
+	const uint32_t avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL;
+	uint32_t a, b = 0, c = 0, d, b7 = 0, c7 = 0, saved = 0;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_SSE4_2) == 0 || (c & bit_PCLMUL) == 0)
+		return;
+	put_first("sse42", crc32c_sse42_sum, crc32c_sse42_copy);
+	put_first("clmul", crc32c_clmul_sum, crc32c_clmul_copy);
+	if ((c & bit_OSXSAVE) != 0)
+		saved = xcr0();
+	if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d) || (c7 & bit_VPCLMULQDQ) == 0)
+		return;
+	if ((saved & XCR0_AVX) == XCR0_AVX && (b7 & bit_AVX2) != 0)
+		put_first("vpclmul256", crc32c_vpclmul256_sum, crc32c_vpclmul256_copy);
+	if ((saved & XCR0_AVX512) == XCR0_AVX512 && (b7 & avx512) == avx512 && (c7 & bit_AVX512VBMI) != 0)
+		put_first("vpclmul512", crc32c_vpclmul512_sum, crc32c_vpclmul512_copy);
+}
+#endif
+
+#ifdef __aarch64__
+static void __attribute__((constructor)) crc32c_choose(void)
+{
+	const unsigned long need = 1ul << 7 | 1ul << 4; /* HWCAP_CRC32, HWCAP_PMULL */
+
+	if ((getauxval(AT_HWCAP) & need) == need)
+		put_first("arm", crc32c_arm_sum, crc32c_arm_copy);
+}
+#endif
+
+uint32_t crc32c(uint32_t crc, const void *p, size_t n)
+{
+	return crc32c_impls[0].sum(crc, p, n);
+}
+
+uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return crc32c_impls[0].copy(crc, dst, src, n);
+}
