@@ -88,6 +88,9 @@ struct iw_err {
  */
 struct iw_err iw_err_of(enum iw_layer layer, enum iw_etype etype, enum iw_code code, bool read_request);
 
+/* True when an RFC names this layer, type and code. */
+bool iw_err_known(struct iw_err e);
+
 /* A static text for logs, never NULL ("unknown" for pairs no RFC names). */
 const char *iw_err_text(struct iw_err e);
 

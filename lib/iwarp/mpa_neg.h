@@ -87,6 +87,12 @@ void mpa_neg_rx_init(struct mpa_neg_rx *rx, bool want_reply);
 enum mpa_neg_verdict mpa_neg_feed(struct mpa_neg_rx *rx, const uint8_t *p, uint32_t n, uint32_t *used,
 				  struct mpa_frame *f) RN_NODISCARD;
 
+/*
+ * Writes a frame into buf (MPA_FRAME_MAX octets): flags, rev and, when f->enhanced, the enhanced words as given.
+ * Returns its length, 0 when the private data does not fit.
+ */
+uint32_t mpa_neg_build(const struct mpa_frame *f, uint8_t *buf);
+
 /* What this side wants and permits. */
 struct mpa_policy {
 	uint8_t rev;      /* highest revision spoken: 1 or 2 */

@@ -63,19 +63,16 @@ struct mpa_view {
 };
 
 struct mpa_rx {
-	uint32_t pos;  /* offset in Full Operation of the next octet to be consumed, mod 2^32 */
-	uint32_t start;/* offset of the current FPDU's first octet */
-	bool markers;  /* we asked the peer for markers */
+	uint32_t pos;   /* offset in Full Operation of the next octet to be consumed, mod 2^32 */
+	uint32_t start; /* offset of the current FPDU's first octet; == pos between FPDUs */
+	bool markers;   /* we asked the peer for markers */
 	bool crc;
-	bool view_in_stage; /* the stage holds the view handed out last */
-	uint8_t nlen;  /* octets of the length field seen, 0..2 */
-	uint8_t nmark; /* octets of the current marker seen, 0..3 */
+	uint8_t nlen;   /* octets of the length field seen, 0..2 */
 	uint8_t len_field[MPA_LEN_FIELD];
-	uint8_t mark[MPA_MARKER_LEN];
-	uint32_t len_pos; /* offset of the current length field */
-	uint32_t have; /* FPDU octets in the stage, markers not counted */
-	uint32_t sum;  /* running CRC32C over staged octets, markers too */
-	uint8_t *stage;
+	uint8_t mark[MPA_MARKER_LEN]; /* the marker being read; how much of it there is follows from pos */
+	uint32_t have;  /* octets in the stage: ULPDU, pad and CRC, no markers */
+	uint32_t sum;   /* running CRC32C over everything before the CRC field */
+	uint8_t *stage; /* borrowed */
 	uint32_t stage_size;
 };
 
@@ -96,9 +93,9 @@ enum mpa_rx_verdict mpa_rx_next(struct mpa_rx *rx, struct mpa_rx_in *in, struct 
 uint32_t mpa_rx_stage_need(const struct mpa_rx *rx);
 /* False when mem is too small for the FPDU at hand. The memory is borrowed until mpa_rx_take_stage. */
 bool mpa_rx_give_stage(struct mpa_rx *rx, uint8_t *mem, uint32_t size) RN_NODISCARD;
-/* True when the stage holds nothing that is still needed, the last view included: call after the view is used. */
+/* True when the stage holds no part of an FPDU still to come. A staged view still lies in it: use that first. */
 bool mpa_rx_idle(const struct mpa_rx *rx);
-/* Takes the stage back; NULL when there is none or it is in use. */
+/* Takes the stage back; NULL when there is none or mpa_rx_idle is false. */
 uint8_t *mpa_rx_take_stage(struct mpa_rx *rx);
 
 /* True when the CRC is good, or not in use. Must come before any octet of the view is placed or believed. */

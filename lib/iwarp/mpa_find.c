@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whole FPDUs in a segment ahead of the stream: RFC 5044 section 6 and appendix B (out-of-order receipt). */
+#include "iwarp/mpa_rx.h"
+
+#include "base/rn_be.h"
+
+#define MARKER_MASK (MPA_MARKER_STEP - 1)
+
+void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, const struct rn_iov *iov, uint32_t n)
+{
+	mpa_rx_init(&f->rx, rx->markers, rx->crc);
+	f->rx.pos = f->rx.start = pos;
+	mpa_rx_input(&f->in, iov, n);
+	f->synced = false;
+}
+
+/* The next FPDU from where the cursor stands, if it is whole and its CRC good. */
+static bool next_here(struct mpa_find *f, struct mpa_view *v)
+{
+	for (;;) {
+		enum mpa_rx_verdict r = mpa_rx_next(&f->rx, &f->in, v);
+
+		if ((r != MPA_RX_FPDU && r != MPA_RX_EMPTY) || !mpa_rx_crc(v))
+			return false;
+		if (r == MPA_RX_FPDU)
+			return true;
+	}
+}
+
+/* Puts the cursor on the octet at distance off from the segment's first. */
+static void seek(struct mpa_find *f, uint32_t pos, uint32_t off)
+{
+	f->rx.pos = f->rx.start = pos + off;
+	f->in.idx = 0;
+	while (f->in.idx < f->in.n && off >= f->in.iov[f->in.idx].len)
+		off -= f->in.iov[f->in.idx++].len;
+	f->in.off = off;
+}
+
+/*
+ * The distance from the segment's first octet to the first octet of the FPDU that the marker at distance `at` points
+ * to; false when that lies before the segment or cannot be.
+ */
+static bool fpdu_of_marker(const uint8_t *mark, uint32_t pos, uint32_t at, uint32_t *off)
+{
+	uint32_t ptr = rn_load_be16(mark + 2) & 0xfffc;
+
+	if (ptr == 0) {
+		*off = at;
+		return true;
+	}
+	if (ptr > at)
+		return false;
+	uint32_t len_at = at - ptr;
+	uint32_t phase = (pos + len_at) & MARKER_MASK;
+	if (phase < MPA_MARKER_LEN || (phase & 3) != 0)
+		return false;
+	uint32_t lead = phase == MPA_MARKER_LEN ? MPA_MARKER_LEN : 0;
+	if (len_at < lead)
+		return false;
+	*off = len_at - lead;
+	return true;
+}
+
+static bool sync_by_marker(struct mpa_find *f, uint32_t pos)
+{
+	uint64_t len = rn_iov_len(f->in.iov, f->in.n);
+
+	for (uint32_t at = (0u - pos) & MARKER_MASK; rn_in_range(at, MPA_MARKER_LEN, len); at += MPA_MARKER_STEP) {
+		uint8_t mark[MPA_MARKER_LEN];
+		uint32_t off;
+
+		seek(f, pos, at);
+		for (uint32_t i = 0; i < MPA_MARKER_LEN; i++, f->in.off++) {
+			while (f->in.off >= f->in.iov[f->in.idx].len) {
+				f->in.idx++;
+				f->in.off = 0;
+			}
+			mark[i] = f->in.iov[f->in.idx].base[f->in.off];
+		}
+		if (fpdu_of_marker(mark, pos, at, &off)) {
+			seek(f, pos, off);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool mpa_find_next(struct mpa_find *f, struct mpa_view *v)
+{
+	if (f->synced)
+		return next_here(f, v);
+	f->synced = true;
+	uint32_t pos = f->rx.pos;
+	/* An aligned sender begins the segment with an FPDU; the CRC says whether this one did. */
+	if (f->rx.crc && next_here(f, v))
+		return true;
+	if (!f->rx.markers)
+		return false;
+	mpa_rx_init(&f->rx, true, f->rx.crc);
+	return sync_by_marker(f, pos) && next_here(f, v);
+}
