@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device model and the iWARP connection: everything between "a TCP segment arrived" and "completion written", and
+ * between "doorbell" and "header fields and slices of the next segment". Pure: no allocation, no system call, no clock.
+ *
+ * One turn of a worker:
+ *	ctx->now = clock;
+ *	for each received segment	held = qp_conn_segment(ctx, conn, &seg, &pkt); if (!held) free the packet
+ *	for each doorbell		qp_doorbell(ctx, qp)
+ *	for each due timer		qp_conn_timer(ctx, conn)
+ *	while ((conn = qp_ready_pop(ctx))) {
+ *		while (qp_conn_out(ctx, conn, &tx)) transmit;	(transmit queue full: stop, qp_ready_put(ctx, conn))
+ *		arm the connection's timer with qp_conn_next_wake(conn);
+ *	}
+ *	qp_flush(ctx)			completions become visible, notifications are decided
+ *	take ctx->fx[0..n_fx) and ctx->refs[0..n_refs), then qp_drained(ctx)
+ * Whenever qp_ctx_full(ctx) between two calls: the last line first.
+ *
+ * Threads: a ctx belongs to one worker; so do a connection from open to QP_FX_CLOSED and a QP while it is attached to
+ * one. Functions marked "control thread" may run elsewhere on objects that no worker knows yet (or any more).
+ * Memory: all of it is the caller's. Connections, QPs, CQs and devices stay where they are while in use.
+ * Lengths are bytes, times nanoseconds of one monotonic clock.
+ */
+#ifndef QP_H
+#define QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "base/rn_iov.h"
+#include "iwarp/mpa_neg.h"
+#include "iwarp/mpa_rx.h"
+#include "iwarp/rdmap_track.h"
+#include "qp/qp_cq.h"
+#include "qp/qp_dev.h"
+#include "qp/qp_wqe.h"
+#include "ring/spsc.h"
+#include "tcp_lite/tcpl.h"
+
+struct qp;
+struct qp_conn;
+struct qp_ctx;
+struct qp_rec;
+struct qp_block;
+struct qp_setup;
+
+#define QP_MAX_RD_ATOMIC 128u /* largest IRD and ORD */
+
+/* ---- effects: what the control plane must hear of ---- */
+
+enum qp_fx_type {
+	QP_FX_CONNECT_REQUEST, /* passive: the Request is here; priv, ird, ord. Answer: qp_conn_accept or qp_conn_reject */
+	QP_FX_CONNECT_REPLY,   /* active without a QP: accepted; priv, ird, ord. Answer: qp_conn_attach or qp_conn_abort */
+	QP_FX_ESTABLISHED,     /* both sides, QP is in RTS; priv on the active side; ird, ord as agreed */
+	QP_FX_REJECTED,        /* active: the peer's application said no; priv */
+	QP_FX_UNREACHABLE,     /* active: TCP timed out (code 0) or was refused (code 1) */
+	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict, or 0 for time-out or close */
+	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED, whoever ended it; once. The QP is detached */
+	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */
+	QP_FX_QP_EVENT,        /* code: enum qp_event; vendor_err */
+	QP_FX_CQ_ERROR,        /* overrun or corrupt ring */
+	QP_FX_CQ_NOTIFY        /* the CQ was armed and has new entries */
+};
+
+/* Numbers of ibv_event_type. */
+enum qp_event { QP_EVENT_FATAL = 1, QP_EVENT_REQ_ERR = 2, QP_EVENT_ACCESS_ERR = 3, QP_EVENT_COMM_EST = 4 };
+
+struct qp_fx {
+	uint8_t type;  /* enum qp_fx_type */
+	uint8_t code;
+	uint16_t priv_len;
+	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: as the peer offers, turned to our side; 0 when it did not say */
+	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
+	uint64_t owner;      /* of the connection, QP or CQ it is about */
+	struct qp_conn *conn; /* for the first eight types */
+	const uint8_t *priv;  /* valid until qp_drained; CONNECT_REQUEST: until accept, reject or the end */
+};
+
+/* ---- QP ---- */
+
+/* Numbers of ibv_qp_state. One writer: qp_set_state in qp.c. */
+enum qp_state {
+	QP_S_RESET = 0, /* nothing may be posted; qp_modify moves it on */
+	QP_S_INIT = 1,  /* receives may be posted; attaching to a connection or qp_modify moves it on */
+	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
+	QP_S_RTS = 3,   /* works while a connection is attached; error, close or qp_modify moves it on */
+	QP_S_SQD = 4,   /* the local side asked for a graceful end: what is posted is sent, then FIN */
+	QP_S_ERR = 6    /* all posted and later posted work is flushed; qp_modify to RESET moves it on */
+};
+
+enum qp_verdict {
+	QP_OK = 0,
+	QP_BAD_ATTR,     /* ring geometry, offsets or numbers are wrong */
+	QP_BAD_STATE,    /* not in this state */
+	QP_NO_MEMORY,    /* a pool of the ctx is empty */
+	QP_BAD_PRIV,     /* private data too long */
+	QP_NO_AGREEMENT, /* accept: MPA terms do not meet; the connection is being closed, effects follow */
+	QP_BAD_SEGMENT   /* passive: not an acceptable SYN */
+};
+
+struct qp_attr {
+	uint64_t owner;    /* the caller's, returned in effects */
+	uint32_t qpn;      /* written into completions */
+	uint32_t pd;
+	struct qp_dev *dev;
+	struct qp_cq *scq, *rcq;
+	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
+	uint32_t access;   /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
+	void *region;      /* mapping of the client's queue region */
+	uint64_t region_size;
+	uint64_t shm_off;  /* struct qp_shm, cache-line aligned */
+	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
+	uint32_t sq_slots, rq_slots;
+};
+
+struct qp {
+	/* Line 1: both paths. */
+	uint8_t state;     /* enum qp_state */
+	uint8_t sig_all;
+	uint8_t access;
+	uint8_t listed;    /* on ctx's list of queues to release */
+	uint32_t qpn;
+	uint32_t pd;
+	uint32_t sq_taken; /* SQ slots copied and not yet released */
+	struct qp_conn *conn;
+	struct qp_dev *dev;
+	struct qp_cq *scq, *rcq;
+	uint32_t sq_done, rq_done; /* slots to be released by qp_flush */
+	struct spsc_cons sq;
+	struct spsc_cons rq;
+	struct qp_shm *shm;
+	uint64_t owner;
+	uint32_t vendor_err; /* of the first error */
+	uint32_t flushed;    /* work requests flushed so far */
+};
+
+/* Control thread. The QP starts in `RESET`. OK or BAD_ATTR. */
+RN_NODISCARD enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a);
+
+/* The worker that shall own the QP (any one while it has no connection). ERR ends the connection with a Terminate. */
+enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
+
+/*
+ * The client has rung for this QP: takes send WQEs and transmits, or flushes (ERR: both queues). Harmless in any state.
+ */
+void qp_doorbell(struct qp_ctx *ctx, struct qp *qp);
+
+/*
+ * The QP goes away: no completion follows. Its connection, if any, is closed (FIN when idle, RST otherwise) and lives
+ * on without it until QP_FX_CLOSED. Completions already made become visible with the next qp_flush.
+ */
+void qp_destroy(struct qp_ctx *ctx, struct qp *qp);
+
+/* ---- connection ---- */
+
+/* One writer: conn_set_state in qp_conn.c. */
+enum qp_conn_state {
+	QP_C_FREE = 0,       /* not in use */
+	QP_C_OPENING,        /* active: waits for TCP to connect; moved on by the peer or a time-out */
+	QP_C_WAIT_REQ,       /* passive: waits for TCP and the MPA Request; moved on by the peer or cfg.request_ns */
+	QP_C_WAIT_ACCEPT,    /* passive: waits for qp_conn_accept or qp_conn_reject (cfg.accept_ns) */
+	QP_C_WAIT_REP,       /* active: Request sent, waits for the Reply (cfg.reply_ns) */
+	QP_C_WAIT_QP,        /* active: Reply here, waits for qp_conn_attach (cfg.accept_ns) */
+	QP_C_WAIT_FIRST,     /* passive: Reply sent, may not send before the initiator's first FPDU (RFC 5044, 7.1.2) */
+	QP_C_OPERATIONAL,    /* both directions open */
+	QP_C_DRAINING,       /* qp_conn_disconnect: what is posted goes out, then FIN (cfg.close_ns) */
+	QP_C_CLOSING,        /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
+	QP_C_TERMINATING,    /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
+	QP_C_DEAD,           /* TCP is over but for TIME_WAIT: no QP any more; waits for tcp_lite's end */
+};
+
+/* Set in params.flags. */
+enum {
+	QP_CONN_KEEP_RECV = 1 << 0, /* no CM above: an orderly end leaves the QP in RTS and its receives posted */
+};
+
+struct qp_conn_params {
+	struct qp_dev *dev;
+	const struct tcpl_cfg *tcp;
+	uint64_t owner;          /* the caller's, returned in effects */
+	uint32_t iss;            /* tcpl_isn */
+	uint32_t flags;          /* QP_CONN_* */
+	struct mpa_policy policy;/* passive: ird, ord and the rest may still be set at accept */
+	struct qp *qp;           /* active: may be NULL, then QP_FX_CONNECT_REPLY comes; passive: NULL */
+	const uint8_t *priv;     /* active: goes into the Request */
+	uint32_t priv_len;
+};
+
+struct qp_conn {
+	struct tcpl_conn tcp;
+	struct qp_conn *ready_next;
+	struct qp *qp;          /* NULL before attach and after the end */
+	struct qp_dev *dev;
+	struct qp_block *blk;   /* NULL while idle */
+	struct qp_setup *setup; /* until OPERATIONAL */
+	uint64_t owner;
+	uint64_t deadline;      /* of the state, RN_NEVER: none */
+	uint8_t state;          /* enum qp_conn_state */
+	bool ready;             /* on the ctx's ready list */
+	bool passive;
+	bool told;              /* the control plane knows of it: an end must be told */
+	bool up;                /* ESTABLISHED has been told */
+	bool peer_fin;
+	bool term_rx;           /* the peer sent a Terminate */
+	bool term_tx;           /* we did: one only */
+	uint8_t flags;          /* QP_CONN_* */
+	uint8_t tx_turn;        /* who sends the next message: enum qp_tx_src */
+	uint8_t tx_cur;         /* whose message is open */
+	bool starved;           /* waits for a record */
+	bool rtr_due;           /* initiator, p2p: the RTR must go first */
+	uint32_t mulpdu;        /* ULPDU bytes in a full segment */
+	uint32_t rx_base;       /* sequence number of the first octet of Full Operation, received */
+	uint32_t tx_pos;        /* offset in Full Operation of the next FPDU sent */
+	uint32_t msn_send, msn_read; /* next MSN of QN 0 and QN 1, sending */
+	struct mpa_rx rx;
+	struct ddp_uq uq_send, uq_read;
+	struct rdmap_readq readq;
+	struct rdmap_ird ird;
+	struct mpa_agreed agreed;
+	struct mpa_policy policy;
+	uint32_t vendor_err;
+};
+
+/* Active open. OK, NO_MEMORY, BAD_PRIV, BAD_STATE (the QP is attached already or in ERR or RESET). */
+RN_NODISCARD enum qp_verdict qp_conn_connect(struct qp_ctx *ctx, struct qp_conn *c, const struct qp_conn_params *p);
+
+/*
+ * Passive open by a SYN that met a listener. OK, NO_MEMORY or BAD_SEGMENT: then nothing was done. The caller bounds how
+ * many connections are still without QP_FX_CONNECT_REQUEST.
+ */
+RN_NODISCARD enum qp_verdict qp_conn_passive(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *syn,
+					     const struct qp_conn_params *p);
+
+struct qp_accept {
+	struct qp *qp;
+	uint16_t ird, ord;
+	uint16_t priv_len;
+	const uint8_t *priv;
+};
+/* In WAIT_ACCEPT. OK, BAD_STATE, BAD_PRIV (nothing done); NO_AGREEMENT. */
+RN_NODISCARD enum qp_verdict qp_conn_accept(struct qp_ctx *ctx, struct qp_conn *c, const struct qp_accept *a);
+RN_NODISCARD enum qp_verdict qp_conn_reject(struct qp_ctx *ctx, struct qp_conn *c, const uint8_t *priv, uint32_t len);
+
+/* Active, in WAIT_QP: the QP that the connection was opened for. */
+RN_NODISCARD enum qp_verdict qp_conn_attach(struct qp_ctx *ctx, struct qp_conn *c, struct qp *qp);
+
+/* Graceful: what is posted goes out, then FIN. In any state; before OPERATIONAL it is an abort. */
+void qp_conn_disconnect(struct qp_ctx *ctx, struct qp_conn *c);
+
+/* At once, with RST. The QP is flushed. The end is still told with QP_FX_CLOSED. */
+void qp_conn_abort(struct qp_ctx *ctx, struct qp_conn *c);
+
+/*
+ * A received packet's TCP payload as slices; seg->ref must be the address of this. Where it lies is the caller's
+ * choice (beside the packet): while the packet is held, it and the slices stay.
+ */
+struct qp_pkt {
+	const struct rn_iov *iov;
+	uint32_t n;
+};
+#define QP_PKT_MAX_IOV 32 /* slices of one packet */
+
+/* True: the packet is held; its ref comes back in ctx->refs. False: it is the caller's again. */
+RN_NODISCARD bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *seg);
+
+void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c);
+
+/* When qp_conn_timer wants to be called; RN_NEVER: not before something happens. */
+static inline uint64_t qp_conn_next_wake(const struct qp_conn *c)
+{
+	return rn_min_u64(tcpl_next_wake(&c->tcp), c->deadline);
+}
+
+#define QP_TX_IOV 64
+
+/* A segment to transmit. The slices are valid until the next call with the same ctx; with `stable` until acknowledged. */
+struct qp_tx {
+	struct tcpl_out tcp;
+	bool stable; /* slices may be handed to the port by reference: they change only after the peer has acknowledged */
+	uint32_t n;
+	struct rn_iov iov[QP_TX_IOV]; /* tcp.len bytes */
+};
+
+/* The next segment of this connection; false when there is none now. */
+bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct qp_tx *tx);
+
+static inline enum qp_conn_state qp_conn_get_state(const struct qp_conn *c) { return (enum qp_conn_state)c->state; }
+const char *qp_conn_state_name(enum qp_conn_state s);
+const char *qp_state_name(enum qp_state s);
+
+/* ---- per worker ---- */
+
+#define QP_FX_MAX        256u
+#define QP_FX_PER_CALL   16u
+#define QP_REFS_MAX      512u
+#define QP_HOLD_MAX      64u /* out-of-order packets held per connection */
+#define QP_REFS_PER_CALL (QP_HOLD_MAX + 1)
+#define QP_DIRTY_MAX     64u
+
+struct qp_cfg {
+	uint32_t worker;      /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
+	uint32_t max_mtu;     /* largest MTU of the devices served */
+	uint32_t blocks;      /* connections that can be active at once */
+	uint32_t recs;        /* FPDUs in flight, all connections */
+	uint32_t setups;      /* connections being set up at once */
+	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
+	uint32_t chunks;      /* FPDUs in flight per connection, a power of two, 64..4096 */
+	uint64_t request_ns;  /* passive: TCP and MPA Request must be here. 10 s */
+	uint64_t reply_ns;    /* active: MPA Reply after the Request. 10 s */
+	uint64_t accept_ns;   /* the application's answer. 60 s */
+	uint64_t close_ns;    /* FIN and Terminate must be through. 5 s */
+};
+
+/* LAN defaults for n active connections. */
+void qp_cfg_default(struct qp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns);
+
+/* Counters of one worker; the worker writes, anyone reads. */
+struct qp_stats {
+	uint64_t fpdus_in, fpdus_out;
+	uint64_t wqes, cqes, rwqes;
+	uint64_t bytes_placed;
+	uint64_t staged;         /* FPDUs that TCP had split */
+	uint64_t ooo_placed;     /* FPDUs placed ahead of their turn */
+	uint64_t flushed;
+	uint64_t terms_sent, terms_rcvd;
+	uint64_t crc_errors, framing_errors, ddp_errors, rdmap_errors, access_errors;
+	uint64_t bad_wqes;       /* malformed work requests of clients */
+	uint64_t bad_rings;      /* impossible indices written by clients */
+	uint64_t cq_overruns;
+	uint64_t no_block, no_rec, no_setup, no_stage; /* pool was empty */
+	uint64_t neg_errors;     /* bad MPA frames */
+	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
+	uint64_t opened, closed;
+};
+
+struct qp_ctx {
+	uint64_t now; /* written by the worker */
+	struct qp_conn *ready_head, *ready_tail;
+	struct qp_rec *rec_free;
+	uint32_t rec_left;
+	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;
+	struct qp_conn *starved; /* connections that wait for a record */
+	struct qp_cfg cfg;
+	uint32_t rec_iov; /* slices a record holds */
+	struct qp_block *blk_free;
+	struct qp_setup *setup_free, *setup_done;
+	uint8_t *stage_free;
+	struct qp_stats stats;
+	struct qp_fx fx[QP_FX_MAX];
+	uint64_t refs[QP_REFS_MAX];
+	struct qp_cq *dirty_cq[QP_DIRTY_MAX];
+	struct qp *dirty_qp[QP_DIRTY_MAX];
+};
+
+/* Bytes that qp_ctx_init needs, cache-line aligned; 0: cfg is wrong. */
+uint64_t qp_ctx_size(const struct qp_cfg *cfg);
+RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *mem, uint64_t size);
+
+/* Connections for which qp_conn_out must be called; NULL: no more. */
+struct qp_conn *qp_ready_pop(struct qp_ctx *ctx);
+void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c);
+
+/* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */
+void qp_flush(struct qp_ctx *ctx);
+
+/* True: the effects or refs must be taken before the next call. */
+static inline bool qp_ctx_full(const struct qp_ctx *ctx)
+{
+	return ctx->n_fx + QP_FX_PER_CALL > QP_FX_MAX || ctx->n_refs + QP_REFS_PER_CALL > QP_REFS_MAX;
+}
+
+/* Effects and refs have been taken. */
+void qp_drained(struct qp_ctx *ctx);
+
+#endif

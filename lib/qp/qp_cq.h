@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A completion queue as the daemon sees it: private handles on the rings of qp_wqe.h's struct qp_cq_shm, one per worker.
+ * Entries are collected and published in bursts (qp_flush of qp.h). A full or corrupt ring puts the CQ into error: an
+ * event, no more entries, never an overwritten one; the QPs that complete into it go to ERR.
+ *
+ * Threads: init by the control thread before any QP names the CQ; ring[w] is worker w's alone.
+ */
+#ifndef QP_CQ_H
+#define QP_CQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "qp/qp_wqe.h"
+#include "ring/spsc.h"
+
+#define QP_MAX_WORKERS 16
+
+struct qp_cq_ring {
+	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t pending;   /* entries written and not yet published */
+	bool solicited;     /* one of them is */
+	bool dirty;         /* on the worker's list */
+};
+
+struct qp_cq {
+	struct qp_cq_shm *shm;
+	uint64_t owner;     /* the caller's, returned in effects */
+	uint32_t workers;
+	uint32_t error;     /* atomic, any worker: 1 for good */
+	struct qp_cq_ring ring[QP_MAX_WORKERS];
+};
+
+struct qp_cq_attr {
+	uint64_t owner;
+	void *region;         /* mapping of the client's queue region */
+	uint64_t region_size; /* bytes */
+	uint64_t shm_off;     /* struct qp_cq_shm, cache-line aligned */
+	uint64_t ring_off;    /* ring of worker 0 */
+	uint64_t ring_stride; /* bytes between two workers' rings */
+	uint32_t workers;
+	uint32_t cqe;         /* slots of each ring, a power of two */
+};
+
+/* Everything comes from the client (a copy): each offset is checked. */
+RN_NODISCARD enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a);
+
+#endif
