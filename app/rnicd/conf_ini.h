@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The grammar of the configuration file: "[section]", "key = value", comments from # or ; on. Says what it reads line
+ * by line; what sections and keys there may be is the caller's affair. No memory is kept.
+ */
+#ifndef CONF_INI_H
+#define CONF_INI_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define CONF_LINE_MAX 1024u
+
+enum conf_item {
+	CONF_SECTION, /* name = what stands between the brackets, blanks at its ends cut */
+	CONF_KEY,     /* name and value; value may be empty */
+	CONF_BAD,     /* name = a sentence about the line */
+};
+
+/* Called for each line that says something. Strings are valid during the call. */
+typedef void conf_ini_fn(void *arg, unsigned line, enum conf_item item, const char *name, const char *value);
+
+void conf_ini_read(FILE *f, conf_ini_fn *fn, void *arg);
+
+#endif
