@@ -7,10 +7,15 @@
 #include <arm_neon.h>
 #include <stdbool.h>
 
+/* clang's arm_acle.h hides the CRC functions unless the whole file is compiled for them. */
 #ifdef __clang__
 #define ARM __attribute__((target("crc,aes")))
+#define crc_word __builtin_arm_crc32cd
+#define crc_byte __builtin_arm_crc32cb
 #else
 #define ARM __attribute__((target("+crc+crypto")))
+#define crc_word __crc32cd
+#define crc_byte __crc32cb
 #endif
 
 ARM static inline uint64_t take64(const uint8_t *s, uint8_t *d, bool cp)
@@ -37,13 +42,13 @@ ARM static inline uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, size_
 		uint32_t b = 0, c = 0;
 
 		for (i = 0; i < len - 8; i += 8) {
-			reg = __crc32cd(reg, take64(s + i, d + i, cp));
-			b = __crc32cd(b, take64(s + len + i, d + len + i, cp));
-			c = __crc32cd(c, take64(s + 2 * len + i, d + 2 * len + i, cp));
+			reg = crc_word(reg, take64(s + i, d + i, cp));
+			b = crc_word(b, take64(s + len + i, d + len + i, cp));
+			c = crc_word(c, take64(s + 2 * len + i, d + 2 * len + i, cp));
 		}
-		reg = __crc32cd(reg, take64(s + i, d + i, cp));
-		b = __crc32cd(b, take64(s + len + i, d + len + i, cp));
-		reg = __crc32cd(c, take64(s + 2 * len + i, d + 2 * len + i, cp) ^ moved(reg, 2 * words) ^
+		reg = crc_word(reg, take64(s + i, d + i, cp));
+		b = crc_word(b, take64(s + len + i, d + len + i, cp));
+		reg = crc_word(c, take64(s + 2 * len + i, d + 2 * len + i, cp) ^ moved(reg, 2 * words) ^
 					   moved(b, words));
 		s += 3 * len;
 		if (cp)
@@ -51,12 +56,12 @@ ARM static inline uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, size_
 		n -= 3 * len;
 	}
 	for (i = 0; i + 8 <= n; i += 8)
-		reg = __crc32cd(reg, take64(s + i, d + i, cp));
+		reg = crc_word(reg, take64(s + i, d + i, cp));
 	for (; i < n; i++) {
 		uint8_t v = s[i];
 		if (cp)
 			d[i] = v;
-		reg = __crc32cb(reg, v);
+		reg = crc_byte(reg, v);
 	}
 	return reg;
 }
