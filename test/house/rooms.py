@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table of rooms of ARCHITECTURE.md, as the two checks of this folder read it, and their TAP output."""
+
+# room: the rooms it may include
+MAY_INCLUDE = {
+    'base': [],
+    'crc32c': ['base'],
+    'ring': ['base'],
+    'pkt': ['base'],
+    'tcp_lite': ['base'],
+    'udp': ['base', 'crc32c'],
+    'iwarp': ['base', 'crc32c'],
+    'qp': ['base', 'ring', 'iwarp', 'tcp_lite', 'udp'],
+    'ipc': ['base', 'ring'],
+    'rnic': ['base', 'ring', 'qp', 'ipc'],
+    'rnicd': ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc'],
+    'testpmd-rdma': [],
+    'examples': [],
+}
+
+# No allocation, no system call, no clock, no output, no state of their own.
+PURE = ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp']
+
+# The only room that knows DPDK.
+DPDK = ['rnicd']
+
+
+def closure(room):
+    """The rooms that a room may lean on, directly or through others."""
+    seen, todo = set(), list(MAY_INCLUDE[room])
+    while todo:
+        r = todo.pop()
+        if r not in seen:
+            seen.add(r)
+            todo += MAY_INCLUDE[r]
+    return seen
+
+
+class Tap:
+    def __init__(self):
+        self.count = 0
+        self.failed = 0
+
+    def case(self, name, problems):
+        """One case: passes when the list of problems is empty."""
+        self.count += 1
+        for p in problems:
+            print('# ' + p)
+        print('%s %d - %s' % ('not ok' if problems else 'ok', self.count, name))
+        self.failed += bool(problems)
+
+    def done(self):
+        print('1..%d' % self.count)
+        return 1 if self.failed else 0

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads the sources: includes go down only, pure rooms include nothing impure, no #if in .c files outside crc32c,
+every file names its licence. usage: test_levels.py SOURCE_ROOT"""
+
+import os
+import re
+import sys
+
+from rooms import DPDK, MAY_INCLUDE, PURE, Tap, closure
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+CONDITION = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif|else)\b', re.M)
+SPDX = 'SPDX-License-Identifier: BSD-3-Clause'
+
+# What a pure room may take from outside: types, memory functions, the processor's own instructions.
+PURE_HEADERS = {
+    'limits.h', 'stdalign.h', 'stdatomic.h', 'stdbool.h', 'stddef.h', 'stdint.h', 'string.h',
+    'immintrin.h', 'cpuid.h', 'arm_acle.h', 'arm_neon.h',
+}
+# The processor's abilities are not in an instruction on Arm.
+PURE_EXCEPTIONS = {('lib/crc32c/crc32c_dispatch.c', 'sys/auxv.h')}
+
+SOURCE_NAMES = ('.c', '.h', '.py', '.sh', '.build', '.S')
+LONG = 600
+
+
+def room_of(path):
+    parts = path.split('/')
+    if parts[0] in ('lib', 'app') and len(parts) > 2:
+        return parts[1]
+    return 'examples' if parts[0] == 'examples' else None
+
+
+def include_problems(path, text, here):
+    """`here`: names of the files in the same folder, which may be included without a room."""
+    room = room_of(path)
+    out = []
+    for kind, name in INCLUDE.findall(text):
+        target = name.split('/')[0]
+        if target in MAY_INCLUDE and '/' in name:
+            public = (target, kind) == ('rnic', '<')  # <rnic/rnic.h>, the extension's public header
+            if target != room and target not in MAY_INCLUDE[room] and not public:
+                out.append('%s: %s may not include "%s"' % (path, room, name))
+        elif kind == '"' and (name not in here or '/' in name):
+            out.append('%s: "%s" names no room' % (path, name))
+        elif name.startswith('rte_') and room not in DPDK:
+            out.append('%s: <%s>: only rnicd knows DPDK' % (path, name))
+        elif kind == '<' and room in PURE and name not in PURE_HEADERS and (path, name) not in PURE_EXCEPTIONS:
+            out.append('%s: <%s> in a pure room' % (path, name))
+    return out
+
+
+def condition_problems(path, text):
+    base = os.path.basename(path)
+    if not base.endswith('.c') or base.startswith('crc32c_'):
+        return []
+    return ['%s: #%s in a .c file' % (path, m) for m in CONDITION.findall(text)]
+
+
+def licence_problems(path, text):
+    return [] if any(SPDX in line for line in text.split('\n')[:3]) else [path + ': no SPDX line at the top']
+
+
+def sources(root, tops):
+    for top in tops:
+        for folder, dirs, files in os.walk(os.path.join(root, top)):
+            dirs[:] = sorted(d for d in dirs if not d.startswith(('.', 'build', '__pycache__')))
+            for f in sorted(files):
+                if f.endswith(SOURCE_NAMES):
+                    path = os.path.join(folder, f)
+                    with open(path, encoding='utf-8', errors='replace') as h:
+                        yield os.path.relpath(path, root), h.read(), files
+
+
+def self_tests(tap):
+    """The check itself must be able to say no."""
+    bad = [
+        ('lib/crc32c/x.c', '#include "qp/qp.h"\n'),
+        ('lib/tcp_lite/x.c', '#include "iwarp/ddp.h"\n'),
+        ('lib/tcp_lite/x.c', '#  include <iwarp/ddp.h>\n'),
+        ('lib/qp/x.c', '#include "pkt/pkt.h"\n'),
+        ('lib/qp/x.c', '#include <stdio.h>\n'),
+        ('lib/base/x.h', '#include <time.h>\n'),
+        ('lib/crc32c/x.c', '#include <sys/auxv.h>\n'),
+        ('lib/rnic/x.c', '#include <rte_mbuf.h>\n'),
+        ('lib/rnic/x.c', '#include "rnicd/rnicd.h"\n'),
+        ('app/rnicd/x.c', '#include "rnic/priv.h"\n'),
+        ('app/testpmd-rdma/x.c', '#include "base/rn_be.h"\n'),
+        ('examples/x.c', '#include "ring/spsc.h"\n'),
+        ('lib/base/x.c', '#include "nowhere.h"\n'),
+        ('lib/base/x.c', '#include "../qp/qp.h"\n'),
+    ]
+    good = [
+        ('lib/qp/x.c', '#include "qp/y.h"\n#include "ring/spsc.h"\n#include "here.h"\n#include <string.h>\n'),
+        ('lib/ipc/x.c', '#include <sys/socket.h>\n#include "ring/spsc.h"\n'),
+        ('app/rnicd/x.c', '#include <rte_ethdev.h>\n#include "qp/qp.h"\n'),
+        ('app/testpmd-rdma/x.c', '#include <infiniband/verbs.h>\n#include <rnic/rnic.h>\n'),
+    ]
+    tap.case('the include check says no to what is wrong',
+             ['passed: %s: %s' % (p, t.strip()) for p, t in bad if not include_problems(p, t, ['here.h'])])
+    tap.case('the include check says yes to what is right',
+             [q for p, t in good for q in include_problems(p, t, ['here.h'])])
+    tap.case('the table has no cycle', [r for r in MAY_INCLUDE if r in closure(r)])
+    tap.case('the other checks say no',
+             [] if condition_problems('lib/qp/x.c', '#ifdef X\n') and not condition_problems('lib/a/crc32c_x.c', '#if 1\n')
+             and licence_problems('x.c', 'int x;\n') else ['a check passed what is wrong'])
+
+
+def main():
+    root = sys.argv[1]
+    tap = Tap()
+    self_tests(tap)
+    code = list(sources(root, ['lib', 'app', 'examples']))
+    for room in MAY_INCLUDE:
+        mine = [(p, t, here) for p, t, here in code if room_of(p) == room and p.endswith(('.c', '.h'))]
+        tap.case('includes of ' + room, [q for p, t, here in mine for q in include_problems(p, t, here)])
+    unknown = {room_of(p) for p, _, _ in code} - set(MAY_INCLUDE) - {None}
+    tap.case('every room is in the table', ['unknown room ' + r for r in sorted(unknown)])
+    tap.case('no conditional compilation in .c files outside crc32c',
+             [q for p, t, _ in code for q in condition_problems(p, t)])
+    everything = code + list(sources(root, ['test', 'scripts']))
+    tap.case('every source file names the licence', [q for p, t, _ in everything for q in licence_problems(p, t)])
+    for p, t, _ in everything:
+        lines = t.count('\n')
+        if lines > LONG:
+            print('# %s has %d lines: probably two things' % (p, lines))
+    return tap.done()
+
+
+sys.exit(main())
