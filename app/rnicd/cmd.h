@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control plane's hands in the worker threads: commands that go in, effects that come out.
+ *
+ * In: struct cmd is a rnicd_cmd with its arguments. The control thread fills it, sends it, gets it back through `done`.
+ * cmd_run_* are the functions that run in the worker's thread; they call lib/qp and worker.h only.
+ *
+ * Out: the worker's loop calls cmd_effects() once a turn, after qp_flush(). It copies each struct qp_fx into a ring that
+ * the control thread reads, and gives each passive connection an owner of its own with its first effect. A connection
+ * that has told QP_FX_CLOSED is the loop's to free, after cmd_effects() has returned true.
+ */
+#ifndef CMD_H
+#define CMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipc/ipc_shm.h"
+#include "qp/qp.h"
+#include "rnicd.h"
+
+/* What a worker tells of a connection, QP or CQ: a qp_fx by value. */
+struct cmd_fx {
+	uint8_t type;        /* enum qp_fx_type */
+	uint8_t code;
+	uint16_t priv_len;
+	uint16_t ird, ord;
+	uint32_t vendor_err;
+	uint32_t worker;
+	uint32_t port;       /* of a passive connection: device index */
+	uint64_t owner;      /* of the connection, QP or CQ */
+	uint64_t listener;   /* CONNECT_REQUEST: owner of the listener */
+	struct qp_conn *conn;/* named in later commands together with owner, which tells a reused one */
+	struct ipc_addr local, remote; /* CONNECT_REQUEST */
+	uint8_t priv[IPC_PRIV_MAX];
+};
+
+/* Owners: the control thread numbers what it makes from 1; the worker numbers passive connections, with this bit set. */
+#define CMD_OWNER_PASSIVE (UINT64_C(1) << 63)
+
+/* Before the workers start. False: no memory. */
+bool cmd_start(uint32_t workers);
+void cmd_stop(void);
+
+/*
+ * Worker's loop. True: all of ctx->fx has been taken and qp_drained() may be called. False: the ring is full; call it
+ * again next turn, and do nothing before that can make effects when qp_ctx_full(ctx).
+ */
+bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx);
+
+/* Control thread: takes the next effect of any worker; false: none. */
+bool cmd_fx_take(struct cmd_fx *fx);
+
+#endif
