@@ -72,7 +72,7 @@ enum tcpl_verdict {
 	TCPL_VERDICT_COUNT,
 };
 
-/* ev.bits */
+/* ev.bits; set whatever the verdict is (the ACK of a segment may count although its payload found no room) */
 enum {
 	TCPL_EV_CONNECTED = 1u << 0, /* ESTABLISHED is reached; tcpl_emss is final now */
 	TCPL_EV_ACKED     = 1u << 1, /* tcpl_acked may have something */
@@ -226,55 +226,62 @@ struct tcpl_block { uint32_t seq, end; };
 
 /* Caller-supplied memory; read through the functions below (and cc), written by the engine only. */
 struct tcpl_conn {
-	/* Line 1: both paths. */
+	/* Line 1: both directions, every segment. */
 	uint8_t state;             /* enum tcpl_state */
 	uint8_t recovery;          /* enum tcpl_recovery (private) */
 	uint8_t snd_wscale, rcv_wscale;
-	uint16_t flags;            /* private, options and pending work */
 	uint16_t mss;              /* effective: payload bytes of a full segment */
+	uint8_t rtx_mode;          /* enum tcpl_rtx (private): what t_rtx stands for */
+	uint8_t probes;            /* window or keepalive probes since the peer was last heard */
+	uint32_t flags;            /* private: negotiated options and pending work */
 	uint32_t snd_una, snd_nxt;
-	uint32_t snd_wnd;          /* bytes, scaled */
-	uint32_t snd_wl1, snd_wl2;
+	uint32_t snd_wnd;          /* bytes from snd_una */
+	uint32_t snd_wl1;          /* sequence number of the segment that last set snd_wnd */
 	uint32_t cwnd, ssthresh;   /* bytes */
 	uint32_t pipe;             /* bytes in the network (RFC 6675) */
 	uint32_t rcv_nxt;
 	uint32_t rcv_adv;          /* right edge of the window as announced: never moves left */
 	uint32_t rcv_acked;        /* last ACK number sent */
 	uint32_t rcv_space;
-	/* Line 2: send queue and timers. */
-	uint32_t q_head, q_sent, q_tail; /* chunk indices, free running: oldest unacknowledged, first unsent, end */
+	uint32_t ts_recent;
+	/* Line 2: queues and timers. */
+	uint32_t q_head, q_sent, q_tail; /* chunk indices, free running: oldest kept, first with unsent bytes, end */
 	uint32_t q_off;            /* bytes of chunk q_sent that have been sent */
 	uint32_t q_end;            /* sequence number after the last queued byte */
 	uint32_t r_head, r_tail;   /* txrec indices, free running */
-	uint32_t ts_recent, ts_recent_age, ts_offset;
-	uint64_t t_rtx;            /* deadline of the timer that `rtx_mode` names; RN_NEVER: off */
-	uint64_t t_ack;            /* delayed ACK */
-	uint64_t t_idle;           /* keepalive, FIN_WAIT_2, TIME_WAIT */
+	uint32_t n_lost, n_sacked; /* records so marked */
+	uint32_t h_head, h_ready, h_tail; /* hold[head, ready) is in order and not yet taken; [ready, tail) waits */
+	uint64_t t_rtx, t_ack, t_idle;    /* deadlines, RN_NEVER: off. idle: keepalive, FIN_WAIT_2, TIME_WAIT */
+	uint64_t last_in;
 	/* Line 3 and on. */
 	struct tcpl_mem mem;
 	const struct tcpl_cfg *cfg;
-	uint32_t h_head, h_tail;   /* held[h_head..h_tail) is sorted and free of overlaps */
+	uint64_t rto_base;         /* when the retransmission timer was last restarted (RFC 6298, 5) */
+	uint64_t tlp_base;         /* last new data sent or acknowledged */
+	uint64_t reo_at;           /* when RACK wants to look again; 0: not */
+	uint64_t srtt, rttvar, rto, min_rtt;
+	uint64_t rack_sent, rack_rtt; /* of the most recently sent segment known to have arrived */
+	uint32_t rack_end;
+	uint32_t rack_fack;        /* highest sequence number known to have arrived */
+	uint32_t reo_round;        /* RFC 8985, 6.2: one DSACK step per round trip */
+	uint32_t recover;          /* recovery ends when this is acknowledged */
+	uint32_t r_lost;           /* txrec index: none before it is marked lost */
+	uint32_t dup_acks;
+	uint32_t tlp_end;
+	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
 	uint32_t fin_seq;          /* of the peer's FIN when it has been seen */
 	uint32_t iss, irs;
 	uint32_t max_wnd;          /* largest window the peer ever announced */
-	uint32_t recover;          /* recovery ends when this is acknowledged */
-	uint32_t high_sacked;
-	uint32_t r_lost;           /* txrec index: none before it is marked lost */
-	uint32_t n_lost, n_sacked; /* records so marked */
-	uint32_t dup_acks;
-	uint64_t srtt, rttvar, rto, min_rtt;
-	uint64_t rack_sent, rack_rtt;
-	uint32_t rack_end;
-	uint32_t tlp_end;
-	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
-	uint32_t undo_una;
+	uint32_t rst_seq;
+	uint32_t ts_recent_age, ts_offset;
 	uint32_t challenge_epoch;
-	uint8_t rtx_mode, backoff, probes, challenges;
-	uint8_t reo_mult, reo_persist, n_blocks, peer_mss_opt;
+	uint8_t challenges;
+	uint8_t backoff;
+	uint8_t reo_mult, reo_persist;
+	uint32_t n_blocks;
 	struct tcpl_block block[4];/* SACK blocks to be sent, most recent first */
 	struct tcpl_block dsack;   /* RFC 2883, one shot; empty when seq == end */
 	uint64_t cc[6];            /* private to cfg->cc */
-	uint64_t last_in;
 	struct tcpl_stats stats;
 };
 

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this room share. Not for anyone else. */
+#ifndef TCPL_INT_H
+#define TCPL_INT_H
+
+#include "base/rn_seq.h"
+#include "tcp_lite/tcpl.h"
+
+/* tcpl_conn.flags: what was negotiated, what has been seen, and work that waits for tcpl_out. */
+enum {
+	F_WSCALE     = 1u << 0,
+	F_SACK       = 1u << 1,
+	F_TS         = 1u << 2,
+	F_FIN_QUEUED = 1u << 3,  /* the owner closed its direction */
+	F_FIN_SENT   = 1u << 4,
+	F_FIN_SEEN   = 1u << 5,  /* fin_seq is known */
+	F_FIN_RCVD   = 1u << 6,  /* the peer's FIN is in order: rcv_nxt stands behind it */
+	F_ACK_NOW    = 1u << 7,
+	F_SYN_NOW    = 1u << 8,  /* SYN or SYN-ACK */
+	F_RST_NOW    = 1u << 9,  /* the last word of a closed connection, at rst_seq */
+	F_RST_REPLY  = 1u << 10, /* a reset at rst_seq for a bad handshake ACK; the state stays */
+	F_WIN_PROBE  = 1u << 11,
+	F_KEEP_PROBE = 1u << 12,
+	F_TLP_NOW    = 1u << 13,
+	F_TLP_ON     = 1u << 14, /* a tail loss probe is out, tlp_end is valid */
+	F_TLP_REXMIT = 1u << 15, /* and it was a retransmission */
+	F_FORCE      = 1u << 16, /* one retransmission without asking cwnd (RFC 6675, 5 (4.3)) */
+	F_REORDERING = 1u << 17, /* RACK.reordering_seen */
+	F_UNDO       = 1u << 18, /* undo_* are valid, undo_ts too once F_UNDO_TS is set */
+	F_UNDO_TS    = 1u << 19,
+	F_SENT       = 1u << 20, /* something went out since the timers were last set */
+	F_RST_ACK    = 1u << 21, /* that last RST carries an ACK */
+};
+
+/* One writer: tcpl_ack.c and the timer through tcpl_enter_loss. */
+enum tcpl_recovery {
+	TCPL_R_OPEN,     /* no loss known */
+	TCPL_R_RECOVERY, /* fast recovery: waits for `recover` to be acknowledged */
+	TCPL_R_LOSS,     /* after a timeout: slow start, waits for `recover` */
+};
+
+enum tcpl_rtx {
+	TCPL_RTX_OFF,
+	TCPL_RTX_SYN,
+	TCPL_RTX_RTO,
+	TCPL_RTX_TLP,
+	TCPL_RTX_REO,
+	TCPL_RTX_PERSIST,
+};
+
+/* tcpl_txrec.flags */
+enum {
+	R_SACKED = 1u << 0,
+	R_LOST   = 1u << 1, /* believed lost and not sent again: not in pipe */
+	R_FIN    = 1u << 2,
+};
+
+struct tcpl_opts {
+	bool has_ts, has_mss, has_wscale, sack_ok;
+	uint8_t wscale;
+	uint16_t mss;
+	uint32_t tsval, tsecr;
+	uint32_t n_sack;
+	struct tcpl_block sack[4];
+};
+
+#define TCPL_TS_OPTLEN 12u
+#define TCPL_MSS_MIN   64u /* a peer that announces less gets this much */
+
+static inline struct tcpl_txrec *tcpl_rec(const struct tcpl_conn *c, uint32_t idx)
+{
+	return &c->mem.rec[idx & (c->mem.rec_n - 1)];
+}
+
+/* One tick is 1.05 ms (RFC 7323, 5.4 allows 1 ms to 1 s). */
+static inline uint32_t tcpl_tsval(const struct tcpl_conn *c, uint64_t now)
+{
+	return (uint32_t)(now >> 20) + c->ts_offset;
+}
+
+static inline uint32_t tcpl_epoch(uint64_t now) { return (uint32_t)(now >> 30); /* 1.07 s */ }
+
+static inline uint64_t tcpl_backed_off(const struct tcpl_conn *c)
+{
+	return rn_min_u64(c->rto << rn_min_u32(c->backoff, 20), c->cfg->max_rto_ns);
+}
+
+static inline bool tcpl_fin_acked(const struct tcpl_conn *c)
+{
+	return (c->flags & F_FIN_SENT) && c->snd_una == c->snd_nxt;
+}
+
+static inline uint32_t tcpl_unsent(const struct tcpl_conn *c)
+{
+	return c->flags & F_FIN_SENT ? 0 : c->q_end - c->snd_nxt;
+}
+
+/* Data or a FIN that have not been sent once. */
+static inline bool tcpl_waits(const struct tcpl_conn *c)
+{
+	return tcpl_unsent(c) > 0 || (c->flags & (F_FIN_QUEUED | F_FIN_SENT)) == F_FIN_QUEUED;
+}
+
+/* Bytes in flight as congestion control sees them; without SACK each duplicate ACK stands for one that has left. */
+static inline uint32_t tcpl_pipe(const struct tcpl_conn *c)
+{
+	if (rn_likely(c->dup_acks == 0 || (c->flags & F_SACK)))
+		return c->pipe;
+	uint64_t left = (uint64_t)c->dup_acks * c->mss;
+	return c->pipe > left ? c->pipe - (uint32_t)left : 0;
+}
+
+/* tcpl.c */
+void tcpl_set_state(struct tcpl_conn *c, enum tcpl_state s);
+void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss);
+void tcpl_negotiate(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o);
+void tcpl_established(struct tcpl_conn *c, uint64_t now);
+void tcpl_finish(struct tcpl_conn *c);
+
+/* tcpl_opt.c: false means malformed */
+bool tcpl_opt_parse(const uint8_t *opt, uint32_t len, struct tcpl_opts *o);
+uint8_t tcpl_opt_syn(const struct tcpl_cfg *cfg, uint32_t offer, uint32_t tsval, uint32_t tsecr, uint8_t *p);
+uint8_t tcpl_opt_ts(uint32_t tsval, uint32_t tsecr, uint8_t *p);
+uint8_t tcpl_opt_sack(struct tcpl_conn *c, uint8_t *p, uint8_t at);
+
+/* tcpl_rx.c */
+void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, struct tcpl_ev *ev,
+		  enum tcpl_verdict *v);
+void tcpl_ack_policy(struct tcpl_conn *c, uint64_t now, uint8_t flags);
+void tcpl_challenge(struct tcpl_conn *c, uint64_t now);
+
+/* tcpl_ack.c */
+void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, const struct tcpl_opts *o,
+		 struct tcpl_ev *ev);
+void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_ev *ev);
+void tcpl_window_in(struct tcpl_conn *c, const struct tcpl_seg *s, struct tcpl_ev *ev);
+void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt);
+
+/* tcpl_recovery.c */
+void tcpl_mark_lost(struct tcpl_conn *c, uint32_t idx);
+void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now);
+void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now);
+void tcpl_undo(struct tcpl_conn *c);
+
+/* tcpl_rack.c */
+void tcpl_rack_seen(struct tcpl_conn *c, uint64_t now, const struct tcpl_txrec *r, const struct tcpl_opts *o);
+void tcpl_rack_detect(struct tcpl_conn *c, uint64_t now);
+
+/* tcpl_timer.c */
+void tcpl_rearm(struct tcpl_conn *c, uint64_t now);
+void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now);
+
+#endif

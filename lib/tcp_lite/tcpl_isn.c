@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Initial sequence numbers (RFC 6528) and SYN cookies (RFC 4987, 3.6): both are a keyed hash of the connection. */
+#include "tcpl_int.h"
+
+#include <string.h>
+
+#include "base/rn_be.h"
+
+#define ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
+
+struct sip {
+	uint64_t v0, v1, v2, v3;
+};
+
+static void sip_rounds(struct sip *s, int n)
+{
+	while (n-- > 0) {
+		s->v0 += s->v1;
+		s->v2 += s->v3;
+		s->v1 = ROTL(s->v1, 13) ^ s->v0;
+		s->v3 = ROTL(s->v3, 16) ^ s->v2;
+		s->v0 = ROTL(s->v0, 32);
+		s->v2 += s->v1;
+		s->v0 += s->v3;
+		s->v1 = ROTL(s->v1, 17) ^ s->v2;
+		s->v3 = ROTL(s->v3, 21) ^ s->v0;
+		s->v2 = ROTL(s->v2, 32);
+	}
+}
+
+static void sip_word(struct sip *s, uint64_t m)
+{
+	s->v3 ^= m;
+	sip_rounds(s, 2);
+	s->v0 ^= m;
+}
+
+/* SipHash-2-4 over data and then `extra`: a keyed hash that is cheap on short input. */
+static uint64_t sip_hash(const uint64_t key[2], const void *data, uint32_t len, uint64_t extra)
+{
+	struct sip s = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
+			 key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573 };
+	const uint8_t *p = data;
+	uint64_t m;
+
+	for (uint32_t n = len; n >= 8; n -= 8, p += 8) {
+		memcpy(&m, p, 8);
+		sip_word(&s, m);
+	}
+	m = 0;
+	memcpy(&m, p, len & 7);
+	sip_word(&s, m | (uint64_t)len << 56);
+	sip_word(&s, extra);
+	s.v2 ^= 0xff;
+	sip_rounds(&s, 4);
+	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+/* M + F(tuple, key), with M a clock of about 4 us (RFC 6528, 3). */
+uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64_t now)
+{
+	return (uint32_t)(now >> 12) + (uint32_t)sip_hash(key, tuple, len, 0);
+}
+
+/*
+ * A cookie is 24 bits of hash over the tuple, the peer's ISN, a clock of 68 s and the low byte; the low byte holds
+ * what must be remembered: bit 0 the clock's parity, bits 1-2 the MSS class, bit 3 SACK, bits 4-7 the peer's window
+ * scale (15: none).
+ */
+static const uint16_t cookie_mss[4] = { 536, 1300, 1460, 8960 };
+
+static uint32_t cookie_of(const uint64_t key[2], const void *tuple, uint32_t len, uint32_t irs, uint64_t clock,
+			  uint8_t low)
+{
+	uint64_t h = sip_hash(key, tuple, len, (uint64_t)irs << 32 | (uint32_t)clock << 8 | low);
+	return (uint32_t)(h ^ (h >> 32)) << 8 | low;
+}
+
+bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
+		      uint64_t now, const struct tcpl_seg *s, struct tcpl_out *o)
+{
+	struct tcpl_opts opt;
+	uint32_t cls = 0, offer = 0;
+	uint64_t clock = now >> 36;
+
+	if ((s->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_SYN || !tcpl_opt_parse(s->opt, s->optlen, &opt))
+		return false;
+	while (cls < 3 && opt.has_mss && cookie_mss[cls + 1] <= opt.mss)
+		cls++;
+	offer |= cfg->use_sack && opt.sack_ok ? F_SACK : 0;
+	offer |= cfg->use_ts && opt.has_ts ? F_TS : 0;
+	offer |= cfg->use_wscale && opt.has_wscale ? F_WSCALE : 0;
+	uint8_t low = (uint8_t)((clock & 1) | cls << 1 | (offer & F_SACK ? 8 : 0) |
+				(offer & F_WSCALE ? opt.wscale : 15u) << 4);
+	*o = (struct tcpl_out){
+		.seq = cookie_of(key, tuple, tuple_len, s->seq, clock, low),
+		.ack = s->seq + 1,
+		.wnd = (uint16_t)rn_min_u32(cfg->rcv_space, 65535),
+		.flags = TCPL_SYN | TCPL_ACK,
+	};
+	o->optlen = tcpl_opt_syn(cfg, offer, (uint32_t)(now >> 20) + o->seq, opt.tsval, o->opt);
+	return true;
+}
+
+enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
+				     uint64_t now, const struct tcpl_seg *s)
+{
+	uint32_t iss = s->ack - 1, irs = s->seq - 1;
+	uint8_t low = (uint8_t)iss;
+	uint64_t clock = now >> 36;
+	struct tcpl_opts opt;
+
+	if ((s->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_ACK || c->state != TCPL_S_CLOSED)
+		return TCPL_DROP_STATE;
+	if (!tcpl_opt_parse(s->opt, s->optlen, &opt))
+		return TCPL_DROP_OPTION;
+	clock -= (clock ^ low) & 1;
+	if (iss != cookie_of(key, tuple, tuple_len, irs, clock, low))
+		return TCPL_DROP_COOKIE;
+
+	tcpl_start(c, now, iss);
+	c->irs = irs;
+	/* The ACK carries timestamps exactly when both sides agreed on them. */
+	struct tcpl_opts syn = { .has_ts = opt.has_ts, .tsval = opt.tsval, .has_mss = true,
+				 .mss = cookie_mss[low >> 1 & 3], .sack_ok = (low & 8) != 0,
+				 .has_wscale = low >> 4 != 15, .wscale = low >> 4 };
+	tcpl_negotiate(c, now, &syn);
+	c->snd_una = s->ack;
+	c->snd_wnd = (uint32_t)s->wnd << c->snd_wscale;
+	c->snd_wl1 = s->seq;
+	c->max_wnd = rn_max_u32(c->snd_wnd, 65535);
+	tcpl_established(c, now);
+	return TCPL_OK;
+}

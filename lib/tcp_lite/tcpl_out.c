@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What goes out next. Order: the last word, handshake, news of holes, retransmissions, new data, probes, bare ACKs. */
+#include "tcpl_int.h"
+
+/* Moves the announced right edge when that is worth it (RFC 9293, 3.8.6.2.2), never left. */
+static uint16_t window_out(struct tcpl_conn *c)
+{
+	uint32_t edge = c->rcv_nxt + c->rcv_space;
+	int32_t grow = rn_seq_diff(edge, c->rcv_adv);
+	uint32_t max = UINT32_C(65535) << c->rcv_wscale;
+
+	if (grow > 0 && (uint32_t)grow >= rn_min_u32(c->mss, c->rcv_space / 2))
+		c->rcv_adv = rn_seq_min(edge, c->rcv_nxt + max);
+	return (uint16_t)rn_min_u32((c->rcv_adv - c->rcv_nxt) >> c->rcv_wscale, 65535);
+}
+
+/* Header of every segment of a synchronised connection; whatever carries an ACK settles the pending one. */
+static void header(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, uint32_t seq, uint8_t flags)
+{
+	o->seq = seq;
+	o->ack = c->rcv_nxt;
+	o->len = 0;
+	o->chunk = 0;
+	o->off = 0;
+	o->wnd = window_out(c);
+	o->flags = flags;
+	o->rexmit = false;
+	o->optlen = c->flags & F_TS ? tcpl_opt_ts(tcpl_tsval(c, now), c->ts_recent, o->opt) : 0;
+	c->rcv_acked = c->rcv_nxt;
+	c->t_ack = RN_NEVER;
+	c->flags &= ~(uint32_t)F_ACK_NOW;
+	c->stats.segs_out++;
+}
+
+static bool out_rst(struct tcpl_conn *c, struct tcpl_out *o)
+{
+	bool ack = (c->flags & F_RST_ACK) != 0;
+
+	*o = (struct tcpl_out){ .seq = c->rst_seq, .flags = TCPL_RST };
+	if (ack) {
+		o->flags |= TCPL_ACK;
+		o->ack = c->rcv_nxt;
+	}
+	c->flags &= ~(uint32_t)(F_RST_NOW | F_RST_REPLY | F_RST_ACK);
+	c->stats.segs_out++;
+	return true;
+}
+
+static bool out_syn(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	const struct tcpl_cfg *cfg = c->cfg;
+	bool passive = c->state == TCPL_S_SYN_RCVD;
+	uint32_t offer = c->flags;
+
+	if (!passive)
+		offer = (cfg->use_wscale ? F_WSCALE : 0) | (cfg->use_sack ? F_SACK : 0) | (cfg->use_ts ? F_TS : 0);
+	*o = (struct tcpl_out){
+		.seq = c->iss,
+		.ack = passive ? c->rcv_nxt : 0,
+		.wnd = (uint16_t)rn_min_u32(c->rcv_space, 65535),
+		.flags = passive ? TCPL_SYN | TCPL_ACK : TCPL_SYN,
+		.rexmit = c->backoff > 0,
+	};
+	o->optlen = tcpl_opt_syn(cfg, offer, tcpl_tsval(c, now), passive ? c->ts_recent : 0, o->opt);
+	c->flags &= ~(uint32_t)(F_SYN_NOW | F_ACK_NOW);
+	c->stats.segs_out++;
+	c->stats.rexmits += o->rexmit;
+	if (c->rtx_mode != TCPL_RTX_SYN) {
+		c->rtx_mode = TCPL_RTX_SYN;
+		c->rto_base = now;
+		c->t_rtx = now + tcpl_backed_off(c);
+	}
+	return true;
+}
+
+static bool out_ack(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	header(c, now, o, c->snd_nxt, TCPL_ACK);
+	if (c->flags & F_SACK)
+		o->optlen += tcpl_opt_sack(c, o->opt + o->optlen, o->optlen);
+	c->dsack.end = c->dsack.seq;
+	return true;
+}
+
+static bool cwnd_allows(const struct tcpl_conn *c, uint32_t len)
+{
+	uint32_t pipe = tcpl_pipe(c);
+
+	return pipe == 0 || (uint64_t)pipe + len <= c->cwnd;
+}
+
+static bool resend(struct tcpl_conn *c, uint64_t now, struct tcpl_txrec *r, struct tcpl_out *o)
+{
+	bool fin = (r->flags & R_FIN) != 0;
+
+	header(c, now, o, r->seq, TCPL_ACK);
+	o->len = r->end - r->seq - fin;
+	o->chunk = r->chunk;
+	o->off = r->off;
+	o->rexmit = true;
+	if (r->end - fin == c->q_end)
+		o->flags |= TCPL_PSH;
+	if (fin)
+		o->flags |= TCPL_FIN;
+	if (!(r->flags & R_LOST))
+		c->pipe -= r->end - r->seq;
+	else
+		c->n_lost--;
+	c->pipe += r->end - r->seq;
+	r->flags &= ~(uint32_t)R_LOST;
+	r->rexmits++;
+	r->sent = now;
+	if ((c->flags & (F_UNDO | F_UNDO_TS)) == F_UNDO) {
+		c->undo_ts = tcpl_tsval(c, now);
+		c->flags |= F_UNDO_TS;
+	}
+	if (r == tcpl_rec(c, c->r_head))
+		c->rto_base = now;
+	c->stats.rexmits++;
+	c->flags |= F_SENT;
+	return true;
+}
+
+static bool out_lost(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	while (!(tcpl_rec(c, c->r_lost)->flags & R_LOST))
+		c->r_lost++;
+	struct tcpl_txrec *r = tcpl_rec(c, c->r_lost);
+	if (!(c->flags & F_FORCE) && !cwnd_allows(c, r->end - r->seq))
+		return false;
+	c->flags &= ~(uint32_t)F_FORCE;
+	return resend(c, now, r, o);
+}
+
+/*
+ * Bytes of the next new segment: the rest of a chunk that was begun, or whole chunks, up to a full segment. A chunk
+ * that fits a segment is cut only when the peer's window leaves no other way: `usable` is at least half of the largest
+ * window it ever had, or the window probe timer has run out (RFC 9293, 3.8.6.2.1).
+ */
+static uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
+{
+	uint32_t limit = rn_min_u32(c->mss, usable), len = 0, left;
+
+	for (uint32_t i = c->q_sent; i != c->q_tail; i++) {
+		left = tcpl_chunk(c, i)->len - (i == c->q_sent ? c->q_off : 0);
+		if (left > limit - len) {
+			if (len > 0)
+				break;
+			if (limit == c->mss || override || (usable > 0 && usable >= c->max_wnd / 2))
+				len = limit;
+			break;
+		}
+		len += left;
+	}
+	return len;
+}
+
+static void advance_queue(struct tcpl_conn *c, uint32_t len)
+{
+	while (len > 0) {
+		uint32_t left = tcpl_chunk(c, c->q_sent)->len - c->q_off;
+		if (len < left) {
+			c->q_off += len;
+			return;
+		}
+		len -= left;
+		c->q_off = 0;
+		c->q_sent++;
+	}
+}
+
+/* force: a tail loss probe or a window probe, which do not ask cwnd; override: the latter may cut a chunk. */
+static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool force, bool override)
+{
+	uint32_t inflight = c->snd_nxt - c->snd_una;
+	uint32_t usable = c->snd_wnd > inflight ? c->snd_wnd - inflight : 0;
+	uint32_t unsent = tcpl_unsent(c), len = 0;
+
+	if (c->r_tail - c->r_head == c->mem.rec_n)
+		return false;
+	if (unsent > 0) {
+		len = plan(c, usable, override);
+		if (len == 0 || (!force && !cwnd_allows(c, len)))
+			return false;
+	}
+	bool fin = (c->flags & (F_FIN_QUEUED | F_FIN_SENT)) == F_FIN_QUEUED && len == unsent && usable > len;
+	if (len == 0 && !fin)
+		return false;
+
+	header(c, now, o, c->snd_nxt, TCPL_ACK);
+	o->len = len;
+	o->chunk = c->q_sent;
+	o->off = c->q_off;
+	if (len == unsent && len > 0)
+		o->flags |= TCPL_PSH;
+	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){ c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now,
+						       fin ? R_FIN : 0, 0 };
+	if (c->r_head == c->r_tail++)
+		c->rto_base = now;
+	c->pipe += len + fin;
+	c->snd_nxt += len + fin;
+	advance_queue(c, len);
+	if (fin) {
+		o->flags |= TCPL_FIN;
+		c->flags |= F_FIN_SENT;
+	}
+	c->tlp_base = now;
+	c->stats.bytes_out += len;
+	c->flags |= F_SENT;
+	return true;
+}
+
+/* RFC 8985, 7.3: new data when there is some, else the last segment again. */
+static bool out_tlp(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	c->flags &= ~(uint32_t)F_TLP_NOW;
+	if (c->r_head == c->r_tail)
+		return false;
+	c->stats.tlps++;
+	if (!out_data(c, now, o, true, false)) {
+		struct tcpl_txrec *r = tcpl_rec(c, c->r_tail - 1);
+		if (r->flags & R_SACKED)
+			return false;
+		c->flags |= F_TLP_REXMIT;
+		resend(c, now, r, o);
+	}
+	c->flags |= F_TLP_ON;
+	c->tlp_end = c->snd_nxt;
+	c->rto_base = now;
+	return true;
+}
+
+/*
+ * A probe is an empty segment just below the window: the peer must answer it, and no chunk is split for its sake. When
+ * the window is open, but too small for a chunk, the chunk is cut at last.
+ */
+static bool out_probe(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	bool win = (c->flags & F_WIN_PROBE) != 0;
+
+	c->flags &= ~(uint32_t)(F_WIN_PROBE | F_KEEP_PROBE);
+	if (win && out_data(c, now, o, true, true))
+		return true;
+	header(c, now, o, c->snd_una - 1, TCPL_ACK);
+	if (win)
+		c->stats.win_probes++;
+	else
+		c->stats.keep_probes++;
+	return true;
+}
+
+static bool out_synchronised(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	/* Holes are told in an ACK of their own, so that data segments always have the same room. */
+	if ((c->flags & F_ACK_NOW) && (c->flags & F_SACK) && (c->n_blocks > 0 || c->dsack.seq != c->dsack.end))
+		return out_ack(c, now, o);
+	if (c->n_lost > 0 && out_lost(c, now, o))
+		return true;
+	if ((c->flags & F_TLP_NOW) && out_tlp(c, now, o))
+		return true;
+	if (tcpl_waits(c) && out_data(c, now, o, false, false))
+		return true;
+	if ((c->flags & (F_WIN_PROBE | F_KEEP_PROBE)) && out_probe(c, now, o))
+		return true;
+	return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
+}
+
+bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
+{
+	if (rn_unlikely(c->flags & (F_RST_NOW | F_RST_REPLY)))
+		return out_rst(c, o);
+	switch (tcpl_get_state(c)) {
+	case TCPL_S_CLOSED:
+	case TCPL_S_COUNT:
+		return false;
+	case TCPL_S_SYN_SENT:
+		return (c->flags & F_SYN_NOW) && out_syn(c, now, o);
+	case TCPL_S_SYN_RCVD:
+		if (c->flags & F_SYN_NOW)
+			return out_syn(c, now, o);
+		return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
+	case TCPL_S_TIME_WAIT:
+		return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
+	case TCPL_S_ESTABLISHED:
+	case TCPL_S_FIN_WAIT_1:
+	case TCPL_S_FIN_WAIT_2:
+	case TCPL_S_CLOSE_WAIT:
+	case TCPL_S_CLOSING:
+	case TCPL_S_LAST_ACK:
+		break;
+	}
+	if (out_synchronised(c, now, o))
+		return true;
+	/* Sent something, or cannot: then a timer must stand for what waits. */
+	if ((c->flags & F_SENT) || (c->rtx_mode == TCPL_RTX_OFF && tcpl_waits(c))) {
+		c->flags &= ~(uint32_t)F_SENT;
+		tcpl_rearm(c, now);
+	}
+	return false;
+}

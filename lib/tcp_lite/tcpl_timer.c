@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Three deadlines. t_rtx is one of: SYN, retransmission (RFC 6298), tail loss probe and reordering (RFC 8985), window
+ * probe. t_ack: delayed ACK. t_idle: keepalive, FIN_WAIT_2, TIME_WAIT.
+ */
+#include "tcpl_int.h"
+
+static bool may_tlp(const struct tcpl_conn *c)
+{
+	return (c->flags & F_SACK) && c->recovery == TCPL_R_OPEN && (c->n_sacked | c->n_lost) == 0 && c->srtt != 0 &&
+	       c->backoff == 0 && (!(c->flags & F_TLP_ON) || rn_seq_ge(c->snd_una, c->tlp_end));
+}
+
+/* RFC 8985, 7.2: 2 SRTT, and the peer's delayed ACK when only one segment is out. */
+static uint64_t probe_timeout(const struct tcpl_conn *c)
+{
+	uint64_t pto = 2 * c->srtt + 50 * RN_NS_PER_US; /* the turns of two polling loops */
+
+	if (c->r_tail - c->r_head == 1)
+		pto += c->cfg->peer_delack_ns;
+	return pto;
+}
+
+/* Data (or a FIN) wait, nothing is in flight, and it was not cwnd that stopped them: only a probe can help. */
+static void rearm_empty(struct tcpl_conn *c, uint64_t now)
+{
+	if (!tcpl_waits(c) || c->state == TCPL_S_TIME_WAIT) {
+		c->rtx_mode = TCPL_RTX_OFF;
+		c->t_rtx = RN_NEVER;
+	} else if (c->rtx_mode != TCPL_RTX_PERSIST) {
+		c->rtx_mode = TCPL_RTX_PERSIST;
+		c->backoff = 0;
+		c->t_rtx = now + c->rto;
+	}
+}
+
+/* Chooses what t_rtx stands for from the state of the send side. Idempotent. */
+void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
+{
+	if (c->state < TCPL_S_ESTABLISHED)
+		return;
+	if (c->r_head == c->r_tail) {
+		rearm_empty(c, now);
+		return;
+	}
+	if (c->rtx_mode == TCPL_RTX_PERSIST)
+		c->backoff = 0;
+	c->rtx_mode = TCPL_RTX_RTO;
+	c->t_rtx = c->rto_base + tcpl_backed_off(c);
+	if (c->reo_at != 0 && c->reo_at < c->t_rtx) {
+		c->rtx_mode = TCPL_RTX_REO;
+		c->t_rtx = c->reo_at;
+	} else if (may_tlp(c)) {
+		uint64_t at = c->tlp_base + probe_timeout(c);
+		if (at < c->t_rtx) {
+			c->rtx_mode = TCPL_RTX_TLP;
+			c->t_rtx = at;
+		}
+	}
+}
+
+void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now)
+{
+	const struct tcpl_cfg *cfg = c->cfg;
+
+	c->t_idle = RN_NEVER;
+	if (c->state == TCPL_S_FIN_WAIT_2 && cfg->fin_wait_ns != 0)
+		c->t_idle = now + cfg->fin_wait_ns;
+	else if (cfg->keep_idle_ns != 0)
+		c->t_idle = now + cfg->keep_idle_ns;
+}
+
+static void give_up(struct tcpl_conn *c, struct tcpl_ev *ev)
+{
+	tcpl_finish(c);
+	ev->bits |= TCPL_EV_TIMEOUT;
+}
+
+static void on_syn(struct tcpl_conn *c, struct tcpl_ev *ev)
+{
+	if (c->backoff++ >= c->cfg->syn_retries) {
+		give_up(c, ev);
+		return;
+	}
+	c->rtx_mode = TCPL_RTX_OFF;
+	c->t_rtx = RN_NEVER;
+	c->flags |= F_SYN_NOW;
+}
+
+static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
+{
+	if (c->backoff >= c->cfg->retries) {
+		give_up(c, ev);
+		return;
+	}
+	tcpl_enter_loss(c, now);
+	c->backoff++;
+	c->rto_base = now;
+	tcpl_rearm(c, now);
+}
+
+static void on_persist(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
+{
+	if (c->probes >= c->cfg->retries) {
+		give_up(c, ev);
+		return;
+	}
+	c->probes++;
+	if (c->backoff < 30)
+		c->backoff++;
+	c->flags |= F_WIN_PROBE;
+	c->t_rtx = now + tcpl_backed_off(c);
+}
+
+static void on_reo(struct tcpl_conn *c, uint64_t now)
+{
+	tcpl_rack_detect(c, now);
+	if (c->n_lost > 0 && c->recovery == TCPL_R_OPEN)
+		tcpl_enter_recovery(c, now);
+	tcpl_rearm(c, now);
+}
+
+static void on_tlp(struct tcpl_conn *c, uint64_t now)
+{
+	c->flags = (c->flags & ~(uint32_t)F_TLP_REXMIT) | F_TLP_NOW | F_TLP_ON;
+	c->tlp_end = c->snd_nxt;
+	c->rto_base = now;
+	tcpl_rearm(c, now);
+}
+
+static void on_rtx(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
+{
+	switch ((enum tcpl_rtx)c->rtx_mode) {
+	case TCPL_RTX_OFF:
+		c->t_rtx = RN_NEVER;
+		return;
+	case TCPL_RTX_SYN:
+		on_syn(c, ev);
+		return;
+	case TCPL_RTX_RTO:
+		on_rto(c, now, ev);
+		return;
+	case TCPL_RTX_TLP:
+		on_tlp(c, now);
+		return;
+	case TCPL_RTX_REO:
+		on_reo(c, now);
+		return;
+	case TCPL_RTX_PERSIST:
+		on_persist(c, now, ev);
+		return;
+	}
+}
+
+/* RFC 9293, 3.8.4: only a silent and idle connection is probed. */
+static void on_keepalive(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
+{
+	const struct tcpl_cfg *cfg = c->cfg;
+
+	if (now - c->last_in < cfg->keep_idle_ns) {
+		c->t_idle = c->last_in + cfg->keep_idle_ns;
+	} else if (c->r_head != c->r_tail || tcpl_unsent(c) > 0) {
+		c->t_idle = now + cfg->keep_idle_ns; /* their own timers find out */
+	} else if (c->probes >= cfg->keep_probes) {
+		give_up(c, ev);
+	} else {
+		c->probes++;
+		c->flags |= F_KEEP_PROBE;
+		c->t_idle = now + cfg->keep_intvl_ns;
+	}
+}
+
+static void on_idle(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
+{
+	if (c->state == TCPL_S_TIME_WAIT) {
+		tcpl_finish(c);
+		ev->bits |= TCPL_EV_CLOSED;
+	} else if (c->state == TCPL_S_FIN_WAIT_2 && c->cfg->fin_wait_ns != 0) {
+		if (now - c->last_in >= c->cfg->fin_wait_ns)
+			give_up(c, ev);
+		else
+			c->t_idle = c->last_in + c->cfg->fin_wait_ns;
+	} else if (c->cfg->keep_idle_ns != 0) {
+		on_keepalive(c, now, ev);
+	} else {
+		c->t_idle = RN_NEVER;
+	}
+}
+
+void tcpl_timer(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
+{
+	ev->bits = 0;
+	ev->held = false;
+	if (c->t_ack <= now) {
+		c->t_ack = RN_NEVER;
+		c->flags |= F_ACK_NOW;
+	}
+	if (c->t_rtx <= now)
+		on_rtx(c, now, ev);
+	if (c->t_idle <= now)
+		on_idle(c, now, ev);
+}
