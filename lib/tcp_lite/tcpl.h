@@ -194,7 +194,11 @@ struct tcpl_cfg {
 	uint32_t rcv_space;      /* receive window at the start, bytes; ≤ 65535 << wscale */
 	uint32_t cwnd_max;       /* bytes; bounds cwnd */
 	uint64_t init_rto_ns;    /* RFC 6298 says 1 s; LAN default 200 ms */
-	uint64_t min_rto_ns;     /* RFC 6298 says 1 s; LAN default 5 ms: more than cfg.delack_ns of any peer, else spurious */
+	/*
+	 * RFC 6298 says 1 s; LAN default 5 ms, added to SRTT. Less than a peer's delayed ACK makes spurious timeouts
+	 * (undone, but not free): towards Linux, which may wait 40 ms, a sparse sender wants 50 ms.
+	 */
+	uint64_t min_rto_ns;
 	uint64_t max_rto_ns;     /* also bounds the window probe interval. 60 s */
 	uint64_t delack_ns;      /* an ACK waits no longer than this (RFC 9293: < 500 ms). LAN default 500 us */
 	uint64_t peer_delack_ns; /* what a tail loss probe grants the peer (RFC 8985, 7.2). LAN default 2 ms */

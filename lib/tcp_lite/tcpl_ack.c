@@ -10,7 +10,10 @@ struct acked {
 	bool dsack;
 };
 
-/* RFC 6298, 2; alpha 1/8, beta 1/4 */
+/*
+ * RFC 6298, 2; alpha 1/8, beta 1/4. The minimum stands for the variance, not for the whole: on a path of steady RTT a
+ * delayed ACK would else look like a loss.
+ */
 void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 {
 	if (c->srtt == 0) {
@@ -23,7 +26,7 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 	}
 	c->srtt = rn_max_u64(c->srtt, 1);
 	c->min_rtt = rn_min_u64(c->min_rtt, rtt);
-	c->rto = rn_max_u64(c->srtt + 4 * c->rttvar, c->cfg->min_rto_ns);
+	c->rto = c->srtt + rn_max_u64(4 * c->rttvar, c->cfg->min_rto_ns);
 	c->rto = rn_min_u64(c->rto, c->cfg->max_rto_ns);
 }
 

@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rn_seq.h"
+#include "tcp_lite/tcpl_int.h"
+
+#define PATTERN 65521u /* prime: a slice at the wrong offset never looks right */
+
+enum pkt_state { PKT_FREE, PKT_FLIGHT, PKT_OWNED, PKT_HELD };
+
+struct pkt {
+	enum pkt_state state;
+	uint8_t to;
+	struct tcpl_seg seg;
+	uint8_t opt[TCPL_OPT_MAX];
+	uint8_t *data;
+};
+
+struct event {
+	uint64_t at;
+	uint32_t order;
+	uint32_t pkt;
+};
+
+struct side {
+	struct tcpl_conn c;
+	struct tcpl_chunk chunk[SIM_CHUNKS];
+	struct tcpl_txrec rec[SIM_RECS];
+	struct tcpl_hold hold[SIM_HOLD];
+	uint64_t queued;     /* stream bytes given to tcpl_send */
+	uint64_t acked;      /* stream bytes whose chunk came back */
+	uint64_t got;        /* stream bytes delivered */
+	uint64_t base[SIM_CHUNKS * 2]; /* stream offset by ref slot */
+	uint64_t next_ref, next_acked;
+	uint64_t turn_at;    /* the owner's next turn */
+	uint64_t link_free;
+	uint32_t in_link;
+	uint32_t inbox[SIM_PKTS], n_inbox;
+	uint64_t unread;     /* delivered, not yet consumed by a slow reader */
+	uint32_t irs;
+	bool alive, ended, peer_fin, shut;
+	bool opened;
+};
+
+struct sim {
+	const struct sim_profile *p;
+	struct rn_rng rng;
+	struct sim_result *r;
+	bool trace;
+	uint64_t now;
+	struct side s[2];
+	struct pkt pkt[SIM_PKTS];
+	uint32_t free_pkt[SIM_PKTS], n_free;
+	struct event heap[SIM_PKTS];
+	uint32_t n_heap, order;
+	bool cookie_out;
+	struct tcpl_out cookie;
+};
+
+static uint8_t pattern[2][2 * PATTERN];
+static uint8_t payload[SIM_PKTS][SIM_MTU];
+static const uint64_t key[2] = { 0x0123456789abcdef, 0xfedcba9876543210 };
+
+static void make_pattern(void)
+{
+	struct rn_rng g;
+
+	if (pattern[0][0] | pattern[0][1] | pattern[0][2])
+		return;
+	for (int d = 0; d < 2; d++) {
+		rn_rng_seed(&g, 77 + (uint64_t)d);
+		for (uint32_t i = 0; i < PATTERN; i++)
+			pattern[d][i] = pattern[d][i + PATTERN] = (uint8_t)rn_rng_u32(&g);
+	}
+}
+
+static void fail(struct sim *m, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!m->r->ok)
+		return;
+	m->r->ok = false;
+	va_start(ap, fmt);
+	vsnprintf(m->r->why, sizeof(m->r->why), fmt, ap);
+	va_end(ap);
+}
+
+/* ---- packets and the heap ---- */
+
+static void push(struct sim *m, uint64_t at, uint32_t pkt)
+{
+	uint32_t i = m->n_heap++;
+	struct event e = { at, m->order++, pkt };
+
+	while (i > 0) {
+		uint32_t up = (i - 1) / 2;
+		if (m->heap[up].at < e.at || (m->heap[up].at == e.at && m->heap[up].order < e.order))
+			break;
+		m->heap[i] = m->heap[up];
+		i = up;
+	}
+	m->heap[i] = e;
+}
+
+static bool before(const struct event *a, const struct event *b)
+{
+	return a->at < b->at || (a->at == b->at && a->order < b->order);
+}
+
+static uint32_t pop(struct sim *m)
+{
+	uint32_t pkt = m->heap[0].pkt, i = 0;
+	struct event e = m->heap[--m->n_heap];
+
+	for (;;) {
+		uint32_t k = 2 * i + 1;
+		if (k >= m->n_heap)
+			break;
+		if (k + 1 < m->n_heap && before(&m->heap[k + 1], &m->heap[k]))
+			k++;
+		if (!before(&m->heap[k], &e))
+			break;
+		m->heap[i] = m->heap[k];
+		i = k;
+	}
+	m->heap[i] = e;
+	return pkt;
+}
+
+static uint32_t pkt_get(struct sim *m)
+{
+	if (m->n_free == 0) {
+		fail(m, "out of packets: a leak?");
+		return UINT32_MAX;
+	}
+	uint32_t i = m->free_pkt[--m->n_free];
+	m->pkt[i].state = PKT_FLIGHT;
+	return i;
+}
+
+static void pkt_put(struct sim *m, uint32_t i, enum pkt_state expect)
+{
+	if (m->pkt[i].state != expect)
+		fail(m, "packet %u given back in state %d, not %d", i, m->pkt[i].state, expect);
+	m->pkt[i].state = PKT_FREE;
+	m->free_pkt[m->n_free++] = i;
+}
+
+/* ---- the link ---- */
+
+static void flip_header(struct sim *m, struct pkt *k)
+{
+	uint32_t bit = rn_rng_below(&m->rng, 32);
+
+	switch (rn_rng_below(&m->rng, 5)) {
+	case 0: k->seg.seq ^= 1u << bit; break;
+	case 1: k->seg.ack ^= 1u << bit; break;
+	case 2: k->seg.wnd ^= (uint16_t)(1u << (bit & 15)); break;
+	case 3: k->seg.flags ^= (uint8_t)(1u << (bit & 7)); break;
+	default:
+		if (k->seg.optlen)
+			k->opt[rn_rng_below(&m->rng, k->seg.optlen)] ^= (uint8_t)(1u << (bit & 7));
+	}
+}
+
+static void deliver_later(struct sim *m, int from, uint32_t i, uint64_t leave)
+{
+	const struct sim_link *l = &m->p->link[from];
+	uint64_t at = leave + l->delay_ns;
+
+	if (l->jitter_ns)
+		at += rn_rng_u64(&m->rng) % l->jitter_ns;
+	if (rn_rng_chance(&m->rng, l->reorder))
+		at += rn_rng_u64(&m->rng) % l->reorder_ns;
+	if (rn_rng_chance(&m->rng, l->flip))
+		flip_header(m, &m->pkt[i]);
+	push(m, at, i);
+}
+
+static void transmit(struct sim *m, int from, uint32_t i)
+{
+	const struct sim_link *l = &m->p->link[from];
+	struct side *s = &m->s[from];
+	uint64_t ser = (uint64_t)l->ns_per_kb * (m->pkt[i].seg.len + 66) / 1024;
+	uint64_t start = s->link_free > m->now ? s->link_free : m->now;
+
+	m->pkt[i].to = (uint8_t)!from;
+	if (start - m->now > (uint64_t)l->queue * ((uint64_t)l->ns_per_kb * 1500 / 1024 + 1)) {
+		pkt_put(m, i, PKT_FLIGHT); /* tail drop */
+		return;
+	}
+	s->link_free = start + ser;
+	if (rn_rng_chance(&m->rng, l->loss) || rn_rng_chance(&m->rng, l->corrupt)) {
+		pkt_put(m, i, PKT_FLIGHT);
+		return;
+	}
+	if (rn_rng_chance(&m->rng, l->dup)) {
+		uint32_t j = pkt_get(m);
+		if (j == UINT32_MAX)
+			return;
+		uint8_t *data = m->pkt[j].data;
+		m->pkt[j] = m->pkt[i];
+		m->pkt[j].data = data;
+		m->pkt[j].seg.opt = m->pkt[j].opt;
+		m->pkt[j].seg.ref = (uint64_t)j + 1;
+		memcpy(data, m->pkt[i].data, m->pkt[i].seg.len);
+		deliver_later(m, from, j, s->link_free);
+	}
+	deliver_later(m, from, i, s->link_free);
+}
+
+static void trace_seg(const struct sim *m, int from, const char *what, const struct tcpl_seg *g)
+{
+	if (!m->trace)
+		return;
+	const struct tcpl_conn *c = &m->s[from].c;
+	printf("%12.3f us %c %s %s%s%s%s seq %u len %u ack %u wnd %u opt %u | %s cwnd %u pipe %u una %u nxt %u rcv %u "
+	       "lost %u sacked %u held %u\n",
+	       (double)m->now / 1000, 'A' + from, what, g->flags & TCPL_SYN ? "S" : "", g->flags & TCPL_FIN ? "F" : "",
+	       g->flags & TCPL_RST ? "R" : "", g->flags & TCPL_ACK ? "." : "", g->seq - m->p->iss[from], g->len,
+	       g->ack - m->p->iss[!from], g->wnd, g->optlen, tcpl_state_name(tcpl_get_state(c)), c->cwnd, c->pipe,
+	       c->snd_una - m->p->iss[from], c->snd_nxt - m->p->iss[from], c->rcv_nxt - m->p->iss[!from], c->n_lost,
+	       c->n_sacked, c->h_tail - c->h_ready);
+}
+
+/* ---- checks ---- */
+
+static void check_conn(struct sim *m, int w)
+{
+	const struct tcpl_conn *c = &m->s[w].c;
+	uint32_t pipe = 0, lost = 0, sacked = 0, at = c->snd_una;
+
+	if (c->state < TCPL_S_ESTABLISHED)
+		return;
+	for (uint32_t i = c->r_head; i != c->r_tail; i++) {
+		const struct tcpl_txrec *r = tcpl_rec(c, i);
+		if (r->seq != at)
+			fail(m, "%c: record %u starts at %u, not %u", 'A' + w, i, r->seq, at);
+		at = r->end;
+		lost += (r->flags & R_LOST) != 0;
+		sacked += (r->flags & R_SACKED) != 0;
+		if (!(r->flags & (R_LOST | R_SACKED)))
+			pipe += r->end - r->seq;
+		if ((r->flags & R_LOST) && rn_seq_lt(i, c->r_lost))
+			fail(m, "%c: record %u lost before the hint %u", 'A' + w, i, c->r_lost);
+	}
+	if (at != c->snd_nxt || pipe != c->pipe || lost != c->n_lost || sacked != c->n_sacked)
+		fail(m, "%c: scoreboard: end %u/%u pipe %u/%u lost %u/%u sacked %u/%u", 'A' + w, at, c->snd_nxt, pipe,
+		     c->pipe, lost, c->n_lost, sacked, c->n_sacked);
+	if (rn_seq_lt(c->rcv_adv, c->rcv_nxt))
+		fail(m, "%c: window edge %u left of %u", 'A' + w, c->rcv_adv, c->rcv_nxt);
+	for (uint32_t i = c->h_head; i + 1 < c->h_tail; i++)
+		if (rn_seq_gt(c->mem.hold[i].seq + c->mem.hold[i].len, c->mem.hold[i + 1].seq))
+			fail(m, "%c: held ranges overlap", 'A' + w);
+	if ((c->r_head != c->r_tail || tcpl_waits(c)) && c->t_rtx == RN_NEVER)
+		fail(m, "%c: data wait and no timer stands for them (%s)", 'A' + w, tcpl_state_name(tcpl_get_state(c)));
+}
+
+/* ---- one side's application ---- */
+
+static void consume(struct sim *m, int w, const struct tcpl_slice *s)
+{
+	struct side *e = &m->s[w];
+
+	if (!m->p->hostile) {
+		if (s->seq != e->irs + 1 + (uint32_t)e->got)
+			fail(m, "%c: slice at %u, expected %u", 'A' + w, s->seq - e->irs - 1, (uint32_t)e->got);
+		if (s->ref != 0 && memcmp(m->pkt[s->ref - 1].data + s->off, pattern[!w] + e->got % PATTERN, s->len) != 0)
+			fail(m, "%c: wrong bytes at %" PRIu64, 'A' + w, e->got);
+	}
+	e->got += s->len;
+	if (m->p->slow_reader[w])
+		e->unread += s->len;
+}
+
+static void drain_acked(struct sim *m, int w)
+{
+	struct side *e = &m->s[w];
+	uint64_t ref;
+
+	while (tcpl_acked(&e->c, &ref)) {
+		if (ref != ++e->next_acked)
+			fail(m, "%c: chunk %" PRIu64 " acknowledged, expected %" PRIu64, 'A' + w, ref, e->next_acked);
+		if (!m->p->hostile && e->c.snd_una - m->p->iss[w] - 1 < (uint32_t)e->base[(ref + 1) % (2 * SIM_CHUNKS)])
+			fail(m, "%c: chunk %" PRIu64 " popped too early", 'A' + w, ref);
+	}
+}
+
+static void end_side(struct sim *m, int w)
+{
+	struct side *e = &m->s[w];
+	struct tcpl_slice s;
+	uint64_t ref;
+
+	if (e->ended)
+		return;
+	e->ended = true;
+	drain_acked(m, w);
+	while (tcpl_tx_drop(&e->c, &ref))
+		if (ref != ++e->next_acked)
+			fail(m, "%c: chunk %" PRIu64 " dropped, expected %" PRIu64, 'A' + w, ref, e->next_acked);
+	if (e->next_acked != e->next_ref)
+		fail(m, "%c: %" PRIu64 " chunks queued, %" PRIu64 " back", 'A' + w, e->next_ref, e->next_acked);
+	while (tcpl_rx_next(&e->c, &s)) {
+		consume(m, w, &s);
+		if (s.ref)
+			pkt_put(m, (uint32_t)s.ref - 1, PKT_HELD);
+	}
+	while (tcpl_rx_drop(&e->c, &ref))
+		pkt_put(m, (uint32_t)ref - 1, PKT_HELD);
+}
+
+static void on_events(struct sim *m, int w, const struct tcpl_ev *ev)
+{
+	struct side *e = &m->s[w];
+
+	if (ev->bits & TCPL_EV_PEER_FIN) {
+		if (e->peer_fin)
+			fail(m, "%c: a second end of stream", 'A' + w);
+		e->peer_fin = true;
+	}
+	if (ev->bits & TCPL_EV_RESET)
+		m->r->reset = true;
+	if (ev->bits & TCPL_EV_TIMEOUT)
+		m->r->timeout = true;
+	if (ev->bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT | TCPL_EV_CLOSED)) {
+		if (tcpl_get_state(&e->c) != TCPL_S_CLOSED)
+			fail(m, "%c: an end in state %s", 'A' + w, tcpl_state_name(tcpl_get_state(&e->c)));
+		end_side(m, w);
+	}
+}
+
+static void take_ready(struct sim *m, int w)
+{
+	struct side *e = &m->s[w];
+	struct tcpl_slice s;
+
+	while (tcpl_rx_next(&e->c, &s)) {
+		consume(m, w, &s);
+		if (s.ref)
+			pkt_put(m, (uint32_t)s.ref - 1, PKT_HELD);
+	}
+}
+
+/* A listener without memory, or with it; true when the segment was its business. */
+static bool listen_in(struct sim *m, struct side *e, const struct tcpl_seg *g)
+{
+	if (e->opened || m->p->simultaneous)
+		return false;
+	if (m->p->cookie) {
+		if (tcpl_cookie_make(&m->p->cfg[1], key, "tuple", 5, m->now, g, &m->cookie)) {
+			m->cookie_out = true;
+			return true;
+		}
+		if (tcpl_cookie_accept(&e->c, key, "tuple", 5, m->now, g) != TCPL_OK)
+			return true;
+		e->opened = true;
+		e->irs = g->seq - 1;
+		return false;
+	}
+	if (tcpl_accept_syn(&e->c, m->now, m->p->iss[1], g) == TCPL_OK) {
+		e->opened = true;
+		e->irs = g->seq;
+	}
+	return true;
+}
+
+static void receive(struct sim *m, int w, uint32_t i)
+{
+	struct side *e = &m->s[w];
+	struct pkt *k = &m->pkt[i];
+	struct tcpl_ev ev;
+
+	k->state = PKT_OWNED;
+	if (listen_in(m, e, &k->seg) || e->ended) {
+		pkt_put(m, i, PKT_OWNED);
+		return;
+	}
+	uint32_t was = e->c.state;
+	enum tcpl_verdict v = tcpl_in(&e->c, m->now, &k->seg, &ev);
+	if (was == TCPL_S_SYN_SENT && e->c.state != was)
+		e->irs = k->seg.seq;
+	trace_seg(m, w, tcpl_verdict_name(v), &k->seg);
+	if (ev.bits & TCPL_EV_DATA) {
+		if (ev.slice.ref != k->seg.ref || !rn_in_range(ev.slice.off, ev.slice.len, k->seg.len) || !ev.slice.len)
+			fail(m, "%c: slice outside its packet", 'A' + w);
+		consume(m, w, &ev.slice);
+	}
+	if (ev.held) {
+		uint64_t ref = 0;
+		k->state = PKT_HELD;
+		if (!rn_in_range(ev.ooo.off, ev.ooo.len, k->seg.len) || !ev.ooo.len)
+			fail(m, "%c: held slice outside its packet", 'A' + w);
+		if (m->p->place[w] && rn_rng_chance(&m->rng, 700000) && tcpl_ooo_placed(&e->c, ev.ooo.seq, &ref)) {
+			uint64_t at = e->got + (uint32_t)(ev.ooo.seq - e->irs - 1 - (uint32_t)e->got);
+			if (!m->p->hostile &&
+			    memcmp(k->data + ev.ooo.off, pattern[!w] + at % PATTERN, ev.ooo.len) != 0)
+				fail(m, "%c: wrong bytes placed at %" PRIu64, 'A' + w, at);
+			if (ref != k->seg.ref)
+				fail(m, "%c: placed one packet, got another back", 'A' + w);
+			pkt_put(m, i, PKT_HELD);
+		}
+	} else {
+		pkt_put(m, i, PKT_OWNED);
+	}
+	if (!m->p->lazy[w] || rn_rng_chance(&m->rng, 500000))
+		take_ready(m, w);
+	drain_acked(m, w);
+	on_events(m, w, &ev);
+	check_conn(m, w);
+}
+
+static uint32_t pick_chunk(struct sim *m, int w)
+{
+	uint32_t max = m->p->chunk_max[w];
+
+	if (rn_rng_chance(&m->rng, 300000)) /* an FPDU that fills a segment */
+		return rn_min_u32(tcpl_emss(&m->s[w].c), max);
+	return 1 + rn_rng_below(&m->rng, rn_rng_chance(&m->rng, 300000) ? rn_min_u32(max, 100) : max);
+}
+
+static void produce(struct sim *m, int w)
+{
+	struct side *e = &m->s[w];
+	uint64_t total = m->p->bytes[w];
+
+	while (!e->shut && e->queued < total && tcpl_room(&e->c) > 0) {
+		uint32_t len = (uint32_t)rn_min_u64(pick_chunk(m, w), total - e->queued);
+		if (m->p->use_budget[w] && tcpl_budget(&e->c) < len)
+			break;
+		e->base[(e->next_ref + 1) % (2 * SIM_CHUNKS)] = e->queued;
+		if (!tcpl_send(&e->c, len, e->next_ref + 1)) {
+			fail(m, "%c: send refused with room", 'A' + w);
+			break;
+		}
+		e->next_ref++;
+		e->queued += len;
+		e->base[(e->next_ref + 1) % (2 * SIM_CHUNKS)] = e->queued;
+	}
+	bool wait = m->p->close_late[w] && !e->peer_fin;
+	if (e->queued == total && !e->shut && e->opened && !wait) {
+		e->shut = true;
+		tcpl_shutdown(&e->c, m->now);
+	}
+}
+
+static void fill_payload(struct sim *m, int w, struct pkt *k, const struct tcpl_out *o)
+{
+	struct side *e = &m->s[w];
+	uint32_t done = 0, off = o->off, idx = o->chunk;
+
+	while (done < o->len) {
+		if (idx == e->c.q_tail) {
+			fail(m, "%c: segment runs beyond the queue", 'A' + w);
+			return;
+		}
+		if (rn_seq_lt(idx, e->c.q_head)) {
+			fail(m, "%c: segment points at a chunk that was given back", 'A' + w);
+			return;
+		}
+		const struct tcpl_chunk *ch = tcpl_chunk(&e->c, idx++);
+		uint32_t take = rn_min_u32(ch->len - off, o->len - done);
+		uint64_t at = e->base[ch->ref % (2 * SIM_CHUNKS)] + off;
+		if (ch->seq + off != o->seq + done)
+			fail(m, "%c: chunk bytes %u under sequence number %u", 'A' + w, ch->seq + off, o->seq + done);
+		memcpy(k->data + done, pattern[w] + at % PATTERN, take);
+		done += take;
+		off = 0;
+	}
+}
+
+static void send_out(struct sim *m, int w, const struct tcpl_out *o)
+{
+	uint32_t i = pkt_get(m);
+
+	if (i == UINT32_MAX)
+		return;
+	struct pkt *k = &m->pkt[i];
+	uint8_t *data = k->data;
+	*k = (struct pkt){ .state = PKT_FLIGHT, .data = data };
+	memcpy(k->opt, o->opt, sizeof(k->opt));
+	k->seg = (struct tcpl_seg){ .seq = o->seq, .ack = o->ack, .wnd = o->wnd, .flags = o->flags, .optlen = o->optlen,
+				    .opt = k->opt, .len = o->len, .ref = (uint64_t)i + 1 };
+	if (o->len > SIM_MTU || o->optlen + o->len > m->p->cfg[w].mss || (o->optlen & 3))
+		fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len, m->p->cfg[w].mss);
+	/* Alignment: begins at a chunk's first byte whenever that chunk fits one segment. */
+	bool open_wnd = !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 && !m->p->hostile;
+	if (o->len > 0 && o->off > 0 && open_wnd && tcpl_chunk(&m->s[w].c, o->chunk)->len <= tcpl_emss(&m->s[w].c))
+		fail(m, "%c: segment starts inside a chunk that fits", 'A' + w);
+	fill_payload(m, w, k, o);
+	m->r->segments++;
+	trace_seg(m, w, o->rexmit ? "SEND again" : "SEND", &k->seg);
+	transmit(m, w, i);
+}
+
+static void turn(struct sim *m, int w)
+{
+	struct side *e = &m->s[w];
+	struct tcpl_out o;
+	struct tcpl_ev ev;
+
+	e->turn_at = RN_NEVER;
+	for (uint32_t i = 0; i < e->n_inbox; i++)
+		receive(m, w, e->inbox[i]);
+	e->n_inbox = 0;
+	if (m->cookie_out && w == 1) {
+		m->cookie_out = false;
+		send_out(m, w, &m->cookie);
+	}
+	if (!e->opened || e->ended) {
+		while (e->opened && tcpl_out(&e->c, m->now, &o))
+			send_out(m, w, &o);
+		return;
+	}
+	if (m->p->abort_at == w && e->queued >= m->p->bytes[w] / 2 && e->got >= m->p->bytes[!w] / 2) {
+		tcpl_abort(&e->c);
+		end_side(m, w);
+	}
+	if (tcpl_next_wake(&e->c) <= m->now) {
+		tcpl_timer(&e->c, m->now, &ev);
+		on_events(m, w, &ev);
+	}
+	take_ready(m, w);
+	if (!e->ended)
+		produce(m, w);
+	if (m->p->slow_reader[w]) {
+		if (rn_rng_chance(&m->rng, 200000))
+			e->unread -= rn_rng_chance(&m->rng, 500000) ? e->unread : e->unread / 2;
+		uint64_t space = m->p->cfg[w].rcv_space;
+		tcpl_set_rcv_space(&e->c, (uint32_t)(space > e->unread ? space - e->unread : 0));
+		if (e->unread) /* the reader comes back */
+			e->turn_at = m->now + 300000;
+	}
+	while (tcpl_out(&e->c, m->now, &o))
+		send_out(m, w, &o);
+	check_conn(m, w);
+}
+
+static bool step(struct sim *m)
+{
+	uint64_t next = m->n_heap ? m->heap[0].at : RN_NEVER;
+
+	for (int w = 0; w < 2; w++) {
+		struct side *e = &m->s[w];
+		next = rn_min_u64(next, e->turn_at);
+		if (e->opened && !e->ended)
+			next = rn_min_u64(next, tcpl_next_wake(&e->c));
+	}
+	if (next == RN_NEVER)
+		return false;
+	if (next < m->now)
+		next = m->now;
+	m->now = next;
+	m->r->events++;
+	while (m->n_heap && m->heap[0].at <= next) {
+		uint32_t i = pop(m);
+		struct side *e = &m->s[m->pkt[i].to];
+		e->inbox[e->n_inbox++] = i;
+		uint64_t at = next + (m->p->turn_ns ? rn_rng_u64(&m->rng) % m->p->turn_ns : 0);
+		e->turn_at = rn_min_u64(e->turn_at, at);
+	}
+	for (int w = 0; w < 2; w++) {
+		struct side *e = &m->s[w];
+		if (e->turn_at <= next || (e->opened && !e->ended && tcpl_next_wake(&e->c) <= next))
+			turn(m, w);
+	}
+	return true;
+}
+
+static void setup(struct sim *m)
+{
+	make_pattern();
+	for (uint32_t i = 0; i < SIM_PKTS; i++) {
+		m->pkt[i].data = payload[i];
+		m->free_pkt[m->n_free++] = i;
+	}
+	for (int w = 0; w < 2; w++) {
+		struct side *e = &m->s[w];
+		struct tcpl_mem mem = { e->chunk, e->rec, e->hold, m->p->chunk_n, m->p->rec_n, m->p->hold_n };
+		tcpl_init(&e->c, &m->p->cfg[w], &mem);
+		e->turn_at = RN_NEVER;
+	}
+	m->now = RN_NS_PER_S;
+	for (int w = 0; w < (m->p->simultaneous ? 2 : 1); w++) {
+		tcpl_connect(&m->s[w].c, m->now, m->p->iss[w]);
+		m->s[w].opened = true;
+		m->s[w].turn_at = m->now;
+	}
+}
+
+static void verify(struct sim *m)
+{
+	struct sim_result *r = m->r;
+	bool clean = !m->p->hostile && m->p->abort_at < 0;
+
+	for (int w = 0; w < 2; w++) {
+		struct side *e = &m->s[w];
+		r->delivered[w] = e->got;
+		r->stats[w] = e->c.stats;
+		if (clean && (!e->ended || r->reset || r->timeout))
+			fail(m, "%c: not ended in order: %s, got %" PRIu64 " of %" PRIu64 ", sent %" PRIu64 "%s%s", 'A' + w,
+			     tcpl_state_name(tcpl_get_state(&e->c)), e->got, m->p->bytes[!w], e->queued,
+			     r->reset ? ", reset" : "", r->timeout ? ", timeout" : "");
+		if (clean && (e->got != m->p->bytes[!w] || !e->peer_fin))
+			fail(m, "%c: got %" PRIu64 " of %" PRIu64 " bytes", 'A' + w, e->got, m->p->bytes[!w]);
+		if (!e->ended) { /* hostile links may leave one side hanging: take it down */
+			tcpl_abort(&e->c);
+			end_side(m, w);
+		}
+		for (uint32_t i = 0; i < e->n_inbox; i++)
+			pkt_put(m, e->inbox[i], PKT_FLIGHT);
+	}
+	while (m->n_heap)
+		pkt_put(m, pop(m), PKT_FLIGHT);
+	if (m->n_free != SIM_PKTS)
+		fail(m, "%u packets never came back", SIM_PKTS - m->n_free);
+	r->end_ns = m->now;
+}
+
+void sim_run(const struct sim_profile *p, uint64_t seed, bool trace, struct sim_result *r)
+{
+	struct sim *m = calloc(1, sizeof(*m));
+
+	*r = (struct sim_result){ .ok = true };
+	m->p = p;
+	m->r = r;
+	m->trace = trace;
+	rn_rng_seed(&m->rng, seed);
+	setup(m);
+	while (r->ok && step(m)) {
+		if (m->s[0].ended && m->s[1].ended)
+			break;
+		if (r->events > 3000000 || m->now > 4000 * RN_NS_PER_S) {
+			if (!p->hostile)
+				fail(m, "no end in sight: %u events, %.1f s", r->events, (double)m->now / 1e9);
+			break;
+		}
+	}
+	verify(m);
+	free(m);
+}
+
+/* ---- profiles ---- */
+
+static void link_from(struct rn_rng *g, struct sim_link *l)
+{
+	static const uint32_t rate[] = { 100, 800, 8000, 80000 }; /* 80 Gb/s .. 100 Mb/s */
+	static const uint64_t delay[] = { 2000, 10000, 50000, 1000000, 20000000 };
+	uint32_t kind = rn_rng_below(g, 6);
+
+	*l = (struct sim_link){ .ns_per_kb = rate[rn_rng_below(g, 4)], .delay_ns = delay[rn_rng_below(g, 5)],
+				.queue = 20 + rn_rng_below(g, 400) };
+	l->reorder_ns = 1 + l->delay_ns / 2 + rn_rng_below(g, 200000);
+	if (kind == 1 || kind == 5)
+		l->loss = rn_rng_below(g, rn_rng_chance(g, 200000) ? 200000 : 30000);
+	if (kind == 2 || kind == 5)
+		l->reorder = rn_rng_below(g, 300000);
+	if (kind == 3 || kind == 5)
+		l->dup = rn_rng_below(g, 100000);
+	if (kind == 4 || kind == 5) {
+		l->corrupt = rn_rng_below(g, 20000);
+		l->jitter_ns = 1 + rn_rng_below(g, (uint32_t)l->delay_ns / 4 + 1);
+	}
+}
+
+void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
+{
+	static const uint16_t mss[] = { 536, 1460, 1460, 1460, 8960 };
+	struct rn_rng g;
+
+	rn_rng_seed(&g, seed ^ 0x5eed);
+	*p = (struct sim_profile){ .abort_at = -1 };
+	for (int w = 0; w < 2; w++) {
+		struct tcpl_cfg *cfg = &p->cfg[w];
+		link_from(&g, &p->link[w]);
+		tcpl_cfg_default(cfg, mss[rn_rng_below(&g, 5)]);
+		cfg->use_sack = rn_rng_chance(&g, 850000);
+		cfg->use_ts = rn_rng_chance(&g, 700000);
+		cfg->use_wscale = rn_rng_chance(&g, 850000);
+		cfg->wscale = (uint8_t)rn_rng_below(&g, 9);
+		cfg->ack_psh = rn_rng_chance(&g, 700000);
+		cfg->retries = 30; /* heavy loss is meant to be survived here */
+		cfg->syn_retries = 20;
+		cfg->max_rto_ns = 2 * RN_NS_PER_S;
+		cfg->cc = rn_rng_chance(&g, 500000) ? &tcpl_cubic : &tcpl_newreno;
+		cfg->rcv_space = rn_min_u32(2000 + rn_rng_below(&g, 1u << (12 + rn_rng_below(&g, 8))),
+					    65535u << cfg->wscale);
+		if (rn_rng_chance(&g, 100000))
+			cfg->keep_idle_ns = 50 * RN_NS_PER_MS;
+		p->bytes[w] = rn_rng_below(&g, 1u << (6 + rn_rng_below(&g, 17)));
+		p->chunk_max[w] = 1 + rn_rng_below(&g, 1u << (4 + rn_rng_below(&g, 10)));
+		if (p->chunk_max[w] < 100)
+			p->bytes[w] = rn_min_u64(p->bytes[w], 30000);
+		p->slow_reader[w] = rn_rng_chance(&g, 150000);
+		/* With a budget, a chunk must fit what a window can ever be. */
+		p->use_budget[w] = false;
+		p->place[w] = rn_rng_chance(&g, 400000);
+		p->lazy[w] = rn_rng_chance(&g, 200000);
+		p->iss[w] = UINT32_MAX - rn_rng_below(&g, 1u << (4 + rn_rng_below(&g, 14)));
+	}
+	for (int w = 0; w < 2; w++)
+		p->use_budget[w] = !p->slow_reader[!w] && p->cfg[!w].rcv_space > 65535 &&
+				   p->chunk_max[w] < 500 && rn_rng_chance(&g, 500000);
+	if (rn_rng_chance(&g, 500000))
+		p->close_late[rn_rng_below(&g, 2)] = true;
+	p->simultaneous = rn_rng_chance(&g, 100000);
+	p->cookie = !p->simultaneous && rn_rng_chance(&g, 100000);
+	p->hold_n = rn_rng_chance(&g, 200000) ? 1 + rn_rng_below(&g, 8) : SIM_HOLD;
+	p->rec_n = rn_rng_chance(&g, 200000) ? 4 : SIM_RECS;
+	p->chunk_n = rn_rng_chance(&g, 200000) ? 4 : SIM_CHUNKS;
+	p->turn_ns = rn_rng_chance(&g, 500000) ? 20000 : 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two engines against each other over bad links. Without arguments: the fixed set of seeds. With a seed: that run with
+ * a trace of every segment (`test_sim SEED [clean|hostile|abort]`); with a count behind the kind: that many seeds, in
+ * silence, and the failed ones named.
+ */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim.h"
+
+static void make(struct sim_profile *p, uint64_t seed, const char *kind)
+{
+	sim_profile_from_seed(p, seed);
+	if (strcmp(kind, "hostile") == 0) {
+		p->hostile = true;
+		p->link[0].flip = p->link[1].flip = 20000;
+		for (int w = 0; w < 2; w++) {
+			p->cfg[w].retries = 6;
+			p->cfg[w].fin_wait_ns = RN_NS_PER_S;
+			p->cfg[w].keep_idle_ns = RN_NS_PER_S;
+		}
+	} else if (strcmp(kind, "abort") == 0) {
+		p->abort_at = (int)(seed & 1);
+	}
+}
+
+static void run(uint64_t first, uint64_t count, const char *kind)
+{
+	static struct sim_profile p;
+	struct sim_result r;
+
+	for (uint64_t seed = first; seed < first + count; seed++) {
+		make(&p, seed, kind);
+		sim_run(&p, seed, false, &r);
+		if (!r.ok)
+			fail_msg("seed %" PRIu64 " (%s): %s", seed, kind, r.why);
+	}
+}
+
+#define SEEDS(n) static void seeds_##n(void **state) { (void)state; run(n, 100, "clean"); }
+SEEDS(1000) SEEDS(1100) SEEDS(1200) SEEDS(1300) SEEDS(1400) SEEDS(1500)
+SEEDS(1600) SEEDS(1700) SEEDS(1800) SEEDS(1900) SEEDS(2000) SEEDS(2100)
+
+static void hostile(void **state) { (void)state; run(3000, 200, "hostile"); }
+static void aborted(void **state) { (void)state; run(4000, 100, "abort"); }
+
+static int replay(uint64_t seed, const char *kind)
+{
+	static struct sim_profile p;
+	struct sim_result r;
+
+	make(&p, seed, kind);
+	sim_run(&p, seed, true, &r);
+	printf("seed %" PRIu64 ": %s%s; %.3f ms, %u segments, %u events\n", seed, r.ok ? "ok" : "FAILED: ", r.why,
+	       (double)r.end_ns / 1e6, r.segments, r.events);
+	for (int w = 0; w < 2; w++)
+		printf("%c: got %" PRIu64 " rexmits %u recoveries %u rtos %u tlps %u lost again %u spurious %u fast %u/%u\n",
+		       'A' + w, r.delivered[w], r.stats[w].rexmits, r.stats[w].recoveries, r.stats[w].rtos,
+		       r.stats[w].tlps, r.stats[w].lost_rexmits, r.stats[w].spurious, r.stats[w].fast_in,
+		       r.stats[w].segs_in);
+	return !r.ok;
+}
+
+static int soak(uint64_t first, uint64_t count, const char *kind)
+{
+	static struct sim_profile p;
+	struct sim_result r;
+	int bad = 0;
+
+	for (uint64_t seed = first; seed < first + count; seed++) {
+		make(&p, seed, kind);
+		sim_run(&p, seed, false, &r);
+		if (!r.ok) {
+			printf("seed %" PRIu64 " (%s): %s\n", seed, kind, r.why);
+			bad++;
+		}
+	}
+	printf("%" PRIu64 " seeds, %d failed\n", count, bad);
+	return bad != 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(seeds_1000), cmocka_unit_test(seeds_1100), cmocka_unit_test(seeds_1200),
+		cmocka_unit_test(seeds_1300), cmocka_unit_test(seeds_1400), cmocka_unit_test(seeds_1500),
+		cmocka_unit_test(seeds_1600), cmocka_unit_test(seeds_1700), cmocka_unit_test(seeds_1800),
+		cmocka_unit_test(seeds_1900), cmocka_unit_test(seeds_2000), cmocka_unit_test(seeds_2100),
+		cmocka_unit_test(hostile),    cmocka_unit_test(aborted),
+	};
+
+	if (argc > 3)
+		return soak(strtoull(argv[1], NULL, 0), strtoull(argv[3], NULL, 0), argv[2]);
+	if (argc > 1)
+		return replay(strtoull(argv[1], NULL, 0), argc > 2 ? argv[2] : "clean");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
