@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The front door; the build itself is meson's. BUILD=DIR builds elsewhere, FUZZ_SECONDS=N fuzzes longer.
+BUILD ?= build
+FUZZ_SECONDS ?= 30
+
+.PHONY: all deps build demo test bench fuzz clean
+all: build
+
+deps:
+	@scripts/deps.sh build
+
+build: deps
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	@ninja -C $(BUILD)
+
+demo: build
+	@scripts/demo.sh $(BUILD)
+
+test:
+	@scripts/deps.sh build test
+	@test/run
+
+bench: build
+	@scripts/deps.sh bench
+	@$(BUILD)/test/bench/bench_limits
+
+fuzz:
+	@scripts/deps.sh build fuzz
+	@test/fuzz/run $(FUZZ_SECONDS)
+
+clean:
+	rm -rf $(BUILD) build build-sanitize build-clang build-fuzz

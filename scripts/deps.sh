@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [fuzz] [bench]   (default: build)
+set -eu
+
+build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
+test="clang iproute2 ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils"
+fuzz="clang libclang-rt-14-dev"
+bench="iproute2 iperf3 ethtool procps gnuplot-nox"
+
+missing=
+for group in "${@:-build}"; do
+	case $group in
+	build) list=$build ;;
+	test) list=$test ;;
+	fuzz) list=$fuzz ;;
+	bench) list=$bench ;;
+	*) echo "deps: unknown group '$group'" >&2; exit 2 ;;
+	esac
+	for p in $list; do
+		dpkg-query -W -f '${Status}\n' "$p" 2>/dev/null | grep -q '^install ok installed$' || missing="$missing $p"
+	done
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+	echo "deps: not root, and these packages are missing:$missing" >&2
+	exit 1
+fi
+echo "deps: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086
+if ! { apt-get -qq update && apt-get -qq -y --no-install-recommends install $missing; } >"$log" 2>&1; then
+	cat "$log" >&2
+	echo "deps: apt-get failed" >&2
+	exit 1
+fi
