@@ -11,7 +11,7 @@ void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, co
 	mpa_rx_init(&f->rx, rx->markers, rx->crc);
 	f->rx.pos = f->rx.start = pos;
 	mpa_rx_input(&f->in, iov, n);
-	f->synced = false;
+	f->state = MPA_FIND_START;
 }
 
 /* The next FPDU from where the cursor stands, if it is whole and its CRC good. */
@@ -86,12 +86,10 @@ static bool sync_by_marker(struct mpa_find *f, uint32_t pos)
 	return false;
 }
 
-bool mpa_find_next(struct mpa_find *f, struct mpa_view *v)
+static bool first_fpdu(struct mpa_find *f, struct mpa_view *v)
 {
-	if (f->synced)
-		return next_here(f, v);
-	f->synced = true;
 	uint32_t pos = f->rx.pos;
+
 	/* An aligned sender begins the segment with an FPDU; the CRC says whether this one did. */
 	if (f->rx.crc && next_here(f, v))
 		return true;
@@ -99,4 +97,22 @@ bool mpa_find_next(struct mpa_find *f, struct mpa_view *v)
 		return false;
 	mpa_rx_init(&f->rx, true, f->rx.crc);
 	return sync_by_marker(f, pos) && next_here(f, v);
+}
+
+bool mpa_find_next(struct mpa_find *f, struct mpa_view *v)
+{
+	bool found = false;
+
+	switch (f->state) {
+	case MPA_FIND_START:
+		found = first_fpdu(f, v);
+		break;
+	case MPA_FIND_SYNCED:
+		found = next_here(f, v);
+		break;
+	case MPA_FIND_DONE:
+		break;
+	}
+	f->state = found ? MPA_FIND_SYNCED : MPA_FIND_DONE;
+	return found;
 }

@@ -123,10 +123,16 @@ static inline const uint8_t *mpa_view_head(const struct mpa_view *v, uint8_t *sc
  * given has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next
  * again in their turn, or are passed with mpa_rx_skip.
  */
+enum mpa_find_state {
+	MPA_FIND_START,  /* no FPDU's beginning is known yet */
+	MPA_FIND_SYNCED, /* the cursor stands where an FPDU ended */
+	MPA_FIND_DONE,
+};
+
 struct mpa_find {
 	struct mpa_rx rx;
 	struct mpa_rx_in in;
-	bool synced;
+	enum mpa_find_state state;
 };
 
 void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, const struct rn_iov *iov, uint32_t n);

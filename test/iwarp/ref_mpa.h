@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A second MPA sender that shares nothing with lib/iwarp: one octet at a time, CRC bit by bit. What the library sends
+ * is compared with it, what the library receives comes from it.
+ */
+#ifndef REF_MPA_H
+#define REF_MPA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define REF_MAX (1u << 19)
+
+struct ref_stream {
+	bool markers, crc;
+	uint32_t base; /* offset in Full Operation of buf[0] */
+	uint32_t len;
+	uint32_t n_fpdu;
+	uint32_t first[4096]; /* where each FPDU begins in buf, leading marker included */
+	uint32_t size[4096];
+	uint16_t ulpdu_len[4096];
+	uint8_t ulpdu_seed[4096];
+	uint8_t buf[REF_MAX];
+};
+
+void ref_init(struct ref_stream *s, uint32_t base, bool markers, bool crc);
+/* Appends an FPDU; its ULPDU is ref_octet(seed, 0..). */
+void ref_fpdu(struct ref_stream *s, uint32_t ulpdu_len, uint8_t seed);
+void ref_fpdu_of(struct ref_stream *s, const uint8_t *ulpdu, uint32_t ulpdu_len);
+uint8_t ref_octet(uint8_t seed, uint32_t i);
+uint32_t ref_crc32c(const uint8_t *p, uint32_t n);
+
+/* Seeded numbers for tests. */
+uint32_t ref_rand(uint64_t *state);
+
+#endif
