@@ -689,6 +689,7 @@ void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 		cfg->retries = 30; /* heavy loss is meant to be survived here */
 		cfg->syn_retries = 20;
 		cfg->max_rto_ns = 2 * RN_NS_PER_S;
+		cfg->time_wait_ns = 30 * RN_NS_PER_S; /* longer than a run of lost FINs */
 		cfg->cc = rn_rng_chance(&g, 500000) ? &tcpl_cubic : &tcpl_newreno;
 		cfg->rcv_space = rn_min_u32(2000 + rn_rng_below(&g, 1u << (12 + rn_rng_below(&g, 8))),
 					    65535u << cfg->wscale);
