@@ -56,7 +56,7 @@ enum qp_fx_type {
 	QP_FX_REJECTED,        /* active: the peer's application said no; priv */
 	QP_FX_UNREACHABLE,     /* active: TCP timed out (code 0) or was refused (code 1) */
 	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict, or 0 for time-out or close */
-	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED, whoever ended it; once. The QP is detached */
+	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED, whoever ended it; once; code 0: orderly. The QP is detached */
 	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */
 	QP_FX_QP_EVENT,        /* code: enum qp_event; vendor_err */
 	QP_FX_CQ_ERROR,        /* overrun or corrupt ring */
@@ -167,7 +167,7 @@ enum qp_conn_state {
 	QP_C_DRAINING,       /* qp_conn_disconnect: what is posted goes out, then FIN (cfg.close_ns) */
 	QP_C_CLOSING,        /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
 	QP_C_TERMINATING,    /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
-	QP_C_DEAD,           /* TCP is over but for TIME_WAIT: no QP any more; waits for tcp_lite's end */
+	QP_C_DEAD            /* both FINs are there, or a reset: no QP any more; waits for tcp_lite's end (cfg.close_ns) */
 };
 
 /* Set in params.flags. */
@@ -189,7 +189,7 @@ struct qp_conn_params {
 
 struct qp_conn {
 	struct tcpl_conn tcp;
-	struct qp_conn *ready_next;
+	struct qp_conn *ready_next, *starve_next;
 	struct qp *qp;          /* NULL before attach and after the end */
 	struct qp_dev *dev;
 	struct qp_block *blk;   /* NULL while idle */
@@ -269,7 +269,7 @@ void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c);
 /* When qp_conn_timer wants to be called; RN_NEVER: not before something happens. */
 static inline uint64_t qp_conn_next_wake(const struct qp_conn *c)
 {
-	return rn_min_u64(tcpl_next_wake(&c->tcp), c->deadline);
+	return c->state == QP_C_FREE ? RN_NEVER : rn_min_u64(tcpl_next_wake(&c->tcp), c->deadline);
 }
 
 #define QP_TX_IOV 64
@@ -346,6 +346,7 @@ struct qp_ctx {
 	struct qp_block *blk_free;
 	struct qp_setup *setup_free, *setup_done;
 	uint8_t *stage_free;
+	uint8_t *bounce; /* one segment: qp_conn_out */
 	struct qp_stats stats;
 	struct qp_fx fx[QP_FX_MAX];
 	uint64_t refs[QP_REFS_MAX];

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pair: states, completions, flush. */
+#include "qp/qp_priv.h"
+
+enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
+{
+	struct spsc_place at = { .region = a->region, .region_size = a->region_size, .slot_size = QP_SLOT_SIZE };
+
+	*qp = (struct qp){ .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
+			   .pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq, .owner = a->owner };
+	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
+		return QP_BAD_ATTR;
+	if (!rn_in_range(a->shm_off, sizeof(*qp->shm), a->region_size) ||
+	    ((uintptr_t)a->region + a->shm_off) % RN_CACHE_LINE != 0)
+		return QP_BAD_ATTR;
+	qp->shm = (struct qp_shm *)(void *)((uint8_t *)a->region + a->shm_off);
+	at.off = a->sq_off;
+	at.nslots = a->sq_slots;
+	if (spsc_cons_attach(&qp->sq, &at) != SPSC_OK)
+		return QP_BAD_ATTR;
+	at.off = a->rq_off;
+	at.nslots = a->rq_slots;
+	if (spsc_cons_attach(&qp->rq, &at) != SPSC_OK)
+		return QP_BAD_ATTR;
+	qp_set_state(qp, QP_S_RESET);
+	return QP_OK;
+}
+
+void qp_set_state(struct qp *qp, enum qp_state to)
+{
+	qp->state = (uint8_t)to;
+	__atomic_store_n(&qp->shm->state, to, __ATOMIC_RELEASE); /* for the client to read; never read back */
+}
+
+const char *qp_state_name(enum qp_state s)
+{
+	switch (s) {
+	case QP_S_RESET: return "RESET";
+	case QP_S_INIT: return "INIT";
+	case QP_S_RTR: return "RTR";
+	case QP_S_RTS: return "RTS";
+	case QP_S_SQD: return "SQD";
+	case QP_S_ERR: return "ERR";
+	}
+	return "?";
+}
+
+/* Gives the slots of finished work requests back to the client. */
+void qp_release(struct qp *qp)
+{
+	if (qp->sq_done > 0) {
+		spsc_cons_release(&qp->sq, qp->sq_done);
+		qp->sq_taken -= qp->sq_done;
+		qp->sq_done = 0;
+	}
+	if (qp->rq_done > 0) {
+		spsc_cons_release(&qp->rq, qp->rq_done);
+		qp->rq_done = 0;
+	}
+}
+
+void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err)
+{
+	struct qp_fx *fx = qp_fx_add(ctx, QP_FX_QP_EVENT, qp->owner);
+
+	fx->code = (uint8_t)ev;
+	fx->vendor_err = vendor_err;
+}
+
+/* ---- completions ---- */
+
+static uint8_t wc_op(uint8_t op)
+{
+	if (op == QP_WR_WRITE)
+		return QP_WC_RDMA_WRITE;
+	return op == QP_WR_READ ? QP_WC_RDMA_READ : QP_WC_SEND;
+}
+
+static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe)
+{
+	/* A CQ that takes no more ends its QPs; one that is in ERR already has nothing left to lose. */
+	if (rn_unlikely(!qp_cq_push(ctx, cq, cqe)) && qp->state != QP_S_ERR) {
+		qp_set_state(qp, QP_S_ERR);
+		qp_event(ctx, qp, QP_EVENT_FATAL, 0);
+		if (qp->conn != NULL)
+			qp_ready_put(ctx, qp->conn);
+	}
+}
+
+/* A send work request is over: its slots are free, and a completion is due if asked for or if it failed. */
+void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status)
+{
+	qp->sq_done += wr->slots;
+	qp_list_qp(ctx, qp);
+	if (status == QP_WC_SUCCESS && !qp->sig_all && !(wr->flags & QP_WF_SIGNALED))
+		return;
+	struct qp_cqe cqe = { .wr_id = wr->wr_id, .qpn = qp->qpn, .op = wc_op(wr->op), .status = (uint8_t)status };
+	if (status == QP_WC_SUCCESS)
+		cqe.byte_len = wr->len;
+	else
+		cqe.solicited = 1;
+	if (status != QP_WC_SUCCESS && status != QP_WC_WR_FLUSH_ERR)
+		cqe.vendor_err = qp->vendor_err;
+	push(ctx, qp, qp->scq, &cqe);
+}
+
+/* with: length, flags, status, aux, solicited. */
+void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with)
+{
+	struct qp_cqe cqe = *with;
+
+	cqe.wr_id = r->wr_id;
+	cqe.qpn = qp->qpn;
+	cqe.op = QP_WC_RECV;
+	if (cqe.status != QP_WC_SUCCESS)
+		cqe.solicited = 1;
+	qp->rq_done += r->slots;
+	qp_list_qp(ctx, qp);
+	push(ctx, qp, qp->rcq, &cqe);
+}
+
+/* ---- flush ---- */
+
+static void flush_sq(struct qp_ctx *ctx, struct qp *qp)
+{
+	uint32_t left = qp->sq.mask + 1; /* a client that goes on posting is met again at its next doorbell */
+
+	while (left > 0 && spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken) {
+		struct qp_wqe w;
+
+		memcpy(&w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(w));
+		uint32_t have = spsc_cons_avail(&qp->sq, qp->sq_taken + 1) - qp->sq_taken;
+		uint8_t slots = (uint8_t)rn_min_u32(w.slots == 0 || w.slots > QP_WQE_MAX_SLOTS ? 1 : w.slots, have);
+		struct qp_wr wr = { .wr_id = w.wr_id, .op = w.op, .slots = slots };
+		qp->sq_taken += slots;
+		left -= rn_min_u32(slots, left);
+		ctx->stats.flushed++;
+		qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
+	}
+}
+
+static void flush_rq(struct qp_ctx *ctx, struct qp *qp)
+{
+	const struct qp_cqe with = { .status = QP_WC_WR_FLUSH_ERR };
+	uint32_t left = qp->rq.mask + 1;
+
+	while (left > 0 && spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done) {
+		struct qp_rwqe w;
+		struct qp_recv r;
+
+		memcpy(&w, spsc_cons_slot(&qp->rq, qp->rq_done), sizeof(w));
+		uint32_t have = spsc_cons_avail(&qp->rq, qp->rq_done + 1) - qp->rq_done;
+		r.wr_id = w.wr_id;
+		r.slots = (uint8_t)rn_min_u32(w.slots == 0 || w.slots > QP_WQE_MAX_SLOTS ? 1 : w.slots, have);
+		left -= rn_min_u32(r.slots, left);
+		ctx->stats.flushed++;
+		qp_recv_cqe(ctx, qp, &r, &with);
+	}
+}
+
+/* What the connection has taken from the queues, oldest first; what was finished in time still succeeds. */
+static void flush_block(struct qp_ctx *ctx, struct qp *qp, struct qp_block *b)
+{
+	const struct qp_cqe with = { .status = QP_WC_WR_FLUSH_ERR };
+
+	for (; b->wr_head != b->wr_tail; b->wr_head++) {
+		const struct qp_wr *wr = &b->wr[b->wr_head & b->wr_mask];
+
+		if (!wr->done)
+			ctx->stats.flushed++;
+		qp_send_cqe(ctx, qp, wr, wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
+										  : QP_WC_WR_FLUSH_ERR);
+	}
+	if (b->send.loaded && !b->send.started) {
+		struct qp_wr wr = { .wr_id = b->send.w.wr_id, .op = b->send.w.op, .slots = b->send.w.slots };
+		ctx->stats.flushed++;
+		qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
+	}
+	b->send.loaded = false;
+	if (b->recv.loaded) {
+		ctx->stats.flushed++;
+		qp_recv_cqe(ctx, qp, &b->recv, &with);
+	}
+	b->recv.loaded = false;
+}
+
+/* ERR, and everything outstanding or posted completes in order. Any number of times. */
+void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
+{
+	qp_set_state(qp, QP_S_ERR);
+	if (qp->conn != NULL && qp->conn->blk != NULL)
+		flush_block(ctx, qp, qp->conn->blk);
+	flush_sq(ctx, qp);
+	flush_rq(ctx, qp);
+}
+
+/* ---- verbs of the control plane ---- */
+
+/* Forgets all work without completions (RESET, destroy). */
+static void forget(struct qp_ctx *ctx, struct qp *qp)
+{
+	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++)
+		if (ctx->dirty_qp[i] == qp)
+			ctx->dirty_qp[i--] = ctx->dirty_qp[--ctx->n_dirty_qp];
+	qp->listed = 0;
+	qp_release(qp);
+	spsc_cons_release(&qp->sq, spsc_cons_avail(&qp->sq, qp->sq.mask + 1));
+	spsc_cons_release(&qp->rq, spsc_cons_avail(&qp->rq, qp->rq.mask + 1));
+	qp->sq_taken = 0;
+}
+
+static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
+{
+	struct qp_conn *c = qp->conn;
+
+	if (c == NULL)
+		return;
+	c->qp = NULL;
+	qp->conn = NULL;
+	if (c->blk != NULL) {
+		c->blk->wr_head = c->blk->wr_tail;
+		c->blk->send.loaded = c->blk->recv.loaded = false;
+		c->blk->resp_head = c->blk->resp_tail;
+	}
+	c->tx_cur = QP_TX_NONE;
+	if (c->state < QP_C_WAIT_FIRST || !tcpl_idle(&c->tcp)) {
+		qp_conn_reset(ctx, c);
+	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) {
+		tcpl_shutdown(&c->tcp, ctx->now);
+		qp_conn_to(ctx, c, QP_C_CLOSING);
+	}
+	qp_ready_put(ctx, c);
+}
+
+enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
+{
+	switch (to) {
+	case QP_S_RESET:
+		drop_conn(ctx, qp);
+		forget(ctx, qp);
+		qp->vendor_err = 0;
+		qp_set_state(qp, QP_S_RESET);
+		return QP_OK;
+	case QP_S_INIT:
+		if (qp->state != QP_S_RESET && qp->state != QP_S_INIT)
+			return QP_BAD_STATE;
+		qp_set_state(qp, QP_S_INIT);
+		return QP_OK;
+	case QP_S_RTR:
+	case QP_S_RTS:
+		/* A connection may have been faster: RTS stays. */
+		if (qp->state != QP_S_INIT && qp->state != QP_S_RTR && qp->state != QP_S_RTS)
+			return QP_BAD_STATE;
+		if (qp->state < (uint8_t)to)
+			qp_set_state(qp, to);
+		qp_doorbell(ctx, qp);
+		return QP_OK;
+	case QP_S_SQD:
+		if (qp->state != QP_S_RTS || qp->conn == NULL)
+			return QP_BAD_STATE;
+		qp_conn_disconnect(ctx, qp->conn);
+		return QP_OK;
+	case QP_S_ERR:
+		if (qp->conn != NULL && qp_conn_streaming(qp->conn)) {
+			qp_terminate(ctx, qp->conn, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
+			return QP_OK;
+		}
+		if (qp->conn != NULL)
+			qp_conn_reset(ctx, qp->conn);
+		qp_enter_error(ctx, qp);
+		return QP_OK;
+	}
+	return QP_BAD_STATE;
+}
+
+void qp_doorbell(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (rn_likely(qp->conn != NULL && qp->state != QP_S_ERR))
+		qp_ready_put(ctx, qp->conn);
+	else if (qp->state == QP_S_ERR)
+		qp_enter_error(ctx, qp);
+}
+
+void qp_destroy(struct qp_ctx *ctx, struct qp *qp)
+{
+	drop_conn(ctx, qp);
+	forget(ctx, qp);
+	qp->state = QP_S_RESET;
+}

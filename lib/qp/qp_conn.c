@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a connection: states, time-outs, ends. */
+#include "qp/qp_priv.h"
+
+static uint64_t patience(const struct qp_cfg *cfg, enum qp_conn_state s)
+{
+	switch (s) {
+	case QP_C_OPENING:
+	case QP_C_WAIT_REQ:
+		return cfg->request_ns;
+	case QP_C_WAIT_REP:
+		return cfg->reply_ns;
+	case QP_C_WAIT_ACCEPT:
+	case QP_C_WAIT_QP:
+		return cfg->accept_ns;
+	case QP_C_DRAINING:
+	case QP_C_CLOSING:
+	case QP_C_TERMINATING:
+	case QP_C_DEAD:
+		return cfg->close_ns;
+	case QP_C_FREE:
+	case QP_C_WAIT_FIRST:
+	case QP_C_OPERATIONAL:
+		break;
+	}
+	return RN_NEVER;
+}
+
+void qp_conn_to(struct qp_ctx *ctx, struct qp_conn *c, enum qp_conn_state to)
+{
+	uint64_t wait = patience(&ctx->cfg, to);
+
+	c->state = (uint8_t)to;
+	c->deadline = wait == RN_NEVER ? RN_NEVER : ctx->now + wait;
+}
+
+const char *qp_conn_state_name(enum qp_conn_state s)
+{
+	switch (s) {
+	case QP_C_FREE: return "FREE";
+	case QP_C_OPENING: return "OPENING";
+	case QP_C_WAIT_REQ: return "WAIT_REQ";
+	case QP_C_WAIT_ACCEPT: return "WAIT_ACCEPT";
+	case QP_C_WAIT_REP: return "WAIT_REP";
+	case QP_C_WAIT_QP: return "WAIT_QP";
+	case QP_C_WAIT_FIRST: return "WAIT_FIRST";
+	case QP_C_OPERATIONAL: return "OPERATIONAL";
+	case QP_C_DRAINING: return "DRAINING";
+	case QP_C_CLOSING: return "CLOSING";
+	case QP_C_TERMINATING: return "TERMINATING";
+	case QP_C_DEAD: return "DEAD";
+	}
+	return "?";
+}
+
+void qp_conn_bind(struct qp_conn *c, struct qp *qp)
+{
+	if (c->qp != NULL)
+		c->qp->conn = NULL;
+	c->qp = qp;
+	if (qp != NULL)
+		qp->conn = c;
+}
+
+/* The set-up memory goes when nothing points to it: negotiation over, our frame acknowledged. */
+void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (c->setup == NULL || c->setup->out_live || c->state < QP_C_WAIT_FIRST)
+		return;
+	qp_setup_put(ctx, c->setup);
+	c->setup = NULL;
+}
+
+/*
+ * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told.
+ * code: 0 is an orderly end. The QP is let go; unless the end was orderly and the user wants to keep it, it is flushed.
+ */
+void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, uint8_t code)
+{
+	struct qp *qp = c->qp;
+	bool orderly = code == 0 && c->vendor_err == 0;
+
+	if (qp != NULL && qp->state < QP_S_RTS) {
+		qp_conn_bind(c, NULL); /* it never worked: the user may try it again */
+	} else if (qp != NULL) {
+		if (!((c->flags & QP_CONN_KEEP_RECV) && orderly && c->blk->wr_head == c->blk->wr_tail &&
+		      !c->blk->recv.loaded && !c->blk->send.loaded && qp->state == QP_S_RTS))
+			qp_enter_error(ctx, qp);
+		qp_conn_bind(c, NULL);
+	}
+	c->tx_cur = QP_TX_NONE;
+	c->rtr_due = false;
+	c->blk->send.loaded = false;
+	c->blk->resp_head = c->blk->resp_tail;
+	if (!c->told)
+		return;
+	c->told = false;
+	struct qp_fx *fx = qp_fx_conn(ctx, c->up ? QP_FX_DISCONNECTED : what, c);
+	fx->code = c->up ? !orderly : code;
+	if (!c->up && c->setup != NULL && what == QP_FX_REJECTED) {
+		fx->priv = c->setup->peer.pd;
+		fx->priv_len = c->setup->peer.pd_len;
+	}
+}
+
+/* RST; the end is told by the caller or by the last qp_conn_out. */
+void qp_conn_reset(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (c->state == QP_C_FREE)
+		return;
+	tcpl_abort(&c->tcp);
+	qp_conn_to(ctx, c, QP_C_DEAD);
+	qp_ready_put(ctx, c);
+}
+
+/* TCP has lost the peer. */
+void qp_conn_lost(struct qp_ctx *ctx, struct qp_conn *c, uint32_t ev)
+{
+	bool opening = c->state == QP_C_OPENING;
+	struct qp_block *b = c->blk;
+
+	if (ev & TCPL_EV_RESET)
+		ctx->stats.resets++;
+	else
+		ctx->stats.tcp_timeouts++;
+	/* The oldest work request says that the peer did not answer; the rest is flushed. */
+	if ((ev & TCPL_EV_TIMEOUT) && b->wr_head != b->wr_tail && !b->wr[b->wr_head & b->wr_mask].done)
+		b->wr[b->wr_head & b->wr_mask].status = QP_WC_RETRY_EXC_ERR;
+	qp_conn_to(ctx, c, QP_C_DEAD);
+	if (opening)
+		qp_conn_end(ctx, c, QP_FX_UNREACHABLE, (ev & TCPL_EV_RESET) != 0);
+	else
+		qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+	qp_ready_put(ctx, c);
+}
+
+void qp_conn_disconnect(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	switch ((enum qp_conn_state)c->state) {
+	case QP_C_OPERATIONAL:
+		if (c->qp != NULL)
+			qp_set_state(c->qp, QP_S_SQD);
+		qp_conn_to(ctx, c, QP_C_DRAINING);
+		break;
+	case QP_C_WAIT_FIRST:
+		tcpl_shutdown(&c->tcp, ctx->now);
+		qp_conn_to(ctx, c, QP_C_CLOSING);
+		break;
+	case QP_C_OPENING:
+	case QP_C_WAIT_REQ:
+	case QP_C_WAIT_ACCEPT:
+	case QP_C_WAIT_REP:
+	case QP_C_WAIT_QP:
+		qp_conn_abort(ctx, c);
+		break;
+	case QP_C_FREE:
+	case QP_C_DRAINING:
+	case QP_C_CLOSING:
+	case QP_C_TERMINATING:
+	case QP_C_DEAD:
+		return;
+	}
+	qp_ready_put(ctx, c);
+}
+
+void qp_conn_abort(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (c->state == QP_C_FREE)
+		return;
+	qp_conn_reset(ctx, c);
+	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+}
+
+/* DRAINING: once all that was posted is through, our direction ends. */
+void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	struct qp *qp = c->qp;
+
+	if (!qp_tx_idle(c))
+		return;
+	if (qp != NULL && spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken)
+		return;
+	tcpl_shutdown(&c->tcp, ctx->now);
+	qp_conn_to(ctx, c, QP_C_CLOSING);
+}
+
+/* A state has lasted too long. */
+static void expired(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	bool opening = c->state == QP_C_OPENING;
+	bool closing = c->state >= QP_C_DRAINING;
+
+	if (closing)
+		ctx->stats.close_timeouts++;
+	else
+		ctx->stats.setup_timeouts++;
+	qp_conn_reset(ctx, c);
+	qp_conn_end(ctx, c, opening ? QP_FX_UNREACHABLE : QP_FX_CONNECT_ERROR, closing);
+}
+
+void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	struct tcpl_ev ev = { 0 };
+
+	if (c->state == QP_C_FREE)
+		return;
+	tcpl_timer(&c->tcp, ctx->now, &ev);
+	if (ev.bits & TCPL_EV_TIMEOUT)
+		qp_conn_lost(ctx, c, ev.bits);
+	else if (ctx->now >= c->deadline)
+		expired(ctx, c);
+	qp_ready_put(ctx, c);
+}
+
+/* TCP is CLOSED and has said its last word: everything comes back. */
+void qp_conn_finish(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	struct tcpl_slice s;
+	uint64_t ref;
+
+	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+	while (tcpl_acked(&c->tcp, &ref) || tcpl_tx_drop(&c->tcp, &ref))
+		if (ref != QP_REF_FRAME)
+			qp_rec_put(ctx, (struct qp_rec *)(uintptr_t)ref);
+	while (tcpl_rx_next(&c->tcp, &s))
+		qp_ref_back(ctx, s.ref);
+	while (tcpl_rx_drop(&c->tcp, &ref))
+		qp_ref_back(ctx, ref);
+	if (c->rx.stage != NULL)
+		qp_stage_put(ctx, c->rx.stage);
+	c->rx.stage = NULL;
+	if (c->setup != NULL)
+		qp_setup_put(ctx, c->setup);
+	c->setup = NULL;
+	qp_block_put(ctx, c->blk);
+	c->blk = NULL;
+	qp_unlist(ctx, c);
+	qp_conn_to(ctx, c, QP_C_FREE);
+	ctx->stats.closed++;
+	qp_fx_conn(ctx, QP_FX_CLOSED, c);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "qp/qp_priv.h"
+
+enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a)
+{
+	*cq = (struct qp_cq){ .owner = a->owner, .workers = a->workers };
+	if (a->workers == 0 || a->workers > QP_MAX_WORKERS)
+		return SPSC_BAD_GEOMETRY;
+	if (!rn_in_range(a->shm_off, sizeof(*cq->shm), a->region_size))
+		return SPSC_BAD_RANGE;
+	if (((uintptr_t)a->region + a->shm_off) % RN_CACHE_LINE != 0)
+		return SPSC_BAD_ALIGN;
+	cq->shm = (struct qp_cq_shm *)(void *)((uint8_t *)a->region + a->shm_off);
+	/* Rings that lie in one another would let two workers write the same slots: only the client's own loss. */
+	for (uint32_t w = 0; w < a->workers; w++) {
+		struct spsc_place at = { .region = a->region, .region_size = a->region_size, .nslots = a->cqe,
+					 .slot_size = QP_CQE_SIZE };
+
+		if (a->ring_stride > a->region_size || a->ring_off > a->region_size)
+			return SPSC_BAD_RANGE;
+		at.off = a->ring_off + w * a->ring_stride;
+		enum spsc_verdict v = spsc_prod_attach(&cq->ring[w].prod, &at);
+		if (v != SPSC_OK)
+			return v;
+	}
+	return SPSC_OK;
+}
+
+static void cq_fail(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cq_ring *r)
+{
+	if (r->prod.verdict == SPSC_CORRUPT)
+		ctx->stats.bad_rings++;
+	else
+		ctx->stats.cq_overruns++;
+	/* Relaxed: a flag for good, no data behind it; other workers may see it a little later. */
+	if (__atomic_exchange_n(&cq->error, 1, __ATOMIC_RELAXED) != 0)
+		return;
+	__atomic_store_n(&cq->shm->error, 1, __ATOMIC_RELEASE);
+	qp_fx_add(ctx, QP_FX_CQ_ERROR, cq->owner);
+}
+
+/* False: the CQ is in error and the entry is lost; the QP must go to ERR. */
+bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe)
+{
+	struct qp_cq_ring *r = &cq->ring[ctx->cfg.worker];
+
+	if (rn_unlikely(__atomic_load_n(&cq->error, __ATOMIC_RELAXED) != 0))
+		return false;
+	if (rn_unlikely(spsc_prod_free(&r->prod, r->pending + 1) < r->pending + 1)) {
+		cq_fail(ctx, cq, r);
+		return false;
+	}
+	memcpy(spsc_prod_slot(&r->prod, r->pending), cqe, sizeof(*cqe));
+	r->pending++;
+	r->solicited |= cqe->solicited != 0;
+	ctx->stats.cqes++;
+	if (!r->dirty) {
+		if (ctx->n_dirty_cq == QP_DIRTY_MAX) {
+			qp_cq_publish(ctx, cq);
+			return true;
+		}
+		r->dirty = true;
+		ctx->dirty_cq[ctx->n_dirty_cq++] = cq;
+	}
+	return true;
+}
+
+void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
+{
+	struct qp_cq_ring *r = &cq->ring[ctx->cfg.worker];
+	bool solicited = r->solicited;
+
+	r->dirty = false;
+	if (r->pending == 0)
+		return;
+	spsc_prod_publish(&r->prod, r->pending);
+	r->pending = 0;
+	r->solicited = false;
+	/* Full fence: the client arms and then looks once more at the ring; we publish and then look whether it is armed. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	uint32_t armed = __atomic_load_n(&cq->shm->armed, __ATOMIC_RELAXED);
+	if (rn_likely(armed == QP_CQ_UNARMED) || (armed == QP_CQ_ARM_SOLICITED && !solicited))
+		return;
+	if (__atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) != QP_CQ_UNARMED)
+		qp_fx_add(ctx, QP_FX_CQ_NOTIFY, cq->owner);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker's own: pools, lists, effects. */
+#include "qp/qp_priv.h"
+
+void qp_cfg_default(struct qp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
+{
+	*cfg = (struct qp_cfg){
+		.worker = worker,
+		.max_mtu = max_mtu,
+		.blocks = conns,
+		.recs = 8192,
+		.setups = rn_min_u32(conns, 1024),
+		.stages = 64,
+		.chunks = 512,
+		.request_ns = 10 * RN_NS_PER_S,
+		.reply_ns = 10 * RN_NS_PER_S,
+		.accept_ns = 60 * RN_NS_PER_S,
+		.close_ns = 5 * RN_NS_PER_S,
+	};
+}
+
+static uint64_t line_up(uint64_t n) { return (n + RN_CACHE_LINE - 1) & ~(uint64_t)(RN_CACHE_LINE - 1); }
+
+/* Slices of a record: payload, two ends, and two for each marker in a full segment. */
+static uint32_t rec_iov_of(const struct qp_cfg *cfg)
+{
+	return MPA_TX_IOV(QP_SEG_SLICES, rn_min_u32(cfg->max_mtu / MPA_MARKER_STEP + 2, MPA_TX_MARKERS));
+}
+
+static uint64_t rec_size(const struct qp_cfg *cfg)
+{
+	return line_up(sizeof(struct qp_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
+}
+
+static uint64_t block_size(const struct qp_cfg *cfg)
+{
+	uint64_t n = cfg->chunks;
+
+	return line_up(sizeof(struct qp_block)) + line_up(n * sizeof(struct qp_wr)) +
+	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
+	       line_up(QP_HOLD_MAX * sizeof(struct tcpl_hold));
+}
+
+uint64_t qp_ctx_size(const struct qp_cfg *cfg)
+{
+	if (cfg->worker >= QP_MAX_WORKERS || cfg->max_mtu < 576 || cfg->max_mtu > 9600)
+		return 0;
+	if (cfg->blocks == 0 || cfg->setups == 0 || cfg->stages == 0 || cfg->recs <= QP_CTRL_RECS)
+		return 0;
+	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
+		return 0;
+	return cfg->blocks * block_size(cfg) + cfg->recs * rec_size(cfg) +
+	       cfg->setups * line_up(sizeof(struct qp_setup)) + cfg->stages * line_up(MPA_STAGE_SIZE) +
+	       line_up(cfg->max_mtu);
+}
+
+static void *carve(uint8_t **p, uint64_t size)
+{
+	void *r = *p;
+
+	*p += line_up(size);
+	return r;
+}
+
+static void block_carve(struct qp_ctx *ctx, uint8_t **p)
+{
+	struct qp_block *b = carve(p, sizeof(*b));
+	uint32_t n = ctx->cfg.chunks;
+
+	b->wr = carve(p, n * sizeof(struct qp_wr));
+	b->wr_mask = n - 1;
+	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = QP_HOLD_MAX };
+	b->tcp.chunk = carve(p, n * sizeof(struct tcpl_chunk));
+	b->tcp.rec = carve(p, n * sizeof(struct tcpl_txrec));
+	b->tcp.hold = carve(p, QP_HOLD_MAX * sizeof(struct tcpl_hold));
+	b->next = ctx->blk_free;
+	ctx->blk_free = b;
+}
+
+enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *mem, uint64_t size)
+{
+	uint64_t need = qp_ctx_size(cfg);
+	uint8_t *p = mem;
+
+	if (need == 0 || size < need || (uintptr_t)mem % RN_CACHE_LINE != 0)
+		return QP_BAD_ATTR;
+	*ctx = (struct qp_ctx){ .cfg = *cfg, .rec_iov = rec_iov_of(cfg) };
+	for (uint32_t i = 0; i < cfg->blocks; i++)
+		block_carve(ctx, &p);
+	for (uint32_t i = 0; i < cfg->recs; i++)
+		qp_rec_put(ctx, carve(&p, rec_size(cfg)));
+	for (uint32_t i = 0; i < cfg->setups; i++) {
+		struct qp_setup *s = carve(&p, sizeof(*s));
+		s->next = ctx->setup_free;
+		ctx->setup_free = s;
+	}
+	for (uint32_t i = 0; i < cfg->stages; i++)
+		qp_stage_put(ctx, carve(&p, MPA_STAGE_SIZE));
+	ctx->bounce = carve(&p, cfg->max_mtu);
+	return QP_OK;
+}
+
+/* ---- pools ---- */
+
+/* NULL when no more than `reserve` records are left. */
+struct qp_rec *qp_rec_get(struct qp_ctx *ctx, uint32_t reserve)
+{
+	struct qp_rec *r = ctx->rec_free;
+
+	if (rn_unlikely(ctx->rec_left <= reserve)) {
+		ctx->stats.no_rec++;
+		return NULL;
+	}
+	ctx->rec_free = r->next;
+	ctx->rec_left--;
+	return r;
+}
+
+void qp_rec_put(struct qp_ctx *ctx, struct qp_rec *r)
+{
+	r->next = ctx->rec_free;
+	ctx->rec_free = r;
+	ctx->rec_left++;
+}
+
+struct qp_block *qp_block_get(struct qp_ctx *ctx)
+{
+	struct qp_block *b = ctx->blk_free;
+
+	if (b == NULL) {
+		ctx->stats.no_block++;
+		return NULL;
+	}
+	ctx->blk_free = b->next;
+	b->wr_head = b->wr_tail = 0;
+	b->resp_head = b->resp_tail = 0;
+	b->tx_stop = false;
+	b->n_ooo = 0;
+	b->send.loaded = b->send.started = false;
+	b->recv.loaded = false;
+	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
+		b->ooo[i].raw_len = 0;
+	return b;
+}
+
+void qp_block_put(struct qp_ctx *ctx, struct qp_block *b)
+{
+	b->next = ctx->blk_free;
+	ctx->blk_free = b;
+}
+
+struct qp_setup *qp_setup_get(struct qp_ctx *ctx)
+{
+	struct qp_setup *s = ctx->setup_free;
+
+	if (s == NULL) {
+		ctx->stats.no_setup++;
+		return NULL;
+	}
+	ctx->setup_free = s->next;
+	s->out_live = false;
+	s->out.len = 0;
+	s->peer = (struct mpa_frame){ 0 };
+	return s;
+}
+
+void qp_setup_put(struct qp_ctx *ctx, struct qp_setup *s)
+{
+	s->next = ctx->setup_done;
+	ctx->setup_done = s;
+}
+
+/* A free stage keeps the link in its first bytes. */
+uint8_t *qp_stage_get(struct qp_ctx *ctx)
+{
+	uint8_t *mem = ctx->stage_free;
+
+	if (mem == NULL) {
+		ctx->stats.no_stage++;
+		return NULL;
+	}
+	memcpy(&ctx->stage_free, mem, sizeof(mem));
+	return mem;
+}
+
+void qp_stage_put(struct qp_ctx *ctx, uint8_t *mem)
+{
+	memcpy(mem, &ctx->stage_free, sizeof(mem));
+	ctx->stage_free = mem;
+}
+
+/* ---- effects ---- */
+
+struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner)
+{
+	/* A caller that drains by qp_ctx_full() never gets here with a full list; one that does not loses the oldest news. */
+	uint32_t i = rn_min_u32(ctx->n_fx, QP_FX_MAX - 1);
+
+	ctx->n_fx = i + 1;
+	ctx->fx[i] = (struct qp_fx){ .type = (uint8_t)type, .owner = owner };
+	return &ctx->fx[i];
+}
+
+struct qp_fx *qp_fx_conn(struct qp_ctx *ctx, enum qp_fx_type type, struct qp_conn *c)
+{
+	struct qp_fx *fx = qp_fx_add(ctx, type, c->owner);
+
+	fx->conn = c;
+	fx->vendor_err = c->vendor_err;
+	return fx;
+}
+
+void qp_ref_back(struct qp_ctx *ctx, uint64_t ref)
+{
+	if (ref != 0 && ctx->n_refs < QP_REFS_MAX)
+		ctx->refs[ctx->n_refs++] = ref;
+}
+
+void qp_drained(struct qp_ctx *ctx)
+{
+	ctx->n_fx = 0;
+	ctx->n_refs = 0;
+	while (ctx->setup_done != NULL) {
+		struct qp_setup *s = ctx->setup_done;
+
+		ctx->setup_done = s->next;
+		s->next = ctx->setup_free;
+		ctx->setup_free = s;
+	}
+}
+
+/* ---- lists ---- */
+
+void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (c->ready || c->state == QP_C_FREE)
+		return;
+	c->ready = true;
+	c->ready_next = NULL;
+	if (ctx->ready_tail != NULL)
+		ctx->ready_tail->ready_next = c;
+	else
+		ctx->ready_head = c;
+	ctx->ready_tail = c;
+}
+
+/* The connection waits until records come free. */
+void qp_starve(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (c->starved)
+		return;
+	c->starved = true;
+	c->starve_next = ctx->starved;
+	ctx->starved = c;
+}
+
+static void feed_starved(struct qp_ctx *ctx)
+{
+	struct qp_conn *c = ctx->starved;
+
+	if (ctx->rec_left <= QP_CTRL_RECS)
+		return;
+	ctx->starved = NULL;
+	while (c != NULL) {
+		struct qp_conn *next = c->starve_next;
+
+		c->starved = false;
+		qp_ready_put(ctx, c);
+		c = next;
+	}
+}
+
+struct qp_conn *qp_ready_pop(struct qp_ctx *ctx)
+{
+	struct qp_conn *c = ctx->ready_head;
+
+	if (c == NULL) {
+		if (ctx->starved == NULL)
+			return NULL;
+		feed_starved(ctx);
+		c = ctx->ready_head;
+		if (c == NULL)
+			return NULL;
+	}
+	ctx->ready_head = c->ready_next;
+	if (ctx->ready_head == NULL)
+		ctx->ready_tail = NULL;
+	c->ready = false;
+	return c;
+}
+
+/* The connection goes away. */
+void qp_unlist(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	struct qp_conn *prev = NULL;
+
+	for (struct qp_conn **p = &ctx->starved; c->starved && *p != NULL; p = &(*p)->starve_next)
+		if (*p == c) {
+			*p = c->starve_next;
+			break;
+		}
+	for (struct qp_conn *i = c->ready ? ctx->ready_head : NULL; i != NULL; prev = i, i = i->ready_next) {
+		if (i != c)
+			continue;
+		if (prev != NULL)
+			prev->ready_next = c->ready_next;
+		else
+			ctx->ready_head = c->ready_next;
+		if (ctx->ready_tail == c)
+			ctx->ready_tail = prev;
+		break;
+	}
+	c->ready = c->starved = false;
+}
+
+void qp_list_qp(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (qp->listed)
+		return;
+	if (ctx->n_dirty_qp == QP_DIRTY_MAX) {
+		qp_release(qp);
+		return;
+	}
+	qp->listed = 1;
+	ctx->dirty_qp[ctx->n_dirty_qp++] = qp;
+}
+
+void qp_flush(struct qp_ctx *ctx)
+{
+	/* Slots first: a client that has seen the completion finds room to post. */
+	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++) {
+		ctx->dirty_qp[i]->listed = 0;
+		qp_release(ctx->dirty_qp[i]);
+	}
+	ctx->n_dirty_qp = 0;
+	for (uint32_t i = 0; i < ctx->n_dirty_cq; i++)
+		qp_cq_publish(ctx, ctx->dirty_cq[i]);
+	ctx->n_dirty_cq = 0;
+}

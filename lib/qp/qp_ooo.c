@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Placing ahead of the stream (RFC 5041, 5.3): whole FPDUs of a segment that came too early are placed at once when
+ * each of them can be judged now; their packet is free then, and a note of each waits for its turn to be delivered.
+ * A segment that does not pass is simply held: its turn decides.
+ */
+#include "qp/qp_priv.h"
+
+#define OOO_PER_SEG 4u
+
+static bool may_place(const struct qp_conn *c, const struct ddp_hdr *h)
+{
+	const struct qp_recv *r = &c->blk->recv;
+	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len };
+
+	if (h->opcode == RDMAP_WRITE) {
+		a.rights = QP_ACC_REMOTE_WRITE;
+		return (c->qp->access & QP_ACC_REMOTE_WRITE) && qp_mr_check(c->dev, &a) == QP_MR_OK;
+	}
+	if (h->opcode == RDMAP_READ_RESP) {
+		a.rights = QP_ACC_LOCAL_WRITE;
+		return rdmap_readq_peek(&c->readq, h) == RDMAP_OK && qp_mr_check(c->dev, &a) == QP_MR_OK;
+	}
+	if (!rdmap_op_of(h->opcode)->takes_recv)
+		return false;
+	/* Only the open message: the receives behind it have not been copied yet. */
+	return r->loaded && c->uq_send.open && h->msn == c->uq_send.msn && h->opcode == c->uq_send.opcode &&
+	       h->stag == c->uq_send.stag && rn_in_range(h->mo, h->payload_len, r->len);
+}
+
+static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
+{
+	struct rn_iov iov[MPA_VIEW_IOV];
+	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len };
+	uint32_t n = rn_iov_cut(v->ulpdu, v->n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
+	enum qp_mr_verdict m = QP_MR_OK;
+
+	if (h->payload_len > 0 && h->tagged) {
+		a.rights = h->opcode == RDMAP_WRITE ? QP_ACC_REMOTE_WRITE : QP_ACC_LOCAL_WRITE;
+		m = qp_place(c->dev, &a, iov, n);
+	} else if (h->payload_len > 0) {
+		m = qp_rq_place(c->qp, &c->blk->recv, h->mo, iov, n);
+	}
+	if (m == QP_MR_OK) {
+		ctx->stats.ooo_placed++;
+		ctx->stats.bytes_placed += h->payload_len;
+	}
+	return m == QP_MR_OK;
+}
+
+static void note(struct qp_block *b, const struct ddp_hdr *h, const struct mpa_view *v)
+{
+	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
+		if (b->ooo[i].raw_len == 0) {
+			b->ooo[i] = (struct qp_ooo){ .pos = v->pos, .raw_len = v->raw_len, .h = *h };
+			b->n_ooo++;
+			return;
+		}
+}
+
+/* True: every byte of the held slice is placed and noted; its packet may go. */
+bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s)
+{
+	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
+	struct rn_iov iov[QP_PKT_MAX_IOV] = { 0 };
+	struct mpa_view v[OOO_PER_SEG];
+	struct ddp_hdr h[OOO_PER_SEG];
+	uint8_t scratch[DDP_MAX_HDR_LEN];
+	struct mpa_find f;
+	uint32_t k = 0, pos = s->seq - c->rx_base;
+	const uint32_t end = pos + s->len;
+
+	if (!qp_conn_streaming(c) || c->state == QP_C_WAIT_FIRST || c->qp == NULL)
+		return false;
+	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, QP_PKT_MAX_IOV);
+	if (n == 0 || n == UINT32_MAX)
+		return false;
+	mpa_find_init(&f, &c->rx, pos, iov, n);
+	while (pos != end) {
+		if (k == OOO_PER_SEG || !mpa_find_next(&f, &v[k]) || v[k].pos != pos)
+			return false;
+		const uint8_t *p = mpa_view_head(&v[k], scratch, rn_min_u32(v[k].ulpdu_len, DDP_MAX_HDR_LEN));
+		if (ddp_parse(p, v[k].ulpdu_len, &h[k]) != DDP_OK || !may_place(c, &h[k]))
+			return false;
+		pos += v[k].raw_len;
+		k++;
+	}
+	if (c->blk->n_ooo + k > QP_OOO_MAX)
+		return false;
+	/* The memory may go away between check and copy: then the segment's turn will find out. */
+	for (uint32_t i = 0; i < k; i++)
+		if (!place_one(ctx, c, &h[i], &v[i]))
+			return false;
+	for (uint32_t i = 0; i < k; i++)
+		note(c->blk, &h[i], &v[i]);
+	return k > 0;
+}
+
+/* A placed range has its turn. False: the stream before it does not end where the range begins. */
+bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_t len)
+{
+	struct qp_block *b = c->blk;
+	uint32_t pos = seq - c->rx_base;
+
+	while (len > 0 && qp_conn_streaming(c)) {
+		struct qp_ooo *o = NULL;
+
+		for (uint32_t i = 0; i < QP_OOO_MAX && o == NULL; i++)
+			if (b->ooo[i].raw_len != 0 && b->ooo[i].pos == pos)
+				o = &b->ooo[i];
+		if (o == NULL || o->raw_len > len || mpa_rx_pos(&c->rx) != pos || !mpa_rx_skip(&c->rx, o->raw_len)) {
+			ctx->stats.framing_errors++;
+			return false;
+		}
+		const struct ddp_hdr h = o->h;
+		pos += o->raw_len;
+		len -= o->raw_len;
+		o->raw_len = 0;
+		b->n_ooo--;
+		ctx->stats.fpdus_in++;
+		qp_rx_segment(ctx, c, &h, NULL);
+	}
+	return true;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this room share. Not for anyone else. */
+#ifndef QP_PRIV_H
+#define QP_PRIV_H
+
+#include "iwarp/ddp.h"
+#include "iwarp/iw_term.h"
+#include "iwarp/mpa_tx.h"
+#include "iwarp/rdmap_wire.h"
+#include "qp/qp.h"
+
+#define QP_REF_FRAME    UINT64_C(1) /* a chunk that is the MPA frame in conn->setup, not a record */
+#define QP_WR_NONE      UINT32_MAX
+#define QP_CTRL_CHUNKS  4u  /* chunks of each connection kept for RTR and Terminate */
+#define QP_CTRL_RECS    64u /* records of a worker kept for the same */
+#define QP_SEG_SLICES   6u  /* payload slices of one FPDU; a segment with more is made shorter */
+#define QP_MSG_MAX      UINT32_C(0x80000000) /* bytes of one message */
+#define QP_OOO_MAX      128u /* FPDUs of one connection placed ahead of their turn */
+
+/* A queued FPDU. Lives from tcpl_send until its last byte is acknowledged. */
+struct qp_rec {
+	struct qp_rec *next;
+	uint32_t wr;   /* the work request that is done when this is acknowledged, or QP_WR_NONE */
+	struct mpa_fpdu f;
+	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
+};
+
+static inline uint8_t *qp_rec_inline(const struct qp_ctx *ctx, struct qp_rec *r)
+{
+	return (uint8_t *)(r->iov + ctx->rec_iov);
+}
+
+/* A send work request taken from the SQ and not yet completed. */
+struct qp_wr {
+	uint64_t wr_id;
+	uint64_t raddr;  /* Write, Read */
+	uint32_t key;    /* Write, Read: remote STag; Send: MSN */
+	uint32_t len;
+	uint8_t op;      /* enum qp_wr_op */
+	uint8_t flags;   /* QP_WF_* */
+	uint8_t slots;
+	uint8_t done;
+	uint8_t status;  /* enum qp_wc_status */
+};
+
+/* The work request whose message is being cut: a checked copy. */
+struct qp_send {
+	struct qp_wqe w;
+	union {
+		struct qp_sge sge[QP_MAX_SGE];
+		uint8_t data[QP_MAX_INLINE];
+	} u;
+	uint32_t total, sent;  /* bytes */
+	uint32_t at, at_off;   /* SGE and offset in it of the next byte */
+	uint32_t wr;           /* index in the ring */
+	uint32_t msn;
+	bool loaded;           /* w and u hold a work request that is not finished with */
+	bool started;          /* it has its entry in the ring */
+};
+
+/* The receive work request of the message that comes next or is open: a copy. */
+struct qp_recv {
+	uint64_t wr_id;
+	uint32_t len;
+	uint8_t num_sge;
+	uint8_t slots;
+	bool loaded;
+	struct qp_sge sge[QP_MAX_SGE];
+};
+
+/* An RDMA Read of the peer that is to be answered. */
+struct qp_resp {
+	struct rdmap_read_req r;
+	uint32_t sent;
+};
+
+/* An FPDU placed ahead of its turn. */
+struct qp_ooo {
+	uint32_t pos;     /* offset in Full Operation */
+	uint32_t raw_len; /* 0: free */
+	struct ddp_hdr h;
+};
+
+/* What a connection needs while it works; from the ctx's pool. */
+struct qp_block {
+	struct qp_block *next;
+	struct qp_wr *wr;
+	uint32_t wr_mask;
+	uint32_t wr_head, wr_tail; /* free running */
+	bool tx_stop;     /* a work request failed: nothing more is taken, it reports when its turn has come */
+	uint32_t resp_head, resp_tail; /* free running */
+	uint32_t n_ooo;
+	struct qp_send send;
+	struct qp_recv recv;
+	struct tcpl_mem tcp;
+	struct qp_resp resp[QP_MAX_RD_ATOMIC];
+	struct rdmap_read read[QP_MAX_RD_ATOMIC];
+	struct qp_ooo ooo[QP_OOO_MAX];
+};
+_Static_assert((QP_MAX_RD_ATOMIC & (QP_MAX_RD_ATOMIC - 1)) == 0, "rings of reads are masked");
+
+/* What a connection needs until it is operational. */
+struct qp_setup {
+	struct qp_setup *next;
+	struct mpa_neg_rx rx;
+	struct mpa_frame peer; /* points into rx */
+	struct mpa_out out;    /* our Request or Reply */
+	bool out_live;         /* queued and not yet acknowledged */
+};
+
+enum qp_tx_src { QP_TX_NONE = 0, QP_TX_SQ, QP_TX_RESP };
+
+/* Whether input is still looked at as FPDUs. */
+static inline bool qp_conn_streaming(const struct qp_conn *c)
+{
+	return c->state == QP_C_WAIT_FIRST || c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING ||
+	       c->state == QP_C_CLOSING;
+}
+
+static inline uint32_t qp_vendor_err(struct iw_err e)
+{
+	return (uint32_t)e.layer << 16 | (uint32_t)e.etype << 8 | e.code;
+}
+
+/* qp_ctx.c */
+struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner);
+struct qp_fx *qp_fx_conn(struct qp_ctx *ctx, enum qp_fx_type type, struct qp_conn *c);
+void qp_ref_back(struct qp_ctx *ctx, uint64_t ref);
+struct qp_rec *qp_rec_get(struct qp_ctx *ctx, uint32_t reserve);
+void qp_rec_put(struct qp_ctx *ctx, struct qp_rec *r);
+struct qp_block *qp_block_get(struct qp_ctx *ctx);
+void qp_block_put(struct qp_ctx *ctx, struct qp_block *b);
+struct qp_setup *qp_setup_get(struct qp_ctx *ctx);
+void qp_setup_put(struct qp_ctx *ctx, struct qp_setup *s); /* it is free after the next qp_drained */
+uint8_t *qp_stage_get(struct qp_ctx *ctx);
+void qp_stage_put(struct qp_ctx *ctx, uint8_t *mem);
+void qp_starve(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_unlist(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
+
+/* qp_cq.c */
+bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe);
+void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
+
+/* qp.c */
+void qp_set_state(struct qp *qp, enum qp_state to);
+void qp_release(struct qp *qp);
+void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status);
+void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with);
+void qp_enter_error(struct qp_ctx *ctx, struct qp *qp);
+void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
+
+/* qp_sq.c */
+enum qp_take { QP_TAKE_OK, QP_TAKE_NONE, QP_TAKE_STALL, QP_TAKE_BAD, QP_TAKE_BAD_RING };
+enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why);
+enum qp_wc_status qp_mr_status(enum qp_mr_verdict v);
+void qp_sq_complete(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_sq_acked(struct qp_conn *c, uint32_t wr);
+uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v);
+
+/* qp_rq.c */
+enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
+enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t mo, const struct rn_iov *src,
+			       uint32_t n);
+enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n);
+
+/* qp_tx.c */
+void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c);
+bool qp_tx_queue(struct qp_ctx *ctx, struct qp_conn *c, struct qp_rec *r, uint32_t wr);
+bool qp_tx_idle(const struct qp_conn *c);
+
+/* qp_rx.c */
+void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+/* qp_rx_op.c: one segment, its payload in src; with n == 0 and h->payload_len > 0 the bytes are placed already */
+void qp_rx_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
+void qp_rx_first(struct qp_ctx *ctx, struct qp_conn *c);
+/* qp_ooo.c */
+bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_t len);
+
+/* qp_term.c */
+void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v);
+void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v, uint32_t hdr_len);
+
+/* qp_neg.c */
+void qp_neg_send(struct qp_conn *c);
+bool qp_neg_request(struct qp_conn *c, const uint8_t *priv, uint32_t len);
+uint32_t qp_neg_feed(struct qp_ctx *ctx, struct qp_conn *c, const uint8_t *p, uint32_t n);
+void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c);
+
+/* qp_conn.c */
+void qp_conn_to(struct qp_ctx *ctx, struct qp_conn *c, enum qp_conn_state to);
+void qp_conn_bind(struct qp_conn *c, struct qp *qp);
+void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, uint8_t code);
+void qp_conn_lost(struct qp_ctx *ctx, struct qp_conn *c, uint32_t ev);
+void qp_conn_reset(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_conn_finish(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c);
+
+#endif

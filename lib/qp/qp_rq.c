@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The receive queue, and the one copy of received bytes. */
+#include "qp/qp_priv.h"
+
+/*
+ * Copies the receive work request that the next message consumes. NONE: nothing is posted. BAD: malformed; its wr_id
+ * is in r and it takes one slot. BAD_RING: the client wrote an impossible index.
+ */
+enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
+{
+	uint32_t at = qp->rq_done;
+	struct qp_rwqe w;
+	uint64_t total = 0;
+
+	if (spsc_cons_avail(&qp->rq, at + 1) <= at)
+		return rn_likely(qp->rq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
+	memcpy(&w, spsc_cons_slot(&qp->rq, at), sizeof(w));
+	ctx->stats.rwqes++;
+	r->wr_id = w.wr_id;
+	r->num_sge = w.num_sge;
+	r->slots = w.slots;
+	if (rn_unlikely(w.num_sge > QP_MAX_SGE || w.slots != qp_rwqe_slots(w.num_sge) ||
+			spsc_cons_avail(&qp->rq, at + w.slots) < at + w.slots)) {
+		r->num_sge = 0;
+		r->slots = 1;
+		r->len = 0;
+		ctx->stats.bad_wqes++;
+		return QP_TAKE_BAD;
+	}
+	uint32_t bytes = w.num_sge * (uint32_t)sizeof(struct qp_sge);
+	uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_RWQE_FIXED);
+	memcpy(r->sge, w.sge, here);
+	if (rn_unlikely(bytes > here))
+		spsc_cons_copy(&qp->rq, at + 1, (uint8_t *)r->sge + here, bytes - here);
+	for (uint32_t i = 0; i < w.num_sge; i++)
+		total += r->sge[i].len;
+	r->len = (uint32_t)rn_min_u64(total, QP_MSG_MAX);
+	r->loaded = true;
+	return QP_TAKE_OK;
+}
+
+/* Both lists hold the same number of bytes. */
+static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_t bytes)
+{
+	uint32_t doff = 0, soff = 0;
+
+	while (bytes > 0) {
+		uint32_t take = rn_min_u32(rn_min_u32(dst->len - doff, src->len - soff), bytes);
+
+		memcpy(dst->base + doff, src->base + soff, take);
+		bytes -= take;
+		doff += take;
+		soff += take;
+		if (doff == dst->len) {
+			dst++;
+			doff = 0;
+		}
+		if (soff == src->len) {
+			src++;
+			soff = 0;
+		}
+	}
+}
+
+/* Writes a->len bytes of src to where the access says. On anything but OK nothing is written. */
+enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n)
+{
+	struct rn_iov dst[16];
+	struct qp_access part = *a;
+	struct rn_iov sub[MPA_VIEW_IOV + 1];
+	uint32_t k, done = 0;
+
+	enum qp_mr_verdict v = qp_mr_slices(dev, a, dst, RN_ARRAY_LEN(dst), &k);
+	if (rn_likely(v == QP_MR_OK && k == 1 && n == 1)) {
+		memcpy(dst[0].base, src[0].base, a->len);
+		return QP_MR_OK;
+	}
+	if (v == QP_MR_OK) {
+		copy_iov(dst, src, a->len);
+		return QP_MR_OK;
+	}
+	/* More pieces than room for them: so many at a time. */
+	while (v == QP_MR_TOO_MANY) {
+		uint32_t got = (uint32_t)rn_iov_len(dst, k);
+
+		if (rn_iov_cut(src, n, done, got, sub, RN_ARRAY_LEN(sub)) == UINT32_MAX)
+			return QP_MR_TOO_MANY;
+		copy_iov(dst, sub, got);
+		done += got;
+		part.to = a->to + done;
+		part.len = a->len - done;
+		v = qp_mr_slices(dev, &part, dst, RN_ARRAY_LEN(dst), &k);
+		if (v == QP_MR_OK) {
+			if (rn_iov_cut(src, n, done, part.len, sub, RN_ARRAY_LEN(sub)) == UINT32_MAX)
+				return QP_MR_TOO_MANY;
+			copy_iov(dst, sub, part.len);
+		}
+	}
+	return v;
+}
+
+/* Scatters src (a whole segment's payload) to offset mo of the receive's SGEs. */
+enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t mo, const struct rn_iov *src,
+			       uint32_t n)
+{
+	uint32_t left = (uint32_t)rn_iov_len(src, n), done = 0;
+	struct rn_iov sub[MPA_VIEW_IOV + 1];
+
+	for (uint32_t i = 0; i < r->num_sge && left > 0; i++) {
+		const struct qp_sge *g = &r->sge[i];
+
+		if (mo >= g->len) {
+			mo -= g->len;
+			continue;
+		}
+		struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr + mo,
+				       .len = rn_min_u32(g->len - mo, left), .rights = QP_ACC_LOCAL_WRITE };
+		if (g->addr > UINT64_MAX - mo)
+			return QP_MR_TO_WRAP;
+		uint32_t k = rn_iov_cut(src, n, done, a.len, sub, RN_ARRAY_LEN(sub));
+		if (k == UINT32_MAX)
+			return QP_MR_TOO_MANY;
+		enum qp_mr_verdict v = qp_place(qp->dev, &a, sub, k);
+		if (v != QP_MR_OK)
+			return v;
+		left -= a.len;
+		done += a.len;
+		mo = 0;
+	}
+	return QP_MR_OK;
+}

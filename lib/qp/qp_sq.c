@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The send queue: work requests are copied, the copy is checked, and from then on only the copy is used. */
+#include "qp/qp_priv.h"
+
+enum qp_wc_status qp_mr_status(enum qp_mr_verdict v)
+{
+	return v == QP_MR_OK ? QP_WC_SUCCESS : QP_WC_LOC_PROT_ERR;
+}
+
+/* The fields that say how long the work request is. */
+static bool shape_good(const struct qp_wqe *w)
+{
+	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
+
+	if (w->op >= QP_WR_OPS || w->num_sge > QP_MAX_SGE || w->inline_len > QP_MAX_INLINE)
+		return false;
+	return w->slots == qp_wqe_slots(bytes);
+}
+
+static enum qp_wc_status check_local(const struct qp *qp, struct qp_send *s)
+{
+	const uint32_t rights = s->w.op == QP_WR_READ ? QP_ACC_LOCAL_WRITE : 0;
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < s->w.num_sge; i++) {
+		const struct qp_sge *g = &s->u.sge[i];
+		const struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr, .len = g->len,
+					     .rights = rights };
+		enum qp_mr_verdict v = qp_mr_check(qp->dev, &a);
+
+		if (v != QP_MR_OK)
+			return qp_mr_status(v);
+		total += g->len;
+	}
+	if (total > QP_MSG_MAX)
+		return QP_WC_LOC_LEN_ERR;
+	s->total = (uint32_t)total;
+	return QP_WC_SUCCESS;
+}
+
+static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
+{
+	const struct qp_conn *c = qp->conn;
+
+	s->total = s->w.inline_len;
+	if (s->w.flags & QP_WF_INLINE) {
+		if (s->w.op == QP_WR_READ)
+			return QP_WC_LOC_QP_OP_ERR;
+	} else {
+		enum qp_wc_status e = check_local(qp, s);
+		if (e != QP_WC_SUCCESS)
+			return e;
+	}
+	if (s->w.op == QP_WR_READ && (s->w.num_sge > 1 || c->readq.ord == 0))
+		return QP_WC_LOC_QP_OP_ERR; /* one sink only (RFC 5040, 4.4); no depth was agreed */
+	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && s->total > 0 &&
+	    s->w.raddr > UINT64_MAX - (s->total - 1))
+		return QP_WC_LOC_LEN_ERR;
+	return QP_WC_SUCCESS;
+}
+
+/*
+ * Copies the next work request. OK: checked and ready to go. BAD: *why says what is wrong, the copy tells which one.
+ * BAD_RING: the client wrote an impossible index.
+ */
+enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why)
+{
+	uint32_t avail = spsc_cons_avail(&qp->sq, qp->sq_taken + 1);
+
+	if (avail <= qp->sq_taken)
+		return rn_likely(qp->sq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
+	memcpy(&s->w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(s->w));
+	s->sent = s->at = s->at_off = 0;
+	s->started = false;
+	s->loaded = true;
+	ctx->stats.wqes++;
+	bool whole = shape_good(&s->w) && spsc_cons_avail(&qp->sq, qp->sq_taken + s->w.slots) >= qp->sq_taken + s->w.slots;
+	if (rn_unlikely(!whole)) {
+		s->w.slots = 1;
+		ctx->stats.bad_wqes++;
+		*why = QP_WC_LOC_QP_OP_ERR;
+	} else {
+		uint32_t bytes = s->w.flags & QP_WF_INLINE ? s->w.inline_len
+							    : s->w.num_sge * (uint32_t)sizeof(struct qp_sge);
+		uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_WQE_FIXED);
+		memcpy(&s->u, (const uint8_t *)&s->w + QP_WQE_FIXED, here);
+		if (rn_unlikely(bytes > here))
+			spsc_cons_copy(&qp->sq, qp->sq_taken + 1, (uint8_t *)&s->u + here, bytes - here);
+		*why = check(qp, s);
+	}
+	qp->sq_taken += s->w.slots;
+	return rn_likely(*why == QP_WC_SUCCESS) ? QP_TAKE_OK : QP_TAKE_BAD;
+}
+
+/*
+ * Slices of the next *len bytes of the message; *len shrinks when they would be more than QP_SEG_SLICES. Each range is
+ * looked up anew: the memory may have been deregistered since the last segment.
+ */
+uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v)
+{
+	uint32_t n = 0, done = 0;
+
+	*v = QP_MR_OK;
+	while (done < *len && n < QP_SEG_SLICES) {
+		const struct qp_sge *g = &s->u.sge[s->at];
+		uint32_t take = rn_min_u32(g->len - s->at_off, *len - done);
+		struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr + s->at_off, .len = take };
+		uint32_t k = 0;
+
+		*v = qp_mr_slices(qp->dev, &a, out + n, QP_SEG_SLICES - n, &k);
+		if (*v == QP_MR_TOO_MANY)
+			take = (uint32_t)rn_iov_len(out + n, k); /* as far as they reach */
+		else if (*v != QP_MR_OK)
+			return 0;
+		*v = QP_MR_OK;
+		n += k;
+		done += take;
+		s->at_off += take;
+		if (s->at_off == g->len) {
+			s->at++;
+			s->at_off = 0;
+		}
+	}
+	*len = done;
+	return n;
+}
+
+/* TCP has acknowledged the last byte of this one (and of all before it). */
+void qp_sq_acked(struct qp_conn *c, uint32_t idx)
+{
+	struct qp_wr *wr = &c->blk->wr[idx & c->blk->wr_mask];
+
+	if (idx - c->blk->wr_head < c->blk->wr_tail - c->blk->wr_head && wr->status == QP_WC_SUCCESS)
+		wr->done = 1;
+}
+
+/* Completes what is done, in the order of posting. A failed work request ends the QP when its turn comes. */
+void qp_sq_complete(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	struct qp_block *b = c->blk;
+	struct qp *qp = c->qp;
+
+	if (qp == NULL || b == NULL)
+		return;
+	while (b->wr_head != b->wr_tail) {
+		const struct qp_wr *wr = &b->wr[b->wr_head & b->wr_mask];
+
+		if (!wr->done)
+			return;
+		b->wr_head++;
+		qp_send_cqe(ctx, qp, wr, (enum qp_wc_status)wr->status);
+		if (rn_unlikely(wr->status != QP_WC_SUCCESS)) {
+			/* Our own fault, told to the peer as such: RFC 5040, 4.8, local catastrophic error. */
+			qp_event(ctx, qp, QP_EVENT_FATAL, 0);
+			qp_terminate(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
+			return;
+		}
+	}
+}

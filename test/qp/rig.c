@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NEVER RN_NEVER
+
+struct rig_pkt {
+	struct qp_pkt qp; /* first: its address is the ref */
+	struct rn_iov iov[8];
+	struct rig_pkt *next;
+	uint64_t at, serial;
+	int to;
+	uint32_t flow;
+	struct tcpl_seg seg;
+	uint8_t opt[TCPL_OPT_MAX];
+	uint8_t data[];
+};
+
+void rig_defaults(struct rig_cfg *cfg)
+{
+	*cfg = (struct rig_cfg){ .seed = 1, .mtu = 1500, .crc = true, .rev = 2, .ird = 16, .ord = 16,
+				 .rtr = MPA_RTR_WRITE | MPA_RTR_READ, .link = { .delay_ns = 5000 } };
+}
+
+static void attach_prod(struct spsc_prod *p, struct rig_node *n, uint64_t off, uint32_t slots, uint32_t size)
+{
+	struct spsc_place at = { .region = n->region, .region_size = RIG_REGION, .off = off, .nslots = slots,
+				 .slot_size = size };
+	assert_int_equal(spsc_prod_attach(p, &at), SPSC_OK);
+}
+
+static uint64_t cq_make(struct rig *r, struct rig_node *n, struct qp_cq *cq, struct spsc_cons *client, uint64_t off,
+			uint64_t owner)
+{
+	uint32_t cqe = r->cfg.cqe ? r->cfg.cqe : RIG_CQE;
+	uint64_t ring = off + sizeof(struct qp_cq_shm);
+	const struct qp_cq_attr a = { .owner = owner, .region = n->region, .region_size = RIG_REGION, .shm_off = off,
+				      .ring_off = ring, .ring_stride = spsc_size(cqe, QP_CQE_SIZE), .workers = 1,
+				      .cqe = cqe };
+	struct spsc_place at = { .region = n->region, .region_size = RIG_REGION, .off = ring, .nslots = cqe,
+				 .slot_size = QP_CQE_SIZE };
+
+	assert_int_equal(qp_cq_init(cq, &a), SPSC_OK);
+	assert_int_equal(spsc_cons_attach(client, &at), SPSC_OK);
+	return ring + a.ring_stride;
+}
+
+static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
+{
+	struct rig_qp *q = &n->q[i];
+	struct qp_attr a = { .owner = 100 + i, .qpn = 10 + i, .pd = RIG_PD, .dev = &n->dev, .scq = &n->scq,
+			     .rcq = &n->rcq, .access = QP_ACC_ALL, .region = n->region, .region_size = RIG_REGION,
+			     .sq_slots = RIG_SLOTS, .rq_slots = RIG_SLOTS };
+
+	q->shm_off = a.shm_off = off;
+	off += sizeof(struct qp_shm);
+	q->sq_off = a.sq_off = off;
+	off += spsc_size(RIG_SLOTS, QP_SLOT_SIZE);
+	q->rq_off = a.rq_off = off;
+	off += spsc_size(RIG_SLOTS, QP_SLOT_SIZE);
+	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
+	attach_prod(&q->sq, n, a.sq_off, RIG_SLOTS, QP_SLOT_SIZE);
+	attach_prod(&q->rq, n, a.rq_off, RIG_SLOTS, QP_SLOT_SIZE);
+	assert_int_equal(qp_modify(&n->ctx, &q->qp, QP_S_INIT), QP_OK);
+	return off;
+}
+
+uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd)
+{
+	const struct qp_piece piece = { n->mem + off, len };
+	const struct qp_mr_attr a = { .pd = pd, .rights = rights, .iova = RIG_IOVA(n->id) + off, .len = len,
+				      .pieces = &piece, .npieces = 1 };
+	uint32_t stag = 0;
+
+	assert_int_equal(qp_mr_reg(&n->dev, &a, &stag), QP_MR_OK);
+	return stag;
+}
+
+static void node_make(struct rig *r, int id)
+{
+	struct rig_node *n = &r->n[id];
+	struct qp_cfg cfg;
+	uint64_t off = 0;
+
+	n->id = id;
+	tcpl_cfg_default(&n->tcp, (uint16_t)(r->cfg.mtu - 40));
+	if (r->cfg.rcv_space)
+		n->tcp.rcv_space = r->cfg.rcv_space;
+	if (r->cfg.raw[id]) {
+		n->raw = calloc(1, sizeof(*n->raw));
+		return;
+	}
+	qp_cfg_default(&cfg, 0, r->cfg.mtu, RIG_FLOWS);
+	cfg.recs = r->cfg.recs ? r->cfg.recs : 1024;
+	cfg.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
+	cfg.stages = r->cfg.stages ? r->cfg.stages : 4;
+	cfg.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
+	uint64_t size = qp_ctx_size(&cfg);
+	assert_true(size > 0);
+	n->pool = aligned_alloc(64, (size + 63) & ~UINT64_C(63));
+	assert_int_equal(qp_ctx_init(&n->ctx, &cfg, n->pool, size), QP_OK);
+	n->ctx.now = r->now;
+	n->region = aligned_alloc(4096, RIG_REGION);
+	memset(n->region, 0, RIG_REGION);
+	n->mem = malloc(RIG_MEM);
+	memset(n->mem, 0, RIG_MEM);
+	qp_dev_init(&n->dev, n->mr, RN_ARRAY_LEN(n->mr), r->cfg.seed + (uint64_t)id);
+	n->lkey = n->rkey = rig_reg(n, 0, RIG_MEM, QP_ACC_ALL, RIG_PD);
+	off = cq_make(r, n, &n->scq, &n->scq_client, off, 1);
+	off = cq_make(r, n, &n->rcq, &n->rcq_client, off, 2);
+	for (uint32_t i = 0; i < RIG_QPS; i++)
+		off = qp_make(n, i, off);
+	assert_true(off <= RIG_REGION);
+}
+
+struct rig *rig_new(const struct rig_cfg *cfg)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+
+	r->cfg = *cfg;
+	r->now = RN_NS_PER_S;
+	rn_rng_seed(&r->rng, cfg->seed);
+	node_make(r, 0);
+	node_make(r, 1);
+	return r;
+}
+
+/* ---- link ---- */
+
+static void insert(struct rig *r, struct rig_pkt *p)
+{
+	struct rig_pkt **at = &r->heap;
+
+	p->serial = r->serial++;
+	while (*at != NULL && (*at)->at <= p->at)
+		at = &(*at)->next;
+	p->next = *at;
+	*at = p;
+}
+
+static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
+{
+	struct rig_pkt *p = malloc(sizeof(*p) + o->len + 1);
+
+	memcpy(p->opt, o->opt, sizeof(p->opt));
+	memcpy(p->data, data, o->len);
+	p->to = to;
+	p->flow = flow;
+	p->seg = (struct tcpl_seg){ .seq = o->seq, .ack = o->ack, .len = o->len, .wnd = o->wnd, .flags = o->flags,
+				    .optlen = o->optlen, .opt = p->opt, .ref = (uint64_t)(uintptr_t)&p->qp };
+	p->qp.iov = p->iov;
+	p->qp.n = 0;
+	uint32_t off = 0;
+	while (off < o->len) {
+		uint32_t left = o->len - off, take = left;
+		if (r->cfg.split && p->qp.n < 7)
+			take = 1 + rn_rng_below(&r->rng, left);
+		p->iov[p->qp.n++] = (struct rn_iov){ p->data + off, take };
+		off += take;
+	}
+	return p;
+}
+
+static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
+{
+	const struct rig_link *l = &r->cfg.link;
+	uint32_t copies = 1 + rn_rng_chance(&r->rng, l->dup);
+
+	if (r->tap != NULL)
+		r->tap(r, from, o, data);
+	r->pkts++;
+	if (rn_rng_chance(&r->rng, l->loss) || rn_rng_chance(&r->rng, l->corrupt)) {
+		r->dropped++;
+		return;
+	}
+	for (uint32_t i = 0; i < copies; i++) {
+		struct rig_pkt *p = pkt_of(r, !from, flow, o, data);
+
+		p->at = r->now + l->delay_ns;
+		if (rn_rng_chance(&r->rng, l->reorder))
+			p->at += 1 + rn_rng_below(&r->rng, (uint32_t)l->reorder_ns + 1);
+		insert(r, p);
+	}
+}
+
+/* ---- turns ---- */
+
+static void take_effects(struct rig *r, struct rig_node *n)
+{
+	struct qp_ctx *ctx = &n->ctx;
+
+	for (uint32_t i = 0; i < ctx->n_fx; i++) {
+		struct qp_fx *fx = &ctx->fx[i];
+
+		if (fx->type == QP_FX_CQ_NOTIFY) {
+			n->notifies++;
+			continue;
+		}
+		assert_true(n->n_fx < RIG_FX);
+		n->fx[n->n_fx] = *fx;
+		if (fx->priv_len > 0)
+			memcpy(n->priv[n->n_fx], fx->priv, rn_min_u32(fx->priv_len, 64));
+		n->n_fx++;
+		if (fx->type == QP_FX_CONNECT_REQUEST && !r->cfg.manual) {
+			uint32_t f = (uint32_t)(fx->conn - n->conn);
+			const struct qp_accept a = { .qp = &n->q[f].qp, .ird = r->cfg.ird, .ord = r->cfg.ord,
+						     .priv = (const uint8_t *)"welcome", .priv_len = 7 };
+			assert_int_equal(qp_conn_accept(ctx, fx->conn, &a), QP_OK);
+		}
+	}
+	for (uint32_t i = 0; i < ctx->n_refs; i++) {
+		free((void *)(uintptr_t)ctx->refs[i]);
+		n->held--;
+	}
+	qp_drained(ctx);
+}
+
+static void raw_turn(struct rig *r, struct rig_node *n)
+{
+	struct rig_raw *w = n->raw;
+	struct tcpl_out o;
+	static uint8_t buf[70000];
+	uint64_t ref;
+
+	while (w->open && w->tx_queued < w->tx_len) {
+		uint32_t len = rn_min_u32(w->tx_len - w->tx_queued, 1000);
+		if (!tcpl_send(&w->tcp, len, w->tx_queued + 1))
+			break;
+		w->tx_queued += len;
+	}
+	while (tcpl_out(&w->tcp, r->now, &o)) {
+		uint32_t left = o.len, done = 0, idx = o.chunk, off = o.off;
+		while (left > 0) {
+			const struct tcpl_chunk *c = tcpl_chunk(&w->tcp, idx++);
+			uint32_t take = rn_min_u32(c->len - off, left);
+			memcpy(buf + done, w->tx + (c->ref - 1) + off, take);
+			done += take;
+			left -= take;
+			off = 0;
+		}
+		transmit(r, n->id, 0, &o, buf);
+	}
+	while (tcpl_acked(&w->tcp, &ref))
+		;
+}
+
+void rig_turn(struct rig *r, int id)
+{
+	struct rig_node *n = &r->n[id];
+	struct qp_conn *c;
+	struct qp_tx tx;
+	static uint8_t buf[70000];
+
+	if (n->raw != NULL) {
+		raw_turn(r, n);
+		return;
+	}
+	n->ctx.now = r->now;
+	do {
+		while ((c = qp_ready_pop(&n->ctx)) != NULL) {
+			while (qp_conn_out(&n->ctx, c, &tx)) {
+				assert_int_equal(rn_iov_len(tx.iov, tx.n), tx.tcp.len);
+				rn_iov_gather(tx.iov, tx.n, buf, sizeof(buf));
+				transmit(r, id, (uint32_t)(c - n->conn), &tx.tcp, buf);
+			}
+			if (qp_ctx_full(&n->ctx))
+				take_effects(r, n);
+		}
+		qp_flush(&n->ctx);
+		take_effects(r, n);
+	} while (n->ctx.ready_head != NULL);
+}
+
+static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
+{
+	struct rig_raw *w = n->raw;
+	struct tcpl_ev ev = { 0 };
+	struct tcpl_slice s;
+
+	if (!w->open && (p->seg.flags & TCPL_SYN)) {
+		const struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 256, 256, 64 };
+		tcpl_init(&w->tcp, &n->tcp, &mem);
+		(void)tcpl_accept_syn(&w->tcp, r->now, 0xfffffff0u, &p->seg);
+		w->open = true;
+		free(p);
+		return;
+	}
+	(void)tcpl_in(&w->tcp, r->now, &p->seg, &ev);
+	if (ev.bits & TCPL_EV_DATA) {
+		assert_true(w->rx_len + ev.slice.len <= RIG_RAW);
+		memcpy(w->rx + w->rx_len, p->data + ev.slice.off, ev.slice.len);
+		w->rx_len += ev.slice.len;
+	}
+	bool mine = !ev.held;
+	while (tcpl_rx_next(&w->tcp, &s)) {
+		struct rig_pkt *q = (struct rig_pkt *)(uintptr_t)s.ref;
+		memcpy(w->rx + w->rx_len, q->data + s.off, s.len);
+		w->rx_len += s.len;
+		if (q == p)
+			mine = true;
+		else
+			free(q);
+	}
+	w->fin |= (ev.bits & TCPL_EV_PEER_FIN) != 0;
+	w->reset |= (ev.bits & TCPL_EV_RESET) != 0;
+	if (mine)
+		free(p);
+}
+
+static struct qp_conn_params params(struct rig *r, struct rig_node *n)
+{
+	return (struct qp_conn_params){
+		.dev = &n->dev, .tcp = &n->tcp, .owner = 500, .iss = UINT32_MAX - rn_rng_below(&r->rng, 5000),
+		.policy = { .rev = r->cfg.rev, .crc = r->cfg.crc, .markers = r->cfg.markers[n->id], .p2p = r->cfg.p2p,
+			    .rtr = r->cfg.rtr, .ird = r->cfg.ird, .ord = r->cfg.ord },
+	};
+}
+
+static void deliver(struct rig *r, struct rig_pkt *p)
+{
+	struct rig_node *n = &r->n[p->to];
+
+	if (n->raw != NULL) {
+		raw_in(r, n, p);
+		return;
+	}
+	struct qp_conn *c = &n->conn[p->flow];
+	n->ctx.now = r->now;
+	if (qp_conn_get_state(c) == QP_C_FREE) {
+		if ((p->seg.flags & (TCPL_SYN | TCPL_ACK)) == TCPL_SYN) {
+			struct qp_conn_params pr = params(r, n);
+			pr.owner += p->flow;
+			pr.flags = r->cfg.accept_flags;
+			(void)!qp_conn_passive(&n->ctx, c, &p->seg, &pr);
+		}
+		free(p);
+		return;
+	}
+	if (qp_conn_segment(&n->ctx, c, &p->seg))
+		n->held++;
+	else
+		free(p);
+	if (qp_ctx_full(&n->ctx))
+		take_effects(r, n);
+}
+
+static uint64_t node_wake(const struct rig_node *n)
+{
+	uint64_t t = NEVER;
+
+	if (n->raw != NULL)
+		return n->raw->open ? tcpl_next_wake(&n->raw->tcp) : NEVER;
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE)
+			t = rn_min_u64(t, qp_conn_next_wake(&n->conn[f]));
+	return t;
+}
+
+static void node_timer(struct rig *r, struct rig_node *n)
+{
+	struct tcpl_ev ev = { 0 };
+
+	if (n->raw != NULL) {
+		if (n->raw->open)
+			tcpl_timer(&n->raw->tcp, r->now, &ev);
+		return;
+	}
+	n->ctx.now = r->now;
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE && qp_conn_next_wake(&n->conn[f]) <= r->now)
+			qp_conn_timer(&n->ctx, &n->conn[f]);
+}
+
+/* One event: the next arrival or timer. */
+static bool step_until(struct rig *r, uint64_t limit)
+{
+	for (int i = 0; i < 2; i++)
+		if (!r->n[i].paused)
+			rig_turn(r, i);
+	uint64_t at = r->heap != NULL ? r->heap->at : NEVER;
+	for (int i = 0; i < 2; i++)
+		if (!r->n[i].paused)
+			at = rn_min_u64(at, node_wake(&r->n[i]));
+	if (at == NEVER || at > limit)
+		return false;
+	r->now = rn_max_u64(r->now, at);
+	while (r->heap != NULL && r->heap->at <= r->now) {
+		struct rig_pkt *p = r->heap;
+		r->heap = p->next;
+		deliver(r, p);
+	}
+	for (int i = 0; i < 2; i++)
+		if (!r->n[i].paused)
+			node_timer(r, &r->n[i]);
+	return true;
+}
+
+bool rig_step(struct rig *r) { return step_until(r, NEVER - 1); }
+
+void rig_run(struct rig *r, uint64_t ns)
+{
+	uint64_t end = r->now + ns;
+
+	while (step_until(r, end))
+		;
+	r->now = end;
+}
+
+void rig_settle(struct rig *r)
+{
+	while (step_until(r, r->now + 300 * RN_NS_PER_MS))
+		;
+}
+
+/* ---- connections ---- */
+
+void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len)
+{
+	struct qp_conn_params p = params(r, &r->n[0]);
+
+	p.owner += f;
+	p.flags = r->cfg.connect_flags;
+	p.qp = &r->n[0].q[f].qp;
+	p.priv = priv;
+	p.priv_len = len;
+	r->n[0].ctx.now = r->now;
+	assert_int_equal(qp_conn_connect(&r->n[0].ctx, &r->n[0].conn[f], &p), QP_OK);
+}
+
+void rig_connect(struct rig *r, uint32_t f)
+{
+	rig_connect_start(r, f, "hello", 5);
+	while (!r->n[0].conn[f].up || !r->n[1].conn[f].up)
+		if (!rig_step(r))
+			fail_msg("no connection");
+	rig_turn(r, 0);
+	rig_turn(r, 1);
+}
+
+void rig_raw_connect(struct rig *r, int raw_id)
+{
+	struct rig_raw *w = r->n[raw_id].raw;
+	const struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 256, 256, 64 };
+
+	tcpl_init(&w->tcp, &r->n[raw_id].tcp, &mem);
+	tcpl_connect(&w->tcp, r->now, 0xfffffe00u);
+	w->open = true;
+	rig_settle(r);
+	assert_int_equal(tcpl_get_state(&w->tcp), TCPL_S_ESTABLISHED);
+}
+
+void rig_raw_send(struct rig *r, int raw_id, const void *p, uint32_t len)
+{
+	struct rig_raw *w = r->n[raw_id].raw;
+
+	assert_true(w->tx_len + len <= RIG_RAW);
+	memcpy(w->tx + w->tx_len, p, len);
+	w->tx_len += len;
+}
+
+const struct qp_fx *rig_fx(struct rig *r, int id, enum qp_fx_type type)
+{
+	for (uint32_t i = 0; i < r->n[id].n_fx; i++)
+		if (r->n[id].fx[i].type == type)
+			return &r->n[id].fx[i];
+	return NULL;
+}
+
+uint32_t rig_fx_count(struct rig *r, int id, enum qp_fx_type type)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->n[id].n_fx; i++)
+		n += r->n[id].fx[i].type == type;
+	return n;
+}
+
+static void node_free(struct rig *r, struct rig_node *n)
+{
+	uint32_t blocks = 0, stages = 0;
+
+	if (n->raw != NULL) {
+		uint64_t ref;
+		struct tcpl_slice s;
+		tcpl_abort(&n->raw->tcp);
+		while (tcpl_rx_next(&n->raw->tcp, &s))
+			free((void *)(uintptr_t)s.ref);
+		while (tcpl_rx_drop(&n->raw->tcp, &ref))
+			free((void *)(uintptr_t)ref);
+		free(n->raw);
+		return;
+	}
+	n->ctx.now = r->now;
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE)
+			qp_conn_abort(&n->ctx, &n->conn[f]);
+	rig_turn(r, n->id);
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		assert_int_equal(qp_conn_get_state(&n->conn[f]), QP_C_FREE);
+	assert_int_equal(n->held, 0);
+	assert_int_equal(n->ctx.rec_left, n->ctx.cfg.recs);
+	for (struct qp_block **b = &n->ctx.blk_free; *b != NULL; b = (struct qp_block **)(void *)*b)
+		blocks++;
+	assert_int_equal(blocks, n->ctx.cfg.blocks);
+	for (uint8_t *s = n->ctx.stage_free; s != NULL; memcpy(&s, s, sizeof(s)))
+		stages++;
+	assert_int_equal(stages, n->ctx.cfg.stages);
+	free(n->pool);
+	free(n->region);
+	free(n->mem);
+}
+
+void rig_free(struct rig *r)
+{
+	r->tap = NULL;
+	node_free(r, &r->n[0]);
+	node_free(r, &r->n[1]);
+	while (r->heap != NULL) {
+		struct rig_pkt *p = r->heap;
+		r->heap = p->next;
+		free(p);
+	}
+	free(r);
+}
+
+/* ---- the client ---- */
+
+struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len)
+{
+	return (struct qp_sge){ .addr = RIG_IOVA(n->id) + off, .len = len, .lkey = n->lkey };
+}
+
+bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
+{
+	struct rig_qp *p = &n->q[q];
+	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] = { 0 };
+	struct qp_wqe *e = (struct qp_wqe *)(void *)raw;
+	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inl_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
+	struct qp_wqe h = { .wr_id = w->wr_id, .op = w->op, .flags = w->flags, .num_sge = (uint8_t)w->num_sge,
+			    .slots = (uint8_t)qp_wqe_slots(bytes), .inline_len = (uint16_t)w->inl_len,
+			    .raddr = w->raddr, .rkey = w->rkey, .aux = w->aux };
+
+	*e = h;
+	if (bytes > 0)
+		memcpy(raw + QP_WQE_FIXED, w->flags & QP_WF_INLINE ? w->inl : (const void *)w->sge, bytes);
+	if (spsc_prod_free(&p->sq, h.slots) < h.slots)
+		return false;
+	spsc_prod_copy(&p->sq, 0, raw, (size_t)h.slots * QP_SLOT_SIZE);
+	spsc_prod_publish(&p->sq, h.slots);
+	qp_doorbell(&n->ctx, &p->qp);
+	return true;
+}
+
+bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct qp_sge *sge, uint32_t num_sge)
+{
+	struct rig_qp *p = &n->q[q];
+	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] = { 0 };
+	struct qp_rwqe *e = (struct qp_rwqe *)(void *)raw;
+
+	e->wr_id = wr_id;
+	e->num_sge = (uint8_t)num_sge;
+	e->slots = (uint8_t)qp_rwqe_slots(num_sge);
+	if (num_sge > 0)
+		memcpy(raw + QP_RWQE_FIXED, sge, num_sge * sizeof(*sge));
+	if (spsc_prod_free(&p->rq, e->slots) < e->slots)
+		return false;
+	spsc_prod_copy(&p->rq, 0, raw, (size_t)e->slots * QP_SLOT_SIZE);
+	spsc_prod_publish(&p->rq, e->slots);
+	return true;
+}
+
+bool rig_poll(struct spsc_cons *c, struct qp_cqe *out)
+{
+	if (spsc_cons_avail(c, 1) == 0)
+		return false;
+	memcpy(out, spsc_cons_slot(c, 0), sizeof(*out));
+	spsc_cons_release(c, 1);
+	return true;
+}
+
+struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c)
+{
+	struct qp_cqe cqe = { 0 };
+
+	for (;;) {
+		if (rig_poll(c, &cqe))
+			return cqe;
+		if (!rig_step(r)) {
+			if (rig_poll(c, &cqe))
+				return cqe;
+			fail_msg("no completion");
+		}
+	}
+}

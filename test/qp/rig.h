@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two devices with their clients in one process, a seeded link between them, and a clock that only moves when nothing
+ * else can. Either side may be replaced by a raw peer: a bare TCP engine whose bytes the test writes itself.
+ */
+#ifndef RIG_H
+#define RIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_rng.h"
+#include "qp/qp.h"
+
+#define RIG_QPS    4u
+#define RIG_FLOWS  4u
+#define RIG_MEM    (4u << 20)
+#define RIG_REGION (1u << 20)
+#define RIG_SLOTS  256u
+#define RIG_CQE    1024u
+#define RIG_RAW    (1u << 20)
+#define RIG_FX     256u
+#define RIG_PD     7u
+
+struct rig_link {
+	uint32_t loss, dup, reorder, corrupt; /* ppm */
+	uint64_t delay_ns, reorder_ns;
+};
+
+struct rig_cfg {
+	uint64_t seed;
+	uint32_t mtu;
+	bool crc, markers[2]; /* markers[i]: side i wants to receive them */
+	bool p2p;
+	uint8_t rtr, rev;
+	uint16_t ird, ord;
+	uint32_t accept_flags, connect_flags; /* QP_CONN_* */
+	bool raw[2];
+	bool manual;          /* CONNECT_REQUESTs are left to the test */
+	bool split;           /* packets come in several slices */
+	uint32_t rcv_space;   /* 0: default */
+	uint32_t cqe;         /* 0: RIG_CQE */
+	uint32_t chunks, recs, stages, blocks; /* 0: default */
+	struct rig_link link;
+};
+
+struct rig_qp {
+	struct qp qp;
+	struct spsc_prod sq, rq; /* the client's ends */
+	uint64_t shm_off, sq_off, rq_off;
+};
+
+struct rig_raw {
+	struct tcpl_conn tcp;
+	struct tcpl_chunk chunk[256];
+	struct tcpl_txrec rec[256];
+	struct tcpl_hold hold[64];
+	uint8_t tx[RIG_RAW], rx[RIG_RAW];
+	uint32_t tx_len, tx_queued, rx_len;
+	uint32_t tx_base; /* sequence number of tx[0] */
+	bool base_known, fin, reset, open;
+};
+
+struct rig_node {
+	int id;
+	struct qp_ctx ctx;
+	void *pool;
+	struct qp_dev dev;
+	struct qp_mr mr[256];
+	uint8_t *region;
+	uint8_t *mem;       /* registered memory; tagged offset of mem[0] is RIG_IOVA(id) */
+	uint32_t lkey, rkey; /* of all of mem, every right */
+	struct qp_cq scq, rcq;
+	struct spsc_cons scq_client, rcq_client;
+	struct rig_qp q[RIG_QPS];
+	struct qp_conn conn[RIG_FLOWS];
+	struct rig_raw *raw;
+	struct tcpl_cfg tcp;
+	struct qp_fx fx[RIG_FX];
+	uint8_t priv[RIG_FX][64];
+	uint32_t n_fx;
+	uint32_t notifies;
+	uint32_t held;
+	bool paused; /* takes no turn */
+};
+
+struct rig_pkt;
+struct rig {
+	struct rig_cfg cfg;
+	struct rn_rng rng;
+	uint64_t now;
+	struct rig_node n[2];
+	struct rig_pkt *heap; /* list ordered by time */
+	uint64_t pkts, dropped;
+	uint64_t serial;
+	void (*tap)(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload);
+};
+
+#define RIG_IOVA(id) (UINT64_C(0x7f0000000000) + (uint64_t)(id) * UINT64_C(0x100000000))
+
+void rig_defaults(struct rig_cfg *cfg);
+struct rig *rig_new(const struct rig_cfg *cfg);
+void rig_free(struct rig *r); /* also checks that every packet and pool entry came back */
+
+/* Connects flow f: node 0's QP to node 1's; runs until both are established. */
+void rig_connect(struct rig *r, uint32_t f);
+void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len);
+/* Raw peer as initiator: TCP only. */
+void rig_raw_connect(struct rig *r, int raw_id);
+void rig_raw_send(struct rig *r, int raw_id, const void *p, uint32_t len);
+
+void rig_turn(struct rig *r, int id);
+bool rig_step(struct rig *r);        /* false: nothing will ever happen */
+void rig_run(struct rig *r, uint64_t ns);
+void rig_settle(struct rig *r);      /* until nothing is due within a second */
+
+const struct qp_fx *rig_fx(struct rig *r, int id, enum qp_fx_type type); /* first seen, or NULL */
+uint32_t rig_fx_count(struct rig *r, int id, enum qp_fx_type type);
+
+/* ---- the client's verbs ---- */
+
+struct rig_wr {
+	uint64_t wr_id;
+	uint8_t op, flags;
+	const struct qp_sge *sge;
+	uint32_t num_sge;
+	const void *inl;
+	uint32_t inl_len;
+	uint64_t raddr;
+	uint32_t rkey, aux;
+};
+
+bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w);
+bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct qp_sge *sge, uint32_t num_sge);
+bool rig_poll(struct spsc_cons *c, struct qp_cqe *out);
+struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len);
+/* Polls until an entry comes; fails the test when none can. */
+struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c);
+uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Send, Write and Read over a perfect pipe; connection set-up and orderly end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+static void pattern(uint8_t *p, uint32_t len, uint32_t seed)
+{
+	struct rn_rng g;
+
+	rn_rng_seed(&g, seed);
+	for (uint32_t i = 0; i < len; i++)
+		p[i] = (uint8_t)rn_rng_u32(&g);
+}
+
+static struct rig *up(const struct rig_cfg *cfg)
+{
+	struct rig *r = rig_new(cfg);
+
+	rig_connect(r, 0);
+	return r;
+}
+
+static void set_up_tells_both_sides(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.ird = 4;
+	cfg.ord = 9;
+	struct rig *r = up(&cfg);
+	const struct qp_fx *req = rig_fx(r, 1, QP_FX_CONNECT_REQUEST), *act = rig_fx(r, 0, QP_FX_ESTABLISHED);
+	assert_non_null(req);
+	assert_int_equal(req->priv_len, 5);
+	assert_memory_equal(r->n[1].priv[req - r->n[1].fx], "hello", 5);
+	assert_int_equal(req->ird, 9);
+	assert_int_equal(req->ord, 4);
+	assert_non_null(rig_fx(r, 1, QP_FX_ESTABLISHED));
+	assert_non_null(act);
+	assert_int_equal(act->priv_len, 7);
+	assert_memory_equal(r->n[0].priv[act - r->n[0].fx], "welcome", 7);
+	assert_int_equal(act->ird, 4);
+	assert_int_equal(act->ord, 4);
+	assert_int_equal(r->n[0].q[0].qp.state, QP_S_RTS);
+	assert_int_equal(r->n[1].q[0].qp.shm->state, QP_S_RTS);
+	rig_free(r);
+}
+
+static void one_of_each(const struct rig_cfg *cfg, uint32_t len)
+{
+	struct rig *r = up(cfg);
+	struct rig_node *a = &r->n[0], *b = &r->n[1];
+	struct qp_sge src = rig_sge(a, 100, len), dst = rig_sge(b, 64, len);
+	struct qp_cqe cqe;
+
+	pattern(a->mem + 100, len, len);
+	assert_true(rig_post_recv(b, 0, 77, &dst, 1));
+	struct rig_wr w = { .wr_id = 1, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED | QP_WF_SOLICITED, .sge = &src,
+			    .num_sge = 1 };
+	assert_true(rig_post(a, 0, &w));
+	cqe = rig_wait(r, &b->rcq_client);
+	assert_int_equal(cqe.status, QP_WC_SUCCESS);
+	assert_int_equal(cqe.wr_id, 77);
+	assert_int_equal(cqe.byte_len, len);
+	assert_int_equal(cqe.op, QP_WC_RECV);
+	assert_int_equal(cqe.qpn, 10);
+	assert_int_equal(cqe.solicited, 1);
+	assert_memory_equal(b->mem + 64, a->mem + 100, len);
+	cqe = rig_wait(r, &a->scq_client);
+	assert_int_equal(cqe.status, QP_WC_SUCCESS);
+	assert_int_equal(cqe.wr_id, 1);
+	assert_int_equal(cqe.op, QP_WC_SEND);
+
+	w = (struct rig_wr){ .wr_id = 2, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &src, .num_sge = 1,
+			     .raddr = RIG_IOVA(1) + (2u << 20), .rkey = b->rkey };
+	assert_true(rig_post(a, 0, &w));
+	cqe = rig_wait(r, &a->scq_client);
+	assert_int_equal(cqe.status, QP_WC_SUCCESS);
+	assert_int_equal(cqe.wr_id, 2);
+	assert_int_equal(cqe.op, QP_WC_RDMA_WRITE);
+	assert_memory_equal(b->mem + (2u << 20), a->mem + 100, len);
+
+	struct qp_sge back = rig_sge(a, 2u << 20, len);
+	w = (struct rig_wr){ .wr_id = 3, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &back, .num_sge = 1,
+			     .raddr = RIG_IOVA(1) + (2u << 20), .rkey = b->rkey };
+	assert_true(rig_post(a, 0, &w));
+	cqe = rig_wait(r, &a->scq_client);
+	assert_int_equal(cqe.status, QP_WC_SUCCESS);
+	assert_int_equal(cqe.wr_id, 3);
+	assert_int_equal(cqe.op, QP_WC_RDMA_READ);
+	assert_int_equal(cqe.byte_len, len);
+	assert_memory_equal(a->mem + (2u << 20), a->mem + 100, len);
+
+	/* And the other way. */
+	struct qp_sge in = rig_sge(a, 0, 64), out = rig_sge(b, 64, 32);
+	assert_true(rig_post_recv(a, 0, 78, &in, 1));
+	w = (struct rig_wr){ .wr_id = 4, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &out, .num_sge = 1 };
+	assert_true(rig_post(b, 0, &w));
+	cqe = rig_wait(r, &a->rcq_client);
+	assert_int_equal(cqe.wr_id, 78);
+	assert_int_equal(cqe.byte_len, 32);
+	rig_free(r);
+}
+
+static void lengths(void **state)
+{
+	static const uint32_t len[] = { 0, 1, 3, 4, 64, 77, 78, 79, 1400, 1434, 1435, 4096, 65536, 1000003 };
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(len); i++)
+		one_of_each(&cfg, len[i]);
+}
+
+static void every_combination(void **state)
+{
+	static const uint32_t mtu[] = { 576, 1500, 4096, 9000 };
+	struct rig_cfg cfg;
+
+	(void)state;
+	for (uint32_t i = 0; i < 64; i++) {
+		rig_defaults(&cfg);
+		cfg.mtu = mtu[i & 3];
+		cfg.crc = i & 4;
+		cfg.markers[0] = i & 8;
+		cfg.markers[1] = i & 16;
+		cfg.p2p = i & 32;
+		cfg.rtr = i & 4 ? MPA_RTR_READ : i & 8 ? MPA_RTR_WRITE : MPA_RTR_SEND;
+		cfg.split = i & 1;
+		cfg.rev = i & 32 || i & 16 ? 2 : 1;
+		one_of_each(&cfg, 50000 + i);
+	}
+}
+
+static void orderly_end(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	struct rig *r = up(&cfg);
+	struct qp_sge s = rig_sge(&r->n[0], 0, 100000), d = rig_sge(&r->n[1], 0, 64);
+	struct rig_wr w = { .wr_id = 5, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
+			    .raddr = RIG_IOVA(1), .rkey = r->n[1].rkey };
+	struct qp_cqe cqe;
+
+	rig_post_recv(&r->n[1], 0, 9, &d, 1);
+	rig_post(&r->n[0], 0, &w);
+	qp_conn_disconnect(&r->n[0].ctx, &r->n[0].conn[0]);
+	assert_int_equal(r->n[0].q[0].qp.state, QP_S_SQD);
+	rig_run(r, 3 * RN_NS_PER_S);
+	assert_true(rig_poll(&r->n[0].scq_client, &cqe));
+	assert_int_equal(cqe.status, QP_WC_SUCCESS);
+	assert_true(rig_poll(&r->n[1].rcq_client, &cqe));
+	assert_int_equal(cqe.status, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(cqe.wr_id, 9);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rig_fx_count(r, i, QP_FX_DISCONNECTED), 1);
+		assert_int_equal(rig_fx(r, i, QP_FX_DISCONNECTED)->code, 0);
+		assert_int_equal(rig_fx_count(r, i, QP_FX_CLOSED), 1);
+		assert_int_equal(qp_conn_get_state(&r->n[i].conn[0]), QP_C_FREE);
+		assert_int_equal(r->n[i].q[0].qp.state, QP_S_ERR);
+	}
+	/* The QP can be used again. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(qp_modify(&r->n[i].ctx, &r->n[i].q[0].qp, QP_S_RESET), QP_OK);
+		assert_int_equal(qp_modify(&r->n[i].ctx, &r->n[i].q[0].qp, QP_S_INIT), QP_OK);
+	}
+	rig_connect(r, 0);
+	rig_free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(set_up_tells_both_sides),
+		cmocka_unit_test(lengths),
+		cmocka_unit_test(every_combination),
+		cmocka_unit_test(orderly_end),
+	};
+
+	return cmocka_run_group_tests_name("qp_basic", tests, NULL, NULL);
+}
