@@ -102,7 +102,7 @@ static void grow_cwnd(struct tcpl_conn *c, uint64_t now, uint32_t bytes, uint32_
 	bool used = c->cwnd < c->ssthresh ? 2 * (uint64_t)prior_pipe >= c->cwnd
 					  : (uint64_t)prior_pipe + 4u * c->mss >= c->cwnd;
 
-	if (!used || c->recovery == TCPL_R_RECOVERY)
+	if (!used)
 		return;
 	c->cfg->cc->acked(c, now, bytes);
 	c->cwnd = rn_min_u32(c->cwnd, c->cfg->cwnd_max);
@@ -247,6 +247,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 {
 	struct acked a = { .rtt = RN_NEVER };
 	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c);
+	bool frozen = c->recovery == TCPL_R_RECOVERY;
 
 	if (rn_seq_lt(s->ack, c->snd_una))
 		return; /* old, but its payload is good */
@@ -287,7 +288,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		end_recovery(c);
 	if (c->n_lost > 0 && c->recovery == TCPL_R_OPEN)
 		tcpl_enter_recovery(c, now);
-	if (a.bytes > 0)
+	if (a.bytes > 0 && !frozen && c->recovery != TCPL_R_RECOVERY)
 		grow_cwnd(c, now, a.bytes, pipe);
 	if (a.sacked > 0)
 		ev->bits |= TCPL_EV_SPACE;

@@ -98,7 +98,7 @@ static bool resend(struct tcpl_conn *c, uint64_t now, struct tcpl_txrec *r, stru
 	o->chunk = r->chunk;
 	o->off = r->off;
 	o->rexmit = true;
-	if (r->end - fin == c->q_end)
+	if (o->len > 0 && r->end - fin == c->q_end)
 		o->flags |= TCPL_PSH;
 	if (fin)
 		o->flags |= TCPL_FIN;
