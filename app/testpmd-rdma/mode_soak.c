@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Soak: a seeded mix of Sends, Writes and Reads of random length and alignment, every one compared byte by byte.
+ * Operation number k of a queue pair is a function of (seed, side, queue pair, k), so the receiver knows what must come
+ * next without being told: a Send with its pattern, or the 8-byte Send that follows a Write, whose bytes must then
+ * stand in their slot. Reads fetch from an area of constant pattern and are compared by the reader.
+ *
+ * The receiver RDMA-Writes the number of the operation that it waits for into the sender's credit word; a sender is
+ * never more than `depth` operations ahead of it, which is the number of receives and of slots.
+ */
+#include "tp_engine.h"
+#include "tp_pattern.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define POLL_BATCH	16
+#define NOTE_LEN	8u
+#define CONSTANT_QP	UINT32_C(0x7fffff)	/* the "queue pair" whose pattern the constant area carries */
+
+enum soak_kind { SOAK_SEND, SOAK_WRITE, SOAK_READ };
+
+struct soak_op {
+	enum soak_kind kind;
+	uint32_t len, off;	/* off: 0..63, inside the slot */
+	uint64_t seed;
+};
+
+struct soak_qp {
+	uint64_t posted, done;			/* own operations */
+	uint64_t expect;			/* the peer's operation that the next receive belongs to */
+	uint64_t posted_recv, received, granted;
+	uint64_t *stamp;			/* ns, of operation k at k % depth */
+	bool credit_busy;
+};
+
+struct soak {
+	uint64_t started, noted, received, bytes;	/* noted: own operations that make the peer receive */
+	struct soak_qp qp[];
+};
+
+static void depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+{
+	*sq = 2 * p->depth + 1;	/* a Write takes two, and one for the credit */
+	*rq = p->depth;
+}
+
+static struct soak_op make_op(const struct tp_run *r, bool by_server, uint32_t q, uint64_t k)
+{
+	struct soak_op op;
+	uint64_t h = op.seed = tp_pattern_seed(r->p->seed ^ (uint64_t)by_server << 63, q, k);
+	uint64_t range = (h & 12) == 0 && r->p->size > 64 ? 64 : r->p->size;	/* a quarter of them small */
+
+	op.kind = (enum soak_kind)((h >> 4 & 0xffff) % 3);
+	op.len = (uint32_t)(1 + (h >> 20) % range);
+	op.off = h >> 58;
+	return op;
+}
+
+/* Operation k moved past all Reads, which the receiver does not notice. */
+static uint64_t next_noticed(const struct tp_run *r, bool by_server, uint32_t q, uint64_t k)
+{
+	while (make_op(r, by_server, q, k).kind == SOAK_READ)
+		k++;
+	return k;
+}
+
+static enum tp_verdict post_recv(struct tp_run *r, uint32_t q)
+{
+	struct tp_session *s = r->s;
+	struct soak_qp *sq = &((struct soak *)r->state)->qp[q];
+	uint64_t slot = sq->posted_recv++ % r->p->depth;
+	struct ibv_sge sge = { (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot), (uint32_t)s->layout.stride, s->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = tp_wr_id(TP_WR_RECV, q, 0), .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	errno = ibv_post_recv(tp_qp(s, q), &wr, &bad);
+	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a receive");
+}
+
+static enum tp_verdict prepare(struct tp_run *r)
+{
+	const struct tp_point *p = r->p;
+	struct tp_session *s = r->s;
+	struct soak *k = calloc(1, sizeof(*k) + p->qps * (sizeof(k->qp[0]) + p->depth * sizeof(uint64_t)));
+	enum tp_verdict v = TP_OK;
+
+	if (k == NULL)
+		return tp_fail(s->err, TP_NO_MEMORY, "out of memory");
+	r->state = k;
+	tp_pattern_fill(s->region + s->layout.constant, s->layout.stride,
+			tp_pattern_seed(p->seed ^ (uint64_t)s->is_server << 63, CONSTANT_QP, 0), 0);
+	for (uint32_t q = 0; q < p->qps; q++) {
+		k->qp[q].stamp = (uint64_t *)(void *)&k->qp[p->qps] + (size_t)q * p->depth;
+		k->qp[q].expect = next_noticed(r, !s->is_server, q, 0);
+		for (uint32_t i = 0; r->rx && v == TP_OK && i < p->depth; i++)
+			v = post_recv(r, q);
+	}
+	return v;
+}
+
+static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
+{
+	struct tp_session *s = r->s;
+	struct soak *st = r->state;
+	struct soak_qp *sq = &st->qp[q];
+	uint64_t k = sq->posted++, slot = k % r->p->depth;
+	struct soak_op op = make_op(r, s->is_server, q, k);
+	uint8_t *tx = s->region + tp_tx_off(&s->layout, q, slot) + op.off;
+	struct ibv_sge sge = { (uintptr_t)tx, op.len, s->mr->lkey };
+	struct ibv_sge note = { (uintptr_t)s->region + s->layout.fence, NOTE_LEN, s->mr->lkey };
+	struct ibv_send_wr second = { .wr_id = tp_wr_id(TP_WR_DATA, q, k + 1), .sg_list = &note, .num_sge = 1,
+				      .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_DATA, q, k + 1), .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	if (op.kind == SOAK_READ) {
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = s->peer.addr + s->layout.constant + op.off;
+	} else {
+		tp_pattern_fill(tx, op.len, op.seed, 0);
+		st->noted++;
+	}
+	if (op.kind == SOAK_WRITE) {
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		wr.wr.rdma.remote_addr = s->peer.addr + tp_rx_off(&s->layout, q, r->p->depth + slot) + op.off;
+		wr.send_flags = 0;
+		wr.next = &second;
+	}
+	wr.wr.rdma.rkey = s->peer.rkey;
+	st->bytes += op.len;
+	st->started++;
+	sq->stamp[slot] = now;
+	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
+}
+
+static void compare(struct tp_run *r, const char *what, const void *buf, const struct soak_op *op, uint64_t seed,
+		    uint64_t pos, uint64_t k)
+{
+	size_t bad = tp_pattern_check(buf, op->len, seed, pos);
+
+	r->fig.checked += op->len;
+	if (bad != TP_PATTERN_GOOD && r->fig.wrong++ == 0)
+		tp_fail(r->s->err, TP_CORRUPT, "wrong data: %s number %" PRIu64 " of %u bytes at alignment %u, first wrong byte %zu "
+			"(it is 0x%02x); repeat with --seed %" PRIu64, what, k, op->len, op->off, bad, ((const uint8_t *)buf)[bad],
+			r->p->seed);
+}
+
+static enum tp_verdict grant(struct tp_run *r, uint32_t q, uint64_t step)
+{
+	struct tp_session *s = r->s;
+	struct soak_qp *sq = &((struct soak *)r->state)->qp[q];
+	uint64_t *word = (uint64_t *)(void *)(s->region + tp_credit_out(q));
+	struct ibv_sge sge = { (uintptr_t)word, 8, s->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CREDIT, q, 0), .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } }, *bad;
+
+	if (sq->credit_busy || sq->expect - sq->granted < step)
+		return TP_OK;
+	sq->granted = sq->expect;
+	*word = htole64(sq->granted);
+	sq->credit_busy = true;
+	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a credit Write");
+}
+
+static uint64_t grant_step(const struct tp_run *r)
+{
+	return r->p->depth / 4 + 1;
+}
+
+static enum tp_verdict on_recv(struct tp_run *r, const struct ibv_wc *wc)
+{
+	struct tp_session *s = r->s;
+	uint32_t q = tp_wr_qp(wc->wr_id);
+	struct soak *st = r->state;
+	struct soak_qp *sq = &st->qp[q];
+	uint64_t k = sq->expect, recv_slot = sq->received++ % r->p->depth;
+	struct soak_op op = make_op(r, !s->is_server, q, k);
+	uint32_t due = op.kind == SOAK_WRITE ? NOTE_LEN : op.len;
+	enum tp_verdict v;
+
+	if (wc->byte_len != due)
+		return tp_fail(s->err, TP_CORRUPT, "message %" PRIu64 " of queue pair %u has %u bytes instead of %u: lost, doubled or "
+			       "out of order; repeat with --seed %" PRIu64, k, q, wc->byte_len, due, r->p->seed);
+	if (op.kind == SOAK_WRITE)
+		compare(r, "Write", s->region + tp_rx_off(&s->layout, q, r->p->depth + k % r->p->depth) + op.off, &op, op.seed, 0, k);
+	else
+		compare(r, "Send", s->region + tp_rx_off(&s->layout, q, recv_slot), &op, op.seed, 0, k);
+	st->received++;
+	sq->expect = next_noticed(r, !s->is_server, q, k + 1);
+	v = post_recv(r, q);
+	return v == TP_OK ? grant(r, q, grant_step(r)) : v;
+}
+
+static enum tp_verdict on_wc(struct tp_run *r, const struct ibv_wc *wc, uint64_t now)
+{
+	struct tp_session *s = r->s;
+	uint32_t q = tp_wr_qp(wc->wr_id);
+	struct soak_qp *sq;
+	struct soak_op op;
+	uint64_t k;
+
+	if (wc->status != IBV_WC_SUCCESS || q >= r->p->qps)
+		return tp_session_wc(s, wc);
+	sq = &((struct soak *)r->state)->qp[q];
+	if (tp_wr_kind(wc->wr_id) == TP_WR_RECV)
+		return on_recv(r, wc);
+	if (tp_wr_kind(wc->wr_id) == TP_WR_CREDIT) {
+		sq->credit_busy = false;
+		return grant(r, q, grant_step(r));
+	}
+	if (tp_wr_kind(wc->wr_id) != TP_WR_DATA)
+		return tp_session_wc(s, wc);
+	k = tp_wr_count(wc->wr_id, sq->done) - 1;
+	if (k != sq->done)
+		return tp_fail(s->err, TP_CORRUPT, "operation %" PRIu64 " of queue pair %u completed where %" PRIu64 " was due", k, q,
+			       sq->done);
+	sq->done++;
+	tp_hist_add(&r->hist, now - sq->stamp[k % r->p->depth]);
+	op = make_op(r, s->is_server, q, k);
+	if (op.kind == SOAK_READ)
+		compare(r, "Read", s->region + tp_tx_off(&s->layout, q, k % r->p->depth) + op.off, &op,
+			tp_pattern_seed(r->p->seed ^ (uint64_t)!s->is_server << 63, CONSTANT_QP, 0), op.off, k);
+	return TP_OK;
+}
+
+static bool may_post(const struct tp_run *r, uint32_t q)
+{
+	const struct soak_qp *sq = &((const struct soak *)r->state)->qp[q];
+	const _Atomic uint64_t *word = (const void *)(r->s->region + tp_credit_in(q));
+
+	return sq->posted - sq->done < r->p->depth &&
+	       sq->posted - le64toh(atomic_load_explicit(word, memory_order_acquire)) < r->p->depth;
+}
+
+static bool all_done(const struct tp_run *r)
+{
+	const struct soak *st = r->state;
+
+	for (uint32_t q = 0; q < r->p->qps; q++)
+		if (st->qp[q].done != st->qp[q].posted || st->qp[q].credit_busy)
+			return false;
+	return true;
+}
+
+/* Poll once, work it off; post where there is room. *open: new operations may still start. */
+static enum tp_verdict turn(struct tp_run *r, bool open, uint64_t now)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int n = ibv_poll_cq(r->s->cq, POLL_BATCH, wc);
+	enum tp_verdict v = TP_OK;
+	bool posted = false;
+
+	if (n < 0)
+		return tp_fail(r->s->err, TP_VERBS_ERROR, "polling the completion queue failed");
+	for (int i = 0; i < n && v == TP_OK; i++)
+		v = on_wc(r, &wc[i], now);
+	for (uint32_t q = 0; open && v == TP_OK && q < r->p->qps; q++) {
+		if (!may_post(r, q))
+			continue;
+		v = post_op(r, q, now);
+		posted = true;
+	}
+	if (v != TP_OK || n > 0 || posted) {
+		tp_busy(r);
+		return v == TP_OK ? tp_ctrl_pump(r->s) : v;
+	}
+	return tp_idle(r);
+}
+
+static enum tp_verdict run(struct tp_run *r)
+{
+	struct soak *st = r->state;
+	uint64_t begin = tp_now(), now = begin, cpu = tp_cpu_ns();
+	enum tp_verdict v = TP_OK;
+	bool open = r->tx;
+
+	tp_progress_phase(r, 3, begin);
+	while (v == TP_OK) {
+		if (open && (tp_should_stop(r) ||
+			     (r->p->iters != 0 ? st->started >= r->p->iters : now - begin >= r->p->duration)))
+			open = false;
+		v = turn(r, open, now);
+		now = tp_now();
+		tp_progress_tick(r, now, st->started);
+		if (v != TP_OK || open || !all_done(r))
+			continue;
+		if (!r->fin_sent) {
+			r->posted = st->noted;
+			r->fin_sent = true;
+			r->fig.ns = now - begin;
+			v = tp_ctrl_send_fin(r->s, r->posted, 0);
+		}
+		if (!r->rx || (r->s->fin_seen && st->received == r->s->fin_posted))
+			break;
+	}
+	r->fig.ops = st->started;
+	r->fig.bytes = st->bytes;
+	r->fig.cpu_ns = tp_cpu_ns() - cpu;
+	r->fig.cpu_ops = st->started + st->received != 0 ? st->started + st->received : 1;
+	return v;
+}
+
+const struct tp_engine tp_soak = {
+	.mode = TP_SOAK,
+	.two_sided = true,
+	.depths = depths,
+	.prepare = prepare,
+	.run = run,
+};

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the person asked for. One table of settings serves the command line (--name VALUE) and the prompt
+ * (set name VALUE); a setting is checked when it is set, combinations are checked once before a run.
+ */
+#ifndef TP_OPTS_H
+#define TP_OPTS_H
+
+#include "tp_err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tp_mode {
+	TP_WRITE_BW,
+	TP_READ_BW,
+	TP_SEND_BW,
+	TP_WRITE_LAT,
+	TP_READ_LAT,
+	TP_SEND_LAT,
+	TP_SOAK,
+	TP_MODE_COUNT
+};
+
+enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
+
+#define TP_MAX_SIZES	64
+#define TP_MAX_SIZE	(UINT64_C(1) << 30)
+#define TP_MAX_DEPTH	16384u
+#define TP_MAX_QPS	16384u
+#define TP_MAX_BUFFERS	(1u << 20)
+#define TP_PORT		18600
+
+struct tp_opts {
+	bool server, interactive, quiet, events, bidir, no_verify, rnic_alloc;
+	enum tp_format format;
+	uint16_t port;
+	int cpu;		/* -1: wherever the scheduler likes */
+	int inline_max;		/* bytes; -1: 64 if the device has it, else none */
+	unsigned n_modes, n_sizes;
+	enum tp_mode modes[TP_MODE_COUNT];
+	uint64_t sizes[TP_MAX_SIZES];	/* bytes */
+	uint32_t depth, qps, batch, signal_every, buffers;	/* depth, batch, signal_every: 0 = the mode's own default */
+	uint64_t iters;		/* operations; 0: run for duration */
+	uint64_t duration;	/* ns */
+	uint64_t warmup_ops;	/* operations */
+	uint64_t warmup;	/* ns, used when warmup_ops is 0 */
+	uint64_t timeout;	/* ns without any progress until a run is given up */
+	uint64_t seed;
+	uint64_t max_memory;	/* server: bytes that one client may ask for */
+	char host[256];		/* client: whom to call */
+	char addr[64];		/* server: where to listen; client: the address to call from */
+};
+
+/* How one point of a sweep runs, after defaults and limits: what the client tells the server. */
+struct tp_point {
+	enum tp_mode mode;
+	bool bidir, verify, events;
+	uint32_t qps, depth, batch, signal_every;
+	uint32_t slots;		/* buffers per queue pair and direction */
+	uint64_t size, iters, duration, warmup_ops, warmup, timeout, seed;
+};
+
+struct tp_setting {
+	const char *name;
+	int letter;		/* short option or 0 */
+	const char *arg;	/* what the value is called, NULL for a switch */
+	const char *group;	/* the section of the help text */
+	const char *help;
+	bool cli_only;		/* makes no sense at the prompt */
+	enum tp_verdict (*set)(struct tp_opts *o, const char *value, struct tp_err *err);
+	void (*show)(const struct tp_opts *o, char *buf, size_t len);	/* NULL: not shown by show config */
+};
+
+extern const struct tp_setting tp_settings[];
+extern const unsigned tp_n_settings;
+
+void tp_opts_default(struct tp_opts *o);
+/* Set one setting by name. For a switch, value may be NULL (on), "on" or "off". On error o is unchanged. */
+enum tp_verdict tp_opts_set(struct tp_opts *o, const char *name, const char *value, struct tp_err *err);
+/* Combinations that no run can honour. */
+enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err);
+/* The point for one mode and size; never fails after tp_opts_check. */
+void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mode, uint64_t size);
+/* The rules that hold between the numbers of any point, also one that a peer sent. */
+enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err);
+
+const char *tp_mode_name(enum tp_mode mode);
+bool tp_mode_is_latency(enum tp_mode mode);
+
+/* "64", "4k", "1m", "2g" (powers of 1024) to a number; false when it is anything else or above max. */
+bool tp_parse_size(const char *s, uint64_t max, uint64_t *out);
+/* "1.5", "2s", "200ms", "50us" to ns; a bare number means seconds. */
+bool tp_parse_time(const char *s, uint64_t *ns);
+/* "64k" for 65536 and so on; exact values only, else plain digits. */
+void tp_format_size(uint64_t bytes, char *buf, size_t len);
+
+#endif

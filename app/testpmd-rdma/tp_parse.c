@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Numbers with units, as a person writes them. */
+#include "tp_opts.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool tp_parse_size(const char *s, uint64_t max, uint64_t *out)
+{
+	static const char units[] = "kmg";
+	char *end;
+	uint64_t v;
+	unsigned shift = 0;
+
+	if (!isdigit((unsigned char)*s))
+		return false;
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (errno != 0)
+		return false;
+	if (*end != '\0') {
+		const char *u = strchr(units, tolower((unsigned char)*end));
+
+		if (u == NULL || end[1] != '\0')
+			return false;
+		shift = 10 * (unsigned)(u - units + 1);
+	}
+	if (v > max >> shift)
+		return false;
+	*out = v << shift;
+	return true;
+}
+
+bool tp_parse_time(const char *s, uint64_t *ns)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = { { "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "m", 60e9 }, { "h", 3600e9 } };
+	char *end;
+	double v;
+
+	if (!isdigit((unsigned char)*s) && *s != '.')
+		return false;
+	v = strtod(s, &end);
+	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcasecmp(end, units[i].unit) != 0)
+			continue;
+		v *= units[i].ns;
+		if (!(v >= 0 && v < 1e18))
+			return false;
+		*ns = (uint64_t)(v + 0.5);
+		return true;
+	}
+	return false;
+}
+
+void tp_format_size(uint64_t bytes, char *buf, size_t len)
+{
+	if (bytes >= 1u << 30 && (bytes & ((1u << 30) - 1)) == 0)
+		snprintf(buf, len, "%" PRIu64 "g", bytes >> 30);
+	else if (bytes >= 1u << 20 && (bytes & ((1u << 20) - 1)) == 0)
+		snprintf(buf, len, "%" PRIu64 "m", bytes >> 20);
+	else if (bytes >= 1u << 10 && (bytes & 1023) == 0)
+		snprintf(buf, len, "%" PRIu64 "k", bytes >> 10);
+	else
+		snprintf(buf, len, "%" PRIu64, bytes);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From what was asked for to how one point runs. */
+#include "tp_opts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define DEFAULT_DEPTH		128u
+#define DEFAULT_BATCH		16u
+#define DEFAULT_IN_FLIGHT	(UINT64_C(64) << 20)	/* bytes outstanding per queue pair */
+
+void tp_opts_default(struct tp_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	o->port = TP_PORT;
+	o->cpu = -1;
+	o->inline_max = -1;
+	o->modes[0] = TP_WRITE_BW;
+	o->n_modes = 1;
+	o->qps = 1;
+	o->buffers = 1;
+	o->duration = UINT64_C(1000000000);
+	o->warmup = UINT64_C(100000000);
+	o->timeout = UINT64_C(10000000000);
+	o->seed = 1;
+	o->max_memory = UINT64_C(4) << 30;
+}
+
+enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
+{
+	if (o->server) {
+		if (o->interactive)
+			return tp_fail(err, TP_BAD_OPTION, "the server has no prompt: give -s or -i, not both");
+		if (o->host[0] != '\0')
+			return tp_fail(err, TP_BAD_OPTION, "a server calls nobody: leave out HOST, or use -a to choose the "
+				       "address to listen on");
+		return TP_OK;
+	}
+	if (o->host[0] == '\0' && !o->interactive)
+		return tp_fail(err, TP_BAD_OPTION, "no server named: start \"testpmd-rdma -s\" on one side and \"testpmd-rdma "
+			       "HOST\" on the other (see --help)");
+	for (unsigned i = 0; i < o->n_modes; i++) {
+		if (o->modes[i] == TP_WRITE_LAT && o->events)
+			return tp_fail(err, TP_BAD_OPTION, "write_lat watches memory, so there is no event to sleep on: leave out "
+				       "--events, or use send_lat");
+		if (tp_mode_is_latency(o->modes[i]) && o->bidir)
+			return tp_fail(err, TP_BAD_OPTION, "%s is two-way already: --bidir goes with the bandwidth modes and soak",
+				       tp_mode_name(o->modes[i]));
+		if (tp_mode_is_latency(o->modes[i]) && o->depth > 1)
+			return tp_fail(err, TP_BAD_OPTION, "%s has one operation outstanding by definition: leave out --depth, or use "
+				       "a bandwidth mode, which reports latency under load", tp_mode_name(o->modes[i]));
+	}
+	if (o->depth != 0 && o->batch > o->depth)
+		return tp_fail(err, TP_BAD_OPTION, "--batch %" PRIu32 " does not fit into --depth %" PRIu32 ": make it smaller",
+			       o->batch, o->depth);
+	return TP_OK;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t default_depth(uint64_t size)
+{
+	uint64_t fit = DEFAULT_IN_FLIGHT / size;
+
+	if (fit >= DEFAULT_DEPTH)
+		return DEFAULT_DEPTH;
+	return fit < 4 ? 4 : (uint32_t)fit;
+}
+
+void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mode, uint64_t size)
+{
+	memset(p, 0, sizeof(*p));
+	p->mode = mode;
+	p->size = size;
+	p->qps = o->qps;
+	p->bidir = o->bidir;
+	p->events = o->events;
+	p->verify = !o->no_verify || mode == TP_SOAK;
+	p->iters = o->iters;
+	p->duration = o->duration;
+	p->warmup_ops = mode == TP_SOAK ? 0 : o->warmup_ops;
+	p->warmup = mode == TP_SOAK ? 0 : o->warmup;
+	p->timeout = o->timeout;
+	p->seed = mode == TP_SOAK ? o->seed : o->seed ^ size << 8 ^ (uint64_t)mode << 56;
+	p->slots = o->buffers;
+	if (tp_mode_is_latency(mode)) {
+		p->depth = p->batch = p->signal_every = 1;
+		return;
+	}
+	p->depth = o->depth != 0 ? o->depth : default_depth(size);
+	if (mode == TP_SOAK) {
+		/* Every message has its slot until the receiver has compared it: one kind for Sends, one for Writes. */
+		p->slots = 2 * p->depth;
+		p->batch = p->signal_every = 1;
+		return;
+	}
+	p->batch = o->batch != 0 ? min_u32(o->batch, p->depth) : min_u32(DEFAULT_BATCH, p->depth / 2);
+	if (p->batch == 0)
+		p->batch = 1;
+	/* A batch must still fit while the newest signal_every - 1 requests cannot be known to be complete. */
+	p->signal_every = min_u32(o->signal_every != 0 ? o->signal_every : p->batch, p->depth - p->batch + 1);
+}
+
+enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err)
+{
+	if ((unsigned)p->mode >= TP_MODE_COUNT || p->size == 0 || p->size > TP_MAX_SIZE || p->qps == 0 ||
+	    p->qps > TP_MAX_QPS || p->depth == 0 || p->depth > TP_MAX_DEPTH || p->slots == 0 || p->slots > TP_MAX_BUFFERS ||
+	    p->batch == 0 || p->batch > p->depth || p->signal_every == 0 ||
+	    p->signal_every > p->depth - p->batch + 1 || (p->iters == 0 && p->duration == 0) || p->timeout == 0)
+		return tp_fail(err, TP_BAD_PEER, "the client asked for a run that makes no sense: use the same version of "
+			       "testpmd-rdma on both sides");
+	if (tp_mode_is_latency(p->mode) && (p->depth != 1 || p->bidir))
+		return tp_fail(err, TP_BAD_PEER, "the client asked for a latency run with several operations outstanding");
+	if (p->mode == TP_SOAK && p->slots < 2 * p->depth)
+		return tp_fail(err, TP_BAD_PEER, "the client asked for a soak with fewer buffers than messages");
+	return TP_OK;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Results as a table, as CSV or as JSON. Pure formatting: the caller gives the stream and keeps the order. */
+#ifndef TP_REPORT_H
+#define TP_REPORT_H
+
+#include "tp_msg.h"
+
+#include <stdio.h>
+
+struct tp_result {
+	struct tp_point point;
+	struct tp_figures mine, peer;	/* this side's, the server's */
+	uint64_t connect_ns;		/* for all the connections of the run */
+};
+
+/* Derived figures; rates are the sum of both directions. */
+struct tp_rates {
+	double gbytes, gbits, mmsgs;	/* 10^9 bytes/s, 10^9 bits/s, 10^6 messages/s */
+	double cpu_ns_per_msg, cpu_s_per_gb, peer_cpu_ns_per_msg, peer_cpu_s_per_gb;
+};
+
+void tp_rates_make(struct tp_rates *r, const struct tp_result *res);
+
+/* Call begin once, row for each result in order, end once. *row: the first row prints its table head. */
+struct tp_report {
+	FILE *out;
+	enum tp_format format;
+	unsigned rows;
+	enum tp_mode mode;	/* of the last row */
+	bool bidir;
+};
+
+void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format);
+void tp_report_row(struct tp_report *r, const struct tp_result *res);
+void tp_report_end(struct tp_report *r);
+
+/* A duration for a person: "850ns", "2.35us", "1.20ms", "3.1s". */
+void tp_format_ns(uint64_t ns, char *buf, size_t len);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One run's resources on one side: a control connection, the data connections with one completion queue, and one
+ * registered region that holds every buffer. Client and server build it in their own ways (tp_client.c, tp_server.c)
+ * and use it alike (tp_run.c, mode_*.c).
+ *
+ * Threads: the run's thread owns everything. A second thread handles connection-manager events and touches only the
+ * atomics; on the server it also creates the queue pairs, before the run's thread looks at them (established).
+ */
+#ifndef TP_SESSION_H
+#define TP_SESSION_H
+
+#include "tp_msg.h"
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+
+#define TP_CTRL_MSGS	8	/* more than either side ever sends in a session, so no slot is used twice */
+#define TP_NO_TIMEOUT	UINT64_MAX
+#define TP_NO_MORE_QPS	UINT32_MAX
+
+/*
+ * The region: per queue pair a credit word that the peer writes and one that is written from; a source and a sink for
+ * fences; transmit slots, receive slots, and (soak) a constant area that the peer reads from. Offsets in bytes; both
+ * sides compute the same from the point.
+ */
+struct tp_layout {
+	uint64_t stride;	/* distance of slots */
+	uint64_t slots, fence, tx, rx, constant, len;
+};
+
+void tp_layout_make(struct tp_layout *l, const struct tp_point *p);
+
+static inline uint64_t tp_credit_in(uint32_t qp) { return (uint64_t)qp * 128; }
+static inline uint64_t tp_credit_out(uint32_t qp) { return (uint64_t)qp * 128 + 64; }
+static inline uint64_t tp_tx_off(const struct tp_layout *l, uint32_t qp, uint64_t slot)
+{
+	return l->tx + (qp * l->slots + slot) * l->stride;
+}
+static inline uint64_t tp_rx_off(const struct tp_layout *l, uint32_t qp, uint64_t slot)
+{
+	return l->rx + (qp * l->slots + slot) * l->stride;
+}
+
+/* wr_id: what completed, on which queue pair, and a count of operations up to this one (its low 40 bits). */
+enum tp_kind { TP_WR_DATA, TP_WR_RECV, TP_WR_CREDIT, TP_WR_FENCE, TP_WR_FENCE_RECV, TP_WR_CTRL, TP_WR_CTRL_RECV };
+
+static inline uint64_t tp_wr_id(enum tp_kind kind, uint32_t qp, uint64_t count)
+{
+	return (uint64_t)kind << 56 | (uint64_t)qp << 40 | (count & ((UINT64_C(1) << 40) - 1));
+}
+static inline enum tp_kind tp_wr_kind(uint64_t id) { return (enum tp_kind)(id >> 56); }
+static inline uint32_t tp_wr_qp(uint64_t id) { return (uint32_t)(id >> 40) & 0xffff; }
+/* The full count, given one that is less than 2^39 away from it. */
+static inline uint64_t tp_wr_count(uint64_t id, uint64_t near)
+{
+	return near + (uint64_t)((int64_t)((id - near) << 24) >> 24);
+}
+
+struct tp_session;
+
+struct tp_conn {
+	struct tp_session *session;
+	struct rdma_cm_id *id;
+	struct tp_private priv;
+	bool established;	/* owner: the thread that handles CM events */
+};
+
+/* Watched by the person: written by the run's thread, read by anybody. */
+struct tp_progress {
+	_Atomic uint64_t ops, bytes, start, deadline, target;
+	_Atomic uint32_t phase;	/* 0 idle, 1 connecting, 2 warm-up, 3 measuring, 4 ending */
+};
+
+struct tp_session {
+	bool is_server, armed, rnic_memory, fin_seen, peer_stopped;
+	struct tp_point point;
+	struct tp_layout layout;
+	uint32_t sq_depth, rq_depth, inline_max, unacked_events;
+	uint64_t id;
+	struct ibv_context *verbs;	/* of the control connection; all others must be on the same device */
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *chan, *ctrl_chan;
+	struct ibv_cq *cq, *ctrl_cq;
+	struct ibv_mr *mr, *ctrl_mr;
+	uint8_t *region, *ctrl_buf;
+	struct tp_region peer;
+	struct tp_conn ctrl, *conns;
+	unsigned ctrl_sent, inbox_head, inbox_tail;
+	struct tp_msg inbox[TP_CTRL_MSGS];
+	uint64_t fin_posted, fin_min_posted;	/* the peer's FIN: operations in all, and on the least used queue pair */
+	uint64_t fences_in, fences_out;		/* fences received, and own fences completed */
+	uint64_t connect_ns;
+	_Atomic uint32_t established;		/* data connections */
+	_Atomic bool dead;			/* a connection of the session has ended */
+	const atomic_bool *stop;		/* the person wants it to end */
+	struct tp_progress *progress;		/* may be NULL */
+	struct tp_err *err;
+};
+
+/* "no RDMA device: ..." when there is none, else err says that doing `what` failed with errno. */
+enum tp_verdict tp_verbs_fail(struct tp_err *err, const char *what);
+enum tp_verdict tp_wc_fail(struct tp_session *s, const struct ibv_wc *wc);
+
+/* PD and control queues on the device of s->ctrl.id, and its queue pair with all receives posted. */
+enum tp_verdict tp_session_open(struct tp_session *s);
+/* Region, completion queue and connection table for s->point. inline_want: bytes, -1 = up to 64 if possible. */
+enum tp_verdict tp_session_setup(struct tp_session *s, int inline_want, bool rnic_alloc);
+/* The queue pair of data connection c on c->id, with the receives that fences need. */
+enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c);
+/* Frees everything; disconnects what is connected. Safe at any stage after memset 0. */
+void tp_session_close(struct tp_session *s);
+
+static inline struct ibv_qp *tp_qp(const struct tp_session *s, uint32_t qp)
+{
+	return s->conns[qp].id->qp;
+}
+
+/* --- control messages (tp_ctrl.c) --- */
+enum tp_verdict tp_ctrl_send(struct tp_session *s, const struct tp_msg *m);
+/* Take in what has arrived; never blocks. A FIN sets fin_*; an ERROR message becomes the verdict. */
+enum tp_verdict tp_ctrl_pump(struct tp_session *s);
+/* Sleep until a message of this type is there; any other type is TP_BAD_PEER. timeout: ns or TP_NO_TIMEOUT. */
+enum tp_verdict tp_ctrl_wait(struct tp_session *s, enum tp_msg_type type, struct tp_msg *m, uint64_t timeout);
+enum tp_verdict tp_ctrl_wait_fin(struct tp_session *s, uint64_t timeout);
+enum tp_verdict tp_ctrl_send_fin(struct tp_session *s, uint64_t posted, uint64_t min_posted);
+
+#endif

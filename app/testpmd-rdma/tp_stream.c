@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The pipeline of the bandwidth modes: keep `depth` operations outstanding on every queue pair, post them in linked
+ * batches, ask for a completion of every Nth, poll in batches. One clock reading per turn, no system call.
+ *
+ * Sends are paced by credit, so that no receive queue ever runs dry (on iWARP that ends the connection): the receiver
+ * RDMA-Writes the number of receives it has posted so far into a word of the sender's region.
+ */
+#include "tp_engine.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POLL_BATCH	32
+#define TURNS_PER_LOOK	256u	/* turns between two looks at the control queue while busy */
+
+enum phase { WARM, MEASURE, DRAIN };	/* WARM and MEASURE post; DRAIN only collects */
+
+struct stream_qp {
+	uint64_t posted, done;	/* operations */
+	uint64_t granted;	/* receives posted, told to the peer */
+	uint64_t posted_recv;
+	uint64_t *stamp;	/* when the signalled request with count c was posted: stamp[c & mask], ns */
+	uint32_t unsignaled, used_recv;
+	uint32_t tx_slot;
+	bool stalled, credit_busy;
+};
+
+struct stream {
+	struct tp_run *r;
+	struct tp_session *s;
+	enum ibv_wr_opcode opcode;
+	enum phase phase;
+	struct stream_qp *qp;
+	struct ibv_send_wr *wr;	/* one chain of `batch` requests, used for every post */
+	struct ibv_sge *sge;
+	struct ibv_recv_wr *rwr;
+	struct ibv_sge *rsge;
+	uint64_t *stamps;
+	uint64_t posted, done, target;	/* operations over all queue pairs; target: stop posting there */
+	uint64_t received;
+	uint64_t begin, done_begin, cpu_begin;
+	uint32_t turns, mask, refill, n_stalled, open;	/* open: queue pairs with something outstanding; refill: recvs per post */
+};
+
+void tp_stream_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+{
+	*sq = p->depth + 1;	/* one more to learn of the end of an unsignalled tail */
+	*rq = 0;
+}
+
+static uint32_t recv_depth(const struct tp_point *p)
+{
+	return p->depth < 32 ? 64 : 2 * p->depth;
+}
+
+void tp_stream_send_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+{
+	*sq = p->depth + 1 + 1;	/* and one for the credit */
+	*rq = recv_depth(p);
+}
+
+static enum tp_verdict post_recvs(struct stream *st, uint32_t q, uint32_t n)
+{
+	struct tp_session *s = st->s;
+	struct stream_qp *sq = &st->qp[q];
+	struct ibv_recv_wr *bad;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t slot = sq->posted_recv++ % st->r->p->slots;
+
+		st->rsge[i].addr = (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot);
+		st->rwr[i].wr_id = tp_wr_id(TP_WR_RECV, q, 0);
+		st->rwr[i].next = i + 1 < n ? &st->rwr[i + 1] : NULL;
+	}
+	errno = ibv_post_recv(tp_qp(s, q), st->rwr, &bad);
+	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting receives");
+}
+
+static struct stream *stream_new(struct tp_run *r)
+{
+	const struct tp_point *p = r->p;
+	uint32_t ring = 1, refill = recv_depth(p) / 4;
+	size_t fixed;
+	struct stream *st;
+	uint8_t *mem;
+
+	while (ring < p->depth + 2)
+		ring *= 2;
+	fixed = sizeof(*st) + p->qps * (sizeof(*st->qp) + ring * sizeof(uint64_t)) +
+		p->batch * (sizeof(*st->wr) + sizeof(*st->sge)) + refill * (sizeof(*st->rwr) + sizeof(*st->rsge));
+	mem = calloc(1, fixed);
+	if (mem == NULL)
+		return NULL;
+	st = (struct stream *)(void *)mem;
+	st->qp = (struct stream_qp *)(st + 1);
+	st->stamps = (uint64_t *)(st->qp + p->qps);
+	st->wr = (struct ibv_send_wr *)(st->stamps + (size_t)p->qps * ring);
+	st->rwr = (struct ibv_recv_wr *)(st->wr + p->batch);
+	st->sge = (struct ibv_sge *)(st->rwr + refill);
+	st->rsge = st->sge + p->batch;
+	st->r = r;
+	st->s = r->s;
+	st->mask = ring - 1;
+	st->refill = refill;
+	for (uint32_t q = 0; q < p->qps; q++)
+		st->qp[q].stamp = st->stamps + (size_t)q * ring;
+	for (uint32_t i = 0; i < p->batch; i++) {
+		st->sge[i].length = (uint32_t)p->size;
+		st->sge[i].lkey = r->s->mr->lkey;
+		st->wr[i].sg_list = &st->sge[i];
+		st->wr[i].num_sge = 1;
+	}
+	for (uint32_t i = 0; i < refill; i++) {
+		st->rsge[i].length = (uint32_t)p->size;
+		st->rsge[i].lkey = r->s->mr->lkey;
+		st->rwr[i].sg_list = &st->rsge[i];
+		st->rwr[i].num_sge = 1;
+	}
+	return st;
+}
+
+enum tp_verdict tp_stream_prepare(struct tp_run *r)
+{
+	r->state = stream_new(r);
+	if (r->state == NULL)
+		return tp_fail(r->s->err, TP_NO_MEMORY, "out of memory: use a smaller --depth or --qps");
+	tp_fill_tx(r);
+	return TP_OK;
+}
+
+enum tp_verdict tp_stream_prepare_recv(struct tp_run *r)
+{
+	enum tp_verdict v = tp_stream_prepare(r);
+	struct stream *st = r->state;
+
+	for (uint32_t q = 0; v == TP_OK && r->rx && q < r->p->qps; q++) {
+		for (unsigned i = 0; v == TP_OK && i < 4; i++)
+			v = post_recvs(st, q, st->refill);
+		st->qp[q].granted = st->qp[q].posted_recv;
+	}
+	return v;
+}
+
+/* How many Sends the peer has receives for, in all. It begins with what tp_stream_prepare_recv posts there. */
+static uint64_t credit(const struct stream *st, uint32_t q)
+{
+	const _Atomic uint64_t *word = (const void *)(st->s->region + tp_credit_in(q));
+	uint64_t c;
+
+	if (st->opcode != IBV_WR_SEND)
+		return UINT64_MAX;
+	c = atomic_load_explicit(word, memory_order_acquire);
+	return c != 0 ? le64toh(c) : 4 * (uint64_t)st->refill;
+}
+
+/* Tell the peer of receives posted. One such Write per queue pair at a time; the next one carries what came meanwhile. */
+static enum tp_verdict grant(struct stream *st, uint32_t q)
+{
+	struct tp_session *s = st->s;
+	struct stream_qp *sq = &st->qp[q];
+	uint64_t *word = (uint64_t *)(void *)(s->region + tp_credit_out(q));
+	struct ibv_sge sge = { (uintptr_t)word, 8, s->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CREDIT, q, 0), .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } }, *bad;
+
+	if (sq->credit_busy || sq->granted == sq->posted_recv)
+		return TP_OK;
+	sq->granted = sq->posted_recv;
+	*word = htole64(sq->granted);
+	sq->credit_busy = true;
+	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a credit Write");
+}
+
+static enum tp_verdict post(struct stream *st, uint32_t q, uint32_t n, bool last, uint64_t now)
+{
+	struct tp_session *s = st->s;
+	const struct tp_point *p = st->r->p;
+	struct stream_qp *sq = &st->qp[q];
+	bool is_read = st->opcode == IBV_WR_RDMA_READ;
+	struct ibv_send_wr *bad;
+
+	if (sq->posted == sq->done)
+		st->open++;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t tx = tp_tx_off(&s->layout, q, sq->tx_slot), rx = tp_rx_off(&s->layout, q, sq->tx_slot);
+		struct ibv_send_wr *wr = &st->wr[i];
+
+		st->sge[i].addr = (uintptr_t)s->region + (is_read ? rx : tx);
+		wr->wr.rdma.remote_addr = s->peer.addr + (is_read ? tx : rx);
+		wr->send_flags = p->size <= s->inline_max && !is_read ? IBV_SEND_INLINE : 0;
+		wr->next = i + 1 < n ? wr + 1 : NULL;
+		sq->posted++;
+		if (++sq->tx_slot == p->slots)
+			sq->tx_slot = 0;
+		if (++sq->unsignaled >= p->signal_every || (last && i + 1 == n)) {
+			sq->unsignaled = 0;
+			wr->send_flags |= IBV_SEND_SIGNALED;
+			wr->wr_id = tp_wr_id(TP_WR_DATA, q, sq->posted);
+			sq->stamp[sq->posted & st->mask] = now;
+		} else {
+			wr->wr_id = tp_wr_id(TP_WR_DATA, q, 0);
+		}
+	}
+	st->posted += n;
+	errno = ibv_post_send(tp_qp(s, q), st->wr, &bad);
+	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a batch");
+}
+
+/* Post what this queue pair may have: whole batches while posting is open, then one signalled end if a tail is unknown. */
+static enum tp_verdict fill(struct stream *st, uint32_t q, uint64_t now)
+{
+	const struct tp_point *p = st->r->p;
+	struct stream_qp *sq = &st->qp[q];
+	enum tp_verdict v = TP_OK;
+
+	if (sq->stalled) {
+		sq->stalled = false;
+		st->n_stalled--;
+	}
+	while (v == TP_OK) {
+		bool closed = st->phase == DRAIN || st->posted >= st->target;
+		uint32_t n = p->batch;
+
+		if (closed && sq->unsignaled == 0)
+			break;
+		if (closed)
+			n = 1;
+		else if (sq->posted - sq->done + n > p->depth)
+			break;
+		else if (n > st->target - st->posted)
+			n = (uint32_t)(st->target - st->posted);
+		if (sq->posted + n > credit(st, q)) {
+			sq->stalled = true;
+			st->n_stalled++;
+			break;
+		}
+		v = post(st, q, n, closed, now);
+	}
+	return v;
+}
+
+static enum tp_verdict fill_all(struct stream *st, uint64_t now, bool only_stalled)
+{
+	enum tp_verdict v = TP_OK;
+
+	for (uint32_t q = 0; v == TP_OK && q < st->r->p->qps; q++)
+		if (!only_stalled || st->qp[q].stalled)
+			v = fill(st, q, now);
+	return v;
+}
+
+static enum tp_verdict on_recv(struct stream *st, const struct ibv_wc *wc)
+{
+	uint32_t q = tp_wr_qp(wc->wr_id);
+	struct stream_qp *sq = &st->qp[q];
+	enum tp_verdict v;
+
+	if (wc->byte_len != st->r->p->size)
+		return tp_fail(st->s->err, TP_CORRUPT, "a Send of %u bytes arrived where %llu were sent", wc->byte_len,
+			       (unsigned long long)st->r->p->size);
+	st->received++;
+	if (++sq->used_recv < st->refill)
+		return TP_OK;
+	sq->used_recv = 0;
+	v = post_recvs(st, q, st->refill);
+	return v == TP_OK ? grant(st, q) : v;
+}
+
+static enum tp_verdict on_wc(struct stream *st, const struct ibv_wc *wc, uint64_t now)
+{
+	uint32_t q = tp_wr_qp(wc->wr_id);
+	struct stream_qp *sq;
+	uint64_t count;
+
+	if (wc->status != IBV_WC_SUCCESS || q >= st->r->p->qps)
+		return tp_session_wc(st->s, wc);
+	sq = &st->qp[q];
+	switch (tp_wr_kind(wc->wr_id)) {
+	case TP_WR_DATA:
+		count = tp_wr_count(wc->wr_id, sq->done);
+		if (st->phase == MEASURE)
+			tp_hist_add(&st->r->hist, now - sq->stamp[count & st->mask]);
+		st->done += count - sq->done;
+		sq->done = count;
+		if (sq->done == sq->posted)
+			st->open--;
+		return fill(st, q, now);
+	case TP_WR_RECV:
+		return on_recv(st, wc);
+	case TP_WR_CREDIT:
+		sq->credit_busy = false;
+		return grant(st, q);
+	case TP_WR_FENCE:
+	case TP_WR_FENCE_RECV:
+	case TP_WR_CTRL:
+	case TP_WR_CTRL_RECV:
+		break;
+	}
+	return tp_session_wc(st->s, wc);
+}
+
+static void begin_measure(struct stream *st, uint64_t now)
+{
+	st->phase = MEASURE;
+	st->begin = now;
+	st->done_begin = st->done;
+	st->cpu_begin = tp_cpu_ns();
+	if (st->r->p->iters != 0)
+		st->target = st->done + st->r->p->iters;
+	tp_progress_phase(st->r, 3, now);
+}
+
+static void end_measure(struct stream *st, uint64_t now)
+{
+	struct tp_figures *f = &st->r->fig;
+
+	st->phase = DRAIN;
+	f->ops = st->done - st->done_begin;
+	f->bytes = f->ops * st->r->p->size;
+	f->ns = now - st->begin;
+	f->cpu_ns = tp_cpu_ns() - st->cpu_begin;
+	f->cpu_ops = f->ops != 0 ? f->ops : 1;
+}
+
+/* Move from phase to phase; at the edges every queue pair is looked at. */
+static enum tp_verdict step(struct stream *st, uint64_t now)
+{
+	const struct tp_point *p = st->r->p;
+	bool stop = tp_should_stop(st->r);
+
+	switch (st->phase) {
+	case WARM:
+		if (!stop && (p->warmup_ops != 0 ? st->done < p->warmup_ops : now - st->begin < p->warmup))
+			return TP_OK;
+		begin_measure(st, now);
+		return fill_all(st, now, false);
+	case MEASURE:
+		tp_progress_tick(st->r, now, st->done - st->done_begin);
+		if (p->iters == 0 ? now - st->begin >= p->duration : st->done >= st->target)
+			stop = true;
+		if (stop) {
+			end_measure(st, now);
+			return fill_all(st, now, false);
+		}
+		if (st->posted >= st->target)
+			return fill_all(st, now, false);	/* the last operations: learn of each tail */
+		return TP_OK;
+	case DRAIN:
+		break;
+	}
+	return TP_OK;
+}
+
+static bool tx_finished(const struct stream *st)
+{
+	return st->phase == DRAIN && st->open == 0 && st->n_stalled == 0;
+}
+
+static enum tp_verdict send_fin(struct stream *st)
+{
+	struct tp_run *r = st->r;
+
+	r->posted = st->posted;
+	r->min_posted = UINT64_MAX;
+	for (uint32_t q = 0; q < r->p->qps; q++)
+		if (st->qp[q].posted < r->min_posted)
+			r->min_posted = st->qp[q].posted;
+	r->fin_sent = true;
+	return tp_ctrl_send_fin(st->s, r->posted, r->min_posted);
+}
+
+static bool rx_finished(const struct stream *st)
+{
+	if (st->opcode != IBV_WR_SEND || !st->r->rx)
+		return true;
+	if (!st->s->fin_seen || st->received < st->s->fin_posted)
+		return false;
+	for (uint32_t q = 0; q < st->r->p->qps; q++)
+		if (st->qp[q].credit_busy)
+			return false;
+	return true;
+}
+
+/* One turn: poll, work off, move on. */
+static enum tp_verdict turn(struct stream *st)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	enum tp_verdict v = TP_OK;
+	uint64_t now;
+	int n = ibv_poll_cq(st->s->cq, POLL_BATCH, wc);
+
+	if (n < 0)
+		return tp_fail(st->s->err, TP_VERBS_ERROR, "polling the completion queue failed");
+	now = tp_now();
+	for (int i = 0; i < n && v == TP_OK; i++)
+		v = on_wc(st, &wc[i], now);
+	if (v == TP_OK)
+		v = step(st, now);
+	if (v == TP_OK && st->n_stalled > 0)
+		v = fill_all(st, now, true);
+	if (v == TP_OK && ++st->turns % TURNS_PER_LOOK == 0)
+		v = tp_ctrl_pump(st->s);
+	if (v != TP_OK || n > 0) {
+		tp_busy(st->r);
+		return v;
+	}
+	return tp_idle(st->r);
+}
+
+enum tp_verdict tp_stream_run(struct tp_run *r, enum ibv_wr_opcode opcode)
+{
+	struct stream *st = r->state;
+	enum tp_verdict v = TP_OK;
+
+	st->opcode = opcode;
+	for (uint32_t i = 0; i < r->p->batch; i++) {
+		st->wr[i].opcode = opcode;
+		st->wr[i].wr.rdma.rkey = r->s->peer.rkey;
+	}
+	st->phase = r->tx ? WARM : DRAIN;
+	st->target = UINT64_MAX;
+	st->begin = tp_now();
+	tp_progress_phase(r, 2, st->begin);
+	if (r->tx)
+		v = fill_all(st, st->begin, false);
+	while (v == TP_OK) {
+		v = turn(st);
+		if (v == TP_OK && !r->fin_sent && tx_finished(st))
+			v = send_fin(st);
+		if (r->fin_sent && rx_finished(st))
+			break;
+	}
+	return v;
+}
