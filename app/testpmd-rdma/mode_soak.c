@@ -32,7 +32,9 @@ struct soak_qp {
 	uint64_t posted, done;			/* own operations */
 	uint64_t expect;			/* the peer's operation that the next receive belongs to */
 	uint64_t posted_recv, received, granted;
+	uint64_t first;				/* own first operation that the peer notices */
 	uint64_t *stamp;			/* ns, of operation k at k % depth */
+	bool *completed;			/* operation k at k % depth, for k in [done, posted) */
 	bool credit_busy;
 };
 
@@ -83,7 +85,7 @@ static enum tp_verdict prepare(struct tp_run *r)
 {
 	const struct tp_point *p = r->p;
 	struct tp_session *s = r->s;
-	struct soak *k = calloc(1, sizeof(*k) + p->qps * (sizeof(k->qp[0]) + p->depth * sizeof(uint64_t)));
+	struct soak *k = calloc(1, sizeof(*k) + p->qps * (sizeof(k->qp[0]) + p->depth * (sizeof(uint64_t) + sizeof(bool))));
 	enum tp_verdict v = TP_OK;
 
 	if (k == NULL)
@@ -93,6 +95,8 @@ static enum tp_verdict prepare(struct tp_run *r)
 			tp_pattern_seed(p->seed ^ (uint64_t)s->is_server << 63, CONSTANT_QP, 0), 0);
 	for (uint32_t q = 0; q < p->qps; q++) {
 		k->qp[q].stamp = (uint64_t *)(void *)&k->qp[p->qps] + (size_t)q * p->depth;
+		k->qp[q].completed = (bool *)((uint64_t *)(void *)&k->qp[p->qps] + (size_t)p->qps * p->depth) + (size_t)q * p->depth;
+		k->qp[q].first = next_noticed(r, s->is_server, q, 0);
 		k->qp[q].expect = next_noticed(r, !s->is_server, q, 0);
 		for (uint32_t i = 0; r->rx && v == TP_OK && i < p->depth; i++)
 			v = post_recv(r, q);
@@ -216,10 +220,12 @@ static enum tp_verdict on_wc(struct tp_run *r, const struct ibv_wc *wc, uint64_t
 	if (tp_wr_kind(wc->wr_id) != TP_WR_DATA)
 		return tp_session_wc(s, wc);
 	k = tp_wr_count(wc->wr_id, sq->done) - 1;
-	if (k != sq->done)
-		return tp_fail(s->err, TP_CORRUPT, "operation %" PRIu64 " of queue pair %u completed where %" PRIu64 " was due", k, q,
-			       sq->done);
-	sq->done++;
+	if (k - sq->done >= sq->posted - sq->done || sq->completed[k % r->p->depth])
+		return tp_fail(s->err, TP_CORRUPT, "operation %" PRIu64 " of queue pair %u completed twice or without being posted", k, q);
+	r->fig.overtaken += k != sq->done;
+	sq->completed[k % r->p->depth] = true;
+	while (sq->done < sq->posted && sq->completed[sq->done % r->p->depth])
+		sq->completed[sq->done++ % r->p->depth] = false;
 	tp_hist_add(&r->hist, now - sq->stamp[k % r->p->depth]);
 	op = make_op(r, s->is_server, q, k);
 	if (op.kind == SOAK_READ)
@@ -232,9 +238,11 @@ static bool may_post(const struct tp_run *r, uint32_t q)
 {
 	const struct soak_qp *sq = &((const struct soak *)r->state)->qp[q];
 	const _Atomic uint64_t *word = (const void *)(r->s->region + tp_credit_in(q));
+	uint64_t awaited = le64toh(atomic_load_explicit(word, memory_order_acquire));
 
-	return sq->posted - sq->done < r->p->depth &&
-	       sq->posted - le64toh(atomic_load_explicit(word, memory_order_acquire)) < r->p->depth;
+	if (awaited < sq->first)
+		awaited = sq->first;	/* nothing granted yet; Reads before it need no receiver */
+	return sq->posted - sq->done < r->p->depth && (sq->posted < awaited || sq->posted - awaited < r->p->depth);
 }
 
 static bool all_done(const struct tp_run *r)

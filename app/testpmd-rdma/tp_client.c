@@ -49,6 +49,12 @@ static enum tp_verdict start_one(struct client *c, struct tp_conn *conn)
 	return TP_OK;
 }
 
+static enum tp_verdict nobody_there(struct client *c, int status)
+{
+	return tp_fail(c->s.err, TP_NO_PEER, "%s refused the connection to port %u (status %d): is \"testpmd-rdma -s\" running there, "
+		       "on that port?", c->o->host, c->o->port, status);
+}
+
 static enum tp_verdict connect_one(struct client *c, struct tp_conn *conn)
 {
 	bool control = conn == &c->s.ctrl;
@@ -59,7 +65,9 @@ static enum tp_verdict connect_one(struct client *c, struct tp_conn *conn)
 	if (v != TP_OK)
 		return v;
 	tp_cm_param(&cp, conn->id->verbs, &conn->priv, wire);
-	return rdma_connect(conn->id, &cp) == 0 ? TP_OK : tp_verbs_fail(c->s.err, "connecting");
+	if (rdma_connect(conn->id, &cp) == 0)
+		return TP_OK;
+	return errno == ECONNREFUSED ? nobody_there(c, -errno) : tp_verbs_fail(c->s.err, "connecting");
 }
 
 static enum tp_verdict refused(struct client *c, const struct rdma_cm_event *ev)
@@ -76,8 +84,7 @@ static enum tp_verdict refused(struct client *c, const struct rdma_cm_event *ev)
 				text[i] = '?';
 		return tp_fail(c->s.err, TP_NO_PEER, "the server refused: %s", text);
 	}
-	return tp_fail(c->s.err, TP_NO_PEER, "%s refused the connection to port %u (status %d): is \"testpmd-rdma -s\" running there, "
-		       "on that port?", c->o->host, c->o->port, ev->status);
+	return nobody_there(c, ev->status);
 }
 
 static enum tp_verdict on_event(struct client *c, struct tp_conn *conn, const struct rdma_cm_event *ev, uint32_t *up)

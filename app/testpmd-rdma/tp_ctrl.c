@@ -53,6 +53,9 @@ enum tp_verdict tp_ctrl_pump(struct tp_session *s)
 	int n;
 
 	while ((n = ibv_poll_cq(s->ctrl_cq, 1, &wc)) > 0) {
+		if (wc.status == IBV_WC_WR_FLUSH_ERR)
+			return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection: see what it says",
+				       s->is_server ? "client" : "server");
 		if (wc.status != IBV_WC_SUCCESS)
 			return tp_wc_fail(s, &wc);
 		if (tp_wr_kind(wc.wr_id) != TP_WR_CTRL_RECV)

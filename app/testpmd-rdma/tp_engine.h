@@ -60,7 +60,7 @@ static inline void tp_busy(struct tp_run *r) { r->spins = 0; }
 enum tp_verdict tp_session_wc(struct tp_session *s, const struct ibv_wc *wc);
 enum tp_verdict tp_post_fence_recv(struct tp_session *s, uint32_t qp);
 enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp);
-/* The person, or the client that owns this run, wants it to end. */
+/* A person on either side wants the run to end. */
 bool tp_should_stop(const struct tp_run *r);
 
 /* Fill every transmit slot; compare the first n receive slots of qp, bytes [0, len), with what the peer filled. */

@@ -155,6 +155,7 @@ void tp_msg_put_result(struct tp_msg *m, const struct tp_figures *f)
 	m->word[11] = f->lat.p999;
 	m->word[12] = f->lat.max;
 	m->word[13] = f->lat.mean;
+	m->word[14] = f->overtaken;
 }
 
 void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
@@ -166,6 +167,7 @@ void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
 	f->cpu_ops = m->word[4];
 	f->checked = m->word[5];
 	f->wrong = m->word[6];
+	f->overtaken = m->word[14];
 	f->lat = (struct tp_quantiles){ .count = m->word[7], .min = m->word[8], .p50 = m->word[9], .p99 = m->word[10],
 					.p999 = m->word[11], .max = m->word[12], .mean = m->word[13] };
 }

@@ -59,6 +59,7 @@ struct tp_figures {
 	uint64_t cpu_ops;	/* operations that cpu_ns was spent on (a passive side cannot tell the warm-up apart) */
 	uint64_t checked;	/* bytes compared */
 	uint64_t wrong;		/* comparisons that failed */
+	uint64_t overtaken;	/* soak: completions that came before an earlier operation's */
 	struct tp_quantiles lat;
 };
 

@@ -61,14 +61,3 @@ size_t tp_pattern_check(const void *buf, size_t len, uint64_t seed, uint64_t pos
 	}
 	return TP_PATTERN_GOOD;
 }
-
-uint64_t tp_random(uint64_t *state)
-{
-	uint64_t x = *state;
-
-	x ^= x >> 12;
-	x ^= x << 25;
-	x ^= x >> 27;
-	*state = x;
-	return x * UINT64_C(0x2545f4914f6cdd1d);
-}

@@ -20,7 +20,4 @@ void tp_pattern_fill(void *dst, size_t len, uint64_t seed, uint64_t pos);
 /* TP_PATTERN_GOOD, or the index of the first byte of buf that is not byte pos + index of the stream. */
 size_t tp_pattern_check(const void *buf, size_t len, uint64_t seed, uint64_t pos);
 
-/* A small seeded generator (xorshift64*) for the soak's choice of operations; state must not be 0. */
-uint64_t tp_random(uint64_t *state);
-
 #endif

@@ -57,8 +57,8 @@ static const char *verdict(const struct tp_result *res)
 
 static void text_head(struct tp_report *r, const struct tp_point *p)
 {
-	fprintf(r->out, "%s%s%s: %" PRIu32 " queue pair%s, %" PRIu32 " outstanding, batches of %" PRIu32 ", every %" PRIu32
-		". signalled, %" PRIu32 " buffer%s%s\n", r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "",
+	fprintf(r->out, "%s%s%s: %" PRIu32 " queue pair%s, %" PRIu32 " outstanding, batches of %" PRIu32 ", 1 in %" PRIu32
+		" signalled, %" PRIu32 " buffer%s%s\n", r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "",
 		p->qps, p->qps == 1 ? "" : "s", p->depth, p->batch, p->signal_every, p->slots, p->slots == 1 ? "" : "s",
 		p->events ? ", events" : "");
 	if (tp_mode_is_latency(p->mode))
@@ -150,6 +150,7 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	UINT("connect_ns", res->connect_ns);
 	UINT("checked_bytes", a->checked + b->checked);
 	UINT("wrong", a->wrong + b->wrong);
+	UINT("overtaken", a->overtaken + b->overtaken);
 	UINT("seed", p->seed);
 #undef TEXT
 #undef UINT

@@ -33,8 +33,7 @@ void tp_engine_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 
 bool tp_should_stop(const struct tp_run *r)
 {
-	return atomic_load_explicit(r->s->stop, memory_order_relaxed) ||
-	       (r->s->fin_seen && (r->s->is_server || r->s->peer_stopped));
+	return atomic_load_explicit(r->s->stop, memory_order_relaxed) || (r->s->fin_seen && r->s->peer_stopped);
 }
 
 /* First call after empty polls: arm. Second: sleep until an event of either channel, or a slice of time. */

@@ -239,7 +239,7 @@ static enum tp_verdict fill(struct stream *st, uint32_t q, uint64_t now)
 			st->n_stalled++;
 			break;
 		}
-		v = post(st, q, n, closed, now);
+		v = post(st, q, n, closed || n == st->target - st->posted, now);
 	}
 	return v;
 }
@@ -426,6 +426,8 @@ enum tp_verdict tp_stream_run(struct tp_run *r, enum ibv_wr_opcode opcode)
 	st->target = UINT64_MAX;
 	st->begin = tp_now();
 	tp_progress_phase(r, 2, st->begin);
+	if (r->tx && r->p->warmup_ops == 0 && r->p->warmup == 0)
+		begin_measure(st, st->begin);
 	if (r->tx)
 		v = fill_all(st, st->begin, false);
 	while (v == TP_OK) {

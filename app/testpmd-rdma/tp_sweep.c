@@ -50,10 +50,11 @@ static void *tick(void *arg)
 	char line[160];
 
 	while (!atomic_load(&t->end)) {
-		uint64_t now = tp_now();
+		uint64_t now;
 
 		usleep(TICK_US);
-		if (now - atomic_load(&t->progress->start) < QUIET_NS ||
+		now = tp_now();
+		if (now < atomic_load(&t->progress->start) + QUIET_NS ||
 		    !tp_progress_format(t->progress, t->point, now, line, sizeof(line)))
 			continue;
 		fprintf(stderr, "\r\033[K%s", line);
@@ -119,6 +120,9 @@ static bool one(const struct tp_opts *o, const struct tp_point *p, const struct 
 		sum->wrong++;
 		fprintf(stderr, "testpmd-rdma: %s\n", res.mine.wrong ? err.text : "wrong data: the server says what and where");
 	}
+	if (res.mine.overtaken + res.peer.overtaken > 0)
+		fprintf(stderr, "testpmd-rdma: note: %" PRIu64 " operations completed before an earlier one of their queue pair: this "
+			"device does not complete in order\n", res.mine.overtaken + res.peer.overtaken);
 	return !atomic_load(env->stop);
 }
 
