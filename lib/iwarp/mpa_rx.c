@@ -158,6 +158,8 @@ static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, 
 	if (!in_holds(&at, lead + MPA_LEN_FIELD))
 		return MPA_RX_MORE;
 	in_copy(&at, head, lead + MPA_LEN_FIELD);
+	if (lead > 0 && !marker_good(rx, head, rx->pos))
+		return MPA_RX_BAD_MARKER;
 	uint32_t ulpdu_len = rn_load_be16(head + lead);
 	if (!len_good(ulpdu_len))
 		return MPA_RX_TOO_SHORT;

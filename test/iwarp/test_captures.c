@@ -23,6 +23,7 @@
 #include "iwarp/rdmap_wire.h"
 
 #define MAX_CASES 200
+#define MAX_SIDES 512 /* directions of connections in one capture */
 
 enum feeding { WHOLE, OCTETS, CHAINS, NUM_FEEDINGS };
 
@@ -34,7 +35,6 @@ struct capture {
 };
 
 struct side {
-	bool in_use;
 	struct iw_flow flow;
 	struct mpa_neg_rx neg;
 	struct mpa_frame frame;
@@ -46,7 +46,7 @@ struct side {
 
 struct run {
 	const struct capture *cap; /* NULL: no lines expected */
-	struct side *side;
+	struct side *side[MAX_SIDES];
 	uint32_t n_sides;
 	enum feeding feeding;
 	uint32_t line, fpdus, good, zero, staged, terms;
@@ -225,7 +225,7 @@ static bool crc_agreed(const struct run *r, const struct side *s)
 	bool crc = (s->frame.flags & MPA_F_CRC) != 0;
 
 	for (uint32_t i = 0; i < r->n_sides; i++) {
-		const struct side *o = &r->side[i];
+		const struct side *o = r->side[i];
 
 		if (o->flow.src == s->flow.dst && o->flow.sport == s->flow.dport && o->flow.dport == s->flow.sport)
 			crc |= o->operating && (o->frame.flags & MPA_F_CRC) != 0;
@@ -301,8 +301,8 @@ static void feed(struct run *r, struct side *s, const uint8_t *p, uint32_t n)
 static struct side *side_of(struct run *r, const struct iw_seg *seg)
 {
 	for (uint32_t i = r->n_sides; i-- > 0;)
-		if (iw_flow_owns(&r->side[i].flow, seg))
-			return &r->side[i];
+		if (iw_flow_owns(&r->side[i]->flow, seg))
+			return r->side[i];
 	return NULL;
 }
 
@@ -315,14 +315,13 @@ static void read_capture(struct run *r, const char *name)
 	snprintf(path, sizeof(path), "%s/%s.pcap", CAPTURES_DIR, name);
 	if (!iw_pcap_open(&p, path))
 		fail_msg("cannot read %s", path);
-	r->side = calloc(512, sizeof(*r->side));
 	while (iw_pcap_next(&p, &seg)) {
 		struct side *s = side_of(r, &seg);
 
 		if (seg.flags & IW_TCP_SYN) {
 			if (s == NULL) {
-				assert_true(r->n_sides < 512);
-				s = &r->side[r->n_sides++];
+				assert_true(r->n_sides < MAX_SIDES);
+				s = r->side[r->n_sides++] = malloc(sizeof(*s));
 			}
 			memset(s, 0, offsetof(struct side, stage));
 			iw_flow_start(&s->flow, &seg);
@@ -335,7 +334,8 @@ static void read_capture(struct run *r, const char *name)
 		while (iw_flow_pull(&s->flow, &seg))
 			feed(r, s, seg.body, seg.len);
 	}
-	free(r->side);
+	while (r->n_sides > 0)
+		free(r->side[--r->n_sides]);
 	iw_pcap_close(&p);
 }
 
