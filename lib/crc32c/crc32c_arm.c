@@ -68,7 +68,7 @@ ARM static inline uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, size_
 
 ARM uint32_t crc32c_arm_sum(uint32_t crc, const void *p, size_t n)
 {
-	return ~run(~crc, p, NULL, n, false);
+	return ~run(~crc, p, (uint8_t *)p, n, false);
 }
 
 ARM uint32_t crc32c_arm_copy(uint32_t crc, void *dst, const void *src, size_t n)

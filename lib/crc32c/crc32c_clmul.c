@@ -41,7 +41,7 @@ CRC32C_SSE42_INLINE uint32_t turns_run(uint32_t reg, const uint8_t *s, uint8_t *
 {
 	const __m128i k512 = crc32c_pair(8);
 	const uint8_t *cs = s + turns * FOLD_BYTES;
-	uint8_t *cd = cp ? d + turns * FOLD_BYTES : NULL;
+	uint8_t *cd = d + turns * FOLD_BYTES;
 	size_t words = turns * CHAIN_WORDS, len = 8 * words, step = 8 * CHAIN_WORDS;
 	struct chains r = { 0, 0, 0 };
 	__m128i x[4];
@@ -91,7 +91,7 @@ CRC32C_SSE42_INLINE uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, siz
 
 CRC32C_SSE42 uint32_t crc32c_clmul_sum(uint32_t crc, const void *p, size_t n)
 {
-	return ~run(~crc, p, NULL, n, false);
+	return ~run(~crc, p, (uint8_t *)p, n, false);
 }
 
 CRC32C_SSE42 uint32_t crc32c_clmul_copy(uint32_t crc, void *dst, const void *src, size_t n)

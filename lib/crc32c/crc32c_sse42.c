@@ -7,7 +7,7 @@
 
 CRC32C_SSE42 uint32_t crc32c_sse42_sum(uint32_t crc, const void *p, size_t n)
 {
-	return ~crc32c_three_way(~crc, p, NULL, n, false);
+	return ~crc32c_three_way(~crc, p, (uint8_t *)p, n, false);
 }
 
 CRC32C_SSE42 uint32_t crc32c_sse42_copy(uint32_t crc, void *dst, const void *src, size_t n)

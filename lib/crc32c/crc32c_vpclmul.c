@@ -115,7 +115,7 @@ AVX512_INLINE uint32_t run512(uint32_t reg, const uint8_t *s, uint8_t *d, size_t
 
 AVX512 uint32_t crc32c_vpclmul512_sum(uint32_t crc, const void *p, size_t n)
 {
-	return ~run512(~crc, p, NULL, n, false);
+	return ~run512(~crc, p, (uint8_t *)p, n, false);
 }
 
 AVX512 uint32_t crc32c_vpclmul512_copy(uint32_t crc, void *dst, const void *src, size_t n)
@@ -171,7 +171,7 @@ AVX2_INLINE uint32_t run256(uint32_t reg, const uint8_t *s, uint8_t *d, size_t n
 
 AVX2 uint32_t crc32c_vpclmul256_sum(uint32_t crc, const void *p, size_t n)
 {
-	return ~run256(~crc, p, NULL, n, false);
+	return ~run256(~crc, p, (uint8_t *)p, n, false);
 }
 
 AVX2 uint32_t crc32c_vpclmul256_copy(uint32_t crc, void *dst, const void *src, size_t n)
