@@ -226,6 +226,8 @@ extern struct rnicd rnicd;
 bool rnicd_dataplane_start(char *err, uint32_t err_len);
 /* Stops workers, drains, closes ports. Connections are ended by the control plane before. */
 void rnicd_dataplane_stop(void);
+/* The end of DPDK in this process, after the stop; it cannot be started again. */
+void rnicd_dataplane_exit(void);
 
 /* Nanoseconds of CLOCK_MONOTONIC; the only clock of the daemon. */
 uint64_t rnicd_now(void);

@@ -208,7 +208,7 @@ struct pkt_flow {
  * One connection's headers, built once; a segment patches only what differs. Belongs to the connection's worker.
  */
 struct pkt_tcp_template {
-	uint8_t hdr[PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP6_LEN + PKT_TCP_LEN + 2];
+	uint8_t hdr[PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP6_LEN + PKT_TCP_LEN];
 	uint8_t l2_len;
 	uint8_t l3_len;
 	uint16_t ip_id;  /* next IPv4 identification; DF is set, so RFC 6864 leaves it free */
@@ -236,7 +236,10 @@ static inline uint32_t pkt_tcp_hdr_len(const struct pkt_tcp_template *t, uint32_
 	return (uint32_t)t->l2_len + t->l3_len + PKT_TCP_LEN + opt_len;
 }
 
-/* Writes all headers of a segment to out (room PKT_HDR_MAX); returns their length. The payload follows them. */
+/*
+ * Writes all headers of a segment to out and not a byte more: the payload may lie behind them already. Returns their
+ * length, pkt_tcp_hdr_len().
+ */
 uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, enum pkt_csum mode, uint8_t *out);
 
 /* Writes all headers of a UDP datagram to out; returns their length. Payload sum as in struct pkt_tcp_seg. */

@@ -130,7 +130,11 @@ uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, 
 	uint32_t l4_off = (uint32_t)t->l2_len + t->l3_len;
 	uint32_t tcp_len = PKT_TCP_LEN + s->opt_len + s->payload_len;
 
-	memcpy(out, t->hdr, sizeof(t->hdr));
+	/* the ports are the last of it; a constant length for the common case */
+	if (rn_likely(l4_off == PKT_ETH_LEN + PKT_IP4_LEN))
+		memcpy(out, t->hdr, PKT_ETH_LEN + PKT_IP4_LEN + 4);
+	else
+		memcpy(out, t->hdr, l4_off + 4);
 	if (t->l3_len == PKT_IP4_LEN) {
 		struct pkt_ip4_wire *ip = (void *)(out + t->l2_len);
 		uint16_t total = (uint16_t)(PKT_IP4_LEN + tcp_len);

@@ -51,6 +51,8 @@ static void rebuild_tcp(uint32_t i, enum pkt_csum mode)
 	uint32_t hdr = pkt_tcp_build(&t, &s, mode, out);
 	assert_int_equal(hdr, p.payload_off);
 	assert_int_equal(hdr, pkt_tcp_hdr_len(&t, s.opt_len));
+	for (uint32_t k = hdr; k < sizeof(out); k++)
+		assert_int_equal(out[k], 0x5a);
 	/* the kernel gives IPv6 flows a label: nothing the parser keeps */
 	if (p.ip_version == 6)
 		memcpy(out + p.l3_off + 1, frame + p.l3_off + 1, 3);

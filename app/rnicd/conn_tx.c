@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From ready connections to the transmit queues.
+ */
+#include "capture.h"
+#include "worker_int.h"
+
+#define SHARE 32u /* segments that one connection may send before the next one's turn */
+
+static void arm(struct rnicd_worker *w, struct conn *c)
+{
+	rn_wheel_arm(&w->wheel, &c->timer, qp_conn_next_wake(&c->qc));
+}
+
+static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
+{
+	return c->neigh != NULL ? port_tx_room(c->tx) : WORKER_LOOP - (w->loop_tail - w->loop_head);
+}
+
+static void send_frame(struct rnicd_worker *w, struct conn *c, struct rte_mbuf *m)
+{
+	if (rn_unlikely(c->neigh == NULL)) {
+		m->port = c->port->index;
+		w->loop[w->loop_tail++ % WORKER_LOOP] = m;
+		if (c->port->capture != NULL && !capture_frame(c->port->capture, m, CAPTURE_OUT))
+			c->tx->st->capture_drops++;
+		return;
+	}
+	if (rn_unlikely(!arp_usable(c->neigh)) && arp_park(w->arp[c->port->index], c->neigh, m))
+		return;
+	port_tx_push(c->tx, m);
+}
+
+/* Keeps the neighbour in use and its MAC in the headers up to date. */
+static void look_at_neighbour(struct rnicd_worker *w, struct conn *c)
+{
+	struct arp_entry *e = c->neigh;
+
+	if (e == NULL)
+		return;
+	if (rn_unlikely(e->state != ARP_S_READY || w->now >= e->due)) {
+		struct arp_todo todo = { .n_out = 0 };
+		arp_get(w->arp[c->port->index], &e->ip, w->now, &todo);
+		worker_arp_todo(w, c->port, &todo);
+	}
+	if (rn_unlikely(e->gen != c->neigh_gen)) {
+		pkt_tcp_template_set_dst_mac(&c->tmpl, e->mac);
+		c->neigh_gen = e->gen;
+	}
+}
+
+/* True when the connection has nothing more to send now. */
+static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t *count)
+{
+	uint32_t n = rn_min_u32(room(w, c), SHARE);
+
+	look_at_neighbour(w, c);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!worker_space(w))
+			return false;
+		if (!qp_conn_out(&w->qp, &c->qc, &w->txseg))
+			return true;
+		(*count)++;
+		struct rte_mbuf *m = txseg_build(w, c, &w->txseg);
+		if (rn_likely(m != NULL))
+			send_frame(w, c, m);
+		else
+			c->tx->st->no_buffer++; /* to TCP it is a lost segment */
+	}
+	return false;
+}
+
+uint32_t conn_transmit(struct rnicd_worker *w)
+{
+	struct qp_conn *qc;
+	uint32_t count = 0;
+
+	while ((qc = qp_ready_pop(&w->qp)) != NULL) {
+		struct conn *c = conn_of(qc);
+		if (!send_segments(w, c, &count)) {
+			c->next = w->parked;
+			w->parked = c;
+		}
+		arm(w, c);
+	}
+	while (w->parked != NULL) {
+		struct conn *c = w->parked;
+		w->parked = c->next;
+		c->next = NULL;
+		if (!c->dead)
+			qp_ready_put(&w->qp, &c->qc);
+	}
+	return count;
+}
+
+uint32_t conn_timers(struct rnicd_worker *w)
+{
+	struct rn_timer *t;
+	uint32_t n = 0;
+
+	while (worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
+		struct conn *c = rn_container_of(t, struct conn, timer);
+		qp_conn_timer(&w->qp, &c->qc);
+		arm(w, c);
+		n++;
+	}
+	return n;
+}

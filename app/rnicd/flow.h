@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flow table of one worker: (port, addresses, TCP ports) → the owner's struct. Open addressing with linear probing, at
+ * most half full, made once; entries are intrusive. Only what has been accepted gets in, and the hash is keyed with
+ * secret random bits, so nobody outside can fill it or choose collisions.
+ *
+ * The hash is symmetric: both directions of a flow, and both ends when they live in one daemon, have the same hash and
+ * with it the same worker. Equality is not: the local end of an entry is this end.
+ */
+#ifndef RNICD_FLOW_H
+#define RNICD_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "pkt/pkt.h"
+
+struct flow_key {
+	struct pkt_addr local, remote;
+	uint16_t lport, rport;
+	uint32_t port; /* index of the device */
+};
+
+struct flow {
+	struct flow_key key;
+	uint32_t hash;
+};
+
+struct flow_slot {
+	uint32_t hash;
+	struct flow *flow; /* NULL: empty */
+};
+
+struct flow_table {
+	struct flow_slot *slot; /* the caller's memory */
+	uint32_t mask;
+	uint32_t used;
+};
+
+/* Slots for `flows` entries: a power of two, at least twice as many. */
+uint32_t flow_slots(uint32_t flows);
+void flow_init(struct flow_table *t, struct flow_slot *slot, uint32_t slots);
+
+static inline uint64_t flow_mix(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= UINT64_C(0xd6e8feb86659fd93);
+	x ^= x >> 32;
+	x *= UINT64_C(0xd6e8feb86659fd93);
+	return x ^ x >> 32;
+}
+
+static inline uint64_t flow_endpoint(const uint64_t secret[2], const struct pkt_addr *a, uint16_t port)
+{
+	uint64_t hi, lo;
+
+	memcpy(&hi, a->b, sizeof(hi));
+	memcpy(&lo, a->b + 8, sizeof(lo));
+	return flow_mix(flow_mix(flow_mix(hi ^ secret[0]) + lo) ^ port ^ secret[1]);
+}
+
+/* A sum of the ends: the same from either side. */
+static inline uint32_t flow_hash(const uint64_t secret[2], const struct flow_key *k)
+{
+	uint64_t sum = flow_endpoint(secret, &k->local, k->lport) + flow_endpoint(secret, &k->remote, k->rport);
+	return (uint32_t)(flow_mix(sum) >> 32);
+}
+
+/* Which of n workers owns the flow; takes the upper bits, the table the lower ones. */
+static inline uint32_t flow_owner(uint32_t hash, uint32_t workers)
+{
+	return (uint32_t)(((uint64_t)hash * workers) >> 32);
+}
+
+static inline bool flow_key_eq(const struct flow_key *a, const struct flow_key *b)
+{
+	return a->lport == b->lport && a->rport == b->rport && a->port == b->port && pkt_addr_eq(&a->local, &b->local) &&
+	       pkt_addr_eq(&a->remote, &b->remote);
+}
+
+static inline void flow_prefetch(const struct flow_table *t, uint32_t hash)
+{
+	__builtin_prefetch(&t->slot[hash & t->mask]);
+}
+
+static inline struct flow *flow_find(const struct flow_table *t, const struct flow_key *k, uint32_t hash)
+{
+	for (uint32_t i = hash & t->mask;; i = (i + 1) & t->mask) {
+		const struct flow_slot *s = &t->slot[i];
+		if (s->flow == NULL)
+			return NULL;
+		if (s->hash == hash && rn_likely(flow_key_eq(&s->flow->key, k)))
+			return s->flow;
+	}
+}
+
+enum flow_verdict { FLOW_OK, FLOW_EXISTS, FLOW_FULL };
+
+/* f->key and f->hash are set; f stays where it is until flow_del. */
+enum flow_verdict flow_add(struct flow_table *t, struct flow *f);
+void flow_del(struct flow_table *t, struct flow *f);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Line rate of a port: a token bucket in the form of a theoretical arrival time (GCRA). A frame occupies the line for
+ * (its length + PKT_WIRE_OVERHEAD) bytes. The time at which the line is free again is shared by all workers of a port
+ * and moved with one compare-and-swap per burst.
+ */
+#ifndef RNICD_SHAPE_H
+#define RNICD_SHAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "pkt/pkt.h"
+
+/*
+ * How far the line may run ahead of the clock. A worker looks at its queues every few microseconds, and much less
+ * often when it has slept: without this slack each look would leave the line idle.
+ */
+#define SHAPE_SLACK_NS (50 * RN_NS_PER_US)
+
+struct shape {
+	uint64_t *tat;        /* ns: when the line is free again; shared by the port's workers */
+	uint64_t ns_per_byte; /* fixed point, 2^-20 ns; 0: not shaped */
+};
+
+void shape_init(struct shape *s, uint64_t *tat, uint64_t rate_bps);
+
+static inline bool shape_on(const struct shape *s) { return s->ns_per_byte != 0; }
+
+/* Ethernet pads what is shorter; the line sees the padding and the overhead. */
+static inline uint64_t shape_wire_bytes(uint32_t frame_len)
+{
+	return rn_max_u32(frame_len, PKT_ETH_MIN) + PKT_WIRE_OVERHEAD;
+}
+
+/*
+ * How many of the n frames with these lengths may leave now; they are charged. *next is when to ask again, RN_NEVER
+ * when all may leave.
+ */
+uint32_t shape_admit(struct shape *s, uint64_t now, const uint32_t *len, uint32_t n, uint64_t *next);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of a worker, for the files of the data plane. The control plane sees worker.h.
+ */
+#ifndef RNICD_WORKER_INT_H
+#define RNICD_WORKER_INT_H
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "arp.h"
+#include "base/rn_wheel.h"
+#include "flow.h"
+#include "port_tx.h"
+#include "worker.h"
+
+#define WORKER_BURST     32u
+#define WORKER_LOOP      512u /* frames on their way to the same port */
+#define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
+#define WORKER_LISTENERS 256u
+
+/* In the private area of every mbuf that may be received or carry a client's bytes. */
+struct mbuf_priv {
+	struct qp_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
+	struct rn_iov iov[WORKER_MAX_IOV];
+	struct rte_mbuf_ext_shared_info shinfo;
+};
+#define MBUF_PRIV_SIZE ((uint16_t)((sizeof(struct mbuf_priv) + RTE_MBUF_PRIV_ALIGN - 1) & ~(RTE_MBUF_PRIV_ALIGN - 1u)))
+
+static inline struct mbuf_priv *mbuf_priv(struct rte_mbuf *m) { return rte_mbuf_to_priv(m); }
+static inline struct rte_mbuf *mbuf_of_ref(uint64_t ref)
+{
+	return (struct rte_mbuf *)(void *)((char *)(uintptr_t)ref - offsetof(struct mbuf_priv, pkt) -
+					   sizeof(struct rte_mbuf));
+}
+
+struct listener {
+	struct flow flow; /* key: port and lport, all else zero */
+	struct conn_listen cfg;
+	uint32_t half_open;
+	bool used;
+};
+
+/* A connection with all that its worker keeps of it. */
+struct conn {
+	struct qp_conn qc;
+	struct flow flow;
+	struct conn_addr addr;
+	struct rn_timer timer;
+	struct rnicd_port *port;
+	struct port_tx *tx;
+	struct arp_entry *neigh;      /* NULL: loopback */
+	uint32_t neigh_gen;           /* of the MAC in tmpl */
+	struct worker_client *client; /* NULL: never by reference */
+	struct listener *listener;    /* counted there as half open; NULL: not */
+	struct conn *next;            /* free list, or the list of parked connections */
+	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
+	bool dead;
+	struct pkt_tcp_template tmpl;
+};
+
+static inline struct conn *conn_of(const struct qp_conn *c) { return rn_container_of(c, struct conn, qc); }
+
+/* Shared with other threads, each part on lines of its own. */
+struct worker_shared {
+	uint32_t sleeping RN_ALIGNED(RN_CACHE_LINE); /* 1: a write to wake_fd is needed; set and cleared by the worker */
+	uint32_t stop;               /* control thread: leave the loop */
+	int wake_fd;
+	int epoll_fd;
+	struct rte_ring *cmds;       /* control thread → worker */
+	struct rte_ring *answers;    /* worker → control thread */
+	struct rte_ring *events;     /* worker → control thread, struct rnicd_event by value */
+	struct rte_ring *rx_moved;   /* any worker → this: frames of flows it owns */
+	struct rte_ring *tx_moved;   /* any worker → this: frames for ports whose queues it owns */
+};
+
+struct rnicd_worker {
+	struct worker_shared sh;
+	uint32_t index RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t lcore;              /* DPDK's number, not the CPU's */
+	int socket;
+	uint64_t now;
+	uint64_t busy;               /* when there was last something to do */
+	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
+	uint64_t turns, sleeps;      /* counters */
+	bool blind_ports;            /* there is such a port */
+	uint64_t rst_tokens_at;      /* resets and other answers to strangers are rationed */
+	uint32_t rst_tokens;
+	bool told;                   /* something lies in the rings to the control thread: wake it */
+	struct worker_client *clients;
+	struct rn_wheel wheel;
+	struct flow_table flows;
+	struct flow_table listens;
+	struct conn *conn_free;
+	struct conn *dead;
+	struct conn *parked;         /* ready connections whose port had no room, or that had their share of this turn */
+	struct rte_mempool *small_pool; /* trailers and by-reference pieces of frames */
+	uint32_t loop_head, loop_tail;
+	struct rte_mbuf *loop[WORKER_LOOP];
+	struct arp_table *arp[RNICD_MAX_PORTS];
+	struct port_tx tx[RNICD_MAX_PORTS];
+	struct qp_ctx qp;
+	struct qp_tx txseg;
+	struct listener listener[WORKER_LISTENERS];
+	/* memory of the above */
+	struct conn *conns;
+	uint32_t n_conns;
+	struct flow_slot *flow_slots;
+	struct flow_slot *listen_slots;
+	void *qp_mem;
+};
+
+/* Another thread has put something into one of the worker's rings: end its sleep. */
+void worker_poke(struct rnicd_worker *w);
+
+/* ---- worker.c ---- */
+int worker_main(void *arg);
+/* Room for the effects of one more call into qp; false: the control thread is behind, do nothing that makes effects. */
+bool worker_effects(struct rnicd_worker *w);
+static inline bool worker_space(struct rnicd_worker *w) { return rn_likely(!qp_ctx_full(&w->qp)) || worker_effects(w); }
+/* Does what an arp_ call wants done. */
+void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo);
+
+/* ---- worker_rx.c ---- */
+uint32_t worker_rx(struct rnicd_worker *w);
+
+/* ---- worker_sleep.c ---- */
+/* Once, at the start of the thread. */
+void worker_own_signals(struct rnicd_worker *w);
+/* Nothing to do: spins, then sleeps until something happens or is due. */
+void worker_idle(struct rnicd_worker *w);
+
+/* ---- worker_mail.c ---- */
+uint32_t worker_commands(struct rnicd_worker *w);
+
+/* ---- conn.c, conn_tx.c ---- */
+void conn_tcp_init(const struct rnicd_port *port);
+/* A TCP segment for the port's own address, checksum good. Takes m. */
+void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+		const struct flow *f);
+/* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
+void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
+void conn_bury(struct rnicd_worker *w);
+/* It will not count as half open any more. */
+void conn_established(struct qp_conn *qc);
+/* Transmits for connections that are ready; returns the number of segments. */
+uint32_t conn_transmit(struct rnicd_worker *w);
+uint32_t conn_timers(struct rnicd_worker *w);
+
+/* ---- txseg.c ---- */
+/* One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. */
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct qp_tx *tx);
+
+/* ---- worker_create.c ---- */
+/* Control thread, ports are up. NULL with a sentence in err. */
+struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len);
+/* All have stopped: frees the frames it has in its hands. */
+void worker_drain(struct rnicd_worker *w);
+/* All are drained and the ports are closed, no frame of its pools is left anywhere. */
+void worker_destroy(struct rnicd_worker *w);
+
+#endif

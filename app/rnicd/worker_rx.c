@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive side of a worker: bursts from ports, from other workers and from loopback; each frame is parsed, judged
+ * and given to whom it belongs.
+ */
+#include <rte_ethdev.h>
+#include <rte_prefetch.h>
+
+#include "capture.h"
+#include "frame.h"
+#include "port.h"
+#include "worker_int.h"
+
+/* A frame on its way through a burst. m is NULL once it has found its end. */
+struct rx {
+	struct rte_mbuf *m;
+	struct flow_key key;
+	uint32_t hash;
+	struct pkt p;
+};
+
+static void drop(struct rx *r)
+{
+	rte_pktmbuf_free(r->m);
+	r->m = NULL;
+}
+
+static bool csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
+{
+	struct rn_iov iov[FRAME_MAX_SEGS];
+
+	/* deferred: it has come over a wire or loop inside this process, and nothing has touched it since it was built */
+	if (frame_csum_deferred(m))
+		return true;
+	if (port->caps.rx_csum && !port->cfg->verify_csum &&
+	    (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
+		return true;
+	uint32_t n = frame_iov(m, p->l4_off, p->l4_len, iov, FRAME_MAX_SEGS);
+	return n != UINT32_MAX && pkt_l4_csum_ok(p, iov, n);
+}
+
+static void arp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
+{
+	struct arp_todo todo = { .n_out = 0 };
+
+	arp_input(w->arp[port->index], r->m, &r->p, from_wire, w->now, &todo);
+	worker_arp_todo(w, port, &todo);
+	for (uint32_t i = 0; from_wire && i < rnicd.n_workers; i++) {
+		if (i == w->index)
+			continue;
+		struct rte_mbuf *copy = frame_copy(port->pool, r->m);
+		if (copy == NULL)
+			break;
+		copy->port = port->index;
+		if (rte_ring_mp_enqueue(rnicd.worker[i]->sh.rx_moved, copy) != 0)
+			rte_pktmbuf_free(copy);
+		else
+			worker_poke(rnicd.worker[i]);
+	}
+	drop(r);
+}
+
+static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+
+	if (!csum_good(port, r->m, &r->p)) {
+		st->rx_bad_csum++;
+		drop(r);
+		return;
+	}
+	st->icmp_echo++;
+	pkt_icmp_echo_reply(rte_pktmbuf_mtod(r->m, uint8_t *), &r->p);
+	/* a group address must not become the source */
+	memcpy(rte_pktmbuf_mtod_offset(r->m, uint8_t *, PKT_MAC_LEN), port->mac, PKT_MAC_LEN);
+	port_tx_push(&w->tx[port->index], r->m);
+	r->m = NULL;
+}
+
+/* Ethernet padding behind the IP packet is nobody's: an echo must not be longer than what IP says. */
+static void trim(struct rte_mbuf *m, const struct pkt *p)
+{
+	uint32_t end = (uint32_t)p->l4_off + p->l4_len;
+
+	if (p->ip_version != 0 && m->nb_segs == 1 && end < m->pkt_len) {
+		m->data_len = (uint16_t)end;
+		m->pkt_len = end;
+	}
+}
+
+/* Hands a frame to the worker that owns its flow. */
+static void move(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, uint32_t owner)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+
+	r->m->port = port->index;
+	if (rte_ring_mp_enqueue(rnicd.worker[owner]->sh.rx_moved, r->m) == 0) {
+		st->rx_moved++;
+		worker_poke(rnicd.worker[owner]);
+		r->m = NULL;
+		return;
+	}
+	st->rx_moved_drops++;
+	drop(r);
+}
+
+/* Reads headers; false: the frame has been dropped and counted. */
+static bool parse(struct rnicd_port *port, struct rx *r, struct rnicd_port_stats *st)
+{
+	enum pkt_verdict v = pkt_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, r->m->pkt_len, &r->p);
+
+	if (rn_unlikely(v == PKT_SPLIT)) {
+		struct rte_mbuf *whole = frame_copy(port->pool, r->m);
+		drop(r);
+		if (whole == NULL) {
+			st->no_buffer++;
+			return false;
+		}
+		r->m = whole;
+		v = pkt_parse(rte_pktmbuf_mtod(whole, const uint8_t *), whole->data_len, whole->pkt_len, &r->p);
+	}
+	if (rn_unlikely(v != PKT_OK)) {
+		st->rx_bad[v]++;
+		drop(r);
+		return false;
+	}
+	/* a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9 */
+	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
+	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
+	bool for_us = port_mac_is_ours(port, rte_pktmbuf_mtod(r->m, const uint8_t *)) && vid == ours &&
+		      (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip));
+	if (rn_unlikely(!for_us)) {
+		st->rx_not_ours++;
+		drop(r);
+		return false;
+	}
+	return true;
+}
+
+/* First look: everything that needs no flow is done with; TCP gets its key and the table's line is fetched. */
+static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+
+	st->rx_packets++;
+	st->rx_bytes += r->m->pkt_len;
+	if (rn_unlikely(port->capture != NULL) && from_wire && !capture_frame(port->capture, r->m, CAPTURE_IN))
+		st->capture_drops++;
+	if (!parse(port, r, st))
+		return;
+	switch (r->p.kind) {
+	case PKT_KIND_TCP:
+		r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport,
+					    .rport = r->p.sport, .port = port->index };
+		r->hash = flow_hash(rnicd.secret, &r->key);
+		flow_prefetch(&w->flows, r->hash);
+		break;
+	case PKT_KIND_ARP:
+		arp_frame(w, port, r, from_wire);
+		break;
+	case PKT_KIND_ICMP_ECHO:
+		trim(r->m, &r->p);
+		echo_frame(w, port, r);
+		break;
+	case PKT_KIND_UDP:
+	case PKT_KIND_ICMP:
+	case PKT_KIND_OTHER:
+	case PKT_KINDS:
+		st->rx_other++;
+		drop(r);
+		break;
+	}
+}
+
+static void deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	uint32_t owner = flow_owner(r->hash, rnicd.n_workers);
+
+	if (rn_unlikely(owner != w->index)) {
+		move(w, port, r, owner);
+		return;
+	}
+	/* a group MAC with a unicast address is no TCP of ours (RFC 1122, section 4.2.3.10) */
+	if (rn_unlikely(!csum_good(port, r->m, &r->p) || (rte_pktmbuf_mtod(r->m, uint8_t *)[0] & 1) != 0)) {
+		port->stats[w->index].rx_bad_csum++;
+		drop(r);
+		return;
+	}
+	if (rn_unlikely(!worker_space(w))) {
+		drop(r);
+		return;
+	}
+	conn_input(w, port, r->m, &r->p, flow_find(&w->flows, &r->key, r->hash));
+	r->m = NULL;
+}
+
+/* from_wire: not seen by another worker before. */
+static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n, bool from_wire)
+{
+	struct rx rx[WORKER_BURST];
+
+	for (uint32_t i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (uint32_t i = 0; i < n; i++) {
+		rx[i].m = m[i];
+		classify(w, port[i], &rx[i], from_wire);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (rx[i].m != NULL)
+			deliver(w, port[i], &rx[i]);
+	}
+}
+
+static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	struct rte_mbuf *m[WORKER_BURST];
+	struct rnicd_port *ports[WORKER_BURST];
+
+	if (w->index >= port->caps.queues)
+		return 0;
+	uint32_t n = rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, WORKER_BURST);
+	for (uint32_t i = 0; i < n; i++)
+		ports[i] = port;
+	if (n != 0)
+		burst(w, m, ports, n, true);
+	return n;
+}
+
+/* Frames in a ring or the loop carry the port's index. */
+static void from_inside(struct rnicd_worker *w, struct rte_mbuf **m, uint32_t n)
+{
+	struct rnicd_port *ports[WORKER_BURST];
+
+	for (uint32_t i = 0; i < n; i++)
+		ports[i] = rnicd.port[m[i]->port];
+	burst(w, m, ports, n, false);
+}
+
+static uint32_t from_rings(struct rnicd_worker *w)
+{
+	struct rte_mbuf *m[WORKER_BURST];
+	uint32_t n = 0;
+
+	if (rn_unlikely(rnicd.n_workers > 1)) {
+		n = rte_ring_sc_dequeue_burst(w->sh.rx_moved, (void **)m, WORKER_BURST, NULL);
+		if (n != 0)
+			from_inside(w, m, n);
+		uint32_t k = rte_ring_sc_dequeue_burst(w->sh.tx_moved, (void **)m, WORKER_BURST, NULL);
+		for (uint32_t i = 0; i < k; i++)
+			port_tx_push(&w->tx[m[i]->port], m[i]);
+		n += k;
+	}
+	uint32_t k = 0;
+	while (k < WORKER_BURST && w->loop_head != w->loop_tail)
+		m[k++] = w->loop[w->loop_head++ % WORKER_LOOP];
+	if (k != 0)
+		from_inside(w, m, k);
+	return n + k;
+}
+
+uint32_t worker_rx(struct rnicd_worker *w)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		n += from_port(w, rnicd.port[i]);
+	return n + from_rings(w);
+}
