@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered memory of a session: where in the arena files (IPC_REGION_ARENA, IPC_REGION_HUGE) what lies, and how
+ * ordinary memory gets there.
+ *
+ * What a virtual address is backed by is asked of the kernel each time (vma.h), never remembered: memory that was
+ * unmapped, moved or mapped anew since needs no special case. Remembered is only which pages of the arena are taken.
+ * The arena is dealt in windows of 2 MiB. A window of addresses is bound to a window of the arena, so neighbours that
+ * are moved one after another lie side by side there too, in one mapping and one piece. Pages that nobody maps and no
+ * memory region names any more are found by a look at the process's whole map, when space or a budget is used up.
+ *
+ * Hazards that remain with memory that was moved in place: it is shared with children made by fork() (pages that lie
+ * wholly inside a memory region; others are copied for the child); system calls of other threads that write into it
+ * during the registration may return EFAULT; madvise(MADV_DONTNEED) does not zero it; a thread that is being joined
+ * must not have registered the page of its stack that also holds its descriptor.
+ */
+#ifndef RNIC_ARENA_H
+#define RNIC_ARENA_H
+
+#include "rnic/priv.h"
+#include "rnic/vma.h"
+
+#define RNIC_PAGE      UINT64_C(4096)
+#define RNIC_HUGE_PAGE (UINT64_C(2) << 20)
+#define RNIC_WIN_SHIFT 21
+#define RNIC_WIN_SIZE  (UINT64_C(1) << RNIC_WIN_SHIFT)
+#define RNIC_WIN_PAGES (RNIC_WIN_SIZE / RNIC_PAGE)
+#define RNIC_WINDOWS   (IPC_ARENA_SIZE >> RNIC_WIN_SHIFT)
+#define RNIC_HUGES     (IPC_HUGE_SIZE / RNIC_HUGE_PAGE)
+
+struct rnic_file {
+	int fd; /* -1: absent */
+	uint64_t ino;
+	uint32_t dev_major, dev_minor;
+};
+
+struct rnic_win {
+	uint64_t va;           /* address >> RNIC_WIN_SHIFT, plus 1; 0: bound to none */
+	uint16_t next;         /* in its hash chain, plus 1 */
+	uint64_t used[RNIC_WIN_PAGES / 64];
+};
+
+struct rnic_block { /* what rnic_alloc() handed out */
+	struct rnic_block *next;
+	void *p;
+	enum ipc_region region;
+	uint64_t off, len;
+};
+
+struct rnic_mem {
+	pthread_mutex_t lock;
+	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
+	struct rnic_procfs proc;
+	int uffd;              /* userfaultfd, or -1 */
+	struct rnic_win *win;  /* [RNIC_WINDOWS] */
+	uint16_t *hash;        /* [RNIC_WINDOWS]: window + 1 */
+	uint32_t win_next;     /* where the search for free windows goes on */
+	uint32_t alloc_win;    /* window that small rnic_alloc() come from; UINT32_MAX: none */
+	uint64_t dealt;        /* pages taken since the last sweep */
+	uint64_t huge_used[RNIC_HUGES / 64];
+	struct rnic_mr *mrs;
+	struct rnic_block *blocks;
+	int fork_pipe[2];
+};
+
+struct rnic_mem *rnic_mem_create(int arena_fd, int huge_fd);
+uint64_t rnic_huge_free(void); /* free 2 MiB pages of the system */
+
+/* Its daemon is gone: memory that lies in its files may from now on be moved into another session's. */
+void rnic_mem_retire(struct rnic_mem *m);
+
+/* ---- arena.c; the caller holds the lock ---- */
+
+bool rnic_file_is(const struct rnic_file *f, const struct rnic_vma *v);
+/* Finds and takes room for [va, va + len): *off, and returns the bytes that have it in one stretch; 0: no room. */
+uint64_t rnic_arena_place(struct rnic_mem *m, uintptr_t va, uint64_t len, uint64_t *off);
+/* n consecutive free windows, not yet marked as used; UINT32_MAX: none. */
+uint32_t rnic_arena_windows(struct rnic_mem *m, uint32_t n);
+bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off); /* with pages reserved */
+void rnic_arena_mark(struct rnic_mem *m, uint64_t off, uint64_t len);
+/* Frees the range and gives its pages back to the system. */
+void rnic_arena_release(struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
+/* Frees what is neither mapped nor in a memory region; so what was taken must be mapped by now. */
+void rnic_arena_sweep(struct rnic_mem *m);
+#define RNIC_SWEEP_PAGES (UINT64_C(256) << 20 >> 12) /* pages dealt that make a sweep worth its while */
+
+/* ---- remap.c ---- */
+
+/*
+ * Makes [addr, addr + len) shared and returns it as pieces (malloc'ed). 0 or an errno: EFAULT a hole or PROT_NONE,
+ * EACCES write access to read-only memory, EOPNOTSUPP memory of a kind that cannot be moved, ENOMEM. On an error one
+ * sentence has been printed. The lock is held.
+ */
+int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces,
+		    uint32_t *n);
+
+/* An older session's file? */
+bool rnic_file_retired(const struct rnic_vma *v);
+
+/* ---- guard.c: nobody writes to a range while it is copied and replaced ---- */
+
+struct rnic_guard {
+	uintptr_t start;
+	uint64_t len;
+	int uffd;    /* -1: guarded by protection and a signal handler */
+	int prot;
+};
+
+int rnic_guard_open(void); /* a userfaultfd, or -1 */
+/*
+ * From begin to end the caller must write to no memory but its own stack, which must not be in the range: it would wait
+ * for itself. 0 or an errno. `moved` says that the range was replaced by a new mapping.
+ */
+int rnic_guard_begin(struct rnic_guard *g, const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t start,
+		     uint64_t len);
+void rnic_guard_end(struct rnic_guard *g, bool moved);
+
+/* ---- fork.c: around fork(), called by the session ---- */
+
+void rnic_mem_fork_prepare(struct rnic_mem *m);
+void rnic_mem_fork_parent(struct rnic_mem *m);
+void rnic_mem_fork_child(struct rnic_mem *m);
+
+#endif

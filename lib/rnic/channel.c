@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion channels and the asynchronous events of a context. */
+#include "rnic/priv.h"
+
+static struct rnic_chan *chan_of(struct ibv_comp_channel *c) { return (struct rnic_chan *)c; }
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
+{
+	struct rnic_chan *ch = calloc(1, sizeof(*ch));
+	int rc;
+
+	if (ch == NULL)
+		return NULL;
+	rc = rnic_evq_open(&ch->q, rnic_ctx(c)->s, IPC_CHANNEL_COMP, rnic_ctx(c)->index);
+	if (rc != 0) {
+		free(ch);
+		errno = rc;
+		return NULL;
+	}
+	ch->ibv.context = c;
+	ch->ibv.fd = ch->q.fd;
+	return &ch->ibv;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	int rc;
+
+	if (__atomic_load_n(&channel->refcnt, __ATOMIC_ACQUIRE) != 0)
+		return EBUSY;
+	rc = rnic_evq_close(&chan_of(channel)->q);
+	if (rc == 0)
+		free(channel);
+	return rc;
+}
+
+/* ---- completion events ---- */
+
+static void comp_seen(const void *slot, void *arg)
+{
+	const struct ipc_comp_event *ev = slot;
+
+	(void)arg;
+	((struct rnic_cq *)(uintptr_t)ev->cq_cookie)->comp_events++;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	union {
+		struct ipc_comp_event ev;
+		uint8_t slot[IPC_EVENT_SLOT_SMALL];
+	} u;
+
+	/* The cookie is ours (ibv_create_cq); ibv_destroy_cq removes the events that carry it. */
+	if (rnic_evq_get(&chan_of(channel)->q, u.slot, comp_seen, NULL) != 0)
+		return -1;
+	*cq = (struct ibv_cq *)(uintptr_t)u.ev.cq_cookie;
+	*cq_context = (*cq)->cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+/* ---- asynchronous events ---- */
+
+enum about { ABOUT_DEVICE, ABOUT_CQ, ABOUT_QP };
+
+static enum about about(uint32_t type)
+{
+	switch ((enum ibv_event_type)type) {
+	case IBV_EVENT_CQ_ERR:
+		return ABOUT_CQ;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return ABOUT_QP;
+	case IBV_EVENT_DEVICE_FATAL:
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_WQ_FATAL:
+		break;
+	}
+	return ABOUT_DEVICE;
+}
+
+static void async_seen(const void *slot, void *arg)
+{
+	const struct ipc_async_event *ev = slot;
+
+	(void)arg;
+	switch (about(ev->type)) {
+	case ABOUT_CQ:
+		((struct rnic_cq *)(uintptr_t)ev->cookie)->async_events++;
+		break;
+	case ABOUT_QP:
+		((struct rnic_qp *)(uintptr_t)ev->cookie)->async_events++;
+		break;
+	case ABOUT_DEVICE:
+		break;
+	}
+}
+
+int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
+{
+	union {
+		struct ipc_async_event ev;
+		uint8_t slot[IPC_EVENT_SLOT_SMALL];
+	} u;
+
+	if (rnic_evq_get(&rnic_ctx(c)->async, u.slot, async_seen, NULL) != 0)
+		return -1;
+	memset(event, 0, sizeof(*event));
+	event->event_type = (enum ibv_event_type)u.ev.type;
+	switch (about(u.ev.type)) {
+	case ABOUT_CQ:
+		event->element.cq = (struct ibv_cq *)(uintptr_t)u.ev.cookie;
+		break;
+	case ABOUT_QP:
+		event->element.qp = (struct ibv_qp *)(uintptr_t)u.ev.cookie;
+		break;
+	case ABOUT_DEVICE:
+		event->element.port_num = (int)u.ev.cookie;
+		break;
+	}
+	return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	switch (about((uint32_t)event->event_type)) {
+	case ABOUT_CQ: {
+		struct ibv_cq *cq = event->element.cq;
+		pthread_mutex_lock(&cq->mutex);
+		cq->async_events_completed++;
+		pthread_cond_signal(&cq->cond);
+		pthread_mutex_unlock(&cq->mutex);
+		break;
+	}
+	case ABOUT_QP: {
+		struct ibv_qp *qp = event->element.qp;
+		pthread_mutex_lock(&qp->mutex);
+		qp->events_completed++;
+		pthread_cond_signal(&qp->cond);
+		pthread_mutex_unlock(&qp->mutex);
+		break;
+	}
+	case ABOUT_DEVICE:
+		break;
+	}
+}

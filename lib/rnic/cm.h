@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The connection manager's inside. The daemon does the work; an id here mirrors what its events tell.
+ *
+ * An id made without a channel is synchronous: it has a channel of its own, and each call waits for the event that
+ * answers it and keeps that in id->event until the next call.
+ */
+#ifndef RNIC_CM_H
+#define RNIC_CM_H
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include "rnic/priv.h"
+
+struct rnic_cm_channel {
+	struct rdma_event_channel ch; /* first */
+	struct rnic_evq q;
+};
+
+struct rnic_cm_id {
+	struct rdma_cm_id id;      /* first: programs and inline functions read it */
+	struct rnic_session *s;
+	uint32_t handle;
+	bool sync;
+	bool bound;                /* has a local address */
+	bool listening;
+	bool own_send_cq, own_recv_cq;
+	uint8_t peer_ird, peer_ord; /* of the connection request, for an rdma_accept() without parameters */
+	bool has_ep;               /* rdma_create_ep: attributes for the QPs of requests */
+	struct ibv_qp_init_attr ep_attr;
+	uint8_t *connect_data;     /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
+	size_t connect_len;
+	pthread_mutex_t lock;      /* the two counts */
+	pthread_cond_t cond;
+	uint32_t events_seen;      /* taken from the queue; under the table's lock */
+	uint32_t events_done;      /* acknowledged */
+};
+
+struct rnic_cm_event {
+	struct rdma_cm_event ev;   /* first */
+	struct rnic_cm_id *about;  /* whose acknowledgement is counted: the listener for a request */
+	uint8_t priv[IPC_PRIV_MAX];
+};
+
+static inline struct rnic_cm_id *cm_id(struct rdma_cm_id *id) { return (struct rnic_cm_id *)id; }
+static inline struct rnic_cm_channel *cm_channel(struct rdma_event_channel *c) { return (struct rnic_cm_channel *)c; }
+
+/* -1 with errno when rc is an errno, else 0. */
+static inline int cm_ret(int rc)
+{
+	if (rc == 0)
+		return 0;
+	errno = rc;
+	return -1;
+}
+
+/* After a request that an event answers: for a synchronous id, waits for it. -1 and errno when it tells a failure. */
+int cm_complete(struct rnic_cm_id *id);
+
+/* Gives the id its device: context, port, default PD. 0 or an errno. */
+int cm_device(struct rnic_cm_id *id, uint32_t dev);
+
+/* An id for a handle that the daemon has made. NULL: no memory. */
+struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync);
+struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle);
+
+int cm_addr_from(struct ipc_addr *a, const struct sockaddr *sa); /* 0 or EAFNOSUPPORT */
+void cm_addr_to(struct sockaddr_storage *ss, const struct ipc_addr *a);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The queue pair of an id, with completion queues of its own where the program brings none. */
+#include "rnic/cm.h"
+
+static int cq_own(struct rdma_cm_id *id, uint32_t wrs, struct ibv_comp_channel **ch, struct ibv_cq **cq)
+{
+	*ch = ibv_create_comp_channel(id->verbs);
+	if (*ch == NULL)
+		return errno;
+	*cq = ibv_create_cq(id->verbs, wrs > 0 ? (int)wrs : 1, id, *ch, 0);
+	if (*cq == NULL) {
+		int rc = errno;
+		ibv_destroy_comp_channel(*ch);
+		*ch = NULL;
+		return rc;
+	}
+	return 0;
+}
+
+static void cqs_free(struct rnic_cm_id *id)
+{
+	struct rdma_cm_id *r = &id->id;
+
+	if (id->own_send_cq) {
+		ibv_destroy_cq(r->send_cq);
+		ibv_destroy_comp_channel(r->send_cq_channel);
+		r->send_cq = NULL;
+		r->send_cq_channel = NULL;
+	}
+	if (id->own_recv_cq) {
+		ibv_destroy_cq(r->recv_cq);
+		ibv_destroy_comp_channel(r->recv_cq_channel);
+		r->recv_cq = NULL;
+		r->recv_cq_channel = NULL;
+	}
+	id->own_send_cq = id->own_recv_cq = false;
+}
+
+static int cqs_make(struct rnic_cm_id *id, struct ibv_qp_init_attr_ex *a)
+{
+	struct rdma_cm_id *r = &id->id;
+	int rc = 0;
+
+	if (a->send_cq == NULL) {
+		rc = cq_own(r, a->cap.max_send_wr, &r->send_cq_channel, &r->send_cq);
+		id->own_send_cq = rc == 0;
+		a->send_cq = r->send_cq;
+	}
+	if (rc == 0 && a->recv_cq == NULL) {
+		rc = cq_own(r, a->cap.max_recv_wr, &r->recv_cq_channel, &r->recv_cq);
+		id->own_recv_cq = rc == 0;
+		a->recv_cq = r->recv_cq;
+	}
+	if (rc != 0)
+		cqs_free(id);
+	return rc;
+}
+
+int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ibv_qp *qp;
+	int rc;
+
+	if (rid->verbs == NULL || rid->qp != NULL)
+		return cm_ret(EINVAL);
+	if ((a->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || a->pd == NULL) {
+		a->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		a->pd = rid->pd;
+	}
+	if (a->pd == NULL || a->pd->context != rid->verbs)
+		return cm_ret(EINVAL);
+	rc = cqs_make(id, a);
+	if (rc != 0)
+		return cm_ret(rc);
+	qp = rnic_create_qp_ex(rid->verbs, a);
+	if (qp == NULL) {
+		rc = errno;
+		cqs_free(id);
+		return cm_ret(rc);
+	}
+	rid->qp = qp;
+	rid->pd = a->pd;
+	return 0;
+}
+
+int rdma_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context, .send_cq = init->send_cq,
+					 .recv_cq = init->recv_cq, .srq = init->srq, .cap = init->cap,
+					 .qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
+	int rc = rdma_create_qp_ex(rid, &a);
+
+	if (rc == 0) {
+		init->cap = a.cap;
+		init->send_cq = a.send_cq;
+		init->recv_cq = a.recv_cq;
+	}
+	return rc;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *rid)
+{
+	if (rid->qp == NULL)
+		return;
+	ibv_destroy_qp(rid->qp);
+	rid->qp = NULL;
+	cqs_free(cm_id(rid));
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
+{
+	enum ibv_qp_state to = a->qp_state;
+
+	if (rid->verbs == NULL || to == IBV_QPS_RESET)
+		return cm_ret(EINVAL);
+	memset(a, 0, sizeof(*a));
+	a->qp_state = to;
+	*mask = IBV_QP_STATE;
+	if (to == IBV_QPS_INIT) {
+		*mask |= IBV_QP_ACCESS_FLAGS;
+		a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	}
+	return 0;
+}

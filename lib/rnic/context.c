@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opened devices: what an application finds behind its ibv_context. */
+#include "rnic/priv.h"
+
+/*
+ * Slots of ibv_context_ops that were function pointers twenty years ago. The headers of today never call them; a
+ * program that does gets a stop at the right place.
+ */
+static void *gone(void) { abort(); }
+
+static struct ibv_mw *no_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	(void)pd;
+	(void)type;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	(void)qp;
+	(void)mw;
+	(void)bind;
+	return EOPNOTSUPP;
+}
+
+static int no_dealloc_mw(struct ibv_mw *mw)
+{
+	(void)mw;
+	return EOPNOTSUPP;
+}
+
+static int no_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)srq;
+	*bad = wr;
+	return EOPNOTSUPP;
+}
+
+static void ops_set(struct verbs_context *v)
+{
+	struct ibv_context_ops *o = &v->context.ops;
+
+	o->_compat_query_device = (int (*)(struct ibv_context *, struct ibv_device_attr *))(void (*)(void))gone;
+	o->_compat_query_port = (int (*)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *))(void (*)(void))gone;
+	o->_compat_alloc_pd = o->_compat_dealloc_pd = o->_compat_reg_mr = o->_compat_rereg_mr = gone;
+	o->_compat_dereg_mr = o->_compat_create_cq = o->_compat_cq_event = o->_compat_resize_cq = gone;
+	o->_compat_destroy_cq = o->_compat_create_srq = o->_compat_modify_srq = o->_compat_query_srq = gone;
+	o->_compat_destroy_srq = o->_compat_create_qp = o->_compat_query_qp = o->_compat_modify_qp = gone;
+	o->_compat_destroy_qp = o->_compat_create_ah = o->_compat_destroy_ah = o->_compat_attach_mcast = gone;
+	o->_compat_detach_mcast = o->_compat_async_event = gone;
+	o->alloc_mw = no_alloc_mw;
+	o->bind_mw = no_bind_mw;
+	o->dealloc_mw = no_dealloc_mw;
+	o->poll_cq = rnic_poll_cq;
+	o->req_notify_cq = rnic_req_notify_cq;
+	o->post_srq_recv = no_post_srq_recv;
+	o->post_send = rnic_post_send;
+	o->post_recv = rnic_post_recv;
+
+	/* Extended operations left NULL make the header's inline functions say EOPNOTSUPP. */
+	v->sz = sizeof(*v);
+	v->query_port = rnic_query_port;
+	v->query_device_ex = rnic_query_device_ex;
+	v->create_cq_ex = rnic_create_cq_ex;
+	v->create_qp_ex = rnic_create_qp_ex;
+	v->alloc_parent_domain = rnic_alloc_parent_domain;
+	v->alloc_td = rnic_alloc_td;
+	v->dealloc_td = rnic_dealloc_td;
+}
+
+struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev)
+{
+	struct rnic_ctx *ctx = calloc(1, sizeof(*ctx));
+	int rc;
+
+	if (ctx == NULL)
+		return NULL;
+	ctx->s = s;
+	ctx->dev = dev;
+	ctx->index = dev->index;
+	ctx->info = dev->info;
+	ops_set(&ctx->vctx);
+	rc = rnic_evq_open(&ctx->async, s, IPC_CHANNEL_ASYNC, ctx->index);
+	if (rc != 0) {
+		free(ctx);
+		errno = rc;
+		return NULL;
+	}
+	ctx->vctx.context.device = &dev->ibv;
+	ctx->vctx.context.cmd_fd = -1;
+	ctx->vctx.context.async_fd = ctx->async.fd;
+	ctx->vctx.context.num_comp_vectors = 1;
+	pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
+	ctx->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	return &ctx->vctx.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
+{
+	struct rnic_session *s = rnic_session_get();
+
+	return s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev) : NULL;
+}
+
+int ibv_close_device(struct ibv_context *c)
+{
+	struct rnic_ctx *ctx = rnic_ctx(c);
+	int rc = rnic_evq_close(&ctx->async);
+
+	if (rc != 0)
+		return rc;
+	pthread_mutex_destroy(&c->mutex);
+	free(ctx);
+	return 0;
+}

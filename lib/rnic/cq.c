@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: making, arming, destroying. Polling is in poll.c. */
+#include "rnic/priv.h"
+
+#define CQ_FLAGS_KNOWN (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+
+static uint32_t pow2_at_least(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* In the queue region: struct qp_cq_shm, then one ring per worker. */
+static int rings_make(struct rnic_cq *cq, uint32_t slots, struct ipc_create_cq *arg)
+{
+	struct rnic_session *s = cq->s;
+	uint64_t line = RN_CACHE_LINE;
+	uint64_t stride = (spsc_size(slots, QP_CQE_SIZE) + line - 1) & ~(line - 1);
+
+	cq->nrings = s->workers;
+	cq->shm_size = sizeof(struct qp_cq_shm) + stride * cq->nrings;
+	cq->shm_off = rnic_shm_alloc(s->shm, cq->shm_size);
+	if (cq->shm_off == 0)
+		return ENOMEM;
+	cq->shm = (struct qp_cq_shm *)(void *)(s->queues + cq->shm_off);
+	arg->shm_off = cq->shm_off;
+	arg->ring_off = cq->shm_off + sizeof(struct qp_cq_shm);
+	arg->ring_stride = stride;
+	arg->cqe = slots;
+	for (uint32_t i = 0; i < cq->nrings; i++) {
+		struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE,
+					 .off = arg->ring_off + i * stride, .nslots = slots, .slot_size = QP_CQE_SIZE };
+		if (spsc_cons_attach(&cq->ring[i], &at) != SPSC_OK)
+			return EINVAL;
+	}
+	return 0;
+}
+
+static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_attr_ex *a)
+{
+	struct rnic_ctx *ctx = rnic_ctx(c);
+	struct ipc_msg m = { .type = IPC_CREATE_CQ, .len = IPC_MSG_LEN(create_cq) };
+	struct rnic_cq *cq;
+	int rc;
+
+	if (a->cqe == 0 || a->cqe > ctx->info.max_cqe || a->comp_vector >= (uint32_t)c->num_comp_vectors) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (posix_memalign((void **)&cq, RN_CACHE_LINE, sizeof(*cq)) != 0) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	memset(cq, 0, sizeof(*cq));
+	cq->s = ctx->s;
+	cq->ex.context = c;
+	cq->ex.channel = a->channel;
+	cq->ex.cq_context = a->cq_context;
+	cq->ex.cqe = (int)pow2_at_least(a->cqe);
+	pthread_mutex_init(&cq->ex.mutex, NULL);
+	pthread_cond_init(&cq->ex.cond, NULL);
+	rc = rings_make(cq, (uint32_t)cq->ex.cqe, &m.create_cq);
+	if (rc == 0) {
+		m.create_cq.dev = ctx->index;
+		m.create_cq.channel = a->channel != NULL ? ((struct rnic_chan *)a->channel)->q.handle : 0;
+		m.create_cq.cookie = (uintptr_t)cq;
+		m.create_cq.comp_vector = a->comp_vector;
+		rc = rnic_call(cq->s, &m, IPC_MSG_LEN(handle), -1);
+	}
+	if (rc != 0) {
+		rnic_shm_free(cq->s->shm, cq->shm_off, cq->shm_size);
+		free(cq);
+		errno = rc;
+		return NULL;
+	}
+	cq->ex.handle = m.handle.handle;
+	if (a->channel != NULL)
+		__atomic_fetch_add(&a->channel->refcnt, 1, __ATOMIC_RELAXED);
+	return cq;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+			     int comp_vector)
+{
+	struct ibv_cq_init_attr_ex a = { .cqe = cqe > 0 ? (uint32_t)cqe : 0, .cq_context = cq_context, .channel = channel,
+					 .comp_vector = (uint32_t)comp_vector };
+	struct rnic_cq *cq = cq_make(c, &a);
+
+	return cq != NULL ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
+}
+
+struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a)
+{
+	struct rnic_cq *cq;
+
+	if ((a->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0 ||
+	    ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (a->flags & ~(uint32_t)CQ_FLAGS_KNOWN) != 0)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if ((a->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) != 0) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	cq = cq_make(c, a);
+	if (cq == NULL)
+		return NULL;
+	cq->is_ex = true;
+	rnic_poll_ex_init(&cq->ex, a->wc_flags);
+	return &cq->ex;
+}
+
+int rnic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct rnic_cq *cq = rnic_cq(ibcq);
+	uint32_t *armed = &cq->shm->armed;
+	uint32_t want = solicited_only ? QP_CQ_ARM_SOLICITED : QP_CQ_ARM_ANY;
+	uint32_t now = __atomic_load_n(armed, __ATOMIC_RELAXED);
+
+	/* The stronger wish wins until the event comes. */
+	while (now < want && !__atomic_compare_exchange_n(armed, &now, want, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+	/*
+	 * Partner: the worker that publishes a completion, fences, and takes the word. One of the two sees the other:
+	 * either the worker finds the queue armed, or the poll that follows here finds the completion.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return rnic_dead(cq->s) ? EIO : 0;
+}
+
+static bool comp_of(const void *slot, const void *arg)
+{
+	return ((const struct ipc_comp_event *)slot)->cq_cookie == (uintptr_t)arg;
+}
+
+static bool async_of(const void *slot, const void *arg)
+{
+	const struct ipc_async_event *ev = slot;
+
+	return ev->type == IBV_EVENT_CQ_ERR && ev->cookie == (uintptr_t)arg;
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct rnic_cq *cq = rnic_cq(ibcq);
+	int rc;
+
+	if (__atomic_load_n(&cq->refs, __ATOMIC_ACQUIRE) != 0)
+		return EBUSY;
+	rc = rnic_call_handle(cq->s, IPC_DESTROY_CQ, ibcq->handle);
+	if (rc != 0 && !rnic_dead(cq->s))
+		return rc;
+	/* From here on no new events; those not yet fetched are removed, those fetched must be acknowledged. */
+	if (ibcq->channel != NULL) {
+		rnic_evq_drop(&((struct rnic_chan *)ibcq->channel)->q, comp_of, cq, NULL, NULL);
+		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELEASE);
+	}
+	rnic_evq_drop(&rnic_ctx(ibcq->context)->async, async_of, cq, NULL, NULL);
+	pthread_mutex_lock(&ibcq->mutex);
+	while (ibcq->comp_events_completed != cq->comp_events || ibcq->async_events_completed != cq->async_events)
+		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	pthread_mutex_unlock(&ibcq->mutex);
+	pthread_mutex_destroy(&ibcq->mutex);
+	pthread_cond_destroy(&ibcq->cond);
+	if (!rnic_dead(cq->s))
+		rnic_shm_free(cq->s->shm, cq->shm_off, cq->shm_size);
+	free(cq);
+	return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The devices of the daemon: one for each of its ports. Their ibv_device lives as long as the process, so that a program
+ * may free the list and go on using a device it has opened.
+ */
+#include "rnic/priv.h"
+
+#include <endian.h>
+#include <stdio.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rnic_dev **devs; /* of session `of` */
+static uint32_t ndevs;
+static struct rnic_session *of;
+
+static struct rnic_dev *dev_make(struct rnic_session *s, uint32_t index)
+{
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .query_dev = { .dev = index } };
+	struct rnic_dev *d;
+	int rc = rnic_call(s, &m, IPC_MSG_LEN(dev_info), -1);
+
+	if (rc != 0) {
+		errno = rc;
+		return NULL;
+	}
+	d = calloc(1, sizeof(*d));
+	if (d == NULL)
+		return NULL;
+	d->index = index;
+	d->info = m.dev_info;
+	d->info.name[IPC_DEV_NAME_MAX - 1] = '\0';
+	d->ibv.node_type = d->info.roce ? IBV_NODE_CA : IBV_NODE_RNIC;
+	d->ibv.transport_type = d->info.roce ? IBV_TRANSPORT_IB : IBV_TRANSPORT_IWARP;
+	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", d->info.name);
+	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs-%s", d->info.name);
+	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/uverbs-%s", d->info.name);
+	snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "/sys/class/infiniband/%s", d->info.name);
+	return d;
+}
+
+static bool devs_fill(struct rnic_session *s)
+{
+	struct rnic_dev **list = calloc(s->ndevs + 1, sizeof(struct rnic_dev *));
+
+	if (list == NULL)
+		return false;
+	for (uint32_t i = 0; i < s->ndevs; i++) {
+		list[i] = dev_make(s, i);
+		if (list[i] == NULL) {
+			free(list);
+			return false;
+		}
+	}
+	devs = list;
+	ndevs = s->ndevs;
+	of = s;
+	return true;
+}
+
+struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n)
+{
+	struct rnic_dev **list = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (of == s || devs_fill(s)) {
+		list = calloc(ndevs + 1, sizeof(struct rnic_dev *));
+		if (list != NULL)
+			memcpy(list, devs, ndevs * sizeof(struct rnic_dev *));
+		*n = ndevs;
+	}
+	pthread_mutex_unlock(&lock);
+	return list;
+}
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct rnic_session *s = rnic_session_get();
+	struct rnic_dev **list = NULL;
+	uint32_t n = 0;
+
+	if (s != NULL)
+		list = rnic_devices(s, &n);
+	if (num != NULL)
+		*num = list != NULL ? (int)n : 0;
+	/* A rnic_dev begins with its ibv_device. */
+	return (struct ibv_device **)list;
+}
+
+void ibv_free_device_list(struct ibv_device **list) { free(list); }
+
+const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
+
+/* The index of an RDMA netlink device, which ours are not. */
+int ibv_get_device_index(struct ibv_device *d)
+{
+	(void)d;
+	return -1;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *ibdev)
+{
+	const uint8_t *mac = ((struct rnic_dev *)ibdev)->info.mac;
+	/* EUI-64 made from the MAC address (RFC 4291, appendix A). */
+	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5] };
+	__be64 guid;
+
+	memcpy(&guid, eui, sizeof(guid));
+	return guid;
+}

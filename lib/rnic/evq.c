@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Event queues: the daemon's control thread writes an entry into the ring and then a token into the eventfd; here the
+ * token is read first (so the descriptor blocks, polls and says EAGAIN as a real one does) and the entry after it.
+ * There are never more tokens than entries: whoever removes an entry out of turn removes a token too.
+ */
+#include "rnic/priv.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define SLOTS_SMALL 1024u
+#define SLOTS_CM    256u
+
+static void token_put(struct rnic_evq *q)
+{
+	uint64_t one = 1;
+	ssize_t n = write(q->fd, &one, sizeof(one));
+	(void)n; /* fails only when the counter is full, and then there are tokens enough */
+}
+
+/* Takes a token if there is one, whatever O_NONBLOCK the program has set. */
+static bool token_take(struct rnic_evq *q)
+{
+	uint64_t v;
+	struct iovec iov = { .iov_base = &v, .iov_len = sizeof(v) };
+	struct pollfd p = { .fd = q->fd, .events = POLLIN };
+
+	if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof(v))
+		return true;
+	if (errno != EOPNOTSUPP)
+		return false;
+	return poll(&p, 1, 0) == 1 && read(q->fd, &v, sizeof(v)) == (ssize_t)sizeof(v);
+}
+
+/* ---- entries; the caller holds the lock ---- */
+
+static bool keep(struct rnic_evq *q, const void *slot)
+{
+	struct rnic_ev *e = malloc(sizeof(*e) + q->slot_size);
+
+	if (e == NULL)
+		return false;
+	e->next = NULL;
+	memcpy(e->slot, slot, q->slot_size);
+	*q->kept_end = e;
+	q->kept_end = &e->next;
+	return true;
+}
+
+static bool entry_take(struct rnic_evq *q, void *slot)
+{
+	struct rnic_ev *e = q->kept;
+
+	if (e != NULL) {
+		q->kept = e->next;
+		if (q->kept == NULL)
+			q->kept_end = &q->kept;
+		memcpy(slot, e->slot, q->slot_size);
+		free(e);
+		return true;
+	}
+	if (rnic_dead(q->s) || spsc_cons_avail(&q->ring, 1) == 0)
+		return false;
+	memcpy(slot, spsc_cons_slot(&q->ring, 0), q->slot_size);
+	spsc_cons_release(&q->ring, 1);
+	return true;
+}
+
+int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg)
+{
+	for (;;) {
+		uint64_t v;
+		if (read(q->fd, &v, sizeof(v)) != (ssize_t)sizeof(v))
+			return -1;
+		pthread_mutex_lock(&q->lock);
+		bool got = entry_take(q, slot);
+		if (got && seen != NULL)
+			seen(slot, arg);
+		pthread_mutex_unlock(&q->lock);
+		if (got)
+			return 0;
+		if (rnic_dead(q->s)) {
+			token_put(q); /* for the next one who waits */
+			errno = EIO;
+			return -1;
+		}
+		/* The entry of this token was removed between the two steps: wait for another. */
+	}
+}
+
+void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, const void *arg), const void *arg,
+		   void (*take)(const void *slot, void *to), void *to)
+{
+	pthread_mutex_lock(&q->lock);
+	if (!rnic_dead(q->s)) {
+		uint32_t n = 0;
+		while (spsc_cons_avail(&q->ring, n + 1) > n && keep(q, spsc_cons_slot(&q->ring, n)))
+			n++;
+		spsc_cons_release(&q->ring, n);
+	}
+	for (struct rnic_ev **p = &q->kept; *p != NULL;) {
+		struct rnic_ev *e = *p;
+		if (!match(e->slot, arg)) {
+			p = &e->next;
+			continue;
+		}
+		*p = e->next;
+		token_take(q);
+		if (take != NULL)
+			take(e->slot, to);
+		free(e);
+	}
+	q->kept_end = &q->kept;
+	while (*q->kept_end != NULL)
+		q->kept_end = &(*q->kept_end)->next;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void rnic_evq_put(struct rnic_evq *q, const void *slot)
+{
+	pthread_mutex_lock(&q->lock);
+	bool kept = keep(q, slot);
+	pthread_mutex_unlock(&q->lock);
+	if (kept)
+		token_put(q);
+}
+
+void rnic_evq_dead(struct rnic_evq *q)
+{
+	if (q->kind == IPC_CHANNEL_ASYNC) {
+		union {
+			struct ipc_async_event ev;
+			uint8_t slot[IPC_EVENT_SLOT_SMALL];
+		} u = { .ev = { .type = IBV_EVENT_DEVICE_FATAL } };
+		rnic_evq_put(q, u.slot);
+	}
+	token_put(q);
+}
+
+/* ---- life ---- */
+
+static void link_in(struct rnic_evq *q)
+{
+	pthread_mutex_lock(&q->s->lock);
+	q->next = q->s->evqs;
+	q->s->evqs = q;
+	bool dead = rnic_dead(q->s);
+	pthread_mutex_unlock(&q->s->lock);
+	if (dead)
+		rnic_evq_dead(q);
+}
+
+static void link_out(struct rnic_evq *q)
+{
+	pthread_mutex_lock(&q->s->lock);
+	for (struct rnic_evq **p = &q->s->evqs; *p != NULL; p = &(*p)->next) {
+		if (*p == q) {
+			*p = q->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&q->s->lock);
+}
+
+int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_kind kind, uint32_t dev)
+{
+	uint32_t slots = kind == IPC_CHANNEL_CM ? SLOTS_CM : SLOTS_SMALL;
+	int rc;
+
+	*q = (struct rnic_evq){ .s = s, .kind = kind };
+	q->slot_size = kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
+	q->ring_size = spsc_size(slots, q->slot_size);
+	q->kept_end = &q->kept;
+	pthread_mutex_init(&q->lock, NULL);
+	q->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	if (q->fd < 0)
+		return errno;
+	q->ring_off = rnic_shm_alloc(s->shm, q->ring_size);
+	if (q->ring_off == 0) {
+		rc = ENOMEM;
+		goto fail;
+	}
+	struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .off = q->ring_off,
+				 .nslots = slots, .slot_size = q->slot_size };
+	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel) };
+	m.create_channel.kind = kind;
+	m.create_channel.dev = dev;
+	m.create_channel.ring_off = q->ring_off;
+	m.create_channel.ring_slots = slots;
+	rc = spsc_cons_attach(&q->ring, &at) == SPSC_OK ? rnic_call(s, &m, IPC_MSG_LEN(handle), q->fd) : EINVAL;
+	if (rc != 0)
+		goto fail;
+	q->handle = m.handle.handle;
+	link_in(q);
+	return 0;
+fail:
+	rnic_shm_free(s->shm, q->ring_off, q->ring_size);
+	close(q->fd);
+	return rc;
+}
+
+int rnic_evq_close(struct rnic_evq *q)
+{
+	int rc = rnic_call_handle(q->s, IPC_DESTROY_CHANNEL, q->handle);
+
+	if (rc != 0 && !rnic_dead(q->s))
+		return rc;
+	link_out(q);
+	while (q->kept != NULL) {
+		struct rnic_ev *e = q->kept;
+		q->kept = e->next;
+		free(e);
+	}
+	if (!rnic_dead(q->s))
+		rnic_shm_free(q->s->shm, q->ring_off, q->ring_size);
+	close(q->fd);
+	return 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory regions. */
+#include "rnic/arena.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define ACCESS_REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
+/* Understood and without meaning here: no atomics, no windows yet; pages are what they are. */
+#define ACCESS_IGNORED (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+#define ACCESS_SENT (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static int access_check(unsigned int access)
+{
+	if ((access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED)) != 0)
+		return EOPNOTSUPP;
+	if ((access & ~(unsigned int)(ACCESS_SENT | ACCESS_IGNORED)) != 0)
+		return EINVAL;
+	if ((access & ACCESS_REMOTE_CHANGES) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
+		return EINVAL;
+	return 0;
+}
+
+static void mr_link(struct rnic_mem *m, struct rnic_mr *mr)
+{
+	mr->next = m->mrs;
+	mr->prev = &m->mrs;
+	if (m->mrs != NULL)
+		m->mrs->prev = &mr->next;
+	m->mrs = mr;
+}
+
+static void mr_unlink(struct rnic_mem *m, struct rnic_mr *mr)
+{
+	pthread_mutex_lock(&m->lock);
+	*mr->prev = mr->next;
+	if (mr->next != NULL)
+		mr->next->prev = mr->prev;
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Moves the memory and links the region, so that its pages count as in use from the same moment on. */
+static int mr_back(struct rnic_mr *mr)
+{
+	struct rnic_mem *m = mr->s->mem;
+	int rc;
+
+	pthread_mutex_lock(&m->lock);
+	rc = rnic_mem_pieces(m, (uintptr_t)mr->ibv.addr, mr->ibv.length, (mr->access & ACCESS_WRITES) != 0, &mr->pieces,
+			     &mr->npieces);
+	if (rc == 0)
+		mr_link(m, mr);
+	pthread_mutex_unlock(&m->lock);
+	return rc;
+}
+
+/* Tells the daemon. The piece list lies in the queue region for the time of the call. */
+static int mr_tell(struct rnic_mr *mr)
+{
+	struct rnic_session *s = mr->s;
+	uint64_t size = mr->npieces * sizeof(struct ipc_piece);
+	uint64_t off = rnic_shm_alloc(s->shm, size);
+	struct ipc_msg m = { .type = IPC_REG_MR, .len = IPC_MSG_LEN(reg_mr) };
+	int rc;
+
+	if (off == 0)
+		return ENOMEM;
+	memcpy(s->queues + off, mr->pieces, size);
+	m.reg_mr.pd = mr->ibv.pd->handle;
+	m.reg_mr.access = mr->access & ACCESS_SENT;
+	m.reg_mr.iova = mr->iova;
+	m.reg_mr.len = mr->ibv.length;
+	m.reg_mr.pieces_off = off;
+	m.reg_mr.npieces = mr->npieces;
+	rc = rnic_call(s, &m, IPC_MSG_LEN(reg_mr_ok), -1);
+	rnic_shm_free(s->shm, off, size);
+	if (rc != 0)
+		return rc;
+	mr->ibv.handle = m.reg_mr_ok.handle;
+	mr->ibv.lkey = mr->ibv.rkey = m.reg_mr_ok.stag;
+	return 0;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	struct rnic_mr *mr;
+	int rc = access_check(access);
+
+	if (rc == 0 && (length == 0 || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova))
+		rc = EINVAL;
+	if (rc == 0 && rnic_dead(rnic_pd(pd)->s))
+		rc = EIO;
+	if (rc != 0) {
+		errno = rc;
+		return NULL;
+	}
+	mr = calloc(1, sizeof(*mr));
+	if (mr == NULL)
+		return NULL;
+	mr->s = rnic_pd(pd)->s;
+	mr->access = access;
+	mr->iova = iova;
+	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
+	rc = mr_back(mr);
+	if (rc == 0) {
+		rc = mr_tell(mr);
+		if (rc == 0)
+			return &mr->ibv;
+		mr_unlink(mr->s->mem, mr);
+		free(mr->pieces);
+	}
+	free(mr);
+	errno = rc;
+	return NULL;
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	return reg_mr(pd, addr, length, iova, (unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	return reg_mr(pd, addr, length, iova, access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibmr)
+{
+	struct rnic_mr *mr = rnic_mr(ibmr);
+	int rc = rnic_call_handle(mr->s, IPC_DEREG_MR, ibmr->handle);
+
+	if (rc != 0 && !rnic_dead(mr->s))
+		return rc;
+	mr_unlink(mr->s->mem, mr);
+	free(mr->pieces);
+	free(mr);
+	return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
+ * machine with too few CPUs for everybody who polls.
+ */
+#include "rnic/priv.h"
+
+#define EMPTY_BEFORE_YIELD 64
+
+static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
+{
+	wc->wr_id = e->wr_id;
+	wc->status = (enum ibv_wc_status)e->status;
+	wc->opcode = (enum ibv_wc_opcode)e->op;
+	wc->vendor_err = e->vendor_err;
+	wc->byte_len = e->byte_len;
+	wc->invalidated_rkey = e->aux;
+	wc->qp_num = e->qpn;
+	wc->src_qp = 0;
+	wc->wc_flags = (e->flags & QP_WCF_WITH_INV) != 0 ? IBV_WC_WITH_INV : 0;
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = 0;
+	wc->dlid_path_bits = 0;
+}
+
+void rnic_cq_idle(struct rnic_cq *cq)
+{
+	/* A count that two threads disturb is still good enough. */
+	uint32_t n = __atomic_load_n(&cq->empty, __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&cq->empty, n, __ATOMIC_RELAXED);
+	if (n < EMPTY_BEFORE_YIELD)
+		return;
+	if (cq->s->yield || __atomic_load_n(&cq->s->ctrl->oversubscribed, __ATOMIC_RELAXED) != 0)
+		sched_yield();
+}
+
+int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct rnic_cq *cq = rnic_cq(ibcq);
+	uint32_t room = num > 0 ? (uint32_t)num : 0, got = 0;
+
+	rnic_spin_lock(&cq->lock);
+	for (uint32_t i = 0, r = cq->turn; i < cq->nrings && got < room; i++) {
+		struct spsc_cons *ring = &cq->ring[r];
+		uint32_t n = rn_min_u32(spsc_cons_avail(ring, 1), room - got);
+		for (uint32_t k = 0; k < n; k++)
+			wc_fill(&wc[got + k], spsc_cons_slot(ring, k));
+		if (n > 0)
+			spsc_cons_release(ring, n);
+		got += n;
+		r = r + 1 == cq->nrings ? 0 : r + 1;
+		/* The next poll begins with the ring after the last one that gave something, so that none starves. */
+		if (n > 0)
+			cq->turn = r;
+	}
+	rnic_spin_unlock(&cq->lock);
+	if (rn_likely(got > 0)) {
+		__atomic_store_n(&cq->empty, 0, __ATOMIC_RELAXED);
+		return (int)got;
+	}
+	if (room == 0)
+		return 0;
+	if (rnic_dead(cq->s) || rn_unlikely(__atomic_load_n(&cq->shm->error, __ATOMIC_RELAXED) != 0)) {
+		errno = EIO;
+		return -1;
+	}
+	rnic_cq_idle(cq);
+	return 0;
+}
+
+bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
+{
+	for (uint32_t i = 0, r = cq->turn; i < cq->nrings; i++) {
+		struct spsc_cons *ring = &cq->ring[r];
+		r = r + 1 == cq->nrings ? 0 : r + 1;
+		if (spsc_cons_avail(ring, 1) == 0)
+			continue;
+		memcpy(out, spsc_cons_slot(ring, 0), sizeof(*out));
+		spsc_cons_release(ring, 1);
+		cq->turn = r;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Polling a CQ through the functions in its ibv_cq_ex. The lock is held from a start that found something to the end. */
+#include "rnic/priv.h"
+
+static struct rnic_cq *cq_of(struct ibv_cq_ex *ex) { return (struct rnic_cq *)ex; }
+
+static void show(struct rnic_cq *cq)
+{
+	cq->ex.wr_id = cq->cur.wr_id;
+	cq->ex.status = (enum ibv_wc_status)cq->cur.status;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct rnic_cq *cq = cq_of(ex);
+
+	if (attr->comp_mask != 0)
+		return EINVAL;
+	rnic_spin_lock(&cq->lock);
+	if (rnic_cq_next(cq, &cq->cur)) {
+		cq->empty = 0;
+		show(cq);
+		return 0;
+	}
+	rnic_spin_unlock(&cq->lock);
+	if (rnic_dead(cq->s) || __atomic_load_n(&cq->shm->error, __ATOMIC_RELAXED) != 0)
+		return EIO;
+	rnic_cq_idle(cq);
+	return ENOENT;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	struct rnic_cq *cq = cq_of(ex);
+
+	if (!rnic_cq_next(cq, &cq->cur))
+		return ENOENT;
+	show(cq);
+	return 0;
+}
+
+static void end_poll(struct ibv_cq_ex *ex) { rnic_spin_unlock(&cq_of(ex)->lock); }
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return (enum ibv_wc_opcode)cq_of(ex)->cur.op; }
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.vendor_err; }
+static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.byte_len; }
+static __be32 read_imm_data(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.aux; }
+static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.qpn; }
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return (cq_of(ex)->cur.flags & QP_WCF_WITH_INV) != 0 ? IBV_WC_WITH_INV : 0;
+}
+
+/* Addresses of InfiniBand, which there are none of. */
+static uint32_t read_zero32(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+static uint8_t read_zero8(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags)
+{
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_wc_flags = read_wc_flags;
+	if ((wc_flags & IBV_WC_EX_WITH_BYTE_LEN) != 0)
+		ex->read_byte_len = read_byte_len;
+	if ((wc_flags & IBV_WC_EX_WITH_IMM) != 0)
+		ex->read_imm_data = read_imm_data;
+	if ((wc_flags & IBV_WC_EX_WITH_QP_NUM) != 0)
+		ex->read_qp_num = read_qp_num;
+	if ((wc_flags & IBV_WC_EX_WITH_SRC_QP) != 0)
+		ex->read_src_qp = read_zero32;
+	if ((wc_flags & IBV_WC_EX_WITH_SLID) != 0)
+		ex->read_slid = read_zero32;
+	if ((wc_flags & IBV_WC_EX_WITH_SL) != 0)
+		ex->read_sl = read_zero8;
+	if ((wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS) != 0)
+		ex->read_dlid_path_bits = read_zero8;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting: work requests go straight into the ring's slots; one release store and one doorbell for a whole list. The
+ * only system call is the write that wakes a worker which asked for it before it slept.
+ */
+#include "rnic/priv.h"
+
+#include <unistd.h>
+
+#define STATE_RESET 0 /* qp_shm.state has the numbers of ibv_qp_state */
+#define STATE_INIT  1
+#define STATE_ERR   6
+
+void rnic_doorbell(struct rnic_qp *qp)
+{
+	struct ipc_doorbell *db = &qp->doorbells[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
+	uint64_t *word = &db->bits[qp->db_word];
+
+	/* Orders the slots just published before the look at the bit: a bit that is still set will be seen with them. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & qp->db_mask) == 0) {
+		__atomic_fetch_or(word, qp->db_mask, __ATOMIC_RELEASE);
+		__atomic_fetch_or(&db->summary, UINT64_C(1) << (qp->db_word % 64), __ATOMIC_RELEASE);
+		/* Partner: the worker sets need_wakeup, fences, and looks at the summary once more before it sleeps. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	}
+	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0)) {
+		uint64_t one = 1;
+		ssize_t n = write(qp->s->wake_fd, &one, sizeof(one));
+		(void)n; /* a full counter wakes as well */
+	}
+}
+
+/* ---- send queue ---- */
+
+/* The WQE's operation, or QP_WR_OPS for what this device does not do. */
+static inline enum qp_wr_op op_of(enum ibv_wr_opcode op)
+{
+	switch (op) {
+	case IBV_WR_SEND:
+		return QP_WR_SEND;
+	case IBV_WR_RDMA_WRITE:
+		return QP_WR_WRITE;
+	case IBV_WR_RDMA_READ:
+		return QP_WR_READ;
+	case IBV_WR_SEND_WITH_INV:
+		return QP_WR_SEND_INV;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+	case IBV_WR_TSO:
+	case IBV_WR_DRIVER1:
+	case IBV_WR_ATOMIC_WRITE:
+		break;
+	}
+	return QP_WR_OPS;
+}
+
+static inline uint8_t flags_of(unsigned int f)
+{
+	return (uint8_t)(((f & IBV_SEND_SIGNALED) != 0 ? QP_WF_SIGNALED : 0) | ((f & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
+			 ((f & IBV_SEND_SOLICITED) != 0 ? QP_WF_SOLICITED : 0) |
+			 ((f & IBV_SEND_INLINE) != 0 ? QP_WF_INLINE : 0));
+}
+
+static int inline_len(const struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t *len)
+{
+	uint64_t sum = 0;
+
+	if (wr->opcode == IBV_WR_RDMA_READ)
+		return EINVAL;
+	for (int i = 0; i < wr->num_sge; i++)
+		sum += wr->sg_list[i].length;
+	*len = (uint32_t)sum;
+	return sum <= sq->max_inline ? 0 : EINVAL;
+}
+
+static void payload_fill(uint8_t *to, const struct ibv_send_wr *wr)
+{
+	struct qp_sge *sge = (struct qp_sge *)(void *)to;
+
+	if ((wr->send_flags & IBV_SEND_INLINE) == 0) {
+		for (int i = 0; i < wr->num_sge; i++)
+			sge[i] = (struct qp_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
+		return;
+	}
+	for (int i = 0; i < wr->num_sge; i++) {
+		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
+}
+
+static void wqe_fill(struct qp_wqe *w, const struct rnic_sq *sq, const struct ibv_send_wr *wr, enum qp_wr_op op)
+{
+	w->wr_id = wr->wr_id;
+	w->op = (uint8_t)op;
+	w->flags = flags_of(wr->send_flags) | sq->sig_all;
+	w->num_sge = 0;
+	w->inline_len = 0;
+	w->rsv = 0;
+	w->raddr = wr->wr.rdma.remote_addr;
+	w->rkey = wr->wr.rdma.rkey;
+	w->aux = wr->invalidate_rkey;
+	if (op == QP_WR_SEND || op == QP_WR_SEND_INV) {
+		w->raddr = 0;
+		w->rkey = 0;
+	}
+	if (op != QP_WR_SEND_INV)
+		w->aux = 0;
+}
+
+/* Writes one work request behind `used` unpublished slots. 0 and the slots it took, or an errno. */
+static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t used, uint32_t *took)
+{
+	enum qp_wr_op op = op_of(wr->opcode);
+	uint32_t inl = 0, slots;
+
+	if (rn_unlikely(op == QP_WR_OPS))
+		return EOPNOTSUPP;
+	if (rn_unlikely(wr->num_sge < 0))
+		return EINVAL;
+	if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
+		int rc = inline_len(sq, wr, &inl);
+		if (rn_unlikely(rc != 0))
+			return rc;
+		slots = qp_wqe_slots(inl);
+	} else {
+		if (rn_unlikely((uint32_t)wr->num_sge > sq->max_sge))
+			return EINVAL;
+		slots = qp_wqe_slots((uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
+	}
+	if (rn_unlikely(spsc_prod_free(&sq->ring, used + slots) < used + slots))
+		return ENOMEM;
+
+	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	struct qp_wqe *w = slots == 1 ? spsc_prod_slot(&sq->ring, used) : (struct qp_wqe *)(void *)big;
+	wqe_fill(w, sq, wr, op);
+	w->slots = (uint8_t)slots;
+	if ((wr->send_flags & IBV_SEND_INLINE) != 0)
+		w->inline_len = (uint16_t)inl;
+	else
+		w->num_sge = (uint8_t)wr->num_sge;
+	payload_fill((uint8_t *)w + QP_WQE_FIXED, wr);
+	if (slots > 1)
+		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
+	*took = slots;
+	return 0;
+}
+
+int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct rnic_qp *qp = rnic_qp(ibqp);
+	uint32_t state = __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE);
+	uint32_t used = 0, took;
+	int rc = 0;
+
+	/* Before RTR there is no connection to come. */
+	if (rn_unlikely(state <= STATE_INIT || rnic_dead(qp->s))) {
+		*bad = wr;
+		return rnic_dead(qp->s) ? EIO : EINVAL;
+	}
+	rnic_spin_lock(&qp->sq.lock);
+	for (; wr != NULL; wr = wr->next) {
+		rc = send_one(&qp->sq, wr, used, &took);
+		if (rn_unlikely(rc != 0)) {
+			*bad = wr;
+			break;
+		}
+		used += took;
+	}
+	if (rn_likely(used > 0))
+		spsc_prod_publish(&qp->sq.ring, used);
+	rnic_spin_unlock(&qp->sq.lock);
+	if (rn_likely(used > 0))
+		rnic_doorbell(qp);
+	return rc;
+}
+
+/* ---- receive queue ---- */
+
+static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t used, uint32_t *took)
+{
+	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t slots;
+
+	if (rn_unlikely(wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge))
+		return EINVAL;
+	slots = qp_rwqe_slots((uint32_t)wr->num_sge);
+	if (rn_unlikely(spsc_prod_free(&rq->ring, used + slots) < used + slots))
+		return ENOMEM;
+	struct qp_rwqe *w = slots == 1 ? spsc_prod_slot(&rq->ring, used) : (struct qp_rwqe *)(void *)big;
+	w->wr_id = wr->wr_id;
+	w->num_sge = (uint8_t)wr->num_sge;
+	w->slots = (uint8_t)slots;
+	w->rsv0 = 0;
+	w->rsv1 = 0;
+	struct qp_sge *sge = (struct qp_sge *)(void *)((uint8_t *)w + QP_RWQE_FIXED);
+	for (int i = 0; i < wr->num_sge; i++)
+		sge[i] = (struct qp_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
+	if (slots > 1)
+		spsc_prod_copy(&rq->ring, used, big, slots * QP_SLOT_SIZE);
+	*took = slots;
+	return 0;
+}
+
+int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct rnic_qp *qp = rnic_qp(ibqp);
+	uint32_t used = 0, took;
+	int rc = 0;
+
+	if (rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_RESET || rnic_dead(qp->s))) {
+		*bad = wr;
+		return rnic_dead(qp->s) ? EIO : EINVAL;
+	}
+	rnic_spin_lock(&qp->rq.lock);
+	for (; wr != NULL; wr = wr->next) {
+		rc = recv_one(&qp->rq, wr, used, &took);
+		if (rn_unlikely(rc != 0)) {
+			*bad = wr;
+			break;
+		}
+		used += took;
+	}
+	if (rn_likely(used > 0))
+		spsc_prod_publish(&qp->rq.ring, used);
+	rnic_spin_unlock(&qp->rq.lock);
+	/* A worker looks into the receive queue when a message arrives; only one that flushes must be told. */
+	if (rn_unlikely(used > 0 && __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR))
+		rnic_doorbell(qp);
+	return rc;
+}

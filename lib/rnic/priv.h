@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inside of librnic. One session (daemon connection, shared regions) per process; verbs objects point to the
+ * session they were made in and die with it. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for each
+ * event queue, one for the control socket, one for registered memory.
+ *
+ * Lock order: id_lock -> memory (arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves. No lock is held while
+ * waiting for an event.
+ */
+#ifndef RNIC_PRIV_H
+#define RNIC_PRIV_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/rn_base.h"
+#include "ipc/ipc.h"
+#include "ipc/ipc_shm.h"
+#include "qp/qp_wqe.h"
+#include "ring/spsc.h"
+
+/* ---- spinlock: held for nanoseconds, but its holder may lose its CPU ---- */
+
+struct rnic_spin { uint32_t taken; };
+
+void rnic_spin_wait(struct rnic_spin *l);
+
+static inline void rnic_spin_lock(struct rnic_spin *l)
+{
+	if (rn_unlikely(__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE) != 0))
+		rnic_spin_wait(l);
+}
+
+static inline void rnic_spin_unlock(struct rnic_spin *l) { __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE); }
+
+/* ---- session.c ---- */
+
+struct rnic_evq;
+struct rnic_mem;
+struct rnic_cm_id;
+
+struct rnic_session {
+	pthread_mutex_t lock;      /* the control socket: one request and its answer at a time; evqs */
+	int sock;
+	int wake_fd;               /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
+	uint32_t seq;
+	uint32_t dead;             /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
+	uint32_t ndevs, workers;
+	bool yield;                /* fewer CPUs than a daemon and two pollers want */
+	uint8_t *queues;           /* IPC_REGION_QUEUES */
+	struct ipc_ctrl *ctrl;     /* at its start */
+	int fd[IPC_REGIONS];       /* -1: absent */
+	struct rnic_shm *shm;
+	struct rnic_mem *mem;
+	struct rnic_evq *evqs;     /* all event queues: told of the daemon's death */
+	pthread_mutex_t id_lock;   /* making and destroying CM ids: a handle means one id at a time */
+	pthread_mutex_t ids_lock;  /* the table */
+	struct rnic_cm_id **ids;   /* by handle */
+	uint32_t nids;
+};
+
+/* The process's session, made at the first call. NULL and errno (ENODEV: no daemon; EACCES, EPROTO). */
+struct rnic_session *rnic_session_get(void);
+
+/*
+ * Sends m (type, len and the type's member filled in) and waits for the answer, which replaces it. 0 or a positive
+ * errno; EIO when the daemon is gone. want: length that a good answer must have. fd: passed along, or -1.
+ */
+int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd);
+
+/* As rnic_call() for the types whose argument is a handle and whose answer is empty. */
+int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle);
+
+static inline bool rnic_dead(const struct rnic_session *s)
+{
+	return rn_unlikely(__atomic_load_n(&s->dead, __ATOMIC_RELAXED) != 0);
+}
+
+/* Prints one line on stderr, at most a few a process. */
+void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- shmem.c: blocks of the queue region ---- */
+
+struct rnic_shm *rnic_shm_create(uint8_t *base, uint64_t first, uint64_t size);
+/* A zeroed block, aligned to its size rounded up to a power of two (at most a page). 0: no room. */
+uint64_t rnic_shm_alloc(struct rnic_shm *m, uint64_t size);
+void rnic_shm_free(struct rnic_shm *m, uint64_t off, uint64_t size);
+
+/* ---- evq.c: a daemon-to-client event queue, an eventfd and a ring ---- */
+
+struct rnic_evq {
+	struct rnic_session *s;
+	enum ipc_channel_kind kind;
+	int fd;                    /* EFD_SEMAPHORE: one token per event */
+	uint32_t handle;
+	uint32_t slot_size;
+	uint64_t ring_off, ring_size;
+	pthread_mutex_t lock;      /* ring and kept */
+	struct spsc_cons ring;
+	struct rnic_ev *kept, **kept_end; /* events already taken out of the ring, older than those in it */
+	struct rnic_evq *next;     /* rnic_session.evqs */
+};
+
+struct rnic_ev {
+	struct rnic_ev *next;
+	RN_ALIGNED(16) uint8_t slot[];
+};
+
+int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_kind kind, uint32_t dev);
+int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
+/*
+ * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. With `seen` the
+ * callback runs under the queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
+ */
+int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
+/* Removes the events that match, with their tokens; each is handed to `take` when given. */
+void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, const void *arg), const void *arg,
+		   void (*take)(const void *slot, void *to), void *to);
+/* Adds an event of our own making, with its token. */
+void rnic_evq_put(struct rnic_evq *q, const void *slot);
+/* The daemon is gone: whoever waits, now or later, gets EIO once the events are used up. */
+void rnic_evq_dead(struct rnic_evq *q);
+
+/* ---- devices and contexts ---- */
+
+struct rnic_dev {
+	struct ibv_device ibv;     /* first: applications read its fields */
+	uint32_t index;
+	struct ipc_dev_info info;
+};
+
+struct rnic_ctx {
+	struct rnic_session *s;
+	uint32_t index;
+	struct ipc_dev_info info;
+	struct rnic_evq async;
+	struct rnic_dev *dev;
+	struct verbs_context vctx; /* its last member is the ibv_context */
+};
+
+static inline struct rnic_ctx *rnic_ctx(struct ibv_context *c)
+{
+	return rn_container_of(c, struct rnic_ctx, vctx.context);
+}
+
+/* All devices of the session; *n. NULL and errno. The caller frees the array, not the devices, which stay. */
+struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n);
+struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev);
+
+int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a);
+int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
+			 struct ibv_device_attr_ex *a, size_t size);
+int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a, size_t size);
+
+/* ---- objects ---- */
+
+struct rnic_pd {
+	struct ibv_pd ibv;         /* first */
+	struct rnic_session *s;
+	struct rnic_pd *parent;    /* a parent domain's PD; NULL: a PD of its own */
+	uint32_t refs;             /* atomic: parent domains of this PD */
+};
+
+struct rnic_chan {
+	struct ibv_comp_channel ibv; /* first */
+	struct rnic_evq q;
+};
+
+struct rnic_cq {
+	struct ibv_cq_ex ex;       /* first: an ibv_cq is its beginning */
+	struct rnic_session *s;
+	struct qp_cq_shm *shm;
+	uint64_t shm_off, shm_size;
+	uint32_t comp_events;      /* handed out by ibv_get_cq_event; under the channel's lock */
+	uint32_t async_events;     /* handed out by ibv_get_async_event; under the async queue's lock */
+	uint32_t refs;             /* atomic: QPs */
+	bool is_ex;                /* polled through ibv_start_poll */
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* all below */
+	uint32_t nrings;           /* one per worker */
+	uint32_t turn;             /* ring to look at first */
+	uint32_t empty;            /* polls in a row that found nothing */
+	struct qp_cqe cur;         /* between ibv_start_poll and ibv_end_poll */
+	struct spsc_cons ring[IPC_MAX_WORKERS];
+};
+
+struct rnic_sq {
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
+	uint8_t sig_all;           /* QP_WF_SIGNALED or 0 */
+	uint32_t max_sge, max_inline;
+	struct spsc_prod ring;
+	/* an open ibv_wr_start() */
+	uint32_t staged;           /* slots written and not yet published */
+	int err;
+	struct qp_wqe *cur;
+	uint8_t *wqe;              /* buffer of the work request under construction */
+};
+
+struct rnic_rq {
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t max_sge;
+	struct spsc_prod ring;
+};
+
+struct rnic_qp {
+	struct ibv_qp_ex ex;       /* first: an ibv_qp is its beginning */
+	struct rnic_session *s;
+	struct qp_shm *shm;
+	uint64_t shm_off, shm_size;
+	struct ipc_doorbell *doorbells; /* by worker */
+	uint32_t db_word;
+	uint64_t db_mask;
+	struct rnic_sq sq;
+	struct rnic_rq rq;
+	struct ibv_qp_cap cap;
+	struct ibv_qp_attr attr;   /* what was set and only needs to be told again */
+	bool is_ex;                /* created with send ops */
+	uint32_t async_events;     /* under the async queue's lock */
+	struct rnic_qp *next;      /* qp.c: all QPs of the process */
+};
+
+struct rnic_mr {
+	struct ibv_mr ibv;         /* first */
+	struct rnic_session *s;
+	unsigned int access;
+	uint64_t iova;
+	uint32_t npieces;
+	struct ipc_piece *pieces;
+	struct rnic_mr *next, **prev; /* rnic_mem: what may not be given back */
+};
+
+static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }
+static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
+static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
+static inline struct rnic_mr *rnic_mr(struct ibv_mr *m) { return (struct rnic_mr *)m; }
+
+/* cq.c, poll.c, poll_ex.c */
+struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a);
+int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int rnic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
+bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
+void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
+
+/* qp.c, post.c, wr.c */
+struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
+struct rnic_qp *rnic_qp_find(uint32_t qpn);
+int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void rnic_doorbell(struct rnic_qp *qp);
+void rnic_wr_init(struct ibv_qp_ex *ex);
+#define RNIC_SEND_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | \
+		       IBV_QP_EX_WITH_SEND_WITH_INV)
+
+/* pd.c */
+struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);
+struct ibv_td *rnic_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
+int rnic_dealloc_td(struct ibv_td *td);
+
+/* cm_event.c: the daemon is gone, tells every id of its device's removal */
+void rnic_cm_dead(struct rnic_session *s);
+
+#endif

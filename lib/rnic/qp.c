@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: making, changing, asking, destroying. Posting is in post.c. */
+#include "rnic/priv.h"
+
+#define CQ_NONE_WR 1 /* queues have at least this many entries */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rnic_qp *list; /* all QPs of the process */
+
+struct rnic_qp *rnic_qp_find(uint32_t qpn)
+{
+	struct rnic_qp *qp;
+
+	pthread_mutex_lock(&list_lock);
+	for (qp = list; qp != NULL && qp->ex.qp_base.qp_num != qpn; qp = qp->next)
+		;
+	pthread_mutex_unlock(&list_lock);
+	return qp;
+}
+
+static uint32_t slots_for(uint32_t wrs, uint32_t each)
+{
+	uint64_t n = (uint64_t)wrs * each;
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* Checks what is asked for and rounds it up to what the slots hold anyway. */
+static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_cap *cap, uint32_t *sq_each, uint32_t *rq_each)
+{
+	uint32_t bytes;
+
+	if (cap->max_send_wr > dev->max_wr || cap->max_recv_wr > dev->max_wr ||
+	    cap->max_send_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
+	    cap->max_recv_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
+	    cap->max_inline_data > rn_min_u32(dev->max_inline, QP_MAX_INLINE))
+		return EINVAL;
+	cap->max_send_wr = rn_max_u32(cap->max_send_wr, CQ_NONE_WR);
+	cap->max_recv_wr = rn_max_u32(cap->max_recv_wr, CQ_NONE_WR);
+	bytes = rn_max_u32(cap->max_send_sge * (uint32_t)sizeof(struct qp_sge), cap->max_inline_data);
+	*sq_each = rn_max_u32(qp_wqe_slots(bytes), 1);
+	*rq_each = rn_max_u32(qp_rwqe_slots(cap->max_recv_sge), 1);
+	bytes = *sq_each * QP_SLOT_SIZE - QP_WQE_FIXED;
+	cap->max_send_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
+	cap->max_inline_data = rn_min_u32(rn_min_u32(bytes, QP_MAX_INLINE), dev->max_inline);
+	bytes = *rq_each * QP_SLOT_SIZE - QP_RWQE_FIXED;
+	cap->max_recv_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
+	return 0;
+}
+
+/* In the queue region: struct qp_shm, the SQ, the RQ. */
+static int rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, struct ipc_create_qp *arg)
+{
+	struct rnic_session *s = qp->s;
+	uint64_t sq_size = spsc_size(sq_slots, QP_SLOT_SIZE), rq_size = spsc_size(rq_slots, QP_SLOT_SIZE);
+	struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .slot_size = QP_SLOT_SIZE };
+
+	qp->shm_size = sizeof(struct qp_shm) + sq_size + rq_size;
+	qp->shm_off = rnic_shm_alloc(s->shm, qp->shm_size);
+	if (qp->shm_off == 0)
+		return ENOMEM;
+	qp->shm = (struct qp_shm *)(void *)(s->queues + qp->shm_off);
+	arg->shm_off = qp->shm_off;
+	arg->sq_off = qp->shm_off + sizeof(struct qp_shm);
+	arg->rq_off = arg->sq_off + sq_size;
+	arg->sq_slots = sq_slots;
+	arg->rq_slots = rq_slots;
+	at.off = arg->sq_off;
+	at.nslots = sq_slots;
+	if (spsc_prod_attach(&qp->sq.ring, &at) != SPSC_OK)
+		return EINVAL;
+	at.off = arg->rq_off;
+	at.nslots = rq_slots;
+	return spsc_prod_attach(&qp->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
+}
+
+static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, struct ipc_msg *m)
+{
+	int rc;
+
+	m->create_qp.pd = a->pd->handle;
+	m->create_qp.send_cq = a->send_cq->handle;
+	m->create_qp.recv_cq = a->recv_cq->handle;
+	m->create_qp.sig_all = a->sq_sig_all != 0;
+	m->create_qp.cookie = (uintptr_t)qp;
+	m->create_qp.max_send_wr = a->cap.max_send_wr;
+	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
+	rc = rnic_call(qp->s, m, IPC_MSG_LEN(create_qp_ok), -1);
+	if (rc == 0 && m->create_qp_ok.db_bit >= IPC_MAX_QPS)
+		rc = EPROTO;
+	return rc;
+}
+
+static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, const struct ipc_create_qp_ok *ok)
+{
+	struct ibv_qp *b = &qp->ex.qp_base;
+
+	b->context = a->pd->context;
+	b->qp_context = a->qp_context;
+	b->pd = a->pd;
+	b->send_cq = a->send_cq;
+	b->recv_cq = a->recv_cq;
+	b->handle = ok->handle;
+	b->qp_num = ok->qpn;
+	b->qp_type = a->qp_type;
+	/* A queue pair of an RNIC is born ready for receives; one of a channel adapter is not. */
+	b->state = rnic_ctx(b->context)->info.roce ? IBV_QPS_RESET : IBV_QPS_INIT;
+	qp->cap = a->cap;
+	qp->doorbells = qp->s->ctrl->doorbell;
+	qp->db_word = ok->db_bit / 64;
+	qp->db_mask = UINT64_C(1) << (ok->db_bit % 64);
+	qp->sq.sig_all = a->sq_sig_all ? QP_WF_SIGNALED : 0;
+	qp->sq.max_sge = a->cap.max_send_sge;
+	qp->sq.max_inline = a->cap.max_inline_data;
+	qp->rq.max_sge = a->cap.max_recv_sge;
+	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&rnic_cq(a->recv_cq)->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&list_lock);
+	qp->next = list;
+	list = qp;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* 0 or the errno of a queue pair that cannot be had. */
+static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->qp_type != IBV_QPT_RC || a->srq != NULL)
+		return EOPNOTSUPP;
+	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL || a->pd->context != c || a->send_cq->context != c ||
+	    a->recv_cq->context != c)
+		return EINVAL;
+	return 0;
+}
+
+static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+{
+	struct rnic_ctx *ctx = rnic_ctx(c);
+	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp) };
+	uint32_t sq_each = 0, rq_each = 0;
+	struct rnic_qp *qp = NULL;
+	int rc = attr_check(c, a);
+
+	if (rc == 0)
+		rc = cap_fit(&ctx->info, &a->cap, &sq_each, &rq_each);
+	if (rc == 0)
+		rc = posix_memalign((void **)&qp, RN_CACHE_LINE, sizeof(*qp));
+	if (rc != 0) {
+		errno = rc;
+		return NULL;
+	}
+	memset(qp, 0, sizeof(*qp));
+	qp->s = ctx->s;
+	rc = rings_make(qp, slots_for(a->cap.max_send_wr, sq_each), slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
+	if (rc == 0)
+		rc = qp_tell(qp, a, &m);
+	if (rc != 0) {
+		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+		free(qp);
+		errno = rc;
+		return NULL;
+	}
+	pthread_mutex_init(&qp->ex.qp_base.mutex, NULL);
+	pthread_cond_init(&qp->ex.qp_base.cond, NULL);
+	qp_fill(qp, a, &m.create_qp_ok);
+	return &qp->ex.qp_base;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context, .send_cq = init->send_cq,
+					 .recv_cq = init->recv_cq, .srq = init->srq, .cap = init->cap,
+					 .qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all, .pd = pd };
+	struct ibv_qp *qp = qp_make(pd->context, &a);
+
+	if (qp != NULL)
+		init->cap = a.cap;
+	return qp;
+}
+
+struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+	struct ibv_qp *qp;
+
+	/* What is not understood is refused: a pointer that is not set would be called. */
+	if ((a->comp_mask & ~known) != 0 ||
+	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && a->create_flags != 0) ||
+	    (ops && (a->send_ops_flags & ~(uint64_t)RNIC_SEND_OPS) != 0)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if ((a->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	qp = qp_make(c, a);
+	if (qp != NULL && ops) {
+		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) != 0) {
+			ibv_destroy_qp(qp);
+			errno = ENOMEM;
+			return NULL;
+		}
+		rnic_qp(qp)->is_ex = true;
+		rnic_wr_init(&rnic_qp(qp)->ex);
+	}
+	return qp;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) { return rnic_qp(qp)->is_ex ? &rnic_qp(qp)->ex : NULL; }
+
+/* What only comes back from ibv_query_qp: iWARP has no use for it. */
+static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int mask)
+{
+	if ((mask & IBV_QP_PORT) != 0)
+		keep->port_num = a->port_num;
+	if ((mask & IBV_QP_PKEY_INDEX) != 0)
+		keep->pkey_index = a->pkey_index;
+	if ((mask & IBV_QP_PATH_MTU) != 0)
+		keep->path_mtu = a->path_mtu;
+	if ((mask & IBV_QP_AV) != 0)
+		keep->ah_attr = a->ah_attr;
+	if ((mask & IBV_QP_DEST_QPN) != 0)
+		keep->dest_qp_num = a->dest_qp_num;
+	if ((mask & IBV_QP_RQ_PSN) != 0)
+		keep->rq_psn = a->rq_psn;
+	if ((mask & IBV_QP_SQ_PSN) != 0)
+		keep->sq_psn = a->sq_psn;
+	if ((mask & IBV_QP_TIMEOUT) != 0)
+		keep->timeout = a->timeout;
+	if ((mask & IBV_QP_RETRY_CNT) != 0)
+		keep->retry_cnt = a->retry_cnt;
+	if ((mask & IBV_QP_RNR_RETRY) != 0)
+		keep->rnr_retry = a->rnr_retry;
+	if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
+		keep->min_rnr_timer = a->min_rnr_timer;
+}
+
+int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
+{
+	struct rnic_qp *qp = rnic_qp(ibqp);
+	struct ipc_msg m = { .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp), .modify_qp = { .qp = ibqp->handle } };
+	int rc = 0;
+
+	if ((mask & IBV_QP_STATE) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_STATE;
+		m.modify_qp.state = a->qp_state;
+	}
+	if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_ACCESS;
+		m.modify_qp.access = a->qp_access_flags;
+	}
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_IRD;
+		m.modify_qp.ird = a->max_dest_rd_atomic;
+	}
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_ORD;
+		m.modify_qp.ord = a->max_rd_atomic;
+	}
+	if (m.modify_qp.mask != 0)
+		rc = rnic_call(qp->s, &m, IPC_MSG_HDR, -1);
+	if (rc != 0)
+		return rc;
+	attr_keep(&qp->attr, a, mask);
+	if ((mask & IBV_QP_STATE) != 0)
+		ibqp->state = a->qp_state;
+	return 0;
+}
+
+int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
+{
+	struct rnic_qp *qp = rnic_qp(ibqp);
+	struct ipc_msg m = { .type = IPC_QUERY_QP, .len = IPC_MSG_LEN(handle), .handle = { .handle = ibqp->handle } };
+	int rc = rnic_call(qp->s, &m, IPC_MSG_LEN(query_qp_ok), -1);
+
+	(void)mask;
+	if (rc != 0)
+		return rc;
+	*a = qp->attr;
+	a->qp_state = a->cur_qp_state = ibqp->state = (enum ibv_qp_state)m.query_qp_ok.state;
+	a->qp_access_flags = m.query_qp_ok.access;
+	a->max_dest_rd_atomic = (uint8_t)rn_min_u32(m.query_qp_ok.ird, UINT8_MAX);
+	a->max_rd_atomic = (uint8_t)rn_min_u32(m.query_qp_ok.ord, UINT8_MAX);
+	a->cap = qp->cap;
+	memset(init, 0, sizeof(*init));
+	init->qp_context = ibqp->qp_context;
+	init->send_cq = ibqp->send_cq;
+	init->recv_cq = ibqp->recv_cq;
+	init->cap = qp->cap;
+	init->qp_type = ibqp->qp_type;
+	init->sq_sig_all = qp->sq.sig_all != 0;
+	return 0;
+}
+
+static bool async_of(const void *slot, const void *arg)
+{
+	const struct ipc_async_event *ev = slot;
+
+	return ev->type != IBV_EVENT_CQ_ERR && ev->cookie == (uintptr_t)arg;
+}
+
+static void unlink_qp(struct rnic_qp *qp)
+{
+	pthread_mutex_lock(&list_lock);
+	for (struct rnic_qp **p = &list; *p != NULL; p = &(*p)->next) {
+		if (*p == qp) {
+			*p = qp->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct rnic_qp *qp = rnic_qp(ibqp);
+	int rc = rnic_call_handle(qp->s, IPC_DESTROY_QP, ibqp->handle);
+
+	if (rc != 0 && !rnic_dead(qp->s))
+		return rc;
+	unlink_qp(qp);
+	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, async_of, qp, NULL, NULL);
+	pthread_mutex_lock(&ibqp->mutex);
+	while (ibqp->events_completed != qp->async_events)
+		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
+	pthread_mutex_unlock(&ibqp->mutex);
+	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_cond_destroy(&ibqp->cond);
+	__atomic_fetch_sub(&rnic_cq(ibqp->send_cq)->refs, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&rnic_cq(ibqp->recv_cq)->refs, 1, __ATOMIC_RELEASE);
+	if (!rnic_dead(qp->s))
+		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+	free(qp->sq.wqe);
+	free(qp);
+	return 0;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a device says of itself. */
+#include "rnic/priv.h"
+
+#include <arpa/inet.h>
+#include <stddef.h>
+
+#undef ibv_query_port
+
+#define PORT 1
+#define PKEY_DEFAULT 0xffff
+#define VENDOR_PART 1
+#define PHYS_LINK_UP 5  /* IBTA numbers of the physical port state */
+#define PHYS_DISABLED 3
+#define PORT_ATTR_COMPAT offsetof(struct ibv_port_attr, port_cap_flags2)
+
+/* Tells anew: the address or the link may have changed. */
+static int info_get(struct rnic_ctx *ctx, struct ipc_dev_info *info)
+{
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .query_dev = { .dev = ctx->index } };
+	int rc = rnic_call(ctx->s, &m, IPC_MSG_LEN(dev_info), -1);
+
+	if (rc == 0)
+		*info = m.dev_info;
+	return rc;
+}
+
+int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
+{
+	const struct ipc_dev_info *i = &rnic_ctx(c)->info;
+
+	if (rnic_dead(rnic_ctx(c)->s))
+		return EIO;
+	memset(a, 0, sizeof(*a));
+	strcpy(a->fw_ver, "0.1.0");
+	a->node_guid = ibv_get_device_guid(c->device);
+	a->sys_image_guid = a->node_guid;
+	a->max_mr_size = i->max_mr_size;
+	a->page_size_cap = UINT64_C(0xfffffffffffff000);
+	a->vendor_id = (uint32_t)i->mac[0] << 16 | (uint32_t)i->mac[1] << 8 | i->mac[2];
+	a->vendor_part_id = VENDOR_PART;
+	a->max_qp = (int)i->max_qp;
+	a->max_qp_wr = (int)i->max_wr;
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+	a->max_sge = (int)i->max_sge;
+	a->max_sge_rd = (int)i->max_sge;
+	a->max_cq = (int)i->max_cq;
+	a->max_cqe = (int)i->max_cqe;
+	a->max_mr = (int)i->max_mr;
+	a->max_pd = (int)i->max_pd;
+	a->max_qp_rd_atom = (int)i->max_rd_atomic;
+	a->max_res_rd_atom = (int)(i->max_rd_atomic * i->max_qp);
+	a->max_qp_init_rd_atom = (int)i->max_rd_atomic;
+	a->atomic_cap = IBV_ATOMIC_NONE;
+	a->max_pkeys = 1;
+	a->phys_port_cnt = 1;
+	return 0;
+}
+
+int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a) { return rnic_query_device(c, a); }
+
+int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
+			 struct ibv_device_attr_ex *a, size_t size)
+{
+	struct ibv_device_attr_ex full = { 0 };
+	int rc;
+
+	if (in != NULL && in->comp_mask != 0)
+		return EINVAL;
+	if (size < sizeof(full.orig_attr))
+		return EINVAL;
+	rc = rnic_query_device(c, &full.orig_attr);
+	if (rc != 0)
+		return rc;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.phys_port_cnt_ex = 1;
+	/* The program's structure may be older or newer than ours. */
+	memset(a, 0, size);
+	memcpy(a, &full, size < sizeof(full) ? size : sizeof(full));
+	return 0;
+}
+
+/* The largest of IB's MTUs that fits one TCP segment's payload. */
+static enum ibv_mtu mtu_of(uint32_t bytes)
+{
+	if (bytes >= 4096)
+		return IBV_MTU_4096;
+	if (bytes >= 2048)
+		return IBV_MTU_2048;
+	if (bytes >= 1024)
+		return IBV_MTU_1024;
+	return bytes >= 512 ? IBV_MTU_512 : IBV_MTU_256;
+}
+
+/* IB link widths and speeds whose product is nearest to the port's rate; unlimited ports count as 100 Gb/s. */
+static void rate_set(struct ibv_port_attr *a, uint32_t mbps)
+{
+	enum { WIDTH_1X = 1, WIDTH_4X = 2, SPEED_SDR = 1, SPEED_QDR = 4, SPEED_EDR = 32, SPEED_HDR = 64 };
+
+	a->active_width = mbps != 0 && mbps <= 25000 ? WIDTH_1X : WIDTH_4X;
+	if (mbps == 0)
+		a->active_speed = SPEED_EDR;
+	else if (mbps <= 2500)
+		a->active_speed = SPEED_SDR;
+	else if (mbps <= 10000 || (mbps > 25000 && mbps <= 40000))
+		a->active_speed = SPEED_QDR;
+	else
+		a->active_speed = mbps <= 100000 ? SPEED_EDR : SPEED_HDR;
+}
+
+int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	struct ibv_port_attr a = { 0 };
+	struct ipc_dev_info info;
+	int rc;
+
+	if (port != PORT)
+		return EINVAL;
+	rc = info_get(rnic_ctx(c), &info);
+	if (rc != 0)
+		return rc;
+	a.state = info.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	a.phys_state = info.up ? PHYS_LINK_UP : PHYS_DISABLED;
+	a.max_mtu = IBV_MTU_4096;
+	a.active_mtu = mtu_of(info.mtu);
+	a.gid_tbl_len = 1;
+	a.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	a.max_msg_sz = UINT32_MAX;
+	a.pkey_tbl_len = 1;
+	a.link_layer = IBV_LINK_LAYER_ETHERNET;
+	rate_set(&a, info.rate_mbps);
+	memset(attr, 0, size);
+	memcpy(attr, &a, size < sizeof(a) ? size : sizeof(a));
+	return 0;
+}
+
+/* The structure of this entry point ends before port_cap_flags2. */
+int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return rnic_query_port(c, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT);
+}
+
+static int gid_get(struct ibv_context *c, uint32_t port, uint32_t index, union ibv_gid *gid)
+{
+	struct ipc_dev_info info;
+	int rc;
+
+	if (port != PORT || index != 0)
+		return EINVAL;
+	rc = info_get(rnic_ctx(c), &info);
+	if (rc == 0)
+		memcpy(gid->raw, info.ip, sizeof(gid->raw));
+	return rc;
+}
+
+int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
+{
+	int rc = gid_get(c, port, (uint32_t)index, gid);
+
+	if (rc == 0)
+		return 0;
+	errno = rc;
+	return -1;
+}
+
+static int gid_entry(struct ibv_context *c, uint32_t port, uint32_t index, void *entry, size_t size)
+{
+	struct ibv_gid_entry e = { .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2 };
+	int rc = gid_get(c, port, index, &e.gid);
+
+	if (rc == 0)
+		memcpy(entry, &e, size < sizeof(e) ? size : sizeof(e));
+	return rc;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags,
+		      size_t entry_size)
+{
+	if (flags != 0)
+		return EOPNOTSUPP;
+	memset(entry, 0, entry_size);
+	return gid_entry(c, port, index, entry, entry_size);
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
+			     size_t entry_size)
+{
+	int rc;
+
+	if (flags != 0)
+		return -EOPNOTSUPP;
+	if (entry_size < sizeof(*entries))
+		return -EINVAL;
+	if (max == 0)
+		return -EINVAL;
+	rc = gid_entry(c, PORT, 0, entries, entry_size);
+	return rc == 0 ? 1 : -rc;
+}
+
+/* In the private version node of libibverbs, but ibv_devinfo uses it. */
+int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type);
+int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type)
+{
+	(void)c;
+	if (port != PORT || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*type = 1; /* sysfs: "RoCE v2" */
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *c, uint8_t port, int index, __be16 *pkey)
+{
+	(void)c;
+	if (port != PORT || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htons(PKEY_DEFAULT);
+	return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
+{
+	(void)c;
+	if (port == PORT && pkey == htons(PKEY_DEFAULT))
+		return 0;
+	errno = EINVAL;
+	return -1;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process's connection to rnicd: made at the first verbs call, lost with the daemon, left behind by a fork. */
+#include "rnic/priv.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ipc/ipc_region.h"
+#include "rnic/arena.h"
+
+#define COMPLAINTS_MAX 10
+#define SPINS_BEFORE_YIELD 200
+#define FEW_CPUS 2
+
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rnic_session *current; /* under make_lock */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+void rnic_complain(const char *fmt, ...)
+{
+	static uint32_t said;
+	const char *verbose = getenv("RNIC_REG_VERBOSE");
+	char line[512];
+	va_list ap;
+	int n;
+
+	if (verbose != NULL && verbose[0] == '0')
+		return;
+	if (verbose == NULL && __atomic_fetch_add(&said, 1, __ATOMIC_RELAXED) >= COMPLAINTS_MAX)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	if ((size_t)n > sizeof(line) - 2)
+		n = sizeof(line) - 2;
+	line[n] = '\n';
+	/* One write, so that the lines of several processes do not mix. */
+	ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
+	(void)done;
+}
+
+void rnic_spin_wait(struct rnic_spin *l)
+{
+	uint32_t spins = 0;
+
+	do {
+		while (__atomic_load_n(&l->taken, __ATOMIC_RELAXED) != 0) {
+			if (++spins % SPINS_BEFORE_YIELD == 0)
+				sched_yield();
+		}
+	} while (__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE) != 0);
+}
+
+/* ---- the daemon's death ---- */
+
+static void session_died(struct rnic_session *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
+		rnic_cm_dead(s);
+		for (struct rnic_evq *q = s->evqs; q != NULL; q = q->next)
+			rnic_evq_dead(q);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Sleeps until the daemon hangs up. The only thread of the library that lives on. */
+static void *watch(void *arg)
+{
+	struct rnic_session *s = arg;
+	struct pollfd p = { .fd = s->sock, .events = POLLRDHUP };
+
+	while ((poll(&p, 1, -1) < 0 && errno == EINTR) || (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0)
+		;
+	session_died(s);
+	return NULL;
+}
+
+static int watch_start(struct rnic_session *s)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t t;
+	int rc;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	rc = pthread_create(&t, &attr, watch, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* ---- requests ---- */
+
+int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
+{
+	uint16_t type = m->type;
+	unsigned nfds = 0;
+	uint32_t seq;
+	int rc;
+
+	pthread_mutex_lock(&s->lock);
+	if (rnic_dead(s)) {
+		pthread_mutex_unlock(&s->lock);
+		return EIO;
+	}
+	seq = m->seq = ++s->seq;
+	m->status = 0;
+	m->rsv = 0;
+	rc = ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0);
+	if (rc == 0)
+		rc = ipc_recv(s->sock, m, NULL, &nfds);
+	/* A socket out of step cannot be trusted with another request. */
+	if (rc == 0 && (m->type != type || m->seq != seq || (m->status == 0 && m->len != want)))
+		rc = -EPROTO;
+	if (rc != 0)
+		shutdown(s->sock, SHUT_RDWR);
+	pthread_mutex_unlock(&s->lock);
+	if (rc != 0) {
+		session_died(s);
+		return EIO;
+	}
+	if (m->status == 0)
+		return 0;
+	m->text[IPC_TEXT_MAX - 1] = '\0';
+	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR)
+		rnic_complain("rnic: %s", m->text);
+	return m->status > 0 ? m->status : EPROTO;
+}
+
+int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle)
+{
+	struct ipc_msg m = { .type = (uint16_t)type, .len = IPC_MSG_LEN(handle), .handle = { .handle = handle } };
+
+	return rnic_call(s, &m, IPC_MSG_HDR, -1);
+}
+
+/* ---- making a session ---- */
+
+static int dial(void)
+{
+	const char *path = getenv("RNICD_SOCKET");
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int sock;
+
+	if (path == NULL || path[0] == '\0')
+		path = IPC_DEFAULT_SOCKET;
+	if (strlen(path) >= sizeof(un.sun_path)) {
+		rnic_complain("rnic: RNICD_SOCKET is longer than the %zu bytes a socket's path may have",
+			      sizeof(un.sun_path) - 1);
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(un.sun_path, path, strlen(path));
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -1;
+	if (connect(sock, (struct sockaddr *)&un, sizeof(un)) == 0)
+		return sock;
+	if (errno == EACCES || errno == EPERM) {
+		rnic_complain("rnic: no permission to use rnicd's socket %s: ask for the right to write to it", path);
+		errno = EACCES;
+	} else {
+		rnic_complain("rnic: rnicd is not running at %s: start it, or set RNICD_SOCKET", path);
+		errno = ENODEV;
+	}
+	close(sock);
+	return -1;
+}
+
+static bool huge_wanted(void)
+{
+	const char *huge = getenv("RNIC_HUGE");
+
+	return huge == NULL || huge[0] != '0';
+}
+
+static int regions_make(struct rnic_session *s, uint64_t size[IPC_REGIONS])
+{
+	static const uint64_t full[IPC_REGIONS] = { IPC_QUEUES_SIZE, IPC_ARENA_SIZE, IPC_HUGE_SIZE };
+
+	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		if (r == IPC_REGION_HUGE && (!huge_wanted() || rnic_huge_free() == 0))
+			continue;
+		int rc = ipc_region_create((enum ipc_region)r, full[r], &s->fd[r]);
+		if (rc == 0)
+			size[r] = full[r];
+		else if (r != IPC_REGION_HUGE)
+			return -rc;
+	}
+	int rc = ipc_region_map(s->fd[IPC_REGION_QUEUES], IPC_QUEUES_SIZE, &s->queues);
+	if (rc != 0)
+		return -rc;
+	s->ctrl = (struct ipc_ctrl *)(void *)s->queues;
+	s->ctrl->magic = IPC_CTRL_MAGIC;
+	return 0;
+}
+
+static int hello(struct rnic_session *s, const uint64_t size[IPC_REGIONS])
+{
+	struct ipc_msg m = { .type = IPC_HELLO, .len = IPC_MSG_LEN(hello), .seq = ++s->seq };
+	int fds[1 + IPC_REGIONS];
+	unsigned n = 0;
+	unsigned none = 0;
+
+	m.hello.version = IPC_VERSION;
+	m.hello.pid = (uint32_t)getpid();
+	memcpy(m.hello.size, size, sizeof(m.hello.size));
+	fds[n++] = s->wake_fd;
+	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		if (s->fd[r] >= 0)
+			fds[n++] = s->fd[r];
+	}
+	int rc = ipc_send(s->sock, &m, fds, n);
+	if (rc == 0)
+		rc = ipc_recv(s->sock, &m, NULL, &none);
+	if (rc != 0)
+		return -rc;
+	if (m.type != IPC_HELLO || m.seq != s->seq)
+		return EPROTO;
+	if (m.status != 0) {
+		m.text[IPC_TEXT_MAX - 1] = '\0';
+		rnic_complain("rnic: rnicd refuses this client: %s", m.text);
+		return m.status > 0 ? m.status : EPROTO;
+	}
+	if (m.len != IPC_MSG_LEN(hello_ok) || m.hello_ok.version != IPC_VERSION) {
+		rnic_complain("rnic: librnic speaks version %d of rnicd's protocol, the daemon version %u: install a matching pair",
+			      IPC_VERSION, m.hello_ok.version);
+		return EPROTO;
+	}
+	if (m.hello_ok.workers == 0 || m.hello_ok.workers > IPC_MAX_WORKERS)
+		return EPROTO;
+	s->ndevs = m.hello_ok.devs;
+	s->workers = m.hello_ok.workers;
+	return 0;
+}
+
+static void session_free(struct rnic_session *s)
+{
+	if (s->queues != NULL)
+		munmap(s->queues, IPC_QUEUES_SIZE);
+	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		if (s->fd[r] >= 0)
+			close(s->fd[r]);
+	}
+	if (s->sock >= 0)
+		close(s->sock);
+	if (s->wake_fd >= 0)
+		close(s->wake_fd);
+	free(s->shm);
+	free(s);
+}
+
+static bool few_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) <= FEW_CPUS;
+}
+
+static struct rnic_session *session_make(void)
+{
+	struct rnic_session *s = calloc(1, sizeof(*s));
+	uint64_t size[IPC_REGIONS] = { 0 };
+	int rc = ENOMEM;
+
+	if (s == NULL)
+		return NULL;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->id_lock, NULL);
+	pthread_mutex_init(&s->ids_lock, NULL);
+	s->wake_fd = -1;
+	for (unsigned r = 0; r < IPC_REGIONS; r++)
+		s->fd[r] = -1;
+	s->sock = dial();
+	if (s->sock < 0) {
+		rc = errno;
+		goto fail;
+	}
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->wake_fd < 0) {
+		rc = errno;
+		goto fail;
+	}
+	s->yield = few_cpus();
+	rc = regions_make(s, size);
+	if (rc == 0)
+		rc = hello(s, size);
+	if (rc != 0)
+		goto fail;
+	rc = ENOMEM;
+	s->shm = rnic_shm_create(s->queues, IPC_QUEUES_FREE_OFF, IPC_QUEUES_SIZE);
+	s->mem = rnic_mem_create(s->fd[IPC_REGION_ARENA], s->fd[IPC_REGION_HUGE]);
+	if (s->shm == NULL || s->mem == NULL)
+		goto fail;
+	rc = watch_start(s);
+	if (rc != 0)
+		goto fail;
+	return s;
+fail:
+	session_free(s);
+	errno = rc;
+	return NULL;
+}
+
+/* ---- fork ---- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&make_lock);
+	if (current != NULL) {
+		rnic_mem_fork_prepare(current->mem);
+		pthread_mutex_lock(&current->lock);
+	}
+}
+
+static void fork_parent(void)
+{
+	if (current != NULL) {
+		pthread_mutex_unlock(&current->lock);
+		rnic_mem_fork_parent(current->mem);
+	}
+	pthread_mutex_unlock(&make_lock);
+}
+
+/*
+ * The connection and the queues stay the parent's. What the child still does with the parent's objects must not reach
+ * them: verbs fail, and posts of work go to pages of the child's own. A verbs call that starts afresh makes a session.
+ */
+static void fork_child(void)
+{
+	struct rnic_session *s = current;
+
+	if (s != NULL) {
+		__atomic_store_n(&s->dead, 1, __ATOMIC_RELAXED);
+		mmap(s->queues, IPC_QUEUES_SIZE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		close(s->sock);
+		s->sock = -1;
+		pthread_mutex_init(&s->lock, NULL);
+		pthread_mutex_init(&s->id_lock, NULL);
+		pthread_mutex_init(&s->ids_lock, NULL);
+		rnic_mem_fork_child(s->mem);
+		current = NULL;
+	}
+	pthread_mutex_init(&make_lock, NULL);
+}
+
+static void fork_hooks(void) { pthread_atfork(fork_prepare, fork_parent, fork_child); }
+
+struct rnic_session *rnic_session_get(void)
+{
+	struct rnic_session *s;
+
+	pthread_once(&fork_once, fork_hooks);
+	pthread_mutex_lock(&make_lock);
+	if (current != NULL && rnic_dead(current)) {
+		rnic_mem_retire(current->mem);
+		current = NULL;
+	}
+	if (current == NULL)
+		current = session_make();
+	s = current;
+	pthread_mutex_unlock(&make_lock);
+	return s;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting through the functions in an ibv_qp_ex: each call adds to the work request under construction, the next
+ * operation or the end writes it into the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort, and an
+ * error on the way is kept and told at the end.
+ */
+#include "rnic/priv.h"
+
+static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
+
+/* Closes the work request under construction. */
+static void flush(struct rnic_sq *sq)
+{
+	struct qp_wqe *w = sq->cur;
+	uint32_t slots;
+
+	if (w == NULL || sq->err != 0)
+		return;
+	sq->cur = NULL;
+	slots = qp_wqe_slots((w->flags & QP_WF_INLINE) != 0 ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge));
+	if (spsc_prod_free(&sq->ring, sq->staged + slots) < sq->staged + slots) {
+		sq->err = ENOMEM;
+		return;
+	}
+	w->slots = (uint8_t)slots;
+	spsc_prod_copy(&sq->ring, sq->staged, w, slots * QP_SLOT_SIZE);
+	sq->staged += slots;
+}
+
+static struct qp_wqe *begin(struct ibv_qp_ex *ex, enum qp_wr_op op)
+{
+	struct rnic_sq *sq = &qp_of(ex)->sq;
+	struct qp_wqe *w = (struct qp_wqe *)(void *)sq->wqe;
+
+	flush(sq);
+	memset(w, 0, QP_SLOT_SIZE);
+	w->wr_id = ex->wr_id;
+	w->op = (uint8_t)op;
+	w->flags = (uint8_t)(((ex->wr_flags & IBV_SEND_SIGNALED) != 0 ? QP_WF_SIGNALED : 0) |
+			     ((ex->wr_flags & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
+			     ((ex->wr_flags & IBV_SEND_SOLICITED) != 0 ? QP_WF_SOLICITED : 0) | sq->sig_all);
+	sq->cur = w;
+	return w;
+}
+
+static void wr_send(struct ibv_qp_ex *ex) { begin(ex, QP_WR_SEND); }
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey) { begin(ex, QP_WR_SEND_INV)->aux = rkey; }
+
+static void wr_rdma(struct ibv_qp_ex *ex, enum qp_wr_op op, uint32_t rkey, uint64_t raddr)
+{
+	struct qp_wqe *w = begin(ex, op);
+
+	w->rkey = rkey;
+	w->raddr = raddr;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr) { wr_rdma(ex, QP_WR_WRITE, rkey, raddr); }
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr) { wr_rdma(ex, QP_WR_READ, rkey, raddr); }
+
+static void fail(struct rnic_sq *sq, int err)
+{
+	if (sq->err == 0)
+		sq->err = err;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	struct rnic_sq *sq = &qp_of(ex)->sq;
+	struct qp_sge *sge = (struct qp_sge *)(void *)(sq->wqe + QP_WQE_FIXED);
+
+	if (sq->cur == NULL || n > sq->max_sge) {
+		fail(sq, EINVAL);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		sge[i] = (struct qp_sge){ list[i].addr, list[i].length, list[i].lkey };
+	sq->cur->num_sge = (uint8_t)n;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
+{
+	struct rnic_sq *sq = &qp_of(ex)->sq;
+	size_t len = 0;
+
+	if (sq->cur == NULL || sq->cur->op == QP_WR_READ) {
+		fail(sq, EINVAL);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].length > sq->max_inline - len) {
+			fail(sq, EINVAL);
+			return;
+		}
+		memcpy(sq->wqe + QP_WQE_FIXED + len, list[i].addr, list[i].length);
+		len += list[i].length;
+	}
+	sq->cur->flags |= QP_WF_INLINE;
+	sq->cur->inline_len = (uint16_t)len;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct rnic_sq *sq = &qp_of(ex)->sq;
+
+	rnic_spin_lock(&sq->lock);
+	sq->staged = 0;
+	sq->err = 0;
+	sq->cur = NULL;
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct rnic_qp *qp = qp_of(ex);
+	struct rnic_sq *sq = &qp->sq;
+	uint32_t state = __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE);
+	uint32_t staged = 0;
+	int err;
+
+	flush(sq);
+	if (rnic_dead(qp->s))
+		fail(sq, EIO);
+	else if (state == IBV_QPS_RESET || state == IBV_QPS_INIT)
+		fail(sq, EINVAL);
+	err = sq->err;
+	if (err == 0)
+		staged = sq->staged;
+	if (staged > 0)
+		spsc_prod_publish(&sq->ring, staged);
+	rnic_spin_unlock(&sq->lock);
+	if (staged > 0)
+		rnic_doorbell(qp);
+	return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex) { rnic_spin_unlock(&qp_of(ex)->sq.lock); }
+
+void rnic_wr_init(struct ibv_qp_ex *ex)
+{
+	ex->wr_send = wr_send;
+	ex->wr_send_inv = wr_send_inv;
+	ex->wr_rdma_write = wr_rdma_write;
+	ex->wr_rdma_read = wr_rdma_read;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+}
