@@ -179,13 +179,13 @@ uint8_t *qp_stage_get(struct qp_ctx *ctx)
 		ctx->stats.no_stage++;
 		return NULL;
 	}
-	memcpy(&ctx->stage_free, mem, sizeof(mem));
+	memcpy(&ctx->stage_free, mem, sizeof(ctx->stage_free));
 	return mem;
 }
 
 void qp_stage_put(struct qp_ctx *ctx, uint8_t *mem)
 {
-	memcpy(mem, &ctx->stage_free, sizeof(mem));
+	memcpy(mem, &ctx->stage_free, sizeof(ctx->stage_free));
 	ctx->stage_free = mem;
 }
 

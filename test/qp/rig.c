@@ -168,15 +168,13 @@ static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct
 	return p;
 }
 
-static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
+static void carry(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
 {
 	const struct rig_link *l = &r->cfg.link;
 	uint32_t copies = 1 + rn_rng_chance(&r->rng, l->dup);
 
-	if (r->tap != NULL)
-		r->tap(r, from, o, data);
 	r->pkts++;
-	if (rn_rng_chance(&r->rng, l->loss) || rn_rng_chance(&r->rng, l->corrupt)) {
+	if (rn_rng_chance(&r->rng, l->loss)) {
 		r->dropped++;
 		return;
 	}
@@ -188,6 +186,26 @@ static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_o
 			p->at += 1 + rn_rng_below(&r->rng, (uint32_t)l->reorder_ns + 1);
 		insert(r, p);
 	}
+}
+
+static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
+{
+	struct tcpl_out part = *o;
+
+	if (r->tap != NULL)
+		r->tap(r, from, o, data);
+	if (o->len < 2 || !rn_rng_chance(&r->rng, r->cfg.link.cut)) {
+		carry(r, from, flow, o, data);
+		return;
+	}
+	part.len = 1 + rn_rng_below(&r->rng, o->len - 1);
+	part.flags = (uint8_t)(o->flags & ~(TCPL_FIN | TCPL_PSH));
+	carry(r, from, flow, &part, data);
+	uint32_t first = part.len;
+	part.seq += first;
+	part.len = o->len - first;
+	part.flags = o->flags;
+	carry(r, from, flow, &part, data + first);
 }
 
 /* ---- turns ---- */

@@ -23,7 +23,8 @@
 #define RIG_PD     7u
 
 struct rig_link {
-	uint32_t loss, dup, reorder, corrupt; /* ppm */
+	uint32_t loss, dup, reorder; /* ppm */
+	uint32_t cut; /* ppm: a middlebox cuts the segment in two */
 	uint64_t delay_ns, reorder_ns;
 };
 
