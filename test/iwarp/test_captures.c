@@ -72,8 +72,15 @@ static void expect_line(struct run *r, const char *got)
 
 static void put_hex(char *s, const uint8_t *p, uint32_t n, const char *between)
 {
-	for (uint32_t i = 0; i < n; i++)
-		s += sprintf(s, "%s%02x", i ? between : "", p[i]);
+	static const char digit[] = "0123456789abcdef";
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (i > 0)
+			s = stpcpy(s, between);
+		*s++ = digit[p[i] >> 4];
+		*s++ = digit[p[i] & 15];
+	}
+	*s = 0;
 }
 
 /* ---- MPA frames ---- */
