@@ -105,11 +105,11 @@ void tcpl_established(struct tcpl_conn *c, uint64_t now)
 	tcpl_rearm_idle(c, now);
 }
 
-/* CLOSED, whatever was before: no timer, nothing more to send. The queues stay for the owner to drain. */
+/* CLOSED, whatever was before: no timer, nothing more is taken or sent. The queues stay for the owner to drain. */
 void tcpl_finish(struct tcpl_conn *c)
 {
 	tcpl_set_state(c, TCPL_S_CLOSED);
-	c->flags &= F_WSCALE | F_SACK | F_TS | F_FIN_QUEUED;
+	c->flags = (c->flags & (F_WSCALE | F_SACK | F_TS)) | F_FIN_QUEUED;
 	c->rtx_mode = TCPL_RTX_OFF;
 	c->t_rtx = c->t_ack = c->t_idle = RN_NEVER;
 }
