@@ -120,18 +120,6 @@ void *rnic_alloc(size_t size)
 	return b->p;
 }
 
-static bool still_registered(const struct rnic_mem *m, const struct rnic_block *b)
-{
-	for (const struct rnic_mr *mr = m->mrs; mr != NULL; mr = mr->next) {
-		for (uint32_t i = 0; i < mr->npieces; i++) {
-			const struct ipc_piece *p = &mr->pieces[i];
-			if (p->region == b->region && p->off < b->off + b->len && b->off < p->off + p->len)
-				return true;
-		}
-	}
-	return false;
-}
-
 void rnic_free(void *p)
 {
 	struct rnic_session *s = p != NULL ? rnic_session_get() : NULL;
@@ -150,7 +138,7 @@ void rnic_free(void *p)
 	if (b != NULL) {
 		munmap(b->p, b->len);
 		/* A region that is still registered keeps its pages until a sweep finds them free. */
-		if (!still_registered(s->mem, b))
+		if (!rnic_in_region(s->mem, b->region, b->off, b->len))
 			rnic_arena_release(s->mem, b->region, b->off, b->len);
 		free(b);
 	}

@@ -226,8 +226,14 @@ uint64_t rnic_arena_place(struct rnic_mem *m, uintptr_t va, uint64_t len, uint64
 		w = win_find(m, key - 1);
 		w = w != NO_WIN && win_free(m, w + 1) ? w + 1 : NO_WIN;
 	}
-	if (w != NO_WIN)
+	if (w == NO_WIN) {
+		w = win_find(m, key + 1);
+		w = w != NO_WIN && w > 0 && win_free(m, w - 1) ? w - 1 : NO_WIN;
+	}
+	if (w != NO_WIN) {
 		fit = stretch(m, w, va, len);
+		m->collided |= fit == 0;
+	}
 	for (uint64_t n = (in + len + RNIC_WIN_SIZE - 1) >> RNIC_WIN_SHIFT; fit == 0 && n > 0; n /= 2) {
 		w = n <= RNIC_WINDOWS ? rnic_arena_windows(m, (uint32_t)n) : NO_WIN;
 		if (w == NO_WIN)
@@ -272,6 +278,18 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 }
 
 /* ---- giving back ---- */
+
+bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len)
+{
+	for (const struct rnic_mr *mr = m->mrs; mr != NULL; mr = mr->next) {
+		for (uint32_t i = 0; i < mr->npieces; i++) {
+			const struct ipc_piece *p = &mr->pieces[i];
+			if (p->region == (uint32_t)region && p->off < off + len && off < p->off + p->len)
+				return true;
+		}
+	}
+	return false;
+}
 
 void rnic_arena_release(struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len)
 {
@@ -349,6 +367,7 @@ void rnic_arena_sweep(struct rnic_mem *m)
 		m->win_next = 0;
 	}
 	m->dealt = 0;
+	m->collided = false;
 	free(live);
 	free(huge);
 }

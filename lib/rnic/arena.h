@@ -12,7 +12,8 @@
  * Hazards that remain with memory that was moved in place: it is shared with children made by fork() (pages that lie
  * wholly inside a memory region; others are copied for the child); system calls of other threads that write into it
  * during the registration may return EFAULT; madvise(MADV_DONTNEED) does not zero it; a thread that is being joined
- * must not have registered the page of its stack that also holds its descriptor.
+ * must not have registered the page of its stack that also holds its descriptor; a thread must not fork() while the
+ * very page of its stack that it runs on is in a memory region.
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H
@@ -57,6 +58,7 @@ struct rnic_mem {
 	uint32_t win_next;     /* where the search for free windows goes on */
 	uint32_t alloc_win;    /* window that small rnic_alloc() come from; UINT32_MAX: none */
 	uint64_t dealt;        /* pages taken since the last sweep */
+	bool collided;         /* an address came again whose page is still taken: a sweep may free it */
 	uint64_t huge_used[RNIC_HUGES / 64];
 	struct rnic_mr *mrs;
 	struct rnic_block *blocks;
@@ -78,11 +80,15 @@ uint64_t rnic_arena_place(struct rnic_mem *m, uintptr_t va, uint64_t len, uint64
 uint32_t rnic_arena_windows(struct rnic_mem *m, uint32_t n);
 bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off); /* with pages reserved */
 void rnic_arena_mark(struct rnic_mem *m, uint64_t off, uint64_t len);
+/* Does a memory region name any of it? */
+bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
 /* Frees the range and gives its pages back to the system. */
 void rnic_arena_release(struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
 /* Frees what is neither mapped nor in a memory region; so what was taken must be mapped by now. */
 void rnic_arena_sweep(struct rnic_mem *m);
-#define RNIC_SWEEP_PAGES (UINT64_C(256) << 20 >> 12) /* pages dealt that make a sweep worth its while */
+/* Pages dealt that make a sweep worth its while, without and with a sign that there is something to find. */
+#define RNIC_SWEEP_PAGES          (UINT64_C(256) << 20 >> 12)
+#define RNIC_SWEEP_PAGES_COLLIDED (UINT64_C(4) << 20 >> 12)
 
 /* ---- remap.c ---- */
 
@@ -93,6 +99,12 @@ void rnic_arena_sweep(struct rnic_mem *m);
  */
 int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces,
 		    uint32_t *n);
+
+/*
+ * Runs fn(arg) on a stack of its own while the caller sleeps in the kernel: so the caller's stack can be replaced.
+ * 0 or an errno when it could not be run.
+ */
+int rnic_run_aside(int (*fn)(void *arg), void *arg);
 
 /* An older session's file? */
 bool rnic_file_retired(const struct rnic_vma *v);

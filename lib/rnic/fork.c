@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define STACK_NEAR (UINT64_C(64) << 10) /* bytes around the stack pointer that fork() itself may use */
+
 struct range { uintptr_t start; uint64_t len; int prot; };
 
 /* What the child must copy: made in the parent, used in the child. Under rnic_mem.lock. */
@@ -54,6 +56,40 @@ static uint64_t next_edge(const struct rnic_mem *m, uint64_t off, uint64_t end, 
 	return edge;
 }
 
+static void make_own(const struct range *r)
+{
+	void *copy = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy == MAP_FAILED)
+		return;
+	memcpy(copy, (const void *)r->start, r->len);
+	if ((r->prot & PROT_WRITE) == 0)
+		mprotect(copy, r->len, r->prot);
+	if (mremap(copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)r->start) == MAP_FAILED)
+		munmap(copy, r->len);
+}
+
+static int make_own_aside(void *arg)
+{
+	make_own(arg);
+	return 0;
+}
+
+/*
+ * Parent and child run on the same addresses until the child has its copies: the stack they run on must be private
+ * before. `v` holds a part of it; pages of no region go back to what they were.
+ */
+static void stack_back(const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t sp)
+{
+	uintptr_t lo = (sp - STACK_NEAR) & ~(uintptr_t)(RNIC_PAGE - 1);
+
+	for (uintptr_t at = lo < v->start ? v->start : lo; at < v->end && at < sp + STACK_NEAR; at += RNIC_PAGE) {
+		struct range r = { at, RNIC_PAGE, v->prot };
+		if (!rnic_in_region(m, IPC_REGION_ARENA, v->off + (at - v->start), RNIC_PAGE))
+			rnic_run_aside(make_own_aside, &r);
+	}
+}
+
 static bool allocated(const struct rnic_mem *m, const struct rnic_vma *v)
 {
 	for (const struct rnic_block *b = m->blocks; b != NULL; b = b->next) {
@@ -65,10 +101,15 @@ static bool allocated(const struct rnic_mem *m, const struct rnic_vma *v)
 
 void rnic_mem_fork_prepare(struct rnic_mem *m)
 {
+	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
 	struct rnic_vma v;
 
 	pthread_mutex_lock(&m->lock);
 	nranges = 0;
+	for (uintptr_t at = sp - STACK_NEAR; rnic_vma_at(&m->proc, at, &v) == 0 && v.start < sp + STACK_NEAR; at = v.end) {
+		if (rnic_file_is(&m->file[IPC_REGION_ARENA], &v))
+			stack_back(m, &v, sp);
+	}
 	for (uintptr_t at = 0; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
 		if (!rnic_file_is(&m->file[IPC_REGION_ARENA], &v) || allocated(m, &v))
 			continue;
@@ -98,19 +139,6 @@ void rnic_mem_fork_parent(struct rnic_mem *m)
 		m->fork_pipe[0] = m->fork_pipe[1] = -1;
 	}
 	pthread_mutex_unlock(&m->lock);
-}
-
-static void make_own(const struct range *r)
-{
-	void *copy = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (copy == MAP_FAILED)
-		return;
-	memcpy(copy, (const void *)r->start, r->len);
-	if ((r->prot & PROT_WRITE) == 0)
-		mprotect(copy, r->len, r->prot);
-	if (mremap(copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)r->start) == MAP_FAILED)
-		munmap(copy, r->len);
 }
 
 void rnic_mem_fork_child(struct rnic_mem *m)

@@ -129,26 +129,27 @@ static int move_now(void *arg)
 	return 0;
 }
 
-/*
- * Moves the caller's own stack from another one: as with vfork(), the caller sleeps in the kernel until it is done,
- * whatever else shares the address space.
- */
-static int move_aside(struct move *mv)
+/* As with vfork(), the caller sleeps in the kernel until it is done, whatever else shares the address space. */
+int rnic_run_aside(int (*fn)(void *arg), void *arg)
 {
 	uint8_t *stack = mmap(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	sigset_t all, old;
 	pid_t pid;
-	int st;
+	int st, rc = 0;
 
 	if (stack == MAP_FAILED)
 		return errno;
-	pid = clone(move_now, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, mv);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = clone(fn, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, arg);
 	if (pid < 0)
-		mv->rc = errno;
+		rc = errno;
 	else
 		while (waitpid(pid, &st, __WCLONE) < 0 && errno == EINTR)
 			;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	munmap(stack, ASIDE_STACK);
-	return mv->rc;
+	return rc;
 }
 
 /* ---- one chunk ---- */
@@ -211,10 +212,15 @@ static int move_chunk(struct move *mv)
 	mv->rc = 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (mv->stack)
-		move_aside(mv);
-	else
+	if (mv->stack) {
+		int rc = rnic_run_aside(move_now, mv);
+		if (rc != 0) {
+			mv->rc = rc;
+			mv->n = 0;
+		}
+	} else {
 		move_now(mv);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (mv->rc == 0)
 		return 0;
@@ -347,7 +353,7 @@ int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write
 	uintptr_t moved_to = 0;
 	int rc = 0;
 
-	if (m->dealt > RNIC_SWEEP_PAGES)
+	if (m->dealt > (m->collided ? RNIC_SWEEP_PAGES_COLLIDED : RNIC_SWEEP_PAGES))
 		rnic_arena_sweep(m);
 	while (at < end && rc == 0) {
 		struct rnic_vma v;

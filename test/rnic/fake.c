@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fake.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ipc/ipc_region.h"
+
+#define CLIENTS 8
+
+struct fake {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	int listener, stop[2];
+	char dir[64], path[96];
+	struct fake_client client[CLIENTS];
+	unsigned nclients;
+	uint32_t version;
+	int refuse;
+	char text[IPC_TEXT_MAX];
+};
+
+#define TAKE(array, out) do { \
+	(out) = 0; \
+	for (uint32_t i_ = 1; i_ < RN_ARRAY_LEN(array) && (out) == 0; i_++) \
+		if (!(array)[i_].used) \
+			(out) = i_; \
+} while (0)
+#define VALID(array, h) ((h) > 0 && (h) < RN_ARRAY_LEN(array) && (array)[h].used)
+
+static int answer_handle(struct ipc_msg *m, uint32_t handle)
+{
+	memset(&m->handle, 0, sizeof(m->handle));
+	m->handle.handle = handle;
+	m->len = IPC_MSG_LEN(handle);
+	return 0;
+}
+
+static int answer_empty(struct ipc_msg *m)
+{
+	m->len = IPC_MSG_HDR;
+	return 0;
+}
+
+static int hello(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
+{
+	unsigned k = 0;
+
+	if (nfds < 3 || m->hello.version != IPC_VERSION)
+		return EINVAL;
+	c->wake = fds[k++];
+	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		c->fd[r] = -1;
+		if (m->hello.size[r] == 0)
+			continue;
+		if (k == nfds || ipc_region_check((enum ipc_region)r, fds[k], m->hello.size[r]) != 0)
+			return EINVAL;
+		c->fd[r] = fds[k++];
+	}
+	if (k != nfds || ipc_region_map(c->fd[IPC_REGION_QUEUES], IPC_QUEUES_SIZE, &c->queues) != 0)
+		return EINVAL;
+	if (((struct ipc_ctrl *)(void *)c->queues)->magic != IPC_CTRL_MAGIC)
+		return EINVAL;
+	m->hello_ok = (struct ipc_hello_ok){ .version = f->version, .devs = FAKE_DEVS, .workers = FAKE_WORKERS };
+	m->len = IPC_MSG_LEN(hello_ok);
+	return 0;
+}
+
+static int query_dev(struct ipc_msg *m)
+{
+	uint32_t dev = m->query_dev.dev;
+	struct ipc_dev_info *i = &m->dev_info;
+
+	if (dev >= FAKE_DEVS)
+		return EINVAL;
+	memset(i, 0, sizeof(*i));
+	snprintf(i->name, sizeof(i->name), "rnic%u", dev);
+	memcpy(i->mac, (uint8_t[]){ 2, 0, 0, 0, 0, (uint8_t)dev }, 6);
+	memcpy(i->ip, (uint8_t[]){ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)(dev + 1) }, 16);
+	i->up = 1;
+	i->mtu = 1500;
+	i->max_qp = i->max_cq = i->max_pd = 1024;
+	i->max_mr = 1 << 20;
+	i->max_cqe = 1 << 18;
+	i->max_wr = 1 << 14;
+	i->max_sge = QP_MAX_SGE;
+	i->max_inline = QP_MAX_INLINE;
+	i->max_rd_atomic = 32;
+	i->max_mr_size = UINT64_C(1) << 36;
+	i->rate_mbps = 10000;
+	m->len = IPC_MSG_LEN(dev_info);
+	return 0;
+}
+
+static struct spsc_place place(struct fake_client *c, uint64_t off, uint32_t slots, uint32_t size)
+{
+	return (struct spsc_place){ c->queues, IPC_QUEUES_SIZE, off, slots, size };
+}
+
+static int create_channel(struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
+{
+	uint32_t h, size = m->create_channel.kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
+	struct spsc_place at = place(c, m->create_channel.ring_off, m->create_channel.ring_slots, size);
+
+	TAKE(c->chan, h);
+	if (nfds != 1 || h == 0 || spsc_prod_attach(&c->chan[h].ring, &at) != SPSC_OK)
+		return EINVAL;
+	c->chan[h].used = true;
+	c->chan[h].fd = fds[0];
+	return answer_handle(m, h);
+}
+
+static int reg_mr(struct fake_client *c, struct ipc_msg *m)
+{
+	struct ipc_reg_mr *a = &m->reg_mr;
+	uint64_t sum = 0;
+	uint32_t h = 0;
+
+	if (a->pd == 0 || !rn_in_range(a->pieces_off, a->npieces * sizeof(struct ipc_piece), IPC_QUEUES_SIZE) || a->npieces == 0)
+		return EINVAL;
+	for (uint32_t i = 1; i < FAKE_MAX && h == 0; i++)
+		h = c->mr[i].used ? 0 : i;
+	if (h == 0)
+		return ENOMEM;
+	struct fake_mr *mr = &c->mr[h];
+	mr->pieces = malloc(a->npieces * sizeof(struct ipc_piece));
+	memcpy(mr->pieces, c->queues + a->pieces_off, a->npieces * sizeof(struct ipc_piece));
+	for (uint32_t i = 0; i < a->npieces; i++) {
+		const struct ipc_piece *p = &mr->pieces[i];
+		if ((p->region != IPC_REGION_ARENA && p->region != IPC_REGION_HUGE) || c->fd[p->region] < 0 ||
+		    !rn_in_range(p->off, p->len, IPC_ARENA_SIZE))
+			return EINVAL;
+		sum += p->len;
+	}
+	if (sum != a->len)
+		return EINVAL;
+	mr->used = true;
+	mr->npieces = a->npieces;
+	mr->iova = a->iova;
+	mr->len = a->len;
+	mr->access = a->access;
+	mr->stag = h << 8 | 0x5a;
+	m->reg_mr_ok = (struct ipc_reg_mr_ok){ .handle = h, .stag = mr->stag };
+	m->len = IPC_MSG_LEN(reg_mr_ok);
+	return 0;
+}
+
+static int create_cq(struct fake_client *c, struct ipc_msg *m)
+{
+	struct ipc_create_cq a = m->create_cq;
+	uint32_t h;
+
+	TAKE(c->cq, h);
+	if (h == 0 || (a.channel != 0 && !VALID(c->chan, a.channel)) ||
+	    !rn_in_range(a.shm_off, sizeof(struct qp_cq_shm), IPC_QUEUES_SIZE))
+		return EINVAL;
+	for (uint32_t w = 0; w < FAKE_WORKERS; w++) {
+		struct spsc_place at = place(c, a.ring_off + w * a.ring_stride, a.cqe, QP_CQE_SIZE);
+		if (spsc_prod_attach(&c->cq[h].ring[w], &at) != SPSC_OK)
+			return EINVAL;
+	}
+	c->cq[h].used = true;
+	c->cq[h].channel = a.channel;
+	c->cq[h].cookie = a.cookie;
+	c->cq[h].shm = (struct qp_cq_shm *)(void *)(c->queues + a.shm_off);
+	return answer_handle(m, h);
+}
+
+static int create_qp(struct fake_client *c, struct ipc_msg *m)
+{
+	struct ipc_create_qp a = m->create_qp;
+	struct spsc_place sq = place(c, a.sq_off, a.sq_slots, QP_SLOT_SIZE), rq = place(c, a.rq_off, a.rq_slots, QP_SLOT_SIZE);
+	uint32_t h;
+
+	TAKE(c->qp, h);
+	if (h == 0 || !VALID(c->cq, a.send_cq) || !VALID(c->cq, a.recv_cq) || a.pd == 0 ||
+	    !rn_in_range(a.shm_off, sizeof(struct qp_shm), IPC_QUEUES_SIZE) || a.shm_off % RN_CACHE_LINE != 0 ||
+	    spsc_cons_attach(&c->qp[h].sq, &sq) != SPSC_OK || spsc_cons_attach(&c->qp[h].rq, &rq) != SPSC_OK)
+		return EINVAL;
+	c->qp[h].used = true;
+	c->qp[h].send_cq = a.send_cq;
+	c->qp[h].recv_cq = a.recv_cq;
+	c->qp[h].cookie = a.cookie;
+	c->qp[h].made = a;
+	c->qp[h].bit = 60 + h; /* so that two words are in use */
+	c->qp[h].shm = (struct qp_shm *)(void *)(c->queues + a.shm_off);
+	c->qp[h].shm->state = 1;
+	c->qp[h].shm->worker = 1;
+	m->create_qp_ok = (struct ipc_create_qp_ok){ .handle = h, .qpn = 0x100 + h, .db_bit = c->qp[h].bit };
+	m->len = IPC_MSG_LEN(create_qp_ok);
+	return 0;
+}
+
+static int modify_qp(struct fake_client *c, struct ipc_msg *m)
+{
+	if (!VALID(c->qp, m->modify_qp.qp))
+		return EINVAL;
+	if ((m->modify_qp.mask & IPC_QP_ATTR_STATE) != 0)
+		c->qp[m->modify_qp.qp].shm->state = m->modify_qp.state;
+	return answer_empty(m);
+}
+
+static int query_qp(struct fake_client *c, struct ipc_msg *m)
+{
+	if (!VALID(c->qp, m->handle.handle))
+		return EINVAL;
+	m->query_qp_ok = (struct ipc_query_qp_ok){ .state = c->qp[m->handle.handle].shm->state, .ird = 4, .ord = 5 };
+	m->len = IPC_MSG_LEN(query_qp_ok);
+	return 0;
+}
+
+static int destroy(struct fake_client *c, struct ipc_msg *m)
+{
+	uint32_t h = m->handle.handle;
+
+	switch (m->type) {
+	case IPC_DESTROY_CHANNEL:
+		if (!VALID(c->chan, h))
+			return EINVAL;
+		close(c->chan[h].fd);
+		c->chan[h].used = false;
+		break;
+	case IPC_DEREG_MR:
+		if (h == 0 || h >= FAKE_MAX || !c->mr[h].used)
+			return EINVAL;
+		free(c->mr[h].pieces);
+		c->mr[h].used = false;
+		break;
+	case IPC_DESTROY_CQ:
+		if (!VALID(c->cq, h))
+			return EINVAL;
+		c->cq[h].used = false;
+		break;
+	case IPC_DESTROY_QP:
+		if (!VALID(c->qp, h))
+			return EINVAL;
+		c->qp[h].used = false;
+		break;
+	case IPC_CM_DESTROY_ID:
+		if (!VALID(c->id, h))
+			return EINVAL;
+		c->id[h].used = false;
+		break;
+	default:
+		if (h == 0 || h > c->pds)
+			return EINVAL;
+	}
+	return answer_empty(m);
+}
+
+static int cm(struct fake_client *c, struct ipc_msg *m)
+{
+	uint32_t h;
+
+	switch (m->type) {
+	case IPC_CM_CREATE_ID:
+		TAKE(c->id, h);
+		if (h == 0 || !VALID(c->chan, m->cm_create_id.channel))
+			return EINVAL;
+		c->id[h].used = true;
+		c->id[h].channel = m->cm_create_id.channel;
+		return answer_handle(m, h);
+	case IPC_CM_BIND:
+		if (!VALID(c->id, m->cm_bind.id))
+			return EINVAL;
+		if (m->cm_bind.addr.port == 0)
+			m->cm_bind.addr.port = 54321;
+		m->cm_bind_ok = (struct ipc_cm_bind_ok){ .addr = m->cm_bind.addr, .dev = m->cm_bind.addr.ip[15] != 0 ? 0 : UINT32_MAX };
+		m->len = IPC_MSG_LEN(cm_bind_ok);
+		return 0;
+	case IPC_CM_MIGRATE:
+		if (!VALID(c->id, m->cm_migrate.id) || !VALID(c->chan, m->cm_migrate.channel))
+			return EINVAL;
+		c->id[m->cm_migrate.id].channel = m->cm_migrate.channel;
+		return answer_empty(m);
+	default: /* the id stands first in all others */
+		return VALID(c->id, m->handle.handle) ? answer_empty(m) : EINVAL;
+	}
+}
+
+static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
+{
+	switch ((enum ipc_type)m->type) {
+	case IPC_HELLO:
+		return hello(f, c, m, fds, nfds);
+	case IPC_QUERY_DEV:
+		return query_dev(m);
+	case IPC_CREATE_CHANNEL:
+		return create_channel(c, m, fds, nfds);
+	case IPC_ALLOC_PD:
+		return answer_handle(m, ++c->pds);
+	case IPC_REG_MR:
+		return reg_mr(c, m);
+	case IPC_CREATE_CQ:
+		return create_cq(c, m);
+	case IPC_CREATE_QP:
+		return create_qp(c, m);
+	case IPC_MODIFY_QP:
+		return modify_qp(c, m);
+	case IPC_QUERY_QP:
+		return query_qp(c, m);
+	case IPC_DESTROY_CHANNEL:
+	case IPC_DEALLOC_PD:
+	case IPC_DEREG_MR:
+	case IPC_DESTROY_CQ:
+	case IPC_DESTROY_QP:
+	case IPC_CM_DESTROY_ID:
+		return destroy(c, m);
+	case IPC_CM_CREATE_ID:
+	case IPC_CM_BIND:
+	case IPC_CM_RESOLVE_ADDR:
+	case IPC_CM_RESOLVE_ROUTE:
+	case IPC_CM_LISTEN:
+	case IPC_CM_CONNECT:
+	case IPC_CM_ACCEPT:
+	case IPC_CM_REJECT:
+	case IPC_CM_DISCONNECT:
+	case IPC_CM_MIGRATE:
+		return cm(c, m);
+	case IPC_TYPES:
+		break;
+	}
+	return EINVAL;
+}
+
+static bool turn(struct fake *f, struct fake_client *c)
+{
+	struct ipc_msg m;
+	int fds[IPC_MAX_FDS];
+	unsigned nfds = IPC_MAX_FDS;
+	int rc = ipc_recv(c->sock, &m, fds, &nfds);
+
+	if (rc != 0)
+		return false;
+	pthread_mutex_lock(&f->lock);
+	c->last = m;
+	rc = f->refuse != 0 ? f->refuse : serve(f, c, &m, fds, nfds);
+	if (rc != 0) {
+		m.status = rc;
+		memcpy(m.text, f->text, sizeof(m.text));
+		m.len = IPC_MSG_LEN(text);
+	}
+	f->refuse = 0;
+	f->text[0] = '\0';
+	pthread_mutex_unlock(&f->lock);
+	return ipc_send(c->sock, &m, NULL, 0) == 0;
+}
+
+static void *run(void *arg)
+{
+	struct fake *f = arg;
+
+	for (;;) {
+		struct pollfd p[CLIENTS + 2] = { { .fd = f->stop[0], .events = POLLIN }, { .fd = f->listener, .events = POLLIN } };
+		for (unsigned i = 0; i < f->nclients; i++)
+			p[i + 2] = (struct pollfd){ .fd = f->client[i].sock, .events = POLLIN };
+		poll(p, f->nclients + 2, -1);
+		if (p[0].revents != 0)
+			return NULL;
+		for (unsigned i = 0; i < f->nclients; i++) {
+			if (p[i + 2].revents != 0 && f->client[i].sock >= 0 && !turn(f, &f->client[i])) {
+				close(f->client[i].sock);
+				f->client[i].sock = -1;
+			}
+		}
+		if (p[1].revents != 0 && f->nclients < CLIENTS) {
+			struct fake_client *c = &f->client[f->nclients];
+			c->mr = calloc(FAKE_MAX, sizeof(*c->mr));
+			c->sock = accept(f->listener, NULL, NULL);
+			f->nclients++;
+		}
+	}
+}
+
+struct fake *fake_start(void)
+{
+	struct fake *f = calloc(1, sizeof(*f));
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+	strcpy(f->dir, "/tmp/rnic-test-XXXXXX");
+	if (mkdtemp(f->dir) == NULL)
+		abort();
+	snprintf(f->path, sizeof(f->path), "%s/sock", f->dir);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", f->path);
+	f->version = IPC_VERSION;
+	pthread_mutex_init(&f->lock, NULL);
+	f->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (f->listener < 0 || bind(f->listener, (struct sockaddr *)&un, sizeof(un)) != 0 || listen(f->listener, 8) != 0 ||
+	    pipe(f->stop) != 0 || pthread_create(&f->thread, NULL, run, f) != 0)
+		abort();
+	setenv("RNICD_SOCKET", f->path, 1);
+	return f;
+}
+
+void fake_stop(struct fake *f)
+{
+	if (write(f->stop[1], "x", 1) != 1)
+		abort();
+	pthread_join(f->thread, NULL);
+	for (unsigned i = 0; i < f->nclients; i++) {
+		struct fake_client *c = &f->client[i];
+		if (c->sock >= 0)
+			close(c->sock);
+		for (uint32_t h = 1; h < FAKE_MAX; h++) {
+			if (c->mr[h].used)
+				free(c->mr[h].pieces);
+		}
+		free(c->mr);
+		for (unsigned r = 0; r < IPC_REGIONS && c->queues != NULL; r++) {
+			if (c->fd[r] >= 0)
+				close(c->fd[r]);
+		}
+		if (c->queues != NULL)
+			munmap(c->queues, IPC_QUEUES_SIZE);
+	}
+	close(f->listener);
+	close(f->stop[0]);
+	close(f->stop[1]);
+	unlink(f->path);
+	rmdir(f->dir);
+	free(f);
+}
+
+struct fake_client *fake_client(struct fake *f, unsigned n) { return &f->client[n]; }
+
+void fake_refuse(struct fake *f, int errno_value, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	f->refuse = errno_value;
+	snprintf(f->text, sizeof(f->text), "%s", text);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void fake_version(struct fake *f, uint32_t version) { f->version = version; }
+
+void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e)
+{
+	struct spsc_prod *r = &c->cq[cq].ring[worker];
+
+	if (spsc_prod_free(r, 1) == 0)
+		abort();
+	memcpy(spsc_prod_slot(r, 0), e, sizeof(*e));
+	spsc_prod_publish(r, 1);
+}
+
+void fake_event(struct fake_client *c, uint32_t chan, const void *slot, uint32_t size)
+{
+	struct spsc_prod *r = &c->chan[chan].ring;
+	uint64_t one = 1;
+
+	if (spsc_prod_free(r, 1) == 0)
+		abort();
+	memcpy(spsc_prod_slot(r, 0), slot, size);
+	spsc_prod_publish(r, 1);
+	if (write(c->chan[chan].fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
+void fake_cm(struct fake_client *c, const struct ipc_cm_event *ev)
+{
+	uint32_t about = ev->type == 4 ? ev->listen_id : ev->id; /* RDMA_CM_EVENT_CONNECT_REQUEST */
+
+	if (ev->type == 4) {
+		c->id[ev->id].used = true;
+		c->id[ev->id].channel = c->id[ev->listen_id].channel;
+	}
+	fake_event(c, c->id[about].channel, ev, sizeof(*ev));
+}
+
+/* ---- memory, as the daemon sees it ---- */
+
+static bool mr_io(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, uint64_t len, bool write_it)
+{
+	uint32_t h = stag >> 8;
+	uint8_t *p = buf;
+
+	if (h == 0 || h >= FAKE_MAX || !c->mr[h].used || c->mr[h].stag != stag || to < c->mr[h].iova ||
+	    !rn_in_range(to - c->mr[h].iova, len, c->mr[h].len))
+		return false;
+	uint64_t off = to - c->mr[h].iova;
+	for (uint32_t i = 0; i < c->mr[h].npieces && len > 0; i++) {
+		const struct ipc_piece *pc = &c->mr[h].pieces[i];
+		if (off >= pc->len) {
+			off -= pc->len;
+			continue;
+		}
+		uint64_t n = rn_min_u64(len, pc->len - off), at = pc->off + off;
+		uint64_t skew = at % IPC_HUGE_PAGE, span = (skew + n + IPC_HUGE_PAGE - 1) & ~(IPC_HUGE_PAGE - 1);
+		uint8_t *map = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd[pc->region], (off_t)(at - skew));
+		if (map == MAP_FAILED)
+			return false;
+		if (write_it)
+			memcpy(map + skew, p, n);
+		else
+			memcpy(p, map + skew, n);
+		munmap(map, span);
+		p += n;
+		len -= n;
+		off = 0;
+	}
+	return len == 0;
+}
+
+bool fake_mr_read(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, uint64_t len)
+{
+	return mr_io(c, stag, to, buf, len, false);
+}
+
+bool fake_mr_write(struct fake_client *c, uint32_t stag, uint64_t to, const void *buf, uint64_t len)
+{
+	return mr_io(c, stag, to, (void *)(uintptr_t)buf, len, true);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/rnic/vma.c: the kernel's query and its text say the same; pages with contents are found. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "rnic/vma.h"
+
+#define PAGE 4096u
+
+static struct rnic_procfs proc;
+
+static int open_proc(void **state)
+{
+	(void)state;
+	return rnic_procfs_open(&proc);
+}
+
+static int close_proc(void **state)
+{
+	(void)state;
+	rnic_procfs_close(&proc);
+	return 0;
+}
+
+static void query_and_text_agree(void **state)
+{
+	struct rnic_vma a, b;
+	unsigned n = 0;
+
+	(void)state;
+	for (uintptr_t at = 0; rnic_vma_at(&proc, at, &a) == 0; at = a.end, n++) {
+		assert_int_equal(rnic_vma_at_text(&proc, at, &b), 0);
+		assert_int_equal(a.start, b.start);
+		assert_int_equal(a.end, b.end);
+		assert_int_equal(a.off, b.off);
+		assert_int_equal(a.ino, b.ino);
+		assert_int_equal(a.dev_major, b.dev_major);
+		assert_int_equal(a.dev_minor, b.dev_minor);
+		assert_int_equal(a.prot, b.prot);
+		assert_int_equal(a.shared, b.shared);
+		assert_int_equal(a.page, b.page);
+		if (a.name[0] == '[')
+			assert_string_equal(a.name, b.name);
+	}
+	assert_true(n > 10);
+	assert_int_equal(rnic_vma_at_text(&proc, UINTPTR_MAX - PAGE, &b), 2 /* ENOENT */);
+}
+
+static void a_gap_gives_the_next_mapping(void **state)
+{
+	uint8_t *p = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct rnic_vma v;
+
+	(void)state;
+	munmap(p + PAGE, PAGE);
+	assert_int_equal(rnic_vma_at(&proc, (uintptr_t)p + PAGE, &v), 0);
+	assert_int_equal(v.start, (uintptr_t)p + 2 * PAGE);
+	munmap(p, 3 * PAGE);
+}
+
+static void touched_pages_are_present(void **state)
+{
+	const unsigned n = 1200;
+	uint8_t *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t present[(1200 + 63) / 64];
+
+	(void)state;
+	madvise(p, n * PAGE, MADV_NOHUGEPAGE);
+	for (unsigned i = 0; i < n; i += 7)
+		p[i * PAGE] = 1;
+	assert_int_equal(rnic_pages_present(&proc, (uintptr_t)p, n, present), 0);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(present[i / 64] >> (i % 64) & 1, i % 7 == 0);
+	munmap(p, n * PAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(query_and_text_agree),
+		cmocka_unit_test(a_gap_gives_the_next_mapping),
+		cmocka_unit_test(touched_pages_are_present),
+	};
+
+	return cmocka_run_group_tests(tests, open_proc, close_proc);
+}
