@@ -72,7 +72,7 @@ void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c)
 }
 
 /*
- * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told.
+ * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told
  * code: 0 is an orderly end. The QP is let go; unless the end was orderly and the user wants to keep it, it is flushed.
  */
 void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, uint8_t code)

@@ -60,12 +60,13 @@ static void reply_refused(struct qp_ctx *ctx, struct qp_conn *c, enum mpa_neg_ve
 	if (mpa_neg_err(v, &e)) {
 		qp_conn_bind(c, NULL); /* the QP never was in RTS */
 		qp_neg_operational(ctx, c);
-		c->rtr_due = false;
+		c->vendor_err = qp_vendor_err(e);
+		qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
 		qp_terminate(ctx, c, e, NULL);
 	} else {
 		qp_conn_reset(ctx, c);
+		qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
 	}
-	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
 }
 
 static void reply_in(struct qp_ctx *ctx, struct qp_conn *c)

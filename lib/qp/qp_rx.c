@@ -33,6 +33,12 @@ static void rx_fpdu(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view
 	qp_rx_segment(ctx, c, &h, v);
 }
 
+static void llp_error(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e)
+{
+	qp_event(ctx, c->qp, QP_EVENT_FATAL, qp_vendor_err(e));
+	qp_terminate(ctx, c, e, NULL);
+}
+
 static void rx_empty(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	if (c->state == QP_C_WAIT_FIRST && c->agreed.rtr == MPA_RTR_SEND) {
@@ -40,7 +46,7 @@ static void rx_empty(struct qp_ctx *ctx, struct qp_conn *c)
 		return;
 	}
 	ctx->stats.framing_errors++;
-	qp_terminate(ctx, c, mpa_rx_err(MPA_RX_EMPTY), NULL);
+	llp_error(ctx, c, mpa_rx_err(MPA_RX_EMPTY));
 }
 
 static void stage_back(struct qp_ctx *ctx, struct qp_conn *c)
@@ -79,7 +85,7 @@ static void deframe(struct qp_ctx *ctx, struct qp_conn *c, const struct rn_iov *
 			ctx->stats.staged += v.staged;
 			if (rn_unlikely(!mpa_rx_crc(&v))) {
 				ctx->stats.crc_errors++;
-				qp_terminate(ctx, c, iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC, false), NULL);
+				llp_error(ctx, c, iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC, false));
 				return;
 			}
 			if (rn_likely(r == MPA_RX_FPDU))
@@ -101,7 +107,7 @@ static void deframe(struct qp_ctx *ctx, struct qp_conn *c, const struct rn_iov *
 		case MPA_RX_BAD_MARKER:
 		case MPA_RX_TOO_SHORT:
 			ctx->stats.framing_errors++;
-			qp_terminate(ctx, c, mpa_rx_err(r), NULL);
+			llp_error(ctx, c, mpa_rx_err(r));
 			return;
 		}
 	}

@@ -55,7 +55,7 @@ void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const 
 	} else {
 		qp_conn_reset(ctx, c);
 	}
-	qp_conn_end(ctx, c, QP_FX_DISCONNECTED, 0);
+	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
 	qp_ready_put(ctx, c);
 }
 
@@ -119,6 +119,6 @@ void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_vi
 	}
 	tcpl_shutdown(&c->tcp, ctx->now);
 	qp_conn_to(ctx, c, QP_C_TERMINATING);
-	qp_conn_end(ctx, c, QP_FX_DISCONNECTED, 0);
+	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
 	qp_ready_put(ctx, c);
 }
