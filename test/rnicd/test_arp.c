@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "arp.h"
+#include "eal.h"
+
+#define BUFFERS 2048u
+#define OURS    0x0a000001u
+
+static struct rte_mempool *pool;
+static struct rnicd_port_cfg cfg = { .name = "t", .prefix_len = 120, .vlan = PKT_NO_VLAN };
+static struct rnicd_port port = { .cfg = &cfg, .mac = { 2, 0, 0, 0, 0, 1 } };
+static struct rnicd_port_stats st;
+static struct arp_table *t;
+static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!eal_for_test())
+		return -1;
+	cfg.ip = pkt_addr_ip4(OURS);
+	pool = pool_for_test("frames", BUFFERS, 256);
+	port.pool = pool;
+	return pool == NULL ? -1 : 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&st, 0, sizeof(st));
+	t = arp_create(&port, &st, 0);
+	return t == NULL ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arp_destroy(t);
+	return rte_mempool_avail_count(pool) == BUFFERS ? 0 : -1;
+}
+
+/* Checks and frees the n-th frame that arp wants to be sent. */
+static void sent(struct arp_todo *todo, uint32_t n, uint16_t op, const uint8_t *dst, uint32_t target)
+{
+	struct pkt p;
+	struct pkt_arp a;
+	struct rte_mbuf *m = todo->out[n];
+	const uint8_t *f = rte_pktmbuf_mtod(m, const uint8_t *);
+
+	assert_true(n < todo->n_out);
+	assert_int_equal(pkt_parse(f, m->data_len, m->pkt_len, &p), PKT_OK);
+	assert_int_equal(pkt_arp_parse(f, m->data_len, &p, &a), PKT_OK);
+	assert_int_equal(a.op, op);
+	assert_memory_equal(f, dst, 6);
+	assert_memory_equal(f + 6, port.mac, 6);
+	assert_memory_equal(a.sender_mac, port.mac, 6);
+	assert_int_equal(pkt_addr_to_ip4(&a.sender), OURS);
+	assert_int_equal(pkt_addr_to_ip4(&a.target), target);
+	rte_pktmbuf_free(m);
+}
+
+static void hear(uint16_t op, const uint8_t *mac, uint32_t sender, uint32_t target, uint64_t now, struct arp_todo *todo)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	struct pkt_l2 l2 = { .vlan = PKT_NO_VLAN };
+	struct pkt_arp a = { .op = op, .sender = pkt_addr_ip4(sender), .target = pkt_addr_ip4(target) };
+	struct pkt p;
+
+	memcpy(l2.src, mac, 6);
+	memcpy(l2.dst, all, 6);
+	memcpy(a.sender_mac, mac, 6);
+	m->data_len = (uint16_t)pkt_arp_build(rte_pktmbuf_mtod(m, uint8_t *), &l2, &a);
+	m->pkt_len = m->data_len;
+	assert_int_equal(pkt_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, m->pkt_len, &p), PKT_OK);
+	*todo = (struct arp_todo){ .n_out = 0 };
+	arp_input(t, m, &p, true, now, todo);
+	rte_pktmbuf_free(m);
+}
+
+static struct arp_entry *get(uint32_t ip, uint64_t now, struct arp_todo *todo)
+{
+	struct pkt_addr a = pkt_addr_ip4(ip);
+	*todo = (struct arp_todo){ .n_out = 0 };
+	return arp_get(t, &a, now, todo);
+}
+
+static void asks_parks_and_sends(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	struct arp_entry *e = get(0x0a000009, 1000, &todo);
+	assert_false(arp_usable(e));
+	assert_int_equal(todo.n_out, 1);
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+	assert_ptr_equal(get(0x0a000009, 2000, &todo), e);
+	assert_int_equal(todo.n_out, 0); /* asked already */
+
+	for (uint32_t i = 0; i < ARP_PENDING_MAX + 2; i++)
+		assert_true(arp_park(t, e, frame_for_test(pool, i, 10)));
+	assert_int_equal(st.tx_drops, 2);
+	e->notify = true;
+	hear(PKT_ARP_REPLY, peer_mac, 0x0a000009, OURS, 3000, &todo);
+	assert_true(arp_usable(e));
+	assert_ptr_equal(todo.told, e);
+	assert_int_equal(todo.n_out, ARP_PENDING_MAX);
+	for (uint32_t i = 0; i < todo.n_out; i++) {
+		assert_int_equal(frame_seq(todo.out[i]), i);
+		assert_memory_equal(rte_pktmbuf_mtod(todo.out[i], uint8_t *), peer_mac, 6);
+		rte_pktmbuf_free(todo.out[i]);
+	}
+	struct rte_mbuf *m = frame_for_test(pool, 0, 10);
+	assert_false(arp_park(t, e, m));
+	assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), peer_mac, 6);
+	rte_pktmbuf_free(m);
+}
+
+static void tries_then_fails_then_asks_again(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	struct arp_entry *e = get(0x0a000009, 1000, &todo);
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+	e->notify = true;
+	assert_true(arp_park(t, e, frame_for_test(pool, 1, 10)));
+	uint64_t now = 1000;
+	for (uint32_t i = 1; i < ARP_TRIES; i++) {
+		assert_true(arp_next(t) > now);
+		now = arp_next(t);
+		todo = (struct arp_todo){ .n_out = 0 };
+		assert_true(arp_timer(t, now, &todo));
+		sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+		todo.n_out = 0;
+		assert_false(arp_timer(t, now, &todo));
+	}
+	now = arp_next(t);
+	todo = (struct arp_todo){ .n_out = 0 };
+	assert_true(arp_timer(t, now, &todo));
+	assert_int_equal(e->state, ARP_S_FAILED);
+	assert_ptr_equal(todo.told, e);
+	assert_int_equal(st.arp_failed, 1);
+	assert_int_equal(e->n_pending, 0);
+	assert_false(arp_timer(t, now, &todo));
+	assert_int_equal(arp_next(t), RN_NEVER);
+	assert_true(arp_park(t, e, frame_for_test(pool, 1, 10))); /* dropped */
+	get(0x0a000009, now + 1, &todo);
+	assert_int_equal(todo.n_out, 0); /* not so soon */
+	get(0x0a000009, now + ARP_FAILED_NS, &todo);
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+	assert_int_equal(e->state, ARP_S_WAIT);
+}
+
+static void old_news_is_probed_in_use(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	struct arp_entry *e = get(0x0a000009, 1000, &todo);
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+	hear(PKT_ARP_REPLY, peer_mac, 0x0a000009, OURS, 2000, &todo);
+	uint32_t gen = e->gen;
+	get(0x0a000009, 2000 + ARP_FRESH_NS - 1, &todo);
+	assert_int_equal(todo.n_out, 0);
+	get(0x0a000009, 2000 + ARP_FRESH_NS, &todo);
+	sent(&todo, 0, PKT_ARP_REQUEST, peer_mac, 0x0a000009); /* to it alone */
+	assert_true(arp_usable(e));
+	assert_int_equal(e->gen, gen);
+	static const uint8_t moved[6] = { 2, 0, 0, 0, 0, 7 };
+	hear(PKT_ARP_REQUEST, moved, 0x0a000009, 0x0a000055, 3000 + ARP_FRESH_NS, &todo);
+	assert_int_equal(todo.n_out, 0); /* not our question */
+	assert_int_not_equal(e->gen, gen); /* but news */
+	assert_memory_equal(e->mac, moved, 6);
+}
+
+static void answers_who_asks_for_us_and_learns(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	hear(PKT_ARP_REQUEST, peer_mac, 0x0a000009, OURS, 1000, &todo);
+	assert_int_equal(todo.n_out, 1);
+	sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a000009);
+	struct arp_entry *e = get(0x0a000009, 2000, &todo);
+	assert_true(arp_usable(e));
+	assert_int_equal(todo.n_out, 0);
+	/* a request between others makes no entry */
+	hear(PKT_ARP_REQUEST, peer_mac, 0x0a00000a, 0x0a00000b, 2000, &todo);
+	get(0x0a00000a, 3000, &todo);
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a00000a);
+}
+
+static void lies_are_not_learnt(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	static const uint8_t group[6] = { 3, 0, 0, 0, 0, 9 };
+	static const uint8_t zero[6];
+	hear(PKT_ARP_REPLY, group, 0x0a000009, OURS, 1000, &todo);
+	hear(PKT_ARP_REPLY, zero, 0x0a000009, OURS, 1000, &todo);
+	hear(PKT_ARP_REPLY, peer_mac, OURS, OURS, 1000, &todo);       /* our own address */
+	hear(PKT_ARP_REPLY, peer_mac, 0x0b000009, OURS, 1000, &todo); /* another network */
+	hear(9, peer_mac, 0x0a000009, OURS, 1000, &todo);             /* no such operation */
+	hear(PKT_ARP_REQUEST, group, 0x0a000009, OURS, 1000, &todo);
+	assert_int_equal(todo.n_out, 0); /* no answer to a group */
+	assert_false(arp_usable(get(0x0a000009, 2000, &todo)));
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+	assert_false(arp_usable(get(0x0b000009, 2000, &todo)));
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0b000009);
+}
+
+/* A flood of askers takes unused entries only: the neighbour of a connection stays. */
+static void flood_leaves_users_alone(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	hear(PKT_ARP_REQUEST, peer_mac, 0x0a000009, OURS, 1000, &todo);
+	sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a000009);
+	struct arp_entry *e = get(0x0a000009, 1000, &todo);
+	e->users++;
+	cfg.prefix_len = 104; /* /8 */
+	for (uint32_t i = 0; i < 4 * ARP_ENTRIES; i++) {
+		hear(PKT_ARP_REQUEST, peer_mac, 0x0a010000 + i, OURS, 2000 + i, &todo);
+		sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a010000 + i);
+	}
+	cfg.prefix_len = 120;
+	assert_ptr_equal(get(0x0a000009, 9000, &todo), e);
+	assert_true(arp_usable(e));
+	e->users--;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(asks_parks_and_sends, setup, teardown),
+		cmocka_unit_test_setup_teardown(tries_then_fails_then_asks_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(old_news_is_probed_in_use, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_who_asks_for_us_and_learns, setup, teardown),
+		cmocka_unit_test_setup_teardown(lies_are_not_learnt, setup, teardown),
+		cmocka_unit_test_setup_teardown(flood_leaves_users_alone, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, group_setup, NULL);
+}
