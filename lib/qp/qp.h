@@ -176,7 +176,7 @@ enum {
 };
 
 struct qp_conn_params {
-	struct qp_dev *dev;
+	struct qp_dev *dev;      /* NULL: the device of the QP that is attached */
 	const struct tcpl_cfg *tcp;
 	uint64_t owner;          /* the caller's, returned in effects */
 	uint32_t iss;            /* tcpl_isn */

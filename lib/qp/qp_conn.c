@@ -58,8 +58,10 @@ void qp_conn_bind(struct qp_conn *c, struct qp *qp)
 	if (c->qp != NULL)
 		c->qp->conn = NULL;
 	c->qp = qp;
-	if (qp != NULL)
-		qp->conn = c;
+	if (qp == NULL)
+		return;
+	qp->conn = c;
+	c->dev = qp->dev;
 }
 
 /* The set-up memory goes when nothing points to it: negotiation over, our frame acknowledged. */

@@ -122,7 +122,7 @@ static bool qp_usable(const struct qp *qp)
 
 enum qp_verdict qp_conn_accept(struct qp_ctx *ctx, struct qp_conn *c, const struct qp_accept *a)
 {
-	if (c->state != QP_C_WAIT_ACCEPT || !qp_usable(a->qp) || a->qp->dev != c->dev)
+	if (c->state != QP_C_WAIT_ACCEPT || !qp_usable(a->qp) || (c->dev != NULL && a->qp->dev != c->dev))
 		return QP_BAD_STATE;
 	c->policy.ird = a->ird;
 	c->policy.ord = a->ord;
@@ -167,7 +167,7 @@ enum qp_verdict qp_conn_reject(struct qp_ctx *ctx, struct qp_conn *c, const uint
 
 enum qp_verdict qp_conn_attach(struct qp_ctx *ctx, struct qp_conn *c, struct qp *qp)
 {
-	if (c->state != QP_C_WAIT_QP || !qp_usable(qp) || qp->dev != c->dev)
+	if (c->state != QP_C_WAIT_QP || !qp_usable(qp) || (c->dev != NULL && qp->dev != c->dev))
 		return QP_BAD_STATE;
 	qp_conn_bind(c, qp);
 	qp_neg_operational(ctx, c);
@@ -217,7 +217,7 @@ static enum qp_verdict conn_undo(struct qp_ctx *ctx, struct qp_conn *c, enum qp_
 
 enum qp_verdict qp_conn_connect(struct qp_ctx *ctx, struct qp_conn *c, const struct qp_conn_params *p)
 {
-	if (p->qp != NULL && (!qp_usable(p->qp) || p->qp->dev != p->dev))
+	if (p->qp != NULL && (!qp_usable(p->qp) || (p->dev != NULL && p->qp->dev != p->dev)))
 		return QP_BAD_STATE;
 	enum qp_verdict v = conn_begin(ctx, c, p, false);
 	if (v != QP_OK)
