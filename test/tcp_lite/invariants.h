@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What must hold between any two calls, whatever the peer does. For the simulation and the fuzzer. */
+#ifndef INVARIANTS_H
+#define INVARIANTS_H
+
+#include "tcp_lite/tcpl_int.h"
+
+static inline const char *broken_tx(const struct tcpl_conn *c)
+{
+	uint32_t pipe = 0, lost = 0, sacked = 0, at = c->snd_una;
+
+	for (uint32_t i = c->r_head; i != c->r_tail; i++) {
+		const struct tcpl_txrec *r = tcpl_rec(c, i);
+		if (r->seq != at || !rn_seq_gt(r->end, r->seq))
+			return "records are not contiguous";
+		at = r->end;
+		lost += (r->flags & R_LOST) != 0;
+		sacked += (r->flags & R_SACKED) != 0;
+		if (!(r->flags & (R_LOST | R_SACKED)))
+			pipe += r->end - r->seq;
+		if ((r->flags & R_LOST) && rn_seq_lt(i, c->r_lost))
+			return "a lost record before the hint";
+	}
+	if (at != c->snd_nxt)
+		return "records do not reach SND.NXT";
+	if (pipe != c->pipe)
+		return "pipe";
+	if (lost != c->n_lost || sacked != c->n_sacked)
+		return "counts of lost and SACKed records";
+	if (c->r_tail - c->r_head > c->mem.rec_n || c->q_tail - c->q_head > c->mem.chunk_n)
+		return "a ring is overfull";
+	if ((c->r_head != c->r_tail || tcpl_waits(c)) && c->t_rtx == RN_NEVER && !(c->flags & F_WIN_PROBE))
+		return "data wait and no timer stands for them";
+	if (c->cwnd < TCPL_MSS_MIN - TCPL_TS_OPTLEN || c->cwnd > c->cfg->cwnd_max + 65536)
+		return "cwnd";
+	return NULL;
+}
+
+static inline const char *broken_rx(const struct tcpl_conn *c)
+{
+	const struct tcpl_hold *h = c->mem.hold;
+
+	if (rn_seq_lt(c->rcv_adv, c->rcv_nxt))
+		return "the window's edge is left of RCV.NXT";
+	if (c->h_head > c->h_ready || c->h_ready > c->h_tail || c->h_tail > c->mem.hold_n)
+		return "indices of the held table";
+	for (uint32_t i = c->h_head; i < c->h_tail; i++) {
+		if (h[i].len == 0 || (i + 1 < c->h_tail && rn_seq_gt(h[i].seq + h[i].len, h[i + 1].seq)))
+			return "held ranges overlap";
+		if (i >= c->h_ready && rn_seq_le(h[i].seq, c->rcv_nxt))
+			return "a held range that is due";
+	}
+	if (c->n_blocks > RN_ARRAY_LEN(c->block) || (c->n_blocks > 0 && c->h_ready == c->h_tail))
+		return "SACK blocks of nothing";
+	return NULL;
+}
+
+/* After a turn (tcpl_out has said false). NULL: all is well. */
+static inline const char *tcpl_broken(const struct tcpl_conn *c)
+{
+	if (c->state < TCPL_S_ESTABLISHED)
+		return NULL;
+	const char *tx = broken_tx(c);
+	return tx ? tx : broken_rx(c);
+}
+
+#endif
