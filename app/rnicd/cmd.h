@@ -2,8 +2,8 @@
 /*
  * The control plane's hands in the worker threads: commands that go in, effects that come out.
  *
- * In: struct cmd is a rnicd_cmd with its arguments. The control thread fills it, sends it, gets it back through `done`.
- * cmd_run_* are the functions that run in the worker's thread; they call lib/qp and worker.h only.
+ * In: a struct cmd is embedded in a structure with its arguments. The control thread owns that until cmd_send() and
+ * again from `done` on. `work` runs once in the worker's thread, between two steps of its turn.
  *
  * Out: the worker's loop calls cmd_effects() once a turn, after qp_flush(). It copies each struct qp_fx into a ring that
  * the control thread reads, and gives each passive connection an owner of its own with its first effect. A connection
@@ -19,6 +19,35 @@
 #include "qp/qp.h"
 #include "rnicd.h"
 
+/* ---- commands ---- */
+
+struct cmd {
+	struct rnicd_cmd r;
+	struct cmd *next; /* waits for room in the mailbox */
+	uint32_t worker;
+	void (*work)(struct rnicd_worker *w, struct cmd *c, uint64_t now); /* worker's thread */
+	void (*done)(struct cmd *c);                                      /* control thread */
+};
+
+/* The same work on every worker; done once, after the last. */
+struct cmd_all {
+	struct cmd one[RNICD_MAX_WORKERS];
+	uint32_t left;
+	void (*work)(struct rnicd_worker *w, struct cmd_all *a, uint64_t now);
+	void (*done)(struct cmd_all *a);
+};
+
+/* Never fails: a command that finds the mailbox full is sent by a later cmd_collect(). */
+void cmd_send(struct cmd *c, uint32_t worker);
+void cmd_send_all(struct cmd_all *a);
+/* A work function for those who only want to know that every worker has come round. */
+void cmd_nothing(struct rnicd_worker *w, struct cmd_all *a, uint64_t now);
+
+/* Control thread, every turn: sends what waits, runs `done` of what has come back. How many came back. */
+uint32_t cmd_collect(void);
+
+/* ---- effects ---- */
+
 /* What a worker tells of a connection, QP or CQ: a qp_fx by value. */
 struct cmd_fx {
 	uint8_t type;        /* enum qp_fx_type */
@@ -27,11 +56,11 @@ struct cmd_fx {
 	uint16_t ird, ord;
 	uint32_t vendor_err;
 	uint32_t worker;
-	uint32_t port;       /* of a passive connection: device index */
+	uint32_t port;       /* device index; of a connection */
 	uint64_t owner;      /* of the connection, QP or CQ */
-	uint64_t listener;   /* CONNECT_REQUEST: owner of the listener */
+	uint64_t listener;   /* owner of the listener; first effect of a passive connection */
 	struct qp_conn *conn;/* named in later commands together with owner, which tells a reused one */
-	struct ipc_addr local, remote; /* CONNECT_REQUEST */
+	struct ipc_addr local, remote; /* of a connection */
 	uint8_t priv[IPC_PRIV_MAX];
 };
 

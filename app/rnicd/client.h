@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Client processes: their sockets, regions and objects. Control thread only (telemetry's thread reads under loop_lock).
+ *
+ * A client has at most one request under way: while it is, its socket is not read. A request that a worker must carry
+ * out is answered when the worker has answered. What a client says is copied and checked before it is used.
+ *
+ * Death (the socket closed, a malformed message, an answer that it does not take): no request is read any more; the one
+ * under way is waited for; connection manager ids go, then QPs, then memory regions, CQs and channels; workers forget
+ * its doorbells; when no packet refers to its memory any more, the regions are unmapped.
+ */
+#ifndef CLIENT_H
+#define CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client_ev.h"
+#include "cmd.h"
+#include "ipc/ipc.h"
+#include "loop.h"
+#include "owner.h"
+#include "qp/qp.h"
+#include "table.h"
+#include "worker.h"
+
+enum client_state {
+	CLIENT_NEW = 0, /* accepted, waits for HELLO */
+	CLIENT_JOINING, /* regions are mapped, workers are being told of its doorbells */
+	CLIENT_READY,   /* serves requests */
+	CLIENT_DYING,   /* the steps of client_death.c, one after the other, each waits for its answers */
+};
+
+struct client_region {
+	uint8_t *base; /* NULL: absent */
+	uint64_t size;
+	int watch;     /* of sigbus.h */
+};
+
+struct client_pd {
+	uint32_t handle;
+	uint32_t dev;
+	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares */
+	uint32_t users; /* MRs and QPs */
+};
+
+struct client_mr {
+	struct client_pd *pd;
+	uint32_t handle;
+	uint32_t stag;
+	uint64_t len;
+	struct qp_piece *pieces; /* NULL when it is one piece */
+};
+
+struct client_cq {
+	struct owner owner;
+	struct client *c;
+	uint32_t handle;
+	uint32_t dev;
+	uint32_t cqe;
+	uint32_t users; /* QPs */
+	uint64_t cookie;
+	struct client_chan *chan; /* NULL: none */
+	struct ev_node ev;        /* its one undelivered completion event */
+	struct ipc_comp_event event;
+	bool told;                /* its overrun has been reported */
+	struct qp_cq *cq;
+};
+
+struct client_qp {
+	struct owner owner;
+	struct cmd cmd;     /* one at a time: create, modify, move, destroy */
+	struct client *c;
+	uint32_t handle;
+	uint32_t qpn;
+	uint32_t worker;
+	uint32_t db_bit;
+	uint32_t slots; /* counted against the quota */
+	uint32_t access, ird, ord;
+	uint64_t cookie;
+	struct client_pd *pd;
+	struct client_cq *scq, *rcq;
+	struct qp *qp;
+	bool leaving; /* being destroyed */
+	bool moving;  /* a command is under way */
+	bool answer;  /* the client waits for its destruction */
+	bool later;   /* look_work has seen a later turn */
+	bool want_state;
+	bool orphan;  /* its client is dying: its connection lives on without reference to the client */
+	uint32_t want;   /* enum qp_state, argument of the command */
+	uint32_t target; /* worker it moves to */
+	enum qp_verdict verdict;
+	uint64_t shm_off;
+	uint64_t seen; /* time of the turn in which it was destroyed */
+	void (*then)(struct client_qp *q); /* after the command */
+	void *op;    /* the connection manager's, while it moves */
+};
+
+struct client {
+	struct loop_fd src; /* the socket */
+	struct client *next, **prev;
+	struct client *next_dead;
+	enum client_state state;
+	uint32_t id;        /* for messages and telemetry */
+	pid_t pid;
+	uid_t uid;
+	struct client_region region[IPC_REGIONS];
+	int wake_fd;
+	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
+	struct table pd, mr, cq, qp, chan, cm;
+	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
+	uint64_t memory;    /* registered, bytes */
+	uint64_t slots;     /* of all queues */
+	uint32_t under_way; /* commands that will come back to it; its death waits for them */
+	struct ipc_msg req; /* the request under way */
+	bool busy;
+	bool joined;        /* the workers know it */
+	bool begun;         /* its death goes on */
+	uint32_t step;      /* of its death */
+	struct loop_timer timer; /* goes on with what is done piece by piece: a registration, the death */
+	struct client_mr_job *job; /* the registration */
+};
+
+/* Serves the listening socket from now on. */
+bool client_start(int listen_fd);
+/* Every client is told by closing and released; goes on until client_count() is 0. */
+void client_stop(void);
+uint32_t client_count(void);
+/* The end of a turn: goes on with the deaths that began in it, frees who is through. */
+void client_reap(void);
+struct client *client_first(void);
+
+struct client_totals {
+	uint64_t accepted, refused, died, dropped; /* dropped: by us, for its behaviour */
+	uint64_t requests, bad_requests;
+};
+extern struct client_totals client_totals;
+
+/* ---- answers (client.c) ---- */
+
+/* Answers c->req with m; type and seq are filled in here. */
+void client_answer(struct client *c, struct ipc_msg *m, uint16_t len);
+void client_ok(struct client *c);
+void client_ok_handle(struct client *c, uint32_t handle);
+/* err: positive errno. The sentence is the client's to show. */
+void client_error(struct client *c, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Ends the client for its behaviour. */
+void client_drop(struct client *c, const char *why);
+/* Begins its death, once. Nothing of it is released before the end of the loop's turn. */
+void client_die(struct client *c);
+
+/* ---- requests: each answers, now or when a worker has ---- */
+
+void client_hello(struct client *c, const int *fds, uint32_t nfds); /* client_hello.c; takes the fds */
+void client_forget_regions(struct client *c);
+bool client_is_eventfd(int fd);
+/* Drops clients whose memory has vanished under a worker (sigbus.h). */
+void client_check_memory(void);
+void client_forget_workers(struct client *c); /* frees c->wc */
+
+void client_query_dev(struct client *c); /* client_obj.c */
+void client_alloc_pd(struct client *c);
+void client_dealloc_pd(struct client *c);
+void client_create_cq(struct client *c);
+void client_destroy_cq(struct client *c);
+void client_cq_free(struct client_cq *q);
+
+void client_create_channel(struct client *c, int fd); /* client_chan.c; takes fd */
+void client_destroy_channel(struct client *c);
+void client_chan_free(struct client_chan *ch);
+
+void client_reg_mr(struct client *c); /* client_mr.c */
+void client_dereg_mr(struct client *c);
+void client_mr_free(struct client *c, struct client_mr *mr);
+
+void client_create_qp(struct client *c); /* client_qp.c */
+void client_modify_qp(struct client *c);
+void client_query_qp(struct client *c);
+void client_destroy_qp(struct client *c);
+/* Destroys without answering the client; c->under_way counts it. */
+void client_qp_end(struct client_qp *q);
+/* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
+void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
+
+/* Effects that are about a CQ or QP. */
+void client_fx(const struct cmd_fx *fx);
+
+/* client.c: the death is complete; the memory goes at the end of the turn. */
+void client_gone(struct client *c);
+
+/* client_death.c: goes on with the death where it waits for nothing any more. */
+void client_death_step(struct client *c);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event channels, and the effects of workers that end in one. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define CHANNELS_MAX   4096u
+#define RING_SLOTS_MAX 65536u
+
+/* Numbers of ibv_event_type that are not the QP's own (enum qp_event). */
+enum { EVENT_CQ_ERR = 0 };
+
+static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const struct ipc_create_channel *r)
+{
+	struct spsc_place at = {
+		.region = c->region[IPC_REGION_QUEUES].base, .region_size = c->region[IPC_REGION_QUEUES].size,
+		.off = r->ring_off, .nslots = r->ring_slots, .slot_size = ch->slot_size,
+	};
+
+	return spsc_prod_attach(&ch->ring, &at);
+}
+
+void client_create_channel(struct client *c, int fd)
+{
+	const struct ipc_create_channel r = c->req.create_channel;
+	struct client_chan *ch = NULL;
+	const char *no = NULL;
+
+	if (r.kind > IPC_CHANNEL_CM)
+		no = "there is no such kind of channel";
+	else if (r.kind == IPC_CHANNEL_ASYNC && r.dev >= rnicd.n_ports)
+		no = "there is no such device";
+	else if (r.ring_slots > RING_SLOTS_MAX)
+		no = "the ring is too long";
+	else if (c->chan.live >= CHANNELS_MAX)
+		no = "there are too many channels";
+	else if (!client_is_eventfd(fd))
+		no = "the descriptor is not an eventfd";
+	else if ((ch = calloc(1, sizeof(*ch))) == NULL)
+		no = "no memory";
+	if (no == NULL) {
+		ch->slot_size = r.kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
+		if (attach(c, ch, &r) != SPSC_OK)
+			no = "the ring does not lie in the queue region as it must";
+		else if ((ch->handle = table_add(&c->chan, ch)) == 0)
+			no = "no memory";
+	}
+	if (no != NULL) {
+		free(ch);
+		close(fd);
+		client_error(c, EINVAL, "event channel: %s", no);
+		return;
+	}
+	ch->c = c;
+	ch->kind = r.kind;
+	ch->dev = r.dev;
+	ch->fd = fd;
+	ev_chan_init(ch);
+	client_ok_handle(c, ch->handle);
+}
+
+void client_chan_free(struct client_chan *ch)
+{
+	ev_chan_fini(ch);
+	table_del(&ch->c->chan, ch->handle);
+	close(ch->fd);
+	free(ch);
+}
+
+void client_destroy_channel(struct client *c)
+{
+	struct client_chan *ch = table_get(&c->chan, c->req.handle.handle);
+
+	if (ch == NULL) {
+		client_error(c, EINVAL, "there is no event channel %u", c->req.handle.handle);
+	} else if (ch->users > 0) {
+		client_error(c, EBUSY, "the event channel is in use by %u objects", ch->users);
+	} else {
+		client_chan_free(ch);
+		client_ok(c);
+	}
+}
+
+/* ---- effects ---- */
+
+/* To the channel of the object's context; librnic has one asynchronous channel for each context it opened. */
+static void async_event(struct client *c, uint32_t dev, uint32_t type, uint64_t cookie)
+{
+	struct ipc_async_event ev = { .type = type, .cookie = cookie };
+	struct client_chan *ch;
+
+	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;) {
+		if (ch->kind == IPC_CHANNEL_ASYNC && ch->dev == dev) {
+			ev_push_copy(ch, &ev, sizeof(ev));
+			return;
+		}
+	}
+}
+
+void client_fx(const struct cmd_fx *fx)
+{
+	struct owner *o = owner_get(fx->type == QP_FX_QP_EVENT ? OWNER_QP : OWNER_CQ, fx->owner);
+
+	if (o == NULL)
+		return; /* destroyed meanwhile */
+	if (fx->type == QP_FX_QP_EVENT) {
+		struct client_qp *q = rn_container_of(o, struct client_qp, owner);
+		async_event(q->c, q->pd->dev, fx->code, q->cookie);
+		return;
+	}
+	struct client_cq *q = rn_container_of(o, struct client_cq, owner);
+	if (fx->type == QP_FX_CQ_NOTIFY) {
+		if (q->chan != NULL)
+			ev_push_node(q->chan, &q->ev);
+	} else if (!q->told) {
+		q->told = true;
+		async_event(q->c, q->dev, EVENT_CQ_ERR, q->cookie);
+	}
+}

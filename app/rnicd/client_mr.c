@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory registration. Touching the pages may take long, so it is done a portion in each turn of the loop. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "dev.h"
+#include "ipc/ipc_region.h"
+
+#define PIECES_MAX  65536u
+#define PORTION_MAX (UINT64_C(16) << 20) /* bytes touched in one turn */
+
+struct client_mr_job {
+	struct client_pd *pd;
+	uint32_t npieces;
+	uint32_t at;     /* piece being touched */
+	uint64_t at_off; /* bytes of it that are done */
+	struct qp_piece piece[];
+};
+
+static void job_end(struct client *c)
+{
+	free(c->job);
+	c->job = NULL;
+	c->under_way--;
+}
+
+static void refuse(struct client *c, int err, const char *sentence)
+{
+	job_end(c);
+	if (c->state == CLIENT_DYING)
+		client_death_step(c);
+	else
+		client_error(c, err, "%s", sentence);
+}
+
+/* The pieces are present: into the STag table. */
+static void register_now(struct client *c)
+{
+	const struct ipc_reg_mr *r = &c->req.reg_mr;
+	struct client_mr_job *j = c->job;
+	struct client_mr *mr = calloc(1, sizeof(*mr));
+	struct qp_piece *keep = NULL;
+	uint32_t stag;
+
+	if (mr != NULL && j->npieces > 1) {
+		keep = malloc(j->npieces * sizeof(*keep));
+		if (keep != NULL)
+			memcpy(keep, j->piece, j->npieces * sizeof(*keep));
+	}
+	if (mr != NULL && (j->npieces <= 1 || keep != NULL))
+		mr->handle = table_add(&c->mr, mr);
+	if (mr == NULL || mr->handle == 0) {
+		free(mr);
+		free(keep);
+		refuse(c, ENOMEM, "no memory to register another region");
+		return;
+	}
+	struct qp_mr_attr a = { .pd = j->pd->id, .rights = r->access, .iova = r->iova, .len = r->len,
+				.pieces = keep != NULL ? keep : j->piece, .npieces = j->npieces };
+	enum qp_mr_verdict v = qp_mr_reg(dev_get(j->pd->dev), &a, &stag);
+	if (v != QP_MR_OK) {
+		table_del(&c->mr, mr->handle);
+		free(mr);
+		free(keep);
+		refuse(c, v == QP_MR_FULL ? ENOMEM : EINVAL, v == QP_MR_FULL ? "the device's table of memory regions is full" :
+		       "the address range or the access flags of the memory region are not possible");
+		return;
+	}
+	mr->pd = j->pd;
+	mr->stag = stag;
+	mr->len = r->len;
+	mr->pieces = keep;
+	j->pd->users++;
+	c->memory += r->len;
+	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
+	job_end(c);
+	client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
+}
+
+static void go_on(struct loop_timer *t)
+{
+	struct client *c = rn_container_of(t, struct client, timer);
+	struct client_mr_job *j = c->job;
+	uint64_t left = PORTION_MAX;
+
+	if (c->state == CLIENT_DYING) {
+		refuse(c, 0, "");
+		return;
+	}
+	while (j->at < j->npieces && left > 0) {
+		uint64_t n = rn_min_u64(left, j->piece[j->at].len - j->at_off);
+		int rc = ipc_region_prefault(j->piece[j->at].base + j->at_off, n);
+		if (rc != 0) {
+			refuse(c, ENOMEM, "no memory for the pages of the region: the system has not enough, or not enough hugepages");
+			return;
+		}
+		left -= n;
+		j->at_off += n;
+		if (j->at_off == j->piece[j->at].len) {
+			j->at++;
+			j->at_off = 0;
+		}
+	}
+	if (j->at < j->npieces)
+		loop_timer_arm(t, 0); /* the next turn; others come first */
+	else
+		register_now(c);
+}
+
+/* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
+static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *r, struct client_mr_job *j)
+{
+	const struct client_region *q = &c->region[IPC_REGION_QUEUES];
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < r->npieces; i++) {
+		struct ipc_piece p;
+		memcpy(&p, q->base + r->pieces_off + i * sizeof(p), sizeof(p));
+		if (p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
+			return "a piece lies in no region for memory";
+		const struct client_region *g = &c->region[p.region];
+		if (g->base == NULL || p.len == 0 || !rn_in_range(p.off, p.len, g->size))
+			return "a piece does not lie inside its region";
+		if (p.len > r->len - sum)
+			return "the pieces are longer than the region";
+		sum += p.len;
+		j->piece[i] = (struct qp_piece){ .base = g->base + p.off, .len = p.len };
+	}
+	return sum == r->len ? NULL : "the pieces are shorter than the region";
+}
+
+static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r)
+{
+	if (table_get(&c->pd, r->pd) == NULL)
+		return "there is no such protection domain";
+	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
+		return "its length or number of pieces is not possible";
+	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)
+		return "there are unknown access flags";
+	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece), c->region[IPC_REGION_QUEUES].size))
+		return "its list of pieces does not lie in the queue region";
+	return NULL;
+}
+
+void client_reg_mr(struct client *c)
+{
+	const struct ipc_reg_mr *r = &c->req.reg_mr;
+	const char *no = mr_refusal(c, r);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "memory region: %s", no);
+		return;
+	}
+	if (c->mr.live >= rnicd.cfg.quota_mrs || r->len > rnicd.cfg.quota_memory - c->memory) {
+		client_error(c, ENOMEM, "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
+			     rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
+		return;
+	}
+	struct client_mr_job *j = calloc(1, sizeof(*j) + r->npieces * sizeof(j->piece[0]));
+	if (j == NULL) {
+		client_error(c, ENOMEM, "no memory to register another region");
+		return;
+	}
+	no = take_pieces(c, r, j);
+	if (no != NULL) {
+		free(j);
+		client_error(c, EINVAL, "memory region: %s", no);
+		return;
+	}
+	j->pd = table_get(&c->pd, r->pd);
+	j->npieces = r->npieces;
+	c->job = j;
+	c->under_way++;
+	c->timer.due = go_on;
+	go_on(&c->timer);
+}
+
+/* ---- the end of a registration ---- */
+
+void client_mr_free(struct client *c, struct client_mr *mr)
+{
+	c->memory -= mr->len;
+	mr->pd->users--;
+	table_del(&c->mr, mr->handle);
+	free(mr->pieces);
+	free(mr);
+}
+
+struct mr_end {
+	struct cmd_all cmd;
+	struct client *c;
+	struct client_mr *mr;
+};
+
+static void mr_ended(struct cmd_all *a)
+{
+	struct mr_end *e = rn_container_of(a, struct mr_end, cmd);
+	struct client *c = e->c;
+
+	client_mr_free(c, e->mr);
+	free(e);
+	c->under_way--;
+	if (c->state == CLIENT_DYING)
+		client_death_step(c);
+	else
+		client_ok(c);
+}
+
+void client_dereg_mr(struct client *c)
+{
+	struct client_mr *mr = table_get(&c->mr, c->req.handle.handle);
+
+	if (mr == NULL) {
+		client_error(c, EINVAL, "there is no memory region %u", c->req.handle.handle);
+		return;
+	}
+	struct mr_end *e = calloc(1, sizeof(*e));
+	if (e == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	/* No access begins any more; every worker comes round once, then none is inside a copy. */
+	qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
+	*e = (struct mr_end){ .c = c, .mr = mr, .cmd = { .work = cmd_nothing, .done = mr_ended } };
+	c->under_way++;
+	cmd_send_all(&e->cmd);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs. A QP belongs to one worker from its creation; before it gets a connection it may be moved to the worker
+ * that the connection belongs to. Each command on it waits for the one before.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "dev.h"
+
+/* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
+#define QPN_FIRST 2u
+#define QPN_MASK  0xffffffu
+
+static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that live on each */
+
+/* ---- creation ---- */
+
+static uint32_t next_qpn(void)
+{
+	static uint32_t last = QPN_FIRST - 1;
+
+	last = (last + 1) & QPN_MASK;
+	if (last < QPN_FIRST)
+		last = QPN_FIRST;
+	return last;
+}
+
+static uint32_t idlest_worker(void)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < rnicd.n_workers; i++)
+		if (per_worker[i] < per_worker[best])
+			best = i;
+	return best;
+}
+
+static bool take_bit(struct client *c, uint32_t *bit)
+{
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(c->db_used); i++) {
+		if (c->db_used[i] == UINT64_MAX)
+			continue;
+		uint32_t b = (uint32_t)__builtin_ctzll(~c->db_used[i]);
+		c->db_used[i] |= UINT64_C(1) << b;
+		*bit = i * 64 + b;
+		return true;
+	}
+	return false;
+}
+
+static void give_bit(struct client *c, uint32_t bit) { c->db_used[bit / 64] &= ~(UINT64_C(1) << (bit % 64)); }
+
+static void forget(struct client_qp *q)
+{
+	struct client *c = q->c;
+
+	owner_del(&q->owner);
+	table_del(&c->qp, q->handle);
+	give_bit(c, q->db_bit);
+	c->slots -= q->slots;
+	q->pd->users--;
+	q->scq->users--;
+	q->rcq->users--;
+	per_worker[q->worker]--;
+	free(q->qp);
+	free(q);
+}
+
+static void send_cmd(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
+		     void (*done)(struct cmd *))
+{
+	q->cmd.work = work;
+	q->cmd.done = done;
+	q->moving = true;
+	q->c->under_way++;
+	cmd_send(&q->cmd, q->worker);
+}
+
+/* True: the client is dying and this was what it waited for. */
+static bool cmd_over(struct client_qp *q)
+{
+	q->moving = false;
+	q->c->under_way--;
+	if (q->c->state != CLIENT_DYING)
+		return false;
+	client_death_step(q->c);
+	return true;
+}
+
+static void create_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)now;
+	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
+	if (q->want != QP_S_RESET)
+		(void)qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want);
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = q->qp;
+}
+
+static void created(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	struct ipc_msg m = { .create_qp_ok = { .handle = q->handle, .qpn = q->qpn, .db_bit = q->db_bit } };
+
+	if (!cmd_over(q))
+		client_answer(q->c, &m, IPC_MSG_LEN(create_qp_ok));
+}
+
+static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r)
+{
+	const struct client_pd *pd = table_get(&c->pd, r->pd);
+	const struct client_cq *scq = table_get(&c->cq, r->send_cq), *rcq = table_get(&c->cq, r->recv_cq);
+
+	if (pd == NULL)
+		return "there is no such protection domain";
+	if (scq == NULL || rcq == NULL)
+		return "there is no such completion queue";
+	if (scq->dev != pd->dev || rcq->dev != pd->dev)
+		return "its completion queues are of another device than its protection domain";
+	if (!rn_is_pow2(r->sq_slots) || !rn_is_pow2(r->rq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS)
+		return "the sizes of its queues must be powers of two within the device's limit";
+	return NULL;
+}
+
+/* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
+static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
+{
+	struct client_qp *q = calloc(1, sizeof(*q));
+	struct qp *qp = aligned_alloc(RN_CACHE_LINE, (sizeof(*qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
+
+	*v = QP_OK;
+	if (q == NULL || qp == NULL)
+		goto fail;
+	memset(qp, 0, sizeof(*qp));
+	*q = (struct client_qp){ .c = c, .qp = qp, .qpn = next_qpn(), .worker = idlest_worker(), .slots = r->sq_slots + r->rq_slots,
+				 .cookie = r->cookie, .pd = table_get(&c->pd, r->pd), .scq = table_get(&c->cq, r->send_cq),
+				 .rcq = table_get(&c->cq, r->recv_cq), .access = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ };
+	struct qp_attr a = {
+		.owner = owner_new(), .qpn = q->qpn, .pd = q->pd->id, .dev = dev_get(q->pd->dev), .scq = q->scq->cq, .rcq = q->rcq->cq,
+		.sig_all = r->sig_all != 0, .access = q->access, .region = c->region[IPC_REGION_QUEUES].base,
+		.region_size = c->region[IPC_REGION_QUEUES].size, .shm_off = r->shm_off, .sq_off = r->sq_off, .rq_off = r->rq_off,
+		.sq_slots = r->sq_slots, .rq_slots = r->rq_slots,
+	};
+	*v = qp_init(qp, &a);
+	if (*v != QP_OK || !take_bit(c, &q->db_bit))
+		goto fail;
+	q->handle = table_add(&c->qp, q);
+	if (q->handle == 0) {
+		give_bit(c, q->db_bit);
+		goto fail;
+	}
+	owner_put(&q->owner, OWNER_QP, a.owner);
+	return q;
+fail:
+	free(q);
+	free(qp);
+	return NULL;
+}
+
+void client_create_qp(struct client *c)
+{
+	const struct ipc_create_qp r = c->req.create_qp;
+	enum qp_verdict v;
+	const char *no = qp_refusal(c, &r);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "queue pair: %s", no);
+		return;
+	}
+	if (c->qp.live >= rnicd.cfg.quota_qps || c->slots + r.sq_slots + r.rq_slots > rnicd.cfg.quota_wrs) {
+		client_error(c, ENOMEM, "quota: a client may have %u queue pairs and %u queue entries (quota-qps, quota-outstanding)",
+			     rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
+		return;
+	}
+	struct client_qp *q = qp_new(c, &r, &v);
+	if (q == NULL) {
+		client_error(c, v == QP_OK ? ENOMEM : EINVAL, v == QP_OK ? "no memory for a queue pair" :
+			     "the queue pair's queues do not lie in the queue region as they must");
+		return;
+	}
+	q->pd->users++;
+	q->scq->users++;
+	q->rcq->users++;
+	c->slots += q->slots;
+	per_worker[q->worker]++;
+	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;
+	q->shm_off = r.shm_off;
+	q->want = rnicd.port[q->pd->dev]->cfg->roce ? QP_S_RESET : QP_S_INIT;
+	send_cmd(q, create_work, created);
+}
+
+/* ---- attributes ---- */
+
+static struct client_qp *find(struct client *c, uint32_t handle)
+{
+	struct client_qp *q = table_get(&c->qp, handle);
+
+	if (q == NULL || q->leaving) {
+		client_error(c, EINVAL, "there is no queue pair %u", handle);
+		return NULL;
+	}
+	if (q->moving) { /* a connection is being set up with it in this very moment */
+		client_error(c, EBUSY, "the queue pair is being connected");
+		return NULL;
+	}
+	return q;
+}
+
+static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)now;
+	q->qp->access = (uint8_t)q->access;
+	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
+}
+
+static void modified(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	if (cmd_over(q))
+		return;
+	if (q->verdict == QP_OK)
+		client_ok(q->c);
+	else
+		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s", qp_state_name((enum qp_state)q->qp->state));
+}
+
+void client_modify_qp(struct client *c)
+{
+	const struct ipc_modify_qp *r = &c->req.modify_qp;
+	struct client_qp *q = find(c, r->qp);
+
+	if (q == NULL)
+		return;
+	bool bad = (r->mask & ~(uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD)) != 0 ||
+		   ((r->mask & IPC_QP_ATTR_STATE) != 0 && (r->state > QP_S_ERR || r->state == 5)) ||
+		   ((r->mask & IPC_QP_ATTR_IRD) != 0 && r->ird > QP_MAX_RD_ATOMIC) ||
+		   ((r->mask & IPC_QP_ATTR_ORD) != 0 && r->ord > QP_MAX_RD_ATOMIC);
+	if (bad) {
+		client_error(c, EINVAL, "queue pair: an attribute has a value that is not possible");
+		return;
+	}
+	if ((r->mask & IPC_QP_ATTR_ACCESS) != 0)
+		q->access = r->access & QP_ACC_ALL;
+	if ((r->mask & IPC_QP_ATTR_IRD) != 0)
+		q->ird = r->ird;
+	if ((r->mask & IPC_QP_ATTR_ORD) != 0)
+		q->ord = r->ord;
+	q->want_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
+	q->want = r->state;
+	send_cmd(q, modify_work, modified);
+}
+
+void client_query_qp(struct client *c)
+{
+	struct client_qp *q = table_get(&c->qp, c->req.handle.handle);
+
+	if (q == NULL || q->leaving) {
+		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
+		return;
+	}
+	struct ipc_msg m = { .query_qp_ok = {
+		.state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED), .access = q->access, .ird = q->ird, .ord = q->ord } };
+	client_answer(c, &m, IPC_MSG_LEN(query_qp_ok));
+}
+
+/* ---- moving to another worker ---- */
+
+static void arrive_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)now;
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = q->qp;
+	qp_doorbell(worker_qp_ctx(w), q->qp); /* one that rang at the old worker while it left */
+}
+
+static void arrived(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	void (*then)(struct client_qp *) = q->then;
+
+	q->moving = false;
+	q->c->under_way--;
+	then(q); /* looks at the client's state itself */
+}
+
+static void leave_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
+	q->seen = now;
+}
+
+static void look_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)w;
+	q->later = now != q->seen;
+}
+
+static void left(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	if (!q->later) { /* the turn in which it left may still have it on a list: its qp_flush must have passed */
+		cmd->work = look_work;
+		cmd_send(cmd, q->worker);
+		return;
+	}
+	q->later = false;
+	per_worker[q->worker]--;
+	q->worker = q->target;
+	per_worker[q->worker]++;
+	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm_off);
+	__atomic_store_n(&shm->worker, q->worker, __ATOMIC_RELEASE);
+	cmd->work = arrive_work;
+	cmd->done = arrived;
+	cmd_send(cmd, q->worker);
+}
+
+void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q))
+{
+	if (q->worker == worker) {
+		then(q);
+		return;
+	}
+	q->then = then;
+	q->target = worker;
+	q->later = false;
+	send_cmd(q, leave_work, left);
+}
+
+/* ---- destruction ---- */
+
+static void destroy_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
+	if (q->orphan && q->qp->conn != NULL)
+		conn_set_client(q->qp->conn, NULL);
+	qp_destroy(worker_qp_ctx(w), q->qp);
+	q->seen = now;
+}
+
+static void destroyed(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	struct client *c = q->c;
+	bool answer = q->answer;
+
+	if (!q->later) { /* completions made before become visible with the qp_flush of that turn, which still names it */
+		cmd->work = look_work;
+		cmd_send(cmd, q->worker);
+		return;
+	}
+	forget(q);
+	c->under_way--;
+	if (c->state == CLIENT_DYING)
+		client_death_step(c);
+	else if (answer)
+		client_ok(c);
+}
+
+void client_qp_end(struct client_qp *q)
+{
+	q->leaving = true;
+	q->later = false;
+	q->orphan = q->c->state == CLIENT_DYING;
+	send_cmd(q, destroy_work, destroyed);
+}
+
+void client_destroy_qp(struct client *c)
+{
+	struct client_qp *q = find(c, c->req.handle.handle);
+
+	if (q == NULL)
+		return;
+	q->answer = true;
+	client_qp_end(q);
+}

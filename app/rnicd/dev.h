@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The RDMA devices: one for each port, with its STag table and limits. Control thread. */
+#ifndef DEV_H
+#define DEV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipc/ipc.h"
+#include "qp/qp_dev.h"
+
+/* What a device says of itself. */
+#define DEV_MAX_PD      4096u
+#define DEV_MAX_MR      65535u /* entries of a device's STag table, all clients */
+#define DEV_MAX_CQE     262144u
+#define DEV_MAX_WR      16384u
+#define DEV_MAX_SLOTS   (DEV_MAX_WR * QP_WQE_MAX_SLOTS) /* of a send or receive ring */
+#define DEV_MAX_MR_SIZE (UINT64_C(1) << 36)
+
+/* Before clients come. False: no memory. */
+bool dev_start(void);
+void dev_stop(void);
+
+struct qp_dev *dev_get(uint32_t index);
+void dev_info(uint32_t index, struct ipc_dev_info *info);
+
+/* The device with this address; UINT32_MAX: none. */
+uint32_t dev_by_addr(const uint8_t ip[16]);
+/*
+ * The device to reach dst from: one whose subnet holds dst, better one that is not dst itself (its wire, not its own
+ * loopback); else one with a gateway of the same address family. UINT32_MAX: none.
+ */
+uint32_t dev_by_route(const uint8_t dst[16]);
+/* True: dst is on the device's subnet or it has a gateway. */
+bool dev_reaches(uint32_t index, const uint8_t dst[16]);
+
+#endif

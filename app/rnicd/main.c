@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rnicd: options, start, the control thread's life, the end in order. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "cm.h"
+#include "cmd.h"
+#include "conf.h"
+#include "dev.h"
+#include "huge.h"
+#include "loop.h"
+#include "sigbus.h"
+#include "sock.h"
+#include "tele.h"
+
+#define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
+#define EVENTS_MAX 64u
+#define EFFECTS_MAX 256u               /* taken in one turn; the others wait */
+#define END_NS (5 * RN_NS_PER_S)       /* clients' connections get that long to end in order */
+#define ALARM_S 1                      /* see client_ev.h */
+
+static volatile sig_atomic_t stop_signal;
+static uint64_t end_by; /* while stopping */
+
+static const char usage[] =
+	"NAME\n"
+	"  rnicd - software RDMA network adapter\n\n"
+	"SYNOPSIS\n"
+	"  rnicd [--config FILE] [--log-level LEVEL]\n"
+	"  rnicd --check FILE\n\n"
+	"DESCRIPTION\n"
+	"  rnicd owns the Ethernet ports that its configuration names and is an RDMA adapter (iWARP over TCP) on each of them.\n"
+	"  Programs linked with librnic use it through libibverbs and librdmacm calls; they share queues and memory with it.\n\n"
+	"OPTIONS\n"
+	"  -c, --config FILE      configuration (default " CONF_DEFAULT ")\n"
+	"      --check FILE       read the configuration, name the line of each mistake, and end\n"
+	"  -l, --log-level LEVEL  error, warning, info or debug, over the configuration's\n"
+	"      --help-config      every key of the configuration with its default\n"
+	"  -V, --version\n"
+	"  -h, --help\n\n"
+	"SIGNALS\n"
+	"  SIGTERM, SIGINT  end in order: clients are told, connections closed, captures written out\n\n"
+	"FILES\n"
+	"  /run/rnicd/rnicd.sock  control socket, where clients look unless RNICD_SOCKET names another\n\n"
+	"ENVIRONMENT\n"
+	"  NOTIFY_SOCKET  told READY=1 and STOPPING=1 (systemd, Type=notify)\n\n"
+	"EXIT STATUS\n"
+	"  0 after an orderly end, 1 when it could not start or the configuration has mistakes, 2 for wrong options\n";
+
+struct options {
+	const char *config;
+	const char *check;
+	const char *level;
+};
+
+/* The exit status, or -1: go on. */
+static int options(int argc, char **argv, struct options *o)
+{
+	enum { CHECK = 256, HELP_CONFIG };
+	static const struct option opts[] = {
+		{ "config", required_argument, NULL, 'c' }, { "check", required_argument, NULL, CHECK },
+		{ "log-level", required_argument, NULL, 'l' }, { "help-config", no_argument, NULL, HELP_CONFIG },
+		{ "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	*o = (struct options){ .config = CONF_DEFAULT };
+	while ((c = getopt_long(argc, argv, "c:l:Vh", opts, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			o->config = optarg;
+			break;
+		case CHECK:
+			o->check = optarg;
+			break;
+		case 'l':
+			o->level = optarg;
+			break;
+		case HELP_CONFIG:
+			conf_help(stdout);
+			return 0;
+		case 'V':
+			puts("rnicd " RNICD_VERSION);
+			return 0;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs("Try rnicd --help.\n", stderr);
+			return 2;
+		}
+	}
+	if (optind == argc)
+		return -1;
+	fprintf(stderr, "rnicd: what is '%s'? Try rnicd --help.\n", argv[optind]);
+	return 2;
+}
+
+static int check(const char *path)
+{
+	static struct conf c;
+	unsigned n = conf_load(path, &c, stderr);
+
+	if (n > 0)
+		return 1;
+	printf("%s: no mistakes, %u port%s\n", path, c.d.n_ports, c.d.n_ports == 1 ? "" : "s");
+	return 0;
+}
+
+static bool level_over(const char *name)
+{
+	static const char *const names[] = { "error", "warning", "info", "debug" };
+
+	for (uint32_t i = 0; name != NULL && i < RN_ARRAY_LEN(names); i++) {
+		if (strcmp(name, names[i]) == 0) {
+			rnicd.cfg.log_level = i;
+			return true;
+		}
+	}
+	return name == NULL;
+}
+
+/* ---- signals ---- */
+
+static void on_stop(int sig)
+{
+	stop_signal = sig;
+	loop_poke();
+}
+
+static void on_alarm(int sig) { (void)sig; /* it has interrupted a system call, that was its purpose */ }
+
+static void set_of(sigset_t *s)
+{
+	sigemptyset(s);
+	sigaddset(s, SIGTERM);
+	sigaddset(s, SIGINT);
+	sigaddset(s, SIGALRM);
+}
+
+/* Before other threads are made: they keep these blocked. */
+static void signals_block(void)
+{
+	sigset_t s;
+
+	set_of(&s);
+	pthread_sigmask(SIG_BLOCK, &s, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void signals_take(void)
+{
+	struct sigaction stop = { .sa_handler = on_stop }, alrm = { .sa_handler = on_alarm };
+	struct itimerval every = { .it_interval.tv_sec = ALARM_S, .it_value.tv_sec = ALARM_S };
+	sigset_t s;
+
+	sigaction(SIGTERM, &stop, NULL);
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGALRM, &alrm, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+	set_of(&s);
+	pthread_sigmask(SIG_UNBLOCK, &s, NULL);
+}
+
+/* ---- the loop's hooks ---- */
+
+static void on_event(const struct rnicd_event *ev)
+{
+	if (ev->type == RNICD_EV_NEIGH)
+		cm_neigh(ev);
+}
+
+static uint32_t collect(void)
+{
+	struct rnicd_event ev[EVENTS_MAX];
+	static struct cmd_fx fx;
+	uint32_t n = cmd_collect();
+	uint32_t k;
+
+	client_check_memory();
+	k = rnicd_event_collect(ev, EVENTS_MAX);
+	for (uint32_t i = 0; i < k; i++)
+		on_event(&ev[i]);
+	n += k;
+	for (uint32_t i = 0; i < EFFECTS_MAX && cmd_fx_take(&fx); i++, n++) {
+		if (fx.type <= QP_FX_CLOSED)
+			cm_fx(&fx);
+		else
+			client_fx(&fx);
+	}
+	return n;
+}
+
+static bool stop_asked(void) { return stop_signal != 0; }
+
+static bool all_gone(void)
+{
+	return client_count() == 0 || rnicd_now() >= end_by;
+}
+
+static const struct loop_hooks serving = { .until = stop_asked, .collect = collect, .turn_end = client_reap };
+static const struct loop_hooks ending = { .until = all_gone, .collect = collect, .turn_end = client_reap };
+
+/* ---- life ---- */
+
+static int cannot(const char *sentence)
+{
+	fprintf(stderr, "rnicd: cannot start: %s\n", sentence);
+	return 1;
+}
+
+static void say_ready(const char *pages)
+{
+	const struct rnicd_cfg *cfg = &rnicd.cfg;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		const struct rnicd_port *p = rnicd.port[i];
+		char addr[64];
+		tele_show_addr(p->cfg->ip.b, addr, sizeof(addr));
+		printf("rnicd: port %s: %s/%u, mtu %u, %02x:%02x:%02x:%02x:%02x:%02x%s%s\n", p->cfg->name, addr,
+		       pkt_addr_is_ip4(&p->cfg->ip) ? p->cfg->prefix_len - 96 : p->cfg->prefix_len, p->mtu, p->mac[0], p->mac[1],
+		       p->mac[2], p->mac[3], p->mac[4], p->mac[5], p->cfg->capture[0] != '\0' ? ", captured to " : "", p->cfg->capture);
+	}
+	printf("rnicd: ready, %u port%s, %u worker%s, %s, socket %s, telemetry %s\n", rnicd.n_ports, rnicd.n_ports == 1 ? "" : "s",
+	       rnicd.n_workers, rnicd.n_workers == 1 ? "" : "s", pages, cfg->socket, tele_path());
+	fflush(stdout);
+	sock_notify("READY=1");
+}
+
+static void end_in_order(void)
+{
+	sock_notify("STOPPING=1");
+	rnicd_log(RNICD_LOG_INFO, "ending on signal %d, %u clients", (int)stop_signal, client_count());
+	sock_unlink(rnicd.cfg.socket);
+	loop_lock();
+	client_stop();
+	loop_unlock();
+	end_by = rnicd_now() + END_NS;
+	loop_run(&ending);
+	if (client_count() > 0)
+		rnicd_log(RNICD_LOG_WARNING, "%u clients' memory was still in use", client_count());
+}
+
+/* With the data plane up: the exit status. */
+static int serve(int listen_fd, const char *pages)
+{
+	if (!loop_start() || !dev_start() || !client_start(listen_fd) || !tele_start()) {
+		sock_unlink(rnicd.cfg.socket);
+		return cannot("no memory or descriptors");
+	}
+	signals_take();
+	say_ready(pages);
+	loop_run(&serving);
+	end_in_order();
+	tele_stop();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct conf conf;
+	char say[512];
+	struct options o;
+	int rc = options(argc, argv, &o);
+
+	if (rc >= 0)
+		return rc;
+	if (o.check != NULL)
+		return check(o.check);
+	if (conf_load(o.config, &conf, stderr) > 0)
+		return 1;
+	rnicd.cfg = conf.d;
+	if (!level_over(o.level)) {
+		fprintf(stderr, "rnicd: --log-level must be error, warning, info or debug\n");
+		return 2;
+	}
+	if (!huge_decide(&conf, say, sizeof(say)))
+		return cannot(say);
+	rnicd.cfg.hugepages = conf.d.hugepages;
+	char pages[512], err[512] = "";
+	strcpy(pages, say);
+	int fd = sock_listen(rnicd.cfg.socket, rnicd.cfg.socket_mode, err, sizeof(err));
+	if (fd < 0)
+		return cannot(err);
+	signals_block();
+	if (!sigbus_start() || !cmd_start(rnicd.cfg.n_workers)) {
+		sock_unlink(rnicd.cfg.socket);
+		return cannot("no memory");
+	}
+	if (!rnicd_dataplane_start(err, sizeof(err))) {
+		sock_unlink(rnicd.cfg.socket);
+		return cannot(err);
+	}
+	rc = serve(fd, pages);
+	rnicd_dataplane_stop();
+	rnicd_dataplane_exit();
+	loop_stop();
+	cmd_stop();
+	dev_stop();
+	return rc;
+}

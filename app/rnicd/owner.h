@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names for what workers report on. An effect may still be on its way when its object is gone; so workers get a 64-bit
+ * number that is never used twice, and the control thread looks it up. Control thread.
+ */
+#ifndef OWNER_H
+#define OWNER_H
+
+#include <stdint.h>
+
+enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_CONN, OWNER_LISTEN };
+
+/* Embedded in the object. */
+struct owner {
+	uint64_t key; /* 0: not registered */
+	struct owner *next;
+	enum owner_kind kind;
+};
+
+/* A new number, from 1 on. */
+uint64_t owner_new(void);
+void owner_put(struct owner *o, enum owner_kind kind, uint64_t key);
+void owner_del(struct owner *o);
+/* NULL: the object is gone, or is of another kind. */
+struct owner *owner_get(enum owner_kind kind, uint64_t key);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Telemetry: commands /rnic/... of DPDK's telemetry socket (dpdk-telemetry.py). Without parameter a command lists, one
+ * line of text for each object; with its number (ports: name) it tells everything of one.
+ */
+#ifndef TELE_H
+#define TELE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool tele_start(void);
+void tele_stop(void);
+
+/* Where the socket lies. */
+const char *tele_path(void);
+
+/* An address of 128 bits as text. */
+void tele_show_addr(const uint8_t ip[16], char *buf, size_t len);
+
+#endif
