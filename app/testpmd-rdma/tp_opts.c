@@ -187,6 +187,7 @@ SETTER(set_bidir, set_bool(&o->bidir, "bidir", value, err))
 SETTER(set_no_verify, set_bool(&o->no_verify, "no-verify", value, err))
 SETTER(set_quiet, set_bool(&o->quiet, "quiet", value, err))
 SETTER(set_server, set_bool(&o->server, "server", value, err))
+SETTER(set_once, set_bool(&o->once, "once", value, err))
 SETTER(set_interactive, set_bool(&o->interactive, "interactive", value, err))
 SETTER(set_host, set_text(o->host, sizeof(o->host), "host name", value, err))
 SETTER(set_addr, set_text(o->addr, sizeof(o->addr), "address", value, err))
@@ -356,6 +357,7 @@ const struct tp_setting tp_settings[] = {
 	  "address, which also selects the device", false, set_addr, show_addr },
 	{ "port", 'p', "PORT", G_WHO, "port to listen on or to call (default 18600)", false, set_port, show_port },
 	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
+	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once, NULL },
 	{ "interactive", 'i', NULL, G_WHO, "open a prompt: set, start, stop, show; type help there", true,
 	  set_interactive, NULL },
 	{ "mode", 'm', "MODE[,..]", G_WHAT, "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak; "

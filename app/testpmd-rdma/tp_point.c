@@ -36,6 +36,8 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 				       "address to listen on");
 		return TP_OK;
 	}
+	if (o->once)
+		return tp_fail(err, TP_BAD_OPTION, "--once goes with -s: a client ends by itself");
 	if (o->host[0] == '\0' && !o->interactive)
 		return tp_fail(err, TP_BAD_OPTION, "no server named: start \"testpmd-rdma -s\" on one side and \"testpmd-rdma "
 			       "HOST\" on the other (see --help)");

@@ -52,7 +52,7 @@ static const char *verdict(const struct tp_result *res)
 {
 	if (res->mine.wrong + res->peer.wrong > 0)
 		return "WRONG";
-	return res->mine.checked + res->peer.checked > 0 ? "good" : "-";
+	return res->mine.checked + res->peer.checked > 0 ? "verified" : "-";
 }
 
 static void text_head(struct tp_report *r, const struct tp_point *p)
@@ -62,10 +62,10 @@ static void text_head(struct tp_report *r, const struct tp_point *p)
 		p->qps, p->qps == 1 ? "" : "s", p->depth, p->batch, p->signal_every, p->slots, p->slots == 1 ? "" : "s",
 		p->events ? ", events" : "");
 	if (tp_mode_is_latency(p->mode))
-		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %6s\n", "size", "ops", "min", "median", "p99", "p99.9",
+		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", "size", "ops", "min", "median", "p99", "p99.9",
 			"max", "mean", "cpu/msg", "peer", "data");
 	else
-		fprintf(r->out, "%8s %9s %8s %8s %9s %9s %9s %9s %8s %8s %8s %6s\n", "size", "ops", "GB/s", "Gb/s", "Mmsg/s",
+		fprintf(r->out, "%8s %9s %8s %8s %9s %9s %9s %9s %8s %8s %8s %8s\n", "size", "ops", "GB/s", "Gb/s", "Mmsg/s",
 			"median", "p99", "p99.9", "cpu/msg", "peer", "cpus/GB", "data");
 }
 
@@ -89,10 +89,10 @@ static void text_row(struct tp_report *r, const struct tp_result *res)
 	tp_format_ns((uint64_t)rate.cpu_ns_per_msg, cpu, sizeof(cpu));
 	tp_format_ns((uint64_t)rate.peer_cpu_ns_per_msg, peer, sizeof(peer));
 	if (tp_mode_is_latency(res->point.mode))
-		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %6s\n", size, ops, t[0], t[1], t[2], t[3], t[4], t[5],
+		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", size, ops, t[0], t[1], t[2], t[3], t[4], t[5],
 			cpu, peer, verdict(res));
 	else
-		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %8s %8.3f %6s\n", size, ops, rate.gbytes, rate.gbits,
+		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %8s %8.3f %8s\n", size, ops, rate.gbytes, rate.gbits,
 			rate.mmsgs, t[1], t[2], t[3], cpu, peer, rate.cpu_s_per_gb + rate.peer_cpu_s_per_gb, verdict(res));
 }
 

@@ -33,6 +33,7 @@ struct serving {
 	bool started;
 	atomic_bool setup_done, finished;
 	struct tp_figures mine;
+	enum tp_verdict verdict;
 	struct tp_err err;
 	char who[80];
 };
@@ -45,6 +46,8 @@ struct server {
 	struct rdma_cm_id *listener;
 	struct serving *first;
 	unsigned n;
+	bool over;	/* --once: the client has had its last run */
+	enum tp_verdict verdict;	/* of the last run, or why the server cannot go on */
 	int wake;	/* eventfd: a session has finished */
 };
 
@@ -90,7 +93,7 @@ static void log_line(const struct serving *v, enum tp_verdict r)
 	} else {
 		tp_format_size(v->s.point.size, size, sizeof(size));
 		printf("%s: %s %s, %u queue pair%s: %s%s\n", v->who, tp_mode_name(v->s.point.mode), size, v->s.point.qps,
-		       v->s.point.qps == 1 ? "" : "s", v->mine.wrong ? v->err.text : v->mine.checked ? "data good" : "done",
+		       v->s.point.qps == 1 ? "" : "s", v->mine.checked ? "verified" : "done",
 		       v->s.point.bidir ? ", both ways" : "");
 	}
 	fflush(stdout);
@@ -102,11 +105,16 @@ static void *serve(void *arg)
 	struct tp_figures unused;
 	uint64_t start, one = 1;
 	enum tp_verdict r = take_setup(v);
+	bool tell;
 
 	if (r == TP_OK)
 		r = tp_run_point(&v->s, &v->mine, &unused);
+	tell = r != TP_OK && r != TP_PEER_GONE;
+	if (r == TP_OK && v->mine.wrong > 0)
+		r = TP_CORRUPT;	/* the client knows by the result */
+	v->verdict = r;
 	log_line(v, r);
-	if (r != TP_OK && r != TP_PEER_GONE) {
+	if (tell) {
 		struct tp_msg m = { .type = TP_MSG_ERROR };
 
 		snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, v->err.text);
@@ -268,9 +276,10 @@ static void on_event(struct server *srv, const struct rdma_cm_event *ev)
 		on_end(ev->id->context);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		fprintf(stderr, "testpmd-rdma: the RDMA device went away: has rnicd been stopped?\n");
 		if (ev->id != srv->listener)
 			on_end(ev->id->context);
+		srv->over = true;
+		srv->verdict = tp_fail(srv->err, TP_NO_DEVICE, "the RDMA device went away: has rnicd been stopped?");
 		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ADDR_ERROR:
@@ -299,6 +308,12 @@ static void reap(struct server *srv)
 		srv->n--;
 		if (v->started)
 			pthread_join(v->thread, NULL);
+		/* A client that broke off or was stopped has no further run. */
+		if (srv->o->once && v->started && (!v->s.point.more || v->verdict != TP_OK || v->s.peer_stopped)) {
+			srv->over = true;
+			srv->verdict = v->verdict;
+			*srv->err = v->err;
+		}
 		tp_session_close(&v->s);
 		free(v);
 	}
@@ -337,7 +352,7 @@ static enum tp_verdict loop(struct server *srv)
 	struct rdma_cm_event *ev;
 	uint64_t drained;
 
-	while (!atomic_load(srv->stop)) {
+	while (!atomic_load(srv->stop) && !srv->over) {
 		int n = poll(fd, 2, SLICE_MS);
 
 		if (n > 0 && fd[1].revents != 0 && read(srv->wake, &drained, sizeof(drained)) < 0)
@@ -360,12 +375,12 @@ static enum tp_verdict loop(struct server *srv)
 		}
 		reap(srv);
 	}
-	return TP_OK;
+	return srv->verdict;
 }
 
 enum tp_verdict tp_server(const struct tp_opts *o, const atomic_bool *stop, struct tp_err *err)
 {
-	struct server srv = { .o = o, .stop = stop, .err = err, .wake = eventfd(0, EFD_CLOEXEC) };
+	struct server srv = { .o = o, .stop = stop, .verdict = TP_OK, .err = err, .wake = eventfd(0, EFD_CLOEXEC) };
 	enum tp_verdict v = srv.wake >= 0 ? listen_on(&srv) : tp_fail(err, TP_NO_MEMORY, "no file descriptor left");
 
 	if (v == TP_OK) {

@@ -38,9 +38,12 @@ enum tp_verdict tp_verbs_fail(struct tp_err *err, const char *what)
 
 	if (list != NULL)
 		ibv_free_device_list(list);
-	if (n == 0)
-		return tp_fail(err, TP_NO_DEVICE, "no RDMA device: is rnicd running? (rnicd --help; ibv_devices lists the devices "
-			       "that a program can see)");
+	if (n == 0) {
+		const char *socket = getenv("RNICD_SOCKET");
+
+		return tp_fail(err, TP_NO_DEVICE, "no RDMA device: is rnicd running? (%s%s; ibv_devices lists the devices that a program "
+			       "can see)", socket ? "RNICD_SOCKET=" : "rnicd --help", socket ? socket : "");
+	}
 	if (e == ENOMEM || e == EPERM)
 		return tp_fail(err, TP_NO_MEMORY, "%s failed: %s; ask for less with --depth, --qps, --buffers or --size, or raise "
 			       "the limit (ulimit -l, quotas in rnicd's configuration)", what, strerror(e));

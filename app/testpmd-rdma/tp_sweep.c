@@ -139,6 +139,7 @@ struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env
 			struct tp_point p;
 
 			tp_point_make(&p, o, o->modes[m], o->n_sizes ? o->sizes[i] : fallback);
+			p.more = m + 1 < o->n_modes || i + 1 < n;
 			if (keep != NULL) {
 				pthread_mutex_lock(&keep->lock);
 				keep->running = p;
