@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's side of the border: order of completions, fences, depths, flush, and clients that lie in shared memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+static struct rig *R;
+static struct rig_node *A, *B;
+
+static void up_with(const struct rig_cfg *cfg)
+{
+	R = rig_new(cfg);
+	A = &R->n[0];
+	B = &R->n[1];
+	rig_connect(R, 0);
+}
+
+static void up(void)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	up_with(&cfg);
+}
+
+static struct rig_wr wr(uint8_t op, uint64_t id, const struct qp_sge *sge)
+{
+	return (struct rig_wr){ .wr_id = id, .op = op, .flags = QP_WF_SIGNALED, .sge = sge, .num_sge = sge != NULL,
+				.raddr = RIG_IOVA(1) + (1u << 20), .rkey = B->rkey };
+}
+
+static void expect(struct spsc_cons *c, uint64_t id, uint8_t status)
+{
+	struct qp_cqe e;
+
+	if (!rig_poll(c, &e))
+		fail_msg("no completion for %lu", (unsigned long)id);
+	if (e.wr_id != id || e.status != status)
+		fail_msg("completion %lu status %u, wanted %lu status %u", (unsigned long)e.wr_id, e.status,
+			 (unsigned long)id, status);
+}
+
+static void expect_none(struct spsc_cons *c)
+{
+	struct qp_cqe e;
+
+	assert_false(rig_poll(c, &e));
+}
+
+/* ---- order ---- */
+
+static void unsignaled_make_no_entry_but_free_their_slots(void **state)
+{
+	(void)state;
+	up();
+	struct qp_sge s = rig_sge(A, 0, 64);
+	for (uint32_t i = 0; i < 1000; i++) {
+		struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		if (i % 100 != 99)
+			w.flags = 0;
+		while (!rig_post(A, 0, &w))
+			assert_true(rig_step(R));
+	}
+	rig_settle(R);
+	for (uint32_t i = 99; i < 1000; i += 100)
+		expect(&A->scq_client, i, QP_WC_SUCCESS);
+	expect_none(&A->scq_client);
+	assert_int_equal(A->q[0].sq.hdr->cons, A->q[0].sq.hdr->prod);
+	rig_free(R);
+}
+
+/* The Write is acknowledged long before the Read's response is here; it still completes after it. */
+static void writes_wait_for_earlier_reads(void **state)
+{
+	(void)state;
+	up();
+	struct qp_sge big = rig_sge(A, 2u << 20, 500000), small = rig_sge(A, 0, 8);
+	struct rig_wr w = wr(QP_WR_READ, 1, &big);
+	rig_post(A, 0, &w);
+	w = wr(QP_WR_WRITE, 2, &small);
+	rig_post(A, 0, &w);
+	struct qp_cqe e = rig_wait(R, &A->scq_client);
+	assert_int_equal(e.wr_id, 1);
+	assert_int_equal(e.op, QP_WC_RDMA_READ);
+	e = rig_wait(R, &A->scq_client);
+	assert_int_equal(e.wr_id, 2);
+	rig_free(R);
+}
+
+static uint32_t tap_reads, tap_resp, tap_writes_before_resp, tap_max_open;
+
+/* Counts the Reads and their last responses on the wire (no markers, one FPDU per segment at these sizes). */
+static void tap(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *p)
+{
+	uint32_t at = 0;
+
+	(void)r;
+	while (at + 20 <= o->len && p[at + 3] >> 6 == 1) {
+		uint32_t len = (uint32_t)p[at] << 8 | p[at + 1];
+		uint8_t op = p[at + 3] & 15;
+
+		if (from == 0 && op == RDMAP_READ_REQ)
+			tap_reads++;
+		if (from == 1 && op == RDMAP_READ_RESP && (p[at + 2] & 0x40))
+			tap_resp++;
+		if (from == 0 && op == RDMAP_WRITE && tap_reads > tap_resp)
+			tap_writes_before_resp++;
+		if (tap_reads - tap_resp > tap_max_open && tap_reads >= tap_resp)
+			tap_max_open = tap_reads - tap_resp;
+		at += mpa_fpdu_len(len);
+	}
+}
+
+static void tap_reset(void) { tap_reads = tap_resp = tap_writes_before_resp = tap_max_open = 0; }
+
+static void a_fence_waits_for_reads(void **state)
+{
+	(void)state;
+	for (int fenced = 0; fenced < 2; fenced++) {
+		up();
+		tap_reset();
+		R->tap = tap;
+		struct qp_sge d = rig_sge(A, 2u << 20, 1000), s = rig_sge(A, 0, 1000);
+		struct rig_wr w = wr(QP_WR_READ, 1, &d);
+		rig_post(A, 0, &w);
+		w = wr(QP_WR_WRITE, 2, &s);
+		if (fenced)
+			w.flags |= QP_WF_FENCE;
+		rig_post(A, 0, &w);
+		rig_settle(R);
+		assert_int_equal(tap_reads, 1);
+		assert_int_equal(tap_writes_before_resp, fenced ? 0 : 1);
+		expect(&A->scq_client, 1, QP_WC_SUCCESS);
+		expect(&A->scq_client, 2, QP_WC_SUCCESS);
+		rig_free(R);
+	}
+}
+
+static void reads_keep_to_the_depth(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.ord = 3;
+	cfg.link.delay_ns = 100000;
+	up_with(&cfg);
+	tap_reset();
+	R->tap = tap;
+	for (uint32_t i = 0; i < 40; i++) {
+		struct qp_sge d = rig_sge(A, (2u << 20) + i * 1000, 1000);
+		struct rig_wr w = wr(QP_WR_READ, i, &d);
+		assert_true(rig_post(A, 0, &w));
+	}
+	rig_settle(R);
+	assert_int_equal(tap_reads, 40);
+	assert_int_equal(tap_max_open, 3);
+	for (uint32_t i = 0; i < 40; i++)
+		expect(&A->scq_client, i, QP_WC_SUCCESS);
+	assert_int_equal(B->ctx.stats.rdmap_errors, 0);
+	rig_free(R);
+}
+
+/* ---- notification ---- */
+
+static void armed_queues_notify_once(void **state)
+{
+	(void)state;
+	up();
+	struct qp_sge s = rig_sge(A, 0, 8), d = rig_sge(B, 0, 100);
+	B->rcq.shm->armed = QP_CQ_ARM_SOLICITED;
+	A->scq.shm->armed = QP_CQ_ARM_ANY;
+	for (uint32_t i = 0; i < 4; i++)
+		rig_post_recv(B, 0, i, &d, 1);
+	struct rig_wr w = wr(QP_WR_SEND, 1, &s);
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	assert_int_equal(A->notifies, 1);
+	assert_int_equal(B->notifies, 0); /* not solicited */
+	assert_int_equal(B->rcq.shm->armed, QP_CQ_ARM_SOLICITED);
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	assert_int_equal(A->notifies, 1); /* not armed again */
+	w.flags |= QP_WF_SOLICITED;
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	assert_int_equal(B->notifies, 1);
+	B->rcq.shm->armed = 0xdeadbeef; /* a client that writes nonsense gets its event */
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	assert_int_equal(B->notifies, 2);
+	rig_free(R);
+}
+
+/* ---- flush ---- */
+
+static void error_flushes_both_queues_in_order(void **state)
+{
+	(void)state;
+	up();
+	B->paused = true; /* nothing is acknowledged any more */
+	struct qp_sge s = rig_sge(A, 0, 20000);
+	for (uint32_t i = 0; i < 50; i++) {
+		struct rig_wr w = wr(i & 1 ? QP_WR_WRITE : QP_WR_READ, i, &s);
+		w.flags = i & 2 ? QP_WF_SIGNALED : 0;
+		rig_post(A, 0, &w);
+		rig_post_recv(A, 0, 100 + i, &s, 1);
+	}
+	rig_turn(R, 0);
+	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_ERR), QP_OK);
+	rig_turn(R, 0);
+	assert_int_equal(A->q[0].qp.shm->state, QP_S_ERR);
+	for (uint32_t i = 0; i < 50; i++) {
+		expect(&A->scq_client, i, QP_WC_WR_FLUSH_ERR);
+		expect(&A->rcq_client, 100 + i, QP_WC_WR_FLUSH_ERR);
+	}
+	/* What is posted later is flushed too, with the doorbell. */
+	struct rig_wr w = wr(QP_WR_WRITE, 70, &s);
+	rig_post_recv(A, 0, 170, &s, 1);
+	rig_post(A, 0, &w);
+	rig_turn(R, 0);
+	expect(&A->scq_client, 70, QP_WC_WR_FLUSH_ERR);
+	expect(&A->rcq_client, 170, QP_WC_WR_FLUSH_ERR);
+	expect_none(&A->scq_client);
+	assert_int_equal(A->q[0].sq.hdr->cons, A->q[0].sq.hdr->prod);
+	assert_int_equal(A->q[0].rq.hdr->cons, A->q[0].rq.hdr->prod);
+	B->paused = false;
+	rig_settle(R);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(B->ctx.stats.terms_rcvd, 1);
+	rig_free(R);
+}
+
+static void kept_receives_survive_an_orderly_end(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.accept_flags = QP_CONN_KEEP_RECV;
+	up_with(&cfg);
+	struct qp_sge d = rig_sge(B, 0, 100);
+	rig_post_recv(B, 0, 5, &d, 1);
+	qp_conn_disconnect(&A->ctx, &A->conn[0]);
+	rig_run(R, 3 * RN_NS_PER_S);
+	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
+	assert_null(B->q[0].qp.conn);
+	expect_none(&B->rcq_client);
+	assert_int_equal(rig_fx_count(R, 1, QP_FX_DISCONNECTED), 1);
+	rig_free(R);
+}
+
+static void destroy_makes_no_completion(void **state)
+{
+	(void)state;
+	up();
+	struct qp_sge s = rig_sge(A, 0, 300000);
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	rig_post(A, 0, &w);
+	rig_turn(R, 0);
+	qp_destroy(&A->ctx, &A->q[0].qp);
+	rig_run(R, 3 * RN_NS_PER_S);
+	expect_none(&A->scq_client);
+	assert_int_equal(rig_fx_count(R, 0, QP_FX_DISCONNECTED), 1);
+	assert_int_equal(rig_fx_count(R, 0, QP_FX_CLOSED), 1);
+	assert_int_equal(rig_fx_count(R, 1, QP_FX_CLOSED), 1);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	rig_free(R);
+	/* And with nothing on the way: an orderly end. */
+	up();
+	qp_destroy(&A->ctx, &A->q[0].qp);
+	rig_run(R, 3 * RN_NS_PER_S);
+	assert_int_equal(rig_fx(R, 1, QP_FX_DISCONNECTED)->code, 0);
+	rig_free(R);
+}
+
+static void a_dead_peer_is_noticed(void **state)
+{
+	(void)state;
+	up();
+	B->paused = true;
+	struct qp_sge s = rig_sge(A, 0, 64);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		rig_post(A, 0, &w);
+	}
+	rig_run(R, 600 * RN_NS_PER_S);
+	expect(&A->scq_client, 0, QP_WC_RETRY_EXC_ERR);
+	expect(&A->scq_client, 1, QP_WC_WR_FLUSH_ERR);
+	expect(&A->scq_client, 2, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(rig_fx_count(R, 0, QP_FX_DISCONNECTED), 1);
+	assert_int_equal(A->ctx.stats.tcp_timeouts, 1);
+	rig_free(R);
+}
+
+/* ---- work requests that are wrong ---- */
+
+static void bad_one(const struct rig_wr *w, uint8_t status)
+{
+	struct qp_sge good = rig_sge(A, 0, 3000);
+	struct rig_wr ok = wr(QP_WR_WRITE, 1, &good);
+
+	rig_post(A, 0, &ok);
+	rig_post(A, 0, w);
+	ok.wr_id = 3;
+	rig_post(A, 0, &ok);
+	rig_settle(R);
+	expect(&A->scq_client, 1, QP_WC_SUCCESS); /* those before it are not harmed */
+	expect(&A->scq_client, 2, status);
+	expect(&A->scq_client, 3, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(rig_fx(R, 0, QP_FX_QP_EVENT)->code, QP_EVENT_FATAL);
+	assert_int_equal(B->ctx.stats.terms_rcvd, 1);
+	assert_int_equal(rig_fx(R, 1, QP_FX_DISCONNECTED)->vendor_err, 0);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	rig_free(R);
+}
+
+static void bad_work_requests(void **state)
+{
+	struct qp_sge s[QP_MAX_SGE];
+	struct rig_wr w;
+
+	(void)state;
+	up();
+	s[0] = rig_sge(A, 0, 100);
+	s[0].lkey ^= 1;
+	w = wr(QP_WR_SEND, 2, s);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
+
+	up(); /* other protection domain */
+	s[0] = rig_sge(A, 0, 100);
+	s[0].lkey = rig_reg(A, 0, 4096, QP_ACC_ALL, RIG_PD + 1);
+	w = wr(QP_WR_WRITE, 2, s);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
+
+	up(); /* past the end */
+	s[0] = rig_sge(A, RIG_MEM - 10, 11);
+	w = wr(QP_WR_WRITE, 2, s);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
+
+	up(); /* wraps */
+	s[0] = (struct qp_sge){ UINT64_MAX - 3, 10, A->lkey };
+	w = wr(QP_WR_WRITE, 2, s);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
+
+	up(); /* remote address wraps */
+	s[0] = rig_sge(A, 0, 100);
+	w = wr(QP_WR_WRITE, 2, s);
+	w.raddr = UINT64_MAX - 50;
+	bad_one(&w, QP_WC_LOC_LEN_ERR);
+
+	up(); /* the sink of a Read must be writable */
+	s[0] = rig_sge(A, 0, 100);
+	s[0].lkey = rig_reg(A, 0, 4096, 0, RIG_PD);
+	w = wr(QP_WR_READ, 2, s);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
+
+	up(); /* two sinks */
+	s[0] = s[1] = rig_sge(A, 0, 100);
+	w = wr(QP_WR_READ, 2, s);
+	w.num_sge = 2;
+	bad_one(&w, QP_WC_LOC_QP_OP_ERR);
+
+	up(); /* no such operation */
+	w = wr(200, 2, s);
+	bad_one(&w, QP_WC_LOC_QP_OP_ERR);
+
+	up(); /* inline Read */
+	w = wr(QP_WR_READ, 2, NULL);
+	w.flags |= QP_WF_INLINE;
+	w.inl = "abc";
+	w.inl_len = 3;
+	bad_one(&w, QP_WC_LOC_QP_OP_ERR);
+
+	up(); /* deregistered */
+	s[0] = rig_sge(A, 0, 100);
+	s[0].lkey = rig_reg(A, 0, 4096, 0, RIG_PD);
+	assert_int_equal(qp_mr_dereg(&A->dev, s[0].lkey), QP_MR_OK);
+	w = wr(QP_WR_WRITE, 2, s);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
+}
+
+/* Writes any 64 bytes as a WQE. */
+static void post_raw(struct rig_node *n, const void *slot)
+{
+	memcpy(spsc_prod_slot(&n->q[0].sq, 0), slot, QP_SLOT_SIZE);
+	spsc_prod_publish(&n->q[0].sq, 1);
+	qp_doorbell(&n->ctx, &n->q[0].qp);
+}
+
+static void lying_shapes(void **state)
+{
+	static const struct qp_wqe bad[] = {
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 0 },
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 255 },
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .num_sge = 30 },   /* only one slot was published */
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 },    /* SGEs beyond its slots */
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 255 },
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .flags = QP_WF_INLINE, .inline_len = 33 },
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .flags = QP_WF_INLINE, .inline_len = 65535 },
+	};
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		up();
+		post_raw(A, &bad[i]);
+		rig_settle(R);
+		expect(&A->scq_client, 2, QP_WC_LOC_QP_OP_ERR);
+		assert_int_equal(A->ctx.stats.bad_wqes, 1);
+		assert_int_equal(A->q[0].qp.state, QP_S_ERR);
+		rig_free(R);
+	}
+}
+
+static void a_changed_work_request_is_not_read_again(void **state)
+{
+	(void)state;
+	up();
+	memset(A->mem, 1, 300000);
+	memset(A->mem + 400000, 2, 300000);
+	struct qp_sge s = rig_sge(A, 0, 300000);
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	rig_post(A, 0, &w);
+	rig_turn(R, 0);
+	/* Part of it is on its way: now everything in the queue's memory turns into something else. */
+	struct qp_wqe *slot = (struct qp_wqe *)(void *)(A->region + A->q[0].sq_off + sizeof(struct spsc_hdr));
+	for (uint32_t i = 0; i < RIG_SLOTS; i++)
+		slot[i] = (struct qp_wqe){ .wr_id = 99, .op = QP_WR_READ, .slots = 7, .num_sge = 30,
+					   .sge = { { RIG_IOVA(0) + 400000, 300000, A->lkey } } };
+	rig_settle(R);
+	expect(&A->scq_client, 1, QP_WC_SUCCESS);
+	for (uint32_t i = 0; i < 300000; i++)
+		assert_int_equal(B->mem[(1u << 20) + i], 1);
+	rig_free(R);
+}
+
+static void garbage_indices(void **state)
+{
+	static const uint32_t bad[] = { RIG_SLOTS + 1, 0x7fffffff, 0x80000000, UINT32_MAX };
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		up(); /* send queue: the producer's index */
+		struct qp_sge s = rig_sge(A, 0, 100);
+		A->q[0].sq.hdr->prod += bad[i];
+		qp_doorbell(&A->ctx, &A->q[0].qp);
+		rig_settle(R);
+		assert_int_equal(A->q[0].qp.state, QP_S_ERR);
+		assert_int_equal(A->ctx.stats.bad_rings, 1);
+		assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+		rig_free(R);
+
+		up(); /* receive queue */
+		B->q[0].rq.hdr->prod += bad[i];
+		struct rig_wr w = wr(QP_WR_SEND, 1, &s);
+		rig_post(A, 0, &w);
+		rig_settle(R);
+		assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+		assert_int_equal(B->ctx.stats.bad_rings, 1);
+		rig_free(R);
+
+		up(); /* completion queue: the consumer's index */
+		A->scq.ring[0].prod.hdr->cons += bad[i];
+		for (uint32_t k = 0; k < 100; k++)
+			rig_post(A, 0, &w);
+		for (uint32_t k = 0; k < 100; k++) {
+			struct qp_sge d = rig_sge(B, 0, 100);
+			rig_post_recv(B, 0, k, &d, 1);
+		}
+		rig_settle(R);
+		rig_free(R);
+	}
+	/* The other side's own index, which the daemon never reads back. */
+	up();
+	A->q[0].sq.hdr->cons = 12345;
+	A->scq.ring[0].prod.hdr->prod = 12345;
+	struct qp_sge s = rig_sge(A, 0, 100);
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	w.flags = 0;
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	assert_int_equal(A->q[0].qp.state, QP_S_RTS);
+	assert_int_equal(A->q[0].sq.hdr->cons, 1);
+	rig_free(R);
+}
+
+static void bad_receives(void **state)
+{
+	struct rig_wr w;
+	struct qp_sge s, d;
+
+	(void)state;
+	up(); /* no right to write */
+	s = rig_sge(A, 0, 100);
+	d = rig_sge(B, 0, 100);
+	d.lkey = rig_reg(B, 0, 4096, QP_ACC_REMOTE_READ, RIG_PD);
+	rig_post_recv(B, 0, 7, &d, 1);
+	rig_post_recv(B, 0, 8, &d, 1);
+	w = wr(QP_WR_SEND, 1, &s);
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	expect(&B->rcq_client, 7, QP_WC_LOC_PROT_ERR);
+	expect(&B->rcq_client, 8, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	rig_free(R);
+
+	up(); /* a shape that lies */
+	struct qp_rwqe *slot = spsc_prod_slot(&B->q[0].rq, 0);
+	*slot = (struct qp_rwqe){ .wr_id = 7, .num_sge = 31, .slots = 1 };
+	spsc_prod_publish(&B->q[0].rq, 1);
+	w = wr(QP_WR_SEND, 1, &s);
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	expect(&B->rcq_client, 7, QP_WC_LOC_QP_OP_ERR);
+	assert_int_equal(B->ctx.stats.bad_wqes, 1);
+	rig_free(R);
+
+	up(); /* SGEs that add up past 2^32 */
+	struct qp_sge many[QP_MAX_SGE];
+	for (uint32_t i = 0; i < QP_MAX_SGE; i++)
+		many[i] = (struct qp_sge){ RIG_IOVA(1), UINT32_MAX, B->lkey };
+	rig_post_recv(B, 0, 7, many, QP_MAX_SGE);
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	expect(&B->rcq_client, 7, QP_WC_SUCCESS);
+	rig_free(R);
+}
+
+static void a_slow_client_overruns_only_its_own_queue(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.cqe = 16;
+	up_with(&cfg);
+	rig_connect(R, 1); /* another pair of QPs on the same CQs */
+	struct qp_sge s = rig_sge(A, 0, 8);
+	for (uint32_t i = 0; i < 40; i++) {
+		struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		rig_post(A, 0, &w);
+	}
+	rig_settle(R);
+	assert_int_equal(A->ctx.stats.cq_overruns, 1);
+	assert_int_equal(rig_fx_count(R, 0, QP_FX_CQ_ERROR), 1);
+	assert_int_equal(A->scq.shm->error, 1);
+	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(A->q[1].qp.state, QP_S_RTS);
+	for (uint32_t i = 0; i < 16; i++) /* what was there is not overwritten */
+		expect(&A->scq_client, i, QP_WC_SUCCESS);
+	expect_none(&A->scq_client);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(B->q[1].qp.state, QP_S_RTS);
+	rig_free(R);
+}
+
+/* Memory taken back in the middle of a long message. */
+static void memory_goes_away_under_way(void **state)
+{
+	(void)state;
+	up();
+	uint32_t stag = rig_reg(A, 0, 2u << 20, 0, RIG_PD);
+	struct qp_sge s = rig_sge(A, 0, 2u << 20);
+	s.lkey = stag;
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	rig_post(A, 0, &w);
+	for (uint32_t i = 0; i < 6; i++)
+		rig_step(R);
+	assert_int_equal(qp_mr_dereg(&A->dev, stag), QP_MR_OK);
+	rig_settle(R);
+	expect(&A->scq_client, 1, QP_WC_LOC_PROT_ERR);
+	assert_int_equal(B->ctx.stats.terms_rcvd, 1);
+	rig_free(R);
+
+	up(); /* the source of a peer's Read */
+	stag = rig_reg(B, 0, 2u << 20, QP_ACC_REMOTE_READ, RIG_PD);
+	s = rig_sge(A, 0, 2u << 20);
+	w = wr(QP_WR_READ, 1, &s);
+	w.raddr = RIG_IOVA(1);
+	w.rkey = stag;
+	rig_post(A, 0, &w);
+	for (uint32_t i = 0; i < 8; i++)
+		rig_step(R);
+	assert_int_equal(qp_mr_dereg(&B->dev, stag), QP_MR_OK);
+	rig_settle(R);
+	struct qp_cqe e;
+	assert_true(rig_poll(&A->scq_client, &e));
+	assert_int_equal(e.wr_id, 1);
+	assert_true(e.status == QP_WC_REM_ACCESS_ERR || e.status == QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(e.vendor_err == 0x0100 || e.status == QP_WC_WR_FLUSH_ERR, 1);
+	rig_free(R);
+}
+
+static void remote_faults_come_back(void **state)
+{
+	struct qp_cqe e;
+
+	(void)state;
+	up();
+	struct qp_sge d = rig_sge(A, 0, 100);
+	struct rig_wr w = wr(QP_WR_READ, 1, &d);
+	w.rkey ^= 1;
+	rig_post(A, 0, &w);
+	w.wr_id = 2;
+	rig_post(A, 0, &w);
+	rig_settle(R);
+	assert_true(rig_poll(&A->scq_client, &e));
+	assert_int_equal(e.status, QP_WC_REM_ACCESS_ERR);
+	assert_int_equal(e.vendor_err, 0x0100);
+	expect(&A->scq_client, 2, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(rig_fx(R, 1, QP_FX_QP_EVENT)->code, QP_EVENT_ACCESS_ERR);
+	rig_free(R);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unsignaled_make_no_entry_but_free_their_slots),
+		cmocka_unit_test(writes_wait_for_earlier_reads),
+		cmocka_unit_test(a_fence_waits_for_reads),
+		cmocka_unit_test(reads_keep_to_the_depth),
+		cmocka_unit_test(armed_queues_notify_once),
+		cmocka_unit_test(error_flushes_both_queues_in_order),
+		cmocka_unit_test(kept_receives_survive_an_orderly_end),
+		cmocka_unit_test(destroy_makes_no_completion),
+		cmocka_unit_test(a_dead_peer_is_noticed),
+		cmocka_unit_test(bad_work_requests),
+		cmocka_unit_test(lying_shapes),
+		cmocka_unit_test(a_changed_work_request_is_not_read_again),
+		cmocka_unit_test(garbage_indices),
+		cmocka_unit_test(bad_receives),
+		cmocka_unit_test(a_slow_client_overruns_only_its_own_queue),
+		cmocka_unit_test(memory_goes_away_under_way),
+		cmocka_unit_test(remote_faults_come_back),
+	};
+
+	return cmocka_run_group_tests_name("qp_client", tests, NULL, NULL);
+}
