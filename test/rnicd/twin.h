@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data plane with real workers and two clients inside the test's own process: memory, queues and doorbells as
+ * librnic lays them out, and the few moves of the control plane that a connection needs. One thread drives it.
+ */
+#ifndef TEST_RNICD_TWIN_H
+#define TEST_RNICD_TWIN_H
+
+#include "cmd.h"
+#include "rnicd.h"
+#include "worker.h"
+
+#define TWIN_SLOTS 1024u           /* of each queue */
+#define TWIN_CQE   4096u
+#define TWIN_ARENA (64u << 20)     /* bytes of registered memory */
+#define TWIN_WAIT  (20 * RN_NS_PER_S) /* after that a test gives up */
+
+struct twin {
+	uint32_t port;
+	uint8_t *queues;               /* struct ipc_ctrl, rings */
+	uint8_t *arena;
+	uint32_t stag;                 /* of the arena, all rights; its tagged offset 0 is the first byte */
+	struct qp_mr mr[8];
+	struct qp_dev dev;
+	struct qp_cq cq;
+	struct qp qp;
+	struct worker_client client[RNICD_MAX_WORKERS];
+	struct spsc_prod sq, rq;
+	struct spsc_cons comp[RNICD_MAX_WORKERS];
+	uint32_t worker;               /* owner of the connection */
+	struct qp_conn *conn;
+	bool established, disconnected, closed;
+};
+
+extern struct twin twin[2];
+
+/* rnicd.cfg is filled in. Both ends get memory, queues and doorbells; false with a message on stderr. */
+bool twin_start(uint32_t port_a, uint32_t port_b);
+void twin_stop(void);
+
+/* Connects 0 to 1 on a fresh TCP port. */
+bool twin_connect(void);
+/* Disconnects from side 0, waits until both connections are gone, and makes both QPs ready to be connected again. */
+bool twin_disconnect(void);
+
+/* Posts; false: the queue is full. Nothing is rung. */
+bool twin_post(struct twin *t, const struct qp_wqe *w);
+bool twin_post_recv(struct twin *t, uint64_t wr_id, uint64_t addr, uint32_t len);
+void twin_ring(struct twin *t);
+
+/* Takes up to n completions. */
+uint32_t twin_poll(struct twin *t, struct qp_cqe *cqe, uint32_t n);
+/* Waits for one; false: none within TWIN_WAIT. */
+bool twin_wait(struct twin *t, struct qp_cqe *cqe);
+
+/* No packet refers to the arena any more; waits for it. */
+bool twin_quiet(struct twin *t);
+
+#endif
