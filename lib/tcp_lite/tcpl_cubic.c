@@ -52,12 +52,15 @@ static uint32_t cubic_target(const struct tcpl_conn *c, uint64_t now)
 	return (uint32_t)rn_min_u64(w, c->cwnd + c->cwnd / 2);
 }
 
-/* RFC 9438, 4.3: what Reno would have, growing 3(1-b)/(1+b) = 0.53 segments per window */
+/*
+ * RFC 9438, 4.3: what Reno would have, growing 3(1-b)/(1+b) = 0.53 segments per window, and one once it is back where
+ * the loss was.
+ */
 static uint32_t reno_estimate(struct tcpl_conn *c, uint32_t bytes)
 {
 	uint32_t est = (uint32_t)c->cc[W_EST], acc = (uint32_t)(c->cc[W_EST] >> 32);
 
-	acc += (uint32_t)((uint64_t)bytes * 17 >> 5);
+	acc += est < c->cc[W_MAX] ? (uint32_t)((uint64_t)bytes * 17 >> 5) : bytes;
 	if (acc >= c->cwnd) {
 		acc -= c->cwnd;
 		est += c->mss;

@@ -53,6 +53,68 @@ SEEDS(1600) SEEDS(1700) SEEDS(1800) SEEDS(1900) SEEDS(2000) SEEDS(2100)
 static void hostile(void **state) { (void)state; run(3000, 200, "hostile"); }
 static void aborted(void **state) { (void)state; run(4000, 100, "abort"); }
 
+/* 10 Gb/s, 10 us each way, 50 MB one way. Simulated time: the figures are exact. */
+static void lan(uint32_t loss, uint32_t reorder, const struct tcpl_cc *cc, struct sim_result *r, double *gbps)
+{
+	static struct sim_profile p;
+
+	memset(&p, 0, sizeof(p));
+	for (int w = 0; w < 2; w++) {
+		tcpl_cfg_default(&p.cfg[w], 1460);
+		p.cfg[w].cc = cc;
+		p.link[w] = (struct sim_link){ .loss = loss, .reorder = reorder, .delay_ns = 10000, .reorder_ns = 30000,
+					       .ns_per_kb = 819, .queue = 400 };
+		p.chunk_max[w] = 1448;
+		p.iss[w] = 0u - 5000;
+		p.use_budget[w] = true;
+	}
+	p.bytes[0] = 50u << 20;
+	p.abort_at = -1;
+	p.hold_n = SIM_HOLD;
+	p.rec_n = SIM_RECS;
+	p.chunk_n = SIM_CHUNKS;
+	p.turn_ns = 1000;
+	sim_run(&p, 1, false, r);
+	if (!r->ok)
+		fail_msg("%s", r->why);
+	*gbps = (double)p.bytes[0] * 8 / (double)(r->end_ns - RN_NS_PER_S - p.cfg[0].time_wait_ns);
+	print_message("# loss %u ppm, reorder %u ppm, %s: %.2f Gb/s, %u retransmissions, %u timeouts\n", loss, reorder,
+		      cc->name, *gbps, r->stats[0].rexmits, r->stats[0].rtos);
+}
+
+static void lan_clean(void **state)
+{
+	struct sim_result r;
+	double gbps;
+
+	(void)state;
+	lan(0, 0, &tcpl_cubic, &r, &gbps);
+	assert_int_equal(r.stats[0].rexmits, 0);
+	assert_true(gbps > 9.3); /* 1448 of 1514 bytes */
+	assert_true(r.stats[1].fast_in > r.stats[1].segs_in * 9 / 10);
+}
+
+/* Losses are repaired without waiting for a retransmission timer (RFC 8985). */
+static void lan_loss(void **state)
+{
+	const struct tcpl_cc *cc[] = { &tcpl_newreno, &tcpl_cubic };
+	struct sim_result r;
+	double gbps;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		lan(1000, 0, cc[i], &r, &gbps);
+		assert_int_equal(r.stats[0].rtos, 0);
+		assert_true(gbps > 8);
+		lan(10000, 0, cc[i], &r, &gbps);
+		assert_int_equal(r.stats[0].rtos, 0);
+		assert_true(gbps > 3);
+		lan(0, 50000, cc[i], &r, &gbps);
+		assert_int_equal(r.stats[0].rtos, 0);
+		assert_true(gbps > 3);
+	}
+}
+
 static int replay(uint64_t seed, const char *kind)
 {
 	static struct sim_profile p;
@@ -96,6 +158,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(seeds_1600), cmocka_unit_test(seeds_1700), cmocka_unit_test(seeds_1800),
 		cmocka_unit_test(seeds_1900), cmocka_unit_test(seeds_2000), cmocka_unit_test(seeds_2100),
 		cmocka_unit_test(hostile),    cmocka_unit_test(aborted),
+		cmocka_unit_test(lan_clean),  cmocka_unit_test(lan_loss),
 	};
 
 	if (argc > 3)
