@@ -52,10 +52,7 @@ static bool fpdu_of_marker(const uint8_t *mark, uint32_t pos, uint32_t at, uint3
 	if (ptr > at)
 		return false;
 	uint32_t len_at = at - ptr;
-	uint32_t phase = (pos + len_at) & MARKER_MASK;
-	if (phase < MPA_MARKER_LEN || (phase & 3) != 0)
-		return false;
-	uint32_t lead = phase == MPA_MARKER_LEN ? MPA_MARKER_LEN : 0;
+	uint32_t lead = ((pos + len_at) & MARKER_MASK) == MPA_MARKER_LEN ? MPA_MARKER_LEN : 0;
 	if (len_at < lead)
 		return false;
 	*off = len_at - lead;

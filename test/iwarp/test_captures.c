@@ -97,8 +97,8 @@ static void see_frame(struct run *r, struct side *s)
 		    f->reply ? "Rep" : "Req", f->flags >> 7, f->flags >> 6 & 1, f->flags >> 5 & 1, f->flags >> 4 & 1,
 		    f->flags & 15, f->rev, wire_len - MPA_HDR_LEN);
 	if (f->enhanced)
-		n += sprintf(line + n, " [A%d B%d IRD %d | C%d D%d ORD %d]", f->p2p, (f->rtr & MPA_RTR_SEND) != 0, f->ird,
-			     (f->rtr & MPA_RTR_WRITE) != 0, (f->rtr & MPA_RTR_READ) != 0, f->ord);
+		n += sprintf(line + n, " [A%d B%d IRD %d | C%d D%d ORD %d]", f->p2p, (f->rtr & MPA_RTR_SEND) != 0,
+			     f->ird, (f->rtr & MPA_RTR_WRITE) != 0, (f->rtr & MPA_RTR_READ) != 0, f->ord);
 	if (f->pd_len > 0) {
 		n += sprintf(line + n, " pd ");
 		put_hex(line + n, f->pd, f->pd_len, "");

@@ -9,7 +9,8 @@
 #include "base/rn_be.h"
 #include "iwarp/mpa_neg.h"
 
-static const struct mpa_policy plain = { .rev = 2, .crc = true, .rtr = MPA_RTR_WRITE | MPA_RTR_READ, .ird = 16, .ord = 8 };
+static const struct mpa_policy plain = { .rev = 2, .crc = true, .rtr = MPA_RTR_WRITE | MPA_RTR_READ,
+					 .ird = 16, .ord = 8 };
 
 /* Feeds a whole frame at once. */
 static enum mpa_neg_verdict parse(struct mpa_neg_rx *rx, bool reply, const uint8_t *p, uint32_t n, struct mpa_frame *f)
@@ -184,7 +185,8 @@ static void enhanced_words_missing(void **state)
 		assert_int_equal(parse(&rx, false, b, raw(b, false, MPA_F_ENHANCED, 2, n), &f), MPA_NEG_PD_SHORT);
 		assert_int_equal(parse(&rx, true, b, raw(b, true, MPA_F_ENHANCED, 2, n), &f), MPA_NEG_PD_SHORT);
 		/* a reject is understood all the same */
-		assert_int_equal(parse(&rx, true, b, raw(b, true, MPA_F_ENHANCED | MPA_F_REJECT, 2, n), &f), MPA_NEG_OK);
+		assert_int_equal(parse(&rx, true, b, raw(b, true, MPA_F_ENHANCED | MPA_F_REJECT, 2, n), &f),
+				 MPA_NEG_OK);
 		assert_int_equal(mpa_neg_finish(&plain, &f, &a), MPA_NEG_REJECTED);
 		/* and the bit means nothing in revision 1 */
 		assert_int_equal(parse(&rx, false, b, raw(b, false, MPA_F_ENHANCED, 1, n), &f), MPA_NEG_OK);
@@ -206,7 +208,8 @@ static void enhanced_words_bit_by_bit(void **state)
 		rn_store_be32(b + 20, UINT32_C(0x80000000) >> bit);
 		assert_int_equal(parse(&rx, false, b, len, &f), MPA_NEG_OK);
 		assert_int_equal(f.p2p, bit == 0);
-		assert_int_equal(f.rtr, bit == 1 ? MPA_RTR_SEND : bit == 16 ? MPA_RTR_WRITE : bit == 17 ? MPA_RTR_READ : 0);
+		assert_int_equal(f.rtr, bit == 1 ? MPA_RTR_SEND : bit == 16 ? MPA_RTR_WRITE :
+				 bit == 17 ? MPA_RTR_READ : 0);
 		assert_int_equal(f.ird, bit >= 2 && bit < 16 ? 1 << (15 - bit) : 0);
 		assert_int_equal(f.ord, bit >= 18 ? 1 << (31 - bit) : 0);
 		assert_int_equal(mpa_neg_build(&f, again), len);
@@ -375,6 +378,13 @@ static void read_rtr_needs_depth(void **state)
 	assert_int_equal(ai.rtr, MPA_RTR_SEND);
 	pi.rtr = MPA_RTR_READ;
 	assert_int_equal(talk(&pi, &pr, &ai, &ar, &accept), MPA_NEG_NO_RTR);
+
+	/* A responder that picks it all the same, without a queue for it. */
+	struct mpa_frame rep = { .reply = true, .rev = 2, .enhanced = true, .p2p = true, .rtr = MPA_RTR_READ };
+	pi.ord = 4;
+	assert_int_equal(mpa_neg_finish(&pi, &rep, &ai), MPA_NEG_NO_RTR);
+	rep.ird = 1;
+	assert_int_equal(mpa_neg_finish(&pi, &rep, &ai), MPA_NEG_OK);
 }
 
 /* A peer that answers with several kinds leaves the choice to the initiator. */

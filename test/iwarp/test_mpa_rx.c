@@ -181,7 +181,8 @@ static void random_streams(void **state)
 
 		ref_init(&ref, ref_rand(&rng) & ~3u, markers, crc);
 		while (ref.len < 20000)
-			ref_fpdu(&ref, 14 + (ref_rand(&rng) & (ref_rand(&rng) & 1 ? 63 : 4095)), (uint8_t)ref_rand(&rng));
+			ref_fpdu(&ref, 14 + (ref_rand(&rng) & (ref_rand(&rng) & 1 ? 63 : 4095)),
+				 (uint8_t)ref_rand(&rng));
 		start(&rx, &ref);
 		for (uint32_t at = 0; at < ref.len;) {
 			uint32_t len = ref_rand(&rng) % 1500;
@@ -284,7 +285,8 @@ static void any_changed_octet_is_noticed(void **state)
 		ref_fpdu(&ref, 601, 4);
 		for (uint32_t at = 0; at < ref.len; at++)
 			for (uint32_t cut = 0; cut < 2; cut++) {
-				struct rn_iov iov[2] = { { ref.buf, cut * 5 }, { ref.buf + cut * 5, ref.len - cut * 5 } };
+				struct rn_iov iov[2] = { { ref.buf, cut * 5 },
+							 { ref.buf + cut * 5, ref.len - cut * 5 } };
 				enum mpa_rx_verdict r = MPA_RX_MORE;
 				struct mpa_rx_in in;
 				struct mpa_view v;

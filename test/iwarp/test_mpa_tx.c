@@ -15,7 +15,8 @@ static uint8_t memory[70000]; /* the registered memory: ULPDU octets as ref_octe
 static uint8_t out[80000];
 
 /* Builds with the library the FPDU that the reference would build at stream offset pos, payload in n slices. */
-static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len, uint32_t slices, bool markers, bool crc)
+static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len, uint32_t slices, bool markers,
+			      bool crc)
 {
 	struct rn_iov payload[16], iov[MPA_TX_IOV(16, MPA_TX_MARKERS)];
 	uint32_t left = ulpdu_len - hdr_len, at = hdr_len;

@@ -81,7 +81,8 @@ static void message_verdicts(void **state)
 	assert_int_equal(put(&q, send_seg(1, 0, 11, true), 5, 10), RDMAP_TOO_LONG);
 	assert_int_equal(put(&q, send_seg(1, 0, 10, false), 5, 100), RDMAP_OK);
 	assert_int_equal(put(&q, send_seg(1, 0, 10, false), 5, 100), RDMAP_MO_WRONG);
-	assert_int_equal(put(&q, send_seg(1, 10, 91, true), 5, 100), RDMAP_TOO_LONG); /* not only on the first segment */
+	/* the length is checked on every segment, not on the first alone */
+	assert_int_equal(put(&q, send_seg(1, 10, 91, true), 5, 100), RDMAP_TOO_LONG);
 	h.opcode = RDMAP_SEND_SE;
 	assert_int_equal(put(&q, h, 5, 100), RDMAP_OP_CHANGED);
 	h.opcode = RDMAP_SEND;
