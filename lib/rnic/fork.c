@@ -85,9 +85,15 @@ static void stack_back(const struct rnic_mem *m, const struct rnic_vma *v, uintp
 
 	for (uintptr_t at = lo < v->start ? v->start : lo; at < v->end && at < sp + STACK_NEAR; at += RNIC_PAGE) {
 		struct range r = { at, RNIC_PAGE, v->prot };
-		if (!rnic_in_region(m, IPC_REGION_ARENA, v->off + (at - v->start), RNIC_PAGE))
+		if (rnic_file_retired(v) || !rnic_in_region(m, IPC_REGION_ARENA, v->off + (at - v->start), RNIC_PAGE))
 			rnic_run_aside(make_own_aside, &r);
 	}
+}
+
+/* Ordinary memory of this session or an older one. */
+static bool moved(const struct rnic_mem *m, const struct rnic_vma *v)
+{
+	return rnic_file_is(&m->file[IPC_REGION_ARENA], v) || rnic_file_retired(v);
 }
 
 static bool allocated(const struct rnic_mem *m, const struct rnic_vma *v)
@@ -107,13 +113,17 @@ void rnic_mem_fork_prepare(struct rnic_mem *m)
 	pthread_mutex_lock(&m->lock);
 	nranges = 0;
 	for (uintptr_t at = sp - STACK_NEAR; rnic_vma_at(&m->proc, at, &v) == 0 && v.start < sp + STACK_NEAR; at = v.end) {
-		if (rnic_file_is(&m->file[IPC_REGION_ARENA], &v))
+		if (moved(m, &v))
 			stack_back(m, &v, sp);
 	}
 	for (uintptr_t at = 0; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
-		if (!rnic_file_is(&m->file[IPC_REGION_ARENA], &v) || allocated(m, &v))
+		if (!moved(m, &v) || allocated(m, &v))
 			continue;
 		uint64_t off = v.off, end = v.off + (v.end - v.start);
+		if (rnic_file_retired(&v)) {
+			add(v.start, v.end - v.start, v.prot);
+			continue;
+		}
 		while (off < end) {
 			bool inside;
 			uint64_t edge = next_edge(m, off, end, &inside);
@@ -149,10 +159,11 @@ void rnic_mem_fork_child(struct rnic_mem *m)
 		close(m->fork_pipe[0]);
 		close(m->fork_pipe[1]);
 	}
-	rnic_mem_retire(m);
+	m->fork_pipe[0] = m->fork_pipe[1] = -1;
 	pthread_mutex_init(&m->lock, NULL);
 	/* These look into the parent. */
 	rnic_procfs_close(&m->proc);
+	rnic_procfs_open(&m->proc);
 	if (m->uffd >= 0)
 		close(m->uffd);
 	m->uffd = -1;

@@ -21,6 +21,7 @@
 
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rnic_session *current; /* under make_lock */
+static struct rnic_mem *fork_mem;    /* the last session's, which may be dead: memory stays where it was moved to */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 void rnic_complain(const char *fmt, ...)
@@ -320,18 +321,18 @@ fail:
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&make_lock);
-	if (current != NULL) {
-		rnic_mem_fork_prepare(current->mem);
+	if (fork_mem != NULL)
+		rnic_mem_fork_prepare(fork_mem);
+	if (current != NULL)
 		pthread_mutex_lock(&current->lock);
-	}
 }
 
 static void fork_parent(void)
 {
-	if (current != NULL) {
+	if (current != NULL)
 		pthread_mutex_unlock(&current->lock);
-		rnic_mem_fork_parent(current->mem);
-	}
+	if (fork_mem != NULL)
+		rnic_mem_fork_parent(fork_mem);
 	pthread_mutex_unlock(&make_lock);
 }
 
@@ -343,6 +344,9 @@ static void fork_child(void)
 {
 	struct rnic_session *s = current;
 
+	/* First of all: until then the heap, this session in it, may be the parent's too. */
+	if (fork_mem != NULL)
+		rnic_mem_fork_child(fork_mem);
 	if (s != NULL) {
 		__atomic_store_n(&s->dead, 1, __ATOMIC_RELAXED);
 		mmap(s->queues, IPC_QUEUES_SIZE, PROT_READ | PROT_WRITE,
@@ -352,7 +356,7 @@ static void fork_child(void)
 		pthread_mutex_init(&s->lock, NULL);
 		pthread_mutex_init(&s->id_lock, NULL);
 		pthread_mutex_init(&s->ids_lock, NULL);
-		rnic_mem_fork_child(s->mem);
+		rnic_mem_retire(s->mem);
 		current = NULL;
 	}
 	pthread_mutex_init(&make_lock, NULL);
@@ -370,8 +374,10 @@ struct rnic_session *rnic_session_get(void)
 		rnic_mem_retire(current->mem);
 		current = NULL;
 	}
-	if (current == NULL)
+	if (current == NULL) {
 		current = session_make();
+		fork_mem = current != NULL ? current->mem : fork_mem;
+	}
 	s = current;
 	pthread_mutex_unlock(&make_lock);
 	return s;

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The exported symbols of librnic against those of the system's libibverbs and librdmacm: same name, same version.
+
+usage: abi_check.py LIBRNIC  (speaks TAP)
+"""
+import re
+import subprocess
+import sys
+
+# Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs), or are not there yet.
+LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file'
+                      r'|r(accept|bind|close|connect|fcntl|getpeername|getsockname|getsockopt|iomap|iounmap|iowrite|listen'
+                      r'|poll|read|readv|recv|recvfrom|recvmsg|select|send|sendmsg|sendto|setsockopt|shutdown|socket|write'
+                      r'|writev))$')
+OWN = {'rnic_alloc', 'rnic_free'}
+
+
+def exported(path):
+    out = subprocess.run(['nm', '-D', '--defined-only', path], check=True, capture_output=True, text=True).stdout
+    names = (line.split() for line in out.splitlines())
+    return {n[2].split('@@')[0]: n[2].split('@@')[1] for n in names if n[1] != 'A' and '@@' in n[2]}
+
+
+def stock(name):
+    out = subprocess.run(['ldconfig', '-p'], check=True, capture_output=True, text=True,
+                         env={'PATH': '/sbin:/usr/sbin:/bin:/usr/bin'}).stdout
+    return exported(re.search(r'=> (\S*/%s)$' % re.escape(name), out, re.M).group(1))
+
+
+def main():
+    ours = exported(sys.argv[1])
+    results = []
+    for lib in ('libibverbs.so.1', 'librdmacm.so.1'):
+        public = {n: v for n, v in stock(lib).items() if 'PRIVATE' not in v or n == 'ibv_query_gid_type'}
+        missing = sorted(n for n in public if n not in ours and not LEFT_OUT.match(n))
+        other = sorted(n for n in public if n in ours and ours[n] != public[n])
+        results.append((f'every public function of {lib} that takes an object is defined', missing))
+        results.append((f'the version nodes are those of {lib}', other))
+    known = {**stock('libibverbs.so.1'), **stock('librdmacm.so.1')}
+    results.append(('nothing else is exported', sorted(n for n in ours if n not in known and n not in OWN)))
+    dyn = subprocess.run(['readelf', '-d', sys.argv[1]], check=True, capture_output=True, text=True).stdout
+    results.append(('the soname is private', [] if 'soname: [librnic.so.0]' in dyn else ['soname']))
+    needed = re.findall(r'NEEDED.*\[(.*)\]', dyn)
+    results.append(('only libc is needed', sorted(set(needed) - {'libc.so.6', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'})
+                    if 'asan' not in dyn else []))
+    print(f'1..{len(results)}')
+    for i, (what, wrong) in enumerate(results, 1):
+        print(f'{"not ok" if wrong else "ok"} {i} - {what}' + (f' # {" ".join(wrong)}' if wrong else ''))
+
+
+main()

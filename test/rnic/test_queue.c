@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting and polling: what lies in the rings is what lib/qp expects, and errors are those of the man pages. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+#include "fake.h"
+#include "rnic/priv.h"
+
+static struct fake *fake;
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_comp_channel *chan;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct ibv_qp_cap cap;
+
+static struct fake_client *client(void) { return fake_client(fake, 0); }
+static struct fake_qp *peer(void) { return &client()->qp[qp->handle]; }
+
+static struct ibv_qp *make_qp(uint32_t wrs, uint32_t sge, uint32_t inl, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = pd,
+					 .cap = { wrs, wrs, sge, sge, inl }, .comp_mask = IBV_QP_INIT_ATTR_PD };
+
+	if (ops != 0) {
+		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		a.send_ops_flags = ops;
+	}
+	struct ibv_qp *q = ibv_create_qp_ex(ctx, &a);
+	if (q != NULL)
+		cap = a.cap;
+	return q;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	setenv("RNIC_REG_VERBOSE", "0", 1);
+	fake = fake_start();
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	ctx = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	chan = ibv_create_comp_channel(ctx);
+	cq = ibv_create_cq(ctx, 100, &cap, chan, 0);
+	qp = make_qp(16, 4, 100, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+		     IBV_QP_EX_WITH_SEND_WITH_INV);
+	peer()->shm->state = IBV_QPS_RTS;
+	return qp == NULL;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(ibv_destroy_cq(cq), EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_comp_channel(chan), EBUSY);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(chan), 0);
+	ibv_dealloc_pd(pd);
+	ibv_close_device(ctx);
+	fake_stop(fake);
+	return 0;
+}
+
+/* The worker's copy of the next WQE; its slots are given back. */
+static struct qp_wqe *take_send(void)
+{
+	static union {
+		struct qp_wqe w;
+		uint8_t bytes[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE];
+	} u;
+
+	assert_true(spsc_cons_avail(&peer()->sq, 1) >= 1);
+	uint32_t slots = ((const struct qp_wqe *)spsc_cons_slot(&peer()->sq, 0))->slots;
+	assert_true(slots >= 1 && spsc_cons_avail(&peer()->sq, slots) >= slots);
+	spsc_cons_copy(&peer()->sq, 0, &u, slots * QP_SLOT_SIZE);
+	spsc_cons_release(&peer()->sq, slots);
+	return &u.w;
+}
+
+static void caps_are_written_back(void **state)
+{
+	(void)state;
+	/* 100 inline bytes and 4 SGEs: a WQE of three slots holds 160 bytes of payload. */
+	assert_int_equal(cap.max_inline_data, 160);
+	assert_int_equal(cap.max_send_sge, 10);
+	assert_int_equal(cap.max_recv_sge, 7);
+	assert_true(cap.max_send_wr >= 16);
+	assert_int_equal(peer()->made.sq_slots, 64);
+	assert_int_equal(qp->state, IBV_QPS_INIT);
+	assert_null(make_qp(1 << 20, 1, 0, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(make_qp(1, QP_MAX_SGE + 1, 0, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(make_qp(1, 1, QP_MAX_INLINE + 1, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(make_qp(1, 1, 0, IBV_QP_EX_WITH_ATOMIC_WRITE));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void a_list_of_sends(void **state)
+{
+	struct ibv_sge sge[4] = { { 0x1000, 10, 1 }, { 0x2000, 20, 2 }, { 0x3000, 30, 3 }, { 0x4000, 40, 4 } };
+	uint8_t payload[60];
+	struct ibv_sge inl[2] = { { (uintptr_t)payload, 20, 0 }, { (uintptr_t)payload + 20, 40, 0 } };
+	struct ibv_send_wr wr[4] = {
+		{ .wr_id = 1, .next = &wr[1], .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND,
+		  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED },
+		{ .wr_id = 2, .next = &wr[2], .sg_list = sge, .num_sge = 4, .opcode = IBV_WR_RDMA_WRITE,
+		  .wr.rdma = { 0xabcdef, 0x77 } },
+		{ .wr_id = 3, .next = &wr[3], .sg_list = inl, .num_sge = 2, .opcode = IBV_WR_SEND_WITH_INV,
+		  .send_flags = IBV_SEND_INLINE, .invalidate_rkey = 0x99 },
+		{ .wr_id = 4, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_FENCE,
+		  .wr.rdma = { 5, 6 } },
+	};
+	struct ibv_send_wr *bad;
+	struct ipc_doorbell *db = &((struct ipc_ctrl *)(void *)client()->queues)->doorbell[1];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)i;
+	/* Many times, so that WQEs of several slots wrap around the ring's end. */
+	for (int round = 0; round < 50; round++) {
+		db->summary = 0;
+		memset(db->bits, 0, sizeof(db->bits));
+		assert_int_equal(ibv_post_send(qp, wr, &bad), 0);
+		assert_int_equal(db->bits[peer()->bit / 64], UINT64_C(1) << peer()->bit % 64);
+		assert_int_equal(db->summary, UINT64_C(1) << peer()->bit / 64);
+
+		struct qp_wqe *w = take_send();
+		assert_int_equal(w->wr_id, 1);
+		assert_int_equal(w->op, QP_WR_SEND);
+		assert_int_equal(w->flags, QP_WF_SIGNALED | QP_WF_SOLICITED);
+		assert_int_equal(w->num_sge, 2);
+		assert_int_equal(w->slots, 1);
+		assert_memory_equal(w->sge, sge, 2 * sizeof(sge[0]));
+		w = take_send();
+		assert_int_equal(w->op, QP_WR_WRITE);
+		assert_int_equal(w->flags, 0);
+		assert_int_equal(w->slots, 2);
+		assert_int_equal(w->raddr, 0xabcdef);
+		assert_int_equal(w->rkey, 0x77);
+		assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, sge, sizeof(sge));
+		w = take_send();
+		assert_int_equal(w->op, QP_WR_SEND_INV);
+		assert_int_equal(w->flags, QP_WF_INLINE);
+		assert_int_equal(w->inline_len, 60);
+		assert_int_equal(w->num_sge, 0);
+		assert_int_equal(w->aux, 0x99);
+		assert_int_equal(w->slots, 2);
+		assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, payload, 60);
+		w = take_send();
+		assert_int_equal(w->op, QP_WR_READ);
+		assert_int_equal(w->flags, QP_WF_FENCE);
+		assert_int_equal(w->raddr, 5);
+	}
+}
+
+static void bad_requests_and_a_full_queue(void **state)
+{
+	struct ibv_sge sge = { 0x1000, 10, 1 };
+	struct ibv_send_wr wr[2] = { { .wr_id = 1, .next = &wr[1], .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+				     { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND } };
+	struct ibv_send_wr *bad = NULL;
+	unsigned posted = 0;
+
+	(void)state;
+	/* What stands before the bad one is posted. */
+	wr[1].opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	assert_int_equal(ibv_post_send(qp, wr, &bad), EOPNOTSUPP);
+	assert_ptr_equal(bad, &wr[1]);
+	assert_int_equal(take_send()->wr_id, 1);
+	wr[1].opcode = IBV_WR_SEND;
+	wr[1].num_sge = (int)cap.max_send_sge + 1;
+	assert_int_equal(ibv_post_send(qp, &wr[1], &bad), EINVAL);
+	wr[1].num_sge = -1;
+	assert_int_equal(ibv_post_send(qp, &wr[1], &bad), EINVAL);
+	wr[1].num_sge = 1;
+	sge.length = cap.max_inline_data + 1;
+	wr[1].send_flags = IBV_SEND_INLINE;
+	assert_int_equal(ibv_post_send(qp, &wr[1], &bad), EINVAL);
+	wr[1].send_flags = 0;
+
+	wr[0].next = NULL;
+	while (ibv_post_send(qp, &wr[0], &bad) == 0)
+		posted++;
+	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
+	assert_ptr_equal(bad, &wr[0]);
+	assert_true(posted >= 16);
+	assert_int_equal(posted, peer()->made.sq_slots);
+	take_send();
+	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), 0);
+	for (unsigned i = 0; i < posted; i++)
+		take_send();
+
+	peer()->shm->state = IBV_QPS_INIT;
+	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), EINVAL);
+	peer()->shm->state = IBV_QPS_RTR;
+	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), 0);
+	take_send();
+	peer()->shm->state = IBV_QPS_RTS;
+}
+
+static void receives(void **state)
+{
+	struct ibv_sge sge[5] = { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 }, { 10, 11, 12 }, { 13, 14, 15 } };
+	struct ibv_recv_wr wr[2] = { { .wr_id = 8, .next = &wr[1], .sg_list = sge, .num_sge = 3 },
+				     { .wr_id = 9, .sg_list = sge, .num_sge = 5 } };
+	struct ibv_recv_wr *bad;
+	union {
+		struct qp_rwqe w;
+		uint8_t bytes[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE];
+	} u;
+	struct ipc_doorbell *db = &((struct ipc_ctrl *)(void *)client()->queues)->doorbell[1];
+
+	(void)state;
+	db->summary = 0;
+	memset(db->bits, 0, sizeof(db->bits));
+	assert_int_equal(ibv_post_recv(qp, wr, &bad), 0);
+	assert_int_equal(db->summary, 0);
+	assert_int_equal(spsc_cons_avail(&peer()->rq, 3), 3);
+	spsc_cons_copy(&peer()->rq, 0, &u, QP_SLOT_SIZE);
+	assert_int_equal(u.w.wr_id, 8);
+	assert_int_equal(u.w.num_sge, 3);
+	assert_int_equal(u.w.slots, 1);
+	assert_memory_equal(u.w.sge, sge, 3 * sizeof(sge[0]));
+	spsc_cons_copy(&peer()->rq, 1, &u, 2 * QP_SLOT_SIZE);
+	assert_int_equal(u.w.wr_id, 9);
+	assert_int_equal(u.w.slots, 2);
+	assert_memory_equal(u.bytes + QP_RWQE_FIXED, sge, sizeof(sge));
+	spsc_cons_release(&peer()->rq, 3);
+	wr[1].num_sge = (int)cap.max_recv_sge + 1;
+	assert_int_equal(ibv_post_recv(qp, &wr[1], &bad), EINVAL);
+	/* Receives of a queue in error must be flushed, and the worker be told. */
+	peer()->shm->state = IBV_QPS_ERR;
+	wr[0].next = NULL;
+	assert_int_equal(ibv_post_recv(qp, wr, &bad), 0);
+	assert_int_not_equal(db->summary, 0);
+	spsc_cons_release(&peer()->rq, spsc_cons_avail(&peer()->rq, 1));
+	peer()->shm->state = IBV_QPS_RESET;
+	assert_int_equal(ibv_post_recv(qp, wr, &bad), EINVAL);
+	peer()->shm->state = IBV_QPS_RTS;
+}
+
+static void a_sleeping_worker_is_woken(void **state)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	struct ipc_doorbell *db = ((struct ipc_ctrl *)(void *)client()->queues)->doorbell;
+	uint64_t v;
+
+	(void)state;
+	fcntl(client()->wake, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(read(client()->wake, &v, 8), -1);
+	db[0].need_wakeup = 1; /* another worker's */
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(read(client()->wake, &v, 8), -1);
+	db[1].need_wakeup = 1;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(read(client()->wake, &v, 8), 8);
+	db[0].need_wakeup = db[1].need_wakeup = 0;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(take_send()->slots, 1);
+}
+
+static void work_requests_through_qp_ex(void **state)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct ibv_sge sge[3] = { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } };
+	uint8_t bytes[100] = "inline";
+
+	(void)state;
+	assert_non_null(ex);
+	ibv_wr_start(ex);
+	ex->wr_id = 1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, 0x11, 0x22);
+	ibv_wr_set_sge_list(ex, 3, sge);
+	ex->wr_id = 2;
+	ex->wr_flags = 0;
+	ibv_wr_send(ex);
+	ibv_wr_set_inline_data(ex, bytes, sizeof(bytes));
+	ex->wr_id = 3;
+	ibv_wr_rdma_read(ex, 0x33, 0x44);
+	ibv_wr_set_sge(ex, 9, 8, 7);
+	assert_int_equal(spsc_cons_avail(&peer()->sq, 1), 0);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	struct qp_wqe *w = take_send();
+	assert_int_equal(w->op, QP_WR_WRITE);
+	assert_int_equal(w->flags, QP_WF_SIGNALED);
+	assert_int_equal(w->rkey, 0x11);
+	assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, sge, sizeof(sge));
+	w = take_send();
+	assert_int_equal(w->wr_id, 2);
+	assert_int_equal(w->flags, QP_WF_INLINE);
+	assert_int_equal(w->inline_len, 100);
+	w = take_send();
+	assert_int_equal(w->op, QP_WR_READ);
+	assert_int_equal(w->sge[0].addr, 8);
+	assert_int_equal(w->sge[0].len, 7);
+	assert_int_equal(w->sge[0].lkey, 9);
+	/* An error on the way takes the whole list with it. */
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_send(ex);
+	ibv_wr_set_inline_data(ex, bytes, cap.max_inline_data + 1);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_abort(ex);
+	assert_int_equal(spsc_cons_avail(&peer()->sq, 1), 0);
+}
+
+static void completions_from_all_workers(void **state)
+{
+	struct qp_cqe e = { .qpn = qp->qp_num, .byte_len = 123, .op = QP_WC_RECV, .flags = QP_WCF_WITH_INV, .aux = 0x55 };
+	struct ibv_wc wc[16];
+	unsigned per[2] = { 0 };
+
+	(void)state;
+	assert_int_equal(ibv_poll_cq(cq, 16, wc), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		e.wr_id = i;
+		fake_cqe(client(), cq->handle, i % 2, &e);
+	}
+	for (unsigned got = 0; got < 20;) {
+		int n = ibv_poll_cq(cq, 7, wc);
+		assert_in_range(n, 1, 7);
+		for (int i = 0; i < n; i++) {
+			/* In order within a worker, which is within a QP. */
+			unsigned w = wc[i].wr_id % 2;
+			assert_int_equal(wc[i].wr_id / 2, per[w]++);
+			assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+			assert_int_equal(wc[i].opcode, IBV_WC_RECV);
+			assert_int_equal(wc[i].byte_len, 123);
+			assert_int_equal(wc[i].qp_num, qp->qp_num);
+			assert_int_equal(wc[i].wc_flags, IBV_WC_WITH_INV);
+			assert_int_equal(wc[i].invalidated_rkey, 0x55);
+		}
+		got += (unsigned)n;
+	}
+	assert_int_equal(ibv_poll_cq(cq, 0, wc), 0);
+	client()->cq[cq->handle].shm->error = 1;
+	assert_int_equal(ibv_poll_cq(cq, 1, wc), -1);
+	client()->cq[cq->handle].shm->error = 0;
+}
+
+static void polling_through_cq_ex(void **state)
+{
+	struct ibv_cq_init_attr_ex a = { .cqe = 10, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM };
+	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(ctx, &a);
+	struct qp_cqe e = { .wr_id = 7, .qpn = 9, .byte_len = 11, .op = QP_WC_SEND, .status = QP_WC_WR_FLUSH_ERR };
+
+	(void)state;
+	assert_non_null(ex);
+	assert_int_equal(ibv_start_poll(ex, &none), ENOENT);
+	fake_cqe(client(), ex->handle, 1, &e);
+	e.wr_id = 8;
+	fake_cqe(client(), ex->handle, 1, &e);
+	assert_int_equal(ibv_start_poll(ex, &none), 0);
+	assert_int_equal(ex->wr_id, 7);
+	assert_int_equal(ex->status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ibv_wc_read_byte_len(ex), 11);
+	assert_int_equal(ibv_wc_read_qp_num(ex), 9);
+	assert_int_equal(ibv_next_poll(ex), 0);
+	assert_int_equal(ex->wr_id, 8);
+	assert_int_equal(ibv_next_poll(ex), ENOENT);
+	ibv_end_poll(ex);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+	a.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	assert_null(ibv_create_cq_ex(ctx, &a));
+	assert_int_equal(errno, EOPNOTSUPP);
+	a.comp_mask = 1 << 7;
+	assert_null(ibv_create_cq_ex(ctx, &a));
+	assert_int_equal(errno, EINVAL);
+}
+
+/* ---- events ---- */
+
+static void raise(struct ibv_cq *c)
+{
+	struct ipc_comp_event ev = { .cq_cookie = client()->cq[c->handle].cookie };
+
+	fake_event(client(), client()->cq[c->handle].channel, &ev, sizeof(ev));
+}
+
+static void completion_events(void **state)
+{
+	struct qp_cq_shm *shm = client()->cq[cq->handle].shm;
+	struct ibv_cq *got;
+	void *context;
+
+	(void)state;
+	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
+	assert_int_equal(shm->armed, QP_CQ_ARM_SOLICITED);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
+	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
+	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
+	shm->armed = 0;
+	raise(cq);
+	raise(cq);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	assert_ptr_equal(got, cq);
+	assert_ptr_equal(context, &cap);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	ibv_ack_cq_events(cq, 2);
+	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	fcntl(chan->fd, F_SETFL, 0);
+}
+
+static void *destroy_it(void *arg)
+{
+	assert_int_equal(ibv_destroy_cq(arg), 0);
+	return NULL;
+}
+
+/* A destroyed CQ takes its events along, waits for those that were fetched, and leaves those of others. */
+static void destroying_a_cq_with_events(void **state)
+{
+	struct ibv_cq *other = ibv_create_cq(ctx, 10, NULL, chan, 0), *got;
+	void *context;
+	pthread_t t;
+
+	(void)state;
+	raise(other);
+	raise(cq);
+	raise(other);
+	raise(cq);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	assert_ptr_equal(got, other);
+	pthread_create(&t, NULL, destroy_it, other);
+	usleep(20000);
+	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	ibv_ack_cq_events(other, 1);
+	pthread_join(t, NULL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+		assert_ptr_equal(got, cq);
+	}
+	ibv_ack_cq_events(cq, 2);
+	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	fcntl(chan->fd, F_SETFL, 0);
+}
+
+static void asynchronous_events(void **state)
+{
+	struct ipc_async_event ev = { .type = IBV_EVENT_QP_FATAL, .cookie = peer()->cookie };
+	struct ibv_async_event got;
+
+	(void)state;
+	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
+	ev = (struct ipc_async_event){ .type = IBV_EVENT_PORT_ERR, .cookie = 1 };
+	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
+	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
+	assert_int_equal(got.event_type, IBV_EVENT_QP_FATAL);
+	assert_ptr_equal(got.element.qp, qp);
+	ibv_ack_async_event(&got);
+	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
+	assert_int_equal(got.event_type, IBV_EVENT_PORT_ERR);
+	assert_int_equal(got.element.port_num, 1);
+	ibv_ack_async_event(&got);
+}
+
+static void modify_and_query(void **state)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR, .qp_access_flags = 7, .timeout = 14 };
+	struct ibv_qp_init_attr init;
+
+	(void)state;
+	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_TIMEOUT), 0);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+	memset(&a, 0, sizeof(a));
+	assert_int_equal(ibv_query_qp(qp, &a, IBV_QP_STATE, &init), 0);
+	assert_int_equal(a.qp_state, IBV_QPS_ERR);
+	assert_int_equal(a.timeout, 14);
+	assert_int_equal(a.max_dest_rd_atomic, 4);
+	assert_int_equal(a.max_rd_atomic, 5);
+	assert_int_equal(a.cap.max_inline_data, cap.max_inline_data);
+	assert_ptr_equal(init.send_cq, cq);
+	peer()->shm->state = IBV_QPS_RTS;
+	fake_refuse(fake, EINVAL, "a QP of a connection cannot be moved to RTR");
+	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(caps_are_written_back),
+		cmocka_unit_test(a_list_of_sends),
+		cmocka_unit_test(bad_requests_and_a_full_queue),
+		cmocka_unit_test(receives),
+		cmocka_unit_test(a_sleeping_worker_is_woken),
+		cmocka_unit_test(work_requests_through_qp_ex),
+		cmocka_unit_test(completions_from_all_workers),
+		cmocka_unit_test(polling_through_cq_ex),
+		cmocka_unit_test(completion_events),
+		cmocka_unit_test(destroying_a_cq_with_events),
+		cmocka_unit_test(asynchronous_events),
+		cmocka_unit_test(modify_and_query),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

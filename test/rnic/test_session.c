@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection to the daemon: not there, wrong, dying, left behind by a fork. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rnic/rnic.h>
+
+#include "fake.h"
+#include "rnic/priv.h"
+
+static struct fake *fake;
+
+static int quiet(void **state)
+{
+	(void)state;
+	return getenv("RNIC_REG_VERBOSE") == NULL ? setenv("RNIC_REG_VERBOSE", "0", 1) : 0;
+}
+
+static struct ibv_context *open_first(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c = list != NULL ? ibv_open_device(list[0]) : NULL;
+
+	ibv_free_device_list(list);
+	return c;
+}
+
+/* What a program writes on stderr, in a process of its own. */
+static int said(void (*what)(void), char *text, size_t room)
+{
+	int p[2], st;
+	size_t n = 0;
+	ssize_t k;
+
+	assert_int_equal(pipe(p), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(p[1], 2);
+		unsetenv("RNIC_REG_VERBOSE");
+		what();
+		_exit(0);
+	}
+	close(p[1]);
+	while ((k = read(p[0], text + n, room - 1 - n)) > 0)
+		n += (size_t)k;
+	text[n] = '\0';
+	close(p[0]);
+	waitpid(pid, &st, 0);
+	return st;
+}
+
+static void list_devices(void)
+{
+	int n = 7;
+
+	if (ibv_get_device_list(&n) != NULL || errno != ENODEV || n != 0)
+		_exit(1);
+}
+
+static void without_a_daemon(void **state)
+{
+	char text[1000];
+
+	(void)state;
+	setenv("RNICD_SOCKET", "/nonexistent/rnicd.sock", 1);
+	assert_int_equal(said(list_devices, text, sizeof(text)), 0);
+	assert_string_equal(text, "rnic: rnicd is not running at /nonexistent/rnicd.sock: start it, or set RNICD_SOCKET\n");
+	assert_null(rdma_create_event_channel());
+	assert_int_equal(errno, ENODEV);
+	assert_null(rnic_alloc(100));
+	assert_int_equal(errno, ENODEV);
+	assert_null(rdma_get_devices(NULL));
+}
+
+static void another_version(void **state)
+{
+	(void)state;
+	fake = fake_start();
+	fake_version(fake, IPC_VERSION + 1);
+	assert_null(ibv_get_device_list(NULL));
+	assert_int_equal(errno, EPROTO);
+	fake_version(fake, IPC_VERSION);
+	fake_refuse(fake, EUSERS, "as many clients as there may be");
+	assert_null(ibv_get_device_list(NULL));
+	assert_int_equal(errno, EUSERS);
+	fake_stop(fake);
+}
+
+static void devices(void **state)
+{
+	struct ibv_device_attr a;
+	struct ibv_port_attr p;
+	struct ibv_gid_entry table[4];
+	union ibv_gid gid;
+	__be16 pkey;
+	int n;
+
+	(void)state;
+	fake = fake_start();
+	struct ibv_device **list = ibv_get_device_list(&n);
+	assert_int_equal(n, FAKE_DEVS);
+	assert_null(list[n]);
+	assert_string_equal(ibv_get_device_name(list[1]), "rnic1");
+	assert_int_equal(list[0]->node_type, IBV_NODE_RNIC);
+	assert_int_equal(list[0]->transport_type, IBV_TRANSPORT_IWARP);
+	assert_int_equal(be64toh(ibv_get_device_guid(list[1])), UINT64_C(0x000000fffe000001));
+	struct ibv_context *c = ibv_open_device(list[1]);
+	ibv_free_device_list(list);
+	assert_non_null(c);
+	assert_int_equal(ibv_query_device(c, &a), 0);
+	assert_int_equal(a.max_sge, QP_MAX_SGE);
+	assert_true(a.max_cqe >= 262144);
+	assert_int_equal(a.phys_port_cnt, 1);
+	assert_int_equal(ibv_query_port(c, 1, &p), 0);
+	assert_int_equal(p.state, IBV_PORT_ACTIVE);
+	assert_int_equal(p.active_mtu, IBV_MTU_1024);
+	assert_int_equal(p.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(ibv_query_port(c, 2, &p), EINVAL);
+	assert_int_equal(ibv_query_gid(c, 1, 0, &gid), 0);
+	assert_int_equal(gid.raw[15], 2);
+	assert_int_equal(ibv_query_gid(c, 1, 1, &gid), -1);
+	assert_int_equal(ibv_query_gid_table(c, table, 4, 0), 1);
+	assert_int_equal(table[0].gid_type, IBV_GID_TYPE_ROCE_V2);
+	assert_int_equal(ibv_query_pkey(c, 1, 0, &pkey), 0);
+	assert_int_equal(pkey, 0xffff);
+	assert_int_equal(ibv_get_pkey_index(c, 1, pkey), 0);
+
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_parent_domain_init_attr pa = { .pd = pd };
+	struct ibv_pd *parent = ibv_alloc_parent_domain(c, &pa);
+	assert_non_null(parent);
+	assert_int_equal(parent->handle, pd->handle);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	/* What there is not says so, and crashes nobody. */
+	assert_null(ibv_alloc_mw(parent = ibv_alloc_pd(c), IBV_MW_TYPE_1));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_open_xrcd(c, NULL));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_create_srq(parent, NULL));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_create_ah(parent, NULL));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ibv_dealloc_pd(parent);
+	assert_int_equal(ibv_close_device(c), 0);
+	fake_stop(fake);
+}
+
+static void *wait_async(void *arg)
+{
+	static struct ibv_async_event ev;
+
+	return ibv_get_async_event(arg, &ev) == 0 ? &ev : NULL;
+}
+
+static void *wait_comp(void *arg)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	return ibv_get_cq_event(arg, &cq, &context) == -1 && errno == EIO ? arg : NULL;
+}
+
+/* Whoever waits is woken, whoever asks is told, and a daemon that comes again is found again. */
+static void the_daemon_dies(void **state)
+{
+	struct ibv_async_event *ev;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_wc wc;
+	pthread_t t[2];
+	void *ret;
+
+	(void)state;
+	fake = fake_start();
+	struct ibv_context *c = open_first();
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(c);
+	struct ibv_cq *cq = ibv_create_cq(c, 10, NULL, ch, 0);
+	struct ibv_qp_init_attr qa = { .send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp = ibv_create_qp(pd, &qa);
+	uint8_t *p = malloc(100000);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, 100000, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(qp);
+	assert_non_null(mr);
+	p[5000] = 17;
+	fake_client(fake, 0)->qp[qp->handle].shm->state = IBV_QPS_RTS;
+	pthread_create(&t[0], NULL, wait_async, c);
+	pthread_create(&t[1], NULL, wait_comp, ch);
+	usleep(10000);
+	fake_stop(fake);
+	pthread_join(t[0], &ret);
+	ev = ret;
+	assert_non_null(ev);
+	assert_int_equal(ev->event_type, IBV_EVENT_DEVICE_FATAL);
+	ibv_ack_async_event(ev);
+	pthread_join(t[1], &ret);
+	assert_ptr_equal(ret, ch);
+	assert_null(wait_async(c));
+	assert_int_equal(errno, EIO);
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), -1);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), EIO);
+	assert_null(ibv_alloc_pd(c));
+	assert_int_equal(errno, EIO);
+	/* Everything can be taken down. */
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(c), 0);
+
+	fake = fake_start();
+	c = open_first();
+	assert_non_null(c);
+	pd = ibv_alloc_pd(c);
+	/* Memory that lies in the old session's arena goes into the new one's. */
+	mr = ibv_reg_mr(pd, p, 100000, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(p[5000], 17);
+	p[5000] = 18;
+	uint8_t got;
+	assert_true(fake_mr_read(fake_client(fake, 0), mr->rkey, (uintptr_t)p + 5000, &got, 1));
+	assert_int_equal(got, 18);
+	ibv_dereg_mr(mr);
+	ibv_dealloc_pd(pd);
+	ibv_close_device(c);
+	free(p);
+	fake_stop(fake);
+}
+
+static void a_forked_child_starts_afresh(void **state)
+{
+	int st;
+
+	(void)state;
+	fake = fake_start();
+	struct ibv_context *c = open_first();
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_cq *cq = ibv_create_cq(c, 10, NULL, NULL, 0);
+	struct ibv_qp_init_attr qa = { .send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp = ibv_create_qp(pd, &qa);
+	struct fake_qp *fq = &fake_client(fake, 0)->qp[qp->handle];
+	fq->shm->state = IBV_QPS_RTS;
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+		struct ibv_wc wc;
+		/* The parent's objects are dead here, also to a post. */
+		if (ibv_post_send(qp, &wr, &bad) == 0)
+			_exit(1);
+		if (ibv_poll_cq(cq, 1, &wc) != -1)
+			_exit(2);
+		if (ibv_alloc_pd(c) != NULL || errno != EIO)
+			_exit(3);
+		struct ibv_context *mine = open_first();
+		if (mine == NULL)
+			_exit(4);
+		struct ibv_pd *p = ibv_alloc_pd(mine);
+		uint8_t *buf = calloc(1, 5000);
+		struct ibv_mr *mr = ibv_reg_mr(p, buf, 5000, IBV_ACCESS_LOCAL_WRITE);
+		if (mr == NULL) {
+			perror("reg_mr");
+			_exit(5);
+		}
+		ibv_dereg_mr(mr);
+		ibv_dealloc_pd(p);
+		ibv_close_device(mine);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(WIFSIGNALED(st), 0);
+	assert_int_equal(WEXITSTATUS(st), 0);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	assert_int_equal(spsc_cons_avail(&fq->sq, 1), 0);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(spsc_cons_avail(&fq->sq, 1), 1);
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(c), 0);
+	fake_stop(fake);
+}
+
+static void queue_blocks_come_again_zeroed(void **state)
+{
+	(void)state;
+	fake = fake_start();
+	struct ibv_context *c = open_first();
+	struct rnic_session *s = rnic_ctx(c)->s;
+	uint64_t first[8], size[8] = { 1, 128, 129, 4096, 5000, 70000, 1 << 20, 5 << 20 };
+
+	for (unsigned i = 0; i < 8; i++) {
+		first[i] = rnic_shm_alloc(s->shm, size[i]);
+		assert_int_not_equal(first[i], 0);
+		assert_int_equal(first[i] % (size[i] < 129 ? 128 : size[i] < 4096 ? 256 : 4096), 0);
+		memset(s->queues + first[i], 0xff, size[i]);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		for (unsigned k = 0; k < i; k++)
+			assert_true(first[k] + size[k] <= first[i] || first[i] + size[i] <= first[k]);
+	for (unsigned i = 0; i < 8; i++)
+		rnic_shm_free(s->shm, first[i], size[i]);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t off = rnic_shm_alloc(s->shm, size[i]);
+		for (uint64_t k = 0; k < size[i]; k++)
+			assert_int_equal(s->queues[off + k], 0);
+	}
+	assert_int_equal(rnic_shm_alloc(s->shm, UINT64_C(1) << 31), 0);
+	assert_int_equal(rnic_shm_alloc(s->shm, UINT64_C(1) << 30), 0);
+	ibv_close_device(c);
+	fake_stop(fake);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_daemon),
+		cmocka_unit_test(another_version),
+		cmocka_unit_test(devices),
+		cmocka_unit_test(the_daemon_dies),
+		cmocka_unit_test(a_forked_child_starts_afresh),
+		cmocka_unit_test(queue_blocks_come_again_zeroed),
+	};
+
+	return cmocka_run_group_tests(tests, quiet, NULL);
+}
