@@ -277,6 +277,7 @@ static enum tp_verdict turn(struct tp_run *r, bool open, uint64_t now)
 		tp_busy(r);
 		return v == TP_OK ? tp_ctrl_pump(r->s) : v;
 	}
+	r->awaits_credit = open;
 	return tp_idle(r);
 }
 

@@ -5,6 +5,7 @@
 #include "tp_engine.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,6 +29,12 @@ struct client {
 	int quit;	/* eventfd that ends the watcher */
 };
 
+static enum tp_verdict not_reached(struct client *c)
+{
+	return tp_fail(c->s.err, TP_NO_DEVICE, "no RDMA device reaches %s%s%s: is rnicd running with a port in that network? "
+		       "(-a ADDR names the address to call from)", c->o->host, c->o->addr[0] ? " from " : "", c->o->addr);
+}
+
 static enum tp_verdict start_one(struct client *c, struct tp_conn *conn)
 {
 	struct sockaddr *from = c->o->addr[0] != '\0' ? (struct sockaddr *)&c->from : NULL;
@@ -43,8 +50,7 @@ static enum tp_verdict start_one(struct client *c, struct tp_conn *conn)
 		if (tp_verbs_fail(c->s.err, "resolving the server's address") == TP_NO_DEVICE ||
 		    (e != ENODEV && e != EADDRNOTAVAIL))
 			return TP_NO_DEVICE;
-		return tp_fail(c->s.err, TP_NO_DEVICE, "no RDMA device reaches %s%s%s: is rnicd running with a port in that network? "
-			       "(-a ADDR names the address to call from)", c->o->host, c->o->addr[0] ? " from " : "", c->o->addr);
+		return not_reached(c);
 	}
 	return TP_OK;
 }
@@ -102,6 +108,8 @@ static enum tp_verdict on_event(struct client *c, struct tp_conn *conn, const st
 		(*up)++;
 		return TP_OK;
 	case RDMA_CM_EVENT_ADDR_ERROR:
+		if (ev->status == -ENODEV)
+			return not_reached(c);
 		return tp_fail(c->s.err, TP_NO_PEER, "the address of %s cannot be resolved (status %d): does an RDMA device have a port "
 			       "in that network, and is the server's machine up?", host, ev->status);
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -194,6 +202,10 @@ static enum tp_verdict setup(struct client *c)
 	struct tp_msg m;
 	enum tp_verdict v;
 
+	tp_layout_make(&s->layout, &s->point);
+	if (s->layout.len > c->o->max_memory)
+		return tp_fail(s->err, TP_NO_MEMORY, "this run needs %" PRIu64 " MiB of buffers on each side: use a smaller --size, "
+			       "--buffers or --qps, or allow it with --max-memory on both sides", s->layout.len >> 20);
 	v = tp_session_setup(s, c->o->inline_max, c->o->rnic_alloc);
 	if (v != TP_OK)
 		return v;

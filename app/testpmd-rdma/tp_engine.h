@@ -15,6 +15,7 @@ struct tp_run {
 	bool tx;		/* this side starts operations */
 	bool rx;		/* the other side does */
 	bool fin_sent;
+	bool awaits_credit;	/* set by the engine: what it waits for comes without an event */
 	uint64_t posted, min_posted;	/* operations in all, and on the least used queue pair: what FIN tells */
 	uint32_t spins;		/* empty polls in a row, see tp_idle */
 	uint64_t idle_since;	/* ns */

@@ -397,7 +397,7 @@ const struct tp_setting tp_settings[] = {
 	  show_seed },
 	{ "timeout", 0, "TIME", G_OUT, "give up after this long without progress (default 10s)", false, set_timeout,
 	  show_timeout },
-	{ "max-memory", 0, "SIZE", G_OUT, "server: memory that one client may ask for (default 4g)", true,
+	{ "max-memory", 0, "SIZE", G_OUT, "buffers that one run may take on this side (default 4g)", true,
 	  set_max_memory, NULL },
 };
 

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #define SPINS_PER_LOOK	1024u	/* empty polls between two looks at the clock and the control queue */
-#define SLICE_MS	100
+#define SLICE_NS	100000000
+#define CREDIT_SLICE_NS	20000
 #define TICK_NS		UINT64_C(50000000)
 
 static const struct tp_engine *const engines[TP_MODE_COUNT] = {
@@ -36,9 +37,13 @@ bool tp_should_stop(const struct tp_run *r)
 	return atomic_load_explicit(r->s->stop, memory_order_relaxed) || (r->s->fin_seen && r->s->peer_stopped);
 }
 
-/* First call after empty polls: arm. Second: sleep until an event of either channel, or a slice of time. */
-static enum tp_verdict sleep_on_events(struct tp_session *s)
+/*
+ * First call after empty polls: arm. Second: sleep until an event of either channel, or a slice of time. Credit is written
+ * into memory and brings no event, so who waits for it sleeps in short slices.
+ */
+static enum tp_verdict sleep_on_events(struct tp_session *s, bool awaits_credit)
 {
+	const struct timespec slice = { 0, awaits_credit ? CREDIT_SLICE_NS : SLICE_NS };
 	struct pollfd fd[2] = { { .fd = s->chan->fd, .events = POLLIN }, { .fd = s->ctrl_chan->fd, .events = POLLIN } };
 	struct ibv_cq *cq;
 	void *context;
@@ -48,7 +53,7 @@ static enum tp_verdict sleep_on_events(struct tp_session *s)
 		errno = ibv_req_notify_cq(s->cq, 0);
 		return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "asking for completion events");
 	}
-	if (poll(fd, 2, SLICE_MS) <= 0)
+	if (ppoll(fd, 2, &slice, NULL) <= 0)
 		return TP_OK;
 	if (fd[0].revents != 0) {
 		if (ibv_get_cq_event(s->chan, &cq, &context) != 0)
@@ -76,7 +81,7 @@ enum tp_verdict tp_idle(struct tp_run *r)
 	bool dead;
 
 	if (s->point.events) {
-		v = sleep_on_events(s);
+		v = sleep_on_events(s, r->awaits_credit);
 		if (v != TP_OK)
 			return v;
 	} else {

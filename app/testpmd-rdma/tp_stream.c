@@ -409,6 +409,7 @@ static enum tp_verdict turn(struct stream *st)
 		tp_busy(st->r);
 		return v;
 	}
+	st->r->awaits_credit = st->n_stalled > 0;
 	return tp_idle(st->r);
 }
 

@@ -111,8 +111,10 @@ static bool one(const struct tp_opts *o, const struct tp_point *p, const struct 
 		fprintf(stderr, "testpmd-rdma: %s\n", err.text);
 		return false;
 	}
-	if (res.mine.ops == 0 && atomic_load(env->stop))
+	if (res.mine.ops == 0 && atomic_load(env->stop)) {
+		fprintf(stderr, "testpmd-rdma: stopped before anything was measured\n");
 		return false;
+	}
 	tp_report_row(rep, &res);
 	if (keep != NULL)
 		keep_result(keep, &res);
