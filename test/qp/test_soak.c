@@ -17,7 +17,7 @@
 #define MB       (1u << 20)
 #define WRS      80u
 #define RECV_MAX 24000u
-#define SEEDS    1000u
+#define SEEDS    600u
 
 struct job {
 	uint8_t op;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the straight lines cost without ports and processes: two devices in one thread, segments handed over as slices.
+ * Prints one line per case; judges nothing. Usage: bench_qp [milliseconds per case]
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * RN_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* One turn of a node: what is ready goes straight into the other node. */
+static void turn(struct rig *r, int id)
+{
+	struct rig_node *n = &r->n[id], *o = &r->n[!id];
+	static struct qp_tx tx;
+	struct qp_conn *c;
+
+	n->ctx.now = o->ctx.now = r->now;
+	while ((c = qp_ready_pop(&n->ctx)) != NULL)
+		while (qp_conn_out(&n->ctx, c, &tx)) {
+			struct rn_iov iov[1];
+			static uint8_t flat[10000];
+			struct qp_pkt p = { tx.iov, tx.n };
+			if (tx.n > QP_PKT_MAX_IOV) {
+				rn_iov_gather(tx.iov, tx.n, flat, sizeof(flat));
+				iov[0] = (struct rn_iov){ flat, tx.tcp.len };
+				p = (struct qp_pkt){ iov, 1 };
+			}
+			struct tcpl_seg s = { .seq = tx.tcp.seq, .ack = tx.tcp.ack, .len = tx.tcp.len, .wnd = tx.tcp.wnd,
+					      .flags = tx.tcp.flags, .optlen = tx.tcp.optlen, .opt = tx.tcp.opt,
+					      .ref = (uint64_t)(uintptr_t)&p };
+			if (qp_conn_segment(&o->ctx, &o->conn[c - n->conn], &s))
+				abort();
+		}
+	qp_flush(&n->ctx);
+	qp_drained(&n->ctx);
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE && qp_conn_next_wake(&n->conn[f]) <= r->now)
+			qp_conn_timer(&n->ctx, &n->conn[f]);
+}
+
+static void run(const char *name, const struct rig_cfg *cfg, uint8_t op, uint32_t len, uint32_t depth, uint64_t ms)
+{
+	struct rig *r = rig_new(cfg);
+	struct rig_node *a = &r->n[0], *b = &r->n[1];
+	uint64_t done = 0, posted = 0;
+	struct qp_cqe e;
+
+	rig_connect(r, 0);
+	struct qp_sge s = rig_sge(a, 0, len);
+	struct rig_wr w = { .op = op, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1),
+			    .rkey = b->rkey };
+	uint64_t t0 = clock_ns(), t;
+	uint64_t base = r->now;
+	do {
+		t = clock_ns();
+		r->now = base + (t - t0);
+		while (posted - done < depth && rig_post(a, 0, &w))
+			posted++;
+		turn(r, 0);
+		turn(r, 1);
+		while (rig_poll(&a->scq_client, &e)) {
+			if (e.status != QP_WC_SUCCESS)
+				abort();
+			done++;
+		}
+	} while (t - t0 < ms * RN_NS_PER_MS);
+	double sec = (double)(t - t0) / 1e9;
+	printf("%-28s %8u B  %9.0f /s  %7.2f GB/s\n", name, len, (double)done / sec, (double)done * len / sec / 1e9);
+	fflush(stdout);
+	free(r);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t ms = argc > 1 ? strtoull(argv[1], NULL, 0) : 300;
+	static const struct { const char *name; uint32_t mtu; bool crc, markers; } c[] = {
+		{ "mtu 1500, crc", 1500, true, false }, { "mtu 1500", 1500, false, false },
+		{ "mtu 1500, crc, markers", 1500, true, true }, { "mtu 9000, crc", 9000, true, false },
+		{ "mtu 9000", 9000, false, false }, { "mtu 9000, crc, markers", 9000, true, true },
+	};
+
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(c); i++) {
+		struct rig_cfg cfg;
+		char name[64];
+		rig_defaults(&cfg);
+		cfg.mtu = c[i].mtu;
+		cfg.crc = c[i].crc;
+		cfg.markers[0] = cfg.markers[1] = c[i].markers;
+		cfg.chunks = 512;
+		cfg.recs = 8192;
+		snprintf(name, sizeof(name), "write %s", c[i].name);
+		run(name, &cfg, QP_WR_WRITE, 65536, 16, ms);
+		snprintf(name, sizeof(name), "read %s", c[i].name);
+		run(name, &cfg, QP_WR_READ, 65536, 16, ms);
+		snprintf(name, sizeof(name), "write %s", c[i].name);
+		run(name, &cfg, QP_WR_WRITE, 64, 100, ms);
+		run(name, &cfg, QP_WR_WRITE, 64, 1, ms);
+	}
+	return 0;
+}
