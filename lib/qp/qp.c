@@ -226,8 +226,8 @@ static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
 	if (c->state < QP_C_WAIT_FIRST || !tcpl_idle(&c->tcp)) {
 		qp_conn_reset(ctx, c);
 	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) {
-		tcpl_shutdown(&c->tcp, ctx->now);
 		qp_conn_to(ctx, c, QP_C_CLOSING);
+		qp_conn_shutdown(ctx, c);
 	}
 	qp_ready_put(ctx, c);
 }

@@ -207,7 +207,7 @@ struct qp_conn {
 	uint8_t flags;          /* QP_CONN_* */
 	uint8_t tx_turn;        /* who sends the next message: enum qp_tx_src */
 	uint8_t tx_cur;         /* whose message is open */
-	bool starved;           /* waits for a record */
+	bool starved;           /* waits for a record or a block */
 	bool rtr_due;           /* initiator, p2p: the RTR must go first */
 	uint32_t mulpdu;        /* ULPDU bytes in a full segment */
 	uint32_t rx_base;       /* sequence number of the first octet of Full Operation, received */
@@ -301,7 +301,7 @@ const char *qp_state_name(enum qp_state s);
 struct qp_cfg {
 	uint32_t worker;      /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t max_mtu;     /* largest MTU of the devices served */
-	uint32_t blocks;      /* connections that can be active at once */
+	uint32_t blocks;      /* connections that can be active at once; with fewer than connections, idle ones give theirs back */
 	uint32_t recs;        /* FPDUs in flight, all connections */
 	uint32_t setups;      /* connections being set up at once */
 	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
@@ -340,10 +340,12 @@ struct qp_ctx {
 	struct qp_rec *rec_free;
 	uint32_t rec_left;
 	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;
-	struct qp_conn *starved; /* connections that wait for a record */
+	struct qp_conn *starved; /* connections that wait for a record or a block */
 	struct qp_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
 	struct qp_block *blk_free;
+	uint32_t blk_left;
+	bool fed; /* who waits for a pool is tried once between two flushes */
 	struct qp_setup *setup_free, *setup_done;
 	uint8_t *stage_free;
 	uint8_t *bounce; /* one segment: qp_conn_out */

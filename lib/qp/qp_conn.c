@@ -64,6 +64,54 @@ void qp_conn_bind(struct qp_conn *c, struct qp *qp)
 	c->dev = qp->dev;
 }
 
+/* Gets the memory to work with; false: the pool is empty, the caller goes without or waits. */
+bool qp_conn_wake(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (rn_likely(c->blk != NULL))
+		return true;
+	c->blk = qp_block_get(ctx);
+	if (c->blk == NULL)
+		return false;
+	c->readq.ring = c->blk->read;
+	return tcpl_set_mem(&c->tcp, &c->blk->tcp);
+}
+
+static bool at_rest(const struct qp_conn *c)
+{
+	const struct qp_block *b = c->blk;
+	enum tcpl_state s = tcpl_get_state(&c->tcp);
+	bool open = s == TCPL_S_ESTABLISHED && (c->state == QP_C_OPERATIONAL || c->state == QP_C_WAIT_FIRST);
+
+	/* With our FIN acknowledged nothing will be sent any more either. */
+	if (!open && s != TCPL_S_FIN_WAIT_2 && s != TCPL_S_TIME_WAIT)
+		return false;
+	return c->setup == NULL && !c->rtr_due && c->tx_cur == QP_TX_NONE && b->wr_head == b->wr_tail &&
+	       b->resp_head == b->resp_tail && !b->send.loaded && !b->recv.loaded && !b->tx_stop && b->n_ooo == 0 &&
+	       rdmap_readq_count(&c->readq) == 0;
+}
+
+/* Gives that memory back while nothing is in it and the pool is half empty. */
+void qp_conn_rest(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	static const struct tcpl_mem none;
+
+	if (rn_likely(c->blk == NULL || ctx->blk_left >= ctx->cfg.blocks / 2))
+		return;
+	if (!at_rest(c) || !tcpl_set_mem(&c->tcp, &none))
+		return;
+	qp_block_put(ctx, c->blk);
+	c->blk = NULL;
+}
+
+/* FIN behind what is queued. */
+void qp_conn_shutdown(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (qp_conn_wake(ctx, c))
+		tcpl_shutdown(&c->tcp, ctx->now);
+	else
+		qp_conn_reset(ctx, c);
+}
+
 /* The set-up memory goes when nothing points to it: negotiation over, our frame acknowledged. */
 void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c)
 {
@@ -71,6 +119,11 @@ void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c)
 		return;
 	qp_setup_put(ctx, c->setup);
 	c->setup = NULL;
+}
+
+static bool nothing_taken(const struct qp_block *b)
+{
+	return b == NULL || (b->wr_head == b->wr_tail && !b->recv.loaded && !b->send.loaded);
 }
 
 /*
@@ -85,15 +138,16 @@ void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, ui
 	if (qp != NULL && qp->state < QP_S_RTS) {
 		qp_conn_bind(c, NULL); /* it never worked: the user may try it again */
 	} else if (qp != NULL) {
-		if (!((c->flags & QP_CONN_KEEP_RECV) && orderly && c->blk->wr_head == c->blk->wr_tail &&
-		      !c->blk->recv.loaded && !c->blk->send.loaded && qp->state == QP_S_RTS))
+		if (!((c->flags & QP_CONN_KEEP_RECV) && orderly && qp->state == QP_S_RTS && nothing_taken(c->blk)))
 			qp_enter_error(ctx, qp);
 		qp_conn_bind(c, NULL);
 	}
 	c->tx_cur = QP_TX_NONE;
 	c->rtr_due = false;
-	c->blk->send.loaded = false;
-	c->blk->resp_head = c->blk->resp_tail;
+	if (c->blk != NULL) {
+		c->blk->send.loaded = false;
+		c->blk->resp_head = c->blk->resp_tail;
+	}
 	if (!c->told)
 		return;
 	c->told = false;
@@ -126,7 +180,7 @@ void qp_conn_lost(struct qp_ctx *ctx, struct qp_conn *c, uint32_t ev)
 	else
 		ctx->stats.tcp_timeouts++;
 	/* The oldest work request says that the peer did not answer; the rest is flushed. */
-	if ((ev & TCPL_EV_TIMEOUT) && b->wr_head != b->wr_tail && !b->wr[b->wr_head & b->wr_mask].done)
+	if ((ev & TCPL_EV_TIMEOUT) && b != NULL && b->wr_head != b->wr_tail && !b->wr[b->wr_head & b->wr_mask].done)
 		b->wr[b->wr_head & b->wr_mask].status = QP_WC_RETRY_EXC_ERR;
 	qp_conn_to(ctx, c, QP_C_DEAD);
 	if (opening)
@@ -145,8 +199,8 @@ void qp_conn_disconnect(struct qp_ctx *ctx, struct qp_conn *c)
 		qp_conn_to(ctx, c, QP_C_DRAINING);
 		break;
 	case QP_C_WAIT_FIRST:
-		tcpl_shutdown(&c->tcp, ctx->now);
 		qp_conn_to(ctx, c, QP_C_CLOSING);
+		qp_conn_shutdown(ctx, c);
 		break;
 	case QP_C_OPENING:
 	case QP_C_WAIT_REQ:
@@ -182,8 +236,8 @@ void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c)
 		return;
 	if (qp != NULL && spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken)
 		return;
-	tcpl_shutdown(&c->tcp, ctx->now);
 	qp_conn_to(ctx, c, QP_C_CLOSING);
+	qp_conn_shutdown(ctx, c);
 }
 
 /* A state has lasted too long. */
@@ -234,7 +288,8 @@ void qp_conn_finish(struct qp_ctx *ctx, struct qp_conn *c)
 	if (c->setup != NULL)
 		qp_setup_put(ctx, c->setup);
 	c->setup = NULL;
-	qp_block_put(ctx, c->blk);
+	if (c->blk != NULL)
+		qp_block_put(ctx, c->blk);
 	c->blk = NULL;
 	qp_unlist(ctx, c);
 	qp_conn_to(ctx, c, QP_C_FREE);

@@ -67,14 +67,16 @@ static void block_carve(struct qp_ctx *ctx, uint8_t **p)
 	struct qp_block *b = carve(p, sizeof(*b));
 	uint32_t n = ctx->cfg.chunks;
 
+	b->n_ooo = 0;
 	b->wr = carve(p, n * sizeof(struct qp_wr));
 	b->wr_mask = n - 1;
 	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = QP_HOLD_MAX };
 	b->tcp.chunk = carve(p, n * sizeof(struct tcpl_chunk));
 	b->tcp.rec = carve(p, n * sizeof(struct tcpl_txrec));
 	b->tcp.hold = carve(p, QP_HOLD_MAX * sizeof(struct tcpl_hold));
-	b->next = ctx->blk_free;
-	ctx->blk_free = b;
+	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
+		b->ooo[i].raw_len = 0;
+	qp_block_put(ctx, b);
 }
 
 enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *mem, uint64_t size)
@@ -132,19 +134,21 @@ struct qp_block *qp_block_get(struct qp_ctx *ctx)
 		return NULL;
 	}
 	ctx->blk_free = b->next;
+	ctx->blk_left--;
 	b->wr_head = b->wr_tail = 0;
 	b->resp_head = b->resp_tail = 0;
 	b->tx_stop = false;
 	b->n_ooo = 0;
 	b->send.loaded = b->send.started = false;
 	b->recv.loaded = false;
-	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
-		b->ooo[i].raw_len = 0;
 	return b;
 }
 
 void qp_block_put(struct qp_ctx *ctx, struct qp_block *b)
 {
+	for (uint32_t i = 0; b->n_ooo > 0 && i < QP_OOO_MAX; i++)
+		b->ooo[i].raw_len = 0;
+	ctx->blk_left++;
 	b->next = ctx->blk_free;
 	ctx->blk_free = b;
 }
@@ -244,7 +248,7 @@ void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c)
 	ctx->ready_tail = c;
 }
 
-/* The connection waits until records come free. */
+/* The connection waits until something comes back to the pools. */
 void qp_starve(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	if (c->starved)
@@ -258,8 +262,9 @@ static void feed_starved(struct qp_ctx *ctx)
 {
 	struct qp_conn *c = ctx->starved;
 
-	if (ctx->rec_left <= QP_CTRL_RECS)
+	if (ctx->fed || ctx->rec_left <= QP_CTRL_RECS)
 		return;
+	ctx->fed = true;
 	ctx->starved = NULL;
 	while (c != NULL) {
 		struct qp_conn *next = c->starve_next;
@@ -336,4 +341,5 @@ void qp_flush(struct qp_ctx *ctx)
 	for (uint32_t i = 0; i < ctx->n_dirty_cq; i++)
 		qp_cq_publish(ctx, ctx->dirty_cq[i]);
 	ctx->n_dirty_cq = 0;
+	ctx->fed = false;
 }

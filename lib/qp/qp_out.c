@@ -71,5 +71,7 @@ bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct qp_tx *tx)
 	}
 	if (rn_unlikely(tcpl_get_state(&c->tcp) == TCPL_S_CLOSED))
 		qp_conn_finish(ctx, c);
+	else
+		qp_conn_rest(ctx, c);
 	return false;
 }

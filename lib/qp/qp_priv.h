@@ -195,6 +195,9 @@ void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, ui
 void qp_conn_lost(struct qp_ctx *ctx, struct qp_conn *c, uint32_t ev);
 void qp_conn_reset(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_finish(struct qp_ctx *ctx, struct qp_conn *c);
+bool qp_conn_wake(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_conn_rest(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_conn_shutdown(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c);
 

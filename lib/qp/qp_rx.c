@@ -168,8 +168,8 @@ static void peer_fin(struct qp_ctx *ctx, struct qp_conn *c)
 		return;
 	/* RFC 5044, 7.2: a FIN inside an FPDU is not orderly. */
 	bool broken = qp_conn_streaming(c) && c->rx.pos != c->rx.start;
-	tcpl_shutdown(&c->tcp, ctx->now);
 	qp_conn_to(ctx, c, QP_C_DEAD);
+	qp_conn_shutdown(ctx, c);
 	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, broken);
 }
 
@@ -197,6 +197,9 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 	struct tcpl_slice s;
 
 	if (rn_unlikely(c->state == QP_C_FREE))
+		return false;
+	/* What has bytes or ends the stream needs memory; without, it is as if it had been lost on the way. */
+	if ((seg->len > 0 || (seg->flags & TCPL_FIN)) && rn_unlikely(!qp_conn_wake(ctx, c)))
 		return false;
 	(void)tcpl_in(&c->tcp, ctx->now, seg, &ev); /* verdicts are counted by the engine; what counts here is ev */
 	qp_ready_put(ctx, c);

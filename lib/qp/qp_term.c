@@ -40,7 +40,7 @@ void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const 
 {
 	if (c->state == QP_C_TERMINATING || c->state == QP_C_DEAD || c->state == QP_C_FREE)
 		return;
-	bool can = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && !c->term_tx;
+	bool can = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && !c->term_tx && qp_conn_wake(ctx, c);
 	c->vendor_err = qp_vendor_err(e);
 	if (c->qp != NULL)
 		c->qp->vendor_err = c->vendor_err;
@@ -50,8 +50,8 @@ void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const 
 		tcpl_shutdown(&c->tcp, ctx->now);
 		qp_conn_to(ctx, c, QP_C_TERMINATING);
 	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_CLOSING) {
-		tcpl_shutdown(&c->tcp, ctx->now);
 		qp_conn_to(ctx, c, QP_C_TERMINATING);
+		qp_conn_shutdown(ctx, c);
 	} else {
 		qp_conn_reset(ctx, c);
 	}

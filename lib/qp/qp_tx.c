@@ -323,6 +323,15 @@ static bool send_rtr(struct qp_ctx *ctx, struct qp_conn *c)
 /* Queues FPDUs until a full segment waits, so that each is sent while its bytes are still in the cache. */
 void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c)
 {
+	if (rn_unlikely(c->blk == NULL)) {
+		struct qp *qp = c->qp;
+		if (qp == NULL || (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken && qp->sq.verdict == SPSC_OK))
+			return;
+		if (!qp_conn_wake(ctx, c)) {
+			qp_starve(ctx, c);
+			return;
+		}
+	}
 	while ((c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && c->qp != NULL) {
 		if (rn_unlikely(c->rtr_due)) {
 			if (!send_rtr(ctx, c))
@@ -343,6 +352,8 @@ bool qp_tx_idle(const struct qp_conn *c)
 {
 	const struct qp_block *b = c->blk;
 
+	if (b == NULL)
+		return true;
 	return tcpl_idle(&c->tcp) && !c->rtr_due && b->wr_head == b->wr_tail && !b->send.loaded &&
 	       b->resp_head == b->resp_tail;
 }

@@ -40,6 +40,14 @@ void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcp
 	*c = (struct tcpl_conn){ .cfg = cfg, .mem = *mem, .t_rtx = RN_NEVER, .t_ack = RN_NEVER, .t_idle = RN_NEVER };
 }
 
+bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
+{
+	if (c->q_head != c->q_tail || c->r_head != c->r_tail || c->h_head != c->h_tail)
+		return false;
+	c->mem = *mem;
+	return true;
+}
+
 /* What both opens and cookies share: everything of our side that the ISN decides. */
 void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 {

@@ -297,6 +297,12 @@ void tcpl_cfg_default(struct tcpl_cfg *cfg, uint16_t mss);
 /* Puts c into CLOSED. cfg and the arrays of mem stay the caller's and must outlive the connection. */
 void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcpl_mem *mem);
 
+/*
+ * Other memory for a connection that holds nothing in its present one; false, and nothing done, when a chunk is queued,
+ * a segment unacknowledged or one held. With all of mem 0 nothing can be sent and nothing held until there is some again.
+ */
+bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem);
+
 /* Active open: the SYN comes out of tcpl_out. iss from tcpl_isn (RFC 6528). */
 void tcpl_connect(struct tcpl_conn *c, uint64_t now, uint32_t iss);
 

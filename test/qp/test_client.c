@@ -618,6 +618,44 @@ static void remote_faults_come_back(void **state)
 	rig_free(R);
 }
 
+/* More connections than there is working memory for: idle ones give theirs back, busy ones take turns. */
+static void few_blocks_serve_many_connections(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.blocks = 2;
+	up_with(&cfg);
+	for (uint32_t f = 1; f < RIG_FLOWS; f++) {
+		rig_settle(R);
+		rig_connect(R, f);
+	}
+	rig_settle(R);
+	assert_true(A->ctx.blk_left >= 1);
+	struct qp_sge s = rig_sge(A, 0, 30000), back = rig_sge(A, 2u << 20, 30000), d = rig_sge(B, 3u << 20, 30000);
+	for (uint32_t f = 0; f < RIG_FLOWS; f++) {
+		rig_post_recv(B, f, f, &d, 1);
+		struct rig_wr w = wr(QP_WR_SEND, f, &s);
+		rig_post(A, f, &w);
+		w = wr(QP_WR_WRITE, f, &s);
+		rig_post(A, f, &w);
+		w = wr(QP_WR_READ, f, &back);
+		rig_post(A, f, &w);
+	}
+	for (uint32_t i = 0; i < 3 * RIG_FLOWS; i++)
+		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
+	for (uint32_t i = 0; i < RIG_FLOWS; i++)
+		assert_int_equal(rig_wait(R, &B->rcq_client).status, QP_WC_SUCCESS);
+	assert_true(A->ctx.stats.no_block > 0);
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		qp_conn_disconnect(&A->ctx, &A->conn[f]);
+	rig_run(R, 10 * RN_NS_PER_S);
+	assert_int_equal(rig_fx_count(R, 0, QP_FX_CLOSED), RIG_FLOWS);
+	assert_int_equal(rig_fx_count(R, 1, QP_FX_CLOSED), RIG_FLOWS);
+	rig_free(R);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -638,6 +676,7 @@ int main(void)
 		cmocka_unit_test(a_slow_client_overruns_only_its_own_queue),
 		cmocka_unit_test(memory_goes_away_under_way),
 		cmocka_unit_test(remote_faults_come_back),
+		cmocka_unit_test(few_blocks_serve_many_connections),
 	};
 
 	return cmocka_run_group_tests_name("qp_client", tests, NULL, NULL);
