@@ -106,6 +106,9 @@ int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write
  */
 int rnic_run_aside(int (*fn)(void *arg), void *arg);
 
+/* memcpy() of whole pages, whatever lies in them: also what a sanitizer holds to be nobody's. */
+void rnic_copy_pages(void *to, const void *from, uint64_t len);
+
 /* An older session's file? */
 bool rnic_file_retired(const struct rnic_vma *v);
 

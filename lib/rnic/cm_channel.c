@@ -31,87 +31,83 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 
 /* ---- devices: opened once for all ids, kept open ---- */
 
-struct cm_dev {
+struct rnic_cm_dev {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd; /* for ids whose program brings none */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rnic_session *of;
-static struct cm_dev *devs;
-static uint32_t ndevs;
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under the lock. 0 or an errno. */
-static int devs_open(struct rnic_session *s)
+/* 0 or an errno. */
+static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 {
-	struct rnic_dev **list;
-	uint32_t n = 0;
-	int rc = 0;
+	struct rnic_cm_dev *devs = calloc(n + 1, sizeof(*devs));
 
-	if (of == s)
-		return 0;
-	list = rnic_devices(s, &n);
-	if (list == NULL)
-		return errno;
-	devs = calloc(n + 1, sizeof(*devs));
 	if (devs == NULL)
-		rc = ENOMEM;
-	for (uint32_t i = 0; i < n && rc == 0; i++) {
+		return ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
 		devs[i].ctx = rnic_open(s, list[i]);
 		devs[i].pd = devs[i].ctx != NULL ? ibv_alloc_pd(devs[i].ctx) : NULL;
-		if (devs[i].pd == NULL)
-			rc = errno;
+		if (devs[i].pd == NULL) {
+			free(devs);
+			return errno;
+		}
 	}
-	free(list);
-	if (rc == 0) {
-		ndevs = n;
-		of = s;
+	s->cm_devs = devs;
+	return 0;
+}
+
+/* The session's devices, opened. NULL and errno. */
+static struct rnic_cm_dev *devs_get(struct rnic_session *s)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&open_lock);
+	if (s->cm_devs == NULL) {
+		uint32_t n = 0;
+		struct rnic_dev **list = rnic_devices(s, &n);
+		rc = list != NULL ? devs_open(s, list, n) : errno;
+		free(list);
 	}
-	return rc;
+	pthread_mutex_unlock(&open_lock);
+	if (rc != 0)
+		errno = rc;
+	return s->cm_devs;
 }
 
 int cm_device(struct rnic_cm_id *id, uint32_t dev)
 {
-	int rc;
+	struct rnic_cm_dev *devs;
 
 	if (id->id.verbs != NULL)
 		return 0;
-	pthread_mutex_lock(&lock);
-	rc = devs_open(id->s);
-	if (rc == 0 && dev >= ndevs)
-		rc = ENODEV;
-	if (rc == 0) {
-		id->id.verbs = devs[dev].ctx;
-		id->id.port_num = 1;
-		if (id->id.pd == NULL)
-			id->id.pd = devs[dev].pd;
-	}
-	pthread_mutex_unlock(&lock);
-	return rc;
+	devs = devs_get(id->s);
+	if (devs == NULL)
+		return errno;
+	if (dev >= id->s->ndevs)
+		return ENODEV;
+	id->id.verbs = devs[dev].ctx;
+	id->id.port_num = 1;
+	if (id->id.pd == NULL)
+		id->id.pd = devs[dev].pd;
+	return 0;
 }
 
 struct ibv_context **rdma_get_devices(int *num)
 {
 	struct rnic_session *s = rnic_session_get();
-	struct ibv_context **list = NULL;
-	int rc = s != NULL ? 0 : errno;
+	struct rnic_cm_dev *devs = s != NULL ? devs_get(s) : NULL;
+	struct ibv_context **list;
 
 	if (num != NULL)
 		*num = 0;
-	if (rc != 0)
+	if (devs == NULL)
 		return NULL;
-	pthread_mutex_lock(&lock);
-	rc = devs_open(s);
-	if (rc == 0) {
-		list = calloc(ndevs + 1, sizeof(struct ibv_context *));
-		for (uint32_t i = 0; list != NULL && i < ndevs; i++)
-			list[i] = devs[i].ctx;
-		if (num != NULL && list != NULL)
-			*num = (int)ndevs;
-	}
-	pthread_mutex_unlock(&lock);
-	if (rc != 0)
-		errno = rc;
+	list = calloc(s->ndevs + 1, sizeof(struct ibv_context *));
+	for (uint32_t i = 0; list != NULL && i < s->ndevs; i++)
+		list[i] = devs[i].ctx;
+	if (num != NULL && list != NULL)
+		*num = (int)s->ndevs;
 	return list;
 }
 

@@ -8,11 +8,6 @@
 #include <endian.h>
 #include <stdio.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rnic_dev **devs; /* of session `of` */
-static uint32_t ndevs;
-static struct rnic_session *of;
-
 static struct rnic_dev *dev_make(struct rnic_session *s, uint32_t index)
 {
 	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .query_dev = { .dev = index } };
@@ -47,13 +42,13 @@ static bool devs_fill(struct rnic_session *s)
 	for (uint32_t i = 0; i < s->ndevs; i++) {
 		list[i] = dev_make(s, i);
 		if (list[i] == NULL) {
+			while (i > 0)
+				free(list[--i]);
 			free(list);
 			return false;
 		}
 	}
-	devs = list;
-	ndevs = s->ndevs;
-	of = s;
+	s->devs = list;
 	return true;
 }
 
@@ -61,14 +56,14 @@ struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n)
 {
 	struct rnic_dev **list = NULL;
 
-	pthread_mutex_lock(&lock);
-	if (of == s || devs_fill(s)) {
-		list = calloc(ndevs + 1, sizeof(struct rnic_dev *));
+	pthread_mutex_lock(&s->dev_lock);
+	if (s->devs != NULL || devs_fill(s)) {
+		list = calloc(s->ndevs + 1, sizeof(struct rnic_dev *));
 		if (list != NULL)
-			memcpy(list, devs, ndevs * sizeof(struct rnic_dev *));
-		*n = ndevs;
+			memcpy(list, s->devs, s->ndevs * sizeof(struct rnic_dev *));
+		*n = s->ndevs;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&s->dev_lock);
 	return list;
 }
 

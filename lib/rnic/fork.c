@@ -62,7 +62,7 @@ static void make_own(const struct range *r)
 
 	if (copy == MAP_FAILED)
 		return;
-	memcpy(copy, (const void *)r->start, r->len);
+	rnic_copy_pages(copy, (const void *)r->start, r->len);
 	if ((r->prot & PROT_WRITE) == 0)
 		mprotect(copy, r->len, r->prot);
 	if (mremap(copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)r->start) == MAP_FAILED)

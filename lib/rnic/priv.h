@@ -45,6 +45,8 @@ static inline void rnic_spin_unlock(struct rnic_spin *l) { __atomic_store_n(&l->
 struct rnic_evq;
 struct rnic_mem;
 struct rnic_cm_id;
+struct rnic_cm_dev;
+struct rnic_dev;
 
 struct rnic_session {
 	pthread_mutex_t lock;      /* the control socket: one request and its answer at a time; evqs */
@@ -64,6 +66,10 @@ struct rnic_session {
 	pthread_mutex_t ids_lock;  /* the table */
 	struct rnic_cm_id **ids;   /* by handle */
 	uint32_t nids;
+	pthread_mutex_t dev_lock;  /* devs and cm_devs: made once */
+	struct rnic_dev **devs;    /* [ndevs]; NULL before anybody asked */
+	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts and PDs that CM ids stand on */
+	struct rnic_session *older; /* sessions whose daemon is gone: their objects may still be in use */
 };
 
 /* The process's session, made at the first call. NULL and errno (ENODEV: no daemon; EACCES, EPROTO). */

@@ -21,6 +21,7 @@
 
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rnic_session *current; /* under make_lock */
+static struct rnic_session *older;   /* those before */
 static struct rnic_mem *fork_mem;    /* the last session's, which may be dead: memory stays where it was moved to */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -282,6 +283,7 @@ static struct rnic_session *session_make(void)
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->id_lock, NULL);
 	pthread_mutex_init(&s->ids_lock, NULL);
+	pthread_mutex_init(&s->dev_lock, NULL);
 	s->wake_fd = -1;
 	for (unsigned r = 0; r < IPC_REGIONS; r++)
 		s->fd[r] = -1;
@@ -357,6 +359,8 @@ static void fork_child(void)
 		pthread_mutex_init(&s->id_lock, NULL);
 		pthread_mutex_init(&s->ids_lock, NULL);
 		rnic_mem_retire(s->mem);
+		s->older = older;
+		older = s;
 		current = NULL;
 	}
 	pthread_mutex_init(&make_lock, NULL);
@@ -372,6 +376,8 @@ struct rnic_session *rnic_session_get(void)
 	pthread_mutex_lock(&make_lock);
 	if (current != NULL && rnic_dead(current)) {
 		rnic_mem_retire(current->mem);
+		current->older = older;
+		older = current;
 		current = NULL;
 	}
 	if (current == NULL) {
