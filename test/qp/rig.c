@@ -527,7 +527,7 @@ static void node_free(struct rig *r, struct rig_node *n)
 	for (struct qp_block **b = &n->ctx.blk_free; *b != NULL; b = (struct qp_block **)(void *)*b)
 		blocks++;
 	assert_int_equal(blocks, n->ctx.cfg.blocks);
-	for (uint8_t *s = n->ctx.stage_free; s != NULL; memcpy(&s, s, sizeof(s)))
+	for (uint8_t *s = n->ctx.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
 		stages++;
 	assert_int_equal(stages, n->ctx.cfg.stages);
 	free(n->pool);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The STag table, and attributes that come from clients. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+#define N 64u
+
+static struct qp_dev dev;
+static struct qp_mr table[N];
+static uint8_t mem[8192];
+
+static uint32_t reg(uint64_t iova, const struct qp_piece *p, uint32_t n, uint32_t rights)
+{
+	struct qp_mr_attr a = { .pd = 1, .rights = rights, .iova = iova, .pieces = p, .npieces = n };
+	uint32_t stag = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		a.len += p[i].len;
+	assert_int_equal(qp_mr_reg(&dev, &a, &stag), QP_MR_OK);
+	return stag;
+}
+
+static enum qp_mr_verdict look(uint32_t stag, uint64_t to, uint32_t len)
+{
+	const struct qp_access a = { .pd = 1, .stag = stag, .to = to, .len = len, .rights = QP_ACC_REMOTE_WRITE };
+	struct rn_iov out[4];
+	uint32_t n;
+	enum qp_mr_verdict v = qp_mr_slices(&dev, &a, out, 4, &n);
+
+	assert_int_equal(qp_mr_check(&dev, &a), v == QP_MR_TOO_MANY ? QP_MR_OK : v);
+	if (v == QP_MR_OK)
+		assert_int_equal(rn_iov_len(out, n), len);
+	return v;
+}
+
+static int make(void **state)
+{
+	(void)state;
+	qp_dev_init(&dev, table, N, 7);
+	return 0;
+}
+
+static void bounds(void **state)
+{
+	const struct qp_piece p = { mem, 4096 };
+	uint32_t s = reg(0x10000, &p, 1, QP_ACC_ALL);
+
+	(void)state;
+	assert_int_equal(look(s, 0x10000, 4096), QP_MR_OK);
+	assert_int_equal(look(s, 0x10000, 4097), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, 0x10fff, 1), QP_MR_OK);
+	assert_int_equal(look(s, 0x10fff, 2), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, 0x11000, 1), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, 0xffff, 1), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, 0, UINT32_MAX), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, UINT64_MAX, 1), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, UINT64_MAX, 2), QP_MR_TO_WRAP);
+	assert_int_equal(look(s, UINT64_MAX - UINT32_MAX + 1, UINT32_MAX), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, UINT64_MAX - UINT32_MAX + 2, UINT32_MAX), QP_MR_TO_WRAP);
+	assert_int_equal(look(s, 77, 0), QP_MR_OK);
+	assert_int_equal(look(~s, 77, 0), QP_MR_OK);
+	assert_int_equal(look(s ^ 1, 0x10000, 1), QP_MR_BAD_STAG);
+	assert_int_equal(look(s + 256, 0x10000, 1), QP_MR_BAD_STAG);
+	assert_int_equal(look(N << 8, 0x10000, 1), QP_MR_BAD_STAG);
+	assert_int_equal(look(0, 0x10000, 1), QP_MR_BAD_STAG);
+}
+
+/* A region may end at the last tagged offset there is. */
+static void last_offset(void **state)
+{
+	const struct qp_piece p = { mem, 4096 };
+	uint32_t s = reg(UINT64_MAX - 4095, &p, 1, QP_ACC_ALL);
+
+	(void)state;
+	assert_int_equal(look(s, UINT64_MAX, 1), QP_MR_OK);
+	assert_int_equal(look(s, UINT64_MAX - 4095, 4096), QP_MR_OK);
+	assert_int_equal(look(s, UINT64_MAX - 4095, 4097), QP_MR_TO_WRAP);
+	struct qp_mr_attr a = { .pd = 1, .iova = UINT64_MAX - 4094, .len = 4096, .pieces = &p, .npieces = 1 };
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+}
+
+static void pieces(void **state)
+{
+	const struct qp_piece p[] = { { mem + 4000, 10 }, { mem, 1 }, { mem + 100, 500 }, { mem + 2000, 3 } };
+	uint32_t s = reg(1000, p, 4, QP_ACC_ALL), n;
+	struct qp_access a = { .pd = 1, .stag = s, .to = 1005, .len = 20 };
+	struct rn_iov out[4];
+
+	(void)state;
+	assert_int_equal(qp_mr_slices(&dev, &a, out, 4, &n), QP_MR_OK);
+	assert_int_equal(n, 3);
+	assert_ptr_equal(out[0].base, mem + 4005);
+	assert_int_equal(out[0].len, 5);
+	assert_ptr_equal(out[1].base, mem);
+	assert_int_equal(out[1].len, 1);
+	assert_ptr_equal(out[2].base, mem + 100);
+	assert_int_equal(out[2].len, 14);
+	assert_int_equal(qp_mr_slices(&dev, &a, out, 2, &n), QP_MR_TOO_MANY);
+	assert_int_equal(n, 2);
+	a.len = 509;
+	assert_int_equal(qp_mr_slices(&dev, &a, out, 4, &n), QP_MR_OK);
+	assert_int_equal(n, 4);
+	assert_int_equal(out[3].len, 3);
+	a.len = 510;
+	assert_int_equal(qp_mr_slices(&dev, &a, out, 4, &n), QP_MR_BAD_BOUNDS);
+}
+
+static void rights_and_domains(void **state)
+{
+	const struct qp_piece p = { mem, 64 };
+	uint32_t s = reg(0, &p, 1, QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_READ);
+	struct qp_access a = { .pd = 1, .stag = s, .len = 1, .rights = QP_ACC_REMOTE_READ };
+
+	(void)state;
+	assert_int_equal(qp_mr_check(&dev, &a), QP_MR_OK);
+	a.rights = QP_ACC_REMOTE_READ | QP_ACC_REMOTE_WRITE;
+	assert_int_equal(qp_mr_check(&dev, &a), QP_MR_BAD_RIGHTS);
+	a.rights = 0;
+	assert_int_equal(qp_mr_check(&dev, &a), QP_MR_OK);
+	a.pd = 2;
+	assert_int_equal(qp_mr_check(&dev, &a), QP_MR_BAD_PD);
+}
+
+static void bad_registrations(void **state)
+{
+	const struct qp_piece p[] = { { mem, 64 }, { mem, 64 } }, none = { mem, 0 }, huge[] = { { mem, UINT64_MAX }, { mem, 2 } };
+	struct qp_mr_attr a = { .pd = 1, .len = 128, .pieces = p, .npieces = 2 };
+	uint32_t s;
+
+	(void)state;
+	a.len = 127;
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+	a.len = 129;
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+	a = (struct qp_mr_attr){ .pieces = &none, .npieces = 1 };
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+	a = (struct qp_mr_attr){ .pieces = p, .npieces = 0 };
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+	a = (struct qp_mr_attr){ .len = 1, .pieces = huge, .npieces = 2 }; /* the sum wraps to 1 */
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+	a = (struct qp_mr_attr){ .len = 64, .pieces = p, .npieces = 1, .rights = 8 };
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
+	assert_int_equal(dev.live, 0);
+}
+
+static void entries_rest_before_reuse(void **state)
+{
+	const struct qp_piece p = { mem, 64 };
+	uint32_t first = reg(0, &p, 1, QP_ACC_ALL), s = 0;
+
+	(void)state;
+	assert_int_not_equal(first >> 8, 0);
+	assert_int_equal(qp_mr_dereg(&dev, first ^ 1), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_dereg(&dev, first), QP_MR_OK);
+	assert_int_equal(qp_mr_dereg(&dev, first), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_dereg(&dev, UINT32_MAX), QP_MR_BAD_STAG);
+	assert_int_equal(look(first, 0, 1), QP_MR_BAD_STAG);
+	for (uint32_t i = 0; i < N - 2; i++) {
+		s = reg(0, &p, 1, QP_ACC_ALL);
+		assert_int_not_equal(s >> 8, first >> 8);
+	}
+	s = reg(0, &p, 1, QP_ACC_ALL);
+	assert_int_equal(s >> 8, first >> 8);
+	struct qp_mr_attr a = { .pd = 1, .len = 64, .pieces = &p, .npieces = 1 };
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_FULL);
+	assert_int_equal(dev.live, N - 1);
+}
+
+static void invalidation(void **state)
+{
+	const struct qp_piece p = { mem, 64 };
+	uint32_t s = reg(0, &p, 1, QP_ACC_REMOTE_WRITE), local = reg(0, &p, 1, QP_ACC_LOCAL_WRITE);
+
+	(void)state;
+	assert_int_equal(qp_mr_invalidate(&dev, 2, s), QP_MR_BAD_PD);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, s ^ 4), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, local), QP_MR_BAD_RIGHTS);
+	assert_int_equal(look(s, 0, 1), QP_MR_OK);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, s), QP_MR_OK);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, s), QP_MR_BAD_STAG);
+	assert_int_equal(look(s, 0, 1), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
+}
+
+/* A worker looks up without a pause while the control thread registers and deregisters: it sees whole entries only. */
+static bool stop;
+static uint64_t seen;
+
+static void *lookups(void *arg)
+{
+	(void)arg;
+	for (uint32_t k = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); k++) {
+		const struct qp_access a = { .pd = 1, .stag = (1 + k % 3) << 8 | (k & 0xff), .to = (1 + k % 3) * 4096,
+					     .len = 16 };
+		struct rn_iov out[2];
+		uint32_t n;
+
+		/* Any two of PD, offset and base that belong to different registrations would show. */
+		for (uint64_t to = 4096; to <= 8192; to += 4096) {
+			struct qp_access b = a;
+			b.to = to;
+			if (qp_mr_slices(&dev, &b, out, 2, &n) == QP_MR_OK) {
+				if (out[0].base != mem + (to - 4096))
+					return (void *)1;
+				seen++;
+			}
+		}
+	}
+	return NULL;
+}
+
+static void readers_see_whole_entries(void **state)
+{
+	pthread_t t;
+	void *bad;
+
+	(void)state;
+	qp_dev_init(&dev, table, 4, 1);
+	stop = false;
+	seen = 0;
+	pthread_create(&t, NULL, lookups, NULL);
+	for (uint32_t i = 0; i < 300000 || (seen < 100 && i < 30000000); i++) {
+		const struct qp_piece p = { mem + (i & 1) * 4096, 4096 };
+		struct qp_mr_attr a = { .pd = 1, .iova = 4096 + (i & 1) * 4096, .len = 4096, .pieces = &p, .npieces = 1 };
+		uint32_t s;
+		assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_OK);
+		assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(t, &bad);
+	assert_null(bad);
+}
+
+/* ---- queues at places that clients name ---- */
+
+static uint8_t region[65536] RN_ALIGNED(64);
+
+static void bad_cq_places(void **state)
+{
+	struct qp_cq cq;
+	const struct qp_cq_attr good = { .region = region, .region_size = sizeof(region), .shm_off = 0, .ring_off = 128,
+					 .ring_stride = 4096, .workers = 4, .cqe = 64 };
+	struct qp_cq_attr a = good;
+
+	(void)state;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_OK);
+	a.shm_off = sizeof(region) - 64;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
+	a.shm_off = UINT64_MAX - 63;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
+	a = good;
+	a.shm_off = 8;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_ALIGN);
+	a = good;
+	a.ring_off = sizeof(region) - 4096;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
+	a = good;
+	a.ring_stride = UINT64_MAX - 4095; /* off + stride wraps to a good place */
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
+	a = good;
+	a.cqe = 63;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_GEOMETRY);
+	a.cqe = UINT32_C(1) << 31;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
+	a = good;
+	a.workers = QP_MAX_WORKERS + 1;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_GEOMETRY);
+	a.workers = 0;
+	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_GEOMETRY);
+}
+
+static void bad_qp_places(void **state)
+{
+	static struct qp_cq cq;
+	struct qp qp;
+	const struct qp_attr good = { .dev = &dev, .scq = &cq, .rcq = &cq, .region = region, .region_size = sizeof(region),
+				      .shm_off = 0, .sq_off = 128, .rq_off = 8192, .sq_slots = 64, .rq_slots = 64 };
+	struct qp_attr a = good;
+
+	(void)state;
+	memset(region, 0, sizeof(region));
+	assert_int_equal(qp_init(&qp, &a), QP_OK);
+	a.shm_off = sizeof(region);
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+	a = good;
+	a.shm_off = 4;
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+	a = good;
+	a.sq_off = UINT64_MAX - 127;
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+	a = good;
+	a.rq_slots = 1024;
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+	a = good;
+	a.sq_slots = 0;
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+	a = good;
+	a.rcq = NULL;
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+	/* Indices that were garbage before the daemon attached. */
+	a = good;
+	((struct spsc_hdr *)(void *)(region + 128))->prod = 1000;
+	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(bounds, make),
+		cmocka_unit_test_setup(last_offset, make),
+		cmocka_unit_test_setup(pieces, make),
+		cmocka_unit_test_setup(rights_and_domains, make),
+		cmocka_unit_test_setup(bad_registrations, make),
+		cmocka_unit_test_setup(entries_rest_before_reuse, make),
+		cmocka_unit_test_setup(invalidation, make),
+		cmocka_unit_test(readers_see_whole_entries),
+		cmocka_unit_test(bad_cq_places),
+		cmocka_unit_test_setup(bad_qp_places, make),
+	};
+
+	return cmocka_run_group_tests_name("qp_dev", tests, NULL, NULL);
+}
