@@ -200,6 +200,9 @@ static void transmit(struct sim *m, int from, uint32_t i)
 		pkt_put(m, i, PKT_FLIGHT);
 		return;
 	}
+	struct tcpl_seg *g = &m->pkt[i].seg;
+	if (g->len > 1 && !(g->flags & TCPL_FIN) && rn_rng_chance(&m->rng, l->cut))
+		g->len = 1 + rn_rng_below(&m->rng, g->len - 1);
 	if (rn_rng_chance(&m->rng, l->dup)) {
 		uint32_t j = pkt_get(m);
 		if (j == UINT32_MAX)
@@ -465,8 +468,8 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 				    .opt = k->opt, .len = o->len, .ref = (uint64_t)i + 1 };
 	if (o->len > SIM_MTU || o->optlen + o->len > m->p->cfg[w].mss || (o->optlen & 3))
 		fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len, m->p->cfg[w].mss);
-	/* Alignment: begins at a chunk's first byte whenever that chunk fits one segment. */
-	bool open_wnd = !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 && !m->p->hostile;
+	/* Alignment: begins at a chunk's first byte whenever it fits one segment, unless an ACK fell inside it. */
+	bool open_wnd = !m->p->link[w].cut && !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 && !m->p->hostile;
 	if (o->len > 0 && o->off > 0 && open_wnd && tcpl_chunk(&m->s[w].c, o->chunk)->len <= tcpl_emss(&m->s[w].c))
 		fail(m, "%c: segment starts inside a chunk that fits", 'A' + w);
 	fill_payload(m, w, k, o);
@@ -641,6 +644,7 @@ static void link_from(struct rn_rng *g, struct sim_link *l)
 		l->dup = rn_rng_below(g, 100000);
 	if (kind == 4 || kind == 5) {
 		l->corrupt = rn_rng_below(g, 20000);
+		l->cut = rn_rng_below(g, 20000);
 		l->jitter_ns = 1 + rn_rng_below(g, (uint32_t)l->delay_ns / 4 + 1);
 	}
 }

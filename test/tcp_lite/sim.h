@@ -20,6 +20,7 @@
 
 struct sim_link {
 	uint32_t loss, dup, reorder, corrupt; /* ppm; a corrupt packet fails its checksum: it is dropped */
+	uint32_t cut;                         /* ppm; truncated and its checksum made good: a shorter segment */
 	uint32_t flip;                        /* ppm: header bits change and no checksum notices */
 	uint64_t delay_ns, reorder_ns, jitter_ns;
 	uint32_t ns_per_kb;                   /* serialisation */
