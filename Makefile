@@ -23,6 +23,7 @@ test:
 bench: build
 	@scripts/deps.sh bench
 	@$(BUILD)/test/bench/bench_limits
+	@python3 test/bench/bench.py --build $(BUILD)
 
 fuzz:
 	@scripts/deps.sh build fuzz
