@@ -23,6 +23,8 @@ uint16_t port_buffer_room(const struct rnicd_port *port)
 	uint32_t room = RTE_PKTMBUF_HEADROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->mtu;
 	/* PCI devices cut a frame at a multiple of 1 KiB of buffer: what is left must hold it all */
 	room = rn_max_u32(room, RTE_MBUF_DEFAULT_BUF_SIZE);
+	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
+		room = rn_max_u32(room, RTE_PKTMBUF_HEADROOM + port_af_packet_slot(port));
 	return (uint16_t)((room + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE);
 }
 

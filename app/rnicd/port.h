@@ -29,6 +29,9 @@ static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t
 /* A file descriptor that becomes readable when packets wait in a queue, armed for edges; -1: the port has none. */
 int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
 
+/* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */
+uint32_t port_af_packet_slot(const struct rnicd_port *port);
+
 /* port_dev.c: creates the ethdev of a port that is not a pair. Only for port.c. */
 bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len);
 void port_dev_destroy(struct rnicd_port *port);

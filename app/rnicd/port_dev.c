@@ -26,8 +26,20 @@ static const struct kind {
 	[RNICD_PORT_PCI] = { NULL, NULL, false, true, true },
 };
 
-/* A frame of the packet socket's ring must hold a whole one, and a block an integral number of them. */
-#define AF_PACKET_FRAME 16384u
+/*
+ * A slot of the packet socket's ring: headers of the kernel's and one frame. The driver wants slots no larger than our
+ * buffers, and finds the next one behind the last: a block, whole pages, must be a whole number of slots.
+ */
+#define AF_PACKET_ROOM  128u
+#define AF_PACKET_ALIGN 1024u
+#define AF_PACKET_BLOCK 4u
+
+uint32_t port_af_packet_slot(const struct rnicd_port *port)
+{
+	uint32_t need = AF_PACKET_ROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->cfg->mtu;
+
+	return (need + AF_PACKET_ALIGN - 1) / AF_PACKET_ALIGN * AF_PACKET_ALIGN;
+}
 
 static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 {
@@ -46,8 +58,9 @@ static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 	}
 	if (port->cfg->kind == RNICD_PORT_AF_PACKET) {
 		size_t len = strlen(devargs);
+		uint32_t slot = port_af_packet_slot(port);
 		snprintf(devargs + len, sizeof(devargs) - len, ",qpairs=%u,blocksz=%u,framesz=%u,framecnt=512",
-			 rnicd.cfg.n_workers, 4 * AF_PACKET_FRAME, AF_PACKET_FRAME);
+			 rnicd.cfg.n_workers, AF_PACKET_BLOCK * slot, slot);
 	}
 	int rc = rte_dev_probe(devargs);
 	if (rc != 0 || rte_eth_dev_get_port_by_name(name, &port->ethdev) != 0) {
