@@ -67,13 +67,13 @@ PLOT = """set terminal svg size 900,{height} font 'sans,11' background '#ffffff'
 set output '{out}'
 set style fill solid 0.8 noborder
 set yrange [{high}:{low}]
-set xrange [0:*]
+{scale}
 set xlabel '{unit}'
 set grid xtics
 set lmargin 52
 unset key
 set ytics ({tics})
-plot '{data}' using ($2/2):1:($2/2):(0.35) with boxxyerrorbars lc rgb '#3b6ea5', \\
+plot '{data}' using 2:1:({left}):2:($1-0.35):($1+0.35) with boxxyerrorbars lc rgb '#3b6ea5', \\
      '{data}' using 3:1:3:4 with xerrorbars lc rgb '#222222' pt 0
 """
 
@@ -85,7 +85,9 @@ def picture(rows, unit, out):
         for i, r in enumerate(rows):
             f.write(f"{i} {r['median']} {min(r['values'])} {max(r['values'])}\n")
     tics = ", ".join("'" + r["name"].replace("'", "") + f"' {i}" for i, r in enumerate(rows))
-    script = PLOT.format(height=70 + 24 * len(rows), out=out, low=-0.7, high=len(rows) - 0.3, unit=unit, tics=tics, data=data)
+    left = 0.5 if unit == "us" else 0  # latencies span decades
+    scale = f"set xrange [{left}:*]" + ("\nset logscale x" if left else "")
+    script = PLOT.format(scale=scale, left=left, height=70 + 24 * len(rows), out=out, low=-0.7, high=len(rows) - 0.3, unit=unit, tics=tics, data=data)
     done = subprocess.run(["gnuplot"], input=script, text=True, capture_output=True, check=False)
     os.unlink(data)
     return done.returncode == 0
