@@ -63,7 +63,8 @@ static void forget(struct client_qp *q)
 	c->slots -= q->slots;
 	q->pd->users--;
 	q->scq->users--;
-	q->rcq->users--;
+	if (q->rcq != q->scq)
+		q->rcq->users--;
 	per_worker[q->worker]--;
 	free(q->qp);
 	free(q);
@@ -184,7 +185,8 @@ void client_create_qp(struct client *c)
 	}
 	q->pd->users++;
 	q->scq->users++;
-	q->rcq->users++;
+	if (q->rcq != q->scq)
+		q->rcq->users++;
 	c->slots += q->slots;
 	per_worker[q->worker]++;
 	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;

@@ -79,21 +79,22 @@ static bool clear_way(const char *path, char *err, uint32_t len)
 	return true;
 }
 
-int sock_listen(const char *path, uint32_t mode, char *err, uint32_t err_len)
+static void drop_lock(const char *path)
+{
+	char name[300];
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	unlink(name); /* still locked */
+	if (lock_fd >= 0)
+		close(lock_fd);
+	lock_fd = -1;
+}
+
+static int bind_and_listen(const char *path, uint32_t mode, char *err, uint32_t err_len)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
-	if (strlen(path) >= sizeof(un.sun_path)) {
-		snprintf(err, err_len, "socket %s: the path is too long", path);
-		return -1;
-	}
 	strcpy(un.sun_path, path);
-	make_dir(path);
-	lock_fd = take_lock(path, err, err_len);
-	if (lock_fd < 0)
-		return -1;
-	if (!clear_way(path, err, err_len))
-		return -1;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fail(err, err_len, path, "cannot be made");
@@ -108,16 +109,29 @@ int sock_listen(const char *path, uint32_t mode, char *err, uint32_t err_len)
 	return fd;
 }
 
+int sock_listen(const char *path, uint32_t mode, char *err, uint32_t err_len)
+{
+	int fd = -1;
+
+	if (strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+		snprintf(err, err_len, "socket %s: the path is too long", path);
+		return -1;
+	}
+	make_dir(path);
+	lock_fd = take_lock(path, err, err_len);
+	if (lock_fd < 0)
+		return -1;
+	if (clear_way(path, err, err_len))
+		fd = bind_and_listen(path, mode, err, err_len);
+	if (fd < 0)
+		drop_lock(path);
+	return fd;
+}
+
 void sock_unlink(const char *path)
 {
-	char name[300];
-
 	unlink(path);
-	snprintf(name, sizeof(name), "%s.lock", path);
-	unlink(name); /* still locked */
-	if (lock_fd >= 0)
-		close(lock_fd);
-	lock_fd = -1;
+	drop_lock(path);
 }
 
 void sock_notify(const char *state)

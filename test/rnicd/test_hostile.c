@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Clients that mean harm: the daemon goes on serving the others. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/rn_rng.h"
+#include "fake_client.h"
+#include "ring/spsc.h"
+
+#define FUZZ_MESSAGES 30000u
+#define FUZZ_SEED     1u
+
+static struct daemon d;
+static struct fc honest;
+
+static int start(void **state)
+{
+	(void)state;
+	daemon_start(&d, "quota-memory = 16M\nlog-level = error");
+	fc_join(&honest, &d);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	fc_close(&honest);
+	daemon_stop(&d);
+	return 0;
+}
+
+/* After each case: one who did no harm is served. */
+static int still_served(void **state)
+{
+	struct ipc_msg m;
+
+	(void)state;
+	assert_true(daemon_alive(&d));
+	uint32_t pd = fc_pd(&honest);
+	uint32_t cq = fc_cq(&honest, 0, 0), qp = fc_qp(&honest, 1, pd, cq, NULL);
+	struct ipc_piece p = { .region = IPC_REGION_ARENA, .len = 1 << 20 };
+	assert_int_equal(fc_mr(&honest, &m, pd, &p, 1), 0);
+	assert_int_equal(FC_CALL(&honest, &m, IPC_DEREG_MR, handle, .handle = m.reg_mr_ok.handle), 0);
+	assert_int_equal(FC_CALL(&honest, &m, IPC_DESTROY_QP, handle, .handle = qp), 0);
+	assert_int_equal(FC_CALL(&honest, &m, IPC_DESTROY_CQ, handle, .handle = cq), 0);
+	assert_int_equal(FC_CALL(&honest, &m, IPC_DEALLOC_PD, handle, .handle = pd), 0);
+	return 0;
+}
+
+/* True when the daemon has closed the connection. */
+static bool dropped(struct fc *c)
+{
+	struct pollfd p = { .fd = c->sock, .events = POLLRDHUP };
+
+	return poll(&p, 1, 30000) == 1 && (p.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
+static void noise(struct rn_rng *r, void *p, size_t len)
+{
+	uint8_t *b = p;
+
+	for (size_t i = 0; i < len; i++)
+		b[i] = (uint8_t)rn_rng_u32(r);
+}
+
+/* Small numbers are the ones that hit something. */
+static void mostly_small(struct rn_rng *r, struct ipc_msg *m)
+{
+	uint32_t *w = (uint32_t *)(void *)((char *)m + IPC_MSG_HDR);
+	size_t n = rn_min_u32(m->len - IPC_MSG_HDR, 128) / 4;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t k = rn_rng_below(r, 8);
+		w[i] = k < 4 ? rn_rng_below(r, 5) : k == 4 ? 1u << rn_rng_below(r, 32) : k == 5 ? UINT32_MAX : k == 6 ? 64 : rn_rng_u32(r);
+	}
+}
+
+static uint16_t right_length(uint16_t type)
+{
+	static const uint16_t len[IPC_TYPES] = {
+		[IPC_QUERY_DEV] = IPC_MSG_LEN(query_dev), [IPC_CREATE_CHANNEL] = IPC_MSG_LEN(create_channel), [IPC_ALLOC_PD] = IPC_MSG_LEN(alloc_pd),
+		[IPC_REG_MR] = IPC_MSG_LEN(reg_mr), [IPC_CREATE_CQ] = IPC_MSG_LEN(create_cq), [IPC_CREATE_QP] = IPC_MSG_LEN(create_qp),
+		[IPC_MODIFY_QP] = IPC_MSG_LEN(modify_qp), [IPC_CM_CREATE_ID] = IPC_MSG_LEN(cm_create_id), [IPC_CM_BIND] = IPC_MSG_LEN(cm_bind),
+		[IPC_CM_RESOLVE_ADDR] = IPC_MSG_LEN(cm_resolve), [IPC_CM_RESOLVE_ROUTE] = IPC_MSG_LEN(cm_resolve),
+		[IPC_CM_LISTEN] = IPC_MSG_LEN(cm_listen), [IPC_CM_CONNECT] = IPC_MSG_LEN(cm_connect), [IPC_CM_ACCEPT] = IPC_MSG_LEN(cm_connect),
+		[IPC_CM_REJECT] = IPC_MSG_LEN(cm_reject), [IPC_CM_MIGRATE] = IPC_MSG_LEN(cm_migrate),
+	};
+	return type < IPC_TYPES && len[type] != 0 ? len[type] : IPC_MSG_LEN(handle);
+}
+
+/* Addresses that mean something, so that connections come about. */
+static void aim(struct rn_rng *r, struct ipc_msg *m)
+{
+	struct ipc_addr a = fc_addr((uint8_t)(1 + rn_rng_below(r, 2)), (uint16_t)(7000 + rn_rng_below(r, 3)));
+
+	if (m->type == IPC_CM_BIND)
+		m->cm_bind.addr = a;
+	if (m->type == IPC_CM_RESOLVE_ADDR)
+		m->cm_resolve.dst = a;
+	if (m->type == IPC_CM_CONNECT || m->type == IPC_CM_ACCEPT)
+		m->cm_connect.param.priv_len %= 600;
+	if (m->type == IPC_CREATE_CQ || m->type == IPC_CREATE_QP) {
+		uint64_t at = (UINT64_C(1) << 20) + rn_rng_below(r, 16) * 65536;
+		m->create_cq.dev = rn_rng_below(r, 2);
+		m->create_cq.cqe = 64;
+		m->create_cq.shm_off = at;
+		m->create_cq.ring_off = at + 4096;
+		m->create_cq.ring_stride = 8192;
+		if (m->type == IPC_CREATE_QP)
+			m->create_qp = (struct ipc_create_qp){ .pd = 1 + rn_rng_below(r, 3), .send_cq = 1 + rn_rng_below(r, 3), .recv_cq = 1 + rn_rng_below(r, 3),
+							       .shm_off = at, .sq_off = at + 4096, .rq_off = at + 16384, .sq_slots = 64, .rq_slots = 64 };
+	}
+}
+
+static void fuzz_one(struct rn_rng *r, struct fc *c)
+{
+	struct ipc_msg m;
+	int efd = -1;
+
+	noise(r, &m, sizeof(m));
+	m.type = (uint16_t)rn_rng_below(r, IPC_TYPES + 1);
+	m.len = rn_rng_below(r, 10) == 0 ? (uint16_t)(IPC_MSG_HDR + rn_rng_below(r, sizeof(m) - IPC_MSG_HDR + 1)) : right_length(m.type);
+	if (rn_rng_below(r, 4) != 0)
+		mostly_small(r, &m);
+	if (rn_rng_below(r, 4) != 0)
+		aim(r, &m);
+	if (m.type == IPC_CREATE_CHANNEL) {
+		efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		m.create_channel.ring_off = (UINT64_C(8) << 20) + rn_rng_below(r, 8) * 65536;
+		m.create_channel.ring_slots = 16;
+		m.create_channel.kind %= 4;
+	}
+	if (m.type == IPC_REG_MR && rn_rng_below(r, 2) == 0)
+		m.reg_mr = (struct ipc_reg_mr){ .pd = 1, .access = 7, .len = 8192, .npieces = 2, .pieces_off = UINT64_C(12) << 20 };
+	noise(r, c->queues + rn_rng_below(r, FC_QUEUES - 64), 64); /* and over rings, indices and lists */
+	(void)fc_call(c, &m, &efd, efd >= 0 ? 1 : 0);
+	if (efd >= 0)
+		close(efd);
+}
+
+static void requests_at_random(void **state)
+{
+	struct rn_rng r;
+	struct fc c;
+	uint32_t joins = 0;
+
+	(void)state;
+	rn_rng_seed(&r, FUZZ_SEED);
+	for (uint32_t i = 0; i < FUZZ_MESSAGES; i++) {
+		struct pollfd p = { .fd = joins > 0 ? c.sock : -1, .events = POLLRDHUP };
+		if (joins == 0 || poll(&p, 1, 0) == 1 || i % 3000 == 0) { /* dropped for breaking a queue: comes again */
+			if (joins > 0)
+				fc_close(&c);
+			fc_join(&c, &d);
+			joins++;
+		}
+		fuzz_one(&r, &c);
+	}
+	fc_close(&c);
+	assert_true(joins >= FUZZ_MESSAGES / 3000);
+}
+
+static void messages_that_are_none(void **state)
+{
+	struct rn_rng r;
+	struct fc c;
+	char junk[8192];
+
+	(void)state;
+	rn_rng_seed(&r, FUZZ_SEED);
+	for (uint32_t i = 0; i < 300; i++) {
+		size_t len = 1 + rn_rng_below(&r, sizeof(junk) - 1);
+		noise(&r, junk, len);
+		if (i % 2 == 0)
+			fc_dial(&c, &d);
+		else
+			fc_join(&c, &d);
+		assert_int_equal(send(c.sock, junk, len, MSG_NOSIGNAL), len);
+		assert_true(dropped(&c));
+		fc_close(&c);
+	}
+}
+
+static void one_that_does_not_read_its_answers(void **state)
+{
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) };
+	struct fc c;
+	int rc;
+
+	(void)state;
+	fc_join(&c, &d);
+	fcntl(c.sock, F_SETFL, O_NONBLOCK);
+	do {
+		rc = ipc_send(c.sock, &m, NULL, 0);
+		if (rc == -EAGAIN)
+			poll(NULL, 0, 1);
+	} while (rc == 0 || rc == -EAGAIN);
+	assert_int_equal(rc, -EPIPE);
+	fc_close(&c);
+}
+
+static void one_that_fills_its_eventfd(void **state)
+{
+	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
+			     .create_channel = { .kind = IPC_CHANNEL_CM, .ring_off = FC_PLACE(10), .ring_slots = 16 } };
+	struct ipc_cm_event ev;
+	struct fc c;
+	int efd = eventfd(0, EFD_CLOEXEC); /* blocks whoever writes when it is full */
+	uint64_t full = UINT64_MAX - 1;
+
+	(void)state;
+	fc_join(&c, &d);
+	assert_int_equal(fc_call(&c, &m, &efd, 1), 0);
+	uint32_t id = fc_id(&c, m.handle.handle);
+	assert_int_equal(write(efd, &full, sizeof(full)), sizeof(full));
+	assert_int_equal(FC_CALL(&c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .dst = fc_addr(1, 1)), 0);
+	still_served(NULL); /* the event waits, the daemon does not */
+	assert_int_equal(read(efd, &full, sizeof(full)), sizeof(full));
+	fc_event(&c, 10, efd, &ev); /* there it is */
+	assert_int_equal(ev.id, id);
+	fc_close(&c);
+	close(efd);
+}
+
+static void one_that_breaks_its_event_ring(void **state)
+{
+	struct ipc_msg m;
+	struct fc c;
+	int efd;
+
+	(void)state;
+	fc_join(&c, &d);
+	uint32_t chan = fc_chan(&c, 10, IPC_CHANNEL_CM, &efd);
+	struct spsc_hdr *ring = (struct spsc_hdr *)(void *)(c.queues + FC_PLACE(10));
+	ring->cons = 12345; /* consumed what was never there */
+	for (int i = 0; i < 40; i++) {
+		int rc = FC_CALL(&c, &m, IPC_CM_CREATE_ID, cm_create_id, .channel = chan);
+		if (rc != 0 || FC_CALL(&c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = m.handle.handle, .dst = fc_addr(1, 1)) != 0)
+			break;
+	}
+	assert_true(dropped(&c));
+	fc_close(&c);
+	close(efd);
+}
+
+static void doorbells_for_nothing(void **state)
+{
+	struct fc c;
+
+	(void)state;
+	fc_join(&c, &d);
+	uint32_t cq = fc_cq(&c, 0, 0);
+	fc_qp(&c, 1, fc_pd(&c), cq, NULL);
+	for (int i = 0; i < 1000; i++) {
+		memset(c.queues, 0xff, sizeof(struct ipc_ctrl)); /* every bit of every worker */
+		uint64_t one = 1;
+		assert_int_equal(write(c.wake, &one, sizeof(one)), sizeof(one));
+	}
+	memset(c.queues + (1 << 20), 0xff, 2 << 20); /* and its queues are garbage */
+	memset(c.queues, 0xff, sizeof(struct ipc_ctrl));
+	still_served(NULL);
+	fc_close(&c);
+}
+
+static void clients_without_end(void **state)
+{
+	static struct fc many[300];
+	uint32_t refused = 0;
+
+	(void)state;
+	for (size_t i = 0; i < RN_ARRAY_LEN(many); i++)
+		fc_dial(&many[i], &d);
+	for (size_t i = 0; i < RN_ARRAY_LEN(many); i++) {
+		struct pollfd p = { .fd = many[i].sock, .events = POLLRDHUP };
+		refused += poll(&p, 1, i < 255 ? 0 : 1000) == 1;
+	}
+	/* 256 may be connected, one was before; some of an earlier case may be on their way out. */
+	assert_true(refused >= 300 - 255 && refused < 300);
+	for (size_t i = 0; i < RN_ARRAY_LEN(many); i++)
+		fc_close(&many[i]);
+	/* There is room again, as soon as the daemon has seen them go. */
+	struct fc c;
+	struct pollfd q = { .events = POLLRDHUP };
+	for (int i = 0; i < 3000; i++) {
+		fc_dial(&c, &d);
+		q.fd = c.sock;
+		if (poll(&q, 1, 10) == 0)
+			break;
+		fc_close(&c);
+	}
+	assert_int_equal(poll(&q, 1, 0), 0);
+	fc_close(&c);
+}
+
+/* A registration of memory that nobody has: the daemon must not die of it. */
+static void memory_that_there_is_not(void **state)
+{
+	struct ipc_msg m;
+	struct fc c;
+	struct ipc_piece p[64];
+
+	(void)state;
+	fc_join(&c, &d);
+	uint32_t pd = fc_pd(&c);
+	for (uint32_t i = 0; i < 64; i++) /* the same page, over and over */
+		p[i] = (struct ipc_piece){ .region = IPC_REGION_ARENA, .off = 4096, .len = 4096 };
+	assert_int_equal(fc_mr(&c, &m, pd, p, 64), 0);
+	fallocate(c.fd[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FC_ARENA); /* and takes it away again */
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEREG_MR, handle, .handle = m.reg_mr_ok.handle), 0);
+	fc_close(&c);
+}
+
+static void killed_in_the_middle_of_everything(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 10; round++) {
+		pid_t pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			struct rn_rng r;
+			struct fc c;
+			rn_rng_seed(&r, FUZZ_SEED + (uint64_t)round);
+			fc_join(&c, &d);
+			for (;;) {
+				struct pollfd p = { .fd = c.sock, .events = POLLRDHUP };
+				if (poll(&p, 1, 0) == 1)
+					_exit(0);
+				fuzz_one(&r, &c);
+			}
+		}
+		poll(NULL, 0, 30);
+		kill(pid, SIGKILL);
+		int st;
+		assert_int_equal(waitpid(pid, &st, 0), pid);
+	}
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, still_served)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(requests_at_random),
+		CASE(messages_that_are_none),
+		CASE(one_that_does_not_read_its_answers),
+		CASE(one_that_fills_its_eventfd),
+		CASE(one_that_breaks_its_event_ring),
+		CASE(doorbells_for_nothing),
+		CASE(clients_without_end),
+		CASE(memory_that_there_is_not),
+		CASE(killed_in_the_middle_of_everything),
+	};
+	return cmocka_run_group_tests_name("hostile", tests, start, stop);
+}
