@@ -5,7 +5,8 @@
  * as references (chunks), what has arrived out of order as packet references.
  *
  * One turn of an owner:
- *	for each received segment	tcpl_in(); use ev.slice; while (tcpl_rx_next()) use it; while (tcpl_acked()) complete it
+ *	for each received segment	tcpl_in(); use ev.slice; while (tcpl_rx_next()) use it;
+ *					while (tcpl_acked()) complete it
  *	produce				while (work && tcpl_budget() >= size && tcpl_send(...))
  *	when tcpl_next_wake() is due	tcpl_timer()
  *	at last, once			while (tcpl_out()) transmit
@@ -41,14 +42,16 @@ enum {
 
 #define TCPL_OPT_MAX 40u /* bytes of options in one header */
 
-/* RFC 9293, 3.3.2. LISTEN has no connection: it is the caller's table plus tcpl_accept_syn. One writer: tcpl_set_state. */
+/*
+ * RFC 9293, 3.3.2. LISTEN has no connection: it is the caller's table plus tcpl_accept_syn. One writer: tcpl_set_state.
+ */
 enum tcpl_state {
 	TCPL_S_CLOSED,      /* before connect/accept and after the end: waits for the owner */
 	TCPL_S_SYN_SENT,    /* waits for SYN-ACK (or SYN: simultaneous open); the SYN timer or the peer moves it on */
 	TCPL_S_SYN_RCVD,    /* waits for the ACK of our SYN */
 	TCPL_S_ESTABLISHED, /* data both ways; tcpl_shutdown or the peer's FIN moves it on */
 	TCPL_S_FIN_WAIT_1,  /* FIN asked for or sent, waits for its ACK or the peer's FIN */
-	TCPL_S_FIN_WAIT_2,  /* our FIN is acknowledged, waits for the peer's FIN (cfg.fin_wait_ns when the owner is gone) */
+	TCPL_S_FIN_WAIT_2,  /* our FIN is acknowledged, waits for the peer's FIN; in silence at most cfg.fin_wait_ns */
 	TCPL_S_CLOSE_WAIT,  /* the peer's FIN has come, waits for tcpl_shutdown */
 	TCPL_S_CLOSING,     /* both FINs crossed, waits for the ACK of ours */
 	TCPL_S_LAST_ACK,    /* as CLOSING, but the peer closed first: its ACK ends the connection */
@@ -68,7 +71,7 @@ enum tcpl_verdict {
 	TCPL_DROP_RST,       /* RST that was not exactly at RCV.NXT: challenged when in the window (RFC 5961, 3) */
 	TCPL_DROP_FULL,      /* no place in the table of held segments */
 	TCPL_DROP_COOKIE,    /* ACK whose SYN cookie is not one of ours */
-	TCPL_NEW_SYN,        /* TIME_WAIT and a SYN that may start anew (RFC 6191): close this one, give it to the listener */
+	TCPL_NEW_SYN,        /* TIME_WAIT and a SYN that may start anew (RFC 6191): end this one, tell the listener */
 	TCPL_VERDICT_COUNT,
 };
 
@@ -95,8 +98,8 @@ struct tcpl_slice {
 struct tcpl_ev {
 	uint32_t bits;
 	/*
-	 * true: the packet's ref is kept, do not free it; it comes back from tcpl_rx_next, tcpl_ooo_placed or tcpl_rx_drop.
-	 * false: it is the caller's again as soon as ev.slice has been used.
+	 * true: the packet's ref is kept, do not free it; it comes back from tcpl_rx_next, tcpl_ooo_placed or
+	 * tcpl_rx_drop. false: it is the caller's again as soon as ev.slice has been used.
 	 */
 	bool held;
 	struct tcpl_slice slice;    /* in order, valid with TCPL_EV_DATA; never empty then */
@@ -172,20 +175,22 @@ struct tcpl_conn;
 struct tcpl_cc {
 	const char *name;
 	void (*init)(struct tcpl_conn *c);
-	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* cwnd was in use and bytes of it were ACKed */
+	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* of a cwnd in use */
 	uint32_t (*ssthresh)(struct tcpl_conn *c, uint64_t now);          /* a loss: the new slow start threshold */
 };
 extern const struct tcpl_cc tcpl_newreno; /* RFC 5681, 6582 */
 extern const struct tcpl_cc tcpl_cubic;   /* RFC 9438 */
 
-/* Shared by the connections of a device; constant while any of them uses it. tcpl_cfg_default fills in the LAN values. */
+/*
+ * Shared by the connections of a device; constant while any of them uses it. tcpl_cfg_default fills in the LAN values.
+ */
 struct tcpl_cfg {
 	uint16_t mss;            /* largest payload + options we take: MTU - 40 (IPv4) or - 60 (IPv6) */
 	uint8_t wscale;          /* 0..14: our window scale */
 	bool use_wscale;
 	bool use_sack;
 	bool use_ts;
-	bool ack_psh;            /* acknowledge a PSH segment at once: its sender's completion waits for it. Default true */
+	bool ack_psh;            /* ACK a PSH segment at once: its sender's completion waits for it. Default true */
 	uint8_t init_cwnd;       /* segments (RFC 6928: 10) */
 	uint8_t syn_retries;     /* SYN and SYN-ACK retransmissions. 6 */
 	uint8_t retries;         /* retransmissions of one segment, and unanswered window probes, before TIMEOUT. 12 */
@@ -299,7 +304,8 @@ void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcp
 
 /*
  * Other memory for a connection that holds nothing in its present one; false, and nothing done, when a chunk is queued,
- * a segment unacknowledged or one held. With all of mem 0 nothing can be sent and nothing held until there is some again.
+ * a segment unacknowledged or one held. With all of mem 0 nothing can be sent and nothing held until there is some
+ * again.
  */
 bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem);
 
@@ -317,8 +323,8 @@ uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64
 
 /*
  * SYN cookies (RFC 4987, 3.6): answer a SYN without memory. make: o becomes the SYN-ACK; false: malformed SYN.
- * accept: s is an ACK that met a listener and no connection; OK: c is ESTABLISHED (its first data, if any, is then given
- * to tcpl_in with the same segment); DROP_COOKIE: not ours, answer with tcpl_rst_for. A cookie lives 68 to 137 s.
+ * accept: s is an ACK that met a listener and no connection; OK: c is ESTABLISHED (its first data, if any, is then
+ * given to tcpl_in with the same segment); DROP_COOKIE: not ours, answer with tcpl_rst_for. A cookie lives 68 to 137 s.
  */
 bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
 		      uint64_t now, const struct tcpl_seg *s, struct tcpl_out *o) __attribute__((nonnull));
@@ -357,8 +363,8 @@ void tcpl_ack_now(struct tcpl_conn *c);
 /* ---- out ---- */
 
 /*
- * Queues a chunk of len ≥ 1 bytes; false when the ring is full, after tcpl_shutdown or when closed. May be called before
- * CONNECTED. A chunk that fits one segment is never split as long as the peer's window allows it.
+ * Queues a chunk of len ≥ 1 bytes; false when the ring is full, after tcpl_shutdown or when closed. May be called
+ * before CONNECTED. A chunk that fits one segment is never split as long as the peer's window allows it.
  */
 bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref);
 

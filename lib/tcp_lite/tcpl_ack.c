@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an ACK says: the window, what arrived (cumulatively and by SACK), how long it took, and what cwnd makes of it. */
+/*
+ * What an ACK says: the window, what arrived (cumulatively and by SACK), how long it took, and what cwnd makes of it.
+ */
 #include "tcpl_int.h"
 
 struct acked {

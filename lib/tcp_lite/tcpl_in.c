@@ -308,7 +308,8 @@ static bool predicted(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *
 {
 	uint32_t acked = s->ack - c->snd_una;
 
-	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_FIN_WAIT_2) || (s->flags & ~TCPL_PSH) != TCPL_ACK || s->seq != c->rcv_nxt ||
+	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_FIN_WAIT_2) ||
+	    (s->flags & ~TCPL_PSH) != TCPL_ACK || s->seq != c->rcv_nxt ||
 	    c->h_tail != 0 || c->recovery != TCPL_R_OPEN || (c->n_sacked | c->n_lost | c->dup_acks) != 0 ||
 	    (c->flags & (F_TLP_ON | F_FIN_SEEN)) || acked > c->snd_nxt - c->snd_una ||
 	    s->len > c->rcv_adv - c->rcv_nxt || (acked | s->len) == 0)

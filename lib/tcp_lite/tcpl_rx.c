@@ -242,7 +242,8 @@ static void merge_placed(struct tcpl_conn *c, uint32_t i)
 {
 	struct tcpl_hold *h = c->mem.hold;
 
-	if (i < c->h_ready || i + 1 >= c->h_tail || h[i].ref != 0 || h[i + 1].ref != 0 || hold_end(&h[i]) != h[i + 1].seq)
+	if (i < c->h_ready || i + 1 >= c->h_tail || h[i].ref != 0 || h[i + 1].ref != 0 ||
+	    hold_end(&h[i]) != h[i + 1].seq)
 		return;
 	h[i].len += h[i + 1].len;
 	c->h_tail--;

@@ -147,10 +147,18 @@ static void segment(struct world *w, struct input *in)
 		settle(w);
 }
 
+static void place(struct world *w, uint32_t which)
+{
+	uint32_t n = w->c.h_tail - w->c.h_ready;
+	uint64_t ref;
+
+	if (n > 0 && tcpl_ooo_placed(&w->c, w->c.mem.hold[w->c.h_ready + which % n].seq, &ref))
+		release(w, ref);
+}
+
 static void command(struct world *w, struct input *in)
 {
 	struct tcpl_ev ev;
-	uint64_t ref;
 	uint8_t op = u8(in);
 
 	switch (op & 15) {
@@ -168,9 +176,7 @@ static void command(struct world *w, struct input *in)
 		tcpl_set_rcv_space(&w->c, (uint32_t)u16(in) << (op >> 4 & 3));
 		break;
 	case 4:
-		if (w->c.h_ready < w->c.h_tail &&
-		    tcpl_ooo_placed(&w->c, w->c.mem.hold[w->c.h_ready + (op >> 4) % (w->c.h_tail - w->c.h_ready)].seq, &ref))
-			release(w, ref);
+		place(w, op >> 4);
 		break;
 	case 5:
 		if (op >> 4 == 0)
@@ -211,8 +217,8 @@ static void start(struct world *w, struct input *in)
 		return;
 	}
 	syn.opt = opt;
-	syn.optlen = tcpl_opt_syn(&w->cfg, (how & 1 ? F_SACK : 0) | (how & 2 ? F_TS : 0) | (how & 4 ? F_WSCALE : 0), 99, 0,
-				  opt);
+	uint32_t offer = (how & 1 ? F_SACK : 0) | (how & 2 ? F_TS : 0) | (how & 4 ? F_WSCALE : 0);
+	syn.optlen = tcpl_opt_syn(&w->cfg, offer, 99, 0, opt);
 	check(tcpl_accept_syn(&w->c, w->now, ISS, &syn) == TCPL_OK);
 	turn(w);
 }

@@ -251,7 +251,8 @@ static void consume(struct sim *m, int w, const struct tcpl_slice *s)
 	if (!m->p->hostile) {
 		if (s->seq != e->irs + 1 + (uint32_t)e->got)
 			fail(m, "%c: slice at %u, expected %u", 'A' + w, s->seq - e->irs - 1, (uint32_t)e->got);
-		if (s->ref != 0 && memcmp(m->pkt[s->ref - 1].data + s->off, pattern[!w] + e->got % PATTERN, s->len) != 0)
+		const uint8_t *want = pattern[!w] + e->got % PATTERN;
+		if (s->ref != 0 && memcmp(m->pkt[s->ref - 1].data + s->off, want, s->len) != 0)
 			fail(m, "%c: wrong bytes at %" PRIu64, 'A' + w, e->got);
 	}
 	e->got += s->len;
@@ -469,7 +470,8 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 	if (o->len > SIM_MTU || o->optlen + o->len > m->p->cfg[w].mss || (o->optlen & 3))
 		fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len, m->p->cfg[w].mss);
 	/* Alignment: begins at a chunk's first byte whenever it fits one segment, unless an ACK fell inside it. */
-	bool open_wnd = !m->p->link[w].cut && !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 && !m->p->hostile;
+	bool open_wnd = !m->p->link[w].cut && !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 &&
+			!m->p->hostile;
 	if (o->len > 0 && o->off > 0 && open_wnd && tcpl_chunk(&m->s[w].c, o->chunk)->len <= tcpl_emss(&m->s[w].c))
 		fail(m, "%c: segment starts inside a chunk that fits", 'A' + w);
 	fill_payload(m, w, k, o);
@@ -583,8 +585,8 @@ static void verify(struct sim *m)
 		r->delivered[w] = e->got;
 		r->stats[w] = e->c.stats;
 		if (clean && (!e->ended || r->reset || r->timeout))
-			fail(m, "%c: not ended in order: %s, got %" PRIu64 " of %" PRIu64 ", sent %" PRIu64 "%s%s", 'A' + w,
-			     tcpl_state_name(tcpl_get_state(&e->c)), e->got, m->p->bytes[!w], e->queued,
+			fail(m, "%c: not ended in order: %s, got %" PRIu64 " of %" PRIu64 ", sent %" PRIu64 "%s%s",
+			     'A' + w, tcpl_state_name(tcpl_get_state(&e->c)), e->got, m->p->bytes[!w], e->queued,
 			     r->reset ? ", reset" : "", r->timeout ? ", timeout" : "");
 		if (clean && (e->got != m->p->bytes[!w] || !e->peer_fin))
 			fail(m, "%c: got %" PRIu64 " of %" PRIu64 " bytes", 'A' + w, e->got, m->p->bytes[!w]);
@@ -623,77 +625,4 @@ void sim_run(const struct sim_profile *p, uint64_t seed, bool trace, struct sim_
 	}
 	verify(m);
 	free(m);
-}
-
-/* ---- profiles ---- */
-
-static void link_from(struct rn_rng *g, struct sim_link *l)
-{
-	static const uint32_t rate[] = { 100, 800, 8000, 80000 }; /* 80 Gb/s .. 100 Mb/s */
-	static const uint64_t delay[] = { 2000, 10000, 50000, 1000000, 20000000 };
-	uint32_t kind = rn_rng_below(g, 6);
-
-	*l = (struct sim_link){ .ns_per_kb = rate[rn_rng_below(g, 4)], .delay_ns = delay[rn_rng_below(g, 5)],
-				.queue = 20 + rn_rng_below(g, 400) };
-	l->reorder_ns = 1 + l->delay_ns / 2 + rn_rng_below(g, 200000);
-	if (kind == 1 || kind == 5)
-		l->loss = rn_rng_below(g, rn_rng_chance(g, 200000) ? 200000 : 30000);
-	if (kind == 2 || kind == 5)
-		l->reorder = rn_rng_below(g, 300000);
-	if (kind == 3 || kind == 5)
-		l->dup = rn_rng_below(g, 100000);
-	if (kind == 4 || kind == 5) {
-		l->corrupt = rn_rng_below(g, 20000);
-		l->cut = rn_rng_below(g, 20000);
-		l->jitter_ns = 1 + rn_rng_below(g, (uint32_t)l->delay_ns / 4 + 1);
-	}
-}
-
-void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
-{
-	static const uint16_t mss[] = { 536, 1460, 1460, 1460, 8960 };
-	struct rn_rng g;
-
-	rn_rng_seed(&g, seed ^ 0x5eed);
-	*p = (struct sim_profile){ .abort_at = -1 };
-	for (int w = 0; w < 2; w++) {
-		struct tcpl_cfg *cfg = &p->cfg[w];
-		link_from(&g, &p->link[w]);
-		tcpl_cfg_default(cfg, mss[rn_rng_below(&g, 5)]);
-		cfg->use_sack = rn_rng_chance(&g, 850000);
-		cfg->use_ts = rn_rng_chance(&g, 700000);
-		cfg->use_wscale = rn_rng_chance(&g, 850000);
-		cfg->wscale = (uint8_t)rn_rng_below(&g, 9);
-		cfg->ack_psh = rn_rng_chance(&g, 700000);
-		cfg->retries = 30; /* heavy loss is meant to be survived here */
-		cfg->syn_retries = 20;
-		cfg->max_rto_ns = 2 * RN_NS_PER_S;
-		cfg->time_wait_ns = 30 * RN_NS_PER_S; /* longer than a run of lost FINs */
-		cfg->cc = rn_rng_chance(&g, 500000) ? &tcpl_cubic : &tcpl_newreno;
-		cfg->rcv_space = rn_min_u32(2000 + rn_rng_below(&g, 1u << (12 + rn_rng_below(&g, 8))),
-					    65535u << cfg->wscale);
-		if (rn_rng_chance(&g, 100000))
-			cfg->keep_idle_ns = 50 * RN_NS_PER_MS;
-		p->bytes[w] = rn_rng_below(&g, 1u << (6 + rn_rng_below(&g, 17)));
-		p->chunk_max[w] = 1 + rn_rng_below(&g, 1u << (4 + rn_rng_below(&g, 10)));
-		if (p->chunk_max[w] < 100)
-			p->bytes[w] = rn_min_u64(p->bytes[w], 30000);
-		p->slow_reader[w] = rn_rng_chance(&g, 150000);
-		/* With a budget, a chunk must fit what a window can ever be. */
-		p->use_budget[w] = false;
-		p->place[w] = rn_rng_chance(&g, 400000);
-		p->lazy[w] = rn_rng_chance(&g, 200000);
-		p->iss[w] = UINT32_MAX - rn_rng_below(&g, 1u << (4 + rn_rng_below(&g, 14)));
-	}
-	for (int w = 0; w < 2; w++)
-		p->use_budget[w] = !p->slow_reader[!w] && p->cfg[!w].rcv_space > 65535 &&
-				   p->chunk_max[w] < 500 && rn_rng_chance(&g, 500000);
-	if (rn_rng_chance(&g, 500000))
-		p->close_late[rn_rng_below(&g, 2)] = true;
-	p->simultaneous = rn_rng_chance(&g, 100000);
-	p->cookie = !p->simultaneous && rn_rng_chance(&g, 100000);
-	p->hold_n = rn_rng_chance(&g, 200000) ? 1 + rn_rng_below(&g, 8) : SIM_HOLD;
-	p->rec_n = rn_rng_chance(&g, 200000) ? 4 : SIM_RECS;
-	p->chunk_n = rn_rng_chance(&g, 200000) ? 4 : SIM_CHUNKS;
-	p->turn_ns = rn_rng_chance(&g, 500000) ? 20000 : 0;
 }

@@ -4,9 +4,9 @@
  *	7 echo, 9 sink (answers the count and hash of what came, 8 + 8 bytes), 19 source (is sent a count, 8 bytes),
  * and obeys lines on stdin:
  *	connect A.B.C.D PORT BYTES	sends a pattern to an echo server, compares, prints "connect ok|FAILED ..."
- *	impair LOSS DUP REORDER DELAY	both ways, seeded: parts per million, and us of delay (a reordered frame waits twice)
- *					(answers "impair ok")
- *	stat				prints "stat conns N free N ..." (sums of the counters of all connections so far)
+ *	impair LOSS DUP REORDER DELAY	both ways, seeded: parts per million, and us of delay (a reordered
+ *					frame waits twice); answers "impair ok"
+ *	stat				prints "stat conns N free N ..." (sums of all connections so far)
  *	quit
  */
 #include <arpa/inet.h>
@@ -189,7 +189,8 @@ static void finish(struct conn *k, uint32_t bits)
 
 	if (k->svc == SVC_CLIENT) {
 		bool ok = !k->bad && k->got == k->total && (bits & TCPL_EV_CLOSED);
-		printf("connect %s got %" PRIu64 " of %" PRIu64 " bits %x\n", ok ? "ok" : "FAILED", k->got, k->total, bits);
+		printf("connect %s got %" PRIu64 " of %" PRIu64 " bits %x\n", ok ? "ok" : "FAILED", k->got, k->total,
+		       bits);
 		fflush(stdout);
 	}
 	while (tcpl_rx_next(&k->c, &s))
@@ -283,7 +284,8 @@ static struct conn *find(const struct pkt *p)
 {
 	for (uint32_t i = 0; i < CONNS; i++) {
 		struct conn *k = &conns[i];
-		if (k->used && k->flow.sport == p->dport && k->flow.dport == p->sport && pkt_addr_eq(&k->flow.dst, &p->src))
+		if (k->used && k->flow.sport == p->dport && k->flow.dport == p->sport &&
+		    pkt_addr_eq(&k->flow.dst, &p->src))
 			return k;
 	}
 	return NULL;
@@ -345,8 +347,8 @@ static void refuse(const struct pkt *p, const struct tcpl_seg *s)
 /* True when the packet is kept. */
 static bool tcp_in(uint64_t now, const struct pkt *p, const uint8_t *f, uint64_t ref)
 {
-	struct tcpl_seg s = { p->tcp_seq, p->tcp_ack, p->payload_len, p->tcp_wnd, p->tcp_flags, p->tcp_opt_len, p->tcp_opt,
-			      ref };
+	struct tcpl_seg s = { p->tcp_seq, p->tcp_ack, p->payload_len, p->tcp_wnd, p->tcp_flags, p->tcp_opt_len,
+			      p->tcp_opt, ref };
 	struct conn *k = find(p);
 	struct tcpl_slice sl;
 	struct tcpl_ev ev;
@@ -354,7 +356,9 @@ static bool tcp_in(uint64_t now, const struct pkt *p, const uint8_t *f, uint64_t
 	if (!k) {
 		struct pkt_flow fl = flow_to(&p->src, p->dport, p->sport);
 		bool open = p->dport == SVC_ECHO || p->dport == SVC_SINK || p->dport == SVC_SOURCE;
-		if (open && (s.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN && (k = make(&fl, p->dport)) != NULL) {
+		if (open && (s.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN)
+			k = make(&fl, p->dport);
+		if (k) {
 			if (tcpl_accept_syn(&k->c, now, isn(&fl, now), &s) != TCPL_OK)
 				k->used = false;
 		} else {
@@ -473,8 +477,8 @@ static void print_stat(void)
 	for (uint32_t i = 0; i < CONNS; i++)
 		n += conns[i].used && tcpl_get_state(&conns[i].c) != TCPL_S_TIME_WAIT;
 	printf("stat conns %u free %u of %u rexmits %u recoveries %u rtos %u tlps %u spurious %u lost_again %u ooo %u "
-	       "dups %u win_probes %u fast %u of %u\n", n, n_free, NPKT, sum.rexmits, sum.recoveries, sum.rtos, sum.tlps,
-	       sum.spurious, sum.lost_rexmits, sum.ooo, sum.dups, sum.win_probes, sum.fast_in, sum.segs_in);
+	       "dups %u win_probes %u fast %u of %u\n", n, n_free, NPKT, sum.rexmits, sum.recoveries, sum.rtos,
+	       sum.tlps, sum.spurious, sum.lost_rexmits, sum.ooo, sum.dups, sum.win_probes, sum.fast_in, sum.segs_in);
 	fflush(stdout);
 }
 
@@ -493,7 +497,8 @@ static bool command(uint64_t now)
 		delay_ns = bytes * RN_NS_PER_US;
 		printf("impair ok\n");
 		fflush(stdout);
-	} else if (sscanf(text, "connect %63s %u %" SCNu64, ip, &port, &bytes) == 3 && inet_pton(AF_INET, ip, &a) == 1) {
+	} else if (sscanf(text, "connect %63s %u %" SCNu64, ip, &port, &bytes) == 3 &&
+		   inet_pton(AF_INET, ip, &a) == 1) {
 		struct pkt_addr dst = pkt_addr_ip4(ntohl(a.s_addr));
 		struct pkt_flow f = flow_to(&dst, next_port++, (uint16_t)port);
 		struct conn *k = make(&f, SVC_CLIENT);

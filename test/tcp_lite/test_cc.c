@@ -118,7 +118,8 @@ static void cubic_fast_convergence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(newreno_slow_start), cmocka_unit_test(newreno_avoidance), cmocka_unit_test(newreno_loss),
+		cmocka_unit_test(newreno_slow_start), cmocka_unit_test(newreno_avoidance),
+		cmocka_unit_test(newreno_loss),
 		cmocka_unit_test(cubic_curve),        cmocka_unit_test(cubic_friendly),
 		cmocka_unit_test(cubic_fast_convergence),
 	};

@@ -46,7 +46,8 @@ static void good(void **state)
 	assert_int_equal(o.wscale, 14); /* RFC 7323, 2.3 */
 	assert_true(PARSE("\xfd\x05\x01\x02\x03\x02\x04\x02\x00", &o)); /* unknown, then MSS */
 	assert_int_equal(o.mss, 512);
-	assert_true(PARSE("\x08\x04\x01\x01\x02\x03\x05\x05\x06\x00\x00\x00\x00", &o)); /* wrong lengths of known ones */
+	/* Known ones of the wrong length. */
+	assert_true(PARSE("\x08\x04\x01\x01\x02\x03\x05\x05\x06\x00\x00\x00\x00", &o));
 	assert_false(o.has_ts || o.has_mss || o.n_sack);
 }
 
@@ -60,8 +61,7 @@ static void bad(void **state)
 	assert_false(PARSE("\x01\x01\x01\x02", &o));
 	assert_false(PARSE("\x02\x04\x05", &o));
 	assert_false(PARSE("\xfe\xff\x00\x00", &o));
-	assert_false(PARSE("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-			   "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01", &o)); /* 41 */
+	assert_false(parse((const char[TCPL_OPT_MAX + 1]){ 1, 1 }, TCPL_OPT_MAX + 1, &o));
 }
 
 static void syn_round_trip(void **state)
@@ -86,7 +86,8 @@ static void syn_round_trip(void **state)
 
 static void sack_fits(void **state)
 {
-	struct tcpl_conn c = { .n_blocks = 4, .block = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } }, .dsack = { 90, 91 } };
+	struct tcpl_conn c = { .n_blocks = 4, .block = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } },
+			       .dsack = { 90, 91 } };
 	struct tcpl_opts o;
 	uint8_t p[TCPL_OPT_MAX];
 
@@ -125,8 +126,8 @@ static void any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good), cmocka_unit_test(bad), cmocka_unit_test(syn_round_trip), cmocka_unit_test(sack_fits),
-		cmocka_unit_test(any_bytes),
+		cmocka_unit_test(good), cmocka_unit_test(bad), cmocka_unit_test(syn_round_trip),
+		cmocka_unit_test(sack_fits), cmocka_unit_test(any_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

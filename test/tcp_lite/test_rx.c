@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The held table against a model: a map that says for each byte of the stream which packet brought it first. Overlapping
- * packets carry different bytes here; what is delivered must be what came first.
+ * The held table against a model: a map that says for each byte of the stream which packet brought it first.
+ * Overlapping packets carry different bytes here; what is delivered must be what came first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +89,8 @@ static void arrive(struct rig *g, uint32_t ref, bool place)
 		return;
 	len = rn_min_u32(len, STREAM - at);
 	g->start[ref] = at;
-	struct tcpl_seg seg = { .seq = IRS + 1 + at, .ack = 2, .len = len, .wnd = 60000, .flags = TCPL_ACK, .ref = ref };
+	struct tcpl_seg seg = { .seq = IRS + 1 + at, .ack = 2, .len = len, .wnd = 60000, .flags = TCPL_ACK,
+				.ref = ref };
 	tcpl_in(&g->c, g->now, &seg, &ev);
 	if (ev.bits & TCPL_EV_DATA)
 		deliver(g, &ev.slice);

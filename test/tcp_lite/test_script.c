@@ -2,9 +2,10 @@
 /*
  * Timed tables of segments in and out, in packetdrill's manner: `test_script FILE.pkt...`, one TAP case each.
  *
- *	set NAME VALUE ...	before the first timed line: mss wscale sack ts ack_psh init_cwnd rcv_space hold recs chunks
- *				delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl keep_probes retries
- *				syn_retries time_wait fin_wait challenge cwnd_max (times as below), cc newreno|cubic
+ *	set NAME VALUE ...	before the first timed line: mss wscale sack ts ack_psh init_cwnd rcv_space hold recs
+ *				chunks delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl keep_probes
+ *				retries syn_retries time_wait fin_wait challenge cwnd_max (times as below),
+ *				cc newreno|cubic
  *	+TIME COMMAND		the clock moves on by TIME (0, 5us, 10ms, 2s, 3d), due timers run, then:
  *	  connect | listen	active open | the next SYN is accepted
  *	  < SEG, <& SEG		a segment arrives; with & the owner's turn does not end yet
@@ -17,9 +18,10 @@
  *	  acked N | got N	chunks that came back since the last such line | bytes delivered so far
  *	  budget N | cwnd N | ssthresh N | rto TIME | stat NAME N
  *
- *	SEG: FLAGS SEQ:END(LEN) [ack N] [win N] [<opt,opt...>]  FLAGS of S F R P U . as in packetdrill, numbers relative to
- *	the ISNs, win as it stands in the header. Options: mss N, wscale N, sackOK, TS N ecr N|last, sack A:B [A:B...],
- *	raw HEX. In an expected segment only what is written is compared, but MSS, window scale and SACK must be written.
+ *	SEG: FLAGS SEQ:END(LEN) [ack N] [win N] [<opt,opt...>]  FLAGS of S F R P U . as in packetdrill, numbers
+ *	relative to the ISNs, win as it stands in the header. Options: mss N, wscale N, sackOK, TS N ecr N|last, sack
+ *	A:B [A:B...], raw HEX. In an expected segment only what is written is compared, but MSS, window scale and
+ *	SACK must be written.
  * A segment that left and was not expected is an error, as is one that is late.
  */
 #include <inttypes.h>
@@ -164,8 +166,8 @@ static uint8_t flags_of(const char *w)
 	uint8_t f = 0;
 
 	for (; *w; w++)
-		f |= (uint8_t)(*w == 'S' ? TCPL_SYN : *w == 'F' ? TCPL_FIN : *w == 'R' ? TCPL_RST : *w == 'P' ? TCPL_PSH :
-			       *w == 'U' ? TCPL_URG : *w == '.' ? TCPL_ACK : 0);
+		f |= (uint8_t)(*w == 'S' ? TCPL_SYN : *w == 'F' ? TCPL_FIN : *w == 'R' ? TCPL_RST :
+			       *w == 'P' ? TCPL_PSH : *w == 'U' ? TCPL_URG : *w == '.' ? TCPL_ACK : 0);
 	return f;
 }
 
@@ -369,20 +371,24 @@ static void set(struct run *r, char *p)
 		uint32_t n = (uint32_t)strtoul(v, NULL, 0);
 		struct { const char *name; uint8_t *u8; bool *b; uint32_t *u32; uint64_t *t; } t[] = {
 			{ "wscale", &c->wscale, NULL, NULL, NULL }, { "init_cwnd", &c->init_cwnd, NULL, NULL, NULL },
-			{ "retries", &c->retries, NULL, NULL, NULL }, { "syn_retries", &c->syn_retries, NULL, NULL, NULL },
+			{ "retries", &c->retries, NULL, NULL, NULL },
+			{ "syn_retries", &c->syn_retries, NULL, NULL, NULL },
 			{ "keep_probes", &c->keep_probes, NULL, NULL, NULL },
 			{ "challenge", &c->challenge_max, NULL, NULL, NULL },
 			{ "use_wscale", NULL, &c->use_wscale, NULL, NULL }, { "sack", NULL, &c->use_sack, NULL, NULL },
 			{ "ts", NULL, &c->use_ts, NULL, NULL }, { "ack_psh", NULL, &c->ack_psh, NULL, NULL },
-			{ "rcv_space", NULL, NULL, &c->rcv_space, NULL }, { "cwnd_max", NULL, NULL, &c->cwnd_max, NULL },
+			{ "rcv_space", NULL, NULL, &c->rcv_space, NULL },
+			{ "cwnd_max", NULL, NULL, &c->cwnd_max, NULL },
 			{ "hold", NULL, NULL, &r->mem.hold_n, NULL }, { "recs", NULL, NULL, &r->mem.rec_n, NULL },
 			{ "chunks", NULL, NULL, &r->mem.chunk_n, NULL },
 			{ "delack", NULL, NULL, NULL, &c->delack_ns }, { "min_rto", NULL, NULL, NULL, &c->min_rto_ns },
-			{ "init_rto", NULL, NULL, NULL, &c->init_rto_ns }, { "max_rto", NULL, NULL, NULL, &c->max_rto_ns },
+			{ "init_rto", NULL, NULL, NULL, &c->init_rto_ns },
+			{ "max_rto", NULL, NULL, NULL, &c->max_rto_ns },
 			{ "peer_delack", NULL, NULL, NULL, &c->peer_delack_ns },
 			{ "keep_idle", NULL, NULL, NULL, &c->keep_idle_ns },
 			{ "keep_intvl", NULL, NULL, NULL, &c->keep_intvl_ns },
-			{ "time_wait", NULL, NULL, NULL, &c->time_wait_ns }, { "fin_wait", NULL, NULL, NULL, &c->fin_wait_ns },
+			{ "time_wait", NULL, NULL, NULL, &c->time_wait_ns },
+			{ "fin_wait", NULL, NULL, NULL, &c->fin_wait_ns },
 		};
 		bool found = false;
 		for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {

@@ -125,7 +125,8 @@ static int replay(uint64_t seed, const char *kind)
 	printf("seed %" PRIu64 ": %s%s; %.3f ms, %u segments, %u events\n", seed, r.ok ? "ok" : "FAILED: ", r.why,
 	       (double)r.end_ns / 1e6, r.segments, r.events);
 	for (int w = 0; w < 2; w++)
-		printf("%c: got %" PRIu64 " rexmits %u recoveries %u rtos %u tlps %u lost again %u spurious %u fast %u/%u\n",
+		printf("%c: got %" PRIu64 " rexmits %u recoveries %u rtos %u tlps %u lost again %u spurious %u "
+		       "fast %u/%u\n",
 		       'A' + w, r.delivered[w], r.stats[w].rexmits, r.stats[w].recoveries, r.stats[w].rtos,
 		       r.stats[w].tlps, r.stats[w].lost_rexmits, r.stats[w].spurious, r.stats[w].fast_in,
 		       r.stats[w].segs_in);

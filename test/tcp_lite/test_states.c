@@ -165,7 +165,8 @@ static void row(enum tcpl_state s)
 	for (uint32_t e = 0; e < E_COUNT; e++) {
 		observe(s, e, got, sizeof(got));
 		if (strcmp(got, table[s][e]) != 0)
-			fail_msg("%s, %s: \"%s\", expected \"%s\"", tcpl_state_name(s), event_name[e], got, table[s][e]);
+			fail_msg("%s, %s: \"%s\", expected \"%s\"", tcpl_state_name(s), event_name[e], got,
+				 table[s][e]);
 	}
 }
 

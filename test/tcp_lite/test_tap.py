@@ -263,8 +263,8 @@ def inside(path, wanted):
     sh("ip addr add %s/24 dev tap0; ip link set tap0 up; ethtool -K tap0 tso off gso off gro off" % KERNEL)
     ifb = False
     if any(PROFILES[p][1] for p in wanted):
-        ifb = sh("ip link add ifb0 type ifb && ip link set ifb0 up && tc qdisc add dev tap0 ingress && tc filter add dev "
-                 "tap0 ingress matchall action mirred egress redirect dev ifb0").returncode == 0
+        ifb = sh("ip link add ifb0 type ifb && ip link set ifb0 up && tc qdisc add dev tap0 ingress && "
+                 "tc filter add dev tap0 ingress matchall action mirred egress redirect dev ifb0").returncode == 0
     cases = [(p, c) for p in wanted for c in ((CLEAN if p == "clean" else []) + ALWAYS)]
     print("TAP version 13\n1..%d" % len(cases), flush=True)
     bad, now_in, usable, was = 0, None, True, {}
