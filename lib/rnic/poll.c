@@ -5,7 +5,7 @@
  */
 #include "rnic/priv.h"
 
-#define EMPTY_BEFORE_YIELD 64
+#define EMPTY_BEFORE_YIELD 16
 
 static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 {

@@ -24,7 +24,9 @@ void rnic_doorbell(struct rnic_qp *qp)
 		/* Partner: the worker sets need_wakeup, fences, and looks at the summary once more before it sleeps. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0)) {
+	/* One write a sleep: whoever takes the word writes; the worker sets it anew before it sleeps again. */
+	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
+	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
 		uint64_t one = 1;
 		ssize_t n = write(qp->s->wake_fd, &one, sizeof(one));
 		(void)n; /* a full counter wakes as well */
