@@ -144,7 +144,8 @@ def all_rows(args):
                          field="mmsgs_per_s", unit="M/s"))
     for qps in (64, 1024):
         rows.append(Rnic(f"64 B Writes, 16 outstanding on each of {qps} QPs", "write_bw", "64", args,
-                         extra=["--depth", "16", "--qps", str(qps)], field="mmsgs_per_s", unit="M/s"))
+                         extra=["--depth", "16", "--qps", str(qps)], field="mmsgs_per_s", unit="M/s",
+                         rnicd={"memory": "2G", "hugepages": "no"}))  # working memory for each active connection
     for mode, what in (("write_lat", "Write"), ("send_lat", "Send"), ("read_lat", "Read")):
         for size in (8, 64):
             rows.append(Rnic(f"{what} latency, {size} B, median", mode, str(size), args, field="lat_p50_ns", unit="us"))
