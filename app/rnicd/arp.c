@@ -3,6 +3,8 @@
 
 #include <rte_malloc.h>
 
+#include "flow.h"
+
 static const uint8_t broadcast[PKT_MAC_LEN] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 static const uint8_t nobody[PKT_MAC_LEN];
 
@@ -92,8 +94,7 @@ static struct arp_entry *bucket_of(struct arp_table *t, const struct pkt_addr *i
 	uint64_t lo, hi;
 	memcpy(&hi, ip->b, sizeof(hi));
 	memcpy(&lo, ip->b + 8, sizeof(lo));
-	uint64_t h = ((hi * UINT64_C(0x9e3779b97f4a7c15)) ^ lo ^ rnicd.secret[0]) * UINT64_C(0xd6e8feb86659fd93);
-	return &t->entry[(h >> 40) % (ARP_ENTRIES / ARP_WAYS) * ARP_WAYS];
+	return &t->entry[flow_mix(flow_mix(hi ^ rnicd.secret[0]) + lo) % (ARP_ENTRIES / ARP_WAYS) * ARP_WAYS];
 }
 
 static struct arp_entry *find(struct arp_table *t, const struct pkt_addr *ip)

@@ -156,12 +156,35 @@ static void conn_free(struct rnicd_worker *w, struct conn *c)
 	w->conn_free = c;
 }
 
+static void half_open_put(struct listener *l, struct conn *c)
+{
+	c->listener = l;
+	c->half_next = NULL;
+	c->half_prev = l->half_last;
+	if (l->half_last != NULL)
+		l->half_last->half_next = c;
+	else
+		l->half_first = c;
+	l->half_last = c;
+	l->half_open++;
+}
+
 void conn_established(struct qp_conn *qc)
 {
 	struct conn *c = conn_of(qc);
+	struct listener *l = c->listener;
 
-	if (c->listener != NULL)
-		c->listener->half_open--;
+	if (l == NULL)
+		return;
+	if (c->half_prev != NULL)
+		c->half_prev->half_next = c->half_next;
+	else
+		l->half_first = c->half_next;
+	if (c->half_next != NULL)
+		c->half_next->half_prev = c->half_prev;
+	else
+		l->half_last = c->half_prev;
+	l->half_open--;
 	c->listener = NULL;
 }
 
@@ -294,9 +317,18 @@ static void stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		answer_rst(w, port, m, p, seg);
 		return;
 	}
-	/* a flood gets silence: the peer asks again, and honest connections leave this state within a round trip */
-	if (l->half_open >= l->cfg.backlog)
-		return;
+	/*
+	 * RFC 4987, section 3.4: the oldest half-open connection makes room. An honest one leaves this state within a
+	 * few round trips; a flood must send a backlog's worth of SYNs in that time to hit it, and it asks again.
+	 */
+	if (l->half_open >= l->cfg.backlog) {
+		struct conn *oldest = l->half_first;
+		conn_established(&oldest->qc);
+		port->stats[w->index].syn_evicted++;
+		qp_conn_abort(&w->qp, &oldest->qc);
+		if (!worker_space(w))
+			return;
+	}
 	struct conn_addr a = { .port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport,
 			       .rport = p->sport };
 	struct conn *c;
@@ -308,8 +340,7 @@ static void stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		conn_free(w, c);
 		return;
 	}
-	c->listener = l;
-	l->half_open++;
+	half_open_put(l, c);
 }
 
 /* The payload as slices beside the packet; a frame in too many pieces is copied into one. NULL: no buffer. */

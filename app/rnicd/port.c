@@ -96,15 +96,10 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	int rc = setup_queues(port);
 
-	/* a driver without the call takes what its buffers hold */
-	if (rc == 0) {
-		int mtu_rc = rte_eth_dev_set_mtu(port->ethdev, port->mtu);
-		if (mtu_rc != 0 && mtu_rc != -ENOTSUP) {
-			snprintf(err, err_len, "port %s: mtu %u: %s", port->cfg->name, port->mtu, strerror(-mtu_rc));
-			return false;
-		}
+	if (rc == 0 && !port_dev_set_mtu(port, err, err_len))
+		return false;
+	if (rc == 0)
 		rc = rte_eth_dev_start(port->ethdev);
-	}
 	if (rc != 0) {
 		snprintf(err, err_len, "port %s: cannot be started: %s", port->cfg->name, strerror(-rc));
 		return false;

@@ -35,6 +35,7 @@ uint32_t port_af_packet_slot(const struct rnicd_port *port);
 /* port_dev.c: creates the ethdev of a port that is not a pair. Only for port.c. */
 bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len);
 void port_dev_destroy(struct rnicd_port *port);
+bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len);
 /* port_pair.c: creates the ethdevs of both ends. Only for port.c. */
 bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uint32_t err_len);
 void port_pair_destroy(struct rnicd_port *port);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "port.h"
 
+#include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -104,6 +109,44 @@ static int configure(struct rnicd_port *port, const struct rte_eth_dev_info *inf
 	if (port->cfg->kind == RNICD_PORT_PCI)
 		conf.rxmode.mtu = port->mtu;
 	return rte_eth_dev_configure(port->ethdev, port->caps.queues, port->caps.queues, &conf);
+}
+
+/* The interface and its MTU are the host's; the driver has no notion of larger ones but carries what fits its slots. */
+static bool af_packet_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct rte_eth_dev_info info;
+	struct ifreq req = { .ifr_mtu = 0 };
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (s >= 0 && rte_eth_dev_info_get(port->ethdev, &info) == 0 &&
+	    if_indextoname(info.if_index, req.ifr_name) != NULL)
+		ioctl(s, SIOCGIFMTU, &req);
+	if (s >= 0)
+		close(s);
+	if (req.ifr_mtu >= port->mtu)
+		return true;
+	snprintf(err, err_len, "port %s: mtu %u: the interface's own is %d (ip link set %s mtu %u)", port->cfg->name,
+		 port->mtu, req.ifr_mtu, req.ifr_name, port->mtu);
+	return false;
+}
+
+bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct rte_eth_dev_info info;
+
+	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
+		return af_packet_mtu(port, err, err_len);
+	int rc = rte_eth_dev_set_mtu(port->ethdev, port->mtu);
+
+	/* a driver without the call takes what its buffers hold */
+	if (rc == 0 || rc == -ENOTSUP)
+		return true;
+	if (rc == -EINVAL && rte_eth_dev_info_get(port->ethdev, &info) == 0)
+		snprintf(err, err_len, "port %s: mtu %u: the frames of this device have at most %u bytes", port->cfg->name,
+			 port->mtu, info.max_rx_pktlen);
+	else
+		snprintf(err, err_len, "port %s: mtu %u: %s", port->cfg->name, port->mtu, strerror(-rc));
+	return false;
 }
 
 bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len)

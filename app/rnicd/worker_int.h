@@ -37,6 +37,7 @@ static inline struct rte_mbuf *mbuf_of_ref(uint64_t ref)
 struct listener {
 	struct flow flow; /* key: port and lport, all else zero */
 	struct conn_listen cfg;
+	struct conn *half_first, *half_last; /* half-open connections, oldest first */
 	uint32_t half_open;
 	bool used;
 };
@@ -52,7 +53,8 @@ struct conn {
 	struct arp_entry *neigh;      /* NULL: loopback */
 	uint32_t neigh_gen;           /* of the MAC in tmpl */
 	struct worker_client *client; /* NULL: never by reference */
-	struct listener *listener;    /* counted there as half open; NULL: not */
+	struct listener *listener;    /* half open and on its list; NULL: not */
+	struct conn *half_prev, *half_next;
 	struct conn *next;            /* free list, or the list of parked connections */
 	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
 	bool dead;

@@ -231,6 +231,20 @@ static void flood_leaves_users_alone(void **state)
 	e->users--;
 }
 
+/* Neighbours that are all in use at once: far more than one bucket. */
+static void neighbours_spread(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	for (uint32_t i = 0; i < 100; i++) {
+		hear(PKT_ARP_REQUEST, peer_mac, 0x0a000010 + i, OURS, 1000, &todo);
+		sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a000010 + i);
+		struct arp_entry *e = get(0x0a000010 + i, 1000, &todo);
+		assert_non_null(e);
+		e->users++;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +254,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(answers_who_asks_for_us_and_learns, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_are_not_learnt, setup, teardown),
 		cmocka_unit_test_setup_teardown(flood_leaves_users_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(neighbours_spread, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, group_setup, NULL);
 }

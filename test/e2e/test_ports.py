@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Ports against the host's own kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments, captures,
+strangers who talk no MPA, a flood of SYNs. Everything happens in network namespaces made here.
+"""
+import contextlib
+import errno
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need
+
+OURS, KERNEL = "10.79.0.2", "10.79.0.1"
+
+
+def sh(*argv, check=True):
+    return subprocess.run(argv, check=check, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@contextlib.contextmanager
+def netns():
+    need("ip")
+    if os.geteuid() != 0:
+        raise Skip("needs root for a network namespace")
+    name = f"rnic-{os.getpid()}"
+    sh("ip", "netns", "add", name)
+    try:
+        sh("ip", "-n", name, "link", "set", "lo", "up")
+        yield name
+    finally:
+        sh("ip", "netns", "del", name, check=False)
+
+
+def conf(device, extra=""):
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = no
+[port a]
+device = {device}
+address = {OURS}/24
+{extra}
+"""
+
+
+@contextlib.contextmanager
+def tap(extra=""):
+    """A daemon with a tap in a namespace of its own, the kernel's end configured."""
+    with netns() as ns:
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("this kernel has no tun")
+        with Daemon(conf("tap:rt0", extra), netns=ns) as d:
+            sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
+            sh("ip", "-n", ns, "link", "set", "rt0", "up")
+            yield ns, d
+
+
+def ping(ns, *args):
+    return sh("ip", "netns", "exec", ns, "ping", "-i", "0.05", "-W", "2", *args, OURS, check=False)
+
+
+class In:
+    """A thread of its own in a namespace, for sockets."""
+
+    def __init__(self, ns):
+        self.ns = ns
+
+    def run(self, f):
+        result = []
+
+        def work():
+            fd = os.open(f"/run/netns/{self.ns}", os.O_RDONLY)
+            try:
+                import ctypes
+                if ctypes.CDLL(None, use_errno=True).setns(fd, 0x40000000) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+                result.append(f())
+            except BaseException as e:  # pylint: disable=broad-except
+                result.append(e)
+            finally:
+                os.close(fd)
+
+        t = threading.Thread(target=work)
+        t.start()
+        t.join(PATIENCE)
+        assert result, "no answer from the namespace"
+        if isinstance(result[0], BaseException):
+            raise result[0]
+        return result[0]
+
+
+def connect(port, timeout=5):
+    s = socket.socket()
+    s.settimeout(timeout)
+    s.connect((OURS, port))
+    return s
+
+
+def stats(d):
+    return d.telemetry("/rnic/ports,a")
+
+
+@case
+def tap_answers_the_kernels_ping():
+    with tap() as (ns, d):
+        for size in ("0", "1", "56", "1472"):
+            out = ping(ns, "-c", "4", "-s", size)
+            assert out.returncode == 0 and " 0% packet loss" in out.stdout, out.stdout + out.stderr
+        assert stats(d)["icmp_echo"] == 16
+        neigh = sh("ip", "-n", ns, "neigh", "show", OURS).stdout
+        assert "lladdr" in neigh, neigh
+
+
+@case
+def fragments_are_dropped_and_counted():
+    with tap() as (ns, d):
+        assert ping(ns, "-c", "1").returncode == 0
+        assert ping(ns, "-c", "2", "-s", "3000").returncode != 0
+        assert stats(d)["rx_fragments"] == 6
+        assert ping(ns, "-c", "1").returncode == 0
+
+
+@case
+def closed_tcp_port_resets():
+    with tap() as (ns, d):
+        try:
+            In(ns).run(lambda: connect(4711))
+        except ConnectionRefusedError:
+            pass
+        else:
+            raise AssertionError("somebody listens")
+        assert stats(d)["rx_no_flow"] >= 1
+
+
+@case
+def strangers_who_talk_no_mpa():
+    """The kernel's TCP connects to a listener: garbage, silence, half a frame. Each is ended, the daemon goes on."""
+    def talk(data):
+        s = connect(18600)
+        try:
+            s.sendall(data)
+            s.settimeout(30)
+            while s.recv(4096):
+                pass
+            return "closed"
+        except OSError as e:
+            assert e.errno in (errno.ECONNRESET, errno.EPIPE), e
+            return "reset"
+        finally:
+            s.close()
+
+    key = b"MPA ID Req Frame"
+    with tap() as (ns, d):
+        server = d.run(TESTPMD, "-s", "-a", OURS)
+        server.wait_line("listening")
+        for data in (b"GET / HTTP/1.0\r\n\r\n" * 4, key + b"\x40\x00\x00\x00", key + b"\x40\x03\x00\x00",
+                     key + b"\x40\x01\x02\x01" + bytes(513), key + b"\x50\x02\x00\x03abc", os.urandom(4000)):
+            assert In(ns).run(lambda data=data: talk(data)) in ("closed", "reset")
+        assert ping(ns, "-c", "1").returncode == 0
+        assert d.alive() and server.p.poll() is None
+        server.stop()
+
+
+def checksum(data):
+    s = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while s >> 16:
+        s = (s >> 16) + (s & 0xffff)
+    return ~s & 0xffff
+
+
+def syn(mac, own, src, port, seq):
+    sa, da = socket.inet_aton(src), socket.inet_aton(OURS)
+    tcp = struct.pack("!HHIIBBHHH", port, 18600, seq, 0, 0x50, 2, 65535, 0, 0)
+    tcp = tcp[:16] + struct.pack("!H", checksum(sa + da + struct.pack("!HH", 6, 20) + tcp)) + tcp[18:]
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0x4000, 64, 6, 0) + sa + da
+    ip = ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:]
+    return mac + own + b"\x08\x00" + ip + tcp
+
+
+@case
+def syn_flood_does_not_shut_out_the_honest():
+    with tap() as (ns, d):
+        server = d.run(TESTPMD, "-s", "-a", OURS)
+        server.wait_line("listening")
+        assert ping(ns, "-c", "1").returncode == 0
+        mac = bytes.fromhex(sh("ip", "-n", ns, "neigh", "show", OURS).stdout.split("lladdr ")[1][:17].replace(":", ""))
+        sent = []
+
+        def flood(n):
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+                raw.bind(("rt0", 0))
+                own = raw.getsockname()[4]
+                for i in range(n):
+                    # a handful of senders that exist for ARP only through this host, many ports
+                    raw.send(syn(mac, own, f"10.79.0.{10 + i % 40}", 1024 + i % 60000, i))
+                    if i % 50 == 0:
+                        time.sleep(0.001)
+            sent.append(n)
+
+        t = threading.Thread(target=lambda: In(ns).run(lambda: flood(20000)))
+        t.start()
+        time.sleep(0.2)
+        for _ in range(5):
+            In(ns).run(lambda: connect(18600, 10)).close()
+        t.join(PATIENCE)
+        assert sent and d.alive()
+        assert stats(d)["syn_evicted"] > 1000
+        assert ping(ns, "-c", "1").returncode == 0
+        server.stop()
+
+
+@case
+def capture_is_a_sound_file():
+    need("tshark")
+    with tap("capture = {dir}/a.pcapng") as (ns, d):
+        assert ping(ns, "-c", "3").returncode == 0
+        assert ping(ns, "-c", "1", "-s", "1472").returncode == 0
+        path = os.path.join(d.dir, "a.pcapng")
+        assert os.stat(path).st_mode & 0o077 == 0, "others may read it"
+        time.sleep(0.5)  # the writer's buffer goes out when it has nothing else to do
+        out = sh("tshark", "-r", path, "-o", "ip.check_checksum:TRUE", "-T", "fields", "-E", "separator=,", "-e",
+                 "frame.packet_flags_direction", "-e", "icmp.type", "-e", "icmp.checksum.status", "-e", "frame.len", "-e",
+                 "arp.opcode", "-e", "_ws.malformed", "-e", "ip.checksum.status").stdout.splitlines()
+        rows = [line.split(",") for line in out]
+        assert not any(r[5] for r in rows), out
+        echo = [(r[0], r[1], r[2], r[3]) for r in rows if r[1] in ("0", "8") and r[1]]
+        # direction 1 is in, 2 is out; status 1 is good
+        want = [("1", "8", "1", "98"), ("2", "0", "1", "98")] * 3 + [("1", "8", "1", "1514"), ("2", "0", "1", "1514")]
+        numbers = [(str(int(a, 0)), b, c, e) for a, b, c, e in echo]
+        assert numbers == want, out
+        assert [r[4] for r in rows if r[4]].count("2") >= 1, out
+        stamps = sh("tshark", "-r", path, "-T", "fields", "-e", "frame.time_epoch").stdout.split()
+        assert abs(float(stamps[-1]) - time.time()) < 600
+
+
+@contextlib.contextmanager
+def veth(mtu=1500):
+    with netns() as ns:
+        sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+        for dev in ("v0", "v1"):
+            sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
+        yield ns
+
+
+@case
+def af_packet_answers_the_kernels_ping():
+    for mtu in (1500, 9000):
+        with veth(mtu) as ns:
+            sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
+            with Daemon(conf("af_packet:v1", f"mtu = {mtu}"), netns=ns) as d:
+                for size in ("56", str(mtu - 28)):
+                    out = ping(ns, "-c", "4", "-M", "do", "-s", size)
+                    assert out.returncode == 0 and " 0% packet loss" in out.stdout, out.stdout + out.stderr
+                assert stats(d)["icmp_echo"] == 8
+
+
+def between_daemons(conf_a, conf_b, ns=None, mode="write_bw"):
+    with Daemon(conf_a, netns=ns) as a, Daemon(conf_b.replace("{peer}", a.dir), netns=ns) as b:
+        server = a.run(TESTPMD, "-s", "-a", OURS, "--once")
+        server.wait_line("listening")
+        out = b.run(TESTPMD, "-m", mode, "-S", "1,4k,100k", "-n", "200", OURS).ok()
+        server.ok()
+        assert out.count("verified") == 3, out
+
+
+@case
+def two_daemons_over_memif():
+    for mtu in (1500, 9000):
+        a = conf("memif:role=server,id=0,bsize=16384,socket-abstract=no,socket={dir}/memif.sock", f"mtu = {mtu}")
+        b = conf("memif:role=client,id=0,bsize=16384,socket-abstract=no,socket={peer}/memif.sock", f"mtu = {mtu}")
+        between_daemons(a, b.replace(OURS, "10.79.0.3"))
+
+
+@case
+def two_daemons_over_veth():
+    for mtu in (1500, 9000):
+        with veth(mtu) as ns:
+            a, b = (conf(f"af_packet:{dev}", f"mtu = {mtu}") for dev in ("v0", "v1"))
+            between_daemons(a, b.replace(OURS, "10.79.0.3"), ns)
+
+
+@case
+def a_port_that_cannot_be_is_one_sentence():
+    for device, extra, word in (("tap:rt0", "mtu = 0", "mtu"), ("tap:rt0", "mtu = 9000", "at most 1522 bytes"), ("memif:role=nonsense", "", "port a"),
+                                ("pci:0000:ff:1f.7", "", "port a"), ("pair:nobody", "", "nobody"),
+                                ("af_packet:nosuchdev", "", "port a")):
+        try:
+            with Daemon(conf(device, extra)) as d:
+                raise AssertionError(f"{device} started: {d.tail()}")
+        except AssertionError as e:
+            text = str(e)
+            assert "ended (1)" in text and word in text, text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
