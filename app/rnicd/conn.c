@@ -8,7 +8,8 @@
 #include "worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
-#define RSTS_PER_SECOND 1000u
+#define ANSWERS_PER_SECOND 100000u
+#define COOKIE_LIFE_NS (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
 
 /* Constant after start; connections of both address families share it, so the smaller MSS rules. */
 static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS];
@@ -275,72 +276,136 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 
 /* ---- segments ---- */
 
-/* A reset for a segment of no connection, as many a second as strangers are worth. */
-static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
-		       const struct tcpl_seg *seg)
+/* Answers a segment without a connection, as often a second as strangers are worth. */
+static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		   const struct tcpl_out *o)
 {
-	struct tcpl_out o = { 0 };
-
-	if (w->now - w->rst_tokens_at > RN_NS_PER_S) {
-		w->rst_tokens_at = w->now;
-		w->rst_tokens = RSTS_PER_SECOND;
+	if (w->now - w->answers_at > RN_NS_PER_S) {
+		w->answers_at = w->now;
+		w->answers_left = ANSWERS_PER_SECOND;
 	}
-	if (w->rst_tokens == 0 || !tcpl_rst_for(seg, &o))
+	if (w->answers_left == 0)
 		return;
 	struct rte_mbuf *out = rte_pktmbuf_alloc(port->pool);
 	if (out == NULL)
 		return;
-	w->rst_tokens--;
+	w->answers_left--;
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport };
 	memcpy(f.l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	struct pkt_tcp_template t;
 	pkt_tcp_template_init(&t, &f);
-	struct pkt_tcp_seg s = { .seq = o.seq, .ack = o.ack, .flags = o.flags, .wnd = o.wnd, .opt = o.opt,
-				 .opt_len = o.optlen };
+	struct pkt_tcp_seg s = { .seq = o->seq, .ack = o->ack, .flags = o->flags, .wnd = o->wnd, .opt = o->opt,
+				 .opt_len = o->optlen };
 	uint32_t len = pkt_tcp_build(&t, &s, PKT_CSUM_FULL, rte_pktmbuf_mtod(out, uint8_t *));
 	out->data_len = (uint16_t)len;
 	out->pkt_len = len;
 	port_tx_push(&w->tx[port->index], out);
 }
 
-/* A segment that no connection wants: a SYN for a listener makes one. */
-static void stranger(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		       const struct tcpl_seg *seg)
+{
+	struct tcpl_out o = { 0 };
+
+	port->stats[w->index].rx_no_flow++;
+	if (tcpl_rst_for(seg, &o))
+		answer(w, port, m, p, &o);
+}
+
+/* Makes the connection that a SYN, or the ACK of a cookie, asks for. */
+static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
+				    const struct tcpl_seg *seg, struct conn **out)
+{
+	struct qp_conn_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .tcp = &tcp_cfg[a->port] };
+	struct conn *c;
+	enum qp_verdict v;
+
+	if (conn_make(w, a, &c) != CONN_OK)
+		return QP_NO_MEMORY;
+	if (seg->flags & TCPL_SYN) {
+		params.iss = make_iss(&c->flow, w->now);
+		v = qp_conn_passive(&w->qp, &c->qc, seg, &params);
+	} else {
+		struct qp_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
+		v = qp_conn_passive_cookie(&w->qp, &c->qc, seg, &k, &params);
+	}
+	if (v != QP_OK) {
+		conn_free(w, c);
+		return v;
+	}
+	half_open_put(l, c);
+	*out = c;
+	return QP_OK;
+}
+
+/* RFC 4987, section 3.6: with a full backlog a SYN costs no memory, and honest peers still get in. */
+static void answer_cookie(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a, const struct rte_mbuf *m,
+			  const struct pkt *p, const struct tcpl_seg *syn)
+{
+	struct rnicd_port *port = rnicd.port[a->port];
+	struct flow f = flow_of(a);
+	struct tcpl_out o;
+
+	if (!tcpl_cookie_make(&tcp_cfg[a->port], &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))
+		return;
+	port->stats[w->index].syn_cookies++;
+	l->cookies_until = w->now + COOKIE_LIFE_NS;
+	answer(w, port, m, p, &o);
+}
+
+/* Peers that finish the handshake and then say nothing: the oldest makes room. They are no forged addresses. */
+static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listener *l)
+{
+	struct conn *oldest = l->half_first;
+
+	conn_established(&oldest->qc);
+	port->stats[w->index].syn_evicted++;
+	qp_conn_abort(&w->qp, &oldest->qc);
+}
+
+/*
+ * A segment that no connection wants: a SYN for a listener makes one, so does the ACK of a cookie. True: the packet is
+ * held.
+ */
+static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
 		     const struct tcpl_seg *seg)
 {
 	struct listener *l = find_listener(w, port->index, p->dport);
-	bool syn = (seg->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN;
-
-	if (l == NULL || !syn) {
-		port->stats[w->index].rx_no_flow++;
-		answer_rst(w, port, m, p, seg);
-		return;
-	}
-	/*
-	 * RFC 4987, section 3.4: the oldest half-open connection makes room. An honest one leaves this state within a
-	 * few round trips; a flood must send a backlog's worth of SYNs in that time to hit it, and it asks again.
-	 */
-	if (l->half_open >= l->cfg.backlog) {
-		struct conn *oldest = l->half_first;
-		conn_established(&oldest->qc);
-		port->stats[w->index].syn_evicted++;
-		qp_conn_abort(&w->qp, &oldest->qc);
-		if (!worker_space(w))
-			return;
-	}
+	uint8_t kind = seg->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST);
+	bool cookie = kind == TCPL_ACK && l != NULL && w->now < l->cookies_until;
 	struct conn_addr a = { .port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport,
 			       .rport = p->sport };
 	struct conn *c;
-	if (conn_make(w, &a, &c) != CONN_OK)
-		return;
-	struct qp_conn_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .tcp = &tcp_cfg[port->index],
-					 .iss = make_iss(&c->flow, w->now) };
-	if (qp_conn_passive(&w->qp, &c->qc, seg, &params) != QP_OK) {
-		conn_free(w, c);
-		return;
+
+	if (l == NULL || (kind != TCPL_SYN && !cookie)) {
+		answer_rst(w, port, m, p, seg);
+		return false;
 	}
-	half_open_put(l, c);
+	if (!cookie && l->half_open >= l->cfg.backlog) {
+		answer_cookie(w, l, &a, m, p, seg);
+		return false;
+	}
+	if (l->half_open >= 4u * l->cfg.backlog) {
+		evict(w, port, l);
+		if (!worker_space(w))
+			return false;
+	}
+	switch (make_passive(w, l, &a, seg, &c)) {
+	case QP_OK:
+		return cookie && qp_conn_segment(&w->qp, &c->qc, seg);
+	case QP_BAD_SEGMENT:
+		answer_rst(w, port, m, p, seg);
+		return false;
+	case QP_BAD_ATTR:
+	case QP_BAD_STATE:
+	case QP_NO_MEMORY:
+	case QP_BAD_PRIV:
+	case QP_NO_AGREEMENT:
+		return false;
+	}
+	return false;
 }
 
 /* The payload as slices beside the packet; a frame in too many pieces is copied into one. NULL: no buffer. */
@@ -386,7 +451,7 @@ void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 	if (rn_likely(f != NULL))
 		held = qp_conn_segment(&w->qp, &rn_container_of(f, struct conn, flow)->qc, &seg);
 	else
-		stranger(w, port, m, p, &seg);
+		held = stranger(w, port, m, p, &seg);
 	if (!held)
 		rte_pktmbuf_free(m);
 }

@@ -128,7 +128,8 @@ struct rnicd_port_stats {
 	uint64_t rx_bad[PKT_VERDICTS];   /* by verdict of pkt_parse */
 	uint64_t rx_bad_csum;
 	uint64_t rx_no_flow;             /* TCP without connection or listener: answered by a reset */
-	uint64_t syn_evicted;            /* half-open connections that made room for newer ones */
+	uint64_t syn_cookies;            /* SYNs answered without memory: the listener's backlog was full */
+	uint64_t syn_evicted;            /* connections that never sent a Request and made room for newer ones */
 	uint64_t rx_other;               /* nothing we speak */
 	uint64_t rx_moved;               /* handed to the worker that owns the flow */
 	uint64_t rx_moved_drops;         /* its ring was full */

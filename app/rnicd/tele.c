@@ -90,6 +90,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "rx_fragments", s->rx_bad[PKT_FRAGMENT]);
 	U64(d, "rx_bad_csum", s->rx_bad_csum);
 	U64(d, "rx_no_flow", s->rx_no_flow);
+	U64(d, "syn_cookies", s->syn_cookies);
 	U64(d, "syn_evicted", s->syn_evicted);
 	U64(d, "rx_other", s->rx_other);
 	U64(d, "rx_moved", s->rx_moved);

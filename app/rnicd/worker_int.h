@@ -39,6 +39,7 @@ struct listener {
 	struct conn_listen cfg;
 	struct conn *half_first, *half_last; /* half-open connections, oldest first */
 	uint32_t half_open;
+	uint64_t cookies_until;      /* an ACK may be the answer to a cookie of ours until then */
 	bool used;
 };
 
@@ -86,8 +87,8 @@ struct rnicd_worker {
 	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps;      /* counters */
 	bool blind_ports;            /* there is such a port */
-	uint64_t rst_tokens_at;      /* resets and other answers to strangers are rationed */
-	uint32_t rst_tokens;
+	uint64_t answers_at;      /* resets and cookies for strangers are rationed */
+	uint32_t answers_left;
 	bool told;                   /* something lies in the rings to the control thread: wake it */
 	struct worker_client *clients;
 	struct rn_wheel wheel;

@@ -232,6 +232,20 @@ RN_NODISCARD enum qp_verdict qp_conn_connect(struct qp_ctx *ctx, struct qp_conn 
 RN_NODISCARD enum qp_verdict qp_conn_passive(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *syn,
 					     const struct qp_conn_params *p);
 
+/* What a SYN cookie was made with: tcpl_cookie_make. */
+struct qp_cookie {
+	const uint64_t *key; /* two words */
+	const void *tuple;
+	uint32_t len;
+};
+
+/*
+ * Passive open by the ACK of a SYN cookie. OK: the same segment then goes to qp_conn_segment, it may carry data.
+ * NO_MEMORY, or BAD_SEGMENT: not a cookie of ours; then nothing was done.
+ */
+RN_NODISCARD enum qp_verdict qp_conn_passive_cookie(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *ack,
+						    const struct qp_cookie *k, const struct qp_conn_params *p);
+
 struct qp_accept {
 	struct qp *qp;
 	uint16_t ird, ord;

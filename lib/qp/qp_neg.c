@@ -247,3 +247,18 @@ enum qp_verdict qp_conn_passive(struct qp_ctx *ctx, struct qp_conn *c, const str
 	ctx->stats.opened++;
 	return QP_OK;
 }
+
+enum qp_verdict qp_conn_passive_cookie(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *ack,
+				       const struct qp_cookie *k, const struct qp_conn_params *p)
+{
+	enum qp_verdict v = conn_begin(ctx, c, p, true);
+
+	if (v != QP_OK)
+		return v;
+	if (tcpl_cookie_accept(&c->tcp, k->key, k->tuple, k->len, ctx->now, ack) != TCPL_OK)
+		return conn_undo(ctx, c, QP_BAD_SEGMENT);
+	qp_conn_to(ctx, c, QP_C_WAIT_REQ);
+	qp_ready_put(ctx, c);
+	ctx->stats.opened++;
+	return QP_OK;
+}
