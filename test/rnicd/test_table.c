@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The small helpers of the control plane: handles, owners' numbers, hugepages. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "huge.h"
+#include "owner.h"
+#include "table.h"
+
+static void handles_are_small_and_used_again(void **state)
+{
+	struct table t = { 0 };
+	int obj[100];
+
+	(void)state;
+	assert_null(table_get(&t, 0));
+	assert_null(table_get(&t, 1));
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(table_add(&t, &obj[i]), i + 1);
+	assert_int_equal(t.live, 100);
+	assert_ptr_equal(table_get(&t, 57), &obj[56]);
+	table_del(&t, 57);
+	table_del(&t, 9);
+	table_del(&t, 9);
+	table_del(&t, 0);
+	table_del(&t, UINT32_MAX);
+	assert_int_equal(t.live, 98);
+	assert_null(table_get(&t, 57));
+	assert_int_equal(table_add(&t, &obj[0]), 9);
+	assert_int_equal(table_add(&t, &obj[0]), 57);
+	assert_int_equal(table_add(&t, &obj[0]), 101);
+	table_free(&t);
+	assert_null(table_get(&t, 1));
+}
+
+static void a_walk_sees_each_once_also_while_they_go(void **state)
+{
+	struct table t = { 0 };
+	int obj[40], *o;
+	uint32_t seen = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++)
+		table_add(&t, &obj[i]);
+	for (uint32_t h = 1; h <= 40; h += 2)
+		table_del(&t, h);
+	for (uint32_t h = 0; (o = table_next(&t, &h)) != NULL; seen++) {
+		assert_ptr_equal(o, &obj[h - 1]);
+		table_del(&t, h);
+	}
+	assert_int_equal(seen, 20);
+	assert_int_equal(t.live, 0);
+	table_free(&t);
+}
+
+static void owners_are_found_by_number_and_kind(void **state)
+{
+	static struct owner o[20000];
+	uint64_t key[20000], last = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 20000; i++) {
+		key[i] = i % 3 == 0 ? (UINT64_C(1) << 63) + i : owner_new(); /* also numbers that workers give */
+		assert_true(i % 3 == 0 || key[i] > last);
+		last = i % 3 == 0 ? last : key[i];
+		owner_put(&o[i], OWNER_CONN, key[i]);
+	}
+	for (size_t i = 0; i < 20000; i++) {
+		assert_ptr_equal(owner_get(OWNER_CONN, key[i]), &o[i]);
+		assert_null(owner_get(OWNER_QP, key[i]));
+	}
+	for (size_t i = 0; i < 20000; i += 2)
+		owner_del(&o[i]);
+	owner_del(&o[0]); /* again: no harm */
+	for (size_t i = 0; i < 20000; i++)
+		assert_ptr_equal(owner_get(OWNER_CONN, key[i]), i % 2 == 0 ? NULL : &o[i]);
+	for (size_t i = 1; i < 20000; i += 2)
+		owner_del(&o[i]);
+	assert_null(owner_get(OWNER_CONN, 0));
+}
+
+static void put_file(const char *dir, const char *sub, const char *text)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, sub);
+	assert_int_equal(mkdir(path, 0700), 0);
+	strcat(path, "/free_hugepages");
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void take_file(const char *dir, const char *sub)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s/free_hugepages", dir, sub);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/%s", dir, sub);
+	rmdir(path);
+}
+
+static void free_hugepages_of_all_sizes_count(void **state)
+{
+	char dir[] = "/tmp/rnicd-huge-XXXXXX";
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(huge_free_mb(dir), 0);
+	put_file(dir, "hugepages-2048kB", "100\n");
+	put_file(dir, "hugepages-1048576kB", "2\n");
+	put_file(dir, "hugepages-64kB", "nonsense\n");
+	assert_int_equal(huge_free_mb(dir), 200 + 2048);
+	take_file(dir, "hugepages-2048kB");
+	take_file(dir, "hugepages-1048576kB");
+	take_file(dir, "hugepages-64kB");
+	rmdir(dir);
+	assert_int_equal(huge_free_mb("/nonexistent"), 0);
+}
+
+static void hugepages_are_decided_and_explained(void **state)
+{
+	static struct conf c;
+	char say[256];
+
+	(void)state;
+	c = (struct conf){ .hugepages = CONF_HUGE_NO, .d = { .memory_mb = 1, .hugepages = true } };
+	assert_true(huge_decide(&c, say, sizeof(say)));
+	assert_false(c.d.hugepages);
+	assert_string_equal(say, "ordinary pages (hugepages = no)");
+	c = (struct conf){ .hugepages = CONF_HUGE_AUTO, .d = { .memory_mb = UINT32_MAX } };
+	assert_true(huge_decide(&c, say, sizeof(say)));
+	assert_false(c.d.hugepages);
+	assert_non_null(strstr(say, "MiB of hugepages are free, 4294967295 are wanted)"));
+	c = (struct conf){ .hugepages = CONF_HUGE_YES, .d = { .memory_mb = UINT32_MAX } };
+	assert_false(huge_decide(&c, say, sizeof(say)));
+	assert_non_null(strstr(say, "hugepages: run `echo 2147483647 > /proc/sys/vm/nr_hugepages`, or set hugepages = no"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(handles_are_small_and_used_again),
+		cmocka_unit_test(a_walk_sees_each_once_also_while_they_go),
+		cmocka_unit_test(owners_are_found_by_number_and_kind),
+		cmocka_unit_test(free_hugepages_of_all_sizes_count),
+		cmocka_unit_test(hugepages_are_decided_and_explained),
+	};
+	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}
