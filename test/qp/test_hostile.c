@@ -870,6 +870,9 @@ static void noise(void **state)
 		cfg.split = i & 1;
 		open_bench(0, &cfg);
 		raw_up();
+		if (i & 2)
+			B.r->cfg.link = (struct rig_link){ .delay_ns = 5000, .loss = 30000, .dup = 50000, .reorder = 300000,
+							   .reorder_ns = 100000, .cut = 200000 };
 		struct qp_sge s = rig_sge(dev(), 3u << 20, 1000);
 		rig_post_recv(dev(), 0, 1, &s, 1);
 		for (uint32_t k = 0; k < 20; k++) {
