@@ -50,13 +50,13 @@ struct qp_setup;
 /* ---- effects: what the control plane must hear of ---- */
 
 enum qp_fx_type {
-	QP_FX_CONNECT_REQUEST, /* passive: the Request is here; priv, ird, ord. Answer: qp_conn_accept or qp_conn_reject */
-	QP_FX_CONNECT_REPLY,   /* active without a QP: accepted; priv, ird, ord. Answer: qp_conn_attach or qp_conn_abort */
+	QP_FX_CONNECT_REQUEST, /* passive: the Request is here; priv, ird, ord. Answer: accept or reject */
+	QP_FX_CONNECT_REPLY,   /* active without a QP: accepted; priv, ird, ord. Answer: attach or abort */
 	QP_FX_ESTABLISHED,     /* both sides, QP is in RTS; priv on the active side; ird, ord as agreed */
 	QP_FX_REJECTED,        /* active: the peer's application said no; priv */
 	QP_FX_UNREACHABLE,     /* active: TCP timed out (code 0) or was refused (code 1) */
-	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict, or 0 for time-out or close */
-	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED, whoever ended it; once; code 0: orderly. The QP is detached */
+	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict or 0 */
+	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED; once; code 0: orderly. The QP is detached */
 	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */
 	QP_FX_QP_EVENT,        /* code: enum qp_event; vendor_err */
 	QP_FX_CQ_ERROR,        /* overrun or corrupt ring */
@@ -70,7 +70,7 @@ struct qp_fx {
 	uint8_t type;  /* enum qp_fx_type */
 	uint8_t code;
 	uint16_t priv_len;
-	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: as the peer offers, turned to our side; 0 when it did not say */
+	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: it did not say */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
 	uint64_t owner;      /* of the connection, QP or CQ it is about */
 	struct qp_conn *conn; /* for the first eight types */
@@ -167,7 +167,7 @@ enum qp_conn_state {
 	QP_C_DRAINING,       /* qp_conn_disconnect: what is posted goes out, then FIN (cfg.close_ns) */
 	QP_C_CLOSING,        /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
 	QP_C_TERMINATING,    /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
-	QP_C_DEAD            /* both FINs are there, or a reset: no QP any more; waits for tcp_lite's end (cfg.close_ns) */
+	QP_C_DEAD            /* both FINs are there, or a reset; no QP; waits for tcp_lite's end (cfg.close_ns) */
 };
 
 /* Set in params.flags. */
@@ -288,10 +288,10 @@ static inline uint64_t qp_conn_next_wake(const struct qp_conn *c)
 
 #define QP_TX_IOV 64
 
-/* A segment to transmit. The slices are valid until the next call with the same ctx; with `stable` until acknowledged. */
+/* A segment to transmit. The slices are valid until the next call with the same ctx; if stable, until acknowledged. */
 struct qp_tx {
 	struct tcpl_out tcp;
-	bool stable; /* slices may be handed to the port by reference: they change only after the peer has acknowledged */
+	bool stable; /* slices may go to the port by reference: they change only after the peer has acknowledged */
 	uint32_t n;
 	struct rn_iov iov[QP_TX_IOV]; /* tcp.len bytes */
 };
@@ -315,7 +315,7 @@ const char *qp_state_name(enum qp_state s);
 struct qp_cfg {
 	uint32_t worker;      /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t max_mtu;     /* largest MTU of the devices served */
-	uint32_t blocks;      /* connections that can be active at once; with fewer than connections, idle ones give theirs back */
+	uint32_t blocks;      /* connections that can be active at once; idle ones give theirs back when few are left */
 	uint32_t recs;        /* FPDUs in flight, all connections */
 	uint32_t setups;      /* connections being set up at once */
 	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */

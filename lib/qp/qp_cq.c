@@ -76,7 +76,7 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 	spsc_prod_publish(&r->prod, r->pending);
 	r->pending = 0;
 	r->solicited = false;
-	/* Full fence: the client arms and then looks once more at the ring; we publish and then look whether it is armed. */
+	/* Full fence: the client arms, then looks once more at the ring; we publish, then look whether it is armed. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	uint32_t armed = __atomic_load_n(&cq->shm->armed, __ATOMIC_RELAXED);
 	if (rn_likely(armed == QP_CQ_UNARMED) || (armed == QP_CQ_ARM_SOLICITED && !solicited))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A completion queue as the daemon sees it: private handles on the rings of qp_wqe.h's struct qp_cq_shm, one per worker.
- * Entries are collected and published in bursts (qp_flush of qp.h). A full or corrupt ring puts the CQ into error: an
- * event, no more entries, never an overwritten one; the QPs that complete into it go to ERR.
+ * A completion queue as the daemon sees it: private handles on the rings of struct qp_cq_shm, one per worker. Entries
+ * are collected and published in bursts (qp_flush of qp.h). A full or corrupt ring puts the CQ into error: an event, no
+ * more entries, never an overwritten one; the QPs that complete into it go to ERR.
  *
  * Threads: init by the control thread before any QP names the CQ; ring[w] is worker w's alone.
  */

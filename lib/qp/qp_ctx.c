@@ -197,7 +197,7 @@ void qp_stage_put(struct qp_ctx *ctx, uint8_t *mem)
 
 struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner)
 {
-	/* A caller that drains by qp_ctx_full() never gets here with a full list; one that does not loses the oldest news. */
+	/* A caller that drains by qp_ctx_full() never meets a full list; one that does not loses the last news. */
 	uint32_t i = rn_min_u32(ctx->n_fx, QP_FX_MAX - 1);
 
 	ctx->n_fx = i + 1;

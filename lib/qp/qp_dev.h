@@ -7,8 +7,8 @@
  *
  * Threads: one control thread registers and deregisters; any worker looks up and invalidates. An entry is published
  * by a release store of its word and read between two loads of it, so a reader sees a whole entry or none.
- * After qp_mr_dereg a worker may still be inside a copy that it began before: the control thread answers the client (and
- * frees a piece list) only after every worker has come round once.
+ * After qp_mr_dereg a worker may still be inside a copy that it began before: the control thread answers the client
+ * (and frees a piece list) only after every worker has come round once.
  */
 #ifndef QP_DEV_H
 #define QP_DEV_H

@@ -154,7 +154,8 @@ static void rx_send(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr 
 	}
 	if (v != NULL && h->payload_len > 0) {
 		if (qp_rq_place(c->qp, r, h->mo, iov, payload(h, v, iov)) != QP_MR_OK) {
-			recv_fail(ctx, c, QP_WC_LOC_PROT_ERR, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), v);
+			recv_fail(ctx, c, QP_WC_LOC_PROT_ERR,
+				  iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), v);
 			return;
 		}
 		ctx->stats.bytes_placed += h->payload_len;

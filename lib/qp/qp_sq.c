@@ -74,7 +74,8 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, en
 	s->started = false;
 	s->loaded = true;
 	ctx->stats.wqes++;
-	bool whole = shape_good(&s->w) && spsc_cons_avail(&qp->sq, qp->sq_taken + s->w.slots) >= qp->sq_taken + s->w.slots;
+	uint32_t end = qp->sq_taken + s->w.slots;
+	bool whole = shape_good(&s->w) && spsc_cons_avail(&qp->sq, end) >= end;
 	if (rn_unlikely(!whole)) {
 		s->w.slots = 1;
 		ctx->stats.bad_wqes++;

@@ -325,7 +325,9 @@ void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	if (rn_unlikely(c->blk == NULL)) {
 		struct qp *qp = c->qp;
-		if (qp == NULL || (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken && qp->sq.verdict == SPSC_OK))
+		if (qp == NULL)
+			return;
+		if (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken && qp->sq.verdict == SPSC_OK)
 			return;
 		/* The last quarter is for those who receive: else all could wait with a message open for one that has none. */
 		if (ctx->blk_left <= ctx->cfg.blocks / 4 || !qp_conn_wake(ctx, c)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's side of the border: order of completions, fences, depths, flush, and clients that lie in shared memory. */
+/* The client's side of the border: order of completions, fences, depths, flush, clients that lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -130,7 +130,8 @@ static void rights_and_domains(void **state)
 
 static void bad_registrations(void **state)
 {
-	const struct qp_piece p[] = { { mem, 64 }, { mem, 64 } }, none = { mem, 0 }, huge[] = { { mem, UINT64_MAX }, { mem, 2 } };
+	const struct qp_piece p[] = { { mem, 64 }, { mem, 64 } }, none = { mem, 0 };
+	const struct qp_piece huge[] = { { mem, UINT64_MAX }, { mem, 2 } };
 	struct qp_mr_attr a = { .pd = 1, .len = 128, .pieces = p, .npieces = 2 };
 	uint32_t s;
 
@@ -228,7 +229,8 @@ static void readers_see_whole_entries(void **state)
 	pthread_create(&t, NULL, lookups, NULL);
 	for (uint32_t i = 0; i < 300000 || (seen < 100 && i < 30000000); i++) {
 		const struct qp_piece p = { mem + (i & 1) * 4096, 4096 };
-		struct qp_mr_attr a = { .pd = 1, .iova = 4096 + (i & 1) * 4096, .len = 4096, .pieces = &p, .npieces = 1 };
+		struct qp_mr_attr a = { .pd = 1, .iova = 4096 + (i & 1) * 4096, .len = 4096, .pieces = &p,
+					.npieces = 1 };
 		uint32_t s;
 		assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_OK);
 		assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
@@ -280,8 +282,8 @@ static void bad_qp_places(void **state)
 {
 	static struct qp_cq cq;
 	struct qp qp;
-	const struct qp_attr good = { .dev = &dev, .scq = &cq, .rcq = &cq, .region = region, .region_size = sizeof(region),
-				      .shm_off = 0, .sq_off = 128, .rq_off = 8192, .sq_slots = 64, .rq_slots = 64 };
+	const struct qp_attr good = { .dev = &dev, .scq = &cq, .rcq = &cq, .region = region,
+				      .region_size = sizeof(region), .shm_off = 0, .sq_off = 128, .rq_off = 8192, .sq_slots = 64, .rq_slots = 64 };
 	struct qp_attr a = good;
 
 	(void)state;

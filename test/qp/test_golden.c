@@ -129,7 +129,8 @@ static void answer(struct rig_node *n, uint32_t *at, uint64_t id)
 		sge.len += h.payload_len;
 		if (!h.last)
 			continue;
-		const struct rig_wr w = { .wr_id = id, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &sge, .num_sge = 1 };
+		const struct rig_wr w = { .wr_id = id, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &sge,
+					  .num_sge = 1 };
 		assert_true(rig_post(n, 0, &w));
 		return;
 	}
@@ -205,7 +206,8 @@ static void served_like_siw(void **state)
 		"crc_18_write_65536u", "crc_19_writes_300", "crc_20_read_0", "crc_21_read_1", "crc_22_read_64",
 		"crc_23_read_1460", "crc_24_read_4096", "crc_25_read_65536", "crc_26_reads_512", "crc_27_mixed_8192",
 		"crc_30_sendse_64", "nocrc_09_send_4096", "nocrc_17_write_65536", "nocrc_25_read_65536",
-		"nocrc_27_mixed_8192", "p2pcrc_02_send_64", "p2p_02_send_64", "p2pread_02_send_64", "rev1crc_02_send_64",
+		"nocrc_27_mixed_8192", "p2pcrc_02_send_64", "p2p_02_send_64", "p2pread_02_send_64",
+		"rev1crc_02_send_64",
 		"rev1crc_03_write_4096", "rev1crc_04_read_4096", "rev1_04_read_4096", "crccli_02_send_64",
 	};
 
@@ -270,7 +272,7 @@ static void refused_like_siw(void **state)
 		assert_int_equal(ours.err.etype, theirs.err.etype);
 		assert_int_equal(ours.err.code, theirs.err.code);
 		assert_int_equal(ours.ddp_len, theirs.ddp_len);
-		/* siw counts the payload only (RFC 5040, 4.8: the whole segment), and copies a Read's header without its MSN. */
+		/* siw counts the payload only (RFC 5040, 4.8: the segment), and copies a Read's header without its MSN. */
 		if (!ours.has_read_req) {
 			assert_int_equal(ours.segment_len, theirs.segment_len + theirs.ddp_len);
 			assert_memory_equal(ours.ddp, theirs.ddp, ours.ddp_len);

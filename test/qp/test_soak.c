@@ -221,7 +221,8 @@ static void run_seed(uint64_t seed)
 			take(r, 0, s);
 			take(r, 1, s);
 			if (s[0].completed != WRS || s[1].completed != WRS)
-				fail_msg("seed %lu stalled: %u %u", (unsigned long)seed, s[0].completed, s[1].completed);
+				fail_msg("seed %lu stalled: %u %u", (unsigned long)seed, s[0].completed,
+					 s[1].completed);
 		}
 	}
 	assert_int_equal(s[0].completed, WRS);
