@@ -57,8 +57,8 @@ static void *map_aligned(const struct rnic_mem *m, const struct rnic_block *b)
 	if (room == MAP_FAILED)
 		return NULL;
 	uint8_t *p = (uint8_t *)(((uintptr_t)room + align - 1) & ~(uintptr_t)(align - 1));
-	void *got = mmap(p, b->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, m->file[b->region].fd,
-			 (off_t)b->off);
+	void *got = mmap(p, b->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			 m->file[b->region].fd, (off_t)b->off);
 	if (got == MAP_FAILED) {
 		munmap(room, b->len + align);
 		return NULL;

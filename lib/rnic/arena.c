@@ -188,7 +188,7 @@ void rnic_arena_mark(struct rnic_mem *m, uint64_t off, uint64_t len)
 	m->dealt += len / RNIC_PAGE;
 }
 
-/* How much of [va, va + len) fits when it starts in window w: as far as the following windows are free or bound right. */
+/* How much of [va, va + len) fits when it starts in window w: while the following ones are free or bound right. */
 static uint64_t stretch(struct rnic_mem *m, uint32_t w, uintptr_t va, uint64_t len)
 {
 	uint64_t key = (va >> RNIC_WIN_SHIFT) + 1;
@@ -267,7 +267,8 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 	if (run < n)
 		return false;
 	/* Reserved now, so that a touch later cannot end in SIGBUS. */
-	if (fallocate(m->file[IPC_REGION_HUGE].fd, 0, (off_t)(first * RNIC_HUGE_PAGE), (off_t)(n * RNIC_HUGE_PAGE)) != 0) {
+	if (fallocate(m->file[IPC_REGION_HUGE].fd, 0, (off_t)(first * RNIC_HUGE_PAGE),
+		      (off_t)(n * RNIC_HUGE_PAGE)) != 0) {
 		rnic_arena_release(m, IPC_REGION_HUGE, first * RNIC_HUGE_PAGE, n * RNIC_HUGE_PAGE);
 		return false;
 	}
@@ -339,7 +340,8 @@ static void sweep_window(struct rnic_mem *m, uint32_t w, const uint64_t *live)
 {
 	for (uint32_t p = 0; p < RNIC_WIN_PAGES; p++) {
 		uint32_t n = 0;
-		while (p + n < RNIC_WIN_PAGES && (m->win[w].used[(p + n) / 64] & ~live[(p + n) / 64]) >> ((p + n) % 64) & 1)
+		while (p + n < RNIC_WIN_PAGES &&
+		       (m->win[w].used[(p + n) / 64] & ~live[(p + n) / 64]) >> ((p + n) % 64) & 1)
 			n++;
 		if (n == 0)
 			continue;

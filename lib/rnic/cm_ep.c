@@ -78,7 +78,8 @@ static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *serv
 	return rc;
 }
 
-int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
+int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		     struct rdma_addrinfo **res)
 {
 	struct rdma_addrinfo *r;
 	int rc;
@@ -116,7 +117,8 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 
 /* ---- end points ---- */
 
-static int ep_passive(struct rnic_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static int ep_passive(struct rnic_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		      struct ibv_qp_init_attr *attr)
 {
 	if (rdma_bind_addr(&id->id, res->ai_src_addr) != 0)
 		return -1;

@@ -2,28 +2,25 @@
 /* CM events: from the daemon's queue to what rdma_get_cm_event() hands out. */
 #include "rnic/cm.h"
 
-/* Under the queue's lock: an event that is handed out counts from here on, so that its id waits for the acknowledgement. */
+struct seen {
+	struct rnic_session *s;
+	struct rnic_cm_id *about;
+};
+
+/*
+ * Under the queue's lock: finds whom the event is about. An event that is handed out counts from here on, so that
+ * rdma_destroy_id() waits for its acknowledgement.
+ */
 static void on_seen(const void *slot, void *arg)
 {
 	const struct ipc_cm_event *ev = slot;
-	struct rnic_session *s = ((struct rnic_cm_channel *)arg)->q.s;
-	struct rnic_cm_id *id;
+	struct seen *seen = arg;
 
-	pthread_mutex_lock(&s->ids_lock);
-	id = cm_id_find(s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
-	if (id != NULL)
-		id->events_seen++;
-	pthread_mutex_unlock(&s->ids_lock);
-}
-
-static struct rnic_cm_id *about_of(struct rnic_session *s, const struct ipc_cm_event *ev)
-{
-	struct rnic_cm_id *id;
-
-	pthread_mutex_lock(&s->ids_lock);
-	id = cm_id_find(s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
-	pthread_mutex_unlock(&s->ids_lock);
-	return id;
+	pthread_mutex_lock(&seen->s->ids_lock);
+	seen->about = cm_id_find(seen->s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
+	if (seen->about != NULL)
+		seen->about->events_seen++;
+	pthread_mutex_unlock(&seen->s->ids_lock);
 }
 
 static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
@@ -109,13 +106,13 @@ static void ack_count(struct rnic_cm_id *id)
 }
 
 /* false: an event that nobody is to see. */
-static bool translate(struct rnic_cm_event *e, struct rnic_session *s, const struct ipc_cm_event *ev)
+static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const struct ipc_cm_event *ev)
 {
 	int rc;
 
-	e->about = about_of(s, ev);
-	if (e->about == NULL)
+	if (about == NULL)
 		return false;
+	e->about = about;
 	e->ev.event = (enum rdma_cm_event_type)ev->type;
 	e->ev.status = ev->status;
 	e->ev.id = &e->about->id;
@@ -135,6 +132,7 @@ static bool translate(struct rnic_cm_event *e, struct rnic_session *s, const str
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct rnic_cm_event *e;
+	struct seen seen;
 	union {
 		struct ipc_cm_event ev;
 		uint8_t slot[IPC_EVENT_SLOT_CM];
@@ -142,16 +140,17 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (channel == NULL || event == NULL)
 		return cm_ret(EINVAL);
+	seen.s = cm_channel(channel)->q.s;
 	e = calloc(1, sizeof(*e));
 	if (e == NULL)
 		return -1;
 	do {
-		if (rnic_evq_get(&cm_channel(channel)->q, u.slot, on_seen, channel) != 0) {
+		if (rnic_evq_get(&cm_channel(channel)->q, u.slot, on_seen, &seen) != 0) {
 			int err = errno;
 			free(e);
 			return cm_ret(err);
 		}
-	} while (!translate(e, cm_channel(channel)->q.s, &u.ev));
+	} while (!translate(e, seen.about, &u.ev));
 	*event = &e->ev;
 	return 0;
 }

@@ -132,12 +132,21 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	return 0;
 }
 
-static bool event_of(const void *slot, const void *arg)
+/* The daemon gives handles out again: what follows a request with the same number is about another id. */
+struct whose {
+	uint32_t handle;
+	bool reborn;
+};
+
+static bool event_of(const void *slot, void *arg)
 {
 	const struct ipc_cm_event *ev = slot;
-	uint32_t handle = *(const uint32_t *)arg;
+	struct whose *w = arg;
 
-	return ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id == handle : ev->id == handle;
+	if (ev->type != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return ev->id == w->handle && !w->reborn;
+	w->reborn |= ev->id == w->handle;
+	return ev->listen_id == w->handle;
 }
 
 struct orphans { /* ids of requests that nobody will accept any more */
@@ -158,22 +167,28 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 {
 	struct rnic_cm_id *id = cm_id(rid);
 	struct rnic_session *s = id->s;
-	struct orphans o = { 0 };
+	struct whose whose = { .handle = id->handle };
+	struct orphans o;
 	int rc;
 
 	pthread_mutex_lock(&s->id_lock);
+	/* Out of the table first: from its answer on the daemon may use the handle for a request's id. */
+	table_put(s, id->handle, NULL);
 	rc = rnic_call_handle(s, IPC_CM_DESTROY_ID, id->handle);
 	if (rc != 0 && !rnic_dead(s)) {
+		table_put(s, id->handle, id);
 		pthread_mutex_unlock(&s->id_lock);
 		return cm_ret(rc);
 	}
 	do {
 		o.n = 0;
-		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &id->handle, orphan_add, &o);
+		pthread_mutex_lock(&s->ids_lock);
+		whose.reborn = cm_id_find(s, id->handle) != NULL;
+		pthread_mutex_unlock(&s->ids_lock);
+		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, orphan_add, &o);
 		for (uint32_t i = 0; i < o.n; i++)
 			rnic_call_handle(s, IPC_CM_DESTROY_ID, o.handle[i]);
 	} while (o.n == RN_ARRAY_LEN(o.handle));
-	table_put(s, id->handle, NULL);
 	pthread_mutex_unlock(&s->id_lock);
 	if (rid->event != NULL)
 		rdma_ack_cm_event(rid->event);
@@ -220,7 +235,8 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		rdma_ack_cm_event(rid->event);
 		rid->event = NULL;
 	}
-	rnic_evq_drop(&cm_channel(old)->q, event_of, &id->handle, event_move, &cm_channel(ch)->q);
+	struct whose whose = { .handle = id->handle };
+	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
 	id->sync = channel == NULL;
 	rid->channel = ch;
 	if (was_sync)
@@ -256,7 +272,8 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve), .cm_resolve = { .id = id->handle } };
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve),
+			     .cm_resolve = { .id = id->handle } };
 	int rc;
 
 	if (dst == NULL)
@@ -279,7 +296,8 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve), .cm_resolve = { .id = id->handle } };
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve),
+			     .cm_resolve = { .id = id->handle } };
 	int rc;
 
 	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;

@@ -85,8 +85,8 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 			     int comp_vector)
 {
-	struct ibv_cq_init_attr_ex a = { .cqe = cqe > 0 ? (uint32_t)cqe : 0, .cq_context = cq_context, .channel = channel,
-					 .comp_vector = (uint32_t)comp_vector };
+	struct ibv_cq_init_attr_ex a = { .cqe = cqe > 0 ? (uint32_t)cqe : 0, .cq_context = cq_context,
+					 .channel = channel, .comp_vector = (uint32_t)comp_vector };
 	struct rnic_cq *cq = cq_make(c, &a);
 
 	return cq != NULL ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
@@ -131,12 +131,12 @@ int rnic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return rnic_dead(cq->s) ? EIO : 0;
 }
 
-static bool comp_of(const void *slot, const void *arg)
+static bool comp_of(const void *slot, void *arg)
 {
 	return ((const struct ipc_comp_event *)slot)->cq_cookie == (uintptr_t)arg;
 }
 
-static bool async_of(const void *slot, const void *arg)
+static bool async_of(const void *slot, void *arg)
 {
 	const struct ipc_async_event *ev = slot;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The devices of the daemon: one for each of its ports. Their ibv_device lives as long as the process, so that a program
- * may free the list and go on using a device it has opened.
+ * The devices of the daemon: one for each of its ports. Their ibv_device lives as long as the process, so that a
+ * program may free the list and go on using a device it has opened.
  */
 #include "rnic/priv.h"
 

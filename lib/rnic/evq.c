@@ -91,7 +91,7 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 	}
 }
 
-void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, const void *arg), const void *arg,
+void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to)
 {
 	pthread_mutex_lock(&q->lock);

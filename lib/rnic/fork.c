@@ -112,7 +112,9 @@ void rnic_mem_fork_prepare(struct rnic_mem *m)
 
 	pthread_mutex_lock(&m->lock);
 	nranges = 0;
-	for (uintptr_t at = sp - STACK_NEAR; rnic_vma_at(&m->proc, at, &v) == 0 && v.start < sp + STACK_NEAR; at = v.end) {
+	for (uintptr_t at = sp - STACK_NEAR; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
+		if (v.start >= sp + STACK_NEAR)
+			break;
 		if (moved(m, &v))
 			stack_back(m, &v, sp);
 	}

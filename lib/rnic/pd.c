@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains, parent domains (a PD under another name) and thread domains (locks are cheap here: a name only). */
+/* Protection domains, parent domains (a PD under another name) and thread domains (a name only: locks are cheap). */
 #include "rnic/priv.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
@@ -45,7 +45,8 @@ struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent
 	struct rnic_pd *pd;
 
 	if (a->pd == NULL || a->pd->context != c ||
-	    (a->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))) {
+	    (a->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+					IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))) {
 		errno = a->pd == NULL || a->pd->context != c ? EINVAL : EOPNOTSUPP;
 		return NULL;
 	}

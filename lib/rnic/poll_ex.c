@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Polling a CQ through the functions in its ibv_cq_ex. The lock is held from a start that found something to the end. */
+/* Polling a CQ through the functions in its ibv_cq_ex. The lock is held from a start that found something on. */
 #include "rnic/priv.h"
 
 static struct rnic_cq *cq_of(struct ibv_cq_ex *ex) { return (struct rnic_cq *)ex; }

@@ -16,7 +16,7 @@ void rnic_doorbell(struct rnic_qp *qp)
 	struct ipc_doorbell *db = &qp->doorbells[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
 	uint64_t *word = &db->bits[qp->db_word];
 
-	/* Orders the slots just published before the look at the bit: a bit that is still set will be seen with them. */
+	/* The slots are published before the look at the bit: a bit that is still set will be seen with them. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & qp->db_mask) == 0) {
 		__atomic_fetch_or(word, qp->db_mask, __ATOMIC_RELEASE);
@@ -63,7 +63,8 @@ static inline enum qp_wr_op op_of(enum ibv_wr_opcode op)
 
 static inline uint8_t flags_of(unsigned int f)
 {
-	return (uint8_t)(((f & IBV_SEND_SIGNALED) != 0 ? QP_WF_SIGNALED : 0) | ((f & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
+	return (uint8_t)(((f & IBV_SEND_SIGNALED) != 0 ? QP_WF_SIGNALED : 0) |
+			 ((f & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
 			 ((f & IBV_SEND_SOLICITED) != 0 ? QP_WF_SOLICITED : 0) |
 			 ((f & IBV_SEND_INLINE) != 0 ? QP_WF_INLINE : 0));
 }

@@ -4,8 +4,8 @@
  * session they were made in and die with it. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for each
  * event queue, one for the control socket, one for registered memory.
  *
- * Lock order: id_lock -> memory (arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves. No lock is held while
- * waiting for an event.
+ * Lock order: id_lock -> memory (arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves. No lock is held
+ * while waiting for an event.
  */
 #ifndef RNIC_PRIV_H
 #define RNIC_PRIV_H
@@ -127,7 +127,7 @@ int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
  */
 int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
 /* Removes the events that match, with their tokens; each is handed to `take` when given. */
-void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, const void *arg), const void *arg,
+void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to);
 /* Adds an event of our own making, with its token. */
 void rnic_evq_put(struct rnic_evq *q, const void *slot);

@@ -129,8 +129,9 @@ static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr
 {
 	if (a->qp_type != IBV_QPT_RC || a->srq != NULL)
 		return EOPNOTSUPP;
-	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL || a->pd->context != c || a->send_cq->context != c ||
-	    a->recv_cq->context != c)
+	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL)
+		return EINVAL;
+	if (a->pd->context != c || a->send_cq->context != c || a->recv_cq->context != c)
 		return EINVAL;
 	return 0;
 }
@@ -153,7 +154,8 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	}
 	memset(qp, 0, sizeof(*qp));
 	qp->s = ctx->s;
-	rc = rings_make(qp, slots_for(a->cap.max_send_wr, sq_each), slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
+	rc = rings_make(qp, slots_for(a->cap.max_send_wr, sq_each), slots_for(a->cap.max_recv_wr, rq_each),
+			&m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
@@ -199,7 +201,8 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 	}
 	qp = qp_make(c, a);
 	if (qp != NULL && ops) {
-		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) != 0) {
+		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE,
+				   QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) != 0) {
 			ibv_destroy_qp(qp);
 			errno = ENOMEM;
 			return NULL;
@@ -242,7 +245,8 @@ static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	struct rnic_qp *qp = rnic_qp(ibqp);
-	struct ipc_msg m = { .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp), .modify_qp = { .qp = ibqp->handle } };
+	struct ipc_msg m = { .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp),
+			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 
 	if ((mask & IBV_QP_STATE) != 0) {
@@ -296,7 +300,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ib
 	return 0;
 }
 
-static bool async_of(const void *slot, const void *arg)
+static bool async_of(const void *slot, void *arg)
 {
 	const struct ipc_async_event *ev = slot;
 

@@ -108,8 +108,8 @@ static int replace(const struct move *mv, const struct stretch *st)
 	if (p == MAP_FAILED)
 		return errno;
 	/*
-	 * The last page gets an attribute of its own, which is harmless, so that the stretch is not one mapping: mremap()
-	 * refuses to grow two at once, and realloc() then copies, instead of growing into pages of someone else's.
+	 * The last page gets an attribute of its own, which is harmless, so that the stretch is not one mapping:
+	 * mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's pages.
 	 */
 	if (st->len > RNIC_PAGE && mv->region == IPC_REGION_ARENA)
 		madvise((void *)(uintptr_t)(st->va + st->len - RNIC_PAGE), RNIC_PAGE, MADV_RANDOM);
@@ -142,7 +142,7 @@ static int move_now(void *arg)
 /* As with vfork(), the caller sleeps in the kernel until it is done, whatever else shares the address space. */
 int rnic_run_aside(int (*fn)(void *arg), void *arg)
 {
-	uint8_t *stack = mmap(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	uint8_t *stack = mmap(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	sigset_t all, old;
 	pid_t pid;
 	int st, rc = 0;
@@ -151,7 +151,7 @@ int rnic_run_aside(int (*fn)(void *arg), void *arg)
 		return errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(fn, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, arg);
+	pid = clone(fn, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SIGHAND, arg);
 	if (pid < 0)
 		rc = errno;
 	else
@@ -301,7 +301,7 @@ static int check(const struct rnic_vma *v, uintptr_t addr, uint64_t len, bool wr
 	if ((v->prot & PROT_READ) == 0)
 		return refuse(v, addr, len, EFAULT, "it may not be read: give it PROT_READ");
 	if (write && (v->prot & PROT_WRITE) == 0)
-		return refuse(v, addr, len, EACCES, "it is read-only: register it without local and remote write access");
+		return refuse(v, addr, len, EACCES, "it is read-only: register it without write access");
 	if (is_ours)
 		return 0;
 	if (v->name[0] == '[' && v->name[1] == 'v')
@@ -323,9 +323,9 @@ static int move_check(const struct rnic_mem *m, const struct rnic_vma *v, uintpt
 	if (rc != 0)
 		return refuse(v, addr, len, rc, strerror(rc));
 	if (verbose != NULL && verbose[0] == '1')
-		rnic_complain("rnic: moved %s memory at %#lx..%#lx for %#lx..%#lx (%s)",
-			      v->name[0] != '\0' ? v->name : "anonymous", (unsigned long)v->start, (unsigned long)v->end,
-			      (unsigned long)addr, (unsigned long)(addr + len), m->uffd >= 0 ? "userfaultfd" : "signal");
+		rnic_complain("rnic: moved memory in %#lx..%#lx %s for %#lx..%#lx (%s)", (unsigned long)v->start,
+			      (unsigned long)v->end, v->name, (unsigned long)addr, (unsigned long)(addr + len),
+			      m->uffd >= 0 ? "userfaultfd" : "signal");
 	return 0;
 }
 
@@ -356,7 +356,8 @@ static bool piece_add(struct pieces *ps, uint32_t region, uint64_t off, uint64_t
 	return true;
 }
 
-int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces, uint32_t *n)
+int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces,
+		    uint32_t *n)
 {
 	struct pieces ps = { 0 };
 	uintptr_t at = addr, end = addr + len;
@@ -370,8 +371,8 @@ int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write
 		uint32_t region;
 		rc = rnic_vma_at(&m->proc, at, &v);
 		if (rc == ENOENT || (rc == 0 && v.start > at)) {
-			rnic_complain("rnic: cannot register %#lx..%#lx: nothing is mapped at %#lx", (unsigned long)addr,
-				      (unsigned long)end, (unsigned long)at);
+			rnic_complain("rnic: cannot register %#lx..%#lx: nothing is mapped at %#lx",
+				      (unsigned long)addr, (unsigned long)end, (unsigned long)at);
 			rc = EFAULT;
 		}
 		if (rc != 0)

@@ -25,7 +25,8 @@ const char *ibv_port_state_str(enum ibv_port_state s)
 {
 	static const char *const name[] = {
 		[IBV_PORT_NOP] = "no state change (NOP)", [IBV_PORT_DOWN] = "down",     [IBV_PORT_INIT] = "init",
-		[IBV_PORT_ARMED] = "armed",               [IBV_PORT_ACTIVE] = "active", [IBV_PORT_ACTIVE_DEFER] = "active defer",
+		[IBV_PORT_ARMED] = "armed",               [IBV_PORT_ACTIVE] = "active",
+		[IBV_PORT_ACTIVE_DEFER] = "active defer",
 	};
 
 	return NAME(name, s, "invalid state");

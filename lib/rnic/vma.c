@@ -101,8 +101,11 @@ static bool parse_line(char *line, struct rnic_vma *v)
 
 	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, perm, &off, &major, &minor, &ino, &name) < 7)
 		return false;
-	*v = (struct rnic_vma){ .start = start, .end = end, .off = off, .ino = ino, .dev_major = major, .dev_minor = minor };
-	v->prot = (perm[0] == 'r' ? PROT_READ : 0) | (perm[1] == 'w' ? PROT_WRITE : 0) | (perm[2] == 'x' ? PROT_EXEC : 0);
+	*v = (struct rnic_vma){ .start = start, .end = end, .off = off, .ino = ino };
+	v->dev_major = major;
+	v->dev_minor = minor;
+	v->prot = (perm[0] == 'r' ? PROT_READ : 0) | (perm[1] == 'w' ? PROT_WRITE : 0) |
+		  (perm[2] == 'x' ? PROT_EXEC : 0);
 	v->shared = perm[3] == 's';
 	snprintf(v->name, sizeof(v->name), "%s", line + name);
 	v->hugetlb = strncmp(v->name, "/anon_hugepage", 14) == 0 || strncmp(v->name, "/dev/hugepages", 14) == 0 ||

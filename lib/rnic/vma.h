@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel knows of the process's mappings. Nothing here writes to memory but its arguments and its own stack. */
+/* What the kernel knows of the process's mappings. Nothing here writes but to its arguments and its own stack. */
 #ifndef RNIC_VMA_H
 #define RNIC_VMA_H
 

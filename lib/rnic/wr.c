@@ -17,7 +17,8 @@ static void flush(struct rnic_sq *sq)
 	if (w == NULL || sq->err != 0)
 		return;
 	sq->cur = NULL;
-	slots = qp_wqe_slots((w->flags & QP_WF_INLINE) != 0 ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge));
+	slots = qp_wqe_slots((w->flags & QP_WF_INLINE) != 0 ? w->inline_len :
+			     w->num_sge * (uint32_t)sizeof(struct qp_sge));
 	if (spsc_prod_free(&sq->ring, sq->staged + slots) < sq->staged + slots) {
 		sq->err = ENOMEM;
 		return;
@@ -55,8 +56,15 @@ static void wr_rdma(struct ibv_qp_ex *ex, enum qp_wr_op op, uint32_t rkey, uint6
 	w->raddr = raddr;
 }
 
-static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr) { wr_rdma(ex, QP_WR_WRITE, rkey, raddr); }
-static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr) { wr_rdma(ex, QP_WR_READ, rkey, raddr); }
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
+{
+	wr_rdma(ex, QP_WR_WRITE, rkey, raddr);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
+{
+	wr_rdma(ex, QP_WR_READ, rkey, raddr);
+}
 
 static void fail(struct rnic_sq *sq, int err)
 {

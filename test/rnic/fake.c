@@ -124,7 +124,8 @@ static int reg_mr(struct fake_client *c, struct ipc_msg *m)
 	uint64_t sum = 0;
 	uint32_t h = 0;
 
-	if (a->pd == 0 || !rn_in_range(a->pieces_off, a->npieces * sizeof(struct ipc_piece), IPC_QUEUES_SIZE) || a->npieces == 0)
+	if (a->pd == 0 || !rn_in_range(a->pieces_off, a->npieces * sizeof(struct ipc_piece), IPC_QUEUES_SIZE) ||
+	    a->npieces == 0)
 		return EINVAL;
 	for (uint32_t i = 1; i < FAKE_MAX && h == 0; i++)
 		h = c->mr[i].used ? 0 : i;
@@ -177,7 +178,8 @@ static int create_cq(struct fake_client *c, struct ipc_msg *m)
 static int create_qp(struct fake_client *c, struct ipc_msg *m)
 {
 	struct ipc_create_qp a = m->create_qp;
-	struct spsc_place sq = place(c, a.sq_off, a.sq_slots, QP_SLOT_SIZE), rq = place(c, a.rq_off, a.rq_slots, QP_SLOT_SIZE);
+	struct spsc_place sq = place(c, a.sq_off, a.sq_slots, QP_SLOT_SIZE);
+	struct spsc_place rq = place(c, a.rq_off, a.rq_slots, QP_SLOT_SIZE);
 	uint32_t h;
 
 	TAKE(c->qp, h);
@@ -273,7 +275,8 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 			return EINVAL;
 		if (m->cm_bind.addr.port == 0)
 			m->cm_bind.addr.port = 54321;
-		m->cm_bind_ok = (struct ipc_cm_bind_ok){ .addr = m->cm_bind.addr, .dev = m->cm_bind.addr.ip[15] != 0 ? 0 : UINT32_MAX };
+		m->cm_bind_ok = (struct ipc_cm_bind_ok){ .addr = m->cm_bind.addr };
+		m->cm_bind_ok.dev = m->cm_bind_ok.addr.ip[15] != 0 ? 0 : UINT32_MAX;
 		m->len = IPC_MSG_LEN(cm_bind_ok);
 		return 0;
 	case IPC_CM_MIGRATE:
@@ -359,7 +362,8 @@ static void *run(void *arg)
 	struct fake *f = arg;
 
 	for (;;) {
-		struct pollfd p[CLIENTS + 2] = { { .fd = f->stop[0], .events = POLLIN }, { .fd = f->listener, .events = POLLIN } };
+		struct pollfd p[CLIENTS + 2] = { { .fd = f->stop[0], .events = POLLIN },
+						 { .fd = f->listener, .events = POLLIN } };
 		for (unsigned i = 0; i < f->nclients; i++)
 			p[i + 2] = (struct pollfd){ .fd = f->client[i].sock, .events = POLLIN };
 		poll(p, f->nclients + 2, -1);
@@ -393,7 +397,8 @@ struct fake *fake_start(void)
 	f->version = IPC_VERSION;
 	pthread_mutex_init(&f->lock, NULL);
 	f->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (f->listener < 0 || bind(f->listener, (struct sockaddr *)&un, sizeof(un)) != 0 || listen(f->listener, 8) != 0 ||
+	if (f->listener < 0 || bind(f->listener, (struct sockaddr *)&un, sizeof(un)) != 0 ||
+	    listen(f->listener, CLIENTS) != 0 ||
 	    pipe(f->stop) != 0 || pthread_create(&f->thread, NULL, run, f) != 0)
 		abort();
 	setenv("RNICD_SOCKET", f->path, 1);
@@ -494,7 +499,8 @@ static bool mr_io(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, 
 		}
 		uint64_t n = rn_min_u64(len, pc->len - off), at = pc->off + off;
 		uint64_t skew = at % IPC_HUGE_PAGE, span = (skew + n + IPC_HUGE_PAGE - 1) & ~(IPC_HUGE_PAGE - 1);
-		uint8_t *map = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd[pc->region], (off_t)(at - skew));
+		uint8_t *map = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd[pc->region],
+				    (off_t)(at - skew));
 		if (map == MAP_FAILED)
 			return false;
 		if (write_it)

@@ -19,7 +19,13 @@
 #define FAKE_DEVS 2u
 
 struct fake_chan { bool used; int fd; struct spsc_prod ring; };
-struct fake_cq { bool used; uint32_t channel; uint64_t cookie; struct qp_cq_shm *shm; struct spsc_prod ring[FAKE_WORKERS]; };
+struct fake_cq {
+	bool used;
+	uint32_t channel;
+	uint64_t cookie;
+	struct qp_cq_shm *shm;
+	struct spsc_prod ring[FAKE_WORKERS];
+};
 struct fake_qp {
 	bool used;
 	uint32_t send_cq, recv_cq, bit, state;

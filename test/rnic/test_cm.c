@@ -65,7 +65,8 @@ static void raise(enum rdma_cm_event_type type, struct rdma_cm_id *id, int statu
 
 static void raise_request(struct rdma_cm_id *listener, uint32_t handle)
 {
-	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_CONNECT_REQUEST, .id = handle, .listen_id = cm_id(listener)->handle,
+	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_CONNECT_REQUEST, .id = handle,
+				   .listen_id = cm_id(listener)->handle,
 				   .dev = 0, .local = ipc(1, 5000), .remote = ipc(2, 4000),
 				   .param = { .ird = 3, .ord = 7, .priv_len = 5, .priv = "hello" } };
 
@@ -236,6 +237,37 @@ static void destroying_waits_for_acknowledgements(void **state)
 	rdma_destroy_id(other);
 }
 
+/* The daemon gives a handle out again as soon as its id is gone: events of the next holder must stay. */
+static void a_handle_is_given_out_again(void **state)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_event *ev;
+	uint32_t handle;
+
+	(void)state;
+	rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP);
+	rdma_bind_addr(listener, (struct sockaddr *)&any);
+	rdma_listen(listener, 1);
+	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
+	handle = cm_id(id)->handle;
+	raise(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
+	raise_request(listener, handle);
+	struct ipc_cm_event lost = { .type = RDMA_CM_EVENT_DISCONNECTED, .id = handle };
+	fake_cm(client(), &lost);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	client()->id[handle].used = true;
+	ev = next(RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_cm_id *child = ev->id;
+	rdma_ack_cm_event(ev);
+	ev = next(RDMA_CM_EVENT_DISCONNECTED);
+	assert_ptr_equal(ev->id, child);
+	rdma_ack_cm_event(ev);
+	assert_no_event();
+	rdma_destroy_id(child);
+	rdma_destroy_id(listener);
+}
+
 static void migrating_takes_events_along(void **state)
 {
 	struct rdma_event_channel *ch2 = rdma_create_event_channel();
@@ -376,7 +408,8 @@ static void addresses(void **state)
 	rdma_freeaddrinfo(res);
 	assert_int_equal(rdma_getaddrinfo(NULL, NULL, NULL, &res), -1);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(rdma_getaddrinfo("no.such.host.invalid", NULL, &(struct rdma_addrinfo){ .ai_flags = RAI_NUMERICHOST }, &res), -1);
+	assert_int_equal(rdma_getaddrinfo("no.such.host.invalid", NULL,
+					  &(struct rdma_addrinfo){ .ai_flags = RAI_NUMERICHOST }, &res), -1);
 }
 
 /* Ids of a device that goes away with its daemon are told so. */
@@ -408,6 +441,7 @@ int main(void)
 		cmocka_unit_test(active_side),
 		cmocka_unit_test(passive_side),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
+		cmocka_unit_test(a_handle_is_given_out_again),
 		cmocka_unit_test(migrating_takes_events_along),
 		cmocka_unit_test(synchronous_client),
 		cmocka_unit_test(synchronous_server),

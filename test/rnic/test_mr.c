@@ -142,7 +142,8 @@ static void neighbours_join(void **state)
 {
 	const unsigned n = 1024;
 	void *fresh = (void *)UINT64_C(0x7d0000000000); /* where nothing was before */
-	uint8_t *p = mmap(fresh, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	uint8_t *p = mmap(fresh, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+			  -1, 0);
 	static struct ibv_mr *mr[1024];
 
 	(void)state;

@@ -171,7 +171,8 @@ static void a_list_of_sends(void **state)
 static void bad_requests_and_a_full_queue(void **state)
 {
 	struct ibv_sge sge = { 0x1000, 10, 1 };
-	struct ibv_send_wr wr[2] = { { .wr_id = 1, .next = &wr[1], .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+	struct ibv_send_wr wr[2] = { { .wr_id = 1, .next = &wr[1], .sg_list = &sge, .num_sge = 1,
+				       .opcode = IBV_WR_SEND },
 				     { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND } };
 	struct ibv_send_wr *bad = NULL;
 	unsigned posted = 0;
@@ -325,7 +326,8 @@ static void work_requests_through_qp_ex(void **state)
 
 static void completions_from_all_workers(void **state)
 {
-	struct qp_cqe e = { .qpn = qp->qp_num, .byte_len = 123, .op = QP_WC_RECV, .flags = QP_WCF_WITH_INV, .aux = 0x55 };
+	struct qp_cqe e = { .qpn = qp->qp_num, .byte_len = 123, .op = QP_WC_RECV, .flags = QP_WCF_WITH_INV,
+			    .aux = 0x55 };
 	struct ibv_wc wc[16];
 	unsigned per[2] = { 0 };
 
