@@ -330,10 +330,13 @@ void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c)
 		if (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken && qp->sq.verdict == SPSC_OK)
 			return;
 		/* The last quarter is for those who receive: else all could wait with a message open for one that has none. */
-		if (ctx->blk_left <= ctx->cfg.blocks / 4 || !qp_conn_wake(ctx, c)) {
+		if (ctx->blk_left <= ctx->cfg.blocks / 4) {
+			ctx->stats.no_block++;
 			qp_starve(ctx, c);
 			return;
 		}
+		if (!qp_conn_wake(ctx, c))
+			return;
 	}
 	while ((c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && c->qp != NULL) {
 		if (rn_unlikely(c->rtr_due)) {
