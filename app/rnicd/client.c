@@ -75,7 +75,11 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 /* ---- requests ---- */
 
 static void on_hello(struct client *c, const int *fds, uint32_t n) { client_hello(c, fds, n); }
-static void on_create_channel(struct client *c, const int *fds, uint32_t n) { (void)n; client_create_channel(c, fds[0]); }
+static void on_create_channel(struct client *c, const int *fds, uint32_t n)
+{
+	(void)n;
+	client_create_channel(c, fds[0]);
+}
 
 struct request {
 	uint16_t len;
@@ -88,7 +92,10 @@ struct request {
 static const struct request requests[IPC_TYPES] = {
 	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = on_hello },
 	[IPC_QUERY_DEV] = R(query_dev, client_query_dev),
-	[IPC_CREATE_CHANNEL] = { .len = IPC_MSG_LEN(create_channel), .min_fds = 1, .max_fds = 1, .run_fds = on_create_channel },
+	[IPC_CREATE_CHANNEL] = { .len = IPC_MSG_LEN(create_channel),
+				 .min_fds = 1,
+				 .max_fds = 1,
+				 .run_fds = on_create_channel },
 	[IPC_DESTROY_CHANNEL] = R(handle, client_destroy_channel),
 	[IPC_ALLOC_PD] = R(alloc_pd, client_alloc_pd),
 	[IPC_DEALLOC_PD] = R(handle, client_dealloc_pd),
@@ -121,10 +128,13 @@ static bool dispatch(struct client *c, const int *fds, uint32_t n)
 	if (r == NULL || r->len == 0) {
 		client_error(c, EINVAL, "request %u is not known to this rnicd", c->req.type);
 	} else if (c->req.len != r->len || n < r->min_fds || n > r->max_fds) {
-		client_error(c, EINVAL, "request %u with %u bytes and %u descriptors: %u bytes and %u to %u descriptors belong to it",
-			     c->req.type, c->req.len, n, r->len, r->min_fds, r->max_fds);
+		client_error(
+			c, EINVAL,
+			"request %u with %u bytes and %u descriptors: %u bytes and %u to %u descriptors belong to it",
+			c->req.type, c->req.len, n, r->len, r->min_fds, r->max_fds);
 	} else if ((c->req.type == IPC_HELLO) != (c->state == CLIENT_NEW)) {
-		client_error(c, EPROTO, c->state == CLIENT_NEW ? "the first request must be HELLO" : "HELLO was said already");
+		client_error(c, EPROTO,
+			     c->state == CLIENT_NEW ? "the first request must be HELLO" : "HELLO was said already");
 	} else if (r->run_fds != NULL) {
 		r->run_fds(c, fds, n);
 		return true;
@@ -177,7 +187,8 @@ void client_drop(struct client *c, const char *why)
 	if (c->state == CLIENT_DYING)
 		return;
 	client_totals.dropped++;
-	rnicd_log(RNICD_LOG_WARNING, "client %u (pid %d, uid %u) is dropped: %s", c->id, (int)c->pid, (unsigned)c->uid, why);
+	rnicd_log(RNICD_LOG_WARNING, "client %u (pid %d, uid %u) is dropped: %s", c->id, (int)c->pid, (unsigned)c->uid,
+		  why);
 	client_die(c);
 }
 

@@ -112,7 +112,8 @@ static void join_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
 static void join_done(struct cmd_all *a)
 {
 	struct join *j = rn_container_of(a, struct join, cmd);
-	struct ipc_msg m = { .hello_ok = { .version = IPC_VERSION, .devs = rnicd.n_ports, .workers = rnicd.n_workers } };
+	struct ipc_msg m = { .hello_ok = {
+				     .version = IPC_VERSION, .devs = rnicd.n_ports, .workers = rnicd.n_workers } };
 	struct client *c = j->c;
 
 	free(j);
@@ -140,7 +141,8 @@ static bool make_workers(struct client *c, struct ipc_ctrl *ctrl)
 	uint32_t i;
 
 	for (i = 0; i < rnicd.n_workers; i++) {
-		c->wc[i] = aligned_alloc(RN_CACHE_LINE, (sizeof(*c->wc[i]) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
+		c->wc[i] = aligned_alloc(RN_CACHE_LINE,
+					 (sizeof(*c->wc[i]) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
 		if (c->wc[i] == NULL)
 			break;
 		memset(c->wc[i], 0, sizeof(*c->wc[i]));
@@ -172,7 +174,9 @@ void client_hello(struct client *c, const int *fds, uint32_t n)
 	bool ok = false;
 
 	if (c->req.hello.version != IPC_VERSION)
-		client_error(c, EPROTO, "librnic speaks version %u of the control protocol, this rnicd version %u: install both from one release",
+		client_error(c, EPROTO,
+			     "librnic speaks version %u of the control protocol, this rnicd version %u: install both "
+			     "from one release",
 			     c->req.hello.version, IPC_VERSION);
 	else if (!client_is_eventfd(fds[0]))
 		client_error(c, EINVAL, "the wake descriptor is not an eventfd");
@@ -184,7 +188,8 @@ void client_hello(struct client *c, const int *fds, uint32_t n)
 		return;
 	c->wake_fd = fds[0];
 	struct ipc_ctrl *ctrl = (struct ipc_ctrl *)(void *)c->region[IPC_REGION_QUEUES].base;
-	__atomic_store_n(&ctrl->oversubscribed, (uint32_t)(sysconf(_SC_NPROCESSORS_ONLN) < (long)rnicd.n_workers + 2), __ATOMIC_RELAXED);
+	__atomic_store_n(&ctrl->oversubscribed, (uint32_t)(sysconf(_SC_NPROCESSORS_ONLN) < (long)rnicd.n_workers + 2),
+			 __ATOMIC_RELAXED);
 	struct join *j = calloc(1, sizeof(*j));
 	if (j == NULL || !make_workers(c, ctrl)) {
 		free(j);

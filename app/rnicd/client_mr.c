@@ -64,8 +64,9 @@ static void register_now(struct client *c)
 		table_del(&c->mr, mr->handle);
 		free(mr);
 		free(keep);
-		refuse(c, v == QP_MR_FULL ? ENOMEM : EINVAL, v == QP_MR_FULL ? "the device's table of memory regions is full" :
-		       "the address range or the access flags of the memory region are not possible");
+		refuse(c, v == QP_MR_FULL ? ENOMEM : EINVAL,
+		       v == QP_MR_FULL ? "the device's table of memory regions is full"
+				       : "the address range or the access flags of the memory region are not possible");
 		return;
 	}
 	mr->pd = j->pd;
@@ -93,7 +94,9 @@ static void go_on(struct loop_timer *t)
 		uint64_t n = rn_min_u64(left, j->piece[j->at].len - j->at_off);
 		int rc = ipc_region_prefault(j->piece[j->at].base + j->at_off, n);
 		if (rc != 0) {
-			refuse(c, ENOMEM, "no memory for the pages of the region: the system has not enough, or not enough hugepages");
+			refuse(c, ENOMEM,
+			       "no memory for the pages of the region: the system has not enough, or not enough "
+			       "hugepages");
 			return;
 		}
 		left -= n;
@@ -139,7 +142,8 @@ static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r
 		return "its length or number of pieces is not possible";
 	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)
 		return "there are unknown access flags";
-	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece), c->region[IPC_REGION_QUEUES].size))
+	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece),
+			 c->region[IPC_REGION_QUEUES].size))
 		return "its list of pieces does not lie in the queue region";
 	return NULL;
 }
@@ -154,7 +158,8 @@ void client_reg_mr(struct client *c)
 		return;
 	}
 	if (c->mr.live >= rnicd.cfg.quota_mrs || r->len > rnicd.cfg.quota_memory - c->memory) {
-		client_error(c, ENOMEM, "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
+		client_error(c, ENOMEM,
+			     "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
 			     rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
 		return;
 	}

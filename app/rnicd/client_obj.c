@@ -53,7 +53,8 @@ void client_dealloc_pd(struct client *c)
 		return;
 	}
 	if (p->users > 0) {
-		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queue pairs", p->users);
+		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queue pairs",
+			     p->users);
 		return;
 	}
 	table_del(&c->pd, p->handle);
@@ -85,9 +86,14 @@ static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r,
 	if (q == NULL || cq == NULL)
 		goto fail;
 	struct qp_cq_attr a = {
-		.owner = owner_new(), .region = c->region[IPC_REGION_QUEUES].base, .region_size = c->region[IPC_REGION_QUEUES].size,
-		.shm_off = r->shm_off, .ring_off = r->ring_off, .ring_stride = r->ring_stride,
-		.workers = rnicd.n_workers, .cqe = r->cqe,
+		.owner = owner_new(),
+		.region = c->region[IPC_REGION_QUEUES].base,
+		.region_size = c->region[IPC_REGION_QUEUES].size,
+		.shm_off = r->shm_off,
+		.ring_off = r->ring_off,
+		.ring_stride = r->ring_stride,
+		.workers = rnicd.n_workers,
+		.cqe = r->cqe,
 	};
 	*v = qp_cq_init(cq, &a);
 	if (*v != SPSC_OK)
@@ -116,7 +122,9 @@ void client_create_cq(struct client *c)
 		return;
 	}
 	if (c->cq.live >= rnicd.cfg.quota_cqs || c->slots + r.cqe > rnicd.cfg.quota_wrs) {
-		client_error(c, ENOMEM, "quota: a client may have %u completion queues and %u queue entries (quota-cqs, quota-outstanding)",
+		client_error(c, ENOMEM,
+			     "quota: a client may have %u completion queues and %u queue entries (quota-cqs, "
+			     "quota-outstanding)",
 			     rnicd.cfg.quota_cqs, rnicd.cfg.quota_wrs);
 		return;
 	}
@@ -188,7 +196,10 @@ void client_destroy_cq(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	/* Its QPs are gone, and with each of them a turn has passed: what is left is a worker inside this turn's flush. */
+	/*
+	 * Its QPs are gone, and with each of them a turn has passed: what is left is a worker inside this turn's
+	 * flush.
+	 */
 	*e = (struct cq_end){ .q = q, .cmd = { .work = cmd_nothing, .done = cq_ended } };
 	c->under_way++;
 	cmd_send_all(&e->cmd);

@@ -122,7 +122,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "there is no such completion queue";
 	if (scq->dev != pd->dev || rcq->dev != pd->dev)
 		return "its completion queues are of another device than its protection domain";
-	if (!rn_is_pow2(r->sq_slots) || !rn_is_pow2(r->rq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS)
+	if (!rn_is_pow2(r->sq_slots) || !rn_is_pow2(r->rq_slots) || r->sq_slots > DEV_MAX_SLOTS ||
+	    r->rq_slots > DEV_MAX_SLOTS)
 		return "the sizes of its queues must be powers of two within the device's limit";
 	return NULL;
 }
@@ -137,14 +138,32 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	if (q == NULL || qp == NULL)
 		goto fail;
 	memset(qp, 0, sizeof(*qp));
-	*q = (struct client_qp){ .c = c, .qp = qp, .qpn = next_qpn(), .worker = idlest_worker(), .slots = r->sq_slots + r->rq_slots,
-				 .cookie = r->cookie, .pd = table_get(&c->pd, r->pd), .scq = table_get(&c->cq, r->send_cq),
-				 .rcq = table_get(&c->cq, r->recv_cq), .access = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ };
+	*q = (struct client_qp) { .c = c,
+				  .qp = qp,
+				  .qpn = next_qpn(),
+				  .worker = idlest_worker(),
+				  .slots = r->sq_slots + r->rq_slots,
+				  .cookie = r->cookie,
+				  .pd = table_get(&c->pd, r->pd),
+				  .scq = table_get(&c->cq, r->send_cq),
+				  .rcq = table_get(&c->cq, r->recv_cq),
+				  .access = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ };
 	struct qp_attr a = {
-		.owner = owner_new(), .qpn = q->qpn, .pd = q->pd->id, .dev = dev_get(q->pd->dev), .scq = q->scq->cq, .rcq = q->rcq->cq,
-		.sig_all = r->sig_all != 0, .access = q->access, .region = c->region[IPC_REGION_QUEUES].base,
-		.region_size = c->region[IPC_REGION_QUEUES].size, .shm_off = r->shm_off, .sq_off = r->sq_off, .rq_off = r->rq_off,
-		.sq_slots = r->sq_slots, .rq_slots = r->rq_slots,
+		.owner = owner_new(),
+		.qpn = q->qpn,
+		.pd = q->pd->id,
+		.dev = dev_get(q->pd->dev),
+		.scq = q->scq->cq,
+		.rcq = q->rcq->cq,
+		.sig_all = r->sig_all != 0,
+		.access = q->access,
+		.region = c->region[IPC_REGION_QUEUES].base,
+		.region_size = c->region[IPC_REGION_QUEUES].size,
+		.shm_off = r->shm_off,
+		.sq_off = r->sq_off,
+		.rq_off = r->rq_off,
+		.sq_slots = r->sq_slots,
+		.rq_slots = r->rq_slots,
 	};
 	*v = qp_init(qp, &a);
 	if (*v != QP_OK || !take_bit(c, &q->db_bit))
@@ -173,8 +192,10 @@ void client_create_qp(struct client *c)
 		return;
 	}
 	if (c->qp.live >= rnicd.cfg.quota_qps || c->slots + r.sq_slots + r.rq_slots > rnicd.cfg.quota_wrs) {
-		client_error(c, ENOMEM, "quota: a client may have %u queue pairs and %u queue entries (quota-qps, quota-outstanding)",
-			     rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
+		client_error(
+			c, ENOMEM,
+			"quota: a client may have %u queue pairs and %u queue entries (quota-qps, quota-outstanding)",
+			rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
 		return;
 	}
 	struct client_qp *q = qp_new(c, &r, &v);
@@ -230,7 +251,8 @@ static void modified(struct cmd *cmd)
 	if (q->verdict == QP_OK)
 		client_ok(q->c);
 	else
-		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s", qp_state_name((enum qp_state)q->qp->state));
+		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
+			     qp_state_name((enum qp_state)q->qp->state));
 }
 
 void client_modify_qp(struct client *c)
@@ -240,7 +262,8 @@ void client_modify_qp(struct client *c)
 
 	if (q == NULL)
 		return;
-	bool bad = (r->mask & ~(uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD)) != 0 ||
+	bool bad = (r->mask &
+		    ~(uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD)) != 0 ||
 		   ((r->mask & IPC_QP_ATTR_STATE) != 0 && (r->state > QP_S_ERR || r->state == 5)) ||
 		   ((r->mask & IPC_QP_ATTR_IRD) != 0 && r->ird > QP_MAX_RD_ATOMIC) ||
 		   ((r->mask & IPC_QP_ATTR_ORD) != 0 && r->ord > QP_MAX_RD_ATOMIC);
@@ -267,8 +290,10 @@ void client_query_qp(struct client *c)
 		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
 		return;
 	}
-	struct ipc_msg m = { .query_qp_ok = {
-		.state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED), .access = q->access, .ird = q->ird, .ord = q->ord } };
+	struct ipc_msg m = { .query_qp_ok = { .state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED),
+					      .access = q->access,
+					      .ird = q->ird,
+					      .ord = q->ord } };
 	client_answer(c, &m, IPC_MSG_LEN(query_qp_ok));
 }
 
@@ -360,7 +385,7 @@ static void destroyed(struct cmd *cmd)
 	struct client *c = q->c;
 	bool answer = q->answer;
 
-	if (!q->later) { /* completions made before become visible with the qp_flush of that turn, which still names it */
+	if (!q->later) { /* completions made before become visible with that turn's qp_flush, which still names it */
 		cmd->work = look_work;
 		cmd_send(cmd, q->worker);
 		return;

@@ -98,7 +98,10 @@ void cm_accept(struct client *c);
 void cm_reject(struct client *c);
 void cm_disconnect(struct client *c);
 
-/* The death of a client, c->under_way counts what takes time: its ids are destroyed and their connections told to end. */
+/*
+ * The death of a client, c->under_way counts what takes time: its ids are destroyed and their connections told to
+ * end.
+ */
 void cm_client_dies(struct client *c);
 /* After its QPs: connections that have not closed yet are made to forget it. */
 void cm_client_conns(struct client *c);

@@ -74,8 +74,8 @@ struct op {
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
-static struct op *op_new(struct client *c, struct cm_id *id, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
-			 void (*done)(struct cmd *))
+static struct op *op_new(struct client *c, struct cm_id *id,
+			 void (*work)(struct rnicd_worker *, struct cmd *, uint64_t), void (*done)(struct cmd *))
 {
 	struct op *o = calloc(1, sizeof(*o));
 
@@ -112,8 +112,8 @@ static void op_end(struct op *o, int err, const char *sentence)
 }
 
 /* Takes the parameters and the QP of CONNECT and ACCEPT; NULL: answered. */
-static struct op *op_with_qp(struct client *c, struct cm_id *id, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
-			     void (*done)(struct cmd *))
+static struct op *op_with_qp(struct client *c, struct cm_id *id,
+			     void (*work)(struct rnicd_worker *, struct cmd *, uint64_t), void (*done)(struct cmd *))
 {
 	const struct ipc_cm_connect *r = &c->req.cm_connect;
 	struct client_qp *q = r->qp != 0 ? table_get(&c->qp, r->qp) : NULL;
@@ -128,7 +128,8 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, void (*work)(st
 		return NULL;
 	}
 	if (r->param.priv_len > IPC_PRIV_MAX) {
-		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", r->param.priv_len, IPC_PRIV_MAX);
+		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", r->param.priv_len,
+			     IPC_PRIV_MAX);
 		return NULL;
 	}
 	struct op *o = op_new(c, id, work, done);
@@ -186,7 +187,8 @@ static uint32_t choose_port(struct op *o)
 	bool fixed = o->id->has_port;
 
 	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev);
-	for (uint32_t i = 0; !fixed && o->q != NULL && i < 16 * rnicd.n_workers && conn_owner(&o->addr) != o->q->worker; i++)
+	for (uint32_t i = 0; !fixed && o->q != NULL && i < 16 * rnicd.n_workers && conn_owner(&o->addr) != o->q->worker;
+	     i++)
 		o->addr.lport = cm_port_next(o->id->dev);
 	return conn_owner(&o->addr);
 }
@@ -235,13 +237,16 @@ static void opened(struct cmd *cmd)
 		op_end(o, ENETUNREACH, "the destination is not on the device's network and there is no gateway");
 		break;
 	case CONN_FULL:
-		op_end(o, ENOMEM, "the worker has no room for another connection: raise 'flows' in rnicd's configuration");
+		op_end(o, ENOMEM,
+		       "the worker has no room for another connection: raise 'flows' in rnicd's configuration");
 		break;
 	case CONN_OK:
 	case CONN_QP:
-		op_end(o, o->qv == QP_NO_MEMORY ? ENOMEM : EINVAL, o->qv == QP_NO_MEMORY ? "the worker has no room for another connection" :
-		       o->qv == QP_BAD_PRIV ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1" :
-		       "the queue pair is connected already, or in a state that cannot be connected");
+		op_end(o, o->qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
+		       o->qv == QP_NO_MEMORY ? "the worker has no room for another connection"
+		       : o->qv == QP_BAD_PRIV
+			       ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1"
+			       : "the queue pair is connected already, or in a state that cannot be connected");
 		break;
 	}
 }
@@ -297,7 +302,8 @@ static void accept_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	if (o->gone)
 		return;
 	conn_set_client(o->conn, o->c->wc[worker_index(w)]);
-	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a) : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);
+	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
+				 : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);
 	if (o->qv != QP_OK)
 		conn_set_client(o->conn, NULL);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What workers tell of connections, as events of rdma_cm. Statuses are those of the kernel's iWARP connection manager. */
+/*
+ * What workers tell of connections, as events of rdma_cm. Statuses are those of the kernel's iWARP connection
+ * manager.
+ */
 #include <errno.h>
 #include <string.h>
 

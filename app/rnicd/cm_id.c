@@ -12,8 +12,9 @@
 
 const char *cm_state_name(enum cm_state s)
 {
-	static const char *const name[] = { "idle", "bound", "addr-known", "route-wait", "route-known", "listening", "connecting",
-					    "responded", "requested", "accepting", "connected", "over" };
+	static const char *const name[] = { "idle",	   "bound",	"addr-known", "route-wait",
+					    "route-known", "listening", "connecting", "responded",
+					    "requested",   "accepting", "connected",  "over" };
 
 	return name[s];
 }
@@ -76,8 +77,13 @@ void cm_id_free(struct cm_id *id)
 void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
 {
 	struct ipc_cm_event ev = {
-		.type = type, .status = status, .id = id->handle, .listen_id = type == CM_EV_CONNECT_REQUEST ? id->listener_handle : 0,
-		.dev = id->dev, .local = id->local, .remote = id->remote,
+		.type = type,
+		.status = status,
+		.id = id->handle,
+		.listen_id = type == CM_EV_CONNECT_REQUEST ? id->listener_handle : 0,
+		.dev = id->dev,
+		.local = id->local,
+		.remote = id->remote,
 	};
 
 	if (fx != NULL) {
@@ -94,7 +100,8 @@ void cm_create_id(struct client *c)
 	struct client_chan *ch = table_get(&c->chan, c->req.cm_create_id.channel);
 
 	if (ch == NULL || ch->kind != IPC_CHANNEL_CM) {
-		client_error(c, EINVAL, "there is no event channel %u for connection manager events", c->req.cm_create_id.channel);
+		client_error(c, EINVAL, "there is no event channel %u for connection manager events",
+			     c->req.cm_create_id.channel);
 		return;
 	}
 	struct cm_id *id = cm_id_new(c, ch);
@@ -134,7 +141,8 @@ void cm_bind(struct client *c)
 	if (!cm_addr_is_any(&a)) {
 		dev = dev_by_addr(a.ip);
 		if (dev == UINT32_MAX) {
-			client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s", show(&a, text, sizeof(text)));
+			client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s",
+				     show(&a, text, sizeof(text)));
 			return;
 		}
 	}
@@ -164,7 +172,8 @@ void cm_migrate(struct client *c)
 	if (id == NULL)
 		return;
 	if (to == NULL || to->kind != IPC_CHANNEL_CM) {
-		client_error(c, EINVAL, "there is no event channel %u for connection manager events", c->req.cm_migrate.channel);
+		client_error(c, EINVAL, "there is no event channel %u for connection manager events",
+			     c->req.cm_migrate.channel);
 		return;
 	}
 	if (to != id->chan)
@@ -240,8 +249,8 @@ struct let_go {
 };
 
 /*
- * A connection that outlives its client: its QP is gone, or never was. With everything acknowledged it may end in peace; one that still has to
- * send from the client's memory cannot.
+ * A connection that outlives its client: its QP is gone, or never was. With everything acknowledged it may end in
+ * peace; one that still has to send from the client's memory cannot.
  */
 static void let_go_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 {
@@ -285,7 +294,10 @@ void cm_client_conns(struct client *c)
 		struct let_go *l = k->conn != NULL ? calloc(1, sizeof(*l)) : NULL;
 		if (l == NULL)
 			continue;
-		*l = (struct let_go){ .c = c, .key = k->owner.key, .conn = k->conn, .cmd = { .work = let_go_work, .done = let_go_done } };
+		*l = (struct let_go) { .c = c,
+				       .key = k->owner.key,
+				       .conn = k->conn,
+				       .cmd = { .work = let_go_work, .done = let_go_done } };
 		c->under_way++;
 		cmd_send(&l->cmd, k->worker);
 	}

@@ -118,7 +118,8 @@ void cm_listen(struct client *c)
 		client_error(c, ENOMEM, "no memory or port for another listener");
 		return;
 	}
-	id->backlog = c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
+	id->backlog =
+		c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
 	o->backlog = (uint16_t)id->backlog;
 	o->owner = owner_new();
 	owner_put(&id->owner, OWNER_LISTEN, o->owner);

@@ -155,8 +155,13 @@ static void put(struct fx_ring *r, uint32_t worker, const struct qp_fx *fx)
 {
 	struct cmd_fx *o = spsc_prod_slot(&r->prod, 0);
 
-	*o = (struct cmd_fx){ .type = fx->type, .code = fx->code, .ird = fx->ird, .ord = fx->ord, .vendor_err = fx->vendor_err,
-			      .worker = worker, .owner = fx->owner };
+	*o = (struct cmd_fx) { .type = fx->type,
+			       .code = fx->code,
+			       .ird = fx->ird,
+			       .ord = fx->ord,
+			       .vendor_err = fx->vendor_err,
+			       .worker = worker,
+			       .owner = fx->owner };
 	if (about_conn(fx->type)) {
 		struct qp_conn *c = fx->conn;
 		const struct conn_addr *a = conn_addr(c);

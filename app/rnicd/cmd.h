@@ -5,9 +5,9 @@
  * In: a struct cmd is embedded in a structure with its arguments. The control thread owns that until cmd_send() and
  * again from `done` on. `work` runs once in the worker's thread, between two steps of its turn.
  *
- * Out: the worker's loop calls cmd_effects() once a turn, after qp_flush(). It copies each struct qp_fx into a ring that
- * the control thread reads, and gives each passive connection an owner of its own with its first effect. A connection
- * that has told QP_FX_CLOSED is the loop's to free, after cmd_effects() has returned true.
+ * Out: the worker's loop calls cmd_effects() once a turn, after qp_flush(). It copies each struct qp_fx into a ring
+ * that the control thread reads, and gives each passive connection an owner of its own with its first effect. A
+ * connection that has told QP_FX_CLOSED is the loop's to free, after cmd_effects() has returned true.
  */
 #ifndef CMD_H
 #define CMD_H
@@ -64,7 +64,9 @@ struct cmd_fx {
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
-/* Owners: the control thread numbers what it makes from 1; the worker numbers passive connections, with this bit set. */
+/*
+ * Owners: the control thread numbers what it makes from 1; the worker numbers passive connections, with this bit set.
+ */
 #define CMD_OWNER_PASSIVE (UINT64_C(1) << 63)
 
 /* Before the workers start. False: no memory. */

@@ -192,13 +192,15 @@ static void check_pair(struct reader *r, uint32_t i)
 		if (strcmp(d->port[j].name, p->args) == 0)
 			q = &d->port[j];
 	if (q == NULL)
-		mistake(r, line, "port '%s' is paired with '%s', but there is no section [port %s]", p->name, p->args, p->args);
+		mistake(r, line, "port '%s' is paired with '%s', but there is no section [port %s]", p->name, p->args,
+			p->args);
 	else if (q == p)
 		mistake(r, line, "port '%s' is paired with itself", p->name);
 	else if (q->kind != RNICD_PORT_PAIR || strcmp(q->args, p->name) != 0)
 		mistake(r, line, "port '%s' is paired with '%s', but that one is not paired with it", p->name, p->args);
 	else if (q->mtu != p->mtu && q > p)
-		mistake(r, line_of(r, (uint32_t)(q - d->port), "mtu"), "ports '%s' and '%s' are one wire but have different MTUs", p->name, q->name);
+		mistake(r, line_of(r, (uint32_t)(q - d->port), "mtu"),
+			"ports '%s' and '%s' are one wire but have different MTUs", p->name, q->name);
 }
 
 static void check_port(struct reader *r, uint32_t i)
@@ -212,11 +214,14 @@ static void check_port(struct reader *r, uint32_t i)
 			mistake(r, r->port_line[i], "port '%s' has no '%s'", p->name, k->name);
 	for (uint32_t j = 0; j < i; j++) {
 		if (r->port_keys[j][1] != 0 && r->port_keys[i][1] != 0 && pkt_addr_eq(&d->port[j].ip, &p->ip))
-			mistake(r, line_of(r, i, "address"), "ports '%s' and '%s' have the same address", d->port[j].name, p->name);
+			mistake(r, line_of(r, i, "address"), "ports '%s' and '%s' have the same address",
+				d->port[j].name, p->name);
 		if (d->port[j].mac_set && p->mac_set && memcmp(d->port[j].mac, p->mac, PKT_MAC_LEN) == 0)
-			mistake(r, line_of(r, i, "mac"), "ports '%s' and '%s' have the same MAC address", d->port[j].name, p->name);
+			mistake(r, line_of(r, i, "mac"), "ports '%s' and '%s' have the same MAC address",
+				d->port[j].name, p->name);
 		if (p->capture[0] != '\0' && strcmp(d->port[j].capture, p->capture) == 0)
-			mistake(r, line_of(r, i, "capture"), "ports '%s' and '%s' are captured to the same file", d->port[j].name, p->name);
+			mistake(r, line_of(r, i, "capture"), "ports '%s' and '%s' are captured to the same file",
+				d->port[j].name, p->name);
 	}
 	if (!v4 && p->mtu < 1280) /* RFC 8200, section 5 */
 		mistake(r, line_of(r, i, "mtu"), "an IPv6 port needs an MTU of at least 1280");
@@ -231,7 +236,8 @@ static void check_whole(struct reader *r)
 	const struct rnicd_cfg *d = &r->c->d;
 
 	if (d->n_ports == 0)
-		mistake(r, r->last_line > 0 ? r->last_line : 1, "there is no [port NAME] section: the daemon would own no device");
+		mistake(r, r->last_line > 0 ? r->last_line : 1,
+			"there is no [port NAME] section: the daemon would own no device");
 	for (uint32_t i = 0; i < d->n_ports; i++)
 		check_port(r, i);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The configuration file: sections [rnicd] and [port NAME], read strictly. An unknown section or key, a value that
- * cannot be, a missing one or a second one of the same key is a mistake; each mistake is one line "FILE:LINE: sentence",
- * and all of them are told at once. What a key means stands in conf.c at its entry and in rnicd --help-config.
+ * cannot be, a missing one or a second one of the same key is a mistake; each mistake is one line "FILE:LINE:
+ * sentence", and all of them are told at once. What a key means stands in conf.c at its entry and in rnicd
+ * --help-config.
  */
 #ifndef CONF_H
 #define CONF_H

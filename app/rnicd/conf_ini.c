@@ -71,7 +71,8 @@ void conf_ini_read(FILE *f, conf_ini_fn *fn, void *arg)
 			continue;
 		}
 		if (bad || n == sizeof(buf)) {
-			fn(arg, line, CONF_BAD, bad ? "the line holds a zero byte: not a text file" : "the line is too long", "");
+			fn(arg, line, CONF_BAD,
+			   bad ? "the line holds a zero byte: not a text file" : "the line is too long", "");
 		} else {
 			buf[n] = '\0';
 			read_line(buf, line, fn, arg);

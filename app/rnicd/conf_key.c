@@ -51,7 +51,8 @@ static bool own_prefix(void *base, const char *v, char *why)
 {
 	struct conf *c = base;
 
-	if (strlen(v) >= sizeof(c->d.file_prefix) || v[strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] != '\0')
+	if (strlen(v) >= sizeof(c->d.file_prefix) ||
+	    v[strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] != '\0')
 		return half(why, "must be at most 31 letters, digits, '-' or '_'");
 	strcpy(c->d.file_prefix, v);
 	return true;
@@ -130,23 +131,31 @@ static bool own_poll(void *base, const char *v, char *why)
 }
 
 const struct conf_key conf_keys_rnicd[] = {
-	{ "socket", "/run/rnicd/rnicd.sock", "control socket; clients find another one through RNICD_SOCKET", CONF_OWN, .own = own_socket },
+	{ "socket", "/run/rnicd/rnicd.sock", "control socket; clients find another one through RNICD_SOCKET", CONF_OWN,
+	  .own = own_socket },
 	{ "socket-mode", "0666", "permissions of the socket: who may use the RNIC", CONF_OWN, .own = own_mode },
-	{ "hugepages", "auto", "yes, no, or auto: packet memory from hugepages", CONF_WORD, GLOBAL(hugepages), .words = huge_words },
+	{ "hugepages", "auto", "yes, no, or auto: packet memory from hugepages", CONF_WORD, GLOBAL(hugepages),
+	  .words = huge_words },
 	{ "memory", "256M", "packet buffers and tables", CONF_OWN, .own = own_memory },
-	{ "workers", "auto", "one worker thread on each CPU named; auto: one that floats", CONF_OWN, .own = own_workers },
+	{ "workers", "auto", "one worker thread on each CPU named; auto: one that floats", CONF_OWN,
+	  .own = own_workers },
 	{ "control-cpu", "any", "CPU of the control thread", CONF_OWN, .own = own_control_cpu },
 	{ "poll", "adaptive", "adaptive, busy, or a time to spin before sleeping", CONF_OWN, .own = own_poll },
-	{ "file-prefix", "-", "DPDK's name of this daemon; default rnicd and the process number", CONF_OWN, .own = own_prefix },
+	{ "file-prefix", "-", "DPDK's name of this daemon; default rnicd and the process number", CONF_OWN,
+	  .own = own_prefix },
 	{ "log-level", "info", "error, warning, info or debug", CONF_WORD, GLOBAL(d.log_level), .words = level_words },
-	{ "seed", "0", "for sequence numbers and keys, 0: from the system; another value only for tests", CONF_UINT, GLOBAL(d.seed), RANGE(0, UINT64_MAX) },
+	{ "seed", "0", "for sequence numbers and keys, 0: from the system; another value only for tests", CONF_UINT,
+	  GLOBAL(d.seed), RANGE(0, UINT64_MAX) },
 	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
-	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference", CONF_BYTES, GLOBAL(d.zcopy_min), RANGE(64, 65536) },
-	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory), RANGE(4 * KIB, UINT64_C(1) << 46) },
+	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference", CONF_BYTES,
+	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
+	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
+	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },
 	{ "quota-cqs", "2048", "completion queues of one client", CONF_UINT, GLOBAL(d.quota_cqs), RANGE(1, 65535) },
 	{ "quota-mrs", "16384", "memory regions of one client", CONF_UINT, GLOBAL(d.quota_mrs), RANGE(1, 65535) },
-	{ "quota-outstanding", "4194304", "slots of all queues of one client", CONF_UINT, GLOBAL(d.quota_wrs), RANGE(1, UINT32_MAX) },
+	{ "quota-outstanding", "4194304", "slots of all queues of one client", CONF_UINT, GLOBAL(d.quota_wrs),
+	  RANGE(1, UINT32_MAX) },
 	{ NULL }
 };
 
@@ -240,7 +249,8 @@ static bool own_capture(void *base, const char *v, char *why)
 }
 
 const struct conf_key conf_keys_port[] = {
-	{ "device", "", "pair:PORT, memif:ARGS, tap:NAME, af_packet:INTERFACE, pcap:ARGS or pci:ADDRESS", CONF_OWN, .own = own_device },
+	{ "device", "", "pair:PORT, memif:ARGS, tap:NAME, af_packet:INTERFACE, pcap:ARGS or pci:ADDRESS", CONF_OWN,
+	  .own = own_device },
 	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
 	{ "mac", "-", "MAC address; default: the device's own or one made from the name", CONF_OWN, .own = own_mac },
 	{ "gateway", "-", "router for other subnets", CONF_OWN, .own = own_gateway },
@@ -251,22 +261,28 @@ const struct conf_key conf_keys_port[] = {
 	{ "duplicate", "0", "share of frames sent twice", CONF_PROB, PORT(impair.duplicate) },
 	{ "corrupt", "0", "share of frames with one bit inverted", CONF_PROB, PORT(impair.corrupt) },
 	{ "reorder", "0", "share of frames held back", CONF_PROB, PORT(impair.reorder) },
-	{ "reorder-gap", "3", "frames that overtake one held back", CONF_UINT, PORT(impair.reorder_gap), RANGE(1, 1024) },
+	{ "reorder-gap", "3", "frames that overtake one held back", CONF_UINT, PORT(impair.reorder_gap),
+	  RANGE(1, 1024) },
 	{ "delay", "0", "one-way delay", CONF_TIME, PORT(impair.delay_ns), RANGE(0, 10 * RN_NS_PER_S) },
-	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns), RANGE(0, 10 * RN_NS_PER_S) },
+	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns),
+	  RANGE(0, 10 * RN_NS_PER_S) },
 	{ "limit", "4096", "frames under way at once with a delay", CONF_UINT, PORT(impair.limit), RANGE(1, 1048576) },
 	{ "seed", "1", "same seed, same fate of the same traffic", CONF_UINT, PORT(impair.seed), RANGE(0, UINT64_MAX) },
 	{ "capture", "-", "pcapng file of all frames", CONF_OWN, .own = own_capture },
-	{ "verify-checksums", "no", "check TCP and UDP checksums also where the port vouches for them", CONF_BOOL, PORT(verify_csum) },
+	{ "verify-checksums", "no", "check TCP and UDP checksums also where the port vouches for them", CONF_BOOL,
+	  PORT(verify_csum) },
 	{ "crc", "on", "MPA CRC: off, on, or required of the peer", CONF_OWN, .own = own_crc },
 	{ "markers", "off", "ask the peer for MPA markers", CONF_BOOL, PORT(markers) },
 	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
-	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL, PORT(peer_to_peer) },
+	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
+	  PORT(peer_to_peer) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
 	{ "congestion", "cubic", "cubic or newreno", CONF_WORD, PORT(newreno), .words = congestion_words },
-	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns), RANGE(0, 10 * RN_NS_PER_S) },
-	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD, PORT(roce), .words = personality_words },
+	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
+	  RANGE(0, 10 * RN_NS_PER_S) },
+	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
+	  PORT(roce), .words = personality_words },
 	{ NULL }
 };
 

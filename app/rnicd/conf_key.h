@@ -15,7 +15,8 @@ enum conf_type { CONF_UINT, CONF_BYTES, CONF_TIME, CONF_PROB, CONF_BOOL, CONF_WO
 
 struct conf_key {
 	const char *name;
-	const char *deflt; /* the default as one would write it, "" where the key must be given, "-" where there is none */
+	const char
+		*deflt; /* the default as one would write it, "" where the key must be given, "-" where there is none */
 	const char *help;
 	enum conf_type type;
 	uint16_t off, size; /* of the field, bytes */

@@ -84,7 +84,8 @@ static const char *show(uint64_t v, const struct unit *u, char *buf, size_t len)
 	return buf;
 }
 
-static bool in_units(const char *s, const struct unit *u, const char *what, const uint64_t lim[2], uint64_t *v, char *why)
+static bool in_units(const char *s, const struct unit *u, const char *what, const uint64_t lim[2], uint64_t *v,
+		     char *why)
 {
 	char lo[32], hi[32];
 	uint64_t n;
@@ -108,7 +109,9 @@ bool conf_bytes(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *wh
 
 bool conf_rate(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why)
 {
-	static const struct unit units[] = { { "", 1 }, { "k", 1000 }, { "M", 1000000 }, { "G", 1000000000 }, { NULL, 0 } };
+	static const struct unit units[] = {
+		{ "", 1 }, { "k", 1000 }, { "M", 1000000 }, { "G", 1000000000 }, { NULL, 0 }
+	};
 
 	return in_units(s, units, "bits per second (k, M, G)", (uint64_t[]){ min, max }, v, why);
 }
@@ -172,7 +175,8 @@ bool conf_mac(const char *s, uint8_t mac[PKT_MAC_LEN], char *why)
 	uint8_t m[PKT_MAC_LEN], any = 0;
 
 	for (unsigned i = 0; i < PKT_MAC_LEN; i++, s += 3) {
-		if (!isxdigit((unsigned char)s[0]) || !isxdigit((unsigned char)s[1]) || s[2] != (i == PKT_MAC_LEN - 1 ? '\0' : ':'))
+		if (!isxdigit((unsigned char)s[0]) || !isxdigit((unsigned char)s[1]) ||
+		    s[2] != (i == PKT_MAC_LEN - 1 ? '\0' : ':'))
 			return say(why, "must be a MAC address such as 02:00:00:00:00:01");
 		char two[3] = { s[0], s[1], '\0' };
 		m[i] = (uint8_t)strtoul(two, NULL, 16);

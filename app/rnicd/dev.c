@@ -44,12 +44,22 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 	const struct rnicd_port *p = rnicd.port[index];
 	const struct rnicd_port_cfg *cfg = p->cfg;
 
-	*d = (struct ipc_dev_info){
-		.up = 1, .prefix_len = (uint8_t)cfg->prefix_len, .mtu = p->mtu,
-		.max_qp = rnicd.cfg.quota_qps, .max_cq = rnicd.cfg.quota_cqs, .max_mr = rnicd.cfg.quota_mrs, .max_pd = DEV_MAX_PD,
-		.max_cqe = DEV_MAX_CQE, .max_wr = DEV_MAX_WR, .max_sge = QP_MAX_SGE, .max_inline = QP_MAX_INLINE,
-		.max_rd_atomic = rn_min_u32(cfg->max_ird, cfg->max_ord), .max_mr_size = DEV_MAX_MR_SIZE,
-		.roce = cfg->roce, .rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),
+	*d = (struct ipc_dev_info) {
+		.up = 1,
+		.prefix_len = (uint8_t)cfg->prefix_len,
+		.mtu = p->mtu,
+		.max_qp = rnicd.cfg.quota_qps,
+		.max_cq = rnicd.cfg.quota_cqs,
+		.max_mr = rnicd.cfg.quota_mrs,
+		.max_pd = DEV_MAX_PD,
+		.max_cqe = DEV_MAX_CQE,
+		.max_wr = DEV_MAX_WR,
+		.max_sge = QP_MAX_SGE,
+		.max_inline = QP_MAX_INLINE,
+		.max_rd_atomic = rn_min_u32(cfg->max_ird, cfg->max_ord),
+		.max_mr_size = DEV_MAX_MR_SIZE,
+		.roce = cfg->roce,
+		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),
 	};
 	_Static_assert(IPC_DEV_NAME_MAX >= RNICD_NAME_MAX, "a port's name fits");
 	strcpy(d->name, cfg->name);

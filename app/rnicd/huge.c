@@ -54,12 +54,14 @@ bool huge_decide(struct conf *c, char *say, uint32_t say_len)
 		if (c->d.hugepages)
 			snprintf(say, say_len, "hugepages");
 		else
-			snprintf(say, say_len, "ordinary pages (%llu MiB of hugepages are free, %u are wanted)", (unsigned long long)have, want);
+			snprintf(say, say_len, "ordinary pages (%llu MiB of hugepages are free, %u are wanted)",
+				 (unsigned long long)have, want);
 		return true;
 	case CONF_HUGE_YES:
 		snprintf(say, say_len, "hugepages");
 		if (!c->d.hugepages)
-			snprintf(say, say_len, "%s hugepages: run `echo %u > /proc/sys/vm/nr_hugepages`, or set hugepages = no",
+			snprintf(say, say_len,
+				 "%s hugepages: run `echo %u > /proc/sys/vm/nr_hugepages`, or set hugepages = no",
 				 have == 0 ? "no" : "not enough", rn_max_u32(512, want / 2));
 		return c->d.hugepages;
 	}

@@ -34,8 +34,8 @@ void loop_timer_arm(struct loop_timer *t, uint64_t when);
 void loop_timer_disarm(struct loop_timer *t);
 
 /*
- * Turns until `until` says true. `collect` takes what workers have sent and is called in every turn; it returns how much
- * there was. `turn_end` is called when no descriptor of the turn is in use any more.
+ * Turns until `until` says true. `collect` takes what workers have sent and is called in every turn; it returns how
+ * much there was. `turn_end` is called when no descriptor of the turn is in use any more.
  */
 struct loop_hooks {
 	bool (*until)(void);

@@ -36,8 +36,10 @@ static const char usage[] =
 	"  rnicd [--config FILE] [--log-level LEVEL]\n"
 	"  rnicd --check FILE\n\n"
 	"DESCRIPTION\n"
-	"  rnicd owns the Ethernet ports that its configuration names and is an RDMA adapter (iWARP over TCP) on each of them.\n"
-	"  Programs linked with librnic use it through libibverbs and librdmacm calls; they share queues and memory with it.\n\n"
+	"  rnicd owns the Ethernet ports that its configuration names and is an RDMA adapter (iWARP over TCP) on each "
+	"of them.\n"
+	"  Programs linked with librnic use it through libibverbs and librdmacm calls; they share queues and memory "
+	"with it.\n\n"
 	"OPTIONS\n"
 	"  -c, --config FILE      configuration (default " CONF_DEFAULT ")\n"
 	"      --check FILE       read the configuration, name the line of each mistake, and end\n"
@@ -225,11 +227,13 @@ static void say_ready(const char *pages)
 		char addr[64];
 		tele_show_addr(p->cfg->ip.b, addr, sizeof(addr));
 		printf("rnicd: port %s: %s/%u, mtu %u, %02x:%02x:%02x:%02x:%02x:%02x%s%s\n", p->cfg->name, addr,
-		       pkt_addr_is_ip4(&p->cfg->ip) ? p->cfg->prefix_len - 96 : p->cfg->prefix_len, p->mtu, p->mac[0], p->mac[1],
-		       p->mac[2], p->mac[3], p->mac[4], p->mac[5], p->cfg->capture[0] != '\0' ? ", captured to " : "", p->cfg->capture);
+		       pkt_addr_is_ip4(&p->cfg->ip) ? p->cfg->prefix_len - 96 : p->cfg->prefix_len, p->mtu, p->mac[0],
+		       p->mac[1], p->mac[2], p->mac[3], p->mac[4], p->mac[5],
+		       p->cfg->capture[0] != '\0' ? ", captured to " : "", p->cfg->capture);
 	}
-	printf("rnicd: ready, %u port%s, %u worker%s, %s, socket %s, telemetry %s\n", rnicd.n_ports, rnicd.n_ports == 1 ? "" : "s",
-	       rnicd.n_workers, rnicd.n_workers == 1 ? "" : "s", pages, cfg->socket, tele_path());
+	printf("rnicd: ready, %u port%s, %u worker%s, %s, socket %s, telemetry %s\n", rnicd.n_ports,
+	       rnicd.n_ports == 1 ? "" : "s", rnicd.n_workers, rnicd.n_workers == 1 ? "" : "s", pages, cfg->socket,
+	       tele_path());
 	fflush(stdout);
 	sock_notify("READY=1");
 }

@@ -29,7 +29,8 @@ static void on_sigbus(int sig, siginfo_t *si, void *ctx)
 		if (size == 0 || at - watch[i].base >= size)
 			continue;
 		void *page = (void *)(at & ~(uintptr_t)(watch[i].page - 1));
-		if (mmap(page, watch[i].page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		if (mmap(page, watch[i].page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+		    MAP_FAILED)
 			break;
 		__atomic_store_n(&watch[i].hit, 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&any, 1, __ATOMIC_RELEASE);

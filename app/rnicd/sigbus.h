@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A client's memory can vanish under the daemon (hugepages taken back, a hole punched where no page can be had again):
- * an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is nobody's, and the client
- * is told on; a SIGBUS anywhere else ends the daemon as it should.
+ * an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is nobody's, and the
+ * client is told on; a SIGBUS anywhere else ends the daemon as it should.
  */
 #ifndef SIGBUS_H
 #define SIGBUS_H

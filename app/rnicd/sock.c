@@ -36,8 +36,8 @@ static void make_dir(const char *path)
 }
 
 /*
- * Who may have the name is decided by a lock on a file beside it: it goes with its process, so two daemons that start at
- * once cannot both take a stale socket for theirs.
+ * Who may have the name is decided by a lock on a file beside it: it goes with its process, so two daemons that start
+ * at once cannot both take a stale socket for theirs.
  */
 static int take_lock(const char *path, char *err, uint32_t len)
 {
@@ -50,7 +50,9 @@ static int take_lock(const char *path, char *err, uint32_t len)
 		if (fd < 0)
 			return fail(err, len, name, "cannot be created");
 		if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-			snprintf(err, len, "another rnicd is running on socket %s: stop it, or give this one a socket of its own", path);
+			snprintf(err, len,
+				 "another rnicd is running on socket %s: stop it, or give this one a socket of its own",
+				 path);
 			close(fd);
 			return -1;
 		}

@@ -149,7 +149,8 @@ static int on_clients(const char *cmd, const char *params, struct rte_tel_data *
 	for (const struct client *c = client_first(); c != NULL; c = c->next) {
 		if (list_wanted(params)) {
 			add_line(d, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid, (unsigned)c->uid,
-				 c->qp.live, c->mr.live, (unsigned long long)c->memory, c->state == CLIENT_DYING ? " dying" : "");
+				 c->qp.live, c->mr.live, (unsigned long long)c->memory,
+				 c->state == CLIENT_DYING ? " dying" : "");
 		} else if (number(params) == c->id) {
 			rte_tel_data_start_dict(d);
 			U64(d, "pid", c->pid);
@@ -195,8 +196,10 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 		const struct client_qp *q;
 		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
 			if (list_wanted(params)) {
-				add_line(d, "%u client %u device %s worker %u %s", q->qpn, c->id, rnicd.port[q->pd->dev]->cfg->name,
-					 q->worker, qp_state_name((enum qp_state)__atomic_load_n(&q->qp->state, __ATOMIC_RELAXED)));
+				add_line(
+					d, "%u client %u device %s worker %u %s", q->qpn, c->id,
+					rnicd.port[q->pd->dev]->cfg->name, q->worker,
+					qp_state_name((enum qp_state)__atomic_load_n(&q->qp->state, __ATOMIC_RELAXED)));
 			} else if (number(params) == q->qpn) {
 				tell_qp(d, q);
 				rc = 0;
@@ -254,8 +257,9 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (list_wanted(params)) {
-			add_line(d, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name, tcpl_state_name(t[i].tcp.state),
-				 t[i].tcp.cwnd, (unsigned long long)(t[i].tcp.srtt_ns / 1000), t[i].stats.rexmits);
+			add_line(d, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
+				 tcpl_state_name(t[i].tcp.state), t[i].tcp.cwnd,
+				 (unsigned long long)(t[i].tcp.srtt_ns / 1000), t[i].stats.rexmits);
 		} else if (number(params) == i) {
 			tell_conn(d, &t[i]);
 			rc = 0;
@@ -276,8 +280,8 @@ static int on_workers(const char *cmd, const char *params, struct rte_tel_data *
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
 		struct rnicd_worker *w = rnicd.worker[i];
 		if (rnicd.cfg.pin)
-			add_line(d, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i], (unsigned long long)w->turns,
-				 (unsigned long long)w->sleeps);
+			add_line(d, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
+				 (unsigned long long)w->turns, (unsigned long long)w->sleeps);
 		else
 			add_line(d, "%u floating turns %llu sleeps %llu", i, (unsigned long long)w->turns,
 				 (unsigned long long)w->sleeps);
@@ -307,7 +311,8 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	sum_qp(&s);
 #define T(name) U64(d, #name, s.name)
 	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(staged), T(ooo_placed), T(flushed);
-	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors), T(access_errors);
+	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
+		T(access_errors);
 	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(neg_errors);
 	T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
@@ -338,11 +343,15 @@ GUARDED(on_workers)
 bool tele_start(void)
 {
 	__atomic_store_n(&going, true, __ATOMIC_RELEASE);
-	return rte_telemetry_register_cmd("/rnic/ports", on_ports_guarded, "Lists the ports. Parameter: name; then all of one") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded, "Lists the clients. Parameter: number") == 0 &&
+	return rte_telemetry_register_cmd("/rnic/ports", on_ports_guarded,
+					  "Lists the ports. Parameter: name; then all of one") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded,
+					  "Lists the clients. Parameter: number") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/qps", on_qps_guarded, "Lists the queue pairs. Parameter: QPN") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded, "Lists the connections. Parameter: number in the list") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded, "Counters of the iWARP stack and of clients") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
+					  "Lists the connections. Parameter: number in the list") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
+					  "Counters of the iWARP stack and of clients") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/workers", on_workers_guarded, "Lists the workers") == 0;
 }
 

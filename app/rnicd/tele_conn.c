@@ -72,7 +72,8 @@ static void collect(struct look *l)
 			continue;
 		tele_show_addr(k->local.ip, from, sizeof(from));
 		tele_show_addr(k->remote.ip, to, sizeof(to));
-		snprintf(t->name, sizeof(t->name), "%.15s %s:%u %s:%u", rnicd.port[k->dev]->cfg->name, from, k->local.port, to, k->remote.port);
+		snprintf(t->name, sizeof(t->name), "%.15s %s:%u %s:%u", rnicd.port[k->dev]->cfg->name, from,
+			 k->local.port, to, k->remote.port);
 		t->worker = k->worker;
 		t->conn = k->conn;
 		t->key = k->owner.key;

@@ -74,7 +74,9 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 		char buf[CMSG_SPACE(IPC_MAX_FDS * sizeof(int))];
 	} ctl;
 	struct iovec iov = { .iov_base = m, .iov_len = sizeof(*m) };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	unsigned room = nfds != NULL ? *nfds : 0;
 	int got[IPC_MAX_FDS];
 	bool too_many = false;

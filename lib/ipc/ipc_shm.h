@@ -6,7 +6,8 @@
  *
  * Security model
  *   - The client is not trusted: it may write anything, anywhere in its own regions, at any time. The daemon copies
- *     what it uses, checks the copy, and uses the copy. The worst a client can do is to lose its own connections and data.
+ *     what it uses, checks the copy, and uses the copy. The worst a client can do is to lose its own connections and
+ * data.
  *   - The daemon is trusted by the client; still librnic validates indices, so that a bug is found near its cause.
  *   - Clients cannot reach each other: no region is shared by two clients, and every STag is checked against the
  *     protection domain of the QP it comes in on.
@@ -53,7 +54,8 @@ struct ipc_ctrl {
 	struct ipc_doorbell doorbell[IPC_MAX_WORKERS];
 };
 
-#define IPC_QUEUES_FREE_OFF ((sizeof(struct ipc_ctrl) + 4095) & ~UINT64_C(4095)) /* the client's allocator begins here */
+#define IPC_QUEUES_FREE_OFF \
+	((sizeof(struct ipc_ctrl) + 4095) & ~UINT64_C(4095)) /* the client's allocator begins here */
 
 /* A piece of registered memory; IPC_REG_MR names an array of them in IPC_REGION_QUEUES. */
 struct ipc_piece {

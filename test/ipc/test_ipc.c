@@ -115,7 +115,9 @@ static void too_many_descriptors_are_closed(void **state)
 	unsigned before = open_fds(), n = IPC_MAX_FDS;
 	int got[IPC_MAX_FDS];
 
-	*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(20 * sizeof(int)) };
+	*c = (struct cmsghdr) { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(20 * sizeof(int)) };
 	for (unsigned i = 0; i < 20; i++)
 		memcpy(CMSG_DATA(c) + i * sizeof(int), &p->a, sizeof(int));
 	assert_int_equal(sendmsg(p->a, &mh, 0), m.len);

@@ -131,7 +131,8 @@ static void huge_pages_are_checked_and_missing_ones_are_enomem(void **state)
 	assert_int_equal(ipc_region_check(IPC_REGION_HUGE, fd, IPC_HUGE_SIZE), 0);
 	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, IPC_ARENA_SIZE), -EBADF);
 	assert_int_equal(ipc_region_map(fd, IPC_HUGE_SIZE, &p), 0);
-	assert_int_equal(ipc_region_prefault(p, IPC_HUGE_SIZE), -ENOMEM); /* 64 GiB of hugepages: nobody here has them */
+	assert_int_equal(ipc_region_prefault(p, IPC_HUGE_SIZE),
+			 -ENOMEM); /* 64 GiB of hugepages: nobody here has them */
 	munmap(p, IPC_HUGE_SIZE);
 	close(fd);
 }

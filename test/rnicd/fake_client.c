@@ -93,8 +93,10 @@ void daemon_config(struct daemon *d, const char *rnicd_section)
 	snprintf(d->sock, sizeof(d->sock), "%s/rnicd.sock", d->dir);
 	FILE *f = fopen(d->conf, "w");
 	assert_non_null(f);
-	fprintf(f, "[rnicd]\nsocket = %s\n%s\n"
-		   "[port a]\ndevice = pair:b\naddress = 10.77.0.1/24\n[port b]\ndevice = pair:a\naddress = 10.77.0.2/24\n",
+	fprintf(f,
+		"[rnicd]\nsocket = %s\n%s\n"
+		"[port a]\ndevice = pair:b\naddress = 10.77.0.1/24\n[port b]\ndevice = pair:a\naddress = "
+		"10.77.0.2/24\n",
 		d->sock, rnicd_section);
 	fclose(f);
 }
@@ -197,8 +199,8 @@ uint32_t fc_cq(struct fc *c, uint32_t n, uint32_t chan)
 	struct ipc_msg m;
 	uint64_t at = FC_PLACE(n);
 
-	if (FC_CALL(c, &m, IPC_CREATE_CQ, create_cq, .dev = 0, .channel = chan, .cookie = n, .shm_off = at, .ring_off = at + 4096,
-		    .ring_stride = 16384, .cqe = 64) != 0)
+	if (FC_CALL(c, &m, IPC_CREATE_CQ, create_cq, .dev = 0, .channel = chan, .cookie = n, .shm_off = at,
+		    .ring_off = at + 4096, .ring_stride = 16384, .cqe = 64) != 0)
 		fail_msg("CQ: %s", m.text);
 	return m.handle.handle;
 }
@@ -208,8 +210,9 @@ uint32_t fc_qp(struct fc *c, uint32_t n, uint32_t pd, uint32_t cq, uint32_t *qpn
 	struct ipc_msg m;
 	uint64_t at = FC_PLACE(n);
 
-	if (FC_CALL(c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .cookie = n, .shm_off = at, .sq_off = at + 4096,
-		    .rq_off = at + 4096 + 16384, .sq_slots = 64, .rq_slots = 64, .max_send_wr = 16, .max_recv_wr = 16) != 0)
+	if (FC_CALL(c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .cookie = n, .shm_off = at,
+		    .sq_off = at + 4096, .rq_off = at + 4096 + 16384, .sq_slots = 64, .rq_slots = 64, .max_send_wr = 16,
+		    .max_recv_wr = 16) != 0)
 		fail_msg("QP: %s", m.text);
 	if (qpn != NULL)
 		*qpn = m.create_qp_ok.qpn;
@@ -234,7 +237,8 @@ int fc_mr(struct fc *c, struct ipc_msg *m, uint32_t pd, const struct ipc_piece *
 	memcpy(c->queues + at, p, n * sizeof(*p));
 	for (uint32_t i = 0; i < n; i++)
 		len += p[i].len;
-	return FC_CALL(c, m, IPC_REG_MR, reg_mr, .pd = pd, .access = 7, .iova = 0x10000, .len = len, .pieces_off = at, .npieces = n);
+	return FC_CALL(c, m, IPC_REG_MR, reg_mr, .pd = pd, .access = 7, .iova = 0x10000, .len = len, .pieces_off = at,
+		       .npieces = n);
 }
 
 uint32_t fc_id(struct fc *c, uint32_t chan)
@@ -249,7 +253,11 @@ uint32_t fc_id(struct fc *c, uint32_t chan)
 void fc_event(struct fc *c, uint32_t n, int efd, struct ipc_cm_event *ev)
 {
 	struct pollfd p = { .fd = efd, .events = POLLIN };
-	struct spsc_place at = { .region = c->queues, .region_size = FC_QUEUES, .off = FC_PLACE(n), .nslots = 16, .slot_size = IPC_EVENT_SLOT_CM };
+	struct spsc_place at = { .region = c->queues,
+				 .region_size = FC_QUEUES,
+				 .off = FC_PLACE(n),
+				 .nslots = 16,
+				 .slot_size = IPC_EVENT_SLOT_CM };
 	struct spsc_cons ring;
 	uint64_t one;
 

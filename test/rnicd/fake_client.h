@@ -69,7 +69,8 @@ void fc_join(struct fc *c, const struct daemon *d);
 int fc_call(struct fc *c, struct ipc_msg *m, const int *fds, unsigned nfds);
 /* The same for a type and one member; text of the answer stays in m. */
 #define FC_CALL(c, m, ty, member, ...) \
-	(*(m) = (struct ipc_msg){ .type = (ty), .len = IPC_MSG_LEN(member), .member = { __VA_ARGS__ } }, fc_call(c, m, NULL, 0))
+	(*(m) = (struct ipc_msg) { .type = (ty), .len = IPC_MSG_LEN(member), .member = { __VA_ARGS__ } }, \
+	 fc_call(c, m, NULL, 0))
 
 uint32_t fc_pd(struct fc *c);
 /* Objects at place n. */

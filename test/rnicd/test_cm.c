@@ -49,8 +49,9 @@ static void side_open(struct side *s, uint32_t dev)
 	s->chan = fc_chan(&s->c, 10, IPC_CHANNEL_CM, &s->efd);
 	assert_int_equal(FC_CALL(&s->c, &m, IPC_ALLOC_PD, alloc_pd, .dev = dev), 0);
 	s->pd = m.handle.handle;
-	assert_int_equal(FC_CALL(&s->c, &m, IPC_CREATE_CQ, create_cq, .dev = dev, .shm_off = 1 << 20, .ring_off = (1 << 20) + 4096,
-				 .ring_stride = 16384, .cqe = 64), 0);
+	assert_int_equal(FC_CALL(&s->c, &m, IPC_CREATE_CQ, create_cq, .dev = dev, .shm_off = 1 << 20,
+				 .ring_off = (1 << 20) + 4096, .ring_stride = 16384, .cqe = 64),
+			 0);
 	s->cq = m.handle.handle;
 	s->qp = fc_qp(&s->c, 1, s->pd, s->cq, NULL);
 	s->id = fc_id(&s->c, s->chan);
@@ -103,7 +104,9 @@ static void resolve(struct side *s, uint32_t id, uint8_t host, uint16_t port)
 	struct ipc_msg m;
 	struct ipc_cm_event ev;
 
-	assert_int_equal(FC_CALL(&s->c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .timeout_ms = 2000, .dst = fc_addr(host, port)), 0);
+	assert_int_equal(FC_CALL(&s->c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .timeout_ms = 2000,
+				 .dst = fc_addr(host, port)),
+			 0);
 	expect(s, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &ev);
 	assert_int_equal(ev.dev, 1); /* the device that is not the destination itself */
 	assert_int_equal(FC_CALL(&s->c, &m, IPC_CM_RESOLVE_ROUTE, cm_resolve, .id = id, .timeout_ms = 2000), 0);
@@ -286,7 +289,8 @@ static void many_connections_one_after_the_other(void **state)
 	(void)state;
 	listen_on(&srv, 1, 7001);
 	for (uint32_t i = 0; i < 40; i++) { /* QPs and flows meet on either worker */
-		uint32_t id = fc_id(&cli.c, cli.chan), a = fc_qp(&cli.c, 20, cli.pd, cli.cq, NULL), b = fc_qp(&srv.c, 20, srv.pd, srv.cq, NULL);
+		uint32_t id = fc_id(&cli.c, cli.chan), a = fc_qp(&cli.c, 20, cli.pd, cli.cq, NULL),
+			 b = fc_qp(&srv.c, 20, srv.pd, srv.cq, NULL);
 		resolve(&cli, id, 1, 7001);
 		assert_int_equal(connect_id(&cli, id, a, &m), 0);
 		expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
@@ -312,7 +316,8 @@ static void binding(void **state)
 	const struct ipc_addr any = { .port = 7002 };
 
 	(void)state;
-	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(9, 7001)), EADDRNOTAVAIL);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(9, 7001)),
+			 EADDRNOTAVAIL);
 	assert_string_equal(m.text, "no RDMA device has the address 10.77.0.9");
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7001)), 0);
 	assert_int_equal(m.cm_bind_ok.dev, 0);
@@ -352,11 +357,16 @@ static void no_way_to_the_address(void **state)
 	uint32_t id = fc_id(&cli.c, cli.chan);
 
 	(void)state;
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .timeout_ms = 100, .dst = far), 0);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .timeout_ms = 100, .dst = far),
+			 0);
 	expect(&cli, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL);
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .has_src = 1, .src = fc_addr(77, 0), .dst = fc_addr(1, 1)), 0);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .has_src = 1,
+				 .src = fc_addr(77, 0), .dst = fc_addr(1, 1)),
+			 0);
 	expect(&cli, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL);
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .has_src = 1, .src = fc_addr(1, 0), .dst = far), 0);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .has_src = 1,
+				 .src = fc_addr(1, 0), .dst = far),
+			 0);
 	expect(&cli, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL);
 	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id), EINVAL);
 	assert_string_equal(m.text, "resolve_addr needs a destination address");
@@ -380,8 +390,9 @@ static void the_source_chooses_the_device(void **state)
 	struct ipc_msg m;
 
 	(void)state;
-	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = srv.id, .has_src = 1, .src = fc_addr(1, 0),
-				 .dst = fc_addr(2, 9)), 0);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = srv.id, .has_src = 1,
+				 .src = fc_addr(1, 0), .dst = fc_addr(2, 9)),
+			 0);
 	expect(&srv, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &ev);
 	assert_int_equal(ev.dev, 0);
 	struct ipc_addr want = fc_addr(1, 0);
@@ -404,7 +415,8 @@ static void calls_out_of_order(void **state)
 	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_ACCEPT, cm_connect, .id = id, .qp = cli.qp), "accept");
 	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_REJECT, cm_reject, .id = id), "reject");
 	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_DISCONNECT, handle, .handle = id), "disconnect");
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id), 0); /* without bind: any address, some port */
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id),
+			 0); /* without bind: any address, some port */
 	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id), EINVAL);
 }
 
@@ -417,11 +429,17 @@ static void connects_that_cannot_be(void **state)
 	listen_on(&srv, 1, 7001);
 	resolve(&cli, cli.id, 1, 7001);
 	assert_int_equal(connect_id(&cli, cli.id, 99, &m), EINVAL);
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp, .param = { .priv_len = 513 }), EINVAL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp,
+				 .param = { .priv_len = 513 }),
+			 EINVAL);
 	assert_string_equal(m.text, "private data of 513 bytes: at most 512 are possible");
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp, .param = { .priv_len = 509 }), EINVAL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp,
+				 .param = { .priv_len = 509 }),
+			 EINVAL);
 	assert_string_equal(m.text, "the private data is too long: 508 bytes with MPA revision 2, 512 with 1");
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp, .param = { .priv_len = 508 }), 0);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp,
+				 .param = { .priv_len = 508 }),
+			 0);
 	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
 	uint32_t second = fc_id(&cli.c, cli.chan);
 	resolve(&cli, second, 1, 7001);
@@ -455,7 +473,8 @@ static void more_events_than_the_queue_holds(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 40; i++) {
 		id[i] = fc_id(&cli.c, cli.chan);
-		assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id[i], .dst = fc_addr(1, 1)), 0);
+		assert_int_equal(
+			FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id[i], .dst = fc_addr(1, 1)), 0);
 	}
 	/* One whose event waits is destroyed: its event is gone with it. */
 	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DESTROY_ID, handle, .handle = id[39]), 0);

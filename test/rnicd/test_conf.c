@@ -64,14 +64,19 @@ static void every_key(void **state)
 {
 	(void)state;
 	expect("; comment\r\n[rnicd]\r\n"
-	       "socket = /tmp/x.sock # where\nsocket-mode = 0660\nhugepages=no\n memory = 1G\nworkers = 1, 2,2\ncontrol-cpu = 0\n"
+	       "socket = /tmp/x.sock # where\nsocket-mode = 0660\nhugepages=no\n memory = 1G\nworkers = 1, "
+	       "2,2\ncontrol-cpu = 0\n"
 	       "poll = busy\nfile-prefix = r-1\nlog-level = debug\nseed = 0x10\nflows = 100\nzero-copy-min = 4K\n"
 	       "quota-memory = 1G\nquota-qps = 1\nquota-cqs = 2\nquota-mrs = 3\nquota-outstanding = 4\n"
-	       "[port  a]\ndevice = pair:b\naddress = 10.0.0.1/24\nmac = 02:00:00:00:00:01\ngateway = 10.0.0.9\nmtu = 9000\nvlan = 7\n"
-	       "rate = 10G\nloss = 50%\nduplicate = 0.5\ncorrupt = 25%\nreorder = 25%\nreorder-gap = 5\ndelay = 1ms\njitter = 2us\n"
-	       "limit = 9\nseed = 3\ncapture = /tmp/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = on\nmpa-revision = 1\n"
+	       "[port  a]\ndevice = pair:b\naddress = 10.0.0.1/24\nmac = 02:00:00:00:00:01\ngateway = 10.0.0.9\nmtu = "
+	       "9000\nvlan = 7\n"
+	       "rate = 10G\nloss = 50%\nduplicate = 0.5\ncorrupt = 25%\nreorder = 25%\nreorder-gap = 5\ndelay = "
+	       "1ms\njitter = 2us\n"
+	       "limit = 9\nseed = 3\ncapture = /tmp/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
+	       "on\nmpa-revision = 1\n"
 	       "peer-to-peer = off\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
-	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\n", "");
+	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\n",
+	       "");
 	const struct rnicd_port_cfg *p = &c.d.port[0];
 	const struct rnicd_impair_cfg *m = &p->impair;
 	assert_string_equal(c.d.socket, "/tmp/x.sock");
@@ -85,11 +90,15 @@ static void every_key(void **state)
 	assert_string_equal(c.d.file_prefix, "r-1");
 	assert_int_equal(c.d.log_level, RNICD_LOG_DEBUG);
 	assert_true(c.d.seed == 16 && c.d.flows == 100 && c.d.zcopy_min == 4096);
-	assert_true(c.d.quota_memory == UINT64_C(1) << 30 && c.d.quota_qps == 1 && c.d.quota_cqs == 2 && c.d.quota_mrs == 3 && c.d.quota_wrs == 4);
-	assert_true(p->kind == RNICD_PORT_PAIR && p->mac_set && p->mac[5] == 1 && p->gateway_set && p->mtu == 9000 && p->vlan == 7);
+	assert_true(c.d.quota_memory == UINT64_C(1) << 30 && c.d.quota_qps == 1 && c.d.quota_cqs == 2 &&
+		    c.d.quota_mrs == 3 && c.d.quota_wrs == 4);
+	assert_true(p->kind == RNICD_PORT_PAIR && p->mac_set && p->mac[5] == 1 && p->gateway_set && p->mtu == 9000 &&
+		    p->vlan == 7);
 	assert_int_equal(p->rate_bps, UINT64_C(10000000000));
-	assert_true(m->loss == UINT32_C(1) << 31 && m->duplicate == UINT32_C(1) << 31 && m->corrupt == UINT32_C(1) << 30);
-	assert_true(m->reorder == UINT32_C(1) << 30 && m->reorder_gap == 5 && m->delay_ns == 1000000 && m->jitter_ns == 2000);
+	assert_true(m->loss == UINT32_C(1) << 31 && m->duplicate == UINT32_C(1) << 31 &&
+		    m->corrupt == UINT32_C(1) << 30);
+	assert_true(m->reorder == UINT32_C(1) << 30 && m->reorder_gap == 5 && m->delay_ns == 1000000 &&
+		    m->jitter_ns == 2000);
 	assert_true(m->limit == 9 && m->seed == 3);
 	assert_string_equal(p->capture, "/tmp/a.pcapng");
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
@@ -130,7 +139,8 @@ static void unknown_names(void **state)
 	expect(PORT_A "mtuu = 1500\n", "t.conf:4: unknown key 'mtuu' in a section [port]; did you mean 'mtu'?\n");
 	expect(PORT_A "colour = red\n", "t.conf:4: unknown key 'colour' in a section [port]\n");
 	expect("[rnicd]\nmtu = 1500\n" PORT_A, "t.conf:2: unknown key 'mtu' in a section [rnicd]\n");
-	expect("[rnicd]\nworker = 1\n" PORT_A, "t.conf:2: unknown key 'worker' in a section [rnicd]; did you mean 'workers'?\n");
+	expect("[rnicd]\nworker = 1\n" PORT_A,
+	       "t.conf:2: unknown key 'worker' in a section [rnicd]; did you mean 'workers'?\n");
 	expect(PORT_A "[ports]\nmtu = 7\n", "t.conf:4: unknown section [ports]; there are [rnicd] and [port NAME]\n");
 	expect(PORT_A "[port]\n", "t.conf:4: unknown section [port]; there are [rnicd] and [port NAME]\n");
 	expect(PORT_A "[port a b]\nmtu = 7\n", "t.conf:4: a port's name has 1 to 31 letters, digits, '-' or '_'\n");
@@ -146,13 +156,15 @@ static void second_ones(void **state)
 
 static void values_that_cannot_be(void **state)
 {
-	static const struct { const char *line, *want; } t[] = {
+	static const struct { const char *line, *want;
+	} t[] = {
 		{ "mtu = 0", "'mtu = 0' must be a whole number from 576 to 9000" },
 		{ "mtu = 575", "'mtu = 575' must be a whole number from 576 to 9000" },
 		{ "mtu = 9001", "'mtu = 9001' must be a whole number from 576 to 9000" },
 		{ "mtu = -1", "'mtu = -1' must be a whole number from 576 to 9000" },
 		{ "mtu = big", "'mtu = big' must be a whole number from 576 to 9000" },
-		{ "mac = 01:00:00:00:00:01", "'mac = 01:00:00:00:00:01' must be the MAC address of one station, neither multicast nor zero" },
+		{ "mac = 01:00:00:00:00:01",
+		  "'mac = 01:00:00:00:00:01' must be the MAC address of one station, neither multicast nor zero" },
 		{ "mac = x", "'mac = x' must be a MAC address such as 02:00:00:00:00:01" },
 		{ "gateway = 10.0.1.1", "the gateway is not in the subnet of the port's address" },
 		{ "vlan = 0", "'vlan = 0' must be none or a VLAN from 1 to 4094" },
@@ -184,7 +196,8 @@ static void values_that_cannot_be(void **state)
 
 static void values_of_the_daemon_that_cannot_be(void **state)
 {
-	static const struct { const char *line, *want; } t[] = {
+	static const struct { const char *line, *want;
+	} t[] = {
 		{ "socket = x.sock", "'socket = x.sock' must be an absolute path" },
 		{ "socket-mode = 0999", "'socket-mode = 0999' must be permissions in octal, such as 0660" },
 		{ "hugepages = some", "'hugepages = some' must be no, yes or auto" },
@@ -193,9 +206,11 @@ static void values_of_the_daemon_that_cannot_be(void **state)
 		{ "workers = 1,", "'workers = 1,' must be auto or at most 16 CPU numbers, such as 2,3" },
 		{ "workers = 1-3", "'workers = 1-3' must be auto or at most 16 CPU numbers, such as 2,3" },
 		{ "workers = 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16",
-		  "'workers = 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16' must be auto or at most 16 CPU numbers, such as 2,3" },
+		  "'workers = 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16' must be auto or at most 16 CPU numbers, such "
+		  "as 2,3" },
 		{ "control-cpu = all", "'control-cpu = all' must be any or a CPU number" },
-		{ "poll = sometimes", "'poll = sometimes' must be adaptive, busy, or how long an idle worker spins before it sleeps (0 to 1s)" },
+		{ "poll = sometimes", "'poll = sometimes' must be adaptive, busy, or how long an idle worker spins "
+				      "before it sleeps (0 to 1s)" },
 		{ "file-prefix = a/b", "'file-prefix = a/b' must be at most 31 letters, digits, '-' or '_'" },
 		{ "log-level = loud", "'log-level = loud' must be error, warning, info or debug" },
 		{ "seed = -1", "'seed = -1' must be a whole number from 0 to 18446744073709551615" },
@@ -216,7 +231,8 @@ static void values_of_the_daemon_that_cannot_be(void **state)
 	path[0] = '/';
 	path[120] = '\0';
 	snprintf(text, sizeof(text), "[rnicd]\nsocket = %s\n%s", path, PORT_A);
-	snprintf(want, sizeof(want), "t.conf:2: 'socket = %s' is too long: a socket's path has at most 107 characters\n", path);
+	snprintf(want, sizeof(want),
+		 "t.conf:2: 'socket = %s' is too long: a socket's path has at most 107 characters\n", path);
 	expect(text, want);
 }
 
@@ -229,10 +245,14 @@ static void devices_and_addresses(void **state)
 	       "t.conf:2: 'device = eth0' must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:\n");
 	expect("[port a]\ndevice = tap:\naddress = 10.0.0.1/24\n",
 	       "t.conf:2: 'device = tap:' must name the device behind the colon, without blanks\n");
-	expect("[port a]\ndevice = tap:x\naddress = 10.0.0.1\n", "t.conf:3: 'address = 10.0.0.1' must be ADDRESS/BITS, such as 10.0.0.1/24\n");
-	expect("[port a]\ndevice = tap:x\naddress = 10.0.0.1/33\n", "t.conf:3: 'address = 10.0.0.1/33' has a prefix length that is not from 1 to 32\n");
-	expect("[port a]\ndevice = tap:x\naddress = 300.0.0.1/24\n", "t.conf:3: 'address = 300.0.0.1/24' must be an IPv4 or IPv6 address\n");
-	expect("[port a]\ndevice = tap:x\naddress = fd00::1/64\nmtu = 1279\n", "t.conf:4: an IPv6 port needs an MTU of at least 1280\n");
+	expect("[port a]\ndevice = tap:x\naddress = 10.0.0.1\n",
+	       "t.conf:3: 'address = 10.0.0.1' must be ADDRESS/BITS, such as 10.0.0.1/24\n");
+	expect("[port a]\ndevice = tap:x\naddress = 10.0.0.1/33\n",
+	       "t.conf:3: 'address = 10.0.0.1/33' has a prefix length that is not from 1 to 32\n");
+	expect("[port a]\ndevice = tap:x\naddress = 300.0.0.1/24\n",
+	       "t.conf:3: 'address = 300.0.0.1/24' must be an IPv4 or IPv6 address\n");
+	expect("[port a]\ndevice = tap:x\naddress = fd00::1/64\nmtu = 1279\n",
+	       "t.conf:4: an IPv6 port needs an MTU of at least 1280\n");
 	expect("", "t.conf:1: there is no [port NAME] section: the daemon would own no device\n");
 	expect("[rnicd]\nflows = 16\n", "t.conf:2: there is no [port NAME] section: the daemon would own no device\n");
 }
@@ -245,10 +265,12 @@ static void ports_that_do_not_go_together(void **state)
 	expect(PAIR("a", "a", "10.0.0.1"), "t.conf:2: port 'a' is paired with itself\n");
 	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "c", "10.0.0.2") PAIR("c", "b", "10.0.0.3"),
 	       "t.conf:2: port 'a' is paired with 'b', but that one is not paired with it\n");
-	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "a", "10.0.0.1"), "t.conf:6: ports 'a' and 'b' have the same address\n");
+	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "a", "10.0.0.1"),
+	       "t.conf:6: ports 'a' and 'b' have the same address\n");
 	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "a", "10.0.0.2") "mtu = 9000\n",
 	       "t.conf:7: ports 'a' and 'b' are one wire but have different MTUs\n");
-	expect(PAIR("a", "b", "10.0.0.1") "mac = 02:00:00:00:00:01\n" PAIR("b", "a", "10.0.0.2") "mac = 02:00:00:00:00:01\n",
+	expect(PAIR("a", "b", "10.0.0.1") "mac = 02:00:00:00:00:01\n" PAIR("b", "a",
+									   "10.0.0.2") "mac = 02:00:00:00:00:01\n",
 	       "t.conf:8: ports 'a' and 'b' have the same MAC address\n");
 	expect(PAIR("a", "b", "10.0.0.1") "capture = /tmp/x\n" PAIR("b", "a", "10.0.0.2") "capture = /tmp/x\n",
 	       "t.conf:8: ports 'a' and 'b' are captured to the same file\n");
@@ -271,7 +293,8 @@ static void seventeen_ports_are_one_too_many(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 17; i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "[port p%u]\ndevice = tap:t%u\naddress = 10.0.0.%u/24\n", i, i, i + 1);
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "[port p%u]\ndevice = tap:t%u\naddress = 10.0.0.%u/24\n", i, i, i + 1);
 	assert_int_equal(read_text(text, n, &got), 1);
 	assert_string_equal(got, "t.conf:49: more than 16 ports\n");
 	free(got);
@@ -297,7 +320,8 @@ static void garbage_is_survived(void **state)
 
 static void the_examples_are_without_mistake(void **state)
 {
-	static const char *const files[] = { "pair.conf", "memif-a.conf", "memif-b.conf", "tap.conf", "af_packet.conf", "physical.conf" };
+	static const char *const files[] = { "pair.conf", "memif-a.conf",   "memif-b.conf",
+					     "tap.conf",  "af_packet.conf", "physical.conf" };
 	char path[512];
 
 	(void)state;

@@ -93,19 +93,33 @@ static void mostly_small(struct rn_rng *r, struct ipc_msg *m)
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t k = rn_rng_below(r, 8);
-		w[i] = k < 4 ? rn_rng_below(r, 5) : k == 4 ? 1u << rn_rng_below(r, 32) : k == 5 ? UINT32_MAX : k == 6 ? 64 : rn_rng_u32(r);
+		w[i] = k < 4	? rn_rng_below(r, 5)
+		       : k == 4 ? 1u << rn_rng_below(r, 32)
+		       : k == 5 ? UINT32_MAX
+		       : k == 6 ? 64
+				: rn_rng_u32(r);
 	}
 }
 
 static uint16_t right_length(uint16_t type)
 {
 	static const uint16_t len[IPC_TYPES] = {
-		[IPC_QUERY_DEV] = IPC_MSG_LEN(query_dev), [IPC_CREATE_CHANNEL] = IPC_MSG_LEN(create_channel), [IPC_ALLOC_PD] = IPC_MSG_LEN(alloc_pd),
-		[IPC_REG_MR] = IPC_MSG_LEN(reg_mr), [IPC_CREATE_CQ] = IPC_MSG_LEN(create_cq), [IPC_CREATE_QP] = IPC_MSG_LEN(create_qp),
-		[IPC_MODIFY_QP] = IPC_MSG_LEN(modify_qp), [IPC_CM_CREATE_ID] = IPC_MSG_LEN(cm_create_id), [IPC_CM_BIND] = IPC_MSG_LEN(cm_bind),
-		[IPC_CM_RESOLVE_ADDR] = IPC_MSG_LEN(cm_resolve), [IPC_CM_RESOLVE_ROUTE] = IPC_MSG_LEN(cm_resolve),
-		[IPC_CM_LISTEN] = IPC_MSG_LEN(cm_listen), [IPC_CM_CONNECT] = IPC_MSG_LEN(cm_connect), [IPC_CM_ACCEPT] = IPC_MSG_LEN(cm_connect),
-		[IPC_CM_REJECT] = IPC_MSG_LEN(cm_reject), [IPC_CM_MIGRATE] = IPC_MSG_LEN(cm_migrate),
+		[IPC_QUERY_DEV] = IPC_MSG_LEN(query_dev),
+		[IPC_CREATE_CHANNEL] = IPC_MSG_LEN(create_channel),
+		[IPC_ALLOC_PD] = IPC_MSG_LEN(alloc_pd),
+		[IPC_REG_MR] = IPC_MSG_LEN(reg_mr),
+		[IPC_CREATE_CQ] = IPC_MSG_LEN(create_cq),
+		[IPC_CREATE_QP] = IPC_MSG_LEN(create_qp),
+		[IPC_MODIFY_QP] = IPC_MSG_LEN(modify_qp),
+		[IPC_CM_CREATE_ID] = IPC_MSG_LEN(cm_create_id),
+		[IPC_CM_BIND] = IPC_MSG_LEN(cm_bind),
+		[IPC_CM_RESOLVE_ADDR] = IPC_MSG_LEN(cm_resolve),
+		[IPC_CM_RESOLVE_ROUTE] = IPC_MSG_LEN(cm_resolve),
+		[IPC_CM_LISTEN] = IPC_MSG_LEN(cm_listen),
+		[IPC_CM_CONNECT] = IPC_MSG_LEN(cm_connect),
+		[IPC_CM_ACCEPT] = IPC_MSG_LEN(cm_connect),
+		[IPC_CM_REJECT] = IPC_MSG_LEN(cm_reject),
+		[IPC_CM_MIGRATE] = IPC_MSG_LEN(cm_migrate),
 	};
 	return type < IPC_TYPES && len[type] != 0 ? len[type] : IPC_MSG_LEN(handle);
 }
@@ -129,8 +143,14 @@ static void aim(struct rn_rng *r, struct ipc_msg *m)
 		m->create_cq.ring_off = at + 4096;
 		m->create_cq.ring_stride = 8192;
 		if (m->type == IPC_CREATE_QP)
-			m->create_qp = (struct ipc_create_qp){ .pd = 1 + rn_rng_below(r, 3), .send_cq = 1 + rn_rng_below(r, 3), .recv_cq = 1 + rn_rng_below(r, 3),
-							       .shm_off = at, .sq_off = at + 4096, .rq_off = at + 16384, .sq_slots = 64, .rq_slots = 64 };
+			m->create_qp = (struct ipc_create_qp) { .pd = 1 + rn_rng_below(r, 3),
+								.send_cq = 1 + rn_rng_below(r, 3),
+								.recv_cq = 1 + rn_rng_below(r, 3),
+								.shm_off = at,
+								.sq_off = at + 4096,
+								.rq_off = at + 16384,
+								.sq_slots = 64,
+								.rq_slots = 64 };
 	}
 }
 
@@ -141,7 +161,8 @@ static void fuzz_one(struct rn_rng *r, struct fc *c)
 
 	noise(r, &m, sizeof(m));
 	m.type = (uint16_t)rn_rng_below(r, IPC_TYPES + 1);
-	m.len = rn_rng_below(r, 10) == 0 ? (uint16_t)(IPC_MSG_HDR + rn_rng_below(r, sizeof(m) - IPC_MSG_HDR + 1)) : right_length(m.type);
+	m.len = rn_rng_below(r, 10) == 0 ? (uint16_t)(IPC_MSG_HDR + rn_rng_below(r, sizeof(m) - IPC_MSG_HDR + 1))
+					 : right_length(m.type);
 	if (rn_rng_below(r, 4) != 0)
 		mostly_small(r, &m);
 	if (rn_rng_below(r, 4) != 0)
@@ -153,7 +174,9 @@ static void fuzz_one(struct rn_rng *r, struct fc *c)
 		m.create_channel.kind %= 4;
 	}
 	if (m.type == IPC_REG_MR && rn_rng_below(r, 2) == 0)
-		m.reg_mr = (struct ipc_reg_mr){ .pd = 1, .access = 7, .len = 8192, .npieces = 2, .pieces_off = UINT64_C(12) << 20 };
+		m.reg_mr = (struct ipc_reg_mr) {
+			.pd = 1, .access = 7, .len = 8192, .npieces = 2, .pieces_off = UINT64_C(12) << 20
+		};
 	noise(r, c->queues + rn_rng_below(r, FC_QUEUES - 64), 64); /* and over rings, indices and lists */
 	(void)fc_call(c, &m, &efd, efd >= 0 ? 1 : 0);
 	if (efd >= 0)
@@ -170,7 +193,8 @@ static void requests_at_random(void **state)
 	rn_rng_seed(&r, fuzz_seed());
 	for (uint32_t i = 0; i < FUZZ_MESSAGES; i++) {
 		struct pollfd p = { .fd = joins > 0 ? c.sock : -1, .events = POLLRDHUP };
-		if (joins == 0 || poll(&p, 1, 0) == 1 || i % 3000 == 0) { /* dropped for breaking a queue: comes again */
+		if (joins == 0 || poll(&p, 1, 0) == 1 ||
+		    i % 3000 == 0) { /* dropped for breaking a queue: comes again */
 			if (joins > 0)
 				fc_close(&c);
 			fc_join(&c, &d);
@@ -257,7 +281,8 @@ static void one_that_breaks_its_event_ring(void **state)
 	ring->cons = 12345; /* consumed what was never there */
 	for (int i = 0; i < 40; i++) {
 		int rc = FC_CALL(&c, &m, IPC_CM_CREATE_ID, cm_create_id, .channel = chan);
-		if (rc != 0 || FC_CALL(&c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = m.handle.handle, .dst = fc_addr(1, 1)) != 0)
+		if (rc != 0 ||
+		    FC_CALL(&c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = m.handle.handle, .dst = fc_addr(1, 1)) != 0)
 			break;
 	}
 	assert_true(dropped(&c));

@@ -75,7 +75,9 @@ static void hello_is_checked(void **state)
 	int good[3] = { k.wake, k.fd[0], k.fd[1] }, more[4] = { k.wake, k.fd[0], k.fd[1], k.fd[1] };
 	int no_wake[3] = { pipes[1], k.fd[0], k.fd[1] }, unsealed[3] = { k.wake, k.fd[0], plain };
 	struct ipc_msg m = { .hello = { .version = 99, .size = { FC_QUEUES, FC_ARENA, 0 } } };
-	REFUSED(hello(&k, &m, good, 3), EPROTO, "librnic speaks version 99 of the control protocol, this rnicd version 1: install both from one release");
+	REFUSED(hello(&k, &m, good, 3), EPROTO,
+		"librnic speaks version 99 of the control protocol, this rnicd version 1: install both from one "
+		"release");
 	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, no_wake, 3), EINVAL, "the wake descriptor is not an eventfd");
 	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
@@ -131,7 +133,8 @@ static void requests_of_wrong_form(void **state)
 	m = (struct ipc_msg){ .type = 0, .len = IPC_MSG_HDR };
 	REFUSED(fc_call(&c, &m, NULL, 0), EINVAL, "request 0 is not known to this rnicd");
 	m = (struct ipc_msg){ .type = IPC_ALLOC_PD, .len = IPC_MSG_HDR };
-	REFUSED(fc_call(&c, &m, NULL, 0), EINVAL, "request 5 with 16 bytes and 0 descriptors: 24 bytes and 0 to 0 descriptors belong to it");
+	REFUSED(fc_call(&c, &m, NULL, 0), EINVAL,
+		"request 5 with 16 bytes and 0 descriptors: 24 bytes and 0 to 0 descriptors belong to it");
 	m = (struct ipc_msg){ .type = IPC_ALLOC_PD, .len = IPC_MSG_LEN(alloc_pd) };
 	assert_int_equal(fc_call(&c, &m, &c.wake, 1), EINVAL);
 }
@@ -155,11 +158,16 @@ static void devices_tell_of_themselves(void **state)
 
 static void handles_that_are_not_ours(void **state)
 {
-	static const struct { uint16_t type; const char *sentence; } t[] = {
-		{ IPC_DEALLOC_PD, "there is no protection domain 9" }, { IPC_DEREG_MR, "there is no memory region 9" },
-		{ IPC_DESTROY_CQ, "there is no completion queue 9" }, { IPC_DESTROY_QP, "there is no queue pair 9" },
-		{ IPC_QUERY_QP, "there is no queue pair 9" }, { IPC_DESTROY_CHANNEL, "there is no event channel 9" },
-		{ IPC_CM_DESTROY_ID, "there is no connection manager id 9" }, { IPC_CM_DISCONNECT, "there is no connection manager id 9" },
+	static const struct { uint16_t type; const char *sentence;
+	} t[] = {
+		{ IPC_DEALLOC_PD, "there is no protection domain 9" },
+		{ IPC_DEREG_MR, "there is no memory region 9" },
+		{ IPC_DESTROY_CQ, "there is no completion queue 9" },
+		{ IPC_DESTROY_QP, "there is no queue pair 9" },
+		{ IPC_QUERY_QP, "there is no queue pair 9" },
+		{ IPC_DESTROY_CHANNEL, "there is no event channel 9" },
+		{ IPC_CM_DESTROY_ID, "there is no connection manager id 9" },
+		{ IPC_CM_DISCONNECT, "there is no connection manager id 9" },
 	};
 	struct ipc_msg m;
 	struct fc other;
@@ -190,9 +198,12 @@ static void what_is_in_use_cannot_go(void **state)
 	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0);
 	uint32_t mr = m.reg_mr_ok.handle;
 	assert_true(m.reg_mr_ok.stag >> 8 != 0);
-	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY, "the protection domain is in use by 2 memory regions and queue pairs");
-	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CQ, handle, .handle = cq), EBUSY, "the completion queue is in use by 1 queue pairs");
-	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = ch), EBUSY, "the event channel is in use by 1 objects");
+	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
+		"the protection domain is in use by 2 memory regions and queue pairs");
+	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CQ, handle, .handle = cq), EBUSY,
+		"the completion queue is in use by 1 queue pairs");
+	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = ch), EBUSY,
+		"the event channel is in use by 1 objects");
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = cm), EBUSY);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_QP, handle, .handle = qp), 0);
 	assert_int_equal(m.len, IPC_MSG_HDR);
@@ -211,31 +222,45 @@ static void queues_that_do_not_fit(void **state)
 {
 	struct ipc_msg m;
 	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0);
-	const uint64_t bad[] = { FC_QUEUES, FC_QUEUES - 64, UINT64_MAX - 63, (UINT64_C(1) << 20) + 8, UINT64_C(1) << 63 };
+	const uint64_t bad[] = { FC_QUEUES, FC_QUEUES - 64, UINT64_MAX - 63, (UINT64_C(1) << 20) + 8,
+				 UINT64_C(1) << 63 };
 
 	(void)state;
 	for (size_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
-		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 20, .ring_off = bad[i], .cqe = 64, .ring_stride = 16384), EINVAL);
-		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = bad[i], .ring_off = 1 << 21, .cqe = 64, .ring_stride = 16384), EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 20, .ring_off = bad[i],
+					 .cqe = 64, .ring_stride = 16384),
+				 EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = bad[i], .ring_off = 1 << 21,
+					 .cqe = 64, .ring_stride = 16384),
+				 EINVAL);
 		for (int f = 0; f < 3; f++) {
 			uint64_t at[3] = { 1 << 21, (1 << 21) + 4096, (1 << 21) + 65536 };
 			if (f == 0 && bad[i] == FC_QUEUES - 64)
 				continue; /* a struct qp_shm fits there exactly */
 			at[f] = bad[i];
-			assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .shm_off = at[0],
-						 .sq_off = at[1], .rq_off = at[2], .sq_slots = 64, .rq_slots = 64), EINVAL);
+			assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq,
+						 .recv_cq = cq, .shm_off = at[0], .sq_off = at[1], .rq_off = at[2],
+						 .sq_slots = 64, .rq_slots = 64),
+					 EINVAL);
 		}
 	}
 	static const uint32_t sizes[] = { 0, 3, 1u << 31, UINT32_MAX };
 	for (size_t i = 0; i < RN_ARRAY_LEN(sizes); i++) {
-		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22, .cqe = sizes[i]), EINVAL);
-		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .shm_off = 1 << 21,
-					 .sq_off = 1 << 22, .rq_off = 1 << 23, .sq_slots = sizes[i], .rq_slots = 64), EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22,
+					 .cqe = sizes[i]),
+				 EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq,
+					 .shm_off = 1 << 21, .sq_off = 1 << 22, .rq_off = 1 << 23, .sq_slots = sizes[i],
+					 .rq_slots = 64),
+				 EINVAL);
 	}
-	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .channel = 5, .shm_off = 1 << 21, .ring_off = 1 << 22, .cqe = 64), EINVAL,
-		"completion queue: there is no such completion channel");
-	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = 99), EINVAL, "queue pair: there is no such protection domain");
-	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq), EINVAL, "queue pair: there is no such completion queue");
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .channel = 5, .shm_off = 1 << 21, .ring_off = 1 << 22,
+			.cqe = 64),
+		EINVAL, "completion queue: there is no such completion channel");
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = 99), EINVAL,
+		"queue pair: there is no such protection domain");
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq), EINVAL,
+		"queue pair: there is no such completion queue");
 }
 
 static void channels_that_do_not_fit(void **state)
@@ -246,14 +271,22 @@ static void channels_that_do_not_fit(void **state)
 	(void)state;
 	assert_int_equal(pipe(pipes), 0);
 #define CHANNEL(fd, ...) \
-	(m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel), .create_channel = { __VA_ARGS__ } }, \
-	 fc_call(&c, &m, &(int){ fd }, 1))
-	REFUSED(CHANNEL(efd, .kind = 3, .ring_off = 1 << 21, .ring_slots = 16), EINVAL, "event channel: there is no such kind of channel");
-	REFUSED(CHANNEL(efd, .kind = IPC_CHANNEL_ASYNC, .dev = 7, .ring_off = 1 << 21, .ring_slots = 16), EINVAL, "event channel: there is no such device");
-	REFUSED(CHANNEL(pipes[1], .ring_off = 1 << 21, .ring_slots = 16), EINVAL, "event channel: the descriptor is not an eventfd");
-	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 15), EINVAL, "event channel: the ring does not lie in the queue region as it must");
-	REFUSED(CHANNEL(efd, .ring_off = FC_QUEUES - 64, .ring_slots = 16), EINVAL, "event channel: the ring does not lie in the queue region as it must");
-	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 1u << 31), EINVAL, "event channel: the ring is too long");
+	(m = (struct ipc_msg) { .type = IPC_CREATE_CHANNEL, \
+				.len = IPC_MSG_LEN(create_channel), \
+				.create_channel = { __VA_ARGS__ } }, \
+	 fc_call(&c, &m, &(int) { fd }, 1))
+	REFUSED(CHANNEL(efd, .kind = 3, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
+		"event channel: there is no such kind of channel");
+	REFUSED(CHANNEL(efd, .kind = IPC_CHANNEL_ASYNC, .dev = 7, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
+		"event channel: there is no such device");
+	REFUSED(CHANNEL(pipes[1], .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
+		"event channel: the descriptor is not an eventfd");
+	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 15), EINVAL,
+		"event channel: the ring does not lie in the queue region as it must");
+	REFUSED(CHANNEL(efd, .ring_off = FC_QUEUES - 64, .ring_slots = 16), EINVAL,
+		"event channel: the ring does not lie in the queue region as it must");
+	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 1u << 31), EINVAL,
+		"event channel: the ring is too long");
 	close(efd);
 	close(pipes[0]);
 	close(pipes[1]);
@@ -263,21 +296,28 @@ static void quotas(void **state)
 {
 	struct ipc_msg m;
 	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0);
-	struct ipc_piece p = { .region = IPC_REGION_ARENA, .off = 0, .len = 1 << 20 }, small = { .region = IPC_REGION_ARENA, .len = 4096 };
+	struct ipc_piece p = { .region = IPC_REGION_ARENA, .off = 0, .len = 1 << 20 },
+			 small = { .region = IPC_REGION_ARENA, .len = 4096 };
 
 	(void)state;
 	for (uint32_t i = 1; i < 4; i++)
 		fc_cq(&c, i, 0);
-	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22, .ring_stride = 16384, .cqe = 64), ENOMEM,
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22, .ring_stride = 16384,
+			.cqe = 64),
+		ENOMEM,
 		"quota: a client may have 4 completion queues and 4096 queue entries (quota-cqs, quota-outstanding)");
 	for (uint32_t i = 4; i < 7; i++)
 		fc_qp(&c, i, pd, cq, NULL);
-	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .sq_slots = 64, .rq_slots = 64), ENOMEM,
-		"quota: a client may have 3 queue pairs and 4096 queue entries (quota-qps, quota-outstanding)");
-	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22, .cqe = 4096), ENOMEM);
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .sq_slots = 64,
+			.rq_slots = 64),
+		ENOMEM, "quota: a client may have 3 queue pairs and 4096 queue entries (quota-qps, quota-outstanding)");
+	assert_int_equal(
+		FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22, .cqe = 4096),
+		ENOMEM);
 	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0); /* all that may be had */
 	uint32_t mr = m.reg_mr_ok.handle;
-	REFUSED(fc_mr(&c, &m, pd, &small, 1), ENOMEM, "quota: a client may register 5 regions and 1 MiB (quota-mrs, quota-memory)");
+	REFUSED(fc_mr(&c, &m, pd, &small, 1), ENOMEM,
+		"quota: a client may register 5 regions and 1 MiB (quota-mrs, quota-memory)");
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEREG_MR, handle, .handle = mr), 0);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(fc_mr(&c, &m, pd, &small, 1), 0);
@@ -287,11 +327,15 @@ static void quotas(void **state)
 static void memory_regions_that_cannot_be(void **state)
 {
 	static const struct ipc_piece bad[] = {
-		{ .region = IPC_REGION_QUEUES, .off = 0, .len = 4096 }, { .region = 77, .off = 0, .len = 4096 },
-		{ .region = IPC_REGION_HUGE, .off = 0, .len = 4096 }, { .region = IPC_REGION_ARENA, .off = FC_ARENA, .len = 4096 },
-		{ .region = IPC_REGION_ARENA, .off = FC_ARENA - 4095, .len = 4096 }, { .region = IPC_REGION_ARENA, .off = UINT64_MAX - 4095, .len = 4096 },
+		{ .region = IPC_REGION_QUEUES, .off = 0, .len = 4096 },
+		{ .region = 77, .off = 0, .len = 4096 },
+		{ .region = IPC_REGION_HUGE, .off = 0, .len = 4096 },
+		{ .region = IPC_REGION_ARENA, .off = FC_ARENA, .len = 4096 },
+		{ .region = IPC_REGION_ARENA, .off = FC_ARENA - 4095, .len = 4096 },
+		{ .region = IPC_REGION_ARENA, .off = UINT64_MAX - 4095, .len = 4096 },
 	};
-	struct ipc_piece two[2] = { { .region = IPC_REGION_ARENA, .off = 0, .len = 4096 }, { .region = IPC_REGION_ARENA, .off = 8192, .len = 100 } };
+	struct ipc_piece two[2] = { { .region = IPC_REGION_ARENA, .off = 0, .len = 4096 },
+				    { .region = IPC_REGION_ARENA, .off = 8192, .len = 100 } };
 	struct ipc_msg m;
 	uint32_t pd = fc_pd(&c);
 	const uint64_t list = UINT64_C(12) << 20;
@@ -301,8 +345,10 @@ static void memory_regions_that_cannot_be(void **state)
 		assert_int_equal(fc_mr(&c, &m, pd, &bad[i], 1), EINVAL);
 	memcpy(c.queues + list, two, sizeof(two));
 #define REG(...) FC_CALL(&c, &m, IPC_REG_MR, reg_mr, .pd = pd, __VA_ARGS__)
-	REFUSED(REG(.len = 4195, .pieces_off = list, .npieces = 2), EINVAL, "memory region: the pieces are longer than the region");
-	REFUSED(REG(.len = 4197, .pieces_off = list, .npieces = 2), EINVAL, "memory region: the pieces are shorter than the region");
+	REFUSED(REG(.len = 4195, .pieces_off = list, .npieces = 2), EINVAL,
+		"memory region: the pieces are longer than the region");
+	REFUSED(REG(.len = 4197, .pieces_off = list, .npieces = 2), EINVAL,
+		"memory region: the pieces are shorter than the region");
 	assert_int_equal(REG(.len = 4196, .pieces_off = list, .npieces = 2), 0);
 	assert_int_equal(REG(.len = 4196, .pieces_off = list, .npieces = 0), EINVAL);
 	assert_int_equal(REG(.len = 0, .pieces_off = list, .npieces = 2), EINVAL);
@@ -312,7 +358,8 @@ static void memory_regions_that_cannot_be(void **state)
 	assert_int_equal(REG(.len = 4196, .pieces_off = UINT64_MAX, .npieces = 2), EINVAL);
 	assert_int_equal(REG(.access = 8, .len = 4196, .pieces_off = list, .npieces = 2), EINVAL);
 	assert_int_equal(REG(.iova = UINT64_MAX, .len = 4196, .pieces_off = list, .npieces = 2), EINVAL); /* wraps */
-	assert_int_equal(FC_CALL(&c, &m, IPC_REG_MR, reg_mr, .pd = 99, .len = 4196, .pieces_off = list, .npieces = 2), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_REG_MR, reg_mr, .pd = 99, .len = 4196, .pieces_off = list, .npieces = 2),
+			 EINVAL);
 }
 
 static void queue_pairs_change_state(void **state)
@@ -324,15 +371,20 @@ static void queue_pairs_change_state(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_QUERY_QP, handle, .handle = qp), 0);
 	assert_int_equal(m.len, IPC_MSG_LEN(query_qp_ok));
 	assert_int_equal(m.query_qp_ok.state, 1); /* INIT from the beginning: an iWARP device */
-	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_IRD | IPC_QP_ATTR_ACCESS, .ird = 5, .access = 2), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp,
+				 .mask = IPC_QP_ATTR_IRD | IPC_QP_ATTR_ACCESS, .ird = 5, .access = 2),
+			 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_STATE, .state = 6), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_QUERY_QP, handle, .handle = qp), 0);
 	assert_true(m.query_qp_ok.state == 6 && m.query_qp_ok.ird == 5 && m.query_qp_ok.access == 2);
 	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_STATE, .state = 0), 0);
-	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_STATE, .state = 5), EINVAL);
-	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_STATE, .state = 7), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_STATE, .state = 5),
+			 EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_STATE, .state = 7),
+			 EINVAL);
 	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = 1 << 9), EINVAL);
-	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_ORD, .ord = 100000), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp, .mask = IPC_QP_ATTR_ORD, .ord = 100000),
+			 EINVAL);
 	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = 99, .mask = 0), EINVAL);
 }
 

@@ -102,7 +102,9 @@ static void second_daemon_on_the_socket_is_refused(void **state)
 	(void)state;
 	daemon_start(&d, "");
 	assert_int_equal(run_it(&r, "--config", d.conf), 1);
-	snprintf(want, sizeof(want), "rnicd: cannot start: another rnicd is running on socket %s: stop it, or give this one a socket of its own\n",
+	snprintf(want, sizeof(want),
+		 "rnicd: cannot start: another rnicd is running on socket %s: stop it, or give this one a socket of "
+		 "its own\n",
 		 d.sock);
 	assert_string_equal(r.text, want);
 	fc_join(&c, &d); /* the first one is none the worse */

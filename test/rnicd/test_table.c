@@ -144,7 +144,8 @@ static void hugepages_are_decided_and_explained(void **state)
 	assert_non_null(strstr(say, "MiB of hugepages are free, 4294967295 are wanted)"));
 	c = (struct conf){ .hugepages = CONF_HUGE_YES, .d = { .memory_mb = UINT32_MAX } };
 	assert_false(huge_decide(&c, say, sizeof(say)));
-	assert_non_null(strstr(say, "hugepages: run `echo 2147483647 > /proc/sys/vm/nr_hugepages`, or set hugepages = no"));
+	assert_non_null(
+		strstr(say, "hugepages: run `echo 2147483647 > /proc/sys/vm/nr_hugepages`, or set hugepages = no"));
 }
 
 int main(void)
