@@ -84,6 +84,7 @@ struct rnicd_worker {
 	int socket;
 	uint64_t now;
 	uint64_t busy;               /* when there was last something to do */
+	uint64_t shy_until;          /* until then it sleeps without spinning: the CPU is somebody else's too */
 	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps;      /* counters */
 	bool blind_ports;            /* there is such a port */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker does when there is nothing to do: it spins for cfg.spin_us, then sleeps until something happens (a
- * command, a doorbell, a frame from another worker, a packet at a port that can tell) or is due (a timer, a frame that
- * waits for the line). Ports that cannot tell are looked at again after 20 us, and ever less often up to 500 us.
+ * What a worker does when there is nothing to do: it spins for cfg.spin_us, giving the CPU to whoever waits for it,
+ * then sleeps until something happens (a command, a doorbell, a frame from another worker, a packet at a port that can
+ * tell) or is due (a timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20 us,
+ * and ever less often up to 500 us.
  *
  * No wake-up is lost: the worker says that it sleeps, then looks at everything once more; whoever brings something
  * puts it in place first and looks at the word then. A full fence on either side orders the two.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +24,8 @@
 #define NAP_MAX_NS  (500 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
 #define PAUSES      8u
+#define HOGGED_NS   (50 * RN_NS_PER_US) /* a yield that long: somebody computes on this CPU */
+#define SHY_NS      (10 * RN_NS_PER_MS)
 
 void worker_poke(struct rnicd_worker *w)
 {
@@ -114,11 +118,28 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	w->sleeps++;
 }
 
+/*
+ * Spins by yielding: a client that polls on the same CPU goes on at once, and comes back when it has yielded in turn.
+ * One that does not yield keeps the CPU for its whole slice, milliseconds that its own doorbell would have to wait.
+ * So after a long yield the worker sleeps without spinning for a while: who wakes goes before who computes.
+ */
+static void give_way(struct rnicd_worker *w)
+{
+	sched_yield();
+	uint64_t back = rnicd_now();
+	if (back - w->now > HOGGED_NS)
+		w->shy_until = back + SHY_NS;
+}
+
 void worker_idle(struct rnicd_worker *w)
 {
-	if (rnicd.cfg.spin_us == UINT32_MAX || w->now - w->busy < rnicd.cfg.spin_us * RN_NS_PER_US) {
+	if (rnicd.cfg.spin_us == UINT32_MAX) {
 		for (uint32_t i = 0; i < PAUSES; i++)
 			rte_pause();
+		return;
+	}
+	if (w->now - w->busy < rnicd.cfg.spin_us * RN_NS_PER_US && w->now >= w->shy_until) {
+		give_way(w);
 		return;
 	}
 	say_sleeping(w, 1);
