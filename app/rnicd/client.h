@@ -50,6 +50,7 @@ struct client_mr {
 	uint32_t handle;
 	uint32_t stag;
 	uint64_t len;
+	uint32_t npieces;
 	struct qp_piece *pieces; /* NULL when it is one piece */
 };
 
@@ -112,6 +113,8 @@ struct client {
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
 	uint64_t memory;    /* registered, bytes */
 	uint64_t slots;     /* of all queues */
+	uint64_t pieces;    /* of all memory regions */
+	uint32_t waiting;   /* copies of events that wait for room in its queues */
 	uint32_t under_way; /* commands that will come back to it; its death waits for them */
 	struct ipc_msg req; /* the request under way */
 	bool busy;

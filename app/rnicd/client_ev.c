@@ -38,8 +38,10 @@ static void done(struct client_chan *ch, struct ev_node *n)
 {
 	ch->waiting--;
 	n->queued = false;
-	if (n->heap)
+	if (n->heap) {
+		ch->c->waiting--;
 		free(n);
+	}
 }
 
 static void unblock(struct client_chan *ch)
@@ -151,11 +153,12 @@ void ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
 {
 	if (ch->c->state == CLIENT_DYING || at_once(ch, data, len))
 		return;
-	struct ev_node *n = ch->waiting < EV_WAITING_MAX ? malloc(sizeof(*n) + len) : NULL;
+	struct ev_node *n = ch->c->waiting < EV_WAITING_MAX ? malloc(sizeof(*n) + len) : NULL;
 	if (n == NULL) {
 		ch->lost++;
 		return;
 	}
+	ch->c->waiting++;
 	memcpy(n + 1, data, len);
 	*n = (struct ev_node){ .heap = true, .len = len, .data = n + 1 };
 	wait_for_room(ch, n);

@@ -43,7 +43,7 @@ struct client_chan {
 	bool blocked;
 };
 
-#define EV_WAITING_MAX 4096u /* heap events that may wait on one channel; more are lost and counted */
+#define EV_WAITING_MAX 16384u /* copies that may wait for one client; more are lost and counted */
 
 void ev_chan_init(struct client_chan *ch);
 /* Throws away what waits; the channel is forgotten. Does not close the fd. */

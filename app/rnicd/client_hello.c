@@ -130,6 +130,8 @@ static void join_done(struct cmd_all *a)
 void client_forget_workers(struct client *c)
 {
 	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++) {
+		if (c->wc[i] != NULL) /* closing is not enough: the client has the same eventfd open */
+			worker_wake_fd_del(rnicd.worker[i], c->wake_fd);
 		free(c->wc[i]);
 		c->wc[i] = NULL;
 	}

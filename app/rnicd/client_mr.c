@@ -74,7 +74,9 @@ static void register_now(struct client *c)
 	mr->len = r->len;
 	mr->pieces = keep;
 	j->pd->users++;
+	mr->npieces = j->npieces;
 	c->memory += r->len;
+	c->pieces += j->npieces;
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
 	job_end(c);
 	client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
@@ -163,6 +165,12 @@ void client_reg_mr(struct client *c)
 			     rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
 		return;
 	}
+	/* Pieces of a page each fill the quota of memory; lists of smaller ones shall not fill ours. */
+	if (r->npieces > 1 && c->pieces + r->npieces > rnicd.cfg.quota_memory / 4096 + 2 * rnicd.cfg.quota_mrs) {
+		client_error(c, ENOMEM,
+			     "quota: the memory regions of this client are in too many small pieces (quota-memory)");
+		return;
+	}
 	struct client_mr_job *j = calloc(1, sizeof(*j) + r->npieces * sizeof(j->piece[0]));
 	if (j == NULL) {
 		client_error(c, ENOMEM, "no memory to register another region");
@@ -187,6 +195,7 @@ void client_reg_mr(struct client *c)
 void client_mr_free(struct client *c, struct client_mr *mr)
 {
 	c->memory -= mr->len;
+	c->pieces -= mr->npieces;
 	mr->pd->users--;
 	table_del(&c->mr, mr->handle);
 	free(mr->pieces);

@@ -2,6 +2,7 @@
 /* rnicd: options, start, the control thread's life, the end in order. */
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +128,29 @@ static bool level_over(const char *name)
 		}
 	}
 	return name == NULL;
+}
+
+/* False, and a sentence: a CPU that the configuration names is not ours to use. */
+static bool cpus_there(char *say, size_t len)
+{
+	const struct rnicd_cfg *cfg = &rnicd.cfg;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return true; /* more CPUs than cpu_set_t knows: DPDK will say */
+	for (uint32_t i = 0; i <= cfg->n_workers; i++) {
+		bool control = i == cfg->n_workers;
+		uint32_t cpu = control ? cfg->control_cpu : cfg->lcore[i];
+		if ((control ? cpu == UINT16_MAX : !cfg->pin) || (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)))
+			continue;
+		snprintf(say, len,
+			 "%s names CPU %u, but this process may use only %d CPUs and that is none of them (taskset -p "
+			 "%d)",
+			 control ? "control-cpu" : "workers", cpu, CPU_COUNT(&set), (int)getpid());
+		return false;
+	}
+	return true;
 }
 
 /* ---- signals ---- */
@@ -285,7 +309,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rnicd: --log-level must be error, warning, info or debug\n");
 		return 2;
 	}
-	if (!huge_decide(&conf, say, sizeof(say)))
+	if (!cpus_there(say, sizeof(say)) || !huge_decide(&conf, say, sizeof(say)))
 		return cannot(say);
 	rnicd.cfg.hugepages = conf.d.hugepages;
 	char pages[512], err[512] = "";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Clients that mean harm: the daemon goes on serving the others. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -382,6 +383,68 @@ static void killed_in_the_middle_of_everything(void **state)
 	}
 }
 
+static uint32_t open_files(void)
+{
+	char path[64];
+	uint32_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)d.run.pid);
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	while (readdir(dir) != NULL)
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static uint32_t mapped_regions(void)
+{
+	char line[512];
+	uint32_t n = 0;
+
+	snprintf(line, sizeof(line), "/proc/%d/maps", (int)d.run.pid);
+	FILE *f = fopen(line, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f) != NULL)
+		n += strstr(line, "/memfd:rnic-") != NULL;
+	fclose(f);
+	return n;
+}
+
+/* Clients come, take all they can, and die: nothing of theirs is left in the daemon. */
+static void nothing_is_left_of_the_dead(void **state)
+{
+	uint32_t files = 0, regions = 0;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 20 * round; i++) {
+			struct ipc_piece p = { .region = IPC_REGION_ARENA, .len = 1 << 20 };
+			struct ipc_msg m;
+			struct fc c;
+			int efd;
+			fc_join(&c, &d);
+			uint32_t cm = fc_chan(&c, 10, IPC_CHANNEL_CM, &efd), pd = fc_pd(&c);
+			fc_qp(&c, 1, pd, fc_cq(&c, 0, fc_chan(&c, 11, IPC_CHANNEL_COMP, &efd)), NULL);
+			assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0);
+			assert_int_equal(FC_CALL(&c, &m, IPC_CM_LISTEN, cm_listen, .id = fc_id(&c, cm)), 0);
+			fc_close(&c);
+		}
+		/* The first round tells how much there is with the honest one alone. */
+		for (int wait = 0; wait < 3000; wait++) {
+			poll(NULL, 0, 10);
+			if (round == 0 ? wait == 50 : open_files() == files && mapped_regions() == regions)
+				break;
+		}
+		if (round > 0) {
+			assert_int_equal(open_files(), files);
+			assert_int_equal(mapped_regions(), regions);
+		}
+		files = open_files();
+		regions = mapped_regions();
+	}
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, still_served)
 
 int main(void)
@@ -396,6 +459,7 @@ int main(void)
 		CASE(clients_without_end),
 		CASE(memory_that_there_is_not),
 		CASE(killed_in_the_middle_of_everything),
+		CASE(nothing_is_left_of_the_dead),
 	};
 	return cmocka_run_group_tests_name("hostile", tests, start, stop);
 }

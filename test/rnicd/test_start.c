@@ -82,6 +82,22 @@ static void missing_hugepages_are_named(void **state)
 	remove_config(&d);
 }
 
+static void a_cpu_that_there_is_not_is_named(void **state)
+{
+	struct daemon d;
+	struct run r;
+
+	(void)state;
+	daemon_config(&d, "workers = 0,1023");
+	assert_int_equal(run_it(&r, "--config", d.conf), 1);
+	assert_non_null(strstr(r.text, "rnicd: cannot start: workers names CPU 1023, but this process may use only "));
+	remove_config(&d);
+	daemon_config(&d, "control-cpu = 1022");
+	assert_int_equal(run_it(&r, "--config", d.conf), 1);
+	assert_non_null(strstr(r.text, "rnicd: cannot start: control-cpu names CPU 1022, "));
+	remove_config(&d);
+}
+
 static void without_hugepages_it_runs_and_says_so(void **state)
 {
 	struct daemon d;
@@ -225,6 +241,7 @@ int main(void)
 		cmocka_unit_test(help_reads_like_a_manual),
 		cmocka_unit_test(check_names_the_line),
 		cmocka_unit_test(missing_hugepages_are_named),
+		cmocka_unit_test(a_cpu_that_there_is_not_is_named),
 		cmocka_unit_test(without_hugepages_it_runs_and_says_so),
 		cmocka_unit_test(second_daemon_on_the_socket_is_refused),
 		cmocka_unit_test(a_socket_left_behind_is_taken_over),
