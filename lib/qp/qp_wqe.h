@@ -129,7 +129,7 @@ _Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache li
  * producer of its ring, the client the only consumer of all of them), each `ring_stride` bytes after the last.
  */
 struct qp_cq_shm {
-	/* Written by the client (ibv_req_notify_cq), taken by an atomic exchange of the worker that raises the event. */
+	/* Written by the client (ibv_req_notify_cq), taken by atomic exchange by the worker that raises the event. */
 	uint32_t armed RN_ALIGNED(RN_CACHE_LINE); /* enum qp_cq_arm */
 	/* Written by the daemon. */
 	uint32_t error RN_ALIGNED(RN_CACHE_LINE); /* 1: overrun, the CQ takes no more entries */

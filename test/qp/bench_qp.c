@@ -42,7 +42,8 @@ static void turn(struct rig *r, int id)
 				p = (struct qp_pkt){ iov, 1 };
 			}
 			struct tcpl_seg s = { .seq = tx.tcp.seq, .ack = tx.tcp.ack, .len = tx.tcp.len,
-					      .wnd = tx.tcp.wnd, .flags = tx.tcp.flags, .optlen = tx.tcp.optlen, .opt = tx.tcp.opt,
+					      .wnd = tx.tcp.wnd, .flags = tx.tcp.flags,
+					      .optlen = tx.tcp.optlen, .opt = tx.tcp.opt,
 					      .ref = (uint64_t)(uintptr_t)&p };
 			if (qp_conn_segment(&o->ctx, &o->conn[c - n->conn], &s))
 				abort();

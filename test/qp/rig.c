@@ -109,8 +109,7 @@ static void node_make(struct rig *r, int id)
 	n->ctx.now = r->now;
 	n->region = aligned_alloc(4096, RIG_REGION);
 	memset(n->region, 0, RIG_REGION);
-	n->mem = malloc(RIG_MEM);
-	memset(n->mem, 0, RIG_MEM);
+	n->mem = calloc(1, RIG_MEM);
 	qp_dev_init(&n->dev, n->mr, RN_ARRAY_LEN(n->mr), r->cfg.seed + (uint64_t)id);
 	n->lkey = n->rkey = rig_reg(n, 0, RIG_MEM, QP_ACC_ALL, RIG_PD);
 	off = cq_make(r, n, &n->scq, &n->scq_client, off, 1);

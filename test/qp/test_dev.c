@@ -283,7 +283,8 @@ static void bad_qp_places(void **state)
 	static struct qp_cq cq;
 	struct qp qp;
 	const struct qp_attr good = { .dev = &dev, .scq = &cq, .rcq = &cq, .region = region,
-				      .region_size = sizeof(region), .shm_off = 0, .sq_off = 128, .rq_off = 8192, .sq_slots = 64, .rq_slots = 64 };
+				      .region_size = sizeof(region), .shm_off = 0, .sq_off = 128, .rq_off = 8192,
+				      .sq_slots = 64, .rq_slots = 64 };
 	struct qp_attr a = good;
 
 	(void)state;

@@ -272,7 +272,7 @@ static void refused_like_siw(void **state)
 		assert_int_equal(ours.err.etype, theirs.err.etype);
 		assert_int_equal(ours.err.code, theirs.err.code);
 		assert_int_equal(ours.ddp_len, theirs.ddp_len);
-		/* siw counts the payload only (RFC 5040, 4.8: the segment), and copies a Read's header without its MSN. */
+		/* siw counts the payload (RFC 5040, 4.8: the segment) and copies a Read's header without its MSN. */
 		if (!ours.has_read_req) {
 			assert_int_equal(ours.segment_len, theirs.segment_len + theirs.ddp_len);
 			assert_memory_equal(ours.ddp, theirs.ddp, ours.ddp_len);
