@@ -92,6 +92,16 @@ static int setup_queues(struct rnicd_port *port)
 	return rc;
 }
 
+static void check_rx_interrupts(struct rnicd_port *port)
+{
+	for (uint16_t q = 0; port->caps.rx_fd && q < port->caps.queues; q++) {
+		/* a tap's descriptor is readable without being asked, its driver has no call for it */
+		int rc = rte_eth_dev_rx_intr_enable(port->ethdev, q);
+		if (port_rx_fd(port, q) < 0 || (rc != 0 && rc != -ENOTSUP))
+			port->caps.rx_fd = false;
+	}
+}
+
 static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	int rc = setup_queues(port);
@@ -110,18 +120,11 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 		rte_eth_promiscuous_enable(port->ethdev);
 	rte_eth_dev_set_link_up(port->ethdev);
 
-	for (uint16_t q = 0; port->caps.rx_fd && q < port->caps.queues; q++) {
-		/* a tap's descriptor is readable without being asked, its driver has no call for it */
-		int intr_rc = rte_eth_dev_rx_intr_enable(port->ethdev, q);
-		if (port_rx_fd(port, q) < 0 || (intr_rc != 0 && intr_rc != -ENOTSUP))
-			port->caps.rx_fd = false;
-	}
+	if (rnicd.cfg.spin_us != UINT32_MAX && port_wake_open(port))
+		port->caps.rx_fd = true;
+	else
+		check_rx_interrupts(port);
 	return true;
-}
-
-int port_rx_fd(const struct rnicd_port *port, uint16_t queue)
-{
-	return port->caps.rx_fd ? rte_eth_dev_rx_intr_ctl_q_get_fd(port->ethdev, queue) : -1;
 }
 
 static struct rnicd_port *port_by_name(const char *name)
@@ -192,6 +195,7 @@ bool port_start_all(char *err, uint32_t err_len)
 		port->index = (uint16_t)i;
 		port->ethdev = RTE_MAX_ETHPORTS;
 		port->socket = -1;
+		memset(port->bell, 0xff, sizeof(port->bell));
 		port->cfg = &rnicd.cfg.port[i];
 		port->mtu = (uint16_t)port->cfg->mtu;
 		rnicd.port[rnicd.n_ports++] = port;
@@ -214,6 +218,7 @@ void port_close_all(void)
 		port->capture = NULL;
 		if (port->ethdev == RTE_MAX_ETHPORTS)
 			continue;
+		port_wake_close(port);
 		rte_eth_dev_stop(port->ethdev);
 		port_dev_destroy(port);
 		port->ethdev = RTE_MAX_ETHPORTS;

@@ -26,8 +26,10 @@ static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t
 	return memcmp(dst, port->mac, PKT_MAC_LEN) == 0 || (dst[0] & 1) != 0;
 }
 
-/* A file descriptor that becomes readable when packets wait in a queue, armed for edges; -1: the port has none. */
+/* A file descriptor that becomes readable when packets come into a queue; -1: the port has none. */
 int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
+/* The queue's worker, before its last look at the port and its sleep: the descriptor tells of what comes from now on. */
+void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 
 /* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */
 uint32_t port_af_packet_slot(const struct rnicd_port *port);
@@ -36,6 +38,9 @@ uint32_t port_af_packet_slot(const struct rnicd_port *port);
 bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len);
 void port_dev_destroy(struct rnicd_port *port);
 bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len);
+/* port_wake.c: false: the port has no bell of ours. Only for port.c. */
+bool port_wake_open(struct rnicd_port *port);
+void port_wake_close(struct rnicd_port *port);
 /* port_pair.c: creates the ethdevs of both ends. Only for port.c. */
 bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uint32_t err_len);
 void port_pair_destroy(struct rnicd_port *port);

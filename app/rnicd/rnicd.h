@@ -150,6 +150,7 @@ struct rnicd_port {
 	struct rnicd_port_caps caps;
 	struct rnicd_port *peer;         /* PAIR: the other end */
 	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */
+	int bell[RNICD_MAX_WORKERS];     /* AF_PACKET: port_wake.c; -1: none */
 	struct capture *capture;         /* NULL: not captured */
 	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
 	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rte_ethdev.h>
 #include <rte_pause.h>
 
 #include "port.h"
@@ -73,13 +72,11 @@ static bool anything_waits(const struct rnicd_worker *w)
 	return false;
 }
 
-/* Receive interrupts of hardware are one-shot. */
 static void arm_ports(const struct rnicd_worker *w)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		const struct rnicd_port *port = rnicd.port[i];
-		if (port->caps.rx_fd && port->cfg->kind == RNICD_PORT_PCI && w->index < port->caps.queues)
-			rte_eth_dev_rx_intr_enable(port->ethdev, (uint16_t)w->index);
+		if (w->index < rnicd.port[i]->caps.queues)
+			port_rx_arm(rnicd.port[i], (uint16_t)w->index);
 	}
 }
 
@@ -113,8 +110,11 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
 	/* edges only: nothing is read from the descriptors, some of which are the clients' */
 	int n = epoll_pwait2(w->sh.epoll_fd, ev, RN_ARRAY_LEN(ev), &ts, NULL);
-	if (n > 0)
+	if (n > 0) {
 		w->nap = 0;
+		/* a bell may ring just before its packet is to be seen: look for a while */
+		w->busy = rnicd_now();
+	}
 	w->sleeps++;
 }
 
