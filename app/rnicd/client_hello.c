@@ -9,6 +9,7 @@
 
 #include "client.h"
 #include "ipc/ipc_region.h"
+#include "numa_node.h"
 #include "sigbus.h"
 
 static const char *const region_name[IPC_REGIONS] = { "queue region", "arena", "hugepage arena" };
@@ -57,6 +58,7 @@ static bool take_region(struct client *c, unsigned r, int fd, uint64_t size)
 		client_error(c, rc == -ENOMEM ? ENOMEM : EINVAL, "the %s %s", region_name[r], why_not(rc));
 		return false;
 	}
+	numa_node_place(c->region[r].base, size);
 	c->region[r].size = size;
 	c->region[r].watch = sigbus_watch(c->region[r].base, size, r == IPC_REGION_HUGE ? IPC_HUGE_PAGE : 4096);
 	return true;

@@ -17,6 +17,7 @@
 #include "dev.h"
 #include "huge.h"
 #include "loop.h"
+#include "numa_node.h"
 #include "sigbus.h"
 #include "sock.h"
 #include "tele.h"
@@ -326,6 +327,7 @@ int main(int argc, char **argv)
 		sock_unlink(rnicd.cfg.socket);
 		return cannot(err);
 	}
+	numa_node_check_workers();
 	rc = serve(fd, pages);
 	rnicd_dataplane_stop();
 	rnicd_dataplane_exit();
