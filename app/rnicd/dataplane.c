@@ -124,9 +124,10 @@ static bool start_eal(char *err, uint32_t err_len)
 		pci |= rnicd.cfg.port[i].kind == RNICD_PORT_PCI;
 	if (!pci)
 		arg(&a, "--no-pci");
-	arg(&a, "--log-level=*:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "error");
 	/* it says "error" for each ability that the kernel's tap lacks and it can do without */
 	arg(&a, "--log-level=pmd.net.tap:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
+	/* of the patterns that fit a driver loaded later EAL takes the first one given */
+	arg(&a, "--log-level=*:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "error");
 	/* before EAL's own, so that it runs after it: the telemetry socket lies in there until then */
 	atexit(remove_runtime_dir);
 	if (rte_eal_init(a.n, a.v) >= 0) {
