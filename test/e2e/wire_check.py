@@ -170,10 +170,10 @@ def check_fpdus(conn, side, data, marked, crc):
                 raw += data[pos:pos + 4]
             marks = marks + tail[2]
             pos = tail[3]
+            # FPDUPTR counts from the length field, which follows a marker that lies at the FPDU's beginning.
+            length_at = start + 4 if start % 512 == 0 else start
             for where, (zero, ptr) in marks:
-                want = where - start
-                if where == start:
-                    want = 0
+                want = max(where - length_at, 0)
                 if ptr != want or zero:
                     raise WireError(f"marker at {where}: FPDUPTR {ptr}, should be {want}; reserved {zero}")
             conn.markers += len(marks)
