@@ -209,6 +209,7 @@ struct qp_conn {
 	uint8_t tx_cur;         /* whose message is open */
 	bool starved;           /* waits for a record or a block */
 	bool rtr_due;           /* initiator, p2p: the RTR must go first */
+	uint8_t nudges;         /* initiator: turns that the silent peer has had, qp_quirk.h */
 	uint32_t mulpdu;        /* ULPDU bytes in a full segment */
 	uint32_t rx_base;       /* sequence number of the first octet of Full Operation, received */
 	uint32_t tx_pos;        /* offset in Full Operation of the next FPDU sent */
@@ -344,6 +345,7 @@ struct qp_stats {
 	uint64_t cq_overruns;
 	uint64_t no_block, no_rec, no_setup, no_stage; /* pool was empty */
 	uint64_t neg_errors;     /* bad MPA frames */
+	uint64_t nudges;         /* qp_quirk.h */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
 };

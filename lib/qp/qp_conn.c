@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a connection: states, time-outs, ends. */
 #include "qp/qp_priv.h"
+#include "qp/qp_quirk.h"
 
 static uint64_t patience(const struct qp_cfg *cfg, enum qp_conn_state s)
 {
@@ -254,6 +255,23 @@ static void expired(struct qp_ctx *ctx, struct qp_conn *c)
 	qp_conn_end(ctx, c, opening ? QP_FX_UNREACHABLE : QP_FX_CONNECT_ERROR, closing);
 }
 
+/* The peer of a young connection of ours has had its time to answer. */
+static void nudge(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	uint64_t wait = QP_NUDGE_FIRST_NS;
+
+	c->deadline = RN_NEVER;
+	if (c->rx.pos != 0 || c->nudges == QP_NUDGES)
+		return;
+	/* only what the peer's TCP has taken in full can lie there */
+	if (c->tx_pos != 0 && c->tx_cur == QP_TX_NONE && qp_conn_wake(ctx, c) && tcpl_idle(&c->tcp) && qp_tx_nudge(ctx, c))
+		ctx->stats.nudges++;
+	for (uint8_t i = 0; i <= c->nudges; i++)
+		wait *= QP_NUDGE_FACTOR;
+	c->nudges++;
+	c->deadline = ctx->now + wait;
+}
+
 void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	struct tcpl_ev ev = { 0 };
@@ -263,6 +281,8 @@ void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c)
 	tcpl_timer(&c->tcp, ctx->now, &ev);
 	if (ev.bits & TCPL_EV_TIMEOUT)
 		qp_conn_lost(ctx, c, ev.bits);
+	else if (ctx->now >= c->deadline && c->state == QP_C_OPERATIONAL)
+		nudge(ctx, c);
 	else if (ctx->now >= c->deadline)
 		expired(ctx, c);
 	qp_ready_put(ctx, c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA set-up of a connection: RFC 5044, 7.1; RFC 6581, 9. */
 #include "qp/qp_priv.h"
+#include "qp/qp_quirk.h"
 
 bool qp_neg_request(struct qp_conn *c, const uint8_t *priv, uint32_t len)
 {
@@ -29,6 +30,9 @@ void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c)
 	rdmap_ird_init(&c->ird, rtr_read ? rn_max_u32(ird, 1) : ird);
 	c->rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
 	qp_conn_to(ctx, c, c->passive ? QP_C_WAIT_FIRST : QP_C_OPERATIONAL);
+	c->nudges = 0;
+	if (!c->passive)
+		c->deadline = ctx->now + QP_NUDGE_FIRST_NS;
 	if (c->qp != NULL)
 		qp_set_state(c->qp, QP_S_RTS);
 	qp_conn_setup_done(ctx, c);

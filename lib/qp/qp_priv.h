@@ -168,6 +168,7 @@ enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a,
 void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c);
 bool qp_tx_queue(struct qp_ctx *ctx, struct qp_conn *c, struct qp_rec *r, uint32_t wr);
 bool qp_tx_idle(const struct qp_conn *c);
+bool qp_tx_nudge(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* qp_rx.c */
 void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);

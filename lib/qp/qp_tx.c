@@ -320,6 +320,22 @@ static bool send_rtr(struct qp_ctx *ctx, struct qp_conn *c)
 	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
 }
 
+/* A zero-length Write, which touches no memory. RFC 5041, 5.2.1: nothing in it but its length is looked at. */
+bool qp_tx_nudge(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	const struct ddp_hdr hdr = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+	uint8_t *h;
+	struct qp_rec *r = rec_begin(ctx, c, 0, &h);
+
+	if (r == NULL)
+		return false;
+	if (!finish(c, r, ddp_build(h, &hdr), NULL, 0, 0)) {
+		qp_rec_put(ctx, r);
+		return false;
+	}
+	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
+}
+
 /* Queues FPDUs until a full segment waits, so that each is sent while its bytes are still in the cache. */
 void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c)
 {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is done for the sake of one peer. Nothing here is against the RFCs, so that it is done towards everyone: a peer cannot
+ * be told by what it says.
+ *
+ * peer                 what it does                                    what we do                                 where
+ * Linux siw, responder sends its Reply before it listens to the socket: QP_NUDGE: to an initiator's first FPDUs  qp_conn.c
+ *                      FPDUs that come in between are acknowledged by   that nobody answers, zero-length Writes
+ *                      TCP and lie there until more bytes come          are added, which any RDMAP stream may hold
+ * Linux siw            hears of a FIN before the data in front of it    the FIN goes in a segment of its own       tcpl_out.c
+ *                      in the same segment: a reject becomes a reset
+ * Linux siw            writes and reads a Terminate's layer and type    rdmap_term_parse takes both forms          rdmap_wire.c
+ *                      the wrong way round, and M, D, R in low bits
+ * Linux siw            a reject may lack the words IRD and ORD          mpa_neg_feed takes it                      mpa_neg.c
+ */
+#ifndef QP_QUIRK_H
+#define QP_QUIRK_H
+
+#include "base/rn_base.h"
+
+#define QP_NUDGES         4u
+#define QP_NUDGE_FIRST_NS (10 * RN_NS_PER_MS)
+#define QP_NUDGE_FACTOR   4u /* the window is a few hundred microseconds; a guest without CPU time makes it longer */
+
+#endif
