@@ -224,10 +224,6 @@ static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int
 		keep->pkey_index = a->pkey_index;
 	if ((mask & IBV_QP_PATH_MTU) != 0)
 		keep->path_mtu = a->path_mtu;
-	if ((mask & IBV_QP_AV) != 0)
-		keep->ah_attr = a->ah_attr;
-	if ((mask & IBV_QP_DEST_QPN) != 0)
-		keep->dest_qp_num = a->dest_qp_num;
 	if ((mask & IBV_QP_RQ_PSN) != 0)
 		keep->rq_psn = a->rq_psn;
 	if ((mask & IBV_QP_SQ_PSN) != 0)
@@ -249,6 +245,11 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 
+	/* A remote address and QP number: a connection of the program's own making. */
+	if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) != 0) {
+		rnic_complain("rnic: queue pairs are connected by rdma_cm only: use the program's option for it (-R)");
+		return EOPNOTSUPP;
+	}
 	if ((mask & IBV_QP_STATE) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_STATE;
 		m.modify_qp.state = a->qp_state;

@@ -498,6 +498,7 @@ static void modify_and_query(void **state)
 	assert_int_equal(a.cap.max_inline_data, cap.max_inline_data);
 	assert_ptr_equal(init.send_cq, cq);
 	peer()->shm->state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), EOPNOTSUPP);
 	fake_refuse(fake, EINVAL, "a QP of a connection cannot be moved to RTR");
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
 }
