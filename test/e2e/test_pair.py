@@ -90,6 +90,21 @@ def verified_soak_with_markers():
 
 
 @case
+def verified_soak_where_the_sides_differ():
+    """CRC asked by one side only is used by both; markers go only towards the side that asked for them."""
+    for a, b in (("crc = on", "crc = off"), ("crc = off", "crc = on"), ("markers = on", ""), ("", "markers = on")):
+        with Daemon(pair_conf(a=a, b=b)) as d:
+            soak(d, "--iters", "500")
+
+
+@case
+def more_active_qps_than_working_memory():
+    """Connections that are busy at once outnumber the daemon's blocks: they take turns and all finish."""
+    with Daemon(pair_conf(rnicd="memory = 128M")) as d:
+        exchange(d, "--mode", "write_bw", "--qps", "512", "--depth", "64", "--sizes", "64", "--iters", "20000")
+
+
+@case
 def verified_soak_over_a_bad_wire():
     """1 % loss, reordering, duplication and corruption on both ports: slower, never wrong."""
     bad = "loss = 1%\nreorder = 1%\nduplicate = 1%\ncorrupt = 0.2%\nseed = 7"
