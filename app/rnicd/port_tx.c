@@ -45,7 +45,8 @@ static void admit(struct port_tx *t, uint64_t now)
 		n = rn_min_u32(n, PORT_TX_BURST);
 		for (uint32_t i = 0; i < n; i++)
 			len[i] = t->fifo[(t->ready + i) & MASK]->pkt_len;
-		n = shape_admit(&t->shape, now, len, n, &t->wake);
+		struct shape_ask ask = { .now = now, .since = t->asked, .len = len, .n = n };
+		n = shape_admit(&t->shape, &ask, &t->wake);
 		if (t->wake == RN_NEVER && n < waiting)
 			t->wake = now;
 	}
@@ -133,6 +134,8 @@ uint32_t port_tx_flush(struct port_tx *t, uint64_t now)
 	t->wake = RN_NEVER;
 	if (t->ready != t->tail)
 		admit(t, now);
+	if (t->ready == t->tail)
+		t->asked = now;
 	if (t->impair != NULL)
 		return through_impairment(t, now);
 	if (t->head == t->tail) {

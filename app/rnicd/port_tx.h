@@ -29,6 +29,7 @@ struct port_tx {
 	struct rnicd_worker *through_worker;
 	uint16_t queue;
 	uint32_t head, ready, tail; /* free running: [head, ready) are past the shaper, [ready, tail) wait for it */
+	uint64_t asked;           /* since when frames have waited for the shaper without a pause */
 	uint64_t wake;            /* when port_tx_flush has something to do next */
 	uint64_t moved;           /* when the driver last took a frame, or the queue was empty */
 	struct rte_mbuf *fifo[PORT_TX_QUEUE];

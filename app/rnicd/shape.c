@@ -15,20 +15,20 @@ void shape_init(struct shape *s, uint64_t *tat, uint64_t rate_bps)
 	}
 }
 
-uint32_t shape_admit(struct shape *s, uint64_t now, const uint32_t *len, uint32_t n, uint64_t *next)
+uint32_t shape_admit(struct shape *s, const struct shape_ask *a, uint64_t *next)
 {
 	uint64_t seen = __atomic_load_n(s->tat, __ATOMIC_RELAXED);
 
 	for (;;) {
 		/* the fraction of a nanosecond is carried over within a burst and dropped behind it */
-		uint64_t start = rn_max_u64(seen, now);
-		uint64_t limit = now + SHAPE_SLACK_NS;
+		uint64_t start = rn_max_u64(seen, a->since);
+		uint64_t limit = a->now + SHAPE_SLACK_NS;
 		uint64_t used = 0; /* 2^-20 ns */
 		uint32_t k = 0;
-		while (k < n && start + (used >> FRACTION_BITS) < limit)
-			used += shape_wire_bytes(len[k++]) * s->ns_per_byte;
+		while (k < a->n && start + (used >> FRACTION_BITS) < limit)
+			used += shape_wire_bytes(a->len[k++]) * s->ns_per_byte;
 		uint64_t end = start + (used >> FRACTION_BITS);
-		*next = k == n ? RN_NEVER : end > SHAPE_SLACK_NS ? end - SHAPE_SLACK_NS + 1 : now;
+		*next = k == a->n ? RN_NEVER : end > SHAPE_SLACK_NS ? end - SHAPE_SLACK_NS + 1 : a->now;
 		if (k == 0)
 			return 0;
 		/* relaxed: the word orders nothing but itself */

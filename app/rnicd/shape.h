@@ -34,10 +34,18 @@ static inline uint64_t shape_wire_bytes(uint32_t frame_len)
 	return rn_max_u32(frame_len, PKT_ETH_MIN) + PKT_WIRE_OVERHEAD;
 }
 
+/* Frames that want to leave. */
+struct shape_ask {
+	uint64_t now;
+	uint64_t since;      /* the line has been asked for without a pause since then: it has not been idle */
+	const uint32_t *len; /* bytes of each */
+	uint32_t n;
+};
+
 /*
- * How many of the n frames with these lengths may leave now; they are charged. *next is when to ask again, RN_NEVER
- * when all may leave.
+ * How many of the frames may leave now; they are charged. *next is when to ask again, RN_NEVER when all may leave. A
+ * worker that comes late catches up: the line would have gone on without it.
  */
-uint32_t shape_admit(struct shape *s, uint64_t now, const uint32_t *len, uint32_t n, uint64_t *next);
+uint32_t shape_admit(struct shape *s, const struct shape_ask *a, uint64_t *next);
 
 #endif

@@ -17,6 +17,12 @@ static void wire_bytes(void **state)
 	assert_int_equal(shape_wire_bytes(61), 85);
 }
 
+static uint32_t admit(struct shape *s, uint64_t now, const uint32_t *len, uint32_t n, uint64_t *next)
+{
+	struct shape_ask a = { .now = now, .since = now, .len = len, .n = n };
+	return shape_admit(s, &a, next);
+}
+
 /* Frames admitted in `ns`, looked at every `step`, always with a full burst waiting. */
 static uint64_t run(uint64_t rate, uint32_t len, uint64_t ns, uint64_t step)
 {
@@ -29,7 +35,7 @@ static uint64_t run(uint64_t rate, uint32_t len, uint64_t ns, uint64_t step)
 		lens[i] = len;
 	for (uint64_t now = 1000000; now < 1000000 + ns; now += step) {
 		uint32_t n;
-		while ((n = shape_admit(&s, now, lens, 64, &next)) != 0)
+		while ((n = admit(&s, now, lens, 64, &next)) != 0)
 			frames += n;
 		assert_true(next > now);
 		assert_true(next <= now + SHAPE_SLACK_NS + 8 * 9042 * RN_NS_PER_S / rate);
@@ -76,7 +82,7 @@ static void line_is_shared(void **state)
 	shape_init(&a, &tat, 10000000000u);
 	shape_init(&b, &tat, 10000000000u);
 	for (uint64_t now = 1; now < RN_NS_PER_MS * 10; now += 500)
-		frames += shape_admit(&a, now, len, 2, &next) + shape_admit(&b, now, len, 2, &next);
+		frames += admit(&a, now, len, 2, &next) + admit(&b, now, len, 2, &next);
 	assert_in_range(frames, 8100, 8250);
 }
 
@@ -89,10 +95,28 @@ static void idle_gives_no_credit(void **state)
 	for (uint32_t i = 0; i < 64; i++)
 		len[i] = 1514;
 	shape_init(&s, &tat, 1000000000u);
-	while ((n = shape_admit(&s, 50 * RN_NS_PER_S, len, 64, &next)) != 0)
+	while ((n = admit(&s, 50 * RN_NS_PER_S, len, 64, &next)) != 0)
 		burst += n;
 	/* 12.3 us each: what fits into the slack, and the one that crosses its end */
 	assert_int_equal(burst, 5);
+}
+
+/* A backlogged line does not stop while its worker is away. */
+static void late_worker_catches_up(void **state)
+{
+	(void)state;
+	uint64_t tat = 0, next, frames = 0;
+	struct shape s;
+	uint32_t len[64], n;
+	for (uint32_t i = 0; i < 64; i++)
+		len[i] = 1514;
+	shape_init(&s, &tat, 10000000000u);
+	for (uint64_t now = RN_NS_PER_S; now < RN_NS_PER_S + 10 * RN_NS_PER_MS; now += 400000) {
+		struct shape_ask a = { .now = now, .since = RN_NS_PER_S, .len = len, .n = 64 };
+		while ((n = shape_admit(&s, &a, &next)) != 0)
+			frames += n;
+	}
+	assert_in_range(frames, 7700, 7900); /* 9.6 ms and the slack */
 }
 
 int main(void)
@@ -103,6 +127,7 @@ int main(void)
 		cmocka_unit_test(unshaped_is_off),
 		cmocka_unit_test(line_is_shared),
 		cmocka_unit_test(idle_gives_no_credit),
+		cmocka_unit_test(late_worker_catches_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
