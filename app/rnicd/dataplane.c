@@ -20,6 +20,7 @@
 
 #include "base/rn_rng.h"
 #include "port.h"
+#include "rundir.h"
 #include "worker_int.h"
 
 #define MEMORY_DEFAULT_MB 256u
@@ -91,15 +92,6 @@ static void lcore_arg(struct args *a)
 	arg(a, "--main-lcore=0");
 }
 
-/* EAL leaves an empty directory behind for each process there ever was. */
-static char runtime_dir[RNICD_PATH_MAX];
-
-static void remove_runtime_dir(void)
-{
-	if (runtime_dir[0] != '\0')
-		rmdir(runtime_dir);
-}
-
 static bool start_eal(char *err, uint32_t err_len)
 {
 	static struct args a; /* EAL keeps pointers to its arguments */
@@ -119,7 +111,7 @@ static bool start_eal(char *err, uint32_t err_len)
 	if (rnicd.cfg.file_prefix[0] != '\0')
 		arg(&a, "--file-prefix=%s", rnicd.cfg.file_prefix);
 	else
-		arg(&a, "--file-prefix=rnicd%d", (int)getpid());
+		arg(&a, "--file-prefix=" RUNDIR_PREFIX "%d", (int)getpid());
 	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++)
 		pci |= rnicd.cfg.port[i].kind == RNICD_PORT_PCI;
 	if (!pci)
@@ -128,10 +120,9 @@ static bool start_eal(char *err, uint32_t err_len)
 	arg(&a, "--log-level=pmd.net.tap:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
 	/* of the patterns that fit a driver loaded later EAL takes the first one given */
 	arg(&a, "--log-level=*:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "error");
-	/* before EAL's own, so that it runs after it: the telemetry socket lies in there until then */
-	atexit(remove_runtime_dir);
+	rundir_remove_at_exit(); /* exit handlers run last one first: EAL's own, that takes its socket away, before this */
 	if (rte_eal_init(a.n, a.v) >= 0) {
-		snprintf(runtime_dir, sizeof(runtime_dir), "%s", rte_eal_get_runtime_dir());
+		rundir_is(rte_eal_get_runtime_dir());
 		return true;
 	}
 	snprintf(err, err_len, "DPDK cannot start: %s%s", rte_strerror(rte_errno),
