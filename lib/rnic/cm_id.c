@@ -186,8 +186,12 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 		whose.reborn = cm_id_find(s, id->handle) != NULL;
 		pthread_mutex_unlock(&s->ids_lock);
 		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, orphan_add, &o);
-		for (uint32_t i = 0; i < o.n; i++)
+		for (uint32_t i = 0; i < o.n; i++) {
+			struct whose orphan = { .handle = o.handle[i] };
 			rnic_call_handle(s, IPC_CM_DESTROY_ID, o.handle[i]);
+			/* What happened to it since: who reads the channel must not wait behind a token for nothing. */
+			rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &orphan, NULL, NULL);
+		}
 	} while (o.n == RN_ARRAY_LEN(o.handle));
 	pthread_mutex_unlock(&s->id_lock);
 	if (rid->event != NULL)
