@@ -54,7 +54,7 @@ enum qp_fx_type {
 	QP_FX_CONNECT_REPLY,   /* active without a QP: accepted; priv, ird, ord. Answer: attach or abort */
 	QP_FX_ESTABLISHED,     /* both sides, QP is in RTS; priv on the active side; ird, ord as agreed */
 	QP_FX_REJECTED,        /* active: the peer's application said no; priv */
-	QP_FX_UNREACHABLE,     /* active: TCP timed out (code 0) or was refused (code 1) */
+	QP_FX_UNREACHABLE,     /* active: TCP or the Reply timed out (code 0), or TCP was refused (code 1) */
 	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict or 0 */
 	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED; once; code 0: orderly. The QP is detached */
 	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */

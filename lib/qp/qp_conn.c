@@ -244,7 +244,7 @@ void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c)
 /* A state has lasted too long. */
 static void expired(struct qp_ctx *ctx, struct qp_conn *c)
 {
-	bool opening = c->state == QP_C_OPENING;
+	bool unanswered = c->state == QP_C_OPENING || c->state == QP_C_WAIT_REP;
 	bool closing = c->state >= QP_C_DRAINING;
 
 	if (closing)
@@ -252,7 +252,7 @@ static void expired(struct qp_ctx *ctx, struct qp_conn *c)
 	else
 		ctx->stats.setup_timeouts++;
 	qp_conn_reset(ctx, c);
-	qp_conn_end(ctx, c, opening ? QP_FX_UNREACHABLE : QP_FX_CONNECT_ERROR, closing);
+	qp_conn_end(ctx, c, unanswered ? QP_FX_UNREACHABLE : QP_FX_CONNECT_ERROR, closing);
 }
 
 /* The peer of a young connection of ours has had its time to answer. */

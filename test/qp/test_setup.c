@@ -66,7 +66,7 @@ static void reply_never_comes(void **state)
 	open_bench(1, NULL);
 	rig_connect_start(B.r, 0, NULL, 0);
 	rig_run(B.r, 11 * RN_NS_PER_S);
-	assert_int_equal(rig_fx_count(B.r, 0, QP_FX_CONNECT_ERROR), 1);
+	assert_int_equal(rig_fx_count(B.r, 0, QP_FX_UNREACHABLE), 1);
 	assert_int_equal(dev()->q[0].qp.state, QP_S_INIT);
 	close_bench();
 }
