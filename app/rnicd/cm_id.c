@@ -87,8 +87,9 @@ void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 	};
 
 	if (fx != NULL) {
-		ev.param.ird = fx->ird;
-		ev.param.ord = fx->ord;
+		/* An effect's depths are ours; the event's are the peer's. */
+		ev.param.ird = fx->ord;
+		ev.param.ord = fx->ird;
 		ev.param.priv_len = fx->priv_len;
 		memcpy(ev.param.priv, fx->priv, fx->priv_len);
 	}

@@ -113,7 +113,7 @@ struct ipc_cm_event {
 	uint32_t dev;        /* device index, valid from ADDR_RESOLVED and CONNECT_REQUEST on */
 	uint32_t rsv;
 	struct ipc_addr local, remote;
-	struct ipc_conn_param param; /* what the peer offered or answered */
+	struct ipc_conn_param param; /* what the peer offered or answered, its ird and ord as it sees them */
 };
 _Static_assert(sizeof(struct ipc_cm_event) <= IPC_EVENT_SLOT_CM, "slot");
 

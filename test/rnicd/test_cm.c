@@ -136,8 +136,8 @@ static void a_connection_from_request_to_disconnect(void **state)
 	assert_int_equal(ev.local.port, 7001);
 	assert_true(ev.param.priv_len >= 5);
 	assert_memory_equal(ev.param.priv, "hello", 5);
-	assert_int_equal(ev.param.ird, 4); /* turned to our side: their outbound is our inbound */
-	assert_int_equal(ev.param.ord, 3);
+	assert_int_equal(ev.param.ird, 3); /* as the peer offers */
+	assert_int_equal(ev.param.ord, 4);
 	uint32_t id = ev.id;
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_ACCEPT, cm_connect, .id = id, .qp = srv.qp,
 				 .param = { .ird = 4, .ord = 3, .priv_len = 3, .priv = "yes" }), 0);
