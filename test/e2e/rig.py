@@ -22,7 +22,7 @@ BUILD = os.environ.get("RNIC_BUILD") or os.path.abspath(os.path.join(os.path.dir
 RNICD = os.path.join(BUILD, "app", "rnicd", "rnicd")
 TESTPMD = os.path.join(BUILD, "app", "testpmd-rdma", "testpmd-rdma")
 LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
-PATIENCE = 60  # seconds until something that never ends counts as a failure; no test measures time with it
+PATIENCE = int(os.environ.get("RNIC_TEST_PATIENCE", "60"))  # seconds until something that never ends counts as a failure; no test measures time with it
 
 
 class Skip(Exception):

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cm_rig.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct end srv, cli;
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "cm_cases: %s: %s\n", what, strerror(errno));
+	exit(2);
+}
+
+void end_open(struct end *e, const char *address)
+{
+	void *p = NULL;
+
+	e->addr = (struct sockaddr_in){ .sin_family = AF_INET };
+	must(inet_pton(AF_INET, address, &e->addr.sin_addr) == 1, address);
+	must((e->ch = rdma_create_event_channel()) != NULL, "rdma_create_event_channel");
+	must(rdma_create_id(e->ch, &e->anchor, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+	must(rdma_bind_addr(e->anchor, (struct sockaddr *)&e->addr) == 0, "rdma_bind_addr");
+	must((e->verbs = e->anchor->verbs) != NULL, "no device after rdma_bind_addr");
+	must((e->pd = ibv_alloc_pd(e->verbs)) != NULL, "ibv_alloc_pd");
+	must((e->cq = ibv_create_cq(e->verbs, 4096, NULL, NULL, 0)) != NULL, "ibv_create_cq");
+	must(posix_memalign(&p, 4096, BUF_LEN) == 0, "memory");
+	e->buf = memset(p, 0, BUF_LEN);
+	e->mr = ibv_reg_mr(e->pd, e->buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+	must(e->mr != NULL, "ibv_reg_mr");
+}
+
+bool next_event(struct rdma_event_channel *ch, struct got *g, int ms)
+{
+	struct pollfd p = { ch->fd, POLLIN, 0 };
+	struct rdma_cm_event *e;
+
+	if (poll(&p, 1, ms) != 1 || rdma_get_cm_event(ch, &e) != 0)
+		return false;
+	*g = (struct got){ .type = e->event, .status = e->status, .id = e->id, .listen_id = e->listen_id,
+			   .priv_len = e->param.conn.private_data_len, .ird = e->param.conn.responder_resources,
+			   .ord = e->param.conn.initiator_depth };
+	if (e->param.conn.private_data != NULL && g->priv_len <= sizeof(g->priv))
+		memcpy(g->priv, e->param.conn.private_data, g->priv_len);
+	return rdma_ack_cm_event(e) == 0;
+}
+
+bool want(struct rdma_event_channel *ch, enum rdma_cm_event_type type, struct got *g)
+{
+	struct got local;
+
+	if (g == NULL)
+		g = &local;
+	if (!next_event(ch, g, WAIT_MS)) {
+		printf("# no event, %s was due\n", rdma_event_str(type));
+		return false;
+	}
+	if (g->type != type)
+		printf("# event %s status %d, %s was due\n", rdma_event_str(g->type), g->status, rdma_event_str(type));
+	return g->type == type;
+}
+
+bool quiet(struct rdma_event_channel *ch, int ms)
+{
+	struct got g;
+
+	if (!next_event(ch, &g, ms))
+		return true;
+	printf("# event %s status %d where none was due\n", rdma_event_str(g.type), g.status);
+	return false;
+}
+
+struct rdma_cm_id *new_id(struct end *e)
+{
+	struct rdma_cm_id *id;
+
+	return rdma_create_id(e->ch, &id, NULL, RDMA_PS_TCP) == 0 ? id : NULL;
+}
+
+struct rdma_cm_id *listen_on(struct end *e, uint16_t port, int backlog)
+{
+	struct sockaddr_in a = e->addr;
+	struct rdma_cm_id *id = new_id(e);
+
+	a.sin_port = htons(port);
+	if (id == NULL)
+		return NULL;
+	if (rdma_bind_addr(id, (struct sockaddr *)&a) == 0 && rdma_listen(id, backlog) == 0)
+		return id;
+	int err = errno;
+	rdma_destroy_id(id);
+	errno = err;
+	return NULL;
+}
+
+bool give_qp(struct end *e, struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+				      .cap = { .max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 1, .max_recv_sge = 1 } };
+
+	return rdma_create_qp(id, e->pd, &a) == 0;
+}
+
+struct rdma_conn_param param(uint8_t ird, uint8_t ord, const void *priv, uint8_t priv_len)
+{
+	return (struct rdma_conn_param){ .responder_resources = ird, .initiator_depth = ord, .private_data = priv,
+					 .private_data_len = priv_len, .retry_count = 7, .rnr_retry_count = 7 };
+}
+
+struct rdma_cm_id *route_to(uint16_t port)
+{
+	struct sockaddr_in to = srv.addr, from = cli.addr;
+	struct rdma_cm_id *id = new_id(&cli);
+
+	to.sin_port = htons(port);
+	if (id == NULL)
+		return NULL;
+	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 2000) == 0 &&
+	    want(cli.ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL) && rdma_resolve_route(id, 2000) == 0 &&
+	    want(cli.ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) && give_qp(&cli, id))
+		return id;
+	rdma_destroy_id(id);
+	return NULL;
+}
+
+struct rdma_cm_id *dial(uint16_t port, struct rdma_conn_param *p)
+{
+	struct rdma_conn_param plain = param(4, 4, NULL, 0);
+	struct rdma_cm_id *id = route_to(port);
+
+	if (id == NULL || rdma_connect(id, p != NULL ? p : &plain) == 0)
+		return id;
+	drop(id);
+	return NULL;
+}
+
+struct rdma_cm_id *answer(struct rdma_conn_param *p)
+{
+	struct rdma_conn_param plain = param(4, 4, NULL, 0);
+	struct got g;
+
+	if (!want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) || !give_qp(&srv, g.id))
+		return NULL;
+	return rdma_accept(g.id, p != NULL ? p : &plain) == 0 ? g.id : NULL;
+}
+
+bool drop(struct rdma_cm_id *id)
+{
+	if (id->qp != NULL)
+		rdma_destroy_qp(id);
+	return rdma_destroy_id(id) == 0;
+}
+
+bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, struct rdma_conn_param *sp)
+{
+	CHECK((j->lid = listen_on(&srv, port, 16)) != NULL);
+	CHECK((j->cid = dial(port, cp)) != NULL);
+	CHECK((j->sid = answer(sp)) != NULL);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ESTABLISHED, NULL));
+	CHECK(want(srv.ch, RDMA_CM_EVENT_ESTABLISHED, NULL));
+	return true;
+}
+
+bool join(struct joined *j, uint16_t port)
+{
+	return join_with(j, port, NULL, NULL);
+}
+
+bool part(struct joined *j)
+{
+	CHECK(rdma_disconnect(j->cid) == 0);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	CHECK(want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	return drop(j->cid) && drop(j->sid) && rdma_destroy_id(j->lid) == 0;
+}
+
+bool post_recv(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buf, len, e->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return ibv_post_recv(id->qp, &wr, &bad) == 0;
+}
+
+static bool post(struct ibv_send_wr *wr, struct rdma_cm_id *id)
+{
+	struct ibv_send_wr *bad;
+
+	wr->send_flags = IBV_SEND_SIGNALED;
+	return ibv_post_send(id->qp, wr, &bad) == 0;
+}
+
+bool post_send(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buf, len, e->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	return post(&wr, id);
+}
+
+bool post_read(struct end *e, struct end *from, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buf, len, e->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
+
+	wr.wr.rdma.remote_addr = (uintptr_t)from->buf;
+	wr.wr.rdma.rkey = from->mr->rkey;
+	return post(&wr, id);
+}
+
+bool poll_n(struct end *e, struct ibv_wc *wc, int n)
+{
+	uint64_t end = now_ms() + WAIT_MS;
+	int have = 0;
+
+	while (have < n && now_ms() < end) {
+		int k = ibv_poll_cq(e->cq, n - have, wc + have);
+		if (k < 0)
+			return false;
+		have += k;
+		if (k == 0)
+			usleep(100);
+	}
+	if (have < n)
+		printf("# %d completions of %d\n", have, n);
+	return have == n;
+}
+
+bool no_wc(struct end *e, int ms)
+{
+	uint64_t end = now_ms() + (uint64_t)ms;
+	struct ibv_wc wc;
+
+	do {
+		if (ibv_poll_cq(e->cq, 1, &wc) != 0) {
+			printf("# completion wr_id %llu status %d where none was due\n", (unsigned long long)wc.wr_id, wc.status);
+			return false;
+		}
+		usleep(1000);
+	} while (now_ms() < end);
+	return true;
+}
+
+unsigned open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	if (d == NULL)
+		return 0;
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}

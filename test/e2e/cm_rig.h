@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * For cm_cases.c: both ends of a connection in one process, one event at a time. Single-threaded. A failed check says
+ * what and where on stdout and makes the case return false.
+ */
+#ifndef CM_RIG_H
+#define CM_RIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rdma/rdma_cma.h>
+
+#define BUF_LEN 65536u
+#define WAIT_MS 15000
+
+#define CHECK(cond) \
+	do { \
+		if (!(cond)) { \
+			printf("# %s:%d: not true: %s (errno %d)\n", __func__, __LINE__, #cond, errno); \
+			return false; \
+		} \
+	} while (0)
+
+/* One side: a device, and what belongs to it. */
+struct end {
+	struct sockaddr_in addr; /* port 0 */
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *anchor; /* keeps the device open */
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	uint8_t *buf;
+	struct ibv_mr *mr;
+};
+
+extern struct end srv, cli;
+
+struct got {
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id, *listen_id;
+	uint8_t priv[512];
+	unsigned priv_len, ird, ord;
+};
+
+/* Opens the device that has the address; exits when it cannot. */
+void end_open(struct end *e, const char *address);
+
+/* The next event of a channel, acknowledged; false: none within ms. */
+bool next_event(struct rdma_event_channel *ch, struct got *g, int ms);
+/* The next event must be of this type. */
+bool want(struct rdma_event_channel *ch, enum rdma_cm_event_type type, struct got *g);
+/* No event may be there within ms. */
+bool quiet(struct rdma_event_channel *ch, int ms);
+
+struct rdma_cm_id *new_id(struct end *e);
+/* An id of e that listens on e's address. NULL and errno. */
+struct rdma_cm_id *listen_on(struct end *e, uint16_t port, int backlog);
+bool give_qp(struct end *e, struct rdma_cm_id *id);
+struct rdma_conn_param param(uint8_t ird, uint8_t ord, const void *priv, uint8_t priv_len);
+/* An id of cli with a route to srv's port and a QP, not connected. */
+struct rdma_cm_id *route_to(uint16_t port);
+/* The same, and rdma_connect() called. */
+struct rdma_cm_id *dial(uint16_t port, struct rdma_conn_param *p);
+/* Takes a CONNECT_REQUEST off srv, gives it a QP and accepts it. */
+struct rdma_cm_id *answer(struct rdma_conn_param *p);
+/* QP and id. */
+bool drop(struct rdma_cm_id *id);
+
+/* A connection from cli to srv. */
+struct joined { struct rdma_cm_id *lid, *sid, *cid; };
+bool join(struct joined *j, uint16_t port);
+bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, struct rdma_conn_param *sp);
+/* Takes it apart in order: disconnect by the client, both hear, everything destroyed. */
+bool part(struct joined *j);
+
+bool post_recv(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len);
+bool post_send(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len);
+/* RDMA Read of len bytes from the other end's buffer. */
+bool post_read(struct end *e, struct end *from, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len);
+/* Polls until n completions are there, into wc; false: fewer after WAIT_MS. */
+bool poll_n(struct end *e, struct ibv_wc *wc, int n);
+/* No completion within ms. */
+bool no_wc(struct end *e, int ms);
+
+unsigned open_fds(void);
+
+/* cm_flush.c */
+bool depths_meet(void);
+bool depth_0_forbids_reads(void);
+bool qp_error_flushes_everything_in_order(void);
+bool last_completion_comes_out_of_a_drain(void);
+bool disconnect_lets_posted_sends_through(void);
+
+#endif
