@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The modes of hostile.c. Each returns 0 when the daemon behaved as it must toward this client, and has said on stdout
+ * why not otherwise. What the daemon did to others is for the caller to see.
+ */
+#ifndef HOSTILE_H
+#define HOSTILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Where the well-behaved side listens, and a region of it that may be written. */
+struct where {
+	const char *address;
+	uint16_t port;
+	uint32_t stag;
+	uint64_t to;
+};
+
+#define EXPECT(cond, ...) \
+	do { \
+		if (!(cond)) { \
+			printf("not true: %s: ", #cond); \
+			printf(__VA_ARGS__); \
+			printf("\n"); \
+			bad++; \
+		} \
+	} while (0)
+
+/* hostile_queue.c: what lies in shared memory */
+int mode_wqe(const struct where *w);
+int mode_rings(const struct where *w);
+int mode_overrun(const struct where *w);
+int mode_die(const struct where *w);
+int mode_steal(const struct where *w);
+int mode_holes(const struct where *w);
+int mode_huge_holes(const struct where *w);
+int mode_eventfd(const struct where *w);
+
+/* hostile_msg.c: what goes over the control socket */
+int mode_messages(const struct where *w);
+int mode_fds(const struct where *w);
+int mode_deaf(const struct where *w);
+int mode_sockets(const struct where *w);
+
+/* hostile_obj.c: objects that cannot be */
+int mode_objects(const struct where *w);
+int mode_quota(const struct where *w);
+int mode_never_accepts(const struct where *w);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client of rnicd without librnic: speaks lib/ipc itself, so that it can also speak it wrongly. Single-threaded but for
+ * what hostile modes do to its memory. What must not fail ends the program with a sentence (raw_must).
+ */
+#ifndef RAW_CLIENT_H
+#define RAW_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipc/ipc.h"
+#include "qp/qp_wqe.h"
+#include "ring/spsc.h"
+
+#define RAW_QUEUES (UINT64_C(64) << 20)
+#define RAW_ARENA  (UINT64_C(256) << 20)
+
+struct raw {
+	int sock, wake;
+	int fd[IPC_REGIONS];
+	uint64_t size[IPC_REGIONS];
+	uint8_t *queues, *arena;
+	struct ipc_ctrl *ctrl;
+	uint32_t seq, devs, workers;
+	uint64_t next;       /* free space of the queue region begins here */
+	char text[IPC_TEXT_MAX]; /* of the last error */
+};
+
+struct raw_cq {
+	uint32_t handle;
+	uint64_t shm_off, ring_off, stride;
+	uint32_t slots;
+	struct spsc_cons ring[IPC_MAX_WORKERS];
+};
+
+struct raw_qp {
+	uint32_t handle, qpn, db_bit;
+	uint64_t shm_off, sq_off, rq_off;
+	uint32_t sq_slots, rq_slots;
+	struct qp_shm *shm;
+	struct spsc_prod sq, rq;
+};
+
+struct raw_chan {
+	uint32_t handle;
+	int fd;
+	uint64_t ring_off;
+	uint32_t slots;
+	struct spsc_cons ring;
+};
+
+/* Everything that a connection needs. */
+struct raw_job {
+	struct raw r;
+	uint32_t dev, pd, mr, lkey, id;
+	struct raw_cq cq;
+	struct raw_qp qp;
+	struct raw_chan cm, async;
+};
+
+void raw_must(bool ok, const char *what);
+/* $RNICD_SOCKET; -1 and errno. */
+int raw_dial(void);
+/* Dials, makes the regions, says HELLO. 0 or an errno. */
+int raw_open(struct raw *r);
+/* The same with the daemon's answer awaited, on a socket and regions that the caller made. */
+int raw_hello(struct raw *r, const int *fds, unsigned nfds);
+void raw_close(struct raw *r);
+
+/* Sends m, waits for the answer in m. 0, the answer's errno, EPIPE when the daemon hung up, EPROTO for nonsense. */
+int raw_call(struct raw *r, struct ipc_msg *m, int fd);
+int raw_call_handle(struct raw *r, enum ipc_type type, uint32_t handle);
+/* Offset of zeroed room in the queue region, aligned to a page. */
+uint64_t raw_room(struct raw *r, uint64_t bytes);
+
+int raw_pd(struct raw *r, uint32_t dev, uint32_t *pd);
+/* [off, off + len) of the arena, TO 0x10000 + off. */
+int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, uint32_t *handle, uint32_t *stag);
+#define RAW_TO(off) (UINT64_C(0x10000) + (off))
+int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct raw_cq *cq);
+int raw_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t slots, struct raw_qp *qp);
+int raw_chan(struct raw *r, enum ipc_channel_kind kind, uint32_t dev, uint32_t slots, struct raw_chan *ch);
+
+/* The next event of a CM channel. False: none within ms. */
+bool raw_event(struct raw_chan *ch, struct ipc_cm_event *ev, int ms);
+/* Takes a completion of any worker. */
+bool raw_poll(struct raw *r, struct raw_cq *cq, struct qp_cqe *e);
+void raw_ring_bell(struct raw *r, struct raw_qp *qp);
+/* Writes one WQE of one slot; false: no room. Not rung for. */
+bool raw_post(struct raw_qp *qp, const struct qp_wqe *w);
+bool raw_post_recv(struct raw_qp *qp, uint32_t lkey, uint64_t to, uint32_t len);
+
+/* The device that hostile clients use, and its address. */
+#define RAW_DEV  1u
+#define RAW_FROM "10.77.0.2"
+
+/* Connects the job's QP to ADDRESS:PORT. 0, or the errno or the negative status that stopped it. */
+int raw_join(struct raw_job *j, const char *address, uint16_t port);
+/* The same from nothing, on rings of `slots`. */
+int raw_connect(struct raw_job *j, const char *address, uint16_t port, uint32_t slots);
+struct ipc_addr raw_addr(const char *address, uint16_t port);
+
+uint32_t raw_random(void);
+uint64_t raw_now_ms(void);
+
+#endif

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Clients that mean no good (hostile.c), one mode after the other, while a verified soak runs between two other clients over
+the same two ports: the daemon lives, the soak's data stays good, counters tell, and what they held comes back.
+"""
+import os
+import re
+import sys
+import time
+
+from rig import TESTPMD, Daemon, Skip, case, helper, main, pair_conf
+from wire import Target
+
+QUOTA = """
+quota-memory = 64M
+quota-qps = 20
+quota-cqs = 30
+quota-mrs = 100
+quota-outstanding = 100000
+"""
+SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
+world = {}
+
+
+def daemon():
+    if "d" not in world:
+        world["d"] = Daemon(pair_conf(rnicd=world.get("rnicd", "")))
+        d = world["d"]
+        world["s"] = d.run(TESTPMD, "-s", "-a", SERVER, "-p", "7001")
+        world["s"].wait_line("listening")
+        world["t"] = Target(d, SERVER)
+        world["t"].tell("listen 7100 32 8 8")
+        world["base"] = held(d)
+    assert world["d"].alive(), world["d"].tail()
+    return world["d"]
+
+
+def end_daemon():
+    if "d" in world:
+        d = world.pop("d")
+        try:
+            world["t"].stop()
+            world["s"].stop()
+            d.end()
+        finally:
+            d.close()
+
+
+def held(d):
+    """What clients hold in the daemon. The target's own QPs of ended connections are left out: it keeps them."""
+    return len(d.telemetry("/rnic/clients"))
+
+
+def attack(mode, patience=90):
+    """Runs one mode beside the soak; returns what it printed."""
+    d = daemon()
+    t = world["t"]
+    stag, addr, _ = t.mr["rw"]
+    soak = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "4", "-p", "7001", SERVER)
+    p = d.run(helper("hostile"), mode, SERVER, "7100", str(stag), str(addr))
+    try:
+        out = p.ok(patience)
+    finally:
+        assert d.alive(), f"the daemon died:\n{d.tail(60)}\n{p.tail()}"
+    out_soak = soak.ok()
+    assert re.search("verified", out_soak), out_soak
+    returned(d)
+    return out
+
+
+def returned(d):
+    end = time.monotonic() + 20
+    while time.monotonic() < end and held(d) != world["base"]:
+        time.sleep(0.1)
+    assert held(d) == world["base"], f"clients: {d.telemetry('/rnic/clients')}, there were {world['base']}"
+    t = world["t"]
+    while time.monotonic() < end and d.telemetry("/rnic/conns"):
+        time.sleep(0.1)
+    assert not d.telemetry("/rnic/conns"), d.telemetry("/rnic/conns")
+    assert t.p.poll() is None, t.tail()
+
+
+def counter(name):
+    return daemon().telemetry("/rnic/counters")[name]
+
+
+@case
+def changes_work_requests_after_the_doorbell():
+    before = counter("bad_wqes") + counter("access_errors")
+    attack("wqe")
+    assert counter("bad_wqes") + counter("access_errors") > before, "no counter tells of it"
+
+
+@case
+def garbage_over_rings_indices_and_doorbells():
+    before = counter("bad_rings")
+    attack("rings")
+    assert counter("bad_rings") > before, "no counter tells of it"
+
+
+@case
+def completion_queue_that_nobody_polls():
+    before = counter("cq_overruns")
+    attack("overrun")
+    assert counter("cq_overruns") > before, "no counter tells of it"
+
+
+@case
+def dies_between_doorbell_and_completion():
+    attack("die")
+
+
+@case
+def uses_what_belongs_to_others():
+    attack("steal")
+
+
+@case
+def takes_pages_away():
+    attack("holes")
+
+
+def hugepages(n=None):
+    path = "/proc/sys/vm/nr_hugepages"
+    if n is not None:
+        with open(path, "w", encoding="ascii") as f:
+            f.write(str(n))
+    with open(path, encoding="ascii") as f:
+        return int(f.read())
+
+
+@case
+def takes_hugepages_away():
+    """The daemon's access ends in SIGBUS: it must survive it."""
+    daemon()
+    with open("/proc/meminfo", encoding="ascii") as f:
+        free = int(re.search(r"HugePages_Free:\s+(\d+)", f.read()).group(1))
+    before = hugepages()
+    if free < 2:
+        if os.geteuid() != 0 or hugepages(before + 4) < before + 4:
+            raise Skip("no hugepages to be had")
+    try:
+        attack("huge_holes")
+    finally:
+        if hugepages() != before:
+            hugepages(before)
+
+
+@case
+def full_eventfds_and_events_nobody_takes():
+    attack("eventfd")
+
+
+@case
+def messages_of_every_wrong_form():
+    before = counter("bad_requests")
+    attack("messages")
+    assert counter("bad_requests") > before
+
+
+@case
+def descriptors_of_every_wrong_kind():
+    attack("fds")
+
+
+@case
+def sends_requests_and_never_reads_the_answers():
+    attack("deaf")
+
+
+@case
+def objects_that_cannot_be():
+    attack("objects")
+
+
+@case
+def listens_and_never_answers():
+    d = daemon()
+    soak = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "4", "-p", "7001", SERVER)
+    p = d.run(helper("hostile"), "never_accepts")
+    p.wait_line("listening")
+    t = world["t"]
+    mark = t.mark()
+    for _ in range(30):
+        t.tell(f"connect {CLIENT} 7300")
+    p.ok()
+    assert re.search("verified", soak.ok())
+    assert int(re.search(r"(\d+) requests, none", p.stdout()).group(1)) >= 4, p.tail()
+    end = time.monotonic() + 40
+    ends = ("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_CONNECT_ERROR")
+    while time.monotonic() < end and sum(any(e in s for e in ends) for s in t.out[mark:]) < 30:
+        time.sleep(0.1)
+    told = sum(any(e in s for e in ends) for s in t.out[mark:])
+    assert told == 30, f"{told} of 30 callers were told"
+    returned(d)
+
+
+@case
+def sockets_by_the_thousand():
+    attack("sockets")
+
+
+@case
+def quotas_hold():
+    end_daemon()
+    world["rnicd"] = QUOTA
+    out = attack("quota")
+    assert re.search(r"^memory 64 MiB, then errno 12", out, re.M), out
+    assert re.search(r"^regions 100, then errno 12", out, re.M), out
+    assert re.search(r"^queue pairs 20, then errno 12", out, re.M), out
+    assert re.search(r"^completion queues 30, then errno 12", out, re.M), out
+    assert re.search(r"^protection domains \d+, then errno 12", out, re.M), out
+
+
+@case
+def daemon_ends_in_order():
+    d = daemon()
+    world["t"].stop()
+    world["s"].stop()
+    end = time.monotonic() + 20
+    while time.monotonic() < end and (d.telemetry("/rnic/clients") or d.telemetry("/rnic/qps") or d.telemetry("/rnic/conns")):
+        time.sleep(0.1)
+    for what in ("/rnic/clients", "/rnic/qps", "/rnic/conns"):
+        assert not d.telemetry(what), (what, d.telemetry(what))
+    end_daemon()
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    finally:
+        if "d" in world:
+            world["d"].close()
+    sys.exit(code)
