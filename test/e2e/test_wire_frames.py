@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bad frames below iWARP: floods, silence, options, noise."""
+import random
+import socket
+import struct
+import time
+
+import wire
+from rig import case
+from wire import Closed, Frames, tcp_frame
+from wire_world import PORT, daemon, target, still_works, run
+
+
+def flows():
+    return len(daemon().telemetry("/rnic/conns"))
+
+
+@case
+def syn_flood():
+    """Thousands of openings from addresses that do not answer: a real client still comes in."""
+    d = daemon()
+    target()
+    f = Frames()
+    rng = random.Random(9)
+    mac = bytes.fromhex("020000000c01")
+    for i in range(6000):
+        f.put(tcp_frame(mac, f.mac, f"10.79.0.{rng.randrange(10, 250)}", wire.ADDR, rng.randrange(1024, 65536), PORT,
+                        rng.getrandbits(32), options=b"\x02\x04\x05\xb4"))
+        if i % 64 == 63:
+            time.sleep(0.005)
+    end = time.monotonic() + 40
+    while True:
+        try:
+            still_works()
+            break
+        except (Closed, OSError, AssertionError):
+            assert time.monotonic() < end, "no client comes in after a SYN flood"
+            time.sleep(0.5)
+    assert d.alive()
+    f.close()
+
+
+@case
+def connections_that_say_nothing():
+    """Opened and silent, more than the listener's backlog: they are ended, and others come in."""
+    target()
+    idle = [socket.create_connection((wire.ADDR, PORT), timeout=60) for _ in range(60)]
+    still_works()
+    for s in idle:
+        s.settimeout(60)
+        try:
+            assert s.recv(1) == b""
+        except ConnectionResetError:
+            pass
+        s.close()
+
+
+@case
+def segments_nobody_waits_for():
+    """To a closed port, without a connection: answered by a reset, or by nothing when it is one itself."""
+    daemon()
+    target()
+    s = socket.socket()
+    s.settimeout(20)
+    try:
+        s.connect((wire.ADDR, 9))
+        raise AssertionError("a port without listener answered")
+    except ConnectionRefusedError:
+        pass
+    s.close()
+
+
+@case
+def tcp_options_of_length_0():
+    d = daemon()
+    target()
+    f = Frames()
+    mac = bytes.fromhex("020000000c01")
+    for options in (b"\x02\x00\x05\xb4", b"\x08\x00", b"\x03\x01\x00\x00", b"\x02\xff\x00\x00", b"\x05\x00\x00\x00" * 10,
+                    b"\x01" * 39 + b"\x02", b"\xfd\x00\x00\x00"):
+        for flags in (2, 0x10, 0x12, 0x18):
+            f.put(tcp_frame(mac, f.mac, "10.79.0.2", wire.ADDR, 5555, PORT, 1, 1, flags, b"x" * 8, options))
+    f.close()
+    still_works()
+    assert d.alive()
+
+
+@case
+def garbage_frames():
+    """Noise, truncated headers, lengths that lie, bad checksums."""
+    d = daemon()
+    target()
+    f = Frames()
+    rng = random.Random(3)
+    mac = bytes.fromhex("020000000c01")
+    good = tcp_frame(mac, f.mac, wire.HOST, wire.ADDR, 4444, PORT, 7, 9, 0x18, b"data" * 20)
+    for i in range(4000):
+        kind = i % 4
+        if kind == 0:
+            frame = mac + f.mac + rng.randbytes(rng.randrange(2, 200))
+        elif kind == 1:
+            frame = good[:rng.randrange(14, len(good))]
+        else:
+            b = bytearray(good)
+            for _ in range(rng.randrange(1, 6)):
+                b[rng.randrange(12, 60)] = rng.randrange(256)
+            frame = bytes(b) if kind == 2 else bytes(b[:rng.randrange(20, len(b))])
+        f.put(frame.ljust(60, b"\0") if i % 8 < 4 else frame)
+        if i % 64 == 63:
+            time.sleep(0.004)
+    for op in range(0, 40):
+        f.put(mac + f.mac + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x800, 6, 4, op) + rng.randbytes(20))
+    f.close()
+    assert d.alive(), d.tail()
+    still_works()
+
+
+@case
+def wrong_checksum_is_dropped():
+    d = daemon()
+    target()
+    f = Frames()
+    mac = bytes.fromhex("020000000c01")
+    f.put(tcp_frame(mac, f.mac, wire.HOST, wire.ADDR, 6001, PORT, 5, options=b"\x02\x04\x05\xb4", good=False))
+    f.put(tcp_frame(mac, f.mac, wire.HOST, wire.ADDR, 6002, PORT, 5, options=b"\x02\x04\x05\xb4"))
+
+    def answer(frame):
+        return frame[6:12] == mac and frame[12:14] == b"\x08\x00" and frame[23] == 6 and frame[47] == 0x12
+    got = f.get(answer)
+    assert got is not None, "no SYN-ACK for the good one"
+    assert struct.unpack_from(">H", got, 36)[0] == 6002, "the SYN with a wrong checksum was answered"
+    f.close()
+    assert d.alive()
+
+
+if __name__ == "__main__":
+    run()
