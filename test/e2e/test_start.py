@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How rnicd starts and ends: configurations, hugepages or none, two on one socket, signals, what it leaves; line rate."""
+import glob
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from rig import PATIENCE, RNICD, TESTPMD, Daemon, Process, Skip, case, main, pair_conf
+
+SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+ADDR = "10.77.0.1"
+
+
+def soak(d, *args):
+    s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+    s.wait_line("listening")
+    out = d.run(TESTPMD, "--mode", "soak", "--iters", "100", *args, ADDR).ok()
+    s.ok()
+    assert "verified" in out, out
+
+
+def check(text):
+    """rnicd --check of a configuration text: exit status and stderr."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+        f.write(text)
+        f.flush()
+        p = subprocess.run([RNICD, "--check", f.name], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return p.returncode, p.stderr.replace(f.name, "FILE")
+
+
+@case
+def every_example_configuration_is_good():
+    files = sorted(glob.glob(os.path.join(SOURCE, "config", "*.conf")))
+    assert len(files) >= 5, files
+    for f in files:
+        p = subprocess.run([RNICD, "--check", f], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert p.returncode == 0, p.stderr
+
+
+@case
+def each_kind_of_mistake_is_told_with_its_line():
+    good = "[rnicd]\nsocket = /tmp/x.sock\n[port a]\ndevice = pair:b\naddress = 10.0.0.1/24\n" \
+           "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\n"
+    rc, err = check(good)
+    assert rc == 0, err
+    for old, new, line in (
+            ("socket =", "sokcet =", 2), ("[rnicd]", "[rnicq]", 1), ("[rnicd]", "rnicd", 1), ("[port a]", "[port]", 3),
+            ("socket = /tmp/x.sock", "socket = x.sock", 2), ("socket = /tmp/x.sock", "socket = /" + "x" * 200, 2),
+            ("socket = /tmp/x.sock", "socket = /tmp/x\nsocket = /tmp/y", 3), ("socket = /tmp/x.sock", "socket", 2),
+            ("socket = /tmp/x.sock", "workers = 1,", 2), ("socket = /tmp/x.sock", "memory = 1", 2),
+            ("socket = /tmp/x.sock", "quota-qps = 0", 2), ("socket = /tmp/x.sock", "hugepages = perhaps", 2),
+            ("device = pair:b", "device = pear:b", 4), ("device = pair:b", "device = pair:", 4),
+            ("device = pair:b", "device = pair:nobody", 4), ("10.0.0.1/24", "10.0.0.1", 5), ("10.0.0.1/24", "10.0.0.256/24", 5),
+            ("10.0.0.1/24", "10.0.0.1/33", 5), ("10.0.0.1/24", "10.0.0.1/24\nmtu = 0", 6), ("10.0.0.1/24", "10.0.0.1/24\nmtu = 9001", 6),
+            ("10.0.0.1/24", "10.0.0.1/24\nloss = 101%", 6), ("10.0.0.1/24", "10.0.0.1/24\nmac = 01:00:00:00:00:01", 6),
+            ("10.0.0.1/24", "10.0.0.1/24\nvlan = 4095", 6), ("10.0.0.1/24", "10.0.0.1/24\nrate = -1", 6),
+            ("10.0.0.1/24", "10.0.0.1/24\ncrc = maybe", 6), ("10.0.0.1/24", "10.0.0.1/24\nird = 999", 6)):
+        rc, err = check(good.replace(old, new, 1))
+        assert rc == 1, f"{new!r}: {rc} {err}"
+        assert f"FILE:{line}: " in err, f"{new!r}, line {line}: {err}"
+    for text in ("", "[rnicd]\n", good.replace("10.0.0.2", "10.0.0.1"), good.replace("device = pair:a\n", "")):
+        rc, err = check(text)
+        assert rc == 1 and "FILE" in err, (text, err)
+    rc, err = check("\0\xff\n" * 100)
+    assert rc == 1
+
+
+@case
+def options():
+    for argv, rc in ((["--help"], 0), (["--version"], 0), (["--help-config"], 0), (["--nonsense"], 2), (["what"], 2),
+                     (["--config", "/nonexistent/rnicd.conf"], 1), (["--check", "/nonexistent/rnicd.conf"], 1)):
+        p = subprocess.run([RNICD, *argv], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert p.returncode == rc, f"{argv}: {p.returncode}\n{p.stdout}{p.stderr}"
+        assert (p.stdout if rc == 0 else p.stderr).strip(), argv
+
+
+@case
+def second_daemon_on_the_same_socket_is_refused():
+    with Daemon(pair_conf()) as d:
+        p = Process([RNICD, "--config", d.conf])
+        assert p.wait() == 1, p.tail()
+        assert d.sock in p.stderr() and "another rnicd is running" in p.stderr(), p.stderr()
+        assert d.alive() and os.path.exists(d.sock)
+        soak(d)
+
+
+@case
+def socket_of_a_killed_daemon_is_taken_over():
+    d = Daemon(pair_conf())
+    try:
+        client = d.run(TESTPMD, "-s", "-a", ADDR)
+        client.wait_line("listening")
+        d.stop(signal.SIGKILL)
+        assert os.path.exists(d.sock)
+        assert client.wait(30) not in (0, -signal.SIGSEGV), client.tail()
+        again = Process([RNICD, "--config", d.conf], name="rnicd")
+        try:
+            again.wait_line("ready")
+            s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+            s.wait_line("listening")
+            d.run(TESTPMD, "--mode", "soak", "--iters", "50", ADDR).ok()
+            s.ok()
+        finally:
+            assert again.stop() == 0, again.tail()
+    finally:
+        d.close()
+
+
+@case
+def file_in_the_way_of_the_socket_stays():
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "rnicd.sock")
+        with open(path, "w", encoding="ascii") as f:
+            f.write("precious")
+        conf = os.path.join(tmp, "rnicd.conf")
+        with open(conf, "w", encoding="ascii") as f:
+            f.write(pair_conf().replace("{dir}", tmp))
+        p = Process([RNICD, "--config", conf])
+        assert p.wait() == 1 and path in p.stderr(), p.tail()
+        with open(path, encoding="ascii") as f:
+            assert f.read() == "precious"
+
+
+def without_hugepages(conf):
+    """The command that starts rnicd where the system seems to have no hugepages."""
+    if os.geteuid() != 0:
+        raise Skip("needs root for a mount namespace")
+    sysfs = "/sys/kernel/mm/hugepages"
+    if not os.path.isdir(sysfs):
+        return [RNICD, "--config", conf]
+    return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {sysfs} && exec \"$0\" --config \"$1\"", RNICD, conf]
+
+
+@case
+def no_hugepages():
+    """auto goes on with ordinary pages and says so; yes says what to do."""
+    for word, ok in (("auto", True), ("no", True), ("yes", False)):
+        with tempfile.TemporaryDirectory() as tmp:
+            conf = os.path.join(tmp, "rnicd.conf")
+            with open(conf, "w", encoding="ascii") as f:
+                f.write(pair_conf().replace("{dir}", tmp).replace("hugepages = auto", "hugepages = " + word))
+            p = Process(without_hugepages(conf), name="rnicd")
+            if not ok:
+                assert p.wait() == 1 and "nr_hugepages" in p.stderr(), p.tail()
+                continue
+            try:
+                assert "ordinary pages" in p.wait_line("ready"), p.tail()
+                env = dict(os.environ, RNICD_SOCKET=os.path.join(tmp, "rnicd.sock"), RNIC_HUGE="0")
+                s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
+                s.wait_line("listening")
+                Process([TESTPMD, "--mode", "soak", "--iters", "100", ADDR], env=env).ok()
+                s.ok()
+            finally:
+                assert p.stop() == 0, p.tail()
+
+
+@case
+def ends_on_sigterm_and_sigint_and_leaves_nothing():
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        d = Daemon(pair_conf(a="capture = {dir}/a.pcapng"))
+        try:
+            runtime = os.path.dirname(d.runtime_socket())
+            assert os.path.isdir(runtime)
+            soak(d)
+            assert d.stop(sig) == 0, d.tail()
+            left = sorted(set(os.listdir(d.dir)) - {"rnicd.conf", "a.pcapng"})
+            assert not left, f"left in its directory: {left}"
+            assert not os.path.exists(runtime), f"left: {runtime}: {os.listdir(runtime)}"
+        finally:
+            d.close()
+
+
+@case
+def service_manager_is_told():
+    with tempfile.TemporaryDirectory() as tmp:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        s.bind(os.path.join(tmp, "notify"))
+        s.settimeout(PATIENCE)
+        os.environ["NOTIFY_SOCKET"] = os.path.join(tmp, "notify")
+        try:
+            d = Daemon(pair_conf())
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+        try:
+            assert b"READY=1" in s.recv(1024)
+            d.end()
+            assert b"STOPPING=1" in s.recv(1024)
+        finally:
+            d.close()
+            s.close()
+
+
+@case
+def shaped_port_keeps_its_rate():
+    """By counters: what leaves a port of 200 Mb/s, wire overhead included, is near that and never more."""
+    rate = 200e6
+    with Daemon(pair_conf(both="rate = 200M")) as d:
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        s.wait_line("listening")
+        c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "6", ADDR)
+
+        def sample():
+            p = d.telemetry("/rnic/ports,b")
+            return time.monotonic(), (p["tx_bytes"] + 24 * p["tx_packets"]) * 8
+        end = time.monotonic() + PATIENCE
+        while sample()[1] < rate / 20 and time.monotonic() < end:
+            time.sleep(0.05)
+        t0, b0 = sample()
+        time.sleep(3)
+        t1, b1 = sample()
+        got = (b1 - b0) / (t1 - t0)
+        c.ok()
+        s.ok()
+        assert got < rate * 1.05, f"{got / 1e6:.1f} Mb/s leave a port of {rate / 1e6:.0f}"
+        assert got > rate * 0.5, f"{got / 1e6:.1f} Mb/s leave a port of {rate / 1e6:.0f}"
+
+
+@case
+def unprivileged_client_needs_no_more_than_the_socket():
+    """No capability, another user: librnic works; with a closed socket mode it is told."""
+    if os.geteuid() != 0:
+        raise Skip("needs root to become somebody else")
+    for mode, good in (("0666", True), ("0600", False)):
+        with Daemon(pair_conf(rnicd=f"socket-mode = {mode}")) as d:
+            os.chmod(d.dir, 0o755)
+            nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+            s = d.run(*nobody, TESTPMD, "-s", "-a", ADDR, "--once")
+            if not good:
+                assert s.wait() != 0 and "permission" in s.stderr(), s.tail()
+                continue
+            s.wait_line("listening")
+            d.run(*nobody, TESTPMD, "--mode", "soak", "--iters", "50", ADDR).ok()
+            s.ok()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
