@@ -341,8 +341,8 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 }
 
 /* RFC 4987, section 3.6: with a full backlog a SYN costs no memory, and honest peers still get in. */
-static void answer_cookie(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a, const struct rte_mbuf *m,
-			  const struct pkt *p, const struct tcpl_seg *syn)
+static void answer_cookie(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
+			  const struct rte_mbuf *m, const struct pkt *p, const struct tcpl_seg *syn)
 {
 	struct rnicd_port *port = rnicd.port[a->port];
 	struct flow f = flow_of(a);

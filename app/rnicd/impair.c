@@ -41,7 +41,8 @@ bool impair_wanted(const struct rnicd_impair_cfg *cfg)
 	       cfg->jitter_ns != 0;
 }
 
-struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker, struct rte_mempool *copies, int socket)
+struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker, struct rte_mempool *copies,
+			     int socket)
 {
 	uint32_t limit = rte_align32pow2(cfg->limit != 0 ? cfg->limit : LIMIT_DEFAULT);
 	struct impair *im = rte_zmalloc_socket("impair", sizeof(*im) + limit * sizeof(im->line[0]), RN_CACHE_LINE, socket);

@@ -28,7 +28,7 @@ static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t
 
 /* A file descriptor that becomes readable when packets come into a queue; -1: the port has none. */
 int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
-/* The queue's worker, before its last look at the port and its sleep: the descriptor tells of what comes from now on. */
+/* The queue's worker, before its last look and its sleep: the descriptor tells of what comes from now on. */
 void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 
 /* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd: what its two halves share. The data plane (port_, worker_, flow_, arp_, shape_, impair_, capture_, txseg_) runs
- * in worker threads; the control plane (configuration, client sockets, connection manager, telemetry) runs in the
+ * rnicd: what its two halves share. The data plane (port_, worker_, flow_, arp_, shape_, impair_, capture_, txseg_)
+ * runs in worker threads; the control plane (configuration, client sockets, connection manager, telemetry) runs in the
  * control thread, which is the main thread.
  *
  * Ownership
@@ -30,7 +30,7 @@
 
 enum rnicd_port_kind {
 	RNICD_PORT_PAIR,      /* in-process wire to another port of this daemon; args: that port's name */
-	RNICD_PORT_MEMIF,     /* shared memory to another daemon; args: DPDK net_memif arguments, e.g. role=server,id=0,socket=/path */
+	RNICD_PORT_MEMIF,     /* shared memory to another daemon; args: DPDK's of net_memif, role=server,id=0,socket=PATH */
 	RNICD_PORT_TAP,       /* a tap interface of the host's kernel, created by us; args: interface name */
 	RNICD_PORT_AF_PACKET, /* an interface of the host's kernel; args: its name */
 	RNICD_PORT_PCAP,      /* files; args: DPDK net_pcap arguments, e.g. rx_pcap=in.pcap,tx_pcap=out.pcap */
@@ -187,7 +187,7 @@ struct rnicd_event {
 _Static_assert(sizeof(struct rnicd_event) == RN_CACHE_LINE, "one line");
 
 enum rnicd_event_type {
-	RNICD_EV_NEIGH = 1, /* arp_resolve() of addr on port has an end: status 0 or -EHOSTUNREACH; arg[0]: MAC in memory order */
+	RNICD_EV_NEIGH = 1, /* neigh_resolve() of addr on port is over: status 0 or -EHOSTUNREACH; arg[0]: MAC, memory order */
 	RNICD_EV_USER = 16
 };
 

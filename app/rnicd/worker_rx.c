@@ -195,7 +195,8 @@ static void deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 }
 
 /* from_wire: not seen by another worker before. */
-static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n, bool from_wire)
+static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
+		  bool from_wire)
 {
 	struct rx rx[WORKER_BURST];
 
