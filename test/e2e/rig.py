@@ -21,7 +21,7 @@ import traceback
 BUILD = os.environ.get("RNIC_BUILD") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 RNICD = os.path.join(BUILD, "app", "rnicd", "rnicd")
 TESTPMD = os.path.join(BUILD, "app", "testpmd-rdma", "testpmd-rdma")
-LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
+RNICRUN = os.path.join(BUILD, "app", "rnicrun", "rnicrun")
 PATIENCE = int(os.environ.get("RNIC_TEST_PATIENCE", "60"))  # seconds until something that never ends counts as a failure; no test measures time with it
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The distribution's own RDMA programs, as they are installed, with librnic preloaded."""
+"""The distribution's own RDMA programs, as they are installed, run by rnicrun."""
 import re
 import sys
 import time
 
-from rig import LIBRNIC, Daemon, case, main, need, pair_conf
+from rig import RNICRUN, Daemon, Process, case, main, need, pair_conf
 
 ADDR = "10.77.0.1"
 
 
 def run(d, *argv):
     need(argv[0])
-    return d.run(*argv, LD_PRELOAD=LIBRNIC)
+    return d.run(RNICRUN, *argv)
 
 
 def serve(d, *argv):
@@ -117,6 +117,23 @@ def connections_without_a_manager_are_refused_in_words():
         assert c.wait() != 0, c.tail()
         assert "connected by rdma_cm only" in c.stderr(), c.tail()
         s.stop()
+
+
+@case
+def doctor_tells_what_is_there_and_what_is_not():
+    with Daemon(pair_conf()) as d:
+        out = d.run(RNICRUN, "--doctor").ok()
+        assert "device a, address ::ffff:10.77.0.1, link up" in out and "Programs can run" in out, out
+    p = Process([RNICRUN, "--socket", "/nonexistent/rnicd.sock", "--doctor"])
+    assert p.wait() == 1
+    assert "no rnicd at /nonexistent/rnicd.sock: start it" in p.stdout(), p.stdout()
+
+
+@case
+def a_program_that_is_not_there_is_named():
+    p = Process([RNICRUN, "/nonexistent/program"])
+    assert p.wait() == 127
+    assert "/nonexistent/program" in p.stderr(), p.stderr()
 
 
 sys.exit(main())

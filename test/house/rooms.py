@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     'rnic': ['base', 'ring', 'qp', 'ipc'],
     'rnicd': ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc'],
     'testpmd-rdma': [],
+    'rnicrun': [],
     'examples': [],
 }
 

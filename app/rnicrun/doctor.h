@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RNICRUN_DOCTOR_H
+#define RNICRUN_DOCTOR_H
+
+/* Checks what a client needs, a line for each finding on stdout. Returns 0 when programs can run, else 1. */
+int doctor(const char *lib, const char *sock);
+
+#endif

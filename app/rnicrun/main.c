@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rnicrun: runs a program that is linked with libibverbs and librdmacm over rnicd, by preloading librnic.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor.h"
+
+#define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
+
+static void help(void)
+{
+	puts("NAME\n"
+	     "  rnicrun - run an RDMA program over the software RNIC\n\n"
+	     "SYNOPSIS\n"
+	     "  rnicrun [--socket PATH] PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun [--socket PATH] --doctor\n\n"
+	     "DESCRIPTION\n"
+	     "  The program needs no change and no other linking: librnic takes the place of libibverbs and librdmacm by\n"
+	     "  LD_PRELOAD. The devices it sees are the ports of the rnicd behind the socket.\n\n"
+	     "OPTIONS\n"
+	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
+	     "      --doctor       check the set-up: library, daemon, devices, memory; say what to do\n"
+	     "  -V, --version\n"
+	     "  -h, --help\n\n"
+	     "EXIT STATUS\n"
+	     "  The program's; 127 when it cannot be started, 1 when the doctor found something, 2 for wrong options.");
+}
+
+/* The library of this build when it is there, else the installed one; NULL: neither. */
+static const char *find_library(void)
+{
+	static const char *const places[] = { RNICRUN_BUILT, RNICRUN_INSTALLED };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (access(places[i], R_OK) == 0)
+			return places[i];
+	return NULL;
+}
+
+/* In front of what the user preloads already. */
+static int preload(const char *lib)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char *both;
+
+	if (old == NULL || *old == '\0')
+		return setenv("LD_PRELOAD", lib, 1);
+	if (asprintf(&both, "%s:%s", lib, old) < 0)
+		return -1;
+	int rc = setenv("LD_PRELOAD", both, 1);
+	free(both);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "doctor", no_argument, NULL, 'd' },
+						 { "version", no_argument, NULL, 'V' },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
+	const char *sock = getenv("RNICD_SOCKET");
+	int check = 0, o;
+
+	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
+		switch (o) {
+		case 's': sock = optarg; break;
+		case 'd': check = 1; break;
+		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
+		case 'h': help(); return 0;
+		default: fputs("rnicrun: see rnicrun --help\n", stderr); return 2;
+		}
+	}
+	if (sock == NULL || *sock == '\0')
+		sock = DEFAULT_SOCKET;
+	if (!check && optind == argc) {
+		fputs("rnicrun: which program? See rnicrun --help\n", stderr);
+		return 2;
+	}
+	const char *lib = find_library();
+	if (lib == NULL) {
+		fputs("rnicrun: librnic is neither at " RNICRUN_BUILT " nor at " RNICRUN_INSTALLED ": build or install it\n", stderr);
+		return 127;
+	}
+	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (!check && preload(lib) != 0)) {
+		perror("rnicrun");
+		return 127;
+	}
+	if (check)
+		return doctor(lib, sock);
+	execvp(argv[optind], argv + optind);
+	fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], strerror(errno));
+	return 127;
+}
