@@ -75,16 +75,27 @@ static void session_died(struct rnic_session *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static bool hung_up(short revents) { return (revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0; }
+
 /* Sleeps until the daemon hangs up. The only thread of the library that lives on. */
 static void *watch(void *arg)
 {
 	struct rnic_session *s = arg;
 	struct pollfd p = { .fd = s->sock, .events = POLLRDHUP };
 
-	while ((poll(&p, 1, -1) < 0 && errno == EINTR) || (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0)
+	while ((poll(&p, 1, -1) < 0 && errno == EINTR) || !hung_up(p.revents))
 		;
 	session_died(s);
 	return NULL;
+}
+
+/* The watcher may not have come to it yet. */
+static void look_for_death(struct rnic_session *s)
+{
+	struct pollfd p = { .fd = s->sock, .events = POLLRDHUP };
+
+	if (!rnic_dead(s) && poll(&p, 1, 0) == 1 && hung_up(p.revents))
+		session_died(s);
 }
 
 static int watch_start(struct rnic_session *s)
@@ -374,6 +385,8 @@ struct rnic_session *rnic_session_get(void)
 
 	pthread_once(&fork_once, fork_hooks);
 	pthread_mutex_lock(&make_lock);
+	if (current != NULL)
+		look_for_death(current);
 	if (current != NULL && rnic_dead(current)) {
 		rnic_mem_retire(current->mem);
 		current->older = older;
