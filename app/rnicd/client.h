@@ -63,6 +63,7 @@ struct client_cq {
 	uint32_t users; /* QPs */
 	uint64_t cookie;
 	struct client_chan *chan; /* NULL: none */
+	struct client_chan *async; /* NULL: none */
 	struct ev_node ev;        /* its one undelivered completion event */
 	struct ipc_comp_event event;
 	bool told;                /* its overrun has been reported */
@@ -82,6 +83,7 @@ struct client_qp {
 	uint64_t cookie;
 	struct client_pd *pd;
 	struct client_cq *scq, *rcq;
+	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
 	bool leaving; /* being destroyed */
 	bool moving;  /* a command is under way */
@@ -172,6 +174,8 @@ void client_cq_free(struct client_cq *q);
 void client_create_channel(struct client *c, int fd); /* client_chan.c; takes fd */
 void client_destroy_channel(struct client *c);
 void client_chan_free(struct client_chan *ch);
+/* The channel of this kind for objects of dev; *ch is NULL for handle 0. False: there is no such one. */
+bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch);
 
 void client_reg_mr(struct client *c); /* client_mr.c */
 void client_dereg_mr(struct client *c);

@@ -61,6 +61,18 @@ void client_create_channel(struct client *c, int fd)
 	client_ok_handle(c, ch->handle);
 }
 
+bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch)
+{
+	*ch = NULL;
+	if (handle == 0)
+		return true;
+	struct client_chan *found = table_get(&c->chan, handle);
+	if (found == NULL || found->kind != kind || (kind == IPC_CHANNEL_ASYNC && found->dev != dev))
+		return false;
+	*ch = found;
+	return true;
+}
+
 void client_chan_free(struct client_chan *ch)
 {
 	ev_chan_fini(ch);
@@ -85,18 +97,12 @@ void client_destroy_channel(struct client *c)
 
 /* ---- effects ---- */
 
-/* To the channel of the object's context; librnic has one asynchronous channel for each context it opened. */
-static void async_event(struct client *c, uint32_t dev, uint32_t type, uint64_t cookie)
+static void async_event(struct client_chan *ch, uint32_t type, uint64_t cookie)
 {
 	struct ipc_async_event ev = { .type = type, .cookie = cookie };
-	struct client_chan *ch;
 
-	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;) {
-		if (ch->kind == IPC_CHANNEL_ASYNC && ch->dev == dev) {
-			ev_push_copy(ch, &ev, sizeof(ev));
-			return;
-		}
-	}
+	if (ch != NULL)
+		ev_push_copy(ch, &ev, sizeof(ev));
 }
 
 void client_fx(const struct cmd_fx *fx)
@@ -107,7 +113,7 @@ void client_fx(const struct cmd_fx *fx)
 		return; /* destroyed meanwhile */
 	if (fx->type == QP_FX_QP_EVENT) {
 		struct client_qp *q = rn_container_of(o, struct client_qp, owner);
-		async_event(q->c, q->pd->dev, fx->code, q->cookie);
+		async_event(q->async, fx->code, q->cookie);
 		return;
 	}
 	struct client_cq *q = rn_container_of(o, struct client_cq, owner);
@@ -116,6 +122,6 @@ void client_fx(const struct cmd_fx *fx)
 			ev_push_node(q->chan, &q->ev);
 	} else if (!q->told) {
 		q->told = true;
-		async_event(q->c, q->dev, EVENT_CQ_ERR, q->cookie);
+		async_event(q->async, EVENT_CQ_ERR, q->cookie);
 	}
 }

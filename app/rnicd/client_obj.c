@@ -64,17 +64,18 @@ void client_dealloc_pd(struct client *c)
 
 /* ---- completion queues ---- */
 
-static const char *cq_refusal(const struct client *c, const struct ipc_create_cq *r, struct client_chan **chan)
+static const char *cq_refusal(const struct client *c, const struct ipc_create_cq *r, struct client_chan **chan,
+			      struct client_chan **async)
 {
-	*chan = NULL;
 	if (r->dev >= rnicd.n_ports)
 		return "there is no such device";
 	if (!rn_is_pow2(r->cqe) || r->cqe > 2 * DEV_MAX_CQE)
 		return "the number of entries must be a power of two within the device's limit";
-	if (r->channel == 0)
-		return NULL;
-	*chan = table_get(&c->chan, r->channel);
-	return *chan == NULL || (*chan)->kind != IPC_CHANNEL_COMP ? "there is no such completion channel" : NULL;
+	if (!client_chan_find(c, r->channel, IPC_CHANNEL_COMP, r->dev, chan))
+		return "there is no such completion channel";
+	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, r->dev, async))
+		return "there is no such channel for asynchronous events";
+	return NULL;
 }
 
 static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r, enum spsc_verdict *v)
@@ -113,9 +114,9 @@ fail:
 void client_create_cq(struct client *c)
 {
 	const struct ipc_create_cq r = c->req.create_cq;
-	struct client_chan *chan;
+	struct client_chan *chan, *async;
 	enum spsc_verdict v;
-	const char *no = cq_refusal(c, &r, &chan);
+	const char *no = cq_refusal(c, &r, &chan, &async);
 
 	if (no != NULL) {
 		client_error(c, EINVAL, "completion queue: %s", no);
@@ -139,10 +140,13 @@ void client_create_cq(struct client *c)
 	q->cqe = r.cqe;
 	q->cookie = r.cookie;
 	q->chan = chan;
+	q->async = async;
 	q->event.cq_cookie = r.cookie;
 	q->ev = (struct ev_node){ .len = sizeof(q->event), .data = &q->event };
 	if (chan != NULL)
 		chan->users++;
+	if (async != NULL)
+		async->users++;
 	c->slots += r.cqe;
 	client_ok_handle(c, q->handle);
 }
@@ -153,6 +157,8 @@ void client_cq_free(struct client_cq *q)
 		ev_cancel(q->chan, &q->ev);
 		q->chan->users--;
 	}
+	if (q->async != NULL)
+		q->async->users--;
 	owner_del(&q->owner);
 	q->c->slots -= q->cqe;
 	table_del(&q->c->cq, q->handle);

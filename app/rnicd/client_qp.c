@@ -65,6 +65,8 @@ static void forget(struct client_qp *q)
 	q->scq->users--;
 	if (q->rcq != q->scq)
 		q->rcq->users--;
+	if (q->async != NULL)
+		q->async->users--;
 	per_worker[q->worker]--;
 	free(q->qp);
 	free(q);
@@ -111,7 +113,7 @@ static void created(struct cmd *cmd)
 		client_answer(q->c, &m, IPC_MSG_LEN(create_qp_ok));
 }
 
-static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r)
+static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
 {
 	const struct client_pd *pd = table_get(&c->pd, r->pd);
 	const struct client_cq *scq = table_get(&c->cq, r->send_cq), *rcq = table_get(&c->cq, r->recv_cq);
@@ -125,6 +127,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	if (!rn_is_pow2(r->sq_slots) || !rn_is_pow2(r->rq_slots) || r->sq_slots > DEV_MAX_SLOTS ||
 	    r->rq_slots > DEV_MAX_SLOTS)
 		return "the sizes of its queues must be powers of two within the device's limit";
+	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
+		return "there is no such channel for asynchronous events";
 	return NULL;
 }
 
@@ -184,8 +188,9 @@ fail:
 void client_create_qp(struct client *c)
 {
 	const struct ipc_create_qp r = c->req.create_qp;
+	struct client_chan *async;
 	enum qp_verdict v;
-	const char *no = qp_refusal(c, &r);
+	const char *no = qp_refusal(c, &r, &async);
 
 	if (no != NULL) {
 		client_error(c, EINVAL, "queue pair: %s", no);
@@ -208,6 +213,9 @@ void client_create_qp(struct client *c)
 	q->scq->users++;
 	if (q->rcq != q->scq)
 		q->rcq->users++;
+	q->async = async;
+	if (async != NULL)
+		async->users++;
 	c->slots += q->slots;
 	per_worker[q->worker]++;
 	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;

@@ -109,6 +109,8 @@ struct ipc_create_cq {
 	uint64_t ring_stride; /* bytes between workers' rings */
 	uint32_t cqe;         /* slots of each ring, power of two */
 	uint32_t comp_vector;
+	uint32_t async;       /* handle of the ASYNC channel that hears of an overrun, or 0 */
+	uint32_t rsv;
 };
 
 struct ipc_create_qp {
@@ -119,6 +121,8 @@ struct ipc_create_qp {
 	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
 	uint32_t sq_slots, rq_slots; /* powers of two */
 	uint32_t max_send_wr, max_recv_wr;
+	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
+	uint32_t rsv;
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;

@@ -68,6 +68,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 		m.create_cq.channel = a->channel != NULL ? ((struct rnic_chan *)a->channel)->q.handle : 0;
 		m.create_cq.cookie = (uintptr_t)cq;
 		m.create_cq.comp_vector = a->comp_vector;
+		m.create_cq.async = ctx->async.handle;
 		rc = rnic_call(cq->s, &m, IPC_MSG_LEN(handle), -1);
 	}
 	if (rc != 0) {

@@ -88,6 +88,7 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 	m->create_qp.cookie = (uintptr_t)qp;
 	m->create_qp.max_send_wr = a->cap.max_send_wr;
 	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
+	m->create_qp.async = rnic_ctx(a->pd->context)->async.handle;
 	rc = rnic_call(qp->s, m, IPC_MSG_LEN(create_qp_ok), -1);
 	if (rc == 0 && m->create_qp_ok.db_bit >= IPC_MAX_QPS)
 		rc = EPROTO;

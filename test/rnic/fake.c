@@ -170,6 +170,7 @@ static int create_cq(struct fake_client *c, struct ipc_msg *m)
 	}
 	c->cq[h].used = true;
 	c->cq[h].channel = a.channel;
+	c->cq[h].async = a.async;
 	c->cq[h].cookie = a.cookie;
 	c->cq[h].shm = (struct qp_cq_shm *)(void *)(c->queues + a.shm_off);
 	return answer_handle(m, h);

@@ -21,7 +21,7 @@
 struct fake_chan { bool used; int fd; struct spsc_prod ring; };
 struct fake_cq {
 	bool used;
-	uint32_t channel;
+	uint32_t channel, async;
 	uint64_t cookie;
 	struct qp_cq_shm *shm;
 	struct spsc_prod ring[FAKE_WORKERS];

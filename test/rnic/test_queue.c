@@ -468,6 +468,8 @@ static void asynchronous_events(void **state)
 	struct ibv_async_event got;
 
 	(void)state;
+	assert_int_equal(peer()->made.async, rnic_ctx(ctx)->async.handle);
+	assert_int_equal(client()->cq[cq->handle].async, rnic_ctx(ctx)->async.handle);
 	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
 	ev = (struct ipc_async_event){ .type = IBV_EVENT_PORT_ERR, .cookie = 1 };
 	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
@@ -479,6 +481,21 @@ static void asynchronous_events(void **state)
 	assert_int_equal(got.event_type, IBV_EVENT_PORT_ERR);
 	assert_int_equal(got.element.port_num, 1);
 	ibv_ack_async_event(&got);
+}
+
+/* Each opening of a device hears of its own objects alone. */
+static void a_device_opened_twice(void **state)
+{
+	struct ibv_context *second = ibv_open_device(ctx->device);
+
+	(void)state;
+	assert_non_null(second);
+	assert_int_not_equal(second->async_fd, ctx->async_fd);
+	struct ibv_cq *its = ibv_create_cq(second, 10, NULL, NULL, 0);
+	assert_int_not_equal(rnic_ctx(second)->async.handle, rnic_ctx(ctx)->async.handle);
+	assert_int_equal(client()->cq[its->handle].async, rnic_ctx(second)->async.handle);
+	assert_int_equal(ibv_destroy_cq(its), 0);
+	assert_int_equal(ibv_close_device(second), 0);
 }
 
 static void modify_and_query(void **state)
@@ -517,6 +534,7 @@ int main(void)
 		cmocka_unit_test(completion_events),
 		cmocka_unit_test(destroying_a_cq_with_events),
 		cmocka_unit_test(asynchronous_events),
+		cmocka_unit_test(a_device_opened_twice),
 		cmocka_unit_test(modify_and_query),
 	};
 

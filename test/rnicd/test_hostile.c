@@ -140,6 +140,7 @@ static void aim(struct rn_rng *r, struct ipc_msg *m)
 		uint64_t at = (UINT64_C(1) << 20) + rn_rng_below(r, 16) * 65536;
 		m->create_cq.dev = rn_rng_below(r, 2);
 		m->create_cq.cqe = 64;
+		m->create_cq.async = rn_rng_below(r, 4);
 		m->create_cq.shm_off = at;
 		m->create_cq.ring_off = at + 4096;
 		m->create_cq.ring_stride = 8192;
@@ -147,6 +148,7 @@ static void aim(struct rn_rng *r, struct ipc_msg *m)
 			m->create_qp = (struct ipc_create_qp) { .pd = 1 + rn_rng_below(r, 3),
 								.send_cq = 1 + rn_rng_below(r, 3),
 								.recv_cq = 1 + rn_rng_below(r, 3),
+								.async = rn_rng_below(r, 4),
 								.shm_off = at,
 								.sq_off = at + 4096,
 								.rq_off = at + 16384,

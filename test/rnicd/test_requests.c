@@ -263,6 +263,38 @@ static void queues_that_do_not_fit(void **state)
 		"queue pair: there is no such completion queue");
 }
 
+static void objects_name_the_channel_of_their_errors(void **state)
+{
+	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0);
+	struct ipc_msg m;
+	int efd, efd2;
+
+	(void)state;
+	uint32_t comp = fc_chan(&c, 3, IPC_CHANNEL_COMP, &efd), async = fc_chan(&c, 4, IPC_CHANNEL_ASYNC, &efd2);
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .channel = async, .shm_off = 1 << 21, .ring_off = 1 << 22,
+			.ring_stride = 16384, .cqe = 64),
+		EINVAL, "completion queue: there is no such completion channel");
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .async = comp, .shm_off = 1 << 21, .ring_off = 1 << 22,
+			.ring_stride = 16384, .cqe = 64),
+		EINVAL, "completion queue: there is no such channel for asynchronous events");
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .dev = 1, .async = async, .shm_off = 1 << 21,
+			.ring_off = 1 << 22, .ring_stride = 16384, .cqe = 64),
+		EINVAL, "completion queue: there is no such channel for asynchronous events"); /* another device's */
+	REFUSED(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .sq_slots = 64,
+			.rq_slots = 64, .async = 99),
+		EINVAL, "queue pair: there is no such channel for asynchronous events");
+	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .async = async, .shm_off = 1 << 21,
+				 .ring_off = 1 << 22, .ring_stride = 16384, .cqe = 64),
+			 0);
+	uint32_t told = m.handle.handle;
+	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = async), EBUSY,
+		"the event channel is in use by 1 objects");
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CQ, handle, .handle = told), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = async), 0);
+	close(efd);
+	close(efd2);
+}
+
 static void channels_that_do_not_fit(void **state)
 {
 	struct ipc_msg m;
@@ -398,7 +430,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(handles_that_are_not_ours, join, leave),
 		cmocka_unit_test_setup_teardown(what_is_in_use_cannot_go, join, leave),
 		cmocka_unit_test_setup_teardown(queues_that_do_not_fit, join, leave),
-		cmocka_unit_test_setup_teardown(channels_that_do_not_fit, join, leave),
+		cmocka_unit_test_setup_teardown(objects_name_the_channel_of_their_errors, join, leave),
+	cmocka_unit_test_setup_teardown(channels_that_do_not_fit, join, leave),
 		cmocka_unit_test_setup_teardown(quotas, join, leave),
 		cmocka_unit_test_setup_teardown(memory_regions_that_cannot_be, join, leave),
 		cmocka_unit_test_setup_teardown(queue_pairs_change_state, join, leave),
