@@ -104,9 +104,13 @@ void qp_conn_rest(struct qp_ctx *ctx, struct qp_conn *c)
 	c->blk = NULL;
 }
 
-/* FIN behind what is queued. */
+/* FIN behind what is queued, and not before the peer's TCP has our set-up frame. */
 void qp_conn_shutdown(struct qp_ctx *ctx, struct qp_conn *c)
 {
+	if (c->setup != NULL && c->setup->out_live) {
+		c->setup->fin_due = true;
+		return;
+	}
 	if (qp_conn_wake(ctx, c))
 		tcpl_shutdown(&c->tcp, ctx->now);
 	else

@@ -162,7 +162,7 @@ struct qp_setup *qp_setup_get(struct qp_ctx *ctx)
 		return NULL;
 	}
 	ctx->setup_free = s->next;
-	s->out_live = false;
+	s->out_live = s->fin_due = false;
 	s->out.len = 0;
 	s->peer = (struct mpa_frame){ 0 };
 	return s;

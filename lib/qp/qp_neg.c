@@ -137,7 +137,7 @@ enum qp_verdict qp_conn_accept(struct qp_ctx *ctx, struct qp_conn *c, const stru
 	qp_neg_send(c);
 	if (v != MPA_NEG_OK) {
 		ctx->stats.neg_errors++;
-		tcpl_shutdown(&c->tcp, ctx->now);
+		qp_conn_shutdown(ctx, c);
 		qp_conn_to(ctx, c, QP_C_TERMINATING);
 		qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
 		qp_ready_put(ctx, c);
@@ -163,7 +163,7 @@ enum qp_verdict qp_conn_reject(struct qp_ctx *ctx, struct qp_conn *c, const uint
 		return QP_BAD_PRIV;
 	qp_neg_send(c);
 	c->told = false; /* the control plane has said so itself */
-	tcpl_shutdown(&c->tcp, ctx->now);
+	qp_conn_shutdown(ctx, c);
 	qp_conn_to(ctx, c, QP_C_TERMINATING);
 	qp_ready_put(ctx, c);
 	return QP_OK;

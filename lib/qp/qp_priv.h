@@ -106,6 +106,7 @@ struct qp_setup {
 	struct mpa_frame peer; /* points into rx */
 	struct mpa_out out;    /* our Request or Reply */
 	bool out_live;         /* queued and not yet acknowledged */
+	bool fin_due;          /* the FIN waits for that: qp_quirk.h */
 };
 
 enum qp_tx_src { QP_TX_NONE = 0, QP_TX_SQ, QP_TX_RESP };

@@ -7,8 +7,9 @@
  * Linux siw, responder sends its Reply before it listens to the socket: QP_NUDGE: to an initiator's first FPDUs  qp_conn.c
  *                      FPDUs that come in between are acknowledged by   that nobody answers, zero-length Writes
  *                      TCP and lie there until more bytes come          are added, which any RDMAP stream may hold
- * Linux siw            hears of a FIN before the data in front of it    the FIN goes in a segment of its own       tcpl_out.c
- *                      in the same segment: a reject becomes a reset
+ * Linux siw, initiator hears of a FIN before the Reply that came along  the FIN goes in a segment of its own, and  tcpl_out.c
+ *                      with it (the kernel's backlog joins segments),   waits for the acknowledgement of our Reply qp_conn.c
+ *                      and takes the connection for reset
  * Linux siw            writes and reads a Terminate's layer and type    rdmap_term_parse takes both forms          rdmap_wire.c
  *                      the wrong way round, and M, D, R in low bits
  * Linux siw            a reject may lack the words IRD and ORD          mpa_neg_feed takes it                      mpa_neg.c

@@ -180,6 +180,8 @@ static void acked(struct qp_ctx *ctx, struct qp_conn *c)
 	while (tcpl_acked(&c->tcp, &ref)) {
 		if (rn_unlikely(ref == QP_REF_FRAME)) {
 			c->setup->out_live = false;
+			if (c->setup->fin_due)
+				qp_conn_shutdown(ctx, c);
 			qp_conn_setup_done(ctx, c);
 			continue;
 		}
