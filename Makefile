@@ -3,7 +3,7 @@
 BUILD ?= build
 FUZZ_SECONDS ?= 30
 
-.PHONY: all deps build demo test bench fuzz clean
+.PHONY: all deps build demo test conformance bench fuzz clean
 all: build
 
 deps:
@@ -19,6 +19,9 @@ demo: build
 test:
 	@scripts/deps.sh build test
 	@test/run
+
+conformance: build
+	@RNIC_BUILD=$(abspath $(BUILD)) python3 test/conformance/conform.py --matrix
 
 bench: build
 	@scripts/deps.sh bench

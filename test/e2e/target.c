@@ -11,7 +11,7 @@
  *   recv CONN N		posts receives
  *   send CONN BYTES		from region rw
  *   write CONN BYTES STAG ADDRESS
- *   read CONN BYTES STAG ADDRESS
+ *   read CONN BYTES STAG ADDRESS	into the second half of region rw
  *   accept CONN | rejectit CONN	a connection that was held
  *   disc CONN			disconnects
  *   destroy CONN
@@ -56,6 +56,8 @@ static struct region regions[] = {
 	{ "lo", IBV_ACCESS_LOCAL_WRITE, false, false, NULL, NULL },
 	{ "other", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, true, false, NULL, NULL },
 	{ "gone", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, true, NULL, NULL },
+	{ "inv", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, false, NULL, NULL },
+	{ "inv2", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, false, NULL, NULL },
 	{ "recv", IBV_ACCESS_LOCAL_WRITE, false, false, NULL, NULL },
 };
 #define N_REGIONS (sizeof(regions) / sizeof(regions[0]))
@@ -297,9 +299,13 @@ static int do_post(enum ibv_wr_opcode op, const char *args)
 	unsigned n, len, stag = 0;
 	uint64_t addr = 0;
 
-	if (sscanf(args, "%u %u %u %" SCNu64, &n, &len, &stag, &addr) < (op == IBV_WR_SEND ? 2 : 4) || n >= n_conns || len > REGION)
+	if (sscanf(args, "%u %u %u %" SCNu64, &n, &len, &stag, &addr) < (op == IBV_WR_SEND ? 2 : 4) || n >= n_conns)
 		return EINVAL;
-	struct ibv_sge sge = { (uintptr_t)regions[0].buf, len, regions[0].mr->lkey };
+	/* what Reads bring lies where nothing is sent from */
+	uint32_t off = op == IBV_WR_RDMA_READ ? REGION / 2 : 0;
+	if (len > REGION - off)
+		return EINVAL;
+	struct ibv_sge sge = { (uintptr_t)regions[0].buf + off, len, regions[0].mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED }, *bad;
 	wr.wr.rdma.remote_addr = addr;
 	wr.wr.rdma.rkey = stag;

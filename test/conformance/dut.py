@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The devices under test: rnicd on taps, and Linux siw in a guest. Each serves the verbs program test/e2e/target.c. What a
+row asks for beyond that is the name of a set-up ("variant"):
+
+  plain     an initiator that asks for CRC where the device can, for no markers and for no peer-to-peer
+  p2p       an initiator that asks for the peer-to-peer model
+  markers   asks to receive markers
+  nocrc     does not ask for CRC
+"""
+import os
+import socket
+import threading
+import time
+import types
+
+import wire
+from rig import BUILD, Daemon, Skip
+
+VARIANTS = {
+    "plain": "peer-to-peer = off",
+    "p2p": "peer-to-peer = on",
+    "markers": "peer-to-peer = off\nmarkers = on",
+    "nocrc": "peer-to-peer = off\ncrc = off",
+}
+PORT = 7000
+DEPTH = 4     # the target's IRD and ORD
+RECEIVES = 4  # it posts for each connection
+RECV_LEN = 4096
+
+
+class Place:
+    """Where a variant lives: the device's address, ours, the target program on it and our listening socket."""
+
+    def __init__(self, addr, host, target):
+        self.addr, self.host, self.target = addr, host, target
+        self.ports = PORT
+        self.listen("accept")
+        self.s = socket.socket()
+        self.s.bind((host, 0))
+        self.s.listen(16)
+        self.s.settimeout(wire.PATIENCE)
+
+    def listen(self, how):
+        """The target listens at one more port; what it does with a request holds for all of them."""
+        self.ports += 1
+        self.port = self.ports
+        self.target.tell(f"listen {self.port} {RECEIVES} {DEPTH} {DEPTH} {how}")
+
+
+class Rnicd:
+    name = "rnicd"
+    settle = 0  # seconds between a Reply and the first FPDU
+
+    def __init__(self):
+        wire.own_network()
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("no /dev/net/tun here")
+        conf = "[rnicd]\nsocket = {dir}/rnicd.sock\n"
+        for i, (name, keys) in enumerate(VARIANTS.items()):
+            conf += f"[port {name}]\ndevice = tap:rc{i}\nmac = 02:00:00:00:0c:{i + 1:02x}\n"
+            conf += f"address = 10.79.{i}.1/24\nmin-rto = 50ms\n{keys}\n"
+        self.daemon = Daemon(conf)
+        for i in range(len(VARIANTS)):
+            wire.tap_up(f"rc{i}", f"10.79.{i}.2")
+        self.places = {}
+
+    def place(self, variant):
+        if variant not in self.places:
+            i = list(VARIANTS).index(variant)
+            addr = f"10.79.{i}.1"
+            self.places[variant] = Place(addr, f"10.79.{i}.2", wire.Target(self.daemon, addr))
+        return self.places[variant]
+
+    def close(self):
+        with self.daemon:
+            for p in self.places.values():
+                p.target.stop()
+
+
+class GuestTarget(wire.Target):
+    """The target program in the guest; its stdin and stdout are a TCP connection."""
+
+    CONTROL = 99
+
+    def __init__(self, guest, addr):  # pylint: disable=super-init-not-called
+        self.name, self.argv, self.err = "target", ["target", addr], []
+        self.out, self.mr, self.seen = [], {}, 0
+        self.keep = guest.run(f"mkfifo /tmp/t; target {addr} </tmp/t 2>&1 | nc -l -p {self.CONTROL} >/tmp/t")
+        for _ in range(100):
+            try:
+                self.s = socket.create_connection((addr, self.CONTROL), timeout=5)
+                break
+            except OSError:
+                time.sleep(0.05)
+        else:
+            raise AssertionError(f"no target in the guest:\n{self.keep.tail()}")
+        self.s.settimeout(None)
+        self.p = types.SimpleNamespace(stdin=self.s.makefile("w"), poll=lambda: None)
+        threading.Thread(target=self._drain, args=(self.s.makefile(errors="replace"), self.out), daemon=True).start()
+        self.expect("ready")
+        for line in self.out:
+            w = line.split()
+            if w[0] == "mr":
+                self.mr[w[1]] = (int(w[2]), int(w[3]), int(w[4]))
+
+    def join(self):
+        pass
+
+
+class Siw:
+    name = "siw"
+    settle = 0.1  # it sends its Reply before it listens to the socket
+
+    def __init__(self):
+        try:
+            import guest  # pylint: disable=import-outside-toplevel
+        except ImportError:
+            raise Skip("test/interop is not here") from None
+        program = os.path.join(BUILD, "test", "conformance", "target-verbs")
+        self.guest = guest.Guest(programs=[("usr/bin/target", program)])
+        self.addr, self.host = guest.GUEST, guest.HOST
+        self.variant, self.only = None, None
+
+    def place(self, variant):
+        if variant != self.variant:
+            self.guest.siw(peer_to_peer=int(variant == "p2p"))
+            self.variant = variant
+        if self.only is None:
+            self.only = Place(self.addr, self.host, GuestTarget(self.guest, self.addr))
+        return self.only
+
+    def close(self):
+        self.guest.close()
+
+
+DUTS = {"rnicd": Rnicd, "siw": Siw}
