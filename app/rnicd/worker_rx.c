@@ -137,8 +137,22 @@ static bool parse(struct rnicd_port *port, struct rx *r, struct rnicd_port_stats
 	return true;
 }
 
+/* Segments of one flow come in trains: the one before (NULL: none) has most often the same hash. */
+static void identify(struct rnicd_worker *w, const struct rnicd_port *port, struct rx *r, const struct rx *before)
+{
+	r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport, .rport = r->p.sport,
+				    .port = port->index };
+	if (before != NULL && flow_key_eq(&before->key, &r->key)) {
+		r->hash = before->hash;
+		return;
+	}
+	r->hash = flow_hash(rnicd.secret, &r->key);
+	flow_prefetch(&w->flows, r->hash);
+}
+
 /* First look: everything that needs no flow is done with; TCP gets its key and the table's line is fetched. */
-static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
+static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, const struct rx *before,
+		     bool from_wire)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
@@ -150,10 +164,7 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		return;
 	switch (r->p.kind) {
 	case PKT_KIND_TCP:
-		r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport,
-					    .rport = r->p.sport, .port = port->index };
-		r->hash = flow_hash(rnicd.secret, &r->key);
-		flow_prefetch(&w->flows, r->hash);
+		identify(w, port, r, before);
 		break;
 	case PKT_KIND_ARP:
 		arp_frame(w, port, r, from_wire);
@@ -199,12 +210,15 @@ static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port
 		  bool from_wire)
 {
 	struct rx rx[WORKER_BURST];
+	const struct rx *before = NULL;
 
 	for (uint32_t i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (uint32_t i = 0; i < n; i++) {
 		rx[i].m = m[i];
-		classify(w, port[i], &rx[i], from_wire);
+		classify(w, port[i], &rx[i], before, from_wire);
+		if (rx[i].m != NULL)
+			before = &rx[i];
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (rx[i].m != NULL)
