@@ -53,15 +53,16 @@ static void look_at_neighbour(struct rnicd_worker *w, struct conn *c)
 static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t *count)
 {
 	uint32_t n = rn_min_u32(room(w, c), SHARE);
+	struct tcpl_out o;
 
 	look_at_neighbour(w, c);
 	for (uint32_t i = 0; i < n; i++) {
 		if (!worker_space(w))
 			return false;
-		if (!qp_conn_out(&w->qp, &c->qc, &w->txseg))
+		if (!qp_conn_out(&w->qp, &c->qc, &o))
 			return true;
 		(*count)++;
-		struct rte_mbuf *m = txseg_build(w, c, &w->txseg);
+		struct rte_mbuf *m = txseg_build(w, c, &o);
 		if (rn_likely(m != NULL))
 			send_frame(w, c, m);
 		else

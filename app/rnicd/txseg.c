@@ -5,6 +5,7 @@
 
 #define ZCOPY_MIN_DEFAULT 2048u
 #define SMALL_ROOM        128u
+#define SLICES_MAX        8u  /* more are most often short ones, between markers: copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
 static void mark_csum(struct rte_mbuf *m, const struct conn *c)
@@ -27,32 +28,19 @@ static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl
 	return len;
 }
 
-/* Everything copied into one buffer, summed by the way where the port does not sum. */
-static struct rte_mbuf *linear(struct conn *c, const struct qp_tx *tx)
+/* Everything copied into one buffer, summed there where the port does not sum. */
+static struct rte_mbuf *linear(struct conn *c, const struct tcpl_out *o)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(c->port->pool);
 	if (rn_unlikely(m == NULL))
 		return NULL;
-	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, tx->tcp.optlen);
-	uint8_t *start = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
-	uint8_t *dst = start;
-	uint64_t sum = 0;
+	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
+	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
-	if (c->port->caps.tx_csum) {
-		for (uint32_t i = 0; i < tx->n; i++) {
-			memcpy(dst, tx->iov[i].base, tx->iov[i].len);
-			dst += tx->iov[i].len;
-		}
-	} else {
-		for (uint32_t i = 0; i < tx->n; i++) {
-			uint64_t s = pkt_sum_copy(dst, tx->iov[i].base, tx->iov[i].len);
-			sum = pkt_sum_add(sum, (dst - start) & 1 ? pkt_sum_odd(s) : s);
-			dst += tx->iov[i].len;
-		}
-	}
-	put_header(m, c, &tx->tcp, sum);
-	m->data_len = (uint16_t)(hdr + tx->tcp.len);
-	m->pkt_len = hdr + tx->tcp.len;
+	qp_conn_copy(&c->qc, o, payload);
+	put_header(m, c, o, c->port->caps.tx_csum ? 0 : pkt_sum(payload, o->len));
+	m->data_len = (uint16_t)(hdr + o->len);
+	m->pkt_len = hdr + o->len;
 	return m;
 }
 
@@ -88,19 +76,21 @@ static struct rte_mbuf *by_reference(struct rnicd_worker *w, struct conn *c, con
 }
 
 /* Header and small pieces copied, large pieces as they lie in the client's memory. NULL: make it linear. */
-static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const struct qp_tx *tx, uint32_t zcopy_min)
+static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
-	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, tx->tcp.optlen);
-	struct rte_mbuf *head = rte_pktmbuf_alloc(c->port->pool);
+	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
+	struct rn_iov iov[SLICES_MAX];
+	uint32_t n = qp_conn_slices(&c->qc, o, iov, SLICES_MAX);
+	struct rte_mbuf *head = n == 0 ? NULL : rte_pktmbuf_alloc(c->port->pool);
 	if (rn_unlikely(head == NULL))
 		return NULL;
 	struct rte_mbuf *last = head;
 	bool sum_here = !c->port->caps.tx_csum;
 
 	head->data_len = (uint16_t)hdr;
-	head->pkt_len = hdr + tx->tcp.len;
-	for (uint32_t i = 0; i < tx->n; i++) {
-		const struct rn_iov *v = &tx->iov[i];
+	head->pkt_len = hdr + o->len;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rn_iov *v = &iov[i];
 		struct rte_mbuf *m = NULL;
 		if (v->len >= zcopy_min) {
 			m = by_reference(w, c, v);
@@ -122,7 +112,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 			last->data_len = (uint16_t)(last->data_len + v->len);
 		}
 	}
-	put_header(head, c, &tx->tcp, sum_here ? pkt_sum_iov(tx->iov, tx->n) : 0);
+	put_header(head, c, o, sum_here ? pkt_sum_iov(iov, n) : 0);
 	return head;
 
 give_up:
@@ -130,14 +120,14 @@ give_up:
 	return NULL;
 }
 
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct qp_tx *tx)
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
 {
 	uint32_t zcopy_min = rnicd.cfg.zcopy_min != 0 ? rnicd.cfg.zcopy_min : ZCOPY_MIN_DEFAULT;
 
-	if (tx->stable && c->client != NULL && tx->tcp.len >= zcopy_min && c->port->caps.zero_copy) {
-		struct rte_mbuf *m = chain(w, c, tx, zcopy_min);
+	if (c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy) {
+		struct rte_mbuf *m = chain(w, c, o, zcopy_min);
 		if (m != NULL)
 			return m;
 	}
-	return linear(c, tx);
+	return linear(c, o);
 }

@@ -104,7 +104,6 @@ struct rnicd_worker {
 	struct arp_table *arp[RNICD_MAX_PORTS];
 	struct port_tx tx[RNICD_MAX_PORTS];
 	struct qp_ctx qp;
-	struct qp_tx txseg;
 	struct listener listener[WORKER_LISTENERS];
 	/* memory of the above */
 	struct conn *conns;
@@ -153,7 +152,7 @@ uint32_t conn_timers(struct rnicd_worker *w);
 
 /* ---- txseg.c ---- */
 /* One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. */
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct qp_tx *tx);
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o);
 
 /* ---- worker_create.c ---- */
 /* Control thread, ports are up. NULL with a sentence in err. */

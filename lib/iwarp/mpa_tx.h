@@ -10,6 +10,7 @@
  *   mpa_tx_frame(&f, hdr_len, payload, n, payload_len)
  *   mpa_tx_mark(&f, stream_off)                        only when the peer asked for markers
  *   mpa_tx_crc(&f)                                     only with CRC; the four octets are zero otherwise
+ * or, where the octets are copied anyway: mpa_tx_copy(&f, true, dst)
  */
 #ifndef MPA_TX_H
 #define MPA_TX_H
@@ -68,5 +69,8 @@ enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off) RN_NODI
 
 /* Stage 3: CRC32C over all but the CRC field; reads the payload once. */
 void mpa_tx_crc(struct mpa_fpdu *f);
+
+/* Copies the f->len octets to dst, with crc after stage 3, which then is done in the same pass. */
+void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst);
 
 #endif

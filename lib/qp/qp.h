@@ -9,7 +9,7 @@
  *	for each doorbell		qp_doorbell(ctx, qp)
  *	for each due timer		qp_conn_timer(ctx, conn)
  *	while ((conn = qp_ready_pop(ctx))) {
- *		while (qp_conn_out(ctx, conn, &tx)) transmit;	(transmit queue full: stop, qp_ready_put(ctx, conn))
+ *		while (qp_conn_out(ctx, conn, &out)) transmit;	(transmit queue full: stop, qp_ready_put(ctx, conn))
  *		arm the connection's timer with qp_conn_next_wake(conn);
  *	}
  *	qp_flush(ctx)			completions become visible, notifications are decided
@@ -287,18 +287,17 @@ static inline uint64_t qp_conn_next_wake(const struct qp_conn *c)
 	return c->state == QP_C_FREE ? RN_NEVER : rn_min_u64(tcpl_next_wake(&c->tcp), c->deadline);
 }
 
-#define QP_TX_IOV 64
+/* The next segment of this connection; false when there is none now. Its o->len bytes come from one of the calls below. */
+bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o);
 
-/* A segment to transmit. The slices are valid until the next call with the same ctx; if stable, until acknowledged. */
-struct qp_tx {
-	struct tcpl_out tcp;
-	bool stable; /* slices may go to the port by reference: they change only after the peer has acknowledged */
-	uint32_t n;
-	struct rn_iov iov[QP_TX_IOV]; /* tcp.len bytes */
-};
+/*
+ * The bytes of the segment just made as slices, which may go to the port by reference: they change only after the peer
+ * has acknowledged them. Returns their number; 0: they are more than max, or not of that kind.
+ */
+uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max);
 
-/* The next segment of this connection; false when there is none now. */
-bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct qp_tx *tx);
+/* Copies the bytes of the segment just made. A CRC that is still due is summed in the same pass over them. */
+void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *dst);
 
 static inline enum qp_conn_state qp_conn_get_state(const struct qp_conn *c) { return (enum qp_conn_state)c->state; }
 const char *qp_conn_state_name(enum qp_conn_state s);
@@ -364,7 +363,6 @@ struct qp_ctx {
 	bool fed; /* who waits for a pool is tried once between two flushes */
 	struct qp_setup *setup_free, *setup_done;
 	uint8_t *stage_free;
-	uint8_t *bounce; /* one segment: qp_conn_out */
 	struct qp_stats stats;
 	struct qp_fx fx[QP_FX_MAX];
 	uint64_t refs[QP_REFS_MAX];

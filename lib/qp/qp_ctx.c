@@ -50,8 +50,7 @@ uint64_t qp_ctx_size(const struct qp_cfg *cfg)
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
 	return cfg->blocks * block_size(cfg) + cfg->recs * rec_size(cfg) +
-	       cfg->setups * line_up(sizeof(struct qp_setup)) + cfg->stages * line_up(MPA_STAGE_SIZE) +
-	       line_up(cfg->max_mtu);
+	       cfg->setups * line_up(sizeof(struct qp_setup)) + cfg->stages * line_up(MPA_STAGE_SIZE);
 }
 
 static void *carve(uint8_t **p, uint64_t size)
@@ -98,7 +97,6 @@ enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *
 	}
 	for (uint32_t i = 0; i < cfg->stages; i++)
 		qp_stage_put(ctx, carve(&p, MPA_STAGE_SIZE));
-	ctx->bounce = carve(&p, cfg->max_mtu);
 	return QP_OK;
 }
 

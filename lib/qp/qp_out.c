@@ -1,62 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The next TCP segment of a connection as header fields and slices. */
+/* The next TCP segment of a connection: its header fields, and its bytes as slices or as a copy. */
 #include "qp/qp_priv.h"
 
-/* One chunk's bytes from off on, at most len, appended to tx; false when they do not fit. */
-static bool chunk_slices(const struct qp_conn *c, uint64_t ref, uint32_t off, uint32_t len, struct qp_tx *tx)
+/* Walks the chunks of a segment. */
+struct walk {
+	const struct qp_conn *c;
+	uint32_t idx, off, left;
+};
+
+/* A chunk's share of the segment: bytes [off, off + len) of what ref stands for. */
+struct share {
+	uint64_t ref;
+	uint32_t off, len;
+	bool whole;
+};
+
+static struct walk walk_of(const struct qp_conn *c, const struct tcpl_out *o)
 {
-	if (rn_unlikely(ref == QP_REF_FRAME)) {
-		if (tx->n == QP_TX_IOV - 1)
-			return false;
-		tx->iov[tx->n++] = (struct rn_iov){ .base = c->setup->out.buf + off, .len = len };
-		tx->stable = false;
-		return true;
-	}
-	const struct qp_rec *r = (const struct qp_rec *)(uintptr_t)ref;
-	uint32_t k = rn_iov_cut(r->iov, r->f.n_iov, off, len, tx->iov + tx->n, QP_TX_IOV - 1 - tx->n);
-	if (k == UINT32_MAX)
+	return (struct walk){ .c = c, .idx = o->chunk, .off = o->off, .left = o->len };
+}
+
+static bool walk_next(struct walk *w, struct share *s)
+{
+	if (w->left == 0)
 		return false;
-	tx->n += k;
+	const struct tcpl_chunk *ch = tcpl_chunk(&w->c->tcp, w->idx++);
+	*s = (struct share){ .ref = ch->ref, .off = w->off, .len = rn_min_u32(ch->len - w->off, w->left) };
+	s->whole = s->len == ch->len;
+	w->left -= s->len;
+	w->off = 0;
 	return true;
 }
 
-static uint32_t chunk_copy(const struct qp_conn *c, uint64_t ref, uint32_t off, uint32_t len, uint8_t *dst)
+static void sum_due(struct qp_rec *r)
+{
+	if (r->crc_due)
+		mpa_tx_crc(&r->f);
+	r->crc_due = false;
+}
+
+uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max)
+{
+	struct walk w = walk_of(c, o);
+	struct share s;
+	uint32_t n = 0;
+
+	while (walk_next(&w, &s)) {
+		if (s.ref == QP_REF_FRAME)
+			return 0;
+		struct qp_rec *r = (struct qp_rec *)(uintptr_t)s.ref;
+		uint32_t k = rn_iov_cut(r->iov, r->f.n_iov, s.off, s.len, iov + n, max - n);
+		if (k == UINT32_MAX)
+			return 0;
+		sum_due(r);
+		n += k;
+	}
+	return n;
+}
+
+void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *dst)
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];
+	struct walk w = walk_of(c, o);
+	struct share s;
 
-	if (ref == QP_REF_FRAME) {
-		memcpy(dst, c->setup->out.buf + off, len);
-		return len;
-	}
-	const struct qp_rec *r = (const struct qp_rec *)(uintptr_t)ref;
-	uint32_t k = rn_iov_cut(r->iov, r->f.n_iov, off, len, iov, RN_ARRAY_LEN(iov));
-	return k == UINT32_MAX ? 0 : rn_iov_gather(iov, k, dst, len);
-}
-
-/* Segments of more slices than QP_TX_IOV end in one slice of the bounce buffer. */
-static void gather(struct qp_ctx *ctx, const struct qp_conn *c, struct qp_tx *tx)
-{
-	uint32_t left = tx->tcp.len, idx = tx->tcp.chunk, off = tx->tcp.off, bounced = 0;
-
-	tx->n = 0;
-	tx->stable = true;
-	while (left > 0) {
-		const struct tcpl_chunk *ch = tcpl_chunk(&c->tcp, idx);
-		uint32_t take = rn_min_u32(ch->len - off, left);
-
-		if (rn_unlikely(bounced > 0 || !chunk_slices(c, ch->ref, off, take, tx)))
-			bounced += chunk_copy(c, ch->ref, off, take, ctx->bounce + bounced);
-		left -= take;
-		off = 0;
-		idx++;
-	}
-	if (bounced > 0) {
-		tx->iov[tx->n++] = (struct rn_iov){ .base = ctx->bounce, .len = bounced };
-		tx->stable = false;
+	for (; walk_next(&w, &s); dst += s.len) {
+		if (rn_unlikely(s.ref == QP_REF_FRAME)) {
+			memcpy(dst, c->setup->out.buf + s.off, s.len);
+			continue;
+		}
+		struct qp_rec *r = (struct qp_rec *)(uintptr_t)s.ref;
+		if (rn_likely(s.whole)) {
+			mpa_tx_copy(&r->f, r->crc_due, dst);
+			r->crc_due = false;
+			continue;
+		}
+		sum_due(r);
+		/* as many slices as a record can have: it cannot fail */
+		uint32_t k = rn_iov_cut(r->iov, r->f.n_iov, s.off, s.len, iov, RN_ARRAY_LEN(iov));
+		rn_iov_gather(iov, k, dst, s.len);
 	}
 }
 
-bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct qp_tx *tx)
+bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o)
 {
 	if (c->state == QP_C_FREE)
 		return false;
@@ -65,10 +91,8 @@ bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct qp_tx *tx)
 	qp_tx_fill(ctx, c);
 	if (rn_unlikely(c->state == QP_C_DRAINING))
 		qp_conn_drained(ctx, c);
-	if (tcpl_out(&c->tcp, ctx->now, &tx->tcp)) {
-		gather(ctx, c, tx);
+	if (tcpl_out(&c->tcp, ctx->now, o))
 		return true;
-	}
 	if (rn_unlikely(tcpl_get_state(&c->tcp) == TCPL_S_CLOSED))
 		qp_conn_finish(ctx, c);
 	else

@@ -21,6 +21,7 @@
 struct qp_rec {
 	struct qp_rec *next;
 	uint32_t wr;   /* the work request that is done when this is acknowledged, or QP_WR_NONE */
+	bool crc_due;  /* summed when the bytes are first wanted: that may be in the pass that copies them */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
 };

@@ -27,8 +27,7 @@ static bool send_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err 
 		qp_rec_put(ctx, r);
 		return false;
 	}
-	if (c->agreed.crc)
-		mpa_tx_crc(&r->f);
+	r->crc_due = c->agreed.crc;
 	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
 }
 

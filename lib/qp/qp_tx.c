@@ -15,7 +15,7 @@ bool qp_tx_queue(struct qp_ctx *ctx, struct qp_conn *c, struct qp_rec *r, uint32
 	return true;
 }
 
-/* Frame, mark, CRC. */
+/* Frame and mark; the CRC comes with the transmission. */
 static bool finish(struct qp_conn *c, struct qp_rec *r, uint32_t hdr_len, const struct rn_iov *payload, uint32_t n,
 		   uint32_t len)
 {
@@ -23,8 +23,7 @@ static bool finish(struct qp_conn *c, struct qp_rec *r, uint32_t hdr_len, const 
 		return false;
 	if (c->agreed.tx_markers && mpa_tx_mark(&r->f, c->tx_pos) != MPA_TX_OK)
 		return false;
-	if (c->agreed.crc)
-		mpa_tx_crc(&r->f);
+	r->crc_due = c->agreed.crc;
 	return true;
 }
 

@@ -27,23 +27,22 @@ static uint64_t clock_ns(void)
 static void turn(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id], *o = &r->n[!id];
-	static struct qp_tx tx;
+	struct rn_iov iov[QP_PKT_MAX_IOV];
+	struct tcpl_out out;
+	static uint8_t flat[10000];
 	struct qp_conn *c;
 
 	n->ctx.now = o->ctx.now = r->now;
 	while ((c = qp_ready_pop(&n->ctx)) != NULL)
-		while (qp_conn_out(&n->ctx, c, &tx)) {
-			struct rn_iov iov[1];
-			static uint8_t flat[10000];
-			struct qp_pkt p = { tx.iov, tx.n };
-			if (tx.n > QP_PKT_MAX_IOV) {
-				rn_iov_gather(tx.iov, tx.n, flat, sizeof(flat));
-				iov[0] = (struct rn_iov){ flat, tx.tcp.len };
-				p = (struct qp_pkt){ iov, 1 };
+		while (qp_conn_out(&n->ctx, c, &out)) {
+			struct qp_pkt p = { iov, qp_conn_slices(c, &out, iov, RN_ARRAY_LEN(iov)) };
+			if (p.n == 0 && out.len > 0) {
+				qp_conn_copy(c, &out, flat);
+				iov[0] = (struct rn_iov){ flat, out.len };
+				p.n = 1;
 			}
-			struct tcpl_seg s = { .seq = tx.tcp.seq, .ack = tx.tcp.ack, .len = tx.tcp.len,
-					      .wnd = tx.tcp.wnd, .flags = tx.tcp.flags,
-					      .optlen = tx.tcp.optlen, .opt = tx.tcp.opt,
+			struct tcpl_seg s = { .seq = out.seq, .ack = out.ack, .len = out.len, .wnd = out.wnd,
+					      .flags = out.flags, .optlen = out.optlen, .opt = out.opt,
 					      .ref = (uint64_t)(uintptr_t)&p };
 			if (qp_conn_segment(&o->ctx, &o->conn[c - n->conn], &s))
 				abort();

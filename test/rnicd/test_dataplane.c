@@ -166,8 +166,8 @@ static void both_ways(void **state)
 	uint64_t taken = 0;
 	for (uint32_t w = 0; w < rnicd.n_workers; w++)
 		taken += twin[0].client[w].ext_taken;
-	/* by reference where the pieces are long enough, never elsewhere */
-	assert_true((taken != 0) == (g->zcopy_min != 0 && g->zcopy_min < g->mtu - 200));
+	/* by reference where the pieces are long and few enough, never elsewhere */
+	assert_true((taken != 0) == (g->zcopy_min != 0 && g->zcopy_min < g->mtu - 200 && !g->markers));
 	if (g->impair.loss != 0)
 		assert_true(rnicd.port[0]->stats[0].impair_lost != 0);
 	twin_stop();
@@ -180,7 +180,7 @@ static const struct given cases[] = {
 	{ .name = "small_messages", .workers = 1, .mtu = 1500, .crc = true, .bytes = 67, .messages = 60 },
 	{ .name = "jumbo_by_reference", .workers = 1, .mtu = 9000, .crc = true, .zcopy_min = 2048, .bytes = 300000,
 	  .messages = 8 },
-	{ .name = "markers_by_reference", .workers = 1, .mtu = 9000, .crc = true, .markers = true, .zcopy_min = 256,
+	{ .name = "markers_are_copied", .workers = 1, .mtu = 9000, .crc = true, .markers = true, .zcopy_min = 256,
 	  .bytes = 100000, .messages = 8 },
 	{ .name = "to_oneself", .workers = 1, .mtu = 1500, .crc = true, .self = true, .bytes = 20000, .messages = 10 },
 	{ .name = "shaped_1g", .workers = 1, .mtu = 1500, .crc = true, .rate_bps = 1000000000, .bytes = 20000, .messages = 5 },
