@@ -7,6 +7,8 @@
 #include "cm.h"
 #include "dev.h"
 
+#define WAIT_NS    (10 * RN_NS_PER_MS) /* connections being set up at once have taken all working memory: try again */
+#define WAIT_TRIES 200u
 #define PORT_TRIES 32u /* of ports that are in use toward the same peer */
 
 static struct cm_conn *conns;
@@ -68,6 +70,8 @@ struct op {
 	bool gone;           /* the connection has closed meanwhile */
 	enum cm_state was;   /* before accept */
 	uint32_t tries;
+	uint32_t waits;      /* for working memory */
+	struct loop_timer wait;
 	void (*go)(struct op *o);
 	uint16_t ird, ord;
 	uint16_t priv_len;
@@ -203,6 +207,8 @@ static void open_retry(struct op *o)
 	bring_qp(o, worker, open_go);
 }
 
+static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
+
 static void opened(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
@@ -222,9 +228,15 @@ static void opened(struct cmd *cmd)
 			return;
 		}
 		break;
+	case CONN_QP:
+		if (o->qv == QP_NO_MEMORY && ++o->waits < WAIT_TRIES && o->c->state != CLIENT_DYING) {
+			o->wait.due = waited;
+			loop_timer_arm(&o->wait, rnicd_now() + WAIT_NS);
+			return;
+		}
+		break;
 	case CONN_NO_ROUTE:
 	case CONN_FULL:
-	case CONN_QP:
 		break;
 	}
 	cm_conn_free(o->k);
@@ -243,7 +255,7 @@ static void opened(struct cmd *cmd)
 	case CONN_OK:
 	case CONN_QP:
 		op_end(o, o->qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
-		       o->qv == QP_NO_MEMORY ? "the worker has no room for another connection"
+		       o->qv == QP_NO_MEMORY ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
 		       : o->qv == QP_BAD_PRIV
 			       ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1"
 			       : "the queue pair is connected already, or in a state that cannot be connected");
