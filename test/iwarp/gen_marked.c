@@ -48,7 +48,8 @@ static void packet(struct end *from, const struct end *to, uint8_t flags, const 
 	rn_store_be16(h + 48, 0xffff);
 	fwrite(rec, sizeof(rec), 1, out);
 	fwrite(h, sizeof(h), 1, out);
-	fwrite(body, 1, len, out);
+	if (len > 0)
+		fwrite(body, 1, len, out);
 	from->seq += len + (flags & 2 ? 1 : 0);
 }
 
