@@ -132,33 +132,44 @@ def several_qps_and_events():
 def wire_decodes_outside():
     for both, markers, crc in (("", False, True), ("markers = on", True, True), ("crc = off", False, False)):
         for mtu in (1500, 9000):
-            conns, shark = capture_run(both, mtu)
+            conns, shark = capture_run(both, mtu, ("--mode", "soak", "--iters", "60"))
             what = f"{both or 'default'}, mtu {mtu}"
             assert conns, f"no MPA connection in the capture ({what})"
             assert sum(c.fpdus for c in conns) > 100, f"{what}: {[str(c) for c in conns]}"
             assert (sum(c.markers for c in conns) > 0) == markers, what
             assert (sum(c.crc_good for c in conns) > 0) == crc, what
+            if markers:
+                # tshark loses its place where an FPDU ends just before a marker or two share a segment: short streams.
+                _, shark = capture_run(both, mtu, ("--mode", "send_lat", "--sizes", "1,64,500,1000,1400", "--iters", "50",
+                                                   "--warmup", "0"))
             assert "Malformed" not in shark, f"tshark: malformed frame ({what})"
             assert "Bad CRC" not in shark, f"tshark: bad CRC ({what})"
             if crc:
-                assert "Good CRC32" in shark, f"tshark checked no CRC ({what})"
+                assert shark.count("Good CRC32") > 100, f"tshark checked no CRC ({what})"
 
 
-def capture_run(both, mtu):
+def capture_run(both, mtu, args):
     need("tshark")
-    d = Daemon(pair_conf(mtu=mtu, both=both, a="capture = {dir}/a.pcapng"))
-    try:
-        exchange(d, "--mode", "soak", "--iters", "60")
-        d.end()
-        path = os.path.join(d.dir, "a.pcapng")
-        conns = [c for c in wire_check.check(path, checksums=False) if c.rep]
-        # The payload is a test pattern: tshark shall not guess that it is RPC or SMB.
-        shark = subprocess.run(["tshark", "-r", path, "-o", "tcp.check_checksum:FALSE", "--disable-protocol", "rpcordma",
-                                "--disable-protocol", "smb_direct", "-V"], check=True, text=True,
-                               capture_output=True, timeout=300).stdout
-        return conns, shark
-    finally:
-        d.close()
+    for _ in range(5):  # a capture on a busy machine may have holes, and says so
+        d = Daemon(pair_conf(mtu=mtu, both=both, a="capture = {dir}/a.pcapng"))
+        try:
+            exchange(d, *args)
+            whole = d.telemetry("/rnic/ports,a")["capture_drops"] == 0
+            d.end()
+            if whole:
+                return decoded(os.path.join(d.dir, "a.pcapng"))
+        finally:
+            d.close()
+    raise AssertionError("five captures with holes")
+
+
+def decoded(path):
+    conns = [c for c in wire_check.check(path, checksums=False) if c.rep]
+    # The payload is a test pattern: tshark shall not guess that it is RPC or SMB.
+    shark = subprocess.run(["tshark", "-r", path, "-o", "tcp.check_checksum:FALSE", "--disable-protocol", "rpcordma",
+                            "--disable-protocol", "smb_direct", "-V"], check=True, text=True,
+                           capture_output=True, timeout=300).stdout
+    return conns, shark
 
 
 @case
