@@ -232,6 +232,17 @@ void client_gone(struct client *c)
 	dead = c;
 }
 
+/* Of those that have not said HELLO the one that has had the longest time for it; the list begins with the newest. */
+static struct client *oldest_silent(void)
+{
+	struct client *silent = NULL;
+
+	for (struct client *c = clients; c != NULL; c = c->next)
+		if (c->state == CLIENT_NEW)
+			silent = c;
+	return silent;
+}
+
 static void on_accept(struct loop_fd *f, uint32_t events)
 {
 	struct ucred cred;
@@ -241,7 +252,11 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return; /* it has gone again, or we are out of descriptors and it waits */
-	struct client *c = n_clients < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct client *silent = n_clients < CLIENTS_MAX ? NULL : oldest_silent();
+	if (silent != NULL)
+		client_drop(silent, "others wait for its place and it has not said HELLO");
+	/* It goes at the end of the turn; who is here with nothing but a socket costs nothing else. */
+	struct client *c = n_clients < CLIENTS_MAX || silent != NULL ? calloc(1, sizeof(*c)) : NULL;
 	if (c == NULL || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
 		client_totals.refused++;
 		rnicd_log(RNICD_LOG_WARNING, "a client is refused: %u are connected", n_clients);
