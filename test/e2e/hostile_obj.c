@@ -97,6 +97,7 @@ static int cqs(struct raw *r)
 	REFUSED("control block that wraps", m.create_cq.shm_off = WRAPS(64));
 	REFUSED("control block off its line", m.create_cq.shm_off += 8);
 	REFUSED("channel of nobody", m.create_cq.channel = 77);
+	REFUSED("asynchronous channel of nobody", m.create_cq.async = 77);
 #undef REFUSED
 	return bad;
 }
@@ -122,6 +123,7 @@ static int qps(struct raw *r, uint32_t pd, const struct raw_cq *cq, const struct
 		REFUSED("receive CQ of nobody", m.create_qp.recv_cq = no_handles[i] + (no_handles[i] == 2 ? 100 : 0));
 	}
 	REFUSED("CQ of another device", m.create_qp.send_cq = other_dev->handle);
+	REFUSED("asynchronous channel of nobody", m.create_qp.async = 77);
 	REFUSED("0 slots", m.create_qp.sq_slots = 0);
 	REFUSED("63 slots", m.create_qp.rq_slots = 63);
 	REFUSED("2^31 slots", m.create_qp.sq_slots = 0x80000000);

@@ -199,7 +199,7 @@ int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct ra
 	cq->ring_off = cq->shm_off + sizeof(struct qp_cq_shm);
 	struct ipc_msg m = { .type = IPC_CREATE_CQ, .len = IPC_MSG_LEN(create_cq),
 			     .create_cq = { .dev = dev, .channel = chan, .cookie = 0xc0, .shm_off = cq->shm_off, .ring_off = cq->ring_off,
-					    .ring_stride = cq->stride, .cqe = slots } };
+					    .ring_stride = cq->stride, .cqe = slots, .async = r->async } };
 	int rc = raw_call(r, &m, -1);
 	cq->handle = m.handle.handle;
 	for (uint32_t w = 0; rc == 0 && w < r->workers; w++) {
@@ -221,7 +221,7 @@ int raw_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t slots, struct raw_q
 	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp),
 			     .create_qp = { .pd = pd, .send_cq = cq, .recv_cq = cq, .sig_all = 1, .cookie = 0x99, .shm_off = qp->shm_off,
 					    .sq_off = qp->sq_off, .rq_off = qp->rq_off, .sq_slots = slots, .rq_slots = slots,
-					    .max_send_wr = slots, .max_recv_wr = slots } };
+					    .max_send_wr = slots, .max_recv_wr = slots, .async = r->async } };
 	int rc = raw_call(r, &m, -1);
 	if (rc != 0)
 		return rc;
@@ -367,10 +367,12 @@ int raw_connect(struct raw_job *j, const char *address, uint16_t port, uint32_t 
 
 	*j = (struct raw_job){ .dev = RAW_DEV };
 	if ((rc = raw_open(r)) != 0 || (rc = raw_pd(r, j->dev, &j->pd)) != 0 ||
-	    (rc = raw_mr(r, j->pd, 7, 0, 1 << 20, &j->mr, &j->lkey)) != 0 || (rc = raw_cq(r, j->dev, 0, slots, &j->cq)) != 0 ||
-	    (rc = raw_qp(r, j->pd, j->cq.handle, slots, &j->qp)) != 0 ||
-	    (rc = raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j->cm)) != 0 ||
+	    (rc = raw_mr(r, j->pd, 7, 0, 1 << 20, &j->mr, &j->lkey)) != 0 ||
 	    (rc = raw_chan(r, IPC_CHANNEL_ASYNC, j->dev, 16, &j->async)) != 0)
+		return rc;
+	r->async = j->async.handle;
+	if ((rc = raw_cq(r, j->dev, 0, slots, &j->cq)) != 0 || (rc = raw_qp(r, j->pd, j->cq.handle, slots, &j->qp)) != 0 ||
+	    (rc = raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j->cm)) != 0)
 		return rc;
 	return raw_join(j, address, port);
 }

@@ -140,8 +140,10 @@ def takes_hugepages_away():
     if free < 2:
         if os.geteuid() != 0 or hugepages(before + 4) < before + 4:
             raise Skip("no hugepages to be had")
+    dropped = counter("clients_dropped")
     try:
         attack("huge_holes")
+        assert counter("clients_dropped") == dropped + 1, "the daemon was not hit, or bears with it"
     finally:
         if hugepages() != before:
             hugepages(before)
