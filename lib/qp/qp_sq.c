@@ -51,7 +51,7 @@ static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
 		if (e != QP_WC_SUCCESS)
 			return e;
 	}
-	if (s->w.op == QP_WR_READ && (s->w.num_sge > 1 || c->readq.ord == 0))
+	if (s->w.op == QP_WR_READ && (s->w.num_sge > QP_MAX_SGE_RD || c->readq.ord == 0))
 		return QP_WC_LOC_QP_OP_ERR; /* one sink only (RFC 5040, 4.4); no depth was agreed */
 	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && s->total > 0 &&
 	    s->w.raddr > UINT64_MAX - (s->total - 1))

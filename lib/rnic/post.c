@@ -131,7 +131,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t u
 			return rc;
 		slots = qp_wqe_slots(inl);
 	} else {
-		if (rn_unlikely((uint32_t)wr->num_sge > sq->max_sge))
+		if (rn_unlikely((uint32_t)wr->num_sge > (op == QP_WR_READ ? QP_MAX_SGE_RD : sq->max_sge)))
 			return EINVAL;
 		slots = qp_wqe_slots((uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
 	}

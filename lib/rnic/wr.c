@@ -77,7 +77,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 	struct qp_sge *sge = (struct qp_sge *)(void *)(sq->wqe + QP_WQE_FIXED);
 
-	if (sq->cur == NULL || n > sq->max_sge) {
+	if (sq->cur == NULL || n > (sq->cur->op == QP_WR_READ ? QP_MAX_SGE_RD : sq->max_sge)) {
 		fail(sq, EINVAL);
 		return;
 	}
