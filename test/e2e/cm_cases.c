@@ -471,8 +471,7 @@ static bool request_that_is_never_answered(void)
 	return drop(cid) && rdma_destroy_id(lid) == 0;
 }
 
-#define CASE(f) { #f, f }
-static const struct { const char *name; bool (*run)(void); } cases[] = {
+static const struct rig_case cases[] = {
 	CASE(connect_and_disconnect_by_client), CASE(disconnect_by_server), CASE(disconnect_by_both_at_once),
 	CASE(destroying_one_side_disconnects_the_other), CASE(disconnected_comes_after_the_qp_is_gone),
 	CASE(private_data_both_ways), CASE(reject_with_private_data), CASE(nobody_listens), CASE(no_route),
@@ -484,51 +483,5 @@ static const struct { const char *name; bool (*run)(void); } cases[] = {
 	CASE(disconnect_lets_posted_sends_through), CASE(calls_in_the_wrong_state), CASE(id_moves_to_another_channel),
 	CASE(device_talks_to_itself), CASE(blocking_calls_without_a_channel), CASE(request_that_is_never_answered),
 };
-#define N_CASES (sizeof(cases) / sizeof(cases[0]))
 
-static bool chosen(const char *name, int argc, char **argv)
-{
-	for (int i = 3; i < argc; i++)
-		if (strcmp(argv[i], name) == 0)
-			return true;
-	return argc <= 3;
-}
-
-/* What a failed case left in the channels must not fail the next one. */
-static void sweep(void)
-{
-	struct ibv_wc wc;
-	struct got g;
-
-	while (next_event(srv.ch, &g, 50) || next_event(cli.ch, &g, 0))
-		;
-	while (ibv_poll_cq(srv.cq, 1, &wc) > 0 || ibv_poll_cq(cli.cq, 1, &wc) > 0)
-		;
-}
-
-int main(int argc, char **argv)
-{
-	int failed = 0;
-
-	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
-		for (unsigned i = 0; i < N_CASES; i++)
-			puts(cases[i].name);
-		return 0;
-	}
-	if (argc < 3) {
-		fprintf(stderr, "usage: cm_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list\n");
-		return 2;
-	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	end_open(&srv, argv[1]);
-	end_open(&cli, argv[2]);
-	for (unsigned i = 0; i < N_CASES; i++) {
-		if (!chosen(cases[i].name, argc, argv))
-			continue;
-		bool ok = cases[i].run();
-		printf("%s %s\n", ok ? "ok" : "not ok", cases[i].name);
-		failed += !ok;
-		sweep();
-	}
-	return failed != 0;
-}
+int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 struct end srv, cli;
+struct ibv_qp_cap caps = { .max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 1, .max_recv_sge = 1 };
+int sig_all = 1;
 
 static uint64_t now_ms(void)
 {
@@ -24,7 +26,7 @@ static void must(bool ok, const char *what)
 {
 	if (ok)
 		return;
-	fprintf(stderr, "cm_cases: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "cannot begin: %s: %s\n", what, strerror(errno));
 	exit(2);
 }
 
@@ -111,8 +113,8 @@ struct rdma_cm_id *listen_on(struct end *e, uint16_t port, int backlog)
 
 bool give_qp(struct end *e, struct rdma_cm_id *id)
 {
-	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-				      .cap = { .max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC,
+				      .sq_sig_all = sig_all, .cap = caps };
 
 	return rdma_create_qp(id, e->pd, &a) == 0;
 }
@@ -268,4 +270,51 @@ unsigned open_fds(void)
 		n++;
 	closedir(d);
 	return n;
+}
+
+static bool chosen(const char *name, int argc, char **argv)
+{
+	for (int i = 3; i < argc; i++)
+		if (strcmp(argv[i], name) == 0)
+			return true;
+	return argc <= 3;
+}
+
+/* What a failed case left in the channels must not fail the next one. */
+static void sweep(void)
+{
+	struct ibv_wc wc;
+	struct got g;
+
+	while (next_event(srv.ch, &g, 50) || next_event(cli.ch, &g, 0))
+		;
+	while (ibv_poll_cq(srv.cq, 1, &wc) > 0 || ibv_poll_cq(cli.cq, 1, &wc) > 0)
+		;
+}
+
+int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n)
+{
+	int failed = 0;
+
+	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+		for (unsigned i = 0; i < n; i++)
+			puts(cases[i].name);
+		return 0;
+	}
+	if (argc < 3) {
+		fprintf(stderr, "usage: %s SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list\n", argv[0]);
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	end_open(&srv, argv[1]);
+	end_open(&cli, argv[2]);
+	for (unsigned i = 0; i < n; i++) {
+		if (!chosen(cases[i].name, argc, argv))
+			continue;
+		bool ok = cases[i].run();
+		printf("%s %s\n", ok ? "ok" : "not ok", cases[i].name);
+		failed += !ok;
+		sweep();
+	}
+	return failed != 0;
 }

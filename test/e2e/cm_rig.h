@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For cm_cases.c: both ends of a connection in one process, one event at a time. Single-threaded. A failed check says
+ * For cm_cases.c and verbs_cases.c: both ends of a connection in one process, one event at a time. Single-threaded. A failed check says
  * what and where on stdout and makes the case return false.
  */
 #ifndef CM_RIG_H
@@ -36,6 +36,8 @@ struct end {
 };
 
 extern struct end srv, cli;
+extern struct ibv_qp_cap caps; /* of the QPs that give_qp() makes */
+extern int sig_all;
 
 struct got {
 	enum rdma_cm_event_type type;
@@ -86,6 +88,11 @@ bool poll_n(struct end *e, struct ibv_wc *wc, int n);
 bool no_wc(struct end *e, int ms);
 
 unsigned open_fds(void);
+
+struct rig_case { const char *name; bool (*run)(void); };
+#define CASE(f) { #f, f }
+/* usage: PROGRAM SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list; prints "ok NAME" or "not ok NAME" for each case. */
+int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n);
 
 /* cm_flush.c */
 bool depths_meet(void);

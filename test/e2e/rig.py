@@ -231,6 +231,46 @@ def case(f):
     return f
 
 
+def cases_of(program, conf, what=""):
+    """
+    Makes a case of each case of a helper program that runs them all in one process over two devices, and one that says
+    what is left in the daemon afterwards.
+    """
+    results = {}
+
+    def run_all():
+        with Daemon(conf) as d:
+            p = d.run(helper(program), "10.77.0.1", "10.77.0.2")
+            rc = p.wait(240)
+            notes = []
+            for line in p.out:
+                if line.startswith("#"):
+                    notes.append(line)
+                elif line.startswith(("ok ", "not ok ")):
+                    results[line.split()[-1]] = (line.startswith("ok "), "\n".join(notes))
+                    notes = []
+            results["*"] = (rc in (0, 1), f"{program} ended with {rc}\n{p.tail()}")
+            end = time.monotonic() + 20
+            kinds = ("/rnic/clients", "/rnic/qps", "/rnic/conns")
+            while time.monotonic() < end and any(d.telemetry(k) for k in kinds):
+                time.sleep(0.1)
+            left = {k: d.telemetry(k) for k in kinds if d.telemetry(k)}
+            results["nothing_is_left_in_the_daemon"] = (not left, f"left in the daemon: {left}")
+
+    def make(name):
+        def f():
+            if not results:
+                run_all()
+            ok, why = results.get(name, results["*"] if not results["*"][0] else (False, "not run"))
+            assert ok, why
+        f.__name__ = name + what
+        case(f)
+
+    listed = subprocess.run([helper(program), "--list"], check=True, capture_output=True, text=True).stdout.split()
+    for name in listed + ["nothing_is_left_in_the_daemon"]:
+        make(name)
+
+
 def main():
     only = sys.argv[1:]
     cases = [c for c in CASES if not only or c.__name__ in only]

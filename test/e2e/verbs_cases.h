@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VERBS_CASES_H
+#define VERBS_CASES_H
+
+#include "cm_rig.h"
+
+/* What a work request of the client's is, and where it goes to. */
+struct to {
+	enum ibv_wr_opcode op;
+	uint64_t addr;
+	uint32_t rkey; /* SEND_WITH_INV: what is invalidated */
+	unsigned flags;
+};
+/* From or to the client's memory, one SGE, signalled. */
+bool post_to(struct rdma_cm_id *id, const struct to *to, uint64_t wr_id, void *from, uint32_t len);
+
+/* verbs_faults.c */
+/* Takes the asynchronous events that a fault left behind. */
+void async_sweep(struct ibv_context *c);
+bool remote_faults_are_told_to_both(void);
+bool local_faults_are_told_at_home(void);
+bool a_receive_that_is_too_small(void);
+bool a_cq_that_overflows_is_told_to_its_owner(void);
+bool a_qp_is_destroyed_under_traffic(void);
+bool memory_is_deregistered_under_traffic(void);
+bool requests_that_cannot_be_are_refused_at_once(void);
+
+#endif

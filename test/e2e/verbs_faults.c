@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of verbs_cases.c in which something goes wrong, and who hears of it. */
+#include "cm_rig.h"
+#include "verbs_cases.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool both_hear_the_end(struct joined *j)
+{
+	struct got g;
+
+	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, &g));
+	CHECK(want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, &g));
+	return drop(j->cid) && drop(j->sid) && rdma_destroy_id(j->lid) == 0;
+}
+
+/* The next asynchronous event of a context; it must be of this type. */
+static bool async(struct ibv_context *c, enum ibv_event_type type, struct ibv_async_event *ev)
+{
+	struct pollfd p = { c->async_fd, POLLIN, 0 };
+
+	if (poll(&p, 1, WAIT_MS) != 1 || ibv_get_async_event(c, ev) != 0) {
+		printf("# no asynchronous event, %s was due\n", ibv_event_type_str(type));
+		return false;
+	}
+	ibv_ack_async_event(ev);
+	if (ev->event_type != type)
+		printf("# %s, %s was due\n", ibv_event_type_str(ev->event_type), ibv_event_type_str(type));
+	return ev->event_type == type;
+}
+
+static bool no_async(struct ibv_context *c)
+{
+	struct pollfd p = { c->async_fd, POLLIN, 0 };
+
+	return poll(&p, 1, 50) == 0;
+}
+
+void async_sweep(struct ibv_context *c)
+{
+	struct pollfd p = { c->async_fd, POLLIN, 0 };
+	struct ibv_async_event ev;
+
+	while (poll(&p, 1, 50) == 1 && ibv_get_async_event(c, &ev) == 0)
+		ibv_ack_async_event(&ev);
+}
+
+bool remote_faults_are_told_to_both(void)
+{
+	static const struct {
+		int access;
+		enum ibv_wr_opcode op;
+		uint64_t past;
+		uint32_t key;
+	} t[] = {
+		{ IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_WRITE, 0, 0 }, { IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_READ, 0, 0 },
+		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, 4096, 0 },
+		{ IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ, 4096, 0 },
+		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, 0, 1 },
+		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, UINT64_MAX - 16, 0 },
+	};
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct ibv_mr *mr = ibv_reg_mr(srv.pd, srv.buf, 4096, t[i].access);
+		struct ibv_async_event ev;
+		struct joined j;
+		struct ibv_wc wc;
+		CHECK(mr != NULL && join(&j, 8130));
+		struct to to = { t[i].op, (uintptr_t)srv.buf + t[i].past, mr->rkey ^ t[i].key, 0 };
+		CHECK(post_to(j.cid, &to, 1, cli.buf, 64));
+		CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 1 && wc.qp_num == j.cid->qp->qp_num);
+		/* A Write may be done already when the Terminate comes: iWARP acknowledges bytes, not Writes. */
+		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || (t[i].op == IBV_WR_RDMA_WRITE && wc.status == IBV_WC_SUCCESS));
+		CHECK(async(cli.verbs, IBV_EVENT_QP_ACCESS_ERR, &ev) && ev.element.qp == j.cid->qp);
+		CHECK(async(srv.verbs, IBV_EVENT_QP_ACCESS_ERR, &ev) && ev.element.qp == j.sid->qp);
+		CHECK(both_hear_the_end(&j) && ibv_dereg_mr(mr) == 0);
+		async_sweep(srv.verbs);
+		async_sweep(cli.verbs);
+	}
+	return true;
+}
+
+bool local_faults_are_told_at_home(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(cli.pd, cli.buf, 4096, 0); /* may be read locally, nothing else */
+	struct ibv_pd *other = ibv_alloc_pd(cli.verbs);
+	struct ibv_mr *theirs = other != NULL ? ibv_reg_mr(other, cli.buf, 4096, IBV_ACCESS_LOCAL_WRITE) : NULL;
+
+	CHECK(mr != NULL && theirs != NULL);
+	struct ibv_sge t[] = {
+		{ (uintptr_t)cli.buf, 64, mr->lkey ^ 1 },        /* a key that is not */
+		{ (uintptr_t)cli.buf + 4090, 64, mr->lkey },     /* beyond its end */
+		{ (uintptr_t)cli.buf, 64, theirs->lkey },        /* another domain's */
+	};
+	for (unsigned i = 0; i < 4; i++) {
+		struct joined j;
+		struct ibv_wc wc;
+		struct ibv_sge sge = t[i % 3];
+		struct ibv_send_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+		if (i == 3) { /* the sink of a Read must be writable */
+			sge = (struct ibv_sge){ (uintptr_t)cli.buf, 64, mr->lkey };
+			wr.opcode = IBV_WR_RDMA_READ;
+			wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+			wr.wr.rdma.rkey = srv.mr->rkey;
+		}
+		CHECK(join(&j, 8131));
+		CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
+		CHECK(poll_n(&cli, &wc, 1) && wc.status == IBV_WC_LOC_PROT_ERR && wc.wr_id == 7);
+		CHECK(both_hear_the_end(&j));
+		async_sweep(srv.verbs);
+		async_sweep(cli.verbs);
+	}
+	return ibv_dereg_mr(theirs) == 0 && ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(other) == 0;
+}
+
+bool a_receive_that_is_too_small(void)
+{
+	struct ibv_async_event ev;
+	struct ibv_wc wc[2];
+	struct joined j;
+
+	CHECK(join(&j, 8132));
+	CHECK(post_recv(&srv, j.sid, 5, 63) && post_send(&cli, j.cid, 6, 64));
+	CHECK(poll_n(&srv, wc, 1) && wc[0].status == IBV_WC_LOC_LEN_ERR && wc[0].wr_id == 5);
+	CHECK(poll_n(&cli, wc, 1) && wc[0].wr_id == 6); /* may be done already, as TCP had delivered it */
+	CHECK(async(cli.verbs, IBV_EVENT_QP_FATAL, &ev) && ev.element.qp == j.cid->qp);
+	CHECK(both_hear_the_end(&j));
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	return true;
+}
+
+/* The device is opened twice; each opening hears of its own objects and of no others. */
+bool a_cq_that_overflows_is_told_to_its_owner(void)
+{
+	struct ibv_context *second = ibv_open_device(cli.verbs->device);
+	struct ibv_cq *small = ibv_create_cq(cli.verbs, 4, NULL, NULL, 0), *big = cli.cq;
+	struct ibv_cq *elsewhere = second != NULL ? ibv_create_cq(second, 4, NULL, NULL, 0) : NULL;
+	struct ibv_async_event ev;
+	struct joined j;
+
+	CHECK(second != NULL && small != NULL && elsewhere != NULL);
+	cli.cq = small;
+	bool up = join(&j, 8133);
+	cli.cq = big;
+	CHECK(up);
+	for (uint64_t i = 0; i < 64; i++)
+		CHECK(post_recv(&srv, j.sid, i, 64) && post_send(&cli, j.cid, i, 64));
+	CHECK(async(cli.verbs, IBV_EVENT_CQ_ERR, &ev) && ev.element.cq == small);
+	CHECK(no_async(second));
+	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	/* It costs its owner this queue and nothing else. */
+	CHECK(ibv_destroy_cq(small) == 0 && ibv_destroy_cq(elsewhere) == 0 && ibv_close_device(second) == 0);
+	CHECK(join(&j, 8133));
+	return part(&j);
+}
+
+bool a_qp_is_destroyed_under_traffic(void)
+{
+	for (unsigned round = 0; round < 60; round++) {
+		struct rdma_cm_id *first;
+		struct joined j;
+		struct ibv_wc wc[16];
+		CHECK(join(&j, 8134));
+		for (unsigned i = 0; i < 16; i++) {
+			struct to up = { i & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, (uintptr_t)srv.buf, srv.mr->rkey, 0 };
+			CHECK(post_to(j.cid, &up, i, cli.buf, 32768));
+			struct ibv_sge sge = { (uintptr_t)srv.buf + 32768, 32768, srv.mr->lkey };
+			struct ibv_send_wr down = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE }, *bad;
+			down.wr.rdma.remote_addr = (uintptr_t)cli.buf + 32768;
+			down.wr.rdma.rkey = cli.mr->rkey;
+			CHECK(ibv_post_send(j.sid->qp, &down, &bad) == 0);
+		}
+		if (round % 3 == 1)
+			CHECK(poll_n(&cli, wc, 1));
+		first = round & 1 ? j.cid : j.sid;
+		rdma_destroy_qp(first);
+		CHECK(want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+		CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
+		while (ibv_poll_cq(srv.cq, 16, wc) > 0 || ibv_poll_cq(cli.cq, 16, wc) > 0)
+			;
+	}
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	return true;
+}
+
+/* A region goes while the peer writes to it: the writer is told, the memory stays as it is from then on. */
+bool memory_is_deregistered_under_traffic(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(srv.pd, srv.buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_wc wc[64];
+	struct joined j;
+	bool told = false;
+
+	CHECK(mr != NULL && join(&j, 8135));
+	struct to to = { IBV_WR_RDMA_WRITE, (uintptr_t)srv.buf, mr->rkey, 0 };
+	memset(cli.buf, 0xaa, 4096);
+	for (uint64_t i = 0; i < 32; i++)
+		CHECK(post_to(j.cid, &to, i, cli.buf, 4096));
+	CHECK(ibv_dereg_mr(mr) == 0);
+	memset(srv.buf, 0x55, 4096);
+	for (uint64_t i = 32; i < 64; i++)
+		CHECK(post_to(j.cid, &to, i, cli.buf, 4096));
+	CHECK(poll_n(&cli, wc, 64));
+	for (unsigned i = 0; i < 64; i++) {
+		CHECK(wc[i].wr_id == i);
+		CHECK(!told || wc[i].status == IBV_WC_WR_FLUSH_ERR);
+		told |= wc[i].status != IBV_WC_SUCCESS;
+	}
+	CHECK(told);
+	for (unsigned i = 0; i < 4096; i++)
+		CHECK(srv.buf[i] == 0x55);
+	CHECK(both_hear_the_end(&j));
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	return true;
+}
+
+bool requests_that_cannot_be_are_refused_at_once(void)
+{
+	struct ibv_device_attr dev = { 0 };
+	struct ibv_sge sge[1] = { { (uintptr_t)cli.buf, 8, cli.mr->lkey } };
+
+	CHECK(ibv_query_device(cli.verbs, &dev) == 0);
+	struct ibv_send_wr ok = { .wr_id = 1, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .next = NULL };
+	struct ibv_send_wr many = { .wr_id = 2, .sg_list = sge, .num_sge = dev.max_sge + 1,
+				    .opcode = IBV_WR_RDMA_WRITE }, *bad = NULL;
+	struct joined j;
+	struct ibv_wc wc;
+
+	CHECK(dev.max_sge >= 16 && dev.max_cqe >= 262144 && dev.max_qp >= 64 && dev.max_qp_rd_atom >= 1);
+	CHECK(ibv_create_cq(cli.verbs, dev.max_cqe + 1, NULL, NULL, 0) == NULL && errno == EINVAL);
+	CHECK(ibv_create_cq(cli.verbs, 0, NULL, NULL, 0) == NULL && errno == EINVAL);
+	struct ibv_cq *large = ibv_create_cq(cli.verbs, 262144, NULL, NULL, 0);
+	CHECK(large != NULL && large->cqe >= 262144 && ibv_destroy_cq(large) == 0);
+	CHECK(join(&j, 8136));
+	ok.wr.rdma.remote_addr = many.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+	ok.wr.rdma.rkey = many.wr.rdma.rkey = srv.mr->rkey;
+	ok.next = &many;
+	CHECK(ibv_post_send(j.cid->qp, &ok, &bad) == EINVAL && bad == &many);
+	CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS); /* those before it are posted */
+	many.num_sge = 1;
+	many.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	CHECK(ibv_post_send(j.cid->qp, &many, &bad) != 0 && bad == &many);
+	for (unsigned i = 0, rc = 0; rc == 0; i++) { /* a queue that is full says so */
+		CHECK(i < 100000);
+		struct ibv_recv_wr r = { .sg_list = sge, .num_sge = 1 }, *bad_recv;
+		rc = (unsigned)ibv_post_recv(j.cid->qp, &r, &bad_recv);
+		CHECK(rc == 0 || (rc == ENOMEM && i >= caps.max_recv_wr));
+	}
+	return part(&j);
+}
