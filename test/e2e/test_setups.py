@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Set-ups beside the plain pair: several workers, VLANs, addresses nobody has, what a killed daemon leaves; the examples."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, example, main, need, pair_conf
+
+ADDR = "10.77.0.1"
+RNICRUN = os.path.join(BUILD, "app", "rnicrun", "rnicrun")
+
+
+def soak(d, port, *args):
+    s = d.run(TESTPMD, "-s", "-a", ADDR, "-p", str(port), "--once")
+    s.wait_line("listening")
+    return s, d.run(TESTPMD, "--mode", "soak", "-p", str(port), *args, ADDR)
+
+
+@case
+def two_workers_and_two_clients():
+    for extra in ("", "loss = 1%\nreorder = 1%\nseed = 3\nmarkers = on"):
+        with Daemon(pair_conf(rnicd="workers = 0,1", both=extra)) as d:
+            assert "2 workers" in d.wait_line("ready")
+            running = [soak(d, 7100 + i, "--iters", "400", "--qps", "4") for i in range(2)]
+            for s, c in running:
+                assert "verified" in c.ok()
+                s.ok()
+            assert len(d.telemetry("/rnic/workers")) == 2
+            # Flows are spread by a hash: with 32 connections both workers have some.
+            out = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+            out.wait_line("listening")
+            c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "4k", "--qps", "32", "--seconds", "3", ADDR)
+            end = time.monotonic() + PATIENCE
+            used = set()
+            while used != {"0", "1"} and time.monotonic() < end and c.p.poll() is None:
+                used = {m.group(1) for q in d.telemetry("/rnic/qps") or [] for m in [re.search(r"worker (\d+)", q)] if m}
+                time.sleep(0.05)
+            assert used == {"0", "1"}, used
+            c.ok()
+            out.ok()
+
+
+@case
+def killed_client_with_two_workers():
+    with Daemon(pair_conf(rnicd="workers = 0,1")) as d:
+        s, bystander = soak(d, 7200, "--seconds", "5", "--qps", "4")
+        for _ in range(3):
+            s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7201", "--once")
+            s2.wait_line("listening")
+            victim = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--qps", "8", "--seconds", "30", "-p", "7201", ADDR)
+            end = time.monotonic() + PATIENCE
+            while len(d.telemetry("/rnic/conns") or []) < 20 and time.monotonic() < end:
+                time.sleep(0.05)
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.wait()
+            s2.wait(20)
+        bystander.ok()
+        s.ok()
+
+
+@case
+def vlan_tags_every_frame():
+    need("tshark")
+    d = Daemon(pair_conf(both="vlan = 42", a="capture = {dir}/a.pcapng"))
+    try:
+        s, c = soak(d, 7300, "--iters", "60")
+        assert "verified" in c.ok()
+        s.ok()
+        d.end()
+        out = subprocess.run(["tshark", "-r", os.path.join(d.dir, "a.pcapng"), "-o", "tcp.check_checksum:FALSE", "--disable-protocol",
+                              "rpcordma", "--disable-protocol", "smb_direct", "-T", "fields", "-E", "separator=,", "-e", "vlan.id", "-e", "eth.type", "-e", "vlan.etype", "-e", "iwarp_mpa.bad_length",
+                              "-e", "_ws.malformed", "-e", "arp.opcode"], check=True, capture_output=True, text=True,
+                             timeout=300).stdout.splitlines()
+        assert len(out) > 100
+        rows = [line.split(",") for line in out]
+        assert {r[0] for r in rows} == {"42"}, {r[0] for r in rows}
+        assert {r[1] for r in rows} == {"0x8100"} and {r[2] for r in rows} == {"0x0800", "0x0806"}
+        assert not any(r[3] or r[4] for r in rows), [r for r in rows if r[3] or r[4]][:3]
+        assert {"1", "2"} <= {r[5] for r in rows}
+    finally:
+        d.close()
+
+
+@case
+def vlans_that_differ_do_not_meet():
+    for a, b in (("vlan = 42", "vlan = 43"), ("vlan = 42", "")):
+        with Daemon(pair_conf(a=a, b=b)) as d:
+            s = d.run(TESTPMD, "-s", "-a", ADDR)
+            s.wait_line("listening")
+            c = d.run(TESTPMD, "--mode", "send_lat", "--iters", "10", "--timeout", "3", ADDR)
+            assert c.wait() == 1, c.tail()
+            assert ADDR in c.stderr(), c.tail()
+            s.stop()
+
+
+@case
+def addresses_that_are_nobodys_are_refused_in_words():
+    with Daemon(pair_conf()) as d:
+        for argv in (["-s", "-a", "127.0.0.1"], ["-s", "-a", "10.77.0.77"], ["127.0.0.1"], ["192.0.2.1"], ["-a", "10.77.0.9", ADDR]):
+            p = d.run(TESTPMD, *argv)
+            assert p.wait() != 0, p.tail()
+            assert re.search(r"(127\.0\.0\.1|10\.77\.0\.77|192\.0\.2\.1|10\.77\.0\.9)", p.stderr()), p.tail()
+
+
+@case
+def what_a_killed_daemon_left_goes_with_the_next_start():
+    d = Daemon(pair_conf())
+    left = os.path.dirname(d.runtime_socket())
+    d.stop(signal.SIGKILL)
+    d.close()
+    assert os.path.exists(left)
+    with Daemon(pair_conf()) as second:
+        assert not os.path.exists(left)
+        mine = os.path.dirname(second.runtime_socket())
+        assert os.path.exists(mine)
+    assert not os.path.exists(mine)
+
+
+def hugepages_free():
+    with open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", encoding="utf-8") as f:
+        return int(f.read())
+
+
+@case
+def killed_daemon_and_client_give_their_memory_back():
+    def shm():
+        return sorted(os.listdir("/dev/shm"))
+
+    before = shm()
+    d = Daemon(pair_conf())
+    try:
+        s, c = soak(d, 7400, "--seconds", "30")
+        time.sleep(1)
+        taken = hugepages_free()
+        for p in (d, c, s):
+            p.stop(signal.SIGKILL)
+        end = time.monotonic() + PATIENCE
+        if "hugepages, socket" in d.stdout():  # others on this machine come and go: ours are many
+            while hugepages_free() < taken + 64 and time.monotonic() < end:
+                time.sleep(0.1)
+            assert hugepages_free() >= taken + 64
+        assert shm() == before
+    finally:
+        d.close()
+
+
+@case
+def examples_for_the_system_libraries_run_over_librnic():
+    """The same source, linked with libibverbs and librdmacm as for any RDMA device."""
+    with Daemon(pair_conf()) as d:
+        for name, args in (("hello", []), ("onesided", []), ("kvget", ["apple"])):
+            exe = example(name + "-verbs")
+            assert "librnic" not in subprocess.run(["ldd", exe], check=True, capture_output=True, text=True).stdout
+            s = d.run(RNICRUN, exe, "-s", ADDR)
+            s.wait_line("listening")
+            assert d.run(RNICRUN, exe, ADDR, *args).ok().strip()
+            s.stop() if name == "kvget" else s.ok()
+
+
+@case
+def examples_are_short_and_explain_themselves():
+    for name in ("hello", "onesided", "kvget"):
+        path = os.path.join(os.path.dirname(__file__), "..", "..", "examples", name + ".c")
+        assert len(open(path, encoding="utf-8").read().splitlines()) < 200
+        p = subprocess.run([example(name), "--help"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert p.returncode == 0 and "usage: " + name in p.stdout, p
+
+
+if __name__ == "__main__":
+    sys.exit(main())
