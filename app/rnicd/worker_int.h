@@ -64,6 +64,14 @@ struct conn {
 
 static inline struct conn *conn_of(const struct qp_conn *c) { return rn_container_of(c, struct conn, qc); }
 
+static inline void conn_prefetch(const struct flow *f)
+{
+	const uint8_t *c = (const uint8_t *)f - offsetof(struct conn, flow);
+
+	for (uint32_t at = 0; at < sizeof(struct qp_conn); at += RN_CACHE_LINE)
+		__builtin_prefetch(c + at);
+}
+
 /* Shared with other threads, each part on lines of its own. */
 struct worker_shared {
 	uint32_t sleeping RN_ALIGNED(RN_CACHE_LINE); /* 1: a write to wake_fd is needed; set and cleared by the worker */

@@ -16,6 +16,8 @@ struct rx {
 	struct rte_mbuf *m;
 	struct flow_key key;
 	uint32_t hash;
+	struct flow *flow; /* NULL: none when the burst began */
+	bool follows;      /* of the same flow as the TCP segment before it */
 	struct pkt p;
 };
 
@@ -142,12 +144,25 @@ static void identify(struct rnicd_worker *w, const struct rnicd_port *port, stru
 {
 	r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport, .rport = r->p.sport,
 				    .port = port->index };
-	if (before != NULL && flow_key_eq(&before->key, &r->key)) {
+	r->follows = before != NULL && flow_key_eq(&before->key, &r->key);
+	if (r->follows) {
 		r->hash = before->hash;
 		return;
 	}
 	r->hash = flow_hash(rnicd.secret, &r->key);
 	flow_prefetch(&w->flows, r->hash);
+}
+
+/* Second look: whose it is. The owner's first lines are fetched. */
+static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *before)
+{
+	if (r->follows) {
+		r->flow = before->flow;
+		return;
+	}
+	r->flow = flow_find(&w->flows, &r->key, r->hash);
+	if (r->flow != NULL)
+		conn_prefetch(r->flow);
 }
 
 /* First look: everything that needs no flow is done with; TCP gets its key and the table's line is fetched. */
@@ -201,7 +216,9 @@ static void deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		drop(r);
 		return;
 	}
-	conn_input(w, port, r->m, &r->p, flow_find(&w->flows, &r->key, r->hash));
+	if (rn_unlikely(r->flow == NULL)) /* one before it in the burst may have made it */
+		r->flow = flow_find(&w->flows, &r->key, r->hash);
+	conn_input(w, port, r->m, &r->p, r->flow);
 	r->m = NULL;
 }
 
@@ -219,6 +236,13 @@ static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port
 		classify(w, port[i], &rx[i], before, from_wire);
 		if (rx[i].m != NULL)
 			before = &rx[i];
+	}
+	before = NULL;
+	for (uint32_t i = 0; i < n; i++) {
+		if (rx[i].m == NULL)
+			continue;
+		look_up(w, &rx[i], before);
+		before = &rx[i];
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (rx[i].m != NULL)

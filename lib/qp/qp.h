@@ -355,7 +355,7 @@ struct qp_ctx {
 	struct qp_rec *rec_free;
 	uint32_t rec_left;
 	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;
-	struct qp_conn *starved; /* connections that wait for a record or a block */
+	struct qp_conn *starve_head, *starve_tail; /* connections that wait for a record or a block */
 	struct qp_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
 	struct qp_block *blk_free;

@@ -252,42 +252,71 @@ void qp_starve(struct qp_ctx *ctx, struct qp_conn *c)
 	if (c->starved)
 		return;
 	c->starved = true;
-	c->starve_next = ctx->starved;
-	ctx->starved = c;
+	c->starve_next = NULL;
+	if (ctx->starve_tail != NULL)
+		ctx->starve_tail->starve_next = c;
+	else
+		ctx->starve_head = c;
+	ctx->starve_tail = c;
 }
 
+/* Who has waited longest goes before those that are ready: these would take what has just come back. */
 static void feed_starved(struct qp_ctx *ctx)
 {
-	struct qp_conn *c = ctx->starved;
+	struct qp_conn **at = &ctx->ready_head;
+	struct qp_conn *c;
 
-	if (ctx->fed || ctx->rec_left <= QP_CTRL_RECS)
-		return;
 	ctx->fed = true;
-	ctx->starved = NULL;
-	while (c != NULL) {
-		struct qp_conn *next = c->starve_next;
-
+	for (uint32_t n = QP_CTRL_RECS; n < ctx->rec_left && (c = ctx->starve_head) != NULL; n++) {
+		ctx->starve_head = c->starve_next;
+		if (ctx->starve_head == NULL)
+			ctx->starve_tail = NULL;
 		c->starved = false;
-		qp_ready_put(ctx, c);
-		c = next;
+		if (c->ready)
+			continue;
+		c->ready = true;
+		c->ready_next = *at;
+		if (*at == NULL)
+			ctx->ready_tail = c;
+		*at = c;
+		at = &c->ready_next;
+	}
+}
+
+/* With many connections none is in the cache: the lines of the next two come while the one before is served. */
+static void fetch_ahead(const struct qp_conn *next)
+{
+	const struct qp_block *b = next->blk;
+	const struct qp *qp = next->qp;
+
+	if (next->ready_next != NULL) {
+		for (uint32_t at = 0; at < sizeof(*next); at += RN_CACHE_LINE)
+			__builtin_prefetch((const uint8_t *)next->ready_next + at);
+	}
+	if (b != NULL) {
+		__builtin_prefetch(b);
+		__builtin_prefetch(&b->send.u);
+		__builtin_prefetch(&b->send.total);
+		__builtin_prefetch(tcpl_chunk(&next->tcp, next->tcp.q_tail));
+	}
+	if (qp != NULL) {
+		__builtin_prefetch(&qp->sq.hdr->prod);
+		__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken));
 	}
 }
 
 struct qp_conn *qp_ready_pop(struct qp_ctx *ctx)
 {
-	struct qp_conn *c = ctx->ready_head;
-
-	if (c == NULL) {
-		if (ctx->starved == NULL)
-			return NULL;
+	if (rn_unlikely(ctx->starve_head != NULL) && !ctx->fed)
 		feed_starved(ctx);
-		c = ctx->ready_head;
-		if (c == NULL)
-			return NULL;
-	}
+	struct qp_conn *c = ctx->ready_head;
+	if (c == NULL)
+		return NULL;
 	ctx->ready_head = c->ready_next;
 	if (ctx->ready_head == NULL)
 		ctx->ready_tail = NULL;
+	else
+		fetch_ahead(ctx->ready_head);
 	c->ready = false;
 	return c;
 }
@@ -297,11 +326,18 @@ void qp_unlist(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	struct qp_conn *prev = NULL;
 
-	for (struct qp_conn **p = &ctx->starved; c->starved && *p != NULL; p = &(*p)->starve_next)
-		if (*p == c) {
-			*p = c->starve_next;
-			break;
-		}
+	for (struct qp_conn *i = c->starved ? ctx->starve_head : NULL; i != NULL; prev = i, i = i->starve_next) {
+		if (i != c)
+			continue;
+		if (prev != NULL)
+			prev->starve_next = c->starve_next;
+		else
+			ctx->starve_head = c->starve_next;
+		if (ctx->starve_tail == c)
+			ctx->starve_tail = prev;
+		break;
+	}
+	prev = NULL;
 	for (struct qp_conn *i = c->ready ? ctx->ready_head : NULL; i != NULL; prev = i, i = i->ready_next) {
 		if (i != c)
 			continue;
