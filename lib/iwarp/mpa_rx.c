@@ -148,16 +148,59 @@ static enum slice_verdict slice_fpdu(const struct mpa_rx *rx, struct mpa_rx_in *
 	return SLICE_OK;
 }
 
+/* The same where all raw octets lie at p in one piece, as nearly always. */
+static enum slice_verdict slice_flat(const struct mpa_rx *rx, const uint8_t *p, uint32_t ulpdu_len, struct mpa_view *v)
+{
+	uint32_t at = 0, next = to_marker(rx, rx->pos), left = ulpdu_len;
+	uint32_t skip = MPA_LEN_FIELD; /* octets before the next slice that are not ULPDU */
+
+	for (v->n = 0;; left -= v->ulpdu[v->n++].len) {
+		if (at == next) {
+			if (!marker_good(rx, p + at, rx->pos + at))
+				return SLICE_BAD_MARKER;
+			at += MPA_MARKER_LEN;
+			next += MPA_MARKER_STEP;
+		}
+		if (left == 0)
+			break;
+		if (v->n == MPA_VIEW_IOV)
+			return SLICE_TOO_MANY;
+		at += skip;
+		skip = 0;
+		v->ulpdu[v->n] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)(p + at),
+						  .len = rn_min_u32(left, next - at) };
+		at += v->ulpdu[v->n].len;
+	}
+	/* a pad ends where a marker may begin; the CRC is whole */
+	at += skip + mpa_pad(ulpdu_len);
+	if (mpa_pad(ulpdu_len) > 0 && at == next) {
+		if (!marker_good(rx, p + at, rx->pos + at))
+			return SLICE_BAD_MARKER;
+		at += MPA_MARKER_LEN;
+	}
+	memcpy(&v->crc_field, p + at, MPA_CRC_LEN);
+	return SLICE_OK;
+}
+
 /* MPA_RX_MORE: not this way, the input as it was. */
 static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, struct mpa_view *v)
 {
 	uint32_t lead = to_marker(rx, rx->pos) == 0 ? MPA_MARKER_LEN : 0;
-	uint8_t head[MPA_MARKER_LEN + MPA_LEN_FIELD];
+	uint8_t copy[MPA_MARKER_LEN + MPA_LEN_FIELD];
 	struct mpa_rx_in at = *in;
+	uint32_t flat = 0; /* octets in one piece from the cursor on */
+	const uint8_t *head = copy;
 
-	if (!in_holds(&at, lead + MPA_LEN_FIELD))
-		return MPA_RX_MORE;
-	in_copy(&at, head, lead + MPA_LEN_FIELD);
+	if (in_settle(&at))
+		flat = at.iov[at.idx].len - at.off;
+	if (rn_likely(flat >= lead + MPA_LEN_FIELD)) {
+		head = at.iov[at.idx].base + at.off;
+	} else {
+		if (!in_holds(&at, lead + MPA_LEN_FIELD))
+			return MPA_RX_MORE;
+		in_copy(&at, copy, lead + MPA_LEN_FIELD);
+		at = *in;
+	}
 	if (lead > 0 && !marker_good(rx, head, rx->pos))
 		return MPA_RX_BAD_MARKER;
 	uint32_t ulpdu_len = rn_load_be16(head + lead);
@@ -166,10 +209,16 @@ static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, 
 	uint32_t raw = mpa_fpdu_len(ulpdu_len);
 	if (rx->markers)
 		raw += MPA_MARKER_LEN * mpa_markers_in(rx->pos, raw);
-	at = *in;
-	if (!in_holds(&at, raw))
+	enum slice_verdict sv;
+	if (rn_likely(flat >= raw)) {
+		sv = slice_flat(rx, head, ulpdu_len, v);
+		at.off += raw;
+	} else if (in_holds(&at, raw)) {
+		sv = slice_fpdu(rx, &at, ulpdu_len, v);
+	} else {
 		return MPA_RX_MORE;
-	switch (slice_fpdu(rx, &at, ulpdu_len, v)) {
+	}
+	switch (sv) {
 	case SLICE_BAD_MARKER:
 		return MPA_RX_BAD_MARKER;
 	case SLICE_TOO_MANY:
