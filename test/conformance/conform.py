@@ -9,9 +9,11 @@ usage: conform.py [ROW ...]            TAP, rnicd
        conform.py --matrix             a table of both
        conform.py --list               the rows
 """
+import collections
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,11 +27,41 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", 
 PATIENCE = {"rnicd": "20", "siw": "6"}
 
 
-def run(name, rows, out=print):
-    """Runs rows on a device; returns {row: None when kept, else what it does instead}, or a reason why not."""
-    from dut import DUTS
-    from rig import Skip
-    from steps import Differs, Exchange
+def works(dut):
+    """Whether a plain connection still does."""
+    from steps import TABLE, Exchange  # pylint: disable=import-outside-toplevel
+    try:
+        Exchange(dut, TABLE[0]).run()
+    except Exception:  # pylint: disable=broad-except
+        return False
+    return True
+
+
+KEPT, MIRRORED, BROKEN = "ok", "mirror", "FAILS"
+
+
+def judge(dut, r):
+    """One row on a device: a verdict, and what the device does instead."""
+    from steps import Differs, Exchange, Mirrored  # pylint: disable=import-outside-toplevel
+    try:
+        Exchange(dut, r).run()
+        return KEPT, ""
+    except Mirrored as d:
+        return MIRRORED, str(d)
+    except Differs as d:
+        text = str(d)
+    except Exception:  # pylint: disable=broad-except
+        text = "cannot be tested: " + traceback.format_exc().strip().splitlines()[-1]
+    if not works(dut):
+        text += "; after that nothing works any more"
+        dut.restart()
+    return BROKEN, text
+
+
+def run(name, rows, out):
+    """Runs rows on a device and calls out(row, verdict, text). Returns {row: (verdict, text)}, or a reason why not."""
+    from dut import DUTS  # pylint: disable=import-outside-toplevel
+    from rig import Skip  # pylint: disable=import-outside-toplevel
     results = {}
     try:
         dut = DUTS[name]()
@@ -37,15 +69,8 @@ def run(name, rows, out=print):
         return str(s)
     try:
         for r in rows:
-            try:
-                Exchange(dut, r).run()
-                results[r.name] = None
-            except Differs as d:
-                results[r.name] = str(d)
-            except Exception:  # pylint: disable=broad-except
-                results[r.name] = "cannot be tested: " + traceback.format_exc().strip().splitlines()[-1]
-                out("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-            out(r, results[r.name])
+            results[r.name] = judge(dut, r)
+            out(r, *results[r.name])
     finally:
         dut.close()
     return results
@@ -61,25 +86,22 @@ def table():
 
 def tap(name, rows):
     print(f"1..{len(rows)}", flush=True)
-    count = {"n": 0, "bad": 0}
+    failed = []
 
-    def out(r, instead=None, end=None):
-        if isinstance(r, str):
-            print(r, end=end)
-            return
-        count["n"] += 1
-        count["bad"] += instead is not None
-        verdict = "ok" if instead is None else "not ok"
-        print(f"{verdict} {count['n']} - {r.name} [RFC {r.section}, {r.role}] {r.text}")
-        if instead is not None:
-            print(f"# {name} {instead}")
+    def out(r, verdict, text):
+        if verdict != KEPT:
+            failed.append(r)
+        number = rows.index(r) + 1
+        print(f"{'ok' if verdict == KEPT else 'not ok'} {number} - {r.name} [RFC {r.section}, {r.role}] {r.text}")
+        if text:
+            print(f"# {name} {text}")
         sys.stdout.flush()
 
     results = run(name, rows, out)
     if isinstance(results, str):
         for i, r in enumerate(rows, 1):
             print(f"ok {i} - {r.name} # SKIP {results}")
-    return 1 if count["bad"] else 0
+    return 1 if failed else 0
 
 
 def column(name):
@@ -92,31 +114,35 @@ def column(name):
             return f"the run ended with {p.returncode}"
 
 
+def cells(column_of, r):
+    """A row's verdict and note for each device."""
+    for name, c in column_of.items():
+        verdict, text = c.get(r.name, ("-", "")) if isinstance(c, dict) else ("-", "")
+        yield verdict, f"{name} {text}" if text else ""
+
+
 def matrix():
     start = time.monotonic()
-    names = list(PATIENCE)
-    columns = {n: column(n) for n in names}
+    column_of = {name: column(name) for name in PATIENCE}
     rows = table()
     width = max(len(r.name) for r in rows)
-    print(f"{'row':{width}}  {'RFC':11} {'level':6} {'role':9}  " + "  ".join(f"{n:5}" for n in names) + "  note")
+    print(f"{'row':{width}}  {'RFC':11} {'level':6} {'role':9}  " + "  ".join(f"{n:6}" for n in column_of) + "  note")
     for r in rows:
-        cells, notes = [], []
-        for n in names:
-            c = columns[n]
-            instead = c.get(r.name, "not run") if isinstance(c, dict) else None
-            cells.append("-" if not isinstance(c, dict) else "ok" if instead is None else "FAILS")
-            if instead is not None:
-                notes.append(f"{n} {instead}")
-        if r.note and any(c == "FAILS" for c in cells):
-            notes.append(r.note)
-        cells = "  ".join(f"{c:5}" for c in cells)
-        print(f"{r.name:{width}}  {r.section:11} {r.level:6} {r.role:9}  {cells}  {'; '.join(notes)}")
-    for n in names:
-        c = columns[n]
-        kept = f"{sum(v is None for v in c.values())} of {len(rows)} rows kept" if isinstance(c, dict) else c
-        print(f"{n}: {kept}")
+        verdicts, notes = zip(*cells(column_of, r))
+        notes = [n for n in notes if n] + ([r.note] if r.note and any(notes) else [])
+        print(f"{r.name:{width}}  {r.section:11} {r.level:6} {r.role:9}  " +
+              "  ".join(f"{v:6}" for v in verdicts) + "  " + "; ".join(notes))
+    print(f"\n{KEPT}: kept. {MIRRORED}: kept, but layer and type, and M D R, of the Terminate are the wrong way round "
+          "(RFC 5040, 4.8). -: not tested.")
+    for name, c in column_of.items():
+        if isinstance(c, dict):
+            count = collections.Counter(v for v, _ in c.values())
+            print(f"{name}: {len(c)} rows, " + ", ".join(f"{count[v]} {v}" for v in (KEPT, MIRRORED, BROKEN)))
+        else:
+            print(f"{name}: {c}")
     print(f"{time.monotonic() - start:.0f} s")
-    return 0 if isinstance(columns["rnicd"], dict) and not any(columns["rnicd"].values()) else 1
+    ours = column_of["rnicd"]
+    return 0 if isinstance(ours, dict) and all(v == KEPT for v, _ in ours.values()) else 1
 
 
 def main():
@@ -136,12 +162,13 @@ def main():
         return 0
     if to is None:
         return tap(name, rows)
-    results = run(name, rows, lambda *a, **k: None)
+    results = run(name, rows, lambda *_: None)
     with open(to, "w", encoding="utf-8") as f:
         json.dump(results, f)
     return 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     os.environ.setdefault("RNIC_TEST_PATIENCE", "20")
     sys.exit(main())

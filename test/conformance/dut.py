@@ -56,6 +56,9 @@ class Rnicd:
         wire.own_network()
         if not os.path.exists("/dev/net/tun"):
             raise Skip("no /dev/net/tun here")
+        self.boot()
+
+    def boot(self):
         conf = "[rnicd]\nsocket = {dir}/rnicd.sock\n"
         for i, (name, keys) in enumerate(VARIANTS.items()):
             conf += f"[port {name}]\ndevice = tap:rc{i}\nmac = 02:00:00:00:0c:{i + 1:02x}\n"
@@ -72,6 +75,10 @@ class Rnicd:
             self.places[variant] = Place(addr, f"10.79.{i}.2", wire.Target(self.daemon, addr))
         return self.places[variant]
 
+    def restart(self):
+        self.daemon.close()
+        self.boot()
+
     def close(self):
         with self.daemon:
             for p in self.places.values():
@@ -86,16 +93,14 @@ class GuestTarget(wire.Target):
     def __init__(self, guest, addr):  # pylint: disable=super-init-not-called
         self.name, self.argv, self.err = "target", ["target", addr], []
         self.out, self.mr, self.seen = [], {}, 0
-        self.keep = guest.run(f"mkfifo /tmp/t; target {addr} </tmp/t 2>&1 | nc -l -p {self.CONTROL} >/tmp/t")
-        for _ in range(100):
-            try:
-                self.s = socket.create_connection((addr, self.CONTROL), timeout=5)
-                break
-            except OSError:
-                time.sleep(0.05)
-        else:
-            raise AssertionError(f"no target in the guest:\n{self.keep.tail()}")
-        self.s.settimeout(None)
+        with open(os.path.join(BUILD, "test", "conformance", "target-verbs"), "rb") as f:
+            program = f.read()
+        come = guest.run(f"nc -l -p {self.CONTROL} >/tmp/target; chmod +x /tmp/target; mkfifo /tmp/t")
+        with self.connect(addr) as s:
+            s.sendall(program)
+        come.ok()
+        self.keep = guest.run(f"/tmp/target {addr} </tmp/t 2>&1 | nc -l -p {self.CONTROL} >/tmp/t")
+        self.s = self.connect(addr)
         self.p = types.SimpleNamespace(stdin=self.s.makefile("w"), poll=lambda: None)
         threading.Thread(target=self._drain, args=(self.s.makefile(errors="replace"), self.out), daemon=True).start()
         self.expect("ready")
@@ -104,8 +109,19 @@ class GuestTarget(wire.Target):
             if w[0] == "mr":
                 self.mr[w[1]] = (int(w[2]), int(w[3]), int(w[4]))
 
-    def join(self):
-        pass
+    def connect(self, addr):
+        """Until nc in the guest listens."""
+        for _ in range(200):
+            try:
+                s = socket.create_connection((addr, self.CONTROL), timeout=5)
+                s.settimeout(None)
+                return s
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError("nothing listens in the guest")
+
+    def tail(self, n=25):
+        return "\n".join(self.out[-n:])
 
 
 class Siw:
@@ -117,9 +133,11 @@ class Siw:
             import guest  # pylint: disable=import-outside-toplevel
         except ImportError:
             raise Skip("test/interop is not here") from None
-        program = os.path.join(BUILD, "test", "conformance", "target-verbs")
-        self.guest = guest.Guest(programs=[("usr/bin/target", program)])
-        self.addr, self.host = guest.GUEST, guest.HOST
+        self.module = guest
+        self.boot()
+
+    def boot(self):
+        self.guest = self.module.Guest()
         self.variant, self.only = None, None
 
     def place(self, variant):
@@ -127,8 +145,13 @@ class Siw:
             self.guest.siw(peer_to_peer=int(variant == "p2p"))
             self.variant = variant
         if self.only is None:
-            self.only = Place(self.addr, self.host, GuestTarget(self.guest, self.addr))
+            addr = self.module.GUEST
+            self.only = Place(addr, self.module.HOST, GuestTarget(self.guest, addr))
         return self.only
+
+    def restart(self):
+        self.close()
+        self.boot()
 
     def close(self):
         self.guest.close()

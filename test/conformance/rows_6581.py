@@ -3,7 +3,7 @@
 import struct
 
 from dut import DEPTH
-from steps import (Differs, LLP, answer, called, delivered, do, established, expects, known, put, raw, reply, request,
+from steps import (Differs, LLP, answer, called, delivered, do, established, expects, known, put, reply, request,
                    requested, row, settled, silent, step, terminated, told, tries)
 from wire import C, R, S, READ_RESP, SEND, WRITE, fpdu, read_req, send, tagged, untagged
 
@@ -65,33 +65,50 @@ row("depths-enormous", "6581 9.1", "R", "IRD and ORD of 16382 are taken, the Rep
     put(send(1, b"ok")), delivered(b"ok"))
 row("client-server-reply", "6581 9.2", "R", "Without A in the Request there is neither A nor an RTR kind in the Reply",
     request(), reply(a=0, kinds=(0,)))
-row("p2p-reply-write", "6581 9.2", "R", "A and C offered: the Reply has A and selects the zero-length Write",
-    request(p2p=1, rtr=2), reply(a=1, kinds=(2,)))
-row("p2p-reply-read", "6581 9.2", "R", "A and D offered: the Reply has A and selects the zero-length Read",
-    request(p2p=1, rtr=1), reply(a=1, kinds=(1,)))
-row("p2p-reply-fpdu", "6581 9.2", "R", "A and B offered: the Reply has A and selects the zero-length FPDU",
-    request(p2p=1, rtr=4), reply(a=1, kinds=(4,)))
-row("p2p-reply-offered", "6581 9.2", "R", "Of several kinds the Reply selects what was offered", request(p2p=1, rtr=3),
-    reply(a=1, kinds=(1, 2, 3)))
+
+
+@step
+def rtr(x):
+    """The RTR of the kind that the Reply selects; it is what the responder waits for."""
+    known()(x)
+    settled()(x)
+    if x.kinds & 2:
+        x.p.put(tagged(WRITE, 1, 0))
+    elif x.kinds & 1:
+        x.p.put(read_req(1, (7, 8), 0, (1, 0)))
+        expects(tagged(READ_RESP, 7, 8))(x)
+    else:
+        x.p.raw(fpdu(b"", crc=x.p.crc))
+    established()(x)
+
+
+@step
+def selected(x, *kinds):
+    if x.kinds not in kinds:
+        raise Differs(f"replies RTR kinds {x.kinds} (B C D as 4 2 1)")
+
+
+for kind, letter, what in ((2, "C", "Write"), (1, "D", "Read"), (4, "B", "FPDU")):
+    row(f"p2p-reply-{what.lower()}", "6581 9.2", "R",
+    f"A and {letter} offered: the Reply has A and selects the zero-length {what}",
+        request(p2p=1, rtr=kind), reply(a=1), rtr(), selected(kind))
+    row(f"p2p-opened-by-{what.lower()}", "6581 9.2", "R",
+        f"After an RTR that is a zero-length {what} the application is told, and either side may send",
+        request(p2p=1, rtr=kind), reply(a=1, kinds=(kind,)), rtr(), do("send {n} 16"),
+        expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
+row("p2p-reply-offered", "6581 9.2", "R", "Of several kinds the Reply selects what was offered",
+    request(p2p=1, rtr=3), reply(a=1), rtr(), selected(1, 2, 3))
 row("p2p-waits-for-rtr", "6581 9.2", "R",
     "The responder sends nothing before the RTR, also when the application has posted",
-    request(p2p=1, rtr=2), reply(a=1), known(), settled(), tries("send {n} 16"), silent(),
-    put(tagged(WRITE, 1, 0)), expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
-row("p2p-established-by-rtr", "6581 9.2", "R", "After the RTR the application is told, and either side may send first",
-    request(p2p=1, rtr=2), reply(a=1), known(), settled(), put(tagged(WRITE, 1, 0)), established(),
-    do("send {n} 16"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
-row("p2p-rtr-write-is-no-message", "6581 9.2", "R",
+    request(p2p=1, rtr=2), reply(a=1), known(), settled(), tries("send {n} 16"), silent(), put(tagged(WRITE, 1, 0)),
+    expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
+row("p2p-rtr-is-no-message", "6581 9.2", "R",
     "The RTR takes no receive: the first Send has MSN 1 and the first receive",
     request(p2p=1, rtr=2), reply(a=1), known(), settled(), put(tagged(WRITE, 1, 0), send(1, b"first")),
     delivered(b"first"))
-row("p2p-rtr-read", "6581 9.2", "R", "An RTR that is a zero-length Read is answered by a zero-length Read Response",
-    request(p2p=1, rtr=1), reply(a=1, kinds=(1,)), known(), settled(), put(read_req(1, (7, 8), 0, (1, 0))),
-    expects(tagged(READ_RESP, 7, 8)),
-    established(), do("send {n} 16"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
-row("p2p-rtr-fpdu", "6581 9.2", "R", "An RTR that is a zero-length FPDU opens the way",
-    request(p2p=1, rtr=4), reply(a=1, kinds=(4,)), known(), settled(), raw(lambda x: fpdu(b"", crc=x.p.crc)),
-    established(),
-    do("send {n} 16"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
+row("p2p-no-rtr", "6581 9.2", "R", "A stream that ends before the RTR is an error for the application",
+    request(p2p=1, rtr=2), reply(a=1), known(), step(lambda x: x.p.close())(),
+    told("CONNECT_ERROR", "UNREACHABLE", "REJECTED", "DISCONNECTED", patience=15))
 
 # ---- the device as initiator ----
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RFC 5041 (DDP): headers, segments, sequence, buffers, errors."""
-import struct
-
 from dut import RECEIVES, RECV_LEN
-from steps import (DDP, Differs, FREE, accepted, delivered, do, expects, holds, message, put, row, step, terminated,
+from steps import (DDP, FREE, accepted, delivered, do, expects, holds, message, pause, put, row, terminated,
                    undelivered)
 from wire import READ_RESP, SEND, WRITE, send, tagged, untagged
 
 SEND_HEAD = untagged(SEND, 0, 1)
+# With a version or an opcode that is not known the layout of the segment is not, so its header may stay away.
+UNKNOWN = ("ddp", "none")
 OPEN = put(tagged(WRITE, 0, 0))  # a first FPDU that does nothing, so that a responder may send
 
 
@@ -35,16 +35,16 @@ row("ddp-write-header", "5041 4.2", "R", "A tagged segment sent: T 1, L 1, reser
     expects(lambda x: tagged(WRITE, 0x12345678, 0x0123456789ABCDEF) + x.content("rw", 0, 8)))
 refuse("ddp-version-tagged", "5041 7.1", "DV other than 1 in a tagged segment: Terminate \"invalid DDP version\"",
     (DDP, 1, 4),
-       lambda x: x.write("rw", FREE, b"x", dv=2))
+    lambda x: x.write("rw", FREE, b"x", dv=2), copies=UNKNOWN)
 refuse("ddp-version-untagged", "5041 7.1", "DV other than 1 in an untagged segment: Terminate \"invalid DDP version\"",
-    (DDP, 2, 6), send(1, b"x", dv=0))
+    (DDP, 2, 6), send(1, b"x", dv=0), copies=UNKNOWN)
 refuse("ddp-queue-4", "5041 7.1", "A queue that does not exist: Terminate \"invalid QN\"", (DDP, 2, 1),
     untagged(SEND, 4, 1, b"x"))
 refuse("ddp-queue-large", "5041 7.1", "A queue that does not exist: Terminate \"invalid QN\"", (DDP, 2, 1),
     untagged(SEND, 0xFFFFFFFF, 1, b"x"))
 refuse("ddp-queue-of-another", "5041 7.1", "A Send on the queue of Read Requests: Terminate \"invalid QN\"",
     (DDP, 2, 1), untagged(SEND, 1, 1, b"x"),
-       also=((0, 2, 6),))
+    also=((0, 2, 6),))
 
 # ---- untagged buffers ----
 
@@ -72,9 +72,8 @@ row("message-in-segments", "5041 5.2", "R", "Segments of a message: MO goes on, 
     accepted(), put(send(1, b"a" * 100, last=False), send(1, b"b" * 33, mo=100, last=False), send(1, b"c", mo=133)),
     delivered(b"a" * 100 + b"b" * 33 + b"c"))
 row("message-not-finished", "5041 5.4", "R", "A message is not delivered before its last segment",
-    accepted(), put(send(1, b"a" * 100, last=False), lambda x: x.read("rw", 0, 4, (9, 9))),
-    expects(lambda x: tagged(READ_RESP, 9, 9) + x.content("rw", 0, 4)),
-    undelivered(), put(send(1, b"b", mo=100)), delivered(b"a" * 100 + b"b"))
+    accepted(), put(send(1, b"a" * 100, last=False)), pause(), undelivered(), put(send(1, b"b", mo=100)),
+    delivered(b"a" * 100 + b"b"))
 refuse("mo-first-not-0", "5041 7.1", "The first segment of a message has MO 0", (DDP, 2, 4), send(1, b"x", mo=4))
 refuse("mo-gap", "5041 7.1", "MO must not leave a gap", (DDP, 2, 4), send(1, b"abcd", last=False), send(1, b"x", mo=5))
 refuse("mo-overlap", "5041 7.1", "MO must not go back", (DDP, 2, 4), send(1, b"abcd", last=False), send(1, b"x", mo=0))
@@ -82,7 +81,7 @@ row("message-fills-buffer", "5041 5.1.2", "R", "A message as long as its buffer 
     accepted(), put(*[send(1, b"f" * 1024, mo=i, last=i + 1024 == RECV_LEN) for i in range(0, RECV_LEN, 1024)]),
     delivered(b"f" * RECV_LEN))
 refuse("message-too-long", "5041 7.1", "A message longer than its buffer: Terminate \"message too long\"", (DDP, 2, 5),
-       *[send(1, b"f" * 1024, mo=i, last=False) for i in range(0, RECV_LEN, 1024)], send(1, b"!", mo=RECV_LEN))
+    *[send(1, b"f" * 1024, mo=i, last=False) for i in range(0, RECV_LEN, 1024)], send(1, b"!", mo=RECV_LEN))
 row("message-of-nothing", "5041 5.1.2", "R", "A message of length 0 takes a buffer and is delivered",
     accepted(), put(send(1), send(2, b"next")), delivered(b""), delivered(b"next"))
 
@@ -100,16 +99,16 @@ row("write-to-the-ends", "5041 5.1.1", "R", "The first and the last byte of a re
 row("write-of-nothing", "5041 5.1.1", "R", "For a tagged message of length 0 STag and TO are not checked",
     accepted(), put(tagged(WRITE, 0xDEADBEEF, 1 << 63), tagged(WRITE, 0, 0), send(1, b"ok")), delivered(b"ok"))
 refuse("stag-unknown", "5041 7.1", "A STag that does not exist: Terminate \"invalid STag\"", (DDP, 1, 0),
-       lambda x: tagged(WRITE, x.mr("rw")[0] ^ 0x40000000, x.mr("rw")[1], b"x" * 8))
+    lambda x: tagged(WRITE, x.mr("rw")[0] ^ 0x40000000, x.mr("rw")[1], b"x" * 8))
 refuse("stag-key", "5041 7.1", "The key octet is part of the STag: Terminate \"invalid STag\"", (DDP, 1, 0),
-       lambda x: tagged(WRITE, x.mr("rw")[0] ^ 0x55, x.mr("rw")[1], b"x" * 8))
+    lambda x: tagged(WRITE, x.mr("rw")[0] ^ 0x55, x.mr("rw")[1], b"x" * 8))
 refuse("stag-0", "5041 7.1", "STag 0 names no memory of an application", (DDP, 1, 0),
     lambda x: tagged(WRITE, 0, x.mr("rw")[1], b"x" * 8))
 refuse("stag-deregistered", "5041 7.1", "A STag ends with its registration", (DDP, 1, 0),
     lambda x: x.write("gone", 0, b"x" * 8))
 refuse("stag-of-another-pd", "5041 7.1",
     "A STag of another protection domain: Terminate \"STag not associated with DDP Stream\"", (DDP, 1, 2),
-       lambda x: x.write("other", 0, b"x" * 8), also=((DDP, 1, 0),))
+    lambda x: x.write("other", 0, b"x" * 8), also=((DDP, 1, 0),))
 refuse("write-before-region", "5041 7.1", "Before the region: Terminate \"base or bounds violation\"", (DDP, 1, 1),
     lambda x: x.write("rw", -1, b"x" * 8))
 refuse("write-over-end", "5041 7.1", "Over the region's end: Terminate \"base or bounds violation\"", (DDP, 1, 1),
@@ -117,19 +116,11 @@ refuse("write-over-end", "5041 7.1", "Over the region's end: Terminate \"base or
 refuse("write-behind-region", "5041 7.1", "Behind the region: Terminate \"base or bounds violation\"", (DDP, 1, 1),
     lambda x: x.write("rw", 65536, b"x"))
 refuse("write-wraps", "5041 7.1", "TO and length beyond 2^64: Terminate \"TO wrap\"", (DDP, 1, 3),
-       lambda x: tagged(WRITE, x.mr("rw")[0], (1 << 64) - 8, b"x" * 16))
+    lambda x: tagged(WRITE, x.mr("rw")[0], (1 << 64) - 8, b"x" * 16))
 row("write-second-segment-bad", "5041 7.1", "R", "Each segment is checked, not only a message's first",
-    accepted(), OPEN, put(lambda x: x.write("rw", 65528, b"A" * 8, last=False),
-    lambda x: x.write("rw", 65536, b"B" * 8)), step(lambda x: bounds(x))())
-
-
-def bounds(x):
-    """As terminated(), but the first segment's bytes have been placed."""
-    u = x.get()
-    want = untagged(7, 2, 1, bytes([0x11, 1, 0xC0, 0]) + struct.pack(">H", len(x.sent[-1])) + x.sent[-1][:14])
-    if u != want:
-        raise Differs(f"sends Terminate {u[18:22].hex(' ')}, 11 01 c0 00 is due")
-
+    accepted(), OPEN,
+    put(lambda x: x.write("rw", 65528, b"A" * 8, last=False), lambda x: x.write("rw", 65536, b"B" * 8)),
+    terminated(DDP, 1, 1, copies="ddp", guard=False))
 
 # ---- segmentation of what the device sends ----
 
