@@ -59,7 +59,7 @@ class Rnicd:
         self.boot()
 
     def boot(self):
-        conf = "[rnicd]\nsocket = {dir}/rnicd.sock\n"
+        conf = "[rnicd]\nsocket = {dir}/rnicd.sock\nmemory = 512M\n"
         for i, (name, keys) in enumerate(VARIANTS.items()):
             conf += f"[port {name}]\ndevice = tap:rc{i}\nmac = 02:00:00:00:0c:{i + 1:02x}\n"
             conf += f"address = 10.79.{i}.1/24\nmin-rto = 50ms\n{keys}\n"
