@@ -100,8 +100,8 @@ def verified_soak_where_the_sides_differ():
 @case
 def more_active_qps_than_working_memory():
     """Connections that are busy at once outnumber the daemon's blocks: they take turns and all finish."""
-    with Daemon(pair_conf(rnicd="memory = 128M\nflows = 2048")) as d:
-        exchange(d, "--mode", "write_bw", "--qps", "512", "--depth", "64", "--sizes", "64", "--iters", "20000")
+    with Daemon(pair_conf()) as d:
+        exchange(d, "--mode", "write_bw", "--qps", "768", "--depth", "64", "--sizes", "64", "--iters", "20000")
 
 
 @case
