@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A batch: one daemon, one configuration, one capture, and a list of scenarios (peer.h) between rnicd and siw. Each scenario
+is a test case of its own: both sides must be content. One more case judges the capture.
+"""
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from guest import GUEST, RNIC, VETH, Guest  # first: it puts test/e2e on the path
+import wire_check
+from rig import BUILD, CASES, Daemon, Skip, case
+
+PORT = "7471"
+PEER = os.path.join(BUILD, "test", "interop", "peer")
+world = {"number": 1}
+
+
+def guest():
+    """The one guest of this run."""
+    if "error" in world:
+        raise world["error"]
+    if "guest" not in world:
+        try:
+            world["guest"] = Guest()
+        except BaseException as e:
+            world["error"] = e
+            raise
+    return world["guest"]
+
+
+def autopsy():
+    """To be called after a failure: a dead guest fails all that comes after, at once."""
+    try:
+        guest().autopsy()
+    except BaseException as e:
+        world["error"] = e
+        raise
+
+
+def conf(mtu=1500, port="", capture=True):
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+[port rnic0]
+device = af_packet:{VETH}
+mac = 02:00:00:00:0c:01
+address = {RNIC}/24
+mtu = {mtu}
+verify-checksums = yes
+{"capture = {dir}/port.pcapng" if capture else ""}
+{port}
+"""
+
+
+class Capture:
+    """What was on the port while `with` lasted, as an independent checker and tshark see it."""
+
+    def __init__(self, daemon):
+        fd, self.path = tempfile.mkstemp(prefix="rnic-siw-", suffix=".pcapng")
+        os.close(fd)
+        shutil.copyfile(os.path.join(daemon.dir, "port.pcapng"), self.path)
+
+    def judge(self, complete=True):
+        """Returns the connections; raises when the bytes are wrong."""
+        conns = wire_check.check(self.path, complete=complete)
+        shark = subprocess.run(
+            ["tshark", "-r", self.path, "-o", "tcp.check_checksum:TRUE", "--disable-protocol", "rpcordma",
+             "--disable-protocol", "smb_direct", "-O", "iwarp_mpa", "-Y", "tcp"],
+            check=True, text=True, capture_output=True, timeout=120).stdout
+        for bad in ("Malformed", "Bad CRC"):
+            at = shark.find(bad)
+            assert at < 0, f"tshark: {bad}:\n{shark[max(0, at - 1500):at + 200]}"
+        good = sum(c.crc_good for c in conns)
+        assert good == 0 or "Good CRC32" in shark, f"tshark checked none of {good} CRCs"
+        return conns
+
+    def remove(self):
+        os.unlink(self.path)
+
+
+def end(daemon):
+    """Ends a daemon in order; returns what it captured."""
+    try:
+        daemon.end()
+        return Capture(daemon)
+    finally:
+        daemon.close()
+
+
+class Batch:
+    """
+    out: rnicd's client is the initiator. siw: knobs of siw; port: lines of rnicd's [port]; host, guest: options of peer.
+    wire(conns) looks at the connections of the capture. excused: what siw is known to fail,
+    {(scenario, side): words}. counters: what the daemon must have counted.
+    """
+
+    def __init__(self, name, out, scenarios, *, siw=None, port="", mtu=1500, host="", guest_opts="", wire=None, excused=None, counters=None):
+        self.name, self.out, self.scenarios = name, out, scenarios
+        self.siw, self.port, self.mtu = siw or {}, port, mtu
+        self.host, self.guest_opts, self.wire = host.split(), guest_opts, wire
+        self.excused, self.counters = excused or {}, counters or {}
+        self.lines, self.error, self.ran, self.capture = {}, None, False, None
+        for i, s in enumerate(scenarios):
+            self._case(f"{name}: {s}" + (" again" if s in scenarios[:i] else ""), lambda i=i: self.verdict(i))
+        self._case(f"{name}: on the wire", lambda: self.on_the_wire())
+
+    @staticmethod
+    def _case(name, f):
+        f.__name__ = name
+        case(f)
+
+    def run(self):
+        if not self.ran:
+            self.ran = True
+            try:
+                self.go()
+            except BaseException as e:  # pylint: disable=broad-except
+                self.error = e
+        if self.error:
+            raise self.error
+
+    def go(self):
+        g = guest()
+        g.siw(**self.siw)
+        self.first = world["number"]
+        world["number"] += len(self.scenarios)
+        d = Daemon(conf(self.mtu, self.port))
+        try:
+            serve, call = ["-s", "-p", PORT, "-a"], ["-p", PORT, "-n", str(self.first)]
+            if self.out:
+                server = g.run(" ".join(["peer", *serve, GUEST, self.guest_opts]))
+                server.wait_line("listening")
+                client = d.run(PEER, *call, *self.host, GUEST, *self.scenarios)
+            else:
+                server = d.run(PEER, *serve, RNIC, *self.host)
+                server.wait_line("listening")
+                client = g.run(" ".join(["peer", *call, self.guest_opts, RNIC, *self.scenarios]))
+            client.wait(120)
+            last = f"{self.first + len(self.scenarios) - 1} {self.scenarios[-1]}"
+            try:
+                server.wait_line(last, 20)
+            except AssertionError:
+                pass  # the case of that scenario will say so
+            server.stop()
+            self.lines = {"client": client.out, "server": server.out}
+            time.sleep(0.05)  # the last FIN's ACK
+            self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
+        finally:
+            self.capture = end(d)
+        if any(" FAIL " in s for s in self.lines["client"]):
+            autopsy()
+
+    def verdict(self, i):
+        self.run()
+        number, name = self.first + i, self.scenarios[i]
+        for side in ("client", "server"):
+            lines = self.lines[side]
+            word = [s for s in lines if s.startswith(f"{number} {name} ")]
+            story = "\n".join(s for s in lines if s.startswith(f"{number}") or "DIE" in s)
+            assert word, f"the {side} says nothing of {number} {name}\n{story}"
+            good = word[0] == f"{number} {name} ok"
+            want = self.excused.get((name, side))
+            if want is not None:
+                assert want in word[0], f"{side}: {word[0]}, not '{want}'\n{story}"
+            else:
+                assert good, f"{side}: {word[0]}\n{story}"
+
+    def on_the_wire(self):
+        self.run()
+        conns = self.capture.judge()
+        assert len(conns) == len(self.scenarios), f"{len(conns)} connections"
+        if self.wire:
+            self.wire(conns)
+        assert self.counted == self.counters, f"counters {self.counted}, should be {self.counters}"
+        os.environ.get("RNIC_KEEP") or self.capture.remove()
+
+
+def select(pattern):
+    """Keeps the cases whose name contains pattern."""
+    CASES[:] = [c for c in CASES if pattern in c.__name__]
+
+
+def cleanup():
+    if "guest" in world:
+        world["guest"].close()
+
+
+__all__ = ["Batch", "Capture", "autopsy", "cleanup", "conf", "end", "guest", "select", "world", "Skip", "PEER", "PORT"]

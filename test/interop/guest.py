@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A Linux guest with a siw device, under qemu's emulation, and the network between it and an rnicd: a namespace of this
+process's own with a bridge, a tap for the guest and a veth pair whose far end is rnicd's af_packet port. All of it ends
+with the process. Commands run in the guest through its agent, over TCP.
+"""
+import ctypes
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+from rig import BUILD, PATIENCE, Process, Skip  # pylint: disable=wrong-import-position
+
+GUEST, RNIC, HOST = "10.9.0.1", "10.9.0.7", "10.9.0.254"
+VETH, FAR, TAP, BRIDGE = "rnic0", "rnic0br", "siw0", "br0"
+MAC = "52:54:00:00:09:01"
+AGENT_PORT = 9
+CLONE_NEWNET = 0x40000000
+
+
+def sh(*argv):
+    p = subprocess.run(argv, text=True, capture_output=True, check=False)
+    assert p.returncode == 0, f"{' '.join(argv)}: {p.stderr.strip()}"
+    return p.stdout
+
+
+def network():
+    """This process and all that it starts move into a namespace of their own."""
+    if os.geteuid() != 0:
+        raise Skip("needs root, for a network namespace and a tap")
+    if not os.path.exists("/dev/net/tun"):
+        raise Skip("no /dev/net/tun here")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise Skip(f"no network namespace: {os.strerror(ctypes.get_errno())}")
+    for knob in ("all", "default"):
+        with open(f"/proc/sys/net/ipv6/conf/{knob}/disable_ipv6", "w", encoding="ascii") as f:
+            f.write("1")
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "link", "add", BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0")
+    sh("ip", "addr", "add", f"{HOST}/24", "dev", BRIDGE)
+    sh("ip", "tuntap", "add", TAP, "mode", "tap")
+    sh("ip", "link", "add", VETH, "type", "veth", "peer", "name", FAR)
+    for dev in (TAP, FAR):
+        sh("ip", "link", "set", dev, "mtu", "9000", "master", BRIDGE, "up")
+    for dev in (VETH, FAR):
+        # rnicd and siw both check TCP checksums: nobody between them may leave a sum to hardware
+        sh("ethtool", "-K", dev, "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off")
+    sh("ip", "link", "set", VETH, "mtu", "9000", "up")
+    sh("ip", "link", "set", BRIDGE, "mtu", "9000", "up")
+
+
+def newc(files):
+    """A cpio archive: (path, mode, data) each."""
+    out = b""
+    for ino, (path, mode, data) in enumerate([*files, ("TRAILER!!!", 0, b"")], 1):
+        name = path.encode() + b"\0"
+        fields = [ino, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0]
+        out += b"070701" + "".join(f"{f:08x}" for f in fields).encode() + name
+        out += b"\0" * (-len(out) % 4)
+        out += data
+        out += b"\0" * (-len(out) % 4)
+    return out
+
+
+class GuestProcess:
+    """A command in the guest; looks like rig.Process where tests use it."""
+
+    def __init__(self, command):
+        self.command, self.out, self.code = command, [], None
+        self.s = socket.create_connection((GUEST, AGENT_PORT), timeout=10)
+        self.s.settimeout(None)
+        self.s.sendall(command.encode() + b"\n")
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def _drain(self):
+        try:
+            for line in self.s.makefile(errors="replace"):
+                line = line.rstrip("\n")
+                if line.startswith("[exit ") and line.endswith("]"):
+                    self.code = int(line[6:-1])
+                else:
+                    self.out.append(line)
+        except OSError:
+            pass
+
+    def stdout(self):
+        return "\n".join(self.out)
+
+    def tail(self, n=25):
+        return "\n".join([f"  guest$ {self.command}"] + ["  | " + s for s in self.out[-n:]])
+
+    def wait_line(self, text, timeout=PATIENCE, start=0):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            ended = not self._thread.is_alive()
+            for line in self.out[start:]:
+                if text in line:
+                    return line
+            if ended:
+                raise AssertionError(f"ended ({self.code}) before '{text}':\n{self.tail()}")
+            time.sleep(0.01)
+        raise AssertionError(f"no '{text}':\n{self.tail()}")
+
+    def wait(self, timeout=PATIENCE):
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self.stop()
+            raise AssertionError(f"did not end:\n{self.tail()}")
+        return self.code
+
+    def ok(self, timeout=PATIENCE):
+        rc = self.wait(timeout)
+        assert rc == 0, f"ended with {rc}:\n{self.tail()}"
+        return self.stdout()
+
+    def stop(self):
+        """Ends its input; what does not end by that is killed by the agent."""
+        try:
+            self.s.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        self._thread.join(10)
+        self.s.close()
+
+
+class Guest:
+    def __init__(self):
+        built = subprocess.run([os.path.join(HERE, "build.sh")], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if built.returncode == 77:
+            raise Skip(built.stderr.strip().splitlines()[-1])
+        assert built.returncode == 0, f"the guest cannot be built:\n{built.stderr}"
+        kit = built.stdout.strip().splitlines()[-1]
+        network()
+        self.dir = tempfile.mkdtemp(prefix="rnic-siw-")
+        self.console = os.path.join(self.dir, "console")
+        programs = [("usr/bin/peer", 0o100755, os.path.join(BUILD, "test", "interop", "peer-siw")),
+                    ("usr/bin/agent", 0o100755, os.path.join(BUILD, "test", "interop", "agent")),
+                    *((f"usr/bin/{p}", 0o100755, os.path.join(BUILD, where, f"{p}-verbs")) for p, where in (
+                        ("hello", "examples"), ("onesided", "examples"), ("testpmd-rdma", "app/testpmd-rdma"))),
+                    ("init", 0o100755, os.path.join(HERE, "init"))]
+        initrd = os.path.join(self.dir, "initrd")
+        with open(initrd, "wb") as f:
+            with open(os.path.join(kit, "base.cpio"), "rb") as base:
+                shutil.copyfileobj(base, f)
+            f.write(newc([(path, mode, open(src, "rb").read()) for path, mode, src in programs]))
+        offloads = "".join(f",{o}=off" for o in (
+            "csum", "guest_csum", "gso", "host_tso4", "host_tso6", "host_ufo", "host_ecn", "guest_tso4", "guest_tso6",
+            "guest_ufo", "guest_ecn"))
+        self.qemu = Process([
+            "qemu-system-x86_64", "-M", "q35", "-accel", "tcg,tb-size=128", "-cpu", "max", "-m", "768", "-smp", "1",
+            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-kernel", os.path.join(kit, "vmlinux"), "-initrd", initrd,
+            "-append", f"console=ttyS0 quiet panic=-1 mitigations=off nokaslr audit=0 siw.ip={GUEST}/24",
+            "-serial", "stdio", "-device", "virtio-rng-pci",
+            "-netdev", f"tap,id=n0,ifname={TAP},script=no,downscript=no",
+            "-device", f"virtio-net-pci,netdev=n0,mac={MAC},romfile={offloads}"], name="qemu")
+        try:
+            self.qemu.wait_line("agent ready", 120)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, command):
+        return GuestProcess(command)
+
+    def sh(self, command, timeout=PATIENCE):
+        return GuestProcess(command).ok(timeout)
+
+    def siw(self, **knobs):
+        """Sets siw's knobs; those not named go back to what stock siw has."""
+        stock = {"mpa_version": 2, "peer_to_peer": 0, "mpa_crc_required": 0, "mpa_crc_strict": 0, "rtr_type": 192}
+        self.sh("cd /sys/module/siw/parameters && " +
+                " && ".join(f"echo {v} >{k}" for k, v in {**stock, **knobs}.items()))
+
+    def autopsy(self):
+        """After a failure: raises when siw has brought the guest's kernel down, so that nothing waits for it in vain."""
+        bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")
+        assert not bug, f"the guest's kernel has died: {bug}"
+
+    def close(self):
+        self.qemu.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)

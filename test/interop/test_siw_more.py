@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rnicd against Linux siw: errors and their Terminates, a thousand connections, ready-made RDMA programs."""
+import os
+import sys
+import time
+
+from batch import PEER, PORT, Batch, autopsy, cleanup, conf, end, guest, select
+from guest import GUEST, RNIC
+from rig import BUILD, TESTPMD, Daemon, case, example, main
+
+LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
+
+# ---- errors: what rnicd says (RFC 5040, 4.8: layer and type, code, what of the offending segment is copied), and siw ----
+# siw writes the nibbles of the first octet the wrong way round and M, D, R in the low bits.
+
+ERRORS = {  # scenario: rnicd's Terminate, siw's
+    "err_write_stag": ("1100c0", "110003"),      # DDP, tagged, invalid STag
+    "err_write_key": ("1100c0", "110003"),
+    "err_write_bounds:256": ("1101c0", "110103"),
+    "err_write_perm": ("0102c0", "110003"),      # RDMAP, remote protection, access rights; siw: invalid STag
+    "err_read_stag": ("0100e0", "100007"),       # RDMAP, remote protection
+    "err_read_bounds:256": ("0101e0", "100107"),
+    "err_read_perm": ("0102e0", None),           # siw serves a Read without looking at the rights
+    "err_send_norecv": ("1202c0", "210203"),     # DDP, untagged, no buffer
+    "err_send_long:256": ("1205c0", "210203"),   # DDP, untagged, message too long; siw: no buffer
+    "err_sendinv_stag": ("0109c0", "200903"),    # RDMAP, STag cannot be invalidated; siw says so when the QP is closed
+    "err_write_inval": ("1100c0", "110003"),     # a Write to what a Send with Invalidate has invalidated
+    "err_qp_error": ("000000", None),            # the offender speaks: rnicd a local catastrophic error, siw just a FIN
+}
+
+
+def terminates(victim_is_rnicd):
+    def check(conns):
+        for c, (name, (ours, theirs)) in zip(conns, ERRORS.items()):
+            said = {side: body.hex()[:6] for side, body in c.terminates}
+            if name == "err_qp_error":
+                want = {} if victim_is_rnicd else {0: ours}
+            elif victim_is_rnicd:
+                want = {1: ours}
+            else:
+                want = {1: theirs} if theirs else {}
+            assert said == want, f"{name}: Terminates {said}, should be {want}"
+    return check
+
+
+SERVED = {("err_read_perm", "server"): "the connection lives on", ("err_read_perm", "client"): ""}  # either gives up first
+Batch("siw errs", False, list(ERRORS), wire=terminates(True))
+Batch("siw judges", True, list(ERRORS), wire=terminates(False), excused=SERVED,
+      counters={"terms_rcvd": sum(1 for _, t in ERRORS.values() if t)})
+
+
+# ---- a thousand connections ----
+
+def many(out, count=1000):
+    g = guest()
+    g.siw(peer_to_peer=1)
+    before = g.sh("rdma resource show")
+    with Daemon(conf(capture=False)) as d:
+        serve, call = ["-s", "-q", "-p", PORT, "-a"], ["-p", PORT]
+        if out:
+            server = g.run(" ".join(["peer", *serve, GUEST]))
+            server.wait_line("listening")
+            client = d.run(PEER, *call, GUEST, f"many:64:{count}")
+        else:
+            server = d.run(PEER, *serve, RNIC)
+            server.wait_line("listening")
+            client = g.run(" ".join(["peer", *call, RNIC, f"many:64:{count}"]))
+        said = client.ok(200)
+        assert f"many {count} of {count} ok" in said, said
+        server.stop()
+        for _ in range(100):
+            n = d.telemetry("/rnic/counters")
+            if n["opened"] == n["closed"] and not d.telemetry("/rnic/qps"):
+                break
+            time.sleep(0.5)
+        assert n["opened"] == n["closed"] and n["opened"] >= count, f"opened {n['opened']}, closed {n['closed']}"
+        assert d.telemetry("/rnic/qps") == [] and d.telemetry("/rnic/conns") == []
+        bad = {k: v for k, v in n.items() if v and k.startswith(("no_", "bad_", "crc_", "ddp_", "rdmap_", "neg_"))}
+        assert not bad, f"counters: {bad}"
+    after = g.sh("rdma resource show")
+    assert after == before, f"siw had {before}, has {after}"
+
+
+@case
+def a_thousand_connections_out():
+    many(True)
+
+
+@case
+def a_thousand_connections_in():
+    many(False)
+
+
+# ---- programs that others wrote, librnic preloaded on our side ----
+
+def programs(title, server, client, *, out, siw=None, port=None, own=()):
+    """server and client are command lines with {a} for the server's address; own: their files on our side."""
+    def run():
+        g = guest()
+        g.siw(**(siw or {}))
+        a = GUEST if out else RNIC
+        s_cmd, c_cmd = server.format(a=a).split(), client.format(a=a).split()
+        d = Daemon(conf())
+        pre = {} if own else {"LD_PRELOAD": LIBRNIC}
+        mine = dict(zip(("s", "c"), own))
+        try:
+            # Whether a server is ready can only be seen by trying. perftest listens, serves, closes and listens again: a
+            # client that is faster is refused, with any RDMA device, so both begin anew then.
+            for attempt in range(12):
+                s = g.run(" ".join(s_cmd)) if out else d.run(mine.get("s", s_cmd[0]), *s_cmd[1:], **pre)
+                time.sleep(0.5 + min(attempt, 4) / 4)
+                c = d.run(mine.get("c", c_cmd[0]), *c_cmd[1:], **pre) if out else g.run(" ".join(c_cmd))
+                rc = c.wait(30)
+                told = c.tail(60).lower()
+                if rc == 0 or not any(w in told for w in ("refused", "rejected", "cm event bl blka 8")):
+                    break
+                s.stop()
+                time.sleep(0.3)
+            if rc != 0:
+                autopsy()
+            assert rc == 0, f"client: {rc}\n{c.tail()}\n{s.tail()}"
+            rc = s.wait(20)
+            assert rc == 0, f"server: {rc}\n{s.tail()}"
+        finally:
+            s.stop()
+            capture = end(d)
+        conns = capture.judge()
+        assert any(c.fpdus > 1 for c in conns), [str(c) for c in conns]
+        capture.remove()
+    run.__name__ = f"{title}, {'out' if out else 'in'}"
+    case(run)
+
+
+for way in (True, False):
+    programs("rping", "rping -s -a {a} -C 5", "rping -c -a {a} -C 5", out=way)
+    programs("rping -V -S 4000", "rping -s -a {a} -C 10 -V -S 4000", "rping -c -a {a} -C 10 -V -S 4000", out=way)
+    programs("rdma_client", "rdma_server -s {a} -p 7472", "rdma_client -s {a} -p 7472", out=way)
+    # its server speaks first: that needs peer-to-peer mode (RFC 6581), which siw as initiator must be told to offer
+    programs("ucmatose", "ucmatose -b {a} -p 7473 -C 50 -S 3000", "ucmatose -s {a} -p 7473 -C 50 -S 3000", out=way, siw={"peer_to_peer": 1})
+    for op in ("write", "read", "send"):
+        programs(f"ib_{op}_bw -R", f"ib_{op}_bw -R -s 16384 -n 100 -t 16", f"ib_{op}_bw -R -s 16384 -n 100 -t 16 {{a}}", out=way)
+        programs(f"ib_{op}_lat -R", f"ib_{op}_lat -R -s 64 -n 100", f"ib_{op}_lat -R -s 64 -n 100 {{a}}", out=way)
+    programs("hello", "hello -s {a}", "hello {a}", out=way, own=(example("hello"), example("hello")))
+    programs("onesided", "onesided -s {a}", "onesided {a}", out=way, own=(example("onesided"), example("onesided")))
+    programs("testpmd-rdma soak", "testpmd-rdma -s -a {a} --once", "testpmd-rdma --mode soak --iters 100 {a}", out=way,
+             own=(TESTPMD, TESTPMD))
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["-k"]:
+        select(sys.argv[2])
+        del sys.argv[1:]
+    try:
+        status = main()
+    finally:
+        cleanup()
+    sys.exit(status)
