@@ -6,11 +6,35 @@
  */
 #include "qp/qp_priv.h"
 
-#define OOO_PER_SEG 4u
+#define OOO_PER_SEG 4u  /* FPDUs */
+#define OOO_AHEAD   64u /* receives looked through for the one of a Send */
 
-static bool may_place(const struct qp_conn *c, const struct ddp_hdr *h)
+/* A whole FPDU that may be placed now. */
+struct early {
+	struct mpa_view v;
+	struct ddp_hdr h;
+	struct qp_recv recv; /* of a Send: where it goes */
+};
+
+/*
+ * The receive of a Send whose turn is not yet: each message takes one, in the order of their MSNs (RFC 5041, 5.3). What
+ * the message is and whether it began well is judged in its turn; here counts that the bytes lie inside what was posted.
+ */
+static bool may_receive(const struct qp_conn *c, struct early *e)
 {
-	const struct qp_recv *r = &c->blk->recv;
+	uint32_t ahead = e->h.msn - c->uq_send.msn;
+	struct qp_recv *r = &e->recv;
+
+	if (ahead == 0 && c->blk->recv.loaded)
+		*r = c->blk->recv;
+	else if (ahead >= OOO_AHEAD || !qp_rq_peek(c->qp, ahead, r))
+		return false;
+	return rn_in_range(e->h.mo, e->h.payload_len, r->len);
+}
+
+static bool may_place(const struct qp_conn *c, struct early *e)
+{
+	const struct ddp_hdr *h = &e->h;
 	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len };
 
 	if (h->opcode == RDMAP_WRITE) {
@@ -21,25 +45,22 @@ static bool may_place(const struct qp_conn *c, const struct ddp_hdr *h)
 		a.rights = QP_ACC_LOCAL_WRITE;
 		return rdmap_readq_peek(&c->readq, h) == RDMAP_OK && qp_mr_check(c->dev, &a) == QP_MR_OK;
 	}
-	if (!rdmap_op_of(h->opcode)->takes_recv)
-		return false;
-	/* Only the open message: the receives behind it have not been copied yet. */
-	return r->loaded && c->uq_send.open && h->msn == c->uq_send.msn && h->opcode == c->uq_send.opcode &&
-	       h->stag == c->uq_send.stag && rn_in_range(h->mo, h->payload_len, r->len);
+	return rdmap_op_of(h->opcode)->takes_recv && may_receive(c, e);
 }
 
-static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
+static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct early *e)
 {
+	const struct ddp_hdr *h = &e->h;
 	struct rn_iov iov[MPA_VIEW_IOV];
 	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len };
-	uint32_t n = rn_iov_cut(v->ulpdu, v->n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
+	uint32_t n = rn_iov_cut(e->v.ulpdu, e->v.n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
 	enum qp_mr_verdict m = QP_MR_OK;
 
 	if (h->payload_len > 0 && h->tagged) {
 		a.rights = h->opcode == RDMAP_WRITE ? QP_ACC_REMOTE_WRITE : QP_ACC_LOCAL_WRITE;
 		m = qp_place(c->dev, &a, iov, n);
 	} else if (h->payload_len > 0) {
-		m = qp_rq_place(c->qp, &c->blk->recv, h->mo, iov, n);
+		m = qp_rq_place(c->qp, &e->recv, h->mo, iov, n);
 	}
 	if (m == QP_MR_OK) {
 		ctx->stats.ooo_placed++;
@@ -48,11 +69,11 @@ static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hd
 	return m == QP_MR_OK;
 }
 
-static void note(struct qp_block *b, const struct ddp_hdr *h, const struct mpa_view *v)
+static void note(struct qp_block *b, const struct early *e)
 {
 	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
 		if (b->ooo[i].raw_len == 0) {
-			b->ooo[i] = (struct qp_ooo){ .pos = v->pos, .raw_len = v->raw_len, .h = *h };
+			b->ooo[i] = (struct qp_ooo){ .pos = e->v.pos, .raw_len = e->v.raw_len, .h = e->h };
 			b->n_ooo++;
 			return;
 		}
@@ -63,8 +84,7 @@ bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice
 {
 	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
 	struct rn_iov iov[QP_PKT_MAX_IOV] = { 0 };
-	struct mpa_view v[OOO_PER_SEG];
-	struct ddp_hdr h[OOO_PER_SEG];
+	struct early e[OOO_PER_SEG];
 	uint8_t scratch[DDP_MAX_HDR_LEN];
 	struct mpa_find f;
 	uint32_t k = 0, pos = s->seq - c->rx_base;
@@ -77,22 +97,23 @@ bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice
 		return false;
 	mpa_find_init(&f, &c->rx, pos, iov, n);
 	while (pos != end) {
-		if (k == OOO_PER_SEG || !mpa_find_next(&f, &v[k]) || v[k].pos != pos)
+		if (k == OOO_PER_SEG || !mpa_find_next(&f, &e[k].v) || e[k].v.pos != pos)
 			return false;
-		const uint8_t *p = mpa_view_head(&v[k], scratch, rn_min_u32(v[k].ulpdu_len, DDP_MAX_HDR_LEN));
-		if (ddp_parse(p, v[k].ulpdu_len, &h[k]) != DDP_OK || !may_place(c, &h[k]))
+		const uint32_t len = e[k].v.ulpdu_len;
+		const uint8_t *p = mpa_view_head(&e[k].v, scratch, rn_min_u32(len, DDP_MAX_HDR_LEN));
+		if (ddp_parse(p, len, &e[k].h) != DDP_OK || !may_place(c, &e[k]))
 			return false;
-		pos += v[k].raw_len;
+		pos += e[k].v.raw_len;
 		k++;
 	}
 	if (c->blk->n_ooo + k > QP_OOO_MAX)
 		return false;
 	/* The memory may go away between check and copy: then the segment's turn will find out. */
 	for (uint32_t i = 0; i < k; i++)
-		if (!place_one(ctx, c, &h[i], &v[i]))
+		if (!place_one(ctx, c, &e[i]))
 			return false;
 	for (uint32_t i = 0; i < k; i++)
-		note(c->blk, &h[i], &v[i]);
+		note(c->blk, &e[i]);
 	return k > 0;
 }
 

@@ -162,6 +162,7 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 
 /* qp_rq.c */
 enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
+bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r);
 enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t mo, const struct rn_iov *src,
 			       uint32_t n);
 enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n);

@@ -2,20 +2,15 @@
 /* The receive queue, and the one copy of received bytes. */
 #include "qp/qp_priv.h"
 
-/*
- * Copies the receive work request that the next message consumes. NONE: nothing is posted. BAD: malformed; its wr_id
- * is in r and it takes one slot. BAD_RING: the client wrote an impossible index.
- */
-enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
+/* Copies the receive work request that begins `at` slots on. On BAD it takes one slot and wr_id is as it is found. */
+static enum qp_take rq_read(struct qp *qp, uint32_t at, struct qp_recv *r)
 {
-	uint32_t at = qp->rq_done;
 	struct qp_rwqe w;
 	uint64_t total = 0;
 
 	if (spsc_cons_avail(&qp->rq, at + 1) <= at)
 		return rn_likely(qp->rq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
 	memcpy(&w, spsc_cons_slot(&qp->rq, at), sizeof(w));
-	ctx->stats.rwqes++;
 	r->wr_id = w.wr_id;
 	r->num_sge = w.num_sge;
 	r->slots = w.slots;
@@ -24,7 +19,6 @@ enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 		r->num_sge = 0;
 		r->slots = 1;
 		r->len = 0;
-		ctx->stats.bad_wqes++;
 		return QP_TAKE_BAD;
 	}
 	uint32_t bytes = w.num_sge * (uint32_t)sizeof(struct qp_sge);
@@ -35,8 +29,40 @@ enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 	for (uint32_t i = 0; i < w.num_sge; i++)
 		total += r->sge[i].len;
 	r->len = (uint32_t)rn_min_u64(total, QP_MSG_MAX);
-	r->loaded = true;
 	return QP_TAKE_OK;
+}
+
+/*
+ * Copies the receive work request that the next message consumes. NONE: nothing is posted. BAD: malformed; its wr_id
+ * is in r and it takes one slot. BAD_RING: the client wrote an impossible index.
+ */
+enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
+{
+	enum qp_take t = rq_read(qp, qp->rq_done, r);
+
+	ctx->stats.rwqes += t == QP_TAKE_OK || t == QP_TAKE_BAD;
+	ctx->stats.bad_wqes += t == QP_TAKE_BAD;
+	r->loaded = t == QP_TAKE_OK;
+	return t;
+}
+
+/*
+ * Copies the receive that is `ahead` messages behind the next one, and takes nothing: its turn reads it again. False:
+ * it is not posted, or something on the way to it is malformed, which its turn will tell.
+ */
+bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r)
+{
+	uint32_t at = qp->rq_done;
+
+	for (; ahead > 0; ahead--) {
+		if (spsc_cons_avail(&qp->rq, at + 1) <= at)
+			return false;
+		uint8_t slots = ((const volatile struct qp_rwqe *)spsc_cons_slot(&qp->rq, at))->slots;
+		if (slots == 0 || slots > QP_WQE_MAX_SLOTS)
+			return false;
+		at += slots;
+	}
+	return rq_read(qp, at, r) == QP_TAKE_OK;
 }
 
 /* Both lists hold the same number of bytes. */

@@ -173,7 +173,9 @@ static void carry(struct rig *r, int from, uint32_t flow, const struct tcpl_out 
 	uint32_t copies = 1 + rn_rng_chance(&r->rng, l->dup);
 
 	r->pkts++;
-	if (rn_rng_chance(&r->rng, l->loss)) {
+	bool lose = r->lose > 0 && o->len > 0;
+	r->lose -= lose;
+	if (lose || rn_rng_chance(&r->rng, l->loss)) {
 		r->dropped++;
 		return;
 	}

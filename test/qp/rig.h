@@ -93,6 +93,7 @@ struct rig {
 	struct rig_node n[2];
 	struct rig_pkt *heap; /* list ordered by time */
 	uint64_t pkts, dropped;
+	uint32_t lose; /* so many of the next segments with payload are lost */
 	uint64_t serial;
 	void (*tap)(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload);
 };
