@@ -286,6 +286,14 @@ def two_daemons_over_veth():
 
 
 @case
+def two_daemons_over_pcap():
+    """libpcap's view of an interface: what arrives there, not the frames that were sent through it."""
+    with veth() as ns:
+        a, b = (conf(f"pcap:rx_iface_in={dev},tx_iface={dev}", "mtu = 1500") for dev in ("v0", "v1"))
+        between_daemons(a, b.replace(OURS, "10.79.0.3"), ns)
+
+
+@case
 def a_port_that_cannot_be_is_one_sentence():
     for device, extra, word in (("tap:rt0", "mtu = 0", "mtu"), ("tap:rt0", "mtu = 9000", "at most 1522 bytes"), ("memif:role=nonsense", "", "port a"),
                                 ("pci:0000:ff:1f.7", "", "port a"), ("pair:nobody", "", "nobody"),
