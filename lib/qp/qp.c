@@ -215,6 +215,9 @@ static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
 
 	if (c == NULL)
 		return;
+	/* All that is on the way was sent by us: what begins a young stream (qp_quirk.h), no work. */
+	bool young = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && qp_conn_unheard(c) &&
+		     (c->blk == NULL || c->blk->wr_head == c->blk->wr_tail);
 	c->qp = NULL;
 	qp->conn = NULL;
 	if (c->blk != NULL) {
@@ -223,7 +226,9 @@ static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
 		c->blk->resp_head = c->blk->resp_tail;
 	}
 	c->tx_cur = QP_TX_NONE;
-	if (c->state < QP_C_WAIT_FIRST || !tcpl_idle(&c->tcp)) {
+	if (young) {
+		qp_conn_drain(ctx, c);
+	} else if (c->state < QP_C_WAIT_FIRST || !tcpl_idle(&c->tcp)) {
 		qp_conn_reset(ctx, c);
 	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) {
 		qp_conn_to(ctx, c, QP_C_CLOSING);

@@ -210,6 +210,8 @@ struct qp_conn {
 	bool starved;           /* waits for a record or a block */
 	bool rtr_due;           /* initiator, p2p: the RTR must go first */
 	uint8_t nudges;         /* initiator: turns that the silent peer has had, qp_quirk.h */
+	bool early;             /* DRAINING, and the peer has said nothing: the deadline is the next nudge's */
+	bool asked;             /* it was asked to */
 	uint32_t mulpdu;        /* ULPDU bytes in a full segment */
 	uint32_t rx_base;       /* sequence number of the first octet of Full Operation, received */
 	uint32_t tx_pos;        /* offset in Full Operation of the next FPDU sent */
@@ -260,7 +262,10 @@ RN_NODISCARD enum qp_verdict qp_conn_reject(struct qp_ctx *ctx, struct qp_conn *
 /* Active, in WAIT_QP: the QP that the connection was opened for. */
 RN_NODISCARD enum qp_verdict qp_conn_attach(struct qp_ctx *ctx, struct qp_conn *c, struct qp *qp);
 
-/* Graceful: what is posted goes out, then FIN. In any state; before OPERATIONAL it is an abort. */
+/*
+ * Graceful: what is posted goes out, then FIN; of a young peer-to-peer stream not before the peer has said something
+ * (qp_quirk.h). In any state; before OPERATIONAL it is an abort.
+ */
 void qp_conn_disconnect(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* At once, with RST. The QP is flushed. The end is still told with QP_FX_CLOSED. */

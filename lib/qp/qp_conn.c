@@ -195,13 +195,30 @@ void qp_conn_lost(struct qp_ctx *ctx, struct qp_conn *c, uint32_t ev)
 	qp_ready_put(ctx, c);
 }
 
+/* The peer may not have looked at our first FPDU yet: an end must wait, qp_quirk.h. */
+bool qp_conn_unheard(const struct qp_conn *c)
+{
+	return !c->passive && c->agreed.p2p && c->nudges < QP_NUDGES_END && c->tcp.rcv_nxt == c->rx_base;
+}
+
+/* OPERATIONAL or DRAINING to DRAINING. */
+void qp_conn_drain(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	uint64_t nudge = c->deadline;
+
+	c->early = qp_conn_unheard(c);
+	qp_conn_to(ctx, c, QP_C_DRAINING);
+	if (c->early)
+		c->deadline = rn_min_u64(c->deadline, nudge);
+}
+
 void qp_conn_disconnect(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	switch ((enum qp_conn_state)c->state) {
 	case QP_C_OPERATIONAL:
 		if (c->qp != NULL)
 			qp_set_state(c->qp, QP_S_SQD);
-		qp_conn_to(ctx, c, QP_C_DRAINING);
+		qp_conn_drain(ctx, c);
 		break;
 	case QP_C_WAIT_FIRST:
 		qp_conn_to(ctx, c, QP_C_CLOSING);
@@ -241,6 +258,10 @@ void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c)
 		return;
 	if (qp != NULL && spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken)
 		return;
+	if (qp_conn_unheard(c)) {
+		c->asked = c->asked || qp_tx_ask(ctx, c);
+		return;
+	}
 	qp_conn_to(ctx, c, QP_C_CLOSING);
 	qp_conn_shutdown(ctx, c);
 }
@@ -264,7 +285,8 @@ static void nudge(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	uint64_t wait = QP_NUDGE_FIRST_NS;
 
-	c->deadline = RN_NEVER;
+	c->early = false;
+	qp_conn_to(ctx, c, (enum qp_conn_state)c->state);
 	if (c->rx.pos != 0 || c->nudges == QP_NUDGES)
 		return;
 	/* only what the peer's TCP has taken in full can lie there */
@@ -273,7 +295,9 @@ static void nudge(struct qp_ctx *ctx, struct qp_conn *c)
 	for (uint8_t i = 0; i <= c->nudges; i++)
 		wait *= QP_NUDGE_FACTOR;
 	c->nudges++;
-	c->deadline = ctx->now + wait;
+	c->early = c->state == QP_C_DRAINING && qp_conn_unheard(c);
+	if (c->early || c->state == QP_C_OPERATIONAL)
+		c->deadline = ctx->now + wait;
 }
 
 void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c)
@@ -285,7 +309,7 @@ void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c)
 	tcpl_timer(&c->tcp, ctx->now, &ev);
 	if (ev.bits & TCPL_EV_TIMEOUT)
 		qp_conn_lost(ctx, c, ev.bits);
-	else if (ctx->now >= c->deadline && c->state == QP_C_OPERATIONAL)
+	else if (ctx->now >= c->deadline && (c->state == QP_C_OPERATIONAL || c->early))
 		nudge(ctx, c);
 	else if (ctx->now >= c->deadline)
 		expired(ctx, c);

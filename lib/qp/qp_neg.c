@@ -31,6 +31,7 @@ void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c)
 	c->rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
 	qp_conn_to(ctx, c, c->passive ? QP_C_WAIT_FIRST : QP_C_OPERATIONAL);
 	c->nudges = 0;
+	c->early = c->asked = false;
 	if (!c->passive)
 		c->deadline = ctx->now + QP_NUDGE_FIRST_NS;
 	if (c->qp != NULL)

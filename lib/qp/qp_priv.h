@@ -172,6 +172,7 @@ void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c);
 bool qp_tx_queue(struct qp_ctx *ctx, struct qp_conn *c, struct qp_rec *r, uint32_t wr);
 bool qp_tx_idle(const struct qp_conn *c);
 bool qp_tx_nudge(struct qp_ctx *ctx, struct qp_conn *c);
+bool qp_tx_ask(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* qp_rx.c */
 void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
@@ -203,6 +204,8 @@ bool qp_conn_wake(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_rest(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_shutdown(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_conn_drain(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_conn_drained(struct qp_ctx *ctx, struct qp_conn *c);
+bool qp_conn_unheard(const struct qp_conn *c);
 
 #endif

@@ -291,27 +291,26 @@ static bool next_message(struct qp_ctx *ctx, struct qp_conn *c)
 	return true;
 }
 
-/* RFC 6581, 9.2: the initiator's first FPDU in the peer-to-peer model. */
-static bool send_rtr(struct qp_ctx *ctx, struct qp_conn *c)
+/* An FPDU that moves no data: a Write or Read of no bytes, which touches no memory, or one without a ULPDU. */
+static bool send_empty(struct qp_ctx *ctx, struct qp_conn *c, enum mpa_rtr what)
 {
-	uint8_t *h;
+	struct ddp_hdr hdr = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+	const struct rdmap_read_req q = { 0 };
 	uint32_t n = 0;
+	uint8_t *h;
 	struct qp_rec *r = rec_begin(ctx, c, 0, &h);
 
 	if (r == NULL)
 		return false;
-	if (c->agreed.rtr == MPA_RTR_WRITE) {
-		const struct ddp_hdr hdr = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+	if (what == MPA_RTR_WRITE) {
 		n = ddp_build(h, &hdr);
-	} else if (c->agreed.rtr == MPA_RTR_READ) {
-		const struct ddp_hdr hdr = ddp_untagged(RDMAP_READ_REQ, true, 0, c->msn_read++, 0);
-		const struct rdmap_read_req q = { 0 };
+	} else if (what == MPA_RTR_READ) {
+		hdr = ddp_untagged(RDMAP_READ_REQ, true, 0, c->msn_read++, 0);
 		n = ddp_build(h, &hdr);
 		rdmap_read_req_build(h + n, &q);
 		n += RDMAP_READ_REQ_LEN;
 		rdmap_readq_post(&c->readq, 0, 0, 0, QP_WR_NONE);
 	}
-	c->rtr_due = false;
 	if (!finish(c, r, n, NULL, 0, 0)) {
 		qp_rec_put(ctx, r);
 		return false;
@@ -319,20 +318,25 @@ static bool send_rtr(struct qp_ctx *ctx, struct qp_conn *c)
 	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
 }
 
-/* A zero-length Write, which touches no memory. RFC 5041, 5.2.1: nothing in it but its length is looked at. */
+/* RFC 6581, 9.2: the initiator's first FPDU in the peer-to-peer model. */
+static bool send_rtr(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	if (!send_empty(ctx, c, c->agreed.rtr))
+		return false;
+	c->rtr_due = false;
+	return true;
+}
+
+/* RFC 5041, 5.2.1: nothing in it but its length is looked at. */
 bool qp_tx_nudge(struct qp_ctx *ctx, struct qp_conn *c)
 {
-	const struct ddp_hdr hdr = ddp_tagged(RDMAP_WRITE, true, 0, 0);
-	uint8_t *h;
-	struct qp_rec *r = rec_begin(ctx, c, 0, &h);
+	return send_empty(ctx, c, MPA_RTR_WRITE);
+}
 
-	if (r == NULL)
-		return false;
-	if (!finish(c, r, ddp_build(h, &hdr), NULL, 0, 0)) {
-		qp_rec_put(ctx, r);
-		return false;
-	}
-	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
+/* Something that the peer must answer; false when it cannot be sent. */
+bool qp_tx_ask(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	return !rdmap_readq_full(&c->readq) && qp_conn_wake(ctx, c) && send_empty(ctx, c, MPA_RTR_READ);
 }
 
 /* Queues FPDUs until a full segment waits, so that each is sent while its bytes are still in the cache. */
@@ -353,12 +357,9 @@ void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c)
 		if (!qp_conn_wake(ctx, c))
 			return;
 	}
+	if (rn_unlikely(c->rtr_due) && !send_rtr(ctx, c))
+		return;
 	while ((c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && c->qp != NULL) {
-		if (rn_unlikely(c->rtr_due)) {
-			if (!send_rtr(ctx, c))
-				return;
-			continue;
-		}
 		if (c->tcp.q_end - c->tcp.snd_nxt >= tcpl_emss(&c->tcp) || tcpl_room(&c->tcp) <= QP_CTRL_CHUNKS)
 			return;
 		if (c->tx_cur == QP_TX_NONE && !next_message(ctx, c))

@@ -44,12 +44,13 @@ def need(program):
 
 
 class Process:
-    """A child process whose output is collected in the background."""
+    """A child process whose output is collected in the background. It is killed when the test is."""
 
     def __init__(self, argv, env=None, cwd=None, name=None):
         self.name = name or os.path.basename(argv[0])
         self.argv = argv
-        self.p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        tied = ["setpriv", "--pdeathsig", "KILL"] if threading.current_thread() is threading.main_thread() else []
+        self.p = subprocess.Popen(tied + argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   env=env, cwd=cwd, text=True, errors="replace")
         self.out, self.err = [], []
         self._threads = [threading.Thread(target=self._drain, args=a, daemon=True)

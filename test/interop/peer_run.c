@@ -2,7 +2,6 @@
 #include "peer.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* Seeds of the patterns: what each area holds. */
 enum { SEED_SEND = 1, SEED_WRITE = 2, SEED_READ = 3 };
@@ -200,8 +199,6 @@ bool peer_run(struct peer_conn *c)
 		ok = c->p->server ? ctl_send(c, CTL_GO) && peer_wait(c, 1, 1) : peer_wait(c, 0, 1) && ctl_send(c, CTL_DONE) && peer_wait(c, 1, 0);
 	else if (transfers(c))
 		ok = transfer(c);
-	else if (!c->p->server && is(c, "connect")) /* qp_quirk.h: a FIN before siw is ESTABLISHED brings its kernel down */
-		usleep(50000);
 	if (ok && c->p->server == is(c, "disc"))
 		rdma_disconnect(c->id);
 	return ok && peer_gone(c);

@@ -46,7 +46,7 @@ def crc_used(yes):
 
 # ---- what both have by default: rnicd asks for CRC and offers peer-to-peer, siw asks for neither ----
 
-Batch("out", True, SET_UP + DATA + MORE + ["first"] * 3,
+Batch("out", True, SET_UP + ["connect"] * 10 + DATA + MORE + ["first"] * 3,
       wire=both(says("req", rev=2, C=True, M=False, S=True, A=True), says("rep", rev=2, C=True, S=True, A=True), crc_used(True)))
 Batch("in", False, SET_UP + DATA + MORE,
       wire=both(says("req", rev=2, C=False, S=True, A=False), says("rep", rev=2, C=True, S=True, A=False)))

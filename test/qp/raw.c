@@ -121,7 +121,7 @@ void raw_up(void)
 }
 
 /* Raw responder: takes the Request, replies, leaves the rest to the test. */
-void raw_respond(const struct mpa_policy *p)
+void raw_reply(const struct mpa_policy *p)
 {
 	struct mpa_neg_rx nrx;
 	struct mpa_frame f;
@@ -138,6 +138,11 @@ void raw_respond(const struct mpa_policy *p)
 	assert_true(mpa_rx_give_stage(&B.rx, B.stage, sizeof(B.stage)));
 	(void)!mpa_neg_accept(p, &f, NULL, 0, &out, &a);
 	send_bytes(out.buf, out.len);
+}
+
+void raw_respond(const struct mpa_policy *p)
+{
+	raw_reply(p);
 	rig_settle(B.r);
 }
 

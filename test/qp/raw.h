@@ -33,7 +33,8 @@ bool untouched(void);        /* not a byte of that memory was written */
 
 struct mpa_policy raw_policy(void);
 void raw_up(void);                             /* raw initiator: TCP, Request, Reply */
-void raw_respond(const struct mpa_policy *p);  /* raw responder: the device's Request answered */
+void raw_reply(const struct mpa_policy *p);    /* raw responder: the device's Request answered */
+void raw_respond(const struct mpa_policy *p);  /* the same, and the answer taken */
 
 void send_bytes(const void *p, uint32_t n);
 void send_ulpdu(const uint8_t *ulpdu, uint32_t len, bool flip); /* flip: with a bad CRC */

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "qp/qp_quirk.h"
-#include "rig.h"
+#include "raw.h"
 
 static struct rig *up(bool p2p)
 {
@@ -71,12 +71,122 @@ static void nothing_said_nothing_nudged(void **state)
 	rig_free(r);
 }
 
+/* A device that connects to a raw responder in peer-to-peer mode: its RTR has come, nothing was said to it. */
+static void young(uint16_t ird)
+{
+	struct mpa_policy p = raw_policy();
+	struct rig_cfg cfg;
+	struct ddp_hdr h;
+	uint32_t len;
+
+	rig_defaults(&cfg);
+	cfg.p2p = true;
+	open_bench(1, &cfg);
+	p.ird = ird;
+	raw_reply(&p);
+	rig_run(B.r, RN_NS_PER_MS);
+	assert_non_null(rig_fx(B.r, 0, QP_FX_ESTABLISHED));
+	assert_true(next_fpdu(&h, junk, &len));
+	assert_int_equal(h.opcode, RDMAP_WRITE);
+	assert_false(next_fpdu(&h, junk, &len));
+}
+
+static void must_ask(void)
+{
+	uint8_t body[64];
+	struct ddp_hdr h;
+	uint32_t len;
+
+	rig_run(B.r, RN_NS_PER_MS);
+	assert_true(next_fpdu(&h, body, &len));
+	assert_int_equal(h.opcode, RDMAP_READ_REQ);
+	assert_int_equal(len, RDMAP_READ_REQ_LEN);
+	assert_false(raw()->fin);
+}
+
+static void must_end(void)
+{
+	rig_run(B.r, RN_NS_PER_MS);
+	assert_true(raw()->fin);
+	assert_false(raw()->reset);
+	tcpl_shutdown(&raw()->tcp, B.r->now);
+	rig_run(B.r, 2 * RN_NS_PER_S); /* TIME_WAIT */
+	assert_int_equal(rig_fx_count(B.r, 0, QP_FX_CLOSED), 1);
+	assert_int_equal(dev()->ctx.stats.close_timeouts + dev()->ctx.stats.resets, 0);
+	close_bench();
+}
+
+static void early_disconnect_waits_for_a_word(void **state)
+{
+	const struct ddp_hdr answer = ddp_tagged(RDMAP_READ_RESP, true, 0, 0);
+
+	(void)state;
+	young(8);
+	qp_conn_disconnect(&dev()->ctx, &dev()->conn[0]);
+	must_ask();
+	send_ddp(&answer, NULL, 0);
+	must_end();
+}
+
+static void early_disconnect_does_not_wait_for_ever(void **state)
+{
+	(void)state;
+	for (uint16_t ird = 0; ird <= 8; ird += 8) { /* with none, nothing can be asked */
+		struct ddp_hdr h;
+		uint32_t n = 0, len;
+
+		young(ird);
+		qp_conn_disconnect(&dev()->ctx, &dev()->conn[0]);
+		rig_run(B.r, 200 * RN_NS_PER_MS);
+		assert_false(raw()->fin);
+		for (; next_fpdu(&h, junk, &len); n += h.opcode == RDMAP_WRITE)
+			;
+		assert_int_equal(n, QP_NUDGES_END - 1);
+		rig_run(B.r, 20 * RN_NS_PER_MS);
+		must_end();
+	}
+}
+
+static void early_destroy_waits_too(void **state)
+{
+	const struct ddp_hdr answer = ddp_tagged(RDMAP_READ_RESP, true, 0, 0);
+
+	(void)state;
+	for (int disconnected = 0; disconnected < 2; disconnected++) {
+		young(8);
+		if (disconnected)
+			qp_conn_disconnect(&dev()->ctx, &dev()->conn[0]);
+		qp_destroy(&dev()->ctx, &dev()->q[0].qp);
+		must_ask();
+		send_ddp(&answer, NULL, 0);
+		must_end();
+	}
+}
+
+static void early_disconnect_is_quick_towards_our_own(void **state)
+{
+	struct rig *r = up(true);
+	uint64_t start = r->now;
+
+	(void)state;
+	qp_conn_disconnect(&r->n[0].ctx, &r->n[0].conn[0]);
+	while (rig_fx_count(r, 1, QP_FX_DISCONNECTED) == 0)
+		assert_true(rig_step(r));
+	assert_true(r->now - start < QP_NUDGE_FIRST_NS);
+	assert_int_equal(r->n[0].ctx.stats.nudges, 0);
+	rig_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent_peer_is_nudged_a_few_times),
 		cmocka_unit_test(peer_that_speaks_is_not_nudged),
 		cmocka_unit_test(nothing_said_nothing_nudged),
+		cmocka_unit_test(early_disconnect_waits_for_a_word),
+		cmocka_unit_test(early_disconnect_does_not_wait_for_ever),
+		cmocka_unit_test(early_destroy_waits_too),
+		cmocka_unit_test(early_disconnect_is_quick_towards_our_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
