@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion channels and the asynchronous events of a context. */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 static struct rnic_chan *chan_of(struct ibv_comp_channel *c) { return (struct rnic_chan *)c; }
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
+	RNIC_BESIDE(ibv_create_comp_channel, c, NULL, c);
 	struct rnic_chan *ch = calloc(1, sizeof(*ch));
 	int rc;
 
@@ -24,6 +25,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+	RNIC_BESIDE(ibv_destroy_comp_channel, channel->context, EINVAL, channel);
 	int rc;
 
 	if (__atomic_load_n(&channel->refcnt, __ATOMIC_ACQUIRE) != 0)
@@ -46,6 +48,7 @@ static void comp_seen(const void *slot, void *arg)
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
+	RNIC_BESIDE(ibv_get_cq_event, channel->context, -1, channel, cq, cq_context);
 	union {
 		struct ipc_comp_event ev;
 		uint8_t slot[IPC_EVENT_SLOT_SMALL];
@@ -61,6 +64,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
+	RNIC_BESIDE_VOID(ibv_ack_cq_events, cq->context, cq, nevents);
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);
@@ -120,6 +124,7 @@ static void async_seen(const void *slot, void *arg)
 
 int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 {
+	RNIC_BESIDE(ibv_get_async_event, c, -1, c, event);
 	union {
 		struct ipc_async_event ev;
 		uint8_t slot[IPC_EVENT_SLOT_SMALL];

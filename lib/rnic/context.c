@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opened devices: what an application finds behind its ibv_context. */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 /*
  * Slots of ibv_context_ops that were function pointers twenty years ago. The headers of today never call them; a
@@ -99,6 +99,7 @@ struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev)
 
 struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 {
+	RNIC_PASS(ibv_open_device, rnic_our_dev(ibdev), NULL, ibdev);
 	struct rnic_session *s = rnic_session_get();
 
 	return s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev) : NULL;
@@ -106,6 +107,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 
 int ibv_close_device(struct ibv_context *c)
 {
+	RNIC_BESIDE(ibv_close_device, c, EINVAL, c);
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	int rc = rnic_evq_close(&ctx->async);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: making, arming, destroying. Polling is in poll.c. */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 #define CQ_FLAGS_KNOWN (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
@@ -86,6 +86,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 			     int comp_vector)
 {
+	RNIC_BESIDE(ibv_create_cq, c, NULL, c, cqe, cq_context, channel, comp_vector);
 	struct ibv_cq_init_attr_ex a = { .cqe = cqe > 0 ? (uint32_t)cqe : 0, .cq_context = cq_context,
 					 .channel = channel, .comp_vector = (uint32_t)comp_vector };
 	struct rnic_cq *cq = cq_make(c, &a);
@@ -146,6 +147,7 @@ static bool async_of(const void *slot, void *arg)
 
 int ibv_destroy_cq(struct ibv_cq *ibcq)
 {
+	RNIC_BESIDE(ibv_destroy_cq, ibcq->context, EINVAL, ibcq);
 	struct rnic_cq *cq = rnic_cq(ibcq);
 	int rc;
 

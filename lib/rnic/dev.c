@@ -3,7 +3,7 @@
  * The devices of the daemon: one for each of its ports. Their ibv_device lives as long as the process, so that a
  * program may free the list and go on using a device it has opened.
  */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@ static struct rnic_dev *dev_make(struct rnic_session *s, uint32_t index)
 	d->index = index;
 	d->info = m.dev_info;
 	d->info.name[IPC_DEV_NAME_MAX - 1] = '\0';
+	d->ibv._ops._dummy2 = rnic_dev_mark;
 	d->ibv.node_type = d->info.roce ? IBV_NODE_CA : IBV_NODE_RNIC;
 	d->ibv.transport_type = d->info.roce ? IBV_TRANSPORT_IB : IBV_TRANSPORT_IWARP;
 	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", d->info.name);
@@ -67,33 +68,81 @@ struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n)
 	return list;
 }
 
-struct ibv_device **ibv_get_device_list(int *num)
-{
-	struct rnic_session *s = rnic_session_get();
-	struct rnic_dev **list = NULL;
-	uint32_t n = 0;
+/* What a program gets is `list`; the stock library's own list, whose devices stand in it after ours, lives as long. */
+struct dev_list {
+	struct ibv_device **stock;
+	struct ibv_device *list[];
+};
 
-	if (s != NULL)
-		list = rnic_devices(s, &n);
-	if (num != NULL)
-		*num = list != NULL ? (int)n : 0;
-	/* A rnic_dev begins with its ibv_device. */
-	return (struct ibv_device **)list;
+static void free_stock(struct ibv_device **list)
+{
+	__typeof__(&ibv_free_device_list) stock = (__typeof__(&ibv_free_device_list))rnic_stock("ibv_free_device_list");
+
+	if (list != NULL && stock != NULL)
+		stock(list);
 }
 
-void ibv_free_device_list(struct ibv_device **list) { free(list); }
+static struct dev_list *list_make(struct rnic_dev **ours, uint32_t n, struct ibv_device **stock, uint32_t m)
+{
+	struct dev_list *l = calloc(1, sizeof(*l) + (n + m + 1) * sizeof(l->list[0]));
+
+	if (l == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++)
+		l->list[i] = &ours[i]->ibv;
+	if (m > 0)
+		memcpy(l->list + n, stock, m * sizeof(l->list[0]));
+	l->stock = stock;
+	return l;
+}
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	__typeof__(&ibv_get_device_list) next = (__typeof__(&ibv_get_device_list))rnic_stock("ibv_get_device_list");
+	struct rnic_session *s = rnic_session_get();
+	struct dev_list *l = NULL;
+	uint32_t n = 0;
+	int m = 0;
+
+	struct rnic_dev **ours = s != NULL ? rnic_devices(s, &n) : NULL;
+	int err = errno;
+	struct ibv_device **stock = next != NULL ? next(&m) : NULL;
+	if (ours == NULL)
+		n = 0;
+	if (stock == NULL)
+		m = 0;
+	if (ours != NULL || m > 0)
+		l = list_make(ours, n, stock, (uint32_t)m);
+	else
+		errno = err; /* why ours are missing; a machine without RDMA hardware has no others */
+	if (l == NULL)
+		free_stock(stock);
+	free(ours);
+	if (num != NULL)
+		*num = l != NULL ? (int)n + m : 0;
+	return l != NULL ? l->list : NULL;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	struct dev_list *l = rn_container_of(list, struct dev_list, list[0]);
+
+	free_stock(l->stock);
+	free(l);
+}
 
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
 
 /* The index of an RDMA netlink device, which ours are not. */
 int ibv_get_device_index(struct ibv_device *d)
 {
-	(void)d;
+	RNIC_PASS(ibv_get_device_index, rnic_our_dev(d), -1, d);
 	return -1;
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *ibdev)
 {
+	RNIC_PASS(ibv_get_device_guid, rnic_our_dev(ibdev), 0, ibdev);
 	const uint8_t *mac = ((struct rnic_dev *)ibdev)->info.mac;
 	/* EUI-64 made from the MAC address (RFC 4291, appendix A). */
 	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5] };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions. */
 #include "rnic/arena.h"
+#include "rnic/beside.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -117,21 +118,25 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	RNIC_BESIDE(ibv_reg_mr, pd->context, NULL, pd, addr, length, access);
 	return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
+	RNIC_BESIDE(ibv_reg_mr_iova, pd->context, NULL, pd, addr, length, iova, access);
 	return reg_mr(pd, addr, length, iova, (unsigned int)access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
+	RNIC_BESIDE(ibv_reg_mr_iova2, pd->context, NULL, pd, addr, length, iova, access);
 	return reg_mr(pd, addr, length, iova, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
+	RNIC_BESIDE(ibv_dereg_mr, ibmr->context, EINVAL, ibmr);
 	struct rnic_mr *mr = rnic_mr(ibmr);
 	int rc = rnic_call_handle(mr->s, IPC_DEREG_MR, ibmr->handle);
 

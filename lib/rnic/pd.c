@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection domains, parent domains (a PD under another name) and thread domains (a name only: locks are cheap). */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {
+	RNIC_BESIDE(ibv_alloc_pd, c, NULL, c);
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	struct ipc_msg m = { .type = IPC_ALLOC_PD, .len = IPC_MSG_LEN(alloc_pd), .alloc_pd = { .dev = ctx->index } };
 	struct rnic_pd *pd = calloc(1, sizeof(*pd));
@@ -25,6 +26,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {
+	RNIC_BESIDE(ibv_dealloc_pd, ibpd->context, EINVAL, ibpd);
 	struct rnic_pd *pd = rnic_pd(ibpd);
 	int rc = 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: making, changing, asking, destroying. Posting is in post.c. */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 #define CQ_NONE_WR 1 /* queues have at least this many entries */
 
@@ -173,6 +173,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+	RNIC_BESIDE(ibv_create_qp, pd->context, NULL, pd, init);
 	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context, .send_cq = init->send_cq,
 					 .recv_cq = init->recv_cq, .srq = init->srq, .cap = init->cap,
 					 .qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all, .pd = pd };
@@ -214,7 +215,11 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 	return qp;
 }
 
-struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) { return rnic_qp(qp)->is_ex ? &rnic_qp(qp)->ex : NULL; }
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	RNIC_BESIDE(ibv_qp_to_qp_ex, qp->context, NULL, qp);
+	return rnic_qp(qp)->is_ex ? &rnic_qp(qp)->ex : NULL;
+}
 
 /* What only comes back from ibv_query_qp: iWARP has no use for it. */
 static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int mask)
@@ -241,6 +246,7 @@ static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
+	RNIC_BESIDE(ibv_modify_qp, ibqp->context, EINVAL, ibqp, a, mask);
 	struct rnic_qp *qp = rnic_qp(ibqp);
 	struct ipc_msg m = { .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp),
 			     .modify_qp = { .qp = ibqp->handle } };
@@ -279,6 +285,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
 {
+	RNIC_BESIDE(ibv_query_qp, ibqp->context, EINVAL, ibqp, a, mask, init);
 	struct rnic_qp *qp = rnic_qp(ibqp);
 	struct ipc_msg m = { .type = IPC_QUERY_QP, .len = IPC_MSG_LEN(handle), .handle = { .handle = ibqp->handle } };
 	int rc = rnic_call(qp->s, &m, IPC_MSG_LEN(query_qp_ok), -1);
@@ -323,6 +330,7 @@ static void unlink_qp(struct rnic_qp *qp)
 
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
+	RNIC_BESIDE(ibv_destroy_qp, ibqp->context, EINVAL, ibqp);
 	struct rnic_qp *qp = rnic_qp(ibqp);
 	int rc = rnic_call_handle(qp->s, IPC_DESTROY_QP, ibqp->handle);
 

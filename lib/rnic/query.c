@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a device says of itself. */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 #include <arpa/inet.h>
 #include <stddef.h>
@@ -57,7 +57,11 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	return 0;
 }
 
-int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a) { return rnic_query_device(c, a); }
+int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
+{
+	RNIC_BESIDE(ibv_query_device, c, EINVAL, c, a);
+	return rnic_query_device(c, a);
+}
 
 int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 			 struct ibv_device_attr_ex *a, size_t size)
@@ -137,6 +141,7 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 /* The structure of this entry point ends before port_cap_flags2. */
 int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
+	RNIC_BESIDE(ibv_query_port, c, EINVAL, c, port, attr);
 	return rnic_query_port(c, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT);
 }
 
@@ -155,6 +160,7 @@ static int gid_get(struct ibv_context *c, uint32_t port, uint32_t index, union i
 
 int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
 {
+	RNIC_BESIDE(ibv_query_gid, c, -1, c, port, index, gid);
 	int rc = gid_get(c, port, (uint32_t)index, gid);
 
 	if (rc == 0)
@@ -176,6 +182,7 @@ static int gid_entry(struct ibv_context *c, uint32_t port, uint32_t index, void 
 int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags,
 		      size_t entry_size)
 {
+	RNIC_BESIDE(_ibv_query_gid_ex, c, EINVAL, c, port, index, entry, flags, entry_size);
 	if (flags != 0)
 		return EOPNOTSUPP;
 	memset(entry, 0, entry_size);
@@ -185,6 +192,7 @@ int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, stru
 ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
 			     size_t entry_size)
 {
+	RNIC_BESIDE(_ibv_query_gid_table, c, -EINVAL, c, entries, max, flags, entry_size);
 	int rc;
 
 	if (flags != 0)
@@ -201,7 +209,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type);
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type)
 {
-	(void)c;
+	RNIC_BESIDE(ibv_query_gid_type, c, -1, c, port, index, type);
 	if (port != PORT || index != 0) {
 		errno = EINVAL;
 		return -1;
@@ -212,7 +220,7 @@ int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, 
 
 int ibv_query_pkey(struct ibv_context *c, uint8_t port, int index, __be16 *pkey)
 {
-	(void)c;
+	RNIC_BESIDE(ibv_query_pkey, c, -1, c, port, index, pkey);
 	if (port != PORT || index != 0) {
 		errno = EINVAL;
 		return -1;
@@ -223,7 +231,7 @@ int ibv_query_pkey(struct ibv_context *c, uint8_t port, int index, __be16 *pkey)
 
 int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
 {
-	(void)c;
+	RNIC_BESIDE(ibv_get_pkey_index, c, -1, c, port, pkey);
 	if (port == PORT && pkey == htons(PKEY_DEFAULT))
 		return 0;
 	errno = EINVAL;

@@ -3,7 +3,7 @@
  * Public functions that take one of our objects and that this device does not have. They must not fall through to the
  * stock libraries, which would look into the object for what is not there.
  */
-#include "rnic/priv.h"
+#include "rnic/beside.h"
 
 #include <rdma/rdma_verbs.h>
 
@@ -23,60 +23,45 @@ static int minus(void)
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	(void)pd;
-	(void)attr;
+	RNIC_BESIDE(ibv_create_ah, pd->context, NULL, pd, attr);
 	return none();
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
 			struct ibv_ah_attr *attr)
 {
-	(void)c;
-	(void)port;
-	(void)wc;
-	(void)grh;
-	(void)attr;
+	RNIC_BESIDE(ibv_init_ah_from_wc, c, EINVAL, c, port, wc, grh, attr);
 	return EOPNOTSUPP;
 }
 
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
 {
-	(void)pd;
-	(void)wc;
-	(void)grh;
-	(void)port;
+	RNIC_BESIDE(ibv_create_ah_from_wc, pd->context, NULL, pd, wc, grh, port);
 	return none();
 }
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	(void)ah;
+	RNIC_BESIDE(ibv_destroy_ah, ah->context, EINVAL, ah);
 	return EOPNOTSUPP;
 }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)qp;
-	(void)gid;
-	(void)lid;
+	RNIC_BESIDE(ibv_attach_mcast, qp->context, EINVAL, qp, gid, lid);
 	return EOPNOTSUPP;
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)qp;
-	(void)gid;
-	(void)lid;
+	RNIC_BESIDE(ibv_detach_mcast, qp->context, EINVAL, qp, gid, lid);
 	return EOPNOTSUPP;
 }
 
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],
 				uint16_t *vid)
 {
-	(void)c;
-	(void)attr;
-	(void)mac;
-	(void)vid;
+	RNIC_BESIDE(ibv_resolve_eth_l2_from_gid, c, EINVAL, c, attr, mac, vid);
 	return EOPNOTSUPP;
 }
 
@@ -107,29 +92,25 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	(void)pd;
-	(void)attr;
+	RNIC_BESIDE(ibv_create_srq, pd->context, NULL, pd, attr);
 	return none();
 }
 
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	(void)srq;
-	(void)attr;
-	(void)mask;
+	RNIC_BESIDE(ibv_modify_srq, srq->context, EINVAL, srq, attr, mask);
 	return EOPNOTSUPP;
 }
 
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
-	(void)srq;
-	(void)attr;
+	RNIC_BESIDE(ibv_query_srq, srq->context, EINVAL, srq, attr);
 	return EOPNOTSUPP;
 }
 
 int ibv_destroy_srq(struct ibv_srq *srq)
 {
-	(void)srq;
+	RNIC_BESIDE(ibv_destroy_srq, srq->context, EINVAL, srq);
 	return EOPNOTSUPP;
 }
 
@@ -154,31 +135,20 @@ void rdma_destroy_srq(struct rdma_cm_id *id) { (void)id; }
 
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	(void)cq;
-	(void)cqe;
+	RNIC_BESIDE(ibv_resize_cq, cq->context, EINVAL, cq, cqe);
 	return EOPNOTSUPP;
 }
 
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	(void)mr;
-	(void)flags;
-	(void)pd;
-	(void)addr;
-	(void)length;
-	(void)access;
+	RNIC_BESIDE(ibv_rereg_mr, mr->context, IBV_REREG_MR_ERR_INPUT, mr, flags, pd, addr, length, access);
 	errno = EOPNOTSUPP;
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
-	(void)pd;
-	(void)offset;
-	(void)length;
-	(void)iova;
-	(void)fd;
-	(void)access;
+	RNIC_BESIDE(ibv_reg_dmabuf_mr, pd->context, NULL, pd, offset, length, iova, fd, access);
 	return none();
 }
 
@@ -192,44 +162,48 @@ struct ibv_context *ibv_import_device(int fd)
 
 struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
 {
-	(void)c;
-	(void)handle;
+	RNIC_BESIDE(ibv_import_pd, c, NULL, c, handle);
 	return none();
 }
 
-void ibv_unimport_pd(struct ibv_pd *pd) { (void)pd; }
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	RNIC_BESIDE_VOID(ibv_unimport_pd, pd->context, pd);
+}
 
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
-	(void)pd;
-	(void)handle;
+	RNIC_BESIDE(ibv_import_mr, pd->context, NULL, pd, handle);
 	return none();
 }
 
-void ibv_unimport_mr(struct ibv_mr *mr) { (void)mr; }
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	RNIC_BESIDE_VOID(ibv_unimport_mr, mr->context, mr);
+}
 
 struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
 {
-	(void)c;
-	(void)handle;
+	RNIC_BESIDE(ibv_import_dm, c, NULL, c, handle);
 	return none();
 }
 
-void ibv_unimport_dm(struct ibv_dm *dm) { (void)dm; }
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	RNIC_BESIDE_VOID(ibv_unimport_dm, dm->context, dm);
+}
 
 /* ---- enhanced connection establishment (ECE) of InfiniBand ---- */
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	(void)ece;
+	RNIC_BESIDE(ibv_set_ece, qp->context, EINVAL, qp, ece);
 	return EOPNOTSUPP;
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	(void)ece;
+	RNIC_BESIDE(ibv_query_ece, qp->context, EINVAL, qp, ece);
 	return EOPNOTSUPP;
 }
 
@@ -250,9 +224,7 @@ int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 /* 1 would promise that the bytes of a message become visible in order. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	(void)qp;
-	(void)op;
-	(void)flags;
+	RNIC_BESIDE(ibv_query_qp_data_in_order, qp->context, 0, qp, op, flags);
 	return 0;
 }
 
