@@ -8,6 +8,27 @@ uint32_t crc32c_iov(uint32_t crc, const struct rn_iov *iov, uint32_t n)
 	return crc;
 }
 
+uint32_t crc32c_plain_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w)
+{
+	const uint8_t *s = src;
+	uint8_t *d = dst;
+
+	while (n > 0) {
+		if (w->at == 0) {
+			memcpy(d, w->next++, sizeof(*w->next));
+			d += sizeof(*w->next);
+			w->at = CRC32C_WORD_STEP - sizeof(*w->next);
+		}
+		size_t take = n < w->at ? n : w->at;
+		memcpy(d, s, take);
+		s += take;
+		d += take;
+		n -= take;
+		w->at -= take;
+	}
+	return crc32c(crc, dst, (size_t)(d - (uint8_t *)dst));
+}
+
 /* Product of two polynomials modulo P. */
 static uint32_t times(uint32_t a, uint32_t b)
 {

@@ -28,14 +28,28 @@ uint32_t crc32c_iov(uint32_t crc, const struct rn_iov *iov, uint32_t n);
  */
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n);
 
+/* Words to be put between the bytes of a copy, as MPA's markers stand in the stream: RFC 5044 section 4.3. */
+#define CRC32C_WORD_STEP 512 /* bytes from the beginning of one to that of the next */
+struct crc32c_words {
+	const uint32_t *next; /* as they lie in memory; there are as many as will be met */
+	size_t at;            /* bytes to be written before the next one */
+};
+
+/*
+ * crc32c_copy() with words in between, which are copied and summed as well: n bytes of the source and 4 for each word. A
+ * word comes only before a byte; one due behind the last byte is left to the next call. *w moves on.
+ */
+uint32_t crc32c_copy_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
+
 /* Sum of A followed by B from the sum of each, and the length of B in bytes. Some hundred nanoseconds. */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b);
 
-/* One implementation, for tests and benchmarks. The functions follow crc32c() and crc32c_copy(). */
+/* One implementation, for tests and benchmarks. The functions follow crc32c(), crc32c_copy() and crc32c_copy_words(). */
 struct crc32c_impl {
 	const char *name;
 	uint32_t (*sum)(uint32_t crc, const void *p, size_t n);
 	uint32_t (*copy)(uint32_t crc, void *dst, const void *src, size_t n);
+	uint32_t (*words)(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
 };
 
 /* Those that run on this processor, best first; the first one is in use. Ends with one whose name is NULL. */

@@ -10,13 +10,13 @@
 #endif
 
 /* Written by the constructor alone, before there is a second thread; every state of it is a valid list. */
-struct crc32c_impl crc32c_impls[8] = { { "table", crc32c_table_sum, crc32c_table_copy } };
+struct crc32c_impl crc32c_impls[8] = { { "table", crc32c_table_sum, crc32c_table_copy, crc32c_plain_words } };
 
 static void __attribute__((unused)) put_first(const char *name, uint32_t (*sum)(uint32_t, const void *, size_t),
 					      uint32_t (*copy)(uint32_t, void *, const void *, size_t))
 {
 	memmove(&crc32c_impls[1], &crc32c_impls[0], sizeof(crc32c_impls) - sizeof(crc32c_impls[0]));
-	crc32c_impls[0] = (struct crc32c_impl){ name, sum, copy };
+	crc32c_impls[0] = (struct crc32c_impl){ name, sum, copy, crc32c_plain_words };
 }
 
 #ifdef __x86_64__
@@ -47,8 +47,10 @@ static void __attribute__((constructor)) crc32c_choose(void)
 		return;
 	if ((saved & XCR0_AVX) == XCR0_AVX && (b7 & bit_AVX2) != 0)
 		put_first("vpclmul256", crc32c_vpclmul256_sum, crc32c_vpclmul256_copy);
-	if ((saved & XCR0_AVX512) == XCR0_AVX512 && (b7 & avx512) == avx512 && (c7 & bit_AVX512VBMI) != 0)
+	if ((saved & XCR0_AVX512) == XCR0_AVX512 && (b7 & avx512) == avx512 && (c7 & bit_AVX512VBMI) != 0) {
 		put_first("vpclmul512", crc32c_vpclmul512_sum, crc32c_vpclmul512_copy);
+		crc32c_impls[0].words = crc32c_vpclmul512_words;
+	}
 }
 #endif
 
@@ -70,4 +72,9 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {
 	return crc32c_impls[0].copy(crc, dst, src, n);
+}
+
+uint32_t crc32c_copy_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w)
+{
+	return crc32c_impls[0].words(crc, dst, src, n, w);
 }

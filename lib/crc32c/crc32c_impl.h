@@ -25,6 +25,9 @@ extern const uint32_t crc32c_shift[CRC32C_NSHIFT];
 /* x8_pow2[k] = x^(8 * 2^k) mod P: 2^k zero bytes. */
 extern const uint32_t crc32c_x8_pow2[64];
 
+/* Copies piece by piece, then sums the whole with the implementation in use. */
+uint32_t crc32c_plain_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
+
 uint32_t crc32c_table_sum(uint32_t crc, const void *p, size_t n);
 uint32_t crc32c_table_copy(uint32_t crc, void *dst, const void *src, size_t n);
 uint32_t crc32c_sse42_sum(uint32_t crc, const void *p, size_t n);
@@ -35,6 +38,7 @@ uint32_t crc32c_vpclmul256_sum(uint32_t crc, const void *p, size_t n);
 uint32_t crc32c_vpclmul256_copy(uint32_t crc, void *dst, const void *src, size_t n);
 uint32_t crc32c_vpclmul512_sum(uint32_t crc, const void *p, size_t n);
 uint32_t crc32c_vpclmul512_copy(uint32_t crc, void *dst, const void *src, size_t n);
+uint32_t crc32c_vpclmul512_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
 uint32_t crc32c_arm_sum(uint32_t crc, const void *p, size_t n);
 uint32_t crc32c_arm_copy(uint32_t crc, void *dst, const void *src, size_t n);
 

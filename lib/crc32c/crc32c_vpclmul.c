@@ -66,6 +66,14 @@ AVX512_INLINE uint32_t reduce512(__m512i a)
 	return (uint32_t)crc32c_reduce128(z);
 }
 
+/* Adds up four words of 512 bits that lie one behind the other. */
+AVX512_INLINE uint32_t join512(const __m512i a[4])
+{
+	__m512i x = fold512(a[0], pair512(8), a[1]), y = fold512(a[2], pair512(8), a[3]);
+
+	return reduce512(fold512(x, pair512(16), y));
+}
+
 AVX512_INLINE uint32_t run512(uint32_t reg, const uint8_t *s, uint8_t *d, size_t n, bool cp)
 {
 	const __m512i far = pair512(32);
@@ -108,9 +116,7 @@ AVX512_INLINE uint32_t run512(uint32_t reg, const uint8_t *s, uint8_t *d, size_t
 		if (cp)
 			d += 256;
 	}
-	a[1] = fold512(a[0], pair512(8), a[1]);
-	a[3] = fold512(a[2], pair512(8), a[3]);
-	return reduce512(fold512(a[1], pair512(16), a[3]));
+	return join512(a);
 }
 
 AVX512 uint32_t crc32c_vpclmul512_sum(uint32_t crc, const void *p, size_t n)
@@ -121,6 +127,68 @@ AVX512 uint32_t crc32c_vpclmul512_sum(uint32_t crc, const void *p, size_t n)
 AVX512 uint32_t crc32c_vpclmul512_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {
 	return ~run512(~crc, src, dst, n, true);
+}
+
+/* A copy with words in between, on its way. */
+struct walk512 {
+	const uint8_t *s;
+	uint8_t *d;
+	struct crc32c_words w;
+};
+
+/* The next `lanes` times 4 bytes of the output, at the end of a block of 64. At most one word falls in. */
+AVX512_INLINE __m512i words512(struct walk512 *k, uint32_t lanes)
+{
+	uint32_t gap = 16 - lanes, len = 4 * lanes;
+	uintptr_t s = (uintptr_t)k->s - 4 * gap, d = (uintptr_t)k->d - 4 * gap;
+	__mmask16 use = (__mmask16)(0xFFFFu << gap);
+	__m512i v;
+
+	if (k->w.at >= len) {
+		v = _mm512_maskz_loadu_epi32(use, (const void *)s);
+		k->s += len;
+		k->w.at -= len;
+	} else {
+		__mmask16 word = (__mmask16)(1u << (gap + k->w.at / 4));
+
+		v = _mm512_maskz_loadu_epi32((__mmask16)(0x7FFFu >> gap), k->s);
+		v = _mm512_mask_expand_epi32(_mm512_maskz_set1_epi32(word, (int)*k->w.next++), (__mmask16)(use & ~word), v);
+		k->s += len - 4;
+		k->w.at += CRC32C_WORD_STEP - len;
+	}
+	_mm512_mask_storeu_epi32((void *)d, use, v);
+	k->d += len;
+	return v;
+}
+
+AVX512 uint32_t crc32c_vpclmul512_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w)
+{
+	const __m512i far = pair512(32);
+	__m512i a[4] = { _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512() };
+	size_t words = n > w->at ? 1 + (n - w->at - 1) / (CRC32C_WORD_STEP - 4) : 0;
+	size_t all = n + 4 * words, tail = all % 4;
+	struct walk512 k = { src, dst, *w };
+
+	if (all < 128 || w->at % 4 != 0)
+		return crc32c_plain_words(crc, dst, src, n, w);
+	all -= tail;
+	uint32_t lanes = all % 64 == 0 ? 16 : (uint32_t)(all % 64) / 4;
+	a[3] = _mm512_xor_si512(words512(&k, lanes), _mm512_maskz_set1_epi32((__mmask16)(1u << (16 - lanes)), (int)~crc));
+	all -= 4 * lanes;
+	for (size_t odd = all / 64 % 4; odd > 0; odd--) {
+		a[0] = a[1];
+		a[1] = a[2];
+		a[2] = a[3];
+		a[3] = words512(&k, 16);
+	}
+	for (all /= 256; all > 0; all--)
+		for (int j = 0; j < 4; j++)
+			a[j] = fold512(a[j], far, words512(&k, 16));
+	/* A word that is due stands before whole bytes: none is left for the last one to three. */
+	crc = ~crc32c_chain(join512(a), k.s, k.d, tail, true);
+	k.w.at -= tail;
+	*w = k.w;
+	return crc;
 }
 
 AVX2_INLINE __m256i fold256(__m256i a, __m256i k, __m256i b)

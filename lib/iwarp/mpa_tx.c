@@ -8,8 +8,9 @@
 
 #define TAIL_ROOM 8 /* pad and CRC, rounded up so that they are cleared by one store */
 
-_Static_assert(MPA_TX_INLINE >= MPA_LEN_FIELD + MPA_TX_HDR_MAX + TAIL_ROOM + MPA_TX_MARKERS * MPA_MARKER_LEN,
+_Static_assert(MPA_TX_INLINE >= MPA_LEN_FIELD + MPA_TX_HDR_MAX + TAIL_ROOM + 3 + MPA_TX_MARKERS * MPA_MARKER_LEN,
 	       "inl holds length, header, tail and markers");
+_Static_assert(MPA_MARKER_STEP == CRC32C_WORD_STEP, "the copy that sums puts markers where they belong");
 
 enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const struct rn_iov *payload, uint32_t n,
 				 uint32_t payload_len)
@@ -52,9 +53,14 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 	return MPA_TX_OK;
 }
 
+/* Where the markers lie: 4-aligned. */
+static uint32_t *marker_words(struct mpa_fpdu *f)
+{
+	return (uint32_t *)(void *)(f->inl + ((f->used + 3u) & ~3u));
+}
+
 enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off)
 {
-	uint32_t first = (0u - stream_off) & (MPA_MARKER_STEP - 1);
 	uint32_t markers = mpa_markers_in(stream_off, f->len);
 
 	if (markers == 0)
@@ -63,35 +69,50 @@ enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off)
 		return MPA_TX_TOO_LONG;
 	if (f->n_iov + 2 * markers > f->max_iov)
 		return MPA_TX_NO_IOV;
+	f->first = (uint16_t)((0u - stream_off) & (MPA_MARKER_STEP - 1));
+	f->markers = (uint16_t)markers;
+	f->len += markers * MPA_MARKER_LEN;
+	uint32_t *word = marker_words(f);
+	uint32_t ptr = f->first == 0 ? MPA_MARKER_STEP - MPA_MARKER_LEN : f->first;
+	for (uint32_t i = 0; i < markers; i++) {
+		if (i == 0 && f->first == 0) { /* right before the length field */
+			word[i] = 0;
+			continue;
+		}
+		rn_store_be32((uint8_t *)&word[i], ptr);
+		ptr += MPA_MARKER_STEP;
+	}
+	return MPA_TX_OK;
+}
+
+uint32_t mpa_tx_slices(struct mpa_fpdu *f)
+{
+	if (rn_likely(f->markers == 0))
+		return f->n_iov;
 	/* The slices move to the array's end and are written again from its beginning, split where a marker falls. */
 	uint32_t from = (uint32_t)f->max_iov - f->n_iov, to = 0;
 	memmove(f->iov + from, f->iov, f->n_iov * sizeof(f->iov[0]));
 
-	uint32_t len_at = first == 0 ? MPA_MARKER_LEN : 0; /* stream octets before the length field */
-	uint32_t at = 0, next = first;
+	uint8_t *mark = (uint8_t *)marker_words(f);
+	uint32_t next = f->first; /* octets before the next marker */
 	for (; from < f->max_iov; from++) {
 		struct rn_iov cur = f->iov[from];
 
-		while (cur.len > next - at) {
-			uint32_t before = next - at;
-			uint8_t *mark = f->inl + f->used;
-
-			if (before > 0)
-				f->iov[to++] = (struct rn_iov){ .base = cur.base, .len = before };
-			cur.base += before;
-			cur.len -= before;
-			rn_store_be32(mark, next == 0 ? 0 : next - len_at);
+		while (cur.len > next) {
+			if (next > 0)
+				f->iov[to++] = (struct rn_iov){ .base = cur.base, .len = next };
 			f->iov[to++] = (struct rn_iov){ .base = mark, .len = MPA_MARKER_LEN };
-			f->used += MPA_MARKER_LEN;
-			at = next + MPA_MARKER_LEN;
-			next += MPA_MARKER_STEP;
+			cur.base += next;
+			cur.len -= next;
+			mark += MPA_MARKER_LEN;
+			next = MPA_MARKER_DATA;
 		}
 		f->iov[to++] = cur;
-		at += cur.len;
+		next -= cur.len;
 	}
 	f->n_iov = (uint16_t)to;
-	f->len += markers * MPA_MARKER_LEN;
-	return MPA_TX_OK;
+	f->markers = 0;
+	return to;
 }
 
 static void put_crc(struct mpa_fpdu *f, uint32_t sum)
@@ -102,7 +123,7 @@ static void put_crc(struct mpa_fpdu *f, uint32_t sum)
 void mpa_tx_crc(struct mpa_fpdu *f)
 {
 	uint32_t sum = 0;
-	uint32_t last = f->n_iov - 1u;
+	uint32_t last = mpa_tx_slices(f) - 1;
 
 	for (uint32_t i = 0; i < last; i++)
 		sum = crc32c(sum, f->iov[i].base, f->iov[i].len);
@@ -110,34 +131,42 @@ void mpa_tx_crc(struct mpa_fpdu *f)
 	put_crc(f, crc32c(sum, f->iov[last].base, f->iov[last].len - MPA_CRC_LEN));
 }
 
-/* Slices that markers have made are short: one sum over the copy is faster than one over each. */
-static uint32_t copy_then_sum(const struct mpa_fpdu *f, bool crc, uint8_t *dst)
+/* Copies all but the CRC field, noted markers in between; returns the sum. */
+static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 {
-	uint8_t *p = dst;
+	const uint32_t *word = marker_words(f);
+	struct crc32c_words w = { .next = word, .at = f->first };
+	uint32_t sum = 0, done = 0;
 
 	for (uint32_t i = 0; i < f->n_iov; i++) {
-		memcpy(p, f->iov[i].base, f->iov[i].len);
-		p += f->iov[i].len;
+		uint32_t n = f->iov[i].len - (i + 1 == f->n_iov ? MPA_CRC_LEN : 0);
+
+		sum = crc32c_copy_words(sum, dst + done + MPA_MARKER_LEN * (w.next - word), f->iov[i].base, n, &w);
+		done += n;
 	}
-	return crc ? crc32c(0, dst, f->len - MPA_CRC_LEN) : 0;
+	if (w.at == 0) /* the last one stands before the CRC field */
+		sum = crc32c_copy(sum, dst + f->len - MPA_CRC_LEN - MPA_MARKER_LEN, w.next, MPA_MARKER_LEN);
+	return sum;
+}
+
+static uint32_t copy_plain(const struct mpa_fpdu *f, uint8_t *dst)
+{
+	uint32_t sum = 0, last = f->n_iov - 1u;
+
+	for (uint32_t i = 0; i < last; i++) {
+		sum = crc32c_copy(sum, dst, f->iov[i].base, f->iov[i].len);
+		dst += f->iov[i].len;
+	}
+	return crc32c_copy(sum, dst, f->iov[last].base, f->iov[last].len - MPA_CRC_LEN);
 }
 
 void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst)
 {
-	uint32_t sum;
-
-	if (rn_likely(crc && f->n_iov == 3)) {
-		uint8_t *body = dst + f->iov[0].len;
-		uint32_t pad = f->iov[2].len - MPA_CRC_LEN;
-
-		sum = crc32c_copy(0, dst, f->iov[0].base, f->iov[0].len);
-		sum = crc32c_copy(sum, body, f->iov[1].base, f->iov[1].len);
-		sum = crc32c_copy(sum, body + f->iov[1].len, f->iov[2].base, pad);
-	} else {
-		sum = copy_then_sum(f, crc, dst);
-	}
-	if (!crc)
+	if (!crc) {
+		rn_iov_gather(f->iov, mpa_tx_slices(f), dst, f->len);
 		return;
+	}
+	uint32_t sum = rn_unlikely(f->markers > 0) ? copy_marked(f, dst) : copy_plain(f, dst);
 	put_crc(f, sum);
 	memcpy(dst + f->len - MPA_CRC_LEN, &sum, MPA_CRC_LEN);
 }

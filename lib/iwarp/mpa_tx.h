@@ -10,7 +10,9 @@
  *   mpa_tx_frame(&f, hdr_len, payload, n, payload_len)
  *   mpa_tx_mark(&f, stream_off)                        only when the peer asked for markers
  *   mpa_tx_crc(&f)                                     only with CRC; the four octets are zero otherwise
- * or, where the octets are copied anyway: mpa_tx_copy(&f, true, dst)
+ * or, where the octets are copied anyway, in place of the last: mpa_tx_copy(&f, true, dst)
+ *
+ * Until somebody asks for slices (mpa_tx_slices) markers are only noted, and the copy puts them where they belong.
  */
 #ifndef MPA_TX_H
 #define MPA_TX_H
@@ -33,11 +35,13 @@ struct mpa_fpdu {
 	struct rn_iov *iov; /* the caller's array of max_iov entries, which belongs to the record */
 	uint16_t max_iov;
 	uint16_t n_iov;     /* slices in use */
+	uint16_t markers;   /* noted and not yet slices; they lie in inl, aligned, from `used` on */
+	uint16_t first;     /* octets before the first of them */
 	uint32_t len;       /* octets on the stream, markers included */
 	uint16_t ulpdu_len;
 	uint16_t crc_at;    /* offset of the CRC field in inl */
 	uint16_t used;      /* octets of inl in use */
-	uint8_t inl[MPA_TX_INLINE];
+	uint8_t inl[MPA_TX_INLINE] RN_ALIGNED(MPA_MARKER_LEN);
 };
 
 enum mpa_tx_verdict {
@@ -54,6 +58,7 @@ static inline uint8_t *mpa_tx_begin(struct mpa_fpdu *f, struct rn_iov *iov, uint
 	f->iov = iov;
 	f->max_iov = (uint16_t)max_iov;
 	f->n_iov = 0;
+	f->markers = 0;
 	return f->inl + MPA_LEN_FIELD;
 }
 
@@ -66,6 +71,9 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 
 /* Stage 2: markers, for an FPDU whose first octet (a leading marker counts) has this offset in Full Operation. */
 enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off) RN_NODISCARD;
+
+/* The slices of the octets, markers and all: f->iov[0..return). */
+uint32_t mpa_tx_slices(struct mpa_fpdu *f);
 
 /* Stage 3: CRC32C over all but the CRC field; reads the payload once. */
 void mpa_tx_crc(struct mpa_fpdu *f);

@@ -49,7 +49,9 @@ uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struc
 		if (s.ref == QP_REF_FRAME)
 			return 0;
 		struct qp_rec *r = (struct qp_rec *)(uintptr_t)s.ref;
-		uint32_t k = rn_iov_cut(r->iov, r->f.n_iov, s.off, s.len, iov + n, max - n);
+		if (r->f.markers != 0 && MPA_TX_IOV(r->f.n_iov - 2u, r->f.markers) > max - n)
+			return 0; /* copied, with the markers put in on the way */
+		uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), s.off, s.len, iov + n, max - n);
 		if (k == UINT32_MAX)
 			return 0;
 		sum_due(r);
@@ -77,7 +79,7 @@ void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *ds
 		}
 		sum_due(r);
 		/* as many slices as a record can have: it cannot fail */
-		uint32_t k = rn_iov_cut(r->iov, r->f.n_iov, s.off, s.len, iov, RN_ARRAY_LEN(iov));
+		uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), s.off, s.len, iov, RN_ARRAY_LEN(iov));
 		rn_iov_gather(iov, k, dst, s.len);
 	}
 }

@@ -153,12 +153,50 @@ static void copy_copies_and_sums(void **state)
 	assert_memory_equal(dst, noise, 2000);
 }
 
+/* A copy with words in between, in two calls, against one made byte by byte. */
+static void copy_puts_words_in_between(void **state)
+{
+	static uint8_t want[12000], dst[12064];
+	uint32_t word[40];
+	struct rn_rng r;
+
+	(void)state;
+	rn_rng_seed(&r, 6);
+	memcpy(word, noise + 1, sizeof(word));
+	for (const struct crc32c_impl *m = crc32c_impls; m->name != NULL; m++) {
+		for (uint32_t round = 0; round < 6000; round++) {
+			const uint8_t *src = noise + rn_rng_below(&r, 64);
+			uint8_t *d = dst + rn_rng_below(&r, 64);
+			uint32_t n = rn_rng_below(&r, round % 4 == 0 ? 9000 : 1600), cut = rn_rng_below(&r, n + 1);
+			struct crc32c_words w = { word, round % 8 == 7 ? rn_rng_below(&r, 512) : 4 * rn_rng_below(&r, 128) };
+			size_t next = w.at, len = 0, words = 0;
+
+			for (uint32_t i = 0; i < n; i++) {
+				if (len == next) {
+					memcpy(want + len, &word[words++], 4);
+					len += 4;
+					next += 512;
+				}
+				want[len++] = src[i];
+			}
+			memset(d, 0xA5, len + 1);
+			uint32_t sum = m->words(9, d, src, cut, &w);
+			sum = m->words(sum, d + cut + 4 * (size_t)(w.next - word), src + cut, n - cut, &w);
+			if (sum != reference(9, want, len) || w.next != word + words || w.at != next - len)
+				fail_msg("%s: %u bytes in pieces of %u", m->name, n, cut);
+			assert_memory_equal(d, want, len);
+			assert_int_equal(d[len], 0xA5);
+		}
+	}
+}
+
 /* Buffers that begin or end at an unmapped page: no implementation reads or writes a byte outside. */
 static void never_outside_the_buffer(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *m = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	static uint8_t other[MAX_LEN];
+	uint32_t word = 1;
 
 	(void)state;
 	assert_ptr_not_equal(m, MAP_FAILED);
@@ -175,6 +213,12 @@ static void never_outside_the_buffer(void **state)
 			i->copy(0, other, back, n);
 			i->copy(0, front, other, n);
 			i->copy(0, back, other, n);
+			for (size_t at = 100; at + 4 < n; at += 52) {
+				struct crc32c_words in = { &word, at }, out = in;
+
+				i->words(0, other, back + 4, n - 4, &in);
+				i->words(0, back, other, n - 4, &out);
+			}
 		}
 	}
 	munmap(m, 3 * page);
@@ -251,6 +295,7 @@ int main(void)
 		cmocka_unit_test(every_length_and_alignment),
 		cmocka_unit_test(long_buffers),
 		cmocka_unit_test(copy_copies_and_sums),
+		cmocka_unit_test(copy_puts_words_in_between),
 		cmocka_unit_test(never_outside_the_buffer),
 		cmocka_unit_test(pieces_make_the_whole),
 		cmocka_unit_test(combine_joins_two_sums),

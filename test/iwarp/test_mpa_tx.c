@@ -37,7 +37,7 @@ static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len
 	assert_int_equal(f.len, mpa_fpdu_len(ulpdu_len));
 	if (markers)
 		assert_int_equal(mpa_tx_mark(&f, pos), MPA_TX_OK);
-	if ((ulpdu_len ^ slices) & 1) { /* the sum by the way of the copy */
+	if ((ulpdu_len ^ slices ^ pos >> 2) & 1) { /* the sum by the way of the copy */
 		memset(out, 0xee, ref.len + 1);
 		mpa_tx_copy(&f, crc, out);
 		assert_memory_equal(out, ref.buf, ref.len);
@@ -47,6 +47,8 @@ static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len
 	}
 	assert_int_equal(f.ulpdu_len, ulpdu_len);
 	assert_int_equal(f.len, ref.len);
+	uint32_t n_iov = mpa_tx_slices(&f);
+	assert_int_equal(n_iov, f.n_iov);
 	assert_int_equal(rn_iov_len(f.iov, f.n_iov), ref.len);
 	assert_int_equal(rn_iov_gather(f.iov, f.n_iov, out, sizeof(out)), ref.len);
 	assert_memory_equal(out, ref.buf, ref.len);
