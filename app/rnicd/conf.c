@@ -242,6 +242,12 @@ static void check_whole(struct reader *r)
 		check_port(r, i);
 }
 
+/* MiB: buffers and working memory to go at full speed, and 2 KiB for each connection. */
+static uint32_t fitting_memory(const struct rnicd_cfg *d)
+{
+	return rn_max_u32(256, 64 + 64 * d->n_ports + d->n_workers * (56 + d->flows / 512));
+}
+
 unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
 {
 	struct reader *r = calloc(1, sizeof(*r));
@@ -257,6 +263,8 @@ unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
 	if (ferror(f))
 		mistake(r, r->last_line + 1, "cannot be read: %s", strerror(errno));
 	check_whole(r);
+	if (c->d.memory_mb == 0)
+		c->d.memory_mb = fitting_memory(&c->d);
 	unsigned n = r->mistakes;
 	free(r);
 	return n;

@@ -60,9 +60,9 @@ static bool own_prefix(void *base, const char *v, char *why)
 
 static bool own_memory(void *base, const char *v, char *why)
 {
-	uint64_t bytes;
+	uint64_t bytes = 0;
 
-	if (!conf_bytes(v, 64 * MIB, 1024 * 1024 * MIB, &bytes, why))
+	if (strcmp(v, "auto") != 0 && !conf_bytes(v, 64 * MIB, 1024 * 1024 * MIB, &bytes, why))
 		return false;
 	((struct conf *)base)->d.memory_mb = (uint32_t)(bytes / MIB);
 	return true;
@@ -136,7 +136,7 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "socket-mode", "0666", "permissions of the socket: who may use the RNIC", CONF_OWN, .own = own_mode },
 	{ "hugepages", "auto", "yes, no, or auto: packet memory from hugepages", CONF_WORD, GLOBAL(hugepages),
 	  .words = huge_words },
-	{ "memory", "256M", "packet buffers and tables", CONF_OWN, .own = own_memory },
+	{ "memory", "auto", "packet buffers and tables; auto: what the ports, workers and flows need", CONF_OWN, .own = own_memory },
 	{ "workers", "auto", "one worker thread on each CPU named; auto: one that floats", CONF_OWN,
 	  .own = own_workers },
 	{ "control-cpu", "any", "CPU of the control thread", CONF_OWN, .own = own_control_cpu },

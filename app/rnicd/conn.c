@@ -96,11 +96,19 @@ enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port
 	return NEIGH_WAIT;
 }
 
-/* Takes a connection from the free list, enters the flow and prepares its headers. */
+/* The one to be used next, NULL: all are in use. */
+static struct conn *free_conn(const struct rnicd_worker *w)
+{
+	if (w->conn_free != NULL)
+		return w->conn_free;
+	return w->conns_used < w->n_conns ? &w->conns[w->conns_used] : NULL;
+}
+
+/* Takes a free connection, enters the flow and prepares its headers. */
 static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_addr *a, struct conn **out)
 {
 	struct rnicd_port *port = rnicd.port[a->port];
-	struct conn *c = w->conn_free;
+	struct conn *c = free_conn(w);
 	const struct pkt_addr *hop = next_hop(port, &a->remote);
 	bool loop = pkt_addr_eq(&a->remote, &port->cfg->ip);
 
@@ -131,7 +139,10 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 		memcpy(f.l2.dst, c->neigh->mac, PKT_MAC_LEN);
 	}
 	pkt_tcp_template_init(&c->tmpl, &f);
-	w->conn_free = c->next;
+	if (c == w->conn_free)
+		w->conn_free = c->next;
+	else
+		w->conns_used++;
 	c->next = NULL;
 	c->addr = *a;
 	c->port = port;

@@ -23,7 +23,6 @@
 #include "rundir.h"
 #include "worker_int.h"
 
-#define MEMORY_DEFAULT_MB 256u
 #define ARGS_MAX          24u
 #define ARG_LEN           512u
 
@@ -177,8 +176,6 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 {
 	static bool eal;
 
-	if (rnicd.cfg.memory_mb == 0)
-		rnicd.cfg.memory_mb = MEMORY_DEFAULT_MB;
 	if (!make_secrets(err, err_len))
 		return false;
 	rnicd.control_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -14,6 +14,7 @@
 
 #define RX_DESC       1024u
 #define TX_DESC       1024u
+#define PAGE          4096u
 #define POOL_CACHE    512u
 #define POOL_MIN      4096u
 #define POOL_MAX      16383u /* and what the impaired line may hold; more would only be colder */
@@ -22,7 +23,8 @@ uint16_t port_buffer_room(const struct rnicd_port *port)
 {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->mtu;
 	/* PCI devices cut a frame at a multiple of 1 KiB of buffer: what is left must hold it all */
-	room = rn_max_u32(room, RTE_MBUF_DEFAULT_BUF_SIZE);
+	if (port->cfg->kind == RNICD_PORT_PCI)
+		room = rn_max_u32(room, RTE_MBUF_DEFAULT_BUF_SIZE);
 	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
 		room = rn_max_u32(room, RTE_PKTMBUF_HEADROOM + port_af_packet_slot(port));
 	return (uint16_t)((room + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE);
@@ -33,9 +35,11 @@ static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	uint64_t memory = (uint64_t)rnicd.cfg.memory_mb << 20;
 	uint32_t one = port_buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
-	uint64_t n = memory / 2 / rnicd.cfg.n_ports / one;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
+	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
+		one = PAGE / (PAGE / one);
+	uint64_t n = memory / 2 / rnicd.cfg.n_ports / one;
 	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit), POOL_MIN);
 	snprintf(name, sizeof(name), "port_%u", port->index);
 	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, port_buffer_room(port),

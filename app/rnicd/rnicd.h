@@ -88,7 +88,7 @@ struct rnicd_cfg {
 	bool pin;                   /* false: workers float (fewer CPUs than threads) */
 	uint16_t control_cpu;       /* where the control thread lives; UINT16_MAX: floats */
 	bool hugepages;             /* false: --no-huge */
-	uint32_t memory_mb;         /* for packet buffers and tables; 0: 256 */
+	uint32_t memory_mb;         /* for packet buffers and tables */
 	uint32_t spin_us;           /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
 	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;             /* connections per worker; 0: 4096 */

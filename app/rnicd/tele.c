@@ -301,6 +301,18 @@ static void sum_qp(struct qp_stats *sum)
 	}
 }
 
+/* Connections that hold working memory. */
+static uint64_t blocks_used(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+		const struct qp_ctx *ctx = worker_qp_ctx(rnicd.worker[w]);
+		n += ctx->cfg.blocks - ctx->blk_left;
+	}
+	return n;
+}
+
 static int on_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct qp_stats s;
@@ -316,6 +328,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(neg_errors);
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
+	U64(d, "blocks_used", blocks_used());
 	U64(d, "clients", client_count());
 	U64(d, "clients_accepted", client_totals.accepted);
 	U64(d, "clients_refused", client_totals.refused);

@@ -80,10 +80,6 @@ static bool make_tables(struct rnicd_worker *w)
 		return false;
 	flow_init(&w->flows, w->flow_slots, slots);
 	flow_init(&w->listens, w->listen_slots, lslots);
-	for (uint32_t i = flows; i-- > 0;) {
-		w->conns[i].next = w->conn_free;
-		w->conn_free = &w->conns[i];
-	}
 	return true;
 }
 

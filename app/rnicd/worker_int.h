@@ -116,6 +116,7 @@ struct rnicd_worker {
 	/* memory of the above */
 	struct conn *conns;
 	uint32_t n_conns;
+	uint32_t conns_used;         /* the first so many; pages behind them are untouched */
 	struct flow_slot *flow_slots;
 	struct flow_slot *listen_slots;
 	void *qp_mem;

@@ -268,6 +268,7 @@ enum tp_verdict tp_client_point(const struct tp_opts *o, const struct tp_point *
 {
 	struct client *c = calloc(1, sizeof(*c));
 	enum tp_verdict v;
+	uint64_t closing;
 
 	if (c == NULL)
 		return tp_fail(err, TP_NO_MEMORY, "out of memory");
@@ -291,7 +292,9 @@ enum tp_verdict tp_client_point(const struct tp_opts *o, const struct tp_point *
 		if (write(c->quit, &one, sizeof(one)) == sizeof(one))
 			pthread_join(c->watcher, NULL);
 	}
+	closing = tp_now();
 	tp_session_close(&c->s);
+	res->close_ns = tp_now() - closing;
 	if (c->quit >= 0)
 		close(c->quit);
 	if (c->ch != NULL)

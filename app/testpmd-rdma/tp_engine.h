@@ -39,7 +39,8 @@ struct tp_engine {
 	enum tp_verdict (*verify)(struct tp_run *r);	/* may be NULL; adds to fig.checked and fig.wrong */
 };
 
-extern const struct tp_engine tp_write_bw, tp_read_bw, tp_send_bw, tp_write_lat, tp_read_lat, tp_send_lat, tp_soak;
+extern const struct tp_engine tp_write_bw, tp_read_bw, tp_send_bw, tp_write_lat, tp_read_lat, tp_send_lat, tp_soak,
+	tp_idle_conns;
 
 const struct tp_engine *tp_engine_find(enum tp_mode mode);
 /* Queue sizes for a point: the engine's own needs and the fences. */

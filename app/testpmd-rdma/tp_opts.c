@@ -11,7 +11,7 @@
 static const char *const mode_names[TP_MODE_COUNT] = {
 	[TP_WRITE_BW] = "write_bw", [TP_READ_BW] = "read_bw", [TP_SEND_BW] = "send_bw",
 	[TP_WRITE_LAT] = "write_lat", [TP_READ_LAT] = "read_lat", [TP_SEND_LAT] = "send_lat",
-	[TP_SOAK] = "soak",
+	[TP_SOAK] = "soak", [TP_IDLE] = "idle",
 };
 
 const char *tp_mode_name(enum tp_mode mode)
@@ -53,7 +53,7 @@ static enum tp_verdict set_mode(struct tp_opts *o, const char *value, struct tp_
 			return tp_fail(err, TP_BAD_OPTION, "too many modes in \"%s\": name each once", value);
 		if (!find_mode(w, &modes[n++]))
 			return tp_fail(err, TP_BAD_OPTION, "unknown mode \"%s\": choose from write_bw, read_bw, send_bw, "
-				       "write_lat, read_lat, send_lat, soak, all", w);
+				       "write_lat, read_lat, send_lat, soak, idle, all", w);
 	}
 	if (n == 0)
 		return tp_fail(err, TP_BAD_OPTION, "no mode given: choose for example write_bw");
@@ -360,8 +360,8 @@ const struct tp_setting tp_settings[] = {
 	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once, NULL },
 	{ "interactive", 'i', NULL, G_WHO, "open a prompt: set, start, stop, show; type help there", true,
 	  set_interactive, NULL },
-	{ "mode", 'm', "MODE[,..]", G_WHAT, "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak; "
-	  "all = every one but soak", false, set_mode, show_mode },
+	{ "mode", 'm', "MODE[,..]", G_WHAT, "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak, "
+	  "idle (connections that carry nothing); all = every one but soak and idle", false, set_mode, show_mode },
 	{ "size", 'S', "SIZE[,..]", G_WHAT, "message sizes: 64, 4k, 1m, a range that doubles (4k..1m), or all = 8..8m "
 	  "(default 64k; latency modes 8)", false, set_sizes, show_sizes },
 	{ "sizes", 0, "SIZE[,..]", G_WHAT, "the same as --size", true, set_sizes, NULL },

@@ -20,6 +20,7 @@ enum tp_mode {
 	TP_READ_LAT,
 	TP_SEND_LAT,
 	TP_SOAK,
+	TP_IDLE,
 	TP_MODE_COUNT
 };
 

@@ -88,7 +88,7 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 	p->timeout = o->timeout;
 	p->seed = mode == TP_SOAK ? o->seed : o->seed ^ size << 8 ^ (uint64_t)mode << 56;
 	p->slots = o->buffers;
-	if (tp_mode_is_latency(mode)) {
+	if (tp_mode_is_latency(mode) || mode == TP_IDLE) {
 		p->depth = p->batch = p->signal_every = 1;
 		return;
 	}

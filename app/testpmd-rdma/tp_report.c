@@ -148,6 +148,7 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	REAL("cpu_s_per_gb", r.cpu_s_per_gb);
 	REAL("peer_cpu_s_per_gb", r.peer_cpu_s_per_gb);
 	UINT("connect_ns", res->connect_ns);
+	UINT("close_ns", res->close_ns);
 	UINT("checked_bytes", a->checked + b->checked);
 	UINT("wrong", a->wrong + b->wrong);
 	UINT("overtaken", a->overtaken + b->overtaken);

@@ -10,7 +10,7 @@
 struct tp_result {
 	struct tp_point point;
 	struct tp_figures mine, peer;	/* this side's, the server's */
-	uint64_t connect_ns;		/* for all the connections of the run */
+	uint64_t connect_ns, close_ns;	/* for all the connections of the run */
 };
 
 /* Derived figures; rates are the sum of both directions. */

@@ -12,12 +12,13 @@
 #define SPINS_PER_LOOK	1024u	/* empty polls between two looks at the clock and the control queue */
 #define SLICE_NS	100000000
 #define CREDIT_SLICE_NS	20000
+#define FIRST_WAVE	32u
 #define TICK_NS		UINT64_C(50000000)
 
 static const struct tp_engine *const engines[TP_MODE_COUNT] = {
 	[TP_WRITE_BW] = &tp_write_bw, [TP_READ_BW] = &tp_read_bw, [TP_SEND_BW] = &tp_send_bw,
 	[TP_WRITE_LAT] = &tp_write_lat, [TP_READ_LAT] = &tp_read_lat, [TP_SEND_LAT] = &tp_send_lat,
-	[TP_SOAK] = &tp_soak,
+	[TP_SOAK] = &tp_soak, [TP_IDLE] = &tp_idle_conns,
 };
 
 const struct tp_engine *tp_engine_find(enum tp_mode mode)
@@ -160,6 +161,19 @@ static enum tp_verdict post_fences(struct tp_session *s)
 	return v;
 }
 
+/* The initiator's first word on each connection, in waves: thousands of them at once would say nothing of idle ones. */
+static enum tp_verdict first_words(struct tp_run *r)
+{
+	enum tp_verdict v = TP_OK;
+
+	for (uint32_t q = 0; v == TP_OK && q < r->p->qps; q++) {
+		v = tp_post_fence(r->s, q);
+		if (v == TP_OK && (q + 1) % FIRST_WAVE == 0)
+			v = wait_fences(r, 0, q + 1);
+	}
+	return v == TP_OK ? wait_fences(r, 0, r->p->qps) : v;
+}
+
 void tp_fill_tx(struct tp_run *r)
 {
 	const struct tp_point *p = r->p;
@@ -270,11 +284,9 @@ static enum tp_verdict line_up(struct tp_run *r, const struct tp_engine *e)
 	}
 	v = prepare(r, e);
 	if (v == TP_OK)
-		v = post_fences(s);
+		v = first_words(r);
 	if (v == TP_OK)
 		v = tp_ctrl_send(s, &m);
-	if (v == TP_OK)
-		v = wait_fences(r, 0, s->point.qps);
 	return v == TP_OK ? tp_ctrl_wait(s, TP_MSG_READY, &m, s->point.timeout) : v;
 }
 

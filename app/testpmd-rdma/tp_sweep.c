@@ -134,7 +134,7 @@ struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env
 	struct tp_sweep_sum sum = { 0 };
 
 	for (unsigned m = 0; m < o->n_modes; m++) {
-		uint64_t fallback = tp_mode_is_latency(o->modes[m]) ? 8 : 64 << 10;
+		uint64_t fallback = tp_mode_is_latency(o->modes[m]) || o->modes[m] == TP_IDLE ? 8 : 64 << 10;
 		unsigned n = o->n_sizes ? o->n_sizes : 1;
 
 		for (unsigned i = 0; i < n; i++) {

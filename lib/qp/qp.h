@@ -320,7 +320,7 @@ const char *qp_state_name(enum qp_state s);
 struct qp_cfg {
 	uint32_t worker;      /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t max_mtu;     /* largest MTU of the devices served */
-	uint32_t blocks;      /* connections that can be active at once; idle ones give theirs back when few are left */
+	uint32_t blocks;      /* connections that can be active at once; of the idle ones few keep theirs */
 	uint32_t recs;        /* FPDUs in flight, all connections */
 	uint32_t setups;      /* connections being set up at once */
 	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
@@ -364,7 +364,9 @@ struct qp_ctx {
 	struct qp_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
 	struct qp_block *blk_free;
-	uint32_t blk_left;
+	uint8_t *blk_mem;    /* of those never used: its pages are untouched */
+	uint32_t blk_fresh;  /* their number */
+	uint32_t blk_left;   /* free and fresh ones */
 	bool fed; /* who waits for a pool is tried once between two flushes */
 	struct qp_setup *setup_free, *setup_done;
 	uint8_t *stage_free;

@@ -91,12 +91,15 @@ static bool at_rest(const struct qp_conn *c)
 	       rdmap_readq_count(&c->readq) == 0;
 }
 
-/* Gives that memory back while nothing is in it and the pool is half empty. */
+/*
+ * Gives that memory back while nothing is in it. The first few may keep theirs: what goes to and fro between them does
+ * not pay for it.
+ */
 void qp_conn_rest(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	static const struct tcpl_mem none;
 
-	if (rn_likely(c->blk == NULL || ctx->blk_left >= ctx->cfg.blocks / 2))
+	if (rn_likely(c->blk == NULL || ctx->cfg.blocks - ctx->blk_left <= rn_min_u32(QP_REST_MAX, ctx->cfg.blocks / 2)))
 		return;
 	if (!at_rest(c) || !tcpl_set_mem(&c->tcp, &none))
 		return;

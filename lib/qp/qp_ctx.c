@@ -61,21 +61,25 @@ static void *carve(uint8_t **p, uint64_t size)
 	return r;
 }
 
-static void block_carve(struct qp_ctx *ctx, uint8_t **p)
+/* A block out of memory that was never used. */
+static struct qp_block *block_fresh(struct qp_ctx *ctx)
 {
-	struct qp_block *b = carve(p, sizeof(*b));
 	uint32_t n = ctx->cfg.chunks;
 
-	b->n_ooo = 0;
-	b->wr = carve(p, n * sizeof(struct qp_wr));
+	if (ctx->blk_fresh == 0)
+		return NULL;
+	ctx->blk_fresh--;
+	struct qp_block *b = carve(&ctx->blk_mem, sizeof(*b));
+	b->next = NULL;
+	b->wr = carve(&ctx->blk_mem, n * sizeof(struct qp_wr));
 	b->wr_mask = n - 1;
 	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = QP_HOLD_MAX };
-	b->tcp.chunk = carve(p, n * sizeof(struct tcpl_chunk));
-	b->tcp.rec = carve(p, n * sizeof(struct tcpl_txrec));
-	b->tcp.hold = carve(p, QP_HOLD_MAX * sizeof(struct tcpl_hold));
+	b->tcp.chunk = carve(&ctx->blk_mem, n * sizeof(struct tcpl_chunk));
+	b->tcp.rec = carve(&ctx->blk_mem, n * sizeof(struct tcpl_txrec));
+	b->tcp.hold = carve(&ctx->blk_mem, QP_HOLD_MAX * sizeof(struct tcpl_hold));
 	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
 		b->ooo[i].raw_len = 0;
-	qp_block_put(ctx, b);
+	return b;
 }
 
 enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *mem, uint64_t size)
@@ -86,8 +90,8 @@ enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *
 	if (need == 0 || size < need || (uintptr_t)mem % RN_CACHE_LINE != 0)
 		return QP_BAD_ATTR;
 	*ctx = (struct qp_ctx){ .cfg = *cfg, .rec_iov = rec_iov_of(cfg) };
-	for (uint32_t i = 0; i < cfg->blocks; i++)
-		block_carve(ctx, &p);
+	ctx->blk_mem = carve(&p, cfg->blocks * block_size(cfg));
+	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
 	for (uint32_t i = 0; i < cfg->recs; i++)
 		qp_rec_put(ctx, carve(&p, rec_size(cfg)));
 	for (uint32_t i = 0; i < cfg->setups; i++) {
@@ -127,7 +131,9 @@ struct qp_block *qp_block_get(struct qp_ctx *ctx)
 {
 	struct qp_block *b = ctx->blk_free;
 
-	if (b == NULL) {
+	if (rn_unlikely(b == NULL))
+		b = block_fresh(ctx);
+	if (rn_unlikely(b == NULL)) {
 		ctx->stats.no_block++;
 		return NULL;
 	}

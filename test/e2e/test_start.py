@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How rnicd starts and ends: configurations, hugepages or none, two on one socket, signals, what it leaves; line rate."""
 import glob
+import json
 import os
 import re
 import signal
@@ -236,6 +237,26 @@ def unprivileged_client_needs_no_more_than_the_socket():
             s.wait_line("listening")
             d.run(*nobody, TESTPMD, "--mode", "soak", "--iters", "50", ADDR).ok()
             s.ok()
+
+
+@case
+def four_ports_fit_into_the_memory_that_is_chosen_for_them():
+    """Ordinary pages, memory = auto; and what connections that are idle keep of it is small."""
+    more = "".join(f"[port {n}]\ndevice = pair:{p}\naddress = 10.88.0.{i}/24\n"
+                   for i, (n, p) in enumerate((("c", "d"), ("d", "c")), 1))
+    with Daemon(pair_conf().replace("hugepages = auto", "hugepages = no") + more) as d:
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        s.wait_line("listening")
+        c = d.run(TESTPMD, "--mode", "idle", "--qps", "300", "--seconds", "1.5", "--json", ADDR)
+        seen = []
+        while c.p.poll() is None:
+            n = d.telemetry("/rnic/counters")
+            seen.append((n["opened"] - n["closed"], n["blocks_used"]))
+            time.sleep(0.05)
+        assert json.loads(c.ok())["results"][0]["qps"] == 300
+        s.ok()
+        idle = [blocks for conns, blocks in seen if conns >= 600]
+        assert idle and min(idle) <= 70, seen
 
 
 if __name__ == "__main__":
