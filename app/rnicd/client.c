@@ -118,6 +118,11 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_CM_REJECT] = R(cm_reject, cm_reject),
 	[IPC_CM_DISCONNECT] = R(handle, cm_disconnect),
 	[IPC_CM_MIGRATE] = R(cm_migrate, cm_migrate),
+	[IPC_RESIZE_CQ] = R(resize_cq, client_resize_cq),
+	[IPC_CREATE_SRQ] = R(create_srq, client_create_srq),
+	[IPC_MODIFY_SRQ] = R(modify_srq, client_modify_srq),
+	[IPC_QUERY_SRQ] = R(handle, client_query_srq),
+	[IPC_DESTROY_SRQ] = R(handle, client_destroy_srq),
 };
 
 /* True: the descriptors were handed on. */

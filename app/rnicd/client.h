@@ -42,7 +42,7 @@ struct client_pd {
 	uint32_t handle;
 	uint32_t dev;
 	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares */
-	uint32_t users; /* MRs and QPs */
+	uint32_t users; /* MRs, SRQs and QPs */
 };
 
 struct client_mr {
@@ -70,6 +70,18 @@ struct client_cq {
 	struct qp_cq *cq;
 };
 
+struct client_srq {
+	struct owner owner;
+	struct client *c;
+	uint32_t handle;
+	uint32_t slots; /* counted against the quota */
+	uint32_t users; /* QPs */
+	uint64_t cookie;
+	struct client_pd *pd;
+	struct client_chan *async; /* NULL: none */
+	struct qp_srq *srq;
+};
+
 struct client_qp {
 	struct owner owner;
 	struct cmd cmd;     /* one at a time: create, modify, move, destroy */
@@ -83,6 +95,7 @@ struct client_qp {
 	uint64_t cookie;
 	struct client_pd *pd;
 	struct client_cq *scq, *rcq;
+	struct client_srq *srq;    /* NULL: a receive queue of its own */
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
 	bool leaving; /* being destroyed */
@@ -111,7 +124,7 @@ struct client {
 	struct client_region region[IPC_REGIONS];
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
-	struct table pd, mr, cq, qp, chan, cm;
+	struct table pd, mr, cq, srq, qp, chan, cm;
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
 	uint64_t memory;    /* registered, bytes */
 	uint64_t slots;     /* of all queues */
@@ -168,8 +181,15 @@ void client_query_dev(struct client *c); /* client_obj.c */
 void client_alloc_pd(struct client *c);
 void client_dealloc_pd(struct client *c);
 void client_create_cq(struct client *c);
+void client_resize_cq(struct client *c);
 void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
+
+void client_create_srq(struct client *c); /* client_srq.c */
+void client_modify_srq(struct client *c);
+void client_query_srq(struct client *c);
+void client_destroy_srq(struct client *c);
+void client_srq_free(struct client_srq *s);
 
 void client_create_channel(struct client *c, int fd); /* client_chan.c; takes fd */
 void client_destroy_channel(struct client *c);
@@ -190,7 +210,7 @@ void client_qp_end(struct client_qp *q);
 /* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
 void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
 
-/* Effects that are about a CQ or QP. */
+/* Effects that are about a CQ, SRQ or QP. */
 void client_fx(const struct cmd_fx *fx);
 
 /* client.c: the death is complete; the memory goes at the end of the turn. */

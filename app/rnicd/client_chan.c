@@ -105,23 +105,33 @@ static void async_event(struct client_chan *ch, uint32_t type, uint64_t cookie)
 		ev_push_copy(ch, &ev, sizeof(ev));
 }
 
-void client_fx(const struct cmd_fx *fx)
+static void cq_fx(struct client_cq *q, uint8_t type)
 {
-	struct owner *o = owner_get(fx->type == QP_FX_QP_EVENT ? OWNER_QP : OWNER_CQ, fx->owner);
-
-	if (o == NULL)
-		return; /* destroyed meanwhile */
-	if (fx->type == QP_FX_QP_EVENT) {
-		struct client_qp *q = rn_container_of(o, struct client_qp, owner);
-		async_event(q->async, fx->code, q->cookie);
-		return;
-	}
-	struct client_cq *q = rn_container_of(o, struct client_cq, owner);
-	if (fx->type == QP_FX_CQ_NOTIFY) {
+	if (type == QP_FX_CQ_NOTIFY) {
 		if (q->chan != NULL)
 			ev_push_node(q->chan, &q->ev);
 	} else if (!q->told) {
 		q->told = true;
 		async_event(q->async, EVENT_CQ_ERR, q->cookie);
+	}
+}
+
+void client_fx(const struct cmd_fx *fx)
+{
+	enum owner_kind kind = fx->type == QP_FX_QP_EVENT    ? OWNER_QP
+			       : fx->type == QP_FX_SRQ_EVENT ? OWNER_SRQ
+							     : OWNER_CQ;
+	struct owner *o = owner_get(kind, fx->owner);
+
+	if (o == NULL)
+		return; /* destroyed meanwhile */
+	if (kind == OWNER_QP) {
+		const struct client_qp *q = rn_container_of(o, struct client_qp, owner);
+		async_event(q->async, fx->code, q->cookie);
+	} else if (kind == OWNER_SRQ) {
+		const struct client_srq *s = rn_container_of(o, struct client_srq, owner);
+		async_event(s->async, fx->code, s->cookie);
+	} else {
+		cq_fx(rn_container_of(o, struct client_cq, owner), fx->type);
 	}
 }

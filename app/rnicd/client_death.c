@@ -86,11 +86,14 @@ static void release(struct client *c)
 {
 	struct client_chan *ch;
 	struct client_mr *mr;
+	struct client_srq *srq;
 	struct client_cq *q;
 	struct client_pd *pd;
 
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
 		client_mr_free(c, mr);
+	for (uint32_t h = 0; (srq = table_next(&c->srq, &h)) != NULL;)
+		client_srq_free(srq);
 	for (uint32_t h = 0; (q = table_next(&c->cq, &h)) != NULL;)
 		client_cq_free(q);
 	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
@@ -98,6 +101,7 @@ static void release(struct client *c)
 	for (uint32_t h = 0; (pd = table_next(&c->pd, &h)) != NULL;)
 		free(pd);
 	table_free(&c->mr);
+	table_free(&c->srq);
 	table_free(&c->cq);
 	table_free(&c->chan);
 	table_free(&c->pd);

@@ -53,8 +53,7 @@ void client_dealloc_pd(struct client *c)
 		return;
 	}
 	if (p->users > 0) {
-		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queue pairs",
-			     p->users);
+		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", p->users);
 		return;
 	}
 	table_del(&c->pd, p->handle);
@@ -78,6 +77,16 @@ static const char *cq_refusal(const struct client *c, const struct ipc_create_cq
 	return NULL;
 }
 
+static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t stride, uint32_t cqe)
+{
+	return (struct qp_cq_attr){ .region = c->region[IPC_REGION_QUEUES].base,
+				    .region_size = c->region[IPC_REGION_QUEUES].size,
+				    .ring_off = off,
+				    .ring_stride = stride,
+				    .workers = rnicd.n_workers,
+				    .cqe = cqe };
+}
+
 static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r, enum spsc_verdict *v)
 {
 	struct client_cq *q = calloc(1, sizeof(*q));
@@ -86,16 +95,9 @@ static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r,
 	*v = SPSC_OK;
 	if (q == NULL || cq == NULL)
 		goto fail;
-	struct qp_cq_attr a = {
-		.owner = owner_new(),
-		.region = c->region[IPC_REGION_QUEUES].base,
-		.region_size = c->region[IPC_REGION_QUEUES].size,
-		.shm_off = r->shm_off,
-		.ring_off = r->ring_off,
-		.ring_stride = r->ring_stride,
-		.workers = rnicd.n_workers,
-		.cqe = r->cqe,
-	};
+	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
+	a.owner = owner_new();
+	a.shm_off = r->shm_off;
 	*v = qp_cq_init(cq, &a);
 	if (*v != SPSC_OK)
 		goto fail;
@@ -207,6 +209,71 @@ void client_destroy_cq(struct client *c)
 	 * flush.
 	 */
 	*e = (struct cq_end){ .q = q, .cmd = { .work = cmd_nothing, .done = cq_ended } };
+	c->under_way++;
+	cmd_send_all(&e->cmd);
+}
+
+struct cq_resize {
+	struct cmd_all cmd;
+	struct client_cq *q;
+	uint32_t cqe;
+	struct spsc_prod ring[QP_MAX_WORKERS];
+};
+
+static void resize_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct cq_resize *e = rn_container_of(a, struct cq_resize, cmd);
+
+	(void)now;
+	qp_cq_change(worker_qp_ctx(w), e->q->cq, e->ring);
+}
+
+static void resized(struct cmd_all *a)
+{
+	struct cq_resize *e = rn_container_of(a, struct cq_resize, cmd);
+	struct client *c = e->q->c;
+
+	c->slots += e->cqe - e->q->cqe;
+	e->q->cqe = e->cqe;
+	free(e);
+	c->under_way--;
+	if (c->state == CLIENT_DYING)
+		client_death_step(c);
+	else
+		client_ok(c);
+}
+
+void client_resize_cq(struct client *c)
+{
+	const struct ipc_resize_cq *r = &c->req.resize_cq;
+	struct client_cq *q = table_get(&c->cq, r->cq);
+
+	if (q == NULL) {
+		client_error(c, EINVAL, "there is no completion queue %u", r->cq);
+		return;
+	}
+	if (!rn_is_pow2(r->cqe) || r->cqe > 2 * DEV_MAX_CQE || r->cqe < q->cqe) {
+		client_error(c, EINVAL, "completion queue: the new number of entries must be a power of two within the "
+			     "device's limit, and no less than the old one");
+		return;
+	}
+	if (c->slots + r->cqe - q->cqe > rnicd.cfg.quota_wrs) {
+		client_error(c, ENOMEM, "quota: a client may have %u queue entries (quota-outstanding)",
+			     rnicd.cfg.quota_wrs);
+		return;
+	}
+	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
+	struct cq_resize *e = calloc(1, sizeof(*e));
+	if (e == NULL || qp_cq_rings(&a, e->ring) != SPSC_OK) {
+		client_error(c, e == NULL ? ENOMEM : EINVAL, e == NULL ? "no memory" :
+			     "the completion queue does not lie in the queue region as it must");
+		free(e);
+		return;
+	}
+	e->q = q;
+	e->cqe = r->cqe;
+	e->cmd.work = resize_work;
+	e->cmd.done = resized;
 	c->under_way++;
 	cmd_send_all(&e->cmd);
 }

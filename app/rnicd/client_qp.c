@@ -65,6 +65,8 @@ static void forget(struct client_qp *q)
 	q->scq->users--;
 	if (q->rcq != q->scq)
 		q->rcq->users--;
+	if (q->srq != NULL)
+		q->srq->users--;
 	if (q->async != NULL)
 		q->async->users--;
 	per_worker[q->worker]--;
@@ -117,6 +119,7 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 {
 	const struct client_pd *pd = table_get(&c->pd, r->pd);
 	const struct client_cq *scq = table_get(&c->cq, r->send_cq), *rcq = table_get(&c->cq, r->recv_cq);
+	const struct client_srq *srq = table_get(&c->srq, r->srq);
 
 	if (pd == NULL)
 		return "there is no such protection domain";
@@ -124,8 +127,10 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "there is no such completion queue";
 	if (scq->dev != pd->dev || rcq->dev != pd->dev)
 		return "its completion queues are of another device than its protection domain";
-	if (!rn_is_pow2(r->sq_slots) || !rn_is_pow2(r->rq_slots) || r->sq_slots > DEV_MAX_SLOTS ||
-	    r->rq_slots > DEV_MAX_SLOTS)
+	if (r->srq != 0 && (srq == NULL || srq->pd->dev != pd->dev))
+		return "there is no such shared receive queue";
+	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
+	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
 		return "the sizes of its queues must be powers of two within the device's limit";
 	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
 		return "there is no such channel for asynchronous events";
@@ -151,6 +156,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .pd = table_get(&c->pd, r->pd),
 				  .scq = table_get(&c->cq, r->send_cq),
 				  .rcq = table_get(&c->cq, r->recv_cq),
+				  .srq = table_get(&c->srq, r->srq),
 				  .access = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ };
 	struct qp_attr a = {
 		.owner = owner_new(),
@@ -159,6 +165,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.dev = dev_get(q->pd->dev),
 		.scq = q->scq->cq,
 		.rcq = q->rcq->cq,
+		.srq = q->srq != NULL ? q->srq->srq : NULL,
 		.sig_all = r->sig_all != 0,
 		.access = q->access,
 		.region = c->region[IPC_REGION_QUEUES].base,
@@ -213,6 +220,8 @@ void client_create_qp(struct client *c)
 	q->scq->users++;
 	if (q->rcq != q->scq)
 		q->rcq->users++;
+	if (q->srq != NULL)
+		q->srq->users++;
 	q->async = async;
 	if (async != NULL)
 		async->users++;

@@ -107,6 +107,7 @@ void cm_fx(const struct cmd_fx *fx)
 	case QP_FX_QP_EVENT:
 	case QP_FX_CQ_ERROR:
 	case QP_FX_CQ_NOTIFY:
+	case QP_FX_SRQ_EVENT:
 		break;
 	}
 }

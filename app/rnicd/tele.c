@@ -161,6 +161,7 @@ static int on_clients(const char *cmd, const char *params, struct rte_tel_data *
 			U64(d, "registered_bytes", c->memory);
 			U64(d, "cqs", c->cq.live);
 			U64(d, "qps", c->qp.live);
+			U64(d, "srqs", c->srq.live);
 			U64(d, "channels", c->chan.live);
 			U64(d, "cm_ids", c->cm.live);
 			U64(d, "queue_slots", c->slots);

@@ -48,6 +48,11 @@ enum ipc_type {
 	IPC_CM_REJECT,
 	IPC_CM_DISCONNECT, /* event DISCONNECTED, on both sides */
 	IPC_CM_MIGRATE,
+	IPC_RESIZE_CQ,
+	IPC_CREATE_SRQ,
+	IPC_MODIFY_SRQ,
+	IPC_QUERY_SRQ,
+	IPC_DESTROY_SRQ,
 	IPC_TYPES
 };
 
@@ -71,7 +76,8 @@ struct ipc_dev_info {
 	uint8_t prefix_len;
 	uint8_t ip[16];
 	uint32_t mtu;       /* bytes of IP packet */
-	uint32_t max_qp, max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
+	uint32_t max_qp; /* and as many SRQs */
+	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
 	uint32_t roce;      /* 1: the device shows itself as a RoCE channel adapter, the wire is the same */
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
@@ -113,6 +119,32 @@ struct ipc_create_cq {
 	uint32_t rsv;
 };
 
+/*
+ * New rings for a CQ, as in IPC_CREATE_CQ. Each worker moves what is left in its old ring into the new one, so the
+ * client must not take entries while it waits for the answer; after a good one the old rings are its own again.
+ */
+struct ipc_resize_cq {
+	uint32_t cq;
+	uint32_t cqe;
+	uint64_t ring_off, ring_stride;
+};
+
+struct ipc_create_srq {
+	uint32_t pd;
+	uint32_t wqe_slots;  /* of each receive, 1..QP_WQE_MAX_SLOTS */
+	uint64_t cookie;     /* returned in asynchronous events */
+	uint64_t ring_off;   /* spsc ring of QP_SLOT_SIZE slots */
+	uint32_t ring_slots; /* a power of two */
+	uint32_t limit;      /* as in IPC_MODIFY_SRQ */
+	uint32_t async;      /* handle of the ASYNC channel that hears of it, or 0 */
+	uint32_t rsv;
+};
+struct ipc_modify_srq {
+	uint32_t srq;
+	uint32_t limit; /* SRQ_LIMIT_REACHED is raised once when fewer receives are left; 0: never */
+};
+struct ipc_query_srq_ok { uint32_t limit; uint32_t rsv; };
+
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
@@ -122,7 +154,7 @@ struct ipc_create_qp {
 	uint32_t sq_slots, rq_slots; /* powers of two */
 	uint32_t max_send_wr, max_recv_wr;
 	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
-	uint32_t rsv;
+	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;
@@ -177,6 +209,10 @@ struct ipc_msg {
 		struct ipc_reg_mr reg_mr;
 		struct ipc_reg_mr_ok reg_mr_ok;
 		struct ipc_create_cq create_cq;
+		struct ipc_resize_cq resize_cq;
+		struct ipc_create_srq create_srq;
+		struct ipc_modify_srq modify_srq;
+		struct ipc_query_srq_ok query_srq_ok;
 		struct ipc_create_qp create_qp;
 		struct ipc_create_qp_ok create_qp_ok;
 		struct ipc_modify_qp modify_qp;

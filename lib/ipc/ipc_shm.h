@@ -82,7 +82,7 @@ _Static_assert(sizeof(struct ipc_comp_event) == IPC_EVENT_SLOT_SMALL, "slot");
 struct ipc_async_event {
 	uint32_t type;
 	uint32_t rsv0;
-	uint64_t cookie; /* of the QP or CQ it is about; port number for port events */
+	uint64_t cookie; /* of the QP, CQ or SRQ it is about; port number for port events */
 	uint64_t rsv[2];
 };
 _Static_assert(sizeof(struct ipc_async_event) == IPC_EVENT_SLOT_SMALL, "slot");

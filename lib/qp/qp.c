@@ -7,7 +7,8 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 	struct spsc_place at = { .region = a->region, .region_size = a->region_size, .slot_size = QP_SLOT_SIZE };
 
 	*qp = (struct qp){ .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
-			   .pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq, .owner = a->owner };
+			   .pd = a->pd, .recv_pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq,
+			   .srq = a->srq, .owner = a->owner };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
 	if (!rn_in_range(a->shm_off, sizeof(*qp->shm), a->region_size) ||
@@ -20,6 +21,11 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 		return QP_BAD_ATTR;
 	at.off = a->rq_off;
 	at.nslots = a->rq_slots;
+	if (a->srq != NULL) {
+		at = (struct spsc_place){ .region = &a->srq->none, .region_size = sizeof(a->srq->none), .nslots = 1,
+					  .slot_size = QP_SLOT_SIZE };
+		qp->recv_pd = a->srq->pd;
+	}
 	if (spsc_cons_attach(&qp->rq, &at) != SPSC_OK)
 		return QP_BAD_ATTR;
 	qp_set_state(qp, QP_S_RESET);
@@ -192,6 +198,10 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 		flush_block(ctx, qp, qp->conn->blk);
 	flush_sq(ctx, qp);
 	flush_rq(ctx, qp);
+	if (qp->srq != NULL && !qp->last_told) {
+		qp->last_told = true;
+		qp_event(ctx, qp, QP_EVENT_LAST_WQE, 0);
+	}
 }
 
 /* ---- verbs of the control plane ---- */
@@ -244,6 +254,7 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 		drop_conn(ctx, qp);
 		forget(ctx, qp);
 		qp->vendor_err = 0;
+		qp->last_told = false;
 		qp_set_state(qp, QP_S_RESET);
 		return QP_OK;
 	case QP_S_INIT:

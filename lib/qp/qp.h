@@ -34,6 +34,7 @@
 #include "iwarp/rdmap_track.h"
 #include "qp/qp_cq.h"
 #include "qp/qp_dev.h"
+#include "qp/qp_srq.h"
 #include "qp/qp_wqe.h"
 #include "ring/spsc.h"
 #include "tcp_lite/tcpl.h"
@@ -60,11 +61,20 @@ enum qp_fx_type {
 	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */
 	QP_FX_QP_EVENT,        /* code: enum qp_event; vendor_err */
 	QP_FX_CQ_ERROR,        /* overrun or corrupt ring */
-	QP_FX_CQ_NOTIFY        /* the CQ was armed and has new entries */
+	QP_FX_CQ_NOTIFY,       /* the CQ was armed and has new entries */
+	QP_FX_SRQ_EVENT        /* code: enum qp_event */
 };
 
 /* Numbers of ibv_event_type. */
-enum qp_event { QP_EVENT_FATAL = 1, QP_EVENT_REQ_ERR = 2, QP_EVENT_ACCESS_ERR = 3, QP_EVENT_COMM_EST = 4 };
+enum qp_event {
+	QP_EVENT_FATAL = 1,
+	QP_EVENT_REQ_ERR = 2,
+	QP_EVENT_ACCESS_ERR = 3,
+	QP_EVENT_COMM_EST = 4,
+	QP_EVENT_SRQ_ERR = 14,  /* its ring is corrupt */
+	QP_EVENT_SRQ_LIMIT = 15,
+	QP_EVENT_LAST_WQE = 16  /* a QP in ERR takes no more from its SRQ, and what it had taken is flushed */
+};
 
 struct qp_fx {
 	uint8_t type;  /* enum qp_fx_type */
@@ -72,7 +82,7 @@ struct qp_fx {
 	uint16_t priv_len;
 	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: it did not say */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
-	uint64_t owner;      /* of the connection, QP or CQ it is about */
+	uint64_t owner;      /* of the connection, QP, CQ or SRQ it is about */
 	struct qp_conn *conn; /* for the first eight types */
 	const uint8_t *priv;  /* valid until qp_drained; CONNECT_REQUEST: until accept, reject or the end */
 };
@@ -105,6 +115,7 @@ struct qp_attr {
 	uint32_t pd;
 	struct qp_dev *dev;
 	struct qp_cq *scq, *rcq;
+	struct qp_srq *srq; /* NULL: a receive queue of its own, rq_off and rq_slots */
 	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
 	uint32_t access;   /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
 	void *region;      /* mapping of the client's queue region */
@@ -128,7 +139,10 @@ struct qp {
 	struct qp_cq *scq, *rcq;
 	uint32_t sq_done, rq_done; /* slots to be released by qp_flush */
 	struct spsc_cons sq;
-	struct spsc_cons rq;
+	struct spsc_cons rq;   /* with an SRQ: empty for good */
+	uint32_t recv_pd;      /* of the receives' lkeys */
+	bool last_told;        /* QP_EVENT_LAST_WQE */
+	struct qp_srq *srq;
 	struct qp_shm *shm;
 	uint64_t owner;
 	uint32_t vendor_err; /* of the first error */

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "qp/qp_priv.h"
 
+/* Rings that lie in one another would let two workers write the same slots: only the client's own loss. */
+static enum spsc_verdict ring_attach(const struct qp_cq_attr *a, uint32_t worker, struct spsc_prod *p)
+{
+	struct spsc_place at = { .region = a->region, .region_size = a->region_size, .nslots = a->cqe,
+				 .slot_size = QP_CQE_SIZE };
+
+	if (a->ring_stride > a->region_size || a->ring_off > a->region_size)
+		return SPSC_BAD_RANGE;
+	at.off = a->ring_off + worker * a->ring_stride;
+	return spsc_prod_attach(p, &at);
+}
+
 enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a)
 {
 	*cq = (struct qp_cq){ .owner = a->owner, .workers = a->workers };
@@ -11,15 +23,8 @@ enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a)
 	if (((uintptr_t)a->region + a->shm_off) % RN_CACHE_LINE != 0)
 		return SPSC_BAD_ALIGN;
 	cq->shm = (struct qp_cq_shm *)(void *)((uint8_t *)a->region + a->shm_off);
-	/* Rings that lie in one another would let two workers write the same slots: only the client's own loss. */
 	for (uint32_t w = 0; w < a->workers; w++) {
-		struct spsc_place at = { .region = a->region, .region_size = a->region_size, .nslots = a->cqe,
-					 .slot_size = QP_CQE_SIZE };
-
-		if (a->ring_stride > a->region_size || a->ring_off > a->region_size)
-			return SPSC_BAD_RANGE;
-		at.off = a->ring_off + w * a->ring_stride;
-		enum spsc_verdict v = spsc_prod_attach(&cq->ring[w].prod, &at);
+		enum spsc_verdict v = ring_attach(a, w, &cq->ring[w].prod);
 		if (v != SPSC_OK)
 			return v;
 	}
@@ -83,4 +88,33 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 		return;
 	if (__atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) != QP_CQ_UNARMED)
 		qp_fx_add(ctx, QP_FX_CQ_NOTIFY, cq->owner);
+}
+
+enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS])
+{
+	enum spsc_verdict v = SPSC_OK;
+
+	for (uint32_t w = 0; w < a->workers && v == SPSC_OK; w++)
+		v = ring_attach(a, w, &ring[w]);
+	return v;
+}
+
+void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod ring[QP_MAX_WORKERS])
+{
+	struct qp_cq_ring *r = &cq->ring[ctx->cfg.worker];
+	struct spsc_prod to = ring[ctx->cfg.worker], from = r->prod;
+
+	spsc_prod_refresh(&from);
+	if (from.verdict != SPSC_OK) /* it takes no more entries, so none is written where the client may use the memory */
+		return;
+	uint32_t left = from.own - from.seen + r->pending;
+	if (spsc_prod_free(&to, left) < left) {
+		cq_fail(ctx, cq, r);
+		return;
+	}
+	from.own = from.seen; /* its slots from the oldest on */
+	for (uint32_t i = 0; i < left; i++)
+		memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), QP_CQE_SIZE);
+	spsc_prod_publish(&to, left - r->pending);
+	r->prod = to;
 }

@@ -46,4 +46,13 @@ struct qp_cq_attr {
 /* Everything comes from the client (a copy): each offset is checked. */
 RN_NODISCARD enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a);
 
+/*
+ * Larger rings for a CQ in use. The control thread prepares one for each worker (of *a the rings alone count); then
+ * each worker changes to its own: entries that the client has not taken, published or not, move along in order. The
+ * client takes none meanwhile. A ring that is too small after all is an overrun.
+ */
+struct qp_ctx;
+RN_NODISCARD enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS]);
+void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod ring[QP_MAX_WORKERS]);
+
 #endif

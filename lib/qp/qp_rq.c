@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receive queue, and the one copy of received bytes. */
+/* The receive queues, a QP's own and the shared one, and the one copy of received bytes. */
 #include "qp/qp_priv.h"
 
 /* Copies the receive work request that begins `at` slots on. On BAD it takes one slot and wr_id is as it is found. */
-static enum qp_take rq_read(struct qp *qp, uint32_t at, struct qp_recv *r)
+static inline enum qp_take rq_read(struct spsc_cons *rq, uint32_t at, struct qp_recv *r)
 {
 	struct qp_rwqe w;
 	uint64_t total = 0;
 
-	if (spsc_cons_avail(&qp->rq, at + 1) <= at)
-		return rn_likely(qp->rq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
-	memcpy(&w, spsc_cons_slot(&qp->rq, at), sizeof(w));
+	if (spsc_cons_avail(rq, at + 1) <= at)
+		return rn_likely(rq->verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
+	memcpy(&w, spsc_cons_slot(rq, at), sizeof(w));
 	r->wr_id = w.wr_id;
 	r->num_sge = w.num_sge;
 	r->slots = w.slots;
-	if (rn_unlikely(w.num_sge > QP_MAX_SGE || w.slots != qp_rwqe_slots(w.num_sge) ||
-			spsc_cons_avail(&qp->rq, at + w.slots) < at + w.slots)) {
+	if (rn_unlikely(w.num_sge > QP_MAX_SGE || w.slots < qp_rwqe_slots(w.num_sge) ||
+			spsc_cons_avail(rq, at + w.slots) < at + w.slots)) {
 		r->num_sge = 0;
 		r->slots = 1;
 		r->len = 0;
@@ -25,11 +25,68 @@ static enum qp_take rq_read(struct qp *qp, uint32_t at, struct qp_recv *r)
 	uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_RWQE_FIXED);
 	memcpy(r->sge, w.sge, here);
 	if (rn_unlikely(bytes > here))
-		spsc_cons_copy(&qp->rq, at + 1, (uint8_t *)r->sge + here, bytes - here);
+		spsc_cons_copy(rq, at + 1, (uint8_t *)r->sge + here, bytes - here);
 	for (uint32_t i = 0; i < w.num_sge; i++)
 		total += r->sge[i].len;
 	r->len = (uint32_t)rn_min_u64(total, QP_MSG_MAX);
 	return QP_TAKE_OK;
+}
+
+enum spsc_verdict qp_srq_init(struct qp_srq *srq, const struct qp_srq_attr *a)
+{
+	*srq = (struct qp_srq){ .owner = a->owner, .pd = a->pd, .wqe_slots = a->wqe_slots };
+	if (a->wqe_slots == 0 || a->wqe_slots > QP_WQE_MAX_SLOTS || a->ring.slot_size != QP_SLOT_SIZE)
+		return SPSC_BAD_GEOMETRY;
+	return spsc_cons_attach(&srq->ring, &a->ring);
+}
+
+static void srq_event(struct qp_ctx *ctx, const struct qp_srq *srq, enum qp_event ev)
+{
+	qp_fx_add(ctx, QP_FX_SRQ_EVENT, srq->owner)->code = (uint8_t)ev;
+}
+
+/* Under the lock, after a take. Looks at the client's index only when what is known of would be too little. */
+static void srq_look(struct qp_ctx *ctx, struct qp_srq *srq)
+{
+	uint32_t limit = qp_srq_limit(srq);
+
+	if (rn_likely(limit == 0) || spsc_cons_avail(&srq->ring, limit * srq->wqe_slots) >= limit * srq->wqe_slots)
+		return;
+	/* The control thread may have armed it anew meanwhile: then that counts, at the next take. */
+	if (__atomic_compare_exchange_n(&srq->limit, &limit, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		srq_event(ctx, srq, QP_EVENT_SRQ_LIMIT);
+}
+
+/* The slots go back at once: what the QP needs is in r. */
+static enum qp_take srq_take(struct qp_ctx *ctx, struct qp_srq *srq, struct qp_recv *r)
+{
+	while (rn_unlikely(__atomic_exchange_n(&srq->busy, 1, __ATOMIC_ACQUIRE) != 0))
+		while (__atomic_load_n(&srq->busy, __ATOMIC_RELAXED) != 0)
+			;
+	enum qp_take t = rq_read(&srq->ring, 0, r);
+	if (rn_likely(t == QP_TAKE_OK) && rn_unlikely(r->slots != srq->wqe_slots))
+		t = QP_TAKE_BAD;
+	if (t == QP_TAKE_OK || t == QP_TAKE_BAD) {
+		spsc_cons_release(&srq->ring, rn_min_u32(srq->wqe_slots, spsc_cons_avail(&srq->ring, srq->wqe_slots)));
+		srq_look(ctx, srq);
+	} else if (t == QP_TAKE_BAD_RING && !srq->broken) {
+		srq->broken = true;
+		srq_event(ctx, srq, QP_EVENT_SRQ_ERR);
+	}
+	__atomic_store_n(&srq->busy, 0, __ATOMIC_RELEASE);
+	r->slots = 0; /* none of the QP's own */
+	return t;
+}
+
+/* Nothing in the QP's own queue, or nothing good. */
+static __attribute__((noinline)) enum qp_take take_else(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r, enum qp_take t)
+{
+	if (t == QP_TAKE_NONE && qp->srq != NULL)
+		t = srq_take(ctx, qp->srq, r);
+	ctx->stats.rwqes += t == QP_TAKE_OK || t == QP_TAKE_BAD;
+	ctx->stats.bad_wqes += t == QP_TAKE_BAD;
+	r->loaded = t == QP_TAKE_OK;
+	return t;
 }
 
 /*
@@ -38,12 +95,13 @@ static enum qp_take rq_read(struct qp *qp, uint32_t at, struct qp_recv *r)
  */
 enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 {
-	enum qp_take t = rq_read(qp, qp->rq_done, r);
+	enum qp_take t = rq_read(&qp->rq, qp->rq_done, r);
 
-	ctx->stats.rwqes += t == QP_TAKE_OK || t == QP_TAKE_BAD;
-	ctx->stats.bad_wqes += t == QP_TAKE_BAD;
-	r->loaded = t == QP_TAKE_OK;
-	return t;
+	if (rn_unlikely(t != QP_TAKE_OK))
+		return take_else(ctx, qp, r, t);
+	ctx->stats.rwqes++;
+	r->loaded = true;
+	return QP_TAKE_OK;
 }
 
 /*
@@ -62,7 +120,7 @@ bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r)
 			return false;
 		at += slots;
 	}
-	return rq_read(qp, at, r) == QP_TAKE_OK;
+	return rq_read(&qp->rq, at, r) == QP_TAKE_OK;
 }
 
 /* Both lists hold the same number of bytes. */
@@ -139,7 +197,7 @@ enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t 
 			mo -= g->len;
 			continue;
 		}
-		struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr + mo,
+		struct qp_access a = { .pd = qp->recv_pd, .stag = g->lkey, .to = g->addr + mo,
 				       .len = rn_min_u32(g->len - mo, left), .rights = QP_ACC_LOCAL_WRITE };
 		if (g->addr > UINT64_MAX - mo)
 			return QP_MR_TO_WRAP;

@@ -66,7 +66,7 @@ _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills on
 struct qp_rwqe {
 	uint64_t wr_id;
 	uint8_t num_sge;
-	uint8_t slots; /* qp_rwqe_slots() */
+	uint8_t slots; /* qp_rwqe_slots() or more; the same for all receives of a shared queue */
 	uint16_t rsv0;
 	uint32_t rsv1;
 	struct qp_sge sge[3];

@@ -73,7 +73,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 /* ---- asynchronous events ---- */
 
-enum about { ABOUT_DEVICE, ABOUT_CQ, ABOUT_QP };
+enum about { ABOUT_DEVICE, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ };
 
 static enum about about(uint32_t type)
 {
@@ -89,14 +89,15 @@ static enum about about(uint32_t type)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		return ABOUT_QP;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return ABOUT_SRQ;
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_SM_CHANGE:
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_WQ_FATAL:
@@ -116,6 +117,9 @@ static void async_seen(const void *slot, void *arg)
 		break;
 	case ABOUT_QP:
 		((struct rnic_qp *)(uintptr_t)ev->cookie)->async_events++;
+		break;
+	case ABOUT_SRQ:
+		((struct rnic_srq *)(uintptr_t)ev->cookie)->async_events++;
 		break;
 	case ABOUT_DEVICE:
 		break;
@@ -141,6 +145,9 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 	case ABOUT_QP:
 		event->element.qp = (struct ibv_qp *)(uintptr_t)u.ev.cookie;
 		break;
+	case ABOUT_SRQ:
+		event->element.srq = (struct ibv_srq *)(uintptr_t)u.ev.cookie;
+		break;
 	case ABOUT_DEVICE:
 		event->element.port_num = (int)u.ev.cookie;
 		break;
@@ -148,25 +155,30 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 	return 0;
 }
 
+static void acked(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	(*completed)++;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+
 	switch (about((uint32_t)event->event_type)) {
-	case ABOUT_CQ: {
-		struct ibv_cq *cq = event->element.cq;
-		pthread_mutex_lock(&cq->mutex);
-		cq->async_events_completed++;
-		pthread_cond_signal(&cq->cond);
-		pthread_mutex_unlock(&cq->mutex);
+	case ABOUT_CQ:
+		acked(&cq->mutex, &cq->cond, &cq->async_events_completed);
 		break;
-	}
-	case ABOUT_QP: {
-		struct ibv_qp *qp = event->element.qp;
-		pthread_mutex_lock(&qp->mutex);
-		qp->events_completed++;
-		pthread_cond_signal(&qp->cond);
-		pthread_mutex_unlock(&qp->mutex);
+	case ABOUT_QP:
+		acked(&qp->mutex, &qp->cond, &qp->events_completed);
 		break;
-	}
+	case ABOUT_SRQ:
+		acked(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
 	case ABOUT_DEVICE:
 		break;
 	}

@@ -73,6 +73,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 	rc = cqs_make(id, a);
 	if (rc != 0)
 		return cm_ret(rc);
+	if (a->srq == NULL)
+		a->srq = rid->srq;
 	qp = rnic_create_qp_ex(rid->verbs, a);
 	if (qp == NULL) {
 		rc = errno;
@@ -107,6 +109,46 @@ void rdma_destroy_qp(struct rdma_cm_id *rid)
 	ibv_destroy_qp(rid->qp);
 	rid->qp = NULL;
 	cqs_free(cm_id(rid));
+}
+
+/* ---- the shared receive queue that an id's QP uses when its attributes name none ---- */
+
+int rdma_create_srq_ex(struct rdma_cm_id *rid, struct ibv_srq_init_attr_ex *a)
+{
+	struct ibv_srq *srq;
+
+	if (rid->verbs == NULL || rid->srq != NULL || (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0)
+		return cm_ret(EINVAL);
+	if ((a->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || a->pd == NULL) {
+		a->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+		a->pd = rid->pd;
+	}
+	srq = rnic_create_srq_ex(rid->verbs, a);
+	if (srq == NULL)
+		return -1;
+	if (rid->pd == NULL)
+		rid->pd = a->pd;
+	rid->srq = srq;
+	return 0;
+}
+
+int rdma_create_srq(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	struct ibv_srq_init_attr_ex a = { .srq_context = init->srq_context, .attr = init->attr,
+					  .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+					  .srq_type = IBV_SRQT_BASIC, .pd = pd };
+	int rc = rdma_create_srq_ex(rid, &a);
+
+	if (rc == 0)
+		init->attr = a.attr;
+	return rc;
+}
+
+void rdma_destroy_srq(struct rdma_cm_id *rid)
+{
+	if (rid->srq == NULL || ibv_destroy_srq(rid->srq) != 0)
+		return;
+	rid->srq = NULL;
 }
 
 int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)

@@ -30,13 +30,6 @@ static int no_dealloc_mw(struct ibv_mw *mw)
 	return EOPNOTSUPP;
 }
 
-static int no_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	(void)srq;
-	*bad = wr;
-	return EOPNOTSUPP;
-}
-
 static void ops_set(struct verbs_context *v)
 {
 	struct ibv_context_ops *o = &v->context.ops;
@@ -55,7 +48,7 @@ static void ops_set(struct verbs_context *v)
 	o->dealloc_mw = no_dealloc_mw;
 	o->poll_cq = rnic_poll_cq;
 	o->req_notify_cq = rnic_req_notify_cq;
-	o->post_srq_recv = no_post_srq_recv;
+	o->post_srq_recv = rnic_post_srq_recv;
 	o->post_send = rnic_post_send;
 	o->post_recv = rnic_post_recv;
 
@@ -65,6 +58,7 @@ static void ops_set(struct verbs_context *v)
 	v->query_device_ex = rnic_query_device_ex;
 	v->create_cq_ex = rnic_create_cq_ex;
 	v->create_qp_ex = rnic_create_qp_ex;
+	v->create_srq_ex = rnic_create_srq_ex;
 	v->alloc_parent_domain = rnic_alloc_parent_domain;
 	v->alloc_td = rnic_alloc_td;
 	v->dealloc_td = rnic_dealloc_td;

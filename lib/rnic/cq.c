@@ -4,39 +4,62 @@
 
 #define CQ_FLAGS_KNOWN (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
-static uint32_t pow2_at_least(uint32_t n)
-{
-	uint32_t p = 1;
+/* One ring per worker, in the queue region. */
+struct rings {
+	uint64_t off, size, stride;
+	struct spsc_cons ring[IPC_MAX_WORKERS];
+};
 
-	while (p < n)
-		p *= 2;
-	return p;
-}
-
-/* In the queue region: struct qp_cq_shm, then one ring per worker. */
-static int rings_make(struct rnic_cq *cq, uint32_t slots, struct ipc_create_cq *arg)
+static int rings_make(struct rnic_session *s, uint32_t slots, struct rings *r)
 {
-	struct rnic_session *s = cq->s;
 	uint64_t line = RN_CACHE_LINE;
-	uint64_t stride = (spsc_size(slots, QP_CQE_SIZE) + line - 1) & ~(line - 1);
 
-	cq->nrings = s->workers;
-	cq->shm_size = sizeof(struct qp_cq_shm) + stride * cq->nrings;
-	cq->shm_off = rnic_shm_alloc(s->shm, cq->shm_size);
-	if (cq->shm_off == 0)
+	r->stride = (spsc_size(slots, QP_CQE_SIZE) + line - 1) & ~(line - 1);
+	r->size = r->stride * s->workers;
+	r->off = rnic_shm_alloc(s->shm, r->size);
+	if (r->off == 0)
 		return ENOMEM;
-	cq->shm = (struct qp_cq_shm *)(void *)(s->queues + cq->shm_off);
-	arg->shm_off = cq->shm_off;
-	arg->ring_off = cq->shm_off + sizeof(struct qp_cq_shm);
-	arg->ring_stride = stride;
-	arg->cqe = slots;
-	for (uint32_t i = 0; i < cq->nrings; i++) {
-		struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE,
-					 .off = arg->ring_off + i * stride, .nslots = slots, .slot_size = QP_CQE_SIZE };
-		if (spsc_cons_attach(&cq->ring[i], &at) != SPSC_OK)
+	for (uint32_t i = 0; i < s->workers; i++) {
+		struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .off = r->off + i * r->stride,
+					 .nslots = slots, .slot_size = QP_CQE_SIZE };
+		if (spsc_cons_attach(&r->ring[i], &at) != SPSC_OK)
 			return EINVAL;
 	}
 	return 0;
+}
+
+static void rings_use(struct rnic_cq *cq, const struct rings *r, uint32_t slots)
+{
+	cq->rings_off = r->off;
+	cq->rings_size = r->size;
+	cq->nrings = cq->s->workers;
+	memcpy(cq->ring, r->ring, sizeof(cq->ring));
+	cq->ex.cqe = (int)slots;
+}
+
+static void shm_give(struct rnic_cq *cq)
+{
+	if (cq->shm_off != 0)
+		rnic_shm_free(cq->s->shm, cq->shm_off, sizeof(struct qp_cq_shm));
+	if (cq->rings_off != 0)
+		rnic_shm_free(cq->s->shm, cq->rings_off, cq->rings_size);
+}
+
+static int shm_take(struct rnic_cq *cq, uint32_t slots, struct ipc_create_cq *arg)
+{
+	struct rings r = { 0 };
+	int rc = rings_make(cq->s, slots, &r);
+
+	rings_use(cq, &r, slots);
+	cq->shm_off = rc == 0 ? rnic_shm_alloc(cq->s->shm, sizeof(struct qp_cq_shm)) : 0;
+	if (rc == 0 && cq->shm_off == 0)
+		rc = ENOMEM;
+	cq->shm = (struct qp_cq_shm *)(void *)(cq->s->queues + cq->shm_off);
+	arg->shm_off = cq->shm_off;
+	arg->ring_off = r.off;
+	arg->ring_stride = r.stride;
+	arg->cqe = slots;
+	return rc;
 }
 
 static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_attr_ex *a)
@@ -59,10 +82,9 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.context = c;
 	cq->ex.channel = a->channel;
 	cq->ex.cq_context = a->cq_context;
-	cq->ex.cqe = (int)pow2_at_least(a->cqe);
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
-	rc = rings_make(cq, (uint32_t)cq->ex.cqe, &m.create_cq);
+	rc = shm_take(cq, rnic_slots_for(a->cqe, 1), &m.create_cq);
 	if (rc == 0) {
 		m.create_cq.dev = ctx->index;
 		m.create_cq.channel = a->channel != NULL ? ((struct rnic_chan *)a->channel)->q.handle : 0;
@@ -72,7 +94,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 		rc = rnic_call(cq->s, &m, IPC_MSG_LEN(handle), -1);
 	}
 	if (rc != 0) {
-		rnic_shm_free(cq->s->shm, cq->shm_off, cq->shm_size);
+		shm_give(cq);
 		free(cq);
 		errno = rc;
 		return NULL;
@@ -113,6 +135,58 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 	cq->is_ex = true;
 	rnic_poll_ex_init(&cq->ex, a->wc_flags);
 	return &cq->ex;
+}
+
+static uint32_t unread(struct rnic_cq *cq)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < cq->nrings; i++)
+		n += spsc_cons_avail(&cq->ring[i], UINT32_MAX);
+	return n;
+}
+
+/* The CQ's lock is held over the request: nobody may take entries while the workers move them. */
+static int grow(struct rnic_cq *cq, uint32_t slots)
+{
+	struct ipc_msg m = { .type = IPC_RESIZE_CQ, .len = IPC_MSG_LEN(resize_cq) };
+	struct rings r = { 0 };
+	int rc = rings_make(cq->s, slots, &r);
+
+	if (rc == 0) {
+		m.resize_cq.cq = cq->ex.handle;
+		m.resize_cq.cqe = slots;
+		m.resize_cq.ring_off = r.off;
+		m.resize_cq.ring_stride = r.stride;
+		rc = rnic_call(cq->s, &m, IPC_MSG_HDR, -1);
+	}
+	if (rc == 0) {
+		rnic_shm_free(cq->s->shm, cq->rings_off, cq->rings_size);
+		rings_use(cq, &r, slots);
+	} else if (r.off != 0 && !rnic_dead(cq->s)) {
+		rnic_shm_free(cq->s->shm, r.off, r.size);
+	}
+	return rc;
+}
+
+/* A queue never gets smaller: one with more room than asked for is as good. What nobody has polled must fit. */
+int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct rnic_cq *cq = rnic_cq(ibcq);
+	int rc = 0;
+
+	RNIC_BESIDE(ibv_resize_cq, ibcq->context, EINVAL, ibcq, cqe);
+	if (cqe <= 0 || (uint32_t)cqe > rnic_ctx(ibcq->context)->info.max_cqe)
+		return EINVAL;
+	rnic_spin_lock(&cq->lock);
+	if (rnic_dead(cq->s))
+		rc = EIO;
+	else if (unread(cq) > (uint32_t)cqe)
+		rc = EINVAL;
+	else if (cqe > ibcq->cqe)
+		rc = grow(cq, rnic_slots_for((uint32_t)cqe, 1));
+	rnic_spin_unlock(&cq->lock);
+	return rc;
 }
 
 int rnic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
@@ -169,7 +243,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	if (!rnic_dead(cq->s))
-		rnic_shm_free(cq->s->shm, cq->shm_off, cq->shm_size);
+		shm_give(cq);
 	free(cq);
 	return 0;
 }

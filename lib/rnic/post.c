@@ -184,14 +184,13 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 
 /* ---- receive queue ---- */
 
-static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t used, uint32_t *took)
+static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t used)
 {
 	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t slots;
+	uint32_t slots = rq->wqe_slots;
 
-	if (rn_unlikely(wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge))
+	if (rn_unlikely((uint32_t)wr->num_sge >= rq->sge_end))
 		return EINVAL;
-	slots = qp_rwqe_slots((uint32_t)wr->num_sge);
 	if (rn_unlikely(spsc_prod_free(&rq->ring, used + slots) < used + slots))
 		return ENOMEM;
 	struct qp_rwqe *w = slots == 1 ? spsc_prod_slot(&rq->ring, used) : (struct qp_rwqe *)(void *)big;
@@ -204,35 +203,56 @@ static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t u
 	for (int i = 0; i < wr->num_sge; i++)
 		sge[i] = (struct qp_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
 	if (slots > 1)
-		spsc_prod_copy(&rq->ring, used, big, slots * QP_SLOT_SIZE);
-	*took = slots;
+		spsc_prod_copy(&rq->ring, used, big, QP_RWQE_FIXED + (uint32_t)wr->num_sge * sizeof(struct qp_sge));
 	return 0;
+}
+
+/* Writes the list into the ring, as far as it is good and fits. 0, or the errno of *bad; *posted: whether any was. */
+static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, bool *posted)
+{
+	uint32_t used = 0;
+	int rc = 0;
+
+	rnic_spin_lock(&rq->lock);
+	for (; wr != NULL; wr = wr->next) {
+		rc = recv_one(rq, wr, used);
+		if (rn_unlikely(rc != 0)) {
+			*bad = wr;
+			break;
+		}
+		used += rq->wqe_slots;
+	}
+	if (rn_likely(used > 0))
+		spsc_prod_publish(&rq->ring, used);
+	rnic_spin_unlock(&rq->lock);
+	*posted = used > 0;
+	return rc;
+}
+
+int rnic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct rnic_srq *srq = rnic_srq(ibsrq);
+	bool posted;
+
+	if (rnic_dead(srq->s)) {
+		*bad = wr;
+		return EIO;
+	}
+	return recv_list(&srq->rq, wr, bad, &posted);
 }
 
 int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rnic_qp *qp = rnic_qp(ibqp);
-	uint32_t used = 0, took;
-	int rc = 0;
+	bool posted;
 
 	if (rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_RESET || rnic_dead(qp->s))) {
 		*bad = wr;
 		return rnic_dead(qp->s) ? EIO : EINVAL;
 	}
-	rnic_spin_lock(&qp->rq.lock);
-	for (; wr != NULL; wr = wr->next) {
-		rc = recv_one(&qp->rq, wr, used, &took);
-		if (rn_unlikely(rc != 0)) {
-			*bad = wr;
-			break;
-		}
-		used += took;
-	}
-	if (rn_likely(used > 0))
-		spsc_prod_publish(&qp->rq.ring, used);
-	rnic_spin_unlock(&qp->rq.lock);
+	int rc = recv_list(&qp->rq, wr, bad, &posted);
 	/* A worker looks into the receive queue when a message arrives; only one that flushes must be told. */
-	if (rn_unlikely(used > 0 && __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR))
+	if (rn_unlikely(posted && __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR))
 		rnic_doorbell(qp);
 	return rc;
 }

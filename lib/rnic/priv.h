@@ -183,7 +183,8 @@ struct rnic_cq {
 	struct ibv_cq_ex ex;       /* first: an ibv_cq is its beginning */
 	struct rnic_session *s;
 	struct qp_cq_shm *shm;
-	uint64_t shm_off, shm_size;
+	uint64_t shm_off;
+	uint64_t rings_off, rings_size; /* in the queue region; ibv_resize_cq changes them */
 	uint32_t comp_events;      /* handed out by ibv_get_cq_event; under the channel's lock */
 	uint32_t async_events;     /* handed out by ibv_get_async_event; under the async queue's lock */
 	uint32_t refs;             /* atomic: QPs */
@@ -208,10 +209,22 @@ struct rnic_sq {
 	uint8_t *wqe;              /* buffer of the work request under construction */
 };
 
+/* The receive queue of a QP, or a shared one. Every receive takes wqe_slots slots, so it holds a known number of them. */
 struct rnic_rq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t max_sge;
+	uint32_t sge_end;          /* as many SGEs are too many; 0: there is no such queue */
+	uint32_t wqe_slots;
 	struct spsc_prod ring;
+};
+
+struct rnic_srq {
+	struct ibv_srq ibv;        /* first */
+	struct rnic_session *s;
+	uint64_t shm_off, shm_size;
+	uint32_t max_wr, max_sge;
+	uint32_t async_events;     /* under the async queue's lock */
+	uint32_t refs;             /* atomic: QPs */
+	struct rnic_rq rq;
 };
 
 struct rnic_qp {
@@ -244,6 +257,7 @@ struct rnic_mr {
 static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }
 static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
 static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
+static inline struct rnic_srq *rnic_srq(struct ibv_srq *q) { return (struct rnic_srq *)q; }
 static inline struct rnic_mr *rnic_mr(struct ibv_mr *m) { return (struct rnic_mr *)m; }
 
 /* cq.c, poll.c, poll_ex.c */
@@ -259,10 +273,24 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 struct rnic_qp *rnic_qp_find(uint32_t qpn);
 int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void rnic_doorbell(struct rnic_qp *qp);
 void rnic_wr_init(struct ibv_qp_ex *ex);
 #define RNIC_SEND_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | \
 		       IBV_QP_EX_WITH_SEND_WITH_INV)
+
+/* The smallest power of two of slots that holds so many work requests of `each` slots. */
+static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
+{
+	uint32_t p = 1;
+
+	while (p < (uint64_t)wrs * each)
+		p *= 2;
+	return p;
+}
+
+/* srq.c */
+struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
 
 /* pd.c */
 struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);

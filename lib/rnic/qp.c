@@ -18,40 +18,35 @@ struct rnic_qp *rnic_qp_find(uint32_t qpn)
 	return qp;
 }
 
-static uint32_t slots_for(uint32_t wrs, uint32_t each)
-{
-	uint64_t n = (uint64_t)wrs * each;
-	uint32_t p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
-}
-
 /* Checks what is asked for and rounds it up to what the slots hold anyway. */
-static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_cap *cap, uint32_t *sq_each, uint32_t *rq_each)
+static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_cap *cap, bool srq, uint32_t *sq_each,
+		   uint32_t *rq_each)
 {
 	uint32_t bytes;
 
+	if (srq) /* what is said of a receive queue then has no meaning */
+		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (cap->max_send_wr > dev->max_wr || cap->max_recv_wr > dev->max_wr ||
 	    cap->max_send_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
 	    cap->max_recv_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
 	    cap->max_inline_data > rn_min_u32(dev->max_inline, QP_MAX_INLINE))
 		return EINVAL;
 	cap->max_send_wr = rn_max_u32(cap->max_send_wr, CQ_NONE_WR);
-	cap->max_recv_wr = rn_max_u32(cap->max_recv_wr, CQ_NONE_WR);
 	bytes = rn_max_u32(cap->max_send_sge * (uint32_t)sizeof(struct qp_sge), cap->max_inline_data);
 	*sq_each = rn_max_u32(qp_wqe_slots(bytes), 1);
 	*rq_each = rn_max_u32(qp_rwqe_slots(cap->max_recv_sge), 1);
 	bytes = *sq_each * QP_SLOT_SIZE - QP_WQE_FIXED;
 	cap->max_send_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
 	cap->max_inline_data = rn_min_u32(rn_min_u32(bytes, QP_MAX_INLINE), dev->max_inline);
+	if (srq)
+		return 0;
+	cap->max_recv_wr = rnic_slots_for(rn_max_u32(cap->max_recv_wr, CQ_NONE_WR), *rq_each) / *rq_each;
 	bytes = *rq_each * QP_SLOT_SIZE - QP_RWQE_FIXED;
 	cap->max_recv_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
 	return 0;
 }
 
-/* In the queue region: struct qp_shm, the SQ, the RQ. */
+/* In the queue region: struct qp_shm, the SQ, the RQ (rq_slots 0: none). */
 static int rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, struct ipc_create_qp *arg)
 {
 	struct rnic_session *s = qp->s;
@@ -65,13 +60,15 @@ static int rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, 
 	qp->shm = (struct qp_shm *)(void *)(s->queues + qp->shm_off);
 	arg->shm_off = qp->shm_off;
 	arg->sq_off = qp->shm_off + sizeof(struct qp_shm);
-	arg->rq_off = arg->sq_off + sq_size;
+	arg->rq_off = rq_slots > 0 ? arg->sq_off + sq_size : 0;
 	arg->sq_slots = sq_slots;
 	arg->rq_slots = rq_slots;
 	at.off = arg->sq_off;
 	at.nslots = sq_slots;
 	if (spsc_prod_attach(&qp->sq.ring, &at) != SPSC_OK)
 		return EINVAL;
+	if (rq_slots == 0)
+		return 0;
 	at.off = arg->rq_off;
 	at.nslots = rq_slots;
 	return spsc_prod_attach(&qp->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
@@ -88,6 +85,7 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 	m->create_qp.cookie = (uintptr_t)qp;
 	m->create_qp.max_send_wr = a->cap.max_send_wr;
 	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
+	m->create_qp.srq = a->srq != NULL ? a->srq->handle : 0;
 	m->create_qp.async = rnic_ctx(a->pd->context)->async.handle;
 	rc = rnic_call(qp->s, m, IPC_MSG_LEN(create_qp_ok), -1);
 	if (rc == 0 && m->create_qp_ok.db_bit >= IPC_MAX_QPS)
@@ -104,6 +102,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	b->pd = a->pd;
 	b->send_cq = a->send_cq;
 	b->recv_cq = a->recv_cq;
+	b->srq = a->srq;
 	b->handle = ok->handle;
 	b->qp_num = ok->qpn;
 	b->qp_type = a->qp_type;
@@ -116,9 +115,12 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.sig_all = a->sq_sig_all ? QP_WF_SIGNALED : 0;
 	qp->sq.max_sge = a->cap.max_send_sge;
 	qp->sq.max_inline = a->cap.max_inline_data;
-	qp->rq.max_sge = a->cap.max_recv_sge;
+	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
+	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
 	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&rnic_cq(a->recv_cq)->refs, 1, __ATOMIC_RELAXED);
+	if (a->srq != NULL)
+		__atomic_fetch_add(&rnic_srq(a->srq)->refs, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&list_lock);
 	qp->next = list;
 	list = qp;
@@ -128,11 +130,12 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 /* 0 or the errno of a queue pair that cannot be had. */
 static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->qp_type != IBV_QPT_RC || a->srq != NULL)
+	if (a->qp_type != IBV_QPT_RC)
 		return EOPNOTSUPP;
 	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL)
 		return EINVAL;
-	if (a->pd->context != c || a->send_cq->context != c || a->recv_cq->context != c)
+	if (a->pd->context != c || a->send_cq->context != c || a->recv_cq->context != c ||
+	    (a->srq != NULL && a->srq->context != c))
 		return EINVAL;
 	return 0;
 }
@@ -146,7 +149,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	int rc = attr_check(c, a);
 
 	if (rc == 0)
-		rc = cap_fit(&ctx->info, &a->cap, &sq_each, &rq_each);
+		rc = cap_fit(&ctx->info, &a->cap, a->srq != NULL, &sq_each, &rq_each);
 	if (rc == 0)
 		rc = posix_memalign((void **)&qp, RN_CACHE_LINE, sizeof(*qp));
 	if (rc != 0) {
@@ -155,8 +158,8 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	}
 	memset(qp, 0, sizeof(*qp));
 	qp->s = ctx->s;
-	rc = rings_make(qp, slots_for(a->cap.max_send_wr, sq_each), slots_for(a->cap.max_recv_wr, rq_each),
-			&m.create_qp);
+	rc = rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
+			a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
@@ -303,6 +306,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ib
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;
+	init->srq = ibqp->srq;
 	init->cap = qp->cap;
 	init->qp_type = ibqp->qp_type;
 	init->sq_sig_all = qp->sq.sig_all != 0;
@@ -346,6 +350,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	pthread_cond_destroy(&ibqp->cond);
 	__atomic_fetch_sub(&rnic_cq(ibqp->send_cq)->refs, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&rnic_cq(ibqp->recv_cq)->refs, 1, __ATOMIC_RELEASE);
+	if (ibqp->srq != NULL)
+		__atomic_fetch_sub(&rnic_srq(ibqp->srq)->refs, 1, __ATOMIC_RELEASE);
 	if (!rnic_dead(qp->s))
 		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
 	free(qp->sq.wqe);

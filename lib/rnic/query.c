@@ -48,6 +48,9 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_cqe = (int)i->max_cqe;
 	a->max_mr = (int)i->max_mr;
 	a->max_pd = (int)i->max_pd;
+	a->max_srq = (int)i->max_qp;
+	a->max_srq_wr = (int)i->max_wr;
+	a->max_srq_sge = (int)i->max_sge;
 	a->max_qp_rd_atom = (int)i->max_rd_atomic;
 	a->max_res_rd_atom = (int)(i->max_rd_atomic * i->max_qp);
 	a->max_qp_init_rd_atom = (int)i->max_rd_atomic;

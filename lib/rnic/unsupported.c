@@ -88,56 +88,7 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 	return minus();
 }
 
-/* ---- shared receive queues ---- */
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	RNIC_BESIDE(ibv_create_srq, pd->context, NULL, pd, attr);
-	return none();
-}
-
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	RNIC_BESIDE(ibv_modify_srq, srq->context, EINVAL, srq, attr, mask);
-	return EOPNOTSUPP;
-}
-
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	RNIC_BESIDE(ibv_query_srq, srq->context, EINVAL, srq, attr);
-	return EOPNOTSUPP;
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	RNIC_BESIDE(ibv_destroy_srq, srq->context, EINVAL, srq);
-	return EOPNOTSUPP;
-}
-
-int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	(void)id;
-	(void)pd;
-	(void)attr;
-	return minus();
-}
-
-int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
-{
-	(void)id;
-	(void)attr;
-	return minus();
-}
-
-void rdma_destroy_srq(struct rdma_cm_id *id) { (void)id; }
-
-/* ---- completion queues and memory regions: what cannot be changed once made ---- */
-
-int ibv_resize_cq(struct ibv_cq *cq, int cqe)
-{
-	RNIC_BESIDE(ibv_resize_cq, cq->context, EINVAL, cq, cqe);
-	return EOPNOTSUPP;
-}
+/* ---- memory regions: what cannot be changed once made ---- */
 
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {

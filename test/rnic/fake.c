@@ -176,6 +176,62 @@ static int create_cq(struct fake_client *c, struct ipc_msg *m)
 	return answer_handle(m, h);
 }
 
+/* As qp_cq_change() does. */
+static int resize_cq(struct fake_client *c, struct ipc_msg *m)
+{
+	struct ipc_resize_cq a = m->resize_cq;
+
+	if (!VALID(c->cq, a.cq))
+		return EINVAL;
+	for (uint32_t w = 0; w < FAKE_WORKERS; w++) {
+		struct spsc_place at = place(c, a.ring_off + w * a.ring_stride, a.cqe, QP_CQE_SIZE);
+		struct spsc_prod to, from = c->cq[a.cq].ring[w];
+		if (spsc_prod_attach(&to, &at) != SPSC_OK)
+			return EINVAL;
+		spsc_prod_refresh(&from);
+		uint32_t left = from.own - from.seen;
+		from.own = from.seen;
+		for (uint32_t i = 0; i < left; i++)
+			memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), QP_CQE_SIZE);
+		spsc_prod_publish(&to, left);
+		c->cq[a.cq].ring[w] = to;
+	}
+	return answer_empty(m);
+}
+
+static int create_srq(struct fake_client *c, struct ipc_msg *m)
+{
+	struct ipc_create_srq a = m->create_srq;
+	struct spsc_place at = place(c, a.ring_off, a.ring_slots, QP_SLOT_SIZE);
+	uint32_t h;
+
+	TAKE(c->srq, h);
+	if (h == 0 || a.pd == 0 || a.wqe_slots == 0 || spsc_cons_attach(&c->srq[h].ring, &at) != SPSC_OK)
+		return EINVAL;
+	c->srq[h].used = true;
+	c->srq[h].limit = a.limit;
+	c->srq[h].wqe_slots = a.wqe_slots;
+	c->srq[h].cookie = a.cookie;
+	return answer_handle(m, h);
+}
+
+static int modify_srq(struct fake_client *c, struct ipc_msg *m)
+{
+	if (!VALID(c->srq, m->modify_srq.srq))
+		return EINVAL;
+	c->srq[m->modify_srq.srq].limit = m->modify_srq.limit;
+	return answer_empty(m);
+}
+
+static int query_srq(struct fake_client *c, struct ipc_msg *m)
+{
+	if (!VALID(c->srq, m->handle.handle))
+		return EINVAL;
+	m->query_srq_ok = (struct ipc_query_srq_ok){ .limit = c->srq[m->handle.handle].limit };
+	m->len = IPC_MSG_LEN(query_srq_ok);
+	return 0;
+}
+
 static int create_qp(struct fake_client *c, struct ipc_msg *m)
 {
 	struct ipc_create_qp a = m->create_qp;
@@ -186,7 +242,9 @@ static int create_qp(struct fake_client *c, struct ipc_msg *m)
 	TAKE(c->qp, h);
 	if (h == 0 || !VALID(c->cq, a.send_cq) || !VALID(c->cq, a.recv_cq) || a.pd == 0 ||
 	    !rn_in_range(a.shm_off, sizeof(struct qp_shm), IPC_QUEUES_SIZE) || a.shm_off % RN_CACHE_LINE != 0 ||
-	    spsc_cons_attach(&c->qp[h].sq, &sq) != SPSC_OK || spsc_cons_attach(&c->qp[h].rq, &rq) != SPSC_OK)
+	    spsc_cons_attach(&c->qp[h].sq, &sq) != SPSC_OK)
+		return EINVAL;
+	if (a.srq != 0 ? !VALID(c->srq, a.srq) || a.rq_slots != 0 : spsc_cons_attach(&c->qp[h].rq, &rq) != SPSC_OK)
 		return EINVAL;
 	c->qp[h].used = true;
 	c->qp[h].send_cq = a.send_cq;
@@ -247,6 +305,11 @@ static int destroy(struct fake_client *c, struct ipc_msg *m)
 			return EINVAL;
 		c->qp[h].used = false;
 		break;
+	case IPC_DESTROY_SRQ:
+		if (!VALID(c->srq, h))
+			return EINVAL;
+		c->srq[h].used = false;
+		break;
 	case IPC_CM_DESTROY_ID:
 		if (!VALID(c->id, h))
 			return EINVAL;
@@ -305,6 +368,14 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return reg_mr(c, m);
 	case IPC_CREATE_CQ:
 		return create_cq(c, m);
+	case IPC_RESIZE_CQ:
+		return resize_cq(c, m);
+	case IPC_CREATE_SRQ:
+		return create_srq(c, m);
+	case IPC_MODIFY_SRQ:
+		return modify_srq(c, m);
+	case IPC_QUERY_SRQ:
+		return query_srq(c, m);
 	case IPC_CREATE_QP:
 		return create_qp(c, m);
 	case IPC_MODIFY_QP:
@@ -316,6 +387,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_DEREG_MR:
 	case IPC_DESTROY_CQ:
 	case IPC_DESTROY_QP:
+	case IPC_DESTROY_SRQ:
 	case IPC_CM_DESTROY_ID:
 		return destroy(c, m);
 	case IPC_CM_CREATE_ID:

@@ -26,6 +26,7 @@ struct fake_cq {
 	struct qp_cq_shm *shm;
 	struct spsc_prod ring[FAKE_WORKERS];
 };
+struct fake_srq { bool used; uint32_t limit, wqe_slots; uint64_t cookie; struct spsc_cons ring; };
 struct fake_qp {
 	bool used;
 	uint32_t send_cq, recv_cq, bit, state;
@@ -45,6 +46,7 @@ struct fake_client {
 	struct fake_chan chan[64];
 	struct fake_cq cq[16];
 	struct fake_qp qp[16];
+	struct fake_srq srq[16];
 	struct fake_mr *mr; /* [FAKE_MAX] */
 	struct fake_id id[64];
 	uint32_t pds;

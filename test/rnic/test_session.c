@@ -153,8 +153,6 @@ static void devices(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_open_xrcd(c, NULL));
 	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_create_srq(parent, NULL));
-	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_create_ah(parent, NULL));
 	assert_int_equal(errno, EOPNOTSUPP);
 	ibv_dealloc_pd(parent);

@@ -199,7 +199,7 @@ static void what_is_in_use_cannot_go(void **state)
 	uint32_t mr = m.reg_mr_ok.handle;
 	assert_true(m.reg_mr_ok.stag >> 8 != 0);
 	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
-		"the protection domain is in use by 2 memory regions and queue pairs");
+		"the protection domain is in use by 2 memory regions and queues");
 	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CQ, handle, .handle = cq), EBUSY,
 		"the completion queue is in use by 1 queue pairs");
 	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = ch), EBUSY,

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A shared receive queue: one ring of receive WQEs that the client fills, and from which QPs on any worker take. A
+ * receive is taken when the first segment of a message has its turn; from then on it is that QP's, and its slots are
+ * the client's again. So a QP that ends flushes what it has taken and nothing else, and messages that have not begun
+ * hold nothing back from other QPs.
+ *
+ * All receives of one queue take the same number of slots: the queue's length is known without looking into them.
+ *
+ * Threads: init and arm by the control thread; takes by any worker that owns one of its QPs, under a spinlock that is
+ * held for one copy. With one worker nobody ever waits for it.
+ */
+#ifndef QP_SRQ_H
+#define QP_SRQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "qp/qp_wqe.h"
+#include "ring/spsc.h"
+
+struct qp_srq {
+	uint32_t busy;      /* the lock: ring and broken */
+	uint32_t limit;     /* atomic; receives: fewer left raise an event, once. 0: not armed */
+	uint32_t wqe_slots; /* of each receive */
+	uint32_t pd;        /* the receives' lkeys are of this one, whatever the QP's is */
+	uint64_t owner;     /* the caller's, returned in effects */
+	bool broken;        /* the client wrote an impossible index, which has been told */
+	struct spsc_cons ring;
+	struct { /* the empty receive queue that its QPs have */
+		struct spsc_hdr hdr;
+		uint8_t slot[QP_SLOT_SIZE];
+	} none;
+};
+
+struct qp_srq_attr {
+	uint64_t owner;
+	uint32_t pd;
+	uint32_t wqe_slots; /* 1..QP_WQE_MAX_SLOTS */
+	struct spsc_place ring; /* of QP_SLOT_SIZE slots; what comes from the client is checked */
+};
+
+/* Cache-line aligned. */
+RN_NODISCARD enum spsc_verdict qp_srq_init(struct qp_srq *srq, const struct qp_srq_attr *a);
+
+/* From the next take on: an event when fewer than `limit` receives are left. 0: none. Any thread. */
+static inline void qp_srq_arm(struct qp_srq *srq, uint32_t limit)
+{
+	__atomic_store_n(&srq->limit, limit, __ATOMIC_RELAXED); /* orders nothing but itself */
+}
+
+/* What is armed; 0 again once the event has been raised. Any thread. */
+static inline uint32_t qp_srq_limit(const struct qp_srq *srq) { return __atomic_load_n(&srq->limit, __ATOMIC_RELAXED); }
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues. Posting is in post.c. */
+#include "rnic/beside.h"
+
+/* Checks what is asked for and rounds it up to what the ring holds. */
+static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint32_t *each)
+{
+	uint32_t max_sge = rn_min_u32(dev->max_sge, QP_MAX_SGE);
+
+	if (a->max_wr == 0 || a->max_wr > dev->max_wr || a->max_sge > max_sge || a->srq_limit > a->max_wr)
+		return EINVAL;
+	*each = qp_rwqe_slots(a->max_sge);
+	a->max_wr = rnic_slots_for(a->max_wr, *each) / *each;
+	a->max_sge = rn_min_u32((*each * QP_SLOT_SIZE - QP_RWQE_FIXED) / (uint32_t)sizeof(struct qp_sge), max_sge);
+	return 0;
+}
+
+static int ring_make(struct rnic_srq *srq, uint32_t slots)
+{
+	struct rnic_session *s = srq->s;
+	struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .nslots = slots,
+				 .slot_size = QP_SLOT_SIZE };
+
+	srq->shm_size = spsc_size(slots, QP_SLOT_SIZE);
+	srq->shm_off = at.off = rnic_shm_alloc(s->shm, srq->shm_size);
+	if (srq->shm_off == 0)
+		return ENOMEM;
+	return spsc_prod_attach(&srq->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
+}
+
+static int srq_tell(struct rnic_srq *srq, const struct ibv_pd *pd, uint32_t slots, uint32_t limit)
+{
+	struct ipc_msg m = { .type = IPC_CREATE_SRQ, .len = IPC_MSG_LEN(create_srq) };
+	int rc;
+
+	m.create_srq.pd = pd->handle;
+	m.create_srq.wqe_slots = srq->rq.wqe_slots;
+	m.create_srq.cookie = (uintptr_t)srq;
+	m.create_srq.ring_off = srq->shm_off;
+	m.create_srq.ring_slots = slots;
+	m.create_srq.limit = limit;
+	m.create_srq.async = rnic_ctx(pd->context)->async.handle;
+	rc = rnic_call(srq->s, &m, IPC_MSG_LEN(handle), -1);
+	srq->ibv.handle = m.handle.handle;
+	return rc;
+}
+
+static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	struct rnic_ctx *ctx = rnic_ctx(pd->context);
+	struct ibv_srq_attr a = init->attr;
+	struct rnic_srq *srq = NULL;
+	uint32_t each = 0, slots;
+	int rc = attr_fit(&ctx->info, &a, &each);
+
+	if (rc == 0)
+		rc = posix_memalign((void **)&srq, RN_CACHE_LINE, sizeof(*srq));
+	if (rc != 0) {
+		errno = rc;
+		return NULL;
+	}
+	memset(srq, 0, sizeof(*srq));
+	srq->s = ctx->s;
+	srq->max_wr = a.max_wr;
+	srq->max_sge = a.max_sge;
+	srq->rq.sge_end = a.max_sge + 1;
+	srq->rq.wqe_slots = each;
+	slots = rnic_slots_for(a.max_wr, each);
+	rc = ring_make(srq, slots);
+	if (rc == 0)
+		rc = srq_tell(srq, pd, slots, a.srq_limit);
+	if (rc != 0) {
+		if (srq->shm_off != 0)
+			rnic_shm_free(srq->s->shm, srq->shm_off, srq->shm_size);
+		free(srq);
+		errno = rc;
+		return NULL;
+	}
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = init->srq_context;
+	srq->ibv.pd = pd;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	init->attr = a;
+	return &srq->ibv;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	RNIC_BESIDE(ibv_create_srq, pd->context, NULL, pd, init);
+	return srq_make(pd, init);
+}
+
+struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a)
+{
+	struct ibv_srq_init_attr init = { .srq_context = a->srq_context, .attr = a->attr };
+	struct ibv_srq *srq;
+
+	/* Without a type it is a basic one. */
+	if ((a->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD)) != 0 ||
+	    ((a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && a->srq_type != IBV_SRQT_BASIC)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if ((a->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || a->pd == NULL || a->pd->context != c) {
+		errno = EINVAL;
+		return NULL;
+	}
+	srq = srq_make(a->pd, &init);
+	if (srq != NULL)
+		a->attr = init.attr;
+	return srq;
+}
+
+/* The size stays: programs ask the device whether it can be changed. */
+int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *a, int mask)
+{
+	struct rnic_srq *srq = rnic_srq(ibsrq);
+	struct ipc_msg m = { .type = IPC_MODIFY_SRQ, .len = IPC_MSG_LEN(modify_srq) };
+
+	RNIC_BESIDE(ibv_modify_srq, ibsrq->context, EINVAL, ibsrq, a, mask);
+	if ((mask & IBV_SRQ_MAX_WR) != 0)
+		return EOPNOTSUPP;
+	if (mask != IBV_SRQ_LIMIT || a->srq_limit > srq->max_wr)
+		return EINVAL;
+	m.modify_srq.srq = ibsrq->handle;
+	m.modify_srq.limit = a->srq_limit;
+	return rnic_call(srq->s, &m, IPC_MSG_HDR, -1);
+}
+
+int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *a)
+{
+	struct rnic_srq *srq = rnic_srq(ibsrq);
+	struct ipc_msg m = { .type = IPC_QUERY_SRQ, .len = IPC_MSG_LEN(handle), .handle = { .handle = ibsrq->handle } };
+	int rc;
+
+	RNIC_BESIDE(ibv_query_srq, ibsrq->context, EINVAL, ibsrq, a);
+	rc = rnic_call(srq->s, &m, IPC_MSG_LEN(query_srq_ok), -1);
+	if (rc != 0)
+		return rc;
+	*a = (struct ibv_srq_attr){ .max_wr = srq->max_wr, .max_sge = srq->max_sge, .srq_limit = m.query_srq_ok.limit };
+	return 0;
+}
+
+static bool async_of(const void *slot, void *arg) { return ((const struct ipc_async_event *)slot)->cookie == (uintptr_t)arg; }
+
+int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct rnic_srq *srq = rnic_srq(ibsrq);
+	int rc;
+
+	RNIC_BESIDE(ibv_destroy_srq, ibsrq->context, EINVAL, ibsrq);
+	if (__atomic_load_n(&srq->refs, __ATOMIC_ACQUIRE) != 0)
+		return EBUSY;
+	rc = rnic_call_handle(srq->s, IPC_DESTROY_SRQ, ibsrq->handle);
+	if (rc != 0 && !rnic_dead(srq->s))
+		return rc;
+	rnic_evq_drop(&rnic_ctx(ibsrq->context)->async, async_of, srq, NULL, NULL);
+	pthread_mutex_lock(&ibsrq->mutex);
+	while (ibsrq->events_completed != srq->async_events)
+		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
+	pthread_mutex_unlock(&ibsrq->mutex);
+	pthread_mutex_destroy(&ibsrq->mutex);
+	pthread_cond_destroy(&ibsrq->cond);
+	if (!rnic_dead(srq->s))
+		rnic_shm_free(srq->s->shm, srq->shm_off, srq->shm_size);
+	free(srq);
+	return 0;
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shared receive queues and objects that change in use: object_cases.c has the cases. Once with one worker, once with two."""
+import os
+import sys
+
+from rig import cases_of, main, pair_conf
+
+cases_of("object_cases", pair_conf())
+if (os.cpu_count() or 1) >= 2:
+    cases_of("object_cases", pair_conf(rnicd="workers = 0,1"), "_with_two_workers")
+
+if __name__ == "__main__":
+    sys.exit(main())
