@@ -15,4 +15,12 @@ const struct rdmap_op rdmap_ops[RDMAP_NUM_OPCODES] = {
 	[RDMAP_SEND_SE_INV] = { UNTAGGED("Send with SE and Invalidate", DDP_QN_SEND), .takes_recv = 1,
 				.invalidates = 1, .solicited = 1 },
 	[RDMAP_TERMINATE]   = { UNTAGGED("Terminate", DDP_QN_TERMINATE), .single = 1 },
+	[RDMAP_IMM]         = { UNTAGGED("Immediate Data", DDP_QN_SEND), .takes_recv = 1, .single = 1,
+				.min_payload = RDMAP_IMM_LEN, .max_payload = RDMAP_IMM_LEN },
+	[RDMAP_IMM_SE]      = { UNTAGGED("Immediate Data with SE", DDP_QN_SEND), .takes_recv = 1, .single = 1,
+				.min_payload = RDMAP_IMM_LEN, .max_payload = RDMAP_IMM_LEN, .solicited = 1 },
+	[RDMAP_ATOMIC_REQ]  = { UNTAGGED("Atomic Request", DDP_QN_READ_REQ), .single = 1,
+				.min_payload = RDMAP_ATOMIC_REQ_LEN, .max_payload = RDMAP_ATOMIC_REQ_LEN },
+	[RDMAP_ATOMIC_RESP] = { UNTAGGED("Atomic Response", DDP_QN_ATOMIC_RESP), .single = 1,
+				.min_payload = RDMAP_ATOMIC_RESP_LEN, .max_payload = RDMAP_ATOMIC_RESP_LEN },
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The RDMAP opcodes and every fact about them that code would otherwise branch on. RFC 5040 section 4.3 and figure 3;
- * rows 8..11 are named by RFC 7306. Constant table, safe from any thread.
+ * 8..11: RFC 7306 section 4. Constant table, safe from any thread.
  */
 #ifndef RDMAP_OP_H
 #define RDMAP_OP_H
@@ -18,17 +18,17 @@ enum rdmap_opcode {
 	RDMAP_SEND_SE = 5,
 	RDMAP_SEND_SE_INV = 6,
 	RDMAP_TERMINATE = 7,
-	RDMAP_IMM = 8,         /* RFC 7306 Immediate Data */
-	RDMAP_IMM_SE = 9,      /* RFC 7306 */
-	RDMAP_ATOMIC_REQ = 10, /* RFC 7306 */
-	RDMAP_ATOMIC_RESP = 11,/* RFC 7306 */
+	RDMAP_IMM = 8,
+	RDMAP_IMM_SE = 9,
+	RDMAP_ATOMIC_REQ = 10,
+	RDMAP_ATOMIC_RESP = 11,
 };
 #define RDMAP_NUM_OPCODES 16 /* the field is 4 bits wide */
 
-/* Untagged queues (RFC 5040 section 4.3, RFC 7306 section 5.2). */
+/* Untagged queues (RFC 5040 section 4.3, RFC 7306 section 4.2). */
 enum ddp_qn {
 	DDP_QN_SEND = 0,
-	DDP_QN_READ_REQ = 1,
+	DDP_QN_READ_REQ = 1, /* and Atomic Requests */
 	DDP_QN_TERMINATE = 2,
 	DDP_QN_ATOMIC_RESP = 3,
 };
@@ -40,6 +40,9 @@ enum ddp_qn {
 #define DDP_MAX_HDR_LEN      18
 
 #define RDMAP_READ_REQ_LEN  28 /* payload of a Read Request: RFC 5040 section 4.4 */
+#define RDMAP_IMM_LEN         8 /* payload of Immediate Data: RFC 7306 section 6.2 */
+#define RDMAP_ATOMIC_REQ_LEN 52 /* payload of an Atomic Request: RFC 7306 section 5.2.1 */
+#define RDMAP_ATOMIC_RESP_LEN 12 /* payload of an Atomic Response: RFC 7306 section 5.2.2 */
 #define RDMAP_TERM_MAX_LEN  52 /* control, length, 18 + 28 copied: RFC 5040 section 4.8 */
 
 struct rdmap_op {
@@ -55,7 +58,7 @@ struct rdmap_op {
 	uint8_t takes_recv; /* consumes a receive work request */
 };
 
-/* Opcodes 8..15 have no row (name NULL): this side answers them with Unexpected OpCode. */
+/* Opcodes 12..15 have no row (name NULL): this side answers them with Unexpected OpCode. */
 extern const struct rdmap_op rdmap_ops[RDMAP_NUM_OPCODES];
 
 static inline const struct rdmap_op *rdmap_op_of(uint8_t opcode)

@@ -29,6 +29,7 @@ struct iw_err rdmap_verdict_err(enum rdmap_verdict v, const struct ddp_hdr *h)
 	case RDMAP_OK:
 	case RDMAP_DONE:
 	case RDMAP_READ_LAST:
+	case RDMAP_ATOMIC_ID:
 		break;
 	}
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, rr);
@@ -91,11 +92,26 @@ void rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_
 	q->ring[q->tail++ & q->mask] = (struct rdmap_read){ .stag = stag, .to = to, .len = len, .cookie = cookie };
 }
 
+void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t id, uint32_t cookie)
+{
+	q->ring[q->tail++ & q->mask] = (struct rdmap_read){ .stag = stag, .to = to, .len = sizeof(uint64_t),
+							    .cookie = cookie, .id = id, .atomic = true };
+}
+
+enum rdmap_verdict rdmap_readq_check_atomic(const struct rdmap_readq *q, uint32_t id)
+{
+	const struct rdmap_read *r = rdmap_readq_head(q);
+
+	if (r == NULL || !r->atomic)
+		return RDMAP_READ_NONE;
+	return r->id == id ? RDMAP_DONE : RDMAP_ATOMIC_ID;
+}
+
 enum rdmap_verdict rdmap_readq_check(const struct rdmap_readq *q, const struct ddp_hdr *h)
 {
 	const struct rdmap_read *r = rdmap_readq_head(q);
 
-	if (r == NULL)
+	if (r == NULL || r->atomic)
 		return RDMAP_READ_NONE;
 	/* The sink of a Read of nothing is not validated, so neither is its echo (RFC 5040 section 5.2). */
 	if (r->len > 0 && h->stag != r->stag)
@@ -124,7 +140,8 @@ enum rdmap_verdict rdmap_readq_peek(const struct rdmap_readq *q, const struct dd
 	for (uint32_t i = q->head; i != q->tail; i++) {
 		const struct rdmap_read *r = &q->ring[i & q->mask];
 
-		if (h->stag == r->stag && h->to >= r->to && rn_in_range(h->to - r->to, h->payload_len, r->len))
+		if (!r->atomic && h->stag == r->stag && h->to >= r->to &&
+		    rn_in_range(h->to - r->to, h->payload_len, r->len))
 			return RDMAP_OK;
 	}
 	return q->head == q->tail ? RDMAP_READ_NONE : RDMAP_READ_OVERRUN;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a stream remembers between DDP segments: untagged messages per queue (RFC 5041 section 5.2, 5.3), outstanding
- * RDMA Reads on the initiator's side and on the responder's (RFC 5040 section 5.1, 5.5). Memory is the caller's; the
+ * RDMA Reads on the initiator's side and on the responder's (RFC 5040 section 5.1, 5.5), and Atomic Operations, which
+ * share queue 1, its depths and the order of answers with them (RFC 7306 section 5.2, 5.4). Memory is the caller's; the
  * thread that owns the connection owns these. Every *_check is const and comes before anything is placed; the
  * matching *_advance commits after.
  */
@@ -26,13 +27,14 @@ enum rdmap_verdict {
 	RDMAP_TOO_LONG,     /* message longer than its buffer */
 	RDMAP_OP_CHANGED,   /* opcode or STag to invalidate differs within one message */
 	/* Read Response at the initiator of the Read */
-	RDMAP_READ_NONE,    /* no Read is outstanding */
+	RDMAP_READ_NONE,    /* no Read is outstanding, or an Atomic Request is older; or the other way round */
 	RDMAP_READ_STAG,    /* STag is not the sink of the oldest Read */
 	RDMAP_READ_TO,      /* TO is not where the response stands */
 	RDMAP_READ_OVERRUN, /* more octets than the Read asked for */
 	RDMAP_READ_LAST,    /* L before the Read's last octet, or missing on it */
+	RDMAP_ATOMIC_ID,    /* not the identifier of the oldest Atomic Request */
 	/* Read Request at the responder */
-	RDMAP_IRD_OVERFLOW, /* more Reads than the inbound depth */
+	RDMAP_IRD_OVERFLOW, /* more Reads and Atomics than the inbound depth */
 };
 
 /* The Terminate that answers a verdict behind RDMAP_DONE. */
@@ -66,7 +68,7 @@ void ddp_uq_advance(struct ddp_uq *q, const struct ddp_hdr *h);
 enum rdmap_verdict ddp_uq_peek(const struct ddp_uq *q, const struct ddp_hdr *h, uint32_t posted,
 			       uint32_t *slot) RN_NODISCARD;
 
-/* ---- Outstanding Reads, initiator's side: a ring of at most ORD ---- */
+/* ---- Outstanding Reads and Atomics, initiator's side: a ring of at most ORD ---- */
 
 struct rdmap_read {
 	uint32_t stag; /* data sink */
@@ -74,6 +76,8 @@ struct rdmap_read {
 	uint64_t to;   /* data sink */
 	uint32_t got;  /* octets delivered so far */
 	uint32_t cookie; /* the caller's (its work request) */
+	uint32_t id;   /* Atomic: its Request Identifier */
+	bool atomic;
 };
 
 struct rdmap_readq {
@@ -92,15 +96,20 @@ static inline bool rdmap_readq_full(const struct rdmap_readq *q) { return q->tai
 struct rdmap_read *rdmap_readq_head(const struct rdmap_readq *q);
 /* Call only when not full. */
 void rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie);
+/* As above for an Atomic Request: the original value goes to (stag, to). */
+void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t id, uint32_t cookie);
 
 /* In-order Read Response segment: RDMAP_OK and RDMAP_DONE permit placement. */
 enum rdmap_verdict rdmap_readq_check(const struct rdmap_readq *q, const struct ddp_hdr *h) RN_NODISCARD;
 /* Commits it; on RDMAP_DONE the head is retired. */
 void rdmap_readq_advance(struct rdmap_readq *q, const struct ddp_hdr *h);
+/* In-order Atomic Response: RDMAP_DONE or what is wrong with it. rdmap_readq_retire commits it: the head is retired. */
+enum rdmap_verdict rdmap_readq_check_atomic(const struct rdmap_readq *q, uint32_t id) RN_NODISCARD;
+static inline void rdmap_readq_retire(struct rdmap_readq *q) { q->head++; }
 /* Read Response ahead of the stream: does it lie wholly inside the sink of some outstanding Read? */
 enum rdmap_verdict rdmap_readq_peek(const struct rdmap_readq *q, const struct ddp_hdr *h) RN_NODISCARD;
 
-/* ---- Reads to be answered, responder's side ---- */
+/* ---- Reads and Atomics to be answered, responder's side ---- */
 
 struct rdmap_ird {
 	uint32_t depth; /* IRD agreed */
@@ -108,7 +117,7 @@ struct rdmap_ird {
 };
 
 static inline void rdmap_ird_init(struct rdmap_ird *q, uint32_t depth) { q->depth = depth; q->used = 0; }
-/* A Read Request has come: RDMAP_OK and one more is in use, or RDMAP_IRD_OVERFLOW and nothing changed. */
+/* A Request has come: RDMAP_OK and one more is in use, or RDMAP_IRD_OVERFLOW and nothing changed. */
 enum rdmap_verdict rdmap_ird_take(struct rdmap_ird *q) RN_NODISCARD;
 /* The last segment of a response has been handed to the stream. */
 static inline void rdmap_ird_give(struct rdmap_ird *q) { q->used--; }

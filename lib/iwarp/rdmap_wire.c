@@ -28,6 +28,52 @@ void rdmap_read_req_parse(const uint8_t *p, struct rdmap_read_req *r)
 	r->src_to = rn_load_be64(p + 20);
 }
 
+#define AOPCODE_MASK 0x0f /* of the first word's last octet; the 28 bits before it are reserved */
+
+void rdmap_atomic_req_build(uint8_t *dst, const struct rdmap_atomic_req *r)
+{
+	rn_store_be32(dst, r->op);
+	rn_store_be32(dst + 4, r->id);
+	rn_store_be32(dst + 8, r->stag);
+	rn_store_be64(dst + 12, r->to);
+	rn_store_be64(dst + 20, r->data);
+	rn_store_be64(dst + 28, r->mask);
+	rn_store_be64(dst + 36, r->compare);
+	rn_store_be64(dst + 44, r->compare_mask);
+}
+
+void rdmap_atomic_req_parse(const uint8_t *p, struct rdmap_atomic_req *r)
+{
+	r->op = p[3] & AOPCODE_MASK;
+	r->id = rn_load_be32(p + 4);
+	r->stag = rn_load_be32(p + 8);
+	r->to = rn_load_be64(p + 12);
+	r->data = rn_load_be64(p + 20);
+	r->mask = rn_load_be64(p + 28);
+	r->compare = rn_load_be64(p + 36);
+	r->compare_mask = rn_load_be64(p + 44);
+}
+
+void rdmap_atomic_resp_build(uint8_t *dst, const struct rdmap_atomic_resp *r)
+{
+	rn_store_be32(dst, r->id);
+	rn_store_be64(dst + 4, r->value);
+}
+
+void rdmap_atomic_resp_parse(const uint8_t *p, struct rdmap_atomic_resp *r)
+{
+	r->id = rn_load_be32(p);
+	r->value = rn_load_be64(p + 4);
+}
+
+uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old)
+{
+	if (r->op == RDMAP_CMP_SWAP)
+		return (old ^ r->compare) & r->compare_mask ? old : (old & ~r->mask) | (r->data & r->mask);
+	/* All fields at once: added without their highest bits, which then take the carry but pass none on. */
+	return ((old & ~r->mask) + (r->data & ~r->mask)) ^ ((old ^ r->data) & r->mask);
+}
+
 static struct iw_err read_rfc(const uint8_t *p)
 {
 	return (struct iw_err){ .layer = p[0] >> 4, .etype = p[0] & 0x0f, .code = p[1],

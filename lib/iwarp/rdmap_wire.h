@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Payloads that RDMAP itself defines: the RDMA Read Request header (RFC 5040 section 4.4) and the Terminate header
- * (section 4.8). Pure functions, no state.
+ * Payloads that RDMAP itself defines: the RDMA Read Request header (RFC 5040 section 4.4), the Terminate header
+ * (section 4.8), and Atomic Requests and Responses (RFC 7306 section 5.2). Pure functions, no state.
  */
 #ifndef RDMAP_WIRE_H
 #define RDMAP_WIRE_H
@@ -24,6 +24,38 @@ struct rdmap_read_req {
 /* dst / p: RDMAP_READ_REQ_LEN octets. Cannot fail: ranges are the STag table's business. */
 void rdmap_read_req_build(uint8_t *dst, const struct rdmap_read_req *r);
 void rdmap_read_req_parse(const uint8_t *p, struct rdmap_read_req *r);
+
+/* ---- Atomic Operations ---- */
+
+/* AOpCode: RFC 7306 section 5.2.1 and 10.1. The others are reserved. */
+enum rdmap_atomic_op { RDMAP_FETCH_ADD = 0, RDMAP_CMP_SWAP = 2 };
+
+struct rdmap_atomic_req {
+	uint8_t op;      /* enum rdmap_atomic_op, or what the peer wrote there */
+	uint32_t id;     /* Request Identifier: comes back in the Response */
+	uint32_t stag;
+	uint64_t to;     /* of 8 octets */
+	uint64_t data;   /* Add Data or Swap Data */
+	uint64_t mask;   /* Add Mask: the highest bit of each field, no carry leaves it. Swap Mask: the bits to write */
+	uint64_t compare, compare_mask; /* CmpSwap; FetchAdd: 0 */
+};
+#define RDMAP_ADD_ONE_FIELD (UINT64_C(1) << 63) /* Add Mask of a plain 64-bit addition */
+
+struct rdmap_atomic_resp {
+	uint32_t id;    /* Original Request Identifier */
+	uint64_t value; /* Original Remote Data Value */
+};
+
+/* dst / p: RDMAP_ATOMIC_REQ_LEN, RDMAP_ATOMIC_RESP_LEN octets. Cannot fail. */
+void rdmap_atomic_req_build(uint8_t *dst, const struct rdmap_atomic_req *r);
+void rdmap_atomic_req_parse(const uint8_t *p, struct rdmap_atomic_req *r);
+void rdmap_atomic_resp_build(uint8_t *dst, const struct rdmap_atomic_resp *r);
+void rdmap_atomic_resp_parse(const uint8_t *p, struct rdmap_atomic_resp *r);
+
+/* The value that the operation leaves where it found `old`: RFC 7306 sections 5.1.1, 5.1.2. op is one of the enum. */
+uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old);
+
+/* ---- Terminate ---- */
 
 enum rdmap_term_form {
 	RDMAP_TERM_RFC,   /* layer in the high nibble, M D R = 0x80 0x40 0x20 */

@@ -75,11 +75,18 @@ void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vend
 
 /* ---- completions ---- */
 
+/* op: of a copy, and one that there is. */
 static uint8_t wc_op(uint8_t op)
 {
-	if (op == QP_WR_WRITE)
-		return QP_WC_RDMA_WRITE;
-	return op == QP_WR_READ ? QP_WC_RDMA_READ : QP_WC_SEND;
+	static const uint8_t of[QP_WR_OPS] = {
+		[QP_WR_SEND] = QP_WC_SEND,           [QP_WR_SEND_INV] = QP_WC_SEND,
+		[QP_WR_WRITE] = QP_WC_RDMA_WRITE,    [QP_WR_READ] = QP_WC_RDMA_READ,
+		[QP_WR_SEND_IMM] = QP_WC_SEND,       [QP_WR_WRITE_IMM] = QP_WC_RDMA_WRITE,
+		[QP_WR_CMP_SWAP] = QP_WC_COMP_SWAP,  [QP_WR_FETCH_ADD] = QP_WC_FETCH_ADD,
+		[QP_WR_LOCAL_INV] = QP_WC_LOCAL_INV, [QP_WR_BIND_MW] = QP_WC_BIND_MW,
+	};
+
+	return of[op];
 }
 
 static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe)
@@ -110,14 +117,14 @@ void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum
 	push(ctx, qp, qp->scq, &cqe);
 }
 
-/* with: length, flags, status, aux, solicited. */
+/* with: length, flags, status, aux, solicited; op, if it is not QP_WC_RECV. */
 void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with)
 {
 	struct qp_cqe cqe = *with;
 
 	cqe.wr_id = r->wr_id;
 	cqe.qpn = qp->qpn;
-	cqe.op = QP_WC_RECV;
+	cqe.op |= QP_WC_RECV;
 	if (cqe.status != QP_WC_SUCCESS)
 		cqe.solicited = 1;
 	qp->rq_done += r->slots;
@@ -137,7 +144,7 @@ static void flush_sq(struct qp_ctx *ctx, struct qp *qp)
 		memcpy(&w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(w));
 		uint32_t have = spsc_cons_avail(&qp->sq, qp->sq_taken + 1) - qp->sq_taken;
 		uint8_t slots = (uint8_t)rn_min_u32(w.slots == 0 || w.slots > QP_WQE_MAX_SLOTS ? 1 : w.slots, have);
-		struct qp_wr wr = { .wr_id = w.wr_id, .op = w.op, .slots = slots };
+		struct qp_wr wr = { .wr_id = w.wr_id, .op = w.op < QP_WR_OPS ? w.op : QP_WR_SEND, .slots = slots };
 		qp->sq_taken += slots;
 		left -= rn_min_u32(slots, left);
 		ctx->stats.flushed++;

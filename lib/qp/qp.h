@@ -229,9 +229,13 @@ struct qp_conn {
 	uint32_t mulpdu;        /* ULPDU bytes in a full segment */
 	uint32_t rx_base;       /* sequence number of the first octet of Full Operation, received */
 	uint32_t tx_pos;        /* offset in Full Operation of the next FPDU sent */
-	uint32_t msn_send, msn_read; /* next MSN of QN 0 and QN 1, sending */
+	uint32_t msn_send, msn_read, msn_atomic; /* next MSN of QN 0, QN 1 and QN 3, sending */
+	uint32_t write_len;     /* bytes so far of the peer's Write that is not finished */
+	uint32_t imm_len;       /* bytes of the one that is: for an immediate behind it */
+	uint32_t imm;           /* of the next Send, when imm_held: qp_imm.h */
+	bool imm_held;
 	struct mpa_rx rx;
-	struct ddp_uq uq_send, uq_read;
+	struct ddp_uq uq_send, uq_read, uq_atomic;
 	struct rdmap_readq readq;
 	struct rdmap_ird ird;
 	struct mpa_agreed agreed;

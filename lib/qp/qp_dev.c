@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "qp/qp_dev.h"
 
-#define WORD_VALID    (1u << 8)
-#define WORD_KEY      0xffu
-#define WORD_GEN_STEP (1u << 9)
+/* Bits of an entry's word. */
+#define WORD_KEY      UINT64_C(0xff)
+#define WORD_VALID    (UINT64_C(1) << 8)  /* a region that may be used */
+#define WORD_WINDOW   (UINT64_C(1) << 9)  /* a window that is bound */
+#define WORD_BUSY     (UINT64_C(1) << 10) /* a window that a worker is binding */
+#define WORD_MW       (UINT64_C(1) << 11) /* a window, bound or not */
+#define WORD_GEN_STEP (UINT64_C(1) << 12)
 #define NIL           UINT32_MAX
 
 static void free_put(struct qp_dev *dev, uint32_t i)
@@ -43,36 +47,56 @@ static bool attr_good(const struct qp_mr_attr *a)
 	return sum == a->len;
 }
 
-enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag)
+/* Takes an entry off the list; its fields may be written then, and entry_publish ends it. NULL: none left. */
+static struct qp_mr *entry_take(struct qp_dev *dev)
 {
 	uint32_t i = dev->free_head;
 
-	if (!attr_good(a))
-		return QP_MR_BAD_ATTR;
 	if (i == NIL)
-		return QP_MR_FULL;
+		return NULL;
 	struct qp_mr *mr = &dev->mr[i];
 	dev->free_head = mr->next_free;
 	if (dev->free_head == NIL)
 		dev->free_tail = NIL;
-
 	/* A worker that read the old word must not take new fields for old ones: the generation moves first. */
-	uint32_t key = rn_rng_u32(&dev->rng) & WORD_KEY;
-	uint32_t word = (mr->word & ~(WORD_GEN_STEP - 1)) + WORD_GEN_STEP;
-	__atomic_store_n(&mr->word, word, __ATOMIC_RELAXED);
+	__atomic_store_n(&mr->word, (mr->word & ~(WORD_GEN_STEP - 1)) + WORD_GEN_STEP, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
+	dev->live++;
+	return mr;
+}
+
+static uint32_t entry_publish(struct qp_dev *dev, struct qp_mr *mr, uint64_t how)
+{
+	uint32_t key = rn_rng_u32(&dev->rng) & (uint32_t)WORD_KEY;
+
+	/* Release: pairs with the acquire in entry_read(). */
+	__atomic_store_n(&mr->word, mr->word | how | key, __ATOMIC_RELEASE);
+	return (uint32_t)(mr - dev->mr) << 8 | key;
+}
+
+static void entry_free(struct qp_dev *dev, uint32_t i)
+{
+	dev->mr[i].kind = QP_ENTRY_FREE;
+	dev->live--;
+	free_put(dev, i);
+}
+
+enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag)
+{
+	if (!attr_good(a))
+		return QP_MR_BAD_ATTR;
+	struct qp_mr *mr = entry_take(dev);
+	if (mr == NULL)
+		return QP_MR_FULL;
 	mr->pd = a->pd;
-	mr->rights = a->rights;
+	mr->rights = (uint8_t)a->rights;
 	mr->iova = a->iova;
 	mr->len = a->len;
 	mr->npieces = a->npieces;
 	mr->one = a->pieces[0];
 	mr->pieces = a->npieces == 1 ? &mr->one : a->pieces;
-	mr->in_use = 1;
-	/* Release: pairs with the acquire in entry_read(). */
-	__atomic_store_n(&mr->word, word | WORD_VALID | key, __ATOMIC_RELEASE);
-	dev->live++;
-	*stag = i << 8 | key;
+	mr->kind = QP_ENTRY_MR;
+	*stag = entry_publish(dev, mr, WORD_VALID);
 	return QP_MR_OK;
 }
 
@@ -80,17 +104,17 @@ enum qp_mr_verdict qp_mr_dereg(struct qp_dev *dev, uint32_t stag)
 {
 	uint32_t i = stag >> 8;
 
-	if (i == 0 || i >= dev->n || !dev->mr[i].in_use || (dev->mr[i].word & WORD_KEY) != (stag & WORD_KEY))
+	if (i == 0 || i >= dev->n || dev->mr[i].kind != QP_ENTRY_MR ||
+	    (dev->mr[i].word & WORD_KEY) != (stag & WORD_KEY))
 		return QP_MR_BAD_STAG;
 	__atomic_fetch_and(&dev->mr[i].word, ~WORD_VALID, __ATOMIC_SEQ_CST);
-	dev->mr[i].in_use = 0;
-	dev->live--;
-	free_put(dev, i);
+	entry_free(dev, i);
 	return QP_MR_OK;
 }
 
-/* The fields of a valid entry, all of one generation. */
+/* The fields of a valid region, all of one generation. */
 struct entry {
+	uint64_t word;
 	uint32_t pd, rights, npieces;
 	uint64_t iova, len;
 	struct qp_piece one;
@@ -104,9 +128,10 @@ static inline enum qp_mr_verdict entry_read(const struct qp_dev *dev, uint32_t s
 	if (rn_unlikely(i == 0 || i >= dev->n))
 		return QP_MR_BAD_STAG;
 	const struct qp_mr *mr = &dev->mr[i];
-	uint32_t word = __atomic_load_n(&mr->word, __ATOMIC_ACQUIRE);
+	uint64_t word = __atomic_load_n(&mr->word, __ATOMIC_ACQUIRE);
 	if (rn_unlikely((word & (WORD_VALID | WORD_KEY)) != (WORD_VALID | (stag & WORD_KEY))))
 		return QP_MR_BAD_STAG;
+	e->word = word;
 	e->pd = mr->pd;
 	e->rights = mr->rights;
 	e->npieces = mr->npieces;
@@ -132,14 +157,119 @@ static inline enum qp_mr_verdict entry_check(const struct entry *e, const struct
 	return QP_MR_OK;
 }
 
+/* ---- windows, looked up ---- */
+
+struct window {
+	uint64_t word;
+	uint32_t pd, rights;
+	uint64_t iova, len;
+	uint64_t parent_word, start;
+	uint32_t parent, qpn;
+	bool narrow; /* type 2 */
+};
+
+static enum qp_mr_verdict window_read(const struct qp_dev *dev, uint32_t stag, struct window *w)
+{
+	uint32_t i = stag >> 8;
+
+	if (i == 0 || i >= dev->n)
+		return QP_MR_BAD_STAG;
+	const struct qp_mr *mw = &dev->mr[i];
+	uint64_t word = __atomic_load_n(&mw->word, __ATOMIC_ACQUIRE);
+	if ((word & (WORD_WINDOW | WORD_KEY)) != (WORD_WINDOW | (stag & WORD_KEY)))
+		return QP_MR_BAD_STAG;
+	*w = (struct window){ .word = word, .pd = mw->pd, .rights = mw->rights, .iova = mw->iova, .len = mw->len,
+			      .parent_word = mw->win.parent_word, .start = mw->win.start, .parent = mw->win.parent,
+			      .qpn = mw->win.qpn, .narrow = mw->kind == QP_ENTRY_MW_2 };
+	/* Pairs with the stores in qp_mw_bind(). */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&mw->word, __ATOMIC_RELAXED) == word ? QP_MR_OK : QP_MR_BAD_STAG;
+}
+
+/* Whose it is: a window of type 2 belongs to one QP, one of type 1 to its protection domain. */
+static enum qp_mr_verdict window_owner(const struct window *w, uint32_t pd, uint32_t qpn)
+{
+	return w->pd == pd && (!w->narrow || w->qpn == qpn) ? QP_MR_OK : QP_MR_BAD_PD;
+}
+
+/* A peer's access through a window: *e is its region then, *off the access' place in it. */
+static enum qp_mr_verdict window_get(const struct qp_dev *dev, const struct qp_access *a, struct entry *e,
+				     uint64_t *off)
+{
+	struct window w;
+
+	if ((a->rights & QP_ACC_REMOTE) == 0 || window_read(dev, a->stag, &w) != QP_MR_OK)
+		return QP_MR_BAD_STAG;
+	enum qp_mr_verdict v = window_owner(&w, a->pd, a->qpn);
+	if (v != QP_MR_OK)
+		return v;
+	const struct entry range = { .pd = a->pd, .rights = w.rights, .iova = w.iova, .len = w.len };
+	v = entry_check(&range, a);
+	if (v != QP_MR_OK)
+		return v;
+	uint32_t stag = w.parent << 8 | (uint32_t)(w.parent_word & WORD_KEY);
+	if (entry_read(dev, stag, e) != QP_MR_OK || e->word != w.parent_word)
+		return QP_MR_BAD_STAG;
+	*off = (w.start - e->iova) + (a->to - w.iova);
+	return QP_MR_OK;
+}
+
+/* Apart, so that a region's lookup keeps its entry in registers. */
+static __attribute__((noinline)) enum qp_mr_verdict window_check(const struct qp_dev *dev, const struct qp_access *a)
+{
+	struct entry e;
+	uint64_t off;
+
+	return window_get(dev, a, &e, &off);
+}
+
 enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const struct qp_access *a)
 {
 	struct entry e;
 
 	if (a->len == 0)
 		return QP_MR_OK;
-	enum qp_mr_verdict v = entry_read(dev, a->stag, &e);
-	return v == QP_MR_OK ? entry_check(&e, a) : v;
+	if (rn_unlikely(entry_read(dev, a->stag, &e) != QP_MR_OK))
+		return window_check(dev, a);
+	return entry_check(&e, a);
+}
+
+/* The slices of len bytes that begin off bytes into a region. */
+static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t off, uint32_t len, struct rn_iov *out,
+					      uint32_t max, uint32_t *n)
+{
+	if (rn_likely(e->npieces == 1)) {
+		if (max == 0)
+			return QP_MR_TOO_MANY;
+		out[0] = (struct rn_iov){ .base = e->one.base + off, .len = len };
+		*n = 1;
+		return QP_MR_OK;
+	}
+	for (uint32_t i = 0; len > 0 && i < e->npieces; i++) {
+		const struct qp_piece *p = &e->pieces[i];
+
+		if (off >= p->len) {
+			off -= p->len;
+			continue;
+		}
+		if (*n == max)
+			return QP_MR_TOO_MANY;
+		uint32_t take = (uint32_t)rn_min_u64(p->len - off, len);
+		out[(*n)++] = (struct rn_iov){ .base = p->base + off, .len = take };
+		len -= take;
+		off = 0;
+	}
+	return QP_MR_OK;
+}
+
+static __attribute__((noinline)) enum qp_mr_verdict window_slices(const struct qp_dev *dev, const struct qp_access *a,
+								   struct rn_iov *out, uint32_t max, uint32_t *n)
+{
+	struct entry e;
+	uint64_t off;
+	enum qp_mr_verdict v = window_get(dev, a, &e, &off);
+
+	return v == QP_MR_OK ? entry_slices(&e, off, a->len, out, max, n) : v;
 }
 
 enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access *a, struct rn_iov *out, uint32_t max,
@@ -150,54 +280,116 @@ enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access
 	*n = 0;
 	if (a->len == 0)
 		return QP_MR_OK;
-	enum qp_mr_verdict v = entry_read(dev, a->stag, &e);
-	if (v == QP_MR_OK)
-		v = entry_check(&e, a);
+	if (rn_unlikely(entry_read(dev, a->stag, &e) != QP_MR_OK))
+		return window_slices(dev, a, out, max, n);
+	enum qp_mr_verdict v = entry_check(&e, a);
 	if (rn_unlikely(v != QP_MR_OK))
 		return v;
-	uint64_t off = a->to - e.iova;
-	if (rn_likely(e.npieces == 1)) {
-		if (max == 0)
-			return QP_MR_TOO_MANY;
-		out[0] = (struct rn_iov){ .base = e.one.base + off, .len = a->len };
-		*n = 1;
-		return QP_MR_OK;
-	}
-	uint32_t left = a->len;
-	for (uint32_t i = 0; left > 0 && i < e.npieces; i++) {
-		const struct qp_piece *p = &e.pieces[i];
+	return entry_slices(&e, a->to - e.iova, a->len, out, max, n);
+}
 
-		if (off >= p->len) {
-			off -= p->len;
-			continue;
-		}
-		if (*n == max)
-			return QP_MR_TOO_MANY;
-		uint32_t take = (uint32_t)rn_min_u64(p->len - off, left);
-		out[(*n)++] = (struct rn_iov){ .base = p->base + off, .len = take };
-		left -= take;
-		off = 0;
+/* Only the entry that was looked at: pairs with the stores of who registers and binds. */
+static enum qp_mr_verdict word_clear(struct qp_mr *mr, uint64_t word, uint64_t bit)
+{
+	return __atomic_compare_exchange_n(&mr->word, &word, word & ~bit, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+		? QP_MR_OK : QP_MR_BAD_STAG;
+}
+
+enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qpn, uint32_t stag)
+{
+	struct window w;
+	struct entry e;
+
+	if (entry_read(dev, stag, &e) == QP_MR_OK) {
+		if (e.pd != pd)
+			return QP_MR_BAD_PD;
+		if ((e.rights & QP_ACC_REMOTE) == 0)
+			return QP_MR_BAD_RIGHTS;
+		return word_clear(&dev->mr[stag >> 8], e.word, WORD_VALID);
 	}
+	enum qp_mr_verdict v = window_read(dev, stag, &w);
+	if (v == QP_MR_OK)
+		v = window_owner(&w, pd, qpn);
+	if (v == QP_MR_OK && !w.narrow)
+		v = QP_MR_BAD_RIGHTS;
+	return v == QP_MR_OK ? word_clear(&dev->mr[stag >> 8], w.word, WORD_WINDOW) : v;
+}
+
+/* ---- windows, made and bound ---- */
+
+enum qp_mr_verdict qp_mw_alloc(struct qp_dev *dev, uint32_t pd, enum qp_entry_kind kind, uint32_t *stag)
+{
+	struct qp_mr *mw = entry_take(dev);
+
+	if (mw == NULL)
+		return QP_MR_FULL;
+	mw->pd = pd;
+	mw->kind = (uint8_t)kind;
+	*stag = entry_publish(dev, mw, WORD_MW);
 	return QP_MR_OK;
 }
 
-enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t stag)
+void qp_mw_close(struct qp_dev *dev, uint32_t stag)
 {
-	struct entry e;
-	enum qp_mr_verdict v = entry_read(dev, stag, &e);
+	/* A worker that is binding it finds its word changed and gives up. */
+	__atomic_fetch_and(&dev->mr[stag >> 8].word, ~(WORD_MW | WORD_WINDOW | WORD_BUSY), __ATOMIC_SEQ_CST);
+}
 
-	if (v != QP_MR_OK)
-		return v;
-	if (e.pd != pd)
+void qp_mw_free(struct qp_dev *dev, uint32_t stag)
+{
+	entry_free(dev, stag >> 8);
+}
+
+/* What the region must be for it. */
+static enum qp_mr_verdict bind_check(const struct qp_mw_bind *b, const struct entry *e)
+{
+	const uint32_t changes = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC;
+
+	if (e->pd != b->pd)
 		return QP_MR_BAD_PD;
-	if ((e.rights & (QP_ACC_REMOTE_READ | QP_ACC_REMOTE_WRITE)) == 0)
+	if ((e->rights & QP_ACC_MW_BIND) == 0 || ((b->access & changes) && !(e->rights & QP_ACC_LOCAL_WRITE)))
 		return QP_MR_BAD_RIGHTS;
-	/* Only the entry that was looked at: pairs with the stores in qp_mr_reg() and qp_mr_dereg(). */
-	struct qp_mr *mr = &dev->mr[stag >> 8];
-	uint32_t word = __atomic_load_n(&mr->word, __ATOMIC_ACQUIRE);
-	while ((word & (WORD_VALID | WORD_KEY)) == (WORD_VALID | (stag & WORD_KEY)))
-		if (__atomic_compare_exchange_n(&mr->word, &word, word & ~WORD_VALID, false, __ATOMIC_SEQ_CST,
-						__ATOMIC_ACQUIRE))
-			return QP_MR_OK;
-	return QP_MR_BAD_STAG;
+	if (b->addr < e->iova || !rn_in_range(b->addr - e->iova, b->len, e->len))
+		return QP_MR_BAD_BOUNDS;
+	return QP_MR_OK;
+}
+
+enum qp_mr_verdict qp_mw_bind(struct qp_dev *dev, const struct qp_mw_bind *b)
+{
+	struct entry e = { 0 };
+	uint32_t i = b->stag >> 8;
+
+	if (i == 0 || i >= dev->n)
+		return QP_MR_BAD_STAG;
+	struct qp_mr *mw = &dev->mr[i];
+	uint64_t word = __atomic_load_n(&mw->word, __ATOMIC_ACQUIRE);
+	bool narrow = mw->kind == QP_ENTRY_MW_2; /* as pd: true if the word is still the same at the exchange below */
+	if ((word & (WORD_MW | WORD_BUSY)) != WORD_MW)
+		return QP_MR_BAD_STAG;
+	if (mw->pd != b->pd)
+		return QP_MR_BAD_PD;
+	if ((b->access & ~(uint32_t)(QP_ACC_REMOTE | QP_ACC_ZERO_BASED)) != 0 ||
+	    (narrow && (b->len == 0 || (word & WORD_WINDOW) != 0)))
+		return QP_MR_BAD_ATTR;
+	if (b->len > 0) {
+		enum qp_mr_verdict v = entry_read(dev, b->lkey, &e);
+		if (v == QP_MR_OK)
+			v = bind_check(b, &e);
+		if (v != QP_MR_OK)
+			return v;
+	}
+	uint64_t busy = (word & ~(WORD_GEN_STEP - 1)) + WORD_GEN_STEP + (WORD_MW | WORD_BUSY);
+	if (!__atomic_compare_exchange_n(&mw->word, &word, busy, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		return QP_MR_BAD_STAG;
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* the word moves before the fields: pairs with window_read() */
+	mw->rights = (uint8_t)(b->access & QP_ACC_REMOTE);
+	mw->iova = b->access & QP_ACC_ZERO_BASED ? 0 : b->addr;
+	mw->len = b->len;
+	mw->win.parent_word = e.word;
+	mw->win.start = b->addr;
+	mw->win.parent = b->lkey >> 8;
+	mw->win.qpn = b->qpn;
+	uint64_t bound = (busy & ~WORD_BUSY) | (b->stag & WORD_KEY) | (b->len > 0 ? WORD_WINDOW : 0);
+	return __atomic_compare_exchange_n(&mw->word, &busy, bound, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+		? QP_MR_OK : QP_MR_BAD_STAG;
 }

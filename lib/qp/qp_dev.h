@@ -5,10 +5,16 @@
  *
  * STag = index (24 bits) << 8 | key (8 bits). Index 0 is never given out (STag 0 is the privileged one).
  *
- * Threads: one control thread registers and deregisters; any worker looks up and invalidates. An entry is published
- * by a release store of its word and read between two loads of it, so a reader sees a whole entry or none.
- * After qp_mr_dereg a worker may still be inside a copy that it began before: the control thread answers the client
- * (and frees a piece list) only after every worker has come round once.
+ * An entry is a memory region or a memory window. A window has no pieces: while it is bound it names a range of a
+ * region, whose entry is looked at anew with each access and must be the one it was bound to (its word says so), so a
+ * window ends with its region. The key of a window's STag is the client's choice at each bind.
+ *
+ * Threads: one control thread registers, deregisters, allocates and frees; any worker looks up, invalidates and binds.
+ * An entry is published by a release store of its word and read between two loads of it, so a reader sees a whole entry
+ * or none. A worker that binds takes the entry by compare-and-swap of the word it has looked at (BUSY), so one of
+ * several wins and the others fail; it publishes the same way, so a window that was closed meanwhile stays closed.
+ * After qp_mr_dereg and qp_mw_close a worker may still be inside what it began before: the control thread answers the
+ * client (and frees a piece list, and calls qp_mw_free) only after every worker has come round once.
  */
 #ifndef QP_DEV_H
 #define QP_DEV_H
@@ -25,19 +31,23 @@ enum {
 	QP_ACC_LOCAL_WRITE = 1,
 	QP_ACC_REMOTE_WRITE = 2,
 	QP_ACC_REMOTE_READ = 4,
-	QP_ACC_ALL = 7
+	QP_ACC_REMOTE_ATOMIC = 8,
+	QP_ACC_MW_BIND = 16,   /* windows may be bound to the region */
+	QP_ACC_ALL = 31,
+	QP_ACC_REMOTE = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ | QP_ACC_REMOTE_ATOMIC,
+	QP_ACC_ZERO_BASED = 32 /* of a window: its tagged offsets begin at 0 */
 };
 
 enum qp_mr_verdict {
 	QP_MR_OK = 0,
 	QP_MR_BAD_STAG,   /* no such STag, stale key, or invalidated */
-	QP_MR_BAD_PD,     /* of another protection domain */
+	QP_MR_BAD_PD,     /* of another protection domain, or a window of another QP */
 	QP_MR_BAD_RIGHTS, /* the right is missing */
 	QP_MR_BAD_BOUNDS, /* not inside the registered range */
 	QP_MR_TO_WRAP,    /* offset + length passes 2^64 */
 	QP_MR_TOO_MANY,   /* more slices than the caller has room for */
 	QP_MR_FULL,       /* register: no free entry */
-	QP_MR_BAD_ATTR    /* register: pieces do not add up, wrong rights, range wraps */
+	QP_MR_BAD_ATTR    /* register: pieces do not add up, wrong rights, range wraps; bind: not with this window */
 };
 
 /* A run of bytes in this process. */
@@ -46,19 +56,32 @@ struct qp_piece {
 	uint64_t len; /* bytes */
 };
 
-/* One entry. Written by the control thread; the word also by workers (invalidation). */
+enum qp_entry_kind { QP_ENTRY_FREE = 0, QP_ENTRY_MR, QP_ENTRY_MW_1, QP_ENTRY_MW_2 };
+
+/* One entry. Written by the control thread; the word also by workers (invalidation), and by who binds a window. */
 struct qp_mr {
-	uint32_t word;    /* atomic: generation << 9 | valid << 8 | key */
+	uint64_t word;    /* atomic: generation << 12 | MW << 11 | BUSY << 10 | WINDOW << 9 | VALID << 8 | key */
 	uint32_t pd;
-	uint32_t rights;  /* QP_ACC_* */
 	uint32_t npieces;
+	uint8_t rights;   /* QP_ACC_* */
+	uint8_t kind;     /* enum qp_entry_kind: control thread's; of a window any worker reads it */
+	uint32_t next_free; /* control thread only */
 	uint64_t iova;    /* tagged offset of the first byte */
 	uint64_t len;
-	const struct qp_piece *pieces; /* &one, or the caller's list */
-	struct qp_piece one;
-	uint32_t next_free; /* control thread only */
-	uint32_t in_use;    /* control thread only: registered, valid or invalidated */
+	union {
+		struct { /* region */
+			const struct qp_piece *pieces; /* &one, or the caller's list */
+			struct qp_piece one;
+		};
+		struct { /* bound window */
+			uint64_t parent_word; /* of its region's entry when it was bound */
+			uint64_t start;       /* tagged offset in the region of the window's first byte */
+			uint32_t parent;      /* index of its region's entry */
+			uint32_t qpn;         /* type 2: the QP it was bound on */
+		} win;
+	};
 };
+_Static_assert(sizeof(struct qp_mr) == RN_CACHE_LINE, "a lookup touches one line");
 
 struct qp_dev {
 	struct qp_mr *mr; /* caller's, n entries */
@@ -83,7 +106,7 @@ void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed
 
 /* Control thread. OK, FULL or BAD_ATTR. */
 RN_NODISCARD enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag);
-/* Control thread. OK or BAD_STAG; also takes STags that a peer has invalidated. */
+/* Control thread. OK or BAD_STAG; also takes STags that have been invalidated. Windows bound to it are void then. */
 enum qp_mr_verdict qp_mr_dereg(struct qp_dev *dev, uint32_t stag);
 
 /* What an access is for. */
@@ -93,6 +116,7 @@ struct qp_access {
 	uint64_t to;
 	uint32_t len;    /* bytes */
 	uint32_t rights; /* every one of them is needed */
+	uint32_t qpn;    /* whose access: of a peer only, for windows */
 };
 
 /*
@@ -105,7 +129,33 @@ RN_NODISCARD enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const str
 /* The checks alone. */
 RN_NODISCARD enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const struct qp_access *a);
 
-/* A peer's Send with Invalidate: OK, BAD_STAG, BAD_PD, or BAD_RIGHTS when the entry has no remote right. Any thread. */
-RN_NODISCARD enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t stag);
+/*
+ * A peer's Send with Invalidate or a local invalidation, on a QP: OK, BAD_STAG, BAD_PD, or BAD_RIGHTS when the region has
+ * no remote right or the window is of type 1. Any thread.
+ */
+RN_NODISCARD enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qpn, uint32_t stag);
+
+/* ---- memory windows ---- */
+
+/* Control thread. kind: one of the two windows. OK or FULL; the STag names nothing before it is bound. */
+RN_NODISCARD enum qp_mr_verdict qp_mw_alloc(struct qp_dev *dev, uint32_t pd, enum qp_entry_kind kind, uint32_t *stag);
+/* Control thread; stag: of any key. Unbinds for good; after every worker has come round the entry may be freed. */
+void qp_mw_close(struct qp_dev *dev, uint32_t stag);
+void qp_mw_free(struct qp_dev *dev, uint32_t stag);
+
+struct qp_mw_bind {
+	uint32_t pd, qpn; /* of the QP whose work request it is */
+	uint32_t stag;    /* of the window, with its new key */
+	uint32_t lkey;    /* of the region */
+	uint64_t addr;    /* tagged offset in the region */
+	uint64_t len;     /* bytes; 0: unbind, type 1 only */
+	uint32_t access;  /* QP_ACC_REMOTE_*, QP_ACC_ZERO_BASED */
+};
+
+/*
+ * Any worker. OK; BAD_STAG (no such window or region, or another bind is under way), BAD_PD, BAD_RIGHTS (the region
+ * does not allow it), BAD_BOUNDS, BAD_ATTR (type 2 is bound already, or length 0).
+ */
+RN_NODISCARD enum qp_mr_verdict qp_mw_bind(struct qp_dev *dev, const struct qp_mw_bind *b);
 
 #endif

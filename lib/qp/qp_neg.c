@@ -22,10 +22,13 @@ void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c)
 
 	c->mulpdu = rn_max_u32(mpa_mulpdu(tcpl_emss(&c->tcp), c->agreed.tx_markers), MPA_MULPDU_MIN);
 	c->tx_pos = 0;
-	c->msn_send = c->msn_read = 1;
+	c->msn_send = c->msn_read = c->msn_atomic = 1;
+	c->write_len = c->imm_len = 0;
+	c->imm_held = false;
 	mpa_rx_init(&c->rx, c->agreed.rx_markers, c->agreed.crc);
 	ddp_uq_init(&c->uq_send);
 	ddp_uq_init(&c->uq_read);
+	ddp_uq_init(&c->uq_atomic);
 	rdmap_readq_init(&c->readq, c->blk->read, QP_MAX_RD_ATOMIC, rtr_read ? rn_max_u32(ord, 1) : ord);
 	rdmap_ird_init(&c->ird, rtr_read ? rn_max_u32(ird, 1) : ird);
 	c->rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;

@@ -35,7 +35,8 @@ static bool may_receive(const struct qp_conn *c, struct early *e)
 static bool may_place(const struct qp_conn *c, struct early *e)
 {
 	const struct ddp_hdr *h = &e->h;
-	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len };
+	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
+			       .qpn = c->qp->qpn };
 
 	if (h->opcode == RDMAP_WRITE) {
 		a.rights = QP_ACC_REMOTE_WRITE;
@@ -45,14 +46,17 @@ static bool may_place(const struct qp_conn *c, struct early *e)
 		a.rights = QP_ACC_LOCAL_WRITE;
 		return rdmap_readq_peek(&c->readq, h) == RDMAP_OK && qp_mr_check(c->dev, &a) == QP_MR_OK;
 	}
-	return rdmap_op_of(h->opcode)->takes_recv && may_receive(c, e);
+	/* Immediate Data takes a receive but not its memory. */
+	const struct rdmap_op *op = rdmap_op_of(h->opcode);
+	return op->takes_recv && !op->single && may_receive(c, e);
 }
 
 static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct early *e)
 {
 	const struct ddp_hdr *h = &e->h;
 	struct rn_iov iov[MPA_VIEW_IOV];
-	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len };
+	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
+			       .qpn = c->qp->qpn };
 	uint32_t n = rn_iov_cut(e->v.ulpdu, e->v.n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
 	enum qp_mr_verdict m = QP_MR_OK;
 

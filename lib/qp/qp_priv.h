@@ -36,13 +36,14 @@ static inline uint8_t *qp_rec_inline(const struct qp_ctx *ctx, struct qp_rec *r)
 struct qp_wr {
 	uint64_t wr_id;
 	uint64_t raddr;  /* Write, Read */
-	uint32_t key;    /* Write, Read: remote STag; Send: MSN */
+	uint32_t key;    /* Write, Read: remote STag; Send, Atomic: MSN */
 	uint32_t len;
 	uint8_t op;      /* enum qp_wr_op */
 	uint8_t flags;   /* QP_WF_* */
 	uint8_t slots;
 	uint8_t done;
 	uint8_t status;  /* enum qp_wc_status */
+	uint16_t imm_msn; /* Write with immediate: the low half of its Immediate Data message's MSN */
 };
 
 /* The work request whose message is being cut: a checked copy. */
@@ -70,10 +71,12 @@ struct qp_recv {
 	struct qp_sge sge[QP_MAX_SGE];
 };
 
-/* An RDMA Read of the peer that is to be answered. */
+/* An RDMA Read of the peer that is to be answered, or an Atomic that has been executed. */
 struct qp_resp {
 	struct rdmap_read_req r;
 	uint32_t sent;
+	bool is_atomic;
+	struct rdmap_atomic_resp atomic;
 };
 
 /* An FPDU placed ahead of its turn. */
@@ -118,6 +121,39 @@ static inline bool qp_conn_streaming(const struct qp_conn *c)
 {
 	return c->state == QP_C_WAIT_FIRST || c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING ||
 	       c->state == QP_C_CLOSING;
+}
+
+/* Work requests that the peer answers: they take a place in the outbound depth. */
+static inline bool qp_op_answered(uint8_t op)
+{
+	return (1u << op & (1u << QP_WR_READ | 1u << QP_WR_CMP_SWAP | 1u << QP_WR_FETCH_ADD)) != 0;
+}
+
+/* Its entry in the ring of work requests on the way; from here on it is completed from there. */
+static inline struct qp_wr *qp_sq_start(struct qp_conn *c, struct qp_send *s)
+{
+	struct qp_block *b = c->blk;
+	struct qp_wr *wr = &b->wr[b->wr_tail & b->wr_mask];
+
+	*wr = (struct qp_wr){ .wr_id = s->w.wr_id, .raddr = s->w.raddr, .key = s->w.rkey, .len = s->total,
+			      .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots };
+	if (s->w.op == QP_WR_SEND || s->w.op == QP_WR_SEND_INV) {
+		s->msn = c->msn_send++;
+		wr->key = s->msn;
+	}
+	s->wr = b->wr_tail++;
+	s->started = true;
+	return wr;
+}
+
+/* Payload slices of a view; the header is inside it, so it cannot fail. */
+static inline uint32_t qp_rx_payload(const struct ddp_hdr *h, const struct mpa_view *v, struct rn_iov *iov)
+{
+	if (rn_likely(v->n == 1)) {
+		iov[0] = (struct rn_iov){ .base = v->ulpdu[0].base + h->hdr_len, .len = h->payload_len };
+		return h->payload_len > 0;
+	}
+	return rn_iov_cut(v->ulpdu, v->n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
 }
 
 static inline uint32_t qp_vendor_err(struct iw_err e)
@@ -174,12 +210,22 @@ bool qp_tx_queue(struct qp_ctx *ctx, struct qp_conn *c, struct qp_rec *r, uint32
 bool qp_tx_idle(const struct qp_conn *c);
 bool qp_tx_nudge(struct qp_ctx *ctx, struct qp_conn *c);
 bool qp_tx_ask(struct qp_ctx *ctx, struct qp_conn *c);
+bool qp_tx_short(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const uint8_t *body, uint32_t wr);
+void qp_sq_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status why);
+/* qp_tx_op.c */
+bool qp_tx_op(struct qp_ctx *ctx, struct qp_conn *c);
+bool qp_tx_atomic_resp(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* qp_rx.c */
 void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
 /* qp_rx_op.c: one segment, its payload in src; with n == 0 and h->payload_len > 0 the bytes are placed already */
 void qp_rx_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
 void qp_rx_first(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_rx_refuse(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v);
+struct iw_err qp_rx_source_err(enum qp_mr_verdict v, bool read);
+/* qp_rx_atomic.c */
+void qp_rx_atomic_req(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
+void qp_rx_atomic_resp(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
 /* qp_ooo.c */
 bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
 bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_t len);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One DDP segment in its turn: check, place, advance, and deliver with the last one (RFC 5040, 5; RFC 5041, 5). */
+#include "base/rn_be.h"
+#include "qp/qp_imm.h"
 #include "qp/qp_priv.h"
 
 static enum qp_event event_of(struct iw_err e)
@@ -11,7 +13,7 @@ static enum qp_event event_of(struct iw_err e)
 	return e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_PROTECTION ? QP_EVENT_ACCESS_ERR : QP_EVENT_REQ_ERR;
 }
 
-static void refuse(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v)
+void qp_rx_refuse(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v)
 {
 	qp_event(ctx, c->qp, event_of(e), qp_vendor_err(e));
 	qp_terminate(ctx, c, e, v);
@@ -35,54 +37,59 @@ static struct iw_err write_err(enum qp_mr_verdict v)
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false);
 }
 
-/* The data source of a Read Request: RFC 5040, 7.1. */
-static struct iw_err source_err(enum qp_mr_verdict v)
+/* The data source of a Read Request (RFC 5040, 7.1), or what an Atomic is for: RFC 7306, 8. */
+struct iw_err qp_rx_source_err(enum qp_mr_verdict v, bool read)
 {
 	switch (v) {
-	case QP_MR_BAD_STAG: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALID, true);
-	case QP_MR_BAD_PD: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_STREAM, true);
-	case QP_MR_BAD_RIGHTS: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, true);
-	case QP_MR_BAD_BOUNDS: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_BASE_BOUNDS, true);
-	case QP_MR_TO_WRAP: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_TO_WRAP, true);
+	case QP_MR_BAD_STAG: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALID, read);
+	case QP_MR_BAD_PD: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_STREAM, read);
+	case QP_MR_BAD_RIGHTS: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, read);
+	case QP_MR_BAD_BOUNDS: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_BASE_BOUNDS, read);
+	case QP_MR_TO_WRAP: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_TO_WRAP, read);
 	case QP_MR_OK:
 	case QP_MR_TOO_MANY:
 	case QP_MR_FULL:
 	case QP_MR_BAD_ATTR:
 		break;
 	}
-	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, true);
+	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, read);
 }
 
-/* Payload slices of a view; the header is inside it, so it cannot fail. */
-static uint32_t payload(const struct ddp_hdr *h, const struct mpa_view *v, struct rn_iov *iov)
+/* A Write of nothing names no memory (RFC 5040, 5.2); one of ours may say what comes: qp_imm.h. */
+static void write_of_nothing(struct qp_conn *c, const struct ddp_hdr *h)
 {
-	if (rn_likely(v->n == 1)) {
-		iov[0] = (struct rn_iov){ .base = v->ulpdu[0].base + h->hdr_len, .len = h->payload_len };
-		return h->payload_len > 0;
-	}
-	return rn_iov_cut(v->ulpdu, v->n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
+	if (h->stag != QP_IMM_STAG || h->to >> 32 != QP_IMM_MARK)
+		return;
+	c->imm = (uint32_t)h->to;
+	c->imm_held = true;
 }
 
 static void rx_write(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
 {
 	struct rn_iov iov[MPA_VIEW_IOV];
 
-	if (v != NULL && h->payload_len > 0) { /* a Write of nothing names no memory: RFC 5040, 5.2 */
+	if (rn_unlikely(h->payload_len == 0)) {
+		write_of_nothing(c, h);
+	} else if (v != NULL) {
 		const struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-					     .rights = QP_ACC_REMOTE_WRITE };
+					     .rights = QP_ACC_REMOTE_WRITE, .qpn = c->qp->qpn };
 		enum qp_mr_verdict m = QP_MR_BAD_RIGHTS;
 
 		if (rn_likely(c->qp->access & QP_ACC_REMOTE_WRITE))
-			m = qp_place(c->dev, &a, iov, payload(h, v, iov));
+			m = qp_place(c->dev, &a, iov, qp_rx_payload(h, v, iov));
 		if (rn_unlikely(m != QP_MR_OK)) {
 			ctx->stats.access_errors++;
-			refuse(ctx, c, write_err(m), v);
+			qp_rx_refuse(ctx, c, write_err(m), v);
 			return;
 		}
 		ctx->stats.bytes_placed += h->payload_len;
 	}
-	if (h->last)
+	c->write_len += h->payload_len;
+	if (h->last) {
+		c->imm_len = c->write_len;
+		c->write_len = 0;
 		tcpl_ack_now(&c->tcp); /* the sender's completion waits for it */
+	}
 }
 
 /* The receive's own fault: its completion says so, then the QP ends. */
@@ -93,7 +100,7 @@ static void recv_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status s
 
 	qp_recv_cqe(ctx, c->qp, &c->blk->recv, &with);
 	c->blk->recv.loaded = false;
-	refuse(ctx, c, e, v);
+	qp_rx_refuse(ctx, c, e, v);
 }
 
 /* False: the QP has ended. */
@@ -107,7 +114,7 @@ static bool recv_load(struct qp_ctx *ctx, struct qp_conn *c)
 		return false;
 	case QP_TAKE_BAD_RING:
 		ctx->stats.bad_rings++;
-		refuse(ctx, c, local, NULL);
+		qp_rx_refuse(ctx, c, local, NULL);
 		return false;
 	case QP_TAKE_OK:
 	case QP_TAKE_NONE:
@@ -123,13 +130,17 @@ static void send_deliver(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp
 	struct qp_cqe with = { .byte_len = h->mo + h->payload_len, .solicited = op->solicited };
 
 	if (op->invalidates) { /* before the message is delivered: RFC 5040, 5.3 */
-		if (qp_mr_invalidate(c->dev, c->qp->pd, h->stag) != QP_MR_OK) {
+		if (qp_mr_invalidate(c->dev, c->qp->pd, c->qp->qpn, h->stag) != QP_MR_OK) {
 			ctx->stats.access_errors++;
-			refuse(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALIDATE, false), v);
+			qp_rx_refuse(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALIDATE, false), v);
 			return;
 		}
 		with.flags = QP_WCF_WITH_INV;
 		with.aux = h->stag;
+	} else if (rn_unlikely(c->imm_held)) {
+		with.flags = QP_WCF_WITH_IMM;
+		rn_store_be32((uint8_t *)&with.aux, c->imm);
+		c->imm_held = false;
 	}
 	c->blk->recv.loaded = false;
 	qp_recv_cqe(ctx, c->qp, &c->blk->recv, &with);
@@ -149,11 +160,11 @@ static void rx_send(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr 
 		if (u == RDMAP_TOO_LONG)
 			recv_fail(ctx, c, QP_WC_LOC_LEN_ERR, rdmap_verdict_err(u, h), v);
 		else
-			refuse(ctx, c, rdmap_verdict_err(u, h), v);
+			qp_rx_refuse(ctx, c, rdmap_verdict_err(u, h), v);
 		return;
 	}
 	if (v != NULL && h->payload_len > 0) {
-		if (qp_rq_place(c->qp, r, h->mo, iov, payload(h, v, iov)) != QP_MR_OK) {
+		if (qp_rq_place(c->qp, r, h->mo, iov, qp_rx_payload(h, v, iov)) != QP_MR_OK) {
 			recv_fail(ctx, c, QP_WC_LOC_PROT_ERR,
 				  iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), v);
 			return;
@@ -165,10 +176,34 @@ static void rx_send(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr 
 		send_deliver(ctx, c, h, v);
 }
 
+/* RFC 7306, 6.3: takes a receive, and leaves its memory alone. */
+static void rx_imm(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
+{
+	struct qp_cqe with = { .op = QP_WC_RECV_RDMA_WITH_IMM, .flags = QP_WCF_WITH_IMM, .byte_len = c->imm_len,
+			       .solicited = rdmap_op_of(h->opcode)->solicited };
+	struct qp_recv *r = &c->blk->recv;
+	struct rn_iov iov[MPA_VIEW_IOV];
+
+	if (!r->loaded && !recv_load(ctx, c))
+		return;
+	enum rdmap_verdict u = ddp_uq_check(&c->uq_send, h, r->loaded, RDMAP_IMM_LEN);
+	if (rn_unlikely(u != RDMAP_DONE)) {
+		ctx->stats.rdmap_errors++;
+		qp_rx_refuse(ctx, c, rdmap_verdict_err(u, h), v);
+		return;
+	}
+	rn_iov_gather(iov, qp_rx_payload(h, v, iov), (uint8_t *)&with.aux, sizeof(with.aux));
+	ddp_uq_advance(&c->uq_send, h);
+	c->imm_len = 0;
+	r->loaded = false;
+	qp_recv_cqe(ctx, c->qp, r, &with);
+	tcpl_ack_now(&c->tcp);
+}
+
 static enum qp_mr_verdict source_check(const struct qp_conn *c, const struct rdmap_read_req *q)
 {
 	const struct qp_access a = { .pd = c->qp->pd, .stag = q->src_stag, .to = q->src_to, .len = q->len,
-				     .rights = QP_ACC_REMOTE_READ };
+				     .rights = QP_ACC_REMOTE_READ, .qpn = c->qp->qpn };
 
 	if (q->len == 0)
 		return QP_MR_OK;
@@ -187,15 +222,15 @@ static void rx_read_req(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_
 	enum rdmap_verdict u = ddp_uq_check(&c->uq_read, h, c->ird.used < c->ird.depth, RDMAP_READ_REQ_LEN);
 	if (rn_unlikely(u != RDMAP_DONE)) {
 		ctx->stats.rdmap_errors++;
-		refuse(ctx, c, rdmap_verdict_err(u, h), v);
+		qp_rx_refuse(ctx, c, rdmap_verdict_err(u, h), v);
 		return;
 	}
-	rn_iov_gather(iov, payload(h, v, iov), body, sizeof(body));
+	rn_iov_gather(iov, qp_rx_payload(h, v, iov), body, sizeof(body));
 	rdmap_read_req_parse(body, &q);
 	enum qp_mr_verdict m = source_check(c, &q);
 	if (rn_unlikely(m != QP_MR_OK)) {
 		ctx->stats.access_errors++;
-		refuse(ctx, c, source_err(m), v);
+		qp_rx_refuse(ctx, c, qp_rx_source_err(m, true), v);
 		return;
 	}
 	ddp_uq_advance(&c->uq_read, h);
@@ -211,7 +246,7 @@ static void rx_read_resp(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp
 	enum rdmap_verdict u = rdmap_readq_check(&c->readq, h);
 	if (rn_unlikely(u > RDMAP_DONE)) {
 		ctx->stats.rdmap_errors++;
-		refuse(ctx, c, rdmap_verdict_err(u, h), v);
+		qp_rx_refuse(ctx, c, rdmap_verdict_err(u, h), v);
 		return;
 	}
 	const struct rdmap_read *rd = rdmap_readq_head(&c->readq);
@@ -220,11 +255,11 @@ static void rx_read_resp(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp
 		/* The sink needs only our own right to write: the peer writes where our Read asked it to. */
 		const struct qp_access a = { .pd = c->qp->pd, .stag = rd->stag, .to = rd->to + rd->got,
 					     .len = h->payload_len, .rights = QP_ACC_LOCAL_WRITE };
-		enum qp_mr_verdict m = qp_place(c->dev, &a, iov, payload(h, v, iov));
+		enum qp_mr_verdict m = qp_place(c->dev, &a, iov, qp_rx_payload(h, v, iov));
 		if (rn_unlikely(m != QP_MR_OK)) {
 			if (wr != NULL)
 				wr->status = QP_WC_LOC_PROT_ERR;
-			refuse(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
+			qp_rx_refuse(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
 			return;
 		}
 		ctx->stats.bytes_placed += h->payload_len;
@@ -261,8 +296,13 @@ void qp_rx_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *
 		return;
 	case RDMAP_IMM:
 	case RDMAP_IMM_SE:
+		rx_imm(ctx, c, h, v);
+		return;
 	case RDMAP_ATOMIC_REQ:
+		qp_rx_atomic_req(ctx, c, h, v);
+		return;
 	case RDMAP_ATOMIC_RESP:
-		break; /* ddp_parse has refused these */
+		qp_rx_atomic_resp(ctx, c, h, v);
+		return;
 	}
 }

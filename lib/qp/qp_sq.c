@@ -19,7 +19,7 @@ static bool shape_good(const struct qp_wqe *w)
 
 static enum qp_wc_status check_local(const struct qp *qp, struct qp_send *s)
 {
-	const uint32_t rights = s->w.op == QP_WR_READ ? QP_ACC_LOCAL_WRITE : 0;
+	const uint32_t rights = qp_op_answered(s->w.op) ? QP_ACC_LOCAL_WRITE : 0;
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < s->w.num_sge; i++) {
@@ -38,6 +38,38 @@ static enum qp_wc_status check_local(const struct qp *qp, struct qp_send *s)
 	return QP_WC_SUCCESS;
 }
 
+static bool to_wraps(const struct qp_send *s) { return s->total > 0 && s->w.raddr > UINT64_MAX - (s->total - 1); }
+
+/* The operations behind READ; their SGEs or inline data have been checked. */
+static enum qp_wc_status check_op(const struct qp *qp, struct qp_send *s)
+{
+	const struct qp_wqe *w = &s->w;
+
+	switch ((enum qp_wr_op)w->op) {
+	case QP_WR_WRITE_IMM:
+		return to_wraps(s) ? QP_WC_LOC_LEN_ERR : QP_WC_SUCCESS;
+	case QP_WR_CMP_SWAP:
+	case QP_WR_FETCH_ADD:
+		if ((w->flags & QP_WF_INLINE) || w->num_sge != 1 || qp->conn->readq.ord == 0)
+			return QP_WC_LOC_QP_OP_ERR;
+		if (s->total < sizeof(uint64_t))
+			return QP_WC_LOC_LEN_ERR;
+		s->total = sizeof(uint64_t);
+		return QP_WC_SUCCESS;
+	case QP_WR_LOCAL_INV:
+	case QP_WR_BIND_MW:
+		return w->num_sge > 0 || w->inline_len > 0 ? QP_WC_LOC_QP_OP_ERR : QP_WC_SUCCESS;
+	case QP_WR_SEND_IMM:
+	case QP_WR_SEND:
+	case QP_WR_SEND_INV:
+	case QP_WR_WRITE:
+	case QP_WR_READ:
+	case QP_WR_OPS:
+		break;
+	}
+	return QP_WC_SUCCESS;
+}
+
 static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
 {
 	const struct qp_conn *c = qp->conn;
@@ -53,10 +85,9 @@ static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
 	}
 	if (s->w.op == QP_WR_READ && (s->w.num_sge > QP_MAX_SGE_RD || c->readq.ord == 0))
 		return QP_WC_LOC_QP_OP_ERR; /* one sink only (RFC 5040, 4.4); no depth was agreed */
-	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && s->total > 0 &&
-	    s->w.raddr > UINT64_MAX - (s->total - 1))
+	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && to_wraps(s))
 		return QP_WC_LOC_LEN_ERR;
-	return QP_WC_SUCCESS;
+	return rn_likely(s->w.op <= QP_WR_READ) ? QP_WC_SUCCESS : check_op(qp, s);
 }
 
 /*
@@ -78,6 +109,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, en
 	bool whole = shape_good(&s->w) && spsc_cons_avail(&qp->sq, end) >= end;
 	if (rn_unlikely(!whole)) {
 		s->w.slots = 1;
+		s->w.op = QP_WR_SEND; /* it has no operation that means anything */
 		ctx->stats.bad_wqes++;
 		*why = QP_WC_LOC_QP_OP_ERR;
 	} else {

@@ -58,36 +58,45 @@ void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const 
 	qp_ready_put(ctx, c);
 }
 
+/* Whether the copied headers are of a segment of this work request. */
+static bool names(const struct qp_wr *wr, const struct rdmap_term *t, const struct ddp_hdr *h)
+{
+	if (wr->op == QP_WR_READ)
+		return t->has_read_req && t->read_req.src_stag == wr->key && t->read_req.src_to == wr->raddr;
+	if (wr->op == QP_WR_WRITE_IMM && !h->tagged)
+		return h->qn == DDP_QN_SEND && (uint16_t)h->msn == wr->imm_msn;
+	if (wr->op == QP_WR_WRITE || wr->op == QP_WR_WRITE_IMM)
+		return h->tagged && h->stag == wr->key && h->to - wr->raddr <= wr->len;
+	return !h->tagged && h->qn == (qp_op_answered(wr->op) ? DDP_QN_READ_REQ : DDP_QN_SEND) && h->msn == wr->key;
+}
+
 /* Finds the work request that the copied headers are about; the peer's claim, so only ever one of ours on the way. */
 static struct qp_wr *blamed(struct qp_block *b, const struct rdmap_term *t)
 {
 	struct ddp_hdr h = { 0 };
-	bool have = t->ddp_len > 0 && ddp_parse(t->ddp, t->ddp_len, &h) != DDP_TOO_SHORT;
 
+	if (t->ddp_len == 0 || ddp_parse(t->ddp, t->ddp_len, &h) == DDP_TOO_SHORT)
+		return NULL;
 	for (uint32_t i = b->wr_head; i != b->wr_tail; i++) {
 		struct qp_wr *wr = &b->wr[i & b->wr_mask];
 
 		if (wr->done)
 			continue;
-		if (wr->op == QP_WR_READ) {
-			if (t->has_read_req && t->read_req.src_stag == wr->key && t->read_req.src_to == wr->raddr)
-				return wr;
-		} else if (wr->op == QP_WR_WRITE) {
-			if (have && h.tagged && h.stag == wr->key && h.to - wr->raddr <= wr->len)
-				return wr;
-		} else if (have && !h.tagged && h.qn == DDP_QN_SEND && h.msn == wr->key) {
+		if (names(wr, t, &h))
 			return wr;
-		}
 	}
 	return NULL;
 }
 
-static enum qp_wc_status status_of(struct iw_err e)
+static enum qp_wc_status status_of(struct iw_err e, bool atomic)
 {
 	bool tagged = e.layer == IW_LAYER_DDP && e.etype == IW_DDP_TAGGED;
 
 	if (tagged || (e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_PROTECTION))
 		return QP_WC_REM_ACCESS_ERR;
+	/* An Atomic is refused as an operation for its address (RFC 7306, 8.2). */
+	if (atomic && e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_OPERATION)
+		return QP_WC_REM_INV_REQ_ERR;
 	return e.layer == IW_LAYER_DDP && e.etype == IW_DDP_UNTAGGED ? QP_WC_REM_INV_REQ_ERR : QP_WC_REM_OP_ERR;
 }
 
@@ -111,9 +120,9 @@ void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_vi
 		if (c->blk != NULL && tv != RDMAP_TERM_SHORT) {
 			struct qp_wr *wr = blamed(c->blk, &t);
 			if (wr != NULL)
-				wr->status = (uint8_t)status_of(t.err);
+				wr->status = (uint8_t)status_of(t.err, qp_op_answered(wr->op) && wr->op != QP_WR_READ);
 		}
-		qp_event(ctx, c->qp, status_of(t.err) == QP_WC_REM_ACCESS_ERR ? QP_EVENT_ACCESS_ERR : QP_EVENT_FATAL,
+		qp_event(ctx, c->qp, status_of(t.err, false) == QP_WC_REM_ACCESS_ERR ? QP_EVENT_ACCESS_ERR : QP_EVENT_FATAL,
 			 c->vendor_err);
 	}
 	tcpl_shutdown(&c->tcp, ctx->now);

@@ -53,6 +53,27 @@ static struct qp_rec *rec_begin(struct qp_ctx *ctx, struct qp_conn *c, uint32_t 
 	return r;
 }
 
+/* A message of one segment, whose payload (as much as the opcode has) is small. wr: as for qp_tx_queue. */
+bool qp_tx_short(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const uint8_t *body, uint32_t wr)
+{
+	uint32_t len = rdmap_op_of(h->opcode)->min_payload;
+	uint8_t *p;
+
+	if (!tx_fits(c, stream_len(c, h->hdr_len, len)))
+		return false;
+	struct qp_rec *r = rec_begin(ctx, c, QP_CTRL_RECS, &p);
+	if (r == NULL)
+		return false;
+	uint32_t n = ddp_build(p, h);
+	if (len > 0)
+		memcpy(p + n, body, len);
+	if (!finish(c, r, n + len, NULL, 0, 0)) {
+		qp_rec_put(ctx, r);
+		return false;
+	}
+	return qp_tx_queue(ctx, c, r, wr);
+}
+
 /* ---- the peer's Reads: RFC 5040, 5.1 ---- */
 
 static bool resp_segment(struct qp_ctx *ctx, struct qp_conn *c)
@@ -64,11 +85,13 @@ static bool resp_segment(struct qp_ctx *ctx, struct qp_conn *c)
 	uint32_t n;
 	uint8_t *h;
 
+	if (rn_unlikely(p->is_atomic))
+		return qp_tx_atomic_resp(ctx, c);
 	if (!tx_fits(c, stream_len(c, DDP_TAGGED_HDR_LEN, len)))
 		return false;
 	/* Looked up anew with each segment: the application may have taken the memory back. */
 	const struct qp_access a = { .pd = c->qp->pd, .stag = p->r.src_stag, .to = p->r.src_to + p->sent, .len = len,
-				     .rights = QP_ACC_REMOTE_READ };
+				     .rights = QP_ACC_REMOTE_READ, .qpn = c->qp->qpn };
 	enum qp_mr_verdict v = qp_mr_slices(c->dev, &a, iov, QP_SEG_SLICES, &n);
 	if (v == QP_MR_TOO_MANY) {
 		len = (uint32_t)rn_iov_len(iov, n);
@@ -108,28 +131,11 @@ static uint8_t send_opcode(const struct qp_wqe *w)
 	return se ? RDMAP_SEND_SE : RDMAP_SEND;
 }
 
-/* Its entry in the ring of work requests on the way; from here on it is completed from there. */
-static struct qp_wr *sq_start(struct qp_conn *c, struct qp_send *s)
-{
-	struct qp_block *b = c->blk;
-	struct qp_wr *wr = &b->wr[b->wr_tail & b->wr_mask];
-
-	*wr = (struct qp_wr){ .wr_id = s->w.wr_id, .raddr = s->w.raddr, .key = s->w.rkey, .len = s->total,
-			      .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots };
-	if (s->w.op == QP_WR_SEND || s->w.op == QP_WR_SEND_INV) {
-		s->msn = c->msn_send++;
-		wr->key = s->msn;
-	}
-	s->wr = b->wr_tail++;
-	s->started = true;
-	return wr;
-}
-
 /* It will not be sent (any further); those before it still complete, then it does and the QP ends. */
-static void sq_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status why)
+void qp_sq_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status why)
 {
 	struct qp_block *b = c->blk;
-	struct qp_wr *wr = b->send.started ? &b->wr[b->send.wr & b->wr_mask] : sq_start(c, &b->send);
+	struct qp_wr *wr = b->send.started ? &b->wr[b->send.wr & b->wr_mask] : qp_sq_start(c, &b->send);
 
 	wr->status = (uint8_t)why;
 	wr->done = 1;
@@ -137,38 +143,6 @@ static void sq_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status why
 	b->tx_stop = true;
 	c->tx_cur = QP_TX_NONE;
 	qp_sq_complete(ctx, c);
-}
-
-static bool read_request(struct qp_ctx *ctx, struct qp_conn *c)
-{
-	struct qp_send *s = &c->blk->send;
-	uint8_t *h;
-
-	if (!tx_fits(c, stream_len(c, DDP_UNTAGGED_HDR_LEN, RDMAP_READ_REQ_LEN)))
-		return false;
-	struct qp_rec *r = rec_begin(ctx, c, QP_CTRL_RECS, &h);
-	if (r == NULL)
-		return false;
-	const struct ddp_hdr hdr = ddp_untagged(RDMAP_READ_REQ, true, 0, c->msn_read, 0);
-	struct rdmap_read_req q = { .len = s->total, .src_stag = s->w.rkey, .src_to = s->w.raddr };
-	if (s->w.num_sge > 0) {
-		q.sink_stag = s->u.sge[0].lkey;
-		q.sink_to = s->u.sge[0].addr;
-	}
-	uint32_t n = ddp_build(h, &hdr);
-	rdmap_read_req_build(h + n, &q);
-	if (!finish(c, r, n + RDMAP_READ_REQ_LEN, NULL, 0, 0)) {
-		qp_rec_put(ctx, r);
-		return false;
-	}
-	if (!qp_tx_queue(ctx, c, r, QP_WR_NONE))
-		return false;
-	c->msn_read++;
-	sq_start(c, s);
-	rdmap_readq_post(&c->readq, q.sink_stag, q.sink_to, q.len, s->wr);
-	s->loaded = false;
-	c->tx_cur = QP_TX_NONE;
-	return true;
 }
 
 /* The payload of the segment: small ones are copied behind the header, inline data into the record, else slices. */
@@ -194,28 +168,34 @@ static bool sq_payload(struct qp_conn *c, struct qp_ctx *ctx, struct qp_rec *r, 
 	return true;
 }
 
+/* The next segment of a Send or Write; of a Write with immediate, while there are bytes of the Write. */
 static bool sq_segment(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	struct qp_send *s = &c->blk->send;
-	bool tagged = s->w.op == QP_WR_WRITE;
+	bool tagged = s->w.op == QP_WR_WRITE, ends = true;
+
+	if (rn_unlikely(s->w.op >= QP_WR_READ)) {
+		if (s->w.op != QP_WR_WRITE_IMM || s->sent == s->total)
+			return qp_tx_op(ctx, c);
+		tagged = true;
+		ends = false;
+	}
 	uint32_t hdr_len = tagged ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN;
 	uint32_t len = rn_min_u32(s->total - s->sent, c->mulpdu - hdr_len);
 	struct rn_iov iov[QP_SEG_SLICES];
 	uint32_t n;
 	uint8_t *h;
 
-	if (s->w.op == QP_WR_READ)
-		return read_request(ctx, c);
 	if (!tx_fits(c, stream_len(c, hdr_len, len)))
 		return false;
 	struct qp_rec *r = rec_begin(ctx, c, QP_CTRL_RECS, &h);
 	if (r == NULL)
 		return false;
 	if (!s->started)
-		sq_start(c, s);
+		qp_sq_start(c, s);
 	if (!sq_payload(c, ctx, r, hdr_len, &len, iov, &n)) {
 		qp_rec_put(ctx, r);
-		sq_fail(ctx, c, QP_WC_LOC_PROT_ERR);
+		qp_sq_fail(ctx, c, QP_WC_LOC_PROT_ERR);
 		return false;
 	}
 	bool last = s->sent + len == s->total;
@@ -226,13 +206,13 @@ static bool sq_segment(struct qp_ctx *ctx, struct qp_conn *c)
 	bool small = len <= MPA_TX_HDR_MAX - hdr_len;
 	if (!finish(c, r, small ? hdr_len + len : hdr_len, iov, small ? 0 : n, small ? 0 : len)) {
 		qp_rec_put(ctx, r);
-		sq_fail(ctx, c, QP_WC_LOC_QP_OP_ERR);
+		qp_sq_fail(ctx, c, QP_WC_LOC_QP_OP_ERR);
 		return false;
 	}
-	if (!qp_tx_queue(ctx, c, r, last ? s->wr : QP_WR_NONE))
+	if (!qp_tx_queue(ctx, c, r, last && ends ? s->wr : QP_WR_NONE))
 		return false;
 	s->sent += len;
-	if (last) {
+	if (last && ends) {
 		s->loaded = false;
 		c->tx_cur = QP_TX_NONE;
 	}
@@ -254,7 +234,7 @@ static bool sq_ready(struct qp_ctx *ctx, struct qp_conn *c)
 		case QP_TAKE_OK:
 			break;
 		case QP_TAKE_BAD:
-			sq_fail(ctx, c, why);
+			qp_sq_fail(ctx, c, why);
 			return false;
 		case QP_TAKE_BAD_RING:
 			ctx->stats.bad_rings++;
@@ -267,10 +247,10 @@ static bool sq_ready(struct qp_ctx *ctx, struct qp_conn *c)
 			return false;
 		}
 	}
-	/* RFC 5040, 5.5: a fenced one waits for all Reads before it; a Read waits for a place in the outbound depth. */
+	/* RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth. */
 	if ((b->send.w.flags & QP_WF_FENCE) && rdmap_readq_count(&c->readq) > 0)
 		return false;
-	return b->send.w.op != QP_WR_READ || !rdmap_readq_full(&c->readq);
+	return rn_likely(b->send.w.op < QP_WR_READ) || !qp_op_answered(b->send.w.op) || !rdmap_readq_full(&c->readq);
 }
 
 /* One message is finished before another begins; work requests and the peer's Reads take turns. */

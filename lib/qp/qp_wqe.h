@@ -20,18 +20,27 @@
 #define QP_MAX_SGE_RD  1   /* of a Read: its sink is one range of one STag (RFC 5040, 4.4) */
 #define QP_MAX_INLINE  480 /* bytes */
 
-/* Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). */
+/*
+ * Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). Those behind
+ * READ are no plain message or none at all: qp_sq_op.c.
+ */
 enum qp_wr_op {
 	QP_WR_SEND = 0,
 	QP_WR_SEND_INV,  /* aux = STag to invalidate at the peer */
 	QP_WR_WRITE,
 	QP_WR_READ,
+	QP_WR_SEND_IMM,  /* aux = immediate data, its 4 bytes as they go on the wire */
+	QP_WR_WRITE_IMM, /* the same */
+	QP_WR_CMP_SWAP,  /* one SGE of 8 bytes: the value found there; w.atomic */
+	QP_WR_FETCH_ADD,
+	QP_WR_LOCAL_INV, /* aux = STag */
+	QP_WR_BIND_MW,   /* w.bind */
 	QP_WR_OPS
 };
 
 enum {
 	QP_WF_SIGNALED = 1 << 0,
-	QP_WF_FENCE = 1 << 1,     /* starts after all earlier RDMA Reads of this QP have completed */
+	QP_WF_FENCE = 1 << 1,     /* starts after all earlier Reads and Atomics of this QP have completed */
 	QP_WF_SOLICITED = 1 << 2,
 	QP_WF_INLINE = 1 << 3,    /* payload bytes follow the fixed part instead of SGEs */
 };
@@ -54,10 +63,21 @@ struct qp_wqe {
 	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
 	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
 	uint16_t rsv;
-	uint64_t raddr;      /* Write, Read: remote tagged offset */
-	uint32_t rkey;       /* Write, Read: remote STag */
-	uint32_t aux;        /* Send-Invalidate: STag */
-	struct qp_sge sge[2];
+	uint64_t raddr;      /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
+	uint32_t rkey;       /* Write, Read, Atomic: remote STag; bind: the window's STag from now on */
+	uint32_t aux;        /* as said at the operation; bind: lkey of the MR */
+	union {
+		struct qp_sge sge[2];
+		struct {
+			struct qp_sge result;
+			uint64_t operand; /* to add, or to compare with */
+			uint64_t swap;
+		} atomic;
+		struct {
+			uint64_t len;    /* bytes; 0 unbinds a window of type 1 */
+			uint32_t access; /* QP_ACC_REMOTE_*, QP_ACC_ZERO_BASED */
+		} bind;
+	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
 #define QP_WQE_FIXED 32
@@ -92,6 +112,7 @@ enum qp_wc_status {
 	QP_WC_LOC_QP_OP_ERR = 2,
 	QP_WC_LOC_PROT_ERR = 4,
 	QP_WC_WR_FLUSH_ERR = 5,
+	QP_WC_MW_BIND_ERR = 6, /* and a local invalidation that failed */
 	QP_WC_BAD_RESP_ERR = 7,
 	QP_WC_LOC_ACCESS_ERR = 8,
 	QP_WC_REM_INV_REQ_ERR = 9,
@@ -106,20 +127,29 @@ enum qp_wc_op {
 	QP_WC_SEND = 0,
 	QP_WC_RDMA_WRITE = 1,
 	QP_WC_RDMA_READ = 2,
-	QP_WC_RECV = 128
+	QP_WC_COMP_SWAP = 3,
+	QP_WC_FETCH_ADD = 4,
+	QP_WC_BIND_MW = 5,
+	QP_WC_LOCAL_INV = 6,
+	QP_WC_RECV = 128,
+	QP_WC_RECV_RDMA_WITH_IMM = 129
 };
 
-enum { QP_WCF_WITH_INV = 1 << 0 }; /* aux = the STag that was invalidated */
+/* Numbers of ibv_wc_flags. */
+enum {
+	QP_WCF_WITH_IMM = 1 << 1, /* aux = the 4 bytes as they came from the wire */
+	QP_WCF_WITH_INV = 1 << 3  /* aux = the STag that was invalidated */
+};
 
 struct qp_cqe {
 	uint64_t wr_id;
 	uint32_t qpn;
-	uint32_t byte_len; /* receive and Read completions */
+	uint32_t byte_len; /* receive and Read completions; of an immediate behind a Write: of the Write */
 	uint32_t aux;
 	uint8_t op;        /* enum qp_wc_op */
 	uint8_t status;    /* enum qp_wc_status */
 	uint8_t flags;     /* QP_WCF_* */
-	uint8_t solicited; /* 1: the receive was a Send with Solicited Event, or the completion is an error */
+	uint8_t solicited; /* 1: the message was one with Solicited Event, or the completion is an error */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
 	uint32_t rsv;
 };

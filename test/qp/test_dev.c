@@ -146,7 +146,7 @@ static void bad_registrations(void **state)
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
 	a = (struct qp_mr_attr){ .len = 1, .pieces = huge, .npieces = 2 }; /* the sum wraps to 1 */
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
-	a = (struct qp_mr_attr){ .len = 64, .pieces = p, .npieces = 1, .rights = 8 };
+	a = (struct qp_mr_attr){ .len = 64, .pieces = p, .npieces = 1, .rights = QP_ACC_ZERO_BASED };
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
 	assert_int_equal(dev.live, 0);
 }
@@ -180,12 +180,12 @@ static void invalidation(void **state)
 	uint32_t s = reg(0, &p, 1, QP_ACC_REMOTE_WRITE), local = reg(0, &p, 1, QP_ACC_LOCAL_WRITE);
 
 	(void)state;
-	assert_int_equal(qp_mr_invalidate(&dev, 2, s), QP_MR_BAD_PD);
-	assert_int_equal(qp_mr_invalidate(&dev, 1, s ^ 4), QP_MR_BAD_STAG);
-	assert_int_equal(qp_mr_invalidate(&dev, 1, local), QP_MR_BAD_RIGHTS);
+	assert_int_equal(qp_mr_invalidate(&dev, 2, 9, s), QP_MR_BAD_PD);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, 9, s ^ 4), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, 9, local), QP_MR_BAD_RIGHTS);
 	assert_int_equal(look(s, 0, 1), QP_MR_OK);
-	assert_int_equal(qp_mr_invalidate(&dev, 1, s), QP_MR_OK);
-	assert_int_equal(qp_mr_invalidate(&dev, 1, s), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, 9, s), QP_MR_OK);
+	assert_int_equal(qp_mr_invalidate(&dev, 1, 9, s), QP_MR_BAD_STAG);
 	assert_int_equal(look(s, 0, 1), QP_MR_BAD_STAG);
 	assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
 }

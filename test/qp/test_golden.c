@@ -85,7 +85,7 @@ static void entry(uint32_t stag, uint64_t iova, uint8_t *mem, uint64_t len)
 	struct qp_mr *mr = &table[stag >> 8];
 
 	*mr = (struct qp_mr){ .word = 1u << 8 | (stag & 0xff), .pd = RIG_PD, .rights = QP_ACC_ALL, .npieces = 1,
-			      .iova = iova, .len = len, .one = { mem, len }, .in_use = 1 };
+			      .iova = iova, .len = len, .one = { mem, len }, .kind = QP_ENTRY_MR };
 	mr->pieces = &mr->one;
 }
 

@@ -148,7 +148,7 @@ static void one_segment_faults(void **state)
 		{ "Send, no such QN", s_qn, 1, 2, 0x01 },
 		{ "Send on the Read queue", s_qn_of_reads, 1, 2, 0x01 },
 		{ "opcode 15", h_opcode, 0, 2, 0x06 },
-		{ "opcode of RFC 7306", h_opcode_imm, 0, 2, 0x06 },
+		{ "Immediate Data of 4", h_opcode_imm, 0, 2, 0x07 },
 		{ "untagged Write", h_write_untagged, 0, 2, 0x06 },
 		{ "DDP version, untagged", h_ddp_version, 1, 2, 0x06 },
 		{ "DDP version, tagged", h_tagged_version, 1, 1, 0x04 },

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Immediate data of verbs on the wire.
+ *
+ * Write with immediate: a Write (left out when it has no bytes) and behind it an Immediate Data message (RFC 7306,
+ * section 6), whose first 4 octets are the immediate and whose last 4 are zero. It takes a receive; its completion
+ * tells the length of the Write before it, as counted on arrival.
+ *
+ * Send with immediate: RFC 7306 has no such message. A Send and an Immediate Data message would take two receives, where
+ * verbs promise one. So a Write of no bytes goes directly before the Send, with this STag, and a TO of the mark and the
+ * immediate. Such a Write is allowed anywhere, has no effect, and nothing in it is checked (RFC 5040, section 5.2): a
+ * peer that does not know the mark receives the Send, without its immediate. One that does gives it to the next Send
+ * that is delivered.
+ */
+#ifndef QP_IMM_H
+#define QP_IMM_H
+
+#include <stdint.h>
+
+#define QP_IMM_STAG UINT32_C(0x53454e44) /* "SEND" */
+#define QP_IMM_MARK UINT32_C(0x77696d6d) /* "wimm": TO's high half; its low half is the immediate */
+
+#endif
