@@ -67,7 +67,7 @@ class Capture:
         """Returns the connections; raises when the bytes are wrong."""
         conns = wire_check.check(self.path, complete=complete)
         shark = subprocess.run(
-            ["tshark", "-r", self.path, "-o", "tcp.check_checksum:TRUE", "--disable-protocol", "rpcordma",
+            ["tshark", "-r", self.path, "-o", "tcp.check_checksum:TRUE", "-o", "tcp.reassemble_out_of_order:TRUE", "--disable-protocol", "rpcordma",
              "--disable-protocol", "smb_direct", "-O", "iwarp_mpa", "-Y", "tcp"],
             check=True, text=True, capture_output=True, timeout=120).stdout
         for bad in ("Malformed", "Bad CRC"):
@@ -94,14 +94,15 @@ class Batch:
     """
     out: rnicd's client is the initiator. siw: knobs of siw; port: lines of rnicd's [port]; host, guest: options of peer.
     wire(conns) looks at the connections of the capture. excused: what siw is known to fail,
-    {(scenario, side): words}. counters: what the daemon must have counted.
+    {(scenario, side): words}. counters: what the daemon must have counted. netem: the guest's network, as tc says it.
     """
 
-    def __init__(self, name, out, scenarios, *, siw=None, port="", mtu=1500, host="", guest_opts="", wire=None, excused=None, counters=None):
+    def __init__(self, name, out, scenarios, *, siw=None, port="", mtu=1500, host="", guest_opts="", wire=None, excused=None,
+                 counters=None, netem=""):
         self.name, self.out, self.scenarios = name, out, scenarios
         self.siw, self.port, self.mtu = siw or {}, port, mtu
         self.host, self.guest_opts, self.wire = host.split(), guest_opts, wire
-        self.excused, self.counters = excused or {}, counters or {}
+        self.excused, self.counters, self.netem = excused or {}, counters or {}, netem
         self.lines, self.error, self.ran, self.capture = {}, None, False, None
         for i, s in enumerate(scenarios):
             self._case(f"{name}: {s}" + (" again" if s in scenarios[:i] else ""), lambda i=i: self.verdict(i))
@@ -127,6 +128,8 @@ class Batch:
         g.siw(**self.siw)
         self.first = world["number"]
         world["number"] += len(self.scenarios)
+        if self.netem:
+            g.netem(self.netem)
         d = Daemon(conf(self.mtu, self.port))
         try:
             serve, call = ["-s", "-p", PORT, "-a"], ["-p", PORT, "-n", str(self.first)]
@@ -150,6 +153,8 @@ class Batch:
             self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
         finally:
             self.capture = end(d)
+            if self.netem:
+                g.netem("")
         if any(" FAIL " in s for s in self.lines["client"]):
             autopsy()
 

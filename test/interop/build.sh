@@ -105,14 +105,14 @@ root=$work/root
 mkdir -p "$root"/{bin,usr/bin,usr/lib/x86_64-linux-gnu/libibverbs,lib64,etc/libibverbs.d,proc,sys,dev,tmp,run,modules}
 cp /usr/bin/busybox /bin/busybox "$root/bin/busybox" 2>/dev/null || cp "$(command -v busybox)" "$root/bin/busybox"
 for a in $("$root/bin/busybox" --list); do
-	case $a in busybox | ip | ss) ;; *) ln -sf busybox "$root/bin/$a" ;; esac
+	case $a in busybox | ip | ss | tc) ;; *) ln -sf busybox "$root/bin/$a" ;; esac
 done
 libs=/lib/x86_64-linux-gnu/libgcc_s.so.1 # opened by pthread_exit
 take() { # a program or library, remembering what it needs
 	cp -L "$1" "$2"
 	libs="$libs $(ldd "$1" | grep -oE '/[^ ]+\.so[^ ]*' || true)"
 }
-for b in rping rdma_client rdma_server ucmatose ibv_devinfo rdma ip ss \
+for b in rping rdma_client rdma_server ucmatose ibv_devinfo rdma ip ss tc \
 	 ib_write_bw ib_send_bw ib_read_bw ib_write_lat ib_send_lat ib_read_lat; do
 	take "$(PATH=$PATH:/sbin:/usr/sbin command -v $b)" "$root/usr/bin/$b"
 done
@@ -140,7 +140,10 @@ add() {
 	cp "$f" "$root/modules/"
 	basename "$f" >>"$root/modules/order"
 }
-for m in virtio_pci virtio_net crc32c_generic crc32c_intel libcrc32c ib_core iw_cm rdma_cm ib_uverbs rdma_ucm; do add $m; done
+for m in virtio_pci virtio_net crc32c_generic crc32c_intel libcrc32c ib_core iw_cm rdma_cm ib_uverbs rdma_ucm \
+	 sch_netem sch_ingress cls_matchall act_mirred ifb; do
+	add $m
+done
 cp "$siw/siw.ko" "$root/modules/"
 echo siw.ko >>"$root/modules/order"
 strip --strip-debug "$root"/modules/*.ko

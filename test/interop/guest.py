@@ -181,6 +181,15 @@ class Guest:
         self.sh("cd /sys/module/siw/parameters && " +
                 " && ".join(f"echo {v} >{k}" for k, v in {**stock, **knobs}.items()))
 
+    def netem(self, spec):
+        """The guest's network as tc netem makes it, out and in; "": as it is. By path: busybox has a tc of its own."""
+        tc, link = "/usr/bin/tc", "/usr/bin/ip link"
+        self.sh(f"{tc} qdisc del dev eth0 root; {tc} qdisc del dev eth0 ingress; {link} del ifb1; true")
+        if spec:
+            self.sh(f"{link} add ifb1 type ifb && {link} set ifb1 mtu 9000 up && {tc} qdisc add dev eth0 ingress && "
+                    f"{tc} filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb1 && "
+                    f"{tc} qdisc add dev ifb1 root netem {spec} && {tc} qdisc add dev eth0 root netem {spec}")
+
     def autopsy(self):
         """After a failure: raises when siw has brought the guest's kernel down, so that nothing waits for it in vain."""
         bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")

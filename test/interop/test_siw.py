@@ -92,6 +92,15 @@ Batch("depth 8 and 2 in", False, DEPTHS, host="-i 8 -o 2", guest_opts="-i 3 -o 8
 Batch("depth 32 out", True, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32")
 Batch("depth 32 in", False, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32")
 
+# ---- the kernel's TCP on a bad network: tc netem in the guest, out and in; rnicd's counters tell that it was bad ----
+
+BAD = ["connect", "disc", "reject", "send:33", "send:65536", "write:65536:8", "read:65536:8", "send:1048576", "write:1048576",
+       "read:1048576", "mixed:8192:20", "bidir:20000:20"]
+Batch("1 % loss, out", True, BAD, netem="loss 1%", wire=crc_used(True))
+Batch("5 % loss, in", False, BAD, netem="loss 5% delay 1ms", wire=crc_used(True))
+Batch("reordering, out", True, BAD, netem="delay 2ms reorder 25% 50% gap 3", wire=crc_used(True))
+Batch("all at once, in", False, BAD, netem="loss 1% duplicate 2% reorder 10% delay 5ms 2ms", wire=crc_used(True))
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["-k"]:
         select(sys.argv[2])
