@@ -146,4 +146,7 @@ static inline bool cm_addr_is_any(const struct ipc_addr *a)
 	return (memcmp(a->ip, zero, 12) == 0 || memcmp(a->ip, v4, 12) == 0) && memcmp(a->ip + 12, zero, 4) == 0;
 }
 
+/* As the kernel's: the host's loopback stands for the first device, of which the address is put in its place. */
+void cm_addr_own(struct ipc_addr *a);
+
 #endif

@@ -126,6 +126,14 @@ static const char *show(const struct ipc_addr *a, char *buf, size_t len)
 	return buf;
 }
 
+void cm_addr_own(struct ipc_addr *a)
+{
+	static const uint8_t v4[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 }, v6[16] = { [15] = 1 };
+
+	if ((memcmp(a->ip, v4, sizeof(v4)) == 0 || memcmp(a->ip, v6, sizeof(v6)) == 0) && rnicd.n_ports > 0)
+		memcpy(a->ip, rnicd.port[0]->cfg->ip.b, sizeof(a->ip));
+}
+
 void cm_bind(struct client *c)
 {
 	struct ipc_addr a = c->req.cm_bind.addr;
@@ -139,6 +147,7 @@ void cm_bind(struct client *c)
 		cm_wrong_state(c, id, "bind");
 		return;
 	}
+	cm_addr_own(&a);
 	if (!cm_addr_is_any(&a)) {
 		dev = dev_by_addr(a.ip);
 		if (dev == UINT32_MAX) {

@@ -25,11 +25,13 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 
 void cm_resolve_addr(struct client *c)
 {
-	const struct ipc_cm_resolve r = c->req.cm_resolve;
+	struct ipc_cm_resolve r = c->req.cm_resolve;
 	struct cm_id *id = cm_find(c, r.id);
 
 	if (id == NULL)
 		return;
+	cm_addr_own(&r.dst);
+	cm_addr_own(&r.src);
 	if (id->state != CM_IDLE && id->state != CM_BOUND) {
 		cm_wrong_state(c, id, "resolve_addr");
 		return;

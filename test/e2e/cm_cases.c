@@ -428,6 +428,26 @@ static void *blocking_server(void *arg)
 	return lid;
 }
 
+/* libfabric binds to it to find out which device is there. */
+static bool loopback_stands_for_the_first_device(void)
+{
+	struct sockaddr_in lo = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_cm_id *id = new_id(&srv);
+	struct got g;
+
+	CHECK(id != NULL && rdma_bind_addr(id, (struct sockaddr *)&lo) == 0);
+	CHECK(id->verbs == srv.verbs && rdma_get_src_port(id) != 0);
+	CHECK(rdma_listen(id, 4) == 0);
+	lo.sin_port = rdma_get_src_port(id);
+	struct rdma_cm_id *cid = new_id(&cli);
+	CHECK(cid != NULL && rdma_resolve_addr(cid, NULL, (struct sockaddr *)&lo, 2000) == 0);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL) && rdma_resolve_route(cid, 2000) == 0);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) && give_qp(&cli, cid));
+	CHECK(rdma_connect(cid, NULL) == 0 && want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g));
+	CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	return rdma_destroy_id(g.id) == 0 && drop(cid) && rdma_destroy_id(id) == 0;
+}
+
 static bool blocking_calls_without_a_channel(void)
 {
 	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *here = NULL, *there = NULL;
@@ -481,7 +501,8 @@ static const struct rig_case cases[] = {
 	CASE(hundreds_of_connections_one_after_the_other), CASE(hundreds_of_connections_at_once), CASE(depths_meet),
 	CASE(depth_0_forbids_reads), CASE(qp_error_flushes_everything_in_order), CASE(last_completion_comes_out_of_a_drain),
 	CASE(disconnect_lets_posted_sends_through), CASE(calls_in_the_wrong_state), CASE(id_moves_to_another_channel),
-	CASE(device_talks_to_itself), CASE(blocking_calls_without_a_channel), CASE(request_that_is_never_answered),
+	CASE(device_talks_to_itself), CASE(loopback_stands_for_the_first_device),
+	CASE(blocking_calls_without_a_channel), CASE(request_that_is_never_answered),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }
