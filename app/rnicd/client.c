@@ -123,6 +123,8 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_MODIFY_SRQ] = R(modify_srq, client_modify_srq),
 	[IPC_QUERY_SRQ] = R(handle, client_query_srq),
 	[IPC_DESTROY_SRQ] = R(handle, client_destroy_srq),
+	[IPC_IMPORT] = { .len = IPC_MSG_LEN(import), .max_fds = 1, .run_fds = client_import },
+	[IPC_FORGET] = R(handle, client_forget),
 };
 
 /* True: the descriptors were handed on. */
@@ -272,10 +274,12 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	c->id = ++next_id;
 	c->pid = cred.pid;
 	c->uid = cred.uid;
+	c->proc = client_proc_open(cred.pid, cred.uid, cred.gid);
 	c->wake_fd = -1;
 	c->src = (struct loop_fd){ .fd = -1, .ready = on_ready };
 	if (!loop_add(&c->src, fd, EPOLLIN)) {
 		client_totals.refused++;
+		client_imports_free(c);
 		free(c);
 		close(fd);
 		return;

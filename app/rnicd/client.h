@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "client_ev.h"
+#include "client_maps.h"
 #include "cmd.h"
 #include "ipc/ipc.h"
 #include "loop.h"
@@ -38,6 +39,14 @@ struct client_region {
 	int watch;     /* of sigbus.h */
 };
 
+/* Memory of others that the client has mapped too (IPC_IMPORT). */
+struct client_import {
+	uint8_t *base;  /* in client.room */
+	uint64_t len;
+	uint32_t users; /* pieces of MRs */
+	bool writable;
+};
+
 struct client_pd {
 	uint32_t handle;
 	uint32_t dev;
@@ -52,6 +61,8 @@ struct client_mr {
 	uint64_t len;
 	uint32_t npieces;
 	struct qp_piece *pieces; /* NULL when it is one piece */
+	struct client_import **imports; /* one for each piece that lies in one; NULL: none does */
+	uint32_t nimports;
 };
 
 struct client_cq {
@@ -121,10 +132,12 @@ struct client {
 	uint32_t id;        /* for messages and telemetry */
 	pid_t pid;
 	uid_t uid;
+	struct client_proc proc;
 	struct client_region region[IPC_REGIONS];
+	struct client_region room; /* addresses of its imports; base NULL: none yet */
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
-	struct table pd, mr, cq, srq, qp, chan, cm;
+	struct table pd, mr, cq, srq, qp, chan, cm, imports;
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
 	uint64_t memory;    /* registered, bytes */
 	uint64_t slots;     /* of all queues */
@@ -196,6 +209,11 @@ void client_destroy_channel(struct client *c);
 void client_chan_free(struct client_chan *ch);
 /* The channel of this kind for objects of dev; *ch is NULL for handle 0. False: there is no such one. */
 bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch);
+
+void client_import(struct client *c, const int *fds, uint32_t n); /* client_import.c; takes the fd */
+void client_forget(struct client *c);
+struct client_import *client_import_get(const struct client *c, uint32_t region); /* NULL: no such import */
+void client_imports_free(struct client *c); /* and their room: nothing refers to it any more */
 
 void client_reg_mr(struct client *c); /* client_mr.c */
 void client_dereg_mr(struct client *c);

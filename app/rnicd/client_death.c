@@ -109,6 +109,7 @@ static void release(struct client *c)
 	table_free(&c->cm);
 	loop_timer_disarm(&c->timer);
 	client_forget_workers(c);
+	client_imports_free(c);
 	client_forget_regions(c);
 	client_gone(c);
 }

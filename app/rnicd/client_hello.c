@@ -60,7 +60,7 @@ static bool take_region(struct client *c, unsigned r, int fd, uint64_t size)
 	}
 	numa_node_place(c->region[r].base, size);
 	c->region[r].size = size;
-	c->region[r].watch = sigbus_watch(c->region[r].base, size, r == IPC_REGION_HUGE ? IPC_HUGE_PAGE : 4096);
+	c->region[r].watch = sigbus_watch(c->region[r].base, size);
 	return true;
 }
 
@@ -92,10 +92,13 @@ void client_check_memory(void)
 {
 	if (!sigbus_any())
 		return;
-	for (struct client *c = client_first(); c != NULL; c = c->next)
+	for (struct client *c = client_first(); c != NULL; c = c->next) {
+		bool hit = c->room.base != NULL && sigbus_hit(c->room.watch);
 		for (unsigned r = 0; r < IPC_REGIONS; r++)
-			if (c->region[r].base != NULL && sigbus_hit(c->region[r].watch))
-				client_drop(c, "pages of its memory are gone");
+			hit |= c->region[r].base != NULL && sigbus_hit(c->region[r].watch);
+		if (hit)
+			client_drop(c, "pages of its memory are gone");
+	}
 }
 
 struct join {

@@ -9,18 +9,28 @@
 #include "ipc/ipc_region.h"
 
 #define PIECES_MAX  65536u
-#define PORTION_MAX (UINT64_C(16) << 20) /* bytes touched in one turn */
+#define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
 
 struct client_mr_job {
 	struct client_pd *pd;
 	uint32_t npieces;
 	uint32_t at;     /* piece being touched */
 	uint64_t at_off; /* bytes of it that are done */
+	uint32_t nimports;
+	struct client_import **imports; /* one for each piece that lies in one */
 	struct qp_piece piece[];
 };
 
+static void imports_release(struct client_import **imports, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		imports[i]->users--;
+	free(imports);
+}
+
 static void job_end(struct client *c)
 {
+	imports_release(c->job->imports, c->job->nimports);
 	free(c->job);
 	c->job = NULL;
 	c->under_way--;
@@ -75,6 +85,10 @@ static void register_now(struct client *c)
 	mr->pieces = keep;
 	j->pd->users++;
 	mr->npieces = j->npieces;
+	mr->imports = j->imports;
+	mr->nimports = j->nimports;
+	j->imports = NULL;
+	j->nimports = 0;
 	c->memory += r->len;
 	c->pieces += j->npieces;
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
@@ -115,6 +129,19 @@ static void go_on(struct loop_timer *t)
 }
 
 /* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
+static const char *import_add(struct client_import *i, const struct ipc_reg_mr *r, struct client_mr_job *j)
+{
+	if (!i->writable && (r->access & (uint32_t)~QP_ACC_REMOTE_READ) != 0)
+		return "a piece lies in memory that may only be read";
+	if (j->imports == NULL)
+		j->imports = calloc(r->npieces, sizeof(struct client_import *));
+	if (j->imports == NULL)
+		return "no memory";
+	i->users++;
+	j->imports[j->nimports++] = i;
+	return NULL;
+}
+
 static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *r, struct client_mr_job *j)
 {
 	const struct client_region *q = &c->region[IPC_REGION_QUEUES];
@@ -123,15 +150,19 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 	for (uint32_t i = 0; i < r->npieces; i++) {
 		struct ipc_piece p;
 		memcpy(&p, q->base + r->pieces_off + i * sizeof(p), sizeof(p));
-		if (p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
+		struct client_import *im = client_import_get(c, p.region);
+		if (im == NULL && p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
 			return "a piece lies in no region for memory";
-		const struct client_region *g = &c->region[p.region];
-		if (g->base == NULL || p.len == 0 || !rn_in_range(p.off, p.len, g->size))
+		uint8_t *base = im != NULL ? im->base : c->region[p.region].base;
+		if (base == NULL || p.len == 0 || !rn_in_range(p.off, p.len, im != NULL ? im->len : c->region[p.region].size))
 			return "a piece does not lie inside its region";
 		if (p.len > r->len - sum)
 			return "the pieces are longer than the region";
 		sum += p.len;
-		j->piece[i] = (struct qp_piece){ .base = g->base + p.off, .len = p.len };
+		j->piece[i] = (struct qp_piece){ .base = base + p.off, .len = p.len };
+		const char *no = im != NULL ? import_add(im, r, j) : NULL;
+		if (no != NULL)
+			return no;
 	}
 	return sum == r->len ? NULL : "the pieces are shorter than the region";
 }
@@ -178,6 +209,7 @@ void client_reg_mr(struct client *c)
 	}
 	no = take_pieces(c, r, j);
 	if (no != NULL) {
+		imports_release(j->imports, j->nimports);
 		free(j);
 		client_error(c, EINVAL, "memory region: %s", no);
 		return;
@@ -198,6 +230,7 @@ void client_mr_free(struct client *c, struct client_mr *mr)
 	c->pieces -= mr->npieces;
 	mr->pd->users--;
 	table_del(&c->mr, mr->handle);
+	imports_release(mr->imports, mr->nimports);
 	free(mr->pieces);
 	free(mr);
 }

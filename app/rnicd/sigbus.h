@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client's memory can vanish under the daemon (hugepages taken back, a hole punched where no page can be had again):
- * an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is nobody's, and the
+ * A client's memory can vanish under the daemon (hugepages taken back, a hole punched where no page can be had again, a
+ * shared file cut short): an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is nobody's, and the
  * client is told on; a SIGBUS anywhere else ends the daemon as it should.
  */
 #ifndef SIGBUS_H
@@ -13,7 +13,7 @@
 bool sigbus_start(void);
 
 /* Watches a region; the number of the watch, or -1 when there are too many. Control thread. */
-int sigbus_watch(const void *base, uint64_t size, uint64_t page);
+int sigbus_watch(const void *base, uint64_t size);
 void sigbus_forget(int watch);
 /* True once after any watched page was replaced. */
 bool sigbus_any(void);

@@ -53,6 +53,8 @@ enum ipc_type {
 	IPC_MODIFY_SRQ,
 	IPC_QUERY_SRQ,
 	IPC_DESTROY_SRQ,
+	IPC_IMPORT, /* fds: none, or the file; the answer's handle is the number of a region */
+	IPC_FORGET, /* the import; EBUSY while a memory region lies in it */
 	IPC_TYPES
 };
 
@@ -105,6 +107,18 @@ struct ipc_reg_mr {
 	uint32_t rsv;
 };
 struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey */
+
+/*
+ * Memory that the client shares with others already. Without a descriptor the daemon opens what the client has mapped at
+ * [start, end), one whole mapping, with the rights of the client's user; ENXIO when it may not look, and the client
+ * should pass the file. Only files of memory (tmpfs, memfd, System V, hugetlbfs): EOPNOTSUPP. EACCES: not writable.
+ */
+struct ipc_import {
+	uint64_t start, end; /* of the client's mapping; unused with a descriptor */
+	uint64_t off, len;   /* the part of the file, bytes, whole pages of it */
+	uint32_t writable;   /* 0: no memory region in it may be written to */
+	uint32_t rsv;
+};
 
 struct ipc_create_cq {
 	uint32_t dev;
@@ -208,6 +222,7 @@ struct ipc_msg {
 		struct ipc_alloc_pd alloc_pd;
 		struct ipc_reg_mr reg_mr;
 		struct ipc_reg_mr_ok reg_mr_ok;
+		struct ipc_import import;
 		struct ipc_create_cq create_cq;
 		struct ipc_resize_cq resize_cq;
 		struct ipc_create_srq create_srq;

@@ -94,7 +94,7 @@ int ipc_region_prefault(uint8_t *p, uint64_t len)
 
 	if (len == 0)
 		return 0;
-	while (madvise((void *)first, end - first, MADV_POPULATE_WRITE) != 0) {
+	while (madvise((void *)first, end - first, MADV_POPULATE_READ) != 0) {
 		if (errno == EINTR || errno == EAGAIN)
 			continue;
 		/* EFAULT is a page that would have been a SIGBUS: hugetlb used up. */

@@ -30,7 +30,10 @@ int ipc_region_check(enum ipc_region region, int fd, uint64_t size);
 /* Maps the whole region shared, without reserving memory for it. The caller unmaps `size` bytes. */
 int ipc_region_map(int fd, uint64_t size, uint8_t **base);
 
-/* Makes all pages of [p, p + len) present and writable, now: -ENOMEM when there is no memory for them. */
+/*
+ * Makes all pages of [p, p + len) present, now: -ENOMEM when there is no memory for them. A read is enough, and takes
+ * several pages at a time: a shared page of memory is mapped with all the rights of its mapping.
+ */
 int ipc_region_prefault(uint8_t *p, uint64_t len);
 
 /* The largest size that region may have: IPC_QUEUES_SIZE, IPC_ARENA_SIZE, IPC_HUGE_SIZE. */

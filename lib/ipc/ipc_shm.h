@@ -2,7 +2,8 @@
 /*
  * The memory that a client and the daemon share: which regions there are and what lies at fixed places in them.
  * The client makes each region (memfd, sealed against shrinking) and hands it over once in IPC_HELLO; the daemon maps
- * it whole. Everything inside is named by region and byte offset, never by pointer. Integers are in host order.
+ * it whole. Memory that the client shares with others already is added by IPC_IMPORT. Everything inside is named by
+ * region and byte offset, never by pointer. Integers are in host order.
  *
  * Security model
  *   - The client is not trusted: it may write anything, anywhere in its own regions, at any time. The daemon copies
@@ -33,6 +34,8 @@ enum ipc_region {
 #define IPC_QUEUES_SIZE (UINT64_C(1) << 30) /* sparse: only touched pages cost memory */
 #define IPC_ARENA_SIZE  (UINT64_C(1) << 36)
 #define IPC_HUGE_SIZE   (UINT64_C(1) << 36)
+#define IPC_IMPORTS_MAX 256u                    /* of a client at a time */
+#define IPC_IMPORT_ROOM (UINT64_C(1) << 36)     /* bytes of all its imports together */
 #define IPC_CTRL_MAGIC  UINT32_C(0x524e4943) /* "RNIC" */
 
 /*
@@ -59,9 +62,9 @@ struct ipc_ctrl {
 
 /* A piece of registered memory; IPC_REG_MR names an array of them in IPC_REGION_QUEUES. */
 struct ipc_piece {
-	uint32_t region; /* IPC_REGION_ARENA or IPC_REGION_HUGE */
+	uint32_t region; /* IPC_REGION_ARENA, IPC_REGION_HUGE, or what IPC_IMPORT gave (>= IPC_REGIONS) */
 	uint32_t rsv;
-	uint64_t off; /* bytes */
+	uint64_t off; /* bytes, in the region */
 	uint64_t len; /* bytes */
 };
 

@@ -16,9 +16,11 @@ static uint32_t nretired;
 
 /* ---- files ---- */
 
+/* The name too: a System V segment has its number for an inode, on the same device. */
 bool rnic_file_is(const struct rnic_file *f, const struct rnic_vma *v)
 {
-	return f->fd >= 0 && v->ino == f->ino && v->dev_major == f->dev_major && v->dev_minor == f->dev_minor;
+	return f->fd >= 0 && v->ino == f->ino && v->dev_major == f->dev_major && v->dev_minor == f->dev_minor &&
+	       strncmp(v->name, "/memfd:rnic-", 12) == 0;
 }
 
 bool rnic_file_retired(const struct rnic_vma *v)
@@ -329,7 +331,7 @@ static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 			const struct ipc_piece *p = &mr->pieces[i];
 			if (p->region == IPC_REGION_ARENA)
 				live_set(live, p->off, p->len, RNIC_PAGE);
-			else
+			else if (p->region == IPC_REGION_HUGE)
 				live_set(huge, p->off, p->len, RNIC_HUGE_PAGE);
 		}
 	}

@@ -50,6 +50,7 @@ struct rnic_block { /* what rnic_alloc() handed out */
 
 struct rnic_mem {
 	pthread_mutex_t lock;
+	struct rnic_session *s;
 	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
 	struct rnic_procfs proc;
 	int uffd;              /* userfaultfd, or -1 */
@@ -61,6 +62,7 @@ struct rnic_mem {
 	bool collided;         /* an address came again whose page is still taken: a sweep may free it */
 	uint64_t huge_used[RNIC_HUGES / 64];
 	struct rnic_mr *mrs;
+	struct rnic_import *imports;
 	struct rnic_block *blocks;
 	int fork_pipe[2];
 };
@@ -100,6 +102,9 @@ void rnic_arena_sweep(struct rnic_mem *m);
 int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces,
 		    uint32_t *n);
 
+/* The pieces are no memory region's any more. The lock is held. */
+void rnic_pieces_free(struct rnic_mem *m, struct ipc_piece *pieces, uint32_t n);
+
 /*
  * Runs fn(arg) on a stack of its own while the caller sleeps in the kernel: so the caller's stack can be replaced.
  * 0 or an errno when it could not be run.
@@ -111,6 +116,13 @@ void rnic_copy_pages(void *to, const void *from, uint64_t len);
 
 /* An older session's file? */
 bool rnic_file_retired(const struct rnic_vma *v);
+
+/* ---- import.c: memory that is shared already; the caller holds the lock ---- */
+
+/* [at, at + len) of the shared mapping v as a piece. 0 or an errno: see ipc_import; nothing is printed. */
+int rnic_import_get(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, uint64_t len, bool write,
+		    struct ipc_piece *piece);
+void rnic_import_put(struct rnic_mem *m, uint32_t region); /* once for each piece */
 
 /* ---- guard.c: nobody writes to a range while it is copied and replaced ---- */
 

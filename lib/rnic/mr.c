@@ -32,13 +32,15 @@ static void mr_link(struct rnic_mem *m, struct rnic_mr *mr)
 	m->mrs = mr;
 }
 
-static void mr_unlink(struct rnic_mem *m, struct rnic_mr *mr)
+static void mr_free(struct rnic_mem *m, struct rnic_mr *mr)
 {
 	pthread_mutex_lock(&m->lock);
 	*mr->prev = mr->next;
 	if (mr->next != NULL)
 		mr->next->prev = mr->prev;
+	rnic_pieces_free(m, mr->pieces, mr->npieces);
 	pthread_mutex_unlock(&m->lock);
+	free(mr);
 }
 
 /* Moves the memory and links the region, so that its pages count as in use from the same moment on. */
@@ -108,10 +110,10 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		rc = mr_tell(mr);
 		if (rc == 0)
 			return &mr->ibv;
-		mr_unlink(mr->s->mem, mr);
-		free(mr->pieces);
+		mr_free(mr->s->mem, mr);
+	} else {
+		free(mr);
 	}
-	free(mr);
 	errno = rc;
 	return NULL;
 }
@@ -142,8 +144,6 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 
 	if (rc != 0 && !rnic_dead(mr->s))
 		return rc;
-	mr_unlink(mr->s->mem, mr);
-	free(mr->pieces);
-	free(mr);
+	mr_free(mr->s->mem, mr);
 	return 0;
 }

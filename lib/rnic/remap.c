@@ -306,11 +306,8 @@ static int check(const struct rnic_vma *v, uintptr_t addr, uint64_t len, bool wr
 		return 0;
 	if (v->name[0] == '[' && v->name[1] == 'v')
 		return refuse(v, addr, len, EOPNOTSUPP, "it is the kernel's: use memory of the program's own");
-	if ((v->prot & PROT_EXEC) != 0)
+	if ((v->prot & PROT_EXEC) != 0 && !v->shared)
 		return refuse(v, addr, len, EOPNOTSUPP, "it is executable: copy it to plain memory");
-	if (v->shared && !rnic_file_retired(v))
-		return refuse(v, addr, len, EOPNOTSUPP,
-			      "it is already shared with others: use private memory or rnic_alloc()");
 	return 0;
 }
 
@@ -329,6 +326,26 @@ static int move_check(const struct rnic_mem *m, const struct rnic_vma *v, uintpt
 	return 0;
 }
 
+static const char *import_why(int rc)
+{
+	switch (rc) {
+	case ENXIO:
+		return "it is shared with others, and rnicd may not open it: give its file a name, run rnicd as root, or "
+		       "use private memory";
+	case EOPNOTSUPP:
+		return "it is shared through a file that does not lie in memory: take one in /dev/shm, a memfd or "
+		       "hugepages, or private memory";
+	case EACCES:
+		return "its file may not be opened for writing: register it without write access";
+	case EINVAL:
+		return "its file ends before it: make the file longer";
+	case ENOMEM:
+		return "rnicd has no room for more memory that others share: deregister some, or use private memory";
+	default:
+		return strerror(rc);
+	}
+}
+
 /* ---- pieces ---- */
 
 struct pieces {
@@ -336,11 +353,12 @@ struct pieces {
 	uint32_t n, room;
 };
 
+/* Each piece of an import counts as one of its users: they are not joined. */
 static bool piece_add(struct pieces *ps, uint32_t region, uint64_t off, uint64_t len)
 {
 	struct ipc_piece *last = ps->n > 0 ? &ps->p[ps->n - 1] : NULL;
 
-	if (last != NULL && last->region == region && last->off + last->len == off) {
+	if (last != NULL && last->region == region && region < IPC_REGIONS && last->off + last->len == off) {
 		last->len += len;
 		return true;
 	}
@@ -354,6 +372,29 @@ static bool piece_add(struct pieces *ps, uint32_t region, uint64_t off, uint64_t
 	}
 	ps->p[ps->n++] = (struct ipc_piece){ .region = region, .off = off, .len = len };
 	return true;
+}
+
+static int import_add(struct rnic_mem *m, struct pieces *ps, const struct rnic_vma *v, uintptr_t at, uint64_t len,
+		      bool write)
+{
+	struct ipc_piece p;
+	int rc = rnic_import_get(m, v, at, len, write, &p);
+
+	if (rc != 0)
+		return refuse(v, at, len, rc == ENXIO ? EOPNOTSUPP : rc, import_why(rc));
+	if (piece_add(ps, p.region, p.off, p.len))
+		return 0;
+	rnic_import_put(m, p.region);
+	return ENOMEM;
+}
+
+void rnic_pieces_free(struct rnic_mem *m, struct ipc_piece *pieces, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (pieces[i].region >= IPC_REGIONS)
+			rnic_import_put(m, pieces[i].region);
+	}
+	free(pieces);
 }
 
 int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces,
@@ -385,6 +426,9 @@ int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write
 		if (is_ours) {
 			rc = piece_add(&ps, region, v.off + (at - v.start), upto - at) ? 0 : ENOMEM;
 			at = upto;
+		} else if (v.shared && !rnic_file_retired(&v)) {
+			rc = import_add(m, &ps, &v, at, upto - at, write);
+			at = upto;
 		} else if (moved_to > at) {
 			rc = refuse(&v, addr, len, EAGAIN, "another thread maps over it at the same time");
 		} else {
@@ -393,7 +437,7 @@ int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write
 		}
 	}
 	if (rc != 0) {
-		free(ps.p);
+		rnic_pieces_free(m, ps.p, ps.n);
 		return rc;
 	}
 	*pieces = ps.p;

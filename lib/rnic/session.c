@@ -148,7 +148,8 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 	if (m->status == 0)
 		return 0;
 	m->text[IPC_TEXT_MAX - 1] = '\0';
-	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR)
+	/* Who asks for an import says it better, with the range. */
+	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR && type != IPC_IMPORT)
 		rnic_complain("rnic: %s", m->text);
 	return m->status > 0 ? m->status : EPROTO;
 }
@@ -319,6 +320,7 @@ static struct rnic_session *session_make(void)
 	s->mem = rnic_mem_create(s->fd[IPC_REGION_ARENA], s->fd[IPC_REGION_HUGE]);
 	if (s->shm == NULL || s->mem == NULL)
 		goto fail;
+	s->mem->s = s;
 	rc = watch_start(s);
 	if (rc != 0)
 		goto fail;

@@ -13,7 +13,7 @@
 #define MODE(m) { #m, mode_##m }
 static const struct { const char *name; int (*run)(const struct where *); } modes[] = {
 	MODE(wqe), MODE(rings), MODE(overrun), MODE(die), MODE(steal), MODE(holes), MODE(huge_holes), MODE(eventfd),
-	MODE(messages), MODE(fds), MODE(deaf), MODE(sockets), MODE(objects), MODE(quota), MODE(never_accepts),
+	MODE(messages), MODE(fds), MODE(deaf), MODE(sockets), MODE(objects), MODE(quota), MODE(never_accepts), MODE(imports), MODE(imports_as_user),
 };
 
 int main(int argc, char **argv)

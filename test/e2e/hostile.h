@@ -49,4 +49,8 @@ int mode_objects(const struct where *w);
 int mode_quota(const struct where *w);
 int mode_never_accepts(const struct where *w);
 
+/* hostile_import.c: memory that others share */
+int mode_imports(const struct where *w);
+int mode_imports_as_user(const struct where *w);
+
 #endif

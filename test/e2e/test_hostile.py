@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from rig import TESTPMD, Daemon, Skip, case, helper, main, pair_conf
+from rig import TESTPMD, Daemon, Skip, case, helper, main, need, pair_conf
 from wire import Target
 
 QUOTA = """
@@ -196,6 +196,31 @@ def listens_and_never_answers():
     told = sum(any(e in s for e in ends) for s in t.out[mark:])
     assert told == 30, f"{told} of 30 callers were told"
     returned(d)
+
+
+@case
+def shares_memory_that_is_not_what_it_says():
+    attack("imports")
+
+
+@case
+def opens_nothing_that_its_user_may_not():
+    need("setpriv")
+    d = daemon()
+    os.chmod(d.dir, 0o711)
+    path = f"/dev/shm/rnic-test-{os.getpid()}"
+    try:
+        with open(path, "wb") as f:
+            f.write(bytes(64 * 4096))
+        os.chmod(path, 0o644)
+        p = d.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", helper("hostile"), "imports_as_user",
+                  SHM_FILE=path)
+        out = p.ok()
+    finally:
+        os.unlink(path)
+    returned(d)
+    if "own memory: 0" not in out:
+        raise Skip("rnicd may not look into processes of other users here")
 
 
 @case

@@ -2,6 +2,7 @@
 #include "fake.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct fake {
 	unsigned nclients;
 	uint32_t version;
 	int refuse;
+	bool blind;
 	char text[IPC_TEXT_MAX];
 };
 
@@ -118,6 +120,56 @@ static int create_channel(struct fake_client *c, struct ipc_msg *m, const int *f
 	return answer_handle(m, h);
 }
 
+/* The descriptor of a region and the place in its file where it begins. */
+static int region_fd(const struct fake_client *c, uint32_t region, uint64_t *off, uint64_t *len)
+{
+	const struct fake_import *i = &c->import[region % RN_ARRAY_LEN(c->import)];
+
+	*off = 0;
+	*len = IPC_ARENA_SIZE;
+	if (region == IPC_REGION_ARENA || region == IPC_REGION_HUGE)
+		return c->fd[region];
+	if (region < IPC_REGIONS || region >= RN_ARRAY_LEN(c->import) || !i->used)
+		return -1;
+	*off = i->off;
+	*len = i->len;
+	return i->fd;
+}
+
+/* The client is this process. */
+static int import(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
+{
+	struct ipc_import a = m->import;
+	char path[80];
+	uint32_t h;
+	int fd = nfds > 0 ? fds[0] : -1;
+
+	for (h = IPC_REGIONS; h < RN_ARRAY_LEN(c->import) && c->import[h].used; h++)
+		;
+	if (h == RN_ARRAY_LEN(c->import))
+		return ENOMEM;
+	if (nfds == 0 && f->blind)
+		return ENXIO;
+	snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", (unsigned long)a.start, (unsigned long)a.end);
+	if (nfds == 0)
+		fd = open(path, (a.writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EPERM ? ENXIO : errno;
+	c->import[h] = (struct fake_import){ true, fd, a.off, a.len, a.writable };
+	return answer_handle(m, h);
+}
+
+static int forget(struct fake_client *c, struct ipc_msg *m)
+{
+	uint32_t h = m->handle.handle;
+
+	if (h < IPC_REGIONS || !VALID(c->import, h))
+		return EINVAL;
+	close(c->import[h].fd);
+	c->import[h].used = false;
+	return answer_empty(m);
+}
+
 static int reg_mr(struct fake_client *c, struct ipc_msg *m)
 {
 	struct ipc_reg_mr *a = &m->reg_mr;
@@ -136,8 +188,8 @@ static int reg_mr(struct fake_client *c, struct ipc_msg *m)
 	memcpy(mr->pieces, c->queues + a->pieces_off, a->npieces * sizeof(struct ipc_piece));
 	for (uint32_t i = 0; i < a->npieces; i++) {
 		const struct ipc_piece *p = &mr->pieces[i];
-		if ((p->region != IPC_REGION_ARENA && p->region != IPC_REGION_HUGE) || c->fd[p->region] < 0 ||
-		    !rn_in_range(p->off, p->len, IPC_ARENA_SIZE))
+		uint64_t off, len;
+		if (region_fd(c, p->region, &off, &len) < 0 || !rn_in_range(p->off, p->len, len))
 			return EINVAL;
 		sum += p->len;
 	}
@@ -401,6 +453,10 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CM_DISCONNECT:
 	case IPC_CM_MIGRATE:
 		return cm(c, m);
+	case IPC_IMPORT:
+		return import(f, c, m, fds, nfds);
+	case IPC_FORGET:
+		return forget(c, m);
 	case IPC_TYPES:
 		break;
 	}
@@ -517,6 +573,8 @@ void fake_refuse(struct fake *f, int errno_value, const char *text)
 	pthread_mutex_unlock(&f->lock);
 }
 
+void fake_blind(struct fake *f, bool blind) { f->blind = blind; }
+
 void fake_version(struct fake *f, uint32_t version) { f->version = version; }
 
 void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e)
@@ -570,9 +628,11 @@ static bool mr_io(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, 
 			off -= pc->len;
 			continue;
 		}
-		uint64_t n = rn_min_u64(len, pc->len - off), at = pc->off + off;
+		uint64_t n = rn_min_u64(len, pc->len - off), start, room;
+		int fd = region_fd(c, pc->region, &start, &room);
+		uint64_t at = start + pc->off + off;
 		uint64_t skew = at % IPC_HUGE_PAGE, span = (skew + n + IPC_HUGE_PAGE - 1) & ~(IPC_HUGE_PAGE - 1);
-		uint8_t *map = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd[pc->region],
+		uint8_t *map = mmap(NULL, span, PROT_READ | (write_it ? PROT_WRITE : 0), MAP_SHARED, fd,
 				    (off_t)(at - skew));
 		if (map == MAP_FAILED)
 			return false;

@@ -36,6 +36,7 @@ struct fake_qp {
 	struct ipc_create_qp made;
 };
 struct fake_mr { bool used; uint32_t npieces; struct ipc_piece *pieces; uint64_t iova, len; uint32_t access, stag; };
+struct fake_import { bool used; int fd; uint64_t off, len; uint32_t writable; };
 struct fake_id { bool used; uint32_t channel; };
 
 struct fake_client {
@@ -49,6 +50,7 @@ struct fake_client {
 	struct fake_srq srq[16];
 	struct fake_mr *mr; /* [FAKE_MAX] */
 	struct fake_id id[64];
+	struct fake_import import[16];
 	uint32_t pds;
 	struct ipc_msg last; /* the last request */
 };
@@ -59,6 +61,7 @@ struct fake *fake_start(void);      /* sets RNICD_SOCKET */
 void fake_stop(struct fake *f);     /* hangs up on all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
 void fake_refuse(struct fake *f, int errno_value, const char *text); /* the next request; 0: no more */
+void fake_blind(struct fake *f, bool blind);          /* an import needs a descriptor from now on */
 void fake_version(struct fake *f, uint32_t version);                 /* told in HELLO from now on */
 
 /* As the worker and the control thread do. */

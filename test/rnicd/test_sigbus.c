@@ -35,7 +35,7 @@ static void a_page_that_vanished_reads_as_zeros(void **state)
 {
 	int fd;
 	volatile uint8_t *p = vanishing(&fd);
-	int w = sigbus_watch((const void *)(uintptr_t)p, SIZE, 4096);
+	int w = sigbus_watch((const void *)(uintptr_t)p, SIZE);
 
 	(void)state;
 	assert_true(w >= 0);
@@ -64,7 +64,7 @@ static void what_is_not_watched_ends_the_process(void **state)
 	if (pid == 0) {
 		int fd;
 		volatile uint8_t *p = vanishing(&fd);
-		sigbus_forget(sigbus_watch((const void *)(uintptr_t)p, SIZE, 4096));
+		sigbus_forget(sigbus_watch((const void *)(uintptr_t)p, SIZE));
 		if (ftruncate(fd, 0) == 0)
 			p[0] = 1;
 		_exit(0);
@@ -81,7 +81,7 @@ static void only_the_region_that_was_hit_is_told(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		p[i] = vanishing(&fd[i]);
-		w[i] = sigbus_watch((const void *)(uintptr_t)p[i], SIZE, 4096);
+		w[i] = sigbus_watch((const void *)(uintptr_t)p[i], SIZE);
 	}
 	assert_int_equal(ftruncate(fd[1], 0), 0);
 	p[1][0] = 1;
@@ -100,14 +100,14 @@ static void watches_are_bounded_and_come_back(void **state)
 	int w[1100], n = 0;
 
 	(void)state;
-	while (n < 1100 && (w[n] = sigbus_watch(&poked, 1, 4096)) >= 0)
+	while (n < 1100 && (w[n] = sigbus_watch(&poked, 1)) >= 0)
 		n++;
 	assert_true(n > 256 * 3 && n < 1100); /* three regions for each of 256 clients */
 	sigbus_forget(-1);
 	assert_false(sigbus_hit(-1));
 	for (int i = 0; i < n; i++)
 		sigbus_forget(w[i]);
-	w[0] = sigbus_watch(&poked, 1, 4096);
+	w[0] = sigbus_watch(&poked, 1);
 	assert_true(w[0] >= 0);
 	sigbus_forget(w[0]);
 }
