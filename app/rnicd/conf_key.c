@@ -153,7 +153,7 @@ const struct conf_key conf_keys_rnicd[] = {
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },
 	{ "quota-cqs", "2048", "completion queues of one client", CONF_UINT, GLOBAL(d.quota_cqs), RANGE(1, 65535) },
-	{ "quota-mrs", "131072", "memory regions of one client", CONF_UINT, GLOBAL(d.quota_mrs), RANGE(1, 196607) },
+	{ "quota-mrs", "110000", "memory regions of one client", CONF_UINT, GLOBAL(d.quota_mrs), RANGE(1, 131071) },
 	{ "quota-outstanding", "4194304", "slots of all queues of one client", CONF_UINT, GLOBAL(d.quota_wrs),
 	  RANGE(1, UINT32_MAX) },
 	{ NULL }

@@ -9,14 +9,17 @@
  * are moved one after another lie side by side there too, in one mapping and one piece. Pages that nobody maps and no
  * memory region names any more are found by a look at the process's whole map, when space or a budget is used up.
  *
- * Hazards that remain with memory that was moved in place: it is shared with children made by fork() (pages that lie
- * wholly inside a memory region; others are copied for the child); system calls of other threads that write into it
- * during the registration may return EFAULT; madvise(MADV_DONTNEED) does not zero it; a thread that is being joined
- * must not have registered the page of its stack that also holds its descriptor; a thread must not fork() while the
- * very page of its stack that it runs on is in a memory region.
+ * It behaves as private memory still does: fork() copies it for the child (fork.c), madvise() and mremap() are done for
+ * the program (advise.c), a handler of SIGSEGV stays behind the guard's. Hazards that remain with memory that was moved
+ * in place: system calls of other threads that write into it during the registration may return EFAULT; other threads of
+ * a process that forks may write to it while the child takes its copy; what makes its system calls by itself (Go) gets
+ * no zeros from madvise(MADV_DONTNEED); a thread that is being joined must not have registered the page of its stack
+ * that also holds its descriptor.
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H
+
+#include <signal.h>
 
 #include "rnic/priv.h"
 #include "rnic/vma.h"
@@ -69,6 +72,9 @@ struct rnic_mem {
 
 struct rnic_mem *rnic_mem_create(int arena_fd, int huge_fd);
 uint64_t rnic_huge_free(void); /* free 2 MiB pages of the system */
+
+/* The last session's; NULL: there was none. Any thread, without a lock: for what never changes in it. */
+struct rnic_mem *rnic_mem_last(void);
 
 /* Its daemon is gone: memory that lies in its files may from now on be moved into another session's. */
 void rnic_mem_retire(struct rnic_mem *m);
@@ -141,6 +147,20 @@ int rnic_guard_open(void); /* a userfaultfd, or -1 */
 int rnic_guard_begin(struct rnic_guard *g, const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t start,
 		     uint64_t len);
 void rnic_guard_end(struct rnic_guard *g, bool moved);
+
+/* The program's sigaction() of SIGSEGV, when the guard's handler is installed: it stays behind it. false: it is not. */
+bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old);
+int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old); /* hooks.c: libc's own */
+
+/* ---- advise.c: madvise() and mremap() of memory that may have been moved; no lock ---- */
+
+/* MADV_DONTNEED or MADV_FREE: it reads as zero afterwards. As madvise(). */
+int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int advice);
+/*
+ * mremap() that does not shrink. False: the kernel can do it. *addr: the place asked for with MREMAP_FIXED, then the
+ * result, MAP_FAILED and errno on failure. What lies in a memory region moves with it; what is added is private.
+ */
+bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, size_t new_len, int flags, void **addr);
 
 /* ---- fork.c: around fork(), called by the session ---- */
 

@@ -1,99 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was moved into the arena is shared, so fork() would give the child not a copy but the thing itself. Pages
- * that lie wholly inside a memory region stay so, as pinned memory is no copy either; every other page, most of all the
- * heap around a buffer, is made the child's own before fork() returns in the parent.
+ * Memory that was moved into the arena is shared, so fork() would give the child not a copy but the thing itself. As the
+ * kernel does with pinned memory, every page of it is copied for the child before fork() returns in the parent; what
+ * rnic_alloc() handed out stays shared, and so does what others share anyway. Small stretches come first, most of all the
+ * heap around small buffers: other threads of the parent go on meanwhile. Parent and child run on a stack of their own
+ * until then (hooks.c), as theirs may be among it.
  */
 #include "rnic/arena.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define STACK_NEAR (UINT64_C(64) << 10) /* bytes around the stack pointer that fork() itself may use */
-
-struct range { uintptr_t start; uint64_t len; int prot; };
+struct range {
+	uintptr_t start;
+	uint64_t len, off;
+	int prot, fd; /* the file it is mapped from; -1: not known */
+};
 
 /* What the child must copy: made in the parent, used in the child. Under rnic_mem.lock. */
 static struct range *ranges;
 static size_t nranges, ranges_room;
 
-static bool add(uintptr_t start, uint64_t len, int prot)
+static void add(const struct range *r)
 {
 	if (nranges == ranges_room) {
 		size_t room = ranges_room == 0 ? 64 : ranges_room * 2;
-		struct range *r = realloc(ranges, room * sizeof(*r));
-		if (r == NULL)
-			return false;
-		ranges = r;
+		struct range *more = realloc(ranges, room * sizeof(*more));
+		if (more == NULL)
+			return;
+		ranges = more;
 		ranges_room = room;
 	}
-	ranges[nranges++] = (struct range){ .start = start, .len = len, .prot = prot };
-	return true;
+	ranges[nranges++] = *r;
 }
 
-/* The first byte from `off` on, below `end`, that changes between inside and outside of whole pages of regions. */
-static uint64_t next_edge(const struct rnic_mem *m, uint64_t off, uint64_t end, bool *inside)
+/* Pages that have contents: holes of the file stay absent. A file of hugepages does not tell. */
+static void copy_contents(uint8_t *copy, const struct range *r)
 {
-	uint64_t edge = end;
+	uint64_t end = r->off + r->len;
 
-	*inside = false;
-	for (const struct rnic_mr *mr = m->mrs; mr != NULL; mr = mr->next) {
-		for (uint32_t i = 0; i < mr->npieces; i++) {
-			const struct ipc_piece *p = &mr->pieces[i];
-			uint64_t lo = (p->off + RNIC_PAGE - 1) & ~(RNIC_PAGE - 1);
-			uint64_t hi = (p->off + p->len) & ~(RNIC_PAGE - 1);
-			if (p->region != IPC_REGION_ARENA || lo >= hi)
-				continue;
-			if (off >= lo && off < hi) {
-				*inside = true;
-				return rn_min_u64(hi, end);
-			}
-			if (lo > off)
-				edge = rn_min_u64(edge, lo);
-		}
+	for (uint64_t at = r->off; at < end;) {
+		off_t data = r->fd >= 0 ? lseek(r->fd, (off_t)at, SEEK_DATA) : (off_t)at;
+		if (data < 0 || (uint64_t)data >= end)
+			return;
+		off_t hole = r->fd >= 0 ? lseek(r->fd, data, SEEK_HOLE) : (off_t)end;
+		uint64_t upto = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;
+		rnic_copy_pages(copy + ((uint64_t)data - r->off), (const void *)(r->start + ((uint64_t)data - r->off)),
+				upto - (uint64_t)data);
+		at = upto;
 	}
-	return edge;
 }
 
+/* Where there is no memory for a copy, writes at least go no further than the child. */
 static void make_own(const struct range *r)
 {
-	void *copy = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *copy = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (copy == MAP_FAILED)
+	if (copy == MAP_FAILED) {
+		if (r->fd >= 0)
+			mmap((void *)r->start, r->len, r->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, r->fd, (off_t)r->off);
 		return;
-	rnic_copy_pages(copy, (const void *)r->start, r->len);
-	if ((r->prot & PROT_WRITE) == 0)
-		mprotect(copy, r->len, r->prot);
-	if (mremap(copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)r->start) == MAP_FAILED)
-		munmap(copy, r->len);
-}
-
-static int make_own_aside(void *arg)
-{
-	make_own(arg);
-	return 0;
-}
-
-/*
- * Parent and child run on the same addresses until the child has its copies: the stack they run on must be private
- * before. `v` holds a part of it; pages of no region go back to what they were.
- */
-static void stack_back(const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t sp)
-{
-	uintptr_t lo = (sp - STACK_NEAR) & ~(uintptr_t)(RNIC_PAGE - 1);
-
-	for (uintptr_t at = lo < v->start ? v->start : lo; at < v->end && at < sp + STACK_NEAR; at += RNIC_PAGE) {
-		struct range r = { at, RNIC_PAGE, v->prot };
-		if (rnic_file_retired(v) || !rnic_in_region(m, IPC_REGION_ARENA, v->off + (at - v->start), RNIC_PAGE))
-			rnic_run_aside(make_own_aside, &r);
 	}
-}
-
-/* Ordinary memory of this session or an older one. */
-static bool moved(const struct rnic_mem *m, const struct rnic_vma *v)
-{
-	return rnic_file_is(&m->file[IPC_REGION_ARENA], v) || rnic_file_retired(v);
+	if ((r->prot & PROT_READ) == 0)
+		mprotect((void *)r->start, r->len, PROT_READ);
+	copy_contents(copy, r);
+	if (r->prot != (PROT_READ | PROT_WRITE))
+		mprotect(copy, r->len, r->prot);
+	if (syscall(SYS_mremap, copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) == -1)
+		munmap(copy, r->len);
 }
 
 static bool allocated(const struct rnic_mem *m, const struct rnic_vma *v)
@@ -105,35 +81,37 @@ static bool allocated(const struct rnic_mem *m, const struct rnic_vma *v)
 	return false;
 }
 
+/* Is it memory of this session or an older one that was moved? */
+static bool moved(const struct rnic_mem *m, const struct rnic_vma *v, struct range *r)
+{
+	bool arena = rnic_file_is(&m->file[IPC_REGION_ARENA], v), huge = rnic_file_is(&m->file[IPC_REGION_HUGE], v);
+
+	if ((!arena && !huge && !rnic_file_retired(v)) || allocated(m, v))
+		return false;
+	*r = (struct range){ .start = v->start, .len = v->end - v->start, .off = v->off, .prot = v->prot,
+			     .fd = arena ? m->file[IPC_REGION_ARENA].fd : -1 };
+	return true;
+}
+
+static int small_first(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return (x->len > y->len) - (x->len < y->len);
+}
+
 void rnic_mem_fork_prepare(struct rnic_mem *m)
 {
-	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
 	struct rnic_vma v;
+	struct range r;
 
 	pthread_mutex_lock(&m->lock);
 	nranges = 0;
-	for (uintptr_t at = sp - STACK_NEAR; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
-		if (v.start >= sp + STACK_NEAR)
-			break;
-		if (moved(m, &v))
-			stack_back(m, &v, sp);
-	}
 	for (uintptr_t at = 0; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
-		if (!moved(m, &v) || allocated(m, &v))
-			continue;
-		uint64_t off = v.off, end = v.off + (v.end - v.start);
-		if (rnic_file_retired(&v)) {
-			add(v.start, v.end - v.start, v.prot);
-			continue;
-		}
-		while (off < end) {
-			bool inside;
-			uint64_t edge = next_edge(m, off, end, &inside);
-			if (!inside && !add(v.start + (off - v.off), edge - off, v.prot))
-				break;
-			off = edge;
-		}
+		if (moved(m, &v, &r))
+			add(&r);
 	}
+	qsort(ranges, nranges, sizeof(*ranges), small_first);
 	if (nranges > 0 && pipe2(m->fork_pipe, O_CLOEXEC) != 0)
 		m->fork_pipe[0] = m->fork_pipe[1] = -1;
 }

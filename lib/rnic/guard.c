@@ -60,11 +60,14 @@ static void on_fault(int signo, siginfo_t *info, void *ctx)
 		errno = err;
 		return;
 	}
+	if ((sig.old.sa_flags & SA_NODEFER) == 0)
+		sigaddset(&sig.old.sa_mask, signo);
+	pthread_sigmask(SIG_BLOCK, &sig.old.sa_mask, NULL); /* until the return from the signal */
 	if ((sig.old.sa_flags & SA_SIGINFO) != 0) {
 		sig.old.sa_sigaction(signo, info, ctx);
 	} else if (sig.old.sa_handler == SIG_DFL || sig.old.sa_handler == SIG_IGN) {
 		/* The access is repeated and ends as if we were not there. */
-		sigaction(signo, &sig.old, NULL);
+		rnic_libc_sigaction(signo, &sig.old, NULL);
 	} else {
 		sig.old.sa_handler(signo);
 	}
@@ -76,13 +79,27 @@ static int handler_install(void)
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 	struct sigaction now;
 
-	if (sigaction(SIGSEGV, NULL, &now) != 0)
+	if (rnic_libc_sigaction(SIGSEGV, NULL, &now) != 0)
 		return errno;
 	if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault)
 		return 0;
 	sig.old = now;
 	sigemptyset(&sa.sa_mask);
-	return sigaction(SIGSEGV, &sa, NULL) == 0 ? 0 : errno;
+	return rnic_libc_sigaction(SIGSEGV, &sa, NULL) == 0 ? 0 : errno;
+}
+
+bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction now, before = sig.old;
+
+	if (rnic_libc_sigaction(SIGSEGV, NULL, &now) != 0 || (now.sa_flags & SA_SIGINFO) == 0 ||
+	    now.sa_sigaction != on_fault)
+		return false;
+	if (act != NULL)
+		sig.old = *act;
+	if (old != NULL)
+		*old = before;
+	return true;
 }
 
 static int sig_begin(struct rnic_guard *g)

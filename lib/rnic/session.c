@@ -25,6 +25,8 @@ static struct rnic_session *older;   /* those before */
 static struct rnic_mem *fork_mem;    /* the last session's, which may be dead: memory stays where it was moved to */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
+struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&fork_mem, __ATOMIC_ACQUIRE); }
+
 void rnic_complain(const char *fmt, ...)
 {
 	static uint32_t said;
@@ -397,7 +399,8 @@ struct rnic_session *rnic_session_get(void)
 	}
 	if (current == NULL) {
 		current = session_make();
-		fork_mem = current != NULL ? current->mem : fork_mem;
+		if (current != NULL)
+			__atomic_store_n(&fork_mem, current->mem, __ATOMIC_RELEASE);
 	}
 	s = current;
 	pthread_mutex_unlock(&make_lock);

@@ -118,15 +118,15 @@ int rnic_vma_at_text(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vm
 {
 	char buf[TEXT_BUF + 1];
 	size_t have = 0;
+	off_t at = 0;
 
-	if (lseek(p->maps, 0, SEEK_SET) != 0)
-		return errno;
 	for (;;) {
-		ssize_t n = syscall(SYS_read, p->maps, buf + have, TEXT_BUF - have);
+		ssize_t n = syscall(SYS_pread64, p->maps, buf + have, TEXT_BUF - have, at);
 		if (n < 0)
 			return errno;
 		if (n == 0)
 			return ENOENT;
+		at += n;
 		have += (size_t)n;
 		char *line = buf, *nl;
 		while ((nl = memchr(line, '\n', have - (size_t)(line - buf))) != NULL) {

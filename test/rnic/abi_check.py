@@ -14,12 +14,18 @@ LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv
                       r'|poll|read|readv|recv|recvfrom|recvmsg|select|send|sendmsg|sendto|setsockopt|shutdown|socket|write'
                       r'|writev))$')
 OWN = {'rnic_alloc', 'rnic_free'}
+HOOKS = {'dlopen', 'fork', 'madvise', 'mremap', 'sigaction', 'signal'}  # libc's, which librnic stands before
 
 
 def exported(path):
     out = subprocess.run(['nm', '-D', '--defined-only', path], check=True, capture_output=True, text=True).stdout
     names = (line.split() for line in out.splitlines())
     return {n[2].split('@@')[0]: n[2].split('@@')[1] for n in names if n[1] != 'A' and '@@' in n[2]}
+
+
+def unversioned(path):
+    out = subprocess.run(['nm', '-D', '--defined-only', path], check=True, capture_output=True, text=True).stdout
+    return {n[2] for n in map(str.split, out.splitlines()) if n[1] != 'A' and '@' not in n[2]}
 
 
 def stock(name):
@@ -39,6 +45,7 @@ def main():
         results.append((f'the version nodes are those of {lib}', other))
     known = {**stock('libibverbs.so.1'), **stock('librdmacm.so.1')}
     results.append(('nothing else is exported', sorted(n for n in ours if n not in known and n not in OWN)))
+    results.append(('without a version there are libc\'s functions that are stood before', sorted(unversioned(sys.argv[1]) ^ HOOKS)))
     dyn = subprocess.run(['readelf', '-d', sys.argv[1]], check=True, capture_output=True, text=True).stdout
     results.append(('the soname is private', [] if 'soname: [librnic.so.0]' in dyn else ['soname']))
     needed = re.findall(r'NEEDED.*\[(.*)\]', dyn)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -641,12 +642,128 @@ static void realloc_of_registered_memory(void **state)
 	free(q);
 }
 
-/*
- * A child made by fork() gets the heap around a region as its own; what it writes there is not the parent's. Memory
- * that lies wholly inside a region is shared: pinned memory never was a copy.
- */
-static void fork_copies_what_is_not_registered(void **state)
+/* ---- madvise, mremap, sigaction: as if nothing had been moved ---- */
+
+static void assert_zeros(const uint8_t *p, size_t len)
 {
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(p[i], 0);
+}
+
+static void discarded_memory_reads_as_zero(void **state)
+{
+	static const int advice[] = { MADV_DONTNEED, MADV_FREE };
+	uint8_t *p = mmap(NULL, 32 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t got[2 * PAGE];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		fill(p, 32 * PAGE, 3);
+		struct ibv_mr *mr = ibv_reg_mr(pd, p + 8 * PAGE, 16 * PAGE, RW);
+		assert_non_null(mr);
+		/* In a region, the daemon sees it too; and from moved memory into memory that never was. */
+		assert_int_equal(madvise(p + 10 * PAGE, 2 * PAGE, advice[i]), 0);
+		assert_zeros(p + 10 * PAGE, 2 * PAGE);
+		assert_true(fake_mr_read(client(), mr->rkey, (uintptr_t)p + 10 * PAGE, got, sizeof(got)));
+		assert_zeros(got, sizeof(got));
+		assert_int_equal(p[12 * PAGE], pattern(12 * PAGE, 3));
+		assert_shared(mr);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		assert_int_equal(madvise(p + 20 * PAGE, 8 * PAGE, MADV_DONTNEED), 0);
+		assert_zeros(p + 20 * PAGE, 8 * PAGE);
+		assert_int_equal(madvise(p + 4 * PAGE, 8 * PAGE, MADV_DONTNEED), 0);
+		assert_zeros(p + 4 * PAGE, 8 * PAGE);
+		assert_int_equal(p[3 * PAGE], pattern(3 * PAGE, 3));
+		assert_int_equal(p[28 * PAGE], pattern(28 * PAGE, 3));
+	}
+	munmap(p + 16 * PAGE, PAGE);
+	errno = 0;
+	assert_int_equal(madvise(p, 32 * PAGE, MADV_DONTNEED), -1);
+	assert_int_equal(errno, ENOMEM);
+	munmap(p, 32 * PAGE);
+}
+
+static void mappings_grow_beside_their_neighbours(void **state)
+{
+	static const unsigned pages[] = { 1, 16 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		const size_t len = pages[i] * PAGE;
+		uint8_t *p = mmap(NULL, 2 * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), got[8];
+		fill(p, 2 * len, 6);
+		struct ibv_mr *a = ibv_reg_mr(pd, p, len, RW), *b = ibv_reg_mr(pd, p + len, len, RW);
+		assert_non_null(a);
+		assert_non_null(b);
+		/* No room behind it. */
+		assert_ptr_equal(mremap(p, len, 4 * len, 0), MAP_FAILED);
+		uint8_t *q = mremap(p, len, 4 * len, MREMAP_MAYMOVE);
+		assert_ptr_not_equal(q, MAP_FAILED);
+		assert_filled(q, len, 6);
+		assert_zeros(q + len, 3 * len);
+		memset(q + len, 0xee, 3 * len);
+		/* The first region went along, the second lost nothing. */
+		memcpy(q, "further", 8);
+		assert_true(fake_mr_read(client(), a->rkey, (uintptr_t)p, got, 8));
+		assert_memory_equal(got, "further", 8);
+		assert_shared(b);
+		assert_int_equal(p[len], pattern(0, 2));
+		struct ibv_mr *whole = ibv_reg_mr(pd, q, 4 * len, RW);
+		assert_shared(whole);
+		/* In place, into the hole that the first one left. */
+		uint8_t *r = mremap(q, 4 * len, 2 * len, 0);
+		assert_ptr_equal(r, q);
+		assert_ptr_equal(mremap(q, 2 * len, 3 * len, 0), q);
+		assert_zeros(q + 2 * len, len);
+		ibv_dereg_mr(a);
+		ibv_dereg_mr(b);
+		ibv_dereg_mr(whole);
+		munmap(q, 3 * len);
+		munmap(p + len, len);
+	}
+}
+
+static sigjmp_buf jump;
+static void *fault_at;
+
+static void their_handler(int signo, siginfo_t *info, void *context)
+{
+	(void)signo;
+	(void)context;
+	fault_at = info->si_addr;
+	siglongjmp(jump, 1);
+}
+
+static void handlers_of_the_program_are_called(void **state)
+{
+	struct sigaction theirs = { .sa_sigaction = their_handler, .sa_flags = SA_SIGINFO }, before, now;
+	uint8_t *none = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	writers_lose_nothing(1); /* our handler is there */
+	assert_int_equal(sigaction(SIGSEGV, &theirs, &before), 0);
+	assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
+	assert_ptr_equal(now.sa_sigaction, their_handler);
+	writers_lose_nothing(1); /* and still does its work */
+	if (sigsetjmp(jump, 1) == 0)
+		*(volatile uint8_t *)none = 1;
+	assert_ptr_equal(fault_at, none);
+	fault_at = NULL;
+	if (sigsetjmp(jump, 1) == 0)
+		*(volatile uint8_t *)none = 1; /* the mask is as before */
+	assert_ptr_equal(fault_at, none);
+	assert_int_equal(sigaction(SIGSEGV, &before, &now), 0);
+	assert_ptr_equal(now.sa_sigaction, their_handler);
+	munmap(none, PAGE);
+}
+
+/*
+ * A child made by fork() gets what was moved as its own, as the kernel copies pinned memory: what it writes is not the
+ * parent's, what the parent and the daemon write is not the child's. It may be on the very stack that it runs on.
+ */
+static void fork_copies_what_was_moved(void **state)
+{
+	uint8_t here[64];
 	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *heap[100];
 	struct ibv_mr *mr[100];
@@ -660,8 +777,19 @@ static void fork_copies_what_is_not_registered(void **state)
 	}
 	struct ibv_mr *page = ibv_reg_mr(pd, p, 4 * PAGE, RW);
 	assert_non_null(page);
+	struct ibv_mr *stack = ibv_reg_mr(pd, here, sizeof(here), RW);
+	assert_non_null(stack);
+	strcpy((char *)here, "the stack");
+	memcpy(p + 2 * PAGE, "whole", 6);
+	int told[2];
+	assert_int_equal(pipe(told), 0);
 	pid_t pid = fork();
 	if (pid == 0) {
+		char c;
+		/* The parent has changed its own meanwhile. */
+		if (read(told[0], &c, 1) != 1 || strcmp((char *)here, "the stack") != 0 || strcmp((char *)p + 2 * PAGE, "whole") != 0)
+			_exit(1);
+		strcpy((char *)here, "the child's");
 		for (unsigned i = 0; i < 100; i++)
 			memset(heap[i], 'x', 99);
 		for (unsigned i = 0; i < 1000; i++)
@@ -669,8 +797,15 @@ static void fork_copies_what_is_not_registered(void **state)
 		p[0] = 42;
 		_exit(0);
 	}
+	assert_true(fake_mr_write(client(), page->rkey, (uintptr_t)p + 2 * PAGE, "other", 6));
+	strcpy((char *)here, "the parent's");
+	assert_int_equal(write(told[1], "x", 1), 1);
 	assert_int_equal(waitpid(pid, &st, 0), pid);
 	assert_int_equal(st, 0);
+	assert_string_equal(here, "the parent's");
+	close(told[0]);
+	close(told[1]);
+	ibv_dereg_mr(stack);
 	for (unsigned i = 0; i < 100; i++) {
 		char want[100];
 		snprintf(want, sizeof(want), "block %u", i);
@@ -679,9 +814,47 @@ static void fork_copies_what_is_not_registered(void **state)
 			ibv_dereg_mr(mr[i]);
 		free(heap[i]);
 	}
-	assert_int_equal(p[0], 42);
+	assert_int_equal(p[0], 0);
+	assert_string_equal(p + 2 * PAGE, "other");
+	assert_shared(page);
 	ibv_dereg_mr(page);
 	munmap(p, 4 * PAGE);
+}
+
+/* The child has a session of its own, beside what it has inherited; another goes on as another program. */
+static void children_start_afresh(void **state)
+{
+	uint8_t *p = malloc(10000);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, 10000, RW);
+	int st;
+
+	(void)state;
+	assert_non_null(mr);
+	fill(p, 10000, 21);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct ibv_device **list = ibv_get_device_list(NULL);
+		struct ibv_context *c = list != NULL ? ibv_open_device(list[0]) : NULL;
+		struct ibv_pd *own = c != NULL ? ibv_alloc_pd(c) : NULL;
+		struct ibv_mr *again = own != NULL ? ibv_reg_mr(own, p, 10000, RW) : NULL;
+		if (again == NULL)
+			_exit(1);
+		fill(p, 10000, 22);
+		_exit(ibv_dereg_mr(again) != 0 || ibv_dealloc_pd(own) != 0 || ibv_close_device(c) != 0);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_filled(p, 10000, 21);
+	pid = fork();
+	if (pid == 0) {
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_shared(mr);
+	ibv_dereg_mr(mr);
+	free(p);
 }
 
 static uint64_t pages_used(const struct rnic_mem *m)
@@ -796,7 +969,11 @@ int main(void)
 		cmocka_unit_test(writers_lose_nothing_under_userfaultfd),
 		cmocka_unit_test(writers_lose_nothing_under_the_signal),
 		cmocka_unit_test(realloc_of_registered_memory),
-		cmocka_unit_test(fork_copies_what_is_not_registered),
+		cmocka_unit_test(discarded_memory_reads_as_zero),
+		cmocka_unit_test(mappings_grow_beside_their_neighbours),
+		cmocka_unit_test(handlers_of_the_program_are_called),
+		cmocka_unit_test(fork_copies_what_was_moved),
+		cmocka_unit_test(children_start_afresh),
 		cmocka_unit_test(sweep_finds_what_was_unmapped),
 		cmocka_unit_test(rnic_alloc_takes_hugepages),
 		cmocka_unit_test(private_hugetlb_memory),
