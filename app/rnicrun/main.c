@@ -18,13 +18,15 @@ static void help(void)
 	puts("NAME\n"
 	     "  rnicrun - run an RDMA program over the software RNIC\n\n"
 	     "SYNOPSIS\n"
-	     "  rnicrun [--socket PATH] PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun [--socket PATH] [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --doctor\n\n"
 	     "DESCRIPTION\n"
 	     "  The program needs no change and no other linking: librnic takes the place of libibverbs and librdmacm by\n"
 	     "  LD_PRELOAD. The devices it sees are the ports of the rnicd behind the socket.\n\n"
 	     "OPTIONS\n"
 	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
+	     "      --huge         take big allocations (malloc and its family, from 128 KiB on) from hugepages that are\n"
+	     "                     shared from the first: registering them moves nothing; without hugepages it says so once\n"
 	     "      --doctor       check the set-up: library, daemon, devices, memory; say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
@@ -32,14 +34,15 @@ static void help(void)
 	     "  The program's; 127 when it cannot be started, 1 when the doctor found something, 2 for wrong options.");
 }
 
-/* The library of this build when it is there, else the installed one; NULL: neither. */
-static const char *find_library(void)
-{
-	static const char *const places[] = { RNICRUN_BUILT, RNICRUN_INSTALLED };
+static const char *const librnic[] = { RNICRUN_BUILT, RNICRUN_INSTALLED, NULL };
+static const char *const librnic_huge[] = { RNICRUN_HUGE_BUILT, RNICRUN_HUGE_INSTALLED, NULL };
 
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (access(places[i], R_OK) == 0)
-			return places[i];
+/* The library of this build when it is there, else the installed one; NULL: neither. */
+static const char *find_library(const char *const *places)
+{
+	for (; *places != NULL; places++)
+		if (access(*places, R_OK) == 0)
+			return *places;
 	return NULL;
 }
 
@@ -61,16 +64,18 @@ static int preload(const char *lib)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "huge", no_argument, NULL, 'u' },
 						 { "doctor", no_argument, NULL, 'd' },
 						 { "version", no_argument, NULL, 'V' },
 						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
 	const char *sock = getenv("RNICD_SOCKET");
-	int check = 0, o;
+	int check = 0, huge = 0, o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
 		switch (o) {
 		case 's': sock = optarg; break;
+		case 'u': huge = 1; break;
 		case 'd': check = 1; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
 		case 'h': help(); return 0;
@@ -83,12 +88,16 @@ int main(int argc, char **argv)
 		fputs("rnicrun: which program? See rnicrun --help\n", stderr);
 		return 2;
 	}
-	const char *lib = find_library();
+	const char *lib = find_library(librnic), *lib_huge = huge ? find_library(librnic_huge) : NULL;
 	if (lib == NULL) {
 		fputs("rnicrun: librnic is neither at " RNICRUN_BUILT " nor at " RNICRUN_INSTALLED ": build or install it\n", stderr);
 		return 127;
 	}
-	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (!check && preload(lib) != 0)) {
+	if (huge && lib_huge == NULL) {
+		fputs("rnicrun: librnic_huge is neither at " RNICRUN_HUGE_BUILT " nor at " RNICRUN_HUGE_INSTALLED ": build or install it\n", stderr);
+		return 127;
+	}
+	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (huge && preload(lib_huge) != 0) || (!check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}
