@@ -6,7 +6,7 @@ set -eu
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 test="clang iproute2 ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils"
 fuzz="clang libclang-rt-14-dev"
-bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox"
+bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
 
 missing=
 for group in "${@:-build}"; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The benchmark: this project's RNIC, the kernel's TCP and the machine's own limit, side by side in one run.
+The benchmark: this project's RNIC, what a user would take instead and the machine's limit, side by side in one run.
 
-Every row is a command line that anyone can repeat. All rows are measured once per round, round after round (interleaved, so
-that a slow minute of the machine meets all of them), and the table shows the median, the least and the most. Nothing passes
-or fails by time. Two CPUs are used: the daemon has one, the two clients share the other.
+Every row is a command line that anyone can repeat. All rows are measured once per round, round after round
+(interleaved, so that a slow minute of the machine meets all of them), and the table shows the median, the least and the
+most. Nothing passes or fails by time. Two CPUs are used: the daemon has one, the two clients share the other.
 """
 import argparse
 import json
@@ -16,8 +16,10 @@ import statistics
 import sys
 import time
 
+import page
 import report
-from rows import Kernel, Limit, Rnic, all_rows
+from rivals import Kernel, rival_rows
+from rows import project_rows
 from stage import BenchError, Stage
 
 
@@ -26,12 +28,15 @@ def arguments():
     a.add_argument("--build", default="build", help="build directory (default: build)")
     a.add_argument("--rounds", type=int, default=5, help="how often each row is measured (default: 5)")
     a.add_argument("--seconds", type=float, default=0.4, help="length of one measurement (default: 0.4)")
-    a.add_argument("--only", default="", metavar="TEXT", help="only rows whose name contains TEXT")
-    a.add_argument("--no-kernel", action="store_true", help="leave out the kernel's TCP (it needs root for namespaces)")
+    a.add_argument("--full", action="store_true",
+                   help="more sizes, every message rate, 20,000 connections: about half an hour instead of ten minutes")
+    a.add_argument("--only", default="", metavar="TEXT", help="only rows with a figure whose name contains TEXT")
+    a.add_argument("--no-kernel", action="store_true", help="leave out what runs over the kernel's TCP (it needs root)")
     a.add_argument("--out", default=None, metavar="DIR", help="where results go (default: BUILD/bench)")
     a.add_argument("--daemon-cpu", type=int, default=0)
     a.add_argument("--client-cpu", type=int, default=1)
     a.add_argument("--list", action="store_true", help="show the rows and their command lines, measure nothing")
+    a.add_argument("--redraw", action="store_true", help="make the page anew from DIR/results.json, measure nothing")
     return a.parse_args()
 
 
@@ -48,15 +53,14 @@ def machine():
 def choose(rows, args):
     out, why = [], []
     for r in rows:
-        if args.only not in r.name:
-            continue
-        if isinstance(r, Kernel) and args.no_kernel:
+        name = r.figures[0].name
+        if not any(args.only in f.name for f in r.figures) or (args.no_kernel and isinstance(r, Kernel)):
             continue
         missing = [p for p in r.needs() if shutil.which(p) is None]
         if missing:
-            why.append(f"{r.name}: left out, {', '.join(missing)} is not installed")
-        elif isinstance(r, Kernel) and os.geteuid() != 0:
-            why.append(f"{r.name}: left out, network namespaces need root")
+            why.append(f"{name}: left out, {', '.join(missing)} is not installed")
+        elif r.needs() and os.geteuid() != 0:
+            why.append(f"{name}: left out, network namespaces need root")
         else:
             out.append(r)
     return out, why
@@ -75,59 +79,76 @@ def progress(text):
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
+def measure_row(row, stage, values, failures):
+    try:
+        for f, v in zip(row.figures, row.run(stage)):
+            if v is None:
+                failures[f.name] = "nothing was completed in the time"
+            else:
+                values[f.name].append(v)
+    except (BenchError, OSError, ValueError, KeyError) as e:
+        for f in row.figures:
+            failures[f.name] = str(e)
+
+
 def measure(rows, args, stage):
-    values = {r.name: [] for r in rows}
+    values = {f.name: [] for r in rows for f in r.figures}
     failures = {}
-    start = time.monotonic()
     for n in range(args.rounds):
         for group in groups(rows):
             try:
-                with stage.scene(group[0]):
+                with group[0].scene(stage):
                     for r in group:
-                        progress(f"round {n + 1} of {args.rounds}: {r.name}")
-                        try:
-                            values[r.name].append(r.run(stage))
-                        except BenchError as e:
-                            failures[r.name] = str(e)
+                        progress(f"round {n + 1} of {args.rounds}: {r.figures[0].name}")
+                        measure_row(r, stage, values, failures)
             except BenchError as e:
-                for r in group:
-                    failures[r.name] = str(e)
+                for f in (f for r in group for f in r.figures):
+                    failures[f.name] = str(e)
     progress("")
-    print(f"{args.rounds} rounds in {time.monotonic() - start:.0f} s")
     return values, failures
+
+
+def result(f, row, stage, values, failures):
+    return {"name": f.name, "unit": f.unit, "command": row.command(stage), "values": values,
+            "median": statistics.median(values) if values else None,
+            "failure": None if values else failures.get(f.name), "chart": f.chart, "line": f.line, "x": f.x, "quiet": f.quiet}
+
+
+def run(rows, args, stage, left_out):
+    start = time.monotonic()
+    values, failures = measure(rows, args, stage)
+    results = [result(f, r, stage, values[f.name], failures) for r in rows for f in r.figures]
+    return {"machine": machine(), "rounds": args.rounds, "seconds": args.seconds, "took": time.monotonic() - start,
+            "rows": results, "bars": report.bars(results), "left_out": left_out}
 
 
 def main():
     args = arguments()
     stage = Stage(args)
-    rows, left_out = choose(all_rows(args), args)
+    out = args.out or os.path.join(args.build, "bench")
+    file = os.path.join(out, "results.json")
+    if args.redraw:
+        with open(file, encoding="utf-8") as f:
+            print(page.make(json.load(f), out))
+        return 0
+    rows, left_out = choose([*project_rows(args), *rival_rows(args)], args)
     if args.list:
         for r in rows:
-            print(f"{r.name}\n    {r.command(stage)}")
+            print("\n".join(f.name for f in r.figures) + f"\n    {r.command(stage)}")
         return 0
     if not rows:
         print("bench: no row has that name", file=sys.stderr)
         return 2
-    for cls, program in ((Rnic, stage.rnicd), (Limit, stage.limits)):
-        if any(isinstance(r, cls) for r in rows) and not os.path.exists(program):
+    for program in (stage.rnicd, stage.testpmd, stage.limits, stage.ring):
+        if not os.path.exists(program):
             print(f"bench: {program} is not there: build first (make build)", file=sys.stderr)
             return 2
-    values, failures = measure(rows, args, stage)
-    results = [{
-        "name": r.name, "unit": r.unit, "better": r.better, "command": r.command(stage), "values": values[r.name],
-        "median": statistics.median(values[r.name]) if values[r.name] else None,
-    } for r in rows]
-    out = args.out or os.path.join(args.build, "bench")
+    doc = run(rows, args, stage, left_out)
     os.makedirs(out, exist_ok=True)
-    doc = {"machine": machine(), "rounds": args.rounds, "seconds": args.seconds, "rows": results,
-           "bars": report.bars(results), "failures": failures}
-    with open(os.path.join(out, "results.json"), "w", encoding="utf-8") as f:
+    with open(file, "w", encoding="utf-8") as f:
         json.dump(doc, f, indent=1)
     report.table(doc, sys.stdout)
-    for line in left_out:
-        print(line)
-    page = report.page(doc, out)
-    print(f"\nresults: {os.path.join(out, 'results.json')}, report: {page}")
+    print(f"\nresults: {file}, report: {page.make(doc, out)}")
     return 0
 
 

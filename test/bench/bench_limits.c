@@ -115,20 +115,21 @@ int main(int argc, char **argv)
 	}
 	memset(j.src, 0x5A, out);
 	memset(j.dst, 0, out);
-	if (argc == 3 && strcmp(argv[1], "--loop") == 0) {
+	if (argc == 4 && (strcmp(argv[1], "--loop") == 0 || strcmp(argv[1], "--copy") == 0)) {
 		j.size = (size_t)strtoul(argv[2], NULL, 10);
-		j.span = message;
-		if (j.size == 0 || j.size > message) {
-			fprintf(stderr, "bench_limits: --loop takes 1 to %zu bytes\n", message);
+		j.span = (size_t)strtoul(argv[3], NULL, 10);
+		if (j.size == 0 || j.size > j.span || j.span > out) {
+			fprintf(stderr, "bench_limits: %s takes BYTES and SPAN, at most %zu\n", argv[1], out);
 			return 2;
 		}
-		printf("%.2f\n", measure(step_sum_sum_copy, &j));
+		printf("%.2f\n", measure(argv[1][2] == 'l' ? step_sum_sum_copy : step_memcpy, &j));
 		return 0;
 	}
 	if (argc != 1) {
-		fprintf(stderr, "usage: bench_limits [--loop BYTES]\n"
+		fprintf(stderr, "usage: bench_limits [--loop BYTES SPAN | --copy BYTES SPAN]\n"
 				"Prints what this machine reaches with CRC32C and copying, in GB/s.\n"
-				"--loop BYTES: only the loop of two sums and a copy, in segments of BYTES over 1 MiB.\n");
+				"--loop: only the loop of two sums and a copy, in segments of BYTES that walk over SPAN bytes.\n"
+				"--copy: only memcpy, in the same way.\n");
 		return 2;
 	}
 	printf("GB/s, bytes per call  ");

@@ -1,162 +1,319 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of the benchmark. A row knows its scene, its command line, and how to take one value out of what that prints."""
+"""
+What is measured of this project and of the machine. A row is a command line and what is taken out of what it prints:
+its figures. A row knows its scene; rows of one scene run behind one set-up.
+"""
 import json
+import signal
+import subprocess
+import time
 
-from stage import BenchError, run
+from stage import PATIENCE, BenchError, run
 
 GBS = "GB/s"  # 10^9 payload bytes a second
-LOOP = {1500: 1440, 9000: 8936}  # payload of one segment, for the machine's limit
+OUT_OF_CACHE = 128 << 20  # bytes; more than the caches hold
+IN_CACHE = 1 << 20
+SEGMENT = {1500: 1440, 9000: 8936}  # payload of one segment, for the machine's limit
+
+
+class Figure:
+    """One number of a row. chart, line, x: where the report draws it. quiet: the printed table leaves it out."""
+
+    def __init__(self, name, unit, take, chart=None, line=None, x=None, quiet=False):
+        self.name, self.unit, self.take = name, unit, take
+        self.chart, self.line, self.x, self.quiet = chart, line, x, quiet
 
 
 class Row:
-    unit = GBS
-    better = "more"
+    figures = ()
 
     def needs(self):
         return []
 
     def group(self):
-        return self.name
+        return "alone"
 
     def scene(self, stage):
         return stage.nothing()
 
 
 class Limit(Row):
-    """Two sums and a copy over the bytes of each segment: what the wire format costs at least."""
+    """What the machine can do with the bytes at best."""
 
-    def __init__(self, mtu):
-        self.mtu = mtu
-        self.name = f"limit: CRC+CRC+copy, segments of MTU {mtu}"
+    def __init__(self, name, argv, units=(GBS,), names=None):
+        self.argv = argv
+        self.figures = [Figure(n, u, None, chart="limits" if u == GBS else None, x=n)
+                        for n, u in zip(names or [name], units)]
+
+    def line(self, stage):
+        return [getattr(stage, self.argv[0]), *(str(a) for a in self.argv[1:])]
 
     def command(self, stage):
-        return f"{stage.limits} --loop {LOOP[self.mtu]}"
+        return f"taskset -c {stage.args.daemon_cpu} {' '.join(self.line(stage))}"
 
     def run(self, stage):
-        out = run(["taskset", "-c", str(stage.args.daemon_cpu), stage.limits, "--loop", str(LOOP[self.mtu])])
+        pin = [] if self.argv[0] == "ring" else ["taskset", "-c", str(stage.args.daemon_cpu)]
+        out = run(pin + self.line(stage)).split()
         try:
-            return float(out.split()[0])
+            return [float(out[i]) for i in range(len(self.figures))]
         except (IndexError, ValueError):
-            raise BenchError(f"bench_limits said \"{out.strip()}\"") from None
+            raise BenchError(f"{self.argv[0]} said \"{' '.join(out)}\"") from None
 
 
 class Rnic(Row):
-    """One testpmd-rdma run over two wired ports of one daemon."""
+    """One testpmd-rdma run; figures(res) is asked for each result with its mode and size."""
 
-    def __init__(self, name, mode, size, args, extra=(), mtu=1500, port=None, rnicd=None, field="gbytes_per_s", unit=GBS):
-        self.name = name
-        self.unit = unit
-        self.better = "less" if unit == "us" else "more"
-        self.field = field
-        daemon = {"workers": args.daemon_cpu, "poll": "busy", "memory": "256M"}
+    def __init__(self, args, mode, sizes, figures, extra=(), mtu=1500, port=None, rnicd=None, kind="pair",
+                 seconds=None):
+        self.kind = kind
+        daemon = {"workers": args.daemon_cpu, "poll": "busy"}
         daemon.update(rnicd or {})
         self.keys = {"rnicd": daemon, "port": {"mtu": mtu, **(port or {})}}
-        self.argv = ["--mode", mode, "--size", size, "--seconds", str(args.seconds), "--cpu", str(args.client_cpu),
-                     *extra]
+        self.per = {(m, s): figures(m, s) for m in mode.split(",") for s in sizes.split(",")}
+        self.figures = [f for fs in self.per.values() for f in fs]
+        self.argv = ["--mode", mode, "--size", sizes, "--seconds", str(seconds or args.seconds),
+                     "--cpu", str(args.client_cpu), *extra]
 
     def group(self):
-        return json.dumps(self.keys, sort_keys=True)
+        return self.kind + json.dumps(self.keys, sort_keys=True)
 
     def scene(self, stage):
-        return stage.daemon(self.keys)
+        return getattr(stage, self.kind)(self.keys)
+
+    def needs(self):
+        return ["ip", "ethtool"] if self.kind == "af_packet" else []
+
+    def setting(self):
+        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
+        return f"[{'' if self.kind == 'pair' else self.kind + ' between two daemons; '}rnicd: {conf}]"
 
     def command(self, stage):
-        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
-        return f"{stage.testpmd} {' '.join(self.argv)} {stage.ADDR[0]}   [rnicd: {conf}]"
+        return f"{stage.testpmd} {' '.join(self.argv)} {stage.ADDR[0]}   {self.setting()}"
 
     def run(self, stage):
         out = run([stage.testpmd, *self.argv, "--json", "--timeout", "5", stage.ADDR[0]], env=stage.env)
-        res = json.loads(out)["results"][0]
-        if res["wrong"]:
-            raise BenchError("data arrived changed")
-        value = res[self.field]
-        return value / 1000 if self.unit == "us" else value
+        values = []
+        for res, figures in zip(json.loads(out)["results"], self.per.values()):
+            if res["wrong"]:
+                raise BenchError("data arrived changed")
+            values += [f.take(res) if res["ops"] > 0 else None for f in figures]
+        return values
 
 
-class Kernel(Row):
-    """The kernel's TCP between two namespaces over veth."""
+class Idle(Rnic):
+    """Connections that carry nothing: what they cost the daemon, and how fast they come and go."""
+    EACH = 2000  # connections of one client
 
-    def __init__(self, mtu, offload, args):
-        self.mtu, self.offload, self.seconds = mtu, offload, max(1, round(args.seconds))
-        self.name = f"kernel TCP, MTU {mtu}, segmentation offloads {'on' if offload else 'off'}"
-
-    def needs(self):
-        return ["ip", "iperf3", "ethtool", "taskset", "ping"]
-
-    def group(self):
-        return f"kernel {self.mtu} {self.offload}"
+    def __init__(self, args, count):
+        super().__init__(args, "idle", "8", lambda m, s: [], kind="idle",
+                         rnicd={"poll": "adaptive", "hugepages": "no", "flows": max(4096, 2 * count + 64)})
+        n = f"{count} idle connection{'' if count == 1 else 's'}"
+        self.count = count
+        self.argv = ["--mode", "idle", "--qps", str(min(max(count, 1), self.EACH)), "--seconds", "60", "--cpu",
+                     str(args.client_cpu)]
+        self.figures = [Figure(f"daemon's CPU with {n}", "% of a core", None)]
+        if count == 0:
+            self.figures.append(Figure("daemon's memory, ordinary pages, without clients", "MB", None))
+        else:
+            self.figures.append(Figure(f"daemon's memory for one end of a connection, {n}", "KiB", None))
+        if count >= 100:
+            self.figures += [Figure(f"connections set up, 32 at a time, {n}", "1/s", None),
+                             Figure(f"connections taken down, one after the other, {n}", "1/s", None)]
 
     def scene(self, stage):
-        return stage.namespaces(self.mtu, self.offload)
+        return stage.pair(self.keys, serve=False)
 
-    def client(self, stage):
-        return ["iperf3", "-c", stage.NET[0], "-t", str(self.seconds), "-O", "1", "-l", "64K", "-J"]
+    def start(self, stage, n, port, server):
+        argv = ["-s", "-a", stage.ADDR[0], "--once"] if server else \
+            ["--mode", "idle", "--qps", str(n), "--seconds", "60", "--json", stage.ADDR[0]]
+        return subprocess.Popen([stage.testpmd, *argv, "--cpu", str(stage.args.client_cpu), "-p", str(port)],
+                                env=stage.env, stderr=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL if server else subprocess.PIPE, text=True)
 
-    def command(self, stage):
-        return " ".join(self.client(stage))
+    @staticmethod
+    def open_ends(stage):
+        c = stage.d.counters()
+        return c["opened"] - c["closed"]
 
-    def run(self, stage):
-        out = stage.kernel_pair(["iperf3", "-s", "-1", "--forceflush"], self.client(stage), "Server listening")
-        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
-
-
-class KernelLatency(Kernel):
-    unit = "us"
-    better = "less"
-
-    def __init__(self, size, args):
-        super().__init__(1500, True, args)
-        self.size = size
-        self.name = f"kernel TCP latency, {size} B one way"
-
-    def needs(self):
-        return ["ip", "qperf", "ethtool", "taskset", "ping"]
-
-    def client(self, stage):
-        return ["qperf", stage.NET[0], "-t", str(self.seconds), "-m", str(self.size), "-uu", "tcp_lat"]
+    @staticmethod
+    def cpu(stage, seconds=1.0, windows=3):
+        """Per cent of a core in the quietest of some windows: what else wakes it up is not its own."""
+        least = 100.0
+        for _ in range(windows):
+            start, before = time.monotonic(), stage.d.cpu_ns()
+            time.sleep(seconds)
+            least = min(least, (stage.d.cpu_ns() - before) / (time.monotonic() - start) / 1e7)
+        return least
 
     def run(self, stage):
-        words = stage.kernel_pair(["qperf"], self.client(stage), None).split()
-        scale = {"ns": 1e-3, "us": 1, "ms": 1e3, "sec": 1e6}
+        base = stage.d.memory()
+        if self.count == 0:
+            return [self.cpu(stage), base / 1e6]
+        sizes = [min(self.EACH, self.count - i) for i in range(0, self.count, self.EACH)]
+        servers = [self.start(stage, n, 18600 + i, True) for i, n in enumerate(sizes)]
+        clients = []
         try:
-            i = words.index("=")
-            return float(words[i + 1]) * scale[words[i + 2]]
-        except (ValueError, KeyError, IndexError):
-            raise BenchError(f"qperf said \"{' '.join(words)}\"") from None
+            time.sleep(0.5)
+            clients = [self.start(stage, n, 18600 + i, False) for i, n in enumerate(sizes)]
+            want, until = 2 * sum(sizes) + 2 * len(sizes), time.monotonic() + PATIENCE
+            while self.open_ends(stage) < want:
+                if time.monotonic() > until or any(p.poll() is not None for p in clients):
+                    raise BenchError(f"only {self.open_ends(stage)} of {want} ends came up")
+                time.sleep(0.1)
+            time.sleep(0.5)
+            values = [self.cpu(stage), (stage.d.memory() - base) / (2 * self.count) / 1024]
+            for p in clients:
+                p.send_signal(signal.SIGINT)
+            res = [json.loads(p.communicate(timeout=PATIENCE)[0])["results"][0] for p in clients]
+        finally:
+            for p in clients + servers:
+                if p.poll() is None:
+                    p.kill()
+                p.wait()
+        up, down = (self.count / max(r[k] for r in res) * 1e9 for k in ("connect_ns", "close_ns"))
+        return (values + [up, down])[:len(self.figures)]
 
 
-def all_rows(args):
-    rows = [Limit(1500), Limit(9000)]
+# ---- what of a result ----
+
+WORD = {"write_bw": "Write", "read_bw": "Read", "send_bw": "Send", "write_lat": "Write", "read_lat": "Read",
+        "send_lat": "Send"}
+BYTES = {"k": 1 << 10, "m": 1 << 20}
+
+
+def in_bytes(size):
+    return int(size[:-1]) * BYTES[size[-1]] if size[-1] in BYTES else int(size)
+
+
+def field(key, scale=1.0):
+    return lambda res: res[key] * scale
+
+
+def bandwidth(what, chart=None, line=None):
+    """Figures of a bandwidth run at one size."""
+    def make(mode, size):
+        n = f"RC {WORD[mode]} {size}, {what}"
+        return [Figure(n, GBS, field("gbytes_per_s"), chart=chart, line=line and f"{WORD[mode]}, {line}",
+                       x=in_bytes(size), quiet=chart is not None and size not in ("64", "4k", "64k", "1m", "8m"))]
+    return make
+
+
+def client_cost(res):
+    return res["cpu_s_per_gb"] + res["peer_cpu_s_per_gb"]
+
+
+def sweep(mode, size):
+    """Bandwidth, and of Writes what each byte costs: the daemon spins, so all of its core's time counts."""
+    figures = bandwidth("MTU 1500, CRC on", "bandwidth", "MTU 1500")(mode, size)
+    if mode == "write_bw":
+        q = size not in ("64", "64k")
+        figures += [Figure(f"CPU time for a GB, Write {size}: {who}", "s", take, chart="cost", line=who,
+                           x=in_bytes(size), quiet=q)
+                    for who, take in (("both clients", client_cost),
+                                      ("daemon, both ends", lambda r: 1 / r["gbytes_per_s"]))]
+        if size == "64":
+            figures += [Figure("CPU time for a 64 B Write: client", "ns", field("cpu_ns_per_msg")),
+                        Figure("CPU time for a 64 B Write: server", "ns", field("peer_cpu_ns_per_msg")),
+                        Figure("CPU time for a 64 B Write: daemon, both ends", "ns", lambda r: 1e3 / r["mmsgs_per_s"])]
+    return figures
+
+
+def rate(size, depth, qps):
+    text = f"{size} B Writes, {depth} outstanding" + (f" on each of {qps} QPs" if qps > 1 else "")
+    return lambda mode, s: [Figure(text, "M/s", field("mmsgs_per_s"))]
+
+
+QUANTILES = (("min", 0, "least"), ("p99", 99, "p99"), ("p999", 99.9, "p99.9"), ("max", 100, "most"))
+
+
+def latency(what="", line=""):
+    """Half a round trip of Writes and Sends, all of a Read."""
+    def make(mode, size):
+        n = f"{WORD[mode]} latency, {size} B{what}" if size.isdigit() else f"{WORD[mode]} latency, {size}{what}"
+        figures = [Figure(f"{n}, median", "us", field("lat_p50_ns", 1e-3), chart="latency", line=WORD[mode] + line,
+                          x=in_bytes(size))]
+        if size == "64":
+            figures += [Figure(f"{n}, {name}", "us", field(f"lat_{key}_ns", 1e-3), chart="distribution",
+                               line=WORD[mode] + line, x=x, quiet=name in ("least", "most"))
+                        for key, x, name in QUANTILES]
+            figures.append(Figure(f"{n}, half of them", "us", field("lat_p50_ns", 1e-3), chart="distribution",
+                                  line=WORD[mode] + line, x=50, quiet=True))
+        return figures
+    return make
+
+
+SWEEP = "64,256,1k,4k,16k,64k,256k,1m,8m"
+ALL_SIZES = "64,128,256,512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m,8m"
+MANY = {"memory": "2G", "hugepages": "no"}  # working memory for each active connection
+
+
+def limits(args):
+    for mtu, seg in SEGMENT.items():
+        for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
+            yield Limit(f"limit: CRC+CRC+copy, MTU {mtu}, {where}", ("limits", "--loop", seg, span))
+    for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
+        yield Limit(f"limit: memcpy, MTU 9000, {where}", ("limits", "--copy", SEGMENT[9000], span))
+    yield Limit("ring", ("ring", args.daemon_cpu, args.client_cpu), ("M/s", "ns"),
+                ("limit: ring hand-over between the cores", "limit: ring hand-over, one way"))
+
+
+def bandwidths(args):
+    quick = max(0.1, args.seconds / 2)
+    yield Rnic(args, "write_bw,read_bw,send_bw", ALL_SIZES if args.full else SWEEP, sweep, seconds=quick,
+               extra=["--warmup", "50ms"])
+    yield Rnic(args, "write_bw,read_bw,send_bw", "64k", bandwidth("MTU 1500, both ways"), extra=["--bidir"])
+    yield Rnic(args, "write_bw,read_bw", "64k", bandwidth("MTU 1500, out of cache"), extra=["--buffers", "1024"])
+    yield Rnic(args, "write_bw", SWEEP, bandwidth("MTU 9000, CRC on", "bandwidth", "MTU 9000"), mtu=9000, seconds=quick,
+               extra=["--warmup", "50ms"])
+    yield Rnic(args, "read_bw,send_bw", "64k,1m", bandwidth("MTU 9000, CRC on"), mtu=9000)
+    yield Rnic(args, "write_bw", "64k", bandwidth("MTU 9000, both ways"), mtu=9000, extra=["--bidir"])
+    yield Rnic(args, "write_bw,read_bw", "64k", bandwidth("MTU 9000, out of cache"), mtu=9000,
+               extra=["--buffers", "1024"])
     for mtu in (1500, 9000):
-        rows += [Kernel(mtu, False, args), Kernel(mtu, True, args)]
-        variants = (("CRC on", {}), ("CRC off", {"crc": "off"}), ("markers on", {"markers": "on"}))
-        for what, port in variants:
-            for size in ("64k", "1m"):
-                rows.append(Rnic(f"RC Write {size}, MTU {mtu}, {what}", "write_bw", size, args, mtu=mtu, port=port))
-            rows.append(Rnic(f"RC Read 64k, MTU {mtu}, {what}", "read_bw", "64k", args, mtu=mtu, port=port))
-        rows.append(Rnic(f"RC Read 1m, MTU {mtu}, CRC on", "read_bw", "1m", args, mtu=mtu))
-        rows.append(Rnic(f"RC Send 64k, MTU {mtu}, CRC on", "send_bw", "64k", args, mtu=mtu))
-        rows.append(Rnic(f"RC Write 64k, MTU {mtu}, CRC on, 1024 buffers", "write_bw", "64k", args, mtu=mtu,
-                         extra=["--buffers", "1024"]))
-        rows.append(Rnic(f"RC Write 64k, MTU {mtu}, CRC on, both ways", "write_bw", "64k", args, mtu=mtu, extra=["--bidir"]))
-    for depth in (1, 16, 128):
-        rows.append(Rnic(f"64 B Writes, {depth} outstanding", "write_bw", "64", args, extra=["--depth", str(depth)],
-                         field="mmsgs_per_s", unit="M/s"))
-    for qps in (64, 1024):
-        rows.append(Rnic(f"64 B Writes, 16 outstanding on each of {qps} QPs", "write_bw", "64", args,
-                         extra=["--depth", "16", "--qps", str(qps)], field="mmsgs_per_s", unit="M/s",
-                         rnicd={"memory": "2G", "hugepages": "no"}))  # working memory for each active connection
-    for mode, what in (("write_lat", "Write"), ("send_lat", "Send"), ("read_lat", "Read")):
-        for size in (8, 64):
-            rows.append(Rnic(f"{what} latency, {size} B, median", mode, str(size), args, field="lat_p50_ns", unit="us"))
-    rows.append(Rnic("Write latency, 64 B, p99", "write_lat", "64", args, field="lat_p99_ns", unit="us"))
-    rows.append(Rnic("Write latency, 64 B, p99.9", "write_lat", "64", args, field="lat_p999_ns", unit="us"))
-    rows.append(Rnic("Send latency, 64 B, events, median", "send_lat", "64", args, extra=["--events"], field="lat_p50_ns",
-                     unit="us"))
-    rows.append(Rnic("Write latency, 64 B, daemon floats and sleeps, p99.9", "write_lat", "64", args, field="lat_p999_ns",
-                     unit="us", rnicd={"workers": "auto", "poll": "adaptive"}))
-    rows += [KernelLatency(8, args), KernelLatency(64, args)]
+        for what, port in (("CRC off", {"crc": "off"}), ("markers on", {"markers": "on"})):
+            yield Rnic(args, "write_bw,read_bw", "64k", bandwidth(f"MTU {mtu}, {what}"), mtu=mtu, port=port)
+
+
+def rates(args):
+    sizes, depths, counts = ("8", "64", "256"), (1, 16, 128), (1, 8, 64, 1024)
+    few = {("64", 1, 1), ("64", 16, 1), ("64", 128, 1), ("8", 128, 1), ("256", 128, 1), ("64", 16, 8), ("64", 16, 64),
+           ("64", 16, 1024), ("64", 1, 1024)}
+    for size, depth, qps in ((s, d, q) for q in counts for s in sizes for d in depths):
+        if args.full or (size, depth, qps) in few:
+            yield Rnic(args, "write_bw", size, rate(size, depth, qps), extra=["--depth", str(depth), "--qps", str(qps)],
+                       rnicd=MANY if qps > 1 else None)
+
+
+def latencies(args):
+    sizes = "8,64,512,4k,16k,64k" if args.full else "8,64,4k,64k"
+    quick = max(0.1, args.seconds / 2)
+    yield Rnic(args, "write_lat,send_lat,read_lat", sizes, latency(), seconds=quick)
+    yield Rnic(args, "send_lat,read_lat", sizes, latency(", events", ", events"), extra=["--events"], seconds=quick)
+    yield Rnic(args, "write_lat", "64",
+               lambda m, s: [Figure("Write latency, 64 B, daemon floats and sleeps, p99.9", "us",
+                                    field("lat_p999_ns", 1e-3))],
+               rnicd={"workers": "auto", "poll": "adaptive"})
+
+
+def others(args):
+    for loss in ("0", "0.01%", "0.1%", "1%", "3%"):
+        yield Rnic(args, "write_bw", "64k", lambda m, s, l=loss: [
+            Figure(f"RC Write 64k, MTU 1500, {l} of frames lost", GBS, field("gbytes_per_s"), chart="loss",
+                   line="RC Write 64k", x=float(l.rstrip("%")))],
+                   port={"loss": loss} if loss != "0" else None)
     for size in ("64", "256", "64k"):
-        rows.append(Rnic(f"10 Gb/s port, Write {size}, MTU 1500", "write_bw", size, args, port={"rate": "10G"},
-                         field="gbits_per_s", unit="Gb/s"))
-    return rows
+        yield Rnic(args, "write_bw", size, lambda m, s: [Figure(f"10 Gb/s port, Write {s}, MTU 1500", "Gb/s",
+                                                               field("gbits_per_s"))], port={"rate": "10G"})
+    calm = {"poll": "adaptive"}
+    for kind, what, more in (("memif", "two daemons over memif", {}),
+                             ("af_packet", "AF_PACKET over veth", {"min-rto": "50ms"})):
+        yield Rnic(args, "write_bw,send_bw", "64k", bandwidth(f"MTU 1500, {what}"), rnicd=calm, port=more, kind=kind)
+        yield Rnic(args, "send_lat", "64", lambda m, s, w=what: [Figure(f"Send latency, 64 B, {w}, median", "us",
+                                                                       field("lat_p50_ns", 1e-3))],
+                   rnicd=calm, port=more, kind=kind)
+    for count in (0, 1, 1000, 20000) if args.full else (0, 1, 1000):
+        yield Idle(args, count)
+
+
+def project_rows(args):
+    return [*limits(args), *bandwidths(args), *rates(args), *latencies(args), *others(args)]

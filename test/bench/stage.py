@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What rows run on: a daemon with two wired ports and a testpmd-rdma server, or two network namespaces joined by a veth pair.
+What rows run on: daemons with RDMA devices and a testpmd-rdma server, or two network namespaces joined by a veth pair.
 A scene is set up for a group of rows and taken down behind it; only processes and namespaces made here are ended.
 """
 import contextlib
+import glob
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 
-PATIENCE = 30  # seconds until something that should have happened is given up
+PATIENCE = 60  # seconds until something that should have happened is given up
 
 
 class BenchError(Exception):
@@ -43,6 +46,43 @@ def end(p):
         p.wait()
 
 
+class Daemon:
+    """A running rnicd, looked at from outside."""
+
+    def __init__(self, process, log):
+        self.p, self.log = process, log
+
+    def cpu_ns(self):
+        total = 0
+        for path in glob.glob(f"/proc/{self.p.pid}/task/*/schedstat"):
+            with open(path, encoding="utf-8") as f:
+                total += int(f.read().split()[0])
+        return total
+
+    def memory(self):
+        """Resident bytes of its own: what clients share with it belongs to them."""
+        total, own = 0, True
+        with open(f"/proc/{self.p.pid}/smaps", encoding="utf-8") as f:
+            for line in f:
+                words = line.split()
+                if not words[0].endswith(":"):
+                    own = "/memfd:rnic" not in line
+                elif words[0] == "Rss:" and own:
+                    total += int(words[1]) * 1024
+        return total
+
+    def counters(self):
+        """What its telemetry tells of all workers."""
+        with open(self.log, encoding="utf-8") as f:
+            path = f.read().rsplit("telemetry ", 1)[1].split()[0]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.settimeout(10)
+            s.connect(path)
+            s.recv(4096)  # greeting
+            s.send(b"/rnic/counters")
+            return json.loads(s.recv(1 << 20))["/rnic/counters"]
+
+
 class Stage:
     ADDR = ("10.77.0.1", "10.77.0.2")
     NET = ("192.168.77.1", "192.168.77.2")
@@ -53,48 +93,101 @@ class Stage:
         self.rnicd = os.path.join(build, "app", "rnicd", "rnicd")
         self.testpmd = os.path.join(build, "app", "testpmd-rdma", "testpmd-rdma")
         self.limits = os.path.join(build, "test", "bench", "bench_limits")
-        self.env = dict(os.environ)
+        self.ring = os.path.join(build, "test", "bench", "bench_ring")
+        self.env = dict(os.environ)        # of a client
         self.ns = (f"rnicbench{os.getpid()}a", f"rnicbench{os.getpid()}b")
-
-    def scene(self, row):
-        return row.scene(self)
+        self.directory = None
+        self.d = None                      # the daemon that serves the clients
 
     @contextlib.contextmanager
     def nothing(self):
         yield
 
-    def config(self, directory, keys):
-        """A daemon's configuration: two ports wired to each other, alike."""
-        text = (f"[rnicd]\nsocket = {directory}/rnicd.sock\n" +
+    # ---- this project ----
+
+    @staticmethod
+    def config(directory, name, keys, ports):
+        """ports: name, device, address of each."""
+        text = (f"[rnicd]\nsocket = {directory}/{name}.sock\n" +
                 "".join(f"{k} = {v}\n" for k, v in keys["rnicd"].items()))
-        for i, name in enumerate(("left", "right")):
-            text += (f"\n[port {name}]\ndevice = pair:{'left' if i else 'right'}\naddress = {self.ADDR[i]}/24\n" +
+        for port, device, addr in ports:
+            text += (f"\n[port {port}]\ndevice = {device}\naddress = {addr}/24\n" +
                      "".join(f"{k} = {v}\n" for k, v in keys["port"].items()))
         return text
 
     @contextlib.contextmanager
-    def daemon(self, keys, server_args=()):
-        directory = tempfile.mkdtemp(prefix="rnic-bench-")
-        daemon = server = None
+    def place(self):
+        self.directory = tempfile.mkdtemp(prefix="rnic-bench-")
         try:
-            path = os.path.join(directory, "rnicd.conf")
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(self.config(directory, keys))
-            log = os.path.join(directory, "rnicd.log")
-            self.env["RNICD_SOCKET"] = os.path.join(directory, "rnicd.sock")
-            with open(log, "w", encoding="utf-8") as f:
-                daemon = subprocess.Popen([self.rnicd, "--config", path], stdout=f, stderr=f)
-            self.wait_for(daemon, log, "ready", "rnicd")
-            log = os.path.join(directory, "server.log")
-            with open(log, "w", encoding="utf-8") as f:
-                server = subprocess.Popen([self.testpmd, "-s", "-a", self.ADDR[0], "--cpu", str(self.args.client_cpu),
-                                           *server_args], stdout=f, stderr=f, env=self.env)
-            self.wait_for(server, log, "listening", "testpmd-rdma -s")
-            yield
+            yield self.directory
         finally:
-            end(server)
-            end(daemon)
-            shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def one_daemon(self, name, keys, ports, before=()):
+        path, log = (os.path.join(self.directory, f"{name}.{x}") for x in ("conf", "log"))
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.config(self.directory, name, keys, ports))
+        with open(log, "w", encoding="utf-8") as f:
+            p = subprocess.Popen([*before, self.rnicd, "--config", path], stdout=f, stderr=f)
+        try:
+            self.wait_for(p, log, "ready", "rnicd")
+            yield Daemon(p, log)
+        finally:
+            end(p)
+
+    def env_of(self, name):
+        return dict(os.environ, RNICD_SOCKET=os.path.join(self.directory, f"{name}.sock"))
+
+    @contextlib.contextmanager
+    def server(self, env, addr, cpu=None):
+        log = os.path.join(self.directory, "server.log")
+        cpu = self.args.client_cpu if cpu is None else cpu
+        with open(log, "w", encoding="utf-8") as f:
+            p = subprocess.Popen([self.testpmd, "-s", "-a", addr, "--cpu", str(cpu)], stdout=f, stderr=f, env=env)
+        try:
+            self.wait_for(p, log, "listening", "testpmd-rdma -s")
+            yield p
+        finally:
+            end(p)
+
+    @contextlib.contextmanager
+    def pair(self, keys, serve=True):
+        """One daemon, two ports wired to each other, alike."""
+        ports = (("left", "pair:right", self.ADDR[0]), ("right", "pair:left", self.ADDR[1]))
+        with self.place(), self.one_daemon("rnicd", keys, ports) as self.d:
+            self.env = self.env_of("rnicd")
+            if not serve:
+                yield
+                return
+            with self.server(self.env, self.ADDR[0]):
+                yield
+
+    @contextlib.contextmanager
+    def two(self, keys, devices, before=((), ())):
+        """Two daemons joined by something, one port each; each CPU has a daemon and a client."""
+        cpus = (self.args.daemon_cpu, self.args.client_cpu)
+        each = [dict(keys, rnicd=dict(keys["rnicd"], workers=c)) for c in cpus]
+        with self.place():
+            devices = [d.replace("{dir}", self.directory) for d in devices]
+            with self.one_daemon("a", each[0], [("left", devices[0], self.ADDR[0])], before[0]), \
+                 self.one_daemon("b", each[1], [("right", devices[1], self.ADDR[1])], before[1]) as self.d:
+                self.env = self.env_of("b")
+                with self.server(self.env_of("a"), self.ADDR[0], cpu=cpus[0]):
+                    yield
+
+    def memif(self, keys):
+        link = "socket={dir}/link.sock,socket-abstract=no"
+        return self.two(keys, [f"memif:role={r},id=0,{link}" for r in ("server", "client")])
+
+    @contextlib.contextmanager
+    def af_packet(self, keys):
+        with self.namespaces(keys["port"]["mtu"], True, addresses=False):
+            for n in self.ns:
+                off = [w for f in ("tx", "tso", "gso", "gro") for w in (f, "off")]
+                run(["ip", "netns", "exec", n, "ethtool", "-K", "veth0", *off])
+            with self.two(keys, ["af_packet:veth0"] * 2, [["ip", "netns", "exec", n] for n in self.ns]):
+                yield
 
     @staticmethod
     def wait_for(p, log, word, name):
@@ -109,8 +202,10 @@ class Stage:
             time.sleep(0.02)
         raise BenchError(f"{name} does not get ready")
 
+    # ---- the kernel ----
+
     @contextlib.contextmanager
-    def namespaces(self, mtu, offload):
+    def namespaces(self, mtu, offload, addresses=True):
         a, b = self.ns
         try:
             for n in self.ns:
@@ -119,11 +214,13 @@ class Stage:
             for n, addr in zip(self.ns, self.NET):
                 inside = ["ip", "netns", "exec", n]
                 run(inside + ["ip", "link", "set", "lo", "up"])
-                run(inside + ["ip", "addr", "add", f"{addr}/24", "dev", "veth0"])
+                if addresses:
+                    run(inside + ["ip", "addr", "add", f"{addr}/24", "dev", "veth0"])
                 run(inside + ["ip", "link", "set", "veth0", "mtu", str(mtu), "up"])
                 if not offload:
                     run(inside + ["ethtool", "-K", "veth0", "tso", "off", "gso", "off", "gro", "off"])
-            self.wait_link(b)
+            if addresses:
+                self.wait_link(b)
             yield
         finally:
             for n in self.ns:
@@ -140,14 +237,15 @@ class Stage:
         """A server in one namespace and a client in the other, one CPU each; returns the client's stdout."""
         cpus = (str(self.args.daemon_cpu), str(self.args.client_cpu))
         pre = [["ip", "netns", "exec", n, "taskset", "-c", c] for n, c in zip(self.ns, cpus)]
-        p = subprocess.Popen(pre[0] + server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        env = dict(os.environ, UCX_TLS="tcp", UCX_NET_DEVICES="veth0")
+        p = subprocess.Popen(pre[0] + server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
         try:
             if first_word:
                 for line in p.stdout:
                     if first_word in line:
                         break
             else:
-                time.sleep(0.3)
-            return run(pre[1] + client, timeout=timeout)
+                time.sleep(0.5)
+            return run(pre[1] + client, timeout=timeout, env=env)
         finally:
             end(p)

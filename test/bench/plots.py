@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pictures by gnuplot: what a chart shows is told by its figures (chart, line, x)."""
+import os
+import subprocess
+
+from report import number
+
+COLOURS = ("#1f5fa8", "#d1661f", "#2a8a4a", "#8a3fa0", "#b8982a", "#4aa3b8", "#c0392b", "#666666")
+PAINT = {"kernel": "#b5b5b5", "UCX": "#b5b5b5", "libfabric": "#b5b5b5", "limit": "#e3d3b0"}
+HEAD = """set terminal svg size 760,{height} font 'sans,13' background '#ffffff' noenhanced
+set output '{out}'
+set grid lc rgb '#dddddd' lt 1
+set border 3 lc rgb '#888888'
+set tics nomirror textcolor rgb '#333333'
+set format y '%g'
+set key {key} samplen 1.5 spacing 1.1 textcolor rgb '#333333'
+set xlabel '{xlabel}'
+set ylabel '{ylabel}'
+{more}
+"""
+TICKS = (("8 B", 8), ("64 B", 64), ("512 B", 512), ("4 KiB", 4096), ("32 KiB", 32768), ("256 KiB", 262144),
+         ("2 MiB", 2097152))
+SIZES = "set logscale x 2\nset xtics (" + ", ".join(f"'{n}' {v}" for n, v in TICKS) + ")"
+
+
+def gnuplot(script):
+    p = subprocess.run(["gnuplot"], input=script, text=True, capture_output=True, check=False)
+    return p.returncode == 0
+
+
+def block(name, points):
+    return f"${name} << EOD\n" + "\n".join(" ".join(str(v) for v in p) for p in points) + "\nEOD\n"
+
+
+def lines_of(rows, chart):
+    lines = {}
+    for r in rows:
+        if r["chart"] == chart and r["values"]:
+            lines.setdefault(r["line"], []).append((r["x"], r["median"], min(r["values"]), max(r["values"])))
+    return {name: sorted(points) for name, points in lines.items()}
+
+
+def chart(rows, what, out, levels=None, **head):
+    """Lines with their spread; levels: a chart whose figures are drawn as horizontal lines."""
+    lines = lines_of(rows, what)
+    if not lines:
+        return False
+    script, parts = HEAD.format(out=out, height=420, key="above maxrows 2", **head), []
+    for i, (name, points) in enumerate(lines.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        script += block(f"d{i}", points)
+        parts += [f"$d{i} using 1:2:3:4 with yerrorbars lc rgb '{colour}' pt 0 lw 1 notitle",
+                  f"$d{i} using 1:2 with linespoints lc rgb '{colour}' pt 7 ps 0.5 lw 2 title '{name}'"]
+    for i, r in enumerate(r for r in rows if levels and r["chart"] == levels and r["values"]):
+        parts.append(f"{r['median']} with lines lc rgb '#000000' dt {i + 2} lw 1.5 title '{r['line']}'")
+    return gnuplot(script + "plot " + ", \\\n     ".join(parts) + "\n")
+
+
+def bars(rows, names, out, xlabel, logscale=False):
+    """Horizontal bars, best to be read from above; the number stands at the end of each."""
+    chosen = [r for name in names for r in rows if r["name"] == name and r["values"]]
+    if not chosen:
+        return False
+    widest = max(r["median"] for r in chosen)
+    low = min(r["median"] for r in chosen) / 3 if logscale else 0
+    n = len(chosen)
+    script = HEAD.format(out=out, height=90 + 34 * n, key="off", xlabel=xlabel, ylabel="", more=(
+        f"set yrange [{n - 0.4}:-0.6]\nset xrange [{low}:{widest * (3 if logscale else 1.15)}]\n"
+        "set lmargin 44\nunset ytics\nset style fill solid 1 noborder\n" + ("set logscale x\n" if logscale else "")))
+    script += block("d", [(i, r["median"]) for i, r in enumerate(chosen)])
+    for i, r in enumerate(chosen):
+        colour = next((c for k, c in PAINT.items() if r["name"].startswith(k)), COLOURS[0])
+        script += (f"set object {i + 1} rectangle from {low},{i - 0.36} to {r['median']},{i + 0.36} "
+                   f"fc rgb '{colour}' fs solid 1 noborder\n"
+                   f"set label {2 * i + 1} '{r['name']}' at graph -0.02,first {i} right\n"
+                   f"set label {2 * i + 2} ' {number(r['median'])}' at {r['median']},{i} left\n")
+    return gnuplot(script + "plot $d using 2:1 with points pt 0 notitle\n")
+
+
+def places(rows, what):
+    return sorted({r["x"] for r in rows if r["chart"] == what})
+
+
+def spaced(rows, what):
+    """The chart's x replaced by its place in their order."""
+    order = places(rows, what)
+    return [dict(r, x=order.index(r["x"])) for r in rows if r["chart"] == what]
+
+
+def evenly(names):
+    tics = [f"'{n}' {i}" for i, n in enumerate(names)]
+    return f"set xtics ({', '.join(tics)})\nset xrange [-0.2:{len(tics) - 0.8}]"
+
+
+def all_charts(rows, directory):
+    """File name and caption of each picture that could be drawn."""
+    speed = ["limit: CRC+CRC+copy, MTU 1500, in cache", "RC Write 64k, MTU 1500, CRC on",
+             "RC Read 64k, MTU 1500, CRC on", "RC Send 64k, MTU 1500, CRC on",
+             "kernel TCP, MTU 1500, segmentation offloads off", "kernel TCP, MTU 1500, segmentation offloads on",
+             "UCX over TCP, tag_bw 64k, MTU 1500, offloads on", "libfabric tcp, fi_pingpong 64k, MTU 1500, offloads on"]
+    wait = ["Write latency, 64 B, median", "Send latency, 64 B, median", "Send latency, 64 B, events, median",
+            "Read latency, 64 B, median", "kernel TCP latency, 64 B one way",
+            "UCX over TCP latency, tag_lat 64 B, median", "libfabric tcp latency, fi_pingpong 64 B"]
+    rate = [r["name"] for r in rows if " B Writes, " in r["name"]]
+    names = ("speed", "wait", "bandwidth", "latency", "distribution", "loss", "cost", "rate")
+    at = {n: os.path.join(directory, f"{n}.svg") for n in names}
+    done = (
+        ("speed", "64 KiB messages: what the bytes need at least, this project (blue), what one would take instead",
+         bars(rows, speed, at["speed"], "GB/s, more is better")),
+        ("wait", "64 B messages, one way: this project (blue), what one would take instead (logarithmic; a Read goes "
+         "there and back)", bars(rows, wait, at["wait"], "us, less is better", logscale=True)),
+        ("rate", "Message rate: outstanding requests, queue pairs", bars(rows, rate, at["rate"], "million a second")),
+        ("bandwidth", "Bandwidth over message size; broken lines: kernel TCP with 64 KiB writes",
+         chart(rows, "bandwidth", at["bandwidth"], levels="level", xlabel="message size", ylabel="GB/s",
+               more=SIZES + "\nset xrange [48:12e6]\nset yrange [0:*]")),
+        ("latency", "Median latency over message size",
+         chart(rows, "latency", at["latency"], xlabel="message size", ylabel="us",
+               more=SIZES + "\nset xrange [6:9e4]\nset logscale y")),
+        ("distribution", "Latency of 64 B messages, from the least to the most",
+         chart(spaced(rows, "distribution"), "distribution", at["distribution"], xlabel="", ylabel="us",
+               more=evenly(("least", "median", "p99", "p99.9", "most")) + "\nset logscale y")),
+        ("loss", "Goodput with frames lost at random, both ways (repeatable)",
+         chart(spaced(rows, "loss"), "loss", at["loss"], xlabel="frames lost", ylabel="GB/s",
+               more=evenly(f"{x:g} %%" for x in places(rows, "loss")) + "\nset yrange [0:*]")),
+        ("cost", "CPU time for a GB over message size; the daemon spins, all of its core counts",
+         chart(rows, "cost", at["cost"], levels="cost level", xlabel="message size", ylabel="CPU seconds",
+               more=SIZES + "\nset xrange [48:12e6]\nset logscale y")),
+    )
+    return [(f"{name}.svg", caption) for name, caption, drawn in done if drawn]
