@@ -11,6 +11,10 @@
 #define PIECES_MAX  65536u
 #define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
 
+/* Of null regions. All workers write into the sink at once, and nobody reads it. */
+static uint8_t zeros[16384], sink[16384];
+static const struct qp_piece nothing[2] = { { zeros, sizeof(zeros) }, { sink, sizeof(sink) } };
+
 struct client_mr_job {
 	struct client_pd *pd;
 	uint32_t npieces;
@@ -69,6 +73,8 @@ static void register_now(struct client *c)
 	}
 	struct qp_mr_attr a = { .pd = j->pd->id, .rights = r->access, .iova = r->iova, .len = r->len,
 				.pieces = keep != NULL ? keep : j->piece, .npieces = j->npieces };
+	if (j->npieces == 0)
+		a = QP_NULL_MR(j->pd->id, nothing);
 	enum qp_mr_verdict v = qp_mr_reg(dev_get(j->pd->dev), &a, &stag);
 	if (v != QP_MR_OK) {
 		table_del(&c->mr, mr->handle);
@@ -171,6 +177,8 @@ static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r
 {
 	if (table_get(&c->pd, r->pd) == NULL)
 		return "there is no such protection domain";
+	if (r->len == 0 && r->npieces == 0 && r->access == QP_ACC_LOCAL_WRITE)
+		return NULL; /* a null region */
 	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
 		return "its length or number of pieces is not possible";
 	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)

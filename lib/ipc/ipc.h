@@ -101,7 +101,7 @@ struct ipc_reg_mr {
 	uint32_t pd;
 	uint32_t access;     /* IBV_ACCESS_LOCAL_WRITE 1, REMOTE_WRITE 2, REMOTE_READ 4 */
 	uint64_t iova;       /* tagged offset of the first byte: the client's virtual address */
-	uint64_t len;        /* bytes; equals the sum of the pieces */
+	uint64_t len;        /* bytes; equals the sum of the pieces. 0, as all that follows: a null region (access 1) */
 	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
 	uint32_t npieces;
 	uint32_t rsv;

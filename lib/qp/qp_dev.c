@@ -35,7 +35,9 @@ static bool attr_good(const struct qp_mr_attr *a)
 {
 	uint64_t sum = 0;
 
-	if (a->npieces == 0 || a->len == 0 || (a->rights & ~(uint32_t)QP_ACC_ALL) != 0)
+	if (a->npieces == 0) /* a null region */
+		return a->iova == 0 && a->len == UINT64_MAX && a->rights == QP_ACC_LOCAL_WRITE;
+	if (a->len == 0 || (a->rights & ~(uint32_t)QP_ACC_ALL) != 0)
 		return false;
 	if (a->iova > UINT64_MAX - (a->len - 1))
 		return false;
@@ -234,10 +236,25 @@ enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const struct qp_access 
 	return entry_check(&e, a);
 }
 
-/* The slices of len bytes that begin off bytes into a region. */
-static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t off, uint32_t len, struct rn_iov *out,
-					      uint32_t max, uint32_t *n)
+static enum qp_mr_verdict null_slices(const struct qp_piece two[2], const struct qp_access *a, struct rn_iov *out,
+				       uint32_t max, uint32_t *n)
 {
+	const struct qp_piece *p = &two[(a->rights & QP_ACC_LOCAL_WRITE) != 0];
+
+	for (uint32_t left = a->len; left > 0; left -= out[*n - 1].len) {
+		if (*n == max)
+			return QP_MR_TOO_MANY;
+		out[(*n)++] = (struct rn_iov){ .base = p->base, .len = (uint32_t)rn_min_u64(left, p->len) };
+	}
+	return QP_MR_OK;
+}
+
+/* The slices of an access that begins off bytes into a region. */
+static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t off, const struct qp_access *a,
+					      struct rn_iov *out, uint32_t max, uint32_t *n)
+{
+	uint32_t len = a->len;
+
 	if (rn_likely(e->npieces == 1)) {
 		if (max == 0)
 			return QP_MR_TOO_MANY;
@@ -245,6 +262,8 @@ static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t of
 		*n = 1;
 		return QP_MR_OK;
 	}
+	if (e->npieces == 0)
+		return null_slices(e->pieces, a, out, max, n);
 	for (uint32_t i = 0; len > 0 && i < e->npieces; i++) {
 		const struct qp_piece *p = &e->pieces[i];
 
@@ -269,7 +288,7 @@ static __attribute__((noinline)) enum qp_mr_verdict window_slices(const struct q
 	uint64_t off;
 	enum qp_mr_verdict v = window_get(dev, a, &e, &off);
 
-	return v == QP_MR_OK ? entry_slices(&e, off, a->len, out, max, n) : v;
+	return v == QP_MR_OK ? entry_slices(&e, off, a, out, max, n) : v;
 }
 
 enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access *a, struct rn_iov *out, uint32_t max,
@@ -285,7 +304,7 @@ enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access
 	enum qp_mr_verdict v = entry_check(&e, a);
 	if (rn_unlikely(v != QP_MR_OK))
 		return v;
-	return entry_slices(&e, a->to - e.iova, a->len, out, max, n);
+	return entry_slices(&e, a->to - e.iova, a, out, max, n);
 }
 
 /* Only the entry that was looked at: pairs with the stores of who registers and binds. */

@@ -101,6 +101,13 @@ struct qp_mr_attr {
 	uint32_t npieces;
 };
 
+/*
+ * A null region has npieces 0 and yet two of the caller's: where its bytes come from (zeros) and where they go to. Every
+ * tagged offset is in it. It has no remote rights.
+ */
+#define QP_NULL_MR(domain, two) \
+	((struct qp_mr_attr){ .pd = (domain), .rights = QP_ACC_LOCAL_WRITE, .len = UINT64_MAX, .pieces = (two) })
+
 /* n: entries, 2..2^24; seed: from a source that peers cannot guess. */
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed);
 

@@ -8,13 +8,14 @@
 
 #define ACCESS_REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
-/* Understood and without meaning here: no atomics, no windows yet; pages are what they are. */
-#define ACCESS_IGNORED (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+/* Understood and without meaning here: no atomics, no windows yet; pages are what they are; iova says where 0 is. */
+#define ACCESS_IGNORED (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | \
+			IBV_ACCESS_ZERO_BASED)
 #define ACCESS_SENT (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static int access_check(unsigned int access)
 {
-	if ((access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED)) != 0)
+	if ((access & IBV_ACCESS_ON_DEMAND) != 0)
 		return EOPNOTSUPP;
 	if ((access & ~(unsigned int)(ACCESS_SENT | ACCESS_IGNORED)) != 0)
 		return EINVAL;
@@ -32,12 +33,18 @@ static void mr_link(struct rnic_mem *m, struct rnic_mr *mr)
 	m->mrs = mr;
 }
 
-static void mr_free(struct rnic_mem *m, struct rnic_mr *mr)
+static void mr_cut(struct rnic_mr *mr)
 {
-	pthread_mutex_lock(&m->lock);
 	*mr->prev = mr->next;
 	if (mr->next != NULL)
 		mr->next->prev = mr->prev;
+}
+
+static void mr_free(struct rnic_mem *m, struct rnic_mr *mr)
+{
+	pthread_mutex_lock(&m->lock);
+	if (mr->prev != NULL) /* not a null region */
+		mr_cut(mr);
 	rnic_pieces_free(m, mr->pieces, mr->npieces);
 	pthread_mutex_unlock(&m->lock);
 	free(mr);
@@ -58,31 +65,38 @@ static int mr_back(struct rnic_mr *mr)
 	return rc;
 }
 
+static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
+{
+	int rc;
+
+	m->type = IPC_REG_MR;
+	m->len = IPC_MSG_LEN(reg_mr);
+	m->reg_mr.pd = mr->ibv.pd->handle;
+	m->reg_mr.access = mr->access & ACCESS_SENT;
+	rc = rnic_call(mr->s, m, IPC_MSG_LEN(reg_mr_ok), -1);
+	if (rc != 0)
+		return rc;
+	mr->ibv.handle = m->reg_mr_ok.handle;
+	mr->ibv.lkey = mr->ibv.rkey = m->reg_mr_ok.stag;
+	return 0;
+}
+
 /* Tells the daemon. The piece list lies in the queue region for the time of the call. */
 static int mr_tell(struct rnic_mr *mr)
 {
 	struct rnic_session *s = mr->s;
 	uint64_t size = mr->npieces * sizeof(struct ipc_piece);
 	uint64_t off = rnic_shm_alloc(s->shm, size);
-	struct ipc_msg m = { .type = IPC_REG_MR, .len = IPC_MSG_LEN(reg_mr) };
+	struct ipc_msg m = { .reg_mr = { .iova = mr->iova, .len = mr->ibv.length, .pieces_off = off,
+					 .npieces = mr->npieces } };
 	int rc;
 
 	if (off == 0)
 		return ENOMEM;
 	memcpy(s->queues + off, mr->pieces, size);
-	m.reg_mr.pd = mr->ibv.pd->handle;
-	m.reg_mr.access = mr->access & ACCESS_SENT;
-	m.reg_mr.iova = mr->iova;
-	m.reg_mr.len = mr->ibv.length;
-	m.reg_mr.pieces_off = off;
-	m.reg_mr.npieces = mr->npieces;
-	rc = rnic_call(s, &m, IPC_MSG_LEN(reg_mr_ok), -1);
+	rc = mr_call(mr, &m);
 	rnic_shm_free(s->shm, off, size);
-	if (rc != 0)
-		return rc;
-	mr->ibv.handle = m.reg_mr_ok.handle;
-	mr->ibv.lkey = mr->ibv.rkey = m.reg_mr_ok.stag;
-	return 0;
+	return rc;
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
@@ -118,10 +132,15 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	return NULL;
 }
 
+static uint64_t iova_of(const void *addr, unsigned int access)
+{
+	return (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : (uintptr_t)addr;
+}
+
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	RNIC_BESIDE(ibv_reg_mr, pd->context, NULL, pd, addr, length, access);
-	return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+	return reg_mr(pd, addr, length, iova_of(addr, (unsigned int)access), (unsigned int)access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
@@ -145,5 +164,96 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	if (rc != 0 && !rnic_dead(mr->s))
 		return rc;
 	mr_free(mr->s->mem, mr);
+	return 0;
+}
+
+/* Every address is in it: what is sent from it is zeros, what is received into it is gone. */
+struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct rnic_mr *mr = calloc(1, sizeof(*mr));
+	struct ipc_msg m = { 0 };
+	int rc;
+
+	if (mr == NULL)
+		return NULL;
+	mr->s = rnic_pd(pd)->s;
+	mr->access = IBV_ACCESS_LOCAL_WRITE;
+	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd };
+	rc = mr_call(mr, &m);
+	if (rc == 0)
+		return &mr->ibv;
+	free(mr);
+	errno = rc;
+	return NULL;
+}
+
+static int rereg_input(const struct ibv_mr *mr, int flags, const struct ibv_pd *pd, const void *addr, size_t length,
+		       int access)
+{
+	if (mr->length == 0) /* a null region */
+		return EINVAL;
+	if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
+		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (addr == NULL || length == 0))
+		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == NULL || pd->context != mr->context))
+		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0)
+		return access != 0 ? EINVAL : 0;
+	return access_check((unsigned int)access);
+}
+
+/* The old region's place in the program's memory gets what the new one is. */
+static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
+{
+	struct rnic_mem *m = mr->s->mem;
+
+	pthread_mutex_lock(&m->lock);
+	mr_cut(mr);
+	mr_cut(by);
+	rnic_pieces_free(m, mr->pieces, mr->npieces);
+	*mr = *by;
+	mr_link(m, mr);
+	pthread_mutex_unlock(&m->lock);
+	free(by);
+}
+
+/*
+ * A new region, and then the end of the old one: its keys change, and when the new one cannot be had the old one is as
+ * it was.
+ */
+int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct rnic_mr *mr = rnic_mr(ibmr);
+	struct ibv_mr *by;
+	uint64_t iova;
+	int rc;
+
+	RNIC_BESIDE(ibv_rereg_mr, ibmr->context, IBV_REREG_MR_ERR_INPUT, ibmr, flags, pd, addr, length, access);
+	rc = rereg_input(ibmr, flags, pd, addr, length, access);
+	if (rc != 0) {
+		errno = rc;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if ((flags & IBV_REREG_MR_CHANGE_PD) == 0)
+		pd = ibmr->pd;
+	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0)
+		access = (int)mr->access;
+	iova = iova_of(addr, (unsigned int)access);
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0) {
+		addr = ibmr->addr;
+		length = ibmr->length;
+		iova = mr->iova;
+	}
+	by = reg_mr(pd, addr, length, iova, (unsigned int)access);
+	if (by == NULL)
+		return IBV_REREG_MR_ERR_CMD;
+	rc = rnic_call_handle(mr->s, IPC_DEREG_MR, ibmr->handle);
+	if (rc != 0) {
+		ibv_dereg_mr(by);
+		errno = rc;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	mr_replace(mr, rnic_mr(by));
 	return 0;
 }

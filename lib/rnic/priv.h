@@ -289,6 +289,9 @@ static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
 	return p;
 }
 
+/* mr.c */
+struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);
+
 /* srq.c */
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
 

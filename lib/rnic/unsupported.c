@@ -88,14 +88,7 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 	return minus();
 }
 
-/* ---- memory regions: what cannot be changed once made ---- */
-
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
-{
-	RNIC_BESIDE(ibv_rereg_mr, mr->context, IBV_REREG_MR_ERR_INPUT, mr, flags, pd, addr, length, access);
-	errno = EOPNOTSUPP;
-	return IBV_REREG_MR_ERR_INPUT;
-}
+/* ---- memory of other devices ---- */
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {

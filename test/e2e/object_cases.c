@@ -6,7 +6,7 @@
  * usage: object_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...]	prints "ok NAME" or "not ok NAME" for each case
  *        object_cases --list
  */
-#include "cm_rig.h"
+#include "object_cases.h"
 
 #include <rdma/rdma_verbs.h>
 
@@ -38,7 +38,7 @@ static bool no_async(struct ibv_context *c)
 	return poll(&p, 1, 50) == 0;
 }
 
-static void async_sweep(struct ibv_context *c)
+void async_sweep(struct ibv_context *c)
 {
 	struct ibv_async_event ev;
 
@@ -304,6 +304,9 @@ static const struct rig_case cases[] = {
 	CASE(queue_pairs_share_their_receives), CASE(a_limit_is_told_once), CASE(a_failed_one_flushes_nothing_of_the_others),
 	CASE(a_message_without_a_receive_ends_its_sender), CASE(an_id_has_a_shared_receive_queue),
 	CASE(a_completion_queue_grows_under_traffic), CASE(what_nobody_has_polled_must_fit),
+	CASE(a_region_moves_to_other_memory), CASE(a_region_changes_its_rights), CASE(a_region_changes_its_domain),
+	CASE(a_change_that_cannot_be_leaves_the_region_as_it_is), CASE(a_null_region_gives_zeros_and_takes_anything),
+	CASE(a_region_may_begin_anywhere), CASE(rights_that_cannot_be_are_refused),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

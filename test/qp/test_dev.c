@@ -244,6 +244,42 @@ static void readers_see_whole_entries(void **state)
 
 static uint8_t region[65536] RN_ALIGNED(64);
 
+static void a_null_region(void **state)
+{
+	static uint8_t zeros[16384];
+	const struct qp_piece two[2] = { { zeros, sizeof(zeros) }, { mem, sizeof(mem) } };
+	struct qp_mr_attr good = QP_NULL_MR(1, two), bad[3] = { good, good, good };
+	struct qp_access a = { .pd = 1, .to = UINT64_MAX - 50000, .len = 40000 };
+	struct rn_iov in[5], out[4];
+	uint32_t n;
+
+	(void)state;
+	bad[0].iova = 1;
+	bad[1].len = 4096;
+	bad[2].rights |= QP_ACC_REMOTE_READ;
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(qp_mr_reg(&dev, &bad[i], &a.stag), QP_MR_BAD_ATTR);
+	assert_int_equal(qp_mr_reg(&dev, &good, &a.stag), QP_MR_OK);
+	assert_int_equal(qp_mr_slices(&dev, &a, out, 4, &n), QP_MR_OK);
+	assert_int_equal(rn_iov_len(out, n), 40000);
+	a.rights = QP_ACC_LOCAL_WRITE;
+	assert_int_equal(qp_mr_slices(&dev, &a, in, 5, &n), QP_MR_OK);
+	assert_int_equal(rn_iov_len(in, n), 40000);
+	assert_ptr_equal(in[4].base, mem);
+	memset(in[0].base, 0xff, in[0].len);
+	for (uint32_t i = 0; i < out[0].len; i++)
+		assert_int_equal(out[0].base[i], 0); /* what was written is not what is read */
+	assert_int_equal(qp_mr_slices(&dev, &a, in, 2, &n), QP_MR_TOO_MANY);
+	a.to = UINT64_MAX;
+	assert_int_equal(qp_mr_slices(&dev, &a, in, 4, &n), QP_MR_TO_WRAP);
+	a.to = 0;
+	a.pd = 2;
+	assert_int_equal(qp_mr_slices(&dev, &a, in, 4, &n), QP_MR_BAD_PD);
+	a.pd = 1;
+	a.rights = QP_ACC_REMOTE_WRITE;
+	assert_int_equal(qp_mr_slices(&dev, &a, in, 4, &n), QP_MR_BAD_RIGHTS);
+}
+
 static void bad_cq_places(void **state)
 {
 	struct qp_cq cq;
@@ -324,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup(entries_rest_before_reuse, make),
 		cmocka_unit_test_setup(invalidation, make),
 		cmocka_unit_test(readers_see_whole_entries),
+		cmocka_unit_test_setup(a_null_region, make),
 		cmocka_unit_test(bad_cq_places),
 		cmocka_unit_test_setup(bad_qp_places, make),
 	};
