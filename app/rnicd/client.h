@@ -33,6 +33,8 @@ enum client_state {
 	CLIENT_DYING,   /* the steps of client_death.c, one after the other, each waits for its answers */
 };
 
+struct oob;
+
 struct client_region {
 	uint8_t *base; /* NULL: absent */
 	uint64_t size;
@@ -122,6 +124,10 @@ struct client_qp {
 	uint64_t seen; /* time of the turn in which it was destroyed */
 	void (*then)(struct client_qp *q); /* after the command */
 	void *op;    /* the connection manager's, while it moves */
+	struct oob *oob; /* from RTR on without a connection manager; else NULL */
+	uint32_t asked;  /* enum qp_state, the last that the client asked for */
+	void (*parked)(struct client *c); /* its request that waits until the command under way is back */
+	struct client_qp *next_qpn; /* same hash of the QPN */
 };
 
 struct client {
@@ -227,6 +233,14 @@ void client_destroy_qp(struct client *c);
 void client_qp_end(struct client_qp *q);
 /* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
 void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
+
+/* `work` on the QP's worker; `done` ends with client_qp_settled. Not while a command is under way. */
+void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
+		       void (*done)(struct cmd *));
+/* The command is back: the request that waited for it goes on, or what the QP's connection waits for. */
+void client_qp_settled(struct client_qp *q);
+/* The QP with this number; NULL: none. */
+struct client_qp *client_qp_of(uint32_t qpn);
 
 /* Effects that are about a CQ, SRQ or QP. */
 void client_fx(const struct cmd_fx *fx);

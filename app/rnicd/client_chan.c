@@ -88,7 +88,12 @@ void client_destroy_channel(struct client *c)
 	if (ch == NULL) {
 		client_error(c, EINVAL, "there is no event channel %u", c->req.handle.handle);
 	} else if (ch->users > 0) {
-		client_error(c, EBUSY, "the event channel is in use by %u objects", ch->users);
+		/* A program may well close a device and leave objects of it to its own end: no sentence for that. */
+		struct ipc_msg m = { .status = EBUSY };
+		if (ch->kind == IPC_CHANNEL_ASYNC)
+			client_answer(c, &m, IPC_MSG_HDR);
+		else
+			client_error(c, EBUSY, "the event channel is in use by %u objects", ch->users);
 	} else {
 		client_chan_free(ch);
 		client_ok(c);

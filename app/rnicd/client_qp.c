@@ -9,24 +9,57 @@
 
 #include "client.h"
 #include "dev.h"
+#include "oob.h"
 
 /* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
 #define QPN_FIRST 2u
 #define QPN_MASK  0xffffffu
 
+#define QPN_HASH  4096u
+
 static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that live on each */
+static struct client_qp *by_qpn[QPN_HASH];
 
-/* ---- creation ---- */
+/* ---- numbers ---- */
 
+struct client_qp *client_qp_of(uint32_t qpn)
+{
+	struct client_qp *q = by_qpn[qpn % QPN_HASH];
+
+	while (q != NULL && q->qpn != qpn)
+		q = q->next_qpn;
+	return q;
+}
+
+static void qpn_put(struct client_qp *q)
+{
+	q->next_qpn = by_qpn[q->qpn % QPN_HASH];
+	by_qpn[q->qpn % QPN_HASH] = q;
+}
+
+static void qpn_del(struct client_qp *q)
+{
+	struct client_qp **p = &by_qpn[q->qpn % QPN_HASH];
+
+	while (*p != q)
+		p = &(*p)->next_qpn;
+	*p = q->next_qpn;
+}
+
+/* Far fewer QPs than numbers exist, so there is a free one, and an old one is long in coming again. */
 static uint32_t next_qpn(void)
 {
 	static uint32_t last = QPN_FIRST - 1;
 
-	last = (last + 1) & QPN_MASK;
-	if (last < QPN_FIRST)
-		last = QPN_FIRST;
+	do {
+		last = (last + 1) & QPN_MASK;
+		if (last < QPN_FIRST)
+			last = QPN_FIRST;
+	} while (client_qp_of(last) != NULL);
 	return last;
 }
+
+/* ---- creation ---- */
 
 static uint32_t idlest_worker(void)
 {
@@ -58,6 +91,7 @@ static void forget(struct client_qp *q)
 	struct client *c = q->c;
 
 	owner_del(&q->owner);
+	qpn_del(q);
 	table_del(&c->qp, q->handle);
 	give_bit(c, q->db_bit);
 	c->slots -= q->slots;
@@ -74,8 +108,8 @@ static void forget(struct client_qp *q)
 	free(q);
 }
 
-static void send_cmd(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
-		     void (*done)(struct cmd *))
+void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
+		       void (*done)(struct cmd *))
 {
 	q->cmd.work = work;
 	q->cmd.done = done;
@@ -93,6 +127,19 @@ static bool cmd_over(struct client_qp *q)
 		return false;
 	client_death_step(q->c);
 	return true;
+}
+
+void client_qp_settled(struct client_qp *q)
+{
+	void (*parked)(struct client *c) = q->parked;
+
+	q->parked = NULL;
+	if (cmd_over(q))
+		return;
+	if (parked != NULL)
+		parked(q->c);
+	else
+		oob_settled(q);
 }
 
 static void create_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
@@ -185,6 +232,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		goto fail;
 	}
 	owner_put(&q->owner, OWNER_QP, a.owner);
+	qpn_put(q);
 	return q;
 fail:
 	free(q);
@@ -230,17 +278,22 @@ void client_create_qp(struct client *c)
 	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;
 	q->shm_off = r.shm_off;
 	q->want = rnicd.port[q->pd->dev]->cfg->roce ? QP_S_RESET : QP_S_INIT;
-	send_cmd(q, create_work, created);
+	client_qp_command(q, create_work, created);
 }
 
 /* ---- attributes ---- */
 
-static struct client_qp *find(struct client *c, uint32_t handle)
+/* NULL: answered, or parked until the QP's connection is through with it; then `again` is called. */
+static struct client_qp *find(struct client *c, uint32_t handle, void (*again)(struct client *c))
 {
 	struct client_qp *q = table_get(&c->qp, handle);
 
 	if (q == NULL || q->leaving) {
 		client_error(c, EINVAL, "there is no queue pair %u", handle);
+		return NULL;
+	}
+	if (q->moving && q->oob != NULL) {
+		q->parked = again;
 		return NULL;
 	}
 	if (q->moving) { /* a connection is being set up with it in this very moment */
@@ -263,29 +316,59 @@ static void modified(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
+	const struct ipc_modify_qp *r = &q->c->req.modify_qp;
+
 	if (cmd_over(q))
 		return;
-	if (q->verdict == QP_OK)
-		client_ok(q->c);
-	else
+	if (q->verdict != QP_OK) {
 		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
 			     qp_state_name((enum qp_state)q->qp->state));
+	} else if ((r->mask & IPC_QP_ATTR_DEST) != 0 && !oob_begin(q, r)) {
+		client_error(q->c, ENOMEM, "no memory to connect the queue pair");
+	} else {
+		if (q->want_state)
+			q->asked = q->want;
+		if ((r->mask & IPC_QP_ATTR_RETRY) != 0)
+			oob_patience(q, r->timeout, r->retry_cnt);
+		client_ok(q->c);
+	}
+	if (!q->moving)
+		oob_settled(q);
+}
+
+#define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
+			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY))
+
+/* A sentence, or NULL: the QP may be connected without a connection manager. */
+static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
+{
+	if ((r->mask & IPC_QP_ATTR_STATE) == 0 || r->state != QP_S_RTR || q->oob != NULL ||
+	    __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) != QP_S_INIT)
+		return "a destination comes with the step from INIT to RTR";
+	if (rnicd.port[q->pd->dev]->cfg->qp_port == 0)
+		return "connections without rdma_cm are off: set 'qp-port' in rnicd's configuration, or use the program's "
+		       "option for rdma_cm (-R)";
+	return NULL;
 }
 
 void client_modify_qp(struct client *c)
 {
 	const struct ipc_modify_qp *r = &c->req.modify_qp;
-	struct client_qp *q = find(c, r->qp);
+	struct client_qp *q = find(c, r->qp, client_modify_qp);
 
 	if (q == NULL)
 		return;
-	bool bad = (r->mask &
-		    ~(uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD)) != 0 ||
+	bool bad = (r->mask & ~ATTRS) != 0 ||
 		   ((r->mask & IPC_QP_ATTR_STATE) != 0 && (r->state > QP_S_ERR || r->state == 5)) ||
 		   ((r->mask & IPC_QP_ATTR_IRD) != 0 && r->ird > QP_MAX_RD_ATOMIC) ||
 		   ((r->mask & IPC_QP_ATTR_ORD) != 0 && r->ord > QP_MAX_RD_ATOMIC);
 	if (bad) {
 		client_error(c, EINVAL, "queue pair: an attribute has a value that is not possible");
+		return;
+	}
+	const char *no = (r->mask & IPC_QP_ATTR_DEST) != 0 ? dest_refusal(q, r) : NULL;
+	if (no != NULL) {
+		client_error(c, EOPNOTSUPP, "queue pair: %s", no);
 		return;
 	}
 	if ((r->mask & IPC_QP_ATTR_ACCESS) != 0)
@@ -296,7 +379,9 @@ void client_modify_qp(struct client *c)
 		q->ord = r->ord;
 	q->want_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
 	q->want = r->state;
-	send_cmd(q, modify_work, modified);
+	if (q->want_state && (q->want == QP_S_RESET || q->want == QP_S_ERR))
+		oob_leave(q);
+	client_qp_command(q, modify_work, modified);
 }
 
 void client_query_qp(struct client *c)
@@ -307,7 +392,11 @@ void client_query_qp(struct client *c)
 		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
 		return;
 	}
-	struct ipc_msg m = { .query_qp_ok = { .state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED),
+	uint32_t state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED);
+	/* Connected as soon as both are in RTR; the client has not gone further yet. */
+	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
+		state = QP_S_RTR;
+	struct ipc_msg m = { .query_qp_ok = { .state = state,
 					      .access = q->access,
 					      .ird = q->ird,
 					      .ord = q->ord } };
@@ -380,7 +469,7 @@ void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct cl
 	q->then = then;
 	q->target = worker;
 	q->later = false;
-	send_cmd(q, leave_work, left);
+	client_qp_command(q, leave_work, left);
 }
 
 /* ---- destruction ---- */
@@ -420,12 +509,13 @@ void client_qp_end(struct client_qp *q)
 	q->leaving = true;
 	q->later = false;
 	q->orphan = q->c->state == CLIENT_DYING;
-	send_cmd(q, destroy_work, destroyed);
+	oob_leave(q);
+	client_qp_command(q, destroy_work, destroyed);
 }
 
 void client_destroy_qp(struct client *c)
 {
-	struct client_qp *q = find(c, c->req.handle.handle);
+	struct client_qp *q = find(c, c->req.handle.handle, client_destroy_qp);
 
 	if (q == NULL)
 		return;

@@ -52,7 +52,9 @@ struct cm_id;
 struct cm_conn {
 	struct owner owner;
 	struct client *c;    /* NULL: the client is gone */
-	struct cm_id *id;    /* NULL: destroyed */
+	struct cm_id *id;    /* NULL: destroyed, or without connection manager */
+	struct oob *oob;     /* without connection manager: its QP's side; NULL: gone */
+	struct oob_held *held; /* without, and waits for its QP */
 	struct cm_conn *next, **prev; /* all connections */
 	struct qp_conn *conn;/* the worker's; NULL while it is being opened */
 	uint32_t worker;
@@ -128,6 +130,7 @@ void cm_conn_leave(struct cm_id *id);
 void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key);
 void cm_conn_free(struct cm_conn *k);
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
+struct cm_conn *cm_conn_make(struct client *c, uint64_t key); /* without id; dev and addresses are the caller's to set */
 struct cm_conn *cm_conn_first(void);
 struct cm_conn *cm_conn_of(uint64_t key);
 

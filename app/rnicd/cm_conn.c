@@ -6,6 +6,7 @@
 
 #include "cm.h"
 #include "dev.h"
+#include "oob.h"
 
 #define WAIT_NS    (10 * RN_NS_PER_MS) /* connections being set up at once have taken all working memory: try again */
 #define WAIT_TRIES 200u
@@ -22,7 +23,7 @@ struct cm_conn *cm_conn_of(uint64_t key)
 	return o == NULL ? NULL : rn_container_of(o, struct cm_conn, owner);
 }
 
-struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
+struct cm_conn *cm_conn_make(struct client *c, uint64_t key)
 {
 	struct cm_conn *k = calloc(1, sizeof(*k));
 
@@ -30,15 +31,24 @@ struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
 		return NULL;
 	owner_put(&k->owner, OWNER_CONN, key);
 	k->c = c;
-	k->id = id;
-	k->dev = id->dev;
-	k->local = id->local;
-	k->remote = id->remote;
 	k->next = conns;
 	k->prev = &conns;
 	if (conns != NULL)
 		conns->prev = &k->next;
 	conns = k;
+	return k;
+}
+
+struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
+{
+	struct cm_conn *k = cm_conn_make(c, key);
+
+	if (k == NULL)
+		return NULL;
+	k->id = id;
+	k->dev = id->dev;
+	k->local = id->local;
+	k->remote = id->remote;
 	id->conn = k;
 	return k;
 }
@@ -47,6 +57,7 @@ void cm_conn_free(struct cm_conn *k)
 {
 	if (k->id != NULL)
 		k->id->conn = NULL;
+	oob_conn_gone(k);
 	*k->prev = k->next;
 	if (k->next != NULL)
 		k->next->prev = k->prev;

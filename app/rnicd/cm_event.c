@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "oob.h"
 
 /* A request met a listener: a new id for it, which the client gets with the event. */
 static void on_request(const struct cmd_fx *fx)
@@ -66,11 +67,13 @@ void cm_fx(const struct cmd_fx *fx)
 	struct cm_conn *k = cm_conn_of(fx->owner);
 
 	if (k == NULL) {
-		if (fx->type == QP_FX_CONNECT_REQUEST)
+		if (fx->type == QP_FX_CONNECT_REQUEST && !oob_request(fx))
 			on_request(fx);
 		return;
 	}
 	k->conn = fx->conn;
+	if (k->oob != NULL)
+		oob_fx(k, fx);
 	struct cm_id *id = k->id;
 	if (fx->type == QP_FX_CLOSED) {
 		on_closed(k);

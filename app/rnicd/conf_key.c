@@ -276,6 +276,8 @@ const struct conf_key conf_keys_port[] = {
 	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
 	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
 	  PORT(peer_to_peer) },
+	{ "qp-port", "4791", "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts",
+	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
 	{ "congestion", "cubic", "cubic or newreno", CONF_WORD, PORT(newreno), .words = congestion_words },

@@ -329,7 +329,8 @@ static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const st
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct tcpl_seg *seg, struct conn **out)
 {
-	struct qp_conn_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .tcp = &tcp_cfg[a->port] };
+	struct qp_conn_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags,
+					 .tcp = &tcp_cfg[a->port] };
 	struct conn *c;
 	enum qp_verdict v;
 

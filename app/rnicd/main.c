@@ -18,6 +18,7 @@
 #include "huge.h"
 #include "loop.h"
 #include "numa_node.h"
+#include "oob.h"
 #include "sigbus.h"
 #include "sock.h"
 #include "tele.h"
@@ -284,6 +285,7 @@ static int serve(int listen_fd, const char *pages)
 		sock_unlink(rnicd.cfg.socket);
 		return cannot("no memory or descriptors");
 	}
+	oob_start();
 	signals_take();
 	say_ready(pages);
 	loop_run(&serving);

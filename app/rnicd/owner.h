@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN };
+enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB };
 
 /* Embedded in the object. */
 struct owner {

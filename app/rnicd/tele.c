@@ -17,6 +17,7 @@
 
 #include "client.h"
 #include "cm.h"
+#include "oob.h"
 #include "tele_conn.h"
 #include "worker_int.h"
 
@@ -330,6 +331,13 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
 	U64(d, "blocks_used", blocks_used());
+	U64(d, "qp_port_connections", oob_totals.up);
+	U64(d, "qp_port_held", oob_totals.held);
+	U64(d, "qp_port_displaced", oob_totals.displaced);
+	U64(d, "qp_port_expired", oob_totals.expired);
+	U64(d, "qp_port_bad", oob_totals.bad);
+	U64(d, "qp_port_unwanted", oob_totals.unwanted);
+	U64(d, "qp_port_gave_up", oob_totals.gave_up);
 	U64(d, "clients", client_count());
 	U64(d, "clients_accepted", client_totals.accepted);
 	U64(d, "clients_refused", client_totals.refused);

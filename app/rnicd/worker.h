@@ -98,6 +98,7 @@ struct conn_listen {
 	uint32_t port;
 	uint16_t lport;
 	uint16_t backlog; /* 0: 64 */
+	uint32_t flags;   /* QP_CONN_* of its connections */
 	uint64_t owner;
 	struct mpa_policy policy;
 };

@@ -177,13 +177,25 @@ struct ipc_create_qp_ok {
 	uint32_t rsv;
 };
 
-enum { IPC_QP_ATTR_STATE = 1 << 0, IPC_QP_ATTR_ACCESS = 1 << 1, IPC_QP_ATTR_IRD = 1 << 2, IPC_QP_ATTR_ORD = 1 << 3 };
+enum {
+	IPC_QP_ATTR_STATE = 1 << 0,
+	IPC_QP_ATTR_ACCESS = 1 << 1,
+	IPC_QP_ATTR_IRD = 1 << 2,
+	IPC_QP_ATTR_ORD = 1 << 3,
+	IPC_QP_ATTR_DEST = 1 << 4,  /* with state RTR: the QP connects to dest_qpn at dest_ip by itself */
+	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a peer that does not come */
+};
 struct ipc_modify_qp {
 	uint32_t qp;
 	uint32_t mask;   /* IPC_QP_ATTR_* */
 	uint32_t state;  /* numbers of ibv_qp_state */
 	uint32_t access;
 	uint32_t ird, ord;
+	uint32_t dest_qpn;
+	uint8_t dest_ip[16]; /* all zero: wherever dest_qpn is on this daemon */
+	uint8_t timeout;     /* 4.096 us << timeout, 0: for good (IBTA, local ACK timeout) */
+	uint8_t retry_cnt;
+	uint16_t rsv;
 };
 struct ipc_query_qp_ok { uint32_t state, access, ird, ord; };
 

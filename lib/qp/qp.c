@@ -134,10 +134,9 @@ void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, con
 
 /* ---- flush ---- */
 
-static void flush_sq(struct qp_ctx *ctx, struct qp *qp)
+/* left: slots. A client that goes on posting is met again at its next doorbell. */
+static void flush_sq(struct qp_ctx *ctx, struct qp *qp, uint32_t left, enum qp_wc_status status)
 {
-	uint32_t left = qp->sq.mask + 1; /* a client that goes on posting is met again at its next doorbell */
-
 	while (left > 0 && spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken) {
 		struct qp_wqe w;
 
@@ -148,7 +147,7 @@ static void flush_sq(struct qp_ctx *ctx, struct qp *qp)
 		qp->sq_taken += slots;
 		left -= rn_min_u32(slots, left);
 		ctx->stats.flushed++;
-		qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
+		qp_send_cqe(ctx, qp, &wr, status);
 	}
 }
 
@@ -203,12 +202,26 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 	qp_set_state(qp, QP_S_ERR);
 	if (qp->conn != NULL && qp->conn->blk != NULL)
 		flush_block(ctx, qp, qp->conn->blk);
-	flush_sq(ctx, qp);
+	flush_sq(ctx, qp, qp->sq.mask + 1, QP_WC_WR_FLUSH_ERR);
 	flush_rq(ctx, qp);
 	if (qp->srq != NULL && !qp->last_told) {
 		qp->last_told = true;
 		qp_event(ctx, qp, QP_EVENT_LAST_WQE, 0);
 	}
+}
+
+bool qp_send_waits(struct qp *qp)
+{
+	return qp->conn == NULL && (qp->state == QP_S_RTR || qp->state == QP_S_RTS) &&
+	       spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
+}
+
+void qp_unreachable(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (!qp_send_waits(qp))
+		return;
+	flush_sq(ctx, qp, 1, QP_WC_RETRY_EXC_ERR);
+	qp_enter_error(ctx, qp);
 }
 
 /* ---- verbs of the control plane ---- */
@@ -254,6 +267,12 @@ static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
 	qp_ready_put(ctx, c);
 }
 
+/* SQD ends the connection. */
+static bool ending(const struct qp *qp)
+{
+	return qp->conn != NULL && !(qp->conn->flags & QP_CONN_KEEP_RECV);
+}
+
 enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 {
 	switch (to) {
@@ -262,6 +281,7 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 		forget(ctx, qp);
 		qp->vendor_err = 0;
 		qp->last_told = false;
+		qp->alone = false;
 		qp_set_state(qp, QP_S_RESET);
 		return QP_OK;
 	case QP_S_INIT:
@@ -272,6 +292,8 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 	case QP_S_RTR:
 	case QP_S_RTS:
 		/* A connection may have been faster: RTS stays. */
+		if (qp->state == QP_S_SQD && to == QP_S_RTS && !ending(qp))
+			qp_set_state(qp, to);
 		if (qp->state != QP_S_INIT && qp->state != QP_S_RTR && qp->state != QP_S_RTS)
 			return QP_BAD_STATE;
 		if (qp->state < (uint8_t)to)
@@ -279,11 +301,19 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 		qp_doorbell(ctx, qp);
 		return QP_OK;
 	case QP_S_SQD:
-		if (qp->state != QP_S_RTS || qp->conn == NULL)
+		if (qp->state != QP_S_RTS)
 			return QP_BAD_STATE;
-		qp_conn_disconnect(ctx, qp->conn);
+		if (ending(qp))
+			qp_conn_disconnect(ctx, qp->conn);
+		else
+			qp_set_state(qp, QP_S_SQD);
 		return QP_OK;
 	case QP_S_ERR:
+		if (qp->conn != NULL && (qp->conn->flags & QP_CONN_KEEP_RECV)) {
+			qp_enter_error(ctx, qp);
+			drop_conn(ctx, qp);
+			return QP_OK;
+		}
 		if (qp->conn != NULL && qp_conn_streaming(qp->conn)) {
 			qp_terminate(ctx, qp->conn, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
 			return QP_OK;
@@ -302,6 +332,8 @@ void qp_doorbell(struct qp_ctx *ctx, struct qp *qp)
 		qp_ready_put(ctx, qp->conn);
 	else if (qp->state == QP_S_ERR)
 		qp_enter_error(ctx, qp);
+	else if (qp->alone)
+		qp_unreachable(ctx, qp);
 }
 
 void qp_destroy(struct qp_ctx *ctx, struct qp *qp)

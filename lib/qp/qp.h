@@ -95,7 +95,11 @@ enum qp_state {
 	QP_S_INIT = 1,  /* receives may be posted; attaching to a connection or qp_modify moves it on */
 	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
 	QP_S_RTS = 3,   /* works while a connection is attached; error, close or qp_modify moves it on */
-	QP_S_SQD = 4,   /* the local side asked for a graceful end: what is posted is sent, then FIN */
+	/*
+	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send work is
+	 * begun until qp_modify to RTS.
+	 */
+	QP_S_SQD = 4,
 	QP_S_ERR = 6    /* all posted and later posted work is flushed; qp_modify to RESET moves it on */
 };
 
@@ -147,6 +151,7 @@ struct qp {
 	uint64_t owner;
 	uint32_t vendor_err; /* of the first error */
 	uint32_t flushed;    /* work requests flushed so far */
+	bool alone;          /* its connection without CM is over: who sends now finds nobody */
 };
 
 /* Control thread. The QP starts in `RESET`. OK or BAD_ATTR. */
@@ -159,6 +164,12 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
  * The client has rung for this QP: takes send WQEs and transmits, or flushes (ERR: both queues). Harmless in any state.
  */
 void qp_doorbell(struct qp_ctx *ctx, struct qp *qp);
+
+/* Send work is posted and there is no connection to take it: the worker's alone to ask. */
+bool qp_send_waits(struct qp *qp);
+
+/* The peer of a QP without connection cannot be had: the oldest send gets RETRY_EXC, the rest is flushed, the QP is in ERR. */
+void qp_unreachable(struct qp_ctx *ctx, struct qp *qp);
 
 /*
  * The QP goes away: no completion follows. Its connection, if any, is closed (FIN when idle, RST otherwise) and lives
@@ -186,7 +197,11 @@ enum qp_conn_state {
 
 /* Set in params.flags. */
 enum {
-	QP_CONN_KEEP_RECV = 1 << 0, /* no CM above: an orderly end leaves the QP in RTS and its receives posted */
+	/*
+	 * No CM above: the peer's end, short of a Terminate, leaves the QP as it is and its receives posted. Who sends then,
+	 * or has sent, gets QP_WC_RETRY_EXC_ERR. Our own end (ERR, RESET, destroy) is a FIN to the peer, no Terminate.
+	 */
+	QP_CONN_KEEP_RECV = 1 << 0,
 };
 
 struct qp_conn_params {

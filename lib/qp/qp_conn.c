@@ -129,14 +129,31 @@ void qp_conn_setup_done(struct qp_ctx *ctx, struct qp_conn *c)
 	c->setup = NULL;
 }
 
-static bool nothing_taken(const struct qp_block *b)
+/* QP_CONN_KEEP_RECV: nobody tells the QP of the peer's end; only what it sends, or has sent, finds out. */
+static void leave_alone(struct qp_ctx *ctx, struct qp_conn *c, struct qp *qp)
 {
-	return b == NULL || (b->wr_head == b->wr_tail && !b->recv.loaded && !b->send.loaded);
+	const struct qp_cqe cut = { .status = QP_WC_WR_FLUSH_ERR };
+	struct qp_block *b = c->blk;
+
+	if (b != NULL && b->recv.loaded && qp->srq != NULL)
+		qp_recv_cqe(ctx, qp, &b->recv, &cut); /* what comes from an SRQ cannot go back; from its own queue it can */
+	if (b != NULL && b->send.loaded && !b->send.started)
+		qp->sq_taken -= b->send.w.slots; /* back into the queue */
+	if (b != NULL)
+		b->send.loaded = b->recv.loaded = false;
+	if (b != NULL && b->wr_head != b->wr_tail) {
+		if (!b->wr[b->wr_head & b->wr_mask].done)
+			b->wr[b->wr_head & b->wr_mask].status = QP_WC_RETRY_EXC_ERR;
+		qp_enter_error(ctx, qp);
+	}
+	qp_conn_bind(c, NULL);
+	qp->alone = c->up;
+	qp_doorbell(ctx, qp);
 }
 
 /*
  * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told
- * code: 0 is an orderly end. The QP is let go; unless the end was orderly and the user wants to keep it, it is flushed.
+ * code: 0 is an orderly end. The QP is let go and flushed; one without CM is flushed after a Terminate only.
  */
 void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, uint8_t code)
 {
@@ -145,9 +162,10 @@ void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, ui
 
 	if (qp != NULL && qp->state < QP_S_RTS) {
 		qp_conn_bind(c, NULL); /* it never worked: the user may try it again */
+	} else if (qp != NULL && (c->flags & QP_CONN_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {
+		leave_alone(ctx, c, qp);
 	} else if (qp != NULL) {
-		if (!((c->flags & QP_CONN_KEEP_RECV) && orderly && qp->state == QP_S_RTS && nothing_taken(c->blk)))
-			qp_enter_error(ctx, qp);
+		qp_enter_error(ctx, qp);
 		qp_conn_bind(c, NULL);
 	}
 	c->tx_cur = QP_TX_NONE;

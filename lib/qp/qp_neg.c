@@ -37,6 +37,8 @@ void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c)
 	c->early = c->asked = false;
 	if (!c->passive)
 		c->deadline = ctx->now + QP_NUDGE_FIRST_NS;
+	else if (c->flags & QP_CONN_KEEP_RECV)
+		c->deadline = ctx->now + ctx->cfg.reply_ns; /* nobody else would miss an initiator that is silent from here */
 	if (c->qp != NULL)
 		qp_set_state(c->qp, QP_S_RTS);
 	qp_conn_setup_done(ctx, c);

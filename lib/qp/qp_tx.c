@@ -227,7 +227,7 @@ static bool sq_ready(struct qp_ctx *ctx, struct qp_conn *c)
 	struct qp_block *b = c->blk;
 	enum qp_wc_status why;
 
-	if (b->tx_stop || c->qp->state < QP_S_RTS || b->wr_tail - b->wr_head > b->wr_mask)
+	if (b->tx_stop || (c->qp->state != QP_S_RTS && c->state != QP_C_DRAINING) || b->wr_tail - b->wr_head > b->wr_mask)
 		return false;
 	if (!b->send.loaded) {
 		switch (qp_sq_take(ctx, c->qp, &b->send, &why)) {

@@ -130,7 +130,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 /* 0 or the errno of a queue pair that cannot be had. */
 static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->qp_type != IBV_QPT_RC)
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC)
 		return EOPNOTSUPP;
 	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL)
 		return EINVAL;
@@ -224,9 +224,19 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return rnic_qp(qp)->is_ex ? &rnic_qp(qp)->ex : NULL;
 }
 
-/* What only comes back from ibv_query_qp: iWARP has no use for it. */
+/* What only comes back from ibv_query_qp. */
 static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int mask)
 {
+	if ((mask & IBV_QP_AV) != 0)
+		keep->ah_attr = a->ah_attr;
+	if ((mask & IBV_QP_DEST_QPN) != 0)
+		keep->dest_qp_num = a->dest_qp_num;
+	if ((mask & IBV_QP_QKEY) != 0)
+		keep->qkey = a->qkey;
+	if ((mask & IBV_QP_PATH_MIG_STATE) != 0)
+		keep->path_mig_state = a->path_mig_state;
+	if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0)
+		keep->en_sqd_async_notify = a->en_sqd_async_notify;
 	if ((mask & IBV_QP_PORT) != 0)
 		keep->port_num = a->port_num;
 	if ((mask & IBV_QP_PKEY_INDEX) != 0)
@@ -247,6 +257,15 @@ static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int
 		keep->min_rnr_timer = a->min_rnr_timer;
 }
 
+/* The peer of a connection without connection manager. Without GRH the address is left to the daemon: its own. */
+static void dest_set(struct ipc_modify_qp *to, const struct ibv_qp_attr *a, int mask)
+{
+	to->mask |= IPC_QP_ATTR_DEST;
+	to->dest_qpn = a->dest_qp_num;
+	if ((mask & IBV_QP_AV) != 0 && a->ah_attr.is_global)
+		memcpy(to->dest_ip, a->ah_attr.grh.dgid.raw, sizeof(to->dest_ip));
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	RNIC_BESIDE(ibv_modify_qp, ibqp->context, EINVAL, ibqp, a, mask);
@@ -255,14 +274,16 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 
-	/* A remote address and QP number: a connection of the program's own making. */
-	if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) != 0) {
-		rnic_complain("rnic: queue pairs are connected by rdma_cm only: use the program's option for it (-R)");
-		return EOPNOTSUPP;
-	}
 	if ((mask & IBV_QP_STATE) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_STATE;
 		m.modify_qp.state = a->qp_state;
+	}
+	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RTR && (mask & IBV_QP_DEST_QPN) != 0)
+		dest_set(&m.modify_qp, a, mask);
+	if ((mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT)) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_RETRY;
+		m.modify_qp.timeout = (mask & IBV_QP_TIMEOUT) != 0 ? a->timeout : qp->attr.timeout;
+		m.modify_qp.retry_cnt = (mask & IBV_QP_RETRY_CNT) != 0 ? a->retry_cnt : qp->attr.retry_cnt;
 	}
 	if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_ACCESS;
@@ -280,6 +301,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		rc = rnic_call(qp->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		return rc;
+	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RESET)
+		memset(&qp->attr, 0, sizeof(qp->attr));
 	attr_keep(&qp->attr, a, mask);
 	if ((mask & IBV_QP_STATE) != 0)
 		ibqp->state = a->qp_state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For cm_cases.c and verbs_cases.c: both ends of a connection in one process, one event at a time. Single-threaded. A failed check says
+ * For cm_cases.c, verbs_cases.c and nocm_cases.c: both ends of a connection in one process, one event at a time. Single-threaded. A failed check says
  * what and where on stdout and makes the case return false.
  */
 #ifndef CM_RIG_H

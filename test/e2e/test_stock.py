@@ -112,16 +112,6 @@ def perftest_events_and_both_ways():
 
 
 @case
-def connections_without_a_manager_are_refused_in_words():
-    with Daemon(pair_conf()) as d:
-        s = serve(d, "ib_write_bw")
-        c = run(d, "ib_write_bw", "127.0.0.1")
-        assert c.wait() != 0, c.tail()
-        assert "connected by rdma_cm only" in c.stderr(), c.tail()
-        s.stop()
-
-
-@case
 def doctor_tells_what_is_there_and_what_is_not():
     with Daemon(pair_conf()) as d:
         out = d.run(RNICRUN, "--doctor").ok()

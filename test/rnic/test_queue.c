@@ -520,7 +520,17 @@ static void modify_and_query(void **state)
 	assert_int_equal(a.cap.max_inline_data, cap.max_inline_data);
 	assert_ptr_equal(init.send_cq, cq);
 	peer()->shm->state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), EOPNOTSUPP);
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .dest_qp_num = 77, .rq_psn = 9, .path_mtu = IBV_MTU_1024,
+				  .ah_attr = { .is_global = 1, .grh.dgid.raw = { [15] = 5 }, .port_num = 1 } };
+	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_PATH_MTU), 0);
+	memset(&a, 0, sizeof(a));
+	assert_int_equal(ibv_query_qp(qp, &a, IBV_QP_AV, &init), 0);
+	assert_int_equal(a.dest_qp_num, 77);
+	assert_int_equal(a.rq_psn, 9);
+	assert_int_equal(a.path_mtu, IBV_MTU_1024);
+	assert_int_equal(a.ah_attr.is_global, 1);
+	assert_int_equal(a.ah_attr.grh.dgid.raw[15], 5);
 	fake_refuse(fake, EINVAL, "a QP of a connection cannot be moved to RTR");
 	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
 }

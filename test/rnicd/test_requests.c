@@ -287,8 +287,7 @@ static void objects_name_the_channel_of_their_errors(void **state)
 				 .ring_off = 1 << 22, .ring_stride = 16384, .cqe = 64),
 			 0);
 	uint32_t told = m.handle.handle;
-	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = async), EBUSY,
-		"the event channel is in use by 1 objects");
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = async), EBUSY);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CQ, handle, .handle = told), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = async), 0);
 	close(efd);

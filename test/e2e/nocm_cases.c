@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * QPs that are brought up with ibv_modify_qp() alone, as programs for InfiniBand do it: both ends in one process, over
+ * two devices of one daemon or over one.
+ *
+ * usage: nocm_cases ADDRESS ADDRESS [CASE...]	prints "ok NAME" or "not ok NAME" for each case
+ *        nocm_cases --list
+ */
+#include "cm_rig.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RECV_LEN 4096u
+#define NOT_LONG 300 /* ms in which something that may not happen would have happened */
+
+static struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = type, .sq_sig_all = 1,
+				      .cap = { 16, 16, 1, 1, 0 } };
+
+	return ibv_create_qp(e->pd, &a);
+}
+
+static bool to_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = 7 };
+
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+	return true;
+}
+
+#define RTR_MASK (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
+		  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | \
+		  IBV_QP_MAX_QP_RD_ATOMIC)
+
+/* at: the peer's end, NULL: without GRH. */
+static bool to_rtr(struct ibv_qp *qp, const struct end *at, uint32_t qpn)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn, .rq_psn = 77,
+				 .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
+				 .ah_attr = { .port_num = 1, .is_global = at != NULL } };
+
+	if (at != NULL)
+		CHECK(ibv_query_gid(at->verbs, 1, 0, &a.ah_attr.grh.dgid) == 0);
+	CHECK(ibv_modify_qp(qp, &a, RTR_MASK) == 0);
+	return true;
+}
+
+static bool to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7,
+				 .sq_psn = 88, .max_rd_atomic = 4 };
+
+	CHECK(ibv_modify_qp(qp, &a, RTS_MASK) == 0);
+	return true;
+}
+
+static bool to_state(struct ibv_qp *qp, enum ibv_qp_state s)
+{
+	struct ibv_qp_attr a = { .qp_state = s };
+
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
+	return true;
+}
+
+static enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr i;
+
+	return ibv_query_qp(qp, &a, IBV_QP_STATE, &i) == 0 ? a.qp_state : IBV_QPS_UNKNOWN;
+}
+
+static bool recv_put(struct end *e, struct ibv_qp *qp, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buf + id * RECV_LEN, RECV_LEN, e->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
+	return true;
+}
+
+static bool send_put(struct end *e, struct ibv_qp *qp, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buf + BUF_LEN / 2, 100, e->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+
+	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+	return true;
+}
+
+/* The next completion of e. */
+static bool wc_is(struct end *e, uint64_t id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	CHECK(poll_n(e, &wc, 1));
+	if (wc.wr_id != id || wc.status != status)
+		printf("# completion %s of %llu\n", ibv_wc_status_str(wc.status), (unsigned long long)wc.wr_id);
+	CHECK(wc.wr_id == id && wc.status == status);
+	return true;
+}
+
+/* One message from one to the other. */
+static bool carries(struct end *from, struct ibv_qp *fqp, struct end *to, struct ibv_qp *tqp)
+{
+	CHECK(recv_put(to, tqp, 3));
+	memset(from->buf + BUF_LEN / 2, 0x5a, 100);
+	memset(to->buf + 3 * RECV_LEN, 0, 100);
+	CHECK(send_put(from, fqp, 4));
+	if (from == to) { /* one CQ: in either order */
+		struct ibv_wc wc[2];
+		CHECK(poll_n(to, wc, 2));
+		CHECK(wc[0].status == IBV_WC_SUCCESS && wc[1].status == IBV_WC_SUCCESS);
+	} else {
+		CHECK(wc_is(to, 3, IBV_WC_SUCCESS) && wc_is(from, 4, IBV_WC_SUCCESS));
+	}
+	CHECK(memcmp(from->buf + BUF_LEN / 2, to->buf + 3 * RECV_LEN, 100) == 0);
+	return true;
+}
+
+struct both { struct end *ea, *eb; struct ibv_qp *a, *b; };
+
+static bool both_new(struct both *p, struct end *ea, struct end *eb)
+{
+	*p = (struct both){ ea, eb, qp_new(ea, IBV_QPT_RC), qp_new(eb, IBV_QPT_RC) };
+	CHECK(p->a != NULL && p->b != NULL);
+	CHECK(to_init(p->a) && to_init(p->b));
+	return true;
+}
+
+static bool both_up(struct both *p)
+{
+	CHECK(to_rtr(p->a, p->eb, p->b->qp_num) && to_rts(p->a, 14, 7));
+	CHECK(to_rtr(p->b, p->ea, p->a->qp_num) && to_rts(p->b, 14, 7));
+	return true;
+}
+
+static bool both_end(struct both *p)
+{
+	CHECK(ibv_destroy_qp(p->a) == 0 && ibv_destroy_qp(p->b) == 0);
+	return true;
+}
+
+static bool either_comes_first(void)
+{
+	for (int turn = 0; turn < 4; turn++) { /* who has the larger address and number connects: both are tried */
+		struct end *ea = turn & 1 ? &srv : &cli, *eb = turn & 1 ? &cli : &srv;
+		struct both p;
+
+		CHECK(both_new(&p, turn & 2 ? ea : eb, eb));
+		CHECK(to_rtr(p.a, p.eb, p.b->qp_num) && to_rts(p.a, 14, 7));
+		usleep(100000); /* whoever connects has been refused or is held by now */
+		CHECK(to_rtr(p.b, p.ea, p.a->qp_num) && to_rts(p.b, 14, 7));
+		CHECK(carries(p.ea, p.a, p.eb, p.b) && carries(p.eb, p.b, p.ea, p.a));
+		CHECK(both_end(&p));
+	}
+	return true;
+}
+
+static bool work_waits_for_the_peer(void)
+{
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv));
+	CHECK(recv_put(&srv, p.b, 1));
+	CHECK(to_rtr(p.a, &srv, p.b->qp_num) && to_rts(p.a, 14, 7));
+	CHECK(send_put(&cli, p.a, 2));
+	CHECK(no_wc(&cli, NOT_LONG));
+	CHECK(to_rtr(p.b, &cli, p.a->qp_num)); /* sends arrive in RTR already */
+	CHECK(wc_is(&cli, 2, IBV_WC_SUCCESS) && wc_is(&srv, 1, IBV_WC_SUCCESS));
+	CHECK(state_of(p.b) == IBV_QPS_RTR);
+	CHECK(both_end(&p));
+	return true;
+}
+
+static bool without_grh(void)
+{
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv));
+	CHECK(to_rtr(p.a, NULL, p.b->qp_num) && to_rts(p.a, 14, 7));
+	CHECK(to_rtr(p.b, NULL, p.a->qp_num) && to_rts(p.b, 14, 7));
+	CHECK(carries(&cli, p.a, &srv, p.b) && carries(&srv, p.b, &cli, p.a));
+	CHECK(both_end(&p));
+	return true;
+}
+
+static bool what_was_set_is_told(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+	union ibv_gid gid;
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
+	CHECK(carries(&cli, p.a, &srv, p.b));
+	CHECK(ibv_query_gid(srv.verbs, 1, 0, &gid) == 0 && ibv_query_qp(p.a, &a, 0, &init) == 0);
+	CHECK(a.qp_state == IBV_QPS_RTS && a.cur_qp_state == IBV_QPS_RTS);
+	CHECK(a.dest_qp_num == p.b->qp_num && a.rq_psn == 77 && a.sq_psn == 88 && a.path_mtu == IBV_MTU_1024);
+	CHECK(a.timeout == 14 && a.retry_cnt == 7 && a.rnr_retry == 7 && a.min_rnr_timer == 12 && a.port_num == 1);
+	CHECK(a.max_rd_atomic == 4 && a.max_dest_rd_atomic == 4 && a.qp_access_flags == 7);
+	CHECK(a.ah_attr.is_global && a.ah_attr.port_num == 1 && memcmp(&a.ah_attr.grh.dgid, &gid, 16) == 0);
+	CHECK(init.qp_type == IBV_QPT_RC && init.send_cq == cli.cq && init.sq_sig_all == 1);
+	CHECK(both_end(&p));
+	return true;
+}
+
+static bool the_peers_end_leaves_receives(void)
+{
+	for (int how = 0; how < 3; how++) {
+		struct both p;
+
+		CHECK(both_new(&p, &cli, &srv) && both_up(&p));
+		CHECK(carries(&srv, p.b, &cli, p.a));
+		CHECK(recv_put(&cli, p.a, 5));
+		if (how == 0)
+			CHECK(ibv_destroy_qp(p.b) == 0);
+		else
+			CHECK(to_state(p.b, how == 1 ? IBV_QPS_RESET : IBV_QPS_ERR));
+		CHECK(no_wc(&cli, NOT_LONG));
+		CHECK(state_of(p.a) == IBV_QPS_RTS);
+		CHECK(send_put(&cli, p.a, 6));
+		CHECK(wc_is(&cli, 6, IBV_WC_RETRY_EXC_ERR) && wc_is(&cli, 5, IBV_WC_WR_FLUSH_ERR));
+		CHECK(send_put(&cli, p.a, 7) && wc_is(&cli, 7, IBV_WC_WR_FLUSH_ERR));
+		CHECK(state_of(p.a) == IBV_QPS_ERR);
+		CHECK(ibv_destroy_qp(p.a) == 0 && (how == 0 || ibv_destroy_qp(p.b) == 0));
+	}
+	return true;
+}
+
+static bool error_flushes_ones_own_work(void)
+{
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
+	CHECK(carries(&cli, p.a, &srv, p.b));
+	CHECK(recv_put(&cli, p.a, 1) && recv_put(&cli, p.a, 2));
+	CHECK(to_state(p.a, IBV_QPS_ERR));
+	CHECK(wc_is(&cli, 1, IBV_WC_WR_FLUSH_ERR) && wc_is(&cli, 2, IBV_WC_WR_FLUSH_ERR));
+	CHECK(send_put(&cli, p.a, 3) && wc_is(&cli, 3, IBV_WC_WR_FLUSH_ERR));
+	CHECK(both_end(&p));
+	return true;
+}
+
+static bool a_reset_qp_is_as_new(void)
+{
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv));
+	for (int i = 0; i < 3; i++) {
+		CHECK(both_up(&p));
+		CHECK(carries(&cli, p.a, &srv, p.b) && carries(&srv, p.b, &cli, p.a));
+		CHECK(to_state(p.a, IBV_QPS_RESET) && state_of(p.a) == IBV_QPS_RESET && to_init(p.a));
+		if (i == 1)
+			CHECK(to_state(p.b, IBV_QPS_ERR));
+		CHECK(to_state(p.b, IBV_QPS_RESET) && to_init(p.b));
+	}
+	CHECK(both_end(&p));
+	return true;
+}
+
+static bool a_send_to_nobody_fails_in_the_end(void)
+{
+	struct ibv_qp *a = qp_new(&cli, IBV_QPT_RC), *gone = qp_new(&srv, IBV_QPT_RC);
+
+	CHECK(a != NULL && gone != NULL);
+	uint32_t qpn = gone->qp_num;
+	CHECK(ibv_destroy_qp(gone) == 0);
+	CHECK(to_init(a) && recv_put(&cli, a, 1) && to_rtr(a, &srv, qpn) && to_rts(a, 1, 0));
+	CHECK(no_wc(&cli, NOT_LONG)); /* who only receives waits for good */
+	CHECK(send_put(&cli, a, 2) && send_put(&cli, a, 3));
+	CHECK(wc_is(&cli, 2, IBV_WC_RETRY_EXC_ERR) && wc_is(&cli, 3, IBV_WC_WR_FLUSH_ERR));
+	CHECK(wc_is(&cli, 1, IBV_WC_WR_FLUSH_ERR));
+	CHECK(ibv_destroy_qp(a) == 0);
+	return true;
+}
+
+static bool sqd_holds_sends_back(void)
+{
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
+	CHECK(carries(&cli, p.a, &srv, p.b));
+	CHECK(to_state(p.a, IBV_QPS_SQD) && state_of(p.a) == IBV_QPS_SQD);
+	CHECK(recv_put(&srv, p.b, 1) && send_put(&cli, p.a, 2));
+	CHECK(no_wc(&cli, NOT_LONG) && no_wc(&srv, 1));
+	CHECK(carries(&srv, p.b, &cli, p.a)); /* the other direction goes on */
+	CHECK(to_state(p.a, IBV_QPS_RTS));
+	CHECK(wc_is(&srv, 1, IBV_WC_SUCCESS) && wc_is(&cli, 2, IBV_WC_SUCCESS));
+	CHECK(both_end(&p));
+	return true;
+}
+
+static bool steps_that_cannot_be_are_refused(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .dest_qp_num = 5, .path_mtu = IBV_MTU_1024 };
+	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
+
+	CHECK(qp != NULL);
+	CHECK(to_state(qp, IBV_QPS_RESET) && ibv_modify_qp(qp, &a, RTR_MASK) != 0);
+	a.qp_state = IBV_QPS_RTS;
+	CHECK(ibv_modify_qp(qp, &a, RTS_MASK) != 0);
+	CHECK(to_init(qp) && to_rtr(qp, &cli, 0xffffff));
+	a.qp_state = IBV_QPS_RTR;
+	CHECK(ibv_modify_qp(qp, &a, RTR_MASK) != 0); /* it has a peer */
+	CHECK(ibv_destroy_qp(qp) == 0);
+	return true;
+}
+
+#define MANY 64
+static bool many_at_once(void)
+{
+	struct both p[MANY];
+	struct ibv_wc wc[2 * MANY];
+
+	for (int i = 0; i < MANY; i++)
+		CHECK(both_new(&p[i], &cli, i % 2 ? &cli : &srv));
+	for (int i = 0; i < MANY; i++)
+		CHECK(to_rtr(p[i].a, p[i].eb, p[i].b->qp_num) && to_rts(p[i].a, 14, 7));
+	for (int i = 0; i < MANY; i++)
+		CHECK(to_rtr(p[i].b, p[i].ea, p[i].a->qp_num) && to_rts(p[i].b, 14, 7));
+	for (int i = 0; i < MANY; i++)
+		CHECK(recv_put(p[i].eb, p[i].b, 1) && send_put(p[i].ea, p[i].a, 2));
+	CHECK(poll_n(&cli, wc, MANY + MANY / 2) && poll_n(&srv, wc + MANY + MANY / 2, MANY / 2));
+	for (int i = 0; i < 2 * MANY; i++)
+		CHECK(wc[i].status == IBV_WC_SUCCESS);
+	for (int i = 0; i < MANY; i++)
+		CHECK(both_end(&p[i]));
+	return true;
+}
+
+static bool unreliably_connected_ones_too(void)
+{
+	struct both p = { &cli, &srv, qp_new(&cli, IBV_QPT_UC), qp_new(&srv, IBV_QPT_UC) };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	CHECK(p.a != NULL && p.b != NULL && to_init(p.a) && to_init(p.b) && both_up(&p));
+	CHECK(carries(&cli, p.a, &srv, p.b) && carries(&srv, p.b, &cli, p.a));
+	CHECK(ibv_query_qp(p.a, &a, 0, &init) == 0 && init.qp_type == IBV_QPT_UC);
+	CHECK(both_end(&p));
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct rig_case cases[] = {
+		CASE(either_comes_first),
+		CASE(work_waits_for_the_peer),
+		CASE(without_grh),
+		CASE(what_was_set_is_told),
+		CASE(the_peers_end_leaves_receives),
+		CASE(error_flushes_ones_own_work),
+		CASE(a_reset_qp_is_as_new),
+		CASE(a_send_to_nobody_fails_in_the_end),
+		CASE(sqd_holds_sends_back),
+		CASE(steps_that_cannot_be_are_refused),
+		CASE(many_at_once),
+		CASE(unreliably_connected_ones_too),
+	};
+
+	return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The distribution's own programs that do without rdma_cm: they tell each other GID and QP number over a socket of the
+host and bring their QPs up with ibv_modify_qp(). Both ends over one port, and over two wired ones.
+"""
+import re
+import sys
+import time
+
+import wire
+from rig import PATIENCE, RNICRUN, Daemon, Skip, case, main, need, pair_conf
+
+world = {}
+ONE = ((), ())
+TWO = (("-d", "a"), ("-d", "b"))
+
+
+def daemon(personality):
+    """One daemon for all cases of a personality, in a network namespace of our own: the programs' ports are fixed."""
+    if "error" in world:
+        raise Skip(world["error"])
+    try:
+        if not world:
+            wire.own_network()
+    except Skip as s:
+        world["error"] = str(s)
+        raise
+    if personality not in world:
+        world[personality] = Daemon(pair_conf(both=f"personality = {personality}"))
+    return world[personality]
+
+
+def listens(port):
+    with open("/proc/net/tcp", encoding="ascii") as a, open("/proc/net/tcp6", encoding="ascii") as b:
+        return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(a) + list(b))
+
+
+def pair(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.1"):
+    """Runs server and client; returns both outputs."""
+    need(program)
+    d = daemon(personality)
+    s = d.run(RNICRUN, program, *args, *on[0])
+    end = time.monotonic() + PATIENCE
+    while not listens(port):
+        assert s.p.poll() is None and time.monotonic() < end, s.tail()
+        time.sleep(0.02)
+    c = d.run(RNICRUN, program, *args, *on[1], peer)
+    c.ok()
+    s.ok()
+    return s.stdout(), c.stdout()
+
+
+def perftest(program, *args, on=ONE, personality="iwarp", sizes=1):
+    outs = pair(program, args, on, personality=personality)
+    rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+", outs[1], re.M)
+    assert len(rows) == sizes, f"{len(rows)} lines of figures:\n{outs[1]}"
+
+
+@case
+def rc_pingpong():
+    for on, args in ((ONE, ["-g", "0", "-c"]), (TWO, ["-e"]), (TWO, ["-g", "0", "-N", "-c"]), (ONE, ["-e", "-s", "100000"])):
+        for out in pair("ibv_rc_pingpong", ["-n", "200", *args], on):
+            assert "200 iters in" in out and "invalid data" not in out, out
+
+
+@case
+def uc_pingpong():
+    for on, args in ((ONE, []), (TWO, ["-g", "0", "-e"])):
+        for out in pair("ibv_uc_pingpong", ["-n", "200", *args], on):
+            assert "200 iters in" in out, out
+
+
+@case
+def perftest_of_each_kind():
+    for kind in ("write", "read", "send"):
+        perftest(f"ib_{kind}_lat", "-n", "100", on=TWO)
+        perftest(f"ib_{kind}_bw", "-n", "100", personality="roce")
+
+
+@case
+def perftest_on_eight_qps_and_both_ways():
+    perftest("ib_write_bw", "-n", "50", "-q", "8", "-s", "8192")
+    perftest("ib_read_bw", "-n", "50", "-q", "8", "-s", "8192", on=TWO)
+    perftest("ib_send_bw", "-n", "50", "-q", "8", "-s", "8192", on=TWO, personality="roce")
+    perftest("ib_write_bw", "-n", "50", "-b", on=TWO)
+    perftest("ib_send_bw", "-n", "50", "-b", personality="roce")
+
+
+@case
+def perftest_with_events_and_inline():
+    perftest("ib_send_lat", "-n", "50", "-e", on=TWO)
+    perftest("ib_send_bw", "-n", "300", "-e", "-s", "4096", on=TWO, personality="roce")
+    perftest("ib_send_lat", "-n", "50", "-I", "60")
+    perftest("ib_write_lat", "-n", "50", "-I", "60", on=TWO)
+
+
+@case
+def perftest_of_all_sizes():
+    perftest("ib_write_bw", "-n", "5", "-a", on=TWO, sizes=23)
+    perftest("ib_send_bw", "-n", "5", "-a", on=TWO, personality="roce", sizes=23)
+    perftest("ib_read_bw", "-n", "5", "-s", "8388608")
+
+
+@case
+def perftest_unreliably_connected():
+    perftest("ib_write_bw", "-n", "50", "-c", "UC", on=TWO)
+    perftest("ib_send_lat", "-n", "50", "-c", "UC", personality="roce")
+
+
+@case
+def what_was_left_behind():
+    for name in ("iwarp", "roce"):
+        if name in world:
+            d = world[name]
+            end = time.monotonic() + 20
+            kinds = ("/rnic/clients", "/rnic/qps")
+            while time.monotonic() < end and any(d.telemetry(k) for k in kinds):
+                time.sleep(0.1)
+            assert not any(d.telemetry(k) for k in kinds), "something is left in the daemon"
+            n = d.telemetry("/rnic/counters")
+            assert n["qp_port_connections"] > 0 and n["qp_port_bad"] == 0, n
+            d.end()
+            d.close()
+
+
+sys.exit(main())
