@@ -55,8 +55,9 @@ static bool rights_take(const struct client_proc *p, struct rights *old)
 	now[1].effective &= 1u << (CAP_CHECKPOINT_RESTORE % 32);
 	setfsgid(p->gid);
 	setfsuid(p->uid);
-	/* setfsuid() has no error of its own: asked again, it tells. */
-	return syscall(SYS_capset, &h, now) == 0 && (uid_t)setfsuid((uid_t)-1) == p->uid;
+	/* These two have no errors of their own: asked again, they tell. */
+	return syscall(SYS_capset, &h, now) == 0 && (uid_t)setfsuid((uid_t)-1) == p->uid &&
+	       (gid_t)setfsgid((gid_t)-1) == p->gid;
 }
 
 static void rights_back(const struct rights *old)

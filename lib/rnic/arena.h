@@ -13,8 +13,8 @@
  * the program (advise.c), a handler of SIGSEGV stays behind the guard's. Hazards that remain with memory that was moved
  * in place: system calls of other threads that write into it during the registration may return EFAULT; other threads of
  * a process that forks may write to it while the child takes its copy; what makes its system calls by itself (Go) gets
- * no zeros from madvise(MADV_DONTNEED); a thread that is being joined must not have registered the page of its stack
- * that also holds its descriptor.
+ * no zeros from madvise(MADV_DONTNEED); a thread that is being joined must not have had the page of its stack that also
+ * holds its descriptor registered by another thread (by itself it may: stack.c).
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H
@@ -151,6 +151,11 @@ void rnic_guard_end(struct rnic_guard *g, bool moved);
 /* The program's sigaction() of SIGSEGV, when the guard's handler is installed: it stays behind it. false: it is not. */
 bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old);
 int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old); /* hooks.c: libc's own */
+
+/* ---- stack.c ---- */
+
+/* Part of the calling thread's stack is being moved. */
+void rnic_stack_moved(void);
 
 /* ---- advise.c: madvise() and mremap() of memory that may have been moved; no lock ---- */
 

@@ -271,8 +271,10 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 	hi = hi > v->end || hi < end ? v->end : hi;
 	stack_margin(v, lo);
 	while (lo < hi && rc == 0) {
-		*mv = (struct move){ .m = m, .v = v, .start = lo, .len = rn_min_u64(hi - lo, CHUNK) };
+		*mv = (struct move){ .m = m, .v = v, .start = lo, .len = rn_min_u64(hi - lo, v->page > CHUNK ? v->page : CHUNK) };
 		mv->stack = here >= v->start && here < v->end;
+		if (mv->stack)
+			rnic_stack_moved();
 		rc = move_chunk(mv);
 		lo += mv->len;
 	}
@@ -306,8 +308,8 @@ static int check(const struct rnic_vma *v, uintptr_t addr, uint64_t len, bool wr
 		return 0;
 	if (v->name[0] == '[' && v->name[1] == 'v')
 		return refuse(v, addr, len, EOPNOTSUPP, "it is the kernel's: use memory of the program's own");
-	if ((v->prot & PROT_EXEC) != 0 && !v->shared)
-		return refuse(v, addr, len, EOPNOTSUPP, "it is executable: copy it to plain memory");
+	if ((v->prot & (PROT_EXEC | PROT_WRITE)) == PROT_EXEC && !v->shared)
+		return refuse(v, addr, len, EOPNOTSUPP, "it is code: copy it to plain memory");
 	return 0;
 }
 

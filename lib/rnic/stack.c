@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread's descriptor lies at the top of its stack, on one page with what its first functions keep there. Who joins the
+ * thread sleeps on a word of it, a futex known by its address while the page is private and by its file when it is not:
+ * the wake-up at the thread's end would miss those who slept before the page was moved. So it goes back before.
+ */
+#include "rnic/arena.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DESCRIPTOR (UINT64_C(4) << 10) /* bytes: glibc's is smaller */
+
+static pthread_key_t at_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int page_back(void *arg)
+{
+	void *page = arg;
+	void *copy = mmap(NULL, RNIC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy == MAP_FAILED)
+		return 0;
+	rnic_copy_pages(copy, page, RNIC_PAGE);
+	if (syscall(SYS_mremap, copy, RNIC_PAGE, RNIC_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) == -1)
+		munmap(copy, RNIC_PAGE);
+	return 0;
+}
+
+/* Runs in the thread, as one of the last things it does: no memory region on its stack means anything any more. */
+static void thread_ends(void *unused)
+{
+	const struct rnic_mem *m = rnic_mem_last();
+	uintptr_t first = (uintptr_t)pthread_self() & ~(uintptr_t)(RNIC_PAGE - 1);
+	struct rnic_vma v;
+
+	(void)unused;
+	for (uintptr_t at = first; at < (uintptr_t)pthread_self() + DESCRIPTOR; at += RNIC_PAGE) {
+		if (rnic_vma_at(&m->proc, at, &v) == 0 && v.start <= at &&
+		    (rnic_file_is(&m->file[IPC_REGION_ARENA], &v) || rnic_file_retired(&v)))
+			rnic_run_aside(page_back, (void *)at);
+	}
+}
+
+static void key_make(void) { pthread_key_create(&at_end, thread_ends); }
+
+void rnic_stack_moved(void)
+{
+	pthread_once(&once, key_make);
+	pthread_setspecific(at_end, &at_end);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mr_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fake *fake;
+struct ibv_context *ctx;
+struct ibv_pd *pd;
+
+int mr_setup(void **state)
+{
+	(void)state;
+	setenv("RNIC_REG_VERBOSE", "0", 1);
+	fake = fake_start();
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	ctx = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	return pd == NULL;
+}
+
+int mr_teardown(void **state)
+{
+	(void)state;
+	ibv_dealloc_pd(pd);
+	ibv_close_device(ctx);
+	fake_stop(fake);
+	return 0;
+}
+
+struct fake_client *client(void) { return fake_client(fake, 0); }
+
+uint8_t pattern(size_t i, uint8_t seed) { return (uint8_t)(i * 7 + (i >> 8) + seed); }
+
+void fill(uint8_t *p, size_t len, uint8_t seed)
+{
+	for (size_t i = 0; i < len; i++)
+		p[i] = pattern(i, seed);
+}
+
+void assert_filled(const uint8_t *p, size_t len, uint8_t seed)
+{
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != pattern(i, seed))
+			fail_msg("byte %zu is %#x, not %#x", i, p[i], pattern(i, seed));
+}
+
+/* Both ways, over the whole region. */
+void assert_shared(struct ibv_mr *mr)
+{
+	uint8_t *copy = malloc(mr->length);
+
+	assert_non_null(mr);
+	fill(mr->addr, mr->length, 1);
+	assert_true(fake_mr_read(client(), mr->rkey, (uintptr_t)mr->addr, copy, mr->length));
+	assert_filled(copy, mr->length, 1);
+	fill(copy, mr->length, 2);
+	assert_true(fake_mr_write(client(), mr->rkey, (uintptr_t)mr->addr, copy, mr->length));
+	assert_filled(mr->addr, mr->length, 2);
+	free(copy);
+}
+
+uint32_t pieces(const struct ibv_mr *mr) { return client()->mr[mr->handle].npieces; }
+
+void assert_zeros(const uint8_t *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(p[i], 0);
+}
+
+void assert_refused(void *p, size_t len, int access, int err)
+{
+	errno = 0;
+	assert_null(ibv_reg_mr(pd, p, len, access));
+	assert_int_equal(errno, err);
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory registration: what was moved behaves as the private memory that it was, and nothing that anybody wrote is lost. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rnic/rnic.h>
+
+#include "mr_rig.h"
+
+static void __attribute__((noinline)) recurse(unsigned depth)
+{
+	volatile uint8_t room[1000];
+
+	memset((void *)(uintptr_t)room, (int)depth, sizeof(room));
+	if (depth > 0)
+		recurse(depth - 1);
+	assert_int_equal(room[500], (uint8_t)depth);
+}
+
+static void own_stack(void **state)
+{
+	uint8_t buf[300];
+	uint8_t big[40000];
+
+	(void)state;
+	fill(buf, sizeof(buf), 7);
+	struct ibv_mr *mr = ibv_reg_mr(pd, buf, sizeof(buf), RW);
+	assert_non_null(mr);
+	assert_filled(buf, sizeof(buf), 7);
+	assert_shared(mr);
+	struct ibv_mr *mr2 = ibv_reg_mr(pd, big, sizeof(big), RW);
+	assert_shared(mr2);
+	recurse(800);
+	ibv_dereg_mr(mr);
+	ibv_dereg_mr(mr2);
+}
+
+static void *stack_thread(void *arg)
+{
+	uint8_t low[200];
+
+	(void)arg;
+	fill(low, sizeof(low), 9);
+	struct ibv_mr *mr = ibv_reg_mr(pd, low, sizeof(low), RW);
+	if (mr == NULL)
+		return NULL;
+	assert_filled(low, sizeof(low), 9);
+	assert_shared(mr);
+	recurse(200);
+	ibv_dereg_mr(mr);
+	return arg;
+}
+
+static void *deep_thread(void *arg)
+{
+	/* Well below the page that holds the thread's descriptor. */
+	volatile uint8_t gap[3 * PAGE];
+
+	gap[0] = gap[2 * PAGE] = 0;
+	return stack_thread(arg);
+}
+
+/* The page of the descriptor, while the thread is being joined already. */
+static void *top_thread(void *arg)
+{
+	usleep(50000);
+	struct ibv_mr *mr = ibv_reg_mr(pd, (void *)pthread_self(), 64, RW);
+	if (mr == NULL)
+		return NULL;
+	ibv_dereg_mr(mr);
+	return arg;
+}
+
+static void stack_of_a_thread(void **state)
+{
+	pthread_t t;
+	void *ret = NULL;
+
+	pthread_create(&t, NULL, deep_thread, state);
+	pthread_join(t, &ret);
+	assert_ptr_equal(ret, state);
+	pthread_create(&t, NULL, top_thread, state);
+	pthread_join(t, &ret);
+	assert_ptr_equal(ret, state);
+}
+
+/* ---- writers at the same time ---- */
+
+struct writer { uint8_t *p; size_t pages; uint64_t count; int stop; };
+
+static void *write_on(void *arg)
+{
+	struct writer *w = arg;
+	uint64_t n = 0;
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		uint64_t *slot = (uint64_t *)(void *)(w->p + n % w->pages * PAGE);
+		__atomic_store_n(slot, *slot + 1, __ATOMIC_RELAXED);
+		n++;
+	}
+	w->count = n;
+	return NULL;
+}
+
+static void writers_lose_nothing(int by_signal)
+{
+	const size_t pages = 2000;
+	struct rnic_mem *mem = rnic_ctx(ctx)->s->mem;
+	int uffd = mem->uffd;
+
+	if (by_signal)
+		mem->uffd = -1;
+	for (int round = 0; round < 5; round++) {
+		uint8_t *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		/* Each thread has its own word on each page. */
+		struct writer w[2] = { { .p = p, .pages = pages }, { .p = p + 64, .pages = pages } };
+		pthread_t t[2];
+		for (int i = 0; i < 2; i++)
+			pthread_create(&t[i], NULL, write_on, &w[i]);
+		usleep(2000);
+		struct ibv_mr *mr = ibv_reg_mr(pd, p, pages * PAGE, RW);
+		assert_non_null(mr);
+		usleep(2000);
+		for (int i = 0; i < 2; i++) {
+			__atomic_store_n(&w[i].stop, 1, __ATOMIC_RELAXED);
+			pthread_join(t[i], NULL);
+			uint64_t sum = 0, seen = 0, word;
+			for (size_t k = 0; k < pages; k++) {
+				sum += *(uint64_t *)(void *)(w[i].p + k * PAGE);
+				assert_true(fake_mr_read(client(), mr->rkey, (uintptr_t)w[i].p + k * PAGE, &word, 8));
+				seen += word;
+			}
+			assert_int_equal(sum, w[i].count);
+			assert_int_equal(seen, w[i].count);
+		}
+		ibv_dereg_mr(mr);
+		munmap(p, pages * PAGE);
+	}
+	mem->uffd = uffd;
+}
+
+static void writers_lose_nothing_under_userfaultfd(void **state)
+{
+	(void)state;
+	writers_lose_nothing(0);
+}
+
+static void writers_lose_nothing_under_the_signal(void **state)
+{
+	(void)state;
+	writers_lose_nothing(1);
+}
+
+/* ---- realloc, fork, sweep ---- */
+
+static void realloc_of_registered_memory(void **state)
+{
+	const size_t len = 1 << 20;
+	uint8_t *p = malloc(len), *q = malloc(len);
+
+	(void)state;
+	fill(p, len, 1);
+	fill(q, len, 2);
+	struct ibv_mr *a = ibv_reg_mr(pd, p, len, RW), *b = ibv_reg_mr(pd, q, len, RW);
+	assert_non_null(a);
+	assert_non_null(b);
+	ibv_dereg_mr(a);
+	p = realloc(p, 8 * len);
+	memset(p + len, 0xee, 7 * len);
+	assert_filled(p, len, 1);
+	assert_filled(q, len, 2);
+	ibv_dereg_mr(b);
+	free(p);
+	free(q);
+}
+
+/* ---- madvise, mremap, sigaction: as if nothing had been moved ---- */
+
+static void discarded_memory_reads_as_zero(void **state)
+{
+	static const int advice[] = { MADV_DONTNEED, MADV_FREE };
+	uint8_t *p = mmap(NULL, 32 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t got[2 * PAGE];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		fill(p, 32 * PAGE, 3);
+		struct ibv_mr *mr = ibv_reg_mr(pd, p + 8 * PAGE, 16 * PAGE, RW);
+		assert_non_null(mr);
+		/* In a region, the daemon sees it too; and from moved memory into memory that never was. */
+		assert_int_equal(madvise(p + 10 * PAGE, 2 * PAGE, advice[i]), 0);
+		assert_zeros(p + 10 * PAGE, 2 * PAGE);
+		assert_true(fake_mr_read(client(), mr->rkey, (uintptr_t)p + 10 * PAGE, got, sizeof(got)));
+		assert_zeros(got, sizeof(got));
+		assert_int_equal(p[12 * PAGE], pattern(12 * PAGE, 3));
+		assert_shared(mr);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		assert_int_equal(madvise(p + 20 * PAGE, 8 * PAGE, MADV_DONTNEED), 0);
+		assert_zeros(p + 20 * PAGE, 8 * PAGE);
+		assert_int_equal(madvise(p + 4 * PAGE, 8 * PAGE, MADV_DONTNEED), 0);
+		assert_zeros(p + 4 * PAGE, 8 * PAGE);
+		assert_int_equal(p[3 * PAGE], pattern(3 * PAGE, 3));
+		assert_int_equal(p[28 * PAGE], pattern(28 * PAGE, 3));
+	}
+	munmap(p + 16 * PAGE, PAGE);
+	errno = 0;
+	assert_int_equal(madvise(p, 32 * PAGE, MADV_DONTNEED), -1);
+	assert_int_equal(errno, ENOMEM);
+	munmap(p, 32 * PAGE);
+}
+
+static void mappings_grow_beside_their_neighbours(void **state)
+{
+	static const unsigned pages[] = { 1, 16 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		const size_t len = pages[i] * PAGE;
+		uint8_t *p = mmap(NULL, 2 * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), got[8];
+		fill(p, 2 * len, 6);
+		struct ibv_mr *a = ibv_reg_mr(pd, p, len, RW), *b = ibv_reg_mr(pd, p + len, len, RW);
+		assert_non_null(a);
+		assert_non_null(b);
+		/* No room behind it. */
+		assert_ptr_equal(mremap(p, len, 4 * len, 0), MAP_FAILED);
+		uint8_t *q = mremap(p, len, 4 * len, MREMAP_MAYMOVE);
+		assert_ptr_not_equal(q, MAP_FAILED);
+		assert_filled(q, len, 6);
+		assert_zeros(q + len, 3 * len);
+		memset(q + len, 0xee, 3 * len);
+		/* The first region went along, the second lost nothing. */
+		memcpy(q, "further", 8);
+		assert_true(fake_mr_read(client(), a->rkey, (uintptr_t)p, got, 8));
+		assert_memory_equal(got, "further", 8);
+		assert_shared(b);
+		assert_int_equal(p[len], pattern(0, 2));
+		struct ibv_mr *whole = ibv_reg_mr(pd, q, 4 * len, RW);
+		assert_shared(whole);
+		/* In place, into the hole that the first one left. */
+		uint8_t *r = mremap(q, 4 * len, 2 * len, 0);
+		assert_ptr_equal(r, q);
+		assert_ptr_equal(mremap(q, 2 * len, 3 * len, 0), q);
+		assert_zeros(q + 2 * len, len);
+		ibv_dereg_mr(a);
+		ibv_dereg_mr(b);
+		ibv_dereg_mr(whole);
+		munmap(q, 3 * len);
+		munmap(p + len, len);
+	}
+}
+
+static sigjmp_buf jump;
+static void *fault_at;
+
+static void their_handler(int signo, siginfo_t *info, void *context)
+{
+	(void)signo;
+	(void)context;
+	fault_at = info->si_addr;
+	siglongjmp(jump, 1);
+}
+
+static void handlers_of_the_program_are_called(void **state)
+{
+	struct sigaction theirs = { .sa_sigaction = their_handler, .sa_flags = SA_SIGINFO }, before, now;
+	uint8_t *none = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	writers_lose_nothing(1); /* our handler is there */
+	assert_int_equal(sigaction(SIGSEGV, &theirs, &before), 0);
+	assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
+	assert_ptr_equal(now.sa_sigaction, their_handler);
+	writers_lose_nothing(1); /* and still does its work */
+	if (sigsetjmp(jump, 1) == 0)
+		*(volatile uint8_t *)none = 1;
+	assert_ptr_equal(fault_at, none);
+	fault_at = NULL;
+	if (sigsetjmp(jump, 1) == 0)
+		*(volatile uint8_t *)none = 1; /* the mask is as before */
+	assert_ptr_equal(fault_at, none);
+	assert_int_equal(sigaction(SIGSEGV, &before, &now), 0);
+	assert_ptr_equal(now.sa_sigaction, their_handler);
+	munmap(none, PAGE);
+}
+
+/*
+ * A child made by fork() gets what was moved as its own, as the kernel copies pinned memory: what it writes is not the
+ * parent's, what the parent and the daemon write is not the child's. It may be on the very stack that it runs on.
+ */
+static void fork_copies_what_was_moved(void **state)
+{
+	uint8_t here[64];
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *heap[100];
+	struct ibv_mr *mr[100];
+	int st;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		heap[i] = malloc(100);
+		snprintf(heap[i], 100, "block %u", i);
+		mr[i] = i % 2 == 0 ? ibv_reg_mr(pd, heap[i], 100, RW) : NULL;
+	}
+	struct ibv_mr *page = ibv_reg_mr(pd, p, 4 * PAGE, RW);
+	assert_non_null(page);
+	struct ibv_mr *stack = ibv_reg_mr(pd, here, sizeof(here), RW);
+	assert_non_null(stack);
+	strcpy((char *)here, "the stack");
+	memcpy(p + 2 * PAGE, "whole", 6);
+	int told[2];
+	assert_int_equal(pipe(told), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		char c;
+		/* The parent has changed its own meanwhile. */
+		if (read(told[0], &c, 1) != 1 || strcmp((char *)here, "the stack") != 0 || strcmp((char *)p + 2 * PAGE, "whole") != 0)
+			_exit(1);
+		strcpy((char *)here, "the child's");
+		for (unsigned i = 0; i < 100; i++)
+			memset(heap[i], 'x', 99);
+		for (unsigned i = 0; i < 1000; i++)
+			free(malloc(i * 13));
+		p[0] = 42;
+		_exit(0);
+	}
+	assert_true(fake_mr_write(client(), page->rkey, (uintptr_t)p + 2 * PAGE, "other", 6));
+	strcpy((char *)here, "the parent's");
+	assert_int_equal(write(told[1], "x", 1), 1);
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_string_equal(here, "the parent's");
+	close(told[0]);
+	close(told[1]);
+	ibv_dereg_mr(stack);
+	for (unsigned i = 0; i < 100; i++) {
+		char want[100];
+		snprintf(want, sizeof(want), "block %u", i);
+		assert_string_equal(heap[i], want);
+		if (mr[i] != NULL)
+			ibv_dereg_mr(mr[i]);
+		free(heap[i]);
+	}
+	assert_int_equal(p[0], 0);
+	assert_string_equal(p + 2 * PAGE, "other");
+	assert_shared(page);
+	ibv_dereg_mr(page);
+	munmap(p, 4 * PAGE);
+}
+
+/* The child has a session of its own, beside what it has inherited; another goes on as another program. */
+static void children_start_afresh(void **state)
+{
+	uint8_t *p = malloc(10000);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, 10000, RW);
+	int st;
+
+	(void)state;
+	assert_non_null(mr);
+	fill(p, 10000, 21);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct ibv_device **list = ibv_get_device_list(NULL);
+		struct ibv_context *c = list != NULL ? ibv_open_device(list[0]) : NULL;
+		struct ibv_pd *own = c != NULL ? ibv_alloc_pd(c) : NULL;
+		struct ibv_mr *again = own != NULL ? ibv_reg_mr(own, p, 10000, RW) : NULL;
+		if (again == NULL)
+			_exit(1);
+		fill(p, 10000, 22);
+		_exit(ibv_dereg_mr(again) != 0 || ibv_dealloc_pd(own) != 0 || ibv_close_device(c) != 0);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_filled(p, 10000, 21);
+	pid = fork();
+	if (pid == 0) {
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_shared(mr);
+	ibv_dereg_mr(mr);
+	free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(own_stack),
+		cmocka_unit_test(stack_of_a_thread),
+		cmocka_unit_test(writers_lose_nothing_under_userfaultfd),
+		cmocka_unit_test(writers_lose_nothing_under_the_signal),
+		cmocka_unit_test(realloc_of_registered_memory),
+		cmocka_unit_test(discarded_memory_reads_as_zero),
+		cmocka_unit_test(mappings_grow_beside_their_neighbours),
+		cmocka_unit_test(handlers_of_the_program_are_called),
+		cmocka_unit_test(fork_copies_what_was_moved),
+		cmocka_unit_test(children_start_afresh),
+	};
+
+	return cmocka_run_group_tests(tests, mr_setup, mr_teardown);
+}
