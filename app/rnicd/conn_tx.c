@@ -6,6 +6,8 @@
 #include "worker_int.h"
 
 #define SHARE 32u /* segments that one connection may send before the next one's turn */
+/* Segments of a turn, or a few more: what a turn receives, so that a wire inside holds none that has left the cache. */
+#define TURN_SHARE WORKER_BURST
 
 static void arm(struct rnicd_worker *w, struct conn *c)
 {
@@ -76,7 +78,7 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 	struct qp_conn *qc;
 	uint32_t count = 0;
 
-	while ((qc = qp_ready_pop(&w->qp)) != NULL) {
+	while (count < TURN_SHARE && (qc = qp_ready_pop(&w->qp)) != NULL) {
 		struct conn *c = conn_of(qc);
 		if (!send_segments(w, c, &count)) {
 			c->next = w->parked;
