@@ -244,7 +244,6 @@ def latency(what="", line=""):
 
 SWEEP = "64,256,1k,4k,16k,64k,256k,1m,8m"
 ALL_SIZES = "64,128,256,512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m,8m"
-MANY = {"memory": "2G", "hugepages": "no"}  # working memory for each active connection
 
 
 def limits(args):
@@ -280,14 +279,18 @@ def rates(args):
            ("64", 16, 1024), ("64", 1, 1024)}
     for size, depth, qps in ((s, d, q) for q in counts for s in sizes for d in depths):
         if args.full or (size, depth, qps) in few:
-            yield Rnic(args, "write_bw", size, rate(size, depth, qps), extra=["--depth", str(depth), "--qps", str(qps)],
-                       rnicd=MANY if qps > 1 else None)
+            yield Rnic(args, "write_bw", size, rate(size, depth, qps), extra=["--depth", str(depth), "--qps", str(qps)])
 
 
 def latencies(args):
     sizes = "8,64,512,4k,16k,64k" if args.full else "8,64,4k,64k"
     quick = max(0.1, args.seconds / 2)
     yield Rnic(args, "write_lat,send_lat,read_lat", sizes, latency(), seconds=quick)
+    # The two ends of a ping-pong may share a CPU; a client that waits for its own completions has one to itself.
+    alone = "Write of 64 B, post to completion"
+    yield Rnic(args, "write_bw", "64", lambda m, s: [Figure(f"{alone}, {name}", "us", field(f"lat_{key}_ns", 1e-3))
+                                                     for key, name in (("p50", "median"), ("p99", "p99"))],
+               extra=["--depth", "1"])
     yield Rnic(args, "send_lat,read_lat", sizes, latency(", events", ", events"), extra=["--events"], seconds=quick)
     yield Rnic(args, "write_lat", "64",
                lambda m, s: [Figure("Write latency, 64 B, daemon floats and sleeps, p99.9", "us",
