@@ -41,8 +41,10 @@ void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
 		client_die(c);
 	else if (rc != 0)
 		client_drop(c, "it does not read its answers");
-	else
+	else if (c->deaf) {
+		c->deaf = false;
 		loop_events(&c->src, EPOLLIN);
+	}
 }
 
 void client_ok(struct client *c)
@@ -173,18 +175,20 @@ static void on_message(struct client *c)
 		for (unsigned i = 0; i < n; i++)
 			close(fds[i]);
 	}
-	if (c->busy && c->state != CLIENT_DYING)
-		loop_events(&c->src, 0); /* EPOLLHUP still comes */
 }
 
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct client *c = rn_container_of(f, struct client, src);
 
-	if ((events & EPOLLIN) != 0 && !c->busy)
+	if ((events & EPOLLIN) != 0 && !c->busy) {
 		on_message(c);
-	else if ((events & (EPOLLHUP | EPOLLERR)) != 0)
+	} else if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
 		client_die(c);
+	} else {
+		c->deaf = true;
+		loop_events(f, 0); /* EPOLLHUP still comes */
+	}
 }
 
 /* ---- life and death ---- */

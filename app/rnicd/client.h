@@ -152,6 +152,7 @@ struct client {
 	uint32_t under_way; /* commands that will come back to it; its death waits for them */
 	struct ipc_msg req; /* the request under way */
 	bool busy;
+	bool deaf;          /* it sent another one meanwhile: its socket is not looked at until the answer */
 	bool joined;        /* the workers know it */
 	bool begun;         /* its death goes on */
 	uint32_t step;      /* of its death */

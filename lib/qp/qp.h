@@ -410,7 +410,7 @@ struct qp_ctx {
 	struct qp *dirty_qp[QP_DIRTY_MAX];
 };
 
-/* Bytes that qp_ctx_init needs, cache-line aligned; 0: cfg is wrong. */
+/* Bytes that qp_ctx_init needs, cache-line aligned and all zero; 0: cfg is wrong. */
 uint64_t qp_ctx_size(const struct qp_cfg *cfg);
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *mem, uint64_t size);
 

@@ -77,8 +77,6 @@ static struct qp_block *block_fresh(struct qp_ctx *ctx)
 	b->tcp.chunk = carve(&ctx->blk_mem, n * sizeof(struct tcpl_chunk));
 	b->tcp.rec = carve(&ctx->blk_mem, n * sizeof(struct tcpl_txrec));
 	b->tcp.hold = carve(&ctx->blk_mem, QP_HOLD_MAX * sizeof(struct tcpl_hold));
-	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
-		b->ooo[i].raw_len = 0;
 	return b;
 }
 

@@ -105,6 +105,7 @@ static void node_make(struct rig *r, int id)
 	uint64_t size = qp_ctx_size(&cfg);
 	assert_true(size > 0);
 	n->pool = aligned_alloc(64, (size + 63) & ~UINT64_C(63));
+	memset(n->pool, 0, size);
 	assert_int_equal(qp_ctx_init(&n->ctx, &cfg, n->pool, size), QP_OK);
 	n->ctx.now = r->now;
 	n->region = aligned_alloc(4096, RIG_REGION);
