@@ -588,6 +588,13 @@ bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 	*e = h;
 	if (bytes > 0)
 		memcpy(raw + QP_WQE_FIXED, w->flags & QP_WF_INLINE ? w->inl : (const void *)w->sge, bytes);
+	if (w->op == QP_WR_CMP_SWAP || w->op == QP_WR_FETCH_ADD) {
+		e->atomic.operand = w->operand;
+		e->atomic.swap = w->swap;
+	} else if (w->op == QP_WR_BIND_MW) {
+		e->bind.len = w->bind_len;
+		e->bind.access = w->access;
+	}
 	if (spsc_prod_free(&p->sq, h.slots) < h.slots)
 		return false;
 	spsc_prod_copy(&p->sq, 0, raw, (size_t)h.slots * QP_SLOT_SIZE);

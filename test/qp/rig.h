@@ -130,6 +130,9 @@ struct rig_wr {
 	uint32_t inl_len;
 	uint64_t raddr;
 	uint32_t rkey, aux;
+	uint64_t operand, swap; /* Atomics */
+	uint64_t bind_len;
+	uint32_t access;        /* bind */
 };
 
 bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w);
