@@ -127,6 +127,8 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_DESTROY_SRQ] = R(handle, client_destroy_srq),
 	[IPC_IMPORT] = { .len = IPC_MSG_LEN(import), .max_fds = 1, .run_fds = client_import },
 	[IPC_FORGET] = R(handle, client_forget),
+	[IPC_ALLOC_MW] = R(alloc_mw, client_alloc_mw),
+	[IPC_DEALLOC_MW] = R(handle, client_dealloc_mw),
 };
 
 /* True: the descriptors were handed on. */

@@ -53,7 +53,7 @@ struct client_pd {
 	uint32_t handle;
 	uint32_t dev;
 	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares */
-	uint32_t users; /* MRs, SRQs and QPs */
+	uint32_t users; /* MRs, MWs, SRQs and QPs */
 };
 
 struct client_mr {
@@ -65,6 +65,12 @@ struct client_mr {
 	struct qp_piece *pieces; /* NULL when it is one piece */
 	struct client_import **imports; /* one for each piece that lies in one; NULL: none does */
 	uint32_t nimports;
+};
+
+struct client_mw {
+	struct client_pd *pd;
+	uint32_t handle;
+	uint32_t stag; /* of whatever key: the client changes it */
 };
 
 struct client_cq {
@@ -143,7 +149,7 @@ struct client {
 	struct client_region room; /* addresses of its imports; base NULL: none yet */
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
-	struct table pd, mr, cq, srq, qp, chan, cm, imports;
+	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports;
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
 	uint64_t memory;    /* registered, bytes */
 	uint64_t slots;     /* of all queues */
@@ -225,6 +231,11 @@ void client_imports_free(struct client *c); /* and their room: nothing refers to
 void client_reg_mr(struct client *c); /* client_mr.c */
 void client_dereg_mr(struct client *c);
 void client_mr_free(struct client *c, struct client_mr *mr);
+
+void client_alloc_mw(struct client *c); /* client_mw.c */
+void client_dealloc_mw(struct client *c);
+/* After it has been closed and every worker has come round. */
+void client_mw_free(struct client *c, struct client_mw *mw);
 
 void client_create_qp(struct client *c); /* client_qp.c */
 void client_modify_qp(struct client *c);

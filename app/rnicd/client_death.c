@@ -60,7 +60,10 @@ static void try_later(struct client *c)
 static bool step_leave(struct client *c)
 {
 	struct client_mr *mr;
+	struct client_mw *mw;
 
+	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
+		qp_mw_close(dev_get(mw->pd->dev), mw->stag);
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
 		qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
 	if (!c->joined)
@@ -86,10 +89,13 @@ static void release(struct client *c)
 {
 	struct client_chan *ch;
 	struct client_mr *mr;
+	struct client_mw *mw;
 	struct client_srq *srq;
 	struct client_cq *q;
 	struct client_pd *pd;
 
+	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
+		client_mw_free(c, mw);
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
 		client_mr_free(c, mr);
 	for (uint32_t h = 0; (srq = table_next(&c->srq, &h)) != NULL;)
@@ -100,6 +106,7 @@ static void release(struct client *c)
 		client_chan_free(ch);
 	for (uint32_t h = 0; (pd = table_next(&c->pd, &h)) != NULL;)
 		free(pd);
+	table_free(&c->mw);
 	table_free(&c->mr);
 	table_free(&c->srq);
 	table_free(&c->cq);

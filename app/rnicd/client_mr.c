@@ -198,7 +198,7 @@ void client_reg_mr(struct client *c)
 		client_error(c, EINVAL, "memory region: %s", no);
 		return;
 	}
-	if (c->mr.live >= rnicd.cfg.quota_mrs || r->len > rnicd.cfg.quota_memory - c->memory) {
+	if (c->mr.live + c->mw.live >= rnicd.cfg.quota_mrs || r->len > rnicd.cfg.quota_memory - c->memory) {
 		client_error(c, ENOMEM,
 			     "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
 			     rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));

@@ -204,7 +204,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .scq = table_get(&c->cq, r->send_cq),
 				  .rcq = table_get(&c->cq, r->recv_cq),
 				  .srq = table_get(&c->srq, r->srq),
-				  .access = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ };
+				  .access = QP_ACC_REMOTE };
 	struct qp_attr a = {
 		.owner = owner_new(),
 		.qpn = q->qpn,

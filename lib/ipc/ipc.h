@@ -55,6 +55,8 @@ enum ipc_type {
 	IPC_DESTROY_SRQ,
 	IPC_IMPORT, /* fds: none, or the file; the answer's handle is the number of a region */
 	IPC_FORGET, /* the import; EBUSY while a memory region lies in it */
+	IPC_ALLOC_MW,
+	IPC_DEALLOC_MW,
 	IPC_TYPES
 };
 
@@ -99,14 +101,17 @@ struct ipc_alloc_pd { uint32_t dev; uint32_t rsv; };
 
 struct ipc_reg_mr {
 	uint32_t pd;
-	uint32_t access;     /* IBV_ACCESS_LOCAL_WRITE 1, REMOTE_WRITE 2, REMOTE_READ 4 */
+	uint32_t access;     /* numbers of IBV_ACCESS_LOCAL_WRITE, REMOTE_*, MW_BIND */
 	uint64_t iova;       /* tagged offset of the first byte: the client's virtual address */
 	uint64_t len;        /* bytes; equals the sum of the pieces. 0, as all that follows: a null region (access 1) */
 	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
 	uint32_t npieces;
 	uint32_t rsv;
 };
-struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey */
+struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey; of a window, its first rkey */
+
+enum { IPC_MW_TYPE_1 = 1, IPC_MW_TYPE_2 = 2 }; /* numbers of ibv_mw_type */
+struct ipc_alloc_mw { uint32_t pd, type; };    /* answered with reg_mr_ok */
 
 /*
  * Memory that the client shares with others already. Without a descriptor the daemon opens what the client has mapped at
@@ -235,6 +240,7 @@ struct ipc_msg {
 		struct ipc_reg_mr reg_mr;
 		struct ipc_reg_mr_ok reg_mr_ok;
 		struct ipc_import import;
+		struct ipc_alloc_mw alloc_mw;
 		struct ipc_create_cq create_cq;
 		struct ipc_resize_cq resize_cq;
 		struct ipc_create_srq create_srq;

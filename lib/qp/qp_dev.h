@@ -137,8 +137,8 @@ RN_NODISCARD enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const str
 RN_NODISCARD enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const struct qp_access *a);
 
 /*
- * A peer's Send with Invalidate or a local invalidation, on a QP: OK, BAD_STAG, BAD_PD, or BAD_RIGHTS when the region has
- * no remote right or the window is of type 1. Any thread.
+ * A peer's Send with Invalidate or a local invalidation, on a QP: OK, BAD_STAG, BAD_PD, or BAD_RIGHTS: the region has
+ * no remote right, or the window is of type 1. Any thread.
  */
 RN_NODISCARD enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qpn, uint32_t stag);
 

@@ -6,8 +6,8 @@
  * section 6), whose first 4 octets are the immediate and whose last 4 are zero. It takes a receive; its completion
  * tells the length of the Write before it, as counted on arrival.
  *
- * Send with immediate: RFC 7306 has no such message. A Send and an Immediate Data message would take two receives, where
- * verbs promise one. So a Write of no bytes goes directly before the Send, with this STag, and a TO of the mark and the
+ * Send with immediate: RFC 7306 has no such message. A Send and an Immediate Data message would take two receives,
+ * where verbs promise one. So a Write of no bytes goes directly before the Send, with this STag, and a TO of the mark and the
  * immediate. Such a Write is allowed anywhere, has no effect, and nothing in it is checked (RFC 5040, section 5.2): a
  * peer that does not know the mark receives the Send, without its immediate. One that does gives it to the next Send
  * that is delivered.

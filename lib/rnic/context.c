@@ -8,28 +8,6 @@
  */
 static void *gone(void) { abort(); }
 
-static struct ibv_mw *no_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
-{
-	(void)pd;
-	(void)type;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	(void)qp;
-	(void)mw;
-	(void)bind;
-	return EOPNOTSUPP;
-}
-
-static int no_dealloc_mw(struct ibv_mw *mw)
-{
-	(void)mw;
-	return EOPNOTSUPP;
-}
-
 static void ops_set(struct verbs_context *v)
 {
 	struct ibv_context_ops *o = &v->context.ops;
@@ -43,9 +21,9 @@ static void ops_set(struct verbs_context *v)
 	o->_compat_destroy_srq = o->_compat_create_qp = o->_compat_query_qp = o->_compat_modify_qp = gone;
 	o->_compat_destroy_qp = o->_compat_create_ah = o->_compat_destroy_ah = o->_compat_attach_mcast = gone;
 	o->_compat_detach_mcast = o->_compat_async_event = gone;
-	o->alloc_mw = no_alloc_mw;
-	o->bind_mw = no_bind_mw;
-	o->dealloc_mw = no_dealloc_mw;
+	o->alloc_mw = rnic_alloc_mw;
+	o->bind_mw = rnic_bind_mw;
+	o->dealloc_mw = rnic_dealloc_mw;
 	o->poll_cq = rnic_poll_cq;
 	o->req_notify_cq = rnic_req_notify_cq;
 	o->post_srq_recv = rnic_post_srq_recv;

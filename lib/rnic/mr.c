@@ -8,10 +8,9 @@
 
 #define ACCESS_REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
-/* Understood and without meaning here: no atomics, no windows yet; pages are what they are; iova says where 0 is. */
-#define ACCESS_IGNORED (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | \
-			IBV_ACCESS_ZERO_BASED)
-#define ACCESS_SENT (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+/* Understood and without meaning here: pages are what they are; iova says where 0 is. */
+#define ACCESS_IGNORED (IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ZERO_BASED)
+#define ACCESS_SENT (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 static int access_check(unsigned int access)
 {

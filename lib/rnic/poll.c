@@ -17,7 +17,7 @@ static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 	wc->invalidated_rkey = e->aux;
 	wc->qp_num = e->qpn;
 	wc->src_qp = 0;
-	wc->wc_flags = (e->flags & QP_WCF_WITH_INV) != 0 ? IBV_WC_WITH_INV : 0;
+	wc->wc_flags = e->flags;
 	wc->pkey_index = 0;
 	wc->slid = 0;
 	wc->sl = 0;

@@ -47,10 +47,7 @@ static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.byte
 static __be32 read_imm_data(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.aux; }
 static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.qpn; }
 
-static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
-{
-	return (cq_of(ex)->cur.flags & QP_WCF_WITH_INV) != 0 ? IBV_WC_WITH_INV : 0;
-}
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.flags; }
 
 /* Addresses of InfiniBand, which there are none of. */
 static uint32_t read_zero32(struct ibv_cq_ex *ex)

@@ -48,11 +48,17 @@ static inline enum qp_wr_op op_of(enum ibv_wr_opcode op)
 	case IBV_WR_SEND_WITH_INV:
 		return QP_WR_SEND_INV;
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return QP_WR_WRITE_IMM;
 	case IBV_WR_SEND_WITH_IMM:
+		return QP_WR_SEND_IMM;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return QP_WR_CMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return QP_WR_FETCH_ADD;
 	case IBV_WR_LOCAL_INV:
+		return QP_WR_LOCAL_INV;
 	case IBV_WR_BIND_MW:
+		return QP_WR_BIND_MW;
 	case IBV_WR_TSO:
 	case IBV_WR_DRIVER1:
 	case IBV_WR_ATOMIC_WRITE:
@@ -106,13 +112,31 @@ static void wqe_fill(struct qp_wqe *w, const struct rnic_sq *sq, const struct ib
 	w->rsv = 0;
 	w->raddr = wr->wr.rdma.remote_addr;
 	w->rkey = wr->wr.rdma.rkey;
-	w->aux = wr->invalidate_rkey;
-	if (op == QP_WR_SEND || op == QP_WR_SEND_INV) {
+	w->aux = wr->invalidate_rkey; /* or imm_data, in the same place */
+	if (op == QP_WR_SEND || op == QP_WR_SEND_INV || op == QP_WR_SEND_IMM) {
 		w->raddr = 0;
 		w->rkey = 0;
 	}
-	if (op != QP_WR_SEND_INV)
+	if (op == QP_WR_SEND || op == QP_WR_WRITE || op == QP_WR_READ)
 		w->aux = 0;
+}
+
+/* What a work request has that is no message of bytes; they all take one slot. 0 or an errno. */
+static int op_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op op)
+{
+	if ((wr->send_flags & IBV_SEND_INLINE) != 0)
+		return EINVAL;
+	if (op == QP_WR_BIND_MW)
+		return rnic_bind_fill(w, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+	if (op == QP_WR_LOCAL_INV)
+		return 0;
+	if (wr->num_sge != 1 || wr->sg_list[0].length < sizeof(uint64_t))
+		return EINVAL;
+	w->raddr = wr->wr.atomic.remote_addr;
+	w->rkey = wr->wr.atomic.rkey;
+	w->atomic.operand = wr->wr.atomic.compare_add;
+	w->atomic.swap = wr->wr.atomic.swap;
+	return 0;
 }
 
 /* Writes one work request behind `used` unpublished slots. 0 and the slots it took, or an errno. */
@@ -131,7 +155,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t u
 			return rc;
 		slots = qp_wqe_slots(inl);
 	} else {
-		if (rn_unlikely((uint32_t)wr->num_sge > (op == QP_WR_READ ? QP_MAX_SGE_RD : sq->max_sge)))
+		if (rn_unlikely((uint32_t)wr->num_sge > rnic_op_sges(op, sq->max_sge)))
 			return EINVAL;
 		slots = qp_wqe_slots((uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
 	}
@@ -141,6 +165,11 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t u
 	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	struct qp_wqe *w = slots == 1 ? spsc_prod_slot(&sq->ring, used) : (struct qp_wqe *)(void *)big;
 	wqe_fill(w, sq, wr, op);
+	if (rn_unlikely(op > QP_WR_WRITE_IMM)) {
+		int rc = op_fill(w, wr, op);
+		if (rc != 0)
+			return rc;
+	}
 	w->slots = (uint8_t)slots;
 	if ((wr->send_flags & IBV_SEND_INLINE) != 0)
 		w->inline_len = (uint16_t)inl;

@@ -277,7 +277,9 @@ int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 void rnic_doorbell(struct rnic_qp *qp);
 void rnic_wr_init(struct ibv_qp_ex *ex);
 #define RNIC_SEND_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | \
-		       IBV_QP_EX_WITH_SEND_WITH_INV)
+		       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM | \
+		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 
 /* The smallest power of two of slots that holds so many work requests of `each` slots. */
 static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
@@ -294,6 +296,20 @@ struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);
 
 /* srq.c */
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
+
+/* mw.c */
+struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int rnic_dealloc_mw(struct ibv_mw *mw);
+int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
+
+/* SGEs that an operation may have, of max that others have. */
+static inline uint32_t rnic_op_sges(uint8_t op, uint32_t max)
+{
+	if (rn_likely(op < QP_WR_READ || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM))
+		return max;
+	return op == QP_WR_LOCAL_INV || op == QP_WR_BIND_MW ? 0 : QP_MAX_SGE_RD; /* a Read's or an Atomic's one sink */
+}
 
 /* pd.c */
 struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);

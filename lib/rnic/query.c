@@ -41,12 +41,14 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->vendor_part_id = VENDOR_PART;
 	a->max_qp = (int)i->max_qp;
 	a->max_qp_wr = (int)i->max_wr;
-	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	a->max_sge = (int)i->max_sge;
 	a->max_sge_rd = QP_MAX_SGE_RD;
 	a->max_cq = (int)i->max_cq;
 	a->max_cqe = (int)i->max_cqe;
 	a->max_mr = (int)i->max_mr;
+	a->max_mw = (int)i->max_mr;
 	a->max_pd = (int)i->max_pd;
 	a->max_srq = (int)i->max_qp;
 	a->max_srq_wr = (int)i->max_wr;
@@ -54,7 +56,7 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_qp_rd_atom = (int)i->max_rd_atomic;
 	a->max_res_rd_atom = (int)(i->max_rd_atomic * i->max_qp);
 	a->max_qp_init_rd_atom = (int)i->max_rd_atomic;
-	a->atomic_cap = IBV_ATOMIC_NONE;
+	a->atomic_cap = IBV_ATOMIC_GLOB; /* the CPU's own instructions */
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;
 	return 0;

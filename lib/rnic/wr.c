@@ -72,12 +72,42 @@ static void fail(struct rnic_sq *sq, int err)
 		sq->err = err;
 }
 
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm) { begin(ex, QP_WR_SEND_IMM)->aux = imm; }
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, __be32 imm)
+{
+	wr_rdma(ex, QP_WR_WRITE_IMM, rkey, raddr);
+	qp_of(ex)->sq.cur->aux = imm;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t compare, uint64_t swap)
+{
+	wr_rdma(ex, QP_WR_CMP_SWAP, rkey, raddr);
+	qp_of(ex)->sq.cur->atomic.operand = compare;
+	qp_of(ex)->sq.cur->atomic.swap = swap;
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t add)
+{
+	wr_rdma(ex, QP_WR_FETCH_ADD, rkey, raddr);
+	qp_of(ex)->sq.cur->atomic.operand = add;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey) { begin(ex, QP_WR_LOCAL_INV)->aux = rkey; }
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	(void)mw; /* its STag names it */
+	if (rnic_bind_fill(begin(ex, QP_WR_BIND_MW), rkey, info) != 0)
+		fail(&qp_of(ex)->sq, EINVAL);
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 	struct qp_sge *sge = (struct qp_sge *)(void *)(sq->wqe + QP_WQE_FIXED);
 
-	if (sq->cur == NULL || n > (sq->cur->op == QP_WR_READ ? QP_MAX_SGE_RD : sq->max_sge)) {
+	if (sq->cur == NULL || n > rnic_op_sges(sq->cur->op, sq->max_sge)) {
 		fail(sq, EINVAL);
 		return;
 	}
@@ -98,7 +128,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 	size_t len = 0;
 
-	if (sq->cur == NULL || sq->cur->op == QP_WR_READ) {
+	if (sq->cur == NULL || sq->cur->op == QP_WR_READ || sq->cur->op > QP_WR_WRITE_IMM) {
 		fail(sq, EINVAL);
 		return;
 	}
@@ -161,6 +191,12 @@ void rnic_wr_init(struct ibv_qp_ex *ex)
 {
 	ex->wr_send = wr_send;
 	ex->wr_send_inv = wr_send_inv;
+	ex->wr_send_imm = wr_send_imm;
+	ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_local_inv = wr_local_inv;
+	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_rdma_write = wr_rdma_write;
 	ex->wr_rdma_read = wr_rdma_read;
 	ex->wr_set_sge = wr_set_sge;

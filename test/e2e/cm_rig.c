@@ -44,7 +44,8 @@ void end_open(struct end *e, const char *address)
 	must((e->cq = ibv_create_cq(e->verbs, 4096, NULL, NULL, 0)) != NULL, "ibv_create_cq");
 	must(posix_memalign(&p, 4096, BUF_LEN) == 0, "memory");
 	e->buf = memset(p, 0, BUF_LEN);
-	e->mr = ibv_reg_mr(e->pd, e->buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+	e->mr = ibv_reg_mr(e->pd, e->buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_ATOMIC);
 	must(e->mr != NULL, "ibv_reg_mr");
 }
 

@@ -46,7 +46,7 @@ static int regions(struct raw *r, uint32_t pd)
 	REFUSED("list outside", q.pieces_off = RAW_QUEUES, (void)0);
 	REFUSED("list half outside", q.pieces_off = RAW_QUEUES - 8, (void)0);
 	REFUSED("list that wraps", q.pieces_off = WRAPS(16), (void)0);
-	REFUSED("unknown rights", q.access = 8, (void)0);
+	REFUSED("unknown rights", q.access = 64, (void)0);
 	REFUSED("all rights and more", q.access = 0xffffffff, (void)0);
 	REFUSED("range that wraps", q.iova = WRAPS(100), (void)0);
 	REFUSED("longer than its pieces", q.len = 8193, (void)0);

@@ -247,8 +247,11 @@ bool requests_that_cannot_be_are_refused_at_once(void)
 	CHECK(ibv_post_send(j.cid->qp, &ok, &bad) == EINVAL && bad == &many);
 	CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS); /* those before it are posted */
 	many.num_sge = 1;
+	many.opcode = IBV_WR_ATOMIC_WRITE;
+	CHECK(ibv_post_send(j.cid->qp, &many, &bad) == EOPNOTSUPP && bad == &many);
 	many.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-	CHECK(ibv_post_send(j.cid->qp, &many, &bad) != 0 && bad == &many);
+	sge->length = 4;
+	CHECK(ibv_post_send(j.cid->qp, &many, &bad) == EINVAL && bad == &many);
 	for (unsigned i = 0, rc = 0; rc == 0; i++) { /* a queue that is full says so */
 		CHECK(i < 100000);
 		struct ibv_recv_wr r = { .sg_list = sge, .num_sge = 1 }, *bad_recv;

@@ -367,6 +367,10 @@ static int destroy(struct fake_client *c, struct ipc_msg *m)
 			return EINVAL;
 		c->id[h].used = false;
 		break;
+	case IPC_DEALLOC_MW:
+		if (h <= FAKE_MAX)
+			return EINVAL;
+		break;
 	default:
 		if (h == 0 || h > c->pds)
 			return EINVAL;
@@ -418,6 +422,8 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return answer_handle(m, ++c->pds);
 	case IPC_REG_MR:
 		return reg_mr(c, m);
+	case IPC_ALLOC_MW: /* STags that no region has */
+		return answer_handle(m, FAKE_MAX + m->alloc_mw.type);
 	case IPC_CREATE_CQ:
 		return create_cq(c, m);
 	case IPC_RESIZE_CQ:
@@ -440,6 +446,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_DESTROY_CQ:
 	case IPC_DESTROY_QP:
 	case IPC_DESTROY_SRQ:
+	case IPC_DEALLOC_MW:
 	case IPC_CM_DESTROY_ID:
 		return destroy(c, m);
 	case IPC_CM_CREATE_ID:

@@ -55,7 +55,9 @@ static int setup(void **state)
 	chan = ibv_create_comp_channel(ctx);
 	cq = ibv_create_cq(ctx, 100, &cap, chan, 0);
 	qp = make_qp(16, 4, 100, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-		     IBV_QP_EX_WITH_SEND_WITH_INV);
+		     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+		     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+		     IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW);
 	peer()->shm->state = IBV_QPS_RTS;
 	return qp == NULL;
 }
@@ -168,6 +170,92 @@ static void a_list_of_sends(void **state)
 	}
 }
 
+static void post_ex(unsigned i, struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	ibv_wr_start(ex);
+	ex->wr_id = 5;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	switch (i) {
+	case 0: ibv_wr_send_imm(ex, 0x11223344); break;
+	case 1: ibv_wr_rdma_write_imm(ex, 0x77, 0xabc0, 0x11223344); break;
+	case 2: ibv_wr_atomic_cmp_swp(ex, 0x77, 0xabc0, 3, 4); break;
+	case 3: ibv_wr_atomic_fetch_add(ex, 0x77, 0xabc0, 3); break;
+	case 4: ibv_wr_local_inv(ex, 0x99); break;
+	default: ibv_wr_bind_mw(ex, mw, 0x88, info); break;
+	}
+	if (i < 4)
+		ibv_wr_set_sge(ex, 1, 0x1000, 8);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+}
+
+/* Immediate data, atomics, invalidation and bind: both ways of posting write the same. */
+static void the_other_operations(void **state)
+{
+	struct ibv_sge sge = { 0x1000, 8, 1 };
+	struct ibv_mr mr = { .lkey = 0x66, .pd = pd };
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2), *one = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	const struct ibv_mw_bind_info info = { &mr, 0x2000, 512, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED };
+	const struct ibv_send_wr t[] = {
+		{ .opcode = IBV_WR_SEND_WITH_IMM, .num_sge = 1, .imm_data = 0x11223344 },
+		{ .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .num_sge = 1, .imm_data = 0x11223344, .wr.rdma = { 0xabc0, 0x77 } },
+		{ .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .num_sge = 1, .wr.atomic = { 0xabc0, 3, 4, 0x77 } },
+		{ .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .num_sge = 1, .wr.atomic = { 0xabc0, 3, 0, 0x77 } },
+		{ .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x99 },
+		{ .opcode = IBV_WR_BIND_MW, .bind_mw = { mw, 0x88, info } },
+	};
+	struct ibv_send_wr wr, *bad;
+
+	(void)state;
+	assert_non_null(mw);
+	assert_non_null(one);
+	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct qp_wqe a, b;
+		wr = t[i];
+		wr.wr_id = 5;
+		wr.sg_list = &sge;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		a = *take_send();
+		post_ex(i, mw, &info);
+		b = *take_send();
+		assert_int_equal(a.op, QP_WR_SEND_IMM + i);
+		assert_int_equal(a.slots, 1);
+		assert_int_equal(a.num_sge, i < 4);
+		assert_memory_equal(&a, &b, QP_WQE_FIXED);
+		if (i == 2 || i == 3) {
+			assert_memory_equal(&a.atomic, &b.atomic, sizeof(a.atomic));
+			assert_int_equal(a.atomic.result.addr, 0x1000);
+			assert_int_equal(a.atomic.operand, 3);
+			assert_int_equal(a.atomic.swap, i == 2 ? 4 : 0);
+			wr.num_sge = 0;
+			assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+			wr.num_sge = 1;
+			wr.send_flags = IBV_SEND_INLINE;
+			assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+		}
+		if (i == 5) {
+			assert_int_equal(a.aux, 0x66);
+			assert_int_equal(a.raddr, 0x2000);
+			assert_int_equal(a.bind.len, 512);
+			assert_int_equal(a.bind.access, info.mw_access_flags);
+			assert_int_equal(a.bind.access, b.bind.access);
+			wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE;
+			assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+		}
+	}
+	/* A window of type 1 gets its next key with each bind. */
+	struct ibv_mw_bind bind = { .wr_id = 6, .bind_info = info };
+	uint32_t key = one->rkey;
+	assert_int_equal(ibv_bind_mw(qp, one, &bind), 0);
+	assert_int_equal(one->rkey, ibv_inc_rkey(key));
+	assert_int_equal(take_send()->rkey, one->rkey);
+	assert_int_equal(ibv_bind_mw(qp, mw, &bind), EINVAL);
+	assert_int_equal(ibv_dealloc_mw(one), 0);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void bad_requests_and_a_full_queue(void **state)
 {
 	struct ibv_sge sge = { 0x1000, 10, 1 };
@@ -179,7 +267,7 @@ static void bad_requests_and_a_full_queue(void **state)
 
 	(void)state;
 	/* What stands before the bad one is posted. */
-	wr[1].opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	wr[1].opcode = IBV_WR_TSO;
 	assert_int_equal(ibv_post_send(qp, wr, &bad), EOPNOTSUPP);
 	assert_ptr_equal(bad, &wr[1]);
 	assert_int_equal(take_send()->wr_id, 1);
@@ -540,6 +628,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(caps_are_written_back),
 		cmocka_unit_test(a_list_of_sends),
+		cmocka_unit_test(the_other_operations),
 		cmocka_unit_test(bad_requests_and_a_full_queue),
 		cmocka_unit_test(receives),
 		cmocka_unit_test(a_sleeping_worker_is_woken),

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows. A bind is a work request; what may be bound where is checked when it is carried out. */
+#include "rnic/priv.h"
+
+#define BIND_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+
+struct rnic_mw {
+	struct ibv_mw ibv; /* first */
+	struct rnic_session *s;
+};
+
+struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct rnic_session *s = rnic_pd(pd)->s;
+	struct ipc_msg m = { .type = IPC_ALLOC_MW, .len = IPC_MSG_LEN(alloc_mw),
+			     .alloc_mw = { .pd = pd->handle, .type = type } };
+	struct rnic_mw *mw = calloc(1, sizeof(*mw));
+	int rc;
+
+	if (mw == NULL)
+		return NULL;
+	rc = rnic_call(s, &m, IPC_MSG_LEN(reg_mr_ok), -1);
+	if (rc != 0) {
+		free(mw);
+		errno = rc;
+		return NULL;
+	}
+	mw->s = s;
+	mw->ibv = (struct ibv_mw){ .context = pd->context, .pd = pd, .rkey = m.reg_mr_ok.stag,
+				   .handle = m.reg_mr_ok.handle, .type = type };
+	return &mw->ibv;
+}
+
+int rnic_dealloc_mw(struct ibv_mw *ibmw)
+{
+	struct rnic_mw *mw = (struct rnic_mw *)ibmw;
+	int rc = rnic_call_handle(mw->s, IPC_DEALLOC_MW, ibmw->handle);
+
+	if (rc != 0 && !rnic_dead(mw->s))
+		return rc;
+	free(mw);
+	return 0;
+}
+
+/* Windows of type 1: each bind gives a new key, which is the caller's to hand out. */
+int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = { .wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = bind->send_flags,
+					.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey),
+						     .bind_info = bind->bind_info } };
+	int rc;
+
+	if (mw->pd->handle != qp->pd->handle ||
+	    (bind->bind_info.mr != NULL && bind->bind_info.mr->pd->handle != mw->pd->handle))
+		return EPERM;
+	rc = rnic_post_send(qp, &wr, &bad);
+	if (rc == 0)
+		mw->rkey = wr.bind_mw.rkey;
+	return rc;
+}
+
+int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	if ((info->mw_access_flags & ~(unsigned int)BIND_ACCESS) != 0 || (info->mr == NULL && info->length != 0))
+		return EINVAL;
+	w->rkey = rkey;
+	w->aux = info->mr != NULL ? info->mr->lkey : 0;
+	w->raddr = info->addr;
+	w->bind.len = info->length;
+	w->bind.access = info->mw_access_flags;
+	return 0;
+}
