@@ -146,6 +146,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "log-level", "info", "error, warning, info or debug", CONF_WORD, GLOBAL(d.log_level), .words = level_words },
 	{ "seed", "0", "for sequence numbers and keys, 0: from the system; another value only for tests", CONF_UINT,
 	  GLOBAL(d.seed), RANGE(0, UINT64_MAX) },
+	{ "stage-cycles", "no", "count the cycles of each stage of a worker's turn: telemetry /rnic/workers,N", CONF_BOOL,
+	  GLOBAL(d.stage_cycles) },
 	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
 	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference", CONF_BYTES,
 	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },

@@ -93,6 +93,7 @@ struct rnicd_cfg {
 	uint32_t spin_us;           /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
 	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;             /* connections per worker; 0: 4096 */
+	bool stage_cycles;          /* workers count the cycles of each stage of their turn */
 	char socket[RNICD_PATH_MAX];
 	uint32_t socket_mode;       /* permissions of the socket: who may use the RNIC */
 	char file_prefix[RNICD_NAME_MAX]; /* DPDK's name of this process: its run-time directory and telemetry socket */

@@ -273,11 +273,33 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 
 /* ---- workers, counters ---- */
 
+static int tell_worker(const char *number, struct rte_tel_data *d)
+{
+	static const char *const stage[STAGES] = {
+		[STAGE_COMMANDS] = "cycles_commands", [STAGE_RECEIVE] = "cycles_receive",
+		[STAGE_DOORBELLS] = "cycles_doorbells", [STAGE_TIMERS] = "cycles_timers", [STAGE_SEND] = "cycles_send",
+		[STAGE_EFFECTS] = "cycles_effects", [STAGE_PORTS] = "cycles_ports", [STAGE_IDLE] = "cycles_idle",
+	};
+	char *end;
+	unsigned long i = strtoul(number, &end, 10);
+
+	if (*end != '\0' || i >= rnicd.n_workers)
+		return -ENOENT;
+	const struct rnicd_worker *w = rnicd.worker[i];
+	rte_tel_data_start_dict(d);
+	U64(d, "turns", w->turns);
+	U64(d, "sleeps", w->sleeps);
+	U64(d, "cycles_per_second", rte_get_tsc_hz());
+	for (uint32_t s = 0; w->stages.on && s < STAGES; s++)
+		U64(d, stage[s], w->stages.total[s]);
+	return 0;
+}
+
 static int on_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-
 	(void)cmd;
-	(void)params;
+	if (!list_wanted(params))
+		return tell_worker(params, d);
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
 		struct rnicd_worker *w = rnicd.worker[i];
@@ -374,7 +396,7 @@ bool tele_start(void)
 					  "Lists the connections. Parameter: number in the list") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
 					  "Counters of the iWARP stack and of clients") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/workers", on_workers_guarded, "Lists the workers") == 0;
+	       rte_telemetry_register_cmd("/rnic/workers", on_workers_guarded, "Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
 }
 
 void tele_stop(void)

@@ -144,18 +144,27 @@ static uint32_t turn(struct rnicd_worker *w)
 {
 	uint32_t n;
 
+	stage_end(&w->stages, STAGE_IDLE);
 	w->now = rnicd_now();
 	w->qp.now = w->now;
 	n = worker_commands(w);
+	stage_end(&w->stages, STAGE_COMMANDS);
 	n += worker_rx(w);
+	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
+	stage_end(&w->stages, STAGE_DOORBELLS);
 	n += conn_timers(w);
 	neighbour_timers(w);
+	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);
+	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
 	conn_bury(w);
+	stage_end(&w->stages, STAGE_EFFECTS);
 	n += transmit(w);
 	rnicd_event_flush(w);
+	stage_end(&w->stages, STAGE_PORTS);
+	stage_turn(&w->stages, n != 0);
 	w->turns++;
 	return n;
 }

@@ -156,6 +156,7 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 		return NULL;
 	}
 	w->index = index;
+	w->stages = (struct stages){ .on = rnicd.cfg.stage_cycles, .last = rte_rdtsc() };
 	w->lcore = lcore;
 	w->socket = socket;
 	w->sh.epoll_fd = w->sh.wake_fd = -1;

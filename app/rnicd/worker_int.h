@@ -12,6 +12,7 @@
 #include "base/rn_wheel.h"
 #include "flow.h"
 #include "port_tx.h"
+#include "stage.h"
 #include "worker.h"
 
 #define WORKER_BURST     32u
@@ -95,6 +96,7 @@ struct rnicd_worker {
 	uint64_t shy_until;          /* until then it sleeps without spinning: the CPU is somebody else's too */
 	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps;      /* counters */
+	struct stages stages;
 	bool blind_ports;            /* there is such a port */
 	uint64_t answers_at;      /* resets and cookies for strangers are rationed */
 	uint32_t answers_left;

@@ -275,7 +275,7 @@ def daemon_ends_under_load():
 
 @case
 def telemetry_answers():
-    with Daemon(pair_conf()) as d:
+    with Daemon(pair_conf(rnicd="stage-cycles = yes")) as d:
         s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
         s.wait_line("listening")
         c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "4k", "--seconds", "3", ADDR)
@@ -285,6 +285,10 @@ def telemetry_answers():
         for command in ("/rnic/ports", "/rnic/clients", "/rnic/qps", "/rnic/conns", "/rnic/counters", "/rnic/workers"):
             assert d.telemetry(command), f"{command} is empty"
         c.ok()
+        worker = d.telemetry("/rnic/workers,0")
+        for stage in ("receive", "send", "ports", "idle"):
+            assert worker[f"cycles_{stage}"] > 0, worker
+        assert d.telemetry("/rnic/workers,7") is None
         s.ok()
 
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a worker's time goes: the cycles of each stage of its turn, counted when the configuration says so. Written by the
+ * worker, read (late, never torn) by telemetry.
+ */
+#ifndef RNICD_STAGE_H
+#define RNICD_STAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_cycles.h>
+
+#include "base/rn_base.h"
+
+enum stage {
+	STAGE_COMMANDS,  /* clock and mailbox */
+	STAGE_RECEIVE,   /* from the ports to placed bytes, acknowledged work requests included */
+	STAGE_DOORBELLS,
+	STAGE_TIMERS,    /* of connections and neighbours */
+	STAGE_SEND,      /* from work requests to frames */
+	STAGE_EFFECTS,   /* completions and events published, packets freed */
+	STAGE_PORTS,     /* shaper, impairment, drivers */
+	STAGE_IDLE,      /* turns that found nothing to do, and what lies between two turns */
+	STAGES
+};
+
+struct stages {
+	bool on;
+	uint64_t last;          /* cycle counter when the last stage ended */
+	uint64_t lap[STAGES];   /* of this turn */
+	uint64_t total[STAGES];
+};
+
+static inline void stage_end(struct stages *s, enum stage which)
+{
+	if (rn_likely(!s->on))
+		return;
+	uint64_t now = rte_rdtsc();
+	s->lap[which] = now - s->last;
+	s->last = now;
+}
+
+static inline void stage_turn(struct stages *s, bool busy)
+{
+	if (rn_likely(!s->on))
+		return;
+	for (uint32_t i = 0; i < STAGES; i++)
+		s->total[busy ? i : STAGE_IDLE] += s->lap[i];
+}
+
+#endif
