@@ -8,6 +8,7 @@
  *					frame waits twice); answers "impair ok"
  *	stat				prints "stat conns N free N ..." (sums of all connections so far)
  *	quit
+ * With a second tap in place of the address it is only the wire between the two: the kernel's TCP on both ends, impaired alike.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -73,7 +74,7 @@ static const uint64_t key[2] = { 0x243f6a8885a308d3, 0x13198a2e03707344 };
 static const uint8_t my_mac[6] = { 2, 0, 0, 0, 9, 2 };
 static uint8_t peer_mac[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 static struct pkt_addr my_ip;
-static int tap;
+static int tap, far = -1; /* far: the other end, when there is no host here */
 static uint16_t next_port = 40000;
 static struct tcpl_stats sum;
 
@@ -108,9 +109,9 @@ static void add_stats(const struct tcpl_stats *s)
 
 /* ---- to the wire ---- */
 
-static void tap_write(const uint8_t *f, uint32_t len)
+static void tap_write(int fd, const uint8_t *f, uint32_t len)
 {
-	if (write(tap, f, len) < 0) {
+	if (write(fd, f, len) < 0) {
 		/* the kernel's side is full or down: as if lost on the way */
 	}
 }
@@ -136,7 +137,7 @@ static void line_put(uint64_t now, uint32_t i, uint32_t len, bool out)
 static void send_frame(const uint8_t *f, uint32_t len)
 {
 	if (!impaired()) {
-		tap_write(f, len);
+		tap_write(tap, f, len);
 	} else if (n_free > 0) {
 		uint32_t i = free_list[--n_free];
 		memcpy(pkts[i], f, len);
@@ -417,7 +418,9 @@ static void frame_in(uint64_t now, uint32_t i, uint32_t len)
 	struct pkt p;
 	bool kept = false;
 
-	if (pkt_parse(pkts[i], len, len, &p) == PKT_OK) {
+	if (far >= 0) {
+		tap_write(far, pkts[i], len);
+	} else if (pkt_parse(pkts[i], len, len, &p) == PKT_OK) {
 		struct rn_iov l4 = { pkts[i] + p.l4_off, p.l4_len };
 		if (p.kind == PKT_KIND_ARP)
 			arp_in(pkts[i], len, &p);
@@ -428,20 +431,24 @@ static void frame_in(uint64_t now, uint32_t i, uint32_t len)
 		free_list[n_free++] = i;
 }
 
-static bool receive(uint64_t now)
+static bool receive(uint64_t now, int fd)
 {
-	if (n_free == 0)
+	if (fd < 0 || n_free == 0)
 		return false;
 	uint32_t i = free_list[n_free - 1];
-	ssize_t len = read(tap, pkts[i], PKT_LEN);
+	ssize_t len = read(fd, pkts[i], PKT_LEN);
 
 	if (len <= 0)
 		return false;
 	n_free--;
-	if (impaired())
-		line_put(now, i, (uint32_t)len, false);
-	else
+	if (impaired()) {
+		line_put(now, i, (uint32_t)len, fd == far);
+	} else if (fd == far) {
+		tap_write(tap, pkts[i], (uint32_t)len);
+		free_list[n_free++] = i;
+	} else {
 		frame_in(now, i, (uint32_t)len);
+	}
 	return true;
 }
 
@@ -460,7 +467,7 @@ static void line_run(uint64_t now)
 	n_line = k;
 	for (uint32_t i = 0; i < n_due; i++) {
 		if (due[i].out) {
-			tap_write(pkts[due[i].pkt], due[i].len);
+			tap_write(tap, pkts[due[i].pkt], due[i].len);
 			free_list[n_free++] = due[i].pkt;
 		} else {
 			frame_in(now, due[i].pkt, due[i].len);
@@ -540,12 +547,15 @@ int main(int argc, char **argv)
 {
 	struct in_addr a;
 
-	if (argc != 3 || inet_pton(AF_INET, argv[2], &a) != 1) {
-		fprintf(stderr, "usage: tap_host TAP A.B.C.D\n");
+	if (argc != 3) {
+		fprintf(stderr, "usage: tap_host TAP A.B.C.D|TAP\n");
 		return 2;
 	}
-	my_ip = pkt_addr_ip4(ntohl(a.s_addr));
 	tap = open_tap(argv[1]);
+	if (inet_pton(AF_INET, argv[2], &a) == 1)
+		my_ip = pkt_addr_ip4(ntohl(a.s_addr));
+	else
+		far = open_tap(argv[2]);
 	tcpl_cfg_default(&cfg, 1460);
 	cfg.min_rto_ns = 50 * RN_NS_PER_MS; /* the kernel delays ACKs by 40 ms */
 	setvbuf(stdin, NULL, _IONBF, 0);
@@ -556,15 +566,17 @@ int main(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	for (;;) {
-		struct pollfd fds[2] = { { tap, POLLIN, 0 }, { 0, POLLIN, 0 } };
+		struct pollfd fds[3] = { { tap, POLLIN, 0 }, { 0, POLLIN, 0 }, { far, POLLIN, 0 } };
 		struct tcpl_ev ev;
 
 		struct timespec wait = wait_for(clock_ns());
-		ppoll(fds, 2, &wait, NULL);
+		ppoll(fds, 3, &wait, NULL);
 		uint64_t now = clock_ns();
 		if ((fds[1].revents & (POLLIN | POLLHUP)) && !command(now))
 			return 0;
-		for (int burst = 0; burst < 32 && receive(now); burst++)
+		for (int burst = 0; burst < 32 && receive(now, tap); burst++)
+			;
+		for (int burst = 0; burst < 32 && receive(now, far); burst++)
 			;
 		line_run(now);
 		for (uint32_t i = 0; i < CONNS; i++) {

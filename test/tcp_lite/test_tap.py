@@ -19,24 +19,28 @@ PERIOD = 65521
 PATTERN = bytes((i * 7 + (i >> 8) * 13) & 255 for i in range(PERIOD))
 LIMIT = 60  # s for one case: a hang, not a speed
 
-# name: (tap_host's own impairment: loss, dup, reorder in ppm, delay in us; tc netem; sysctl that is switched off)
+# name: (tap_host's own impairment: loss, dup, reorder in ppm, delay in us; tc netem; sysctl that is switched, see SYSCTLS)
 PROFILES = {
     "clean": ((0, 0, 0, 0), "", None),
+    "little_loss": ((1000, 0, 0, 200), "", None),
     "loss": ((10000, 0, 0, 200), "", None),
     "heavy_loss": ((50000, 0, 0, 200), "", None),
     "reorder": ((0, 0, 100000, 500), "", None),
     "duplicate": ((0, 50000, 0, 100), "", None),
     "delay": ((0, 0, 0, 10000), "", None),
+    "long_delay": ((0, 0, 0, 25000), "", None),
     "all": ((10000, 10000, 50000, 1000), "", None),
     "nosack": ((10000, 0, 0, 200), "", "tcp_sack"),
     "nots": ((10000, 0, 0, 200), "", "tcp_timestamps"),
     "nowscale": ((10000, 0, 0, 200), "", "tcp_window_scaling"),
+    "ecn": ((10000, 0, 0, 200), "", "tcp_ecn"),
+    "mss536": ((10000, 0, 0, 200), "", "advmss"),
     "netem_loss": ((0, 0, 0, 0), "loss 1%", None),
     "netem_reorder": ((0, 0, 0, 0), "delay 2ms reorder 75% 50%", None),
     "netem_duplicate": ((0, 0, 0, 0), "duplicate 5%", None),
     "netem_delay": ((0, 0, 0, 0), "delay 10ms 2ms", None),
 }
-SYSCTLS = sorted({p[2] for p in PROFILES.values() if p[2]})
+SYSCTLS = {"tcp_sack": "10", "tcp_timestamps": "10", "tcp_window_scaling": "10", "tcp_ecn": "01"}  # usually, and when switched
 
 
 def pattern(n):
@@ -116,7 +120,10 @@ def echo_all(h):
 def echo_small(h):
     with dial(7) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        end = time.monotonic() + 2
         for i in range(200):
+            if i > 20 and time.monotonic() > end:  # a long round trip
+                break
             msg = os.urandom(1 + i % 90)
             s.sendall(msg)
             got = b""
@@ -175,6 +182,60 @@ def many_short(h):
         echo(h, 1 + i * 37)
 
 
+def thousands(h):
+    """Short connections, one after the other; the kernel's side is the one to wait in TIME_WAIT."""
+    for i in range(2000):
+        with dial(7) as s:
+            s.sendall(b"%04d" % i)
+            s.shutdown(socket.SHUT_WR)
+            assert read_all(s) == b"%04d" % i
+
+
+def crowd(h):
+    """Many at once, each with something to say."""
+    socks = [dial(7) for _ in range(100)]
+    for turn in range(3):
+        for i, s in enumerate(socks):
+            s.sendall(b"%04d" % (i + turn) * 50)
+    for i, s in enumerate(socks):
+        s.shutdown(socket.SHUT_WR)
+        assert read_all(s) == b"".join(b"%04d" % (i + turn) * 50 for turn in range(3))
+        s.close()
+
+
+def urgent(h):
+    """Urgent data is data: RFC 9293, 3.8.5 lets the pointer be ignored."""
+    with dial(7) as s:
+        for i in range(20):
+            s.sendall(b"before%02d" % i)
+            s.send(b"!", socket.MSG_OOB)
+            s.sendall(b"behind")
+        s.shutdown(socket.SHUT_WR)
+        assert read_all(s) == b"".join(b"before%02d!behind" % i for i in range(20))
+
+
+def window_shrinks(h):
+    """The kernel's buffer becomes small in the middle of a transfer, and its window with it, to the left as well where it can."""
+    knob = "/proc/sys/net/ipv4/tcp_shrink_window"
+    if os.path.exists(knob):
+        with open(knob, "w", encoding="ascii") as f:
+            f.write("1")
+    n = 1 << 20
+    with dial(19) as s:
+        s.sendall(struct.pack(">Q", n))
+        data = s.recv(1000)
+        for size in (1 << 18, 1 << 12, 1 << 15, 1 << 11, 1 << 18):
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+            time.sleep(0.05)
+            while len(data) % (1 << 17) < (1 << 17) - 3000:
+                b = s.recv(1500)
+                assert b, "closed early"
+                data += b
+            data += s.recv(4096)
+        data += read_all(s)
+    assert data == pattern(n), "source sent %d of %d bytes" % (len(data), n)
+
+
 def refused(h):
     try:
         dial(4242).close()
@@ -228,8 +289,14 @@ def counters(h):
 
 def wire_was_bad(h, was, prof):
     """The impairment of this profile left its traces, or the cases before have proved nothing."""
-    own, netem, _ = PROFILES[prof]
+    own, netem, switched = PROFILES[prof]
     now = counters(h)
+    with dial(19) as s:
+        s.sendall(struct.pack(">Q", 1 << 16))
+        assert len(read_all(s)) == 1 << 16
+        got = struct.unpack_from("=I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 20)[0]  # tcpi_rcv_mss
+        want = 536 if switched == "advmss" else 1460
+        assert want - 12 <= got <= want, "segments of %d" % got
     if own[0] or "loss" in netem:
         assert now["rexmits"] > was["rexmits"] and now["ooo"] > was["ooo"], "no loss seen"
     if own[1] or "duplicate" in netem:
@@ -239,16 +306,17 @@ def wire_was_bad(h, was, prof):
 
 
 ALWAYS = [echo_all, echo_small, sink, source, client, no_leak, wire_was_bad]
-CLEAN = [zero_window, many_short, refused, client_refused, reset, keepalive]
+CLEAN = [zero_window, many_short, thousands, crowd, urgent, window_shrinks, refused, client_refused, reset, keepalive]
 
 
 def set_profile(h, name):
     own, netem, off = PROFILES[name]
     h.say("impair %d %d %d %d" % own)
     assert h.line() == "impair ok"
-    for key in SYSCTLS:
+    for key, values in SYSCTLS.items():
         with open("/proc/sys/net/ipv4/" + key, "w") as f:
-            f.write("0" if key == off else "1")
+            f.write(values[key == off])
+    assert sh("ip route replace 10.9.0.0/24 dev tap0 src %s advmss %d" % (KERNEL, 536 if off == "advmss" else 1460)).returncode == 0
     sh("tc qdisc del dev tap0 root; tc qdisc del dev ifb0 root")
     for d in ("tap0", "ifb0") if netem else ():
         assert sh("tc qdisc add dev %s root netem limit 2000 %s" % (d, netem)).returncode == 0
