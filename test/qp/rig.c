@@ -168,6 +168,14 @@ static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct
 	return p;
 }
 
+void rig_inject(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
+{
+	struct rig_pkt *p = pkt_of(r, to, flow, o, data);
+
+	p->at = r->now;
+	insert(r, p);
+}
+
 static void carry(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
 {
 	const struct rig_link *l = &r->cfg.link;

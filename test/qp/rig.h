@@ -111,6 +111,9 @@ void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len
 void rig_raw_connect(struct rig *r, int raw_id);
 void rig_raw_send(struct rig *r, int raw_id, const void *p, uint32_t len);
 
+/* A segment out of nowhere: arrives now, past the link. */
+void rig_inject(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data);
+
 void rig_turn(struct rig *r, int id);
 bool rig_step(struct rig *r);        /* false: nothing will ever happen */
 void rig_run(struct rig *r, uint64_t ns);
