@@ -216,6 +216,10 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 
 static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 {
+	uint64_t dropped = 0; /* received segments that TCP did not take */
+
+	for (uint32_t i = TCPL_OK + 1; i < TCPL_VERDICT_COUNT; i++)
+		dropped += t->stats.drops[i];
 	rte_tel_data_start_dict(d);
 	TEXT(d, "name", t->name);
 	TEXT(d, "state", qp_conn_state_name(t->state));
@@ -240,6 +244,11 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 	U64(d, "rtos", t->stats.rtos);
 	U64(d, "tlps", t->stats.tlps);
 	U64(d, "out_of_order", t->stats.ooo);
+	U64(d, "out_of_order_dropped", t->stats.ooo_drops);
+	U64(d, "duplicates", t->stats.dups);
+	U64(d, "duplicate_acks", t->stats.dup_acks);
+	U64(d, "challenges", t->stats.challenges);
+	U64(d, "dropped", dropped);
 	U64(d, "crc", t->crc);
 	U64(d, "markers_rx", t->rx_markers);
 	U64(d, "markers_tx", t->tx_markers);
