@@ -17,10 +17,11 @@ demo: build
 	@scripts/demo.sh $(BUILD)
 
 test:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test siw
 	@test/run
 
 conformance: build
+	@scripts/deps.sh siw
 	@RNIC_BUILD=$(abspath $(BUILD)) python3 test/conformance/conform.py --matrix
 
 bench: build

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [fuzz] [bench]   (default: build)
+# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [bench]   (default: build)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 test="clang iproute2 ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils"
+siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
 fuzz="clang libclang-rt-14-dev"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
 
@@ -13,6 +14,7 @@ for group in "${@:-build}"; do
 	case $group in
 	build) list=$build ;;
 	test) list=$test ;;
+	siw) list=$siw ;;
 	fuzz) list=$fuzz ;;
 	bench) list=$bench ;;
 	*) echo "deps: unknown group '$group'" >&2; exit 2 ;;

@@ -15,7 +15,7 @@ import time
 import types
 
 import wire
-from rig import BUILD, Daemon, Skip
+from rig import Daemon, Skip
 
 VARIANTS = {
     "plain": "peer-to-peer = off",
@@ -93,13 +93,7 @@ class GuestTarget(wire.Target):
     def __init__(self, guest, addr):  # pylint: disable=super-init-not-called
         self.name, self.argv, self.err = "target", ["target", addr], []
         self.out, self.mr, self.seen = [], {}, 0
-        with open(os.path.join(BUILD, "test", "conformance", "target-verbs"), "rb") as f:
-            program = f.read()
-        come = guest.run(f"nc -l -p {self.CONTROL} >/tmp/target; chmod +x /tmp/target; mkfifo /tmp/t")
-        with self.connect(addr) as s:
-            s.sendall(program)
-        come.ok()
-        self.keep = guest.run(f"/tmp/target {addr} </tmp/t 2>&1 | nc -l -p {self.CONTROL} >/tmp/t")
+        self.keep = guest.run(f"mkfifo /tmp/t; target {addr} </tmp/t 2>&1 | nc -l -p {self.CONTROL} >/tmp/t")
         self.s = self.connect(addr)
         self.p = types.SimpleNamespace(stdin=self.s.makefile("w"), poll=lambda: None)
         threading.Thread(target=self._drain, args=(self.s.makefile(errors="replace"), self.out), daemon=True).start()
@@ -137,7 +131,7 @@ class Siw:
         self.boot()
 
     def boot(self):
-        self.guest = self.module.Guest()
+        self.guest = self.module.Guest(self.module.built("test/conformance/target-verbs"))
         self.variant, self.only = None, None
 
     def place(self, variant):

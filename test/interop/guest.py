@@ -31,12 +31,15 @@ def sh(*argv):
     return p.stdout
 
 
-def network():
-    """This process and all that it starts move into a namespace of their own."""
+def possible():
     if os.geteuid() != 0:
         raise Skip("needs root, for a network namespace and a tap")
     if not os.path.exists("/dev/net/tun"):
         raise Skip("no /dev/net/tun here")
+
+
+def network():
+    """This process and all that it starts move into a namespace of their own."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
         raise Skip(f"no network namespace: {os.strerror(ctypes.get_errno())}")
@@ -132,26 +135,34 @@ class GuestProcess:
         self.s.close()
 
 
+def built(*names):
+    """Programs of the build for the guest's /usr/bin, by their paths in the build; -verbs and -siw are cut off their names."""
+    return {os.path.basename(n).removesuffix("-verbs").removesuffix("-siw"): os.path.join(BUILD, n) for n in names}
+
+
+PEERS = built("test/interop/peer-siw", "examples/hello-verbs", "examples/onesided-verbs", "app/testpmd-rdma/testpmd-rdma-verbs")
+
+
 class Guest:
-    def __init__(self):
-        built = subprocess.run([os.path.join(HERE, "build.sh")], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        if built.returncode == 77:
-            raise Skip(built.stderr.strip().splitlines()[-1])
-        assert built.returncode == 0, f"the guest cannot be built:\n{built.stderr}"
-        kit = built.stdout.strip().splitlines()[-1]
+    """programs: {name in /usr/bin: file here}"""
+
+    def __init__(self, programs=None):
+        possible()
+        kit = subprocess.run([os.path.join(HERE, "build.sh")], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if kit.returncode == 77:
+            raise Skip(kit.stderr.strip().splitlines()[-1])
+        assert kit.returncode == 0, f"the guest cannot be built:\n{kit.stderr}"
+        kit = kit.stdout.strip().splitlines()[-1]
         network()
         self.dir = tempfile.mkdtemp(prefix="rnic-siw-")
         self.console = os.path.join(self.dir, "console")
-        programs = [("usr/bin/peer", 0o100755, os.path.join(BUILD, "test", "interop", "peer-siw")),
-                    ("usr/bin/agent", 0o100755, os.path.join(BUILD, "test", "interop", "agent")),
-                    *((f"usr/bin/{p}", 0o100755, os.path.join(BUILD, where, f"{p}-verbs")) for p, where in (
-                        ("hello", "examples"), ("onesided", "examples"), ("testpmd-rdma", "app/testpmd-rdma"))),
-                    ("init", 0o100755, os.path.join(HERE, "init"))]
+        files = {"init": os.path.join(HERE, "init"), "usr/bin/agent": os.path.join(BUILD, "test", "interop", "agent"),
+                 **{f"usr/bin/{name}": path for name, path in (PEERS if programs is None else programs).items()}}
         initrd = os.path.join(self.dir, "initrd")
         with open(initrd, "wb") as f:
             with open(os.path.join(kit, "base.cpio"), "rb") as base:
                 shutil.copyfileobj(base, f)
-            f.write(newc([(path, mode, open(src, "rb").read()) for path, mode, src in programs]))
+            f.write(newc([(name, 0o100755, open(path, "rb").read()) for name, path in files.items()]))
         offloads = "".join(f",{o}=off" for o in (
             "csum", "guest_csum", "gso", "host_tso4", "host_tso6", "host_ufo", "host_ecn", "guest_tso4", "guest_tso6",
             "guest_ufo", "guest_ecn"))
