@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 
@@ -86,7 +87,7 @@ def measure_row(row, stage, values, failures):
                 failures[f.name] = "nothing was completed in the time"
             else:
                 values[f.name].append(v)
-    except (BenchError, OSError, ValueError, KeyError) as e:
+    except (BenchError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as e:
         for f in row.figures:
             failures[f.name] = str(e)
 

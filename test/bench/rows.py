@@ -109,14 +109,14 @@ class Idle(Rnic):
                          rnicd={"poll": "adaptive", "hugepages": "no", "flows": max(4096, 2 * count + 64)})
         n = f"{count} idle connection{'' if count == 1 else 's'}"
         self.count = count
-        self.argv = ["--mode", "idle", "--qps", str(min(max(count, 1), self.EACH)), "--seconds", "60", "--cpu",
+        self.argv = ["--mode", "idle", "--qps", str(min(max(count, 1), self.EACH)), "--seconds", "600", "--cpu",
                      str(args.client_cpu)]
         self.figures = [Figure(f"daemon's CPU with {n}", "% of a core", None)]
         if count == 0:
             self.figures.append(Figure("daemon's memory, ordinary pages, without clients", "MB", None))
         else:
             self.figures.append(Figure(f"daemon's memory for one end of a connection, {n}", "KiB", None))
-        if count >= 100:
+        if 100 <= count <= self.EACH:
             self.figures += [Figure(f"connections set up, 32 at a time, {n}", "1/s", None),
                              Figure(f"connections taken down, one after the other, {n}", "1/s", None)]
 
@@ -125,7 +125,7 @@ class Idle(Rnic):
 
     def start(self, stage, n, port, server):
         argv = ["-s", "-a", stage.ADDR[0], "--once"] if server else \
-            ["--mode", "idle", "--qps", str(n), "--seconds", "60", "--json", stage.ADDR[0]]
+            ["--mode", "idle", "--qps", str(n), "--seconds", "600", "--json", stage.ADDR[0]]
         return subprocess.Popen([stage.testpmd, *argv, "--cpu", str(stage.args.client_cpu), "-p", str(port)],
                                 env=stage.env, stderr=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL if server else subprocess.PIPE, text=True)
@@ -155,23 +155,23 @@ class Idle(Rnic):
         try:
             time.sleep(0.5)
             clients = [self.start(stage, n, 18600 + i, False) for i, n in enumerate(sizes)]
-            want, until = 2 * sum(sizes) + 2 * len(sizes), time.monotonic() + PATIENCE
+            want, until = 2 * sum(sizes) + 2 * len(sizes), time.monotonic() + PATIENCE + self.count / 100
             while self.open_ends(stage) < want:
                 if time.monotonic() > until or any(p.poll() is not None for p in clients):
                     raise BenchError(f"only {self.open_ends(stage)} of {want} ends came up")
                 time.sleep(0.1)
             time.sleep(0.5)
             values = [self.cpu(stage), (stage.d.memory() - base) / (2 * self.count) / 1024]
-            for p in clients:
-                p.send_signal(signal.SIGINT)
-            res = [json.loads(p.communicate(timeout=PATIENCE)[0])["results"][0] for p in clients]
+            if len(self.figures) == len(values):
+                return values
+            clients[0].send_signal(signal.SIGINT)
+            res = json.loads(clients[0].communicate(timeout=PATIENCE)[0])["results"][0]
+            return values + [self.count / res[k] * 1e9 for k in ("connect_ns", "close_ns")]
         finally:
             for p in clients + servers:
                 if p.poll() is None:
                     p.kill()
                 p.wait()
-        up, down = (self.count / max(r[k] for r in res) * 1e9 for k in ("connect_ns", "close_ns"))
-        return (values + [up, down])[:len(self.figures)]
 
 
 # ---- what of a result ----
