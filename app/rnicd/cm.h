@@ -26,6 +26,7 @@ enum cm_event_type {
 	CM_EV_REJECTED,
 	CM_EV_ESTABLISHED,
 	CM_EV_DISCONNECTED,
+	CM_EV_TIMEWAIT_EXIT = 15,
 };
 
 /* One writer: cm_set_state. */
@@ -72,6 +73,7 @@ struct cm_id {
 	uint32_t dev;                /* CM_NO_DEV: none yet, or listening on all */
 	struct ipc_addr local, remote;
 	bool has_port;               /* local.port is taken by this id (cm_port.c) */
+	bool disconnected;           /* has been told so */
 	struct cm_conn *conn;
 	struct cm_id *listener;      /* REQUESTED: where it came in */
 	uint32_t listener_handle;

@@ -46,6 +46,7 @@ static void on_end(struct cm_id *id, enum cm_event_type type, int status, const 
 		id->listener = NULL;
 	}
 	cm_set_state(id, CM_OVER);
+	id->disconnected = type == CM_EV_DISCONNECTED;
 	cm_event(id, type, status, fx);
 }
 
@@ -54,12 +55,15 @@ static void on_closed(struct cm_conn *k)
 	struct cm_id *id = k->id;
 
 	cm_conn_free(k);
-	if (id == NULL || id->state == CM_OVER)
+	if (id == NULL)
 		return;
 	if (id->state == CM_CONNECTED)
 		on_end(id, CM_EV_DISCONNECTED, 0, NULL);
-	else
+	else if (id->state != CM_OVER)
 		on_end(id, CM_EV_CONNECT_ERROR, -ECONNRESET, NULL);
+	/* InfiniBand's connection manager tells when the QP's number may be used again; iWARP's has no such event. */
+	if (id->disconnected && rnicd.port[id->dev]->cfg->roce)
+		cm_event(id, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 }
 
 void cm_fx(const struct cmd_fx *fx)

@@ -56,6 +56,14 @@ static int cqs_make(struct rnic_cm_id *id, struct ibv_qp_init_attr_ex *a)
 	return rc;
 }
 
+/* Receives may be posted at once; a channel adapter's QP is not born so. */
+static int qp_ready(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
+
+	return qp->state == IBV_QPS_RESET ? ibv_modify_qp(qp, &a, IBV_QP_STATE) : 0;
+}
+
 int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 {
 	struct rnic_cm_id *id = cm_id(rid);
@@ -76,8 +84,10 @@ int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 	if (a->srq == NULL)
 		a->srq = rid->srq;
 	qp = rnic_create_qp_ex(rid->verbs, a);
-	if (qp == NULL) {
-		rc = errno;
+	rc = qp != NULL ? qp_ready(qp) : errno;
+	if (rc != 0) {
+		if (qp != NULL)
+			ibv_destroy_qp(qp);
 		cqs_free(id);
 		return cm_ret(rc);
 	}

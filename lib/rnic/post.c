@@ -35,6 +35,14 @@ void rnic_doorbell(struct rnic_qp *qp)
 
 /* ---- send queue ---- */
 
+bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
+{
+	spsc_prod_refresh(&sq->ring);
+	while (sq->retired != sq->posted && (int32_t)(sq->ring.seen - sq->ends[sq->retired & sq->ends_mask]) >= 0)
+		sq->retired++;
+	return sq->posted + wrs - sq->retired < sq->max_wr;
+}
+
 /* The WQE's operation, or QP_WR_OPS for what this device does not do. */
 static inline enum qp_wr_op op_of(enum ibv_wr_opcode op)
 {
@@ -139,8 +147,8 @@ static int op_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op
 	return 0;
 }
 
-/* Writes one work request behind `used` unpublished slots. 0 and the slots it took, or an errno. */
-static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t used, uint32_t *took)
+/* Writes one work request behind `wrs` unpublished ones of `used` slots. 0 and the slots it took, or an errno. */
+static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	enum qp_wr_op op = op_of(wr->opcode);
 	uint32_t inl = 0, slots;
@@ -159,7 +167,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t u
 			return EINVAL;
 		slots = qp_wqe_slots((uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
 	}
-	if (rn_unlikely(spsc_prod_free(&sq->ring, used + slots) < used + slots))
+	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
 
 	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
@@ -186,7 +194,7 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 {
 	struct rnic_qp *qp = rnic_qp(ibqp);
 	uint32_t state = __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE);
-	uint32_t used = 0, took;
+	uint32_t wrs = 0, used = 0, took;
 	int rc = 0;
 
 	/* Before RTR there is no connection to come. */
@@ -196,15 +204,18 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	}
 	rnic_spin_lock(&qp->sq.lock);
 	for (; wr != NULL; wr = wr->next) {
-		rc = send_one(&qp->sq, wr, used, &took);
+		rc = send_one(&qp->sq, wr, wrs, used, &took);
 		if (rn_unlikely(rc != 0)) {
 			*bad = wr;
 			break;
 		}
 		used += took;
+		wrs++;
 	}
-	if (rn_likely(used > 0))
+	if (rn_likely(used > 0)) {
+		qp->sq.posted += wrs;
 		spsc_prod_publish(&qp->sq.ring, used);
+	}
 	rnic_spin_unlock(&qp->sq.lock);
 	if (rn_likely(used > 0))
 		rnic_doorbell(qp);

@@ -202,8 +202,14 @@ struct rnic_sq {
 	uint8_t sig_all;           /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
 	struct spsc_prod ring;
+	/* Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding. */
+	uint32_t max_wr;
+	uint32_t posted, retired;  /* since ever; `retired` is looked for when the queue seems full */
+	uint32_t ends_mask;
+	uint32_t *ends;            /* by number of the work request: the ring's index behind its last slot */
 	/* an open ibv_wr_start() */
 	uint32_t staged;           /* slots written and not yet published */
+	uint32_t staged_wrs;
 	int err;
 	struct qp_wqe *cur;
 	uint8_t *wqe;              /* buffer of the work request under construction */
@@ -293,6 +299,23 @@ static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
 
 /* mr.c */
 struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);
+
+/*
+ * Whether a work request of so many slots may follow `wrs` work requests of `used` slots that are written and not yet
+ * published; then it is noted. Under the SQ's lock.
+ */
+bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs);
+static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used, uint32_t slots)
+{
+	uint32_t next = sq->posted + wrs;
+
+	if (rn_unlikely(next - sq->retired >= sq->max_wr) && !rnic_sq_retire(sq, wrs))
+		return false;
+	if (rn_unlikely(spsc_prod_free(&sq->ring, used + slots) < used + slots))
+		return false;
+	sq->ends[next & sq->ends_mask] = sq->ring.own + used + slots;
+	return true;
+}
 
 /* srq.c */
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);

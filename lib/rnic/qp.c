@@ -55,7 +55,9 @@ static int rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, 
 
 	qp->shm_size = sizeof(struct qp_shm) + sq_size + rq_size;
 	qp->shm_off = rnic_shm_alloc(s->shm, qp->shm_size);
-	if (qp->shm_off == 0)
+	qp->sq.ends_mask = rnic_slots_for(qp->sq.max_wr, 1) - 1;
+	qp->sq.ends = calloc(qp->sq.ends_mask + 1, sizeof(*qp->sq.ends));
+	if (qp->shm_off == 0 || qp->sq.ends == NULL)
 		return ENOMEM;
 	qp->shm = (struct qp_shm *)(void *)(s->queues + qp->shm_off);
 	arg->shm_off = qp->shm_off;
@@ -158,12 +160,14 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	}
 	memset(qp, 0, sizeof(*qp));
 	qp->s = ctx->s;
+	qp->sq.max_wr = a->cap.max_send_wr;
 	rc = rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
 		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+		free(qp->sq.ends);
 		free(qp);
 		errno = rc;
 		return NULL;
@@ -378,6 +382,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (!rnic_dead(qp->s))
 		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
 	free(qp->sq.wqe);
+	free(qp->sq.ends);
 	free(qp);
 	return 0;
 }

@@ -19,13 +19,14 @@ static void flush(struct rnic_sq *sq)
 	sq->cur = NULL;
 	slots = qp_wqe_slots((w->flags & QP_WF_INLINE) != 0 ? w->inline_len :
 			     w->num_sge * (uint32_t)sizeof(struct qp_sge));
-	if (spsc_prod_free(&sq->ring, sq->staged + slots) < sq->staged + slots) {
+	if (!rnic_sq_room(sq, sq->staged_wrs, sq->staged, slots)) {
 		sq->err = ENOMEM;
 		return;
 	}
 	w->slots = (uint8_t)slots;
 	spsc_prod_copy(&sq->ring, sq->staged, w, slots * QP_SLOT_SIZE);
 	sq->staged += slots;
+	sq->staged_wrs++;
 }
 
 static struct qp_wqe *begin(struct ibv_qp_ex *ex, enum qp_wr_op op)
@@ -156,7 +157,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 
 	rnic_spin_lock(&sq->lock);
-	sq->staged = 0;
+	sq->staged = sq->staged_wrs = 0;
 	sq->err = 0;
 	sq->cur = NULL;
 }
@@ -177,8 +178,10 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	err = sq->err;
 	if (err == 0)
 		staged = sq->staged;
-	if (staged > 0)
+	if (staged > 0) {
+		sq->posted += sq->staged_wrs;
 		spsc_prod_publish(&sq->ring, staged);
+	}
 	rnic_spin_unlock(&sq->lock);
 	if (staged > 0)
 		rnic_doorbell(qp);

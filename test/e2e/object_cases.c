@@ -300,6 +300,24 @@ static bool what_nobody_has_polled_must_fit(void)
 	return part(&j) && ibv_destroy_cq(small) == 0;
 }
 
+/* ---- ids ---- */
+
+/* InfiniBand's manager has this event, and so a device that shows itself as an adapter of its kind; iWARP's has not. */
+static bool an_adapter_tells_of_the_end_of_time_wait(void)
+{
+	bool adapter = srv.verbs->device->transport_type == IBV_TRANSPORT_IB;
+	struct joined j;
+	struct got g;
+
+	CHECK(join(&j, 8207) && rdma_disconnect(j.cid) == 0);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	if (adapter)
+		CHECK(want(cli.ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, &g) && g.id == j.cid && want(srv.ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, &g) &&
+		      g.id == j.sid);
+	CHECK(quiet(cli.ch, adapter ? 50 : 1500) && quiet(srv.ch, 50));
+	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
+}
+
 static const struct rig_case cases[] = {
 	CASE(queue_pairs_share_their_receives), CASE(a_limit_is_told_once), CASE(a_failed_one_flushes_nothing_of_the_others),
 	CASE(a_message_without_a_receive_ends_its_sender), CASE(an_id_has_a_shared_receive_queue),
@@ -307,6 +325,7 @@ static const struct rig_case cases[] = {
 	CASE(a_region_moves_to_other_memory), CASE(a_region_changes_its_rights), CASE(a_region_changes_its_domain),
 	CASE(a_change_that_cannot_be_leaves_the_region_as_it_is), CASE(a_null_region_gives_zeros_and_takes_anything),
 	CASE(a_region_may_begin_anywhere), CASE(rights_that_cannot_be_are_refused),
+	CASE(an_adapter_tells_of_the_end_of_time_wait),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

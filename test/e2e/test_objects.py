@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared receive queues and objects that change in use: object_cases.c has the cases. Once with one worker, once with two."""
+"""Shared receive queues and objects that change in use: object_cases.c has the cases. With one worker and with two."""
 import os
 import sys
 
@@ -8,7 +8,7 @@ from rig import cases_of, main, pair_conf
 
 cases_of("object_cases", pair_conf())
 if (os.cpu_count() or 1) >= 2:
-    cases_of("object_cases", pair_conf(rnicd="workers = 0,1"), "_with_two_workers")
+    cases_of("object_cases", pair_conf(rnicd="workers = 0,1", both="personality = roce"), "_with_two_workers_on_adapters")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -112,6 +112,24 @@ def perftest_events_and_both_ways():
 
 
 @case
+def perftest_with_a_shared_receive_queue():
+    with Daemon(pair_conf()) as d:
+        perftest(d, "ib_send_bw", "-n", "400", "--use-srq", "-r", "512")
+        perftest(d, "ib_send_bw", "-n", "400", "--use-srq", "-r", "512", "-q", "4")
+        perftest(d, "ib_send_lat", "-n", "200", "--use-srq", "-r", "512")
+
+
+@case
+def srq_pingpong():
+    with Daemon(pair_conf()) as d:
+        for args in ([], ["-e"], ["-q", "4", "-n", "200"]):
+            s = serve(d, "ibv_srq_pingpong", "-d", "a", "-g", "0", *args)
+            out = run(d, "ibv_srq_pingpong", "-d", "b", "-g", "0", *args, "127.0.0.1").ok()
+            s.ok()
+            assert "iters in" in out, out
+
+
+@case
 def doctor_tells_what_is_there_and_what_is_not():
     with Daemon(pair_conf()) as d:
         out = d.run(RNICRUN, "--doctor").ok()

@@ -218,6 +218,59 @@ static void what_is_in_use_cannot_go(void **state)
 	close(efd2);
 }
 
+static void shared_receive_queues_and_larger_rings(void **state)
+{
+	const uint64_t bad[] = { FC_QUEUES, FC_QUEUES - 64, UINT64_MAX - 63, (UINT64_C(1) << 20) + 8, UINT64_C(1) << 63 };
+	static const uint32_t sizes[] = { 0, 3, 32, 1u << 31, UINT32_MAX };
+	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0), srq;
+	const uint64_t ring = FC_PLACE(1), at = FC_PLACE(2);
+	struct ipc_msg m;
+
+	(void)state;
+#define SRQ(...) FC_CALL(&c, &m, IPC_CREATE_SRQ, create_srq, .pd = pd, __VA_ARGS__)
+	for (size_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		assert_int_equal(SRQ(.wqe_slots = 1, .ring_off = bad[i], .ring_slots = 64), EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 128, .ring_off = bad[i],
+					 .ring_stride = 16384), EINVAL);
+	}
+	for (size_t i = 0; i < RN_ARRAY_LEN(sizes); i++) {
+		if (sizes[i] != 32)
+			assert_int_equal(SRQ(.wqe_slots = 1, .ring_off = ring, .ring_slots = sizes[i]), EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = sizes[i], .ring_off = ring,
+					 .ring_stride = 16384), EINVAL);
+	}
+	assert_int_equal(SRQ(.wqe_slots = 0, .ring_off = ring, .ring_slots = 64), EINVAL);
+	assert_int_equal(SRQ(.wqe_slots = 9, .ring_off = ring, .ring_slots = 64), EINVAL);
+	assert_int_equal(SRQ(.wqe_slots = 2, .ring_off = ring, .ring_slots = 64, .limit = 33), EINVAL);
+	assert_int_equal(SRQ(.wqe_slots = 2, .ring_off = ring, .ring_slots = 64, .async = 77), EINVAL);
+	assert_int_equal(SRQ(.wqe_slots = 2, .ring_off = ring, .ring_slots = 64, .limit = 32), 0);
+	srq = m.handle.handle;
+	assert_int_equal(FC_CALL(&c, &m, IPC_QUERY_SRQ, handle, .handle = srq), 0);
+	assert_int_equal(m.query_srq_ok.limit, 32);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_SRQ, modify_srq, .srq = srq, .limit = 33), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_SRQ, modify_srq, .srq = srq, .limit = 5), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_SRQ, modify_srq, .srq = srq + 1), EINVAL);
+	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
+		"the protection domain is in use by 1 memory regions and queues");
+#define QP(...) \
+	FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .shm_off = at, .sq_off = at + 4096, \
+		.sq_slots = 64, __VA_ARGS__)
+	REFUSED(QP(.srq = 99), EINVAL, "queue pair: there is no such shared receive queue");
+	assert_int_equal(QP(.srq = srq, .rq_slots = 64), EINVAL);
+	assert_int_equal(QP(.srq = srq), 0);
+	uint32_t qp = m.create_qp_ok.handle;
+	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_SRQ, handle, .handle = srq), EBUSY,
+		"the shared receive queue is in use by 1 queue pairs");
+	assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 128, .ring_off = FC_PLACE(3),
+				 .ring_stride = 16384), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 64, .ring_off = FC_PLACE(4),
+				 .ring_stride = 16384), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_QP, handle, .handle = qp), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_SRQ, handle, .handle = srq), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_SRQ, handle, .handle = srq), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), 0);
+}
+
 static void queues_that_do_not_fit(void **state)
 {
 	struct ipc_msg m;
@@ -428,6 +481,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(devices_tell_of_themselves, join, leave),
 		cmocka_unit_test_setup_teardown(handles_that_are_not_ours, join, leave),
 		cmocka_unit_test_setup_teardown(what_is_in_use_cannot_go, join, leave),
+		cmocka_unit_test_setup_teardown(shared_receive_queues_and_larger_rings, join, leave),
 		cmocka_unit_test_setup_teardown(queues_that_do_not_fit, join, leave),
 		cmocka_unit_test_setup_teardown(objects_name_the_channel_of_their_errors, join, leave),
 	cmocka_unit_test_setup_teardown(channels_that_do_not_fit, join, leave),
