@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 An executable iWARP conformance suite: a peer of our own making says and expects exact bytes at each point of RFC 5040,
-5041, 5044 and 6581. One row for each rule, in rows_*.py.
+5041, 5044, 6581 and 7306. One row for each rule, in rows_*.py.
 
 usage: conform.py [ROW ...]            TAP, rnicd
        conform.py --dut siw [ROW ...]  TAP, Linux siw in a guest
@@ -78,7 +78,7 @@ def run(name, rows, out):
 
 def table():
     """The rows; late, because what they import reads the environment."""
-    for name in ("rows_mpa", "rows_6581", "rows_ddp", "rows_rdmap"):
+    for name in ("rows_mpa", "rows_6581", "rows_ddp", "rows_rdmap", "rows_7306"):
         importlib.import_module(name)
     from steps import TABLE  # pylint: disable=import-outside-toplevel
     return TABLE

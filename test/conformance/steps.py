@@ -16,14 +16,15 @@ from dut import DEPTH
 from wire import C, R, S, READ_REQ, READ_RESP, SEND, TERMINATE, WRITE, Closed, Peer, tagged, terminate, untagged
 
 RDMAP, DDP, LLP = 0, 1, 2
-WATCHED = ("rw", "wo", "ro", "lo", "other")
-REGIONS = ("rw", "wo", "ro", "lo", "other", "gone", "inv", "inv2")  # target.c's order, which its first content follows
+WATCHED = ("rw", "wo", "ro", "lo", "other", "at")
+REGIONS = ("rw", "wo", "ro", "lo", "other", "gone", "inv", "inv2", "at")  # target.c's order, which its first content follows
 FREE = 40960  # rows may write to region rw from here on; what lies before is what the target sends
 MODEST = {"ird": DEPTH, "ord_": DEPTH}
 RECV = 128  # IBV_WC_RECV
 HDRCT = {"none": 0, "ddp": 0xC0, "read": 0xE0}
 NAMES = {WRITE: "Write", READ_REQ: "Read Request", READ_RESP: "Read Response", SEND: "Send", 4: "Send with Invalidate",
-         5: "Send with SE", 6: "Send with SE and Invalidate", TERMINATE: "Terminate"}
+         5: "Send with SE", 6: "Send with SE and Invalidate", TERMINATE: "Terminate", 8: "Immediate Data",
+         9: "Immediate Data with SE", 10: "Atomic Request", 11: "Atomic Response"}
 
 
 WC = re.compile(r"wc \d+ \d+ (.*) (\d+) [0-9a-f]+ [0-9a-f]+ ([0-9a-f]*)")

@@ -58,6 +58,8 @@ static struct region regions[] = {
 	{ "gone", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, true, NULL, NULL },
 	{ "inv", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, false, NULL, NULL },
 	{ "inv2", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, false, NULL, NULL },
+	{ "at", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, false,
+	  false, NULL, NULL },
 	{ "recv", IBV_ACCESS_LOCAL_WRITE, false, false, NULL, NULL },
 };
 #define N_REGIONS (sizeof(regions) / sizeof(regions[0]))
@@ -110,6 +112,8 @@ static void make_regions(void)
 			for (size_t b = 0; b < len; b++)
 				r->buf[b] = (uint8_t)(b * 7 + i);
 		r->mr = ibv_reg_mr(r->other_pd ? other_pd : pd, r->buf, len, r->access);
+		if (r->mr == NULL && (r->access & IBV_ACCESS_REMOTE_ATOMIC)) /* a device that has no atomics */
+			r->mr = ibv_reg_mr(pd, r->buf, len, r->access & ~IBV_ACCESS_REMOTE_ATOMIC);
 		if (r->mr == NULL)
 			die("ibv_reg_mr");
 		printf("mr %s %" PRIu32 " %" PRIu64 " %zu\n", r->name, r->mr->rkey, (uint64_t)(uintptr_t)r->buf, len);
@@ -215,7 +219,7 @@ static void on_wc(const struct ibv_wc *wc)
 	while (n < n_conns && !(conns[n].has_qp && conns[n].qpn == wc->qp_num))
 		n++;
 	printf("wc %u %d %s %u %x %x ", n, wc->opcode, ibv_wc_status_str(wc->status), wc->byte_len, wc->vendor_err,
-	       wc->wc_flags & IBV_WC_WITH_INV ? wc->invalidated_rkey : 0);
+	       wc->wc_flags & IBV_WC_WITH_INV ? wc->invalidated_rkey : wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data) : 0);
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV)
 		for (unsigned i = 0; i < wc->byte_len && i < 16; i++)
 			printf("%02x", regions[RECV_REGION].buf[wc->wr_id * RECV_LEN + i]);

@@ -100,6 +100,14 @@ def perftest_latency():
 
 
 @case
+def perftest_atomics():
+    with Daemon(pair_conf()) as d:
+        perftest(d, "ib_atomic_bw", "-n", "200")
+        perftest(d, "ib_atomic_bw", "-n", "200", "-A", "CMP_AND_SWAP", "-q", "4", "-o", "8")
+        perftest(d, "ib_atomic_lat", "-n", "200")
+
+
+@case
 def perftest_events_and_both_ways():
     with Daemon(pair_conf()) as d:
         # Over iWARP perftest's sender waits for credits, which are written into its memory, and with -e it sleeps on its
