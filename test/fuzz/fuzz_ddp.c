@@ -75,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rdmap_ird_init(&ird, 2);
 	rdmap_readq_post(&reads, 0, 0, 2000, 0);
 	rdmap_readq_post(&reads, 1, UINT64_MAX - 99, 100, 1);
+	rdmap_readq_post_atomic(&reads, 1, 0, 7, 2);
 	for (; size >= RECORD; data += RECORD, size -= RECORD) {
 		uint32_t ulpdu_len = rn_load_be16(data + DDP_MAX_HDR_LEN);
 		uint32_t head = rn_min_u32(ulpdu_len, DDP_MAX_HDR_LEN);
@@ -92,8 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				send_seg(&sends, &posted, &h);
 			else if (h.opcode == RDMAP_READ_RESP)
 				read_resp(&reads, &h);
-			else if (h.opcode == RDMAP_READ_REQ)
+			else if (h.opcode == RDMAP_READ_REQ || h.opcode == RDMAP_ATOMIC_REQ)
 				taken(rdmap_ird_take(&ird), &h);
+			else if (h.opcode == RDMAP_ATOMIC_RESP && rdmap_readq_check_atomic(&reads, h.stag) == RDMAP_DONE)
+				rdmap_readq_retire(&reads);
 			check(ird.used <= ird.depth && posted <= POSTED);
 		} else {
 			check(iw_err_known(ddp_verdict_err(v, &h)));

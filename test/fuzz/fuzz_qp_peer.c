@@ -2,8 +2,9 @@
 /*
  * A connected device and a peer that says anything. First octet: bit 0 packets in several slices, bit 1 a bad link, bit 2
  * peer-to-peer. Then records: two octets little endian, low 12 bits a length, bit 15 plain octets instead of an FPDU with
- * its CRC, bit 14 the device posts a Read, bit 13 the client posts a receive; then the octets. Nothing may be written
- * outside the two regions that the peer may write to, and everything that went in must come back.
+ * its CRC, bit 14 the device posts a Read, with bit 12 an Atomic instead, bit 13 the client posts a receive; then the
+ * octets. Nothing may be written outside the two regions that the peer may write to, and everything that went in must
+ * come back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void record(const uint8_t *p, uint32_t len, uint32_t flags)
 {
 	struct qp_sge sink = rig_sge(dev(), 3u << 20, 5000);
-	const struct rig_wr w = { .wr_id = 9, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
+	const struct rig_wr w = { .wr_id = 9, .op = flags & 0x1000 ? QP_WR_FETCH_ADD : QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
 				  .raddr = 4096, .rkey = 0x1234 };
 
 	if (flags & 0x4000)
