@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rnic_alloc(): memory that lies in the arena from birth. */
+/* rnic_alloc() and what is under it: memory that lies in the arena from birth. */
 #include <rnic/rnic.h>
 
 #include <sys/mman.h>
@@ -83,13 +83,10 @@ static bool place(struct rnic_mem *m, size_t size, struct rnic_block *b)
 	return b->len >= LARGE ? place_large(m, b->len, &b->off) : place_small(m, b->len, &b->off);
 }
 
-void *rnic_alloc(size_t size)
+void *rnic_mem_alloc(struct rnic_session *s, size_t size)
 {
-	struct rnic_session *s = rnic_session_get();
 	struct rnic_block *b;
 
-	if (s == NULL)
-		return NULL;
 	if (size == 0 || size > IPC_ARENA_SIZE) {
 		errno = size == 0 ? EINVAL : ENOMEM;
 		return NULL;
@@ -120,13 +117,10 @@ void *rnic_alloc(size_t size)
 	return b->p;
 }
 
-void rnic_free(void *p)
+void rnic_mem_free(struct rnic_session *s, void *p)
 {
-	struct rnic_session *s = p != NULL ? rnic_session_get() : NULL;
 	struct rnic_block *b = NULL;
 
-	if (s == NULL)
-		return;
 	pthread_mutex_lock(&s->mem->lock);
 	for (struct rnic_block **at = &s->mem->blocks; *at != NULL; at = &(*at)->next) {
 		if ((*at)->p == p) {
@@ -143,4 +137,19 @@ void rnic_free(void *p)
 		free(b);
 	}
 	pthread_mutex_unlock(&s->mem->lock);
+}
+
+void *rnic_alloc(size_t size)
+{
+	struct rnic_session *s = rnic_session_get();
+
+	return s != NULL ? rnic_mem_alloc(s, size) : NULL;
+}
+
+void rnic_free(void *p)
+{
+	struct rnic_session *s = p != NULL ? rnic_session_get() : NULL;
+
+	if (s != NULL)
+		rnic_mem_free(s, p);
 }

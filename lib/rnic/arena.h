@@ -173,4 +173,8 @@ void rnic_mem_fork_prepare(struct rnic_mem *m);
 void rnic_mem_fork_parent(struct rnic_mem *m);
 void rnic_mem_fork_child(struct rnic_mem *m);
 
+/* alloc.c: rnic_alloc() and rnic_free() of a given session. */
+void *rnic_mem_alloc(struct rnic_session *s, size_t size);
+void rnic_mem_free(struct rnic_session *s, void *p);
+
 #endif

@@ -8,11 +8,8 @@ import re
 import subprocess
 import sys
 
-# Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs), or are not there yet.
-LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file'
-                      r'|r(accept|bind|close|connect|fcntl|getpeername|getsockname|getsockopt|iomap|iounmap|iowrite|listen'
-                      r'|poll|read|readv|recv|recvfrom|recvmsg|select|send|sendmsg|sendto|setsockopt|shutdown|socket|write'
-                      r'|writev))$')
+# Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs).
+LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file)$')
 OWN = {'rnic_alloc', 'rnic_free'}
 HOOKS = {'dlopen', 'fork', 'madvise', 'mremap', 'sigaction', 'signal'}  # libc's, which librnic stands before
 

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rsockets: sleeping. A sleeper has an eventfd of its own in the list of each socket it sleeps on, and sleeps on that and
+ * on the socket's descriptor. Who wakes may take the event that another one sleeps for; so taking wakes all.
+ */
+#include "rnic/rsock/rsock.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the thread's eventfd ---- */
+
+static pthread_key_t wake_key;
+static pthread_once_t wake_once = PTHREAD_ONCE_INIT;
+static __thread int wake_fd = -1;
+
+static void wake_close(void *fd) { close((int)(intptr_t)fd - 1); }
+
+/* The parent goes on sleeping on its own. */
+static void wake_forked(void)
+{
+	if (wake_fd < 0)
+		return;
+	close(wake_fd);
+	wake_fd = -1;
+	pthread_setspecific(wake_key, NULL);
+}
+
+static void wake_init(void)
+{
+	pthread_key_create(&wake_key, wake_close);
+	pthread_atfork(NULL, NULL, wake_forked);
+}
+
+int rsock_wake_fd(void)
+{
+	if (wake_fd >= 0)
+		return wake_fd;
+	pthread_once(&wake_once, wake_init);
+	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wake_fd >= 0)
+		pthread_setspecific(wake_key, (void *)(intptr_t)(wake_fd + 1));
+	return wake_fd;
+}
+
+void rsock_wake_clear(int fd)
+{
+	uint64_t v;
+	ssize_t n = read(fd, &v, sizeof(v));
+	(void)n;
+}
+
+void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w)
+{
+	w->next = rs->waiters;
+	rs->waiters = w;
+}
+
+void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w)
+{
+	for (struct rsock_waiter **p = &rs->waiters; *p != NULL; p = &(*p)->next) {
+		if (*p == w) {
+			*p = w->next;
+			return;
+		}
+	}
+}
+
+void rsock_kick(struct rsock *rs)
+{
+	for (struct rsock_waiter *w = rs->waiters; w != NULL; w = w->next) {
+		uint64_t one = 1;
+		ssize_t n = write(w->fd, &one, sizeof(one));
+		(void)n; /* a full counter wakes as well */
+	}
+}
+
+/* ---- events ---- */
+
+void rsock_arm(struct rsock *rs)
+{
+	if (rs->cq == NULL || rs->armed)
+		return;
+	rs->armed = true;
+	ibv_req_notify_cq(rs->cq, 0);
+	/* What came before that has no event. */
+	rsock_progress(rs);
+}
+
+void rsock_events(struct rsock *rs)
+{
+	struct epoll_event ev[2];
+	struct ibv_cq *cq;
+	void *context;
+
+	if (epoll_wait(rs->fd, ev, 2, 0) <= 0)
+		return;
+	while (rs->cc != NULL && ibv_get_cq_event(rs->cc, &cq, &context) == 0) {
+		ibv_ack_cq_events(cq, 1);
+		rs->armed = false;
+	}
+	rsock_progress(rs);
+	if (rs->state != RSOCK_LISTENING)
+		rsock_cm_events(rs);
+	rsock_kick(rs);
+}
+
+uint64_t rsock_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+int rsock_doze(struct rsock *rs, int ms)
+{
+	struct rsock_waiter me = { .fd = rsock_wake_fd() };
+	struct pollfd p[2] = { { .fd = rs->fd, .events = POLLIN }, { .fd = me.fd, .events = POLLIN } };
+	int n, err;
+
+	if (me.fd < 0)
+		return errno;
+	rsock_waiter_add(rs, &me);
+	pthread_mutex_unlock(&rs->lock);
+	n = poll(p, 2, ms);
+	err = n < 0 ? errno : 0;
+	pthread_mutex_lock(&rs->lock);
+	rsock_waiter_del(rs, &me);
+	if (n > 0 && p[1].revents != 0)
+		rsock_wake_clear(me.fd);
+	if (n > 0 && p[0].revents != 0)
+		rsock_events(rs);
+	return err;
+}
+
+static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms)
+{
+	uint64_t begin = 0, t = 0;
+
+	rsock_progress(rs);
+	while (!ready(rs)) {
+		/* Before the connection is up nothing but events moves it on. */
+		if (rs->state != RSOCK_OPEN) {
+			rsock_events(rs);
+			if (ready(rs))
+				return 0;
+		}
+		if (now)
+			return EAGAIN;
+		t = rsock_now_us();
+		begin = begin == 0 ? t : begin;
+		if (ms >= 0 && t - begin >= (uint64_t)ms * 1000)
+			return EAGAIN;
+		if (rs->state == RSOCK_OPEN && t - begin < RSOCK_SPIN_US) {
+			/* Another thread may want to have a look too. */
+			pthread_mutex_unlock(&rs->lock);
+			pthread_mutex_lock(&rs->lock);
+			rsock_progress(rs);
+			continue;
+		}
+		rsock_arm(rs);
+		if (ready(rs))
+			return 0;
+		int rc = rsock_doze(rs, ms < 0 ? -1 : ms - (int)((t - begin) / 1000));
+		if (rc != 0)
+			return rc;
+		rsock_progress(rs);
+	}
+	return 0;
+}
+
+int rsock_wait(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms)
+{
+	int rc = rs->closing ? EBADF : wait_for(rs, ready, now, ms);
+
+	return rs->closing ? EBADF : rc;
+}
+
+int rsock_wait_quietly(struct rsock *rs, bool (*ready)(const struct rsock *rs), int ms)
+{
+	int rc;
+
+	do {
+		rc = wait_for(rs, ready, false, ms);
+	} while (rc == EINTR);
+	return rc;
+}
