@@ -39,6 +39,14 @@ static void on_request(const struct cmd_fx *fx)
 	cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx);
 }
 
+/* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2), which a channel adapter's programs look for. */
+enum { IB_REJ_SERVICE = 8, IB_REJ_CONSUMER = 28 };
+
+static int refused(const struct cm_id *id, int ib_reason)
+{
+	return rnicd.port[id->dev]->cfg->roce ? ib_reason : -ECONNREFUSED;
+}
+
 static void on_end(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
 {
 	if (id->listener != NULL) {
@@ -95,13 +103,13 @@ void cm_fx(const struct cmd_fx *fx)
 		cm_event(id, CM_EV_ESTABLISHED, 0, fx);
 		break;
 	case QP_FX_REJECTED:
-		on_end(id, CM_EV_REJECTED, -ECONNREFUSED, fx);
+		on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_CONSUMER), fx);
 		break;
 	case QP_FX_UNREACHABLE:
 		if (fx->code == 0)
 			on_end(id, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
 		else /* nobody listens there */
-			on_end(id, CM_EV_REJECTED, -ECONNREFUSED, NULL);
+			on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_SERVICE), NULL);
 		break;
 	case QP_FX_CONNECT_ERROR:
 		on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL);

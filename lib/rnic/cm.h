@@ -27,6 +27,8 @@ struct rnic_cm_id {
 	bool listening;
 	bool own_send_cq, own_recv_cq;
 	uint8_t peer_ird, peer_ord; /* of the connection request, for an rdma_accept() without parameters */
+	uint32_t own_qpn;          /* of a channel adapter: the program brings up this QP itself; 0: none */
+	bool quiet;                /* ESTABLISHED follows the program's own rdma_establish() and is not told */
 	bool has_ep;               /* rdma_create_ep: attributes for the QPs of requests */
 	struct ibv_qp_init_attr ep_attr;
 	uint8_t *connect_data;     /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */

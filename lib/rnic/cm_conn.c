@@ -54,7 +54,10 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;
-	m.cm_connect.qp = qp_of(id, &p);
+	if (rid->qp != NULL || rid->verbs == NULL || !rnic_ctx(rid->verbs)->info.roce)
+		m.cm_connect.qp = qp_of(id, &p);
+	else
+		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
 	param_send(&m.cm_connect.param, id, &p);
 	if (p.private_data == NULL && id->connect_len > 0 && id->connect_len <= IPC_PRIV_MAX) {
 		m.cm_connect.param.priv_len = (uint16_t)id->connect_len;
@@ -139,8 +142,26 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	return 0;
 }
 
-/* For connections whose QP the program brings up itself; an RNIC brings it up with the connection. */
-int rdma_establish(struct rdma_cm_id *id) { return cm_ret(id->qp != NULL ? EINVAL : EOPNOTSUPP); }
+/*
+ * For a channel adapter's connections whose QP the program brings up itself, after CONNECT_RESPONSE; an RNIC brings it up
+ * with the connection.
+ */
+int rdma_establish(struct rdma_cm_id *rid)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect), .cm_connect = { .id = id->handle } };
+	const struct rnic_qp *qp = id->own_qpn != 0 ? rnic_qp_find(id->own_qpn) : NULL;
+	int rc;
+
+	if (rid->qp != NULL || qp == NULL)
+		return cm_ret(EINVAL);
+	m.cm_connect.qp = qp->ex.qp_base.handle;
+	id->quiet = true; /* ESTABLISHED is for those who did not establish it themselves */
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc != 0)
+		id->quiet = false;
+	return cm_ret(rc);
+}
 
 /* COMM_EST says that data overtook the connection's last message, which TCP does not let happen. */
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)

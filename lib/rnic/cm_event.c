@@ -118,6 +118,11 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 	e->ev.id = &e->about->id;
 	param_fill(e, ev);
 	rc = ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? request_fill(e, ev) : id_update(e->about, ev);
+	if (ev->type == RDMA_CM_EVENT_ESTABLISHED && about->quiet) {
+		about->quiet = false;
+		ack_count(about);
+		return false;
+	}
 	if (rc == 0)
 		return true;
 	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST) {

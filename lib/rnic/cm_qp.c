@@ -161,6 +161,7 @@ void rdma_destroy_srq(struct rdma_cm_id *rid)
 	rid->srq = NULL;
 }
 
+/* No destination for RTR: the connection manager attaches the QP to the connection, it does not seek one by itself. */
 int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 {
 	enum ibv_qp_state to = a->qp_state;
@@ -171,7 +172,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 	a->qp_state = to;
 	*mask = IBV_QP_STATE;
 	if (to == IBV_QPS_INIT) {
-		*mask |= IBV_QP_ACCESS_FLAGS;
+		*mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+		a->port_num = rid->port_num;
 		a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	}
 	return 0;

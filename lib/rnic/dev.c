@@ -29,7 +29,7 @@ static struct rnic_dev *dev_make(struct rnic_session *s, uint32_t index)
 	d->ibv.transport_type = d->info.roce ? IBV_TRANSPORT_IB : IBV_TRANSPORT_IWARP;
 	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", d->info.name);
 	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs-%s", d->info.name);
-	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/uverbs-%s", d->info.name);
+	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/" RNIC_DEV_PREFIX "%s", d->info.name);
 	snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "/sys/class/infiniband/%s", d->info.name);
 	return d;
 }
@@ -68,11 +68,10 @@ struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n)
 	return list;
 }
 
-/* What a program gets is `list`; the stock library's own list, whose devices stand in it after ours, lives as long. */
-struct dev_list {
-	struct ibv_device **stock;
-	struct ibv_device *list[];
-};
+/*
+ * What a program gets: ours, the stock library's, NULL, and behind that the stock library's own list, which lives as long.
+ * It is the beginning of an allocated block: qperf gives it to free().
+ */
 
 static void free_stock(struct ibv_device **list)
 {
@@ -82,17 +81,17 @@ static void free_stock(struct ibv_device **list)
 		stock(list);
 }
 
-static struct dev_list *list_make(struct rnic_dev **ours, uint32_t n, struct ibv_device **stock, uint32_t m)
+static struct ibv_device **list_make(struct rnic_dev **ours, uint32_t n, struct ibv_device **stock, uint32_t m)
 {
-	struct dev_list *l = calloc(1, sizeof(*l) + (n + m + 1) * sizeof(l->list[0]));
+	struct ibv_device **l = calloc(n + m + 2, sizeof(*l));
 
 	if (l == NULL)
 		return NULL;
 	for (uint32_t i = 0; i < n; i++)
-		l->list[i] = &ours[i]->ibv;
+		l[i] = &ours[i]->ibv;
 	if (m > 0)
-		memcpy(l->list + n, stock, m * sizeof(l->list[0]));
-	l->stock = stock;
+		memcpy(l + n, stock, m * sizeof(*l));
+	l[n + m + 1] = (struct ibv_device *)(void *)stock;
 	return l;
 }
 
@@ -100,7 +99,7 @@ struct ibv_device **ibv_get_device_list(int *num)
 {
 	__typeof__(&ibv_get_device_list) next = (__typeof__(&ibv_get_device_list))rnic_stock("ibv_get_device_list");
 	struct rnic_session *s = rnic_session_get();
-	struct dev_list *l = NULL;
+	struct ibv_device **l = NULL;
 	uint32_t n = 0;
 	int m = 0;
 
@@ -120,15 +119,17 @@ struct ibv_device **ibv_get_device_list(int *num)
 	free(ours);
 	if (num != NULL)
 		*num = l != NULL ? (int)n + m : 0;
-	return l != NULL ? l->list : NULL;
+	return l;
 }
 
 void ibv_free_device_list(struct ibv_device **list)
 {
-	struct dev_list *l = rn_container_of(list, struct dev_list, list[0]);
+	struct ibv_device **end = list;
 
-	free_stock(l->stock);
-	free(l);
+	while (*end != NULL)
+		end++;
+	free_stock((struct ibv_device **)(void *)end[1]);
+	free(list);
 }
 
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }

@@ -136,6 +136,8 @@ void rnic_evq_dead(struct rnic_evq *q);
 
 /* ---- devices and contexts ---- */
 
+#define RNIC_DEV_PREFIX "uverbs-" /* of ibv_device.dev_name */
+
 struct rnic_dev {
 	struct ibv_device ibv;     /* first: applications read its fields */
 	uint32_t index;

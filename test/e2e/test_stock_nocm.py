@@ -36,15 +36,19 @@ def listens(port):
         return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(a) + list(b))
 
 
+def wait_listen(server, port):
+    end = time.monotonic() + PATIENCE
+    while not listens(port):
+        assert server.p.poll() is None and time.monotonic() < end, server.tail()
+        time.sleep(0.02)
+
+
 def pair(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.1"):
     """Runs server and client; returns both outputs."""
     need(program)
     d = daemon(personality)
     s = d.run(RNICRUN, program, *args, *on[0])
-    end = time.monotonic() + PATIENCE
-    while not listens(port):
-        assert s.p.poll() is None and time.monotonic() < end, s.tail()
-        time.sleep(0.02)
+    wait_listen(s, port)
     c = d.run(RNICRUN, program, *args, *on[1], peer)
     c.ok()
     s.ok()
@@ -106,6 +110,45 @@ def perftest_of_all_sizes():
 def perftest_unreliably_connected():
     perftest("ib_write_bw", "-n", "50", "-c", "UC", on=TWO)
     perftest("ib_send_lat", "-n", "50", "-c", "UC", personality="roce")
+
+
+@case
+def qperf():
+    need("qperf")
+    for personality, cm, tests in (
+            ("iwarp", [], ["rc_lat", "rc_bw", "uc_lat", "rc_rdma_read_lat", "rc_rdma_read_bw"]),
+            ("iwarp", ["-cm1"], ["rc_lat", "rc_bw"]), ("roce", [], ["rc_bi_bw"]), ("roce", ["-cm1"], ["rc_rdma_read_bw"])):
+        d = daemon(personality)
+        s = d.run(RNICRUN, "qperf")
+        wait_listen(s, 19765)
+        out = d.run(RNICRUN, "qperf", "127.0.0.1", "-t", "1", *cm, *tests).ok()
+        s.stop()
+        assert len(re.findall(r"^ +(latency|bw|send_bw) ", out, re.M)) == len(tests), out
+
+
+@case
+def ucx_over_rc_verbs():
+    """UCX takes no iWARP devices. Its upper half needs datagrams for the set-up, the transport itself does not."""
+    for on, args in ((ONE, ["-t", "am_lat"]), (TWO, ["-t", "am_bw", "-s", "4096", "-D", "bcopy"]),
+                     (TWO, ["-t", "am_bw", "-s", "900", "-D", "zcopy"]), (ONE, ["-t", "put_lat"]),
+                     (TWO, ["-t", "put_bw", "-s", "100000", "-D", "zcopy"]), (ONE, ["-t", "get", "-s", "65536", "-D", "zcopy"])):
+        ends = [("-d", f"{dev[1] if dev else 'a'}:1") for dev in on]
+        out = pair("ucx_perftest", ["-x", "rc_verbs", *args, "-n", "200", "-w", "20", "-f"], ends, port=13337,
+                   personality="roce")[1]
+        assert re.search(r"^ +200 +[\d.]+", out, re.M), out
+
+
+@case
+def tools_of_rdma_cm_with_a_channel_adapter():
+    out = daemon("roce").run(RNICRUN, "ibv_devinfo", "-v").ok()
+    for text in ("InfiniBand (0)", "link_layer:\t\tEthernet", "::ffff:10.77.0.1, RoCE v2", "PORT_ACTIVE (4)"):
+        assert text in out, out
+    for server, client in ((["rping", "-s", "-a", "10.77.0.1", "-C", "5", "-V"], ["rping", "-c", "-a", "10.77.0.1", "-C", "5", "-V"]),
+                           (["ucmatose", "-b", "10.77.0.1"], ["ucmatose", "-s", "10.77.0.1"])):
+        s = daemon("roce").run(RNICRUN, *server)
+        time.sleep(0.5)  # they do not say when they listen, and it is not on a port of the host
+        daemon("roce").run(RNICRUN, *client).ok()
+        s.ok()
 
 
 @case
