@@ -17,11 +17,12 @@ demo: build
 	@scripts/demo.sh $(BUILD)
 
 test:
-	@scripts/deps.sh build test siw
+	@scripts/deps.sh build test
+	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run
 
 conformance: build
-	@scripts/deps.sh siw
+	@scripts/deps.sh siw || echo "make: Linux siw will not be tested"
 	@RNIC_BUILD=$(abspath $(BUILD)) python3 test/conformance/conform.py --matrix
 
 bench: build
