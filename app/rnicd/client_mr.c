@@ -137,7 +137,7 @@ static void go_on(struct loop_timer *t)
 /* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
 static const char *import_add(struct client_import *i, const struct ipc_reg_mr *r, struct client_mr_job *j)
 {
-	if (!i->writable && (r->access & (uint32_t)~QP_ACC_REMOTE_READ) != 0)
+	if (!i->writable && (r->access & (QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC)) != 0)
 		return "a piece lies in memory that may only be read";
 	if (j->imports == NULL)
 		j->imports = calloc(r->npieces, sizeof(struct client_import *));

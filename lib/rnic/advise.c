@@ -9,12 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool ours(const struct rnic_mem *m, const struct rnic_vma *v)
-{
-	return rnic_file_is(&m->file[IPC_REGION_ARENA], v) || rnic_file_is(&m->file[IPC_REGION_HUGE], v) ||
-	       rnic_file_retired(v);
-}
-
 /* Zeros, which the daemon sees too. Ordinary pages go back to the system; hugepages would be missed when they come again. */
 static int discard(const struct rnic_vma *v, uintptr_t from, uintptr_t to)
 {
@@ -39,7 +33,7 @@ int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int a
 		}
 		uintptr_t from = v.start > at ? v.start : at, to = v.end < end ? v.end : end;
 		hole |= from > at;
-		rc = ours(m, &v) ? discard(&v, from, to) : (int)syscall(SYS_madvise, from, to - from, advice);
+		rc = rnic_moved_fd(m, &v) >= 0 ? discard(&v, from, to) : (int)syscall(SYS_madvise, from, to - from, advice);
 		at = to;
 	}
 	if (rc != 0 || !hole)
@@ -57,7 +51,7 @@ static bool resizable(const struct rnic_mem *m, uintptr_t addr, size_t len, int 
 	for (uintptr_t at = addr; at < addr + len; at = v.end) {
 		if (rnic_vma_at(&m->proc, at, &v) != 0 || v.start > at || v.hugetlb)
 			return false;
-		some |= ours(m, &v);
+		some |= rnic_moved_fd(m, &v) >= 0;
 		*prot = v.prot;
 	}
 	return some;

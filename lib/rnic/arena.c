@@ -32,6 +32,19 @@ bool rnic_file_retired(const struct rnic_vma *v)
 	return false;
 }
 
+int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
+{
+	for (uint32_t i = 0; i < nretired && i < RETIRED_MAX; i++) {
+		if (rnic_file_is(&retired[i], v))
+			return retired[i].fd;
+	}
+	for (unsigned r = IPC_REGION_ARENA; r < IPC_REGIONS; r++) {
+		if (rnic_file_is(&m->file[r], v))
+			return m->file[r].fd;
+	}
+	return -1;
+}
+
 void rnic_mem_retire(struct rnic_mem *m)
 {
 	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_ARENA];

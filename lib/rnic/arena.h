@@ -12,9 +12,10 @@
  * It behaves as private memory still does: fork() copies it for the child (fork.c), madvise() and mremap() are done for
  * the program (advise.c), a handler of SIGSEGV stays behind the guard's. Hazards that remain with memory that was moved
  * in place: system calls of other threads that write into it during the registration may return EFAULT; other threads of
- * a process that forks may write to it while the child takes its copy; what makes its system calls by itself (Go) gets
- * no zeros from madvise(MADV_DONTNEED); a thread that is being joined must not have had the page of its stack that also
- * holds its descriptor registered by another thread (by itself it may: stack.c).
+ * a process that forks may write to it while the child takes its copy (what a child reads of other threads' heaps may
+ * then not fit together); what makes its system calls by itself (Go) gets no zeros from madvise(MADV_DONTNEED); a thread
+ * that is being joined must not have had the page of its stack that also holds its descriptor registered by another
+ * thread (by itself it may: stack.c), and must not fork while that page is in a memory region.
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H
@@ -122,6 +123,8 @@ void rnic_copy_pages(void *to, const void *from, uint64_t len);
 
 /* An older session's file? */
 bool rnic_file_retired(const struct rnic_vma *v);
+/* The file of this session or an older one that the mapping is of; -1: none of them. */
+int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v);
 
 /* ---- import.c: memory that is shared already; the caller holds the lock ---- */
 
@@ -147,6 +150,7 @@ int rnic_guard_open(void); /* a userfaultfd, or -1 */
 int rnic_guard_begin(struct rnic_guard *g, const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t start,
 		     uint64_t len);
 void rnic_guard_end(struct rnic_guard *g, bool moved);
+int rnic_guard_install(void); /* the handler of SIGSEGV; 0 or an errno */
 
 /* The program's sigaction() of SIGSEGV, when the guard's handler is installed: it stays behind it. false: it is not. */
 bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old);
@@ -156,6 +160,8 @@ int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction
 
 /* Part of the calling thread's stack is being moved. */
 void rnic_stack_moved(void);
+/* Pages of [lo, hi) that were moved and are in no memory region (or in any) become private again; a stack in use. */
+void rnic_stack_back(const struct rnic_mem *m, uintptr_t lo, uintptr_t hi, bool any);
 
 /* ---- advise.c: madvise() and mremap() of memory that may have been moved; no lock ---- */
 
@@ -169,9 +175,12 @@ bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, si
 
 /* ---- fork.c: around fork(), called by the session ---- */
 
+extern __thread bool rnic_fork_aside; /* this thread runs fork() on a stack of its own (hooks.c) */
 void rnic_mem_fork_prepare(struct rnic_mem *m);
 void rnic_mem_fork_parent(struct rnic_mem *m);
 void rnic_mem_fork_child(struct rnic_mem *m);
+/* A fault in a child that has not all its copies yet: true when it is mended. In a signal handler. */
+bool rnic_mem_fork_fault(uintptr_t addr);
 
 /* alloc.c: rnic_alloc() and rnic_free() of a given session. */
 void *rnic_mem_alloc(struct rnic_session *s, size_t size);

@@ -56,7 +56,7 @@ static void on_fault(int signo, siginfo_t *info, void *ctx)
 {
 	int err = errno;
 
-	if (ours((uintptr_t)info->si_addr)) {
+	if (ours((uintptr_t)info->si_addr) || rnic_mem_fork_fault((uintptr_t)info->si_addr)) {
 		errno = err;
 		return;
 	}
@@ -74,7 +74,7 @@ static void on_fault(int signo, siginfo_t *info, void *ctx)
 	errno = err;
 }
 
-static int handler_install(void)
+int rnic_guard_install(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 	struct sigaction now;
@@ -104,7 +104,7 @@ bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old)
 
 static int sig_begin(struct rnic_guard *g)
 {
-	int rc = handler_install();
+	int rc = rnic_guard_install();
 
 	if (rc != 0)
 		return rc;

@@ -62,17 +62,19 @@ int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction
 	return libc(signo, act, old);
 }
 
-/* As libc's: calls that were interrupted go on. */
 sighandler_t signal(int signo, sighandler_t handler)
 {
 	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
 
 	sigemptyset(&sa.sa_mask);
-	sigaddset(&sa.sa_mask, signo);
-	return sigaction(signo, &sa, &old) == 0 ? old.sa_handler : SIG_ERR;
+	if (signo == SIGSEGV && rnic_guard_sigaction(&sa, &old))
+		return old.sa_handler;
+	return ((__typeof__(&signal))rnic_stock("signal"))(signo, handler);
 }
 
 /* ---- fork: on a stack that both sides may use, as theirs may be shared until the child has its copies ---- */
+
+__thread bool rnic_fork_aside;
 
 struct aside {
 	ucontext_t back, there;
@@ -85,8 +87,10 @@ static void fork_aside(unsigned hi, unsigned lo)
 {
 	struct aside *a = (struct aside *)((uintptr_t)hi << 32 | lo);
 
+	rnic_fork_aside = true;
 	a->pid = a->fork();
 	a->err = errno;
+	rnic_fork_aside = false;
 }
 
 pid_t fork(void)

@@ -28,19 +28,27 @@ static int page_back(void *arg)
 	return 0;
 }
 
+void rnic_stack_back(const struct rnic_mem *m, uintptr_t lo, uintptr_t hi, bool any)
+{
+	struct rnic_vma v;
+
+	for (uintptr_t at = lo & ~(uintptr_t)(RNIC_PAGE - 1); at < hi; at += RNIC_PAGE) {
+		if (rnic_vma_at(&m->proc, at, &v) != 0 || v.start > at)
+			continue;
+		bool ours = rnic_file_is(&m->file[IPC_REGION_ARENA], &v);
+		if (rnic_file_retired(&v) ||
+		    (ours && (any || !rnic_in_region(m, IPC_REGION_ARENA, v.off + (at - v.start), RNIC_PAGE))))
+			rnic_run_aside(page_back, (void *)at);
+	}
+}
+
 /* Runs in the thread, as one of the last things it does: no memory region on its stack means anything any more. */
 static void thread_ends(void *unused)
 {
-	const struct rnic_mem *m = rnic_mem_last();
-	uintptr_t first = (uintptr_t)pthread_self() & ~(uintptr_t)(RNIC_PAGE - 1);
-	struct rnic_vma v;
+	uintptr_t self = (uintptr_t)pthread_self();
 
 	(void)unused;
-	for (uintptr_t at = first; at < (uintptr_t)pthread_self() + DESCRIPTOR; at += RNIC_PAGE) {
-		if (rnic_vma_at(&m->proc, at, &v) == 0 && v.start <= at &&
-		    (rnic_file_is(&m->file[IPC_REGION_ARENA], &v) || rnic_file_retired(&v)))
-			rnic_run_aside(page_back, (void *)at);
-	}
+	rnic_stack_back(rnic_mem_last(), self, self + DESCRIPTOR, true);
 }
 
 static void key_make(void) { pthread_key_create(&at_end, thread_ends); }

@@ -390,6 +390,54 @@ static void children_start_afresh(void **state)
 	free(p);
 }
 
+/* Threads whose heaps are partly registered use them while another one forks: nobody's locks are touched by the child. */
+static void *use_heap(void *stop)
+{
+	unsigned seed = (unsigned)(uintptr_t)&seed;
+	struct ibv_mr *mr[20];
+	void *p[64] = { 0 };
+
+	for (unsigned i = 0; i < RN_ARRAY_LEN(mr); i++)
+		mr[i] = ibv_reg_mr(pd, malloc(200), 200, RW);
+	while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
+		unsigned k = (unsigned)rand_r(&seed) % 64;
+		free(p[k]);
+		p[k] = calloc(1, (size_t)rand_r(&seed) % 3000);
+	}
+	for (unsigned k = 0; k < 64; k++)
+		free(p[k]);
+	for (unsigned i = 0; i < RN_ARRAY_LEN(mr); i++) {
+		void *block = mr[i]->addr;
+		ibv_dereg_mr(mr[i]);
+		free(block);
+	}
+	return NULL;
+}
+
+static void threads_go_on_while_one_forks(void **state)
+{
+	pthread_t t[3];
+	int stop = 0, st;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, use_heap, &stop);
+	usleep(50000);
+	for (unsigned i = 0; i < 50; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			for (unsigned k = 0; k < 100; k++)
+				free(malloc(k * 31));
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &st, 0), pid);
+		assert_int_equal(st, 0);
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +451,7 @@ int main(void)
 		cmocka_unit_test(handlers_of_the_program_are_called),
 		cmocka_unit_test(fork_copies_what_was_moved),
 		cmocka_unit_test(children_start_afresh),
+		cmocka_unit_test(threads_go_on_while_one_forks),
 	};
 
 	return cmocka_run_group_tests(tests, mr_setup, mr_teardown);
