@@ -162,6 +162,7 @@ static void handles_that_are_not_ours(void **state)
 	} t[] = {
 		{ IPC_DEALLOC_PD, "there is no protection domain 9" },
 		{ IPC_DEREG_MR, "there is no memory region 9" },
+		{ IPC_DEALLOC_MW, "there is no memory window 9" },
 		{ IPC_DESTROY_CQ, "there is no completion queue 9" },
 		{ IPC_DESTROY_QP, "there is no queue pair 9" },
 		{ IPC_QUERY_QP, "there is no queue pair 9" },
@@ -216,6 +217,37 @@ static void what_is_in_use_cannot_go(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = cm), 0);
 	close(efd);
 	close(efd2);
+}
+
+/* Windows count in the quota of regions, keep their domain, and go with a client that leaves some behind. */
+static void memory_windows(void **state)
+{
+	uint32_t pd = fc_pd(&c), n = 0;
+	struct ipc_msg m;
+	struct fc other;
+	int rc;
+
+	(void)state;
+	REFUSED(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = 3), EINVAL, "memory window: there is no such type");
+	REFUSED(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd + 1, .type = 1), EINVAL,
+		"memory window: there is no such protection domain");
+	assert_int_equal(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = IPC_MW_TYPE_2), 0);
+	uint32_t mw = m.reg_mr_ok.handle;
+	assert_true(m.reg_mr_ok.stag >> 8 != 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_MW, handle, .handle = mw), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_MW, handle, .handle = mw), EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), 0);
+	for (unsigned round = 0; round < 3; round++) { /* what is left behind comes back */
+		fc_join(&other, &d);
+		pd = fc_pd(&other);
+		for (n = 0; (rc = FC_CALL(&other, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = 1)) == 0; n++)
+			assert_true(n < 100000);
+		assert_int_equal(rc, ENOMEM);
+		assert_non_null(strstr(m.text, "memory regions and windows (quota-mrs)"));
+		assert_true(n > 0);
+		fc_close(&other);
+	}
 }
 
 static void shared_receive_queues_and_larger_rings(void **state)
@@ -481,6 +513,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(devices_tell_of_themselves, join, leave),
 		cmocka_unit_test_setup_teardown(handles_that_are_not_ours, join, leave),
 		cmocka_unit_test_setup_teardown(what_is_in_use_cannot_go, join, leave),
+		cmocka_unit_test_setup_teardown(memory_windows, join, leave),
 		cmocka_unit_test_setup_teardown(shared_receive_queues_and_larger_rings, join, leave),
 		cmocka_unit_test_setup_teardown(queues_that_do_not_fit, join, leave),
 		cmocka_unit_test_setup_teardown(objects_name_the_channel_of_their_errors, join, leave),
