@@ -126,6 +126,34 @@ static void queue_pairs_take_in_turn_and_return_the_slots_at_once(void **state)
 	down();
 }
 
+static void immediate_data_takes_one_from_it(void **state)
+{
+	static const uint8_t ops[] = { QP_WR_WRITE_IMM, QP_WR_SEND_IMM, QP_WR_SEND };
+	struct qp_sge s;
+	struct qp_cqe e;
+
+	(void)state;
+	up(2);
+	s = rig_sge(A, 0, 300);
+	for (uint32_t i = 0; i < 12; i++) {
+		const struct rig_wr w = { .op = ops[i % 3], .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
+					  .raddr = RIG_IOVA(1), .rkey = B->rkey, .aux = 500 + i };
+		post(i, 8192, 1000);
+		assert_true(rig_post(A, i & 1, &w));
+		rig_settle(R);
+		assert_true(rig_poll(&B->rcq_client, &e));
+		assert_int_equal(e.wr_id, i);
+		assert_int_equal(e.qpn, 10 + (i & 1));
+		assert_int_equal(e.op, i % 3 == 0 ? QP_WC_RECV_RDMA_WITH_IMM : QP_WC_RECV);
+		assert_int_equal(e.flags, i % 3 < 2 ? QP_WCF_WITH_IMM : 0);
+		assert_int_equal(e.aux, i % 3 < 2 ? 500 + i : 0);
+		assert_int_equal(e.byte_len, 300);
+	}
+	expect_none();
+	assert_int_equal(spsc_prod_free(&ring, SRQ_SLOTS), SRQ_SLOTS);
+	down();
+}
+
 static void one_that_ends_leaves_the_others_their_receives(void **state)
 {
 	(void)state;
@@ -317,6 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(queue_pairs_take_in_turn_and_return_the_slots_at_once),
+		cmocka_unit_test(immediate_data_takes_one_from_it),
 		cmocka_unit_test(one_that_ends_leaves_the_others_their_receives),
 		cmocka_unit_test(the_limit_is_told_once_for_each_arming),
 		cmocka_unit_test(an_empty_one_ends_the_connection_as_an_empty_receive_queue_does),
