@@ -9,6 +9,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Where things are in the peer's 64 KiB. */
@@ -294,5 +295,8 @@ bool buffers_mapped_for_the_peer(void)
 	CHECK(riowrite(t.c, b, 10, 1, 0) == (size_t)-1 && errno == EINVAL);
 	CHECK(riounmap(t.s, a, 100000) == 0 && riounmap(t.s, a, 100000) == -1 && errno == EINVAL);
 	CHECK(two_close(&t));
+	free(a);
+	free(b);
+	free(c);
 	return true;
 }
