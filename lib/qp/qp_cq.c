@@ -55,7 +55,9 @@ bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe)
 		cq_fail(ctx, cq, r);
 		return false;
 	}
-	memcpy(spsc_prod_slot(&r->prod, r->pending), cqe, sizeof(*cqe));
+	struct qp_cqe *to = spsc_prod_slot(&r->prod, r->pending);
+	*to = *cqe;
+	to->when = (uint32_t)ctx->now;
 	r->pending++;
 	r->solicited |= cqe->solicited != 0;
 	ctx->stats.cqes++;

@@ -151,7 +151,7 @@ struct qp_cqe {
 	uint8_t flags;     /* QP_WCF_* */
 	uint8_t solicited; /* 1: the message was one with Solicited Event, or the completion is an error */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
-	uint32_t rsv;
+	uint32_t when;     /* low half of the nanoseconds at which it was made; the daemon's clock is CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache line");
 

@@ -34,6 +34,7 @@ static void ops_set(struct verbs_context *v)
 	v->sz = sizeof(*v);
 	v->query_port = rnic_query_port;
 	v->query_device_ex = rnic_query_device_ex;
+	v->query_rt_values = rnic_query_rt_values;
 	v->create_cq_ex = rnic_create_cq_ex;
 	v->create_qp_ex = rnic_create_qp_ex;
 	v->create_srq_ex = rnic_create_srq_ex;

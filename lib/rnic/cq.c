@@ -125,7 +125,8 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 		errno = EINVAL;
 		return NULL;
 	}
-	if ((a->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) != 0) {
+	if ((a->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) != 0) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}

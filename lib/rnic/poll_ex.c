@@ -62,6 +62,17 @@ static uint8_t read_zero8(struct ibv_cq_ex *ex)
 	return 0;
 }
 
+/* The entry has the low half of the time; it is less than four seconds old or nobody can tell. */
+static uint64_t made_at(const struct ibv_cq_ex *ex, clockid_t clock)
+{
+	uint64_t now = rnic_clock(CLOCK_MONOTONIC), age = (uint32_t)((uint32_t)now - ((const struct rnic_cq *)ex)->cur.when);
+
+	return (clock == CLOCK_MONOTONIC ? now : rnic_clock(clock)) - age;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex) { return made_at(ex, CLOCK_MONOTONIC); }
+static uint64_t read_wallclock_ns(struct ibv_cq_ex *ex) { return made_at(ex, CLOCK_REALTIME); }
+
 void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
 	ex->start_poll = start_poll;
@@ -84,4 +95,8 @@ void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags)
 		ex->read_sl = read_zero8;
 	if ((wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS) != 0)
 		ex->read_dlid_path_bits = read_zero8;
+	if ((wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0)
+		ex->read_completion_ts = read_completion_ts;
+	if ((wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0)
+		ex->read_completion_wallclock_ns = read_wallclock_ns;
 }

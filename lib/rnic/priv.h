@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <infiniband/verbs.h>
 
@@ -134,6 +135,15 @@ void rnic_evq_put(struct rnic_evq *q, const void *slot);
 /* The daemon is gone: whoever waits, now or later, gets EIO once the events are used up. */
 void rnic_evq_dead(struct rnic_evq *q);
 
+/* Nanoseconds. */
+static inline uint64_t rnic_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 /* ---- devices and contexts ---- */
 
 #define RNIC_DEV_PREFIX "uverbs-" /* of ibv_device.dev_name */
@@ -165,6 +175,7 @@ struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev);
 int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a);
 int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 			 struct ibv_device_attr_ex *a, size_t size);
+int rnic_query_rt_values(struct ibv_context *c, struct ibv_values_ex *v);
 int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a, size_t size);
 
 /* ---- objects ---- */

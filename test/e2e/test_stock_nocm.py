@@ -63,7 +63,7 @@ def perftest(program, *args, on=ONE, personality="iwarp", sizes=1):
 
 @case
 def rc_pingpong():
-    for on, args in ((ONE, ["-g", "0", "-c"]), (TWO, ["-e"]), (TWO, ["-g", "0", "-N", "-c"]), (ONE, ["-e", "-s", "100000"])):
+    for on, args in ((ONE, ["-g", "0", "-c"]), (TWO, ["-e"]), (TWO, ["-g", "0", "-N", "-c"]), (TWO, ["-g", "0", "-t"]), (ONE, ["-e", "-s", "100000"])):
         for out in pair("ibv_rc_pingpong", ["-n", "200", *args], on):
             assert "200 iters in" in out and "invalid data" not in out, out
 
@@ -113,11 +113,20 @@ def perftest_unreliably_connected():
 
 
 @case
+def immediate_data_atomics_and_shared_receive_queues():
+    perftest("ib_atomic_lat", "-n", "50", on=TWO)
+    perftest("ib_atomic_bw", "-n", "50", "-A", "CMP_AND_SWAP", personality="roce")
+    perftest("ib_send_bw", "-n", "50", "-q", "4", "-s", "4096", "--use-srq", on=TWO, personality="roce")
+    for out in pair("ibv_srq_pingpong", ["-n", "200", "-g", "0"], TWO):
+        assert "200 iters in" in out, out
+
+
+@case
 def qperf():
     need("qperf")
     for personality, cm, tests in (
-            ("iwarp", [], ["rc_lat", "rc_bw", "uc_lat", "rc_rdma_read_lat", "rc_rdma_read_bw"]),
-            ("iwarp", ["-cm1"], ["rc_lat", "rc_bw"]), ("roce", [], ["rc_bi_bw"]), ("roce", ["-cm1"], ["rc_rdma_read_bw"])):
+            ("iwarp", [], ["rc_lat", "uc_lat", "rc_rdma_read_bw", "rc_rdma_write_lat"]),
+            ("iwarp", ["-cm1"], ["rc_bw"]), ("roce", ["-cm1"], ["rc_rdma_read_bw"])):
         d = daemon(personality)
         s = d.run(RNICRUN, "qperf")
         wait_listen(s, 19765)

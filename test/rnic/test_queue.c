@@ -466,7 +466,8 @@ static void completions_from_all_workers(void **state)
 
 static void polling_through_cq_ex(void **state)
 {
-	struct ibv_cq_init_attr_ex a = { .cqe = 10, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM };
+	struct ibv_cq_init_attr_ex a = { .cqe = 10, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM |
+								IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
 	struct ibv_poll_cq_attr none = { 0 };
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(ctx, &a);
 	struct qp_cqe e = { .wr_id = 7, .qpn = 9, .byte_len = 11, .op = QP_WC_SEND, .status = QP_WC_WR_FLUSH_ERR };
@@ -474,6 +475,8 @@ static void polling_through_cq_ex(void **state)
 	(void)state;
 	assert_non_null(ex);
 	assert_int_equal(ibv_start_poll(ex, &none), ENOENT);
+	uint64_t made = rnic_clock(CLOCK_MONOTONIC) - 5000000;
+	e.when = (uint32_t)made;
 	fake_cqe(client(), ex->handle, 1, &e);
 	e.wr_id = 8;
 	fake_cqe(client(), ex->handle, 1, &e);
@@ -482,12 +485,13 @@ static void polling_through_cq_ex(void **state)
 	assert_int_equal(ex->status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(ibv_wc_read_byte_len(ex), 11);
 	assert_int_equal(ibv_wc_read_qp_num(ex), 9);
+	assert_int_equal(ibv_wc_read_completion_ts(ex), made);
 	assert_int_equal(ibv_next_poll(ex), 0);
 	assert_int_equal(ex->wr_id, 8);
 	assert_int_equal(ibv_next_poll(ex), ENOENT);
 	ibv_end_poll(ex);
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
-	a.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	a.wc_flags = IBV_WC_EX_WITH_CVLAN;
 	assert_null(ibv_create_cq_ex(ctx, &a));
 	assert_int_equal(errno, EOPNOTSUPP);
 	a.comp_mask = 1 << 7;
