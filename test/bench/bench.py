@@ -112,7 +112,8 @@ def measure(rows, args, stage):
 def result(f, row, stage, values, failures):
     return {"name": f.name, "unit": f.unit, "command": row.command(stage), "values": values,
             "median": statistics.median(values) if values else None,
-            "failure": None if values else failures.get(f.name), "chart": f.chart, "line": f.line, "x": f.x, "quiet": f.quiet}
+            "failure": None if values else failures.get(f.name),
+            "chart": f.chart, "line": f.line, "x": f.x, "quiet": f.quiet}
 
 
 def run(rows, args, stage, left_out):

@@ -23,6 +23,15 @@ TICKS = (("8 B", 8), ("64 B", 64), ("512 B", 512), ("4 KiB", 4096), ("32 KiB", 3
 SIZES = "set logscale x 2\nset xtics (" + ", ".join(f"'{n}' {v}" for n, v in TICKS) + ")"
 
 
+SPEED = ("limit: CRC+CRC+copy, MTU 1500, in cache", "RC Write 64k, MTU 1500, CRC on",
+         "RC Read 64k, MTU 1500, CRC on", "RC Send 64k, MTU 1500, CRC on",
+         "kernel TCP, MTU 1500, segmentation offloads off", "kernel TCP, MTU 1500, segmentation offloads on",
+         "UCX over TCP, tag_bw 64k, MTU 1500, offloads on", "libfabric tcp, fi_pingpong 64k, MTU 1500, offloads on")
+WAIT = ("Write latency, 64 B, median", "Send latency, 64 B, median", "Send latency, 64 B, events, median",
+        "Read latency, 64 B, median", "kernel TCP latency, 64 B one way",
+        "UCX over TCP latency, tag_lat 64 B, median", "libfabric tcp latency, fi_pingpong 64 B")
+
+
 def gnuplot(script):
     p = subprocess.run(["gnuplot"], input=script, text=True, capture_output=True, check=False)
     return p.returncode == 0
@@ -94,21 +103,14 @@ def evenly(names):
 
 def all_charts(rows, directory):
     """File name and caption of each picture that could be drawn."""
-    speed = ["limit: CRC+CRC+copy, MTU 1500, in cache", "RC Write 64k, MTU 1500, CRC on",
-             "RC Read 64k, MTU 1500, CRC on", "RC Send 64k, MTU 1500, CRC on",
-             "kernel TCP, MTU 1500, segmentation offloads off", "kernel TCP, MTU 1500, segmentation offloads on",
-             "UCX over TCP, tag_bw 64k, MTU 1500, offloads on", "libfabric tcp, fi_pingpong 64k, MTU 1500, offloads on"]
-    wait = ["Write latency, 64 B, median", "Send latency, 64 B, median", "Send latency, 64 B, events, median",
-            "Read latency, 64 B, median", "kernel TCP latency, 64 B one way",
-            "UCX over TCP latency, tag_lat 64 B, median", "libfabric tcp latency, fi_pingpong 64 B"]
     rate = [r["name"] for r in rows if " B Writes, " in r["name"]]
     names = ("speed", "wait", "bandwidth", "latency", "distribution", "loss", "cost", "rate")
     at = {n: os.path.join(directory, f"{n}.svg") for n in names}
     done = (
         ("speed", "64 KiB messages: what the bytes need at least, this project (blue), what one would take instead",
-         bars(rows, speed, at["speed"], "GB/s, more is better")),
+         bars(rows, SPEED, at["speed"], "GB/s, more is better")),
         ("wait", "64 B messages, one way: this project (blue), what one would take instead (logarithmic; a Read goes "
-         "there and back)", bars(rows, wait, at["wait"], "us, less is better", logscale=True)),
+         "there and back)", bars(rows, WAIT, at["wait"], "us, less is better", logscale=True)),
         ("rate", "Message rate: outstanding requests, queue pairs", bars(rows, rate, at["rate"], "million a second")),
         ("bandwidth", "Bandwidth over message size; broken lines: kernel TCP with 64 KiB writes",
          chart(rows, "bandwidth", at["bandwidth"], levels="level", xlabel="message size", ylabel="GB/s",

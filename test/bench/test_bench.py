@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark itself: every bar and picture finds its figures, a row leaves results and a page, a failure is told."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
+
+import plots  # pylint: disable=wrong-import-position
+import report
+from rig import case, main
+from rivals import rival_rows
+from rows import project_rows
+
+BUILD = os.environ["RNIC_BUILD"]
+
+
+def figures(full):
+    args = argparse.Namespace(full=full, seconds=0.1, daemon_cpu=0, client_cpu=1)
+    return [f for r in [*project_rows(args), *rival_rows(args)] for f in r.figures]
+
+
+def bench(*argv):
+    """Two rounds of the rows that argv chooses: exit status, what it printed, results, page."""
+    with tempfile.TemporaryDirectory() as out:
+        p = subprocess.run([sys.executable, os.path.join(HERE, "bench.py"), "--build", BUILD, "--rounds", "2", "--seconds",
+                            "0.1", "--no-kernel", "--out", out, *argv], capture_output=True, text=True, timeout=120,
+                           check=False)
+        assert p.returncode == 0, p.stdout + p.stderr
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as f:
+            doc = json.load(f)
+        with open(os.path.join(out, "report.html"), encoding="utf-8") as f:
+            return p.stdout, doc, f.read()
+
+
+@case
+def no_two_figures_have_the_same_name():
+    for full in (False, True):
+        names = [f.name for f in figures(full)]
+        assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)
+
+
+@case
+def every_bar_finds_its_figures():
+    names = {f.name for f in figures(False)}
+    for name, a, b, _, _, _ in report.BARS:
+        assert a in names and (b in names or not isinstance(b, str)), name
+
+
+@case
+def every_picture_finds_its_figures():
+    names = {f.name for f in figures(False)}
+    assert set(plots.SPEED) | set(plots.WAIT) <= names, (set(plots.SPEED) | set(plots.WAIT)) - names
+    charts = {f.chart for f in figures(False)}
+    assert {"bandwidth", "latency", "distribution", "loss", "cost", "level", "cost level"} <= charts, charts
+
+
+@case
+def a_bar_is_judged_both_ways():
+    assert report.judge(5, "at least", 4, 6) == "reached"
+    assert report.judge(6, "at least", 4, 6) == "reached, and the goal"
+    assert report.judge(3, "at least", 4, 6) == "not reached"
+    assert report.judge(3, "at most", 2, 1) == "not reached"
+    assert report.judge(1, "at most", 2, 1) == "reached, and the goal"
+    assert report.judge(3, "at least", None, 4) == "no bar, goal not reached"
+
+
+@case
+def a_row_leaves_results_and_a_page():
+    name = "limit: memcpy, MTU 9000, in cache"
+    text, doc, html = bench("--only", name)
+    row, = doc["rows"]
+    assert len(row["values"]) == 2 and min(row["values"]) <= row["median"] <= max(row["values"]), row
+    assert name in text and name in html and "--copy 8936" in html, text
+
+
+@case
+def a_run_over_the_daemon_is_measured_or_says_why_not():
+    name = "10 Gb/s port, Write 64k, MTU 1500"
+    text, doc, html = bench("--only", name)
+    row, = doc["rows"]
+    assert row["values"] or row["failure"] == "nothing was completed in the time", row  # another one had the CPU
+    assert "rate=10G" in row["command"] and "--size 64k" in row["command"] and "rate=10G" in html, row
+    assert ("what the framing allows" in text) == bool(row["values"]), text
+
+
+@case
+def connections_that_idle_are_measured():
+    _, doc, _ = bench("--only", "1 idle connection")
+    for r in doc["rows"]:
+        assert len(r["values"]) == 2 and r["failure"] is None, r
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
