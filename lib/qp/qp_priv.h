@@ -15,7 +15,7 @@
 #define QP_CTRL_RECS    64u /* records of a worker kept for the same */
 #define QP_SEG_SLICES   6u  /* payload slices of one FPDU; a segment with more is made shorter */
 #define QP_MSG_MAX      UINT32_C(0x80000000) /* bytes of one message */
-#define QP_REST_MAX     64u  /* blocks that connections may keep while they are at rest */
+#define QP_REST_MAX     32u  /* blocks that connections may keep while they are at rest */
 #define QP_OOO_MAX      128u /* FPDUs of one connection placed ahead of their turn */
 
 /* A queued FPDU. Lives from tcpl_send until its last byte is acknowledged. */
