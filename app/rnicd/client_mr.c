@@ -49,25 +49,75 @@ static void refuse(struct client *c, int err, const char *sentence)
 		client_error(c, err, "%s", sentence);
 }
 
+/* ---- the end of a registration ---- */
+
+void client_mr_free(struct client *c, struct client_mr *mr)
+{
+	c->memory -= mr->len;
+	c->pieces -= mr->npieces;
+	mr->pd->users--;
+	table_del(&c->mr, mr->handle);
+	imports_release(mr->imports, mr->nimports);
+	free(mr->pieces);
+	free(mr);
+}
+
+struct mr_end {
+	struct cmd_all cmd;
+	struct client *c;
+	struct client_mr *mr;
+	struct ipc_reg_mr_ok by; /* what has taken its place; handle 0: nothing */
+};
+
+static void mr_ended(struct cmd_all *a)
+{
+	struct mr_end *e = rn_container_of(a, struct mr_end, cmd);
+	struct client *c = e->c;
+
+	struct ipc_msg m = { .reg_mr_ok = e->by };
+
+	client_mr_free(c, e->mr);
+	free(e);
+	c->under_way--;
+	if (c->state == CLIENT_DYING)
+		client_death_step(c);
+	else if (m.reg_mr_ok.handle != 0)
+		client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
+	else
+		client_ok(c);
+}
+
+/* No access to it begins any more; every worker comes round once, then none is inside a copy. */
+static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
+{
+	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .work = cmd_nothing, .done = mr_ended } };
+	c->under_way++;
+	cmd_send_all(&e->cmd);
+}
+
+/* ---- registration ---- */
+
 /* The pieces are present: into the STag table. */
 static void register_now(struct client *c)
 {
 	const struct ipc_reg_mr *r = &c->req.reg_mr;
 	struct client_mr_job *j = c->job;
-	struct client_mr *mr = calloc(1, sizeof(*mr));
+	struct client_mr *old = table_get(&c->mr, r->mr), *mr = calloc(1, sizeof(*mr));
+	struct mr_end *e = old != NULL ? calloc(1, sizeof(*e)) : NULL;
 	struct qp_piece *keep = NULL;
-	uint32_t stag;
+	uint32_t stag = old != NULL ? old->stag : 0;
 
 	if (mr != NULL && j->npieces > 1) {
 		keep = malloc(j->npieces * sizeof(*keep));
 		if (keep != NULL)
 			memcpy(keep, j->piece, j->npieces * sizeof(*keep));
 	}
-	if (mr != NULL && (j->npieces <= 1 || keep != NULL))
+	if (mr != NULL && (j->npieces <= 1 || keep != NULL) && (old == NULL || e != NULL))
 		mr->handle = table_add(&c->mr, mr);
 	if (mr == NULL || mr->handle == 0) {
 		free(mr);
 		free(keep);
+		free(e);
 		refuse(c, ENOMEM, "no memory to register another region");
 		return;
 	}
@@ -75,11 +125,13 @@ static void register_now(struct client *c)
 				.pieces = keep != NULL ? keep : j->piece, .npieces = j->npieces };
 	if (j->npieces == 0)
 		a = QP_NULL_MR(j->pd->id, nothing);
-	enum qp_mr_verdict v = qp_mr_reg(dev_get(j->pd->dev), &a, &stag);
+	enum qp_mr_verdict v = old != NULL ? qp_mr_change(dev_get(j->pd->dev), stag, &a)
+					   : qp_mr_reg(dev_get(j->pd->dev), &a, &stag);
 	if (v != QP_MR_OK) {
 		table_del(&c->mr, mr->handle);
 		free(mr);
 		free(keep);
+		free(e);
 		refuse(c, v == QP_MR_FULL ? ENOMEM : EINVAL,
 		       v == QP_MR_FULL ? "the device's table of memory regions is full"
 				       : "the address range or the access flags of the memory region are not possible");
@@ -99,7 +151,12 @@ static void register_now(struct client *c)
 	c->pieces += j->npieces;
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
 	job_end(c);
-	client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
+	if (e != NULL) {
+		e->by = m.reg_mr_ok;
+		mr_end(e, c, old);
+	} else {
+		client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
+	}
 }
 
 static void go_on(struct loop_timer *t)
@@ -175,8 +232,13 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 
 static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r)
 {
-	if (table_get(&c->pd, r->pd) == NULL)
+	const struct client_pd *pd = table_get(&c->pd, r->pd);
+	const struct client_mr *old = table_get(&c->mr, r->mr);
+
+	if (pd == NULL)
 		return "there is no such protection domain";
+	if (r->mr != 0 && (old == NULL || old->pd->dev != pd->dev))
+		return "there is no such region to replace";
 	if (r->len == 0 && r->npieces == 0 && r->access == QP_ACC_LOCAL_WRITE)
 		return NULL; /* a null region */
 	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
@@ -230,39 +292,6 @@ void client_reg_mr(struct client *c)
 	go_on(&c->timer);
 }
 
-/* ---- the end of a registration ---- */
-
-void client_mr_free(struct client *c, struct client_mr *mr)
-{
-	c->memory -= mr->len;
-	c->pieces -= mr->npieces;
-	mr->pd->users--;
-	table_del(&c->mr, mr->handle);
-	imports_release(mr->imports, mr->nimports);
-	free(mr->pieces);
-	free(mr);
-}
-
-struct mr_end {
-	struct cmd_all cmd;
-	struct client *c;
-	struct client_mr *mr;
-};
-
-static void mr_ended(struct cmd_all *a)
-{
-	struct mr_end *e = rn_container_of(a, struct mr_end, cmd);
-	struct client *c = e->c;
-
-	client_mr_free(c, e->mr);
-	free(e);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
-		client_ok(c);
-}
-
 void client_dereg_mr(struct client *c)
 {
 	struct client_mr *mr = table_get(&c->mr, c->req.handle.handle);
@@ -276,9 +305,6 @@ void client_dereg_mr(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	/* No access begins any more; every worker comes round once, then none is inside a copy. */
 	qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
-	*e = (struct mr_end){ .c = c, .mr = mr, .cmd = { .work = cmd_nothing, .done = mr_ended } };
-	c->under_way++;
-	cmd_send_all(&e->cmd);
+	mr_end(e, c, mr);
 }

@@ -106,7 +106,7 @@ struct ipc_reg_mr {
 	uint64_t len;        /* bytes; equals the sum of the pieces. 0, as all that follows: a null region (access 1) */
 	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
 	uint32_t npieces;
-	uint32_t rsv;
+	uint32_t mr;         /* the region that this one replaces under the same STag, gone with a good answer; 0: none */
 };
 struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey; of a window, its first rkey */
 

@@ -49,6 +49,13 @@ static bool attr_good(const struct qp_mr_attr *a)
 	return sum == a->len;
 }
 
+/* A worker that read the old word must not take new fields for old ones: the generation moves first. */
+static void word_move(struct qp_mr *mr)
+{
+	__atomic_store_n(&mr->word, (mr->word & ~(WORD_GEN_STEP - 1)) + WORD_GEN_STEP, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
 /* Takes an entry off the list; its fields may be written then, and entry_publish ends it. NULL: none left. */
 static struct qp_mr *entry_take(struct qp_dev *dev)
 {
@@ -60,9 +67,7 @@ static struct qp_mr *entry_take(struct qp_dev *dev)
 	dev->free_head = mr->next_free;
 	if (dev->free_head == NIL)
 		dev->free_tail = NIL;
-	/* A worker that read the old word must not take new fields for old ones: the generation moves first. */
-	__atomic_store_n(&mr->word, (mr->word & ~(WORD_GEN_STEP - 1)) + WORD_GEN_STEP, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	word_move(mr);
 	dev->live++;
 	return mr;
 }
@@ -83,13 +88,8 @@ static void entry_free(struct qp_dev *dev, uint32_t i)
 	free_put(dev, i);
 }
 
-enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag)
+static void region_fill(struct qp_mr *mr, const struct qp_mr_attr *a)
 {
-	if (!attr_good(a))
-		return QP_MR_BAD_ATTR;
-	struct qp_mr *mr = entry_take(dev);
-	if (mr == NULL)
-		return QP_MR_FULL;
 	mr->pd = a->pd;
 	mr->rights = (uint8_t)a->rights;
 	mr->iova = a->iova;
@@ -98,7 +98,38 @@ enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uin
 	mr->one = a->pieces[0];
 	mr->pieces = a->npieces == 1 ? &mr->one : a->pieces;
 	mr->kind = QP_ENTRY_MR;
+}
+
+enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag)
+{
+	if (!attr_good(a))
+		return QP_MR_BAD_ATTR;
+	struct qp_mr *mr = entry_take(dev);
+	if (mr == NULL)
+		return QP_MR_FULL;
+	region_fill(mr, a);
 	*stag = entry_publish(dev, mr, WORD_VALID);
+	return QP_MR_OK;
+}
+
+static bool is_region(const struct qp_dev *dev, uint32_t stag)
+{
+	uint32_t i = stag >> 8;
+
+	return i > 0 && i < dev->n && dev->mr[i].kind == QP_ENTRY_MR && (dev->mr[i].word & WORD_KEY) == (stag & WORD_KEY);
+}
+
+enum qp_mr_verdict qp_mr_change(struct qp_dev *dev, uint32_t stag, const struct qp_mr_attr *a)
+{
+	if (!is_region(dev, stag))
+		return QP_MR_BAD_STAG;
+	if (!attr_good(a))
+		return QP_MR_BAD_ATTR;
+	struct qp_mr *mr = &dev->mr[stag >> 8];
+	word_move(mr);
+	region_fill(mr, a);
+	/* Release: pairs with the acquire in entry_read(). */
+	__atomic_store_n(&mr->word, mr->word | WORD_VALID | (stag & WORD_KEY), __ATOMIC_RELEASE);
 	return QP_MR_OK;
 }
 
@@ -106,8 +137,7 @@ enum qp_mr_verdict qp_mr_dereg(struct qp_dev *dev, uint32_t stag)
 {
 	uint32_t i = stag >> 8;
 
-	if (i == 0 || i >= dev->n || dev->mr[i].kind != QP_ENTRY_MR ||
-	    (dev->mr[i].word & WORD_KEY) != (stag & WORD_KEY))
+	if (!is_region(dev, stag))
 		return QP_MR_BAD_STAG;
 	__atomic_fetch_and(&dev->mr[i].word, ~WORD_VALID, __ATOMIC_SEQ_CST);
 	entry_free(dev, i);

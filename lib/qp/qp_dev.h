@@ -113,6 +113,11 @@ void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed
 
 /* Control thread. OK, FULL or BAD_ATTR. */
 RN_NODISCARD enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag);
+/*
+ * Control thread. Makes a region another one under the same STag; windows bound to it are void then. OK, BAD_STAG or
+ * BAD_ATTR. For the old pieces holds what is said of qp_mr_dereg. An access in this very moment may find no region.
+ */
+enum qp_mr_verdict qp_mr_change(struct qp_dev *dev, uint32_t stag, const struct qp_mr_attr *a);
 /* Control thread. OK or BAD_STAG; also takes STags that have been invalidated. Windows bound to it are void then. */
 enum qp_mr_verdict qp_mr_dereg(struct qp_dev *dev, uint32_t stag);
 

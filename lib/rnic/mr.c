@@ -80,14 +80,14 @@ static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
 	return 0;
 }
 
-/* Tells the daemon. The piece list lies in the queue region for the time of the call. */
-static int mr_tell(struct rnic_mr *mr)
+/* Tells the daemon; old: what it replaces, or 0. The piece list lies in the queue region for the time of the call. */
+static int mr_tell(struct rnic_mr *mr, uint32_t old)
 {
 	struct rnic_session *s = mr->s;
 	uint64_t size = mr->npieces * sizeof(struct ipc_piece);
 	uint64_t off = rnic_shm_alloc(s->shm, size);
 	struct ipc_msg m = { .reg_mr = { .iova = mr->iova, .len = mr->ibv.length, .pieces_off = off,
-					 .npieces = mr->npieces } };
+					 .npieces = mr->npieces, .mr = old } };
 	int rc;
 
 	if (off == 0)
@@ -98,7 +98,8 @@ static int mr_tell(struct rnic_mr *mr)
 	return rc;
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+				  uint32_t old)
 {
 	struct rnic_mr *mr;
 	int rc = access_check(access);
@@ -120,7 +121,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
 	rc = mr_back(mr);
 	if (rc == 0) {
-		rc = mr_tell(mr);
+		rc = mr_tell(mr, old);
 		if (rc == 0)
 			return &mr->ibv;
 		mr_free(mr->s->mem, mr);
@@ -129,6 +130,11 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	}
 	errno = rc;
 	return NULL;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	return reg_instead(pd, addr, length, iova, access, 0);
 }
 
 static uint64_t iova_of(const void *addr, unsigned int access)
@@ -217,10 +223,7 @@ static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 	free(by);
 }
 
-/*
- * A new region, and then the end of the old one: its keys change, and when the new one cannot be had the old one is as
- * it was.
- */
+/* A new region in the place of the old one, with its keys; when it cannot be had the old one is as it was. */
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct rnic_mr *mr = rnic_mr(ibmr);
@@ -244,15 +247,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, 
 		length = ibmr->length;
 		iova = mr->iova;
 	}
-	by = reg_mr(pd, addr, length, iova, (unsigned int)access);
+	by = reg_instead(pd, addr, length, iova, (unsigned int)access, ibmr->handle);
 	if (by == NULL)
 		return IBV_REREG_MR_ERR_CMD;
-	rc = rnic_call_handle(mr->s, IPC_DEREG_MR, ibmr->handle);
-	if (rc != 0) {
-		ibv_dereg_mr(by);
-		errno = rc;
-		return IBV_REREG_MR_ERR_CMD;
-	}
 	mr_replace(mr, rnic_mr(by));
 	return 0;
 }

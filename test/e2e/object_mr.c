@@ -52,10 +52,10 @@ bool a_region_moves_to_other_memory(void)
 	memset(srv.buf + HALF, 0x22, HALF);
 	CHECK(may_read(&j, (uintptr_t)srv.buf, before) && cli.buf[0] == 0x11);
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, srv.buf + HALF, 8192, 0) == 0);
-	CHECK(mr->addr == srv.buf + HALF && mr->length == 8192 && mr->pd == srv.pd);
+	CHECK(mr->addr == srv.buf + HALF && mr->length == 8192 && mr->pd == srv.pd && mr->rkey == before);
 	CHECK(may_read(&j, (uintptr_t)srv.buf + HALF + 8192 - 64, mr->rkey) && cli.buf[63] == 0x22);
 	CHECK(part(&j) && refused(8210, (uintptr_t)srv.buf, mr->rkey));
-	return refused(8210, (uintptr_t)srv.buf, before) && ibv_dereg_mr(mr) == 0;
+	return ibv_dereg_mr(mr) == 0 && refused(8210, (uintptr_t)srv.buf + HALF, before);
 }
 
 bool a_region_changes_its_rights(void)
@@ -64,11 +64,13 @@ bool a_region_changes_its_rights(void)
 	struct joined j;
 
 	CHECK(mr != NULL && refused(8211, (uintptr_t)srv.buf, mr->rkey));
+	uint32_t before = mr->rkey;
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ) == 0);
 	CHECK(mr->addr == srv.buf && mr->length == 4096);
 	CHECK(join(&j, 8211) && may_read(&j, (uintptr_t)srv.buf, mr->rkey) && part(&j));
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) == 0);
-	return refused(8211, (uintptr_t)srv.buf, mr->rkey) && ibv_dereg_mr(mr) == 0;
+	CHECK(mr->rkey == before);
+	return refused(8211, (uintptr_t)srv.buf, before) && ibv_dereg_mr(mr) == 0;
 }
 
 bool a_region_changes_its_domain(void)

@@ -244,6 +244,32 @@ static void readers_see_whole_entries(void **state)
 
 static uint8_t region[65536] RN_ALIGNED(64);
 
+static void a_region_is_changed_under_its_stag(void **state)
+{
+	const struct qp_piece p = { mem, 4096 }, q[2] = { { mem, 1024 }, { mem + 4096, 1024 } };
+	struct qp_mr_attr a = { .pd = 1, .rights = QP_ACC_REMOTE_WRITE, .iova = 0x20000, .len = 2048, .pieces = q,
+				.npieces = 2 };
+	uint32_t s = reg(0x10000, &p, 1, QP_ACC_ALL), live = dev.live;
+
+	(void)state;
+	assert_int_equal(qp_mr_change(&dev, s, &a), QP_MR_OK);
+	assert_int_equal(dev.live, live);
+	assert_int_equal(look(s, 0x10000, 1), QP_MR_BAD_BOUNDS);
+	assert_int_equal(look(s, 0x20000, 2048), QP_MR_OK);
+	assert_int_equal(look(s, 0x20000, 2049), QP_MR_BAD_BOUNDS);
+	assert_int_equal(qp_mr_change(&dev, s ^ 1, &a), QP_MR_BAD_STAG);
+	assert_int_equal(qp_mr_change(&dev, s + 256, &a), QP_MR_BAD_STAG);
+	a.len = 1;
+	assert_int_equal(qp_mr_change(&dev, s, &a), QP_MR_BAD_ATTR);
+	assert_int_equal(look(s, 0x20000, 2048), QP_MR_OK);
+	a.len = 2048;
+	a.pd = 2;
+	assert_int_equal(qp_mr_change(&dev, s, &a), QP_MR_OK);
+	assert_int_equal(look(s, 0x20000, 1), QP_MR_BAD_PD);
+	assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
+	assert_int_equal(qp_mr_change(&dev, s, &a), QP_MR_BAD_STAG);
+}
+
 static void a_null_region(void **state)
 {
 	static uint8_t zeros[16384];
@@ -360,6 +386,7 @@ int main(void)
 		cmocka_unit_test_setup(entries_rest_before_reuse, make),
 		cmocka_unit_test_setup(invalidation, make),
 		cmocka_unit_test(readers_see_whole_entries),
+		cmocka_unit_test_setup(a_region_is_changed_under_its_stag, make),
 		cmocka_unit_test_setup(a_null_region, make),
 		cmocka_unit_test(bad_cq_places),
 		cmocka_unit_test_setup(bad_qp_places, make),

@@ -466,6 +466,12 @@ static void memory_regions_that_cannot_be(void **state)
 	REFUSED(REG(.len = 4197, .pieces_off = list, .npieces = 2), EINVAL,
 		"memory region: the pieces are shorter than the region");
 	assert_int_equal(REG(.len = 4196, .pieces_off = list, .npieces = 2), 0);
+	struct ipc_reg_mr_ok first = m.reg_mr_ok;
+	REFUSED(REG(.len = 4196, .pieces_off = list, .npieces = 2, .mr = 99), EINVAL,
+		"memory region: there is no such region to replace");
+	assert_int_equal(REG(.len = 4196, .pieces_off = list, .npieces = 2, .mr = first.handle), 0);
+	assert_true(m.reg_mr_ok.stag == first.stag && m.reg_mr_ok.handle != first.handle);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEREG_MR, handle, .handle = first.handle), EINVAL);
 	assert_int_equal(REG(.len = 4196, .pieces_off = list, .npieces = 0), EINVAL);
 	assert_int_equal(REG(.len = 0, .pieces_off = list, .npieces = 2), EINVAL);
 	assert_int_equal(REG(.len = UINT64_MAX, .pieces_off = list, .npieces = 2), EINVAL);
