@@ -347,12 +347,13 @@ bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
 	o->peer_qpn = r->dest_qpn;
 	o->active = larger(q, o->peer, r->dest_qpn);
 	o->patience_ns = RN_NEVER;
+	o->pause_ns = PAUSE_FIRST_NS;
 	q->oob = o;
 	struct cm_conn *k = o->active ? NULL : oob_held_take(o);
 	if (k != NULL)
 		oob_join(o, k);
 	else
-		seek(o, PAUSE_FIRST_NS);
+		seek(o, o->pause_ns);
 	if (o->active && open_conn(o))
 		loop_timer_disarm(&o->timer);
 	return true;
