@@ -11,7 +11,10 @@
 /* Frames under way between the ends, per worker: about 1.2 ms of 10GbE at 1500 bytes. */
 #define PAIR_RING 1024u
 
-/* ring[port][queue] carries frames to that port; worker w of either end is the only one that touches queue w. */
+/*
+ * ring[port][queue] carries frames to that port; worker w of either end is the only one that touches queue w. Workers go to
+ * the rings themselves: the driver counts the packets of neighbouring queues on one line, written with every look.
+ */
 static struct rte_ring *ring[RNICD_MAX_PORTS][RNICD_MAX_WORKERS];
 
 static bool make_rings(struct rnicd_port *to, int socket)
@@ -37,6 +40,7 @@ static bool make_dev(struct rnicd_port *rx, struct rnicd_port *tx, int socket)
 		return false;
 	rx->ethdev = (uint16_t)id;
 	rx->peer = tx;
+	rx->wire = ring[rx->index];
 	rx->caps = (struct rnicd_port_caps){ .multi_seg = true, .zero_copy = true, .tx_csum = true, .rx_csum = true,
 					     .wire_mem = true, .queues = (uint16_t)n, .max_mtu = 9000 };
 	return true;
@@ -55,6 +59,7 @@ bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uin
 
 void port_pair_destroy(struct rnicd_port *port)
 {
+	port->wire = NULL;
 	for (uint32_t q = 0; q < RNICD_MAX_WORKERS; q++) {
 		struct rte_ring *r = ring[port->index][q];
 		struct rte_mbuf *m;

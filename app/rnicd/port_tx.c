@@ -69,7 +69,9 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		lens[i] = m[i]->pkt_len;
 	uint32_t sent;
-	if (rn_likely(t->through == NULL)) {
+	if (t->port->wire != NULL) {
+		sent = rte_ring_sp_enqueue_burst(t->port->peer->wire[t->queue], (void *const *)m, n, NULL);
+	} else if (rn_likely(t->through == NULL)) {
 		sent = rte_eth_tx_burst(t->port->ethdev, t->queue, m, (uint16_t)n);
 	} else {
 		for (uint32_t i = 0; i < n; i++)

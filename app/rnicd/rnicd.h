@@ -151,6 +151,7 @@ struct rnicd_port {
 	uint16_t mtu;                    /* as configured and granted */
 	struct rnicd_port_caps caps;
 	struct rnicd_port *peer;         /* PAIR: the other end */
+	struct rte_ring *const *wire;    /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
 	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */
 	int bell[RNICD_MAX_WORKERS];     /* AF_PACKET: port_wake.c; -1: none */
 	struct capture *capture;         /* NULL: not captured */

@@ -257,7 +257,9 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 
 	if (w->index >= port->caps.queues)
 		return 0;
-	uint32_t n = rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, WORKER_BURST);
+	uint32_t n = port->wire != NULL
+			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, WORKER_BURST, NULL)
+			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, WORKER_BURST);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = port;
 	if (n != 0)
