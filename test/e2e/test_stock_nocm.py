@@ -77,7 +77,7 @@ def uc_pingpong():
 
 @case
 def perftest_of_each_kind():
-    for kind in ("write", "read", "send"):
+    for kind in ("write", "read", "send", "atomic"):
         perftest(f"ib_{kind}_lat", "-n", "100", on=TWO)
         perftest(f"ib_{kind}_bw", "-n", "100", personality="roce")
 
@@ -133,6 +133,19 @@ def qperf():
         out = d.run(RNICRUN, "qperf", "127.0.0.1", "-t", "1", *cm, *tests).ok()
         s.stop()
         assert len(re.findall(r"^ +(latency|bw|send_bw) ", out, re.M)) == len(tests), out
+
+
+@case
+def qperf_atomics():
+    """The second two verify each value."""
+    need("qperf")
+    tests = ["rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add"]
+    d = daemon("iwarp")
+    s = d.run(RNICRUN, "qperf")
+    wait_listen(s, 19765)
+    out = d.run(RNICRUN, "qperf", "127.0.0.1", "-t", "1", *tests).ok()
+    s.stop()
+    assert len(re.findall(r"^ +msg_rate ", out, re.M)) == len(tests), out
 
 
 @case
