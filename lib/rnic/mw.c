@@ -61,12 +61,13 @@ int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	if ((info->mw_access_flags & ~(unsigned int)BIND_ACCESS) != 0 || (info->mr == NULL && info->length != 0))
+	/* Programs ask for local rights as well: a window has none, its region has. */
+	if ((info->mw_access_flags & ~(unsigned int)(BIND_ACCESS | IBV_ACCESS_LOCAL_WRITE)) != 0 || (info->mr == NULL && info->length != 0))
 		return EINVAL;
 	w->rkey = rkey;
 	w->aux = info->mr != NULL ? info->mr->lkey : 0;
 	w->raddr = info->addr;
 	w->bind.len = info->length;
-	w->bind.access = info->mw_access_flags;
+	w->bind.access = info->mw_access_flags & BIND_ACCESS;
 	return 0;
 }

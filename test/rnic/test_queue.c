@@ -241,7 +241,7 @@ static void the_other_operations(void **state)
 			assert_int_equal(a.bind.len, 512);
 			assert_int_equal(a.bind.access, info.mw_access_flags);
 			assert_int_equal(a.bind.access, b.bind.access);
-			wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE;
+			wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_MW_BIND;
 			assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
 		}
 	}
