@@ -138,6 +138,14 @@ def keep_open(n, begin):
         time.sleep(0.02)
 
 
+def connect_and_reset():
+    while True:
+        try:
+            wire.Peer(port=PORT).kill()
+        except OSError:
+            time.sleep(0.01)
+
+
 def tiny_segments():
     """A Write of nothing again and again, an octet to a segment."""
     p = opened()
@@ -180,8 +188,7 @@ def tiny_windows():
 SOCKETS = {
     "half-open: TCP and silence": lambda: keep_open(200, lambda s: None),
     "MPA Requests that never end": lambda: keep_open(200, lambda s: s.sendall(wire.mpa_request(pd_len=400)[:24])),
-    "connect and reset": lambda: keep_open(1 << 30, lambda s: (s.setsockopt(
-        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)), s.close(), (_ for _ in ()).throw(OSError()))),
+    "connect and reset": connect_and_reset,
     "tiny segments": tiny_segments,
     "slow senders": slow_senders,
     "tiny windows": tiny_windows,

@@ -244,10 +244,12 @@ def check(path, checksums=True, complete=True):
         if checksums and not sum_ok:
             raise WireError(f"bad TCP checksum in a segment {a[1]} -> {b[1]}")
         s = streams.setdefault((a, b), Stream())
+        if flags & 18 == 2 and s.isn != seq:  # a SYN; the same ports may come again
+            s = streams[(a, b)] = Stream()
+            streams[(b, a)] = Stream()
+            order.append((a, b, s, streams[(b, a)]))
         if flags & 2:
             s.isn = seq
-            if not flags & 16:
-                order.append((a, b))
         if flags & 4:
             s.rst = True
         if s.isn is None:
@@ -257,9 +259,8 @@ def check(path, checksums=True, complete=True):
             if len(payload) > len(s.pieces.get(rel, b"")):
                 s.pieces[rel] = payload
     result = []
-    for a, b in dict.fromkeys(order):
+    for a, b, i, r in order:
         conn = Connection(f"{a[1]}->{b[1]}")
-        i, r = streams[(a, b)], streams.get((b, a), Stream())
         idata, rdata = i.bytes(), r.bytes()
         conn.req, ipos = mpa_frame(idata, REQ_KEY)
         conn.rep, rpos = mpa_frame(rdata, REP_KEY)
