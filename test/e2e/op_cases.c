@@ -326,7 +326,7 @@ static bool binds_that_cannot_be(void)
 	struct ibv_mw *mw = ibv_alloc_mw(srv.pd, IBV_MW_TYPE_2), *one = ibv_alloc_mw(srv.pd, IBV_MW_TYPE_1),
 		      *theirs = ibv_alloc_mw(cli.pd, IBV_MW_TYPE_1);
 	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_BIND_MW, .bind_mw = { mw, mw->rkey, part_of(no, 0) } }, *bad;
-	struct ibv_mw_bind b = { .bind_info = part_of(mr, IBV_ACCESS_LOCAL_WRITE) };
+	struct ibv_mw_bind b = { .bind_info = part_of(mr, IBV_ACCESS_MW_BIND) };
 	struct ibv_wc wc;
 	struct joined j;
 
