@@ -103,7 +103,7 @@ enum rsock_state {
 
 struct rsock_opts {
 	uint32_t rcvbuf, sndbuf;   /* bytes */
-	uint32_t sq, rq;           /* messages */
+	uint32_t sq, rq;           /* messages of data */
 	uint32_t inl;              /* bytes */
 	uint32_t maps;             /* iomap entries that the peer may fill */
 	struct linger linger;
@@ -244,7 +244,12 @@ void rsock_wake_clear(int fd);
 void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w);
 void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w);
 uint64_t rsock_now_us(void);
-#define RSOCK_SPIN_US 20u /* before it sleeps */
+/*
+ * Who waits polls for this long and so many times before it sleeps: on CPUs with too much to do ibv_poll_cq() yields, and
+ * the time passes while others, the daemon among them, run.
+ */
+#define RSOCK_SPIN_US    50u
+#define RSOCK_SPIN_POLLS 48u
 
 /* Sleeps until something happened on rs; it may have been for somebody else. 0 or an errno (EINTR). */
 int rsock_doze(struct rsock *rs, int ms);

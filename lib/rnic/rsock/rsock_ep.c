@@ -21,7 +21,7 @@ static int queues_make(struct rsock *rs)
 
 	rs->credits = rs->opt.rq;
 	rs->rq_size = rs->opt.rq + RSOCK_RESERVE + rs->opt.maps;
-	rs->sq_size = rs->opt.sq + RSOCK_SQ_CTRL;
+	rs->sq_size = 2 * rs->opt.sq + RSOCK_SQ_CTRL; /* each message of data is a Write and a Send */
 	rs->cc = ibv_create_comp_channel(rs->id->verbs);
 	if (rs->cc == NULL)
 		return errno;

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 
 #define QUEUE_MIN 16u
-#define QUEUE_MAX 8192u
+#define QUEUE_MAX 4096u
 #define BUF_MIN   8192u
 #define BUF_MAX   (UINT32_C(64) << 20)
 #define INL_MIN   (uint32_t)sizeof(struct rsock_map) /* what is always sent inline */

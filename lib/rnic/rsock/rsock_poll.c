@@ -147,6 +147,7 @@ static int doze(struct poll_call *p, int ms)
 static int run(struct poll_call *p, int timeout)
 {
 	uint64_t begin = rsock_now_us(), t = begin;
+	uint32_t polls = 0;
 	int ready, others;
 
 	for (;;) {
@@ -155,7 +156,7 @@ static int run(struct poll_call *p, int timeout)
 			others = ask(p, p->n, 0);
 			return others < 0 ? -1 : ready + others;
 		}
-		if (t - begin >= RSOCK_SPIN_US) {
+		if (t - begin >= RSOCK_SPIN_US && polls++ >= RSOCK_SPIN_POLLS) {
 			int left = timeout < 0 ? -1 : timeout - (int)((t - begin) / 1000);
 			if (left == 0 || left < -1)
 				timeout = 0;

@@ -139,6 +139,7 @@ int rsock_doze(struct rsock *rs, int ms)
 static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms)
 {
 	uint64_t begin = 0, t = 0;
+	uint32_t polls = 0;
 
 	rsock_progress(rs);
 	while (!ready(rs)) {
@@ -154,7 +155,7 @@ static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), boo
 		begin = begin == 0 ? t : begin;
 		if (ms >= 0 && t - begin >= (uint64_t)ms * 1000)
 			return EAGAIN;
-		if (rs->state == RSOCK_OPEN && t - begin < RSOCK_SPIN_US) {
+		if (rs->state == RSOCK_OPEN && (t - begin < RSOCK_SPIN_US || polls++ < RSOCK_SPIN_POLLS)) {
 			/* Another thread may want to have a look too. */
 			pthread_mutex_unlock(&rs->lock);
 			pthread_mutex_lock(&rs->lock);
