@@ -119,7 +119,7 @@ int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 			rc = errno;
 		else
 			rsock_move(rs, RSOCK_ADDR);
-		if (rc == 0 && rsock_wait(rs, settled, rs->nonblock, rsock_ms(&rs->opt.sndtimeo)) != 0)
+		if (rc == 0 && (rs->nonblock || rsock_wait(rs, settled, false, rsock_ms(&rs->opt.sndtimeo)) != 0))
 			rc = EINPROGRESS;
 		break;
 	case RSOCK_ADDR:
