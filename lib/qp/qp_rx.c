@@ -173,7 +173,23 @@ static void peer_fin(struct qp_ctx *ctx, struct qp_conn *c)
 	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, broken);
 }
 
-static void acked(struct qp_ctx *ctx, struct qp_conn *c)
+/*
+ * Whether the segment begins with a Terminate. What the same segment acknowledges is then not complete yet: the Terminate
+ * may be about it. Only a guess by the first octets, in the usual case of one slice; what it holds back is completed by
+ * the next acknowledgement at the latest, or flushed with the stream's end.
+ */
+static bool terminate_ahead(const struct qp_conn *c, const struct tcpl_slice *s)
+{
+	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
+
+	if (pkt == NULL || !qp_conn_streaming(c) || c->rx.pos != c->rx.start)
+		return false;
+	uint32_t marker = c->rx.markers && c->rx.pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
+	uint32_t at = s->off + marker + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
+	return at < pkt->iov[0].len && (pkt->iov[0].base[at] & 0xf) == RDMAP_TERMINATE;
+}
+
+static void acked(struct qp_ctx *ctx, struct qp_conn *c, bool complete)
 {
 	uint64_t ref;
 
@@ -190,7 +206,8 @@ static void acked(struct qp_ctx *ctx, struct qp_conn *c)
 			qp_sq_acked(c, r->wr);
 		qp_rec_put(ctx, r);
 	}
-	qp_sq_complete(ctx, c);
+	if (rn_likely(complete))
+		qp_sq_complete(ctx, c);
 }
 
 bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *seg)
@@ -210,7 +227,7 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 		qp_conn_to(ctx, c, QP_C_WAIT_REP);
 	}
 	if (ev.bits & TCPL_EV_ACKED)
-		acked(ctx, c);
+		acked(ctx, c, !(ev.bits & TCPL_EV_DATA) || !terminate_ahead(c, &ev.slice));
 	if (ev.bits & TCPL_EV_DATA)
 		qp_rx_slice(ctx, c, &ev.slice);
 	while (tcpl_rx_next(&c->tcp, &s)) {

@@ -70,9 +70,13 @@ static bool names(const struct qp_wr *wr, const struct rdmap_term *t, const stru
 	return !h->tagged && h->qn == (qp_op_answered(wr->op) ? DDP_QN_READ_REQ : DDP_QN_SEND) && h->msn == wr->key;
 }
 
-/* Finds the work request that the copied headers are about; the peer's claim, so only ever one of ours on the way. */
+/*
+ * Finds the work request that the copied headers are about; the peer's claim, so only ever one of ours on the way. What
+ * was posted after it the peer has thrown away, acknowledged or not.
+ */
 static struct qp_wr *blamed(struct qp_block *b, const struct rdmap_term *t)
 {
+	struct qp_wr *found = NULL;
 	struct ddp_hdr h = { 0 };
 
 	if (t->ddp_len == 0 || ddp_parse(t->ddp, t->ddp_len, &h) == DDP_TOO_SHORT)
@@ -80,12 +84,12 @@ static struct qp_wr *blamed(struct qp_block *b, const struct rdmap_term *t)
 	for (uint32_t i = b->wr_head; i != b->wr_tail; i++) {
 		struct qp_wr *wr = &b->wr[i & b->wr_mask];
 
-		if (wr->done)
-			continue;
-		if (names(wr, t, &h))
-			return wr;
+		if (found != NULL)
+			wr->done = 0;
+		else if ((!wr->done || !qp_op_answered(wr->op)) && names(wr, t, &h))
+			found = wr;
 	}
-	return NULL;
+	return found;
 }
 
 static enum qp_wc_status status_of(struct iw_err e, bool atomic)

@@ -447,6 +447,38 @@ static void terminate_blames_the_read(void **state)
 	close_bench();
 }
 
+/* The peer's TCP acknowledges what its RDMAP refuses, in one segment: the refused work request still fails. */
+static void terminate_blames_what_its_segment_acknowledges(void **state)
+{
+	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0x77, 0x6000);
+	const uint8_t want[] = { QP_WC_SUCCESS, QP_WC_REM_ACCESS_ERR, QP_WC_WR_FLUSH_ERR };
+	struct qp_cqe e;
+
+	(void)state;
+	open_bench(0, NULL);
+	raw_up();
+	send_write(0, 0, 0, true); /* the first FPDU opens the stream */
+	rig_settle(B.r);
+	struct qp_sge s = rig_sge(dev(), 0, 100);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct rig_wr w = { .wr_id = i, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &s,
+					  .num_sge = 1, .raddr = 0x5000 + 0x1000 * i, .rkey = 0x77 };
+		assert_true(rig_post(dev(), 0, &w));
+	}
+	B.r->n[B.raw].paused = true;
+	rig_run(B.r, 20 * RN_NS_PER_US);
+	assert_false(rig_poll(&dev()->scq_client, &e));
+	send_terminate(iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_BASE_BOUNDS, false), &h, NULL);
+	B.r->n[B.raw].paused = false;
+	rig_settle(B.r);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(rig_poll(&dev()->scq_client, &e));
+		assert_int_equal(e.wr_id, i);
+		assert_int_equal(e.status, want[i]);
+	}
+	close_bench();
+}
+
 /* Random bytes as FPDUs with good CRCs, and as plain garbage: nothing but an end may come of it. */
 static void noise(void **state)
 {
@@ -507,6 +539,7 @@ int main(void)
 		cmocka_unit_test(invalidate_comes_before_delivery),
 		cmocka_unit_test(read_responses),
 		cmocka_unit_test(terminate_blames_the_read),
+		cmocka_unit_test(terminate_blames_what_its_segment_acknowledges),
 		cmocka_unit_test(noise),
 	};
 
