@@ -171,7 +171,7 @@ static int by_address(struct raw *r, const void *p, int writable)
 int mode_imports(const struct where *w)
 {
 	struct raw r;
-	uint32_t pd;
+	uint32_t pd = 0;
 	int bad = 0, rc;
 
 	raw_must(raw_open(&r) == 0 && raw_pd(&r, 1, &pd) == 0, "hello");

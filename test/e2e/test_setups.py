@@ -100,10 +100,10 @@ def vlans_that_differ_do_not_meet():
 @case
 def addresses_that_are_nobodys_are_refused_in_words():
     with Daemon(pair_conf()) as d:
-        for argv in (["-s", "-a", "127.0.0.1"], ["-s", "-a", "10.77.0.77"], ["127.0.0.1"], ["192.0.2.1"], ["-a", "10.77.0.9", ADDR]):
+        for argv in (["-s", "-a", "10.77.0.77"], ["192.0.2.1"], ["-a", "10.77.0.9", ADDR]):
             p = d.run(TESTPMD, *argv)
             assert p.wait() != 0, p.tail()
-            assert re.search(r"(127\.0\.0\.1|10\.77\.0\.77|192\.0\.2\.1|10\.77\.0\.9)", p.stderr()), p.tail()
+            assert re.search(r"(10\.77\.0\.77|192\.0\.2\.1|10\.77\.0\.9)", p.stderr()), p.tail()
 
 
 @case

@@ -95,8 +95,11 @@ def a_thousand_connections_in():
 
 # ---- programs that others wrote, librnic preloaded on our side ----
 
-def programs(title, server, client, *, out, siw=None, port=None, own=()):
-    """server and client are command lines with {a} for the server's address; own: their files on our side."""
+def programs(title, server, client, *, out, siw=None, port=None, own=(), excused=None):
+    """
+    server and client are command lines with {a} for the server's address; own: their files on our side; excused: what the
+    server on siw may say when it fails although the client is content.
+    """
     def run():
         g = guest()
         g.siw(**(siw or {}))
@@ -122,7 +125,7 @@ def programs(title, server, client, *, out, siw=None, port=None, own=()):
                 autopsy()
             assert rc == 0, f"client: {rc}\n{c.tail()}\n{s.tail()}"
             rc = s.wait(20)
-            assert rc == 0, f"server: {rc}\n{s.tail()}"
+            assert rc == 0 or (out and excused and excused in s.tail()), f"server: {rc}\n{s.tail()}"
         finally:
             s.stop()
             capture = end(d)
@@ -145,7 +148,9 @@ for way in (True, False):
     for op in ("write", "read", "send") if not way or PERFTEST else ():
         programs(f"ib_{op}_bw -R", f"ib_{op}_bw -R -F -s 16384 -n 100 -t 16", f"ib_{op}_bw -R -F -s 16384 -n 100 -t 16 {{a}}", out=way)
         programs(f"ib_{op}_lat -R", f"ib_{op}_lat -R -F -s 64 -n 100", f"ib_{op}_lat -R -F -s 64 -n 100 {{a}}", out=way, siw=p2p)
-    programs("hello", "hello -s {a}", "hello {a}", out=way, own=(example("hello"), example("hello")))
+    # siw fails a Send that has arrived when the peer's answer to it is to close, and that comes before siw looks again
+    programs("hello", "hello -s {a}", "hello {a}", out=way, own=(example("hello"), example("hello")),
+             excused="sending: local QP operation error")
     programs("onesided", "onesided -s {a}", "onesided {a}", out=way, own=(example("onesided"), example("onesided")))
     programs("testpmd-rdma soak", "testpmd-rdma -s -a {a} --once", "testpmd-rdma --mode soak --iters 100 {a}", out=way,
              own=(TESTPMD, TESTPMD))

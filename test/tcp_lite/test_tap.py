@@ -215,7 +215,20 @@ def urgent(h):
 
 
 def window_shrinks(h):
-    """The kernel's buffer becomes small in the middle of a transfer, and its window with it, to the left as well where it can."""
+    """
+    The kernel's buffer becomes small in the middle of a transfer, and its window with it, to the left as well where it can.
+    What it keeps out of order may then fill the buffer: it closes the window to the very segment that it waits for, until
+    the application makes room.
+    """
+    def more(s, n):
+        s.settimeout(1)
+        try:
+            return s.recv(n)
+        except TimeoutError:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            s.settimeout(10)
+            return s.recv(n)
+
     knob = "/proc/sys/net/ipv4/tcp_shrink_window"
     if os.path.exists(knob):
         with open(knob, "w", encoding="ascii") as f:
@@ -228,10 +241,11 @@ def window_shrinks(h):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
             time.sleep(0.05)
             while len(data) % (1 << 17) < (1 << 17) - 3000:
-                b = s.recv(1500)
+                b = more(s, 1500)
                 assert b, "closed early"
                 data += b
-            data += s.recv(4096)
+            data += more(s, 4096)
+        s.settimeout(10)
         data += read_all(s)
     assert data == pattern(n), "source sent %d of %d bytes" % (len(data), n)
 
