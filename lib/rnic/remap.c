@@ -260,7 +260,7 @@ static void stack_margin(const struct rnic_vma *v, uintptr_t start)
 static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, uintptr_t end)
 {
 	uint64_t grain = strcmp(v->name, "[heap]") == 0 ? GRANULE : v->page;
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0), self = (uintptr_t)pthread_self();
 	uintptr_t lo = at & ~(grain - 1), hi = (end + grain - 1) & ~(grain - 1);
 	struct move *mv = mmap(NULL, sizeof(*mv), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int rc = 0;
@@ -273,7 +273,8 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 	while (lo < hi && rc == 0) {
 		*mv = (struct move){ .m = m, .v = v, .start = lo, .len = rn_min_u64(hi - lo, v->page > CHUNK ? v->page : CHUNK) };
 		mv->stack = here >= v->start && here < v->end;
-		if (mv->stack)
+		/* What was moved before may have cut the stack into several mappings. */
+		if (mv->stack || (self < hi && self + RNIC_PAGE > lo))
 			rnic_stack_moved();
 		rc = move_chunk(mv);
 		lo += mv->len;
