@@ -319,3 +319,33 @@ int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n)
 	}
 	return failed != 0;
 }
+
+bool async(struct ibv_context *c, enum ibv_event_type type, struct ibv_async_event *ev)
+{
+	struct pollfd p = { c->async_fd, POLLIN, 0 };
+
+	if (poll(&p, 1, WAIT_MS) != 1 || ibv_get_async_event(c, ev) != 0) {
+		printf("# no asynchronous event, %s was due\n", ibv_event_type_str(type));
+		return false;
+	}
+	ibv_ack_async_event(ev);
+	if (ev->event_type != type)
+		printf("# %s, %s was due\n", ibv_event_type_str(ev->event_type), ibv_event_type_str(type));
+	return ev->event_type == type;
+}
+
+bool no_async(struct ibv_context *c)
+{
+	struct pollfd p = { c->async_fd, POLLIN, 0 };
+
+	return poll(&p, 1, 50) == 0;
+}
+
+void async_sweep(struct ibv_context *c)
+{
+	struct pollfd p = { c->async_fd, POLLIN, 0 };
+	struct ibv_async_event ev;
+
+	while (poll(&p, 1, 50) == 1 && ibv_get_async_event(c, &ev) == 0)
+		ibv_ack_async_event(&ev);
+}

@@ -101,4 +101,10 @@ bool qp_error_flushes_everything_in_order(void);
 bool last_completion_comes_out_of_a_drain(void);
 bool disconnect_lets_posted_sends_through(void);
 
+/* The next asynchronous event of a context; it must be of this type. */
+bool async(struct ibv_context *c, enum ibv_event_type type, struct ibv_async_event *ev);
+bool no_async(struct ibv_context *c); /* none comes within 50 ms */
+/* Takes the asynchronous events that a fault left behind. */
+void async_sweep(struct ibv_context *c);
+
 #endif

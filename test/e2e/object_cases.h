@@ -4,9 +4,6 @@
 
 #include "cm_rig.h"
 
-/* Takes the asynchronous events that a fault left behind. */
-void async_sweep(struct ibv_context *c);
-
 /* object_mr.c */
 bool a_region_moves_to_other_memory(void);
 bool a_region_changes_its_rights(void);

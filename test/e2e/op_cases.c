@@ -25,15 +25,6 @@ static bool good(const struct ibv_wc *wc, enum ibv_wc_opcode op, uint64_t wr_id)
 	return false;
 }
 
-static void async_sweep(struct ibv_context *c)
-{
-	struct pollfd p = { c->async_fd, POLLIN, 0 };
-	struct ibv_async_event ev;
-
-	while (poll(&p, 1, 50) == 1 && ibv_get_async_event(c, &ev) == 0)
-		ibv_ack_async_event(&ev);
-}
-
 /* Both hear that the stream has ended, and all of the connection goes. */
 static bool broken(struct joined *j)
 {

@@ -15,8 +15,6 @@ struct to {
 bool post_to(struct rdma_cm_id *id, const struct to *to, uint64_t wr_id, void *from, uint32_t len);
 
 /* verbs_faults.c */
-/* Takes the asynchronous events that a fault left behind. */
-void async_sweep(struct ibv_context *c);
 bool remote_faults_are_told_to_both(void);
 bool local_faults_are_told_at_home(void);
 bool a_receive_that_is_too_small(void);
