@@ -90,14 +90,12 @@ struct request {
 	void (*run_fds)(struct client *c, const int *fds, uint32_t n);
 };
 #define R(member, fn) { .len = IPC_MSG_LEN(member), .run = (fn) }
+#define FD(member, fn) { .len = IPC_MSG_LEN(member), .min_fds = 1, .max_fds = 1, .run_fds = (fn) }
 
 static const struct request requests[IPC_TYPES] = {
 	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = on_hello },
 	[IPC_QUERY_DEV] = R(query_dev, client_query_dev),
-	[IPC_CREATE_CHANNEL] = { .len = IPC_MSG_LEN(create_channel),
-				 .min_fds = 1,
-				 .max_fds = 1,
-				 .run_fds = on_create_channel },
+	[IPC_CREATE_CHANNEL] = FD(create_channel, on_create_channel),
 	[IPC_DESTROY_CHANNEL] = R(handle, client_destroy_channel),
 	[IPC_ALLOC_PD] = R(alloc_pd, client_alloc_pd),
 	[IPC_DEALLOC_PD] = R(handle, client_dealloc_pd),
@@ -129,6 +127,10 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_FORGET] = R(handle, client_forget),
 	[IPC_ALLOC_MW] = R(alloc_mw, client_alloc_mw),
 	[IPC_DEALLOC_MW] = R(handle, client_dealloc_mw),
+	[IPC_TOKEN] = FD(handle, client_token),
+	[IPC_TOKEN_DEV] = FD(handle, client_token_dev),
+	[IPC_TOKEN_PD] = FD(handle, client_token_pd),
+	[IPC_TOKEN_MR] = FD(handle, client_token_mr),
 };
 
 /* True: the descriptors were handed on. */

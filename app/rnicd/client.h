@@ -6,8 +6,9 @@
  * out is answered when the worker has answered. What a client says is copied and checked before it is used.
  *
  * Death (the socket closed, a malformed message, an answer that it does not take): no request is read any more; the one
- * under way is waited for; connection manager ids go, then QPs, then memory regions, CQs and channels; workers forget
- * its doorbells; when no packet refers to its memory any more, the regions are unmapped.
+ * under way is waited for; connection manager ids go, then QPs; what it has lent to others (client_token.c) is waited
+ * for; then memory regions, CQs and channels go; workers forget its doorbells; when no packet refers to its memory any
+ * more, the regions are unmapped.
  */
 #ifndef CLIENT_H
 #define CLIENT_H
@@ -50,10 +51,14 @@ struct client_import {
 };
 
 struct client_pd {
+	struct client *c;
 	uint32_t handle;
 	uint32_t dev;
 	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares */
 	uint32_t users; /* MRs, MWs, SRQs and QPs */
+	bool borrowed;  /* stands for another PD, which is most often another client's */
+	struct client_pd *lender; /* that one; NULL when it is gone */
+	struct client_pd *guests, *next_guest; /* those that stand for this one */
 };
 
 struct client_mr {
@@ -206,6 +211,9 @@ void client_forget_workers(struct client *c); /* frees c->wc */
 void client_query_dev(struct client *c); /* client_obj.c */
 void client_alloc_pd(struct client *c);
 void client_dealloc_pd(struct client *c);
+/* NULL: there is no such PD, or it stands for one that is gone. */
+struct client_pd *client_pd_get(const struct client *c, uint32_t handle);
+void client_pds_free(struct client *c);
 void client_create_cq(struct client *c);
 void client_resize_cq(struct client *c);
 void client_destroy_cq(struct client *c);
@@ -237,6 +245,17 @@ void client_dealloc_mw(struct client *c);
 /* After it has been closed and every worker has come round. */
 void client_mw_free(struct client *c, struct client_mw *mw);
 
+void client_token(struct client *c, const int *fds, uint32_t n); /* client_token.c; these take the fd */
+void client_token_dev(struct client *c, const int *fds, uint32_t n);
+void client_token_pd(struct client *c, const int *fds, uint32_t n);
+void client_token_mr(struct client *c, const int *fds, uint32_t n);
+/* A borrowed PD without users goes back; its lender's death goes on if it has waited for that. */
+void client_pd_return(struct client_pd *p);
+/* Its borrowed PDs go back, with the regions in them; its QPs are gone. */
+void client_pds_return(struct client *c);
+/* Whether others still use PDs of it. */
+bool client_pds_lent(const struct client *c);
+
 void client_create_qp(struct client *c); /* client_qp.c */
 void client_modify_qp(struct client *c);
 void client_query_qp(struct client *c);
@@ -251,6 +270,8 @@ void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, 
 		       void (*done)(struct cmd *));
 /* The command is back: the request that waited for it goes on, or what the QP's connection waits for. */
 void client_qp_settled(struct client_qp *q);
+/* What its connection on that worker counts its packets with; NULL: they must not refer to memory of clients. */
+struct worker_client *client_qp_packets(const struct client_qp *q, uint32_t worker);
 /* The QP with this number; NULL: none. */
 struct client_qp *client_qp_of(uint32_t qpn);
 

@@ -76,6 +76,7 @@ bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, ui
 void client_chan_free(struct client_chan *ch)
 {
 	ev_chan_fini(ch);
+	owner_del(&ch->token);
 	table_del(&ch->c->chan, ch->handle);
 	close(ch->fd);
 	free(ch);

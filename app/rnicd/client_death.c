@@ -10,6 +10,7 @@ enum step {
 	STEP_IDS,     /* connection manager ids and connections without QP */
 	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
 	STEP_CONNS,   /* connections that have not closed yet end without it */
+	STEP_LENT,    /* what it has borrowed goes back; what it has lent is waited for: others use its memory */
 	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
 	STEP_QUIET,   /* packets that still refer to its memory */
 	STEP_RELEASE
@@ -92,7 +93,6 @@ static void release(struct client *c)
 	struct client_mw *mw;
 	struct client_srq *srq;
 	struct client_cq *q;
-	struct client_pd *pd;
 
 	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
 		client_mw_free(c, mw);
@@ -104,14 +104,12 @@ static void release(struct client *c)
 		client_cq_free(q);
 	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
 		client_chan_free(ch);
-	for (uint32_t h = 0; (pd = table_next(&c->pd, &h)) != NULL;)
-		free(pd);
+	client_pds_free(c);
 	table_free(&c->mw);
 	table_free(&c->mr);
 	table_free(&c->srq);
 	table_free(&c->cq);
 	table_free(&c->chan);
-	table_free(&c->pd);
 	table_free(&c->qp);
 	table_free(&c->cm);
 	loop_timer_disarm(&c->timer);
@@ -133,6 +131,11 @@ void client_death_step(struct client *c)
 			break;
 		case STEP_CONNS:
 			cm_client_conns(c);
+			break;
+		case STEP_LENT:
+			client_pds_return(c);
+			if (client_pds_lent(c))
+				return;
 			break;
 		case STEP_LEAVE:
 			if (!step_leave(c)) {

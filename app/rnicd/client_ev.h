@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
+#include "owner.h"
 #include "ring/spsc.h"
 
 struct client;
@@ -32,6 +33,7 @@ struct client_chan {
 	uint32_t handle;
 	uint32_t kind; /* enum ipc_channel_kind */
 	uint32_t dev;  /* ASYNC */
+	struct owner token; /* ASYNC: of its context */
 	int fd;
 	uint32_t slot_size;
 	uint32_t users;      /* CQs or CM ids that report here */

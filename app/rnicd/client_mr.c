@@ -35,6 +35,7 @@ static void imports_release(struct client_import **imports, uint32_t n)
 static void job_end(struct client *c)
 {
 	imports_release(c->job->imports, c->job->nimports);
+	c->job->pd->users--;
 	free(c->job);
 	c->job = NULL;
 	c->under_way--;
@@ -232,7 +233,7 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 
 static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r)
 {
-	const struct client_pd *pd = table_get(&c->pd, r->pd);
+	const struct client_pd *pd = client_pd_get(c, r->pd);
 	const struct client_mr *old = table_get(&c->mr, r->mr);
 
 	if (pd == NULL)
@@ -284,7 +285,8 @@ void client_reg_mr(struct client *c)
 		client_error(c, EINVAL, "memory region: %s", no);
 		return;
 	}
-	j->pd = table_get(&c->pd, r->pd);
+	j->pd = client_pd_get(c, r->pd);
+	j->pd->users++;
 	j->npieces = r->npieces;
 	c->job = j;
 	c->under_way++;

@@ -9,7 +9,7 @@
 void client_alloc_mw(struct client *c)
 {
 	const struct ipc_alloc_mw *r = &c->req.alloc_mw;
-	struct client_pd *pd = table_get(&c->pd, r->pd);
+	struct client_pd *pd = client_pd_get(c, r->pd);
 
 	if (pd == NULL || (r->type != IPC_MW_TYPE_1 && r->type != IPC_MW_TYPE_2)) {
 		client_error(c, EINVAL, "memory window: there is no such %s", pd == NULL ? "protection domain" : "type");

@@ -22,9 +22,33 @@ void client_query_dev(struct client *c)
 
 /* ---- protection domains ---- */
 
+static struct table pd_ids; /* of all clients: a number is used again when its PD and what was in it are gone */
+
+struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
+{
+	struct client_pd *p = table_get(&c->pd, handle);
+
+	return p == NULL || (p->borrowed && p->lender == NULL) ? NULL : p;
+}
+
+static void pd_free(struct client_pd *p)
+{
+	if (!p->borrowed)
+		table_del(&pd_ids, p->id);
+	free(p);
+}
+
+void client_pds_free(struct client *c)
+{
+	struct client_pd *p;
+
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
+		pd_free(p);
+	table_free(&c->pd);
+}
+
 void client_alloc_pd(struct client *c)
 {
-	static uint32_t last; /* wraps after 2^32 allocations; a PD that old is gone */
 	uint32_t dev = c->req.alloc_pd.dev;
 
 	if (dev >= rnicd.n_ports) {
@@ -33,14 +57,17 @@ void client_alloc_pd(struct client *c)
 	}
 	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
 	if (p != NULL)
+		p->id = table_add(&pd_ids, p);
+	if (p != NULL && p->id != 0 && p->id <= QP_PD_MAX)
 		p->handle = table_add(&c->pd, p);
 	if (p == NULL || p->handle == 0) {
-		free(p);
+		if (p != NULL)
+			pd_free(p);
 		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
 		return;
 	}
+	p->c = c;
 	p->dev = dev;
-	p->id = ++last;
 	client_ok_handle(c, p->handle);
 }
 
@@ -52,12 +79,18 @@ void client_dealloc_pd(struct client *c)
 		client_error(c, EINVAL, "there is no protection domain %u", c->req.handle.handle);
 		return;
 	}
-	if (p->users > 0) {
-		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", p->users);
+	uint32_t users = p->users;
+	for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
+		users += g->users;
+	if (users > 0) {
+		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", users);
 		return;
 	}
+	while (p->guests != NULL)
+		client_pd_return(p->guests);
+	client_pd_return(p);
 	table_del(&c->pd, p->handle);
-	free(p);
+	pd_free(p);
 	client_ok(c);
 }
 

@@ -164,7 +164,7 @@ static void created(struct cmd *cmd)
 
 static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
 {
-	const struct client_pd *pd = table_get(&c->pd, r->pd);
+	const struct client_pd *pd = client_pd_get(c, r->pd);
 	const struct client_cq *scq = table_get(&c->cq, r->send_cq), *rcq = table_get(&c->cq, r->recv_cq);
 	const struct client_srq *srq = table_get(&c->srq, r->srq);
 
@@ -200,7 +200,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .worker = idlest_worker(),
 				  .slots = r->sq_slots + r->rq_slots,
 				  .cookie = r->cookie,
-				  .pd = table_get(&c->pd, r->pd),
+				  .pd = client_pd_get(c, r->pd),
 				  .scq = table_get(&c->cq, r->send_cq),
 				  .rcq = table_get(&c->cq, r->recv_cq),
 				  .srq = table_get(&c->srq, r->srq),
@@ -279,6 +279,15 @@ void client_create_qp(struct client *c)
 	q->shm_off = r.shm_off;
 	q->want = rnicd.port[q->pd->dev]->cfg->roce ? QP_S_RESET : QP_S_INIT;
 	client_qp_command(q, create_work, created);
+}
+
+/*
+ * A packet counts for the client whose QP it is from. In a borrowed PD it may hold memory of the lender, who would not
+ * wait for it: there everything is copied into packets.
+ */
+struct worker_client *client_qp_packets(const struct client_qp *q, uint32_t worker)
+{
+	return q->pd->borrowed ? NULL : q->c->wc[worker];
 }
 
 /* ---- attributes ---- */

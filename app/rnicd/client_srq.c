@@ -8,7 +8,7 @@
 
 static const char *srq_refusal(const struct client *c, const struct ipc_create_srq *r, struct client_chan **async)
 {
-	const struct client_pd *pd = table_get(&c->pd, r->pd);
+	const struct client_pd *pd = client_pd_get(c, r->pd);
 
 	if (pd == NULL)
 		return "there is no such protection domain";
@@ -25,7 +25,7 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 {
 	struct client_srq *s = calloc(1, sizeof(*s));
 	struct qp_srq *srq = aligned_alloc(RN_CACHE_LINE, sizeof(*srq));
-	struct client_pd *pd = table_get(&c->pd, r->pd);
+	struct client_pd *pd = client_pd_get(c, r->pd);
 
 	*v = SPSC_OK;
 	if (s == NULL || srq == NULL)

@@ -39,7 +39,7 @@ void owner_del(struct owner *o)
 struct owner *owner_get(enum owner_kind kind, uint64_t key)
 {
 	for (struct owner *o = *head(key); o != NULL; o = o->next)
-		if (o->key == key)
-			return o->kind == kind ? o : NULL;
+		if (o->key == key && o->kind == kind)
+			return o;
 	return NULL;
 }

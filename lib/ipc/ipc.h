@@ -57,6 +57,10 @@ enum ipc_type {
 	IPC_FORGET, /* the import; EBUSY while a memory region lies in it */
 	IPC_ALLOC_MW,
 	IPC_DEALLOC_MW,
+	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that it will stand for */
+	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
+	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
+	IPC_TOKEN_MR,  /* the same; handle: that client's memory region */
 	IPC_TYPES
 };
 
@@ -109,6 +113,17 @@ struct ipc_reg_mr {
 	uint32_t mr;         /* the region that this one replaces under the same STag, gone with a good answer; 0: none */
 };
 struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey; of a window, its first rkey */
+
+/*
+ * A token is a socket of the client's making that is connected to nothing: the kernel's number of it (SO_COOKIE) cannot
+ * be forged, so who holds a descriptor of it has got it from its owner. It stands for a context, as ibv_context.cmd_fd.
+ * EINVAL: no token; EPERM: of another user's client; ENODEV: that client's process has ended.
+ *
+ * A PD that stands for another client's is a part of it (qp_dev.h): QPs in it use the regions of both, the other's QPs
+ * do not reach the regions that this client makes in it. It keeps the other client's regions and memory alive when that
+ * client dies; when the PD is deallocated by its owner (EBUSY while anything is in it) nothing more can be made in it.
+ */
+struct ipc_token_mr_ok { uint32_t handle, stag; uint64_t len; };
 
 enum { IPC_MW_TYPE_1 = 1, IPC_MW_TYPE_2 = 2 }; /* numbers of ibv_mw_type */
 struct ipc_alloc_mw { uint32_t pd, type; };    /* answered with reg_mr_ok */
@@ -239,6 +254,7 @@ struct ipc_msg {
 		struct ipc_alloc_pd alloc_pd;
 		struct ipc_reg_mr reg_mr;
 		struct ipc_reg_mr_ok reg_mr_ok;
+		struct ipc_token_mr_ok token_mr_ok;
 		struct ipc_import import;
 		struct ipc_alloc_mw alloc_mw;
 		struct ipc_create_cq create_cq;

@@ -11,7 +11,8 @@
  * data.
  *   - The daemon is trusted by the client; still librnic validates indices, so that a bug is found near its cause.
  *   - Clients cannot reach each other: no region is shared by two clients, and every STag is checked against the
- *     protection domain of the QP it comes in on.
+ *     protection domain of the QP it comes in on. A client may let others of its user into a protection domain of its
+ *     own (IPC_TOKEN in ipc.h).
  */
 #ifndef IPC_SHM_H
 #define IPC_SHM_H

@@ -46,7 +46,7 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 	if (devs == NULL)
 		return ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
-		devs[i].ctx = rnic_open(s, list[i]);
+		devs[i].ctx = rnic_open(s, list[i], -1);
 		devs[i].pd = devs[i].ctx != NULL ? ibv_alloc_pd(devs[i].ctx) : NULL;
 		if (devs[i].pd == NULL) {
 			free(devs);

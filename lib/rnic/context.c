@@ -2,6 +2,8 @@
 /* Opened devices: what an application finds behind its ibv_context. */
 #include "rnic/beside.h"
 
+#include <unistd.h>
+
 /*
  * Slots of ibv_context_ops that were function pointers twenty years ago. The headers of today never call them; a
  * program that does gets a stop at the right place.
@@ -44,7 +46,7 @@ static void ops_set(struct verbs_context *v)
 	v->dealloc_td = rnic_dealloc_td;
 }
 
-struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev)
+struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int token)
 {
 	struct rnic_ctx *ctx = calloc(1, sizeof(*ctx));
 	int rc;
@@ -63,7 +65,7 @@ struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev)
 		return NULL;
 	}
 	ctx->vctx.context.device = &dev->ibv;
-	ctx->vctx.context.cmd_fd = -1;
+	ctx->vctx.context.cmd_fd = token >= 0 ? token : rnic_token_make(s, ctx->async.handle);
 	ctx->vctx.context.async_fd = ctx->async.fd;
 	ctx->vctx.context.num_comp_vectors = 1;
 	pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
@@ -76,7 +78,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 	RNIC_PASS(ibv_open_device, rnic_our_dev(ibdev), NULL, ibdev);
 	struct rnic_session *s = rnic_session_get();
 
-	return s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev) : NULL;
+	return s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev, -1) : NULL;
 }
 
 int ibv_close_device(struct ibv_context *c)
@@ -85,6 +87,10 @@ int ibv_close_device(struct ibv_context *c)
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	int rc = rnic_evq_close(&ctx->async);
 
+	if ((rc == 0 || rc == EBUSY) && c->cmd_fd >= 0) {
+		close(c->cmd_fd);
+		c->cmd_fd = -1;
+	}
 	if (rc == EBUSY)
 		return 0; /* what the program has not destroyed lives on to its end, as with the kernel's devices */
 	if (rc != 0)

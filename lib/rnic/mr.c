@@ -70,7 +70,7 @@ static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
 
 	m->type = IPC_REG_MR;
 	m->len = IPC_MSG_LEN(reg_mr);
-	m->reg_mr.pd = mr->ibv.pd->handle;
+	m->reg_mr.pd = rnic_pd(mr->ibv.pd)->number;
 	m->reg_mr.access = mr->access & ACCESS_SENT;
 	rc = rnic_call(mr->s, m, IPC_MSG_LEN(reg_mr_ok), -1);
 	if (rc != 0)
@@ -164,6 +164,11 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
 	RNIC_BESIDE(ibv_dereg_mr, ibmr->context, EINVAL, ibmr);
 	struct rnic_mr *mr = rnic_mr(ibmr);
+
+	if (mr->imported) { /* its own process ends it */
+		free(mr);
+		return 0;
+	}
 	int rc = rnic_call_handle(mr->s, IPC_DEREG_MR, ibmr->handle);
 
 	if (rc != 0 && !rnic_dead(mr->s))
@@ -192,10 +197,10 @@ struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd)
 	return NULL;
 }
 
-static int rereg_input(const struct ibv_mr *mr, int flags, const struct ibv_pd *pd, const void *addr, size_t length,
+static int rereg_input(struct ibv_mr *mr, int flags, const struct ibv_pd *pd, const void *addr, size_t length,
 		       int access)
 {
-	if (mr->length == 0) /* a null region */
+	if (mr->length == 0 || rnic_mr(mr)->imported) /* length 0: a null region */
 		return EINVAL;
 	if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)
 		return EINVAL;

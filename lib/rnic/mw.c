@@ -13,7 +13,7 @@ struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct rnic_session *s = rnic_pd(pd)->s;
 	struct ipc_msg m = { .type = IPC_ALLOC_MW, .len = IPC_MSG_LEN(alloc_mw),
-			     .alloc_mw = { .pd = pd->handle, .type = type } };
+			     .alloc_mw = { .pd = rnic_pd(pd)->number, .type = type } };
 	struct rnic_mw *mw = calloc(1, sizeof(*mw));
 	int rc;
 
@@ -51,7 +51,7 @@ int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	int rc;
 
 	if (mw->pd->handle != qp->pd->handle ||
-	    (bind->bind_info.mr != NULL && bind->bind_info.mr->pd->handle != mw->pd->handle))
+	    (bind->bind_info.mr != NULL && rnic_pd(bind->bind_info.mr->pd)->number != rnic_pd(mw->pd)->number))
 		return EPERM;
 	rc = rnic_post_send(qp, &wr, &bad);
 	if (rc == 0)

@@ -20,7 +20,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 	}
 	pd->s = ctx->s;
 	pd->ibv.context = c;
-	pd->ibv.handle = m.handle.handle;
+	pd->ibv.handle = pd->number = m.handle.handle;
 	return &pd->ibv;
 }
 
@@ -35,7 +35,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	if (pd->parent != NULL)
 		__atomic_fetch_sub(&pd->parent->refs, 1, __ATOMIC_RELEASE);
 	else
-		rc = rnic_call_handle(pd->s, IPC_DEALLOC_PD, ibpd->handle);
+		rc = rnic_call_handle(pd->s, IPC_DEALLOC_PD, pd->number);
 	if (rc != 0 && !rnic_dead(pd->s))
 		return rc;
 	free(pd);
@@ -56,6 +56,7 @@ struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent
 	if (pd == NULL)
 		return NULL;
 	pd->s = rnic_pd(a->pd)->s;
+	pd->number = rnic_pd(a->pd)->number;
 	pd->parent = rnic_pd(a->pd)->parent != NULL ? rnic_pd(a->pd)->parent : rnic_pd(a->pd);
 	__atomic_fetch_add(&pd->parent->refs, 1, __ATOMIC_RELAXED);
 	pd->ibv = (struct ibv_pd){ .context = c, .handle = a->pd->handle };

@@ -170,7 +170,8 @@ static inline struct rnic_ctx *rnic_ctx(struct ibv_context *c)
 
 /* All devices of the session; *n. NULL and errno. The caller frees the array, not the devices, which stay. */
 struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n);
-struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev);
+/* token: an imported context's cmd_fd, which becomes its own; -1: a new one. */
+struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int token);
 
 int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a);
 int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
@@ -183,6 +184,7 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 struct rnic_pd {
 	struct ibv_pd ibv;         /* first */
 	struct rnic_session *s;
+	uint32_t number;           /* the daemon's handle of it: ibv.handle, but for an imported one */
 	struct rnic_pd *parent;    /* a parent domain's PD; NULL: a PD of its own */
 	uint32_t refs;             /* atomic: parent domains of this PD */
 };
@@ -266,6 +268,7 @@ struct rnic_qp {
 struct rnic_mr {
 	struct ibv_mr ibv;         /* first */
 	struct rnic_session *s;
+	bool imported;             /* another process's: all below is not known */
 	unsigned int access;
 	uint64_t iova;
 	uint32_t npieces;
@@ -351,6 +354,9 @@ static inline uint32_t rnic_op_sges(uint8_t op, uint32_t max)
 struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);
 struct ibv_td *rnic_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
 int rnic_dealloc_td(struct ibv_td *td);
+
+/* share.c: a context's cmd_fd. -1: there is none, and the context cannot be imported. */
+int rnic_token_make(struct rnic_session *s, uint32_t async);
 
 /* cm_event.c: the daemon is gone, tells every id of its device's removal */
 void rnic_cm_dead(struct rnic_session *s);

@@ -80,7 +80,7 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 {
 	int rc;
 
-	m->create_qp.pd = a->pd->handle;
+	m->create_qp.pd = rnic_pd(a->pd)->number;
 	m->create_qp.send_cq = a->send_cq->handle;
 	m->create_qp.recv_cq = a->recv_cq->handle;
 	m->create_qp.sig_all = a->sq_sig_all != 0;

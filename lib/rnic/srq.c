@@ -28,12 +28,12 @@ static int ring_make(struct rnic_srq *srq, uint32_t slots)
 	return spsc_prod_attach(&srq->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
 }
 
-static int srq_tell(struct rnic_srq *srq, const struct ibv_pd *pd, uint32_t slots, uint32_t limit)
+static int srq_tell(struct rnic_srq *srq, struct ibv_pd *pd, uint32_t slots, uint32_t limit)
 {
 	struct ipc_msg m = { .type = IPC_CREATE_SRQ, .len = IPC_MSG_LEN(create_srq) };
 	int rc;
 
-	m.create_srq.pd = pd->handle;
+	m.create_srq.pd = rnic_pd(pd)->number;
 	m.create_srq.wqe_slots = srq->rq.wqe_slots;
 	m.create_srq.cookie = (uintptr_t)srq;
 	m.create_srq.ring_off = srq->shm_off;

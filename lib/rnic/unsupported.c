@@ -96,36 +96,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return none();
 }
 
-/* ---- sharing objects between processes ---- */
-
-struct ibv_context *ibv_import_device(int fd)
-{
-	(void)fd;
-	return none();
-}
-
-struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
-{
-	RNIC_BESIDE(ibv_import_pd, c, NULL, c, handle);
-	return none();
-}
-
-void ibv_unimport_pd(struct ibv_pd *pd)
-{
-	RNIC_BESIDE_VOID(ibv_unimport_pd, pd->context, pd);
-}
-
-struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-	RNIC_BESIDE(ibv_import_mr, pd->context, NULL, pd, handle);
-	return none();
-}
-
-void ibv_unimport_mr(struct ibv_mr *mr)
-{
-	RNIC_BESIDE_VOID(ibv_unimport_mr, mr->context, mr);
-}
-
 struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
 {
 	RNIC_BESIDE(ibv_import_dm, c, NULL, c, handle);

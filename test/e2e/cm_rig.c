@@ -293,6 +293,42 @@ static void sweep(void)
 		;
 }
 
+/* ---- QPs without a connection manager ---- */
+
+struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = type, .sq_sig_all = 1,
+				      .cap = { 16, 16, 1, 1, 0 } };
+
+	return ibv_create_qp(e->pd, &a);
+}
+
+int qp_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = 7 };
+
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int qp_rtr(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn, .rq_psn = 77,
+				 .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
+				 .ah_attr = { .port_num = 1, .is_global = peer != NULL } };
+
+	if (peer != NULL)
+		a.ah_attr.grh.dgid = *peer;
+	return ibv_modify_qp(qp, &a, QP_RTR_MASK);
+}
+
+int qp_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7,
+				 .sq_psn = 88, .max_rd_atomic = 4 };
+
+	return ibv_modify_qp(qp, &a, QP_RTS_MASK);
+}
+
 int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n)
 {
 	int failed = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For cm_cases.c, verbs_cases.c and nocm_cases.c: both ends of a connection in one process, one event at a time. Single-threaded. A failed check says
- * what and where on stdout and makes the case return false.
+ * For programs that are both ends of a connection in one process, one event at a time. Single-threaded. A failed check
+ * says what and where on stdout and makes the case return false.
  */
 #ifndef CM_RIG_H
 #define CM_RIG_H
@@ -88,6 +88,17 @@ bool poll_n(struct end *e, struct ibv_wc *wc, int n);
 bool no_wc(struct end *e, int ms);
 
 unsigned open_fds(void);
+
+/* ---- QPs without a connection manager: what ibv_modify_qp() returns ---- */
+
+#define QP_RTR_MASK (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
+		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define QP_RTS_MASK (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | \
+		     IBV_QP_MAX_QP_RD_ATOMIC)
+struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type); /* room for 16 and 16 */
+int qp_init(struct ibv_qp *qp);
+int qp_rtr(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn); /* peer NULL: without GRH */
+int qp_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries);
 
 struct rig_case { const char *name; bool (*run)(void); };
 #define CASE(f) { #f, f }

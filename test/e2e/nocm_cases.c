@@ -15,48 +15,18 @@
 #define RECV_LEN 4096u
 #define NOT_LONG 300 /* ms in which something that may not happen would have happened */
 
-static struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type)
-{
-	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = type, .sq_sig_all = 1,
-				      .cap = { 16, 16, 1, 1, 0 } };
-
-	return ibv_create_qp(e->pd, &a);
-}
-
-static bool to_init(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = 7 };
-
-	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
-	return true;
-}
-
-#define RTR_MASK (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
-		  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | \
-		  IBV_QP_MAX_QP_RD_ATOMIC)
-
 /* at: the peer's end, NULL: without GRH. */
 static bool to_rtr(struct ibv_qp *qp, const struct end *at, uint32_t qpn)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn, .rq_psn = 77,
-				 .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
-				 .ah_attr = { .port_num = 1, .is_global = at != NULL } };
+	union ibv_gid gid;
 
-	if (at != NULL)
-		CHECK(ibv_query_gid(at->verbs, 1, 0, &a.ah_attr.grh.dgid) == 0);
-	CHECK(ibv_modify_qp(qp, &a, RTR_MASK) == 0);
+	CHECK(at == NULL || ibv_query_gid(at->verbs, 1, 0, &gid) == 0);
+	CHECK(qp_rtr(qp, at != NULL ? &gid : NULL, qpn) == 0);
 	return true;
 }
 
-static bool to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries)
-{
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7,
-				 .sq_psn = 88, .max_rd_atomic = 4 };
-
-	CHECK(ibv_modify_qp(qp, &a, RTS_MASK) == 0);
-	return true;
-}
+static bool to_init(struct ibv_qp *qp) { return qp_init(qp) == 0; }
+static bool to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries) { return qp_rts(qp, timeout, retries) == 0; }
 
 static bool to_state(struct ibv_qp *qp, enum ibv_qp_state s)
 {
@@ -301,12 +271,12 @@ static bool steps_that_cannot_be_are_refused(void)
 	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
 
 	CHECK(qp != NULL);
-	CHECK(to_state(qp, IBV_QPS_RESET) && ibv_modify_qp(qp, &a, RTR_MASK) != 0);
+	CHECK(to_state(qp, IBV_QPS_RESET) && ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0);
 	a.qp_state = IBV_QPS_RTS;
-	CHECK(ibv_modify_qp(qp, &a, RTS_MASK) != 0);
+	CHECK(ibv_modify_qp(qp, &a, QP_RTS_MASK) != 0);
 	CHECK(to_init(qp) && to_rtr(qp, &cli, 0xffffff));
 	a.qp_state = IBV_QPS_RTR;
-	CHECK(ibv_modify_qp(qp, &a, RTR_MASK) != 0); /* it has a peer */
+	CHECK(ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0); /* it has a peer */
 	CHECK(ibv_destroy_qp(qp) == 0);
 	return true;
 }

@@ -464,6 +464,14 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return import(f, c, m, fds, nfds);
 	case IPC_FORGET:
 		return forget(c, m);
+	case IPC_TOKEN:
+		close(fds[0]);
+		return VALID(c->chan, m->handle.handle) ? answer_empty(m) : EINVAL;
+	case IPC_TOKEN_DEV:
+	case IPC_TOKEN_PD:
+	case IPC_TOKEN_MR:
+		close(fds[0]);
+		return EINVAL;
 	case IPC_TYPES:
 		break;
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -484,6 +485,65 @@ static void memory_regions_that_cannot_be(void **state)
 			 EINVAL);
 }
 
+static int token_call(struct fc *k, struct ipc_msg *m, enum ipc_type type, uint32_t handle, int fd)
+{
+	*m = (struct ipc_msg){ .type = (uint16_t)type, .len = IPC_MSG_LEN(handle), .handle = { .handle = handle } };
+	return fc_call(k, m, &fd, 1);
+}
+
+/* Who shows a context's token gets at its domains and regions; a number that comes without a token is nobody's. */
+static void tokens_stand_for_contexts(void **state)
+{
+	int efd, cfd, sock = socket(AF_UNIX, SOCK_DGRAM, 0), other_sock = socket(AF_UNIX, SOCK_DGRAM, 0);
+	uint32_t chan = fc_chan(&c, 10, IPC_CHANNEL_ASYNC, &efd), comp = fc_chan(&c, 11, IPC_CHANNEL_COMP, &cfd);
+	uint32_t pd = fc_pd(&c);
+	struct ipc_piece p = { .region = IPC_REGION_ARENA, .len = 4096 };
+	struct ipc_msg m;
+	struct fc other;
+
+	(void)state;
+	fc_join(&other, &d);
+	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0);
+	uint32_t mr = m.reg_mr_ok.handle, stag = m.reg_mr_ok.stag;
+	assert_int_equal(token_call(&c, &m, IPC_TOKEN, comp, sock), EINVAL); /* no context's channel */
+	REFUSED(token_call(&c, &m, IPC_TOKEN, chan, efd), EINVAL, "a context's token must be a socket, and its own");
+	assert_int_equal(FC_CALL(&c, &m, IPC_TOKEN, handle, .handle = chan), EINVAL);
+	assert_int_equal(token_call(&c, &m, IPC_TOKEN, chan, sock), 0);
+	assert_int_equal(token_call(&c, &m, IPC_TOKEN, chan, other_sock), EINVAL); /* it has one */
+	assert_int_equal(token_call(&other, &m, IPC_TOKEN, fc_chan(&other, 10, IPC_CHANNEL_ASYNC, &cfd), sock), EINVAL);
+
+	REFUSED(token_call(&other, &m, IPC_TOKEN_DEV, 0, other_sock), EINVAL,
+		"the descriptor is the cmd_fd of no open context of this rnicd");
+	assert_int_equal(token_call(&other, &m, IPC_TOKEN_DEV, 0, sock), 0);
+	assert_int_equal(m.handle.handle, 0);
+	REFUSED(token_call(&other, &m, IPC_TOKEN_PD, 99, sock), EINVAL, "the context has no protection domain 99");
+	REFUSED(token_call(&other, &m, IPC_TOKEN_MR, 99, sock), EINVAL, "the context has no memory region 99");
+	assert_int_equal(token_call(&other, &m, IPC_TOKEN_MR, mr, sock), 0);
+	assert_true(m.token_mr_ok.stag == stag && m.token_mr_ok.len == 4096);
+
+	/* A domain may have so many guests, and their numbers come back. */
+	uint32_t guest[256], n = 0;
+	while (token_call(&other, &m, IPC_TOKEN_PD, pd, sock) == 0)
+		guest[n++] = m.handle.handle;
+	REFUSED(m.status, ENOMEM,
+		"no more protection domains: 255 are in use, and one may be imported by 255 processes");
+	assert_int_equal(n, 255);
+	assert_int_equal(FC_CALL(&other, &m, IPC_DEALLOC_PD, handle, .handle = guest[100]), 0);
+	assert_int_equal(token_call(&other, &m, IPC_TOKEN_PD, pd, sock), 0);
+	assert_int_equal(fc_mr(&other, &m, guest[7], &p, 1), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DEREG_MR, handle, .handle = mr), 0);
+	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
+		"the protection domain is in use by 1 memory regions and queues");
+	fc_close(&other);
+	for (int tries = 0; FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd) == EBUSY && tries < 1000; tries++)
+		usleep(10000); /* its death takes its time */
+	assert_int_equal(m.status, 0);
+	close(efd);
+	close(cfd);
+	close(sock);
+	close(other_sock);
+}
+
 static void queue_pairs_change_state(void **state)
 {
 	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0), qp = fc_qp(&c, 1, pd, cq, NULL);
@@ -526,6 +586,7 @@ int main(void)
 	cmocka_unit_test_setup_teardown(channels_that_do_not_fit, join, leave),
 		cmocka_unit_test_setup_teardown(quotas, join, leave),
 		cmocka_unit_test_setup_teardown(memory_regions_that_cannot_be, join, leave),
+		cmocka_unit_test_setup_teardown(tokens_stand_for_contexts, join, leave),
 		cmocka_unit_test_setup_teardown(queue_pairs_change_state, join, leave),
 	};
 	return cmocka_run_group_tests_name("requests", tests, start, stop);
