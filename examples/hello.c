@@ -85,12 +85,25 @@ static void send_text(struct rdma_cm_id *id, const char *text, struct ibv_mr *mr
 	complete(id->send_cq, "sending");
 }
 
+/* Until the peer has closed the connection. */
+static void wait_for_end(struct rdma_cm_id *id)
+{
+	enum rdma_cm_event_type type;
+	struct rdma_cm_event *event;
+
+	do {
+		if (rdma_get_cm_event(id->channel, &event) != 0)
+			die("waiting for the client's end");
+		type = event->event;
+		rdma_ack_cm_event(event);
+	} while (type != RDMA_CM_EVENT_DISCONNECTED);
+}
+
 static void server(struct rdma_cm_id *listener, const char *addr, const char *port)
 {
 	static char in[SIZE + 1], out[2 * SIZE];
 	struct ibv_mr *mr_in, *mr_out;
 	struct rdma_cm_id *id;
-	struct ibv_wc wc;
 
 	if (rdma_listen(listener, 1) != 0)
 		die("listening");
@@ -109,11 +122,7 @@ static void server(struct rdma_cm_id *listener, const char *addr, const char *po
 	printf("the client says: %s\n", in);
 	snprintf(out, SIZE, "hello to you too, I heard \"%.200s\"", in);
 	send_text(id, out, mr_out);
-	/* The client closes when it has the answer; closing first could overtake it. */
-	post_recv(id, in, mr_in);
-	while (ibv_poll_cq(id->recv_cq, 1, &wc) == 0)
-		;
-	rdma_disconnect(id);
+	wait_for_end(id); /* the client closes when it has the answer; closing first could overtake it */
 	ibv_dereg_mr(mr_in);
 	ibv_dereg_mr(mr_out);
 	rdma_destroy_ep(id);
