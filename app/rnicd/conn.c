@@ -312,7 +312,10 @@ static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct
 	uint32_t len = pkt_tcp_build(&t, &s, PKT_CSUM_FULL, rte_pktmbuf_mtod(out, uint8_t *));
 	out->data_len = (uint16_t)len;
 	out->pkt_len = len;
-	port_tx_push(&w->tx[port->index], out);
+	if (rn_unlikely(pkt_addr_eq(&p->src, &port->cfg->ip)))
+		conn_loop(w, port, out);
+	else
+		port_tx_push(&w->tx[port->index], out);
 }
 
 static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,

@@ -19,13 +19,23 @@ static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
 	return c->neigh != NULL ? port_tx_room(c->tx) : WORKER_LOOP - (w->loop_tail - w->loop_head);
 }
 
+void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
+{
+	if (w->loop_tail - w->loop_head == WORKER_LOOP) {
+		w->tx[port->index].st->tx_drops++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	m->port = port->index;
+	w->loop[w->loop_tail++ % WORKER_LOOP] = m;
+	if (port->capture != NULL && !capture_frame(port->capture, m, CAPTURE_OUT))
+		w->tx[port->index].st->capture_drops++;
+}
+
 static void send_frame(struct rnicd_worker *w, struct conn *c, struct rte_mbuf *m)
 {
 	if (rn_unlikely(c->neigh == NULL)) {
-		m->port = c->port->index;
-		w->loop[w->loop_tail++ % WORKER_LOOP] = m;
-		if (c->port->capture != NULL && !capture_frame(c->port->capture, m, CAPTURE_OUT))
-			c->tx->st->capture_drops++;
+		conn_loop(w, c->port, m);
 		return;
 	}
 	if (rn_unlikely(!arp_usable(c->neigh)) && arp_park(w->arp[c->port->index], c->neigh, m))

@@ -157,6 +157,8 @@ void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
 void conn_bury(struct rnicd_worker *w);
 /* It will not count as half open any more. */
 void conn_established(struct qp_conn *qc);
+/* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
+void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* Transmits for connections that are ready; returns the number of segments. */
 uint32_t conn_transmit(struct rnicd_worker *w);
 uint32_t conn_timers(struct rnicd_worker *w);
