@@ -126,6 +126,7 @@ struct client_qp {
 	bool moving;  /* a command is under way */
 	bool answer;  /* the client waits for its destruction */
 	bool later;   /* look_work has seen a later turn */
+	uint64_t rnr_ns; /* of struct qp */
 	bool want_state;
 	bool orphan;  /* its client is dying: its connection lives on without reference to the client */
 	uint32_t want;   /* enum qp_state, argument of the command */
@@ -262,6 +263,8 @@ void client_query_qp(struct client *c);
 void client_destroy_qp(struct client *c);
 /* Destroys without answering the client; c->under_way counts it. */
 void client_qp_end(struct client_qp *q);
+/* rnr_retry 0..7 and the timer's code; takes effect with the worker's next command on it. */
+void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer);
 /* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
 void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
 

@@ -17,6 +17,10 @@
 
 #define QPN_HASH  4096u
 
+#define RNR_FOR_GOOD 7u
+#define RNR_UNIT_NS  (10 * RN_NS_PER_US)
+#define RNR_LEAST_NS (100 * RN_NS_PER_MS)
+
 static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that live on each */
 static struct client_qp *by_qpn[QPN_HASH];
 
@@ -184,6 +188,25 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	return NULL;
 }
 
+/* A peer's rnr_retry is not known here; most programs have 7. iWARP knows no such patience. */
+static uint64_t rnr_default(const struct client_qp *q)
+{
+	return rnicd.port[q->pd->dev]->cfg->roce ? RN_NEVER : 0;
+}
+
+/*
+ * The patience of a receiver: on InfiniBand the sender's, which tries so often and waits each time as long as the
+ * receiver's timer says (IBTA, 9.7.5.2.8). Not less than a process needs to get its CPU back.
+ */
+void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
+{
+	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
+
+	q->rnr_ns = rnr_default(q);
+	if (q->rnr_ns != 0 && retry < RNR_FOR_GOOD)
+		q->rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
+}
+
 /* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
@@ -205,6 +228,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .rcq = table_get(&c->cq, r->recv_cq),
 				  .srq = table_get(&c->srq, r->srq),
 				  .access = QP_ACC_REMOTE };
+	q->rnr_ns = rnr_default(q);
 	struct qp_attr a = {
 		.owner = owner_new(),
 		.qpn = q->qpn,
@@ -224,6 +248,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.rq_slots = r->rq_slots,
 	};
 	*v = qp_init(qp, &a);
+	qp->rnr_ns = q->rnr_ns;
 	if (*v != QP_OK || !take_bit(c, &q->db_bit))
 		goto fail;
 	q->handle = table_add(&c->qp, q);
@@ -318,6 +343,7 @@ static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 
 	(void)now;
 	q->qp->access = (uint8_t)q->access;
+	q->qp->rnr_ns = q->rnr_ns;
 	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
 }
 
@@ -346,7 +372,7 @@ static void modified(struct cmd *cmd)
 }
 
 #define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
-			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY))
+			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR))
 
 /* A sentence, or NULL: the QP may be connected without a connection manager. */
 static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
@@ -370,6 +396,7 @@ void client_modify_qp(struct client *c)
 	bool bad = (r->mask & ~ATTRS) != 0 ||
 		   ((r->mask & IPC_QP_ATTR_STATE) != 0 && (r->state > QP_S_ERR || r->state == 5)) ||
 		   ((r->mask & IPC_QP_ATTR_IRD) != 0 && r->ird > QP_MAX_RD_ATOMIC) ||
+		   ((r->mask & IPC_QP_ATTR_RNR) != 0 && (r->rnr_retry > RNR_FOR_GOOD || r->rnr_timer > 31)) ||
 		   ((r->mask & IPC_QP_ATTR_ORD) != 0 && r->ord > QP_MAX_RD_ATOMIC);
 	if (bad) {
 		client_error(c, EINVAL, "queue pair: an attribute has a value that is not possible");
@@ -388,6 +415,10 @@ void client_modify_qp(struct client *c)
 		q->ord = r->ord;
 	q->want_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
 	q->want = r->state;
+	if (q->want_state && q->want == QP_S_RESET)
+		q->rnr_ns = rnr_default(q);
+	if ((r->mask & IPC_QP_ATTR_RNR) != 0)
+		client_qp_rnr(q, r->rnr_retry, r->rnr_timer);
 	if (q->want_state && (q->want == QP_S_RESET || q->want == QP_S_ERR))
 		oob_leave(q);
 	client_qp_command(q, modify_work, modified);

@@ -155,6 +155,8 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id,
 	o->ord = (uint16_t)rn_min_u32(r->param.ord, p->max_ord);
 	o->priv_len = r->param.priv_len;
 	memcpy(o->priv, r->param.priv, o->priv_len);
+	if (q != NULL)
+		client_qp_rnr(q, r->param.rnr_retry, 0); /* a CM sets no timer: its longest */
 	return o;
 }
 
@@ -189,6 +191,8 @@ static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 				    .qp = o->q != NULL ? o->q->qp : NULL, .priv = o->priv, .priv_len = o->priv_len };
 
 	(void)now;
+	if (o->q != NULL)
+		o->q->qp->rnr_ns = o->q->rnr_ns;
 	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
 	if (o->cv == CONN_OK && o->q != NULL)
 		conn_set_client(o->conn, client_qp_packets(o->q, worker_index(w)));
@@ -325,6 +329,7 @@ static void accept_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	if (o->gone)
 		return;
 	conn_set_client(o->conn, client_qp_packets(o->q, worker_index(w)));
+	o->q->qp->rnr_ns = o->q->rnr_ns;
 	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
 				 : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);
 	if (o->qv != QP_OK)

@@ -67,6 +67,11 @@ static uint32_t doorbells(struct rnicd_worker *w)
 
 	for (struct worker_client *c = w->clients; c != NULL; c = c->next) {
 		struct ipc_doorbell *db = c->doorbell;
+		if (rn_unlikely(__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0) &&
+		    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
+			qp_recvs(&w->qp);
+			n++;
+		}
 		if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))
 			continue;
 		uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);

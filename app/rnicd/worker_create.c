@@ -20,6 +20,7 @@
 #define MOVED_RING     1024u
 #define SMALL_BUFFERS  8191u
 #define BLOCKS_MIN     64u
+#define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
 #define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE    256u
 
@@ -51,6 +52,16 @@ static void *take(const struct rnicd_worker *w, const char *what, size_t size)
 	return rte_zmalloc_socket(what, size, RN_CACHE_LINE, w->socket);
 }
 
+/* One part in so many of the smallest port's buffers. */
+static uint32_t pool_share(uint32_t parts)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		least = rn_min_u32(least, rnicd.port[i]->pool->size);
+	return rn_max_u32(least / parts, 1);
+}
+
 static bool make_tables(struct rnicd_worker *w)
 {
 	uint32_t flows = rnicd.cfg.flows != 0 ? rnicd.cfg.flows : FLOWS_DEFAULT;
@@ -71,6 +82,7 @@ static bool make_tables(struct rnicd_worker *w)
 	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
 	uint64_t budget = ((uint64_t)rnicd.cfg.memory_mb << 20) / 4 / rnicd.cfg.n_workers;
 	qp_cfg_default(&cfg, w->index, mtu, flows);
+	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	while (cfg.blocks > BLOCKS_MIN && qp_ctx_size(&cfg) > budget)
 		cfg.blocks /= 2;
 	uint64_t size = qp_ctx_size(&cfg);

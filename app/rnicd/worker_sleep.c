@@ -66,7 +66,8 @@ static bool anything_waits(const struct rnicd_worker *w)
 	    w->loop_head != w->loop_tail || qp_ctx_full(&w->qp))
 		return true;
 	for (const struct worker_client *c = w->clients; c != NULL; c = c->next) {
-		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0)
+		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||
+		    __atomic_load_n(&c->doorbell->recvs, __ATOMIC_RELAXED) != 0)
 			return true;
 	}
 	return false;

@@ -16,7 +16,7 @@
 
 #include "ipc/ipc_shm.h"
 
-#define IPC_VERSION       1
+#define IPC_VERSION       2
 #define IPC_TEXT_MAX      192
 #define IPC_DEV_NAME_MAX  32
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
@@ -204,6 +204,7 @@ enum {
 	IPC_QP_ATTR_ORD = 1 << 3,
 	IPC_QP_ATTR_DEST = 1 << 4,  /* with state RTR: the QP connects to dest_qpn at dest_ip by itself */
 	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a peer that does not come */
+	IPC_QP_ATTR_RNR = 1 << 6,   /* rnr_retry and rnr_timer: how long messages wait for a receive (roce personality) */
 };
 struct ipc_modify_qp {
 	uint32_t qp;
@@ -215,7 +216,8 @@ struct ipc_modify_qp {
 	uint8_t dest_ip[16]; /* all zero: wherever dest_qpn is on this daemon */
 	uint8_t timeout;     /* 4.096 us << timeout, 0: for good (IBTA, local ACK timeout) */
 	uint8_t retry_cnt;
-	uint16_t rsv;
+	uint8_t rnr_retry;   /* 0..7; 7: for good */
+	uint8_t rnr_timer;   /* code of the RNR NAK timer, 0..31 (IBTA, 9.7.5.2.8) */
 };
 struct ipc_query_qp_ok { uint32_t state, access, ird, ord; };
 

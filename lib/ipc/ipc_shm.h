@@ -44,9 +44,13 @@ enum ipc_region {
  * atomic or, release); the worker exchanges summary, then the words, with zero (acquire) and looks at each QP's SQ.
  * need_wakeup is set by the worker before it sleeps and looks once more; the client, after setting its bits and a full
  * fence, reads it and, when set, writes its wake eventfd (the pattern of io_uring's SQPOLL).
+ *
+ * Receives ring only when the worker has asked for it in their ring (spsc_prod_asked): a queue pair's own ring its bit; of a
+ * shared queue, `asked` has a bit for each worker, and `recvs` of that worker is set to 1.
  */
 struct ipc_doorbell {
 	uint64_t summary RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t recvs;
 	uint32_t need_wakeup RN_ALIGNED(RN_CACHE_LINE);
 	uint64_t bits[IPC_MAX_QPS / 64] RN_ALIGNED(RN_CACHE_LINE);
 };
@@ -104,7 +108,7 @@ struct ipc_conn_param {
 	uint16_t ird;      /* inbound RDMA Reads this side serves at once */
 	uint16_t ord;      /* outbound RDMA Reads this side issues at once */
 	uint16_t priv_len; /* bytes of priv in use */
-	uint16_t rsv;
+	uint16_t rnr_retry; /* 0..7, as in ipc_modify_qp; to the daemon only */
 	uint8_t priv[IPC_PRIV_MAX];
 };
 

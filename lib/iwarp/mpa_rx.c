@@ -418,3 +418,5 @@ bool mpa_rx_skip(struct mpa_rx *rx, uint32_t len)
 	fpdu_begins_next(rx, rx->pos + len);
 	return true;
 }
+
+void mpa_rx_unread(struct mpa_rx *rx, const struct mpa_view *v) { fpdu_begins_next(rx, v->pos); }

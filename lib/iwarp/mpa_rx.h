@@ -144,6 +144,8 @@ bool mpa_find_next(struct mpa_find *f, struct mpa_view *v) RN_NODISCARD;
  * nothing done, unless the deframer stands at an FPDU's beginning.
  */
 bool mpa_rx_skip(struct mpa_rx *rx, uint32_t len) RN_NODISCARD;
+/* The FPDU just given, unstaged, has not been used: its octets will come again. */
+void mpa_rx_unread(struct mpa_rx *rx, const struct mpa_view *v);
 /* Offset in Full Operation of the next octet mpa_rx_next will take. */
 static inline uint32_t mpa_rx_pos(const struct mpa_rx *rx) { return rx->pos; }
 

@@ -246,6 +246,7 @@ static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
 	if (c == NULL)
 		return;
 	/* All that is on the way was sent by us: what begins a young stream (qp_quirk.h), no work. */
+	qp_rnr_stop(ctx, c);
 	bool young = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && qp_conn_unheard(c) &&
 		     (c->blk == NULL || c->blk->wr_head == c->blk->wr_tail);
 	c->qp = NULL;

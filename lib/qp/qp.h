@@ -152,6 +152,7 @@ struct qp {
 	uint32_t vendor_err; /* of the first error */
 	uint32_t flushed;    /* work requests flushed so far */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
+	uint64_t rnr_ns;     /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (qp_rnr.c) */
 };
 
 /* Control thread. The QP starts in `RESET`. OK or BAD_ATTR. */
@@ -164,6 +165,9 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
  * The client has rung for this QP: takes send WQEs and transmits, or flushes (ERR: both queues). Harmless in any state.
  */
 void qp_doorbell(struct qp_ctx *ctx, struct qp *qp);
+
+/* A client has posted to shared receive queues that somebody on this worker waits for. */
+void qp_recvs(struct qp_ctx *ctx);
 
 /* Send work is posted and there is no connection to take it: the worker's alone to ask. */
 bool qp_send_waits(struct qp *qp);
@@ -193,6 +197,16 @@ enum qp_conn_state {
 	QP_C_CLOSING,        /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
 	QP_C_TERMINATING,    /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
 	QP_C_DEAD            /* both FINs are there, or a reset; no QP; waits for tcp_lite's end (cfg.close_ns) */
+};
+
+/*
+ * Received bytes of a connection whose QP is not ready to receive. One writer: qp_rnr.c. In all but NONE what comes is kept
+ * in order behind what waits.
+ */
+enum qp_rnr {
+	QP_RNR_NONE = 0, /* input is used as it comes */
+	QP_RNR_WAITS,    /* a message waits for a receive; moved on by a doorbell, qp_recvs, rnr_until or the stream's end */
+	QP_RNR_BEHIND    /* it has its receive; qp_conn_out works off what was kept */
 };
 
 /* Set in params.flags. */
@@ -249,6 +263,11 @@ struct qp_conn {
 	uint32_t imm_len;       /* bytes of the one that is: for an immediate behind it */
 	uint32_t imm;           /* of the next Send, when imm_held: qp_imm.h */
 	bool imm_held;
+	uint8_t rnr;            /* enum qp_rnr */
+	bool rnr_fin;           /* the peer's FIN lies behind what waits */
+	struct qp_srq *rnr_srq; /* which waits for it, on the ctx's list; NULL: not */
+	struct qp_conn *rnr_prev, *rnr_next;
+	uint64_t rnr_until;     /* WAITS: then it has lasted too long; RN_NEVER: it may last */
 	struct mpa_rx rx;
 	struct ddp_uq uq_send, uq_read, uq_atomic;
 	struct rdmap_readq readq;
@@ -311,6 +330,10 @@ void qp_conn_abort(struct qp_ctx *ctx, struct qp_conn *c);
 struct qp_pkt {
 	const struct rn_iov *iov;
 	uint32_t n;
+	/* while it is kept for a QP that is not ready to receive: qp_rnr.c */
+	bool twice; /* TCP holds another part of it, which gives it back */
+	struct qp_pkt *next;
+	uint32_t off, len, seq; /* the part that is kept */
 };
 #define QP_PKT_MAX_IOV 32 /* slices of one packet */
 
@@ -322,7 +345,8 @@ void qp_conn_timer(struct qp_ctx *ctx, struct qp_conn *c);
 /* When qp_conn_timer wants to be called; RN_NEVER: not before something happens. */
 static inline uint64_t qp_conn_next_wake(const struct qp_conn *c)
 {
-	return c->state == QP_C_FREE ? RN_NEVER : rn_min_u64(tcpl_next_wake(&c->tcp), c->deadline);
+	return c->state == QP_C_FREE ? RN_NEVER
+				     : rn_min_u64(tcpl_next_wake(&c->tcp), rn_min_u64(c->deadline, c->rnr_until));
 }
 
 /* The next segment of this connection; false when there is none now. Its o->len bytes come from one of the calls below. */
@@ -358,6 +382,7 @@ struct qp_cfg {
 	uint32_t setups;      /* connections being set up at once */
 	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
 	uint32_t chunks;      /* FPDUs in flight per connection, a power of two, 64..4096 */
+	uint32_t rnr_pkts;    /* packets kept for QPs that are not ready to receive; more are as if lost */
 	uint64_t request_ns;  /* passive: TCP and MPA Request must be here. 10 s */
 	uint64_t reply_ns;    /* active: MPA Reply after the Request. 10 s */
 	uint64_t accept_ns;   /* the application's answer. 60 s */
@@ -383,6 +408,8 @@ struct qp_stats {
 	uint64_t no_block, no_rec, no_setup, no_stage; /* pool was empty */
 	uint64_t neg_errors;     /* bad MPA frames */
 	uint64_t nudges;         /* qp_quirk.h */
+	uint64_t rnr_waits, rnr_timeouts; /* messages that waited for a receive; in vain */
+	uint64_t rnr_drops;      /* segments that were not kept: rnr_pkts */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
 };
@@ -394,6 +421,8 @@ struct qp_ctx {
 	uint32_t rec_left;
 	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;
 	struct qp_conn *starve_head, *starve_tail; /* connections that wait for a record or a block */
+	struct qp_conn *rnr_head, *rnr_tail;       /* that wait for a receive of a shared queue */
+	uint32_t rnr_kept, rnr_stages;             /* packets and stages kept for the sake of receives */
 	struct qp_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
 	struct qp_block *blk_free;

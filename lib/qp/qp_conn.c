@@ -86,7 +86,7 @@ static bool at_rest(const struct qp_conn *c)
 	/* With our FIN acknowledged nothing will be sent any more either. */
 	if (!open && s != TCPL_S_FIN_WAIT_2 && s != TCPL_S_TIME_WAIT)
 		return false;
-	return c->setup == NULL && !c->rtr_due && c->tx_cur == QP_TX_NONE && b->wr_head == b->wr_tail &&
+	return c->setup == NULL && c->rnr == QP_RNR_NONE && !c->rtr_due && c->tx_cur == QP_TX_NONE && b->wr_head == b->wr_tail &&
 	       b->resp_head == b->resp_tail && !b->send.loaded && !b->recv.loaded && !b->tx_stop && b->n_ooo == 0 &&
 	       rdmap_readq_count(&c->readq) == 0;
 }
@@ -160,6 +160,7 @@ void qp_conn_end(struct qp_ctx *ctx, struct qp_conn *c, enum qp_fx_type what, ui
 	struct qp *qp = c->qp;
 	bool orderly = code == 0 && c->vendor_err == 0;
 
+	qp_rnr_stop(ctx, c);
 	if (qp != NULL && qp->state < QP_S_RTS) {
 		qp_conn_bind(c, NULL); /* it never worked: the user may try it again */
 	} else if (qp != NULL && (c->flags & QP_CONN_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {

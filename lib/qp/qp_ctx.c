@@ -12,6 +12,7 @@ void qp_cfg_default(struct qp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.setups = rn_min_u32(conns, 1024),
 		.stages = 64,
 		.chunks = 512,
+		.rnr_pkts = 4096,
 		.request_ns = 10 * RN_NS_PER_S,
 		.reply_ns = 10 * RN_NS_PER_S,
 		.accept_ns = 60 * RN_NS_PER_S,
@@ -141,6 +142,8 @@ struct qp_block *qp_block_get(struct qp_ctx *ctx)
 	b->resp_head = b->resp_tail = 0;
 	b->tx_stop = false;
 	b->n_ooo = 0;
+	b->kept_head = b->kept_tail = NULL;
+	b->late.ulpdu_len = 0;
 	b->send.loaded = b->send.started = false;
 	b->recv.loaded = false;
 	return b;

@@ -208,7 +208,7 @@ static enum qp_verdict conn_begin(struct qp_ctx *ctx, struct qp_conn *c, const s
 	c->flags = (uint8_t)p->flags;
 	c->policy = p->policy;
 	c->passive = passive;
-	c->deadline = RN_NEVER;
+	c->deadline = c->rnr_until = RN_NEVER;
 	tcpl_init(&c->tcp, p->tcp, &b->tcp);
 	mpa_neg_rx_init(&s->rx, !passive);
 	return QP_OK;

@@ -90,14 +90,16 @@ bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o)
 		return false;
 	if (rn_unlikely(c->qp != NULL && c->qp->state == QP_S_ERR && qp_conn_streaming(c))) /* its CQ takes no more */
 		qp_terminate(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
+	if (rn_unlikely(c->rnr != QP_RNR_NONE))
+		qp_rnr_look(ctx, c);
 	qp_tx_fill(ctx, c);
 	if (rn_unlikely(c->state == QP_C_DRAINING))
 		qp_conn_drained(ctx, c);
 	if (tcpl_out(&c->tcp, ctx->now, o))
 		return true;
-	if (rn_unlikely(tcpl_get_state(&c->tcp) == TCPL_S_CLOSED))
-		qp_conn_finish(ctx, c);
-	else
+	if (rn_likely(tcpl_get_state(&c->tcp) != TCPL_S_CLOSED))
 		qp_conn_rest(ctx, c);
+	else if (c->rnr == QP_RNR_NONE) /* else it comes again */
+		qp_conn_finish(ctx, c);
 	return false;
 }

@@ -86,6 +86,12 @@ struct qp_ooo {
 	struct ddp_hdr h;
 };
 
+/* An FPDU in the stage that waits for a receive. */
+struct qp_late {
+	uint32_t ulpdu_len; /* 0: none */
+	uint32_t pos, raw_len;
+};
+
 /* What a connection needs while it works; from the ctx's pool. */
 struct qp_block {
 	struct qp_block *next;
@@ -95,6 +101,8 @@ struct qp_block {
 	bool tx_stop;     /* a work request failed: nothing more is taken, it reports when its turn has come */
 	uint32_t resp_head, resp_tail; /* free running */
 	uint32_t n_ooo;
+	struct qp_pkt *kept_head, *kept_tail; /* qp_rnr.c */
+	struct qp_late late;
 	struct qp_send send;
 	struct qp_recv recv;
 	struct tcpl_mem tcp;
@@ -200,6 +208,7 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 /* qp_rq.c */
 enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r);
+bool qp_rq_any(struct qp *qp);
 enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t mo, const struct rn_iov *src,
 			       uint32_t n);
 enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n);
@@ -217,7 +226,10 @@ bool qp_tx_op(struct qp_ctx *ctx, struct qp_conn *c);
 bool qp_tx_atomic_resp(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* qp_rx.c */
-void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+bool qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+void qp_rx_fpdu(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v);
+void qp_rx_stage_back(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_rx_fin(struct qp_ctx *ctx, struct qp_conn *c);
 /* qp_rx_op.c: one segment, its payload in src; with n == 0 and h->payload_len > 0 the bytes are placed already */
 void qp_rx_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
 void qp_rx_first(struct qp_ctx *ctx, struct qp_conn *c);
@@ -226,6 +238,15 @@ struct iw_err qp_rx_source_err(enum qp_mr_verdict v, bool read);
 /* qp_rx_atomic.c */
 void qp_rx_atomic_req(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
 void qp_rx_atomic_resp(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
+/* qp_rnr.c */
+bool qp_rnr_ask(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v);
+void qp_rnr_wait(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v);
+void qp_rnr_keep(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+bool qp_rnr_rest(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+void qp_rnr_window(struct qp_conn *c);
+void qp_rnr_fin(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_rnr_stop(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_rnr_look(struct qp_ctx *ctx, struct qp_conn *c);
 /* qp_ooo.c */
 bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
 bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_t len);

@@ -57,12 +57,17 @@ static void srq_look(struct qp_ctx *ctx, struct qp_srq *srq)
 		srq_event(ctx, srq, QP_EVENT_SRQ_LIMIT);
 }
 
-/* The slots go back at once: what the QP needs is in r. */
-static enum qp_take srq_take(struct qp_ctx *ctx, struct qp_srq *srq, struct qp_recv *r)
+static void srq_lock(struct qp_srq *srq)
 {
 	while (rn_unlikely(__atomic_exchange_n(&srq->busy, 1, __ATOMIC_ACQUIRE) != 0))
 		while (__atomic_load_n(&srq->busy, __ATOMIC_RELAXED) != 0)
 			;
+}
+
+/* The slots go back at once: what the QP needs is in r. */
+static enum qp_take srq_take(struct qp_ctx *ctx, struct qp_srq *srq, struct qp_recv *r)
+{
+	srq_lock(srq);
 	enum qp_take t = rq_read(&srq->ring, 0, r);
 	if (rn_likely(t == QP_TAKE_OK) && rn_unlikely(r->slots != srq->wqe_slots))
 		t = QP_TAKE_BAD;
@@ -121,6 +126,19 @@ bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r)
 		at += slots;
 	}
 	return rq_read(&qp->rq, at, r) == QP_TAKE_OK;
+}
+
+/* Whether a look at the queue is worth it: a receive is there, or a ring that cannot be. */
+bool qp_rq_any(struct qp *qp)
+{
+	if (spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done || qp->rq.verdict != SPSC_OK)
+		return true;
+	if (qp->srq == NULL)
+		return false;
+	srq_lock(qp->srq);
+	bool any = spsc_cons_avail(&qp->srq->ring, 1) > 0 || qp->srq->ring.verdict != SPSC_OK;
+	__atomic_store_n(&qp->srq->busy, 0, __ATOMIC_RELEASE);
+	return any;
 }
 
 /* Both lists hold the same number of bytes. */

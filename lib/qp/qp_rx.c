@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A received segment: TCP, then stream slices, then FPDUs, each with its CRC checked before anything is believed. */
+#include "base/rn_seq.h"
 #include "qp/qp_priv.h"
 
 /* RFC 5044, 7.1.2: the initiator's first FPDU opens our direction; in the peer-to-peer model it is its RTR. */
@@ -15,7 +16,7 @@ void qp_rx_first(struct qp_ctx *ctx, struct qp_conn *c)
 	}
 }
 
-static void rx_fpdu(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v)
+void qp_rx_fpdu(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v)
 {
 	uint8_t scratch[DDP_MAX_HDR_LEN];
 	struct ddp_hdr h;
@@ -49,7 +50,7 @@ static void rx_empty(struct qp_ctx *ctx, struct qp_conn *c)
 	llp_error(ctx, c, mpa_rx_err(MPA_RX_EMPTY));
 }
 
-static void stage_back(struct qp_ctx *ctx, struct qp_conn *c)
+void qp_rx_stage_back(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	uint8_t *mem = c->rx.stage != NULL ? mpa_rx_take_stage(&c->rx) : NULL;
 
@@ -75,7 +76,7 @@ static void deframe(struct qp_ctx *ctx, struct qp_conn *c, const struct rn_iov *
 	struct mpa_view v;
 
 	mpa_rx_input(&in, iov, n);
-	while (qp_conn_streaming(c) && c->qp != NULL) {
+	while (qp_conn_streaming(c) && c->qp != NULL && c->rnr != QP_RNR_WAITS) {
 		enum mpa_rx_verdict r = mpa_rx_next(&c->rx, &in, &v);
 
 		switch (r) {
@@ -89,13 +90,13 @@ static void deframe(struct qp_ctx *ctx, struct qp_conn *c, const struct rn_iov *
 				return;
 			}
 			if (rn_likely(r == MPA_RX_FPDU))
-				rx_fpdu(ctx, c, &v);
+				qp_rx_fpdu(ctx, c, &v);
 			else
 				rx_empty(ctx, c);
 			break;
 		case MPA_RX_MORE:
 			if (mpa_rx_idle(&c->rx))
-				stage_back(ctx, c);
+				qp_rx_stage_back(ctx, c);
 			return;
 		case MPA_RX_NEED_STAGE:
 			/* The bytes are acknowledged already: without a place to keep them the stream is lost. */
@@ -138,8 +139,8 @@ static void setup_bytes(struct qp_ctx *ctx, struct qp_conn *c, struct rn_iov *io
 	}
 }
 
-/* In-order bytes. */
-void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s)
+/* In-order bytes. True: the packet is kept, for a QP that is not ready to receive. */
+bool qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s)
 {
 	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
 	struct rn_iov iov[QP_PKT_MAX_IOV];
@@ -147,10 +148,10 @@ void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice 
 	if (pkt == NULL) {
 		if (qp_conn_streaming(c) && c->qp != NULL && !qp_ooo_deliver(ctx, c, s->seq, s->len))
 			qp_conn_reset(ctx, c);
-		return;
+		return false;
 	}
 	if (c->state >= QP_C_TERMINATING)
-		return;
+		return false;
 	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, QP_PKT_MAX_IOV);
 	if (rn_unlikely(n == UINT32_MAX))
 		qp_conn_reset(ctx, c);
@@ -158,10 +159,11 @@ void qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice 
 		deframe(ctx, c, iov, n);
 	else
 		setup_bytes(ctx, c, iov, n, s->seq);
+	return rn_unlikely(c->rnr == QP_RNR_WAITS) && qp_rnr_rest(ctx, c, s);
 }
 
 /* The peer sends no more. Before the stream was up that is a refusal, after it the orderly end. */
-static void peer_fin(struct qp_ctx *ctx, struct qp_conn *c)
+void qp_rx_fin(struct qp_ctx *ctx, struct qp_conn *c)
 {
 	c->peer_fin = true;
 	if (c->state == QP_C_FREE || c->state == QP_C_DEAD)
@@ -210,16 +212,36 @@ static void acked(struct qp_ctx *ctx, struct qp_conn *c, bool complete)
 		qp_sq_complete(ctx, c);
 }
 
+/* The in-order part of a segment. True: its packet is kept. */
+static inline bool in_order(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_ev *ev)
+{
+	if (rn_unlikely(c->rnr != QP_RNR_NONE))
+		qp_rnr_keep(ctx, c, &ev->slice);
+	else if (rn_likely(!qp_rx_slice(ctx, c, &ev->slice)))
+		return false;
+	((struct qp_pkt *)(uintptr_t)ev->slice.ref)->twice = ev->held;
+	return true;
+}
+
 bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *seg)
 {
 	struct tcpl_ev ev = { 0 };
 	struct tcpl_slice s;
+	struct tcpl_seg bare;
+	bool kept = false;
 
 	if (rn_unlikely(c->state == QP_C_FREE))
 		return false;
 	/* What has bytes or ends the stream needs memory; without, it is as if it had been lost on the way. */
 	if ((seg->len > 0 || (seg->flags & TCPL_FIN)) && rn_unlikely(!qp_conn_wake(ctx, c)))
 		return false;
+	if (rn_unlikely(c->rnr != QP_RNR_NONE) && seg->len > 0 && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+		bare = *seg; /* its acknowledgement still counts */
+		bare.len = 0;
+		bare.flags &= (uint8_t)~(TCPL_FIN | TCPL_PSH);
+		seg = &bare;
+		ctx->stats.rnr_drops++;
+	}
 	(void)tcpl_in(&c->tcp, ctx->now, seg, &ev); /* verdicts are counted by the engine; what counts here is ev */
 	qp_ready_put(ctx, c);
 	if (rn_unlikely(ev.bits & TCPL_EV_CONNECTED) && c->state == QP_C_OPENING) {
@@ -229,20 +251,29 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 	if (ev.bits & TCPL_EV_ACKED)
 		acked(ctx, c, !(ev.bits & TCPL_EV_DATA) || !terminate_ahead(c, &ev.slice));
 	if (ev.bits & TCPL_EV_DATA)
-		qp_rx_slice(ctx, c, &ev.slice);
-	while (tcpl_rx_next(&c->tcp, &s)) {
-		qp_rx_slice(ctx, c, &s);
-		qp_ref_back(ctx, s.ref);
+		kept = in_order(ctx, c, &ev);
+	while (c->rnr == QP_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
+		if (rn_likely(!qp_rx_slice(ctx, c, &s)))
+			qp_ref_back(ctx, s.ref);
+		else
+			((struct qp_pkt *)(uintptr_t)s.ref)->twice = false;
 	}
-	if (rn_unlikely(ev.held) && qp_ooo_place(ctx, c, &ev.ooo)) {
+	/* What is in order by now is no longer early, and a packet of which a part is kept stays whole. */
+	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt) && qp_ooo_place(ctx, c, &ev.ooo)) {
 		uint64_t ref;
 
 		if (tcpl_ooo_placed(&c->tcp, ev.ooo.seq, &ref))
 			qp_ref_back(ctx, ref);
 	}
-	if (rn_unlikely(ev.bits & TCPL_EV_PEER_FIN))
-		peer_fin(ctx, c);
+	if (rn_unlikely(c->rnr != QP_RNR_NONE))
+		qp_rnr_window(c);
+	if (rn_unlikely(ev.bits & TCPL_EV_PEER_FIN)) {
+		if (c->rnr != QP_RNR_NONE)
+			qp_rnr_fin(ctx, c);
+		else
+			qp_rx_fin(ctx, c);
+	}
 	if (rn_unlikely(ev.bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT)))
 		qp_conn_lost(ctx, c, ev.bits);
-	return ev.held;
+	return ev.held || kept;
 }

@@ -103,12 +103,20 @@ static void recv_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status s
 	qp_rx_refuse(ctx, c, e, v);
 }
 
-/* False: the QP has ended. */
-static bool recv_load(struct qp_ctx *ctx, struct qp_conn *c)
+/* False: the QP has ended, or the message waits. */
+static bool recv_load(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v)
 {
 	const struct iw_err local = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false);
+	enum qp_take t = qp_rq_take(ctx, c->qp, &c->blk->recv);
 
-	switch (qp_rq_take(ctx, c->qp, &c->blk->recv)) {
+	if (rn_unlikely(t == QP_TAKE_NONE) && qp_rnr_ask(ctx, c, v)) {
+		t = qp_rq_take(ctx, c->qp, &c->blk->recv);
+		if (t == QP_TAKE_NONE) {
+			qp_rnr_wait(ctx, c, v);
+			return false;
+		}
+	}
+	switch (t) {
 	case QP_TAKE_BAD:
 		recv_fail(ctx, c, QP_WC_LOC_QP_OP_ERR, local, NULL);
 		return false;
@@ -117,6 +125,9 @@ static bool recv_load(struct qp_ctx *ctx, struct qp_conn *c)
 		qp_rx_refuse(ctx, c, local, NULL);
 		return false;
 	case QP_TAKE_OK:
+		if (rn_unlikely(c->rnr != QP_RNR_NONE))
+			c->rnr_until = RN_NEVER; /* the next one's time begins anew */
+		break;
 	case QP_TAKE_NONE:
 	case QP_TAKE_STALL:
 		break;
@@ -152,7 +163,7 @@ static void rx_send(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr 
 	struct qp_recv *r = &c->blk->recv;
 	struct rn_iov iov[MPA_VIEW_IOV];
 
-	if (!r->loaded && !recv_load(ctx, c))
+	if (!r->loaded && !recv_load(ctx, c, v))
 		return;
 	enum rdmap_verdict u = ddp_uq_check(&c->uq_send, h, r->loaded, r->len);
 	if (rn_unlikely(u > RDMAP_DONE)) {
@@ -184,7 +195,7 @@ static void rx_imm(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *
 	struct qp_recv *r = &c->blk->recv;
 	struct rn_iov iov[MPA_VIEW_IOV];
 
-	if (!r->loaded && !recv_load(ctx, c))
+	if (!r->loaded && !recv_load(ctx, c, v))
 		return;
 	enum rdmap_verdict u = ddp_uq_check(&c->uq_send, h, r->loaded, RDMAP_IMM_LEN);
 	if (rn_unlikely(u != RDMAP_DONE)) {

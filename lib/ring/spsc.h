@@ -35,6 +35,7 @@ enum spsc_verdict {
 /* The shared part. The slots follow it. */
 struct spsc_hdr {
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t prod; /* slots published since ever; written by the producer only */
+	uint32_t asked; /* the consumer wants to be told of the next publication; what the bits mean is its owner's matter */
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t cons; /* slots released since ever; written by the consumer only */
 };
 
@@ -131,6 +132,29 @@ static inline void spsc_prod_publish(struct spsc_prod *p, uint32_t n)
 	p->own += n;
 	/* Release: pairs with the acquire in spsc_cons_refresh(); the slots are written before. */
 	__atomic_store_n(&p->hdr->prod, p->own, __ATOMIC_RELEASE);
+}
+
+/*
+ * For a producer that tells its consumer by other means. After a publication: the bits that the consumer has set, and
+ * for each of which it must be told.
+ */
+static inline uint32_t spsc_prod_asked(const struct spsc_prod *p)
+{
+	/* Partner: spsc_cons_ask(). Either this side sees the bit or that one the slots. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&p->hdr->asked, __ATOMIC_RELAXED);
+}
+
+/* The consumer asks to be told, and must look once more then: the producer may have been faster. */
+static inline void spsc_cons_ask(struct spsc_cons *c, uint32_t bits)
+{
+	__atomic_fetch_or(&c->hdr->asked, bits, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void spsc_cons_unask(struct spsc_cons *c, uint32_t bits)
+{
+	__atomic_fetch_and(&c->hdr->asked, ~bits, __ATOMIC_RELAXED);
 }
 
 /* Loads the producer's index and checks it: it may only move forward, and not more than a ring ahead. */

@@ -18,6 +18,8 @@ struct rnic_cm_channel {
 	struct rnic_evq q;
 };
 
+#define RNR_FOR_GOOD 7 /* rnr_retry_count: messages wait for receives without end */
+
 struct rnic_cm_id {
 	struct rdma_cm_id id;      /* first: programs and inline functions read it */
 	struct rnic_session *s;

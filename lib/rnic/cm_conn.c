@@ -30,6 +30,7 @@ static void param_send(struct ipc_conn_param *to, const struct rnic_cm_id *id, c
 {
 	to->ird = depth(id, p->responder_resources, RDMA_MAX_RESP_RES);
 	to->ord = depth(id, p->initiator_depth, RDMA_MAX_INIT_DEPTH);
+	to->rnr_retry = p->rnr_retry_count;
 	if (p->private_data != NULL) {
 		to->priv_len = p->private_data_len;
 		memcpy(to->priv, p->private_data, p->private_data_len);
@@ -47,7 +48,8 @@ static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param 
 int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct rdma_conn_param p = { .responder_resources = RDMA_MAX_RESP_RES, .initiator_depth = RDMA_MAX_INIT_DEPTH };
+	struct rdma_conn_param p = { .responder_resources = RDMA_MAX_RESP_RES, .initiator_depth = RDMA_MAX_INIT_DEPTH,
+				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc;
 
@@ -70,7 +72,8 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct rdma_conn_param p = { .responder_resources = id->peer_ord, .initiator_depth = id->peer_ird };
+	struct rdma_conn_param p = { .responder_resources = id->peer_ord, .initiator_depth = id->peer_ird,
+				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc;
 

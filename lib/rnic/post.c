@@ -11,6 +11,18 @@
 #define STATE_INIT  1
 #define STATE_ERR   6
 
+/* Partner: the worker sets need_wakeup, fences, and looks at its doorbells once more before it sleeps. */
+static void wake(const struct rnic_session *s, struct ipc_doorbell *db)
+{
+	/* One write a sleep: whoever takes the word writes; the worker sets it anew before it sleeps again. */
+	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
+	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
+		uint64_t one = 1;
+		ssize_t n = write(s->wake_fd, &one, sizeof(one));
+		(void)n; /* a full counter wakes as well */
+	}
+}
+
 void rnic_doorbell(struct rnic_qp *qp)
 {
 	struct ipc_doorbell *db = &qp->doorbells[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
@@ -21,16 +33,9 @@ void rnic_doorbell(struct rnic_qp *qp)
 	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & qp->db_mask) == 0) {
 		__atomic_fetch_or(word, qp->db_mask, __ATOMIC_RELEASE);
 		__atomic_fetch_or(&db->summary, UINT64_C(1) << (qp->db_word % 64), __ATOMIC_RELEASE);
-		/* Partner: the worker sets need_wakeup, fences, and looks at the summary once more before it sleeps. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	/* One write a sleep: whoever takes the word writes; the worker sets it anew before it sleeps again. */
-	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
-	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
-		uint64_t one = 1;
-		ssize_t n = write(qp->s->wake_fd, &one, sizeof(one));
-		(void)n; /* a full counter wakes as well */
-	}
+	wake(qp->s, db);
 }
 
 /* ---- send queue ---- */
@@ -269,6 +274,20 @@ static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct i
 	return rc;
 }
 
+/* Workers on which messages wait for receives of this queue. */
+static void srq_doorbells(struct rnic_srq *srq, uint32_t workers)
+{
+	for (uint32_t w = 0; w < IPC_MAX_WORKERS; w++) {
+		struct ipc_doorbell *db = &srq->s->ctrl->doorbell[w];
+
+		if ((workers & UINT32_C(1) << w) == 0)
+			continue;
+		__atomic_store_n(&db->recvs, 1, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		wake(srq->s, db);
+	}
+}
+
 int rnic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rnic_srq *srq = rnic_srq(ibsrq);
@@ -278,7 +297,13 @@ int rnic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv
 		*bad = wr;
 		return EIO;
 	}
-	return recv_list(&srq->rq, wr, bad, &posted);
+	int rc = recv_list(&srq->rq, wr, bad, &posted);
+	if (posted && srq->rq.asks) {
+		uint32_t workers = spsc_prod_asked(&srq->rq.ring);
+		if (rn_unlikely(workers != 0))
+			srq_doorbells(srq, workers);
+	}
+	return rc;
 }
 
 int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -291,8 +316,9 @@ int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 		return rnic_dead(qp->s) ? EIO : EINVAL;
 	}
 	int rc = recv_list(&qp->rq, wr, bad, &posted);
-	/* A worker looks into the receive queue when a message arrives; only one that flushes must be told. */
-	if (rn_unlikely(posted && __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR))
+	/* A worker looks into the receive queue when a message arrives; only one that flushes, or has asked, must be told. */
+	if (posted && ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||
+		       rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR)))
 		rnic_doorbell(qp);
 	return rc;
 }

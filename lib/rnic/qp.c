@@ -119,6 +119,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.max_inline = a->cap.max_inline_data;
 	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
+	qp->rq.asks = rnic_ctx(b->context)->info.roce;
 	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&rnic_cq(a->recv_cq)->refs, 1, __ATOMIC_RELAXED);
 	if (a->srq != NULL)
@@ -288,6 +289,11 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		m.modify_qp.mask |= IPC_QP_ATTR_RETRY;
 		m.modify_qp.timeout = (mask & IBV_QP_TIMEOUT) != 0 ? a->timeout : qp->attr.timeout;
 		m.modify_qp.retry_cnt = (mask & IBV_QP_RETRY_CNT) != 0 ? a->retry_cnt : qp->attr.retry_cnt;
+	}
+	if ((mask & IBV_QP_RNR_RETRY) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_RNR;
+		m.modify_qp.rnr_retry = a->rnr_retry;
+		m.modify_qp.rnr_timer = (mask & IBV_QP_MIN_RNR_TIMER) != 0 ? a->min_rnr_timer : qp->attr.min_rnr_timer;
 	}
 	if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_ACCESS;

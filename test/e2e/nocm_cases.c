@@ -202,6 +202,43 @@ static bool the_peers_end_leaves_receives(void)
 	return true;
 }
 
+static bool rnr_set(struct ibv_qp *qp, uint8_t retry)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .rnr_retry = retry, .min_rnr_timer = 31 }; /* 491.52 ms */
+
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER) == 0);
+	return true;
+}
+
+/* On an adapter, as long as rnr_retry says; else the message is the stream's end. */
+static bool messages_wait_for_receives_on_an_adapter(void)
+{
+	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA;
+	struct ibv_async_event ev;
+	struct ibv_wc wc;
+	struct both p;
+
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && carries(&cli, p.a, &srv, p.b));
+	if (adapter) {
+		CHECK(send_put(&cli, p.a, 1) && send_put(&cli, p.a, 2) && no_wc(&srv, 300));
+		CHECK(recv_put(&srv, p.b, 1) && wc_is(&srv, 1, IBV_WC_SUCCESS) && no_wc(&srv, 50));
+		CHECK(recv_put(&srv, p.b, 2) && wc_is(&srv, 2, IBV_WC_SUCCESS));
+		CHECK(wc_is(&cli, 1, IBV_WC_SUCCESS) && wc_is(&cli, 2, IBV_WC_SUCCESS));
+		/* what has completed is delivered, though its sender has gone */
+		CHECK(send_put(&cli, p.a, 3) && wc_is(&cli, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.a) == 0 && no_wc(&srv, 50));
+		CHECK(recv_put(&srv, p.b, 3) && wc_is(&srv, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.b) == 0);
+		CHECK(both_new(&p, &cli, &srv) && both_up(&p) && carries(&cli, p.a, &srv, p.b));
+		CHECK(rnr_set(p.b, 1) && send_put(&cli, p.a, 4) && no_wc(&srv, 200));
+		CHECK(recv_put(&srv, p.b, 4) && wc_is(&srv, 4, IBV_WC_SUCCESS) && wc_is(&cli, 4, IBV_WC_SUCCESS));
+	}
+	CHECK(send_put(&cli, p.a, 5) && async(srv.verbs, IBV_EVENT_QP_REQ_ERR, &ev));
+	CHECK(state_of(p.b) == IBV_QPS_ERR);
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	CHECK(poll_n(&cli, &wc, 1)); /* a Send that TCP has brought may succeed */
+	return both_end(&p);
+}
+
 static bool error_flushes_ones_own_work(void)
 {
 	struct both p;
@@ -324,6 +361,7 @@ int main(int argc, char **argv)
 		CASE(without_grh),
 		CASE(what_was_set_is_told),
 		CASE(the_peers_end_leaves_receives),
+		CASE(messages_wait_for_receives_on_an_adapter),
 		CASE(error_flushes_ones_own_work),
 		CASE(a_reset_qp_is_as_new),
 		CASE(a_send_to_nobody_fails_in_the_end),

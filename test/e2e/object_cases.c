@@ -42,11 +42,12 @@ struct crowd {
 	struct ibv_srq *srq;
 };
 
-static bool crowd_make(struct crowd *w, uint16_t port, struct ibv_srq *srq)
+static bool crowd_with(struct crowd *w, uint16_t port, struct ibv_srq *srq, uint8_t rnr_retry)
 {
 	struct rdma_conn_param p = param(4, 4, NULL, 0);
 	struct got g;
 
+	p.rnr_retry_count = rnr_retry;
 	w->srq = srq;
 	CHECK(srq != NULL && (w->lid = listen_on(&srv, port, 16)) != NULL);
 	for (int i = 0; i < PAIRS; i++) {
@@ -61,6 +62,8 @@ static bool crowd_make(struct crowd *w, uint16_t port, struct ibv_srq *srq)
 	}
 	return true;
 }
+
+static bool crowd_make(struct crowd *w, uint16_t port, struct ibv_srq *srq) { return crowd_with(w, port, srq, 0); }
 
 static bool crowd_part(struct crowd *w)
 {
@@ -177,6 +180,35 @@ static bool a_message_without_a_receive_ends_its_sender(void)
 	return crowd_part(&w);
 }
 
+/* On an adapter, when rnr_retry says so; each receive, whenever it comes, is for one that waits. */
+static bool messages_wait_for_receives_on_an_adapter(void)
+{
+	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA;
+	struct ibv_wc wc[PAIRS];
+	struct crowd w;
+
+	CHECK(crowd_with(&w, 8207, srq_make(16), 7));
+	if (!adapter) {
+		CHECK(post_send(&cli, w.cid[0], 1, 8));
+		CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+		CHECK(poll_n(&cli, wc, 1) && drop(w.cid[0]) && drop(w.sid[0]));
+		w.cid[0] = NULL;
+		async_sweep(cli.verbs);
+		return crowd_part(&w);
+	}
+	for (unsigned round = 0; round < 3; round++) {
+		for (int i = 0; i < PAIRS; i++)
+			CHECK(post_send(&cli, w.cid[i], 1, 8));
+		CHECK(no_wc(&srv, round * 200)); /* the workers sleep by then */
+		for (unsigned i = 0; i < PAIRS; i++) {
+			CHECK(srq_post(w.srq, i) && poll_n(&srv, wc, 1));
+			CHECK(wc[0].status == IBV_WC_SUCCESS && wc[0].wr_id == i && wc[0].byte_len == 8);
+		}
+		CHECK(poll_n(&cli, wc, PAIRS) && wc[0].status == IBV_WC_SUCCESS);
+	}
+	return crowd_part(&w);
+}
+
 /* rdma_create_srq: the QPs of the id use it without being told. */
 static bool an_id_has_a_shared_receive_queue(void)
 {
@@ -290,7 +322,8 @@ static bool an_adapter_tells_of_the_end_of_time_wait(void)
 
 static const struct rig_case cases[] = {
 	CASE(queue_pairs_share_their_receives), CASE(a_limit_is_told_once), CASE(a_failed_one_flushes_nothing_of_the_others),
-	CASE(a_message_without_a_receive_ends_its_sender), CASE(an_id_has_a_shared_receive_queue),
+	CASE(a_message_without_a_receive_ends_its_sender), CASE(messages_wait_for_receives_on_an_adapter),
+	CASE(an_id_has_a_shared_receive_queue),
 	CASE(a_completion_queue_grows_under_traffic), CASE(what_nobody_has_polled_must_fit),
 	CASE(a_region_moves_to_other_memory), CASE(a_region_changes_its_rights), CASE(a_region_changes_its_domain),
 	CASE(a_change_that_cannot_be_leaves_the_region_as_it_is), CASE(a_null_region_gives_zeros_and_takes_anything),

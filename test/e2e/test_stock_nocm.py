@@ -116,8 +116,13 @@ def perftest_unreliably_connected():
 def immediate_data_atomics_and_shared_receive_queues():
     perftest("ib_atomic_lat", "-n", "50", on=TWO)
     perftest("ib_atomic_bw", "-n", "50", "-A", "CMP_AND_SWAP", personality="roce")
-    # As many receives as messages: with more QPs on the queue perftest counts on InfiniBand's RNR retry.
+    # With few receives for many messages on several QPs perftest counts on InfiniBand's RNR retry.
     perftest("ib_send_bw", "-n", "50", "-s", "4096", "--use-srq", on=TWO, personality="roce")
+    perftest("ib_send_bw", "-n", "500", "--use-srq", "-q", "8", personality="roce")
+    perftest("ib_send_bw", "-n", "500", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", on=TWO, personality="roce")
+    perftest("ib_send_bw", "-n", "200", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", "-e", "-b", personality="roce")
+    waits = daemon("roce").telemetry("/rnic/counters")
+    assert waits["rnr_waits"] > 0 and waits["rnr_timeouts"] == 0, waits
     for out in pair("ibv_srq_pingpong", ["-n", "200", "-g", "0"], TWO):
         assert "200 iters in" in out, out
 

@@ -315,6 +315,8 @@ void rig_turn(struct rig *r, int id)
 			while (qp_conn_out(&n->ctx, c, &o)) {
 				bytes_of(c, &o, buf);
 				transmit(r, id, (uint32_t)(c - n->conn), &o, buf);
+				if (qp_ctx_full(&n->ctx))
+					take_effects(r, n);
 			}
 			if (qp_ctx_full(&n->ctx))
 				take_effects(r, n);
@@ -626,6 +628,8 @@ bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct 
 		return false;
 	spsc_prod_copy(&p->rq, 0, raw, (size_t)e->slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&p->rq, e->slots);
+	if (spsc_prod_asked(&p->rq) != 0)
+		qp_doorbell(&n->ctx, &p->qp);
 	return true;
 }
 

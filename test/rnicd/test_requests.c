@@ -77,29 +77,29 @@ static void hello_is_checked(void **state)
 	int no_wake[3] = { pipes[1], k.fd[0], k.fd[1] }, unsealed[3] = { k.wake, k.fd[0], plain };
 	struct ipc_msg m = { .hello = { .version = 99, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 3), EPROTO,
-		"librnic speaks version 99 of the control protocol, this rnicd version 1: install both from one "
+		"librnic speaks version 99 of the control protocol, this rnicd version 2: install both from one "
 		"release");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, no_wake, 3), EINVAL, "the wake descriptor is not an eventfd");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, unsealed, 3), EINVAL, "the arena is not sealed against shrinking");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 2), EINVAL, "HELLO names more regions than it has descriptors");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, more, 4), EINVAL, "HELLO has more descriptors than it names regions");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES * 2, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES * 2, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 3), EINVAL, "the queue region has another size than HELLO says");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { UINT64_MAX, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { UINT64_MAX, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 3), EINVAL, "the queue region has a size that is not allowed");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, 0, FC_ARENA } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, 0, FC_ARENA } } };
 	REFUSED(hello(&k, &m, good, 3), EINVAL, "the hugepage arena is not a memfd of its kind");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 1), EINVAL,
 		"request 1 with 48 bytes and 1 descriptors: 48 bytes and 2 to 4 descriptors belong to it");
 	REFUSED(FC_CALL(&k, &m, IPC_ALLOC_PD, alloc_pd, .dev = 0), EPROTO, "the first request must be HELLO");
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	assert_int_equal(hello(&k, &m, good, 3), 0); /* nothing of all that has spoilt the connection */
-	m = (struct ipc_msg){ .hello = { .version = 1, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 3), EPROTO, "HELLO was said already");
 	fc_close(&k);
 	close(plain);
@@ -117,7 +117,7 @@ static void a_queue_region_without_control_block(void **state)
 	assert_int_equal(ftruncate(small, 4096), 0);
 	assert_int_equal(fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
 	int fds[2] = { k.wake, small };
-	struct ipc_msg m = { .hello = { .version = 1, .size = { 4096, 0, 0 } } };
+	struct ipc_msg m = { .hello = { .version = IPC_VERSION, .size = { 4096, 0, 0 } } };
 	REFUSED(hello(&k, &m, fds, 2), EINVAL, "the queue region has no room for the control block");
 	fc_close(&k);
 	close(small);
