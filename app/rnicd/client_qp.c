@@ -344,6 +344,7 @@ static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	(void)now;
 	q->qp->access = (uint8_t)q->access;
 	q->qp->rnr_ns = q->rnr_ns;
+	q->qp->tell_drained = (q->c->req.modify_qp.mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && q->want_state && q->want == QP_S_SQD;
 	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
 }
 
@@ -372,7 +373,7 @@ static void modified(struct cmd *cmd)
 }
 
 #define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
-			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR))
+			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_SQD_NOTIFY))
 
 /* A sentence, or NULL: the QP may be connected without a connection manager. */
 static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)

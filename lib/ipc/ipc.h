@@ -205,6 +205,7 @@ enum {
 	IPC_QP_ATTR_DEST = 1 << 4,  /* with state RTR: the QP connects to dest_qpn at dest_ip by itself */
 	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a peer that does not come */
 	IPC_QP_ATTR_RNR = 1 << 6,   /* rnr_retry and rnr_timer: how long messages wait for a receive (roce personality) */
+	IPC_QP_ATTR_SQD_NOTIFY = 1 << 7, /* with state SQD: an event tells that the send queue is drained */
 };
 struct ipc_modify_qp {
 	uint32_t qp;

@@ -268,6 +268,17 @@ static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
 	qp_ready_put(ctx, c);
 }
 
+/* In SQD, when something may have ended. */
+void qp_look_drained(struct qp_ctx *ctx, struct qp *qp)
+{
+	const struct qp_block *b = qp->conn != NULL ? qp->conn->blk : NULL;
+
+	if (!qp->tell_drained || (b != NULL && b->wr_head != b->wr_tail))
+		return;
+	qp->tell_drained = false;
+	qp_event(ctx, qp, QP_EVENT_SQ_DRAINED, 0);
+}
+
 /* SQD ends the connection. */
 static bool ending(const struct qp *qp)
 {
@@ -308,6 +319,7 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 			qp_conn_disconnect(ctx, qp->conn);
 		else
 			qp_set_state(qp, QP_S_SQD);
+		qp_look_drained(ctx, qp);
 		return QP_OK;
 	case QP_S_ERR:
 		if (qp->conn != NULL && (qp->conn->flags & QP_CONN_KEEP_RECV)) {

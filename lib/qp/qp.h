@@ -71,6 +71,7 @@ enum qp_event {
 	QP_EVENT_REQ_ERR = 2,
 	QP_EVENT_ACCESS_ERR = 3,
 	QP_EVENT_COMM_EST = 4,
+	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (tell_drained): no work that was begun is on the way any more */
 	QP_EVENT_SRQ_ERR = 14,  /* its ring is corrupt */
 	QP_EVENT_SRQ_LIMIT = 15,
 	QP_EVENT_LAST_WQE = 16  /* a QP in ERR takes no more from its SRQ, and what it had taken is flushed */
@@ -146,6 +147,7 @@ struct qp {
 	struct spsc_cons rq;   /* with an SRQ: empty for good */
 	uint32_t recv_pd;      /* of the receives' lkeys */
 	bool last_told;        /* QP_EVENT_LAST_WQE */
+	bool tell_drained;     /* QP_EVENT_SQ_DRAINED is due: set before qp_modify to SQD */
 	struct qp_srq *srq;
 	struct qp_shm *shm;
 	uint64_t owner;

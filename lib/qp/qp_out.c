@@ -90,6 +90,8 @@ bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o)
 		return false;
 	if (rn_unlikely(c->qp != NULL && c->qp->state == QP_S_ERR && qp_conn_streaming(c))) /* its CQ takes no more */
 		qp_terminate(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
+	else if (rn_unlikely(c->qp != NULL && c->qp->state == QP_S_SQD))
+		qp_look_drained(ctx, c->qp);
 	if (rn_unlikely(c->rnr != QP_RNR_NONE))
 		qp_rnr_look(ctx, c);
 	qp_tx_fill(ctx, c);

@@ -26,7 +26,7 @@ struct qp_srq {
 	uint32_t pd;        /* the receives' lkeys are of this one, whatever the QP's is */
 	uint64_t owner;     /* the caller's, returned in effects */
 	bool broken;        /* the client wrote an impossible index, which has been told */
-	uint32_t waiting[QP_MAX_WORKERS]; /* connections that wait for a receive of it, each of its worker's; asked has their bits */
+	uint32_t waiting[QP_MAX_WORKERS]; /* connections of each worker that wait for a receive; the ring's asked has its bit */
 	struct spsc_cons ring;
 	struct { /* the empty receive queue that its QPs have */
 		struct spsc_hdr hdr;

@@ -290,6 +290,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		m.modify_qp.timeout = (mask & IBV_QP_TIMEOUT) != 0 ? a->timeout : qp->attr.timeout;
 		m.modify_qp.retry_cnt = (mask & IBV_QP_RETRY_CNT) != 0 ? a->retry_cnt : qp->attr.retry_cnt;
 	}
+	if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && a->en_sqd_async_notify)
+		m.modify_qp.mask |= IPC_QP_ATTR_SQD_NOTIFY;
 	if ((mask & IBV_QP_RNR_RETRY) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_RNR;
 		m.modify_qp.rnr_retry = a->rnr_retry;
