@@ -3,18 +3,30 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <linux/userfaultfd.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "program.h"
+
 #define FEW_MAPS  65530ul /* the kernel's default of vm.max_map_count */
 #define FEW_FILES 1024ul
+#define SPACE     (UINT64_C(4) << 30)  /* bytes of addresses that librnic and a program want */
+#define FILE_SIZE (UINT64_C(64) << 30) /* of the sparse files that are shared with rnicd */
+#define PART      (UINT64_C(1) << 16)  /* of memory, registered as a trial */
 
 static int bad;
 
@@ -86,17 +98,36 @@ static void check_device(struct ibv_device *dev)
 		wrong("device %s (%s) has no link: look at the other end of its wire", name, ip);
 	else
 		say("ok", "device %s, address %s, link up", name, ip);
-	struct ibv_pd *pd = ibv_alloc_pd(ctx);
-	void *mem = malloc(1 << 16);
-	struct ibv_mr *mr = pd != NULL && mem != NULL ? ibv_reg_mr(pd, mem, 1 << 16, IBV_ACCESS_LOCAL_WRITE) : NULL;
+	ibv_close_device(ctx);
+}
+
+static bool can_register(struct ibv_pd *pd, int flags)
+{
+	void *mem = mmap(NULL, PART, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = mem != MAP_FAILED ? ibv_reg_mr(pd, mem, PART, IBV_ACCESS_LOCAL_WRITE) : NULL;
+
 	if (mr == NULL)
-		wrong("64 KiB of ordinary memory cannot be registered on %s: %s", name, strerror(errno));
+		return false;
+	ibv_dereg_mr(mr);
+	munmap(mem, PART);
+	return true;
+}
+
+static void check_registration(struct ibv_device *dev)
+{
+	struct ibv_context *ctx = ibv_open_device(dev);
+	struct ibv_pd *pd = ctx != NULL ? ibv_alloc_pd(ctx) : NULL;
+
+	if (pd == NULL || !can_register(pd, MAP_PRIVATE))
+		wrong("64 KiB of ordinary memory cannot be registered: %s", strerror(errno));
+	else if (can_register(pd, MAP_SHARED))
+		say("ok", "memory can be registered, shared mappings too");
 	else
-		ibv_dereg_mr(mr);
-	free(mem);
+		say("note", "ordinary memory can be registered, memory shared with others cannot: run rnicd as root");
 	if (pd != NULL)
 		ibv_dealloc_pd(pd);
-	ibv_close_device(ctx);
+	if (ctx != NULL)
+		ibv_close_device(ctx);
 }
 
 static void check_devices(void)
@@ -104,10 +135,14 @@ static void check_devices(void)
 	int n = 0;
 	struct ibv_device **list = ibv_get_device_list(&n);
 
-	if (list == NULL || n == 0)
+	if (list == NULL && errno == EPROTO)
+		wrong("rnicd and librnic are not of one release: install both from one");
+	else if (list == NULL || n == 0)
 		wrong("rnicd shows no device: %s", list == NULL ? strerror(errno) : "its configuration has no port");
 	for (int i = 0; i < n; i++)
 		check_device(list[i]);
+	if (n > 0)
+		check_registration(list[0]);
 	if (list != NULL)
 		ibv_free_device_list(list);
 }
@@ -125,6 +160,29 @@ static long number(const char *path, const char *key)
 	if (f != NULL)
 		fclose(f);
 	return v;
+}
+
+/* Registering moves pages: who else writes to them meanwhile must be held up. */
+static void check_guard(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+
+	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0)
+		say("ok", "userfaultfd guards memory while it is registered");
+	else
+		say("note", "no userfaultfd (%s): who writes to memory while it is registered is held up by SIGSEGV",
+		    strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void check_limit(int which, uint64_t least, const char *sentence)
+{
+	struct rlimit r;
+
+	if (getrlimit((__rlimit_resource_t)which, &r) == 0 && r.rlim_cur != RLIM_INFINITY && r.rlim_cur < least)
+		wrong("%s: %llu MiB", sentence, (unsigned long long)(r.rlim_cur >> 20));
 }
 
 static void check_memory(void)
@@ -145,11 +203,26 @@ static void check_memory(void)
 		    sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-int doctor(const char *lib, const char *sock)
+static void check_program(const char *program)
+{
+	const char *obstacle = program_obstacle(program);
+
+	if (obstacle != NULL)
+		wrong("%s: %s", program, obstacle);
+	else
+		say("ok", "%s can have the library preloaded", program);
+}
+
+int doctor(const char *lib, const char *sock, const char *program)
 {
 	say("ok", "library %s", lib);
+	if (program != NULL)
+		check_program(program);
+	check_limit(RLIMIT_AS, SPACE, "too few addresses (ulimit -v unlimited)");
+	check_limit(RLIMIT_FSIZE, FILE_SIZE, "files may not become large enough (ulimit -f unlimited)");
 	if (check_socket(sock) == 0)
 		check_devices();
+	check_guard();
 	check_memory();
 	puts(bad ? "Programs cannot run yet." : "Programs can run: rnicrun PROGRAM.");
 	return bad;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "program.h"
 
 #define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
 
@@ -19,7 +20,7 @@ static void help(void)
 	     "  rnicrun - run an RDMA program over the software RNIC\n\n"
 	     "SYNOPSIS\n"
 	     "  rnicrun [--socket PATH] [--huge] PROGRAM [ARGUMENT ...]\n"
-	     "  rnicrun [--socket PATH] --doctor\n\n"
+	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
 	     "DESCRIPTION\n"
 	     "  The program needs no change and no other linking: librnic takes the place of libibverbs and librdmacm by\n"
 	     "  LD_PRELOAD. The devices it sees are the ports of the rnicd behind the socket.\n\n"
@@ -27,7 +28,7 @@ static void help(void)
 	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
 	     "      --huge         take big allocations (malloc and its family, from 128 KiB on) from hugepages that are\n"
 	     "                     shared from the first: registering them moves nothing; without hugepages it says so once\n"
-	     "      --doctor       check the set-up: library, daemon, devices, memory; say what to do\n"
+	     "      --doctor       check the set-up: library, daemon, devices, memory, the program; say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
 	     "EXIT STATUS\n"
@@ -102,7 +103,10 @@ int main(int argc, char **argv)
 		return 127;
 	}
 	if (check)
-		return doctor(lib, sock);
+		return doctor(lib, sock, argv[optind]);
+	const char *obstacle = program_obstacle(argv[optind]);
+	if (obstacle != NULL)
+		fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], obstacle);
 	execvp(argv[optind], argv + optind);
 	fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], strerror(errno));
 	return 127;

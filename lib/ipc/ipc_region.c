@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -40,9 +41,12 @@ int ipc_region_create(enum ipc_region region, uint64_t size, int *fd)
 	static const char *const name[IPC_REGIONS] = { "rnic-queues", "rnic-arena", "rnic-huge" };
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int rc = size_check(region, size);
+	struct rlimit most;
 
 	if (rc != 0)
 		return rc;
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < size) /* ftruncate() would send SIGXFSZ */
+		return -EFBIG;
 	if (region == IPC_REGION_HUGE)
 		flags |= MFD_HUGETLB | MFD_HUGE_2MB;
 	int f = memfd_create(name[region], flags);

@@ -13,9 +13,10 @@
 #define IPC_HUGE_PAGE (UINT64_C(2) << 20) /* bytes: the page of IPC_REGION_HUGE */
 
 /*
- * Client: a sparse memfd of `size` bytes, close-on-exec, of ordinary pages or (IPC_REGION_HUGE) of 2 MiB hugetlb pages,
- * sealed: it can neither shrink nor grow, and no seal can be added. -ENOSYS, -ENODEV or -ENOMEM for IPC_REGION_HUGE
- * where the system has no hugetlb memory: such a client does without. The caller closes *fd.
+ * Client: a sparse memfd of `size` bytes, close-on-exec, of ordinary pages or (IPC_REGION_HUGE) of 2 MiB hugetlb
+ * pages, sealed: it can neither shrink nor grow, and no seal can be added. -ENOSYS, -ENODEV or -ENOMEM for
+ * IPC_REGION_HUGE where the system has no hugetlb memory: such a client does without. -EFBIG when the process may not
+ * have files of that size (RLIMIT_FSIZE). The caller closes *fd.
  */
 int ipc_region_create(enum ipc_region region, uint64_t size, int *fd);
 

@@ -105,8 +105,10 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	struct rnic_cm_id *id;
 	int rc;
 
-	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB) {
+		rnic_unsupported("rdma_create_id", RNIC_NO_DATAGRAMS);
 		return cm_ret(EPROTONOSUPPORT);
+	}
 	if (ch == NULL)
 		ch = rdma_create_event_channel();
 	if (ch == NULL)

@@ -95,6 +95,9 @@ static struct ibv_device **list_make(struct rnic_dev **ours, uint32_t n, struct 
 	return l;
 }
 
+/* As the manual page has it: no RDMA here, no permission. */
+static int list_errno(int err) { return err == ENODEV ? ENOSYS : err == EACCES ? EPERM : err; }
+
 struct ibv_device **ibv_get_device_list(int *num)
 {
 	__typeof__(&ibv_get_device_list) next = (__typeof__(&ibv_get_device_list))rnic_stock("ibv_get_device_list");
@@ -113,7 +116,7 @@ struct ibv_device **ibv_get_device_list(int *num)
 	if (ours != NULL || m > 0)
 		l = list_make(ours, n, stock, (uint32_t)m);
 	else
-		errno = err; /* why ours are missing; a machine without RDMA hardware has no others */
+		errno = list_errno(err); /* why ours are missing; a machine without RDMA hardware has no others */
 	if (l == NULL)
 		free_stock(stock);
 	free(ours);

@@ -14,8 +14,10 @@
 
 static int access_check(unsigned int access)
 {
-	if ((access & IBV_ACCESS_ON_DEMAND) != 0)
+	if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+		rnic_unsupported("ibv_reg_mr", "pages do not come on demand: register without IBV_ACCESS_ON_DEMAND");
 		return EOPNOTSUPP;
+	}
 	if ((access & ~(unsigned int)(ACCESS_SENT | ACCESS_IGNORED)) != 0)
 		return EINVAL;
 	if ((access & ACCESS_REMOTE_CHANGES) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)

@@ -90,8 +90,12 @@ static inline bool rnic_dead(const struct rnic_session *s)
 	return rn_unlikely(__atomic_load_n(&s->dead, __ATOMIC_RELAXED) != 0);
 }
 
-/* Prints one line on stderr, at most a few a process. */
+/* Prints one line on stderr: each once, and at most a few in a process. */
 void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* For what this device does not have. */
+#define RNIC_NO_DATAGRAMS "there are no datagram queue pairs: use reliable connections (IBV_QPT_RC, RDMA_PS_TCP)"
+#define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
 /* ---- shmem.c: blocks of the queue region ---- */
 

@@ -133,8 +133,11 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 /* 0 or the errno of a queue pair that cannot be had. */
 static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC)
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC) {
+		rnic_unsupported("ibv_create_qp", a->qp_type == IBV_QPT_UD ? RNIC_NO_DATAGRAMS :
+				 "the types of queue pairs are IBV_QPT_RC and IBV_QPT_UC");
 		return EOPNOTSUPP;
+	}
 	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL)
 		return EINVAL;
 	if (a->pd->context != c || a->send_cq->context != c || a->recv_cq->context != c ||

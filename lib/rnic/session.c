@@ -27,17 +27,35 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&fork_mem, __ATOMIC_ACQUIRE); }
 
+/* True: the line is due. Each is said once, and no more than a few different ones. */
+static bool first_time(const char *line, size_t len)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint64_t said[COMPLAINTS_MAX];
+	static uint32_t n;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+	bool due;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)line[i]) * UINT64_C(0x100000001b3);
+	pthread_mutex_lock(&lock);
+	due = n < COMPLAINTS_MAX;
+	for (uint32_t i = 0; due && i < n; i++)
+		due = said[i] != hash;
+	if (due)
+		said[n++] = hash;
+	pthread_mutex_unlock(&lock);
+	return due;
+}
+
 void rnic_complain(const char *fmt, ...)
 {
-	static uint32_t said;
 	const char *verbose = getenv("RNIC_REG_VERBOSE");
 	char line[512];
 	va_list ap;
 	int n;
 
 	if (verbose != NULL && verbose[0] == '0')
-		return;
-	if (verbose == NULL && __atomic_fetch_add(&said, 1, __ATOMIC_RELAXED) >= COMPLAINTS_MAX)
 		return;
 	va_start(ap, fmt);
 	n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
@@ -46,6 +64,8 @@ void rnic_complain(const char *fmt, ...)
 		return;
 	if ((size_t)n > sizeof(line) - 2)
 		n = sizeof(line) - 2;
+	if (verbose == NULL && !first_time(line, (size_t)n))
+		return;
 	line[n] = '\n';
 	/* One write, so that the lines of several processes do not mix. */
 	ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
@@ -203,6 +223,17 @@ static bool huge_wanted(void)
 	return huge == NULL || huge[0] != '0';
 }
 
+static int no_region(int err, uint64_t size)
+{
+	if (err == EFBIG)
+		rnic_complain("rnic: this process may not have a file of %llu MiB, which librnic shares with rnicd: raise its "
+			      "limit (ulimit -f unlimited)", (unsigned long long)(size >> 20));
+	else
+		rnic_complain("rnic: no %llu MiB of shared addresses: %s; see whether ulimit -v is unlimited",
+			      (unsigned long long)(size >> 20), strerror(err));
+	return err;
+}
+
 static int regions_make(struct rnic_session *s, uint64_t size[IPC_REGIONS])
 {
 	static const uint64_t full[IPC_REGIONS] = { IPC_QUEUES_SIZE, IPC_ARENA_SIZE, IPC_HUGE_SIZE };
@@ -214,11 +245,11 @@ static int regions_make(struct rnic_session *s, uint64_t size[IPC_REGIONS])
 		if (rc == 0)
 			size[r] = full[r];
 		else if (r != IPC_REGION_HUGE)
-			return -rc;
+			return no_region(-rc, full[r]);
 	}
 	int rc = ipc_region_map(s->fd[IPC_REGION_QUEUES], IPC_QUEUES_SIZE, &s->queues);
 	if (rc != 0)
-		return -rc;
+		return no_region(-rc, IPC_QUEUES_SIZE);
 	s->ctrl = (struct ipc_ctrl *)(void *)s->queues;
 	s->ctrl->magic = IPC_CTRL_MAGIC;
 	return 0;

@@ -19,12 +19,18 @@ static int minus(void)
 	return -1;
 }
 
+static void *no_datagrams(const char *fn)
+{
+	rnic_unsupported(fn, RNIC_NO_DATAGRAMS);
+	return none();
+}
+
 /* ---- address handles and multicast: datagrams only ---- */
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	RNIC_BESIDE(ibv_create_ah, pd->context, NULL, pd, attr);
-	return none();
+	return no_datagrams("ibv_create_ah");
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
@@ -37,7 +43,7 @@ int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, 
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
 {
 	RNIC_BESIDE(ibv_create_ah_from_wc, pd->context, NULL, pd, wc, grh, port);
-	return none();
+	return no_datagrams("ibv_create_ah_from_wc");
 }
 
 int ibv_destroy_ah(struct ibv_ah *ah)
@@ -49,6 +55,7 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	RNIC_BESIDE(ibv_attach_mcast, qp->context, EINVAL, qp, gid, lid);
+	no_datagrams("ibv_attach_mcast");
 	return EOPNOTSUPP;
 }
 
@@ -70,7 +77,8 @@ int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *cont
 	(void)id;
 	(void)addr;
 	(void)context;
-	return minus();
+	no_datagrams("rdma_join_multicast");
+	return -1;
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
@@ -78,7 +86,8 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 	(void)id;
 	(void)attr;
 	(void)context;
-	return minus();
+	no_datagrams("rdma_join_multicast_ex");
+	return -1;
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
@@ -93,6 +102,8 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
 	RNIC_BESIDE(ibv_reg_dmabuf_mr, pd->context, NULL, pd, offset, length, iova, fd, access);
+	if (fd >= 0) /* else a program only asks whether there is such a thing */
+		rnic_unsupported("ibv_reg_dmabuf_mr", "memory of other devices cannot be shared: copy it to the program's own");
 	return none();
 }
 

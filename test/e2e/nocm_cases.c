@@ -332,12 +332,15 @@ static bool steps_that_cannot_be_are_refused(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .dest_qp_num = 5, .path_mtu = IBV_MTU_1024 };
 	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
+	union ibv_gid own;
 
 	CHECK(qp != NULL);
 	CHECK(to_state(qp, IBV_QPS_RESET) && ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0);
 	a.qp_state = IBV_QPS_RTS;
 	CHECK(ibv_modify_qp(qp, &a, QP_RTS_MASK) != 0);
-	CHECK(to_init(qp) && to_rtr(qp, &cli, 0xffffff));
+	CHECK(to_init(qp) && ibv_query_gid(cli.verbs, 1, 0, &own) == 0);
+	CHECK(qp_rtr(qp, &own, qp->qp_num) == EOPNOTSUPP && qp_rtr(qp, NULL, qp->qp_num) == EOPNOTSUPP); /* to itself */
+	CHECK(to_rtr(qp, &cli, 0xffffff));
 	a.qp_state = IBV_QPS_RTR;
 	CHECK(ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0); /* it has a peer */
 	CHECK(ibv_destroy_qp(qp) == 0);

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-from rig import PATIENCE, RNICD, TESTPMD, Daemon, Process, Skip, case, main, pair_conf
+from rig import PATIENCE, RNICD, RNICRUN, TESTPMD, Daemon, Process, Skip, case, main, need, pair_conf
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ADDR = "10.77.0.1"
@@ -237,6 +237,58 @@ def unprivileged_client_needs_no_more_than_the_socket():
             s.wait_line("listening")
             d.run(*nobody, TESTPMD, "--mode", "soak", "--iters", "50", ADDR).ok()
             s.ok()
+
+
+def lines_of(p):
+    return [line for line in p.err if line.startswith("rnic")]
+
+
+@case
+def each_obstacle_is_told_in_one_line():
+    """What stands against a program: a line of ours with the remedy, once, and the errno of the manual page."""
+    need("ibv_devices")
+    need("ibv_ud_pingpong")
+    p = Process([RNICRUN, "--socket", "/nonexistent/rnicd.sock", "ibv_devices"])
+    assert p.wait() != 0 and "Function not implemented" in p.stderr(), p.tail()
+    assert lines_of(p) == ["rnic: rnicd is not running at /nonexistent/rnicd.sock: start it, or set RNICD_SOCKET"], p.tail()
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "ibv_ud_pingpong", "-d", "a", "-g", "0")
+        assert p.wait() != 0 and len(lines_of(p)) == 1 and "use reliable connections" in lines_of(p)[0], p.tail()
+        if os.geteuid() == 0:
+            os.chmod(d.dir, 0o755)
+            os.chmod(d.sock, 0o600)
+            p = d.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", RNICRUN, "ibv_devices")
+            assert p.wait() != 0 and "Operation not permitted" in p.stderr(), p.tail()
+            assert len(lines_of(p)) == 1 and "ask for the right to write to it" in lines_of(p)[0], p.tail()
+            p = d.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", RNICRUN, "--doctor")
+            assert p.wait() == 1 and "ask for socket-mode = 0666" in p.stdout(), p.tail()
+
+
+@case
+def doctor_looks_at_limits_and_programs():
+    need("setpriv")
+    with tempfile.TemporaryDirectory() as tmp, Daemon(pair_conf()) as d:
+        out = d.run(RNICRUN, "--doctor", "sh").ok()
+        assert "sh can have the library preloaded" in out and "memory can be registered" in out, out
+        assert "userfaultfd" in out and "Programs can run" in out, out
+        p = d.run("sh", "-c", f"ulimit -f 1000; exec {RNICRUN} --doctor")
+        assert p.wait() == 1 and "ulimit -f unlimited" in p.stdout(), p.tail()
+        p = d.run("sh", "-c", f"ulimit -v 3000000; exec {RNICRUN} --doctor")
+        assert p.wait() == 1 and "ulimit -v unlimited" in p.stdout(), p.tail()
+        with open(os.path.join(tmp, "plain.c"), "w", encoding="ascii") as f:
+            f.write("int main(void) { return 0; }\n")
+        subprocess.run(["cc", "-static", "-o", "still", "plain.c"], cwd=tmp, check=True)
+        for path, mode, why in (("still", 0o755, "linked statically"), ("still", 0o4755, "setuid")):
+            os.chmod(os.path.join(tmp, path), mode)
+            if mode & 0o4000:
+                if os.geteuid() != 0:
+                    continue
+                os.chown(os.path.join(tmp, path), 65534, 65534)
+                os.chmod(os.path.join(tmp, path), mode)
+            for argv in (["--doctor"], []):
+                p = d.run(RNICRUN, *argv, os.path.join(tmp, path))
+                assert (p.wait() != 0) == bool(argv), p.tail()
+                assert why in (p.stdout() if argv else p.stderr()), p.tail()
 
 
 @case

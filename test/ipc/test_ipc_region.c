@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -71,6 +72,12 @@ static void sizes_are_checked(void **state)
 	assert_int_equal(ipc_region_create(IPC_REGION_QUEUES, IPC_QUEUES_SIZE + 4096, &fd), -EINVAL);
 	assert_int_equal(ipc_region_create(IPC_REGION_HUGE, 4096, &fd), -EINVAL);
 	assert_int_equal(ipc_region_create(IPC_REGIONS, 4096, &fd), -EINVAL);
+	struct rlimit was, few;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	few = (struct rlimit){ .rlim_cur = 8192, .rlim_max = was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+	assert_int_equal(ipc_region_create(IPC_REGION_ARENA, 12288, &fd), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	assert_int_equal(fd, -1);
 	fd = memfd(MIB, F_SEAL_SHRINK | F_SEAL_SEAL);
 	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, 2 * MIB), -ERANGE);

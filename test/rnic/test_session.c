@@ -66,7 +66,8 @@ static void list_devices(void)
 {
 	int n = 7;
 
-	if (ibv_get_device_list(&n) != NULL || errno != ENODEV || n != 0)
+	ibv_get_device_list(NULL); /* told once */
+	if (ibv_get_device_list(&n) != NULL || errno != ENOSYS || n != 0)
 		_exit(1);
 }
 
@@ -86,17 +87,79 @@ static void without_a_daemon(void **state)
 	assert_null(rdma_get_devices(NULL));
 }
 
+static void list_of_another_version(void)
+{
+	ibv_get_device_list(NULL);
+	if (ibv_get_device_list(NULL) != NULL || errno != EPROTO)
+		_exit(1);
+}
+
 static void another_version(void **state)
 {
+	char text[1000], wanted[200];
+
 	(void)state;
 	fake = fake_start();
 	fake_version(fake, IPC_VERSION + 1);
+	snprintf(wanted, sizeof(wanted), "rnic: librnic speaks version %d of the daemon's protocol, the daemon version %d: "
+		 "install a matching pair\n", IPC_VERSION, IPC_VERSION + 1);
+	assert_int_equal(said(list_of_another_version, text, sizeof(text)), 0);
+	assert_string_equal(text, wanted);
 	assert_null(ibv_get_device_list(NULL));
 	assert_int_equal(errno, EPROTO);
 	fake_version(fake, IPC_VERSION);
 	fake_refuse(fake, EUSERS, "as many clients as there may be");
 	assert_null(ibv_get_device_list(NULL));
 	assert_int_equal(errno, EUSERS);
+	fake_stop(fake);
+}
+
+/* What this device does not have: the errno that says so, and once a sentence with what to do instead. */
+static void ask_for_what_is_not_there(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c = list != NULL ? ibv_open_device(list[0]) : NULL;
+	struct ibv_pd *pd = c != NULL ? ibv_alloc_pd(c) : NULL;
+	struct ibv_cq *cq = c != NULL ? ibv_create_cq(c, 8, NULL, NULL, 0) : NULL;
+	struct ibv_qp_init_attr ud = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD };
+	struct ibv_qp_init_attr raw = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RAW_PACKET };
+	struct ibv_ah_attr ah = { .port_num = 1 };
+	struct ibv_ece ece;
+	struct rdma_cm_id *id;
+	char byte;
+
+	if (pd == NULL || cq == NULL)
+		_exit(1);
+	for (int i = 0; i < 2; i++) {
+		if (ibv_create_qp(pd, &ud) != NULL || errno != EOPNOTSUPP)
+			_exit(2);
+		if (ibv_create_qp(pd, &raw) != NULL || errno != EOPNOTSUPP)
+			_exit(3);
+		if (ibv_create_ah(pd, &ah) != NULL || errno != EOPNOTSUPP)
+			_exit(4);
+		if (ibv_reg_mr(pd, &byte, 1, IBV_ACCESS_ON_DEMAND) != NULL || errno != EOPNOTSUPP)
+			_exit(5);
+		if (ibv_reg_dmabuf_mr(pd, 0, 1, 0, -1, 0) != NULL || errno != EOPNOTSUPP)
+			_exit(6);
+		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP) != -1 || errno != EPROTONOSUPPORT)
+			_exit(7);
+		if (ibv_query_ece(&(struct ibv_qp){ .context = c }, &ece) != EOPNOTSUPP) /* asked for by programs that do without */
+			_exit(8);
+	}
+}
+
+static void what_is_not_there_is_told_once(void **state)
+{
+	char text[2000];
+
+	(void)state;
+	fake = fake_start();
+	assert_int_equal(said(ask_for_what_is_not_there, text, sizeof(text)), 0);
+	assert_string_equal(text, "rnic: ibv_create_qp: " RNIC_NO_DATAGRAMS "\n"
+				  "rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC and IBV_QPT_UC\n"
+				  "rnic: ibv_create_ah: " RNIC_NO_DATAGRAMS "\n"
+				  "rnic: ibv_reg_mr: pages do not come on demand: register without IBV_ACCESS_ON_DEMAND\n"
+				  "rnic: rdma_create_id: " RNIC_NO_DATAGRAMS "\n");
 	fake_stop(fake);
 }
 
@@ -329,6 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_a_daemon),
 		cmocka_unit_test(another_version),
+		cmocka_unit_test(what_is_not_there_is_told_once),
 		cmocka_unit_test(devices),
 		cmocka_unit_test(the_daemon_dies),
 		cmocka_unit_test(a_forked_child_starts_afresh),
