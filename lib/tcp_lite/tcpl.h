@@ -223,6 +223,7 @@ struct tcpl_stats {
 	uint32_t rtos, tlps;              /* retransmission timeouts, tail loss probes */
 	uint32_t spurious;                /* retransmissions found needless: cwnd was restored (RFC 4015) */
 	uint32_t dup_acks, sacks_in;      /* duplicate ACKs; ACKs with SACK blocks */
+	uint32_t idle_acks;               /* bare ACKs that said nothing new and repeated nothing of use */
 	uint32_t lost_rexmits;            /* retransmissions found lost without a timeout (RFC 8985) */
 	uint32_t ooo, ooo_drops, dups;    /* segments held; not held for want of room; received again */
 	uint32_t challenges;              /* challenge ACKs sent */
@@ -325,9 +326,12 @@ uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64
  * SYN cookies (RFC 4987, 3.6): answer a SYN without memory. make: o becomes the SYN-ACK; false: malformed SYN.
  * accept: s is an ACK that met a listener and no connection; OK: c is ESTABLISHED (its first data, if any, is then
  * given to tcpl_in with the same segment); DROP_COOKIE: not ours, answer with tcpl_rst_for. A cookie lives 68 to 137 s.
+ * good: whether accept would find a cookie of ours, before there is a connection.
  */
 bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
 		      uint64_t now, const struct tcpl_seg *s, struct tcpl_out *o) __attribute__((nonnull));
+bool tcpl_cookie_good(const uint64_t key[2], const void *tuple, uint32_t tuple_len, uint64_t now,
+		      const struct tcpl_seg *s) __attribute__((nonnull));
 enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
 				     uint64_t now, const struct tcpl_seg *s);
 

@@ -251,11 +251,13 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c);
 	bool frozen = c->recovery == TCPL_R_RECOVERY;
 
-	if (rn_seq_lt(s->ack, c->snd_una))
+	if (rn_seq_lt(s->ack, c->snd_una)) {
+		c->stats.idle_acks += s->len == 0 && !(s->flags & TCPL_FIN);
 		return; /* old, but its payload is good */
+	}
 	tcpl_window_in(c, s, ev);
-	bool dup = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) && c->r_head != c->r_tail &&
-		   (wnd == c->snd_wnd || o->n_sack > 0);
+	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) && (wnd == c->snd_wnd || o->n_sack > 0);
+	bool dup = same && c->r_head != c->r_tail;
 	a.bytes = s->ack - c->snd_una;
 	if (a.bytes > 0) {
 		clean_acked(c, now, s->ack, o, &a);
@@ -278,6 +280,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		newreno_in(c, &a, dup);
 	}
 	c->stats.dup_acks += dup;
+	c->stats.idle_acks += same && !dup;
 	tlp_in(c, now, s->ack, a.dsack, dup && o->n_sack == 0);
 
 	/* RFC 3522: the first ACK after a retransmission that echoes an earlier timestamp speaks of the original */

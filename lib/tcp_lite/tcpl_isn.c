@@ -102,20 +102,28 @@ bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const v
 	return true;
 }
 
+bool tcpl_cookie_good(const uint64_t key[2], const void *tuple, uint32_t tuple_len, uint64_t now, const struct tcpl_seg *s)
+{
+	uint32_t iss = s->ack - 1, irs = s->seq - 1;
+	uint8_t low = (uint8_t)iss;
+	uint64_t clock = now >> 36;
+
+	clock -= (clock ^ low) & 1;
+	return iss == cookie_of(key, tuple, tuple_len, irs, clock, low);
+}
+
 enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
 				     uint64_t now, const struct tcpl_seg *s)
 {
 	uint32_t iss = s->ack - 1, irs = s->seq - 1;
 	uint8_t low = (uint8_t)iss;
-	uint64_t clock = now >> 36;
 	struct tcpl_opts opt;
 
 	if ((s->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_ACK || c->state != TCPL_S_CLOSED)
 		return TCPL_DROP_STATE;
 	if (!tcpl_opt_parse(s->opt, s->optlen, &opt))
 		return TCPL_DROP_OPTION;
-	clock -= (clock ^ low) & 1;
-	if (iss != cookie_of(key, tuple, tuple_len, irs, clock, low))
+	if (!tcpl_cookie_good(key, tuple, tuple_len, now, s))
 		return TCPL_DROP_COOKIE;
 
 	tcpl_start(c, now, iss);

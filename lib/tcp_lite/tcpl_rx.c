@@ -173,15 +173,21 @@ static void in_order(struct tcpl_conn *c, struct tcpl_slice *p, struct tcpl_ev *
 	hold_advance(c);
 }
 
-/* Learns where the peer's stream ends; whatever lies beyond is not part of it. The first FIN stands. */
+/*
+ * Learns where the peer's stream ends; whatever lies beyond is not part of it. The first FIN stands. One that contradicts
+ * what is held is believed only where it is next in order; what is held goes with the connection then.
+ */
 static void see_fin(struct tcpl_conn *c, const struct tcpl_seg *s)
 {
 	uint32_t at = s->seq + s->len;
 
 	if (!(s->flags & TCPL_FIN) || (c->flags & F_FIN_SEEN) || rn_seq_lt(at, c->rcv_nxt) || rn_seq_gt(at, c->rcv_adv))
 		return;
-	if (c->h_tail > c->h_ready && rn_seq_gt(hold_end(&c->mem.hold[c->h_tail - 1]), at))
-		return; /* contradicts what we hold */
+	if (c->h_tail > c->h_ready && rn_seq_gt(hold_end(&c->mem.hold[c->h_tail - 1]), at)) {
+		if (at != c->rcv_nxt)
+			return;
+		c->n_blocks = 0;
+	}
 	c->fin_seq = at;
 	c->flags |= F_FIN_SEEN;
 }

@@ -47,7 +47,7 @@ static inline const char *broken_rx(const struct tcpl_conn *c)
 	for (uint32_t i = c->h_head; i < c->h_tail; i++) {
 		if (h[i].len == 0 || (i + 1 < c->h_tail && rn_seq_gt(h[i].seq + h[i].len, h[i + 1].seq)))
 			return "held ranges overlap";
-		if (i >= c->h_ready && rn_seq_le(h[i].seq, c->rcv_nxt))
+		if (i >= c->h_ready && !(c->flags & F_FIN_RCVD) && rn_seq_le(h[i].seq, c->rcv_nxt))
 			return "a held range that is due";
 	}
 	if (c->n_blocks > RN_ARRAY_LEN(c->block) || (c->n_blocks > 0 && c->h_ready == c->h_tail))
