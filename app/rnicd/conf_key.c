@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "iwarp/mpa_neg.h"
+
 #define GLOBAL(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
 #define PORT(f) offsetof(struct rnicd_port_cfg, f), sizeof(((struct rnicd_port_cfg *)0)->f)
 #define RANGE(lo, hi) .min = (lo), .max = (hi)
@@ -238,6 +240,18 @@ static bool own_crc(void *base, const char *v, char *why)
 	return true;
 }
 
+static bool own_rtr(void *base, const char *v, char *why)
+{
+	static const char *const words[] = { "any", "send", "write", "read", NULL };
+	static const uint8_t rtr[] = { 0, MPA_RTR_SEND, MPA_RTR_WRITE, MPA_RTR_READ };
+	uint64_t w;
+
+	if (!conf_word(v, words, &w, why))
+		return false;
+	((struct rnicd_port_cfg *)base)->rtr = rtr[w];
+	return true;
+}
+
 static bool own_capture(void *base, const char *v, char *why)
 {
 	struct rnicd_port_cfg *p = base;
@@ -278,6 +292,8 @@ const struct conf_key conf_keys_port[] = {
 	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
 	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
 	  PORT(peer_to_peer) },
+	{ "rtr", "any", "RTR message of that mode, for peers that err in others: any, send, write or read", CONF_OWN,
+	  .own = own_rtr },
 	{ "qp-port", "4791", "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts",
 	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },

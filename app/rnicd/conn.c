@@ -8,7 +8,9 @@
 #include "worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
-#define ANSWERS_PER_SECOND 100000u
+/* Resets and cookies for strangers: what they cost is taken from the connections that there are. */
+#define ANSWER_NS       (200 * RN_NS_PER_US) /* one in so long, 5,000 a second */
+#define ANSWERS_AT_ONCE 1000u                /* after a pause */
 #define COOKIE_LIFE_NS (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
 
 /* Constant after start; connections of both address families share it, so the smaller MSS rules. */
@@ -32,7 +34,7 @@ struct mpa_policy conn_policy(const struct rnicd_port *port)
 
 	return (struct mpa_policy){ .rev = c->mpa_rev, .crc = c->crc, .crc_must = c->crc_required, .markers = c->markers,
 				    .p2p = c->peer_to_peer,
-				    .rtr = MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
+				    .rtr = c->rtr != 0 ? c->rtr : MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
 				    .ird = c->max_ird, .ord = c->max_ord, .ird_max = c->max_ird };
 }
 
@@ -287,20 +289,28 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 
 /* ---- segments ---- */
 
-/* Answers a segment without a connection, as often a second as strangers are worth. */
+/* Whether another stranger may be answered now. */
+static bool answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
+
+	if (w->answers_at + depth < w->now)
+		w->answers_at = w->now - depth;
+	if (w->answers_at + ANSWER_NS <= w->now) {
+		w->answers_at += ANSWER_NS;
+		return true;
+	}
+	port->stats[w->index].rx_unanswered++;
+	return false;
+}
+
+/* Answers a segment without a connection. */
 static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
 		   const struct tcpl_out *o)
 {
-	if (w->now - w->answers_at > RN_NS_PER_S) {
-		w->answers_at = w->now;
-		w->answers_left = ANSWERS_PER_SECOND;
-	}
-	if (w->answers_left == 0)
-		return;
 	struct rte_mbuf *out = rte_pktmbuf_alloc(port->pool);
 	if (out == NULL)
 		return;
-	w->answers_left--;
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport };
 	memcpy(f.l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
@@ -324,7 +334,7 @@ static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const st
 	struct tcpl_out o = { 0 };
 
 	port->stats[w->index].rx_no_flow++;
-	if (tcpl_rst_for(seg, &o))
+	if (tcpl_rst_for(seg, &o) && answer_allowed(w, port))
 		answer(w, port, m, p, &o);
 }
 
@@ -360,9 +370,11 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 			  const struct rte_mbuf *m, const struct pkt *p, const struct tcpl_seg *syn)
 {
 	struct rnicd_port *port = rnicd.port[a->port];
-	struct flow f = flow_of(a);
 	struct tcpl_out o;
 
+	if (!answer_allowed(w, port))
+		return;
+	struct flow f = flow_of(a);
 	if (!tcpl_cookie_make(&tcp_cfg[a->port], &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))
 		return;
 	port->stats[w->index].syn_cookies++;
@@ -380,6 +392,16 @@ static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listen
 	qp_conn_abort(&w->qp, &oldest->qc);
 }
 
+/* An ACK that answers one of our cookies. */
+static bool brings_cookie(const struct rnicd_worker *w, const struct listener *l, const struct conn_addr *a,
+			  const struct tcpl_seg *seg)
+{
+	if (rn_likely(w->now >= l->cookies_until))
+		return false;
+	struct flow f = flow_of(a);
+	return tcpl_cookie_good(&rnicd.secret[2], &f.key, sizeof(f.key), w->now, seg);
+}
+
 /*
  * A segment that no connection wants: a SYN for a listener makes one, so does the ACK of a cookie. True: the packet is
  * held.
@@ -389,9 +411,9 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 {
 	struct listener *l = find_listener(w, port->index, p->dport);
 	uint8_t kind = seg->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST);
-	bool cookie = kind == TCPL_ACK && l != NULL && w->now < l->cookies_until;
 	struct conn_addr a = { .port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport,
 			       .rport = p->sport };
+	bool cookie = kind == TCPL_ACK && l != NULL && brings_cookie(w, l, &a, seg);
 	struct conn *c;
 
 	if (l == NULL || (kind != TCPL_SYN && !cookie)) {

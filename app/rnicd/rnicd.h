@@ -74,6 +74,7 @@ struct rnicd_port_cfg {
 	bool markers;               /* ask to receive markers */
 	uint8_t mpa_rev;            /* 1 or 2 as initiator */
 	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
+	uint8_t rtr;                /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */
 	uint16_t qp_port;           /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
 	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
 	bool newreno;               /* congestion control: NewReno in place of CUBIC */
@@ -130,6 +131,7 @@ struct rnicd_port_stats {
 	uint64_t rx_bad[PKT_VERDICTS];   /* by verdict of pkt_parse */
 	uint64_t rx_bad_csum;
 	uint64_t rx_no_flow;             /* TCP without connection or listener: answered by a reset */
+	uint64_t rx_unanswered;          /* of those and of SYNs to a full backlog: beyond what strangers are worth */
 	uint64_t syn_cookies;            /* SYNs answered without memory: the listener's backlog was full */
 	uint64_t syn_evicted;            /* connections that never sent a Request and made room for newer ones */
 	uint64_t rx_other;               /* nothing we speak */

@@ -91,6 +91,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "rx_fragments", s->rx_bad[PKT_FRAGMENT]);
 	U64(d, "rx_bad_csum", s->rx_bad_csum);
 	U64(d, "rx_no_flow", s->rx_no_flow);
+	U64(d, "rx_unanswered", s->rx_unanswered);
 	U64(d, "syn_cookies", s->syn_cookies);
 	U64(d, "syn_evicted", s->syn_evicted);
 	U64(d, "rx_other", s->rx_other);
@@ -247,6 +248,7 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 	U64(d, "out_of_order_dropped", t->stats.ooo_drops);
 	U64(d, "duplicates", t->stats.dups);
 	U64(d, "duplicate_acks", t->stats.dup_acks);
+	U64(d, "idle_acks", t->stats.idle_acks);
 	U64(d, "challenges", t->stats.challenges);
 	U64(d, "dropped", dropped);
 	U64(d, "crc", t->crc);
@@ -346,6 +348,21 @@ static uint64_t blocks_used(void)
 	return n;
 }
 
+/* Connections that there are, and those of them whose peer has not sent an MPA Request yet. */
+static void tell_connections(struct rte_tel_data *d)
+{
+	uint64_t n = 0, half_open = 0;
+
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+		const struct rnicd_worker *w = rnicd.worker[i];
+		n += w->flows.used;
+		for (uint32_t k = 0; k < WORKER_LISTENERS; k++)
+			half_open += w->listener[k].half_open;
+	}
+	U64(d, "connections", n);
+	U64(d, "half_open", half_open);
+}
+
 static int on_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct qp_stats s;
@@ -362,6 +379,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	T(rnr_waits), T(rnr_timeouts), T(rnr_drops);
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
+	tell_connections(d);
 	U64(d, "blocks_used", blocks_used());
 	U64(d, "qp_port_connections", oob_totals.up);
 	U64(d, "qp_port_held", oob_totals.held);

@@ -16,6 +16,7 @@
 #include "worker.h"
 
 #define WORKER_BURST     32u
+#define WORKER_BURST_MIN 8u  /* some drivers take whole eights only */
 #define WORKER_LOOP      512u /* frames on their way to the same port */
 #define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
 #define WORKER_LISTENERS 256u
@@ -98,8 +99,8 @@ struct rnicd_worker {
 	uint64_t turns, sleeps;      /* counters */
 	struct stages stages;
 	bool blind_ports;            /* there is such a port */
-	uint64_t answers_at;      /* resets and cookies for strangers are rationed */
-	uint32_t answers_left;
+	uint16_t share[RNICD_MAX_PORTS]; /* most frames that a port may bring in a turn: worker_rx.c */
+	uint64_t answers_at;         /* resets and cookies for strangers are rationed: conn.c */
 	bool told;                   /* something lies in the rings to the control thread: wake it */
 	struct worker_client *clients;
 	struct rn_wheel wheel;

@@ -198,36 +198,39 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	}
 }
 
-static void deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+/* True: a connection has got it. */
+static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	uint32_t owner = flow_owner(r->hash, rnicd.n_workers);
 
 	if (rn_unlikely(owner != w->index)) {
 		move(w, port, r, owner);
-		return;
+		return true;
 	}
 	/* a group MAC with a unicast address is no TCP of ours (RFC 1122, section 4.2.3.10) */
 	if (rn_unlikely(!csum_good(port, r->m, &r->p) || (rte_pktmbuf_mtod(r->m, uint8_t *)[0] & 1) != 0)) {
 		port->stats[w->index].rx_bad_csum++;
 		drop(r);
-		return;
+		return false;
 	}
 	if (rn_unlikely(!worker_space(w))) {
 		drop(r);
-		return;
+		return false;
 	}
 	if (rn_unlikely(r->flow == NULL)) /* one before it in the burst may have made it */
 		r->flow = flow_find(&w->flows, &r->key, r->hash);
 	conn_input(w, port, r->m, &r->p, r->flow);
 	r->m = NULL;
+	return r->flow != NULL;
 }
 
-/* from_wire: not seen by another worker before. */
-static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
+/* from_wire: not seen by another worker before. Returns how many were for connections. */
+static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
 		  bool from_wire)
 {
 	struct rx rx[WORKER_BURST];
 	const struct rx *before = NULL;
+	uint32_t wanted = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
@@ -245,25 +248,38 @@ static void burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port
 		before = &rx[i];
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (rx[i].m != NULL)
-			deliver(w, port[i], &rx[i]);
+		if (rx[i].m != NULL && deliver(w, port[i], &rx[i]))
+			wanted++;
 	}
+	return wanted;
+}
+
+/*
+ * Reading is work too, and on a wire that is flooded it is work for nobody: a port whose full bursts bring little for
+ * connections gets small ones, so that other ports and what clients post have most of each turn. A port that is not
+ * behind, or brings what is wanted, has its share again at once.
+ */
+static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
+{
+	if (n < share || 2 * wanted >= n)
+		return WORKER_BURST;
+	return (uint16_t)rn_max_u32(share / 2, WORKER_BURST_MIN);
 }
 
 static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	struct rte_mbuf *m[WORKER_BURST];
 	struct rnicd_port *ports[WORKER_BURST];
+	uint16_t *share = &w->share[port->index];
 
 	if (w->index >= port->caps.queues)
 		return 0;
 	uint32_t n = port->wire != NULL
-			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, WORKER_BURST, NULL)
-			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, WORKER_BURST);
+			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, *share, NULL)
+			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, *share);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = port;
-	if (n != 0)
-		burst(w, m, ports, n, true);
+	*share = next_share(*share, n, n != 0 ? burst(w, m, ports, n, true) : 0);
 	return n;
 }
 

@@ -57,6 +57,7 @@ static void the_least_file(void **state)
 	assert_int_equal(p->rate_bps, 0);
 	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && !p->roce && !p->newreno);
 	assert_int_equal(p->mpa_rev, 2);
+	assert_int_equal(p->rtr, 0);
 	assert_int_equal(p->impair.limit, 4096);
 }
 
@@ -74,7 +75,7 @@ static void every_key(void **state)
 	       "1ms\njitter = 2us\n"
 	       "limit = 9\nseed = 3\ncapture = /tmp/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
 	       "on\nmpa-revision = 1\n"
-	       "peer-to-peer = off\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
+	       "peer-to-peer = off\nrtr = read\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
 	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\n",
 	       "");
 	const struct rnicd_port_cfg *p = &c.d.port[0];
@@ -102,6 +103,7 @@ static void every_key(void **state)
 	assert_true(m->limit == 9 && m->seed == 3);
 	assert_string_equal(p->capture, "/tmp/a.pcapng");
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
+	assert_int_equal(p->rtr, 4);
 	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->newreno && p->min_rto_ns == RN_NS_PER_S && p->roce);
 	assert_string_equal(c.d.port[1].args, "a");
 }

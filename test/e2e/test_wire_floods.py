@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Floods of every kind at one port of a daemon whose only worker serves others too: the second wave of an attack needs no
+more memory than the first, counters tell of it, others move their data while it goes on, and nothing is left behind.
+What it costs the others is measured by ../bench/floods.py; here is no clock.
+"""
+import sys
+import time
+
+import attacks
+import wire
+from attacks import CONF, PORT
+from rig import PATIENCE, TESTPMD, Daemon, case, main
+from wire import Closed
+
+WAVE = 10000      # frames
+HELD = 150        # connections of a wave
+GROWTH = 1 << 20  # bytes that a second wave may cost: nothing, but for a page here and there
+world = {}
+
+
+class World:
+    def __init__(self):
+        wire.own_network()
+        attacks.no_timestamps()
+        self.d = Daemon(CONF % ("", "tap:rt0"))
+        wire.tap_up()
+        self.target = wire.Target(self.d)
+        self.target.tell(f"listen {PORT} 8 4 4")
+        self.server = self.d.run(TESTPMD, "-s", "-a", "10.77.0.1")
+        self.frames = wire.Frames()
+        self.bystander().ok()  # what the daemon maps for a client, it has mapped once now
+
+    def bystander(self):
+        """Somebody else's connections, their data verified."""
+        return self.d.run(TESTPMD, "--mode", "soak", "--iters", "100", "10.77.0.1")
+
+    def memory(self):
+        """Resident bytes of the daemon's own: what clients share with it belongs to them."""
+        total, own = 0, True
+        with open(f"/proc/{self.d.pid}/smaps", encoding="ascii", errors="replace") as f:
+            for line in f:
+                words = line.split()
+                if not words[0].endswith(":"):
+                    own = "/memfd:rnic" not in line
+                elif words[0] == "Rss:" and own:
+                    total += int(words[1]) * 1024
+        return total
+
+    def counters(self):
+        return {**self.d.telemetry("/rnic/counters"), **self.d.telemetry("/rnic/ports,rnic0")}
+
+    def conn(self):
+        """The counters of the one connection at the attacked port."""
+        all_ = self.d.telemetry("/rnic/conns")
+        at = [i for i, line in enumerate(all_) if f":{PORT} " in line]
+        assert len(at) == 1, all_
+        return self.d.telemetry(f"/rnic/conns,{at[0]}")
+
+    def put(self, frames):
+        """As fast as the daemon takes them: the tap's queue holds 500."""
+        at = self.counters()["rx_packets"]
+        for i in range(0, len(frames), 250):
+            for f in frames[i:i + 250]:
+                self.frames.put(f)
+            # ARP and other traffic counts too, so an odd frame may still lie in the tap's queue
+            self.until(lambda due=at + i: self.counters()["rx_packets"] >= due, "the daemon does not read its port")
+
+    @staticmethod
+    def until(true, otherwise):
+        end = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < end, otherwise
+            time.sleep(0.01)
+
+
+def the_world():
+    if "error" in world:
+        raise world["error"]
+    if "w" not in world:
+        try:
+            world["w"] = World()
+        except BaseException as e:
+            world["error"] = e
+            raise
+    return world["w"]
+
+
+def still_served(w):
+    """A new client of the attacked port is let in, later if need be."""
+    def served():
+        try:
+            with attacks.opened() as p:
+                p.put(wire.tagged(wire.WRITE, 0, 0), wire.read_req(1, (1, 1), 0, (0, 0)))
+                return p.get()[1] & 15 == wire.READ_RESP
+        except (Closed, OSError):
+            return False
+    w.until(served, "nobody is let in any more")
+
+
+def two_waves(wave, told):
+    """wave(w): an attack from beginning to end, while others move their data; told: {sum of counters: at least, of one}."""
+    w = the_world()
+    size, before = [], w.counters()
+    for _ in range(2):
+        others = w.bystander()
+        wave(w)
+        others.ok()
+        size.append(w.memory())
+        assert w.d.alive(), w.d.tail()
+    after = w.counters()
+    still_served(w)
+    assert size[1] - size[0] <= GROWTH, f"the second wave cost {(size[1] - size[0]) >> 10} KiB, after {size[0] >> 10}"
+    for name, least in told.items():
+        got = sum(after[k] - before[k] for k in name.split("+"))
+        assert got >= 2 * least, f"{name} has moved by {got}, {2 * least} were due"
+
+
+@case
+def syn_flood():
+    """Nearly all are answered without memory; the few that are remembered are forgotten again."""
+    def wave(w):
+        w.put(attacks.syns(w.frames.mac, WAVE))
+        assert w.counters()["half_open"] <= 4 * 64, w.counters()
+    two_waves(wave, {"syn_cookies+rx_unanswered": WAVE // 2})
+
+
+def into_a_connection(make, told):
+    def wave(w):
+        with attacks.opened() as p:
+            w.put(attacks.segments(make, w.frames.mac, attacks.learn(p), WAVE))
+            # a frame or two may still be under way
+            w.until(lambda: sum(w.conn()[k] for k in told) >= WAVE - 50, f"counted: {w.conn()}")
+            p.put(wire.read_req(1, (1, 1), 0, (0, 0)))
+            assert p.get()[1] & 15 == wire.READ_RESP, "the attacked connection is not what it was"
+    two_waves(wave, {})
+
+
+@case
+def ack_storm():
+    into_a_connection(attacks.ack_storm, ["idle_acks"])
+
+
+@case
+def acks_of_what_was_never_sent():
+    into_a_connection(attacks.acks_of_what_was_never_sent, ["dropped"])
+
+
+@case
+def out_of_order_bomb():
+    """Some octets are kept, their number is limited, and the connection goes on when the hole before them is filled."""
+    into_a_connection(attacks.out_of_order_bomb, ["out_of_order", "out_of_order_dropped", "dropped", "duplicates"])
+
+
+@case
+def resets_and_syns_beside_the_window():
+    into_a_connection(attacks.beside_the_window, ["challenges", "dropped"])
+
+
+def held(begin, told, each=lambda s: None):
+    """Connections that stay, all at once; when they are gone so is what they held."""
+    def wave(w):
+        at = w.counters()["blocks_used"]
+        socks = [begin() for _ in range(HELD)]
+        for s in socks:
+            each(s)
+        for s in socks:
+            s.close()
+        w.until(lambda: w.counters()["blocks_used"] <= at, f"what they held is still held: {w.counters()}")
+    two_waves(wave, told)
+
+
+@case
+def half_open():
+    """Connected and silent, more than the backlog's four times: the oldest make room."""
+    held(attacks.silent, {"syn_cookies": 1})
+
+
+@case
+def requests_that_never_end():
+    held(attacks.endless_request, {"syn_cookies": 1})
+
+
+@case
+def slow_senders():
+    def octet(p):
+        p.raw(b"\xc1")
+    held(attacks.slow_sender, {}, octet)
+
+
+@case
+def tiny_windows():
+    w = the_world()
+    held(lambda: attacks.tiny_window(w.target.mr["ro"][:2]), {"resets": 1}, lambda p: p.s.recv(1))
+
+
+@case
+def tiny_segments():
+    """FPDUs an octet to a segment."""
+    def wave(w):
+        with attacks.opened() as p:
+            w.put(attacks.segments(attacks.tiny_segments, w.frames.mac, attacks.learn(p), WAVE))
+            p.kill()  # the kernel does not know what was said in its name
+    two_waves(wave, {"staged": WAVE // attacks.TINY})
+
+
+@case
+def connect_and_reset():
+    def wave(_):
+        for _ in range(HELD):
+            attacks.opened().kill()
+    two_waves(wave, {"resets": HELD})
+
+
+@case
+def nothing_is_left():
+    w = the_world()
+    w.server.stop()
+    w.target.say("quit")
+    w.target.wait()
+    for what in ("/rnic/clients", "/rnic/qps", "/rnic/conns"):
+        w.until(lambda what=what: not w.d.telemetry(what), f"{what}: {w.d.telemetry(what)}")
+    w.until(lambda: w.counters()["connections"] == 0, f"connections live on: {w.counters()}")
+    w.d.end()
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    finally:
+        if "w" in world:
+            world["w"].d.close()
+    sys.exit(code)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a flood may cost a worker: how much of its turn a port gets, how often strangers are answered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "eal.h"
+#include "port_tx.h"
+
+#define FRAMES 4096u
+#define FLOWS  16u
+
+static struct rnicd_port port;
+static struct rnicd_port_cfg port_cfg;
+static struct rnicd_worker worker;
+static struct rte_ring *wire;
+
+static int setup(void **state)
+{
+	static struct flow_slot slots[2][2 * FLOWS];
+	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 2 };
+	struct qp_cfg cfg;
+
+	(void)state;
+	memset(&worker, 0, sizeof(worker));
+	memset(&port, 0, sizeof(port));
+	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 24, .vlan = PKT_NO_VLAN };
+	memcpy(port.mac, mac, sizeof(mac));
+	port.cfg = &port_cfg;
+	port.mtu = 1500;
+	port.caps.queues = 1;
+	port.wire = &wire;
+	port.pool = pool_for_test("frames", FRAMES - 1, 256);
+	wire = rte_ring_create("wire", FRAMES, 0, 0);
+	rnicd.port[0] = &port;
+	rnicd.n_ports = rnicd.n_workers = 1;
+	worker.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0], .wake = RN_NEVER };
+	worker.now = RN_NS_PER_S;
+	flow_init(&worker.flows, slots[0], 2 * FLOWS);
+	flow_init(&worker.listens, slots[1], 2 * FLOWS);
+	qp_cfg_default(&cfg, 0, 1500, FLOWS);
+	uint64_t size = (qp_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
+	worker.qp_mem = aligned_alloc(RN_CACHE_LINE, size);
+	if (port.pool == NULL || wire == NULL || worker.qp_mem == NULL)
+		return -1;
+	memset(worker.qp_mem, 0, size);
+	return qp_ctx_init(&worker.qp, &cfg, worker.qp_mem, size) == QP_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	port_tx_drop_all(&worker.tx[0]);
+	uint32_t left = rte_mempool_in_use_count(port.pool);
+	free(worker.qp_mem);
+	rte_ring_free(wire);
+	rte_mempool_free(port.pool);
+	return left == 0 ? 0 : -1;
+}
+
+/* Segments on the wire: for nobody here, or for a TCP port at which nobody listens. */
+static void flood(uint32_t n, bool ours)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = frame_for_test(port.pool, i, 0);
+		assert_non_null(m);
+		if (!ours)
+			rte_pktmbuf_mtod(m, uint8_t *)[5] = 7;
+		assert_int_equal(rte_ring_enqueue(wire, m), 0);
+	}
+}
+
+static void flooded_port_has_a_small_share(void **state)
+{
+	static const uint32_t taken[] = { WORKER_BURST, WORKER_BURST / 2, WORKER_BURST_MIN, WORKER_BURST_MIN };
+
+	(void)state;
+	assert_int_equal(worker_rx(&worker), 0);
+	flood(100, false);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(taken); i++)
+		assert_int_equal(worker_rx(&worker), taken[i]);
+	while (worker_rx(&worker) != 0)
+		;
+	assert_int_equal(port.stats[0].rx_not_ours, 100);
+	/* the flood has passed */
+	flood(WORKER_BURST, false);
+	assert_int_equal(worker_rx(&worker), WORKER_BURST);
+}
+
+static uint32_t answered(uint32_t n)
+{
+	uint32_t sent = 0;
+
+	flood(n, true);
+	while (worker_rx(&worker) != 0) {
+		sent += worker.tx[0].tail - worker.tx[0].head;
+		port_tx_drop_all(&worker.tx[0]);
+	}
+	return sent;
+}
+
+static void strangers_are_answered_so_many_a_second(void **state)
+{
+	uint32_t sent;
+
+	(void)state;
+	assert_int_equal(worker_rx(&worker), 0);
+	sent = answered(3000);
+	assert_int_equal(sent, 1000);
+	assert_int_equal(port.stats[0].rx_no_flow, 3000);
+	assert_int_equal(port.stats[0].rx_unanswered, 2000);
+	worker.now += 10 * RN_NS_PER_MS;
+	assert_int_equal(answered(1000), 50);
+	assert_int_equal(port.stats[0].rx_unanswered, 2950);
+	/* a long silence does not save up more than one burst */
+	worker.now += 100 * RN_NS_PER_S;
+	assert_int_equal(answered(3000), 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(flooded_port_has_a_small_share, setup, teardown),
+		cmocka_unit_test_setup_teardown(strangers_are_answered_so_many_a_second, setup, teardown),
+	};
+
+	if (!eal_for_test())
+		return 77;
+	return cmocka_run_group_tests_name("worker_rx", tests, NULL, NULL);
+}
