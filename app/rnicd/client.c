@@ -74,6 +74,15 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	client_answer(c, &m, (uint16_t)(IPC_MSG_HDR + strlen(m.text) + 1));
 }
 
+bool client_back(struct client *c)
+{
+	c->under_way--;
+	if (c->state != CLIENT_DYING)
+		return true;
+	client_death_step(c);
+	return false;
+}
+
 /* ---- requests ---- */
 
 static void on_hello(struct client *c, const int *fds, uint32_t n) { client_hello(c, fds, n); }

@@ -195,6 +195,11 @@ void client_ok(struct client *c);
 void client_ok_handle(struct client *c, uint32_t handle);
 /* err: positive errno. The sentence is the client's to show. */
 void client_error(struct client *c, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * What it had under way with the workers is back. True: it may be answered. False: it is dying, which has gone on; it
+ * must not be touched any more.
+ */
+bool client_back(struct client *c);
 /* Ends the client for its behaviour. */
 void client_drop(struct client *c, const char *why);
 /* Begins its death, once. Nothing of it is released before the end of the loop's turn. */

@@ -122,12 +122,9 @@ static void join_done(struct cmd_all *a)
 	struct client *c = j->c;
 
 	free(j);
-	c->under_way--;
 	c->joined = true;
-	if (c->state == CLIENT_DYING) {
-		client_death_step(c);
+	if (!client_back(c))
 		return;
-	}
 	c->state = CLIENT_READY;
 	client_answer(c, &m, IPC_MSG_LEN(hello_ok));
 }

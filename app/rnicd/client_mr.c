@@ -79,10 +79,9 @@ static void mr_ended(struct cmd_all *a)
 
 	client_mr_free(c, e->mr);
 	free(e);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else if (m.reg_mr_ok.handle != 0)
+	if (!client_back(c))
+		return;
+	if (m.reg_mr_ok.handle != 0)
 		client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
 	else
 		client_ok(c);

@@ -58,10 +58,7 @@ static void mw_ended(struct cmd_all *a)
 
 	client_mw_free(c, e->mw);
 	free(e);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
+	if (client_back(c))
 		client_ok(c);
 }
 

@@ -211,12 +211,9 @@ static void cq_ended(struct cmd_all *a)
 	struct cq_end *e = rn_container_of(a, struct cq_end, cmd);
 	struct client *c = e->q->c;
 
-	c->under_way--;
 	client_cq_free(e->q);
 	free(e);
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
+	if (client_back(c))
 		client_ok(c);
 }
 
@@ -269,10 +266,7 @@ static void resized(struct cmd_all *a)
 	c->slots += e->cqe - e->q->cqe;
 	e->q->cqe = e->cqe;
 	free(e);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
+	if (client_back(c))
 		client_ok(c);
 }
 

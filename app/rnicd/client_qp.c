@@ -543,10 +543,7 @@ static void destroyed(struct cmd *cmd)
 		return;
 	}
 	forget(q);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else if (answer)
+	if (client_back(c) && answer)
 		client_ok(c);
 }
 

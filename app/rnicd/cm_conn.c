@@ -117,10 +117,9 @@ static void op_end(struct op *o, int err, const char *sentence)
 	if (o->q != NULL)
 		o->q->moving = false;
 	free(o);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else if (err == 0)
+	if (!client_back(c))
+		return;
+	if (err == 0)
 		client_ok(c);
 	else
 		client_error(c, err, "%s", sentence);

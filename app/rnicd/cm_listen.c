@@ -56,10 +56,7 @@ static void undone(struct cmd_all *a)
 	struct client *c = o->id->c;
 
 	owner_del(&o->id->owner);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
+	if (client_back(c))
 		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", o->port);
 	free(o);
 }
@@ -79,10 +76,7 @@ static void listening(struct cmd_all *a)
 	}
 	cm_set_state(o->id, CM_LISTENING);
 	free(o);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
+	if (client_back(c))
 		client_ok(c);
 }
 
@@ -137,10 +131,7 @@ static void ended(struct cmd_all *a)
 
 	cm_id_free(o->id);
 	free(o);
-	c->under_way--;
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else if (answer)
+	if (client_back(c) && answer)
 		client_ok(c);
 }
 

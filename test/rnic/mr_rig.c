@@ -4,33 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fake *fake;
-struct ibv_context *ctx;
-struct ibv_pd *pd;
-
-int mr_setup(void **state)
-{
-	(void)state;
-	setenv("RNIC_REG_VERBOSE", "0", 1);
-	fake = fake_start();
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	pd = ibv_alloc_pd(ctx);
-	return pd == NULL;
-}
-
-int mr_teardown(void **state)
-{
-	(void)state;
-	ibv_dealloc_pd(pd);
-	ibv_close_device(ctx);
-	fake_stop(fake);
-	return 0;
-}
-
-struct fake_client *client(void) { return fake_client(fake, 0); }
-
 uint8_t pattern(size_t i, uint8_t seed) { return (uint8_t)(i * 7 + (i >> 8) + seed); }
 
 void fill(uint8_t *p, size_t len, uint8_t seed)

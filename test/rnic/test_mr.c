@@ -361,5 +361,5 @@ int main(void)
 		cmocka_unit_test(private_hugetlb_memory),
 	};
 
-	return cmocka_run_group_tests(tests, mr_setup, mr_teardown);
+	return cmocka_run_group_tests(tests, dev_setup, dev_teardown);
 }

@@ -454,5 +454,5 @@ int main(void)
 		cmocka_unit_test(threads_go_on_while_one_forks),
 	};
 
-	return cmocka_run_group_tests(tests, mr_setup, mr_teardown);
+	return cmocka_run_group_tests(tests, dev_setup, dev_teardown);
 }

@@ -175,5 +175,5 @@ int main(void)
 		cmocka_unit_test(private_and_shared_in_one_region),
 	};
 
-	return cmocka_run_group_tests(tests, mr_setup, mr_teardown);
+	return cmocka_run_group_tests(tests, dev_setup, dev_teardown);
 }

@@ -14,18 +14,14 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "fake.h"
+#include "dev_rig.h"
 #include "rnic/priv.h"
 
-static struct fake *fake;
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
 static struct ibv_comp_channel *chan;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static struct ibv_qp_cap cap;
 
-static struct fake_client *client(void) { return fake_client(fake, 0); }
 static struct fake_qp *peer(void) { return &client()->qp[qp->handle]; }
 
 static struct ibv_qp *make_qp(uint32_t wrs, uint32_t sge, uint32_t inl, uint64_t ops)
@@ -45,13 +41,8 @@ static struct ibv_qp *make_qp(uint32_t wrs, uint32_t sge, uint32_t inl, uint64_t
 
 static int setup(void **state)
 {
-	(void)state;
-	setenv("RNIC_REG_VERBOSE", "0", 1);
-	fake = fake_start();
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	pd = ibv_alloc_pd(ctx);
+	if (dev_setup(state) != 0)
+		return 1;
 	chan = ibv_create_comp_channel(ctx);
 	cq = ibv_create_cq(ctx, 100, &cap, chan, 0);
 	qp = make_qp(16, 4, 100, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
@@ -64,16 +55,12 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	assert_int_equal(ibv_destroy_cq(cq), EBUSY);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_comp_channel(chan), EBUSY);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 	assert_int_equal(ibv_destroy_comp_channel(chan), 0);
-	ibv_dealloc_pd(pd);
-	ibv_close_device(ctx);
-	fake_stop(fake);
-	return 0;
+	return dev_teardown(state);
 }
 
 /* The worker's copy of the next WQE; its slots are given back. */

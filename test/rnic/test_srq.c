@@ -11,37 +11,23 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "fake.h"
+#include "dev_rig.h"
 #include "rnic/priv.h"
 
-static struct fake *fake;
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
 static struct ibv_cq *cq;
-
-static struct fake_client *client(void) { return fake_client(fake, 0); }
 
 static int setup(void **state)
 {
-	(void)state;
-	setenv("RNIC_REG_VERBOSE", "0", 1);
-	fake = fake_start();
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	pd = ibv_alloc_pd(ctx);
+	if (dev_setup(state) != 0)
+		return 1;
 	cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
 	return cq == NULL;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	assert_int_equal(ibv_destroy_cq(cq), 0);
-	assert_int_equal(ibv_dealloc_pd(pd), 0);
-	assert_int_equal(ibv_close_device(ctx), 0);
-	fake_stop(fake);
-	return 0;
+	return dev_teardown(state);
 }
 
 static struct ibv_srq *make(uint32_t wr, uint32_t sge, uint32_t limit, struct ibv_srq_attr *got)
