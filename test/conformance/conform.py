@@ -6,22 +6,24 @@ An executable iWARP conformance suite: a peer of our own making says and expects
 
 usage: conform.py [ROW ...]            TAP, rnicd
        conform.py --dut siw [ROW ...]  TAP, Linux siw in a guest
+       conform.py --again              TAP, Linux siw: the rows that matrix.txt says it keeps
        conform.py --matrix             a table of both
+       conform.py --summary            in short, out of what was run last; siw as matrix.txt has it where it was not run
        conform.py --list               the rows
 """
-import collections
 import importlib
-import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "interop")]
+import siw  # pylint: disable=wrong-import-position
+import matrix  # pylint: disable=wrong-import-position
+from matrix import BROKEN, KEPT, MIRRORED  # pylint: disable=wrong-import-position
 
 # A row that expects something waits this long for it. siw, under emulation, is silent where a rule is not kept.
 PATIENCE = {"rnicd": "20", "siw": "6"}
@@ -35,9 +37,6 @@ def works(dut):
     except Exception:  # pylint: disable=broad-except
         return False
     return True
-
-
-KEPT, MIRRORED, BROKEN = "ok", "mirror", "FAILS"
 
 
 def judge(dut, r):
@@ -59,21 +58,21 @@ def judge(dut, r):
 
 
 def run(name, rows, out):
-    """Runs rows on a device and calls out(row, verdict, text). Returns {row: (verdict, text)}, or a reason why not."""
+    """Runs rows on a device and calls out(row, verdict, text). Returns the column (matrix.py)."""
     from dut import DUTS  # pylint: disable=import-outside-toplevel
     from rig import Skip  # pylint: disable=import-outside-toplevel
     results = {}
     try:
         dut = DUTS[name]()
     except Skip as s:
-        return str(s)
+        return {"reason": str(s)}
     try:
         for r in rows:
             results[r.name] = judge(dut, r)
             out(r, *results[r.name])
+        return {"about": dut.about(), "rows": results}
     finally:
         dut.close()
-    return results
 
 
 def table():
@@ -84,88 +83,82 @@ def table():
     return TABLE
 
 
-def tap(name, rows):
+def tap(name, rows, due):
+    """due: {row: verdict}, where it need not be KEPT."""
     print(f"1..{len(rows)}", flush=True)
     failed = []
 
     def out(r, verdict, text):
-        if verdict != KEPT:
+        good = verdict == due.get(r.name, KEPT)
+        if not good:
             failed.append(r)
-        number = rows.index(r) + 1
-        print(f"{'ok' if verdict == KEPT else 'not ok'} {number} - {r.name} [RFC {r.section}, {r.role}] {r.text}")
+        print(f"{'ok' if good else 'not ok'} {rows.index(r) + 1} - {r.name} [RFC {r.section}, {r.role}] {r.text}")
         if text:
             print(f"# {name} {text}")
         sys.stdout.flush()
 
-    results = run(name, rows, out)
-    if isinstance(results, str):
+    column = run(name, rows, out)
+    if "reason" in column:
         for i, r in enumerate(rows, 1):
-            print(f"ok {i} - {r.name} # SKIP {results}")
-    return 1 if failed else 0
+            print(f"ok {i} - {r.name} # SKIP {column['reason']}")
+    return column, 1 if failed else 0
 
 
 def column(name):
-    """Runs one device in a process of its own; returns what run() does."""
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as f:
-        p = subprocess.run([sys.executable, os.path.abspath(__file__), "--dut", name, "--json", f.name], check=False)
-        try:
-            return json.load(f)
-        except ValueError:
-            return f"the run ended with {p.returncode}"
+    """Runs one device in a process of its own."""
+    argv = [sys.executable, os.path.abspath(__file__), "--dut", name]
+    p = subprocess.run(argv, check=False, stdout=subprocess.DEVNULL)
+    c = matrix.read_column(name)
+    return c if p.returncode in (0, 1) else {"reason": f"the run ended with {p.returncode}"}
 
 
-def cells(column_of, r):
-    """A row's verdict and note for each device."""
-    for name, c in column_of.items():
-        verdict, text = c.get(r.name, ("-", "")) if isinstance(c, dict) else ("-", "")
-        yield verdict, f"{name} {text}" if text else ""
-
-
-def matrix():
+def both():
+    """Runs everything; the whole table, then in short."""
     start = time.monotonic()
-    column_of = {name: column(name) for name in PATIENCE}
-    rows = table()
-    width = max(len(r.name) for r in rows)
-    print(f"{'row':{width}}  {'RFC':11} {'level':6} {'role':9}  " + "  ".join(f"{n:6}" for n in column_of) + "  note")
-    for r in rows:
-        verdicts, notes = zip(*cells(column_of, r))
-        notes = [n for n in notes if n] + ([r.note] if r.note and any(notes) else [])
-        print(f"{r.name:{width}}  {r.section:11} {r.level:6} {r.role:9}  " +
-              "  ".join(f"{v:6}" for v in verdicts) + "  " + "; ".join(notes))
-    print(f"\n{KEPT}: kept. {MIRRORED}: kept, but layer and type, and M D R, of the Terminate are the wrong way round "
-          "(RFC 5040, 4.8). -: not tested.")
-    for name, c in column_of.items():
-        if isinstance(c, dict):
-            count = collections.Counter(v for v, _ in c.values())
-            print(f"{name}: {len(c)} rows, " + ", ".join(f"{count[v]} {v}" for v in (KEPT, MIRRORED, BROKEN)))
-        else:
-            print(f"{name}: {c}")
+    columns = {name: column(name) for name in PATIENCE}
+    matrix.full(columns, table())
+    red = matrix.summary(columns, table())
     print(f"{time.monotonic() - start:.0f} s")
-    ours = column_of["rnicd"]
-    return 0 if isinstance(ours, dict) and all(v == KEPT for v, _ in ours.values()) else 1
+    return 1 if red or "reason" in columns["rnicd"] else 0
+
+
+def summary():
+    rows, kept, again = table(), matrix.kept(), matrix.read_column("siw-again")
+    if "rows" in again:
+        same = sum(kept["rows"].get(name, [""])[0] == v for name, (v, _) in again["rows"].items())
+        kept["about"] += f", as matrix.txt has it; {len(again['rows'])} of its rows run again here, {same} as kept"
+        kept["rows"].update(again["rows"])
+    else:
+        kept["about"] += f", as matrix.txt has it; none of it run again here: {again['reason']}"
+    return 1 if matrix.summary({"rnicd": matrix.read_column("rnicd"), "siw": kept}, rows) else 0
 
 
 def main():
     args = sys.argv[1:]
     if args == ["--matrix"]:
-        return matrix()
-    name, to = "rnicd", None
-    if args[:1] == ["--dut"]:
+        return both()
+    if args == ["--summary"]:
+        return summary()
+    name, keep, due = "rnicd", None, {}
+    if args == ["--again"]:
+        known = {r.name for r in table() if siw.why(r)}
+        due = {row: v for row, (v, _) in matrix.kept()["rows"].items() if v != BROKEN and row not in known}
+        name, keep, args = "siw", "siw-again", list(due)
+    elif args[:1] == ["--dut"]:
         name, args = args[1], args[2:]
-    if args[:1] == ["--json"]:
-        to, args = args[1], args[2:]
-    os.environ["RNIC_TEST_PATIENCE"] = PATIENCE[name]
+    os.environ["RNIC_TEST_PATIENCE"] = PATIENCE["rnicd" if due else name]
     rows = [r for r in table() if not args or r.name in args]
     if args == ["--list"]:
         for r in table():
             print(f"{r.name}\tRFC {r.section}\t{r.level}\t{r.role}\t{r.text}")
         return 0
-    if to is None:
-        return tap(name, rows)
-    results = run(name, rows, lambda *_: None)
-    with open(to, "w", encoding="utf-8") as f:
-        json.dump(results, f)
-    return 0
+    keep = keep or (name if not args else None)
+    if keep:
+        matrix.write_column(keep, {"reason": "has not come to an end"})
+    result, status = tap(name, rows, due)
+    if keep:
+        matrix.write_column(keep, result)
+    return status
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import time
 import types
 
 import wire
-from rig import Daemon, Skip
+from rig import RNICD, Daemon, Skip
 
 VARIANTS = {
     "plain": "peer-to-peer = off",
@@ -74,6 +74,10 @@ class Rnicd:
             addr = f"10.79.{i}.1"
             self.places[variant] = Place(addr, f"10.79.{i}.2", wire.Target(self.daemon, addr))
         return self.places[variant]
+
+    @staticmethod
+    def about():
+        return wire.run(RNICD, "--version").strip().removeprefix("rnicd ")
 
     def restart(self):
         self.daemon.close()
@@ -142,6 +146,10 @@ class Siw:
             addr = self.module.GUEST
             self.only = Place(addr, self.module.HOST, GuestTarget(self.guest, addr))
         return self.only
+
+    def about(self):
+        release, version = self.guest.sh("uname -r; uname -v").strip().splitlines()[:2]
+        return f"Linux {version.split('Debian ')[-1].split()[0]} ({release})"
 
     def restart(self):
         self.close()

@@ -91,9 +91,9 @@ row("reply-never", "5044 7.1.2", "I", "A stream that ends before a whole Reply i
 
 
 def bad(at, bit=1):
-    """A Write to the region rw with one bit inverted behind the CRC's calculation."""
+    """A Write to the region rw with one bit inverted behind the CRC's calculation; each row's own 17 octets."""
     def make(x):
-        b = bytearray(fpdu(x.write("rw", FREE, b"never to be seen!")))
+        b = bytearray(fpdu(x.write("rw", FREE, x.row.name.encode()[-17:].rjust(17, b"!"))))
         b[at] ^= bit
         return bytes(b)
     return make
