@@ -89,7 +89,7 @@ def perftest_bandwidth():
     with Daemon(pair_conf()) as d:
         for name in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
             perftest(d, name, "-n", "200")
-            perftest(d, name, "-n", "200", "-q", "4", "-s", "8192")
+            perftest(d, name, "-n", "200", "-q", "8", "-s", "8192")
 
 
 @case
@@ -135,6 +135,23 @@ def srq_pingpong():
             out = run(d, "ibv_srq_pingpong", "-d", "b", "-g", "0", *args, "127.0.0.1").ok()
             s.ok()
             assert "iters in" in out, out
+
+
+@case
+def datagrams_are_refused_in_words():
+    """Unreliable datagrams and XRC: what asks for them ends at once and says why."""
+    with Daemon(pair_conf()) as d:
+        ud, xrc = "there are no datagram queue pairs", "XRC domain"
+        for argv, why in ((["udaddy", "-b", ADDR], ud), (["udaddy", "-s", ADDR], ud), (["mckey", "-m", "239.1.1.1", "-b", ADDR], ud),
+                          (["ibv_ud_pingpong", "-g", "0"], ud), (["ibv_xsrq_pingpong", "-g", "0"], "XRC Domain")):
+            p = run(d, *argv)
+            assert p.wait() != 0 and why in p.stderr(), p.tail()
+        for argv, why in ((["ib_send_lat", "-c", "UD"], ud), (["ib_write_bw", "-c", "XRC"], xrc)):
+            ends = [run(d, *argv, "-p", "18655"), None]
+            time.sleep(0.5)
+            ends[1] = run(d, *argv, "-p", "18655", "127.0.0.1")
+            for p in ends:
+                assert p.wait() != 0 and why in p.stderr(), p.tail()
 
 
 @case
