@@ -61,7 +61,10 @@ static int qp_ready(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
 
-	return qp->state == IBV_QPS_RESET ? ibv_modify_qp(qp, &a, IBV_QP_STATE) : 0;
+	if (rnic_ctx(qp->context)->info.roce)
+		return ibv_modify_qp(qp, &a, IBV_QP_STATE);
+	qp->state = IBV_QPS_INIT;
+	return 0;
 }
 
 int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)

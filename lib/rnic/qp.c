@@ -108,8 +108,8 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	b->handle = ok->handle;
 	b->qp_num = ok->qpn;
 	b->qp_type = a->qp_type;
-	/* A queue pair of an RNIC is born ready for receives; one of a channel adapter is not. */
-	b->state = rnic_ctx(b->context)->info.roce ? IBV_QPS_RESET : IBV_QPS_INIT;
+	/* ibv_query_qp() says INIT of an RNIC's; this field is as the stock library has it. */
+	b->state = IBV_QPS_RESET;
 	qp->cap = a->cap;
 	qp->doorbells = qp->s->ctrl->doorbell;
 	qp->db_word = ok->db_bit / 64;

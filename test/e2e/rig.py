@@ -220,6 +220,11 @@ mtu = {mtu}
 """
 
 
+def alone_conf(rnicd="", port=""):
+    """A port 10.77.0.1 (a) that reaches nobody but itself: the other end of its wire lies in another subnet."""
+    return pair_conf(rnicd=rnicd, a=port).replace("10.77.0.2", "10.78.0.1")
+
+
 def be32(data, off):
     return struct.unpack_from(">I", data, off)[0]
 

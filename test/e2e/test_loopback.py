@@ -4,35 +4,18 @@
 import os
 import sys
 
-from rig import RNICRUN, Daemon, case, cases_of, main, need
+from rig import RNICRUN, Daemon, alone_conf, case, cases_of, main, need
 
 SELF = "10.77.0.1"
-
-
-def conf(rnicd=""):
-    """The second port is nobody's way to the first: it lies in another subnet."""
-    return f"""
-[rnicd]
-socket = {{dir}}/rnicd.sock
-hugepages = auto
-{rnicd}
-[port a]
-device = pair:b
-address = {SELF}/24
-[port b]
-device = pair:a
-address = 10.78.0.1/24
-"""
-
 
 # It needs two devices; the others take long and have nothing to do with what lies between the ends.
 NOT_HERE = ("listening_on_a_used_port", "neighbour_does_not_answer", "backlog_is_bounded_and_nobody_hangs",
             "hundreds_of_connections_one_after_the_other", "request_that_is_never_answered")
-cases_of("cm_cases", conf(), "_on_one_device", (SELF, SELF), without=NOT_HERE)
-cases_of("op_cases", conf(), "_on_one_device", (SELF, SELF))
-cases_of("nocm_cases", conf(), "_on_one_device", (SELF, SELF))
+cases_of("cm_cases", alone_conf(), "_on_one_device", (SELF, SELF), without=NOT_HERE)
+cases_of("op_cases", alone_conf(), "_on_one_device", (SELF, SELF))
+cases_of("nocm_cases", alone_conf(), "_on_one_device", (SELF, SELF))
 if (os.cpu_count() or 1) >= 2:
-    cases_of("nocm_cases", conf("workers = 0,1"), "_on_one_device_with_two_workers", (SELF, SELF))
+    cases_of("nocm_cases", alone_conf("workers = 0,1"), "_on_one_device_with_two_workers", (SELF, SELF))
 
 
 def pair_of(d, server, client):
@@ -52,10 +35,11 @@ def stock_programs_meet_themselves():
     need("rping")
     need("ib_write_bw")
     need("ibv_rc_pingpong")
-    with Daemon(conf()) as d:
+    with Daemon(alone_conf()) as d:
         pair_of(d, ["rping", "-s", "-a", SELF, "-C", "20", "-v", "-V"], ["rping", "-c", "-a", SELF, "-C", "20", "-V"])
         pair_of(d, ["ib_write_bw", "-R", "-n", "500"], ["ib_write_bw", "-R", "-n", "500", SELF])
-        pair_of(d, ["ibv_rc_pingpong", "-d", "a", "-g", "0", "-c"], ["ibv_rc_pingpong", "-d", "a", "-g", "0", "-c", "127.0.0.1"])
+        pingpong = ["ibv_rc_pingpong", "-d", "a", "-g", "0", "-c"]
+        pair_of(d, pingpong, [*pingpong, "127.0.0.1"])
         assert d.telemetry("/rnic/ports,a")["tx_packets"] < 5  # ARP at the start: nothing went to the wire
 
 

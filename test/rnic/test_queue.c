@@ -88,7 +88,7 @@ static void caps_are_written_back(void **state)
 	assert_int_equal(cap.max_recv_sge, 7);
 	assert_true(cap.max_send_wr >= 16);
 	assert_int_equal(peer()->made.sq_slots, 64);
-	assert_int_equal(qp->state, IBV_QPS_INIT);
+	assert_int_equal(qp->state, IBV_QPS_RESET);
 	assert_null(make_qp(1 << 20, 1, 0, 0));
 	assert_int_equal(errno, EINVAL);
 	assert_null(make_qp(1, QP_MAX_SGE + 1, 0, 0));
