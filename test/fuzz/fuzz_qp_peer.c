@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connected device and a peer that says anything. First octet: bit 0 packets in several slices, bit 1 a bad link, bit 2
- * peer-to-peer. Then records: two octets little endian, low 12 bits a length, bit 15 plain octets instead of an FPDU with
+ * A connected device and a peer that says anything. First octet: bit 0 packets in several slices, bit 1 a bad link, bit 3
+ * messages wait for receives, bit 4 not for good. Then records: two octets little endian, low 12 bits a length, bit 15 plain octets instead of an FPDU with
  * its CRC, bit 14 the device posts a Read, with bit 12 an Atomic instead, bit 13 the client posts a receive; then the
  * octets. Nothing may be written outside the two regions that the peer may write to, and everything that went in must
  * come back.
@@ -49,6 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	dev()->lkey = rig_reg(dev(), 0, RIG_MEM, QP_ACC_LOCAL_WRITE, RIG_PD);
 	raw_up();
+	if (data[0] & 8)
+		dev()->q[0].qp.rnr_ns = data[0] & 16 ? 20 * RN_NS_PER_US : RN_NEVER;
 	if (data[0] & 2)
 		B.r->cfg.link = (struct rig_link){ .delay_ns = 5000, .loss = 30000, .dup = 50000, .reorder = 200000,
 						   .reorder_ns = 100000, .cut = 200000 };
