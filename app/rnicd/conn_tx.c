@@ -6,6 +6,7 @@
 #include "worker_int.h"
 
 #define SHARE 32u /* segments that one connection may send before the next one's turn */
+#define ANSWER_SHARE 2u /* of one that answers: the second look finds, most often, that this was all */
 /* Segments of a turn, or a few more: what a turn receives, so that a wire inside holds none that has left the cache. */
 #define TURN_SHARE WORKER_BURST
 
@@ -61,10 +62,10 @@ static void look_at_neighbour(struct rnicd_worker *w, struct conn *c)
 	}
 }
 
-/* True when the connection has nothing more to send now. */
-static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t *count)
+/* At most `share` segments. True when the connection has nothing more to send now. */
+static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
 {
-	uint32_t n = rn_min_u32(room(w, c), SHARE);
+	uint32_t n = rn_min_u32(room(w, c), share);
 	struct tcpl_out o;
 
 	look_at_neighbour(w, c);
@@ -83,14 +84,41 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t *coun
 	return false;
 }
 
-uint32_t conn_transmit(struct rnicd_worker *w)
+/* Of the connection that comes next, what qp does not know of. */
+static void fetch_next(const struct rnicd_worker *w)
+{
+	const struct conn *next = w->qp.ready_head != NULL ? conn_of(w->qp.ready_head) : NULL;
+
+	if (next != NULL) {
+		for (uint32_t at = offsetof(struct conn, timer); at < sizeof(*next); at += RN_CACHE_LINE)
+			__builtin_prefetch((const uint8_t *)next + at);
+	}
+}
+
+/* Who has received answers first, whatever else waits; what it has to send besides takes its turn. */
+static uint32_t answer(struct rnicd_worker *w)
 {
 	struct qp_conn *qc;
 	uint32_t count = 0;
 
+	while ((qc = qp_answer_pop(&w->qp)) != NULL) {
+		struct conn *c = conn_of(qc);
+		if (!send_segments(w, c, ANSWER_SHARE, &count) && !c->dead)
+			qp_ready_put(&w->qp, qc);
+		arm(w, c);
+	}
+	return count;
+}
+
+uint32_t conn_transmit(struct rnicd_worker *w)
+{
+	struct qp_conn *qc;
+	uint32_t answers = answer(w), count = 0;
+
 	while (count < TURN_SHARE && (qc = qp_ready_pop(&w->qp)) != NULL) {
 		struct conn *c = conn_of(qc);
-		if (!send_segments(w, c, &count)) {
+		fetch_next(w);
+		if (!send_segments(w, c, SHARE, &count)) {
 			c->next = w->parked;
 			w->parked = c;
 		}
@@ -103,7 +131,7 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 		if (!c->dead)
 			qp_ready_put(&w->qp, &c->qc);
 	}
-	return count;
+	return answers + count;
 }
 
 uint32_t conn_timers(struct rnicd_worker *w)

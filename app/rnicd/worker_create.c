@@ -21,6 +21,7 @@
 #define SMALL_BUFFERS  8191u
 #define BLOCKS_MIN     64u
 #define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
+#define WIDE_BLOCKS    128u
 #define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE    256u
 
@@ -80,11 +81,12 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
 
 	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
-	uint64_t budget = ((uint64_t)rnicd.cfg.memory_mb << 20) / 4 / rnicd.cfg.n_workers;
+	uint64_t budget = ((uint64_t)rnicd.cfg.memory_mb << 20) / 16 * 5 / rnicd.cfg.n_workers;
 	qp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
+	cfg.wide = WIDE_BLOCKS;
 	while (cfg.blocks > BLOCKS_MIN && qp_ctx_size(&cfg) > budget)
-		cfg.blocks /= 2;
+		cfg.blocks -= cfg.blocks / 16;
 	uint64_t size = qp_ctx_size(&cfg);
 	w->qp_mem = size == 0 ? NULL : take(w, "qp", size);
 	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->small_pool == NULL ||

@@ -234,7 +234,7 @@ struct qp_conn_params {
 
 struct qp_conn {
 	struct tcpl_conn tcp;
-	struct qp_conn *ready_next, *starve_next;
+	struct qp_conn *ready_next, *answer_next, *starve_next;
 	struct qp *qp;          /* NULL before attach and after the end */
 	struct qp_dev *dev;
 	struct qp_block *blk;   /* NULL while idle */
@@ -242,7 +242,7 @@ struct qp_conn {
 	uint64_t owner;
 	uint64_t deadline;      /* of the state, RN_NEVER: none */
 	uint8_t state;          /* enum qp_conn_state */
-	bool ready;             /* on the ctx's ready list */
+	bool ready, answers;    /* on the ctx's lists of these */
 	bool passive;
 	bool told;              /* the control plane knows of it: an end must be told */
 	bool up;                /* ESTABLISHED has been told */
@@ -252,7 +252,7 @@ struct qp_conn {
 	uint8_t flags;          /* QP_CONN_* */
 	uint8_t tx_turn;        /* who sends the next message: enum qp_tx_src */
 	uint8_t tx_cur;         /* whose message is open */
-	bool starved;           /* waits for a record or a block */
+	uint8_t starved;        /* waits for a pool: 1 + enum qp_want */
 	bool rtr_due;           /* initiator, p2p: the RTR must go first */
 	uint8_t nudges;         /* initiator: turns that the silent peer has had, qp_quirk.h */
 	bool early;             /* DRAINING, and the peer has said nothing: the deadline is the next nudge's */
@@ -375,11 +375,13 @@ const char *qp_state_name(enum qp_state s);
 #define QP_HOLD_MAX      64u /* out-of-order packets held per connection */
 #define QP_REFS_PER_CALL (QP_HOLD_MAX + 1)
 #define QP_DIRTY_MAX     64u
+#define QP_NARROW_CHUNKS 64u /* FPDUs in flight of a connection with a narrow block */
 
 struct qp_cfg {
 	uint32_t worker;      /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t max_mtu;     /* largest MTU of the devices served */
 	uint32_t blocks;      /* connections that can be active at once; of the idle ones few keep theirs */
+	uint32_t wide;        /* of the blocks, those with room for `chunks`, given out first; the others are narrow */
 	uint32_t recs;        /* FPDUs in flight, all connections */
 	uint32_t setups;      /* connections being set up at once */
 	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
@@ -416,18 +418,22 @@ struct qp_stats {
 	uint64_t opened, closed;
 };
 
+/* What a connection with something to send may have to wait for. */
+enum qp_want { QP_WANT_REC, QP_WANT_BLOCK, QP_WANTS };
+
 struct qp_ctx {
 	uint64_t now; /* written by the worker */
 	struct qp_conn *ready_head, *ready_tail;
+	struct qp_conn *answer_head, *answer_tail;
 	struct qp_rec *rec_free;
 	uint32_t rec_left;
 	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;
-	struct qp_conn *starve_head, *starve_tail; /* connections that wait for a record or a block */
 	struct qp_conn *rnr_head, *rnr_tail;       /* that wait for a receive of a shared queue */
 	uint32_t rnr_kept, rnr_stages;             /* packets and stages kept for the sake of receives */
+	struct qp_wait { struct qp_conn *head, *tail; } wait[QP_WANTS]; /* connections that wait for a pool */
 	struct qp_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
-	struct qp_block *blk_free;
+	struct qp_block *blk_free[2]; /* wide and narrow */
 	uint8_t *blk_mem;    /* of those never used: its pages are untouched */
 	uint32_t blk_fresh;  /* their number */
 	uint32_t blk_left;   /* free and fresh ones */
@@ -445,8 +451,17 @@ struct qp_ctx {
 uint64_t qp_ctx_size(const struct qp_cfg *cfg);
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *mem, uint64_t size);
 
-/* Connections for which qp_conn_out must be called; NULL: no more. */
+/*
+ * Connections for which qp_conn_out must be called; NULL: no more. First come all that qp_answer_pop would give.
+ */
 struct qp_conn *qp_ready_pop(struct qp_ctx *ctx);
+
+/*
+ * Those that have received something. They are worth a segment or two before anyone else's turn: the sooner a peer hears of
+ * its bytes, the fewer are on the way, and the more of what keeps them is still in the cache. One that has more to send
+ * goes to qp_ready_put. NULL: no more.
+ */
+struct qp_conn *qp_answer_pop(struct qp_ctx *ctx);
 void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */

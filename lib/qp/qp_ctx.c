@@ -8,6 +8,7 @@ void qp_cfg_default(struct qp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.worker = worker,
 		.max_mtu = max_mtu,
 		.blocks = conns,
+		.wide = conns,
 		.recs = 8192,
 		.setups = rn_min_u32(conns, 1024),
 		.stages = 64,
@@ -33,13 +34,19 @@ static uint64_t rec_size(const struct qp_cfg *cfg)
 	return line_up(sizeof(struct qp_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
 }
 
-static uint64_t block_size(const struct qp_cfg *cfg)
+/* With rings for n FPDUs. */
+static uint64_t block_size(uint64_t n)
 {
-	uint64_t n = cfg->chunks;
-
 	return line_up(sizeof(struct qp_block)) + line_up(n * sizeof(struct qp_wr)) +
 	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
 	       line_up(QP_HOLD_MAX * sizeof(struct tcpl_hold));
+}
+
+static uint64_t blocks_size(const struct qp_cfg *cfg)
+{
+	uint64_t wide = rn_min_u32(cfg->wide, cfg->blocks);
+
+	return wide * block_size(cfg->chunks) + (cfg->blocks - wide) * block_size(QP_NARROW_CHUNKS);
 }
 
 uint64_t qp_ctx_size(const struct qp_cfg *cfg)
@@ -50,7 +57,7 @@ uint64_t qp_ctx_size(const struct qp_cfg *cfg)
 		return 0;
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
-	return cfg->blocks * block_size(cfg) + cfg->recs * rec_size(cfg) +
+	return blocks_size(cfg) + cfg->recs * rec_size(cfg) +
 	       cfg->setups * line_up(sizeof(struct qp_setup)) + cfg->stages * line_up(MPA_STAGE_SIZE);
 }
 
@@ -65,10 +72,9 @@ static void *carve(uint8_t **p, uint64_t size)
 /* A block out of memory that was never used. */
 static struct qp_block *block_fresh(struct qp_ctx *ctx)
 {
-	uint32_t n = ctx->cfg.chunks;
-
 	if (ctx->blk_fresh == 0)
 		return NULL;
+	uint32_t n = ctx->cfg.blocks - ctx->blk_fresh < ctx->cfg.wide ? ctx->cfg.chunks : QP_NARROW_CHUNKS;
 	ctx->blk_fresh--;
 	struct qp_block *b = carve(&ctx->blk_mem, sizeof(*b));
 	b->next = NULL;
@@ -89,7 +95,7 @@ enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *
 	if (need == 0 || size < need || (uintptr_t)mem % RN_CACHE_LINE != 0)
 		return QP_BAD_ATTR;
 	*ctx = (struct qp_ctx){ .cfg = *cfg, .rec_iov = rec_iov_of(cfg) };
-	ctx->blk_mem = carve(&p, cfg->blocks * block_size(cfg));
+	ctx->blk_mem = carve(&p, blocks_size(cfg));
 	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
 	for (uint32_t i = 0; i < cfg->recs; i++)
 		qp_rec_put(ctx, carve(&p, rec_size(cfg)));
@@ -128,15 +134,17 @@ void qp_rec_put(struct qp_ctx *ctx, struct qp_rec *r)
 
 struct qp_block *qp_block_get(struct qp_ctx *ctx)
 {
-	struct qp_block *b = ctx->blk_free;
+	struct qp_block **list = ctx->blk_free[0] != NULL ? &ctx->blk_free[0] : &ctx->blk_free[1];
+	struct qp_block *b = *list;
 
-	if (rn_unlikely(b == NULL))
-		b = block_fresh(ctx);
+	if (rn_likely(b != NULL))
+		*list = b->next;
+	else
+		b = block_fresh(ctx); /* wide ones first: there are no narrow ones before they have gone */
 	if (rn_unlikely(b == NULL)) {
 		ctx->stats.no_block++;
 		return NULL;
 	}
-	ctx->blk_free = b->next;
 	ctx->blk_left--;
 	b->wr_head = b->wr_tail = 0;
 	b->resp_head = b->resp_tail = 0;
@@ -153,9 +161,10 @@ void qp_block_put(struct qp_ctx *ctx, struct qp_block *b)
 {
 	for (uint32_t i = 0; b->n_ooo > 0 && i < QP_OOO_MAX; i++)
 		b->ooo[i].raw_len = 0;
+	struct qp_block **list = &ctx->blk_free[b->wr_mask + 1 < ctx->cfg.chunks];
 	ctx->blk_left++;
-	b->next = ctx->blk_free;
-	ctx->blk_free = b;
+	b->next = *list;
+	*list = b;
 }
 
 struct qp_setup *qp_setup_get(struct qp_ctx *ctx)
@@ -253,32 +262,59 @@ void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c)
 	ctx->ready_tail = c;
 }
 
-/* The connection waits until something comes back to the pools. */
-void qp_starve(struct qp_ctx *ctx, struct qp_conn *c)
+/* Has received something. */
+void qp_answer_put(struct qp_ctx *ctx, struct qp_conn *c)
 {
-	if (c->starved)
+	if (c->answers || c->state == QP_C_FREE)
 		return;
-	c->starved = true;
-	c->starve_next = NULL;
-	if (ctx->starve_tail != NULL)
-		ctx->starve_tail->starve_next = c;
+	c->answers = true;
+	c->answer_next = NULL;
+	if (ctx->answer_tail != NULL)
+		ctx->answer_tail->answer_next = c;
 	else
-		ctx->starve_head = c;
-	ctx->starve_tail = c;
+		ctx->answer_head = c;
+	ctx->answer_tail = c;
 }
 
-/* Who has waited longest goes before those that are ready: these would take what has just come back. */
-static void feed_starved(struct qp_ctx *ctx)
+struct qp_conn *qp_answer_pop(struct qp_ctx *ctx)
 {
-	struct qp_conn **at = &ctx->ready_head;
+	struct qp_conn *c = ctx->answer_head;
+
+	if (c == NULL)
+		return NULL;
+	ctx->answer_head = c->answer_next;
+	if (ctx->answer_head == NULL)
+		ctx->answer_tail = NULL;
+	c->answers = false;
+	return c;
+}
+
+/* The connection waits until something comes back to the pool. */
+void qp_starve(struct qp_ctx *ctx, struct qp_conn *c, enum qp_want want)
+{
+	struct qp_wait *w = &ctx->wait[want];
+
+	if (c->starved)
+		return;
+	c->starved = (uint8_t)(1 + want);
+	c->starve_next = NULL;
+	if (w->tail != NULL)
+		w->tail->starve_next = c;
+	else
+		w->head = c;
+	w->tail = c;
+}
+
+/* The first n that wait become ready, behind *at in the list of those that are. Returns where the next one goes. */
+static struct qp_conn **feed(struct qp_ctx *ctx, struct qp_wait *w, uint32_t n, struct qp_conn **at)
+{
 	struct qp_conn *c;
 
-	ctx->fed = true;
-	for (uint32_t n = QP_CTRL_RECS; n < ctx->rec_left && (c = ctx->starve_head) != NULL; n++) {
-		ctx->starve_head = c->starve_next;
-		if (ctx->starve_head == NULL)
-			ctx->starve_tail = NULL;
-		c->starved = false;
+	for (; n > 0 && (c = w->head) != NULL; n--) {
+		w->head = c->starve_next;
+		if (w->head == NULL)
+			w->tail = NULL;
+		c->starved = 0;
 		if (c->ready)
 			continue;
 		c->ready = true;
@@ -288,35 +324,61 @@ static void feed_starved(struct qp_ctx *ctx)
 		*at = c;
 		at = &c->ready_next;
 	}
+	return at;
 }
 
-/* With many connections none is in the cache: the lines of the next two come while the one before is served. */
+/* Who has waited longest goes before those that are ready: these would take what has just come back. */
+static void feed_starved(struct qp_ctx *ctx)
+{
+	uint32_t recs = ctx->rec_left > QP_CTRL_RECS ? ctx->rec_left - QP_CTRL_RECS : 0;
+	struct qp_conn **at = &ctx->ready_head;
+
+	ctx->fed = true;
+	at = feed(ctx, &ctx->wait[QP_WANT_REC], recs, at);
+	feed(ctx, &ctx->wait[QP_WANT_BLOCK], qp_blocks_for_senders(ctx), at);
+}
+
+static void fetch(const void *p, uint32_t len)
+{
+	for (uint32_t at = 0; at < len; at += RN_CACHE_LINE)
+		__builtin_prefetch((const uint8_t *)p + at);
+}
+
+/*
+ * With many connections none is in the cache. While one is served the lines of the next three come, each step needing
+ * what the one before it has fetched: the connection; its block and its QP; the work request.
+ */
 static void fetch_ahead(const struct qp_conn *next)
 {
-	const struct qp_block *b = next->blk;
-	const struct qp *qp = next->qp;
+	const struct qp_conn *second = next->ready_next;
+	const struct qp_conn *third = second != NULL ? second->ready_next : NULL;
 
-	if (next->ready_next != NULL) {
-		for (uint32_t at = 0; at < sizeof(*next); at += RN_CACHE_LINE)
-			__builtin_prefetch((const uint8_t *)next->ready_next + at);
+	if (third != NULL)
+		fetch(third, sizeof(*third));
+	if (second != NULL && second->qp != NULL)
+		fetch(second->qp, offsetof(struct qp, rq));
+	if (second != NULL && second->blk != NULL) {
+		fetch(second->blk, offsetof(struct qp_block, send.u) + RN_CACHE_LINE);
+		__builtin_prefetch(&second->blk->send.total);
 	}
-	if (b != NULL) {
-		__builtin_prefetch(b);
-		__builtin_prefetch(&b->send.u);
-		__builtin_prefetch(&b->send.total);
-		__builtin_prefetch(tcpl_chunk(&next->tcp, next->tcp.q_tail));
+	if (next->qp != NULL) {
+		__builtin_prefetch(&next->qp->sq.hdr->prod);
+		__builtin_prefetch(spsc_cons_slot(&next->qp->sq, next->qp->sq_taken));
 	}
-	if (qp != NULL) {
-		__builtin_prefetch(&qp->sq.hdr->prod);
-		__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken));
+	if (next->blk != NULL) {
+		__builtin_prefetch(tcpl_chunk(&next->tcp, next->tcp.q_tail), 1);
+		__builtin_prefetch(&next->blk->wr[next->blk->wr_tail & next->blk->wr_mask], 1);
 	}
 }
 
 struct qp_conn *qp_ready_pop(struct qp_ctx *ctx)
 {
-	if (rn_unlikely(ctx->starve_head != NULL) && !ctx->fed)
+	if (rn_unlikely(ctx->wait[QP_WANT_REC].head != NULL || ctx->wait[QP_WANT_BLOCK].head != NULL) && !ctx->fed)
 		feed_starved(ctx);
-	struct qp_conn *c = ctx->ready_head;
+	struct qp_conn *c = qp_answer_pop(ctx);
+	if (rn_unlikely(c != NULL))
+		return c;
+	c = ctx->ready_head;
 	if (c == NULL)
 		return NULL;
 	ctx->ready_head = c->ready_next;
@@ -328,35 +390,33 @@ struct qp_conn *qp_ready_pop(struct qp_ctx *ctx)
 	return c;
 }
 
+/* Takes the connection off a list that links by `next`. */
+#define UNLIST(head, tail, next, c)                                    \
+	for (struct qp_conn *i_ = (head), *prev_ = NULL; i_ != NULL; prev_ = i_, i_ = i_->next) { \
+		if (i_ != (c))                                         \
+			continue;                                      \
+		if (prev_ != NULL)                                     \
+			prev_->next = (c)->next;                       \
+		else                                                   \
+			(head) = (c)->next;                            \
+		if ((tail) == (c))                                     \
+			(tail) = prev_;                                \
+		break;                                                 \
+	}
+
 /* The connection goes away. */
 void qp_unlist(struct qp_ctx *ctx, struct qp_conn *c)
 {
-	struct qp_conn *prev = NULL;
-
-	for (struct qp_conn *i = c->starved ? ctx->starve_head : NULL; i != NULL; prev = i, i = i->starve_next) {
-		if (i != c)
-			continue;
-		if (prev != NULL)
-			prev->starve_next = c->starve_next;
-		else
-			ctx->starve_head = c->starve_next;
-		if (ctx->starve_tail == c)
-			ctx->starve_tail = prev;
-		break;
+	if (c->starved) {
+		struct qp_wait *w = &ctx->wait[c->starved - 1];
+		UNLIST(w->head, w->tail, starve_next, c);
 	}
-	prev = NULL;
-	for (struct qp_conn *i = c->ready ? ctx->ready_head : NULL; i != NULL; prev = i, i = i->ready_next) {
-		if (i != c)
-			continue;
-		if (prev != NULL)
-			prev->ready_next = c->ready_next;
-		else
-			ctx->ready_head = c->ready_next;
-		if (ctx->ready_tail == c)
-			ctx->ready_tail = prev;
-		break;
-	}
-	c->ready = c->starved = false;
+	if (c->ready)
+		UNLIST(ctx->ready_head, ctx->ready_tail, ready_next, c);
+	if (c->answers)
+		UNLIST(ctx->answer_head, ctx->answer_tail, answer_next, c);
+	c->ready = c->answers = false;
+	c->starved = 0;
 }
 
 void qp_list_qp(struct qp_ctx *ctx, struct qp *qp)

@@ -124,6 +124,14 @@ struct qp_setup {
 
 enum qp_tx_src { QP_TX_NONE = 0, QP_TX_SQ, QP_TX_RESP };
 
+/* The last quarter is for those who receive: else all could wait with a message open for one that has none. */
+static inline uint32_t qp_blocks_for_senders(const struct qp_ctx *ctx)
+{
+	uint32_t kept = ctx->cfg.blocks / 4;
+
+	return ctx->blk_left > kept ? ctx->blk_left - kept : 0;
+}
+
 /* Whether input is still looked at as FPDUs. */
 static inline bool qp_conn_streaming(const struct qp_conn *c)
 {
@@ -181,7 +189,8 @@ struct qp_setup *qp_setup_get(struct qp_ctx *ctx);
 void qp_setup_put(struct qp_ctx *ctx, struct qp_setup *s); /* it is free after the next qp_drained */
 uint8_t *qp_stage_get(struct qp_ctx *ctx);
 void qp_stage_put(struct qp_ctx *ctx, uint8_t *mem);
-void qp_starve(struct qp_ctx *ctx, struct qp_conn *c);
+void qp_starve(struct qp_ctx *ctx, struct qp_conn *c, enum qp_want want);
+void qp_answer_put(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_unlist(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
 

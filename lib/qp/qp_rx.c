@@ -243,7 +243,10 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 		ctx->stats.rnr_drops++;
 	}
 	(void)tcpl_in(&c->tcp, ctx->now, seg, &ev); /* verdicts are counted by the engine; what counts here is ev */
-	qp_ready_put(ctx, c);
+	if (seg->len > 0)
+		qp_answer_put(ctx, c);
+	else
+		qp_ready_put(ctx, c);
 	if (rn_unlikely(ev.bits & TCPL_EV_CONNECTED) && c->state == QP_C_OPENING) {
 		qp_neg_send(c);
 		qp_conn_to(ctx, c, QP_C_WAIT_REP);

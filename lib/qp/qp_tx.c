@@ -46,7 +46,7 @@ static struct qp_rec *rec_begin(struct qp_ctx *ctx, struct qp_conn *c, uint32_t 
 	struct qp_rec *r = qp_rec_get(ctx, reserve);
 
 	if (r == NULL) {
-		qp_starve(ctx, c);
+		qp_starve(ctx, c, QP_WANT_REC);
 		return NULL;
 	}
 	*hdr = mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
@@ -328,10 +328,9 @@ void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c)
 			return;
 		if (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken && qp->sq.verdict == SPSC_OK)
 			return;
-		/* The last quarter is for those who receive: else all could wait with a message open for one that has none. */
-		if (ctx->blk_left <= ctx->cfg.blocks / 4) {
+		if (qp_blocks_for_senders(ctx) == 0) {
 			ctx->stats.no_block++;
-			qp_starve(ctx, c);
+			qp_starve(ctx, c, QP_WANT_BLOCK);
 			return;
 		}
 		if (!qp_conn_wake(ctx, c))

@@ -102,6 +102,7 @@ static void node_make(struct rig *r, int id)
 	cfg.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
 	cfg.stages = r->cfg.stages ? r->cfg.stages : 4;
 	cfg.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
+	cfg.wide = r->cfg.wide ? r->cfg.wide : cfg.blocks;
 	uint64_t size = qp_ctx_size(&cfg);
 	assert_true(size > 0);
 	n->pool = aligned_alloc(64, (size + 63) & ~UINT64_C(63));
@@ -554,8 +555,9 @@ static void node_free(struct rig *r, struct rig_node *n)
 		assert_int_equal(qp_conn_get_state(&n->conn[f]), QP_C_FREE);
 	assert_int_equal(n->held, 0);
 	assert_int_equal(n->ctx.rec_left, n->ctx.cfg.recs);
-	for (struct qp_block **b = &n->ctx.blk_free; *b != NULL; b = (struct qp_block **)(void *)*b)
-		blocks++;
+	for (uint32_t kind = 0; kind < 2; kind++)
+		for (struct qp_block **b = &n->ctx.blk_free[kind]; *b != NULL; b = (struct qp_block **)(void *)*b)
+			blocks++;
 	assert_int_equal(blocks + n->ctx.blk_fresh, n->ctx.cfg.blocks);
 	for (uint8_t *s = n->ctx.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
 		stages++;

@@ -41,7 +41,7 @@ struct rig_cfg {
 	bool split;           /* packets come in several slices */
 	uint32_t rcv_space;   /* 0: default */
 	uint32_t cqe;         /* 0: RIG_CQE */
-	uint32_t chunks, recs, stages, blocks; /* 0: default */
+	uint32_t chunks, recs, stages, blocks, wide; /* 0: default */
 	struct rig_link link;
 };
 

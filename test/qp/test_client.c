@@ -656,6 +656,34 @@ static void few_blocks_serve_many_connections(void **state)
 	rig_free(R);
 }
 
+/* When the wide blocks have gone, narrow ones do: fewer FPDUs at a time, the same bytes. */
+static void later_connections_get_narrow_blocks(void **state)
+{
+	enum { EACH = 100, LEN = 3000 };
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.wide = 1;
+	up_with(&cfg);
+	rig_connect(R, 1);
+	for (uint32_t i = 0; i < 2 * EACH * LEN; i++)
+		A->mem[i] = (uint8_t)(i * 7 + i / 256);
+	for (uint32_t i = 0; i < 2 * EACH; i++) {
+		struct qp_sge s = rig_sge(A, i * LEN, LEN);
+		struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		w.raddr += i * LEN;
+		rig_post(A, i % 2, &w);
+	}
+	rig_turn(R, 0);
+	assert_int_equal(A->conn[0].tcp.mem.chunk_n, A->ctx.cfg.chunks);
+	assert_int_equal(A->conn[1].tcp.mem.chunk_n, QP_NARROW_CHUNKS);
+	for (uint32_t i = 0; i < 2 * EACH; i++)
+		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
+	assert_memory_equal(A->mem, B->mem + (1u << 20), 2 * EACH * LEN);
+	rig_free(R);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -677,6 +705,7 @@ int main(void)
 		cmocka_unit_test(memory_goes_away_under_way),
 		cmocka_unit_test(remote_faults_come_back),
 		cmocka_unit_test(few_blocks_serve_many_connections),
+		cmocka_unit_test(later_connections_get_narrow_blocks),
 	};
 
 	return cmocka_run_group_tests_name("qp_client", tests, NULL, NULL);
