@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Bulk TCP through a bad wire: tcp_lite sends to the kernel, and the kernel to itself through the same wire with the same
-seed (test/tcp_lite/tap_host), in turns. Prints medians in MB/s and tcp_lite's share of each of the kernel's congestion
-controls; a measurement, not a test. Needs root.
+Bulk TCP through a bad wire: tcp_lite with the kernel, and the kernel with itself through the same wire with the same
+seed (test/tcp_lite/tap_host), in turns, both ways. Prints medians in MB/s and tcp_lite's share of the kernel's for each
+of the kernel's congestion controls; tcp_lite's own is CUBIC. A measurement, not a test. Needs root; on a machine with
+other work use `chrt -f 10`.
 
-usage: tcp_loss.py TAP_HOST [ROUNDS [MEGABYTES]]
+usage: tcp_loss.py TAP_HOST [ROUNDS [MEGABYTES [WORD-OF-WIRE]]]
 """
 import os
+import select
 import socket
 import statistics
 import struct
@@ -15,9 +17,9 @@ import subprocess
 import sys
 import time
 
-NEAR, FAR, PORT = "10.9.0.1", "10.9.0.2", 19
-WIRES = {"1 % loss, 1 ms": (10000, 0, 0, 500), "0.1 % loss, 1 ms": (1000, 0, 0, 500), "1 % loss, 10 ms": (10000, 0, 0, 5000),
-         "5 % loss, 1 ms": (50000, 0, 0, 500), "1 % reordered, 1 ms": (0, 0, 10000, 500), "clean, 1 ms": (0, 0, 0, 500)}
+NEAR, FAR, SINK, SOURCE = "10.9.0.1", "10.9.0.2", 9, 19
+WIRES = {"1 % loss, 1 ms": (10000, 0, 0, 500), "0.1 % loss, 1 ms": (1000, 0, 0, 500),
+         "1 % loss, 10 ms": (10000, 0, 0, 5000), "5 % loss, 1 ms": (50000, 0, 0, 500), "1 % reordered, 1 ms": (0, 0, 10000, 500), "clean, 1 ms": (0, 0, 0, 500)}
 
 
 def sh(*argv):
@@ -30,30 +32,59 @@ def up(dev, addr, *where):
     sh(*where, "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off")
 
 
+def exactly(s, n):
+    got = 0
+    while got < n:
+        b = s.recv(min(n - got, 1 << 16))
+        assert b, "closed early"
+        got += len(b)
+        yield b
+
+
 def serve(control):
-    """What tap_host does at port 19: is sent a count, sends so many bytes."""
-    with socket.create_server((FAR, PORT)) as listener:
-        print("ready", flush=True)
-        while True:
+    """What tap_host does at these ports: sends as many bytes as it is told; takes all and says how many."""
+    def source(s):
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        s.sendall(bytes(struct.unpack(">Q", b"".join(exactly(s, 8)))[0]))
+
+    def sink(s):
+        got = 0
+        while b := s.recv(1 << 16):
+            got += len(b)
+        s.sendall(struct.pack(">QQ", got, 0))
+
+    listeners = {socket.create_server((FAR, SOURCE)): source, socket.create_server((FAR, SINK)): sink}
+    print("ready", flush=True)
+    while True:
+        for listener in select.select(listeners, [], [])[0]:
             s, _ = listener.accept()
             with s:
-                head = b""
-                while len(head) < 8:
-                    head += s.recv(8 - len(head))
-                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-                s.sendall(bytes(struct.unpack(">Q", head)[0]))
+                listeners[listener](s)
 
 
-def take(n):
+def take(n, _control):
     """n bytes from the other end; MB/s."""
-    with socket.create_connection((FAR, PORT), timeout=60) as s:
+    with socket.create_connection((FAR, SOURCE), timeout=60) as s:
         s.sendall(struct.pack(">Q", n))
-        start, got = time.monotonic(), 0
-        while got < n:
-            b = s.recv(1 << 16)
-            assert b, "closed early"
-            got += len(b)
+        start = time.monotonic()
+        for _ in exactly(s, n):
+            pass
     return n / (time.monotonic() - start) / 1e6
+
+
+def give(n, control):
+    """n bytes to the other end, until it says that it has them; MB/s."""
+    with socket.create_connection((FAR, SINK), timeout=60) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        start = time.monotonic()
+        s.sendall(bytes(n))
+        s.shutdown(socket.SHUT_WR)
+        told = struct.unpack(">QQ", b"".join(exactly(s, 16)))[0]
+    assert told == n, f"{told} of {n} bytes have come"
+    return n / (time.monotonic() - start) / 1e6
+
+
+WAYS = {"sends": take, "receives": give}
 
 
 class Wire:
@@ -92,23 +123,28 @@ def main():
         if os.geteuid() != 0 or len(sys.argv) < 2:
             sys.exit(__doc__)
         os.execvp("unshare", ["unshare", "-n", sys.executable, os.path.abspath(__file__), "--inside", *sys.argv[1:]])
-    path, rounds, megabytes = sys.argv[2], *[int(a) for a in (sys.argv[3:] + ["5", "16"][len(sys.argv) - 3:])]
+    path, rounds, megabytes = sys.argv[2], *[int(a) for a in (sys.argv[3:5] + ["5", "16"][len(sys.argv[3:5]):])]
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as f:
         known = f.read().split()
     controls = [c for c in ("cubic", "bbr") if c in known]
-    print(f"{'wire':22} {'tcp_lite':>9}" + "".join(f" {c:>9}  share" for c in controls) +
+    print(f"{'wire':20} {'tcp_lite':9}" + "".join(f" {'with us':>9} {c:>9}  share" for c in controls) +
           f"   MB/s, median of {rounds} x {megabytes} MB")
     for name, impair in WIRES.items():
-        speed = {c: [] for c in ("", *controls)}
-        for _ in range(rounds):
-            for kernel, list_ in speed.items():
-                w = Wire(path, impair, kernel)
-                try:
-                    list_.append(take(megabytes << 20))
-                finally:
-                    w.close()
-        ours, *theirs = (statistics.median(speed[k]) for k in speed)
-        print(f"{name:22} {ours:9.1f}" + "".join(f" {t:9.1f} {ours / t:6.2f}" for t in theirs), flush=True)
+        if sys.argv[5:] and sys.argv[5] not in name:
+            continue
+        for way, move in WAYS.items():
+            speed = {(who, c): [] for c in controls for who in ("ours", "kernel")}
+            for _ in range(rounds):
+                for (who, control), list_ in speed.items():
+                    w = Wire(path, impair, control if who == "kernel" else None)
+                    try:
+                        list_.append(move(megabytes << 20, control))
+                    finally:
+                        w.close()
+            m = {k: statistics.median(v) for k, v in speed.items()}
+            print(f"{name:20} {way:9}" + "".join(
+                f" {m['ours', c]:9.1f} {m['kernel', c]:9.1f} {m['ours', c] / m['kernel', c]:6.2f}" for c in controls),
+                  flush=True)
     return 0
 
 

@@ -30,7 +30,7 @@
 #define CONNS   256u
 #define CHUNKS  256u
 #define RECS    1024u
-#define HOLD    256u
+#define HOLD    1024u
 #define BUF     (1u << 18)
 #define NPKT    8192u
 #define PKT_LEN 2048u
