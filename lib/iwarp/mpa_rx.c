@@ -232,15 +232,39 @@ static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, 
 	return finish_view(rx, v, ulpdu_len, rx->pos + raw);
 }
 
+/* An FPDU as a sender chains it that sends by reference: headers, payload, and pad with CRC, a slice each; or false. */
+static bool three_slices(struct mpa_rx_in *in, uint32_t head, uint32_t ulpdu_len, struct mpa_view *v)
+{
+	const struct rn_iov *s = &in->iov[in->idx];
+	uint32_t pad = mpa_pad(ulpdu_len);
+
+	if (in->n - in->idx < 3 || head + s[1].len != MPA_LEN_FIELD + ulpdu_len || s[2].len != pad + MPA_CRC_LEN)
+		return false;
+	v->raw = *in;
+	v->n = 2;
+	v->ulpdu[0] = (struct rn_iov){ .base = s[0].base + in->off + MPA_LEN_FIELD, .len = head - MPA_LEN_FIELD };
+	v->ulpdu[1] = s[1];
+	memcpy(&v->crc_field, s[2].base + pad, MPA_CRC_LEN);
+	in->idx += 3;
+	in->off = 0;
+	return true;
+}
+
 static inline enum mpa_rx_verdict fast(struct mpa_rx *rx, struct mpa_rx_in *in, struct mpa_view *v)
 {
-	if (rx->markers || in->idx >= in->n || in->iov[in->idx].len - in->off < MPA_LEN_FIELD)
+	if (rx->markers || in->idx >= in->n || in->iov[in->idx].len - in->off <= MPA_LEN_FIELD)
 		return fast_sliced(rx, in, v);
 	uint8_t *p = in->iov[in->idx].base + in->off;
-	uint32_t ulpdu_len = rn_load_be16(p);
+	uint32_t ulpdu_len = rn_load_be16(p), here = in->iov[in->idx].len - in->off;
 	uint32_t raw = mpa_fpdu_len(ulpdu_len);
-	if (in->iov[in->idx].len - in->off < raw || rn_unlikely(!len_good(ulpdu_len)))
+	if (rn_unlikely(!len_good(ulpdu_len)))
 		return fast_sliced(rx, in, v);
+	if (here < raw) {
+		if (!three_slices(in, here, ulpdu_len, v))
+			return fast_sliced(rx, in, v);
+		v->staged = false;
+		return finish_view(rx, v, ulpdu_len, rx->pos + raw);
+	}
 	v->staged = false;
 	v->raw = *in;
 	v->n = ulpdu_len > 0;

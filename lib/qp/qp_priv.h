@@ -169,6 +169,12 @@ static inline uint32_t qp_rx_payload(const struct ddp_hdr *h, const struct mpa_v
 		iov[0] = (struct rn_iov){ .base = v->ulpdu[0].base + h->hdr_len, .len = h->payload_len };
 		return h->payload_len > 0;
 	}
+	if (rn_likely(v->ulpdu[0].len > h->hdr_len)) {
+		memcpy(iov, v->ulpdu, v->n * sizeof(iov[0]));
+		iov[0].base += h->hdr_len;
+		iov[0].len -= h->hdr_len;
+		return v->n;
+	}
 	return rn_iov_cut(v->ulpdu, v->n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
 }
 

@@ -173,8 +173,8 @@ enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a,
 	uint32_t k, done = 0;
 
 	enum qp_mr_verdict v = qp_mr_slices(dev, a, dst, RN_ARRAY_LEN(dst), &k);
-	if (rn_likely(v == QP_MR_OK && k == 1 && n == 1)) {
-		memcpy(dst[0].base, src[0].base, a->len);
+	if (rn_likely(v == QP_MR_OK && k == 1)) {
+		rn_iov_gather(src, n, dst[0].base, a->len);
 		return QP_MR_OK;
 	}
 	if (v == QP_MR_OK) {
