@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/rn_base.h"
+#include "base/rn_copy.h"
 
 struct rn_iov {
 	uint8_t *base;
@@ -53,7 +53,7 @@ static inline uint32_t rn_iov_gather(const struct rn_iov *iov, uint32_t n, void 
 	uint32_t done = 0;
 	for (uint32_t i = 0; i < n && done < len; i++) {
 		uint32_t take = rn_min_u32(iov[i].len, len - done);
-		memcpy((uint8_t *)dst + done, iov[i].base, take);
+		rn_copy((uint8_t *)dst + done, iov[i].base, take);
 		done += take;
 	}
 	return done;

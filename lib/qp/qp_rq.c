@@ -149,7 +149,7 @@ static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_
 	while (bytes > 0) {
 		uint32_t take = rn_min_u32(rn_min_u32(dst->len - doff, src->len - soff), bytes);
 
-		memcpy(dst->base + doff, src->base + soff, take);
+		rn_copy(dst->base + doff, src->base + soff, take);
 		bytes -= take;
 		doff += take;
 		soff += take;

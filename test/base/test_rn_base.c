@@ -127,6 +127,25 @@ static void generator_stays_below_and_keeps_odds(void **state)
 	assert_in_range(hit, 850, 1150);
 }
 
+static void a_copy_is_a_copy(void **state)
+{
+	static const uint32_t lens[] = { 0, 1, 15, 2047, 2048, 2049, 4095, 4096, 6144, 8930, 9216 };
+	static uint8_t src[10240] RN_ALIGNED(4096), dst[3 * 4096 + 256] RN_ALIGNED(4096), want[sizeof(dst)];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i * 31 + i / 251);
+	for (uint32_t l = 0; l < RN_ARRAY_LEN(lens); l++) {
+		for (uint32_t apart = 0; apart < 40; apart++) { /* 1 to 16 go another way */
+			memset(dst, 0xEE, sizeof(dst));
+			memset(want, 0xEE, sizeof(want));
+			memcpy(want + 64 + apart, src + 64, lens[l]);
+			rn_copy(dst + 64 + apart, src + 64, lens[l]);
+			assert_memory_equal(dst, want, sizeof(dst));
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +156,7 @@ int main(void)
 		cmocka_unit_test(iov_gather_copies_in_order),
 		cmocka_unit_test(generator_is_splitmix64),
 		cmocka_unit_test(generator_stays_below_and_keeps_odds),
+		cmocka_unit_test(a_copy_is_a_copy),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
