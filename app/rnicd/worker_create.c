@@ -21,7 +21,7 @@
 #define SMALL_BUFFERS  8191u
 #define BLOCKS_MIN     64u
 #define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
-#define WIDE_BLOCKS    128u
+#define WIDE_BLOCKS    64u
 #define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE    256u
 
@@ -81,7 +81,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
 
 	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
-	uint64_t budget = ((uint64_t)rnicd.cfg.memory_mb << 20) / 16 * 5 / rnicd.cfg.n_workers;
+	uint64_t budget = ((uint64_t)rnicd.cfg.memory_mb << 20) / 4 / rnicd.cfg.n_workers;
 	qp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.wide = WIDE_BLOCKS;

@@ -33,7 +33,7 @@ def pair(d, server, client):
 def perftest(d, name, *args):
     """
     perftest's client connects twice. When the server has not come to listening for the second time, the client retries
-    with an id it has freed and crashes; so a refusal is tried again here.
+    with an id it has freed and crashes; so a refusal is tried again here, and so is a CPU whose clock it cannot measure.
     """
     for _ in range(5):
         s = serve(d, name, "-R", *args)
@@ -42,10 +42,10 @@ def perftest(d, name, *args):
             s.ok()
             assert re.search(r"#bytes.*\n\s*\d+\s+\d+\s+[\d.]+", c.stdout()), c.tail()
             return
-        refused = "RDMA_CM_EVENT_REJECTED" in c.stdout() + c.stderr() or "CM event" in c.stdout() + c.stderr()
-        assert refused, c.tail()
+        told = c.stdout() + c.stderr()
+        assert any(w in told for w in ("RDMA_CM_EVENT_REJECTED", "CM event", "Correlation coefficient")), c.tail()
         s.stop()
-    raise AssertionError(f"{name}: refused five times")
+    raise AssertionError(f"{name}: refused, or without a clock, five times")
 
 
 @case
