@@ -5,10 +5,10 @@ Immediate data, atomics and memory windows: op_cases.c has the cases. Once on a 
 what tshark, which knows RFC 7306's atomics, reads on the wire.
 """
 import os
-import subprocess
 import sys
 
 from rig import Daemon, case, cases_of, helper, main, need, pair_conf
+from shark import fields
 
 cases_of("op_cases", pair_conf())
 cases_of("op_cases", pair_conf(both="loss = 2%\nduplicate = 2%\nreorder = 2%\ndelay = 200us\nseed = 7"), "_on_a_lossy_wire")
@@ -16,13 +16,6 @@ cases_of("op_cases", pair_conf(both="loss = 2%\nduplicate = 2%\nreorder = 2%\nde
 ONES = "0xffffffffffffffff"
 ATOMIC = "iwarp_rdma.atomic."
 REQUEST = ["opcode", "add_data", "add_mask", "swap_data", "swap_mask", "compare_data", "compare_mask"]
-
-
-def fields(path, which, *names):
-    """The values of these fields in each frame that has `which`, as tshark prints them."""
-    out = subprocess.run(["tshark", "-r", path, "-o", "tcp.check_checksum:FALSE", "-Y", which, "-T", "fields"] +
-                         [a for n in names for a in ("-e", n)], check=True, text=True, capture_output=True, timeout=60)
-    return [line.split("\t") for line in out.stdout.splitlines()]
 
 
 @case
@@ -34,13 +27,13 @@ def tshark_reads_the_atomics():
         d.end()
         path = os.path.join(d.dir, "a.pcapng")
         asked = [[int(v, 0) if v else None for v in f]
-                 for f in fields(path, ATOMIC + "request_identifier", *[ATOMIC + n for n in REQUEST])]
+                 for f in fields(path, *[ATOMIC + n for n in REQUEST], of=ATOMIC + "request_identifier")]
         ones = int(ONES, 0)
         assert asked == [[0, 2, 1 << 63, None, None, 0, 0], [2, None, None, 7, ones, 41, ones],
                          [2, None, None, 7, ones, 42, ones]], asked
-        ids = fields(path, ATOMIC + "request_identifier", ATOMIC + "request_identifier")
-        back = fields(path, ATOMIC + "original_request_identifier", ATOMIC + "original_request_identifier",
-                      ATOMIC + "original_remote_data_value", "iwarp_ddp.qn")
+        ids = fields(path, ATOMIC + "request_identifier", of=ATOMIC + "request_identifier")
+        back = fields(path, ATOMIC + "original_request_identifier", ATOMIC + "original_remote_data_value", "iwarp_ddp.qn",
+                      of=ATOMIC + "original_request_identifier")
         assert [b[:1] for b in back] == ids, (back, ids)
         assert [(int(b[1], 0), b[2]) for b in back] == [(40, "3"), (42, "3"), (42, "3")], back
     finally:

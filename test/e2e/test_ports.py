@@ -15,6 +15,7 @@ import threading
 import time
 
 from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need
+from shark import fields
 
 OURS, KERNEL = "10.79.0.2", "10.79.0.1"
 
@@ -224,19 +225,17 @@ def capture_is_a_sound_file():
         path = os.path.join(d.dir, "a.pcapng")
         assert os.stat(path).st_mode & 0o077 == 0, "others may read it"
         time.sleep(0.5)  # the writer's buffer goes out when it has nothing else to do
-        out = sh("tshark", "-r", path, "-o", "ip.check_checksum:TRUE", "-T", "fields", "-E", "separator=,", "-e",
-                 "frame.packet_flags_direction", "-e", "icmp.type", "-e", "icmp.checksum.status", "-e", "frame.len", "-e",
-                 "arp.opcode", "-e", "_ws.malformed", "-e", "ip.checksum.status").stdout.splitlines()
-        rows = [line.split(",") for line in out]
-        assert not any(r[5] for r in rows), out
+        rows = fields(path, "frame.packet_flags_direction", "icmp.type", "icmp.checksum.status", "frame.len", "arp.opcode",
+                      "_ws.malformed", "ip.checksum.status", options=("-o", "ip.check_checksum:TRUE"))
+        assert not any(r[5] for r in rows), rows
         echo = [(r[0], r[1], r[2], r[3]) for r in rows if r[1] in ("0", "8") and r[1]]
         # direction 1 is in, 2 is out; status 1 is good
         want = [("1", "8", "1", "98"), ("2", "0", "1", "98")] * 3 + [("1", "8", "1", "1514"), ("2", "0", "1", "1514")]
         numbers = [(str(int(a, 0)), b, c, e) for a, b, c, e in echo]
-        assert numbers == want, out
-        assert [r[4] for r in rows if r[4]].count("2") >= 1, out
-        stamps = sh("tshark", "-r", path, "-T", "fields", "-e", "frame.time_epoch").stdout.split()
-        assert abs(float(stamps[-1]) - time.time()) < 600
+        assert numbers == want, rows
+        assert [r[4] for r in rows if r[4]].count("2") >= 1, rows
+        stamps = fields(path, "frame.time_epoch")
+        assert abs(float(stamps[-1][0]) - time.time()) < 600
 
 
 @contextlib.contextmanager
