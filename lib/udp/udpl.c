@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "udp/udpl.h"
+
+#include "base/rn_be.h"
+#include "crc32c/crc32c.h"
+
+#define VERSION_SHIFT 4
+#define MTU_MAX 4096u /* IBV_MTU_4096 */
+#define MTU_MIN 256u
+
+enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
+{
+	*h = (struct udpl_hdr){ 0 };
+	if (len < UDPL_HDR_LEN + UDPL_CRC_LEN)
+		return UDPL_SHORT;
+	if (p[0] >> VERSION_SHIFT != UDPL_VERSION)
+		return UDPL_BAD_VERSION;
+	h->kind = p[1];
+	h->flags = p[2];
+	h->dst_qpn = rn_load_be32(p + 4);
+	h->src_qpn = rn_load_be32(p + 8);
+	h->qkey = rn_load_be32(p + 12);
+	h->body_len = len - UDPL_HDR_LEN - UDPL_CRC_LEN;
+	if (h->kind < UDPL_SEND || h->kind > UDPL_SIDR_REP)
+		return UDPL_BAD_KIND;
+	return h->dst_qpn > UDPL_QPN_MAX || h->src_qpn > UDPL_QPN_MAX ? UDPL_BAD_QPN : UDPL_OK;
+}
+
+bool udpl_crc_good(const uint8_t *p, uint32_t len)
+{
+	uint32_t body = len - UDPL_CRC_LEN, sum = crc32c(0, p, body);
+
+	p += body;
+	return sum == ((uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0]);
+}
+
+void udpl_build(uint8_t *p, const struct udpl_hdr *h)
+{
+	p[0] = UDPL_VERSION << VERSION_SHIFT;
+	p[1] = h->kind;
+	p[2] = h->flags;
+	p[3] = 0;
+	rn_store_be32(p + 4, h->dst_qpn);
+	rn_store_be32(p + 8, h->src_qpn);
+	rn_store_be32(p + 12, h->qkey);
+	rn_store_be32(p + 16, 0);
+}
+
+void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum)
+{
+	p += len;
+	p[0] = (uint8_t)sum;
+	p[1] = (uint8_t)(sum >> 8);
+	p[2] = (uint8_t)(sum >> 16);
+	p[3] = (uint8_t)(sum >> 24);
+}
+
+uint32_t udpl_mtu(uint32_t room, uint32_t inner)
+{
+	uint32_t mtu = MTU_MAX;
+
+	while (mtu >= MTU_MIN && room < UDPL_HDR_LEN + inner + mtu + UDPL_CRC_LEN)
+		mtu /= 2;
+	return mtu >= MTU_MIN ? mtu : 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The datagram transport: what stands in a UDP datagram between two queue pairs that have no connection. Instead of MPA,
+ * whose framing and markers exist for the sake of a stream, there is one header, one DDP segment and its CRC:
+ *
+ *	 0  version 1 (high nibble), 0 | kind | flags | 0
+ *	 4  0 | destination QPN (24 bits)
+ *	 8  0 | source QPN (24 bits)
+ *	12  Q_Key
+ *	16  0 (a sequence number, where a kind is reliable)
+ *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0), of the others
+ *	    what udpl_sidr.h says
+ *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there, always checked
+ *
+ * Numbers are big endian. All queue pairs of a device share one UDP port: a QPN has more bits than a port number has.
+ * Pure functions over the caller's bytes, safe from any thread. Lengths are octets.
+ */
+#ifndef UDPL_H
+#define UDPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+
+#define UDPL_VERSION  1u
+#define UDPL_HDR_LEN  20u
+#define UDPL_CRC_LEN  4u
+#define UDPL_QPN_MAX  UINT32_C(0xffffff)
+#define UDPL_QPN_CM   1u /* whom SIDR messages are for, as on InfiniBand */
+
+enum udpl_kind {
+	UDPL_SEND = 1,     /* unreliable */
+	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
+	UDPL_SIDR_REP = 3,
+};
+
+/* flags */
+#define UDPL_F_IMM 0x01u /* a Send: the immediate is in the DDP header's word for the ULP, which RDMAP has no use for there */
+
+struct udpl_hdr {
+	uint8_t kind;      /* enum udpl_kind */
+	uint8_t flags;     /* UDPL_F_* */
+	uint32_t dst_qpn, src_qpn;
+	uint32_t qkey;
+	uint32_t body_len; /* parsed only */
+};
+
+enum udpl_verdict {
+	UDPL_OK = 0,
+	UDPL_SHORT,       /* no room for header and CRC */
+	UDPL_BAD_VERSION,
+	UDPL_BAD_KIND,
+	UDPL_BAD_QPN,     /* more than 24 bits */
+	UDPL_VERDICTS
+};
+
+/* Reads the header of a datagram of len octets at p, which are contiguous. The CRC is another question. */
+RN_NODISCARD enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h);
+
+/* Whether the last four octets of a datagram that has been parsed are the CRC of those before. */
+RN_NODISCARD bool udpl_crc_good(const uint8_t *p, uint32_t len);
+
+/* Writes UDPL_HDR_LEN octets. */
+void udpl_build(uint8_t *p, const struct udpl_hdr *h);
+
+/* Writes the CRC behind len octets whose sum it is; sum: crc32c() of them. */
+void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum);
+
+/*
+ * The largest of verbs' MTUs (256 to 4096) whose message fits a packet, of `room` octets behind the UDP header, that
+ * begins with `inner` octets of DDP header. 0: not even the smallest.
+ */
+uint32_t udpl_mtu(uint32_t room, uint32_t inner);
+
+#endif

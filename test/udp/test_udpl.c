@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "crc32c/crc32c.h"
+#include "udp/udpl.h"
+#include "udp/udpl_sidr.h"
+
+/* Written by test/e2e/wire_check.py's CRC and Python's struct. */
+static const uint8_t wire_send[] = {
+	0x10, 0x01, 0x01, 0x00, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11, 0x11,
+	0x00, 0x00, 0x00, 0x00, 0x41, 0x43, 0xde, 0xad, 0xbe, 0xef, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x07, 0x00, 0x00, 0x00, 0x00, 0x64, 0x61, 0x74, 0x61, 0x67, 0x72, 0x61, 0x6d, 0x2b, 0x98,
+	0x6e, 0x64,
+};
+static const uint8_t wire_request[] = {
+	0x10, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x00, 0x1c, 0x06,
+	0x00, 0x00, 0x9c, 0x41, 0x00, 0x00, 0x00, 0x00, 0x70, 0x69, 0x6e, 0x67, 0xe7, 0x61, 0x00, 0x88,
+};
+static const uint8_t wire_reply[] = {
+	0x10, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x00, 0x1c, 0x06,
+	0x00, 0x00, 0x00, 0x42, 0x01, 0x23, 0x45, 0x67, 0xfa, 0x09, 0xe9, 0x48,
+};
+
+#define DDP_LEN 18u
+
+static void golden_send(void **state)
+{
+	struct udpl_hdr h;
+	uint8_t b[sizeof(wire_send)];
+	const uint32_t len = sizeof(wire_send) - UDPL_CRC_LEN;
+
+	(void)state;
+	assert_int_equal(udpl_parse(wire_send, sizeof(wire_send), &h), UDPL_OK);
+	assert_true(udpl_crc_good(wire_send, sizeof(wire_send)));
+	assert_int_equal(h.kind, UDPL_SEND);
+	assert_int_equal(h.flags, UDPL_F_IMM);
+	assert_int_equal(h.dst_qpn, 0x123456);
+	assert_int_equal(h.src_qpn, 0xabcdef);
+	assert_int_equal(h.qkey, 0x11111111);
+	assert_int_equal(h.body_len, DDP_LEN + 8);
+	memcpy(b, wire_send, sizeof(b));
+	memset(b, 0x55, UDPL_HDR_LEN);
+	memset(b + len, 0x55, UDPL_CRC_LEN);
+	udpl_build(b, &h);
+	udpl_crc_put(b, len, crc32c(0, b, len));
+	assert_memory_equal(b, wire_send, sizeof(b));
+}
+
+static void golden_sidr(void **state)
+{
+	struct udpl_hdr h;
+	struct udpl_sidr s;
+	uint8_t b[UDPL_SIDR_MAX];
+
+	(void)state;
+	assert_int_equal(udpl_parse(wire_request, sizeof(wire_request), &h), UDPL_OK);
+	assert_true(udpl_crc_good(wire_request, sizeof(wire_request)));
+	assert_int_equal(h.dst_qpn, UDPL_QPN_CM);
+	assert_true(udpl_sidr_parse(wire_request + UDPL_HDR_LEN, h.body_len, UDPL_SIDR_REQ, &s));
+	assert_true(s.id == UINT64_C(0x0102030405060708) && s.port == 7174 && s.src_port == 40001);
+	assert_int_equal(s.priv_len, 4);
+	assert_memory_equal(s.priv, "ping", 4);
+	assert_int_equal(udpl_sidr_build(b, UDPL_SIDR_REQ, &s), sizeof(wire_request));
+	assert_memory_equal(b, wire_request, sizeof(wire_request));
+
+	assert_int_equal(udpl_parse(wire_reply, sizeof(wire_reply), &h), UDPL_OK);
+	assert_true(udpl_sidr_parse(wire_reply + UDPL_HDR_LEN, h.body_len, UDPL_SIDR_REP, &s));
+	assert_true(s.status == UDPL_SIDR_VALID && s.qpn == 0x42 && s.qkey == 0x01234567 && s.priv_len == 0);
+	assert_int_equal(udpl_sidr_build(b, UDPL_SIDR_REP, &s), sizeof(wire_reply));
+	assert_memory_equal(b, wire_reply, sizeof(wire_reply));
+}
+
+static void every_wrong_header_has_its_name(void **state)
+{
+	static const struct { uint32_t at; uint8_t v; enum udpl_verdict is; } t[] = {
+		{ 0, 0x00, UDPL_BAD_VERSION }, { 0, 0x20, UDPL_BAD_VERSION }, { 1, 0, UDPL_BAD_KIND },
+		{ 1, 4, UDPL_BAD_KIND }, { 4, 1, UDPL_BAD_QPN }, { 8, 0xff, UDPL_BAD_QPN },
+		{ 0, 0x1f, UDPL_OK }, { 3, 0xff, UDPL_OK }, { 16, 0xff, UDPL_OK } /* reserved */
+	};
+	uint8_t b[sizeof(wire_send)];
+	struct udpl_hdr h;
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {
+		memcpy(b, wire_send, sizeof(b));
+		b[t[i].at] = t[i].v;
+		assert_int_equal(udpl_parse(b, sizeof(b), &h), t[i].is);
+	}
+	for (uint32_t len = 0; len < UDPL_HDR_LEN + UDPL_CRC_LEN; len++)
+		assert_int_equal(udpl_parse(wire_send, len, &h), UDPL_SHORT);
+	assert_int_equal(udpl_parse(wire_send, UDPL_HDR_LEN + UDPL_CRC_LEN, &h), UDPL_OK);
+	assert_int_equal(h.body_len, 0);
+}
+
+static void a_bit_anywhere_breaks_the_crc(void **state)
+{
+	uint8_t b[sizeof(wire_send)];
+
+	(void)state;
+	for (uint32_t bit = 0; bit < 8 * sizeof(b); bit++) {
+		memcpy(b, wire_send, sizeof(b));
+		b[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_false(udpl_crc_good(b, sizeof(b)));
+	}
+	for (uint32_t len = UDPL_HDR_LEN + UDPL_CRC_LEN; len < sizeof(b); len++)
+		assert_false(udpl_crc_good(wire_send, len));
+}
+
+static void sidr_lengths(void **state)
+{
+	uint8_t body[UDPL_SIDR_LEN + UDPL_SIDR_PRIV_MAX + 1] = { 0 }, out[UDPL_SIDR_MAX];
+	struct udpl_sidr s;
+
+	(void)state;
+	for (uint32_t len = 0; len <= sizeof(body); len++) {
+		bool fits = len >= UDPL_SIDR_LEN && len < sizeof(body);
+		assert_int_equal(udpl_sidr_parse(body, len, UDPL_SIDR_REQ, &s), fits);
+		if (fits)
+			assert_int_equal(udpl_sidr_build(out, UDPL_SIDR_REP, &s), UDPL_HDR_LEN + len + UDPL_CRC_LEN);
+	}
+	s = (struct udpl_sidr){ .priv = body, .priv_len = UDPL_SIDR_PRIV_MAX + 1 };
+	assert_int_equal(udpl_sidr_build(out, UDPL_SIDR_REQ, &s), UDPL_SIDR_MAX);
+}
+
+static void mtus(void **state)
+{
+	const uint32_t over = UDPL_HDR_LEN + DDP_LEN + UDPL_CRC_LEN;
+
+	(void)state;
+	for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2) {
+		assert_int_equal(udpl_mtu(mtu + over, DDP_LEN), mtu);
+		assert_int_equal(udpl_mtu(mtu + over - 1, DDP_LEN), mtu == 256 ? 0 : mtu / 2);
+	}
+	assert_int_equal(udpl_mtu(9000 - 28, DDP_LEN), 4096);
+	assert_int_equal(udpl_mtu(1500 - 28, DDP_LEN), 1024);
+	assert_int_equal(udpl_mtu(0, DDP_LEN), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(golden_send),
+		cmocka_unit_test(golden_sidr),
+		cmocka_unit_test(every_wrong_header_has_its_name),
+		cmocka_unit_test(a_bit_anywhere_breaks_the_crc),
+		cmocka_unit_test(sidr_lengths),
+		cmocka_unit_test(mtus),
+	};
+
+	return cmocka_run_group_tests_name("udpl", tests, NULL, NULL);
+}
