@@ -378,14 +378,9 @@ static void modified(struct cmd *cmd)
 /* A sentence, or NULL: the QP may be connected without a connection manager. */
 static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
 {
-	static const uint8_t nowhere[16];
-
 	if ((r->mask & IPC_QP_ATTR_STATE) == 0 || r->state != QP_S_RTR || q->oob != NULL ||
 	    __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) != QP_S_INIT)
 		return "a destination comes with the step from INIT to RTR";
-	if (r->dest_qpn == q->qpn && (memcmp(r->dest_ip, nowhere, sizeof(nowhere)) == 0 ||
-	    memcmp(r->dest_ip, rnicd.port[q->pd->dev]->cfg->ip.b, sizeof(r->dest_ip)) == 0))
-		return "it cannot be connected to itself: connect two queue pairs of the device to each other";
 	if (rnicd.port[q->pd->dev]->cfg->qp_port == 0)
 		return "connections without rdma_cm are off: set 'qp-port' in rnicd's configuration, or use the program's "
 		       "option for rdma_cm (-R)";

@@ -42,26 +42,27 @@ struct open {
 	struct cmd cmd;
 	uint64_t key;
 	struct conn_addr addr;
+	bool self;
 	uint8_t priv[OOB_PRIV_LEN];
 	struct qp_conn *conn;
 	enum conn_verdict cv;
 	enum qp_verdict qv;
 };
 
-static struct mpa_policy policy(uint32_t dev)
+static struct mpa_policy policy(uint32_t dev, bool self)
 {
 	struct mpa_policy p = conn_policy(rnicd.port[dev]);
 
 	p.rev = 2; /* both ends are ours: no older revision, and either may send first */
-	p.p2p = true;
+	p.p2p = !self;
 	return p;
 }
 
 static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 {
 	struct open *o = rn_container_of(cmd, struct open, cmd);
-	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = policy(o->addr.port),
-				    .flags = QP_CONN_KEEP_RECV, .priv = o->priv, .priv_len = sizeof(o->priv) };
+	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = policy(o->addr.port, o->self),
+				    .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u), .priv = o->priv, .priv_len = sizeof(o->priv) };
 
 	(void)now;
 	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
@@ -102,6 +103,9 @@ static bool open_conn(struct oob *o)
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
 	op->addr = (struct conn_addr){ .port = dev, .local = rnicd.port[dev]->cfg->ip, .lport = cm_port_next(dev),
 				       .rport = rnicd.port[dev]->cfg->qp_port };
+	op->self = o->self;
+	if (o->self)
+		op->addr.rport = op->addr.lport;
 	memcpy(op->addr.remote.b, o->peer, sizeof(o->peer));
 	op->key = k->owner.key;
 	op->cmd.work = open_work;
@@ -276,8 +280,9 @@ static bool reply_good(const struct oob *o, const struct cmd_fx *fx)
 {
 	struct oob_hello h;
 
-	return oob_hello_parse(fx->priv, fx->priv_len, OOB_REPLY, &h) && h.src_qpn == o->peer_qpn &&
-	       h.dst_qpn == o->q->qpn && h.cookie == o->cookie;
+	return o->self ||
+	       (oob_hello_parse(fx->priv, fx->priv_len, OOB_REPLY, &h) && h.src_qpn == o->peer_qpn &&
+		h.dst_qpn == o->q->qpn && h.cookie == o->cookie);
 }
 
 void oob_fx(struct cm_conn *k, const struct cmd_fx *fx)
@@ -345,7 +350,8 @@ bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
 	}
 	o->q = q;
 	o->peer_qpn = r->dest_qpn;
-	o->active = larger(q, o->peer, r->dest_qpn);
+	o->self = r->dest_qpn == q->qpn && memcmp(o->peer, rnicd.port[q->pd->dev]->cfg->ip.b, sizeof(o->peer)) == 0;
+	o->active = o->self || larger(q, o->peer, r->dest_qpn);
 	o->patience_ns = RN_NEVER;
 	o->pause_ns = PAUSE_FIRST_NS;
 	q->oob = o;

@@ -218,6 +218,11 @@ enum {
 	 * or has sent, gets QP_WC_RETRY_EXC_ERR. Our own end (ERR, RESET, destroy) is a FIN to the peer, no Terminate.
 	 */
 	QP_CONN_KEEP_RECV = 1 << 0,
+	/*
+	 * Active: the peer is the connection itself, what it sends it receives. TCP opens as if both had connected at once
+	 * (RFC 9293, 3.5); with nobody to agree with there are no MPA frames, and QP_FX_CONNECT_REPLY has no private data.
+	 */
+	QP_CONN_SELF = 1 << 1,
 };
 
 struct qp_conn_params {

@@ -100,6 +100,18 @@ static void reply_in(struct qp_ctx *ctx, struct qp_conn *c)
 	}
 }
 
+/* QP_CONN_SELF: TCP is open, and the policy is that of both ends. */
+void qp_neg_self(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	const struct mpa_policy *p = &c->policy;
+
+	c->agreed = (struct mpa_agreed){ .rev = p->rev, .crc = p->crc, .tx_markers = p->markers, .rx_markers = p->markers,
+					 .ird = p->ird, .ord = rn_min_u32(p->ord, p->ird) };
+	c->rx_base = c->tcp.rcv_nxt;
+	qp_conn_to(ctx, c, QP_C_WAIT_QP);
+	qp_fx_conn(ctx, QP_FX_CONNECT_REPLY, c);
+}
+
 /* Takes bytes of the peer's Request or Reply, never one beyond it; returns how many. */
 uint32_t qp_neg_feed(struct qp_ctx *ctx, struct qp_conn *c, const uint8_t *p, uint32_t n)
 {

@@ -275,6 +275,7 @@ void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_vi
 void qp_neg_send(struct qp_conn *c);
 bool qp_neg_request(struct qp_conn *c, const uint8_t *priv, uint32_t len);
 uint32_t qp_neg_feed(struct qp_ctx *ctx, struct qp_conn *c, const uint8_t *p, uint32_t n);
+void qp_neg_self(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c);
 
 /* qp_conn.c */

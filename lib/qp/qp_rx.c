@@ -248,8 +248,12 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 	else
 		qp_ready_put(ctx, c);
 	if (rn_unlikely(ev.bits & TCPL_EV_CONNECTED) && c->state == QP_C_OPENING) {
-		qp_neg_send(c);
-		qp_conn_to(ctx, c, QP_C_WAIT_REP);
+		if (c->flags & QP_CONN_SELF) {
+			qp_neg_self(ctx, c);
+		} else {
+			qp_neg_send(c);
+			qp_conn_to(ctx, c, QP_C_WAIT_REP);
+		}
 	}
 	if (ev.bits & TCPL_EV_ACKED)
 		acked(ctx, c, !(ev.bits & TCPL_EV_DATA) || !terminate_ahead(c, &ev.slice));

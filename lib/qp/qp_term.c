@@ -4,60 +4,6 @@
 
 #define TERM_COPY (DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN)
 
-static bool send_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v)
-{
-	uint8_t seg[TERM_COPY];
-	uint32_t seg_len = 0;
-	struct qp_rec *r = qp_rec_get(ctx, 0);
-
-	if (r == NULL)
-		return false;
-	if (v != NULL) {
-		memset(seg, 0, sizeof(seg));
-		rn_iov_gather(v->ulpdu, v->n, seg, sizeof(seg));
-		seg_len = v->ulpdu_len;
-	}
-	uint8_t *h = mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
-	const struct ddp_hdr hdr = ddp_untagged(RDMAP_TERMINATE, true, 0, 1, 0);
-	uint32_t n = ddp_build(h, &hdr);
-	n += rdmap_term_build(h + n, e, v != NULL ? seg : NULL, seg_len);
-	bool good = mpa_tx_frame(&r->f, n, NULL, 0, 0) == MPA_TX_OK &&
-		    (!c->agreed.tx_markers || mpa_tx_mark(&r->f, c->tx_pos) == MPA_TX_OK);
-	if (!good) {
-		qp_rec_put(ctx, r);
-		return false;
-	}
-	r->crc_due = c->agreed.crc;
-	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
-}
-
-/*
- * The stream is over by our decision: one Terminate, then FIN; the QP is flushed. v: the offending segment, or NULL.
- * A responder that may not send yet closes without (RFC 5044, 7.1.2).
- */
-void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v)
-{
-	if (c->state == QP_C_TERMINATING || c->state == QP_C_DEAD || c->state == QP_C_FREE)
-		return;
-	bool can = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && !c->term_tx && qp_conn_wake(ctx, c);
-	c->vendor_err = qp_vendor_err(e);
-	if (c->qp != NULL)
-		c->qp->vendor_err = c->vendor_err;
-	if (can && send_terminate(ctx, c, e, v)) {
-		c->term_tx = true;
-		ctx->stats.terms_sent++;
-		tcpl_shutdown(&c->tcp, ctx->now);
-		qp_conn_to(ctx, c, QP_C_TERMINATING);
-	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_CLOSING) {
-		qp_conn_to(ctx, c, QP_C_TERMINATING);
-		qp_conn_shutdown(ctx, c);
-	} else {
-		qp_conn_reset(ctx, c);
-	}
-	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
-	qp_ready_put(ctx, c);
-}
-
 /* Whether the copied headers are of a segment of this work request. */
 static bool names(const struct qp_wr *wr, const struct rdmap_term *t, const struct ddp_hdr *h)
 {
@@ -104,6 +50,73 @@ static enum qp_wc_status status_of(struct iw_err e, bool atomic)
 	return e.layer == IW_LAYER_DDP && e.etype == IW_DDP_UNTAGGED ? QP_WC_REM_INV_REQ_ERR : QP_WC_REM_OP_ERR;
 }
 
+/* What a Terminate says becomes the status of the work request that it is about. */
+static void blame(struct qp_conn *c, const struct rdmap_term *t)
+{
+	struct qp_wr *wr = c->blk != NULL ? blamed(c->blk, t) : NULL;
+
+	if (wr != NULL)
+		wr->status = (uint8_t)status_of(t->err, qp_op_answered(wr->op) && wr->op != QP_WR_READ);
+}
+
+static bool send_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v)
+{
+	uint8_t seg[TERM_COPY];
+	uint32_t seg_len = 0;
+	struct qp_rec *r = qp_rec_get(ctx, 0);
+
+	if (r == NULL)
+		return false;
+	if (v != NULL) {
+		memset(seg, 0, sizeof(seg));
+		rn_iov_gather(v->ulpdu, v->n, seg, sizeof(seg));
+		seg_len = v->ulpdu_len;
+	}
+	uint8_t *h = mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
+	const struct ddp_hdr hdr = ddp_untagged(RDMAP_TERMINATE, true, 0, 1, 0);
+	uint32_t n = ddp_build(h, &hdr);
+	uint32_t body = rdmap_term_build(h + n, e, v != NULL ? seg : NULL, seg_len);
+	struct rdmap_term own;
+	if ((c->flags & QP_CONN_SELF) && rdmap_term_parse(h + n, body, &own) != RDMAP_TERM_SHORT)
+		blame(c, &own); /* from here on nothing is received */
+	n += body;
+	bool good = mpa_tx_frame(&r->f, n, NULL, 0, 0) == MPA_TX_OK &&
+		    (!c->agreed.tx_markers || mpa_tx_mark(&r->f, c->tx_pos) == MPA_TX_OK);
+	if (!good) {
+		qp_rec_put(ctx, r);
+		return false;
+	}
+	r->crc_due = c->agreed.crc;
+	return qp_tx_queue(ctx, c, r, QP_WR_NONE);
+}
+
+/*
+ * The stream is over by our decision: one Terminate, then FIN; the QP is flushed. v: the offending segment, or NULL.
+ * A responder that may not send yet closes without (RFC 5044, 7.1.2).
+ */
+void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v)
+{
+	if (c->state == QP_C_TERMINATING || c->state == QP_C_DEAD || c->state == QP_C_FREE)
+		return;
+	bool can = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && !c->term_tx && qp_conn_wake(ctx, c);
+	c->vendor_err = qp_vendor_err(e);
+	if (c->qp != NULL)
+		c->qp->vendor_err = c->vendor_err;
+	if (can && send_terminate(ctx, c, e, v)) {
+		c->term_tx = true;
+		ctx->stats.terms_sent++;
+		tcpl_shutdown(&c->tcp, ctx->now);
+		qp_conn_to(ctx, c, QP_C_TERMINATING);
+	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_CLOSING) {
+		qp_conn_to(ctx, c, QP_C_TERMINATING);
+		qp_conn_shutdown(ctx, c);
+	} else {
+		qp_conn_reset(ctx, c);
+	}
+	qp_conn_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
+	qp_ready_put(ctx, c);
+}
+
 void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v, uint32_t hdr_len)
 {
 	uint8_t p[RDMAP_TERM_MAX_LEN];
@@ -121,11 +134,8 @@ void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_vi
 	c->vendor_err = tv == RDMAP_TERM_SHORT ? 0 : qp_vendor_err(t.err);
 	if (c->qp != NULL) {
 		c->qp->vendor_err = c->vendor_err;
-		if (c->blk != NULL && tv != RDMAP_TERM_SHORT) {
-			struct qp_wr *wr = blamed(c->blk, &t);
-			if (wr != NULL)
-				wr->status = (uint8_t)status_of(t.err, qp_op_answered(wr->op) && wr->op != QP_WR_READ);
-		}
+		if (tv != RDMAP_TERM_SHORT)
+			blame(c, &t);
 		qp_event(ctx, c->qp, status_of(t.err, false) == QP_WC_REM_ACCESS_ERR ? QP_EVENT_ACCESS_ERR : QP_EVENT_FATAL,
 			 c->vendor_err);
 	}

@@ -332,18 +332,89 @@ static bool steps_that_cannot_be_are_refused(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .dest_qp_num = 5, .path_mtu = IBV_MTU_1024 };
 	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
-	union ibv_gid own;
 
 	CHECK(qp != NULL);
 	CHECK(to_state(qp, IBV_QPS_RESET) && ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0);
 	a.qp_state = IBV_QPS_RTS;
 	CHECK(ibv_modify_qp(qp, &a, QP_RTS_MASK) != 0);
-	CHECK(to_init(qp) && ibv_query_gid(cli.verbs, 1, 0, &own) == 0);
-	CHECK(qp_rtr(qp, &own, qp->qp_num) == EOPNOTSUPP && qp_rtr(qp, NULL, qp->qp_num) == EOPNOTSUPP); /* to itself */
-	CHECK(to_rtr(qp, &cli, 0xffffff));
+	CHECK(to_init(qp) && to_rtr(qp, &cli, 0xffffff));
 	a.qp_state = IBV_QPS_RTR;
 	CHECK(ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0); /* it has a peer */
 	CHECK(ibv_destroy_qp(qp) == 0);
+	return true;
+}
+
+/* ---- one that is its own peer ---- */
+
+#define OWN_LEN 20000u
+
+static bool own_up(struct ibv_qp *qp, bool grh)
+{
+	CHECK(to_init(qp) && to_rtr(qp, grh ? &cli : NULL, qp->qp_num) && to_rts(qp, 14, 7));
+	return true;
+}
+
+/* Between the first and the second part of its buffer. */
+static bool own_access(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t rkey, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)cli.buf, OWN_LEN, cli.mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = op }, *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)cli.buf + BUF_LEN / 2;
+	wr.wr.rdma.rkey = rkey;
+	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+	return true;
+}
+
+/* All that a connection carries. */
+static bool own_work(struct ibv_qp *qp)
+{
+	uint8_t *peer = cli.buf + BUF_LEN / 2;
+
+	for (uint8_t i = 1; i < 4; i++) {
+		CHECK(carries(&cli, qp, &cli, qp));
+		memset(cli.buf, i, OWN_LEN);
+		CHECK(own_access(qp, IBV_WR_RDMA_WRITE, cli.mr->rkey, i) && wc_is(&cli, i, IBV_WC_SUCCESS));
+		CHECK(peer[0] == i && memcmp(peer, cli.buf, OWN_LEN) == 0);
+		memset(peer, i + 100, OWN_LEN);
+		CHECK(own_access(qp, IBV_WR_RDMA_READ, cli.mr->rkey, i) && wc_is(&cli, i, IBV_WC_SUCCESS));
+		CHECK(cli.buf[0] == i + 100 && memcmp(peer, cli.buf, OWN_LEN) == 0);
+	}
+	return true;
+}
+
+/* Faults are told as to any other sender. */
+static bool own_faults(struct ibv_qp *qp)
+{
+	struct ibv_sge small = { (uintptr_t)cli.buf, 8, cli.mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 3, .sg_list = &small, .num_sge = 1 }, *bad;
+	struct ibv_wc wc[2];
+
+	CHECK(own_access(qp, IBV_WR_RDMA_WRITE, cli.mr->rkey ^ 0x5a, 1) && wc_is(&cli, 1, IBV_WC_REM_ACCESS_ERR));
+	CHECK(state_of(qp) == IBV_QPS_ERR && to_state(qp, IBV_QPS_RESET) && own_up(qp, true));
+	CHECK(own_access(qp, IBV_WR_RDMA_READ, cli.mr->rkey ^ 0x5a, 2) && wc_is(&cli, 2, IBV_WC_REM_ACCESS_ERR));
+	CHECK(to_state(qp, IBV_QPS_RESET) && own_up(qp, false));
+	CHECK(ibv_post_recv(qp, &recv, &bad) == 0 && send_put(&cli, qp, 4) && poll_n(&cli, wc, 2));
+	int r = wc[1].wr_id == 3;
+	CHECK(wc[r].wr_id == 3 && wc[r].status == IBV_WC_LOC_LEN_ERR);
+	CHECK(wc[!r].wr_id == 4 && wc[!r].status == IBV_WC_REM_INV_REQ_ERR);
+	async_sweep(cli.verbs);
+	return true;
+}
+
+static bool a_qp_may_be_its_own_peer(void)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
+
+	for (int i = 0; i < 4; i++) {
+		struct ibv_qp *qp = qp_new(&cli, types[i / 2]);
+		CHECK(qp != NULL && own_up(qp, i & 1) && own_work(qp));
+		CHECK(to_state(qp, IBV_QPS_RESET) && own_up(qp, i & 1) && own_work(qp));
+		CHECK(recv_put(&cli, qp, 7) && to_state(qp, IBV_QPS_ERR) && wc_is(&cli, 7, IBV_WC_WR_FLUSH_ERR));
+		CHECK(ibv_destroy_qp(qp) == 0 && no_wc(&cli, 1));
+	}
+	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
+	CHECK(qp != NULL && own_up(qp, true) && own_faults(qp) && ibv_destroy_qp(qp) == 0);
 	return true;
 }
 
@@ -397,6 +468,7 @@ int main(int argc, char **argv)
 		CASE(sqd_holds_sends_back),
 		CASE(the_end_of_draining_is_told_if_asked_for),
 		CASE(steps_that_cannot_be_are_refused),
+		CASE(a_qp_may_be_its_own_peer),
 		CASE(many_at_once),
 		CASE(unreliably_connected_ones_too),
 	};
