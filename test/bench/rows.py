@@ -250,6 +250,8 @@ def limits(args):
     for mtu, seg in SEGMENT.items():
         for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
             yield Limit(f"limit: CRC+CRC+copy, MTU {mtu}, {where}", ("limits", "--loop", seg, span))
+    # In the order a worker that serves both ends does it, a turn's 32 segments together.
+    yield Limit("limit: the same in batches of 32, MTU 9000, out of cache", ("limits", "--loop", SEGMENT[9000], OUT_OF_CACHE, 32))
     for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
         yield Limit(f"limit: memcpy, MTU 9000, {where}", ("limits", "--copy", SEGMENT[9000], span))
     yield Limit("ring", ("ring", args.daemon_cpu, args.client_cpu), ("M/s", "ns"),
