@@ -177,6 +177,42 @@ static void orderly_end(void **state)
 	rig_free(r);
 }
 
+/* A turn is long when many send: an acknowledgement that waited for its end would keep the peer's work requests open. */
+static void answers_go_before_what_is_posted(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.p2p = true; /* the responder may send first */
+	struct rig *r = rig_new(&cfg);
+	for (uint32_t f = 0; f < 3; f++)
+		rig_connect(r, f);
+	rig_settle(r);
+	struct qp_ctx *ctx = &r->n[0].ctx;
+	struct qp_conn *conn = r->n[0].conn;
+	struct qp_sge sge[2] = { rig_sge(&r->n[0], 0, 64), rig_sge(&r->n[1], 0, 64) };
+	struct rig_wr w[2];
+	for (uint32_t id = 0; id < 2; id++)
+		w[id] = (struct rig_wr){ .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &sge[id], .num_sge = 1,
+					 .raddr = RIG_IOVA(1 - id), .rkey = r->n[1 - id].rkey };
+
+	r->n[0].paused = true;
+	assert_true(rig_post(&r->n[0], 0, &w[0]));
+	assert_true(rig_post(&r->n[0], 1, &w[0]));
+	assert_true(rig_post(&r->n[1], 2, &w[1]));
+	rig_run(r, 100 * RN_NS_PER_MS);
+	assert_ptr_equal(qp_ready_pop(ctx), &conn[2]);
+	assert_ptr_equal(qp_ready_pop(ctx), &conn[0]);
+	qp_ready_put(ctx, &conn[0]);
+	qp_ready_put(ctx, &conn[2]);
+	r->n[0].paused = false;
+	for (uint32_t id = 0; id < 2; id++)
+		assert_int_equal(rig_wait(r, &r->n[id].scq_client).status, 0);
+	assert_int_equal(rig_wait(r, &r->n[0].scq_client).status, 0);
+	rig_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +220,7 @@ int main(void)
 		cmocka_unit_test(lengths),
 		cmocka_unit_test(every_combination),
 		cmocka_unit_test(orderly_end),
+		cmocka_unit_test(answers_go_before_what_is_posted),
 	};
 
 	return cmocka_run_group_tests_name("qp_basic", tests, NULL, NULL);
