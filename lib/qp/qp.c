@@ -291,6 +291,8 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 	case QP_S_RESET:
 		drop_conn(ctx, qp);
 		forget(ctx, qp);
+		qp_cq_publish(ctx, qp->scq); /* the client takes out what it has not polled: all is there by now */
+		qp_cq_publish(ctx, qp->rcq);
 		qp->vendor_err = 0;
 		qp->last_told = false;
 		qp->alone = false;

@@ -6,7 +6,7 @@
 
 static enum qp_event event_of(struct iw_err e)
 {
-	if (e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_LOCAL)
+	if (e.layer == IW_LAYER_RDMAP && (e.etype == IW_RDMAP_LOCAL || e.code == IW_RO_CATASTROPHIC_STREAM))
 		return QP_EVENT_FATAL;
 	if (e.layer == IW_LAYER_DDP && e.etype == IW_DDP_TAGGED)
 		return QP_EVENT_ACCESS_ERR;
@@ -92,7 +92,16 @@ static void rx_write(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr
 	}
 }
 
-/* The receive's own fault: its completion says so, then the QP ends. */
+/*
+ * The receive's own fault. Not told as a local error, whose Terminate names no message (RFC 5040, 4.8): the sender shall
+ * know which of its Sends it was.
+ */
+static struct iw_err recv_err(void)
+{
+	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, false);
+}
+
+/* Its completion says so, then the QP ends. */
 static void recv_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status status, struct iw_err e,
 		      const struct mpa_view *v)
 {
@@ -106,7 +115,6 @@ static void recv_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status s
 /* False: the QP has ended, or the message waits. */
 static bool recv_load(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v)
 {
-	const struct iw_err local = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false);
 	enum qp_take t = qp_rq_take(ctx, c->qp, &c->blk->recv);
 
 	if (rn_unlikely(t == QP_TAKE_NONE) && qp_rnr_ask(ctx, c, v)) {
@@ -118,11 +126,11 @@ static bool recv_load(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_vi
 	}
 	switch (t) {
 	case QP_TAKE_BAD:
-		recv_fail(ctx, c, QP_WC_LOC_QP_OP_ERR, local, NULL);
+		recv_fail(ctx, c, QP_WC_LOC_QP_OP_ERR, recv_err(), v);
 		return false;
 	case QP_TAKE_BAD_RING:
 		ctx->stats.bad_rings++;
-		qp_rx_refuse(ctx, c, local, NULL);
+		qp_rx_refuse(ctx, c, recv_err(), v);
 		return false;
 	case QP_TAKE_OK:
 		if (rn_unlikely(c->rnr != QP_RNR_NONE))
@@ -176,8 +184,7 @@ static void rx_send(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr 
 	}
 	if (v != NULL && h->payload_len > 0) {
 		if (qp_rq_place(c->qp, r, h->mo, iov, qp_rx_payload(h, v, iov)) != QP_MR_OK) {
-			recv_fail(ctx, c, QP_WC_LOC_PROT_ERR,
-				  iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), v);
+			recv_fail(ctx, c, QP_WC_LOC_PROT_ERR, recv_err(), v);
 			return;
 		}
 		ctx->stats.bytes_placed += h->payload_len;

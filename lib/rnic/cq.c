@@ -138,6 +138,29 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 	return &cq->ex;
 }
 
+/*
+ * Takes the unread completions of a queue pair out, as adapters do when it is reset or destroyed: what it does in its next
+ * life is not taken for them. The older ones move up behind the younger.
+ */
+void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn)
+{
+	rnic_spin_lock(&cq->lock);
+	for (uint32_t r = 0; r < cq->nrings; r++) {
+		struct spsc_cons *ring = &cq->ring[r];
+		uint32_t gone = 0;
+
+		for (uint32_t i = spsc_cons_avail(ring, UINT32_MAX); i-- > 0;) {
+			const struct qp_cqe *e = spsc_cons_slot(ring, i);
+			if (e->qpn == qpn)
+				gone++;
+			else if (gone > 0)
+				memcpy((void *)(uintptr_t)spsc_cons_slot(ring, i + gone), e, sizeof(*e));
+		}
+		spsc_cons_release(ring, gone);
+	}
+	rnic_spin_unlock(&cq->lock);
+}
+
 static uint32_t unread(struct rnic_cq *cq)
 {
 	uint32_t n = 0;

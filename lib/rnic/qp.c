@@ -274,6 +274,12 @@ static void dest_set(struct ipc_modify_qp *to, const struct ibv_qp_attr *a, int 
 		memcpy(to->dest_ip, a->ah_attr.grh.dgid.raw, sizeof(to->dest_ip));
 }
 
+static void cqs_clean(struct ibv_qp *qp)
+{
+	rnic_cq_clean(rnic_cq(qp->send_cq), qp->qp_num);
+	rnic_cq_clean(rnic_cq(qp->recv_cq), qp->qp_num);
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	RNIC_BESIDE(ibv_modify_qp, ibqp->context, EINVAL, ibqp, a, mask);
@@ -316,8 +322,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		rc = rnic_call(qp->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		return rc;
-	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RESET)
+	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RESET) {
 		memset(&qp->attr, 0, sizeof(qp->attr));
+		cqs_clean(ibqp);
+	}
 	attr_keep(&qp->attr, a, mask);
 	if ((mask & IBV_QP_STATE) != 0)
 		ibqp->state = a->qp_state;
@@ -378,6 +386,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc != 0 && !rnic_dead(qp->s))
 		return rc;
+	cqs_clean(ibqp);
 	unlink_qp(qp);
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);

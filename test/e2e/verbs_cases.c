@@ -451,7 +451,7 @@ static const struct rig_case cases[] = {
 	CASE(a_solicited_event_is_asked_for_by_the_sender), CASE(an_invalidated_region_is_closed),
 	CASE(nothing_at_all_can_be_transferred), CASE(unsignalled_requests_end_with_the_signalled_one),
 	CASE(threads_share_a_queue_pair), CASE(large_messages_both_ways_at_once), CASE(remote_faults_are_told_to_both),
-	CASE(local_faults_are_told_at_home), CASE(a_receive_that_is_too_small),
+	CASE(local_faults_are_told_at_home), CASE(receives_that_cannot_take_their_message),
 	CASE(a_cq_that_overflows_is_told_to_its_owner), CASE(a_qp_is_destroyed_under_traffic),
 	CASE(memory_is_deregistered_under_traffic), CASE(requests_that_cannot_be_are_refused_at_once),
 };

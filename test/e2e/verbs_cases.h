@@ -17,7 +17,7 @@ bool post_to(struct rdma_cm_id *id, const struct to *to, uint64_t wr_id, void *f
 /* verbs_faults.c */
 bool remote_faults_are_told_to_both(void);
 bool local_faults_are_told_at_home(void);
-bool a_receive_that_is_too_small(void);
+bool receives_that_cannot_take_their_message(void);
 bool a_cq_that_overflows_is_told_to_its_owner(void);
 bool a_qp_is_destroyed_under_traffic(void);
 bool memory_is_deregistered_under_traffic(void);

@@ -85,20 +85,44 @@ bool local_faults_are_told_at_home(void)
 	return ibv_dereg_mr(theirs) == 0 && ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(other) == 0;
 }
 
-bool a_receive_that_is_too_small(void)
+/* Three messages; the second one's receive is bad. Its sender is told which one it was, and of the third nothing happened. */
+bool receives_that_cannot_take_their_message(void)
 {
-	struct ibv_async_event ev;
-	struct ibv_wc wc[2];
-	struct joined j;
+	const struct {
+		uint32_t len, key;
+		enum ibv_wc_status here, there;
+	} t[] = {
+		{ 63, 0, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR },
+		{ 64, 1, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR },
+		{ BUF_LEN + 1, 0, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR },
+	};
 
-	CHECK(join(&j, 8132));
-	CHECK(post_recv(&srv, j.sid, 5, 63) && post_send(&cli, j.cid, 6, 64));
-	CHECK(poll_n(&srv, wc, 1) && wc[0].status == IBV_WC_LOC_LEN_ERR && wc[0].wr_id == 5);
-	CHECK(poll_n(&cli, wc, 1) && wc[0].wr_id == 6); /* may be done already, as TCP had delivered it */
-	CHECK(async(cli.verbs, IBV_EVENT_QP_FATAL, &ev) && ev.element.qp == j.cid->qp);
-	CHECK(both_hear_the_end(&j));
-	async_sweep(srv.verbs);
-	async_sweep(cli.verbs);
+	for (unsigned i = 0; i < 2 * sizeof(t) / sizeof(t[0]); i++) {
+		unsigned k = i / 2;
+		uint32_t len = t[k].len > 64 ? 6000 : 64;
+		uintptr_t at = (uintptr_t)srv.buf + (t[k].len > 64 ? BUF_LEN - 5000 : 0);
+		struct ibv_sge sge = { at, t[k].len, srv.mr->lkey ^ t[k].key };
+		struct ibv_recv_wr bad_one = { .wr_id = 5, .sg_list = &sge, .num_sge = 1 }, *bad;
+		struct ibv_async_event ev;
+		struct ibv_wc wc[3];
+		struct joined j;
+
+		CHECK(join(&j, 8132));
+		CHECK(post_recv(&srv, j.sid, 4, 64) && ibv_post_recv(j.sid->qp, &bad_one, &bad) == 0);
+		CHECK(post_recv(&srv, j.sid, 6, 64) && post_send(&cli, j.cid, 1, 64));
+		if (i & 1) /* alone on the wire */
+			CHECK(poll_n(&cli, wc, 1));
+		CHECK(post_send(&cli, j.cid, 2, len) && post_send(&cli, j.cid, 3, 64));
+		CHECK(i & 1 ? poll_n(&cli, wc + 1, 2) : poll_n(&cli, wc, 3));
+		CHECK(wc[0].status == IBV_WC_SUCCESS && wc[1].status == t[k].there && wc[2].status == IBV_WC_WR_FLUSH_ERR);
+		CHECK(wc[0].wr_id == 1 && wc[1].wr_id == 2 && wc[2].wr_id == 3);
+		CHECK(poll_n(&srv, wc, 3) && wc[0].status == IBV_WC_SUCCESS);
+		CHECK(wc[1].wr_id == 5 && wc[1].status == t[k].here && wc[2].status == IBV_WC_WR_FLUSH_ERR);
+		CHECK(async(cli.verbs, IBV_EVENT_QP_FATAL, &ev) && ev.element.qp == j.cid->qp);
+		CHECK(both_hear_the_end(&j));
+		async_sweep(srv.verbs);
+		async_sweep(cli.verbs);
+	}
 	return true;
 }
 
