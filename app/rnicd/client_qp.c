@@ -249,6 +249,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	};
 	*v = qp_init(qp, &a);
 	qp->rnr_ns = q->rnr_ns;
+	qp->sparing = rnicd.port[q->pd->dev]->cfg->roce;
 	if (*v != QP_OK || !take_bit(c, &q->db_bit))
 		goto fail;
 	q->handle = table_add(&c->qp, q);

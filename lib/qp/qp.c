@@ -73,6 +73,13 @@ void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vend
 	fx->vendor_err = vendor_err;
 }
 
+/* Of something that the completion of a work request has told, or will. */
+void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err)
+{
+	if (!qp->sparing)
+		qp_event(ctx, qp, ev, vendor_err);
+}
+
 /* ---- completions ---- */
 
 /* op: of a copy, and one that there is. */

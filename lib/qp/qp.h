@@ -153,6 +153,7 @@ struct qp {
 	uint64_t owner;
 	uint32_t vendor_err; /* of the first error */
 	uint32_t flushed;    /* work requests flushed so far */
+	bool sparing;        /* as InfiniBand: what a completion says too is no event; set like rnr_ns, by its owner */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
 	uint64_t rnr_ns;     /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (qp_rnr.c) */
 };

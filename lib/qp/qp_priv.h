@@ -211,6 +211,7 @@ void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum
 void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with);
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp);
 void qp_look_drained(struct qp_ctx *ctx, struct qp *qp);
+void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 
 /* qp_sq.c */

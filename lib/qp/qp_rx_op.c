@@ -109,7 +109,8 @@ static void recv_fail(struct qp_ctx *ctx, struct qp_conn *c, enum qp_wc_status s
 
 	qp_recv_cqe(ctx, c->qp, &c->blk->recv, &with);
 	c->blk->recv.loaded = false;
-	qp_rx_refuse(ctx, c, e, v);
+	qp_event_too(ctx, c->qp, event_of(e), qp_vendor_err(e));
+	qp_terminate(ctx, c, e, v);
 }
 
 /* False: the QP has ended, or the message waits. */

@@ -184,7 +184,7 @@ void qp_sq_complete(struct qp_ctx *ctx, struct qp_conn *c)
 		qp_send_cqe(ctx, qp, wr, (enum qp_wc_status)wr->status);
 		if (rn_unlikely(wr->status != QP_WC_SUCCESS)) {
 			/* Our own fault, told to the peer as such: RFC 5040, 4.8, local catastrophic error. */
-			qp_event(ctx, qp, QP_EVENT_FATAL, 0);
+			qp_event_too(ctx, qp, QP_EVENT_FATAL, 0);
 			qp_terminate(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
 			return;
 		}

@@ -136,8 +136,8 @@ void qp_term_received(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_vi
 		c->qp->vendor_err = c->vendor_err;
 		if (tv != RDMAP_TERM_SHORT)
 			blame(c, &t);
-		qp_event(ctx, c->qp, status_of(t.err, false) == QP_WC_REM_ACCESS_ERR ? QP_EVENT_ACCESS_ERR : QP_EVENT_FATAL,
-			 c->vendor_err);
+		bool access = status_of(t.err, false) == QP_WC_REM_ACCESS_ERR;
+		qp_event_too(ctx, c->qp, access ? QP_EVENT_ACCESS_ERR : QP_EVENT_FATAL, c->vendor_err);
 	}
 	tcpl_shutdown(&c->tcp, ctx->now);
 	qp_conn_to(ctx, c, QP_C_TERMINATING);

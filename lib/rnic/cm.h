@@ -18,6 +18,14 @@ struct rnic_cm_channel {
 	struct rnic_evq q;
 };
 
+/*
+ * Private data of a channel adapter's connections: what InfiniBand's messages have room for beside rdma_cm's own header.
+ * They have no length: who receives some gets all of it, with zeros behind.
+ */
+#define CM_PRIV_CONNECT 56u
+#define CM_PRIV_ACCEPT  196u
+#define CM_PRIV_REJECT  148u
+
 #define RNR_FOR_GOOD 7 /* rnr_retry_count: messages wait for receives without end */
 
 struct rnic_cm_id {
@@ -27,6 +35,7 @@ struct rnic_cm_id {
 	bool sync;
 	bool bound;                /* has a local address */
 	bool listening;
+	bool active;               /* rdma_connect() has been called */
 	bool own_send_cq, own_recv_cq;
 	uint8_t peer_ird, peer_ord; /* of the connection request, for an rdma_accept() without parameters */
 	uint32_t own_qpn;          /* of a channel adapter: the program brings up this QP itself; 0: none */
@@ -49,6 +58,12 @@ struct rnic_cm_event {
 
 static inline struct rnic_cm_id *cm_id(struct rdma_cm_id *id) { return (struct rnic_cm_id *)id; }
 static inline struct rnic_cm_channel *cm_channel(struct rdma_event_channel *c) { return (struct rnic_cm_channel *)c; }
+
+/* Whether it belongs to a device of the roce personality. */
+static inline bool cm_adapter(const struct rnic_cm_id *id)
+{
+	return id->id.verbs != NULL && rnic_ctx(id->id.verbs)->info.roce;
+}
 
 /* -1 with errno when rc is an errno, else 0. */
 static inline int cm_ret(int rc)

@@ -37,6 +37,15 @@ static void param_send(struct ipc_conn_param *to, const struct rnic_cm_id *id, c
 	}
 }
 
+static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len, uint32_t room)
+{
+	if (len <= room || !cm_adapter(id))
+		return true;
+	rnic_complain("rnic: %s: %u bytes of private data, but InfiniBand has room for %u: send the rest as a message", fn,
+		      len, room);
+	return false;
+}
+
 /* The QP of a connection: the id's own, or one that the program made and names by its number. */
 static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param *p)
 {
@@ -56,7 +65,7 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;
-	if (rid->qp != NULL || rid->verbs == NULL || !rnic_ctx(rid->verbs)->info.roce)
+	if (rid->qp != NULL || !cm_adapter(id))
 		m.cm_connect.qp = qp_of(id, &p);
 	else
 		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
@@ -65,6 +74,9 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		m.cm_connect.param.priv_len = (uint16_t)id->connect_len;
 		memcpy(m.cm_connect.param.priv, id->connect_data, id->connect_len);
 	}
+	if (!priv_fits(id, "rdma_connect", m.cm_connect.param.priv_len, CM_PRIV_CONNECT))
+		return cm_ret(EINVAL);
+	id->active = true;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }
@@ -84,6 +96,8 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (m.cm_connect.qp == 0)
 		return cm_ret(EINVAL);
 	param_send(&m.cm_connect.param, id, &p);
+	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
+		return cm_ret(EINVAL);
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }
@@ -97,6 +111,8 @@ int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)
 		m.cm_reject.priv_len = len;
 		memcpy(m.cm_reject.priv, priv, len);
 	}
+	if (!priv_fits(cm_id(rid), "rdma_reject", m.cm_reject.priv_len, CM_PRIV_REJECT))
+		return cm_ret(EINVAL);
 	return cm_ret(rnic_call(cm_id(rid)->s, &m, IPC_MSG_HDR, -1));
 }
 

@@ -28,12 +28,36 @@ static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	struct rdma_conn_param *p = &e->ev.param.conn;
 	uint16_t len = ev->param.priv_len <= IPC_PRIV_MAX ? ev->param.priv_len : IPC_PRIV_MAX;
 
+	memset(e->priv, 0, sizeof(e->priv));
 	memcpy(e->priv, ev->param.priv, len);
 	p->private_data = len > 0 ? e->priv : NULL;
 	p->private_data_len = (uint8_t)rn_min_u32(len, UINT8_MAX);
 	/* What the peer may ask of us is what it sends out, and the other way round. */
 	p->responder_resources = (uint8_t)rn_min_u32(ev->param.ord, UINT8_MAX);
 	p->initiator_depth = (uint8_t)rn_min_u32(ev->param.ird, UINT8_MAX);
+}
+
+/* What InfiniBand's message of this event has of private data; 0: there is none. */
+static uint8_t priv_room(const struct rnic_cm_id *id, enum rdma_cm_event_type type)
+{
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return CM_PRIV_CONNECT;
+	if (!id->active)
+		return 0;
+	if (type == RDMA_CM_EVENT_CONNECT_RESPONSE || type == RDMA_CM_EVENT_ESTABLISHED)
+		return CM_PRIV_ACCEPT;
+	return type == RDMA_CM_EVENT_REJECTED ? CM_PRIV_REJECT : 0;
+}
+
+static void priv_fill_up(struct rnic_cm_event *e)
+{
+	struct rdma_conn_param *p = &e->ev.param.conn;
+	uint8_t room = cm_adapter(cm_id(e->ev.id)) ? priv_room(cm_id(e->ev.id), e->ev.event) : 0;
+
+	if (room <= p->private_data_len)
+		return;
+	p->private_data = e->priv;
+	p->private_data_len = room;
 }
 
 /* A request brings an id of its own, on the listener's device, channel and context. */
@@ -123,8 +147,10 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 		ack_count(about);
 		return false;
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		priv_fill_up(e);
 		return true;
+	}
 	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		ack_count(e->about);
 		return false;

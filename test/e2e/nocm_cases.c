@@ -9,6 +9,7 @@
 #include "cm_rig.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -237,6 +238,61 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 	async_sweep(cli.verbs);
 	CHECK(poll_n(&cli, &wc, 1)); /* a Send that TCP has brought may succeed */
 	return both_end(&p);
+}
+
+/* On InfiniBand what a completion says is no event; an RNIC says both. */
+static bool events_are_those_of_its_kind(void)
+{
+	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA;
+	struct ibv_sge sge = { (uintptr_t)cli.buf, 64, cli.mr->lkey }, small = { (uintptr_t)srv.buf, 8, srv.mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE }, *bad;
+	struct ibv_recv_wr recv = { .wr_id = 2, .sg_list = &small, .num_sge = 1 }, *bad_recv;
+	struct ibv_async_event ev;
+	struct both p;
+
+	/* a fault that the responder has no completion for */
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
+	wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+	wr.wr.rdma.rkey = srv.mr->rkey ^ 0x5a;
+	CHECK(ibv_post_send(p.a, &wr, &bad) == 0 && wc_is(&cli, 1, IBV_WC_REM_ACCESS_ERR));
+	CHECK(async(srv.verbs, IBV_EVENT_QP_ACCESS_ERR, &ev) && ev.element.qp == p.b);
+	CHECK(adapter || (async(cli.verbs, IBV_EVENT_QP_ACCESS_ERR, &ev) && ev.element.qp == p.a));
+	CHECK(no_async(srv.verbs) && no_async(cli.verbs) && both_end(&p));
+	/* one that both have a completion for */
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && ibv_post_recv(p.b, &recv, &bad_recv) == 0);
+	CHECK(send_put(&cli, p.a, 3) && wc_is(&srv, 2, IBV_WC_LOC_LEN_ERR) && wc_is(&cli, 3, IBV_WC_REM_INV_REQ_ERR));
+	CHECK(adapter || async(srv.verbs, IBV_EVENT_QP_REQ_ERR, &ev));
+	CHECK(adapter || async(cli.verbs, IBV_EVENT_QP_FATAL, &ev));
+	CHECK(no_async(srv.verbs) && no_async(cli.verbs) && both_end(&p));
+	/* the sender's own */
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
+	sge.lkey ^= 0x5a;
+	wr.opcode = IBV_WR_SEND;
+	CHECK(ibv_post_send(p.a, &wr, &bad) == 0 && wc_is(&cli, 1, IBV_WC_LOC_PROT_ERR));
+	CHECK(adapter || async(cli.verbs, IBV_EVENT_QP_FATAL, &ev));
+	CHECK(no_async(cli.verbs) && both_end(&p));
+	async_sweep(srv.verbs);
+	/* one that no completion can tell of */
+	struct ibv_cq *big = cli.cq, *tiny = ibv_create_cq(cli.verbs, 2, NULL, NULL, 0);
+	CHECK(tiny != NULL);
+	cli.cq = tiny;
+	bool made = both_new(&p, &cli, &srv);
+	cli.cq = big;
+	CHECK(made && both_up(&p));
+	for (uint64_t i = 0; i < 8; i++)
+		CHECK(recv_put(&srv, p.b, i) && send_put(&cli, p.a, i));
+	struct { bool fatal, cq; } seen = { false, false };
+	while (!seen.fatal || !seen.cq) {
+		struct pollfd fd = { cli.verbs->async_fd, POLLIN, 0 };
+		CHECK(poll(&fd, 1, WAIT_MS) == 1 && ibv_get_async_event(cli.verbs, &ev) == 0);
+		seen.fatal = seen.fatal || (ev.event_type == IBV_EVENT_QP_FATAL && ev.element.qp == p.a);
+		seen.cq = seen.cq || (ev.event_type == IBV_EVENT_CQ_ERR && ev.element.cq == tiny);
+		ibv_ack_async_event(&ev);
+	}
+	CHECK(both_end(&p) && ibv_destroy_cq(tiny) == 0);
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	return true;
 }
 
 static bool error_flushes_ones_own_work(void)
@@ -489,6 +545,7 @@ int main(int argc, char **argv)
 		CASE(what_was_set_is_told),
 		CASE(the_peers_end_leaves_receives),
 		CASE(messages_wait_for_receives_on_an_adapter),
+		CASE(events_are_those_of_its_kind),
 		CASE(error_flushes_ones_own_work),
 		CASE(a_reset_qp_is_as_new),
 		CASE(completions_go_with_their_qp),
