@@ -58,7 +58,8 @@ verify-checksums = yes
 class Capture:
     """What was on the port while `with` lasted, as an independent checker and tshark see it."""
 
-    def __init__(self, daemon):
+    def __init__(self, daemon, holes):
+        self.holes = holes
         fd, self.path = tempfile.mkstemp(prefix="rnic-siw-", suffix=".pcapng")
         os.close(fd)
         shutil.copyfile(os.path.join(daemon.dir, "port.pcapng"), self.path)
@@ -76,7 +77,8 @@ class Capture:
             at = told.find(bad)
             assert at < 0, f"tshark: {bad}:\n{told[max(0, at - 1500):at + 200]}"
         good = sum(c.crc_good for c, p in zip(conns, ports) if p not in twice)
-        assert good == 0 or "Good CRC32" in told, f"tshark checked none of {good} CRCs:\n{shark(self.path, '-c', '12')}"
+        seen = told.count("Good CRC32")  # all, but that it may lose its place where pieces of several segments come again
+        assert seen >= 0.9 * good, f"tshark checked {seen} of {good} CRCs:\n{shark(self.path, '-c', '12')}"
         return conns
 
     def remove(self):
@@ -86,10 +88,21 @@ class Capture:
 def end(daemon):
     """Ends a daemon in order; returns what it captured."""
     try:
+        holes = daemon.telemetry("/rnic/ports,rnic0")["capture_drops"] if daemon.alive() else 0
         daemon.end()
-        return Capture(daemon)
+        return Capture(daemon, holes)
     finally:
         daemon.close()
+
+
+def whole(run):
+    """The capture that run() returns. On a busy machine it may have holes, and says so: once more then."""
+    for _ in range(5):
+        capture = run()
+        if not capture.holes:
+            return capture
+        capture.remove()
+    raise AssertionError(f"five captures with holes, the last of {capture.holes} frames")
 
 
 class Batch:
@@ -119,7 +132,7 @@ class Batch:
         if not self.ran:
             self.ran = True
             try:
-                self.go()
+                self.capture = whole(self.go)
             except BaseException as e:  # pylint: disable=broad-except
                 self.error = e
         if self.error:
@@ -154,11 +167,12 @@ class Batch:
             time.sleep(0.05)  # the last FIN's ACK
             self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
         finally:
-            self.capture = end(d)
+            capture = end(d)
             if self.netem:
                 g.netem("")
         if any(" FAIL " in s for s in self.lines["client"]):
             autopsy()
+        return capture
 
     def verdict(self, i):
         self.run()
@@ -195,4 +209,4 @@ def cleanup():
         world["guest"].close()
 
 
-__all__ = ["Batch", "Capture", "autopsy", "cleanup", "conf", "end", "guest", "select", "world", "Skip", "PEER", "PORT"]
+__all__ = ["Batch", "Capture", "autopsy", "cleanup", "conf", "end", "guest", "select", "whole", "world", "Skip", "PEER", "PORT"]

@@ -141,7 +141,7 @@ add() {
 	basename "$f" >>"$root/modules/order"
 }
 for m in virtio_pci virtio_net crc32c_generic crc32c_intel libcrc32c ib_core iw_cm rdma_cm ib_uverbs rdma_ucm \
-	 sch_netem sch_ingress cls_matchall act_mirred ifb; do
+	 sch_netem sch_ingress cls_matchall cls_u32 act_mirred act_gact ifb; do
 	add $m
 done
 cp "$siw/siw.ko" "$root/modules/"

@@ -201,6 +201,15 @@ class Guest:
                     f"{tc} filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb1 && "
                     f"{tc} qdisc add dev ifb1 root netem {spec} && {tc} qdisc add dev eth0 root netem {spec}")
 
+    def refuse(self, heard):
+        """
+        heard=False: in the guest's network nobody hears that nobody listens, as behind a firewall (the RST in answer to a
+        SYN, which alone has no sequence number, is dropped both ways). Whoever connects too early asks again in a second.
+        """
+        tc, rst = "/usr/bin/tc", "match ip protocol 6 0xff match u8 4 4 at 33 match u32 0 0xffffffff at 24"
+        self.sh(f"{tc} qdisc del dev eth0 clsact; true" if heard else f"{tc} qdisc add dev eth0 clsact" + "".join(
+            f" && {tc} filter add dev eth0 {way} protocol ip u32 {rst} action drop" for way in ("ingress", "egress")))
+
     def autopsy(self):
         """After a failure: raises when siw has brought the guest's kernel down, so that nothing waits for it in vain."""
         bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")
