@@ -9,6 +9,7 @@ import sys
 import time
 
 from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, example, main, need, pair_conf
+import wire_check
 from shark import fields
 
 ADDR = "10.77.0.1"
@@ -81,6 +82,24 @@ def vlan_tags_every_frame():
         assert {"1", "2"} <= {r[5] for r in rows}
     finally:
         d.close()
+
+
+@case
+def each_kind_of_rtr_opens_a_connection():
+    for word, kinds in (("send", (True, False, False)), ("write", (False, True, False)), ("read", (False, False, True))):
+        d = Daemon(pair_conf(both=f"rtr = {word}", a="capture = {dir}/a.pcapng"))
+        try:
+            s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+            s.wait_line("listening")
+            d.run(TESTPMD, "--mode", "send_lat", "--sizes", "64", "--iters", "20", "--warmup", "0", ADDR).ok()
+            s.ok()
+            d.end()
+            conns = wire_check.check(os.path.join(d.dir, "a.pcapng"), checksums=False)
+            for f in [f for c in conns for f in (c.req, c.rep)]:
+                assert (f["A"], f["B"], f["C_"], f["D"]) == (True, *kinds), f"rtr = {word}: {f}"
+            assert conns, "nothing was captured"
+        finally:
+            d.close()
 
 
 @case

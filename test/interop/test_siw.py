@@ -70,7 +70,7 @@ Batch("rev 1 in", False, FEW, siw={"mpa_version": 1}, wire=both(says("req", rev=
 
 # ---- peer-to-peer: who offers it, and which RTR ----
 
-# siw prefers the Write, and takes a Read when nothing else is offered; a Send it does not know: see FINDINGS.md
+# siw prefers the Write and takes a Read when nothing else is offered; there is no Send as RTR with it: see FINDINGS.md
 Batch("p2p RTR Read, out", True, FEW + ["first"] * 3 + ["r.send:64"], port="rtr = read", wire=says("rep", A=True, C_=False, D=True))
 Batch("no p2p out", True, FEW, port="peer-to-peer = off", wire=says("rep", A=False))
 for rtr, name in ((128, "Write"), (64, "Read"), (192, "both")):
