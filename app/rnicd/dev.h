@@ -14,7 +14,7 @@
 #define DEV_MAX_MR      131071u /* entries of a device's STag table, all clients */
 #define DEV_MAX_CQE     262144u
 #define DEV_MAX_WR      16384u
-#define DEV_MAX_SLOTS   (DEV_MAX_WR * QP_WQE_MAX_SLOTS) /* of a send or receive ring */
+#define DEV_MAX_SLOTS   (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
 #define DEV_MAX_MR_SIZE (UINT64_C(1) << 36)
 
 /* Before clients come. False: no memory. */

@@ -8,7 +8,7 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 
 	*qp = (struct qp){ .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
 			   .pd = a->pd, .recv_pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq,
-			   .srq = a->srq, .owner = a->owner };
+			   .srq = a->srq, .owner = a->owner, .ud_mtu = a->ud_mtu };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
 	if (!rn_in_range(a->shm_off, sizeof(*qp->shm), a->region_size) ||
@@ -240,6 +240,7 @@ static void forget(struct qp_ctx *ctx, struct qp *qp)
 		if (ctx->dirty_qp[i] == qp)
 			ctx->dirty_qp[i--] = ctx->dirty_qp[--ctx->n_dirty_qp];
 	qp->listed = 0;
+	qp_ud_forget(ctx, qp);
 	qp_release(qp);
 	spsc_cons_release(&qp->sq, spsc_cons_avail(&qp->sq, qp->sq.mask + 1));
 	spsc_cons_release(&qp->rq, spsc_cons_avail(&qp->rq, qp->rq.mask + 1));
@@ -354,6 +355,8 @@ void qp_doorbell(struct qp_ctx *ctx, struct qp *qp)
 		qp_ready_put(ctx, qp->conn);
 	else if (qp->state == QP_S_ERR)
 		qp_enter_error(ctx, qp);
+	else if (qp->ud_mtu != 0)
+		qp_ud_put(ctx, qp);
 	else if (qp->alone)
 		qp_unreachable(ctx, qp);
 }

@@ -123,6 +123,7 @@ struct qp_attr {
 	struct qp_srq *srq; /* NULL: a receive queue of its own, rq_off and rq_slots */
 	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
 	uint32_t access;   /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
+	uint32_t ud_mtu;   /* not 0: a datagram QP (qp_ud.h), whose messages have at most so many bytes */
 	void *region;      /* mapping of the client's queue region */
 	uint64_t region_size;
 	uint64_t shm_off;  /* struct qp_shm, cache-line aligned */
@@ -156,6 +157,12 @@ struct qp {
 	bool sparing;        /* as InfiniBand: what a completion says too is no event; set like rnr_ns, by its owner */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
 	uint64_t rnr_ns;     /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (qp_rnr.c) */
+	/* of a datagram QP */
+	uint32_t ud_mtu;     /* 0: it is none */
+	uint32_t qkey;       /* that datagrams for it must have */
+	uint32_t ud_msn;     /* datagrams sent */
+	bool ud_ready;       /* on the ctx's list of those with something to send */
+	struct qp *ud_next;
 };
 
 /* Control thread. The QP starts in `RESET`. OK or BAD_ATTR. */
@@ -422,6 +429,13 @@ struct qp_stats {
 	uint64_t rnr_drops;      /* segments that were not kept: rnr_pkts */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
+	uint64_t ud_in, ud_out;  /* datagrams delivered and sent */
+	uint64_t ud_crc;         /* and those that were dropped: bad CRC */
+	uint64_t ud_bad;         /* header or DDP segment that cannot be */
+	uint64_t ud_no_qp;       /* no such QP here, or not ready to receive */
+	uint64_t ud_qkey;        /* another Q_Key */
+	uint64_t ud_no_recv;     /* no receive posted */
+	uint64_t ud_too_long;    /* did not fit the receive, which completed with an error */
 };
 
 /* What a connection with something to send may have to wait for. */
@@ -431,6 +445,7 @@ struct qp_ctx {
 	uint64_t now; /* written by the worker */
 	struct qp_conn *ready_head, *ready_tail;
 	struct qp_conn *answer_head, *answer_tail;
+	struct qp *ud_head, *ud_tail;
 	struct qp_rec *rec_free;
 	uint32_t rec_left;
 	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;

@@ -8,6 +8,7 @@
 #include "iwarp/mpa_tx.h"
 #include "iwarp/rdmap_wire.h"
 #include "qp/qp.h"
+#include "qp/qp_ud.h"
 
 #define QP_REF_FRAME    UINT64_C(1) /* a chunk that is the MPA frame in conn->setup, not a record */
 #define QP_WR_NONE      UINT32_MAX
@@ -218,6 +219,7 @@ void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vend
 enum qp_take { QP_TAKE_OK, QP_TAKE_NONE, QP_TAKE_STALL, QP_TAKE_BAD, QP_TAKE_BAD_RING };
 enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why);
 enum qp_wc_status qp_mr_status(enum qp_mr_verdict v);
+enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s);
 void qp_sq_complete(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_sq_acked(struct qp_conn *c, uint32_t wr);
 uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v);
@@ -229,6 +231,9 @@ bool qp_rq_any(struct qp *qp);
 enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t mo, const struct rn_iov *src,
 			       uint32_t n);
 enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n);
+
+/* qp_ud.c */
+void qp_ud_forget(struct qp_ctx *ctx, struct qp *qp);
 
 /* qp_tx.c */
 void qp_tx_fill(struct qp_ctx *ctx, struct qp_conn *c);

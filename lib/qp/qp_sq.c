@@ -17,7 +17,8 @@ static bool shape_good(const struct qp_wqe *w)
 	return w->slots == qp_wqe_slots(bytes);
 }
 
-static enum qp_wc_status check_local(const struct qp *qp, struct qp_send *s)
+/* The memory that it names, and how much that is. */
+enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 {
 	const uint32_t rights = qp_op_answered(s->w.op) ? QP_ACC_LOCAL_WRITE : 0;
 	uint64_t total = 0;
@@ -79,7 +80,7 @@ static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
 		if (s->w.op == QP_WR_READ)
 			return QP_WC_LOC_QP_OP_ERR;
 	} else {
-		enum qp_wc_status e = check_local(qp, s);
+		enum qp_wc_status e = qp_sq_check_local(qp, s);
 		if (e != QP_WC_SUCCESS)
 			return e;
 	}

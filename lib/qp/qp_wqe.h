@@ -54,6 +54,7 @@ struct qp_sge {
 /*
  * Send WQE: a 32-byte fixed part, then num_sge SGEs (or inline_len bytes), running on through as many consecutive
  * slots as are needed (the ring wraps slot-wise). A work request with two SGEs or 32 inline bytes fits one slot.
+ * In one of a datagram queue pair the receiver's address stands between the two: one SGE or 16 inline bytes fit.
  */
 struct qp_wqe {
 	uint64_t wr_id;
@@ -63,7 +64,12 @@ struct qp_wqe {
 	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
 	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
 	uint16_t rsv;
-	uint64_t raddr;      /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
+	union {
+		uint64_t raddr; /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
+		struct {
+			uint32_t qpn, qkey; /* of the receiver; with QP_QKEY_OWN the Q_Key is the sending queue pair's own */
+		} ud;
+	};
 	uint32_t rkey;       /* Write, Read, Atomic: remote STag; bind: the window's STag from now on */
 	uint32_t aux;        /* as said at the operation; bind: lkey of the MR */
 	union {
@@ -77,10 +83,16 @@ struct qp_wqe {
 			uint64_t len;    /* bytes; 0 unbinds a window of type 1 */
 			uint32_t access; /* QP_ACC_REMOTE_*, QP_ACC_ZERO_BASED */
 		} bind;
+		struct {
+			uint8_t addr[16]; /* of the receiver's device */
+			struct qp_sge sge[1];
+		} dgram;
 	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
 #define QP_WQE_FIXED 32
+#define QP_UD_ADDR_LEN 16u
+#define QP_QKEY_OWN UINT32_C(0x80000000)
 
 /* Receive WQE: a 16-byte fixed part, then the SGEs, running on through consecutive slots. */
 struct qp_rwqe {
@@ -94,11 +106,11 @@ struct qp_rwqe {
 _Static_assert(sizeof(struct qp_rwqe) == QP_SLOT_SIZE, "a plain receive WQE fills one slot");
 #define QP_RWQE_FIXED 16
 
-#define QP_WQE_MAX_SLOTS 8 /* (QP_WQE_FIXED + QP_MAX_SGE * 16) / 64 rounded up; inline fits too */
-_Static_assert(QP_WQE_FIXED + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
-_Static_assert(QP_WQE_FIXED + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all inline bytes fit");
+#define QP_WQE_MAX_SLOTS 9 /* (QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_SGE * 16) / 64 rounded up; inline fits too */
+_Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
+_Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all inline bytes fit");
 
-/* Slots for a WQE whose SGEs or inline data take `bytes` bytes. */
+/* Slots for a WQE whose SGEs or inline data, and the address before them if there is one, take `bytes` bytes. */
 static inline uint32_t qp_wqe_slots(uint32_t bytes) { return (QP_WQE_FIXED + bytes + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE; }
 static inline uint32_t qp_rwqe_slots(uint32_t num_sge)
 {
@@ -137,6 +149,7 @@ enum qp_wc_op {
 
 /* Numbers of ibv_wc_flags. */
 enum {
+	QP_WCF_GRH = 1 << 0,      /* of a datagram: 40 bytes that tell its addresses lie before the message, and count */
 	QP_WCF_WITH_IMM = 1 << 1, /* aux = the 4 bytes as they came from the wire */
 	QP_WCF_WITH_INV = 1 << 3  /* aux = the STag that was invalidated */
 };
@@ -150,7 +163,10 @@ struct qp_cqe {
 	uint8_t status;    /* enum qp_wc_status */
 	uint8_t flags;     /* QP_WCF_* */
 	uint8_t solicited; /* 1: the message was one with Solicited Event, or the completion is an error */
-	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
+	union {
+		uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
+		uint32_t src_qp;     /* of a datagram received: the sender's QPN */
+	};
 	uint32_t when;     /* low half of the nanoseconds at which it was made; the daemon's clock is CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache line");

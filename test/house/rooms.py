@@ -10,7 +10,7 @@ MAY_INCLUDE = {
     'tcp_lite': ['base'],
     'udp': ['base', 'crc32c'],
     'iwarp': ['base', 'crc32c'],
-    'qp': ['base', 'ring', 'iwarp', 'tcp_lite', 'udp'],
+    'qp': ['base', 'crc32c', 'ring', 'iwarp', 'tcp_lite', 'udp'],
     'ipc': ['base', 'ring'],
     'rnic': ['base', 'ring', 'qp', 'ipc'],
     'rnicd': ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc'],

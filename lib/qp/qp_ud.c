@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagram queue pairs. */
+#include "base/rn_be.h"
+#include "crc32c/crc32c.h"
+#include "qp/qp_priv.h"
+
+/* ---- the list of those with something to send ---- */
+
+void qp_ud_put(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (qp->ud_ready)
+		return;
+	qp->ud_ready = true;
+	qp->ud_next = NULL;
+	if (ctx->ud_tail != NULL)
+		ctx->ud_tail->ud_next = qp;
+	else
+		ctx->ud_head = qp;
+	ctx->ud_tail = qp;
+}
+
+struct qp *qp_ud_pop(struct qp_ctx *ctx)
+{
+	struct qp *qp = ctx->ud_head;
+
+	if (qp == NULL)
+		return NULL;
+	ctx->ud_head = qp->ud_next;
+	if (ctx->ud_head == NULL)
+		ctx->ud_tail = NULL;
+	qp->ud_ready = false;
+	return qp;
+}
+
+/* The QP goes away, or begins anew. */
+void qp_ud_forget(struct qp_ctx *ctx, struct qp *qp)
+{
+	struct qp *prev = NULL;
+
+	if (!qp->ud_ready)
+		return;
+	for (struct qp *q = ctx->ud_head; q != qp; q = q->ud_next)
+		prev = q;
+	if (prev != NULL)
+		prev->ud_next = qp->ud_next;
+	else
+		ctx->ud_head = qp->ud_next;
+	if (ctx->ud_tail == qp)
+		ctx->ud_tail = prev;
+	qp->ud_ready = false;
+}
+
+/* ---- sending ---- */
+
+bool qp_ud_waits(struct qp *qp)
+{
+	return qp->state == QP_S_RTS && (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken ||
+					 qp->sq.verdict != SPSC_OK);
+}
+
+static uint32_t bytes_of(const struct qp_wqe *w)
+{
+	return w->flags & QP_WF_INLINE ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
+}
+
+/* The fields that say what it is and how long. */
+static bool shape_good(const struct qp_wqe *w)
+{
+	return (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM) && w->num_sge <= QP_MAX_SGE &&
+	       w->inline_len <= QP_MAX_INLINE && w->slots == qp_wqe_slots(QP_UD_ADDR_LEN + bytes_of(w));
+}
+
+/* Copies the next work request and checks the copy, as qp_sq_take does. */
+static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why)
+{
+	uint32_t at = qp->sq_taken;
+
+	if (spsc_cons_avail(&qp->sq, at + 1) <= at)
+		return qp->sq.verdict == SPSC_OK ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
+	memcpy(&s->w, spsc_cons_slot(&qp->sq, at), sizeof(s->w));
+	s->sent = s->at = s->at_off = 0;
+	ctx->stats.wqes++;
+	if (rn_unlikely(!shape_good(&s->w) || spsc_cons_avail(&qp->sq, at + s->w.slots) < at + s->w.slots)) {
+		s->w.slots = 1;
+		s->w.op = QP_WR_SEND; /* what completions call it */
+		qp->sq_taken++;
+		ctx->stats.bad_wqes++;
+		*why = QP_WC_LOC_QP_OP_ERR;
+		return QP_TAKE_BAD;
+	}
+	const uint32_t bytes = bytes_of(&s->w), first = QP_WQE_FIXED + QP_UD_ADDR_LEN;
+	const uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - first);
+
+	memcpy(&s->u, (const uint8_t *)&s->w + first, here);
+	if (bytes > here)
+		spsc_cons_copy(&qp->sq, at + 1, (uint8_t *)&s->u + here, bytes - here);
+	qp->sq_taken += s->w.slots;
+	s->total = s->w.inline_len;
+	*why = s->w.flags & QP_WF_INLINE ? QP_WC_SUCCESS : qp_sq_check_local(qp, s);
+	if (*why == QP_WC_SUCCESS && s->total > qp->ud_mtu)
+		*why = QP_WC_LOC_LEN_ERR;
+	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
+}
+
+static uint32_t put_headers(struct qp *qp, const struct qp_send *s, uint8_t *buf)
+{
+	const bool imm = s->w.op == QP_WR_SEND_IMM;
+	const struct udpl_hdr h = {
+		.kind = UDPL_SEND,
+		.flags = imm ? UDPL_F_IMM : 0,
+		.dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX,
+		.src_qpn = qp->qpn,
+		.qkey = s->w.ud.qkey & QP_QKEY_OWN ? qp->qkey : s->w.ud.qkey,
+	};
+	/* The immediate is bytes of the wire already. Receivers do not look at the MSN: it tells in a capture what is missing. */
+	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND, true,
+					      imm ? rn_load_be32(&s->w.aux) : 0, ++qp->ud_msn, 0);
+
+	udpl_build(buf, &h);
+	return UDPL_HDR_LEN + ddp_build(buf + UDPL_HDR_LEN, &d);
+}
+
+/* The message behind the headers, summed as it is copied: what the client changes meanwhile is sent with a good CRC. */
+static enum qp_wc_status put_message(struct qp *qp, struct qp_send *s, uint8_t *to, uint32_t *sum)
+{
+	struct rn_iov iov[QP_SEG_SLICES];
+	enum qp_mr_verdict v;
+
+	if (s->w.flags & QP_WF_INLINE) {
+		*sum = crc32c_copy(*sum, to, s->u.data, s->total);
+		return QP_WC_SUCCESS;
+	}
+	while (s->sent < s->total) {
+		uint32_t len = s->total - s->sent;
+		uint32_t n = qp_sq_slices(qp, s, &len, iov, &v);
+
+		if (v != QP_MR_OK)
+			return qp_mr_status(v);
+		for (uint32_t i = 0; i < n; i++) {
+			*sum = crc32c_copy(*sum, to, iov[i].base, iov[i].len);
+			to += iov[i].len;
+		}
+		s->sent += len;
+	}
+	return QP_WC_SUCCESS;
+}
+
+static void complete(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s, enum qp_wc_status status)
+{
+	const struct qp_wr wr = { .wr_id = s->w.wr_id, .len = s->total, .op = s->w.op, .flags = s->w.flags,
+				  .slots = s->w.slots };
+
+	qp_send_cqe(ctx, qp, &wr, status);
+	if (rn_unlikely(status != QP_WC_SUCCESS))
+		qp_enter_error(ctx, qp);
+}
+
+static void ring_broken(struct qp_ctx *ctx, struct qp *qp)
+{
+	ctx->stats.bad_rings++;
+	qp_event(ctx, qp, QP_EVENT_FATAL, 0);
+	qp_enter_error(ctx, qp);
+}
+
+uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, uint8_t to[16])
+{
+	enum qp_wc_status why = QP_WC_SUCCESS;
+	struct qp_send s;
+	uint32_t len = 0;
+
+	if (qp->state != QP_S_RTS)
+		return 0;
+	switch (take(ctx, qp, &s, &why)) {
+	case QP_TAKE_OK:
+		break;
+	case QP_TAKE_BAD:
+		complete(ctx, qp, &s, why);
+		return 0;
+	case QP_TAKE_BAD_RING:
+		ring_broken(ctx, qp);
+		return 0;
+	case QP_TAKE_NONE:
+	case QP_TAKE_STALL:
+		return 0;
+	}
+	memcpy(to, s.w.dgram.addr, QP_UD_ADDR_LEN);
+	len = put_headers(qp, &s, buf);
+	uint32_t sum = crc32c(0, buf, len);
+	why = put_message(qp, &s, buf + len, &sum);
+	len += s.total;
+	udpl_crc_put(buf, len, sum);
+	complete(ctx, qp, &s, why);
+	if (why != QP_WC_SUCCESS)
+		return 0;
+	ctx->stats.ud_out++;
+	return len + UDPL_CRC_LEN;
+}
+
+/* ---- receiving ---- */
+
+static bool receives(const struct qp *qp)
+{
+	return qp->state == QP_S_RTR || qp->state == QP_S_RTS || qp->state == QP_S_SQD;
+}
+
+/* In the form of IPv6's header, whatever the packet's was: programs look for the addresses there. */
+static void put_grh(uint8_t grh[QP_UD_GRH_LEN], const struct qp_ud_rx *rx)
+{
+	enum { VERSION = 6, NEXT_IBA = 0x1b };
+
+	rn_store_be32(grh, (uint32_t)VERSION << 28 | (uint32_t)rx->tos << 20);
+	rn_store_be16(grh + 4, (uint16_t)rx->len);
+	grh[6] = NEXT_IBA;
+	grh[7] = rx->hop_limit;
+	memcpy(grh + 8, rx->src, 16);
+	memcpy(grh + 24, rx->dst, 16);
+}
+
+/* Into a receive that has been taken. */
+static enum qp_wc_status place(struct qp *qp, const struct qp_recv *r, const struct qp_ud_rx *rx, const struct ddp_hdr *d)
+{
+	uint8_t grh[QP_UD_GRH_LEN];
+	struct rn_iov src[2] = { { .base = grh, .len = sizeof(grh) } };
+
+	if (d->payload_len > r->len || r->len - d->payload_len < QP_UD_GRH_LEN)
+		return QP_WC_LOC_LEN_ERR;
+	put_grh(grh, rx);
+	src[1] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + d->hdr_len, .len = d->payload_len };
+	return qp_mr_status(qp_rq_place(qp, r, 0, src, d->payload_len > 0 ? 2 : 1));
+}
+
+static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx, const struct ddp_hdr *d)
+{
+	struct qp_recv r;
+	struct qp_cqe cqe = { .byte_len = QP_UD_GRH_LEN + d->payload_len, .flags = QP_WCF_GRH,
+			      .solicited = d->opcode == RDMAP_SEND_SE, .src_qp = rx->h->src_qpn };
+
+	switch (qp_rq_take(ctx, qp, &r)) {
+	case QP_TAKE_OK:
+		break;
+	case QP_TAKE_BAD:
+		qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR });
+		qp_enter_error(ctx, qp);
+		return;
+	case QP_TAKE_BAD_RING:
+		ring_broken(ctx, qp);
+		return;
+	case QP_TAKE_NONE:
+	case QP_TAKE_STALL:
+		ctx->stats.ud_no_recv++;
+		return;
+	}
+	enum qp_wc_status status = place(qp, &r, rx, d);
+	if (rn_likely(status == QP_WC_SUCCESS)) {
+		if (rx->h->flags & UDPL_F_IMM) {
+			cqe.flags |= QP_WCF_WITH_IMM;
+			rn_store_be32(&cqe.aux, d->stag);
+		}
+		ctx->stats.ud_in++;
+		ctx->stats.bytes_placed += d->payload_len;
+		qp_recv_cqe(ctx, qp, &r, &cqe);
+		return;
+	}
+	qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status });
+	/* A message that is too long may be the fault of its sender, who shall not end the queue pair. */
+	if (status == QP_WC_LOC_LEN_ERR)
+		ctx->stats.ud_too_long++;
+	else
+		qp_enter_error(ctx, qp);
+}
+
+void qp_ud_in(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx)
+{
+	struct ddp_hdr d;
+
+	if (!receives(qp)) {
+		ctx->stats.ud_no_qp++;
+		return;
+	}
+	if (!udpl_crc_good(rx->p, rx->len)) {
+		ctx->stats.ud_crc++;
+		return;
+	}
+	/* RFC 5041, 4.2: a message that is one segment; RFC 5040, 4.3: a Send. */
+	if (ddp_parse(rx->p + UDPL_HDR_LEN, rx->h->body_len, &d) != DDP_OK ||
+	    (d.opcode != RDMAP_SEND && d.opcode != RDMAP_SEND_SE) || !d.last || d.mo != 0) {
+		ctx->stats.ud_bad++;
+		return;
+	}
+	if (rx->h->qkey != qp->qkey) {
+		ctx->stats.ud_qkey++;
+		return;
+	}
+	deliver(ctx, qp, rx, &d);
+}
