@@ -116,6 +116,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_MODIFY_QP] = R(modify_qp, client_modify_qp),
 	[IPC_QUERY_QP] = R(handle, client_query_qp),
 	[IPC_DESTROY_QP] = R(handle, client_destroy_qp),
+	[IPC_REACH] = R(reach, client_reach),
 	[IPC_CM_CREATE_ID] = R(cm_create_id, cm_create_id),
 	[IPC_CM_DESTROY_ID] = R(handle, cm_destroy_id),
 	[IPC_CM_BIND] = R(cm_bind, cm_bind),

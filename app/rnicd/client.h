@@ -115,13 +115,14 @@ struct client_qp {
 	uint32_t worker;
 	uint32_t db_bit;
 	uint32_t slots; /* counted against the quota */
-	uint32_t access, ird, ord;
+	uint32_t access, ird, ord, qkey;
 	uint64_t cookie;
 	struct client_pd *pd;
 	struct client_cq *scq, *rcq;
 	struct client_srq *srq;    /* NULL: a receive queue of its own */
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
+	bool datagram;
 	bool leaving; /* being destroyed */
 	bool moving;  /* a command is under way */
 	bool answer;  /* the client waits for its destruction */
@@ -224,6 +225,9 @@ void client_create_cq(struct client *c);
 void client_resize_cq(struct client *c);
 void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
+
+void client_reach(struct client *c); /* client_reach.c */
+void client_reach_neigh(const struct rnicd_event *ev);
 
 void client_create_srq(struct client *c); /* client_srq.c */
 void client_modify_srq(struct client *c);

@@ -10,6 +10,7 @@
 #include "client.h"
 #include "dev.h"
 #include "oob.h"
+#include "ud.h"
 
 /* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
 #define QPN_FIRST 2u
@@ -146,11 +147,17 @@ void client_qp_settled(struct client_qp *q)
 		oob_settled(q);
 }
 
+/* Of a datagram QP. */
+static struct ud_qp *client_qp_ud(struct client_qp *q) { return rn_container_of(q->qp, struct ud_qp, qp); }
+
 static void create_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
 	(void)now;
+	q->verdict = q->datagram && !ud_add(w, client_qp_ud(q), q->pd->dev) ? QP_NO_MEMORY : QP_OK;
+	if (q->verdict != QP_OK)
+		return;
 	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
 	if (q->want != QP_S_RESET)
 		(void)qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want);
@@ -162,8 +169,16 @@ static void created(struct cmd *cmd)
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 	struct ipc_msg m = { .create_qp_ok = { .handle = q->handle, .qpn = q->qpn, .db_bit = q->db_bit } };
 
-	if (!cmd_over(q))
-		client_answer(q->c, &m, IPC_MSG_LEN(create_qp_ok));
+	struct client *c = q->c;
+
+	if (q->verdict == QP_OK) {
+		if (!cmd_over(q))
+			client_answer(c, &m, IPC_MSG_LEN(create_qp_ok));
+		return;
+	}
+	forget(q);
+	if (client_back(c))
+		client_error(c, ENOMEM, "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
 }
 
 static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
@@ -180,6 +195,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "its completion queues are of another device than its protection domain";
 	if (r->srq != 0 && (srq == NULL || srq->pd->dev != pd->dev))
 		return "there is no such shared receive queue";
+	if (r->datagram > 1 || (r->datagram != 0 && ud_mtu(rnicd.port[pd->dev]) == 0))
+		return "there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
 	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
 		return "the sizes of its queues must be powers of two within the device's limit";
@@ -211,16 +228,17 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
 	struct client_qp *q = calloc(1, sizeof(*q));
-	struct qp *qp = aligned_alloc(RN_CACHE_LINE, (sizeof(*qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
+	const size_t size = (sizeof(struct ud_qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
+	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size); /* as large as either kind */
 
 	*v = QP_OK;
 	if (q == NULL || qp == NULL)
 		goto fail;
-	memset(qp, 0, sizeof(*qp));
+	memset(qp, 0, size);
 	*q = (struct client_qp) { .c = c,
 				  .qp = qp,
 				  .qpn = next_qpn(),
-				  .worker = idlest_worker(),
+				  .datagram = r->datagram != 0,
 				  .slots = r->sq_slots + r->rq_slots,
 				  .cookie = r->cookie,
 				  .pd = client_pd_get(c, r->pd),
@@ -228,6 +246,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .rcq = table_get(&c->cq, r->recv_cq),
 				  .srq = table_get(&c->srq, r->srq),
 				  .access = QP_ACC_REMOTE };
+	q->worker = q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker();
 	q->rnr_ns = rnr_default(q);
 	struct qp_attr a = {
 		.owner = owner_new(),
@@ -239,6 +258,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.srq = q->srq != NULL ? q->srq->srq : NULL,
 		.sig_all = r->sig_all != 0,
 		.access = q->access,
+		.ud_mtu = q->datagram ? ud_mtu(rnicd.port[q->pd->dev]) : 0,
 		.region = c->region[IPC_REGION_QUEUES].base,
 		.region_size = c->region[IPC_REGION_QUEUES].size,
 		.shm_off = r->shm_off,
@@ -345,6 +365,7 @@ static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	(void)now;
 	q->qp->access = (uint8_t)q->access;
 	q->qp->rnr_ns = q->rnr_ns;
+	q->qp->qkey = q->qkey;
 	q->qp->tell_drained = (q->c->req.modify_qp.mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && q->want_state && q->want == QP_S_SQD;
 	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
 }
@@ -374,11 +395,13 @@ static void modified(struct cmd *cmd)
 }
 
 #define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
-			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_SQD_NOTIFY))
+			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_QKEY | IPC_QP_ATTR_SQD_NOTIFY))
 
 /* A sentence, or NULL: the QP may be connected without a connection manager. */
 static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
 {
+	if (q->datagram)
+		return "one of datagrams has no destination of its own";
 	if ((r->mask & IPC_QP_ATTR_STATE) == 0 || r->state != QP_S_RTR || q->oob != NULL ||
 	    __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) != QP_S_INIT)
 		return "a destination comes with the step from INIT to RTR";
@@ -415,6 +438,8 @@ void client_modify_qp(struct client *c)
 		q->ird = r->ird;
 	if ((r->mask & IPC_QP_ATTR_ORD) != 0)
 		q->ord = r->ord;
+	if ((r->mask & IPC_QP_ATTR_QKEY) != 0)
+		q->qkey = r->qkey;
 	q->want_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
 	q->want = r->state;
 	if (q->want_state && q->want == QP_S_RESET)
@@ -521,6 +546,8 @@ static void destroy_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
 	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
+	if (q->datagram)
+		ud_del(w, client_qp_ud(q));
 	if (q->orphan && q->qp->conn != NULL)
 		conn_set_client(q->qp->conn, NULL);
 	qp_destroy(worker_qp_ctx(w), q->qp);

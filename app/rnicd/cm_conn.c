@@ -137,6 +137,10 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id,
 		client_error(c, EINVAL, "there is no queue pair %u", r->qp);
 		return NULL;
 	}
+	if (q != NULL && q->datagram) {
+		client_error(c, EINVAL, "the queue pair is one of datagrams: it cannot be connected");
+		return NULL;
+	}
 	if (q != NULL && q->pd->dev != id->dev) {
 		client_error(c, EINVAL, "the queue pair is not of the device that the connection uses (%s)", p->name);
 		return NULL;

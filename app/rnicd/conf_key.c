@@ -296,6 +296,8 @@ const struct conf_key conf_keys_port[] = {
 	  .own = own_rtr },
 	{ "qp-port", "4791", "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts",
 	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
+	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT, PORT(ud_port),
+	  RANGE(0, 65535) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
 	{ "congestion", "cubic", "cubic or newreno", CONF_WORD, PORT(newreno), .words = congestion_words },

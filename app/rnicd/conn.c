@@ -60,8 +60,7 @@ static uint32_t make_iss(const struct flow *f, uint64_t now)
 	return tcpl_isn(&rnicd.secret[2], &f->key, sizeof(f->key), now);
 }
 
-/* Where frames for an address go: the address itself, the gateway, or NULL. */
-static const struct pkt_addr *next_hop(const struct rnicd_port *port, const struct pkt_addr *ip)
+const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip)
 {
 	if (pkt_addr_is_ip4(ip) != pkt_addr_is_ip4(&port->cfg->ip))
 		return NULL;
@@ -79,7 +78,7 @@ enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port
 		memcpy(mac, port->mac, PKT_MAC_LEN);
 		return NEIGH_READY;
 	}
-	const struct pkt_addr *hop = next_hop(port, ip);
+	const struct pkt_addr *hop = conn_next_hop(port, ip);
 	if (hop == NULL || !pkt_addr_is_ip4(hop))
 		return NEIGH_NO_ROUTE;
 	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
@@ -111,7 +110,7 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 {
 	struct rnicd_port *port = rnicd.port[a->port];
 	struct conn *c = free_conn(w);
-	const struct pkt_addr *hop = next_hop(port, &a->remote);
+	const struct pkt_addr *hop = conn_next_hop(port, &a->remote);
 	bool loop = pkt_addr_eq(&a->remote, &port->cfg->ip);
 
 	if (hop == NULL || (!loop && !pkt_addr_is_ip4(hop)))

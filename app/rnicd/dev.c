@@ -7,6 +7,7 @@
 
 #include "qp/qp.h"
 #include "rnicd.h"
+#include "ud.h"
 
 static struct {
 	struct qp_dev dev;
@@ -48,6 +49,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.up = 1,
 		.prefix_len = (uint8_t)cfg->prefix_len,
 		.mtu = p->mtu,
+		.ud_mtu = ud_mtu(p),
 		.max_qp = rnicd.cfg.quota_qps,
 		.max_cq = rnicd.cfg.quota_cqs,
 		.max_mr = rnicd.cfg.quota_mrs,

@@ -201,8 +201,10 @@ static void signals_take(void)
 
 static void on_event(const struct rnicd_event *ev)
 {
-	if (ev->type == RNICD_EV_NEIGH)
+	if (ev->type == RNICD_EV_NEIGH) {
 		cm_neigh(ev);
+		client_reach_neigh(ev);
+	}
 }
 
 static uint32_t collect(void)

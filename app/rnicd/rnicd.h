@@ -76,6 +76,7 @@ struct rnicd_port_cfg {
 	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
 	uint8_t rtr;                /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */
 	uint16_t qp_port;           /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
+	uint16_t ud_port;           /* UDP port of datagram QPs (ud.h); 0: there are none */
 	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
 	bool newreno;               /* congestion control: NewReno in place of CUBIC */
 	uint64_t min_rto_ns;        /* 0: tcp_lite's default */

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "cmd.h"
+#include "ud.h"
 
 uint32_t worker_index(const struct rnicd_worker *w) { return w->index; }
 
@@ -162,6 +163,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	neighbour_timers(w);
 	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);
+	n += ud_transmit(w);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
 	conn_bury(w);

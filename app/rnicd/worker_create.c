@@ -77,6 +77,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->conns = take(w, "conns", flows * sizeof(w->conns[0]));
 	w->flow_slots = take(w, "flows", slots * sizeof(struct flow_slot));
 	w->listen_slots = take(w, "listeners", lslots * sizeof(struct flow_slot));
+	w->ud_slots = take(w, "datagrams", slots * sizeof(struct flow_slot));
 	snprintf(name, sizeof(name), "w%u_small", w->index);
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
 
@@ -89,11 +90,12 @@ static bool make_tables(struct rnicd_worker *w)
 		cfg.blocks -= cfg.blocks / 16;
 	uint64_t size = qp_ctx_size(&cfg);
 	w->qp_mem = size == 0 ? NULL : take(w, "qp", size);
-	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->small_pool == NULL ||
-	    w->qp_mem == NULL || qp_ctx_init(&w->qp, &cfg, w->qp_mem, size) != QP_OK)
+	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
+	    w->small_pool == NULL || w->qp_mem == NULL || qp_ctx_init(&w->qp, &cfg, w->qp_mem, size) != QP_OK)
 		return false;
 	flow_init(&w->flows, w->flow_slots, slots);
 	flow_init(&w->listens, w->listen_slots, lslots);
+	flow_init(&w->uds, w->ud_slots, slots);
 	return true;
 }
 
@@ -233,6 +235,7 @@ void worker_destroy(struct rnicd_worker *w)
 	rte_free(w->conns);
 	rte_free(w->flow_slots);
 	rte_free(w->listen_slots);
+	rte_free(w->ud_slots);
 	rte_free(w->qp_mem);
 	rte_free(w);
 }

@@ -106,6 +106,8 @@ struct rnicd_worker {
 	struct rn_wheel wheel;
 	struct flow_table flows;
 	struct flow_table listens;
+	struct flow_table uds;       /* datagram QPs: ud.h */
+	uint32_t ud_wanted;          /* datagrams that met one */
 	struct conn *conn_free;
 	struct conn *dead;
 	struct conn *parked;         /* ready connections whose port had no room, or that had their share of this turn */
@@ -122,6 +124,7 @@ struct rnicd_worker {
 	uint32_t conns_used;         /* the first so many; pages behind them are untouched */
 	struct flow_slot *flow_slots;
 	struct flow_slot *listen_slots;
+	struct flow_slot *ud_slots;
 	void *qp_mem;
 };
 
@@ -138,6 +141,10 @@ void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const stru
 
 /* ---- worker_rx.c ---- */
 uint32_t worker_rx(struct rnicd_worker *w);
+/* Whether a parsed frame's TCP or UDP checksum may be relied on. */
+bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
+/* Hands a frame to the worker that owns its flow. Takes m. */
+void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, uint32_t owner);
 
 /* ---- worker_sleep.c ---- */
 /* Once, at the start of the thread. */
@@ -158,6 +165,8 @@ void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
 void conn_bury(struct rnicd_worker *w);
 /* It will not count as half open any more. */
 void conn_established(struct qp_conn *qc);
+/* Where frames for an address go: the address itself, the gateway, or NULL. */
+const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);
 /* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* Transmits for connections that are ready; returns the number of segments. */

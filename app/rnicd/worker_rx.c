@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "frame.h"
 #include "port.h"
+#include "ud.h"
 #include "worker_int.h"
 
 /* A frame on its way through a burst. m is NULL once it has found its end. */
@@ -27,7 +28,7 @@ static void drop(struct rx *r)
 	r->m = NULL;
 }
 
-static bool csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
+bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
 {
 	struct rn_iov iov[FRAME_MAX_SEGS];
 
@@ -66,7 +67,7 @@ static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
-	if (!csum_good(port, r->m, &r->p)) {
+	if (!worker_csum_good(port, r->m, &r->p)) {
 		st->rx_bad_csum++;
 		drop(r);
 		return;
@@ -90,20 +91,18 @@ static void trim(struct rte_mbuf *m, const struct pkt *p)
 	}
 }
 
-/* Hands a frame to the worker that owns its flow. */
-static void move(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, uint32_t owner)
+void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, uint32_t owner)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
-	r->m->port = port->index;
-	if (rte_ring_mp_enqueue(rnicd.worker[owner]->sh.rx_moved, r->m) == 0) {
+	m->port = port->index;
+	if (rte_ring_mp_enqueue(rnicd.worker[owner]->sh.rx_moved, m) == 0) {
 		st->rx_moved++;
 		worker_poke(rnicd.worker[owner]);
-		r->m = NULL;
 		return;
 	}
 	st->rx_moved_drops++;
-	drop(r);
+	rte_pktmbuf_free(m);
 }
 
 /* Reads headers; false: the frame has been dropped and counted. */
@@ -189,6 +188,9 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		echo_frame(w, port, r);
 		break;
 	case PKT_KIND_UDP:
+		ud_input(w, port, r->m, &r->p);
+		r->m = NULL;
+		break;
 	case PKT_KIND_ICMP:
 	case PKT_KIND_OTHER:
 	case PKT_KINDS:
@@ -204,11 +206,11 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 	uint32_t owner = flow_owner(r->hash, rnicd.n_workers);
 
 	if (rn_unlikely(owner != w->index)) {
-		move(w, port, r, owner);
+		worker_move(w, port, r->m, owner);
 		return true;
 	}
 	/* a group MAC with a unicast address is no TCP of ours (RFC 1122, section 4.2.3.10) */
-	if (rn_unlikely(!csum_good(port, r->m, &r->p) || (rte_pktmbuf_mtod(r->m, uint8_t *)[0] & 1) != 0)) {
+	if (rn_unlikely(!worker_csum_good(port, r->m, &r->p) || (rte_pktmbuf_mtod(r->m, uint8_t *)[0] & 1) != 0)) {
 		port->stats[w->index].rx_bad_csum++;
 		drop(r);
 		return false;
@@ -224,12 +226,13 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 	return r->flow != NULL;
 }
 
-/* from_wire: not seen by another worker before. Returns how many were for connections. */
+/* from_wire: not seen by another worker before. Returns how many were for connections and datagram QPs. */
 static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
 		  bool from_wire)
 {
 	struct rx rx[WORKER_BURST];
 	const struct rx *before = NULL;
+	const uint32_t datagrams = w->ud_wanted;
 	uint32_t wanted = 0;
 
 	for (uint32_t i = 0; i < n; i++)
@@ -251,7 +254,7 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 		if (rx[i].m != NULL && deliver(w, port[i], &rx[i]))
 			wanted++;
 	}
-	return wanted;
+	return wanted + (w->ud_wanted - datagrams);
 }
 
 /*

@@ -16,7 +16,7 @@
 
 #include "ipc/ipc_shm.h"
 
-#define IPC_VERSION       2
+#define IPC_VERSION       3
 #define IPC_TEXT_MAX      192
 #define IPC_DEV_NAME_MAX  32
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
@@ -61,6 +61,7 @@ enum ipc_type {
 	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
 	IPC_TOKEN_MR,  /* the same; handle: that client's memory region */
+	IPC_REACH,     /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
 	IPC_TYPES
 };
 
@@ -84,6 +85,7 @@ struct ipc_dev_info {
 	uint8_t prefix_len;
 	uint8_t ip[16];
 	uint32_t mtu;       /* bytes of IP packet */
+	uint32_t ud_mtu;    /* bytes of a datagram's message at most, one of verbs' MTUs; 0: no datagrams */
 	uint32_t max_qp; /* and as many SRQs */
 	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
@@ -189,6 +191,8 @@ struct ipc_create_qp {
 	uint32_t max_send_wr, max_recv_wr;
 	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
 	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
+	uint32_t datagram; /* 1: without connection */
+	uint32_t rsv;
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;
@@ -205,6 +209,7 @@ enum {
 	IPC_QP_ATTR_DEST = 1 << 4,  /* with state RTR: the QP connects to dest_qpn at dest_ip by itself */
 	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a peer that does not come */
 	IPC_QP_ATTR_RNR = 1 << 6,   /* rnr_retry and rnr_timer: how long messages wait for a receive (roce personality) */
+	IPC_QP_ATTR_QKEY = 1 << 8,  /* of a datagram queue pair */
 	IPC_QP_ATTR_SQD_NOTIFY = 1 << 7, /* with state SQD: an event tells that the send queue is drained */
 };
 struct ipc_modify_qp {
@@ -219,8 +224,15 @@ struct ipc_modify_qp {
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;   /* 0..7; 7: for good */
 	uint8_t rnr_timer;   /* code of the RNR NAK timer, 0..31 (IBTA, 9.7.5.2.8) */
+	uint32_t qkey;
 };
 struct ipc_query_qp_ok { uint32_t state, access, ird, ord; };
+
+struct ipc_reach {
+	uint32_t dev;
+	uint32_t rsv;
+	uint8_t ip[16];
+};
 
 struct ipc_cm_create_id { uint32_t channel; uint32_t rsv; };
 struct ipc_cm_bind { uint32_t id; uint32_t rsv; struct ipc_addr addr; };
@@ -269,6 +281,7 @@ struct ipc_msg {
 		struct ipc_create_qp_ok create_qp_ok;
 		struct ipc_modify_qp modify_qp;
 		struct ipc_query_qp_ok query_qp_ok;
+		struct ipc_reach reach;
 		struct ipc_cm_create_id cm_create_id;
 		struct ipc_cm_bind cm_bind;
 		struct ipc_cm_bind_ok cm_bind_ok;

@@ -106,7 +106,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	int rc;
 
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB) {
-		rnic_unsupported("rdma_create_id", RNIC_NO_DATAGRAMS);
+		rnic_unsupported("rdma_create_id", "the port spaces are RDMA_PS_TCP and RDMA_PS_IB");
 		return cm_ret(EPROTONOSUPPORT);
 	}
 	if (ch == NULL)

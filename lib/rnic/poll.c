@@ -16,7 +16,7 @@ static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 	wc->byte_len = e->byte_len;
 	wc->invalidated_rkey = e->aux;
 	wc->qp_num = e->qpn;
-	wc->src_qp = 0;
+	wc->src_qp = e->src_qp; /* in the place of vendor_err, which only an error has */
 	wc->wc_flags = e->flags;
 	wc->pkey_index = 0;
 	wc->slid = 0;

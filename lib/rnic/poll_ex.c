@@ -45,6 +45,7 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return (enum ibv_w
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.vendor_err; }
 static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.byte_len; }
 static __be32 read_imm_data(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.aux; }
+static uint32_t read_src_qp(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.src_qp; }
 static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.qpn; }
 
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.flags; }
@@ -88,7 +89,7 @@ void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags)
 	if ((wc_flags & IBV_WC_EX_WITH_QP_NUM) != 0)
 		ex->read_qp_num = read_qp_num;
 	if ((wc_flags & IBV_WC_EX_WITH_SRC_QP) != 0)
-		ex->read_src_qp = read_zero32;
+		ex->read_src_qp = read_src_qp;
 	if ((wc_flags & IBV_WC_EX_WITH_SLID) != 0)
 		ex->read_slid = read_zero32;
 	if ((wc_flags & IBV_WC_EX_WITH_SL) != 0)

@@ -195,6 +195,36 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	return 0;
 }
 
+/* The same of a datagram queue pair. A message that no datagram holds is refused here and not when its turn comes. */
+static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
+{
+	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	struct qp_wqe *w = (struct qp_wqe *)(void *)raw;
+	const bool inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
+	enum qp_wr_op op = op_of(wr->opcode);
+	uint64_t len = 0;
+
+	if ((op != QP_WR_SEND && op != QP_WR_SEND_IMM) || wr->wr.ud.ah == NULL || wr->num_sge < 0)
+		return EINVAL;
+	for (int i = 0; i < wr->num_sge; i++)
+		len += wr->sg_list[i].length;
+	if (len > sq->ud_mtu || (inl ? len > sq->max_inline : (uint32_t)wr->num_sge > sq->max_sge))
+		return EINVAL;
+	uint32_t bytes = QP_UD_ADDR_LEN + (inl ? (uint32_t)len : (uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
+	uint32_t slots = qp_wqe_slots(bytes);
+	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
+		return ENOMEM;
+	*w = (struct qp_wqe){ .wr_id = wr->wr_id, .op = (uint8_t)op, .flags = flags_of(wr->send_flags) | sq->sig_all,
+			      .num_sge = (uint8_t)(inl ? 0 : wr->num_sge), .slots = (uint8_t)slots,
+			      .inline_len = (uint16_t)(inl ? len : 0), .aux = op == QP_WR_SEND_IMM ? wr->imm_data : 0,
+			      .ud = { .qpn = wr->wr.ud.remote_qpn, .qkey = wr->wr.ud.remote_qkey } };
+	memcpy(w->dgram.addr, rnic_ah(wr->wr.ud.ah)->addr, sizeof(w->dgram.addr));
+	payload_fill(raw + QP_WQE_FIXED + QP_UD_ADDR_LEN, wr);
+	spsc_prod_copy(&sq->ring, used, raw, slots * QP_SLOT_SIZE);
+	*took = slots;
+	return 0;
+}
+
 int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rnic_qp *qp = rnic_qp(ibqp);
@@ -209,7 +239,8 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	}
 	rnic_spin_lock(&qp->sq.lock);
 	for (; wr != NULL; wr = wr->next) {
-		rc = send_one(&qp->sq, wr, wrs, used, &took);
+		rc = rn_likely(qp->sq.ud_mtu == 0) ? send_one(&qp->sq, wr, wrs, used, &took)
+						   : send_datagram(&qp->sq, wr, wrs, used, &took);
 		if (rn_unlikely(rc != 0)) {
 			*bad = wr;
 			break;

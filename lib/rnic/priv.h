@@ -94,7 +94,7 @@ static inline bool rnic_dead(const struct rnic_session *s)
 void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* For what this device does not have. */
-#define RNIC_NO_DATAGRAMS "there are no datagram queue pairs: use reliable connections (IBV_QPT_RC, RDMA_PS_TCP)"
+#define RNIC_NO_MULTICAST "there is no multicast: send to each receiver by its own address"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
 /* ---- shmem.c: blocks of the queue region ---- */
@@ -220,6 +220,7 @@ struct rnic_sq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint8_t sig_all;           /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
+	uint32_t ud_mtu;           /* of a datagram queue pair: bytes of a message at most; 0: it is none */
 	struct spsc_prod ring;
 	/* Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding. */
 	uint32_t max_wr;
@@ -281,6 +282,12 @@ struct rnic_mr {
 	struct rnic_mr *next, **prev; /* rnic_mem: what may not be given back */
 };
 
+struct rnic_ah {
+	struct ibv_ah ibv;         /* first */
+	uint8_t addr[QP_UD_ADDR_LEN];
+};
+
+static inline struct rnic_ah *rnic_ah(struct ibv_ah *a) { return (struct rnic_ah *)a; }
 static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }
 static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
 static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
@@ -303,11 +310,15 @@ int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void rnic_doorbell(struct rnic_qp *qp);
-void rnic_wr_init(struct ibv_qp_ex *ex);
+void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type);
 #define RNIC_SEND_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | \
 		       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM | \
 		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define RNIC_SEND_OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+
+/* Bytes of a send WQE between its fixed part and its SGEs or inline data. */
+static inline uint32_t rnic_sq_head(const struct rnic_sq *sq) { return sq->ud_mtu != 0 ? QP_UD_ADDR_LEN : 0; }
 
 /* The smallest power of two of slots that holds so many work requests of `each` slots. */
 static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)

@@ -19,9 +19,11 @@ struct rnic_qp *rnic_qp_find(uint32_t qpn)
 }
 
 /* Checks what is asked for and rounds it up to what the slots hold anyway. */
-static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_cap *cap, bool srq, uint32_t *sq_each,
-		   uint32_t *rq_each)
+static int cap_fit(const struct ipc_dev_info *dev, const struct ibv_qp_init_attr_ex *a, struct ibv_qp_cap *cap,
+		   uint32_t *sq_each, uint32_t *rq_each)
 {
+	const bool srq = a->srq != NULL;
+	const uint32_t head = a->qp_type == IBV_QPT_UD ? QP_UD_ADDR_LEN : 0;
 	uint32_t bytes;
 
 	if (srq) /* what is said of a receive queue then has no meaning */
@@ -33,9 +35,9 @@ static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_cap *cap, bool 
 		return EINVAL;
 	cap->max_send_wr = rn_max_u32(cap->max_send_wr, CQ_NONE_WR);
 	bytes = rn_max_u32(cap->max_send_sge * (uint32_t)sizeof(struct qp_sge), cap->max_inline_data);
-	*sq_each = rn_max_u32(qp_wqe_slots(bytes), 1);
+	*sq_each = rn_max_u32(qp_wqe_slots(head + bytes), 1);
 	*rq_each = rn_max_u32(qp_rwqe_slots(cap->max_recv_sge), 1);
-	bytes = *sq_each * QP_SLOT_SIZE - QP_WQE_FIXED;
+	bytes = *sq_each * QP_SLOT_SIZE - QP_WQE_FIXED - head;
 	cap->max_send_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
 	cap->max_inline_data = rn_min_u32(rn_min_u32(bytes, QP_MAX_INLINE), dev->max_inline);
 	if (srq)
@@ -87,6 +89,7 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 	m->create_qp.cookie = (uintptr_t)qp;
 	m->create_qp.max_send_wr = a->cap.max_send_wr;
 	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
+	m->create_qp.datagram = a->qp_type == IBV_QPT_UD;
 	m->create_qp.srq = a->srq != NULL ? a->srq->handle : 0;
 	m->create_qp.async = rnic_ctx(a->pd->context)->async.handle;
 	rc = rnic_call(qp->s, m, IPC_MSG_LEN(create_qp_ok), -1);
@@ -117,6 +120,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.sig_all = a->sq_sig_all ? QP_WF_SIGNALED : 0;
 	qp->sq.max_sge = a->cap.max_send_sge;
 	qp->sq.max_inline = a->cap.max_inline_data;
+	qp->sq.ud_mtu = a->qp_type == IBV_QPT_UD ? rnic_ctx(b->context)->info.ud_mtu : 0;
 	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
 	qp->rq.asks = rnic_ctx(b->context)->info.roce;
@@ -133,9 +137,8 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 /* 0 or the errno of a queue pair that cannot be had. */
 static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC) {
-		rnic_unsupported("ibv_create_qp", a->qp_type == IBV_QPT_UD ? RNIC_NO_DATAGRAMS :
-				 "the types of queue pairs are IBV_QPT_RC and IBV_QPT_UC");
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD) {
+		rnic_unsupported("ibv_create_qp", "the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD");
 		return EOPNOTSUPP;
 	}
 	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL)
@@ -155,7 +158,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	int rc = attr_check(c, a);
 
 	if (rc == 0)
-		rc = cap_fit(&ctx->info, &a->cap, a->srq != NULL, &sq_each, &rq_each);
+		rc = cap_fit(&ctx->info, a, &a->cap, &sq_each, &rq_each);
 	if (rc == 0)
 		rc = posix_memalign((void **)&qp, RN_CACHE_LINE, sizeof(*qp));
 	if (rc != 0) {
@@ -199,12 +202,13 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+	const uint64_t there_are = a->qp_type == IBV_QPT_UD ? RNIC_SEND_OPS_UD : RNIC_SEND_OPS;
 	struct ibv_qp *qp;
 
 	/* What is not understood is refused: a pointer that is not set would be called. */
 	if ((a->comp_mask & ~known) != 0 ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && a->create_flags != 0) ||
-	    (ops && (a->send_ops_flags & ~(uint64_t)RNIC_SEND_OPS) != 0)) {
+	    (ops && (a->send_ops_flags & ~there_are) != 0)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
@@ -221,7 +225,7 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 			return NULL;
 		}
 		rnic_qp(qp)->is_ex = true;
-		rnic_wr_init(&rnic_qp(qp)->ex);
+		rnic_wr_init(&rnic_qp(qp)->ex, qp->qp_type);
 	}
 	return qp;
 }
@@ -280,6 +284,17 @@ static void cqs_clean(struct ibv_qp *qp)
 	rnic_cq_clean(rnic_cq(qp->recv_cq), qp->qp_num);
 }
 
+/* A datagram queue pair has no peer of its own, and needs a Q_Key before anything may come in (IBTA, 11.2.5.2). */
+static bool ud_refuses(const struct ibv_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	const int of_connections = IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | IBV_QP_TIMEOUT |
+				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS |
+				   IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH;
+
+	return (mask & of_connections) != 0 || ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_INIT &&
+						qp->state == IBV_QPS_RESET && (mask & IBV_QP_QKEY) == 0);
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	RNIC_BESIDE(ibv_modify_qp, ibqp->context, EINVAL, ibqp, a, mask);
@@ -288,6 +303,12 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 
+	if (ibqp->qp_type == IBV_QPT_UD && ud_refuses(ibqp, a, mask))
+		return EINVAL;
+	if ((mask & IBV_QP_QKEY) != 0) {
+		m.modify_qp.mask |= IPC_QP_ATTR_QKEY;
+		m.modify_qp.qkey = a->qkey;
+	}
 	if ((mask & IBV_QP_STATE) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_STATE;
 		m.modify_qp.state = a->qp_state;

@@ -58,6 +58,7 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_res_rd_atom = (int)(i->max_rd_atomic * i->max_qp);
 	a->max_qp_init_rd_atom = (int)i->max_rd_atomic;
 	a->atomic_cap = IBV_ATOMIC_GLOB; /* the CPU's own instructions */
+	a->max_ah = i->ud_mtu != 0 ? INT32_MAX : 0; /* they are the client's own memory */
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;
 	return 0;
@@ -104,7 +105,7 @@ int rnic_query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
 	return v->comp_mask == asked ? 0 : EINVAL;
 }
 
-/* The largest of IB's MTUs that fits one TCP segment's payload. */
+/* The largest of IB's MTUs that fits a packet: with datagrams, whose messages it bounds, behind all headers. */
 static enum ibv_mtu mtu_of(uint32_t bytes)
 {
 	if (bytes >= 4096)
@@ -146,7 +147,7 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 	a.state = info.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a.phys_state = info.up ? PHYS_LINK_UP : PHYS_DISABLED;
 	a.max_mtu = IBV_MTU_4096;
-	a.active_mtu = mtu_of(info.mtu);
+	a.active_mtu = mtu_of(info.ud_mtu != 0 ? info.ud_mtu : info.mtu);
 	a.gid_tbl_len = 1;
 	a.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a.max_msg_sz = UINT32_MAX;

@@ -19,43 +19,18 @@ static int minus(void)
 	return -1;
 }
 
-static void *no_datagrams(const char *fn)
+static int no_multicast(const char *fn)
 {
-	rnic_unsupported(fn, RNIC_NO_DATAGRAMS);
-	return none();
+	rnic_unsupported(fn, RNIC_NO_MULTICAST);
+	return minus();
 }
 
-/* ---- address handles and multicast: datagrams only ---- */
-
-struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	RNIC_BESIDE(ibv_create_ah, pd->context, NULL, pd, attr);
-	return no_datagrams("ibv_create_ah");
-}
-
-int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
-			struct ibv_ah_attr *attr)
-{
-	RNIC_BESIDE(ibv_init_ah_from_wc, c, EINVAL, c, port, wc, grh, attr);
-	return EOPNOTSUPP;
-}
-
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
-{
-	RNIC_BESIDE(ibv_create_ah_from_wc, pd->context, NULL, pd, wc, grh, port);
-	return no_datagrams("ibv_create_ah_from_wc");
-}
-
-int ibv_destroy_ah(struct ibv_ah *ah)
-{
-	RNIC_BESIDE(ibv_destroy_ah, ah->context, EINVAL, ah);
-	return EOPNOTSUPP;
-}
+/* ---- multicast ---- */
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	RNIC_BESIDE(ibv_attach_mcast, qp->context, EINVAL, qp, gid, lid);
-	no_datagrams("ibv_attach_mcast");
+	no_multicast("ibv_attach_mcast");
 	return EOPNOTSUPP;
 }
 
@@ -77,8 +52,7 @@ int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *cont
 	(void)id;
 	(void)addr;
 	(void)context;
-	no_datagrams("rdma_join_multicast");
-	return -1;
+	return no_multicast("rdma_join_multicast");
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
@@ -86,8 +60,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 	(void)id;
 	(void)attr;
 	(void)context;
-	no_datagrams("rdma_join_multicast_ex");
-	return -1;
+	return no_multicast("rdma_join_multicast_ex");
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)

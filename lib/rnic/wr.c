@@ -6,7 +6,25 @@
  */
 #include "rnic/priv.h"
 
+#define WR_ADDRESSED 1 /* in rkey, which a datagram's work request has no use for */
+
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
+
+/* Where the SGEs or the inline data begin. */
+static uint8_t *payload(const struct rnic_sq *sq) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq); }
+
+/* Of a datagram queue pair: it says for whom it is, and is not too long. */
+static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
+{
+	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq);
+	uint64_t len = w->inline_len;
+
+	if (sq->ud_mtu == 0)
+		return true;
+	for (uint32_t i = 0; i < w->num_sge; i++)
+		len += sge[i].len;
+	return w->rkey == WR_ADDRESSED && len <= sq->ud_mtu;
+}
 
 /* Closes the work request under construction. */
 static void flush(struct rnic_sq *sq)
@@ -17,8 +35,12 @@ static void flush(struct rnic_sq *sq)
 	if (w == NULL || sq->err != 0)
 		return;
 	sq->cur = NULL;
-	slots = qp_wqe_slots((w->flags & QP_WF_INLINE) != 0 ? w->inline_len :
-			     w->num_sge * (uint32_t)sizeof(struct qp_sge));
+	slots = qp_wqe_slots(rnic_sq_head(sq) + ((w->flags & QP_WF_INLINE) != 0 ? w->inline_len :
+			     w->num_sge * (uint32_t)sizeof(struct qp_sge)));
+	if (!addressed(sq, w)) {
+		sq->err = EINVAL;
+		return;
+	}
 	if (!rnic_sq_room(sq, sq->staged_wrs, sq->staged, slots)) {
 		sq->err = ENOMEM;
 		return;
@@ -103,10 +125,24 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, c
 		fail(&qp_of(ex)->sq, EINVAL);
 }
 
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct qp_wqe *w = qp_of(ex)->sq.cur;
+
+	if (w == NULL || ah == NULL) {
+		fail(&qp_of(ex)->sq, EINVAL);
+		return;
+	}
+	memcpy(w->dgram.addr, rnic_ah(ah)->addr, sizeof(w->dgram.addr));
+	w->ud.qpn = qpn;
+	w->ud.qkey = qkey;
+	w->rkey = WR_ADDRESSED;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct rnic_sq *sq = &qp_of(ex)->sq;
-	struct qp_sge *sge = (struct qp_sge *)(void *)(sq->wqe + QP_WQE_FIXED);
+	struct qp_sge *sge = (struct qp_sge *)(void *)payload(sq);
 
 	if (sq->cur == NULL || n > rnic_op_sges(sq->cur->op, sq->max_sge)) {
 		fail(sq, EINVAL);
@@ -138,7 +174,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 			fail(sq, EINVAL);
 			return;
 		}
-		memcpy(sq->wqe + QP_WQE_FIXED + len, list[i].addr, list[i].length);
+		memcpy(payload(sq) + len, list[i].addr, list[i].length);
 		len += list[i].length;
 	}
 	sq->cur->flags |= QP_WF_INLINE;
@@ -190,11 +226,12 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex) { rnic_spin_unlock(&qp_of(ex)->sq.lock); }
 
-void rnic_wr_init(struct ibv_qp_ex *ex)
+void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type)
 {
 	ex->wr_send = wr_send;
-	ex->wr_send_inv = wr_send_inv;
 	ex->wr_send_imm = wr_send_imm;
+	ex->wr_set_ud_addr = type == IBV_QPT_UD ? wr_set_ud_addr : NULL;
+	ex->wr_send_inv = wr_send_inv;
 	ex->wr_rdma_write_imm = wr_rdma_write_imm;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;

@@ -138,15 +138,14 @@ def srq_pingpong():
 
 
 @case
-def datagrams_are_refused_in_words():
-    """Unreliable datagrams and XRC: what asks for them ends at once and says why."""
-    with Daemon(pair_conf()) as d:
-        ud, xrc = "there are no datagram queue pairs", "XRC domain"
-        for argv, why in ((["udaddy", "-b", ADDR], ud), (["udaddy", "-s", ADDR], ud), (["mckey", "-m", "239.1.1.1", "-b", ADDR], ud),
-                          (["ibv_ud_pingpong", "-g", "0"], ud), (["ibv_xsrq_pingpong", "-g", "0"], "XRC Domain")):
+def what_there_is_not_is_refused_in_words():
+    """XRC, multicast, and datagrams where they are switched off: what asks for them ends at once and says why."""
+    with Daemon(pair_conf(b="datagram-port = 0")) as d:
+        ud, xrc = "there are no datagram queue pairs on the device: set 'datagram-port'", "XRC domain"
+        for argv, why in ((["ibv_ud_pingpong", "-d", "b", "-g", "0"], ud), (["ibv_xsrq_pingpong", "-g", "0"], "XRC Domain")):
             p = run(d, *argv)
             assert p.wait() != 0 and why in p.stderr(), p.tail()
-        for argv, why in ((["ib_send_lat", "-c", "UD"], ud), (["ib_write_bw", "-c", "XRC"], xrc)):
+        for argv, why in ((["ib_send_lat", "-d", "b", "-c", "UD"], ud), (["ib_write_bw", "-c", "XRC"], xrc)):
             ends = [run(d, *argv, "-p", "18655"), None]
             time.sleep(0.5)
             ends[1] = run(d, *argv, "-p", "18655", "127.0.0.1")

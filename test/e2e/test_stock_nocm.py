@@ -8,66 +8,8 @@ import re
 import sys
 import time
 
-import wire
-from rig import PATIENCE, RNICRUN, Daemon, Skip, case, main, need, pair_conf
-
-world = {}
-ONE = ((), ())
-TWO = (("-d", "a"), ("-d", "b"))
-
-
-def daemon(personality):
-    """One daemon for all cases of a personality, in a network namespace of our own: the programs' ports are fixed."""
-    if "error" in world:
-        raise Skip(world["error"])
-    try:
-        if not world:
-            wire.own_network()
-    except Skip as s:
-        world["error"] = str(s)
-        raise
-    if personality not in world:
-        world[personality] = Daemon(pair_conf(both=f"personality = {personality}"))
-    return world[personality]
-
-
-def listens(port):
-    with open("/proc/net/tcp", encoding="ascii") as a, open("/proc/net/tcp6", encoding="ascii") as b:
-        return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(a) + list(b))
-
-
-def wait_listen(server, port):
-    end = time.monotonic() + PATIENCE
-    while not listens(port):
-        assert server.p.poll() is None and time.monotonic() < end, server.tail()
-        time.sleep(0.02)
-
-
-def begin(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.1"):
-    """Starts server and client."""
-    need(program)
-    d = daemon(personality)
-    s = d.run(RNICRUN, program, *args, *on[0])
-    wait_listen(s, port)
-    return s, d.run(RNICRUN, program, *args, *on[1], peer)
-
-
-def pair(*args, **how):
-    """Runs server and client; returns both outputs."""
-    s, c = begin(*args, **how)
-    c.ok()
-    s.ok()
-    return s.stdout(), c.stdout()
-
-
-def figures(out, sizes=1):
-    rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+", out, re.M)
-    assert len(rows) == sizes, f"{len(rows)} lines of figures:\n{out}"
-
-
-def perftest(program, *args, on=ONE, personality="iwarp"):
-    figures(pair(program, args, on, personality=personality)[1])
-
+from rig import RNICRUN, case, main, need
+from stock import ONE, TWO, begin, daemon, figures, nothing_is_left, pair, perftest, wait_listen, world
 
 @case
 def rc_pingpong():
@@ -176,7 +118,7 @@ def qperf():
 
 @case
 def ucx_over_rc_verbs():
-    """UCX takes no iWARP devices. Its upper half needs datagrams for the set-up, the transport itself does not."""
+    """UCX takes no iWARP devices. For its upper half see test_stock_ud.py."""
     for on, args in ((ONE, ["-t", "am_lat"]), (TWO, ["-t", "am_bw", "-s", "4096", "-D", "bcopy"]),
                      (TWO, ["-t", "am_bw", "-s", "900", "-D", "zcopy"]), (ONE, ["-t", "put_lat"]),
                      (TWO, ["-t", "put_bw", "-s", "100000", "-D", "zcopy"]), (ONE, ["-t", "get", "-s", "65536", "-D", "zcopy"])):
@@ -204,11 +146,7 @@ def what_was_left_behind():
     for name in ("iwarp", "roce"):
         if name in world:
             d = world[name]
-            end = time.monotonic() + 20
-            kinds = ("/rnic/clients", "/rnic/qps")
-            while time.monotonic() < end and any(d.telemetry(k) for k in kinds):
-                time.sleep(0.1)
-            assert not any(d.telemetry(k) for k in kinds), "something is left in the daemon"
+            nothing_is_left(d)
             n = d.telemetry("/rnic/counters")
             assert n["qp_port_connections"] > 0 and n["qp_port_bad"] == 0, n
             d.end()

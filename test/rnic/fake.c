@@ -89,6 +89,7 @@ static int query_dev(struct ipc_msg *m)
 	memcpy(i->ip, (uint8_t[]){ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)(dev + 1) }, 16);
 	i->up = 1;
 	i->mtu = 1500;
+	i->ud_mtu = 1024;
 	i->max_qp = i->max_cq = i->max_pd = 1024;
 	i->max_mr = 1 << 20;
 	i->max_cqe = 1 << 18;
@@ -434,6 +435,8 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return modify_srq(c, m);
 	case IPC_QUERY_SRQ:
 		return query_srq(c, m);
+	case IPC_REACH: /* 192.0.2.99 does not answer */
+		return m->reach.ip[15] == 99 ? EHOSTUNREACH : answer_empty(m);
 	case IPC_CREATE_QP:
 		return create_qp(c, m);
 	case IPC_MODIFY_QP:

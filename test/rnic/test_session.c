@@ -121,9 +121,8 @@ static void ask_for_what_is_not_there(void)
 	struct ibv_context *c = list != NULL ? ibv_open_device(list[0]) : NULL;
 	struct ibv_pd *pd = c != NULL ? ibv_alloc_pd(c) : NULL;
 	struct ibv_cq *cq = c != NULL ? ibv_create_cq(c, 8, NULL, NULL, 0) : NULL;
-	struct ibv_qp_init_attr ud = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD };
 	struct ibv_qp_init_attr raw = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RAW_PACKET };
-	struct ibv_ah_attr ah = { .port_num = 1 };
+	struct ibv_ah_attr ah = { .port_num = 1, .is_global = 1, .grh.dgid.raw = { [10] = 0xff, 0xff, 239, 1, 1, 1 } };
 	struct ibv_ece ece;
 	struct rdma_cm_id *id;
 	char byte;
@@ -131,8 +130,6 @@ static void ask_for_what_is_not_there(void)
 	if (pd == NULL || cq == NULL)
 		_exit(1);
 	for (int i = 0; i < 2; i++) {
-		if (ibv_create_qp(pd, &ud) != NULL || errno != EOPNOTSUPP)
-			_exit(2);
 		if (ibv_create_qp(pd, &raw) != NULL || errno != EOPNOTSUPP)
 			_exit(3);
 		if (ibv_create_ah(pd, &ah) != NULL || errno != EOPNOTSUPP)
@@ -141,7 +138,7 @@ static void ask_for_what_is_not_there(void)
 			_exit(5);
 		if (ibv_reg_dmabuf_mr(pd, 0, 1, 0, -1, 0) != NULL || errno != EOPNOTSUPP)
 			_exit(6);
-		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP) != -1 || errno != EPROTONOSUPPORT)
+		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_IPOIB) != -1 || errno != EPROTONOSUPPORT)
 			_exit(7);
 		if (ibv_query_ece(&(struct ibv_qp){ .context = c }, &ece) != EOPNOTSUPP) /* asked for by programs that do without */
 			_exit(8);
@@ -155,11 +152,10 @@ static void what_is_not_there_is_told_once(void **state)
 	(void)state;
 	fake = fake_start();
 	assert_int_equal(said(ask_for_what_is_not_there, text, sizeof(text)), 0);
-	assert_string_equal(text, "rnic: ibv_create_qp: " RNIC_NO_DATAGRAMS "\n"
-				  "rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC and IBV_QPT_UC\n"
-				  "rnic: ibv_create_ah: " RNIC_NO_DATAGRAMS "\n"
+	assert_string_equal(text, "rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD\n"
+				  "rnic: ibv_create_ah: " RNIC_NO_MULTICAST "\n"
 				  "rnic: ibv_reg_mr: pages do not come on demand: register without IBV_ACCESS_ON_DEMAND\n"
-				  "rnic: rdma_create_id: " RNIC_NO_DATAGRAMS "\n");
+				  "rnic: rdma_create_id: the port spaces are RDMA_PS_TCP and RDMA_PS_IB\n");
 	fake_stop(fake);
 }
 
@@ -214,8 +210,6 @@ static void devices(void **state)
 	/* What there is not says so, and crashes nobody. */
 	parent = ibv_alloc_pd(c);
 	assert_null(ibv_open_xrcd(c, NULL));
-	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_create_ah(parent, NULL));
 	assert_int_equal(errno, EOPNOTSUPP);
 	ibv_dealloc_pd(parent);
 	assert_int_equal(ibv_close_device(c), 0);

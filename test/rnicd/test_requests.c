@@ -77,7 +77,7 @@ static void hello_is_checked(void **state)
 	int no_wake[3] = { pipes[1], k.fd[0], k.fd[1] }, unsealed[3] = { k.wake, k.fd[0], plain };
 	struct ipc_msg m = { .hello = { .version = 99, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 3), EPROTO,
-		"librnic speaks version 99 of the control protocol, this rnicd version 2: install both from one "
+		"librnic speaks version 99 of the control protocol, this rnicd version 3: install both from one "
 		"release");
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, no_wake, 3), EINVAL, "the wake descriptor is not an eventfd");
@@ -273,7 +273,7 @@ static void shared_receive_queues_and_larger_rings(void **state)
 					 .ring_stride = 16384), EINVAL);
 	}
 	assert_int_equal(SRQ(.wqe_slots = 0, .ring_off = ring, .ring_slots = 64), EINVAL);
-	assert_int_equal(SRQ(.wqe_slots = 9, .ring_off = ring, .ring_slots = 64), EINVAL);
+	assert_int_equal(SRQ(.wqe_slots = QP_WQE_MAX_SLOTS + 1, .ring_off = ring, .ring_slots = 64), EINVAL);
 	assert_int_equal(SRQ(.wqe_slots = 2, .ring_off = ring, .ring_slots = 64, .limit = 33), EINVAL);
 	assert_int_equal(SRQ(.wqe_slots = 2, .ring_off = ring, .ring_slots = 64, .async = 77), EINVAL);
 	assert_int_equal(SRQ(.wqe_slots = 2, .ring_off = ring, .ring_slots = 64, .limit = 32), 0);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles: where the datagrams of a work request go. The daemon is asked for the way once, here. */
+#include "rnic/beside.h"
+
+static bool is_group(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return gid->raw[0] == 0xff || (memcmp(gid->raw, mapped, sizeof(mapped)) == 0 && gid->raw[12] >= 224);
+}
+
+/* 0, or the errno of an address that cannot be had. */
+static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
+{
+	struct ipc_msg m = { .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .reach = { .dev = ctx->index } };
+
+	if (is_group(gid)) {
+		rnic_unsupported("ibv_create_ah", RNIC_NO_MULTICAST);
+		return EOPNOTSUPP;
+	}
+	memcpy(m.reach.ip, gid->raw, sizeof(m.reach.ip));
+	return rnic_call(ctx->s, &m, IPC_MSG_HDR, -1);
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	RNIC_BESIDE(ibv_create_ah, pd->context, NULL, pd, attr);
+	struct rnic_ctx *ctx = rnic_ctx(pd->context);
+	struct rnic_ah *ah = NULL;
+	int rc = EINVAL; /* Ethernet has GIDs only: the GRH must be there */
+
+	if (attr->is_global && attr->port_num == 1 && attr->grh.sgid_index == 0)
+		rc = reach(ctx, &attr->grh.dgid);
+	if (rc == 0) {
+		ah = calloc(1, sizeof(*ah));
+		rc = ENOMEM;
+	}
+	if (ah == NULL) {
+		errno = rc;
+		return NULL;
+	}
+	ah->ibv.context = pd->context;
+	ah->ibv.pd = pd;
+	memcpy(ah->addr, attr->grh.dgid.raw, sizeof(ah->addr));
+	return &ah->ibv;
+}
+
+/* Back to where a datagram came from. */
+int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			struct ibv_ah_attr *attr)
+{
+	RNIC_BESIDE(ibv_init_ah_from_wc, c, EINVAL, c, port, wc, grh, attr);
+	if ((wc->wc_flags & IBV_WC_GRH) == 0 || grh == NULL)
+		return EINVAL;
+	*attr = (struct ibv_ah_attr){ .is_global = 1, .port_num = port,
+				      .grh = { .dgid = grh->sgid, .hop_limit = UINT8_MAX } };
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+{
+	RNIC_BESIDE(ibv_create_ah_from_wc, pd->context, NULL, pd, wc, grh, port);
+	struct ibv_ah_attr attr;
+	int rc = ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr);
+
+	if (rc != 0) {
+		errno = rc;
+		return NULL;
+	}
+	return ibv_create_ah(pd, &attr);
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	RNIC_BESIDE(ibv_destroy_ah, ah->context, EINVAL, ah);
+	free(rnic_ah(ah));
+	return 0;
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What tests of the distribution's programs without rdma_cm share: these tell each other GID and QP number over a socket of the host.
+One daemon for all cases of a file and a personality, in a network namespace of our own: the programs' ports are fixed.
+"""
+import re
+import time
+
+import wire
+from rig import PATIENCE, RNICRUN, Daemon, Skip, need, pair_conf
+
+world = {}
+ONE = ((), ())
+TWO = (("-d", "a"), ("-d", "b"))
+
+
+def daemon(personality):
+    if "error" in world:
+        raise Skip(world["error"])
+    try:
+        if not world:
+            wire.own_network()
+    except Skip as s:
+        world["error"] = str(s)
+        raise
+    if personality not in world:
+        world[personality] = Daemon(pair_conf(both=f"personality = {personality}"))
+    return world[personality]
+
+
+def listens(port):
+    with open("/proc/net/tcp", encoding="ascii") as a, open("/proc/net/tcp6", encoding="ascii") as b:
+        return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(a) + list(b))
+
+
+def wait_listen(server, port):
+    end = time.monotonic() + PATIENCE
+    while not listens(port):
+        assert server.p.poll() is None and time.monotonic() < end, server.tail()
+        time.sleep(0.02)
+
+
+def begin(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.1", **env):
+    """Starts server and client."""
+    need(program)
+    d = daemon(personality)
+    s = d.run(RNICRUN, program, *args, *on[0], **env)
+    wait_listen(s, port)
+    return s, d.run(RNICRUN, program, *args, *on[1], peer, **env)
+
+
+def pair(*args, **how):
+    """Runs server and client; returns both outputs."""
+    s, c = begin(*args, **how)
+    c.ok()
+    s.ok()
+    return s.stdout(), c.stdout()
+
+
+def figures(out, sizes=1):
+    rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+", out, re.M)
+    assert len(rows) == sizes, f"{len(rows)} lines of figures:\n{out}"
+
+
+def perftest(program, *args, on=ONE, personality="iwarp"):
+    figures(pair(program, args, on, personality=personality)[1])
+
+
+def nothing_is_left(d):
+    end = time.monotonic() + 20
+    kinds = ("/rnic/clients", "/rnic/qps")
+    while time.monotonic() < end and any(d.telemetry(k) for k in kinds):
+        time.sleep(0.1)
+    assert not any(d.telemetry(k) for k in kinds), "something is left in the daemon"

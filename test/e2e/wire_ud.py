@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A checker of datagrams between queue pairs that shares nothing with lib/udp, lib/pkt and lib/iwarp: reads a capture and
+checks the IPv4 and UDP headers and their sums, the datagram's header, its CRC32C and its DDP segment (RFC 5041, 4.2).
+
+As a program: wire_ud.py FILE [PORT] prints a line for each flow. As a module: datagrams(path) is a list of Datagram, or raises
+WireError that says where the bytes go wrong.
+"""
+import socket
+import struct
+import sys
+from collections import Counter, namedtuple
+
+from wire_check import WireError, crc32c, frames, ones_sum
+
+PORT = 4793
+HEADER, DDP, CRC = 20, 18, 4
+SEND, SEND_SE = 3, 5
+
+Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey imm solicited msn body")
+
+
+def be32(data, off):
+    return struct.unpack_from(">I", data, off)[0]
+
+
+def packets(path, port):
+    """Source, destination and payload of each UDP packet to the port."""
+    for n, frame in enumerate(frames(path), 1):
+        if struct.unpack_from(">H", frame, 12)[0] != 0x0800 or frame[23] != 17:
+            continue
+        total = struct.unpack_from(">H", frame, 16)[0]
+        ip = frame[14:14 + total]
+        header = (ip[0] & 15) * 4
+        udp = ip[header:]
+        sport, dport, length = struct.unpack_from(">HHH", udp)
+        if dport != port:
+            continue
+        where = f"frame {n}: "
+        if ones_sum(ip[:header]) != 0xFFFF:
+            raise WireError(where + "IPv4 header checksum")
+        if length != len(udp) or sport != port:
+            raise WireError(where + f"UDP length {length} of {len(udp)} bytes, source port {sport}")
+        if udp[6:8] != b"\0\0" and ones_sum(ip[12:20] + struct.pack(">HH", 17, length) + udp) != 0xFFFF:
+            raise WireError(where + "UDP checksum")
+        yield where, socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20]), udp[8:]
+
+
+def decode(where, src, dst, p):
+    if len(p) < HEADER + CRC:
+        raise WireError(where + f"{len(p)} bytes")
+    version, kind, flags, zero = p[:4]
+    if version != 0x10 or zero != 0 or be32(p, 16) != 0 or flags & ~1 or p[4] or p[8]:
+        raise WireError(where + "header " + p[:HEADER].hex())
+    if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
+        raise WireError(where + "CRC32C")
+    body = p[HEADER:-CRC]
+    imm, solicited, msn = None, False, 0
+    if kind == 1:
+        control, rdmap, word, qn, msn, mo = struct.unpack_from(">BBIIII", body)
+        if control != 0x41 or rdmap >> 4 != 4 or rdmap & 15 not in (SEND, SEND_SE) or qn != 0 or mo != 0:
+            raise WireError(where + "DDP header " + body[:DDP].hex())
+        if not flags & 1 and word != 0:
+            raise WireError(where + f"word for the ULP {word:#x} without an immediate")
+        solicited = rdmap & 15 == SEND_SE
+        imm = word if flags & 1 else None
+        body = body[DDP:]
+    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), imm, solicited, msn, body)
+
+
+def datagrams(path, port=PORT):
+    return [decode(*p) for p in packets(path, port)]
+
+
+def main():
+    count = Counter((d.src, d.src_qpn, d.dst, d.dst_qpn, d.kind) for d in datagrams(sys.argv[1], int((*sys.argv, PORT)[2])))
+    for (src, src_qpn, dst, dst_qpn, kind), n in sorted(count.items()):
+        print(f"{src} {src_qpn:#x} -> {dst} {dst_qpn:#x}: {n} of kind {kind}")
+
+
+if __name__ == "__main__":
+    main()
