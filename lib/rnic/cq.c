@@ -197,17 +197,19 @@ static int grow(struct rnic_cq *cq, uint32_t slots)
 int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct rnic_cq *cq = rnic_cq(ibcq);
-	int rc = 0;
+	int rc;
 
 	RNIC_BESIDE(ibv_resize_cq, ibcq->context, EINVAL, ibcq, cqe);
 	if (cqe <= 0 || (uint32_t)cqe > rnic_ctx(ibcq->context)->info.max_cqe)
 		return EINVAL;
 	rnic_spin_lock(&cq->lock);
-	if (rnic_dead(cq->s))
-		rc = EIO;
-	else if (unread(cq) > (uint32_t)cqe)
+	rc = rnic_dead(cq->s) ? EIO : 0;
+	/* Whether fewer will do is known when all workers have come round twice: datagrams posted before are complete. */
+	for (int i = 0; i < 2 && rc == 0 && cqe < ibcq->cqe; i++)
+		rc = grow(cq, cq->ring[0].mask + 1);
+	if (rc == 0 && unread(cq) > (uint32_t)cqe)
 		rc = EINVAL;
-	else if (cqe > ibcq->cqe)
+	if (rc == 0 && cqe > ibcq->cqe)
 		rc = grow(cq, rnic_slots_for((uint32_t)cqe, 1));
 	rnic_spin_unlock(&cq->lock);
 	return rc;

@@ -122,6 +122,16 @@ def mpich_over_datagrams():
 
 
 @case
+def mpich_over_connections_set_up_by_datagrams():
+    for ranks in ("2", "4"):
+        before = daemon("roce").telemetry("/rnic/counters")
+        mpich(daemon("roce"), ranks, UCX_TLS="rc_v,ud_v,self")
+        now = daemon("roce").telemetry("/rnic/counters")
+        assert now["ud_in"] > before["ud_in"] and now["bytes_placed"] > before["bytes_placed"] + 1000000, (before, now)
+    mpich(daemon("roce"), "4")  # with all that UCX finds by itself
+
+
+@case
 def ucx_over_a_line_that_loses_and_two_workers():
     """What gets lost UCX sends again; a datagram that comes in at the wrong worker goes to its owner."""
     bad = "personality = roce\nloss = 1%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%\nseed = 7"
