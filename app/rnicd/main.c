@@ -2,6 +2,7 @@
 /* rnicd: options, start, the control thread's life, the end in order. */
 #include <errno.h>
 #include <getopt.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ static const char usage[] =
 	"  -c, --config FILE      configuration (default " CONF_DEFAULT ")\n"
 	"      --check FILE       read the configuration, name the line of each mistake, and end\n"
 	"  -l, --log-level LEVEL  error, warning, info or debug, over the configuration's\n"
+	"      --no-hugepages     ordinary pages, whatever the configuration says\n"
 	"      --help-config      every key of the configuration with its default\n"
 	"  -V, --version\n"
 	"  -h, --help\n\n"
@@ -63,15 +65,17 @@ struct options {
 	const char *config;
 	const char *check;
 	const char *level;
+	bool no_hugepages;
 };
 
 /* The exit status, or -1: go on. */
 static int options(int argc, char **argv, struct options *o)
 {
-	enum { CHECK = 256, HELP_CONFIG };
+	enum { CHECK = 256, HELP_CONFIG, NO_HUGEPAGES };
 	static const struct option opts[] = {
 		{ "config", required_argument, NULL, 'c' }, { "check", required_argument, NULL, CHECK },
 		{ "log-level", required_argument, NULL, 'l' }, { "help-config", no_argument, NULL, HELP_CONFIG },
+		{ "no-hugepages", no_argument, NULL, NO_HUGEPAGES },
 		{ "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -87,6 +91,9 @@ static int options(int argc, char **argv, struct options *o)
 			break;
 		case 'l':
 			o->level = optarg;
+			break;
+		case NO_HUGEPAGES:
+			o->no_hugepages = true;
 			break;
 		case HELP_CONFIG:
 			conf_help(stdout);
@@ -296,19 +303,46 @@ static int serve(int listen_fd, const char *pages)
 	return 0;
 }
 
+/*
+ * Hugepages that were free at the start may have gone to others before they were asked for. EAL starts once in a process,
+ * so with `hugepages = auto` the process begins anew and does without. Returns when it cannot.
+ */
+static void begin_anew(int argc, char **argv, const cpu_set_t *cpus)
+{
+	char **again = calloc((size_t)argc + 2, sizeof(*again));
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (again == NULL || n < 0) {
+		free(again);
+		return;
+	}
+	self[n] = '\0';
+	memcpy(again, argv, (size_t)argc * sizeof(*again));
+	again[argc] = (char[]){ "--no-hugepages" };
+	sched_setaffinity(0, sizeof(*cpus), cpus); /* EAL has narrowed it */
+	close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+	execv(self, again);
+	free(again);
+}
+
 int main(int argc, char **argv)
 {
 	static struct conf conf;
+	cpu_set_t cpus;
 	char say[512];
 	struct options o;
 	int rc = options(argc, argv, &o);
 
 	if (rc >= 0)
 		return rc;
+	sched_getaffinity(0, sizeof(cpus), &cpus);
 	if (o.check != NULL)
 		return check(o.check);
 	if (conf_load(o.config, &conf, stderr) > 0)
 		return 1;
+	if (o.no_hugepages)
+		conf.hugepages = CONF_HUGE_NO;
 	rnicd.cfg = conf.d;
 	if (!level_over(o.level)) {
 		fprintf(stderr, "rnicd: --log-level must be error, warning, info or debug\n");
@@ -329,6 +363,10 @@ int main(int argc, char **argv)
 	}
 	if (!rnicd_dataplane_start(err, sizeof(err))) {
 		sock_unlink(rnicd.cfg.socket);
+		if (conf.hugepages == CONF_HUGE_AUTO && conf.d.hugepages) {
+			fprintf(stderr, "rnicd: cannot start with hugepages: %s; trying ordinary pages\n", err);
+			begin_anew(argc, argv, &cpus);
+		}
 		return cannot(err);
 	}
 	numa_node_check_workers();

@@ -127,14 +127,16 @@ def file_in_the_way_of_the_socket_stays():
             assert f.read() == "precious"
 
 
-def without_hugepages(conf):
-    """The command that starts rnicd where the system seems to have no hugepages."""
+HUGE = "/sys/kernel/mm/hugepages"
+
+
+def with_hugepages(conf, seem="true"):
+    """The command that starts rnicd where the system seems to have the hugepages that shell command seem makes: none."""
     if os.geteuid() != 0:
         raise Skip("needs root for a mount namespace")
-    sysfs = "/sys/kernel/mm/hugepages"
-    if not os.path.isdir(sysfs):
+    if not os.path.isdir(HUGE):
         return [RNICD, "--config", conf]
-    return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {sysfs} && exec \"$0\" --config \"$1\"", RNICD, conf]
+    return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {HUGE} && {seem} && exec \"$0\" --config \"$1\"", RNICD, conf]
 
 
 @case
@@ -145,13 +147,43 @@ def no_hugepages():
             conf = os.path.join(tmp, "rnicd.conf")
             with open(conf, "w", encoding="ascii") as f:
                 f.write(pair_conf().replace("{dir}", tmp).replace("hugepages = auto", "hugepages = " + word))
-            p = Process(without_hugepages(conf), name="rnicd")
+            p = Process(with_hugepages(conf), name="rnicd")
             if not ok:
                 assert p.wait() == 1 and "nr_hugepages" in p.stderr(), p.tail()
                 continue
             try:
                 assert "ordinary pages" in p.wait_line("ready"), p.tail()
                 env = dict(os.environ, RNICD_SOCKET=os.path.join(tmp, "rnicd.sock"), RNIC_HUGE="0")
+                s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
+                s.wait_line("listening")
+                Process([TESTPMD, "--mode", "soak", "--iters", "100", ADDR], env=env).ok()
+                s.ok()
+            finally:
+                assert p.stop() == 0, p.tail()
+
+
+@case
+def hugepages_that_others_took_first():
+    """Free when rnicd looked, gone when it asks for them: auto begins anew with ordinary pages; yes says so and ends."""
+    size = HUGE + "/hugepages-1048576kB"  # of these the system has none, whatever else it has
+    if not os.path.isdir(HUGE):
+        raise Skip("no hugepages here")
+    if os.path.isdir(size) and open(size + "/nr_hugepages", encoding="ascii").read().strip() != "0":
+        raise Skip("this system has 1 GiB hugepages")
+    lie = f"mkdir {size} && for f in nr free resv surplus; do echo 64 >{size}/${{f}}_hugepages; done && echo 0 >{size}/resv_hugepages"
+    for word, ok in (("auto", True), ("yes", False)):
+        with tempfile.TemporaryDirectory() as tmp:
+            conf = os.path.join(tmp, "rnicd.conf")
+            with open(conf, "w", encoding="ascii") as f:
+                f.write(pair_conf(rnicd="workers = 0,1").replace("{dir}", tmp).replace("hugepages = auto", "hugepages = " + word))
+            p = Process(with_hugepages(conf, lie), name="rnicd")
+            if not ok:
+                assert p.wait() == 1 and "cannot start" in p.stderr(), p.tail()
+                continue
+            try:
+                assert "2 workers, ordinary pages" in p.wait_line("ready"), p.tail()
+                assert "trying ordinary pages" in p.stderr(), p.tail()
+                env = dict(os.environ, RNICD_SOCKET=os.path.join(tmp, "rnicd.sock"))
                 s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
                 s.wait_line("listening")
                 Process([TESTPMD, "--mode", "soak", "--iters", "100", ADDR], env=env).ok()
