@@ -15,7 +15,7 @@
 
 static const char *const huge_words[] = { "no", "yes", "auto", NULL };
 static const char *const level_words[] = { "error", "warning", "info", "debug", NULL };
-static const char *const congestion_words[] = { "cubic", "newreno", NULL };
+static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", NULL };
 
 static bool half(char *why, const char *text)
@@ -300,7 +300,8 @@ const struct conf_key conf_keys_port[] = {
 	  RANGE(0, 65535) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
-	{ "congestion", "cubic", "cubic or newreno", CONF_WORD, PORT(newreno), .words = congestion_words },
+	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD, PORT(congestion),
+	  .words = congestion_words },
 	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
 	  RANGE(0, 10 * RN_NS_PER_S) },
 	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,

@@ -13,17 +13,22 @@
 #define ANSWERS_AT_ONCE 1000u                /* after a pause */
 #define COOKIE_LIFE_NS (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
 
+#define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
+
 /* Constant after start; connections of both address families share it, so the smaller MSS rules. */
 static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS];
 
 void conn_tcp_init(const struct rnicd_port *port)
 {
+	static const struct tcpl_cc *const control[] = { [RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno,
+							 [RNICD_BBR] = &tcpl_bbr };
 	struct tcpl_cfg *cfg = &tcp_cfg[port->index];
 	uint32_t ip = pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
 
 	tcpl_cfg_default(cfg, (uint16_t)(port->mtu - ip - PKT_TCP_LEN));
-	if (port->cfg->newreno)
-		cfg->cc = &tcpl_newreno;
+	cfg->cc = control[port->cfg->congestion];
+	if (port->cfg->congestion == RNICD_BBR)
+		cfg->rcv_space = BBR_RCV_SPACE;
 	if (port->cfg->min_rto_ns != 0)
 		cfg->min_rto_ns = port->cfg->min_rto_ns;
 }

@@ -38,6 +38,8 @@ enum rnicd_port_kind {
 	RNICD_PORT_KINDS
 };
 
+enum rnicd_congestion { RNICD_CUBIC, RNICD_NEWRENO, RNICD_BBR }; /* in the order of the key's words */
+
 /* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
 struct rnicd_impair_cfg {
 	uint32_t loss;
@@ -78,7 +80,7 @@ struct rnicd_port_cfg {
 	uint16_t qp_port;           /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
 	uint16_t ud_port;           /* UDP port of datagram QPs (ud.h); 0: there are none */
 	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
-	bool newreno;               /* congestion control: NewReno in place of CUBIC */
+	uint8_t congestion;         /* enum rnicd_congestion */
 	uint64_t min_rto_ns;        /* 0: tcp_lite's default */
 	bool roce;                  /* the device shows itself as a RoCE adapter; the wire stays iWARP */
 };

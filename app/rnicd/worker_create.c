@@ -22,6 +22,7 @@
 #define BLOCKS_MIN     64u
 #define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
 #define WIDE_BLOCKS    64u
+#define RATES_CHUNKS   2048u /* BBR goes on over holes: a window and its repair are on the way at once */
 #define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE    256u
 
@@ -86,6 +87,10 @@ static bool make_tables(struct rnicd_worker *w)
 	qp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.wide = WIDE_BLOCKS;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		cfg.rates |= rnicd.port[i]->cfg->congestion == RNICD_BBR;
+	if (cfg.rates)
+		cfg.chunks = RATES_CHUNKS;
 	while (cfg.blocks > BLOCKS_MIN && qp_ctx_size(&cfg) > budget)
 		cfg.blocks -= cfg.blocks / 16;
 	uint64_t size = qp_ctx_size(&cfg);

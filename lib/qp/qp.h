@@ -384,8 +384,9 @@ const char *qp_state_name(enum qp_state s);
 
 #define QP_FX_MAX        256u
 #define QP_FX_PER_CALL   16u
-#define QP_REFS_MAX      512u
-#define QP_HOLD_MAX      64u /* out-of-order packets held per connection */
+#define QP_REFS_MAX      1024u
+#define QP_HOLD_MAX      256u /* out-of-order packets held of a connection with a wide block */
+#define QP_HOLD_NARROW   64u  /* and with a narrow one */
 #define QP_REFS_PER_CALL (QP_HOLD_MAX + 1)
 #define QP_DIRTY_MAX     64u
 #define QP_NARROW_CHUNKS 64u /* FPDUs in flight of a connection with a narrow block */
@@ -399,6 +400,7 @@ struct qp_cfg {
 	uint32_t setups;      /* connections being set up at once */
 	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
 	uint32_t chunks;      /* FPDUs in flight per connection, a power of two, 64..4096 */
+	bool rates;           /* some connections' congestion control measures rates (struct tcpl_sent) */
 	uint32_t rnr_pkts;    /* packets kept for QPs that are not ready to receive; more are as if lost */
 	uint64_t request_ns;  /* passive: TCP and MPA Request must be here. 10 s */
 	uint64_t reply_ns;    /* active: MPA Reply after the Request. 10 s */

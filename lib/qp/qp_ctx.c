@@ -34,19 +34,24 @@ static uint64_t rec_size(const struct qp_cfg *cfg)
 	return line_up(sizeof(struct qp_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
 }
 
+/* Packets that a peer sent too early, and FPDUs of such that are placed: with a wide block as many as a window has. */
+static uint32_t holds_of(uint64_t n) { return n == QP_NARROW_CHUNKS ? QP_HOLD_NARROW : QP_HOLD_MAX; }
+static uint32_t ooo_of(uint64_t n) { return n == QP_NARROW_CHUNKS ? QP_OOO_NARROW : (uint32_t)n; }
+
 /* With rings for n FPDUs. */
-static uint64_t block_size(uint64_t n)
+static uint64_t block_size(const struct qp_cfg *cfg, uint64_t n)
 {
 	return line_up(sizeof(struct qp_block)) + line_up(n * sizeof(struct qp_wr)) +
 	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
-	       line_up(QP_HOLD_MAX * sizeof(struct tcpl_hold));
+	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) + line_up(holds_of(n) * sizeof(struct tcpl_hold)) +
+	       line_up(ooo_of(n) * sizeof(struct qp_ooo));
 }
 
 static uint64_t blocks_size(const struct qp_cfg *cfg)
 {
 	uint64_t wide = rn_min_u32(cfg->wide, cfg->blocks);
 
-	return wide * block_size(cfg->chunks) + (cfg->blocks - wide) * block_size(QP_NARROW_CHUNKS);
+	return wide * block_size(cfg, cfg->chunks) + (cfg->blocks - wide) * block_size(cfg, QP_NARROW_CHUNKS);
 }
 
 uint64_t qp_ctx_size(const struct qp_cfg *cfg)
@@ -80,10 +85,14 @@ static struct qp_block *block_fresh(struct qp_ctx *ctx)
 	b->next = NULL;
 	b->wr = carve(&ctx->blk_mem, n * sizeof(struct qp_wr));
 	b->wr_mask = n - 1;
-	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = QP_HOLD_MAX };
+	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = holds_of(n) };
 	b->tcp.chunk = carve(&ctx->blk_mem, n * sizeof(struct tcpl_chunk));
 	b->tcp.rec = carve(&ctx->blk_mem, n * sizeof(struct tcpl_txrec));
-	b->tcp.hold = carve(&ctx->blk_mem, QP_HOLD_MAX * sizeof(struct tcpl_hold));
+	if (ctx->cfg.rates)
+		b->tcp.sent = carve(&ctx->blk_mem, n * sizeof(struct tcpl_sent));
+	b->tcp.hold = carve(&ctx->blk_mem, holds_of(n) * sizeof(struct tcpl_hold));
+	b->ooo = carve(&ctx->blk_mem, ooo_of(n) * sizeof(struct qp_ooo));
+	b->ooo_mask = ooo_of(n) - 1;
 	return b;
 }
 
@@ -149,7 +158,7 @@ struct qp_block *qp_block_get(struct qp_ctx *ctx)
 	b->wr_head = b->wr_tail = 0;
 	b->resp_head = b->resp_tail = 0;
 	b->tx_stop = false;
-	b->n_ooo = 0;
+	b->ooo_head = b->n_ooo = 0;
 	b->kept_head = b->kept_tail = NULL;
 	b->late.ulpdu_len = 0;
 	b->send.loaded = b->send.started = false;
@@ -159,8 +168,6 @@ struct qp_block *qp_block_get(struct qp_ctx *ctx)
 
 void qp_block_put(struct qp_ctx *ctx, struct qp_block *b)
 {
-	for (uint32_t i = 0; b->n_ooo > 0 && i < QP_OOO_MAX; i++)
-		b->ooo[i].raw_len = 0;
 	struct qp_block **list = &ctx->blk_free[b->wr_mask + 1 < ctx->cfg.chunks];
 	ctx->blk_left++;
 	b->next = *list;

@@ -4,6 +4,7 @@
  * each of them can be judged now; their packet is free then, and a note of each waits for its turn to be delivered.
  * A segment that does not pass is simply held: its turn decides.
  */
+#include "base/rn_seq.h"
 #include "qp/qp_priv.h"
 
 #define OOO_PER_SEG 4u  /* FPDUs */
@@ -73,14 +74,14 @@ static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct early 
 	return m == QP_MR_OK;
 }
 
+/* Most come behind all others; one that fills a hole moves those behind it. There is room. */
 static void note(struct qp_block *b, const struct early *e)
 {
-	for (uint32_t i = 0; i < QP_OOO_MAX; i++)
-		if (b->ooo[i].raw_len == 0) {
-			b->ooo[i] = (struct qp_ooo){ .pos = e->v.pos, .raw_len = e->v.raw_len, .h = e->h };
-			b->n_ooo++;
-			return;
-		}
+	uint32_t i = b->ooo_head + b->n_ooo++;
+
+	for (; i != b->ooo_head && rn_seq_gt(b->ooo[(i - 1) & b->ooo_mask].pos, e->v.pos); i--)
+		b->ooo[i & b->ooo_mask] = b->ooo[(i - 1) & b->ooo_mask];
+	b->ooo[i & b->ooo_mask] = (struct qp_ooo){ .pos = e->v.pos, .raw_len = e->v.raw_len, .h = e->h };
 }
 
 /* True: every byte of the held slice is placed and noted; its packet may go. */
@@ -110,7 +111,7 @@ bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice
 		pos += e[k].v.raw_len;
 		k++;
 	}
-	if (c->blk->n_ooo + k > QP_OOO_MAX)
+	if (c->blk->n_ooo + k > c->blk->ooo_mask + 1)
 		return false;
 	/* The memory may go away between check and copy: then the segment's turn will find out. */
 	for (uint32_t i = 0; i < k; i++)
@@ -128,22 +129,19 @@ bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_
 	uint32_t pos = seq - c->rx_base;
 
 	while (len > 0 && qp_conn_streaming(c)) {
-		struct qp_ooo *o = NULL;
+		const struct qp_ooo o = b->ooo[b->ooo_head & b->ooo_mask];
 
-		for (uint32_t i = 0; i < QP_OOO_MAX && o == NULL; i++)
-			if (b->ooo[i].raw_len != 0 && b->ooo[i].pos == pos)
-				o = &b->ooo[i];
-		if (o == NULL || o->raw_len > len || mpa_rx_pos(&c->rx) != pos || !mpa_rx_skip(&c->rx, o->raw_len)) {
+		if (b->n_ooo == 0 || o.pos != pos || o.raw_len > len || mpa_rx_pos(&c->rx) != pos ||
+		    !mpa_rx_skip(&c->rx, o.raw_len)) {
 			ctx->stats.framing_errors++;
 			return false;
 		}
-		const struct ddp_hdr h = o->h;
-		pos += o->raw_len;
-		len -= o->raw_len;
-		o->raw_len = 0;
+		pos += o.raw_len;
+		len -= o.raw_len;
+		b->ooo_head++;
 		b->n_ooo--;
 		ctx->stats.fpdus_in++;
-		qp_rx_segment(ctx, c, &h, NULL);
+		qp_rx_segment(ctx, c, &o.h, NULL);
 	}
 	return true;
 }

@@ -17,7 +17,7 @@
 #define QP_SEG_SLICES   6u  /* payload slices of one FPDU; a segment with more is made shorter */
 #define QP_MSG_MAX      UINT32_C(0x80000000) /* bytes of one message */
 #define QP_REST_MAX     32u  /* blocks that connections may keep while they are at rest */
-#define QP_OOO_MAX      128u /* FPDUs of one connection placed ahead of their turn */
+#define QP_OOO_NARROW   128u /* FPDUs of one connection placed ahead of their turn; with a wide block as many as its own */
 
 /* A queued FPDU. Lives from tcpl_send until its last byte is acknowledged. */
 struct qp_rec {
@@ -83,7 +83,7 @@ struct qp_resp {
 /* An FPDU placed ahead of its turn. */
 struct qp_ooo {
 	uint32_t pos;     /* offset in Full Operation */
-	uint32_t raw_len; /* 0: free */
+	uint32_t raw_len;
 	struct ddp_hdr h;
 };
 
@@ -101,7 +101,9 @@ struct qp_block {
 	uint32_t wr_head, wr_tail; /* free running */
 	bool tx_stop;     /* a work request failed: nothing more is taken, it reports when its turn has come */
 	uint32_t resp_head, resp_tail; /* free running */
-	uint32_t n_ooo;
+	uint32_t ooo_head, n_ooo; /* free running; those of ooo in use, in the order of their pos */
+	uint32_t ooo_mask;
+	struct qp_ooo *ooo;
 	struct qp_pkt *kept_head, *kept_tail; /* qp_rnr.c */
 	struct qp_late late;
 	struct qp_send send;
@@ -109,7 +111,6 @@ struct qp_block {
 	struct tcpl_mem tcp;
 	struct qp_resp resp[QP_MAX_RD_ATOMIC];
 	struct rdmap_read read[QP_MAX_RD_ATOMIC];
-	struct qp_ooo ooo[QP_OOO_MAX];
 };
 _Static_assert((QP_MAX_RD_ATOMIC & (QP_MAX_RD_ATOMIC - 1)) == 0, "rings of reads are masked");
 

@@ -101,6 +101,8 @@ void tcpl_negotiate(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o
 	c->rcv_adv = c->rcv_nxt + rn_min_u32(c->rcv_space, 65535);
 	c->cwnd = rn_min_u32((uint32_t)cfg->init_cwnd * mss, cfg->cwnd_max);
 	cfg->cc->init(c);
+	if (cfg->cc->measured != NULL)
+		tcpl_rate_start(c);
 }
 
 void tcpl_established(struct tcpl_conn *c, uint64_t now)
@@ -178,7 +180,8 @@ bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref)
 
 uint32_t tcpl_budget(const struct tcpl_conn *c)
 {
-	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_CLOSE_WAIT) || c->r_tail - c->r_head == c->mem.rec_n)
+	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_CLOSE_WAIT) || c->r_tail - c->r_head == c->mem.rec_n ||
+	    (c->flags & F_PACE_WAIT))
 		return 0;
 	uint32_t pipe = tcpl_pipe(c), used = c->q_end - c->snd_una, waiting = tcpl_unsent(c);
 	uint32_t cwnd = c->cwnd > pipe ? c->cwnd - pipe : 0;
@@ -270,6 +273,7 @@ void tcpl_get_info(const struct tcpl_conn *c, struct tcpl_info *info)
 		.rttvar_ns = c->rttvar,
 		.rto_ns = tcpl_backed_off(c),
 		.min_rtt_ns = c->min_rtt == RN_NEVER ? 0 : c->min_rtt,
+		.pace = c->pace_cost == 0 ? 0 : (RN_NS_PER_S << TCPL_PACE_SHIFT) / c->pace_cost,
 		.snd_wscale = c->snd_wscale,
 		.rcv_wscale = c->rcv_wscale,
 		.sack = (c->flags & F_SACK) != 0,

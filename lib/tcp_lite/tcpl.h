@@ -150,6 +150,14 @@ struct tcpl_txrec {
 	uint32_t rexmits;
 };
 
+/* What had been delivered when that segment left, for the rate it tells of. Private to the engine. */
+struct tcpl_sent {
+	uint32_t delivered; /* bytes so far, wraps */
+	uint32_t acked_ago; /* ns since the last of them were acknowledged; at most 4.29 s, as the next */
+	uint32_t began_ago; /* ns since the flight of those left */
+	uint32_t limited;   /* 1: the owner had less to send than the path takes */
+};
+
 /* One out-of-order segment (or placed range). Private to the engine. */
 struct tcpl_hold {
 	uint64_t ref;
@@ -167,19 +175,35 @@ struct tcpl_mem {
 	uint32_t chunk_n; /* power of two: chunks that can be queued and unacknowledged */
 	uint32_t rec_n;   /* power of two: segments that can be in flight */
 	uint32_t hold_n;  /* ≥ 1: out-of-order segments kept, e.g. 64 */
+	struct tcpl_sent *sent; /* rec_n; needed, and else NULL, when the congestion control models the path */
 };
 
 struct tcpl_conn;
 
-/* Congestion control. All run in the owner's thread; they write c->cwnd and the cc_ fields only. */
+/* What an ACK tells of the path (draft-cheng-iccrg-delivery-rate-estimation). */
+struct tcpl_rate {
+	uint64_t rate;      /* bytes/s; 0: it does not tell */
+	uint64_t rtt;       /* ns, of the segment sent last among those that arrived; RN_NEVER: it was sent twice */
+	uint32_t bytes;     /* newly delivered */
+	uint32_t lost;      /* newly found lost */
+	uint32_t flight;    /* bytes in the network before the ACK */
+	uint32_t prior;     /* bytes delivered when that segment left */
+	bool any;           /* there is such a segment: rtt and prior are valid */
+	bool limited;       /* the rate is the owner's, not the path's */
+};
+
+/* Congestion control. All run in the owner's thread; they write c->cwnd, c->pace_cost and their own fields only. */
 struct tcpl_cc {
 	const char *name;
 	void (*init)(struct tcpl_conn *c);
 	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* of a cwnd in use */
 	uint32_t (*ssthresh)(struct tcpl_conn *c, uint64_t now);          /* a loss: the new slow start threshold */
+	/* With a model of the path: called in place of `acked` for each ACK with news, in recovery too. Else NULL. */
+	void (*measured)(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *r);
 };
 extern const struct tcpl_cc tcpl_newreno; /* RFC 5681, 6582 */
 extern const struct tcpl_cc tcpl_cubic;   /* RFC 9438 */
+extern const struct tcpl_cc tcpl_bbr;     /* draft-cardwell-iccrg-bbr-congestion-control-00 */
 
 /*
  * Shared by the connections of a device; constant while any of them uses it. tcpl_cfg_default fills in the LAN values.
@@ -233,6 +257,36 @@ struct tcpl_stats {
 };
 
 struct tcpl_block { uint32_t seq, end; };
+
+/* Deliveries of a connection whose congestion control models the path. Private to tcpl_rate.c. */
+struct tcpl_delivery {
+	uint64_t at;         /* ns: the last one */
+	uint64_t began;      /* ns: when the flight left that it ended */
+	uint32_t bytes;      /* so far, SACKed ones too; wraps */
+	uint32_t lost;       /* bytes found lost so far; wraps */
+	uint32_t limited_to; /* rates are the owner's until so many are delivered */
+	bool limited;        /* limited_to is valid */
+	bool restart;        /* nothing was in flight when the owner came with more */
+};
+
+/* Private to tcpl_bbr.c. */
+struct tcpl_bbr_model {
+	uint64_t bw[2];      /* bytes/s: the most in the present and in the previous window of round trips */
+	uint64_t full_bw;    /* STARTUP: to be exceeded by a quarter */
+	uint64_t min_rtt;    /* ns; RN_NEVER: not yet known */
+	uint64_t min_rtt_at; /* ns: when that was measured */
+	uint64_t phase_at;   /* ns: PROBE_BW, start of the phase */
+	uint64_t drained_at; /* ns: PROBE_RTT, when the flight was small; 0: not yet */
+	uint32_t round_end;  /* a round trip is over when what left after so many delivered bytes has arrived */
+	uint32_t rounds, bw_round;
+	uint32_t prior_cwnd; /* before recovery or PROBE_RTT */
+	uint8_t state;       /* enum bbr_state */
+	uint8_t phase;       /* PROBE_BW: index into the gains */
+	uint8_t full_n;      /* STARTUP: rounds without growth */
+	bool conserve;       /* first round of a recovery: what is delivered may be sent, no more */
+	bool recovering;
+	bool probe_round;    /* PROBE_RTT: a round trip with a small flight is over */
+};
 
 /* Caller-supplied memory; read through the functions below (and cc), written by the engine only. */
 struct tcpl_conn {
@@ -291,7 +345,14 @@ struct tcpl_conn {
 	uint32_t n_blocks;
 	struct tcpl_block block[4];/* SACK blocks to be sent, most recent first */
 	struct tcpl_block dsack;   /* RFC 2883, one shot; empty when seq == end */
-	uint64_t cc[6];            /* private to cfg->cc */
+	uint64_t pace_at;          /* ns: when the bytes sent are paid for; no sending before when F_PACE_WAIT */
+	uint64_t pace_cost;        /* ns a byte, << TCPL_PACE_SHIFT; 0: no pace */
+	uint64_t pace_burst;       /* ns: how far ahead of that it may be */
+	struct tcpl_delivery dlv;
+	union {                    /* private to cfg->cc */
+		uint64_t cc[6];
+		struct tcpl_bbr_model bbr;
+	};
 	struct tcpl_stats stats;
 };
 
@@ -374,7 +435,8 @@ bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref);
 
 /*
  * Bytes that could be queued and would leave now: min(cwnd, peer's window) less what is in flight or waits already.
- * At least one full segment when nothing is in flight and the peer's window has room. 0 when not connected.
+ * At least one full segment when nothing is in flight and the peer's window has room. 0 when not connected, and while a
+ * paced connection waits for its next turn, which tcpl_next_wake names.
  */
 uint32_t tcpl_budget(const struct tcpl_conn *c);
 
@@ -430,6 +492,7 @@ struct tcpl_info {
 	uint32_t mss, cwnd, ssthresh, pipe, snd_wnd, rcv_wnd;
 	uint32_t queued;                       /* bytes not yet sent */
 	uint64_t srtt_ns, rttvar_ns, rto_ns, min_rtt_ns;
+	uint64_t pace;                         /* bytes/s; 0: not paced */
 	uint8_t snd_wscale, rcv_wscale;
 	bool sack, ts, wscale, in_recovery;
 	const char *cc;

@@ -10,6 +10,7 @@ struct acked {
 	uint32_t recs;
 	uint64_t rtt;      /* of the earliest sent, never retransmitted; RN_NEVER: none */
 	bool dsack;
+	struct tcpl_newest newest; /* only with F_MODEL */
 };
 
 /*
@@ -48,11 +49,12 @@ void tcpl_window_in(struct tcpl_conn *c, const struct tcpl_seg *s, struct tcpl_e
 }
 
 /* The first bytes of r are acknowledged: what would be sent again starts behind them. */
-static void trim_rec(struct tcpl_conn *c, struct tcpl_txrec *r, uint32_t ack)
+static void trim_rec(struct tcpl_conn *c, struct tcpl_txrec *r, uint32_t ack, struct acked *a)
 {
 	uint32_t n = ack - r->seq;
 
 	r->seq = ack;
+	a->newest.bytes += r->flags & R_SACKED ? 0 : n;
 	if (!(r->flags & (R_SACKED | R_LOST)))
 		c->pipe -= n;
 	while (n > 0 && r->chunk != c->q_tail) {
@@ -75,7 +77,7 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 
 		if (rn_seq_gt(r->end, ack)) {
 			if (rn_seq_lt(r->seq, ack))
-				trim_rec(c, r, ack);
+				trim_rec(c, r, ack, a);
 			break;
 		}
 		if (rn_unlikely(r->flags & R_SACKED)) {
@@ -86,6 +88,8 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 			else
 				c->pipe -= r->end - r->seq;
 			tcpl_rack_seen(c, now, r, o);
+			if (rn_unlikely(c->flags & F_MODEL))
+				tcpl_rate_seen(c, now, c->r_head, &a->newest);
 			if (r->rexmits == 0) {
 				a->rtt = a->rtt == RN_NEVER ? now - r->sent : a->rtt;
 				c->min_rtt = rn_min_u64(c->min_rtt, now - r->sent);
@@ -128,7 +132,10 @@ void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_
 
 	clean_acked(c, now, ack, NULL, &a);
 	progress(c, now, &a, ev);
-	grow_cwnd(c, now, a.bytes, pipe);
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_acked(c, now, pipe, 0, &a.newest);
+	else
+		grow_cwnd(c, now, a.bytes, pipe);
 	tcpl_rearm(c, now);
 }
 
@@ -168,6 +175,8 @@ static void sack_block(struct tcpl_conn *c, uint64_t now, struct tcpl_block b, c
 		if (r->rexmits == 0 && a->rtt == RN_NEVER)
 			a->rtt = now - r->sent;
 		tcpl_rack_seen(c, now, r, o);
+		if (rn_unlikely(c->flags & F_MODEL))
+			tcpl_rate_seen(c, now, i, &a->newest);
 	}
 }
 
@@ -248,7 +257,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		 struct tcpl_ev *ev)
 {
 	struct acked a = { .rtt = RN_NEVER };
-	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c);
+	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c), lost = c->dlv.lost;
 	bool frozen = c->recovery == TCPL_R_RECOVERY;
 
 	if (rn_seq_lt(s->ack, c->snd_una)) {
@@ -293,7 +302,9 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		end_recovery(c);
 	if (c->n_lost > 0 && c->recovery == TCPL_R_OPEN)
 		tcpl_enter_recovery(c, now);
-	if (a.bytes > 0 && !frozen && c->recovery != TCPL_R_RECOVERY)
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_acked(c, now, pipe, c->dlv.lost - lost, &a.newest);
+	else if (a.bytes > 0 && !frozen && c->recovery != TCPL_R_RECOVERY)
 		grow_cwnd(c, now, a.bytes, pipe);
 	if (a.sacked > 0)
 		ev->bits |= TCPL_EV_SPACE;

@@ -97,4 +97,4 @@ static uint32_t cubic_ssthresh(struct tcpl_conn *c, uint64_t now)
 	return rn_max_u32((uint32_t)((uint64_t)c->cwnd * 7 / 10), 2u * c->mss);
 }
 
-const struct tcpl_cc tcpl_cubic = { "cubic", cubic_init, cubic_acked, cubic_ssthresh };
+const struct tcpl_cc tcpl_cubic = { "cubic", cubic_init, cubic_acked, cubic_ssthresh, NULL };

@@ -30,6 +30,8 @@ enum {
 	F_UNDO_TS    = 1u << 19,
 	F_SENT       = 1u << 20, /* something went out since the timers were last set */
 	F_RST_ACK    = 1u << 21, /* that last RST carries an ACK */
+	F_MODEL      = 1u << 22, /* congestion control models the path: tcpl_rate.c keeps the books */
+	F_PACE_WAIT  = 1u << 23, /* paced, and not before pace_at */
 };
 
 /* One writer: tcpl_ack.c and the timer through tcpl_enter_loss. */
@@ -46,6 +48,7 @@ enum tcpl_rtx {
 	TCPL_RTX_TLP,
 	TCPL_RTX_REO,
 	TCPL_RTX_PERSIST,
+	TCPL_RTX_PACE,
 };
 
 /* tcpl_txrec.flags */
@@ -64,6 +67,18 @@ struct tcpl_opts {
 	struct tcpl_block sack[4];
 };
 
+/* Of an ACK being worked on: the segment sent last among those that it says have arrived. */
+struct tcpl_newest {
+	bool any, limited;
+	uint32_t bytes;    /* newly delivered, all segments */
+	uint32_t prior;    /* tcpl_sent.delivered */
+	uint64_t prior_at; /* when that many had been delivered */
+	uint64_t began;    /* when the flight of those left */
+	uint64_t sent;
+	uint64_t rtt;      /* RN_NEVER: it was sent twice */
+};
+
+#define TCPL_PACE_SHIFT 20
 #define TCPL_TS_OPTLEN 12u
 #define TCPL_MSS_MIN   64u /* a peer that announces less gets this much */
 
@@ -145,6 +160,26 @@ void tcpl_undo(struct tcpl_conn *c);
 /* tcpl_rack.c */
 void tcpl_rack_seen(struct tcpl_conn *c, uint64_t now, const struct tcpl_txrec *r, const struct tcpl_opts *o);
 void tcpl_rack_detect(struct tcpl_conn *c, uint64_t now);
+
+/* tcpl_rate.c: only with F_MODEL */
+void tcpl_rate_start(struct tcpl_conn *c);
+void tcpl_rate_sent(struct tcpl_conn *c, uint64_t now, uint32_t idx, uint32_t len);
+void tcpl_rate_seen(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_newest *n);
+void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_t lost, const struct tcpl_newest *n);
+void tcpl_rate_idle(struct tcpl_conn *c);
+/* Bytes that may leave at once. */
+uint32_t tcpl_pace_quantum(const struct tcpl_conn *c);
+void tcpl_pace_set(struct tcpl_conn *c, uint64_t rate);
+/* Paced, and its time has not come. */
+static inline bool tcpl_pace_waits(struct tcpl_conn *c, uint64_t now)
+{
+	if (rn_likely(!(c->flags & F_PACE_WAIT)))
+		return false;
+	if (now < c->pace_at)
+		return true;
+	c->flags &= ~(uint32_t)F_PACE_WAIT;
+	return false;
+}
 
 /* tcpl_timer.c */
 void tcpl_rearm(struct tcpl_conn *c, uint64_t now);

@@ -28,4 +28,4 @@ static uint32_t newreno_ssthresh(struct tcpl_conn *c, uint64_t now)
 	return rn_max_u32((c->snd_nxt - c->snd_una) / 2, 2u * c->mss);
 }
 
-const struct tcpl_cc tcpl_newreno = { "newreno", newreno_init, newreno_acked, newreno_ssthresh };
+const struct tcpl_cc tcpl_newreno = { "newreno", newreno_init, newreno_acked, newreno_ssthresh, NULL };

@@ -89,8 +89,9 @@ static bool cwnd_allows(const struct tcpl_conn *c, uint32_t len)
 	return pipe == 0 || (uint64_t)pipe + len <= c->cwnd;
 }
 
-static bool resend(struct tcpl_conn *c, uint64_t now, struct tcpl_txrec *r, struct tcpl_out *o)
+static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_out *o)
 {
+	struct tcpl_txrec *r = tcpl_rec(c, idx);
 	bool fin = (r->flags & R_FIN) != 0;
 
 	header(c, now, o, r->seq, TCPL_ACK);
@@ -110,11 +111,13 @@ static bool resend(struct tcpl_conn *c, uint64_t now, struct tcpl_txrec *r, stru
 	r->flags &= ~(uint32_t)R_LOST;
 	r->rexmits++;
 	r->sent = now;
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_sent(c, now, idx, o->len);
 	if ((c->flags & (F_UNDO | F_UNDO_TS)) == F_UNDO) {
 		c->undo_ts = tcpl_tsval(c, now);
 		c->flags |= F_UNDO_TS;
 	}
-	if (r == tcpl_rec(c, c->r_head))
+	if (idx == c->r_head)
 		c->rto_base = now;
 	c->stats.rexmits++;
 	c->flags |= F_SENT;
@@ -125,11 +128,11 @@ static bool out_lost(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
 	while (!(tcpl_rec(c, c->r_lost)->flags & R_LOST))
 		c->r_lost++;
-	struct tcpl_txrec *r = tcpl_rec(c, c->r_lost);
-	if (!(c->flags & F_FORCE) && !cwnd_allows(c, r->end - r->seq))
+	const struct tcpl_txrec *r = tcpl_rec(c, c->r_lost);
+	if ((!(c->flags & F_FORCE) && !cwnd_allows(c, r->end - r->seq)) || tcpl_pace_waits(c, now))
 		return false;
 	c->flags &= ~(uint32_t)F_FORCE;
-	return resend(c, now, r, o);
+	return resend(c, now, c->r_lost, o);
 }
 
 /*
@@ -176,7 +179,7 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 	uint32_t usable = c->snd_wnd > inflight ? c->snd_wnd - inflight : 0;
 	uint32_t unsent = tcpl_unsent(c), len = 0;
 
-	if (c->r_tail - c->r_head == c->mem.rec_n)
+	if (c->r_tail - c->r_head == c->mem.rec_n || (!force && tcpl_pace_waits(c, now)))
 		return false;
 	if (unsent > 0) {
 		len = plan(c, usable, override);
@@ -199,6 +202,8 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 		o->flags |= TCPL_PSH;
 	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){ c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now,
 						       fin ? R_FIN : 0, 0 };
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_sent(c, now, c->r_tail, len);
 	if (c->r_head == c->r_tail++)
 		c->rto_base = now;
 	c->pipe += len + fin;
@@ -222,11 +227,10 @@ static bool out_tlp(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 		return false;
 	c->stats.tlps++;
 	if (!out_data(c, now, o, true, false)) {
-		struct tcpl_txrec *r = tcpl_rec(c, c->r_tail - 1);
-		if (r->flags & R_SACKED)
+		if (tcpl_rec(c, c->r_tail - 1)->flags & R_SACKED)
 			return false;
 		c->flags |= F_TLP_REXMIT;
-		resend(c, now, r, o);
+		resend(c, now, c->r_tail - 1, o);
 	}
 	c->flags |= F_TLP_ON;
 	c->tlp_end = c->snd_nxt;
@@ -295,6 +299,8 @@ bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 	}
 	if (out_synchronised(c, now, o))
 		return true;
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_idle(c);
 	/* Sent something, or cannot: then a timer must stand for what waits. */
 	if ((c->flags & F_SENT) || (c->rtx_mode == TCPL_RTX_OFF && tcpl_waits(c))) {
 		c->flags &= ~(uint32_t)F_SENT;

@@ -15,6 +15,7 @@ void tcpl_mark_lost(struct tcpl_conn *c, uint32_t idx)
 		c->r_lost = idx;
 	r->flags |= R_LOST;
 	c->pipe -= r->end - r->seq;
+	c->dlv.lost += r->end - r->seq;
 }
 
 static void save_undo(struct tcpl_conn *c)
@@ -60,7 +61,8 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 	c->recovery = TCPL_R_LOSS;
 	c->dup_acks = 0;
 	c->reo_at = 0;
-	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT | F_TLP_NOW);
+	/* F_PACE_WAIT: the timer has had its patience, its segment goes now */
+	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT | F_TLP_NOW | F_PACE_WAIT);
 }
 
 void tcpl_undo(struct tcpl_conn *c)

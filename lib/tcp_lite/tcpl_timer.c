@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Three deadlines. t_rtx is one of: SYN, retransmission (RFC 6298), tail loss probe and reordering (RFC 8985), window
- * probe. t_ack: delayed ACK. t_idle: keepalive, FIN_WAIT_2, TIME_WAIT.
+ * probe, the next turn of a paced connection. t_ack: delayed ACK. t_idle: keepalive, FIN_WAIT_2, TIME_WAIT.
  */
 #include "tcpl_int.h"
 
@@ -19,6 +19,12 @@ static uint64_t probe_timeout(const struct tcpl_conn *c)
 	if (c->r_tail - c->r_head == 1)
 		pto += c->cfg->peer_delack_ns;
 	return pto;
+}
+
+static void wait_for_pace(struct tcpl_conn *c)
+{
+	c->rtx_mode = TCPL_RTX_PACE;
+	c->t_rtx = c->pace_at;
 }
 
 /* Data (or a FIN) wait, nothing is in flight, and it was not cwnd that stopped them: only a probe can help. */
@@ -40,7 +46,10 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 	if (c->state < TCPL_S_ESTABLISHED)
 		return;
 	if (c->r_head == c->r_tail) {
-		rearm_empty(c, now);
+		if (rn_unlikely(c->flags & F_PACE_WAIT))
+			wait_for_pace(c);
+		else
+			rearm_empty(c, now);
 		return;
 	}
 	if (c->rtx_mode == TCPL_RTX_PERSIST)
@@ -57,6 +66,8 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 			c->t_rtx = at;
 		}
 	}
+	if (rn_unlikely(c->flags & F_PACE_WAIT) && c->pace_at < c->t_rtx)
+		wait_for_pace(c);
 }
 
 void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now)
@@ -148,6 +159,10 @@ static void on_rtx(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 		return;
 	case TCPL_RTX_PERSIST:
 		on_persist(c, now, ev);
+		return;
+	case TCPL_RTX_PACE:
+		c->flags &= ~(uint32_t)F_PACE_WAIT;
+		tcpl_rearm(c, now);
 		return;
 	}
 }

@@ -3,7 +3,7 @@
 """
 Bulk TCP through a bad wire: tcp_lite with the kernel, and the kernel with itself through the same wire with the same
 seed (test/tcp_lite/tap_host), in turns, both ways. Prints medians in MB/s and tcp_lite's share of the kernel's for each
-of the kernel's congestion controls; tcp_lite's own is CUBIC. A measurement, not a test. Needs root; on a machine with
+of the kernel's congestion controls, tcp_lite having the one of the same name. A measurement, not a test. Needs root; on a machine with
 other work use `chrt -f 10`.
 
 usage: tcp_loss.py TAP_HOST [ROUNDS [MEGABYTES [WORD-OF-WIRE]]]
@@ -90,16 +90,16 @@ WAYS = {"sends": take, "receives": give}
 class Wire:
     """tap_host between this namespace and either itself (tcp_lite) or the kernel in another namespace."""
 
-    def __init__(self, path, impair, kernel):
+    def __init__(self, path, impair, control, kernel):
         self.children = []
-        self.host = self.start([path, "tap0", "tap1" if kernel else FAR])
+        self.host = self.start([path, "tap0", *(["tap1"] if kernel else [FAR] + ([control] if control != "cubic" else []))])
         up("tap0", NEAR)
         if kernel:
             other = self.start(["unshare", "-n", "sh", "-c", "echo ready; exec sleep 3600"])
             sh("ip", "link", "set", "tap1", "netns", str(other.pid))
             enter = ["nsenter", "-t", str(other.pid), "-n"]
             up("tap1", FAR, *enter)
-            self.start([*enter, sys.executable, os.path.abspath(__file__), "--serve", kernel])
+            self.start([*enter, sys.executable, os.path.abspath(__file__), "--serve", control])
         self.host.stdin.write("impair %d %d %d %d\n" % impair)
         self.host.stdin.flush()
         assert self.host.stdout.readline().strip() == "impair ok"
@@ -136,7 +136,7 @@ def main():
             speed = {(who, c): [] for c in controls for who in ("ours", "kernel")}
             for _ in range(rounds):
                 for (who, control), list_ in speed.items():
-                    w = Wire(path, impair, control if who == "kernel" else None)
+                    w = Wire(path, impair, control, who == "kernel")
                     try:
                         list_.append(move(megabytes << 20, control))
                     finally:

@@ -26,6 +26,7 @@ struct world {
 	struct tcpl_cfg cfg;
 	struct tcpl_chunk chunk[16];
 	struct tcpl_txrec rec[16];
+	struct tcpl_sent sent[16];
 	struct tcpl_hold hold[8];
 	uint64_t now;
 	uint64_t chunks_in, chunks_out;
@@ -200,7 +201,7 @@ static void command(struct world *w, struct input *in)
 
 static void start(struct world *w, struct input *in)
 {
-	struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 16, 16, 1 + u8(in) % 8 };
+	struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 16, 16, 1 + u8(in) % 8, w->sent };
 	struct tcpl_seg syn = { .seq = IRS, .wnd = 40000, .flags = TCPL_SYN };
 	uint8_t opt[TCPL_OPT_MAX], how = u8(in);
 
@@ -209,7 +210,7 @@ static void start(struct world *w, struct input *in)
 	w->cfg.rcv_space = 1000 + u16(in);
 	w->cfg.retries = 5;
 	w->cfg.keep_idle_ns = how & 16 ? RN_NS_PER_S : 0;
-	w->cfg.cc = how & 32 ? &tcpl_cubic : &tcpl_newreno;
+	w->cfg.cc = how & 128 ? &tcpl_bbr : how & 32 ? &tcpl_cubic : &tcpl_newreno;
 	tcpl_init(&w->c, &w->cfg, &mem);
 	if (how & 64) {
 		tcpl_connect(&w->c, w->now, ISS);

@@ -55,7 +55,7 @@ static void the_least_file(void **state)
 	assert_int_equal(p->prefix_len, 120);
 	assert_int_equal(p->vlan, PKT_NO_VLAN);
 	assert_int_equal(p->rate_bps, 0);
-	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && !p->roce && !p->newreno);
+	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && !p->roce && p->congestion == RNICD_CUBIC);
 	assert_int_equal(p->mpa_rev, 2);
 	assert_int_equal(p->rtr, 0);
 	assert_int_equal(p->impair.limit, 4096);
@@ -104,7 +104,7 @@ static void every_key(void **state)
 	assert_string_equal(p->capture, "/tmp/a.pcapng");
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
 	assert_int_equal(p->rtr, 4);
-	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->newreno && p->min_rto_ns == RN_NS_PER_S && p->roce);
+	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->congestion == RNICD_NEWRENO && p->min_rto_ns == RN_NS_PER_S && p->roce);
 	assert_string_equal(c.d.port[1].args, "a");
 }
 
@@ -182,7 +182,7 @@ static void values_that_cannot_be(void **state)
 		{ "markers = 2", "'markers = 2' must be yes or no" },
 		{ "mpa-revision = 3", "'mpa-revision = 3' must be a whole number from 1 to 2" },
 		{ "ird = 256", "'ird = 256' must be a whole number from 0 to 255" },
-		{ "congestion = bbr", "'congestion = bbr' must be cubic or newreno" },
+		{ "congestion = vegas", "'congestion = vegas' must be cubic, newreno or bbr" },
 		{ "min-rto = 1", "'min-rto = 1' must be a time (ns, us, ms, s) from 0 to 10s" },
 		{ "personality = ib", "'personality = ib' must be iwarp or roce" },
 	};

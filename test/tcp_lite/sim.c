@@ -31,6 +31,7 @@ struct side {
 	struct tcpl_conn c;
 	struct tcpl_chunk chunk[SIM_CHUNKS];
 	struct tcpl_txrec rec[SIM_RECS];
+	struct tcpl_sent sent[SIM_RECS];
 	struct tcpl_hold hold[SIM_HOLD];
 	uint64_t queued;     /* stream bytes given to tcpl_send */
 	uint64_t acked;      /* stream bytes whose chunk came back */
@@ -563,7 +564,7 @@ static void setup(struct sim *m)
 	}
 	for (int w = 0; w < 2; w++) {
 		struct side *e = &m->s[w];
-		struct tcpl_mem mem = { e->chunk, e->rec, e->hold, m->p->chunk_n, m->p->rec_n, m->p->hold_n };
+		struct tcpl_mem mem = { e->chunk, e->rec, e->hold, m->p->chunk_n, m->p->rec_n, m->p->hold_n, e->sent };
 		tcpl_init(&e->c, &m->p->cfg[w], &mem);
 		e->turn_at = RN_NEVER;
 	}

@@ -12,9 +12,9 @@
 #include "base/rn_rng.h"
 #include "tcp_lite/tcpl.h"
 
-#define SIM_CHUNKS 64u
-#define SIM_RECS   128u
-#define SIM_HOLD   64u
+#define SIM_CHUNKS 256u
+#define SIM_RECS   256u
+#define SIM_HOLD   256u
 #define SIM_PKTS   8192u
 #define SIM_MTU    9216u
 

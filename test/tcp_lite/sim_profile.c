@@ -26,6 +26,7 @@ static void link_from(struct rn_rng *g, struct sim_link *l)
 
 void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 {
+	static const struct tcpl_cc *const cc[] = { &tcpl_cubic, &tcpl_newreno, &tcpl_bbr };
 	static const uint16_t mss[] = { 536, 1460, 1460, 1460, 8960 };
 	struct rn_rng g;
 
@@ -44,7 +45,7 @@ void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 		cfg->syn_retries = 20;
 		cfg->max_rto_ns = 2 * RN_NS_PER_S;
 		cfg->time_wait_ns = 30 * RN_NS_PER_S; /* longer than a run of lost FINs */
-		cfg->cc = rn_rng_chance(&g, 500000) ? &tcpl_cubic : &tcpl_newreno;
+		cfg->cc = cc[rn_rng_below(&g, 3)];
 		cfg->rcv_space = rn_min_u32(2000 + rn_rng_below(&g, 1u << (12 + rn_rng_below(&g, 8))),
 					    65535u << cfg->wscale);
 		if (rn_rng_chance(&g, 100000))
@@ -67,8 +68,8 @@ void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 		p->close_late[rn_rng_below(&g, 2)] = true;
 	p->simultaneous = rn_rng_chance(&g, 100000);
 	p->cookie = !p->simultaneous && rn_rng_chance(&g, 100000);
-	p->hold_n = rn_rng_chance(&g, 200000) ? 1 + rn_rng_below(&g, 8) : SIM_HOLD;
-	p->rec_n = rn_rng_chance(&g, 200000) ? 4 : SIM_RECS;
-	p->chunk_n = rn_rng_chance(&g, 200000) ? 4 : SIM_CHUNKS;
+	p->hold_n = rn_rng_chance(&g, 200000) ? 1 + rn_rng_below(&g, 8) : 64;
+	p->rec_n = rn_rng_chance(&g, 200000) ? 4 : 128;
+	p->chunk_n = rn_rng_chance(&g, 200000) ? 4 : 64;
 	p->turn_ns = rn_rng_chance(&g, 500000) ? 20000 : 0;
 }

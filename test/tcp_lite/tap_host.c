@@ -28,9 +28,9 @@
 #include "tcp_lite/tcpl.h"
 
 #define CONNS   256u
-#define CHUNKS  256u
-#define RECS    1024u
-#define HOLD    1024u
+#define CHUNKS  4096u
+#define RECS    4096u
+#define HOLD    4096u
 #define BUF     (1u << 18)
 #define NPKT    8192u
 #define PKT_LEN 2048u
@@ -42,6 +42,7 @@ struct conn {
 	struct tcpl_conn c;
 	struct tcpl_chunk chunk[CHUNKS];
 	struct tcpl_txrec rec[RECS];
+	struct tcpl_sent sent[RECS];
 	struct tcpl_hold hold[HOLD];
 	struct pkt_tcp_template tmpl;
 	struct pkt_flow flow;
@@ -298,7 +299,7 @@ static struct conn *make(const struct pkt_flow *flow, enum service svc)
 		struct conn *k = &conns[i];
 		if (k->used)
 			continue;
-		struct tcpl_mem mem = { k->chunk, k->rec, k->hold, CHUNKS, RECS, HOLD };
+		struct tcpl_mem mem = { k->chunk, k->rec, k->hold, CHUNKS, RECS, HOLD, k->sent };
 		tcpl_init(&k->c, &cfg, &mem);
 		k->used = true;
 		k->peer_fin = k->bad = false;
@@ -547,8 +548,8 @@ int main(int argc, char **argv)
 {
 	struct in_addr a;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: tap_host TAP A.B.C.D|TAP\n");
+	if (argc < 3 || argc > 4) {
+		fprintf(stderr, "usage: tap_host TAP A.B.C.D|TAP [bbr|newreno]\n");
 		return 2;
 	}
 	tap = open_tap(argv[1]);
@@ -557,6 +558,9 @@ int main(int argc, char **argv)
 	else
 		far = open_tap(argv[2]);
 	tcpl_cfg_default(&cfg, 1460);
+	if (argc == 4)
+		cfg.cc = strcmp(argv[3], "bbr") == 0 ? &tcpl_bbr : &tcpl_newreno;
+	cfg.rcv_space = 4u << 20;
 	cfg.min_rto_ns = 50 * RN_NS_PER_MS; /* the kernel delays ACKs by 40 ms */
 	setvbuf(stdin, NULL, _IONBF, 0);
 	for (uint32_t i = 0; i < PERIOD; i++)

@@ -115,6 +115,137 @@ static void cubic_fast_convergence(void **state)
 	assert_int_equal(c.cc[0], 70 * MSS * 17 / 20); /* a smaller W_max: room for others (4.7) */
 }
 
+/* ---- BBR: a path of 100 MB/s and 1 ms, its product is 100 segments ---- */
+
+#define BBR_RATE UINT64_C(100000000)
+#define BBR_RTT  RN_NS_PER_MS
+#define BBR_BDP  (100 * MSS)
+
+static struct tcpl_conn bbr_conn(void)
+{
+	struct tcpl_conn c = conn(&tcpl_bbr, 10 * MSS, BBR_RTT);
+
+	c.min_rtt = BBR_RTT;
+	c.dlv.bytes = 0u - 50 * MSS; /* wraps on the way */
+	c.bbr.round_end = c.dlv.bytes;
+	return c;
+}
+
+/* A round trip that delivers a window, as fast as cwnd and the path allow. */
+static struct tcpl_rate bbr_round(struct tcpl_conn *c, uint64_t path, uint32_t lost)
+{
+	uint32_t n = rn_min_u32(c->cwnd, (uint32_t)(path * 2 / 1000));
+	uint64_t rate = rn_min_u64((uint64_t)n * 1000, path);
+	struct tcpl_rate r = { .rate = rate, .rtt = BBR_RTT, .bytes = n, .lost = lost, .flight = n, .prior = c->dlv.bytes,
+			       .any = true };
+
+	now += BBR_RTT + BBR_RTT / 100;
+	c->dlv.bytes += n;
+	c->pipe = (uint32_t)(path / 1000);
+	tcpl_bbr.measured(c, now, &r);
+	return r;
+}
+
+static uint64_t pace(const struct tcpl_conn *c) { return (RN_NS_PER_S << TCPL_PACE_SHIFT) / c->pace_cost; }
+
+static void bbr_finds_the_path(void **state)
+{
+	struct tcpl_conn c = bbr_conn();
+	uint64_t least = UINT64_MAX, most = 0;
+
+	(void)state;
+	bbr_round(&c, BBR_RATE, 0);
+	assert_int_equal(c.cwnd, 20 * MSS); /* doubles */
+	near((uint32_t)pace(&c), 10e6 * 2.885, 0.01);
+	for (int i = 0; i < 12; i++)
+		bbr_round(&c, BBR_RATE, 0);
+	for (int i = 0; i < 16; i++) { /* two cycles */
+		bbr_round(&c, BBR_RATE, 0);
+		least = rn_min_u64(least, pace(&c));
+		most = rn_max_u64(most, pace(&c));
+	}
+	near((uint32_t)least, 75e6, 0.01);
+	near((uint32_t)most, 125e6, 0.01);
+	near(c.cwnd, 2 * BBR_BDP + 3 * tcpl_pace_quantum(&c), 0.1);
+}
+
+/* What is lost at random changes neither what is known of the path nor, once it is mended, the window. */
+static void bbr_loss(void **state)
+{
+	struct tcpl_conn c = bbr_conn();
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		bbr_round(&c, BBR_RATE, 0);
+	uint32_t cwnd = c.cwnd;
+	for (int i = 0; i < 40; i++) {
+		c.ssthresh = c.cwnd = tcpl_bbr.ssthresh(&c, now); /* as tcpl_enter_recovery does */
+		assert_true(c.cwnd >= cwnd * 9 / 10);
+		c.recovery = TCPL_R_RECOVERY;
+		bbr_round(&c, BBR_RATE, MSS);
+		bbr_round(&c, BBR_RATE, 0);
+		c.recovery = TCPL_R_OPEN;
+		c.cwnd = c.ssthresh;
+		bbr_round(&c, BBR_RATE, 0);
+		assert_true(c.bbr.bw[0] == BBR_RATE || c.bbr.bw[1] == BBR_RATE);
+	}
+	near(c.cwnd, cwnd, 0.02);
+}
+
+/* A path that becomes slower is believed after the windows of the filter; an owner with little to send is not the path. */
+static void bbr_slower(void **state)
+{
+	struct tcpl_conn c = bbr_conn();
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		bbr_round(&c, BBR_RATE, 0);
+	for (int i = 0; i < 40; i++) {
+		struct tcpl_rate r = { .rate = BBR_RATE / 50, .rtt = BBR_RTT, .bytes = 2 * MSS, .flight = 2 * MSS,
+				       .prior = c.dlv.bytes, .any = true, .limited = true };
+		now += BBR_RTT;
+		c.dlv.bytes += 2 * MSS;
+		tcpl_bbr.measured(&c, now, &r);
+	}
+	assert_true(pace(&c) >= BBR_RATE * 74 / 100);
+	for (int i = 0; i < 17; i++)
+		bbr_round(&c, BBR_RATE / 2, 0);
+	assert_true(pace(&c) <= BBR_RATE * 63 / 100);
+}
+
+/* Once in ten seconds the path is let run empty for 200 ms; not when the owner has just paused. */
+static void bbr_probe_rtt(void **state)
+{
+	struct tcpl_conn c = bbr_conn();
+	struct tcpl_rate r = { .rtt = 2 * BBR_RTT, .bytes = MSS, .flight = 4 * MSS, .any = true };
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		bbr_round(&c, BBR_RATE, 0);
+	uint32_t cwnd = c.cwnd;
+	now += 11 * RN_NS_PER_S;
+	c.dlv.restart = true;
+	bbr_round(&c, BBR_RATE, 0);
+	assert_true(c.cwnd >= cwnd * 9 / 10);
+	c.dlv.restart = false;
+	now += 11 * RN_NS_PER_S;
+	bbr_round(&c, BBR_RATE, 0);
+	assert_int_equal(c.cwnd, 4 * MSS);
+	c.pipe = 3 * MSS;
+	uint64_t begun = now;
+	while (c.cwnd == 4 * MSS) {
+		assert_true(now - begun < RN_NS_PER_S);
+		now += 2 * BBR_RTT;
+		r.prior = c.dlv.bytes;
+		c.dlv.bytes += r.bytes;
+		tcpl_bbr.measured(&c, now, &r);
+	}
+	assert_true(now - begun >= 200 * RN_NS_PER_MS);
+	assert_true(now - begun < 210 * RN_NS_PER_MS);
+	assert_true(c.cwnd >= cwnd * 9 / 10);
+	assert_int_equal(c.bbr.min_rtt, BBR_RTT); /* the one that began it */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +253,8 @@ int main(void)
 		cmocka_unit_test(newreno_loss),
 		cmocka_unit_test(cubic_curve),        cmocka_unit_test(cubic_friendly),
 		cmocka_unit_test(cubic_fast_convergence),
+		cmocka_unit_test(bbr_finds_the_path), cmocka_unit_test(bbr_loss),
+		cmocka_unit_test(bbr_slower),         cmocka_unit_test(bbr_probe_rtt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ struct run {
 	struct tcpl_mem mem;
 	struct tcpl_chunk chunk[256];
 	struct tcpl_txrec rec[256];
+	struct tcpl_sent sent[256];
 	struct tcpl_hold hold[256];
 	uint64_t now;
 	bool begun, listening;
@@ -573,7 +574,7 @@ static bool run_file(const char *path, char *err, size_t n)
 	int no = 0;
 
 	tcpl_cfg_default(&r->cfg, 1460);
-	r->mem = (struct tcpl_mem){ r->chunk, r->rec, r->hold, 256, 256, 256 };
+	r->mem = (struct tcpl_mem){ r->chunk, r->rec, r->hold, 256, 256, 256, r->sent };
 	r->now = 1000 * RN_NS_PER_S;
 	if (!f)
 		fail(r, "cannot open");

@@ -94,6 +94,32 @@ static void lan_clean(void **state)
 	assert_true(r.stats[1].fast_in > r.stats[1].segs_in * 9 / 10);
 }
 
+static void lan_clean_bbr(void **state)
+{
+	struct sim_result r;
+	double gbps;
+
+	(void)state;
+	lan(0, 0, &tcpl_bbr, &r, &gbps);
+	assert_int_equal(r.stats[0].rexmits, 0);
+	assert_true(gbps > 9);
+}
+
+/* A model of the path does not take a lost frame for a full one. */
+static void lan_loss_bbr(void **state)
+{
+	struct sim_result r;
+	double gbps;
+
+	(void)state;
+	lan(1000, 0, &tcpl_bbr, &r, &gbps);
+	assert_true(gbps > 9);
+	lan(10000, 0, &tcpl_bbr, &r, &gbps);
+	assert_true(gbps > 7); /* a tail that is lost twice waits for the timer */
+	lan(0, 50000, &tcpl_bbr, &r, &gbps);
+	assert_true(gbps > 8);
+}
+
 /* Losses are repaired without waiting for a retransmission timer (RFC 8985). */
 static void lan_loss(void **state)
 {
@@ -160,6 +186,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(seeds_1900), cmocka_unit_test(seeds_2000), cmocka_unit_test(seeds_2100),
 		cmocka_unit_test(hostile),    cmocka_unit_test(aborted),
 		cmocka_unit_test(lan_clean),  cmocka_unit_test(lan_loss),
+		cmocka_unit_test(lan_clean_bbr), cmocka_unit_test(lan_loss_bbr),
 	};
 
 	if (argc > 3)

@@ -33,6 +33,8 @@ PROFILES = {
     "nosack": ((10000, 0, 0, 200), "", "tcp_sack"),
     "nots": ((10000, 0, 0, 200), "", "tcp_timestamps"),
     "nowscale": ((10000, 0, 0, 200), "", "tcp_window_scaling"),
+    "bbr_loss": ((10000, 0, 0, 200), "", None),
+    "bbr_all": ((10000, 10000, 50000, 1000), "", None),
     "ecn": ((10000, 0, 0, 200), "", "tcp_ecn"),
     "mss536": ((10000, 0, 0, 200), "", "advmss"),
     "netem_loss": ((0, 0, 0, 0), "loss 1%", None),
@@ -59,8 +61,8 @@ def sh(cmd):
 
 
 class Host:
-    def __init__(self, path):
-        self.p = subprocess.Popen([path, "tap0", HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, path, *control):
+        self.p = subprocess.Popen([path, "tap0", HOST, *control], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.line() == "ready"
 
     def line(self, limit=LIMIT):
@@ -338,7 +340,7 @@ def set_profile(h, name):
 
 def inside(path, wanted):
     sh("ip link set lo up")
-    h = Host(path)
+    h = Host(path, *(["bbr"] if all(p.startswith("bbr") for p in wanted) else []))
     sh("ip addr add %s/24 dev tap0; ip link set tap0 up; ethtool -K tap0 tso off gso off gro off" % KERNEL)
     ifb = False
     if any(PROFILES[p][1] for p in wanted):
@@ -374,7 +376,7 @@ def inside(path, wanted):
 
 def main():
     args = [a for a in sys.argv[1:] if a != "--inside"]
-    wanted = args[1:] or list(PROFILES)
+    wanted = args[1:] or [p for p in PROFILES if not p.startswith("bbr")]  # those have a tap_host of their own
     if "--inside" in sys.argv:
         sys.exit(inside(args[0], wanted))
     if os.geteuid() != 0:
