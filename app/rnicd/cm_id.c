@@ -114,6 +114,18 @@ void cm_create_id(struct client *c)
 
 /* ---- bind ---- */
 
+/*
+ * Some programs tell their peer the port as soon as they have it and listen then (qperf -cm1); on InfiniBand the peer's
+ * resolution takes longer than that.
+ */
+static void expect(const struct cm_id *id)
+{
+	uint32_t first = id->dev == CM_NO_DEV ? 0 : id->dev, last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
+
+	for (uint32_t d = first; d < last; d++)
+		conn_expect(d, id->local.port);
+}
+
 static const char *show(const struct ipc_addr *a, char *buf, size_t len)
 {
 	struct pkt_addr p;
@@ -168,6 +180,7 @@ void cm_bind(struct client *c)
 	id->local = a;
 	id->has_port = true;
 	cm_set_state(id, CM_BOUND);
+	expect(id);
 	struct ipc_msg m = { .cm_bind_ok = { .addr = a, .dev = dev } };
 	client_answer(c, &m, IPC_MSG_LEN(cm_bind_ok));
 }

@@ -291,6 +291,28 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 	s->used = false;
 }
 
+/* Ports that are expected to listen: milliseconds until when, shifted by 24; the port's index by 16; the TCP port. */
+#define EXPECTED 64u
+static uint64_t expected[EXPECTED]; /* relaxed atomics: nothing else depends on them */
+
+void conn_expect(uint32_t port, uint16_t lport)
+{
+	static uint32_t next;
+	uint64_t until = (rnicd_now() + CONN_EXPECT_NS) / RN_NS_PER_MS;
+
+	__atomic_store_n(&expected[next++ % EXPECTED], until << 24 | (uint64_t)port << 16 | lport, __ATOMIC_RELAXED);
+}
+
+static bool is_expected(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	for (uint32_t i = 0; i < EXPECTED; i++) {
+		uint64_t e = __atomic_load_n(&expected[i], __ATOMIC_RELAXED);
+		if ((e & 0xffffff) == (port << 16 | lport) && w->now / RN_NS_PER_MS < e >> 24)
+			return true;
+	}
+	return false;
+}
+
 /* ---- segments ---- */
 
 /* Whether another stranger may be answered now. */
@@ -420,6 +442,10 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	bool cookie = kind == TCPL_ACK && l != NULL && brings_cookie(w, l, &a, seg);
 	struct conn *c;
 
+	if (l == NULL && kind == TCPL_SYN && is_expected(w, port->index, p->dport)) {
+		port->stats[w->index].rx_unanswered++;
+		return false;
+	}
 	if (l == NULL || (kind != TCPL_SYN && !cookie)) {
 		answer_rst(w, port, m, p, seg);
 		return false;

@@ -105,6 +105,13 @@ struct conn_listen {
 RN_NODISCARD enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *l); /* OK, IN_USE, FULL */
 void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport);
 
+/*
+ * Control thread: somebody will listen on this TCP port in a moment, most likely. For CONN_EXPECT_NS a SYN to it is not
+ * refused but left unanswered; the peer's TCP repeats it. Of the last 64 ports at most.
+ */
+#define CONN_EXPECT_NS (3 * RN_NS_PER_S)
+void conn_expect(uint32_t port, uint16_t lport);
+
 /* What a port's connections ask for, from its configuration. Any thread. */
 struct mpa_policy conn_policy(const struct rnicd_port *port);
 

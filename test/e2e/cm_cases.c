@@ -180,6 +180,45 @@ static bool nobody_listens(void)
 	return drop(cid);
 }
 
+/* Binds an id, connects to it and waits; then it listens. *late: all this took longer than the daemon waits. */
+static bool connect_before_listen(uint16_t port, bool *late)
+{
+	struct rdma_cm_id *lid = new_id(&srv), *cid;
+	struct sockaddr_in at = srv.addr;
+	struct got g;
+
+	at.sin_port = htons(port);
+	CHECK(lid != NULL && rdma_bind_addr(lid, (struct sockaddr *)&at) == 0);
+	CHECK((cid = dial(port, NULL)) != NULL);
+	*late = next_event(cli.ch, &g, 300);
+	CHECK(!*late || g.type == RDMA_CM_EVENT_REJECTED);
+	CHECK(rdma_listen(lid, 4) == 0);
+	if (!*late && next_event(srv.ch, &g, 5000)) {
+		CHECK(g.type == RDMA_CM_EVENT_CONNECT_REQUEST && rdma_reject(g.id, NULL, 0) == 0 && rdma_destroy_id(g.id) == 0);
+		CHECK(want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	} else if (!*late) {
+		*late = true;
+		CHECK(want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	}
+	return drop(cid) && rdma_destroy_id(lid) == 0;
+}
+
+/* Who is bound may listen soon: its peer is not refused before it has had time to; but then. */
+static bool connects_between_bind_and_listen(void)
+{
+	struct rdma_cm_id *never = new_id(&srv), *cid;
+	struct sockaddr_in at = srv.addr;
+	bool late = true;
+
+	for (uint16_t i = 0; i < 10 && late; i++) /* on a machine that does not let us run for seconds */
+		CHECK(connect_before_listen((uint16_t)(8040 + i), &late));
+	CHECK(!late);
+	at.sin_port = htons(8014);
+	CHECK(never != NULL && rdma_bind_addr(never, (struct sockaddr *)&at) == 0);
+	CHECK((cid = dial(8014, NULL)) != NULL && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	return drop(cid) && rdma_destroy_id(never) == 0;
+}
+
 static bool no_route(void)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(1) }, from = cli.addr;
@@ -548,7 +587,7 @@ static const struct rig_case cases[] = {
 	CASE(connect_and_disconnect_by_client), CASE(disconnect_by_server), CASE(disconnect_by_both_at_once),
 	CASE(destroying_one_side_disconnects_the_other), CASE(disconnected_comes_after_the_qp_is_gone),
 	CASE(private_data_has_the_room_of_its_messages), CASE(private_data_both_ways), CASE(reject_with_private_data),
-	CASE(nobody_listens), CASE(no_route), CASE(neighbour_does_not_answer), CASE(listening_on_a_used_port),
+	CASE(nobody_listens), CASE(connects_between_bind_and_listen), CASE(no_route), CASE(neighbour_does_not_answer), CASE(listening_on_a_used_port),
 	CASE(port_0_is_chosen),
 	CASE(listen_on_the_wildcard_address), CASE(channel_can_be_polled), CASE(id_destroyed_with_events_waiting),
 	CASE(id_destroyed_while_resolving_and_connecting), CASE(backlog_is_bounded_and_nobody_hangs),

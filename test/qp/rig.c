@@ -72,6 +72,18 @@ static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 	return off;
 }
 
+void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq)
+{
+	struct rig_qp *to = &n->q[q];
+	const struct qp_attr a = { .owner = 100 + q, .qpn = 10 + q, .pd = RIG_PD, .dev = &n->dev, .scq = &n->scq,
+				   .rcq = &n->rcq, .srq = srq, .access = QP_ACC_ALL, .region = n->region,
+				   .region_size = RIG_REGION, .shm_off = to->shm_off, .sq_off = to->sq_off,
+				   .sq_slots = RIG_SLOTS };
+
+	assert_int_equal(qp_init(&to->qp, &a), QP_OK);
+	assert_int_equal(qp_modify(&n->ctx, &to->qp, QP_S_INIT), QP_OK);
+}
+
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd)
 {
 	const struct qp_piece piece = { n->mem + off, len };

@@ -144,6 +144,8 @@ bool rig_poll(struct spsc_cons *c, struct qp_cqe *out);
 struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len);
 /* Polls until an entry comes; fails the test when none can. */
 struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c);
+/* The QP gets a shared receive queue in place of its own. Before it is connected. */
+void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq);
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd);
 
 #endif

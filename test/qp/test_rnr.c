@@ -301,20 +301,6 @@ static void one_that_waits_can_be_ended(void **state)
 
 /* ---- shared ---- */
 
-static void share(uint32_t i)
-{
-	struct rig_qp *q = &B->q[i];
-	const struct qp_attr a = { .owner = 100 + i, .qpn = 10 + i, .pd = RIG_PD, .dev = &B->dev, .scq = &B->scq,
-				   .rcq = &B->rcq, .srq = srq, .access = QP_ACC_ALL, .region = B->region,
-				   .region_size = RIG_REGION, .shm_off = q->shm_off, .sq_off = q->sq_off,
-				   .sq_slots = RIG_SLOTS };
-
-	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
-	assert_int_equal(qp_modify(&B->ctx, &q->qp, QP_S_INIT), QP_OK);
-	q->qp.rnr_ns = RN_NEVER;
-	rig_connect(R, i);
-}
-
 static void up_shared(uint32_t flows)
 {
 	struct rig_cfg cfg;
@@ -328,8 +314,11 @@ static void up_shared(uint32_t flows)
 	srq = aligned_alloc(RN_CACHE_LINE, sizeof(*srq));
 	assert_int_equal(qp_srq_init(srq, &a), SPSC_OK);
 	assert_int_equal(spsc_prod_attach(&ring, &a.ring), SPSC_OK);
-	for (uint32_t i = 0; i < flows; i++)
-		share(i);
+	for (uint32_t i = 0; i < flows; i++) {
+		rig_share(B, i, srq);
+		B->q[i].qp.rnr_ns = RN_NEVER;
+		rig_connect(R, i);
+	}
 }
 
 static void post_shared(uint64_t wr_id, uint32_t off, uint32_t len)

@@ -22,19 +22,6 @@ static struct qp_srq *srq;
 static struct spsc_prod ring; /* the client's end */
 static uint32_t lkey;         /* of B's memory, in the SRQ's domain */
 
-/* B's QPs get a shared receive queue in place of their own. */
-static void share(uint32_t i)
-{
-	struct rig_qp *q = &B->q[i];
-	const struct qp_attr a = { .owner = 100 + i, .qpn = 10 + i, .pd = RIG_PD, .dev = &B->dev, .scq = &B->scq,
-				   .rcq = &B->rcq, .srq = srq, .access = QP_ACC_ALL, .region = B->region,
-				   .region_size = RIG_REGION, .shm_off = q->shm_off, .sq_off = q->sq_off,
-				   .sq_slots = RIG_SLOTS };
-
-	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
-	assert_int_equal(qp_modify(&B->ctx, &q->qp, QP_S_INIT), QP_OK);
-}
-
 static void up(uint32_t flows)
 {
 	struct rig_cfg cfg;
@@ -50,7 +37,7 @@ static void up(uint32_t flows)
 	assert_int_equal(spsc_prod_attach(&ring, &a.ring), SPSC_OK);
 	lkey = rig_reg(B, 0, RIG_MEM, QP_ACC_LOCAL_WRITE, SRQ_PD);
 	for (uint32_t i = 0; i < flows; i++) {
-		share(i);
+		rig_share(B, i, srq);
 		rig_connect(R, i);
 	}
 }

@@ -38,6 +38,28 @@ static void cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_list)
 	}
 }
 
+/* One call at a time in each direction: `turn` is its lock. 0: that and the rsocket's are held; *now: it may not wait. */
+static int enter(struct rsock *rs, pthread_mutex_t *turn, int flags, bool *now)
+{
+	if ((flags & FLAGS_REFUSED) != 0)
+		return EOPNOTSUPP;
+	*now = rs->nonblock || (flags & MSG_DONTWAIT) != 0;
+	if (!*now)
+		pthread_mutex_lock(turn);
+	else if (pthread_mutex_trylock(turn) != 0)
+		return EAGAIN;
+	pthread_mutex_lock(&rs->lock);
+	return 0;
+}
+
+/* The end of a call that was entered. An error counts when nothing was done before it. */
+static ssize_t leave(struct rsock *rs, pthread_mutex_t *turn, size_t done, int rc)
+{
+	pthread_mutex_unlock(&rs->lock);
+	pthread_mutex_unlock(turn);
+	return rsock_done(rs, done > 0 ? 0 : rc) == 0 ? (ssize_t)done : -1;
+}
+
 static bool starting(const struct rsock *rs)
 {
 	return rs->state >= RSOCK_ADDR && rs->state <= RSOCK_ACCEPTING;
@@ -114,18 +136,13 @@ static ssize_t do_send(int fd, const struct iovec *iov, size_t cnt, int flags)
 	struct rsock *rs = rsock_get(fd);
 	struct cursor c = { .iov = iov, .n = cnt };
 	size_t left = iov_sum(iov, cnt), done = 0;
-	int rc = 0;
+	bool now;
 
 	if (rs == NULL)
 		return -1;
-	if ((flags & FLAGS_REFUSED) != 0)
-		return rsock_done(rs, EOPNOTSUPP);
-	bool now = rs->nonblock || (flags & MSG_DONTWAIT) != 0;
-	if (!now)
-		pthread_mutex_lock(&rs->snd);
-	else if (pthread_mutex_trylock(&rs->snd) != 0)
-		return rsock_done(rs, EAGAIN);
-	pthread_mutex_lock(&rs->lock);
+	int rc = enter(rs, &rs->snd, flags, &now);
+	if (rc != 0)
+		return rsock_done(rs, rc);
 	rc = send_error(rs);
 	while (rc == 0 && left > 0) {
 		rc = rsock_wait(rs, rsock_can_send, now, rsock_ms(&rs->opt.sndtimeo));
@@ -137,9 +154,7 @@ static ssize_t do_send(int fd, const struct iovec *iov, size_t cnt, int flags)
 			left -= n;
 		}
 	}
-	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->snd);
-	return rsock_done(rs, done > 0 ? 0 : rc) == 0 ? (ssize_t)done : -1;
+	return leave(rs, &rs->snd, done, rc);
 }
 
 ssize_t rsend(int fd, const void *buf, size_t len, int flags)
@@ -224,18 +239,13 @@ static ssize_t do_recv(int fd, const struct iovec *iov, size_t cnt, int flags)
 	struct cursor c = { .iov = iov, .n = cnt };
 	size_t left = iov_sum(iov, cnt), done = 0;
 	bool peek = (flags & MSG_PEEK) != 0, all = (flags & MSG_WAITALL) != 0 && !peek;
-	int rc = 0;
+	bool now;
 
 	if (rs == NULL)
 		return -1;
-	if ((flags & FLAGS_REFUSED) != 0)
-		return rsock_done(rs, EOPNOTSUPP);
-	bool now = rs->nonblock || (flags & MSG_DONTWAIT) != 0;
-	if (!now)
-		pthread_mutex_lock(&rs->rcv);
-	else if (pthread_mutex_trylock(&rs->rcv) != 0)
-		return rsock_done(rs, EAGAIN);
-	pthread_mutex_lock(&rs->lock);
+	int rc = enter(rs, &rs->rcv, flags, &now);
+	if (rc != 0)
+		return rsock_done(rs, rc);
 	while (left > 0) {
 		size_t n = 0;
 		rc = recv_wait(rs, now);
@@ -246,9 +256,7 @@ static ssize_t do_recv(int fd, const struct iovec *iov, size_t cnt, int flags)
 		if (n == 0 || !all)
 			break;
 	}
-	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->rcv);
-	return rsock_done(rs, done > 0 ? 0 : rc) == 0 ? (ssize_t)done : -1;
+	return leave(rs, &rs->rcv, done, rc);
 }
 
 ssize_t rrecv(int fd, void *buf, size_t len, int flags)
