@@ -7,8 +7,9 @@
 
 #define SHARE 32u /* segments that one connection may send before the next one's turn */
 #define ANSWER_SHARE 2u /* of one that answers: the second look finds, most often, that this was all */
-/* Segments of a turn, or a few more: what a turn receives, so that a wire inside holds none that has left the cache. */
+/* Segments and looks of a turn, answers apart: no more than a turn receives. */
 #define TURN_SHARE WORKER_BURST
+_Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");
 
 static void arm(struct rnicd_worker *w, struct conn *c)
 {
@@ -17,7 +18,10 @@ static void arm(struct rnicd_worker *w, struct conn *c)
 
 static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
 {
-	return c->neigh != NULL ? port_tx_room(c->tx) : WORKER_LOOP - (w->loop_tail - w->loop_head);
+	if (c->neigh != NULL)
+		return port_tx_room(c->tx);
+	uint32_t waits = w->loop_tail - w->loop_head;
+	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
 }
 
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
@@ -112,21 +116,25 @@ static uint32_t answer(struct rnicd_worker *w)
 
 uint32_t conn_transmit(struct rnicd_worker *w)
 {
+	struct conn *parked = NULL, **end = &parked; /* have more to send than their port had room for, or than their share */
 	struct qp_conn *qc;
 	uint32_t answers = answer(w), count = 0;
 
-	while (count < TURN_SHARE && (qc = qp_ready_pop(&w->qp)) != NULL) {
+	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
+	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = qp_ready_pop(&w->qp)) != NULL;) {
 		struct conn *c = conn_of(qc);
+		uint32_t before = count;
 		fetch_next(w);
 		if (!send_segments(w, c, SHARE, &count)) {
-			c->next = w->parked;
-			w->parked = c;
+			looks += count == before;
+			c->next = NULL;
+			*end = c;
+			end = &c->next;
 		}
 		arm(w, c);
 	}
-	while (w->parked != NULL) {
-		struct conn *c = w->parked;
-		w->parked = c->next;
+	for (struct conn *c = parked; c != NULL; c = parked) {
+		parked = c->next;
 		c->next = NULL;
 		if (!c->dead)
 			qp_ready_put(&w->qp, &c->qc);

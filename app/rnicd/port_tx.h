@@ -4,13 +4,14 @@
  *
  *	push → queue → shaper (line rate) → capture → impairment → driver
  *
- * A frame that the driver has no room for waits; a full queue is told to the producer (port_tx_room), which then makes
- * fewer segments. Worker thread only.
+ * A frame that the driver has no room for waits; the producer is told how much room there is (port_tx_room) and makes no
+ * more segments than that. Worker thread only.
  */
 #ifndef RNICD_PORT_TX_H
 #define RNICD_PORT_TX_H
 
 #include <rte_mbuf.h>
+#include <rte_ring.h>
 
 #include "impair.h"
 #include "rnicd.h"
@@ -18,6 +19,7 @@
 
 #define PORT_TX_QUEUE 512u
 #define PORT_TX_BURST 64u
+#define PORT_TX_WIRE  32u
 #define PORT_TX_STUCK_NS RN_NS_PER_S /* a driver that takes nothing for that long: what waits is dropped */
 
 struct port_tx {
@@ -35,8 +37,19 @@ struct port_tx {
 	struct rte_mbuf *fifo[PORT_TX_QUEUE];
 };
 
-/* Frames that may be pushed now. */
-static inline uint32_t port_tx_room(const struct port_tx *t) { return PORT_TX_QUEUE - (t->tail - t->head); }
+/*
+ * Frames that connections may push now. A wire inside is emptied by this worker's next turn, PORT_TX_WIRE frames at most:
+ * what waits there longer helps nobody, keeps others' messages waiting and leaves the cache. Bytes wait better in TCP.
+ */
+static inline uint32_t port_tx_room(const struct port_tx *t)
+{
+	uint32_t waits = t->tail - t->head;
+
+	if (t->port->wire == NULL || shape_on(&t->shape))
+		return PORT_TX_QUEUE - waits;
+	waits += rte_ring_count(t->port->peer->wire[t->queue]);
+	return waits < PORT_TX_WIRE ? PORT_TX_WIRE - waits : 0;
+}
 
 /*
  * Takes a frame; what the port cannot do with it (a chain, a deferred checksum) is done here. Dropped and counted when

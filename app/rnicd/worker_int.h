@@ -110,7 +110,6 @@ struct rnicd_worker {
 	uint32_t ud_wanted;          /* datagrams that met one */
 	struct conn *conn_free;
 	struct conn *dead;
-	struct conn *parked;         /* ready connections whose port had no room, or that had their share of this turn */
 	struct rte_mempool *small_pool; /* trailers and by-reference pieces of frames */
 	uint32_t loop_head, loop_tail;
 	struct rte_mbuf *loop[WORKER_LOOP];
