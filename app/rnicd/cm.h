@@ -74,6 +74,8 @@ struct cm_id {
 	struct ipc_addr local, remote;
 	bool has_port;               /* local.port is taken by this id (cm_port.c) */
 	bool disconnected;           /* has been told so */
+	bool udp;                    /* RDMA_PS_UDP: cm_sidr.c */
+	struct cm_sidr *sidr;        /* of such a one: what it says to its peer; NULL: nothing yet */
 	struct cm_conn *conn;
 	struct cm_id *listener;      /* REQUESTED: where it came in */
 	uint32_t listener_handle;
@@ -86,7 +88,7 @@ struct cm_id {
 	bool answer;                 /* destroy: the client waits */
 	/* route */
 	struct loop_timer timer;
-	struct cm_id *next_wait, **prev_wait;
+	struct cm_id *next_wait, **prev_wait; /* of a udp listener next_wait: the next one */
 };
 
 /* Requests of the control protocol: each answers, now or later. */
@@ -113,6 +115,7 @@ void cm_client_conns(struct client *c);
 /* What workers say. */
 void cm_fx(const struct cmd_fx *fx);      /* cm_event.c */
 void cm_neigh(const struct rnicd_event *ev); /* cm_route.c */
+void cm_sidr_fx(const struct cmd_fx *fx); /* cm_sidr.c */
 
 /* ---- between the cm_ files ---- */
 
@@ -126,6 +129,13 @@ void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
 void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx);
 void cm_route_forget(struct cm_id *id);
 void cm_listen_end(struct cm_id *id); /* takes the listener from the workers; then frees the id */
+/* Requests about an id of the udp port space; each answers (cm_sidr.c). */
+void cm_sidr_connect(struct client *c, struct cm_id *id);
+void cm_sidr_listen(struct client *c, struct cm_id *id);
+void cm_sidr_accept(struct client *c, struct cm_id *id);
+void cm_sidr_reject(struct client *c, struct cm_id *id);
+void cm_sidr_listen_end(struct cm_id *id);
+void cm_sidr_forget(struct cm_id *id);
 /* The id's connection, if any, is told to end, now without the id. */
 void cm_conn_leave(struct cm_id *id);
 /* Tells a worker to end a connection: rejected when it waits for an answer, else disconnected. */

@@ -304,6 +304,10 @@ void cm_connect(struct client *c)
 
 	if (id == NULL)
 		return;
+	if (id->udp) {
+		cm_sidr_connect(c, id);
+		return;
+	}
 	if (id->state != CM_ROUTE_KNOWN || id->conn != NULL) {
 		cm_wrong_state(c, id, "connect");
 		return;
@@ -372,6 +376,10 @@ void cm_accept(struct client *c)
 
 	if (id == NULL)
 		return;
+	if (id->udp) {
+		cm_sidr_accept(c, id);
+		return;
+	}
 	if ((id->state != CM_REQUESTED && id->state != CM_RESPONDED) || id->conn == NULL) {
 		cm_wrong_state(c, id, "accept");
 		return;
@@ -421,6 +429,10 @@ void cm_reject(struct client *c)
 
 	if (id == NULL)
 		return;
+	if (id->udp) {
+		cm_sidr_reject(c, id);
+		return;
+	}
 	if (id->state != CM_REQUESTED || id->conn == NULL) {
 		cm_wrong_state(c, id, "reject");
 		return;
@@ -462,6 +474,10 @@ void cm_disconnect(struct client *c)
 
 	if (id == NULL)
 		return;
+	if (id->udp) {
+		client_error(c, EINVAL, "an id of datagrams has no connection that could be ended");
+		return;
+	}
 	if (id->state == CM_OVER) { /* the peer was faster: that is what was asked for */
 		client_ok(c);
 		return;

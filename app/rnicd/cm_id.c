@@ -63,6 +63,7 @@ static bool of_id(const void *data, const void *arg)
 void cm_id_free(struct cm_id *id)
 {
 	cm_route_forget(id);
+	cm_sidr_forget(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)
 		cm_port_give(id->dev, id->local.port);
@@ -106,10 +107,12 @@ void cm_create_id(struct client *c)
 		return;
 	}
 	struct cm_id *id = cm_id_new(c, ch);
-	if (id == NULL)
+	if (id == NULL) {
 		client_error(c, ENOMEM, "no more connection manager ids: %u are in use", c->cm.live);
-	else
-		client_ok_handle(c, id->handle);
+		return;
+	}
+	id->udp = c->req.cm_create_id.datagram != 0;
+	client_ok_handle(c, id->handle);
 }
 
 /* ---- bind ---- */
@@ -247,8 +250,11 @@ static void end_id(struct cm_id *id, bool answer)
 	id->answer = answer;
 	if (id->state == CM_LISTENING) {
 		end_requests(id);
-		cm_listen_end(id);
-		return;
+		if (!id->udp) {
+			cm_listen_end(id);
+			return;
+		}
+		cm_sidr_listen_end(id);
 	}
 	cm_conn_leave(id);
 	cm_id_free(id);

@@ -99,6 +99,10 @@ void cm_listen(struct client *c)
 
 	if (id == NULL)
 		return;
+	if (id->udp) {
+		cm_sidr_listen(c, id);
+		return;
+	}
 	if (id->state != CM_IDLE && id->state != CM_BOUND) {
 		cm_wrong_state(c, id, "listen");
 		return;

@@ -184,6 +184,25 @@ static void put(struct fx_ring *r, uint32_t worker, const struct qp_fx *fx)
 	spsc_prod_publish(&r->prod, 1);
 }
 
+static void wake_control(struct rnicd_worker *w, uint32_t worker)
+{
+	/* Refused: it has events to collect and is awake. */
+	struct rnicd_event ev = { .type = RNICD_EV_USER, .worker = worker };
+	(void)rnicd_event_push(w, &ev);
+}
+
+void cmd_sidr(struct rnicd_worker *w, const struct cmd_fx *fx)
+{
+	struct fx_ring *r = ring[worker_index(w)];
+
+	/* half of the ring is for connections alone */
+	if (spsc_prod_free(&r->prod, FX_SLOTS / 2) < FX_SLOTS / 2)
+		return;
+	memcpy(spsc_prod_slot(&r->prod, 0), fx, sizeof(*fx));
+	spsc_prod_publish(&r->prod, 1);
+	wake_control(w, worker_index(w));
+}
+
 bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx)
 {
 	uint32_t worker = worker_index(w);
@@ -194,11 +213,8 @@ bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx)
 		return true;
 	while (r->taken < ctx->n_fx && spsc_prod_free(&r->prod, 1) > 0)
 		put(r, worker, &ctx->fx[r->taken++]);
-	if (r->taken > first) {
-		/* Wakes the control thread. Refused: it has events to collect and is awake. */
-		struct rnicd_event ev = { .type = RNICD_EV_USER, .worker = worker };
-		(void)rnicd_event_push(w, &ev);
-	}
+	if (r->taken > first)
+		wake_control(w, worker);
 	if (r->taken < ctx->n_fx)
 		return false;
 	r->taken = 0;

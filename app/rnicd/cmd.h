@@ -64,6 +64,9 @@ struct cmd_fx {
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
+/* A type beside lib/qp's: a message for the connection manager of datagrams. code: its kind; port, remote.ip; priv: its body. */
+#define CMD_FX_SIDR 128
+
 /*
  * Owners: the control thread numbers what it makes from 1; the worker numbers passive connections, with this bit set.
  */
@@ -78,6 +81,9 @@ void cmd_stop(void);
  * again next turn, and do nothing before that can make effects when qp_ctx_full(ctx).
  */
 bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx);
+
+/* Worker's thread: such a message. It is lost when the control thread is behind. */
+void cmd_sidr(struct rnicd_worker *w, const struct cmd_fx *fx);
 
 /* Control thread: takes the next effect of any worker; false: none. */
 bool cmd_fx_take(struct cmd_fx *fx);

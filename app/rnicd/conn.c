@@ -315,8 +315,7 @@ static bool is_expected(const struct rnicd_worker *w, uint32_t port, uint16_t lp
 
 /* ---- segments ---- */
 
-/* Whether another stranger may be answered now. */
-static bool answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
+bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
 
@@ -360,7 +359,7 @@ static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const st
 	struct tcpl_out o = { 0 };
 
 	port->stats[w->index].rx_no_flow++;
-	if (tcpl_rst_for(seg, &o) && answer_allowed(w, port))
+	if (tcpl_rst_for(seg, &o) && conn_answer_allowed(w, port))
 		answer(w, port, m, p, &o);
 }
 
@@ -398,7 +397,7 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 	struct rnicd_port *port = rnicd.port[a->port];
 	struct tcpl_out o;
 
-	if (!answer_allowed(w, port))
+	if (!conn_answer_allowed(w, port))
 		return;
 	struct flow f = flow_of(a);
 	if (!tcpl_cookie_make(&tcp_cfg[a->port], &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))

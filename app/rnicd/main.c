@@ -229,6 +229,8 @@ static uint32_t collect(void)
 	for (uint32_t i = 0; i < EFFECTS_MAX && cmd_fx_take(&fx); i++, n++) {
 		if (fx.type <= QP_FX_CLOSED)
 			cm_fx(&fx);
+		else if (fx.type == CMD_FX_SIDR)
+			cm_sidr_fx(&fx);
 		else
 			client_fx(&fx);
 	}

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN };
+enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR };
 
 /* Embedded in the object. */
 struct owner {

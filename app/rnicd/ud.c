@@ -63,6 +63,27 @@ static void to_qp(struct rnicd_worker *w, const struct rte_mbuf *m, const struct
 	qp_ud_in(&w->qp, &rn_container_of(found, struct ud_qp, flow)->qp, &rx);
 }
 
+/* A message for the connection manager, which is the control thread. */
+static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		  const struct udpl_hdr *h)
+{
+	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off);
+	struct cmd_fx fx = { .type = CMD_FX_SIDR, .code = h->kind, .port = port->index };
+
+	if (h->body_len > sizeof(fx.priv) || h->dst_qpn != UDPL_QPN_CM) {
+		w->qp.stats.ud_bad++;
+		return;
+	}
+	if (!udpl_crc_good(payload, p->payload_len)) {
+		w->qp.stats.ud_crc++;
+		return;
+	}
+	memcpy(fx.remote.ip, p->src.b, sizeof(fx.remote.ip));
+	memcpy(fx.priv, payload + UDPL_HDR_LEN, h->body_len);
+	fx.priv_len = (uint16_t)h->body_len;
+	cmd_sidr(w, &fx);
+}
+
 void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
@@ -100,8 +121,8 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		goto out;
 	if (rn_likely(h.kind == UDPL_SEND))
 		to_qp(w, m, p, &h, &at);
-	else
-		w->qp.stats.ud_bad++;
+	else if (conn_answer_allowed(w, port))
+		to_cm(w, port, m, p, &h);
 out:
 	rte_pktmbuf_free(m);
 }

@@ -234,7 +234,7 @@ struct ipc_reach {
 	uint8_t ip[16];
 };
 
-struct ipc_cm_create_id { uint32_t channel; uint32_t rsv; };
+struct ipc_cm_create_id { uint32_t channel; uint32_t datagram; /* 1: RDMA_PS_UDP */ };
 struct ipc_cm_bind { uint32_t id; uint32_t rsv; struct ipc_addr addr; };
 struct ipc_cm_bind_ok { struct ipc_addr addr; uint32_t dev; /* UINT32_MAX: any */ uint32_t rsv; };
 struct ipc_cm_resolve {

@@ -39,7 +39,7 @@ static void param_send(struct ipc_conn_param *to, const struct rnic_cm_id *id, c
 
 static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len, uint32_t room)
 {
-	if (len <= room || !cm_adapter(id))
+	if (len <= room || !cm_adapter(id) || id->id.ps == RDMA_PS_UDP)
 		return true;
 	rnic_complain("rnic: %s: %u bytes of private data, but InfiniBand has room for %u: send the rest as a message", fn,
 		      len, room);
@@ -99,7 +99,8 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
 		return cm_ret(EINVAL);
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
-	return rc != 0 ? cm_ret(rc) : cm_complete(id);
+	/* Who answers for a datagram queue pair hears nothing more of it. */
+	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
 }
 
 int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)

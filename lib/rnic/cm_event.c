@@ -37,6 +37,23 @@ static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	p->initiator_depth = (uint8_t)rn_min_u32(ev->param.ird, UINT8_MAX);
 }
 
+/* Of a datagram id: where to send, once that is known. */
+static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	const struct rdma_conn_param conn = e->ev.param.conn;
+	struct rdma_ud_param *p = &e->ev.param.ud;
+
+	memset(&e->ev.param, 0, sizeof(e->ev.param));
+	p->private_data = conn.private_data;
+	p->private_data_len = conn.private_data_len;
+	p->ah_attr.is_global = 1;
+	p->ah_attr.port_num = 1;
+	memcpy(p->ah_attr.grh.dgid.raw, ev->remote.ip, sizeof(p->ah_attr.grh.dgid.raw));
+	p->ah_attr.grh.hop_limit = UINT8_MAX;
+	p->qp_num = ev->qpn;
+	p->qkey = ev->qkey;
+}
+
 /* What InfiniBand's message of this event has of private data; 0: there is none. */
 static uint8_t priv_room(const struct rnic_cm_id *id, enum rdma_cm_event_type type)
 {
@@ -71,6 +88,7 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 		return ENOMEM;
 	id->id.context = listener->id.context;
 	id->id.ps = listener->id.ps;
+	id->id.qp_type = listener->id.qp_type;
 	id->bound = true;
 	id->peer_ird = e->ev.param.conn.initiator_depth;
 	id->peer_ord = e->ev.param.conn.responder_resources;
@@ -148,7 +166,10 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 		return false;
 	}
 	if (rc == 0) {
-		priv_fill_up(e);
+		if (about->id.ps == RDMA_PS_UDP)
+			ud_param_fill(e, ev);
+		else
+			priv_fill_up(e);
 		return true;
 	}
 	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST) {

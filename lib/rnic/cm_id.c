@@ -105,8 +105,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	struct rnic_cm_id *id;
 	int rc;
 
-	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB) {
-		rnic_unsupported("rdma_create_id", "the port spaces are RDMA_PS_TCP and RDMA_PS_IB");
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB && ps != RDMA_PS_UDP) {
+		rnic_unsupported("rdma_create_id", "the port spaces are RDMA_PS_TCP, RDMA_PS_IB and RDMA_PS_UDP");
 		return cm_ret(EPROTONOSUPPORT);
 	}
 	if (ch == NULL)
@@ -115,6 +115,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 		return -1;
 	s = cm_channel(ch)->q.s;
 	m.cm_create_id.channel = cm_channel(ch)->q.handle;
+	m.cm_create_id.datagram = ps == RDMA_PS_UDP;
 	pthread_mutex_lock(&s->id_lock);
 	rc = rnic_call(s, &m, IPC_MSG_LEN(handle), -1);
 	id = rc == 0 ? cm_id_adopt(s, m.handle.handle, ch, channel == NULL) : NULL;
@@ -130,6 +131,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	}
 	id->id.context = context;
 	id->id.ps = ps;
+	if (ps == RDMA_PS_UDP)
+		id->id.qp_type = IBV_QPT_UD;
 	*out = &id->id;
 	return 0;
 }

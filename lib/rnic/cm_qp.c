@@ -59,8 +59,15 @@ static int cqs_make(struct rnic_cm_id *id, struct ibv_qp_init_attr_ex *a)
 /* Receives may be posted at once; a channel adapter's QP is not born so. */
 static int qp_ready(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qkey = RDMA_UDP_QKEY, .port_num = 1 };
+	int rc;
 
+	if (qp->qp_type == IBV_QPT_UD) { /* there is no connection that would bring it up */
+		rc = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+		for (a.qp_state = IBV_QPS_RTR; rc == 0 && a.qp_state <= IBV_QPS_RTS; a.qp_state++)
+			rc = ibv_modify_qp(qp, &a, IBV_QP_STATE);
+		return rc;
+	}
 	if (rnic_ctx(qp->context)->info.roce)
 		return ibv_modify_qp(qp, &a, IBV_QP_STATE);
 	qp->state = IBV_QPS_INIT;
@@ -73,7 +80,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 	struct ibv_qp *qp;
 	int rc;
 
-	if (rid->verbs == NULL || rid->qp != NULL)
+	if (rid->verbs == NULL || rid->qp != NULL || (a->qp_type == IBV_QPT_UD) != (rid->ps == RDMA_PS_UDP))
 		return cm_ret(EINVAL);
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || a->pd == NULL) {
 		a->comp_mask |= IBV_QP_INIT_ATTR_PD;
@@ -174,7 +181,11 @@ int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 	memset(a, 0, sizeof(*a));
 	a->qp_state = to;
 	*mask = IBV_QP_STATE;
-	if (to == IBV_QPS_INIT) {
+	if (rid->ps == RDMA_PS_UDP) {
+		a->port_num = rid->port_num;
+		a->qkey = RDMA_UDP_QKEY;
+		*mask |= to == IBV_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : to == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0;
+	} else if (to == IBV_QPS_INIT) {
 		*mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 		a->port_num = rid->port_num;
 		a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;

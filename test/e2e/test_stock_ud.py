@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import stock
 import wire_ud
@@ -48,6 +49,27 @@ def ud_pingpong():
         pingpong(["-n", "300", "-e", "-s", "1"], TWO, personality)
         now = counters(personality)
         assert now["in"] == now["out"] == before["in"] + 1800, (before, now)
+
+
+def udaddy(personality, server, client):
+    """It does not say when it listens, and a client that comes too soon is told that nobody does."""
+    d = daemon(personality)
+    s = d.run(RNICRUN, "udaddy", *server)
+    for _ in range(100):
+        c = d.run(RNICRUN, "udaddy", *client)
+        if c.wait() == 0 or "UNREACHABLE, error: 1" not in c.stdout():
+            break
+        assert s.p.poll() is None, s.tail()
+        time.sleep(0.1)
+    for out in (c.ok(), s.ok()):
+        assert "data transfers complete" in out and "return status 0" in out, out
+
+
+@case
+def udaddy_through_the_connection_manager():
+    for personality in BOTH:
+        udaddy(personality, ["-b", "10.77.0.1"], ["-s", "10.77.0.1", "-b", "10.77.0.2"])
+        udaddy(personality, ["-c", "8", "-C", "20", "-S", "900"], ["-c", "8", "-C", "20", "-S", "900", "-s", "10.77.0.2"])
 
 
 @case

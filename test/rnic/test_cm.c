@@ -92,6 +92,69 @@ static void assert_no_event(void)
 	fcntl(ch->fd, F_SETFL, 0);
 }
 
+/* Of datagrams: the queue pair is ready at once, and the answer tells where to send. */
+static void datagram_ids(void **state)
+{
+	struct sockaddr_in dst = addr(1, 5000), src = addr(1, 6000);
+	struct rdma_conn_param p = { .private_data = "question", .private_data_len = 9 };
+	struct ibv_qp_init_attr rc = { .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_RC }, ud = rc;
+	struct rdma_cm_id *id, *l;
+	struct rdma_cm_event *ev;
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
+	int mask;
+
+	ud.qp_type = IBV_QPT_UD;
+	assert_int_equal(rdma_create_id(ch, &id, state, RDMA_PS_UDP), 0);
+	assert_int_equal(client()->last.cm_create_id.datagram, 1);
+	assert_true(id->ps == RDMA_PS_UDP && id->qp_type == IBV_QPT_UD);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
+	raise(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(rdma_create_qp(id, NULL, &rc), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_create_qp(id, NULL, &ud), 0);
+	assert_int_equal(id->qp->state, IBV_QPS_RTS);
+	assert_int_equal(client()->qp[id->qp->handle].shm->state, IBV_QPS_RTS);
+	assert_int_equal(rdma_init_qp_attr(id, &a, &mask), 0);
+	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	assert_int_equal(a.qkey, RDMA_UDP_QKEY);
+	assert_int_equal(rdma_connect(id, &p), 0);
+	assert_int_equal(client()->last.cm_connect.param.priv_len, 9);
+	struct ipc_cm_event up = { .type = RDMA_CM_EVENT_ESTABLISHED, .id = cm_id(id)->handle, .dev = 1, .qpn = 0x123,
+				   .qkey = 0x01234567, .local = ipc(2, 4000), .remote = ipc(1, 5000),
+				   .param = { .priv_len = 6, .priv = "answer" } };
+	fake_cm(client(), &up);
+	ev = next(RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(ev->param.ud.qp_num, 0x123);
+	assert_int_equal(ev->param.ud.qkey, 0x01234567);
+	assert_int_equal(ev->param.ud.private_data_len, 6);
+	assert_memory_equal(ev->param.ud.private_data, "answer", 6);
+	assert_int_equal(ev->param.ud.ah_attr.is_global, 1);
+	assert_int_equal(ev->param.ud.ah_attr.port_num, 1);
+	assert_memory_equal(ev->param.ud.ah_attr.grh.dgid.raw, up.remote.ip, 16);
+	rdma_ack_cm_event(ev);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+
+	assert_int_equal(rdma_create_id(ch, &l, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(l, (struct sockaddr *)&src), 0);
+	assert_int_equal(rdma_listen(l, 3), 0);
+	raise_request(l, 40);
+	ev = next(RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_memory_equal(ev->param.ud.private_data, "hello", 5);
+	struct rdma_cm_id *child = ev->id;
+	assert_true(child->ps == RDMA_PS_UDP && child->qp_type == IBV_QPT_UD);
+	rdma_ack_cm_event(ev);
+	ud = (struct ibv_qp_init_attr){ .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_UD }; /* without what was written back */
+	assert_int_equal(rdma_create_qp(child, NULL, &ud), 0);
+	assert_int_equal(rdma_accept(child, NULL), 0);
+	assert_int_equal(client()->last.type, IPC_CM_ACCEPT);
+	assert_int_equal(client()->last.cm_connect.qp, child->qp->handle);
+	rdma_destroy_qp(child);
+	assert_int_equal(rdma_destroy_id(child), 0);
+	assert_int_equal(rdma_destroy_id(l), 0);
+}
+
 static void active_side(void **state)
 {
 	struct sockaddr_in dst = addr(1, 5000);
@@ -439,6 +502,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(active_side),
+		cmocka_unit_test(datagram_ids),
 		cmocka_unit_test(passive_side),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_handle_is_given_out_again),

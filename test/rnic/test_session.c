@@ -155,7 +155,7 @@ static void what_is_not_there_is_told_once(void **state)
 	assert_string_equal(text, "rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD\n"
 				  "rnic: ibv_create_ah: " RNIC_NO_MULTICAST "\n"
 				  "rnic: ibv_reg_mr: pages do not come on demand: register without IBV_ACCESS_ON_DEMAND\n"
-				  "rnic: rdma_create_id: the port spaces are RDMA_PS_TCP and RDMA_PS_IB\n");
+				  "rnic: rdma_create_id: the port spaces are RDMA_PS_TCP, RDMA_PS_IB and RDMA_PS_UDP\n");
 	fake_stop(fake);
 }
 

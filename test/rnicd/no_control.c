@@ -6,6 +6,12 @@
 
 #include "cmd.h"
 
+void cmd_sidr(struct rnicd_worker *w, const struct cmd_fx *fx)
+{
+	(void)w;
+	(void)fx;
+}
+
 bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx)
 {
 	(void)w;

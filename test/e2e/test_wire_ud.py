@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Datagrams from and to a peer of our own making, which is a UDP socket of the kernel on the other side of a tap: good ones, wrong
+ones, and the questions of the connection manager. The daemon's side are Debian's ibv_ud_pingpong and udaddy.
+"""
+import socket
+import struct
+import time
+
+import wire_ud
+from rig import PATIENCE, RNICRUN, Process, case, need
+from wire import ADDR, HOST
+from wire_check import crc32c
+from wire_world import daemon, run
+
+GID = "00000000000000000000ffff%02x%02x%02x%02x" % tuple(socket.inet_aton(HOST))
+MY_QPN, PINGPONG_KEY, CM_KEY = 0x4242, 0x11111111, 0x01234567
+PORT = 7174 # udaddy's
+world = {}
+
+
+def header(kind, dst, src=MY_QPN, qkey=0, flags=0, version=0x10):
+    return struct.pack(">BBBBIIII", version, kind, flags, 0, dst, src, qkey, 0)
+
+
+def send_segment(body, rdmap=0x43, control=0x41, word=0, qn=0, mo=0):
+    return struct.pack(">BBIIII", control, rdmap, word, qn, 1, mo) + body
+
+
+def message(dst, body=b"x" * 64, qkey=PINGPONG_KEY, flags=0, src=MY_QPN, version=0x10, **ddp):
+    return header(1, dst, src, qkey, flags, version) + send_segment(body, **ddp)
+
+
+def question(ident, port=PORT, priv=b""):
+    return header(2, 1, 1) + struct.pack(">QBBHII", ident, 0, 0, port, 40001, 0) + priv
+
+
+def reply(ident, status, port, qpn=0, qkey=0):
+    return header(3, 1, 1) + struct.pack(">QBBHII", ident, status, 0, port, qpn, qkey)
+
+
+class Wire:
+    """The peer's socket."""
+
+    def __init__(self):
+        daemon()
+        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.s.bind((HOST, wire_ud.PORT))
+
+    def put(self, data, crc=None):
+        self.s.sendto(data + struct.pack("<I", crc32c(data) if crc is None else crc), (ADDR, wire_ud.PORT))
+
+    def get(self, timeout=PATIENCE):
+        self.s.settimeout(timeout)
+        data, peer = self.s.recvfrom(2000)
+        assert peer == (ADDR, wire_ud.PORT), peer
+        return wire_ud.decode("", ADDR, HOST, data)
+
+
+def peer():
+    if "wire" not in world:
+        world["wire"] = Wire()
+    return world["wire"]
+
+
+def counters():
+    return {k[3:]: v for k, v in daemon().telemetry("/rnic/counters").items() if k.startswith("ud_")}
+
+
+def counted(name, before):
+    end = time.monotonic() + PATIENCE
+    while counters()[name] <= before[name] and time.monotonic() < end:
+        time.sleep(0.01)
+    assert counters()[name] == before[name] + 1, (name, before, counters())
+
+
+def program(*argv):
+    need(argv[0])
+    p = Process([RNICRUN, *argv], env=daemon().env())
+    daemon().children.append(p)
+    return p
+
+
+def pingpong(n):
+    """A server that has been told that our QP is its peer; its QPN."""
+    p = program("ibv_ud_pingpong", "-g", "0", "-n", str(n), "-s", "64")
+    end = time.monotonic() + PATIENCE
+    side = None
+    while side is None:
+        assert p.p.poll() is None and time.monotonic() < end, p.tail()
+        try:
+            side = socket.create_connection(("127.0.0.1", 18515), timeout=PATIENCE)
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    side.sendall(b"%04x:%06x:%06x:%s\0" % (0, MY_QPN, 1, GID.encode()))
+    theirs = side.recv(52)
+    side.sendall(b"done\0")
+    side.close()
+    return p, int(theirs.split(b":")[1], 16)
+
+
+@case
+def messages_and_their_answers():
+    w = peer()
+    p, qpn = pingpong(3)
+    for i in range(3):
+        w.put(message(qpn))
+        d = w.get()
+        assert (d.kind, d.dst_qpn, d.src_qpn, d.qkey, d.msn, len(d.body)) == (1, MY_QPN, qpn, PINGPONG_KEY, i + 1, 64), d
+    assert "3 iters in" in p.ok(), p.tail()
+
+
+@case
+def what_cannot_be_delivered_is_dropped_and_counted():
+    w = peer()
+    p, qpn = pingpong(1)
+    good = message(qpn)
+    bad = [("qkey", message(qpn, qkey=PINGPONG_KEY + 1)), ("no_qp", message(qpn + 1)), ("no_qp", message(0xffffff)),
+           ("bad", good[:16]), ("bad", header(9, qpn)), ("bad", message(qpn, version=0x20)), ("bad", message(0x1000000 + qpn)),
+           ("bad", message(qpn, control=0x01)), ("bad", message(qpn, control=0xc1)), ("bad", message(qpn, control=0x42)),
+           ("bad", message(qpn, rdmap=0x41)), ("bad", message(qpn, rdmap=0x44)), ("bad", message(qpn, rdmap=0x48)),
+           ("bad", message(qpn, rdmap=0x83)), ("bad", message(qpn, qn=1)), ("bad", message(qpn, mo=4)),
+           ("bad", header(1, qpn, MY_QPN, PINGPONG_KEY) + b"\x41\x43"), ("bad", header(2, 7, 1) + question(1)[20:])]
+    for name, data in bad:
+        before = counters()
+        w.put(data)
+        counted(name, before)
+    for crc in (crc32c(good) ^ 1, struct.unpack("<I", struct.pack(">I", crc32c(good)))[0]):
+        before = counters()
+        w.put(good, crc)
+        counted("crc", before)
+    before = counters()
+    w.put(good)
+    assert w.get().dst_qpn == MY_QPN
+    assert counters() == {**before, "in": before["in"] + 1, "out": before["out"] + 1}, (before, counters())
+    assert "1 iters in" in p.ok(), p.tail()
+
+
+def ask(w, ident, data, tries=200):
+    """Repeats a question until its reply is here: the server may not listen yet."""
+    for _ in range(tries):
+        w.put(data)
+        d = w.get()
+        assert d.kind == 3 and (d.dst_qpn, d.src_qpn) == (1, 1), d
+        got, status, _, port, qpn, qkey = struct.unpack_from(">QBBHII", d.body)
+        assert got == ident, d
+        if status != 1:
+            return status, port, qpn, qkey, d.body[20:]
+        time.sleep(0.05)
+    return 1, port, qpn, qkey, b""
+
+
+@case
+def a_server_that_is_asked_for():
+    w = peer()
+    assert ask(w, 5, question(5, port=9), 1)[:2] == (1, 9), "nobody listens there"
+    p = program("udaddy", "-b", ADDR)
+    first = ask(w, 6, question(6))
+    assert first[0] == 0 and first[1] == PORT and first[3] == CM_KEY and first[2] > 1, first
+    assert ask(w, 6, question(6)) == first, "a reply that was lost comes again"
+    before = counters()
+    w.put(question(6), 0)
+    counted("crc", before)
+    for _ in range(10):  # it answers to the QPN that the immediate tells, with its own to it
+        w.put(message(first[2], b"y" * 100, CM_KEY, flags=1, word=MY_QPN))
+    for _ in range(10):
+        d = w.get()
+        assert (d.kind, d.dst_qpn, d.src_qpn, d.qkey, d.imm) == (1, MY_QPN, first[2], CM_KEY, first[2]), d
+    p.ok()
+
+
+def asked(w):
+    d = w.get()
+    assert d.kind == 2, d
+    ident, _, _, port, source, _ = struct.unpack_from(">QBBHII", d.body)
+    assert port == PORT and source > 1023, d
+    return ident
+
+
+@case
+def a_client_that_asks():
+    w = peer()
+    p = program("udaddy", "-s", HOST)
+    ident = asked(w)
+    assert asked(w) == ident, "it asks again"
+    for wrong in (reply(ident ^ 1, 0, PORT, 5, 6), reply(ident, 0, PORT + 1, 5, 6), reply(ident, 0, PORT, 5, 6)[:30]):
+        w.put(wrong)
+    assert asked(w) == ident, "these were not for it"
+    w.put(reply(ident, 2, PORT))
+    assert p.wait() != 0 and "UNREACHABLE, error: 2" in p.stdout(), p.tail()
+
+    p = program("udaddy", "-s", HOST)
+    ident = asked(w)
+    w.put(reply(ident, 0, PORT, MY_QPN, 0x777))
+    d = w.get()
+    while d.kind == 2:
+        d = w.get()
+    assert (d.kind, d.dst_qpn, d.qkey, d.imm) == (1, MY_QPN, 0x777, d.src_qpn), d
+    p.p.kill()
+    p.wait()
+    w.s.settimeout(0)
+    try:
+        while True:
+            w.s.recv(2000)
+    except BlockingIOError:
+        pass
+
+
+@case
+def a_client_that_nobody_answers():
+    w = peer()
+    p = program("udaddy", "-s", HOST)
+    idents = {asked(w)}
+    first = time.monotonic()
+    idents.update(asked(w) for _ in range(6))
+    assert len(idents) == 1 and time.monotonic() - first > 3, "its pauses grow from 0.1 to 3.2 s"
+    assert p.wait() != 0 and "UNREACHABLE, error: -110" in p.stdout(), p.tail()
+
+
+run()
