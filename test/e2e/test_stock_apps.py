@@ -103,6 +103,25 @@ def rstream():
 
 
 @case
+def rstreams_own_sweep():
+    """As it runs without options: ping-pong and streams of 64 B to 1 MiB, a quarter of a million messages."""
+    need("rstream")
+    with Daemon(pair_conf()) as d:
+        server, client = ["rstream", "-b", ADDR], ["rstream", "-s", ADDR]
+        for _ in range(60):
+            s = run(d, *server)
+            time.sleep(0.3)
+            c = run(d, *client)
+            if c.wait(280) == 0:
+                break
+            s.stop()
+            assert REFUSED.search(c.stdout() + c.stderr()), c.tail() + s.tail()
+        s.ok()
+        rows = re.findall(r"^(\w+_(?:lat|bw)) .*\d\.\d", c.stdout(), re.M)
+        assert rows == [f"{size}_{what}" for what in ("lat", "bw") for size in ("64", "4k", "64k", "1m")], c.tail()
+
+
+@case
 def riostream():
     with Daemon(pair_conf()) as d:
         for mode in ("b", "n", "a"):

@@ -140,7 +140,8 @@ def built(*names):
     return {os.path.basename(n).removesuffix("-verbs").removesuffix("-siw"): os.path.join(BUILD, n) for n in names}
 
 
-PEERS = built("test/interop/peer-siw", "examples/hello-verbs", "examples/onesided-verbs", "app/testpmd-rdma/testpmd-rdma-verbs")
+PEERS = {**built("test/interop/peer-siw", "examples/hello-verbs", "examples/onesided-verbs", "app/testpmd-rdma/testpmd-rdma-verbs"),
+         "rstream": "/usr/bin/rstream"}
 
 
 class Guest:

@@ -145,6 +145,9 @@ for way in (True, False):
     # must be told to offer
     p2p = {"peer_to_peer": 1}
     programs("ucmatose", "ucmatose -b {a} -p 7473 -C 50 -S 3000", "ucmatose -s {a} -p 7473 -C 50 -S 3000", out=way, siw=p2p)
+    # stock rsockets in the guest, librnic's here: their messages and credits are librdmacm's
+    programs("rstream", "rstream -b {a} -p 7474 -T v -S 5000 -C 20 -I 10", "rstream -s {a} -p 7474 -T v -S 5000 -C 20 -I 10", out=way,
+             siw=p2p)
     for op in ("write", "read", "send"):
         programs(f"ib_{op}_bw -R", f"ib_{op}_bw -R -F -s 16384 -n 100 -t 16", f"ib_{op}_bw -R -F -s 16384 -n 100 -t 16 {{a}}", out=way)
         programs(f"ib_{op}_lat -R", f"ib_{op}_lat -R -F -s 64 -n 100", f"ib_{op}_lat -R -F -s 64 -n 100 {{a}}", out=way, siw=p2p)
