@@ -179,6 +179,9 @@ static int serve(struct agent_msg *m)
 		rc = ok(me.verbs != NULL);
 		m->fd = 0; /* the context has it */
 		return rc;
+	case AGENT_TOKEN:
+		m->fd = me.verbs->cmd_fd;
+		return 0;
 	case AGENT_PD:
 		me.pd = ibv_import_pd(me.verbs, (uint32_t)m->a[0]);
 		return ok(me.pd != NULL && me.pd->handle == m->a[0] && me.pd->context == me.verbs);

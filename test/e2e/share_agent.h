@@ -13,6 +13,7 @@
 enum agent_op {
 	AGENT_EXPORT,  /* a: GID of the device, 2 words. v: PD, MR, address of AGENT_BUF bytes, rkey. fd: cmd_fd */
 	AGENT_DEVICE,  /* fd: cmd_fd; imports the context. v: bytes of its device's GID, 2 words */
+	AGENT_TOKEN,   /* fd: cmd_fd of the context that it has imported */
 	AGENT_PD,      /* a: handle. Imports it */
 	AGENT_MR,      /* a: handle. Imports it. v: length, lkey */
 	AGENT_OWN,     /* registers memory of its own in the PD. v: address, rkey */

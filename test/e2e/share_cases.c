@@ -158,6 +158,29 @@ static bool a_fork_works_with_them(void)
 	return true;
 }
 
+/* Who has imported passes it on, and may go: the third has it from the exporter as well. */
+static bool what_was_imported_is_imported_from_there(void)
+{
+	for (int goes = 0; goes < 2; goes++) {
+		struct agent_msg m = { .op = AGENT_TOKEN };
+		struct agent between, g;
+		struct ibv_qp *qp;
+		uint32_t lkey;
+
+		CHECK(agent_start(&between, 0) && agent_start(&g, 0));
+		CHECK(imports(&between, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
+		CHECK(ask(&between, &m, NULL) == 0 && m.fd > 0);
+		CHECK(imports(&g, m.fd, srv.pd->handle, srv.mr->handle, &lkey) && lkey == srv.mr->lkey);
+		close(m.fd);
+		if (goes)
+			agent_kill(&between);
+		CHECK((qp = join_agent(&g, &cli, &srv)) != NULL && region_serves(&g, qp, lkey));
+		CHECK(goes || gone(&between));
+		CHECK(gone(&g) && ibv_destroy_qp(qp) == 0);
+	}
+	return true;
+}
+
 /* All in one process: a second name for the same things. */
 static bool the_exporter_itself_imports(void)
 {
@@ -369,6 +392,7 @@ int main(int argc, char **argv)
 	static const struct rig_case cases[] = {
 		CASE(another_program_works_with_pd_and_region),
 		CASE(a_fork_works_with_them),
+		CASE(what_was_imported_is_imported_from_there),
 		CASE(the_exporter_itself_imports),
 		CASE(regions_outlive_their_process),
 		CASE(exporter_and_importer_are_killed),
