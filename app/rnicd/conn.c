@@ -8,7 +8,10 @@
 #include "worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
-/* Resets and cookies for strangers: what they cost is taken from the connections that there are. */
+/*
+ * Resets and cookies for strangers, and connections that came to nothing: what they cost is taken from the connections
+ * that there are.
+ */
 #define ANSWER_NS       (200 * RN_NS_PER_US) /* one in so long, 5,000 a second */
 #define ANSWERS_AT_ONCE 1000u                /* after a pause */
 #define COOKIE_LIFE_NS (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
@@ -315,18 +318,30 @@ static bool is_expected(const struct rnicd_worker *w, uint32_t port, uint16_t lp
 
 /* ---- segments ---- */
 
-bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
+/* Whether another stranger may be answered now, or have a connection; *at: until when that is used up. */
+static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at)
 {
 	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
 
-	if (w->answers_at + depth < w->now)
-		w->answers_at = w->now - depth;
-	if (w->answers_at + ANSWER_NS <= w->now) {
-		w->answers_at += ANSWER_NS;
+	if (*at + depth < w->now)
+		*at = w->now - depth;
+	if (*at + ANSWER_NS <= w->now) {
+		*at += ANSWER_NS;
 		return true;
 	}
 	port->stats[w->index].rx_unanswered++;
 	return false;
+}
+
+bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	return allowed(w, port, &w->answers_at);
+}
+
+void conn_requested(struct rnicd_worker *w, struct qp_conn *qc)
+{
+	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS); /* it has come to something */
+	conn_established(qc);
 }
 
 /* Answers a segment without a connection. */
@@ -453,6 +468,8 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		answer_cookie(w, l, &a, m, p, seg);
 		return false;
 	}
+	if (!cookie && !allowed(w, port, &w->strangers_at))
+		return false; /* an honest peer's TCP asks again */
 	if (l->half_open >= 4u * l->cfg.backlog) {
 		evict(w, port, l);
 		if (!worker_space(w))

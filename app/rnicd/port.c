@@ -128,6 +128,8 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 		port->caps.rx_fd = true;
 	else
 		check_rx_interrupts(port);
+	if (port->cfg->kind == RNICD_PORT_TAP)
+		port_tap_quiet(port);
 	return true;
 }
 

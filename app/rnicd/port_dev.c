@@ -94,7 +94,8 @@ static void ask_caps(struct rnicd_port *port, const struct rte_eth_dev_info *inf
 
 static int configure(struct rnicd_port *port, const struct rte_eth_dev_info *info)
 {
-	struct rte_eth_conf conf = { .intr_conf.rxq = port->caps.rx_fd };
+	/* a tap's descriptors are wanted in any case: port_tap_quiet() */
+	struct rte_eth_conf conf = { .intr_conf.rxq = port->caps.rx_fd || port->cfg->kind == RNICD_PORT_TAP };
 
 	if (port->caps.multi_seg)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ends a worker's sleep when packets come in. The packet socket's driver keeps its descriptor to itself; so a
+ * What ends a worker's sleep when packets come in, and what a port's driver must be told to look for them. The packet socket's driver keeps its descriptor to itself; so a
  * second socket on the same interface, with the smallest of buffers and one byte of each packet, serves as a bell.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -83,5 +85,26 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue)
 	} else if (port->cfg->kind == RNICD_PORT_PCI) {
 		/* interrupts of hardware are one-shot */
 		rte_eth_dev_rx_intr_enable(port->ethdev, queue);
+	}
+}
+
+/*
+ * The tap driver reads only after a signal, which its descriptors send with each frame. To a worker that is busy with
+ * other ports each of them costs more than reading the frame. So they send none, and the worker calls the driver's
+ * handler itself when it is time to look (worker_rx.c). A driver that works otherwise stays as it is.
+ */
+void port_tap_quiet(struct rnicd_port *port)
+{
+	for (uint16_t q = 0; q < port->caps.queues; q++) {
+		struct sigaction sa;
+		int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->ethdev, q);
+		int flags = fcntl(fd, F_GETFL), signo = fcntl(fd, F_GETSIG);
+
+		if (flags < 0 || !(flags & O_ASYNC) || signo <= 0 || sigaction(signo, NULL, &sa) != 0 ||
+		    (sa.sa_flags & SA_SIGINFO) || sa.sa_handler == SIG_DFL || sa.sa_handler == SIG_IGN ||
+		    fcntl(fd, F_SETFL, flags & ~O_ASYNC) != 0)
+			return;
+		port->tap_signo = signo;
+		port->tap_look = sa.sa_handler;
 	}
 }

@@ -159,6 +159,8 @@ struct rnicd_port {
 	struct rte_ring *const *wire;    /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
 	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */
 	int bell[RNICD_MAX_WORKERS];     /* AF_PACKET: port_wake.c; -1: none */
+	void (*tap_look)(int signo);     /* TAP: makes the driver read; NULL: not needed */
+	int tap_signo;
 	struct capture *capture;         /* NULL: not captured */
 	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
 	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];

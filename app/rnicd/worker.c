@@ -127,7 +127,7 @@ bool worker_effects(struct rnicd_worker *w)
 	for (uint32_t i = 0; i < ctx->n_fx; i++) {
 		const struct qp_fx *fx = &ctx->fx[i];
 		if (fx->type == QP_FX_CONNECT_REQUEST)
-			conn_established(fx->conn);
+			conn_requested(w, fx->conn);
 		else if (fx->type == QP_FX_CLOSED)
 			conn_died(w, fx->conn);
 	}
@@ -180,7 +180,6 @@ int worker_main(void *arg)
 {
 	struct rnicd_worker *w = arg;
 
-	worker_own_signals(w);
 	for (uint32_t i = 0; i < rnicd.n_ports && w->index == 0; i++) {
 		struct rte_mbuf *m = arp_gratuitous(w->arp[i]);
 		if (m != NULL)

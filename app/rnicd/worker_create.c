@@ -156,8 +156,8 @@ static bool make_fds(struct rnicd_worker *w)
 		if (port->caps.wire_mem || w->index >= port->caps.queues)
 			continue;
 		/*
-		 * The tap driver reads only after a signal has told it to, which may come after the edge; its descriptor
-		 * is the tap itself and level is right for it. Others are eventfds that nobody reads.
+		 * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for
+		 * it. Others are eventfds that nobody reads.
 		 */
 		int fd = port_rx_fd(port, (uint16_t)w->index);
 		if (fd < 0 || !add_fd(w, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))

@@ -100,7 +100,9 @@ struct rnicd_worker {
 	struct stages stages;
 	bool blind_ports;            /* there is such a port */
 	uint16_t share[RNICD_MAX_PORTS]; /* most frames that a port may bring in a turn: worker_rx.c */
+	uint64_t look_at[RNICD_MAX_PORTS]; /* when a port is read next that costs a system call: worker_rx.c */
 	uint64_t answers_at;         /* resets and cookies for strangers are rationed: conn.c */
+	uint64_t strangers_at;       /* and connections without a Request */
 	bool told;                   /* something lies in the rings to the control thread: wake it */
 	struct worker_client *clients;
 	struct rn_wheel wheel;
@@ -140,14 +142,14 @@ void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const stru
 
 /* ---- worker_rx.c ---- */
 uint32_t worker_rx(struct rnicd_worker *w);
+/* The next worker_rx looks at every port, also where that costs a system call. */
+void worker_rx_all(struct rnicd_worker *w);
 /* Whether a parsed frame's TCP or UDP checksum may be relied on. */
 bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
 /* Hands a frame to the worker that owns its flow. Takes m. */
 void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, uint32_t owner);
 
 /* ---- worker_sleep.c ---- */
-/* Once, at the start of the thread. */
-void worker_own_signals(struct rnicd_worker *w);
 /* Nothing to do: spins, then sleeps until something happens or is due. */
 void worker_idle(struct rnicd_worker *w);
 
@@ -162,8 +164,9 @@ void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
 void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
 void conn_bury(struct rnicd_worker *w);
-/* It will not count as half open any more. */
+/* It will not count as half open any more; it has sent its Request. */
 void conn_established(struct qp_conn *qc);
+void conn_requested(struct rnicd_worker *w, struct qp_conn *qc);
 /* Whether another stranger may be answered now: resets, cookies and what datagrams ask of the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
 /* Where frames for an address go: the address itself, the gateway, or NULL. */

@@ -12,6 +12,8 @@
 #include "ud.h"
 #include "worker_int.h"
 
+#define TAP_LOOK_NS (20 * RN_NS_PER_US)
+
 /* A frame on its way through a burst. m is NULL once it has found its end. */
 struct rx {
 	struct rte_mbuf *m;
@@ -269,13 +271,30 @@ static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
 	return (uint16_t)rn_max_u32(share / 2, WORKER_BURST_MIN);
 }
 
+/*
+ * Whether to read the port now. To look at a tap is a system call, and one for each frame: in turns that are shorter than
+ * this it waits, and the kernel's queue holds what comes, or drops it, at the cost of whoever sends it.
+ */
+static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
+{
+	if (rn_likely(port->tap_look == NULL))
+		return true;
+	if (w->now < w->look_at[port->index])
+		return false;
+	w->look_at[port->index] = w->now + TAP_LOOK_NS;
+	port->tap_look(port->tap_signo);
+	return true;
+}
+
+void worker_rx_all(struct rnicd_worker *w) { memset(w->look_at, 0, sizeof(w->look_at)); }
+
 static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	struct rte_mbuf *m[WORKER_BURST];
 	struct rnicd_port *ports[WORKER_BURST];
 	uint16_t *share = &w->share[port->index];
 
-	if (w->index >= port->caps.queues)
+	if (w->index >= port->caps.queues || !look(w, port))
 		return 0;
 	uint32_t n = port->wire != NULL
 			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, *share, NULL)

@@ -38,21 +38,6 @@ void worker_poke(struct rnicd_worker *w)
 		return;
 }
 
-/*
- * The tap driver reads only after a signal of its descriptor. It must come to the thread that reads: then it is there
- * with the end of the sleep, and no other thread is interrupted for nothing.
- */
-void worker_own_signals(struct rnicd_worker *w)
-{
-	const struct f_owner_ex self = { .type = F_OWNER_TID, .pid = gettid() };
-
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		const struct rnicd_port *port = rnicd.port[i];
-		if (port->cfg->kind == RNICD_PORT_TAP && port->caps.rx_fd && w->index < port->caps.queues)
-			fcntl(port_rx_fd(port, (uint16_t)w->index), F_SETOWN_EX, &self);
-	}
-}
-
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
 	__atomic_store_n(&w->sh.sleeping, value, __ATOMIC_RELAXED);
@@ -113,6 +98,7 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	int n = epoll_pwait2(w->sh.epoll_fd, ev, RN_ARRAY_LEN(ev), &ts, NULL);
 	if (n > 0) {
 		w->nap = 0;
+		worker_rx_all(w);
 		/* a bell may ring just before its packet is to be seen: look for a while */
 		w->busy = rnicd_now();
 	}
@@ -147,6 +133,7 @@ void worker_idle(struct rnicd_worker *w)
 	arm_ports(w);
 	/* pairs with the fences in worker_poke() and in the client's doorbell */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	worker_rx_all(w);
 	if (!anything_waits(w) && worker_rx(w) == 0)
 		sleep_until(w, next_due(w));
 	say_sleeping(w, 0);

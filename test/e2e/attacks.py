@@ -101,6 +101,16 @@ def syns(mac, n):
                            rng.getrandbits(32), options=b"\x02\x04\x05\xb4") for _ in range(n)]
 
 
+def syns_and_resets(mac, n):
+    """Openings, each taken back at once."""
+    frames, rng = [], random.Random(2)
+    for _ in range(n):
+        who = MAC, mac, f"10.79.0.{rng.randrange(10, 250)}", wire.ADDR, rng.randrange(1024, 65536), PORT
+        isn = rng.getrandbits(32)
+        frames += [wire.tcp_frame(*who, isn, options=b"\x02\x04\x05\xb4"), wire.tcp_frame(*who, isn + 1, flags=4)]
+    return frames
+
+
 # ---- connections that hold something ----
 
 def silent():

@@ -214,6 +214,20 @@ def connect_and_reset():
 
 
 @case
+def connections_that_come_to_nothing():
+    """So many at once and so many a second are made, however fast they are asked for and reset."""
+    w = the_world()
+    before, start = w.counters(), time.monotonic()
+    w.put(attacks.syns_and_resets(w.frames.mac, 10000))
+    after = w.counters()
+    most = 1000 + 5000 * (time.monotonic() - start)
+    got, refused = (after[k] - before[k] for k in ("resets", "rx_unanswered"))
+    assert 500 < got <= most + 100, f"{got} connections were made, {most:.0f} were due"
+    assert got + refused > 9000, f"of 10,000 asked for {got} were made and {refused} refused"
+    still_served(w)
+
+
+@case
 def nothing_is_left():
     w = the_world()
     w.server.stop()
