@@ -62,7 +62,8 @@ static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 {
 	struct open *o = rn_container_of(cmd, struct open, cmd);
 	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = policy(o->addr.port, o->self),
-				    .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u), .priv = o->priv, .priv_len = sizeof(o->priv) };
+				    .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u),
+				    .priv = o->priv, .priv_len = sizeof(o->priv) };
 
 	(void)now;
 	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
