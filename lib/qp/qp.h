@@ -385,7 +385,7 @@ const char *qp_state_name(enum qp_state s);
 #define QP_FX_MAX        256u
 #define QP_FX_PER_CALL   16u
 #define QP_REFS_MAX      1024u
-#define QP_HOLD_MAX      256u /* out-of-order packets held of a connection with a wide block */
+#define QP_HOLD_MAX      128u /* out-of-order packets held with a wide block; all of these: half of a pool */
 #define QP_HOLD_NARROW   64u  /* and with a narrow one */
 #define QP_REFS_PER_CALL (QP_HOLD_MAX + 1)
 #define QP_DIRTY_MAX     64u
