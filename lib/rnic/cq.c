@@ -139,8 +139,8 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 }
 
 /*
- * Takes the unread completions of a queue pair out, as adapters do when it is reset or destroyed: what it does in its next
- * life is not taken for them. The older ones move up behind the younger.
+ * Takes the unread completions of a queue pair out, as adapters do when it is reset: what it does in its next life is not
+ * taken for them. Of one that is destroyed they stay: libfabric reads them after that. The older ones move up.
  */
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn)
 {

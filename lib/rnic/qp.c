@@ -407,7 +407,6 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc != 0 && !rnic_dead(qp->s))
 		return rc;
-	cqs_clean(ibqp);
 	unlink_qp(qp);
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);
