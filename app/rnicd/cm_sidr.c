@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port space of datagrams (RDMA_PS_UDP): no connection is made, who asks is told number and Q_Key of the queue pair that
- * serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that has answered
+ * The port space of datagrams (RDMA_PS_UDP): no connection is made, who asks is told number and Q_Key of the queue
+ * pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that has answered
  * repeats its reply as often as it is asked, as long as it lives. Control thread.
  */
 #include <errno.h>

@@ -64,7 +64,7 @@ struct cmd_fx {
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
-/* A type beside lib/qp's: a message for the connection manager of datagrams. code: its kind; port, remote.ip; priv: its body. */
+/* A type beside lib/qp's: a message for the datagrams' connection manager. code: kind; port, remote.ip; priv: body. */
 #define CMD_FX_SIDR 128
 
 /*

@@ -43,7 +43,10 @@ void ud_del(struct rnicd_worker *w, struct ud_qp *u) { flow_del(&w->uds, &u->flo
 /* ---- receiving ---- */
 
 /* IPv4's time to live or IPv6's hop limit. */
-static uint8_t hop_limit(const uint8_t *frame, const struct pkt *p) { return frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)]; }
+static uint8_t hop_limit(const uint8_t *frame, const struct pkt *p)
+{
+	return frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)];
+}
 
 static void to_qp(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p,
 		  const struct udpl_hdr *h, const struct flow *at)
@@ -160,7 +163,8 @@ static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 	}
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	memcpy(f.l2.dst, loop ? port->mac : e->mac, PKT_MAC_LEN);
-	pkt_udp_build(frame, &f, len, offload ? 0 : pkt_sum(frame + hdr, len), offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
+	pkt_udp_build(frame, &f, len, offload ? 0 : pkt_sum(frame + hdr, len),
+		      offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
 	m->data_len = (uint16_t)(hdr + len);
 	m->pkt_len = hdr + len;
 	if (offload) {

@@ -167,7 +167,7 @@ void conn_bury(struct rnicd_worker *w);
 /* It will not count as half open any more; it has sent its Request. */
 void conn_established(struct qp_conn *qc);
 void conn_requested(struct rnicd_worker *w, struct qp_conn *qc);
-/* Whether another stranger may be answered now: resets, cookies and what datagrams ask of the control thread are rationed. */
+/* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
 /* Where frames for an address go: the address itself, the gateway, or NULL. */
 const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);

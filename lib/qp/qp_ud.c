@@ -112,7 +112,7 @@ static uint32_t put_headers(struct qp *qp, const struct qp_send *s, uint8_t *buf
 		.src_qpn = qp->qpn,
 		.qkey = s->w.ud.qkey & QP_QKEY_OWN ? qp->qkey : s->w.ud.qkey,
 	};
-	/* The immediate is bytes of the wire already. Receivers do not look at the MSN: it tells in a capture what is missing. */
+	/* The immediate is bytes of the wire already. The MSN is for captures: receivers do not look at it. */
 	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND, true,
 					      imm ? rn_load_be32(&s->w.aux) : 0, ++qp->ud_msn, 0);
 
@@ -217,7 +217,8 @@ static void put_grh(uint8_t grh[QP_UD_GRH_LEN], const struct qp_ud_rx *rx)
 }
 
 /* Into a receive that has been taken. */
-static enum qp_wc_status place(struct qp *qp, const struct qp_recv *r, const struct qp_ud_rx *rx, const struct ddp_hdr *d)
+static enum qp_wc_status place(struct qp *qp, const struct qp_recv *r, const struct qp_ud_rx *rx,
+			       const struct ddp_hdr *d)
 {
 	uint8_t grh[QP_UD_GRH_LEN];
 	struct rn_iov src[2] = { { .base = grh, .len = sizeof(grh) } };
@@ -225,7 +226,8 @@ static enum qp_wc_status place(struct qp *qp, const struct qp_recv *r, const str
 	if (d->payload_len > r->len || r->len - d->payload_len < QP_UD_GRH_LEN)
 		return QP_WC_LOC_LEN_ERR;
 	put_grh(grh, rx);
-	src[1] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + d->hdr_len, .len = d->payload_len };
+	src[1] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + d->hdr_len,
+				  .len = d->payload_len };
 	return qp_mr_status(qp_rq_place(qp, r, 0, src, d->payload_len > 0 ? 2 : 1));
 }
 

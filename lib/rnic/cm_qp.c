@@ -184,7 +184,10 @@ int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 	if (rid->ps == RDMA_PS_UDP) {
 		a->port_num = rid->port_num;
 		a->qkey = RDMA_UDP_QKEY;
-		*mask |= to == IBV_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : to == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0;
+		if (to == IBV_QPS_INIT)
+			*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+		else if (to == IBV_QPS_RTS)
+			*mask |= IBV_QP_SQ_PSN;
 	} else if (to == IBV_QPS_INIT) {
 		*mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 		a->port_num = rid->port_num;

@@ -204,7 +204,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return EINVAL;
 	rnic_spin_lock(&cq->lock);
 	rc = rnic_dead(cq->s) ? EIO : 0;
-	/* Whether fewer will do is known when all workers have come round twice: datagrams posted before are complete. */
+	/* Whether fewer will do is known when all workers have come round twice: datagrams posted before are through. */
 	for (int i = 0; i < 2 && rc == 0 && cqe < ibcq->cqe; i++)
 		rc = grow(cq, cq->ring[0].mask + 1);
 	if (rc == 0 && unread(cq) > (uint32_t)cqe)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datagram transport: what stands in a UDP datagram between two queue pairs that have no connection. Instead of MPA,
- * whose framing and markers exist for the sake of a stream, there is one header, one DDP segment and its CRC:
+ * The datagram transport: what stands in a UDP datagram between two queue pairs that have no connection. Instead of
+ * MPA, whose framing and markers exist for the sake of a stream, there is one header, one DDP segment and its CRC:
  *
  *	 0  version 1 (high nibble), 0 | kind | flags | 0
  *	 4  0 | destination QPN (24 bits)
@@ -10,7 +10,7 @@
  *	16  0 (a sequence number, where a kind is reliable)
  *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0), of the others
  *	    what udpl_sidr.h says
- *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there, always checked
+ *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
  * Numbers are big endian. All queue pairs of a device share one UDP port: a QPN has more bits than a port number has.
  * Pure functions over the caller's bytes, safe from any thread. Lengths are octets.
@@ -36,7 +36,7 @@ enum udpl_kind {
 };
 
 /* flags */
-#define UDPL_F_IMM 0x01u /* a Send: the immediate is in the DDP header's word for the ULP, which RDMAP has no use for there */
+#define UDPL_F_IMM 0x01u /* a Send: the immediate is in the DDP header's word for the ULP, unused there by RDMAP */
 
 struct udpl_hdr {
 	uint8_t kind;      /* enum udpl_kind */
