@@ -242,10 +242,20 @@ static void check_whole(struct reader *r)
 		check_port(r, i);
 }
 
-/* MiB: buffers and working memory to go at full speed, and 2 KiB for each connection. */
+/* MiB: frames that wait to be captured, each worker's rings and small buffers, 2 KiB for each connection. */
+static uint32_t fixed_memory(const struct rnicd_cfg *d)
+{
+	uint32_t captures = 0;
+
+	for (uint32_t i = 0; i < d->n_ports; i++)
+		captures += d->port[i].capture[0] != '\0';
+	return 16 + 16 * captures + d->n_workers * (12 + d->flows / 512);
+}
+
+/* MiB: what is fixed, and buffers and working memory to go at full speed. */
 static uint32_t fitting_memory(const struct rnicd_cfg *d)
 {
-	return rn_max_u32(256, 64 + 64 * d->n_ports + d->n_workers * (56 + d->flows / 512));
+	return rn_max_u32(256, d->fixed_mb + 32 + 64 * d->n_ports + 56 * d->n_workers);
 }
 
 unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
@@ -263,6 +273,7 @@ unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
 	if (ferror(f))
 		mistake(r, r->last_line + 1, "cannot be read: %s", strerror(errno));
 	check_whole(r);
+	c->d.fixed_mb = fixed_memory(&c->d);
 	if (c->d.memory_mb == 0)
 		c->d.memory_mb = fitting_memory(&c->d);
 	unsigned n = r->mistakes;

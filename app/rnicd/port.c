@@ -30,16 +30,15 @@ uint16_t port_buffer_room(const struct rnicd_port *port)
 	return (uint16_t)((room + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE);
 }
 
-/* Half of the daemon's memory is packet buffers, shared evenly; the rest is tables and capture. */
+/* The packet buffers are shared evenly. */
 static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 {
-	uint64_t memory = (uint64_t)rnicd.cfg.memory_mb << 20;
 	uint32_t one = port_buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
 		one = PAGE / (PAGE / one);
-	uint64_t n = memory / 2 / rnicd.cfg.n_ports / one;
+	uint64_t n = rnicd_free_memory() / 2 / rnicd.cfg.n_ports / one;
 	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit), POOL_MIN);
 	snprintf(name, sizeof(name), "port_%u", port->index);
 	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, port_buffer_room(port),

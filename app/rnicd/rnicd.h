@@ -94,6 +94,7 @@ struct rnicd_cfg {
 	uint16_t control_cpu;       /* where the control thread lives; UINT16_MAX: floats */
 	bool hugepages;             /* false: --no-huge */
 	uint32_t memory_mb;         /* for packet buffers and tables */
+	uint32_t fixed_mb;          /* of it, about: what neither is the ports' buffers nor the workers' working memory */
 	uint32_t spin_us;           /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
 	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;             /* connections per worker; 0: 4096 */
@@ -231,6 +232,14 @@ struct rnicd {
 	uint64_t secret[4];              /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
+
+/* Bytes of the daemon's memory that are not fixed. Half are the ports' buffers, a quarter is the workers' working memory. */
+static inline uint64_t rnicd_free_memory(void)
+{
+	uint64_t all = rnicd.cfg.memory_mb, fixed = rn_min_u64(rnicd.cfg.fixed_mb, all / 4);
+
+	return (all - fixed) << 20;
+}
 
 /*
  * The data plane from rnicd.cfg: EAL, ports, workers. On failure one sentence in err (what, and what to do), everything

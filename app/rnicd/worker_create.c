@@ -83,7 +83,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
 
 	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
-	uint64_t budget = ((uint64_t)rnicd.cfg.memory_mb << 20) / 4 / rnicd.cfg.n_workers;
+	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
 	qp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.wide = WIDE_BLOCKS;

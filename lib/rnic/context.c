@@ -40,6 +40,7 @@ static void ops_set(struct verbs_context *v)
 	v->create_cq_ex = rnic_create_cq_ex;
 	v->create_qp_ex = rnic_create_qp_ex;
 	v->create_srq_ex = rnic_create_srq_ex;
+	v->open_xrcd = rnic_open_xrcd;
 	v->alloc_null_mr = rnic_alloc_null_mr;
 	v->alloc_parent_domain = rnic_alloc_parent_domain;
 	v->alloc_td = rnic_alloc_td;

@@ -352,6 +352,7 @@ static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used,
 
 /* srq.c */
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
+struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a); /* there are none: unsupported.c */
 
 /* mw.c */
 struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);

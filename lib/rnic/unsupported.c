@@ -25,6 +25,14 @@ static int no_multicast(const char *fn)
 	return minus();
 }
 
+struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a)
+{
+	(void)c;
+	(void)a;
+	rnic_unsupported("ibv_open_xrcd", "there are no XRC domains: use a shared receive queue (ibv_create_srq)");
+	return none();
+}
+
 /* ---- multicast ---- */
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

@@ -279,13 +279,13 @@ def lines_of(p):
 def each_obstacle_is_told_in_one_line():
     """What stands against a program: a line of ours with the remedy, once, and the errno of the manual page."""
     need("ibv_devices")
-    need("ibv_ud_pingpong")
+    need("ibv_xsrq_pingpong")
     p = Process([RNICRUN, "--socket", "/nonexistent/rnicd.sock", "ibv_devices"])
     assert p.wait() != 0 and "Function not implemented" in p.stderr(), p.tail()
     assert lines_of(p) == ["rnic: rnicd is not running at /nonexistent/rnicd.sock: start it, or set RNICD_SOCKET"], p.tail()
     with Daemon(pair_conf()) as d:
-        p = d.run(RNICRUN, "ibv_ud_pingpong", "-d", "a", "-g", "0")
-        assert p.wait() != 0 and len(lines_of(p)) == 1 and "use reliable connections" in lines_of(p)[0], p.tail()
+        p = d.run(RNICRUN, "ibv_xsrq_pingpong", "-d", "a", "-g", "0")
+        assert p.wait() != 0 and len(lines_of(p)) == 1 and "use a shared receive queue" in lines_of(p)[0], p.tail()
         if os.geteuid() == 0:
             os.chmod(d.dir, 0o755)
             os.chmod(d.sock, 0o600)
