@@ -29,6 +29,7 @@ class World:
         self.target = wire.Target(self.d)
         self.target.tell(f"listen {PORT} 8 4 4")
         self.server = self.d.run(TESTPMD, "-s", "-a", "10.77.0.1")
+        self.server.wait_line("listening")
         self.frames = wire.Frames()
         self.bystander().ok()  # what the daemon maps for a client, it has mapped once now
 
@@ -217,12 +218,14 @@ def connect_and_reset():
 def connections_that_come_to_nothing():
     """So many at once and so many a second are made, however fast they are asked for and reset."""
     w = the_world()
+    w.until(lambda: w.counters()["half_open"] == 0, "connections of attacks before are half open still")
+    time.sleep(0.3)  # after that long the ration is whole again
     before, start = w.counters(), time.monotonic()
     w.put(attacks.syns_and_resets(w.frames.mac, 10000))
     after = w.counters()
     most = 1000 + 5000 * (time.monotonic() - start)
     got, refused = (after[k] - before[k] for k in ("resets", "rx_unanswered"))
-    assert 500 < got <= most + 100, f"{got} connections were made, {most:.0f} were due"
+    assert 500 < got <= most + 100, f"{got} connections were made, {most:.0f} were due, {refused} refused"
     assert got + refused > 9000, f"of 10,000 asked for {got} were made and {refused} refused"
     still_served(w)
 
