@@ -99,10 +99,6 @@ void cm_listen(struct client *c)
 
 	if (id == NULL)
 		return;
-	if (id->udp) {
-		cm_sidr_listen(c, id);
-		return;
-	}
 	if (id->state != CM_IDLE && id->state != CM_BOUND) {
 		cm_wrong_state(c, id, "listen");
 		return;
@@ -111,13 +107,17 @@ void cm_listen(struct client *c)
 		id->local.port = cm_port_any(id->dev);
 		id->has_port = id->local.port != 0;
 	}
+	id->backlog =
+		c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
+	if (id->udp) {
+		cm_sidr_listen(c, id);
+		return;
+	}
 	struct op *o = id->has_port ? op_new(id) : NULL;
 	if (o == NULL) {
 		client_error(c, ENOMEM, "no memory or port for another listener");
 		return;
 	}
-	id->backlog =
-		c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
 	o->backlog = (uint16_t)id->backlog;
 	o->owner = owner_new();
 	owner_put(&id->owner, OWNER_LISTEN, o->owner);

@@ -13,8 +13,6 @@
 #include "ud.h"
 #include "udp/udpl_sidr.h"
 
-#define BACKLOG_DEFAULT 128u
-#define BACKLOG_MAX     4096u
 #define PAUSE_NS        (100 * RN_NS_PER_MS) /* before the first repetition; each pause is twice the one before */
 #define TRIES           7u                   /* 13 s in all */
 
@@ -164,21 +162,10 @@ static void on_reply(const struct cmd_fx *fx, const struct udpl_sidr *s)
 
 void cm_sidr_listen(struct client *c, struct cm_id *id)
 {
-	uint32_t backlog = c->req.cm_listen.backlog;
-
-	if (id->state != CM_IDLE && id->state != CM_BOUND) {
-		cm_wrong_state(c, id, "listen");
-		return;
-	}
-	if (!id->has_port) {
-		id->local.port = cm_port_any(id->dev);
-		id->has_port = id->local.port != 0;
-	}
 	if (!id->has_port) {
 		client_error(c, ENOMEM, "no port for another listener");
 		return;
 	}
-	id->backlog = backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(backlog, BACKLOG_MAX);
 	id->next_wait = listeners;
 	listeners = id;
 	cm_set_state(id, CM_LISTENING);

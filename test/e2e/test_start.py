@@ -139,6 +139,15 @@ def with_hugepages(conf, seem="true"):
     return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {HUGE} && {seem} && exec \"$0\" --config \"$1\"", RNICD, conf]
 
 
+def exchange(directory, **env):
+    """A server and a client of the daemon whose socket lies there, their data verified."""
+    env = dict(os.environ, RNICD_SOCKET=os.path.join(directory, "rnicd.sock"), **env)
+    s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
+    s.wait_line("listening")
+    Process([TESTPMD, "--mode", "soak", "--iters", "100", ADDR], env=env).ok()
+    s.ok()
+
+
 @case
 def no_hugepages():
     """auto goes on with ordinary pages and says so; yes says what to do."""
@@ -153,11 +162,7 @@ def no_hugepages():
                 continue
             try:
                 assert "ordinary pages" in p.wait_line("ready"), p.tail()
-                env = dict(os.environ, RNICD_SOCKET=os.path.join(tmp, "rnicd.sock"), RNIC_HUGE="0")
-                s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
-                s.wait_line("listening")
-                Process([TESTPMD, "--mode", "soak", "--iters", "100", ADDR], env=env).ok()
-                s.ok()
+                exchange(tmp, RNIC_HUGE="0")
             finally:
                 assert p.stop() == 0, p.tail()
 
@@ -183,11 +188,7 @@ def hugepages_that_others_took_first():
             try:
                 assert "2 workers, ordinary pages" in p.wait_line("ready"), p.tail()
                 assert "trying ordinary pages" in p.stderr(), p.tail()
-                env = dict(os.environ, RNICD_SOCKET=os.path.join(tmp, "rnicd.sock"))
-                s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
-                s.wait_line("listening")
-                Process([TESTPMD, "--mode", "soak", "--iters", "100", ADDR], env=env).ok()
-                s.ok()
+                exchange(tmp)
             finally:
                 assert p.stop() == 0, p.tail()
 

@@ -18,4 +18,7 @@ int dev_teardown(void **state);
 /* The daemon's view of this process. */
 struct fake_client *client(void);
 
+/* The worker's copy of a queue pair's next WQE, good until the next call; its slots are given back. */
+struct qp_wqe *take_send(struct fake_qp *qp);
+
 #endif

@@ -63,22 +63,6 @@ static int teardown(void **state)
 	return dev_teardown(state);
 }
 
-/* The worker's copy of the next WQE; its slots are given back. */
-static struct qp_wqe *take_send(void)
-{
-	static union {
-		struct qp_wqe w;
-		uint8_t bytes[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE];
-	} u;
-
-	assert_true(spsc_cons_avail(&peer()->sq, 1) >= 1);
-	uint32_t slots = ((const struct qp_wqe *)spsc_cons_slot(&peer()->sq, 0))->slots;
-	assert_true(slots >= 1 && spsc_cons_avail(&peer()->sq, slots) >= slots);
-	spsc_cons_copy(&peer()->sq, 0, &u, slots * QP_SLOT_SIZE);
-	spsc_cons_release(&peer()->sq, slots);
-	return &u.w;
-}
-
 static void caps_are_written_back(void **state)
 {
 	(void)state;
@@ -128,21 +112,21 @@ static void a_list_of_sends(void **state)
 		assert_int_equal(db->bits[peer()->bit / 64], UINT64_C(1) << peer()->bit % 64);
 		assert_int_equal(db->summary, UINT64_C(1) << peer()->bit / 64);
 
-		struct qp_wqe *w = take_send();
+		struct qp_wqe *w = take_send(peer());
 		assert_int_equal(w->wr_id, 1);
 		assert_int_equal(w->op, QP_WR_SEND);
 		assert_int_equal(w->flags, QP_WF_SIGNALED | QP_WF_SOLICITED);
 		assert_int_equal(w->num_sge, 2);
 		assert_int_equal(w->slots, 1);
 		assert_memory_equal(w->sge, sge, 2 * sizeof(sge[0]));
-		w = take_send();
+		w = take_send(peer());
 		assert_int_equal(w->op, QP_WR_WRITE);
 		assert_int_equal(w->flags, 0);
 		assert_int_equal(w->slots, 2);
 		assert_int_equal(w->raddr, 0xabcdef);
 		assert_int_equal(w->rkey, 0x77);
 		assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, sge, sizeof(sge));
-		w = take_send();
+		w = take_send(peer());
 		assert_int_equal(w->op, QP_WR_SEND_INV);
 		assert_int_equal(w->flags, QP_WF_INLINE);
 		assert_int_equal(w->inline_len, 60);
@@ -150,7 +134,7 @@ static void a_list_of_sends(void **state)
 		assert_int_equal(w->aux, 0x99);
 		assert_int_equal(w->slots, 2);
 		assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, payload, 60);
-		w = take_send();
+		w = take_send(peer());
 		assert_int_equal(w->op, QP_WR_READ);
 		assert_int_equal(w->flags, QP_WF_FENCE);
 		assert_int_equal(w->raddr, 5);
@@ -204,9 +188,9 @@ static void the_other_operations(void **state)
 		wr.sg_list = &sge;
 		wr.send_flags = IBV_SEND_SIGNALED;
 		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-		a = *take_send();
+		a = *take_send(peer());
 		post_ex(i, mw, &info);
-		b = *take_send();
+		b = *take_send(peer());
 		assert_int_equal(a.op, QP_WR_SEND_IMM + i);
 		assert_int_equal(a.slots, 1);
 		assert_int_equal(a.num_sge, i < 4);
@@ -237,7 +221,7 @@ static void the_other_operations(void **state)
 	uint32_t key = one->rkey;
 	assert_int_equal(ibv_bind_mw(qp, one, &bind), 0);
 	assert_int_equal(one->rkey, ibv_inc_rkey(key));
-	assert_int_equal(take_send()->rkey, one->rkey);
+	assert_int_equal(take_send(peer())->rkey, one->rkey);
 	assert_int_equal(ibv_bind_mw(qp, mw, &bind), EINVAL);
 	assert_int_equal(ibv_dealloc_mw(one), 0);
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
@@ -257,7 +241,7 @@ static void bad_requests_and_a_full_queue(void **state)
 	wr[1].opcode = IBV_WR_TSO;
 	assert_int_equal(ibv_post_send(qp, wr, &bad), EOPNOTSUPP);
 	assert_ptr_equal(bad, &wr[1]);
-	assert_int_equal(take_send()->wr_id, 1);
+	assert_int_equal(take_send(peer())->wr_id, 1);
 	wr[1].opcode = IBV_WR_SEND;
 	wr[1].num_sge = (int)cap.max_send_sge + 1;
 	assert_int_equal(ibv_post_send(qp, &wr[1], &bad), EINVAL);
@@ -279,29 +263,29 @@ static void bad_requests_and_a_full_queue(void **state)
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr[0]);
 	assert_int_equal(posted, cap.max_send_wr); /* not one more, however few slots they took */
-	take_send();
+	take_send(peer());
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), 0);
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
 	for (unsigned i = 0; i < posted; i++)
-		take_send();
+		take_send(peer());
 	for (unsigned i = 0; i < 1000; i++) { /* and as many of the largest, many times around */
 		wr[1].num_sge = (int)(i % 3 == 0 ? cap.max_send_sge : 1);
 		wr[1].sg_list = (struct ibv_sge[QP_MAX_SGE]){ 0 };
 		if (ibv_post_send(qp, &wr[1], &bad) != 0) {
 			assert_int_equal(i % 16, 0);
 			for (unsigned k = 0; k < 16; k++)
-				take_send();
+				take_send(peer());
 			assert_int_equal(ibv_post_send(qp, &wr[1], &bad), 0);
 		}
 	}
 	while (spsc_cons_avail(&peer()->sq, 1) > 0)
-		take_send();
+		take_send(peer());
 
 	peer()->shm->state = IBV_QPS_INIT;
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), EINVAL);
 	peer()->shm->state = IBV_QPS_RTR;
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), 0);
-	take_send();
+	take_send(peer());
 	peer()->shm->state = IBV_QPS_RTS;
 }
 
@@ -365,7 +349,7 @@ static void a_sleeping_worker_is_woken(void **state)
 	assert_int_equal(read(client()->wake, &v, 8), 8);
 	db[0].need_wakeup = db[1].need_wakeup = 0;
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(take_send()->slots, 1);
+		assert_int_equal(take_send(peer())->slots, 1);
 }
 
 static void work_requests_through_qp_ex(void **state)
@@ -390,16 +374,16 @@ static void work_requests_through_qp_ex(void **state)
 	ibv_wr_set_sge(ex, 9, 8, 7);
 	assert_int_equal(spsc_cons_avail(&peer()->sq, 1), 0);
 	assert_int_equal(ibv_wr_complete(ex), 0);
-	struct qp_wqe *w = take_send();
+	struct qp_wqe *w = take_send(peer());
 	assert_int_equal(w->op, QP_WR_WRITE);
 	assert_int_equal(w->flags, QP_WF_SIGNALED);
 	assert_int_equal(w->rkey, 0x11);
 	assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, sge, sizeof(sge));
-	w = take_send();
+	w = take_send(peer());
 	assert_int_equal(w->wr_id, 2);
 	assert_int_equal(w->flags, QP_WF_INLINE);
 	assert_int_equal(w->inline_len, 100);
-	w = take_send();
+	w = take_send(peer());
 	assert_int_equal(w->op, QP_WR_READ);
 	assert_int_equal(w->sge[0].addr, 8);
 	assert_int_equal(w->sge[0].len, 7);

@@ -67,21 +67,6 @@ static int teardown(void **state)
 	return dev_teardown(state);
 }
 
-static struct qp_wqe *take_send(void)
-{
-	static union {
-		struct qp_wqe w;
-		uint8_t bytes[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE];
-	} u;
-
-	assert_true(spsc_cons_avail(&peer()->sq, 1) >= 1);
-	uint32_t slots = ((const struct qp_wqe *)spsc_cons_slot(&peer()->sq, 0))->slots;
-	assert_true(slots >= 1 && spsc_cons_avail(&peer()->sq, slots) >= slots);
-	spsc_cons_copy(&peer()->sq, 0, &u, slots * QP_SLOT_SIZE);
-	spsc_cons_release(&peer()->sq, slots);
-	return &u.w;
-}
-
 static void address_handles(void **state)
 {
 	static const uint8_t nobody[16] = { [10] = 0xff, 0xff, 192, 0, 2, 99 };
@@ -167,7 +152,7 @@ static void what_is_posted(void **state)
 
 	(void)state;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-	const struct qp_wqe *w = take_send();
+	const struct qp_wqe *w = take_send(peer());
 	assert_true(w->wr_id == 42 && w->op == QP_WR_SEND_IMM && w->flags == (QP_WF_SIGNALED | QP_WF_SOLICITED));
 	assert_int_equal(w->slots, 2);
 	assert_int_equal(w->num_sge, 2);
@@ -182,7 +167,7 @@ static void what_is_posted(void **state)
 	wr.opcode = IBV_WR_SEND;
 	wr.send_flags = IBV_SEND_INLINE;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-	w = take_send();
+	w = take_send(peer());
 	assert_true(w->slots == 1 && w->op == QP_WR_SEND && w->inline_len == 16 && w->aux == 0);
 	assert_memory_equal((const uint8_t *)w + QP_WQE_FIXED + QP_UD_ADDR_LEN, text, 16);
 
@@ -192,7 +177,7 @@ static void what_is_posted(void **state)
 	wr.send_flags = 0;
 	sge[0].length = UD_MTU;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-	take_send();
+	take_send(peer());
 	sge[0].length = UD_MTU + 1;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr);
@@ -222,11 +207,11 @@ static void what_is_posted_by_functions(void **state)
 	ibv_wr_set_inline_data(ex, text, sizeof(text)); /* the address may come last */
 	ibv_wr_set_ud_addr(ex, ah, 0x78, 0x22222222);
 	assert_int_equal(ibv_wr_complete(ex), 0);
-	const struct qp_wqe *w = take_send();
+	const struct qp_wqe *w = take_send(peer());
 	assert_true(w->wr_id == 1 && w->op == QP_WR_SEND_IMM && w->aux == 5 && w->slots == 1);
 	assert_true(w->ud.qpn == 0x77 && w->ud.qkey == 0x11111111 && w->dgram.sge[0].len == 64 && w->dgram.sge[0].lkey == 9);
 	assert_memory_equal(w->dgram.addr, there, 16);
-	w = take_send();
+	w = take_send(peer());
 	assert_true(w->wr_id == 2 && w->op == QP_WR_SEND && w->inline_len == 20 && w->slots == 2);
 	assert_true(w->ud.qpn == 0x78 && w->ud.qkey == 0x22222222);
 	assert_memory_equal((const uint8_t *)w + QP_WQE_FIXED + QP_UD_ADDR_LEN, text, sizeof(text));
