@@ -143,12 +143,24 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_TOKEN_MR] = FD(handle, client_token_mr),
 };
 
+/* Before its length is looked at: the HELLO of another version may have another one. */
+static bool other_version(const struct client *c)
+{
+	return c->req.type == IPC_HELLO && c->state == CLIENT_NEW &&
+	       c->req.len >= IPC_MSG_HDR + sizeof(c->req.hello.version) && c->req.hello.version != IPC_VERSION;
+}
+
 /* True: the descriptors were handed on. */
 static bool dispatch(struct client *c, const int *fds, uint32_t n)
 {
 	const struct request *r = c->req.type < IPC_TYPES ? &requests[c->req.type] : NULL;
 
-	if (r == NULL || r->len == 0) {
+	if (other_version(c)) {
+		client_error(c, EPROTO,
+			     "librnic speaks version %u of the control protocol, this rnicd version %u: install both "
+			     "from one release and restart rnicd",
+			     c->req.hello.version, IPC_VERSION);
+	} else if (r == NULL || r->len == 0) {
 		client_error(c, EINVAL, "request %u is not known to this rnicd", c->req.type);
 	} else if (c->req.len != r->len || n < r->min_fds || n > r->max_fds) {
 		client_error(

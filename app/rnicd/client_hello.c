@@ -177,12 +177,7 @@ void client_hello(struct client *c, const int *fds, uint32_t n)
 {
 	bool ok = false;
 
-	if (c->req.hello.version != IPC_VERSION)
-		client_error(c, EPROTO,
-			     "librnic speaks version %u of the control protocol, this rnicd version %u: install both "
-			     "from one release",
-			     c->req.hello.version, IPC_VERSION);
-	else if (!client_is_eventfd(fds[0]))
+	if (!client_is_eventfd(fds[0]))
 		client_error(c, EINVAL, "the wake descriptor is not an eventfd");
 	else
 		ok = take_regions(c, fds, n);

@@ -16,7 +16,7 @@
 
 #include "ipc/ipc_shm.h"
 
-#define IPC_VERSION       3
+#define IPC_VERSION       4 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX      192
 #define IPC_DEV_NAME_MAX  32
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
@@ -68,7 +68,7 @@ enum ipc_type {
 enum ipc_channel_kind { IPC_CHANNEL_COMP = 0, IPC_CHANNEL_ASYNC, IPC_CHANNEL_CM };
 
 struct ipc_hello {
-	uint32_t version;
+	uint32_t version;               /* stays first in both: whatever else changes, who is older or newer can be told so */
 	uint32_t pid;                   /* for messages only; the daemon trusts SO_PEERCRED */
 	uint64_t size[IPC_REGIONS];     /* bytes; 0: region absent */
 };

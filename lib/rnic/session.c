@@ -283,8 +283,8 @@ static int hello(struct rnic_session *s, const uint64_t size[IPC_REGIONS])
 		return m.status > 0 ? m.status : EPROTO;
 	}
 	if (m.len != IPC_MSG_LEN(hello_ok) || m.hello_ok.version != IPC_VERSION) {
-		rnic_complain("rnic: librnic speaks version %d of the daemon's protocol, the daemon version %u: "
-			      "install a matching pair", IPC_VERSION, m.hello_ok.version);
+		rnic_complain("rnic: librnic speaks version %d of the control protocol, rnicd version %u: "
+			      "install both from one release and restart rnicd", IPC_VERSION, m.hello_ok.version);
 		return EPROTO;
 	}
 	if (m.hello_ok.workers == 0 || m.hello_ok.workers > IPC_MAX_WORKERS)

@@ -94,20 +94,31 @@ static void list_of_another_version(void)
 		_exit(1);
 }
 
+static void list_once(void)
+{
+	if (ibv_get_device_list(NULL) != NULL || errno != EPROTO)
+		_exit(1);
+}
+
 static void another_version(void **state)
 {
 	char text[1000], wanted[200];
 
 	(void)state;
 	fake = fake_start();
-	fake_version(fake, IPC_VERSION + 1);
-	snprintf(wanted, sizeof(wanted), "rnic: librnic speaks version %d of the daemon's protocol, the daemon version %d: "
-		 "install a matching pair\n", IPC_VERSION, IPC_VERSION + 1);
-	assert_int_equal(said(list_of_another_version, text, sizeof(text)), 0);
-	assert_string_equal(text, wanted);
-	assert_null(ibv_get_device_list(NULL));
-	assert_int_equal(errno, EPROTO);
+	for (int d = -1; d <= 1; d += 2) { /* a daemon that does not look at the client's version itself */
+		fake_version(fake, (uint32_t)(IPC_VERSION + d));
+		snprintf(wanted, sizeof(wanted), "rnic: librnic speaks version %d of the control protocol, rnicd version %d: "
+			 "install both from one release and restart rnicd\n", IPC_VERSION, IPC_VERSION + d);
+		assert_int_equal(said(list_of_another_version, text, sizeof(text)), 0);
+		assert_string_equal(text, wanted);
+		assert_null(ibv_get_device_list(NULL));
+		assert_int_equal(errno, EPROTO);
+	}
 	fake_version(fake, IPC_VERSION);
+	fake_refuse(fake, EPROTO, "what rnicd says of the versions");
+	assert_int_equal(said(list_once, text, sizeof(text)), 0);
+	assert_string_equal(text, "rnic: rnicd refuses this client: what rnicd says of the versions\n");
 	fake_refuse(fake, EUSERS, "as many clients as there may be");
 	assert_null(ibv_get_device_list(NULL));
 	assert_int_equal(errno, EUSERS);

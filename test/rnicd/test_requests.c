@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -64,6 +65,28 @@ static int hello(struct fc *k, struct ipc_msg *m, const int *fds, unsigned n)
 	return fc_call(k, m, fds, n);
 }
 
+/* Older or newer, and with a HELLO that was shorter or has become longer since. */
+static void a_librnic_of_another_version(void **state)
+{
+	static const uint32_t versions[] = { IPC_VERSION - 1, IPC_VERSION + 1, 0, UINT32_MAX };
+	struct fc k;
+
+	(void)state;
+	fc_dial(&k, &d);
+	int fds[3] = { k.wake, k.fd[0], k.fd[1] };
+	for (unsigned i = 0; i < RN_ARRAY_LEN(versions); i++) {
+		for (int more = -8; more <= 8; more += 8) {
+			struct ipc_msg m = { .type = IPC_HELLO, .len = (uint16_t)(IPC_MSG_LEN(hello) + more),
+					     .hello = { .version = versions[i], .size = { FC_QUEUES, FC_ARENA, 0 } } };
+			char want[IPC_TEXT_MAX];
+			snprintf(want, sizeof(want), "librnic speaks version %u of the control protocol, this rnicd version "
+				 "%u: install both from one release and restart rnicd", versions[i], IPC_VERSION);
+			REFUSED(fc_call(&k, &m, fds, more < 0 ? 2 : 3), EPROTO, want);
+		}
+	}
+	fc_close(&k);
+}
+
 static void hello_is_checked(void **state)
 {
 	struct fc k;
@@ -75,11 +98,7 @@ static void hello_is_checked(void **state)
 	assert_int_equal(ftruncate(plain, FC_ARENA), 0);
 	int good[3] = { k.wake, k.fd[0], k.fd[1] }, more[4] = { k.wake, k.fd[0], k.fd[1], k.fd[1] };
 	int no_wake[3] = { pipes[1], k.fd[0], k.fd[1] }, unsealed[3] = { k.wake, k.fd[0], plain };
-	struct ipc_msg m = { .hello = { .version = 99, .size = { FC_QUEUES, FC_ARENA, 0 } } };
-	REFUSED(hello(&k, &m, good, 3), EPROTO,
-		"librnic speaks version 99 of the control protocol, this rnicd version 3: install both from one "
-		"release");
-	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
+	struct ipc_msg m = { .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, no_wake, 3), EINVAL, "the wake descriptor is not an eventfd");
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, unsealed, 3), EINVAL, "the arena is not sealed against shrinking");
@@ -573,6 +592,7 @@ static void queue_pairs_change_state(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_librnic_of_another_version),
 		cmocka_unit_test(hello_is_checked),
 		cmocka_unit_test(a_queue_region_without_control_block),
 		cmocka_unit_test_setup_teardown(requests_of_wrong_form, join, leave),
