@@ -4,16 +4,13 @@
  * for it here. No lock, no allocation: allocators call these.
  */
 #include "rnic/arena.h"
-
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "rnic/map.h"
 
 /* Zeros, which the daemon sees too. Ordinary pages go back to the system; hugepages would be missed when they come again. */
 static int discard(const struct rnic_vma *v, uintptr_t from, uintptr_t to)
 {
 	if (!v->hugetlb)
-		return (int)syscall(SYS_madvise, from, to - from, MADV_REMOVE);
+		return rnic_advise((void *)from, to - from, MADV_REMOVE);
 	if ((v->prot & PROT_WRITE) != 0)
 		memset((void *)from, 0, to - from);
 	return 0;
@@ -33,7 +30,7 @@ int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int a
 		}
 		uintptr_t from = v.start > at ? v.start : at, to = v.end < end ? v.end : end;
 		hole |= from > at;
-		rc = rnic_moved_fd(m, &v) >= 0 ? discard(&v, from, to) : (int)syscall(SYS_madvise, from, to - from, advice);
+		rc = rnic_moved_fd(m, &v) >= 0 ? discard(&v, from, to) : rnic_advise((void *)from, to - from, advice);
 		at = to;
 	}
 	if (rc != 0 || !hole)
@@ -74,7 +71,7 @@ static bool shift(const struct rnic_mem *m, uintptr_t from, size_t len, uintptr_
 
 static void *map_private(uintptr_t at, size_t len, int prot, int flags)
 {
-	return mmap((void *)at, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	return rnic_map((void *)at, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
 
 bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, size_t new_len, int flags, void **addr)

@@ -2,9 +2,8 @@
 /* rnic_alloc() and what is under it: memory that lies in the arena from birth. */
 #include <rnic/rnic.h>
 
-#include <sys/mman.h>
-
 #include "rnic/arena.h"
+#include "rnic/map.h"
 
 #define LARGE (UINT64_C(1) << 20) /* bytes: from here on aligned to 2 MiB */
 
@@ -52,21 +51,21 @@ static bool place_large(struct rnic_mem *m, uint64_t len, uint64_t *off)
 static void *map_aligned(const struct rnic_mem *m, const struct rnic_block *b)
 {
 	uint64_t align = b->len >= LARGE ? RNIC_HUGE_PAGE : RNIC_PAGE;
-	uint8_t *room = mmap(NULL, b->len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *room = rnic_map(NULL, b->len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (room == MAP_FAILED)
 		return NULL;
 	uint8_t *p = (uint8_t *)(((uintptr_t)room + align - 1) & ~(uintptr_t)(align - 1));
-	void *got = mmap(p, b->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-			 m->file[b->region].fd, (off_t)b->off);
+	void *got = rnic_map(p, b->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			     m->file[b->region].fd, b->off);
 	if (got == MAP_FAILED) {
-		munmap(room, b->len + align);
+		rnic_unmap(room, b->len + align);
 		return NULL;
 	}
 	if (p > room)
-		munmap(room, (size_t)(p - room));
+		rnic_unmap(room, (uint64_t)(p - room));
 	if (p < room + align)
-		munmap(p + b->len, (size_t)(room + align - p));
+		rnic_unmap(p + b->len, (uint64_t)(room + align - p));
 	return p;
 }
 
@@ -129,14 +128,13 @@ void rnic_mem_free(struct rnic_session *s, void *p)
 			break;
 		}
 	}
-	if (b != NULL) {
-		munmap(b->p, b->len);
-		/* A region that is still registered keeps its pages until a sweep finds them free. */
-		if (!rnic_in_region(s->mem, b->region, b->off, b->len))
-			rnic_arena_release(s->mem, b->region, b->off, b->len);
-		free(b);
-	}
+	/* A region that is still registered keeps its pages until a sweep finds them free. */
+	if (b != NULL && !rnic_in_region(s->mem, b->region, b->off, b->len))
+		rnic_arena_release(s->mem, b->region, b->off, b->len);
 	pthread_mutex_unlock(&s->mem->lock);
+	if (b != NULL)
+		munmap(b->p, b->len); /* the program's own: whoever watches (map.h) hears of it, without our lock */
+	free(b);
 }
 
 void *rnic_alloc(size_t size)

@@ -12,9 +12,8 @@
 #include "rnic/arena.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "rnic/map.h"
 
 #define STACK_NEAR (UINT64_C(64) << 10) /* bytes around the stack pointer that fork() itself may use */
 
@@ -35,13 +34,13 @@ static sigset_t mask; /* of the thread that forks */
 static bool ranges_grow(void)
 {
 	size_t room = ranges_room == 0 ? 1024 : ranges_room * 2;
-	struct range *more = mmap(NULL, room * sizeof(*more), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct range *more = rnic_map(NULL, room * sizeof(*more), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (more == MAP_FAILED)
 		return false;
 	if (ranges_room > 0) {
 		memcpy(more, ranges, nranges * sizeof(*more));
-		munmap(ranges, ranges_room * sizeof(*more));
+		rnic_unmap(ranges, ranges_room * sizeof(*more));
 	}
 	ranges = more;
 	ranges_room = room;
@@ -89,7 +88,7 @@ static bool copy_range(const struct range *r)
 {
 	int fixed = r->absent ? MAP_FIXED : 0;
 	void *to = r->absent ? (void *)r->start : NULL;
-	uint8_t *copy = mmap(to, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+	uint8_t *copy = rnic_map(to, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
 
 	if (copy == MAP_FAILED || !copy_contents(copy, r) || mprotect(copy, r->len, r->prot) != 0)
 		return false;
@@ -102,7 +101,7 @@ static void make_own(struct range *r)
 {
 	r->done = true;
 	if (!copy_range(r))
-		mmap((void *)r->start, r->len, r->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, r->fd, (off_t)r->off);
+		rnic_map((void *)r->start, r->len, r->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, r->fd, r->off);
 }
 
 bool rnic_mem_fork_fault(uintptr_t addr)
@@ -166,7 +165,7 @@ void rnic_mem_fork_prepare(struct rnic_mem *m)
 	parent = getpid();
 	for (size_t i = 0; i < nranges && rnic_guard_install() == 0; i++) {
 		ranges[i].absent = (rnic_fork_aside || !near(&ranges[i], sp)) &&
-				   syscall(SYS_madvise, ranges[i].start, ranges[i].len, MADV_DONTFORK) == 0;
+				   rnic_advise((void *)ranges[i].start, ranges[i].len, MADV_DONTFORK) == 0;
 	}
 }
 
@@ -176,7 +175,7 @@ void rnic_mem_fork_parent(struct rnic_mem *m)
 	char c;
 
 	for (size_t i = 0; i < nranges; i++)
-		syscall(SYS_madvise, ranges[i].start, ranges[i].len, MADV_DOFORK);
+		rnic_advise((void *)ranges[i].start, ranges[i].len, MADV_DOFORK);
 	if (m->fork_pipe[0] >= 0) {
 		close(m->fork_pipe[1]);
 		while (read(m->fork_pipe[0], &c, 1) < 0 && errno == EINTR)

@@ -6,13 +6,11 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "rnic/arena.h"
 #include "rnic/beside.h"
+#include "rnic/map.h"
 
 #define FORK_STACK (UINT64_C(256) << 10)
 
@@ -23,7 +21,7 @@ int madvise(void *addr, size_t len, int advice)
 	const struct rnic_mem *m = advice == MADV_DONTNEED || advice == MADV_FREE ? rnic_mem_last() : NULL;
 
 	if (m == NULL || (uintptr_t)addr + len < (uintptr_t)addr)
-		return (int)syscall(SYS_madvise, addr, len, advice);
+		return rnic_advise(addr, len, advice);
 	return rnic_mem_discard(m, (uintptr_t)addr, (len + RNIC_PAGE - 1) & ~(RNIC_PAGE - 1), advice);
 }
 
@@ -97,7 +95,7 @@ pid_t fork(void)
 {
 	__typeof__(&fork) libc = (__typeof__(&fork))rnic_stock("fork");
 	struct aside *a = rnic_mem_last() == NULL ? MAP_FAILED :
-			  mmap(NULL, FORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			  rnic_map(NULL, FORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uintptr_t p = (uintptr_t)a;
 
 	if (a == MAP_FAILED)
@@ -111,7 +109,7 @@ pid_t fork(void)
 	swapcontext(&a->back, &a->there);
 	pid_t pid = a->pid;
 	errno = a->err;
-	munmap(a, FORK_STACK);
+	rnic_unmap(a, FORK_STACK);
 	return pid;
 }
 

@@ -8,11 +8,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "rnic/map.h"
 
 #define CHUNK       (UINT64_C(16) << 20) /* bytes moved under one guard: how long other writers may have to wait */
 #define GRANULE     (UINT64_C(64) << 10) /* heap pages around a small buffer that move along, to keep mappings few */
@@ -62,13 +61,12 @@ static int copy_run(const struct move *mv, uint64_t va, uint64_t off, uint64_t l
 /* Files of hugepages cannot be written by pwrite(). */
 static int copy_run_huge(const struct move *mv, uint64_t va, uint64_t off, uint64_t len)
 {
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mv->m->file[mv->region].fd,
-		       (off_t)off);
+	void *p = rnic_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mv->m->file[mv->region].fd, off);
 
 	if (p == MAP_FAILED)
 		return errno;
 	rnic_copy_pages(p, (const void *)(uintptr_t)va, len);
-	munmap(p, len);
+	rnic_unmap(p, len);
 	return 0;
 }
 
@@ -102,8 +100,8 @@ static int copy_stretch(const struct move *mv, const struct stretch *st)
 
 static int replace(const struct move *mv, const struct stretch *st)
 {
-	void *p = mmap((void *)(uintptr_t)st->va, st->len, mv->v->prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		       mv->m->file[mv->region].fd, (off_t)st->off);
+	void *p = rnic_map((void *)(uintptr_t)st->va, st->len, mv->v->prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			   mv->m->file[mv->region].fd, st->off);
 
 	if (p == MAP_FAILED)
 		return errno;
@@ -112,7 +110,7 @@ static int replace(const struct move *mv, const struct stretch *st)
 	 * mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's pages.
 	 */
 	if (st->len > RNIC_PAGE && mv->region == IPC_REGION_ARENA)
-		madvise((void *)(uintptr_t)(st->va + st->len - RNIC_PAGE), RNIC_PAGE, MADV_RANDOM);
+		rnic_advise((void *)(uintptr_t)(st->va + st->len - RNIC_PAGE), RNIC_PAGE, MADV_RANDOM);
 	return 0;
 }
 
@@ -142,7 +140,7 @@ static int move_now(void *arg)
 /* As with vfork(), the caller sleeps in the kernel until it is done, whatever else shares the address space. */
 int rnic_run_aside(int (*fn)(void *arg), void *arg)
 {
-	uint8_t *stack = mmap(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *stack = rnic_map(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	sigset_t all, old;
 	pid_t pid;
 	int st, rc = 0;
@@ -158,7 +156,7 @@ int rnic_run_aside(int (*fn)(void *arg), void *arg)
 		while (waitpid(pid, &st, __WCLONE) < 0 && errno == EINTR)
 			;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	munmap(stack, ASIDE_STACK);
+	rnic_unmap(stack, ASIDE_STACK);
 	return rc;
 }
 
@@ -262,7 +260,7 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 	uint64_t grain = strcmp(v->name, "[heap]") == 0 ? GRANULE : v->page;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0), self = (uintptr_t)pthread_self();
 	uintptr_t lo = at & ~(grain - 1), hi = (end + grain - 1) & ~(grain - 1);
-	struct move *mv = mmap(NULL, sizeof(*mv), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct move *mv = rnic_map(NULL, sizeof(*mv), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int rc = 0;
 
 	if (mv == MAP_FAILED)
@@ -279,7 +277,7 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 		rc = move_chunk(mv);
 		lo += mv->len;
 	}
-	munmap(mv, sizeof(*mv));
+	rnic_unmap(mv, sizeof(*mv));
 	return rc;
 }
 

@@ -7,13 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "ipc/ipc_region.h"
 #include "rnic/arena.h"
+#include "rnic/map.h"
 
 #define COMPLAINTS_MAX 10
 #define SPINS_BEFORE_YIELD 200
@@ -297,7 +297,7 @@ static int hello(struct rnic_session *s, const uint64_t size[IPC_REGIONS])
 static void session_free(struct rnic_session *s)
 {
 	if (s->queues != NULL)
-		munmap(s->queues, IPC_QUEUES_SIZE);
+		rnic_unmap(s->queues, IPC_QUEUES_SIZE);
 	for (unsigned r = 0; r < IPC_REGIONS; r++) {
 		if (s->fd[r] >= 0)
 			close(s->fd[r]);
@@ -397,8 +397,8 @@ static void fork_child(void)
 		rnic_mem_fork_child(fork_mem);
 	if (s != NULL) {
 		__atomic_store_n(&s->dead, 1, __ATOMIC_RELAXED);
-		mmap(s->queues, IPC_QUEUES_SIZE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		rnic_map(s->queues, IPC_QUEUES_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		close(s->sock);
 		s->sock = -1;
 		pthread_mutex_init(&s->lock, NULL);

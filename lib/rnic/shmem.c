@@ -3,9 +3,8 @@
  * Blocks of the queue region, in powers of two. The book-keeping lies in private memory. The daemon has let go of a
  * block before its destroy call is answered, so a block can be used again at once.
  */
+#include "rnic/map.h"
 #include "rnic/priv.h"
-
-#include <sys/mman.h>
 
 #define MIN_ORDER 7  /* 128 bytes: two cache lines */
 #define MAX_ORDER 30
@@ -49,7 +48,7 @@ static uint32_t order_of(uint64_t size)
 /* Zeroes a block that was used before. */
 static void wipe(struct rnic_shm *m, uint64_t off, uint64_t size)
 {
-	if (size >= REMOVE_MIN && madvise(m->base + off, size, MADV_REMOVE) == 0)
+	if (size >= REMOVE_MIN && rnic_advise(m->base + off, size, MADV_REMOVE) == 0)
 		return;
 	memset(m->base + off, 0, size);
 }

@@ -5,10 +5,7 @@
  * the wake-up at the thread's end would miss those who slept before the page was moved. So it goes back before.
  */
 #include "rnic/arena.h"
-
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "rnic/map.h"
 
 #define DESCRIPTOR (UINT64_C(4) << 10) /* bytes: glibc's is smaller */
 
@@ -18,13 +15,13 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int page_back(void *arg)
 {
 	void *page = arg;
-	void *copy = mmap(NULL, RNIC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *copy = rnic_map(NULL, RNIC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (copy == MAP_FAILED)
 		return 0;
 	rnic_copy_pages(copy, page, RNIC_PAGE);
 	if (syscall(SYS_mremap, copy, RNIC_PAGE, RNIC_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) == -1)
-		munmap(copy, RNIC_PAGE);
+		rnic_unmap(copy, RNIC_PAGE);
 	return 0;
 }
 

@@ -7,12 +7,53 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <rnic/rnic.h>
 
 #include "mr_rig.h"
+
+/* In libc's place, as libraries stand that watch what a program maps: what they would be told in this thread. */
+static __thread unsigned heard;
+
+void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
+{
+	heard++;
+	return (void *)syscall(SYS_mmap, at, len, prot, flags, fd, off);
+}
+
+int munmap(void *at, size_t len)
+{
+	heard++;
+	return (int)syscall(SYS_munmap, at, len);
+}
+
+/* They hold a lock while they register: told of a registration's own mappings they would wait for themselves. */
+static void who_watches_mappings_hears_of_the_programs_alone(void **state)
+{
+	uint8_t *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[300];
+	unsigned before = heard;
+
+	(void)state;
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_not_equal(before, 0);
+	fill(p, 64 * PAGE, 3);
+	fill(buf, sizeof(buf), 4);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, 64 * PAGE, RW), *own = ibv_reg_mr(pd, buf, sizeof(buf), RW);
+	uint8_t *born = rnic_alloc(PAGE);
+	assert_int_equal(heard, before);
+	assert_non_null(born);
+	assert_shared(mr);
+	assert_shared(own);
+	before = heard;
+	assert_int_equal(ibv_dereg_mr(mr) + ibv_dereg_mr(own), 0);
+	assert_int_equal(heard, before);
+	rnic_free(born);
+	assert_int_equal(heard, before + 1);
+	assert_int_equal(munmap(p, 64 * PAGE), 0);
+}
 
 static void __attribute__((noinline)) recurse(unsigned depth)
 {
@@ -441,6 +482,7 @@ static void threads_go_on_while_one_forks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_watches_mappings_hears_of_the_programs_alone),
 		cmocka_unit_test(own_stack),
 		cmocka_unit_test(stack_of_a_thread),
 		cmocka_unit_test(writers_lose_nothing_under_userfaultfd),
