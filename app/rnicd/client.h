@@ -54,14 +54,16 @@ struct client_pd {
 	struct client *c;
 	uint32_t handle;
 	uint32_t dev;
-	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares */
+	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares; of those that stand for one the same */
 	uint32_t users; /* MRs, MWs, SRQs and QPs */
 	bool borrowed;  /* stands for another PD, which is most often another client's */
-	struct client_pd *lender; /* that one; NULL when it is gone */
+	bool left;      /* its client has died: regions in it may still serve the others */
+	struct client_pd *lender; /* the other; NULL when it is gone */
 	struct client_pd *guests, *next_guest; /* those that stand for this one */
 };
 
 struct client_mr {
+	struct owner owner; /* by device and index in its STag table: how others name it */
 	struct client_pd *pd;
 	uint32_t handle;
 	uint32_t stag;
@@ -167,6 +169,7 @@ struct client {
 	bool busy;
 	bool deaf;          /* it sent another one meanwhile: its socket is not looked at until the answer */
 	bool joined;        /* the workers know it */
+	bool shared;        /* it has, or had, PDs in common with others: their connections may hold its bytes */
 	bool begun;         /* its death goes on */
 	uint32_t step;      /* of its death */
 	struct loop_timer timer; /* goes on with what is done piece by piece: a registration, the death */
@@ -249,6 +252,10 @@ void client_imports_free(struct client *c); /* and their room: nothing refers to
 void client_reg_mr(struct client *c); /* client_mr.c */
 void client_dereg_mr(struct client *c);
 void client_mr_free(struct client *c, struct client_mr *mr);
+/* No access to it begins any more; it may be freed when every worker has come round. */
+void client_mr_void(struct client_mr *mr);
+/* The region of this number in the device's STag table; NULL: none. */
+struct client_mr *client_mr_of(uint32_t dev, uint32_t index);
 
 void client_alloc_mw(struct client *c); /* client_mw.c */
 void client_dealloc_mw(struct client *c);
@@ -259,12 +266,15 @@ void client_token(struct client *c, const int *fds, uint32_t n); /* client_token
 void client_token_dev(struct client *c, const int *fds, uint32_t n);
 void client_token_pd(struct client *c, const int *fds, uint32_t n);
 void client_token_mr(struct client *c, const int *fds, uint32_t n);
-/* A borrowed PD without users goes back; its lender's death goes on if it has waited for that. */
+/* A borrowed PD goes back, without what its dying client has left in it; deaths that have waited for that go on. */
 void client_pd_return(struct client_pd *p);
-/* Its borrowed PDs go back, with the regions in them; its QPs are gone. */
-void client_pds_return(struct client *c);
-/* Whether others still use PDs of it. */
-bool client_pds_lent(const struct client *c);
+/*
+ * Its QPs are gone. False: others use what it has lent, or regions that it has in PDs of theirs; its death goes on when
+ * they do not any more. True: what it had borrowed has gone back.
+ */
+bool client_pds_leave(struct client *c);
+/* A region comes into the PD: who shares it sends nothing by reference once every worker has come round. */
+void client_pd_shares(const struct client_pd *p);
 
 void client_create_qp(struct client *c); /* client_qp.c */
 void client_modify_qp(struct client *c);
@@ -282,8 +292,6 @@ void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, 
 		       void (*done)(struct cmd *));
 /* The command is back: the request that waited for it goes on, or what the QP's connection waits for. */
 void client_qp_settled(struct client_qp *q);
-/* What its connection on that worker counts its packets with; NULL: they must not refer to memory of clients. */
-struct worker_client *client_qp_packets(const struct client_qp *q, uint32_t worker);
 /* The QP with this number; NULL: none. */
 struct client_qp *client_qp_of(uint32_t qpn);
 
@@ -293,7 +301,8 @@ void client_fx(const struct cmd_fx *fx);
 /* client.c: the death is complete; the memory goes at the end of the turn. */
 void client_gone(struct client *c);
 
-/* client_death.c: goes on with the death where it waits for nothing any more. */
+/* client_death.c: goes on with the death where it waits for nothing any more; now, or in the next turn. */
 void client_death_step(struct client *c);
+void client_death_soon(struct client *c);
 
 #endif

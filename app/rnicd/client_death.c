@@ -10,13 +10,15 @@ enum step {
 	STEP_IDS,     /* connection manager ids and connections without QP */
 	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
 	STEP_CONNS,   /* connections that have not closed yet end without it */
-	STEP_LENT,    /* what it has borrowed goes back; what it has lent is waited for: others use its memory */
+	STEP_LENT,    /* others that use its memory are waited for; what it has borrowed goes back */
 	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
+	STEP_UNSENT,  /* connections of those that still have bytes of it to send */
 	STEP_QUIET,   /* packets that still refer to its memory */
 	STEP_RELEASE
 };
 
-#define QUIET_POLL_NS RN_NS_PER_MS
+#define QUIET_POLL_NS  RN_NS_PER_MS
+#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* a look costs the workers something */
 
 static void step_qps(struct client *c)
 {
@@ -51,10 +53,18 @@ static void leave_done(struct cmd_all *a)
 
 static void again(struct loop_timer *t) { client_death_step(rn_container_of(t, struct client, timer)); }
 
-static void try_later(struct client *c)
+static void try_at(struct client *c, uint64_t when)
 {
 	c->timer.due = again;
-	loop_timer_arm(&c->timer, rnicd_now() + QUIET_POLL_NS);
+	loop_timer_arm(&c->timer, when);
+}
+
+static void try_later(struct client *c) { try_at(c, rnicd_now() + QUIET_POLL_NS); }
+
+void client_death_soon(struct client *c)
+{
+	if (c->begun && c->under_way == 0)
+		try_at(c, 0);
 }
 
 /* False: no memory at the moment; it is tried again. */
@@ -66,7 +76,7 @@ static bool step_leave(struct client *c)
 	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
 		qp_mw_close(dev_get(mw->pd->dev), mw->stag);
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
-		qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
+		client_mr_void(mr);
 	if (!c->joined)
 		return true;
 	struct leave *l = calloc(1, sizeof(*l));
@@ -76,6 +86,54 @@ static bool step_leave(struct client *c)
 	c->under_way++;
 	cmd_send_all(&l->cmd);
 	return true;
+}
+
+struct look {
+	struct cmd_all cmd;
+	struct client *c;
+	bool found; /* atomic: any worker */
+};
+
+static void look_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct look *l = rn_container_of(a, struct look, cmd);
+	const struct client *c = l->c;
+	bool found = c->room.base != NULL && conn_refers(w, c->room.base, c->room.size);
+
+	(void)now;
+	for (uint32_t r = 0; r < IPC_REGIONS; r++)
+		found |= c->region[r].base != NULL && conn_refers(w, c->region[r].base, c->region[r].size);
+	if (found)
+		__atomic_store_n(&l->found, true, __ATOMIC_RELAXED);
+}
+
+static void look_done(struct cmd_all *a)
+{
+	struct look *l = rn_container_of(a, struct look, cmd);
+	struct client *c = l->c;
+	bool found = l->found;
+
+	free(l);
+	c->under_way--;
+	if (found) {
+		try_at(c, rnicd_now() + UNSENT_POLL_NS);
+		return;
+	}
+	c->step = STEP_QUIET;
+	client_death_step(c);
+}
+
+static void step_unsent(struct client *c)
+{
+	struct look *l = calloc(1, sizeof(*l));
+
+	if (l == NULL) {
+		try_later(c);
+		return;
+	}
+	*l = (struct look){ .c = c, .cmd = { .work = look_work, .done = look_done } };
+	c->under_way++;
+	cmd_send_all(&l->cmd);
 }
 
 static bool quiet(const struct client *c)
@@ -133,13 +191,18 @@ void client_death_step(struct client *c)
 			cm_client_conns(c);
 			break;
 		case STEP_LENT:
-			client_pds_return(c);
-			if (client_pds_lent(c))
+			if (!client_pds_leave(c))
 				return;
 			break;
 		case STEP_LEAVE:
 			if (!step_leave(c)) {
 				try_later(c);
+				return;
+			}
+			break;
+		case STEP_UNSENT:
+			if (c->shared) {
+				step_unsent(c);
 				return;
 			}
 			break;

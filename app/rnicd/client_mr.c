@@ -52,6 +52,23 @@ static void refuse(struct client *c, int err, const char *sentence)
 
 /* ---- the end of a registration ---- */
 
+static uint64_t name_of(uint32_t dev, uint32_t index) { return (uint64_t)(dev + 1) << 32 | index; }
+
+struct client_mr *client_mr_of(uint32_t dev, uint32_t index)
+{
+	struct owner *o = owner_get(OWNER_MR, name_of(dev, index));
+
+	return o != NULL ? rn_container_of(o, struct client_mr, owner) : NULL;
+}
+
+void client_mr_void(struct client_mr *mr)
+{
+	owner_del(&mr->owner);
+	if (mr->stag != 0)
+		qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
+	mr->stag = 0;
+}
+
 void client_mr_free(struct client *c, struct client_mr *mr)
 {
 	c->memory -= mr->len;
@@ -137,6 +154,9 @@ static void register_now(struct client *c)
 				       : "the address range or the access flags of the memory region are not possible");
 		return;
 	}
+	if (old != NULL)
+		owner_del(&old->owner);
+	owner_put(&mr->owner, OWNER_MR, name_of(j->pd->dev, stag >> 8));
 	mr->pd = j->pd;
 	mr->stag = stag;
 	mr->len = r->len;
@@ -189,6 +209,21 @@ static void go_on(struct loop_timer *t)
 		loop_timer_arm(t, 0); /* the next turn; others come first */
 	else
 		register_now(c);
+}
+
+/* Connections of others may come to hold the region's bytes: every worker knows by now. */
+struct share {
+	struct cmd_all cmd;
+	struct client *c;
+};
+
+static void shared(struct cmd_all *a)
+{
+	struct share *s = rn_container_of(a, struct share, cmd);
+	struct client *c = s->c;
+
+	free(s);
+	go_on(&c->timer);
 }
 
 /* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
@@ -290,7 +325,16 @@ void client_reg_mr(struct client *c)
 	c->job = j;
 	c->under_way++;
 	c->timer.due = go_on;
-	go_on(&c->timer);
+	struct share *s = j->pd->borrowed ? calloc(1, sizeof(*s)) : NULL;
+	if (!j->pd->borrowed) {
+		go_on(&c->timer);
+	} else if (s == NULL) {
+		refuse(c, ENOMEM, "no memory to register another region");
+	} else {
+		client_pd_shares(j->pd);
+		*s = (struct share){ .c = c, .cmd = { .work = cmd_nothing, .done = shared } };
+		cmd_send_all(&s->cmd);
+	}
 }
 
 void client_dereg_mr(struct client *c)
@@ -306,6 +350,6 @@ void client_dereg_mr(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
+	client_mr_void(mr);
 	mr_end(e, c, mr);
 }

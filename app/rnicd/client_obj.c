@@ -58,7 +58,7 @@ void client_alloc_pd(struct client *c)
 	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
 	if (p != NULL)
 		p->id = table_add(&pd_ids, p);
-	if (p != NULL && p->id != 0 && p->id <= QP_PD_MAX)
+	if (p != NULL && p->id != 0)
 		p->handle = table_add(&c->pd, p);
 	if (p == NULL || p->handle == 0) {
 		if (p != NULL)
@@ -81,7 +81,7 @@ void client_dealloc_pd(struct client *c)
 	}
 	uint32_t users = p->users;
 	for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
-		users += g->users;
+		users += g->left ? 0 : g->users;
 	if (users > 0) {
 		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", users);
 		return;

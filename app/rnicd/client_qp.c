@@ -327,15 +327,6 @@ void client_create_qp(struct client *c)
 	client_qp_command(q, create_work, created);
 }
 
-/*
- * A packet counts for the client whose QP it is from. In a borrowed PD it may hold memory of the lender, who would not
- * wait for it: there everything is copied into packets.
- */
-struct worker_client *client_qp_packets(const struct client_qp *q, uint32_t worker)
-{
-	return q->pd->borrowed ? NULL : q->c->wc[worker];
-}
-
 /* ---- attributes ---- */
 
 /* NULL: answered, or parked until the QP's connection is through with it; then `again` is called. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process lends to others of its user: contexts, protection domains and memory regions. Who shows a context's
- * token (ipc.h) may use them. A lender that dies stays, without QPs, until nobody uses its PDs any more: its regions
- * go on.
+ * What processes of one user have in common: contexts, protection domains and memory regions. Who shows a context's
+ * token (ipc.h) may use them, and what he registers in a PD that he has imported is everybody's in it. Who dies stays,
+ * without QPs, until nobody uses the PDs any more that it has lent or has regions in: its regions go on.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -10,6 +10,8 @@
 
 #include "client.h"
 #include "dev.h"
+
+#define DEAD_MAX 32u /* dead guests whose regions a PD keeps; who dies then takes its own along */
 
 /* The kernel's number of a socket; 0: it is none. */
 static uint64_t cookie_of(int fd)
@@ -67,37 +69,38 @@ void client_token_dev(struct client *c, const int *fds, uint32_t n)
 		client_ok_handle(c, ch->dev);
 }
 
+/* The PD that this one stands for, or itself; NULL: it stands for one that is gone. */
+static struct client_pd *root_of(struct client_pd *p) { return p->borrowed ? p->lender : p; }
+
 void client_token_mr(struct client *c, const int *fds, uint32_t n)
 {
 	const struct client_chan *ch = context_of(c, fds[0]);
-	struct client_mr *mr = ch != NULL ? table_get(&ch->c->mr, c->req.handle.handle) : NULL;
+	struct client_mr *mr = ch != NULL ? client_mr_of(ch->dev, c->req.handle.handle) : NULL;
+	const struct client_pd *root = mr != NULL ? root_of(mr->pd) : NULL;
 
 	(void)n;
 	if (ch == NULL)
 		return;
-	if (mr == NULL || mr->pd->dev != ch->dev) {
+	if (root == NULL || root->c != ch->c) {
 		client_error(c, EINVAL, "the context has no memory region %u", c->req.handle.handle);
 		return;
 	}
-	struct ipc_msg m = { .token_mr_ok = { .handle = mr->handle, .stag = mr->stag, .len = mr->len } };
+	struct ipc_msg m = { .token_mr_ok = { .handle = c->req.handle.handle, .stag = mr->stag, .len = mr->len } };
 	client_answer(c, &m, IPC_MSG_LEN(token_mr_ok));
 }
 
 /* ---- protection domains ---- */
 
-/* A number for one more guest: in its own process the PD itself, elsewhere a part that no other has. 0: none left. */
-static uint32_t guest_id(const struct client *c, const struct client_pd *lender)
+static void shares(const struct client *c)
 {
-	if (lender->c == c)
-		return lender->id;
-	for (uint32_t part = 1; part <= QP_PD_PARTS; part++) {
-		const struct client_pd *g = lender->guests;
-		while (g != NULL && g->id != QP_PD_PART(lender->id, part))
-			g = g->next_guest;
-		if (g == NULL)
-			return QP_PD_PART(lender->id, part);
-	}
-	return 0;
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		__atomic_store_n(&c->wc[i]->shares, true, __ATOMIC_RELAXED);
+}
+
+void client_pd_shares(const struct client_pd *p)
+{
+	if (p->borrowed && p->lender->c != p->c)
+		shares(p->lender->c);
 }
 
 void client_token_pd(struct client *c, const int *fds, uint32_t n)
@@ -112,23 +115,45 @@ void client_token_pd(struct client *c, const int *fds, uint32_t n)
 		client_error(c, EINVAL, "the context has no protection domain %u", c->req.handle.handle);
 		return;
 	}
-	if (lender->borrowed)
-		lender = lender->lender;
+	lender = root_of(lender);
 	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
 	if (p != NULL)
-		*p = (struct client_pd){ .c = c, .dev = lender->dev, .id = guest_id(c, lender), .borrowed = true,
-					 .lender = lender, .next_guest = lender->guests };
-	if (p != NULL && p->id != 0)
 		p->handle = table_add(&c->pd, p);
 	if (p == NULL || p->handle == 0) {
 		free(p);
-		client_error(c, ENOMEM,
-			     "no more protection domains: %u are in use, and one may be imported by %u processes",
-			     c->pd.live, QP_PD_PARTS);
+		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
 		return;
 	}
+	*p = (struct client_pd){ .c = c, .handle = p->handle, .dev = lender->dev, .id = lender->id, .borrowed = true,
+				 .lender = lender, .next_guest = lender->guests };
 	lender->guests = p;
+	if (lender->c != c) {
+		shares(c);
+		c->shared = lender->c->shared = true;
+	}
 	client_ok_handle(c, p->handle);
+}
+
+/* Deaths that wait for what somebody else does with this PD, or one that stands for it, look again. */
+static void look_again(const struct client_pd *root)
+{
+	client_death_soon(root->c);
+	for (const struct client_pd *g = root->guests; g != NULL; g = g->next_guest)
+		client_death_soon(g->c);
+}
+
+/* Before its number may be another PD's. */
+static void void_all(const struct client_pd *p)
+{
+	struct client_mr *mr;
+	struct client_mw *mw;
+
+	for (uint32_t h = 0; (mw = table_next(&p->c->mw, &h)) != NULL;)
+		if (mw->pd == p)
+			qp_mw_close(dev_get(p->dev), mw->stag);
+	for (uint32_t h = 0; (mr = table_next(&p->c->mr, &h)) != NULL;)
+		if (mr->pd == p)
+			client_mr_void(mr);
 }
 
 void client_pd_return(struct client_pd *p)
@@ -137,6 +162,8 @@ void client_pd_return(struct client_pd *p)
 
 	if (lender == NULL)
 		return;
+	if (p->users > 0)
+		void_all(p);
 	p->lender = NULL;
 	for (struct client_pd **at = &lender->guests; *at != NULL; at = &(*at)->next_guest) {
 		if (*at == p) {
@@ -144,36 +171,46 @@ void client_pd_return(struct client_pd *p)
 			break;
 		}
 	}
-	if (lender->c->state == CLIENT_DYING && lender->c != p->c)
-		client_death_step(lender->c);
+	client_death_soon(p->c);
+	look_again(lender);
 }
 
-/* What is in a borrowed PD becomes void before another guest may get its number. */
-void client_pds_return(struct client *c)
+/* Whether others use the PD that p stands for, and may want what is in p. */
+static bool wanted(const struct client_pd *p)
 {
-	struct client_pd *p;
-	struct client_mr *mr;
-	struct client_mw *mw;
+	const struct client_pd *root = p->lender;
+	uint32_t dead = 0;
 
-	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
-		if (mw->pd->borrowed)
-			qp_mw_close(dev_get(mw->pd->dev), mw->stag);
-	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;) {
-		if (!mr->pd->borrowed)
+	if (root == NULL)
+		return false;
+	bool used = !root->left;
+	for (const struct client_pd *g = root->guests; g != NULL; g = g->next_guest) {
+		used |= !g->left;
+		dead += g->left;
+	}
+	return used && dead <= DEAD_MAX;
+}
+
+bool client_pds_leave(struct client *c)
+{
+	const struct client_mr *mr;
+	struct client_pd *p;
+
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;) {
+		if (p->left)
 			continue;
-		qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
-		mr->stag = 0;
+		p->left = true;
+		if (root_of(p) != NULL)
+			look_again(root_of(p));
 	}
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
-		client_pd_return(p);
-}
-
-bool client_pds_lent(const struct client *c)
-{
-	const struct client_pd *p;
-
+		for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
+			if (g->c != c)
+				return false;
+	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
+		if (wanted(mr->pd))
+			return false;
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
-		if (p->guests != NULL)
-			return true;
-	return false;
+		client_pd_return(p);
+	return true;
 }

@@ -198,7 +198,7 @@ static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 		o->q->qp->rnr_ns = o->q->rnr_ns;
 	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
 	if (o->cv == CONN_OK && o->q != NULL)
-		conn_set_client(o->conn, client_qp_packets(o->q, worker_index(w)));
+		conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
 }
 
 static void open_go(struct op *o);
@@ -335,7 +335,7 @@ static void accept_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	o->gone = o->conn->owner != o->key;
 	if (o->gone)
 		return;
-	conn_set_client(o->conn, client_qp_packets(o->q, worker_index(w)));
+	conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
 	o->q->qp->rnr_ns = o->q->rnr_ns;
 	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
 				 : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);

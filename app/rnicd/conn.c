@@ -50,6 +50,14 @@ const struct conn_addr *conn_addr(const struct qp_conn *c) { return &conn_of(c)-
 
 void conn_set_client(struct qp_conn *c, struct worker_client *client) { conn_of(c)->client = client; }
 
+bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
+{
+	for (uint32_t i = 0; i < w->conns_used; i++)
+		if (qp_conn_refers(&w->conns[i].qc, base, len))
+			return true;
+	return false;
+}
+
 static struct flow flow_of(const struct conn_addr *a)
 {
 	struct flow f = { .key = { .local = a->local, .remote = a->remote, .lport = a->lport, .rport = a->rport,

@@ -203,7 +203,7 @@ static void join_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	oob_hello_build(priv, OOB_REPLY, &h);
 	const struct qp_accept a = { .qp = q->qp, .ird = p->max_ird, .ord = p->max_ord, .priv = priv,
 				     .priv_len = sizeof(priv) };
-	conn_set_client(o->conn, client_qp_packets(q, worker_index(w)));
+	conn_set_client(o->conn, q->c->wc[worker_index(w)]);
 	o->verdict = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
 				      : qp_conn_attach(worker_qp_ctx(w), o->conn, q->qp);
 	if (o->verdict != QP_OK)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR };
+enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR, OWNER_MR };
 
 /* Embedded in the object. */
 struct owner {
@@ -17,7 +17,7 @@ struct owner {
 	enum owner_kind kind;
 };
 
-/* A new number, from 1 on. Tokens have numbers of the kernel's. */
+/* A new number, from 1 on. Tokens have numbers of the kernel's, memory regions their STag's. */
 uint64_t owner_new(void);
 void owner_put(struct owner *o, enum owner_kind kind, uint64_t key);
 void owner_del(struct owner *o);

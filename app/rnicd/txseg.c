@@ -124,7 +124,8 @@ struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struc
 {
 	uint32_t zcopy_min = rnicd.cfg.zcopy_min != 0 ? rnicd.cfg.zcopy_min : ZCOPY_MIN_DEFAULT;
 
-	if (c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy) {
+	if (c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy &&
+	    !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED)) {
 		struct rte_mbuf *m = chain(w, c, o, zcopy_min);
 		if (m != NULL)
 			return m;

@@ -30,6 +30,7 @@ struct qp_ctx *worker_qp_ctx(struct rnicd_worker *w);
 struct worker_client {
 	struct ipc_doorbell *doorbell;   /* of this worker, in the client's shared memory: not trusted */
 	struct worker_client *next;
+	bool shares;                     /* control thread; atomic. Its QPs reach memory of others: none goes by reference */
 	uint64_t ext_taken;              /* references to its memory ever given to packets; written by this worker */
 	struct {
 		uint64_t n;              /* given back, by DPDK lcore of who freed the packet */
@@ -47,6 +48,9 @@ void worker_client_del(struct rnicd_worker *w, struct worker_client *c);
  * more. Only then may the memory be unmapped and c be freed. Becomes true by itself; ask again after some milliseconds.
  */
 bool worker_client_quiet(const struct worker_client *c);
+
+/* Whether a connection still has bytes to send, or to send again, that lie there. Looks at every connection. */
+bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len);
 
 /*
  * Control thread: the client's wake eventfd ends this worker's sleep from now on (edge-triggered, never read). False:

@@ -60,7 +60,7 @@ enum ipc_type {
 	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that it will stand for */
 	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
-	IPC_TOKEN_MR,  /* the same; handle: that client's memory region */
+	IPC_TOKEN_MR,  /* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
 	IPC_REACH,     /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
 	IPC_TYPES
 };
@@ -121,9 +121,10 @@ struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey; of a 
  * be forged, so who holds a descriptor of it has got it from its owner. It stands for a context, as ibv_context.cmd_fd.
  * EINVAL: no token; EPERM: of another user's client; ENODEV: that client's process has ended.
  *
- * A PD that stands for another client's is a part of it (qp_dev.h): QPs in it use the regions of both, the other's QPs
- * do not reach the regions that this client makes in it. It keeps the other client's regions and memory alive when that
- * client dies; when the PD is deallocated by its owner (EBUSY while anything is in it) nothing more can be made in it.
+ * A PD that stands for another client's is the same to all work: whoever registers a region in either, the QPs in both
+ * use it. Regions and memory of a client that dies live on while others have the PD (of its importers: those of 32 who
+ * are dead); when it is deallocated by its owner (EBUSY while living clients have anything in it) they go, and nothing
+ * more can be made in it.
  */
 struct ipc_token_mr_ok { uint32_t handle, stag; uint64_t len; };
 

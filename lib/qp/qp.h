@@ -373,6 +373,9 @@ bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o);
  */
 uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max);
 
+/* Whether any byte that waits to be sent or acknowledged lies in [base, base + len). Looks at all that is queued. */
+bool qp_conn_refers(const struct qp_conn *c, const uint8_t *base, uint64_t len);
+
 /* Copies the bytes of the segment just made. A CRC that is still due is summed in the same pass over them. */
 void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *dst);
 

@@ -178,7 +178,7 @@ static inline enum qp_mr_verdict entry_read(const struct qp_dev *dev, uint32_t s
 
 static inline enum qp_mr_verdict entry_check(const struct entry *e, const struct qp_access *a)
 {
-	if (rn_unlikely(!qp_pd_reaches(a->pd, e->pd)))
+	if (rn_unlikely(a->pd != e->pd))
 		return QP_MR_BAD_PD;
 	if (rn_unlikely((e->rights & a->rights) != a->rights))
 		return QP_MR_BAD_RIGHTS;
@@ -221,7 +221,7 @@ static enum qp_mr_verdict window_read(const struct qp_dev *dev, uint32_t stag, s
 /* Whose it is: a window of type 2 belongs to one QP, one of type 1 to its protection domain. */
 static enum qp_mr_verdict window_owner(const struct window *w, uint32_t pd, uint32_t qpn)
 {
-	return qp_pd_reaches(pd, w->pd) && (!w->narrow || w->qpn == qpn) ? QP_MR_OK : QP_MR_BAD_PD;
+	return pd == w->pd && (!w->narrow || w->qpn == qpn) ? QP_MR_OK : QP_MR_BAD_PD;
 }
 
 /* A peer's access through a window: *e is its region then, *off the access' place in it. */
@@ -350,7 +350,7 @@ enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qp
 	struct entry e;
 
 	if (entry_read(dev, stag, &e) == QP_MR_OK) {
-		if (!qp_pd_reaches(pd, e.pd))
+		if (pd != e.pd)
 			return QP_MR_BAD_PD;
 		if ((e.rights & QP_ACC_REMOTE) == 0)
 			return QP_MR_BAD_RIGHTS;
@@ -394,7 +394,7 @@ static enum qp_mr_verdict bind_check(const struct qp_mw_bind *b, const struct en
 {
 	const uint32_t changes = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC;
 
-	if (!qp_pd_reaches(b->pd, e->pd))
+	if (b->pd != e->pd)
 		return QP_MR_BAD_PD;
 	if ((e->rights & QP_ACC_MW_BIND) == 0 || ((b->access & changes) && !(e->rights & QP_ACC_LOCAL_WRITE)))
 		return QP_MR_BAD_RIGHTS;
@@ -415,7 +415,7 @@ enum qp_mr_verdict qp_mw_bind(struct qp_dev *dev, const struct qp_mw_bind *b)
 	bool narrow = mw->kind == QP_ENTRY_MW_2; /* as pd: true if the word is still the same at the exchange below */
 	if ((word & (WORD_MW | WORD_BUSY)) != WORD_MW)
 		return QP_MR_BAD_STAG;
-	if (!qp_pd_reaches(b->pd, mw->pd))
+	if (b->pd != mw->pd)
 		return QP_MR_BAD_PD;
 	if ((b->access & ~(uint32_t)(QP_ACC_REMOTE | QP_ACC_ZERO_BASED)) != 0 ||
 	    (narrow && (b->len == 0 || (word & WORD_WINDOW) != 0)))

@@ -92,20 +92,6 @@ struct qp_dev {
 	uint64_t owner;    /* the caller's */
 };
 
-/*
- * Numbers of protection domains. With the top byte 0 it is the domain itself; with another it is a part of it: what
- * is in the part reaches the domain's regions and windows and those of the part, what is in the domain reaches its
- * own alone.
- */
-#define QP_PD_MAX     UINT32_C(0x00ffffff)
-#define QP_PD_PARTS   255u
-#define QP_PD_PART(pd, part) ((uint32_t)(part) << 24 | (pd))
-
-static inline bool qp_pd_reaches(uint32_t pd, uint32_t target)
-{
-	return rn_likely(pd == target) || (pd & QP_PD_MAX) == target;
-}
-
 struct qp_mr_attr {
 	uint32_t pd;
 	uint32_t rights;

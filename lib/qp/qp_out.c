@@ -60,6 +60,22 @@ uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struc
 	return n;
 }
 
+bool qp_conn_refers(const struct qp_conn *c, const uint8_t *base, uint64_t len)
+{
+	if (c->state == QP_C_FREE || c->blk == NULL)
+		return false;
+	for (uint32_t i = c->tcp.q_head; i != c->tcp.q_tail; i++) {
+		const struct tcpl_chunk *ch = tcpl_chunk(&c->tcp, i);
+		if (ch->ref == QP_REF_FRAME)
+			continue;
+		const struct qp_rec *r = (const struct qp_rec *)(uintptr_t)ch->ref;
+		for (uint32_t k = 0; k < r->f.n_iov; k++)
+			if ((uint64_t)((const uint8_t *)r->iov[k].base - base) < len)
+				return true;
+	}
+	return false;
+}
+
 void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *dst)
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];

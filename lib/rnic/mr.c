@@ -77,7 +77,8 @@ static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
 	rc = rnic_call(mr->s, m, IPC_MSG_LEN(reg_mr_ok), -1);
 	if (rc != 0)
 		return rc;
-	mr->ibv.handle = m->reg_mr_ok.handle;
+	mr->number = m->reg_mr_ok.handle;
+	mr->ibv.handle = m->reg_mr_ok.stag >> 8;
 	mr->ibv.lkey = mr->ibv.rkey = m->reg_mr_ok.stag;
 	return 0;
 }
@@ -171,7 +172,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 		free(mr);
 		return 0;
 	}
-	int rc = rnic_call_handle(mr->s, IPC_DEREG_MR, ibmr->handle);
+	int rc = rnic_call_handle(mr->s, IPC_DEREG_MR, mr->number);
 
 	if (rc != 0 && !rnic_dead(mr->s))
 		return rc;
@@ -254,7 +255,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, 
 		length = ibmr->length;
 		iova = mr->iova;
 	}
-	by = reg_instead(pd, addr, length, iova, (unsigned int)access, ibmr->handle);
+	by = reg_instead(pd, addr, length, iova, (unsigned int)access, mr->number);
 	if (by == NULL)
 		return IBV_REREG_MR_ERR_CMD;
 	mr_replace(mr, rnic_mr(by));

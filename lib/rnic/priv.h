@@ -275,6 +275,7 @@ struct rnic_mr {
 	struct ibv_mr ibv;         /* first */
 	struct rnic_session *s;
 	bool imported;             /* another process's: all below is not known */
+	uint32_t number;           /* the daemon's handle of it; ibv.handle is the STag's index, for all who share the PD */
 	unsigned int access;
 	uint64_t iova;
 	uint32_t npieces;

@@ -3,10 +3,11 @@
  * Contexts, PDs and memory regions of other processes of the same user. A context's cmd_fd is a token: whoever has a
  * descriptor of it (by fork() or over a UNIX socket) may import the context, and by their handles its PDs and regions.
  *
- * The importing process has a session of its own with the daemon; QPs, CQs and regions that it makes are its own. Its
- * QPs in an imported PD use the other process's regions as well; the memory need not be mapped here, for the daemon
- * moves the bytes. Deallocating or deregistering an imported object is giving it back: to destroy it is for the
- * process that made it, and when that ends, its regions live on until nobody has their PD imported.
+ * The importing process has a session of its own with the daemon; QPs and CQs that it makes are its own. Regions belong
+ * to the PD, whoever has registered them: the QPs of all who have it use them, by their keys, and who has the context
+ * imports them by their handles. The memory need not be mapped here, for the daemon moves the bytes. Deallocating or
+ * deregistering an imported object is giving it back: to destroy it is for the process that made it. When that ends, its
+ * regions live on until nobody else has their PD.
  */
 #include "rnic/beside.h"
 

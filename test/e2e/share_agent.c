@@ -94,6 +94,7 @@ static int own(struct agent_msg *m)
 		return errno;
 	m->a[0] = (uintptr_t)me.buf;
 	m->a[1] = me.mr->rkey;
+	m->a[2] = me.mr->handle;
 	return 0;
 }
 

@@ -16,14 +16,14 @@ enum agent_op {
 	AGENT_TOKEN,   /* fd: cmd_fd of the context that it has imported */
 	AGENT_PD,      /* a: handle. Imports it */
 	AGENT_MR,      /* a: handle. Imports it. v: length, lkey */
-	AGENT_OWN,     /* registers memory of its own in the PD. v: address, rkey */
+	AGENT_OWN,     /* registers memory of its own in the PD. v: address, rkey, handle */
 	AGENT_QP,      /* v: number of a QP in the PD */
 	AGENT_CONNECT, /* a: peer's QP number, its GID, 2 words */
 	AGENT_RECV,    /* a: address, length, lkey */
 	AGENT_POST,    /* a: opcode, address, length, lkey, remote address, rkey */
 	AGENT_POLL,    /* v: status of the next completion */
 	AGENT_UNQP,    /* destroys the QP */
-	AGENT_DEREG,   /* the exporter's region */
+	AGENT_DEREG,   /* its own region */
 	AGENT_DEALLOC, /* the PD, as its owner; err: what ibv_dealloc_pd() returned */
 	AGENT_UNDO,    /* gives back, or ends, all that is left. v: 1 when everything went */
 };

@@ -282,32 +282,117 @@ static bool a_pd_goes_when_nothing_is_in_it(void)
 	return true;
 }
 
-/* What the importer registers serves its own QPs and their peers; the exporter's QPs do not reach it. */
-static bool regions_of_the_importer_are_its_own(void)
+/* Both ends in this process: `exporters` in the PD that others import, `qp` the peer's. */
+static bool join_ends(struct ibv_qp **qp, struct ibv_qp **exporters)
 {
-	struct agent g;
-	struct ibv_qp *qp, *exporters;
+	union ibv_gid cg, sg;
+
+	CHECK((*qp = qp_new(&cli, IBV_QPT_RC)) != NULL && (*exporters = qp_new(&srv, IBV_QPT_RC)) != NULL);
+	CHECK(ibv_query_gid(cli.verbs, 1, 0, &cg) == 0 && ibv_query_gid(srv.verbs, 1, 0, &sg) == 0);
+	CHECK(qp_init(*qp) == 0 && qp_init(*exporters) == 0);
+	CHECK(qp_rtr(*qp, &sg, (*exporters)->qp_num) == 0 && qp_rts(*qp, 14, 7) == 0);
+	CHECK(qp_rtr(*exporters, &cg, (*qp)->qp_num) == 0 && qp_rts(*exporters, 14, 7) == 0);
+	return true;
+}
+
+static int post_from(struct ibv_qp *qp, uint64_t addr, uint32_t lkey, uint32_t len)
+{
+	struct ibv_sge sge = { addr, len, lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE }, *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)cli.buf;
+	wr.wr.rdma.rkey = cli.mr->rkey;
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+/* The exporter's QP sends memory of the agent's. */
+static bool sends(struct ibv_qp *qp, uint64_t addr, uint32_t lkey)
+{
+	struct ibv_wc wc;
+
+	memset(cli.buf, 0, BUF_LEN);
+	CHECK(post_from(qp, addr, lkey, AGENT_BUF) == 0 && poll_n(&srv, &wc, 1) && wc.status == IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < AGENT_BUF; i++)
+		CHECK(cli.buf[i] == (uint8_t)(i * 7 + 3));
+	return true;
+}
+
+/* What an importer registers is the PD's: the QPs of the exporter and of another importer use it, and they import it. */
+static bool regions_of_an_importer_serve_all(void)
+{
+	struct agent g, other;
+	struct ibv_qp *qp, *exporters, *others;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
 	uint64_t v[6];
 	uint32_t lkey;
 
-	CHECK(agent_start(&g, 0));
+	CHECK(agent_start(&g, 0) && agent_start(&other, 0) && join_ends(&qp, &exporters));
 	CHECK(imports(&g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
 	CHECK(ASK_V(&g, v, .op = AGENT_OWN) == 0);
-	CHECK((qp = join_agent(&g, &cli, &srv)) != NULL);
-	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, v[0], (uint32_t)v[1], IBV_WC_SUCCESS));
-	CHECK(cli.buf[100] == (uint8_t)(100 * 7 + 3));
-	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(sends(exporters, v[0], (uint32_t)v[1]));
+	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, v[0] + 40, (uint32_t)v[1], IBV_WC_SUCCESS));
+	CHECK(cli.buf[100] == (uint8_t)(140 * 7 + 3));
+	CHECK((mr = ibv_import_mr(srv.pd, (uint32_t)v[2])) != NULL);
+	CHECK(mr->lkey == (uint32_t)v[1] && mr->length == AGENT_BUF && mr->handle == (uint32_t)v[2] && ibv_dereg_mr(mr) == 0);
 
-	CHECK((qp = qp_new(&cli, IBV_QPT_RC)) != NULL && (exporters = qp_new(&srv, IBV_QPT_RC)) != NULL);
-	union ibv_gid cg, sg;
-	CHECK(ibv_query_gid(cli.verbs, 1, 0, &cg) == 0 && ibv_query_gid(srv.verbs, 1, 0, &sg) == 0);
-	CHECK(qp_init(qp) == 0 && qp_init(exporters) == 0);
-	CHECK(qp_rtr(qp, &sg, exporters->qp_num) == 0 && qp_rts(qp, 14, 7) == 0);
-	CHECK(qp_rtr(exporters, &cg, qp->qp_num) == 0 && qp_rts(exporters, 14, 7) == 0);
-	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, (uintptr_t)srv.buf, srv.mr->rkey, IBV_WC_SUCCESS));
-	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, v[0], (uint32_t)v[1], IBV_WC_REM_ACCESS_ERR));
+	CHECK(imports(&other, srv.verbs->cmd_fd, srv.pd->handle, (uint32_t)v[2], &lkey) && lkey == (uint32_t)v[1]);
+	CHECK((others = join_agent(&other, &cli, &srv)) != NULL);
+	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_SUCCESS) && cli.buf[100] == (uint8_t)(100 * 7 + 3));
+
+	CHECK(ASK(&g, .op = AGENT_DEREG) == 0 && ibv_import_mr(srv.pd, (uint32_t)v[2]) == NULL && errno == EINVAL);
+	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_REM_ACCESS_ERR));
+	CHECK(post_from(exporters, v[0], lkey, 100) == 0 && poll_n(&srv, &wc, 1) && wc.status == IBV_WC_LOC_PROT_ERR);
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0 && ibv_destroy_qp(others) == 0);
+	CHECK(gone(&g) && gone(&other));
+	async_sweep(srv.verbs);
+	async_sweep(cli.verbs);
+	return true;
+}
+
+static bool regions_outlive_their_importer(void)
+{
+	struct ibv_qp *qp, *exporters;
+	struct agent g;
+	uint64_t v[6];
+	uint32_t lkey;
+
+	CHECK(agent_start(&g, 0) && join_ends(&qp, &exporters));
+	CHECK(imports(&g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
+	CHECK(ASK_V(&g, v, .op = AGENT_OWN) == 0);
+	agent_kill(&g);
+	usleep(200000); /* its death is under way; whatever is to come of it has come */
+	for (unsigned round = 0; round < 20; round++)
+		CHECK(sends(exporters, v[0], (uint32_t)v[1]));
+	CHECK(work(qp, IBV_WR_RDMA_WRITE, 0, 4096, v[0], (uint32_t)v[1], IBV_WC_SUCCESS));
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0);
-	CHECK(gone(&g));
+	return true;
+}
+
+/* Its memory is on its way in connections of the exporter's when the importer ends, in order and not. */
+static bool importers_go_while_others_send_their_memory(void)
+{
+	struct ibv_wc wc[16];
+
+	for (int how = 0; how < 6; how++) {
+		struct ibv_qp *qp, *exporters;
+		struct agent g;
+		uint64_t v[6];
+		uint32_t lkey;
+
+		CHECK(agent_start(&g, 0) && join_ends(&qp, &exporters));
+		CHECK(imports(&g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
+		CHECK(ASK_V(&g, v, .op = AGENT_OWN) == 0 && sends(exporters, v[0], (uint32_t)v[1]));
+		for (int i = 0; i < 16; i++)
+			CHECK(post_from(exporters, v[0], (uint32_t)v[1], AGENT_BUF) == 0);
+		if (how % 2 == 0)
+			agent_kill(&g);
+		else
+			CHECK(gone(&g));
+		CHECK(poll_n(&srv, wc, 16)); /* one way or the other */
+		CHECK(how % 2 != 0 || wc[15].status == IBV_WC_SUCCESS);
+		CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0);
+	}
 	async_sweep(srv.verbs);
 	async_sweep(cli.verbs);
 	return true;
@@ -397,7 +482,9 @@ int main(int argc, char **argv)
 		CASE(regions_outlive_their_process),
 		CASE(exporter_and_importer_are_killed),
 		CASE(a_pd_goes_when_nothing_is_in_it),
-		CASE(regions_of_the_importer_are_its_own),
+		CASE(regions_of_an_importer_serve_all),
+		CASE(regions_outlive_their_importer),
+		CASE(importers_go_while_others_send_their_memory),
 		CASE(descriptors_that_are_no_context),
 		CASE(another_user_may_not),
 		CASE(importers_come_and_go),

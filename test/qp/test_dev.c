@@ -128,29 +128,6 @@ static void rights_and_domains(void **state)
 	assert_int_equal(qp_mr_check(&dev, &a), QP_MR_BAD_PD);
 }
 
-/* A part of a domain reaches what is the domain's; the domain and its other parts do not reach what is the part's. */
-static void parts_of_a_domain(void **state)
-{
-	const uint32_t part = QP_PD_PART(7, 2), other = QP_PD_PART(7, QP_PD_PARTS);
-	const struct qp_piece p = { mem, 64 };
-	struct qp_mr_attr attr = { .pd = 7, .rights = QP_ACC_ALL, .len = 64, .pieces = &p, .npieces = 1 };
-	struct qp_access whole = { .len = 1 }, own = { .len = 1 };
-
-	(void)state;
-	assert_int_equal(qp_mr_reg(&dev, &attr, &whole.stag), QP_MR_OK);
-	attr.pd = part;
-	assert_int_equal(qp_mr_reg(&dev, &attr, &own.stag), QP_MR_OK);
-	for (int i = 0; i < 3; i++) {
-		whole.pd = own.pd = (const uint32_t[]){ 7, part, other }[i];
-		assert_int_equal(qp_mr_check(&dev, &whole), QP_MR_OK);
-		assert_int_equal(qp_mr_check(&dev, &own), i == 1 ? QP_MR_OK : QP_MR_BAD_PD);
-	}
-	whole.pd = QP_PD_PART(6, 2);
-	assert_int_equal(qp_mr_check(&dev, &whole), QP_MR_BAD_PD);
-	assert_int_equal(qp_mr_invalidate(&dev, 7, 1, own.stag), QP_MR_BAD_PD);
-	assert_int_equal(qp_mr_invalidate(&dev, part, 1, whole.stag), QP_MR_OK);
-}
-
 static void bad_registrations(void **state)
 {
 	const struct qp_piece p[] = { { mem, 64 }, { mem, 64 } }, none = { mem, 0 };
@@ -405,7 +382,6 @@ int main(void)
 		cmocka_unit_test_setup(last_offset, make),
 		cmocka_unit_test_setup(pieces, make),
 		cmocka_unit_test_setup(rights_and_domains, make),
-		cmocka_unit_test_setup(parts_of_a_domain, make),
 		cmocka_unit_test_setup(bad_registrations, make),
 		cmocka_unit_test_setup(entries_rest_before_reuse, make),
 		cmocka_unit_test_setup(invalidation, make),
