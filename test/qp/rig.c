@@ -202,7 +202,7 @@ static void carry(struct rig *r, int from, uint32_t flow, const struct tcpl_out 
 		return;
 	}
 	for (uint32_t i = 0; i < copies; i++) {
-		struct rig_pkt *p = pkt_of(r, !from, flow, o, data);
+		struct rig_pkt *p = pkt_of(r, r->mirror ? from : !from, flow, o, data);
 
 		p->at = r->now + l->delay_ns;
 		if (rn_rng_chance(&r->rng, l->reorder))
@@ -503,6 +503,25 @@ void rig_connect(struct rig *r, uint32_t f)
 			fail_msg("no connection");
 	rig_turn(r, 0);
 	rig_turn(r, 1);
+}
+
+void rig_connect_self(struct rig *r, uint32_t f)
+{
+	struct rig_node *n = &r->n[0];
+	struct qp_conn_params p = params(r, n);
+
+	p.owner += f;
+	p.flags = r->cfg.connect_flags | QP_CONN_SELF;
+	r->mirror = true;
+	n->ctx.now = r->now;
+	assert_int_equal(qp_conn_connect(&n->ctx, &n->conn[f], &p), QP_OK);
+	while (rig_fx(r, 0, QP_FX_CONNECT_REPLY) == NULL)
+		if (!rig_step(r))
+			fail_msg("its TCP does not open");
+	assert_int_equal(qp_conn_attach(&n->ctx, &n->conn[f], &n->q[f].qp), QP_OK);
+	while (!n->conn[f].up)
+		if (!rig_step(r))
+			fail_msg("no connection");
 }
 
 void rig_raw_connect(struct rig *r, int raw_id)

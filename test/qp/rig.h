@@ -94,6 +94,7 @@ struct rig {
 	struct rig_pkt *heap; /* list ordered by time */
 	uint64_t pkts, dropped;
 	uint32_t lose; /* so many of the next segments with payload are lost */
+	bool mirror;   /* what a node sends comes back to it */
 	uint64_t serial;
 	void (*tap)(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload);
 };
@@ -107,6 +108,8 @@ void rig_free(struct rig *r); /* also checks that every packet and pool entry ca
 /* Connects flow f: node 0's QP to node 1's; runs until both are established. */
 void rig_connect(struct rig *r, uint32_t f);
 void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len);
+/* Connects node 0's QP of flow f to itself. */
+void rig_connect_self(struct rig *r, uint32_t f);
 /* Raw peer as initiator: TCP only. */
 void rig_raw_connect(struct rig *r, int raw_id);
 void rig_raw_send(struct rig *r, int raw_id, const void *p, uint32_t len);
