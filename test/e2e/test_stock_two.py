@@ -15,7 +15,8 @@ import wire
 from rig import PATIENCE, RNICRUN, Daemon, Skip, case, main, need
 
 A, B = "10.79.0.1", "10.79.0.2"
-REFUSED = re.compile(r"refused|rejected|CM event|could ?n.t connect|could not connect|connect error|unable to connect", re.I)
+REFUSED = re.compile(r"refused|rejected|CM event|could ?n.t connect|could not connect|connect error|unable to connect|_UNREACHABLE",
+                     re.I)
 world = {}
 
 
@@ -108,6 +109,29 @@ def unmanaged(link):
     perftest(link, "ib_write_bw", "-n", "100", "-b")
     perftest(link, "ib_read_bw", "-n", "100", "-q", "8", "-s", "8192")
     perftest(link, "ib_atomic_lat", "-n", "50")
+
+
+def datagrams(link):
+    before = [d.telemetry("/rnic/counters") for d in two(link)]
+    for args in (["-n", "300"], ["-n", "300", "-e", "-s", "1"]):
+        for out in pair(link, ["ibv_ud_pingpong", "-g", "0", *args], ["ibv_ud_pingpong", "-g", "0", *args, "127.0.0.1"], 18515):
+            assert "300 iters in" in out, out
+    for d, was in zip(two(link), before):
+        now = d.telemetry("/rnic/counters")
+        assert all(now[k] - was[k] == 600 for k in ("ud_in", "ud_out")), (was, now)
+    for out in pair(link, ["udaddy", "-b", A, "-C", "20"], ["udaddy", "-b", B, "-s", A, "-C", "20"]):
+        assert "data transfers complete" in out and "return status 0" in out, out
+    perftest(link, "ib_send_lat", "-c", "UD", "-n", "100")
+
+
+@case
+def datagrams_over_memif():
+    datagrams("memif")
+
+
+@case
+def datagrams_over_veth():
+    datagrams("veth")
 
 
 @case
