@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cm.h"
+#include "group.h"
 
 #define CLIENTS_MAX 256u
 
@@ -117,6 +118,10 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_QUERY_QP] = R(handle, client_query_qp),
 	[IPC_DESTROY_QP] = R(handle, client_destroy_qp),
 	[IPC_REACH] = R(reach, client_reach),
+	[IPC_ATTACH] = R(attach, client_attach),
+	[IPC_DETACH] = R(attach, client_detach),
+	[IPC_CM_JOIN] = R(cm_join, cm_join),
+	[IPC_CM_LEAVE] = R(cm_join, cm_leave),
 	[IPC_CM_CREATE_ID] = R(cm_create_id, cm_create_id),
 	[IPC_CM_DESTROY_ID] = R(handle, cm_destroy_id),
 	[IPC_CM_BIND] = R(cm_bind, cm_bind),

@@ -35,6 +35,7 @@ enum client_state {
 };
 
 struct oob;
+struct client_member;
 
 struct client_region {
 	uint8_t *base; /* NULL: absent */
@@ -125,6 +126,9 @@ struct client_qp {
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
 	bool datagram;
+	bool deaf;    /* to what it sends to groups itself */
+	uint32_t n_groups;
+	struct client_member *groups; /* that it is in: client_group.c */
 	bool leaving; /* being destroyed */
 	bool moving;  /* a command is under way */
 	bool answer;  /* the client waits for its destruction */

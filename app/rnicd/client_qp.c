@@ -9,12 +9,13 @@
 
 #include "client.h"
 #include "dev.h"
+#include "group.h"
 #include "oob.h"
 #include "ud.h"
 
 /* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
 #define QPN_FIRST 2u
-#define QPN_MASK  0xffffffu
+#define QPN_LAST  0xfffffeu /* behind it: whoever is in a group */
 
 #define QPN_HASH  4096u
 
@@ -57,9 +58,7 @@ static uint32_t next_qpn(void)
 	static uint32_t last = QPN_FIRST - 1;
 
 	do {
-		last = (last + 1) & QPN_MASK;
-		if (last < QPN_FIRST)
-			last = QPN_FIRST;
+		last = last < QPN_LAST ? last + 1 : QPN_FIRST;
 	} while (client_qp_of(last) != NULL);
 	return last;
 }
@@ -239,6 +238,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .qp = qp,
 				  .qpn = next_qpn(),
 				  .datagram = r->datagram != 0,
+				  .deaf = r->deaf != 0,
 				  .slots = r->sq_slots + r->rq_slots,
 				  .cookie = r->cookie,
 				  .pd = client_pd_get(c, r->pd),
@@ -537,6 +537,8 @@ static void destroy_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
 	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
+	if (q->datagram && !q->orphan)
+		ud_finish(w, client_qp_ud(q));
 	if (q->datagram)
 		ud_del(w, client_qp_ud(q));
 	if (q->orphan && q->qp->conn != NULL)
@@ -567,6 +569,7 @@ void client_qp_end(struct client_qp *q)
 	q->later = false;
 	q->orphan = q->c->state == CLIENT_DYING;
 	oob_leave(q);
+	client_groups_leave(q);
 	client_qp_command(q, destroy_work, destroyed);
 }
 

@@ -26,6 +26,7 @@ enum cm_event_type {
 	CM_EV_REJECTED,
 	CM_EV_ESTABLISHED,
 	CM_EV_DISCONNECTED,
+	CM_EV_MULTICAST_JOIN = 12,
 	CM_EV_TIMEWAIT_EXIT = 15,
 };
 
@@ -75,6 +76,8 @@ struct cm_id {
 	bool has_port;               /* local.port is taken by this id (cm_port.c) */
 	bool disconnected;           /* has been told so */
 	bool udp;                    /* RDMA_PS_UDP: cm_sidr.c */
+	struct cm_join *joins;       /* of such a one: groups, cm_join.c */
+	uint32_t n_joins;
 	struct cm_sidr *sidr;        /* of such a one: what it says to its peer; NULL: nothing yet */
 	struct cm_conn *conn;
 	struct cm_id *listener;      /* REQUESTED: where it came in */
@@ -136,6 +139,7 @@ void cm_sidr_accept(struct client *c, struct cm_id *id);
 void cm_sidr_reject(struct client *c, struct cm_id *id);
 void cm_sidr_listen_end(struct cm_id *id);
 void cm_sidr_forget(struct cm_id *id);
+void cm_joins_end(struct cm_id *id); /* cm_join.c */
 /* The id's connection, if any, is told to end, now without the id. */
 void cm_conn_leave(struct cm_id *id);
 /* Tells a worker to end a connection: rejected when it waits for an answer, else disconnected. */

@@ -64,6 +64,7 @@ void cm_id_free(struct cm_id *id)
 {
 	cm_route_forget(id);
 	cm_sidr_forget(id);
+	cm_joins_end(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)
 		cm_port_give(id->dev, id->local.port);

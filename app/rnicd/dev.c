@@ -61,6 +61,8 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.max_rd_atomic = rn_min_u32(cfg->max_ird, cfg->max_ord),
 		.max_mr_size = DEV_MAX_MR_SIZE,
 		.roce = cfg->roce,
+		.max_groups = ud_mtu(p) != 0 ? DEV_MAX_GROUPS : 0,
+		.max_group_qps = ud_mtu(p) != 0 ? DEV_GROUP_QPS : 0,
 		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),
 	};
 	_Static_assert(IPC_DEV_NAME_MAX >= RNICD_NAME_MAX, "a port's name fits");
@@ -93,8 +95,18 @@ static bool by_gateway(const struct rnicd_port_cfg *p, const uint8_t dst[16])
 	return p->gateway_set && pkt_addr_is_ip4(&p->ip) == pkt_addr_is_ip4(&a);
 }
 
+static bool is_group(const uint8_t dst[16])
+{
+	struct pkt_addr a;
+
+	memcpy(a.b, dst, 16);
+	return pkt_addr_is_group(&a);
+}
+
 bool dev_reaches(uint32_t index, const uint8_t dst[16])
 {
+	if (is_group(dst))
+		return pkt_addr_is_ip4(&rnicd.port[index]->cfg->ip);
 	return on_subnet(rnicd.port[index]->cfg, dst) || by_gateway(rnicd.port[index]->cfg, dst);
 }
 
@@ -114,5 +126,6 @@ uint32_t dev_by_route(const uint8_t dst[16])
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		if (by_gateway(rnicd.port[i]->cfg, dst))
 			return i;
-	return UINT32_MAX;
+	/* a group is on every network */
+	return is_group(dst) && rnicd.n_ports > 0 ? 0 : UINT32_MAX;
 }

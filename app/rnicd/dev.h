@@ -16,6 +16,8 @@
 #define DEV_MAX_WR      16384u
 #define DEV_MAX_SLOTS   (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
 #define DEV_MAX_MR_SIZE (UINT64_C(1) << 36)
+#define DEV_MAX_GROUPS  64u   /* multicast; a report of all of them fits a packet of the smallest MTU */
+#define DEV_GROUP_QPS   256u  /* QPs in a group */
 
 /* Before clients come. False: no memory. */
 bool dev_start(void);
@@ -28,10 +30,10 @@ void dev_info(uint32_t index, struct ipc_dev_info *info);
 uint32_t dev_by_addr(const uint8_t ip[16]);
 /*
  * The device to reach dst from: one whose subnet holds dst, better one that is not dst itself (its wire, not its own
- * loopback); else one with a gateway of the same address family. UINT32_MAX: none.
+ * loopback); else one with a gateway of the same address family; for a group else the first. UINT32_MAX: none.
  */
 uint32_t dev_by_route(const uint8_t dst[16]);
-/* True: dst is on the device's subnet or it has a gateway. */
+/* True: dst is on the device's subnet or a group, or it has a gateway. */
 bool dev_reaches(uint32_t index, const uint8_t dst[16]);
 
 #endif

@@ -16,6 +16,7 @@
 #include "cmd.h"
 #include "conf.h"
 #include "dev.h"
+#include "group.h"
 #include "huge.h"
 #include "loop.h"
 #include "numa_node.h"
@@ -211,6 +212,8 @@ static void on_event(const struct rnicd_event *ev)
 	if (ev->type == RNICD_EV_NEIGH) {
 		cm_neigh(ev);
 		client_reach_neigh(ev);
+	} else if (ev->type == RNICD_EV_QUERY) {
+		group_net_query(ev);
 	}
 }
 
@@ -297,6 +300,7 @@ static int serve(int listen_fd, const char *pages)
 		return cannot("no memory or descriptors");
 	}
 	oob_start();
+	group_net_start();
 	signals_take();
 	say_ready(pages);
 	loop_run(&serving);

@@ -12,6 +12,7 @@
 #include "capture.h"
 #include "worker_int.h"
 
+#define PORT_GROUPS   64u
 #define RX_DESC       1024u
 #define TX_DESC       1024u
 #define PAGE          4096u
@@ -185,6 +186,22 @@ static bool start_one(struct rnicd_port *port, char *err, uint32_t err_len)
 		return port->capture != NULL;
 	}
 	return true;
+}
+
+/* And 224.0.0.1's, where queries come. Some drivers know no single addresses, others a few of them. */
+void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n)
+{
+	struct rte_ether_addr mac[PORT_GROUPS + 1] = { { .addr_bytes = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x01 } } };
+
+	if (rte_eth_promiscuous_get(port->ethdev) == 1 || port->cfg->kind == RNICD_PORT_PAIR)
+		return;
+	for (uint32_t i = 0; i < n && i < PORT_GROUPS; i++)
+		pkt_group_mac(mac[1 + i].addr_bytes, &addr[i]);
+	if (n == 0)
+		rte_eth_allmulticast_disable(port->ethdev);
+	if (rte_eth_dev_set_mc_addr_list(port->ethdev, mac, n > 0 ? n + 1 : 0) != 0 && n > 0 &&
+	    rte_eth_allmulticast_enable(port->ethdev) != 0)
+		rnicd_log(RNICD_LOG_WARNING, "port %s: its driver lets no multicast in", port->cfg->name);
 }
 
 bool port_start_all(char *err, uint32_t err_len)

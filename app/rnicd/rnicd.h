@@ -144,6 +144,8 @@ struct rnicd_port_stats {
 	uint64_t no_buffer;
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;             /* neighbours that did not answer */
+	uint64_t igmp_rx, igmp_tx;       /* queries, reports of ours */
+	uint64_t igmp_bad;               /* wrong in themselves, or from behind a router */
 	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
 	uint64_t capture_drops;
 } RN_ALIGNED(RN_CACHE_LINE);
@@ -199,6 +201,7 @@ _Static_assert(sizeof(struct rnicd_event) == RN_CACHE_LINE, "one line");
 
 enum rnicd_event_type {
 	RNICD_EV_NEIGH = 1, /* neigh_resolve() of addr on port is over: status 0 or -EHOSTUNREACH; arg[0]: MAC, memory order */
+	RNICD_EV_QUERY,    /* who is in the group addr, or arg[1] != 0: in any; IGMP version status, within arg[0] ms */
 	RNICD_EV_USER = 16
 };
 

@@ -17,6 +17,7 @@
 
 #include "client.h"
 #include "cm.h"
+#include "group.h"
 #include "oob.h"
 #include "tele_conn.h"
 #include "worker_int.h"
@@ -102,6 +103,9 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "arp_tx", s->arp_tx);
 	U64(d, "arp_failed", s->arp_failed);
 	U64(d, "icmp_echo", s->icmp_echo);
+	U64(d, "igmp_rx", s->igmp_rx);
+	U64(d, "igmp_tx", s->igmp_tx);
+	U64(d, "igmp_bad", s->igmp_bad);
 	U64(d, "impair_lost", s->impair_lost);
 	U64(d, "impair_dup", s->impair_dup);
 	U64(d, "impair_corrupt", s->impair_corrupt);
@@ -211,6 +215,24 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 	}
 	loop_unlock();
 	return rc;
+}
+
+static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	char addr[INET6_ADDRSTRLEN];
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	loop_lock();
+	for (const struct group *g = group_first(); g != NULL; g = g->next) {
+		if (g->joins == 0 && g->qps == 0)
+			continue;
+		tele_show_addr(g->addr.b, addr, sizeof(addr));
+		add_line(d, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins, g->qps);
+	}
+	loop_unlock();
+	return 0;
 }
 
 /* ---- connections ---- */
@@ -409,6 +431,7 @@ static bool going;
 GUARDED(on_ports)
 GUARDED(on_clients)
 GUARDED(on_qps)
+GUARDED(on_groups)
 GUARDED(on_conns)
 GUARDED(on_counters)
 GUARDED(on_workers)
@@ -421,6 +444,7 @@ bool tele_start(void)
 	       rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded,
 					  "Lists the clients. Parameter: number") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/qps", on_qps_guarded, "Lists the queue pairs. Parameter: QPN") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/groups", on_groups_guarded, "Lists the multicast groups") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
 					  "Lists the connections. Parameter: number in the list") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,

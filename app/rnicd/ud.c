@@ -48,22 +48,28 @@ static uint8_t hop_limit(const uint8_t *frame, const struct pkt *p)
 	return frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)];
 }
 
-static void to_qp(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p,
-		  const struct udpl_hdr *h, const struct flow *at)
+void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
+		const struct udpl_hdr *h)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct qp_ud_rx rx = { .p = frame + p->payload_off, .len = p->payload_len, .h = h, .tos = p->ip_tos,
 			       .hop_limit = hop_limit(frame, p) };
-	struct flow *found = flow_find(&w->uds, &at->key, at->hash);
 
-	if (found == NULL) {
-		w->qp.stats.ud_no_qp++;
-		return;
-	}
 	memcpy(rx.src, p->src.b, sizeof(rx.src));
 	memcpy(rx.dst, p->dst.b, sizeof(rx.dst));
 	w->ud_wanted++;
-	qp_ud_in(&w->qp, &rn_container_of(found, struct ud_qp, flow)->qp, &rx);
+	qp_ud_in(&w->qp, qp, &rx);
+}
+
+static void to_qp(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p,
+		  const struct udpl_hdr *h, const struct flow *at)
+{
+	struct flow *found = flow_find(&w->uds, &at->key, at->hash);
+
+	if (found == NULL)
+		w->qp.stats.ud_no_qp++;
+	else
+		ud_deliver(w, &rn_container_of(found, struct ud_qp, flow)->qp, m, p, h);
 }
 
 /* A message for the connection manager, which is the control thread. */
@@ -87,7 +93,8 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 	cmd_sidr(w, &fx);
 }
 
-void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
+void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+	      bool from_wire)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 	struct udpl_hdr h;
@@ -109,13 +116,17 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		w->qp.stats.ud_bad++;
 		goto out;
 	}
+	if (rn_unlikely(pkt_addr_is_group(&p->dst))) {
+		ud_group_input(w, port, m, p, &h, from_wire);
+		return;
+	}
 	const struct flow at = flow_of(port->index, h.dst_qpn);
 	uint32_t owner = flow_owner(at.hash, rnicd.n_workers);
 	if (rn_unlikely(owner != w->index)) {
 		worker_move(w, port, m, owner);
 		return;
 	}
-	/* a group MAC with a unicast address is none of ours: nobody has joined a group */
+	/* a group's MAC with an address of one station is nobody's (RFC 1122, section 3.3.6) */
 	if (rn_unlikely(!worker_csum_good(port, m, p) || (rte_pktmbuf_mtod(m, uint8_t *)[0] & 1) != 0)) {
 		st->rx_bad_csum++;
 		goto out;
@@ -139,30 +150,53 @@ static uint32_t l2_len(const struct rnicd_port *port)
 
 static uint32_t headers_len(const struct rnicd_port *port) { return l2_len(port) + ip_len(port) + PKT_UDP_LEN; }
 
+/*
+ * The MAC of where a packet goes next; *e: its neighbour, whose MAC may not be known yet, or NULL for a group and the
+ * device itself. false: there is no way.
+ */
+static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to,
+		     uint8_t mac[PKT_MAC_LEN], struct arp_entry **e)
+{
+	const struct pkt_addr *hop = conn_next_hop(port, to);
+	const bool loop = pkt_addr_eq(to, &port->cfg->ip);
+
+	*e = NULL;
+	if (pkt_addr_is_group(to)) {
+		pkt_group_mac(mac, to);
+		return true;
+	}
+	if (!loop && hop != NULL && pkt_addr_is_ip4(hop)) {
+		struct arp_todo todo = { .n_out = 0 };
+		*e = arp_get(w->arp[port->index], hop, w->now, &todo);
+		worker_arp_todo(w, port, &todo);
+	}
+	if (!loop && *e == NULL) /* no way, or no room to ask */
+		return false;
+	memcpy(mac, loop ? port->mac : (*e)->mac, PKT_MAC_LEN);
+	return true;
+}
+
 /* Headers before `len` bytes that lie in the buffer already, then on its way. The neighbour may have to be asked. */
-static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt_addr *to,
+static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct qp_ud_to *to,
 		   uint32_t len)
 {
-	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = port->cfg->ip, .dst = *to, .sport = port->cfg->ud_port,
+	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = port->cfg->ip, .sport = port->cfg->ud_port,
 			      .dport = port->cfg->ud_port };
-	const bool loop = pkt_addr_eq(to, &port->cfg->ip), offload = port->caps.tx_csum;
-	const struct pkt_addr *hop = conn_next_hop(port, to);
-	struct arp_entry *e = NULL;
+	const bool offload = port->caps.tx_csum;
+	struct arp_entry *e;
 	const uint32_t hdr = headers_len(port);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
-	if (!loop && hop != NULL && pkt_addr_is_ip4(hop)) {
-		struct arp_todo todo = { .n_out = 0 };
-		e = arp_get(w->arp[port->index], hop, w->now, &todo);
-		worker_arp_todo(w, port, &todo);
-	}
-	if (!loop && e == NULL) { /* no way, or no room to ask */
+	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
+	if (!next_mac(w, port, &f.dst, f.l2.dst, &e)) {
 		w->tx[port->index].st->tx_drops++;
 		rte_pktmbuf_free(m);
 		return;
 	}
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
-	memcpy(f.l2.dst, loop ? port->mac : e->mac, PKT_MAC_LEN);
+	const bool group = pkt_addr_is_group(&f.dst);
+	if (group)
+		f.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
 	pkt_udp_build(frame, &f, len, offload ? 0 : pkt_sum(frame + hdr, len),
 		      offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
 	m->data_len = (uint16_t)(hdr + len);
@@ -174,22 +208,28 @@ static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM |
 			       (ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 	}
-	if (loop)
-		conn_loop(w, port, m);
-	else if (rn_likely(arp_usable(e)) || !arp_park(w->arp[port->index], e, m))
+	if (group) {
+		ud_group_loop(w, port, m, &f.dst);
 		port_tx_push(&w->tx[port->index], m);
+	} else if (e == NULL) {
+		conn_loop(w, port, m);
+	} else if (rn_likely(arp_usable(e)) || !arp_park(w->arp[port->index], e, m)) {
+		port_tx_push(&w->tx[port->index], m);
+	}
 }
 
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+	struct qp_ud_to dst = { .hop_limit = 0 };
 
 	if (m == NULL) {
 		port->stats[w->index].no_buffer++;
 		return;
 	}
+	memcpy(dst.addr, to->b, sizeof(dst.addr));
 	memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), p, len);
-	launch(w, port, m, to, len);
+	launch(w, port, m, &dst, len);
 }
 
 static bool room(const struct rnicd_worker *w, const struct rnicd_port *port)
@@ -201,7 +241,7 @@ static bool room(const struct rnicd_worker *w, const struct rnicd_port *port)
 static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uint32_t *count)
 {
 	struct rnicd_port *port = rnicd.port[ud_of(qp)->flow.key.port];
-	struct pkt_addr to;
+	struct qp_ud_to to;
 
 	for (uint32_t i = 0; i < share; i++) {
 		if (!qp_ud_waits(qp))
@@ -209,7 +249,7 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 		struct rte_mbuf *m = worker_space(w) && room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
 		if (m == NULL)
 			return false;
-		uint32_t len = qp_ud_out(&w->qp, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), to.b);
+		uint32_t len = qp_ud_out(&w->qp, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), &to);
 		if (rn_unlikely(len == 0)) {
 			rte_pktmbuf_free(m);
 			return true;
@@ -218,6 +258,13 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 		launch(w, port, m, &to, len);
 	}
 	return false;
+}
+
+void ud_finish(struct rnicd_worker *w, struct ud_qp *u)
+{
+	uint32_t count = 0;
+
+	(void)send_some(w, &u->qp, SHARE, &count);
 }
 
 uint32_t ud_transmit(struct rnicd_worker *w)

@@ -28,11 +28,57 @@ uint32_t ud_mtu(const struct rnicd_port *port);
 bool ud_add(struct rnicd_worker *w, struct ud_qp *u, uint32_t port);
 void ud_del(struct rnicd_worker *w, struct ud_qp *u);
 
-/* A UDP packet for the port's own address. Takes m. */
-void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
+/* A UDP packet for the port's own address, or a group that ud_group_find knows. from_wire: of worker_rx.c. Takes m. */
+void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+	      bool from_wire);
+
+/* The QP is about to go: what has been posted is sent before, as far as there is room. An adapter has long done so. */
+void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 
 /* Transmits for QPs that are ready; returns the number of datagrams. */
 uint32_t ud_transmit(struct rnicd_worker *w);
+
+/* ---- groups (ud_group.c) ---- */
+
+/* A QP in a group. */
+struct ud_member {
+	struct ud_qp *u;
+	bool deaf; /* does not receive what it has sent itself */
+	struct ud_member *next;
+};
+
+/*
+ * A group of a device in which there are QPs, as one worker has it. The control thread's memory (group.h); every worker
+ * has one, as long as any worker has a member.
+ */
+struct ud_group {
+	uint32_t port;
+	struct pkt_addr addr;
+	uint32_t workers; /* bit mask of those with members */
+	struct ud_member *members; /* on this worker */
+	struct ud_group *next;
+};
+
+/* The group has members on these workers from now on; 0: on none, the worker forgets it. */
+void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers);
+void ud_group_add(struct ud_group *g, struct ud_member *m);
+void ud_group_del(struct ud_group *g, struct ud_member *m);
+/* NULL: no QP is in it. */
+struct ud_group *ud_group_find(const struct rnicd_worker *w, uint32_t port, const struct pkt_addr *addr);
+
+/* A datagram to a group, parsed. The worker that has it from the wire gives the others with members a copy. Takes m. */
+void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+		    const struct udpl_hdr *h, bool from_wire);
+/* A frame that leaves for a group comes back to the device's own QPs in it. */
+void ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
+		   const struct pkt_addr *to);
+
+/* What the control thread says of groups: a whole frame. */
+void ud_group_report(struct rnicd_worker *w, struct rnicd_port *port, const uint8_t *frame, uint32_t len);
+
+/* One QP's part of a datagram whose checksum is good. */
+void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
+		const struct udpl_hdr *h);
 
 /* A datagram that the control thread has made. */
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len);

@@ -20,6 +20,7 @@
 #define WORKER_LOOP      512u /* frames on their way to the same port */
 #define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
 #define WORKER_LISTENERS 256u
+#define UD_GROUP_HASH    64u
 
 /* In the private area of every mbuf that may be received or carry a client's bytes. */
 struct mbuf_priv {
@@ -74,6 +75,8 @@ static inline void conn_prefetch(const struct flow *f)
 		__builtin_prefetch(c + at);
 }
 
+struct ud_group;
+
 /* Shared with other threads, each part on lines of its own. */
 struct worker_shared {
 	uint32_t sleeping RN_ALIGNED(RN_CACHE_LINE); /* 1: a write to wake_fd is needed; set and cleared by the worker */
@@ -109,6 +112,7 @@ struct rnicd_worker {
 	struct flow_table flows;
 	struct flow_table listens;
 	struct flow_table uds;       /* datagram QPs: ud.h */
+	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;          /* datagrams that met one */
 	struct conn *conn_free;
 	struct conn *dead;

@@ -8,6 +8,7 @@
 
 #include "capture.h"
 #include "frame.h"
+#include "pkt/pkt_igmp.h"
 #include "port.h"
 #include "ud.h"
 #include "worker_int.h"
@@ -82,6 +83,31 @@ static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	r->m = NULL;
 }
 
+/* Who asks which groups are wanted; each asks the host once, so the other workers need not know. */
+static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+	struct pkt_igmp_query q;
+
+	switch (pkt_igmp_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &q)) {
+	case PKT_IGMP_QUERY: {
+		struct rnicd_event ev = { .type = RNICD_EV_QUERY, .worker = w->index, .port = port->index, .addr = q.group,
+					  .status = q.version, .arg = { q.within_ms, q.all } };
+		st->igmp_rx++;
+		if (conn_answer_allowed(w, port))
+			(void)rnicd_event_push(w, &ev); /* a full ring: it is asked again */
+		break;
+	}
+	case PKT_IGMP_OTHER:
+		st->rx_other++;
+		break;
+	case PKT_IGMP_BAD:
+		st->igmp_bad++;
+		break;
+	}
+	drop(r);
+}
+
 /* Ethernet padding behind the IP packet is nobody's: an echo must not be longer than what IP says. */
 static void trim(struct rte_mbuf *m, const struct pkt *p)
 {
@@ -107,8 +133,22 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 	rte_pktmbuf_free(m);
 }
 
+/* Under the group's own MAC: datagrams that some QP here wants, and whatever is said of groups. */
+static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
+{
+	uint8_t mac[PKT_MAC_LEN];
+
+	if (!pkt_addr_is_group(&r->p.dst))
+		return false;
+	pkt_group_mac(mac, &r->p.dst);
+	if (memcmp(rte_pktmbuf_mtod(r->m, const uint8_t *), mac, PKT_MAC_LEN) != 0)
+		return false;
+	return r->p.kind == PKT_KIND_IGMP ||
+	       (r->p.kind == PKT_KIND_UDP && ud_group_find(w, port->index, &r->p.dst) != NULL);
+}
+
 /* Reads headers; false: the frame has been dropped and counted. */
-static bool parse(struct rnicd_port *port, struct rx *r, struct rnicd_port_stats *st)
+static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, struct rnicd_port_stats *st)
 {
 	enum pkt_verdict v = pkt_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, r->m->pkt_len, &r->p);
 
@@ -131,7 +171,7 @@ static bool parse(struct rnicd_port *port, struct rx *r, struct rnicd_port_stats
 	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
 	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
 	bool for_us = port_mac_is_ours(port, rte_pktmbuf_mtod(r->m, const uint8_t *)) && vid == ours &&
-		      (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip));
+		      (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r));
 	if (rn_unlikely(!for_us)) {
 		st->rx_not_ours++;
 		drop(r);
@@ -176,7 +216,7 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	st->rx_bytes += r->m->pkt_len;
 	if (rn_unlikely(port->capture != NULL) && from_wire && !capture_frame(port->capture, r->m, CAPTURE_IN))
 		st->capture_drops++;
-	if (!parse(port, r, st))
+	if (!parse(w, port, r, st))
 		return;
 	switch (r->p.kind) {
 	case PKT_KIND_TCP:
@@ -190,8 +230,11 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		echo_frame(w, port, r);
 		break;
 	case PKT_KIND_UDP:
-		ud_input(w, port, r->m, &r->p);
+		ud_input(w, port, r->m, &r->p, from_wire);
 		r->m = NULL;
+		break;
+	case PKT_KIND_IGMP:
+		igmp_frame(w, port, r);
 		break;
 	case PKT_KIND_ICMP:
 	case PKT_KIND_OTHER:

@@ -62,6 +62,10 @@ enum ipc_type {
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
 	IPC_TOKEN_MR,  /* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
 	IPC_REACH,     /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
+	IPC_ATTACH,    /* a datagram queue pair receives what is sent to a group; once more is no error */
+	IPC_DETACH,    /* EINVAL: it is not attached */
+	IPC_CM_JOIN,   /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
+	IPC_CM_LEAVE,
 	IPC_TYPES
 };
 
@@ -91,6 +95,7 @@ struct ipc_dev_info {
 	uint64_t max_mr_size;
 	uint32_t roce;      /* 1: the device shows itself as a RoCE channel adapter, the wire is the same */
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
+	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
 };
 
 struct ipc_create_channel {
@@ -193,7 +198,7 @@ struct ipc_create_qp {
 	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
 	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
 	uint32_t datagram; /* 1: without connection */
-	uint32_t rsv;
+	uint32_t deaf;     /* 1: what it sends to a group it is in does not come back to it */
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;
@@ -235,6 +240,12 @@ struct ipc_reach {
 	uint8_t ip[16];
 };
 
+struct ipc_attach { /* ATTACH and DETACH */
+	uint32_t qp;
+	uint32_t rsv;
+	uint8_t group[16]; /* an IPv4 group, as ::ffff:224.0.0.0 and so on */
+};
+
 struct ipc_cm_create_id { uint32_t channel; uint32_t datagram; /* 1: RDMA_PS_UDP */ };
 struct ipc_cm_bind { uint32_t id; uint32_t rsv; struct ipc_addr addr; };
 struct ipc_cm_bind_ok { struct ipc_addr addr; uint32_t dev; /* UINT32_MAX: any */ uint32_t rsv; };
@@ -253,6 +264,13 @@ struct ipc_cm_connect { /* CONNECT and ACCEPT */
 };
 struct ipc_cm_reject { uint32_t id; uint16_t priv_len; uint16_t rsv; uint8_t priv[IPC_PRIV_MAX]; };
 struct ipc_cm_migrate { uint32_t id; uint32_t channel; };
+struct ipc_cm_join { /* JOIN and LEAVE */
+	uint32_t id;
+	uint32_t join;      /* the client's number for it, returned in the event */
+	uint32_t send_only; /* JOIN: 1: the network is not asked for what is sent to the group */
+	uint32_t rsv;
+	uint8_t group[16];  /* JOIN; as in ipc_attach */
+};
 
 struct ipc_msg {
 	uint16_t type;  /* enum ipc_type */
@@ -291,6 +309,8 @@ struct ipc_msg {
 		struct ipc_cm_connect cm_connect;
 		struct ipc_cm_reject cm_reject;
 		struct ipc_cm_migrate cm_migrate;
+		struct ipc_attach attach;
+		struct ipc_cm_join cm_join;
 		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
 	};
 };

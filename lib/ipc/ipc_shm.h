@@ -119,8 +119,8 @@ struct ipc_cm_event {
 	uint32_t id;         /* the id the event is about; CONNECT_REQUEST: a new id made by the daemon */
 	uint32_t listen_id;  /* CONNECT_REQUEST: the listening id */
 	uint32_t dev;        /* device index, valid from ADDR_RESOLVED and CONNECT_REQUEST on */
-	uint32_t qpn, qkey;  /* ESTABLISHED of a datagram id: where to send */
-	uint32_t rsv;
+	uint32_t qpn, qkey;  /* ESTABLISHED of a datagram id, MULTICAST_JOIN: where to send */
+	uint32_t join;       /* MULTICAST_JOIN, _ERROR: the client's number; remote.ip is the group */
 	struct ipc_addr local, remote;
 	struct ipc_conn_param param; /* what the peer offered or answered, its ird and ord as it sees them */
 };

@@ -44,6 +44,7 @@
 #define PKT_ETHERTYPE_IP6  0x86ddu
 
 #define PKT_PROTO_ICMP  1u
+#define PKT_PROTO_IGMP  2u
 #define PKT_PROTO_TCP   6u
 #define PKT_PROTO_UDP   17u
 #define PKT_PROTO_ICMP6 58u
@@ -91,6 +92,20 @@ static inline bool pkt_addr_is_ip4(const struct pkt_addr *a)
 /* The IPv4 address in host order; only for an address that pkt_addr_is_ip4() knows. */
 static inline uint32_t pkt_addr_to_ip4(const struct pkt_addr *a) { return rn_load_be32(a->b + 12); }
 
+/* A group of IPv4 hosts (RFC 1112, section 4): 224.0.0.0 to 239.255.255.255. */
+static inline bool pkt_addr_is_group(const struct pkt_addr *a) { return a->b[12] >> 4 == 14 && pkt_addr_is_ip4(a); }
+
+/* Its Ethernet address, which 32 groups share (RFC 1112, section 6.4). */
+static inline void pkt_group_mac(uint8_t mac[PKT_MAC_LEN], const struct pkt_addr *group)
+{
+	mac[0] = 0x01;
+	mac[1] = 0x00;
+	mac[2] = 0x5e;
+	mac[3] = group->b[13] & 0x7f;
+	mac[4] = group->b[14];
+	mac[5] = group->b[15];
+}
+
 /* True when a and b agree in their first `bits` of 128 (an IPv4 prefix of n bits counts as 96 + n). */
 bool pkt_addr_same_net(const struct pkt_addr *a, const struct pkt_addr *b, uint32_t bits);
 
@@ -113,6 +128,7 @@ enum pkt_kind {
 	PKT_KIND_ICMP,      /* any other ICMP or ICMPv6 message */
 	PKT_KIND_TCP,
 	PKT_KIND_UDP,
+	PKT_KIND_IGMP,      /* on IPv4; read on with pkt_igmp_parse() */
 	PKT_KINDS
 };
 

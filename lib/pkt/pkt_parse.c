@@ -100,6 +100,8 @@ static enum pkt_verdict parse_l4(const struct view *v, struct pkt *out)
 		return parse_icmp(v, PKT_ICMP_ECHO_REQUEST, out);
 	if (out->ip_proto == PKT_PROTO_ICMP6 && out->ip_version == 6)
 		return parse_icmp(v, PKT_ICMP6_ECHO_REQUEST, out);
+	if (out->ip_proto == PKT_PROTO_IGMP && out->ip_version == 4)
+		out->kind = PKT_KIND_IGMP;
 	out->payload_off = out->l4_off;
 	out->payload_len = out->l4_len;
 	return PKT_OK;
@@ -256,6 +258,7 @@ static uint32_t csum_field(const struct pkt *p)
 	case PKT_KIND_ICMP_ECHO:
 		return offsetof(struct pkt_icmp_wire, csum);
 	case PKT_KIND_ARP:
+	case PKT_KIND_IGMP:
 	case PKT_KIND_OTHER:
 	case PKT_KINDS:
 		break;

@@ -162,7 +162,7 @@ static void ring_broken(struct qp_ctx *ctx, struct qp *qp)
 	qp_enter_error(ctx, qp);
 }
 
-uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, uint8_t to[16])
+uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, struct qp_ud_to *to)
 {
 	enum qp_wc_status why = QP_WC_SUCCESS;
 	struct qp_send s;
@@ -183,7 +183,8 @@ uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, uint8_t to[1
 	case QP_TAKE_STALL:
 		return 0;
 	}
-	memcpy(to, s.w.dgram.addr, QP_UD_ADDR_LEN);
+	memcpy(to->addr, s.w.dgram.addr, QP_UD_ADDR_LEN);
+	to->hop_limit = s.w.hop_limit;
 	len = put_headers(qp, &s, buf);
 	uint32_t sum = crc32c(0, buf, len);
 	why = put_message(qp, &s, buf + len, &sum);

@@ -29,11 +29,17 @@ void qp_ud_put(struct qp_ctx *ctx, struct qp *qp);
 /* Whether qp_ud_out has something to do. */
 bool qp_ud_waits(struct qp *qp);
 
+/* Where a datagram goes; hop_limit as in struct qp_wqe. */
+struct qp_ud_to {
+	uint8_t addr[16];
+	uint8_t hop_limit;
+};
+
 /*
  * The next datagram, a UDP payload of at most ud_mtu + QP_UD_OVERHEAD bytes, and the address it goes to. Returns its
  * length; 0: none now. Copies and sums in one pass.
  */
-uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, uint8_t to[16]);
+uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, struct qp_ud_to *to);
 
 /* A datagram and where it comes from. */
 struct qp_ud_rx {

@@ -63,7 +63,8 @@ struct qp_wqe {
 	uint8_t num_sge;
 	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
 	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
-	uint16_t rsv;
+	uint8_t hop_limit;   /* of a datagram to a group: routers that it may pass and one more; 0 is 1 */
+	uint8_t rsv;
 	union {
 		uint64_t raddr; /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
 		struct {

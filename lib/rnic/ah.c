@@ -2,22 +2,17 @@
 /* Address handles: where the datagrams of a work request go. The daemon is asked for the way once, here. */
 #include "rnic/beside.h"
 
-static bool is_group(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid->raw[0] == 0xff || (memcmp(gid->raw, mapped, sizeof(mapped)) == 0 && gid->raw[12] >= 224);
-}
-
 /* 0, or the errno of an address that cannot be had. */
 static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
 {
 	struct ipc_msg m = { .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .reach = { .dev = ctx->index } };
 
-	if (is_group(gid)) {
-		rnic_unsupported("ibv_create_ah", RNIC_NO_MULTICAST);
+	if (rnic_gid_is_group6(gid)) {
+		rnic_unsupported("ibv_create_ah", RNIC_GROUPS);
 		return EOPNOTSUPP;
 	}
+	if (rnic_gid_is_group4(gid)) /* its Ethernet address follows from it */
+		return 0;
 	memcpy(m.reach.ip, gid->raw, sizeof(m.reach.ip));
 	return rnic_call(ctx->s, &m, IPC_MSG_HDR, -1);
 }
@@ -42,6 +37,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
 	memcpy(ah->addr, attr->grh.dgid.raw, sizeof(ah->addr));
+	ah->hop_limit = attr->grh.hop_limit;
 	return &ah->ibv;
 }
 

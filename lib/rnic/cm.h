@@ -44,10 +44,22 @@ struct rnic_cm_id {
 	struct ibv_qp_init_attr ep_attr;
 	uint8_t *connect_data;     /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
 	size_t connect_len;
+	struct rnic_cm_join *joins;
+	uint32_t last_join;
+	pthread_mutex_t join_lock; /* the joins, and what the queue pair is attached to because of them */
 	pthread_mutex_t lock;      /* the two counts */
 	pthread_cond_t cond;
 	uint32_t events_seen;      /* taken from the queue; under the table's lock */
 	uint32_t events_done;      /* acknowledged */
+};
+
+/* A group that an id is in, or will be when the event is here. */
+struct rnic_cm_join {
+	struct rnic_cm_join *next;
+	uint32_t number;           /* of the id's joins */
+	bool send_only;
+	union ibv_gid group;
+	void *context;             /* the program's, returned in the event */
 };
 
 struct rnic_cm_event {
@@ -83,6 +95,10 @@ int cm_device(struct rnic_cm_id *id, uint32_t dev);
 /* An id for a handle that the daemon has made. NULL: no memory. */
 struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync);
 struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle);
+
+/* The event of a join: attaches the queue pair. 0 or an errno. *context is the program's. */
+int cm_joined(struct rnic_cm_id *id, const struct ipc_cm_event *ev, void **context);
+void cm_joins_free(struct rnic_cm_id *id);
 
 int cm_addr_from(struct ipc_addr *a, const struct sockaddr *sa); /* 0 or EAFNOSUPPORT */
 void cm_addr_to(struct sockaddr_storage *ss, const struct ipc_addr *a);

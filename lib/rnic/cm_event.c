@@ -2,6 +2,8 @@
 /* CM events: from the daemon's queue to what rdma_get_cm_event() hands out. */
 #include "rnic/cm.h"
 
+#define GROUP_HOPS 64 /* what the kernel gives a RoCE v2 group */
+
 struct seen {
 	struct rnic_session *s;
 	struct rnic_cm_id *about;
@@ -49,7 +51,7 @@ static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev
 	p->ah_attr.is_global = 1;
 	p->ah_attr.port_num = 1;
 	memcpy(p->ah_attr.grh.dgid.raw, ev->remote.ip, sizeof(p->ah_attr.grh.dgid.raw));
-	p->ah_attr.grh.hop_limit = UINT8_MAX;
+	p->ah_attr.grh.hop_limit = ev->type == RDMA_CM_EVENT_MULTICAST_JOIN ? GROUP_HOPS : UINT8_MAX;
 	p->qp_num = ev->qpn;
 	p->qkey = ev->qkey;
 }
@@ -139,6 +141,20 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 	return 0;
 }
 
+/* A join that did not succeed to the end, with the queue pair in the group, is an error. */
+static void join_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	void *context = NULL;
+	int rc = cm_joined(cm_id(e->ev.id), ev, &context);
+
+	ud_param_fill(e, ev);
+	e->ev.param.ud.private_data = context;
+	if (rc != 0) {
+		e->ev.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		e->ev.status = -rc;
+	}
+}
+
 static void ack_count(struct rnic_cm_id *id)
 {
 	pthread_mutex_lock(&id->lock);
@@ -166,7 +182,9 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 		return false;
 	}
 	if (rc == 0) {
-		if (about->id.ps == RDMA_PS_UDP)
+		if (ev->type == RDMA_CM_EVENT_MULTICAST_JOIN || ev->type == RDMA_CM_EVENT_MULTICAST_ERROR)
+			join_fill(e, ev);
+		else if (about->id.ps == RDMA_PS_UDP)
 			ud_param_fill(e, ev);
 		else
 			priv_fill_up(e);

@@ -88,6 +88,7 @@ struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct r
 	id->id.channel = ch;
 	id->id.ps = RDMA_PS_TCP;
 	id->id.qp_type = IBV_QPT_RC;
+	pthread_mutex_init(&id->join_lock, NULL);
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->cond, NULL);
 	if (handle > UINT32_MAX / 4 || !table_put(s, handle, id)) {
@@ -207,6 +208,8 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	pthread_mutex_unlock(&id->lock);
 	if (id->sync)
 		rdma_destroy_event_channel(rid->channel);
+	cm_joins_free(id);
+	pthread_mutex_destroy(&id->join_lock);
 	pthread_mutex_destroy(&id->lock);
 	pthread_cond_destroy(&id->cond);
 	free(id->connect_data);

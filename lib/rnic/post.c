@@ -122,7 +122,7 @@ static void wqe_fill(struct qp_wqe *w, const struct rnic_sq *sq, const struct ib
 	w->flags = flags_of(wr->send_flags) | sq->sig_all;
 	w->num_sge = 0;
 	w->inline_len = 0;
-	w->rsv = 0;
+	w->hop_limit = w->rsv = 0;
 	w->raddr = wr->wr.rdma.remote_addr;
 	w->rkey = wr->wr.rdma.rkey;
 	w->aux = wr->invalidate_rkey; /* or imm_data, in the same place */
@@ -216,7 +216,8 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 		return ENOMEM;
 	*w = (struct qp_wqe){ .wr_id = wr->wr_id, .op = (uint8_t)op, .flags = flags_of(wr->send_flags) | sq->sig_all,
 			      .num_sge = (uint8_t)(inl ? 0 : wr->num_sge), .slots = (uint8_t)slots,
-			      .inline_len = (uint16_t)(inl ? len : 0), .aux = op == QP_WR_SEND_IMM ? wr->imm_data : 0,
+			      .inline_len = (uint16_t)(inl ? len : 0), .hop_limit = rnic_ah(wr->wr.ud.ah)->hop_limit,
+			      .aux = op == QP_WR_SEND_IMM ? wr->imm_data : 0,
 			      .ud = { .qpn = wr->wr.ud.remote_qpn, .qkey = wr->wr.ud.remote_qkey } };
 	memcpy(w->dgram.addr, rnic_ah(wr->wr.ud.ah)->addr, sizeof(w->dgram.addr));
 	payload_fill(raw + QP_WQE_FIXED + QP_UD_ADDR_LEN, wr);

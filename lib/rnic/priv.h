@@ -94,7 +94,7 @@ static inline bool rnic_dead(const struct rnic_session *s)
 void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* For what this device does not have. */
-#define RNIC_NO_MULTICAST "there is no multicast: send to each receiver by its own address"
+#define RNIC_GROUPS "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
 /* ---- shmem.c: blocks of the queue region ---- */
@@ -286,7 +286,17 @@ struct rnic_mr {
 struct rnic_ah {
 	struct ibv_ah ibv;         /* first */
 	uint8_t addr[QP_UD_ADDR_LEN];
+	uint8_t hop_limit;
 };
+
+/* IPv4's, and any other that is no single address. */
+static inline bool rnic_gid_is_group4(const union ibv_gid *g)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(g->raw, mapped, sizeof(mapped)) == 0 && g->raw[12] >> 4 == 14;
+}
+static inline bool rnic_gid_is_group6(const union ibv_gid *g) { return g->raw[0] == 0xff; }
 
 static inline struct rnic_ah *rnic_ah(struct ibv_ah *a) { return (struct rnic_ah *)a; }
 static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }

@@ -90,6 +90,8 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 	m->create_qp.max_send_wr = a->cap.max_send_wr;
 	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
 	m->create_qp.datagram = a->qp_type == IBV_QPT_UD;
+	m->create_qp.deaf = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
+			    (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
 	m->create_qp.srq = a->srq != NULL ? a->srq->handle : 0;
 	m->create_qp.async = rnic_ctx(a->pd->context)->async.handle;
 	rc = rnic_call(qp->s, m, IPC_MSG_LEN(create_qp_ok), -1);
@@ -207,7 +209,8 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 
 	/* What is not understood is refused: a pointer that is not set would be called. */
 	if ((a->comp_mask & ~known) != 0 ||
-	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && a->create_flags != 0) ||
+	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
+	     (a->create_flags & ~(a->qp_type == IBV_QPT_UD ? (uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0)) != 0) ||
 	    (ops && (a->send_ops_flags & ~there_are) != 0)) {
 		errno = EOPNOTSUPP;
 		return NULL;

@@ -58,6 +58,9 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_res_rd_atom = (int)(i->max_rd_atomic * i->max_qp);
 	a->max_qp_init_rd_atom = (int)i->max_rd_atomic;
 	a->atomic_cap = IBV_ATOMIC_GLOB; /* the CPU's own instructions */
+	a->max_mcast_grp = (int)i->max_groups;
+	a->max_mcast_qp_attach = (int)i->max_group_qps;
+	a->max_total_mcast_qp_attach = (int)(i->max_groups * i->max_group_qps);
 	a->max_ah = i->ud_mtu != 0 ? INT32_MAX : 0; /* they are the client's own memory */
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;

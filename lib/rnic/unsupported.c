@@ -19,12 +19,6 @@ static int minus(void)
 	return -1;
 }
 
-static int no_multicast(const char *fn)
-{
-	rnic_unsupported(fn, RNIC_NO_MULTICAST);
-	return minus();
-}
-
 struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a)
 {
 	(void)c;
@@ -33,49 +27,13 @@ struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr
 	return none();
 }
 
-/* ---- multicast ---- */
-
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	RNIC_BESIDE(ibv_attach_mcast, qp->context, EINVAL, qp, gid, lid);
-	no_multicast("ibv_attach_mcast");
-	return EOPNOTSUPP;
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	RNIC_BESIDE(ibv_detach_mcast, qp->context, EINVAL, qp, gid, lid);
-	return EOPNOTSUPP;
-}
+/* ---- addresses ---- */
 
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],
 				uint16_t *vid)
 {
 	RNIC_BESIDE(ibv_resolve_eth_l2_from_gid, c, EINVAL, c, attr, mac, vid);
 	return EOPNOTSUPP;
-}
-
-int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
-{
-	(void)id;
-	(void)addr;
-	(void)context;
-	return no_multicast("rdma_join_multicast");
-}
-
-int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
-{
-	(void)id;
-	(void)attr;
-	(void)context;
-	return no_multicast("rdma_join_multicast_ex");
-}
-
-int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
-{
-	(void)id;
-	(void)addr;
-	return minus();
 }
 
 /* ---- memory of other devices ---- */

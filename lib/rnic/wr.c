@@ -134,6 +134,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 		return;
 	}
 	memcpy(w->dgram.addr, rnic_ah(ah)->addr, sizeof(w->dgram.addr));
+	w->hop_limit = rnic_ah(ah)->hop_limit;
 	w->ud.qpn = qpn;
 	w->ud.qkey = qkey;
 	w->rkey = WR_ADDRESSED;

@@ -28,6 +28,7 @@
 #define UDPL_CRC_LEN  4u
 #define UDPL_QPN_MAX  UINT32_C(0xffffff)
 #define UDPL_QPN_CM   1u /* whom SIDR messages are for, as on InfiniBand */
+#define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group that the packet's address names, as on InfiniBand */
 
 enum udpl_kind {
 	UDPL_SEND = 1,     /* unreliable */

@@ -20,7 +20,7 @@
 #define GRAM (MTU + QP_UD_OVERHEAD)
 
 struct gram {
-	uint8_t to[16];
+	struct qp_ud_to to;
 	uint32_t len;
 	uint8_t p[GRAM];
 };
@@ -75,7 +75,7 @@ static void post(struct rig_node *n, const struct rig_wr *w)
 	uint32_t slots = qp_wqe_slots(QP_UD_ADDR_LEN + bytes);
 
 	*e = (struct qp_wqe){ .wr_id = w->wr_id, .op = w->op, .flags = w->flags, .num_sge = (uint8_t)w->num_sge,
-			      .slots = (uint8_t)slots, .inline_len = (uint16_t)w->inl_len, .aux = w->aux };
+			      .slots = (uint8_t)slots, .inline_len = (uint16_t)w->inl_len, .hop_limit = 9, .aux = w->aux };
 	e->ud.qpn = w->raddr != 0 ? (uint32_t)w->raddr : 10;
 	e->ud.qkey = w->raddr != 0 ? (uint32_t)(w->raddr >> 32) : QKEY;
 	memcpy(e->dgram.addr, addr_b, sizeof(addr_b));
@@ -93,7 +93,7 @@ static bool out(struct rig_node *n, struct gram *g)
 
 	memset(g, 0, sizeof(*g));
 	while (g->len == 0 && (qp = qp_ud_pop(&n->ctx)) != NULL) {
-		g->len = qp_ud_out(&n->ctx, qp, g->p, g->to);
+		g->len = qp_ud_out(&n->ctx, qp, g->p, &g->to);
 		if (qp_ud_waits(qp))
 			qp_ud_put(&n->ctx, qp);
 	}
@@ -171,7 +171,8 @@ static void every_length(void **state)
 		post(A, &w);
 		assert_true(out(A, &g));
 		assert_int_equal(g.len, len + QP_UD_OVERHEAD);
-		assert_memory_equal(g.to, addr_b, 16);
+		assert_memory_equal(g.to.addr, addr_b, 16);
+		assert_int_equal(g.to.hop_limit, 9);
 		struct qp_cqe c = got(&A->scq_client);
 		assert_true(c.status == QP_WC_SUCCESS && c.wr_id == 5 && c.op == QP_WC_SEND && c.qpn == 10);
 		in(B, &g);

@@ -410,6 +410,18 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 	}
 }
 
+/* One group at a time. */
+static int attach(struct fake_client *c, struct ipc_msg *m)
+{
+	static const uint8_t none[16];
+	struct fake_qp *q = VALID(c->qp, m->attach.qp) ? &c->qp[m->attach.qp] : NULL;
+
+	if (q == NULL || (m->type == IPC_DETACH && memcmp(q->group, m->attach.group, sizeof(q->group)) != 0))
+		return EINVAL;
+	memcpy(q->group, m->type == IPC_ATTACH ? m->attach.group : none, sizeof(q->group));
+	return answer_empty(m);
+}
+
 static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
 {
 	switch ((enum ipc_type)m->type) {
@@ -437,6 +449,9 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return query_srq(c, m);
 	case IPC_REACH: /* 192.0.2.99 does not answer */
 		return m->reach.ip[15] == 99 ? EHOSTUNREACH : answer_empty(m);
+	case IPC_ATTACH:
+	case IPC_DETACH:
+		return attach(c, m);
 	case IPC_CREATE_QP:
 		return create_qp(c, m);
 	case IPC_MODIFY_QP:
@@ -462,6 +477,8 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CM_REJECT:
 	case IPC_CM_DISCONNECT:
 	case IPC_CM_MIGRATE:
+	case IPC_CM_JOIN:
+	case IPC_CM_LEAVE:
 		return cm(c, m);
 	case IPC_IMPORT:
 		return import(f, c, m, fds, nfds);

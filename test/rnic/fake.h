@@ -34,6 +34,7 @@ struct fake_qp {
 	struct spsc_cons sq, rq;
 	uint64_t cookie;
 	struct ipc_create_qp made;
+	uint8_t group[16];
 };
 struct fake_mr { bool used; uint32_t npieces; struct ipc_piece *pieces; uint64_t iova, len; uint32_t access, stag; };
 struct fake_import { bool used; int fd; uint64_t off, len; uint32_t writable; };
