@@ -15,6 +15,7 @@
 
 #define CHUNK       (UINT64_C(16) << 20) /* bytes moved under one guard: how long other writers may have to wait */
 #define GRANULE     (UINT64_C(64) << 10) /* heap pages around a small buffer that move along, to keep mappings few */
+#define CHAPTER     (UINT64_C(128) << 10) /* bytes: no block that malloc() maps by itself is smaller */
 #define STACK_BELOW (UINT64_C(1) << 20)  /* bytes kept growable under a moved page of the main stack */
 #define STRETCHES   64                   /* places that one chunk may be split into */
 #define ASIDE_STACK (UINT64_C(256) << 10)
@@ -98,6 +99,19 @@ static int copy_stretch(const struct move *mv, const struct stretch *st)
 	return rc;
 }
 
+/*
+ * One page gets an attribute of its own, which is harmless, so that no block that malloc() has mapped lies in one
+ * mapping: mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's pages.
+ * Of small stretches these are the pages at certain addresses, so that neighbours still join and mappings stay few.
+ */
+static void divide(const struct stretch *st)
+{
+	uint64_t end = st->va + st->len, page = st->len > CHAPTER ? end : end & ~(CHAPTER - 1);
+
+	if (page > st->va)
+		rnic_advise((void *)(uintptr_t)(page - RNIC_PAGE), RNIC_PAGE, MADV_RANDOM);
+}
+
 static int replace(const struct move *mv, const struct stretch *st)
 {
 	void *p = rnic_map((void *)(uintptr_t)st->va, st->len, mv->v->prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
@@ -105,12 +119,8 @@ static int replace(const struct move *mv, const struct stretch *st)
 
 	if (p == MAP_FAILED)
 		return errno;
-	/*
-	 * The last page gets an attribute of its own, which is harmless, so that the stretch is not one mapping:
-	 * mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's pages.
-	 */
-	if (st->len > RNIC_PAGE && mv->region == IPC_REGION_ARENA)
-		rnic_advise((void *)(uintptr_t)(st->va + st->len - RNIC_PAGE), RNIC_PAGE, MADV_RANDOM);
+	if (mv->region == IPC_REGION_ARENA)
+		divide(st);
 	return 0;
 }
 

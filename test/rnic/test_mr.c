@@ -93,6 +93,42 @@ static void neighbours_join(void **state)
 	munmap(p, n * PAGE);
 }
 
+static unsigned mappings(const uint8_t *p, size_t len)
+{
+	const struct rnic_mem *m = rnic_ctx(ctx)->s->mem;
+	struct rnic_vma v;
+	unsigned n = 0;
+
+	for (uintptr_t at = (uintptr_t)p; at < (uintptr_t)p + len; at = v.end, n++)
+		assert_int_equal(rnic_vma_at(&m->proc, at, &v), 0);
+	return n;
+}
+
+/* A process may have 65,530: buffers that are registered one by one must not take one each. */
+static void small_neighbours_take_few_mappings(void **state)
+{
+	static const unsigned pages[] = { 1, 2, 7, 32 };
+
+	(void)state;
+	for (unsigned i = 0; i < RN_ARRAY_LEN(pages); i++) {
+		const size_t len = pages[i] * PAGE, n = (8 << 20) / len, most = 2 * (n * len >> 17) + 4;
+		uint8_t *p = mmap(NULL, n * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		static struct ibv_mr *mr[2048];
+		for (size_t k = 0; k < n; k++) {
+			p[k * len] = (uint8_t)k;
+			mr[k] = ibv_reg_mr(pd, p + k * len, len, RW);
+			assert_non_null(mr[k]);
+		}
+		assert_true(mappings(p, n * len) <= most);
+		assert_shared(mr[n / 2]);
+		for (size_t k = 0; k < n; k++) {
+			assert_true(k == n / 2 || p[k * len] == (uint8_t)k);
+			ibv_dereg_mr(mr[k]);
+		}
+		munmap(p, n * len);
+	}
+}
+
 static void memory_mapped_anew_is_moved_anew(void **state)
 {
 	uint8_t *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -349,6 +385,7 @@ int main(void)
 		cmocka_unit_test(heap_keeps_its_contents),
 		cmocka_unit_test(twice_and_overlapping_share_pages),
 		cmocka_unit_test(neighbours_join),
+		cmocka_unit_test(small_neighbours_take_few_mappings),
 		cmocka_unit_test(memory_mapped_anew_is_moved_anew),
 		cmocka_unit_test(data_and_bss),
 		cmocka_unit_test(absent_pages_read_as_zero),

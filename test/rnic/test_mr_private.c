@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory registration: what was moved behaves as the private memory that it was, and nothing that anybody wrote is lost. */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,10 +203,20 @@ static void writers_lose_nothing_under_the_signal(void **state)
 
 /* ---- realloc, fork, sweep ---- */
 
+/* A block with a mapping of its own. What is free elsewhere would be taken first, and the size from which on rises. */
+static uint8_t *mapped(size_t len)
+{
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	malloc_trim(0);
+	uint8_t *p = malloc(len);
+	assert_int_equal((uintptr_t)p % PAGE, 16);
+	return p;
+}
+
 static void realloc_of_registered_memory(void **state)
 {
 	const size_t len = 1 << 20;
-	uint8_t *p = malloc(len), *q = malloc(len);
+	uint8_t *p = mapped(len), *q = mapped(len);
 
 	(void)state;
 	fill(p, len, 1);
@@ -220,6 +232,40 @@ static void realloc_of_registered_memory(void **state)
 	ibv_dereg_mr(b);
 	free(p);
 	free(q);
+}
+
+/* libc grows what it has mapped by mremap(), of which nobody hears: it must never take a neighbour along. */
+static void realloc_of_memory_registered_in_pieces(void **state)
+{
+	static const size_t piece[] = { PAGE, 2 * PAGE, 5 * PAGE, 33 * PAGE };
+	const size_t len = 33 * PAGE - 64, whole = 33 * PAGE;
+
+	(void)state;
+	for (unsigned i = 0; i < RN_ARRAY_LEN(piece); i++) {
+		uint8_t *p[3];
+		for (unsigned k = 0; k < 3; k++) {
+			p[k] = mapped(len);
+			fill(p[k], len, (uint8_t)k);
+		}
+		for (unsigned k = 0; k < 3; k++) {
+			uint8_t *page = (uint8_t *)((uintptr_t)p[k] & ~(uintptr_t)(PAGE - 1));
+			for (size_t at = 0; at < whole; at += piece[i]) {
+				size_t n = piece[i] < whole - at ? piece[i] : whole - at;
+				struct ibv_mr *mr = ibv_reg_mr(pd, page + at, n, RW);
+				assert_non_null(mr);
+				ibv_dereg_mr(mr);
+			}
+		}
+		for (unsigned k = 0; k < 3; k++) {
+			p[k] = realloc(p[k], 8 * len);
+			assert_filled(p[k], len, (uint8_t)k);
+			memset(p[k] + len, 0xee, 7 * len);
+		}
+		for (unsigned k = 0; k < 3; k++) {
+			assert_filled(p[k], len, (uint8_t)k);
+			free(p[k]);
+		}
+	}
 }
 
 /* ---- madvise, mremap, sigaction: as if nothing had been moved ---- */
@@ -431,6 +477,55 @@ static void children_start_afresh(void **state)
 	free(p);
 }
 
+/* These run on the parent's own memory until they execute another program. */
+static void programs_are_started_by_other_means_than_fork(void **state)
+{
+	static char *const argv[] = { (char *)(uintptr_t)"true", NULL };
+	uint8_t here[5000], *heap = malloc(5000);
+	struct ibv_mr *a = ibv_reg_mr(pd, here, sizeof(here), RW), *b = ibv_reg_mr(pd, heap, 5000, RW);
+	char line[8] = "";
+	pid_t pid;
+	int st;
+
+	(void)state;
+	assert_non_null(a);
+	assert_non_null(b);
+	fill(here, sizeof(here), 5);
+	fill(heap, 5000, 6);
+	assert_int_equal(posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ), 0);
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_int_equal(system("exit 3"), 3 << 8);
+	FILE *f = popen("echo told", "r");
+	assert_non_null(f);
+	assert_non_null(fgets(line, sizeof(line), f));
+	assert_string_equal(line, "told\n");
+	assert_int_equal(pclose(f), 0);
+	assert_filled(here, sizeof(here), 5);
+	assert_filled(heap, 5000, 6);
+	assert_shared(a);
+	assert_shared(b);
+	ibv_dereg_mr(a);
+	ibv_dereg_mr(b);
+	free(heap);
+}
+
+static void locked_memory(void **state)
+{
+	uint8_t *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	fill(p, 16 * PAGE, 4);
+	assert_int_equal(mlock(p, 10 * PAGE), 0);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p + 100, 15 * PAGE, RW);
+	assert_non_null(mr);
+	assert_filled(p, 16 * PAGE, 4);
+	assert_shared(mr);
+	assert_int_equal(munlock(p, 16 * PAGE), 0);
+	ibv_dereg_mr(mr);
+	munmap(p, 16 * PAGE);
+}
+
 /* Threads whose heaps are partly registered use them while another one forks: nobody's locks are touched by the child. */
 static void *use_heap(void *stop)
 {
@@ -488,11 +583,14 @@ int main(void)
 		cmocka_unit_test(writers_lose_nothing_under_userfaultfd),
 		cmocka_unit_test(writers_lose_nothing_under_the_signal),
 		cmocka_unit_test(realloc_of_registered_memory),
+		cmocka_unit_test(realloc_of_memory_registered_in_pieces),
 		cmocka_unit_test(discarded_memory_reads_as_zero),
 		cmocka_unit_test(mappings_grow_beside_their_neighbours),
 		cmocka_unit_test(handlers_of_the_program_are_called),
 		cmocka_unit_test(fork_copies_what_was_moved),
 		cmocka_unit_test(children_start_afresh),
+		cmocka_unit_test(programs_are_started_by_other_means_than_fork),
+		cmocka_unit_test(locked_memory),
 		cmocka_unit_test(threads_go_on_while_one_forks),
 	};
 
