@@ -339,5 +339,6 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 	/* Ports of a gone listener are free at once, and an address has one family: these two hold anyway. */
 	if (optname == RDMA_OPTION_ID_REUSEADDR || optname == RDMA_OPTION_ID_AFONLY)
 		return cm_ret(optlen == sizeof(int) ? 0 : EINVAL);
+	rnic_unsupported("rdma_set_option", "there are REUSEADDR and AFONLY only: do without the option");
 	return cm_ret(EOPNOTSUPP);
 }
