@@ -3,12 +3,14 @@
 What is measured of this project and of the machine. A row is a command line and what is taken out of what it prints:
 its figures. A row knows its scene; rows of one scene run behind one set-up.
 """
+import contextlib
 import json
 import signal
+import statistics
 import subprocess
 import time
 
-from stage import PATIENCE, BenchError, run
+from stage import PATIENCE, BenchError, Stage, run
 
 GBS = "GB/s"  # 10^9 payload bytes a second
 OUT_OF_CACHE = 128 << 20  # bytes; more than the caches hold
@@ -98,6 +100,51 @@ class Rnic(Row):
                 raise BenchError("data arrived changed")
             values += [f.take(res) if res["ops"] > 0 else None for f in figures]
         return values
+
+
+class Versus(Row):
+    """
+    The ratio of two rows that are measured in turns of a fraction of a second, so that a machine whose speed changes by
+    the minute changes both. Each has its own daemon, which stands still while it is the other's turn.
+    """
+    TURNS = 5
+
+    def __init__(self, name, *sides):
+        self.sides = sides
+        self.figures = [Figure(f"ratio: {name}", "", None)]
+
+    def group(self):
+        return self.figures[0].name
+
+    def needs(self):
+        return [p for side in self.sides for p in side.needs()]
+
+    def command(self, stage):
+        return " in turns with ".join(side.command(stage) for side in self.sides)
+
+    @contextlib.contextmanager
+    def scene(self, stage):
+        with contextlib.ExitStack() as stack:
+            self.stages = [Stage(stage.args) for _ in self.sides]
+            for side, own in zip(self.sides, self.stages):
+                stack.enter_context(side.scene(own))
+                stack.enter_context(own.still())
+            yield
+
+    def turn(self, i):
+        with self.stages[i].awake():
+            value = self.sides[i].run(self.stages[i])[0]
+        if not value:
+            raise BenchError("nothing was completed in the time")
+        return value
+
+    def run(self, stage):
+        ratios = []
+        for n in range(self.TURNS):
+            first = n % 2
+            value = {i: self.turn(i) for i in (first, 1 - first)}
+            ratios.append(value[0] / value[1])
+        return [statistics.median(ratios)]
 
 
 class Idle(Rnic):
@@ -300,6 +347,23 @@ def latencies(args):
                rnicd={"workers": "auto", "poll": "adaptive"})
 
 
+def ratios(args):
+    """What the bars compare within this project and with the machine's limit."""
+    def write(what="", size="64k", extra=(), **keys):
+        return Rnic(args, "write_bw", size, bandwidth(what), extra=extra, seconds=max(0.1, args.seconds / 2), **keys)
+
+    def loop(span):
+        return Limit("", ("limits", "--loop", SEGMENT[9000], span))
+
+    many = ["--buffers", "1024"]
+    yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, in cache", write(mtu=9000), loop(IN_CACHE))
+    yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", write(mtu=9000, extra=many), loop(OUT_OF_CACHE))
+    yield Versus("Write 64k, MTU 1500, CRC on / off", write(), write(port={"crc": "off"}))
+    yield Versus("Write 64k, MTU 1500, markers on / off", write(port={"markers": "on"}), write())
+    yield Versus("Write 64 B on 1024 QPs / on 1 QP", write(size="64", extra=["--depth", "16", "--qps", "1024"]),
+                 write(size="64", extra=["--depth", "128"]))
+
+
 def others(args):
     for loss in ("0", "0.01%", "0.1%", "1%", "3%"):
         yield Rnic(args, "write_bw", "64k", lambda m, s, l=loss: [
@@ -321,4 +385,4 @@ def others(args):
 
 
 def project_rows(args):
-    return [*limits(args), *bandwidths(args), *rates(args), *latencies(args), *others(args)]
+    return [*limits(args), *bandwidths(args), *rates(args), *latencies(args), *ratios(args), *others(args)]

@@ -103,6 +103,29 @@ class Stage:
     def nothing(self):
         yield
 
+    @contextlib.contextmanager
+    def still(self):
+        """The daemon, if there is one, stops until awake()."""
+        if self.d is None:
+            yield
+            return
+        self.d.p.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.d.p.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def awake(self):
+        if self.d is None:
+            yield
+            return
+        self.d.p.send_signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.d.p.send_signal(signal.SIGSTOP)
+
     # ---- this project ----
 
     @staticmethod
