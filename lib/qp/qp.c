@@ -8,7 +8,7 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 
 	*qp = (struct qp){ .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
 			   .pd = a->pd, .recv_pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq,
-			   .srq = a->srq, .owner = a->owner, .ud_mtu = a->ud_mtu };
+			   .srq = a->srq, .owner = a->owner, .ud_mtu = a->ud_mtu, .rung = true };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
 	if (!rn_in_range(a->shm_off, sizeof(*qp->shm), a->region_size) ||
@@ -351,6 +351,7 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 
 void qp_doorbell(struct qp_ctx *ctx, struct qp *qp)
 {
+	qp->rung = true;
 	if (rn_likely(qp->conn != NULL && qp->state != QP_S_ERR))
 		qp_ready_put(ctx, qp->conn);
 	else if (qp->state == QP_S_ERR)

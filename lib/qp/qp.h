@@ -137,6 +137,7 @@ struct qp {
 	uint8_t sig_all;
 	uint8_t access;
 	uint8_t listed;    /* on ctx's list of queues to release */
+	bool rung;         /* the client may have posted sends that have not been looked for */
 	uint32_t qpn;
 	uint32_t pd;
 	uint32_t sq_taken; /* SQ slots copied and not yet released */

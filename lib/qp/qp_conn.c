@@ -62,6 +62,7 @@ void qp_conn_bind(struct qp_conn *c, struct qp *qp)
 	if (qp == NULL)
 		return;
 	qp->conn = c;
+	qp->rung = true; /* perhaps elsewhere */
 	c->dev = qp->dev;
 }
 

@@ -91,15 +91,22 @@ static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
 	return rn_likely(s->w.op <= QP_WR_READ) ? QP_WC_SUCCESS : check_op(qp, s);
 }
 
+/* Whether the client has posted more: its index comes from its CPU's cache, so one look per doorbell is enough. */
+static bool more_posted(struct qp *qp)
+{
+	if (!qp->rung)
+		return false;
+	qp->rung = false;
+	return spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
+}
+
 /*
  * Copies the next work request. OK: checked and ready to go. BAD: *why says what is wrong, the copy tells which one.
  * BAD_RING: the client wrote an impossible index.
  */
 enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why)
 {
-	uint32_t avail = spsc_cons_avail(&qp->sq, qp->sq_taken + 1);
-
-	if (avail <= qp->sq_taken)
+	if (qp->sq.seen - qp->sq.own <= qp->sq_taken && !more_posted(qp))
 		return rn_likely(qp->sq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
 	memcpy(&s->w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(s->w));
 	s->sent = s->at = s->at_off = 0;
