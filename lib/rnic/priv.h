@@ -127,10 +127,11 @@ struct rnic_ev {
 int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_kind kind, uint32_t dev);
 int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
 /*
- * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. With `seen` the
- * callback runs under the queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
+ * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. `seen` runs under the
+ * queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen. False: the event and its token stay
+ * where they are for now, EAGAIN.
  */
-int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
+int rnic_evq_get(struct rnic_evq *q, void *slot, bool (*seen)(const void *slot, void *arg), void *arg);
 /* Removes the events that match, with their tokens; each is handed to `take` when given. */
 void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to);
@@ -311,6 +312,9 @@ int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int rnic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn);
+/* Completions without error of a queue pair that the program has not polled; of one that it has destroyed 0. */
+uint32_t rnic_cq_unread(struct rnic_cq *cq, uint32_t qpn);
+uint32_t rnic_qp_unread(const struct ibv_qp *ibqp);
 bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 

@@ -136,6 +136,22 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	pthread_mutex_unlock(&list_lock);
 }
 
+uint32_t rnic_qp_unread(const struct ibv_qp *ibqp)
+{
+	const struct rnic_qp *qp;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (qp = list; qp != NULL && &qp->ex.qp_base != ibqp; qp = qp->next)
+		;
+	if (qp != NULL)
+		n = rnic_cq_unread(rnic_cq(ibqp->send_cq), ibqp->qp_num);
+	if (qp != NULL && ibqp->recv_cq != ibqp->send_cq)
+		n += rnic_cq_unread(rnic_cq(ibqp->recv_cq), ibqp->qp_num);
+	pthread_mutex_unlock(&list_lock);
+	return n;
+}
+
 /* 0 or the errno of a queue pair that cannot be had. */
 static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {

@@ -593,7 +593,8 @@ static const struct rig_case cases[] = {
 	CASE(id_destroyed_while_resolving_and_connecting), CASE(backlog_is_bounded_and_nobody_hangs),
 	CASE(hundreds_of_connections_one_after_the_other), CASE(hundreds_of_connections_at_once), CASE(depths_meet),
 	CASE(depth_0_forbids_reads), CASE(qp_error_flushes_everything_in_order), CASE(last_completion_comes_out_of_a_drain),
-	CASE(disconnect_lets_posted_sends_through), CASE(calls_in_the_wrong_state), CASE(id_moves_to_another_channel),
+	CASE(the_end_is_told_behind_completions), CASE(disconnect_lets_posted_sends_through), CASE(calls_in_the_wrong_state),
+	CASE(id_moves_to_another_channel),
 	CASE(device_talks_to_itself), CASE(loopback_stands_for_the_first_device),
 	CASE(blocking_calls_without_a_channel), CASE(request_that_is_never_answered),
 };

@@ -3,6 +3,8 @@
 #include "cm_rig.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 
 bool depths_meet(void)
@@ -69,6 +71,36 @@ bool qp_error_flushes_everything_in_order(void)
 	CHECK(no_wc(&cli, 50) && no_wc(&srv, 50));
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
+}
+
+/* Who looks for events before he has polled hears of the end when he has; who does not poll, a moment later. */
+bool the_end_is_told_behind_completions(void)
+{
+	const int flags = fcntl(srv.ch->fd, F_GETFL);
+	struct pollfd p = { srv.ch->fd, POLLIN, 0 };
+	struct rdma_cm_event *e;
+	struct ibv_wc wc[3];
+	struct joined j;
+
+	for (int polls = 0; polls < 2; polls++) {
+		CHECK(join(&j, 8060));
+		for (uint64_t i = 0; i < 3; i++)
+			CHECK(post_recv(&srv, j.sid, i, 64) && post_send(&cli, j.cid, i, 64));
+		CHECK(poll_n(&cli, wc, 3) && rdma_disconnect(j.cid) == 0);
+		CHECK(fcntl(srv.ch->fd, F_SETFL, flags | O_NONBLOCK) == 0 && poll(&p, 1, WAIT_MS) == 1);
+		errno = 0;
+		CHECK(rdma_get_cm_event(srv.ch, &e) == -1 && errno == EAGAIN && poll(&p, 1, 0) == 1);
+		if (polls)
+			CHECK(poll_n(&srv, wc, 3) && wc[2].status == IBV_WC_SUCCESS);
+		else
+			CHECK(fcntl(srv.ch->fd, F_SETFL, flags) == 0);
+		CHECK(rdma_get_cm_event(srv.ch, &e) == 0 && e->event == RDMA_CM_EVENT_DISCONNECTED && e->id == j.sid);
+		CHECK(rdma_ack_cm_event(e) == 0 && fcntl(srv.ch->fd, F_SETFL, flags) == 0);
+		CHECK(polls || poll_n(&srv, wc, 3));
+		CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+		CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
+	}
+	return true;
 }
 
 bool last_completion_comes_out_of_a_drain(void)

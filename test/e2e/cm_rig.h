@@ -109,6 +109,7 @@ int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n);
 bool depths_meet(void);
 bool depth_0_forbids_reads(void);
 bool qp_error_flushes_everything_in_order(void);
+bool the_end_is_told_behind_completions(void);
 bool last_completion_comes_out_of_a_drain(void);
 bool disconnect_lets_posted_sends_through(void);
 
