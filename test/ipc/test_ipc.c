@@ -180,22 +180,23 @@ static void the_messages_are_those_of_this_version(void **state)
 {
 #define LEN(member) #member, sizeof(((struct ipc_msg *)0)->member)
 	static const struct { const char *what; size_t is, was; } layout[] = {
-		{ "version", IPC_VERSION, 4 }, { "types", IPC_TYPES, 40 }, { "header", IPC_MSG_HDR, 16 },
-		{ LEN(hello), 32 }, { LEN(hello_ok), 16 }, { LEN(query_dev), 4 }, { LEN(dev_info), 120 },
+		{ "version", IPC_VERSION, 4 }, { "types", IPC_TYPES, 44 }, { "header", IPC_MSG_HDR, 16 },
+		{ LEN(hello), 32 }, { LEN(hello_ok), 16 }, { LEN(query_dev), 4 }, { LEN(dev_info), 128 },
 		{ LEN(create_channel), 24 }, { LEN(handle), 8 }, { LEN(alloc_pd), 8 }, { LEN(reg_mr), 40 },
 		{ LEN(reg_mr_ok), 8 }, { LEN(token_mr_ok), 16 }, { LEN(import), 40 }, { LEN(alloc_mw), 8 },
 		{ LEN(create_cq), 56 }, { LEN(resize_cq), 24 }, { LEN(create_srq), 40 }, { LEN(modify_srq), 8 },
 		{ LEN(query_srq_ok), 8 }, { LEN(create_qp), 80 }, { LEN(create_qp_ok), 16 }, { LEN(modify_qp), 52 },
 		{ LEN(query_qp_ok), 16 }, { LEN(reach), 24 }, { LEN(cm_create_id), 8 }, { LEN(cm_bind), 32 },
 		{ LEN(cm_bind_ok), 32 }, { LEN(cm_resolve), 64 }, { LEN(cm_listen), 8 }, { LEN(cm_connect), 528 },
-		{ LEN(cm_reject), 520 }, { LEN(cm_migrate), 8 }, { "control block", sizeof(struct ipc_ctrl), 10304 },
+		{ LEN(cm_reject), 520 }, { LEN(cm_migrate), 8 }, { LEN(attach), 24 }, { LEN(cm_join), 32 }, { "control block", sizeof(struct ipc_ctrl), 10304 },
 		{ "piece", sizeof(struct ipc_piece), 24 }, { "event of a CM id", sizeof(struct ipc_cm_event), 600 },
 	};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(layout) / sizeof(layout[0]); i++) {
 		if (layout[i].is != layout[i].was)
-			fail_msg("%s: %zu, not %zu as in version %d", layout[i].what, layout[i].is, layout[i].was, IPC_VERSION);
+			fail_msg("%s: %zu, not %zu as in version %d: raise it, if a release has it, and change this line",
+				 layout[i].what, layout[i].is, layout[i].was, IPC_VERSION);
 	}
 }
 
