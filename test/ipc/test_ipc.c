@@ -188,7 +188,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(query_srq_ok), 8 }, { LEN(create_qp), 80 }, { LEN(create_qp_ok), 16 }, { LEN(modify_qp), 52 },
 		{ LEN(query_qp_ok), 16 }, { LEN(reach), 24 }, { LEN(cm_create_id), 8 }, { LEN(cm_bind), 32 },
 		{ LEN(cm_bind_ok), 32 }, { LEN(cm_resolve), 64 }, { LEN(cm_listen), 8 }, { LEN(cm_connect), 528 },
-		{ LEN(cm_reject), 520 }, { LEN(cm_migrate), 8 }, { LEN(attach), 24 }, { LEN(cm_join), 32 }, { "control block", sizeof(struct ipc_ctrl), 10304 },
+		{ LEN(cm_reject), 520 }, { LEN(cm_migrate), 8 }, { LEN(attach), 24 }, { LEN(cm_join), 32 },
+		{ "control block", sizeof(struct ipc_ctrl), 10304 },
 		{ "piece", sizeof(struct ipc_piece), 24 }, { "event of a CM id", sizeof(struct ipc_cm_event), 600 },
 	};
 
