@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 
-SEEN = {"frame", "file-pcapng", "pcapng", "eth", "ethertype", "vlan", "arp", "ip", "icmp", "ipv6", "icmpv6", "tcp", "udp", "data",
+SEEN = {"frame", "file-pcapng", "pcapng", "eth", "ethertype", "vlan", "arp", "ip", "igmp", "icmp", "ipv6", "icmpv6", "tcp", "udp", "data",
         "iwarp_mpa", "iwarp_ddp_rdmap"}
 world = {}
 

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Multicast: Debian's mckey as it is, from one port of a daemon to another and to its own. What the ports send is read
-from captures by tshark.
+Multicast: Debian's mckey as it is, from one port of a daemon to another and to its own, and between two daemons over a
+bridge of Linux that snoops and so lets a group's frames through only to where it has heard a good report. What the ports
+send is read from captures by tshark.
 """
-import os
-import re
+import json
+import signal
+import socket
+import struct
 import sys
 import time
 
-from rig import PATIENCE, RNICRUN, Daemon, case, main, need, pair_conf
+import wire
+from rig import PATIENCE, RNICRUN, Daemon, Skip, case, cases_of, main, need, pair_conf
 from shark import fields
+from wire_check import ones_sum
 
 A, B = "10.77.0.1", "10.77.0.2"
 
@@ -45,6 +50,8 @@ def counter(d, name):
     return d.telemetry("/rnic/counters")[name]
 
 
+ALL = 3  # ETH_P_ALL
+cases_of("mcast_cases", pair_conf(both="personality = roce", rnicd="workers = 0,1"))
 CAPTURED = {"a": "capture = {dir}/a.pcapng", "b": "capture = {dir}/b.pcapng"}
 
 
@@ -73,6 +80,112 @@ def mckey_from_port_to_port():
                 if r[0] == A]
         assert len(sent) == 20 and all(r[3:] == ["64", "4793"] for r in sent), sent
         assert {(r[1], r[2]) for r in sent} == {("239.1.1.1", "01:00:5e:01:01:01"), ("239.1.1.3", "01:00:5e:01:01:03")}
+
+
+def conf(name, addr):
+    return f"[rnicd]\nsocket = {{dir}}/rnicd.sock\nhugepages = auto\n[port p]\ndevice = af_packet:{name}\n" \
+           f"address = {addr}/24\ncapture = {{dir}}/p.pcapng\n"
+
+
+def bridge():
+    """br0 with the ports pa, pb, px; da, db, dx are the other ends of their wires."""
+    need("bridge")
+    wire.own_network()
+    try:
+        wire.run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "1", "mcast_query_response_interval", "50",
+                 "mcast_last_member_interval", "10", "mcast_last_member_count", "1", "mcast_startup_query_count", "1",
+                 "mcast_igmp_version", "3")
+    except AssertionError as why:
+        raise Skip(f"the kernel has no bridge that snoops: {why}") from None
+    for n in "abx":
+        wire.run("ip", "link", "add", f"p{n}", "type", "veth", "peer", "name", f"d{n}")
+        wire.run("ip", "link", "set", f"p{n}", "master", "br0")
+        for dev in (f"p{n}", f"d{n}"):
+            wire.run("ip", "link", "set", dev, "up")
+    wire.run("ip", "link", "set", "br0", "up")
+    wire.run("ip", "link", "set", "br0", "type", "bridge", "mcast_querier", "1")
+
+
+def reported():
+    """The groups that the bridge lets through to pb."""
+    mdb = json.loads(wire.run("bridge", "-j", "mdb", "show", "dev", "br0"))
+    return sorted(m["grp"] for part in mdb for m in part.get("mdb", []) if m["port"] == "pb" and m["grp"].startswith("239."))
+
+
+class Ear:
+    """Hears, and says, what goes over a device of the host's; before the bridge takes it."""
+
+    def __init__(self, dev):
+        self.s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
+        self.s.bind((dev, ALL))
+
+    def next(self, wanted, timeout=PATIENCE):
+        """The next incoming IP packet that is wanted, or None."""
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            self.s.settimeout(left)
+            try:
+                frame, at = self.s.recvfrom(2000)
+            except TimeoutError:
+                break
+            if at[2] != socket.PACKET_OUTGOING and frame[12:14] == b"\x08\0" and wanted(frame[14:]):
+                return frame[14:]
+        return None
+
+    def query(self, about="0.0.0.0", code=1, dst="224.0.0.1", ttl=1, alert=b"\x94\x04\0\0", more=b"", spoil=0):
+        message = struct.pack(">BBH", 0x11, code, 0) + socket.inet_aton(about) + more
+        ihl = 20 + len(alert)
+        ip = struct.pack(">BBHHHBBH", 0x40 | ihl // 4, 0xc0, ihl + len(message), 0, 0, ttl, 2, 0) + \
+            socket.inet_aton("10.79.0.9") + socket.inet_aton(dst) + alert
+        ip = ip[:10] + struct.pack(">H", 0xffff - ones_sum(ip)) + ip[12:]
+        message = message[:2] + struct.pack(">H", (0xffff - ones_sum(message)) ^ spoil) + message[4:]
+        mac = b"\x01\0\x5e" + bytes([socket.inet_aton(dst)[1] & 0x7f]) + socket.inet_aton(dst)[2:]
+        self.s.send(mac + b"\x02\0\0\0\0\x09\x08\0" + ip + message)
+
+
+def igmp_of(kind, group):
+    """A host's message of this type that names the group; version 3 with the record type behind it."""
+    want = socket.inet_aton(group)
+    return lambda ip: ip[9] == 2 and ip[ip[0] % 16 * 4] == kind and want in ip[(ip[0] % 16 + 1) * 4:]
+
+
+def igmp_counts(d):
+    n = d.telemetry("/rnic/ports,p")
+    return n["igmp_rx"], n["igmp_bad"]
+
+
+@case
+def over_a_bridge_that_snoops():
+    bridge()
+    with Daemon(conf("da", "10.79.0.1")) as a, Daemon(conf("db", "10.79.0.2")) as b:
+        stays, dies = (mckey(b, "-m", f"239.7.0.{i}") for i in (1, 2))
+        until("both groups are let through", reported, ["239.7.0.1", "239.7.0.2"])
+        stranger, ear = Ear("dx"), Ear("pb")
+        dies.p.send_signal(signal.SIGKILL)
+        assert ear.next(igmp_of(0x22, "239.7.0.2")), "nobody said that the killed one has left"
+        until("a client has died", lambda: groups(b), ["239.7.0.1 device p ids 1 qps 1"])
+        until("the bridge has heard it", reported, ["239.7.0.1"])
+        # Somebody asks, in two versions, and somebody else talks nonsense.
+        for about, dst in (("0.0.0.0", "224.0.0.1"), ("239.7.0.1", "239.7.0.1")):
+            ear.query(about, dst=dst, more=b"\2\x7d\0\0")
+            assert ear.next(igmp_of(0x22, "239.7.0.1")), "no answer in version 3"
+        before = igmp_counts(b)
+        bad = [{"alert": b""}, {"ttl": 2}, {"spoil": 1}, {"more": b"\0\0"}, {"dst": "239.7.0.1"}, {"about": "10.0.0.1"},
+               {"more": b"\2\x7d\0\1"}, {"alert": b"\x94\0\0\0"}, {"alert": b"\x07\xff\0\0"}]
+        for how in bad:
+            ear.query(**how)
+        until("all are dropped", lambda: igmp_counts(b), (before[0], before[1] + len(bad)))
+        ear.query()
+        assert ear.next(igmp_of(0x16, "239.7.0.1")), "no answer in version 2"
+        done(stays, mckey(a, "-s", "-o", "-m", "239.7.0.1"))
+        until("groups that nobody is in", lambda: groups(a) + groups(b), [])
+        assert stranger.next(lambda ip: ip[9] == 17 and ip[16:20] == socket.inet_aton("239.7.0.1"), 0.2) is None
+        assert counter(a, "ud_out") == counter(b, "ud_in") == 10
+        seen = fields(b.dir + "/p.pcapng", "ip.src", "eth.dst", "ip.ttl", "igmp.type", "igmp.record_type", "igmp.maddr",
+                      "igmp.checksum.status", "_ws.malformed", of="igmp")
+        ours = [r for r in seen if r[0] == "10.79.0.2"]
+        assert all(r[2] == "1" and r[6] == "1" and r[7] == "" for r in ours), ours
+        assert ["10.79.0.2", "01:00:5e:00:00:16", "1", "0x22", "4", "239.7.0.1", "1", ""] in ours, ours
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "pkt/pkt.h"
+#include "pkt/pkt_igmp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		if (p.ip_version != 0 && rn_in_range(p.l4_off, p.l4_len, contiguous)) {
 			struct rn_iov iov = { .base = frame + p.l4_off, .len = p.l4_len };
-			if (p.kind != PKT_KIND_OTHER) {
+			if (p.kind != PKT_KIND_OTHER && p.kind != PKT_KIND_IGMP) {
 				pkt_l4_csum_finish(&p, frame, &iov, 1);
 				check(pkt_l4_csum_ok(&p, &iov, 1));
 			}
@@ -62,6 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			}
 		}
 		struct pkt_arp a;
+	struct pkt_igmp_query q;
+		if (p.kind == PKT_KIND_IGMP && pkt_igmp_parse(frame, contiguous, &p, &q) == PKT_IGMP_QUERY)
+			check(q.version >= 1 && q.version <= 3 && (q.all || pkt_addr_is_group(&q.group)));
 		if (p.kind == PKT_KIND_ARP && pkt_arp_parse(frame, contiguous, &p, &a) == PKT_OK)
 			check(pkt_addr_is_ip4(&a.sender) && pkt_addr_is_ip4(&a.target));
 	}

@@ -475,6 +475,90 @@ static void addresses(void **state)
 					  &(struct rdma_addrinfo){ .ai_flags = RAI_NUMERICHOST }, &res), -1);
 }
 
+static void joined(struct rdma_cm_id *id, uint32_t number, int status)
+{
+	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_MULTICAST_JOIN, .status = status, .id = cm_id(id)->handle, .dev = 1,
+				   .join = number, .qpn = 0xffffff, .qkey = RDMA_UDP_QKEY, .local = ipc(2, 4000) };
+
+	memcpy(ev.remote.ip, client()->last.cm_join.group, 16);
+	fake_cm(client(), &ev);
+}
+
+/* The event attaches the queue pair, leaving detaches it; who only sends is not attached. */
+static void groups_of_an_id(void **state)
+{
+	static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, none[16];
+	struct sockaddr_in dst = addr(1, 5000), g = addr(1, 0);
+	struct sockaddr_in6 g6 = { .sin6_family = AF_INET6, .sin6_addr.s6_addr = { 0xff, 0x0e, [15] = 1 } };
+	struct rdma_cm_join_mc_attr_ex ex = { .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS, .addr = (struct sockaddr *)&g,
+					      .join_flags = RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER };
+	struct ibv_qp_init_attr ud = { .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_UD };
+	struct rdma_cm_id *id, *tcp;
+	struct rdma_cm_event *ev;
+	int mine;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_create_id(ch, &tcp, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
+	raise(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(rdma_create_qp(id, NULL, &ud), 0);
+	struct fake_qp *q = &client()->qp[id->qp->handle];
+
+	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, NULL), -1); /* 192.0.2.1 */
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g6, NULL), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	g.sin_addr.s_addr = htonl(0xef010101);
+	assert_int_equal(rdma_join_multicast(tcp, (struct sockaddr *)&g, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_join_multicast_ex(id, &ex, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), -1);
+	assert_int_equal(errno, EADDRNOTAVAIL);
+
+	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, &mine), 0);
+	assert_int_equal(client()->last.cm_join.send_only, 0);
+	assert_memory_equal(client()->last.cm_join.group, group, 16);
+	joined(id, client()->last.cm_join.join, 0);
+	ev = next(RDMA_CM_EVENT_MULTICAST_JOIN);
+	assert_int_equal(ev->status, 0);
+	assert_ptr_equal(ev->param.ud.private_data, &mine);
+	assert_memory_equal(ev->param.ud.ah_attr.grh.dgid.raw, group, 16);
+	assert_true(ev->param.ud.ah_attr.is_global && ev->param.ud.ah_attr.grh.hop_limit == 64);
+	assert_int_equal(ev->param.ud.qp_num, 0xffffff);
+	assert_int_equal(ev->param.ud.qkey, RDMA_UDP_QKEY);
+	rdma_ack_cm_event(ev);
+	assert_memory_equal(q->group, group, 16);
+	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
+	assert_memory_equal(q->group, none, 16);
+
+	ex.comp_mask |= RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	assert_int_equal(rdma_join_multicast_ex(id, &ex, &mine), 0);
+	assert_int_equal(client()->last.cm_join.send_only, 1);
+	joined(id, client()->last.cm_join.join, 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_MULTICAST_JOIN));
+	assert_memory_equal(q->group, none, 16);
+	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
+
+	/* an event that is not read before the id leaves is not told any more */
+	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, &mine), 0);
+	joined(id, client()->last.cm_join.join, 0);
+	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
+	assert_no_event();
+
+	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, &mine), 0);
+	joined(id, client()->last.cm_join.join, -EIO);
+	ev = next(RDMA_CM_EVENT_MULTICAST_ERROR);
+	assert_int_equal(ev->status, -EIO);
+	assert_ptr_equal(ev->param.ud.private_data, &mine);
+	rdma_ack_cm_event(ev);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(tcp), 0);
+}
+
 /* Ids of a device that goes away with its daemon are told so. */
 static void the_daemon_dies(void **state)
 {
@@ -503,6 +587,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(active_side),
 		cmocka_unit_test(datagram_ids),
+		cmocka_unit_test(groups_of_an_id),
 		cmocka_unit_test(passive_side),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_handle_is_given_out_again),

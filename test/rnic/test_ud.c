@@ -253,6 +253,55 @@ static void what_is_polled(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
 }
 
+/* The daemon is not asked for the way to a group; the hop limit is for those alone. */
+static void groups(void **state)
+{
+	static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, none[16];
+	union ibv_gid gid, single, v6 = { .raw = { 0xff, 0x0e, [15] = 1 } };
+	struct ibv_ah_attr a = attr_of(group);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .wr.ud = { .remote_qpn = 0xffffff } }, *bad;
+	struct ibv_device_attr dev;
+
+	(void)state;
+	memcpy(gid.raw, group, 16);
+	memcpy(single.raw, there, 16);
+	a.grh.hop_limit = 5;
+	client()->last.type = IPC_HELLO;
+	wr.wr.ud.ah = ibv_create_ah(pd, &a);
+	assert_non_null(wr.wr.ud.ah);
+	assert_int_equal(client()->last.type, IPC_HELLO);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(spsc_cons_avail(&peer()->sq, 1), 1);
+	const struct qp_wqe *w = spsc_cons_slot(&peer()->sq, 0);
+	assert_memory_equal(w->dgram.addr, group, 16);
+	assert_int_equal(w->hop_limit, 5);
+	assert_int_equal(w->ud.qpn, 0xffffff);
+	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
+
+	assert_int_equal(ibv_attach_mcast(qp, &gid, 0), 0);
+	assert_memory_equal(peer()->group, group, 16);
+	assert_int_equal(ibv_detach_mcast(qp, &gid, 0), 0);
+	assert_memory_equal(peer()->group, none, 16);
+	assert_int_equal(ibv_detach_mcast(qp, &gid, 0), EINVAL);
+	assert_int_equal(ibv_attach_mcast(qp, &single, 0), EINVAL);
+	assert_int_equal(ibv_attach_mcast(qp, &v6, 0), EINVAL);
+
+	struct ibv_qp_init_attr_ex init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .pd = pd,
+					    .cap = { 1, 1, 1, 1, 0 },
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+					    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB };
+	struct ibv_qp *deaf = ibv_create_qp_ex(ctx, &init);
+	assert_non_null(deaf);
+	assert_int_equal(client()->qp[deaf->handle].made.deaf, 1);
+	assert_int_equal(peer()->made.deaf, 0);
+	assert_int_equal(ibv_destroy_qp(deaf), 0);
+	init.qp_type = IBV_QPT_RC;
+	assert_null(ibv_create_qp_ex(ctx, &init));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ibv_query_device(ctx, &dev), 0);
+	assert_int_equal(dev.max_total_mcast_qp_attach, dev.max_mcast_grp * dev.max_mcast_qp_attach);
+}
+
 #define WITH_QP(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -264,6 +313,7 @@ int main(void)
 		WITH_QP(what_is_posted),
 		WITH_QP(what_is_posted_by_functions),
 		WITH_QP(what_is_polled),
+		WITH_QP(groups),
 	};
 
 	return cmocka_run_group_tests_name("rnic_ud", tests, NULL, NULL);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who hears what is sent to a group: queue pairs on two devices of one daemon.
+ *
+ * usage: mcast_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list
+ */
+#include "cm_rig.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define QKEY   0x1234u
+#define MEMBER 8u /* receives of each */
+#define SLOT   256u
+
+static union ibv_gid group_of(uint8_t n) { return (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 239, 9, 9, n } }; }
+
+/* A datagram queue pair that can send and has MEMBER receives. */
+static struct ibv_qp *member(struct end *e, bool deaf)
+{
+	struct ibv_qp_init_attr_ex init = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_UD, .pd = e->pd,
+					    .cap = { 16, 16, 1, 1, 0 }, .sq_sig_all = 1,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+					    .create_flags = deaf ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0 };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
+	struct ibv_sge sge = { (uintptr_t)e->buf, SLOT, e->mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_qp *qp = ibv_create_qp_ex(e->verbs, &init);
+	int rc = qp == NULL;
+
+	if (rc == 0)
+		rc = ibv_modify_qp(qp, &a, IBV_QP_STATE);
+	a.qp_state = IBV_QPS_INIT;
+	if (rc == 0)
+		rc = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	for (a.qp_state = IBV_QPS_RTR; rc == 0 && a.qp_state <= IBV_QPS_RTS; a.qp_state++)
+		rc = ibv_modify_qp(qp, &a, a.qp_state == IBV_QPS_RTS ? IBV_QP_STATE | IBV_QP_SQ_PSN : IBV_QP_STATE);
+	for (uint32_t i = 0; rc == 0 && i < MEMBER; i++)
+		rc = ibv_post_recv(qp, &wr, &bad);
+	return rc == 0 ? qp : NULL;
+}
+
+/* To the group, with the queue pair's number as its immediate; its completion is taken. */
+static bool say(struct end *e, struct ibv_qp *qp, const union ibv_gid *group, uint32_t qkey)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = *group, .hop_limit = 1 } };
+	struct ibv_ah *ah = ibv_create_ah(e->pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)e->buf + SLOT, 32, e->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1000, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
+				  .imm_data = qp->qp_num, .wr.ud = { ah, 0xffffff, qkey } }, *bad;
+	bool ok = ah != NULL && ibv_post_send(qp, &wr, &bad) == 0;
+
+	return ok && ibv_destroy_ah(ah) == 0;
+}
+
+/* The next n completions of receives are these queue pairs', one each, of a message from `from`; those of Sends pass. */
+static bool heard(struct end *e, struct ibv_qp *const *qp, int n, uint32_t from, const union ibv_gid *group)
+{
+	struct ibv_wc wc;
+	uint32_t seen = 0;
+
+	for (int got = 0; got < n;) {
+		CHECK(poll_n(e, &wc, 1));
+		CHECK(wc.status == IBV_WC_SUCCESS);
+		if (wc.opcode != IBV_WC_RECV)
+			continue;
+		got++;
+		CHECK(wc.byte_len == 32 + 40 && wc.src_qp == from && wc.imm_data == from);
+		CHECK(wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM));
+		CHECK(memcmp(e->buf + 24, group->raw, 16) == 0);
+		for (int i = 0; i < n; i++)
+			seen |= qp[i]->qp_num == wc.qp_num ? 1u << i : 0;
+	}
+	CHECK(seen == (1u << n) - 1);
+	return true;
+}
+
+/* Nothing but completions of Sends within 100 ms. */
+static bool deaf(struct end *e)
+{
+	struct ibv_wc wc;
+
+	usleep(100000);
+	while (ibv_poll_cq(e->cq, 1, &wc) > 0)
+		CHECK(wc.opcode != IBV_WC_RECV);
+	return true;
+}
+
+static bool all_in_a_group_hear_and_who_leaves_does_not(void)
+{
+	const union ibv_gid g = group_of(1), other = group_of(2);
+	struct ibv_qp *at_srv[3] = { member(&srv, false), member(&srv, false), member(&srv, false) };
+	struct ibv_qp *at_cli[2] = { member(&cli, false), member(&cli, false) };
+
+	CHECK(at_srv[0] && at_srv[1] && at_srv[2] && at_cli[0] && at_cli[1]);
+	for (int i = 0; i < 2; i++) {
+		CHECK(ibv_attach_mcast(at_srv[i], &g, 0) == 0 && ibv_attach_mcast(at_cli[i], &g, 0) == 0);
+		CHECK(ibv_attach_mcast(at_srv[i], &g, 0) == 0); /* still one copy */
+	}
+	CHECK(ibv_attach_mcast(at_srv[2], &other, 0) == 0);
+	/* The sender is in the group itself and hears itself. */
+	CHECK(say(&srv, at_srv[0], &g, QKEY));
+	CHECK(heard(&srv, at_srv, 2, at_srv[0]->qp_num, &g) && heard(&cli, at_cli, 2, at_srv[0]->qp_num, &g));
+	CHECK(deaf(&srv) && deaf(&cli));
+	/* One that is not in it may send. */
+	CHECK(say(&srv, at_srv[2], &g, QKEY));
+	CHECK(heard(&srv, at_srv, 2, at_srv[2]->qp_num, &g) && heard(&cli, at_cli, 2, at_srv[2]->qp_num, &g));
+	CHECK(say(&srv, at_srv[0], &g, QKEY + 1)); /* another Q_Key: for nobody */
+	CHECK(deaf(&srv) && deaf(&cli));
+	CHECK(ibv_detach_mcast(at_cli[1], &g, 0) == 0 && ibv_detach_mcast(at_cli[1], &g, 0) == EINVAL);
+	CHECK(ibv_detach_mcast(at_srv[0], &g, 0) == 0);
+	CHECK(say(&srv, at_srv[0], &g, QKEY));
+	CHECK(heard(&srv, &at_srv[1], 1, at_srv[0]->qp_num, &g) && heard(&cli, at_cli, 1, at_srv[0]->qp_num, &g));
+	/* Destroying is leaving. */
+	CHECK(ibv_destroy_qp(at_srv[1]) == 0 && ibv_destroy_qp(at_cli[0]) == 0);
+	CHECK(say(&srv, at_srv[0], &g, QKEY));
+	CHECK(deaf(&srv) && deaf(&cli));
+	CHECK(ibv_destroy_qp(at_srv[0]) == 0 && ibv_destroy_qp(at_srv[2]) == 0 && ibv_destroy_qp(at_cli[1]) == 0);
+	return true;
+}
+
+static bool who_does_not_want_to_hear_itself(void)
+{
+	const union ibv_gid g = group_of(3);
+	struct ibv_qp *one = member(&srv, true), *two = member(&srv, true);
+
+	CHECK(one != NULL && two != NULL);
+	CHECK(ibv_attach_mcast(one, &g, 0) == 0 && ibv_attach_mcast(two, &g, 0) == 0);
+	CHECK(say(&srv, one, &g, QKEY));
+	CHECK(heard(&srv, &two, 1, one->qp_num, &g) && deaf(&srv));
+	CHECK(ibv_destroy_qp(one) == 0 && ibv_destroy_qp(two) == 0);
+	return true;
+}
+
+static bool there_are_limits(void)
+{
+	struct ibv_qp *qp[3] = { member(&srv, false), member(&srv, false), member(&srv, false) };
+	uint8_t n = 0;
+
+	CHECK(qp[0] && qp[1] && qp[2]);
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < 16; k++) {
+			const union ibv_gid g = group_of(++n);
+			CHECK(ibv_attach_mcast(qp[i], &g, 0) == 0);
+		}
+		const union ibv_gid more = group_of((uint8_t)(n + 1));
+		CHECK(ibv_attach_mcast(qp[i], &more, 0) == ENOMEM);
+	}
+	const union ibv_gid more = group_of((uint8_t)(n + 1)), there = group_of(1);
+	CHECK(ibv_attach_mcast(qp[2], &more, 0) == ENOMEM); /* one client's part of the device */
+	CHECK(ibv_attach_mcast(qp[2], &there, 0) == 0);
+	CHECK(ibv_detach_mcast(qp[0], &there, 0) == 0 && ibv_detach_mcast(qp[2], &there, 0) == 0);
+	CHECK(ibv_attach_mcast(qp[2], &more, 0) == 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(ibv_destroy_qp(qp[i]) == 0);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct rig_case cases[] = {
+		CASE(all_in_a_group_hear_and_who_leaves_does_not),
+		CASE(who_does_not_want_to_hear_itself),
+		CASE(there_are_limits),
+	};
+
+	return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
