@@ -53,6 +53,10 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 
 	if (g != NULL && !empty(g))
 		return g;
+	if (!pkt_addr_is_ip4(&rnicd.port[dev]->cfg->ip)) {
+		client_error(c, EOPNOTSUPP, "groups are IPv4's: the device's own address must be one, too");
+		return NULL;
+	}
 	if (group_count(dev) >= DEV_MAX_GROUPS || founded(c->id, dev) >= GROUP_CLIENT_MAX) {
 		client_error(c, ENOMEM, "no more groups: a device is in %u at most, %u of them for one client", DEV_MAX_GROUPS,
 			     GROUP_CLIENT_MAX);

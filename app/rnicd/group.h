@@ -30,7 +30,7 @@ struct group {
 	struct ud_group at[];  /* [worker] */
 };
 
-/* The group, made when there is none yet. NULL: a limit of the device or the client, which has been answered. */
+/* The group, made when there is none yet. NULL: it cannot be, and the client has been answered. */
 struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr);
 /* One more, or one less, in *count, which is g->joins or g->qps: the first and the last one are told to the network. */
 void group_enter(struct group *g, uint32_t *count);

@@ -163,7 +163,7 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	*e = NULL;
 	if (pkt_addr_is_group(to)) {
 		pkt_group_mac(mac, to);
-		return true;
+		return pkt_addr_is_ip4(&port->cfg->ip);
 	}
 	if (!loop && hop != NULL && pkt_addr_is_ip4(hop)) {
 		struct arp_todo todo = { .n_out = 0 };

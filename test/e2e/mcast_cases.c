@@ -54,7 +54,7 @@ static bool say(struct end *e, struct ibv_qp *qp, const union ibv_gid *group, ui
 	return ok && ibv_destroy_ah(ah) == 0;
 }
 
-/* The next n completions of receives are these queue pairs', one each, of a message from `from`; those of Sends pass. */
+/* The next n completions of receives are of these queue pairs, one each, of a message from `from`. Sends' pass. */
 static bool heard(struct end *e, struct ibv_qp *const *qp, int n, uint32_t from, const union ibv_gid *group)
 {
 	struct ibv_wc wc;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Multicast: Debian's mckey as it is, from one port of a daemon to another and to its own, and between two daemons over a
-bridge of Linux that snoops and so lets a group's frames through only to where it has heard a good report. What the ports
-send is read from captures by tshark.
+bridge of Linux that snoops and so lets a group's frames through only to where it has heard a good report. What the
+ports send is read from captures by tshark.
 """
 import json
 import signal
@@ -92,8 +92,8 @@ def bridge():
     need("bridge")
     wire.own_network()
     try:
-        wire.run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "1", "mcast_query_response_interval", "50",
-                 "mcast_last_member_interval", "10", "mcast_last_member_count", "1", "mcast_startup_query_count", "1",
+        wire.run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "1",
+                 "mcast_query_response_interval", "50", "mcast_last_member_interval", "10", "mcast_last_member_count", "1", "mcast_startup_query_count", "1",
                  "mcast_igmp_version", "3")
     except AssertionError as why:
         raise Skip(f"the kernel has no bridge that snoops: {why}") from None
@@ -109,7 +109,8 @@ def bridge():
 def reported():
     """The groups that the bridge lets through to pb."""
     mdb = json.loads(wire.run("bridge", "-j", "mdb", "show", "dev", "br0"))
-    return sorted(m["grp"] for part in mdb for m in part.get("mdb", []) if m["port"] == "pb" and m["grp"].startswith("239."))
+    return sorted(m["grp"] for part in mdb for m in part.get("mdb", [])
+                  if m["port"] == "pb" and m["grp"].startswith("239."))
 
 
 class Ear:
@@ -128,7 +129,8 @@ class Ear:
                 frame, at = self.s.recvfrom(2000)
             except TimeoutError:
                 break
-            if at[2] != socket.PACKET_OUTGOING and frame[12:14] == b"\x08\0" and wanted(frame[14:]):
+            ip = at[2] != socket.PACKET_OUTGOING and frame[12:14] == b"\x08\0"
+            if ip and wanted(frame[14:]):
                 return frame[14:]
         return None
 
