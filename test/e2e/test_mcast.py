@@ -93,8 +93,8 @@ def bridge():
     wire.own_network()
     try:
         wire.run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "1",
-                 "mcast_query_response_interval", "50", "mcast_last_member_interval", "10", "mcast_last_member_count", "1",
-                 "mcast_startup_query_count", "1", "mcast_igmp_version", "3")
+                 "mcast_query_response_interval", "50", "mcast_last_member_interval", "10",
+                 "mcast_last_member_count", "1", "mcast_startup_query_count", "1", "mcast_igmp_version", "3")
     except AssertionError as why:
         raise Skip(f"the kernel has no bridge that snoops: {why}") from None
     for n in "abx":
