@@ -105,7 +105,7 @@ static bool hugepages(void)
 	struct joined j;
 
 	if (probe == MAP_FAILED) {
-		printf("# no hugepages: nothing to see\n");
+		printf("# SKIP no hugepages are free\n");
 		return true;
 	}
 	munmap(probe, 4 * MIB);

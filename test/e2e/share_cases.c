@@ -437,7 +437,7 @@ static bool another_user_may_not(void)
 	struct agent g;
 
 	if (geteuid() != 0) {
-		printf("# not root: there is no other user to be\n");
+		printf("# SKIP not root: there is no other user to be\n");
 		return true;
 	}
 	CHECK(sock != NULL && (size_t)snprintf(dir, sizeof(dir), "%s", sock) < sizeof(dir));
