@@ -304,6 +304,20 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	return rc == 0 ? 0 : -ENOENT;
 }
 
+/* All workers have the same. */
+static int on_listeners(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	const struct listener *l = rnicd.worker[0]->listener;
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
+		if (l[i].used)
+			add_line(d, "%s %u", rnicd.port[l[i].cfg.port]->cfg->name, l[i].cfg.lport);
+	return 0;
+}
+
 /* ---- workers, counters ---- */
 
 static int tell_worker(const char *number, struct rte_tel_data *d)
@@ -433,6 +447,7 @@ GUARDED(on_clients)
 GUARDED(on_qps)
 GUARDED(on_groups)
 GUARDED(on_conns)
+GUARDED(on_listeners)
 GUARDED(on_counters)
 GUARDED(on_workers)
 
@@ -447,6 +462,8 @@ bool tele_start(void)
 	       rte_telemetry_register_cmd("/rnic/groups", on_groups_guarded, "Lists the multicast groups") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
 					  "Lists the connections. Parameter: number in the list") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
+					  "Lists the ports that connections are waited for at") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
 					  "Counters of the iWARP stack and of clients") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/workers", on_workers_guarded, "Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
