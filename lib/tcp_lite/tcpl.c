@@ -230,8 +230,10 @@ void tcpl_shutdown(struct tcpl_conn *c, uint64_t now)
 
 void tcpl_abort(struct tcpl_conn *c)
 {
+	if (c->state == TCPL_S_CLOSED) /* its RST may not have gone out yet */
+		return;
 	/* RFC 9293, 3.10.5: SYN_SENT has no peer yet; after both FINs there is nothing to reset. */
-	bool rst = c->state != TCPL_S_CLOSED && c->state != TCPL_S_SYN_SENT && c->state != TCPL_S_TIME_WAIT;
+	bool rst = c->state != TCPL_S_SYN_SENT && c->state != TCPL_S_TIME_WAIT;
 
 	tcpl_finish(c);
 	if (!rst)

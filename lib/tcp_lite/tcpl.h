@@ -463,7 +463,7 @@ bool tcpl_tx_drop(struct tcpl_conn *c, uint64_t *ref);
 /* FIN after what is queued; the other direction stays open (half-close). Idempotent. */
 void tcpl_shutdown(struct tcpl_conn *c, uint64_t now);
 
-/* CLOSED at once; the RST, if the state asks for one, comes out of tcpl_out. No event follows. */
+/* CLOSED at once; the RST, if the state asks for one, comes out of tcpl_out. No event follows. Idempotent. */
 void tcpl_abort(struct tcpl_conn *c);
 
 /* ---- time ---- */

@@ -192,6 +192,24 @@ static void rst_for(void **state)
 	assert_false(tcpl_rst_for(&s, &o));
 }
 
+/* Who is told twice to end before the port had room for the RST still sends it, once. */
+static void aborted_twice(void **state)
+{
+	struct tcpl_out o;
+	struct rig g;
+
+	(void)state;
+	reach(&g, TCPL_S_ESTABLISHED);
+	tcpl_abort(&g.c);
+	tcpl_abort(&g.c);
+	assert_true(tcpl_out(&g.c, g.now, &o));
+	assert_int_equal(o.flags, TCPL_RST | TCPL_ACK);
+	assert_int_equal(o.seq, g.c.snd_nxt);
+	assert_false(tcpl_out(&g.c, g.now, &o));
+	tcpl_abort(&g.c);
+	assert_false(tcpl_out(&g.c, g.now, &o));
+}
+
 static const uint64_t key[2] = { 1, 2 };
 
 static void isn(void **state)
@@ -280,7 +298,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ESTABLISHED), cmocka_unit_test(FIN_WAIT_1), cmocka_unit_test(FIN_WAIT_2),
 		cmocka_unit_test(CLOSE_WAIT), cmocka_unit_test(CLOSING),    cmocka_unit_test(LAST_ACK),
 		cmocka_unit_test(TIME_WAIT),  cmocka_unit_test(rst_for),    cmocka_unit_test(isn),
-		cmocka_unit_test(cookies),
+		cmocka_unit_test(cookies),    cmocka_unit_test(aborted_twice),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "print") == 0) {
