@@ -349,8 +349,8 @@ def latencies(args):
 
 def ratios(args):
     """What the bars compare within this project and with the machine's limit."""
-    def write(what="", size="64k", extra=(), **keys):
-        return Rnic(args, "write_bw", size, bandwidth(what), extra=extra, seconds=max(0.1, args.seconds / 2), **keys)
+    def write(size="64k", seconds=max(0.1, args.seconds / 2), **keys):
+        return Rnic(args, "write_bw", size, bandwidth(""), seconds=seconds, **keys)
 
     def loop(span):
         return Limit("", ("limits", "--loop", SEGMENT[9000], span))
@@ -360,8 +360,8 @@ def ratios(args):
     yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", write(mtu=9000, extra=many), loop(OUT_OF_CACHE))
     yield Versus("Write 64k, MTU 1500, CRC on / off", write(), write(port={"crc": "off"}))
     yield Versus("Write 64k, MTU 1500, markers on / off", write(port={"markers": "on"}), write())
-    yield Versus("Write 64 B on 1024 QPs / on 1 QP", write(size="64", extra=["--depth", "16", "--qps", "1024"]),
-                 write(size="64", extra=["--depth", "128"]))
+    yield Versus("Write 64 B on 1024 QPs / on 1 QP", write("64", args.seconds, extra=["--depth", "16", "--qps", "1024"]),
+                 write("64", args.seconds, extra=["--depth", "128"]))
 
 
 def others(args):
