@@ -128,11 +128,11 @@ class Versus(Row):
             self.stages = [Stage(stage.args) for _ in self.sides]
             for side, own in zip(self.sides, self.stages):
                 stack.enter_context(side.scene(own))
-                stack.enter_context(own.still())
+                stack.enter_context(own.signalled(signal.SIGSTOP, signal.SIGCONT))
             yield
 
     def turn(self, i):
-        with self.stages[i].awake():
+        with self.stages[i].signalled(signal.SIGCONT, signal.SIGSTOP):
             value = self.sides[i].run(self.stages[i])[0]
         if not value:
             raise BenchError("nothing was completed in the time")

@@ -104,27 +104,15 @@ class Stage:
         yield
 
     @contextlib.contextmanager
-    def still(self):
-        """The daemon, if there is one, stops until awake()."""
-        if self.d is None:
-            yield
-            return
-        self.d.p.send_signal(signal.SIGSTOP)
+    def signalled(self, first, then):
+        """The daemon, if there is one, gets a signal, and another one at the end."""
+        if self.d is not None:
+            self.d.p.send_signal(first)
         try:
             yield
         finally:
-            self.d.p.send_signal(signal.SIGCONT)
-
-    @contextlib.contextmanager
-    def awake(self):
-        if self.d is None:
-            yield
-            return
-        self.d.p.send_signal(signal.SIGCONT)
-        try:
-            yield
-        finally:
-            self.d.p.send_signal(signal.SIGSTOP)
+            if self.d is not None:
+                self.d.p.send_signal(then)
 
     # ---- this project ----
 
