@@ -174,6 +174,7 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
 
 /*
  * The client has rung for this QP: takes send WQEs and transmits, or flushes (ERR: both queues). Harmless in any state.
+ * Each post is followed by one: a queue's index is looked at once for it, not again.
  */
 void qp_doorbell(struct qp_ctx *ctx, struct qp *qp);
 

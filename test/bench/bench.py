@@ -5,7 +5,8 @@ The benchmark: this project's RNIC, what a user would take instead and the machi
 
 Every row is a command line that anyone can repeat. All rows are measured once per round, round after round
 (interleaved, so that a slow minute of the machine meets all of them), and the table shows the median, the least and the
-most. Nothing passes or fails by time. Two CPUs are used: the daemon has one, the two clients share the other.
+most. What the bars compare is measured in turns of a fraction of a second besides. Nothing passes or fails by time. Two
+CPUs are used: the daemon has one, the two clients share the other.
 """
 import argparse
 import json

@@ -317,6 +317,15 @@ static bool sends(struct ibv_qp *qp, uint64_t addr, uint32_t lkey)
 	return true;
 }
 
+/* The agent imports the exporter's PD and registers memory in it; v: address, key and handle come first. */
+static bool registers_its_own(struct agent *g, uint64_t v[6])
+{
+	uint32_t lkey;
+
+	CHECK(imports(g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
+	return ASK_V(g, v, .op = AGENT_OWN) == 0;
+}
+
 /* What an importer registers is the PD's: the QPs of the exporter and of another importer use it, and they import it. */
 static bool regions_of_an_importer_serve_all(void)
 {
@@ -328,8 +337,7 @@ static bool regions_of_an_importer_serve_all(void)
 	uint32_t lkey;
 
 	CHECK(agent_start(&g, 0) && agent_start(&other, 0) && join_ends(&qp, &exporters));
-	CHECK(imports(&g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
-	CHECK(ASK_V(&g, v, .op = AGENT_OWN) == 0);
+	CHECK(registers_its_own(&g, v));
 	CHECK(sends(exporters, v[0], (uint32_t)v[1]));
 	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, v[0] + 40, (uint32_t)v[1], IBV_WC_SUCCESS));
 	CHECK(cli.buf[100] == (uint8_t)(140 * 7 + 3));
@@ -355,11 +363,9 @@ static bool regions_outlive_their_importer(void)
 	struct ibv_qp *qp, *exporters;
 	struct agent g;
 	uint64_t v[6];
-	uint32_t lkey;
 
 	CHECK(agent_start(&g, 0) && join_ends(&qp, &exporters));
-	CHECK(imports(&g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
-	CHECK(ASK_V(&g, v, .op = AGENT_OWN) == 0);
+	CHECK(registers_its_own(&g, v));
 	agent_kill(&g);
 	usleep(200000); /* its death is under way; whatever is to come of it has come */
 	for (unsigned round = 0; round < 20; round++)
@@ -378,11 +384,9 @@ static bool importers_go_while_others_send_their_memory(void)
 		struct ibv_qp *qp, *exporters;
 		struct agent g;
 		uint64_t v[6];
-		uint32_t lkey;
 
 		CHECK(agent_start(&g, 0) && join_ends(&qp, &exporters));
-		CHECK(imports(&g, srv.verbs->cmd_fd, srv.pd->handle, srv.mr->handle, &lkey));
-		CHECK(ASK_V(&g, v, .op = AGENT_OWN) == 0 && sends(exporters, v[0], (uint32_t)v[1]));
+		CHECK(registers_its_own(&g, v) && sends(exporters, v[0], (uint32_t)v[1]));
 		for (int i = 0; i < 16; i++)
 			CHECK(post_from(exporters, v[0], (uint32_t)v[1], AGENT_BUF) == 0);
 		if (how % 2 == 0)
