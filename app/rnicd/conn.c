@@ -518,7 +518,7 @@ static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const
 	return m;
 }
 
-void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 		const struct flow *f)
 {
 	uint8_t opt[PKT_TCP_OPT_MAX];
@@ -534,7 +534,7 @@ void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 		m = slice(port, m, p);
 		if (m == NULL) {
 			port->stats[w->index].no_buffer++;
-			return;
+			return NULL;
 		}
 		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(m)->pkt;
 	}
@@ -543,6 +543,5 @@ void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 		held = qp_conn_segment(&w->qp, &rn_container_of(f, struct conn, flow)->qc, &seg);
 	else
 		held = stranger(w, port, m, p, &seg);
-	if (!held)
-		rte_pktmbuf_free(m);
+	return held ? NULL : m;
 }

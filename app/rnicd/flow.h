@@ -18,8 +18,9 @@
 
 struct flow_key {
 	struct pkt_addr local, remote;
-	uint16_t lport, rport;
-	uint32_t port; /* index of the device */
+	uint16_t lport;
+	uint32_t port; /* index of the device; between the two, so that they are not compared by one load right after two stores */
+	uint16_t rport;
 };
 
 struct flow {

@@ -162,8 +162,8 @@ uint32_t worker_commands(struct rnicd_worker *w);
 
 /* ---- conn.c, conn_tx.c ---- */
 void conn_tcp_init(const struct rnicd_port *port);
-/* A TCP segment for the port's own address, checksum good. Takes m. */
-void conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+/* A TCP segment for the port's own address, checksum good. Returns what is to be freed; NULL: it is kept. */
+struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 		const struct flow *f);
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
 void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
@@ -182,8 +182,18 @@ uint32_t conn_transmit(struct rnicd_worker *w);
 uint32_t conn_timers(struct rnicd_worker *w);
 
 /* ---- txseg.c ---- */
-/* One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. */
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o);
+#define TXSEG_SLICES 8u /* more are most often short ones, between markers: copied */
+/* What of a frame the CRC is over; it comes right behind the last of these. */
+struct txseg_sum {
+	uint32_t n;
+	struct rn_iov iov[TXSEG_SLICES];
+};
+/*
+ * One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. With due->n != 0 it lacks the
+ * CRC of its FPDU, until txseg_sum(due).
+ */
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_sum *due);
+void txseg_sum(const struct txseg_sum *due);
 
 /* ---- worker_create.c ---- */
 /* Control thread, ports are up. NULL with a sentence in err. */

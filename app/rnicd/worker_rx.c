@@ -22,6 +22,7 @@ struct rx {
 	uint32_t hash;
 	struct flow *flow; /* NULL: none when the burst began */
 	bool follows;      /* of the same flow as the TCP segment before it */
+	bool group;        /* came under a group MAC: with a unicast address no TCP of ours (RFC 1122, section 4.2.3.10) */
 	struct pkt p;
 };
 
@@ -185,6 +186,7 @@ static void identify(struct rnicd_worker *w, const struct rnicd_port *port, stru
 {
 	r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport, .rport = r->p.sport,
 				    .port = port->index };
+	r->group = (rte_pktmbuf_mtod(r->m, const uint8_t *)[0] & 1) != 0;
 	r->follows = before != NULL && flow_key_eq(&before->key, &r->key);
 	if (r->follows) {
 		r->hash = before->hash;
@@ -245,29 +247,25 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	}
 }
 
-/* True: a connection has got it. */
+/* True: a connection has got it. What is done with is r->m afterwards. */
 static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	uint32_t owner = flow_owner(r->hash, rnicd.n_workers);
 
 	if (rn_unlikely(owner != w->index)) {
 		worker_move(w, port, r->m, owner);
+		r->m = NULL;
 		return true;
 	}
-	/* a group MAC with a unicast address is no TCP of ours (RFC 1122, section 4.2.3.10) */
-	if (rn_unlikely(!worker_csum_good(port, r->m, &r->p) || (rte_pktmbuf_mtod(r->m, uint8_t *)[0] & 1) != 0)) {
+	if (rn_unlikely(!worker_csum_good(port, r->m, &r->p) || r->group)) {
 		port->stats[w->index].rx_bad_csum++;
-		drop(r);
 		return false;
 	}
-	if (rn_unlikely(!worker_space(w))) {
-		drop(r);
+	if (rn_unlikely(!worker_space(w)))
 		return false;
-	}
 	if (rn_unlikely(r->flow == NULL)) /* one before it in the burst may have made it */
 		r->flow = flow_find(&w->flows, &r->key, r->hash);
-	conn_input(w, port, r->m, &r->p, r->flow);
-	r->m = NULL;
+	r->m = conn_input(w, port, r->m, &r->p, r->flow);
 	return r->flow != NULL;
 }
 
@@ -276,6 +274,8 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 		  bool from_wire)
 {
 	struct rx rx[WORKER_BURST];
+	struct rte_mbuf *done[WORKER_BURST];
+	uint32_t n_done = 0;
 	const struct rx *before = NULL;
 	const uint32_t datagrams = w->ud_wanted;
 	uint32_t wanted = 0;
@@ -289,6 +289,7 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 			before = &rx[i];
 	}
 	before = NULL;
+	qp_burst(&w->qp, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (rx[i].m == NULL)
 			continue;
@@ -296,9 +297,13 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 		before = &rx[i];
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (rx[i].m != NULL && deliver(w, port[i], &rx[i]))
-			wanted++;
+		if (rx[i].m == NULL)
+			continue;
+		wanted += deliver(w, port[i], &rx[i]);
+		if (rx[i].m != NULL)
+			done[n_done++] = rx[i].m;
 	}
+	rte_pktmbuf_free_bulk(done, n_done);
 	return wanted + (w->ud_wanted - datagrams);
 }
 

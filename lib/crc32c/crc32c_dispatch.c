@@ -3,7 +3,7 @@
 #include "crc32c/crc32c_impl.h"
 
 #ifdef __x86_64__
-#include <cpuid.h>
+#include "base/rn_x86.h"
 #endif
 #ifdef __aarch64__
 #include <sys/auxv.h>
@@ -20,34 +20,20 @@ static void __attribute__((unused)) put_first(const char *name, uint32_t (*sum)(
 }
 
 #ifdef __x86_64__
-/* What the operating system saves at a context switch: XCR0, Intel SDM volume 1 section 13.3. */
-#define XCR0_AVX    0x06u /* SSE and AVX state */
-#define XCR0_AVX512 0xE6u /* those, opmask and the upper halves */
-
-static uint32_t xcr0(void)
-{
-	uint32_t lo, hi;
-
-	__asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-	return lo;
-}
-
 static void __attribute__((constructor)) crc32c_choose(void)
 {
 	const uint32_t avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL;
-	uint32_t a, b = 0, c = 0, d, b7 = 0, c7 = 0, saved = 0;
+	const struct rn_x86 x = rn_x86_look();
 
-	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_SSE4_2) == 0 || (c & bit_PCLMUL) == 0)
+	if ((x.f1_ecx & bit_SSE4_2) == 0 || (x.f1_ecx & bit_PCLMUL) == 0)
 		return;
 	put_first("sse42", crc32c_sse42_sum, crc32c_sse42_copy);
 	put_first("clmul", crc32c_clmul_sum, crc32c_clmul_copy);
-	if ((c & bit_OSXSAVE) != 0)
-		saved = xcr0();
-	if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d) || (c7 & bit_VPCLMULQDQ) == 0)
+	if ((x.f7_ecx & bit_VPCLMULQDQ) == 0)
 		return;
-	if ((saved & XCR0_AVX) == XCR0_AVX && (b7 & bit_AVX2) != 0)
+	if (rn_x86_saves(&x, RN_XCR0_AVX) && (x.f7_ebx & bit_AVX2) != 0)
 		put_first("vpclmul256", crc32c_vpclmul256_sum, crc32c_vpclmul256_copy);
-	if ((saved & XCR0_AVX512) == XCR0_AVX512 && (b7 & avx512) == avx512 && (c7 & bit_AVX512VBMI) != 0) {
+	if (rn_x86_saves(&x, RN_XCR0_AVX512) && (x.f7_ebx & avx512) == avx512 && (x.f7_ecx & bit_AVX512VBMI) != 0) {
 		put_first("vpclmul512", crc32c_vpclmul512_sum, crc32c_vpclmul512_copy);
 		crc32c_impls[0].words = crc32c_vpclmul512_words;
 	}

@@ -210,9 +210,8 @@ enum pkt_verdict pkt_parse(const uint8_t *frame, uint32_t contiguous_len, uint32
 	if (verdict != PKT_OK)
 		return verdict;
 
-	memset(out, 0, sizeof(*out));
-	out->vlan = PKT_NO_VLAN;
-	out->l3_off = PKT_ETH_LEN;
+	static const struct pkt none = { .vlan = PKT_NO_VLAN, .l3_off = PKT_ETH_LEN };
+	*out = none;
 	out->ethertype = rn_load_be16(frame + 12);
 	if (out->ethertype == PKT_ETHERTYPE_VLAN) {
 		verdict = need(&v, PKT_ETH_LEN, PKT_VLAN_LEN);

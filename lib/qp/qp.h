@@ -29,6 +29,7 @@
 
 #include "base/rn_base.h"
 #include "base/rn_iov.h"
+#include "base/rn_stream.h"
 #include "iwarp/mpa_neg.h"
 #include "iwarp/mpa_rx.h"
 #include "iwarp/rdmap_track.h"
@@ -371,9 +372,11 @@ bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o);
 
 /*
  * The bytes of the segment just made as slices, which may go to the port by reference: they change only after the peer
- * has acknowledged them. Returns their number; 0: they are more than max, or not of that kind.
+ * has acknowledged them. Returns their number; 0: they are more than max, or not of that kind. crc_due: NULL, or set when
+ * the segment is one FPDU of header, payload and trailer, a slice each or the payload several, whose CRC is the caller's
+ * to put into the last 4 octets of what it sends; they are zero in the last slice, and are summed anew if sent again.
  */
-uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max);
+uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max, bool *crc_due);
 
 /* Whether any byte that waits to be sent or acknowledged lies in [base, base + len). Looks at all that is queued. */
 bool qp_conn_refers(const struct qp_conn *c, const uint8_t *base, uint64_t len);
@@ -448,6 +451,19 @@ struct qp_stats {
 /* What a connection with something to send may have to wait for. */
 enum qp_want { QP_WANT_REC, QP_WANT_BLOCK, QP_WANTS };
 
+/* What of a long burst is not yet to be seen: qp_place.c. */
+struct qp_stream {
+	rn_stream_fn copy;
+	bool on;    /* the burst is long */
+	bool out;   /* stores are out that nothing orders yet */
+	uint32_t n;
+	struct qp_stream_end { /* of a message, held back until they are in order */
+		uint8_t *dst;
+		uint32_t len;
+		uint8_t bytes[RN_CACHE_LINE];
+	} end[16];
+};
+
 struct qp_ctx {
 	uint64_t now; /* written by the worker */
 	struct qp_conn *ready_head, *ready_tail;
@@ -473,6 +489,7 @@ struct qp_ctx {
 	uint64_t refs[QP_REFS_MAX];
 	struct qp_cq *dirty_cq[QP_DIRTY_MAX];
 	struct qp *dirty_qp[QP_DIRTY_MAX];
+	struct qp_stream stream;
 };
 
 /* Bytes that qp_ctx_init needs, cache-line aligned and all zero; 0: cfg is wrong. */
@@ -491,6 +508,12 @@ struct qp_conn *qp_ready_pop(struct qp_ctx *ctx);
  */
 struct qp_conn *qp_answer_pop(struct qp_ctx *ctx);
 void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c);
+
+/*
+ * Before the segments of a received burst, whose length says whether they are a bulk transfer. What they bring is whole
+ * in the clients' memory with the next qp_flush, or earlier; nothing may be told of it before. Worker thread.
+ */
+void qp_burst(struct qp_ctx *ctx, uint32_t frames);
 
 /* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */
 void qp_flush(struct qp_ctx *ctx);

@@ -80,6 +80,7 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 	r->dirty = false;
 	if (r->pending == 0)
 		return;
+	qp_place_settle(ctx);
 	spsc_prod_publish(&r->prod, r->pending);
 	r->pending = 0;
 	r->solicited = false;

@@ -100,10 +100,12 @@ enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, const struct qp_cfg *cfg, void *
 {
 	uint64_t need = qp_ctx_size(cfg);
 	uint8_t *p = mem;
+	uint32_t width;
 
 	if (need == 0 || size < need || (uintptr_t)mem % RN_CACHE_LINE != 0)
 		return QP_BAD_ATTR;
 	*ctx = (struct qp_ctx){ .cfg = *cfg, .rec_iov = rec_iov_of(cfg) };
+	ctx->stream.copy = rn_stream_choose(64, &width);
 	ctx->blk_mem = carve(&p, blocks_size(cfg));
 	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
 	for (uint32_t i = 0; i < cfg->recs; i++)
@@ -440,6 +442,7 @@ void qp_list_qp(struct qp_ctx *ctx, struct qp *qp)
 
 void qp_flush(struct qp_ctx *ctx)
 {
+	qp_place_settle(ctx);
 	/* Slots first: a client that has seen the completion finds room to post. */
 	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++) {
 		ctx->dirty_qp[i]->listed = 0;

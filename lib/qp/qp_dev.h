@@ -129,6 +129,7 @@ struct qp_access {
 	uint32_t len;    /* bytes */
 	uint32_t rights; /* every one of them is needed */
 	uint32_t qpn;    /* whose access: of a peer only, for windows */
+	bool last;       /* with it a message is whole */
 };
 
 /*

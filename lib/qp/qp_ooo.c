@@ -57,15 +57,15 @@ static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct early 
 	const struct ddp_hdr *h = &e->h;
 	struct rn_iov iov[MPA_VIEW_IOV];
 	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-			       .qpn = c->qp->qpn };
+			       .qpn = c->qp->qpn, .last = h->last };
 	uint32_t n = rn_iov_cut(e->v.ulpdu, e->v.n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
 	enum qp_mr_verdict m = QP_MR_OK;
 
 	if (h->payload_len > 0 && h->tagged) {
 		a.rights = h->opcode == RDMAP_WRITE ? QP_ACC_REMOTE_WRITE : QP_ACC_LOCAL_WRITE;
-		m = qp_place(c->dev, &a, iov, n);
+		m = qp_place(ctx, c->dev, &a, iov, n);
 	} else if (h->payload_len > 0) {
-		m = qp_rq_place(c->qp, &e->recv, h->mo, iov, n);
+		m = qp_rq_place(ctx, c->qp, &e->recv, h, iov, n);
 	}
 	if (m == QP_MR_OK) {
 		ctx->stats.ooo_placed++;

@@ -39,7 +39,7 @@ static void sum_due(struct qp_rec *r)
 	r->crc_due = false;
 }
 
-uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max)
+uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max, bool *crc_due)
 {
 	struct walk w = walk_of(c, o);
 	struct share s;
@@ -54,7 +54,10 @@ uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struc
 		uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), s.off, s.len, iov + n, max - n);
 		if (k == UINT32_MAX)
 			return 0;
-		sum_due(r);
+		if (crc_due != NULL && s.whole && s.len == o->len && k >= 3)
+			*crc_due = r->crc_due;
+		else
+			sum_due(r);
 		n += k;
 	}
 	return n;

@@ -229,9 +229,22 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r);
 bool qp_rq_any(struct qp *qp);
-enum qp_mr_verdict qp_rq_place(struct qp *qp, const struct qp_recv *r, uint32_t mo, const struct rn_iov *src,
-			       uint32_t n);
-enum qp_mr_verdict qp_place(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n);
+
+/* qp_place.c */
+/* Writes a->len bytes of src to where the access says. On anything but OK nothing is written. */
+enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const struct qp_access *a,
+			    const struct rn_iov *src, uint32_t n);
+/* Scatters src, the payload of an untagged segment, to the receive's SGEs. */
+enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct ddp_hdr *h,
+			       const struct rn_iov *src, uint32_t n);
+void qp_place_fence(struct qp_ctx *ctx);
+
+/* All that was placed is there for everyone: before it is told of, or read here. */
+static inline void qp_place_settle(struct qp_ctx *ctx)
+{
+	if (rn_unlikely(ctx->stream.out))
+		qp_place_fence(ctx);
+}
 
 /* qp_ud.c */
 void qp_ud_forget(struct qp_ctx *ctx, struct qp *qp);

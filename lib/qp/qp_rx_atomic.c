@@ -65,6 +65,7 @@ void qp_rx_atomic_req(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hd
 	}
 	rn_iov_gather(iov, qp_rx_payload(h, v, iov), body, sizeof(body));
 	rdmap_atomic_req_parse(body, &q);
+	qp_place_settle(ctx);
 	if (!execute(c, &q, &old, &e)) {
 		ctx->stats.access_errors++;
 		qp_rx_refuse(ctx, c, e, v);
@@ -98,7 +99,7 @@ void qp_rx_atomic_resp(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_h
 	const struct qp_access a = { .pd = c->qp->pd, .stag = rd->stag, .to = rd->to, .len = sizeof(p.value),
 				     .rights = QP_ACC_LOCAL_WRITE };
 	const struct rn_iov value = { .base = (uint8_t *)&p.value, .len = sizeof(p.value) };
-	if (qp_place(c->dev, &a, &value, 1) != QP_MR_OK) {
+	if (qp_place(ctx, c->dev, &a, &value, 1) != QP_MR_OK) {
 		wr->status = QP_WC_LOC_PROT_ERR;
 		qp_rx_refuse(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
 		return;

@@ -72,11 +72,12 @@ static void rx_write(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr
 		write_of_nothing(c, h);
 	} else if (v != NULL) {
 		const struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-					     .rights = QP_ACC_REMOTE_WRITE, .qpn = c->qp->qpn };
+					     .rights = QP_ACC_REMOTE_WRITE, .qpn = c->qp->qpn,
+					     .last = h->last };
 		enum qp_mr_verdict m = QP_MR_BAD_RIGHTS;
 
 		if (rn_likely(c->qp->access & QP_ACC_REMOTE_WRITE))
-			m = qp_place(c->dev, &a, iov, qp_rx_payload(h, v, iov));
+			m = qp_place(ctx, c->dev, &a, iov, qp_rx_payload(h, v, iov));
 		if (rn_unlikely(m != QP_MR_OK)) {
 			ctx->stats.access_errors++;
 			qp_rx_refuse(ctx, c, write_err(m), v);
@@ -184,7 +185,7 @@ static void rx_send(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr 
 		return;
 	}
 	if (v != NULL && h->payload_len > 0) {
-		if (qp_rq_place(c->qp, r, h->mo, iov, qp_rx_payload(h, v, iov)) != QP_MR_OK) {
+		if (qp_rq_place(ctx, c->qp, r, h, iov, qp_rx_payload(h, v, iov)) != QP_MR_OK) {
 			recv_fail(ctx, c, QP_WC_LOC_PROT_ERR, recv_err(), v);
 			return;
 		}
@@ -252,6 +253,7 @@ static void rx_read_req(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_
 		qp_rx_refuse(ctx, c, qp_rx_source_err(m, true), v);
 		return;
 	}
+	qp_place_settle(ctx); /* it reads what the Writes before it have placed */
 	ddp_uq_advance(&c->uq_read, h);
 	if (rdmap_ird_take(&c->ird) == RDMAP_OK)
 		b->resp[b->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] = (struct qp_resp){ .r = q };
@@ -273,8 +275,8 @@ static void rx_read_resp(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp
 	if (v != NULL && h->payload_len > 0) {
 		/* The sink needs only our own right to write: the peer writes where our Read asked it to. */
 		const struct qp_access a = { .pd = c->qp->pd, .stag = rd->stag, .to = rd->to + rd->got,
-					     .len = h->payload_len, .rights = QP_ACC_LOCAL_WRITE };
-		enum qp_mr_verdict m = qp_place(c->dev, &a, iov, qp_rx_payload(h, v, iov));
+					     .len = h->payload_len, .rights = QP_ACC_LOCAL_WRITE, .last = h->last };
+		enum qp_mr_verdict m = qp_place(ctx, c->dev, &a, iov, qp_rx_payload(h, v, iov));
 		if (rn_unlikely(m != QP_MR_OK)) {
 			if (wr != NULL)
 				wr->status = QP_WC_LOC_PROT_ERR;

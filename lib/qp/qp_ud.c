@@ -218,7 +218,7 @@ static void put_grh(uint8_t grh[QP_UD_GRH_LEN], const struct qp_ud_rx *rx)
 }
 
 /* Into a receive that has been taken. */
-static enum qp_wc_status place(struct qp *qp, const struct qp_recv *r, const struct qp_ud_rx *rx,
+static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_ud_rx *rx,
 			       const struct ddp_hdr *d)
 {
 	uint8_t grh[QP_UD_GRH_LEN];
@@ -229,7 +229,7 @@ static enum qp_wc_status place(struct qp *qp, const struct qp_recv *r, const str
 	put_grh(grh, rx);
 	src[1] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + d->hdr_len,
 				  .len = d->payload_len };
-	return qp_mr_status(qp_rq_place(qp, r, 0, src, d->payload_len > 0 ? 2 : 1));
+	return qp_mr_status(qp_rq_place(ctx, qp, r, d, src, d->payload_len > 0 ? 2 : 1));
 }
 
 static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx, const struct ddp_hdr *d)
@@ -253,7 +253,7 @@ static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx
 		ctx->stats.ud_no_recv++;
 		return;
 	}
-	enum qp_wc_status status = place(qp, &r, rx, d);
+	enum qp_wc_status status = place(ctx, qp, &r, rx, d);
 	if (rn_likely(status == QP_WC_SUCCESS)) {
 		if (rx->h->flags & UDPL_F_IMM) {
 			cqe.flags |= QP_WCF_WITH_IMM;

@@ -13,6 +13,7 @@
 #include "base/rn_iov.h"
 #include "base/rn_rng.h"
 #include "base/rn_seq.h"
+#include "base/rn_stream.h"
 
 static void in_range_never_wraps(void **state)
 {
@@ -146,6 +147,29 @@ static void a_copy_is_a_copy(void **state)
 	}
 }
 
+static void a_streamed_copy_is_a_copy(void **state)
+{
+	static uint8_t src[1024] RN_ALIGNED(64), dst[1024] RN_ALIGNED(64), want[sizeof(dst)];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i * 31 + i / 251);
+	for (uint32_t most = 64; most >= 16; most /= 2) {
+		uint32_t width;
+		rn_stream_fn copy = rn_stream_choose(most, &width);
+		assert_true(width <= most);
+		for (uint32_t at = 0; at < 66; at++) {
+			for (uint32_t len = 0; len < 400; len++) {
+				memset(dst, 0xEE, sizeof(dst));
+				memset(want, 0xEE, sizeof(want));
+				memcpy(want + 64 + at, src + len % 70, len);
+				copy(dst + 64 + at, src + len % 70, len);
+				assert_memory_equal(dst, want, sizeof(dst));
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +181,7 @@ int main(void)
 		cmocka_unit_test(generator_is_splitmix64),
 		cmocka_unit_test(generator_stays_below_and_keeps_odds),
 		cmocka_unit_test(a_copy_is_a_copy),
+		cmocka_unit_test(a_streamed_copy_is_a_copy),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

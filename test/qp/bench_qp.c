@@ -35,7 +35,7 @@ static void turn(struct rig *r, int id)
 	n->ctx.now = o->ctx.now = r->now;
 	while ((c = qp_ready_pop(&n->ctx)) != NULL)
 		while (qp_conn_out(&n->ctx, c, &out)) {
-			struct qp_pkt p = { iov, qp_conn_slices(c, &out, iov, RN_ARRAY_LEN(iov)) };
+			struct qp_pkt p = { iov, qp_conn_slices(c, &out, iov, RN_ARRAY_LEN(iov), NULL) };
 			if (p.n == 0 && out.len > 0) {
 				qp_conn_copy(c, &out, flat);
 				iov[0] = (struct rn_iov){ flat, out.len };

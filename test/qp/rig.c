@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "crc32c/crc32c.h"
 #include "rig.h"
 
 #include <setjmp.h>
@@ -292,22 +293,27 @@ static void raw_turn(struct rig *r, struct rig_node *n)
 		;
 }
 
-/* Both ways to the bytes, in either order: the first one sums the CRCs. */
+/* Both ways to the bytes, in either order: the first one sums the CRCs, or leaves one of a whole FPDU to us. */
 static void bytes_of(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *buf)
 {
 	struct rn_iov iov[128];
 	static uint8_t again[70000];
-	bool copy_first = (o->seq >> 3) & 1;
+	bool copy_first = (o->seq >> 3) & 1, crc_due = false;
 
 	if (copy_first)
 		qp_conn_copy(c, o, buf);
-	uint32_t n = qp_conn_slices(c, o, iov, RN_ARRAY_LEN(iov));
+	uint32_t n = qp_conn_slices(c, o, iov, RN_ARRAY_LEN(iov), (o->seq >> 4) & 1 ? &crc_due : NULL);
 	if (!copy_first)
 		qp_conn_copy(c, o, buf);
 	if (n == 0)
 		return;
 	assert_int_equal(rn_iov_len(iov, n), o->len);
 	rn_iov_gather(iov, n, again, sizeof(again));
+	if (crc_due) {
+		uint32_t crc = crc32c(0, again, o->len - MPA_CRC_LEN);
+		assert_false(copy_first); /* whose sum stands in the record */
+		memcpy(again + o->len - MPA_CRC_LEN, &crc, sizeof(crc));
+	}
 	assert_memory_equal(buf, again, o->len);
 }
 
@@ -404,6 +410,7 @@ static void deliver(struct rig *r, struct rig_pkt *p)
 		free(p);
 		return;
 	}
+	qp_burst(&n->ctx, r->cfg.bulk ? 32 : 1);
 	if (qp_conn_segment(&n->ctx, c, &p->seg))
 		n->held++;
 	else

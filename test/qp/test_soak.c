@@ -177,6 +177,7 @@ static void make_cfg(struct rig_cfg *c, uint64_t seed)
 	c->crc = rn_rng_below(&g, 4) > 0;
 	c->p2p = rn_rng_below(&g, 2);
 	c->split = rn_rng_below(&g, 2);
+	c->bulk = rn_rng_below(&g, 2);
 	c->ird = (uint16_t)(1 + rn_rng_below(&g, 8));
 	c->ord = (uint16_t)(1 + rn_rng_below(&g, 8));
 	c->chunks = 64u << rn_rng_below(&g, 3);

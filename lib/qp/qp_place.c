@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Placing: the one copy of a received byte. In a long burst large segments are streamed past the caches (rn_stream.h):
+ * what they displace there is worth more than they are, stores that own no line do not wait for memory, and when a client
+ * on another core has read the buffer before, they need not fetch its lines from there.
+ *
+ * A client may watch the last byte of a message and take it for the whole. So while streamed stores are out the end of a
+ * message is held back until a fence has been set: qp_place_settle(). That is done when the turn's completions are
+ * published; by then the stores have drained, and the fence waits for nothing.
+ */
+#include "qp/qp_priv.h"
+
+#define STREAM_BURST 16u   /* frames: fewer are somebody's turn in a conversation, which is read at once */
+#define DST_MAX      16u   /* pieces of a region looked at at once */
+#define STREAM_MIN   2048u /* bytes of a segment in one piece: below, streaming gains nothing */
+
+void qp_burst(struct qp_ctx *ctx, uint32_t frames) { ctx->stream.on = frames >= STREAM_BURST; }
+
+void qp_place_fence(struct qp_ctx *ctx)
+{
+	struct qp_stream *st = &ctx->stream;
+
+	rn_stream_fence();
+	for (uint32_t i = 0; i < st->n; i++)
+		memcpy(st->end[i].dst, st->end[i].bytes, st->end[i].len);
+	st->n = 0;
+	st->out = false;
+}
+
+static bool is_held(const struct qp_stream *st, const uint8_t *dst, uint32_t len)
+{
+	for (uint32_t i = 0; i < st->n; i++)
+		if (dst < st->end[i].dst + st->end[i].len && st->end[i].dst < dst + len)
+			return true;
+	return false;
+}
+
+static void hold(struct qp_stream *st, uint8_t *dst, const uint8_t *src, uint32_t len)
+{
+	struct qp_stream_end *e = &st->end[st->n++];
+
+	e->dst = dst;
+	e->len = len;
+	memcpy(e->bytes, src, len);
+}
+
+/* One piece of a segment, in a long burst. last: of its message. */
+static void put(struct qp_ctx *ctx, uint8_t *dst, const struct rn_iov *src, bool last)
+{
+	struct qp_stream *st = &ctx->stream;
+	bool large = src->len >= STREAM_MIN;
+
+	if (is_held(st, dst, src->len) || st->n == RN_ARRAY_LEN(st->end))
+		qp_place_fence(ctx);
+	uint32_t end = last && (large || st->out) ? rn_min_u32(src->len, sizeof(st->end[0].bytes)) : 0;
+	uint32_t len = src->len - end;
+	if (large) {
+		st->copy(dst, src->base, len);
+		st->out = true;
+	} else {
+		rn_copy(dst, src->base, len);
+	}
+	if (end > 0)
+		hold(st, dst + len, src->base + len, end);
+}
+
+/* Both lists hold the same number of bytes. */
+static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_t bytes)
+{
+	uint32_t doff = 0, soff = 0;
+
+	while (bytes > 0) {
+		uint32_t take = rn_min_u32(rn_min_u32(dst->len - doff, src->len - soff), bytes);
+
+		rn_copy(dst->base + doff, src->base + soff, take);
+		bytes -= take;
+		doff += take;
+		soff += take;
+		if (doff == dst->len) {
+			dst++;
+			doff = 0;
+		}
+		if (soff == src->len) {
+			src++;
+			soff = 0;
+		}
+	}
+}
+
+/* More pieces than a list holds: so many at a time, beginning with the k that dst has. */
+static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n,
+				     struct rn_iov dst[DST_MAX], uint32_t k)
+{
+	struct qp_access part = *a;
+	struct rn_iov sub[MPA_VIEW_IOV + 1];
+	enum qp_mr_verdict v = QP_MR_TOO_MANY;
+	uint32_t done = 0;
+
+	while (v == QP_MR_TOO_MANY) {
+		uint32_t got = (uint32_t)rn_iov_len(dst, k);
+
+		if (rn_iov_cut(src, n, done, got, sub, RN_ARRAY_LEN(sub)) == UINT32_MAX)
+			return QP_MR_TOO_MANY;
+		copy_iov(dst, sub, got);
+		done += got;
+		part.to = a->to + done;
+		part.len = a->len - done;
+		v = qp_mr_slices(dev, &part, dst, DST_MAX, &k);
+		if (v == QP_MR_OK) {
+			if (rn_iov_cut(src, n, done, part.len, sub, RN_ARRAY_LEN(sub)) == UINT32_MAX)
+				return QP_MR_TOO_MANY;
+			copy_iov(dst, sub, part.len);
+		}
+	}
+	return v;
+}
+
+enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const struct qp_access *a,
+			    const struct rn_iov *src, uint32_t n)
+{
+	struct rn_iov dst[DST_MAX];
+	uint32_t k;
+
+	enum qp_mr_verdict v = qp_mr_slices(dev, a, dst, DST_MAX, &k);
+	if (ctx->stream.on && n == 1 && k == 1 && v == QP_MR_OK) {
+		put(ctx, dst[0].base, &src[0], a->last);
+		return QP_MR_OK;
+	}
+	qp_place_settle(ctx);
+	if (rn_likely(v == QP_MR_OK && k == 1))
+		rn_iov_gather(src, n, dst[0].base, a->len);
+	else if (v == QP_MR_OK)
+		copy_iov(dst, src, a->len);
+	else if (v == QP_MR_TOO_MANY)
+		return place_many(dev, a, src, n, dst, k);
+	return v;
+}
+
+enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct ddp_hdr *h,
+			       const struct rn_iov *src, uint32_t n)
+{
+	uint32_t mo = h->mo, left = (uint32_t)rn_iov_len(src, n), done = 0;
+	struct rn_iov sub[MPA_VIEW_IOV + 1];
+
+	for (uint32_t i = 0; i < r->num_sge && left > 0; i++) {
+		const struct qp_sge *g = &r->sge[i];
+
+		if (mo >= g->len) {
+			mo -= g->len;
+			continue;
+		}
+		struct qp_access a = { .pd = qp->recv_pd, .stag = g->lkey, .to = g->addr + mo,
+				       .len = rn_min_u32(g->len - mo, left), .rights = QP_ACC_LOCAL_WRITE };
+		if (g->addr > UINT64_MAX - mo)
+			return QP_MR_TO_WRAP;
+		uint32_t k = rn_iov_cut(src, n, done, a.len, sub, RN_ARRAY_LEN(sub));
+		if (k == UINT32_MAX)
+			return QP_MR_TOO_MANY;
+		a.last = h->last && left == a.len;
+		enum qp_mr_verdict v = qp_place(ctx, qp->dev, &a, sub, k);
+		if (v != QP_MR_OK)
+			return v;
+		left -= a.len;
+		done += a.len;
+		mo = 0;
+	}
+	return QP_MR_OK;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long bursts: what is streamed past the caches is whole before anything is told or read of it, and the last byte of a
+ * message never comes before the rest.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+#define BIG   20000u /* bytes of a message of three segments */
+#define BLANK 0xEE
+#define SRC   (1u << 20)
+
+static struct rig *R;
+static struct rig_node *A, *B;
+
+static int up(void **state)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	cfg.mtu = 9000;
+	cfg.bulk = true;
+	R = rig_new(&cfg);
+	A = &R->n[0];
+	B = &R->n[1];
+	rig_connect(R, 0);
+	for (uint32_t i = 0; i < 2 * SRC; i++)
+		A->mem[i] = (uint8_t)(i * 7 + i / 253);
+	memset(B->mem, BLANK, RIG_MEM);
+	(void)state;
+	return 0;
+}
+
+static int down(void **state)
+{
+	(void)state;
+	rig_free(R);
+	return 0;
+}
+
+static void post_write(uint32_t from, uint32_t to, uint32_t len)
+{
+	const struct qp_sge src = rig_sge(A, from, len);
+	const struct rig_wr w = { .op = QP_WR_WRITE, .sge = &src, .num_sge = 1, .raddr = RIG_IOVA(1) + to,
+				  .rkey = B->rkey };
+
+	assert_true(rig_post(A, 0, &w));
+}
+
+/* All that is posted arrives, and B's turn is not over. */
+static void arrive(void)
+{
+	B->paused = true;
+	rig_run(R, 200 * RN_NS_PER_US);
+}
+
+static void turn(void)
+{
+	B->paused = false;
+	rig_settle(R);
+}
+
+static void the_end_comes_last(void **state)
+{
+	(void)state;
+	post_write(100, 100, BIG);
+	arrive();
+	assert_memory_equal(B->mem + 100, A->mem + 100, BIG - 64);
+	assert_int_equal(B->mem[100 + BIG - 1], BLANK);
+	turn();
+	assert_memory_equal(B->mem + 100, A->mem + 100, BIG);
+	assert_int_equal(B->mem[99], BLANK);
+	assert_int_equal(B->mem[100 + BIG], BLANK);
+}
+
+static void short_bursts_wait_for_nothing(void **state)
+{
+	(void)state;
+	R->cfg.bulk = false;
+	post_write(100, 100, BIG);
+	arrive();
+	assert_memory_equal(B->mem + 100, A->mem + 100, BIG);
+	turn();
+}
+
+/* What applications do that watch memory: data, then a word that says so, by another Write. */
+static void a_flag_comes_after_the_data(void **state)
+{
+	(void)state;
+	post_write(0, 0, BIG);
+	post_write(64, 300000, 8);
+	arrive();
+	assert_int_equal(B->mem[300000], BLANK);
+	assert_int_equal(B->mem[300007], BLANK);
+	turn();
+	assert_memory_equal(B->mem, A->mem, BIG);
+	assert_memory_equal(B->mem + 300000, A->mem + 64, 8);
+}
+
+static void later_writes_win(void **state)
+{
+	(void)state;
+	post_write(0, 0, BIG);
+	post_write(SRC, BIG - 20, 8);            /* into the end that is held back */
+	post_write(SRC + 100, BIG - 5000, 9000); /* over both */
+	post_write(SRC + 64, BIG - 4, 4);
+	turn();
+	assert_memory_equal(B->mem, A->mem, BIG - 5000);
+	assert_memory_equal(B->mem + BIG - 5000, A->mem + SRC + 100, 5000 - 4);
+	assert_memory_equal(B->mem + BIG - 4, A->mem + SRC + 64, 4);
+	assert_memory_equal(B->mem + BIG, A->mem + SRC + 5100, 4000);
+}
+
+/* One that comes in pieces is not streamed. */
+static void later_writes_win_in_pieces_too(void **state)
+{
+	(void)state;
+	B->paused = true;
+	post_write(0, 0, BIG);
+	rig_run(R, RN_NS_PER_US); /* it is on the way */
+	R->cfg.split = true;
+	post_write(SRC, BIG - 3000, 3000);
+	arrive();
+	turn();
+	assert_memory_equal(B->mem, A->mem, BIG - 3000);
+	assert_memory_equal(B->mem + BIG - 3000, A->mem + SRC, 3000);
+}
+
+static void many_messages(void **state)
+{
+	const uint32_t len = 5001;
+
+	(void)state;
+	for (uint32_t i = 0; i < 60; i++)
+		post_write(i * len, i * 8000 + i, len);
+	turn();
+	for (uint32_t i = 0; i < 60; i++) {
+		assert_memory_equal(B->mem + i * 8000 + i, A->mem + i * len, len);
+		assert_int_equal(B->mem[i * 8000 + i + len], BLANK);
+	}
+}
+
+static void a_read_sees_what_was_written_before(void **state)
+{
+	const struct qp_sge sink = rig_sge(A, 3 * SRC, BIG);
+	const struct rig_wr read = { .wr_id = 1, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
+				     .raddr = RIG_IOVA(1), .rkey = B->rkey };
+
+	(void)state;
+	post_write(0, 0, BIG);
+	assert_true(rig_post(A, 0, &read));
+	assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
+	assert_memory_equal(A->mem + 3 * SRC, A->mem, BIG);
+}
+
+static void an_atomic_sees_what_was_written_before(void **state)
+{
+	const struct qp_sge sink = rig_sge(A, 3 * SRC, 8);
+	const struct rig_wr add = { .wr_id = 1, .op = QP_WR_FETCH_ADD, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
+				    .raddr = RIG_IOVA(1) + BIG - 8, .rkey = B->rkey, .operand = 1 };
+	uint64_t want, got;
+
+	(void)state;
+	post_write(0, 0, BIG);
+	assert_true(rig_post(A, 0, &add));
+	assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
+	assert_memory_equal(A->mem + 3 * SRC, A->mem + BIG - 8, 8);
+	memcpy(&want, A->mem + BIG - 8, 8);
+	memcpy(&got, B->mem + BIG - 8, 8);
+	assert_true(got == want + 1);
+}
+
+/* Over several pieces of a receive, the last one short. */
+static void a_send_is_whole_when_it_completes(void **state)
+{
+	const struct qp_sge src = rig_sge(A, 0, BIG);
+	const struct qp_sge dst[3] = { rig_sge(B, 0, 7000), rig_sge(B, 100000, BIG - 7000 - 30), rig_sge(B, 200000, 30) };
+	const struct rig_wr w = { .op = QP_WR_SEND, .sge = &src, .num_sge = 1 };
+
+	(void)state;
+	assert_true(rig_post_recv(B, 0, 5, dst, 3));
+	assert_true(rig_post(A, 0, &w));
+	const struct qp_cqe e = rig_wait(R, &B->rcq_client);
+	assert_int_equal(e.status, QP_WC_SUCCESS);
+	assert_int_equal(e.byte_len, BIG);
+	assert_memory_equal(B->mem, A->mem, 7000);
+	assert_memory_equal(B->mem + 100000, A->mem + 7000, BIG - 7000 - 30);
+	assert_memory_equal(B->mem + 200000, A->mem + BIG - 30, 30);
+	assert_int_equal(B->mem[200030], BLANK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_end_comes_last, up, down),
+		cmocka_unit_test_setup_teardown(short_bursts_wait_for_nothing, up, down),
+		cmocka_unit_test_setup_teardown(a_flag_comes_after_the_data, up, down),
+		cmocka_unit_test_setup_teardown(later_writes_win, up, down),
+		cmocka_unit_test_setup_teardown(later_writes_win_in_pieces_too, up, down),
+		cmocka_unit_test_setup_teardown(many_messages, up, down),
+		cmocka_unit_test_setup_teardown(a_read_sees_what_was_written_before, up, down),
+		cmocka_unit_test_setup_teardown(an_atomic_sees_what_was_written_before, up, down),
+		cmocka_unit_test_setup_teardown(a_send_is_whole_when_it_completes, up, down),
+	};
+
+	return cmocka_run_group_tests_name("qp_place", tests, NULL, NULL);
+}
