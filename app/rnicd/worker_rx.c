@@ -269,6 +269,12 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 	return r->flow != NULL;
 }
 
+/* Of a connection's first segment in a train, as deliver() will see it. NULL: none, or not known yet. */
+static const struct qp_conn *first_of(const struct rx *r)
+{
+	return r->m == NULL || r->follows || r->flow == NULL ? NULL : &rn_container_of(r->flow, struct conn, flow)->qc;
+}
+
 /* from_wire: not seen by another worker before. Returns how many were for connections and datagram QPs. */
 static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
 		  bool from_wire)
@@ -297,6 +303,14 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 		before = &rx[i];
 	}
 	for (uint32_t i = 0; i < n; i++) {
+		const struct qp_conn *c = first_of(&rx[i]);
+		if (c != NULL)
+			qp_conn_fetch(c);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct qp_conn *next = i + 1 < n ? first_of(&rx[i + 1]) : NULL;
+		if (next != NULL)
+			qp_conn_fetch_queues(next);
 		if (rx[i].m == NULL)
 			continue;
 		wanted += deliver(w, port[i], &rx[i]);

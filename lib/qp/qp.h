@@ -510,6 +510,13 @@ struct qp_conn *qp_answer_pop(struct qp_ctx *ctx);
 void qp_ready_put(struct qp_ctx *ctx, struct qp_conn *c);
 
 /*
+ * For who knows some time ahead which connections qp_conn_segment will be called with: what a connection refers to is
+ * fetched, when its own lines are there, and then what that refers to.
+ */
+void qp_conn_fetch(const struct qp_conn *c);
+void qp_conn_fetch_queues(const struct qp_conn *c);
+
+/*
  * Before the segments of a received burst, whose length says whether they are a bulk transfer. What they bring is whole
  * in the clients' memory with the next qp_flush, or earlier; nothing may be told of it before. Worker thread.
  */

@@ -131,8 +131,15 @@ struct qp_rec *qp_rec_get(struct qp_ctx *ctx, uint32_t reserve)
 		ctx->stats.no_rec++;
 		return NULL;
 	}
-	ctx->rec_free = r->next;
+	struct qp_rec *next = r->next;
+	ctx->rec_free = next;
 	ctx->rec_left--;
+	/* With many connections the free ones are in no cache near: the next one comes while this one is filled. */
+	if (rn_likely(next != NULL)) {
+		__builtin_prefetch(next, 1);
+		__builtin_prefetch((const uint8_t *)next + RN_CACHE_LINE, 1);
+		__builtin_prefetch(next->iov, 1);
+	}
 	return r;
 }
 
@@ -378,6 +385,23 @@ static void fetch_ahead(const struct qp_conn *next)
 		__builtin_prefetch(tcpl_chunk(&next->tcp, next->tcp.q_tail), 1);
 		__builtin_prefetch(&next->blk->wr[next->blk->wr_tail & next->blk->wr_mask], 1);
 	}
+}
+
+void qp_conn_fetch(const struct qp_conn *c)
+{
+	if (c->qp != NULL)
+		__builtin_prefetch(c->qp);
+	if (c->blk != NULL)
+		fetch(c->blk, offsetof(struct qp_block, late));
+}
+
+void qp_conn_fetch_queues(const struct qp_conn *c)
+{
+	if (c->blk == NULL)
+		return;
+	__builtin_prefetch(tcpl_chunk(&c->tcp, c->tcp.q_head));
+	__builtin_prefetch(&c->blk->wr[c->blk->wr_head & c->blk->wr_mask], 1);
+	__builtin_prefetch(&c->blk->wr[(c->blk->wr_head + 2) & c->blk->wr_mask], 1);
 }
 
 struct qp_conn *qp_ready_pop(struct qp_ctx *ctx)

@@ -191,11 +191,14 @@ static bool terminate_ahead(const struct qp_conn *c, const struct tcpl_slice *s)
 	return at < pkt->iov[0].len && (pkt->iov[0].base[at] & 0xf) == RDMAP_TERMINATE;
 }
 
+#define ACKED_AHEAD 3u /* FPDUs between the one that is done with and the one whose record is fetched */
+
 static void acked(struct qp_ctx *ctx, struct qp_conn *c, bool complete)
 {
 	uint64_t ref;
 
 	while (tcpl_acked(&c->tcp, &ref)) {
+		__builtin_prefetch((const void *)(uintptr_t)tcpl_chunk(&c->tcp, c->tcp.q_head + ACKED_AHEAD)->ref, 1);
 		if (rn_unlikely(ref == QP_REF_FRAME)) {
 			c->setup->out_live = false;
 			if (c->setup->fin_due)
