@@ -99,7 +99,8 @@ void tp_msg_put_setup(struct tp_msg *m, const struct tp_point *p, const struct t
 	tp_msg_put_region(m, r);
 	m->word[3] = inline_max;
 	m->word[4] = p->mode;
-	m->word[5] = (p->bidir ? 1u : 0u) | (p->verify ? 2u : 0u) | (p->events ? 4u : 0u) | (p->more ? 8u : 0u);
+	m->word[5] = (p->bidir ? 1u : 0u) | (p->verify ? 2u : 0u) | (p->events ? 4u : 0u) | (p->more ? 8u : 0u) |
+		     (p->touch ? 16u : 0u);
 	m->word[6] = p->qps;
 	m->word[7] = p->depth;
 	m->word[8] = p->batch;
@@ -124,6 +125,7 @@ void tp_msg_get_setup(const struct tp_msg *m, struct tp_point *p, struct tp_regi
 	p->verify = m->word[5] & 2;
 	p->events = m->word[5] & 4;
 	p->more = m->word[5] & 8;
+	p->touch = m->word[5] & 16;
 	p->qps = fit32(m->word[6]);
 	p->depth = fit32(m->word[7]);
 	p->batch = fit32(m->word[8]);

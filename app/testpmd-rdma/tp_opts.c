@@ -183,6 +183,7 @@ SETTER(set_seed, number(value, "seed", 0, UINT64_C(1) << 62, &o->seed, err))
 SETTER(set_max_memory, number(value, "memory limit", 1 << 20, UINT64_C(1) << 40, &o->max_memory, err))
 SETTER(set_timeout, duration(value, "timeout", &o->timeout, err))
 SETTER(set_events, set_bool(&o->events, "events", value, err))
+SETTER(set_touch, set_bool(&o->touch, "touch", value, err))
 SETTER(set_bidir, set_bool(&o->bidir, "bidir", value, err))
 SETTER(set_no_verify, set_bool(&o->no_verify, "no-verify", value, err))
 SETTER(set_quiet, set_bool(&o->quiet, "quiet", value, err))
@@ -202,6 +203,7 @@ SHOW_AUTO(show_signal, signal_every)
 SHOW_TIME(show_seconds, duration)
 SHOW_TIME(show_timeout, timeout)
 SHOW_BOOL(show_events, events)
+SHOW_BOOL(show_touch, touch)
 SHOW_BOOL(show_bidir, bidir)
 SHOW_BOOL(show_no_verify, no_verify)
 
@@ -385,6 +387,8 @@ const struct tp_setting tp_settings[] = {
 	  "(default 1)", false, set_buffers, show_buffers },
 	{ "events", 'e', NULL, G_HOW, "sleep on the completion channel instead of polling", false, set_events,
 	  show_events },
+	{ "touch", 0, NULL, G_HOW, "the receiver reads every byte of each message, as an application would (send_bw)", false,
+	  set_touch, show_touch },
 	{ "alloc", 0, "malloc|rnic", G_HOW, "where buffers come from: ordinary memory (default), or rnic_alloc() when the "
 	  "library has it", false, set_alloc, show_alloc },
 	{ "cpu", 'c', "N", G_HOW, "run on this CPU only", true, set_cpu, NULL },

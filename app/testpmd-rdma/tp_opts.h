@@ -34,7 +34,7 @@ enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
 #define TP_PORT		18600
 
 struct tp_opts {
-	bool server, once, interactive, quiet, events, bidir, no_verify, rnic_alloc;
+	bool server, once, interactive, quiet, events, bidir, touch, no_verify, rnic_alloc;
 	enum tp_format format;
 	uint16_t port;
 	int cpu;		/* -1: wherever the scheduler likes */
@@ -58,6 +58,7 @@ struct tp_opts {
 struct tp_point {
 	enum tp_mode mode;
 	bool bidir, verify, events;
+	bool touch;		/* the receiver reads what arrives */
 	bool more;		/* another run of the same sweep follows */
 	uint32_t qps, depth, batch, signal_every;
 	uint32_t slots;		/* buffers per queue pair and direction */

@@ -45,6 +45,9 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 		if (o->modes[i] == TP_WRITE_LAT && o->events)
 			return tp_fail(err, TP_BAD_OPTION, "write_lat watches memory, so there is no event to sleep on: leave out "
 				       "--events, or use send_lat");
+		if (o->modes[i] != TP_SEND_BW && o->touch)
+			return tp_fail(err, TP_BAD_OPTION, "the receiver of %s does not learn of each message: --touch goes with "
+				       "send_bw", tp_mode_name(o->modes[i]));
 		if (tp_mode_is_latency(o->modes[i]) && o->bidir)
 			return tp_fail(err, TP_BAD_OPTION, "%s is two-way already: --bidir goes with the bandwidth modes and soak",
 				       tp_mode_name(o->modes[i]));
@@ -80,6 +83,7 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 	p->qps = o->qps;
 	p->bidir = o->bidir;
 	p->events = o->events;
+	p->touch = o->touch;
 	p->verify = !o->no_verify || mode == TP_SOAK;
 	p->iters = o->iters;
 	p->duration = o->duration;

@@ -58,9 +58,9 @@ static const char *verdict(const struct tp_result *res)
 static void text_head(struct tp_report *r, const struct tp_point *p)
 {
 	fprintf(r->out, "%s%s%s: %" PRIu32 " queue pair%s, %" PRIu32 " outstanding, batches of %" PRIu32 ", 1 in %" PRIu32
-		" signalled, %" PRIu32 " buffer%s%s\n", r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "",
+		" signalled, %" PRIu32 " buffer%s%s%s\n", r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "",
 		p->qps, p->qps == 1 ? "" : "s", p->depth, p->batch, p->signal_every, p->slots, p->slots == 1 ? "" : "s",
-		p->events ? ", events" : "");
+		p->events ? ", events" : "", p->touch ? ", read by the receiver" : "");
 	if (tp_mode_is_latency(p->mode))
 		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", "size", "ops", "min", "median", "p99", "p99.9",
 			"max", "mean", "cpu/msg", "peer", "data");
@@ -153,6 +153,7 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	UINT("wrong", a->wrong + b->wrong);
 	UINT("overtaken", a->overtaken + b->overtaken);
 	UINT("seed", p->seed);
+	BOOL("touch", p->touch);
 #undef TEXT
 #undef UINT
 #undef REAL

@@ -424,6 +424,7 @@ struct qp_stats {
 	uint64_t fpdus_in, fpdus_out;
 	uint64_t wqes, cqes, rwqes;
 	uint64_t bytes_placed;
+	uint64_t bytes_streamed; /* of those, past the caches */
 	uint64_t staged;         /* FPDUs that TCP had split */
 	uint64_t ooo_placed;     /* FPDUs placed ahead of their turn */
 	uint64_t flushed;

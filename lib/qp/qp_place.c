@@ -57,6 +57,7 @@ static void put(struct qp_ctx *ctx, uint8_t *dst, const struct rn_iov *src, bool
 	if (large) {
 		st->copy(dst, src->base, len);
 		st->out = true;
+		ctx->stats.bytes_streamed += len;
 	} else {
 		rn_copy(dst, src->base, len);
 	}

@@ -317,6 +317,9 @@ def bandwidths(args):
     yield Rnic(args, "write_bw", "64k", bandwidth("MTU 9000, both ways"), mtu=9000, extra=["--bidir"])
     yield Rnic(args, "write_bw,read_bw", "64k", bandwidth("MTU 9000, out of cache"), mtu=9000,
                extra=["--buffers", "1024"])
+    for n in (64, 1024):
+        yield Rnic(args, "send_bw", "64k", bandwidth(f"MTU 9000, {n} buffers, receiver reads them"), mtu=9000,
+                   extra=["--depth", "64", "--touch", "--buffers", str(n)])
     for mtu in (1500, 9000):
         for what, port in (("CRC off", {"crc": "off"}), ("markers on", {"markers": "on"})):
             yield Rnic(args, "write_bw,read_bw", "64k", bandwidth(f"MTU {mtu}, {what}"), mtu=mtu, port=port)

@@ -78,6 +78,21 @@ def verified_soak_mtu_9000():
 
 
 @case
+def bulk_goes_past_the_caches_and_conversation_does_not():
+    """What is streamed is compared: by soak as each message completes, by the others at the end."""
+    with Daemon(pair_conf(mtu=9000)) as d:
+        exchange(d, "--mode", "write_lat,send_lat", "--sizes", "64k", "--iters", "200")
+        assert d.telemetry("/rnic/counters")["bytes_streamed"] == 0
+        for mode in ("write_bw", "read_bw", "send_bw", "send_bw --touch"):
+            before = d.telemetry("/rnic/counters")["bytes_streamed"]
+            exchange(d, "--mode", *mode.split(), "--sizes", "64k", "--buffers", "64", "--iters", "2000")
+            assert d.telemetry("/rnic/counters")["bytes_streamed"] - before > 10 << 20, mode
+        before = d.telemetry("/rnic/counters")["bytes_streamed"]
+        soak(d, "--sizes", "64k", "--depth", "64", "--qps", "4", "--iters", "2000")
+        assert d.telemetry("/rnic/counters")["bytes_streamed"] > before
+
+
+@case
 def verified_soak_without_crc():
     with Daemon(pair_conf(both="crc = off")) as d:
         soak(d, "--iters", "2000")

@@ -11,7 +11,8 @@ static struct tp_err err;
 
 static void test_setup_survives_the_wire(void **state)
 {
-	struct tp_point p = { .mode = TP_SEND_BW, .bidir = true, .verify = true, .events = false, .qps = 3, .depth = 100, .batch = 7,
+	struct tp_point p = { .mode = TP_SEND_BW, .bidir = true, .verify = true, .events = false, .touch = true,
+			      .qps = 3, .depth = 100, .batch = 7,
 			      .signal_every = 5, .slots = 9, .size = 12345, .iters = UINT64_C(1) << 40, .duration = 11,
 			      .warmup_ops = 12, .warmup = 13, .timeout = 14, .seed = UINT64_MAX }, q;
 	struct tp_region r = { .addr = 0x123456789abcdef0, .len = 77, .rkey = 0xfedcba98 }, s;
@@ -26,7 +27,7 @@ static void test_setup_survives_the_wire(void **state)
 	assert_int_equal(n.type, TP_MSG_SETUP);
 	tp_msg_get_setup(&n, &q, &s, &inline_max);
 	assert_int_equal(q.mode, p.mode);
-	assert_true(q.bidir && q.verify && !q.events);
+	assert_true(q.bidir && q.verify && !q.events && q.touch);
 	assert_int_equal(q.qps, p.qps);
 	assert_int_equal(q.depth, p.depth);
 	assert_int_equal(q.batch, p.batch);

@@ -78,6 +78,18 @@ static void test_size_lists(void **state)
 	assert_int_equal(o.n_sizes, 1);
 }
 
+static void test_touch_goes_with_send_bw(void **state)
+{
+	(void)state;
+	snprintf(o.host, sizeof(o.host), "10.0.0.2");
+	assert_int_equal(tp_opts_set(&o, "touch", NULL, &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "mode", "send_bw", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "mode", "send_bw,write_bw", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_BAD_OPTION);
+	assert_non_null(strstr(err.text, "--touch"));
+}
+
 static void test_bad_values_leave_settings_alone(void **state)
 {
 	static const char *const bad[][2] = {
@@ -296,6 +308,7 @@ int main(void)
 		cmocka_unit_test_setup(test_sizes_with_units, setup),
 		cmocka_unit_test_setup(test_times_with_units, setup),
 		cmocka_unit_test_setup(test_size_lists, setup),
+		cmocka_unit_test_setup(test_touch_goes_with_send_bw, setup),
 		cmocka_unit_test_setup(test_bad_values_leave_settings_alone, setup),
 		cmocka_unit_test_setup(test_later_of_iters_and_seconds_counts, setup),
 		cmocka_unit_test_setup(test_warmup_is_operations_or_time, setup),
