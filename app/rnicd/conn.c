@@ -519,7 +519,7 @@ static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const
 }
 
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
-		const struct flow *f)
+			    const struct flow *f)
 {
 	uint8_t opt[PKT_TCP_OPT_MAX];
 	struct tcpl_seg seg = { .seq = p->tcp_seq, .ack = p->tcp_ack, .len = p->payload_len, .wnd = p->tcp_wnd,

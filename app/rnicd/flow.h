@@ -19,7 +19,7 @@
 struct flow_key {
 	struct pkt_addr local, remote;
 	uint16_t lport;
-	uint32_t port; /* index of the device; between the two, so that they are not compared by one load right after two stores */
+	uint32_t port; /* index of the device; keeps apart what one load would compare, behind two stores, and wait for */
 	uint16_t rport;
 };
 

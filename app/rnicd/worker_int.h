@@ -116,7 +116,7 @@ struct rnicd_worker {
 	uint32_t ud_wanted;          /* datagrams that met one */
 	struct conn *conn_free;
 	struct conn *dead;
-	struct rte_mempool *small_pool; /* trailers and by-reference pieces of frames */
+	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
 	uint32_t loop_head, loop_tail;
 	struct rte_mbuf *loop[WORKER_LOOP];
 	struct arp_table *arp[RNICD_MAX_PORTS];
@@ -164,7 +164,7 @@ uint32_t worker_commands(struct rnicd_worker *w);
 void conn_tcp_init(const struct rnicd_port *port);
 /* A TCP segment for the port's own address, checksum good. Returns what is to be freed; NULL: it is kept. */
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
-		const struct flow *f);
+			    const struct flow *f);
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
 void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
 void conn_bury(struct rnicd_worker *w);
