@@ -141,7 +141,13 @@ static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 	for (uint32_t i = 0; i < f->n_iov; i++) {
 		uint32_t n = f->iov[i].len - (i + 1 == f->n_iov ? MPA_CRC_LEN : 0);
 
-		sum = crc32c_copy_words(sum, dst + done + MPA_MARKER_LEN * (w.next - word), f->iov[i].base, n, &w);
+		uint8_t *to = dst + done + MPA_MARKER_LEN * (w.next - word);
+		if (n < w.at) { /* none falls in: mostly so for header and tail */
+			sum = crc32c_copy(sum, to, f->iov[i].base, n);
+			w.at -= n;
+		} else {
+			sum = crc32c_copy_words(sum, to, f->iov[i].base, n, &w);
+		}
 		done += n;
 	}
 	if (w.at == 0) /* the last one stands before the CRC field */
