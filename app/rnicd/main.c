@@ -11,19 +11,19 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "client.h"
-#include "cm.h"
-#include "cmd.h"
-#include "conf.h"
-#include "dev.h"
-#include "group.h"
-#include "huge.h"
-#include "loop.h"
-#include "numa_node.h"
-#include "oob.h"
-#include "sigbus.h"
-#include "sock.h"
-#include "tele.h"
+#include "control/client.h"
+#include "control/cm.h"
+#include "border/cmd.h"
+#include "control/conf.h"
+#include "control/dev.h"
+#include "control/group.h"
+#include "control/huge.h"
+#include "control/loop.h"
+#include "control/numa_node.h"
+#include "control/oob.h"
+#include "control/sigbus.h"
+#include "control/sock.h"
+#include "control/tele.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
 #define EVENTS_MAX 64u

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "ipc/ipc_region.h"
-#include "rnic/arena.h"
-#include "rnic/map.h"
+#include "rnic/mem/arena.h"
+#include "rnic/mem/map.h"
 
 #define COMPLAINTS_MAX 10
 #define SPINS_BEFORE_YIELD 200

@@ -2,7 +2,7 @@
 /* The configuration file with anything in it. What is read without a mistake keeps to the limits of the tables it fills. */
 #include <stdlib.h>
 
-#include "conf.h"
+#include "control/conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of rooms of ARCHITECTURE.md, as the two checks of this folder read it, and their TAP output."""
 
+# What each wing of rnicd may include from lib/.
+BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc']
+WINGS = ['border', 'plane', 'control']
+
 # room: the rooms it may include
 MAY_INCLUDE = {
     'base': [],
@@ -13,7 +17,11 @@ MAY_INCLUDE = {
     'qp': ['base', 'crc32c', 'ring', 'iwarp', 'tcp_lite', 'udp'],
     'ipc': ['base', 'ring'],
     'rnic': ['base', 'ring', 'qp', 'ipc'],
-    'rnicd': ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc'],
+    # The wings of rnicd. Border and control still include the plane: see KNOWN_UPWARD.
+    'border': BELOW_RNICD,
+    'plane': BELOW_RNICD + ['border'],
+    'control': BELOW_RNICD + ['border'],
+    'rnicd': BELOW_RNICD + ['border', 'plane', 'control'],
     'testpmd-rdma': [],
     'rnicrun': [],
     'examples': [],
@@ -23,7 +31,10 @@ MAY_INCLUDE = {
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp']
 
 # The only room that knows DPDK.
-DPDK = ['rnicd']
+DPDK = ['rnicd'] + WINGS
+
+# Wings that still include the plane. Entries only ever leave this list.
+KNOWN_UPWARD = [('border', 'plane'), ('control', 'plane')]
 
 
 def closure(room):

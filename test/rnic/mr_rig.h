@@ -13,7 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include "dev_rig.h"
-#include "rnic/arena.h"
+#include "rnic/mem/arena.h"
 
 #define PAGE 4096u
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)

@@ -18,7 +18,7 @@
 #include <rdma/rdma_verbs.h>
 
 #include "fake.h"
-#include "rnic/cm.h"
+#include "rnic/cm/cm.h"
 
 static struct fake *fake;
 static struct rdma_event_channel *ch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/rnic/vma.c: the kernel's query and its text say the same; pages with contents are found. */
+/* lib/rnic/mem/vma.c: the kernel's query and its text say the same; pages with contents are found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "rnic/vma.h"
+#include "rnic/mem/vma.h"
 
 #define PAGE 4096u
 

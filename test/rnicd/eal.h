@@ -10,7 +10,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
-#include "worker_int.h"
+#include "plane/worker_int.h"
 
 static inline bool eal_for_test(void)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cmd.h"
+#include "border/cmd.h"
 
 void cmd_sidr(struct rnicd_worker *w, const struct cmd_fx *fx)
 {

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "arp.h"
+#include "plane/arp.h"
 #include "eal.h"
 
 #define BUFFERS 2048u

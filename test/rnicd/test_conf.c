@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
+#include "control/conf.h"
 
 static struct conf c;
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "conf_value.h"
+#include "control/conf_value.h"
 
 static char why[CONF_WHY_MAX];
 

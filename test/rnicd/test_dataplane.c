@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "twin.h"
-#include "worker_int.h"
+#include "plane/worker_int.h"
 
 /* What differs between the cases. */
 struct given {

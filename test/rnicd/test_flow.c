@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rn_rng.h"
-#include "flow.h"
+#include "plane/flow.h"
 
 #define FLOWS 1000u
 

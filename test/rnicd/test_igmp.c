@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "igmp.h"
+#include "control/igmp.h"
 
 #define S RN_NS_PER_S
 

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "eal.h"
-#include "frame.h"
-#include "impair.h"
+#include "plane/frame.h"
+#include "plane/impair.h"
 
 #define FRAMES 2000u
 #define HALF   0x80000000u /* a probability */

@@ -14,7 +14,7 @@
 
 #include "ipc/ipc_shm.h"
 #include "qp/qp_cq.h"
-#include "worker_int.h"
+#include "plane/worker_int.h"
 
 /* Elements of an array at this offset: none begins or ends on a line of its neighbour's. */
 static void own_lines(size_t offset, size_t element)

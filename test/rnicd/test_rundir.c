@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rundir.h"
+#include "plane/rundir.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "shape.h"
+#include "plane/shape.h"
 
 static void wire_bytes(void **state)
 {

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "loop.h"
-#include "sigbus.h"
+#include "control/loop.h"
+#include "control/sigbus.h"
 
 #define SIZE (UINT64_C(4) << 12)
 

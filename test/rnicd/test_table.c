@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "huge.h"
-#include "owner.h"
-#include "table.h"
+#include "control/huge.h"
+#include "control/owner.h"
+#include "control/table.h"
 
 static void handles_are_small_and_used_again(void **state)
 {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "eal.h"
-#include "port_tx.h"
+#include "plane/port_tx.h"
 
 #define FRAMES 4096u
 #define FLOWS  16u

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "worker_int.h"
+#include "plane/worker_int.h"
 
 #define FX_MAX     1024u
 #define PD         1u

@@ -6,9 +6,9 @@
 #ifndef TEST_RNICD_TWIN_H
 #define TEST_RNICD_TWIN_H
 
-#include "cmd.h"
-#include "rnicd.h"
-#include "worker.h"
+#include "border/cmd.h"
+#include "border/rnicd.h"
+#include "plane/worker.h"
 
 #define TWIN_SLOTS 1024u           /* of each queue */
 #define TWIN_CQE   4096u

@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
-#include "rnic/arena.h"
-#include "rnic/cm.h"
+#include "rnic/mem/arena.h"
+#include "rnic/cm/cm.h"
 #include "rnic/rsock/rsock_wr.h"
 
 #define PAGE(n) (((n) + 4095u) & ~(uint64_t)4095)

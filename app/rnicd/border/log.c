@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One line per fact, to stderr; a flood of them is cut and counted. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "border/rnicd.h"
+
+#define BURST    40u                    /* lines that may come at once */
+#define PER_LINE (RN_NS_PER_S / 10)     /* then ten a second */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t credit_until; /* the time up to which the credit is used; under lock */
+static uint32_t cut;          /* lines not written since the last one that was */
+
+static uint64_t clock_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* Errors always pass: there are few of them, each ends something. */
+static bool may_write(enum rnicd_log_level level)
+{
+	uint64_t now = clock_now();
+
+	if (level == RNICD_LOG_ERROR)
+		return true;
+	if (credit_until + BURST * PER_LINE < now)
+		credit_until = now - BURST * PER_LINE;
+	if (credit_until + PER_LINE > now) {
+		cut++;
+		return false;
+	}
+	credit_until += PER_LINE;
+	return true;
+}
+
+void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
+{
+	static const char *const name[] = { "error: ", "warning: ", "", "debug: " };
+	char line[1024];
+	va_list ap;
+	int n;
+
+	if ((uint32_t)level > rnicd.cfg.log_level)
+		return;
+	pthread_mutex_lock(&lock);
+	if (may_write(level)) {
+		n = snprintf(line, sizeof(line), "rnicd: %s", name[level]);
+		va_start(ap, fmt);
+		n += vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+		va_end(ap);
+		if (n > (int)sizeof(line) - 48)
+			n = (int)sizeof(line) - 48;
+		if (cut > 0)
+			n += snprintf(line + n, sizeof(line) - (size_t)n, " (%u lines before this were cut)", cut);
+		cut = 0;
+		line[n] = '\n';
+		ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
+		(void)done; /* nobody to tell */
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Client processes: their sockets, regions and objects. Control thread only (telemetry's thread reads under loop_lock).
+ *
+ * A client has at most one request under way: while it is, its socket is not read. A request that a worker must carry
+ * out is answered when the worker has answered. What a client says is copied and checked before it is used.
+ *
+ * Death (the socket closed, a malformed message, an answer that it does not take): no request is read any more; the one
+ * under way is waited for; connection manager ids go, then QPs; what it has lent to others (client_token.c) is waited
+ * for; then memory regions, CQs and channels go; workers forget its doorbells; when no packet refers to its memory any
+ * more, the regions are unmapped.
+ */
+#ifndef CLIENT_H
+#define CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "control/client_ev.h"
+#include "control/client_maps.h"
+#include "border/cmd.h"
+#include "ipc/ipc.h"
+#include "control/loop.h"
+#include "control/owner.h"
+#include "qp/qp.h"
+#include "control/table.h"
+#include "plane/worker.h"
+
+enum client_state {
+	CLIENT_NEW = 0, /* accepted, waits for HELLO */
+	CLIENT_JOINING, /* regions are mapped, workers are being told of its doorbells */
+	CLIENT_READY,   /* serves requests */
+	CLIENT_DYING,   /* the steps of client_death.c, one after the other, each waits for its answers */
+};
+
+struct oob;
+struct client_member;
+
+struct client_region {
+	uint8_t *base; /* NULL: absent */
+	uint64_t size;
+	int watch;     /* of sigbus.h */
+};
+
+/* Memory of others that the client has mapped too (IPC_IMPORT). */
+struct client_import {
+	uint8_t *base;  /* in client.room */
+	uint64_t len;
+	uint32_t users; /* pieces of MRs */
+	bool writable;
+};
+
+struct client_pd {
+	struct client *c;
+	uint32_t handle;
+	uint32_t dev;
+	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares; of those that stand for one the same */
+	uint32_t users; /* MRs, MWs, SRQs and QPs */
+	bool borrowed;  /* stands for another PD, which is most often another client's */
+	bool left;      /* its client has died: regions in it may still serve the others */
+	struct client_pd *lender; /* the other; NULL when it is gone */
+	struct client_pd *guests, *next_guest; /* those that stand for this one */
+};
+
+struct client_mr {
+	struct owner owner; /* by device and index in its STag table: how others name it */
+	struct client_pd *pd;
+	uint32_t handle;
+	uint32_t stag;
+	uint64_t len;
+	uint32_t npieces;
+	struct qp_piece *pieces; /* NULL when it is one piece */
+	struct client_import **imports; /* one for each piece that lies in one; NULL: none does */
+	uint32_t nimports;
+};
+
+struct client_mw {
+	struct client_pd *pd;
+	uint32_t handle;
+	uint32_t stag; /* of whatever key: the client changes it */
+};
+
+struct client_cq {
+	struct owner owner;
+	struct client *c;
+	uint32_t handle;
+	uint32_t dev;
+	uint32_t cqe;
+	uint32_t users; /* QPs */
+	uint64_t cookie;
+	struct client_chan *chan; /* NULL: none */
+	struct client_chan *async; /* NULL: none */
+	struct ev_node ev;        /* its one undelivered completion event */
+	struct ipc_comp_event event;
+	bool told;                /* its overrun has been reported */
+	struct qp_cq *cq;
+};
+
+struct client_srq {
+	struct owner owner;
+	struct client *c;
+	uint32_t handle;
+	uint32_t slots; /* counted against the quota */
+	uint32_t users; /* QPs */
+	uint64_t cookie;
+	struct client_pd *pd;
+	struct client_chan *async; /* NULL: none */
+	struct qp_srq *srq;
+};
+
+struct client_qp {
+	struct owner owner;
+	struct cmd cmd;     /* one at a time: create, modify, move, destroy */
+	struct client *c;
+	uint32_t handle;
+	uint32_t qpn;
+	uint32_t worker;
+	uint32_t db_bit;
+	uint32_t slots; /* counted against the quota */
+	uint32_t access, ird, ord, qkey;
+	uint64_t cookie;
+	struct client_pd *pd;
+	struct client_cq *scq, *rcq;
+	struct client_srq *srq;    /* NULL: a receive queue of its own */
+	struct client_chan *async; /* NULL: none */
+	struct qp *qp;
+	bool datagram;
+	bool deaf;    /* to what it sends to groups itself */
+	uint32_t n_groups;
+	struct client_member *groups; /* that it is in: client_group.c */
+	bool leaving; /* being destroyed */
+	bool moving;  /* a command is under way */
+	bool answer;  /* the client waits for its destruction */
+	bool later;   /* look_work has seen a later turn */
+	uint64_t rnr_ns; /* of struct qp */
+	bool want_state;
+	bool orphan;  /* its client is dying: its connection lives on without reference to the client */
+	uint32_t want;   /* enum qp_state, argument of the command */
+	uint32_t target; /* worker it moves to */
+	enum qp_verdict verdict;
+	uint64_t shm_off;
+	uint64_t seen; /* time of the turn in which it was destroyed */
+	void (*then)(struct client_qp *q); /* after the command */
+	void *op;    /* the connection manager's, while it moves */
+	struct oob *oob; /* from RTR on without a connection manager; else NULL */
+	uint32_t asked;  /* enum qp_state, the last that the client asked for */
+	void (*parked)(struct client *c); /* its request that waits until the command under way is back */
+	struct client_qp *next_qpn; /* same hash of the QPN */
+};
+
+struct client {
+	struct loop_fd src; /* the socket */
+	struct client *next, **prev;
+	struct client *next_dead;
+	enum client_state state;
+	uint32_t id;        /* for messages and telemetry */
+	pid_t pid;
+	uid_t uid;
+	struct client_proc proc;
+	struct client_region region[IPC_REGIONS];
+	struct client_region room; /* addresses of its imports; base NULL: none yet */
+	int wake_fd;
+	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
+	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports;
+	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
+	uint64_t memory;    /* registered, bytes */
+	uint64_t slots;     /* of all queues */
+	uint64_t pieces;    /* of all memory regions */
+	uint32_t waiting;   /* copies of events that wait for room in its queues */
+	uint32_t under_way; /* commands that will come back to it; its death waits for them */
+	struct ipc_msg req; /* the request under way */
+	bool busy;
+	bool deaf;          /* it sent another one meanwhile: its socket is not looked at until the answer */
+	bool joined;        /* the workers know it */
+	bool shared;        /* it has, or had, PDs in common with others: their connections may hold its bytes */
+	bool begun;         /* its death goes on */
+	uint32_t step;      /* of its death */
+	struct loop_timer timer; /* goes on with what is done piece by piece: a registration, the death */
+	struct client_mr_job *job; /* the registration */
+};
+
+/* Serves the listening socket from now on. */
+bool client_start(int listen_fd);
+/* Every client is told by closing and released; goes on until client_count() is 0. */
+void client_stop(void);
+uint32_t client_count(void);
+/* The end of a turn: goes on with the deaths that began in it, frees who is through. */
+void client_reap(void);
+struct client *client_first(void);
+
+struct client_totals {
+	uint64_t accepted, refused, died, dropped; /* dropped: by us, for its behaviour */
+	uint64_t requests, bad_requests;
+};
+extern struct client_totals client_totals;
+
+/* ---- answers (client.c) ---- */
+
+/* Answers c->req with m; type and seq are filled in here. */
+void client_answer(struct client *c, struct ipc_msg *m, uint16_t len);
+void client_ok(struct client *c);
+void client_ok_handle(struct client *c, uint32_t handle);
+/* err: positive errno. The sentence is the client's to show. */
+void client_error(struct client *c, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * What it had under way with the workers is back. True: it may be answered. False: it is dying, which has gone on; it
+ * must not be touched any more.
+ */
+bool client_back(struct client *c);
+/* Ends the client for its behaviour. */
+void client_drop(struct client *c, const char *why);
+/* Begins its death, once. Nothing of it is released before the end of the loop's turn. */
+void client_die(struct client *c);
+
+/* ---- requests: each answers, now or when a worker has ---- */
+
+void client_hello(struct client *c, const int *fds, uint32_t nfds); /* client_hello.c; takes the fds */
+void client_forget_regions(struct client *c);
+bool client_is_eventfd(int fd);
+/* Drops clients whose memory has vanished under a worker (sigbus.h). */
+void client_check_memory(void);
+void client_forget_workers(struct client *c); /* frees c->wc */
+
+void client_query_dev(struct client *c); /* client_obj.c */
+void client_alloc_pd(struct client *c);
+void client_dealloc_pd(struct client *c);
+/* NULL: there is no such PD, or it stands for one that is gone. */
+struct client_pd *client_pd_get(const struct client *c, uint32_t handle);
+void client_pds_free(struct client *c);
+void client_create_cq(struct client *c);
+void client_resize_cq(struct client *c);
+void client_destroy_cq(struct client *c);
+void client_cq_free(struct client_cq *q);
+
+void client_reach(struct client *c); /* client_reach.c */
+void client_reach_neigh(const struct rnicd_event *ev);
+
+void client_create_srq(struct client *c); /* client_srq.c */
+void client_modify_srq(struct client *c);
+void client_query_srq(struct client *c);
+void client_destroy_srq(struct client *c);
+void client_srq_free(struct client_srq *s);
+
+void client_create_channel(struct client *c, int fd); /* client_chan.c; takes fd */
+void client_destroy_channel(struct client *c);
+void client_chan_free(struct client_chan *ch);
+/* The channel of this kind for objects of dev; *ch is NULL for handle 0. False: there is no such one. */
+bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch);
+
+void client_import(struct client *c, const int *fds, uint32_t n); /* client_import.c; takes the fd */
+void client_forget(struct client *c);
+struct client_import *client_import_get(const struct client *c, uint32_t region); /* NULL: no such import */
+void client_imports_free(struct client *c); /* and their room: nothing refers to it any more */
+
+void client_reg_mr(struct client *c); /* client_mr.c */
+void client_dereg_mr(struct client *c);
+void client_mr_free(struct client *c, struct client_mr *mr);
+/* No access to it begins any more; it may be freed when every worker has come round. */
+void client_mr_void(struct client_mr *mr);
+/* The region of this number in the device's STag table; NULL: none. */
+struct client_mr *client_mr_of(uint32_t dev, uint32_t index);
+
+void client_alloc_mw(struct client *c); /* client_mw.c */
+void client_dealloc_mw(struct client *c);
+/* After it has been closed and every worker has come round. */
+void client_mw_free(struct client *c, struct client_mw *mw);
+
+void client_token(struct client *c, const int *fds, uint32_t n); /* client_token.c; these take the fd */
+void client_token_dev(struct client *c, const int *fds, uint32_t n);
+void client_token_pd(struct client *c, const int *fds, uint32_t n);
+void client_token_mr(struct client *c, const int *fds, uint32_t n);
+/* A borrowed PD goes back, without what its dying client has left in it; deaths that have waited for that go on. */
+void client_pd_return(struct client_pd *p);
+/*
+ * Its QPs are gone. False: others use what it has lent, or regions that it has in PDs of theirs; its death goes on when
+ * they do not any more. True: what it had borrowed has gone back.
+ */
+bool client_pds_leave(struct client *c);
+/* A region comes into the PD: who shares it sends nothing by reference once every worker has come round. */
+void client_pd_shares(const struct client_pd *p);
+
+void client_create_qp(struct client *c); /* client_qp.c */
+void client_modify_qp(struct client *c);
+void client_query_qp(struct client *c);
+void client_destroy_qp(struct client *c);
+/* Destroys without answering the client; c->under_way counts it. */
+void client_qp_end(struct client_qp *q);
+/* rnr_retry 0..7 and the timer's code; takes effect with the worker's next command on it. */
+void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer);
+/* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
+void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
+
+/* `work` on the QP's worker; `done` ends with client_qp_settled. Not while a command is under way. */
+void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
+		       void (*done)(struct cmd *));
+/* The command is back: the request that waited for it goes on, or what the QP's connection waits for. */
+void client_qp_settled(struct client_qp *q);
+/* The QP with this number; NULL: none. */
+struct client_qp *client_qp_of(uint32_t qpn);
+
+/* Effects that are about a CQ, SRQ or QP. */
+void client_fx(const struct cmd_fx *fx);
+
+/* client.c: the death is complete; the memory goes at the end of the turn. */
+void client_gone(struct client *c);
+
+/* client_death.c: goes on with the death where it waits for nothing any more; now, or in the next turn. */
+void client_death_step(struct client *c);
+void client_death_soon(struct client *c);
+
+#endif

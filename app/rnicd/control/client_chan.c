@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event channels, and the effects of workers that end in one. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "control/client.h"
+
+#define CHANNELS_MAX   4096u
+#define RING_SLOTS_MAX 65536u
+
+/* Numbers of ibv_event_type that are not the QP's own (enum qp_event). */
+enum { EVENT_CQ_ERR = 0 };
+
+static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const struct ipc_create_channel *r)
+{
+	struct spsc_place at = {
+		.region = c->region[IPC_REGION_QUEUES].base, .region_size = c->region[IPC_REGION_QUEUES].size,
+		.off = r->ring_off, .nslots = r->ring_slots, .slot_size = ch->slot_size,
+	};
+
+	return spsc_prod_attach(&ch->ring, &at);
+}
+
+void client_create_channel(struct client *c, int fd)
+{
+	const struct ipc_create_channel r = c->req.create_channel;
+	struct client_chan *ch = NULL;
+	const char *no = NULL;
+
+	if (r.kind > IPC_CHANNEL_CM)
+		no = "there is no such kind of channel";
+	else if (r.kind == IPC_CHANNEL_ASYNC && r.dev >= rnicd.n_ports)
+		no = "there is no such device";
+	else if (r.ring_slots > RING_SLOTS_MAX)
+		no = "the ring is too long";
+	else if (c->chan.live >= CHANNELS_MAX)
+		no = "there are too many channels";
+	else if (!client_is_eventfd(fd))
+		no = "the descriptor is not an eventfd";
+	else if ((ch = calloc(1, sizeof(*ch))) == NULL)
+		no = "no memory";
+	if (no == NULL) {
+		ch->slot_size = r.kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
+		if (attach(c, ch, &r) != SPSC_OK)
+			no = "the ring does not lie in the queue region as it must";
+		else if ((ch->handle = table_add(&c->chan, ch)) == 0)
+			no = "no memory";
+	}
+	if (no != NULL) {
+		free(ch);
+		close(fd);
+		client_error(c, EINVAL, "event channel: %s", no);
+		return;
+	}
+	ch->c = c;
+	ch->kind = r.kind;
+	ch->dev = r.dev;
+	ch->fd = fd;
+	ev_chan_init(ch);
+	client_ok_handle(c, ch->handle);
+}
+
+bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch)
+{
+	*ch = NULL;
+	if (handle == 0)
+		return true;
+	struct client_chan *found = table_get(&c->chan, handle);
+	if (found == NULL || found->kind != kind || (kind == IPC_CHANNEL_ASYNC && found->dev != dev))
+		return false;
+	*ch = found;
+	return true;
+}
+
+void client_chan_free(struct client_chan *ch)
+{
+	ev_chan_fini(ch);
+	owner_del(&ch->token);
+	table_del(&ch->c->chan, ch->handle);
+	close(ch->fd);
+	free(ch);
+}
+
+void client_destroy_channel(struct client *c)
+{
+	struct client_chan *ch = table_get(&c->chan, c->req.handle.handle);
+
+	if (ch == NULL) {
+		client_error(c, EINVAL, "there is no event channel %u", c->req.handle.handle);
+	} else if (ch->users > 0) {
+		/* A program may well close a device and leave objects of it to its own end: no sentence for that. */
+		struct ipc_msg m = { .status = EBUSY };
+		if (ch->kind == IPC_CHANNEL_ASYNC)
+			client_answer(c, &m, IPC_MSG_HDR);
+		else
+			client_error(c, EBUSY, "the event channel is in use by %u objects", ch->users);
+	} else {
+		client_chan_free(ch);
+		client_ok(c);
+	}
+}
+
+/* ---- effects ---- */
+
+static void async_event(struct client_chan *ch, uint32_t type, uint64_t cookie)
+{
+	struct ipc_async_event ev = { .type = type, .cookie = cookie };
+
+	if (ch != NULL)
+		ev_push_copy(ch, &ev, sizeof(ev));
+}
+
+static void cq_fx(struct client_cq *q, uint8_t type)
+{
+	if (type == QP_FX_CQ_NOTIFY) {
+		if (q->chan != NULL)
+			ev_push_node(q->chan, &q->ev);
+	} else if (!q->told) {
+		q->told = true;
+		async_event(q->async, EVENT_CQ_ERR, q->cookie);
+	}
+}
+
+void client_fx(const struct cmd_fx *fx)
+{
+	enum owner_kind kind = fx->type == QP_FX_QP_EVENT    ? OWNER_QP
+			       : fx->type == QP_FX_SRQ_EVENT ? OWNER_SRQ
+							     : OWNER_CQ;
+	struct owner *o = owner_get(kind, fx->owner);
+
+	if (o == NULL)
+		return; /* destroyed meanwhile */
+	if (kind == OWNER_QP) {
+		const struct client_qp *q = rn_container_of(o, struct client_qp, owner);
+		async_event(q->async, fx->code, q->cookie);
+	} else if (kind == OWNER_SRQ) {
+		const struct client_srq *s = rn_container_of(o, struct client_srq, owner);
+		async_event(s->async, fx->code, s->cookie);
+	} else {
+		cq_fx(rn_container_of(o, struct client_cq, owner), fx->type);
+	}
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a client, in the order in which things refer to each other. Each step waits for the workers' answers. */
+#include <stdlib.h>
+
+#include "control/client.h"
+#include "control/cm.h"
+#include "control/dev.h"
+
+enum step {
+	STEP_IDS,     /* connection manager ids and connections without QP */
+	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
+	STEP_CONNS,   /* connections that have not closed yet end without it */
+	STEP_LENT,    /* others that use its memory are waited for; what it has borrowed goes back */
+	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
+	STEP_UNSENT,  /* connections of those that still have bytes of it to send */
+	STEP_QUIET,   /* packets that still refer to its memory */
+	STEP_RELEASE
+};
+
+#define QUIET_POLL_NS  RN_NS_PER_MS
+#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* a look costs the workers something */
+
+static void step_qps(struct client *c)
+{
+	struct client_qp *q;
+
+	for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;)
+		client_qp_end(q);
+}
+
+struct leave {
+	struct cmd_all cmd;
+	struct client *c;
+};
+
+static void leave_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct leave *l = rn_container_of(a, struct leave, cmd);
+
+	(void)now;
+	worker_client_del(w, l->c->wc[worker_index(w)]);
+}
+
+static void leave_done(struct cmd_all *a)
+{
+	struct leave *l = rn_container_of(a, struct leave, cmd);
+	struct client *c = l->c;
+
+	free(l);
+	c->under_way--;
+	client_death_step(c);
+}
+
+static void again(struct loop_timer *t) { client_death_step(rn_container_of(t, struct client, timer)); }
+
+static void try_at(struct client *c, uint64_t when)
+{
+	c->timer.due = again;
+	loop_timer_arm(&c->timer, when);
+}
+
+static void try_later(struct client *c) { try_at(c, rnicd_now() + QUIET_POLL_NS); }
+
+void client_death_soon(struct client *c)
+{
+	if (c->begun && c->under_way == 0)
+		try_at(c, 0);
+}
+
+/* False: no memory at the moment; it is tried again. */
+static bool step_leave(struct client *c)
+{
+	struct client_mr *mr;
+	struct client_mw *mw;
+
+	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
+		qp_mw_close(dev_get(mw->pd->dev), mw->stag);
+	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
+		client_mr_void(mr);
+	if (!c->joined)
+		return true;
+	struct leave *l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return false;
+	*l = (struct leave){ .c = c, .cmd = { .work = leave_work, .done = leave_done } };
+	c->under_way++;
+	cmd_send_all(&l->cmd);
+	return true;
+}
+
+struct look {
+	struct cmd_all cmd;
+	struct client *c;
+	bool found; /* atomic: any worker */
+};
+
+static void look_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct look *l = rn_container_of(a, struct look, cmd);
+	const struct client *c = l->c;
+	bool found = c->room.base != NULL && conn_refers(w, c->room.base, c->room.size);
+
+	(void)now;
+	for (uint32_t r = 0; r < IPC_REGIONS; r++)
+		found |= c->region[r].base != NULL && conn_refers(w, c->region[r].base, c->region[r].size);
+	if (found)
+		__atomic_store_n(&l->found, true, __ATOMIC_RELAXED);
+}
+
+static void look_done(struct cmd_all *a)
+{
+	struct look *l = rn_container_of(a, struct look, cmd);
+	struct client *c = l->c;
+	bool found = l->found;
+
+	free(l);
+	c->under_way--;
+	if (found) {
+		try_at(c, rnicd_now() + UNSENT_POLL_NS);
+		return;
+	}
+	c->step = STEP_QUIET;
+	client_death_step(c);
+}
+
+static void step_unsent(struct client *c)
+{
+	struct look *l = calloc(1, sizeof(*l));
+
+	if (l == NULL) {
+		try_later(c);
+		return;
+	}
+	*l = (struct look){ .c = c, .cmd = { .work = look_work, .done = look_done } };
+	c->under_way++;
+	cmd_send_all(&l->cmd);
+}
+
+static bool quiet(const struct client *c)
+{
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		if (c->joined && !worker_client_quiet(c->wc[i]))
+			return false;
+	return true;
+}
+
+static void release(struct client *c)
+{
+	struct client_chan *ch;
+	struct client_mr *mr;
+	struct client_mw *mw;
+	struct client_srq *srq;
+	struct client_cq *q;
+
+	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
+		client_mw_free(c, mw);
+	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
+		client_mr_free(c, mr);
+	for (uint32_t h = 0; (srq = table_next(&c->srq, &h)) != NULL;)
+		client_srq_free(srq);
+	for (uint32_t h = 0; (q = table_next(&c->cq, &h)) != NULL;)
+		client_cq_free(q);
+	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
+		client_chan_free(ch);
+	client_pds_free(c);
+	table_free(&c->mw);
+	table_free(&c->mr);
+	table_free(&c->srq);
+	table_free(&c->cq);
+	table_free(&c->chan);
+	table_free(&c->qp);
+	table_free(&c->cm);
+	loop_timer_disarm(&c->timer);
+	client_forget_workers(c);
+	client_imports_free(c);
+	client_forget_regions(c);
+	client_gone(c);
+}
+
+void client_death_step(struct client *c)
+{
+	while (c->begun && c->under_way == 0) {
+		switch ((enum step)c->step) {
+		case STEP_IDS:
+			cm_client_dies(c);
+			break;
+		case STEP_QPS:
+			step_qps(c);
+			break;
+		case STEP_CONNS:
+			cm_client_conns(c);
+			break;
+		case STEP_LENT:
+			if (!client_pds_leave(c))
+				return;
+			break;
+		case STEP_LEAVE:
+			if (!step_leave(c)) {
+				try_later(c);
+				return;
+			}
+			break;
+		case STEP_UNSENT:
+			if (c->shared) {
+				step_unsent(c);
+				return;
+			}
+			break;
+		case STEP_QUIET:
+			if (!quiet(c)) {
+				try_later(c);
+				return;
+			}
+			break;
+		case STEP_RELEASE:
+			c->begun = false;
+			release(c);
+			return;
+		}
+		c->step++;
+	}
+}

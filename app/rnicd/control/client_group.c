@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagram QPs in groups. Each way in or out is a command to all workers: the QP's own takes it up, the others learn
+ * who else is to have a copy of what they receive.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/group.h"
+
+/* A QP in a group: on the QP's list until it leaves, freed when the workers have let go of it. */
+struct client_member {
+	struct cmd_all cmd;
+	struct group *g;
+	struct client *waits; /* for the answer; NULL: nobody */
+	uint32_t worker;      /* the QP's */
+	uint32_t workers;     /* with members, after this command */
+	bool gone;
+	struct ud_member m;
+	struct client_member *next;
+};
+
+static uint32_t workers_of(const struct group *g)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		mask |= g->on[i] != 0 ? 1u << i : 0;
+	return mask;
+}
+
+static void work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct client_member *i = rn_container_of(a, struct client_member, cmd);
+	uint32_t here = worker_index(w);
+
+	(void)now;
+	if (here == i->worker && i->gone)
+		ud_group_del(&i->g->at[here], &i->m);
+	else if (here == i->worker)
+		ud_group_add(&i->g->at[here], &i->m);
+	ud_group_set(w, &i->g->at[here], i->workers);
+}
+
+static void done(struct cmd_all *a)
+{
+	struct client_member *i = rn_container_of(a, struct client_member, cmd);
+	struct client *c = i->waits;
+
+	i->waits = NULL;
+	i->g->commands--;
+	group_rest(i->g);
+	if (i->gone)
+		free(i);
+	if (c != NULL && client_back(c))
+		client_ok(c);
+}
+
+static void send(struct client_member *i, struct client *waits)
+{
+	i->cmd.work = work;
+	i->cmd.done = done;
+	i->workers = workers_of(i->g);
+	i->waits = waits;
+	i->g->commands++;
+	if (waits != NULL)
+		waits->under_way++;
+	cmd_send_all(&i->cmd);
+}
+
+static void leave(struct client_qp *q, struct client_member **at, struct client *waits)
+{
+	struct client_member *i = *at;
+
+	*at = i->next;
+	q->n_groups--;
+	i->g->on[i->worker]--;
+	i->gone = true;
+	send(i, waits);
+	group_leave(i->g, &i->g->qps);
+}
+
+void client_groups_leave(struct client_qp *q)
+{
+	while (q->groups != NULL)
+		leave(q, &q->groups, NULL);
+}
+
+static struct client_member **find(struct client_qp *q, const struct pkt_addr *addr)
+{
+	struct client_member **at = &q->groups;
+
+	while (*at != NULL && !pkt_addr_eq(&(*at)->g->addr, addr))
+		at = &(*at)->next;
+	return at;
+}
+
+/* The QP that a request names, and the group's address. NULL: answered. */
+static struct client_qp *asked(struct client *c, struct pkt_addr *addr)
+{
+	struct client_qp *q = table_get(&c->qp, c->req.attach.qp);
+
+	memcpy(addr->b, c->req.attach.group, sizeof(addr->b));
+	if (q == NULL || q->leaving || !q->datagram)
+		client_error(c, EINVAL, "there is no datagram queue pair %u", c->req.attach.qp);
+	else if (!pkt_addr_is_group(addr))
+		client_error(c, EINVAL, "it is not the address of an IPv4 group");
+	else
+		return q;
+	return NULL;
+}
+
+void client_attach(struct client *c)
+{
+	struct pkt_addr addr;
+	struct client_qp *q = asked(c, &addr);
+
+	if (q == NULL)
+		return;
+	if (*find(q, &addr) != NULL) {
+		client_ok(c);
+		return;
+	}
+	if (q->n_groups == GROUP_QP_MAX) {
+		client_error(c, ENOMEM, "a queue pair can be in %u groups", GROUP_QP_MAX);
+		return;
+	}
+	struct client_member *i = calloc(1, sizeof(*i));
+	if (i == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	struct group *g = group_get(c, q->pd->dev, &addr);
+	if (g != NULL && g->qps == DEV_GROUP_QPS) {
+		client_error(c, ENOMEM, "there are %u queue pairs in the group already", DEV_GROUP_QPS);
+		g = NULL;
+	}
+	if (g == NULL) {
+		free(i);
+		return;
+	}
+	*i = (struct client_member){ .g = g, .worker = q->worker, .next = q->groups,
+				     .m = { .u = rn_container_of(q->qp, struct ud_qp, qp), .deaf = q->deaf } };
+	q->groups = i;
+	q->n_groups++;
+	g->on[i->worker]++;
+	send(i, c);
+	group_enter(g, &g->qps);
+}
+
+void client_detach(struct client *c)
+{
+	struct pkt_addr addr;
+	struct client_qp *q = asked(c, &addr);
+
+	if (q == NULL)
+		return;
+	struct client_member **at = find(q, &addr);
+	if (*at == NULL)
+		client_error(c, EINVAL, "the queue pair is not in the group");
+	else
+		leave(q, at, c);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* HELLO: the client's regions are checked and mapped, the workers are told of its doorbells. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "control/client.h"
+#include "ipc/ipc_region.h"
+#include "control/numa_node.h"
+#include "control/sigbus.h"
+
+static const char *const region_name[IPC_REGIONS] = { "queue region", "arena", "hugepage arena" };
+
+void client_forget_regions(struct client *c)
+{
+	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		if (c->region[r].base == NULL)
+			continue;
+		sigbus_forget(c->region[r].watch);
+		munmap(c->region[r].base, c->region[r].size);
+		c->region[r] = (struct client_region){ 0 };
+	}
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	c->wake_fd = -1;
+}
+
+static const char *why_not(int rc)
+{
+	switch (rc) {
+	case -EPERM:
+		return "is not sealed against shrinking";
+	case -EBADF:
+		return "is not a memfd of its kind";
+	case -ERANGE:
+		return "has another size than HELLO says";
+	case -EINVAL:
+		return "has a size that is not allowed";
+	case -ENOMEM:
+		return "cannot be mapped: no memory";
+	default:
+		return "cannot be mapped";
+	}
+}
+
+/* False: the client was answered with the error. */
+static bool take_region(struct client *c, unsigned r, int fd, uint64_t size)
+{
+	int rc = ipc_region_check((enum ipc_region)r, fd, size);
+
+	if (rc == 0)
+		rc = ipc_region_map(fd, size, &c->region[r].base);
+	if (rc != 0) {
+		client_forget_regions(c);
+		client_error(c, rc == -ENOMEM ? ENOMEM : EINVAL, "the %s %s", region_name[r], why_not(rc));
+		return false;
+	}
+	numa_node_place(c->region[r].base, size);
+	c->region[r].size = size;
+	c->region[r].watch = sigbus_watch(c->region[r].base, size);
+	return true;
+}
+
+static bool take_regions(struct client *c, const int *fds, uint32_t n)
+{
+	const struct ipc_hello *h = &c->req.hello;
+	uint32_t given = 1;
+
+	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		if (h->size[r] == 0)
+			continue;
+		if (given == n) {
+			client_forget_regions(c);
+			client_error(c, EINVAL, "HELLO names more regions than it has descriptors");
+			return false;
+		}
+		if (!take_region(c, r, fds[given++], h->size[r]))
+			return false;
+	}
+	if (given == n && c->region[IPC_REGION_QUEUES].size >= IPC_QUEUES_FREE_OFF)
+		return true;
+	client_forget_regions(c);
+	client_error(c, EINVAL, given != n ? "HELLO has more descriptors than it names regions" :
+					     "the queue region has no room for the control block");
+	return false;
+}
+
+void client_check_memory(void)
+{
+	if (!sigbus_any())
+		return;
+	for (struct client *c = client_first(); c != NULL; c = c->next) {
+		bool hit = c->room.base != NULL && sigbus_hit(c->room.watch);
+		for (unsigned r = 0; r < IPC_REGIONS; r++)
+			hit |= c->region[r].base != NULL && sigbus_hit(c->region[r].watch);
+		if (hit)
+			client_drop(c, "pages of its memory are gone");
+	}
+}
+
+struct join {
+	struct cmd_all cmd;
+	struct client *c;
+};
+
+static void join_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct join *j = rn_container_of(a, struct join, cmd);
+
+	(void)now;
+	worker_client_add(w, j->c->wc[worker_index(w)]);
+}
+
+static void join_done(struct cmd_all *a)
+{
+	struct join *j = rn_container_of(a, struct join, cmd);
+	struct ipc_msg m = { .hello_ok = {
+				     .version = IPC_VERSION, .devs = rnicd.n_ports, .workers = rnicd.n_workers } };
+	struct client *c = j->c;
+
+	free(j);
+	c->joined = true;
+	if (!client_back(c))
+		return;
+	c->state = CLIENT_READY;
+	client_answer(c, &m, IPC_MSG_LEN(hello_ok));
+}
+
+void client_forget_workers(struct client *c)
+{
+	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++) {
+		if (c->wc[i] != NULL) /* closing is not enough: the client has the same eventfd open */
+			worker_wake_fd_del(rnicd.worker[i], c->wake_fd);
+		free(c->wc[i]);
+		c->wc[i] = NULL;
+	}
+}
+
+/* False: no memory, or the descriptor cannot be waited for. */
+static bool make_workers(struct client *c, struct ipc_ctrl *ctrl)
+{
+	uint32_t i;
+
+	for (i = 0; i < rnicd.n_workers; i++) {
+		c->wc[i] = aligned_alloc(RN_CACHE_LINE,
+					 (sizeof(*c->wc[i]) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
+		if (c->wc[i] == NULL)
+			break;
+		memset(c->wc[i], 0, sizeof(*c->wc[i]));
+		c->wc[i]->doorbell = &ctrl->doorbell[i];
+		if (!worker_wake_fd_add(rnicd.worker[i], c->wake_fd))
+			break;
+	}
+	if (i == rnicd.n_workers)
+		return true;
+	client_forget_workers(c);
+	return false;
+}
+
+bool client_is_eventfd(int fd)
+{
+	char link[64], name[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, name, sizeof(name) - 1);
+	if (n < 0)
+		return false;
+	name[n] = '\0';
+	return strcmp(name, "anon_inode:[eventfd]") == 0;
+}
+
+void client_hello(struct client *c, const int *fds, uint32_t n)
+{
+	bool ok = false;
+
+	if (!client_is_eventfd(fds[0]))
+		client_error(c, EINVAL, "the wake descriptor is not an eventfd");
+	else
+		ok = take_regions(c, fds, n);
+	for (uint32_t i = ok ? 1 : 0; i < n; i++)
+		close(fds[i]);
+	if (!ok)
+		return;
+	c->wake_fd = fds[0];
+	struct ipc_ctrl *ctrl = (struct ipc_ctrl *)(void *)c->region[IPC_REGION_QUEUES].base;
+	__atomic_store_n(&ctrl->oversubscribed, (uint32_t)(sysconf(_SC_NPROCESSORS_ONLN) < (long)rnicd.n_workers + 2),
+			 __ATOMIC_RELAXED);
+	struct join *j = calloc(1, sizeof(*j));
+	if (j == NULL || !make_workers(c, ctrl)) {
+		free(j);
+		client_forget_regions(c);
+		client_error(c, ENOMEM, "rnicd has no memory for another client");
+		return;
+	}
+	j->c = c;
+	j->cmd.work = join_work;
+	j->cmd.done = join_done;
+	c->state = CLIENT_JOINING;
+	c->under_way++;
+	cmd_send_all(&j->cmd);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that a client shares with others already: the daemon maps the file itself. All imports of a client lie in one
+ * stretch of addresses that stays the client's until its death: when an import is forgotten, pages of nobody take its
+ * place, so a packet that still refers to it reads zeros and not what is not there. A file that is cut short under its
+ * mapping is a SIGBUS, which is survived (sigbus.h) and ends the client.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "control/client.h"
+#include "control/client_maps.h"
+#include "ipc/ipc_region.h"
+#include "control/sigbus.h"
+
+#define ALIGN (UINT64_C(2) << 20)
+
+/* False: no addresses. */
+static bool room_make(struct client *c)
+{
+	if (c->room.base != NULL)
+		return true;
+	void *p = mmap(NULL, IPC_IMPORT_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return false;
+	c->room = (struct client_region){ .base = p, .size = IPC_IMPORT_ROOM };
+	c->room.watch = sigbus_watch(p, IPC_IMPORT_ROOM);
+	return true;
+}
+
+/* The lowest free place for len bytes; NULL: none. */
+static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
+{
+	uint8_t *at = (uint8_t *)(((uintptr_t)c->room.base + align - 1) & ~(uintptr_t)(align - 1));
+	bool moved = true;
+
+	while (moved) {
+		struct client_import *i;
+		moved = false;
+		for (uint32_t h = 0; (i = table_next(&c->imports, &h)) != NULL;) {
+			if (at >= i->base + i->len || at + len <= i->base)
+				continue;
+			at = (uint8_t *)(((uintptr_t)i->base + i->len + align - 1) & ~(uintptr_t)(align - 1));
+			moved = true;
+		}
+	}
+	return rn_in_range((uint64_t)(at - c->room.base), len, c->room.size) ? at : NULL;
+}
+
+/* Pages of nobody, or none at all, in place of an import. */
+static void room_clear(uint8_t *at, uint64_t len, int prot)
+{
+	mmap(at, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* The import's handle; 0: the client was answered with the error. */
+static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
+{
+	struct client_import *i;
+	struct statfs fs;
+	struct stat st;
+
+	if (!client_maps_is_memory(fd)) {
+		client_error(c, EOPNOTSUPP, "it is a file of no memory file system: map it from tmpfs or hugetlbfs");
+		return 0;
+	}
+	/* st_blksize of a tmpfs may be a larger page that it would like. */
+	uint64_t page = fstat(fd, &st) == 0 && fstatfs(fd, &fs) == 0 ? (uint64_t)fs.f_bsize : 0;
+	if (page == 0 || !rn_in_range(r->off, r->len, ((uint64_t)st.st_size + page - 1) / page * page) ||
+	    (r->off | r->len) % page != 0) {
+		client_error(c, EINVAL, "the import does not lie inside its file, in whole pages");
+		return 0;
+	}
+	uint64_t align = page > ALIGN ? page : ALIGN;
+	uint8_t *at = room_make(c) ? room_find(c, r->len, align) : NULL;
+	i = at != NULL ? calloc(1, sizeof(*i)) : NULL;
+	if (i == NULL) {
+		client_error(c, ENOMEM, "no room to map more memory of others");
+		return 0;
+	}
+	*i = (struct client_import){ .base = at, .len = r->len, .writable = r->writable != 0 };
+	if (mmap(at, r->len, PROT_READ | (i->writable ? PROT_WRITE : 0), MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+		 (off_t)r->off) == MAP_FAILED) {
+		int err = errno;
+		room_clear(at, r->len, PROT_NONE);
+		free(i);
+		client_error(c, err == EPERM ? EACCES : err, "its file cannot be mapped by rnicd");
+		return 0;
+	}
+	uint32_t handle = table_add(&c->imports, i);
+	if (handle == 0) {
+		room_clear(at, r->len, PROT_NONE);
+		free(i);
+		client_error(c, ENOMEM, "no memory");
+	}
+	return handle;
+}
+
+
+void client_import(struct client *c, const int *fds, uint32_t n)
+{
+	const struct ipc_import *r = &c->req.import;
+	int fd = n > 0 ? fds[0] : -1;
+
+	if (c->imports.live >= IPC_IMPORTS_MAX) {
+		client_error(c, ENOMEM, "a client may have %u imports of shared memory", IPC_IMPORTS_MAX);
+	} else if (r->len == 0 || r->len > IPC_IMPORT_ROOM || r->off > INT64_MAX - r->len) {
+		client_error(c, EINVAL, "shared memory: its length is not possible");
+	} else {
+		if (n == 0)
+			fd = client_maps_open(&c->proc, r->start, r->end, r->writable != 0);
+		uint32_t handle = fd >= 0 ? import_map(c, r, fd) : 0;
+		if (handle != 0)
+			client_ok_handle(c, IPC_REGIONS - 1 + handle);
+		else if (fd < 0)
+			client_error(c, -fd, "shared memory: rnicd cannot open its file");
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+struct client_import *client_import_get(const struct client *c, uint32_t region)
+{
+	return region >= IPC_REGIONS ? table_get(&c->imports, region - (IPC_REGIONS - 1)) : NULL;
+}
+
+void client_forget(struct client *c)
+{
+	uint32_t region = c->req.handle.handle;
+	struct client_import *i = client_import_get(c, region);
+
+	if (i == NULL || i->users > 0) {
+		client_error(c, i == NULL ? EINVAL : EBUSY,
+			     i == NULL ? "there is no import %u" : "import %u is in use by memory regions", region);
+		return;
+	}
+	room_clear(i->base, i->len, PROT_READ | PROT_WRITE);
+	table_del(&c->imports, region - (IPC_REGIONS - 1));
+	free(i);
+	client_ok(c);
+}
+
+void client_imports_free(struct client *c)
+{
+	struct client_import *i;
+
+	for (uint32_t h = 0; (i = table_next(&c->imports, &h)) != NULL;)
+		free(i);
+	table_free(&c->imports);
+	if (c->room.base != NULL) {
+		sigbus_forget(c->room.watch);
+		munmap(c->room.base, c->room.size);
+		c->room.base = NULL;
+	}
+	if (c->proc.dir >= 0)
+		close(c->proc.dir);
+	c->proc.dir = -1;
+}

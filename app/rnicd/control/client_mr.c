@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory registration. Touching the pages may take long, so it is done a portion in each turn of the loop. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/client.h"
+#include "control/dev.h"
+#include "ipc/ipc_region.h"
+
+#define PIECES_MAX  65536u
+#define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
+
+/* Of null regions. All workers write into the sink at once, and nobody reads it. */
+static uint8_t zeros[16384], sink[16384];
+static const struct qp_piece nothing[2] = { { zeros, sizeof(zeros) }, { sink, sizeof(sink) } };
+
+struct client_mr_job {
+	struct client_pd *pd;
+	uint32_t npieces;
+	uint32_t at;     /* piece being touched */
+	uint64_t at_off; /* bytes of it that are done */
+	uint32_t nimports;
+	struct client_import **imports; /* one for each piece that lies in one */
+	struct qp_piece piece[];
+};
+
+static void imports_release(struct client_import **imports, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		imports[i]->users--;
+	free(imports);
+}
+
+static void job_end(struct client *c)
+{
+	imports_release(c->job->imports, c->job->nimports);
+	c->job->pd->users--;
+	free(c->job);
+	c->job = NULL;
+	c->under_way--;
+}
+
+static void refuse(struct client *c, int err, const char *sentence)
+{
+	job_end(c);
+	if (c->state == CLIENT_DYING)
+		client_death_step(c);
+	else
+		client_error(c, err, "%s", sentence);
+}
+
+/* ---- the end of a registration ---- */
+
+static uint64_t name_of(uint32_t dev, uint32_t index) { return (uint64_t)(dev + 1) << 32 | index; }
+
+struct client_mr *client_mr_of(uint32_t dev, uint32_t index)
+{
+	struct owner *o = owner_get(OWNER_MR, name_of(dev, index));
+
+	return o != NULL ? rn_container_of(o, struct client_mr, owner) : NULL;
+}
+
+void client_mr_void(struct client_mr *mr)
+{
+	owner_del(&mr->owner);
+	if (mr->stag != 0)
+		qp_mr_dereg(dev_get(mr->pd->dev), mr->stag);
+	mr->stag = 0;
+}
+
+void client_mr_free(struct client *c, struct client_mr *mr)
+{
+	c->memory -= mr->len;
+	c->pieces -= mr->npieces;
+	mr->pd->users--;
+	table_del(&c->mr, mr->handle);
+	imports_release(mr->imports, mr->nimports);
+	free(mr->pieces);
+	free(mr);
+}
+
+struct mr_end {
+	struct cmd_all cmd;
+	struct client *c;
+	struct client_mr *mr;
+	struct ipc_reg_mr_ok by; /* what has taken its place; handle 0: nothing */
+};
+
+static void mr_ended(struct cmd_all *a)
+{
+	struct mr_end *e = rn_container_of(a, struct mr_end, cmd);
+	struct client *c = e->c;
+
+	struct ipc_msg m = { .reg_mr_ok = e->by };
+
+	client_mr_free(c, e->mr);
+	free(e);
+	if (!client_back(c))
+		return;
+	if (m.reg_mr_ok.handle != 0)
+		client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
+	else
+		client_ok(c);
+}
+
+/* No access to it begins any more; every worker comes round once, then none is inside a copy. */
+static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
+{
+	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .work = cmd_nothing, .done = mr_ended } };
+	c->under_way++;
+	cmd_send_all(&e->cmd);
+}
+
+/* ---- registration ---- */
+
+/* The pieces are present: into the STag table. */
+static void register_now(struct client *c)
+{
+	const struct ipc_reg_mr *r = &c->req.reg_mr;
+	struct client_mr_job *j = c->job;
+	struct client_mr *old = table_get(&c->mr, r->mr), *mr = calloc(1, sizeof(*mr));
+	struct mr_end *e = old != NULL ? calloc(1, sizeof(*e)) : NULL;
+	struct qp_piece *keep = NULL;
+	uint32_t stag = old != NULL ? old->stag : 0;
+
+	if (mr != NULL && j->npieces > 1) {
+		keep = malloc(j->npieces * sizeof(*keep));
+		if (keep != NULL)
+			memcpy(keep, j->piece, j->npieces * sizeof(*keep));
+	}
+	if (mr != NULL && (j->npieces <= 1 || keep != NULL) && (old == NULL || e != NULL))
+		mr->handle = table_add(&c->mr, mr);
+	if (mr == NULL || mr->handle == 0) {
+		free(mr);
+		free(keep);
+		free(e);
+		refuse(c, ENOMEM, "no memory to register another region");
+		return;
+	}
+	struct qp_mr_attr a = { .pd = j->pd->id, .rights = r->access, .iova = r->iova, .len = r->len,
+				.pieces = keep != NULL ? keep : j->piece, .npieces = j->npieces };
+	if (j->npieces == 0)
+		a = QP_NULL_MR(j->pd->id, nothing);
+	enum qp_mr_verdict v = old != NULL ? qp_mr_change(dev_get(j->pd->dev), stag, &a)
+					   : qp_mr_reg(dev_get(j->pd->dev), &a, &stag);
+	if (v != QP_MR_OK) {
+		table_del(&c->mr, mr->handle);
+		free(mr);
+		free(keep);
+		free(e);
+		refuse(c, v == QP_MR_FULL ? ENOMEM : EINVAL,
+		       v == QP_MR_FULL ? "the device's table of memory regions is full"
+				       : "the address range or the access flags of the memory region are not possible");
+		return;
+	}
+	if (old != NULL)
+		owner_del(&old->owner);
+	owner_put(&mr->owner, OWNER_MR, name_of(j->pd->dev, stag >> 8));
+	mr->pd = j->pd;
+	mr->stag = stag;
+	mr->len = r->len;
+	mr->pieces = keep;
+	j->pd->users++;
+	mr->npieces = j->npieces;
+	mr->imports = j->imports;
+	mr->nimports = j->nimports;
+	j->imports = NULL;
+	j->nimports = 0;
+	c->memory += r->len;
+	c->pieces += j->npieces;
+	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
+	job_end(c);
+	if (e != NULL) {
+		e->by = m.reg_mr_ok;
+		mr_end(e, c, old);
+	} else {
+		client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
+	}
+}
+
+static void go_on(struct loop_timer *t)
+{
+	struct client *c = rn_container_of(t, struct client, timer);
+	struct client_mr_job *j = c->job;
+	uint64_t left = PORTION_MAX;
+
+	if (c->state == CLIENT_DYING) {
+		refuse(c, 0, "");
+		return;
+	}
+	while (j->at < j->npieces && left > 0) {
+		uint64_t n = rn_min_u64(left, j->piece[j->at].len - j->at_off);
+		int rc = ipc_region_prefault(j->piece[j->at].base + j->at_off, n);
+		if (rc != 0) {
+			refuse(c, ENOMEM,
+			       "no memory for the pages of the region: the system has not enough, or not enough "
+			       "hugepages");
+			return;
+		}
+		left -= n;
+		j->at_off += n;
+		if (j->at_off == j->piece[j->at].len) {
+			j->at++;
+			j->at_off = 0;
+		}
+	}
+	if (j->at < j->npieces)
+		loop_timer_arm(t, 0); /* the next turn; others come first */
+	else
+		register_now(c);
+}
+
+/* Connections of others may come to hold the region's bytes: every worker knows by now. */
+struct share {
+	struct cmd_all cmd;
+	struct client *c;
+};
+
+static void shared(struct cmd_all *a)
+{
+	struct share *s = rn_container_of(a, struct share, cmd);
+	struct client *c = s->c;
+
+	free(s);
+	go_on(&c->timer);
+}
+
+/* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
+static const char *import_add(struct client_import *i, const struct ipc_reg_mr *r, struct client_mr_job *j)
+{
+	if (!i->writable && (r->access & (QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC)) != 0)
+		return "a piece lies in memory that may only be read";
+	if (j->imports == NULL)
+		j->imports = calloc(r->npieces, sizeof(struct client_import *));
+	if (j->imports == NULL)
+		return "no memory";
+	i->users++;
+	j->imports[j->nimports++] = i;
+	return NULL;
+}
+
+static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *r, struct client_mr_job *j)
+{
+	const struct client_region *q = &c->region[IPC_REGION_QUEUES];
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < r->npieces; i++) {
+		struct ipc_piece p;
+		memcpy(&p, q->base + r->pieces_off + i * sizeof(p), sizeof(p));
+		struct client_import *im = client_import_get(c, p.region);
+		if (im == NULL && p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
+			return "a piece lies in no region for memory";
+		uint8_t *base = im != NULL ? im->base : c->region[p.region].base;
+		if (base == NULL || p.len == 0 || !rn_in_range(p.off, p.len, im != NULL ? im->len : c->region[p.region].size))
+			return "a piece does not lie inside its region";
+		if (p.len > r->len - sum)
+			return "the pieces are longer than the region";
+		sum += p.len;
+		j->piece[i] = (struct qp_piece){ .base = base + p.off, .len = p.len };
+		const char *no = im != NULL ? import_add(im, r, j) : NULL;
+		if (no != NULL)
+			return no;
+	}
+	return sum == r->len ? NULL : "the pieces are shorter than the region";
+}
+
+static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r)
+{
+	const struct client_pd *pd = client_pd_get(c, r->pd);
+	const struct client_mr *old = table_get(&c->mr, r->mr);
+
+	if (pd == NULL)
+		return "there is no such protection domain";
+	if (r->mr != 0 && (old == NULL || old->pd->dev != pd->dev))
+		return "there is no such region to replace";
+	if (r->len == 0 && r->npieces == 0 && r->access == QP_ACC_LOCAL_WRITE)
+		return NULL; /* a null region */
+	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
+		return "its length or number of pieces is not possible";
+	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)
+		return "there are unknown access flags";
+	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece),
+			 c->region[IPC_REGION_QUEUES].size))
+		return "its list of pieces does not lie in the queue region";
+	return NULL;
+}
+
+void client_reg_mr(struct client *c)
+{
+	const struct ipc_reg_mr *r = &c->req.reg_mr;
+	const char *no = mr_refusal(c, r);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "memory region: %s", no);
+		return;
+	}
+	if (c->mr.live + c->mw.live >= rnicd.cfg.quota_mrs || r->len > rnicd.cfg.quota_memory - c->memory) {
+		client_error(c, ENOMEM,
+			     "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
+			     rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
+		return;
+	}
+	/* Pieces of a page each fill the quota of memory; lists of smaller ones shall not fill ours. */
+	if (r->npieces > 1 && c->pieces + r->npieces > rnicd.cfg.quota_memory / 4096 + 2 * rnicd.cfg.quota_mrs) {
+		client_error(c, ENOMEM,
+			     "quota: the memory regions of this client are in too many small pieces (quota-memory)");
+		return;
+	}
+	struct client_mr_job *j = calloc(1, sizeof(*j) + r->npieces * sizeof(j->piece[0]));
+	if (j == NULL) {
+		client_error(c, ENOMEM, "no memory to register another region");
+		return;
+	}
+	no = take_pieces(c, r, j);
+	if (no != NULL) {
+		imports_release(j->imports, j->nimports);
+		free(j);
+		client_error(c, EINVAL, "memory region: %s", no);
+		return;
+	}
+	j->pd = client_pd_get(c, r->pd);
+	j->pd->users++;
+	j->npieces = r->npieces;
+	c->job = j;
+	c->under_way++;
+	c->timer.due = go_on;
+	struct share *s = j->pd->borrowed ? calloc(1, sizeof(*s)) : NULL;
+	if (!j->pd->borrowed) {
+		go_on(&c->timer);
+	} else if (s == NULL) {
+		refuse(c, ENOMEM, "no memory to register another region");
+	} else {
+		client_pd_shares(j->pd);
+		*s = (struct share){ .c = c, .cmd = { .work = cmd_nothing, .done = shared } };
+		cmd_send_all(&s->cmd);
+	}
+}
+
+void client_dereg_mr(struct client *c)
+{
+	struct client_mr *mr = table_get(&c->mr, c->req.handle.handle);
+
+	if (mr == NULL) {
+		client_error(c, EINVAL, "there is no memory region %u", c->req.handle.handle);
+		return;
+	}
+	struct mr_end *e = calloc(1, sizeof(*e));
+	if (e == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	client_mr_void(mr);
+	mr_end(e, c, mr);
+}

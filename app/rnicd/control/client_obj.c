@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices, protection domains and completion queues. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/client.h"
+#include "control/dev.h"
+
+void client_query_dev(struct client *c)
+{
+	struct ipc_msg m = { .status = 0 };
+	uint32_t dev = c->req.query_dev.dev;
+
+	if (dev >= rnicd.n_ports) {
+		client_error(c, ENODEV, "there is no device %u: this rnicd has %u", dev, rnicd.n_ports);
+		return;
+	}
+	dev_info(dev, &m.dev_info);
+	client_answer(c, &m, IPC_MSG_LEN(dev_info));
+}
+
+/* ---- protection domains ---- */
+
+static struct table pd_ids; /* of all clients: a number is used again when its PD and what was in it are gone */
+
+struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
+{
+	struct client_pd *p = table_get(&c->pd, handle);
+
+	return p == NULL || (p->borrowed && p->lender == NULL) ? NULL : p;
+}
+
+static void pd_free(struct client_pd *p)
+{
+	if (!p->borrowed)
+		table_del(&pd_ids, p->id);
+	free(p);
+}
+
+void client_pds_free(struct client *c)
+{
+	struct client_pd *p;
+
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
+		pd_free(p);
+	table_free(&c->pd);
+}
+
+void client_alloc_pd(struct client *c)
+{
+	uint32_t dev = c->req.alloc_pd.dev;
+
+	if (dev >= rnicd.n_ports) {
+		client_error(c, ENODEV, "there is no device %u", dev);
+		return;
+	}
+	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
+	if (p != NULL)
+		p->id = table_add(&pd_ids, p);
+	if (p != NULL && p->id != 0)
+		p->handle = table_add(&c->pd, p);
+	if (p == NULL || p->handle == 0) {
+		if (p != NULL)
+			pd_free(p);
+		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
+		return;
+	}
+	p->c = c;
+	p->dev = dev;
+	client_ok_handle(c, p->handle);
+}
+
+void client_dealloc_pd(struct client *c)
+{
+	struct client_pd *p = table_get(&c->pd, c->req.handle.handle);
+
+	if (p == NULL) {
+		client_error(c, EINVAL, "there is no protection domain %u", c->req.handle.handle);
+		return;
+	}
+	uint32_t users = p->users;
+	for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
+		users += g->left ? 0 : g->users;
+	if (users > 0) {
+		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", users);
+		return;
+	}
+	while (p->guests != NULL)
+		client_pd_return(p->guests);
+	client_pd_return(p);
+	table_del(&c->pd, p->handle);
+	pd_free(p);
+	client_ok(c);
+}
+
+/* ---- completion queues ---- */
+
+static const char *cq_refusal(const struct client *c, const struct ipc_create_cq *r, struct client_chan **chan,
+			      struct client_chan **async)
+{
+	if (r->dev >= rnicd.n_ports)
+		return "there is no such device";
+	if (!rn_is_pow2(r->cqe) || r->cqe > 2 * DEV_MAX_CQE)
+		return "the number of entries must be a power of two within the device's limit";
+	if (!client_chan_find(c, r->channel, IPC_CHANNEL_COMP, r->dev, chan))
+		return "there is no such completion channel";
+	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, r->dev, async))
+		return "there is no such channel for asynchronous events";
+	return NULL;
+}
+
+static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t stride, uint32_t cqe)
+{
+	return (struct qp_cq_attr){ .region = c->region[IPC_REGION_QUEUES].base,
+				    .region_size = c->region[IPC_REGION_QUEUES].size,
+				    .ring_off = off,
+				    .ring_stride = stride,
+				    .workers = rnicd.n_workers,
+				    .cqe = cqe };
+}
+
+static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r, enum spsc_verdict *v)
+{
+	struct client_cq *q = calloc(1, sizeof(*q));
+	struct qp_cq *cq = aligned_alloc(RN_CACHE_LINE, sizeof(*cq));
+
+	*v = SPSC_OK;
+	if (q == NULL || cq == NULL)
+		goto fail;
+	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
+	a.owner = owner_new();
+	a.shm_off = r->shm_off;
+	*v = qp_cq_init(cq, &a);
+	if (*v != SPSC_OK)
+		goto fail;
+	q->handle = table_add(&c->cq, q);
+	if (q->handle == 0)
+		goto fail;
+	q->cq = cq;
+	owner_put(&q->owner, OWNER_CQ, a.owner);
+	return q;
+fail:
+	free(q);
+	free(cq);
+	return NULL;
+}
+
+void client_create_cq(struct client *c)
+{
+	const struct ipc_create_cq r = c->req.create_cq;
+	struct client_chan *chan, *async;
+	enum spsc_verdict v;
+	const char *no = cq_refusal(c, &r, &chan, &async);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "completion queue: %s", no);
+		return;
+	}
+	if (c->cq.live >= rnicd.cfg.quota_cqs || c->slots + r.cqe > rnicd.cfg.quota_wrs) {
+		client_error(c, ENOMEM,
+			     "quota: a client may have %u completion queues and %u queue entries (quota-cqs, "
+			     "quota-outstanding)",
+			     rnicd.cfg.quota_cqs, rnicd.cfg.quota_wrs);
+		return;
+	}
+	struct client_cq *q = cq_new(c, &r, &v);
+	if (q == NULL) {
+		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL, v == SPSC_OK ? "no memory for a completion queue" :
+			     "the completion queue does not lie in the queue region as it must");
+		return;
+	}
+	q->c = c;
+	q->dev = r.dev;
+	q->cqe = r.cqe;
+	q->cookie = r.cookie;
+	q->chan = chan;
+	q->async = async;
+	q->event.cq_cookie = r.cookie;
+	q->ev = (struct ev_node){ .len = sizeof(q->event), .data = &q->event };
+	if (chan != NULL)
+		chan->users++;
+	if (async != NULL)
+		async->users++;
+	c->slots += r.cqe;
+	client_ok_handle(c, q->handle);
+}
+
+void client_cq_free(struct client_cq *q)
+{
+	if (q->chan != NULL) {
+		ev_cancel(q->chan, &q->ev);
+		q->chan->users--;
+	}
+	if (q->async != NULL)
+		q->async->users--;
+	owner_del(&q->owner);
+	q->c->slots -= q->cqe;
+	table_del(&q->c->cq, q->handle);
+	free(q->cq);
+	free(q);
+}
+
+struct cq_end {
+	struct cmd_all cmd;
+	struct client_cq *q;
+};
+
+static void cq_ended(struct cmd_all *a)
+{
+	struct cq_end *e = rn_container_of(a, struct cq_end, cmd);
+	struct client *c = e->q->c;
+
+	client_cq_free(e->q);
+	free(e);
+	if (client_back(c))
+		client_ok(c);
+}
+
+void client_destroy_cq(struct client *c)
+{
+	struct client_cq *q = table_get(&c->cq, c->req.handle.handle);
+
+	if (q == NULL) {
+		client_error(c, EINVAL, "there is no completion queue %u", c->req.handle.handle);
+		return;
+	}
+	if (q->users > 0) {
+		client_error(c, EBUSY, "the completion queue is in use by %u queue pairs", q->users);
+		return;
+	}
+	struct cq_end *e = calloc(1, sizeof(*e));
+	if (e == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	/*
+	 * Its QPs are gone, and with each of them a turn has passed: what is left is a worker inside this turn's
+	 * flush.
+	 */
+	*e = (struct cq_end){ .q = q, .cmd = { .work = cmd_nothing, .done = cq_ended } };
+	c->under_way++;
+	cmd_send_all(&e->cmd);
+}
+
+struct cq_resize {
+	struct cmd_all cmd;
+	struct client_cq *q;
+	uint32_t cqe;
+	struct spsc_prod ring[QP_MAX_WORKERS];
+};
+
+static void resize_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct cq_resize *e = rn_container_of(a, struct cq_resize, cmd);
+
+	(void)now;
+	qp_cq_change(worker_qp_ctx(w), e->q->cq, e->ring);
+}
+
+static void resized(struct cmd_all *a)
+{
+	struct cq_resize *e = rn_container_of(a, struct cq_resize, cmd);
+	struct client *c = e->q->c;
+
+	c->slots += e->cqe - e->q->cqe;
+	e->q->cqe = e->cqe;
+	free(e);
+	if (client_back(c))
+		client_ok(c);
+}
+
+void client_resize_cq(struct client *c)
+{
+	const struct ipc_resize_cq *r = &c->req.resize_cq;
+	struct client_cq *q = table_get(&c->cq, r->cq);
+
+	if (q == NULL) {
+		client_error(c, EINVAL, "there is no completion queue %u", r->cq);
+		return;
+	}
+	if (!rn_is_pow2(r->cqe) || r->cqe > 2 * DEV_MAX_CQE || r->cqe < q->cqe) {
+		client_error(c, EINVAL, "completion queue: the new number of entries must be a power of two within the "
+			     "device's limit, and no less than the old one");
+		return;
+	}
+	if (c->slots + r->cqe - q->cqe > rnicd.cfg.quota_wrs) {
+		client_error(c, ENOMEM, "quota: a client may have %u queue entries (quota-outstanding)",
+			     rnicd.cfg.quota_wrs);
+		return;
+	}
+	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
+	struct cq_resize *e = calloc(1, sizeof(*e));
+	if (e == NULL || qp_cq_rings(&a, e->ring) != SPSC_OK) {
+		client_error(c, e == NULL ? ENOMEM : EINVAL, e == NULL ? "no memory" :
+			     "the completion queue does not lie in the queue region as it must");
+		free(e);
+		return;
+	}
+	e->q = q;
+	e->cqe = r->cqe;
+	e->cmd.work = resize_work;
+	e->cmd.done = resized;
+	c->under_way++;
+	cmd_send_all(&e->cmd);
+}

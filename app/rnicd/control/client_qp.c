@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs. A QP belongs to one worker from its creation; before it gets a connection it may be moved to the worker
+ * that the connection belongs to. Each command on it waits for the one before.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/client.h"
+#include "control/dev.h"
+#include "control/group.h"
+#include "control/oob.h"
+#include "plane/ud.h"
+
+/* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
+#define QPN_FIRST 2u
+#define QPN_LAST  0xfffffeu /* behind it: whoever is in a group */
+
+#define QPN_HASH  4096u
+
+#define RNR_FOR_GOOD 7u
+#define RNR_UNIT_NS  (10 * RN_NS_PER_US)
+#define RNR_LEAST_NS (100 * RN_NS_PER_MS)
+
+static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that live on each */
+static struct client_qp *by_qpn[QPN_HASH];
+
+/* ---- numbers ---- */
+
+struct client_qp *client_qp_of(uint32_t qpn)
+{
+	struct client_qp *q = by_qpn[qpn % QPN_HASH];
+
+	while (q != NULL && q->qpn != qpn)
+		q = q->next_qpn;
+	return q;
+}
+
+static void qpn_put(struct client_qp *q)
+{
+	q->next_qpn = by_qpn[q->qpn % QPN_HASH];
+	by_qpn[q->qpn % QPN_HASH] = q;
+}
+
+static void qpn_del(struct client_qp *q)
+{
+	struct client_qp **p = &by_qpn[q->qpn % QPN_HASH];
+
+	while (*p != q)
+		p = &(*p)->next_qpn;
+	*p = q->next_qpn;
+}
+
+/* Far fewer QPs than numbers exist, so there is a free one, and an old one is long in coming again. */
+static uint32_t next_qpn(void)
+{
+	static uint32_t last = QPN_FIRST - 1;
+
+	do {
+		last = last < QPN_LAST ? last + 1 : QPN_FIRST;
+	} while (client_qp_of(last) != NULL);
+	return last;
+}
+
+/* ---- creation ---- */
+
+static uint32_t idlest_worker(void)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < rnicd.n_workers; i++)
+		if (per_worker[i] < per_worker[best])
+			best = i;
+	return best;
+}
+
+static bool take_bit(struct client *c, uint32_t *bit)
+{
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(c->db_used); i++) {
+		if (c->db_used[i] == UINT64_MAX)
+			continue;
+		uint32_t b = (uint32_t)__builtin_ctzll(~c->db_used[i]);
+		c->db_used[i] |= UINT64_C(1) << b;
+		*bit = i * 64 + b;
+		return true;
+	}
+	return false;
+}
+
+static void give_bit(struct client *c, uint32_t bit) { c->db_used[bit / 64] &= ~(UINT64_C(1) << (bit % 64)); }
+
+static void forget(struct client_qp *q)
+{
+	struct client *c = q->c;
+
+	owner_del(&q->owner);
+	qpn_del(q);
+	table_del(&c->qp, q->handle);
+	give_bit(c, q->db_bit);
+	c->slots -= q->slots;
+	q->pd->users--;
+	q->scq->users--;
+	if (q->rcq != q->scq)
+		q->rcq->users--;
+	if (q->srq != NULL)
+		q->srq->users--;
+	if (q->async != NULL)
+		q->async->users--;
+	per_worker[q->worker]--;
+	free(q->qp);
+	free(q);
+}
+
+void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
+		       void (*done)(struct cmd *))
+{
+	q->cmd.work = work;
+	q->cmd.done = done;
+	q->moving = true;
+	q->c->under_way++;
+	cmd_send(&q->cmd, q->worker);
+}
+
+/* True: the client is dying and this was what it waited for. */
+static bool cmd_over(struct client_qp *q)
+{
+	q->moving = false;
+	q->c->under_way--;
+	if (q->c->state != CLIENT_DYING)
+		return false;
+	client_death_step(q->c);
+	return true;
+}
+
+void client_qp_settled(struct client_qp *q)
+{
+	void (*parked)(struct client *c) = q->parked;
+
+	q->parked = NULL;
+	if (cmd_over(q))
+		return;
+	if (parked != NULL)
+		parked(q->c);
+	else
+		oob_settled(q);
+}
+
+/* Of a datagram QP. */
+static struct ud_qp *client_qp_ud(struct client_qp *q) { return rn_container_of(q->qp, struct ud_qp, qp); }
+
+static void create_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)now;
+	q->verdict = q->datagram && !ud_add(w, client_qp_ud(q), q->pd->dev) ? QP_NO_MEMORY : QP_OK;
+	if (q->verdict != QP_OK)
+		return;
+	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
+	if (q->want != QP_S_RESET)
+		(void)qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want);
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = q->qp;
+}
+
+static void created(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	struct ipc_msg m = { .create_qp_ok = { .handle = q->handle, .qpn = q->qpn, .db_bit = q->db_bit } };
+
+	struct client *c = q->c;
+
+	if (q->verdict == QP_OK) {
+		if (!cmd_over(q))
+			client_answer(c, &m, IPC_MSG_LEN(create_qp_ok));
+		return;
+	}
+	forget(q);
+	if (client_back(c))
+		client_error(c, ENOMEM, "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
+}
+
+static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
+{
+	const struct client_pd *pd = client_pd_get(c, r->pd);
+	const struct client_cq *scq = table_get(&c->cq, r->send_cq), *rcq = table_get(&c->cq, r->recv_cq);
+	const struct client_srq *srq = table_get(&c->srq, r->srq);
+
+	if (pd == NULL)
+		return "there is no such protection domain";
+	if (scq == NULL || rcq == NULL)
+		return "there is no such completion queue";
+	if (scq->dev != pd->dev || rcq->dev != pd->dev)
+		return "its completion queues are of another device than its protection domain";
+	if (r->srq != 0 && (srq == NULL || srq->pd->dev != pd->dev))
+		return "there is no such shared receive queue";
+	if (r->datagram > 1 || (r->datagram != 0 && ud_mtu(rnicd.port[pd->dev]) == 0))
+		return "there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
+	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
+	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
+		return "the sizes of its queues must be powers of two within the device's limit";
+	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
+		return "there is no such channel for asynchronous events";
+	return NULL;
+}
+
+/* A peer's rnr_retry is not known here; most programs have 7. iWARP knows no such patience. */
+static uint64_t rnr_default(const struct client_qp *q)
+{
+	return rnicd.port[q->pd->dev]->cfg->roce ? RN_NEVER : 0;
+}
+
+/*
+ * The patience of a receiver: on InfiniBand the sender's, which tries so often and waits each time as long as the
+ * receiver's timer says (IBTA, 9.7.5.2.8). Not less than a process needs to get its CPU back.
+ */
+void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
+{
+	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
+
+	q->rnr_ns = rnr_default(q);
+	if (q->rnr_ns != 0 && retry < RNR_FOR_GOOD)
+		q->rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
+}
+
+/* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
+static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
+{
+	struct client_qp *q = calloc(1, sizeof(*q));
+	const size_t size = (sizeof(struct ud_qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
+	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size); /* as large as either kind */
+
+	*v = QP_OK;
+	if (q == NULL || qp == NULL)
+		goto fail;
+	memset(qp, 0, size);
+	*q = (struct client_qp) { .c = c,
+				  .qp = qp,
+				  .qpn = next_qpn(),
+				  .datagram = r->datagram != 0,
+				  .deaf = r->deaf != 0,
+				  .slots = r->sq_slots + r->rq_slots,
+				  .cookie = r->cookie,
+				  .pd = client_pd_get(c, r->pd),
+				  .scq = table_get(&c->cq, r->send_cq),
+				  .rcq = table_get(&c->cq, r->recv_cq),
+				  .srq = table_get(&c->srq, r->srq),
+				  .access = QP_ACC_REMOTE };
+	q->worker = q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker();
+	q->rnr_ns = rnr_default(q);
+	struct qp_attr a = {
+		.owner = owner_new(),
+		.qpn = q->qpn,
+		.pd = q->pd->id,
+		.dev = dev_get(q->pd->dev),
+		.scq = q->scq->cq,
+		.rcq = q->rcq->cq,
+		.srq = q->srq != NULL ? q->srq->srq : NULL,
+		.sig_all = r->sig_all != 0,
+		.access = q->access,
+		.ud_mtu = q->datagram ? ud_mtu(rnicd.port[q->pd->dev]) : 0,
+		.region = c->region[IPC_REGION_QUEUES].base,
+		.region_size = c->region[IPC_REGION_QUEUES].size,
+		.shm_off = r->shm_off,
+		.sq_off = r->sq_off,
+		.rq_off = r->rq_off,
+		.sq_slots = r->sq_slots,
+		.rq_slots = r->rq_slots,
+	};
+	*v = qp_init(qp, &a);
+	qp->rnr_ns = q->rnr_ns;
+	qp->sparing = rnicd.port[q->pd->dev]->cfg->roce;
+	if (*v != QP_OK || !take_bit(c, &q->db_bit))
+		goto fail;
+	q->handle = table_add(&c->qp, q);
+	if (q->handle == 0) {
+		give_bit(c, q->db_bit);
+		goto fail;
+	}
+	owner_put(&q->owner, OWNER_QP, a.owner);
+	qpn_put(q);
+	return q;
+fail:
+	free(q);
+	free(qp);
+	return NULL;
+}
+
+void client_create_qp(struct client *c)
+{
+	const struct ipc_create_qp r = c->req.create_qp;
+	struct client_chan *async;
+	enum qp_verdict v;
+	const char *no = qp_refusal(c, &r, &async);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "queue pair: %s", no);
+		return;
+	}
+	if (c->qp.live >= rnicd.cfg.quota_qps || c->slots + r.sq_slots + r.rq_slots > rnicd.cfg.quota_wrs) {
+		client_error(
+			c, ENOMEM,
+			"quota: a client may have %u queue pairs and %u queue entries (quota-qps, quota-outstanding)",
+			rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
+		return;
+	}
+	struct client_qp *q = qp_new(c, &r, &v);
+	if (q == NULL) {
+		client_error(c, v == QP_OK ? ENOMEM : EINVAL, v == QP_OK ? "no memory for a queue pair" :
+			     "the queue pair's queues do not lie in the queue region as they must");
+		return;
+	}
+	q->pd->users++;
+	q->scq->users++;
+	if (q->rcq != q->scq)
+		q->rcq->users++;
+	if (q->srq != NULL)
+		q->srq->users++;
+	q->async = async;
+	if (async != NULL)
+		async->users++;
+	c->slots += q->slots;
+	per_worker[q->worker]++;
+	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;
+	q->shm_off = r.shm_off;
+	q->want = rnicd.port[q->pd->dev]->cfg->roce ? QP_S_RESET : QP_S_INIT;
+	client_qp_command(q, create_work, created);
+}
+
+/* ---- attributes ---- */
+
+/* NULL: answered, or parked until the QP's connection is through with it; then `again` is called. */
+static struct client_qp *find(struct client *c, uint32_t handle, void (*again)(struct client *c))
+{
+	struct client_qp *q = table_get(&c->qp, handle);
+
+	if (q == NULL || q->leaving) {
+		client_error(c, EINVAL, "there is no queue pair %u", handle);
+		return NULL;
+	}
+	if (q->moving && q->oob != NULL) {
+		q->parked = again;
+		return NULL;
+	}
+	if (q->moving) { /* a connection is being set up with it in this very moment */
+		client_error(c, EBUSY, "the queue pair is being connected");
+		return NULL;
+	}
+	return q;
+}
+
+static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)now;
+	q->qp->access = (uint8_t)q->access;
+	q->qp->rnr_ns = q->rnr_ns;
+	q->qp->qkey = q->qkey;
+	q->qp->tell_drained = (q->c->req.modify_qp.mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && q->want_state && q->want == QP_S_SQD;
+	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
+}
+
+static void modified(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	const struct ipc_modify_qp *r = &q->c->req.modify_qp;
+
+	if (cmd_over(q))
+		return;
+	if (q->verdict != QP_OK) {
+		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
+			     qp_state_name((enum qp_state)q->qp->state));
+	} else if ((r->mask & IPC_QP_ATTR_DEST) != 0 && !oob_begin(q, r)) {
+		client_error(q->c, ENOMEM, "no memory to connect the queue pair");
+	} else {
+		if (q->want_state)
+			q->asked = q->want;
+		if ((r->mask & IPC_QP_ATTR_RETRY) != 0)
+			oob_patience(q, r->timeout, r->retry_cnt);
+		client_ok(q->c);
+	}
+	if (!q->moving)
+		oob_settled(q);
+}
+
+#define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
+			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_QKEY | IPC_QP_ATTR_SQD_NOTIFY))
+
+/* A sentence, or NULL: the QP may be connected without a connection manager. */
+static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
+{
+	if (q->datagram)
+		return "one of datagrams has no destination of its own";
+	if ((r->mask & IPC_QP_ATTR_STATE) == 0 || r->state != QP_S_RTR || q->oob != NULL ||
+	    __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) != QP_S_INIT)
+		return "a destination comes with the step from INIT to RTR";
+	if (rnicd.port[q->pd->dev]->cfg->qp_port == 0)
+		return "connections without rdma_cm are off: set 'qp-port' in rnicd's configuration, or use the program's "
+		       "option for rdma_cm (-R)";
+	return NULL;
+}
+
+void client_modify_qp(struct client *c)
+{
+	const struct ipc_modify_qp *r = &c->req.modify_qp;
+	struct client_qp *q = find(c, r->qp, client_modify_qp);
+
+	if (q == NULL)
+		return;
+	bool bad = (r->mask & ~ATTRS) != 0 ||
+		   ((r->mask & IPC_QP_ATTR_STATE) != 0 && (r->state > QP_S_ERR || r->state == 5)) ||
+		   ((r->mask & IPC_QP_ATTR_IRD) != 0 && r->ird > QP_MAX_RD_ATOMIC) ||
+		   ((r->mask & IPC_QP_ATTR_RNR) != 0 && (r->rnr_retry > RNR_FOR_GOOD || r->rnr_timer > 31)) ||
+		   ((r->mask & IPC_QP_ATTR_ORD) != 0 && r->ord > QP_MAX_RD_ATOMIC);
+	if (bad) {
+		client_error(c, EINVAL, "queue pair: an attribute has a value that is not possible");
+		return;
+	}
+	const char *no = (r->mask & IPC_QP_ATTR_DEST) != 0 ? dest_refusal(q, r) : NULL;
+	if (no != NULL) {
+		client_error(c, EOPNOTSUPP, "queue pair: %s", no);
+		return;
+	}
+	if ((r->mask & IPC_QP_ATTR_ACCESS) != 0)
+		q->access = r->access & QP_ACC_ALL;
+	if ((r->mask & IPC_QP_ATTR_IRD) != 0)
+		q->ird = r->ird;
+	if ((r->mask & IPC_QP_ATTR_ORD) != 0)
+		q->ord = r->ord;
+	if ((r->mask & IPC_QP_ATTR_QKEY) != 0)
+		q->qkey = r->qkey;
+	q->want_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
+	q->want = r->state;
+	if (q->want_state && q->want == QP_S_RESET)
+		q->rnr_ns = rnr_default(q);
+	if ((r->mask & IPC_QP_ATTR_RNR) != 0)
+		client_qp_rnr(q, r->rnr_retry, r->rnr_timer);
+	if (q->want_state && (q->want == QP_S_RESET || q->want == QP_S_ERR))
+		oob_leave(q);
+	client_qp_command(q, modify_work, modified);
+}
+
+void client_query_qp(struct client *c)
+{
+	struct client_qp *q = table_get(&c->qp, c->req.handle.handle);
+
+	if (q == NULL || q->leaving) {
+		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
+		return;
+	}
+	uint32_t state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED);
+	/* Connected as soon as both are in RTR; the client has not gone further yet. */
+	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
+		state = QP_S_RTR;
+	struct ipc_msg m = { .query_qp_ok = { .state = state,
+					      .access = q->access,
+					      .ird = q->ird,
+					      .ord = q->ord } };
+	client_answer(c, &m, IPC_MSG_LEN(query_qp_ok));
+}
+
+/* ---- moving to another worker ---- */
+
+static void arrive_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)now;
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = q->qp;
+	qp_doorbell(worker_qp_ctx(w), q->qp); /* one that rang at the old worker while it left */
+}
+
+static void arrived(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	void (*then)(struct client_qp *) = q->then;
+
+	q->moving = false;
+	q->c->under_way--;
+	then(q); /* looks at the client's state itself */
+}
+
+static void leave_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
+	q->seen = now;
+}
+
+static void look_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)w;
+	q->later = now != q->seen;
+}
+
+static void left(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	if (!q->later) { /* the turn in which it left may still have it on a list: its qp_flush must have passed */
+		cmd->work = look_work;
+		cmd_send(cmd, q->worker);
+		return;
+	}
+	q->later = false;
+	per_worker[q->worker]--;
+	q->worker = q->target;
+	per_worker[q->worker]++;
+	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm_off);
+	__atomic_store_n(&shm->worker, q->worker, __ATOMIC_RELEASE);
+	cmd->work = arrive_work;
+	cmd->done = arrived;
+	cmd_send(cmd, q->worker);
+}
+
+void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q))
+{
+	if (q->worker == worker) {
+		then(q);
+		return;
+	}
+	q->then = then;
+	q->target = worker;
+	q->later = false;
+	client_qp_command(q, leave_work, left);
+}
+
+/* ---- destruction ---- */
+
+static void destroy_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
+	if (q->datagram && !q->orphan)
+		ud_finish(w, client_qp_ud(q));
+	if (q->datagram)
+		ud_del(w, client_qp_ud(q));
+	if (q->orphan && q->qp->conn != NULL)
+		conn_set_client(q->qp->conn, NULL);
+	qp_destroy(worker_qp_ctx(w), q->qp);
+	q->seen = now;
+}
+
+static void destroyed(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	struct client *c = q->c;
+	bool answer = q->answer;
+
+	if (!q->later) { /* completions made before become visible with that turn's qp_flush, which still names it */
+		cmd->work = look_work;
+		cmd_send(cmd, q->worker);
+		return;
+	}
+	forget(q);
+	if (client_back(c) && answer)
+		client_ok(c);
+}
+
+void client_qp_end(struct client_qp *q)
+{
+	q->leaving = true;
+	q->later = false;
+	q->orphan = q->c->state == CLIENT_DYING;
+	oob_leave(q);
+	client_groups_leave(q);
+	client_qp_command(q, destroy_work, destroyed);
+}
+
+void client_destroy_qp(struct client *c)
+{
+	struct client_qp *q = find(c, c->req.handle.handle, client_destroy_qp);
+
+	if (q == NULL)
+		return;
+	q->answer = true;
+	client_qp_end(q);
+}

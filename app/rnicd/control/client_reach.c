@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way to an address, for an address handle: answered when the neighbour has. Few datagrams wait for a neighbour that
+ * is not known, the rest is lost; so who makes a handle waits in their place, as with a kernel's RoCE device.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/client.h"
+
+#define PATIENCE_NS (10 * RN_NS_PER_S) /* the neighbour's own end of patience comes before, unless its news was lost */
+
+struct reach {
+	struct cmd cmd;
+	struct client *c;
+	uint32_t dev;
+	struct pkt_addr dst, hop;
+	enum neigh_verdict verdict;
+	bool back, told; /* the worker has answered; the neighbour's news were here before that */
+	int err;         /* of the news */
+	struct loop_timer timer;
+	struct reach *next, **prev;
+};
+
+static struct reach *waiting;
+
+static void answer(struct client *c, int err)
+{
+	if (!client_back(c))
+		return;
+	if (err == 0)
+		client_ok(c);
+	else
+		client_error(c, err, "address handle: %s", err == ENETUNREACH ?
+			     "the address is not on the device's network and there is no gateway" :
+			     err == EHOSTUNREACH ? "nobody answers at the address" :
+			     "too many neighbours are being asked at once");
+}
+
+static void end(struct reach *r, int err)
+{
+	struct client *c = r->c;
+
+	*r->prev = r->next;
+	if (r->next != NULL)
+		r->next->prev = r->prev;
+	loop_timer_disarm(&r->timer);
+	free(r);
+	answer(c, err);
+}
+
+/* At once, or when the worker has given the command back. */
+static void tell(struct reach *r, int err)
+{
+	r->told = true;
+	r->err = err;
+	if (r->back)
+		end(r, err);
+}
+
+static void timed_out(struct loop_timer *t) { tell(rn_container_of(t, struct reach, timer), EHOSTUNREACH); }
+
+void client_reach_neigh(const struct rnicd_event *ev)
+{
+	struct reach *r = waiting;
+
+	while (r != NULL) {
+		struct reach *next = r->next;
+		if (r->dev == ev->port && pkt_addr_eq(&r->hop, &ev->addr))
+			tell(r, -ev->status);
+		r = next;
+	}
+}
+
+static void ask_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct reach *r = rn_container_of(cmd, struct reach, cmd);
+	uint8_t mac[PKT_MAC_LEN];
+
+	(void)now;
+	r->verdict = neigh_resolve(w, rnicd.port[r->dev], &r->dst, mac);
+}
+
+static void asked(struct cmd *cmd)
+{
+	struct reach *r = rn_container_of(cmd, struct reach, cmd);
+
+	r->back = true;
+	switch (r->verdict) {
+	case NEIGH_READY:
+		end(r, 0);
+		break;
+	case NEIGH_WAIT: /* RNICD_EV_NEIGH, which may have overtaken this, or the time-out */
+		if (r->told)
+			end(r, r->err);
+		break;
+	case NEIGH_NO_ROUTE:
+		end(r, ENETUNREACH);
+		break;
+	case NEIGH_FULL:
+		end(r, ENOBUFS);
+		break;
+	}
+}
+
+void client_reach(struct client *c)
+{
+	const struct ipc_reach *q = &c->req.reach;
+
+	if (q->dev >= rnicd.n_ports) {
+		client_error(c, EINVAL, "there is no device %u", q->dev);
+		return;
+	}
+	struct reach *r = calloc(1, sizeof(*r));
+	if (r == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	const struct rnicd_port_cfg *p = rnicd.port[q->dev]->cfg;
+	*r = (struct reach){ .c = c, .dev = q->dev, .cmd = { .work = ask_work, .done = asked }, .timer.due = timed_out };
+	memcpy(r->dst.b, q->ip, sizeof(r->dst.b));
+	r->hop = pkt_addr_same_net(&r->dst, &p->ip, p->prefix_len) || !p->gateway_set ? r->dst : p->gateway;
+	r->next = waiting;
+	r->prev = &waiting;
+	if (waiting != NULL)
+		waiting->prev = &r->next;
+	waiting = r;
+	c->under_way++;
+	loop_timer_arm(&r->timer, rnicd_now() + PATIENCE_NS);
+	cmd_send(&r->cmd, 0); /* every worker learns for itself from the answer; the first asks */
+}

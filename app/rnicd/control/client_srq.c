@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "control/client.h"
+#include "control/dev.h"
+
+static const char *srq_refusal(const struct client *c, const struct ipc_create_srq *r, struct client_chan **async)
+{
+	const struct client_pd *pd = client_pd_get(c, r->pd);
+
+	if (pd == NULL)
+		return "there is no such protection domain";
+	if (r->wqe_slots == 0 || r->wqe_slots > QP_WQE_MAX_SLOTS || r->ring_slots > DEV_MAX_SLOTS)
+		return "the size of its ring or of a receive is beyond the device's limit";
+	if (r->limit > r->ring_slots / r->wqe_slots)
+		return "its limit is more than it holds";
+	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
+		return "there is no such channel for asynchronous events";
+	return NULL;
+}
+
+static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq *r, enum spsc_verdict *v)
+{
+	struct client_srq *s = calloc(1, sizeof(*s));
+	struct qp_srq *srq = aligned_alloc(RN_CACHE_LINE, sizeof(*srq));
+	struct client_pd *pd = client_pd_get(c, r->pd);
+
+	*v = SPSC_OK;
+	if (s == NULL || srq == NULL)
+		goto fail;
+	const struct qp_srq_attr a = {
+		.owner = owner_new(),
+		.pd = pd->id,
+		.wqe_slots = r->wqe_slots,
+		.ring = { .region = c->region[IPC_REGION_QUEUES].base, .region_size = c->region[IPC_REGION_QUEUES].size,
+			  .off = r->ring_off, .nslots = r->ring_slots, .slot_size = QP_SLOT_SIZE },
+	};
+	*v = qp_srq_init(srq, &a);
+	if (*v != SPSC_OK)
+		goto fail;
+	s->handle = table_add(&c->srq, s);
+	if (s->handle == 0)
+		goto fail;
+	s->pd = pd;
+	s->srq = srq;
+	owner_put(&s->owner, OWNER_SRQ, a.owner);
+	return s;
+fail:
+	free(s);
+	free(srq);
+	return NULL;
+}
+
+void client_create_srq(struct client *c)
+{
+	const struct ipc_create_srq r = c->req.create_srq;
+	struct client_chan *async;
+	enum spsc_verdict v;
+	const char *no = srq_refusal(c, &r, &async);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "shared receive queue: %s", no);
+		return;
+	}
+	if (c->srq.live >= rnicd.cfg.quota_qps || c->slots + r.ring_slots > rnicd.cfg.quota_wrs) {
+		client_error(c, ENOMEM,
+			     "quota: a client may have %u shared receive queues and %u queue entries (quota-qps, "
+			     "quota-outstanding)",
+			     rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
+		return;
+	}
+	struct client_srq *s = srq_new(c, &r, &v);
+	if (s == NULL) {
+		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL, v == SPSC_OK ? "no memory for a shared receive queue" :
+			     "the shared receive queue does not lie in the queue region as it must");
+		return;
+	}
+	s->c = c;
+	s->slots = r.ring_slots;
+	s->cookie = r.cookie;
+	s->async = async;
+	if (async != NULL)
+		async->users++;
+	s->pd->users++;
+	c->slots += s->slots;
+	qp_srq_arm(s->srq, r.limit);
+	client_ok_handle(c, s->handle);
+}
+
+static struct client_srq *find(struct client *c, uint32_t handle)
+{
+	struct client_srq *s = table_get(&c->srq, handle);
+
+	if (s == NULL)
+		client_error(c, EINVAL, "there is no shared receive queue %u", handle);
+	return s;
+}
+
+void client_modify_srq(struct client *c)
+{
+	const struct ipc_modify_srq *r = &c->req.modify_srq;
+	struct client_srq *s = find(c, r->srq);
+
+	if (s == NULL)
+		return;
+	if (r->limit > s->slots / s->srq->wqe_slots) {
+		client_error(c, EINVAL, "shared receive queue: its limit is more than it holds");
+		return;
+	}
+	qp_srq_arm(s->srq, r->limit);
+	client_ok(c);
+}
+
+void client_query_srq(struct client *c)
+{
+	const struct client_srq *s = find(c, c->req.handle.handle);
+
+	if (s == NULL)
+		return;
+	struct ipc_msg m = { .query_srq_ok = { .limit = qp_srq_limit(s->srq) } };
+	client_answer(c, &m, IPC_MSG_LEN(query_srq_ok));
+}
+
+void client_srq_free(struct client_srq *s)
+{
+	if (s->async != NULL)
+		s->async->users--;
+	owner_del(&s->owner);
+	s->pd->users--;
+	s->c->slots -= s->slots;
+	table_del(&s->c->srq, s->handle);
+	free(s->srq);
+	free(s);
+}
+
+/* Each of its QPs went with a turn of its worker behind it: nobody looks at the ring any more. */
+void client_destroy_srq(struct client *c)
+{
+	struct client_srq *s = find(c, c->req.handle.handle);
+
+	if (s == NULL)
+		return;
+	if (s->users > 0) {
+		client_error(c, EBUSY, "the shared receive queue is in use by %u queue pairs", s->users);
+		return;
+	}
+	client_srq_free(s);
+	client_ok(c);
+}

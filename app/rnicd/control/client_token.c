@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What processes of one user have in common: contexts, protection domains and memory regions. Who shows a context's
+ * token (ipc.h) may use them, and what he registers in a PD that he has imported is everybody's in it. Who dies stays,
+ * without QPs, until nobody uses the PDs any more that it has lent or has regions in: its regions go on.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/client.h"
+#include "control/dev.h"
+
+#define DEAD_MAX 32u /* dead guests whose regions a PD keeps; who dies then takes its own along */
+
+/* The kernel's number of a socket; 0: it is none. */
+static uint64_t cookie_of(int fd)
+{
+	uint64_t cookie;
+	socklen_t len = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 ? cookie : 0;
+}
+
+void client_token(struct client *c, const int *fds, uint32_t n)
+{
+	struct client_chan *ch = table_get(&c->chan, c->req.handle.handle);
+	uint64_t cookie = cookie_of(fds[0]);
+
+	(void)n;
+	close(fds[0]);
+	if (ch == NULL || ch->kind != IPC_CHANNEL_ASYNC || ch->token.key != 0) {
+		client_error(c, EINVAL, "there is no context without a token that has the channel %u",
+			     c->req.handle.handle);
+	} else if (cookie == 0 || owner_get(OWNER_TOKEN, cookie) != NULL) {
+		client_error(c, EINVAL, "a context's token must be a socket, and its own");
+	} else {
+		owner_put(&ch->token, OWNER_TOKEN, cookie);
+		client_ok(c);
+	}
+}
+
+/* The context that the token stands for; NULL: the client was answered with the error. Takes fd. */
+static const struct client_chan *context_of(struct client *c, int fd)
+{
+	struct owner *o = owner_get(OWNER_TOKEN, cookie_of(fd));
+	const struct client_chan *ch = o != NULL ? rn_container_of(o, struct client_chan, token) : NULL;
+
+	close(fd);
+	if (ch == NULL) {
+		client_error(c, EINVAL, "the descriptor is the cmd_fd of no open context of this rnicd");
+	} else if (ch->c->uid != c->uid) {
+		client_error(c, EPERM, "the context is of a process of uid %u: only processes of that user may import",
+			     (unsigned)ch->c->uid);
+	} else if (ch->c->state == CLIENT_DYING) {
+		client_error(c, ENODEV, "the process that has opened the context has ended");
+	} else {
+		return ch;
+	}
+	return NULL;
+}
+
+void client_token_dev(struct client *c, const int *fds, uint32_t n)
+{
+	const struct client_chan *ch = context_of(c, fds[0]);
+
+	(void)n;
+	if (ch != NULL)
+		client_ok_handle(c, ch->dev);
+}
+
+/* The PD that this one stands for, or itself; NULL: it stands for one that is gone. */
+static struct client_pd *root_of(struct client_pd *p) { return p->borrowed ? p->lender : p; }
+
+void client_token_mr(struct client *c, const int *fds, uint32_t n)
+{
+	const struct client_chan *ch = context_of(c, fds[0]);
+	struct client_mr *mr = ch != NULL ? client_mr_of(ch->dev, c->req.handle.handle) : NULL;
+	const struct client_pd *root = mr != NULL ? root_of(mr->pd) : NULL;
+
+	(void)n;
+	if (ch == NULL)
+		return;
+	if (root == NULL || root->c != ch->c) {
+		client_error(c, EINVAL, "the context has no memory region %u", c->req.handle.handle);
+		return;
+	}
+	struct ipc_msg m = { .token_mr_ok = { .handle = c->req.handle.handle, .stag = mr->stag, .len = mr->len } };
+	client_answer(c, &m, IPC_MSG_LEN(token_mr_ok));
+}
+
+/* ---- protection domains ---- */
+
+static void shares(const struct client *c)
+{
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		__atomic_store_n(&c->wc[i]->shares, true, __ATOMIC_RELAXED);
+}
+
+void client_pd_shares(const struct client_pd *p)
+{
+	if (p->borrowed && p->lender->c != p->c)
+		shares(p->lender->c);
+}
+
+void client_token_pd(struct client *c, const int *fds, uint32_t n)
+{
+	const struct client_chan *ch = context_of(c, fds[0]);
+	struct client_pd *lender = ch != NULL ? client_pd_get(ch->c, c->req.handle.handle) : NULL;
+
+	(void)n;
+	if (ch == NULL)
+		return;
+	if (lender == NULL || lender->dev != ch->dev) {
+		client_error(c, EINVAL, "the context has no protection domain %u", c->req.handle.handle);
+		return;
+	}
+	lender = root_of(lender);
+	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
+	if (p != NULL)
+		p->handle = table_add(&c->pd, p);
+	if (p == NULL || p->handle == 0) {
+		free(p);
+		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
+		return;
+	}
+	*p = (struct client_pd){ .c = c, .handle = p->handle, .dev = lender->dev, .id = lender->id, .borrowed = true,
+				 .lender = lender, .next_guest = lender->guests };
+	lender->guests = p;
+	if (lender->c != c) {
+		shares(c);
+		c->shared = lender->c->shared = true;
+	}
+	client_ok_handle(c, p->handle);
+}
+
+/* Deaths that wait for what somebody else does with this PD, or one that stands for it, look again. */
+static void look_again(const struct client_pd *root)
+{
+	client_death_soon(root->c);
+	for (const struct client_pd *g = root->guests; g != NULL; g = g->next_guest)
+		client_death_soon(g->c);
+}
+
+/* Before its number may be another PD's. */
+static void void_all(const struct client_pd *p)
+{
+	struct client_mr *mr;
+	struct client_mw *mw;
+
+	for (uint32_t h = 0; (mw = table_next(&p->c->mw, &h)) != NULL;)
+		if (mw->pd == p)
+			qp_mw_close(dev_get(p->dev), mw->stag);
+	for (uint32_t h = 0; (mr = table_next(&p->c->mr, &h)) != NULL;)
+		if (mr->pd == p)
+			client_mr_void(mr);
+}
+
+void client_pd_return(struct client_pd *p)
+{
+	struct client_pd *lender = p->lender;
+
+	if (lender == NULL)
+		return;
+	if (p->users > 0)
+		void_all(p);
+	p->lender = NULL;
+	for (struct client_pd **at = &lender->guests; *at != NULL; at = &(*at)->next_guest) {
+		if (*at == p) {
+			*at = p->next_guest;
+			break;
+		}
+	}
+	client_death_soon(p->c);
+	look_again(lender);
+}
+
+/* Whether others use the PD that p stands for, and may want what is in p. */
+static bool wanted(const struct client_pd *p)
+{
+	const struct client_pd *root = p->lender;
+	uint32_t dead = 0;
+
+	if (root == NULL)
+		return false;
+	bool used = !root->left;
+	for (const struct client_pd *g = root->guests; g != NULL; g = g->next_guest) {
+		used |= !g->left;
+		dead += g->left;
+	}
+	return used && dead <= DEAD_MAX;
+}
+
+bool client_pds_leave(struct client *c)
+{
+	const struct client_mr *mr;
+	struct client_pd *p;
+
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;) {
+		if (p->left)
+			continue;
+		p->left = true;
+		if (root_of(p) != NULL)
+			look_again(root_of(p));
+	}
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
+		for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
+			if (g->c != c)
+				return false;
+	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
+		if (wanted(mr->pd))
+			return false;
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
+		client_pd_return(p);
+	return true;
+}

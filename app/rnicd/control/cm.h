@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The connection manager: ids as rdma_cm knows them, and the connections under them. Control thread.
+ *
+ * An id is the client's; it goes with IPC_CM_DESTROY_ID or with the client. A connection (struct cm_conn) is from its
+ * opening to QP_FX_CLOSED, with or without an id, with or without its client: workers still have it.
+ */
+#ifndef CM_H
+#define CM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "control/client.h"
+
+/* Numbers of rdma_cm_event_type. */
+enum cm_event_type {
+	CM_EV_ADDR_RESOLVED = 0,
+	CM_EV_ADDR_ERROR,
+	CM_EV_ROUTE_RESOLVED,
+	CM_EV_ROUTE_ERROR,
+	CM_EV_CONNECT_REQUEST,
+	CM_EV_CONNECT_RESPONSE,
+	CM_EV_CONNECT_ERROR,
+	CM_EV_UNREACHABLE,
+	CM_EV_REJECTED,
+	CM_EV_ESTABLISHED,
+	CM_EV_DISCONNECTED,
+	CM_EV_MULTICAST_JOIN = 12,
+	CM_EV_TIMEWAIT_EXIT = 15,
+};
+
+/* One writer: cm_set_state. */
+enum cm_state {
+	CM_IDLE,         /* created; bind, resolve_addr or listen moves it on */
+	CM_BOUND,        /* has a local address; resolve_addr or listen */
+	CM_ADDR_KNOWN,   /* has a device and both addresses; resolve_route */
+	CM_ROUTE_WAIT,   /* the neighbour is being asked; its answer or the time-out moves it on */
+	CM_ROUTE_KNOWN,  /* connect */
+	CM_LISTENING,    /* until destroyed */
+	CM_CONNECTING,   /* the SYN is out; the peer or a time-out */
+	CM_RESPONDED,    /* active without QP: the peer's Reply is here; accept (with the QP) or destroy */
+	CM_REQUESTED,    /* passive: made by a request; accept or reject */
+	CM_ACCEPTING,    /* the Reply is out; ESTABLISHED follows */
+	CM_CONNECTED,    /* disconnect or the peer */
+	CM_OVER,         /* rejected, failed or disconnected; only destroy */
+};
+
+#define CM_NO_DEV UINT32_MAX
+
+struct cm_id;
+
+/* A connection as the control thread knows it. */
+struct cm_conn {
+	struct owner owner;
+	struct client *c;    /* NULL: the client is gone */
+	struct cm_id *id;    /* NULL: destroyed, or without connection manager */
+	struct oob *oob;     /* without connection manager: its QP's side; NULL: gone */
+	struct oob_held *held; /* without, and waits for its QP */
+	struct cm_conn *next, **prev; /* all connections */
+	struct qp_conn *conn;/* the worker's; NULL while it is being opened */
+	uint32_t worker;
+	uint32_t dev;
+	uint16_t lport;
+	uint64_t qp;         /* owner of the QP it was given, 0: none yet */
+	struct ipc_addr local, remote;
+};
+
+struct cm_id {
+	struct client *c;
+	uint32_t handle;
+	enum cm_state state;
+	struct client_chan *chan;
+	uint32_t dev;                /* CM_NO_DEV: none yet, or listening on all */
+	struct ipc_addr local, remote;
+	bool has_port;               /* local.port is taken by this id (cm_port.c) */
+	bool disconnected;           /* has been told so */
+	bool udp;                    /* RDMA_PS_UDP: cm_sidr.c */
+	struct cm_join *joins;       /* of such a one: groups, cm_join.c */
+	uint32_t n_joins;
+	struct cm_sidr *sidr;        /* of such a one: what it says to its peer; NULL: nothing yet */
+	struct cm_conn *conn;
+	struct cm_id *listener;      /* REQUESTED: where it came in */
+	uint32_t listener_handle;
+	/* listening */
+	struct owner owner;
+	uint32_t backlog, requests;
+	uint32_t cmds;               /* listen commands under way */
+	bool broken;                 /* a worker could not */
+	bool gone;                   /* destroyed while commands were under way */
+	bool answer;                 /* destroy: the client waits */
+	/* route */
+	struct loop_timer timer;
+	struct cm_id *next_wait, **prev_wait; /* of a udp listener next_wait: the next one */
+};
+
+/* Requests of the control protocol: each answers, now or later. */
+void cm_create_id(struct client *c);      /* cm_id.c */
+void cm_destroy_id(struct client *c);
+void cm_bind(struct client *c);
+void cm_migrate(struct client *c);
+void cm_resolve_addr(struct client *c);   /* cm_route.c */
+void cm_resolve_route(struct client *c);
+void cm_listen(struct client *c);         /* cm_listen.c */
+void cm_connect(struct client *c);        /* cm_conn.c */
+void cm_accept(struct client *c);
+void cm_reject(struct client *c);
+void cm_disconnect(struct client *c);
+
+/*
+ * The death of a client, c->under_way counts what takes time: its ids are destroyed and their connections told to
+ * end.
+ */
+void cm_client_dies(struct client *c);
+/* After its QPs: connections that have not closed yet are made to forget it. */
+void cm_client_conns(struct client *c);
+
+/* What workers say. */
+void cm_fx(const struct cmd_fx *fx);      /* cm_event.c */
+void cm_neigh(const struct rnicd_event *ev); /* cm_route.c */
+void cm_sidr_fx(const struct cmd_fx *fx); /* cm_sidr.c */
+
+/* ---- between the cm_ files ---- */
+
+void cm_set_state(struct cm_id *id, enum cm_state to);
+const char *cm_state_name(enum cm_state s);
+struct cm_id *cm_id_new(struct client *c, struct client_chan *chan); /* NULL: no memory */
+void cm_id_free(struct cm_id *id);
+struct cm_id *cm_find(struct client *c, uint32_t handle); /* NULL: the client was answered */
+/* Answers EINVAL that the id is in the wrong state. */
+void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
+void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx);
+void cm_route_forget(struct cm_id *id);
+void cm_listen_end(struct cm_id *id); /* takes the listener from the workers; then frees the id */
+/* Requests about an id of the udp port space; each answers (cm_sidr.c). */
+void cm_sidr_connect(struct client *c, struct cm_id *id);
+void cm_sidr_listen(struct client *c, struct cm_id *id);
+void cm_sidr_accept(struct client *c, struct cm_id *id);
+void cm_sidr_reject(struct client *c, struct cm_id *id);
+void cm_sidr_listen_end(struct cm_id *id);
+void cm_sidr_forget(struct cm_id *id);
+void cm_joins_end(struct cm_id *id); /* cm_join.c */
+/* The id's connection, if any, is told to end, now without the id. */
+void cm_conn_leave(struct cm_id *id);
+/* Tells a worker to end a connection: rejected when it waits for an answer, else disconnected. */
+void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key);
+void cm_conn_free(struct cm_conn *k);
+struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
+struct cm_conn *cm_conn_make(struct client *c, uint64_t key); /* without id; dev and addresses are the caller's to set */
+struct cm_conn *cm_conn_first(void);
+struct cm_conn *cm_conn_of(uint64_t key);
+
+/* TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. False: in use. */
+bool cm_port_take(uint32_t dev, uint16_t port);
+void cm_port_give(uint32_t dev, uint16_t port);
+/* Takes a free one; 0: all are in use. */
+uint16_t cm_port_any(uint32_t dev);
+/* The next ephemeral port to try for a connection; does not take it: connections of different peers may share one. */
+uint16_t cm_port_next(uint32_t dev);
+
+static inline bool cm_addr_is_any(const struct ipc_addr *a)
+{
+	static const uint8_t zero[12], v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	return (memcmp(a->ip, zero, 12) == 0 || memcmp(a->ip, v4, 12) == 0) && memcmp(a->ip + 12, zero, 4) == 0;
+}
+
+/* As the kernel's: the host's loopback stands for the first device, of which the address is put in its place. */
+void cm_addr_own(struct ipc_addr *a);
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: opened, accepted, rejected, disconnected, each by a command on the worker that the flow belongs to. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/cm.h"
+#include "control/dev.h"
+#include "control/oob.h"
+
+#define WAIT_NS    (10 * RN_NS_PER_MS) /* connections being set up at once have taken all working memory: try again */
+#define WAIT_TRIES 200u
+#define PORT_TRIES 32u /* of ports that are in use toward the same peer */
+
+static struct cm_conn *conns;
+
+struct cm_conn *cm_conn_first(void) { return conns; }
+
+struct cm_conn *cm_conn_of(uint64_t key)
+{
+	struct owner *o = owner_get(OWNER_CONN, key);
+
+	return o == NULL ? NULL : rn_container_of(o, struct cm_conn, owner);
+}
+
+struct cm_conn *cm_conn_make(struct client *c, uint64_t key)
+{
+	struct cm_conn *k = calloc(1, sizeof(*k));
+
+	if (k == NULL)
+		return NULL;
+	owner_put(&k->owner, OWNER_CONN, key);
+	k->c = c;
+	k->next = conns;
+	k->prev = &conns;
+	if (conns != NULL)
+		conns->prev = &k->next;
+	conns = k;
+	return k;
+}
+
+struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
+{
+	struct cm_conn *k = cm_conn_make(c, key);
+
+	if (k == NULL)
+		return NULL;
+	k->id = id;
+	k->dev = id->dev;
+	k->local = id->local;
+	k->remote = id->remote;
+	id->conn = k;
+	return k;
+}
+
+void cm_conn_free(struct cm_conn *k)
+{
+	if (k->id != NULL)
+		k->id->conn = NULL;
+	oob_conn_gone(k);
+	*k->prev = k->next;
+	if (k->next != NULL)
+		k->next->prev = k->prev;
+	owner_del(&k->owner);
+	free(k);
+}
+
+/* One request of a client that a worker carries out. The client waits for it; so its id and QP stay. */
+struct op {
+	struct cmd cmd;
+	struct client *c;
+	struct cm_id *id;
+	struct cm_conn *k;
+	struct client_qp *q; /* may be NULL */
+	struct qp_conn *conn;
+	uint64_t key;
+	struct conn_addr addr;
+	struct mpa_policy policy;
+	enum conn_verdict cv;
+	enum qp_verdict qv;
+	bool gone;           /* the connection has closed meanwhile */
+	enum cm_state was;   /* before accept */
+	uint32_t tries;
+	uint32_t waits;      /* for working memory */
+	struct loop_timer wait;
+	void (*go)(struct op *o);
+	uint16_t ird, ord;
+	uint16_t priv_len;
+	uint8_t priv[IPC_PRIV_MAX];
+};
+
+static struct op *op_new(struct client *c, struct cm_id *id,
+			 void (*work)(struct rnicd_worker *, struct cmd *, uint64_t), void (*done)(struct cmd *))
+{
+	struct op *o = calloc(1, sizeof(*o));
+
+	if (o == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return NULL;
+	}
+	o->c = c;
+	o->id = id;
+	o->k = id->conn;
+	o->cmd.work = work;
+	o->cmd.done = done;
+	if (o->k != NULL) {
+		o->conn = o->k->conn;
+		o->key = o->k->owner.key;
+	}
+	return o;
+}
+
+static void op_end(struct op *o, int err, const char *sentence)
+{
+	struct client *c = o->c;
+
+	if (o->q != NULL)
+		o->q->moving = false;
+	free(o);
+	if (!client_back(c))
+		return;
+	if (err == 0)
+		client_ok(c);
+	else
+		client_error(c, err, "%s", sentence);
+}
+
+/* Takes the parameters and the QP of CONNECT and ACCEPT; NULL: answered. */
+static struct op *op_with_qp(struct client *c, struct cm_id *id,
+			     void (*work)(struct rnicd_worker *, struct cmd *, uint64_t), void (*done)(struct cmd *))
+{
+	const struct ipc_cm_connect *r = &c->req.cm_connect;
+	struct client_qp *q = r->qp != 0 ? table_get(&c->qp, r->qp) : NULL;
+	const struct rnicd_port_cfg *p = rnicd.port[id->dev]->cfg;
+
+	if (r->qp != 0 && (q == NULL || q->leaving || q->moving)) {
+		client_error(c, EINVAL, "there is no queue pair %u", r->qp);
+		return NULL;
+	}
+	if (q != NULL && q->datagram) {
+		client_error(c, EINVAL, "the queue pair is one of datagrams: it cannot be connected");
+		return NULL;
+	}
+	if (q != NULL && q->pd->dev != id->dev) {
+		client_error(c, EINVAL, "the queue pair is not of the device that the connection uses (%s)", p->name);
+		return NULL;
+	}
+	if (r->param.priv_len > IPC_PRIV_MAX) {
+		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", r->param.priv_len,
+			     IPC_PRIV_MAX);
+		return NULL;
+	}
+	struct op *o = op_new(c, id, work, done);
+	if (o == NULL)
+		return NULL;
+	o->q = q;
+	o->ird = (uint16_t)rn_min_u32(r->param.ird, p->max_ird);
+	o->ord = (uint16_t)rn_min_u32(r->param.ord, p->max_ord);
+	o->priv_len = r->param.priv_len;
+	memcpy(o->priv, r->param.priv, o->priv_len);
+	if (q != NULL)
+		client_qp_rnr(q, r->param.rnr_retry, 0); /* a CM sets no timer: its longest */
+	return o;
+}
+
+static void qp_there(struct client_qp *q)
+{
+	struct op *o = q->op;
+
+	q->op = NULL;
+	q->moving = true; /* until op_end: nobody else commands it */
+	o->go(o);
+}
+
+/* Calls go when the QP, if there is one, is on that worker. */
+static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
+{
+	o->go = go;
+	o->c->under_way++;
+	if (o->q == NULL) {
+		go(o);
+		return;
+	}
+	o->q->op = o;
+	client_qp_move(o->q, worker, qp_there);
+}
+
+/* ---- connect ---- */
+
+static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = o->policy,
+				    .qp = o->q != NULL ? o->q->qp : NULL, .priv = o->priv, .priv_len = o->priv_len };
+
+	(void)now;
+	if (o->q != NULL)
+		o->q->qp->rnr_ns = o->q->rnr_ns;
+	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
+	if (o->cv == CONN_OK && o->q != NULL)
+		conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
+}
+
+static void open_go(struct op *o);
+
+/* Chooses a port such that the flow belongs to the QP's worker, as far as that can be had. */
+static uint32_t choose_port(struct op *o)
+{
+	bool fixed = o->id->has_port;
+
+	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev);
+	for (uint32_t i = 0; !fixed && o->q != NULL && i < 16 * rnicd.n_workers && conn_owner(&o->addr) != o->q->worker;
+	     i++)
+		o->addr.lport = cm_port_next(o->id->dev);
+	return conn_owner(&o->addr);
+}
+
+static void open_retry(struct op *o)
+{
+	uint32_t worker = choose_port(o);
+
+	if (o->q != NULL)
+		o->q->moving = false;
+	o->c->under_way--; /* bring_qp counts it again */
+	bring_qp(o, worker, open_go);
+}
+
+static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
+
+static void opened(struct cmd *cmd)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+
+	switch (o->cv) {
+	case CONN_OK:
+		/* Its first effects may have overtaken us: then the connection may even be over. */
+		if (cm_conn_of(o->key) != NULL) {
+			o->k->conn = o->conn;
+			o->k->lport = o->addr.lport;
+		}
+		op_end(o, 0, "");
+		return;
+	case CONN_IN_USE:
+		if (!o->id->has_port && ++o->tries < PORT_TRIES && o->c->state != CLIENT_DYING) {
+			open_retry(o);
+			return;
+		}
+		break;
+	case CONN_QP:
+		if (o->qv == QP_NO_MEMORY && ++o->waits < WAIT_TRIES && o->c->state != CLIENT_DYING) {
+			o->wait.due = waited;
+			loop_timer_arm(&o->wait, rnicd_now() + WAIT_NS);
+			return;
+		}
+		break;
+	case CONN_NO_ROUTE:
+	case CONN_FULL:
+		break;
+	}
+	cm_conn_free(o->k);
+	cm_set_state(o->id, CM_ROUTE_KNOWN);
+	switch (o->cv) {
+	case CONN_IN_USE:
+		op_end(o, EADDRINUSE, "there is such a connection already: same addresses and ports");
+		break;
+	case CONN_NO_ROUTE:
+		op_end(o, ENETUNREACH, "the destination is not on the device's network and there is no gateway");
+		break;
+	case CONN_FULL:
+		op_end(o, ENOMEM,
+		       "the worker has no room for another connection: raise 'flows' in rnicd's configuration");
+		break;
+	case CONN_OK:
+	case CONN_QP:
+		op_end(o, o->qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
+		       o->qv == QP_NO_MEMORY ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
+		       : o->qv == QP_BAD_PRIV
+			       ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1"
+			       : "the queue pair is connected already, or in a state that cannot be connected");
+		break;
+	}
+}
+
+static void open_go(struct op *o)
+{
+	if (o->k == NULL)
+		o->k = cm_conn_new(o->c, o->id, owner_new());
+	if (o->k == NULL) {
+		op_end(o, ENOMEM, "no memory");
+		return;
+	}
+	o->key = o->k->owner.key;
+	o->k->worker = conn_owner(&o->addr);
+	o->k->qp = o->q != NULL ? o->q->owner.key : 0;
+	o->k->local.port = o->addr.lport;
+	o->id->local.port = o->addr.lport;
+	cm_set_state(o->id, CM_CONNECTING);
+	cmd_send(&o->cmd, o->k->worker);
+}
+
+void cm_connect(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.cm_connect.id);
+
+	if (id == NULL)
+		return;
+	if (id->udp) {
+		cm_sidr_connect(c, id);
+		return;
+	}
+	if (id->state != CM_ROUTE_KNOWN || id->conn != NULL) {
+		cm_wrong_state(c, id, "connect");
+		return;
+	}
+	struct op *o = op_with_qp(c, id, open_work, opened);
+	if (o == NULL)
+		return;
+	o->policy = conn_policy(rnicd.port[id->dev]);
+	o->policy.ird = o->ird;
+	o->policy.ord = o->ord;
+	o->addr = (struct conn_addr){ .port = id->dev, .rport = id->remote.port };
+	memcpy(o->addr.local.b, id->local.ip, 16);
+	memcpy(o->addr.remote.b, id->remote.ip, 16);
+	bring_qp(o, choose_port(o), open_go);
+}
+
+/* ---- accept ---- */
+
+static void accept_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+	struct qp_accept a = { .qp = o->q->qp, .ird = o->ird, .ord = o->ord, .priv_len = o->priv_len, .priv = o->priv };
+
+	(void)now;
+	o->gone = o->conn->owner != o->key;
+	if (o->gone)
+		return;
+	conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
+	o->q->qp->rnr_ns = o->q->rnr_ns;
+	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
+				 : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);
+	if (o->qv != QP_OK)
+		conn_set_client(o->conn, NULL);
+}
+
+static void accepted(struct cmd *cmd)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+	bool over = o->gone || o->qv == QP_BAD_STATE;
+
+	if (!over && (o->qv == QP_OK || o->qv == QP_NO_AGREEMENT)) {
+		op_end(o, 0, ""); /* without agreement CONNECT_ERROR follows */
+		return;
+	}
+	if (o->id->state == CM_ACCEPTING) /* its end has not been told */
+		cm_set_state(o->id, o->was);
+	op_end(o, over ? ENOTCONN : EINVAL, over ? "the peer has given up, or the queue pair is connected already" :
+	       o->qv == QP_BAD_PRIV ? "the private data is too long for the peer's MPA revision" :
+	       "the queue pair is in a state that cannot be connected");
+}
+
+static void accept_go(struct op *o)
+{
+	if (o->id->conn == NULL || o->id->state != o->was) { /* it ended while the QP moved */
+		op_end(o, ENOTCONN, "the peer has given up");
+		return;
+	}
+	o->k->qp = o->q->owner.key;
+	cm_set_state(o->id, CM_ACCEPTING);
+	cmd_send(&o->cmd, o->k->worker);
+}
+
+void cm_accept(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.cm_connect.id);
+
+	if (id == NULL)
+		return;
+	if (id->udp) {
+		cm_sidr_accept(c, id);
+		return;
+	}
+	if ((id->state != CM_REQUESTED && id->state != CM_RESPONDED) || id->conn == NULL) {
+		cm_wrong_state(c, id, "accept");
+		return;
+	}
+	if (c->req.cm_connect.qp == 0) {
+		client_error(c, EINVAL, "accept needs a queue pair");
+		return;
+	}
+	struct op *o = op_with_qp(c, id, accept_work, accepted);
+	if (o == NULL)
+		return;
+	o->was = id->state;
+	if (id->listener != NULL) {
+		id->listener->requests--;
+		id->listener = NULL;
+	}
+	bring_qp(o, id->conn->worker, accept_go);
+}
+
+/* ---- reject, disconnect ---- */
+
+static void reject_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+
+	(void)now;
+	if (o->conn->owner == o->key)
+		o->qv = qp_conn_reject(worker_qp_ctx(w), o->conn, o->priv, o->priv_len);
+}
+
+static void rejected(struct cmd *cmd)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+
+	if (o->qv == QP_BAD_PRIV) {
+		op_end(o, EINVAL, "the private data is too long for the peer's MPA revision");
+		return;
+	}
+	cm_set_state(o->id, CM_OVER);
+	op_end(o, 0, ""); /* also when the peer was faster */
+}
+
+void cm_reject(struct client *c)
+{
+	const struct ipc_cm_reject *r = &c->req.cm_reject;
+	struct cm_id *id = cm_find(c, r->id);
+
+	if (id == NULL)
+		return;
+	if (id->udp) {
+		cm_sidr_reject(c, id);
+		return;
+	}
+	if (id->state != CM_REQUESTED || id->conn == NULL) {
+		cm_wrong_state(c, id, "reject");
+		return;
+	}
+	if (r->priv_len > IPC_PRIV_MAX) {
+		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", r->priv_len, IPC_PRIV_MAX);
+		return;
+	}
+	struct op *o = op_new(c, id, reject_work, rejected);
+	if (o == NULL)
+		return;
+	o->priv_len = r->priv_len;
+	memcpy(o->priv, r->priv, r->priv_len);
+	if (id->listener != NULL) {
+		id->listener->requests--;
+		id->listener = NULL;
+	}
+	c->under_way++;
+	cmd_send(&o->cmd, o->k->worker);
+}
+
+static void disconnect_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct op *o = rn_container_of(cmd, struct op, cmd);
+
+	(void)now;
+	if (o->conn->owner == o->key)
+		qp_conn_disconnect(worker_qp_ctx(w), o->conn);
+}
+
+static void disconnected(struct cmd *cmd)
+{
+	op_end(rn_container_of(cmd, struct op, cmd), 0, ""); /* DISCONNECTED follows */
+}
+
+void cm_disconnect(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.handle.handle);
+
+	if (id == NULL)
+		return;
+	if (id->udp) {
+		client_error(c, EINVAL, "an id of datagrams has no connection that could be ended");
+		return;
+	}
+	if (id->state == CM_OVER) { /* the peer was faster: that is what was asked for */
+		client_ok(c);
+		return;
+	}
+	if (id->conn == NULL || id->conn->conn == NULL) {
+		cm_wrong_state(c, id, "disconnect");
+		return;
+	}
+	struct op *o = op_new(c, id, disconnect_work, disconnected);
+	if (o == NULL)
+		return;
+	c->under_way++;
+	cmd_send(&o->cmd, o->k->worker);
+}
+
+/* ---- the id goes, the connection ends by itself ---- */
+
+struct leave {
+	struct cmd cmd;
+	struct qp_conn *conn;
+	uint64_t key;
+};
+
+static void leave_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct leave *l = rn_container_of(cmd, struct leave, cmd);
+	struct qp_ctx *ctx = worker_qp_ctx(w);
+
+	(void)now;
+	if (l->conn->owner != l->key)
+		return;
+	if (qp_conn_get_state(l->conn) != QP_C_WAIT_ACCEPT || qp_conn_reject(ctx, l->conn, NULL, 0) != QP_OK)
+		qp_conn_disconnect(ctx, l->conn);
+}
+
+static void left(struct cmd *cmd) { free(rn_container_of(cmd, struct leave, cmd)); }
+
+void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key)
+{
+	struct leave *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return; /* a request that nobody answers ends by its time-out, a connection with its QP */
+	*l = (struct leave){ .conn = conn, .key = key, .cmd = { .work = leave_work, .done = left } };
+	cmd_send(&l->cmd, worker);
+}
+
+void cm_conn_leave(struct cm_id *id)
+{
+	struct cm_conn *k = id->conn;
+
+	if (k == NULL)
+		return;
+	k->id = NULL;
+	id->conn = NULL;
+	if (k->conn != NULL)
+		cm_conn_end(k->worker, k->conn, k->owner.key);
+}

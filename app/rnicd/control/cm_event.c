@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What workers tell of connections, as events of rdma_cm. Statuses are those of the kernel's iWARP connection
+ * manager.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "control/cm.h"
+#include "control/oob.h"
+
+/* A request met a listener: a new id for it, which the client gets with the event. */
+static void on_request(const struct cmd_fx *fx)
+{
+	struct owner *o = owner_get(OWNER_LISTEN, fx->listener);
+	struct cm_id *l = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
+	struct cm_id *id = NULL;
+
+	if (l != NULL && l->c->state == CLIENT_READY && l->requests < l->backlog)
+		id = cm_id_new(l->c, l->chan);
+	if (id != NULL) {
+		id->dev = fx->port;
+		id->local = fx->local;
+		id->remote = fx->remote;
+	}
+	struct cm_conn *k = id != NULL ? cm_conn_new(l->c, id, fx->owner) : NULL;
+	if (k == NULL) { /* nobody listens any more, or he has too many to answer: as a full backlog does */
+		if (id != NULL)
+			cm_id_free(id);
+		cm_conn_end(fx->worker, fx->conn, fx->owner);
+		return;
+	}
+	k->conn = fx->conn;
+	k->worker = fx->worker;
+	id->listener = l;
+	id->listener_handle = l->handle;
+	l->requests++;
+	cm_set_state(id, CM_REQUESTED);
+	cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx);
+}
+
+/* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2), which a channel adapter's programs look for. */
+enum { IB_REJ_SERVICE = 8, IB_REJ_CONSUMER = 28 };
+
+static int refused(const struct cm_id *id, int ib_reason)
+{
+	return rnicd.port[id->dev]->cfg->roce ? ib_reason : -ECONNREFUSED;
+}
+
+static void on_end(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
+{
+	if (id->listener != NULL) {
+		id->listener->requests--;
+		id->listener = NULL;
+	}
+	cm_set_state(id, CM_OVER);
+	id->disconnected = type == CM_EV_DISCONNECTED;
+	cm_event(id, type, status, fx);
+}
+
+static void on_closed(struct cm_conn *k)
+{
+	struct cm_id *id = k->id;
+
+	cm_conn_free(k);
+	if (id == NULL)
+		return;
+	if (id->state == CM_CONNECTED)
+		on_end(id, CM_EV_DISCONNECTED, 0, NULL);
+	else if (id->state != CM_OVER)
+		on_end(id, CM_EV_CONNECT_ERROR, -ECONNRESET, NULL);
+	/* InfiniBand's connection manager tells when the QP's number may be used again; iWARP's has no such event. */
+	if (id->disconnected && rnicd.port[id->dev]->cfg->roce)
+		cm_event(id, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+}
+
+void cm_fx(const struct cmd_fx *fx)
+{
+	struct cm_conn *k = cm_conn_of(fx->owner);
+
+	if (k == NULL) {
+		if (fx->type == QP_FX_CONNECT_REQUEST && !oob_request(fx))
+			on_request(fx);
+		return;
+	}
+	k->conn = fx->conn;
+	if (k->oob != NULL)
+		oob_fx(k, fx);
+	struct cm_id *id = k->id;
+	if (fx->type == QP_FX_CLOSED) {
+		on_closed(k);
+		return;
+	}
+	if (id == NULL)
+		return;
+	switch ((enum qp_fx_type)fx->type) {
+	case QP_FX_CONNECT_REPLY:
+		cm_set_state(id, CM_RESPONDED);
+		cm_event(id, CM_EV_CONNECT_RESPONSE, 0, fx);
+		break;
+	case QP_FX_ESTABLISHED:
+		cm_set_state(id, CM_CONNECTED);
+		cm_event(id, CM_EV_ESTABLISHED, 0, fx);
+		break;
+	case QP_FX_REJECTED:
+		on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_CONSUMER), fx);
+		break;
+	case QP_FX_UNREACHABLE:
+		if (fx->code == 0)
+			on_end(id, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
+		else /* nobody listens there */
+			on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_SERVICE), NULL);
+		break;
+	case QP_FX_CONNECT_ERROR:
+		on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL);
+		break;
+	case QP_FX_DISCONNECTED:
+		on_end(id, CM_EV_DISCONNECTED, 0, NULL);
+		break;
+	case QP_FX_CONNECT_REQUEST:
+	case QP_FX_CLOSED:
+	case QP_FX_QP_EVENT:
+	case QP_FX_CQ_ERROR:
+	case QP_FX_CQ_NOTIFY:
+	case QP_FX_SRQ_EVENT:
+		break;
+	}
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ids: creation, binding, events toward the client, destruction. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/cm.h"
+#include "control/dev.h"
+
+#define IDS_MAX 65536u
+
+const char *cm_state_name(enum cm_state s)
+{
+	static const char *const name[] = { "idle",	   "bound",	"addr-known", "route-wait",
+					    "route-known", "listening", "connecting", "responded",
+					    "requested",   "accepting", "connected",  "over" };
+
+	return name[s];
+}
+
+void cm_set_state(struct cm_id *id, enum cm_state to) { id->state = to; }
+
+void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what)
+{
+	client_error(c, EINVAL, "%s is not possible: the id is in state %s", what, cm_state_name(id->state));
+}
+
+struct cm_id *cm_find(struct client *c, uint32_t handle)
+{
+	struct cm_id *id = table_get(&c->cm, handle);
+
+	if (id == NULL || id->gone) {
+		client_error(c, EINVAL, "there is no connection manager id %u", handle);
+		return NULL;
+	}
+	return id;
+}
+
+struct cm_id *cm_id_new(struct client *c, struct client_chan *chan)
+{
+	struct cm_id *id = c->cm.live < IDS_MAX ? calloc(1, sizeof(*id)) : NULL;
+
+	if (id == NULL)
+		return NULL;
+	id->handle = table_add(&c->cm, id);
+	if (id->handle == 0) {
+		free(id);
+		return NULL;
+	}
+	id->c = c;
+	id->chan = chan;
+	id->dev = CM_NO_DEV;
+	chan->users++;
+	return id;
+}
+
+static bool of_id(const void *data, const void *arg)
+{
+	return ((const struct ipc_cm_event *)data)->id == *(const uint32_t *)arg;
+}
+
+void cm_id_free(struct cm_id *id)
+{
+	cm_route_forget(id);
+	cm_sidr_forget(id);
+	cm_joins_end(id);
+	ev_cancel_if(id->chan, of_id, &id->handle);
+	if (id->has_port)
+		cm_port_give(id->dev, id->local.port);
+	if (id->listener != NULL && id->state == CM_REQUESTED)
+		id->listener->requests--;
+	owner_del(&id->owner);
+	id->chan->users--;
+	table_del(&id->c->cm, id->handle);
+	free(id);
+}
+
+void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
+{
+	struct ipc_cm_event ev = {
+		.type = type,
+		.status = status,
+		.id = id->handle,
+		.listen_id = type == CM_EV_CONNECT_REQUEST ? id->listener_handle : 0,
+		.dev = id->dev,
+		.local = id->local,
+		.remote = id->remote,
+	};
+
+	if (fx != NULL) {
+		/* An effect's depths are ours; the event's are the peer's. */
+		ev.param.ird = fx->ord;
+		ev.param.ord = fx->ird;
+		ev.param.priv_len = fx->priv_len;
+		memcpy(ev.param.priv, fx->priv, fx->priv_len);
+	}
+	ev_push_copy(id->chan, &ev, sizeof(ev));
+}
+
+void cm_create_id(struct client *c)
+{
+	struct client_chan *ch = table_get(&c->chan, c->req.cm_create_id.channel);
+
+	if (ch == NULL || ch->kind != IPC_CHANNEL_CM) {
+		client_error(c, EINVAL, "there is no event channel %u for connection manager events",
+			     c->req.cm_create_id.channel);
+		return;
+	}
+	struct cm_id *id = cm_id_new(c, ch);
+	if (id == NULL) {
+		client_error(c, ENOMEM, "no more connection manager ids: %u are in use", c->cm.live);
+		return;
+	}
+	id->udp = c->req.cm_create_id.datagram != 0;
+	client_ok_handle(c, id->handle);
+}
+
+/* ---- bind ---- */
+
+/*
+ * Some programs tell their peer the port as soon as they have it and listen then (qperf -cm1); on InfiniBand the peer's
+ * resolution takes longer than that.
+ */
+static void expect(const struct cm_id *id)
+{
+	uint32_t first = id->dev == CM_NO_DEV ? 0 : id->dev, last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
+
+	for (uint32_t d = first; d < last; d++)
+		conn_expect(d, id->local.port);
+}
+
+static const char *show(const struct ipc_addr *a, char *buf, size_t len)
+{
+	struct pkt_addr p;
+
+	memcpy(p.b, a->ip, 16);
+	if (pkt_addr_is_ip4(&p))
+		inet_ntop(AF_INET, a->ip + 12, buf, (socklen_t)len);
+	else
+		inet_ntop(AF_INET6, a->ip, buf, (socklen_t)len);
+	return buf;
+}
+
+void cm_addr_own(struct ipc_addr *a)
+{
+	static const uint8_t v4[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 }, v6[16] = { [15] = 1 };
+
+	if ((memcmp(a->ip, v4, sizeof(v4)) == 0 || memcmp(a->ip, v6, sizeof(v6)) == 0) && rnicd.n_ports > 0)
+		memcpy(a->ip, rnicd.port[0]->cfg->ip.b, sizeof(a->ip));
+}
+
+void cm_bind(struct client *c)
+{
+	struct ipc_addr a = c->req.cm_bind.addr;
+	struct cm_id *id = cm_find(c, c->req.cm_bind.id);
+	uint32_t dev = CM_NO_DEV;
+	char text[INET6_ADDRSTRLEN];
+
+	if (id == NULL)
+		return;
+	if (id->state != CM_IDLE) {
+		cm_wrong_state(c, id, "bind");
+		return;
+	}
+	cm_addr_own(&a);
+	if (!cm_addr_is_any(&a)) {
+		dev = dev_by_addr(a.ip);
+		if (dev == UINT32_MAX) {
+			client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s",
+				     show(&a, text, sizeof(text)));
+			return;
+		}
+	}
+	if (a.port == 0)
+		a.port = cm_port_any(dev);
+	else if (!cm_port_take(dev, a.port))
+		a.port = 0;
+	if (a.port == 0) {
+		client_error(c, EADDRINUSE, "port %u is in use", c->req.cm_bind.addr.port);
+		return;
+	}
+	id->dev = dev;
+	id->local = a;
+	id->has_port = true;
+	cm_set_state(id, CM_BOUND);
+	expect(id);
+	struct ipc_msg m = { .cm_bind_ok = { .addr = a, .dev = dev } };
+	client_answer(c, &m, IPC_MSG_LEN(cm_bind_ok));
+}
+
+/* ---- another channel ---- */
+
+void cm_migrate(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.cm_migrate.id);
+	struct client_chan *to = table_get(&c->chan, c->req.cm_migrate.channel);
+
+	if (id == NULL)
+		return;
+	if (to == NULL || to->kind != IPC_CHANNEL_CM) {
+		client_error(c, EINVAL, "there is no event channel %u for connection manager events",
+			     c->req.cm_migrate.channel);
+		return;
+	}
+	if (to != id->chan)
+		ev_migrate(id->chan, to, of_id, &id->handle);
+	id->chan->users--;
+	id->chan = to;
+	to->users++;
+	client_ok(c);
+}
+
+/* ---- the end ---- */
+
+/* Requests that came in at a listener and have not been told to the client yet. */
+static bool untold(const void *data, const void *arg)
+{
+	const struct ipc_cm_event *ev = data;
+	const struct cm_id *l = arg;
+
+	if (ev->type != CM_EV_CONNECT_REQUEST || ev->listen_id != l->handle)
+		return false;
+	struct cm_id *id = table_get(&l->c->cm, ev->id);
+	if (id != NULL)
+		id->gone = true;
+	return true;
+}
+
+static void end_requests(struct cm_id *l)
+{
+	struct cm_id *id;
+
+	ev_cancel_if(l->chan, untold, l);
+	for (uint32_t h = 0; (id = table_next(&l->c->cm, &h)) != NULL;) {
+		if (id->listener != l)
+			continue;
+		if (id->gone) {
+			cm_conn_leave(id);
+			cm_id_free(id);
+		} else {
+			id->listener = NULL; /* the client has it: it may still accept */
+		}
+	}
+}
+
+static void end_id(struct cm_id *id, bool answer)
+{
+	struct client *c = id->c;
+
+	id->answer = answer;
+	if (id->state == CM_LISTENING) {
+		end_requests(id);
+		if (!id->udp) {
+			cm_listen_end(id);
+			return;
+		}
+		cm_sidr_listen_end(id);
+	}
+	cm_conn_leave(id);
+	cm_id_free(id);
+	if (answer)
+		client_ok(c);
+}
+
+void cm_destroy_id(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.handle.handle);
+
+	if (id != NULL)
+		end_id(id, true);
+}
+
+struct let_go {
+	struct cmd cmd;
+	struct client *c;
+	uint64_t key;
+	struct qp_conn *conn;
+};
+
+/*
+ * A connection that outlives its client: its QP is gone, or never was. With everything acknowledged it may end in
+ * peace; one that still has to send from the client's memory cannot.
+ */
+static void let_go_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct let_go *l = rn_container_of(cmd, struct let_go, cmd);
+
+	(void)now;
+	if (l->conn->owner != l->key)
+		return; /* closed meanwhile */
+	conn_set_client(l->conn, NULL);
+	if (!tcpl_idle(&l->conn->tcp))
+		qp_conn_abort(worker_qp_ctx(w), l->conn);
+}
+
+static void let_go_done(struct cmd *cmd)
+{
+	struct let_go *l = rn_container_of(cmd, struct let_go, cmd);
+	struct client *c = l->c;
+
+	free(l);
+	c->under_way--;
+	client_death_step(c);
+}
+
+void cm_client_dies(struct client *c)
+{
+	struct cm_id *id;
+
+	for (uint32_t h = 0; (id = table_next(&c->cm, &h)) != NULL;)
+		if (id->state != CM_LISTENING)
+			end_id(id, false);
+	for (uint32_t h = 0; (id = table_next(&c->cm, &h)) != NULL;)
+		end_id(id, false);
+}
+
+void cm_client_conns(struct client *c)
+{
+	for (struct cm_conn *k = cm_conn_first(); k != NULL; k = k->next) {
+		if (k->c != c)
+			continue;
+		k->c = NULL;
+		struct let_go *l = k->conn != NULL ? calloc(1, sizeof(*l)) : NULL;
+		if (l == NULL)
+			continue;
+		*l = (struct let_go) { .c = c,
+				       .key = k->owner.key,
+				       .conn = k->conn,
+				       .cmd = { .work = let_go_work, .done = let_go_done } };
+		c->under_way++;
+		cmd_send(&l->cmd, k->worker);
+	}
+}

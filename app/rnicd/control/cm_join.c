@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ids in groups: as long as one is, the port takes the group's frames. What a QP receives is client_group.c's; an id
+ * that only sends asks nothing of the network.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/cm.h"
+#include "control/group.h"
+#include "udp/udpl.h"
+
+#define RDMA_UDP_QKEY 0x01234567u /* of the port space, as <rdma/rdma_cma.h> has it */
+
+struct cm_join {
+	uint32_t number; /* the client's */
+	struct group *g; /* NULL: it only sends */
+	struct cm_join *next;
+};
+
+static void end(struct cm_id *id, struct cm_join **at)
+{
+	struct cm_join *j = *at;
+
+	*at = j->next;
+	id->n_joins--;
+	if (j->g != NULL)
+		group_leave(j->g, &j->g->joins);
+	free(j);
+}
+
+void cm_joins_end(struct cm_id *id)
+{
+	while (id->joins != NULL)
+		end(id, &id->joins);
+}
+
+static void tell(const struct cm_id *id, uint32_t number, const struct pkt_addr *addr)
+{
+	struct ipc_cm_event ev = { .type = CM_EV_MULTICAST_JOIN, .id = id->handle, .dev = id->dev, .join = number,
+				   .local = id->local, .qpn = UDPL_QPN_GROUP, .qkey = RDMA_UDP_QKEY };
+
+	memcpy(ev.remote.ip, addr->b, sizeof(ev.remote.ip));
+	ev_push_copy(id->chan, &ev, sizeof(ev));
+}
+
+static const char *refusal(const struct cm_id *id, const struct pkt_addr *addr)
+{
+	if (!id->udp)
+		return "only an id of datagrams (RDMA_PS_UDP) can join a group";
+	if (id->dev == CM_NO_DEV)
+		return "bind the id to an address, or resolve one, before it joins a group";
+	return pkt_addr_is_group(addr) ? NULL : "it is not the address of an IPv4 group";
+}
+
+void cm_join(struct client *c)
+{
+	const struct ipc_cm_join r = c->req.cm_join;
+	struct cm_id *id = cm_find(c, r.id);
+	struct pkt_addr addr;
+
+	if (id == NULL)
+		return;
+	memcpy(addr.b, r.group, sizeof(addr.b));
+	const char *no = refusal(id, &addr);
+	if (no != NULL) {
+		client_error(c, EINVAL, "%s", no);
+		return;
+	}
+	if (id->n_joins == GROUP_JOINS) {
+		client_error(c, ENOMEM, "an id can be in %u groups", GROUP_JOINS);
+		return;
+	}
+	struct cm_join *j = calloc(1, sizeof(*j));
+	if (j == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	j->number = r.join;
+	if (r.send_only == 0) {
+		j->g = group_get(c, id->dev, &addr);
+		if (j->g == NULL) {
+			free(j);
+			return;
+		}
+		group_enter(j->g, &j->g->joins);
+	}
+	j->next = id->joins;
+	id->joins = j;
+	id->n_joins++;
+	client_ok(c);
+	tell(id, r.join, &addr);
+}
+
+static bool of_join(const void *data, const void *arg)
+{
+	const struct ipc_cm_event *ev = data;
+	const struct ipc_cm_join *r = arg;
+
+	return ev->type == CM_EV_MULTICAST_JOIN && ev->id == r->id && ev->join == r->join;
+}
+
+void cm_leave(struct client *c)
+{
+	const struct ipc_cm_join *r = &c->req.cm_join;
+	struct cm_id *id = cm_find(c, r->id);
+
+	if (id == NULL)
+		return;
+	struct cm_join **at = &id->joins;
+	while (*at != NULL && (*at)->number != r->join)
+		at = &(*at)->next;
+	if (*at == NULL) {
+		client_error(c, EINVAL, "the id has no join %u", r->join);
+		return;
+	}
+	ev_cancel_if(id->chan, of_join, r);
+	end(id, at);
+	client_ok(c);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listeners: on every worker, on the id's device or on all. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "control/cm.h"
+
+#define BACKLOG_DEFAULT 128u
+#define BACKLOG_MAX     4096u
+
+struct op {
+	struct cmd_all cmd;
+	struct cm_id *id;
+	uint64_t owner;
+	uint32_t first, last; /* devices */
+	uint16_t port, backlog;
+	enum conn_verdict verdict[RNICD_MAX_WORKERS];
+};
+
+static void unlisten(struct rnicd_worker *w, struct op *o, uint32_t devs)
+{
+	for (uint32_t d = o->first; d < o->first + devs; d++)
+		conn_unlisten(w, d, o->port);
+}
+
+static void listen_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct op *o = rn_container_of(a, struct op, cmd);
+	enum conn_verdict *v = &o->verdict[worker_index(w)];
+
+	(void)now;
+	*v = CONN_OK;
+	for (uint32_t d = o->first; d < o->last; d++) {
+		struct conn_listen l = { .port = d, .lport = o->port, .backlog = o->backlog, .owner = o->owner,
+					 .policy = conn_policy(rnicd.port[d]) };
+		*v = conn_listen(w, &l);
+		if (*v != CONN_OK) {
+			unlisten(w, o, d - o->first);
+			return;
+		}
+	}
+}
+
+static void unlisten_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	struct op *o = rn_container_of(a, struct op, cmd);
+
+	(void)now;
+	if (o->verdict[worker_index(w)] == CONN_OK)
+		unlisten(w, o, o->last - o->first);
+}
+
+static void undone(struct cmd_all *a)
+{
+	struct op *o = rn_container_of(a, struct op, cmd);
+	struct client *c = o->id->c;
+
+	owner_del(&o->id->owner);
+	if (client_back(c))
+		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", o->port);
+	free(o);
+}
+
+static void listening(struct cmd_all *a)
+{
+	struct op *o = rn_container_of(a, struct op, cmd);
+	struct client *c = o->id->c;
+
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+		if (o->verdict[i] != CONN_OK) {
+			o->cmd.work = unlisten_work;
+			o->cmd.done = undone;
+			cmd_send_all(&o->cmd);
+			return;
+		}
+	}
+	cm_set_state(o->id, CM_LISTENING);
+	free(o);
+	if (client_back(c))
+		client_ok(c);
+}
+
+static struct op *op_new(struct cm_id *id)
+{
+	struct op *o = calloc(1, sizeof(*o));
+
+	if (o == NULL)
+		return NULL;
+	o->id = id;
+	o->first = id->dev == CM_NO_DEV ? 0 : id->dev;
+	o->last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
+	o->port = id->local.port;
+	return o;
+}
+
+void cm_listen(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.cm_listen.id);
+
+	if (id == NULL)
+		return;
+	if (id->state != CM_IDLE && id->state != CM_BOUND) {
+		cm_wrong_state(c, id, "listen");
+		return;
+	}
+	if (!id->has_port) {
+		id->local.port = cm_port_any(id->dev);
+		id->has_port = id->local.port != 0;
+	}
+	id->backlog =
+		c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
+	if (id->udp) {
+		cm_sidr_listen(c, id);
+		return;
+	}
+	struct op *o = id->has_port ? op_new(id) : NULL;
+	if (o == NULL) {
+		client_error(c, ENOMEM, "no memory or port for another listener");
+		return;
+	}
+	o->backlog = (uint16_t)id->backlog;
+	o->owner = owner_new();
+	owner_put(&id->owner, OWNER_LISTEN, o->owner);
+	o->cmd.work = listen_work;
+	o->cmd.done = listening;
+	c->under_way++;
+	cmd_send_all(&o->cmd);
+}
+
+static void ended(struct cmd_all *a)
+{
+	struct op *o = rn_container_of(a, struct op, cmd);
+	struct client *c = o->id->c;
+	bool answer = o->id->answer;
+
+	cm_id_free(o->id);
+	free(o);
+	if (client_back(c) && answer)
+		client_ok(c);
+}
+
+void cm_listen_end(struct cm_id *id)
+{
+	struct op *o = op_new(id);
+
+	id->gone = true;
+	owner_del(&id->owner); /* requests that are on their way find nobody and are rejected */
+	if (o == NULL) {
+		id->gone = false;
+		if (id->answer)
+			client_error(id->c, ENOMEM, "no memory");
+		return;
+	}
+	o->cmd.work = unlisten_work;
+	o->cmd.done = ended;
+	id->c->under_way++;
+	cmd_send_all(&o->cmd);
+}

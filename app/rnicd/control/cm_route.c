@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a destination to a device (resolve_addr) and to a neighbour that answers (resolve_route). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/cm.h"
+#include "control/dev.h"
+
+#define TIMEOUT_MIN_MS 100u
+#define TIMEOUT_MAX_MS 60000u
+
+static struct cm_id *waiting; /* in CM_ROUTE_WAIT */
+
+/* ---- resolve_addr ---- */
+
+static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
+{
+	if (id->dev != CM_NO_DEV)
+		return id->dev;
+	if (r->has_src != 0 && !cm_addr_is_any(&r->src))
+		return dev_by_addr(r->src.ip);
+	return dev_by_route(r->dst.ip);
+}
+
+void cm_resolve_addr(struct client *c)
+{
+	struct ipc_cm_resolve r = c->req.cm_resolve;
+	struct cm_id *id = cm_find(c, r.id);
+
+	if (id == NULL)
+		return;
+	cm_addr_own(&r.dst);
+	cm_addr_own(&r.src);
+	if (id->state != CM_IDLE && id->state != CM_BOUND) {
+		cm_wrong_state(c, id, "resolve_addr");
+		return;
+	}
+	if (cm_addr_is_any(&r.dst)) {
+		client_error(c, EINVAL, "resolve_addr needs a destination address");
+		return;
+	}
+	uint32_t dev = choose(id, &r);
+	uint16_t port = id->has_port ? id->local.port : r.has_src != 0 ? r.src.port : 0;
+	if (!id->has_port && port != 0) {
+		uint32_t on = dev == UINT32_MAX ? CM_NO_DEV : dev;
+		if (!cm_port_take(on, port)) {
+			client_error(c, EADDRINUSE, "port %u is in use", port);
+			return;
+		}
+		if (dev == UINT32_MAX)
+			cm_port_give(on, port);
+		id->has_port = dev != UINT32_MAX;
+	} else if (id->has_port && id->dev == CM_NO_DEV && dev != UINT32_MAX) {
+		/* Bound on all devices; from now on on this one. */
+		cm_port_give(CM_NO_DEV, port);
+		id->has_port = cm_port_take(dev, port);
+	}
+	id->remote = r.dst;
+	client_ok(c);
+	if (dev == UINT32_MAX || !dev_reaches(dev, r.dst.ip)) {
+		/* As the kernel's: no device by that source address, or no way from there. */
+		cm_event(id, CM_EV_ADDR_ERROR, dev == UINT32_MAX ? -ENODEV : -ENETUNREACH, NULL);
+		return;
+	}
+	id->dev = dev;
+	memcpy(id->local.ip, rnicd.port[dev]->cfg->ip.b, sizeof(id->local.ip));
+	id->local.port = port;
+	cm_set_state(id, CM_ADDR_KNOWN);
+	cm_event(id, CM_EV_ADDR_RESOLVED, 0, NULL);
+}
+
+/* ---- resolve_route ---- */
+
+void cm_route_forget(struct cm_id *id)
+{
+	if (id->prev_wait == NULL)
+		return;
+	*id->prev_wait = id->next_wait;
+	if (id->next_wait != NULL)
+		id->next_wait->prev_wait = id->prev_wait;
+	id->prev_wait = NULL;
+	loop_timer_disarm(&id->timer);
+}
+
+static void end(struct cm_id *id, int status)
+{
+	cm_route_forget(id);
+	cm_set_state(id, status == 0 ? CM_ROUTE_KNOWN : CM_ADDR_KNOWN);
+	cm_event(id, status == 0 ? CM_EV_ROUTE_RESOLVED : CM_EV_ROUTE_ERROR, status, NULL);
+}
+
+static void timed_out(struct loop_timer *t)
+{
+	end(rn_container_of(t, struct cm_id, timer), -ETIMEDOUT);
+}
+
+static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_addr *a)
+{
+	return id->dev == dev && memcmp(id->remote.ip, a->b, 16) == 0;
+}
+
+static void tell(uint32_t dev, const struct pkt_addr *dst, int status)
+{
+	struct cm_id *id = waiting;
+
+	while (id != NULL) {
+		struct cm_id *next = id->next_wait;
+		if (waits_for(id, dev, dst))
+			end(id, status);
+		id = next;
+	}
+}
+
+/* The neighbour may be a gateway: all who wait on that device for somewhere behind it are told. */
+void cm_neigh(const struct rnicd_event *ev)
+{
+	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
+	struct cm_id *id = waiting;
+
+	tell(ev->port, &ev->addr, ev->status);
+	if (!p->gateway_set || !pkt_addr_eq(&p->gateway, &ev->addr))
+		return;
+	for (id = waiting; id != NULL;) {
+		struct cm_id *next = id->next_wait;
+		struct pkt_addr dst;
+		memcpy(dst.b, id->remote.ip, 16);
+		if (id->dev == ev->port && !pkt_addr_same_net(&p->ip, &dst, p->prefix_len))
+			end(id, ev->status);
+		id = next;
+	}
+}
+
+struct ask {
+	struct cmd cmd;
+	uint32_t dev;
+	struct pkt_addr dst;
+	enum neigh_verdict verdict;
+};
+
+static void ask_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct ask *a = rn_container_of(cmd, struct ask, cmd);
+	uint8_t mac[PKT_MAC_LEN];
+
+	(void)now;
+	a->verdict = neigh_resolve(w, rnicd.port[a->dev], &a->dst, mac);
+}
+
+static void asked(struct cmd *cmd)
+{
+	struct ask *a = rn_container_of(cmd, struct ask, cmd);
+
+	switch (a->verdict) {
+	case NEIGH_READY:
+		tell(a->dev, &a->dst, 0);
+		break;
+	case NEIGH_WAIT:
+		break; /* RNICD_EV_NEIGH or the time-out */
+	case NEIGH_NO_ROUTE:
+		tell(a->dev, &a->dst, -ENETUNREACH);
+		break;
+	case NEIGH_FULL:
+		tell(a->dev, &a->dst, -ENOBUFS);
+		break;
+	}
+	free(a);
+}
+
+void cm_resolve_route(struct client *c)
+{
+	const struct ipc_cm_resolve *r = &c->req.cm_resolve;
+	struct cm_id *id = cm_find(c, r->id);
+
+	if (id == NULL)
+		return;
+	if (id->state != CM_ADDR_KNOWN) {
+		cm_wrong_state(c, id, "resolve_route");
+		return;
+	}
+	struct ask *a = calloc(1, sizeof(*a));
+	if (a == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	*a = (struct ask){ .dev = id->dev, .cmd = { .work = ask_work, .done = asked } };
+	memcpy(a->dst.b, id->remote.ip, 16);
+	cm_set_state(id, CM_ROUTE_WAIT);
+	id->timer.due = timed_out;
+	uint32_t ms = rn_min_u32(rn_max_u32(r->timeout_ms, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
+	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
+	id->next_wait = waiting;
+	id->prev_wait = &waiting;
+	if (waiting != NULL)
+		waiting->prev_wait = &id->next_wait;
+	waiting = id;
+	client_ok(c);
+	cmd_send(&a->cmd, 0); /* every worker learns for itself; the first asks for the client */
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The port space of datagrams (RDMA_PS_UDP): no connection is made, who asks is told number and Q_Key of the queue
+ * pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that has answered
+ * repeats its reply as often as it is asked, as long as it lives. Control thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "control/cm.h"
+#include "plane/ud.h"
+#include "udp/udpl_sidr.h"
+
+#define PAUSE_NS        (100 * RN_NS_PER_MS) /* before the first repetition; each pause is twice the one before */
+#define TRIES           7u                   /* 13 s in all */
+
+struct cm_sidr {
+	struct udpl_sidr says; /* our request or our reply */
+	uint8_t priv[UDPL_SIDR_PRIV_MAX];
+	bool answered;         /* passive: says is a reply */
+	uint32_t tries;
+};
+
+static struct cm_id *listeners;
+
+/* ---- messages ---- */
+
+struct out {
+	struct cmd cmd;
+	uint32_t dev;
+	struct pkt_addr to;
+	uint32_t len;
+	uint8_t p[UDPL_SIDR_MAX];
+};
+
+static void send_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct out *o = rn_container_of(cmd, struct out, cmd);
+
+	(void)now;
+	ud_send(w, rnicd.port[o->dev], &o->to, o->p, o->len);
+}
+
+static void sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
+
+static void say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind kind, const struct udpl_sidr *s)
+{
+	struct out *o = calloc(1, sizeof(*o));
+
+	if (o == NULL)
+		return; /* as if lost */
+	*o = (struct out){ .dev = dev, .cmd = { .work = send_work, .done = sent } };
+	memcpy(o->to.b, to->ip, sizeof(o->to.b));
+	o->len = udpl_sidr_build(o->p, kind, s);
+	cmd_send(&o->cmd, ud_owner(dev, UDPL_QPN_CM));
+}
+
+static void tell(struct cm_id *id, enum cm_event_type type, int status, const struct udpl_sidr *s)
+{
+	struct ipc_cm_event ev = { .type = type, .status = status, .id = id->handle, .dev = id->dev,
+				   .listen_id = type == CM_EV_CONNECT_REQUEST ? id->listener_handle : 0,
+				   .local = id->local, .remote = id->remote };
+
+	if (s != NULL) {
+		ev.qpn = s->qpn;
+		ev.qkey = s->qkey;
+		ev.param.priv_len = (uint16_t)s->priv_len;
+		memcpy(ev.param.priv, s->priv, s->priv_len);
+	}
+	ev_push_copy(id->chan, &ev, sizeof(ev));
+}
+
+/* What the id is to say, with private data of the client's; NULL: answered. */
+static struct cm_sidr *words(struct client *c, struct cm_id *id, const uint8_t *priv, uint32_t len)
+{
+	if (len > UDPL_SIDR_PRIV_MAX) {
+		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", len, UDPL_SIDR_PRIV_MAX);
+		return NULL;
+	}
+	if (id->sidr == NULL)
+		id->sidr = calloc(1, sizeof(*id->sidr));
+	if (id->sidr == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return NULL;
+	}
+	memcpy(id->sidr->priv, priv, len);
+	id->sidr->says.priv = id->sidr->priv;
+	id->sidr->says.priv_len = len;
+	return id->sidr;
+}
+
+/* ---- who asks ---- */
+
+static void over(struct cm_id *id, int status)
+{
+	owner_del(&id->owner);
+	loop_timer_disarm(&id->timer);
+	cm_set_state(id, CM_OVER);
+	tell(id, CM_EV_UNREACHABLE, status, NULL);
+}
+
+static void ask(struct loop_timer *t)
+{
+	struct cm_id *id = rn_container_of(t, struct cm_id, timer);
+	struct cm_sidr *s = id->sidr;
+
+	if (s->tries == TRIES) {
+		over(id, -ETIMEDOUT);
+		return;
+	}
+	say(id->dev, &id->remote, UDPL_SIDR_REQ, &s->says);
+	loop_timer_arm(&id->timer, rnicd_now() + (PAUSE_NS << s->tries));
+	s->tries++;
+}
+
+void cm_sidr_connect(struct client *c, struct cm_id *id)
+{
+	const struct ipc_conn_param *p = &c->req.cm_connect.param;
+
+	if (id->state != CM_ROUTE_KNOWN) {
+		cm_wrong_state(c, id, "connect");
+		return;
+	}
+	struct cm_sidr *s = words(c, id, p->priv, p->priv_len);
+	if (s == NULL)
+		return;
+	if (id->local.port == 0)
+		id->local.port = cm_port_next(id->dev);
+	s->says.port = id->remote.port;
+	s->says.src_port = id->local.port;
+	/* nobody who has not seen the request can answer it */
+	if (getrandom(&s->says.id, sizeof(s->says.id), 0) != (ssize_t)sizeof(s->says.id))
+		s->says.id = owner_new();
+	owner_put(&id->owner, OWNER_SIDR, s->says.id);
+	cm_set_state(id, CM_CONNECTING);
+	client_ok(c);
+	id->timer.due = ask;
+	ask(&id->timer);
+}
+
+static void on_reply(const struct cmd_fx *fx, const struct udpl_sidr *s)
+{
+	struct owner *o = owner_get(OWNER_SIDR, s->id);
+	struct cm_id *id = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
+
+	if (id == NULL || id->state != CM_CONNECTING || id->dev != fx->port || s->port != id->remote.port ||
+	    memcmp(fx->remote.ip, id->remote.ip, sizeof(id->remote.ip)) != 0)
+		return;
+	if (s->status != UDPL_SIDR_VALID) {
+		over(id, s->status);
+		return;
+	}
+	owner_del(&id->owner);
+	loop_timer_disarm(&id->timer);
+	cm_set_state(id, CM_CONNECTED);
+	tell(id, CM_EV_ESTABLISHED, 0, s);
+}
+
+/* ---- who is asked ---- */
+
+void cm_sidr_listen(struct client *c, struct cm_id *id)
+{
+	if (!id->has_port) {
+		client_error(c, ENOMEM, "no port for another listener");
+		return;
+	}
+	id->next_wait = listeners;
+	listeners = id;
+	cm_set_state(id, CM_LISTENING);
+	client_ok(c);
+}
+
+void cm_sidr_listen_end(struct cm_id *id)
+{
+	struct cm_id **p = &listeners;
+
+	while (*p != id)
+		p = &(*p)->next_wait;
+	*p = id->next_wait;
+}
+
+static struct cm_id *listener_of(uint32_t dev, uint16_t port)
+{
+	struct cm_id *l = listeners;
+
+	while (l != NULL && (l->local.port != port || (l->dev != dev && l->dev != CM_NO_DEV)))
+		l = l->next_wait;
+	return l;
+}
+
+/* The number of a request here: its own may be another's too. */
+static uint64_t key_of(const struct cmd_fx *fx, uint64_t id)
+{
+	struct pkt_addr from;
+
+	memcpy(from.b, fx->remote.ip, sizeof(from.b));
+	return flow_mix(flow_endpoint(rnicd.secret, &from, (uint16_t)fx->port) ^ id);
+}
+
+static struct cm_id *request_new(struct cm_id *l, const struct cmd_fx *fx, const struct udpl_sidr *s)
+{
+	struct cm_id *id = l->c->state == CLIENT_READY && l->requests < l->backlog ? cm_id_new(l->c, l->chan) : NULL;
+
+	if (id == NULL)
+		return NULL;
+	id->sidr = calloc(1, sizeof(*id->sidr));
+	if (id->sidr == NULL) {
+		cm_id_free(id);
+		return NULL;
+	}
+	id->udp = true;
+	id->dev = fx->port;
+	id->remote = fx->remote;
+	id->remote.port = s->src_port;
+	memcpy(id->local.ip, rnicd.port[fx->port]->cfg->ip.b, sizeof(id->local.ip));
+	id->local.port = s->port;
+	id->sidr->says = (struct udpl_sidr){ .id = s->id, .port = s->port };
+	id->listener = l;
+	id->listener_handle = l->handle;
+	l->requests++;
+	owner_put(&id->owner, OWNER_SIDR, key_of(fx, s->id));
+	cm_set_state(id, CM_REQUESTED);
+	return id;
+}
+
+static void on_request(const struct cmd_fx *fx, const struct udpl_sidr *s)
+{
+	const struct udpl_sidr nobody = { .id = s->id, .port = s->port, .status = UDPL_SIDR_NO_SERVICE };
+	struct owner *o = owner_get(OWNER_SIDR, key_of(fx, s->id));
+	struct cm_id *id = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
+
+	if (id != NULL) { /* again: the reply was lost, or the program has not answered yet */
+		if (id->sidr->answered)
+			say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
+		return;
+	}
+	struct cm_id *l = listener_of(fx->port, s->port);
+	if (l == NULL) {
+		say(fx->port, &fx->remote, UDPL_SIDR_REP, &nobody);
+		return;
+	}
+	id = request_new(l, fx, s);
+	if (id != NULL) /* else a full backlog: he asks again */
+		tell(id, CM_EV_CONNECT_REQUEST, 0, s);
+}
+
+static void answer(struct cm_id *id, enum cm_state to)
+{
+	if (id->listener != NULL) {
+		id->listener->requests--;
+		id->listener = NULL;
+	}
+	id->sidr->answered = true;
+	say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
+	cm_set_state(id, to);
+	client_ok(id->c);
+}
+
+void cm_sidr_accept(struct client *c, struct cm_id *id)
+{
+	const struct ipc_cm_connect *r = &c->req.cm_connect;
+	const struct client_qp *q = table_get(&c->qp, r->qp);
+
+	if (id->state != CM_REQUESTED) {
+		cm_wrong_state(c, id, "accept");
+		return;
+	}
+	if (q == NULL || q->leaving || !q->datagram || q->pd->dev != id->dev) {
+		client_error(c, EINVAL, "there is no datagram queue pair %u of the device that was asked", r->qp);
+		return;
+	}
+	struct cm_sidr *s = words(c, id, r->param.priv, r->param.priv_len);
+	if (s == NULL)
+		return;
+	s->says.status = UDPL_SIDR_VALID;
+	s->says.qpn = q->qpn;
+	s->says.qkey = q->qkey;
+	answer(id, CM_CONNECTED);
+}
+
+void cm_sidr_reject(struct client *c, struct cm_id *id)
+{
+	const struct ipc_cm_reject *r = &c->req.cm_reject;
+
+	if (id->state != CM_REQUESTED) {
+		cm_wrong_state(c, id, "reject");
+		return;
+	}
+	struct cm_sidr *s = words(c, id, r->priv, r->priv_len);
+	if (s == NULL)
+		return;
+	s->says.status = UDPL_SIDR_REJECTED;
+	answer(id, CM_OVER);
+}
+
+void cm_sidr_forget(struct cm_id *id)
+{
+	if (id->sidr == NULL)
+		return;
+	loop_timer_disarm(&id->timer);
+	free(id->sidr);
+	id->sidr = NULL;
+}
+
+void cm_sidr_fx(const struct cmd_fx *fx)
+{
+	const enum udpl_kind kind = (enum udpl_kind)fx->code;
+	struct udpl_sidr s;
+
+	if (!udpl_sidr_parse(fx->priv, fx->priv_len, kind, &s))
+		return;
+	if (kind == UDPL_SIDR_REQ)
+		on_request(fx, &s);
+	else
+		on_reply(fx, &s);
+}

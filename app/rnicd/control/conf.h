@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration file: sections [rnicd] and [port NAME], read strictly. An unknown section or key, a value that
+ * cannot be, a missing one or a second one of the same key is a mistake; each mistake is one line "FILE:LINE:
+ * sentence", and all of them are told at once. What a key means stands in conf.c at its entry and in rnicd
+ * --help-config.
+ */
+#ifndef CONF_H
+#define CONF_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "border/rnicd.h"
+
+enum conf_huge { CONF_HUGE_NO, CONF_HUGE_YES, CONF_HUGE_AUTO };
+
+struct conf {
+	struct rnicd_cfg d; /* d.hugepages is decided at start, from `hugepages` and what the system has */
+	enum conf_huge hugepages;
+	bool workers_set; /* false: workers = auto */
+};
+
+/*
+ * Reads f, whose name is `name` in messages, into *c (overwritten, defaults first). Returns the number of mistakes,
+ * each one line on err. With mistakes *c is not to be used.
+ */
+unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err);
+/* The same from a path; a file that cannot be opened counts as one mistake. */
+unsigned conf_load(const char *path, struct conf *c, FILE *err);
+
+/* Every key with its default and one line of explanation. */
+void conf_help(FILE *out);
+
+#endif

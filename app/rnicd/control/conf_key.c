@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/conf_key.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "iwarp/mpa_neg.h"
+
+#define GLOBAL(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
+#define PORT(f) offsetof(struct rnicd_port_cfg, f), sizeof(((struct rnicd_port_cfg *)0)->f)
+#define RANGE(lo, hi) .min = (lo), .max = (hi)
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+
+static const char *const huge_words[] = { "no", "yes", "auto", NULL };
+static const char *const level_words[] = { "error", "warning", "info", "debug", NULL };
+static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
+static const char *const personality_words[] = { "iwarp", "roce", NULL };
+
+static bool half(char *why, const char *text)
+{
+	snprintf(why, CONF_WHY_MAX, "%s", text);
+	return false;
+}
+
+/* ---- [rnicd] ---- */
+
+static bool own_socket(void *base, const char *v, char *why)
+{
+	struct conf *c = base;
+
+	if (v[0] != '/')
+		return half(why, "must be an absolute path");
+	if (strlen(v) >= sizeof(((struct sockaddr_un *)0)->sun_path)) /* 108 bytes, unix(7) */
+		return half(why, "is too long: a socket's path has at most 107 characters");
+	strcpy(c->d.socket, v);
+	return true;
+}
+
+static bool own_mode(void *base, const char *v, char *why)
+{
+	char *end;
+	unsigned long m = strtoul(v, &end, 8);
+
+	if (v[0] < '0' || v[0] > '7' || *end != '\0' || m > 0777)
+		return half(why, "must be permissions in octal, such as 0660");
+	((struct conf *)base)->d.socket_mode = (uint32_t)m;
+	return true;
+}
+
+static bool own_prefix(void *base, const char *v, char *why)
+{
+	struct conf *c = base;
+
+	if (strlen(v) >= sizeof(c->d.file_prefix) ||
+	    v[strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] != '\0')
+		return half(why, "must be at most 31 letters, digits, '-' or '_'");
+	strcpy(c->d.file_prefix, v);
+	return true;
+}
+
+static bool own_memory(void *base, const char *v, char *why)
+{
+	uint64_t bytes = 0;
+
+	if (strcmp(v, "auto") != 0 && !conf_bytes(v, 64 * MIB, 1024 * 1024 * MIB, &bytes, why))
+		return false;
+	((struct conf *)base)->d.memory_mb = (uint32_t)(bytes / MIB);
+	return true;
+}
+
+static bool own_workers(void *base, const char *v, char *why)
+{
+	struct conf *c = base;
+	char one[16];
+	uint32_t n = 0;
+
+	if (strcmp(v, "auto") == 0) {
+		c->d.n_workers = 1;
+		c->workers_set = false;
+		return true;
+	}
+	for (;;) {
+		size_t len = strcspn(v, ",");
+		uint64_t cpu;
+		while (len > 0 && *v == ' ')
+			v++, len--;
+		size_t used = len;
+		while (used > 0 && v[used - 1] == ' ')
+			used--;
+		if (used == 0 || used >= sizeof(one) || n == RNICD_MAX_WORKERS)
+			return half(why, "must be auto or at most 16 CPU numbers, such as 2,3");
+		memcpy(one, v, used);
+		one[used] = '\0';
+		if (!conf_uint(one, 0, 1023, &cpu, why))
+			return half(why, "must be auto or at most 16 CPU numbers, such as 2,3");
+		c->d.lcore[n++] = (uint16_t)cpu;
+		if (v[len] == '\0')
+			break;
+		v += len + 1;
+	}
+	c->d.n_workers = n;
+	c->d.pin = true;
+	c->workers_set = true;
+	return true;
+}
+
+static bool own_control_cpu(void *base, const char *v, char *why)
+{
+	uint64_t cpu = UINT16_MAX;
+
+	if (strcmp(v, "any") != 0 && !conf_uint(v, 0, 1023, &cpu, why))
+		return half(why, "must be any or a CPU number");
+	((struct conf *)base)->d.control_cpu = (uint16_t)cpu;
+	return true;
+}
+
+static bool own_poll(void *base, const char *v, char *why)
+{
+	static const char *const words[] = { "adaptive", "busy", NULL };
+	struct conf *c = base;
+	uint64_t w, ns;
+
+	if (conf_word(v, words, &w, why)) {
+		c->d.spin_us = w == 1 ? UINT32_MAX : 20;
+		return true;
+	}
+	if (!conf_time(v, 0, RN_NS_PER_S, &ns, why))
+		return half(why, "must be adaptive, busy, or how long an idle worker spins before it sleeps (0 to 1s)");
+	c->d.spin_us = (uint32_t)(ns / RN_NS_PER_US);
+	return true;
+}
+
+const struct conf_key conf_keys_rnicd[] = {
+	{ "socket", "/run/rnicd/rnicd.sock", "control socket; clients find another one through RNICD_SOCKET", CONF_OWN,
+	  .own = own_socket },
+	{ "socket-mode", "0666", "permissions of the socket: who may use the RNIC", CONF_OWN, .own = own_mode },
+	{ "hugepages", "auto", "yes, no, or auto: packet memory from hugepages", CONF_WORD, GLOBAL(hugepages),
+	  .words = huge_words },
+	{ "memory", "auto", "packet buffers and tables; auto: what the ports, workers and flows need", CONF_OWN, .own = own_memory },
+	{ "workers", "auto", "one worker thread on each CPU named; auto: one that floats", CONF_OWN,
+	  .own = own_workers },
+	{ "control-cpu", "any", "CPU of the control thread", CONF_OWN, .own = own_control_cpu },
+	{ "poll", "adaptive", "adaptive, busy, or a time to spin before sleeping", CONF_OWN, .own = own_poll },
+	{ "file-prefix", "-", "DPDK's name of this daemon; default rnicd and the process number", CONF_OWN,
+	  .own = own_prefix },
+	{ "log-level", "info", "error, warning, info or debug", CONF_WORD, GLOBAL(d.log_level), .words = level_words },
+	{ "seed", "0", "for sequence numbers and keys, 0: from the system; another value only for tests", CONF_UINT,
+	  GLOBAL(d.seed), RANGE(0, UINT64_MAX) },
+	{ "stage-cycles", "no", "count the cycles of each stage of a worker's turn: telemetry /rnic/workers,N", CONF_BOOL,
+	  GLOBAL(d.stage_cycles) },
+	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
+	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference", CONF_BYTES,
+	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
+	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
+	  RANGE(4 * KIB, UINT64_C(1) << 46) },
+	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },
+	{ "quota-cqs", "2048", "completion queues of one client", CONF_UINT, GLOBAL(d.quota_cqs), RANGE(1, 65535) },
+	{ "quota-mrs", "110000", "memory regions of one client", CONF_UINT, GLOBAL(d.quota_mrs), RANGE(1, 131071) },
+	{ "quota-outstanding", "4194304", "slots of all queues of one client", CONF_UINT, GLOBAL(d.quota_wrs),
+	  RANGE(1, UINT32_MAX) },
+	{ NULL }
+};
+
+/* ---- [port NAME] ---- */
+
+/* "pair:b": the kind's name, a colon, what it needs. */
+static bool own_device(void *base, const char *v, char *why)
+{
+	static const char *const name[RNICD_PORT_KINDS] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
+	struct rnicd_port_cfg *p = base;
+
+	for (unsigned k = 0; k < RNICD_PORT_KINDS; k++) {
+		size_t n = strlen(name[k]);
+		if (strncmp(v, name[k], n) != 0)
+			continue;
+		if (v[n] == '\0' || strlen(v + n) >= sizeof(p->args) || strpbrk(v + n, " \t") != NULL)
+			return half(why, "must name the device behind the colon, without blanks");
+		p->kind = (enum rnicd_port_kind)k;
+		strcpy(p->args, v + n);
+		return true;
+	}
+	return half(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
+}
+
+static bool own_mac(void *base, const char *v, char *why)
+{
+	struct rnicd_port_cfg *p = base;
+
+	p->mac_set = conf_mac(v, p->mac, why);
+	return p->mac_set;
+}
+
+static bool own_address(void *base, const char *v, char *why)
+{
+	struct rnicd_port_cfg *p = base;
+
+	return conf_addr_prefix(v, &p->ip, &p->prefix_len, why);
+}
+
+static bool own_gateway(void *base, const char *v, char *why)
+{
+	struct rnicd_port_cfg *p = base;
+
+	p->gateway_set = conf_addr(v, &p->gateway, why);
+	return p->gateway_set;
+}
+
+static bool own_vlan(void *base, const char *v, char *why)
+{
+	uint64_t vid = PKT_NO_VLAN;
+
+	if (strcmp(v, "none") != 0 && !conf_uint(v, 1, 4094, &vid, why))
+		return half(why, "must be none or a VLAN from 1 to 4094");
+	((struct rnicd_port_cfg *)base)->vlan = (uint16_t)vid;
+	return true;
+}
+
+static bool own_rate(void *base, const char *v, char *why)
+{
+	uint64_t r = 0;
+
+	if (strcmp(v, "unlimited") != 0 && !conf_rate(v, 1000000, UINT64_C(1000000000000), &r, why))
+		return half(why, "must be unlimited or bits per second from 1M to 1000G");
+	((struct rnicd_port_cfg *)base)->rate_bps = r;
+	return true;
+}
+
+static bool own_crc(void *base, const char *v, char *why)
+{
+	static const char *const words[] = { "off", "on", "required", NULL };
+	struct rnicd_port_cfg *p = base;
+	uint64_t w;
+
+	if (!conf_word(v, words, &w, why))
+		return false;
+	p->crc = w >= 1;
+	p->crc_required = w == 2;
+	return true;
+}
+
+static bool own_rtr(void *base, const char *v, char *why)
+{
+	static const char *const words[] = { "any", "send", "write", "read", NULL };
+	static const uint8_t rtr[] = { 0, MPA_RTR_SEND, MPA_RTR_WRITE, MPA_RTR_READ };
+	uint64_t w;
+
+	if (!conf_word(v, words, &w, why))
+		return false;
+	((struct rnicd_port_cfg *)base)->rtr = rtr[w];
+	return true;
+}
+
+static bool own_capture(void *base, const char *v, char *why)
+{
+	struct rnicd_port_cfg *p = base;
+
+	if (v[0] != '/')
+		return half(why, "must be an absolute path");
+	if (strlen(v) >= sizeof(p->capture))
+		return half(why, "is too long a path");
+	strcpy(p->capture, v);
+	return true;
+}
+
+const struct conf_key conf_keys_port[] = {
+	{ "device", "", "pair:PORT, memif:ARGS, tap:NAME, af_packet:INTERFACE, pcap:ARGS or pci:ADDRESS", CONF_OWN,
+	  .own = own_device },
+	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
+	{ "mac", "-", "MAC address; default: the device's own or one made from the name", CONF_OWN, .own = own_mac },
+	{ "gateway", "-", "router for other subnets", CONF_OWN, .own = own_gateway },
+	{ "mtu", "1500", "bytes of an IP packet", CONF_UINT, PORT(mtu), RANGE(576, 9000) },
+	{ "vlan", "none", "VLAN of all frames", CONF_OWN, .own = own_vlan },
+	{ "rate", "unlimited", "line rate in bit/s, such as 10G", CONF_OWN, .own = own_rate },
+	{ "loss", "0", "share of frames sent that are lost", CONF_PROB, PORT(impair.loss) },
+	{ "duplicate", "0", "share of frames sent twice", CONF_PROB, PORT(impair.duplicate) },
+	{ "corrupt", "0", "share of frames with one bit inverted", CONF_PROB, PORT(impair.corrupt) },
+	{ "reorder", "0", "share of frames held back", CONF_PROB, PORT(impair.reorder) },
+	{ "reorder-gap", "3", "frames that overtake one held back", CONF_UINT, PORT(impair.reorder_gap),
+	  RANGE(1, 1024) },
+	{ "delay", "0", "one-way delay", CONF_TIME, PORT(impair.delay_ns), RANGE(0, 10 * RN_NS_PER_S) },
+	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns),
+	  RANGE(0, 10 * RN_NS_PER_S) },
+	{ "limit", "4096", "frames under way at once with a delay", CONF_UINT, PORT(impair.limit), RANGE(1, 1048576) },
+	{ "seed", "1", "same seed, same fate of the same traffic", CONF_UINT, PORT(impair.seed), RANGE(0, UINT64_MAX) },
+	{ "capture", "-", "pcapng file of all frames", CONF_OWN, .own = own_capture },
+	{ "verify-checksums", "no", "check TCP and UDP checksums also where the port vouches for them", CONF_BOOL,
+	  PORT(verify_csum) },
+	{ "crc", "on", "MPA CRC: off, on, or required of the peer", CONF_OWN, .own = own_crc },
+	{ "markers", "off", "ask the peer for MPA markers", CONF_BOOL, PORT(markers) },
+	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
+	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
+	  PORT(peer_to_peer) },
+	{ "rtr", "any", "RTR message of that mode, for peers that err in others: any, send, write or read", CONF_OWN,
+	  .own = own_rtr },
+	{ "qp-port", "4791", "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts",
+	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
+	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT, PORT(ud_port),
+	  RANGE(0, 65535) },
+	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
+	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
+	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD, PORT(congestion),
+	  .words = congestion_words },
+	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
+	  RANGE(0, 10 * RN_NS_PER_S) },
+	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
+	  PORT(roce), .words = personality_words },
+	{ NULL }
+};
+
+_Static_assert(RN_ARRAY_LEN(conf_keys_port) <= CONF_MAX_KEYS, "the reader has a line number for each");
+_Static_assert(RN_ARRAY_LEN(conf_keys_rnicd) <= CONF_MAX_KEYS, "the reader has a line number for each");
+
+/* ---- storing ---- */
+
+static void put(void *field, uint16_t size, uint64_t v)
+{
+	memcpy(field, &v, size); /* little-endian host: rn_be.h asserts it */
+}
+
+bool conf_key_store(const struct conf_key *k, void *base, const char *value, char *why)
+{
+	uint64_t v = 0;
+	bool ok = false;
+
+	switch (k->type) {
+	case CONF_UINT:
+		ok = conf_uint(value, k->min, k->max, &v, why);
+		break;
+	case CONF_BYTES:
+		ok = conf_bytes(value, k->min, k->max, &v, why);
+		break;
+	case CONF_TIME:
+		ok = conf_time(value, k->min, k->max, &v, why);
+		break;
+	case CONF_PROB:
+		ok = conf_prob(value, &v, why);
+		break;
+	case CONF_BOOL:
+		ok = conf_bool(value, &v, why);
+		break;
+	case CONF_WORD:
+		ok = conf_word(value, k->words, &v, why);
+		break;
+	case CONF_OWN:
+		return k->own(base, value, why);
+	}
+	if (ok)
+		put((char *)base + k->off, k->size, v);
+	return ok;
+}
+
+void conf_key_defaults(const struct conf_key *table, void *base)
+{
+	char why[CONF_WHY_MAX];
+
+	for (const struct conf_key *k = table; k->name != NULL; k++)
+		if (k->deflt[0] != '\0' && strcmp(k->deflt, "-") != 0)
+			(void)conf_key_store(k, base, k->deflt, why);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/dev.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "qp/qp.h"
+#include "border/rnicd.h"
+#include "plane/ud.h"
+
+static struct {
+	struct qp_dev dev;
+	struct qp_mr *mr;
+} devs[RNICD_MAX_PORTS];
+
+bool dev_start(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		uint64_t seed;
+		devs[i].mr = calloc(DEV_MAX_MR + 1, sizeof(struct qp_mr));
+		if (devs[i].mr == NULL || getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
+			dev_stop();
+			return false;
+		}
+		if (rnicd.cfg.seed != 0)
+			seed = rnicd.cfg.seed + i;
+		qp_dev_init(&devs[i].dev, devs[i].mr, DEV_MAX_MR + 1, seed);
+	}
+	return true;
+}
+
+void dev_stop(void)
+{
+	for (uint32_t i = 0; i < RNICD_MAX_PORTS; i++) {
+		free(devs[i].mr);
+		devs[i].mr = NULL;
+	}
+}
+
+struct qp_dev *dev_get(uint32_t index) { return &devs[index].dev; }
+
+void dev_info(uint32_t index, struct ipc_dev_info *d)
+{
+	const struct rnicd_port *p = rnicd.port[index];
+	const struct rnicd_port_cfg *cfg = p->cfg;
+
+	*d = (struct ipc_dev_info) {
+		.up = 1,
+		.prefix_len = (uint8_t)cfg->prefix_len,
+		.mtu = p->mtu,
+		.ud_mtu = ud_mtu(p),
+		.max_qp = rnicd.cfg.quota_qps,
+		.max_cq = rnicd.cfg.quota_cqs,
+		.max_mr = rnicd.cfg.quota_mrs,
+		.max_pd = DEV_MAX_PD,
+		.max_cqe = DEV_MAX_CQE,
+		.max_wr = DEV_MAX_WR,
+		.max_sge = QP_MAX_SGE,
+		.max_inline = QP_MAX_INLINE,
+		.max_rd_atomic = rn_min_u32(cfg->max_ird, cfg->max_ord),
+		.max_mr_size = DEV_MAX_MR_SIZE,
+		.roce = cfg->roce,
+		.max_groups = ud_mtu(p) != 0 ? DEV_MAX_GROUPS : 0,
+		.max_group_qps = ud_mtu(p) != 0 ? DEV_GROUP_QPS : 0,
+		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),
+	};
+	_Static_assert(IPC_DEV_NAME_MAX >= RNICD_NAME_MAX, "a port's name fits");
+	strcpy(d->name, cfg->name);
+	memcpy(d->mac, p->mac, sizeof(d->mac));
+	memcpy(d->ip, cfg->ip.b, sizeof(d->ip));
+}
+
+uint32_t dev_by_addr(const uint8_t ip[16])
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (memcmp(rnicd.port[i]->cfg->ip.b, ip, 16) == 0)
+			return i;
+	return UINT32_MAX;
+}
+
+static bool on_subnet(const struct rnicd_port_cfg *p, const uint8_t dst[16])
+{
+	struct pkt_addr a;
+
+	memcpy(a.b, dst, 16);
+	return pkt_addr_same_net(&p->ip, &a, p->prefix_len);
+}
+
+static bool by_gateway(const struct rnicd_port_cfg *p, const uint8_t dst[16])
+{
+	struct pkt_addr a;
+
+	memcpy(a.b, dst, 16);
+	return p->gateway_set && pkt_addr_is_ip4(&p->ip) == pkt_addr_is_ip4(&a);
+}
+
+static bool is_group(const uint8_t dst[16])
+{
+	struct pkt_addr a;
+
+	memcpy(a.b, dst, 16);
+	return pkt_addr_is_group(&a);
+}
+
+bool dev_reaches(uint32_t index, const uint8_t dst[16])
+{
+	if (is_group(dst))
+		return pkt_addr_is_ip4(&rnicd.port[index]->cfg->ip);
+	return on_subnet(rnicd.port[index]->cfg, dst) || by_gateway(rnicd.port[index]->cfg, dst);
+}
+
+uint32_t dev_by_route(const uint8_t dst[16])
+{
+	uint32_t itself = UINT32_MAX;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		if (!on_subnet(rnicd.port[i]->cfg, dst))
+			continue;
+		if (memcmp(rnicd.port[i]->cfg->ip.b, dst, 16) != 0)
+			return i;
+		itself = i;
+	}
+	if (itself != UINT32_MAX)
+		return itself;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (by_gateway(rnicd.port[i]->cfg, dst))
+			return i;
+	/* a group is on every network */
+	return is_group(dst) && rnicd.n_ports > 0 ? 0 : UINT32_MAX;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct group *groups;
+
+static bool empty(const struct group *g) { return g->joins == 0 && g->qps == 0; }
+
+const struct group *group_first(void) { return groups; }
+
+uint32_t group_count(uint32_t dev)
+{
+	uint32_t n = 0;
+
+	for (const struct group *g = groups; g != NULL; g = g->next)
+		n += g->dev == dev && !empty(g);
+	return n;
+}
+
+uint32_t group_list(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS])
+{
+	uint32_t n = 0;
+
+	for (const struct group *g = groups; g != NULL; g = g->next)
+		if (g->dev == dev && !empty(g))
+			addr[n++] = g->addr;
+	return n;
+}
+
+static struct group *find(uint32_t dev, const struct pkt_addr *addr)
+{
+	struct group *g = groups;
+
+	while (g != NULL && (g->dev != dev || !pkt_addr_eq(&g->addr, addr)))
+		g = g->next;
+	return g;
+}
+
+static uint32_t founded(uint32_t client, uint32_t dev)
+{
+	uint32_t n = 0;
+
+	for (const struct group *g = groups; g != NULL; g = g->next)
+		n += g->dev == dev && g->founder == client && !empty(g);
+	return n;
+}
+
+struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr)
+{
+	struct group *g = find(dev, addr);
+
+	if (g != NULL && !empty(g))
+		return g;
+	if (!pkt_addr_is_ip4(&rnicd.port[dev]->cfg->ip)) {
+		client_error(c, EOPNOTSUPP, "groups are IPv4's: the device's own address must be one, too");
+		return NULL;
+	}
+	if (group_count(dev) >= DEV_MAX_GROUPS || founded(c->id, dev) >= GROUP_CLIENT_MAX) {
+		client_error(c, ENOMEM, "no more groups: a device is in %u at most, %u of them for one client", DEV_MAX_GROUPS,
+			     GROUP_CLIENT_MAX);
+		return NULL;
+	}
+	if (g == NULL) {
+		g = calloc(1, sizeof(*g) + rnicd.n_workers * sizeof(g->at[0]));
+		if (g == NULL) {
+			client_error(c, ENOMEM, "no memory for a group");
+			return NULL;
+		}
+		g->dev = dev;
+		g->addr = *addr;
+		for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+			g->at[i].port = dev;
+			g->at[i].addr = *addr;
+		}
+		g->next = groups;
+		groups = g;
+	}
+	g->founder = c->id;
+	return g;
+}
+
+void group_enter(struct group *g, uint32_t *count)
+{
+	const bool first = empty(g);
+
+	(*count)++;
+	if (first)
+		group_net_change(g->dev, &g->addr, true);
+}
+
+void group_leave(struct group *g, uint32_t *count)
+{
+	(*count)--;
+	if (empty(g))
+		group_net_change(g->dev, &g->addr, false);
+	group_rest(g);
+}
+
+void group_rest(struct group *g)
+{
+	struct group **at = &groups;
+
+	if (!empty(g) || g->commands > 0)
+		return;
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	free(g);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A QP's side of a connection without connection manager: seeks, opens, attaches. */
+#include "control/oob.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "control/dev.h"
+
+#define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
+#define PAUSE_MAX_NS   (250 * RN_NS_PER_MS)
+#define PATIENCE_MIN_NS (4 * RN_NS_PER_S) /* set-up goes through ARP, two TCP handshakes' worth and two schedulers */
+
+struct oob_totals oob_totals;
+
+static void set_state(struct oob *o, enum oob_state to) { o->state = to; }
+
+/* ---- seeking ---- */
+
+static void tick(struct loop_timer *t);
+
+static void seek(struct oob *o, uint64_t pause_ns)
+{
+	set_state(o, OOB_SEEKING);
+	o->pause_ns = pause_ns;
+	o->timer.due = tick;
+	loop_timer_arm(&o->timer, rnicd_now() + pause_ns);
+}
+
+/* The attempt is over; its connection, if there still is one, is nobody's. */
+static void seek_again(struct oob *o)
+{
+	if (o->k != NULL)
+		o->k->oob = NULL;
+	o->k = NULL;
+	o->due = false;
+	seek(o, o->pause_ns);
+}
+
+struct open {
+	struct cmd cmd;
+	uint64_t key;
+	struct conn_addr addr;
+	bool self;
+	uint8_t priv[OOB_PRIV_LEN];
+	struct qp_conn *conn;
+	enum conn_verdict cv;
+	enum qp_verdict qv;
+};
+
+static struct mpa_policy policy(uint32_t dev, bool self)
+{
+	struct mpa_policy p = conn_policy(rnicd.port[dev]);
+
+	p.rev = 2; /* both ends are ours: no older revision, and either may send first */
+	p.p2p = !self;
+	return p;
+}
+
+static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct open *o = rn_container_of(cmd, struct open, cmd);
+	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = policy(o->addr.port, o->self),
+				    .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u),
+				    .priv = o->priv, .priv_len = sizeof(o->priv) };
+
+	(void)now;
+	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
+}
+
+static void opened(struct cmd *cmd)
+{
+	struct open *op = rn_container_of(cmd, struct open, cmd);
+	struct cm_conn *k = cm_conn_of(op->key); /* NULL: its effects were faster, it is over */
+
+	if (k != NULL && op->cv == CONN_OK) {
+		k->conn = op->conn;
+		if (k->oob == NULL) /* the QP has gone meanwhile */
+			cm_conn_end(k->worker, k->conn, k->owner.key);
+	} else if (k != NULL) {
+		struct oob *o = k->oob;
+		cm_conn_free(k);
+		if (o != NULL)
+			seek_again(o);
+	}
+	free(op);
+}
+
+/* False: no memory at the moment. */
+static bool open_conn(struct oob *o)
+{
+	struct open *op = calloc(1, sizeof(*op));
+	struct cm_conn *k = op != NULL ? cm_conn_make(NULL, owner_new()) : NULL;
+	uint32_t dev = o->q->pd->dev;
+
+	if (k == NULL || getrandom(&o->cookie, sizeof(o->cookie), 0) != (ssize_t)sizeof(o->cookie)) {
+		if (k != NULL)
+			cm_conn_free(k);
+		free(op);
+		return false;
+	}
+	const struct oob_hello h = { .src_qpn = o->q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
+	oob_hello_build(op->priv, OOB_REQUEST, &h);
+	op->addr = (struct conn_addr){ .port = dev, .local = rnicd.port[dev]->cfg->ip, .lport = cm_port_next(dev),
+				       .rport = rnicd.port[dev]->cfg->qp_port };
+	op->self = o->self;
+	if (o->self)
+		op->addr.rport = op->addr.lport;
+	memcpy(op->addr.remote.b, o->peer, sizeof(o->peer));
+	op->key = k->owner.key;
+	op->cmd.work = open_work;
+	op->cmd.done = opened;
+	k->oob = o;
+	k->dev = dev;
+	k->worker = conn_owner(&op->addr);
+	k->lport = op->addr.lport;
+	memcpy(k->local.ip, op->addr.local.b, sizeof(k->local.ip));
+	memcpy(k->remote.ip, o->peer, sizeof(o->peer));
+	k->local.port = op->addr.lport;
+	k->remote.port = op->addr.rport;
+	o->k = k;
+	set_state(o, OOB_OPENING);
+	cmd_send(&op->cmd, k->worker);
+	return true;
+}
+
+/* ---- a look at what waits ---- */
+
+static void give_up_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	(void)now;
+	qp_unreachable(worker_qp_ctx(w), rn_container_of(cmd, struct client_qp, cmd)->qp);
+}
+
+static void gave_up(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	oob_totals.gave_up++;
+	set_state(q->oob, OOB_OVER);
+	client_qp_settled(q);
+}
+
+static void look_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	(void)w;
+	(void)now;
+	q->oob->waits = qp_send_waits(q->qp);
+}
+
+static void looked(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	struct oob *o = q->oob;
+	uint64_t now = rnicd_now();
+
+	if (!o->waits)
+		o->since = 0;
+	else if (o->since == 0)
+		o->since = now;
+	if (o->state == OOB_SEEKING && o->since != 0 && now - o->since > o->patience_ns) {
+		q->c->under_way--; /* client_qp_command counts anew */
+		client_qp_command(q, give_up_work, gave_up);
+		return;
+	}
+	if (o->state == OOB_SEEKING) {
+		o->pause_ns = rn_min_u64(2 * o->pause_ns, PAUSE_MAX_NS);
+		if (!o->active || !open_conn(o))
+			seek(o, o->pause_ns);
+	}
+	client_qp_settled(q);
+}
+
+static void tick(struct loop_timer *t)
+{
+	struct oob *o = rn_container_of(t, struct oob, timer);
+
+	if (o->q->c->state != CLIENT_READY)
+		return;
+	if (o->q->moving)
+		seek(o, o->pause_ns);
+	else
+		client_qp_command(o->q, look_work, looked);
+}
+
+/* ---- attaching ---- */
+
+static void join_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	const struct rnicd_port_cfg *p = rnicd.port[q->pd->dev]->cfg;
+	struct oob *o = q->oob;
+	const struct oob_hello h = { .src_qpn = q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
+	uint8_t priv[OOB_PRIV_LEN];
+
+	(void)now;
+	o->verdict = QP_BAD_STATE;
+	if (o->conn->owner != o->key)
+		return; /* it has ended */
+	oob_hello_build(priv, OOB_REPLY, &h);
+	const struct qp_accept a = { .qp = q->qp, .ird = p->max_ird, .ord = p->max_ord, .priv = priv,
+				     .priv_len = sizeof(priv) };
+	conn_set_client(o->conn, q->c->wc[worker_index(w)]);
+	o->verdict = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
+				      : qp_conn_attach(worker_qp_ctx(w), o->conn, q->qp);
+	if (o->verdict != QP_OK)
+		conn_set_client(o->conn, NULL);
+}
+
+static void join_over(struct client_qp *q)
+{
+	q->c->under_way--; /* the join's */
+	client_qp_settled(q);
+}
+
+static void joined(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	struct oob *o = q->oob;
+
+	if (o->state == OOB_JOINING && o->verdict == QP_OK) {
+		set_state(o, OOB_JOINED);
+	} else if (o->state == OOB_JOINING) { /* the QP is in no state for it, or the peer has gone */
+		if (o->k != NULL && o->verdict != QP_NO_AGREEMENT)
+			cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
+		seek_again(o);
+	}
+	join_over(q);
+}
+
+/* The QP is on the connection's worker. */
+static void arrived(struct client_qp *q)
+{
+	struct oob *o = q->oob;
+
+	if (o->state != OOB_JOINING || q->c->state == CLIENT_DYING) { /* the peer has gone meanwhile, or the client */
+		q->c->under_way++; /* client_qp_settled takes a command's */
+		join_over(q);
+		return;
+	}
+	client_qp_command(q, join_work, joined);
+}
+
+static void start_join(struct oob *o)
+{
+	struct client_qp *q = o->q;
+
+	o->due = false;
+	o->conn = o->k->conn;
+	o->key = o->k->owner.key;
+	o->k->c = q->c;
+	o->k->qp = q->owner.key;
+	q->c->under_way++;
+	client_qp_move(q, o->k->worker, arrived);
+}
+
+void oob_join(struct oob *o, struct cm_conn *k)
+{
+	loop_timer_disarm(&o->timer);
+	set_state(o, OOB_JOINING);
+	o->k = k;
+	k->oob = o;
+	if (o->q->moving)
+		o->due = true;
+	else
+		start_join(o);
+}
+
+void oob_settled(struct client_qp *q)
+{
+	if (q->oob != NULL && q->oob->due && q->c->state == CLIENT_READY)
+		start_join(q->oob);
+}
+
+/* ---- what workers say ---- */
+
+static bool reply_good(const struct oob *o, const struct cmd_fx *fx)
+{
+	struct oob_hello h;
+
+	return o->self ||
+	       (oob_hello_parse(fx->priv, fx->priv_len, OOB_REPLY, &h) && h.src_qpn == o->peer_qpn &&
+		h.dst_qpn == o->q->qpn && h.cookie == o->cookie);
+}
+
+void oob_fx(struct cm_conn *k, const struct cmd_fx *fx)
+{
+	struct oob *o = k->oob;
+
+	switch ((enum qp_fx_type)fx->type) {
+	case QP_FX_CONNECT_REPLY:
+		if (reply_good(o, fx)) {
+			oob_join(o, k);
+			return;
+		}
+		oob_totals.bad++;
+		cm_conn_end(k->worker, k->conn, k->owner.key);
+		seek_again(o);
+		return;
+	case QP_FX_ESTABLISHED:
+		oob_totals.up++;
+		set_state(o, OOB_UP);
+		return;
+	case QP_FX_REJECTED:
+	case QP_FX_UNREACHABLE:
+	case QP_FX_CONNECT_ERROR:
+	case QP_FX_DISCONNECTED:
+	case QP_FX_CLOSED:
+		if (o->state == OOB_UP) {
+			set_state(o, OOB_OVER);
+			o->k = NULL;
+			k->oob = NULL;
+		} else {
+			seek_again(o);
+		}
+		return;
+	case QP_FX_CONNECT_REQUEST:
+	case QP_FX_QP_EVENT:
+	case QP_FX_SRQ_EVENT:
+	case QP_FX_CQ_ERROR:
+	case QP_FX_CQ_NOTIFY:
+		return;
+	}
+}
+
+/* ---- life ---- */
+
+/* Who connects: the larger (address, QPN). */
+static bool larger(const struct client_qp *q, const uint8_t peer[16], uint32_t peer_qpn)
+{
+	int d = memcmp(rnicd.port[q->pd->dev]->cfg->ip.b, peer, 16);
+
+	return d > 0 || (d == 0 && q->qpn > peer_qpn);
+}
+
+bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
+{
+	static const uint8_t nowhere[16];
+	struct oob *o = calloc(1, sizeof(*o));
+
+	if (o == NULL)
+		return false;
+	memcpy(o->peer, r->dest_ip, sizeof(o->peer));
+	if (memcmp(o->peer, nowhere, sizeof(o->peer)) == 0) { /* no GRH: this daemon's */
+		const struct client_qp *other = client_qp_of(r->dest_qpn);
+		uint32_t dev = other != NULL ? other->pd->dev : q->pd->dev;
+		memcpy(o->peer, rnicd.port[dev]->cfg->ip.b, sizeof(o->peer));
+	}
+	o->q = q;
+	o->peer_qpn = r->dest_qpn;
+	o->self = r->dest_qpn == q->qpn && memcmp(o->peer, rnicd.port[q->pd->dev]->cfg->ip.b, sizeof(o->peer)) == 0;
+	o->active = o->self || larger(q, o->peer, r->dest_qpn);
+	o->patience_ns = RN_NEVER;
+	o->pause_ns = PAUSE_FIRST_NS;
+	q->oob = o;
+	struct cm_conn *k = o->active ? NULL : oob_held_take(o);
+	if (k != NULL)
+		oob_join(o, k);
+	else
+		seek(o, o->pause_ns);
+	if (o->active && open_conn(o))
+		loop_timer_disarm(&o->timer);
+	return true;
+}
+
+void oob_patience(struct client_qp *q, uint8_t timeout, uint8_t retry_cnt)
+{
+	if (q->oob == NULL)
+		return;
+	uint64_t each = UINT64_C(4096) << (timeout & 31); /* IBTA volume 1, 9.7.6.1.3 */
+	q->oob->patience_ns = timeout == 0 ? RN_NEVER : rn_max_u64(each * (retry_cnt + 1u), PATIENCE_MIN_NS);
+}
+
+void oob_leave(struct client_qp *q)
+{
+	struct oob *o = q->oob;
+
+	if (o == NULL)
+		return;
+	loop_timer_disarm(&o->timer);
+	if (o->k != NULL) {
+		o->k->oob = NULL;
+		if (o->state < OOB_JOINED && o->k->conn != NULL)
+			cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
+	}
+	q->oob = NULL;
+	free(o);
+}

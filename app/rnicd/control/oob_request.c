@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The well-known port: requests come in, find their QP or wait for it. Who sends them is not trusted. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/oob.h"
+
+#include "base/rn_be.h"
+
+#define HELD_MAX 256u                 /* of the daemon; then the oldest makes room */
+#define HELD_NS  (8 * RN_NS_PER_S)    /* less than the peer waits for its Reply */
+#define BACKLOG  128u
+
+static const uint8_t magic[4] = { 'R', 'N', 'Q', 'P' };
+#define VERSION 1
+
+void oob_hello_build(uint8_t priv[OOB_PRIV_LEN], enum oob_kind kind, const struct oob_hello *h)
+{
+	memset(priv, 0, OOB_PRIV_LEN);
+	memcpy(priv, magic, sizeof(magic));
+	priv[4] = VERSION;
+	priv[5] = (uint8_t)kind;
+	rn_store_be32(priv + 8, h->src_qpn);
+	rn_store_be32(priv + 12, h->dst_qpn);
+	rn_store_be64(priv + 16, h->cookie);
+}
+
+bool oob_hello_parse(const uint8_t *priv, uint32_t len, enum oob_kind kind, struct oob_hello *h)
+{
+	if (len < OOB_PRIV_LEN || memcmp(priv, magic, sizeof(magic)) != 0 || priv[4] != VERSION || priv[5] != kind)
+		return false;
+	h->src_qpn = rn_load_be32(priv + 8);
+	h->dst_qpn = rn_load_be32(priv + 12);
+	h->cookie = rn_load_be64(priv + 16);
+	return true;
+}
+
+/* ---- held requests ---- */
+
+struct oob_held {
+	struct cm_conn *k;
+	struct oob_hello hello;
+	struct oob_held *next, **prev; /* oldest first */
+	struct loop_timer timer;
+};
+
+static struct oob_held *first, **last = &first;
+static uint32_t n_held;
+
+static void let_go(struct oob_held *h)
+{
+	loop_timer_disarm(&h->timer);
+	*h->prev = h->next;
+	if (h->next != NULL)
+		h->next->prev = h->prev;
+	else
+		last = h->prev;
+	h->k->held = NULL;
+	n_held--;
+	free(h);
+}
+
+static void refuse(struct oob_held *h)
+{
+	struct cm_conn *k = h->k;
+
+	let_go(h);
+	cm_conn_end(k->worker, k->conn, k->owner.key);
+}
+
+static void expired(struct loop_timer *t)
+{
+	oob_totals.expired++;
+	refuse(rn_container_of(t, struct oob_held, timer));
+}
+
+static bool same_peer(const struct oob_held *h, uint32_t dev, const uint8_t ip[16], const struct oob_hello *w)
+{
+	return h->k->dev == dev && h->hello.src_qpn == w->src_qpn && h->hello.dst_qpn == w->dst_qpn &&
+	       memcmp(h->k->remote.ip, ip, 16) == 0;
+}
+
+static struct oob_held *find(uint32_t dev, const uint8_t ip[16], const struct oob_hello *w)
+{
+	for (struct oob_held *h = first; h != NULL; h = h->next)
+		if (same_peer(h, dev, ip, w))
+			return h;
+	return NULL;
+}
+
+static bool hold(struct cm_conn *k, const struct oob_hello *hello)
+{
+	struct oob_held *h = calloc(1, sizeof(*h));
+	struct oob_held *old = find(k->dev, k->remote.ip, hello);
+
+	if (h == NULL)
+		return false;
+	if (old != NULL) {
+		refuse(old); /* the peer has given that one up */
+	} else if (n_held == HELD_MAX) {
+		oob_totals.displaced++;
+		refuse(first);
+	}
+	h->k = k;
+	h->hello = *hello;
+	h->prev = last;
+	*last = h;
+	last = &h->next;
+	n_held++;
+	k->held = h;
+	h->timer.due = expired;
+	loop_timer_arm(&h->timer, rnicd_now() + HELD_NS);
+	oob_totals.held++;
+	return true;
+}
+
+struct cm_conn *oob_held_take(struct oob *o)
+{
+	const struct oob_hello w = { .src_qpn = o->peer_qpn, .dst_qpn = o->q->qpn };
+	struct oob_held *h = find(o->q->pd->dev, o->peer, &w);
+	struct cm_conn *k = h != NULL ? h->k : NULL;
+
+	if (h != NULL) {
+		o->cookie = h->hello.cookie;
+		let_go(h);
+	}
+	return k;
+}
+
+void oob_conn_gone(struct cm_conn *k)
+{
+	if (k->held != NULL)
+		let_go(k->held);
+	if (k->oob != NULL)
+		k->oob->k = NULL;
+}
+
+/* ---- requests ---- */
+
+static struct owner listener;
+
+static struct cm_conn *conn_of(const struct cmd_fx *fx)
+{
+	struct cm_conn *k = cm_conn_make(NULL, fx->owner);
+
+	if (k == NULL)
+		return NULL;
+	k->conn = fx->conn;
+	k->worker = fx->worker;
+	k->dev = fx->port;
+	k->local = fx->local;
+	k->remote = fx->remote;
+	return k;
+}
+
+/* False: nobody wants it. */
+static bool place(const struct cmd_fx *fx, const struct oob_hello *h)
+{
+	struct client_qp *q = client_qp_of(h->dst_qpn);
+	struct oob *o = q != NULL ? q->oob : NULL;
+
+	if (q == NULL || q->leaving || q->pd->dev != fx->port || q->c->state != CLIENT_READY)
+		return false;
+	if (o == NULL && __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) > QP_S_INIT)
+		return false;
+	if (o != NULL && (o->state != OOB_SEEKING || o->active || o->peer_qpn != h->src_qpn ||
+			  memcmp(o->peer, fx->remote.ip, sizeof(o->peer)) != 0))
+		return false;
+	struct cm_conn *k = conn_of(fx);
+	if (k == NULL)
+		return false;
+	if (o != NULL) {
+		o->cookie = h->cookie;
+		oob_join(o, k);
+		return true;
+	}
+	if (hold(k, h))
+		return true;
+	cm_conn_free(k);
+	return false;
+}
+
+bool oob_request(const struct cmd_fx *fx)
+{
+	struct oob_hello h;
+
+	if (owner_get(OWNER_OOB, fx->listener) == NULL)
+		return false;
+	if (!oob_hello_parse(fx->priv, fx->priv_len, OOB_REQUEST, &h))
+		oob_totals.bad++;
+	else if (place(fx, &h))
+		return true;
+	else
+		oob_totals.unwanted++;
+	cm_conn_end(fx->worker, fx->conn, fx->owner);
+	return true;
+}
+
+/* ---- listening ---- */
+
+static struct cmd_all listen_cmd;
+
+static void listen_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	(void)a;
+	(void)now;
+	for (uint32_t d = 0; d < rnicd.n_ports; d++) {
+		struct conn_listen l = { .port = d, .lport = rnicd.port[d]->cfg->qp_port, .backlog = BACKLOG,
+					 .flags = QP_CONN_KEEP_RECV, .owner = listener.key,
+					 .policy = conn_policy(rnicd.port[d]) };
+		l.policy.rev = 2;
+		if (l.lport != 0 && conn_listen(w, &l) != CONN_OK)
+			rnicd_log(RNICD_LOG_ERROR, "no room for the listener of qp-port"); /* the table was empty */
+	}
+}
+
+static void listening(struct cmd_all *a) { (void)a; }
+
+void oob_start(void)
+{
+	owner_put(&listener, OWNER_OOB, owner_new());
+	for (uint32_t d = 0; d < rnicd.n_ports; d++)
+		if (rnicd.port[d]->cfg->qp_port != 0)
+			(void)cm_port_take(d, rnicd.port[d]->cfg->qp_port);
+	listen_cmd.work = listen_work;
+	listen_cmd.done = listening;
+	cmd_send_all(&listen_cmd);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/sigbus.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "base/rn_base.h"
+#include "control/loop.h"
+
+#define WATCHES 1024
+
+/* Written by the control thread, read in the handler by any thread: size last when set, first when cleared. */
+static struct {
+	uintptr_t base;
+	uint64_t size; /* atomic; 0: free */
+	uint32_t hit;  /* atomic */
+} watch[WATCHES];
+static uint32_t any; /* atomic */
+
+/* The page at `at`, of the smallest kind that its mapping can be split into. */
+static bool replace(uintptr_t base, uint64_t size, uintptr_t at)
+{
+	for (unsigned shift = 12; shift <= 30; shift += 9) {
+		uint64_t page = UINT64_C(1) << shift;
+		uintptr_t first = at & ~(uintptr_t)(page - 1);
+		if (first < base || !rn_in_range(first - base, page, size))
+			continue;
+		if (mmap((void *)first, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+		    MAP_FAILED)
+			return true;
+	}
+	return false;
+}
+
+/* Only system calls and atomics: async-signal-safe. */
+static void on_sigbus(int sig, siginfo_t *si, void *ctx)
+{
+	uintptr_t at = (uintptr_t)si->si_addr;
+
+	(void)ctx;
+	for (int i = 0; i < WATCHES; i++) {
+		uint64_t size = __atomic_load_n(&watch[i].size, __ATOMIC_ACQUIRE);
+		if (size == 0 || at - watch[i].base >= size)
+			continue;
+		if (!replace(watch[i].base, size, at))
+			break;
+		__atomic_store_n(&watch[i].hit, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&any, 1, __ATOMIC_RELEASE);
+		loop_poke();
+		return;
+	}
+	signal(sig, SIG_DFL); /* returns to the same instruction, which now ends the process */
+}
+
+bool sigbus_start(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
+
+	return sigaction(SIGBUS, &sa, NULL) == 0;
+}
+
+int sigbus_watch(const void *base, uint64_t size)
+{
+	for (int i = 0; i < WATCHES; i++) {
+		if (__atomic_load_n(&watch[i].size, __ATOMIC_RELAXED) != 0)
+			continue;
+		watch[i].base = (uintptr_t)base;
+		__atomic_store_n(&watch[i].hit, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&watch[i].size, size, __ATOMIC_RELEASE);
+		return i;
+	}
+	return -1;
+}
+
+void sigbus_forget(int w)
+{
+	if (w >= 0)
+		__atomic_store_n(&watch[w].size, 0, __ATOMIC_RELEASE);
+}
+
+bool sigbus_hit(int w) { return w >= 0 && __atomic_exchange_n(&watch[w].hit, 0, __ATOMIC_ACQUIRE) != 0; }
+
+bool sigbus_any(void) { return __atomic_exchange_n(&any, 0, __ATOMIC_ACQUIRE) != 0; }

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The callbacks run in DPDK's telemetry thread, under loop_lock(): the control plane stands still. What belongs to a
+ * worker is asked of it by command (tele_conn.c).
+ */
+#include "control/tele.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_eal.h>
+#include <rte_telemetry.h>
+
+#include "control/client.h"
+#include "control/cm.h"
+#include "control/group.h"
+#include "control/oob.h"
+#include "control/tele_conn.h"
+#include "plane/worker_int.h"
+
+#define LINE 120 /* RTE_TEL_MAX_STRING_LEN is 128 */
+
+const char *tele_path(void)
+{
+	static char path[512];
+
+	snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir());
+	return path;
+}
+
+void tele_show_addr(const uint8_t ip[16], char *buf, size_t len)
+{
+	struct pkt_addr a;
+
+	memcpy(a.b, ip, sizeof(a.b));
+	if (pkt_addr_is_ip4(&a))
+		inet_ntop(AF_INET, ip + 12, buf, (socklen_t)len);
+	else
+		inet_ntop(AF_INET6, ip, buf, (socklen_t)len);
+}
+
+static bool list_wanted(const char *params) { return params == NULL || params[0] == '\0'; }
+static uint32_t number(const char *params) { return (uint32_t)strtoul(params, NULL, 10); }
+
+/* One entry of a list; cut where DPDK would refuse it. */
+static void add_line(struct rte_tel_data *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_line(struct rte_tel_data *d, const char *fmt, ...)
+{
+	char line[LINE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	rte_tel_data_add_array_string(d, line);
+}
+
+#define U64(d, name, v) rte_tel_data_add_dict_u64(d, name, (uint64_t)(v))
+#define TEXT(d, name, v) rte_tel_data_add_dict_string(d, name, v)
+
+/* ---- ports ---- */
+
+static void sum_port(const struct rnicd_port *p, struct rnicd_port_stats *sum)
+{
+	uint64_t *to = (uint64_t *)(void *)sum;
+
+	memset(sum, 0, sizeof(*sum));
+	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+		const uint64_t *from = (const uint64_t *)(const void *)&p->stats[w];
+		for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+			to[i] += from[i];
+	}
+}
+
+static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
+{
+	uint64_t bad = 0;
+
+	for (unsigned v = 0; v < PKT_VERDICTS; v++)
+		bad += s->rx_bad[v];
+	U64(d, "rx_packets", s->rx_packets);
+	U64(d, "rx_bytes", s->rx_bytes);
+	U64(d, "tx_packets", s->tx_packets);
+	U64(d, "tx_bytes", s->tx_bytes);
+	U64(d, "tx_drops", s->tx_drops);
+	U64(d, "rx_not_ours", s->rx_not_ours);
+	U64(d, "rx_bad", bad);
+	U64(d, "rx_fragments", s->rx_bad[PKT_FRAGMENT]);
+	U64(d, "rx_bad_csum", s->rx_bad_csum);
+	U64(d, "rx_no_flow", s->rx_no_flow);
+	U64(d, "rx_unanswered", s->rx_unanswered);
+	U64(d, "syn_cookies", s->syn_cookies);
+	U64(d, "syn_evicted", s->syn_evicted);
+	U64(d, "rx_other", s->rx_other);
+	U64(d, "rx_moved", s->rx_moved);
+	U64(d, "rx_moved_drops", s->rx_moved_drops);
+	U64(d, "no_buffer", s->no_buffer);
+	U64(d, "arp_rx", s->arp_rx);
+	U64(d, "arp_tx", s->arp_tx);
+	U64(d, "arp_failed", s->arp_failed);
+	U64(d, "icmp_echo", s->icmp_echo);
+	U64(d, "igmp_rx", s->igmp_rx);
+	U64(d, "igmp_tx", s->igmp_tx);
+	U64(d, "igmp_bad", s->igmp_bad);
+	U64(d, "impair_lost", s->impair_lost);
+	U64(d, "impair_dup", s->impair_dup);
+	U64(d, "impair_corrupt", s->impair_corrupt);
+	U64(d, "impair_reorder", s->impair_reorder);
+	U64(d, "impair_overflow", s->impair_overflow);
+	U64(d, "capture_drops", s->capture_drops);
+}
+
+static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct rnicd_port_stats s;
+	char addr[INET6_ADDRSTRLEN];
+
+	(void)cmd;
+	if (list_wanted(params))
+		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		const struct rnicd_port *p = rnicd.port[i];
+		tele_show_addr(p->cfg->ip.b, addr, sizeof(addr));
+		if (list_wanted(params)) {
+			add_line(d, "%s %s mtu %u", p->cfg->name, addr, p->mtu);
+		} else if (strcmp(params, p->cfg->name) == 0) {
+			rte_tel_data_start_dict(d);
+			TEXT(d, "name", p->cfg->name);
+			TEXT(d, "address", addr);
+			U64(d, "mtu", p->mtu);
+			U64(d, "rate_bps", p->cfg->rate_bps);
+			U64(d, "queues", p->caps.queues);
+			sum_port(p, &s);
+			tell_stats(d, &s);
+			return 0;
+		}
+	}
+	return list_wanted(params) ? 0 : -ENOENT;
+}
+
+/* ---- clients, QPs ---- */
+
+static int on_clients(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	int rc = list_wanted(params) ? 0 : -ENOENT;
+
+	(void)cmd;
+	if (list_wanted(params))
+		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	loop_lock();
+	for (const struct client *c = client_first(); c != NULL; c = c->next) {
+		if (list_wanted(params)) {
+			add_line(d, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid, (unsigned)c->uid,
+				 c->qp.live, c->mr.live, (unsigned long long)c->memory,
+				 c->state == CLIENT_DYING ? " dying" : "");
+		} else if (number(params) == c->id) {
+			rte_tel_data_start_dict(d);
+			U64(d, "pid", c->pid);
+			U64(d, "uid", c->uid);
+			U64(d, "state", c->state);
+			U64(d, "pds", c->pd.live);
+			U64(d, "mrs", c->mr.live);
+			U64(d, "registered_bytes", c->memory);
+			U64(d, "cqs", c->cq.live);
+			U64(d, "qps", c->qp.live);
+			U64(d, "srqs", c->srq.live);
+			U64(d, "channels", c->chan.live);
+			U64(d, "cm_ids", c->cm.live);
+			U64(d, "queue_slots", c->slots);
+			rc = 0;
+		}
+	}
+	loop_unlock();
+	return rc;
+}
+
+static void tell_qp(struct rte_tel_data *d, const struct client_qp *q)
+{
+	rte_tel_data_start_dict(d);
+	U64(d, "qpn", q->qpn);
+	U64(d, "client", q->c->id);
+	TEXT(d, "device", rnicd.port[q->pd->dev]->cfg->name);
+	U64(d, "worker", q->worker);
+	TEXT(d, "state", qp_state_name((enum qp_state)__atomic_load_n(&q->qp->state, __ATOMIC_RELAXED)));
+	U64(d, "vendor_err", q->qp->vendor_err);
+	U64(d, "flushed", q->qp->flushed);
+	U64(d, "access", q->access);
+}
+
+static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	int rc = list_wanted(params) ? 0 : -ENOENT;
+
+	(void)cmd;
+	if (list_wanted(params))
+		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	loop_lock();
+	for (const struct client *c = client_first(); c != NULL; c = c->next) {
+		const struct client_qp *q;
+		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
+			if (list_wanted(params)) {
+				add_line(
+					d, "%u client %u device %s worker %u %s", q->qpn, c->id,
+					rnicd.port[q->pd->dev]->cfg->name, q->worker,
+					qp_state_name((enum qp_state)__atomic_load_n(&q->qp->state, __ATOMIC_RELAXED)));
+			} else if (number(params) == q->qpn) {
+				tell_qp(d, q);
+				rc = 0;
+			}
+		}
+	}
+	loop_unlock();
+	return rc;
+}
+
+static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	char addr[INET6_ADDRSTRLEN];
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	loop_lock();
+	for (const struct group *g = group_first(); g != NULL; g = g->next) {
+		if (g->joins == 0 && g->qps == 0)
+			continue;
+		tele_show_addr(g->addr.b, addr, sizeof(addr));
+		add_line(d, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins, g->qps);
+	}
+	loop_unlock();
+	return 0;
+}
+
+/* ---- connections ---- */
+
+static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
+{
+	uint64_t dropped = 0; /* received segments that TCP did not take */
+
+	for (uint32_t i = TCPL_OK + 1; i < TCPL_VERDICT_COUNT; i++)
+		dropped += t->stats.drops[i];
+	rte_tel_data_start_dict(d);
+	TEXT(d, "name", t->name);
+	TEXT(d, "state", qp_conn_state_name(t->state));
+	TEXT(d, "tcp", tcpl_state_name(t->tcp.state));
+	TEXT(d, "congestion", t->tcp.cc);
+	U64(d, "worker", t->worker);
+	U64(d, "mss", t->tcp.mss);
+	U64(d, "cwnd", t->tcp.cwnd);
+	U64(d, "ssthresh", t->tcp.ssthresh);
+	U64(d, "in_flight", t->tcp.pipe);
+	U64(d, "snd_wnd", t->tcp.snd_wnd);
+	U64(d, "rcv_wnd", t->tcp.rcv_wnd);
+	U64(d, "queued", t->tcp.queued);
+	U64(d, "srtt_ns", t->tcp.srtt_ns);
+	U64(d, "rttvar_ns", t->tcp.rttvar_ns);
+	U64(d, "rto_ns", t->tcp.rto_ns);
+	U64(d, "bytes_in", t->stats.bytes_in);
+	U64(d, "bytes_out", t->stats.bytes_out);
+	U64(d, "segs_in", t->stats.segs_in);
+	U64(d, "segs_out", t->stats.segs_out);
+	U64(d, "retransmits", t->stats.rexmits);
+	U64(d, "rtos", t->stats.rtos);
+	U64(d, "tlps", t->stats.tlps);
+	U64(d, "out_of_order", t->stats.ooo);
+	U64(d, "out_of_order_dropped", t->stats.ooo_drops);
+	U64(d, "duplicates", t->stats.dups);
+	U64(d, "duplicate_acks", t->stats.dup_acks);
+	U64(d, "idle_acks", t->stats.idle_acks);
+	U64(d, "challenges", t->stats.challenges);
+	U64(d, "dropped", dropped);
+	U64(d, "crc", t->crc);
+	U64(d, "markers_rx", t->rx_markers);
+	U64(d, "markers_tx", t->tx_markers);
+}
+
+static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t n, rc = 1;
+	struct tele_conn *t = tele_conns(&n);
+
+	(void)cmd;
+	if (t == NULL)
+		return -ENOMEM;
+	if (list_wanted(params)) {
+		rc = 0;
+		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (list_wanted(params)) {
+			add_line(d, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
+				 tcpl_state_name(t[i].tcp.state), t[i].tcp.cwnd,
+				 (unsigned long long)(t[i].tcp.srtt_ns / 1000), t[i].stats.rexmits);
+		} else if (number(params) == i) {
+			tell_conn(d, &t[i]);
+			rc = 0;
+		}
+	}
+	free(t);
+	return rc == 0 ? 0 : -ENOENT;
+}
+
+/* All workers have the same. */
+static int on_listeners(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	const struct listener *l = rnicd.worker[0]->listener;
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
+		if (l[i].used)
+			add_line(d, "%s %u", rnicd.port[l[i].cfg.port]->cfg->name, l[i].cfg.lport);
+	return 0;
+}
+
+/* ---- workers, counters ---- */
+
+static int tell_worker(const char *number, struct rte_tel_data *d)
+{
+	static const char *const stage[STAGES] = {
+		[STAGE_COMMANDS] = "cycles_commands", [STAGE_RECEIVE] = "cycles_receive",
+		[STAGE_DOORBELLS] = "cycles_doorbells", [STAGE_TIMERS] = "cycles_timers", [STAGE_SEND] = "cycles_send",
+		[STAGE_EFFECTS] = "cycles_effects", [STAGE_PORTS] = "cycles_ports", [STAGE_IDLE] = "cycles_idle",
+	};
+	char *end;
+	unsigned long i = strtoul(number, &end, 10);
+
+	if (*end != '\0' || i >= rnicd.n_workers)
+		return -ENOENT;
+	const struct rnicd_worker *w = rnicd.worker[i];
+	rte_tel_data_start_dict(d);
+	U64(d, "turns", w->turns);
+	U64(d, "sleeps", w->sleeps);
+	U64(d, "cycles_per_second", rte_get_tsc_hz());
+	for (uint32_t s = 0; w->stages.on && s < STAGES; s++)
+		U64(d, stage[s], w->stages.total[s]);
+	return 0;
+}
+
+static int on_workers(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd;
+	if (!list_wanted(params))
+		return tell_worker(params, d);
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+		struct rnicd_worker *w = rnicd.worker[i];
+		if (rnicd.cfg.pin)
+			add_line(d, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
+				 (unsigned long long)w->turns, (unsigned long long)w->sleeps);
+		else
+			add_line(d, "%u floating turns %llu sleeps %llu", i, (unsigned long long)w->turns,
+				 (unsigned long long)w->sleeps);
+	}
+	return 0;
+}
+
+static void sum_qp(struct qp_stats *sum)
+{
+	uint64_t *to = (uint64_t *)(void *)sum;
+
+	memset(sum, 0, sizeof(*sum));
+	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+		const uint64_t *from = (const uint64_t *)(const void *)&worker_qp_ctx(rnicd.worker[w])->stats;
+		for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+			to[i] += from[i];
+	}
+}
+
+/* Connections that hold working memory. */
+static uint64_t blocks_used(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+		const struct qp_ctx *ctx = worker_qp_ctx(rnicd.worker[w]);
+		n += ctx->cfg.blocks - ctx->blk_left;
+	}
+	return n;
+}
+
+/* Connections that there are, and those of them whose peer has not sent an MPA Request yet. */
+static void tell_connections(struct rte_tel_data *d)
+{
+	uint64_t n = 0, half_open = 0;
+
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+		const struct rnicd_worker *w = rnicd.worker[i];
+		n += w->flows.used;
+		for (uint32_t k = 0; k < WORKER_LISTENERS; k++)
+			half_open += w->listener[k].half_open;
+	}
+	U64(d, "connections", n);
+	U64(d, "half_open", half_open);
+}
+
+static int on_counters(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct qp_stats s;
+
+	(void)cmd;
+	(void)params;
+	rte_tel_data_start_dict(d);
+	sum_qp(&s);
+#define T(name) U64(d, #name, s.name)
+	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(staged), T(ooo_placed),
+	T(flushed);
+	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
+		T(access_errors);
+	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(neg_errors);
+	T(rnr_waits), T(rnr_timeouts), T(rnr_drops);
+	T(ud_in), T(ud_out), T(ud_crc), T(ud_bad), T(ud_no_qp), T(ud_qkey), T(ud_no_recv), T(ud_too_long);
+	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
+#undef T
+	tell_connections(d);
+	U64(d, "blocks_used", blocks_used());
+	U64(d, "qp_port_connections", oob_totals.up);
+	U64(d, "qp_port_held", oob_totals.held);
+	U64(d, "qp_port_displaced", oob_totals.displaced);
+	U64(d, "qp_port_expired", oob_totals.expired);
+	U64(d, "qp_port_bad", oob_totals.bad);
+	U64(d, "qp_port_unwanted", oob_totals.unwanted);
+	U64(d, "qp_port_gave_up", oob_totals.gave_up);
+	U64(d, "clients", client_count());
+	U64(d, "clients_accepted", client_totals.accepted);
+	U64(d, "clients_refused", client_totals.refused);
+	U64(d, "clients_dropped", client_totals.dropped);
+	U64(d, "requests", client_totals.requests);
+	U64(d, "bad_requests", client_totals.bad_requests);
+	return 0;
+}
+
+static bool going;
+
+/* DPDK cannot take a command back; its thread lives until rte_eal_cleanup(). */
+#define GUARDED(fn) \
+	static int fn##_guarded(const char *cmd, const char *params, struct rte_tel_data *d) \
+	{ \
+		return __atomic_load_n(&going, __ATOMIC_ACQUIRE) ? fn(cmd, params, d) : -ESHUTDOWN; \
+	}
+GUARDED(on_ports)
+GUARDED(on_clients)
+GUARDED(on_qps)
+GUARDED(on_groups)
+GUARDED(on_conns)
+GUARDED(on_listeners)
+GUARDED(on_counters)
+GUARDED(on_workers)
+
+bool tele_start(void)
+{
+	__atomic_store_n(&going, true, __ATOMIC_RELEASE);
+	return rte_telemetry_register_cmd("/rnic/ports", on_ports_guarded,
+					  "Lists the ports. Parameter: name; then all of one") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded,
+					  "Lists the clients. Parameter: number") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/qps", on_qps_guarded, "Lists the queue pairs. Parameter: QPN") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/groups", on_groups_guarded, "Lists the multicast groups") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
+					  "Lists the connections. Parameter: number in the list") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
+					  "Lists the ports that connections are waited for at") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
+					  "Counters of the iWARP stack and of clients") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/workers", on_workers_guarded, "Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
+}
+
+void tele_stop(void)
+{
+	__atomic_store_n(&going, false, __ATOMIC_RELEASE);
+	loop_lock(); /* one that was inside is through */
+	loop_unlock();
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of a worker: opened, accepted, found, ended.
+ */
+#include <errno.h>
+
+#include "plane/frame.h"
+#include "plane/worker_int.h"
+
+#define BACKLOG_DEFAULT 64u
+/*
+ * Resets and cookies for strangers, and connections that came to nothing: what they cost is taken from the connections
+ * that there are.
+ */
+#define ANSWER_NS       (200 * RN_NS_PER_US) /* one in so long, 5,000 a second */
+#define ANSWERS_AT_ONCE 1000u                /* after a pause */
+#define COOKIE_LIFE_NS (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
+
+#define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
+
+/* Constant after start; connections of both address families share it, so the smaller MSS rules. */
+static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS];
+
+void conn_tcp_init(const struct rnicd_port *port)
+{
+	static const struct tcpl_cc *const control[] = { [RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno,
+							 [RNICD_BBR] = &tcpl_bbr };
+	struct tcpl_cfg *cfg = &tcp_cfg[port->index];
+	uint32_t ip = pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
+
+	tcpl_cfg_default(cfg, (uint16_t)(port->mtu - ip - PKT_TCP_LEN));
+	cfg->cc = control[port->cfg->congestion];
+	if (port->cfg->congestion == RNICD_BBR)
+		cfg->rcv_space = BBR_RCV_SPACE;
+	if (port->cfg->min_rto_ns != 0)
+		cfg->min_rto_ns = port->cfg->min_rto_ns;
+}
+
+struct mpa_policy conn_policy(const struct rnicd_port *port)
+{
+	const struct rnicd_port_cfg *c = port->cfg;
+
+	return (struct mpa_policy){ .rev = c->mpa_rev, .crc = c->crc, .crc_must = c->crc_required, .markers = c->markers,
+				    .p2p = c->peer_to_peer,
+				    .rtr = c->rtr != 0 ? c->rtr : MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
+				    .ird = c->max_ird, .ord = c->max_ord, .ird_max = c->max_ird };
+}
+
+const struct conn_addr *conn_addr(const struct qp_conn *c) { return &conn_of(c)->addr; }
+
+void conn_set_client(struct qp_conn *c, struct worker_client *client) { conn_of(c)->client = client; }
+
+bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
+{
+	for (uint32_t i = 0; i < w->conns_used; i++)
+		if (qp_conn_refers(&w->conns[i].qc, base, len))
+			return true;
+	return false;
+}
+
+static struct flow flow_of(const struct conn_addr *a)
+{
+	struct flow f = { .key = { .local = a->local, .remote = a->remote, .lport = a->lport, .rport = a->rport,
+				   .port = a->port } };
+	f.hash = flow_hash(rnicd.secret, &f.key);
+	return f;
+}
+
+uint32_t conn_owner(const struct conn_addr *a)
+{
+	return flow_owner(flow_of(a).hash, rnicd.cfg.n_workers);
+}
+
+static uint32_t make_iss(const struct flow *f, uint64_t now)
+{
+	return tcpl_isn(&rnicd.secret[2], &f->key, sizeof(f->key), now);
+}
+
+const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip)
+{
+	if (pkt_addr_is_ip4(ip) != pkt_addr_is_ip4(&port->cfg->ip))
+		return NULL;
+	if (pkt_addr_same_net(ip, &port->cfg->ip, port->cfg->prefix_len))
+		return ip;
+	return port->cfg->gateway_set ? &port->cfg->gateway : NULL;
+}
+
+enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip,
+				 uint8_t mac[PKT_MAC_LEN])
+{
+	struct arp_todo todo = { .n_out = 0 };
+
+	if (pkt_addr_eq(ip, &port->cfg->ip)) {
+		memcpy(mac, port->mac, PKT_MAC_LEN);
+		return NEIGH_READY;
+	}
+	const struct pkt_addr *hop = conn_next_hop(port, ip);
+	if (hop == NULL || !pkt_addr_is_ip4(hop))
+		return NEIGH_NO_ROUTE;
+	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
+	worker_arp_todo(w, port, &todo);
+	if (e == NULL)
+		return NEIGH_FULL;
+	if (arp_usable(e)) {
+		memcpy(mac, e->mac, PKT_MAC_LEN);
+		return NEIGH_READY;
+	}
+	e->notify = true;
+	if (e->state == ARP_S_FAILED) {
+		todo = (struct arp_todo){ .told = e };
+		worker_arp_todo(w, port, &todo);
+	}
+	return NEIGH_WAIT;
+}
+
+/* The one to be used next, NULL: all are in use. */
+static struct conn *free_conn(const struct rnicd_worker *w)
+{
+	if (w->conn_free != NULL)
+		return w->conn_free;
+	return w->conns_used < w->n_conns ? &w->conns[w->conns_used] : NULL;
+}
+
+/* Takes a free connection, enters the flow and prepares its headers. */
+static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_addr *a, struct conn **out)
+{
+	struct rnicd_port *port = rnicd.port[a->port];
+	struct conn *c = free_conn(w);
+	const struct pkt_addr *hop = conn_next_hop(port, &a->remote);
+	bool loop = pkt_addr_eq(&a->remote, &port->cfg->ip);
+
+	if (hop == NULL || (!loop && !pkt_addr_is_ip4(hop)))
+		return CONN_NO_ROUTE;
+	if (c == NULL)
+		return CONN_FULL;
+	c->flow = flow_of(a);
+	enum flow_verdict v = flow_add(&w->flows, &c->flow);
+	if (v != FLOW_OK)
+		return v == FLOW_EXISTS ? CONN_IN_USE : CONN_FULL;
+
+	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport,
+			      .dport = a->rport };
+	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
+	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
+	c->neigh = NULL;
+	if (!loop) {
+		struct arp_todo todo = { .n_out = 0 };
+		c->neigh = arp_get(w->arp[a->port], hop, w->now, &todo);
+		worker_arp_todo(w, port, &todo);
+		if (c->neigh == NULL) {
+			flow_del(&w->flows, &c->flow);
+			return CONN_FULL;
+		}
+		c->neigh->users++;
+		c->neigh_gen = c->neigh->gen;
+		memcpy(f.l2.dst, c->neigh->mac, PKT_MAC_LEN);
+	}
+	pkt_tcp_template_init(&c->tmpl, &f);
+	if (c == w->conn_free)
+		w->conn_free = c->next;
+	else
+		w->conns_used++;
+	c->next = NULL;
+	c->addr = *a;
+	c->port = port;
+	c->tx = &w->tx[a->port];
+	c->client = NULL;
+	c->listener = NULL;
+	c->timer = (struct rn_timer){ .pprev = NULL };
+	*out = c;
+	return CONN_OK;
+}
+
+static void conn_free(struct rnicd_worker *w, struct conn *c)
+{
+	rn_wheel_disarm(&w->wheel, &c->timer);
+	flow_del(&w->flows, &c->flow);
+	if (c->neigh != NULL)
+		c->neigh->users--;
+	conn_established(&c->qc);
+	c->neigh = NULL;
+	c->client = NULL;
+	c->dead = false;
+	c->next = w->conn_free;
+	w->conn_free = c;
+}
+
+static void half_open_put(struct listener *l, struct conn *c)
+{
+	c->listener = l;
+	c->half_next = NULL;
+	c->half_prev = l->half_last;
+	if (l->half_last != NULL)
+		l->half_last->half_next = c;
+	else
+		l->half_first = c;
+	l->half_last = c;
+	l->half_open++;
+}
+
+void conn_established(struct qp_conn *qc)
+{
+	struct conn *c = conn_of(qc);
+	struct listener *l = c->listener;
+
+	if (l == NULL)
+		return;
+	if (c->half_prev != NULL)
+		c->half_prev->half_next = c->half_next;
+	else
+		l->half_first = c->half_next;
+	if (c->half_next != NULL)
+		c->half_next->half_prev = c->half_prev;
+	else
+		l->half_last = c->half_prev;
+	l->half_open--;
+	c->listener = NULL;
+}
+
+void conn_died(struct rnicd_worker *w, struct qp_conn *qc)
+{
+	struct conn *c = conn_of(qc);
+
+	if (c->dead)
+		return;
+	c->dead = true;
+	c->dead_next = w->dead;
+	w->dead = c;
+}
+
+void conn_bury(struct rnicd_worker *w)
+{
+	while (w->dead != NULL) {
+		struct conn *c = w->dead;
+		w->dead = c->dead_next;
+		conn_free(w, c);
+	}
+}
+
+enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct qp_conn_params *p,
+			    struct qp_conn **out, enum qp_verdict *qp)
+{
+	struct conn *c;
+	enum conn_verdict v = conn_make(w, a, &c);
+
+	if (v != CONN_OK)
+		return v;
+	p->tcp = &tcp_cfg[a->port];
+	p->iss = make_iss(&c->flow, w->now);
+	*qp = qp_conn_connect(&w->qp, &c->qc, p);
+	if (*qp != QP_OK) {
+		conn_free(w, c);
+		return CONN_QP;
+	}
+	*out = &c->qc;
+	return CONN_OK;
+}
+
+/* ---- listeners ---- */
+
+static struct flow listen_key(uint32_t port, uint16_t lport)
+{
+	struct flow f = { .key = { .lport = lport, .port = port } };
+	f.hash = flow_hash(rnicd.secret, &f.key);
+	return f;
+}
+
+static struct listener *find_listener(struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	struct flow f = listen_key(port, lport);
+	struct flow *found = flow_find(&w->listens, &f.key, f.hash);
+	return found == NULL ? NULL : rn_container_of(found, struct listener, flow);
+}
+
+enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *l)
+{
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++) {
+		struct listener *s = &w->listener[i];
+		/* one that is gone may still have connections to count down */
+		if (s->used || s->half_open != 0)
+			continue;
+		s->flow = listen_key(l->port, l->lport);
+		enum flow_verdict v = flow_add(&w->listens, &s->flow);
+		if (v != FLOW_OK)
+			return v == FLOW_EXISTS ? CONN_IN_USE : CONN_FULL;
+		s->cfg = *l;
+		if (s->cfg.backlog == 0)
+			s->cfg.backlog = BACKLOG_DEFAULT;
+		s->used = true;
+		return CONN_OK;
+	}
+	return CONN_FULL;
+}
+
+void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	struct listener *s = find_listener(w, port, lport);
+
+	if (s == NULL)
+		return;
+	flow_del(&w->listens, &s->flow);
+	s->used = false;
+}
+
+/* Ports that are expected to listen: milliseconds until when, shifted by 24; the port's index by 16; the TCP port. */
+#define EXPECTED 64u
+static uint64_t expected[EXPECTED]; /* relaxed atomics: nothing else depends on them */
+
+void conn_expect(uint32_t port, uint16_t lport)
+{
+	static uint32_t next;
+	uint64_t until = (rnicd_now() + CONN_EXPECT_NS) / RN_NS_PER_MS;
+
+	__atomic_store_n(&expected[next++ % EXPECTED], until << 24 | (uint64_t)port << 16 | lport, __ATOMIC_RELAXED);
+}
+
+static bool is_expected(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	for (uint32_t i = 0; i < EXPECTED; i++) {
+		uint64_t e = __atomic_load_n(&expected[i], __ATOMIC_RELAXED);
+		if ((e & 0xffffff) == (port << 16 | lport) && w->now / RN_NS_PER_MS < e >> 24)
+			return true;
+	}
+	return false;
+}
+
+/* ---- segments ---- */
+
+/* Whether another stranger may be answered now, or have a connection; *at: until when that is used up. */
+static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at)
+{
+	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
+
+	if (*at + depth < w->now)
+		*at = w->now - depth;
+	if (*at + ANSWER_NS <= w->now) {
+		*at += ANSWER_NS;
+		return true;
+	}
+	port->stats[w->index].rx_unanswered++;
+	return false;
+}
+
+bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	return allowed(w, port, &w->answers_at);
+}
+
+void conn_requested(struct rnicd_worker *w, struct qp_conn *qc)
+{
+	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS); /* it has come to something */
+	conn_established(qc);
+}
+
+/* Answers a segment without a connection. */
+static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		   const struct tcpl_out *o)
+{
+	struct rte_mbuf *out = rte_pktmbuf_alloc(port->pool);
+	if (out == NULL)
+		return;
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport };
+	memcpy(f.l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
+	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
+	struct pkt_tcp_template t;
+	pkt_tcp_template_init(&t, &f);
+	struct pkt_tcp_seg s = { .seq = o->seq, .ack = o->ack, .flags = o->flags, .wnd = o->wnd, .opt = o->opt,
+				 .opt_len = o->optlen };
+	uint32_t len = pkt_tcp_build(&t, &s, PKT_CSUM_FULL, rte_pktmbuf_mtod(out, uint8_t *));
+	out->data_len = (uint16_t)len;
+	out->pkt_len = len;
+	if (rn_unlikely(pkt_addr_eq(&p->src, &port->cfg->ip)))
+		conn_loop(w, port, out);
+	else
+		port_tx_push(&w->tx[port->index], out);
+}
+
+static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		       const struct tcpl_seg *seg)
+{
+	struct tcpl_out o = { 0 };
+
+	port->stats[w->index].rx_no_flow++;
+	if (tcpl_rst_for(seg, &o) && conn_answer_allowed(w, port))
+		answer(w, port, m, p, &o);
+}
+
+/* Makes the connection that a SYN, or the ACK of a cookie, asks for. */
+static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
+				    const struct tcpl_seg *seg, struct conn **out)
+{
+	struct qp_conn_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags,
+					 .tcp = &tcp_cfg[a->port] };
+	struct conn *c;
+	enum qp_verdict v;
+
+	if (conn_make(w, a, &c) != CONN_OK)
+		return QP_NO_MEMORY;
+	if (seg->flags & TCPL_SYN) {
+		params.iss = make_iss(&c->flow, w->now);
+		v = qp_conn_passive(&w->qp, &c->qc, seg, &params);
+	} else {
+		struct qp_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
+		v = qp_conn_passive_cookie(&w->qp, &c->qc, seg, &k, &params);
+	}
+	if (v != QP_OK) {
+		conn_free(w, c);
+		return v;
+	}
+	half_open_put(l, c);
+	*out = c;
+	return QP_OK;
+}
+
+/* RFC 4987, section 3.6: with a full backlog a SYN costs no memory, and honest peers still get in. */
+static void answer_cookie(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
+			  const struct rte_mbuf *m, const struct pkt *p, const struct tcpl_seg *syn)
+{
+	struct rnicd_port *port = rnicd.port[a->port];
+	struct tcpl_out o;
+
+	if (!conn_answer_allowed(w, port))
+		return;
+	struct flow f = flow_of(a);
+	if (!tcpl_cookie_make(&tcp_cfg[a->port], &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))
+		return;
+	port->stats[w->index].syn_cookies++;
+	l->cookies_until = w->now + COOKIE_LIFE_NS;
+	answer(w, port, m, p, &o);
+}
+
+/* Peers that finish the handshake and then say nothing: the oldest makes room. They are no forged addresses. */
+static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listener *l)
+{
+	struct conn *oldest = l->half_first;
+
+	conn_established(&oldest->qc);
+	port->stats[w->index].syn_evicted++;
+	qp_conn_abort(&w->qp, &oldest->qc);
+}
+
+/* An ACK that answers one of our cookies. */
+static bool brings_cookie(const struct rnicd_worker *w, const struct listener *l, const struct conn_addr *a,
+			  const struct tcpl_seg *seg)
+{
+	if (rn_likely(w->now >= l->cookies_until))
+		return false;
+	struct flow f = flow_of(a);
+	return tcpl_cookie_good(&rnicd.secret[2], &f.key, sizeof(f.key), w->now, seg);
+}
+
+/*
+ * A segment that no connection wants: a SYN for a listener makes one, so does the ACK of a cookie. True: the packet is
+ * held.
+ */
+static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		     const struct tcpl_seg *seg)
+{
+	struct listener *l = find_listener(w, port->index, p->dport);
+	uint8_t kind = seg->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST);
+	struct conn_addr a = { .port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport,
+			       .rport = p->sport };
+	bool cookie = kind == TCPL_ACK && l != NULL && brings_cookie(w, l, &a, seg);
+	struct conn *c;
+
+	if (l == NULL && kind == TCPL_SYN && is_expected(w, port->index, p->dport)) {
+		port->stats[w->index].rx_unanswered++;
+		return false;
+	}
+	if (l == NULL || (kind != TCPL_SYN && !cookie)) {
+		answer_rst(w, port, m, p, seg);
+		return false;
+	}
+	if (!cookie && l->half_open >= l->cfg.backlog) {
+		answer_cookie(w, l, &a, m, p, seg);
+		return false;
+	}
+	if (!cookie && !allowed(w, port, &w->strangers_at))
+		return false; /* an honest peer's TCP asks again */
+	if (l->half_open >= 4u * l->cfg.backlog) {
+		evict(w, port, l);
+		if (!worker_space(w))
+			return false;
+	}
+	switch (make_passive(w, l, &a, seg, &c)) {
+	case QP_OK:
+		return cookie && qp_conn_segment(&w->qp, &c->qc, seg);
+	case QP_BAD_SEGMENT:
+		answer_rst(w, port, m, p, seg);
+		return false;
+	case QP_BAD_ATTR:
+	case QP_BAD_STATE:
+	case QP_NO_MEMORY:
+	case QP_BAD_PRIV:
+	case QP_NO_AGREEMENT:
+		return false;
+	}
+	return false;
+}
+
+/* The payload as slices beside the packet; a frame in too many pieces is copied into one. NULL: no buffer. */
+static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
+{
+	struct mbuf_priv *priv = mbuf_priv(m);
+	uint32_t n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
+
+	if (rn_unlikely(n == UINT32_MAX)) {
+		struct rte_mbuf *copy = frame_copy(port->pool, m);
+		rte_pktmbuf_free(m);
+		if (copy == NULL)
+			return NULL;
+		m = copy;
+		priv = mbuf_priv(m);
+		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
+	}
+	priv->pkt = (struct qp_pkt){ .iov = priv->iov, .n = n };
+	return m;
+}
+
+struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+			    const struct flow *f)
+{
+	uint8_t opt[PKT_TCP_OPT_MAX];
+	struct tcpl_seg seg = { .seq = p->tcp_seq, .ack = p->tcp_ack, .len = p->payload_len, .wnd = p->tcp_wnd,
+				.flags = p->tcp_flags, .optlen = p->tcp_opt_len, .opt = p->tcp_opt };
+
+	if (p->payload_len != 0) {
+		if (rn_unlikely(m->nb_segs > WORKER_MAX_IOV)) {
+			/* slice() may move the frame: the options go with it */
+			memcpy(opt, p->tcp_opt, p->tcp_opt_len);
+			seg.opt = opt;
+		}
+		m = slice(port, m, p);
+		if (m == NULL) {
+			port->stats[w->index].no_buffer++;
+			return NULL;
+		}
+		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(m)->pkt;
+	}
+	bool held = false;
+	if (rn_likely(f != NULL))
+		held = qp_conn_segment(&w->qp, &rn_container_of(f, struct conn, flow)->qc, &seg);
+	else
+		held = stranger(w, port, m, p, &seg);
+	return held ? NULL : m;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From ready connections to the transmit queues.
+ */
+#include "plane/capture.h"
+#include "plane/worker_int.h"
+
+#define SHARE 32u /* segments that one connection may send before the next one's turn */
+#define ANSWER_SHARE 2u /* of one that answers: the second look finds, most often, that this was all */
+/* Segments and looks of a turn, answers apart: no more than a turn receives. */
+#define TURN_SHARE WORKER_BURST
+_Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");
+
+static void arm(struct rnicd_worker *w, struct conn *c)
+{
+	rn_wheel_arm(&w->wheel, &c->timer, qp_conn_next_wake(&c->qc));
+}
+
+static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
+{
+	if (c->neigh != NULL)
+		return port_tx_room(c->tx);
+	uint32_t waits = w->loop_tail - w->loop_head;
+	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
+}
+
+void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
+{
+	if (w->loop_tail - w->loop_head == WORKER_LOOP) {
+		w->tx[port->index].st->tx_drops++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	m->port = port->index;
+	w->loop[w->loop_tail++ % WORKER_LOOP] = m;
+	if (port->capture != NULL && !capture_frame(port->capture, m, CAPTURE_OUT))
+		w->tx[port->index].st->capture_drops++;
+}
+
+static void send_frame(struct rnicd_worker *w, struct conn *c, struct rte_mbuf *m)
+{
+	if (rn_unlikely(c->neigh == NULL)) {
+		conn_loop(w, c->port, m);
+		return;
+	}
+	if (rn_unlikely(!arp_usable(c->neigh)) && arp_park(w->arp[c->port->index], c->neigh, m))
+		return;
+	port_tx_push(c->tx, m);
+}
+
+/* Keeps the neighbour in use and its MAC in the headers up to date. */
+static void look_at_neighbour(struct rnicd_worker *w, struct conn *c)
+{
+	struct arp_entry *e = c->neigh;
+
+	if (e == NULL)
+		return;
+	if (rn_unlikely(e->state != ARP_S_READY || w->now >= e->due)) {
+		struct arp_todo todo = { .n_out = 0 };
+		arp_get(w->arp[c->port->index], &e->ip, w->now, &todo);
+		worker_arp_todo(w, c->port, &todo);
+	}
+	if (rn_unlikely(e->gen != c->neigh_gen)) {
+		pkt_tcp_template_set_dst_mac(&c->tmpl, e->mac);
+		c->neigh_gen = e->gen;
+	}
+}
+
+/*
+ * At most `share` segments. True when the connection has nothing more to send now. Their payloads are summed in a row when
+ * all are built: what is looked at in between would cost the processor's prefetchers their streams through memory.
+ */
+static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
+{
+	uint32_t n = rn_min_u32(room(w, c), share), made = 0, n_due = 0;
+	struct txseg_sum due[SHARE];
+	struct rte_mbuf *m[SHARE];
+	struct tcpl_out o;
+	bool done = false;
+
+	look_at_neighbour(w, c);
+	for (uint32_t i = 0; i < n && worker_space(w); i++) {
+		done = !qp_conn_out(&w->qp, &c->qc, &o);
+		if (done)
+			break;
+		(*count)++;
+		m[made] = txseg_build(w, c, &o, &due[n_due]);
+		if (rn_unlikely(m[made] == NULL)) {
+			c->tx->st->no_buffer++; /* to TCP it is a lost segment */
+			continue;
+		}
+		n_due += due[n_due].n != 0;
+		made++;
+	}
+	for (uint32_t i = 0; i < n_due; i++)
+		txseg_sum(&due[i]);
+	for (uint32_t i = 0; i < made; i++)
+		send_frame(w, c, m[i]);
+	return done;
+}
+
+/* Of the connection that comes next, what qp does not know of. */
+static void fetch_next(const struct rnicd_worker *w)
+{
+	const struct conn *next = w->qp.ready_head != NULL ? conn_of(w->qp.ready_head) : NULL;
+
+	if (next != NULL) {
+		for (uint32_t at = offsetof(struct conn, timer); at < sizeof(*next); at += RN_CACHE_LINE)
+			__builtin_prefetch((const uint8_t *)next + at);
+	}
+}
+
+/* Who has received answers first, whatever else waits; what it has to send besides takes its turn. */
+static uint32_t answer(struct rnicd_worker *w)
+{
+	struct qp_conn *qc;
+	uint32_t count = 0;
+
+	while ((qc = qp_answer_pop(&w->qp)) != NULL) {
+		struct conn *c = conn_of(qc);
+		if (!send_segments(w, c, ANSWER_SHARE, &count) && !c->dead)
+			qp_ready_put(&w->qp, qc);
+		arm(w, c);
+	}
+	return count;
+}
+
+uint32_t conn_transmit(struct rnicd_worker *w)
+{
+	struct conn *parked = NULL, **end = &parked; /* have more to send than their port had room for, or than their share */
+	struct qp_conn *qc;
+	uint32_t answers = answer(w), count = 0;
+
+	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
+	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = qp_ready_pop(&w->qp)) != NULL;) {
+		struct conn *c = conn_of(qc);
+		uint32_t before = count;
+		fetch_next(w);
+		if (!send_segments(w, c, SHARE, &count)) {
+			looks += count == before;
+			c->next = NULL;
+			*end = c;
+			end = &c->next;
+		}
+		arm(w, c);
+	}
+	for (struct conn *c = parked; c != NULL; c = parked) {
+		parked = c->next;
+		c->next = NULL;
+		if (!c->dead)
+			qp_ready_put(&w->qp, &c->qc);
+	}
+	return answers + count;
+}
+
+uint32_t conn_timers(struct rnicd_worker *w)
+{
+	struct rn_timer *t;
+	uint32_t n = 0;
+
+	while (worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
+		struct conn *c = rn_container_of(t, struct conn, timer);
+		qp_conn_timer(&w->qp, &c->qc);
+		arm(w, c);
+		n++;
+	}
+	return n;
+}

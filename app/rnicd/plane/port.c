@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plane/port.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+
+#include "plane/capture.h"
+#include "plane/worker_int.h"
+
+#define PORT_GROUPS   64u
+#define RX_DESC       1024u
+#define TX_DESC       1024u
+#define PAGE          4096u
+#define POOL_CACHE    512u
+#define POOL_MIN      4096u
+#define POOL_MAX      16383u /* and what the impaired line may hold; more would only be colder */
+
+uint16_t port_buffer_room(const struct rnicd_port *port)
+{
+	uint32_t room = RTE_PKTMBUF_HEADROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->mtu;
+	/* PCI devices cut a frame at a multiple of 1 KiB of buffer: what is left must hold it all */
+	if (port->cfg->kind == RNICD_PORT_PCI)
+		room = rn_max_u32(room, RTE_MBUF_DEFAULT_BUF_SIZE);
+	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
+		room = rn_max_u32(room, RTE_PKTMBUF_HEADROOM + port_af_packet_slot(port));
+	return (uint16_t)((room + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE);
+}
+
+/* The packet buffers are shared evenly. */
+static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	uint32_t one = port_buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
+		one = PAGE / (PAGE / one);
+	uint64_t n = rnicd_free_memory() / 2 / rnicd.cfg.n_ports / one;
+	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit), POOL_MIN);
+	snprintf(name, sizeof(name), "port_%u", port->index);
+	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, port_buffer_room(port),
+					     port->socket);
+	if (port->pool == NULL && port->socket > 0) {
+		rnicd_log(RNICD_LOG_WARNING, "port %s: no memory on its NUMA node %d, using another", port->cfg->name,
+			  port->socket);
+		port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE,
+						     port_buffer_room(port), SOCKET_ID_ANY);
+	}
+	if (port->pool != NULL)
+		return true;
+	snprintf(err, err_len, "port %s: no memory for %u buffers of %u bytes (raise the daemon's memory)",
+		 port->cfg->name, (unsigned int)n, port_buffer_room(port));
+	return false;
+}
+
+static void choose_mac(struct rnicd_port *port)
+{
+	struct rte_ether_addr own;
+
+	if (port->cfg->mac_set) {
+		memcpy(port->mac, port->cfg->mac, PKT_MAC_LEN);
+		return;
+	}
+	/* a tap's own address is that of the kernel's end of the wire */
+	if (port->cfg->kind == RNICD_PORT_PCI && rte_eth_macaddr_get(port->ethdev, &own) == 0) {
+		memcpy(port->mac, own.addr_bytes, PKT_MAC_LEN);
+		return;
+	}
+	/* FNV-1a over address and name: the same device gets the same MAC again */
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	for (size_t i = 0; i < sizeof(port->cfg->ip.b); i++)
+		h = (h ^ port->cfg->ip.b[i]) * UINT64_C(0x100000001b3);
+	for (const char *c = port->cfg->name; *c != '\0'; c++)
+		h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+	memcpy(port->mac, &h, PKT_MAC_LEN);
+	port->mac[0] = (uint8_t)((port->mac[0] & 0xfc) | 0x02);
+}
+
+static int setup_queues(struct rnicd_port *port)
+{
+	struct rte_eth_dev_info info;
+	uint16_t rx = RX_DESC, tx = TX_DESC;
+	int rc = rte_eth_dev_info_get(port->ethdev, &info);
+
+	if (rc == 0)
+		rc = rte_eth_dev_adjust_nb_rx_tx_desc(port->ethdev, &rx, &tx);
+	for (uint16_t q = 0; rc == 0 && q < port->caps.queues; q++) {
+		rc = rte_eth_rx_queue_setup(port->ethdev, q, rx, (unsigned int)port->socket, NULL, port->pool);
+		if (rc == 0)
+			rc = rte_eth_tx_queue_setup(port->ethdev, q, tx, (unsigned int)port->socket, NULL);
+	}
+	return rc;
+}
+
+static void check_rx_interrupts(struct rnicd_port *port)
+{
+	for (uint16_t q = 0; port->caps.rx_fd && q < port->caps.queues; q++) {
+		/* a tap's descriptor is readable without being asked, its driver has no call for it */
+		int rc = rte_eth_dev_rx_intr_enable(port->ethdev, q);
+		if (port_rx_fd(port, q) < 0 || (rc != 0 && rc != -ENOTSUP))
+			port->caps.rx_fd = false;
+	}
+}
+
+static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	int rc = setup_queues(port);
+
+	if (rc == 0 && !port_dev_set_mtu(port, err, err_len))
+		return false;
+	if (rc == 0)
+		rc = rte_eth_dev_start(port->ethdev);
+	if (rc != 0) {
+		snprintf(err, err_len, "port %s: cannot be started: %s", port->cfg->name, strerror(-rc));
+		return false;
+	}
+	struct rte_ether_addr mac;
+	memcpy(mac.addr_bytes, port->mac, PKT_MAC_LEN);
+	if (port->cfg->kind != RNICD_PORT_PCI || rte_eth_dev_default_mac_addr_set(port->ethdev, &mac) != 0)
+		rte_eth_promiscuous_enable(port->ethdev);
+	rte_eth_dev_set_link_up(port->ethdev);
+
+	if (rnicd.cfg.spin_us != UINT32_MAX && port_wake_open(port))
+		port->caps.rx_fd = true;
+	else
+		check_rx_interrupts(port);
+	if (port->cfg->kind == RNICD_PORT_TAP)
+		port_tap_quiet(port);
+	return true;
+}
+
+static struct rnicd_port *port_by_name(const char *name)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		if (strcmp(rnicd.port[i]->cfg->name, name) == 0)
+			return rnicd.port[i];
+	}
+	return NULL;
+}
+
+static bool create_dev(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	if (port->cfg->kind != RNICD_PORT_PAIR)
+		return port_dev_create(port, err, err_len);
+	if (port->peer != NULL)
+		return true; /* made with the other end */
+	struct rnicd_port *other = port_by_name(port->cfg->args);
+	if (other == NULL || other == port || other->cfg->kind != RNICD_PORT_PAIR ||
+	    strcmp(other->cfg->args, port->cfg->name) != 0) {
+		snprintf(err, err_len, "port %s: its peer \"%s\" must be another pair port that names it in turn",
+			 port->cfg->name, port->cfg->args);
+		return false;
+	}
+	if (!port_pair_create(port, other, err, err_len))
+		return false;
+
+	struct rte_eth_conf conf = { 0 };
+	uint16_t n = port->caps.queues;
+	int rc = rte_eth_dev_configure(port->ethdev, n, n, &conf);
+	if (rc == 0)
+		rc = rte_eth_dev_configure(other->ethdev, n, n, &conf);
+	if (rc != 0)
+		snprintf(err, err_len, "port %s: cannot be configured: %s", port->cfg->name, strerror(-rc));
+	return rc == 0;
+}
+
+static bool start_one(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	/* the wire of a pair lies where its first worker is */
+	port->socket = (int)rte_lcore_to_socket_id(1);
+	if (!create_dev(port, err, err_len))
+		return false;
+	if (port->cfg->kind != RNICD_PORT_PAIR)
+		port->socket = rte_eth_dev_socket_id(port->ethdev);
+	if (port->socket < 0 || !rnicd.cfg.hugepages)
+		port->socket = 0;
+	choose_mac(port);
+	if (!make_pool(port, err, err_len) || !bring_up(port, err, err_len))
+		return false;
+	if (port->cfg->capture[0] != '\0') {
+		port->capture = capture_start(port, err, err_len);
+		return port->capture != NULL;
+	}
+	return true;
+}
+
+/* And 224.0.0.1's, where queries come. Some drivers know no single addresses, others a few of them. */
+void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n)
+{
+	struct rte_ether_addr mac[PORT_GROUPS + 1] = { { .addr_bytes = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x01 } } };
+
+	if (rte_eth_promiscuous_get(port->ethdev) == 1 || port->cfg->kind == RNICD_PORT_PAIR)
+		return;
+	for (uint32_t i = 0; i < n && i < PORT_GROUPS; i++)
+		pkt_group_mac(mac[1 + i].addr_bytes, &addr[i]);
+	if (n == 0)
+		rte_eth_allmulticast_disable(port->ethdev);
+	if (rte_eth_dev_set_mc_addr_list(port->ethdev, mac, n > 0 ? n + 1 : 0) != 0 && n > 0 &&
+	    rte_eth_allmulticast_enable(port->ethdev) != 0)
+		rnicd_log(RNICD_LOG_WARNING, "port %s: its driver lets no multicast in", port->cfg->name);
+}
+
+bool port_start_all(char *err, uint32_t err_len)
+{
+	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++) {
+		struct rnicd_port *port = rte_zmalloc("port", sizeof(*port), RN_CACHE_LINE);
+		if (port == NULL) {
+			snprintf(err, err_len, "no memory for port %s (raise the daemon's memory)", rnicd.cfg.port[i].name);
+			port_close_all();
+			port_free_all();
+			return false;
+		}
+		port->index = (uint16_t)i;
+		port->ethdev = RTE_MAX_ETHPORTS;
+		port->socket = -1;
+		memset(port->bell, 0xff, sizeof(port->bell));
+		port->cfg = &rnicd.cfg.port[i];
+		port->mtu = (uint16_t)port->cfg->mtu;
+		rnicd.port[rnicd.n_ports++] = port;
+	}
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		if (!start_one(rnicd.port[i], err, err_len)) {
+			port_close_all();
+			port_free_all();
+			return false;
+		}
+	}
+	return true;
+}
+
+void port_close_all(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		struct rnicd_port *port = rnicd.port[i];
+		capture_stop(port->capture);
+		port->capture = NULL;
+		if (port->ethdev == RTE_MAX_ETHPORTS)
+			continue;
+		port_wake_close(port);
+		rte_eth_dev_stop(port->ethdev);
+		port_dev_destroy(port);
+		port->ethdev = RTE_MAX_ETHPORTS;
+	}
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		port_pair_destroy(rnicd.port[i]);
+}
+
+void port_free_all(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		rte_mempool_free(rnicd.port[i]->pool);
+		rte_free(rnicd.port[i]);
+		rnicd.port[i] = NULL;
+	}
+	rnicd.n_ports = 0;
+}

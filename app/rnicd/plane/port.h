@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports: a configured device becomes an ethdev, its abilities are asked once, its queues, buffers and capture are made.
+ * Control thread only, before workers start and after they have stopped.
+ */
+#ifndef RNICD_PORT_H
+#define RNICD_PORT_H
+
+#include <rte_mbuf.h>
+
+#include "border/rnicd.h"
+
+/* Bytes of mbuf data room that hold any frame of the port behind the usual headroom. */
+uint16_t port_buffer_room(const struct rnicd_port *port);
+
+/* Brings up all configured ports. On failure one sentence in err, and nothing is left up. */
+bool port_start_all(char *err, uint32_t err_len);
+/* Closes the devices and frees the frames on wires. */
+void port_close_all(void);
+/* Frees buffers and ports: no frame is left anywhere. */
+void port_free_all(void);
+
+/* True when received frames for MAC dst may be the port's: its own, broadcast, multicast. */
+static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t *dst)
+{
+	return memcmp(dst, port->mac, PKT_MAC_LEN) == 0 || (dst[0] & 1) != 0;
+}
+
+/* The port takes the frames of these groups. Any time; asks the driver to where it does not take all frames anyway. */
+void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n);
+
+/* A file descriptor that becomes readable when packets come into a queue; -1: the port has none. */
+int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
+/* The queue's worker, before its last look and its sleep: the descriptor tells of what comes from now on. */
+void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
+
+/* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */
+uint32_t port_af_packet_slot(const struct rnicd_port *port);
+
+/* port_dev.c: creates the ethdev of a port that is not a pair. Only for port.c. */
+bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len);
+void port_dev_destroy(struct rnicd_port *port);
+bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len);
+/* port_wake.c: false: the port has no bell of ours. Only for port.c. */
+bool port_wake_open(struct rnicd_port *port);
+void port_wake_close(struct rnicd_port *port);
+void port_tap_quiet(struct rnicd_port *port);
+/* port_pair.c: creates the ethdevs of both ends. Only for port.c. */
+bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uint32_t err_len);
+void port_pair_destroy(struct rnicd_port *port);
+
+#endif

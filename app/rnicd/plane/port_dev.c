@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plane/port.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+/*
+ * What each kind of device is to DPDK and to us. zero_copy: its driver copies what it transmits with the CPU, so that a
+ * chain may point into a client's memory that no bus can reach.
+ */
+static const struct kind {
+	const char *driver; /* NULL: the argument is a PCI address */
+	const char *first;  /* key in front of a bare argument */
+	bool zero_copy;
+	bool offload;       /* checksums by hardware; software drivers only do late what we do early */
+	bool rx_fd;         /* receive interrupts */
+} kinds[RNICD_PORT_KINDS] = {
+	[RNICD_PORT_MEMIF] = { "net_memif", NULL, true, false, false },
+	[RNICD_PORT_TAP] = { "net_tap", "iface", true, false, true },
+	[RNICD_PORT_AF_PACKET] = { "net_af_packet", "iface", false, false, false },
+	[RNICD_PORT_PCAP] = { "net_pcap", NULL, true, false, false },
+	[RNICD_PORT_PCI] = { NULL, NULL, false, true, true },
+};
+
+/*
+ * A slot of the packet socket's ring: headers of the kernel's and one frame. The driver wants slots no larger than our
+ * buffers, and finds the next one behind the last: a block, whole pages, must be a whole number of slots.
+ */
+#define AF_PACKET_ROOM  128u
+#define AF_PACKET_ALIGN 1024u
+#define AF_PACKET_BLOCK 4u
+
+uint32_t port_af_packet_slot(const struct rnicd_port *port)
+{
+	uint32_t need = AF_PACKET_ROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->cfg->mtu;
+
+	return (need + AF_PACKET_ALIGN - 1) / AF_PACKET_ALIGN * AF_PACKET_ALIGN;
+}
+
+static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	const struct kind *k = &kinds[port->cfg->kind];
+	const char *args = port->cfg->args;
+	char devargs[RNICD_ARGS_MAX + 128];
+	char name[RTE_ETH_NAME_MAX_LEN];
+
+	if (k->driver == NULL) {
+		snprintf(devargs, sizeof(devargs), "%s", args);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(args, ","), args);
+	} else {
+		snprintf(name, sizeof(name), "%s%u", k->driver, port->index);
+		bool bare = k->first != NULL && strchr(args, '=') == NULL;
+		snprintf(devargs, sizeof(devargs), "%s,%s%s%s", name, bare ? k->first : "", bare ? "=" : "", args);
+	}
+	if (port->cfg->kind == RNICD_PORT_AF_PACKET) {
+		size_t len = strlen(devargs);
+		uint32_t slot = port_af_packet_slot(port);
+		snprintf(devargs + len, sizeof(devargs) - len, ",qpairs=%u,blocksz=%u,framesz=%u,framecnt=512",
+			 rnicd.cfg.n_workers, AF_PACKET_BLOCK * slot, slot);
+	}
+	int rc = rte_dev_probe(devargs);
+	if (rc != 0 || rte_eth_dev_get_port_by_name(name, &port->ethdev) != 0) {
+		snprintf(err, err_len, "port %s: device \"%s\" cannot be opened: %s", port->cfg->name, devargs,
+			 rc != 0 ? strerror(-rc) : "it is not an Ethernet device");
+		return false;
+	}
+	return true;
+}
+
+static void ask_caps(struct rnicd_port *port, const struct rte_eth_dev_info *info)
+{
+	const struct kind *k = &kinds[port->cfg->kind];
+	const uint64_t tx_sums = RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+	const uint64_t rx_sums = RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+	uint32_t queues = rn_min_u32(rnicd.cfg.n_workers, rn_min_u32(info->max_rx_queues, info->max_tx_queues));
+
+	port->caps.multi_seg = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	port->caps.zero_copy = k->zero_copy && port->caps.multi_seg;
+	port->caps.tx_csum = k->offload && (info->tx_offload_capa & tx_sums) == tx_sums;
+	port->caps.rx_csum = k->offload && (info->rx_offload_capa & rx_sums) == rx_sums;
+	port->caps.rx_fd = k->rx_fd && rnicd.cfg.spin_us != UINT32_MAX;
+	port->caps.queues = (uint16_t)rn_max_u32(queues, 1);
+	port->caps.max_mtu = info->max_mtu;
+}
+
+static int configure(struct rnicd_port *port, const struct rte_eth_dev_info *info)
+{
+	/* a tap's descriptors are wanted in any case: port_tap_quiet() */
+	struct rte_eth_conf conf = { .intr_conf.rxq = port->caps.rx_fd || port->cfg->kind == RNICD_PORT_TAP };
+
+	if (port->caps.multi_seg)
+		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (port->caps.tx_csum)
+		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+	if (port->caps.rx_csum)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+	if (port->caps.queues > 1 && port->cfg->kind == RNICD_PORT_PCI) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) & info->flow_type_rss_offloads;
+	}
+	if (port->cfg->kind == RNICD_PORT_PCI)
+		conf.rxmode.mtu = port->mtu;
+	return rte_eth_dev_configure(port->ethdev, port->caps.queues, port->caps.queues, &conf);
+}
+
+/* The interface and its MTU are the host's; the driver has no notion of larger ones but carries what fits its slots. */
+static bool af_packet_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct rte_eth_dev_info info;
+	struct ifreq req = { .ifr_mtu = 0 };
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (s >= 0 && rte_eth_dev_info_get(port->ethdev, &info) == 0 &&
+	    if_indextoname(info.if_index, req.ifr_name) != NULL)
+		ioctl(s, SIOCGIFMTU, &req);
+	if (s >= 0)
+		close(s);
+	if (req.ifr_mtu >= port->mtu)
+		return true;
+	snprintf(err, err_len, "port %s: mtu %u: the interface's own is %d (ip link set %s mtu %u)", port->cfg->name,
+		 port->mtu, req.ifr_mtu, req.ifr_name, port->mtu);
+	return false;
+}
+
+bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct rte_eth_dev_info info;
+
+	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
+		return af_packet_mtu(port, err, err_len);
+	int rc = rte_eth_dev_set_mtu(port->ethdev, port->mtu);
+
+	/* a driver without the call takes what its buffers hold */
+	if (rc == 0 || rc == -ENOTSUP)
+		return true;
+	if (rc == -EINVAL && rte_eth_dev_info_get(port->ethdev, &info) == 0)
+		snprintf(err, err_len, "port %s: mtu %u: the frames of this device have at most %u bytes", port->cfg->name,
+			 port->mtu, info.max_rx_pktlen);
+	else
+		snprintf(err, err_len, "port %s: mtu %u: %s", port->cfg->name, port->mtu, strerror(-rc));
+	return false;
+}
+
+bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct rte_eth_dev_info info;
+
+	if (!probe(port, err, err_len))
+		return false;
+	int rc = rte_eth_dev_info_get(port->ethdev, &info);
+	if (rc == 0) {
+		ask_caps(port, &info);
+		rc = configure(port, &info);
+		if (rc != 0 && port->caps.rx_fd) {
+			/* some drivers know of receive interrupts only when they are told to use them */
+			port->caps.rx_fd = false;
+			rc = configure(port, &info);
+		}
+	}
+	if (rc != 0) {
+		snprintf(err, err_len, "port %s: cannot be configured: %s", port->cfg->name, strerror(-rc));
+		port_dev_destroy(port);
+		return false;
+	}
+	return true;
+}
+
+void port_dev_destroy(struct rnicd_port *port)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port->ethdev, &info) != 0)
+		return;
+	rte_eth_dev_close(port->ethdev);
+	rte_dev_remove(info.device);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <rte_lcore.h>
+
+#include "crc32c/crc32c.h"
+#include "iwarp/mpa_fpdu.h"
+#include "plane/worker_int.h"
+
+#define ZCOPY_MIN_DEFAULT 2048u
+#define SMALL_ROOM        128u
+#define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
+
+static void mark_csum(struct rte_mbuf *m, const struct conn *c)
+{
+	m->tx_offload = rte_mbuf_tx_offload(c->tmpl.l2_len, c->tmpl.l3_len, PKT_TCP_LEN, 0, 0, 0, 0);
+	m->ol_flags |= RTE_MBUF_F_TX_TCP_CKSUM | (c->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+}
+
+static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)
+{
+	bool offload = c->port->caps.tx_csum;
+	struct pkt_tcp_seg s = { .seq = o->seq, .ack = o->ack, .wnd = o->wnd, .flags = o->flags, .opt_len = o->optlen,
+				 .opt = o->opt, .payload_len = o->len, .payload_sum = payload_sum };
+	uint32_t len = pkt_tcp_build(&c->tmpl, &s, offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
+				     rte_pktmbuf_mtod(m, uint8_t *));
+	if (offload)
+		mark_csum(m, c);
+	return len;
+}
+
+/* Everything copied into one buffer, summed there where the port does not sum. */
+static struct rte_mbuf *linear(struct conn *c, const struct tcpl_out *o)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(c->port->pool);
+	if (rn_unlikely(m == NULL))
+		return NULL;
+	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
+	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
+
+	qp_conn_copy(&c->qc, o, payload);
+	put_header(m, c, o, c->port->caps.tx_csum ? 0 : pkt_sum(payload, o->len));
+	m->data_len = (uint16_t)(hdr + o->len);
+	m->pkt_len = hdr + o->len;
+	return m;
+}
+
+/*
+ * Runs in whichever thread frees the packet. The counter belongs to that thread's lcore: no atomic read-modify-write;
+ * the release pairs with the acquire in worker_client_quiet().
+ */
+static void ext_freed(void *addr, void *opaque)
+{
+	struct worker_client *client = opaque;
+	unsigned int lcore = rte_lcore_id();
+	uint64_t *n = &client->ext_freed[lcore < RN_ARRAY_LEN(client->ext_freed) ? lcore : 0].n;
+
+	(void)addr;
+	__atomic_store_n(n, *n + 1, __ATOMIC_RELEASE);
+}
+
+/* One reference each: the 16-bit count of a shared one could be driven around. */
+static void refer(struct conn *c, struct rte_mbuf *m, const struct rn_iov *piece)
+{
+	struct rte_mbuf_ext_shared_info *shinfo = &mbuf_priv(m)->shinfo;
+
+	shinfo->free_cb = ext_freed;
+	shinfo->fcb_opaque = c->client;
+	rte_mbuf_ext_refcnt_set(shinfo, 1);
+	rte_pktmbuf_attach_extbuf(m, piece->base, RTE_BAD_IOVA, (uint16_t)piece->len, shinfo);
+	m->data_len = (uint16_t)piece->len;
+	m->pkt_len = piece->len;
+	c->client->ext_taken++;
+}
+
+static void append(struct rte_mbuf *m, const struct rn_iov *piece)
+{
+	memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), piece->base, piece->len);
+	m->data_len = (uint16_t)(m->data_len + piece->len);
+}
+
+/* What nearly every segment is: headers, one slice of the client's memory, and what ends an FPDU. NULL: not possible. */
+static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov iov[3])
+{
+	struct rte_mbuf *m[3];
+
+	if (hdr + iov[0].len > SMALL_ROOM || iov[2].len > SMALL_ROOM || rte_pktmbuf_alloc_bulk(w->small_pool, m, 3) != 0)
+		return NULL;
+	m[0]->data_len = (uint16_t)hdr;
+	append(m[0], &iov[0]);
+	refer(c, m[1], &iov[1]);
+	append(m[2], &iov[2]);
+	m[0]->next = m[1];
+	m[1]->next = m[2];
+	m[0]->nb_segs = 3;
+	return m[0];
+}
+
+/* The same of any list. */
+static struct rte_mbuf *linked(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov *iov, uint32_t n,
+			       uint32_t zcopy_min)
+{
+	struct rte_mbuf *head = rte_pktmbuf_alloc(c->port->pool), *last = head;
+
+	if (rn_unlikely(head == NULL))
+		return NULL;
+	head->data_len = (uint16_t)hdr;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rn_iov *v = &iov[i];
+		bool large = v->len >= zcopy_min;
+		if (large || RTE_MBUF_HAS_EXTBUF(last) || v->len > rte_pktmbuf_tailroom(last)) {
+			struct rte_mbuf *m = !large && v->len > SMALL_ROOM ? NULL : rte_pktmbuf_alloc(w->small_pool);
+			if (m == NULL)
+				goto give_up;
+			last->next = m;
+			last = m;
+			if (++head->nb_segs > CHAIN_MAX)
+				goto give_up;
+		}
+		if (large)
+			refer(c, last, v);
+		else
+			append(last, v);
+	}
+	return head;
+
+give_up:
+	rte_pktmbuf_free(head);
+	return NULL;
+}
+
+/* Header and small pieces copied, large pieces as they lie in the client's memory. NULL: make it linear. */
+static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min,
+			      struct txseg_sum *due)
+{
+	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
+	struct rn_iov *iov = due->iov;
+	bool sum_here = !c->port->caps.tx_csum, crc_due = false;
+	uint32_t n = qp_conn_slices(&c->qc, o, iov, TXSEG_SLICES, sum_here ? NULL : &crc_due);
+	struct rte_mbuf *head = NULL;
+
+	if (n == 0)
+		return NULL;
+	if (rn_likely(n == 3 && iov[1].len >= zcopy_min))
+		head = three(w, c, hdr, iov);
+	if (rn_unlikely(head == NULL))
+		head = linked(w, c, hdr, iov, n, zcopy_min);
+	if (rn_unlikely(head == NULL))
+		return NULL;
+	head->pkt_len = hdr + o->len;
+	put_header(head, c, o, sum_here ? pkt_sum_iov(iov, n) : 0);
+	if (crc_due) { /* header and CRC field are the frame's own */
+		struct rte_mbuf *last = rte_pktmbuf_lastseg(head);
+		due->n = n;
+		iov[0].base = rte_pktmbuf_mtod_offset(head, uint8_t *, hdr);
+		iov[n - 1].base = rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len - iov[n - 1].len);
+		iov[n - 1].len -= MPA_CRC_LEN;
+	}
+	return head;
+}
+
+void txseg_sum(const struct txseg_sum *due)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < due->n; i++)
+		sum = crc32c(sum, due->iov[i].base, due->iov[i].len);
+	memcpy(due->iov[due->n - 1].base + due->iov[due->n - 1].len, &sum, MPA_CRC_LEN); /* RFC 5044, 4.4: least octet first */
+}
+
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_sum *due)
+{
+	uint32_t zcopy_min = rnicd.cfg.zcopy_min != 0 ? rnicd.cfg.zcopy_min : ZCOPY_MIN_DEFAULT;
+
+	due->n = 0;
+	if (c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy &&
+	    !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED)) {
+		struct rte_mbuf *m = chain(w, c, o, zcopy_min, due);
+		if (m != NULL)
+			return m;
+	}
+	return linear(c, o);
+}

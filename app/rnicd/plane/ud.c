@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plane/ud.h"
+
+#include "border/cmd.h"
+#include "plane/frame.h"
+#include "plane/worker_int.h"
+
+#define SHARE      32u /* datagrams that one QP may send before the next one's turn */
+#define TURN_SHARE WORKER_BURST
+
+static struct ud_qp *ud_of(struct qp *qp) { return rn_container_of(qp, struct ud_qp, qp); }
+
+/* A QP's place in the flow table: the device, and the QPN where a connection has its peer's address. */
+static struct flow flow_of(uint32_t port, uint32_t qpn)
+{
+	struct flow f = { .key = { .port = port } };
+
+	memcpy(f.key.remote.b, &qpn, sizeof(qpn));
+	f.hash = flow_hash(rnicd.secret, &f.key);
+	return f;
+}
+
+uint32_t ud_owner(uint32_t port, uint32_t qpn) { return flow_owner(flow_of(port, qpn).hash, rnicd.cfg.n_workers); }
+
+static uint32_t ip_len(const struct rnicd_port *port)
+{
+	return pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
+}
+
+uint32_t ud_mtu(const struct rnicd_port *port)
+{
+	return port->cfg->ud_port == 0 ? 0 : udpl_mtu(port->mtu - ip_len(port) - PKT_UDP_LEN, QP_UD_INNER);
+}
+
+bool ud_add(struct rnicd_worker *w, struct ud_qp *u, uint32_t port)
+{
+	u->flow = flow_of(port, u->qp.qpn);
+	return flow_add(&w->uds, &u->flow) == FLOW_OK;
+}
+
+void ud_del(struct rnicd_worker *w, struct ud_qp *u) { flow_del(&w->uds, &u->flow); }
+
+/* ---- receiving ---- */
+
+/* IPv4's time to live or IPv6's hop limit. */
+static uint8_t hop_limit(const uint8_t *frame, const struct pkt *p)
+{
+	return frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)];
+}
+
+void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
+		const struct udpl_hdr *h)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	struct qp_ud_rx rx = { .p = frame + p->payload_off, .len = p->payload_len, .h = h, .tos = p->ip_tos,
+			       .hop_limit = hop_limit(frame, p) };
+
+	memcpy(rx.src, p->src.b, sizeof(rx.src));
+	memcpy(rx.dst, p->dst.b, sizeof(rx.dst));
+	w->ud_wanted++;
+	qp_ud_in(&w->qp, qp, &rx);
+}
+
+static void to_qp(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p,
+		  const struct udpl_hdr *h, const struct flow *at)
+{
+	struct flow *found = flow_find(&w->uds, &at->key, at->hash);
+
+	if (found == NULL)
+		w->qp.stats.ud_no_qp++;
+	else
+		ud_deliver(w, &rn_container_of(found, struct ud_qp, flow)->qp, m, p, h);
+}
+
+/* A message for the connection manager, which is the control thread. */
+static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+		  const struct udpl_hdr *h)
+{
+	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off);
+	struct cmd_fx fx = { .type = CMD_FX_SIDR, .code = h->kind, .port = port->index };
+
+	if (h->body_len > sizeof(fx.priv) || h->dst_qpn != UDPL_QPN_CM) {
+		w->qp.stats.ud_bad++;
+		return;
+	}
+	if (!udpl_crc_good(payload, p->payload_len)) {
+		w->qp.stats.ud_crc++;
+		return;
+	}
+	memcpy(fx.remote.ip, p->src.b, sizeof(fx.remote.ip));
+	memcpy(fx.priv, payload + UDPL_HDR_LEN, h->body_len);
+	fx.priv_len = (uint16_t)h->body_len;
+	cmd_sidr(w, &fx);
+}
+
+void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+	      bool from_wire)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+	struct udpl_hdr h;
+
+	if (p->dport != port->cfg->ud_port || port->cfg->ud_port == 0) {
+		st->rx_other++;
+		goto out;
+	}
+	if (rn_unlikely(m->nb_segs > 1)) {
+		struct rte_mbuf *whole = frame_copy(port->pool, m);
+		rte_pktmbuf_free(m);
+		if (whole == NULL) {
+			st->no_buffer++;
+			return;
+		}
+		m = whole;
+	}
+	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK) {
+		w->qp.stats.ud_bad++;
+		goto out;
+	}
+	if (rn_unlikely(pkt_addr_is_group(&p->dst))) {
+		ud_group_input(w, port, m, p, &h, from_wire);
+		return;
+	}
+	const struct flow at = flow_of(port->index, h.dst_qpn);
+	uint32_t owner = flow_owner(at.hash, rnicd.n_workers);
+	if (rn_unlikely(owner != w->index)) {
+		worker_move(w, port, m, owner);
+		return;
+	}
+	/* a group's MAC with an address of one station is nobody's (RFC 1122, section 3.3.6) */
+	if (rn_unlikely(!worker_csum_good(port, m, p) || (rte_pktmbuf_mtod(m, uint8_t *)[0] & 1) != 0)) {
+		st->rx_bad_csum++;
+		goto out;
+	}
+	if (rn_unlikely(!worker_space(w)))
+		goto out;
+	if (rn_likely(h.kind == UDPL_SEND))
+		to_qp(w, m, p, &h, &at);
+	else if (conn_answer_allowed(w, port))
+		to_cm(w, port, m, p, &h);
+out:
+	rte_pktmbuf_free(m);
+}
+
+/* ---- sending ---- */
+
+static uint32_t l2_len(const struct rnicd_port *port)
+{
+	return PKT_ETH_LEN + (port->cfg->vlan != PKT_NO_VLAN ? PKT_VLAN_LEN : 0);
+}
+
+static uint32_t headers_len(const struct rnicd_port *port) { return l2_len(port) + ip_len(port) + PKT_UDP_LEN; }
+
+/*
+ * The MAC of where a packet goes next; *e: its neighbour, whose MAC may not be known yet, or NULL for a group and the
+ * device itself. false: there is no way.
+ */
+static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to,
+		     uint8_t mac[PKT_MAC_LEN], struct arp_entry **e)
+{
+	const struct pkt_addr *hop = conn_next_hop(port, to);
+	const bool loop = pkt_addr_eq(to, &port->cfg->ip);
+
+	*e = NULL;
+	if (pkt_addr_is_group(to)) {
+		pkt_group_mac(mac, to);
+		return pkt_addr_is_ip4(&port->cfg->ip);
+	}
+	if (!loop && hop != NULL && pkt_addr_is_ip4(hop)) {
+		struct arp_todo todo = { .n_out = 0 };
+		*e = arp_get(w->arp[port->index], hop, w->now, &todo);
+		worker_arp_todo(w, port, &todo);
+	}
+	if (!loop && *e == NULL) /* no way, or no room to ask */
+		return false;
+	memcpy(mac, loop ? port->mac : (*e)->mac, PKT_MAC_LEN);
+	return true;
+}
+
+/* Headers before `len` bytes that lie in the buffer already, then on its way. The neighbour may have to be asked. */
+static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct qp_ud_to *to,
+		   uint32_t len)
+{
+	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = port->cfg->ip, .sport = port->cfg->ud_port,
+			      .dport = port->cfg->ud_port };
+	const bool offload = port->caps.tx_csum;
+	struct arp_entry *e;
+	const uint32_t hdr = headers_len(port);
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+
+	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
+	if (!next_mac(w, port, &f.dst, f.l2.dst, &e)) {
+		w->tx[port->index].st->tx_drops++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
+	const bool group = pkt_addr_is_group(&f.dst);
+	if (group)
+		f.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
+	pkt_udp_build(frame, &f, len, offload ? 0 : pkt_sum(frame + hdr, len),
+		      offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
+	m->data_len = (uint16_t)(hdr + len);
+	m->pkt_len = hdr + len;
+	if (offload) {
+		m->l2_len = l2_len(port);
+		m->l3_len = ip_len(port);
+		m->l4_len = PKT_UDP_LEN;
+		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM |
+			       (ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+	}
+	if (group) {
+		ud_group_loop(w, port, m, &f.dst);
+		port_tx_push(&w->tx[port->index], m);
+	} else if (e == NULL) {
+		conn_loop(w, port, m);
+	} else if (rn_likely(arp_usable(e)) || !arp_park(w->arp[port->index], e, m)) {
+		port_tx_push(&w->tx[port->index], m);
+	}
+}
+
+void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+	struct qp_ud_to dst = { .hop_limit = 0 };
+
+	if (m == NULL) {
+		port->stats[w->index].no_buffer++;
+		return;
+	}
+	memcpy(dst.addr, to->b, sizeof(dst.addr));
+	memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), p, len);
+	launch(w, port, m, &dst, len);
+}
+
+static bool room(const struct rnicd_worker *w, const struct rnicd_port *port)
+{
+	return port_tx_room(&w->tx[port->index]) > 0 && w->loop_tail - w->loop_head < WORKER_LOOP;
+}
+
+/* At most `share` datagrams. True when the QP has nothing more to send now. */
+static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uint32_t *count)
+{
+	struct rnicd_port *port = rnicd.port[ud_of(qp)->flow.key.port];
+	struct qp_ud_to to;
+
+	for (uint32_t i = 0; i < share; i++) {
+		if (!qp_ud_waits(qp))
+			return true;
+		struct rte_mbuf *m = worker_space(w) && room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
+		if (m == NULL)
+			return false;
+		uint32_t len = qp_ud_out(&w->qp, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), &to);
+		if (rn_unlikely(len == 0)) {
+			rte_pktmbuf_free(m);
+			return true;
+		}
+		(*count)++;
+		launch(w, port, m, &to, len);
+	}
+	return false;
+}
+
+void ud_finish(struct rnicd_worker *w, struct ud_qp *u)
+{
+	uint32_t count = 0;
+
+	(void)send_some(w, &u->qp, SHARE, &count);
+}
+
+uint32_t ud_transmit(struct rnicd_worker *w)
+{
+	struct qp *qp, *parked = NULL;
+	uint32_t count = 0;
+
+	while (count < TURN_SHARE && (qp = qp_ud_pop(&w->qp)) != NULL) {
+		if (!send_some(w, qp, SHARE, &count)) {
+			qp->ud_next = parked;
+			parked = qp;
+		}
+	}
+	while ((qp = parked) != NULL) {
+		parked = qp->ud_next;
+		qp_ud_put(&w->qp, qp);
+	}
+	return count;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker's memory: all of it is taken here, on the NUMA node of its CPU.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+
+#include "plane/port.h"
+#include "plane/worker_int.h"
+
+#define FLOWS_DEFAULT  4096u
+#define CMD_RING       1024u
+#define EVENT_RING     4096u
+#define MOVED_RING     1024u
+#define SMALL_BUFFERS  8191u
+#define BLOCKS_MIN     64u
+#define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
+#define WIDE_BLOCKS    64u
+#define RATES_CHUNKS   2048u /* BBR goes on over holes: a window and its repair are on the way at once */
+#define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
+#define SMALL_CACHE    256u
+
+static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what, unsigned int n, unsigned int flags)
+{
+	char name[RTE_RING_NAMESIZE];
+
+	snprintf(name, sizeof(name), "w%u_%s", w->index, what);
+	return rte_ring_create(name, n, w->socket, flags);
+}
+
+static bool make_rings(struct rnicd_worker *w)
+{
+	char name[RTE_RING_NAMESIZE];
+	const unsigned int spsc = RING_F_SP_ENQ | RING_F_SC_DEQ;
+
+	w->sh.cmds = make_ring(w, "cmds", CMD_RING, spsc);
+	w->sh.answers = make_ring(w, "answers", CMD_RING, spsc);
+	w->sh.rx_moved = make_ring(w, "rx", MOVED_RING, RING_F_SC_DEQ);
+	w->sh.tx_moved = make_ring(w, "tx", MOVED_RING, RING_F_SC_DEQ);
+	snprintf(name, sizeof(name), "w%u_events", w->index);
+	w->sh.events = rte_ring_create_elem(name, sizeof(struct rnicd_event), EVENT_RING, w->socket, spsc);
+	return w->sh.cmds != NULL && w->sh.answers != NULL && w->sh.rx_moved != NULL && w->sh.tx_moved != NULL &&
+	       w->sh.events != NULL;
+}
+
+static void *take(const struct rnicd_worker *w, const char *what, size_t size)
+{
+	return rte_zmalloc_socket(what, size, RN_CACHE_LINE, w->socket);
+}
+
+/* One part in so many of the smallest port's buffers. */
+static uint32_t pool_share(uint32_t parts)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		least = rn_min_u32(least, rnicd.port[i]->pool->size);
+	return rn_max_u32(least / parts, 1);
+}
+
+static bool make_tables(struct rnicd_worker *w)
+{
+	uint32_t flows = rnicd.cfg.flows != 0 ? rnicd.cfg.flows : FLOWS_DEFAULT;
+	uint32_t slots = flow_slots(flows), lslots = flow_slots(WORKER_LISTENERS);
+	uint32_t mtu = 0;
+	char name[RTE_MEMPOOL_NAMESIZE];
+	struct qp_cfg cfg;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		mtu = rn_max_u32(mtu, rnicd.port[i]->mtu);
+	w->n_conns = flows;
+	w->conns = take(w, "conns", flows * sizeof(w->conns[0]));
+	w->flow_slots = take(w, "flows", slots * sizeof(struct flow_slot));
+	w->listen_slots = take(w, "listeners", lslots * sizeof(struct flow_slot));
+	w->ud_slots = take(w, "datagrams", slots * sizeof(struct flow_slot));
+	snprintf(name, sizeof(name), "w%u_small", w->index);
+	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
+
+	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
+	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
+	qp_cfg_default(&cfg, w->index, mtu, flows);
+	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
+	cfg.wide = WIDE_BLOCKS;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		cfg.rates |= rnicd.port[i]->cfg->congestion == RNICD_BBR;
+	if (cfg.rates)
+		cfg.chunks = RATES_CHUNKS;
+	while (cfg.blocks > BLOCKS_MIN && qp_ctx_size(&cfg) > budget)
+		cfg.blocks -= cfg.blocks / 16;
+	uint64_t size = qp_ctx_size(&cfg);
+	w->qp_mem = size == 0 ? NULL : take(w, "qp", size);
+	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
+	    w->small_pool == NULL || w->qp_mem == NULL || qp_ctx_init(&w->qp, &cfg, w->qp_mem, size) != QP_OK)
+		return false;
+	flow_init(&w->flows, w->flow_slots, slots);
+	flow_init(&w->listens, w->listen_slots, lslots);
+	flow_init(&w->uds, w->ud_slots, slots);
+	return true;
+}
+
+static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	struct port_tx *t = &w->tx[port->index];
+	uint32_t owner = w->index % port->caps.queues;
+
+	t->port = port;
+	t->st = &port->stats[w->index];
+	t->queue = (uint16_t)owner;
+	t->wake = RN_NEVER;
+	if (owner != w->index) {
+		/* shaping and impairment are the owner's; workers are created in order, so it is there */
+		t->through_worker = rnicd.worker[owner];
+		t->through = t->through_worker->sh.tx_moved;
+	} else {
+		shape_init(&t->shape, &port->shape_tat, port->cfg->rate_bps);
+		if (impair_wanted(&port->cfg->impair)) {
+			t->impair = impair_create(&port->cfg->impair, w->index, port->pool, w->socket);
+			if (t->impair == NULL)
+				return false;
+		}
+	}
+	w->arp[port->index] = arp_create(port, t->st, w->socket);
+	return w->arp[port->index] != NULL;
+}
+
+static bool add_fd(struct rnicd_worker *w, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events };
+	return epoll_ctl(w->sh.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* Edges, so that nobody needs to read what may be any kind of descriptor. */
+bool worker_wake_fd_add(struct rnicd_worker *w, int fd) { return add_fd(w, fd, EPOLLIN | EPOLLET); }
+
+void worker_wake_fd_del(struct rnicd_worker *w, int fd)
+{
+	struct epoll_event none = { 0 };
+	epoll_ctl(w->sh.epoll_fd, EPOLL_CTL_DEL, fd, &none);
+}
+
+/* What ends a sleep: the worker's own eventfd and the ports' receive interrupts. */
+static bool make_fds(struct rnicd_worker *w)
+{
+	w->sh.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	w->sh.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->sh.epoll_fd < 0 || w->sh.wake_fd < 0 || !add_fd(w, w->sh.wake_fd, EPOLLIN | EPOLLET))
+		return false;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		const struct rnicd_port *port = rnicd.port[i];
+		if (port->caps.wire_mem || w->index >= port->caps.queues)
+			continue;
+		/*
+		 * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for
+		 * it. Others are eventfds that nobody reads.
+		 */
+		int fd = port_rx_fd(port, (uint16_t)w->index);
+		if (fd < 0 || !add_fd(w, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))
+			w->blind_ports = true;
+	}
+	return true;
+}
+
+struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
+{
+	unsigned int lcore = index + 1;
+	int socket = rnicd.cfg.hugepages ? (int)rte_lcore_to_socket_id(lcore) : 0;
+	struct rnicd_worker *w = rte_zmalloc_socket("worker", sizeof(*w), RN_CACHE_LINE, socket);
+
+	if (w == NULL) {
+		snprintf(err, err_len, "worker %u: no memory (raise the daemon's memory)", index);
+		return NULL;
+	}
+	w->index = index;
+	w->stages = (struct stages){ .on = rnicd.cfg.stage_cycles, .last = rte_rdtsc() };
+	w->lcore = lcore;
+	w->socket = socket;
+	w->sh.epoll_fd = w->sh.wake_fd = -1;
+	rn_wheel_init(&w->wheel, rnicd_now());
+	bool ok = make_rings(w) && make_tables(w);
+	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
+		ok = make_port_side(w, rnicd.port[i]);
+	if (!ok) {
+		snprintf(err, err_len, "worker %u: no memory for %u connections (raise the daemon's memory or lower flows)",
+			 index, w->n_conns);
+		worker_drain(w);
+		worker_destroy(w);
+		return NULL;
+	}
+	if (!make_fds(w)) {
+		snprintf(err, err_len, "worker %u: no file descriptors: %s", index, strerror(errno));
+		worker_drain(w);
+		worker_destroy(w);
+		return NULL;
+	}
+	return w;
+}
+
+static void drain_frames(struct rte_ring *r)
+{
+	void *m;
+
+	while (r != NULL && rte_ring_sc_dequeue(r, &m) == 0)
+		rte_pktmbuf_free(m);
+}
+
+void worker_drain(struct rnicd_worker *w)
+{
+	for (; w->loop_head != w->loop_tail; w->loop_head++)
+		rte_pktmbuf_free(w->loop[w->loop_head % WORKER_LOOP]);
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		if (w->tx[i].port != NULL)
+			port_tx_drop_all(&w->tx[i]);
+		impair_destroy(w->tx[i].impair);
+		arp_destroy(w->arp[i]);
+		w->tx[i].impair = NULL;
+		w->arp[i] = NULL;
+	}
+	drain_frames(w->sh.rx_moved);
+	drain_frames(w->sh.tx_moved);
+}
+
+void worker_destroy(struct rnicd_worker *w)
+{
+	rte_ring_free(w->sh.rx_moved);
+	rte_ring_free(w->sh.tx_moved);
+	rte_ring_free(w->sh.cmds);
+	rte_ring_free(w->sh.answers);
+	rte_ring_free(w->sh.events);
+	if (w->sh.epoll_fd >= 0)
+		close(w->sh.epoll_fd);
+	if (w->sh.wake_fd >= 0)
+		close(w->sh.wake_fd);
+	rte_mempool_free(w->small_pool);
+	rte_free(w->conns);
+	rte_free(w->flow_slots);
+	rte_free(w->listen_slots);
+	rte_free(w->ud_slots);
+	rte_free(w->qp_mem);
+	rte_free(w);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of a worker, for the files of the data plane. The control plane sees worker.h.
+ */
+#ifndef RNICD_WORKER_INT_H
+#define RNICD_WORKER_INT_H
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "plane/arp.h"
+#include "base/rn_wheel.h"
+#include "plane/flow.h"
+#include "plane/port_tx.h"
+#include "plane/stage.h"
+#include "plane/worker.h"
+
+#define WORKER_BURST     32u
+#define WORKER_BURST_MIN 8u  /* some drivers take whole eights only */
+#define WORKER_LOOP      512u /* frames on their way to the same port */
+#define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
+#define WORKER_LISTENERS 256u
+#define UD_GROUP_HASH    64u
+
+/* In the private area of every mbuf that may be received or carry a client's bytes. */
+struct mbuf_priv {
+	struct qp_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
+	struct rn_iov iov[WORKER_MAX_IOV];
+	struct rte_mbuf_ext_shared_info shinfo;
+};
+#define MBUF_PRIV_SIZE ((uint16_t)((sizeof(struct mbuf_priv) + RTE_MBUF_PRIV_ALIGN - 1) & ~(RTE_MBUF_PRIV_ALIGN - 1u)))
+
+static inline struct mbuf_priv *mbuf_priv(struct rte_mbuf *m) { return rte_mbuf_to_priv(m); }
+static inline struct rte_mbuf *mbuf_of_ref(uint64_t ref)
+{
+	return (struct rte_mbuf *)(void *)((char *)(uintptr_t)ref - offsetof(struct mbuf_priv, pkt) -
+					   sizeof(struct rte_mbuf));
+}
+
+struct listener {
+	struct flow flow; /* key: port and lport, all else zero */
+	struct conn_listen cfg;
+	struct conn *half_first, *half_last; /* half-open connections, oldest first */
+	uint32_t half_open;
+	uint64_t cookies_until;      /* an ACK may be the answer to a cookie of ours until then */
+	bool used;
+};
+
+/* A connection with all that its worker keeps of it. */
+struct conn {
+	struct qp_conn qc;
+	struct flow flow;
+	struct conn_addr addr;
+	struct rn_timer timer;
+	struct rnicd_port *port;
+	struct port_tx *tx;
+	struct arp_entry *neigh;      /* NULL: loopback */
+	uint32_t neigh_gen;           /* of the MAC in tmpl */
+	struct worker_client *client; /* NULL: never by reference */
+	struct listener *listener;    /* half open and on its list; NULL: not */
+	struct conn *half_prev, *half_next;
+	struct conn *next;            /* free list, or the list of parked connections */
+	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
+	bool dead;
+	struct pkt_tcp_template tmpl;
+};
+
+static inline struct conn *conn_of(const struct qp_conn *c) { return rn_container_of(c, struct conn, qc); }
+
+static inline void conn_prefetch(const struct flow *f)
+{
+	const uint8_t *c = (const uint8_t *)f - offsetof(struct conn, flow);
+
+	for (uint32_t at = 0; at < sizeof(struct qp_conn); at += RN_CACHE_LINE)
+		__builtin_prefetch(c + at);
+}
+
+struct ud_group;
+
+/* Shared with other threads, each part on lines of its own. */
+struct worker_shared {
+	uint32_t sleeping RN_ALIGNED(RN_CACHE_LINE); /* 1: a write to wake_fd is needed; set and cleared by the worker */
+	uint32_t stop;               /* control thread: leave the loop */
+	int wake_fd;
+	int epoll_fd;
+	struct rte_ring *cmds;       /* control thread → worker */
+	struct rte_ring *answers;    /* worker → control thread */
+	struct rte_ring *events;     /* worker → control thread, struct rnicd_event by value */
+	struct rte_ring *rx_moved;   /* any worker → this: frames of flows it owns */
+	struct rte_ring *tx_moved;   /* any worker → this: frames for ports whose queues it owns */
+};
+
+struct rnicd_worker {
+	struct worker_shared sh;
+	uint32_t index RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t lcore;              /* DPDK's number, not the CPU's */
+	int socket;
+	uint64_t now;
+	uint64_t busy;               /* when there was last something to do */
+	uint64_t shy_until;          /* until then it sleeps without spinning: the CPU is somebody else's too */
+	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
+	uint64_t turns, sleeps;      /* counters */
+	struct stages stages;
+	bool blind_ports;            /* there is such a port */
+	uint16_t share[RNICD_MAX_PORTS]; /* most frames that a port may bring in a turn: worker_rx.c */
+	uint64_t look_at[RNICD_MAX_PORTS]; /* when a port is read next that costs a system call: worker_rx.c */
+	uint64_t answers_at;         /* resets and cookies for strangers are rationed: conn.c */
+	uint64_t strangers_at;       /* and connections without a Request */
+	bool told;                   /* something lies in the rings to the control thread: wake it */
+	struct worker_client *clients;
+	struct rn_wheel wheel;
+	struct flow_table flows;
+	struct flow_table listens;
+	struct flow_table uds;       /* datagram QPs: ud.h */
+	struct ud_group *groups[UD_GROUP_HASH];
+	uint32_t ud_wanted;          /* datagrams that met one */
+	struct conn *conn_free;
+	struct conn *dead;
+	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
+	uint32_t loop_head, loop_tail;
+	struct rte_mbuf *loop[WORKER_LOOP];
+	struct arp_table *arp[RNICD_MAX_PORTS];
+	struct port_tx tx[RNICD_MAX_PORTS];
+	struct qp_ctx qp;
+	struct listener listener[WORKER_LISTENERS];
+	/* memory of the above */
+	struct conn *conns;
+	uint32_t n_conns;
+	uint32_t conns_used;         /* the first so many; pages behind them are untouched */
+	struct flow_slot *flow_slots;
+	struct flow_slot *listen_slots;
+	struct flow_slot *ud_slots;
+	void *qp_mem;
+};
+
+/* Another thread has put something into one of the worker's rings: end its sleep. */
+void worker_poke(struct rnicd_worker *w);
+
+/* ---- worker.c ---- */
+int worker_main(void *arg);
+/* Room for the effects of one more call into qp; false: the control thread is behind, do nothing that makes effects. */
+bool worker_effects(struct rnicd_worker *w);
+static inline bool worker_space(struct rnicd_worker *w) { return rn_likely(!qp_ctx_full(&w->qp)) || worker_effects(w); }
+/* Does what an arp_ call wants done. */
+void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo);
+
+/* ---- worker_rx.c ---- */
+uint32_t worker_rx(struct rnicd_worker *w);
+/* The next worker_rx looks at every port, also where that costs a system call. */
+void worker_rx_all(struct rnicd_worker *w);
+/* Whether a parsed frame's TCP or UDP checksum may be relied on. */
+bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
+/* Hands a frame to the worker that owns its flow. Takes m. */
+void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, uint32_t owner);
+
+/* ---- worker_sleep.c ---- */
+/* Nothing to do: spins, then sleeps until something happens or is due. */
+void worker_idle(struct rnicd_worker *w);
+
+/* ---- worker_mail.c ---- */
+uint32_t worker_commands(struct rnicd_worker *w);
+
+/* ---- conn.c, conn_tx.c ---- */
+void conn_tcp_init(const struct rnicd_port *port);
+/* A TCP segment for the port's own address, checksum good. Returns what is to be freed; NULL: it is kept. */
+struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+			    const struct flow *f);
+/* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
+void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
+void conn_bury(struct rnicd_worker *w);
+/* It will not count as half open any more; it has sent its Request. */
+void conn_established(struct qp_conn *qc);
+void conn_requested(struct rnicd_worker *w, struct qp_conn *qc);
+/* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
+bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
+/* Where frames for an address go: the address itself, the gateway, or NULL. */
+const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);
+/* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
+void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
+/* Transmits for connections that are ready; returns the number of segments. */
+uint32_t conn_transmit(struct rnicd_worker *w);
+uint32_t conn_timers(struct rnicd_worker *w);
+
+/* ---- txseg.c ---- */
+#define TXSEG_SLICES 8u /* more are most often short ones, between markers: copied */
+/* What of a frame the CRC is over; it comes right behind the last of these. */
+struct txseg_sum {
+	uint32_t n;
+	struct rn_iov iov[TXSEG_SLICES];
+};
+/*
+ * One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. With due->n != 0 it lacks the
+ * CRC of its FPDU, until txseg_sum(due).
+ */
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_sum *due);
+void txseg_sum(const struct txseg_sum *due);
+
+/* ---- worker_create.c ---- */
+/* Control thread, ports are up. NULL with a sentence in err. */
+struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len);
+/* All have stopped: frees the frames it has in its hands. */
+void worker_drain(struct rnicd_worker *w);
+/* All are drained and the ports are closed, no frame of its pools is left anywhere. */
+void worker_destroy(struct rnicd_worker *w);
+
+#endif

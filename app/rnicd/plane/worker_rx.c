@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive side of a worker: bursts from ports, from other workers and from loopback; each frame is parsed, judged
+ * and given to whom it belongs.
+ */
+#include <rte_ethdev.h>
+#include <rte_prefetch.h>
+
+#include "plane/capture.h"
+#include "plane/frame.h"
+#include "pkt/pkt_igmp.h"
+#include "plane/port.h"
+#include "plane/ud.h"
+#include "plane/worker_int.h"
+
+#define TAP_LOOK_NS (20 * RN_NS_PER_US)
+
+/* A frame on its way through a burst. m is NULL once it has found its end. */
+struct rx {
+	struct rte_mbuf *m;
+	struct flow_key key;
+	uint32_t hash;
+	struct flow *flow; /* NULL: none when the burst began */
+	bool follows;      /* of the same flow as the TCP segment before it */
+	bool group;        /* came under a group MAC: with a unicast address no TCP of ours (RFC 1122, section 4.2.3.10) */
+	struct pkt p;
+};
+
+static void drop(struct rx *r)
+{
+	rte_pktmbuf_free(r->m);
+	r->m = NULL;
+}
+
+bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
+{
+	struct rn_iov iov[FRAME_MAX_SEGS];
+
+	/* deferred: it has come over a wire or loop inside this process, and nothing has touched it since it was built */
+	if (frame_csum_deferred(m))
+		return true;
+	if (port->caps.rx_csum && !port->cfg->verify_csum &&
+	    (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
+		return true;
+	uint32_t n = frame_iov(m, p->l4_off, p->l4_len, iov, FRAME_MAX_SEGS);
+	return n != UINT32_MAX && pkt_l4_csum_ok(p, iov, n);
+}
+
+static void arp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
+{
+	struct arp_todo todo = { .n_out = 0 };
+
+	arp_input(w->arp[port->index], r->m, &r->p, from_wire, w->now, &todo);
+	worker_arp_todo(w, port, &todo);
+	for (uint32_t i = 0; from_wire && i < rnicd.n_workers; i++) {
+		if (i == w->index)
+			continue;
+		struct rte_mbuf *copy = frame_copy(port->pool, r->m);
+		if (copy == NULL)
+			break;
+		copy->port = port->index;
+		if (rte_ring_mp_enqueue(rnicd.worker[i]->sh.rx_moved, copy) != 0)
+			rte_pktmbuf_free(copy);
+		else
+			worker_poke(rnicd.worker[i]);
+	}
+	drop(r);
+}
+
+static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+
+	if (!worker_csum_good(port, r->m, &r->p)) {
+		st->rx_bad_csum++;
+		drop(r);
+		return;
+	}
+	st->icmp_echo++;
+	pkt_icmp_echo_reply(rte_pktmbuf_mtod(r->m, uint8_t *), &r->p);
+	/* a group address must not become the source */
+	memcpy(rte_pktmbuf_mtod_offset(r->m, uint8_t *, PKT_MAC_LEN), port->mac, PKT_MAC_LEN);
+	port_tx_push(&w->tx[port->index], r->m);
+	r->m = NULL;
+}
+
+/* Who asks which groups are wanted; each asks the host once, so the other workers need not know. */
+static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+	struct pkt_igmp_query q;
+
+	switch (pkt_igmp_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &q)) {
+	case PKT_IGMP_QUERY: {
+		struct rnicd_event ev = { .type = RNICD_EV_QUERY, .worker = w->index, .port = port->index, .addr = q.group,
+					  .status = q.version, .arg = { q.within_ms, q.all } };
+		st->igmp_rx++;
+		if (conn_answer_allowed(w, port))
+			(void)rnicd_event_push(w, &ev); /* a full ring: it is asked again */
+		break;
+	}
+	case PKT_IGMP_OTHER:
+		st->rx_other++;
+		break;
+	case PKT_IGMP_BAD:
+		st->igmp_bad++;
+		break;
+	}
+	drop(r);
+}
+
+/* Ethernet padding behind the IP packet is nobody's: an echo must not be longer than what IP says. */
+static void trim(struct rte_mbuf *m, const struct pkt *p)
+{
+	uint32_t end = (uint32_t)p->l4_off + p->l4_len;
+
+	if (p->ip_version != 0 && m->nb_segs == 1 && end < m->pkt_len) {
+		m->data_len = (uint16_t)end;
+		m->pkt_len = end;
+	}
+}
+
+void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, uint32_t owner)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+
+	m->port = port->index;
+	if (rte_ring_mp_enqueue(rnicd.worker[owner]->sh.rx_moved, m) == 0) {
+		st->rx_moved++;
+		worker_poke(rnicd.worker[owner]);
+		return;
+	}
+	st->rx_moved_drops++;
+	rte_pktmbuf_free(m);
+}
+
+/* Under the group's own MAC: datagrams that some QP here wants, and whatever is said of groups. */
+static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
+{
+	uint8_t mac[PKT_MAC_LEN];
+
+	if (!pkt_addr_is_group(&r->p.dst))
+		return false;
+	pkt_group_mac(mac, &r->p.dst);
+	if (memcmp(rte_pktmbuf_mtod(r->m, const uint8_t *), mac, PKT_MAC_LEN) != 0)
+		return false;
+	return r->p.kind == PKT_KIND_IGMP ||
+	       (r->p.kind == PKT_KIND_UDP && ud_group_find(w, port->index, &r->p.dst) != NULL);
+}
+
+/* Reads headers; false: the frame has been dropped and counted. */
+static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, struct rnicd_port_stats *st)
+{
+	enum pkt_verdict v = pkt_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, r->m->pkt_len, &r->p);
+
+	if (rn_unlikely(v == PKT_SPLIT)) {
+		struct rte_mbuf *whole = frame_copy(port->pool, r->m);
+		drop(r);
+		if (whole == NULL) {
+			st->no_buffer++;
+			return false;
+		}
+		r->m = whole;
+		v = pkt_parse(rte_pktmbuf_mtod(whole, const uint8_t *), whole->data_len, whole->pkt_len, &r->p);
+	}
+	if (rn_unlikely(v != PKT_OK)) {
+		st->rx_bad[v]++;
+		drop(r);
+		return false;
+	}
+	/* a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9 */
+	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
+	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
+	bool for_us = port_mac_is_ours(port, rte_pktmbuf_mtod(r->m, const uint8_t *)) && vid == ours &&
+		      (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r));
+	if (rn_unlikely(!for_us)) {
+		st->rx_not_ours++;
+		drop(r);
+		return false;
+	}
+	return true;
+}
+
+/* Segments of one flow come in trains: the one before (NULL: none) has most often the same hash. */
+static void identify(struct rnicd_worker *w, const struct rnicd_port *port, struct rx *r, const struct rx *before)
+{
+	r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport, .rport = r->p.sport,
+				    .port = port->index };
+	r->group = (rte_pktmbuf_mtod(r->m, const uint8_t *)[0] & 1) != 0;
+	r->follows = before != NULL && flow_key_eq(&before->key, &r->key);
+	if (r->follows) {
+		r->hash = before->hash;
+		return;
+	}
+	r->hash = flow_hash(rnicd.secret, &r->key);
+	flow_prefetch(&w->flows, r->hash);
+}
+
+/* Second look: whose it is. The owner's first lines are fetched. */
+static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *before)
+{
+	if (r->follows) {
+		r->flow = before->flow;
+		return;
+	}
+	r->flow = flow_find(&w->flows, &r->key, r->hash);
+	if (r->flow != NULL)
+		conn_prefetch(r->flow);
+}
+
+/* First look: everything that needs no flow is done with; TCP gets its key and the table's line is fetched. */
+static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, const struct rx *before,
+		     bool from_wire)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+
+	st->rx_packets++;
+	st->rx_bytes += r->m->pkt_len;
+	if (rn_unlikely(port->capture != NULL) && from_wire && !capture_frame(port->capture, r->m, CAPTURE_IN))
+		st->capture_drops++;
+	if (!parse(w, port, r, st))
+		return;
+	switch (r->p.kind) {
+	case PKT_KIND_TCP:
+		identify(w, port, r, before);
+		break;
+	case PKT_KIND_ARP:
+		arp_frame(w, port, r, from_wire);
+		break;
+	case PKT_KIND_ICMP_ECHO:
+		trim(r->m, &r->p);
+		echo_frame(w, port, r);
+		break;
+	case PKT_KIND_UDP:
+		ud_input(w, port, r->m, &r->p, from_wire);
+		r->m = NULL;
+		break;
+	case PKT_KIND_IGMP:
+		igmp_frame(w, port, r);
+		break;
+	case PKT_KIND_ICMP:
+	case PKT_KIND_OTHER:
+	case PKT_KINDS:
+		st->rx_other++;
+		drop(r);
+		break;
+	}
+}
+
+/* True: a connection has got it. What is done with is r->m afterwards. */
+static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	uint32_t owner = flow_owner(r->hash, rnicd.n_workers);
+
+	if (rn_unlikely(owner != w->index)) {
+		worker_move(w, port, r->m, owner);
+		r->m = NULL;
+		return true;
+	}
+	if (rn_unlikely(!worker_csum_good(port, r->m, &r->p) || r->group)) {
+		port->stats[w->index].rx_bad_csum++;
+		return false;
+	}
+	if (rn_unlikely(!worker_space(w)))
+		return false;
+	if (rn_unlikely(r->flow == NULL)) /* one before it in the burst may have made it */
+		r->flow = flow_find(&w->flows, &r->key, r->hash);
+	r->m = conn_input(w, port, r->m, &r->p, r->flow);
+	return r->flow != NULL;
+}
+
+/* Of a connection's first segment in a train, as deliver() will see it. NULL: none, or not known yet. */
+static const struct qp_conn *first_of(const struct rx *r)
+{
+	return r->m == NULL || r->follows || r->flow == NULL ? NULL : &rn_container_of(r->flow, struct conn, flow)->qc;
+}
+
+/* from_wire: not seen by another worker before. Returns how many were for connections and datagram QPs. */
+static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
+		  bool from_wire)
+{
+	struct rx rx[WORKER_BURST];
+	struct rte_mbuf *done[WORKER_BURST];
+	uint32_t n_done = 0;
+	const struct rx *before = NULL;
+	const uint32_t datagrams = w->ud_wanted;
+	uint32_t wanted = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (uint32_t i = 0; i < n; i++) {
+		rx[i].m = m[i];
+		classify(w, port[i], &rx[i], before, from_wire);
+		if (rx[i].m != NULL)
+			before = &rx[i];
+	}
+	before = NULL;
+	qp_burst(&w->qp, n);
+	for (uint32_t i = 0; i < n; i++) {
+		if (rx[i].m == NULL)
+			continue;
+		look_up(w, &rx[i], before);
+		before = &rx[i];
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct qp_conn *c = first_of(&rx[i]);
+		if (c != NULL)
+			qp_conn_fetch(c);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct qp_conn *next = i + 1 < n ? first_of(&rx[i + 1]) : NULL;
+		if (next != NULL)
+			qp_conn_fetch_queues(next);
+		if (rx[i].m == NULL)
+			continue;
+		wanted += deliver(w, port[i], &rx[i]);
+		if (rx[i].m != NULL)
+			done[n_done++] = rx[i].m;
+	}
+	rte_pktmbuf_free_bulk(done, n_done);
+	return wanted + (w->ud_wanted - datagrams);
+}
+
+/*
+ * Reading is work too, and on a wire that is flooded it is work for nobody: a port whose full bursts bring little for
+ * connections gets small ones, so that other ports and what clients post have most of each turn. A port that is not
+ * behind, or brings what is wanted, has its share again at once.
+ */
+static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
+{
+	if (n < share || 2 * wanted >= n)
+		return WORKER_BURST;
+	return (uint16_t)rn_max_u32(share / 2, WORKER_BURST_MIN);
+}
+
+/*
+ * Whether to read the port now. To look at a tap is a system call, and one for each frame: in turns that are shorter than
+ * this it waits, and the kernel's queue holds what comes, or drops it, at the cost of whoever sends it.
+ */
+static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
+{
+	if (rn_likely(port->tap_look == NULL))
+		return true;
+	if (w->now < w->look_at[port->index])
+		return false;
+	w->look_at[port->index] = w->now + TAP_LOOK_NS;
+	port->tap_look(port->tap_signo);
+	return true;
+}
+
+void worker_rx_all(struct rnicd_worker *w) { memset(w->look_at, 0, sizeof(w->look_at)); }
+
+static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	struct rte_mbuf *m[WORKER_BURST];
+	struct rnicd_port *ports[WORKER_BURST];
+	uint16_t *share = &w->share[port->index];
+
+	if (w->index >= port->caps.queues || !look(w, port))
+		return 0;
+	uint32_t n = port->wire != NULL
+			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, *share, NULL)
+			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, *share);
+	for (uint32_t i = 0; i < n; i++)
+		ports[i] = port;
+	*share = next_share(*share, n, n != 0 ? burst(w, m, ports, n, true) : 0);
+	return n;
+}
+
+/* Frames in a ring or the loop carry the port's index. */
+static void from_inside(struct rnicd_worker *w, struct rte_mbuf **m, uint32_t n)
+{
+	struct rnicd_port *ports[WORKER_BURST];
+
+	for (uint32_t i = 0; i < n; i++)
+		ports[i] = rnicd.port[m[i]->port];
+	burst(w, m, ports, n, false);
+}
+
+static uint32_t from_rings(struct rnicd_worker *w)
+{
+	struct rte_mbuf *m[WORKER_BURST];
+	uint32_t n = 0;
+
+	if (rn_unlikely(rnicd.n_workers > 1)) {
+		n = rte_ring_sc_dequeue_burst(w->sh.rx_moved, (void **)m, WORKER_BURST, NULL);
+		if (n != 0)
+			from_inside(w, m, n);
+		uint32_t k = rte_ring_sc_dequeue_burst(w->sh.tx_moved, (void **)m, WORKER_BURST, NULL);
+		for (uint32_t i = 0; i < k; i++)
+			port_tx_push(&w->tx[m[i]->port], m[i]);
+		n += k;
+	}
+	uint32_t k = 0;
+	while (k < WORKER_BURST && w->loop_head != w->loop_tail)
+		m[k++] = w->loop[w->loop_head++ % WORKER_LOOP];
+	if (k != 0)
+		from_inside(w, m, k);
+	return n + k;
+}
+
+uint32_t worker_rx(struct rnicd_worker *w)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		n += from_port(w, rnicd.port[i]);
+	return n + from_rings(w);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a worker does when there is nothing to do: it spins for cfg.spin_us, giving the CPU to whoever waits for it,
+ * then sleeps until something happens (a command, a doorbell, a frame from another worker, a packet at a port that can
+ * tell) or is due (a timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20 us,
+ * and ever less often up to 500 us.
+ *
+ * No wake-up is lost: the worker says that it sleeps, then looks at everything once more; whoever brings something
+ * puts it in place first and looks at the word then. A full fence on either side orders the two.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "plane/port.h"
+#include "plane/worker_int.h"
+
+#define NAP_MIN_NS  (20 * RN_NS_PER_US)
+#define NAP_MAX_NS  (500 * RN_NS_PER_US)
+#define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
+#define PAUSES      8u
+#define HOGGED_NS   (50 * RN_NS_PER_US) /* a yield that long: somebody computes on this CPU */
+#define SHY_NS      (10 * RN_NS_PER_MS)
+
+void worker_poke(struct rnicd_worker *w)
+{
+	/* pairs with the fence in may_sleep() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&w->sh.sleeping, __ATOMIC_RELAXED) == 0)
+		return;
+	uint64_t one = 1;
+	/* only fails when the counter is full: then it is awake in any case */
+	if (write(w->sh.wake_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
+		return;
+}
+
+static void say_sleeping(struct rnicd_worker *w, uint32_t value)
+{
+	__atomic_store_n(&w->sh.sleeping, value, __ATOMIC_RELAXED);
+	for (struct worker_client *c = w->clients; c != NULL; c = c->next)
+		__atomic_store_n(&c->doorbell->need_wakeup, value, __ATOMIC_RELAXED);
+}
+
+static bool anything_waits(const struct rnicd_worker *w)
+{
+	if (!rte_ring_empty(w->sh.cmds) || !rte_ring_empty(w->sh.rx_moved) || !rte_ring_empty(w->sh.tx_moved) ||
+	    w->loop_head != w->loop_tail || qp_ctx_full(&w->qp))
+		return true;
+	for (const struct worker_client *c = w->clients; c != NULL; c = c->next) {
+		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||
+		    __atomic_load_n(&c->doorbell->recvs, __ATOMIC_RELAXED) != 0)
+			return true;
+	}
+	return false;
+}
+
+static void arm_ports(const struct rnicd_worker *w)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		if (w->index < rnicd.port[i]->caps.queues)
+			port_rx_arm(rnicd.port[i], (uint16_t)w->index);
+	}
+}
+
+/* When something is due at the latest. */
+static uint64_t next_due(const struct rnicd_worker *w)
+{
+	uint64_t due = rn_wheel_next(&w->wheel);
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		due = rn_min_u64(due, rn_min_u64(w->tx[i].wake, arp_next(w->arp[i])));
+	return due;
+}
+
+/* The longest sleep that no port forbids. */
+static uint64_t longest_nap(struct rnicd_worker *w)
+{
+	if (!w->blind_ports)
+		return SLEEP_MAX_NS;
+	w->nap = rn_min_u64(rn_max_u64(w->nap * 2, NAP_MIN_NS), NAP_MAX_NS);
+	return w->nap;
+}
+
+static void sleep_until(struct rnicd_worker *w, uint64_t due)
+{
+	struct epoll_event ev[8];
+	uint64_t now = rnicd_now();
+
+	if (due <= now)
+		return;
+	uint64_t left = rn_min_u64(due - now, longest_nap(w));
+	struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
+	/* edges only: nothing is read from the descriptors, some of which are the clients' */
+	int n = epoll_pwait2(w->sh.epoll_fd, ev, RN_ARRAY_LEN(ev), &ts, NULL);
+	if (n > 0) {
+		w->nap = 0;
+		worker_rx_all(w);
+		/* a bell may ring just before its packet is to be seen: look for a while */
+		w->busy = rnicd_now();
+	}
+	w->sleeps++;
+}
+
+/*
+ * Spins by yielding: a client that polls on the same CPU goes on at once, and comes back when it has yielded in turn.
+ * One that does not yield keeps the CPU for its whole slice, milliseconds that its own doorbell would have to wait.
+ * So after a long yield the worker sleeps without spinning for a while: who wakes goes before who computes.
+ */
+static void give_way(struct rnicd_worker *w)
+{
+	sched_yield();
+	uint64_t back = rnicd_now();
+	if (back - w->now > HOGGED_NS)
+		w->shy_until = back + SHY_NS;
+}
+
+void worker_idle(struct rnicd_worker *w)
+{
+	if (rnicd.cfg.spin_us == UINT32_MAX) {
+		for (uint32_t i = 0; i < PAUSES; i++)
+			rte_pause();
+		return;
+	}
+	if (w->now - w->busy < rnicd.cfg.spin_us * RN_NS_PER_US && w->now >= w->shy_until) {
+		give_way(w);
+		return;
+	}
+	say_sleeping(w, 1);
+	arm_ports(w);
+	/* pairs with the fences in worker_poke() and in the client's doorbell */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	worker_rx_all(w);
+	if (!anything_waits(w) && worker_rx(w) == 0)
+		sleep_until(w, next_due(w));
+	say_sleeping(w, 0);
+}

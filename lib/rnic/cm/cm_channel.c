@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event channels and the devices that ids come to stand on. */
+#include "rnic/cm/cm.h"
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct rnic_session *s = rnic_session_get();
+	struct rnic_cm_channel *ch;
+	int rc;
+
+	if (s == NULL)
+		return NULL;
+	ch = calloc(1, sizeof(*ch));
+	if (ch == NULL)
+		return NULL;
+	rc = rnic_evq_open(&ch->q, s, IPC_CHANNEL_CM, 0);
+	if (rc != 0) {
+		free(ch);
+		errno = rc;
+		return NULL;
+	}
+	ch->ch.fd = ch->q.fd;
+	return &ch->ch;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	if (channel != NULL && rnic_evq_close(&cm_channel(channel)->q) == 0)
+		free(channel);
+}
+
+/* ---- devices: opened once for all ids, kept open ---- */
+
+struct rnic_cm_dev {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd; /* for ids whose program brings none */
+};
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* 0 or an errno. */
+static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
+{
+	struct rnic_cm_dev *devs = calloc(n + 1, sizeof(*devs));
+
+	if (devs == NULL)
+		return ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		devs[i].ctx = rnic_open(s, list[i], -1);
+		devs[i].pd = devs[i].ctx != NULL ? ibv_alloc_pd(devs[i].ctx) : NULL;
+		if (devs[i].pd == NULL) {
+			free(devs);
+			return errno;
+		}
+	}
+	s->cm_devs = devs;
+	return 0;
+}
+
+/* The session's devices, opened. NULL and errno. */
+static struct rnic_cm_dev *devs_get(struct rnic_session *s)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&open_lock);
+	if (s->cm_devs == NULL) {
+		uint32_t n = 0;
+		struct rnic_dev **list = rnic_devices(s, &n);
+		rc = list != NULL ? devs_open(s, list, n) : errno;
+		free(list);
+	}
+	pthread_mutex_unlock(&open_lock);
+	if (rc != 0)
+		errno = rc;
+	return s->cm_devs;
+}
+
+int cm_device(struct rnic_cm_id *id, uint32_t dev)
+{
+	struct rnic_cm_dev *devs;
+
+	if (id->id.verbs != NULL)
+		return 0;
+	devs = devs_get(id->s);
+	if (devs == NULL)
+		return errno;
+	if (dev >= id->s->ndevs)
+		return ENODEV;
+	id->id.verbs = devs[dev].ctx;
+	id->id.port_num = 1;
+	if (id->id.pd == NULL)
+		id->id.pd = devs[dev].pd;
+	return 0;
+}
+
+struct ibv_context **rdma_get_devices(int *num)
+{
+	struct rnic_session *s = rnic_session_get();
+	struct rnic_cm_dev *devs = s != NULL ? devs_get(s) : NULL;
+	struct ibv_context **list;
+
+	if (num != NULL)
+		*num = 0;
+	if (devs == NULL)
+		return NULL;
+	list = calloc(s->ndevs + 1, sizeof(struct ibv_context *));
+	for (uint32_t i = 0; list != NULL && i < s->ndevs; i++)
+		list[i] = devs[i].ctx;
+	if (num != NULL && list != NULL)
+		*num = (int)s->ndevs;
+	return list;
+}
+
+void rdma_free_devices(struct ibv_context **list) { free(list); }

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: listen, connect, accept, reject, disconnect. */
+#include "rnic/cm/cm.h"
+
+int rdma_listen(struct rdma_cm_id *rid, int backlog)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ipc_msg m = { .type = IPC_CM_LISTEN, .len = IPC_MSG_LEN(cm_listen) };
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	int rc;
+
+	if (!id->bound && rdma_bind_addr(rid, (struct sockaddr *)&any) != 0)
+		return -1;
+	m.cm_listen.id = id->handle;
+	m.cm_listen.backlog = backlog > 0 ? (uint32_t)backlog : 0;
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc == 0)
+		id->listening = true;
+	return cm_ret(rc);
+}
+
+static uint16_t depth(const struct rnic_cm_id *id, uint8_t asked, uint8_t max)
+{
+	uint32_t dev = id->id.verbs != NULL ? rnic_ctx(id->id.verbs)->info.max_rd_atomic : max;
+
+	return (uint16_t)(asked == max ? dev : rn_min_u32(asked, dev));
+}
+
+static void param_send(struct ipc_conn_param *to, const struct rnic_cm_id *id, const struct rdma_conn_param *p)
+{
+	to->ird = depth(id, p->responder_resources, RDMA_MAX_RESP_RES);
+	to->ord = depth(id, p->initiator_depth, RDMA_MAX_INIT_DEPTH);
+	to->rnr_retry = p->rnr_retry_count;
+	if (p->private_data != NULL) {
+		to->priv_len = p->private_data_len;
+		memcpy(to->priv, p->private_data, p->private_data_len);
+	}
+}
+
+static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len, uint32_t room)
+{
+	if (len <= room || !cm_adapter(id) || id->id.ps == RDMA_PS_UDP)
+		return true;
+	rnic_complain("rnic: %s: %u bytes of private data, but InfiniBand has room for %u: send the rest as a message", fn,
+		      len, room);
+	return false;
+}
+
+/* The QP of a connection: the id's own, or one that the program made and names by its number. */
+static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param *p)
+{
+	struct rnic_qp *qp = id->id.qp != NULL ? rnic_qp(id->id.qp) : rnic_qp_find(p->qp_num);
+
+	return qp != NULL ? qp->ex.qp_base.handle : 0;
+}
+
+int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct rdma_conn_param p = { .responder_resources = RDMA_MAX_RESP_RES, .initiator_depth = RDMA_MAX_INIT_DEPTH,
+				     .rnr_retry_count = RNR_FOR_GOOD };
+	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
+	int rc;
+
+	if (param != NULL)
+		p = *param;
+	m.cm_connect.id = id->handle;
+	if (rid->qp != NULL || !cm_adapter(id))
+		m.cm_connect.qp = qp_of(id, &p);
+	else
+		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
+	param_send(&m.cm_connect.param, id, &p);
+	if (p.private_data == NULL && id->connect_len > 0 && id->connect_len <= IPC_PRIV_MAX) {
+		m.cm_connect.param.priv_len = (uint16_t)id->connect_len;
+		memcpy(m.cm_connect.param.priv, id->connect_data, id->connect_len);
+	}
+	if (!priv_fits(id, "rdma_connect", m.cm_connect.param.priv_len, CM_PRIV_CONNECT))
+		return cm_ret(EINVAL);
+	id->active = true;
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	return rc != 0 ? cm_ret(rc) : cm_complete(id);
+}
+
+int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct rdma_conn_param p = { .responder_resources = id->peer_ord, .initiator_depth = id->peer_ird,
+				     .rnr_retry_count = RNR_FOR_GOOD };
+	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect) };
+	int rc;
+
+	if (param != NULL)
+		p = *param;
+	m.cm_connect.id = id->handle;
+	m.cm_connect.qp = qp_of(id, &p);
+	if (m.cm_connect.qp == 0)
+		return cm_ret(EINVAL);
+	param_send(&m.cm_connect.param, id, &p);
+	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
+		return cm_ret(EINVAL);
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	/* Who answers for a datagram queue pair hears nothing more of it. */
+	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
+}
+
+int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)
+{
+	struct ipc_msg m = { .type = IPC_CM_REJECT, .len = IPC_MSG_LEN(cm_reject) };
+
+	m.cm_reject.id = cm_id(rid)->handle;
+	if (priv != NULL) {
+		m.cm_reject.priv_len = len;
+		memcpy(m.cm_reject.priv, priv, len);
+	}
+	if (!priv_fits(cm_id(rid), "rdma_reject", m.cm_reject.priv_len, CM_PRIV_REJECT))
+		return cm_ret(EINVAL);
+	return cm_ret(rnic_call(cm_id(rid)->s, &m, IPC_MSG_HDR, -1));
+}
+
+/* ECE is InfiniBand's; a reject is a reject. */
+int rdma_reject_ece(struct rdma_cm_id *rid, const void *priv, uint8_t len) { return rdma_reject(rid, priv, len); }
+
+int rdma_disconnect(struct rdma_cm_id *rid)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	int rc = rnic_call_handle(id->s, IPC_CM_DISCONNECT, id->handle);
+
+	return rc != 0 ? cm_ret(rc) : cm_complete(id);
+}
+
+int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
+{
+	struct rnic_cm_id *id = cm_id(listen);
+	struct rdma_cm_event *event;
+
+	if (!id->sync || !id->listening)
+		return cm_ret(EINVAL);
+	if (listen->event != NULL) {
+		rdma_ack_cm_event(listen->event);
+		listen->event = NULL;
+	}
+	if (rdma_get_cm_event(listen->channel, &event) != 0)
+		return -1;
+	if (event->status != 0 || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		int err = event->status < 0 ? -event->status : EINVAL;
+		rdma_ack_cm_event(event);
+		return cm_ret(err);
+	}
+	if (id->has_ep) {
+		struct ibv_qp_init_attr attr = id->ep_attr;
+		if (rdma_create_qp(event->id, listen->pd, &attr) != 0) {
+			int err = errno;
+			struct rdma_cm_id *child = event->id;
+			rdma_ack_cm_event(event);
+			rdma_reject(child, NULL, 0);
+			rdma_destroy_id(child);
+			return cm_ret(err);
+		}
+	}
+	*out = event->id;
+	(*out)->event = event;
+	return 0;
+}
+
+/*
+ * For a channel adapter's connections whose QP the program brings up itself, after CONNECT_RESPONSE; an RNIC brings it up
+ * with the connection.
+ */
+int rdma_establish(struct rdma_cm_id *rid)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect), .cm_connect = { .id = id->handle } };
+	const struct rnic_qp *qp = id->own_qpn != 0 ? rnic_qp_find(id->own_qpn) : NULL;
+	int rc;
+
+	if (rid->qp != NULL || qp == NULL)
+		return cm_ret(EINVAL);
+	m.cm_connect.qp = qp->ex.qp_base.handle;
+	id->quiet = true; /* ESTABLISHED is for those who did not establish it themselves */
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc != 0)
+		id->quiet = false;
+	return cm_ret(rc);
+}
+
+/* COMM_EST says that data overtook the connection's last message, which TCP does not let happen. */
+int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+	(void)id;
+	return cm_ret(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CM events: from the daemon's queue to what rdma_get_cm_event() hands out. */
+#include "rnic/cm/cm.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define GROUP_HOPS 64 /* what the kernel gives a RoCE v2 group */
+#define HOLD_NS UINT64_C(20000000)
+
+struct seen {
+	struct rnic_session *s;
+	struct rnic_cm_id *about;
+};
+
+/*
+ * The end of a connection is told behind what has been completed on it, as programs know it of the kernel's manager, which
+ * takes its time: libfabric closes its endpoint when it hears of the end, and uses it all the same for completions that it
+ * finds afterwards. As long as they get fewer it waits for those who poll, and a moment for those who do not.
+ */
+static bool too_early(struct rnic_cm_id *id)
+{
+	uint32_t n = id->id.qp != NULL ? rnic_qp_unread(id->id.qp) : 0;
+	uint64_t now = rnic_clock(CLOCK_MONOTONIC);
+
+	if (n == 0)
+		return false;
+	if (id->held_until == 0 || n < id->held_for)
+		id->held_until = now + HOLD_NS;
+	id->held_for = n;
+	return now < id->held_until;
+}
+
+/*
+ * Under the queue's lock: finds whom the event is about. An event that is handed out counts from here on, so that
+ * rdma_destroy_id() waits for its acknowledgement.
+ */
+static bool on_seen(const void *slot, void *arg)
+{
+	const struct ipc_cm_event *ev = slot;
+	struct seen *seen = arg;
+
+	pthread_mutex_lock(&seen->s->ids_lock);
+	seen->about = cm_id_find(seen->s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
+	bool now = seen->about == NULL || ev->type != RDMA_CM_EVENT_DISCONNECTED || !too_early(seen->about);
+	if (seen->about != NULL && now)
+		seen->about->events_seen++;
+	pthread_mutex_unlock(&seen->s->ids_lock);
+	return now;
+}
+
+static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	struct rdma_conn_param *p = &e->ev.param.conn;
+	uint16_t len = ev->param.priv_len <= IPC_PRIV_MAX ? ev->param.priv_len : IPC_PRIV_MAX;
+
+	memset(e->priv, 0, sizeof(e->priv));
+	memcpy(e->priv, ev->param.priv, len);
+	p->private_data = len > 0 ? e->priv : NULL;
+	p->private_data_len = (uint8_t)rn_min_u32(len, UINT8_MAX);
+	/* What the peer may ask of us is what it sends out, and the other way round. */
+	p->responder_resources = (uint8_t)rn_min_u32(ev->param.ord, UINT8_MAX);
+	p->initiator_depth = (uint8_t)rn_min_u32(ev->param.ird, UINT8_MAX);
+}
+
+/* Of a datagram id: where to send, once that is known. */
+static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	const struct rdma_conn_param conn = e->ev.param.conn;
+	struct rdma_ud_param *p = &e->ev.param.ud;
+
+	memset(&e->ev.param, 0, sizeof(e->ev.param));
+	p->private_data = conn.private_data;
+	p->private_data_len = conn.private_data_len;
+	p->ah_attr.is_global = 1;
+	p->ah_attr.port_num = 1;
+	memcpy(p->ah_attr.grh.dgid.raw, ev->remote.ip, sizeof(p->ah_attr.grh.dgid.raw));
+	p->ah_attr.grh.hop_limit = ev->type == RDMA_CM_EVENT_MULTICAST_JOIN ? GROUP_HOPS : UINT8_MAX;
+	p->qp_num = ev->qpn;
+	p->qkey = ev->qkey;
+}
+
+/* What InfiniBand's message of this event has of private data; 0: there is none. */
+static uint8_t priv_room(const struct rnic_cm_id *id, enum rdma_cm_event_type type)
+{
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return CM_PRIV_CONNECT;
+	if (!id->active)
+		return 0;
+	if (type == RDMA_CM_EVENT_CONNECT_RESPONSE || type == RDMA_CM_EVENT_ESTABLISHED)
+		return CM_PRIV_ACCEPT;
+	return type == RDMA_CM_EVENT_REJECTED ? CM_PRIV_REJECT : 0;
+}
+
+static void priv_fill_up(struct rnic_cm_event *e)
+{
+	struct rdma_conn_param *p = &e->ev.param.conn;
+	uint8_t room = cm_adapter(cm_id(e->ev.id)) ? priv_room(cm_id(e->ev.id), e->ev.event) : 0;
+
+	if (room <= p->private_data_len)
+		return;
+	p->private_data = e->priv;
+	p->private_data_len = room;
+}
+
+/* A request brings an id of its own, on the listener's device, channel and context. */
+static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	struct rnic_cm_id *listener = e->about;
+	struct rnic_cm_id *id = cm_id_adopt(listener->s, ev->id, listener->id.channel, false);
+	int rc;
+
+	if (id == NULL)
+		return ENOMEM;
+	id->id.context = listener->id.context;
+	id->id.ps = listener->id.ps;
+	id->id.qp_type = listener->id.qp_type;
+	id->bound = true;
+	id->peer_ird = e->ev.param.conn.initiator_depth;
+	id->peer_ord = e->ev.param.conn.responder_resources;
+	cm_addr_to(&id->id.route.addr.src_storage, &ev->local);
+	cm_addr_to(&id->id.route.addr.dst_storage, &ev->remote);
+	e->ev.id = &id->id;
+	e->ev.listen_id = &listener->id;
+	rc = cm_device(id, ev->dev);
+	if (rc == 0 && listener->sync && rdma_migrate_id(&id->id, NULL) != 0)
+		rc = errno;
+	if (rc != 0)
+		rdma_destroy_id(&id->id);
+	return rc;
+}
+
+static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
+{
+	switch ((enum rdma_cm_event_type)ev->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		cm_addr_to(&id->id.route.addr.src_storage, &ev->local);
+		cm_addr_to(&id->id.route.addr.dst_storage, &ev->remote);
+		return cm_device(id, ev->dev);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		cm_addr_to(&id->id.route.addr.src_storage, &ev->local);
+		cm_addr_to(&id->id.route.addr.dst_storage, &ev->remote);
+		if (id->id.qp != NULL)
+			id->id.qp->state = IBV_QPS_RTS;
+		return 0;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		if (id->id.qp != NULL)
+			id->id.qp->state = IBV_QPS_ERR;
+		return 0;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	}
+	return 0;
+}
+
+/* A join that did not succeed to the end, with the queue pair in the group, is an error. */
+static void join_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	void *context = NULL;
+	int rc = cm_joined(cm_id(e->ev.id), ev, &context);
+
+	ud_param_fill(e, ev);
+	e->ev.param.ud.private_data = context;
+	if (rc != 0) {
+		e->ev.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		e->ev.status = -rc;
+	}
+}
+
+static void ack_count(struct rnic_cm_id *id)
+{
+	pthread_mutex_lock(&id->lock);
+	id->events_done++;
+	pthread_cond_signal(&id->cond);
+	pthread_mutex_unlock(&id->lock);
+}
+
+/* false: an event that nobody is to see. */
+static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const struct ipc_cm_event *ev)
+{
+	int rc;
+
+	if (about == NULL)
+		return false;
+	e->about = about;
+	e->ev.event = (enum rdma_cm_event_type)ev->type;
+	e->ev.status = ev->status;
+	e->ev.id = &e->about->id;
+	param_fill(e, ev);
+	rc = ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? request_fill(e, ev) : id_update(e->about, ev);
+	if (ev->type == RDMA_CM_EVENT_ESTABLISHED && about->quiet) {
+		about->quiet = false;
+		ack_count(about);
+		return false;
+	}
+	if (rc == 0) {
+		if (ev->type == RDMA_CM_EVENT_MULTICAST_JOIN || ev->type == RDMA_CM_EVENT_MULTICAST_ERROR)
+			join_fill(e, ev);
+		else if (about->id.ps == RDMA_PS_UDP)
+			ud_param_fill(e, ev);
+		else
+			priv_fill_up(e);
+		return true;
+	}
+	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		ack_count(e->about);
+		return false;
+	}
+	e->ev.event = RDMA_CM_EVENT_ADDR_ERROR;
+	e->ev.status = -rc;
+	return true;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct rnic_cm_event *e;
+	struct seen seen;
+	union {
+		struct ipc_cm_event ev;
+		uint8_t slot[IPC_EVENT_SLOT_CM];
+	} u;
+
+	if (channel == NULL || event == NULL)
+		return cm_ret(EINVAL);
+	seen.s = cm_channel(channel)->q.s;
+	e = calloc(1, sizeof(*e));
+	if (e == NULL)
+		return -1;
+	do {
+		while (rnic_evq_get(&cm_channel(channel)->q, u.slot, on_seen, &seen) != 0) {
+			int err = errno;
+			if (err != EAGAIN || (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) != 0) {
+				free(e);
+				return cm_ret(err);
+			}
+			usleep(1000); /* it is too early */
+		}
+	} while (!translate(e, seen.about, &u.ev));
+	*event = &e->ev;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct rnic_cm_event *e = (struct rnic_cm_event *)event;
+
+	if (event == NULL)
+		return cm_ret(EINVAL);
+	ack_count(e->about);
+	free(e);
+	return 0;
+}
+
+int cm_complete(struct rnic_cm_id *id)
+{
+	if (!id->sync)
+		return 0;
+	if (id->id.event != NULL) {
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	if (rdma_get_cm_event(id->id.channel, &id->id.event) != 0)
+		return -1;
+	if (id->id.event->status == 0)
+		return 0;
+	/* A reject may come with a number that is no errno. */
+	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
+		return cm_ret(ECONNREFUSED);
+	return cm_ret(id->id.event->status < 0 ? -id->id.event->status : id->id.event->status);
+}
+
+/* ---- the daemon's death: the session's lock is held, so no channel can go away meanwhile ---- */
+
+struct bereaved { struct rnic_evq *q; uint32_t handle; };
+
+void rnic_cm_dead(struct rnic_session *s)
+{
+	struct bereaved *list;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&s->ids_lock);
+	list = calloc(s->nids + 1, sizeof(*list));
+	for (uint32_t i = 0; list != NULL && i < s->nids; i++) {
+		if (s->ids[i] != NULL && s->ids[i]->id.verbs != NULL)
+			list[n++] = (struct bereaved){ &cm_channel(s->ids[i]->id.channel)->q, i };
+	}
+	pthread_mutex_unlock(&s->ids_lock);
+	for (uint32_t i = 0; i < n; i++) {
+		union {
+			struct ipc_cm_event ev;
+			uint8_t slot[IPC_EVENT_SLOT_CM];
+		} u = { .ev = { .type = RDMA_CM_EVENT_DEVICE_REMOVAL, .id = list[i].handle } };
+		rnic_evq_put(list[i].q, u.slot);
+	}
+	free(list);
+}

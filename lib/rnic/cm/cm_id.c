@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CM ids: life, addresses, options. */
+#include "rnic/cm/cm.h"
+
+#include <arpa/inet.h>
+#include <stddef.h>
+
+#define BIND_ANY_DEV UINT32_MAX
+
+/* ---- addresses ---- */
+
+static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+int cm_addr_from(struct ipc_addr *a, const struct sockaddr *sa)
+{
+	memset(a, 0, sizeof(*a));
+	if (sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
+		memcpy(a->ip, mapped, sizeof(mapped));
+		memcpy(a->ip + sizeof(mapped), &in->sin_addr, 4);
+		a->port = ntohs(in->sin_port);
+		return 0;
+	}
+	if (sa->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
+		memcpy(a->ip, &in6->sin6_addr, 16);
+		a->port = ntohs(in6->sin6_port);
+		return 0;
+	}
+	return EAFNOSUPPORT;
+}
+
+void cm_addr_to(struct sockaddr_storage *ss, const struct ipc_addr *a)
+{
+	memset(ss, 0, sizeof(*ss));
+	if (memcmp(a->ip, mapped, sizeof(mapped)) == 0) {
+		struct sockaddr_in *in = (struct sockaddr_in *)(void *)ss;
+		in->sin_family = AF_INET;
+		in->sin_port = htons(a->port);
+		memcpy(&in->sin_addr, a->ip + sizeof(mapped), 4);
+	} else {
+		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)ss;
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(a->port);
+		memcpy(&in6->sin6_addr, a->ip, 16);
+	}
+}
+
+/* ---- the table ---- */
+
+static bool table_put(struct rnic_session *s, uint32_t handle, struct rnic_cm_id *id)
+{
+	bool ok = true;
+
+	pthread_mutex_lock(&s->ids_lock);
+	if (handle >= s->nids) {
+		uint32_t n = handle < 32 ? 64 : handle * 2;
+		struct rnic_cm_id **p = realloc(s->ids, n * sizeof(struct rnic_cm_id *));
+		if (p != NULL) {
+			memset(p + s->nids, 0, (n - s->nids) * sizeof(struct rnic_cm_id *));
+			s->ids = p;
+			s->nids = n;
+		}
+		ok = p != NULL;
+	}
+	if (ok)
+		s->ids[handle] = id;
+	pthread_mutex_unlock(&s->ids_lock);
+	return ok;
+}
+
+struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle)
+{
+	return handle < s->nids ? s->ids[handle] : NULL;
+}
+
+/* ---- life ---- */
+
+struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync)
+{
+	struct rnic_cm_id *id = calloc(1, sizeof(*id));
+
+	if (id == NULL)
+		return NULL;
+	id->s = s;
+	id->handle = handle;
+	id->sync = sync;
+	id->id.channel = ch;
+	id->id.ps = RDMA_PS_TCP;
+	id->id.qp_type = IBV_QPT_RC;
+	pthread_mutex_init(&id->join_lock, NULL);
+	pthread_mutex_init(&id->lock, NULL);
+	pthread_cond_init(&id->cond, NULL);
+	if (handle > UINT32_MAX / 4 || !table_put(s, handle, id)) {
+		free(id);
+		return NULL;
+	}
+	return id;
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context, enum rdma_port_space ps)
+{
+	struct rdma_event_channel *ch = channel != NULL ? channel : NULL;
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id) };
+	struct rnic_session *s;
+	struct rnic_cm_id *id;
+	int rc;
+
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB && ps != RDMA_PS_UDP) {
+		rnic_unsupported("rdma_create_id", "the port spaces are RDMA_PS_TCP, RDMA_PS_IB and RDMA_PS_UDP");
+		return cm_ret(EPROTONOSUPPORT);
+	}
+	if (ch == NULL)
+		ch = rdma_create_event_channel();
+	if (ch == NULL)
+		return -1;
+	s = cm_channel(ch)->q.s;
+	m.cm_create_id.channel = cm_channel(ch)->q.handle;
+	m.cm_create_id.datagram = ps == RDMA_PS_UDP;
+	pthread_mutex_lock(&s->id_lock);
+	rc = rnic_call(s, &m, IPC_MSG_LEN(handle), -1);
+	id = rc == 0 ? cm_id_adopt(s, m.handle.handle, ch, channel == NULL) : NULL;
+	if (rc == 0 && id == NULL) {
+		rnic_call_handle(s, IPC_CM_DESTROY_ID, m.handle.handle);
+		rc = ENOMEM;
+	}
+	pthread_mutex_unlock(&s->id_lock);
+	if (rc != 0) {
+		if (channel == NULL)
+			rdma_destroy_event_channel(ch);
+		return cm_ret(rc);
+	}
+	id->id.context = context;
+	id->id.ps = ps;
+	if (ps == RDMA_PS_UDP)
+		id->id.qp_type = IBV_QPT_UD;
+	*out = &id->id;
+	return 0;
+}
+
+/* The daemon gives handles out again: what follows a request with the same number is about another id. */
+struct whose {
+	uint32_t handle;
+	bool reborn;
+};
+
+static bool event_of(const void *slot, void *arg)
+{
+	const struct ipc_cm_event *ev = slot;
+	struct whose *w = arg;
+
+	if (ev->type != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return ev->id == w->handle && !w->reborn;
+	w->reborn |= ev->id == w->handle;
+	return ev->listen_id == w->handle;
+}
+
+struct orphans { /* ids of requests that nobody will accept any more */
+	uint32_t n;
+	uint32_t handle[64];
+};
+
+static void orphan_add(const void *slot, void *arg)
+{
+	const struct ipc_cm_event *ev = slot;
+	struct orphans *o = arg;
+
+	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST && o->n < RN_ARRAY_LEN(o->handle))
+		o->handle[o->n++] = ev->id;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *rid)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct rnic_session *s = id->s;
+	struct whose whose = { .handle = id->handle };
+	struct orphans o;
+	int rc;
+
+	pthread_mutex_lock(&s->id_lock);
+	/* Out of the table first: from its answer on the daemon may use the handle for a request's id. */
+	table_put(s, id->handle, NULL);
+	rc = rnic_call_handle(s, IPC_CM_DESTROY_ID, id->handle);
+	if (rc != 0 && !rnic_dead(s)) {
+		table_put(s, id->handle, id);
+		pthread_mutex_unlock(&s->id_lock);
+		return cm_ret(rc);
+	}
+	do {
+		o.n = 0;
+		pthread_mutex_lock(&s->ids_lock);
+		whose.reborn = cm_id_find(s, id->handle) != NULL;
+		pthread_mutex_unlock(&s->ids_lock);
+		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, orphan_add, &o);
+		for (uint32_t i = 0; i < o.n; i++) {
+			struct whose orphan = { .handle = o.handle[i] };
+			rnic_call_handle(s, IPC_CM_DESTROY_ID, o.handle[i]);
+			/* What happened to it since: who reads the channel must not wait behind a token for nothing. */
+			rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &orphan, NULL, NULL);
+		}
+	} while (o.n == RN_ARRAY_LEN(o.handle));
+	pthread_mutex_unlock(&s->id_lock);
+	if (rid->event != NULL)
+		rdma_ack_cm_event(rid->event);
+	pthread_mutex_lock(&id->lock);
+	while (id->events_done != id->events_seen)
+		pthread_cond_wait(&id->cond, &id->lock);
+	pthread_mutex_unlock(&id->lock);
+	if (id->sync)
+		rdma_destroy_event_channel(rid->channel);
+	cm_joins_free(id);
+	pthread_mutex_destroy(&id->join_lock);
+	pthread_mutex_destroy(&id->lock);
+	pthread_cond_destroy(&id->cond);
+	free(id->connect_data);
+	free(id);
+	return 0;
+}
+
+/* ---- moving to another channel ---- */
+
+static void event_move(const void *slot, void *to) { rnic_evq_put(to, slot); }
+
+int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct rdma_event_channel *old = rid->channel, *ch = channel;
+	bool was_sync = id->sync;
+	int rc;
+
+	if (was_sync && ch == NULL)
+		return cm_ret(EINVAL);
+	if (ch == NULL)
+		ch = rdma_create_event_channel();
+	if (ch == NULL)
+		return -1;
+	struct ipc_msg m = { .type = IPC_CM_MIGRATE, .len = IPC_MSG_LEN(cm_migrate),
+			     .cm_migrate = { .id = id->handle, .channel = cm_channel(ch)->q.handle } };
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc != 0) {
+		if (channel == NULL)
+			rdma_destroy_event_channel(ch);
+		return cm_ret(rc);
+	}
+	/* Events fetched before must be acknowledged first, as they name the old channel's reader. */
+	if (was_sync && rid->event != NULL) {
+		rdma_ack_cm_event(rid->event);
+		rid->event = NULL;
+	}
+	struct whose whose = { .handle = id->handle };
+	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
+	id->sync = channel == NULL;
+	rid->channel = ch;
+	if (was_sync)
+		rdma_destroy_event_channel(old);
+	return 0;
+}
+
+/* ---- addresses of an id ---- */
+
+int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ipc_msg m = { .type = IPC_CM_BIND, .len = IPC_MSG_LEN(cm_bind), .cm_bind = { .id = id->handle } };
+	int rc;
+
+	if (addr == NULL)
+		return cm_ret(EINVAL);
+	rc = cm_addr_from(&m.cm_bind.addr, addr);
+	if (rc == 0)
+		rc = rnic_call(id->s, &m, IPC_MSG_LEN(cm_bind_ok), -1);
+	if (rc != 0)
+		return cm_ret(rc);
+	id->bound = true;
+	cm_addr_to(&rid->route.addr.src_storage, &m.cm_bind_ok.addr);
+	/* The wildcard comes back in the family it was given in. */
+	if (addr->sa_family == AF_INET6 && rid->route.addr.src_addr.sa_family == AF_INET) {
+		rid->route.addr.src_sin6 = *(struct sockaddr_in6 *)(void *)addr;
+		rid->route.addr.src_sin6.sin6_port = htons(m.cm_bind_ok.addr.port);
+	}
+	return m.cm_bind_ok.dev == BIND_ANY_DEV ? 0 : cm_ret(cm_device(id, m.cm_bind_ok.dev));
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve),
+			     .cm_resolve = { .id = id->handle } };
+	int rc;
+
+	if (dst == NULL)
+		return cm_ret(EINVAL);
+	rc = cm_addr_from(&m.cm_resolve.dst, dst);
+	if (rc == 0 && src != NULL && !id->bound) {
+		rc = cm_addr_from(&m.cm_resolve.src, src);
+		m.cm_resolve.has_src = 1;
+	}
+	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
+	if (rc == 0)
+		rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc != 0)
+		return cm_ret(rc);
+	id->bound = true;
+	cm_addr_to(&rid->route.addr.dst_storage, &m.cm_resolve.dst);
+	return cm_complete(id);
+}
+
+int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve),
+			     .cm_resolve = { .id = id->handle } };
+	int rc;
+
+	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	return rc != 0 ? cm_ret(rc) : cm_complete(id);
+}
+
+static __be16 port_of(const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)sa)->sin_port;
+	return sa->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port : 0;
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *id) { return port_of(&id->route.addr.src_addr); }
+__be16 rdma_get_dst_port(struct rdma_cm_id *id) { return port_of(&id->route.addr.dst_addr); }
+
+/* ---- options ---- */
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
+{
+	(void)id;
+	if (optval == NULL)
+		return cm_ret(EINVAL);
+	if (level != RDMA_OPTION_ID)
+		return cm_ret(level == RDMA_OPTION_IB ? EOPNOTSUPP : EINVAL);
+	/* Ports of a gone listener are free at once, and an address has one family: these two hold anyway. */
+	if (optname == RDMA_OPTION_ID_REUSEADDR || optname == RDMA_OPTION_ID_AFONLY)
+		return cm_ret(optlen == sizeof(int) ? 0 : EINVAL);
+	rnic_unsupported("rdma_set_option", "there are REUSEADDR and AFONLY only: do without the option");
+	return cm_ret(EOPNOTSUPP);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rnic_alloc() and what is under it: memory that lies in the arena from birth. */
+#include <rnic/rnic.h>
+
+#include "rnic/mem/arena.h"
+#include "rnic/mem/map.h"
+
+#define LARGE (UINT64_C(1) << 20) /* bytes: from here on aligned to 2 MiB */
+
+static bool huge_only(void)
+{
+	const char *huge = getenv("RNIC_HUGE");
+
+	return huge != NULL && huge[0] == '1';
+}
+
+/* Consecutive free pages in the window that small blocks come from. */
+static bool place_small(struct rnic_mem *m, uint64_t len, uint64_t *off)
+{
+	uint32_t n = (uint32_t)(len / RNIC_PAGE), run = 0;
+
+	for (int tries = 0; tries < 2; tries++) {
+		const struct rnic_win *w = m->alloc_win != UINT32_MAX ? &m->win[m->alloc_win] : NULL;
+		run = 0;
+		for (uint32_t p = 0; w != NULL && p < RNIC_WIN_PAGES; p++) {
+			run = (w->used[p / 64] >> (p % 64) & 1) != 0 ? 0 : run + 1;
+			if (run < n)
+				continue;
+			*off = ((uint64_t)m->alloc_win << RNIC_WIN_SHIFT) + (p + 1 - n) * RNIC_PAGE;
+			rnic_arena_mark(m, *off, len);
+			return true;
+		}
+		if (tries == 0)
+			m->alloc_win = rnic_arena_windows(m, 1);
+	}
+	return false;
+}
+
+static bool place_large(struct rnic_mem *m, uint64_t len, uint64_t *off)
+{
+	uint64_t n = (len + RNIC_WIN_SIZE - 1) >> RNIC_WIN_SHIFT;
+	uint32_t w = n <= RNIC_WINDOWS ? rnic_arena_windows(m, (uint32_t)n) : UINT32_MAX;
+
+	if (w == UINT32_MAX)
+		return false;
+	*off = (uint64_t)w << RNIC_WIN_SHIFT;
+	rnic_arena_mark(m, *off, len);
+	return true;
+}
+
+static void *map_aligned(const struct rnic_mem *m, const struct rnic_block *b)
+{
+	uint64_t align = b->len >= LARGE ? RNIC_HUGE_PAGE : RNIC_PAGE;
+	uint8_t *room = rnic_map(NULL, b->len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (room == MAP_FAILED)
+		return NULL;
+	uint8_t *p = (uint8_t *)(((uintptr_t)room + align - 1) & ~(uintptr_t)(align - 1));
+	void *got = rnic_map(p, b->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			     m->file[b->region].fd, b->off);
+	if (got == MAP_FAILED) {
+		rnic_unmap(room, b->len + align);
+		return NULL;
+	}
+	if (p > room)
+		rnic_unmap(room, (uint64_t)(p - room));
+	if (p < room + align)
+		rnic_unmap(p + b->len, (uint64_t)(room + align - p));
+	return p;
+}
+
+static bool place(struct rnic_mem *m, size_t size, struct rnic_block *b)
+{
+	b->len = (size + RNIC_HUGE_PAGE - 1) & ~(RNIC_HUGE_PAGE - 1);
+	b->region = IPC_REGION_HUGE;
+	if ((size >= LARGE || huge_only()) && rnic_huge_place(m, b->len, &b->off))
+		return true;
+	if (huge_only())
+		return false;
+	b->len = (size + RNIC_PAGE - 1) & ~(RNIC_PAGE - 1);
+	b->region = IPC_REGION_ARENA;
+	return b->len >= LARGE ? place_large(m, b->len, &b->off) : place_small(m, b->len, &b->off);
+}
+
+void *rnic_mem_alloc(struct rnic_session *s, size_t size)
+{
+	struct rnic_block *b;
+
+	if (size == 0 || size > IPC_ARENA_SIZE) {
+		errno = size == 0 ? EINVAL : ENOMEM;
+		return NULL;
+	}
+	b = calloc(1, sizeof(*b));
+	if (b == NULL)
+		return NULL;
+	pthread_mutex_lock(&s->mem->lock);
+	bool placed = place(s->mem, size, b);
+	if (!placed) {
+		rnic_arena_sweep(s->mem);
+		placed = place(s->mem, size, b);
+	}
+	if (placed) {
+		b->p = map_aligned(s->mem, b);
+		if (b->p == NULL)
+			rnic_arena_release(s->mem, b->region, b->off, b->len);
+	}
+	if (b->p == NULL) {
+		pthread_mutex_unlock(&s->mem->lock);
+		free(b);
+		errno = ENOMEM;
+		return NULL;
+	}
+	b->next = s->mem->blocks;
+	s->mem->blocks = b;
+	pthread_mutex_unlock(&s->mem->lock);
+	return b->p;
+}
+
+void rnic_mem_free(struct rnic_session *s, void *p)
+{
+	struct rnic_block *b = NULL;
+
+	pthread_mutex_lock(&s->mem->lock);
+	for (struct rnic_block **at = &s->mem->blocks; *at != NULL; at = &(*at)->next) {
+		if ((*at)->p == p) {
+			b = *at;
+			*at = b->next;
+			break;
+		}
+	}
+	/* A region that is still registered keeps its pages until a sweep finds them free. */
+	if (b != NULL && !rnic_in_region(s->mem, b->region, b->off, b->len))
+		rnic_arena_release(s->mem, b->region, b->off, b->len);
+	pthread_mutex_unlock(&s->mem->lock);
+	if (b != NULL)
+		munmap(b->p, b->len); /* the program's own: whoever watches (map.h) hears of it, without our lock */
+	free(b);
+}
+
+void *rnic_alloc(size_t size)
+{
+	struct rnic_session *s = rnic_session_get();
+
+	return s != NULL ? rnic_mem_alloc(s, size) : NULL;
+}
+
+void rnic_free(void *p)
+{
+	struct rnic_session *s = p != NULL ? rnic_session_get() : NULL;
+
+	if (s != NULL)
+		rnic_mem_free(s, p);
+}

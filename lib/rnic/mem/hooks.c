@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Functions of libc that librnic stands before, exported without a version so that they take the place of any. Until the
+ * first verbs call, and for all that does not concern registered memory, each is libc's.
+ */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <ucontext.h>
+
+#include "rnic/mem/arena.h"
+#include "rnic/beside.h"
+#include "rnic/mem/map.h"
+
+#define FORK_STACK (UINT64_C(256) << 10)
+
+/* ---- memory ---- */
+
+int madvise(void *addr, size_t len, int advice)
+{
+	const struct rnic_mem *m = advice == MADV_DONTNEED || advice == MADV_FREE ? rnic_mem_last() : NULL;
+
+	if (m == NULL || (uintptr_t)addr + len < (uintptr_t)addr)
+		return rnic_advise(addr, len, advice);
+	return rnic_mem_discard(m, (uintptr_t)addr, (len + RNIC_PAGE - 1) & ~(RNIC_PAGE - 1), advice);
+}
+
+void *mremap(void *old, size_t old_len, size_t new_len, int flags, ...)
+{
+	const struct rnic_mem *m = new_len >= old_len ? rnic_mem_last() : NULL;
+	void *addr = NULL;
+	va_list ap;
+
+	if ((flags & MREMAP_FIXED) != 0) {
+		va_start(ap, flags);
+		addr = va_arg(ap, void *);
+		va_end(ap);
+	}
+	void *to = addr;
+	if (m != NULL && rnic_mem_resize(m, (uintptr_t)old, old_len, new_len, flags, &to))
+		return to;
+	return (void *)syscall(SYS_mremap, old, old_len, new_len, flags, addr);
+}
+
+/* ---- signals: the write guard's handler stays in front of the program's ---- */
+
+int sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+{
+	if (signo == SIGSEGV && rnic_guard_sigaction(act, old))
+		return 0;
+	return rnic_libc_sigaction(signo, act, old);
+}
+
+int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+{
+	static __typeof__(&sigaction) libc;
+
+	if (libc == NULL)
+		libc = (__typeof__(&sigaction))rnic_stock("sigaction");
+	return libc(signo, act, old);
+}
+
+sighandler_t signal(int signo, sighandler_t handler)
+{
+	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
+
+	sigemptyset(&sa.sa_mask);
+	if (signo == SIGSEGV && rnic_guard_sigaction(&sa, &old))
+		return old.sa_handler;
+	return ((__typeof__(&signal))rnic_stock("signal"))(signo, handler);
+}
+
+/* ---- fork: on a stack that both sides may use, as theirs may be shared until the child has its copies ---- */
+
+__thread bool rnic_fork_aside;
+
+struct aside {
+	ucontext_t back, there;
+	pid_t (*fork)(void);
+	pid_t pid;
+	int err;
+};
+
+static void fork_aside(unsigned hi, unsigned lo)
+{
+	struct aside *a = (struct aside *)((uintptr_t)hi << 32 | lo);
+
+	rnic_fork_aside = true;
+	a->pid = a->fork();
+	a->err = errno;
+	rnic_fork_aside = false;
+}
+
+pid_t fork(void)
+{
+	__typeof__(&fork) libc = (__typeof__(&fork))rnic_stock("fork");
+	struct aside *a = rnic_mem_last() == NULL ? MAP_FAILED :
+			  rnic_map(NULL, FORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t p = (uintptr_t)a;
+
+	if (a == MAP_FAILED)
+		return libc();
+	getcontext(&a->there);
+	a->fork = libc;
+	a->there.uc_link = &a->back;
+	a->there.uc_stack.ss_sp = a + 1;
+	a->there.uc_stack.ss_size = FORK_STACK - sizeof(*a);
+	makecontext(&a->there, (void (*)(void))fork_aside, 2, (unsigned)(p >> 32), (unsigned)p);
+	swapcontext(&a->back, &a->there);
+	pid_t pid = a->pid;
+	errno = a->err;
+	rnic_unmap(a, FORK_STACK);
+	return pid;
+}
+
+/* ---- programs that open the stock libraries by name get this one ---- */
+
+static bool stock_name(const char *path)
+{
+	const char *slash = path != NULL ? strrchr(path, '/') : NULL, *name = slash != NULL ? slash + 1 : path;
+
+	return name != NULL && (strncmp(name, "libibverbs.so", 13) == 0 || strncmp(name, "librdmacm.so", 12) == 0);
+}
+
+static const char *own_path(const char *otherwise)
+{
+	static Dl_info self;
+
+	return dladdr((void *)(uintptr_t)rnic_mem_last, &self) != 0 ? self.dli_fname : otherwise;
+}
+
+/* Left by a jump, so that libc sees the caller's caller: its search path counts. */
+void *dlopen(const char *path, int flags)
+{
+	__typeof__(&dlopen) libc = (__typeof__(&dlopen))rnic_stock("dlopen");
+
+	return libc(rn_unlikely(stock_name(path)) ? own_path(path) : path, flags);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that is shared with other processes already: it cannot move, so the daemon maps its file too. One import serves
+ * all memory regions of the same stretch of a file, and ends with the last of them. The caller holds rnic_mem.lock.
+ */
+#include "rnic/mem/arena.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define GRAIN (UINT64_C(1) << 30) /* bytes of a file that are imported at once, as far as the mapping goes */
+
+struct rnic_import {
+	struct rnic_import *next;
+	struct rnic_vma file;  /* its file and name */
+	uint64_t off, len;     /* the part of the file */
+	uint32_t region;
+	uint32_t users;        /* pieces of memory regions */
+	bool writable;
+};
+
+/* A System V segment's number may be another file's inode: the name tells them apart. */
+static bool same_file(const struct rnic_vma *a, const struct rnic_vma *b)
+{
+	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       strcmp(a->name, b->name) == 0;
+}
+
+/* ---- the file as a descriptor: for a daemon that may not look for itself ---- */
+
+static bool fd_is(int fd, const struct rnic_vma *v)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_ino == v->ino && major(st.st_dev) == v->dev_major &&
+	       minor(st.st_dev) == v->dev_minor;
+}
+
+/* By its name, or a descriptor that the program still has. -1: neither. The caller closes it. */
+static int find_fd(const struct rnic_vma *v, bool writable)
+{
+	int fd = v->name[0] == '/' ? open(v->name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC) : -1;
+	struct dirent *e;
+	DIR *d;
+
+	if (fd >= 0 && fd_is(fd, v))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	d = strncmp(v->name, "/SYSV", 5) != 0 ? opendir("/proc/self/fd") : NULL;
+	for (fd = -1; d != NULL && fd < 0 && (e = readdir(d)) != NULL;) {
+		int n = atoi(e->d_name);
+		if (e->d_name[0] != '.' && fd_is(n, v))
+			fd = fcntl(n, F_DUPFD_CLOEXEC, 0);
+	}
+	if (d != NULL)
+		closedir(d);
+	return fd;
+}
+
+/* ---- asking the daemon ---- */
+
+static int ask(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import *i)
+{
+	struct ipc_msg msg;
+	int rc, fd = -1;
+
+	for (int tries = 0; ; tries++) {
+		msg = (struct ipc_msg){ .type = IPC_IMPORT, .len = IPC_MSG_LEN(import) };
+		msg.import = (struct ipc_import){ .start = v->start, .end = v->end, .off = i->off, .len = i->len,
+						  .writable = i->writable };
+		rc = rnic_call(m->s, &msg, IPC_MSG_LEN(handle), fd);
+		if (fd >= 0)
+			close(fd);
+		if (rc != ENXIO || tries > 0)
+			break;
+		fd = find_fd(v, i->writable);
+		if (fd < 0)
+			break;
+	}
+	i->region = msg.handle.handle;
+	return rc;
+}
+
+/* A large part of the mapping, so that its other regions find it; what is needed where the file has no more. */
+static int import(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import *i, uint64_t off, uint64_t len)
+{
+	uint64_t lo = off & ~(GRAIN - 1), hi = (off + len + GRAIN - 1) & ~(GRAIN - 1);
+	uint64_t end = v->off + (v->end - v->start);
+	int rc;
+
+	i->off = lo < v->off ? v->off : lo;
+	i->len = (hi > end ? end : hi) - i->off;
+	rc = ask(m, v, i);
+	if (rc != EINVAL && rc != ENOMEM)
+		return rc;
+	i->off = off & ~(v->page - 1);
+	i->len = ((off + len + v->page - 1) & ~(v->page - 1)) - i->off;
+	return ask(m, v, i);
+}
+
+int rnic_import_get(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, uint64_t len, bool write,
+		    struct ipc_piece *piece)
+{
+	uint64_t off = v->off + (at - v->start);
+	struct rnic_import *i;
+	int rc = 0;
+
+	for (i = m->imports; i != NULL; i = i->next) {
+		if (same_file(&i->file, v) && (i->writable || !write) && off >= i->off &&
+		    rn_in_range(off - i->off, len, i->len))
+			break;
+	}
+	if (i == NULL) {
+		i = calloc(1, sizeof(*i));
+		if (i == NULL)
+			return ENOMEM;
+		i->file = *v;
+		i->writable = (v->prot & PROT_WRITE) != 0;
+		rc = import(m, v, i, off, len);
+		if (rc == EACCES && !write && i->writable) {
+			i->writable = false;
+			rc = import(m, v, i, off, len);
+		}
+		if (rc != 0) {
+			free(i);
+			return rc;
+		}
+		i->next = m->imports;
+		m->imports = i;
+	}
+	i->users++;
+	*piece = (struct ipc_piece){ .region = i->region, .off = off - i->off, .len = len };
+	return 0;
+}
+
+void rnic_import_put(struct rnic_mem *m, uint32_t region)
+{
+	for (struct rnic_import **at = &m->imports; *at != NULL; at = &(*at)->next) {
+		struct rnic_import *i = *at;
+		if (i->region != region)
+			continue;
+		if (--i->users == 0) {
+			*at = i->next;
+			rnic_call_handle(m->s, IPC_FORGET, region);
+			free(i);
+		}
+		return;
+	}
+}
