@@ -6,9 +6,10 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 {
 	struct spsc_place at = { .region = a->region, .region_size = a->region_size, .slot_size = QP_SLOT_SIZE };
 
-	*qp = (struct qp){ .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
+	*qp = (struct qp){ .type = (uint8_t)a->type, .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
 			   .pd = a->pd, .recv_pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq,
-			   .srq = a->srq, .owner = a->owner, .ud_mtu = a->ud_mtu, .rung = true };
+			   .srq = a->srq, .owner = a->owner, .max_msg = a->max_msg,
+			   .sparing = a->sparing, .rung = true };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
 	if (!rn_in_range(a->shm_off, sizeof(*qp->shm), a->region_size) ||
@@ -30,6 +31,14 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 		return QP_BAD_ATTR;
 	qp_set_state(qp, QP_S_RESET);
 	return QP_OK;
+}
+
+void qp_set(struct qp *qp, const struct qp_tune *t)
+{
+	qp->access = (uint8_t)(t->access & QP_ACC_ALL);
+	qp->qkey = t->qkey;
+	qp->rnr_ns = t->rnr_ns;
+	qp->tell_drained = t->tell_drained;
 }
 
 void qp_set_state(struct qp *qp, enum qp_state to)
@@ -356,7 +365,7 @@ void qp_doorbell(struct qp_ctx *ctx, struct qp *qp)
 		qp_ready_put(ctx, qp->conn);
 	else if (qp->state == QP_S_ERR)
 		qp_enter_error(ctx, qp);
-	else if (qp->ud_mtu != 0)
+	else if (qp->type == QP_UD)
 		qp_ud_put(ctx, qp);
 	else if (qp->alone)
 		qp_unreachable(ctx, qp);

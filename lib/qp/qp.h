@@ -36,7 +36,7 @@
 #include "qp/qp_cq.h"
 #include "qp/qp_dev.h"
 #include "qp/qp_srq.h"
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 #include "tcp_lite/tcpl.h"
 
@@ -72,7 +72,7 @@ enum qp_event {
 	QP_EVENT_REQ_ERR = 2,
 	QP_EVENT_ACCESS_ERR = 3,
 	QP_EVENT_COMM_EST = 4,
-	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (tell_drained): no work that was begun is on the way any more */
+	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (qp_tune): no work that was begun is on the way any more */
 	QP_EVENT_SRQ_ERR = 14,  /* its ring is corrupt */
 	QP_EVENT_SRQ_LIMIT = 15,
 	QP_EVENT_LAST_WQE = 16  /* a QP in ERR takes no more from its SRQ, and what it had taken is flushed */
@@ -91,20 +91,6 @@ struct qp_fx {
 
 /* ---- QP ---- */
 
-/* Numbers of ibv_qp_state. One writer: qp_set_state in qp.c. */
-enum qp_state {
-	QP_S_RESET = 0, /* nothing may be posted; qp_modify moves it on */
-	QP_S_INIT = 1,  /* receives may be posted; attaching to a connection or qp_modify moves it on */
-	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
-	QP_S_RTS = 3,   /* works while a connection is attached; error, close or qp_modify moves it on */
-	/*
-	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send work is
-	 * begun until qp_modify to RTS.
-	 */
-	QP_S_SQD = 4,
-	QP_S_ERR = 6    /* all posted and later posted work is flushed; qp_modify to RESET moves it on */
-};
-
 enum qp_verdict {
 	QP_OK = 0,
 	QP_BAD_ATTR,     /* ring geometry, offsets or numbers are wrong */
@@ -115,7 +101,14 @@ enum qp_verdict {
 	QP_BAD_SEGMENT   /* passive: not an acceptable SYN */
 };
 
+/* What carries a QP's messages. Fixed at qp_init. */
+enum qp_type {
+	QP_RC, /* one connection: lib/rc */
+	QP_UD  /* datagrams, each to an address of its own: lib/dgram */
+};
+
 struct qp_attr {
+	enum qp_type type;
 	uint64_t owner;    /* the caller's, returned in effects */
 	uint32_t qpn;      /* written into completions */
 	uint32_t pd;
@@ -124,7 +117,8 @@ struct qp_attr {
 	struct qp_srq *srq; /* NULL: a receive queue of its own, rq_off and rq_slots */
 	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
 	uint32_t access;   /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
-	uint32_t ud_mtu;   /* not 0: a datagram QP (qp_ud.h), whose messages have at most so many bytes */
+	uint32_t max_msg;  /* UD: bytes of a message at most */
+	bool sparing;      /* as InfiniBand: no event is raised for what a completion tells too */
 	void *region;      /* mapping of the client's queue region */
 	uint64_t region_size;
 	uint64_t shm_off;  /* struct qp_shm, cache-line aligned */
@@ -135,6 +129,7 @@ struct qp_attr {
 struct qp {
 	/* Line 1: both paths. */
 	uint8_t state;     /* enum qp_state */
+	uint8_t type;      /* enum qp_type */
 	uint8_t sig_all;
 	uint8_t access;
 	uint8_t listed;    /* on ctx's list of queues to release */
@@ -150,17 +145,17 @@ struct qp {
 	struct spsc_cons rq;   /* with an SRQ: empty for good */
 	uint32_t recv_pd;      /* of the receives' lkeys */
 	bool last_told;        /* QP_EVENT_LAST_WQE */
-	bool tell_drained;     /* QP_EVENT_SQ_DRAINED is due: set before qp_modify to SQD */
+	bool tell_drained;     /* QP_EVENT_SQ_DRAINED is due */
 	struct qp_srq *srq;
 	struct qp_shm *shm;
 	uint64_t owner;
 	uint32_t vendor_err; /* of the first error */
 	uint32_t flushed;    /* work requests flushed so far */
-	bool sparing;        /* as InfiniBand: what a completion says too is no event; set like rnr_ns, by its owner */
+	bool sparing;        /* of qp_attr */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
 	uint64_t rnr_ns;     /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (qp_rnr.c) */
 	/* of a datagram QP */
-	uint32_t ud_mtu;     /* 0: it is none */
+	uint32_t max_msg;    /* of qp_attr */
 	uint32_t qkey;       /* that datagrams for it must have */
 	uint32_t ud_msn;     /* datagrams sent */
 	bool ud_ready;       /* on the ctx's list of those with something to send */
@@ -169,6 +164,17 @@ struct qp {
 
 /* Control thread. The QP starts in `RESET`. OK or BAD_ATTR. */
 RN_NODISCARD enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a);
+
+/* What a client may change of a QP after its creation. */
+struct qp_tune {
+	uint32_t access;   /* QP_ACC_REMOTE_* */
+	uint32_t qkey;     /* UD: the Q_Key that a datagram for the QP must have */
+	uint64_t rnr_ns;   /* RC: a message that finds no receive waits this long; 0: not at all, RN_NEVER: without end */
+	bool tell_drained; /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
+};
+
+/* The worker that owns the QP; the control thread while no worker knows it. Before the qp_modify that it belongs to. */
+void qp_set(struct qp *qp, const struct qp_tune *t);
 
 /* The worker that shall own the QP (any one while it has no connection). ERR ends the connection with a Terminate. */
 enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);

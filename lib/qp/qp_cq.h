@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
 #define QP_MAX_WORKERS 16

@@ -25,18 +25,7 @@
 #include "base/rn_base.h"
 #include "base/rn_iov.h"
 #include "base/rn_rng.h"
-
-/* Rights; numbers of ibv_access_flags. Local read is always allowed. */
-enum {
-	QP_ACC_LOCAL_WRITE = 1,
-	QP_ACC_REMOTE_WRITE = 2,
-	QP_ACC_REMOTE_READ = 4,
-	QP_ACC_REMOTE_ATOMIC = 8,
-	QP_ACC_MW_BIND = 16,   /* windows may be bound to the region */
-	QP_ACC_ALL = 31,
-	QP_ACC_REMOTE = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ | QP_ACC_REMOTE_ATOMIC,
-	QP_ACC_ZERO_BASED = 32 /* of a window: its tagged offsets begin at 0 */
-};
+#include "wqe/qp_wqe.h"
 
 enum qp_mr_verdict {
 	QP_MR_OK = 0,

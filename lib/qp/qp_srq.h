@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
 struct qp_srq {

@@ -97,7 +97,7 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	qp->sq_taken += s->w.slots;
 	s->total = s->w.inline_len;
 	*why = s->w.flags & QP_WF_INLINE ? QP_WC_SUCCESS : qp_sq_check_local(qp, s);
-	if (*why == QP_WC_SUCCESS && s->total > qp->ud_mtu)
+	if (*why == QP_WC_SUCCESS && s->total > qp->max_msg)
 		*why = QP_WC_LOC_LEN_ERR;
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram queue pairs (qp_attr.ud_mtu): each message is one DDP segment in one UDP datagram of lib/udp, for whom its
+ * Datagram queue pairs (QP_UD): each message is one DDP segment in one UDP datagram of lib/udp, for whom its
  * work request says. They share queues, completions and states with connected ones, and have no connection. A Send
  * completes when its bytes are in the caller's buffer. What cannot be delivered is dropped and counted in qp_stats.ud_*.
  *
@@ -36,7 +36,7 @@ struct qp_ud_to {
 };
 
 /*
- * The next datagram, a UDP payload of at most ud_mtu + QP_UD_OVERHEAD bytes, and the address it goes to. Returns its
+ * The next datagram, a UDP payload of at most max_msg + QP_UD_OVERHEAD bytes, and the address it goes to. Returns its
  * length; 0: none now. Copies and sums in one pass.
  */
 uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, struct qp_ud_to *to);

@@ -24,7 +24,7 @@
 #include "base/rn_base.h"
 #include "ipc/ipc.h"
 #include "ipc/ipc_shm.h"
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
 /* ---- spinlock: held for nanoseconds, but its holder may lose its CPU ---- */
@@ -233,6 +233,7 @@ struct rnic_sq {
 	uint32_t staged_wrs;
 	int err;
 	struct qp_wqe *cur;
+	bool addressed;            /* ibv_wr_set_ud_addr has been called for it */
 	uint8_t *wqe;              /* buffer of the work request under construction */
 };
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "ipc/ipc.h"
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
 #define RAW_QUEUES (UINT64_C(64) << 20)

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	dev()->lkey = rig_reg(dev(), 0, RIG_MEM, QP_ACC_LOCAL_WRITE, RIG_PD);
 	raw_up();
 	if (data[0] & 8)
-		dev()->q[0].qp.rnr_ns = data[0] & 16 ? 20 * RN_NS_PER_US : RN_NEVER;
+		qp_set(&dev()->q[0].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = data[0] & 16 ? 20 * RN_NS_PER_US : RN_NEVER });
 	if (data[0] & 2)
 		B.r->cfg.link = (struct rig_link){ .delay_ns = 5000, .loss = 30000, .dup = 50000, .reorder = 200000,
 						   .reorder_ns = 100000, .cut = 200000 };

@@ -2,7 +2,7 @@
 """The table of rooms of ARCHITECTURE.md, as the two checks of this folder read it, and their TAP output."""
 
 # What each wing of rnicd may include from lib/.
-BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc']
+BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc']
 WINGS = ['border', 'plane', 'control']
 
 # room: the rooms it may include
@@ -11,12 +11,13 @@ MAY_INCLUDE = {
     'crc32c': ['base'],
     'ring': ['base'],
     'pkt': ['base'],
+    'wqe': ['base'],
     'tcp_lite': ['base'],
     'udp': ['base', 'crc32c'],
     'iwarp': ['base', 'crc32c'],
-    'qp': ['base', 'crc32c', 'ring', 'iwarp', 'tcp_lite', 'udp'],
+    'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'tcp_lite', 'udp'],
     'ipc': ['base', 'ring'],
-    'rnic': ['base', 'ring', 'qp', 'ipc'],
+    'rnic': ['base', 'ring', 'wqe', 'ipc'],
     # The wings of rnicd. Border and control still include the plane: see KNOWN_UPWARD.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border'],
@@ -28,7 +29,7 @@ MAY_INCLUDE = {
 }
 
 # No allocation, no system call, no clock, no output, no state of their own.
-PURE = ['base', 'crc32c', 'ring', 'pkt', 'tcp_lite', 'udp', 'iwarp', 'qp']
+PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp']
 
 # The only room that knows DPDK.
 DPDK = ['rnicd'] + WINGS

@@ -24,7 +24,7 @@ static void up_cfg(const struct rig_cfg *cfg, uint64_t patience)
 	R = rig_new(cfg);
 	A = &R->n[0];
 	B = &R->n[1];
-	B->q[0].qp.rnr_ns = patience;
+	qp_set(&B->q[0].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = patience });
 	rig_connect(R, 0);
 	for (uint32_t i = 0; i < RIG_MEM; i++)
 		A->mem[i] = (uint8_t)(i * 7 + (i >> 8) + (i >> 16));
@@ -316,7 +316,7 @@ static void up_shared(uint32_t flows)
 	assert_int_equal(spsc_prod_attach(&ring, &a.ring), SPSC_OK);
 	for (uint32_t i = 0; i < flows; i++) {
 		rig_share(B, i, srq);
-		B->q[i].qp.rnr_ns = RN_NEVER;
+		qp_set(&B->q[i].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = RN_NEVER });
 		rig_connect(R, i);
 	}
 }

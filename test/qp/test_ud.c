@@ -34,11 +34,11 @@ static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 	const struct qp_attr a = { .owner = 200 + i, .qpn = 10 + i, .pd = RIG_PD, .dev = &n->dev, .scq = &n->scq,
 				   .rcq = &n->rcq, .srq = srq, .region = n->region, .region_size = RIG_REGION,
 				   .shm_off = q->shm_off, .sq_off = q->sq_off, .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS, .rq_slots = RIG_SLOTS, .ud_mtu = MTU };
+				   .sq_slots = RIG_SLOTS, .rq_slots = RIG_SLOTS, .type = QP_UD, .max_msg = MTU };
 
 	qp_destroy(&n->ctx, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
-	q->qp.qkey = QKEY;
+	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY });
 }
 
 static void up(struct rig_node *n, uint32_t i)
@@ -290,10 +290,10 @@ static void what_is_not_good_is_dropped(void **state)
 		in(B, &bad);
 	}
 	assert_int_equal(B->ctx.stats.ud_bad, RN_ARRAY_LEN(ddp) + DDP_UNTAGGED_HDR_LEN);
-	B->q[0].qp.qkey = QKEY + 1;
+	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY + 1 });
 	in(B, &g);
 	assert_int_equal(B->ctx.stats.ud_qkey, 1);
-	B->q[0].qp.qkey = QKEY;
+	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY });
 	none(&B->rcq_client);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
@@ -331,7 +331,7 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	assert_false(out(A, &none_there));
 	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_RTS), QP_OK);
 	assert_true(out(A, &g));
-	A->q[0].qp.tell_drained = true;
+	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = QKEY, .tell_drained = true });
 	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_SQD), QP_OK);
 	assert_int_equal(A->ctx.fx[A->ctx.n_fx - 1].code, QP_EVENT_SQ_DRAINED);
 	post(A, &w);
@@ -363,7 +363,7 @@ static void the_q_key_of_the_queue_pair(void **state)
 	struct gram g;
 
 	(void)state;
-	A->q[0].qp.qkey = 0x80001234; /* one that only the queue pair can have */
+	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = 0x80001234 }); /* one that only the queue pair can have */
 	w.raddr = (uint64_t)UINT32_C(0x80000000) << 32 | 0x123456;
 	post(A, &w);
 	assert_true(out(A, &g));

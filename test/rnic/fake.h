@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "ipc/ipc.h"
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
 #define FAKE_MAX 4096u

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "ipc/ipc_region.h"
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
 #define PATIENCE_MS 30000 /* until what never comes counts as a failure */

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "fake_client.h"
-#include "qp/qp_wqe.h"
+#include "wqe/qp_wqe.h"
 
 static struct daemon d;
 static struct fc c;

@@ -286,6 +286,8 @@ void client_query_qp(struct client *c);
 void client_destroy_qp(struct client *c);
 /* Destroys without answering the client; c->under_way counts it. */
 void client_qp_end(struct client_qp *q);
+/* Tells the engine what the client may have changed. The QP's worker, or before any worker knows the QP. */
+void client_qp_tune(struct client_qp *q, bool tell_drained);
 /* rnr_retry 0..7 and the timer's code; takes effect with the worker's next command on it. */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer);
 /* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */

@@ -223,6 +223,13 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 		q->rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
 }
 
+void client_qp_tune(struct client_qp *q, bool tell_drained)
+{
+	const struct qp_tune t = { .access = q->access, .qkey = q->qkey, .rnr_ns = q->rnr_ns, .tell_drained = tell_drained };
+
+	qp_set(q->qp, &t);
+}
+
 /* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
@@ -258,7 +265,9 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.srq = q->srq != NULL ? q->srq->srq : NULL,
 		.sig_all = r->sig_all != 0,
 		.access = q->access,
-		.ud_mtu = q->datagram ? ud_mtu(rnicd.port[q->pd->dev]) : 0,
+		.type = q->datagram ? QP_UD : QP_RC,
+		.max_msg = q->datagram ? ud_mtu(rnicd.port[q->pd->dev]) : 0,
+		.sparing = rnicd.port[q->pd->dev]->cfg->roce,
 		.region = c->region[IPC_REGION_QUEUES].base,
 		.region_size = c->region[IPC_REGION_QUEUES].size,
 		.shm_off = r->shm_off,
@@ -268,8 +277,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.rq_slots = r->rq_slots,
 	};
 	*v = qp_init(qp, &a);
-	qp->rnr_ns = q->rnr_ns;
-	qp->sparing = rnicd.port[q->pd->dev]->cfg->roce;
+	if (*v == QP_OK)
+		client_qp_tune(q, false);
 	if (*v != QP_OK || !take_bit(c, &q->db_bit))
 		goto fail;
 	q->handle = table_add(&c->qp, q);
@@ -354,10 +363,7 @@ static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
 	(void)now;
-	q->qp->access = (uint8_t)q->access;
-	q->qp->rnr_ns = q->rnr_ns;
-	q->qp->qkey = q->qkey;
-	q->qp->tell_drained = (q->c->req.modify_qp.mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && q->want_state && q->want == QP_S_SQD;
+	client_qp_tune(q, (q->c->req.modify_qp.mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && q->want_state && q->want == QP_S_SQD);
 	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
 }
 

@@ -195,7 +195,7 @@ static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 
 	(void)now;
 	if (o->q != NULL)
-		o->q->qp->rnr_ns = o->q->rnr_ns;
+		client_qp_tune(o->q, false);
 	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
 	if (o->cv == CONN_OK && o->q != NULL)
 		conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
@@ -336,7 +336,7 @@ static void accept_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
 	if (o->gone)
 		return;
 	conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
-	o->q->qp->rnr_ns = o->q->rnr_ns;
+	client_qp_tune(o->q, false);
 	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
 				 : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);
 	if (o->qv != QP_OK)

@@ -6,8 +6,6 @@
  */
 #include "rnic/priv.h"
 
-#define WR_ADDRESSED 1 /* in rkey, which a datagram's work request has no use for */
-
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
 
 /* Where the SGEs or the inline data begin. */
@@ -23,7 +21,7 @@ static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 		return true;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		len += sge[i].len;
-	return w->rkey == WR_ADDRESSED && len <= sq->ud_mtu;
+	return sq->addressed && len <= sq->ud_mtu;
 }
 
 /* Closes the work request under construction. */
@@ -64,6 +62,7 @@ static struct qp_wqe *begin(struct ibv_qp_ex *ex, enum qp_wr_op op)
 			     ((ex->wr_flags & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
 			     ((ex->wr_flags & IBV_SEND_SOLICITED) != 0 ? QP_WF_SOLICITED : 0) | sq->sig_all);
 	sq->cur = w;
+	sq->addressed = false;
 	return w;
 }
 
@@ -137,7 +136,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	w->hop_limit = rnic_ah(ah)->hop_limit;
 	w->ud.qpn = qpn;
 	w->ud.qkey = qkey;
-	w->rkey = WR_ADDRESSED;
+	qp_of(ex)->sq.addressed = true;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)

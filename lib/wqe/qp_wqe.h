@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queues' entries as they lie in memory shared by a client and the daemon: send and receive work requests (WQEs)
- * and completions (CQEs). librnic writes WQEs and reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings
- * of QP_SLOT_SIZE-byte (WQE) and QP_CQE_SIZE-byte (CQE) slots.
+ * What a client and the daemon's engine share: the queues' entries as they lie in shared memory, which are send and receive
+ * work requests (WQEs) and completions (CQEs); the rights of memory; the states of a queue pair. librnic writes WQEs and
+ * reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings of QP_SLOT_SIZE-byte (WQE) and QP_CQE_SIZE-byte
+ * (CQE) slots.
  *
  * Trust: the client can change a WQE at any time. lib/qp copies each WQE once, checks the copy and uses only the copy.
  * Integers are in host order: both sides run on one machine.
@@ -118,6 +119,18 @@ static inline uint32_t qp_rwqe_slots(uint32_t num_sge)
 	return (QP_RWQE_FIXED + num_sge * (uint32_t)sizeof(struct qp_sge) + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE;
 }
 
+/* Rights; numbers of ibv_access_flags. Local read is always allowed. */
+enum {
+	QP_ACC_LOCAL_WRITE = 1,
+	QP_ACC_REMOTE_WRITE = 2,
+	QP_ACC_REMOTE_READ = 4,
+	QP_ACC_REMOTE_ATOMIC = 8,
+	QP_ACC_MW_BIND = 16,   /* windows may be bound to the region */
+	QP_ACC_ALL = 31,
+	QP_ACC_REMOTE = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ | QP_ACC_REMOTE_ATOMIC,
+	QP_ACC_ZERO_BASED = 32 /* of a window: its tagged offsets begin at 0 */
+};
+
 /* Completion status and opcode: numbers equal to ibv_wc_status and ibv_wc_opcode, so that librnic copies them. */
 enum qp_wc_status {
 	QP_WC_SUCCESS = 0,
@@ -185,9 +198,23 @@ struct qp_cq_shm {
 
 enum qp_cq_arm { QP_CQ_UNARMED = 0, QP_CQ_ARM_SOLICITED = 1, QP_CQ_ARM_ANY = 2 };
 
+/* Numbers of ibv_qp_state. One writer: qp_set_state of lib/qp. */
+enum qp_state {
+	QP_S_RESET = 0, /* nothing may be posted; qp_modify moves it on */
+	QP_S_INIT = 1,  /* receives may be posted; attaching to a connection or qp_modify moves it on */
+	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
+	QP_S_RTS = 3,   /* works while a connection is attached; error, close or qp_modify moves it on */
+	/*
+	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send work is
+	 * begun until qp_modify to RTS.
+	 */
+	QP_S_SQD = 4,
+	QP_S_ERR = 6    /* all posted and later posted work is flushed; qp_modify to RESET moves it on */
+};
+
 /* What the daemon tells the client of a QP without being asked (the client only reads; the daemon never reads it). */
 struct qp_shm {
-	uint32_t state RN_ALIGNED(RN_CACHE_LINE); /* enum qp_state of qp.h */
+	uint32_t state RN_ALIGNED(RN_CACHE_LINE); /* enum qp_state */
 	uint32_t worker;                          /* whose doorbell bitmap to ring */
 };
 
