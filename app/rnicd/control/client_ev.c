@@ -149,19 +149,20 @@ void ev_push_node(struct client_chan *ch, struct ev_node *n)
 	wait_for_room(ch, n);
 }
 
-void ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
+bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
 {
 	if (ch->c->state == CLIENT_DYING || at_once(ch, data, len))
-		return;
+		return true;
 	struct ev_node *n = ch->c->waiting < EV_WAITING_MAX ? malloc(sizeof(*n) + len) : NULL;
 	if (n == NULL) {
 		ch->lost++;
-		return;
+		return false;
 	}
 	ch->c->waiting++;
 	memcpy(n + 1, data, len);
 	*n = (struct ev_node){ .heap = true, .len = len, .data = n + 1 };
 	wait_for_room(ch, n);
+	return true;
 }
 
 static void unlink_after(struct client_chan *ch, struct ev_node **p)

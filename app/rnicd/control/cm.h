@@ -129,8 +129,14 @@ void cm_id_free(struct cm_id *id);
 struct cm_id *cm_find(struct client *c, uint32_t handle); /* NULL: the client was answered */
 /* Answers EINVAL that the id is in the wrong state. */
 void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
-void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx);
+/* False: the client will not hear of it (ev_push_copy). */
+bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx);
 void cm_route_forget(struct cm_id *id);
+/*
+ * Requests came in at the id and cannot any more: the client has heard of some, the others are rejected. None of them
+ * names the id afterwards. Whoever stops an id from listening calls this.
+ */
+void cm_requests_end(struct cm_id *l);
 void cm_listen_end(struct cm_id *id); /* takes the listener from the workers; then frees the id */
 /* Requests about an id of the udp port space; each answers (cm_sidr.c). */
 void cm_sidr_connect(struct client *c, struct cm_id *id);
@@ -153,6 +159,8 @@ struct cm_conn *cm_conn_of(uint64_t key);
 /* TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. False: in use. */
 bool cm_port_take(uint32_t dev, uint16_t port);
 void cm_port_give(uint32_t dev, uint16_t port);
+/* A port that was taken on all devices is from now on taken on dev alone. */
+void cm_port_narrow(uint32_t dev, uint16_t port);
 /* Takes a free one; 0: all are in use. */
 uint16_t cm_port_any(uint32_t dev);
 /* The next ephemeral port to try for a connection; does not take it: connections of different peers may share one. */

@@ -36,7 +36,10 @@ static void on_request(const struct cmd_fx *fx)
 	id->listener_handle = l->handle;
 	l->requests++;
 	cm_set_state(id, CM_REQUESTED);
-	cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx);
+	if (!cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx)) { /* an id that no client hears of would stay for good */
+		cm_conn_leave(id);
+		cm_id_free(id);
+	}
 }
 
 /* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2), which a channel adapter's programs look for. */

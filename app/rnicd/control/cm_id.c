@@ -76,7 +76,7 @@ void cm_id_free(struct cm_id *id)
 	free(id);
 }
 
-void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
+bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
 {
 	struct ipc_cm_event ev = {
 		.type = type,
@@ -95,7 +95,7 @@ void cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 		ev.param.priv_len = fx->priv_len;
 		memcpy(ev.param.priv, fx->priv, fx->priv_len);
 	}
-	ev_push_copy(id->chan, &ev, sizeof(ev));
+	return ev_push_copy(id->chan, &ev, sizeof(ev));
 }
 
 void cm_create_id(struct client *c)
@@ -227,10 +227,12 @@ static bool untold(const void *data, const void *arg)
 	return true;
 }
 
-static void end_requests(struct cm_id *l)
+void cm_requests_end(struct cm_id *l)
 {
 	struct cm_id *id;
 
+	if (l->requests == 0)
+		return;
 	ev_cancel_if(l->chan, untold, l);
 	for (uint32_t h = 0; (id = table_next(&l->c->cm, &h)) != NULL;) {
 		if (id->listener != l)
@@ -240,6 +242,7 @@ static void end_requests(struct cm_id *l)
 			cm_id_free(id);
 		} else {
 			id->listener = NULL; /* the client has it: it may still accept */
+			l->requests--;
 		}
 	}
 }
@@ -249,8 +252,8 @@ static void end_id(struct cm_id *id, bool answer)
 	struct client *c = id->c;
 
 	id->answer = answer;
+	cm_requests_end(id);
 	if (id->state == CM_LISTENING) {
-		end_requests(id);
 		if (!id->udp) {
 			cm_listen_end(id);
 			return;

@@ -56,6 +56,7 @@ static void undone(struct cmd_all *a)
 	struct client *c = o->id->c;
 
 	owner_del(&o->id->owner);
+	cm_requests_end(o->id); /* workers that could listen may have met some */
 	if (client_back(c))
 		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", o->port);
 	free(o);

@@ -25,6 +25,13 @@ bool cm_port_take(uint32_t dev, uint16_t port)
 	return true;
 }
 
+void cm_port_narrow(uint32_t dev, uint16_t port)
+{
+	for (uint32_t d = 0; d < rnicd.n_ports; d++)
+		if (d != dev)
+			cm_port_give(d, port);
+}
+
 void cm_port_give(uint32_t dev, uint16_t port)
 {
 	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;

@@ -23,6 +23,25 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 	return dev_by_route(r->dst.ip);
 }
 
+/*
+ * The id is on this device from now on, with the port that it has or, when it has none, with `port` (0: none). The three
+ * fields change together: cm_id_free() gives back what they say. False: the port is in use, and the id is what it was.
+ */
+static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
+{
+	if (id->has_port) {
+		if (id->dev == CM_NO_DEV)
+			cm_port_narrow(dev, id->local.port);
+	} else if (port != 0 && !cm_port_take(dev, port)) {
+		return false;
+	} else {
+		id->has_port = port != 0;
+		id->local.port = port;
+	}
+	id->dev = dev;
+	return true;
+}
+
 void cm_resolve_addr(struct client *c)
 {
 	struct ipc_cm_resolve r = c->req.cm_resolve;
@@ -41,31 +60,19 @@ void cm_resolve_addr(struct client *c)
 		return;
 	}
 	uint32_t dev = choose(id, &r);
-	uint16_t port = id->has_port ? id->local.port : r.has_src != 0 ? r.src.port : 0;
-	if (!id->has_port && port != 0) {
-		uint32_t on = dev == UINT32_MAX ? CM_NO_DEV : dev;
-		if (!cm_port_take(on, port)) {
-			client_error(c, EADDRINUSE, "port %u is in use", port);
-			return;
-		}
-		if (dev == UINT32_MAX)
-			cm_port_give(on, port);
-		id->has_port = dev != UINT32_MAX;
-	} else if (id->has_port && id->dev == CM_NO_DEV && dev != UINT32_MAX) {
-		/* Bound on all devices; from now on on this one. */
-		cm_port_give(CM_NO_DEV, port);
-		id->has_port = cm_port_take(dev, port);
+	bool reached = dev != UINT32_MAX && dev_reaches(dev, r.dst.ip);
+	if (reached && !settle(id, dev, r.has_src != 0 ? r.src.port : 0)) {
+		client_error(c, EADDRINUSE, "port %u is in use", r.src.port);
+		return;
 	}
 	id->remote = r.dst;
 	client_ok(c);
-	if (dev == UINT32_MAX || !dev_reaches(dev, r.dst.ip)) {
-		/* As the kernel's: no device by that source address, or no way from there. */
+	if (!reached) {
+		/* As the kernel's: no device by that source address, or no way from there. The id is what it was. */
 		cm_event(id, CM_EV_ADDR_ERROR, dev == UINT32_MAX ? -ENODEV : -ENETUNREACH, NULL);
 		return;
 	}
-	id->dev = dev;
 	memcpy(id->local.ip, rnicd.port[dev]->cfg->ip.b, sizeof(id->local.ip));
-	id->local.port = port;
 	cm_set_state(id, CM_ADDR_KNOWN);
 	cm_event(id, CM_EV_ADDR_RESOLVED, 0, NULL);
 }

@@ -57,7 +57,7 @@ static void say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind kind, co
 	cmd_send(&o->cmd, ud_owner(dev, UDPL_QPN_CM));
 }
 
-static void tell(struct cm_id *id, enum cm_event_type type, int status, const struct udpl_sidr *s)
+static bool tell(struct cm_id *id, enum cm_event_type type, int status, const struct udpl_sidr *s)
 {
 	struct ipc_cm_event ev = { .type = type, .status = status, .id = id->handle, .dev = id->dev,
 				   .listen_id = type == CM_EV_CONNECT_REQUEST ? id->listener_handle : 0,
@@ -69,7 +69,7 @@ static void tell(struct cm_id *id, enum cm_event_type type, int status, const st
 		ev.param.priv_len = (uint16_t)s->priv_len;
 		memcpy(ev.param.priv, s->priv, s->priv_len);
 	}
-	ev_push_copy(id->chan, &ev, sizeof(ev));
+	return ev_push_copy(id->chan, &ev, sizeof(ev));
 }
 
 /* What the id is to say, with private data of the client's; NULL: answered. */
@@ -242,8 +242,9 @@ static void on_request(const struct cmd_fx *fx, const struct udpl_sidr *s)
 		return;
 	}
 	id = request_new(l, fx, s);
-	if (id != NULL) /* else a full backlog: he asks again */
-		tell(id, CM_EV_CONNECT_REQUEST, 0, s);
+	/* A full backlog, or an event that is lost: the peer asks again. */
+	if (id != NULL && !tell(id, CM_EV_CONNECT_REQUEST, 0, s))
+		cm_id_free(id);
 }
 
 static void answer(struct cm_id *id, enum cm_state to)

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ids of the connection manager against workers that the test plays: it decides which worker can listen, and what comes
+ * between a command and its answer. The files under test are the real ones; what lies below them is here.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control/cm.h"
+#include "control/dev.h"
+#include "control/oob.h"
+
+#define WORKERS 2u
+#define SLOTS   16u
+
+struct rnicd rnicd;
+
+/* ---- what the files under test stand on ---- */
+
+static int answer; /* of the last request: an errno, 0; -1: none yet */
+
+void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
+{
+	(void)c;
+	(void)len;
+	answer = m->status;
+}
+
+void client_ok(struct client *c)
+{
+	(void)c;
+	answer = 0;
+}
+
+static uint32_t answer_handle;
+void client_ok_handle(struct client *c, uint32_t handle)
+{
+	client_ok(c);
+	answer_handle = handle;
+}
+
+void client_error(struct client *c, int err, const char *fmt, ...)
+{
+	(void)c;
+	(void)fmt;
+	answer = err;
+}
+
+bool client_back(struct client *c)
+{
+	c->under_way--;
+	return true;
+}
+
+void client_drop(struct client *c, const char *why)
+{
+	(void)c;
+	fail_msg("dropped: %s", why);
+}
+
+void client_death_step(struct client *c) { (void)c; }
+void loop_timer_arm(struct loop_timer *t, uint64_t when)
+{
+	(void)t;
+	(void)when;
+}
+void loop_timer_disarm(struct loop_timer *t) { (void)t; }
+uint64_t rnicd_now(void) { return 1; }
+
+/* Workers: the number is the pointer. */
+uint32_t worker_index(const struct rnicd_worker *w) { return (uint32_t)((uintptr_t)w - 1); }
+static struct rnicd_worker *worker(uint32_t i) { return (struct rnicd_worker *)(uintptr_t)(i + 1); }
+
+static bool can_listen[WORKERS];
+static uint64_t met; /* owner of the listener that the first worker has */
+
+enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *l)
+{
+	if (!can_listen[worker_index(w)])
+		return CONN_FULL;
+	met = l->owner;
+	return CONN_OK;
+}
+
+void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	(void)w;
+	(void)port;
+	(void)lport;
+}
+
+struct mpa_policy conn_policy(const struct rnicd_port *port)
+{
+	(void)port;
+	return (struct mpa_policy){ .rev = 2 };
+}
+
+void conn_expect(uint32_t port, uint16_t lport)
+{
+	(void)port;
+	(void)lport;
+}
+
+void conn_set_client(struct qp_conn *c, struct worker_client *client)
+{
+	(void)c;
+	(void)client;
+}
+
+struct qp_ctx *worker_qp_ctx(struct rnicd_worker *w)
+{
+	(void)w;
+	return NULL;
+}
+
+void qp_conn_abort(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	(void)ctx;
+	(void)c;
+}
+
+enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip,
+				 uint8_t mac[PKT_MAC_LEN])
+{
+	(void)w;
+	(void)port;
+	(void)ip;
+	(void)mac;
+	return NEIGH_READY;
+}
+
+/* A command to all stays here until the test lets it go on. */
+static struct cmd_all *under_way;
+void cmd_send_all(struct cmd_all *a) { under_way = a; }
+void cmd_send(struct cmd *c, uint32_t w)
+{
+	(void)c;
+	(void)w;
+}
+
+static void all_work(void)
+{
+	for (uint32_t i = 0; i < WORKERS; i++)
+		under_way->work(worker(i), under_way, 0);
+}
+
+static void all_done(void)
+{
+	struct cmd_all *a = under_way;
+
+	under_way = NULL;
+	a->done(a);
+}
+
+/* Connections: counted only. */
+static struct cm_conn conns[8];
+static uint32_t n_conns, ended;
+
+struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
+{
+	struct cm_conn *k = &conns[n_conns++];
+
+	*k = (struct cm_conn){ .c = c, .id = id };
+	k->owner.key = key;
+	id->conn = k;
+	return k;
+}
+
+void cm_conn_leave(struct cm_id *id)
+{
+	if (id->conn != NULL)
+		ended++;
+	id->conn = NULL;
+}
+
+void cm_conn_end(uint32_t w, struct qp_conn *conn, uint64_t key)
+{
+	(void)w;
+	(void)conn;
+	(void)key;
+	ended++;
+}
+
+void cm_conn_free(struct cm_conn *k) { k->id = NULL; }
+struct cm_conn *cm_conn_first(void) { return NULL; }
+struct cm_conn *cm_conn_of(uint64_t key)
+{
+	(void)key;
+	return NULL;
+}
+
+void oob_fx(struct cm_conn *k, const struct cmd_fx *fx)
+{
+	(void)k;
+	(void)fx;
+}
+
+bool oob_request(const struct cmd_fx *fx)
+{
+	(void)fx;
+	return false;
+}
+
+void cm_sidr_listen(struct client *c, struct cm_id *id)
+{
+	(void)c;
+	(void)id;
+}
+
+void cm_sidr_listen_end(struct cm_id *id) { (void)id; }
+void cm_sidr_forget(struct cm_id *id) { (void)id; }
+void cm_joins_end(struct cm_id *id) { (void)id; }
+
+/* Device 0 is 10.77.0.1, device 1 10.77.0.2; both reach 10.77.0.x. */
+uint32_t dev_by_addr(const uint8_t ip[16]) { return ip[15] == 1 || ip[15] == 2 ? ip[15] - 1u : UINT32_MAX; }
+bool dev_reaches(uint32_t index, const uint8_t dst[16])
+{
+	(void)index;
+	return dst[12] == 10;
+}
+uint32_t dev_by_route(const uint8_t dst[16]) { return dst[12] == 10 ? 0 : UINT32_MAX; }
+
+/* ---- a client ---- */
+
+static struct client cl;
+static struct client_chan *chan;
+static uint8_t ring[SLOTS * IPC_EVENT_SLOT_CM + 4096] RN_ALIGNED(4096);
+
+static struct rnicd_port port[2];
+static struct rnicd_port_cfg port_cfg[2];
+
+static int begin(void **state)
+{
+	const struct spsc_place at = { .region = ring, .region_size = sizeof(ring), .nslots = SLOTS, .slot_size = IPC_EVENT_SLOT_CM };
+
+	(void)state;
+	rnicd.n_ports = 2;
+	rnicd.n_workers = WORKERS;
+	for (uint32_t i = 0; i < 2; i++) {
+		port[i].cfg = &port_cfg[i];
+		rnicd.port[i] = &port[i];
+	}
+	memset(ring, 0, sizeof(ring));
+	cl = (struct client){ .state = CLIENT_READY };
+	chan = calloc(1, sizeof(*chan));
+	chan->c = &cl;
+	chan->kind = IPC_CHANNEL_CM;
+	chan->slot_size = IPC_EVENT_SLOT_CM;
+	chan->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	chan->handle = table_add(&cl.chan, chan);
+	ev_chan_init(chan);
+	assert_int_equal(spsc_prod_attach(&chan->ring, &at), SPSC_OK);
+	can_listen[0] = can_listen[1] = true;
+	n_conns = ended = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct cm_id *id;
+
+	(void)state;
+	for (uint32_t h = 0; (id = table_next(&cl.cm, &h)) != NULL;)
+		cm_id_free(id);
+	ev_chan_fini(chan);
+	close(chan->fd);
+	free(chan);
+	table_free(&cl.cm);
+	table_free(&cl.chan);
+	return 0;
+}
+
+#define CALL(fn, member, ...) \
+	(answer = -1, cl.req = (struct ipc_msg) { .member = { __VA_ARGS__ } }, fn(&cl), answer)
+
+static uint32_t new_id(void)
+{
+	assert_int_equal(CALL(cm_create_id, cm_create_id, .channel = chan->handle), 0);
+	return answer_handle;
+}
+
+static struct ipc_addr addr(uint8_t a, uint8_t d, uint16_t p)
+{
+	return (struct ipc_addr){ .ip = { [10] = 0xff, [11] = 0xff, a, 77, 0, d }, .port = p };
+}
+
+static void a_request_comes(void)
+{
+	cm_fx(&(struct cmd_fx){ .type = QP_FX_CONNECT_REQUEST, .owner = UINT64_C(1) << 63 | (n_conns + 1), .listener = met,
+				.remote = addr(10, 2, 999), .local = addr(10, 1, 7001) });
+}
+
+static bool destroyed(uint32_t id)
+{
+	int rc = CALL(cm_destroy_id, handle, .handle = id);
+
+	if (under_way != NULL) { /* a listener */
+		all_work();
+		all_done();
+		rc = answer;
+	}
+	return rc == 0;
+}
+
+/* ---- tests ---- */
+
+static void a_listener_that_failed_is_named_by_no_request(void **state)
+{
+	uint32_t l = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
+	can_listen[1] = false;
+	assert_int_equal(CALL(cm_listen, cm_listen, .id = l, .backlog = 4), -1);
+	all_work();
+	a_request_comes(); /* at the first worker, which could */
+	all_done();
+	a_request_comes();
+	all_work();
+	all_done();
+	assert_int_equal(answer, ENOMEM);
+	const struct cm_id *lid = table_get(&cl.cm, l);
+	assert_int_equal(lid->requests, 0);
+	struct cm_id *id;
+	uint32_t in = 0;
+	for (uint32_t h = 0; (id = table_next(&cl.cm, &h)) != NULL;) {
+		assert_null(id->listener);
+		if (h != l)
+			in = h;
+	}
+	assert_int_not_equal(in, 0); /* the client has heard of it */
+	assert_true(destroyed(l));
+	/* What is left of the request does not touch the listener's memory, which is free. */
+	assert_true(destroyed(in));
+}
+
+static void a_listener_that_goes_is_named_by_no_request(void **state)
+{
+	uint32_t l = new_id(), in;
+	struct cm_id *id;
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
+	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
+	all_work();
+	all_done();
+	assert_int_equal(answer, 0);
+	a_request_comes();
+	in = 2;
+	id = table_get(&cl.cm, in);
+	assert_non_null(id->listener);
+	assert_true(destroyed(l));
+	assert_null(id->listener);
+	assert_true(destroyed(in));
+}
+
+static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
+{
+	uint32_t l = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
+	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
+	all_work();
+	all_done();
+	cl.waiting = EV_WAITING_MAX;
+	struct ev_node stuck = { .len = 1, .data = "" };
+	chan->first = &stuck; /* others wait before it */
+	chan->last = &stuck.next;
+	a_request_comes();
+	chan->first = NULL;
+	chan->last = &chan->first;
+	assert_int_equal(cl.cm.live, 1);
+	assert_int_equal(ended, 1);
+	assert_int_equal(((const struct cm_id *)table_get(&cl.cm, l))->requests, 0);
+	assert_true(destroyed(l));
+}
+
+static bool port_is_free(uint32_t dev, uint16_t p)
+{
+	if (!cm_port_take(dev, p))
+		return false;
+	cm_port_give(dev, p);
+	return true;
+}
+
+static void an_address_that_no_device_reaches_keeps_no_port(void **state)
+{
+	uint32_t id = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 20001),
+			      .dst = addr(192, 1, 9)), 0);
+	assert_true(port_is_free(0, 20001));
+	assert_true(destroyed(id));
+	assert_true(port_is_free(0, 20001));
+}
+
+static void an_id_that_goes_gives_back_no_port_of_others(void **state)
+{
+	uint32_t id = new_id(), other = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = { .port = 20002 }), 0); /* on all devices */
+	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0),
+			      .dst = addr(192, 1, 9)), 0); /* nobody reaches that */
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = other, .addr = addr(10, 2, 20002)), EADDRINUSE);
+	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0),
+			      .dst = addr(10, 2, 9)), 0); /* this one is reached from device 0 */
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = other, .addr = addr(10, 2, 20002)), 0);
+	assert_true(destroyed(id));
+	assert_false(port_is_free(1, 20002));
+	assert_true(port_is_free(0, 20002));
+	assert_true(destroyed(other));
+	assert_true(port_is_free(1, 20002));
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(a_listener_that_failed_is_named_by_no_request),
+		T(a_listener_that_goes_is_named_by_no_request),
+		T(a_request_that_the_client_never_hears_of_leaves_no_id),
+		T(an_address_that_no_device_reaches_keeps_no_port),
+		T(an_id_that_goes_gives_back_no_port_of_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
