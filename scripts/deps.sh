@@ -3,8 +3,8 @@
 # Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [bench]   (default: build)
 set -eu
 
-build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
-test="clang iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs"
+build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev"
+test="clang iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client"
 siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
 fuzz="clang libclang-rt-14-dev"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"

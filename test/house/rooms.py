@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     'rnicd': BELOW_RNICD + ['border', 'plane', 'control'],
     'testpmd-rdma': [],
     'rnicrun': [],
+    'rnicctl': ['base', 'iwarp'],
     'examples': [],
 }
 

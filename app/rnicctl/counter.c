@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "counter.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GROWS(group, name, unit, meaning)                                                                              \
+	{                                                                                                              \
+		COUNTER_##group, false, name, unit, meaning                                                            \
+	}
+#define GAUGE(group, name, unit, meaning)                                                                              \
+	{                                                                                                              \
+		COUNTER_##group, true, name, unit, meaning                                                             \
+	}
+
+const struct counter counters[] = {
+	/* the iWARP stack, all workers together */
+	GROWS(STACK, "fpdus_in", "FPDUs", "FPDUs received, the empty ones too"),
+	GROWS(STACK, "fpdus_out", "FPDUs", "FPDUs given to TCP"),
+	GROWS(STACK, "wqes", "requests", "send work requests taken from clients' send queues"),
+	GROWS(STACK, "rwqes", "requests", "receive work requests taken from clients' receive queues"),
+	GROWS(STACK, "cqes", "completions", "completions written"),
+	GROWS(STACK, "bytes_placed", "bytes", "payload written into clients' memory"),
+	GROWS(STACK, "bytes_streamed", "bytes", "payload written past the caches: bulk transfers"),
+	GROWS(STACK, "staged", "FPDUs", "FPDUs put together from several TCP segments before they were used"),
+	GROWS(STACK, "ooo_placed", "FPDUs", "FPDUs placed before an earlier segment of their stream arrived"),
+	GROWS(STACK, "flushed", "requests", "work requests flushed because their queue pair was in ERR"),
+	GROWS(STACK, "terms_sent", "messages", "Terminate messages sent"),
+	GROWS(STACK, "terms_rcvd", "messages", "Terminate messages received"),
+	GROWS(STACK, "crc_errors", "FPDUs", "FPDUs received with a wrong CRC32C; each ended its connection"),
+	GROWS(STACK, "framing_errors", "FPDUs",
+	      "FPDUs received with a wrong length or marker; each ended its connection"),
+	GROWS(STACK, "ddp_errors", "segments", "received DDP segments that break RFC 5041; each ended its connection"),
+	GROWS(STACK, "rdmap_errors", "messages",
+	      "received RDMAP messages that break RFC 5040; each ended its connection"),
+	GROWS(STACK, "access_errors", "segments", "received segments whose STag, bounds or rights were refused"),
+	GROWS(STACK, "bad_wqes", "requests", "malformed work requests of clients"),
+	GROWS(STACK, "bad_rings", "rings", "impossible queue indices written by clients"),
+	GROWS(STACK, "cq_overruns", "queues", "completion queues that had no room for a completion"),
+	GROWS(STACK, "no_block", "times", "a connection waited because all working memory was in use"),
+	GROWS(STACK, "no_rec", "times", "a connection waited because all FPDU records were in use"),
+	GROWS(STACK, "no_setup", "times", "a connection was not set up because all set-up memory was in use"),
+	GROWS(STACK, "no_stage", "times", "an FPDU found no memory to be put together in"),
+	GROWS(STACK, "neg_errors", "frames", "malformed or unexpected MPA Requests and Replies"),
+	GROWS(STACK, "rnr_waits", "messages",
+	      "messages that waited because no receive was posted (personality = roce)"),
+	GROWS(STACK, "rnr_timeouts", "messages", "messages that waited for a receive longer than rnr_retry allows"),
+	GROWS(STACK, "rnr_drops", "segments", "segments not kept because the store for waiting messages was full"),
+	GROWS(STACK, "ud_in", "datagrams", "datagrams delivered to queue pairs"),
+	GROWS(STACK, "ud_out", "datagrams", "datagrams sent"),
+	GROWS(STACK, "ud_crc", "datagrams", "datagrams dropped: wrong CRC32C"),
+	GROWS(STACK, "ud_bad", "datagrams", "datagrams dropped: malformed header or segment"),
+	GROWS(STACK, "ud_no_qp", "datagrams", "datagrams dropped: no such queue pair, or not ready to receive"),
+	GROWS(STACK, "ud_qkey", "datagrams", "datagrams dropped: wrong Q_Key"),
+	GROWS(STACK, "ud_no_recv", "datagrams", "datagrams dropped: no receive posted"),
+	GROWS(STACK, "ud_too_long", "datagrams", "datagrams longer than the receive they found; the receive failed"),
+	GROWS(STACK, "nudges", "messages", "zero-length messages sent so that a silent peer-to-peer responder answers"),
+	GROWS(STACK, "setup_timeouts", "connections",
+	      "connections given up because a step of their set-up took too long"),
+	GROWS(STACK, "close_timeouts", "connections", "connections reset because their end took too long"),
+	GROWS(STACK, "resets", "connections", "connections ended by a TCP reset of the peer"),
+	GROWS(STACK, "tcp_timeouts", "connections", "connections ended because the peer no longer answered"),
+	GROWS(STACK, "opened", "connections", "connections begun, in either role"),
+	GROWS(STACK, "closed", "connections", "connections that are over"),
+	GAUGE(STACK, "connections", "connections", "connections that there are now"),
+	GAUGE(STACK, "half_open", "connections", "accepted TCP connections whose MPA Request has not arrived"),
+	GAUGE(STACK, "blocks_used", "blocks", "connections that hold working memory now"),
+	GAUGE(STACK, "qp_port_connections", "connections", "connections between queue pairs without rdma_cm"),
+	GAUGE(STACK, "qp_port_held", "requests", "requests on qp-port that wait until their queue pair is in RTR"),
+	GROWS(STACK, "qp_port_displaced", "requests", "waiting requests on qp-port that made room for newer ones"),
+	GROWS(STACK, "qp_port_expired", "requests", "requests on qp-port whose queue pair never came to RTR"),
+	GROWS(STACK, "qp_port_bad", "requests", "malformed requests on qp-port"),
+	GROWS(STACK, "qp_port_unwanted", "requests", "requests on qp-port that no queue pair here expects"),
+	GROWS(STACK, "qp_port_gave_up", "connections", "queue pairs without rdma_cm whose peer could not be reached"),
+	GAUGE(STACK, "clients", "clients", "client processes connected now"),
+	GROWS(STACK, "clients_accepted", "clients", "client processes that have connected"),
+	GROWS(STACK, "clients_refused", "clients",
+	      "client processes turned away: a limit, or another version of librnic"),
+	GROWS(STACK, "clients_dropped", "clients", "client processes disconnected because they broke a rule"),
+	GROWS(STACK, "requests", "requests", "requests of clients on the control socket"),
+	GROWS(STACK, "bad_requests", "requests", "malformed requests of clients on the control socket"),
+
+	/* one port */
+	GAUGE(PORT, "mtu", "bytes", "largest IP packet of the port"),
+	GAUGE(PORT, "rate_bps", "bit/s", "line rate from the configuration; 0: unlimited"),
+	GAUGE(PORT, "queues", "queues", "receive and transmit queues of the device"),
+	GROWS(PORT, "rx_packets", "frames", "frames received"),
+	GROWS(PORT, "rx_bytes", "bytes", "bytes received, Ethernet header included"),
+	GROWS(PORT, "tx_packets", "frames", "frames handed to the driver"),
+	GROWS(PORT, "tx_bytes", "bytes", "bytes handed to the driver, Ethernet header included"),
+	GROWS(PORT, "tx_drops", "frames", "frames dropped because the transmit queue stayed full or had no way out"),
+	GROWS(PORT, "rx_not_ours", "frames", "frames for another MAC or IP address"),
+	GROWS(PORT, "rx_bad", "frames", "frames with a malformed header, fragments included"),
+	GROWS(PORT, "rx_fragments", "frames", "IP fragments; they are dropped"),
+	GROWS(PORT, "rx_bad_csum", "frames",
+	      "frames with a wrong IP, TCP or UDP checksum: is the sender's checksum offload real?"),
+	GROWS(PORT, "rx_no_flow", "segments", "TCP segments without connection or listener; answered by a reset"),
+	GROWS(PORT, "rx_unanswered", "segments", "TCP segments of strangers beyond what is answered in a second"),
+	GROWS(PORT, "syn_cookies", "segments", "SYNs answered by a cookie because the listener's backlog was full"),
+	GROWS(PORT, "syn_evicted", "connections", "connections without an MPA Request that made room for newer ones"),
+	GROWS(PORT, "rx_other", "frames", "frames of a protocol or UDP port that rnicd does not serve"),
+	GROWS(PORT, "rx_moved", "frames", "frames handed to the worker that owns their connection"),
+	GROWS(PORT, "rx_moved_drops", "frames", "frames dropped because that worker's ring was full"),
+	GROWS(PORT, "no_buffer", "frames", "frames not received or not built because packet memory was used up"),
+	GROWS(PORT, "arp_rx", "frames", "ARP frames received"),
+	GROWS(PORT, "arp_tx", "frames", "ARP frames sent"),
+	GROWS(PORT, "arp_failed", "neighbours", "neighbours that did not answer ARP"),
+	GROWS(PORT, "icmp_echo", "packets", "pings answered"),
+	GROWS(PORT, "igmp_rx", "packets", "IGMP queries received"),
+	GROWS(PORT, "igmp_tx", "packets", "IGMP reports sent"),
+	GROWS(PORT, "igmp_bad", "packets", "IGMP messages that were malformed or came through a router"),
+	GROWS(PORT, "impair_lost", "frames", "frames that the configured impairment lost"),
+	GROWS(PORT, "impair_dup", "frames", "frames that the configured impairment repeated"),
+	GROWS(PORT, "impair_corrupt", "frames", "frames that the configured impairment corrupted"),
+	GROWS(PORT, "impair_reorder", "frames", "frames that the configured impairment reordered"),
+	GROWS(PORT, "impair_overflow", "frames", "delayed frames that the impairment had no room for"),
+	GROWS(PORT, "capture_drops", "frames", "frames that are missing in the capture because its writer was behind"),
+
+	/* one worker */
+	GROWS(WORKER, "turns", "turns", "turns of the worker's loop"),
+	GROWS(WORKER, "sleeps", "times", "times that the worker went to sleep because there was nothing to do"),
+	GAUGE(WORKER, "cycles_per_second", "cycles/s", "rate of the clock that the cycles are counted with"),
+	GROWS(WORKER, "cycles_commands", "cycles", "spent on commands of the control thread (stage-cycles = yes)"),
+	GROWS(WORKER, "cycles_receive", "cycles", "spent on received frames, placing included"),
+	GROWS(WORKER, "cycles_doorbells", "cycles", "spent on looking for clients' doorbells"),
+	GROWS(WORKER, "cycles_timers", "cycles", "spent on timers"),
+	GROWS(WORKER, "cycles_send", "cycles", "spent on building segments"),
+	GROWS(WORKER, "cycles_effects", "cycles", "spent on completions and on reports to the control thread"),
+	GROWS(WORKER, "cycles_ports", "cycles", "spent in the transmit functions of the ports"),
+	GROWS(WORKER, "cycles_idle", "cycles", "spent in turns that found nothing to do, or asleep"),
+
+	/* one connection */
+	GAUGE(CONN, "worker", "number", "worker that owns the connection"),
+	GAUGE(CONN, "mss", "bytes", "payload of a full TCP segment"),
+	GAUGE(CONN, "cwnd", "bytes", "congestion window"),
+	GAUGE(CONN, "ssthresh", "bytes", "slow start threshold"),
+	GAUGE(CONN, "in_flight", "bytes", "sent and neither acknowledged nor found lost"),
+	GAUGE(CONN, "snd_wnd", "bytes", "window that the peer offers"),
+	GAUGE(CONN, "rcv_wnd", "bytes", "window offered to the peer"),
+	GAUGE(CONN, "queued", "bytes", "waiting to be sent or acknowledged"),
+	GAUGE(CONN, "srtt_ns", "ns", "smoothed round-trip time"),
+	GAUGE(CONN, "rttvar_ns", "ns", "variation of the round-trip time"),
+	GAUGE(CONN, "rto_ns", "ns", "retransmission time-out"),
+	GROWS(CONN, "bytes_in", "bytes", "payload received in order"),
+	GROWS(CONN, "bytes_out", "bytes", "payload sent, repetitions not counted"),
+	GROWS(CONN, "segs_in", "segments", "TCP segments received"),
+	GROWS(CONN, "segs_out", "segments", "TCP segments sent"),
+	GROWS(CONN, "retransmits", "segments", "TCP segments sent again"),
+	GROWS(CONN, "rtos", "times", "retransmission time-outs"),
+	GROWS(CONN, "tlps", "segments", "tail loss probes (RFC 8985)"),
+	GROWS(CONN, "out_of_order", "segments", "segments received ahead of a hole and kept"),
+	GROWS(CONN, "out_of_order_dropped", "segments",
+	      "segments received ahead of a hole and not kept for want of room"),
+	GROWS(CONN, "duplicates", "segments", "segments received again"),
+	GROWS(CONN, "duplicate_acks", "segments", "duplicate acknowledgements received"),
+	GROWS(CONN, "idle_acks", "segments", "acknowledgements received that say nothing new"),
+	GROWS(CONN, "challenges", "segments", "challenge ACKs sent (RFC 5961)"),
+	GROWS(CONN, "dropped", "segments", "received segments that TCP did not take"),
+	GAUGE(CONN, "crc", "0 or 1", "FPDUs carry a CRC32C"),
+	GAUGE(CONN, "markers_rx", "0 or 1", "received FPDUs carry markers"),
+	GAUGE(CONN, "markers_tx", "0 or 1", "sent FPDUs carry markers"),
+
+	/* one client */
+	GAUGE(CLIENT, "pid", "number", "process"),
+	GAUGE(CLIENT, "uid", "number", "user"),
+	GAUGE(CLIENT, "state", "number", "0: saying hello, 1: working, 2: its objects are being taken down"),
+	GAUGE(CLIENT, "pds", "objects", "protection domains"),
+	GAUGE(CLIENT, "mrs", "objects", "memory regions"),
+	GAUGE(CLIENT, "registered_bytes", "bytes", "memory registered"),
+	GAUGE(CLIENT, "cqs", "objects", "completion queues"),
+	GAUGE(CLIENT, "qps", "objects", "queue pairs"),
+	GAUGE(CLIENT, "srqs", "objects", "shared receive queues"),
+	GAUGE(CLIENT, "channels", "objects", "completion and event channels"),
+	GAUGE(CLIENT, "cm_ids", "objects", "rdma_cm ids"),
+	GAUGE(CLIENT, "queue_slots", "slots", "slots of 64 bytes in the client's send and receive queues"),
+};
+const uint32_t n_counters = sizeof(counters) / sizeof(counters[0]);
+
+const struct counter *counter_find(enum counter_group group, const char *name)
+{
+	for (uint32_t i = 0; i < n_counters; i++)
+		if (counters[i].group == group && strcmp(counters[i].name, name) == 0)
+			return &counters[i];
+	return NULL;
+}
+
+const char *counter_group_name(enum counter_group group)
+{
+	switch (group) {
+	case COUNTER_STACK: return "stack";
+	case COUNTER_PORT: return "port";
+	case COUNTER_WORKER: return "worker";
+	case COUNTER_CONN: return "connection";
+	case COUNTER_CLIENT: return "client";
+	case COUNTER_GROUPS: break;
+	}
+	return "?";
+}
+
+void counter_document(void)
+{
+	puts("# Counters\n\n"
+	     "`rnicctl counters --list` prints this page. A counter only grows; a gauge goes up and down.");
+	for (uint32_t g = 0; g < COUNTER_GROUPS; g++) {
+		printf("\n## %s\n\n| name | kind | unit | meaning |\n|---|---|---|---|\n",
+		       counter_group_name((enum counter_group)g));
+		for (uint32_t i = 0; i < n_counters; i++)
+			if (counters[i].group == g)
+				printf("| `%s` | %s | %s | %s |\n", counters[i].name,
+				       counters[i].gauge ? "gauge" : "counter", counters[i].unit, counters[i].meaning);
+	}
+}

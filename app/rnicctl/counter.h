@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every number that rnicd tells, with its unit and meaning: the one table behind `rnicctl counters`, the metrics and
+ * doc/counters.md. A test compares the names with those that a running daemon tells, in both directions.
+ */
+#ifndef COUNTER_H
+#define COUNTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum counter_group { COUNTER_STACK, COUNTER_PORT, COUNTER_WORKER, COUNTER_CONN, COUNTER_CLIENT, COUNTER_GROUPS };
+
+struct counter {
+	enum counter_group group;
+	bool gauge; /* goes up and down; false: only ever grows */
+	const char *name, *unit, *meaning;
+};
+
+extern const struct counter counters[];
+extern const uint32_t n_counters;
+
+/* NULL: the table has no such number. */
+const struct counter *counter_find(enum counter_group group, const char *name);
+
+/* "stack", "port", ... */
+const char *counter_group_name(enum counter_group group);
+
+/* Writes the table to stdout as doc/counters.md has it. */
+void counter_document(void);
+
+#endif

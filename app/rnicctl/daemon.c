@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "daemon.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_NAME "dpdk_telemetry.v2"
+#define ANSWER_MAX  (1u << 20) /* bytes; DPDK sends 16 KiB at most */
+#define PATIENCE_S  5          /* a daemon that does not answer for this long is taken for lost */
+#define PATH_BYTES  512
+
+struct daemon {
+	int fd;
+	long pid;
+	bool lost;
+	char path[PATH_BYTES];
+	char answer[ANSWER_MAX];
+};
+
+/* -1 and errno when nobody answers. */
+static int connect_to(const char *path)
+{
+	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (strlen(path) >= sizeof(sa.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	strcpy(sa.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
+	    connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
+		int e = errno;
+		close(fd);
+		errno = e;
+		return -1;
+	}
+	return fd;
+}
+
+static json_t *receive(struct daemon *d)
+{
+	ssize_t n = recv(d->fd, d->answer, sizeof(d->answer), 0);
+	json_t *answer = n > 0 ? json_loadb(d->answer, (size_t)n, 0, NULL) : NULL;
+
+	d->lost = answer == NULL;
+	return answer;
+}
+
+/* NULL and errno: nobody answers at this path, or it is no telemetry socket. */
+static struct daemon *attach(const char *path)
+{
+	struct daemon *d = malloc(sizeof(*d));
+	json_t *greeting;
+
+	if (d == NULL)
+		return NULL;
+	d->lost = false;
+	snprintf(d->path, sizeof(d->path), "%s", path);
+	d->fd = connect_to(path);
+	if (d->fd < 0) {
+		free(d);
+		return NULL;
+	}
+	greeting = receive(d);
+	d->pid = (long)json_integer_value(json_object_get(greeting, "pid"));
+	json_decref(greeting);
+	if (d->pid == 0) {
+		daemon_close(d);
+		errno = EPROTO;
+		return NULL;
+	}
+	return d;
+}
+
+/* The process that listens at a unix socket; 0: nobody does. */
+static long listener_pid(const char *path)
+{
+	struct ucred who = { .pid = 0 };
+	socklen_t len = sizeof(who);
+	int fd = connect_to(path);
+
+	if (fd < 0)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+		who.pid = 0;
+	close(fd);
+	return who.pid;
+}
+
+/* The daemons found so far: the one with the wanted process number, or all when there is none (pid 0). */
+struct search {
+	long pid;
+	struct daemon *found;
+	unsigned count;
+	bool denied;
+};
+
+static void look_at(struct search *s, const char *path)
+{
+	struct daemon *d = attach(path);
+	json_t *ports;
+
+	if (d == NULL) {
+		s->denied |= errno == EACCES;
+		return;
+	}
+	ports = s->pid == 0 || s->pid == d->pid ? daemon_ask(d, "/rnic/ports", NULL) : NULL;
+	if (ports == NULL || s->found != NULL) { /* another DPDK program, or the second rnicd */
+		s->count += ports != NULL;
+		daemon_close(d);
+	} else {
+		s->count++;
+		s->found = d;
+	}
+	json_decref(ports);
+}
+
+/* Every DPDK process of a user has a folder in `dir`. */
+static void look_in(struct search *s, const char *dir)
+{
+	char path[PATH_BYTES];
+	struct dirent *e;
+	DIR *folder = opendir(dir);
+
+	if (folder == NULL) {
+		s->denied |= errno == EACCES;
+		return;
+	}
+	while ((e = readdir(folder)) != NULL)
+		if (e->d_name[0] != '.' &&
+		    snprintf(path, sizeof(path), "%s/%s/" SOCKET_NAME, dir, e->d_name) < (int)sizeof(path))
+			look_at(s, path);
+	closedir(folder);
+}
+
+/* Where EAL makes its folders: as root, under systemd with RuntimeDirectory=rnicd, and as an ordinary user. */
+static void look_everywhere(struct search *s)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	char dir[PATH_BYTES];
+
+	look_in(s, "/var/run/dpdk");
+	look_in(s, "/run/rnicd/dpdk");
+	if (runtime != NULL && snprintf(dir, sizeof(dir), "%s/dpdk", runtime) < (int)sizeof(dir))
+		look_in(s, dir);
+	look_in(s, "/tmp/dpdk");
+}
+
+static struct daemon *open_named(const char *path)
+{
+	struct daemon *d = attach(path);
+
+	if (d == NULL)
+		fprintf(stderr, "rnicctl: nobody answers at the telemetry socket %s: %s\n", path, strerror(errno));
+	return d;
+}
+
+struct daemon *daemon_open(const char *telemetry, const char *control, bool any)
+{
+	struct search s = { .pid = 0 };
+
+	if (telemetry != NULL)
+		return open_named(telemetry);
+	s.pid = listener_pid(control);
+	if (s.pid != 0 || any)
+		look_everywhere(&s);
+	if (s.found != NULL && s.count == 1)
+		return s.found;
+	if (s.found != NULL)
+		daemon_close(s.found);
+	if (s.count > 1)
+		fprintf(stderr, "rnicctl: %u daemons run here: name one by its control socket (--socket PATH)\n",
+			s.count);
+	else if (s.denied)
+		fputs("rnicctl: the telemetry socket may not be read: run rnicctl as the user that rnicd runs as\n",
+		      stderr);
+	else if (s.pid != 0)
+		fprintf(stderr, "rnicctl: rnicd (process %ld) has no telemetry socket: its start-up messages say why\n",
+			s.pid);
+	else
+		fprintf(stderr, "rnicctl: no rnicd answers at %s: start it, or name its socket with --socket PATH\n",
+			control);
+	return NULL;
+}
+
+void daemon_close(struct daemon *d)
+{
+	close(d->fd);
+	free(d);
+}
+
+long daemon_pid(const struct daemon *d) { return d->pid; }
+const char *daemon_path(const struct daemon *d) { return d->path; }
+bool daemon_lost(const struct daemon *d) { return d->lost; }
+
+json_t *daemon_ask(struct daemon *d, const char *command, const char *parameter)
+{
+	char line[PATH_BYTES];
+	int n = snprintf(line, sizeof(line), "%s%s%s", command, parameter != NULL ? "," : "",
+			 parameter != NULL ? parameter : "");
+	json_t *answer, *value;
+
+	if (d->lost || n >= (int)sizeof(line))
+		return NULL;
+	if (send(d->fd, line, (size_t)n, MSG_NOSIGNAL) != n) {
+		d->lost = true;
+		return NULL;
+	}
+	answer = receive(d);
+	value = json_object_get(answer, command);
+	if (json_is_null(value))
+		value = NULL;
+	json_incref(value);
+	json_decref(answer);
+	return value;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A running rnicd, as its telemetry socket shows it. The protocol is that of DPDK's telemetry library, version 2: a
+ * SOCK_SEQPACKET socket, a greeting in JSON, then one answer in JSON for each command.
+ */
+#ifndef DAEMON_H
+#define DAEMON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct daemon;
+
+/*
+ * Finds the daemon and connects to its telemetry socket. `telemetry`: path of that socket, or NULL. With NULL the
+ * daemon is the one that answers at `control`, its control socket. When nobody answers there and `any` is set, it is
+ * the only daemon on the machine. Returns NULL after one sentence on stderr that says what to do. daemon_close() frees
+ * the result.
+ */
+struct daemon *daemon_open(const char *telemetry, const char *control, bool any);
+void daemon_close(struct daemon *d);
+
+long daemon_pid(const struct daemon *d);
+/* Path of the telemetry socket; valid until daemon_close(). */
+const char *daemon_path(const struct daemon *d);
+
+/*
+ * Sends one command ("/rnic/ports") with its parameter, or NULL. Returns what stands behind the command's name in the
+ * answer: the caller's reference. NULL: no such command or no such object, or the daemon is gone (daemon_lost()).
+ */
+json_t *daemon_ask(struct daemon *d, const char *command, const char *parameter);
+bool daemon_lost(const struct daemon *d);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rnicctl: shows what a running rnicd does.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cause.h"
+#include "counter.h"
+#include "daemon.h"
+#include "metrics.h"
+#include "show.h"
+#include "top.h"
+
+#define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
+#define WRONG_USAGE    2
+#define INTERVAL_MAX   3600.0 /* s */
+
+static void help(void)
+{
+	puts("NAME\n"
+	     "  rnicctl - show what a running rnicd does\n\n"
+	     "SYNOPSIS\n"
+	     "  rnicctl [OPTION ...] COMMAND [ARGUMENT]\n\n"
+	     "COMMANDS\n"
+	     "  status             the daemon, its ports, clients and connections in a few lines\n"
+	     "  ports [NAME]       the ports; with NAME every number of one port\n"
+	     "  clients [NUMBER]   the client processes\n"
+	     "  qps [QPN]          the queue pairs\n"
+	     "  conns [NUMBER]     the connections and their TCP\n"
+	     "  workers [NUMBER]   the workers; with NUMBER the cycles of each stage (stage-cycles = yes)\n"
+	     "  listeners          the TCP ports on which connections are waited for\n"
+	     "  groups             the multicast groups\n"
+	     "  counters           the counters of the iWARP stack that are not zero (--all: all), with unit and "
+	     "meaning;\n"
+	     "                     --list: the meaning of every counter, without a daemon\n"
+	     "  top                rates of ports, workers and stack, renewed each second, until Ctrl-C\n"
+	     "  metrics            counters in Prometheus' text format\n"
+	     "  explain CODE       the meaning of vendor_err of a failed completion, 0x10202 for one, and what to "
+	     "do\n\n"
+	     "OPTIONS\n"
+	     "  -s, --socket PATH     control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ",\n"
+	     "                        else the only daemon that runs here)\n"
+	     "      --telemetry PATH  telemetry socket of rnicd, when it cannot be found from the control socket\n"
+	     "  -j, --json            JSON for programs in place of tables (status, lists, objects, counters)\n"
+	     "  -a, --all             counters that are zero, too\n"
+	     "      --list            counters: see there\n"
+	     "  -i, --interval S      top: seconds between two views (default 1)\n"
+	     "  -c, --count N         top: end after N views\n"
+	     "  -V, --version\n"
+	     "  -h, --help\n\n"
+	     "EXIT STATUS\n"
+	     "  0; 1 when there is no daemon or no such object; 2 for wrong usage.");
+}
+
+struct options {
+	const char *control, *telemetry;
+	bool named; /* the user has said which control socket */
+	struct show show;
+	bool list;
+	double interval;
+	unsigned count;
+};
+
+static int usage(const char *what)
+{
+	fprintf(stderr, "rnicctl: %s: see rnicctl --help\n", what);
+	return WRONG_USAGE;
+}
+
+/* A number that is the whole text. */
+static bool number_of(const char *text, int base, unsigned long max, unsigned long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoul(text, &end, base);
+	return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *value <= max;
+}
+
+static bool interval_of(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return end != text && *end == '\0' && *value > 0 && *value <= INTERVAL_MAX;
+}
+
+static int explain(const char *code)
+{
+	unsigned long v;
+
+	if (code == NULL || !number_of(code, 0, UINT32_MAX, &v))
+		return usage("explain wants the number in vendor_err, 0x10202 for one");
+	return cause_explain((uint32_t)v);
+}
+
+/* A command that asks the daemon. */
+static int ask(struct daemon *d, const struct options *o, const char *command, const char *which)
+{
+	if (strcmp(command, "status") == 0)
+		return show_status(d, &o->show);
+	if (strcmp(command, "counters") == 0)
+		return show_counters(d, &o->show);
+	if (strcmp(command, "metrics") == 0)
+		return metrics_print(d);
+	if (strcmp(command, "top") == 0)
+		return top_run(d, o->interval, o->count);
+	return show_objects(d, &o->show, command, which);
+}
+
+static const char *const plain[] = { "status", "counters", "metrics", "top", "listeners", "groups", NULL };
+static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
+
+static bool among(const char *const *list, const char *word)
+{
+	for (; *list != NULL; list++)
+		if (strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+static int run(const struct options *o, char *const *word, int n)
+{
+	const char *which = n > 1 ? word[1] : NULL;
+
+	if (n == 0)
+		return usage("which command?");
+	if (n > 2 || (n == 2 && among(plain, word[0])))
+		return usage("too many words");
+	if (strcmp(word[0], "explain") == 0)
+		return explain(which);
+	if (!among(plain, word[0]) && !among(named, word[0])) {
+		fprintf(stderr, "rnicctl: there is no command %s: see rnicctl --help\n", word[0]);
+		return WRONG_USAGE;
+	}
+	if (o->list && strcmp(word[0], "counters") != 0)
+		return usage("--list goes with counters only");
+	if (o->list) {
+		counter_document();
+		return 0;
+	}
+	struct daemon *d = daemon_open(o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named);
+	if (d == NULL)
+		return 1;
+	int rc = ask(d, o, word[0], which);
+	daemon_close(d);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' }, { "telemetry", required_argument, NULL, 't' },
+		{ "json", no_argument, NULL, 'j' },         { "all", no_argument, NULL, 'a' },
+		{ "list", no_argument, NULL, 'l' },         { "interval", required_argument, NULL, 'i' },
+		{ "count", required_argument, NULL, 'c' },  { "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+	};
+	struct options o = { .control = getenv("RNICD_SOCKET"), .interval = 1 };
+	unsigned long count;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "s:jai:c:Vh", options, NULL)) != -1) {
+		switch (c) {
+		case 's': o.control = optarg; break;
+		case 't': o.telemetry = optarg; break;
+		case 'j': o.show.json = true; break;
+		case 'a': o.show.all = true; break;
+		case 'l': o.list = true; break;
+		case 'i':
+			if (!interval_of(optarg, &o.interval))
+				return usage("--interval wants seconds, 0.5 for one");
+			break;
+		case 'c':
+			if (!number_of(optarg, 10, UINT32_MAX, &count) || count == 0)
+				return usage("--count wants a number from 1 on");
+			o.count = (unsigned)count;
+			break;
+		case 'V': puts("rnicctl " RNICCTL_VERSION); return 0;
+		case 'h': help(); return 0;
+		default: return usage("wrong option");
+		}
+	}
+	o.named = o.control != NULL && *o.control != '\0';
+	return run(&o, argv + optind, argc - optind);
+}

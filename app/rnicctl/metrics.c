@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "metrics.h"
+
+#include <stdio.h>
+
+#include "counter.h"
+#include "show.h"
+
+/* "rnic_port_rx_packets_total": what only grows ends in _total. */
+static void name_of(const struct counter *c, char *buf, size_t size)
+{
+	snprintf(buf, size, "rnic_%s_%s%s", counter_group_name(c->group), c->name, c->gauge ? "" : "_total");
+}
+
+static void head(const struct counter *c, const char *name)
+{
+	printf("# HELP %s %s (%s)\n# TYPE %s %s\n", name, c->meaning, c->unit, name, c->gauge ? "gauge" : "counter");
+}
+
+static long long value(const json_t *object, const char *name)
+{
+	return (long long)json_integer_value(json_object_get(object, name));
+}
+
+/* One metric: a sample of each object that has it. label: NULL for the stack, which there is one of. */
+static void metric(const struct counter *c, const json_t *objects, const char *label)
+{
+	char name[96];
+	const json_t *one;
+	size_t i;
+	bool any = false;
+
+	name_of(c, name, sizeof(name));
+	json_array_foreach(objects, i, one) {
+		if (json_object_get(one, c->name) == NULL)
+			continue;
+		if (!any)
+			head(c, name);
+		any = true;
+		if (label != NULL)
+			printf("%s{%s=\"%s\"} %lld\n", name, label, json_string_value(json_object_get(one, "id")),
+			       value(one, c->name));
+		else
+			printf("%s %lld\n", name, value(one, c->name));
+	}
+}
+
+int metrics_print(struct daemon *d)
+{
+	json_t *of[COUNTER_GROUPS] = {
+		[COUNTER_PORT] = show_collect(d, "ports"), [COUNTER_WORKER] = show_collect(d, "workers")
+	};
+	static const char *const label[COUNTER_GROUPS] = { [COUNTER_PORT] = "port", [COUNTER_WORKER] = "worker" };
+	json_t *stack = daemon_ask(d, "/rnic/counters", NULL);
+	bool whole = stack != NULL && of[COUNTER_PORT] != NULL && of[COUNTER_WORKER] != NULL;
+
+	of[COUNTER_STACK] = json_array();
+	json_array_append_new(of[COUNTER_STACK], stack);
+	for (uint32_t i = 0; whole && i < n_counters; i++)
+		if (of[counters[i].group] != NULL)
+			metric(&counters[i], of[counters[i].group], label[counters[i].group]);
+	for (uint32_t g = 0; g < COUNTER_GROUPS; g++)
+		json_decref(of[g]);
+	if (!whole)
+		fprintf(stderr, "rnicctl: rnicd (process %ld) does not answer any more\n", daemon_pid(d));
+	return whole ? 0 : 1;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The counters of stack, ports and workers in Prometheus' text format, version 0.0.4. */
+#ifndef METRICS_H
+#define METRICS_H
+
+#include "daemon.h"
+
+/* Writes them to stdout. Returns the exit status. */
+int metrics_print(struct daemon *d);
+
+#endif

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rnicctl: what a person and a program read of a running daemon; its table of counters against what the daemon tells."""
+import json
+import os
+import re
+import subprocess
+import time
+
+from rig import BUILD, TESTPMD, Daemon, Skip, case, main, pair_conf
+
+RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
+SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+DOCUMENT = os.path.join(SOURCE, "doc", "counters.md")
+ADDR = "10.77.0.1"
+HANG = 120  # seconds: no answer by then is a hang
+
+
+def ctl(*args, sock=None, env=None):
+    argv = [RNICCTL, *(["--socket", sock] if sock else []), *args]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=HANG, check=False, env=env)
+
+
+def ok(*args, **more):
+    p = ctl(*args, **more)
+    assert p.returncode == 0, f"{args}: {p.returncode}\n{p.stdout}\n{p.stderr}"
+    return p.stdout
+
+
+class Busy:
+    """A daemon with 2 workers that count cycles, and 4 connections between two clients; they last until the end."""
+
+    def __enter__(self):
+        self.d = Daemon(pair_conf(rnicd="workers = 0,1\nstage-cycles = yes"))
+        try:
+            self.server = self.d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+            self.server.wait_line("listening")
+            self.client = self.d.run(TESTPMD, "--mode", "soak", "--qps", "4", "--seconds", "600", ADDR)
+            while len(self.d.telemetry("/rnic/conns") or []) < 8:
+                assert self.client.p.poll() is None, self.client.tail()
+                time.sleep(0.05)
+        except BaseException:
+            self.d.close()
+            raise
+        return self.d
+
+    def __exit__(self, *_):
+        self.client.stop()
+        self.server.stop()
+        self.d.end()
+        self.d.close()
+
+
+def names(page, group):
+    """The names that a section of doc/counters.md lists."""
+    part = re.search(rf"^## {group}\n(.*?)(?=^## |\Z)", page, re.M | re.S).group(1)
+    return set(re.findall(r"^\| `(\w+)` \|", part, re.M))
+
+
+@case
+def the_table_of_counters_has_what_the_daemon_tells_and_nothing_else():
+    page = ok("counters", "--list")
+    with Busy() as d:
+        told = {"stack": d.telemetry("/rnic/counters"), "port": d.telemetry("/rnic/ports,a"), "worker": d.telemetry("/rnic/workers,0"),
+                "connection": d.telemetry("/rnic/conns,0"), "client": d.telemetry("/rnic/clients,1")}
+        for group, values in told.items():
+            numbers = {name for name, v in values.items() if isinstance(v, int)}
+            assert numbers == names(page, group), (group, numbers ^ names(page, group))
+
+
+@case
+def the_committed_page_is_the_table():
+    with open(DOCUMENT, encoding="utf-8") as f:
+        assert f.read() == ok("counters", "--list"), "run: rnicctl counters --list > doc/counters.md"
+
+
+@case
+def lists_and_objects_agree_with_telemetry():
+    with Busy() as d:
+        for kind, column in (("ports", "id"), ("clients", "id"), ("qps", "id"), ("conns", "id"), ("workers", "id")):
+            head, *rows = ok(kind, sock=d.sock).splitlines()
+            there = [line.split()[0] for line in d.telemetry(f"/rnic/{kind}")]
+            assert head.split()[0] == column, head
+            assert {r.split()[0] for r in rows} == set(there), (kind, rows, there)
+            one = json.loads(ok("--json", kind, there[0], sock=d.sock))
+            assert set(one) == set(d.telemetry(f"/rnic/{kind},{there[0]}")), (kind, one)
+            many = json.loads(ok("--json", kind, sock=d.sock))
+            assert {o["id"] for o in many} == set(there), many
+        assert [line.split()[0] for line in ok("listeners", sock=d.sock).splitlines()], "the server listens"
+        said = ok("status", sock=d.sock)
+        assert "port a, address 10.77.0.1" in said and f"process {d.pid}" in said, said
+        assert json.loads(ok("-j", "status", sock=d.sock))["pid"] == d.pid
+
+
+@case
+def counters_that_are_zero_are_left_out_unless_asked_for():
+    with Busy() as d:
+        some, every = ok("counters", sock=d.sock), ok("counters", "--all", sock=d.sock)
+        assert re.search(r"^wqes +[1-9]\d* requests", some, re.M), some
+        assert not re.search(r"^bad_rings ", some, re.M) and re.search(r"^bad_rings +0 rings", every, re.M), every
+        assert json.loads(ok("--json", "counters", sock=d.sock))["bad_rings"] == 0
+
+
+# Prometheus' own reader, of the distribution's python: [kind, meaning, [[name, labels, value], ...]] of each metric.
+PARSE = """
+import json, sys
+from prometheus_client.parser import text_string_to_metric_families as families
+json.dump([(f.type, f.documentation, [(s.name, s.labels, s.value) for s in f.samples]) for f in families(sys.stdin.read())], sys.stdout)
+"""
+
+
+def parsed(text):
+    p = subprocess.run(["/usr/bin/python3", "-c", PARSE], input=text, capture_output=True, text=True, check=False)
+    if "No module named 'prometheus_client'" in p.stderr:
+        raise Skip("python3-prometheus-client is not installed")
+    assert p.returncode == 0, p.stderr
+    return json.loads(p.stdout)
+
+
+@case
+def metrics_are_what_prometheus_reads():
+    with Busy() as d:
+        text = ok("metrics", sock=d.sock)
+        sample = {}
+        for kind, meaning, samples in parsed(text):
+            assert kind in ("counter", "gauge") and meaning, (kind, meaning, samples)
+            for name, labels, value in samples:
+                sample[(name, tuple(labels.items()))] = value
+        assert sample[("rnic_stack_wqes_total", ())] > 0, text
+        assert sample[("rnic_port_rx_packets_total", (("port", "a"),))] > 0, text
+        assert sample[("rnic_worker_turns_total", (("worker", "1"),))] > 0, text
+        assert sample[("rnic_stack_connections", ())] >= 8, text
+
+
+@case
+def top_shows_rates_as_often_as_asked():
+    with Busy() as d:
+        out = ok("top", "--count", "2", "--interval", "0.2", sock=d.sock)
+        assert out.count("rx frames/s") == 2 and out.count("idle ") >= 2, out
+
+
+@case
+def the_daemon_of_the_named_socket_is_shown_and_no_other():
+    with Daemon(pair_conf()) as a, Daemon(pair_conf()) as b:
+        for d in (a, b):
+            assert f"process {d.pid};" in ok("status", sock=d.sock)
+            assert f"process {d.pid};" in ok("status", env=d.env())
+            assert f"process {d.pid};" in ok("--telemetry", d.runtime_socket(), "status")
+        p = ctl("status", sock=a.sock + ".none")
+        assert p.returncode == 1 and "no rnicd answers at" in p.stderr, p
+
+
+@case
+def a_vendor_err_is_explained():
+    out = ok("explain", "0x10202")
+    assert "no buffer available" in out and "post receives" in out, out
+    assert "STag" in ok("explain", str(0x10100))
+    p = ctl("explain", "0x77")
+    assert p.returncode == 1 and "no RFC names" in p.stderr, p
+
+
+@case
+def wrong_usage_says_so_in_one_line():
+    for args in ((), ("nonsense",), ("status", "x"), ("ports", "a", "b"), ("explain",), ("explain", "x"), ("top", "--count", "0"),
+                 ("top", "--interval", "-1"), ("ports", "--list"), ("--nonsense",)):
+        p = ctl(*args)
+        assert p.returncode == 2 and "--help" in p.stderr.splitlines()[-1], (args, p)
+    with Daemon(pair_conf()) as d:
+        p = ctl("ports", "none", sock=d.sock)
+        assert p.returncode == 1 and len(p.stderr.splitlines()) == 1, p
+
+
+main()
