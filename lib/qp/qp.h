@@ -287,6 +287,7 @@ struct qp_conn {
 	uint32_t imm_len;       /* bytes of the one that is: for an immediate behind it */
 	uint32_t imm;           /* of the next Send, when imm_held: qp_imm.h */
 	bool imm_held;
+	bool wrote;             /* the last Write sent had no immediate: one right behind it would be taken for its own */
 	uint8_t rnr;            /* enum qp_rnr */
 	bool rnr_fin;           /* the peer's FIN lies behind what waits */
 	struct qp_srq *rnr_srq; /* which waits for it, on the ctx's list; NULL: not */

@@ -4,7 +4,8 @@
  *
  * Write with immediate: a Write (left out when it has no bytes) and behind it an Immediate Data message (RFC 7306,
  * section 6), whose first 4 octets are the immediate and whose last 4 are zero. It takes a receive; its completion
- * tells the length of the Write before it, as counted on arrival.
+ * tells the length of the Write before it, as counted on arrival. An immediate without bytes right behind somebody
+ * else's Write would tell that Write's length: a Write of nothing goes between them.
  *
  * Send with immediate: RFC 7306 has no such message. A Send and an Immediate Data message would take two receives,
  * where verbs promise one. So a Write of no bytes goes directly before the Send, with this STag, and a TO of the mark and the

@@ -163,6 +163,7 @@ static void send_deliver(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp
 		rn_store_be32((uint8_t *)&with.aux, c->imm);
 		c->imm_held = false;
 	}
+	c->imm_len = 0; /* an immediate belongs to the Write right before it */
 	c->blk->recv.loaded = false;
 	qp_recv_cqe(ctx, c->qp, &c->blk->recv, &with);
 	tcpl_ack_now(&c->tcp);

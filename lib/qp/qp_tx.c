@@ -212,6 +212,8 @@ static bool sq_segment(struct qp_ctx *ctx, struct qp_conn *c)
 	if (!qp_tx_queue(ctx, c, r, last && ends ? s->wr : QP_WR_NONE))
 		return false;
 	s->sent += len;
+	if (tagged)
+		c->wrote = ends;
 	if (last && ends) {
 		s->loaded = false;
 		c->tx_cur = QP_TX_NONE;

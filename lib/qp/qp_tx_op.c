@@ -70,6 +70,15 @@ static bool imm_note(struct qp_ctx *ctx, struct qp_conn *c)
 	return true;
 }
 
+/* A Write of nothing (RFC 5040, 5.2): whose length the immediate behind it then tells. */
+static bool write_nothing(struct qp_ctx *ctx, struct qp_conn *c)
+{
+	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+
+	c->wrote = !qp_tx_short(ctx, c, &h, NULL, QP_WR_NONE);
+	return !c->wrote;
+}
+
 /* Its Write, if any, is on the way; the acknowledgement of the Immediate Data behind it completes both. */
 static bool write_imm(struct qp_ctx *ctx, struct qp_conn *c)
 {
@@ -80,6 +89,8 @@ static bool write_imm(struct qp_ctx *ctx, struct qp_conn *c)
 
 	if (!s->started) /* no bytes */
 		qp_sq_start(c, s);
+	if (c->wrote && !write_nothing(ctx, c))
+		return false;
 	memcpy(body, &s->w.aux, sizeof(s->w.aux));
 	if (!qp_tx_short(ctx, c, &h, body, s->wr))
 		return false;

@@ -79,6 +79,46 @@ static void write_with_immediate(void **state)
 	rig_free(r);
 }
 
+static uint32_t imm_byte_len(struct rig *r)
+{
+	struct qp_cqe e = rig_wait(r, &r->n[1].rcq_client);
+
+	assert_int_equal(e.status, QP_WC_SUCCESS);
+	assert_int_equal(e.op, QP_WC_RECV_RDMA_WITH_IMM);
+	return e.byte_len;
+}
+
+/* What was written before by another work request is not counted, whatever lies between the two. */
+static void an_immediate_does_not_tell_anothers_length(void **state)
+{
+	struct rig *r = up(NULL);
+	struct rig_node *a = &r->n[0], *b = &r->n[1];
+	struct qp_sge src = rig_sge(a, 0, 100), dst = rig_sge(b, 100000, 64);
+	struct rig_wr write = { .op = QP_WR_WRITE, .sge = &src, .num_sge = 1, .raddr = RIG_IOVA(1), .rkey = b->rkey };
+	struct rig_wr imm = { .op = QP_WR_WRITE_IMM, .raddr = RIG_IOVA(1), .rkey = b->rkey }, with = imm;
+	struct rig_wr send = { .op = QP_WR_SEND, .sge = &src, .num_sge = 1 };
+
+	(void)state;
+	dst.len = 128;
+	for (uint32_t i = 0; i < 5; i++)
+		assert_true(rig_post_recv(b, 0, i, &dst, 1));
+	assert_true(rig_post(a, 0, &write));
+	assert_true(rig_post(a, 0, &imm));
+	assert_int_equal(imm_byte_len(r), 0);
+	assert_true(rig_post(a, 0, &imm));
+	assert_int_equal(imm_byte_len(r), 0);
+	with.sge = &src;
+	with.num_sge = 1;
+	assert_true(rig_post(a, 0, &with));
+	assert_int_equal(imm_byte_len(r), 100);
+	assert_true(rig_post(a, 0, &write));
+	assert_true(rig_post(a, 0, &send));
+	assert_true(rig_post(a, 0, &imm));
+	assert_int_equal(rig_wait(r, &b->rcq_client).op, QP_WC_RECV);
+	assert_int_equal(imm_byte_len(r), 0);
+	rig_free(r);
+}
+
 static void send_with_immediate_takes_one_receive(void **state)
 {
 	struct rig *r = up(NULL);
@@ -636,6 +676,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(write_with_immediate),
+		cmocka_unit_test(an_immediate_does_not_tell_anothers_length),
 		cmocka_unit_test(send_with_immediate_takes_one_receive),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(masks),
