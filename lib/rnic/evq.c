@@ -43,21 +43,16 @@ static bool keep(struct rnic_evq *q, const void *slot)
 
 	if (e == NULL)
 		return false;
-	e->next = NULL;
 	memcpy(e->slot, slot, q->slot_size);
-	*q->kept_end = e;
-	q->kept_end = &e->next;
+	rn_list_push_back(&q->kept, &e->link);
 	return true;
 }
 
 static bool entry_take(struct rnic_evq *q, void *slot)
 {
-	struct rnic_ev *e = q->kept;
+	struct rnic_ev *e = rn_list_pop(&q->kept, struct rnic_ev, link);
 
 	if (e != NULL) {
-		q->kept = e->next;
-		if (q->kept == NULL)
-			q->kept_end = &q->kept;
 		memcpy(slot, e->slot, q->slot_size);
 		free(e);
 		return true;
@@ -77,10 +72,7 @@ static bool entry_back(struct rnic_evq *q, const void *slot)
 	if (e == NULL)
 		return false;
 	memcpy(e->slot, slot, q->slot_size);
-	e->next = q->kept;
-	if (q->kept == NULL)
-		q->kept_end = &e->next;
-	q->kept = e;
+	rn_list_push_front(&q->kept, &e->link);
 	return true;
 }
 
@@ -120,21 +112,15 @@ void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg
 			n++;
 		spsc_cons_release(&q->ring, n);
 	}
-	for (struct rnic_ev **p = &q->kept; *p != NULL;) {
-		struct rnic_ev *e = *p;
-		if (!match(e->slot, arg)) {
-			p = &e->next;
+	rn_list_each(struct rnic_ev, e, &q->kept, link) {
+		if (!match(e->slot, arg))
 			continue;
-		}
-		*p = e->next;
+		rn_list_remove(&q->kept, &e->link);
 		token_take(q);
 		if (take != NULL)
 			take(e->slot, to);
 		free(e);
 	}
-	q->kept_end = &q->kept;
-	while (*q->kept_end != NULL)
-		q->kept_end = &(*q->kept_end)->next;
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -164,8 +150,7 @@ void rnic_evq_dead(struct rnic_evq *q)
 static void link_in(struct rnic_evq *q)
 {
 	pthread_mutex_lock(&q->s->lock);
-	q->next = q->s->evqs;
-	q->s->evqs = q;
+	rn_list_push_front(&q->s->evqs, &q->link);
 	bool dead = rnic_dead(q->s);
 	pthread_mutex_unlock(&q->s->lock);
 	if (dead)
@@ -175,12 +160,7 @@ static void link_in(struct rnic_evq *q)
 static void link_out(struct rnic_evq *q)
 {
 	pthread_mutex_lock(&q->s->lock);
-	for (struct rnic_evq **p = &q->s->evqs; *p != NULL; p = &(*p)->next) {
-		if (*p == q) {
-			*p = q->next;
-			break;
-		}
-	}
+	rn_list_remove(&q->s->evqs, &q->link);
 	pthread_mutex_unlock(&q->s->lock);
 }
 
@@ -192,7 +172,6 @@ int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_k
 	*q = (struct rnic_evq){ .s = s, .kind = kind };
 	q->slot_size = kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
 	q->ring_size = spsc_size(slots, q->slot_size);
-	q->kept_end = &q->kept;
 	pthread_mutex_init(&q->lock, NULL);
 	q->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 	if (q->fd < 0)
@@ -228,11 +207,8 @@ int rnic_evq_close(struct rnic_evq *q)
 	if (rc != 0 && !rnic_dead(q->s))
 		return rc;
 	link_out(q);
-	while (q->kept != NULL) {
-		struct rnic_ev *e = q->kept;
-		q->kept = e->next;
+	rn_list_each(struct rnic_ev, e, &q->kept, link)
 		free(e);
-	}
 	if (!rnic_dead(q->s))
 		rnic_shm_free(q->s->shm, q->ring_off, q->ring_size);
 	close(q->fd);

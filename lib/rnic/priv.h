@@ -22,6 +22,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/rn_base.h"
+#include "base/rn_list.h"
 #include "ipc/ipc.h"
 #include "ipc/ipc_shm.h"
 #include "wqe/qp_wqe.h"
@@ -62,7 +63,7 @@ struct rnic_session {
 	int fd[IPC_REGIONS];       /* -1: absent */
 	struct rnic_shm *shm;
 	struct rnic_mem *mem;
-	struct rnic_evq *evqs;     /* all event queues: told of the daemon's death */
+	struct rn_list evqs;       /* struct rnic_evq, all: told of the daemon's death */
 	pthread_mutex_t id_lock;   /* making and destroying CM ids: a handle means one id at a time */
 	pthread_mutex_t ids_lock;  /* the table */
 	struct rnic_cm_id **ids;   /* by handle */
@@ -115,12 +116,12 @@ struct rnic_evq {
 	uint64_t ring_off, ring_size;
 	pthread_mutex_t lock;      /* ring and kept */
 	struct spsc_cons ring;
-	struct rnic_ev *kept, **kept_end; /* events already taken out of the ring, older than those in it */
-	struct rnic_evq *next;     /* rnic_session.evqs */
+	struct rn_list kept;       /* struct rnic_ev: already taken out of the ring, older than those in it */
+	struct rn_link link;       /* in the session's evqs */
 };
 
 struct rnic_ev {
-	struct rnic_ev *next;
+	struct rn_link link;
 	RN_ALIGNED(16) uint8_t slot[];
 };
 
@@ -270,7 +271,7 @@ struct rnic_qp {
 	struct ibv_qp_attr attr;   /* what was set and only needs to be told again */
 	bool is_ex;                /* created with send ops */
 	uint32_t async_events;     /* under the async queue's lock */
-	struct rnic_qp *next;      /* qp.c: all QPs of the process */
+	struct rn_link link;       /* qp.c: all QPs of the process */
 };
 
 struct rnic_mr {
@@ -282,7 +283,7 @@ struct rnic_mr {
 	uint64_t iova;
 	uint32_t npieces;
 	struct ipc_piece *pieces;
-	struct rnic_mr *next, **prev; /* rnic_mem: what may not be given back */
+	struct rn_link link;       /* in rnic_mem.mrs; in no list: a null region */
 };
 
 struct rnic_ah {

@@ -91,7 +91,7 @@ static void session_died(struct rnic_session *s)
 	pthread_mutex_lock(&s->lock);
 	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
 		rnic_cm_dead(s);
-		for (struct rnic_evq *q = s->evqs; q != NULL; q = q->next)
+		rn_list_each(struct rnic_evq, q, &s->evqs, link)
 			rnic_evq_dead(q);
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -17,12 +17,12 @@
 struct client_totals client_totals;
 
 static struct loop_fd listener = { .fd = -1 };
-static struct client *clients;
-static struct client *dying; /* whose death began in this turn */
-static struct client *dead;  /* to be freed at the end of the turn */
+static struct rn_list clients; /* the newest first */
+static struct rn_slist dying;  /* whose death began in this turn */
+static struct rn_slist dead;   /* to be freed at the end of the turn */
 static uint32_t n_clients, next_id;
 
-struct client *client_first(void) { return clients; }
+const struct rn_list *client_list(void) { return &clients; }
 uint32_t client_count(void) { return n_clients; }
 
 /* ---- answers ---- */
@@ -245,33 +245,26 @@ void client_die(struct client *c)
 	int fd = c->src.fd;
 	loop_del(&c->src);
 	close(fd);
-	c->next_dead = dying;
-	dying = c;
+	rn_slist_push_front(&dying, &c->dead);
 }
 
 void client_reap(void)
 {
-	while (dying != NULL) {
-		struct client *c = dying;
-		dying = c->next_dead;
+	struct client *c;
+
+	while ((c = rn_slist_pop(&dying, struct client, dead)) != NULL) {
 		c->begun = true;
 		client_death_step(c);
 	}
-	while (dead != NULL) {
-		struct client *c = dead;
-		dead = c->next_dead;
+	while ((c = rn_slist_pop(&dead, struct client, dead)) != NULL)
 		free(c);
-	}
 }
 
 void client_gone(struct client *c)
 {
-	*c->prev = c->next;
-	if (c->next != NULL)
-		c->next->prev = c->prev;
+	rn_list_remove(&clients, &c->link);
 	n_clients--;
-	c->next_dead = dead;
-	dead = c;
+	rn_slist_push_front(&dead, &c->dead);
 }
 
 /* Of those that have not said HELLO the one that has had the longest time for it; the list begins with the newest. */
@@ -279,7 +272,7 @@ static struct client *oldest_silent(void)
 {
 	struct client *silent = NULL;
 
-	for (struct client *c = clients; c != NULL; c = c->next)
+	rn_list_each(struct client, c, &clients, link)
 		if (c->state == CLIENT_NEW)
 			silent = c;
 	return silent;
@@ -319,11 +312,7 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 		close(fd);
 		return;
 	}
-	c->next = clients;
-	c->prev = &clients;
-	if (clients != NULL)
-		clients->prev = &c->next;
-	clients = c;
+	rn_list_push_front(&clients, &c->link);
 	n_clients++;
 	client_totals.accepted++;
 }
@@ -342,8 +331,6 @@ void client_stop(void)
 		loop_del(&listener);
 		close(fd);
 	}
-	for (struct client *c = clients, *next; c != NULL; c = next) {
-		next = c->next;
+	rn_list_each(struct client, c, &clients, link)
 		client_die(c);
-	}
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/rn_list.h"
 #include "control/client_ev.h"
 #include "control/client_maps.h"
 #include "border/cmd.h"
@@ -60,7 +61,8 @@ struct client_pd {
 	bool borrowed;  /* stands for another PD, which is most often another client's */
 	bool left;      /* its client has died: regions in it may still serve the others */
 	struct client_pd *lender; /* the other; NULL when it is gone */
-	struct client_pd *guests, *next_guest; /* those that stand for this one */
+	struct rn_list guests; /* PDs that stand for this one */
+	struct rn_link guest;  /* in lender->guests */
 };
 
 struct client_mr {
@@ -128,7 +130,7 @@ struct client_qp {
 	bool datagram;
 	bool deaf;    /* to what it sends to groups itself */
 	uint32_t n_groups;
-	struct client_member *groups; /* that it is in: client_group.c */
+	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	bool leaving; /* being destroyed */
 	bool moving;  /* a command is under way */
 	bool answer;  /* the client waits for its destruction */
@@ -146,13 +148,13 @@ struct client_qp {
 	struct oob *oob; /* from RTR on without a connection manager; else NULL */
 	uint32_t asked;  /* enum qp_state, the last that the client asked for */
 	void (*parked)(struct client *c); /* its request that waits until the command under way is back */
-	struct client_qp *next_qpn; /* same hash of the QPN */
+	struct rn_link by_qpn; /* client_qp.c: same hash of the QPN */
 };
 
 struct client {
 	struct loop_fd src; /* the socket */
-	struct client *next, **prev;
-	struct client *next_dead;
+	struct rn_link link;     /* client_list() */
+	struct rn_slink dead;    /* client.c: its death has begun in this turn, or it is freed at its end */
 	enum client_state state;
 	uint32_t id;        /* for messages and telemetry */
 	pid_t pid;
@@ -187,7 +189,7 @@ void client_stop(void);
 uint32_t client_count(void);
 /* The end of a turn: goes on with the deaths that began in it, frees who is through. */
 void client_reap(void);
-struct client *client_first(void);
+const struct rn_list *client_list(void); /* struct client, by `link`; the newest first */
 
 struct client_totals {
 	uint64_t accepted, refused, died, dropped; /* dropped: by us, for its behaviour */

@@ -57,7 +57,6 @@ void client_create_channel(struct client *c, int fd)
 	ch->kind = r.kind;
 	ch->dev = r.dev;
 	ch->fd = fd;
-	ev_chan_init(ch);
 	client_ok_handle(c, ch->handle);
 }
 

@@ -10,7 +10,7 @@
 
 #define RETRY_NS (2 * RN_NS_PER_MS)
 
-static struct client_chan *blocked; /* channels with events waiting */
+static struct rn_list blocked; /* struct client_chan, those with events waiting */
 static struct loop_timer retry;
 
 enum sent { SENT, NO_ROOM, BROKEN };
@@ -34,40 +34,28 @@ static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 	return write(ch->fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? SENT : BROKEN;
 }
 
+/* The event has been delivered, or nobody wants it. */
 static void done(struct client_chan *ch, struct ev_node *n)
 {
+	rn_list_remove(&ch->events, &n->link);
 	ch->waiting--;
-	n->queued = false;
 	if (n->heap) {
 		ch->c->waiting--;
 		free(n);
 	}
 }
 
-static void unblock(struct client_chan *ch)
-{
-	struct client_chan **p = &blocked;
-
-	while (*p != NULL && *p != ch)
-		p = &(*p)->next_blocked;
-	if (*p == ch)
-		*p = ch->next_blocked;
-	ch->blocked = false;
-}
+static void unblock(struct client_chan *ch) { rn_list_remove(&blocked, &ch->blocked); }
 
 /* False: the client broke its queue. */
 static bool flush(struct client_chan *ch)
 {
-	while (ch->first != NULL) {
-		struct ev_node *n = ch->first;
+	rn_list_each(struct ev_node, n, &ch->events, link) {
 		enum sent s = deliver(ch, n->data, n->len);
 		if (s == BROKEN)
 			return false;
 		if (s == NO_ROOM)
 			return true;
-		ch->first = n->next;
-		if (ch->first == NULL)
-			ch->last = &ch->first;
 		done(ch, n);
 	}
 	unblock(ch);
@@ -76,32 +64,24 @@ static bool flush(struct client_chan *ch)
 
 static void try_again(struct loop_timer *t)
 {
-	struct client_chan *ch, *next;
-
-	for (ch = blocked; ch != NULL; ch = next) {
-		next = ch->next_blocked;
+	rn_list_each(struct client_chan, ch, &blocked, blocked) {
 		if (!flush(ch)) {
 			unblock(ch);
 			client_drop(ch->c, "it broke an event queue");
 			break; /* the list may have changed */
 		}
 	}
-	if (blocked != NULL)
+	if (!rn_list_empty(&blocked))
 		loop_timer_arm(t, rnicd_now() + RETRY_NS);
 }
 
 static void wait_for_room(struct client_chan *ch, struct ev_node *n)
 {
-	n->next = NULL;
-	n->queued = true;
-	*ch->last = n;
-	ch->last = &n->next;
+	rn_list_push_back(&ch->events, &n->link);
 	ch->waiting++;
-	if (ch->blocked)
+	if (rn_link_linked(&ch->blocked))
 		return;
-	ch->blocked = true;
-	ch->next_blocked = blocked;
-	blocked = ch;
+	rn_list_push_front(&blocked, &ch->blocked);
 	retry.due = try_again;
 	if (!rn_timer_armed(&retry.t))
 		loop_timer_arm(&retry, rnicd_now() + RETRY_NS);
@@ -110,7 +90,7 @@ static void wait_for_room(struct client_chan *ch, struct ev_node *n)
 /* True: delivered, or the client is being dropped. */
 static bool at_once(struct client_chan *ch, const void *data, uint32_t len)
 {
-	if (ch->first != NULL)
+	if (!rn_list_empty(&ch->events))
 		return false;
 	switch (deliver(ch, data, len)) {
 	case SENT:
@@ -124,27 +104,16 @@ static bool at_once(struct client_chan *ch, const void *data, uint32_t len)
 	return true;
 }
 
-void ev_chan_init(struct client_chan *ch)
-{
-	ch->first = NULL;
-	ch->last = &ch->first;
-}
-
 void ev_chan_fini(struct client_chan *ch)
 {
-	while (ch->first != NULL) {
-		struct ev_node *n = ch->first;
-		ch->first = n->next;
+	rn_list_each(struct ev_node, n, &ch->events, link)
 		done(ch, n);
-	}
-	ch->last = &ch->first;
-	if (ch->blocked)
-		unblock(ch);
+	unblock(ch);
 }
 
 void ev_push_node(struct client_chan *ch, struct ev_node *n)
 {
-	if (ch->c->state == CLIENT_DYING || n->queued || at_once(ch, n->data, n->len))
+	if (ch->c->state == CLIENT_DYING || rn_link_linked(&n->link) || at_once(ch, n->data, n->len))
 		return;
 	wait_for_room(ch, n);
 }
@@ -165,49 +134,27 @@ bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
 	return true;
 }
 
-static void unlink_after(struct client_chan *ch, struct ev_node **p)
-{
-	struct ev_node *n = *p;
-
-	*p = n->next;
-	if (ch->last == &n->next)
-		ch->last = p;
-}
-
 void ev_cancel(struct client_chan *ch, struct ev_node *n)
 {
-	for (struct ev_node **p = &ch->first; *p != NULL; p = &(*p)->next) {
-		if (*p == n) {
-			unlink_after(ch, p);
-			done(ch, n);
-			return;
-		}
-	}
+	if (rn_link_linked(&n->link))
+		done(ch, n);
 }
 
 void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg)
 {
-	for (struct ev_node **p = &ch->first; *p != NULL;) {
-		struct ev_node *n = *p;
-		if (!n->heap || !match(n->data, arg)) {
-			p = &n->next;
-			continue;
-		}
-		unlink_after(ch, p);
-		done(ch, n);
+	rn_list_each(struct ev_node, n, &ch->events, link) {
+		if (n->heap && match(n->data, arg))
+			done(ch, n);
 	}
 }
 
 void ev_migrate(struct client_chan *from, struct client_chan *to, bool (*match)(const void *data, const void *arg),
 		const void *arg)
 {
-	for (struct ev_node **p = &from->first; *p != NULL;) {
-		struct ev_node *n = *p;
-		if (!match(n->data, arg)) {
-			p = &n->next;
+	rn_list_each(struct ev_node, n, &from->events, link) {
+		if (!match(n->data, arg))
 			continue;
-		}
-		unlink_after(from, p);
+		rn_list_remove(&from->events, &n->link);
 		from->waiting--;
 		wait_for_room(to, n);
 	}

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rn_list.h"
 #include "ipc/ipc_shm.h"
 #include "control/owner.h"
 #include "ring/spsc.h"
@@ -21,8 +22,7 @@ struct client;
 
 /* An event that waits for room. */
 struct ev_node {
-	struct ev_node *next;
-	bool queued;
+	struct rn_link link; /* in its channel's list */
 	bool heap;     /* freed once delivered or thrown away */
 	uint32_t len;  /* bytes of data */
 	const void *data;
@@ -38,16 +38,14 @@ struct client_chan {
 	uint32_t slot_size;
 	uint32_t users;      /* CQs or CM ids that report here */
 	struct spsc_prod ring;
-	struct ev_node *first, **last; /* waiting */
+	struct rn_list events; /* struct ev_node, waiting, the oldest first */
 	uint32_t waiting;
 	uint64_t delivered, lost;
-	struct client_chan *next_blocked; /* list of channels with events waiting */
-	bool blocked;
+	struct rn_link blocked; /* in the list of channels with events waiting */
 };
 
 #define EV_WAITING_MAX 16384u /* copies that may wait for one client; more are lost and counted */
 
-void ev_chan_init(struct client_chan *ch);
 /* Throws away what waits; the channel is forgotten. Does not close the fd. */
 void ev_chan_fini(struct client_chan *ch);
 

@@ -18,7 +18,7 @@ struct client_member {
 	uint32_t workers;     /* with members, after this command */
 	bool gone;
 	struct ud_member m;
-	struct client_member *next;
+	struct rn_slink link; /* in the QP's groups */
 };
 
 static uint32_t workers_of(const struct group *g)
@@ -69,11 +69,9 @@ static void send(struct client_member *i, struct client *waits)
 	cmd_send_all(&i->cmd);
 }
 
-static void leave(struct client_qp *q, struct client_member **at, struct client *waits)
+/* The member is off the QP's list. */
+static void leave(struct client_qp *q, struct client_member *i, struct client *waits)
 {
-	struct client_member *i = *at;
-
-	*at = i->next;
 	q->n_groups--;
 	i->g->on[i->worker]--;
 	i->gone = true;
@@ -83,17 +81,19 @@ static void leave(struct client_qp *q, struct client_member **at, struct client 
 
 void client_groups_leave(struct client_qp *q)
 {
-	while (q->groups != NULL)
-		leave(q, &q->groups, NULL);
+	struct client_member *i;
+
+	while ((i = rn_slist_pop(&q->groups, struct client_member, link)) != NULL)
+		leave(q, i, NULL);
 }
 
-static struct client_member **find(struct client_qp *q, const struct pkt_addr *addr)
+static struct client_member *find(const struct client_qp *q, const struct pkt_addr *addr)
 {
-	struct client_member **at = &q->groups;
-
-	while (*at != NULL && !pkt_addr_eq(&(*at)->g->addr, addr))
-		at = &(*at)->next;
-	return at;
+	rn_slist_each(struct client_member, i, &q->groups, link) {
+		if (pkt_addr_eq(&i->g->addr, addr))
+			return i;
+	}
+	return NULL;
 }
 
 /* The QP that a request names, and the group's address. NULL: answered. */
@@ -118,7 +118,7 @@ void client_attach(struct client *c)
 
 	if (q == NULL)
 		return;
-	if (*find(q, &addr) != NULL) {
+	if (find(q, &addr) != NULL) {
 		client_ok(c);
 		return;
 	}
@@ -140,9 +140,9 @@ void client_attach(struct client *c)
 		free(i);
 		return;
 	}
-	*i = (struct client_member){ .g = g, .worker = q->worker, .next = q->groups,
+	*i = (struct client_member){ .g = g, .worker = q->worker,
 				     .m = { .u = rn_container_of(q->qp, struct ud_qp, qp), .deaf = q->deaf } };
-	q->groups = i;
+	rn_slist_push_front(&q->groups, &i->link);
 	q->n_groups++;
 	g->on[i->worker]++;
 	send(i, c);
@@ -156,9 +156,11 @@ void client_detach(struct client *c)
 
 	if (q == NULL)
 		return;
-	struct client_member **at = find(q, &addr);
-	if (*at == NULL)
+	struct client_member *i = find(q, &addr);
+	if (i == NULL) {
 		client_error(c, EINVAL, "the queue pair is not in the group");
-	else
-		leave(q, at, c);
+		return;
+	}
+	rn_slist_remove(&q->groups, &i->link);
+	leave(q, i, c);
 }

@@ -92,7 +92,7 @@ void client_check_memory(void)
 {
 	if (!sigbus_any())
 		return;
-	for (struct client *c = client_first(); c != NULL; c = c->next) {
+	rn_list_each(struct client, c, client_list(), link) {
 		bool hit = c->room.base != NULL && sigbus_hit(c->room.watch);
 		for (unsigned r = 0; r < IPC_REGIONS; r++)
 			hit |= c->region[r].base != NULL && sigbus_hit(c->region[r].watch);

@@ -80,14 +80,14 @@ void client_dealloc_pd(struct client *c)
 		return;
 	}
 	uint32_t users = p->users;
-	for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
+	rn_list_each(const struct client_pd, g, &p->guests, guest)
 		users += g->left ? 0 : g->users;
 	if (users > 0) {
 		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", users);
 		return;
 	}
-	while (p->guests != NULL)
-		client_pd_return(p->guests);
+	rn_list_each(struct client_pd, g, &p->guests, guest)
+		client_pd_return(g);
 	client_pd_return(p);
 	table_del(&c->pd, p->handle);
 	pd_free(p);

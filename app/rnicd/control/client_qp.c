@@ -24,33 +24,21 @@
 #define RNR_LEAST_NS (100 * RN_NS_PER_MS)
 
 static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that live on each */
-static struct client_qp *by_qpn[QPN_HASH];
+static struct rn_list by_qpn[QPN_HASH];
 
 /* ---- numbers ---- */
 
 struct client_qp *client_qp_of(uint32_t qpn)
 {
-	struct client_qp *q = by_qpn[qpn % QPN_HASH];
-
-	while (q != NULL && q->qpn != qpn)
-		q = q->next_qpn;
-	return q;
+	rn_list_each(struct client_qp, q, &by_qpn[qpn % QPN_HASH], by_qpn) {
+		if (q->qpn == qpn)
+			return q;
+	}
+	return NULL;
 }
 
-static void qpn_put(struct client_qp *q)
-{
-	q->next_qpn = by_qpn[q->qpn % QPN_HASH];
-	by_qpn[q->qpn % QPN_HASH] = q;
-}
-
-static void qpn_del(struct client_qp *q)
-{
-	struct client_qp **p = &by_qpn[q->qpn % QPN_HASH];
-
-	while (*p != q)
-		p = &(*p)->next_qpn;
-	*p = q->next_qpn;
-}
+static void qpn_put(struct client_qp *q) { rn_list_push_front(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
+static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 
 /* Far fewer QPs than numbers exist, so there is a free one, and an old one is long in coming again. */
 static uint32_t next_qpn(void)

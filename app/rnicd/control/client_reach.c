@@ -20,10 +20,10 @@ struct reach {
 	bool back, told; /* the worker has answered; the neighbour's news were here before that */
 	int err;         /* of the news */
 	struct loop_timer timer;
-	struct reach *next, **prev;
+	struct rn_link link; /* in `waiting` */
 };
 
-static struct reach *waiting;
+static struct rn_list waiting; /* struct reach */
 
 static void answer(struct client *c, int err)
 {
@@ -42,9 +42,7 @@ static void end(struct reach *r, int err)
 {
 	struct client *c = r->c;
 
-	*r->prev = r->next;
-	if (r->next != NULL)
-		r->next->prev = r->prev;
+	rn_list_remove(&waiting, &r->link);
 	loop_timer_disarm(&r->timer);
 	free(r);
 	answer(c, err);
@@ -63,13 +61,9 @@ static void timed_out(struct loop_timer *t) { tell(rn_container_of(t, struct rea
 
 void client_reach_neigh(const struct rnicd_event *ev)
 {
-	struct reach *r = waiting;
-
-	while (r != NULL) {
-		struct reach *next = r->next;
+	rn_list_each(struct reach, r, &waiting, link) {
 		if (r->dev == ev->port && pkt_addr_eq(&r->hop, &ev->addr))
 			tell(r, -ev->status);
-		r = next;
 	}
 }
 
@@ -121,11 +115,7 @@ void client_reach(struct client *c)
 	*r = (struct reach){ .c = c, .dev = q->dev, .cmd = { .work = ask_work, .done = asked }, .timer.due = timed_out };
 	memcpy(r->dst.b, q->ip, sizeof(r->dst.b));
 	r->hop = pkt_addr_same_net(&r->dst, &p->ip, p->prefix_len) || !p->gateway_set ? r->dst : p->gateway;
-	r->next = waiting;
-	r->prev = &waiting;
-	if (waiting != NULL)
-		waiting->prev = &r->next;
-	waiting = r;
+	rn_list_push_front(&waiting, &r->link);
 	c->under_way++;
 	loop_timer_arm(&r->timer, rnicd_now() + PATIENCE_NS);
 	cmd_send(&r->cmd, 0); /* every worker learns for itself from the answer; the first asks */

@@ -125,8 +125,8 @@ void client_token_pd(struct client *c, const int *fds, uint32_t n)
 		return;
 	}
 	*p = (struct client_pd){ .c = c, .handle = p->handle, .dev = lender->dev, .id = lender->id, .borrowed = true,
-				 .lender = lender, .next_guest = lender->guests };
-	lender->guests = p;
+				 .lender = lender };
+	rn_list_push_front(&lender->guests, &p->guest);
 	if (lender->c != c) {
 		shares(c);
 		c->shared = lender->c->shared = true;
@@ -138,7 +138,7 @@ void client_token_pd(struct client *c, const int *fds, uint32_t n)
 static void look_again(const struct client_pd *root)
 {
 	client_death_soon(root->c);
-	for (const struct client_pd *g = root->guests; g != NULL; g = g->next_guest)
+	rn_list_each(const struct client_pd, g, &root->guests, guest)
 		client_death_soon(g->c);
 }
 
@@ -165,12 +165,7 @@ void client_pd_return(struct client_pd *p)
 	if (p->users > 0)
 		void_all(p);
 	p->lender = NULL;
-	for (struct client_pd **at = &lender->guests; *at != NULL; at = &(*at)->next_guest) {
-		if (*at == p) {
-			*at = p->next_guest;
-			break;
-		}
-	}
+	rn_list_remove(&lender->guests, &p->guest);
 	client_death_soon(p->c);
 	look_again(lender);
 }
@@ -184,7 +179,7 @@ static bool wanted(const struct client_pd *p)
 	if (root == NULL)
 		return false;
 	bool used = !root->left;
-	for (const struct client_pd *g = root->guests; g != NULL; g = g->next_guest) {
+	rn_list_each(const struct client_pd, g, &root->guests, guest) {
 		used |= !g->left;
 		dead += g->left;
 	}
@@ -204,7 +199,7 @@ bool client_pds_leave(struct client *c)
 			look_again(root_of(p));
 	}
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
-		for (const struct client_pd *g = p->guests; g != NULL; g = g->next_guest)
+		rn_list_each(const struct client_pd, g, &p->guests, guest)
 			if (g->c != c)
 				return false;
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)

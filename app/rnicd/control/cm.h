@@ -57,7 +57,7 @@ struct cm_conn {
 	struct cm_id *id;    /* NULL: destroyed, or without connection manager */
 	struct oob *oob;     /* without connection manager: its QP's side; NULL: gone */
 	struct oob_held *held; /* without, and waits for its QP */
-	struct cm_conn *next, **prev; /* all connections */
+	struct rn_link link; /* cm_conns() */
 	struct qp_conn *conn;/* the worker's; NULL while it is being opened */
 	uint32_t worker;
 	uint32_t dev;
@@ -76,7 +76,7 @@ struct cm_id {
 	bool has_port;               /* local.port is taken by this id (cm_port.c) */
 	bool disconnected;           /* has been told so */
 	bool udp;                    /* RDMA_PS_UDP: cm_sidr.c */
-	struct cm_join *joins;       /* of such a one: groups, cm_join.c */
+	struct rn_list joins;        /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
 	uint32_t n_joins;
 	struct cm_sidr *sidr;        /* of such a one: what it says to its peer; NULL: nothing yet */
 	struct cm_conn *conn;
@@ -91,7 +91,7 @@ struct cm_id {
 	bool answer;                 /* destroy: the client waits */
 	/* route */
 	struct loop_timer timer;
-	struct cm_id *next_wait, **prev_wait; /* of a udp listener next_wait: the next one */
+	struct rn_link wait; /* in CM_ROUTE_WAIT: cm_route.c; of a listener for datagrams: cm_sidr.c */
 };
 
 /* Requests of the control protocol: each answers, now or later. */
@@ -153,7 +153,7 @@ void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key);
 void cm_conn_free(struct cm_conn *k);
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
 struct cm_conn *cm_conn_make(struct client *c, uint64_t key); /* without id; dev and addresses are the caller's to set */
-struct cm_conn *cm_conn_first(void);
+const struct rn_list *cm_conns(void); /* struct cm_conn, by `link`; the newest first */
 struct cm_conn *cm_conn_of(uint64_t key);
 
 /* TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. False: in use. */

@@ -12,9 +12,9 @@
 #define WAIT_TRIES 200u
 #define PORT_TRIES 32u /* of ports that are in use toward the same peer */
 
-static struct cm_conn *conns;
+static struct rn_list conns; /* the newest first */
 
-struct cm_conn *cm_conn_first(void) { return conns; }
+const struct rn_list *cm_conns(void) { return &conns; }
 
 struct cm_conn *cm_conn_of(uint64_t key)
 {
@@ -31,11 +31,7 @@ struct cm_conn *cm_conn_make(struct client *c, uint64_t key)
 		return NULL;
 	owner_put(&k->owner, OWNER_CONN, key);
 	k->c = c;
-	k->next = conns;
-	k->prev = &conns;
-	if (conns != NULL)
-		conns->prev = &k->next;
-	conns = k;
+	rn_list_push_front(&conns, &k->link);
 	return k;
 }
 
@@ -58,9 +54,7 @@ void cm_conn_free(struct cm_conn *k)
 	if (k->id != NULL)
 		k->id->conn = NULL;
 	oob_conn_gone(k);
-	*k->prev = k->next;
-	if (k->next != NULL)
-		k->next->prev = k->prev;
+	rn_list_remove(&conns, &k->link);
 	owner_del(&k->owner);
 	free(k);
 }

@@ -320,7 +320,7 @@ void cm_client_dies(struct client *c)
 
 void cm_client_conns(struct client *c)
 {
-	for (struct cm_conn *k = cm_conn_first(); k != NULL; k = k->next) {
+	rn_list_each(struct cm_conn, k, cm_conns(), link) {
 		if (k->c != c)
 			continue;
 		k->c = NULL;

@@ -16,14 +16,12 @@
 struct cm_join {
 	uint32_t number; /* the client's */
 	struct group *g; /* NULL: it only sends */
-	struct cm_join *next;
+	struct rn_link link; /* in the id's joins */
 };
 
-static void end(struct cm_id *id, struct cm_join **at)
+static void end(struct cm_id *id, struct cm_join *j)
 {
-	struct cm_join *j = *at;
-
-	*at = j->next;
+	rn_list_remove(&id->joins, &j->link);
 	id->n_joins--;
 	if (j->g != NULL)
 		group_leave(j->g, &j->g->joins);
@@ -32,8 +30,8 @@ static void end(struct cm_id *id, struct cm_join **at)
 
 void cm_joins_end(struct cm_id *id)
 {
-	while (id->joins != NULL)
-		end(id, &id->joins);
+	rn_list_each(struct cm_join, j, &id->joins, link)
+		end(id, j);
 }
 
 static void tell(const struct cm_id *id, uint32_t number, const struct pkt_addr *addr)
@@ -86,8 +84,7 @@ void cm_join(struct client *c)
 		}
 		group_enter(j->g, &j->g->joins);
 	}
-	j->next = id->joins;
-	id->joins = j;
+	rn_list_push_front(&id->joins, &j->link);
 	id->n_joins++;
 	client_ok(c);
 	tell(id, r.join, &addr);
@@ -101,6 +98,15 @@ static bool of_join(const void *data, const void *arg)
 	return ev->type == CM_EV_MULTICAST_JOIN && ev->id == r->id && ev->join == r->join;
 }
 
+static struct cm_join *find(const struct cm_id *id, uint32_t number)
+{
+	rn_list_each(struct cm_join, j, &id->joins, link) {
+		if (j->number == number)
+			return j;
+	}
+	return NULL;
+}
+
 void cm_leave(struct client *c)
 {
 	const struct ipc_cm_join *r = &c->req.cm_join;
@@ -108,14 +114,12 @@ void cm_leave(struct client *c)
 
 	if (id == NULL)
 		return;
-	struct cm_join **at = &id->joins;
-	while (*at != NULL && (*at)->number != r->join)
-		at = &(*at)->next;
-	if (*at == NULL) {
+	struct cm_join *j = find(id, r->join);
+	if (j == NULL) {
 		client_error(c, EINVAL, "the id has no join %u", r->join);
 		return;
 	}
 	ev_cancel_if(id->chan, of_join, r);
-	end(id, at);
+	end(id, j);
 	client_ok(c);
 }

@@ -10,7 +10,7 @@
 #define TIMEOUT_MIN_MS 100u
 #define TIMEOUT_MAX_MS 60000u
 
-static struct cm_id *waiting; /* in CM_ROUTE_WAIT */
+static struct rn_list waiting; /* struct cm_id in CM_ROUTE_WAIT, by `wait` */
 
 /* ---- resolve_addr ---- */
 
@@ -81,12 +81,9 @@ void cm_resolve_addr(struct client *c)
 
 void cm_route_forget(struct cm_id *id)
 {
-	if (id->prev_wait == NULL)
+	if (id->state != CM_ROUTE_WAIT)
 		return;
-	*id->prev_wait = id->next_wait;
-	if (id->next_wait != NULL)
-		id->next_wait->prev_wait = id->prev_wait;
-	id->prev_wait = NULL;
+	rn_list_remove(&waiting, &id->wait);
 	loop_timer_disarm(&id->timer);
 }
 
@@ -109,13 +106,9 @@ static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_add
 
 static void tell(uint32_t dev, const struct pkt_addr *dst, int status)
 {
-	struct cm_id *id = waiting;
-
-	while (id != NULL) {
-		struct cm_id *next = id->next_wait;
+	rn_list_each(struct cm_id, id, &waiting, wait) {
 		if (waits_for(id, dev, dst))
 			end(id, status);
-		id = next;
 	}
 }
 
@@ -123,18 +116,15 @@ static void tell(uint32_t dev, const struct pkt_addr *dst, int status)
 void cm_neigh(const struct rnicd_event *ev)
 {
 	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
-	struct cm_id *id = waiting;
 
 	tell(ev->port, &ev->addr, ev->status);
 	if (!p->gateway_set || !pkt_addr_eq(&p->gateway, &ev->addr))
 		return;
-	for (id = waiting; id != NULL;) {
-		struct cm_id *next = id->next_wait;
+	rn_list_each(struct cm_id, id, &waiting, wait) {
 		struct pkt_addr dst;
 		memcpy(dst.b, id->remote.ip, 16);
 		if (id->dev == ev->port && !pkt_addr_same_net(&p->ip, &dst, p->prefix_len))
 			end(id, ev->status);
-		id = next;
 	}
 }
 
@@ -196,11 +186,7 @@ void cm_resolve_route(struct client *c)
 	id->timer.due = timed_out;
 	uint32_t ms = rn_min_u32(rn_max_u32(r->timeout_ms, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
 	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
-	id->next_wait = waiting;
-	id->prev_wait = &waiting;
-	if (waiting != NULL)
-		waiting->prev_wait = &id->next_wait;
-	waiting = id;
+	rn_list_push_front(&waiting, &id->wait);
 	client_ok(c);
 	cmd_send(&a->cmd, 0); /* every worker learns for itself; the first asks for the client */
 }

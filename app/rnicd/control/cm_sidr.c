@@ -23,7 +23,7 @@ struct cm_sidr {
 	uint32_t tries;
 };
 
-static struct cm_id *listeners;
+static struct rn_list listeners; /* struct cm_id, by `wait` */
 
 /* ---- messages ---- */
 
@@ -166,28 +166,23 @@ void cm_sidr_listen(struct client *c, struct cm_id *id)
 		client_error(c, ENOMEM, "no port for another listener");
 		return;
 	}
-	id->next_wait = listeners;
-	listeners = id;
+	rn_list_push_front(&listeners, &id->wait);
 	cm_set_state(id, CM_LISTENING);
 	client_ok(c);
 }
 
 void cm_sidr_listen_end(struct cm_id *id)
 {
-	struct cm_id **p = &listeners;
-
-	while (*p != id)
-		p = &(*p)->next_wait;
-	*p = id->next_wait;
+	rn_list_remove(&listeners, &id->wait);
 }
 
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 {
-	struct cm_id *l = listeners;
-
-	while (l != NULL && (l->local.port != port || (l->dev != dev && l->dev != CM_NO_DEV)))
-		l = l->next_wait;
-	return l;
+	rn_list_each(struct cm_id, l, &listeners, wait) {
+		if (l->local.port == port && (l->dev == dev || l->dev == CM_NO_DEV))
+			return l;
+	}
+	return NULL;
 }
 
 /* The number of a request here: its own may be another's too. */

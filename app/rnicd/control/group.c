@@ -4,26 +4,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct group *groups;
+static struct rn_list groups;
 
 static bool empty(const struct group *g) { return g->joins == 0 && g->qps == 0; }
 
-const struct group *group_first(void) { return groups; }
+const struct rn_list *group_list(void) { return &groups; }
 
 uint32_t group_count(uint32_t dev)
 {
 	uint32_t n = 0;
 
-	for (const struct group *g = groups; g != NULL; g = g->next)
+	rn_list_each(const struct group, g, &groups, link)
 		n += g->dev == dev && !empty(g);
 	return n;
 }
 
-uint32_t group_list(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS])
+uint32_t group_addrs(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS])
 {
 	uint32_t n = 0;
 
-	for (const struct group *g = groups; g != NULL; g = g->next)
+	rn_list_each(const struct group, g, &groups, link)
 		if (g->dev == dev && !empty(g))
 			addr[n++] = g->addr;
 	return n;
@@ -31,18 +31,18 @@ uint32_t group_list(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS])
 
 static struct group *find(uint32_t dev, const struct pkt_addr *addr)
 {
-	struct group *g = groups;
-
-	while (g != NULL && (g->dev != dev || !pkt_addr_eq(&g->addr, addr)))
-		g = g->next;
-	return g;
+	rn_list_each(struct group, g, &groups, link) {
+		if (g->dev == dev && pkt_addr_eq(&g->addr, addr))
+			return g;
+	}
+	return NULL;
 }
 
 static uint32_t founded(uint32_t client, uint32_t dev)
 {
 	uint32_t n = 0;
 
-	for (const struct group *g = groups; g != NULL; g = g->next)
+	rn_list_each(const struct group, g, &groups, link)
 		n += g->dev == dev && g->founder == client && !empty(g);
 	return n;
 }
@@ -74,8 +74,7 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 			g->at[i].port = dev;
 			g->at[i].addr = *addr;
 		}
-		g->next = groups;
-		groups = g;
+		rn_list_push_front(&groups, &g->link);
 	}
 	g->founder = c->id;
 	return g;
@@ -100,12 +99,8 @@ void group_leave(struct group *g, uint32_t *count)
 
 void group_rest(struct group *g)
 {
-	struct group **at = &groups;
-
 	if (!empty(g) || g->commands > 0)
 		return;
-	while (*at != g)
-		at = &(*at)->next;
-	*at = g->next;
+	rn_list_remove(&groups, &g->link);
 	free(g);
 }

@@ -26,7 +26,7 @@ struct group {
 	uint32_t joins;        /* ids in it, but for those that only send */
 	uint32_t qps, on[RNICD_MAX_WORKERS]; /* attached, and by worker */
 	uint32_t commands;     /* under way */
-	struct group *next;
+	struct rn_link link;   /* group_list() */
 	struct ud_group at[];  /* [worker] */
 };
 
@@ -40,11 +40,11 @@ void group_rest(struct group *g);
 
 /* Groups of a device that somebody is in. */
 uint32_t group_count(uint32_t dev);
-/* All groups; telemetry reads them under loop_lock. */
-const struct group *group_first(void);
+/* All groups, struct group by `link`; telemetry reads them under loop_lock. */
+const struct rn_list *group_list(void);
 
 /* Their addresses; returns their number. */
-uint32_t group_list(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS]);
+uint32_t group_addrs(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS]);
 
 /* ---- the network (group_net.c) ---- */
 

@@ -72,7 +72,7 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 {
 	struct pkt_addr all[DEV_MAX_GROUPS];
 
-	port_groups(rnicd.port[dev], all, group_list(dev, all));
+	port_groups(rnicd.port[dev], all, group_addrs(dev, all));
 	if (in)
 		igmp_join(&nets[dev].igmp, addr, rnicd_now());
 	else

@@ -40,21 +40,17 @@ bool oob_hello_parse(const uint8_t *priv, uint32_t len, enum oob_kind kind, stru
 struct oob_held {
 	struct cm_conn *k;
 	struct oob_hello hello;
-	struct oob_held *next, **prev; /* oldest first */
+	struct rn_link link; /* in `held` */
 	struct loop_timer timer;
 };
 
-static struct oob_held *first, **last = &first;
+static struct rn_list held; /* struct oob_held, the oldest first */
 static uint32_t n_held;
 
 static void let_go(struct oob_held *h)
 {
 	loop_timer_disarm(&h->timer);
-	*h->prev = h->next;
-	if (h->next != NULL)
-		h->next->prev = h->prev;
-	else
-		last = h->prev;
+	rn_list_remove(&held, &h->link);
 	h->k->held = NULL;
 	n_held--;
 	free(h);
@@ -82,9 +78,10 @@ static bool same_peer(const struct oob_held *h, uint32_t dev, const uint8_t ip[1
 
 static struct oob_held *find(uint32_t dev, const uint8_t ip[16], const struct oob_hello *w)
 {
-	for (struct oob_held *h = first; h != NULL; h = h->next)
+	rn_list_each(struct oob_held, h, &held, link) {
 		if (same_peer(h, dev, ip, w))
 			return h;
+	}
 	return NULL;
 }
 
@@ -99,13 +96,11 @@ static bool hold(struct cm_conn *k, const struct oob_hello *hello)
 		refuse(old); /* the peer has given that one up */
 	} else if (n_held == HELD_MAX) {
 		oob_totals.displaced++;
-		refuse(first);
+		refuse(rn_list_first(&held, struct oob_held, link));
 	}
 	h->k = k;
 	h->hello = *hello;
-	h->prev = last;
-	*last = h;
-	last = &h->next;
+	rn_list_push_back(&held, &h->link);
 	n_held++;
 	k->held = h;
 	h->timer.due = expired;

@@ -8,12 +8,14 @@
 
 #include <stdint.h>
 
+#include "base/rn_list.h"
+
 enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR, OWNER_MR };
 
 /* Embedded in the object. */
 struct owner {
 	uint64_t key; /* 0: not registered */
-	struct owner *next;
+	struct rn_link link; /* of owner.c: same hash of the key */
 	enum owner_kind kind;
 };
 

@@ -152,7 +152,7 @@ static int on_clients(const char *cmd, const char *params, struct rte_tel_data *
 	if (list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
-	for (const struct client *c = client_first(); c != NULL; c = c->next) {
+	rn_list_each(const struct client, c, client_list(), link) {
 		if (list_wanted(params)) {
 			add_line(d, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid, (unsigned)c->uid,
 				 c->qp.live, c->mr.live, (unsigned long long)c->memory,
@@ -199,7 +199,7 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
-	for (const struct client *c = client_first(); c != NULL; c = c->next) {
+	rn_list_each(const struct client, c, client_list(), link) {
 		const struct client_qp *q;
 		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
 			if (list_wanted(params)) {
@@ -225,7 +225,7 @@ static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d
 	(void)params;
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
-	for (const struct group *g = group_first(); g != NULL; g = g->next) {
+	rn_list_each(const struct group, g, group_list(), link) {
 		if (g->joins == 0 && g->qps == 0)
 			continue;
 		tele_show_addr(g->addr.b, addr, sizeof(addr));

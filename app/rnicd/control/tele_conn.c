@@ -65,11 +65,13 @@ static void looked(struct cmd_all *a)
 
 static void collect(struct look *l)
 {
-	for (const struct cm_conn *k = cm_conn_first(); k != NULL && l->n < CONNS_MAX; k = k->next) {
-		struct tele_conn *t = &l->conn[l->n];
+	rn_list_each(const struct cm_conn, k, cm_conns(), link) {
 		char from[46], to[46];
+		if (l->n == CONNS_MAX)
+			return;
 		if (k->conn == NULL)
 			continue;
+		struct tele_conn *t = &l->conn[l->n];
 		tele_show_addr(k->local.ip, from, sizeof(from));
 		tele_show_addr(k->remote.ip, to, sizeof(to));
 		snprintf(t->name, sizeof(t->name), "%.15s %s:%u %s:%u", rnicd.port[k->dev]->cfg->name, from,

@@ -44,7 +44,7 @@ struct rnic_cm_id {
 	struct ibv_qp_init_attr ep_attr;
 	uint8_t *connect_data;     /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
 	size_t connect_len;
-	struct rnic_cm_join *joins;
+	struct rn_list joins;      /* struct rnic_cm_join */
 	uint32_t last_join;
 	pthread_mutex_t join_lock; /* the joins, and what the queue pair is attached to because of them */
 	uint64_t held_until;       /* DISCONNECTED waits till then, ns, or for completions to be polled; 0: it has not come */
@@ -57,7 +57,7 @@ struct rnic_cm_id {
 
 /* A group that an id is in, or will be when the event is here. */
 struct rnic_cm_join {
-	struct rnic_cm_join *next;
+	struct rn_link link;
 	uint32_t number;           /* of the id's joins */
 	bool send_only;
 	union ibv_gid group;

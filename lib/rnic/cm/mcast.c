@@ -54,38 +54,34 @@ static int group_of(const struct sockaddr *addr, union ibv_gid *group)
 	return rc;
 }
 
-static struct rnic_cm_join **find(struct rnic_cm_id *id, const union ibv_gid *group)
+static struct rnic_cm_join *find(const struct rnic_cm_id *id, const union ibv_gid *group)
 {
-	struct rnic_cm_join **j = &id->joins;
-
-	while (*j != NULL && memcmp((*j)->group.raw, group->raw, sizeof(group->raw)) != 0)
-		j = &(*j)->next;
-	return j;
+	rn_list_each(struct rnic_cm_join, j, &id->joins, link) {
+		if (memcmp(j->group.raw, group->raw, sizeof(group->raw)) == 0)
+			return j;
+	}
+	return NULL;
 }
 
-static struct rnic_cm_join **find_number(struct rnic_cm_id *id, uint32_t number)
+static struct rnic_cm_join *find_number(const struct rnic_cm_id *id, uint32_t number)
 {
-	struct rnic_cm_join **j = &id->joins;
-
-	while (*j != NULL && (*j)->number != number)
-		j = &(*j)->next;
-	return j;
+	rn_list_each(struct rnic_cm_join, j, &id->joins, link) {
+		if (j->number == number)
+			return j;
+	}
+	return NULL;
 }
 
-static void forget(struct rnic_cm_join **at)
+static void forget(struct rnic_cm_id *id, struct rnic_cm_join *j)
 {
-	struct rnic_cm_join *j = *at;
-
-	if (j == NULL)
-		return;
-	*at = j->next;
+	rn_list_remove(&id->joins, &j->link);
 	free(j);
 }
 
 void cm_joins_free(struct rnic_cm_id *id)
 {
-	while (id->joins != NULL)
-		forget(&id->joins);
+	rn_list_each(struct rnic_cm_join, j, &id->joins, link)
+		forget(id, j);
 }
 
 static int join(struct rdma_cm_id *rid, const struct sockaddr *addr, bool send_only, void *context)
@@ -110,11 +106,10 @@ static int join(struct rdma_cm_id *rid, const struct sockaddr *addr, bool send_o
 	memcpy(m.cm_join.group, group.raw, sizeof(m.cm_join.group));
 	pthread_mutex_lock(&id->join_lock);
 	j->number = m.cm_join.join = ++id->last_join;
-	j->next = id->joins;
-	id->joins = j;
+	rn_list_push_front(&id->joins, &j->link);
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
-		forget(&id->joins);
+		forget(id, j);
 	pthread_mutex_unlock(&id->join_lock);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }
@@ -141,7 +136,7 @@ int cm_joined(struct rnic_cm_id *id, const struct ipc_cm_event *ev, void **conte
 	int rc = -ev->status;
 
 	pthread_mutex_lock(&id->join_lock);
-	j = *find_number(id, ev->join);
+	j = find_number(id, ev->join);
 	if (j != NULL) {
 		*context = j->context;
 		if (rc == 0 && !j->send_only && id->id.qp != NULL)
@@ -172,19 +167,19 @@ int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	if (rc != 0)
 		return cm_ret(rc);
 	pthread_mutex_lock(&id->join_lock);
-	struct rnic_cm_join **at = find(id, &group);
-	if (*at == NULL) {
+	struct rnic_cm_join *j = find(id, &group);
+	if (j == NULL) {
 		pthread_mutex_unlock(&id->join_lock);
 		return cm_ret(EADDRNOTAVAIL);
 	}
-	const struct whose whose = { .id = id->handle, .number = (*at)->number };
-	const bool send_only = (*at)->send_only;
-	forget(at);
+	const struct whose whose = { .id = id->handle, .number = j->number };
+	const bool send_only = j->send_only;
+	forget(id, j);
 	m.cm_join.join = whose.number;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	/* An event that is not read yet says nothing any more; without it the queue pair was not attached. */
 	rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, (void *)(uintptr_t)&whose, NULL, NULL);
-	if (rid->qp != NULL && !send_only && *find(id, &group) == NULL)
+	if (rid->qp != NULL && !send_only && find(id, &group) == NULL)
 		(void)ibv_detach_mcast(rid->qp, &group, 0);
 	pthread_mutex_unlock(&id->join_lock);
 	return cm_ret(rc);

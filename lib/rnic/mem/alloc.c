@@ -110,8 +110,7 @@ void *rnic_mem_alloc(struct rnic_session *s, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	b->next = s->mem->blocks;
-	s->mem->blocks = b;
+	rn_list_push_front(&s->mem->blocks, &b->link);
 	pthread_mutex_unlock(&s->mem->lock);
 	return b->p;
 }
@@ -121,13 +120,12 @@ void rnic_mem_free(struct rnic_session *s, void *p)
 	struct rnic_block *b = NULL;
 
 	pthread_mutex_lock(&s->mem->lock);
-	for (struct rnic_block **at = &s->mem->blocks; *at != NULL; at = &(*at)->next) {
-		if ((*at)->p == p) {
-			b = *at;
-			*at = b->next;
-			break;
-		}
+	rn_list_each(struct rnic_block, i, &s->mem->blocks, link) {
+		if (i->p == p)
+			b = i;
 	}
+	if (b != NULL)
+		rn_list_remove(&s->mem->blocks, &b->link);
 	/* A region that is still registered keeps its pages until a sweep finds them free. */
 	if (b != NULL && !rnic_in_region(s->mem, b->region, b->off, b->len))
 		rnic_arena_release(s->mem, b->region, b->off, b->len);

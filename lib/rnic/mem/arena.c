@@ -297,7 +297,7 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 
 bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len)
 {
-	for (const struct rnic_mr *mr = m->mrs; mr != NULL; mr = mr->next) {
+	rn_list_each(const struct rnic_mr, mr, &m->mrs, link) {
 		for (uint32_t i = 0; i < mr->npieces; i++) {
 			const struct ipc_piece *p = &mr->pieces[i];
 			if (p->region == (uint32_t)region && p->off < off + len && off < p->off + p->len)
@@ -339,7 +339,7 @@ static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 		else if (rnic_file_is(&m->file[IPC_REGION_HUGE], &v))
 			live_set(huge, v.off, v.end - v.start, RNIC_HUGE_PAGE);
 	}
-	for (const struct rnic_mr *mr = m->mrs; mr != NULL; mr = mr->next) {
+	rn_list_each(const struct rnic_mr, mr, &m->mrs, link) {
 		for (uint32_t i = 0; i < mr->npieces; i++) {
 			const struct ipc_piece *p = &mr->pieces[i];
 			if (p->region == IPC_REGION_ARENA)

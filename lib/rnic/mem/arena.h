@@ -46,7 +46,7 @@ struct rnic_win {
 };
 
 struct rnic_block { /* what rnic_alloc() handed out */
-	struct rnic_block *next;
+	struct rn_link link;
 	void *p;
 	enum ipc_region region;
 	uint64_t off, len;
@@ -65,9 +65,9 @@ struct rnic_mem {
 	uint64_t dealt;        /* pages taken since the last sweep */
 	bool collided;         /* an address came again whose page is still taken: a sweep may free it */
 	uint64_t huge_used[RNIC_HUGES / 64];
-	struct rnic_mr *mrs;
-	struct rnic_import *imports;
-	struct rnic_block *blocks;
+	struct rn_list mrs;     /* struct rnic_mr: what may not be given back */
+	struct rn_list imports; /* struct rnic_import */
+	struct rn_list blocks;  /* struct rnic_block */
 	int fork_pipe[2];
 };
 

@@ -119,7 +119,7 @@ bool rnic_mem_fork_fault(uintptr_t addr)
 
 static bool allocated(const struct rnic_mem *m, const struct rnic_vma *v)
 {
-	for (const struct rnic_block *b = m->blocks; b != NULL; b = b->next) {
+	rn_list_each(const struct rnic_block, b, &m->blocks, link) {
 		if (v->start >= (uintptr_t)b->p && v->start < (uintptr_t)b->p + b->len)
 			return true;
 	}

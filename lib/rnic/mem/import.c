@@ -15,7 +15,7 @@
 #define GRAIN (UINT64_C(1) << 30) /* bytes of a file that are imported at once, as far as the mapping goes */
 
 struct rnic_import {
-	struct rnic_import *next;
+	struct rn_link link;   /* in rnic_mem.imports */
 	struct rnic_vma file;  /* its file and name */
 	uint64_t off, len;     /* the part of the file */
 	uint32_t region;
@@ -103,18 +103,25 @@ static int import(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_impo
 	return ask(m, v, i);
 }
 
+/* An import that covers [off, off + len) of the file, with the rights that are asked for. NULL: none. */
+static struct rnic_import *find(const struct rnic_mem *m, const struct rnic_vma *v, uint64_t off, uint64_t len,
+				bool write)
+{
+	rn_list_each(struct rnic_import, i, &m->imports, link) {
+		if (same_file(&i->file, v) && (i->writable || !write) && off >= i->off &&
+		    rn_in_range(off - i->off, len, i->len))
+			return i;
+	}
+	return NULL;
+}
+
 int rnic_import_get(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, uint64_t len, bool write,
 		    struct ipc_piece *piece)
 {
 	uint64_t off = v->off + (at - v->start);
-	struct rnic_import *i;
+	struct rnic_import *i = find(m, v, off, len, write);
 	int rc = 0;
 
-	for (i = m->imports; i != NULL; i = i->next) {
-		if (same_file(&i->file, v) && (i->writable || !write) && off >= i->off &&
-		    rn_in_range(off - i->off, len, i->len))
-			break;
-	}
 	if (i == NULL) {
 		i = calloc(1, sizeof(*i));
 		if (i == NULL)
@@ -130,8 +137,7 @@ int rnic_import_get(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, 
 			free(i);
 			return rc;
 		}
-		i->next = m->imports;
-		m->imports = i;
+		rn_list_push_front(&m->imports, &i->link);
 	}
 	i->users++;
 	*piece = (struct ipc_piece){ .region = i->region, .off = off - i->off, .len = len };
@@ -140,12 +146,11 @@ int rnic_import_get(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, 
 
 void rnic_import_put(struct rnic_mem *m, uint32_t region)
 {
-	for (struct rnic_import **at = &m->imports; *at != NULL; at = &(*at)->next) {
-		struct rnic_import *i = *at;
+	rn_list_each(struct rnic_import, i, &m->imports, link) {
 		if (i->region != region)
 			continue;
 		if (--i->users == 0) {
-			*at = i->next;
+			rn_list_remove(&m->imports, &i->link);
 			rnic_call_handle(m->s, IPC_FORGET, region);
 			free(i);
 		}

@@ -48,6 +48,7 @@
 #include <rdma/rsocket.h>
 
 #include "base/rn_base.h"
+#include "base/rn_list.h"
 
 /* ---- wire ---- */
 
@@ -114,7 +115,7 @@ struct rsock_opts {
 /* A thread that sleeps on a socket. */
 struct rsock_waiter {
 	int fd;                    /* its own eventfd */
-	struct rsock_waiter *next;
+	struct rn_link link;       /* in the socket's waiters */
 };
 
 /* riomap() */
@@ -122,7 +123,7 @@ struct rsock_iomr {
 	struct ibv_mr *mr;
 	uint64_t offset;
 	int index;                 /* in the peer's table; -1: for local use */
-	struct rsock_iomr *next;
+	struct rn_link link;       /* in the socket's iomrs */
 };
 
 struct rsock {
@@ -140,7 +141,7 @@ struct rsock {
 	bool rx_end;               /* the peer sends no more */
 	bool rx_shut, tx_shut;     /* rshutdown() */
 	struct rsock_opts opt;
-	struct rsock_waiter *waiters;
+	struct rn_list waiters;    /* struct rsock_waiter */
 
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *id;
@@ -178,7 +179,7 @@ struct rsock {
 	bool peer_big;             /* is big-endian */
 	uint32_t peer_maps;        /* its iomap entries */
 
-	struct rsock_iomr *iomrs;
+	struct rn_list iomrs;      /* struct rsock_iomr */
 };
 
 /* ---- rsock_fd.c: descriptors ---- */

@@ -9,13 +9,19 @@ static bool ring_free(const struct rsock *rs) { return two_free(rs) && (rs->stat
 
 /* ---- mapping ---- */
 
+static bool index_taken(const struct rsock *rs, int index)
+{
+	rn_list_each(const struct rsock_iomr, m, &rs->iomrs, link) {
+		if (m->index == index)
+			return true;
+	}
+	return false;
+}
+
 static int index_free(const struct rsock *rs)
 {
 	for (uint32_t i = 0; i < rs->peer_maps; i++) {
-		const struct rsock_iomr *m = rs->iomrs;
-		while (m != NULL && m->index != (int)i)
-			m = m->next;
-		if (m == NULL)
+		if (!index_taken(rs, (int)i))
 			return (int)i;
 	}
 	return -1;
@@ -71,8 +77,7 @@ static int map_add(struct rsock *rs, void *buf, size_t len, bool remote, off_t *
 		free(m);
 		return rc;
 	}
-	m->next = rs->iomrs;
-	rs->iomrs = m;
+	rn_list_push_front(&rs->iomrs, &m->link);
 	*offset = (off_t)m->offset;
 	return 0;
 }
@@ -100,11 +105,10 @@ int riounmap(int fd, void *buf, size_t len)
 	if (rs == NULL)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	for (struct rsock_iomr **p = &rs->iomrs; *p != NULL; p = &(*p)->next) {
-		struct rsock_iomr *m = *p;
+	rn_list_each(struct rsock_iomr, m, &rs->iomrs, link) {
 		if (m->mr->addr != buf || m->mr->length != len)
 			continue;
-		*p = m->next;
+		rn_list_remove(&rs->iomrs, &m->link);
 		rc = ibv_dereg_mr(m->mr);
 		free(m);
 		break;
@@ -115,9 +119,8 @@ int riounmap(int fd, void *buf, size_t len)
 
 void rsock_iomaps_free(struct rsock *rs)
 {
-	while (rs->iomrs != NULL) {
-		struct rsock_iomr *m = rs->iomrs;
-		rs->iomrs = m->next;
+	rn_list_each(struct rsock_iomr, m, &rs->iomrs, link) {
+		rn_list_remove(&rs->iomrs, &m->link);
 		ibv_dereg_mr(m->mr);
 		free(m);
 	}

@@ -54,23 +54,17 @@ void rsock_wake_clear(int fd)
 
 void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w)
 {
-	w->next = rs->waiters;
-	rs->waiters = w;
+	rn_list_push_front(&rs->waiters, &w->link);
 }
 
 void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w)
 {
-	for (struct rsock_waiter **p = &rs->waiters; *p != NULL; p = &(*p)->next) {
-		if (*p == w) {
-			*p = w->next;
-			return;
-		}
-	}
+	rn_list_remove(&rs->waiters, &w->link);
 }
 
 void rsock_kick(struct rsock *rs)
 {
-	for (struct rsock_waiter *w = rs->waiters; w != NULL; w = w->next) {
+	rn_list_each(struct rsock_waiter, w, &rs->waiters, link) {
 		uint64_t one = 1;
 		ssize_t n = write(w->fd, &one, sizeof(one));
 		(void)n; /* a full counter wakes as well */

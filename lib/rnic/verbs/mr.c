@@ -25,27 +25,10 @@ static int access_check(unsigned int access)
 	return 0;
 }
 
-static void mr_link(struct rnic_mem *m, struct rnic_mr *mr)
-{
-	mr->next = m->mrs;
-	mr->prev = &m->mrs;
-	if (m->mrs != NULL)
-		m->mrs->prev = &mr->next;
-	m->mrs = mr;
-}
-
-static void mr_cut(struct rnic_mr *mr)
-{
-	*mr->prev = mr->next;
-	if (mr->next != NULL)
-		mr->next->prev = mr->prev;
-}
-
 static void mr_free(struct rnic_mem *m, struct rnic_mr *mr)
 {
 	pthread_mutex_lock(&m->lock);
-	if (mr->prev != NULL) /* not a null region */
-		mr_cut(mr);
+	rn_list_remove(&m->mrs, &mr->link);
 	rnic_pieces_free(m, mr->pieces, mr->npieces);
 	pthread_mutex_unlock(&m->lock);
 	free(mr);
@@ -61,7 +44,7 @@ static int mr_back(struct rnic_mr *mr)
 	rc = rnic_mem_pieces(m, (uintptr_t)mr->ibv.addr, mr->ibv.length, (mr->access & ACCESS_WRITES) != 0, &mr->pieces,
 			     &mr->npieces);
 	if (rc == 0)
-		mr_link(m, mr);
+		rn_list_push_front(&m->mrs, &mr->link);
 	pthread_mutex_unlock(&m->lock);
 	return rc;
 }
@@ -222,11 +205,11 @@ static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 	struct rnic_mem *m = mr->s->mem;
 
 	pthread_mutex_lock(&m->lock);
-	mr_cut(mr);
-	mr_cut(by);
+	rn_list_remove(&m->mrs, &mr->link);
+	rn_list_remove(&m->mrs, &by->link);
 	rnic_pieces_free(m, mr->pieces, mr->npieces);
 	*mr = *by;
-	mr_link(m, mr);
+	rn_list_push_front(&m->mrs, &mr->link);
 	pthread_mutex_unlock(&m->lock);
 	free(by);
 }

@@ -5,17 +5,19 @@
 #define CQ_NONE_WR 1 /* queues have at least this many entries */
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rnic_qp *list; /* all QPs of the process */
+static struct rn_list list; /* struct rnic_qp, all of the process */
 
 struct rnic_qp *rnic_qp_find(uint32_t qpn)
 {
-	struct rnic_qp *qp;
+	struct rnic_qp *found = NULL;
 
 	pthread_mutex_lock(&list_lock);
-	for (qp = list; qp != NULL && qp->ex.qp_base.qp_num != qpn; qp = qp->next)
-		;
+	rn_list_each(struct rnic_qp, qp, &list, link) {
+		if (qp->ex.qp_base.qp_num == qpn && found == NULL) /* an older one may be a dead daemon's */
+			found = qp;
+	}
 	pthread_mutex_unlock(&list_lock);
-	return qp;
+	return found;
 }
 
 /* Checks what is asked for and rounds it up to what the slots hold anyway. */
@@ -131,23 +133,22 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	if (a->srq != NULL)
 		__atomic_fetch_add(&rnic_srq(a->srq)->refs, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&list_lock);
-	qp->next = list;
-	list = qp;
+	rn_list_push_front(&list, &qp->link);
 	pthread_mutex_unlock(&list_lock);
 }
 
 uint32_t rnic_qp_unread(const struct ibv_qp *ibqp)
 {
-	const struct rnic_qp *qp;
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&list_lock);
-	for (qp = list; qp != NULL && &qp->ex.qp_base != ibqp; qp = qp->next)
-		;
-	if (qp != NULL)
+	rn_list_each(const struct rnic_qp, qp, &list, link) {
+		if (&qp->ex.qp_base != ibqp)
+			continue;
 		n = rnic_cq_unread(rnic_cq(ibqp->send_cq), ibqp->qp_num);
-	if (qp != NULL && ibqp->recv_cq != ibqp->send_cq)
-		n += rnic_cq_unread(rnic_cq(ibqp->recv_cq), ibqp->qp_num);
+		if (ibqp->recv_cq != ibqp->send_cq)
+			n += rnic_cq_unread(rnic_cq(ibqp->recv_cq), ibqp->qp_num);
+	}
 	pthread_mutex_unlock(&list_lock);
 	return n;
 }
@@ -406,18 +407,6 @@ static bool async_of(const void *slot, void *arg)
 	return ev->type != IBV_EVENT_CQ_ERR && ev->cookie == (uintptr_t)arg;
 }
 
-static void unlink_qp(struct rnic_qp *qp)
-{
-	pthread_mutex_lock(&list_lock);
-	for (struct rnic_qp **p = &list; *p != NULL; p = &(*p)->next) {
-		if (*p == qp) {
-			*p = qp->next;
-			break;
-		}
-	}
-	pthread_mutex_unlock(&list_lock);
-}
-
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
 	RNIC_BESIDE(ibv_destroy_qp, ibqp->context, EINVAL, ibqp);
@@ -426,7 +415,9 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc != 0 && !rnic_dead(qp->s))
 		return rc;
-	unlink_qp(qp);
+	pthread_mutex_lock(&list_lock);
+	rn_list_remove(&list, &qp->link);
+	pthread_mutex_unlock(&list_lock);
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != qp->async_events)
