@@ -44,6 +44,15 @@ def need(program):
         raise Skip(f"{program} is not installed")
 
 
+def until(true, what="", patience=PATIENCE):
+    """Waits until true() is, and returns what it gave. `what` says what never came: a text, or a function that makes one."""
+    end = time.monotonic() + patience
+    while not (is_so := true()):
+        assert time.monotonic() < end, (what() if callable(what) else what) or "what was waited for has not come"
+        time.sleep(0.01)
+    return is_so
+
+
 class Process:
     """A child process whose output is collected in the background. It is killed when the test is."""
 
@@ -231,6 +240,12 @@ def be32(data, off):
     return struct.unpack_from(">I", data, off)[0]
 
 
+def nothing_is_left(d, kinds=("/rnic/clients", "/rnic/qps", "/rnic/conns")):
+    """What clients that have ended left in the daemon goes."""
+    left = lambda: {k: d.telemetry(k) for k in kinds if d.telemetry(k)}
+    until(lambda: not left(), lambda: f"left in the daemon: {left()}")
+
+
 CASES = []
 
 
@@ -258,12 +273,11 @@ def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=()
                     results[line.split()[-1]] = (line.startswith("ok "), "\n".join(notes))
                     notes = []
             results["*"] = (rc in (0, 1), f"{program} ended with {rc}\n{p.tail()}")
-            end = time.monotonic() + 20
-            kinds = ("/rnic/clients", "/rnic/qps", "/rnic/conns")
-            while time.monotonic() < end and any(d.telemetry(k) for k in kinds):
-                time.sleep(0.1)
-            left = {k: d.telemetry(k) for k in kinds if d.telemetry(k)}
-            results["nothing_is_left_in_the_daemon"] = (not left, f"left in the daemon: {left}")
+            try:
+                nothing_is_left(d)
+                results["nothing_is_left_in_the_daemon"] = (True, "")
+            except AssertionError as e:
+                results["nothing_is_left_in_the_daemon"] = (False, str(e))
 
     def make(name):
         def f():

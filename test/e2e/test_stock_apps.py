@@ -137,14 +137,15 @@ def a_tcp_program_through_librspreload():
         data = random_file(d.dir + "/from", 4000000)
         pre = ["env", "-u", "X", "sh", "-c", f'LD_PRELOAD="$LD_PRELOAD {preload[0]}" exec "$@"', "sh"]
         need("iperf3")
-        # The receiver stops when the sender says so, wherever it is; up to there it has the file. With room for all of
-        # it: iperf3 loses what a send left over.
-        out, _ = pair(d, [*pre, "iperf3", "-s", "-1", "-B", ADDR, "-F", d.dir + "/to"],
-                      [*pre, "iperf3", "-c", ADDR, "-t", "5", "-w", "8M", "-F", d.dir + "/from"])
+        # The client ends the run when all the bytes that -n names are there; as the receiver (-R) it waits for the file's
+        # last byte. A client that sends would end the run when it has sent, wherever the receiver is. The buffers (-w)
+        # have room for the whole file: iperf3 loses what a send left over.
+        out, _ = pair(d, [*pre, "iperf3", "-s", "-1", "-B", ADDR, "-F", d.dir + "/from"],
+                      [*pre, "iperf3", "-c", ADDR, "-R", "-n", str(len(data)), "-w", "8M", "-F", d.dir + "/to"])
         assert "iperf Done" in out, out
         with open(d.dir + "/to", "rb") as f:
             got = f.read()
-        assert len(got) > 500000 and data.startswith(got), f"{len(got)} bytes that are not the file's"
+        assert got == data, f"{len(got)} bytes of {len(data)}, {'a beginning' if data.startswith(got) else 'not those'} of the file"
 
 
 @case

@@ -6,11 +6,10 @@ is a test case of its own: both sides must be content. One more case judges the 
 import os
 import shutil
 import tempfile
-import time
 
 from guest import GUEST, RNIC, VETH, Guest  # first: it puts test/e2e on the path
 import wire_check
-from rig import BUILD, CASES, Daemon, Skip, case
+from rig import BUILD, CASES, PATIENCE, Daemon, Skip, case, until
 from shark import shark
 
 PORT = "7471"
@@ -156,15 +155,17 @@ class Batch:
                 server = d.run(PEER, *serve, RNIC, *self.host)
                 server.wait_line("listening")
                 client = g.run(" ".join(["peer", *call, self.guest_opts, RNIC, *self.scenarios]))
-            client.wait(120)
+            client.wait(5 * PATIENCE)
             last = f"{self.first + len(self.scenarios) - 1} {self.scenarios[-1]}"
             try:
-                server.wait_line(last, 20)
+                server.wait_line(last)
             except AssertionError:
                 pass  # the case of that scenario will say so
             server.stop()
             self.lines = {"client": client.out, "server": server.out}
-            time.sleep(0.05)  # the last FIN's ACK
+            # the capture and the counters have all when each connection has had its last FIN
+            until(lambda: all(" TIME_WAIT " in line for line in d.telemetry("/rnic/conns")),
+                  lambda: f"connections that do not end: {d.telemetry('/rnic/conns')}")
             self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
         finally:
             capture = end(d)

@@ -20,7 +20,7 @@
 #define PEER_NAME_MAX 32
 #define PEER_CTL      16u            /* bytes of a control message */
 #define PEER_AREA     (2u << 20)     /* bytes of the areas tx, win, sink; rx has two */
-#define PEER_STEP_MS  15000          /* a step that takes longer has failed */
+#define PEER_STEP_MS  60000          /* a step that takes longer hangs */
 #define PEER_DEPTH    64u
 
 /* Private data of both sides, big-endian; padded to the length that a scenario asks for. */
@@ -84,7 +84,8 @@ bool peer_post(struct peer_conn *c, struct ibv_send_wr *wr, const void *data, ui
 bool peer_send(struct peer_conn *c, const void *data, uint32_t len);
 bool peer_wc(struct peer_conn *c, struct ibv_wc *wc, int ms);
 bool peer_wait(struct peer_conn *c, uint32_t sends, uint32_t recvs);
-void peer_linger(struct peer_conn *c, int ms);
+bool peer_next(struct peer_conn *c, struct ibv_wc *wc);
+void peer_rest(struct peer_conn *c);
 void peer_fill(uint8_t *p, uint32_t n, uint32_t seed);
 bool peer_check(struct peer_conn *c, const uint8_t *p, uint32_t n, uint32_t seed, const char *what);
 

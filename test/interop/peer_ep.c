@@ -251,24 +251,36 @@ bool peer_wait(struct peer_conn *c, uint32_t sends, uint32_t recvs)
 	return true;
 }
 
-/* Prints what still comes, until the connection has ended and is silent. */
-void peer_linger(struct peer_conn *c, int ms)
+static void say_wc(const struct peer_conn *c, const struct ibv_wc *wc)
 {
-	struct pollfd pfd = { .fd = c->p->verbs->async_fd, .events = POLLIN };
-	struct ibv_async_event ae;
-	struct rdma_cm_event *e;
-	struct ibv_wc wc;
+	peer_say(c, "wc %s opcode %d", ibv_wc_status_str(wc->status), wc->opcode);
+}
 
-	for (uint64_t end = now_ms() + (uint64_t)ms; now_ms() < end && !c->gone;) {
-		while (ibv_poll_cq(c->cq, 1, &wc) > 0)
-			peer_say(c, "wc %s opcode %d", ibv_wc_status_str(wc.status), wc.opcode);
-		e = peer_event(c, 5);
+/* The next completion, printed. false: the connection has ended, or nothing has come for the time of a step. */
+bool peer_next(struct peer_conn *c, struct ibv_wc *wc)
+{
+	for (uint64_t end = now_ms() + PEER_STEP_MS; !c->gone && now_ms() < end;) {
+		if (ibv_poll_cq(c->cq, 1, wc) > 0) {
+			say_wc(c, wc);
+			return true;
+		}
+		struct rdma_cm_event *e = peer_event(c, 1);
 		if (e != NULL)
 			rdma_ack_cm_event(e);
 	}
+	return false;
+}
+
+/* Prints the completions and asynchronous events that an ended connection has left. */
+void peer_rest(struct peer_conn *c)
+{
+	struct pollfd pfd = { .fd = c->p->verbs->async_fd, .events = POLLIN };
+	struct ibv_async_event ae;
+	struct ibv_wc wc;
+
 	while (ibv_poll_cq(c->cq, 1, &wc) > 0)
-		peer_say(c, "wc %s opcode %d", ibv_wc_status_str(wc.status), wc.opcode);
-	while (poll(&pfd, 1, 5) > 0 && ibv_get_async_event(c->p->verbs, &ae) == 0) {
+		say_wc(c, &wc);
+	while (poll(&pfd, 1, 0) > 0 && ibv_get_async_event(c->p->verbs, &ae) == 0) {
 		peer_say(c, "async %s", ibv_event_type_str(ae.event_type));
 		ibv_ack_async_event(&ae);
 	}
