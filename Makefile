@@ -3,7 +3,7 @@
 BUILD ?= build
 FUZZ_SECONDS ?= 30
 
-.PHONY: all deps build demo test conformance bench fuzz clean
+.PHONY: all deps build demo test conformance bench fuzz deb clean
 all: build
 
 deps:
@@ -17,7 +17,7 @@ demo: build
 	@scripts/demo.sh $(BUILD)
 
 test:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test deb
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run
 
@@ -33,6 +33,10 @@ bench: build
 fuzz:
 	@scripts/deps.sh build fuzz
 	@test/fuzz/run $(FUZZ_SECONDS)
+
+deb:
+	@scripts/deps.sh build deb
+	@scripts/deb.sh $(BUILD)/deb
 
 clean:
 	rm -rf $(BUILD) build build-sanitize build-clang build-fuzz

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [bench]   (default: build)
+# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench]   (default: build)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev"
 test="clang iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client"
 siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
 fuzz="clang libclang-rt-14-dev"
+deb="debhelper lintian dpkg-dev fakeroot git man-db"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
 
 missing=
@@ -16,6 +17,7 @@ for group in "${@:-build}"; do
 	test) list=$test ;;
 	siw) list=$siw ;;
 	fuzz) list=$fuzz ;;
+	deb) list=$deb ;;
 	bench) list=$bench ;;
 	*) echo "deps: unknown group '$group'" >&2; exit 2 ;;
 	esac

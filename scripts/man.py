@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes a man page from what a program says of itself, so that the two cannot contradict each other.
+usage: man.py help NAME SECTION VERSION PROGRAM ARGUMENT...    from PROGRAM --help: its headings become sections
+       man.py config VERSION PROGRAM ARGUMENT...               rnicd.conf(5), from rnicd --help-config
+       man.py counters VERSION PROGRAM ARGUMENT...             rnic-counters(7), from rnicctl counters --list"""
+
+import subprocess
+import sys
+
+SEE_ALSO = ['rnicd(8)', 'rnicd.conf(5)', 'rnicrun(1)', 'rnicctl(1)', 'testpmd-rdma(1)', 'rnic-counters(7)']
+
+
+def roff(text):
+    """Text as it stands in roff: a backslash, and a dot or apostrophe at the line's start, mean nothing."""
+    text = text.replace('\\', '\\e').replace('-', '\\-')
+    return '\\&' + text if text[:1] in ".'" else text
+
+
+def title(name, section, version):
+    return '.TH "%s" "%s" "" "software RNIC %s" "software RNIC"' % (name.upper(), section, version)
+
+
+def paragraph(lines):
+    """Lines as they are: the programs' help is wrapped by hand, with columns."""
+    return ['.nf', *(roff(line[2:] if line.startswith('  ') else line) for line in lines), '.fi']
+
+
+def sections(text):
+    """[(heading, lines)]: a heading begins in the first column."""
+    out = []
+    for line in text.splitlines():
+        if line and not line.startswith(' '):
+            out.append((line.strip(), []))
+        elif out:
+            out[-1][1].append(line)
+    return [(heading, '\n'.join(lines).strip('\n').split('\n')) for heading, lines in out]
+
+
+def see_also(own):
+    pages = [page.rstrip(')').split('(') for page in SEE_ALSO if page != own]
+    return ['.SH SEE ALSO', ' ,\n'.join('.BR %s (%s)' % (name, section) for name, section in pages)]
+
+
+def from_help(name, section, version, text):
+    out = [title(name, section, version)]
+    for heading, lines in sections(text):
+        out.append('.SH ' + roff(heading.upper()))
+        if heading == 'NAME':
+            out.append(roff(lines[0].strip()))
+        else:
+            out += paragraph(lines)
+    return out + see_also('%s(%s)' % (name, section))
+
+
+def from_config(version, text):
+    out = [title('rnicd.conf', 5, version), '.SH NAME', 'rnicd.conf \\- configuration of the software RDMA network adapter',
+           '.SH DESCRIPTION',
+           'Sections in square brackets hold lines of the form',
+           '.IR "key = value" .',
+           'A # begins a comment. Sizes may end in K, M or G, times in us, ms or s, shares in %.',
+           '.B rnicd \\-\\-check FILE', 'names the line of each mistake.',
+           '.SH FILES', '/etc/rnicd/rnicd.conf']
+    for line in text.splitlines():
+        if line.startswith('['):
+            heading, _, rest = line.partition(']')
+            out += ['.SH "SECTION %s"' % roff(heading[1:].upper()), roff(rest.strip() or 'The daemon itself; given once.')]
+        elif line.strip():
+            key, _, meaning = line.strip().partition(' ')
+            out += ['.TP', '.B ' + roff(key), roff(meaning.strip())]
+    return out + see_also('rnicd.conf(5)')
+
+
+def from_counters(version, text):
+    out = [title('rnic-counters', 7, version), '.SH NAME', 'rnic-counters \\- every counter of rnicd and its meaning',
+           '.SH DESCRIPTION', 'A counter only grows; a gauge goes up and down.',
+           '.B rnicctl counters', 'shows them.']
+    for line in text.splitlines():
+        if line.startswith('## '):
+            out.append('.SH ' + roff(line[3:].upper()))
+        elif line.startswith('| `'):
+            name, kind, unit, meaning = [c.strip() for c in line.strip('|').split('|')]
+            out += ['.TP', '.B ' + roff(name.strip('`')), roff('%s (%s, %s).' % (meaning, kind, unit))]
+    return out + see_also('rnic-counters(7)')
+
+
+def main():
+    kind, rest = sys.argv[1], sys.argv[2:]
+    head = rest[:3] if kind == 'help' else rest[:1]
+    text = subprocess.run(rest[len(head):], check=True, capture_output=True, text=True).stdout
+    make = {'help': from_help, 'config': from_config, 'counters': from_counters}[kind]
+    print('\n'.join(make(*head, text)))
+
+
+main()
