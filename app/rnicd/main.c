@@ -18,6 +18,7 @@
 #include "control/dev.h"
 #include "control/group.h"
 #include "control/huge.h"
+#include "control/link.h"
 #include "control/loop.h"
 #include "control/numa_node.h"
 #include "control/oob.h"
@@ -301,10 +302,12 @@ static int serve(int listen_fd, const char *pages)
 	}
 	oob_start();
 	group_net_start();
+	link_start();
 	signals_take();
 	say_ready(pages);
 	loop_run(&serving);
 	end_in_order();
+	link_stop();
 	tele_stop();
 	return 0;
 }

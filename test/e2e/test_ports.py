@@ -4,67 +4,17 @@
 Ports against the host's own kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments, captures,
 strangers who talk no MPA, a flood of SYNs. Everything happens in network namespaces made here.
 """
-import contextlib
 import errno
 import os
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
 
-from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need
+from nets import OURS, KERNEL, conf, ping, sh, tap, veth
+from rig import PATIENCE, TESTPMD, Daemon, case, main, need
 from shark import fields
-
-OURS, KERNEL = "10.79.0.2", "10.79.0.1"
-
-
-def sh(*argv, check=True):
-    return subprocess.run(argv, check=check, capture_output=True, text=True, timeout=PATIENCE)
-
-
-@contextlib.contextmanager
-def netns():
-    need("ip")
-    if os.geteuid() != 0:
-        raise Skip("needs root for a network namespace")
-    name = f"rnic-{os.getpid()}"
-    sh("ip", "netns", "add", name)
-    try:
-        sh("ip", "-n", name, "link", "set", "lo", "up")
-        yield name
-    finally:
-        sh("ip", "netns", "del", name, check=False)
-
-
-def conf(device, extra=""):
-    return f"""
-[rnicd]
-socket = {{dir}}/rnicd.sock
-hugepages = no
-[port a]
-device = {device}
-address = {OURS}/24
-{extra}
-"""
-
-
-@contextlib.contextmanager
-def tap(extra=""):
-    """A daemon with a tap in a namespace of its own, the kernel's end configured."""
-    with netns() as ns:
-        if not os.path.exists("/dev/net/tun"):
-            raise Skip("this kernel has no tun")
-        with Daemon(conf("tap:rt0", extra), netns=ns) as d:
-            sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
-            sh("ip", "-n", ns, "link", "set", "rt0", "up")
-            yield ns, d
-
-
-def ping(ns, *args):
-    return sh("ip", "netns", "exec", ns, "ping", "-i", "0.05", "-W", "2", *args, OURS, check=False)
-
 
 class In:
     """A thread of its own in a namespace, for sockets."""
@@ -236,15 +186,6 @@ def capture_is_a_sound_file():
         assert [r[4] for r in rows if r[4]].count("2") >= 1, rows
         stamps = fields(path, "frame.time_epoch")
         assert abs(float(stamps[-1][0]) - time.time()) < 600
-
-
-@contextlib.contextmanager
-def veth(mtu=1500):
-    with netns() as ns:
-        sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
-        for dev in ("v0", "v1"):
-            sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
-        yield ns
 
 
 @case

@@ -25,6 +25,7 @@
 #define RNICD_NAME_MAX    32u
 #define RNICD_PATH_MAX    256u
 #define RNICD_ARGS_MAX    256u
+#define RNICD_IF_NAME_MAX 16u /* IFNAMSIZ */
 
 /* ---- configuration ---- */
 
@@ -150,9 +151,17 @@ struct rnicd_port_stats {
 	uint64_t capture_drops;
 } RN_ALIGNED(RN_CACHE_LINE);
 
+/* Whether a port's line carries frames. Written by the control thread (control/link.c), read by everyone. */
+enum rnicd_link {
+	RNICD_LINK_UP,
+	RNICD_LINK_DOWN, /* no carrier, no peer, the interface is down: frames for it are dropped, control/link.c waits */
+	RNICD_LINK_GONE, /* there is no device: workers keep out of it, control/link.c opens it again */
+};
+
 struct rnicd_port {
 	uint16_t index;                  /* in rnicd.port[], the device number of ipc_query_dev */
-	uint16_t ethdev;                 /* DPDK port id */
+	uint16_t ethdev;                 /* DPDK port id; control/link.c may change it while the link is GONE */
+	uint32_t link;                   /* enum rnicd_link: port_link(), port_set_link() */
 	int socket;                      /* NUMA node, or -1 */
 	const struct rnicd_port_cfg *cfg;
 	uint8_t mac[PKT_MAC_LEN];
@@ -165,9 +174,21 @@ struct rnicd_port {
 	void (*tap_look)(int signo);     /* TAP: makes the driver read; NULL: not needed */
 	int tap_signo;
 	struct capture *capture;         /* NULL: not captured */
+	uint32_t if_index;               /* the host's interface behind the port; 0: there is none */
+	char if_name[RNICD_IF_NAME_MAX]; /* its name when the port was opened */
 	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
 	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];
 };
+
+/* relaxed: who must have seen a change is sent a command behind it */
+static inline enum rnicd_link port_link(const struct rnicd_port *p)
+{
+	return (enum rnicd_link)__atomic_load_n(&p->link, __ATOMIC_RELAXED);
+}
+static inline void port_set_link(struct rnicd_port *p, enum rnicd_link link)
+{
+	__atomic_store_n(&p->link, (uint32_t)link, __ATOMIC_RELAXED);
+}
 
 /* ---- worker <-> control thread ---- */
 

@@ -247,6 +247,8 @@ void client_srq_free(struct client_srq *s);
 void client_create_channel(struct client *c, int fd); /* client_chan.c; takes fd */
 void client_destroy_channel(struct client *c);
 void client_chan_free(struct client_chan *ch);
+/* Every context that is open on the device hears that its port's link has come or gone. */
+void client_port_event(uint32_t dev, bool up);
 /* The channel of this kind for objects of dev; *ch is NULL for handle 0. False: there is no such one. */
 bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch);
 

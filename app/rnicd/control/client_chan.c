@@ -10,7 +10,7 @@
 #define RING_SLOTS_MAX 65536u
 
 /* Numbers of ibv_event_type that are not the QP's own (enum qp_event). */
-enum { EVENT_CQ_ERR = 0 };
+enum { EVENT_CQ_ERR = 0, EVENT_PORT_ACTIVE = 9, EVENT_PORT_ERR = 10 };
 
 static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const struct ipc_create_channel *r)
 {
@@ -108,6 +108,18 @@ static void async_event(struct client_chan *ch, uint32_t type, uint64_t cookie)
 
 	if (ch != NULL)
 		ev_push_copy(ch, &ev, sizeof(ev));
+}
+
+void client_port_event(uint32_t dev, bool up)
+{
+	const uint64_t port_num = 1;
+
+	rn_list_each(struct client, c, client_list(), link) {
+		struct client_chan *ch;
+		for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
+			if (ch->kind == IPC_CHANNEL_ASYNC && ch->dev == dev)
+				async_event(ch, up ? EVENT_PORT_ACTIVE : EVENT_PORT_ERR, port_num);
+	}
 }
 
 static void cq_fx(struct client_cq *q, uint8_t type)

@@ -46,7 +46,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 	const struct rnicd_port_cfg *cfg = p->cfg;
 
 	*d = (struct ipc_dev_info) {
-		.up = 1,
+		.up = port_link(p) == RNICD_LINK_UP,
 		.prefix_len = (uint8_t)cfg->prefix_len,
 		.mtu = p->mtu,
 		.ud_mtu = ud_mtu(p),

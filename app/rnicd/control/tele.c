@@ -133,6 +133,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			TEXT(d, "address", addr);
 			U64(d, "mtu", p->mtu);
 			U64(d, "rate_bps", p->cfg->rate_bps);
+			TEXT(d, "link", port_link(p) == RNICD_LINK_UP ? "up" : "down");
 			U64(d, "queues", p->caps.queues);
 			sum_port(p, &s);
 			tell_stats(d, &s);

@@ -117,6 +117,8 @@ static bool start_eal(char *err, uint32_t err_len)
 		arg(&a, "--no-pci");
 	/* it says "error" for each ability that the kernel's tap lacks and it can do without */
 	arg(&a, "--log-level=pmd.net.tap:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
+	/* nor must it say every time that a server is not there yet: control/link.c says so once */
+	arg(&a, "--log-level=pmd.net.memif:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
 	/* of the patterns that fit a driver loaded later EAL takes the first one given */
 	arg(&a, "--log-level=*:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "error");
 	rundir_remove_at_exit(); /* exit handlers run last one first: EAL's own, that takes its socket away, before this */

@@ -10,6 +10,7 @@
 #include <rte_malloc.h>
 
 #include "plane/capture.h"
+#include "plane/port_link.h"
 #include "plane/worker_int.h"
 
 #define PORT_GROUPS   64u
@@ -114,6 +115,11 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 		return false;
 	if (rc == 0)
 		rc = rte_eth_dev_start(port->ethdev);
+	if (rc != 0 && port_link_must_call(port)) {
+		/* its server is not there yet: control/link.c calls again */
+		port_set_link(port, RNICD_LINK_GONE);
+		return true;
+	}
 	if (rc != 0) {
 		snprintf(err, err_len, "port %s: cannot be started: %s", port->cfg->name, strerror(-rc));
 		return false;
@@ -130,6 +136,7 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 		check_rx_interrupts(port);
 	if (port->cfg->kind == RNICD_PORT_TAP)
 		port_tap_quiet(port);
+	port_link_begin(port);
 	return true;
 }
 
@@ -193,7 +200,7 @@ void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t 
 {
 	struct rte_ether_addr mac[PORT_GROUPS + 1] = { { .addr_bytes = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x01 } } };
 
-	if (rte_eth_promiscuous_get(port->ethdev) == 1 || port->cfg->kind == RNICD_PORT_PAIR)
+	if (port_link(port) == RNICD_LINK_GONE || rte_eth_promiscuous_get(port->ethdev) == 1 || port->cfg->kind == RNICD_PORT_PAIR)
 		return;
 	for (uint32_t i = 0; i < n && i < PORT_GROUPS; i++)
 		pkt_group_mac(mac[1 + i].addr_bytes, &addr[i]);
@@ -232,18 +239,44 @@ bool port_start_all(char *err, uint32_t err_len)
 	return true;
 }
 
+static void close_dev(struct rnicd_port *port)
+{
+	if (port->ethdev == RTE_MAX_ETHPORTS)
+		return;
+	port_wake_close(port);
+	rte_eth_dev_stop(port->ethdev);
+	port_dev_destroy(port);
+	port->ethdev = RTE_MAX_ETHPORTS;
+}
+
+bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct rnicd_port_caps had = port->caps;
+
+	close_dev(port);
+	if (!port_dev_create(port, err, err_len))
+		return false;
+	if (!bring_up(port, err, err_len)) {
+		close_dev(port);
+		port_set_link(port, RNICD_LINK_GONE);
+		return false;
+	}
+	if (port->caps.queues == had.queues && port->caps.multi_seg == had.multi_seg && port->caps.zero_copy == had.zero_copy)
+		return true;
+	snprintf(err, err_len, "port %s: the device is another one than before: restart rnicd", port->cfg->name);
+	close_dev(port);
+	port->caps = had;
+	port_set_link(port, RNICD_LINK_GONE);
+	return false;
+}
+
 void port_close_all(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		struct rnicd_port *port = rnicd.port[i];
 		capture_stop(port->capture);
 		port->capture = NULL;
-		if (port->ethdev == RTE_MAX_ETHPORTS)
-			continue;
-		port_wake_close(port);
-		rte_eth_dev_stop(port->ethdev);
-		port_dev_destroy(port);
-		port->ethdev = RTE_MAX_ETHPORTS;
+		close_dev(port);
 	}
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		port_pair_destroy(rnicd.port[i]);

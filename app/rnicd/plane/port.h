@@ -37,6 +37,12 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 /* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */
 uint32_t port_af_packet_slot(const struct rnicd_port *port);
 
+/*
+ * For port_link.c, no worker being in the port: closes the device and opens it again. It must have the abilities that it
+ * had. False with a sentence in err: it is closed, and this may be called again.
+ */
+bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len);
+
 /* port_dev.c: creates the ethdev of a port that is not a pair. Only for port.c. */
 bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len);
 void port_dev_destroy(struct rnicd_port *port);

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plane/port.h"
+#include "plane/port_link.h"
 
 #include <errno.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+
+#include "border/devargs.h"
 
 /*
  * What each kind of device is to DPDK and to us. zero_copy: its driver copies what it transmits with the CPU, so that a
@@ -38,12 +44,44 @@ static const struct kind {
 #define AF_PACKET_ROOM  128u
 #define AF_PACKET_ALIGN 1024u
 #define AF_PACKET_BLOCK 4u
+#define HELLO_MS 2000 /* a memif server that runs greets its callers at once */
 
 uint32_t port_af_packet_slot(const struct rnicd_port *port)
 {
 	uint32_t need = AF_PACKET_ROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->cfg->mtu;
 
 	return (need + AF_PACKET_ALIGN - 1) / AF_PACKET_ALIGN * AF_PACKET_ALIGN;
+}
+
+/*
+ * A server of memif that was killed leaves its socket behind, and the driver does not bind to a name that is taken. False
+ * with a sentence in err: somebody serves it.
+ */
+static bool clear_memif(const struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	char no[8];
+	struct stat st;
+
+	if (port_link_must_call(port) || !devargs_get(port->cfg->args, "socket-abstract", no, sizeof(no)) ||
+	    strcmp(no, "no") != 0 || !devargs_get(port->cfg->args, "socket", un.sun_path, sizeof(un.sun_path)) ||
+	    lstat(un.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return true;
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int rc = connect(s, (struct sockaddr *)&un, sizeof(un)), e = errno;
+	struct pollfd hello = { .fd = s, .events = POLLIN };
+	/* the driver of DPDK 22.11 does not survive a caller that hangs up before it has been greeted */
+	if (rc == 0)
+		poll(&hello, 1, HELLO_MS);
+	if (s >= 0)
+		close(s);
+	if (rc != 0 && e == ECONNREFUSED) {
+		unlink(un.sun_path);
+		return true;
+	}
+	snprintf(err, err_len, "port %s: another program serves memif's socket %s: stop it, or name another socket",
+		 port->cfg->name, un.sun_path);
+	return false;
 }
 
 static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
@@ -53,6 +91,8 @@ static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 	char devargs[RNICD_ARGS_MAX + 128];
 	char name[RTE_ETH_NAME_MAX_LEN];
 
+	if (port->cfg->kind == RNICD_PORT_MEMIF && !clear_memif(port, err, err_len))
+		return false;
 	if (k->driver == NULL) {
 		snprintf(devargs, sizeof(devargs), "%s", args);
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(args, ","), args);

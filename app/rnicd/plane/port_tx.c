@@ -69,6 +69,11 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		lens[i] = m[i]->pkt_len;
 	uint32_t sent;
+	if (rn_unlikely(port_link(t->port) != RNICD_LINK_UP)) {
+		rte_pktmbuf_free_bulk(m, n);
+		t->st->tx_drops += n;
+		return n;
+	}
 	if (t->port->wire != NULL) {
 		sent = rte_ring_sp_enqueue_burst(t->port->peer->wire[t->queue], (void *const *)m, n, NULL);
 	} else if (rn_likely(t->through == NULL)) {

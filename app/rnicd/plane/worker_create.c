@@ -144,6 +144,21 @@ void worker_wake_fd_del(struct rnicd_worker *w, int fd)
 	epoll_ctl(w->sh.epoll_fd, EPOLL_CTL_DEL, fd, &none);
 }
 
+/*
+ * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for it. Others are
+ * eventfds that nobody reads.
+ */
+void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
+{
+	if (port->caps.wire_mem || w->index >= port->caps.queues)
+		return;
+	int fd = port_rx_fd(port, (uint16_t)w->index);
+	if (fd < 0 || !add_fd(w, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))
+		w->blind_ports |= 1u << port->index;
+	else
+		w->blind_ports &= ~(1u << port->index);
+}
+
 /* What ends a sleep: the worker's own eventfd and the ports' receive interrupts. */
 static bool make_fds(struct rnicd_worker *w)
 {
@@ -151,18 +166,8 @@ static bool make_fds(struct rnicd_worker *w)
 	w->sh.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->sh.epoll_fd < 0 || w->sh.wake_fd < 0 || !add_fd(w, w->sh.wake_fd, EPOLLIN | EPOLLET))
 		return false;
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		const struct rnicd_port *port = rnicd.port[i];
-		if (port->caps.wire_mem || w->index >= port->caps.queues)
-			continue;
-		/*
-		 * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for
-		 * it. Others are eventfds that nobody reads.
-		 */
-		int fd = port_rx_fd(port, (uint16_t)w->index);
-		if (fd < 0 || !add_fd(w, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))
-			w->blind_ports = true;
-	}
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		worker_port_fd(w, rnicd.port[i]);
 	return true;
 }
 

@@ -101,7 +101,7 @@ struct rnicd_worker {
 	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps;      /* counters */
 	struct stages stages;
-	bool blind_ports;            /* there is such a port */
+	uint32_t blind_ports;        /* a bit for each such port */
 	uint16_t share[RNICD_MAX_PORTS]; /* most frames that a port may bring in a turn: worker_rx.c */
 	uint64_t look_at[RNICD_MAX_PORTS]; /* when a port is read next that costs a system call: worker_rx.c */
 	uint64_t answers_at;         /* resets and cookies for strangers are rationed: conn.c */
@@ -196,6 +196,8 @@ struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struc
 void txseg_sum(const struct txseg_sum *due);
 
 /* ---- worker_create.c ---- */
+/* The worker waits for the port's packets from now on, or looks at it often where it cannot be waited for. */
+void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port);
 /* Control thread, ports are up. NULL with a sentence in err. */
 struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len);
 /* All have stopped: frees the frames it has in its hands. */

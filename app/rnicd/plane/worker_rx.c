@@ -356,7 +356,7 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 	struct rnicd_port *ports[WORKER_BURST];
 	uint16_t *share = &w->share[port->index];
 
-	if (w->index >= port->caps.queues || !look(w, port))
+	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port))
 		return 0;
 	uint32_t n = port->wire != NULL
 			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, *share, NULL)

@@ -61,7 +61,7 @@ static bool anything_waits(const struct rnicd_worker *w)
 static void arm_ports(const struct rnicd_worker *w)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		if (w->index < rnicd.port[i]->caps.queues)
+		if (port_link(rnicd.port[i]) != RNICD_LINK_GONE && w->index < rnicd.port[i]->caps.queues)
 			port_rx_arm(rnicd.port[i], (uint16_t)w->index);
 	}
 }
@@ -79,7 +79,12 @@ static uint64_t next_due(const struct rnicd_worker *w)
 /* The longest sleep that no port forbids. */
 static uint64_t longest_nap(struct rnicd_worker *w)
 {
-	if (!w->blind_ports)
+	uint32_t blind = w->blind_ports;
+
+	/* nothing comes into a device that is not there */
+	for (uint32_t i = 0; blind != 0 && i < rnicd.n_ports; i++)
+		blind &= ~((uint32_t)(port_link(rnicd.port[i]) == RNICD_LINK_GONE) << i);
+	if (blind == 0)
 		return SLEEP_MAX_NS;
 	w->nap = rn_min_u64(rn_max_u64(w->nap * 2, NAP_MIN_NS), NAP_MAX_NS);
 	return w->nap;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device's arguments as DPDK writes them: "key=value,key=value". Any thread; nothing is kept. */
+#ifndef RNICD_DEVARGS_H
+#define RNICD_DEVARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The value of `key` into val (cut at len - 1 bytes, always terminated). False: args has no such key; val is empty. */
+bool devargs_get(const char *args, const char *key, char *val, size_t len);
+
+/* The first key of args that is none of `known` (NULL-terminated), into key as above. False: there is none. */
+bool devargs_unknown(const char *args, const char *const *known, char *key, size_t len);
+
+#endif

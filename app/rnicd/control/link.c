@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/link.h"
+
+#include <string.h>
+
+#include "border/cmd.h"
+#include "control/client.h"
+#include "control/loop.h"
+#include "plane/port_link.h"
+
+#define LOOK_NS (200 * RN_NS_PER_MS)
+#define WHY_MAX 256u
+#define PATIENCE_UP 1u   /* looks at a line that was up and is down, before its other end is called again */
+#define PATIENCE_NEW 5u  /* ... and at one that was called just now: its other end may be slow */
+
+/* Where the workers of a port are. Moved on by look() and by the answers of the workers. */
+enum step {
+	HERE,    /* in the port; look() waits for the device to go */
+	LEAVING, /* each has been told; the last answer moves on */
+	AWAY,    /* the device is look()'s to open again */
+	JOINING, /* it is open; the last answer moves on */
+};
+
+static struct link {
+	struct rnicd_port *port;
+	enum step step;
+	bool told_up;         /* what the log and the clients know */
+	uint32_t patience;    /* looks to come before the other end of a line that is down is called (memif's clients) */
+	struct cmd_all cmd;   /* one at a time: LEAVING, JOINING */
+	struct cmd_all up;    /* under way while up_sent */
+	bool up_sent;
+	char why[WHY_MAX];    /* why it is down, as it was logged last */
+} links[RNICD_MAX_PORTS];
+static struct loop_timer timer;
+static bool stopped;
+
+static void up_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	(void)now;
+	worker_port_up(w, rn_container_of(a, struct link, up)->port);
+}
+
+static void up_done(struct cmd_all *a) { rn_container_of(a, struct link, up)->up_sent = false; }
+
+/* The one writer of a port's link, once the daemon serves. */
+static void set(struct link *l, enum rnicd_link to)
+{
+	bool up = to == RNICD_LINK_UP;
+	port_set_link(l->port, to);
+	if (up == l->told_up)
+		return;
+	l->told_up = up;
+	l->why[0] = '\0';
+	if (up) {
+		rnicd_log(RNICD_LOG_INFO, "port %s: link up", l->port->cfg->name);
+	} else {
+		port_link_why(l->port, l->why, sizeof(l->why));
+		rnicd_log(RNICD_LOG_WARNING, "port %s: link down: %s", l->port->cfg->name, l->why);
+	}
+	client_port_event(l->port->index, up);
+	if (!up || l->up_sent)
+		return;
+	l->up_sent = true;
+	l->up.work = up_work;
+	l->up.done = up_done;
+	cmd_send_all(&l->up);
+}
+
+static void leave_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	(void)now;
+	worker_port_leave(w, rn_container_of(a, struct link, cmd)->port);
+}
+
+static void left(struct cmd_all *a) { rn_container_of(a, struct link, cmd)->step = AWAY; }
+
+static void leave(struct link *l)
+{
+	set(l, RNICD_LINK_GONE);
+	l->step = LEAVING;
+	l->cmd.work = leave_work;
+	l->cmd.done = left;
+	cmd_send_all(&l->cmd);
+}
+
+static void join_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+{
+	(void)now;
+	worker_port_join(w, rn_container_of(a, struct link, cmd)->port);
+}
+
+static void joined(struct cmd_all *a)
+{
+	struct link *l = rn_container_of(a, struct link, cmd);
+
+	l->step = HERE;
+	l->patience = PATIENCE_NEW;
+	set(l, port_link_ask(l->port));
+}
+
+static void try_open(struct link *l)
+{
+	char err[WHY_MAX];
+
+	if (!port_link_reopen(l->port, err, sizeof(err))) {
+		/* each reason is told once */
+		if (strcmp(err, l->why) != 0) {
+			memcpy(l->why, err, sizeof(l->why));
+			rnicd_log(RNICD_LOG_INFO, "port %s: waiting for its device: %s", l->port->cfg->name, err);
+		}
+		return;
+	}
+	port_set_link(l->port, RNICD_LINK_GONE); /* until all workers are back */
+	l->step = JOINING;
+	l->cmd.work = join_work;
+	l->cmd.done = joined;
+	cmd_send_all(&l->cmd);
+}
+
+/* True: the line is down, its other end must be called by this one, and has had time to answer the last call. */
+static bool must_call(struct link *l)
+{
+	return port_link_must_call(l->port) && (l->patience == 0 || --l->patience == 0);
+}
+
+static void look_at(struct link *l)
+{
+	enum rnicd_link now;
+
+	switch (l->step) {
+	case HERE:
+		now = port_link_ask(l->port);
+		if (now == RNICD_LINK_GONE || (now == RNICD_LINK_DOWN && must_call(l))) {
+			leave(l);
+			return;
+		}
+		if (now == RNICD_LINK_UP)
+			l->patience = PATIENCE_UP;
+		set(l, now);
+		return;
+	case AWAY:
+		try_open(l);
+		return;
+	case LEAVING:
+	case JOINING:
+		return;
+	}
+}
+
+static void look(struct loop_timer *t)
+{
+	if (stopped)
+		return;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (rnicd.port[i]->cfg->kind != RNICD_PORT_PAIR)
+			look_at(&links[i]);
+	loop_timer_arm(t, rnicd_now() + LOOK_NS);
+}
+
+void link_start(void)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		struct rnicd_port *p = rnicd.port[i];
+		enum rnicd_link now = port_link(p);
+		links[i] = (struct link){ .port = p, .step = now == RNICD_LINK_GONE ? AWAY : HERE, .told_up = true,
+					  .patience = PATIENCE_NEW };
+		any |= p->cfg->kind != RNICD_PORT_PAIR;
+		set(&links[i], now);
+	}
+	stopped = false;
+	timer.due = look;
+	if (any)
+		loop_timer_arm(&timer, rnicd_now() + LOOK_NS);
+}
+
+void link_stop(void) { stopped = true; }

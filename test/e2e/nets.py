@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Network namespaces with a tap or a veth pair in them, and the configuration of a daemon with one port, for the tests of ports."""
+import contextlib
+import os
+import subprocess
+
+from rig import PATIENCE, Daemon, Skip, need
+
+OURS, KERNEL = "10.79.0.2", "10.79.0.1"
+
+
+def sh(*argv, check=True):
+    return subprocess.run(argv, check=check, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@contextlib.contextmanager
+def netns():
+    need("ip")
+    if os.geteuid() != 0:
+        raise Skip("needs root for a network namespace")
+    name = f"rnic-{os.getpid()}"
+    sh("ip", "netns", "add", name)
+    try:
+        sh("ip", "-n", name, "link", "set", "lo", "up")
+        yield name
+    finally:
+        sh("ip", "netns", "del", name, check=False)
+
+
+def conf(device, extra=""):
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = no
+[port a]
+device = {device}
+address = {OURS}/24
+{extra}
+"""
+
+
+@contextlib.contextmanager
+def tap(extra=""):
+    """A daemon with a tap in a namespace of its own, the kernel's end configured."""
+    with netns() as ns:
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("this kernel has no tun")
+        with Daemon(conf("tap:rt0", extra), netns=ns) as d:
+            sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
+            sh("ip", "-n", ns, "link", "set", "rt0", "up")
+            yield ns, d
+
+
+def ping(ns, *args):
+    return sh("ip", "netns", "exec", ns, "ping", "-i", "0.05", "-W", "2", *args, OURS, check=False)
+
+
+@contextlib.contextmanager
+def veth(mtu=1500):
+    with netns() as ns:
+        sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+        for dev in ("v0", "v1"):
+            sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
+        yield ns

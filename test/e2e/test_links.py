@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The lines of ports: what the daemon, its log, its telemetry and its clients say of a line that goes and comes back, and
+that a port works again afterwards: memif in any order of starts, tap and AF_PACKET whose interface is deleted.
+"""
+import contextlib
+import os
+import sys
+import tempfile
+import time
+
+from nets import KERNEL, OURS, conf, netns, ping, sh, veth
+from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main
+
+
+def wait_for(what, text):
+    """Waits until what() is true; the limit is for a hang only."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if what():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"did not come: {text}")
+
+
+def link(d, port="a"):
+    return d.telemetry(f"/rnic/ports,{port}")["link"]
+
+
+def wait_link(d, state):
+    wait_for(lambda: link(d) == state, f"link {state}\n{d.tail()}")
+
+
+def said(d, text):
+    return sum(text in line for line in list(d.err))
+
+
+def wait_said(d, text, n=1):
+    wait_for(lambda: said(d, text) == n, f"{n} times '{text}'\n{d.tail()}")
+
+
+def cpu_ticks(d):
+    """Clock ticks of processor time that the daemon has used."""
+    with open(f"/proc/{daemon_pid(d)}/stat", encoding="ascii") as f:
+        f = f.read().rsplit(")", 1)[1].split()
+    return int(f[11]) + int(f[12])
+
+
+def daemon_pid(d):
+    """`ip netns exec` becomes the daemon itself."""
+    return d.pid
+
+
+def costs_little(d):
+    """While a port is away its daemon sleeps: of a second of processor time it takes less than half in a second."""
+    hz = os.sysconf("SC_CLK_TCK")
+    before, began = cpu_ticks(d), time.monotonic()
+    time.sleep(1)
+    used = (cpu_ticks(d) - before) / hz
+    assert used < 0.5 * (time.monotonic() - began), f"{used} s of processor time\n{d.tail()}"
+
+
+@contextlib.contextmanager
+def kernel_tap():
+    with netns() as ns, Daemon(conf("tap:rt0"), netns=ns) as d:
+        sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
+        yield ns, d
+
+
+def answers(ns):
+    return ping(ns, "-c", "1").returncode == 0
+
+
+@case
+def a_cable_that_is_pulled_is_not_called_active():
+    """veth: its other end goes down and up. Log, telemetry, ibv_query_port, the doctor and the two events say so."""
+    with veth() as ns, Daemon(conf("af_packet:v1"), netns=ns) as d:
+        assert link(d) == "up"
+        watch = d.run(helper("link_watch"), "a")
+        watch.wait_line("PORT_ACTIVE state")
+        sh("ip", "-n", ns, "link", "set", "v0", "down")
+        watch.wait_line("IBV_EVENT_PORT_ERR 1, state DOWN")
+        wait_said(d, "port a: link down: the interface v1 is down or has no carrier")
+        assert link(d) == "down"
+        doctor = d.run(RNICRUN, "--doctor")
+        assert doctor.wait() == 1 and "has no link" in doctor.stdout(), doctor.tail()
+        sh("ip", "-n", ns, "link", "set", "v0", "up")
+        watch.wait_line("IBV_EVENT_PORT_ACTIVE 1, state ACTIVE")
+        wait_said(d, "port a: link up")
+        watch.ok()
+        assert "link up" in d.run(RNICRUN, "--doctor").ok()
+
+
+@case
+def a_port_whose_line_is_down_at_the_start_is_not_called_active():
+    with netns() as ns:
+        sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+        sh("ip", "-n", ns, "link", "set", "v1", "up")
+        with Daemon(conf("af_packet:v1"), netns=ns) as d:
+            assert link(d) == "down" and said(d, "port a: link down") == 1, d.tail()
+            sh("ip", "-n", ns, "link", "set", "v0", "up")
+            wait_link(d, "up")
+
+
+@case
+def a_tap_that_is_deleted_neither_spins_nor_stays_away():
+    with kernel_tap() as (ns, d):
+        assert answers(ns)
+        for n in (1, 2):
+            sh("ip", "-n", ns, "link", "del", "rt0")
+            wait_said(d, "port a: link down: the interface rt0 is gone", n)
+            wait_link(d, "up")
+            sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
+            wait_for(lambda: answers(ns), f"an answer\n{d.tail()}")
+        costs_little(d)
+        assert said(d, "link down") == 2 and said(d, "link up") == 2, d.tail()
+
+
+@case
+def an_interface_that_is_deleted_and_made_again_does_not_end_its_port():
+    with netns() as ns:
+        def make():
+            sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+            for dev in ("v0", "v1"):
+                sh("ip", "-n", ns, "link", "set", dev, "up")
+            sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
+
+        make()
+        with Daemon(conf("af_packet:v1"), netns=ns) as d:
+            assert answers(ns)
+            for n in (1, 2):
+                sh("ip", "-n", ns, "link", "del", "v1")
+                wait_said(d, "port a: link down: the interface v1 is gone", n)
+                costs_little(d)
+                assert link(d) == "down"
+                make()
+                wait_link(d, "up")
+                wait_for(lambda: answers(ns), f"an answer\n{d.tail()}")
+            assert said(d, "link down") == 2 and said(d, "waiting for") <= 2, d.tail()
+
+
+class Pair:
+    """Two daemons on a memif: the server's and the client's. Either may be ended and started again."""
+
+    def __init__(self, folder):
+        common = f"id=0,socket-abstract=no,socket={folder}/memif.sock"
+        self.conf = {"server": conf(f"memif:role=server,{common}"),
+                     "client": conf(f"memif:role=client,{common}").replace(OURS, "10.79.0.3")}
+        self.d = {}
+
+    def start(self, role):
+        self.d[role] = Daemon(self.conf[role])
+
+    def kill(self, role):
+        d = self.d.pop(role)
+        d.close()
+
+    def end(self, role):
+        d = self.d.pop(role)
+        d.end()
+        d.close()
+
+    def joined(self):
+        for d in self.d.values():
+            wait_link(d, "up")
+        s = self.d["server"].run(TESTPMD, "-s", "-a", OURS, "--once")
+        s.wait_line("listening")
+        out = self.d["client"].run(TESTPMD, "-m", "write_bw", "-S", "4k", "-n", "50", OURS).ok()
+        s.ok()
+        assert out.count("verified") == 1, out
+
+    def close(self):
+        for d in self.d.values():
+            d.close()
+
+
+@contextlib.contextmanager
+def memif_pair():
+    with tempfile.TemporaryDirectory() as folder:
+        p = Pair(folder)
+        try:
+            yield p
+        finally:
+            p.close()
+
+
+@case
+def a_memif_client_that_starts_first_is_not_refused():
+    with memif_pair() as p:
+        p.start("client")
+        assert link(p.d["client"]) == "down"
+        assert said(p.d["client"], "no memif server answers at") == 1, p.d["client"].tail()
+        costs_little(p.d["client"])
+        p.start("server")
+        p.joined()
+
+
+@case
+def a_memif_does_not_end_with_a_restart_of_either_daemon():
+    """In order and by SIGKILL, which leaves the server's socket lying there."""
+    with memif_pair() as p:
+        p.start("server")
+        p.start("client")
+        p.joined()
+        for role, how in (("server", p.end), ("server", p.kill), ("client", p.end), ("client", p.kill)):
+            other = p.d["client" if role == "server" else "server"]
+            downs = said(other, "link down")
+            how(role)
+            wait_said(other, "link down", downs + 1)
+            p.start(role)
+            p.joined()
+            assert said(other, "waiting for") <= 1, other.tail()
+
+
+@case
+def a_memif_socket_of_a_running_server_is_not_taken_over():
+    with memif_pair() as p:
+        p.start("server")
+        try:
+            Daemon(p.conf["server"]).close()
+            raise RuntimeError("a second server started")
+        except AssertionError as e:
+            assert "another program serves" in str(e), e
+        p.start("client")
+        p.joined()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
