@@ -47,6 +47,7 @@ const struct counter counters[] = {
 	      "messages that waited because no receive was posted (personality = roce)"),
 	GROWS(STACK, "rnr_timeouts", "messages", "messages that waited for a receive longer than rnr_retry allows"),
 	GROWS(STACK, "rnr_drops", "segments", "segments not kept because the store for waiting messages was full"),
+	GROWS(STACK, "hold_drops", "segments", "segments behind a hole not held because too many packets were held"),
 	GROWS(STACK, "ud_in", "datagrams", "datagrams delivered to queue pairs"),
 	GROWS(STACK, "ud_out", "datagrams", "datagrams sent"),
 	GROWS(STACK, "ud_crc", "datagrams", "datagrams dropped: wrong CRC32C"),

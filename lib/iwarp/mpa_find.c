@@ -87,13 +87,10 @@ static bool first_fpdu(struct mpa_find *f, struct mpa_view *v)
 {
 	uint32_t pos = f->rx.pos;
 
-	/* An aligned sender begins the segment with an FPDU; the CRC says whether this one did. */
-	if (f->rx.crc && next_here(f, v))
-		return true;
-	if (!f->rx.markers)
-		return false;
-	mpa_rx_init(&f->rx, true, f->rx.crc);
-	return sync_by_marker(f, pos) && next_here(f, v);
+	if (f->rx.markers)
+		return sync_by_marker(f, pos) && next_here(f, v);
+	/* An aligned sender begins the segment with an FPDU; the CRC says whether this may be one. */
+	return f->rx.crc && next_here(f, v);
 }
 
 bool mpa_find_next(struct mpa_find *f, struct mpa_view *v)

@@ -435,12 +435,4 @@ struct iw_err mpa_rx_err(enum mpa_rx_verdict v)
 	return iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CATASTROPHIC, false);
 }
 
-bool mpa_rx_skip(struct mpa_rx *rx, uint32_t len)
-{
-	if (rx->pos != rx->start)
-		return false;
-	fpdu_begins_next(rx, rx->pos + len);
-	return true;
-}
-
 void mpa_rx_unread(struct mpa_rx *rx, const struct mpa_view *v) { fpdu_begins_next(rx, v->pos); }

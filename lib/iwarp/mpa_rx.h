@@ -119,9 +119,9 @@ static inline const uint8_t *mpa_view_head(const struct mpa_view *v, uint8_t *sc
 /*
  * Whole FPDUs inside a segment that arrived ahead of its turn, for placing them at once. pos: offset of the
  * segment's first octet in Full Operation. With markers a marker leads to the FPDU's start; without, the segment is
- * taken to begin with an FPDU, which only a good CRC can confirm, so find gives nothing when CRC is off. Every FPDU
- * given has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next
- * again in their turn, or are passed with mpa_rx_skip.
+ * taken to begin with an FPDU, which only a good CRC can confirm, so find gives nothing when CRC is off; and payload may
+ * have been chosen to look like that, so the caller must know from elsewhere that an FPDU begins there. Every FPDU given
+ * has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next again.
  */
 enum mpa_find_state {
 	MPA_FIND_START,  /* no FPDU's beginning is known yet */
@@ -139,11 +139,6 @@ void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, co
 /* True: *v is the next whole FPDU. False: no more can be found. */
 bool mpa_find_next(struct mpa_find *f, struct mpa_view *v) RN_NODISCARD;
 
-/*
- * The next len octets have been dealt with already (found, placed, remembered as ranges): go past them. False, and
- * nothing done, unless the deframer stands at an FPDU's beginning.
- */
-bool mpa_rx_skip(struct mpa_rx *rx, uint32_t len) RN_NODISCARD;
 /* The FPDU just given, unstaged, has not been used: its octets will come again. */
 void mpa_rx_unread(struct mpa_rx *rx, const struct mpa_view *v);
 /* Offset in Full Operation of the next octet mpa_rx_next will take. */

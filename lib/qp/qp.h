@@ -289,6 +289,9 @@ struct qp_conn {
 	bool imm_held;
 	bool wrote;             /* the last Write sent had no immediate: one right behind it would be taken for its own */
 	uint8_t rnr;            /* enum qp_rnr */
+	bool ragged;            /* a segment of the peer did not begin with an FPDU */
+	uint8_t cut_op;         /* of the last FPDU in order: its opcode */
+	uint16_t cut;           /* and its ULPDU octets; 0: the end of a message, or of one that is not placed early */
 	bool rnr_fin;           /* the peer's FIN lies behind what waits */
 	struct qp_srq *rnr_srq; /* which waits for it, on the ctx's list; NULL: not */
 	struct qp_conn *rnr_prev, *rnr_next;
@@ -399,9 +402,9 @@ const char *qp_state_name(enum qp_state s);
 
 #define QP_FX_MAX        256u
 #define QP_FX_PER_CALL   16u
-#define QP_REFS_MAX      1024u
-#define QP_HOLD_MAX      128u /* out-of-order packets held with a wide block; all of these: half of a pool */
-#define QP_HOLD_NARROW   64u  /* and with a narrow one */
+#define QP_REFS_MAX      4096u
+#define QP_HOLD_MAX      2048u /* out-of-order packets held with a wide block at most: as many as FPDUs in flight */
+#define QP_HOLD_NARROW   128u  /* and with a narrow one */
 #define QP_REFS_PER_CALL (QP_HOLD_MAX + 1)
 #define QP_DIRTY_MAX     64u
 #define QP_NARROW_CHUNKS 64u /* FPDUs in flight of a connection with a narrow block */
@@ -417,6 +420,7 @@ struct qp_cfg {
 	uint32_t chunks;      /* FPDUs in flight per connection, a power of two, 64..4096 */
 	bool rates;           /* some connections' congestion control measures rates (struct tcpl_sent) */
 	uint32_t rnr_pkts;    /* packets kept for QPs that are not ready to receive; more are as if lost */
+	uint32_t hold_pkts;   /* packets held behind holes, all connections; more are as if lost */
 	uint64_t request_ns;  /* passive: TCP and MPA Request must be here. 10 s */
 	uint64_t reply_ns;    /* active: MPA Reply after the Request. 10 s */
 	uint64_t accept_ns;   /* the application's answer. 60 s */
@@ -445,6 +449,7 @@ struct qp_stats {
 	uint64_t nudges;         /* qp_quirk.h */
 	uint64_t rnr_waits, rnr_timeouts; /* messages that waited for a receive; in vain */
 	uint64_t rnr_drops;      /* segments that were not kept: rnr_pkts */
+	uint64_t hold_drops;     /* segments behind a hole that were not held: hold_pkts */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
 	uint64_t ud_in, ud_out;  /* datagrams delivered and sent */
@@ -481,6 +486,7 @@ struct qp_ctx {
 	uint32_t rec_left;
 	uint32_t n_fx, n_refs, n_dirty_cq, n_dirty_qp, n_setup_done;
 	struct qp_conn *rnr_head, *rnr_tail;       /* that wait for a receive of a shared queue */
+	uint32_t held;                             /* packets that wait behind holes */
 	uint32_t rnr_kept, rnr_stages;             /* packets and stages kept for the sake of receives */
 	struct qp_wait { struct qp_conn *head, *tail; } wait[QP_WANTS]; /* connections that wait for a pool */
 	struct qp_cfg cfg;

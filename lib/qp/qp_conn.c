@@ -349,9 +349,9 @@ void qp_conn_finish(struct qp_ctx *ctx, struct qp_conn *c)
 	while (tcpl_acked(&c->tcp, &ref) || tcpl_tx_drop(&c->tcp, &ref))
 		if (ref != QP_REF_FRAME)
 			qp_rec_put(ctx, (struct qp_rec *)(uintptr_t)ref);
-	while (tcpl_rx_next(&c->tcp, &s))
+	for (; tcpl_rx_next(&c->tcp, &s); ctx->held--)
 		qp_ref_back(ctx, s.ref);
-	while (tcpl_rx_drop(&c->tcp, &ref))
+	for (; tcpl_rx_drop(&c->tcp, &ref); ctx->held--)
 		qp_ref_back(ctx, ref);
 	if (c->rx.stage != NULL)
 		qp_stage_put(ctx, c->rx.stage);

@@ -14,6 +14,7 @@ void qp_cfg_default(struct qp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.stages = 64,
 		.chunks = 512,
 		.rnr_pkts = 4096,
+		.hold_pkts = 8192,
 		.request_ns = 10 * RN_NS_PER_S,
 		.reply_ns = 10 * RN_NS_PER_S,
 		.accept_ns = 60 * RN_NS_PER_S,
@@ -34,17 +35,18 @@ static uint64_t rec_size(const struct qp_cfg *cfg)
 	return line_up(sizeof(struct qp_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
 }
 
-/* Packets that a peer sent too early, and FPDUs of such that are placed: with a wide block as many as a window has. */
-static uint32_t holds_of(uint64_t n) { return n == QP_NARROW_CHUNKS ? QP_HOLD_NARROW : QP_HOLD_MAX; }
-static uint32_t ooo_of(uint64_t n) { return n == QP_NARROW_CHUNKS ? QP_OOO_NARROW : (uint32_t)n; }
+/* Packets that a peer sent too early: with a wide block as many as a window has. */
+static uint32_t holds_of(uint64_t n)
+{
+	return n == QP_NARROW_CHUNKS ? QP_HOLD_NARROW : rn_min_u32((uint32_t)n, QP_HOLD_MAX);
+}
 
 /* With rings for n FPDUs. */
 static uint64_t block_size(const struct qp_cfg *cfg, uint64_t n)
 {
 	return line_up(sizeof(struct qp_block)) + line_up(n * sizeof(struct qp_wr)) +
 	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
-	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) + line_up(holds_of(n) * sizeof(struct tcpl_hold)) +
-	       line_up(ooo_of(n) * sizeof(struct qp_ooo));
+	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) + line_up(holds_of(n) * sizeof(struct tcpl_hold));
 }
 
 static uint64_t blocks_size(const struct qp_cfg *cfg)
@@ -91,8 +93,6 @@ static struct qp_block *block_fresh(struct qp_ctx *ctx)
 	if (ctx->cfg.rates)
 		b->tcp.sent = carve(&ctx->blk_mem, n * sizeof(struct tcpl_sent));
 	b->tcp.hold = carve(&ctx->blk_mem, holds_of(n) * sizeof(struct tcpl_hold));
-	b->ooo = carve(&ctx->blk_mem, ooo_of(n) * sizeof(struct qp_ooo));
-	b->ooo_mask = ooo_of(n) - 1;
 	return b;
 }
 

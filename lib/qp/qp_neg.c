@@ -24,7 +24,8 @@ void qp_neg_operational(struct qp_ctx *ctx, struct qp_conn *c)
 	c->tx_pos = 0;
 	c->msn_send = c->msn_read = c->msn_atomic = 1;
 	c->write_len = c->imm_len = 0;
-	c->imm_held = c->wrote = false;
+	c->imm_held = c->wrote = c->ragged = false;
+	c->cut = 0;
 	mpa_rx_init(&c->rx, c->agreed.rx_markers, c->agreed.crc);
 	ddp_uq_init(&c->uq_send);
 	ddp_uq_init(&c->uq_read);

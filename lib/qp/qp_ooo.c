@@ -1,147 +1,141 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placing ahead of the stream (RFC 5041, 5.3): whole FPDUs of a segment that came too early are placed at once when
- * each of them can be judged now; their packet is free then, and a note of each waits for its turn to be delivered.
- * A segment that does not pass is simply held: its turn decides.
+ * Placing ahead of the stream (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what InfiniBand
+ * keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and what was
+ * written later wins. So only a segment of the message that is open may be placed while bytes before it are missing, and
+ * not the last one. Two things must be certain of it:
+ *
+ * Where its FPDU begins. A marker says so. Without markers the bytes of a segment are no evidence: they may be a payload
+ * that somebody has chosen to look like an FPDU with a good CRC. What counts is the stream in order: every segment of this
+ * peer has begun with an FPDU so far; the last FPDU was a full segment of the open message; a sender cuts a message into
+ * equal parts, the last one apart; and the segment lies where one of these parts begins, with the header that it has.
+ *
+ * Which message it belongs to. A Send says it by its MSN. Of a Read Response the length is known: it is over when all
+ * that was asked for is there. A Write says neither: the message may end in the hole, and another one begin there that
+ * happens to go on in the same place. So Writes wait.
+ *
+ * The packet is held all the same, and its turn decides about every byte of it. The note of an FPDU placed early saves
+ * that turn the copy, no more: it counts only if the same FPDU is met at the same place, and everything between was the
+ * same message. A guess that was wrong has put bytes where this message alone may put some, and its own follow.
  */
 #include "base/rn_seq.h"
 #include "qp/qp_priv.h"
 
-#define OOO_PER_SEG 4u  /* FPDUs */
-#define OOO_AHEAD   64u /* receives looked through for the one of a Send */
+#define DIST_MAX (UINT32_C(1) << 30) /* bytes: farther ahead no window reaches */
 
-/* A whole FPDU that may be placed now. */
-struct early {
-	struct mpa_view v;
-	struct ddp_hdr h;
-	struct qp_recv recv; /* of a Send: where it goes */
-};
-
-/*
- * The receive of a Send whose turn is not yet: each message takes one, in the order of their MSNs (RFC 5041, 5.3). What
- * the message is and whether it began well is judged in its turn; here counts that the bytes lie inside what was posted.
- */
-static bool may_receive(const struct qp_conn *c, struct early *e)
+/* How many full segments after the last one in order h belongs; 0: to none, or it is not certain. */
+static uint32_t parts_ahead(const struct qp_conn *c, const struct ddp_hdr *h)
 {
-	uint32_t ahead = e->h.msn - c->uq_send.msn;
-	struct qp_recv *r = &e->recv;
+	uint32_t part = c->cut - h->hdr_len;
+	uint64_t dist, room;
 
-	if (ahead == 0 && c->blk->recv.loaded)
-		*r = c->blk->recv;
-	else if (ahead >= OOO_AHEAD || !qp_rq_peek(c->qp, ahead, r))
-		return false;
-	return rn_in_range(e->h.mo, e->h.payload_len, r->len);
-}
-
-static bool may_place(const struct qp_conn *c, struct early *e)
-{
-	const struct ddp_hdr *h = &e->h;
-	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-			       .qpn = c->qp->qpn };
-
-	if (h->opcode == RDMAP_WRITE) {
-		a.rights = QP_ACC_REMOTE_WRITE;
-		return (c->qp->access & QP_ACC_REMOTE_WRITE) && qp_mr_check(c->dev, &a) == QP_MR_OK;
-	}
+	if (h->opcode != c->cut_op || h->last || h->payload_len != part)
+		return 0;
 	if (h->opcode == RDMAP_READ_RESP) {
-		a.rights = QP_ACC_LOCAL_WRITE;
-		return rdmap_readq_peek(&c->readq, h) == RDMAP_OK && qp_mr_check(c->dev, &a) == QP_MR_OK;
+		const struct rdmap_read *r = rdmap_readq_head(&c->readq);
+		if (r == NULL || r->atomic || r->stag != h->stag)
+			return 0;
+		dist = h->to - (r->to + r->got);
+		room = r->len - r->got - 1; /* the last byte comes in its turn */
+	} else {
+		const struct ddp_uq *q = &c->uq_send;
+		if (!q->open || !c->blk->recv.loaded || h->msn != q->msn || h->stag != q->stag)
+			return 0;
+		dist = (uint64_t)h->mo - q->mo;
+		room = c->blk->recv.len - q->mo;
 	}
-	/* Immediate Data takes a receive but not its memory. */
-	const struct rdmap_op *op = rdmap_op_of(h->opcode);
-	return op->takes_recv && !op->single && may_receive(c, e);
+	if (dist >= DIST_MAX || dist % part != 0 || dist + part > room)
+		return 0;
+	return (uint32_t)(dist / part);
 }
 
-static bool place_one(struct qp_ctx *ctx, struct qp_conn *c, const struct early *e)
+/* The offset in Full Operation at which the n-th FPDU from here begins, all of them full ones. */
+static uint32_t pos_of(const struct qp_conn *c, uint32_t n)
 {
-	const struct ddp_hdr *h = &e->h;
-	struct rn_iov iov[MPA_VIEW_IOV];
-	struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-			       .qpn = c->qp->qpn, .last = h->last };
-	uint32_t n = rn_iov_cut(e->v.ulpdu, e->v.n, h->hdr_len, h->payload_len, iov, MPA_VIEW_IOV);
-	enum qp_mr_verdict m = QP_MR_OK;
+	uint32_t pos = mpa_rx_pos(&c->rx), len = n * mpa_fpdu_len(c->cut);
 
-	if (h->payload_len > 0 && h->tagged) {
-		a.rights = h->opcode == RDMAP_WRITE ? QP_ACC_REMOTE_WRITE : QP_ACC_LOCAL_WRITE;
-		m = qp_place(ctx, c->dev, &a, iov, n);
-	} else if (h->payload_len > 0) {
-		m = qp_rq_place(ctx, c->qp, &e->recv, h, iov, n);
-	}
-	if (m == QP_MR_OK) {
-		ctx->stats.ooo_placed++;
-		ctx->stats.bytes_placed += h->payload_len;
-	}
-	return m == QP_MR_OK;
+	return pos + len + (c->rx.markers ? MPA_MARKER_LEN * mpa_markers_in(pos, len) : 0);
+}
+
+static bool place(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
+{
+	struct rn_iov iov[MPA_VIEW_IOV];
+	const struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
+				     .rights = QP_ACC_LOCAL_WRITE };
+	uint32_t n = qp_rx_payload(h, v, iov);
+
+	if (h->opcode == RDMAP_READ_RESP)
+		return qp_place(ctx, c->dev, &a, iov, n) == QP_MR_OK;
+	return qp_rq_place(ctx, c->qp, &c->blk->recv, h, iov, n) == QP_MR_OK;
 }
 
 /* Most come behind all others; one that fills a hole moves those behind it. There is room. */
-static void note(struct qp_block *b, const struct early *e)
+static void note(struct qp_block *b, const struct mpa_view *v, const struct ddp_hdr *h)
 {
 	uint32_t i = b->ooo_head + b->n_ooo++;
 
-	for (; i != b->ooo_head && rn_seq_gt(b->ooo[(i - 1) & b->ooo_mask].pos, e->v.pos); i--)
-		b->ooo[i & b->ooo_mask] = b->ooo[(i - 1) & b->ooo_mask];
-	b->ooo[i & b->ooo_mask] = (struct qp_ooo){ .pos = e->v.pos, .raw_len = e->v.raw_len, .h = e->h };
+	for (; i != b->ooo_head && rn_seq_gt(b->ooo[(i - 1) & (QP_OOO - 1)].pos, v->pos); i--)
+		b->ooo[i & (QP_OOO - 1)] = b->ooo[(i - 1) & (QP_OOO - 1)];
+	b->ooo[i & (QP_OOO - 1)] = (struct qp_ooo){ .pos = v->pos, .raw_len = v->raw_len, .h = *h };
 }
 
-/* True: every byte of the held slice is placed and noted; its packet may go. */
-bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s)
+/* A segment that came too early and is held: what of it may be placed now, is. */
+void qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s)
 {
 	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
 	struct rn_iov iov[QP_PKT_MAX_IOV] = { 0 };
-	struct early e[OOO_PER_SEG];
 	uint8_t scratch[DDP_MAX_HDR_LEN];
+	uint32_t pos = s->seq - c->rx_base;
 	struct mpa_find f;
-	uint32_t k = 0, pos = s->seq - c->rx_base;
-	const uint32_t end = pos + s->len;
+	struct mpa_view v;
+	struct ddp_hdr h;
 
-	if (!qp_conn_streaming(c) || c->state == QP_C_WAIT_FIRST || c->qp == NULL)
-		return false;
+	if (c->cut == 0 || (c->ragged && !c->rx.markers) || c->rx.pos != c->rx.start || c->rnr != QP_RNR_NONE)
+		return;
+	if (!qp_conn_streaming(c) || c->qp == NULL)
+		return;
 	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, QP_PKT_MAX_IOV);
 	if (n == 0 || n == UINT32_MAX)
-		return false;
+		return;
 	mpa_find_init(&f, &c->rx, pos, iov, n);
-	while (pos != end) {
-		if (k == OOO_PER_SEG || !mpa_find_next(&f, &e[k].v) || e[k].v.pos != pos)
-			return false;
-		const uint32_t len = e[k].v.ulpdu_len;
-		const uint8_t *p = mpa_view_head(&e[k].v, scratch, rn_min_u32(len, DDP_MAX_HDR_LEN));
-		if (ddp_parse(p, len, &e[k].h) != DDP_OK || !may_place(c, &e[k]))
-			return false;
-		pos += e[k].v.raw_len;
-		k++;
+	while (c->blk->n_ooo < QP_OOO && mpa_find_next(&f, &v) && v.pos == pos && v.ulpdu_len == c->cut) {
+		const uint8_t *p = mpa_view_head(&v, scratch, rn_min_u32(v.ulpdu_len, DDP_MAX_HDR_LEN));
+		if (ddp_parse(p, v.ulpdu_len, &h) != DDP_OK)
+			return;
+		uint32_t ahead = parts_ahead(c, &h);
+		if (ahead == 0 || pos_of(c, ahead) != pos || !place(ctx, c, &h, &v))
+			return;
+		note(c->blk, &v, &h);
+		ctx->stats.ooo_placed++;
+		ctx->stats.bytes_placed += h.payload_len;
+		pos += v.raw_len;
 	}
-	if (c->blk->n_ooo + k > c->blk->ooo_mask + 1)
-		return false;
-	/* The memory may go away between check and copy: then the segment's turn will find out. */
-	for (uint32_t i = 0; i < k; i++)
-		if (!place_one(ctx, c, &e[i]))
-			return false;
-	for (uint32_t i = 0; i < k; i++)
-		note(c->blk, &e[i]);
-	return k > 0;
 }
 
-/* A placed range has its turn. False: the stream before it does not end where the range begins. */
-bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_t len)
+static bool same_message(const struct ddp_hdr *a, const struct ddp_hdr *b)
+{
+	return a->opcode == b->opcode && a->stag == b->stag && a->msn == b->msn;
+}
+
+/* An FPDU has its turn: whether its payload is placed already. */
+bool qp_ooo_placed(struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
 {
 	struct qp_block *b = c->blk;
-	uint32_t pos = seq - c->rx_base;
 
-	while (len > 0 && qp_conn_streaming(c)) {
-		const struct qp_ooo o = b->ooo[b->ooo_head & b->ooo_mask];
+	while (b->n_ooo > 0) {
+		const struct qp_ooo *o = &b->ooo[b->ooo_head & (QP_OOO - 1)];
 
-		if (b->n_ooo == 0 || o.pos != pos || o.raw_len > len || mpa_rx_pos(&c->rx) != pos ||
-		    !mpa_rx_skip(&c->rx, o.raw_len)) {
-			ctx->stats.framing_errors++;
+		if (!same_message(&o->h, h)) {
+			b->n_ooo = 0; /* it may write to the same place: then it is what comes later that counts */
 			return false;
 		}
-		pos += o.raw_len;
-		len -= o.raw_len;
+		if (rn_seq_gt(o->pos, v->pos))
+			return false;
 		b->ooo_head++;
 		b->n_ooo--;
-		ctx->stats.fpdus_in++;
-		qp_rx_segment(ctx, c, &o.h, NULL);
+		if (o->pos == v->pos)
+			return o->raw_len == v->raw_len && o->h.to == h->to && o->h.mo == h->mo &&
+			       o->h.payload_len == h->payload_len && !h->last;
 	}
-	return true;
+	return false;
 }

@@ -17,7 +17,7 @@
 #define QP_SEG_SLICES   6u  /* payload slices of one FPDU; a segment with more is made shorter */
 #define QP_MSG_MAX      UINT32_C(0x80000000) /* bytes of one message */
 #define QP_REST_MAX     32u  /* blocks that connections may keep while they are at rest */
-#define QP_OOO_NARROW   128u /* FPDUs of one connection placed ahead of their turn; with a wide block as many as its own */
+#define QP_OOO          64u /* FPDUs of one connection placed ahead of their turn: a power of two */
 
 /* A queued FPDU. Lives from tcpl_send until its last byte is acknowledged. */
 struct qp_rec {
@@ -102,8 +102,7 @@ struct qp_block {
 	bool tx_stop;     /* a work request failed: nothing more is taken, it reports when its turn has come */
 	uint32_t resp_head, resp_tail; /* free running */
 	uint32_t ooo_head, n_ooo; /* free running; those of ooo in use, in the order of their pos */
-	uint32_t ooo_mask;
-	struct qp_ooo *ooo;
+	struct qp_ooo ooo[QP_OOO];
 	struct qp_pkt *kept_head, *kept_tail; /* qp_rnr.c */
 	struct qp_late late;
 	struct qp_send send;
@@ -284,8 +283,8 @@ void qp_rnr_fin(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_rnr_stop(struct qp_ctx *ctx, struct qp_conn *c);
 void qp_rnr_look(struct qp_ctx *ctx, struct qp_conn *c);
 /* qp_ooo.c */
-bool qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
-bool qp_ooo_deliver(struct qp_ctx *ctx, struct qp_conn *c, uint32_t seq, uint32_t len);
+void qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s);
+bool qp_ooo_placed(struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v);
 
 /* qp_term.c */
 void qp_terminate(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e, const struct mpa_view *v);

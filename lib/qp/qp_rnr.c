@@ -14,6 +14,7 @@
  */
 #include "qp/qp_priv.h"
 
+#define AT_ONCE 128u /* kept packets worked off in a turn */
 #define OWN_BIT 1u /* of a ring that belongs to one QP; a shared one has a bit for each worker */
 
 static uint32_t worker_bit(const struct qp_ctx *ctx) { return UINT32_C(1) << ctx->cfg.worker; }
@@ -186,8 +187,8 @@ static bool next(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_slice *s, bo
 	if (p == NULL) {
 		if (!tcpl_rx_next(&c->tcp, s))
 			return false;
-		if (s->ref != 0)
-			((struct qp_pkt *)(uintptr_t)s->ref)->twice = false;
+		ctx->held--;
+		((struct qp_pkt *)(uintptr_t)s->ref)->twice = false;
 		return true;
 	}
 	b->kept_head = p->next;
@@ -227,7 +228,7 @@ static void go_on(struct qp_ctx *ctx, struct qp_conn *c)
 	bool twice;
 
 	late(ctx, c, !dead && qp_conn_streaming(c) && c->qp != NULL);
-	while (c->rnr == QP_RNR_BEHIND && n++ < QP_HOLD_MAX) {
+	while (c->rnr == QP_RNR_BEHIND && n++ < AT_ONCE) {
 		if (!next(ctx, c, &s, &twice)) {
 			c->rnr = QP_RNR_NONE;
 			break;

@@ -31,7 +31,10 @@ void qp_rx_fpdu(struct qp_ctx *ctx, struct qp_conn *c, const struct mpa_view *v)
 		qp_terminate(ctx, c, ddp_verdict_err(dv, &h), v);
 		return;
 	}
-	qp_rx_segment(ctx, c, &h, v);
+	bool placed = rn_unlikely(c->blk->n_ooo != 0) && qp_ooo_placed(c, &h, v);
+	c->cut = h.last || h.opcode == RDMAP_WRITE ? 0 : (uint16_t)v->ulpdu_len;
+	c->cut_op = h.opcode;
+	qp_rx_segment(ctx, c, &h, placed ? NULL : v);
 }
 
 static void llp_error(struct qp_ctx *ctx, struct qp_conn *c, struct iw_err e)
@@ -145,20 +148,17 @@ bool qp_rx_slice(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice 
 	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
 	struct rn_iov iov[QP_PKT_MAX_IOV];
 
-	if (pkt == NULL) {
-		if (qp_conn_streaming(c) && c->qp != NULL && !qp_ooo_deliver(ctx, c, s->seq, s->len))
-			qp_conn_reset(ctx, c);
-		return false;
-	}
 	if (c->state >= QP_C_TERMINATING)
 		return false;
 	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, QP_PKT_MAX_IOV);
-	if (rn_unlikely(n == UINT32_MAX))
+	if (rn_unlikely(n == UINT32_MAX)) {
 		qp_conn_reset(ctx, c);
-	else if (rn_likely(qp_conn_streaming(c)))
+	} else if (rn_likely(qp_conn_streaming(c))) {
+		c->ragged |= c->rx.pos != c->rx.start;
 		deframe(ctx, c, iov, n);
-	else
+	} else {
 		setup_bytes(ctx, c, iov, n, s->seq);
+	}
 	return rn_unlikely(c->rnr == QP_RNR_WAITS) && qp_rnr_rest(ctx, c, s);
 }
 
@@ -184,7 +184,7 @@ static bool terminate_ahead(const struct qp_conn *c, const struct tcpl_slice *s)
 {
 	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
 
-	if (pkt == NULL || !qp_conn_streaming(c) || c->rx.pos != c->rx.start)
+	if (!qp_conn_streaming(c) || c->rx.pos != c->rx.start)
 		return false;
 	uint32_t marker = c->rx.markers && c->rx.pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
 	uint32_t at = s->off + marker + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
@@ -226,6 +226,19 @@ static inline bool in_order(struct qp_ctx *ctx, struct qp_conn *c, const struct 
 	return true;
 }
 
+/* Whether there is no room for the segment's packet; that which fills a hole needs none. */
+static bool full(struct qp_ctx *ctx, const struct qp_conn *c, const struct tcpl_seg *seg)
+{
+	if (rn_unlikely(c->rnr != QP_RNR_NONE) && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+		ctx->stats.rnr_drops++;
+		return true;
+	}
+	if (rn_likely(ctx->held < ctx->cfg.hold_pkts) || rn_seq_le(seg->seq, c->tcp.rcv_nxt))
+		return false;
+	ctx->stats.hold_drops++;
+	return true;
+}
+
 bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_seg *seg)
 {
 	struct tcpl_ev ev = { 0 };
@@ -238,14 +251,14 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 	/* What has bytes or ends the stream needs memory; without, it is as if it had been lost on the way. */
 	if ((seg->len > 0 || (seg->flags & TCPL_FIN)) && rn_unlikely(!qp_conn_wake(ctx, c)))
 		return false;
-	if (rn_unlikely(c->rnr != QP_RNR_NONE) && seg->len > 0 && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+	if (seg->len > 0 && rn_unlikely(full(ctx, c, seg))) {
 		bare = *seg; /* its acknowledgement still counts */
 		bare.len = 0;
 		bare.flags &= (uint8_t)~(TCPL_FIN | TCPL_PSH);
 		seg = &bare;
-		ctx->stats.rnr_drops++;
 	}
 	(void)tcpl_in(&c->tcp, ctx->now, seg, &ev); /* verdicts are counted by the engine; what counts here is ev */
+	ctx->held += ev.held;
 	if (seg->len > 0)
 		qp_answer_put(ctx, c);
 	else
@@ -263,18 +276,15 @@ bool qp_conn_segment(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_se
 	if (ev.bits & TCPL_EV_DATA)
 		kept = in_order(ctx, c, &ev);
 	while (c->rnr == QP_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
+		ctx->held--;
 		if (rn_likely(!qp_rx_slice(ctx, c, &s)))
 			qp_ref_back(ctx, s.ref);
 		else
 			((struct qp_pkt *)(uintptr_t)s.ref)->twice = false;
 	}
 	/* What is in order by now is no longer early, and a packet of which a part is kept stays whole. */
-	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt) && qp_ooo_place(ctx, c, &ev.ooo)) {
-		uint64_t ref;
-
-		if (tcpl_ooo_placed(&c->tcp, ev.ooo.seq, &ref))
-			qp_ref_back(ctx, ref);
-	}
+	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt))
+		qp_ooo_place(ctx, c, &ev.ooo);
 	if (rn_unlikely(c->rnr != QP_RNR_NONE))
 		qp_rnr_window(c);
 	if (rn_unlikely(ev.bits & TCPL_EV_PEER_FIN)) {

@@ -83,7 +83,7 @@ static void run(const uint8_t *data, uint32_t n, uint32_t step, struct seen *s)
 	struct mpa_rx rx;
 
 	mpa_rx_init(&rx, flags & 1, flags & 2);
-	check(mpa_rx_skip(&rx, flags & 4 ? 0u - base : base));
+	rx.pos = rx.start = flags & 4 ? 0u - base : base;
 	s->n = 0;
 	s->end = MPA_RX_MORE;
 	for (uint32_t at = 3; at < n;) {

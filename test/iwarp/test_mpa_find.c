@@ -58,7 +58,7 @@ static void any_segment(uint32_t a, uint32_t b)
 		if (ref.first[k] < a || end > b)
 			continue;
 		last = k;
-		if (must == UINT32_MAX && ((ref.markers && mark < end) || (ref.crc && ref.first[k] == a)))
+		if (must == UINT32_MAX && ((ref.markers && mark < end) || (ref.crc && !ref.markers && ref.first[k] == a)))
 			must = k;
 	}
 	begin(&f, iov, 3, a);
@@ -133,7 +133,7 @@ static void bad_crc_ends_the_search(void **state)
 	struct mpa_view v;
 
 	(void)state;
-	ref_init(&ref, 4, true, true);
+	ref_init(&ref, 4, false, true);
 	ref_fpdu(&ref, 100, 1);
 	ref_fpdu(&ref, 100, 2);
 	ref_fpdu(&ref, 100, 3);

@@ -21,6 +21,7 @@
 #define SMALL_BUFFERS  8191u
 #define BLOCKS_MIN     64u
 #define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
+#define HOLD_SHARE     2u  /* of the packet buffers, for packets that came ahead of a hole */
 #define WIDE_BLOCKS    64u
 #define RATES_CHUNKS   2048u /* BBR goes on over holes: a window and its repair are on the way at once */
 #define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
@@ -86,6 +87,7 @@ static bool make_tables(struct rnicd_worker *w)
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
 	qp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
+	cfg.hold_pkts = pool_share(HOLD_SHARE * rnicd.cfg.n_workers);
 	cfg.wide = WIDE_BLOCKS;
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		cfg.rates |= rnicd.port[i]->cfg->congestion == RNICD_BBR;

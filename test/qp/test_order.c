@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a client that watches its memory may see while a segment is missing: nothing of a later message, not the last bytes
+ * of the one that is open, and never an older Write over a newer one. What is placed ahead of the stream, and what is not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rn_be.h"
+#include "crc32c/crc32c.h"
+#include "raw.h"
+
+#define BIG   60000u /* bytes of a message of seven segments */
+#define BLANK 0xEE
+#define SRC   (1u << 20)
+#define FLAG  300000u
+
+static struct rig *R;
+static struct rig_node *A, *Z;
+static uint32_t seen, drop_at; /* segments with payload that A has sent; the one that is lost, 0: none */
+
+static void lose_one(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload)
+{
+	(void)payload;
+	if (from == 0 && o->len > 0 && ++seen == drop_at)
+		r->lose = 1;
+}
+
+static void lose_the(uint32_t which)
+{
+	seen = 0;
+	drop_at = which;
+}
+
+static struct rig_wr wr_of(enum qp_wr_op op, const struct qp_sge *g, uint32_t to)
+{
+	return (struct rig_wr){ .op = (uint8_t)op, .flags = QP_WF_SIGNALED, .sge = g, .num_sge = 1,
+				.raddr = RIG_IOVA(1) + to, .rkey = Z->rkey };
+}
+
+static void post_write(uint32_t from, uint32_t to, uint32_t len)
+{
+	const struct qp_sge g = rig_sge(A, from, len);
+	const struct rig_wr w = wr_of(QP_WR_WRITE, &g, to);
+
+	assert_true(rig_post(A, 0, &w));
+}
+
+static void post_send(uint32_t from, uint32_t len)
+{
+	const struct qp_sge g = rig_sge(A, from, len);
+	const struct rig_wr w = wr_of(QP_WR_SEND, &g, 0);
+
+	assert_true(rig_post(A, 0, &w));
+}
+
+static void open_with(const struct rig_cfg *cfg)
+{
+	R = rig_new(cfg);
+	A = &R->n[0];
+	Z = &R->n[1];
+	drop_at = 0;
+	R->tap = lose_one;
+	rig_connect(R, 0);
+	for (uint32_t i = 0; i < 2 * SRC; i++)
+		A->mem[i] = (uint8_t)(i * 7 + i / 253 + 1);
+	post_write(0, 3 * SRC, 8); /* the stream is open, and TCP's window is */
+	rig_run(R, 30 * RN_NS_PER_MS);
+	for (uint32_t i = 0; i < 8; i++) {
+		post_write(0, 3 * SRC, BIG);
+		rig_run(R, 30 * RN_NS_PER_MS);
+	}
+	memset(Z->mem, BLANK, RIG_MEM);
+}
+
+static int up(void **state)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	cfg.mtu = 9000;
+	open_with(&cfg);
+	(void)state;
+	return 0;
+}
+
+static int up_marked(void **state)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	cfg.mtu = 9000;
+	cfg.markers[0] = cfg.markers[1] = true;
+	open_with(&cfg);
+	(void)state;
+	return 0;
+}
+
+static int down(void **state)
+{
+	(void)state;
+	rig_free(R);
+	return 0;
+}
+
+static bool blank(uint32_t from, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (Z->mem[from + i] != BLANK)
+			return false;
+	return true;
+}
+
+/* All but what is lost has arrived; Z has not answered, so nothing has been sent again. */
+static void arrive(void)
+{
+	rig_turn(R, 1);
+	Z->paused = true;
+	rig_run(R, 40 * RN_NS_PER_US);
+	Z->paused = false;
+}
+
+static void a_flag_is_not_seen_before_its_data(void **state)
+{
+	(void)state;
+	lose_the(1);
+	post_write(0, 0, BIG);
+	post_write(64, FLAG, 8);
+	arrive();
+	assert_int_equal(R->dropped, 1);
+	assert_true(blank(0, 8));
+	assert_true(blank(FLAG, 8));
+	rig_settle(R);
+	assert_memory_equal(Z->mem, A->mem, BIG);
+	assert_memory_equal(Z->mem + FLAG, A->mem + 64, 8);
+}
+
+static void the_last_byte_is_not_seen_before_the_others(void **state)
+{
+	(void)state;
+	for (uint32_t which = 1; which <= 6; which++) {
+		lose_the(which);
+		post_write(0, 0, BIG);
+		arrive();
+		assert_true(blank(BIG - 1, 1));
+		rig_settle(R);
+		assert_memory_equal(Z->mem, A->mem, BIG);
+		memset(Z->mem, BLANK, BIG);
+	}
+}
+
+/* A Write that goes on where the open one ends, in full segments: nothing in it says that it is another one. */
+static void the_next_write_is_not_taken_for_this_one(void **state)
+{
+	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_TAGGED_HDR_LEN;
+
+	(void)state;
+	lose_the(3);
+	post_write(0, 0, 3 * part);
+	post_write(3 * part, 3 * part, 3 * part);
+	arrive();
+	assert_false(blank(0, part));
+	assert_true(blank(2 * part, 4 * part));
+	rig_settle(R);
+	assert_memory_equal(Z->mem, A->mem, 6 * part);
+}
+
+/* Two Writes to one place, then a Send: at its completion all bytes are of the second. */
+static void the_later_write_wins(void **state)
+{
+	const struct qp_sge rb = rig_sge(Z, 3 * SRC, 64);
+
+	(void)state;
+	for (uint32_t which = 1; which <= 15; which++) {
+		assert_true(rig_post_recv(Z, 0, which, &rb, 1));
+		lose_the(which);
+		post_write(0, 0, BIG);
+		post_write(SRC, 0, BIG);
+		post_send(0, 8);
+		assert_int_equal(rig_wait(R, &Z->rcq_client).status, QP_WC_SUCCESS);
+		assert_memory_equal(Z->mem, A->mem + SRC, BIG);
+		rig_settle(R);
+	}
+}
+
+/* The middle of the open Send lies in its receive, its end and the next Send do not; and again with all of it here. */
+static void the_middle_of_a_send_is_placed_early(void **state)
+{
+	const struct qp_sge one = rig_sge(Z, 0, BIG), two = rig_sge(Z, SRC, 64);
+	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_UNTAGGED_HDR_LEN;
+	const uint64_t before = Z->ctx.stats.ooo_placed;
+
+	(void)state;
+	assert_true(rig_post_recv(Z, 0, 1, &one, 1));
+	assert_true(rig_post_recv(Z, 0, 2, &two, 1));
+	lose_the(2);
+	post_send(0, BIG);
+	post_send(0, 64);
+	arrive();
+	assert_int_equal(Z->ctx.stats.ooo_placed - before, 4);
+	assert_true(blank(part, part));
+	assert_memory_equal(Z->mem + 2 * part, A->mem + 2 * part, 4 * part);
+	assert_true(blank(6 * part, BIG - 6 * part));
+	assert_true(blank(SRC, 64));
+	/* its turn neither copies it again nor takes it away */
+	memset(Z->mem + 2 * part, 0x11, 1);
+	assert_int_equal(rig_wait(R, &Z->rcq_client).wr_id, 1);
+	assert_int_equal(Z->mem[2 * part], 0x11);
+	Z->mem[2 * part] = A->mem[2 * part];
+	assert_memory_equal(Z->mem, A->mem, BIG);
+	assert_int_equal(rig_wait(R, &Z->rcq_client).wr_id, 2);
+	rig_settle(R);
+}
+
+/* A Read's response comes from A: Z has posted the Read. */
+static void the_middle_of_a_read_is_placed_early(void **state)
+{
+	const struct qp_sge g = rig_sge(Z, 0, BIG);
+	const struct rig_wr w = { .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &g, .num_sge = 1, .raddr = RIG_IOVA(0),
+				  .rkey = A->rkey };
+	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_TAGGED_HDR_LEN;
+	const uint64_t before = Z->ctx.stats.ooo_placed;
+
+	(void)state;
+	lose_the(2);
+	assert_true(rig_post(Z, 0, &w));
+	arrive();
+	assert_int_equal(Z->ctx.stats.ooo_placed - before, 4);
+	assert_true(blank(part, part));
+	assert_memory_equal(Z->mem + 2 * part, A->mem + 2 * part, 4 * part);
+	assert_true(blank(6 * part, BIG - 6 * part));
+	assert_int_equal(rig_wait(R, &Z->scq_client).status, QP_WC_SUCCESS);
+	assert_memory_equal(Z->mem, A->mem, BIG);
+	rig_settle(R);
+}
+
+/* A receive of several pieces, and one that is full before the message ends. */
+static void what_does_not_fit_the_receive_is_not_placed_early(void **state)
+{
+	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_UNTAGGED_HDR_LEN;
+	const struct qp_sge one = rig_sge(Z, 0, 4 * part - 1);
+
+	(void)state;
+	assert_true(rig_post_recv(Z, 0, 1, &one, 1));
+	lose_the(2);
+	post_send(0, BIG);
+	arrive();
+	assert_int_equal(Z->ctx.stats.ooo_placed, 1);
+	assert_true(blank(3 * part, 2 * part));
+	assert_int_equal(rig_wait(R, &Z->rcq_client).status, QP_WC_LOC_LEN_ERR);
+	assert_true(blank(4 * part - 1, part));
+	rig_settle(R);
+}
+
+/* ---- a peer whose FPDUs do not end where its segments do ---- */
+
+#define PIECE 1000u /* bytes of the raw peer's segments */
+
+static void raw_begin(void)
+{
+	struct qp_sge a, b;
+
+	open_bench(0, NULL);
+	raw_up();
+	a = rig_sge(dev(), 10000, 9000);
+	b = rig_sge(dev(), 20000, 9000);
+	assert_true(rig_post_recv(dev(), 0, 41, &a, 1));
+	assert_true(rig_post_recv(dev(), 0, 42, &b, 1));
+	send_write(0, 0, 0, true); /* the first FPDU opens the stream */
+	rig_run(B.r, RN_NS_PER_MS);
+}
+
+/* An FPDU that fills a segment: payload of a Send, at what would be its place in the stream. */
+static void image(uint8_t *at, uint32_t msn, uint32_t mo)
+{
+	const uint32_t ulpdu = PIECE - MPA_LEN_FIELD - MPA_CRC_LEN;
+	const struct ddp_hdr h = ddp_untagged(RDMAP_SEND, false, 0, msn, mo);
+
+	memset(at, 'X', PIECE);
+	rn_store_be16(at, (uint16_t)ulpdu);
+	ddp_build(at + MPA_LEN_FIELD, &h);
+	const uint32_t crc = crc32c(0, at, PIECE - MPA_CRC_LEN);
+	memcpy(at + PIECE - MPA_CRC_LEN, &crc, MPA_CRC_LEN);
+}
+
+/* The message that arrives whole and as it was sent, whatever its payload looked like. */
+static void payload_is_only_payload(const struct ddp_hdr *h, const uint8_t *pay, uint32_t len, uint32_t whole)
+{
+	struct qp_cqe e;
+
+	B.r->lose = 1;
+	send_ddp(h, pay, len);
+	rig_run(B.r, 8 * RN_NS_PER_US);
+	assert_int_equal(B.r->dropped, 1);
+	for (uint32_t i = 0; i < 9000; i++) {
+		assert_int_not_equal(dev()->mem[20000 + i], 'X');
+		assert_int_not_equal(dev()->mem[10000 + i], 'X');
+	}
+	rig_settle(B.r);
+	assert_true(rig_poll(&dev()->rcq_client, &e));
+	assert_int_equal(e.status, QP_WC_SUCCESS);
+	assert_int_equal(e.wr_id, 41);
+	assert_int_equal(e.byte_len, whole);
+	assert_memory_equal(dev()->mem + 10000 + whole - len, pay, len);
+	assert_int_equal(dev()->ctx.stats.framing_errors, 0);
+	assert_int_equal(qp_conn_get_state(&dev()->conn[0]), QP_C_OPERATIONAL);
+	close_bench();
+}
+
+static void an_fpdu_in_a_payload_is_not_placed(void **state)
+{
+	static uint8_t pay[2980];
+
+	(void)state;
+	raw_begin();
+	memset(pay, 'd', sizeof(pay));
+	image(pay + PIECE - MPA_LEN_FIELD - DDP_UNTAGGED_HDR_LEN, 2, 0);
+	const struct ddp_hdr h = ddp_untagged(RDMAP_SEND, true, 0, 1, 0);
+	payload_is_only_payload(&h, pay, sizeof(pay), sizeof(pay));
+}
+
+/* The same behind a segment of the same message that looked as if the peer's FPDUs were its segments. */
+static void nor_behind_a_full_segment_of_its_message(void **state)
+{
+	static uint8_t pay[2980];
+	const uint32_t part = PIECE - MPA_LEN_FIELD - MPA_CRC_LEN - DDP_UNTAGGED_HDR_LEN;
+
+	(void)state;
+	raw_begin();
+	memset(pay, 'd', sizeof(pay));
+	const struct ddp_hdr first = ddp_untagged(RDMAP_SEND, false, 0, 1, 0);
+	send_ddp(&first, pay, part);
+	rig_run(B.r, RN_NS_PER_MS);
+	image(pay + PIECE - MPA_LEN_FIELD - DDP_UNTAGGED_HDR_LEN, 1, part);
+	const struct ddp_hdr h = ddp_untagged(RDMAP_SEND, true, 0, 1, part);
+	payload_is_only_payload(&h, pay, sizeof(pay), part + sizeof(pay));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_flag_is_not_seen_before_its_data, up, down),
+		cmocka_unit_test_setup_teardown(the_last_byte_is_not_seen_before_the_others, up, down),
+		cmocka_unit_test_setup_teardown(the_next_write_is_not_taken_for_this_one, up, down),
+		cmocka_unit_test_setup_teardown(the_later_write_wins, up, down),
+		cmocka_unit_test_setup_teardown(the_middle_of_a_send_is_placed_early, up, down),
+		cmocka_unit_test_setup_teardown(the_middle_of_a_read_is_placed_early, up, down),
+		cmocka_unit_test_setup_teardown(the_middle_of_a_send_is_placed_early, up_marked, down),
+		cmocka_unit_test_setup_teardown(the_middle_of_a_read_is_placed_early, up_marked, down),
+		cmocka_unit_test_setup_teardown(what_does_not_fit_the_receive_is_not_placed_early, up, down),
+		cmocka_unit_test(an_fpdu_in_a_payload_is_not_placed),
+		cmocka_unit_test(nor_behind_a_full_segment_of_its_message),
+	};
+
+	return cmocka_run_group_tests_name("qp_order", tests, NULL, NULL);
+}
