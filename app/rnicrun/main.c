@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "companion.h"
 #include "doctor.h"
 #include "program.h"
 
@@ -20,6 +21,7 @@ static void help(void)
 	     "  rnicrun - run an RDMA program over the software RNIC\n\n"
 	     "SYNOPSIS\n"
 	     "  rnicrun [--socket PATH] [--huge] PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun --with-daemon [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
 	     "DESCRIPTION\n"
 	     "  The program needs no change and no other linking: librnic takes the place of libibverbs and librdmacm by\n"
@@ -28,6 +30,8 @@ static void help(void)
 	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
 	     "      --huge         take big allocations (malloc and its family, from 128 KiB on) from hugepages that are\n"
 	     "                     shared from the first: registering them moves nothing; without hugepages it says so once\n"
+	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, for the time that PROGRAM\n"
+	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
 	     "      --doctor       check the set-up: library, daemon, devices, memory, the program; say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
@@ -66,22 +70,28 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
 						 { "huge", no_argument, NULL, 'u' },
+						 { "with-daemon", no_argument, NULL, 'w' },
 						 { "doctor", no_argument, NULL, 'd' },
 						 { "version", no_argument, NULL, 'V' },
 						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
 	const char *sock = getenv("RNICD_SOCKET");
-	int check = 0, huge = 0, o;
+	int check = 0, huge = 0, companion = 0, given = 0, o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
 		switch (o) {
-		case 's': sock = optarg; break;
+		case 's': sock = optarg; given = 1; break;
 		case 'u': huge = 1; break;
+		case 'w': companion = 1; break;
 		case 'd': check = 1; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
 		case 'h': help(); return 0;
 		default: fputs("rnicrun: see rnicrun --help\n", stderr); return 2;
 		}
+	}
+	if (companion && (check || given)) {
+		fputs("rnicrun: --with-daemon goes with neither --doctor nor --socket: see rnicrun --help\n", stderr);
+		return 2;
 	}
 	if (sock == NULL || *sock == '\0')
 		sock = DEFAULT_SOCKET;
@@ -107,6 +117,8 @@ int main(int argc, char **argv)
 	const char *obstacle = program_obstacle(argv[optind]);
 	if (obstacle != NULL)
 		fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], obstacle);
+	if (companion)
+		return companion_run(argv + optind);
 	execvp(argv[optind], argv + optind);
 	fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], strerror(errno));
 	return 127;

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "companion.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CANNOT      127
+#define BY_SIGNAL   128 /* and its number: the exit status that a shell gives */
+#define NOTICE_SIZE 64  /* bytes of sd_notify's "READY=1" and the like */
+
+static const char configuration[] = "[rnicd]\n"
+				    "socket = %s/rnicd.sock\n"
+				    "hugepages = auto\n\n"
+				    "[port rnic0]\n"
+				    "device = pair:rnic1\n"
+				    "address = 10.77.0.1/24\n\n"
+				    "[port rnic1]\n"
+				    "device = pair:rnic0\n"
+				    "address = 10.77.0.2/24\n";
+
+/* The daemon and the folder with all that it writes. */
+struct companion {
+	char dir[32];
+	char socket[64], conf[64], log[64], notify[64];
+	int ready; /* the socket on which the daemon says that it is ready */
+	pid_t pid;
+};
+
+static volatile sig_atomic_t program_pid;
+
+static void pass_on(int sig)
+{
+	if (program_pid > 0)
+		kill((pid_t)program_pid, sig);
+}
+
+/* rnicd beside this program, as a build or an installation has it; NULL: it is not there. */
+static const char *find_rnicd(char path[PATH_MAX])
+{
+	static const char *const places[] = { "../rnicd/rnicd", "../sbin/rnicd", "rnicd", NULL };
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		return NULL;
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	for (const char *const *p = places; *p != NULL; p++)
+		if (snprintf(path, PATH_MAX, "%s/%s", self, *p) < PATH_MAX && access(path, X_OK) == 0)
+			return path;
+	return NULL;
+}
+
+static bool write_configuration(const struct companion *c)
+{
+	FILE *f = fopen(c->conf, "we");
+
+	if (f == NULL)
+		return false;
+	fprintf(f, configuration, c->dir);
+	return fclose(f) == 0;
+}
+
+static bool listen_for_ready(struct companion *c)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	strcpy(sa.sun_path, c->notify);
+	c->ready = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return c->ready >= 0 && bind(c->ready, (struct sockaddr *)&sa, sizeof(sa)) == 0;
+}
+
+static bool make_folder(struct companion *c)
+{
+	strcpy(c->dir, "/tmp/rnicrun-XXXXXX");
+	if (mkdtemp(c->dir) == NULL)
+		return false;
+	snprintf(c->socket, sizeof(c->socket), "%s/rnicd.sock", c->dir);
+	snprintf(c->conf, sizeof(c->conf), "%s/rnicd.conf", c->dir);
+	snprintf(c->log, sizeof(c->log), "%s/log", c->dir);
+	snprintf(c->notify, sizeof(c->notify), "%s/ready", c->dir);
+	return write_configuration(c) && listen_for_ready(c);
+}
+
+static void remove_folder(const struct companion *c)
+{
+	unlink(c->socket);
+	unlink(c->conf);
+	unlink(c->log);
+	unlink(c->notify);
+	rmdir(c->dir);
+}
+
+/* In the child. A process group of its own: Ctrl-C is for the program, the daemon ends after it. */
+static void become_rnicd(const struct companion *c, const char *rnicd, pid_t parent)
+{
+	int log = open(c->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	setpgid(0, 0);
+	unsetenv("LD_PRELOAD"); /* librnic is for the program */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent || log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0 ||
+	    setenv("NOTIFY_SOCKET", c->notify, 1) != 0)
+		_exit(CANNOT);
+	execl(rnicd, rnicd, "--config", c->conf, (char *)NULL);
+	_exit(CANNOT);
+}
+
+/* True: it is ready. False: it has ended. */
+static bool wait_until_ready(struct companion *c)
+{
+	char notice[NOTICE_SIZE];
+	struct pollfd on[2] = { { .fd = c->ready, .events = POLLIN },
+				{ .fd = (int)syscall(SYS_pidfd_open, c->pid, 0), .events = POLLIN } };
+	bool ready = false;
+
+	while (!ready && on[1].fd >= 0 && (poll(on, 2, -1) >= 0 || errno == EINTR)) {
+		ssize_t n = recv(c->ready, notice, sizeof(notice) - 1, MSG_DONTWAIT);
+		notice[n > 0 ? n : 0] = '\0';
+		ready = strstr(notice, "READY=1") != NULL;
+		if (!ready && (on[1].revents & POLLIN))
+			break;
+	}
+	close(on[1].fd);
+	return ready;
+}
+
+/* What the daemon said last, which is why it ended. */
+static void tell_log(const struct companion *c)
+{
+	char line[512], last[512] = "it said nothing\n";
+	FILE *f = fopen(c->log, "re");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		strcpy(last, line);
+	if (f != NULL)
+		fclose(f);
+	fprintf(stderr, "rnicrun: rnicd did not start: %s%s", last, last[strlen(last) - 1] == '\n' ? "" : "\n");
+}
+
+/* Waits for the end of a child; the exit status as a shell has it. */
+static int status_of(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return CANNOT;
+	return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int run_program(const struct companion *c, char *const *argv)
+{
+	static const int passed[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act = { .sa_handler = pass_on };
+	sigset_t held, before;
+	pid_t pid;
+
+	sigemptyset(&held);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaddset(&held, passed[i]);
+	sigprocmask(SIG_BLOCK, &held, &before); /* until there is somebody to pass a signal on to */
+	pid = fork();
+	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		setenv("RNICD_SOCKET", c->socket, 1);
+		execvp(argv[0], argv);
+		fprintf(stderr, "rnicrun: %s: %s\n", argv[0], strerror(errno));
+		_exit(CANNOT);
+	}
+	program_pid = pid;
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaction(passed[i], &act, NULL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return pid < 0 ? CANNOT : status_of(pid);
+}
+
+int companion_run(char *const *argv)
+{
+	struct companion c = { .ready = -1 };
+	const pid_t self = getpid();
+	char path[PATH_MAX];
+	const char *rnicd = find_rnicd(path);
+	int status = CANNOT;
+
+	if (rnicd == NULL) {
+		fputs("rnicrun: rnicd is not beside rnicrun: build or install both\n", stderr);
+		return CANNOT;
+	}
+	if (!make_folder(&c)) {
+		fprintf(stderr, "rnicrun: no folder for a private rnicd can be made in /tmp: %s\n", strerror(errno));
+		return CANNOT;
+	}
+	c.pid = fork();
+	if (c.pid == 0)
+		become_rnicd(&c, rnicd, self);
+	if (c.pid > 0 && wait_until_ready(&c)) {
+		status = run_program(&c, argv);
+		if (kill(c.pid, SIGTERM) != 0 || status_of(c.pid) != 0)
+			fputs("rnicrun: the private rnicd did not end in order\n", stderr);
+	} else if (c.pid > 0) {
+		status_of(c.pid);
+		tell_log(&c);
+	}
+	remove_folder(&c);
+	close(c.ready);
+	return status;
+}

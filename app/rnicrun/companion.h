@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A private rnicd for one program (rnicrun --with-daemon): it starts before the program, and ends and leaves nothing
+ * behind when the program ends. Its two ports, 10.77.0.1 and 10.77.0.2, are wired to each other.
+ */
+#ifndef COMPANION_H
+#define COMPANION_H
+
+/*
+ * Starts the daemon, waits until it is ready, and runs argv[0] with RNICD_SOCKET set. SIGINT, SIGTERM and SIGHUP go on
+ * to the program. Returns the exit status for rnicrun: the program's, 128 + signal when a signal ended the program, or
+ * 127 after a sentence on stderr.
+ */
+int companion_run(char *const *argv);
+
+#endif

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rnicrun --with-daemon: a program and a private rnicd in one command, which leaves nothing behind however it ends."""
+import glob
+import os
+import shlex
+import signal
+import time
+
+from rig import PATIENCE, RNICRUN, TESTPMD, Process, case, main
+
+# A server and a client as a test script has them: in the background, and when it listens, in the foreground.
+SCRIPT = f"""
+set -e
+{shlex.quote(TESTPMD)} -s -a 10.77.0.1 --once > "$0" & server=$!
+until grep -q listening "$0"; do kill -0 $server; sleep 0.05; done
+{shlex.quote(TESTPMD)} --iters 500 10.77.0.1
+wait $server
+echo "all done"
+"""
+
+
+def run(*argv, **more):
+    return Process([RNICRUN, "--with-daemon", *argv], **more)
+
+
+def rnicd_of(p):
+    """Waits for the daemon that rnicrun has started; returns its process number."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+            for child in f.read().split():
+                try:
+                    with open(f"/proc/{child}/comm", encoding="ascii") as c:
+                        if c.read().strip() == "rnicd":
+                            return int(child)
+                except OSError:
+                    pass
+        time.sleep(0.01)
+    raise AssertionError(f"no rnicd was started:\n{p.tail()}")
+
+
+def gone(pid):
+    end = time.monotonic() + PATIENCE
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            if f.read().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        time.sleep(0.01)
+    return not os.path.exists(f"/proc/{pid}")
+
+
+def folder_of(p):
+    """Where the private daemon has its socket: what the program sees."""
+    return os.path.dirname(p.wait_line("rnicd.sock"))
+
+
+@case
+def a_script_runs_over_a_private_daemon():
+    p = run("sh", "-c", SCRIPT, f"/tmp/rnic-companion-{os.getpid()}")
+    try:
+        assert "all done" in p.ok(), p.tail()
+    finally:
+        os.unlink(f"/tmp/rnic-companion-{os.getpid()}")
+
+
+@case
+def daemon_and_folder_are_gone_afterwards_and_the_exit_status_is_the_programs():
+    for script, status in (("exit 7", 7), ("kill -TERM $$", 128 + signal.SIGTERM)):
+        p = run("sh", "-c", "echo $RNICD_SOCKET; read line; " + script)
+        pid = rnicd_of(p)
+        folder = folder_of(p)
+        p.p.stdin.write("\n")
+        p.p.stdin.flush()
+        assert p.wait() == status, p.tail()
+        assert not os.path.exists(folder) and gone(pid), folder
+
+
+@case
+def a_signal_goes_on_to_the_program():
+    p = run("sh", "-c", "trap 'echo told; exit 3' TERM; echo $RNICD_SOCKET; while :; do sleep 0.05; done")
+    folder = folder_of(p)
+    p.p.send_signal(signal.SIGTERM)
+    assert p.wait() == 3 and "told" in p.stdout(), p.tail()
+    assert not os.path.exists(folder)
+
+
+@case
+def the_daemon_ends_when_rnicrun_is_killed():
+    p = run("sh", "-c", "echo $RNICD_SOCKET; exec sleep 600")
+    pid, folder = rnicd_of(p), folder_of(p)
+    with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+        program = next(int(c) for c in f.read().split() if int(c) != pid)
+    p.p.kill()
+    p.p.wait()
+    os.kill(program, signal.SIGKILL)
+    assert gone(pid), "rnicd lives on"
+    for path in glob.glob(folder + "/*"):
+        os.unlink(path)
+    os.rmdir(folder)
+
+
+@case
+def two_at_once_do_not_see_each_other():
+    a, b = (run("sh", "-c", "echo $RNICD_SOCKET; read line") for _ in range(2))
+    assert folder_of(a) != folder_of(b)
+    for p in (a, b):
+        p.p.stdin.write("\n")
+        p.p.stdin.flush()
+        p.ok()
+
+
+@case
+def what_cannot_run_is_said():
+    p = run("/nowhere/program")
+    assert p.wait() == 127 and "/nowhere/program" in p.stderr(), p.tail()
+    for args in (("--doctor",), ("--socket", "/x", "true")):
+        p = run(*args)
+        assert p.wait() == 2 and "--with-daemon goes with neither" in p.stderr(), p.tail()
+
+
+main()
