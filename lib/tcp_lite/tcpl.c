@@ -37,7 +37,8 @@ void tcpl_set_state(struct tcpl_conn *c, enum tcpl_state s)
 
 void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcpl_mem *mem)
 {
-	*c = (struct tcpl_conn){ .cfg = cfg, .mem = *mem, .t_rtx = RN_NEVER, .t_ack = RN_NEVER, .t_idle = RN_NEVER };
+	*c = (struct tcpl_conn){ .cfg = cfg, .mem = *mem, .t_rtx = RN_NEVER, .t_ack = RN_NEVER, .t_idle = RN_NEVER,
+				 .fl_first = TCPL_NO_SLOT, .fl_last = TCPL_NO_SLOT };
 }
 
 bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
@@ -73,7 +74,7 @@ void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 	c->last_in = now;
 	c->rto_base = now;
 	c->r_lost = c->r_head;
-	c->rack_fack = c->rack_end = c->recover = iss;
+	c->rack_fack = c->rack_end = c->round_end = c->flight_end = iss;
 }
 
 /* Takes over what the peer's SYN says, as far as we asked for it. */

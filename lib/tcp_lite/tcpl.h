@@ -146,8 +146,10 @@ struct tcpl_txrec {
 	uint32_t chunk; /* where its first byte lies */
 	uint32_t off;
 	uint64_t sent;  /* ns of the last transmission */
-	uint32_t flags;
-	uint32_t rexmits;
+	uint8_t flags;
+	uint8_t rexmits; /* 255: so often or more */
+	uint16_t run;   /* this record and the run - 1 behind it are SACKed; 0: unknown */
+	uint16_t next, prev; /* in flight: slots of its neighbours in the order of transmission */
 };
 
 /* What had been delivered when that segment left, for the rate it tells of. Private to the engine. */
@@ -173,7 +175,7 @@ struct tcpl_mem {
 	struct tcpl_txrec *rec;
 	struct tcpl_hold *hold;
 	uint32_t chunk_n; /* power of two: chunks that can be queued and unacknowledged */
-	uint32_t rec_n;   /* power of two: segments that can be in flight */
+	uint32_t rec_n;   /* power of two, at most 32768: segments that can be in flight */
 	uint32_t hold_n;  /* ≥ 1: out-of-order segments kept, e.g. 64 */
 	struct tcpl_sent *sent; /* rec_n; needed, and else NULL, when the congestion control models the path */
 };
@@ -198,6 +200,7 @@ struct tcpl_cc {
 	void (*init)(struct tcpl_conn *c);
 	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* of a cwnd in use */
 	uint32_t (*ssthresh)(struct tcpl_conn *c, uint64_t now);          /* a loss: the new slow start threshold */
+	void (*undo)(struct tcpl_conn *c); /* that loss was none: fields are as before ssthresh(). May be NULL */
 	/* With a model of the path: called in place of `acked` for each ACK with news, in recovery too. Else NULL. */
 	void (*measured)(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *r);
 };
@@ -269,6 +272,25 @@ struct tcpl_delivery {
 	bool restart;        /* nothing was in flight when the owner came with more */
 };
 
+/* Private to tcpl_cubic.c. */
+struct tcpl_cubic_curve {
+	uint64_t epoch;   /* ns: start of this congestion avoidance, later by the time in which cwnd was not used; 0: none */
+	uint32_t w_max;   /* bytes: window at the last reduction */
+	uint32_t k;       /* ms from epoch until the cubic is back at origin */
+	uint32_t origin;  /* bytes */
+	uint32_t est, est_acked; /* bytes: what Reno would have, and what was acknowledged since that last grew */
+};
+
+struct tcpl_cubic_model {
+	struct tcpl_cubic_curve now, before; /* before: as at the last reduction, in case there was no loss */
+	uint64_t used_at;       /* ns: when a cwnd in use was last acknowledged */
+	uint64_t round_rtt, last_rtt; /* ns: HyStart++, least RTT of this and of the previous round; RN_NEVER: unknown */
+	uint64_t base_rtt;      /* ns: HyStart++, when conservative slow start began; 0: it has not */
+	uint32_t acked;         /* bytes since the cubic was last looked up */
+	uint32_t round;         /* value of tcpl_conn.rounds */
+	uint8_t samples, css_rounds;
+};
+
 /* Private to tcpl_bbr.c. */
 struct tcpl_bbr_model {
 	uint64_t bw[2];      /* bytes/s: the most in the present and in the previous window of round trips */
@@ -324,15 +346,26 @@ struct tcpl_conn {
 	uint64_t tlp_base;         /* last new data sent or acknowledged */
 	uint64_t reo_at;           /* when RACK wants to look again; 0: not */
 	uint64_t srtt, rttvar, rto, min_rtt;
+	uint64_t rtt;              /* the last sample */
 	uint64_t rack_sent, rack_rtt; /* of the most recently sent segment known to have arrived */
 	uint32_t rack_end;
 	uint32_t rack_fack;        /* highest sequence number known to have arrived */
-	uint32_t reo_round;        /* RFC 8985, 6.2: one DSACK step per round trip */
-	uint32_t recover;          /* recovery ends when this is acknowledged */
+	uint32_t reo_round;        /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
+	uint32_t recover;          /* recovery ends when this is acknowledged; in TCPL_R_OPEN only with F_RECOVER */
+	uint16_t fl_first, fl_last; /* slots: the records in flight in the order of transmission; TCPL_NO_SLOT: none */
 	uint32_t r_lost;           /* txrec index: none before it is marked lost */
+	uint32_t round_end;        /* a round trip ends when this is acknowledged */
+	uint32_t rounds;           /* so many have ended; wraps */
+	uint32_t flight_max;       /* most bytes in flight until flight_end is acknowledged */
+	uint32_t flight_end;
 	uint32_t dup_acks;
 	uint32_t tlp_end;
 	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
+	uint32_t undo_una;         /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
+	uint32_t undo_end;         /* after recovery: a DSACK that comes behind the ACK of this is too late */
+	uint32_t undo_rexmits;     /* retransmissions of this recovery that no DSACK has reported */
+	uint32_t prr_flight;       /* RFC 9937: bytes in flight when recovery began */
+	uint32_t prr_delivered, prr_out; /* bytes since then */
 	uint32_t fin_seq;          /* of the peer's FIN when it has been seen */
 	uint32_t iss, irs;
 	uint32_t max_wnd;          /* largest window the peer ever announced */
@@ -340,7 +373,9 @@ struct tcpl_conn {
 	uint32_t ts_recent_age, ts_offset;
 	uint32_t challenge_epoch;
 	uint8_t challenges;
-	uint8_t backoff;
+	uint8_t backoff;           /* exponent of the timer */
+	uint8_t tries;             /* timeouts since the peer last made progress, or answered with a window too small */
+	uint8_t frto;              /* enum tcpl_frto (private) */
 	uint8_t reo_mult, reo_persist;
 	uint32_t n_blocks;
 	struct tcpl_block block[4];/* SACK blocks to be sent, most recent first */
@@ -350,7 +385,8 @@ struct tcpl_conn {
 	uint64_t pace_burst;       /* ns: how far ahead of that it may be */
 	struct tcpl_delivery dlv;
 	union {                    /* private to cfg->cc */
-		uint64_t cc[6];
+		uint64_t reno_acked; /* NewReno */
+		struct tcpl_cubic_model cubic;
 		struct tcpl_bbr_model bbr;
 	};
 	struct tcpl_stats stats;

@@ -6,10 +6,13 @@
 
 struct acked {
 	uint32_t bytes;    /* cumulatively acknowledged by this ACK */
+	uint32_t known;    /* of these: SACKed before */
 	uint32_t sacked;   /* newly SACKed bytes */
 	uint32_t recs;
 	uint64_t rtt;      /* of the earliest sent, never retransmitted; RN_NEVER: none */
+	uint32_t rtt_end;  /* and where that one ends */
 	bool dsack;
+	struct tcpl_block dup; /* what the DSACK reports */
 	struct tcpl_newest newest; /* only with F_MODEL */
 };
 
@@ -28,6 +31,7 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 		c->srtt += (rtt >> 3) - (c->srtt >> 3);
 	}
 	c->srtt = rn_max_u64(c->srtt, 1);
+	c->rtt = rtt;
 	c->min_rtt = rn_min_u64(c->min_rtt, rtt);
 	c->rto = c->srtt + rn_max_u64(4 * c->rttvar, c->cfg->min_rto_ns);
 	c->rto = rn_min_u64(c->rto, c->cfg->max_rto_ns);
@@ -54,7 +58,10 @@ static void trim_rec(struct tcpl_conn *c, struct tcpl_txrec *r, uint32_t ack, st
 	uint32_t n = ack - r->seq;
 
 	r->seq = ack;
-	a->newest.bytes += r->flags & R_SACKED ? 0 : n;
+	if (r->flags & R_SACKED)
+		a->known += n;
+	else
+		a->newest.bytes += n;
 	if (!(r->flags & (R_SACKED | R_LOST)))
 		c->pipe -= n;
 	while (n > 0 && r->chunk != c->q_tail) {
@@ -82,16 +89,22 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 		}
 		if (rn_unlikely(r->flags & R_SACKED)) {
 			c->n_sacked--;
+			a->known += r->end - r->seq;
 		} else {
-			if (rn_unlikely(r->flags & R_LOST))
+			if (rn_unlikely(r->flags & R_LOST)) {
 				c->n_lost--;
-			else
+			} else {
 				c->pipe -= r->end - r->seq;
+				tcpl_flight_del(c, c->r_head);
+			}
 			tcpl_rack_seen(c, now, r, o);
 			if (rn_unlikely(c->flags & F_MODEL))
 				tcpl_rate_seen(c, now, c->r_head, &a->newest);
 			if (r->rexmits == 0) {
-				a->rtt = a->rtt == RN_NEVER ? now - r->sent : a->rtt;
+				if (a->rtt == RN_NEVER) {
+					a->rtt = now - r->sent;
+					a->rtt_end = r->end;
+				}
 				c->min_rtt = rn_min_u64(c->min_rtt, now - r->sent);
 			}
 		}
@@ -102,11 +115,27 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 		c->r_lost = c->r_head;
 }
 
-static void grow_cwnd(struct tcpl_conn *c, uint64_t now, uint32_t bytes, uint32_t prior_pipe)
+/* Counts round trips; and what was in flight at most, until all of that has arrived. */
+static void round_in(struct tcpl_conn *c)
 {
-	/* A window that was not in use proves nothing (RFC 7661 in short). */
-	bool used = c->cwnd < c->ssthresh ? 2 * (uint64_t)prior_pipe >= c->cwnd
-					  : (uint64_t)prior_pipe + 4u * c->mss >= c->cwnd;
+	if (rn_seq_ge(c->snd_una, c->round_end)) {
+		c->round_end = c->snd_nxt;
+		c->rounds++;
+	}
+	if (rn_seq_ge(c->snd_una, c->flight_end)) {
+		c->flight_end = c->snd_nxt;
+		c->flight_max = c->pipe;
+	}
+}
+
+/*
+ * A window that was not in use proves nothing (RFC 7661 in short). What counts is the most in flight in a round trip:
+ * an owner's burst is acknowledged piece by piece.
+ */
+static void grow_cwnd(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
+{
+	bool used = c->cwnd < c->ssthresh ? 2 * (uint64_t)c->flight_max > c->cwnd
+					  : (uint64_t)c->flight_max + 4u * c->mss >= c->cwnd;
 
 	if (!used)
 		return;
@@ -119,7 +148,7 @@ static void progress(struct tcpl_conn *c, uint64_t now, const struct acked *a, s
 {
 	if (a->rtt != RN_NEVER)
 		tcpl_rtt_sample(c, a->rtt);
-	c->backoff = 0;
+	c->backoff = c->tries = 0;
 	c->probes = 0;
 	c->rto_base = c->tlp_base = now;
 	ev->bits |= TCPL_EV_ACKED | TCPL_EV_SPACE;
@@ -135,7 +164,8 @@ void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_acked(c, now, pipe, 0, &a.newest);
 	else
-		grow_cwnd(c, now, a.bytes, pipe);
+		grow_cwnd(c, now, a.bytes);
+	round_in(c);
 	tcpl_rearm(c, now);
 }
 
@@ -154,48 +184,92 @@ static uint32_t find_rec(const struct tcpl_conn *c, uint32_t seq)
 	return c->r_head + lo;
 }
 
-/* Only records that a block covers completely count; a peer that SACKs parts gets the whole again. */
+static void sack_rec(struct tcpl_conn *c, uint64_t now, uint32_t idx, const struct tcpl_opts *o, struct acked *a)
+{
+	struct tcpl_txrec *r = tcpl_rec(c, idx);
+
+	if (r->flags & R_LOST) {
+		c->n_lost--;
+	} else {
+		c->pipe -= r->end - r->seq;
+		tcpl_flight_del(c, idx);
+	}
+	r->flags = (uint8_t)((r->flags & ~R_LOST) | R_SACKED);
+	c->n_sacked++;
+	a->sacked += r->end - r->seq;
+	if (r->rexmits == 0 && a->rtt == RN_NEVER) {
+		a->rtt = now - r->sent;
+		a->rtt_end = r->end;
+	}
+	tcpl_rack_seen(c, now, r, o);
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_seen(c, now, idx, &a->newest);
+}
+
+static uint32_t run_of(const struct tcpl_txrec *r) { return r->run > 1 ? r->run : 1; }
+
+/*
+ * Only records that a block covers completely count; a peer that SACKs parts gets the whole again. What is known is
+ * jumped over: each record that was passed learns how far its run of SACKed ones reaches (as the paths of a union-find
+ * become short), so a block that grows by one costs the search for its begin and one record.
+ */
 static void sack_block(struct tcpl_conn *c, uint64_t now, struct tcpl_block b, const struct tcpl_opts *o,
 		       struct acked *a)
 {
-	for (uint32_t i = find_rec(c, b.seq); i != c->r_tail; i++) {
-		struct tcpl_txrec *r = tcpl_rec(c, i);
+	uint32_t from = find_rec(c, b.seq), i, k, step;
 
-		if (rn_seq_gt(r->end, b.end))
-			break;
-		if (rn_seq_lt(r->seq, b.seq) || (r->flags & R_SACKED))
-			continue;
-		if (r->flags & R_LOST)
-			c->n_lost--;
-		else
-			c->pipe -= r->end - r->seq;
-		r->flags = (r->flags & ~(uint32_t)R_LOST) | R_SACKED;
-		c->n_sacked++;
-		a->sacked += r->end - r->seq;
-		if (r->rexmits == 0 && a->rtt == RN_NEVER)
-			a->rtt = now - r->sent;
-		tcpl_rack_seen(c, now, r, o);
-		if (rn_unlikely(c->flags & F_MODEL))
-			tcpl_rate_seen(c, now, i, &a->newest);
+	if (from != c->r_tail && rn_seq_lt(tcpl_rec(c, from)->seq, b.seq))
+		from++;
+	for (i = from; i != c->r_tail && rn_seq_le(tcpl_rec(c, i)->end, b.end);) {
+		if (tcpl_rec(c, i)->flags & R_SACKED) {
+			i += run_of(tcpl_rec(c, i));
+		} else {
+			sack_rec(c, now, i, o, a);
+			i++;
+		}
 	}
+	for (k = from; k != i; k += step) {
+		step = run_of(tcpl_rec(c, k));
+		tcpl_rec(c, k)->run = (uint16_t)(i - k);
+	}
+}
+
+/* Lower blocks first: what an earlier ACK should have told is no reordering. */
+static void sort_blocks(struct tcpl_block *b, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++)
+		for (uint32_t k = i; k > 0 && rn_seq_lt(b[k].seq, b[k - 1].seq); k--) {
+			struct tcpl_block t = b[k];
+			b[k] = b[k - 1];
+			b[k - 1] = t;
+		}
 }
 
 static void sack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o, uint32_t ack, struct acked *a)
 {
-	for (uint32_t i = 0; i < o->n_sack; i++) {
-		struct tcpl_block b = o->sack[i];
+	struct tcpl_block b[RN_ARRAY_LEN(o->sack)];
+	uint32_t n = 0;
 
-		if (!rn_seq_lt(b.seq, b.end) || rn_seq_gt(b.end, c->snd_nxt))
+	for (uint32_t i = 0; i < o->n_sack; i++) {
+		b[n] = o->sack[i];
+		if (!rn_seq_lt(b[n].seq, b[n].end) || rn_seq_gt(b[n].end, c->snd_nxt))
 			continue;
 		/* RFC 2883, 4: a first block below the ACK, or inside the second, reports a duplicate */
-		if (i == 0 && (rn_seq_le(b.end, ack) || (o->n_sack > 1 && rn_seq_ge(b.seq, o->sack[1].seq) &&
-							 rn_seq_le(b.end, o->sack[1].end)))) {
+		if (i == 0 && (rn_seq_le(b[n].end, ack) || (o->n_sack > 1 && rn_seq_ge(b[n].seq, o->sack[1].seq) &&
+							    rn_seq_le(b[n].end, o->sack[1].end)))) {
 			a->dsack = true;
+			a->dup = b[n];
 			continue;
 		}
-		if (rn_seq_ge(b.seq, c->snd_una))
-			sack_block(c, now, b, o, a);
+		/* an ACK that was overtaken: what lies below SND.UNA is known */
+		if (rn_seq_lt(ack, c->snd_una))
+			b[n].seq = rn_seq_max(b[n].seq, c->snd_una);
+		if (rn_seq_ge(b[n].seq, c->snd_una) && rn_seq_lt(b[n].seq, b[n].end))
+			n++;
 	}
+	sort_blocks(b, n);
+	for (uint32_t i = 0; i < n; i++)
+		sack_block(c, now, b[i], o, a);
 }
 
 /* RFC 8985, 7.4: did the tail loss probe repair a loss? Then it counts as one. */
@@ -206,18 +280,26 @@ static void tlp_in(struct tcpl_conn *c, uint64_t now, uint32_t ack, bool dsack, 
 	if ((c->flags & F_TLP_REXMIT) && !dsack && !dup) {
 		if (ack == c->tlp_end)
 			return;
-		if (c->recovery == TCPL_R_OPEN)
+		if (c->recovery == TCPL_R_OPEN) {
 			c->cwnd = c->ssthresh = c->cfg->cc->ssthresh(c, now);
+			c->flags &= ~(uint32_t)F_UNDO;
+		}
 	}
 	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT);
 }
 
-/* RFC 8985, 6.2, step 4: each round trip with a DSACK widens the reordering window by a quarter of the minimum RTT. */
-static void reo_dsack(struct tcpl_conn *c)
+/*
+ * RFC 8985, 6.2, step 4: each round trip with a DSACK widens the reordering window by a quarter of the minimum RTT. The
+ * duplicate that a tail loss probe makes says nothing of reordering.
+ */
+static void reo_dsack(struct tcpl_conn *c, struct tcpl_block dup)
 {
-	if (rn_seq_lt(c->snd_una, c->reo_round))
+	const uint32_t probe = F_TLP_ON | F_TLP_REXMIT;
+
+	if ((c->flags & F_REO_ROUND) || ((c->flags & probe) == probe && dup.end == c->tlp_end))
 		return;
 	c->reo_round = c->snd_nxt;
+	c->flags |= F_REO_ROUND;
 	c->reo_persist = 16;
 	if (c->reo_mult < 255)
 		c->reo_mult++;
@@ -238,19 +320,85 @@ static void newreno_in(struct tcpl_conn *c, const struct acked *a, bool dup)
 	}
 	if (!dup || c->recovery == TCPL_R_LOSS)
 		return;
-	if (++c->dup_acks == 3 && c->recovery == TCPL_R_OPEN && rn_seq_ge(c->snd_una, c->recover))
+	if (++c->dup_acks == 3 && c->recovery == TCPL_R_OPEN && !(c->flags & F_RECOVER))
 		tcpl_mark_lost(c, c->r_head);
 }
 
-static void end_recovery(struct tcpl_conn *c)
+/*
+ * Sequence numbers that were remembered because they lay ahead of SND.UNA are forgotten once it has reached them: two
+ * GiB later the comparison would say that they lie ahead again. Called while any is set, for each ACK that moves
+ * SND.UNA.
+ */
+static void forget_passed(struct tcpl_conn *c)
 {
-	if (c->recovery == TCPL_R_RECOVERY)
-		c->cwnd = rn_max_u32(c->ssthresh, c->mss);
-	if (c->reo_persist > 0 && --c->reo_persist == 0)
-		c->reo_mult = 1;
-	c->recovery = TCPL_R_OPEN;
-	c->dup_acks = 0;
-	c->flags &= ~(uint32_t)(F_UNDO | F_UNDO_TS | F_FORCE);
+	if ((c->flags & F_REO_ROUND) && rn_seq_ge(c->snd_una, c->reo_round))
+		c->flags &= ~(uint32_t)F_REO_ROUND;
+	if ((c->flags & F_RECOVER) && rn_seq_ge(c->snd_una, c->recover))
+		c->flags &= ~(uint32_t)F_RECOVER;
+	if ((c->flags & F_UNDO) && c->recovery == TCPL_R_OPEN && rn_seq_gt(c->snd_una, c->undo_end))
+		c->flags &= ~(uint32_t)F_UNDO;
+}
+
+/* What has arrived, by SACK and by time, and what is lost. */
+static void detect(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o, uint32_t ack, struct acked *a)
+{
+	if (o->n_sack > 0) {
+		c->stats.sacks_in++;
+		sack_in(c, now, o, ack, a);
+	}
+	if (a->bytes == 0 && a->rtt != RN_NEVER)
+		tcpl_rtt_sample(c, a->rtt);
+	if (a->dsack)
+		reo_dsack(c, a->dup);
+	if (a->sacked > 0 || ((a->bytes | c->n_sacked) && (c->n_sacked | (c->recovery != TCPL_R_OPEN))))
+		tcpl_rack_detect(c, now);
+	else if (a->bytes > 0)
+		c->reo_at = 0;
+}
+
+/* Was the loss one? RFC 3522: an ACK after a retransmission that echoes an earlier timestamp speaks of the original. */
+static void judge(struct tcpl_conn *c, const struct tcpl_opts *o, const struct acked *a, bool dup)
+{
+	if (a->bytes > 0 && (c->flags & F_UNDO_TS)) {
+		if ((c->flags & F_TS) && o->has_ts && rn_seq_lt(o->tsecr, c->undo_ts))
+			tcpl_undo(c);
+		c->flags &= ~(uint32_t)F_UNDO_TS;
+	}
+	if (a->dsack)
+		tcpl_undo_dsack(c, a->dup);
+	if (c->frto != TCPL_FRTO_OFF && rn_seq_lt(c->snd_una, c->recover)) {
+		bool original = a->rtt != RN_NEVER && rn_seq_le(a->rtt_end, c->recover);
+		tcpl_frto_in(c, (struct tcpl_frto_ack){ a->bytes > 0, original,
+							!original && (a->sacked > 0 || (dup && a->bytes == 0)) });
+	}
+}
+
+/* An ACK below SND.UNA was overtaken. Its window is old, what it SACKs has arrived all the same. */
+static void old_ack(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, const struct tcpl_opts *o,
+		    struct tcpl_ev *ev)
+{
+	struct acked a = { .rtt = RN_NEVER };
+	uint32_t pipe = c->pipe, lost = c->dlv.lost;
+
+	c->stats.idle_acks += s->len == 0 && !(s->flags & TCPL_FIN);
+	if (!(c->flags & F_SACK) || o->n_sack == 0)
+		return;
+	detect(c, now, o, s->ack, &a);
+	if (c->n_lost > 0 && c->recovery == TCPL_R_OPEN)
+		tcpl_enter_recovery(c, now, pipe);
+	if (rn_unlikely(c->flags & F_MODEL))
+		tcpl_rate_acked(c, now, pipe, c->dlv.lost - lost, &a.newest);
+	else if (c->recovery == TCPL_R_RECOVERY)
+		tcpl_prr(c, a.sacked, false);
+	if (a.sacked > 0)
+		ev->bits |= TCPL_EV_SPACE;
+}
+
+/* The peer answers, and its window leaves no room for what is sent again: it lives (RFC 9293, 3.8.6.1). */
+static void refused(struct tcpl_conn *c)
+{
+	if (c->r_head != c->r_tail && tcpl_rec(c, c->r_head)->end - c->snd_una > c->snd_wnd)
+		c->tries = 0;
 }
 
 void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, const struct tcpl_opts *o,
@@ -261,8 +409,8 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 	bool frozen = c->recovery == TCPL_R_RECOVERY;
 
 	if (rn_seq_lt(s->ack, c->snd_una)) {
-		c->stats.idle_acks += s->len == 0 && !(s->flags & TCPL_FIN);
-		return; /* old, but its payload is good */
+		old_ack(c, now, s, o, ev);
+		return; /* its payload is good */
 	}
 	tcpl_window_in(c, s, ev);
 	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) && (wnd == c->snd_wnd || o->n_sack > 0);
@@ -272,40 +420,29 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		clean_acked(c, now, s->ack, o, &a);
 		progress(c, now, &a, ev);
 	}
-	if (c->flags & F_SACK) {
-		if (o->n_sack > 0) {
-			c->stats.sacks_in++;
-			sack_in(c, now, o, s->ack, &a);
-		}
-		if (a.bytes == 0 && a.rtt != RN_NEVER)
-			tcpl_rtt_sample(c, a.rtt);
-		if (a.dsack)
-			reo_dsack(c);
-		if (a.sacked > 0 || ((a.bytes | c->n_sacked) && (c->n_sacked | (c->recovery != TCPL_R_OPEN))))
-			tcpl_rack_detect(c, now);
-		else if (a.bytes > 0)
-			c->reo_at = 0;
-	} else {
+	if (c->flags & F_SACK)
+		detect(c, now, o, s->ack, &a);
+	else
 		newreno_in(c, &a, dup);
-	}
+	refused(c);
 	c->stats.dup_acks += dup;
 	c->stats.idle_acks += same && !dup;
 	tlp_in(c, now, s->ack, a.dsack, dup && o->n_sack == 0);
-
-	/* RFC 3522: the first ACK after a retransmission that echoes an earlier timestamp speaks of the original */
-	if (a.bytes > 0 && (c->flags & F_UNDO_TS)) {
-		if ((c->flags & F_TS) && o->has_ts && rn_seq_lt(o->tsecr, c->undo_ts))
-			tcpl_undo(c);
-		c->flags &= ~(uint32_t)(F_UNDO | F_UNDO_TS);
-	}
+	judge(c, o, &a, dup);
 	if (c->recovery != TCPL_R_OPEN && rn_seq_ge(c->snd_una, c->recover))
-		end_recovery(c);
+		tcpl_end_recovery(c);
+	if (a.bytes > 0 && (c->flags & F_AHEAD))
+		forget_passed(c);
 	if (c->n_lost > 0 && c->recovery == TCPL_R_OPEN)
-		tcpl_enter_recovery(c, now);
+		tcpl_enter_recovery(c, now, pipe);
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_acked(c, now, pipe, c->dlv.lost - lost, &a.newest);
-	else if (a.bytes > 0 && !frozen && c->recovery != TCPL_R_RECOVERY)
-		grow_cwnd(c, now, a.bytes, pipe);
+	else if (c->recovery == TCPL_R_RECOVERY)
+		tcpl_prr(c, a.bytes - a.known + a.sacked, a.bytes > 0 && c->dlv.lost == lost);
+	else if (a.bytes > 0 && !frozen && c->frto != TCPL_FRTO_SECOND)
+		grow_cwnd(c, now, a.bytes);
+	if (a.bytes > 0)
+		round_in(c);
 	if (a.sacked > 0)
 		ev->bits |= TCPL_EV_SPACE;
 }

@@ -274,4 +274,5 @@ static uint32_t bbr_ssthresh(struct tcpl_conn *c, uint64_t now)
 /* Not called: `measured` has taken its place. */
 static void bbr_acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes) { (void)c; (void)now; (void)bytes; }
 
-const struct tcpl_cc tcpl_bbr = { "bbr", bbr_init, bbr_acked, bbr_ssthresh, bbr_measured };
+const struct tcpl_cc tcpl_bbr = { .name = "bbr", .init = bbr_init, .acked = bbr_acked, .ssthresh = bbr_ssthresh,
+				  .measured = bbr_measured };

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CUBIC (RFC 9438), beta 0.7, C 0.4. Bytes and milliseconds in integers; the cubic is looked up eight times per window,
- * so that an ACK costs additions only.
+ * so that an ACK costs additions only. The first slow start ends by HyStart++ (RFC 9406) when the path's queue grows.
  */
 #include "tcpl_int.h"
 
-enum {
-	W_MAX,  /* bytes: window at the last reduction */
-	EPOCH,  /* ns: start of this congestion avoidance; 0: not begun */
-	K,      /* ms from EPOCH until the cubic is back at ORIGIN */
-	ORIGIN, /* bytes */
-	W_EST,  /* low 32 bits: Reno's estimate; high 32 bits: its byte count */
-	COUNT,  /* bytes acknowledged since the last look */
-};
+/* RFC 9406, 4.3 */
+#define HY_THRESH_MIN (4 * RN_NS_PER_MS)
+#define HY_THRESH_MAX (16 * RN_NS_PER_MS)
+#define HY_DIVISOR    8u
+#define HY_SAMPLES    8u
+#define HY_CSS_GROWTH 4u
+#define HY_CSS_ROUNDS 5u
 
 static uint64_t cube_root(uint64_t x)
 {
@@ -27,26 +26,70 @@ static uint64_t cube_root(uint64_t x)
 
 static void cubic_init(struct tcpl_conn *c)
 {
-	for (uint32_t i = 0; i < RN_ARRAY_LEN(c->cc); i++)
-		c->cc[i] = 0;
+	c->cubic = (struct tcpl_cubic_model){ .round_rtt = RN_NEVER, .last_rtt = RN_NEVER };
 }
+
+/* ---- slow start ---- */
+
+static void next_round(struct tcpl_conn *c)
+{
+	struct tcpl_cubic_model *m = &c->cubic;
+
+	m->round = c->rounds;
+	m->last_rtt = m->round_rtt;
+	m->round_rtt = RN_NEVER;
+	m->samples = 0;
+	if (m->base_rtt != 0 && ++m->css_rounds == HY_CSS_ROUNDS)
+		c->ssthresh = c->cwnd;
+}
+
+/*
+ * RFC 9406, 4.2. Only for the first slow start: later ones end at what is known. An ACK counts with all its bytes, L is
+ * infinite: a peer of ours acknowledges a whole burst at once.
+ */
+static void hystart(struct tcpl_conn *c, uint32_t bytes)
+{
+	struct tcpl_cubic_model *m = &c->cubic;
+
+	if (m->round != c->rounds)
+		next_round(c);
+	m->round_rtt = rn_min_u64(m->round_rtt, c->rtt);
+	m->samples += m->samples < HY_SAMPLES;
+	if (m->samples == HY_SAMPLES && m->base_rtt != 0) {
+		if (m->round_rtt < m->base_rtt)
+			m->base_rtt = 0;
+	} else if (m->samples == HY_SAMPLES && m->last_rtt != RN_NEVER) {
+		uint64_t more = rn_max_u64(HY_THRESH_MIN, rn_min_u64(m->last_rtt / HY_DIVISOR, HY_THRESH_MAX));
+		if (m->round_rtt >= m->last_rtt + more) {
+			m->base_rtt = m->round_rtt;
+			m->css_rounds = 0;
+		}
+	}
+	c->cwnd += m->base_rtt != 0 ? bytes / HY_CSS_GROWTH : bytes;
+}
+
+/* ---- congestion avoidance ---- */
 
 static void begin_epoch(struct tcpl_conn *c, uint64_t now)
 {
-	c->cc[EPOCH] = now;
-	c->cc[COUNT] = 0;
-	c->cc[W_EST] = c->cwnd;
-	c->cc[ORIGIN] = rn_max_u64(c->cc[W_MAX], c->cwnd);
+	struct tcpl_cubic_curve *q = &c->cubic.now;
+
+	q->epoch = now;
+	c->cubic.acked = 0;
+	q->est = c->cwnd;
+	q->est_acked = 0;
+	q->origin = rn_max_u32(q->w_max, c->cwnd);
 	/* K = cbrt((W_max - cwnd) / C): segments to ms^3 is 10^9 / 0.4 */
-	c->cc[K] = cube_root((c->cc[ORIGIN] - c->cwnd) / c->mss * UINT64_C(2500000000));
+	q->k = (uint32_t)cube_root((q->origin - c->cwnd) / c->mss * UINT64_C(2500000000));
 }
 
 /* W_cubic(t + RTT), at most 1.5 cwnd (RFC 9438, 4.4) */
 static uint32_t cubic_target(const struct tcpl_conn *c, uint64_t now)
 {
-	int64_t d = (int64_t)((now - c->cc[EPOCH] + c->srtt) / RN_NS_PER_MS) - (int64_t)c->cc[K];
+	const struct tcpl_cubic_curve *q = &c->cubic.now;
+	int64_t d = (int64_t)((now - q->epoch + c->srtt) / RN_NS_PER_MS) - (int64_t)q->k;
 	uint64_t a = rn_min_u64((uint64_t)(d < 0 ? -d : d), 1000000);
-	uint64_t bytes = a * a * a / 2500000 * c->mss / 1000, origin = c->cc[ORIGIN];
+	uint64_t bytes = a * a * a / 2500000 * c->mss / 1000, origin = q->origin;
 	uint64_t w = d < 0 ? (origin > bytes ? origin - bytes : 0) : origin + bytes;
 
 	return (uint32_t)rn_min_u64(w, c->cwnd + c->cwnd / 2);
@@ -58,30 +101,50 @@ static uint32_t cubic_target(const struct tcpl_conn *c, uint64_t now)
  */
 static uint32_t reno_estimate(struct tcpl_conn *c, uint32_t bytes)
 {
-	uint32_t est = (uint32_t)c->cc[W_EST], acc = (uint32_t)(c->cc[W_EST] >> 32);
+	struct tcpl_cubic_curve *q = &c->cubic.now;
 
-	acc += est < c->cc[W_MAX] ? (uint32_t)((uint64_t)bytes * 17 >> 5) : bytes;
-	if (acc >= c->cwnd) {
-		acc -= c->cwnd;
-		est += c->mss;
+	q->est_acked += q->est < q->w_max ? (uint32_t)((uint64_t)bytes * 17 >> 5) : bytes;
+	if (q->est_acked >= c->cwnd) {
+		q->est_acked -= c->cwnd;
+		q->est += c->mss;
 	}
-	c->cc[W_EST] = (uint64_t)acc << 32 | est;
-	return est;
+	return q->est;
+}
+
+/*
+ * RFC 9438, 5.8: time in which the owner left cwnd unused is no time of the cubic. This is only called for a cwnd in use,
+ * and then at least once in a round trip.
+ */
+static void skip_unused(struct tcpl_conn *c, uint64_t now)
+{
+	struct tcpl_cubic_model *m = &c->cubic;
+	uint64_t gap = now - m->used_at;
+
+	if (gap > 2 * c->srtt && m->now.epoch != 0)
+		m->now.epoch = rn_min_u64(m->now.epoch + gap - c->srtt, now);
+	m->used_at = now;
 }
 
 static void cubic_acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
 {
+	struct tcpl_cubic_model *m = &c->cubic;
+
+	skip_unused(c, now);
+	if (c->ssthresh == UINT32_MAX) {
+		hystart(c, bytes);
+		return;
+	}
 	if (c->cwnd < c->ssthresh) {
 		c->cwnd += bytes;
 		return;
 	}
-	if (c->cc[EPOCH] == 0)
+	if (m->now.epoch == 0)
 		begin_epoch(c, now);
 	uint32_t est = reno_estimate(c, bytes);
-	c->cc[COUNT] += bytes;
-	if (c->cc[COUNT] >= c->cwnd >> 3) {
+	m->acked += bytes;
+	if (m->acked >= c->cwnd >> 3) {
 		uint32_t target = cubic_target(c, now);
-		c->cc[COUNT] = 0;
+		m->acked = 0;
 		if (target > c->cwnd)
 			c->cwnd += (target - c->cwnd) >> 3;
 	}
@@ -90,11 +153,18 @@ static void cubic_acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
 
 static uint32_t cubic_ssthresh(struct tcpl_conn *c, uint64_t now)
 {
+	struct tcpl_cubic_model *m = &c->cubic;
+
 	(void)now;
+	m->before = m->now;
 	/* fast convergence (RFC 9438, 4.7) */
-	c->cc[W_MAX] = c->cwnd < c->cc[W_MAX] ? (uint64_t)c->cwnd * 17 / 20 : c->cwnd;
-	c->cc[EPOCH] = 0;
+	m->now.w_max = c->cwnd < m->now.w_max ? (uint32_t)((uint64_t)c->cwnd * 17 / 20) : c->cwnd;
+	m->now.epoch = 0;
 	return rn_max_u32((uint32_t)((uint64_t)c->cwnd * 7 / 10), 2u * c->mss);
 }
 
-const struct tcpl_cc tcpl_cubic = { "cubic", cubic_init, cubic_acked, cubic_ssthresh, NULL };
+/* RFC 9438, 4.9 */
+static void cubic_undo(struct tcpl_conn *c) { c->cubic.now = c->cubic.before; }
+
+const struct tcpl_cc tcpl_cubic = { .name = "cubic", .init = cubic_init, .acked = cubic_acked,
+				    .ssthresh = cubic_ssthresh, .undo = cubic_undo };

@@ -4,28 +4,31 @@
 
 #include "base/rn_be.h"
 
+/* 24 days as tcpl_epoch counts */
+#define TS_RECENT_EPOCHS ((uint32_t)(24u * 86400u * RN_NS_PER_S >> TCPL_EPOCH_SHIFT))
+
 typedef enum tcpl_verdict (*handler)(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s,
 				     const struct tcpl_opts *o, struct tcpl_ev *ev);
 
+/* RFC 7323, 5.3; a TS.Recent older than 24 days says nothing (5.5): then every timestamp is newer. */
+static bool ts_older(const struct tcpl_conn *c, uint64_t now, uint32_t tsval)
+{
+	return rn_seq_lt(tsval, c->ts_recent) && tcpl_epoch(now) - c->ts_recent_age < TS_RECENT_EPOCHS;
+}
+
 static void update_ts_recent(struct tcpl_conn *c, uint64_t now, uint32_t seq, uint32_t tsval)
 {
-	if (rn_seq_gt(seq, c->rcv_acked) || rn_seq_lt(tsval, c->ts_recent)) /* RFC 7323, 4.3 (2) */
+	if (rn_seq_gt(seq, c->rcv_acked) || ts_older(c, now, tsval)) /* RFC 7323, 4.3 (2) */
 		return;
 	c->ts_recent = tsval;
 	c->ts_recent_age = tcpl_epoch(now);
-}
-
-/* RFC 7323, 5.3; a TS.Recent older than 24 days says nothing (5.5). */
-static bool paws_reject(const struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o)
-{
-	return rn_seq_lt(o->tsval, c->ts_recent) && tcpl_epoch(now) - c->ts_recent_age < 24u * 86400u;
 }
 
 /* What is not acceptable is answered with an ACK: at once when it carries something, else within the rate limit. */
 static void answer_unacceptable(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s)
 {
 	if (s->len > 0 && rn_seq_le(s->seq + s->len, c->rcv_nxt)) {
-		c->dsack = (struct tcpl_block){ s->seq, s->seq + s->len };
+		tcpl_dsack(c, s->seq, s->seq + s->len);
 		c->stats.dups++;
 	}
 	if (s->len > 0 || (s->flags & TCPL_FIN))
@@ -36,7 +39,8 @@ static void answer_unacceptable(struct tcpl_conn *c, uint64_t now, const struct 
 
 /*
  * RFC 9293, 3.10.7.4, first: some part must lie in the window. A bare ACK may stand exactly at the right edge (its
- * sender has used the whole window), and data at RCV.NXT with a closed window still bring their ACK along.
+ * sender has used the whole window), or at what we had last acknowledged (data have overtaken it on the way); and data at
+ * RCV.NXT with a closed window still bring their ACK along.
  */
 static bool in_window(const struct tcpl_conn *c, const struct tcpl_seg *s)
 {
@@ -44,7 +48,7 @@ static bool in_window(const struct tcpl_conn *c, const struct tcpl_seg *s)
 
 	if (rn_seq_gt(s->seq, c->rcv_adv))
 		return false;
-	return len == 0 ? rn_seq_ge(s->seq, c->rcv_nxt) : rn_seq_gt(s->seq + len, c->rcv_nxt);
+	return len == 0 ? rn_seq_ge(s->seq, c->rcv_acked) : rn_seq_gt(s->seq + len, c->rcv_nxt);
 }
 
 static enum tcpl_verdict reset_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, struct tcpl_ev *ev)
@@ -71,7 +75,7 @@ static enum tcpl_verdict front(struct tcpl_conn *c, uint64_t now, const struct t
 	if (c->flags & F_TS) {
 		if (!o->has_ts)
 			return TCPL_DROP_PAWS; /* RFC 7323, 3.2 */
-		if (paws_reject(c, now, o)) {
+		if (ts_older(c, now, o->tsval)) {
 			answer_unacceptable(c, now, s);
 			return TCPL_DROP_PAWS;
 		}
@@ -311,7 +315,7 @@ static bool predicted(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *
 	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_FIN_WAIT_2) ||
 	    (s->flags & ~TCPL_PSH) != TCPL_ACK || s->seq != c->rcv_nxt ||
 	    c->h_tail != 0 || c->recovery != TCPL_R_OPEN || (c->n_sacked | c->n_lost | c->dup_acks) != 0 ||
-	    (c->flags & (F_TLP_ON | F_FIN_SEEN)) || acked > c->snd_nxt - c->snd_una ||
+	    (c->flags & (F_AHEAD | F_FIN_SEEN)) || acked > c->snd_nxt - c->snd_una ||
 	    s->len > c->rcv_adv - c->rcv_nxt || (acked | s->len) == 0)
 		return false;
 	if (c->flags & F_TS) {
@@ -355,6 +359,7 @@ enum tcpl_verdict tcpl_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_s
 	c->stats.segs_in++;
 	if (rn_likely(predicted(c, now, s, ev))) {
 		c->last_in = now;
+		c->probes = 0;
 		return TCPL_OK;
 	}
 	if (tcpl_opt_parse(s->opt, s->optlen, &o))

@@ -32,6 +32,10 @@ enum {
 	F_RST_ACK    = 1u << 21, /* that last RST carries an ACK */
 	F_MODEL      = 1u << 22, /* congestion control models the path: tcpl_rate.c keeps the books */
 	F_PACE_WAIT  = 1u << 23, /* paced, and not before pace_at */
+	F_REO_ROUND  = 1u << 24, /* reo_round is valid: it lies ahead of SND.UNA */
+	F_RECOVER    = 1u << 25, /* recover is valid although recovery was left: it lies ahead of SND.UNA */
+	/* any of these: an ACK takes the long way, where numbers that lie ahead are compared and then forgotten */
+	F_AHEAD      = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER,
 };
 
 /* One writer: tcpl_ack.c and the timer through tcpl_enter_loss. */
@@ -39,6 +43,13 @@ enum tcpl_recovery {
 	TCPL_R_OPEN,     /* no loss known */
 	TCPL_R_RECOVERY, /* fast recovery: waits for `recover` to be acknowledged */
 	TCPL_R_LOSS,     /* after a timeout: slow start, waits for `recover` */
+};
+
+/* Forward RTO-Recovery (RFC 5682): was the timeout spurious? One writer: tcpl_recovery.c. */
+enum tcpl_frto {
+	TCPL_FRTO_OFF,
+	TCPL_FRTO_FIRST,  /* waits for the first ACK after the timeout */
+	TCPL_FRTO_SECOND, /* that one moved SND.UNA: new data go, retransmissions wait, for the ACK that tells */
 };
 
 enum tcpl_rtx {
@@ -51,7 +62,9 @@ enum tcpl_rtx {
 	TCPL_RTX_PACE,
 };
 
-/* tcpl_txrec.flags */
+#define TCPL_NO_SLOT UINT16_MAX
+
+/* tcpl_txrec.flags; a record with neither SACKED nor LOST is in flight and in the list of those */
 enum {
 	R_SACKED = 1u << 0,
 	R_LOST   = 1u << 1, /* believed lost and not sent again: not in pipe */
@@ -87,13 +100,54 @@ static inline struct tcpl_txrec *tcpl_rec(const struct tcpl_conn *c, uint32_t id
 	return &c->mem.rec[idx & (c->mem.rec_n - 1)];
 }
 
+static inline uint32_t tcpl_slot(const struct tcpl_conn *c, uint32_t idx) { return idx & (c->mem.rec_n - 1); }
+
+/* Index of the record in a slot. */
+static inline uint32_t tcpl_idx(const struct tcpl_conn *c, uint32_t slot)
+{
+	return c->r_head + ((slot - c->r_head) & (c->mem.rec_n - 1));
+}
+
+/* A record has been sent just now: the last of those in flight. */
+static inline void tcpl_flight_add(struct tcpl_conn *c, uint32_t idx)
+{
+	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
+	struct tcpl_txrec *r = &c->mem.rec[slot];
+
+	r->next = TCPL_NO_SLOT;
+	r->prev = c->fl_last;
+	if (c->fl_last == TCPL_NO_SLOT)
+		c->fl_first = slot;
+	else
+		c->mem.rec[c->fl_last].next = slot;
+	c->fl_last = slot;
+}
+
+/* A record in flight is so no more. `prev` of the first one is not kept up. */
+static inline void tcpl_flight_del(struct tcpl_conn *c, uint32_t idx)
+{
+	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
+	const struct tcpl_txrec *r = &c->mem.rec[slot];
+	uint16_t before = slot == c->fl_first ? TCPL_NO_SLOT : r->prev;
+
+	if (before == TCPL_NO_SLOT)
+		c->fl_first = r->next;
+	else
+		c->mem.rec[before].next = r->next;
+	if (r->next == TCPL_NO_SLOT)
+		c->fl_last = before;
+	else
+		c->mem.rec[r->next].prev = before;
+}
+
 /* One tick is 1.05 ms (RFC 7323, 5.4 allows 1 ms to 1 s). */
 static inline uint32_t tcpl_tsval(const struct tcpl_conn *c, uint64_t now)
 {
 	return (uint32_t)(now >> 20) + c->ts_offset;
 }
 
-static inline uint32_t tcpl_epoch(uint64_t now) { return (uint32_t)(now >> 30); /* 1.07 s */ }
+#define TCPL_EPOCH_SHIFT 30 /* 1.07 s */
+static inline uint32_t tcpl_epoch(uint64_t now) { return (uint32_t)(now >> TCPL_EPOCH_SHIFT); }
 
 static inline uint64_t tcpl_backed_off(const struct tcpl_conn *c)
 {
@@ -142,6 +196,7 @@ uint8_t tcpl_opt_sack(struct tcpl_conn *c, uint8_t *p, uint8_t at);
 void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, struct tcpl_ev *ev,
 		  enum tcpl_verdict *v);
 void tcpl_ack_policy(struct tcpl_conn *c, uint64_t now, uint8_t flags);
+void tcpl_dsack(struct tcpl_conn *c, uint32_t seq, uint32_t end);
 void tcpl_challenge(struct tcpl_conn *c, uint64_t now);
 
 /* tcpl_ack.c */
@@ -153,9 +208,22 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt);
 
 /* tcpl_recovery.c */
 void tcpl_mark_lost(struct tcpl_conn *c, uint32_t idx);
-void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now);
+/* flight: bytes in the network before that of which the loss was learnt. */
+void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight);
 void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now);
+void tcpl_end_recovery(struct tcpl_conn *c);
 void tcpl_undo(struct tcpl_conn *c);
+/* A DSACK reports a duplicate: the last retransmission so reported undoes the reduction. */
+void tcpl_undo_dsack(struct tcpl_conn *c, struct tcpl_block b);
+/* An ACK in recovery that delivered so many bytes; safe: it moved SND.UNA and showed no further loss. */
+void tcpl_prr(struct tcpl_conn *c, uint32_t delivered, bool safe);
+/* What an ACK says to F-RTO. */
+struct tcpl_frto_ack {
+	bool advanced;  /* SND.UNA moved */
+	bool original;  /* something sent before the timeout, and never again, has arrived */
+	bool contrary;  /* a duplicate, or new data were SACKed and old ones were not */
+};
+void tcpl_frto_in(struct tcpl_conn *c, struct tcpl_frto_ack a);
 
 /* tcpl_rack.c */
 void tcpl_rack_seen(struct tcpl_conn *c, uint64_t now, const struct tcpl_txrec *r, const struct tcpl_opts *o);

@@ -103,17 +103,20 @@ static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_
 		o->flags |= TCPL_PSH;
 	if (fin)
 		o->flags |= TCPL_FIN;
-	if (!(r->flags & R_LOST))
-		c->pipe -= r->end - r->seq;
-	else
+	if (r->flags & R_LOST) {
 		c->n_lost--;
-	c->pipe += r->end - r->seq;
-	r->flags &= ~(uint32_t)R_LOST;
-	r->rexmits++;
+		c->pipe += r->end - r->seq;
+		r->flags &= (uint8_t)~R_LOST;
+	} else {
+		tcpl_flight_del(c, idx);
+	}
+	tcpl_flight_add(c, idx);
+	r->rexmits += r->rexmits < UINT8_MAX;
 	r->sent = now;
+	c->prr_out += o->len;
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_sent(c, now, idx, o->len);
-	if ((c->flags & (F_UNDO | F_UNDO_TS)) == F_UNDO) {
+	if ((c->flags & F_UNDO) && c->recovery != TCPL_R_OPEN && c->undo_rexmits++ == 0) {
 		c->undo_ts = tcpl_tsval(c, now);
 		c->flags |= F_UNDO_TS;
 	}
@@ -172,6 +175,24 @@ static void advance_queue(struct tcpl_conn *c, uint32_t len)
 	}
 }
 
+/*
+ * Nothing was sent for longer than a timeout: what cwnd knew of the path is old (RFC 5681, 4.1). It is halved for each
+ * timeout that has passed, down to the initial window, and slow start leads back to three quarters (RFC 2861, 3.1).
+ * Who paces, or knows the path by a model, makes no burst and goes on.
+ */
+static void restart(struct tcpl_conn *c, uint64_t now)
+{
+	uint32_t least = rn_min_u32(c->cwnd, (uint32_t)c->cfg->init_cwnd * c->mss);
+	uint64_t idle = now - c->tlp_base;
+
+	if (c->pace_cost != 0 || (c->flags & F_MODEL) || c->cwnd == least)
+		return;
+	c->ssthresh = rn_max_u32(c->ssthresh, c->cwnd / 4 * 3);
+	for (; idle > c->rto && c->cwnd > least; idle -= c->rto)
+		c->cwnd /= 2;
+	c->cwnd = rn_max_u32(c->cwnd, least);
+}
+
 /* force: a tail loss probe or a window probe, which do not ask cwnd; override: the latter may cut a chunk. */
 static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool force, bool override)
 {
@@ -181,6 +202,8 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 
 	if (c->r_tail - c->r_head == c->mem.rec_n || (!force && tcpl_pace_waits(c, now)))
 		return false;
+	if (c->r_head == c->r_tail && rn_unlikely(now - c->tlp_base > c->rto))
+		restart(c, now);
 	if (unsent > 0) {
 		len = plan(c, usable, override);
 		if (len == 0 || (!force && !cwnd_allows(c, len)))
@@ -201,13 +224,19 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 	if (len == unsent && len > 0)
 		o->flags |= TCPL_PSH;
 	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){ c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now,
-						       fin ? R_FIN : 0, 0 };
+						       fin ? R_FIN : 0, 0, 0, 0, 0 };
+	tcpl_flight_add(c, c->r_tail);
+	c->prr_out += len;
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_sent(c, now, c->r_tail, len);
 	if (c->r_head == c->r_tail++)
 		c->rto_base = now;
 	c->pipe += len + fin;
 	c->snd_nxt += len + fin;
+	if (c->pipe > c->flight_max) {
+		c->flight_max = c->pipe;
+		c->flight_end = c->snd_nxt;
+	}
 	advance_queue(c, len);
 	if (fin) {
 		o->flags |= TCPL_FIN;
@@ -262,11 +291,13 @@ static bool out_synchronised(struct tcpl_conn *c, uint64_t now, struct tcpl_out 
 	/* Holes are told in an ACK of their own, so that data segments always have the same room. */
 	if ((c->flags & F_ACK_NOW) && (c->flags & F_SACK) && (c->n_blocks > 0 || c->dsack.seq != c->dsack.end))
 		return out_ack(c, now, o);
-	if (c->n_lost > 0 && out_lost(c, now, o))
+	/* what is lost goes before what is new, and waits only while F-RTO asks about it */
+	bool lost = c->n_lost > 0 && c->frto != TCPL_FRTO_SECOND;
+	if (lost && out_lost(c, now, o))
 		return true;
 	if ((c->flags & F_TLP_NOW) && out_tlp(c, now, o))
 		return true;
-	if (tcpl_waits(c) && out_data(c, now, o, false, false))
+	if (!lost && tcpl_waits(c) && out_data(c, now, o, false, false))
 		return true;
 	if ((c->flags & (F_WIN_PROBE | F_KEEP_PROBE)) && out_probe(c, now, o))
 		return true;

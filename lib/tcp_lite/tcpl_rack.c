@@ -42,27 +42,23 @@ static uint64_t reo_wnd(const struct tcpl_conn *c)
 }
 
 /*
- * 6.2, step 5. Records lie in sequence order; those sent only once are in time order too, so the first of them that is
- * not older than what has arrived ends the search.
+ * 6.2, step 5. Records in flight are looked at in the order of transmission: the first that is not older than what has
+ * arrived ends the search, and so does the first whose time has not come. When that one is due a timer comes back.
  */
 void tcpl_rack_detect(struct tcpl_conn *c, uint64_t now)
 {
-	uint64_t wait = c->rack_rtt + reo_wnd(c), again = 0;
+	uint64_t wait = c->rack_rtt + reo_wnd(c);
 
-	for (uint32_t i = c->r_head; i != c->r_tail; i++) {
-		const struct tcpl_txrec *r = tcpl_rec(c, i);
+	c->reo_at = 0;
+	while (c->fl_first != TCPL_NO_SLOT) {
+		const struct tcpl_txrec *r = &c->mem.rec[c->fl_first];
 
-		if (!sent_after(c->rack_sent, c->rack_end, r->sent, r->end)) {
-			if (r->rexmits == 0)
-				break;
-			continue;
+		if (!sent_after(c->rack_sent, c->rack_end, r->sent, r->end))
+			return;
+		if (r->sent + wait > now) {
+			c->reo_at = r->sent + wait;
+			return;
 		}
-		if (r->flags & (R_SACKED | R_LOST))
-			continue;
-		if (r->sent + wait <= now)
-			tcpl_mark_lost(c, i);
-		else
-			again = rn_max_u64(again, r->sent + wait);
+		tcpl_mark_lost(c, tcpl_idx(c, c->fl_first));
 	}
-	c->reo_at = again;
 }

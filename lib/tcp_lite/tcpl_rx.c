@@ -7,6 +7,19 @@
 
 #include <string.h>
 
+/* A duplicate to be reported (RFC 2883); those of one burst that touch are reported as one. */
+void tcpl_dsack(struct tcpl_conn *c, uint32_t seq, uint32_t end)
+{
+	bool waits = c->dsack.seq != c->dsack.end;
+
+	if (waits && c->dsack.end == seq)
+		c->dsack.end = end;
+	else if (waits && c->dsack.seq == end)
+		c->dsack.seq = seq;
+	else
+		c->dsack = (struct tcpl_block){ seq, end };
+}
+
 static uint32_t hold_end(const struct tcpl_hold *h) { return h->seq + h->len; }
 
 /* RFC 5961, 7: per connection, so many in a second; the counter starts anew with each epoch. */
@@ -141,7 +154,7 @@ static void keep(struct tcpl_conn *c, struct tcpl_slice *p, struct tcpl_ev *ev, 
 		return;
 	case HOLD_DUP:
 		c->stats.dups++;
-		c->dsack = (struct tcpl_block){ seq, seq + len };
+		tcpl_dsack(c, seq, seq + len);
 		return;
 	case HOLD_FULL:
 		c->stats.ooo_drops++;
@@ -202,7 +215,7 @@ void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, s
 	see_fin(c, s);
 	if (p.len > 0 && rn_seq_lt(p.seq, c->rcv_nxt)) {
 		uint32_t cut = rn_min_u32(c->rcv_nxt - p.seq, p.len);
-		c->dsack = (struct tcpl_block){ p.seq, p.seq + cut };
+		tcpl_dsack(c, p.seq, p.seq + cut);
 		c->stats.dups++;
 		p.off += cut;
 		p.seq += cut;

@@ -5,6 +5,8 @@
  */
 #include "tcpl_int.h"
 
+#define BACKOFF_MAX 30
+
 static bool may_tlp(const struct tcpl_conn *c)
 {
 	return (c->flags & F_SACK) && c->recovery == TCPL_R_OPEN && (c->n_sacked | c->n_lost) == 0 && c->srtt != 0 &&
@@ -60,11 +62,9 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 		c->rtx_mode = TCPL_RTX_REO;
 		c->t_rtx = c->reo_at;
 	} else if (may_tlp(c)) {
-		uint64_t at = c->tlp_base + probe_timeout(c);
-		if (at < c->t_rtx) {
-			c->rtx_mode = TCPL_RTX_TLP;
-			c->t_rtx = at;
-		}
+		/* RFC 8985, 7.2: where the timeout would come first the probe takes its place */
+		c->rtx_mode = TCPL_RTX_TLP;
+		c->t_rtx = rn_min_u64(c->t_rtx, c->tlp_base + probe_timeout(c));
 	}
 	if (rn_unlikely(c->flags & F_PACE_WAIT) && c->pace_at < c->t_rtx)
 		wait_for_pace(c);
@@ -100,12 +100,14 @@ static void on_syn(struct tcpl_conn *c, struct tcpl_ev *ev)
 
 static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 {
-	if (c->backoff >= c->cfg->retries) {
+	if (c->tries >= c->cfg->retries) {
 		give_up(c, ev);
 		return;
 	}
 	tcpl_enter_loss(c, now);
-	c->backoff++;
+	c->tries++;
+	if (c->backoff < BACKOFF_MAX)
+		c->backoff++;
 	c->rto_base = now;
 	tcpl_rearm(c, now);
 }
@@ -117,7 +119,7 @@ static void on_persist(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 		return;
 	}
 	c->probes++;
-	if (c->backoff < 30)
+	if (c->backoff < BACKOFF_MAX)
 		c->backoff++;
 	c->flags |= F_WIN_PROBE;
 	c->t_rtx = now + tcpl_backed_off(c);
@@ -125,9 +127,11 @@ static void on_persist(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 
 static void on_reo(struct tcpl_conn *c, uint64_t now)
 {
+	uint32_t flight = c->pipe;
+
 	tcpl_rack_detect(c, now);
 	if (c->n_lost > 0 && c->recovery == TCPL_R_OPEN)
-		tcpl_enter_recovery(c, now);
+		tcpl_enter_recovery(c, now, flight);
 	tcpl_rearm(c, now);
 }
 

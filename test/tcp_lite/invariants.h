@@ -5,6 +5,30 @@
 
 #include "tcp_lite/tcpl_int.h"
 
+/* Exactly the records that are neither SACKed nor lost, in the order of transmission. */
+static inline const char *broken_flight(const struct tcpl_conn *c)
+{
+	uint32_t n = 0, want = 0;
+	uint64_t sent = 0;
+
+	for (uint32_t i = c->r_head; i != c->r_tail; i++) {
+		const struct tcpl_txrec *r = tcpl_rec(c, i);
+		want += !(r->flags & (R_SACKED | R_LOST));
+		for (uint32_t k = 0; (r->flags & R_SACKED) && k < r->run; k++)
+			if (i + k - c->r_head >= c->r_tail - c->r_head || !(tcpl_rec(c, i + k)->flags & R_SACKED))
+				return "a run of SACKed records with a hole";
+	}
+	for (uint16_t s = c->fl_first; s != TCPL_NO_SLOT; s = c->mem.rec[s].next) {
+		const struct tcpl_txrec *r = &c->mem.rec[s];
+		if (n++ == want || (r->flags & (R_SACKED | R_LOST)) || r->sent < sent)
+			return "the list of records in flight";
+		if (r->next == TCPL_NO_SLOT && s != c->fl_last)
+			return "the last record in flight";
+		sent = r->sent;
+	}
+	return n == want ? NULL : "records in flight that are not in their list";
+}
+
 static inline const char *broken_tx(const struct tcpl_conn *c)
 {
 	uint32_t pipe = 0, lost = 0, sacked = 0, at = c->snd_una;
@@ -33,7 +57,7 @@ static inline const char *broken_tx(const struct tcpl_conn *c)
 		return "data wait and no timer stands for them";
 	if (c->cwnd < TCPL_MSS_MIN - TCPL_TS_OPTLEN || c->cwnd > c->cfg->cwnd_max + 65536)
 		return "cwnd";
-	return NULL;
+	return broken_flight(c);
 }
 
 static inline const char *broken_rx(const struct tcpl_conn *c)

@@ -112,7 +112,94 @@ static void cubic_fast_convergence(void **state)
 	c.cwnd = tcpl_cubic.ssthresh(&c, now);
 	c.cwnd = tcpl_cubic.ssthresh(&c, now);
 	assert_int_equal(c.cwnd, 49 * MSS);
-	assert_int_equal(c.cc[0], 70 * MSS * 17 / 20); /* a smaller W_max: room for others (4.7) */
+	assert_int_equal(c.cubic.now.w_max, 70 * MSS * 17 / 20); /* a smaller W_max: room for others (4.7) */
+}
+
+/* Time in which cwnd was not used moves the cubic on by nothing (RFC 9438, 5.8). */
+static void cubic_idle_time_is_not_credited(void **state)
+{
+	struct tcpl_conn a = conn(&tcpl_cubic, 1000 * MSS, 100 * RN_NS_PER_MS), b;
+
+	(void)state;
+	a.ssthresh = a.cwnd = tcpl_cubic.ssthresh(&a, now);
+	rounds(&a, 10);
+	b = a;
+	uint64_t at = now;
+	rounds(&a, 30);
+	now = at + 60 * RN_NS_PER_S;
+	rounds(&b, 30);
+	near(b.cwnd, a.cwnd, 0.005);
+}
+
+/* A loss that was none: the curve goes on where it was, fast convergence included (RFC 9438, 4.9). */
+static void cubic_undo_is_not_half_of_it(void **state)
+{
+	struct tcpl_conn a = conn(&tcpl_cubic, 1000 * MSS, 100 * RN_NS_PER_MS), b;
+
+	(void)state;
+	a.ssthresh = a.cwnd = tcpl_cubic.ssthresh(&a, now);
+	rounds(&a, 20);
+	b = a;
+	b.ssthresh = b.cwnd = tcpl_cubic.ssthresh(&b, now);
+	rounds(&b, 1);
+	tcpl_cubic.undo(&b);
+	assert_memory_equal(&a.cubic.now, &b.cubic.now, sizeof(a.cubic.now));
+}
+
+/* HyStart++ (RFC 9406, 4.2): a round trip of slow start at a given RTT. */
+static void slow_round(struct tcpl_conn *c, uint64_t rtt)
+{
+	uint32_t window = c->cwnd;
+
+	c->rounds++;
+	c->rtt = rtt;
+	for (uint32_t done = 0; done < window; done += 2 * MSS) {
+		now += rtt * 2 * MSS / window;
+		cfg.cc->acked(c, now, 2 * MSS);
+	}
+}
+
+static void hystart_ends_slow_start_at_a_queue(void **state)
+{
+	struct tcpl_conn c = conn(&tcpl_cubic, 20 * MSS, 40 * RN_NS_PER_MS);
+
+	(void)state;
+	slow_round(&c, 40 * RN_NS_PER_MS);
+	slow_round(&c, 43 * RN_NS_PER_MS); /* less than RTT / 8 */
+	assert_int_equal(c.cwnd, 80 * MSS);
+	slow_round(&c, 49 * RN_NS_PER_MS);
+	assert_in_range(c.cwnd, 100 * MSS, 130 * MSS); /* a quarter of the growth from the eighth sample on */
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(c.ssthresh, UINT32_MAX);
+		slow_round(&c, 50 * RN_NS_PER_MS);
+	}
+	assert_true(c.ssthresh < UINT32_MAX);
+	assert_true(c.cwnd < 400 * MSS);
+}
+
+static void hystart_goes_on_when_the_queue_was_none(void **state)
+{
+	struct tcpl_conn c = conn(&tcpl_cubic, 20 * MSS, 40 * RN_NS_PER_MS);
+
+	(void)state;
+	slow_round(&c, 40 * RN_NS_PER_MS);
+	slow_round(&c, 49 * RN_NS_PER_MS);
+	slow_round(&c, 40 * RN_NS_PER_MS);
+	uint32_t cwnd = c.cwnd;
+	slow_round(&c, 40 * RN_NS_PER_MS);
+	assert_int_equal(c.cwnd, 2 * cwnd);
+	assert_int_equal(c.ssthresh, UINT32_MAX);
+}
+
+/* A queue of less than 4 ms is a LAN's burst. */
+static void hystart_leaves_a_lan_alone(void **state)
+{
+	struct tcpl_conn c = conn(&tcpl_cubic, 20 * MSS, 20 * RN_NS_PER_US);
+
+	(void)state;
+	for (uint64_t rtt = 20; rtt < 2000; rtt *= 2)
+		slow_round(&c, rtt * RN_NS_PER_US);
+	assert_int_equal(c.cwnd, 20 * 128 * MSS);
 }
 
 /* ---- BBR: a path of 100 MB/s and 1 ms, its product is 100 segments ---- */
@@ -253,6 +340,11 @@ int main(void)
 		cmocka_unit_test(newreno_loss),
 		cmocka_unit_test(cubic_curve),        cmocka_unit_test(cubic_friendly),
 		cmocka_unit_test(cubic_fast_convergence),
+		cmocka_unit_test(cubic_idle_time_is_not_credited),
+		cmocka_unit_test(cubic_undo_is_not_half_of_it),
+		cmocka_unit_test(hystart_ends_slow_start_at_a_queue),
+		cmocka_unit_test(hystart_goes_on_when_the_queue_was_none),
+		cmocka_unit_test(hystart_leaves_a_lan_alone),
 		cmocka_unit_test(bbr_finds_the_path), cmocka_unit_test(bbr_loss),
 		cmocka_unit_test(bbr_slower),         cmocka_unit_test(bbr_probe_rtt),
 	};

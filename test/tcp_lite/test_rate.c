@@ -28,7 +28,8 @@ static void measured(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *
 	told++;
 }
 
-static const struct tcpl_cc listener = { "listener", nothing, acked, keep, measured };
+static const struct tcpl_cc listener = { .name = "listener", .init = nothing, .acked = acked, .ssthresh = keep,
+					 .measured = measured };
 
 struct sender {
 	struct tcpl_cfg cfg;

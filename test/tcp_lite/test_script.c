@@ -439,7 +439,7 @@ static void check_stat(struct run *r, char *p)
 		{ "spurious", t->spurious }, { "lost_rexmits", t->lost_rexmits }, { "ooo", t->ooo },
 		{ "ooo_drops", t->ooo_drops }, { "dups", t->dups }, { "challenges", t->challenges },
 		{ "win_probes", t->win_probes }, { "keep_probes", t->keep_probes }, { "fast_in", t->fast_in },
-		{ "dup_acks", t->dup_acks }, { "idle_acks", t->idle_acks },
+		{ "dup_acks", t->dup_acks }, { "sacks_in", t->sacks_in }, { "idle_acks", t->idle_acks },
 	};
 
 	for (uint32_t i = 0; name && i < RN_ARRAY_LEN(s); i++)
