@@ -11,9 +11,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "control/addr_text.h"
 #include "control/client.h"
 #include "control/cm.h"
-#include "border/cmd.h"
+#include "border/event.h"
 #include "control/conf.h"
 #include "control/dev.h"
 #include "control/group.h"
@@ -25,10 +26,10 @@
 #include "control/sigbus.h"
 #include "control/sock.h"
 #include "control/tele.h"
+#include "plane/dataplane.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
-#define EVENTS_MAX 64u
-#define EFFECTS_MAX 256u               /* taken in one turn; the others wait */
+#define EVENTS_MAX 256u /* taken in one turn; the others wait */
 #define END_NS (5 * RN_NS_PER_S)       /* clients' connections get that long to end in order */
 #define ALARM_S 1                      /* see client_ev.h */
 
@@ -208,37 +209,34 @@ static void signals_take(void)
 
 /* ---- the loop's hooks ---- */
 
-static void on_event(const struct rnicd_event *ev)
+static void on_event(const struct event *ev)
 {
-	if (ev->type == RNICD_EV_NEIGH) {
-		cm_neigh(ev);
-		client_reach_neigh(ev);
-	} else if (ev->type == RNICD_EV_QUERY) {
-		group_net_query(ev);
+	switch (ev->type) {
+	case EVENT_FX:
+		if (ev->fx.type <= QP_FX_CLOSED)
+			cm_fx(&ev->fx);
+		else
+			client_fx(&ev->fx);
+		break;
+	case EVENT_SIDR:
+		cm_sidr_message(&ev->sidr);
+		break;
+	case EVENT_NEIGH:
+		cm_neigh(&ev->neigh);
+		client_reach_neigh(&ev->neigh);
+		break;
+	case EVENT_QUERY:
+		group_net_query(&ev->query);
+		break;
+	case EVENT_ANSWER: /* the queue takes it */
+		break;
 	}
 }
 
 static uint32_t collect(void)
 {
-	struct rnicd_event ev[EVENTS_MAX];
-	static struct cmd_fx fx;
-	uint32_t n = cmd_collect();
-	uint32_t k;
-
 	client_check_memory();
-	k = rnicd_event_collect(ev, EVENTS_MAX);
-	for (uint32_t i = 0; i < k; i++)
-		on_event(&ev[i]);
-	n += k;
-	for (uint32_t i = 0; i < EFFECTS_MAX && cmd_fx_take(&fx); i++, n++) {
-		if (fx.type <= QP_FX_CLOSED)
-			cm_fx(&fx);
-		else if (fx.type == CMD_FX_SIDR)
-			cm_sidr_fx(&fx);
-		else
-			client_fx(&fx);
-	}
-	return n;
+	return event_collect(EVENTS_MAX, on_event);
 }
 
 static bool stop_asked(void) { return stop_signal != 0; }
@@ -266,7 +264,7 @@ static void say_ready(const char *pages)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		const struct rnicd_port *p = rnicd.port[i];
 		char addr[64];
-		tele_show_addr(p->cfg->ip.b, addr, sizeof(addr));
+		addr_text(p->cfg->ip.b, addr, sizeof(addr));
 		printf("rnicd: port %s: %s/%u, mtu %u, %02x:%02x:%02x:%02x:%02x:%02x%s%s\n", p->cfg->name, addr,
 		       pkt_addr_is_ip4(&p->cfg->ip) ? p->cfg->prefix_len - 96 : p->cfg->prefix_len, p->mtu, p->mac[0],
 		       p->mac[1], p->mac[2], p->mac[3], p->mac[4], p->mac[5],
@@ -366,7 +364,7 @@ int main(int argc, char **argv)
 	if (fd < 0)
 		return cannot(err);
 	signals_block();
-	if (!sigbus_start() || !cmd_start(rnicd.cfg.n_workers)) {
+	if (!sigbus_start()) {
 		sock_unlink(rnicd.cfg.socket);
 		return cannot("no memory");
 	}
@@ -383,7 +381,6 @@ int main(int argc, char **argv)
 	rnicd_dataplane_stop();
 	rnicd_dataplane_exit();
 	loop_stop();
-	cmd_stop();
 	dev_stop();
 	return rc;
 }

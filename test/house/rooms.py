@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'tcp_lite', 'udp'],
     'ipc': ['base', 'ring'],
     'rnic': ['base', 'ring', 'wqe', 'ipc'],
-    # The wings of rnicd. Border and control still include the plane: see KNOWN_UPWARD.
+    # The wings of rnicd: plane and control include the border, never each other.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border'],
     'control': BELOW_RNICD + ['border'],
@@ -34,9 +34,6 @@ PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp'
 
 # The only room that knows DPDK.
 DPDK = ['rnicd'] + WINGS
-
-# Wings that still include the plane. Entries only ever leave this list.
-KNOWN_UPWARD = [('border', 'plane'), ('control', 'plane')]
 
 
 def closure(room):

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "border/expect.h"
 #include "control/cm.h"
 #include "control/dev.h"
 #include "control/oob.h"
@@ -76,71 +77,19 @@ void loop_timer_arm(struct loop_timer *t, uint64_t when)
 void loop_timer_disarm(struct loop_timer *t) { (void)t; }
 uint64_t rnicd_now(void) { return 1; }
 
-/* Workers: the number is the pointer. */
-uint32_t worker_index(const struct rnicd_worker *w) { return (uint32_t)((uintptr_t)w - 1); }
-static struct rnicd_worker *worker(uint32_t i) { return (struct rnicd_worker *)(uintptr_t)(i + 1); }
-
 static bool can_listen[WORKERS];
 static uint64_t met; /* owner of the listener that the first worker has */
 
-enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *l)
-{
-	if (!can_listen[worker_index(w)])
-		return CONN_FULL;
-	met = l->owner;
-	return CONN_OK;
-}
-
-void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
-{
-	(void)w;
-	(void)port;
-	(void)lport;
-}
-
-struct mpa_policy conn_policy(const struct rnicd_port *port)
-{
-	(void)port;
-	return (struct mpa_policy){ .rev = 2 };
-}
-
-void conn_expect(uint32_t port, uint16_t lport)
+void expect_put(uint32_t port, uint16_t lport, uint64_t now)
 {
 	(void)port;
 	(void)lport;
-}
-
-void conn_set_client(struct qp_conn *c, struct worker_client *client)
-{
-	(void)c;
-	(void)client;
-}
-
-struct qp_ctx *worker_qp_ctx(struct rnicd_worker *w)
-{
-	(void)w;
-	return NULL;
-}
-
-void qp_conn_abort(struct qp_ctx *ctx, struct qp_conn *c)
-{
-	(void)ctx;
-	(void)c;
-}
-
-enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip,
-				 uint8_t mac[PKT_MAC_LEN])
-{
-	(void)w;
-	(void)port;
-	(void)ip;
-	(void)mac;
-	return NEIGH_READY;
+	(void)now;
 }
 
 /* A command to all stays here until the test lets it go on. */
-static struct cmd_all *under_way;
-void cmd_send_all(struct cmd_all *a) { under_way = a; }
+static struct cmd *under_way;
+void cmd_send_all(struct cmd *c) { under_way = c; }
 void cmd_send(struct cmd *c, uint32_t w)
 {
 	(void)c;
@@ -149,16 +98,21 @@ void cmd_send(struct cmd *c, uint32_t w)
 
 static void all_work(void)
 {
-	for (uint32_t i = 0; i < WORKERS; i++)
-		under_way->work(worker(i), under_way, 0);
+	struct cmd_listen *l = &under_way->listen;
+
+	for (uint32_t i = 0; i < WORKERS && under_way->type == CMD_LISTEN; i++) {
+		l->verdict[i] = can_listen[i] ? CONN_OK : CONN_FULL;
+		if (can_listen[i])
+			met = l->owner;
+	}
 }
 
 static void all_done(void)
 {
-	struct cmd_all *a = under_way;
+	struct cmd *c = under_way;
 
 	under_way = NULL;
-	a->done(a);
+	c->done(c);
 }
 
 /* Connections: counted only. */
@@ -204,13 +158,13 @@ struct cm_conn *cm_conn_of(uint64_t key)
 	return NULL;
 }
 
-void oob_fx(struct cm_conn *k, const struct cmd_fx *fx)
+void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 {
 	(void)k;
 	(void)fx;
 }
 
-bool oob_request(const struct cmd_fx *fx)
+bool oob_request(const struct event_fx *fx)
 {
 	(void)fx;
 	return false;
@@ -300,8 +254,8 @@ static struct ipc_addr addr(uint8_t a, uint8_t d, uint16_t p)
 
 static void a_request_comes(void)
 {
-	cm_fx(&(struct cmd_fx){ .type = QP_FX_CONNECT_REQUEST, .owner = UINT64_C(1) << 63 | (n_conns + 1), .listener = met,
-				.remote = addr(10, 2, 999), .local = addr(10, 1, 7001) });
+	cm_fx(&(struct event_fx){ .type = QP_FX_CONNECT_REQUEST, .owner = EVENT_OWNER_PASSIVE | (n_conns + 1),
+				  .listener = met, .remote = addr(10, 2, 999), .local = addr(10, 1, 7001) });
 }
 
 static bool destroyed(uint32_t id)

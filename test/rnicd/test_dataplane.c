@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "twin.h"
+#include "plane/dataplane.h"
 #include "plane/worker_int.h"
 
 /* What differs between the cases. */
@@ -143,7 +144,7 @@ static bool nothing_left(void)
 		for (uint32_t i = 0; i < rnicd.n_ports; i++)
 			used += rte_mempool_in_use_count(rnicd.port[i]->pool);
 		for (uint32_t i = 0; i < rnicd.n_workers; i++)
-			used += rte_mempool_in_use_count(rnicd.worker[i]->small_pool);
+			used += rte_mempool_in_use_count(worker_at[i]->small_pool);
 	} while (used != 0 && rnicd_now() < end);
 	return used == 0;
 }

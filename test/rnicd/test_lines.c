@@ -57,6 +57,7 @@ static void a_worker_and_its_visitors(void **state)
 	(void)state;
 	own_lines(0, sizeof(struct rnicd_worker));
 	own_lines(offsetof(struct rnicd_worker, index), RN_CACHE_LINE);
+	own_lines(0, sizeof(struct bell));
 	assert_true(offsetof(struct rnicd_worker, index) >= sizeof(struct worker_shared));
 	assert_true(_Alignof(struct rnicd_worker) >= RN_CACHE_LINE);
 }

@@ -2,16 +2,18 @@
 #include "twin.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "plane/worker_int.h"
+#include "border/bell.h"
+#include "border/event.h"
+#include "border/policy.h"
+#include "plane/dataplane.h"
 
-#define FX_MAX     1024u
+#define EVENTS_MAX 64u
 #define PD         1u
 #define DEPTH      16u
 #define QUEUES     (16u << 20)
@@ -25,170 +27,90 @@
 struct twin twin[2];
 static uint16_t next_port = 5000;
 
-/* Workers put effects in, the test thread takes them out; each worker its own. */
-static struct fx_log {
-	struct qp_fx fx[FX_MAX];
-	uint32_t n; /* release by the worker, acquire by the test */
-	uint32_t seen;
-} fx_log[RNICD_MAX_WORKERS];
+/* ---- commands ---- */
 
-void cmd_sidr(struct rnicd_worker *w, const struct cmd_fx *fx)
+static void on_event(const struct event *ev);
+
+/* Sends a command and waits for its answer; other events are taken meanwhile. */
+static void call(struct cmd *c, uint32_t worker)
 {
-	(void)w;
-	(void)fx;
+	cmd_send(c, worker);
+	while (c->left != 0) {
+		event_collect(EVENTS_MAX, on_event);
+		sched_yield();
+	}
 }
 
-bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx)
+static void call_all(struct cmd *c)
 {
-	struct fx_log *log = &fx_log[worker_index(w)];
+	cmd_send_all(c);
+	while (c->left != 0) {
+		event_collect(EVENTS_MAX, on_event);
+		sched_yield();
+	}
+}
 
-	for (uint32_t i = 0; i < ctx->n_fx; i++)
-		log->fx[(log->n + i) % FX_MAX] = ctx->fx[i];
-	if (ctx->n_fx != 0)
-		__atomic_store_n(&log->n, log->n + ctx->n_fx, __ATOMIC_RELEASE);
+/* The QP of a twin that has been connected before comes to RESET, then to INIT. */
+static bool make_init(struct twin *t)
+{
+	static const enum qp_state way[] = { QP_S_RESET, QP_S_INIT };
+
+	for (uint32_t i = t->qp.state == QP_S_ERR ? 0 : 1; i < RN_ARRAY_LEN(way) && t->qp.state != QP_S_INIT; i++) {
+		struct cmd c = { .type = CMD_QP_MODIFY,
+				 .qp = { .qp = &t->qp, .has_state = true, .state = way[i], .tune.access = QP_ACC_ALL } };
+		call(&c, 0);
+		if (c.qp.verdict != QP_OK)
+			return false;
+	}
 	return true;
 }
 
-void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
-{
-	va_list ap;
+static struct cmd accept_cmd; /* twin 1's; one at a time */
 
-	(void)level;
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
+static void accepted(struct cmd *c)
+{
+	if (c->join.qv != QP_OK)
+		fprintf(stderr, "accept failed: %u\n", c->join.qv);
 }
 
-/* ---- commands ---- */
-
-struct call {
-	struct rnicd_cmd cmd;
-	struct twin *t;
-	struct conn_addr addr;
-	struct conn_listen listen;
-	struct qp_conn *conn;
-	bool ok;
-};
-
-static bool call(struct call *c, uint32_t worker, void (*run)(struct rnicd_worker *, struct rnicd_cmd *, uint64_t))
+/* Before any event of the connection is taken. */
+static void opened(struct cmd *c)
 {
-	c->cmd = (struct rnicd_cmd){ .run = run };
-	c->ok = false;
-	rnicd_cmd_call(rnicd.worker[worker], &c->cmd);
-	return c->ok;
-}
-
-static void run_add(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-
-	(void)now;
-	worker_client_add(w, &c->t->client[worker_index(w)]);
-	c->ok = true;
-}
-
-static void run_del(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-
-	(void)now;
-	worker_client_del(w, &c->t->client[worker_index(w)]);
-	c->ok = true;
-}
-
-static void run_init(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-
-	(void)now;
-	if (c->t->qp.state == QP_S_ERR && qp_modify(worker_qp_ctx(w), &c->t->qp, QP_S_RESET) != QP_OK)
-		return;
-	c->ok = c->t->qp.state != QP_S_RESET || qp_modify(worker_qp_ctx(w), &c->t->qp, QP_S_INIT) == QP_OK;
-}
-
-static void run_listen(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-
-	(void)now;
-	c->ok = conn_listen(w, &c->listen) == CONN_OK;
-}
-
-static void run_unlisten(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-
-	(void)now;
-	conn_unlisten(w, c->listen.port, c->listen.lport);
-	c->ok = true;
-}
-
-static void run_open(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-	struct qp_conn_params p = { .dev = &c->t->dev, .owner = 0, .qp = &c->t->qp,
-				    .policy = conn_policy(rnicd.port[c->t->port]) };
-	enum qp_verdict v;
-
-	(void)now;
-	c->ok = conn_open(w, &c->addr, &p, &c->t->conn, &v) == CONN_OK;
-	if (!c->ok)
-		return;
-	conn_set_client(c->t->conn, &c->t->client[worker_index(w)]);
-	c->t->client[worker_index(w)].qp[0] = &c->t->qp;
-}
-
-static void run_accept(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-	struct qp_accept a = { .qp = &c->t->qp, .ird = DEPTH, .ord = DEPTH };
-
-	(void)now;
-	c->conn->dev = &c->t->dev;
-	c->ok = qp_conn_accept(worker_qp_ctx(w), c->conn, &a) == QP_OK;
-	c->t->conn = c->conn;
-	conn_set_client(c->conn, &c->t->client[worker_index(w)]);
-	c->t->client[worker_index(w)].qp[0] = &c->t->qp;
-}
-
-static void run_disconnect(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now)
-{
-	struct call *c = rn_container_of(cmd, struct call, cmd);
-
-	(void)now;
-	qp_conn_disconnect(worker_qp_ctx(w), c->t->conn);
-	c->ok = true;
+	twin[0].conn = c->open.cv == CONN_OK ? c->open.conn : NULL;
 }
 
 /* ---- effects ---- */
 
-static void take_effects(void)
+static void on_event(const struct event *ev)
 {
-	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		struct fx_log *log = &fx_log[w];
-		uint32_t n = __atomic_load_n(&log->n, __ATOMIC_ACQUIRE);
-		for (; log->seen != n; log->seen++) {
-			struct qp_fx *fx = &log->fx[log->seen % FX_MAX];
-			if (fx->type == QP_FX_CONNECT_REQUEST) {
-				struct call c = { .t = &twin[1], .conn = fx->conn };
-				twin[1].worker = w;
-				if (!call(&c, w, run_accept))
-					fprintf(stderr, "accept failed\n");
-			}
-			for (uint32_t i = 0; i < 2; i++) {
-				if (fx->conn != twin[i].conn || fx->conn == NULL)
-					continue;
-				twin[i].established |= fx->type == QP_FX_ESTABLISHED;
-				twin[i].disconnected |= fx->type == QP_FX_DISCONNECTED;
-				twin[i].closed |= fx->type == QP_FX_CLOSED;
-			}
-			if (fx->type == QP_FX_CONNECT_ERROR || fx->type == QP_FX_UNREACHABLE || fx->type == QP_FX_REJECTED ||
-			    fx->type == QP_FX_QP_EVENT || fx->type == QP_FX_CQ_ERROR)
-				fprintf(stderr, "effect %u code %u vendor %x\n", fx->type, fx->code, fx->vendor_err);
-		}
+	const struct event_fx *fx = &ev->fx;
+
+	if (ev->type != EVENT_FX)
+		return;
+	if (fx->type == QP_FX_CONNECT_REQUEST) {
+		struct twin *t = &twin[1];
+		t->worker = fx->worker;
+		t->conn = fx->conn;
+		t->key = fx->owner;
+		t->client[t->worker].qp[0] = &t->qp;
+		accept_cmd = (struct cmd){ .type = CMD_CONN_JOIN, .done = accepted,
+					   .join = { .which = { .conn = fx->conn, .key = fx->owner }, .qp = &t->qp,
+						     .client = &t->client[t->worker], .ird = DEPTH, .ord = DEPTH } };
+		cmd_send(&accept_cmd, t->worker);
 	}
+	for (uint32_t i = 0; i < 2; i++) {
+		if (fx->conn != twin[i].conn || fx->conn == NULL)
+			continue;
+		twin[i].established |= fx->type == QP_FX_ESTABLISHED;
+		twin[i].disconnected |= fx->type == QP_FX_DISCONNECTED;
+		twin[i].closed |= fx->type == QP_FX_CLOSED;
+	}
+	if (fx->type == QP_FX_CONNECT_ERROR || fx->type == QP_FX_UNREACHABLE || fx->type == QP_FX_REJECTED ||
+	    fx->type == QP_FX_QP_EVENT || fx->type == QP_FX_CQ_ERROR)
+		fprintf(stderr, "effect %u code %u vendor %x\n", fx->type, fx->code, fx->vendor_err);
 }
+
+static void take_effects(void) { (void)event_collect(EVENTS_MAX, on_event); }
 
 static bool until(const bool *a, const bool *b)
 {
@@ -230,13 +152,15 @@ static bool make(struct twin *t, uint32_t port)
 	if (spsc_prod_attach(&t->rq, &at) != SPSC_OK)
 		return false;
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		struct call c = { .t = t };
 		at = (struct spsc_place){ .region = t->queues, .region_size = QUEUES, .off = CQ_OFF + w * CQ_STRIDE,
 					  .nslots = TWIN_CQE, .slot_size = QP_CQE_SIZE };
 		t->client[w].doorbell = &((struct ipc_ctrl *)(void *)t->queues)->doorbell[w];
-		if (spsc_cons_attach(&t->comp[w], &at) != SPSC_OK || !call(&c, w, run_add))
+		t->view[w] = &t->client[w];
+		if (spsc_cons_attach(&t->comp[w], &at) != SPSC_OK)
 			return false;
 	}
+	struct cmd c = { .type = CMD_CLIENT_ADD, .client.view = t->view };
+	call_all(&c);
 	return true;
 }
 
@@ -248,17 +172,14 @@ bool twin_start(uint32_t port_a, uint32_t port_b)
 		fprintf(stderr, "%s\n", err);
 		return false;
 	}
-	memset(fx_log, 0, sizeof(fx_log));
 	return make(&twin[0], port_a) && make(&twin[1], port_b);
 }
 
 void twin_stop(void)
 {
 	for (uint32_t i = 0; i < 2; i++) {
-		for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-			struct call c = { .t = &twin[i] };
-			call(&c, w, run_del);
-		}
+		struct cmd c = { .type = CMD_CLIENT_DEL, .client.view = twin[i].view };
+		call_all(&c);
 	}
 	rnicd_dataplane_stop();
 	for (uint32_t i = 0; i < 2; i++) {
@@ -272,34 +193,43 @@ bool twin_connect(void)
 	struct conn_addr a = { .port = twin[0].port, .local = rnicd.port[twin[0].port]->cfg->ip,
 			       .remote = rnicd.port[twin[1].port]->cfg->ip, .lport = (uint16_t)(next_port + 20000),
 			       .rport = next_port };
-	struct call l = { .listen = { .port = twin[1].port, .lport = next_port, .owner = 1,
-				      .policy = conn_policy(rnicd.port[twin[1].port]) } };
-	struct call o = { .t = &twin[0], .addr = a };
+	struct cmd l = { .type = CMD_LISTEN, .listen = { .first = twin[1].port, .last = twin[1].port + 1,
+							 .lport = next_port, .owner = 1 } };
 
 	next_port++;
 	for (uint32_t i = 0; i < 2; i++) {
-		struct call c = { .t = &twin[i] };
 		twin[i].established = twin[i].disconnected = twin[i].closed = false;
-		if (!call(&c, 0, run_init))
+		if (!make_init(&twin[i]))
 			return false;
 	}
+	call_all(&l);
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		if (!call(&l, w, run_listen))
+		if (l.listen.verdict[w] != CONN_OK)
 			return false;
 	}
-	twin[0].worker = conn_owner(&a);
-	if (!call(&o, twin[0].worker, run_open) || !until(&twin[0].established, &twin[1].established))
+	struct twin *t = &twin[0];
+	t->worker = conn_owner(&a);
+	t->key = 1000 + next_port;
+	struct cmd o = { .type = CMD_CONN_OPEN, .done = opened,
+			 .open = { .addr = a, .owner = t->key, .dev = &t->dev, .qp = &t->qp,
+				   .client = &t->client[t->worker], .tune.access = QP_ACC_ALL,
+				   .policy = conn_policy(rnicd.port[t->port]) } };
+	call(&o, t->worker);
+	if (o.open.cv != CONN_OK)
 		return false;
-	for (uint32_t w = 0; w < rnicd.n_workers; w++)
-		call(&l, w, run_unlisten);
+	t->client[t->worker].qp[0] = &t->qp;
+	if (!until(&twin[0].established, &twin[1].established))
+		return false;
+	l.type = CMD_UNLISTEN;
+	call_all(&l);
 	return true;
 }
 
 bool twin_disconnect(void)
 {
-	struct call c = { .t = &twin[0] };
+	struct cmd c = { .type = CMD_CONN_DISCONNECT, .conn = { .conn = twin[0].conn, .key = twin[0].key } };
 
-	call(&c, twin[0].worker, run_disconnect);
+	call(&c, twin[0].worker);
 	if (!until(&twin[0].closed, &twin[1].closed))
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -340,7 +270,7 @@ void twin_ring(struct twin *t)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* the worker's own eventfd stands for the client's */
 	if (__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED))
-		worker_poke(rnicd.worker[t->worker]);
+		bell_ring(t->worker);
 }
 
 uint32_t twin_poll(struct twin *t, struct qp_cqe *cqe, uint32_t n)

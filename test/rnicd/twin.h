@@ -8,7 +8,6 @@
 
 #include "border/cmd.h"
 #include "border/rnicd.h"
-#include "plane/worker.h"
 
 #define TWIN_SLOTS 1024u           /* of each queue */
 #define TWIN_CQE   4096u
@@ -24,11 +23,12 @@ struct twin {
 	struct qp_dev dev;
 	struct qp_cq cq;
 	struct qp qp;
-	struct worker_client client[RNICD_MAX_WORKERS];
+	struct worker_client client[RNICD_MAX_WORKERS], *view[RNICD_MAX_WORKERS];
 	struct spsc_prod sq, rq;
 	struct spsc_cons comp[RNICD_MAX_WORKERS];
 	uint32_t worker;               /* owner of the connection */
 	struct qp_conn *conn;
+	uint64_t key;                  /* its number */
 	bool established, disconnected, closed;
 };
 

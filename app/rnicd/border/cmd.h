@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control plane's hands in the worker threads: commands that go in, effects that come out.
+ * The way in: commands of the control thread to the workers.
  *
- * In: a struct cmd is embedded in a structure with its arguments. The control thread owns that until cmd_send() and
- * again from `done` on. `work` runs once in the worker's thread, between two steps of its turn.
+ * A command is the caller's memory, most often embedded in a structure of the caller. From cmd_send() until `done` is
+ * called it belongs to the workers it was sent to, together with all that it points to. A worker carries it out between
+ * two steps of its turn and writes the result into it; where several workers get the same command, each writes its own
+ * element. Then `done` is called once, in the control thread, after the answers of all of them.
  *
- * Out: the worker's loop calls cmd_effects() once a turn, after qp_flush(). It copies each struct qp_fx into a ring
- * that the control thread reads, and gives each passive connection an owner of its own with its first effect. A
- * connection that has told QP_FX_CLOSED is the loop's to free, after cmd_effects() has returned true.
+ * Sending never fails: a command for whose answer there is no room waits in order and is sent by a later event_collect().
+ * The control thread is any thread that holds loop_lock.
+ *
+ * The bodies of all commands are in one place: plane/commands.c and plane/commands_conn.c.
  */
 #ifndef CMD_H
 #define CMD_H
@@ -15,77 +18,232 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ipc/ipc_shm.h"
-#include "qp/qp.h"
+#include "border/client_view.h"
+#include "border/flow_owner.h"
+#include "border/look.h"
 #include "border/rnicd.h"
+#include "border/ud_view.h"
+#include "qp/qp.h"
 
-/* ---- commands ---- */
+/* The arguments and results of each type are in the member of struct cmd named after the colon. */
+enum cmd_type {
+	CMD_NOTHING,      /* comes round: what the worker has begun in an earlier step is over */
+
+	CMD_CLIENT_ADD,   /* client: the worker knows the client's doorbells from now on */
+	CMD_CLIENT_DEL,   /* client: and no more. Its QPs are destroyed */
+	CMD_CLIENT_REFERS,/* refers: whether a connection still has bytes to send that lie in this memory */
+
+	CMD_QP_CREATE,    /* qp: the QP lives here; datagrams find it */
+	CMD_QP_MODIFY,    /* qp: new attributes, perhaps a new state */
+	CMD_QP_LEAVE,     /* qp: its doorbell is heard here no more; CMD_QP_LATER must follow */
+	CMD_QP_LATER,     /* qp: whether the turn in which it left, or was destroyed, is over */
+	CMD_QP_ARRIVE,    /* qp: its doorbell is heard here from now on */
+	CMD_QP_DESTROY,   /* qp: CMD_QP_LATER must follow */
+	CMD_QP_WAITS,     /* qp: whether it has sends that wait for a connection */
+	CMD_QP_GIVE_UP,   /* qp: the sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
+
+	CMD_CQ_RESIZE,    /* resize: all workers; completions go to the new rings */
+
+	CMD_GROUP,        /* group: all workers; a QP enters or leaves a multicast group */
+	CMD_SEND_FRAME,   /* send: a whole frame goes out */
+	CMD_SEND_DATAGRAM,/* send: a UDP payload goes out */
+
+	CMD_LISTEN,       /* listen: all workers */
+	CMD_UNLISTEN,     /* listen: all workers; undoes it where its verdict is CONN_OK */
+	CMD_CONN_OPEN,    /* open: an active connection, at the worker that conn_owner() names */
+	CMD_CONN_JOIN,    /* join: a connection gets its QP: accepted when it is passive, attached when it is active */
+	CMD_CONN_REJECT,  /* join: with private data */
+	CMD_CONN_DISCONNECT, /* conn */
+	CMD_CONN_END,     /* conn: rejected when it waits for an answer, else disconnected */
+	CMD_CONN_LET_GO,  /* conn: the client is gone: no byte of its memory is sent any more */
+
+	CMD_NEIGH,        /* neigh: asks for the neighbour behind an address */
+
+	CMD_PORT_LEAVE,   /* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
+	CMD_PORT_JOIN,    /* port: all workers; the device is open again */
+	CMD_PORT_UP,      /* port: all workers; its line carries frames again, the neighbours are told our address */
+
+	CMD_LOOK_WORKER,  /* look_worker */
+	CMD_LOOK_LISTENERS, /* look_listeners */
+	CMD_LOOK_CONNS,   /* look_conns */
+	CMD_TYPES
+};
+
+enum conn_verdict {
+	CONN_OK,
+	CONN_IN_USE,    /* there is such a connection already (or still: TIME_WAIT) */
+	CONN_NO_ROUTE,  /* the remote address is not on the port's network and there is no gateway */
+	CONN_FULL,      /* cfg.flows connections exist */
+	CONN_QP         /* the message engine said no: see qv */
+};
+
+enum neigh_verdict {
+	NEIGH_READY,    /* the MAC is known */
+	NEIGH_WAIT,     /* asked; EVENT_NEIGH follows */
+	NEIGH_NO_ROUTE, /* the address is not on the port's network and there is no gateway */
+	NEIGH_FULL      /* too many neighbours are being asked */
+};
+
+struct cmd_client {
+	struct worker_client *const *view; /* [worker] */
+};
+
+#define CMD_REGIONS 4u
+struct cmd_refers {
+	struct {
+		const uint8_t *base;
+		uint64_t len;
+	} region[CMD_REGIONS];
+	uint32_t n;
+	bool found; /* result, atomic: any worker sets it */
+};
+
+struct cmd_qp {
+	struct qp *qp;
+	struct worker_client *client; /* as this worker has it */
+	uint32_t bit;       /* of its doorbell */
+	bool datagram;      /* it lies in a struct ud_qp */
+	bool orphan;        /* DESTROY: its client is dying: what is posted is not sent, its connection lives on without it */
+	bool has_state;     /* CREATE, MODIFY: state is to be entered */
+	enum qp_state state;
+	uint32_t port;      /* CREATE: index of the device */
+	struct qp_tune tune;/* MODIFY */
+	/* results */
+	enum qp_verdict verdict;
+	uint64_t seen;      /* LEAVE, DESTROY: time of the turn; LATER compares with it */
+	bool later;         /* LATER: another turn has begun since */
+	bool waits;         /* WAITS */
+};
+
+struct cmd_resize {
+	struct qp_cq *cq;
+	const struct spsc_prod *ring; /* [worker], of qp_cq_rings() */
+};
+
+struct cmd_group {
+	struct ud_group *at;  /* [worker] */
+	struct ud_member *m;
+	uint32_t worker;      /* of the QP */
+	uint32_t workers;     /* bit mask of the workers with members after this command */
+	bool leaves;
+};
+
+struct cmd_send_out {
+	uint32_t port;        /* index of the device */
+	struct pkt_addr to;   /* of a datagram */
+	const uint8_t *p;
+	uint32_t len;
+};
+
+struct cmd_listen {
+	uint32_t first, last; /* devices [first, last) */
+	uint16_t lport;
+	uint16_t backlog;     /* connections without a Request at once, on each worker; 0: 64 */
+	uint32_t flags;       /* QP_CONN_* of its connections */
+	uint8_t rev;          /* MPA revision; 0: as configured */
+	uint64_t owner;       /* of the listener: named by the first effect of each of its connections */
+	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
+};
+
+struct cmd_conn_open {
+	struct conn_addr addr;
+	uint64_t owner;       /* the connection's number */
+	struct qp_dev *dev;
+	struct mpa_policy policy;
+	uint32_t flags;       /* QP_CONN_* */
+	struct qp *qp;        /* NULL: attached later, by CMD_CONN_JOIN */
+	struct worker_client *client; /* of the QP, as this worker has it */
+	struct qp_tune tune;  /* of the QP */
+	const uint8_t *priv;
+	uint32_t priv_len;
+	/* results */
+	enum conn_verdict cv;
+	enum qp_verdict qv;   /* when cv is CONN_QP */
+	struct qp_conn *conn; /* valid until QP_FX_CLOSED */
+};
+
+/* A connection as commands name it: by its address, and by its number, since the address may be in use again. */
+struct cmd_conn {
+	struct qp_conn *conn;
+	uint64_t key;
+};
+
+struct cmd_conn_join {
+	struct cmd_conn which;
+	struct qp *qp;
+	struct worker_client *client;
+	const struct qp_tune *tune; /* of the QP; NULL: stays as it is */
+	uint16_t ird, ord;
+	const uint8_t *priv;
+	uint16_t priv_len;
+	/* result; QP_BAD_STATE: the connection has closed, or the QP is in no state for it. REJECT: QP_OK then */
+	enum qp_verdict qv;
+};
+
+struct cmd_neigh {
+	uint32_t port;
+	struct pkt_addr dst;
+	enum neigh_verdict verdict; /* result */
+};
+
+struct cmd_look_listeners {
+	struct look_listener *l; /* [LOOK_LISTENERS] */
+	uint32_t n;              /* result */
+};
+
+struct cmd_look_conns {
+	struct look_conn *c;
+	uint32_t n;
+};
 
 struct cmd {
-	struct rnicd_cmd r;
-	struct cmd *next; /* waits for room in the mailbox */
-	uint32_t worker;
-	void (*work)(struct rnicd_worker *w, struct cmd *c, uint64_t now); /* worker's thread */
-	void (*done)(struct cmd *c);                                      /* control thread */
+	enum cmd_type type;
+	void (*done)(struct cmd *c); /* control thread */
+	/* the queue's */
+	struct cmd *next;            /* waits to be sent */
+	uint32_t unsent;             /* bit mask of the workers it is still to be sent to */
+	uint32_t left;               /* workers that have not answered */
+	union {
+		struct cmd_client client;
+		struct cmd_refers refers;
+		struct cmd_qp qp;
+		struct cmd_resize resize;
+		struct cmd_group group;
+		struct cmd_send_out send;
+		struct cmd_listen listen;
+		struct cmd_conn_open open;
+		struct cmd_conn conn;
+		struct cmd_conn_join join;
+		struct cmd_neigh neigh;
+		struct rnicd_port *port;
+		struct look_worker *look_worker; /* [worker] */
+		struct cmd_look_listeners look_listeners;
+		struct cmd_look_conns look_conns;
+	};
 };
 
-/* The same work on every worker; done once, after the last. */
-struct cmd_all {
-	struct cmd one[RNICD_MAX_WORKERS];
-	uint32_t left;
-	void (*work)(struct rnicd_worker *w, struct cmd_all *a, uint64_t now);
-	void (*done)(struct cmd_all *a);
-};
+/* ---- control thread ---- */
 
-/* Never fails: a command that finds the mailbox full is sent by a later cmd_collect(). */
 void cmd_send(struct cmd *c, uint32_t worker);
-void cmd_send_all(struct cmd_all *a);
-/* A work function for those who only want to know that every worker has come round. */
-void cmd_nothing(struct rnicd_worker *w, struct cmd_all *a, uint64_t now);
+void cmd_send_all(struct cmd *c);
 
-/* Control thread, every turn: sends what waits, runs `done` of what has come back. How many came back. */
-uint32_t cmd_collect(void);
+/* ---- worker: its own number ---- */
 
-/* ---- effects ---- */
+/* The next command; NULL: none. event_answer() gives it back. */
+struct cmd *cmd_take(uint32_t worker);
+/* Whether cmd_take would give one. */
+bool cmd_waits(uint32_t worker);
 
-/* What a worker tells of a connection, QP or CQ: a qp_fx by value. */
-struct cmd_fx {
-	uint8_t type;        /* enum qp_fx_type */
-	uint8_t code;
-	uint16_t priv_len;
-	uint16_t ird, ord;
-	uint32_t vendor_err;
-	uint32_t worker;
-	uint32_t port;       /* device index; of a connection */
-	uint64_t owner;      /* of the connection, QP or CQ */
-	uint64_t listener;   /* owner of the listener; first effect of a passive connection */
-	struct qp_conn *conn;/* named in later commands together with owner, which tells a reused one */
-	struct ipc_addr local, remote; /* of a connection */
-	uint8_t priv[IPC_PRIV_MAX];
-};
+/* ---- between the files of the border ---- */
 
-/* A type beside lib/qp's: a message for the datagrams' connection manager. code: kind; port, remote.ip; priv: body. */
-#define CMD_FX_SIDR 128
+#define CMD_SLOTS 512u /* commands of one worker that have not been answered */
 
-/*
- * Owners: the control thread numbers what it makes from 1; the worker numbers passive connections, with this bit set.
- */
-#define CMD_OWNER_PASSIVE (UINT64_C(1) << 63)
-
-/* Before the workers start. False: no memory. */
+/* Before the workers start, after they have stopped. False: no memory. */
 bool cmd_start(uint32_t workers);
 void cmd_stop(void);
-
-/*
- * Worker's loop. True: all of ctx->fx has been taken and qp_drained() may be called. False: the ring is full; call it
- * again next turn, and do nothing before that can make effects when qp_ctx_full(ctx).
- */
-bool cmd_effects(struct rnicd_worker *w, struct qp_ctx *ctx);
-
-/* Worker's thread: such a message. It is lost when the control thread is behind. */
-void cmd_sidr(struct rnicd_worker *w, const struct cmd_fx *fx);
-
-/* Control thread: takes the next effect of any worker; false: none. */
-bool cmd_fx_take(struct cmd_fx *fx);
+/* Sends what waits. */
+void cmd_go_on(void);
+/* The answer of a worker is here; runs `done` after the last one. */
+void cmd_answered(struct cmd *c, uint32_t worker);
 
 #endif

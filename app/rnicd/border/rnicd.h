@@ -1,14 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd: what its two halves share. The data plane (port_, worker_, flow_, arp_, shape_, impair_, capture_, txseg_)
- * runs in worker threads; the control plane (configuration, client sockets, connection manager, telemetry) runs in the
- * control thread, which is the main thread.
+ * rnicd: the facts that its two sides share. The plane (ports, workers, flows, neighbours, capture, impairment, shaping)
+ * runs in worker threads. The control side (configuration, client sockets, connection manager, groups, telemetry) runs in
+ * the control thread, which is the main thread. Neither includes the other; both include the border.
  *
- * Ownership
- *   struct rnicd_cfg     filled by the control thread before start, constant from then on
- *   struct rnicd_port    created by port_start() before the workers, constant but for atomically read counters
- *   struct rnicd_worker  its own thread's alone, but for the mailbox, the event ring and the sleep word
- * The control thread reaches a worker by commands only, a worker the control thread by events only.
+ * Messages cross in two queues: commands go in (cmd.h), events come out (event.h). Everything else that both sides touch
+ * is in this table. "Control thread" is any thread that holds loop_lock.
+ *
+ *   object                            written by                                     read by
+ *   struct rnicd_cfg                  control thread, before the start               all
+ *   struct rnicd: ports, secret       the plane's start, before the workers          all
+ *   struct rnicd_port                 the plane's start, before the workers          all
+ *     .stats[w]                       worker w                                       all: torn never, late always
+ *     .shape_tat                      any worker, by compare-and-swap                any worker
+ *   struct bell                       .sleeping: its worker. Descriptors: the start  all
+ *   expected TCP ports (expect.h)     control thread                                 any worker
+ *   struct worker_client              its worker, between CMD_CLIENT_ADD and _DEL    its worker
+ *     .shares                         control thread                                 its worker
+ *     .ext_taken                      its worker                                     control thread
+ *     .ext_freed[n]                   thread n                                       control thread
+ *   struct qp                         control thread until CMD_QP_CREATE, then the   the owner; control thread: state,
+ *                                     worker that owns it; nobody while it moves     vendor_err, flushed (atomic or late)
+ *   struct qp_cq                      ring[w]: worker w. Error and armed words: any  all workers
+ *                                     worker, atomically
+ *   struct qp_srq                     its ring: one worker at a time, under its      all workers
+ *                                     lock. Limit: control thread and any worker, atomically
+ *   STag table (struct qp_dev)        control thread: entries come and go. Binding   all workers
+ *                                     and invalidating: any worker, by compare-and-swap of the entry's word
+ *   doorbells (struct ipc_doorbell)   the client sets bits, the worker clears them   the worker: not trusted
+ *   struct ud_qp, ud_member, ud_group the worker, between the commands that add and  the worker
+ *                                     remove it
+ *   struct qp_conn                    its worker. The control thread holds the       the worker
+ *                                     address with a number (struct cmd_conn)
  */
 #ifndef RNICD_H
 #define RNICD_H
@@ -190,60 +213,6 @@ static inline void port_set_link(struct rnicd_port *p, enum rnicd_link link)
 	__atomic_store_n(&p->link, (uint32_t)link, __ATOMIC_RELAXED);
 }
 
-/* ---- worker <-> control thread ---- */
-
-struct rnicd_worker;
-
-/*
- * A command: run once in the worker's thread, between two steps of its turn, then returned. The control thread owns it
- * before rnicd_cmd_send() and after it has come back through rnicd_cmd_collect(). `run` must not block or allocate.
- */
-struct rnicd_cmd {
-	void (*run)(struct rnicd_worker *w, struct rnicd_cmd *cmd, uint64_t now);
-	void (*done)(struct rnicd_cmd *cmd); /* called by rnicd_cmd_collect() in the control thread; may be NULL */
-	void *ctx;
-};
-
-/* False when the mailbox is full: try again later. Wakes a sleeping worker. Control thread only. */
-bool rnicd_cmd_send(struct rnicd_worker *w, struct rnicd_cmd *cmd);
-/* Sends and waits for the answer; for start, stop and rare moments. `done` is not called. Control thread only. */
-void rnicd_cmd_call(struct rnicd_worker *w, struct rnicd_cmd *cmd);
-
-/* What a worker tells the control thread. By value, one cache line. */
-struct rnicd_event {
-	uint32_t type;    /* enum rnicd_event_type, or the control plane's own from RNICD_EV_USER on */
-	uint32_t worker;
-	uint32_t port;
-	int32_t status;
-	uint64_t arg[4];
-	struct pkt_addr addr;
-};
-_Static_assert(sizeof(struct rnicd_event) == RN_CACHE_LINE, "one line");
-
-enum rnicd_event_type {
-	RNICD_EV_NEIGH = 1, /* neigh_resolve() of addr on port is over: status 0 or -EHOSTUNREACH; arg[0]: MAC, memory order */
-	RNICD_EV_QUERY,    /* who is in the group addr, or arg[1] != 0: in any; IGMP version status, within arg[0] ms */
-	RNICD_EV_USER = 16
-};
-
-/*
- * Worker side: queues an event; false when the ring is full (the worker tries again in its next turn). The control
- * thread is woken at most once per turn, by rnicd_event_flush(), and only when it sleeps.
- */
-bool rnicd_event_push(struct rnicd_worker *w, const struct rnicd_event *ev);
-void rnicd_event_flush(struct rnicd_worker *w);
-
-/* Control side: takes up to n events of all workers. */
-uint32_t rnicd_event_collect(struct rnicd_event *ev, uint32_t n);
-/* Control side: runs `done` of commands that have come back; returns how many. */
-uint32_t rnicd_cmd_collect(void);
-/*
- * Control side, around its poll(): after prepare returns true the control thread may sleep on rnicd.control_fd until it
- * becomes readable; false: there is something to collect already. rnicd_control_awake() clears the fd and the flag.
- */
-bool rnicd_control_prepare_sleep(void);
-void rnicd_control_awake(void);
-
 /* ---- the daemon ---- */
 
 struct rnicd {
@@ -251,8 +220,7 @@ struct rnicd {
 	uint32_t n_ports;
 	struct rnicd_port *port[RNICD_MAX_PORTS];
 	uint32_t n_workers;
-	struct rnicd_worker *worker[RNICD_MAX_WORKERS];
-	int control_fd;                  /* eventfd, see rnicd_control_prepare_sleep */
+	int control_fd;                  /* eventfd, see event_prepare_sleep */
 	uint64_t secret[4];              /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
@@ -264,16 +232,6 @@ static inline uint64_t rnicd_free_memory(void)
 
 	return (all - fixed) << 20;
 }
-
-/*
- * The data plane from rnicd.cfg: EAL, ports, workers. On failure one sentence in err (what, and what to do), everything
- * undone but EAL, which DPDK starts once per process. Control thread only.
- */
-bool rnicd_dataplane_start(char *err, uint32_t err_len);
-/* Stops workers, drains, closes ports. Connections are ended by the control plane before. */
-void rnicd_dataplane_stop(void);
-/* The end of DPDK in this process, after the stop; it cannot be started again. */
-void rnicd_dataplane_exit(void);
 
 /* Nanoseconds of CLOCK_MONOTONIC; the only clock of the daemon. */
 uint64_t rnicd_now(void);

@@ -20,13 +20,12 @@
 #include "base/rn_list.h"
 #include "control/client_ev.h"
 #include "control/client_maps.h"
-#include "border/cmd.h"
+#include "border/event.h"
 #include "ipc/ipc.h"
 #include "control/loop.h"
 #include "control/owner.h"
 #include "qp/qp.h"
 #include "control/table.h"
-#include "plane/worker.h"
 
 enum client_state {
 	CLIENT_NEW = 0, /* accepted, waits for HELLO */
@@ -134,15 +133,9 @@ struct client_qp {
 	bool leaving; /* being destroyed */
 	bool moving;  /* a command is under way */
 	bool answer;  /* the client waits for its destruction */
-	bool later;   /* look_work has seen a later turn */
 	uint64_t rnr_ns; /* of struct qp */
-	bool want_state;
-	bool orphan;  /* its client is dying: its connection lives on without reference to the client */
-	uint32_t want;   /* enum qp_state, argument of the command */
 	uint32_t target; /* worker it moves to */
-	enum qp_verdict verdict;
 	uint64_t shm_off;
-	uint64_t seen; /* time of the turn in which it was destroyed */
 	void (*then)(struct client_qp *q); /* after the command */
 	void *op;    /* the connection manager's, while it moves */
 	struct oob *oob; /* from RTR on without a connection manager; else NULL */
@@ -236,7 +229,7 @@ void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
 
 void client_reach(struct client *c); /* client_reach.c */
-void client_reach_neigh(const struct rnicd_event *ev);
+void client_reach_neigh(const struct event_neigh *ev);
 
 void client_create_srq(struct client *c); /* client_srq.c */
 void client_modify_srq(struct client *c);
@@ -290,23 +283,25 @@ void client_query_qp(struct client *c);
 void client_destroy_qp(struct client *c);
 /* Destroys without answering the client; c->under_way counts it. */
 void client_qp_end(struct client_qp *q);
-/* Tells the engine what the client may have changed. The QP's worker, or before any worker knows the QP. */
-void client_qp_tune(struct client_qp *q, bool tell_drained);
+/* What the client may have changed, as the engine gets it. tell_drained is false. */
+struct qp_tune client_qp_tune(const struct client_qp *q);
 /* rnr_retry 0..7 and the timer's code; takes effect with the worker's next command on it. */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer);
 /* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
 void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
 
-/* `work` on the QP's worker; `done` ends with client_qp_settled. Not while a command is under way. */
-void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
-		       void (*done)(struct cmd *));
+/*
+ * Sends q->cmd, whose arguments are set, to the QP's worker; `done` ends with client_qp_settled. Not while a command is
+ * under way.
+ */
+void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *));
 /* The command is back: the request that waited for it goes on, or what the QP's connection waits for. */
 void client_qp_settled(struct client_qp *q);
 /* The QP with this number; NULL: none. */
 struct client_qp *client_qp_of(uint32_t qpn);
 
 /* Effects that are about a CQ, SRQ or QP. */
-void client_fx(const struct cmd_fx *fx);
+void client_fx(const struct event_fx *fx);
 
 /* client.c: the death is complete; the memory goes at the end of the turn. */
 void client_gone(struct client *c);

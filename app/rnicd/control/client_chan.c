@@ -133,7 +133,7 @@ static void cq_fx(struct client_cq *q, uint8_t type)
 	}
 }
 
-void client_fx(const struct cmd_fx *fx)
+void client_fx(const struct event_fx *fx)
 {
 	enum owner_kind kind = fx->type == QP_FX_QP_EVENT    ? OWNER_QP
 			       : fx->type == QP_FX_SRQ_EVENT ? OWNER_SRQ

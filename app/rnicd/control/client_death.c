@@ -29,21 +29,13 @@ static void step_qps(struct client *c)
 }
 
 struct leave {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client *c;
 };
 
-static void leave_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void leave_done(struct cmd *cmd)
 {
-	struct leave *l = rn_container_of(a, struct leave, cmd);
-
-	(void)now;
-	worker_client_del(w, l->c->wc[worker_index(w)]);
-}
-
-static void leave_done(struct cmd_all *a)
-{
-	struct leave *l = rn_container_of(a, struct leave, cmd);
+	struct leave *l = rn_container_of(cmd, struct leave, cmd);
 	struct client *c = l->c;
 
 	free(l);
@@ -82,36 +74,22 @@ static bool step_leave(struct client *c)
 	struct leave *l = calloc(1, sizeof(*l));
 	if (l == NULL)
 		return false;
-	*l = (struct leave){ .c = c, .cmd = { .work = leave_work, .done = leave_done } };
+	*l = (struct leave){ .c = c, .cmd = { .type = CMD_CLIENT_DEL, .done = leave_done, .client.view = c->wc } };
 	c->under_way++;
 	cmd_send_all(&l->cmd);
 	return true;
 }
 
 struct look {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client *c;
-	bool found; /* atomic: any worker */
 };
 
-static void look_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void look_done(struct cmd *cmd)
 {
-	struct look *l = rn_container_of(a, struct look, cmd);
-	const struct client *c = l->c;
-	bool found = c->room.base != NULL && conn_refers(w, c->room.base, c->room.size);
-
-	(void)now;
-	for (uint32_t r = 0; r < IPC_REGIONS; r++)
-		found |= c->region[r].base != NULL && conn_refers(w, c->region[r].base, c->region[r].size);
-	if (found)
-		__atomic_store_n(&l->found, true, __ATOMIC_RELAXED);
-}
-
-static void look_done(struct cmd_all *a)
-{
-	struct look *l = rn_container_of(a, struct look, cmd);
+	struct look *l = rn_container_of(cmd, struct look, cmd);
 	struct client *c = l->c;
-	bool found = l->found;
+	bool found = cmd->refers.found;
 
 	free(l);
 	c->under_way--;
@@ -123,6 +101,15 @@ static void look_done(struct cmd_all *a)
 	client_death_step(c);
 }
 
+static void refers_add(struct cmd_refers *r, const uint8_t *base, uint64_t len)
+{
+	_Static_assert(IPC_REGIONS + 1 <= CMD_REGIONS, "a client's regions and the room of its imports");
+	if (base == NULL)
+		return;
+	r->region[r->n].base = base;
+	r->region[r->n++].len = len;
+}
+
 static void step_unsent(struct client *c)
 {
 	struct look *l = calloc(1, sizeof(*l));
@@ -131,7 +118,10 @@ static void step_unsent(struct client *c)
 		try_later(c);
 		return;
 	}
-	*l = (struct look){ .c = c, .cmd = { .work = look_work, .done = look_done } };
+	*l = (struct look){ .c = c, .cmd = { .type = CMD_CLIENT_REFERS, .done = look_done } };
+	refers_add(&l->cmd.refers, c->room.base, c->room.size);
+	for (uint32_t r = 0; r < IPC_REGIONS; r++)
+		refers_add(&l->cmd.refers, c->region[r].base, c->region[r].size);
 	c->under_way++;
 	cmd_send_all(&l->cmd);
 }

@@ -11,11 +11,10 @@
 
 /* A QP in a group: on the QP's list until it leaves, freed when the workers have let go of it. */
 struct client_member {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct group *g;
 	struct client *waits; /* for the answer; NULL: nobody */
 	uint32_t worker;      /* the QP's */
-	uint32_t workers;     /* with members, after this command */
 	bool gone;
 	struct ud_member m;
 	struct rn_slink link; /* in the QP's groups */
@@ -30,22 +29,9 @@ static uint32_t workers_of(const struct group *g)
 	return mask;
 }
 
-static void work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void done(struct cmd *cmd)
 {
-	struct client_member *i = rn_container_of(a, struct client_member, cmd);
-	uint32_t here = worker_index(w);
-
-	(void)now;
-	if (here == i->worker && i->gone)
-		ud_group_del(&i->g->at[here], &i->m);
-	else if (here == i->worker)
-		ud_group_add(&i->g->at[here], &i->m);
-	ud_group_set(w, &i->g->at[here], i->workers);
-}
-
-static void done(struct cmd_all *a)
-{
-	struct client_member *i = rn_container_of(a, struct client_member, cmd);
+	struct client_member *i = rn_container_of(cmd, struct client_member, cmd);
 	struct client *c = i->waits;
 
 	i->waits = NULL;
@@ -59,9 +45,9 @@ static void done(struct cmd_all *a)
 
 static void send(struct client_member *i, struct client *waits)
 {
-	i->cmd.work = work;
-	i->cmd.done = done;
-	i->workers = workers_of(i->g);
+	i->cmd = (struct cmd){ .type = CMD_GROUP, .done = done,
+			       .group = { .at = i->g->at, .m = &i->m, .worker = i->worker,
+					  .workers = workers_of(i->g), .leaves = i->gone } };
 	i->waits = waits;
 	i->g->commands++;
 	if (waits != NULL)
@@ -141,7 +127,7 @@ void client_attach(struct client *c)
 		return;
 	}
 	*i = (struct client_member){ .g = g, .worker = q->worker,
-				     .m = { .u = rn_container_of(q->qp, struct ud_qp, qp), .deaf = q->deaf } };
+				     .m = { .u = ud_of(q->qp), .deaf = q->deaf } };
 	rn_slist_push_front(&q->groups, &i->link);
 	q->n_groups++;
 	g->on[i->worker]++;

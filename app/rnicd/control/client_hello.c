@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "border/bell.h"
 #include "control/client.h"
 #include "ipc/ipc_region.h"
 #include "control/numa_node.h"
@@ -102,21 +103,13 @@ void client_check_memory(void)
 }
 
 struct join {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client *c;
 };
 
-static void join_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void join_done(struct cmd *cmd)
 {
-	struct join *j = rn_container_of(a, struct join, cmd);
-
-	(void)now;
-	worker_client_add(w, j->c->wc[worker_index(w)]);
-}
-
-static void join_done(struct cmd_all *a)
-{
-	struct join *j = rn_container_of(a, struct join, cmd);
+	struct join *j = rn_container_of(cmd, struct join, cmd);
 	struct ipc_msg m = { .hello_ok = {
 				     .version = IPC_VERSION, .devs = rnicd.n_ports, .workers = rnicd.n_workers } };
 	struct client *c = j->c;
@@ -133,7 +126,7 @@ void client_forget_workers(struct client *c)
 {
 	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++) {
 		if (c->wc[i] != NULL) /* closing is not enough: the client has the same eventfd open */
-			worker_wake_fd_del(rnicd.worker[i], c->wake_fd);
+			bell_unwatch(i, c->wake_fd);
 		free(c->wc[i]);
 		c->wc[i] = NULL;
 	}
@@ -151,7 +144,7 @@ static bool make_workers(struct client *c, struct ipc_ctrl *ctrl)
 			break;
 		memset(c->wc[i], 0, sizeof(*c->wc[i]));
 		c->wc[i]->doorbell = &ctrl->doorbell[i];
-		if (!worker_wake_fd_add(rnicd.worker[i], c->wake_fd))
+		if (!bell_watch(i, c->wake_fd, EPOLLIN | EPOLLET))
 			break;
 	}
 	if (i == rnicd.n_workers)
@@ -197,8 +190,7 @@ void client_hello(struct client *c, const int *fds, uint32_t n)
 		return;
 	}
 	j->c = c;
-	j->cmd.work = join_work;
-	j->cmd.done = join_done;
+	j->cmd = (struct cmd){ .type = CMD_CLIENT_ADD, .done = join_done, .client.view = c->wc };
 	c->state = CLIENT_JOINING;
 	c->under_way++;
 	cmd_send_all(&j->cmd);

@@ -81,15 +81,15 @@ void client_mr_free(struct client *c, struct client_mr *mr)
 }
 
 struct mr_end {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client *c;
 	struct client_mr *mr;
 	struct ipc_reg_mr_ok by; /* what has taken its place; handle 0: nothing */
 };
 
-static void mr_ended(struct cmd_all *a)
+static void mr_ended(struct cmd *cmd)
 {
-	struct mr_end *e = rn_container_of(a, struct mr_end, cmd);
+	struct mr_end *e = rn_container_of(cmd, struct mr_end, cmd);
 	struct client *c = e->c;
 
 	struct ipc_msg m = { .reg_mr_ok = e->by };
@@ -107,7 +107,7 @@ static void mr_ended(struct cmd_all *a)
 /* No access to it begins any more; every worker comes round once, then none is inside a copy. */
 static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
 {
-	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .work = cmd_nothing, .done = mr_ended } };
+	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .type = CMD_NOTHING, .done = mr_ended } };
 	c->under_way++;
 	cmd_send_all(&e->cmd);
 }
@@ -213,13 +213,13 @@ static void go_on(struct loop_timer *t)
 
 /* Connections of others may come to hold the region's bytes: every worker knows by now. */
 struct share {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client *c;
 };
 
-static void shared(struct cmd_all *a)
+static void shared(struct cmd *cmd)
 {
-	struct share *s = rn_container_of(a, struct share, cmd);
+	struct share *s = rn_container_of(cmd, struct share, cmd);
 	struct client *c = s->c;
 
 	free(s);
@@ -332,7 +332,7 @@ void client_reg_mr(struct client *c)
 		refuse(c, ENOMEM, "no memory to register another region");
 	} else {
 		client_pd_shares(j->pd);
-		*s = (struct share){ .c = c, .cmd = { .work = cmd_nothing, .done = shared } };
+		*s = (struct share){ .c = c, .cmd = { .type = CMD_NOTHING, .done = shared } };
 		cmd_send_all(&s->cmd);
 	}
 }

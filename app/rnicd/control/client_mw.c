@@ -46,14 +46,14 @@ void client_mw_free(struct client *c, struct client_mw *mw)
 }
 
 struct mw_end {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client *c;
 	struct client_mw *mw;
 };
 
-static void mw_ended(struct cmd_all *a)
+static void mw_ended(struct cmd *cmd)
 {
-	struct mw_end *e = rn_container_of(a, struct mw_end, cmd);
+	struct mw_end *e = rn_container_of(cmd, struct mw_end, cmd);
 	struct client *c = e->c;
 
 	client_mw_free(c, e->mw);
@@ -78,7 +78,7 @@ void client_dealloc_mw(struct client *c)
 	}
 	/* A worker may be binding it: after every one has come round none is. */
 	qp_mw_close(dev_get(mw->pd->dev), mw->stag);
-	*e = (struct mw_end){ .c = c, .mw = mw, .cmd = { .work = cmd_nothing, .done = mw_ended } };
+	*e = (struct mw_end){ .c = c, .mw = mw, .cmd = { .type = CMD_NOTHING, .done = mw_ended } };
 	c->under_way++;
 	cmd_send_all(&e->cmd);
 }

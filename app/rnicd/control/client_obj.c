@@ -202,13 +202,13 @@ void client_cq_free(struct client_cq *q)
 }
 
 struct cq_end {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client_cq *q;
 };
 
-static void cq_ended(struct cmd_all *a)
+static void cq_ended(struct cmd *cmd)
 {
-	struct cq_end *e = rn_container_of(a, struct cq_end, cmd);
+	struct cq_end *e = rn_container_of(cmd, struct cq_end, cmd);
 	struct client *c = e->q->c;
 
 	client_cq_free(e->q);
@@ -238,29 +238,21 @@ void client_destroy_cq(struct client *c)
 	 * Its QPs are gone, and with each of them a turn has passed: what is left is a worker inside this turn's
 	 * flush.
 	 */
-	*e = (struct cq_end){ .q = q, .cmd = { .work = cmd_nothing, .done = cq_ended } };
+	*e = (struct cq_end){ .q = q, .cmd = { .type = CMD_NOTHING, .done = cq_ended } };
 	c->under_way++;
 	cmd_send_all(&e->cmd);
 }
 
 struct cq_resize {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct client_cq *q;
 	uint32_t cqe;
 	struct spsc_prod ring[QP_MAX_WORKERS];
 };
 
-static void resize_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void resized(struct cmd *cmd)
 {
-	struct cq_resize *e = rn_container_of(a, struct cq_resize, cmd);
-
-	(void)now;
-	qp_cq_change(worker_qp_ctx(w), e->q->cq, e->ring);
-}
-
-static void resized(struct cmd_all *a)
-{
-	struct cq_resize *e = rn_container_of(a, struct cq_resize, cmd);
+	struct cq_resize *e = rn_container_of(cmd, struct cq_resize, cmd);
 	struct client *c = e->q->c;
 
 	c->slots += e->cqe - e->q->cqe;
@@ -299,8 +291,7 @@ void client_resize_cq(struct client *c)
 	}
 	e->q = q;
 	e->cqe = r->cqe;
-	e->cmd.work = resize_work;
-	e->cmd.done = resized;
+	e->cmd = (struct cmd){ .type = CMD_CQ_RESIZE, .done = resized, .resize = { .cq = q->cq, .ring = e->ring } };
 	c->under_way++;
 	cmd_send_all(&e->cmd);
 }

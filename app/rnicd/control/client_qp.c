@@ -11,7 +11,7 @@
 #include "control/dev.h"
 #include "control/group.h"
 #include "control/oob.h"
-#include "plane/ud.h"
+#include "border/policy.h"
 
 /* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
 #define QPN_FIRST 2u
@@ -100,10 +100,9 @@ static void forget(struct client_qp *q)
 	free(q);
 }
 
-void client_qp_command(struct client_qp *q, void (*work)(struct rnicd_worker *, struct cmd *, uint64_t),
-		       void (*done)(struct cmd *))
+void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *))
 {
-	q->cmd.work = work;
+	q->cmd.type = type;
 	q->cmd.done = done;
 	q->moving = true;
 	q->c->under_way++;
@@ -134,21 +133,11 @@ void client_qp_settled(struct client_qp *q)
 		oob_settled(q);
 }
 
-/* Of a datagram QP. */
-static struct ud_qp *client_qp_ud(struct client_qp *q) { return rn_container_of(q->qp, struct ud_qp, qp); }
-
-static void create_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
+/* The arguments that every command about the QP has, for this worker. */
+static struct cmd_qp args(const struct client_qp *q, uint32_t worker)
 {
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	(void)now;
-	q->verdict = q->datagram && !ud_add(w, client_qp_ud(q), q->pd->dev) ? QP_NO_MEMORY : QP_OK;
-	if (q->verdict != QP_OK)
-		return;
-	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
-	if (q->want != QP_S_RESET)
-		(void)qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want);
-	q->c->wc[worker_index(w)]->qp[q->db_bit] = q->qp;
+	return (struct cmd_qp){ .qp = q->qp, .client = q->c->wc[worker], .bit = q->db_bit, .datagram = q->datagram,
+				.port = q->pd->dev };
 }
 
 static void created(struct cmd *cmd)
@@ -158,7 +147,7 @@ static void created(struct cmd *cmd)
 
 	struct client *c = q->c;
 
-	if (q->verdict == QP_OK) {
+	if (cmd->qp.verdict == QP_OK) {
 		if (!cmd_over(q))
 			client_answer(c, &m, IPC_MSG_LEN(create_qp_ok));
 		return;
@@ -211,11 +200,9 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 		q->rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
 }
 
-void client_qp_tune(struct client_qp *q, bool tell_drained)
+struct qp_tune client_qp_tune(const struct client_qp *q)
 {
-	const struct qp_tune t = { .access = q->access, .qkey = q->qkey, .rnr_ns = q->rnr_ns, .tell_drained = tell_drained };
-
-	qp_set(q->qp, &t);
+	return (struct qp_tune){ .access = q->access, .qkey = q->qkey, .rnr_ns = q->rnr_ns };
 }
 
 /* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
@@ -265,8 +252,9 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.rq_slots = r->rq_slots,
 	};
 	*v = qp_init(qp, &a);
+	const struct qp_tune t = client_qp_tune(q);
 	if (*v == QP_OK)
-		client_qp_tune(q, false);
+		qp_set(qp, &t); /* no worker knows it yet */
 	if (*v != QP_OK || !take_bit(c, &q->db_bit))
 		goto fail;
 	q->handle = table_add(&c->qp, q);
@@ -320,8 +308,11 @@ void client_create_qp(struct client *c)
 	per_worker[q->worker]++;
 	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;
 	q->shm_off = r.shm_off;
-	q->want = rnicd.port[q->pd->dev]->cfg->roce ? QP_S_RESET : QP_S_INIT;
-	client_qp_command(q, create_work, created);
+	q->cmd.qp = args(q, q->worker);
+	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
+	q->cmd.qp.has_state = !rnicd.port[q->pd->dev]->cfg->roce;
+	q->cmd.qp.state = QP_S_INIT;
+	client_qp_command(q, CMD_QP_CREATE, created);
 }
 
 /* ---- attributes ---- */
@@ -346,31 +337,23 @@ static struct client_qp *find(struct client *c, uint32_t handle, void (*again)(s
 	return q;
 }
 
-static void modify_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	(void)now;
-	client_qp_tune(q, (q->c->req.modify_qp.mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && q->want_state && q->want == QP_S_SQD);
-	q->verdict = q->want_state ? qp_modify(worker_qp_ctx(w), q->qp, (enum qp_state)q->want) : QP_OK;
-}
-
 static void modified(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
 	const struct ipc_modify_qp *r = &q->c->req.modify_qp;
+	const struct cmd_qp did = cmd->qp; /* the next command may be sent below */
 
 	if (cmd_over(q))
 		return;
-	if (q->verdict != QP_OK) {
+	if (did.verdict != QP_OK) {
 		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
 			     qp_state_name((enum qp_state)q->qp->state));
 	} else if ((r->mask & IPC_QP_ATTR_DEST) != 0 && !oob_begin(q, r)) {
 		client_error(q->c, ENOMEM, "no memory to connect the queue pair");
 	} else {
-		if (q->want_state)
-			q->asked = q->want;
+		if (did.has_state)
+			q->asked = did.state;
 		if ((r->mask & IPC_QP_ATTR_RETRY) != 0)
 			oob_patience(q, r->timeout, r->retry_cnt);
 		client_ok(q->c);
@@ -425,15 +408,19 @@ void client_modify_qp(struct client *c)
 		q->ord = r->ord;
 	if ((r->mask & IPC_QP_ATTR_QKEY) != 0)
 		q->qkey = r->qkey;
-	q->want_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
-	q->want = r->state;
-	if (q->want_state && q->want == QP_S_RESET)
+	const bool has_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
+	if (has_state && r->state == QP_S_RESET)
 		q->rnr_ns = rnr_default(q);
 	if ((r->mask & IPC_QP_ATTR_RNR) != 0)
 		client_qp_rnr(q, r->rnr_retry, r->rnr_timer);
-	if (q->want_state && (q->want == QP_S_RESET || q->want == QP_S_ERR))
+	if (has_state && (r->state == QP_S_RESET || r->state == QP_S_ERR))
 		oob_leave(q);
-	client_qp_command(q, modify_work, modified);
+	q->cmd.qp = args(q, q->worker);
+	q->cmd.qp.tune = client_qp_tune(q);
+	q->cmd.qp.has_state = has_state;
+	q->cmd.qp.state = (enum qp_state)r->state;
+	q->cmd.qp.tune.tell_drained = (r->mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && has_state && r->state == QP_S_SQD;
+	client_qp_command(q, CMD_QP_MODIFY, modified);
 }
 
 void client_query_qp(struct client *c)
@@ -457,15 +444,6 @@ void client_query_qp(struct client *c)
 
 /* ---- moving to another worker ---- */
 
-static void arrive_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	(void)now;
-	q->c->wc[worker_index(w)]->qp[q->db_bit] = q->qp;
-	qp_doorbell(worker_qp_ctx(w), q->qp); /* one that rang at the old worker while it left */
-}
-
 static void arrived(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
@@ -476,39 +454,23 @@ static void arrived(struct cmd *cmd)
 	then(q); /* looks at the client's state itself */
 }
 
-static void leave_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
-	q->seen = now;
-}
-
-static void look_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	(void)w;
-	q->later = now != q->seen;
-}
-
 static void left(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
-	if (!q->later) { /* the turn in which it left may still have it on a list: its qp_flush must have passed */
-		cmd->work = look_work;
+	if (!cmd->qp.later) { /* the turn in which it left may still have it on a list: its qp_flush must have passed */
+		cmd->type = CMD_QP_LATER;
 		cmd_send(cmd, q->worker);
 		return;
 	}
-	q->later = false;
 	per_worker[q->worker]--;
 	q->worker = q->target;
 	per_worker[q->worker]++;
 	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm_off);
 	__atomic_store_n(&shm->worker, q->worker, __ATOMIC_RELEASE);
-	cmd->work = arrive_work;
+	cmd->type = CMD_QP_ARRIVE;
 	cmd->done = arrived;
+	cmd->qp = args(q, q->worker);
 	cmd_send(cmd, q->worker);
 }
 
@@ -520,26 +482,11 @@ void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct cl
 	}
 	q->then = then;
 	q->target = worker;
-	q->later = false;
-	client_qp_command(q, leave_work, left);
+	q->cmd.qp = args(q, q->worker);
+	client_qp_command(q, CMD_QP_LEAVE, left);
 }
 
 /* ---- destruction ---- */
-
-static void destroy_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	q->c->wc[worker_index(w)]->qp[q->db_bit] = NULL;
-	if (q->datagram && !q->orphan)
-		ud_finish(w, client_qp_ud(q));
-	if (q->datagram)
-		ud_del(w, client_qp_ud(q));
-	if (q->orphan && q->qp->conn != NULL)
-		conn_set_client(q->qp->conn, NULL);
-	qp_destroy(worker_qp_ctx(w), q->qp);
-	q->seen = now;
-}
 
 static void destroyed(struct cmd *cmd)
 {
@@ -547,8 +494,8 @@ static void destroyed(struct cmd *cmd)
 	struct client *c = q->c;
 	bool answer = q->answer;
 
-	if (!q->later) { /* completions made before become visible with that turn's qp_flush, which still names it */
-		cmd->work = look_work;
+	if (!cmd->qp.later) { /* completions made before become visible with that turn's qp_flush, which still names it */
+		cmd->type = CMD_QP_LATER;
 		cmd_send(cmd, q->worker);
 		return;
 	}
@@ -560,11 +507,11 @@ static void destroyed(struct cmd *cmd)
 void client_qp_end(struct client_qp *q)
 {
 	q->leaving = true;
-	q->later = false;
-	q->orphan = q->c->state == CLIENT_DYING;
 	oob_leave(q);
 	client_groups_leave(q);
-	client_qp_command(q, destroy_work, destroyed);
+	q->cmd.qp = args(q, q->worker);
+	q->cmd.qp.orphan = q->c->state == CLIENT_DYING;
+	client_qp_command(q, CMD_QP_DESTROY, destroyed);
 }
 
 void client_destroy_qp(struct client *c)

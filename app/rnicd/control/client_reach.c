@@ -16,7 +16,6 @@ struct reach {
 	struct client *c;
 	uint32_t dev;
 	struct pkt_addr dst, hop;
-	enum neigh_verdict verdict;
 	bool back, told; /* the worker has answered; the neighbour's news were here before that */
 	int err;         /* of the news */
 	struct loop_timer timer;
@@ -59,7 +58,7 @@ static void tell(struct reach *r, int err)
 
 static void timed_out(struct loop_timer *t) { tell(rn_container_of(t, struct reach, timer), EHOSTUNREACH); }
 
-void client_reach_neigh(const struct rnicd_event *ev)
+void client_reach_neigh(const struct event_neigh *ev)
 {
 	rn_list_each(struct reach, r, &waiting, link) {
 		if (r->dev == ev->port && pkt_addr_eq(&r->hop, &ev->addr))
@@ -67,25 +66,16 @@ void client_reach_neigh(const struct rnicd_event *ev)
 	}
 }
 
-static void ask_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct reach *r = rn_container_of(cmd, struct reach, cmd);
-	uint8_t mac[PKT_MAC_LEN];
-
-	(void)now;
-	r->verdict = neigh_resolve(w, rnicd.port[r->dev], &r->dst, mac);
-}
-
 static void asked(struct cmd *cmd)
 {
 	struct reach *r = rn_container_of(cmd, struct reach, cmd);
 
 	r->back = true;
-	switch (r->verdict) {
+	switch (cmd->neigh.verdict) {
 	case NEIGH_READY:
 		end(r, 0);
 		break;
-	case NEIGH_WAIT: /* RNICD_EV_NEIGH, which may have overtaken this, or the time-out */
+	case NEIGH_WAIT: /* EVENT_NEIGH, which may have overtaken this, or the time-out */
 		if (r->told)
 			end(r, r->err);
 		break;
@@ -112,10 +102,11 @@ void client_reach(struct client *c)
 		return;
 	}
 	const struct rnicd_port_cfg *p = rnicd.port[q->dev]->cfg;
-	*r = (struct reach){ .c = c, .dev = q->dev, .cmd = { .work = ask_work, .done = asked }, .timer.due = timed_out };
+	*r = (struct reach){ .c = c, .dev = q->dev, .cmd = { .type = CMD_NEIGH, .done = asked }, .timer.due = timed_out };
 	memcpy(r->dst.b, q->ip, sizeof(r->dst.b));
 	r->hop = pkt_addr_same_net(&r->dst, &p->ip, p->prefix_len) || !p->gateway_set ? r->dst : p->gateway;
 	rn_list_push_front(&waiting, &r->link);
+	r->cmd.neigh = (struct cmd_neigh){ .port = r->dev, .dst = r->dst };
 	c->under_way++;
 	loop_timer_arm(&r->timer, rnicd_now() + PATIENCE_NS);
 	cmd_send(&r->cmd, 0); /* every worker learns for itself from the answer; the first asks */

@@ -116,9 +116,9 @@ void cm_client_dies(struct client *c);
 void cm_client_conns(struct client *c);
 
 /* What workers say. */
-void cm_fx(const struct cmd_fx *fx);      /* cm_event.c */
-void cm_neigh(const struct rnicd_event *ev); /* cm_route.c */
-void cm_sidr_fx(const struct cmd_fx *fx); /* cm_sidr.c */
+void cm_fx(const struct event_fx *fx);      /* cm_event.c */
+void cm_neigh(const struct event_neigh *ev); /* cm_route.c */
+void cm_sidr_message(const struct event_sidr *ev); /* cm_sidr.c */
 
 /* ---- between the cm_ files ---- */
 
@@ -130,7 +130,7 @@ struct cm_id *cm_find(struct client *c, uint32_t handle); /* NULL: the client wa
 /* Answers EINVAL that the id is in the wrong state. */
 void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
 /* False: the client will not hear of it (ev_push_copy). */
-bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx);
+bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx);
 void cm_route_forget(struct cm_id *id);
 /*
  * Requests came in at the id and cannot any more: the client has heard of some, the others are rejected. None of them

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "border/policy.h"
 #include "control/cm.h"
 #include "control/dev.h"
 #include "control/oob.h"
@@ -66,13 +67,10 @@ struct op {
 	struct cm_id *id;
 	struct cm_conn *k;
 	struct client_qp *q; /* may be NULL */
-	struct qp_conn *conn;
-	uint64_t key;
+	struct cmd_conn which;
 	struct conn_addr addr;
 	struct mpa_policy policy;
-	enum conn_verdict cv;
-	enum qp_verdict qv;
-	bool gone;           /* the connection has closed meanwhile */
+	struct qp_tune tune;
 	enum cm_state was;   /* before accept */
 	uint32_t tries;
 	uint32_t waits;      /* for working memory */
@@ -83,8 +81,7 @@ struct op {
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
-static struct op *op_new(struct client *c, struct cm_id *id,
-			 void (*work)(struct rnicd_worker *, struct cmd *, uint64_t), void (*done)(struct cmd *))
+static struct op *op_new(struct client *c, struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
 {
 	struct op *o = calloc(1, sizeof(*o));
 
@@ -95,12 +92,10 @@ static struct op *op_new(struct client *c, struct cm_id *id,
 	o->c = c;
 	o->id = id;
 	o->k = id->conn;
-	o->cmd.work = work;
+	o->cmd.type = type;
 	o->cmd.done = done;
-	if (o->k != NULL) {
-		o->conn = o->k->conn;
-		o->key = o->k->owner.key;
-	}
+	if (o->k != NULL)
+		o->which = (struct cmd_conn){ .conn = o->k->conn, .key = o->k->owner.key };
 	return o;
 }
 
@@ -120,8 +115,7 @@ static void op_end(struct op *o, int err, const char *sentence)
 }
 
 /* Takes the parameters and the QP of CONNECT and ACCEPT; NULL: answered. */
-static struct op *op_with_qp(struct client *c, struct cm_id *id,
-			     void (*work)(struct rnicd_worker *, struct cmd *, uint64_t), void (*done)(struct cmd *))
+static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
 {
 	const struct ipc_cm_connect *r = &c->req.cm_connect;
 	struct client_qp *q = r->qp != 0 ? table_get(&c->qp, r->qp) : NULL;
@@ -144,7 +138,7 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id,
 			     IPC_PRIV_MAX);
 		return NULL;
 	}
-	struct op *o = op_new(c, id, work, done);
+	struct op *o = op_new(c, id, type, done);
 	if (o == NULL)
 		return NULL;
 	o->q = q;
@@ -181,20 +175,6 @@ static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 
 /* ---- connect ---- */
 
-static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct op *o = rn_container_of(cmd, struct op, cmd);
-	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = o->policy,
-				    .qp = o->q != NULL ? o->q->qp : NULL, .priv = o->priv, .priv_len = o->priv_len };
-
-	(void)now;
-	if (o->q != NULL)
-		client_qp_tune(o->q, false);
-	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
-	if (o->cv == CONN_OK && o->q != NULL)
-		conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
-}
-
 static void open_go(struct op *o);
 
 /* Chooses a port such that the flow belongs to the QP's worker, as far as that can be had. */
@@ -225,11 +205,14 @@ static void opened(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 
-	switch (o->cv) {
+	const enum conn_verdict cv = cmd->open.cv;
+	const enum qp_verdict qv = cmd->open.qv;
+
+	switch (cv) {
 	case CONN_OK:
 		/* Its first effects may have overtaken us: then the connection may even be over. */
-		if (cm_conn_of(o->key) != NULL) {
-			o->k->conn = o->conn;
+		if (cm_conn_of(cmd->open.owner) != NULL) {
+			o->k->conn = cmd->open.conn;
 			o->k->lport = o->addr.lport;
 		}
 		op_end(o, 0, "");
@@ -241,7 +224,7 @@ static void opened(struct cmd *cmd)
 		}
 		break;
 	case CONN_QP:
-		if (o->qv == QP_NO_MEMORY && ++o->waits < WAIT_TRIES && o->c->state != CLIENT_DYING) {
+		if (qv == QP_NO_MEMORY && ++o->waits < WAIT_TRIES && o->c->state != CLIENT_DYING) {
 			o->wait.due = waited;
 			loop_timer_arm(&o->wait, rnicd_now() + WAIT_NS);
 			return;
@@ -253,7 +236,7 @@ static void opened(struct cmd *cmd)
 	}
 	cm_conn_free(o->k);
 	cm_set_state(o->id, CM_ROUTE_KNOWN);
-	switch (o->cv) {
+	switch (cv) {
 	case CONN_IN_USE:
 		op_end(o, EADDRINUSE, "there is such a connection already: same addresses and ports");
 		break;
@@ -266,9 +249,9 @@ static void opened(struct cmd *cmd)
 		break;
 	case CONN_OK:
 	case CONN_QP:
-		op_end(o, o->qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
-		       o->qv == QP_NO_MEMORY ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
-		       : o->qv == QP_BAD_PRIV
+		op_end(o, qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
+		       qv == QP_NO_MEMORY ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
+		       : qv == QP_BAD_PRIV
 			       ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1"
 			       : "the queue pair is connected already, or in a state that cannot be connected");
 		break;
@@ -283,12 +266,18 @@ static void open_go(struct op *o)
 		op_end(o, ENOMEM, "no memory");
 		return;
 	}
-	o->key = o->k->owner.key;
 	o->k->worker = conn_owner(&o->addr);
 	o->k->qp = o->q != NULL ? o->q->owner.key : 0;
 	o->k->local.port = o->addr.lport;
 	o->id->local.port = o->addr.lport;
 	cm_set_state(o->id, CM_CONNECTING);
+	o->cmd.open = (struct cmd_conn_open){ .addr = o->addr, .owner = o->k->owner.key, .dev = dev_get(o->addr.port),
+					      .policy = o->policy, .priv = o->priv, .priv_len = o->priv_len };
+	if (o->q != NULL) {
+		o->cmd.open.qp = o->q->qp;
+		o->cmd.open.client = o->c->wc[o->k->worker];
+		o->cmd.open.tune = client_qp_tune(o->q);
+	}
 	cmd_send(&o->cmd, o->k->worker);
 }
 
@@ -306,7 +295,7 @@ void cm_connect(struct client *c)
 		cm_wrong_state(c, id, "connect");
 		return;
 	}
-	struct op *o = op_with_qp(c, id, open_work, opened);
+	struct op *o = op_with_qp(c, id, CMD_CONN_OPEN, opened);
 	if (o == NULL)
 		return;
 	o->policy = conn_policy(rnicd.port[id->dev]);
@@ -320,36 +309,20 @@ void cm_connect(struct client *c)
 
 /* ---- accept ---- */
 
-static void accept_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct op *o = rn_container_of(cmd, struct op, cmd);
-	struct qp_accept a = { .qp = o->q->qp, .ird = o->ird, .ord = o->ord, .priv_len = o->priv_len, .priv = o->priv };
-
-	(void)now;
-	o->gone = o->conn->owner != o->key;
-	if (o->gone)
-		return;
-	conn_set_client(o->conn, o->q->c->wc[worker_index(w)]);
-	client_qp_tune(o->q, false);
-	o->qv = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
-				 : qp_conn_attach(worker_qp_ctx(w), o->conn, o->q->qp);
-	if (o->qv != QP_OK)
-		conn_set_client(o->conn, NULL);
-}
-
 static void accepted(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
-	bool over = o->gone || o->qv == QP_BAD_STATE;
+	const enum qp_verdict qv = cmd->join.qv;
+	bool over = qv == QP_BAD_STATE;
 
-	if (!over && (o->qv == QP_OK || o->qv == QP_NO_AGREEMENT)) {
+	if (qv == QP_OK || qv == QP_NO_AGREEMENT) {
 		op_end(o, 0, ""); /* without agreement CONNECT_ERROR follows */
 		return;
 	}
 	if (o->id->state == CM_ACCEPTING) /* its end has not been told */
 		cm_set_state(o->id, o->was);
 	op_end(o, over ? ENOTCONN : EINVAL, over ? "the peer has given up, or the queue pair is connected already" :
-	       o->qv == QP_BAD_PRIV ? "the private data is too long for the peer's MPA revision" :
+	       qv == QP_BAD_PRIV ? "the private data is too long for the peer's MPA revision" :
 	       "the queue pair is in a state that cannot be connected");
 }
 
@@ -361,6 +334,10 @@ static void accept_go(struct op *o)
 	}
 	o->k->qp = o->q->owner.key;
 	cm_set_state(o->id, CM_ACCEPTING);
+	o->tune = client_qp_tune(o->q);
+	o->cmd.join = (struct cmd_conn_join){ .which = o->which, .qp = o->q->qp, .client = o->c->wc[o->k->worker],
+					      .tune = &o->tune, .ird = o->ird, .ord = o->ord, .priv = o->priv,
+					      .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);
 }
 
@@ -382,7 +359,7 @@ void cm_accept(struct client *c)
 		client_error(c, EINVAL, "accept needs a queue pair");
 		return;
 	}
-	struct op *o = op_with_qp(c, id, accept_work, accepted);
+	struct op *o = op_with_qp(c, id, CMD_CONN_JOIN, accepted);
 	if (o == NULL)
 		return;
 	o->was = id->state;
@@ -395,20 +372,11 @@ void cm_accept(struct client *c)
 
 /* ---- reject, disconnect ---- */
 
-static void reject_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct op *o = rn_container_of(cmd, struct op, cmd);
-
-	(void)now;
-	if (o->conn->owner == o->key)
-		o->qv = qp_conn_reject(worker_qp_ctx(w), o->conn, o->priv, o->priv_len);
-}
-
 static void rejected(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 
-	if (o->qv == QP_BAD_PRIV) {
+	if (cmd->join.qv == QP_BAD_PRIV) {
 		op_end(o, EINVAL, "the private data is too long for the peer's MPA revision");
 		return;
 	}
@@ -435,7 +403,7 @@ void cm_reject(struct client *c)
 		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", r->priv_len, IPC_PRIV_MAX);
 		return;
 	}
-	struct op *o = op_new(c, id, reject_work, rejected);
+	struct op *o = op_new(c, id, CMD_CONN_REJECT, rejected);
 	if (o == NULL)
 		return;
 	o->priv_len = r->priv_len;
@@ -445,16 +413,8 @@ void cm_reject(struct client *c)
 		id->listener = NULL;
 	}
 	c->under_way++;
+	o->cmd.join = (struct cmd_conn_join){ .which = o->which, .priv = o->priv, .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);
-}
-
-static void disconnect_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct op *o = rn_container_of(cmd, struct op, cmd);
-
-	(void)now;
-	if (o->conn->owner == o->key)
-		qp_conn_disconnect(worker_qp_ctx(w), o->conn);
 }
 
 static void disconnected(struct cmd *cmd)
@@ -480,43 +440,26 @@ void cm_disconnect(struct client *c)
 		cm_wrong_state(c, id, "disconnect");
 		return;
 	}
-	struct op *o = op_new(c, id, disconnect_work, disconnected);
+	struct op *o = op_new(c, id, CMD_CONN_DISCONNECT, disconnected);
 	if (o == NULL)
 		return;
 	c->under_way++;
+	o->cmd.conn = o->which;
 	cmd_send(&o->cmd, o->k->worker);
 }
 
 /* ---- the id goes, the connection ends by itself ---- */
 
-struct leave {
-	struct cmd cmd;
-	struct qp_conn *conn;
-	uint64_t key;
-};
-
-static void leave_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct leave *l = rn_container_of(cmd, struct leave, cmd);
-	struct qp_ctx *ctx = worker_qp_ctx(w);
-
-	(void)now;
-	if (l->conn->owner != l->key)
-		return;
-	if (qp_conn_get_state(l->conn) != QP_C_WAIT_ACCEPT || qp_conn_reject(ctx, l->conn, NULL, 0) != QP_OK)
-		qp_conn_disconnect(ctx, l->conn);
-}
-
-static void left(struct cmd *cmd) { free(rn_container_of(cmd, struct leave, cmd)); }
+static void left(struct cmd *cmd) { free(cmd); }
 
 void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key)
 {
-	struct leave *l = calloc(1, sizeof(*l));
+	struct cmd *c = calloc(1, sizeof(*c));
 
-	if (l == NULL)
+	if (c == NULL)
 		return; /* a request that nobody answers ends by its time-out, a connection with its QP */
-	*l = (struct leave){ .conn = conn, .key = key, .cmd = { .work = leave_work, .done = left } };
-	cmd_send(&l->cmd, worker);
+	*c = (struct cmd){ .type = CMD_CONN_END, .done = left, .conn = { .conn = conn, .key = key } };
+	cmd_send(c, worker);
 }
 
 void cm_conn_leave(struct cm_id *id)

@@ -10,7 +10,7 @@
 #include "control/oob.h"
 
 /* A request met a listener: a new id for it, which the client gets with the event. */
-static void on_request(const struct cmd_fx *fx)
+static void on_request(const struct event_fx *fx)
 {
 	struct owner *o = owner_get(OWNER_LISTEN, fx->listener);
 	struct cm_id *l = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
@@ -50,7 +50,7 @@ static int refused(const struct cm_id *id, int ib_reason)
 	return rnicd.port[id->dev]->cfg->roce ? ib_reason : -ECONNREFUSED;
 }
 
-static void on_end(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
+static void on_end(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx)
 {
 	if (id->listener != NULL) {
 		id->listener->requests--;
@@ -77,7 +77,7 @@ static void on_closed(struct cm_conn *k)
 		cm_event(id, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 }
 
-void cm_fx(const struct cmd_fx *fx)
+void cm_fx(const struct event_fx *fx)
 {
 	struct cm_conn *k = cm_conn_of(fx->owner);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "border/expect.h"
 #include "control/cm.h"
 #include "control/dev.h"
 
@@ -76,7 +77,7 @@ void cm_id_free(struct cm_id *id)
 	free(id);
 }
 
-bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct cmd_fx *fx)
+bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx)
 {
 	struct ipc_cm_event ev = {
 		.type = type,
@@ -127,7 +128,7 @@ static void expect(const struct cm_id *id)
 	uint32_t first = id->dev == CM_NO_DEV ? 0 : id->dev, last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
 
 	for (uint32_t d = first; d < last; d++)
-		conn_expect(d, id->local.port);
+		expect_put(d, id->local.port, rnicd_now());
 }
 
 static const char *show(const struct ipc_addr *a, char *buf, size_t len)
@@ -274,28 +275,11 @@ void cm_destroy_id(struct client *c)
 		end_id(id, true);
 }
 
+/* A connection that outlives its client. */
 struct let_go {
 	struct cmd cmd;
 	struct client *c;
-	uint64_t key;
-	struct qp_conn *conn;
 };
-
-/*
- * A connection that outlives its client: its QP is gone, or never was. With everything acknowledged it may end in
- * peace; one that still has to send from the client's memory cannot.
- */
-static void let_go_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct let_go *l = rn_container_of(cmd, struct let_go, cmd);
-
-	(void)now;
-	if (l->conn->owner != l->key)
-		return; /* closed meanwhile */
-	conn_set_client(l->conn, NULL);
-	if (!tcpl_idle(&l->conn->tcp))
-		qp_conn_abort(worker_qp_ctx(w), l->conn);
-}
 
 static void let_go_done(struct cmd *cmd)
 {
@@ -327,10 +311,8 @@ void cm_client_conns(struct client *c)
 		struct let_go *l = k->conn != NULL ? calloc(1, sizeof(*l)) : NULL;
 		if (l == NULL)
 			continue;
-		*l = (struct let_go) { .c = c,
-				       .key = k->owner.key,
-				       .conn = k->conn,
-				       .cmd = { .work = let_go_work, .done = let_go_done } };
+		*l = (struct let_go){ .c = c, .cmd = { .type = CMD_CONN_LET_GO, .done = let_go_done,
+						       .conn = { .conn = k->conn, .key = k->owner.key } } };
 		c->under_way++;
 		cmd_send(&l->cmd, k->worker);
 	}

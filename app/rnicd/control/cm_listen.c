@@ -9,69 +9,32 @@
 #define BACKLOG_MAX     4096u
 
 struct op {
-	struct cmd_all cmd;
+	struct cmd cmd;
 	struct cm_id *id;
-	uint64_t owner;
-	uint32_t first, last; /* devices */
-	uint16_t port, backlog;
-	enum conn_verdict verdict[RNICD_MAX_WORKERS];
 };
 
-static void unlisten(struct rnicd_worker *w, struct op *o, uint32_t devs)
+static void undone(struct cmd *cmd)
 {
-	for (uint32_t d = o->first; d < o->first + devs; d++)
-		conn_unlisten(w, d, o->port);
-}
-
-static void listen_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
-{
-	struct op *o = rn_container_of(a, struct op, cmd);
-	enum conn_verdict *v = &o->verdict[worker_index(w)];
-
-	(void)now;
-	*v = CONN_OK;
-	for (uint32_t d = o->first; d < o->last; d++) {
-		struct conn_listen l = { .port = d, .lport = o->port, .backlog = o->backlog, .owner = o->owner,
-					 .policy = conn_policy(rnicd.port[d]) };
-		*v = conn_listen(w, &l);
-		if (*v != CONN_OK) {
-			unlisten(w, o, d - o->first);
-			return;
-		}
-	}
-}
-
-static void unlisten_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
-{
-	struct op *o = rn_container_of(a, struct op, cmd);
-
-	(void)now;
-	if (o->verdict[worker_index(w)] == CONN_OK)
-		unlisten(w, o, o->last - o->first);
-}
-
-static void undone(struct cmd_all *a)
-{
-	struct op *o = rn_container_of(a, struct op, cmd);
+	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
 
 	owner_del(&o->id->owner);
 	cm_requests_end(o->id); /* workers that could listen may have met some */
 	if (client_back(c))
-		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", o->port);
+		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", cmd->listen.lport);
 	free(o);
 }
 
-static void listening(struct cmd_all *a)
+static void listening(struct cmd *cmd)
 {
-	struct op *o = rn_container_of(a, struct op, cmd);
+	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
 
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		if (o->verdict[i] != CONN_OK) {
-			o->cmd.work = unlisten_work;
-			o->cmd.done = undone;
-			cmd_send_all(&o->cmd);
+		if (cmd->listen.verdict[i] != CONN_OK) {
+			cmd->type = CMD_UNLISTEN;
+			cmd->done = undone;
+			cmd_send_all(cmd);
 			return;
 		}
 	}
@@ -81,16 +44,17 @@ static void listening(struct cmd_all *a)
 		client_ok(c);
 }
 
-static struct op *op_new(struct cm_id *id)
+static struct op *op_new(struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
 {
 	struct op *o = calloc(1, sizeof(*o));
 
 	if (o == NULL)
 		return NULL;
 	o->id = id;
-	o->first = id->dev == CM_NO_DEV ? 0 : id->dev;
-	o->last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
-	o->port = id->local.port;
+	o->cmd = (struct cmd){ .type = type, .done = done };
+	o->cmd.listen.first = id->dev == CM_NO_DEV ? 0 : id->dev;
+	o->cmd.listen.last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
+	o->cmd.listen.lport = id->local.port;
 	return o;
 }
 
@@ -114,23 +78,21 @@ void cm_listen(struct client *c)
 		cm_sidr_listen(c, id);
 		return;
 	}
-	struct op *o = id->has_port ? op_new(id) : NULL;
+	struct op *o = id->has_port ? op_new(id, CMD_LISTEN, listening) : NULL;
 	if (o == NULL) {
 		client_error(c, ENOMEM, "no memory or port for another listener");
 		return;
 	}
-	o->backlog = (uint16_t)id->backlog;
-	o->owner = owner_new();
-	owner_put(&id->owner, OWNER_LISTEN, o->owner);
-	o->cmd.work = listen_work;
-	o->cmd.done = listening;
+	o->cmd.listen.backlog = (uint16_t)id->backlog;
+	o->cmd.listen.owner = owner_new();
+	owner_put(&id->owner, OWNER_LISTEN, o->cmd.listen.owner);
 	c->under_way++;
 	cmd_send_all(&o->cmd);
 }
 
-static void ended(struct cmd_all *a)
+static void ended(struct cmd *cmd)
 {
-	struct op *o = rn_container_of(a, struct op, cmd);
+	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
 	bool answer = o->id->answer;
 
@@ -142,7 +104,7 @@ static void ended(struct cmd_all *a)
 
 void cm_listen_end(struct cm_id *id)
 {
-	struct op *o = op_new(id);
+	struct op *o = op_new(id, CMD_UNLISTEN, ended);
 
 	id->gone = true;
 	owner_del(&id->owner); /* requests that are on their way find nobody and are rejected */
@@ -152,8 +114,6 @@ void cm_listen_end(struct cm_id *id)
 			client_error(id->c, ENOMEM, "no memory");
 		return;
 	}
-	o->cmd.work = unlisten_work;
-	o->cmd.done = ended;
 	id->c->under_way++;
 	cmd_send_all(&o->cmd);
 }

@@ -113,7 +113,7 @@ static void tell(uint32_t dev, const struct pkt_addr *dst, int status)
 }
 
 /* The neighbour may be a gateway: all who wait on that device for somewhere behind it are told. */
-void cm_neigh(const struct rnicd_event *ev)
+void cm_neigh(const struct event_neigh *ev)
 {
 	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
 
@@ -128,40 +128,24 @@ void cm_neigh(const struct rnicd_event *ev)
 	}
 }
 
-struct ask {
-	struct cmd cmd;
-	uint32_t dev;
-	struct pkt_addr dst;
-	enum neigh_verdict verdict;
-};
-
-static void ask_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct ask *a = rn_container_of(cmd, struct ask, cmd);
-	uint8_t mac[PKT_MAC_LEN];
-
-	(void)now;
-	a->verdict = neigh_resolve(w, rnicd.port[a->dev], &a->dst, mac);
-}
-
 static void asked(struct cmd *cmd)
 {
-	struct ask *a = rn_container_of(cmd, struct ask, cmd);
+	const struct cmd_neigh *a = &cmd->neigh;
 
 	switch (a->verdict) {
 	case NEIGH_READY:
-		tell(a->dev, &a->dst, 0);
+		tell(a->port, &a->dst, 0);
 		break;
 	case NEIGH_WAIT:
-		break; /* RNICD_EV_NEIGH or the time-out */
+		break; /* EVENT_NEIGH or the time-out */
 	case NEIGH_NO_ROUTE:
-		tell(a->dev, &a->dst, -ENETUNREACH);
+		tell(a->port, &a->dst, -ENETUNREACH);
 		break;
 	case NEIGH_FULL:
-		tell(a->dev, &a->dst, -ENOBUFS);
+		tell(a->port, &a->dst, -ENOBUFS);
 		break;
 	}
-	free(a);
+	free(cmd);
 }
 
 void cm_resolve_route(struct client *c)
@@ -175,18 +159,18 @@ void cm_resolve_route(struct client *c)
 		cm_wrong_state(c, id, "resolve_route");
 		return;
 	}
-	struct ask *a = calloc(1, sizeof(*a));
+	struct cmd *a = calloc(1, sizeof(*a));
 	if (a == NULL) {
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	*a = (struct ask){ .dev = id->dev, .cmd = { .work = ask_work, .done = asked } };
-	memcpy(a->dst.b, id->remote.ip, 16);
+	*a = (struct cmd){ .type = CMD_NEIGH, .done = asked, .neigh.port = id->dev };
+	memcpy(a->neigh.dst.b, id->remote.ip, 16);
 	cm_set_state(id, CM_ROUTE_WAIT);
 	id->timer.due = timed_out;
 	uint32_t ms = rn_min_u32(rn_max_u32(r->timeout_ms, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
 	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
 	rn_list_push_front(&waiting, &id->wait);
 	client_ok(c);
-	cmd_send(&a->cmd, 0); /* every worker learns for itself; the first asks for the client */
+	cmd_send(a, 0); /* every worker learns for itself; the first asks for the client */
 }

@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include "control/cm.h"
-#include "plane/ud.h"
 #include "udp/udpl_sidr.h"
 
 #define PAUSE_NS        (100 * RN_NS_PER_MS) /* before the first repetition; each pause is twice the one before */
@@ -29,19 +28,8 @@ static struct rn_list listeners; /* struct cm_id, by `wait` */
 
 struct out {
 	struct cmd cmd;
-	uint32_t dev;
-	struct pkt_addr to;
-	uint32_t len;
 	uint8_t p[UDPL_SIDR_MAX];
 };
-
-static void send_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct out *o = rn_container_of(cmd, struct out, cmd);
-
-	(void)now;
-	ud_send(w, rnicd.port[o->dev], &o->to, o->p, o->len);
-}
 
 static void sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
 
@@ -51,9 +39,9 @@ static void say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind kind, co
 
 	if (o == NULL)
 		return; /* as if lost */
-	*o = (struct out){ .dev = dev, .cmd = { .work = send_work, .done = sent } };
-	memcpy(o->to.b, to->ip, sizeof(o->to.b));
-	o->len = udpl_sidr_build(o->p, kind, s);
+	o->cmd = (struct cmd){ .type = CMD_SEND_DATAGRAM, .done = sent, .send = { .port = dev, .p = o->p } };
+	memcpy(o->cmd.send.to.b, to->ip, sizeof(o->cmd.send.to.b));
+	o->cmd.send.len = udpl_sidr_build(o->p, kind, s);
 	cmd_send(&o->cmd, ud_owner(dev, UDPL_QPN_CM));
 }
 
@@ -140,13 +128,13 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 	ask(&id->timer);
 }
 
-static void on_reply(const struct cmd_fx *fx, const struct udpl_sidr *s)
+static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 {
 	struct owner *o = owner_get(OWNER_SIDR, s->id);
 	struct cm_id *id = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
 
-	if (id == NULL || id->state != CM_CONNECTING || id->dev != fx->port || s->port != id->remote.port ||
-	    memcmp(fx->remote.ip, id->remote.ip, sizeof(id->remote.ip)) != 0)
+	if (id == NULL || id->state != CM_CONNECTING || id->dev != ev->port || s->port != id->remote.port ||
+	    memcmp(ev->from.ip, id->remote.ip, sizeof(id->remote.ip)) != 0)
 		return;
 	if (s->status != UDPL_SIDR_VALID) {
 		over(id, s->status);
@@ -186,15 +174,15 @@ static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 }
 
 /* The number of a request here: its own may be another's too. */
-static uint64_t key_of(const struct cmd_fx *fx, uint64_t id)
+static uint64_t key_of(const struct event_sidr *ev, uint64_t id)
 {
 	struct pkt_addr from;
 
-	memcpy(from.b, fx->remote.ip, sizeof(from.b));
-	return flow_mix(flow_endpoint(rnicd.secret, &from, (uint16_t)fx->port) ^ id);
+	memcpy(from.b, ev->from.ip, sizeof(from.b));
+	return flow_mix(flow_endpoint(rnicd.secret, &from, (uint16_t)ev->port) ^ id);
 }
 
-static struct cm_id *request_new(struct cm_id *l, const struct cmd_fx *fx, const struct udpl_sidr *s)
+static struct cm_id *request_new(struct cm_id *l, const struct event_sidr *ev, const struct udpl_sidr *s)
 {
 	struct cm_id *id = l->c->state == CLIENT_READY && l->requests < l->backlog ? cm_id_new(l->c, l->chan) : NULL;
 
@@ -206,24 +194,24 @@ static struct cm_id *request_new(struct cm_id *l, const struct cmd_fx *fx, const
 		return NULL;
 	}
 	id->udp = true;
-	id->dev = fx->port;
-	id->remote = fx->remote;
+	id->dev = ev->port;
+	id->remote = ev->from;
 	id->remote.port = s->src_port;
-	memcpy(id->local.ip, rnicd.port[fx->port]->cfg->ip.b, sizeof(id->local.ip));
+	memcpy(id->local.ip, rnicd.port[ev->port]->cfg->ip.b, sizeof(id->local.ip));
 	id->local.port = s->port;
 	id->sidr->says = (struct udpl_sidr){ .id = s->id, .port = s->port };
 	id->listener = l;
 	id->listener_handle = l->handle;
 	l->requests++;
-	owner_put(&id->owner, OWNER_SIDR, key_of(fx, s->id));
+	owner_put(&id->owner, OWNER_SIDR, key_of(ev, s->id));
 	cm_set_state(id, CM_REQUESTED);
 	return id;
 }
 
-static void on_request(const struct cmd_fx *fx, const struct udpl_sidr *s)
+static void on_request(const struct event_sidr *ev, const struct udpl_sidr *s)
 {
 	const struct udpl_sidr nobody = { .id = s->id, .port = s->port, .status = UDPL_SIDR_NO_SERVICE };
-	struct owner *o = owner_get(OWNER_SIDR, key_of(fx, s->id));
+	struct owner *o = owner_get(OWNER_SIDR, key_of(ev, s->id));
 	struct cm_id *id = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
 
 	if (id != NULL) { /* again: the reply was lost, or the program has not answered yet */
@@ -231,12 +219,12 @@ static void on_request(const struct cmd_fx *fx, const struct udpl_sidr *s)
 			say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
 		return;
 	}
-	struct cm_id *l = listener_of(fx->port, s->port);
+	struct cm_id *l = listener_of(ev->port, s->port);
 	if (l == NULL) {
-		say(fx->port, &fx->remote, UDPL_SIDR_REP, &nobody);
+		say(ev->port, &ev->from, UDPL_SIDR_REP, &nobody);
 		return;
 	}
-	id = request_new(l, fx, s);
+	id = request_new(l, ev, s);
 	/* A full backlog, or an event that is lost: the peer asks again. */
 	if (id != NULL && !tell(id, CM_EV_CONNECT_REQUEST, 0, s))
 		cm_id_free(id);
@@ -300,15 +288,15 @@ void cm_sidr_forget(struct cm_id *id)
 	id->sidr = NULL;
 }
 
-void cm_sidr_fx(const struct cmd_fx *fx)
+void cm_sidr_message(const struct event_sidr *ev)
 {
-	const enum udpl_kind kind = (enum udpl_kind)fx->code;
+	const enum udpl_kind kind = (enum udpl_kind)ev->kind;
 	struct udpl_sidr s;
 
-	if (!udpl_sidr_parse(fx->priv, fx->priv_len, kind, &s))
+	if (!udpl_sidr_parse(ev->body, ev->len, kind, &s))
 		return;
 	if (kind == UDPL_SIDR_REQ)
-		on_request(fx, &s);
+		on_request(ev, &s);
 	else
-		on_reply(fx, &s);
+		on_reply(ev, &s);
 }

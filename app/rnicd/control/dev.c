@@ -6,8 +6,7 @@
 #include <sys/random.h>
 
 #include "qp/qp.h"
-#include "border/rnicd.h"
-#include "plane/ud.h"
+#include "border/policy.h"
 
 static struct {
 	struct qp_dev dev;

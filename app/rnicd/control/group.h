@@ -2,7 +2,7 @@
 /*
  * Multicast groups of the devices (RFC 1112): IPv4 addresses, to which datagram QPs are attached and which ids of the
  * connection manager join. A group exists as long as somebody is in it; while it does, the port takes its frames and
- * tells the network so (igmp.h). Control thread; what workers need of it they are given by command (ud.h).
+ * tells the network so (igmp.h). Control thread; what workers need of it they are given by command (ud_view.h).
  */
 #ifndef GROUP_H
 #define GROUP_H
@@ -12,7 +12,7 @@
 
 #include "control/client.h"
 #include "control/dev.h"
-#include "plane/ud.h"
+#include "border/event.h"
 
 /* Limits, beside those of dev.h. */
 #define GROUP_CLIENT_MAX 32u /* groups of a device that one client may be the first in */
@@ -51,8 +51,7 @@ uint32_t group_addrs(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS]);
 void group_net_start(void);
 /* The device is in the group from now on, or no more. */
 void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in);
-/* RNICD_EV_QUERY. */
-void group_net_query(const struct rnicd_event *ev);
+void group_net_query(const struct event_query *ev);
 
 /* ---- QPs (client_group.c) ---- */
 

@@ -2,9 +2,9 @@
 /* The ports' side of groups: which frames a port takes, and what it tells the network (igmp.h). */
 #include <stdlib.h>
 
+#include "border/port_admin.h"
 #include "control/group.h"
 #include "control/igmp.h"
-#include "plane/port.h"
 
 static struct net {
 	struct igmp igmp;
@@ -13,19 +13,9 @@ static struct net {
 
 struct out {
 	struct cmd cmd;
-	uint32_t dev;
-	uint32_t len;
 	uint8_t frame[PKT_IGMP_FRAME(IGMP_GROUPS)];
 };
 _Static_assert(IGMP_GROUPS == DEV_MAX_GROUPS, "all groups of a device");
-
-static void send_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	const struct out *o = rn_container_of(cmd, struct out, cmd);
-
-	(void)now;
-	ud_group_report(w, rnicd.port[o->dev], o->frame, o->len);
-}
 
 static void sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
 
@@ -38,9 +28,8 @@ static void say(uint32_t dev, const struct pkt_igmp_record *r, uint32_t n)
 	if (o == NULL)
 		return; /* as if lost */
 	memcpy(l2.src, port->mac, sizeof(l2.src));
-	o->dev = dev;
-	o->cmd = (struct cmd){ .work = send_work, .done = sent };
-	o->len = pkt_igmp_build(o->frame, &l2, &port->cfg->ip, nets[dev].igmp.version, r, n);
+	o->cmd = (struct cmd){ .type = CMD_SEND_FRAME, .done = sent, .send = { .port = dev, .p = o->frame } };
+	o->cmd.send.len = pkt_igmp_build(o->frame, &l2, &port->cfg->ip, nets[dev].igmp.version, r, n);
 	cmd_send(&o->cmd, 0);
 }
 
@@ -80,10 +69,10 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 	go_on(dev);
 }
 
-void group_net_query(const struct rnicd_event *ev)
+void group_net_query(const struct event_query *ev)
 {
-	const struct pkt_igmp_query q = { .version = (uint8_t)ev->status, .all = ev->arg[1] != 0, .group = ev->addr,
-					  .within_ms = (uint32_t)ev->arg[0] };
+	const struct pkt_igmp_query q = { .version = ev->version, .all = ev->all, .group = ev->group,
+					  .within_ms = ev->within_ms };
 
 	igmp_query(&nets[ev->port].igmp, &q, rnicd_now());
 	go_on(ev->port);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "border/cmd.h"
+#include "border/port_admin.h"
 #include "control/client.h"
 #include "control/loop.h"
-#include "plane/port_link.h"
 
 #define LOOK_NS (200 * RN_NS_PER_MS)
 #define WHY_MAX 256u
@@ -26,21 +26,15 @@ static struct link {
 	enum step step;
 	bool told_up;         /* what the log and the clients know */
 	uint32_t patience;    /* looks to come before the other end of a line that is down is called (memif's clients) */
-	struct cmd_all cmd;   /* one at a time: LEAVING, JOINING */
-	struct cmd_all up;    /* under way while up_sent */
+	struct cmd cmd;       /* one at a time: LEAVING, JOINING */
+	struct cmd up;        /* under way while up_sent */
 	bool up_sent;
 	char why[WHY_MAX];    /* why it is down, as it was logged last */
 } links[RNICD_MAX_PORTS];
 static struct loop_timer timer;
 static bool stopped;
 
-static void up_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
-{
-	(void)now;
-	worker_port_up(w, rn_container_of(a, struct link, up)->port);
-}
-
-static void up_done(struct cmd_all *a) { rn_container_of(a, struct link, up)->up_sent = false; }
+static void up_done(struct cmd *c) { rn_container_of(c, struct link, up)->up_sent = false; }
 
 /* The one writer of a port's link, once the daemon serves. */
 static void set(struct link *l, enum rnicd_link to)
@@ -61,37 +55,23 @@ static void set(struct link *l, enum rnicd_link to)
 	if (!up || l->up_sent)
 		return;
 	l->up_sent = true;
-	l->up.work = up_work;
-	l->up.done = up_done;
+	l->up = (struct cmd){ .type = CMD_PORT_UP, .done = up_done, .port = l->port };
 	cmd_send_all(&l->up);
 }
 
-static void leave_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
-{
-	(void)now;
-	worker_port_leave(w, rn_container_of(a, struct link, cmd)->port);
-}
-
-static void left(struct cmd_all *a) { rn_container_of(a, struct link, cmd)->step = AWAY; }
+static void left(struct cmd *c) { rn_container_of(c, struct link, cmd)->step = AWAY; }
 
 static void leave(struct link *l)
 {
 	set(l, RNICD_LINK_GONE);
 	l->step = LEAVING;
-	l->cmd.work = leave_work;
-	l->cmd.done = left;
+	l->cmd = (struct cmd){ .type = CMD_PORT_LEAVE, .done = left, .port = l->port };
 	cmd_send_all(&l->cmd);
 }
 
-static void join_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void joined(struct cmd *c)
 {
-	(void)now;
-	worker_port_join(w, rn_container_of(a, struct link, cmd)->port);
-}
-
-static void joined(struct cmd_all *a)
-{
-	struct link *l = rn_container_of(a, struct link, cmd);
+	struct link *l = rn_container_of(c, struct link, cmd);
 
 	l->step = HERE;
 	l->patience = PATIENCE_NEW;
@@ -112,8 +92,7 @@ static void try_open(struct link *l)
 	}
 	port_set_link(l->port, RNICD_LINK_GONE); /* until all workers are back */
 	l->step = JOINING;
-	l->cmd.work = join_work;
-	l->cmd.done = joined;
+	l->cmd = (struct cmd){ .type = CMD_PORT_JOIN, .done = joined, .port = l->port };
 	cmd_send_all(&l->cmd);
 }
 

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "border/rnicd.h"
+#include "border/event.h"
 
 #define BATCH 64
 #define SLEEP_MAX_MS 1000 /* also the time to notice what has no descriptor */
@@ -27,7 +27,7 @@ static void drain(struct loop_fd *f, uint32_t events)
 	(void)r; /* EAGAIN: another one took it */
 }
 
-/* The descriptor's content is rnicd_control_awake()'s, which the loop calls after every sleep. */
+/* The descriptor's content is event_awake()'s, which the loop calls after every sleep. */
 static void awake(struct loop_fd *f, uint32_t events)
 {
 	(void)f;
@@ -106,12 +106,12 @@ static void wait_and_serve(bool may_sleep)
 	struct epoll_event e[BATCH];
 	int ms = 0, n;
 
-	if (may_sleep && rnicd_control_prepare_sleep())
+	if (may_sleep && event_prepare_sleep())
 		ms = sleep_ms();
 	pthread_mutex_unlock(&lock);
 	n = epoll_wait(ep, e, BATCH, ms);
 	pthread_mutex_lock(&lock);
-	rnicd_control_awake();
+	event_awake();
 	for (int i = 0; i < n; i++) {
 		struct loop_fd *f = e[i].data.ptr;
 		if (f->fd >= 0) /* not removed by one before it in this batch */

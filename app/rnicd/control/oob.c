@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "border/policy.h"
 #include "control/dev.h"
 
 #define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
@@ -40,13 +41,7 @@ static void seek_again(struct oob *o)
 
 struct open {
 	struct cmd cmd;
-	uint64_t key;
-	struct conn_addr addr;
-	bool self;
 	uint8_t priv[OOB_PRIV_LEN];
-	struct qp_conn *conn;
-	enum conn_verdict cv;
-	enum qp_verdict qv;
 };
 
 static struct mpa_policy policy(uint32_t dev, bool self)
@@ -58,24 +53,13 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 	return p;
 }
 
-static void open_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct open *o = rn_container_of(cmd, struct open, cmd);
-	struct qp_conn_params p = { .dev = dev_get(o->addr.port), .owner = o->key, .policy = policy(o->addr.port, o->self),
-				    .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u),
-				    .priv = o->priv, .priv_len = sizeof(o->priv) };
-
-	(void)now;
-	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
-}
-
 static void opened(struct cmd *cmd)
 {
 	struct open *op = rn_container_of(cmd, struct open, cmd);
-	struct cm_conn *k = cm_conn_of(op->key); /* NULL: its effects were faster, it is over */
+	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: its effects were faster, it is over */
 
-	if (k != NULL && op->cv == CONN_OK) {
-		k->conn = op->conn;
+	if (k != NULL && cmd->open.cv == CONN_OK) {
+		k->conn = cmd->open.conn;
 		if (k->oob == NULL) /* the QP has gone meanwhile */
 			cm_conn_end(k->worker, k->conn, k->owner.key);
 	} else if (k != NULL) {
@@ -102,23 +86,24 @@ static bool open_conn(struct oob *o)
 	}
 	const struct oob_hello h = { .src_qpn = o->q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
-	op->addr = (struct conn_addr){ .port = dev, .local = rnicd.port[dev]->cfg->ip, .lport = cm_port_next(dev),
+	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .lport = cm_port_next(dev),
 				       .rport = rnicd.port[dev]->cfg->qp_port };
-	op->self = o->self;
 	if (o->self)
-		op->addr.rport = op->addr.lport;
-	memcpy(op->addr.remote.b, o->peer, sizeof(o->peer));
-	op->key = k->owner.key;
-	op->cmd.work = open_work;
-	op->cmd.done = opened;
+		a.rport = a.lport;
+	memcpy(a.remote.b, o->peer, sizeof(o->peer));
+	op->cmd = (struct cmd){ .type = CMD_CONN_OPEN, .done = opened };
+	op->cmd.open = (struct cmd_conn_open){ .addr = a, .owner = k->owner.key, .dev = dev_get(dev),
+					       .policy = policy(dev, o->self), .priv = op->priv,
+					       .priv_len = sizeof(op->priv),
+					       .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u) };
 	k->oob = o;
 	k->dev = dev;
-	k->worker = conn_owner(&op->addr);
-	k->lport = op->addr.lport;
-	memcpy(k->local.ip, op->addr.local.b, sizeof(k->local.ip));
+	k->worker = conn_owner(&a);
+	k->lport = a.lport;
+	memcpy(k->local.ip, a.local.b, sizeof(k->local.ip));
 	memcpy(k->remote.ip, o->peer, sizeof(o->peer));
-	k->local.port = op->addr.lport;
-	k->remote.port = op->addr.rport;
+	k->local.port = a.lport;
+	k->remote.port = a.rport;
 	o->k = k;
 	set_state(o, OOB_OPENING);
 	cmd_send(&op->cmd, k->worker);
@@ -126,12 +111,6 @@ static bool open_conn(struct oob *o)
 }
 
 /* ---- a look at what waits ---- */
-
-static void give_up_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	(void)now;
-	qp_unreachable(worker_qp_ctx(w), rn_container_of(cmd, struct client_qp, cmd)->qp);
-}
 
 static void gave_up(struct cmd *cmd)
 {
@@ -142,28 +121,20 @@ static void gave_up(struct cmd *cmd)
 	client_qp_settled(q);
 }
 
-static void look_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	(void)w;
-	(void)now;
-	q->oob->waits = qp_send_waits(q->qp);
-}
-
 static void looked(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 	struct oob *o = q->oob;
 	uint64_t now = rnicd_now();
 
-	if (!o->waits)
+	if (!cmd->qp.waits)
 		o->since = 0;
 	else if (o->since == 0)
 		o->since = now;
 	if (o->state == OOB_SEEKING && o->since != 0 && now - o->since > o->patience_ns) {
 		q->c->under_way--; /* client_qp_command counts anew */
-		client_qp_command(q, give_up_work, gave_up);
+		q->cmd.qp = (struct cmd_qp){ .qp = q->qp };
+		client_qp_command(q, CMD_QP_GIVE_UP, gave_up);
 		return;
 	}
 	if (o->state == OOB_SEEKING) {
@@ -180,35 +151,15 @@ static void tick(struct loop_timer *t)
 
 	if (o->q->c->state != CLIENT_READY)
 		return;
-	if (o->q->moving)
+	if (o->q->moving) {
 		seek(o, o->pause_ns);
-	else
-		client_qp_command(o->q, look_work, looked);
+		return;
+	}
+	o->q->cmd.qp = (struct cmd_qp){ .qp = o->q->qp };
+	client_qp_command(o->q, CMD_QP_WAITS, looked);
 }
 
 /* ---- attaching ---- */
-
-static void join_work(struct rnicd_worker *w, struct cmd *cmd, uint64_t now)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-	const struct rnicd_port_cfg *p = rnicd.port[q->pd->dev]->cfg;
-	struct oob *o = q->oob;
-	const struct oob_hello h = { .src_qpn = q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
-	uint8_t priv[OOB_PRIV_LEN];
-
-	(void)now;
-	o->verdict = QP_BAD_STATE;
-	if (o->conn->owner != o->key)
-		return; /* it has ended */
-	oob_hello_build(priv, OOB_REPLY, &h);
-	const struct qp_accept a = { .qp = q->qp, .ird = p->max_ird, .ord = p->max_ord, .priv = priv,
-				     .priv_len = sizeof(priv) };
-	conn_set_client(o->conn, q->c->wc[worker_index(w)]);
-	o->verdict = o->conn->passive ? qp_conn_accept(worker_qp_ctx(w), o->conn, &a)
-				      : qp_conn_attach(worker_qp_ctx(w), o->conn, q->qp);
-	if (o->verdict != QP_OK)
-		conn_set_client(o->conn, NULL);
-}
 
 static void join_over(struct client_qp *q)
 {
@@ -221,14 +172,28 @@ static void joined(struct cmd *cmd)
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 	struct oob *o = q->oob;
 
-	if (o->state == OOB_JOINING && o->verdict == QP_OK) {
+	if (o->state == OOB_JOINING && cmd->join.qv == QP_OK) {
 		set_state(o, OOB_JOINED);
 	} else if (o->state == OOB_JOINING) { /* the QP is in no state for it, or the peer has gone */
-		if (o->k != NULL && o->verdict != QP_NO_AGREEMENT)
+		if (o->k != NULL && cmd->join.qv != QP_NO_AGREEMENT)
 			cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
 		seek_again(o);
 	}
 	join_over(q);
+}
+
+/* The QP is on the connection's worker and the QP's client is alive. */
+static void send_join(struct oob *o)
+{
+	struct client_qp *q = o->q;
+	const struct rnicd_port_cfg *p = rnicd.port[q->pd->dev]->cfg;
+	const struct oob_hello h = { .src_qpn = q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
+
+	oob_hello_build(o->priv, OOB_REPLY, &h);
+	q->cmd.join = (struct cmd_conn_join){ .which = o->which, .qp = q->qp, .client = q->c->wc[q->worker],
+					      .ird = p->max_ird, .ord = p->max_ord, .priv = o->priv,
+					      .priv_len = sizeof(o->priv) };
+	client_qp_command(q, CMD_CONN_JOIN, joined);
 }
 
 /* The QP is on the connection's worker. */
@@ -241,7 +206,7 @@ static void arrived(struct client_qp *q)
 		join_over(q);
 		return;
 	}
-	client_qp_command(q, join_work, joined);
+	send_join(o);
 }
 
 static void start_join(struct oob *o)
@@ -249,8 +214,7 @@ static void start_join(struct oob *o)
 	struct client_qp *q = o->q;
 
 	o->due = false;
-	o->conn = o->k->conn;
-	o->key = o->k->owner.key;
+	o->which = (struct cmd_conn){ .conn = o->k->conn, .key = o->k->owner.key };
 	o->k->c = q->c;
 	o->k->qp = q->owner.key;
 	q->c->under_way++;
@@ -277,7 +241,7 @@ void oob_settled(struct client_qp *q)
 
 /* ---- what workers say ---- */
 
-static bool reply_good(const struct oob *o, const struct cmd_fx *fx)
+static bool reply_good(const struct oob *o, const struct event_fx *fx)
 {
 	struct oob_hello h;
 
@@ -286,7 +250,7 @@ static bool reply_good(const struct oob *o, const struct cmd_fx *fx)
 		h.dst_qpn == o->q->qpn && h.cookie == o->cookie);
 }
 
-void oob_fx(struct cm_conn *k, const struct cmd_fx *fx)
+void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 {
 	struct oob *o = k->oob;
 

@@ -47,14 +47,12 @@ struct oob {
 	uint32_t peer_qpn;
 	uint64_t cookie;      /* active: of the attempt under way */
 	struct cm_conn *k;    /* OPENING to UP */
-	struct qp_conn *conn; /* JOINING: k's, which may go meanwhile */
-	uint64_t key;
-	enum qp_verdict verdict;
+	struct cmd_conn which; /* JOINING: k's, which may go meanwhile */
+	uint8_t priv[OOB_PRIV_LEN]; /* JOINING: the Reply's */
 	struct loop_timer timer; /* SEEKING */
 	uint64_t pause_ns;    /* until the next look */
 	uint64_t patience_ns; /* of sends, RN_NEVER: without end */
 	uint64_t since;       /* a send has been seen waiting since; 0: none */
-	bool waits;           /* what the worker has seen */
 };
 
 /* What the private data says. */
@@ -92,9 +90,9 @@ void oob_leave(struct client_qp *q);
 void oob_settled(struct client_qp *q);
 
 /* What workers say: cm_event.c. */
-void oob_fx(struct cm_conn *k, const struct cmd_fx *fx);
+void oob_fx(struct cm_conn *k, const struct event_fx *fx);
 /* A request; false: it did not come in here. */
-bool oob_request(const struct cmd_fx *fx);
+bool oob_request(const struct event_fx *fx);
 void oob_conn_gone(struct cm_conn *k); /* k is about to be freed */
 
 /* ---- between the oob_ files ---- */

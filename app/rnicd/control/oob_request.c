@@ -134,7 +134,7 @@ void oob_conn_gone(struct cm_conn *k)
 
 static struct owner listener;
 
-static struct cm_conn *conn_of(const struct cmd_fx *fx)
+static struct cm_conn *conn_of(const struct event_fx *fx)
 {
 	struct cm_conn *k = cm_conn_make(NULL, fx->owner);
 
@@ -149,7 +149,7 @@ static struct cm_conn *conn_of(const struct cmd_fx *fx)
 }
 
 /* False: nobody wants it. */
-static bool place(const struct cmd_fx *fx, const struct oob_hello *h)
+static bool place(const struct event_fx *fx, const struct oob_hello *h)
 {
 	struct client_qp *q = client_qp_of(h->dst_qpn);
 	struct oob *o = q != NULL ? q->oob : NULL;
@@ -175,7 +175,7 @@ static bool place(const struct cmd_fx *fx, const struct oob_hello *h)
 	return false;
 }
 
-bool oob_request(const struct cmd_fx *fx)
+bool oob_request(const struct event_fx *fx)
 {
 	struct oob_hello h;
 
@@ -193,31 +193,26 @@ bool oob_request(const struct cmd_fx *fx)
 
 /* ---- listening ---- */
 
-static struct cmd_all listen_cmd;
+static struct cmd listen_cmd[RNICD_MAX_PORTS];
 
-static void listen_work(struct rnicd_worker *w, struct cmd_all *a, uint64_t now)
+static void listening(struct cmd *c)
 {
-	(void)a;
-	(void)now;
-	for (uint32_t d = 0; d < rnicd.n_ports; d++) {
-		struct conn_listen l = { .port = d, .lport = rnicd.port[d]->cfg->qp_port, .backlog = BACKLOG,
-					 .flags = QP_CONN_KEEP_RECV, .owner = listener.key,
-					 .policy = conn_policy(rnicd.port[d]) };
-		l.policy.rev = 2;
-		if (l.lport != 0 && conn_listen(w, &l) != CONN_OK)
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		if (c->listen.verdict[i] != CONN_OK)
 			rnicd_log(RNICD_LOG_ERROR, "no room for the listener of qp-port"); /* the table was empty */
-	}
 }
-
-static void listening(struct cmd_all *a) { (void)a; }
 
 void oob_start(void)
 {
 	owner_put(&listener, OWNER_OOB, owner_new());
-	for (uint32_t d = 0; d < rnicd.n_ports; d++)
-		if (rnicd.port[d]->cfg->qp_port != 0)
-			(void)cm_port_take(d, rnicd.port[d]->cfg->qp_port);
-	listen_cmd.work = listen_work;
-	listen_cmd.done = listening;
-	cmd_send_all(&listen_cmd);
+	for (uint32_t d = 0; d < rnicd.n_ports; d++) {
+		const uint16_t port = rnicd.port[d]->cfg->qp_port;
+		if (port == 0)
+			continue;
+		(void)cm_port_take(d, port);
+		listen_cmd[d] = (struct cmd){ .type = CMD_LISTEN, .done = listening,
+					      .listen = { .first = d, .last = d + 1, .lport = port, .backlog = BACKLOG,
+							  .flags = QP_CONN_KEEP_RECV, .rev = 2, .owner = listener.key } };
+		cmd_send_all(&listen_cmd[d]);
+	}
 }

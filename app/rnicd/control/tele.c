@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The callbacks run in DPDK's telemetry thread, under loop_lock(): the control plane stands still. What belongs to a
- * worker is asked of it by command (tele_conn.c).
+ * worker is asked of it by command (tele_ask.c).
  */
 #include "control/tele.h"
 
@@ -12,15 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_telemetry.h>
 
+#include "control/addr_text.h"
 #include "control/client.h"
 #include "control/cm.h"
 #include "control/group.h"
 #include "control/oob.h"
-#include "control/tele_conn.h"
-#include "plane/worker_int.h"
+#include "control/loop.h"
+#include "control/tele_ask.h"
 
 #define LINE 120 /* RTE_TEL_MAX_STRING_LEN is 128 */
 
@@ -30,17 +32,6 @@ const char *tele_path(void)
 
 	snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir());
 	return path;
-}
-
-void tele_show_addr(const uint8_t ip[16], char *buf, size_t len)
-{
-	struct pkt_addr a;
-
-	memcpy(a.b, ip, sizeof(a.b));
-	if (pkt_addr_is_ip4(&a))
-		inet_ntop(AF_INET, ip + 12, buf, (socklen_t)len);
-	else
-		inet_ntop(AF_INET6, ip, buf, (socklen_t)len);
 }
 
 static bool list_wanted(const char *params) { return params == NULL || params[0] == '\0'; }
@@ -124,7 +115,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		const struct rnicd_port *p = rnicd.port[i];
-		tele_show_addr(p->cfg->ip.b, addr, sizeof(addr));
+		addr_text(p->cfg->ip.b, addr, sizeof(addr));
 		if (list_wanted(params)) {
 			add_line(d, "%s %s mtu %u", p->cfg->name, addr, p->mtu);
 		} else if (strcmp(params, p->cfg->name) == 0) {
@@ -229,7 +220,7 @@ static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d
 	rn_list_each(const struct group, g, group_list(), link) {
 		if (g->joins == 0 && g->qps == 0)
 			continue;
-		tele_show_addr(g->addr.b, addr, sizeof(addr));
+		addr_text(g->addr.b, addr, sizeof(addr));
 		add_line(d, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins, g->qps);
 	}
 	loop_unlock();
@@ -243,40 +234,40 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 	uint64_t dropped = 0; /* received segments that TCP did not take */
 
 	for (uint32_t i = TCPL_OK + 1; i < TCPL_VERDICT_COUNT; i++)
-		dropped += t->stats.drops[i];
+		dropped += t->look.stats.drops[i];
 	rte_tel_data_start_dict(d);
 	TEXT(d, "name", t->name);
-	TEXT(d, "state", qp_conn_state_name(t->state));
-	TEXT(d, "tcp", tcpl_state_name(t->tcp.state));
-	TEXT(d, "congestion", t->tcp.cc);
-	U64(d, "worker", t->worker);
-	U64(d, "mss", t->tcp.mss);
-	U64(d, "cwnd", t->tcp.cwnd);
-	U64(d, "ssthresh", t->tcp.ssthresh);
-	U64(d, "in_flight", t->tcp.pipe);
-	U64(d, "snd_wnd", t->tcp.snd_wnd);
-	U64(d, "rcv_wnd", t->tcp.rcv_wnd);
-	U64(d, "queued", t->tcp.queued);
-	U64(d, "srtt_ns", t->tcp.srtt_ns);
-	U64(d, "rttvar_ns", t->tcp.rttvar_ns);
-	U64(d, "rto_ns", t->tcp.rto_ns);
-	U64(d, "bytes_in", t->stats.bytes_in);
-	U64(d, "bytes_out", t->stats.bytes_out);
-	U64(d, "segs_in", t->stats.segs_in);
-	U64(d, "segs_out", t->stats.segs_out);
-	U64(d, "retransmits", t->stats.rexmits);
-	U64(d, "rtos", t->stats.rtos);
-	U64(d, "tlps", t->stats.tlps);
-	U64(d, "out_of_order", t->stats.ooo);
-	U64(d, "out_of_order_dropped", t->stats.ooo_drops);
-	U64(d, "duplicates", t->stats.dups);
-	U64(d, "duplicate_acks", t->stats.dup_acks);
-	U64(d, "idle_acks", t->stats.idle_acks);
-	U64(d, "challenges", t->stats.challenges);
+	TEXT(d, "state", qp_conn_state_name(t->look.state));
+	TEXT(d, "tcp", tcpl_state_name(t->look.tcp.state));
+	TEXT(d, "congestion", t->look.tcp.cc);
+	U64(d, "worker", t->look.worker);
+	U64(d, "mss", t->look.tcp.mss);
+	U64(d, "cwnd", t->look.tcp.cwnd);
+	U64(d, "ssthresh", t->look.tcp.ssthresh);
+	U64(d, "in_flight", t->look.tcp.pipe);
+	U64(d, "snd_wnd", t->look.tcp.snd_wnd);
+	U64(d, "rcv_wnd", t->look.tcp.rcv_wnd);
+	U64(d, "queued", t->look.tcp.queued);
+	U64(d, "srtt_ns", t->look.tcp.srtt_ns);
+	U64(d, "rttvar_ns", t->look.tcp.rttvar_ns);
+	U64(d, "rto_ns", t->look.tcp.rto_ns);
+	U64(d, "bytes_in", t->look.stats.bytes_in);
+	U64(d, "bytes_out", t->look.stats.bytes_out);
+	U64(d, "segs_in", t->look.stats.segs_in);
+	U64(d, "segs_out", t->look.stats.segs_out);
+	U64(d, "retransmits", t->look.stats.rexmits);
+	U64(d, "rtos", t->look.stats.rtos);
+	U64(d, "tlps", t->look.stats.tlps);
+	U64(d, "out_of_order", t->look.stats.ooo);
+	U64(d, "out_of_order_dropped", t->look.stats.ooo_drops);
+	U64(d, "duplicates", t->look.stats.dups);
+	U64(d, "duplicate_acks", t->look.stats.dup_acks);
+	U64(d, "idle_acks", t->look.stats.idle_acks);
+	U64(d, "challenges", t->look.stats.challenges);
 	U64(d, "dropped", dropped);
-	U64(d, "crc", t->crc);
-	U64(d, "markers_rx", t->rx_markers);
-	U64(d, "markers_tx", t->tx_markers);
+	U64(d, "crc", t->look.crc);
+	U64(d, "markers_rx", t->look.rx_markers);
+	U64(d, "markers_tx", t->look.tx_markers);
 }
 
 static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
@@ -294,8 +285,8 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	for (uint32_t i = 0; i < n; i++) {
 		if (list_wanted(params)) {
 			add_line(d, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
-				 tcpl_state_name(t[i].tcp.state), t[i].tcp.cwnd,
-				 (unsigned long long)(t[i].tcp.srtt_ns / 1000), t[i].stats.rexmits);
+				 tcpl_state_name(t[i].look.tcp.state), t[i].look.tcp.cwnd,
+				 (unsigned long long)(t[i].look.tcp.srtt_ns / 1000), t[i].look.stats.rexmits);
 		} else if (number(params) == i) {
 			tell_conn(d, &t[i]);
 			rc = 0;
@@ -308,20 +299,22 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 /* All workers have the same. */
 static int on_listeners(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	const struct listener *l = rnicd.worker[0]->listener;
+	struct look_listener l[LOOK_LISTENERS];
+	uint32_t n;
 
 	(void)cmd;
 	(void)params;
+	if (!tele_listeners(l, &n))
+		return -ENOMEM;
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
-	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
-		if (l[i].used)
-			add_line(d, "%s %u", rnicd.port[l[i].cfg.port]->cfg->name, l[i].cfg.lport);
+	for (uint32_t i = 0; i < n; i++)
+		add_line(d, "%s %u", rnicd.port[l[i].port]->cfg->name, l[i].lport);
 	return 0;
 }
 
 /* ---- workers, counters ---- */
 
-static int tell_worker(const char *number, struct rte_tel_data *d)
+static int tell_worker(const char *number, const struct look_worker *looks, struct rte_tel_data *d)
 {
 	static const char *const stage[STAGES] = {
 		[STAGE_COMMANDS] = "cycles_commands", [STAGE_RECEIVE] = "cycles_receive",
@@ -333,24 +326,28 @@ static int tell_worker(const char *number, struct rte_tel_data *d)
 
 	if (*end != '\0' || i >= rnicd.n_workers)
 		return -ENOENT;
-	const struct rnicd_worker *w = rnicd.worker[i];
+	const struct look_worker *w = &looks[i];
 	rte_tel_data_start_dict(d);
 	U64(d, "turns", w->turns);
 	U64(d, "sleeps", w->sleeps);
 	U64(d, "cycles_per_second", rte_get_tsc_hz());
-	for (uint32_t s = 0; w->stages.on && s < STAGES; s++)
-		U64(d, stage[s], w->stages.total[s]);
+	for (uint32_t s = 0; w->has_cycles && s < STAGES; s++)
+		U64(d, stage[s], w->cycles[s]);
 	return 0;
 }
 
 static int on_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
+	struct look_worker looks[RNICD_MAX_WORKERS];
+
 	(void)cmd;
+	if (!tele_workers(looks))
+		return -ENOMEM;
 	if (!list_wanted(params))
-		return tell_worker(params, d);
+		return tell_worker(params, looks, d);
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		struct rnicd_worker *w = rnicd.worker[i];
+		const struct look_worker *w = &looks[i];
 		if (rnicd.cfg.pin)
 			add_line(d, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
 				 (unsigned long long)w->turns, (unsigned long long)w->sleeps);
@@ -361,54 +358,33 @@ static int on_workers(const char *cmd, const char *params, struct rte_tel_data *
 	return 0;
 }
 
-static void sum_qp(struct qp_stats *sum)
+/* All workers' counters together. */
+static void sum_workers(const struct look_worker *looks, struct look_worker *sum)
 {
-	uint64_t *to = (uint64_t *)(void *)sum;
+	uint64_t *to = (uint64_t *)(void *)&sum->qp;
 
-	memset(sum, 0, sizeof(*sum));
+	*sum = (struct look_worker){ .turns = 0 };
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		const uint64_t *from = (const uint64_t *)(const void *)&worker_qp_ctx(rnicd.worker[w])->stats;
-		for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+		const uint64_t *from = (const uint64_t *)(const void *)&looks[w].qp;
+		for (size_t i = 0; i < sizeof(sum->qp) / sizeof(uint64_t); i++)
 			to[i] += from[i];
+		sum->connections += looks[w].connections;
+		sum->half_open += looks[w].half_open;
+		sum->blocks_used += looks[w].blocks_used;
 	}
-}
-
-/* Connections that hold working memory. */
-static uint64_t blocks_used(void)
-{
-	uint64_t n = 0;
-
-	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		const struct qp_ctx *ctx = worker_qp_ctx(rnicd.worker[w]);
-		n += ctx->cfg.blocks - ctx->blk_left;
-	}
-	return n;
-}
-
-/* Connections that there are, and those of them whose peer has not sent an MPA Request yet. */
-static void tell_connections(struct rte_tel_data *d)
-{
-	uint64_t n = 0, half_open = 0;
-
-	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		const struct rnicd_worker *w = rnicd.worker[i];
-		n += w->flows.used;
-		for (uint32_t k = 0; k < WORKER_LISTENERS; k++)
-			half_open += w->listener[k].half_open;
-	}
-	U64(d, "connections", n);
-	U64(d, "half_open", half_open);
 }
 
 static int on_counters(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct qp_stats s;
+	struct look_worker looks[RNICD_MAX_WORKERS], sum;
 
 	(void)cmd;
 	(void)params;
+	if (!tele_workers(looks))
+		return -ENOMEM;
 	rte_tel_data_start_dict(d);
-	sum_qp(&s);
-#define T(name) U64(d, #name, s.name)
+	sum_workers(looks, &sum);
+#define T(name) U64(d, #name, sum.qp.name)
 	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(staged), T(ooo_placed),
 	T(flushed);
 	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
@@ -418,8 +394,9 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	T(ud_in), T(ud_out), T(ud_crc), T(ud_bad), T(ud_no_qp), T(ud_qkey), T(ud_no_recv), T(ud_too_long);
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
-	tell_connections(d);
-	U64(d, "blocks_used", blocks_used());
+	U64(d, "connections", sum.connections);
+	U64(d, "half_open", sum.half_open);
+	U64(d, "blocks_used", sum.blocks_used);
 	U64(d, "qp_port_connections", oob_totals.up);
 	U64(d, "qp_port_held", oob_totals.held);
 	U64(d, "qp_port_displaced", oob_totals.displaced);
@@ -474,6 +451,7 @@ bool tele_start(void)
 void tele_stop(void)
 {
 	__atomic_store_n(&going, false, __ATOMIC_RELEASE);
-	loop_lock(); /* one that was inside is through */
+	loop_lock(); /* a callback that was inside is through */
+	tele_ask_stop();
 	loop_unlock();
 }

@@ -7,16 +7,11 @@
 #define TELE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 bool tele_start(void);
 void tele_stop(void);
 
 /* Where the socket lies. */
 const char *tele_path(void);
-
-/* An address of 128 bits as text. */
-void tele_show_addr(const uint8_t ip[16], char *buf, size_t len);
 
 #endif

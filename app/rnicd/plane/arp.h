@@ -36,7 +36,7 @@ struct arp_entry {
 	uint32_t tries;
 	uint64_t due;     /* ns: next try, or end of freshness or failure */
 	uint64_t last_use;
-	bool notify;      /* the control thread waits for RNICD_EV_NEIGH */
+	bool notify;      /* the control thread waits for EVENT_NEIGH */
 	bool asking;      /* on the list of entries with a due time: WAIT or PROBE */
 	uint8_t mac[PKT_MAC_LEN];
 	uint32_t n_pending;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "border/expect.h"
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
@@ -36,16 +37,6 @@ void conn_tcp_init(const struct rnicd_port *port)
 		cfg->min_rto_ns = port->cfg->min_rto_ns;
 }
 
-struct mpa_policy conn_policy(const struct rnicd_port *port)
-{
-	const struct rnicd_port_cfg *c = port->cfg;
-
-	return (struct mpa_policy){ .rev = c->mpa_rev, .crc = c->crc, .crc_must = c->crc_required, .markers = c->markers,
-				    .p2p = c->peer_to_peer,
-				    .rtr = c->rtr != 0 ? c->rtr : MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
-				    .ird = c->max_ird, .ord = c->max_ord, .ird_max = c->max_ird };
-}
-
 const struct conn_addr *conn_addr(const struct qp_conn *c) { return &conn_of(c)->addr; }
 
 void conn_set_client(struct qp_conn *c, struct worker_client *client) { conn_of(c)->client = client; }
@@ -60,57 +51,15 @@ bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len
 
 static struct flow flow_of(const struct conn_addr *a)
 {
-	struct flow f = { .key = { .local = a->local, .remote = a->remote, .lport = a->lport, .rport = a->rport,
-				   .port = a->port } };
+	struct flow f = { .key = flow_key_of(a) };
+
 	f.hash = flow_hash(rnicd.secret, &f.key);
 	return f;
-}
-
-uint32_t conn_owner(const struct conn_addr *a)
-{
-	return flow_owner(flow_of(a).hash, rnicd.cfg.n_workers);
 }
 
 static uint32_t make_iss(const struct flow *f, uint64_t now)
 {
 	return tcpl_isn(&rnicd.secret[2], &f->key, sizeof(f->key), now);
-}
-
-const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip)
-{
-	if (pkt_addr_is_ip4(ip) != pkt_addr_is_ip4(&port->cfg->ip))
-		return NULL;
-	if (pkt_addr_same_net(ip, &port->cfg->ip, port->cfg->prefix_len))
-		return ip;
-	return port->cfg->gateway_set ? &port->cfg->gateway : NULL;
-}
-
-enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip,
-				 uint8_t mac[PKT_MAC_LEN])
-{
-	struct arp_todo todo = { .n_out = 0 };
-
-	if (pkt_addr_eq(ip, &port->cfg->ip)) {
-		memcpy(mac, port->mac, PKT_MAC_LEN);
-		return NEIGH_READY;
-	}
-	const struct pkt_addr *hop = conn_next_hop(port, ip);
-	if (hop == NULL || !pkt_addr_is_ip4(hop))
-		return NEIGH_NO_ROUTE;
-	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
-	worker_arp_todo(w, port, &todo);
-	if (e == NULL)
-		return NEIGH_FULL;
-	if (arp_usable(e)) {
-		memcpy(mac, e->mac, PKT_MAC_LEN);
-		return NEIGH_READY;
-	}
-	e->notify = true;
-	if (e->state == ARP_S_FAILED) {
-		todo = (struct arp_todo){ .told = e };
-		worker_arp_todo(w, port, &todo);
-	}
-	return NEIGH_WAIT;
 }
 
 /* The one to be used next, NULL: all are in use. */
@@ -302,28 +251,6 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 	s->used = false;
 }
 
-/* Ports that are expected to listen: milliseconds until when, shifted by 24; the port's index by 16; the TCP port. */
-#define EXPECTED 64u
-static uint64_t expected[EXPECTED]; /* relaxed atomics: nothing else depends on them */
-
-void conn_expect(uint32_t port, uint16_t lport)
-{
-	static uint32_t next;
-	uint64_t until = (rnicd_now() + CONN_EXPECT_NS) / RN_NS_PER_MS;
-
-	__atomic_store_n(&expected[next++ % EXPECTED], until << 24 | (uint64_t)port << 16 | lport, __ATOMIC_RELAXED);
-}
-
-static bool is_expected(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
-{
-	for (uint32_t i = 0; i < EXPECTED; i++) {
-		uint64_t e = __atomic_load_n(&expected[i], __ATOMIC_RELAXED);
-		if ((e & 0xffffff) == (port << 16 | lport) && w->now / RN_NS_PER_MS < e >> 24)
-			return true;
-	}
-	return false;
-}
-
 /* ---- segments ---- */
 
 /* Whether another stranger may be answered now, or have a connection; *at: until when that is used up. */
@@ -464,7 +391,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	bool cookie = kind == TCPL_ACK && l != NULL && brings_cookie(w, l, &a, seg);
 	struct conn *c;
 
-	if (l == NULL && kind == TCPL_SYN && is_expected(w, port->index, p->dport)) {
+	if (l == NULL && kind == TCPL_SYN && expect_is(port->index, p->dport, w->now)) {
 		port->stats[w->index].rx_unanswered++;
 		return false;
 	}

@@ -7,10 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -19,6 +17,7 @@
 #include <rte_lcore.h>
 
 #include "base/rn_rng.h"
+#include "plane/dataplane.h"
 #include "plane/port.h"
 #include "plane/rundir.h"
 #include "plane/worker_int.h"
@@ -26,15 +25,7 @@
 #define ARGS_MAX          24u
 #define ARG_LEN           512u
 
-struct rnicd rnicd = { .control_fd = -1 };
-
-uint64_t rnicd_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
+struct rnicd_worker *worker_at[RNICD_MAX_WORKERS];
 
 /* ---- EAL ---- */
 
@@ -158,13 +149,13 @@ static int worker_thread(void *w)
 static bool start_workers(char *err, uint32_t err_len)
 {
 	for (uint32_t i = 0; i < rnicd.cfg.n_workers; i++) {
-		rnicd.worker[i] = worker_create(i, err, err_len);
-		if (rnicd.worker[i] == NULL)
+		worker_at[i] = worker_create(i, err, err_len);
+		if (worker_at[i] == NULL)
 			return false;
 		rnicd.n_workers = i + 1;
 	}
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		struct rnicd_worker *w = rnicd.worker[i];
+		struct rnicd_worker *w = worker_at[i];
 		int rc = rte_eal_remote_launch(worker_thread, w, w->lcore);
 		if (rc != 0) {
 			snprintf(err, err_len, "worker %u cannot be started: %s", i, strerror(-rc));
@@ -180,16 +171,15 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 
 	if (!make_secrets(err, err_len))
 		return false;
-	rnicd.control_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (rnicd.control_fd < 0) {
-		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
-		return false;
-	}
 	if (!eal && !start_eal(err, err_len))
 		return false;
 	eal = true;
-	if (!port_start_all(err, err_len))
+	if (!event_start(rnicd.cfg.n_workers, err, err_len))
 		return false;
+	if (!port_start_all(err, err_len)) {
+		event_stop();
+		return false;
+	}
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		conn_tcp_init(rnicd.port[i]);
 	if (start_workers(err, err_len))
@@ -203,22 +193,20 @@ void rnicd_dataplane_exit(void) { rte_eal_cleanup(); }
 void rnicd_dataplane_stop(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		__atomic_store_n(&rnicd.worker[i]->sh.stop, 1, __ATOMIC_RELAXED);
-		worker_poke(rnicd.worker[i]);
+		__atomic_store_n(&worker_at[i]->sh.stop, 1, __ATOMIC_RELAXED);
+		bell_ring(i);
 	}
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
-		rte_eal_wait_lcore(rnicd.worker[i]->lcore);
+		rte_eal_wait_lcore(worker_at[i]->lcore);
 	/* frames of any pool may be anywhere: first all frames go, then the pools */
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
-		worker_drain(rnicd.worker[i]);
+		worker_drain(worker_at[i]);
 	port_close_all();
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		worker_destroy(rnicd.worker[i]);
-		rnicd.worker[i] = NULL;
+		worker_destroy(worker_at[i]);
+		worker_at[i] = NULL;
 	}
 	rnicd.n_workers = 0;
 	port_free_all();
-	if (rnicd.control_fd >= 0)
-		close(rnicd.control_fd);
-	rnicd.control_fd = -1;
+	event_stop();
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flow table of one worker: (port, addresses, TCP ports) → the owner's struct. Open addressing with linear probing, at
- * most half full, made once; entries are intrusive. Only what has been accepted gets in, and the hash is keyed with
- * secret random bits, so nobody outside can fill it or choose collisions.
+ * most half full, made once; entries are intrusive. Only what has been accepted gets in, so nobody outside can fill it.
  *
- * The hash is symmetric: both directions of a flow, and both ends when they live in one daemon, have the same hash and
- * with it the same worker. Equality is not: the local end of an entry is this end.
+ * The hash (flow_hash) is symmetric. Equality is not: the local end of an entry is this end.
  */
 #ifndef RNICD_FLOW_H
 #define RNICD_FLOW_H
@@ -14,14 +12,8 @@
 #include <stdint.h>
 
 #include "base/rn_base.h"
+#include "border/flow_owner.h"
 #include "pkt/pkt.h"
-
-struct flow_key {
-	struct pkt_addr local, remote;
-	uint16_t lport;
-	uint32_t port; /* index of the device; keeps apart what one load would compare, behind two stores, and wait for */
-	uint16_t rport;
-};
 
 struct flow {
 	struct flow_key key;
@@ -42,37 +34,6 @@ struct flow_table {
 /* Slots for `flows` entries: a power of two, at least twice as many. */
 uint32_t flow_slots(uint32_t flows);
 void flow_init(struct flow_table *t, struct flow_slot *slot, uint32_t slots);
-
-static inline uint64_t flow_mix(uint64_t x)
-{
-	x ^= x >> 32;
-	x *= UINT64_C(0xd6e8feb86659fd93);
-	x ^= x >> 32;
-	x *= UINT64_C(0xd6e8feb86659fd93);
-	return x ^ x >> 32;
-}
-
-static inline uint64_t flow_endpoint(const uint64_t secret[2], const struct pkt_addr *a, uint16_t port)
-{
-	uint64_t hi, lo;
-
-	memcpy(&hi, a->b, sizeof(hi));
-	memcpy(&lo, a->b + 8, sizeof(lo));
-	return flow_mix(flow_mix(flow_mix(hi ^ secret[0]) + lo) ^ port ^ secret[1]);
-}
-
-/* A sum of the ends: the same from either side. */
-static inline uint32_t flow_hash(const uint64_t secret[2], const struct flow_key *k)
-{
-	uint64_t sum = flow_endpoint(secret, &k->local, k->lport) + flow_endpoint(secret, &k->remote, k->rport);
-	return (uint32_t)(flow_mix(sum) >> 32);
-}
-
-/* Which of n workers owns the flow; takes the upper bits, the table the lower ones. */
-static inline uint32_t flow_owner(uint32_t hash, uint32_t workers)
-{
-	return (uint32_t)(((uint64_t)hash * workers) >> 32);
-}
 
 static inline bool flow_key_eq(const struct flow_key *a, const struct flow_key *b)
 {

@@ -10,6 +10,7 @@
 #include <rte_malloc.h>
 
 #include "plane/capture.h"
+#include "border/port_admin.h"
 #include "plane/port_link.h"
 #include "plane/worker_int.h"
 

@@ -26,9 +26,6 @@ static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t
 	return memcmp(dst, port->mac, PKT_MAC_LEN) == 0 || (dst[0] & 1) != 0;
 }
 
-/* The port takes the frames of these groups. Any time; asks the driver to where it does not take all frames anyway. */
-void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n);
-
 /* A file descriptor that becomes readable when packets come into a queue; -1: the port has none. */
 int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
 /* The queue's worker, before its last look and its sleep: the descriptor tells of what comes from now on. */

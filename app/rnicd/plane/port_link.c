@@ -178,7 +178,7 @@ bool port_link_reopen(struct rnicd_port *port, char *err, uint32_t err_len)
 void worker_port_leave(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	if (w->index < port->caps.queues && port_rx_fd(port, (uint16_t)w->index) >= 0)
-		worker_wake_fd_del(w, port_rx_fd(port, (uint16_t)w->index));
+		bell_unwatch(w->index, port_rx_fd(port, (uint16_t)w->index));
 	port_tx_drop_all(&w->tx[port->index]);
 }
 

@@ -83,7 +83,7 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 			m[i]->port = t->port->index;
 		sent = rte_ring_mp_enqueue_burst(t->through, (void *const *)m, n, NULL);
 		if (sent != 0)
-			worker_poke(t->through_worker);
+			bell_ring(t->queue);
 	}
 	for (uint32_t i = 0; i < sent; i++)
 		bytes += lens[i];

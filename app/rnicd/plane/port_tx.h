@@ -27,8 +27,7 @@ struct port_tx {
 	struct rnicd_port_stats *st;
 	struct impair *impair;    /* NULL: none */
 	struct shape shape;
-	struct rte_ring *through; /* not NULL: another worker owns the port's queues; frames go to it */
-	struct rnicd_worker *through_worker;
+	struct rte_ring *through; /* not NULL: another worker, number `queue`, owns the port's queues; frames go to it */
 	uint16_t queue;
 	uint32_t head, ready, tail; /* free running: [head, ready) are past the shaper, [ready, tail) wait for it */
 	uint64_t asked;           /* since when frames have waited for the shaper without a pause */

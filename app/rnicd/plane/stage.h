@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a worker's time goes: the cycles of each stage of its turn, counted when the configuration says so. Written by the
- * worker, read (late, never torn) by telemetry.
+ * Where a worker's time goes: the cycles of each stage of its turn, counted when the configuration says so. The worker's
+ * alone; telemetry asks for them by command.
  */
 #ifndef RNICD_STAGE_H
 #define RNICD_STAGE_H
@@ -12,18 +12,7 @@
 #include <rte_cycles.h>
 
 #include "base/rn_base.h"
-
-enum stage {
-	STAGE_COMMANDS,  /* clock and mailbox */
-	STAGE_RECEIVE,   /* from the ports to placed bytes, acknowledged work requests included */
-	STAGE_DOORBELLS,
-	STAGE_TIMERS,    /* of connections and neighbours */
-	STAGE_SEND,      /* from work requests to frames */
-	STAGE_EFFECTS,   /* completions and events published, packets freed */
-	STAGE_PORTS,     /* shaper, impairment, drivers */
-	STAGE_IDLE,      /* turns that found nothing to do, and what lies between two turns */
-	STAGES
-};
+#include "border/look.h"
 
 struct stages {
 	bool on;

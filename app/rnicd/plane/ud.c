@@ -1,44 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "plane/ud.h"
-
-#include "border/cmd.h"
+#include "border/policy.h"
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
 #define SHARE      32u /* datagrams that one QP may send before the next one's turn */
 #define TURN_SHARE WORKER_BURST
 
-static struct ud_qp *ud_of(struct qp *qp) { return rn_container_of(qp, struct ud_qp, qp); }
-
-/* A QP's place in the flow table: the device, and the QPN where a connection has its peer's address. */
-static struct flow flow_of(uint32_t port, uint32_t qpn)
+bool ud_add(struct ud_table *t, struct ud_qp *u, uint32_t port)
 {
-	struct flow f = { .key = { .port = port } };
-
-	memcpy(f.key.remote.b, &qpn, sizeof(qpn));
-	f.hash = flow_hash(rnicd.secret, &f.key);
-	return f;
+	if (t->used == t->max)
+		return false;
+	u->port = port;
+	u->hash = ud_hash(rnicd.secret, port, u->qp.qpn);
+	struct ud_qp **at = &t->slot[u->hash & t->mask];
+	u->next = *at;
+	*at = u;
+	t->used++;
+	return true;
 }
 
-uint32_t ud_owner(uint32_t port, uint32_t qpn) { return flow_owner(flow_of(port, qpn).hash, rnicd.cfg.n_workers); }
-
-static uint32_t ip_len(const struct rnicd_port *port)
+void ud_del(struct ud_table *t, struct ud_qp *u)
 {
-	return pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
-}
+	struct ud_qp **at = &t->slot[u->hash & t->mask];
 
-uint32_t ud_mtu(const struct rnicd_port *port)
-{
-	return port->cfg->ud_port == 0 ? 0 : udpl_mtu(port->mtu - ip_len(port) - PKT_UDP_LEN, QP_UD_INNER);
+	while (*at != NULL && *at != u)
+		at = &(*at)->next;
+	if (*at == NULL)
+		return;
+	*at = u->next;
+	t->used--;
 }
-
-bool ud_add(struct rnicd_worker *w, struct ud_qp *u, uint32_t port)
-{
-	u->flow = flow_of(port, u->qp.qpn);
-	return flow_add(&w->uds, &u->flow) == FLOW_OK;
-}
-
-void ud_del(struct rnicd_worker *w, struct ud_qp *u) { flow_del(&w->uds, &u->flow); }
 
 /* ---- receiving ---- */
 
@@ -61,25 +52,14 @@ void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m,
 	qp_ud_in(&w->qp, qp, &rx);
 }
 
-static void to_qp(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p,
-		  const struct udpl_hdr *h, const struct flow *at)
-{
-	struct flow *found = flow_find(&w->uds, &at->key, at->hash);
-
-	if (found == NULL)
-		w->qp.stats.ud_no_qp++;
-	else
-		ud_deliver(w, &rn_container_of(found, struct ud_qp, flow)->qp, m, p, h);
-}
-
 /* A message for the connection manager, which is the control thread. */
 static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
 		  const struct udpl_hdr *h)
 {
 	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off);
-	struct cmd_fx fx = { .type = CMD_FX_SIDR, .code = h->kind, .port = port->index };
+	struct event *ev;
 
-	if (h->body_len > sizeof(fx.priv) || h->dst_qpn != UDPL_QPN_CM) {
+	if (h->body_len > sizeof(ev->sidr.body) || h->dst_qpn != UDPL_QPN_CM) {
 		w->qp.stats.ud_bad++;
 		return;
 	}
@@ -87,10 +67,17 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 		w->qp.stats.ud_crc++;
 		return;
 	}
-	memcpy(fx.remote.ip, p->src.b, sizeof(fx.remote.ip));
-	memcpy(fx.priv, payload + UDPL_HDR_LEN, h->body_len);
-	fx.priv_len = (uint16_t)h->body_len;
-	cmd_sidr(w, &fx);
+	ev = event_room(w->index, EVENT_DROPPABLE);
+	if (ev == NULL)
+		return; /* as if the network had lost it: the peer asks again */
+	ev->type = EVENT_SIDR;
+	ev->sidr.port = port->index;
+	ev->sidr.kind = h->kind;
+	ev->sidr.from = (struct ipc_addr){ .port = 0 };
+	memcpy(ev->sidr.from.ip, p->src.b, sizeof(ev->sidr.from.ip));
+	ev->sidr.len = h->body_len;
+	memcpy(ev->sidr.body, payload + UDPL_HDR_LEN, h->body_len);
+	event_put(w->index);
 }
 
 void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
@@ -120,8 +107,8 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		ud_group_input(w, port, m, p, &h, from_wire);
 		return;
 	}
-	const struct flow at = flow_of(port->index, h.dst_qpn);
-	uint32_t owner = flow_owner(at.hash, rnicd.n_workers);
+	const uint32_t hash = ud_hash(rnicd.secret, port->index, h.dst_qpn);
+	const uint32_t owner = flow_owner(hash, rnicd.n_workers);
 	if (rn_unlikely(owner != w->index)) {
 		worker_move(w, port, m, owner);
 		return;
@@ -133,10 +120,16 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 	}
 	if (rn_unlikely(!worker_space(w)))
 		goto out;
-	if (rn_likely(h.kind == UDPL_SEND))
-		to_qp(w, m, p, &h, &at);
-	else if (conn_answer_allowed(w, port))
-		to_cm(w, port, m, p, &h);
+	if (rn_unlikely(h.kind != UDPL_SEND)) {
+		if (conn_answer_allowed(w, port))
+			to_cm(w, port, m, p, &h);
+		goto out;
+	}
+	struct ud_qp *u = ud_find(&w->uds, port->index, h.dst_qpn, hash);
+	if (u != NULL)
+		ud_deliver(w, &u->qp, m, p, &h);
+	else
+		w->qp.stats.ud_no_qp++;
 out:
 	rte_pktmbuf_free(m);
 }
@@ -148,7 +141,7 @@ static uint32_t l2_len(const struct rnicd_port *port)
 	return PKT_ETH_LEN + (port->cfg->vlan != PKT_NO_VLAN ? PKT_VLAN_LEN : 0);
 }
 
-static uint32_t headers_len(const struct rnicd_port *port) { return l2_len(port) + ip_len(port) + PKT_UDP_LEN; }
+static uint32_t headers_len(const struct rnicd_port *port) { return l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
 /*
  * The MAC of where a packet goes next; *e: its neighbour, whose MAC may not be known yet, or NULL for a group and the
@@ -203,10 +196,10 @@ static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 	m->pkt_len = hdr + len;
 	if (offload) {
 		m->l2_len = l2_len(port);
-		m->l3_len = ip_len(port);
+		m->l3_len = port_ip_len(port);
 		m->l4_len = PKT_UDP_LEN;
 		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM |
-			       (ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+			       (port_ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 	}
 	if (group) {
 		ud_group_loop(w, port, m, &f.dst);
@@ -240,7 +233,7 @@ static bool room(const struct rnicd_worker *w, const struct rnicd_port *port)
 /* At most `share` datagrams. True when the QP has nothing more to send now. */
 static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uint32_t *count)
 {
-	struct rnicd_port *port = rnicd.port[ud_of(qp)->flow.key.port];
+	struct rnicd_port *port = rnicd.port[ud_of(qp)->port];
 	struct qp_ud_to to;
 
 	for (uint32_t i = 0; i < share; i++) {

@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram queue pairs on a worker: which one owns them, and their frames. All of a device share one UDP port
- * (datagram-port), both as source and as destination. A QP belongs to the worker that its QPN and device say, so
- * any worker knows where a datagram is to go. Worker thread, but for ud_owner.
+ * Datagram QPs on a worker, and their frames. All of a device share one UDP port (datagram-port), both as source and as
+ * destination. A QP belongs to the worker that ud_owner() names for its device and QPN, so any worker knows where a
+ * datagram is to go. Worker thread.
  */
 #ifndef RNICD_UD_H
 #define RNICD_UD_H
 
 #include <rte_mbuf.h>
 
-#include "plane/flow.h"
+#include "border/rnicd.h"
+#include "border/ud_view.h"
 #include "qp/qp_ud.h"
-#include "plane/worker.h"
 
-struct ud_qp {
-	struct qp qp; /* first: the control thread frees it as such */
-	struct flow flow;
+struct rnicd_worker;
+
+/* The worker's table of datagram QPs: chains by ud_hash. Slots: a power of two. */
+struct ud_table {
+	struct ud_qp **slot; /* the caller's memory, zeroed */
+	uint32_t mask;
+	uint32_t used, max;
 };
 
-/* Any thread. */
-uint32_t ud_owner(uint32_t port, uint32_t qpn);
+/* NULL: no QP of the device has this number here. */
+static inline struct ud_qp *ud_find(const struct ud_table *t, uint32_t port, uint32_t qpn, uint32_t hash)
+{
+	struct ud_qp *u = t->slot[hash & t->mask];
 
-/* The largest message that a device sends in a datagram, one of verbs' MTUs; 0: it has no datagrams. */
-uint32_t ud_mtu(const struct rnicd_port *port);
+	while (u != NULL && (u->qp.qpn != qpn || u->port != port))
+		u = u->next;
+	return u;
+}
 
 /* From now on datagrams find it. False: the worker's table is full (cfg.flows). */
-bool ud_add(struct rnicd_worker *w, struct ud_qp *u, uint32_t port);
-void ud_del(struct rnicd_worker *w, struct ud_qp *u);
+bool ud_add(struct ud_table *t, struct ud_qp *u, uint32_t port);
+void ud_del(struct ud_table *t, struct ud_qp *u);
 
 /* A UDP packet for the port's own address, or a group that ud_group_find knows. from_wire: of worker_rx.c. Takes m. */
 void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
@@ -39,25 +47,6 @@ void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 uint32_t ud_transmit(struct rnicd_worker *w);
 
 /* ---- groups (ud_group.c) ---- */
-
-/* A QP in a group. */
-struct ud_member {
-	struct ud_qp *u;
-	bool deaf; /* does not receive what it has sent itself */
-	struct ud_member *next;
-};
-
-/*
- * A group of a device in which there are QPs, as one worker has it. The control thread's memory (group.h); every worker
- * has one, as long as any worker has a member.
- */
-struct ud_group {
-	uint32_t port;
-	struct pkt_addr addr;
-	uint32_t workers; /* bit mask of those with members */
-	struct ud_member *members; /* on this worker */
-	struct ud_group *next;
-};
 
 /* The group has members on these workers from now on; 0: on none, the worker forgets it. */
 void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers);

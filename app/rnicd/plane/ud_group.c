@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams to many: the groups of a worker, and what they receive. */
 #include "plane/frame.h"
-#include "plane/ud.h"
 #include "plane/worker_int.h"
 
 /* ---- the worker's groups ---- */

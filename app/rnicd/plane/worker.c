@@ -4,43 +4,6 @@
  */
 #include "plane/worker_int.h"
 
-#include <errno.h>
-
-#include "border/cmd.h"
-#include "plane/ud.h"
-
-uint32_t worker_index(const struct rnicd_worker *w) { return w->index; }
-
-struct qp_ctx *worker_qp_ctx(struct rnicd_worker *w) { return &w->qp; }
-
-/* ---- clients ---- */
-
-void worker_client_add(struct rnicd_worker *w, struct worker_client *c)
-{
-	c->next = w->clients;
-	w->clients = c;
-}
-
-void worker_client_del(struct rnicd_worker *w, struct worker_client *c)
-{
-	struct worker_client **at = &w->clients;
-
-	while (*at != NULL && *at != c)
-		at = &(*at)->next;
-	if (*at == c)
-		*at = c->next;
-}
-
-bool worker_client_quiet(const struct worker_client *c)
-{
-	uint64_t freed = 0;
-
-	/* acquire: pairs with the release in ext_freed(), whoever freed last has stopped reading */
-	for (size_t i = 0; i < RN_ARRAY_LEN(c->ext_freed); i++)
-		freed += __atomic_load_n(&c->ext_freed[i].n, __ATOMIC_ACQUIRE);
-	return freed == __atomic_load_n(&c->ext_taken, __ATOMIC_ACQUIRE);
-}
-
 /* Rings for each QP of a word of doorbell bits; what there is no room for goes back. */
 static bool ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t word, uint32_t *n)
 {
@@ -86,57 +49,6 @@ static uint32_t doorbells(struct rnicd_worker *w)
 	return n;
 }
 
-/* ---- neighbours ---- */
-
-void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo)
-{
-	for (uint32_t i = 0; i < todo->n_out; i++)
-		port_tx_push(&w->tx[port->index], todo->out[i]);
-	struct arp_entry *e = todo->told;
-	if (e == NULL)
-		return;
-	struct rnicd_event ev = { .type = RNICD_EV_NEIGH, .worker = w->index, .port = port->index, .addr = e->ip,
-				  .status = arp_usable(e) ? 0 : -EHOSTUNREACH };
-	memcpy(&ev.arg[0], e->mac, PKT_MAC_LEN);
-	/* a full ring: the next news of the neighbour, or the control plane's own time-out, will do */
-	if (rnicd_event_push(w, &ev))
-		e->notify = false;
-}
-
-static void neighbour_timers(struct rnicd_worker *w)
-{
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		for (;;) {
-			struct arp_todo todo = { .n_out = 0 };
-			if (!arp_timer(w->arp[i], w->now, &todo))
-				break;
-			worker_arp_todo(w, rnicd.port[i], &todo);
-		}
-	}
-}
-
-/* ---- effects ---- */
-
-bool worker_effects(struct rnicd_worker *w)
-{
-	struct qp_ctx *ctx = &w->qp;
-
-	qp_flush(ctx);
-	if (!cmd_effects(w, ctx))
-		return false;
-	for (uint32_t i = 0; i < ctx->n_fx; i++) {
-		const struct qp_fx *fx = &ctx->fx[i];
-		if (fx->type == QP_FX_CONNECT_REQUEST)
-			conn_requested(w, fx->conn);
-		else if (fx->type == QP_FX_CLOSED)
-			conn_died(w, fx->conn);
-	}
-	for (uint32_t i = 0; i < ctx->n_refs; i++)
-		rte_pktmbuf_free(mbuf_of_ref(ctx->refs[i]));
-	qp_drained(ctx);
-	return true;
-}
-
 static uint32_t transmit(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
@@ -160,7 +72,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += doorbells(w);
 	stage_end(&w->stages, STAGE_DOORBELLS);
 	n += conn_timers(w);
-	neighbour_timers(w);
+	neigh_timers(w);
 	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);
 	n += ud_transmit(w);
@@ -169,7 +81,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	conn_bury(w);
 	stage_end(&w->stages, STAGE_EFFECTS);
 	n += transmit(w);
-	rnicd_event_flush(w);
+	event_flush(w->index);
 	stage_end(&w->stages, STAGE_PORTS);
 	stage_turn(&w->stages, n != 0);
 	w->turns++;

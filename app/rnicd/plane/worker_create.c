@@ -4,9 +4,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -15,8 +12,6 @@
 #include "plane/worker_int.h"
 
 #define FLOWS_DEFAULT  4096u
-#define CMD_RING       1024u
-#define EVENT_RING     4096u
 #define MOVED_RING     1024u
 #define SMALL_BUFFERS  8191u
 #define BLOCKS_MIN     64u
@@ -27,27 +22,20 @@
 #define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE    256u
 
-static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what, unsigned int n, unsigned int flags)
+/* Of frames; any worker puts them in. */
+static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what)
 {
 	char name[RTE_RING_NAMESIZE];
 
 	snprintf(name, sizeof(name), "w%u_%s", w->index, what);
-	return rte_ring_create(name, n, w->socket, flags);
+	return rte_ring_create(name, MOVED_RING, w->socket, RING_F_SC_DEQ);
 }
 
 static bool make_rings(struct rnicd_worker *w)
 {
-	char name[RTE_RING_NAMESIZE];
-	const unsigned int spsc = RING_F_SP_ENQ | RING_F_SC_DEQ;
-
-	w->sh.cmds = make_ring(w, "cmds", CMD_RING, spsc);
-	w->sh.answers = make_ring(w, "answers", CMD_RING, spsc);
-	w->sh.rx_moved = make_ring(w, "rx", MOVED_RING, RING_F_SC_DEQ);
-	w->sh.tx_moved = make_ring(w, "tx", MOVED_RING, RING_F_SC_DEQ);
-	snprintf(name, sizeof(name), "w%u_events", w->index);
-	w->sh.events = rte_ring_create_elem(name, sizeof(struct rnicd_event), EVENT_RING, w->socket, spsc);
-	return w->sh.cmds != NULL && w->sh.answers != NULL && w->sh.rx_moved != NULL && w->sh.tx_moved != NULL &&
-	       w->sh.events != NULL;
+	w->sh.rx_moved = make_ring(w, "rx");
+	w->sh.tx_moved = make_ring(w, "tx");
+	return w->sh.rx_moved != NULL && w->sh.tx_moved != NULL;
 }
 
 static void *take(const struct rnicd_worker *w, const char *what, size_t size)
@@ -79,7 +67,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->conns = take(w, "conns", flows * sizeof(w->conns[0]));
 	w->flow_slots = take(w, "flows", slots * sizeof(struct flow_slot));
 	w->listen_slots = take(w, "listeners", lslots * sizeof(struct flow_slot));
-	w->ud_slots = take(w, "datagrams", slots * sizeof(struct flow_slot));
+	w->ud_slots = take(w, "datagrams", slots * sizeof(struct ud_qp *));
 	snprintf(name, sizeof(name), "w%u_small", w->index);
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
 
@@ -102,7 +90,7 @@ static bool make_tables(struct rnicd_worker *w)
 		return false;
 	flow_init(&w->flows, w->flow_slots, slots);
 	flow_init(&w->listens, w->listen_slots, lslots);
-	flow_init(&w->uds, w->ud_slots, slots);
+	w->uds = (struct ud_table){ .slot = w->ud_slots, .mask = slots - 1, .max = flows };
 	return true;
 }
 
@@ -117,8 +105,7 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 	t->wake = RN_NEVER;
 	if (owner != w->index) {
 		/* shaping and impairment are the owner's; workers are created in order, so it is there */
-		t->through_worker = rnicd.worker[owner];
-		t->through = t->through_worker->sh.tx_moved;
+		t->through = worker_at[owner]->sh.tx_moved;
 	} else {
 		shape_init(&t->shape, &port->shape_tat, port->cfg->rate_bps);
 		if (impair_wanted(&port->cfg->impair)) {
@@ -131,21 +118,6 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 	return w->arp[port->index] != NULL;
 }
 
-static bool add_fd(struct rnicd_worker *w, int fd, uint32_t events)
-{
-	struct epoll_event ev = { .events = events };
-	return epoll_ctl(w->sh.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
-}
-
-/* Edges, so that nobody needs to read what may be any kind of descriptor. */
-bool worker_wake_fd_add(struct rnicd_worker *w, int fd) { return add_fd(w, fd, EPOLLIN | EPOLLET); }
-
-void worker_wake_fd_del(struct rnicd_worker *w, int fd)
-{
-	struct epoll_event none = { 0 };
-	epoll_ctl(w->sh.epoll_fd, EPOLL_CTL_DEL, fd, &none);
-}
-
 /*
  * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for it. Others are
  * eventfds that nobody reads.
@@ -155,7 +127,7 @@ void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 	if (port->caps.wire_mem || w->index >= port->caps.queues)
 		return;
 	int fd = port_rx_fd(port, (uint16_t)w->index);
-	if (fd < 0 || !add_fd(w, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))
+	if (fd < 0 || !bell_watch(w->index, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))
 		w->blind_ports |= 1u << port->index;
 	else
 		w->blind_ports &= ~(1u << port->index);
@@ -164,9 +136,7 @@ void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 /* What ends a sleep: the worker's own eventfd and the ports' receive interrupts. */
 static bool make_fds(struct rnicd_worker *w)
 {
-	w->sh.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	w->sh.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->sh.epoll_fd < 0 || w->sh.wake_fd < 0 || !add_fd(w, w->sh.wake_fd, EPOLLIN | EPOLLET))
+	if (!bell_make(w->index))
 		return false;
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		worker_port_fd(w, rnicd.port[i]);
@@ -187,7 +157,6 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 	w->stages = (struct stages){ .on = rnicd.cfg.stage_cycles, .last = rte_rdtsc() };
 	w->lcore = lcore;
 	w->socket = socket;
-	w->sh.epoll_fd = w->sh.wake_fd = -1;
 	rn_wheel_init(&w->wheel, rnicd_now());
 	bool ok = make_rings(w) && make_tables(w);
 	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
@@ -236,13 +205,7 @@ void worker_destroy(struct rnicd_worker *w)
 {
 	rte_ring_free(w->sh.rx_moved);
 	rte_ring_free(w->sh.tx_moved);
-	rte_ring_free(w->sh.cmds);
-	rte_ring_free(w->sh.answers);
-	rte_ring_free(w->sh.events);
-	if (w->sh.epoll_fd >= 0)
-		close(w->sh.epoll_fd);
-	if (w->sh.wake_fd >= 0)
-		close(w->sh.wake_fd);
+	bell_free(w->index);
 	rte_mempool_free(w->small_pool);
 	rte_free(w->conns);
 	rte_free(w->flow_slots);

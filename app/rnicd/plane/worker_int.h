@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of a worker, for the files of the data plane. The control plane sees worker.h.
+ * A worker: one thread with its own connections, timers, neighbours and transmit queues. One turn:
+ *
+ *	clock → commands → receive (ports, frames handed over, loopback) → doorbells → timers → ready connections →
+ *	qp_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
+ *
+ * Everything here is for the worker's own thread unless marked otherwise.
  */
 #ifndef RNICD_WORKER_INT_H
 #define RNICD_WORKER_INT_H
@@ -8,18 +13,21 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "plane/arp.h"
 #include "base/rn_wheel.h"
+#include "border/bell.h"
+#include "border/event.h"
+#include "plane/arp.h"
+#include "plane/conn.h"
 #include "plane/flow.h"
 #include "plane/port_tx.h"
 #include "plane/stage.h"
-#include "plane/worker.h"
+#include "plane/ud.h"
 
 #define WORKER_BURST     32u
 #define WORKER_BURST_MIN 8u  /* some drivers take whole eights only */
 #define WORKER_LOOP      512u /* frames on their way to the same port */
 #define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
-#define WORKER_LISTENERS 256u
+#define WORKER_LISTENERS LOOK_LISTENERS
 #define UD_GROUP_HASH    64u
 
 /* In the private area of every mbuf that may be received or carry a client's bytes. */
@@ -75,17 +83,9 @@ static inline void conn_prefetch(const struct flow *f)
 		__builtin_prefetch(c + at);
 }
 
-struct ud_group;
-
-/* Shared with other threads, each part on lines of its own. */
+/* Written by other threads too; on lines of its own. */
 struct worker_shared {
-	uint32_t sleeping RN_ALIGNED(RN_CACHE_LINE); /* 1: a write to wake_fd is needed; set and cleared by the worker */
-	uint32_t stop;               /* control thread: leave the loop */
-	int wake_fd;
-	int epoll_fd;
-	struct rte_ring *cmds;       /* control thread → worker */
-	struct rte_ring *answers;    /* worker → control thread */
-	struct rte_ring *events;     /* worker → control thread, struct rnicd_event by value */
+	uint32_t stop RN_ALIGNED(RN_CACHE_LINE); /* control thread: leave the loop */
 	struct rte_ring *rx_moved;   /* any worker → this: frames of flows it owns */
 	struct rte_ring *tx_moved;   /* any worker → this: frames for ports whose queues it owns */
 };
@@ -106,12 +106,13 @@ struct rnicd_worker {
 	uint64_t look_at[RNICD_MAX_PORTS]; /* when a port is read next that costs a system call: worker_rx.c */
 	uint64_t answers_at;         /* resets and cookies for strangers are rationed: conn.c */
 	uint64_t strangers_at;       /* and connections without a Request */
-	bool told;                   /* something lies in the rings to the control thread: wake it */
+	uint64_t passive;            /* connections numbered so far: effects.c */
+	uint32_t fx_told;            /* of qp.fx, when the queue to the control thread was full in between */
 	struct worker_client *clients;
 	struct rn_wheel wheel;
 	struct flow_table flows;
 	struct flow_table listens;
-	struct flow_table uds;       /* datagram QPs: ud.h */
+	struct ud_table uds;         /* datagram QPs */
 	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;          /* datagrams that met one */
 	struct conn *conn_free;
@@ -129,20 +130,26 @@ struct rnicd_worker {
 	uint32_t conns_used;         /* the first so many; pages behind them are untouched */
 	struct flow_slot *flow_slots;
 	struct flow_slot *listen_slots;
-	struct flow_slot *ud_slots;
+	struct ud_qp **ud_slots;
 	void *qp_mem;
 };
 
-/* Another thread has put something into one of the worker's rings: end its sleep. */
-void worker_poke(struct rnicd_worker *w);
+extern struct rnicd_worker *worker_at[RNICD_MAX_WORKERS]; /* from start to stop; dataplane.c */
 
 /* ---- worker.c ---- */
 int worker_main(void *arg);
+
+/* ---- effects.c ---- */
 /* Room for the effects of one more call into qp; false: the control thread is behind, do nothing that makes effects. */
 bool worker_effects(struct rnicd_worker *w);
 static inline bool worker_space(struct rnicd_worker *w) { return rn_likely(!qp_ctx_full(&w->qp)) || worker_effects(w); }
+
+/* ---- neigh.c ---- */
 /* Does what an arp_ call wants done. */
 void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo);
+/* Where frames for an address go: the address itself, the gateway, or NULL. */
+const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);
+void neigh_timers(struct rnicd_worker *w);
 
 /* ---- worker_rx.c ---- */
 uint32_t worker_rx(struct rnicd_worker *w);
@@ -157,8 +164,11 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 /* Nothing to do: spins, then sleeps until something happens or is due. */
 void worker_idle(struct rnicd_worker *w);
 
-/* ---- worker_mail.c ---- */
+/* ---- commands.c, commands_conn.c ---- */
+/* Carries out the commands that have come; returns their number. */
 uint32_t worker_commands(struct rnicd_worker *w);
+/* One of the connections' commands: between the two files. */
+void command_conn(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- conn.c, conn_tx.c ---- */
 void conn_tcp_init(const struct rnicd_port *port);
@@ -173,8 +183,6 @@ void conn_established(struct qp_conn *qc);
 void conn_requested(struct rnicd_worker *w, struct qp_conn *qc);
 /* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
-/* Where frames for an address go: the address itself, the gateway, or NULL. */
-const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);
 /* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* Transmits for connections that are ready; returns the number of segments. */

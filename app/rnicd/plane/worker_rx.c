@@ -10,7 +10,6 @@
 #include "plane/frame.h"
 #include "pkt/pkt_igmp.h"
 #include "plane/port.h"
-#include "plane/ud.h"
 #include "plane/worker_int.h"
 
 #define TAP_LOOK_NS (20 * RN_NS_PER_US)
@@ -59,10 +58,10 @@ static void arp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx
 		if (copy == NULL)
 			break;
 		copy->port = port->index;
-		if (rte_ring_mp_enqueue(rnicd.worker[i]->sh.rx_moved, copy) != 0)
+		if (rte_ring_mp_enqueue(worker_at[i]->sh.rx_moved, copy) != 0)
 			rte_pktmbuf_free(copy);
 		else
-			worker_poke(rnicd.worker[i]);
+			bell_ring(i);
 	}
 	drop(r);
 }
@@ -92,11 +91,14 @@ static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 
 	switch (pkt_igmp_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &q)) {
 	case PKT_IGMP_QUERY: {
-		struct rnicd_event ev = { .type = RNICD_EV_QUERY, .worker = w->index, .port = port->index, .addr = q.group,
-					  .status = q.version, .arg = { q.within_ms, q.all } };
 		st->igmp_rx++;
-		if (conn_answer_allowed(w, port))
-			(void)rnicd_event_push(w, &ev); /* a full ring: it is asked again */
+		struct event *ev = conn_answer_allowed(w, port) ? event_room(w->index, EVENT_DROPPABLE) : NULL;
+		if (ev == NULL)
+			break; /* it is asked again */
+		ev->type = EVENT_QUERY;
+		ev->query = (struct event_query){ .port = port->index, .version = q.version, .all = q.all,
+						  .within_ms = q.within_ms, .group = q.group };
+		event_put(w->index);
 		break;
 	}
 	case PKT_IGMP_OTHER:
@@ -125,9 +127,9 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
 	m->port = port->index;
-	if (rte_ring_mp_enqueue(rnicd.worker[owner]->sh.rx_moved, m) == 0) {
+	if (rte_ring_mp_enqueue(worker_at[owner]->sh.rx_moved, m) == 0) {
 		st->rx_moved++;
-		worker_poke(rnicd.worker[owner]);
+		bell_ring(owner);
 		return;
 	}
 	st->rx_moved_drops++;

@@ -4,15 +4,9 @@
  * then sleeps until something happens (a command, a doorbell, a frame from another worker, a packet at a port that can
  * tell) or is due (a timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20 us,
  * and ever less often up to 500 us.
- *
- * No wake-up is lost: the worker says that it sleeps, then looks at everything once more; whoever brings something
- * puts it in place first and looks at the word then. A full fence on either side orders the two.
  */
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <rte_pause.h>
 
@@ -26,28 +20,16 @@
 #define HOGGED_NS   (50 * RN_NS_PER_US) /* a yield that long: somebody computes on this CPU */
 #define SHY_NS      (10 * RN_NS_PER_MS)
 
-void worker_poke(struct rnicd_worker *w)
-{
-	/* pairs with the fence in may_sleep() */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&w->sh.sleeping, __ATOMIC_RELAXED) == 0)
-		return;
-	uint64_t one = 1;
-	/* only fails when the counter is full: then it is awake in any case */
-	if (write(w->sh.wake_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
-		return;
-}
-
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
-	__atomic_store_n(&w->sh.sleeping, value, __ATOMIC_RELAXED);
+	bell_set_sleeping(w->index, value);
 	for (struct worker_client *c = w->clients; c != NULL; c = c->next)
 		__atomic_store_n(&c->doorbell->need_wakeup, value, __ATOMIC_RELAXED);
 }
 
 static bool anything_waits(const struct rnicd_worker *w)
 {
-	if (!rte_ring_empty(w->sh.cmds) || !rte_ring_empty(w->sh.rx_moved) || !rte_ring_empty(w->sh.tx_moved) ||
+	if (cmd_waits(w->index) || !rte_ring_empty(w->sh.rx_moved) || !rte_ring_empty(w->sh.tx_moved) ||
 	    w->loop_head != w->loop_tail || qp_ctx_full(&w->qp))
 		return true;
 	for (const struct worker_client *c = w->clients; c != NULL; c = c->next) {
@@ -92,16 +74,13 @@ static uint64_t longest_nap(struct rnicd_worker *w)
 
 static void sleep_until(struct rnicd_worker *w, uint64_t due)
 {
-	struct epoll_event ev[8];
 	uint64_t now = rnicd_now();
 
 	if (due <= now)
 		return;
 	uint64_t left = rn_min_u64(due - now, longest_nap(w));
 	struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
-	/* edges only: nothing is read from the descriptors, some of which are the clients' */
-	int n = epoll_pwait2(w->sh.epoll_fd, ev, RN_ARRAY_LEN(ev), &ts, NULL);
-	if (n > 0) {
+	if (bell_wait(w->index, &ts)) {
 		w->nap = 0;
 		worker_rx_all(w);
 		/* a bell may ring just before its packet is to be seen: look for a while */
@@ -136,7 +115,7 @@ void worker_idle(struct rnicd_worker *w)
 	}
 	say_sleeping(w, 1);
 	arm_ports(w);
-	/* pairs with the fences in worker_poke() and in the client's doorbell */
+	/* pairs with the fences in bell_ring() and in the client's doorbell */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	worker_rx_all(w);
 	if (!anything_waits(w) && worker_rx(w) == 0)

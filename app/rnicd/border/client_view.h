@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client as one worker sees it: where its doorbells are, which of its QPs live on the worker, and which memory may go
+ * out by reference.
+ *
+ * The control thread makes and frees it. Between CMD_CLIENT_ADD and the answer to CMD_CLIENT_DEL the worker alone reads
+ * and writes it, but for `shares` (the control thread writes) and `ext_freed` (each thread that frees packets writes its
+ * own element).
+ */
+#ifndef CLIENT_VIEW_H
+#define CLIENT_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "border/rnicd.h"
+#include "ipc/ipc_shm.h"
+
+struct qp;
+
+struct worker_client {
+	struct ipc_doorbell *doorbell;   /* of this worker, in the client's shared memory: not trusted */
+	struct worker_client *next;      /* the worker's list of clients */
+	bool shares;                     /* atomic. Its QPs reach memory of other clients: no memory goes by reference */
+	uint64_t ext_taken;              /* references to its memory ever given to packets; the worker writes */
+	struct {
+		uint64_t n;              /* references given back, by DPDK lcore of the thread that freed the packet */
+		uint64_t pad[7];
+	} ext_freed[RNICD_MAX_WORKERS + 1];
+	struct qp *qp[IPC_MAX_QPS];      /* by doorbell bit; NULL: no such QP */
+};
+
+/*
+ * Control thread, after the answer to CMD_CLIENT_DEL: true once no packet refers to the client's memory through this
+ * worker any more. Only then may the memory be unmapped and c be freed. Becomes true by itself; ask again after some
+ * milliseconds.
+ */
+static inline bool worker_client_quiet(const struct worker_client *c)
+{
+	uint64_t freed = 0;
+
+	/* acquire: pairs with the release of the thread that freed the packet, which has stopped reading the memory */
+	for (size_t i = 0; i < RN_ARRAY_LEN(c->ext_freed); i++)
+		freed += __atomic_load_n(&c->ext_freed[i].n, __ATOMIC_ACQUIRE);
+	return freed == __atomic_load_n(&c->ext_taken, __ATOMIC_ACQUIRE);
+}
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "border/event.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ring/spsc.h"
+
+#define SLOT      1024u
+#define SLOTS     2048u
+#define LOSSLESS  1024u /* of them for lossless events alone */
+_Static_assert(sizeof(struct event) <= SLOT, "an event is one slot");
+_Static_assert(CMD_SLOTS + LOSSLESS < SLOTS, "droppable events have room too");
+
+/* One for each worker, which produces; the control thread consumes. */
+struct event_ring {
+	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* worker */
+	bool told; /* something was put since the last flush */
+	struct spsc_cons cons RN_ALIGNED(RN_CACHE_LINE); /* control thread */
+	void *mem;
+};
+
+static struct event_ring *ring[RNICD_MAX_WORKERS];
+static uint32_t n_rings;
+static uint32_t control_sleeping; /* 1: the control thread sleeps and control_fd must be written */
+
+static void stop(void)
+{
+	for (uint32_t i = 0; i < n_rings; i++) {
+		free(ring[i]->mem);
+		free(ring[i]);
+		ring[i] = NULL;
+	}
+	n_rings = 0;
+}
+
+static bool start(uint32_t workers)
+{
+	uint64_t size = spsc_size(SLOTS, SLOT);
+
+	for (uint32_t i = 0; i < workers; i++) {
+		struct event_ring *r = aligned_alloc(RN_CACHE_LINE, sizeof(*r));
+		void *mem = aligned_alloc(RN_CACHE_LINE, size);
+		if (r == NULL || mem == NULL) {
+			free(r);
+			free(mem);
+			return false;
+		}
+		memset(mem, 0, sizeof(struct spsc_hdr));
+		*r = (struct event_ring){ .mem = mem };
+		ring[i] = r;
+		n_rings = i + 1;
+		struct spsc_place at = { .region = mem, .region_size = size, .nslots = SLOTS, .slot_size = SLOT };
+		if (spsc_prod_attach(&r->prod, &at) != SPSC_OK || spsc_cons_attach(&r->cons, &at) != SPSC_OK)
+			return false;
+	}
+	return true;
+}
+
+bool event_start(uint32_t workers, char *err, uint32_t err_len)
+{
+	rnicd.control_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rnicd.control_fd < 0) {
+		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
+		return false;
+	}
+	if (start(workers) && cmd_start(workers))
+		return true;
+	event_stop();
+	snprintf(err, err_len, "no memory for the queues between the control thread and the workers");
+	return false;
+}
+
+void event_stop(void)
+{
+	cmd_stop();
+	stop();
+	if (rnicd.control_fd >= 0)
+		close(rnicd.control_fd);
+	rnicd.control_fd = -1;
+}
+
+/* ---- worker ---- */
+
+struct event *event_room(uint32_t worker, enum event_class class)
+{
+	struct event_ring *r = ring[worker];
+	const uint32_t kept = class == EVENT_LOSSLESS ? CMD_SLOTS : CMD_SLOTS + LOSSLESS;
+
+	if (spsc_prod_free(&r->prod, kept + 1) <= kept)
+		return NULL;
+	struct event *ev = spsc_prod_slot(&r->prod, 0);
+	ev->worker = worker;
+	return ev;
+}
+
+void event_put(uint32_t worker)
+{
+	spsc_prod_publish(&ring[worker]->prod, 1);
+	ring[worker]->told = true;
+}
+
+void event_answer(uint32_t worker, struct cmd *c)
+{
+	struct event_ring *r = ring[worker];
+
+	(void)spsc_prod_free(&r->prod, 1); /* other events leave CMD_SLOTS free, and there are no more commands than that */
+	struct event *ev = spsc_prod_slot(&r->prod, 0);
+	ev->type = EVENT_ANSWER;
+	ev->worker = worker;
+	ev->cmd = c;
+	event_put(worker);
+}
+
+void event_flush(uint32_t worker)
+{
+	struct event_ring *r = ring[worker];
+
+	if (!r->told)
+		return;
+	r->told = false;
+	/* pairs with the fence in event_prepare_sleep() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&control_sleeping, __ATOMIC_RELAXED) == 0 ||
+	    __atomic_exchange_n(&control_sleeping, 0, __ATOMIC_RELAXED) == 0)
+		return;
+	uint64_t one = 1;
+	/* only fails when the counter is full: it is readable in any case */
+	if (write(rnicd.control_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
+		return;
+}
+
+/* ---- control thread ---- */
+
+uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev))
+{
+	static uint32_t turn; /* the worker whose events come first */
+	uint32_t k = 0;
+
+	cmd_go_on();
+	for (uint32_t i = 0; i < n_rings; i++) {
+		struct event_ring *r = ring[(turn + i) % n_rings];
+		for (; k < n && spsc_cons_avail(&r->cons, 1) > 0; k++) {
+			const struct event *ev = spsc_cons_slot(&r->cons, 0);
+			if (ev->type == EVENT_ANSWER)
+				cmd_answered(ev->cmd, ev->worker);
+			else
+				take(ev);
+			spsc_cons_release(&r->cons, 1);
+		}
+	}
+	turn++;
+	return k;
+}
+
+bool event_prepare_sleep(void)
+{
+	__atomic_store_n(&control_sleeping, 1, __ATOMIC_RELAXED);
+	/* pairs with the fence in event_flush() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < n_rings; i++) {
+		if (spsc_cons_avail(&ring[i]->cons, 1) > 0) {
+			__atomic_store_n(&control_sleeping, 0, __ATOMIC_RELAXED);
+			return false;
+		}
+	}
+	return true;
+}
+
+void event_awake(void)
+{
+	uint64_t n;
+
+	__atomic_store_n(&control_sleeping, 0, __ATOMIC_RELAXED);
+	/* not readable when something else has ended the sleep */
+	if (read(rnicd.control_fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
+		return;
+}

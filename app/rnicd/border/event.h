@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way out: what workers tell the control thread, in the order in which each worker tells it.
+ *
+ * An event has a class. An answer to a command always has room: room for all commands under way is kept free. A lossless
+ * event that has no room waits: the worker tries again in its next turn and does nothing before that which makes more
+ * such events. A droppable event that has no room, or would take the room that is kept for lossless ones, is lost; what
+ * it tells is told again, or its loss is one of the network's.
+ *
+ * The control thread is woken once per turn of a worker at most, by event_flush(), and only when it sleeps.
+ */
+#ifndef EVENT_H
+#define EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "border/cmd.h"
+#include "border/rnicd.h"
+#include "ipc/ipc_shm.h"
+
+enum event_type {
+	EVENT_ANSWER, /* cmd: a command is back. The queue itself takes it */
+	EVENT_FX,     /* fx: lossless. Of a connection, QP, CQ or SRQ */
+	EVENT_SIDR,   /* sidr: droppable. A message for the datagrams' connection manager */
+	EVENT_NEIGH,  /* neigh: droppable. What CMD_NEIGH has asked for is known */
+	EVENT_QUERY   /* query: droppable. A router asks which groups are wanted */
+};
+
+enum event_class { EVENT_LOSSLESS, EVENT_DROPPABLE };
+
+/* A struct qp_fx by value. */
+struct event_fx {
+	uint8_t type;        /* enum qp_fx_type */
+	uint8_t code;
+	uint16_t priv_len;
+	uint16_t ird, ord;
+	uint32_t vendor_err;
+	uint32_t worker;
+	uint32_t port;       /* of a connection: index of the device */
+	uint64_t owner;      /* number of the connection, QP, CQ or SRQ */
+	uint64_t listener;   /* owner of the listener; first effect of a passive connection */
+	struct qp_conn *conn;/* of a connection: for later commands, together with owner */
+	struct ipc_addr local, remote; /* of a connection */
+	uint8_t priv[IPC_PRIV_MAX];
+};
+
+/*
+ * The control thread numbers what it makes from 1; the worker numbers passive connections, with their first effect, and
+ * with this bit set.
+ */
+#define EVENT_OWNER_PASSIVE (UINT64_C(1) << 63)
+
+struct event_sidr {
+	uint32_t port;        /* index of the device */
+	uint8_t kind;         /* enum udpl_kind */
+	struct ipc_addr from; /* its IP address */
+	uint32_t len;
+	uint8_t body[IPC_PRIV_MAX];
+};
+
+struct event_neigh {
+	uint32_t port;
+	int32_t status;       /* 0 or -EHOSTUNREACH */
+	struct pkt_addr addr;
+};
+
+struct event_query {
+	uint32_t port;
+	uint8_t version;      /* of IGMP */
+	bool all;             /* any group, else `group` */
+	uint32_t within_ms;
+	struct pkt_addr group;
+};
+
+struct event {
+	enum event_type type;
+	uint32_t worker;
+	union {
+		struct cmd *cmd;
+		struct event_fx fx;
+		struct event_sidr sidr;
+		struct event_neigh neigh;
+		struct event_query query;
+	};
+};
+
+/* ---- worker: its own number ---- */
+
+/* Where the next event is to be written, type and body; NULL: no room. It is not told before event_put(). */
+struct event *event_room(uint32_t worker, enum event_class class);
+void event_put(uint32_t worker);
+/* A command is carried out. */
+void event_answer(uint32_t worker, struct cmd *c);
+/* End of the turn: wakes the control thread when it has been told something and sleeps. */
+void event_flush(uint32_t worker);
+
+/* ---- control thread ---- */
+
+/*
+ * Sends commands that wait; takes up to n events, runs `done` of commands that are answered and gives the others to
+ * `take`. Returns how many there were.
+ */
+uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev));
+
+/*
+ * Around its poll(): after prepare returns true the control thread may sleep on rnicd.control_fd until it becomes
+ * readable; false: there is something to collect already. awake clears the descriptor and the word.
+ */
+bool event_prepare_sleep(void);
+void event_awake(void);
+
+/* Both queues, and rnicd.control_fd. Before the workers start, after they have stopped. False with a sentence in err. */
+bool event_start(uint32_t workers, char *err, uint32_t err_len);
+void event_stop(void);
+
+#endif

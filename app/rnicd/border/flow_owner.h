@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which worker owns a connection or a datagram QP. Both sides compute it: the control thread to send a command to the
+ * owner, a worker to hand a frame to the owner. Any thread; the functions read only what is constant after the start.
+ */
+#ifndef FLOW_OWNER_H
+#define FLOW_OWNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/rn_base.h"
+#include "border/rnicd.h"
+#include "pkt/pkt.h"
+
+/* Both ends of a connection. */
+struct conn_addr {
+	uint32_t port;                /* index of the device */
+	struct pkt_addr local, remote;
+	uint16_t lport, rport;        /* host order */
+};
+
+/* What a worker's flow table looks for. */
+struct flow_key {
+	struct pkt_addr local, remote;
+	uint16_t lport;
+	uint32_t port; /* index of the device; lies between the TCP ports so that comparing keys does not wait for the stores */
+	uint16_t rport;
+};
+
+static inline uint64_t flow_mix(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= UINT64_C(0xd6e8feb86659fd93);
+	x ^= x >> 32;
+	x *= UINT64_C(0xd6e8feb86659fd93);
+	return x ^ x >> 32;
+}
+
+static inline uint64_t flow_endpoint(const uint64_t secret[2], const struct pkt_addr *a, uint16_t port)
+{
+	uint64_t hi, lo;
+
+	memcpy(&hi, a->b, sizeof(hi));
+	memcpy(&lo, a->b + 8, sizeof(lo));
+	return flow_mix(flow_mix(flow_mix(hi ^ secret[0]) + lo) ^ port ^ secret[1]);
+}
+
+/*
+ * The hash of the flow table. It is keyed with secret random bits, so nobody outside can choose collisions. It is a sum
+ * of the ends: both directions of a flow, and both ends when they live in one daemon, have the same hash.
+ */
+static inline uint32_t flow_hash(const uint64_t secret[2], const struct flow_key *k)
+{
+	uint64_t sum = flow_endpoint(secret, &k->local, k->lport) + flow_endpoint(secret, &k->remote, k->rport);
+	return (uint32_t)(flow_mix(sum) >> 32);
+}
+
+/* A hash as one of n workers: takes the upper bits, tables take the lower ones. */
+static inline uint32_t flow_owner(uint32_t hash, uint32_t workers)
+{
+	return (uint32_t)(((uint64_t)hash * workers) >> 32);
+}
+
+/* The hash of a datagram QP: its device and QPN, keyed like flow_hash. */
+static inline uint32_t ud_hash(const uint64_t secret[2], uint32_t port, uint32_t qpn)
+{
+	return (uint32_t)(flow_mix(flow_mix(((uint64_t)port << 32 | qpn) ^ secret[0]) ^ secret[1]) >> 32);
+}
+
+static inline struct flow_key flow_key_of(const struct conn_addr *a)
+{
+	return (struct flow_key){ .local = a->local, .remote = a->remote, .lport = a->lport, .rport = a->rport,
+				  .port = a->port };
+}
+
+/* The worker that owns a connection. */
+uint32_t conn_owner(const struct conn_addr *a);
+/* The worker that owns a datagram QP of a device. */
+uint32_t ud_owner(uint32_t port, uint32_t qpn);
+
+#endif

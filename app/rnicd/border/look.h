@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What workers tell of themselves when they are asked by command, for telemetry. All by value. */
+#ifndef LOOK_H
+#define LOOK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "qp/qp.h"
+
+/* The stages of a worker's turn, whose cycles it counts when the configuration says so. */
+enum stage {
+	STAGE_COMMANDS,  /* clock and commands */
+	STAGE_RECEIVE,   /* from the ports to placed bytes, acknowledged work requests included */
+	STAGE_DOORBELLS,
+	STAGE_TIMERS,    /* of connections and neighbours */
+	STAGE_SEND,      /* from work requests to frames */
+	STAGE_EFFECTS,   /* completions and events published, packets freed */
+	STAGE_PORTS,     /* shaper, impairment, drivers */
+	STAGE_IDLE,      /* turns that found nothing to do, and the time between two turns */
+	STAGES
+};
+
+/* A worker. */
+struct look_worker {
+	struct qp_stats qp;
+	uint64_t turns, sleeps;
+	uint64_t cycles[STAGES];
+	bool has_cycles;      /* it counts them */
+	uint32_t connections; /* in its flow table */
+	uint32_t half_open;   /* of them, those whose peer has not sent an MPA Request yet */
+	uint32_t blocks_used; /* connections that hold working memory */
+};
+
+/* All workers have the same listeners; worker 0 tells them. A TCP port of a device at which connections are waited for. */
+struct look_listener {
+	uint32_t port;
+	uint16_t lport;
+};
+#define LOOK_LISTENERS 256u /* the most that a worker has */
+
+/* A connection. The control thread says which; the owner fills in the rest. */
+struct look_conn {
+	uint32_t worker;
+	struct qp_conn *conn; /* with key: which connection; the control thread does not look inside */
+	uint64_t key;
+	bool here;            /* it still exists, and the rest was filled in */
+	enum qp_conn_state state;
+	struct tcpl_info tcp;
+	struct tcpl_stats stats;
+	bool crc, rx_markers, tx_markers;
+};
+
+#endif

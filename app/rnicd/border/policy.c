@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "border/policy.h"
+
+#include "qp/qp_ud.h"
+
+struct mpa_policy conn_policy(const struct rnicd_port *port)
+{
+	const struct rnicd_port_cfg *c = port->cfg;
+
+	return (struct mpa_policy){ .rev = c->mpa_rev, .crc = c->crc, .crc_must = c->crc_required, .markers = c->markers,
+				    .p2p = c->peer_to_peer,
+				    .rtr = c->rtr != 0 ? c->rtr : MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
+				    .ird = c->max_ird, .ord = c->max_ord, .ird_max = c->max_ird };
+}
+
+uint32_t port_ip_len(const struct rnicd_port *port)
+{
+	return pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
+}
+
+uint32_t ud_mtu(const struct rnicd_port *port)
+{
+	return port->cfg->ud_port == 0 ? 0 : udpl_mtu(port->mtu - port_ip_len(port) - PKT_UDP_LEN, QP_UD_INNER);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a port's configuration means for its connections and datagrams. Pure functions of constants; any thread. */
+#ifndef POLICY_H
+#define POLICY_H
+
+#include "border/rnicd.h"
+#include "iwarp/mpa_neg.h"
+
+/* What a port's connections negotiate. */
+struct mpa_policy conn_policy(const struct rnicd_port *port);
+
+/* Bytes of IP header in the port's packets. */
+uint32_t port_ip_len(const struct rnicd_port *port);
+
+/* The largest message that a device sends in a datagram, one of verbs' MTUs, in bytes; 0: it has no datagrams. */
+uint32_t ud_mtu(const struct rnicd_port *port);
+
+#endif

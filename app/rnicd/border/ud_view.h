@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagram QPs and multicast groups as a worker has them. The control thread makes and frees the memory; the worker alone
+ * writes it from the command that adds the object until the answer to the command that takes it away.
+ */
+#ifndef UD_VIEW_H
+#define UD_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pkt/pkt.h"
+#include "qp/qp_ud.h"
+
+/* A datagram QP with its place in the worker's table. */
+struct ud_qp {
+	struct qp qp;
+	uint32_t port;      /* index of the device */
+	uint32_t hash;      /* ud_hash */
+	struct ud_qp *next; /* in the same bucket of the worker's table */
+};
+
+static inline struct ud_qp *ud_of(struct qp *qp) { return rn_container_of(qp, struct ud_qp, qp); }
+
+/* A QP in a group. */
+struct ud_member {
+	struct ud_qp *u;
+	bool deaf; /* does not receive the datagrams that it has sent itself */
+	struct ud_member *next;
+};
+
+/*
+ * A group of a device in which there are QPs, as one worker has it. Every worker has one as long as any worker has a
+ * member.
+ */
+struct ud_group {
+	uint32_t port;
+	struct pkt_addr addr;
+	uint32_t workers; /* bit mask of the workers that have members */
+	struct ud_member *members; /* on this worker */
+	struct ud_group *next;
+};
+
+#endif

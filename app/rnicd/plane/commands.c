@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bodies of all commands (cmd.h): here those about clients, QPs, CQs, groups and the worker itself; those about
+ * connections and listeners are in commands_conn.c. A body does not block and does not allocate.
+ */
+#include "plane/port_link.h"
+#include "plane/worker_int.h"
+
+/* ---- clients ---- */
+
+static void client_add(struct rnicd_worker *w, struct worker_client *c)
+{
+	c->next = w->clients;
+	w->clients = c;
+}
+
+static void client_del(struct rnicd_worker *w, const struct worker_client *c)
+{
+	struct worker_client **at = &w->clients;
+
+	while (*at != NULL && *at != c)
+		at = &(*at)->next;
+	if (*at == c)
+		*at = c->next;
+}
+
+static void client_refers(const struct rnicd_worker *w, struct cmd_refers *r)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		found |= conn_refers(w, r->region[i].base, r->region[i].len);
+	if (found)
+		__atomic_store_n(&r->found, true, __ATOMIC_RELAXED);
+}
+
+/* ---- QPs ---- */
+
+static void qp_create(struct rnicd_worker *w, struct cmd_qp *q)
+{
+	q->verdict = q->datagram && !ud_add(&w->uds, ud_of(q->qp), q->port) ? QP_NO_MEMORY : QP_OK;
+	if (q->verdict != QP_OK)
+		return;
+	if (q->has_state)
+		(void)qp_modify(&w->qp, q->qp, q->state);
+	q->client->qp[q->bit] = q->qp;
+}
+
+static void qp_change(struct rnicd_worker *w, struct cmd_qp *q)
+{
+	qp_set(q->qp, &q->tune);
+	q->verdict = q->has_state ? qp_modify(&w->qp, q->qp, q->state) : QP_OK;
+}
+
+static void qp_leave(const struct rnicd_worker *w, struct cmd_qp *q)
+{
+	q->client->qp[q->bit] = NULL;
+	q->seen = w->now;
+}
+
+static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
+{
+	q->client->qp[q->bit] = q->qp;
+	qp_doorbell(&w->qp, q->qp); /* one that rang at the old worker while it left */
+}
+
+static void qp_end(struct rnicd_worker *w, struct cmd_qp *q)
+{
+	q->client->qp[q->bit] = NULL;
+	if (q->datagram && !q->orphan)
+		ud_finish(w, ud_of(q->qp));
+	if (q->datagram)
+		ud_del(&w->uds, ud_of(q->qp));
+	if (q->orphan && q->qp->conn != NULL)
+		conn_set_client(q->qp->conn, NULL);
+	qp_destroy(&w->qp, q->qp);
+	q->seen = w->now;
+}
+
+/* ---- groups, frames of the control thread's ---- */
+
+static void group_change(struct rnicd_worker *w, const struct cmd_group *g)
+{
+	if (w->index == g->worker && g->leaves)
+		ud_group_del(&g->at[w->index], g->m);
+	else if (w->index == g->worker)
+		ud_group_add(&g->at[w->index], g->m);
+	ud_group_set(w, &g->at[w->index], g->workers);
+}
+
+/* ---- telemetry ---- */
+
+static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
+{
+	*l = (struct look_worker){ .qp = w->qp.stats, .turns = w->turns, .sleeps = w->sleeps, .has_cycles = w->stages.on,
+				   .connections = w->flows.used, .blocks_used = w->qp.cfg.blocks - w->qp.blk_left };
+	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
+		l->half_open += w->listener[i].half_open;
+}
+
+static void run_command(struct rnicd_worker *w, struct cmd *c)
+{
+	switch (c->type) {
+	case CMD_NOTHING:
+	case CMD_TYPES:
+		break;
+	case CMD_CLIENT_ADD:
+		client_add(w, c->client.view[w->index]);
+		break;
+	case CMD_CLIENT_DEL:
+		client_del(w, c->client.view[w->index]);
+		break;
+	case CMD_CLIENT_REFERS:
+		client_refers(w, &c->refers);
+		break;
+	case CMD_QP_CREATE:
+		qp_create(w, &c->qp);
+		break;
+	case CMD_QP_MODIFY:
+		qp_change(w, &c->qp);
+		break;
+	case CMD_QP_LEAVE:
+		qp_leave(w, &c->qp);
+		break;
+	case CMD_QP_LATER:
+		c->qp.later = w->now != c->qp.seen;
+		break;
+	case CMD_QP_ARRIVE:
+		qp_arrive(w, &c->qp);
+		break;
+	case CMD_QP_DESTROY:
+		qp_end(w, &c->qp);
+		break;
+	case CMD_QP_WAITS:
+		c->qp.waits = qp_send_waits(c->qp.qp);
+		break;
+	case CMD_QP_GIVE_UP:
+		qp_unreachable(&w->qp, c->qp.qp);
+		break;
+	case CMD_CQ_RESIZE:
+		qp_cq_change(&w->qp, c->resize.cq, c->resize.ring);
+		break;
+	case CMD_GROUP:
+		group_change(w, &c->group);
+		break;
+	case CMD_SEND_FRAME:
+		ud_group_report(w, rnicd.port[c->send.port], c->send.p, c->send.len);
+		break;
+	case CMD_SEND_DATAGRAM:
+		ud_send(w, rnicd.port[c->send.port], &c->send.to, c->send.p, c->send.len);
+		break;
+	case CMD_NEIGH:
+		c->neigh.verdict = neigh_resolve(w, rnicd.port[c->neigh.port], &c->neigh.dst);
+		break;
+	case CMD_PORT_LEAVE:
+		worker_port_leave(w, c->port);
+		break;
+	case CMD_PORT_JOIN:
+		worker_port_join(w, c->port);
+		break;
+	case CMD_PORT_UP:
+		worker_port_up(w, c->port);
+		break;
+	case CMD_LOOK_WORKER:
+		look_worker(w, &c->look_worker[w->index]);
+		break;
+	case CMD_LISTEN:
+	case CMD_UNLISTEN:
+	case CMD_CONN_OPEN:
+	case CMD_CONN_JOIN:
+	case CMD_CONN_REJECT:
+	case CMD_CONN_DISCONNECT:
+	case CMD_CONN_END:
+	case CMD_CONN_LET_GO:
+	case CMD_LOOK_LISTENERS:
+	case CMD_LOOK_CONNS:
+		command_conn(w, c);
+		break;
+	}
+}
+
+uint32_t worker_commands(struct rnicd_worker *w)
+{
+	struct cmd *c;
+	uint32_t n = 0;
+
+	while (worker_space(w) && (c = cmd_take(w->index)) != NULL) {
+		run_command(w, c);
+		event_answer(w->index, c);
+		n++;
+	}
+	return n;
+}

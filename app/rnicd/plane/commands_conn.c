@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bodies of the commands about connections and listeners. A command names a connection by address and number: when
+ * the number is another one, the connection has closed and the command does nothing.
+ */
+#include "border/policy.h"
+#include "plane/worker_int.h"
+
+static void unlisten(struct rnicd_worker *w, const struct cmd_listen *l, uint32_t devs)
+{
+	for (uint32_t d = l->first; d < l->first + devs; d++)
+		conn_unlisten(w, d, l->lport);
+}
+
+static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
+{
+	enum conn_verdict *v = &c->verdict[w->index];
+
+	*v = CONN_OK;
+	for (uint32_t d = c->first; d < c->last; d++) {
+		struct conn_listen l = { .port = d, .lport = c->lport, .backlog = c->backlog, .flags = c->flags,
+					 .owner = c->owner, .policy = conn_policy(rnicd.port[d]) };
+		if (c->rev != 0)
+			l.policy.rev = c->rev;
+		*v = conn_listen(w, &l);
+		if (*v != CONN_OK) {
+			unlisten(w, c, d - c->first);
+			return;
+		}
+	}
+}
+
+static void conn_begin(struct rnicd_worker *w, struct cmd_conn_open *o)
+{
+	struct qp_conn_params p = { .dev = o->dev, .owner = o->owner, .policy = o->policy, .flags = o->flags, .qp = o->qp,
+				    .priv = o->priv, .priv_len = o->priv_len };
+
+	if (o->qp != NULL)
+		qp_set(o->qp, &o->tune);
+	o->cv = conn_open(w, &o->addr, &p, &o->conn, &o->qv);
+	if (o->cv == CONN_OK && o->qp != NULL)
+		conn_set_client(o->conn, o->client);
+}
+
+static bool conn_here(const struct cmd_conn *c) { return c->conn->owner == c->key; }
+
+static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
+{
+	const struct qp_accept a = { .qp = j->qp, .ird = j->ird, .ord = j->ord, .priv_len = j->priv_len, .priv = j->priv };
+	struct qp_conn *conn = j->which.conn;
+
+	j->qv = QP_BAD_STATE;
+	if (!conn_here(&j->which))
+		return;
+	conn_set_client(conn, j->client);
+	if (j->tune != NULL)
+		qp_set(j->qp, j->tune);
+	j->qv = conn->passive ? qp_conn_accept(&w->qp, conn, &a) : qp_conn_attach(&w->qp, conn, j->qp);
+	if (j->qv != QP_OK)
+		conn_set_client(conn, NULL);
+}
+
+static void conn_reject(struct rnicd_worker *w, struct cmd_conn_join *j)
+{
+	j->qv = conn_here(&j->which) ? qp_conn_reject(&w->qp, j->which.conn, j->priv, j->priv_len) : QP_OK;
+}
+
+static void conn_end(struct rnicd_worker *w, struct qp_conn *c)
+{
+	if (qp_conn_get_state(c) != QP_C_WAIT_ACCEPT || qp_conn_reject(&w->qp, c, NULL, 0) != QP_OK)
+		qp_conn_disconnect(&w->qp, c);
+}
+
+/*
+ * The client's QP is gone, or never was. With everything acknowledged the connection may end in peace; one that still
+ * has to send from the client's memory cannot.
+ */
+static void conn_let_go(struct rnicd_worker *w, struct qp_conn *c)
+{
+	conn_set_client(c, NULL);
+	if (!tcpl_idle(&c->tcp))
+		qp_conn_abort(&w->qp, c);
+}
+
+/* ---- telemetry ---- */
+
+static void look_listeners(const struct rnicd_worker *w, struct cmd_look_listeners *l)
+{
+	l->n = 0;
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
+		if (w->listener[i].used)
+			l->l[l->n++] = (struct look_listener){ .port = w->listener[i].cfg.port,
+							       .lport = w->listener[i].cfg.lport };
+}
+
+static void look_conn(struct look_conn *l)
+{
+	const struct qp_conn *c = l->conn;
+
+	l->here = c->owner == l->key;
+	if (!l->here)
+		return;
+	l->state = qp_conn_get_state(c);
+	tcpl_get_info(&c->tcp, &l->tcp);
+	l->stats = c->tcp.stats;
+	l->crc = c->agreed.crc;
+	l->rx_markers = c->agreed.rx_markers;
+	l->tx_markers = c->agreed.tx_markers;
+}
+
+void command_conn(struct rnicd_worker *w, struct cmd *c)
+{
+	switch ((int)c->type) {
+	case CMD_LISTEN:
+		listen_all(w, &c->listen);
+		break;
+	case CMD_UNLISTEN:
+		if (c->listen.verdict[w->index] == CONN_OK)
+			unlisten(w, &c->listen, c->listen.last - c->listen.first);
+		break;
+	case CMD_CONN_OPEN:
+		conn_begin(w, &c->open);
+		break;
+	case CMD_CONN_JOIN:
+		conn_join(w, &c->join);
+		break;
+	case CMD_CONN_REJECT:
+		conn_reject(w, &c->join);
+		break;
+	case CMD_CONN_DISCONNECT:
+		if (conn_here(&c->conn))
+			qp_conn_disconnect(&w->qp, c->conn.conn);
+		break;
+	case CMD_CONN_END:
+		if (conn_here(&c->conn))
+			conn_end(w, c->conn.conn);
+		break;
+	case CMD_CONN_LET_GO:
+		if (conn_here(&c->conn))
+			conn_let_go(w, c->conn.conn);
+		break;
+	case CMD_LOOK_LISTENERS:
+		if (w->index == 0)
+			look_listeners(w, &c->look_listeners);
+		break;
+	case CMD_LOOK_CONNS:
+		for (uint32_t i = 0; i < c->look_conns.n; i++)
+			if (c->look_conns.c[i].worker == w->index)
+				look_conn(&c->look_conns.c[i]);
+		break;
+	default:
+		break;
+	}
+}

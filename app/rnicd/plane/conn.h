@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections, listeners and neighbours of a worker, as the bodies of commands and the turn's other files use them.
+ * Worker thread.
+ */
+#ifndef RNICD_CONN_H
+#define RNICD_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "border/cmd.h"
+#include "pkt/pkt.h"
+#include "qp/qp.h"
+
+struct rnicd_worker;
+struct worker_client;
+
+/*
+ * Active open on the worker that conn_owner() names. p->tcp and p->iss are filled in here. The neighbour is looked up
+ * by the way; the SYN waits for it. *c is valid until QP_FX_CLOSED.
+ */
+RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct qp_conn_params *p,
+					 struct qp_conn **c, enum qp_verdict *qp);
+
+/*
+ * The connection's QP belongs to this client: from now on the client's memory may go out by reference. To be called when
+ * a QP is attached (open, accept, attach). NULL: everything is copied.
+ */
+void conn_set_client(struct qp_conn *c, struct worker_client *client);
+
+/* Where a connection goes; valid until QP_FX_CLOSED. */
+const struct conn_addr *conn_addr(const struct qp_conn *c);
+
+/* Whether a connection still has bytes to send, or to send again, that lie there. Looks at every connection. */
+bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len);
+
+/*
+ * A listener is put on every worker. owner: what qp_conn.owner of its connections starts with. policy: of its
+ * connections until accept. backlog: connections that may be without QP_FX_CONNECT_REQUEST at once, per worker.
+ */
+struct conn_listen {
+	uint32_t port;
+	uint16_t lport;
+	uint16_t backlog; /* 0: 64 */
+	uint32_t flags;   /* QP_CONN_* of its connections */
+	uint64_t owner;
+	struct mpa_policy policy;
+};
+RN_NODISCARD enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *l); /* OK, IN_USE, FULL */
+void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport);
+
+/* Finds out how to reach an address from a port: EVENT_NEIGH follows NEIGH_WAIT. The port's own address is READY. */
+enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Start and stop of the plane. Control thread only. */
+#ifndef RNICD_DATAPLANE_H
+#define RNICD_DATAPLANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Makes the plane that rnicd.cfg describes: EAL, the two queues of the border, ports, workers. On failure one sentence in
+ * err (what, and what to do), everything undone but EAL, which DPDK starts once per process.
+ */
+bool rnicd_dataplane_start(char *err, uint32_t err_len);
+/* Stops workers, drains, closes ports, frees the queues. Connections are ended by the control side before. */
+void rnicd_dataplane_stop(void);
+/* The end of DPDK in this process, after the stop; it cannot be started again. */
+void rnicd_dataplane_exit(void);
+
+#endif

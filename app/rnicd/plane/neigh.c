@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Neighbours: the next hop of an address, what ARP wants done, and what of it the control thread is told. */
+#include <errno.h>
+
+#include "plane/worker_int.h"
+
+void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo)
+{
+	for (uint32_t i = 0; i < todo->n_out; i++)
+		port_tx_push(&w->tx[port->index], todo->out[i]);
+	struct arp_entry *e = todo->told;
+	if (e == NULL)
+		return;
+	struct event *ev = event_room(w->index, EVENT_DROPPABLE);
+	if (ev == NULL)
+		return; /* the neighbour's next news, or the control side's own time-out, will do */
+	ev->type = EVENT_NEIGH;
+	ev->neigh = (struct event_neigh){ .port = port->index, .addr = e->ip, .status = arp_usable(e) ? 0 : -EHOSTUNREACH };
+	event_put(w->index);
+	e->notify = false;
+}
+
+void neigh_timers(struct rnicd_worker *w)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		for (;;) {
+			struct arp_todo todo = { .n_out = 0 };
+			if (!arp_timer(w->arp[i], w->now, &todo))
+				break;
+			worker_arp_todo(w, rnicd.port[i], &todo);
+		}
+	}
+}
+
+const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip)
+{
+	if (pkt_addr_is_ip4(ip) != pkt_addr_is_ip4(&port->cfg->ip))
+		return NULL;
+	if (pkt_addr_same_net(ip, &port->cfg->ip, port->cfg->prefix_len))
+		return ip;
+	return port->cfg->gateway_set ? &port->cfg->gateway : NULL;
+}
+
+enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip)
+{
+	struct arp_todo todo = { .n_out = 0 };
+
+	if (pkt_addr_eq(ip, &port->cfg->ip))
+		return NEIGH_READY;
+	const struct pkt_addr *hop = conn_next_hop(port, ip);
+	if (hop == NULL || !pkt_addr_is_ip4(hop))
+		return NEIGH_NO_ROUTE;
+	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
+	worker_arp_todo(w, port, &todo);
+	if (e == NULL)
+		return NEIGH_FULL;
+	if (arp_usable(e))
+		return NEIGH_READY;
+	e->notify = true;
+	if (e->state == ARP_S_FAILED) {
+		todo = (struct arp_todo){ .told = e };
+		worker_arp_todo(w, port, &todo);
+	}
+	return NEIGH_WAIT;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The two queues between the control thread and the workers; one thread plays both sides, none is started. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "border/event.h"
+#include "border/expect.h"
+
+#define WORKERS 3u
+#define MANY    (4 * CMD_SLOTS)
+
+static struct cmd cmds[MANY];
+static uint32_t n_done;
+static struct cmd *last_done[2]; /* of those to worker 0, to worker 1 */
+static bool in_order;
+static uint32_t n_events;
+
+static bool to_one(const struct cmd *c) { return (c - cmds) % 7 == 0; }
+
+static void done(struct cmd *c)
+{
+	struct cmd **last = &last_done[to_one(c)];
+
+	in_order &= c > *last;
+	*last = c;
+	n_done++;
+}
+
+static void take(const struct event *ev)
+{
+	(void)ev;
+	n_events++;
+}
+
+static int setup(void **state)
+{
+	char err[128];
+
+	(void)state;
+	rnicd.n_workers = rnicd.cfg.n_workers = WORKERS;
+	n_done = n_events = 0;
+	last_done[0] = last_done[1] = NULL;
+	in_order = true;
+	for (uint32_t i = 0; i < MANY; i++)
+		cmds[i] = (struct cmd){ .type = CMD_NOTHING, .done = done };
+	return event_start(WORKERS, err, sizeof(err)) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	event_stop();
+	return 0;
+}
+
+/* A worker's turn. */
+static uint32_t work(uint32_t worker)
+{
+	struct cmd *c;
+	uint32_t n = 0;
+
+	while ((c = cmd_take(worker)) != NULL) {
+		event_answer(worker, c);
+		n++;
+	}
+	return n;
+}
+
+static void commands_beyond_the_queue_wait_in_order(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < MANY; i++)
+		cmd_send(&cmds[i], to_one(&cmds[i]));
+	while (n_done < MANY) {
+		(void)work(1);
+		(void)work(0);
+		event_collect(MANY, take);
+	}
+	assert_true(in_order);
+	assert_false(cmd_waits(0));
+	assert_int_equal(n_events, 0);
+}
+
+static void command_to_all_is_done_once_after_the_last_answer(void **state)
+{
+	(void)state;
+	cmd_send_all(&cmds[0]);
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		assert_true(cmd_waits(w));
+		assert_int_equal(event_collect(MANY, take), 0);
+		assert_int_equal(n_done, 0);
+		assert_int_equal(work(w), 1);
+		if (w + 1 < WORKERS)
+			assert_int_equal(event_collect(MANY, take), 1);
+	}
+	assert_int_equal(event_collect(MANY, take), 1);
+	assert_int_equal(n_done, 1);
+}
+
+static void full_event_queue_still_takes_every_answer(void **state)
+{
+	uint32_t lossless = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < MANY; i++)
+		cmd_send(&cmds[i], 0);
+	for (struct event *ev; (ev = event_room(0, EVENT_LOSSLESS)) != NULL; lossless++) {
+		ev->type = EVENT_FX;
+		event_put(0);
+	}
+	assert_int_equal(work(0), CMD_SLOTS);
+	assert_null(event_room(0, EVENT_LOSSLESS));
+	assert_int_equal(event_collect(MANY, take), lossless + CMD_SLOTS);
+	assert_int_equal(n_events, lossless);
+	assert_int_equal(n_done, CMD_SLOTS);
+	assert_non_null(event_room(0, EVENT_LOSSLESS));
+	while (n_done < MANY) {
+		(void)work(0);
+		event_collect(MANY, take);
+	}
+}
+
+static void droppable_events_leave_room_for_lossless_ones(void **state)
+{
+	uint32_t droppable = 0, lossless = 0;
+
+	(void)state;
+	for (struct event *ev; (ev = event_room(2, EVENT_DROPPABLE)) != NULL; droppable++) {
+		ev->type = EVENT_NEIGH;
+		event_put(2);
+	}
+	assert_int_not_equal(droppable, 0);
+	for (struct event *ev; (ev = event_room(2, EVENT_LOSSLESS)) != NULL; lossless++) {
+		ev->type = EVENT_FX;
+		event_put(2);
+	}
+	assert_in_range(lossless, 1024, UINT32_MAX); /* several turns' worth of effects */
+	assert_int_equal(event_collect(10 * MANY, take), droppable + lossless);
+}
+
+static void an_answer_comes_before_what_is_told_after_it(void **state)
+{
+	(void)state;
+	cmd_send(&cmds[0], 0);
+	assert_int_equal(work(0), 1);
+	struct event *ev = event_room(0, EVENT_LOSSLESS);
+	ev->type = EVENT_FX;
+	event_put(0);
+	assert_int_equal(event_collect(1, take), 1);
+	assert_int_equal(n_done, 1);
+	assert_int_equal(n_events, 0);
+	assert_int_equal(event_collect(1, take), 1);
+	assert_int_equal(n_events, 1);
+}
+
+static void control_thread_does_not_sleep_over_an_event(void **state)
+{
+	(void)state;
+	assert_true(event_prepare_sleep());
+	event_awake();
+	cmd_send(&cmds[0], 1);
+	assert_int_equal(work(1), 1);
+	assert_false(event_prepare_sleep());
+	assert_int_equal(event_collect(MANY, take), 1);
+	assert_true(event_prepare_sleep());
+	event_awake();
+}
+
+static void expected_port_is_forgotten_after_its_time(void **state)
+{
+	const uint64_t now = 1000 * RN_NS_PER_S;
+
+	(void)state;
+	assert_false(expect_is(1, 80, now));
+	expect_put(1, 80, now);
+	assert_true(expect_is(1, 80, now));
+	assert_false(expect_is(0, 80, now));
+	assert_false(expect_is(1, 81, now));
+	assert_true(expect_is(1, 80, now + EXPECT_NS - RN_NS_PER_MS));
+	assert_false(expect_is(1, 80, now + EXPECT_NS + RN_NS_PER_MS));
+	for (uint32_t i = 0; i < EXPECT_PORTS; i++)
+		expect_put(1, (uint16_t)(1000 + i), now);
+	assert_false(expect_is(1, 80, now));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(commands_beyond_the_queue_wait_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(command_to_all_is_done_once_after_the_last_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_event_queue_still_takes_every_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(droppable_events_leave_room_for_lossless_ones, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_answer_comes_before_what_is_told_after_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(control_thread_does_not_sleep_over_an_event, setup, teardown),
+		cmocka_unit_test(expected_port_is_forgotten_after_its_time),
+	};
+	return cmocka_run_group_tests_name("border", tests, NULL, NULL);
+}
