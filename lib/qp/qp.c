@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pair: states, completions, flush. */
-#include "qp/qp_priv.h"
+#include "qp/qp_int.h"
 
 enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 {
@@ -107,12 +107,10 @@ static uint8_t wc_op(uint8_t op)
 
 static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe)
 {
-	/* A CQ that takes no more ends its QPs; one that is in ERR already has nothing left to lose. */
+	/* A CQ that takes no more ends its QPs: the carrier finds this one in ERR. In ERR already, it has nothing left to lose. */
 	if (rn_unlikely(!qp_cq_push(ctx, cq, cqe)) && qp->state != QP_S_ERR) {
 		qp_set_state(qp, QP_S_ERR);
 		qp_event(ctx, qp, QP_EVENT_FATAL, 0);
-		if (qp->conn != NULL)
-			qp_ready_put(ctx, qp->conn);
 	}
 }
 
@@ -150,6 +148,12 @@ void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, con
 
 /* ---- flush ---- */
 
+static void count_flushed(struct qp_ctx *ctx, struct qp *qp)
+{
+	ctx->stats.flushed++;
+	qp->flushed++;
+}
+
 /* left: slots. A client that goes on posting is met again at its next doorbell. */
 static void flush_sq(struct qp_ctx *ctx, struct qp *qp, uint32_t left, enum qp_wc_status status)
 {
@@ -162,7 +166,7 @@ static void flush_sq(struct qp_ctx *ctx, struct qp *qp, uint32_t left, enum qp_w
 		struct qp_wr wr = { .wr_id = w.wr_id, .op = w.op < QP_WR_OPS ? w.op : QP_WR_SEND, .slots = slots };
 		qp->sq_taken += slots;
 		left -= rn_min_u32(slots, left);
-		ctx->stats.flushed++;
+		count_flushed(ctx, qp);
 		qp_send_cqe(ctx, qp, &wr, status);
 	}
 }
@@ -181,43 +185,43 @@ static void flush_rq(struct qp_ctx *ctx, struct qp *qp)
 		r.wr_id = w.wr_id;
 		r.slots = (uint8_t)rn_min_u32(w.slots == 0 || w.slots > QP_WQE_MAX_SLOTS ? 1 : w.slots, have);
 		left -= rn_min_u32(r.slots, left);
-		ctx->stats.flushed++;
+		count_flushed(ctx, qp);
 		qp_recv_cqe(ctx, qp, &r, &with);
 	}
 }
 
-/* What the connection has taken from the queues, oldest first; what was finished in time still succeeds. */
-static void flush_block(struct qp_ctx *ctx, struct qp *qp, struct qp_block *b)
+/* What the carrier has taken from the queues, oldest first; what was finished in time still succeeds. */
+static void flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 {
 	const struct qp_cqe with = { .status = QP_WC_WR_FLUSH_ERR };
 
-	for (; b->wr_head != b->wr_tail; b->wr_head++) {
-		const struct qp_wr *wr = &b->wr[b->wr_head & b->wr_mask];
+	for (; k->wr_head != k->wr_tail; k->wr_head++) {
+		const struct qp_wr *wr = &k->wr[k->wr_head & k->wr_mask];
 
 		if (!wr->done)
-			ctx->stats.flushed++;
+			count_flushed(ctx, qp);
 		qp_send_cqe(ctx, qp, wr, wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
 										  : QP_WC_WR_FLUSH_ERR);
 	}
-	if (b->send.loaded && !b->send.started) {
-		struct qp_wr wr = { .wr_id = b->send.w.wr_id, .op = b->send.w.op, .slots = b->send.w.slots };
-		ctx->stats.flushed++;
+	if (k->send.loaded && !k->send.started) {
+		struct qp_wr wr = { .wr_id = k->send.w.wr_id, .op = k->send.w.op, .slots = k->send.w.slots };
+		count_flushed(ctx, qp);
 		qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
 	}
-	b->send.loaded = false;
-	if (b->recv.loaded) {
-		ctx->stats.flushed++;
-		qp_recv_cqe(ctx, qp, &b->recv, &with);
+	k->send.loaded = false;
+	if (k->recv.loaded) {
+		count_flushed(ctx, qp);
+		qp_recv_cqe(ctx, qp, &k->recv, &with);
 	}
-	b->recv.loaded = false;
+	k->recv.loaded = false;
 }
 
 /* ERR, and everything outstanding or posted completes in order. Any number of times. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 {
 	qp_set_state(qp, QP_S_ERR);
-	if (qp->conn != NULL && qp->conn->blk != NULL)
-		flush_block(ctx, qp, qp->conn->blk);
+	if (qp->msgs != NULL && qp->msgs->work != NULL)
+		flush_work(ctx, qp, qp->msgs->work);
 	flush_sq(ctx, qp, qp->sq.mask + 1, QP_WC_WR_FLUSH_ERR);
 	flush_rq(ctx, qp);
 	if (qp->srq != NULL && !qp->last_told) {
@@ -228,7 +232,7 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 
 bool qp_send_waits(struct qp *qp)
 {
-	return qp->conn == NULL && (qp->state == QP_S_RTR || qp->state == QP_S_RTS) &&
+	return qp->msgs == NULL && (qp->state == QP_S_RTR || qp->state == QP_S_RTS) &&
 	       spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
 }
 
@@ -240,80 +244,50 @@ void qp_unreachable(struct qp_ctx *ctx, struct qp *qp)
 	qp_enter_error(ctx, qp);
 }
 
-/* ---- verbs of the control plane ---- */
+/* ---- changes of state ---- */
 
-/* Forgets all work without completions (RESET, destroy). */
+void qp_look_drained(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (!qp->tell_drained || (qp->msgs != NULL && qp_msgs_busy(qp->msgs)))
+		return;
+	qp->tell_drained = false;
+	qp_event(ctx, qp, QP_EVENT_SQ_DRAINED, 0);
+}
+
 static void forget(struct qp_ctx *ctx, struct qp *qp)
 {
 	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++)
 		if (ctx->dirty_qp[i] == qp)
 			ctx->dirty_qp[i--] = ctx->dirty_qp[--ctx->n_dirty_qp];
 	qp->listed = 0;
-	qp_ud_forget(ctx, qp);
 	qp_release(qp);
 	spsc_cons_release(&qp->sq, spsc_cons_avail(&qp->sq, qp->sq.mask + 1));
 	spsc_cons_release(&qp->rq, spsc_cons_avail(&qp->rq, qp->rq.mask + 1));
 	qp->sq_taken = 0;
 }
 
-static void drop_conn(struct qp_ctx *ctx, struct qp *qp)
+void qp_forget(struct qp_ctx *ctx, struct qp *qp)
 {
-	struct qp_conn *c = qp->conn;
-
-	if (c == NULL)
-		return;
-	/* All that is on the way was sent by us: what begins a young stream (qp_quirk.h), no work. */
-	qp_rnr_stop(ctx, c);
-	bool young = (c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) && qp_conn_unheard(c) &&
-		     (c->blk == NULL || c->blk->wr_head == c->blk->wr_tail);
-	c->qp = NULL;
-	qp->conn = NULL;
-	if (c->blk != NULL) {
-		c->blk->wr_head = c->blk->wr_tail;
-		c->blk->send.loaded = c->blk->recv.loaded = false;
-		c->blk->resp_head = c->blk->resp_tail;
-	}
-	c->tx_cur = QP_TX_NONE;
-	if (young) {
-		qp_conn_drain(ctx, c);
-	} else if (c->state < QP_C_WAIT_FIRST || !tcpl_idle(&c->tcp)) {
-		qp_conn_reset(ctx, c);
-	} else if (c->state == QP_C_WAIT_FIRST || c->state == QP_C_OPERATIONAL || c->state == QP_C_DRAINING) {
-		qp_conn_to(ctx, c, QP_C_CLOSING);
-		qp_conn_shutdown(ctx, c);
-	}
-	qp_ready_put(ctx, c);
+	forget(ctx, qp);
+	qp->state = QP_S_RESET;
 }
 
-/* In SQD, when something may have ended. */
-void qp_look_drained(struct qp_ctx *ctx, struct qp *qp)
+static void reset(struct qp_ctx *ctx, struct qp *qp)
 {
-	const struct qp_block *b = qp->conn != NULL ? qp->conn->blk : NULL;
-
-	if (!qp->tell_drained || (b != NULL && b->wr_head != b->wr_tail))
-		return;
-	qp->tell_drained = false;
-	qp_event(ctx, qp, QP_EVENT_SQ_DRAINED, 0);
+	forget(ctx, qp);
+	qp_cq_publish(ctx, qp->scq); /* the client takes out what it has not polled: all is there by now */
+	qp_cq_publish(ctx, qp->rcq);
+	qp->vendor_err = 0;
+	qp->last_told = false;
+	qp->alone = false;
+	qp_set_state(qp, QP_S_RESET);
 }
 
-/* SQD ends the connection. */
-static bool ending(const struct qp *qp)
-{
-	return qp->conn != NULL && !(qp->conn->flags & QP_CONN_KEEP_RECV);
-}
-
-enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
+enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 {
 	switch (to) {
 	case QP_S_RESET:
-		drop_conn(ctx, qp);
-		forget(ctx, qp);
-		qp_cq_publish(ctx, qp->scq); /* the client takes out what it has not polled: all is there by now */
-		qp_cq_publish(ctx, qp->rcq);
-		qp->vendor_err = 0;
-		qp->last_told = false;
-		qp->alone = false;
-		qp_set_state(qp, QP_S_RESET);
+		reset(ctx, qp);
 		return QP_OK;
 	case QP_S_INIT:
 		if (qp->state != QP_S_RESET && qp->state != QP_S_INIT)
@@ -322,58 +296,22 @@ enum qp_verdict qp_modify(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 		return QP_OK;
 	case QP_S_RTR:
 	case QP_S_RTS:
-		/* A connection may have been faster: RTS stays. */
-		if (qp->state == QP_S_SQD && to == QP_S_RTS && !ending(qp))
+		if (qp->state == QP_S_SQD && to == QP_S_RTS)
 			qp_set_state(qp, to);
 		if (qp->state != QP_S_INIT && qp->state != QP_S_RTR && qp->state != QP_S_RTS)
 			return QP_BAD_STATE;
-		if (qp->state < (uint8_t)to)
+		if (qp->state < (uint8_t)to) /* a connection may have been faster: RTS stays */
 			qp_set_state(qp, to);
-		qp_doorbell(ctx, qp);
 		return QP_OK;
 	case QP_S_SQD:
 		if (qp->state != QP_S_RTS)
 			return QP_BAD_STATE;
-		if (ending(qp))
-			qp_conn_disconnect(ctx, qp->conn);
-		else
-			qp_set_state(qp, QP_S_SQD);
+		qp_set_state(qp, QP_S_SQD);
 		qp_look_drained(ctx, qp);
 		return QP_OK;
 	case QP_S_ERR:
-		if (qp->conn != NULL && (qp->conn->flags & QP_CONN_KEEP_RECV)) {
-			qp_enter_error(ctx, qp);
-			drop_conn(ctx, qp);
-			return QP_OK;
-		}
-		if (qp->conn != NULL && qp_conn_streaming(qp->conn)) {
-			qp_terminate(ctx, qp->conn, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
-			return QP_OK;
-		}
-		if (qp->conn != NULL)
-			qp_conn_reset(ctx, qp->conn);
 		qp_enter_error(ctx, qp);
 		return QP_OK;
 	}
 	return QP_BAD_STATE;
-}
-
-void qp_doorbell(struct qp_ctx *ctx, struct qp *qp)
-{
-	qp->rung = true;
-	if (rn_likely(qp->conn != NULL && qp->state != QP_S_ERR))
-		qp_ready_put(ctx, qp->conn);
-	else if (qp->state == QP_S_ERR)
-		qp_enter_error(ctx, qp);
-	else if (qp->type == QP_UD)
-		qp_ud_put(ctx, qp);
-	else if (qp->alone)
-		qp_unreachable(ctx, qp);
-}
-
-void qp_destroy(struct qp_ctx *ctx, struct qp *qp)
-{
-	drop_conn(ctx, qp);
-	forget(ctx, qp);
-	qp->state = QP_S_RESET;
 }

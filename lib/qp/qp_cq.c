@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "qp/qp_priv.h"
+#include "qp/qp_int.h"
 
 /* Rings that lie in one another would let two workers write the same slots: only the client's own loss. */
 static enum spsc_verdict ring_attach(const struct qp_cq_attr *a, uint32_t worker, struct spsc_prod *p)
@@ -47,7 +47,7 @@ static void cq_fail(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cq_rin
 /* False: the CQ is in error and the entry is lost; the QP must go to ERR. */
 bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe)
 {
-	struct qp_cq_ring *r = &cq->ring[ctx->cfg.worker];
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
 
 	if (rn_unlikely(__atomic_load_n(&cq->error, __ATOMIC_RELAXED) != 0))
 		return false;
@@ -74,7 +74,7 @@ bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe)
 
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 {
-	struct qp_cq_ring *r = &cq->ring[ctx->cfg.worker];
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
 	bool solicited = r->solicited;
 
 	r->dirty = false;
@@ -104,8 +104,8 @@ enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[
 
 void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod ring[QP_MAX_WORKERS])
 {
-	struct qp_cq_ring *r = &cq->ring[ctx->cfg.worker];
-	struct spsc_prod to = ring[ctx->cfg.worker], from = r->prod;
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
+	struct spsc_prod to = ring[ctx->worker], from = r->prod;
 
 	spsc_prod_refresh(&from);
 	if (from.verdict != SPSC_OK) /* it takes no more entries, so none is written where the client may use the memory */

@@ -8,7 +8,7 @@
  * message is held back until a fence has been set: qp_place_settle(). That is done when the turn's completions are
  * published; by then the stores have drained, and the fence waits for nothing.
  */
-#include "qp/qp_priv.h"
+#include "qp/qp_int.h"
 
 #define STREAM_BURST 16u   /* frames: fewer are somebody's turn in a conversation, which is read at once */
 #define DST_MAX      16u   /* pieces of a region looked at at once */
@@ -93,7 +93,7 @@ static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_a
 				     struct rn_iov dst[DST_MAX], uint32_t k)
 {
 	struct qp_access part = *a;
-	struct rn_iov sub[MPA_VIEW_IOV + 1];
+	struct rn_iov sub[QP_ULPDU_IOV + 1];
 	enum qp_mr_verdict v = QP_MR_TOO_MANY;
 	uint32_t done = 0;
 
@@ -141,7 +141,7 @@ enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct q
 			       const struct rn_iov *src, uint32_t n)
 {
 	uint32_t mo = h->mo, left = (uint32_t)rn_iov_len(src, n), done = 0;
-	struct rn_iov sub[MPA_VIEW_IOV + 1];
+	struct rn_iov sub[QP_ULPDU_IOV + 1];
 
 	for (uint32_t i = 0; i < r->num_sge && left > 0; i++) {
 		const struct qp_sge *g = &r->sge[i];

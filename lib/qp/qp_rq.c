@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The receive queues, a QP's own and the shared one, and the one copy of received bytes. */
-#include "qp/qp_priv.h"
+#include "qp/qp_int.h"
 
 /* Copies the receive work request that begins `at` slots on. On BAD it takes one slot and wr_id is as it is found. */
 static inline enum qp_take rq_read(struct spsc_cons *rq, uint32_t at, struct qp_recv *r)
@@ -109,25 +109,6 @@ enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 	return QP_TAKE_OK;
 }
 
-/*
- * Copies the receive that is `ahead` messages behind the next one, and takes nothing: its turn reads it again. False:
- * it is not posted, or something on the way to it is malformed, which its turn will tell.
- */
-bool qp_rq_peek(struct qp *qp, uint32_t ahead, struct qp_recv *r)
-{
-	uint32_t at = qp->rq_done;
-
-	for (; ahead > 0; ahead--) {
-		if (spsc_cons_avail(&qp->rq, at + 1) <= at)
-			return false;
-		uint8_t slots = ((const volatile struct qp_rwqe *)spsc_cons_slot(&qp->rq, at))->slots;
-		if (slots == 0 || slots > QP_WQE_MAX_SLOTS)
-			return false;
-		at += slots;
-	}
-	return rq_read(&qp->rq, at, r) == QP_TAKE_OK;
-}
-
 /* Whether a look at the queue is worth it: a receive is there, or a ring that cannot be. */
 bool qp_rq_any(struct qp *qp)
 {
@@ -139,4 +120,40 @@ bool qp_rq_any(struct qp *qp)
 	bool any = spsc_cons_avail(&qp->srq->ring, 1) > 0 || qp->srq->ring.verdict != SPSC_OK;
 	__atomic_store_n(&qp->srq->busy, 0, __ATOMIC_RELEASE);
 	return any;
+}
+
+/* ---- the client is asked to ring ---- */
+
+#define OWN_BIT 1u /* of a ring that belongs to one QP; a shared one has a bit for each worker */
+
+static uint32_t worker_bit(const struct qp_ctx *ctx) { return UINT32_C(1) << ctx->worker; }
+
+void qp_recv_ask(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (qp->srq != NULL)
+		spsc_cons_ask(&qp->srq->ring, worker_bit(ctx));
+	else
+		spsc_cons_ask(&qp->rq, OWN_BIT);
+}
+
+void qp_recv_waits(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (qp->srq != NULL)
+		qp->srq->waiting[ctx->worker]++;
+}
+
+void qp_recv_over(struct qp_ctx *ctx, struct qp *qp, struct qp_srq *srq)
+{
+	if (srq != NULL && --srq->waiting[ctx->worker] == 0)
+		spsc_cons_unask(&srq->ring, worker_bit(ctx));
+	else if (srq == NULL && qp != NULL)
+		spsc_cons_unask(&qp->rq, OWN_BIT);
+}
+
+void qp_recv_unask(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (qp->srq == NULL)
+		spsc_cons_unask(&qp->rq, OWN_BIT);
+	else if (qp->srq->waiting[ctx->worker] == 0)
+		spsc_cons_unask(&qp->srq->ring, worker_bit(ctx));
 }

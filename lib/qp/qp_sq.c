@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The send queue: work requests are copied, the copy is checked, and from then on only the copy is used. */
-#include "qp/qp_priv.h"
+#include "qp/qp_int.h"
 
 enum qp_wc_status qp_mr_status(enum qp_mr_verdict v)
 {
@@ -42,7 +42,7 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 static bool to_wraps(const struct qp_send *s) { return s->total > 0 && s->w.raddr > UINT64_MAX - (s->total - 1); }
 
 /* The operations behind READ; their SGEs or inline data have been checked. */
-static enum qp_wc_status check_op(const struct qp *qp, struct qp_send *s)
+static enum qp_wc_status check_op(const struct qp_msgs *m, struct qp_send *s)
 {
 	const struct qp_wqe *w = &s->w;
 
@@ -51,7 +51,7 @@ static enum qp_wc_status check_op(const struct qp *qp, struct qp_send *s)
 		return to_wraps(s) ? QP_WC_LOC_LEN_ERR : QP_WC_SUCCESS;
 	case QP_WR_CMP_SWAP:
 	case QP_WR_FETCH_ADD:
-		if ((w->flags & QP_WF_INLINE) || w->num_sge != 1 || qp->conn->readq.ord == 0)
+		if ((w->flags & QP_WF_INLINE) || w->num_sge != 1 || m->readq.ord == 0)
 			return QP_WC_LOC_QP_OP_ERR;
 		if (s->total < sizeof(uint64_t))
 			return QP_WC_LOC_LEN_ERR;
@@ -71,24 +71,22 @@ static enum qp_wc_status check_op(const struct qp *qp, struct qp_send *s)
 	return QP_WC_SUCCESS;
 }
 
-static enum qp_wc_status check(const struct qp *qp, struct qp_send *s)
+static enum qp_wc_status check(const struct qp_msgs *m, struct qp_send *s)
 {
-	const struct qp_conn *c = qp->conn;
-
 	s->total = s->w.inline_len;
 	if (s->w.flags & QP_WF_INLINE) {
 		if (s->w.op == QP_WR_READ)
 			return QP_WC_LOC_QP_OP_ERR;
 	} else {
-		enum qp_wc_status e = qp_sq_check_local(qp, s);
+		enum qp_wc_status e = qp_sq_check_local(m->qp, s);
 		if (e != QP_WC_SUCCESS)
 			return e;
 	}
-	if (s->w.op == QP_WR_READ && (s->w.num_sge > QP_MAX_SGE_RD || c->readq.ord == 0))
+	if (s->w.op == QP_WR_READ && (s->w.num_sge > QP_MAX_SGE_RD || m->readq.ord == 0))
 		return QP_WC_LOC_QP_OP_ERR; /* one sink only (RFC 5040, 4.4); no depth was agreed */
 	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && to_wraps(s))
 		return QP_WC_LOC_LEN_ERR;
-	return rn_likely(s->w.op <= QP_WR_READ) ? QP_WC_SUCCESS : check_op(qp, s);
+	return rn_likely(s->w.op <= QP_WR_READ) ? QP_WC_SUCCESS : check_op(m, s);
 }
 
 /* Whether the client has posted more: its index comes from its CPU's cache, so one look per doorbell is enough. */
@@ -104,8 +102,10 @@ static bool more_posted(struct qp *qp)
  * Copies the next work request. OK: checked and ready to go. BAD: *why says what is wrong, the copy tells which one.
  * BAD_RING: the client wrote an impossible index.
  */
-enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why)
+enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why)
 {
+	struct qp *qp = m->qp;
+
 	if (qp->sq.seen - qp->sq.own <= qp->sq_taken && !more_posted(qp))
 		return rn_likely(qp->sq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
 	/* two or more work requests ahead: their lines are still with the client's core */
@@ -130,7 +130,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, en
 		memcpy(&s->u, (const uint8_t *)&s->w + QP_WQE_FIXED, here);
 		if (rn_unlikely(bytes > here))
 			spsc_cons_copy(&qp->sq, qp->sq_taken + 1, (uint8_t *)&s->u + here, bytes - here);
-		*why = check(qp, s);
+		*why = check(m, s);
 	}
 	qp->sq_taken += s->w.slots;
 	return rn_likely(*why == QP_WC_SUCCESS) ? QP_TAKE_OK : QP_TAKE_BAD;
@@ -169,35 +169,26 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 	return n;
 }
 
-/* TCP has acknowledged the last byte of this one (and of all before it). */
-void qp_sq_acked(struct qp_conn *c, uint32_t idx)
+enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m)
 {
-	struct qp_wr *wr = &c->blk->wr[idx & c->blk->wr_mask];
+	struct qp_work *k = m->work;
+	struct qp *qp = m->qp;
 
-	if (idx - c->blk->wr_head < c->blk->wr_tail - c->blk->wr_head && wr->status == QP_WC_SUCCESS)
-		wr->done = 1;
-}
-
-/* Completes what is done, in the order of posting. A failed work request ends the QP when its turn comes. */
-void qp_sq_complete(struct qp_ctx *ctx, struct qp_conn *c)
-{
-	struct qp_block *b = c->blk;
-	struct qp *qp = c->qp;
-
-	if (qp == NULL || b == NULL)
-		return;
-	while (b->wr_head != b->wr_tail) {
-		const struct qp_wr *wr = &b->wr[b->wr_head & b->wr_mask];
+	if (qp == NULL || k == NULL)
+		return QP_PULL_OK;
+	while (k->wr_head != k->wr_tail) {
+		const struct qp_wr *wr = &k->wr[k->wr_head & k->wr_mask];
 
 		if (!wr->done)
-			return;
-		b->wr_head++;
+			return QP_PULL_OK;
+		k->wr_head++;
 		qp_send_cqe(ctx, qp, wr, (enum qp_wc_status)wr->status);
 		if (rn_unlikely(wr->status != QP_WC_SUCCESS)) {
 			/* Our own fault, told to the peer as such: RFC 5040, 4.8, local catastrophic error. */
 			qp_event_too(ctx, qp, QP_EVENT_FATAL, 0);
-			qp_terminate(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
-			return;
+			qp_fail(m, qp_local_err(), false);
+			return QP_PULL_FAILED;
 		}
 	}
+	return QP_PULL_OK;
 }

@@ -200,16 +200,16 @@ enum qp_cq_arm { QP_CQ_UNARMED = 0, QP_CQ_ARM_SOLICITED = 1, QP_CQ_ARM_ANY = 2 }
 
 /* Numbers of ibv_qp_state. One writer: qp_set_state of lib/qp. */
 enum qp_state {
-	QP_S_RESET = 0, /* nothing may be posted; qp_modify moves it on */
-	QP_S_INIT = 1,  /* receives may be posted; attaching to a connection or qp_modify moves it on */
+	QP_S_RESET = 0, /* nothing may be posted; ibv_modify_qp moves it on */
+	QP_S_INIT = 1,  /* receives may be posted; attaching to a connection or ibv_modify_qp moves it on */
 	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
-	QP_S_RTS = 3,   /* works while a connection is attached; error, close or qp_modify moves it on */
+	QP_S_RTS = 3,   /* works while a connection is attached; error, close or ibv_modify_qp moves it on */
 	/*
 	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send work is
-	 * begun until qp_modify to RTS.
+	 * begun until ibv_modify_qp to RTS.
 	 */
 	QP_S_SQD = 4,
-	QP_S_ERR = 6    /* all posted and later posted work is flushed; qp_modify to RESET moves it on */
+	QP_S_ERR = 6    /* all posted and later posted work is flushed; ibv_modify_qp to RESET moves it on */
 };
 
 /* What the daemon tells the client of a QP without being asked (the client only reads; the daemon never reads it). */

@@ -35,7 +35,7 @@ class Differs(AssertionError):
 
 
 class Mirrored(Differs):
-    """It keeps the rule, but the Terminate's first octets have their bits the wrong way round (see qp_quirk.h)."""
+    """It keeps the rule, but the Terminate's first octets have their bits the wrong way round (see rc_quirk.h)."""
 
 
 @dataclasses.dataclass

@@ -54,7 +54,7 @@ static void step(struct rig *r, struct input *in)
 		push(what & 1 ? q->rq.hdr : q->sq.hdr, slot);
 		break;
 	case 2:
-		qp_doorbell(&n->ctx, &q->qp);
+		rc_doorbell(&n->ctx, &q->qp);
 		break;
 	case 3:
 		rig_step(r);
@@ -71,7 +71,7 @@ static void step(struct rig *r, struct input *in)
 		break;
 	case 6:
 		get(in, &which, 1);
-		(void)qp_modify(&n->ctx, &q->qp, (enum qp_state)(which % 7));
+		(void)rc_modify(&n->ctx, &q->qp, (enum qp_state)(which % 7));
 		break;
 	case 7:
 		(void)rig_poll(&n->scq_client, &e);

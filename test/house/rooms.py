@@ -2,7 +2,7 @@
 """The table of rooms of ARCHITECTURE.md, as the two checks of this folder read it, and their TAP output."""
 
 # What each wing of rnicd may include from lib/.
-BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'ipc']
+BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'conn', 'ipc']
 WINGS = ['border', 'plane', 'control']
 
 # room: the rooms it may include
@@ -15,7 +15,9 @@ MAY_INCLUDE = {
     'tcp_lite': ['base'],
     'udp': ['base', 'crc32c'],
     'iwarp': ['base', 'crc32c'],
-    'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'tcp_lite', 'udp'],
+    'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp'],
+    'dgram': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'udp', 'qp'],
+    'conn': ['base', 'ring', 'wqe', 'iwarp', 'tcp_lite', 'qp'],
     'ipc': ['base', 'ring'],
     'rnic': ['base', 'ring', 'wqe', 'ipc'],
     # The wings of rnicd: plane and control include the border, never each other.
@@ -30,7 +32,7 @@ MAY_INCLUDE = {
 }
 
 # No allocation, no system call, no clock, no output, no state of their own.
-PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp']
+PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'conn']
 
 # The only room that knows DPDK.
 DPDK = ['rnicd'] + WINGS

@@ -53,6 +53,18 @@ def include_problems(path, text, here):
     return out
 
 
+# The message engine knows no carrier: no name of a carrier's protocol occurs in its code.
+CARRIERS = {'qp': re.compile(r'\b(tcpl|mpa|udpl|rc|dgram)_\w+')}
+COMMENT = re.compile(r'/\*.*?\*/', re.S)
+
+
+def carrier_problems(path, text):
+    names = CARRIERS.get(room_of(path))
+    if names is None:
+        return []
+    return ['%s: %s is a carrier\'s' % (path, m.group(0)) for m in names.finditer(COMMENT.sub('', text))]
+
+
 def condition_problems(path, text):
     base = os.path.basename(path)
     if not base.endswith('.c') or base.startswith('crc32c_'):
@@ -107,6 +119,9 @@ def self_tests(tap):
     tap.case('the include check says yes to what is right',
              [q for p, t in good for q in include_problems(p, t, ['here.h'])])
     tap.case('the table has no cycle', [r for r in MAY_INCLUDE if r in closure(r)])
+    tap.case('a carrier\'s name in the message engine is found, a comment is not',
+             [] if carrier_problems('lib/qp/x.c', 'tcpl_idle(c);') and carrier_problems('lib/qp/x.h', 'struct mpa_view v;')
+             and not carrier_problems('lib/qp/x.c', '/* mpa_rx_next */ int rc;') else ['it is not so'])
     tap.case('the other checks say no',
              [] if condition_problems('lib/qp/x.c', '#ifdef X\n') and not condition_problems('lib/a/crc32c_x.c', '#if 1\n')
              and licence_problems('x.c', 'int x;\n') else ['a check passed what is wrong'])
@@ -124,6 +139,7 @@ def main():
     tap.case('every room is in the table', ['unknown room ' + r for r in sorted(unknown)])
     tap.case('no conditional compilation in .c files outside crc32c',
              [q for p, t, _ in code for q in condition_problems(p, t)])
+    tap.case('the message engine knows no carrier', [q for p, t, _ in code for q in carrier_problems(p, t)])
     everything = code + list(sources(root, ['test', 'scripts']))
     tap.case('every source file names the licence', [q for p, t, _ in everything for q in licence_problems(p, t)])
     for p, t, _ in everything:

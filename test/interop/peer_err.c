@@ -5,7 +5,7 @@
 
 /*
  * What the client does wrong, with the prefix r. the server. Before that both sides are known to be established: the client
- * has said GO and has heard READY. siw's kernel does not survive an error that reaches it earlier (qp_quirk.h).
+ * has said GO and has heard READY. siw's kernel does not survive an error that reaches it earlier (rc_quirk.h).
  */
 enum err {
 	ERR_WRITE_STAG, ERR_WRITE_KEY, ERR_WRITE_BOUNDS, ERR_WRITE_PERM, ERR_READ_STAG, ERR_READ_BOUNDS, ERR_READ_PERM,

@@ -27,31 +27,31 @@ static uint64_t clock_ns(void)
 static void turn(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id], *o = &r->n[!id];
-	struct rn_iov iov[QP_PKT_MAX_IOV];
+	struct rn_iov iov[RC_PKT_MAX_IOV];
 	struct tcpl_out out;
 	static uint8_t flat[10000];
-	struct qp_conn *c;
+	struct rc *c;
 
-	n->ctx.now = o->ctx.now = r->now;
-	while ((c = qp_ready_pop(&n->ctx)) != NULL)
-		while (qp_conn_out(&n->ctx, c, &out)) {
-			struct qp_pkt p = { iov, qp_conn_slices(c, &out, iov, RN_ARRAY_LEN(iov), NULL) };
+	n->ctx.qp.now = o->ctx.qp.now = r->now;
+	while ((c = rc_ready_pop(&n->ctx)) != NULL)
+		while (rc_out(&n->ctx, c, &out)) {
+			struct rc_pkt p = { iov, rc_slices(c, &out, iov, RN_ARRAY_LEN(iov), NULL) };
 			if (p.n == 0 && out.len > 0) {
-				qp_conn_copy(c, &out, flat);
+				rc_copy(c, &out, flat);
 				iov[0] = (struct rn_iov){ flat, out.len };
 				p.n = 1;
 			}
 			struct tcpl_seg s = { .seq = out.seq, .ack = out.ack, .len = out.len, .wnd = out.wnd,
 					      .flags = out.flags, .optlen = out.optlen, .opt = out.opt,
 					      .ref = (uint64_t)(uintptr_t)&p };
-			if (qp_conn_segment(&o->ctx, &o->conn[c - n->conn], &s))
+			if (rc_segment(&o->ctx, &o->conn[c - n->conn], &s))
 				abort();
 		}
-	qp_flush(&n->ctx);
-	qp_drained(&n->ctx);
+	rc_flush(&n->ctx);
+	rc_drained(&n->ctx);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE && qp_conn_next_wake(&n->conn[f]) <= r->now)
-			qp_conn_timer(&n->ctx, &n->conn[f]);
+		if (rc_get_state(&n->conn[f]) != RC_FREE && rc_next_wake(&n->conn[f]) <= r->now)
+			rc_timer(&n->ctx, &n->conn[f]);
 }
 
 static void run(const char *name, const struct rig_cfg *cfg, uint8_t op, uint32_t len, uint32_t depth, uint64_t ms)

@@ -13,7 +13,7 @@
 #define NEVER RN_NEVER
 
 struct rig_pkt {
-	struct qp_pkt qp; /* first: its address is the ref */
+	struct rc_pkt qp; /* first: its address is the ref */
 	struct rn_iov iov[8];
 	struct rig_pkt *next;
 	uint64_t at, serial;
@@ -69,7 +69,7 @@ static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	attach_prod(&q->sq, n, a.sq_off, RIG_SLOTS, QP_SLOT_SIZE);
 	attach_prod(&q->rq, n, a.rq_off, RIG_SLOTS, QP_SLOT_SIZE);
-	assert_int_equal(qp_modify(&n->ctx, &q->qp, QP_S_INIT), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx, &q->qp, QP_S_INIT), QP_OK);
 	return off;
 }
 
@@ -82,7 +82,7 @@ void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq)
 				   .sq_slots = RIG_SLOTS };
 
 	assert_int_equal(qp_init(&to->qp, &a), QP_OK);
-	assert_int_equal(qp_modify(&n->ctx, &to->qp, QP_S_INIT), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx, &to->qp, QP_S_INIT), QP_OK);
 }
 
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd)
@@ -99,7 +99,7 @@ uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights
 static void node_make(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id];
-	struct qp_cfg cfg;
+	struct rc_cfg cfg;
 	uint64_t off = 0;
 
 	n->id = id;
@@ -110,18 +110,19 @@ static void node_make(struct rig *r, int id)
 		n->raw = calloc(1, sizeof(*n->raw));
 		return;
 	}
-	qp_cfg_default(&cfg, 0, r->cfg.mtu, RIG_FLOWS);
+	rc_cfg_default(&cfg, 0, r->cfg.mtu, RIG_FLOWS);
 	cfg.recs = r->cfg.recs ? r->cfg.recs : 1024;
 	cfg.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
 	cfg.stages = r->cfg.stages ? r->cfg.stages : 4;
 	cfg.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
 	cfg.wide = r->cfg.wide ? r->cfg.wide : cfg.blocks;
-	uint64_t size = qp_ctx_size(&cfg);
+	uint64_t size = rc_ctx_size(&cfg);
 	assert_true(size > 0);
 	n->pool = aligned_alloc(64, (size + 63) & ~UINT64_C(63));
 	memset(n->pool, 0, size);
-	assert_int_equal(qp_ctx_init(&n->ctx, &cfg, n->pool, size), QP_OK);
-	n->ctx.now = r->now;
+	assert_int_equal(rc_ctx_init(&n->ctx, &cfg, n->pool, size), QP_OK);
+	n->dgram.qp = &n->ctx.qp;
+	n->ctx.qp.now = r->now;
 	n->region = aligned_alloc(4096, RIG_REGION);
 	memset(n->region, 0, RIG_REGION);
 	n->mem = calloc(1, RIG_MEM);
@@ -236,10 +237,10 @@ static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_o
 
 static void take_effects(struct rig *r, struct rig_node *n)
 {
-	struct qp_ctx *ctx = &n->ctx;
+	struct rc_ctx *ctx = &n->ctx;
 
-	for (uint32_t i = 0; i < ctx->n_fx; i++) {
-		struct qp_fx *fx = &ctx->fx[i];
+	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
+		struct qp_fx *fx = &ctx->qp.fx[i];
 
 		if (fx->type == QP_FX_CQ_NOTIFY) {
 			n->notifies++;
@@ -252,16 +253,16 @@ static void take_effects(struct rig *r, struct rig_node *n)
 		n->n_fx++;
 		if (fx->type == QP_FX_CONNECT_REQUEST && !r->cfg.manual) {
 			uint32_t f = (uint32_t)(fx->conn - n->conn);
-			const struct qp_accept a = { .qp = &n->q[f].qp, .ird = r->cfg.ird, .ord = r->cfg.ord,
+			const struct rc_accept a = { .qp = &n->q[f].qp, .ird = r->cfg.ird, .ord = r->cfg.ord,
 						     .priv = (const uint8_t *)"welcome", .priv_len = 7 };
-			assert_int_equal(qp_conn_accept(ctx, fx->conn, &a), QP_OK);
+			assert_int_equal(rc_accept(ctx, fx->conn, &a), QP_OK);
 		}
 	}
 	for (uint32_t i = 0; i < ctx->n_refs; i++) {
 		free((void *)(uintptr_t)ctx->refs[i]);
 		n->held--;
 	}
-	qp_drained(ctx);
+	rc_drained(ctx);
 }
 
 static void raw_turn(struct rig *r, struct rig_node *n)
@@ -294,17 +295,17 @@ static void raw_turn(struct rig *r, struct rig_node *n)
 }
 
 /* Both ways to the bytes, in either order: the first one sums the CRCs, or leaves one of a whole FPDU to us. */
-static void bytes_of(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *buf)
+static void bytes_of(const struct rc *c, const struct tcpl_out *o, uint8_t *buf)
 {
 	struct rn_iov iov[128];
 	static uint8_t again[70000];
 	bool copy_first = (o->seq >> 3) & 1, crc_due = false;
 
 	if (copy_first)
-		qp_conn_copy(c, o, buf);
-	uint32_t n = qp_conn_slices(c, o, iov, RN_ARRAY_LEN(iov), (o->seq >> 4) & 1 ? &crc_due : NULL);
+		rc_copy(c, o, buf);
+	uint32_t n = rc_slices(c, o, iov, RN_ARRAY_LEN(iov), (o->seq >> 4) & 1 ? &crc_due : NULL);
 	if (!copy_first)
-		qp_conn_copy(c, o, buf);
+		rc_copy(c, o, buf);
 	if (n == 0)
 		return;
 	assert_int_equal(rn_iov_len(iov, n), o->len);
@@ -320,7 +321,7 @@ static void bytes_of(const struct qp_conn *c, const struct tcpl_out *o, uint8_t 
 void rig_turn(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id];
-	struct qp_conn *c;
+	struct rc *c;
 	struct tcpl_out o;
 	static uint8_t buf[70000];
 
@@ -328,19 +329,19 @@ void rig_turn(struct rig *r, int id)
 		raw_turn(r, n);
 		return;
 	}
-	n->ctx.now = r->now;
+	n->ctx.qp.now = r->now;
 	do {
-		while ((c = qp_ready_pop(&n->ctx)) != NULL) {
-			while (qp_conn_out(&n->ctx, c, &o)) {
+		while ((c = rc_ready_pop(&n->ctx)) != NULL) {
+			while (rc_out(&n->ctx, c, &o)) {
 				bytes_of(c, &o, buf);
 				transmit(r, id, (uint32_t)(c - n->conn), &o, buf);
-				if (qp_ctx_full(&n->ctx))
+				if (rc_ctx_full(&n->ctx))
 					take_effects(r, n);
 			}
-			if (qp_ctx_full(&n->ctx))
+			if (rc_ctx_full(&n->ctx))
 				take_effects(r, n);
 		}
-		qp_flush(&n->ctx);
+		rc_flush(&n->ctx);
 		take_effects(r, n);
 	} while (n->ctx.ready_head != NULL);
 }
@@ -381,9 +382,9 @@ static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
 		free(p);
 }
 
-static struct qp_conn_params params(struct rig *r, struct rig_node *n)
+static struct rc_params params(struct rig *r, struct rig_node *n)
 {
-	return (struct qp_conn_params){
+	return (struct rc_params){
 		.dev = &n->dev, .tcp = &n->tcp, .owner = 500, .iss = UINT32_MAX - rn_rng_below(&r->rng, 5000),
 		.policy = { .rev = r->cfg.rev, .crc = r->cfg.crc, .markers = r->cfg.markers[n->id], .p2p = r->cfg.p2p,
 			    .rtr = r->cfg.rtr, .ird = r->cfg.ird, .ord = r->cfg.ord },
@@ -398,24 +399,24 @@ static void deliver(struct rig *r, struct rig_pkt *p)
 		raw_in(r, n, p);
 		return;
 	}
-	struct qp_conn *c = &n->conn[p->flow];
-	n->ctx.now = r->now;
-	if (qp_conn_get_state(c) == QP_C_FREE) {
+	struct rc *c = &n->conn[p->flow];
+	n->ctx.qp.now = r->now;
+	if (rc_get_state(c) == RC_FREE) {
 		if ((p->seg.flags & (TCPL_SYN | TCPL_ACK)) == TCPL_SYN) {
-			struct qp_conn_params pr = params(r, n);
+			struct rc_params pr = params(r, n);
 			pr.owner += p->flow;
 			pr.flags = r->cfg.accept_flags;
-			(void)!qp_conn_passive(&n->ctx, c, &p->seg, &pr);
+			(void)!rc_passive(&n->ctx, c, &p->seg, &pr);
 		}
 		free(p);
 		return;
 	}
-	qp_burst(&n->ctx, r->cfg.bulk ? 32 : 1);
-	if (qp_conn_segment(&n->ctx, c, &p->seg))
+	qp_burst(&n->ctx.qp, r->cfg.bulk ? 32 : 1);
+	if (rc_segment(&n->ctx, c, &p->seg))
 		n->held++;
 	else
 		free(p);
-	if (qp_ctx_full(&n->ctx))
+	if (rc_ctx_full(&n->ctx))
 		take_effects(r, n);
 }
 
@@ -426,8 +427,8 @@ static uint64_t node_wake(const struct rig_node *n)
 	if (n->raw != NULL)
 		return n->raw->open ? tcpl_next_wake(&n->raw->tcp) : NEVER;
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE)
-			t = rn_min_u64(t, qp_conn_next_wake(&n->conn[f]));
+		if (rc_get_state(&n->conn[f]) != RC_FREE)
+			t = rn_min_u64(t, rc_next_wake(&n->conn[f]));
 	return t;
 }
 
@@ -440,10 +441,10 @@ static void node_timer(struct rig *r, struct rig_node *n)
 			tcpl_timer(&n->raw->tcp, r->now, &ev);
 		return;
 	}
-	n->ctx.now = r->now;
+	n->ctx.qp.now = r->now;
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE && qp_conn_next_wake(&n->conn[f]) <= r->now)
-			qp_conn_timer(&n->ctx, &n->conn[f]);
+		if (rc_get_state(&n->conn[f]) != RC_FREE && rc_next_wake(&n->conn[f]) <= r->now)
+			rc_timer(&n->ctx, &n->conn[f]);
 }
 
 /* One event: the next arrival or timer. */
@@ -491,15 +492,15 @@ void rig_settle(struct rig *r)
 
 void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len)
 {
-	struct qp_conn_params p = params(r, &r->n[0]);
+	struct rc_params p = params(r, &r->n[0]);
 
 	p.owner += f;
 	p.flags = r->cfg.connect_flags;
 	p.qp = &r->n[0].q[f].qp;
 	p.priv = priv;
 	p.priv_len = len;
-	r->n[0].ctx.now = r->now;
-	assert_int_equal(qp_conn_connect(&r->n[0].ctx, &r->n[0].conn[f], &p), QP_OK);
+	r->n[0].ctx.qp.now = r->now;
+	assert_int_equal(rc_connect(&r->n[0].ctx, &r->n[0].conn[f], &p), QP_OK);
 }
 
 void rig_connect(struct rig *r, uint32_t f)
@@ -515,17 +516,17 @@ void rig_connect(struct rig *r, uint32_t f)
 void rig_connect_self(struct rig *r, uint32_t f)
 {
 	struct rig_node *n = &r->n[0];
-	struct qp_conn_params p = params(r, n);
+	struct rc_params p = params(r, n);
 
 	p.owner += f;
-	p.flags = r->cfg.connect_flags | QP_CONN_SELF;
+	p.flags = r->cfg.connect_flags | RC_SELF;
 	r->mirror = true;
-	n->ctx.now = r->now;
-	assert_int_equal(qp_conn_connect(&n->ctx, &n->conn[f], &p), QP_OK);
+	n->ctx.qp.now = r->now;
+	assert_int_equal(rc_connect(&n->ctx, &n->conn[f], &p), QP_OK);
 	while (rig_fx(r, 0, QP_FX_CONNECT_REPLY) == NULL)
 		if (!rig_step(r))
 			fail_msg("its TCP does not open");
-	assert_int_equal(qp_conn_attach(&n->ctx, &n->conn[f], &n->q[f].qp), QP_OK);
+	assert_int_equal(rc_attach(&n->ctx, &n->conn[f], &n->q[f].qp), QP_OK);
 	while (!n->conn[f].up)
 		if (!rig_step(r))
 			fail_msg("no connection");
@@ -584,17 +585,17 @@ static void node_free(struct rig *r, struct rig_node *n)
 		free(n->raw);
 		return;
 	}
-	n->ctx.now = r->now;
+	n->ctx.qp.now = r->now;
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (qp_conn_get_state(&n->conn[f]) != QP_C_FREE)
-			qp_conn_abort(&n->ctx, &n->conn[f]);
+		if (rc_get_state(&n->conn[f]) != RC_FREE)
+			rc_abort(&n->ctx, &n->conn[f]);
 	rig_turn(r, n->id);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		assert_int_equal(qp_conn_get_state(&n->conn[f]), QP_C_FREE);
+		assert_int_equal(rc_get_state(&n->conn[f]), RC_FREE);
 	assert_int_equal(n->held, 0);
 	assert_int_equal(n->ctx.rec_left, n->ctx.cfg.recs);
 	for (uint32_t kind = 0; kind < 2; kind++)
-		for (struct qp_block **b = &n->ctx.blk_free[kind]; *b != NULL; b = (struct qp_block **)(void *)*b)
+		for (struct rc_block **b = &n->ctx.blk_free[kind]; *b != NULL; b = (struct rc_block **)(void *)*b)
 			blocks++;
 	assert_int_equal(blocks + n->ctx.blk_fresh, n->ctx.cfg.blocks);
 	for (uint8_t *s = n->ctx.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
@@ -625,7 +626,7 @@ struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len)
 	return (struct qp_sge){ .addr = RIG_IOVA(n->id) + off, .len = len, .lkey = n->lkey };
 }
 
-bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
+bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 {
 	struct rig_qp *p = &n->q[q];
 	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] = { 0 };
@@ -649,7 +650,14 @@ bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 		return false;
 	spsc_prod_copy(&p->sq, 0, raw, (size_t)h.slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&p->sq, h.slots);
-	qp_doorbell(&n->ctx, &p->qp);
+	return true;
+}
+
+bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
+{
+	if (!rig_queue(n, q, w))
+		return false;
+	rc_doorbell(&n->ctx, &n->q[q].qp);
 	return true;
 }
 
@@ -669,7 +677,7 @@ bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct 
 	spsc_prod_copy(&p->rq, 0, raw, (size_t)e->slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&p->rq, e->slots);
 	if (spsc_prod_asked(&p->rq) != 0)
-		qp_doorbell(&n->ctx, &p->qp);
+		rc_doorbell(&n->ctx, &p->qp);
 	return true;
 }
 

@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 #include "base/rn_rng.h"
-#include "qp/qp.h"
+#include "conn/rc.h"
+#include "dgram/dgram.h"
 
 #define RIG_QPS    4u
 #define RIG_FLOWS  4u
@@ -35,7 +36,7 @@ struct rig_cfg {
 	bool p2p;
 	uint8_t rtr, rev;
 	uint16_t ird, ord;
-	uint32_t accept_flags, connect_flags; /* QP_CONN_* */
+	uint32_t accept_flags, connect_flags; /* RC_* */
 	bool raw[2];
 	bool manual;          /* CONNECT_REQUESTs are left to the test */
 	bool split;           /* packets come in several slices */
@@ -65,7 +66,8 @@ struct rig_raw {
 
 struct rig_node {
 	int id;
-	struct qp_ctx ctx;
+	struct rc_ctx ctx;
+	struct dgram_ctx dgram;
 	void *pool;
 	struct qp_dev dev;
 	struct qp_mr mr[256];
@@ -75,7 +77,7 @@ struct rig_node {
 	struct qp_cq scq, rcq;
 	struct spsc_cons scq_client, rcq_client;
 	struct rig_qp q[RIG_QPS];
-	struct qp_conn conn[RIG_FLOWS];
+	struct rc conn[RIG_FLOWS];
 	struct rig_raw *raw;
 	struct tcpl_cfg tcp;
 	struct qp_fx fx[RIG_FX];
@@ -142,6 +144,8 @@ struct rig_wr {
 	uint32_t access;        /* bind */
 };
 
+/* The work request lies in the queue; nobody has rung. */
+bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w);
 bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w);
 bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct qp_sge *sge, uint32_t num_sge);
 bool rig_poll(struct spsc_cons *c, struct qp_cqe *out);

@@ -162,7 +162,7 @@ static void reads_keep_to_the_depth(void **state)
 	assert_int_equal(tap_max_open, 3);
 	for (uint32_t i = 0; i < 40; i++)
 		expect(&A->scq_client, i, QP_WC_SUCCESS);
-	assert_int_equal(B->ctx.stats.rdmap_errors, 0);
+	assert_int_equal(B->ctx.qp.stats.rdmap_errors, 0);
 	rig_free(R);
 }
 
@@ -212,7 +212,7 @@ static void error_flushes_both_queues_in_order(void **state)
 		rig_post_recv(A, 0, 100 + i, &s, 1);
 	}
 	rig_turn(R, 0);
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_ERR), QP_OK);
+	assert_int_equal(rc_modify(&A->ctx, &A->q[0].qp, QP_S_ERR), QP_OK);
 	rig_turn(R, 0);
 	assert_int_equal(A->q[0].qp.shm->state, QP_S_ERR);
 	for (uint32_t i = 0; i < 50; i++) {
@@ -232,7 +232,7 @@ static void error_flushes_both_queues_in_order(void **state)
 	B->paused = false;
 	rig_settle(R);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
-	assert_int_equal(B->ctx.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.qp.stats.terms_rcvd, 1);
 	rig_free(R);
 }
 
@@ -242,14 +242,14 @@ static void kept_receives_survive_an_orderly_end(void **state)
 
 	(void)state;
 	rig_defaults(&cfg);
-	cfg.accept_flags = QP_CONN_KEEP_RECV;
+	cfg.accept_flags = RC_KEEP_RECV;
 	up_with(&cfg);
 	struct qp_sge d = rig_sge(B, 0, 100);
 	rig_post_recv(B, 0, 5, &d, 1);
-	qp_conn_disconnect(&A->ctx, &A->conn[0]);
+	rc_disconnect(&A->ctx, &A->conn[0]);
 	rig_run(R, 3 * RN_NS_PER_S);
 	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
-	assert_null(B->q[0].qp.conn);
+	assert_null(rc_of(&B->q[0].qp));
 	expect_none(&B->rcq_client);
 	assert_int_equal(rig_fx_count(R, 1, QP_FX_DISCONNECTED), 1);
 	rig_free(R);
@@ -263,7 +263,7 @@ static void destroy_makes_no_completion(void **state)
 	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
 	rig_post(A, 0, &w);
 	rig_turn(R, 0);
-	qp_destroy(&A->ctx, &A->q[0].qp);
+	rc_destroy(&A->ctx, &A->q[0].qp);
 	rig_run(R, 3 * RN_NS_PER_S);
 	expect_none(&A->scq_client);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_DISCONNECTED), 1);
@@ -273,7 +273,7 @@ static void destroy_makes_no_completion(void **state)
 	rig_free(R);
 	/* And with nothing on the way: an orderly end. */
 	up();
-	qp_destroy(&A->ctx, &A->q[0].qp);
+	rc_destroy(&A->ctx, &A->q[0].qp);
 	rig_run(R, 3 * RN_NS_PER_S);
 	assert_int_equal(rig_fx(R, 1, QP_FX_DISCONNECTED)->code, 0);
 	rig_free(R);
@@ -294,7 +294,7 @@ static void a_dead_peer_is_noticed(void **state)
 	expect(&A->scq_client, 1, QP_WC_WR_FLUSH_ERR);
 	expect(&A->scq_client, 2, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_DISCONNECTED), 1);
-	assert_int_equal(A->ctx.stats.tcp_timeouts, 1);
+	assert_int_equal(A->ctx.qp.stats.tcp_timeouts, 1);
 	rig_free(R);
 }
 
@@ -315,7 +315,7 @@ static void bad_one(const struct rig_wr *w, uint8_t status)
 	expect(&A->scq_client, 3, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
 	assert_int_equal(rig_fx(R, 0, QP_FX_QP_EVENT)->code, QP_EVENT_FATAL);
-	assert_int_equal(B->ctx.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.qp.stats.terms_rcvd, 1);
 	assert_int_equal(rig_fx(R, 1, QP_FX_DISCONNECTED)->vendor_err, 0);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	rig_free(R);
@@ -391,7 +391,7 @@ static void post_raw(struct rig_node *n, const void *slot)
 {
 	memcpy(spsc_prod_slot(&n->q[0].sq, 0), slot, QP_SLOT_SIZE);
 	spsc_prod_publish(&n->q[0].sq, 1);
-	qp_doorbell(&n->ctx, &n->q[0].qp);
+	rc_doorbell(&n->ctx, &n->q[0].qp);
 }
 
 static void lying_shapes(void **state)
@@ -412,7 +412,7 @@ static void lying_shapes(void **state)
 		post_raw(A, &bad[i]);
 		rig_settle(R);
 		expect(&A->scq_client, 2, QP_WC_LOC_QP_OP_ERR);
-		assert_int_equal(A->ctx.stats.bad_wqes, 1);
+		assert_int_equal(A->ctx.qp.stats.bad_wqes, 1);
 		assert_int_equal(A->q[0].qp.state, QP_S_ERR);
 		rig_free(R);
 	}
@@ -449,10 +449,10 @@ static void garbage_indices(void **state)
 		up(); /* send queue: the producer's index */
 		struct qp_sge s = rig_sge(A, 0, 100);
 		A->q[0].sq.hdr->prod += bad[i];
-		qp_doorbell(&A->ctx, &A->q[0].qp);
+		rc_doorbell(&A->ctx, &A->q[0].qp);
 		rig_settle(R);
 		assert_int_equal(A->q[0].qp.state, QP_S_ERR);
-		assert_int_equal(A->ctx.stats.bad_rings, 1);
+		assert_int_equal(A->ctx.qp.stats.bad_rings, 1);
 		assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 		rig_free(R);
 
@@ -462,7 +462,7 @@ static void garbage_indices(void **state)
 		rig_post(A, 0, &w);
 		rig_settle(R);
 		assert_int_equal(B->q[0].qp.state, QP_S_ERR);
-		assert_int_equal(B->ctx.stats.bad_rings, 1);
+		assert_int_equal(B->ctx.qp.stats.bad_rings, 1);
 		rig_free(R);
 
 		up(); /* completion queue: the consumer's index */
@@ -518,7 +518,7 @@ static void bad_receives(void **state)
 	rig_post(A, 0, &w);
 	rig_settle(R);
 	expect(&B->rcq_client, 7, QP_WC_LOC_QP_OP_ERR);
-	assert_int_equal(B->ctx.stats.bad_wqes, 1);
+	assert_int_equal(B->ctx.qp.stats.bad_wqes, 1);
 	rig_free(R);
 
 	up(); /* SGEs that add up past 2^32 */
@@ -547,7 +547,7 @@ static void a_slow_client_overruns_only_its_own_queue(void **state)
 		rig_post(A, 0, &w);
 	}
 	rig_settle(R);
-	assert_int_equal(A->ctx.stats.cq_overruns, 1);
+	assert_int_equal(A->ctx.qp.stats.cq_overruns, 1);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_CQ_ERROR), 1);
 	assert_int_equal(A->scq.shm->error, 1);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
@@ -575,7 +575,7 @@ static void memory_goes_away_under_way(void **state)
 	assert_int_equal(qp_mr_dereg(&A->dev, stag), QP_MR_OK);
 	rig_settle(R);
 	expect(&A->scq_client, 1, QP_WC_LOC_PROT_ERR);
-	assert_int_equal(B->ctx.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.qp.stats.terms_rcvd, 1);
 	rig_free(R);
 
 	up(); /* the source of a peer's Read */
@@ -647,9 +647,9 @@ static void few_blocks_serve_many_connections(void **state)
 		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
 	for (uint32_t i = 0; i < RIG_FLOWS; i++)
 		assert_int_equal(rig_wait(R, &B->rcq_client).status, QP_WC_SUCCESS);
-	assert_true(A->ctx.stats.no_block > 0);
+	assert_true(A->ctx.qp.stats.no_block > 0);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		qp_conn_disconnect(&A->ctx, &A->conn[f]);
+		rc_disconnect(&A->ctx, &A->conn[f]);
 	rig_run(R, 10 * RN_NS_PER_S);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_CLOSED), RIG_FLOWS);
 	assert_int_equal(rig_fx_count(R, 1, QP_FX_CLOSED), RIG_FLOWS);
@@ -677,7 +677,7 @@ static void later_connections_get_narrow_blocks(void **state)
 	}
 	rig_turn(R, 0);
 	assert_int_equal(A->conn[0].tcp.mem.chunk_n, A->ctx.cfg.chunks);
-	assert_int_equal(A->conn[1].tcp.mem.chunk_n, QP_NARROW_CHUNKS);
+	assert_int_equal(A->conn[1].tcp.mem.chunk_n, RC_NARROW_CHUNKS);
 	for (uint32_t i = 0; i < 2 * EACH; i++)
 		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
 	assert_memory_equal(A->mem, B->mem + (1u << 20), 2 * EACH * LEN);

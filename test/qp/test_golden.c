@@ -163,8 +163,8 @@ static void replay(const char *name)
 	rig_raw_send(r, 0, cli.p, cli.ops);
 	rig_settle(r);
 	assert_int_equal(rig_fx(r, 1, QP_FX_CONNECT_REQUEST)->priv_len, cli.frame.pd_len);
-	const struct qp_accept a = { .qp = &n->q[0].qp, .ird = 4, .ord = 4, .priv = pd, .priv_len = srv.frame.pd_len };
-	assert_int_equal(qp_conn_accept(&n->ctx, &n->conn[0], &a), QP_OK);
+	const struct rc_accept a = { .qp = &n->q[0].qp, .ird = 4, .ord = 4, .priv = pd, .priv_len = srv.frame.pd_len };
+	assert_int_equal(rc_accept(&n->ctx, &n->conn[0], &a), QP_OK);
 	rig_settle(r);
 
 	uint32_t c = cli.ops, s = srv.ops, sends = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A queue pair that is its own peer (QP_CONN_SELF): one connection, whose TCP receives what it sends. */
+/* A queue pair that is its own peer (RC_SELF): one connection, whose TCP receives what it sends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static struct rig_cfg defaults(void)
 	struct rig_cfg cfg;
 
 	rig_defaults(&cfg);
-	cfg.connect_flags = QP_CONN_KEEP_RECV;
+	cfg.connect_flags = RC_KEEP_RECV;
 	return cfg;
 }
 
@@ -100,7 +100,7 @@ static void work_of_every_kind(void **state)
 		join(&cfg);
 		work(3);
 		assert_int_equal(rig_fx_count(r, 0, QP_FX_ESTABLISHED), 1);
-		assert_int_equal(n->ctx.stats.ddp_errors + n->ctx.stats.rdmap_errors, 0);
+		assert_int_equal(n->ctx.qp.stats.ddp_errors + n->ctx.qp.stats.rdmap_errors, 0);
 		rig_free(r);
 	}
 }
@@ -175,10 +175,10 @@ static void again_after_reset(void **state)
 	(void)state;
 	join(&cfg);
 	work(1);
-	assert_int_equal(qp_modify(&n->ctx, &n->q[0].qp, QP_S_RESET), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx, &n->q[0].qp, QP_S_RESET), QP_OK);
 	rig_run(r, 300 * RN_NS_PER_S); /* with TIME_WAIT */
-	assert_int_equal(qp_conn_get_state(&n->conn[0]), QP_C_FREE);
-	assert_int_equal(qp_modify(&n->ctx, &n->q[0].qp, QP_S_INIT), QP_OK);
+	assert_int_equal(rc_get_state(&n->conn[0]), RC_FREE);
+	assert_int_equal(rc_modify(&n->ctx, &n->q[0].qp, QP_S_INIT), QP_OK);
 	n->n_fx = 0;
 	rig_connect_self(r, 0);
 	work(1);

@@ -18,7 +18,7 @@ static void expect_refused(const uint8_t *frame, uint32_t len)
 	assert_true(raw()->reset);
 	assert_int_equal(B.r->n[1].n_fx, 1);
 	assert_int_equal(B.r->n[1].fx[0].type, QP_FX_CLOSED);
-	assert_int_equal(dev()->ctx.stats.neg_errors, 1);
+	assert_int_equal(dev()->ctx.qp.stats.neg_errors, 1);
 	close_bench();
 }
 
@@ -55,8 +55,8 @@ static void request_never_comes(void **state)
 	send_bytes("MPA ID Req", 10);
 	rig_run(B.r, 11 * RN_NS_PER_S);
 	assert_true(raw()->reset);
-	assert_int_equal(dev()->ctx.stats.setup_timeouts, 1);
-	assert_int_equal(qp_conn_get_state(&dev()->conn[0]), QP_C_FREE);
+	assert_int_equal(dev()->ctx.qp.stats.setup_timeouts, 1);
+	assert_int_equal(rc_get_state(&dev()->conn[0]), RC_FREE);
 	close_bench();
 }
 
@@ -239,13 +239,13 @@ static void terminate_in_every_state(void **state)
 			send_write(0, 0, 0, true);
 		rig_settle(B.r);
 		if (i > 1)
-			qp_conn_disconnect(&dev()->ctx, &dev()->conn[0]);
+			rc_disconnect(&dev()->ctx, &dev()->conn[0]);
 		rig_settle(B.r);
 		send_terminate(e, NULL, NULL);
 		send_terminate(e, NULL, NULL);
 		rig_settle(B.r);
 		assert_int_equal(rig_fx_count(B.r, 1, QP_FX_DISCONNECTED), 1);
-		assert_int_equal(dev()->ctx.stats.terms_rcvd, 1);
+		assert_int_equal(dev()->ctx.qp.stats.terms_rcvd, 1);
 		assert_int_equal(dev()->q[0].qp.state, QP_S_ERR);
 		close_bench();
 	}
@@ -275,5 +275,5 @@ int main(void)
 		cmocka_unit_test(terminate_in_every_state),
 	};
 
-	return cmocka_run_group_tests_name("qp_setup", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("rc_setup", tests, NULL, NULL);
 }

@@ -10,17 +10,17 @@
 
 #include "crc32c/crc32c.h"
 #include "iwarp/ddp.h"
-#include "qp/qp_ud.h"
+#include "dgram/dgram.h"
 #include "rig.h"
 
 #define MTU  1024u
 #define QKEY 0x11111111u
 #define A    (&r->n[0])
 #define B    (&r->n[1])
-#define GRAM (MTU + QP_UD_OVERHEAD)
+#define GRAM (MTU + DGRAM_OVERHEAD)
 
 struct gram {
-	struct qp_ud_to to;
+	struct dgram_to to;
 	uint32_t len;
 	uint8_t p[GRAM];
 };
@@ -36,7 +36,7 @@ static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 				   .shm_off = q->shm_off, .sq_off = q->sq_off, .rq_off = q->rq_off,
 				   .sq_slots = RIG_SLOTS, .rq_slots = RIG_SLOTS, .type = QP_UD, .max_msg = MTU };
 
-	qp_destroy(&n->ctx, &q->qp);
+	rc_destroy(&n->ctx, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY });
 }
@@ -44,7 +44,7 @@ static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 static void up(struct rig_node *n, uint32_t i)
 {
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
-		assert_int_equal(qp_modify(&n->ctx, &n->q[i].qp, (enum qp_state)s), QP_OK);
+		assert_int_equal(dgram_modify(&n->dgram, &n->q[i].qp, (enum qp_state)s), QP_OK);
 }
 
 static struct rig *pair(void)
@@ -83,7 +83,7 @@ static void post(struct rig_node *n, const struct rig_wr *w)
 		memcpy(raw + QP_WQE_FIXED + QP_UD_ADDR_LEN, w->flags & QP_WF_INLINE ? w->inl : (const void *)w->sge, bytes);
 	spsc_prod_copy(&p->sq, 0, raw, (size_t)slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&p->sq, slots);
-	qp_doorbell(&n->ctx, &p->qp);
+	dgram_doorbell(&n->dgram, &p->qp);
 }
 
 /* The next datagram that the node sends; false: none. */
@@ -92,19 +92,19 @@ static bool out(struct rig_node *n, struct gram *g)
 	struct qp *qp;
 
 	memset(g, 0, sizeof(*g));
-	while (g->len == 0 && (qp = qp_ud_pop(&n->ctx)) != NULL) {
-		g->len = qp_ud_out(&n->ctx, qp, g->p, &g->to);
-		if (qp_ud_waits(qp))
-			qp_ud_put(&n->ctx, qp);
+	while (g->len == 0 && (qp = dgram_pop(&n->dgram)) != NULL) {
+		g->len = dgram_out(&n->dgram, qp, g->p, &g->to);
+		if (dgram_waits(qp))
+			dgram_put(&n->dgram, qp);
 	}
-	qp_flush(&n->ctx);
+	rc_flush(&n->ctx);
 	return g->len > 0;
 }
 
 static void in(struct rig_node *n, const struct gram *g)
 {
 	struct udpl_hdr h;
-	struct qp_ud_rx rx = { .len = g->len, .h = &h, .tos = 0x28, .hop_limit = 63 };
+	struct dgram_rx rx = { .len = g->len, .h = &h, .tos = 0x28, .hop_limit = 63 };
 	uint8_t *exact = malloc(g->len);
 
 	memcpy(exact, g->p, g->len);
@@ -112,8 +112,8 @@ static void in(struct rig_node *n, const struct gram *g)
 	memcpy(rx.dst, addr_b, 16);
 	rx.p = exact;
 	if (udpl_parse(exact, g->len, &h) == UDPL_OK)
-		qp_ud_in(&n->ctx, &n->q[0].qp, &rx);
-	qp_flush(&n->ctx);
+		dgram_in(&n->dgram, &n->q[0].qp, &rx);
+	rc_flush(&n->ctx);
 	free(exact);
 }
 
@@ -167,10 +167,10 @@ static void every_length(void **state)
 
 		for (uint32_t i = 0; i < len; i++)
 			A->mem[64 + i] = (uint8_t)(i + len);
-		recv_into(r, QP_UD_GRH_LEN + len);
+		recv_into(r, DGRAM_GRH_LEN + len);
 		post(A, &w);
 		assert_true(out(A, &g));
-		assert_int_equal(g.len, len + QP_UD_OVERHEAD);
+		assert_int_equal(g.len, len + DGRAM_OVERHEAD);
 		assert_memory_equal(g.to.addr, addr_b, 16);
 		assert_int_equal(g.to.hop_limit, 9);
 		struct qp_cqe c = got(&A->scq_client);
@@ -178,7 +178,7 @@ static void every_length(void **state)
 		in(B, &g);
 		c = got(&B->rcq_client);
 		assert_true(c.status == QP_WC_SUCCESS && c.wr_id == 9 && c.op == QP_WC_RECV && c.flags == QP_WCF_GRH);
-		assert_int_equal(c.byte_len, QP_UD_GRH_LEN + len);
+		assert_int_equal(c.byte_len, DGRAM_GRH_LEN + len);
 		assert_int_equal(c.src_qp, 10);
 		assert_int_equal(c.solicited, 0);
 		const uint8_t *m = B->mem + 4096;
@@ -187,10 +187,10 @@ static void every_length(void **state)
 		assert_int_equal(m[7], 63);
 		assert_memory_equal(m + 8, addr_a, 16);
 		assert_memory_equal(m + 24, addr_b, 16);
-		assert_memory_equal(m + QP_UD_GRH_LEN, A->mem + 64, len);
-		assert_int_equal(m[QP_UD_GRH_LEN + len], 0xee);
+		assert_memory_equal(m + DGRAM_GRH_LEN, A->mem + 64, len);
+		assert_int_equal(m[DGRAM_GRH_LEN + len], 0xee);
 	}
-	assert_int_equal(A->ctx.stats.ud_out, B->ctx.stats.ud_in);
+	assert_int_equal(A->ctx.qp.stats.ud_out, B->ctx.qp.stats.ud_in);
 	rig_free(r);
 }
 
@@ -277,28 +277,28 @@ static void what_is_not_good_is_dropped(void **state)
 		bad.len = len;
 		in(B, &bad);
 	}
-	assert_true(B->ctx.stats.ud_crc > 8 * 100);
+	assert_true(B->ctx.qp.stats.ud_crc > 8 * 100);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(ddp); i++) {
 		bad = g;
 		bad.p[ddp[i].at] ^= ddp[i].xor;
 		crc_again(&bad);
 		in(B, &bad);
 	}
-	assert_int_equal(B->ctx.stats.ud_bad, RN_ARRAY_LEN(ddp));
-	for (bad = g, bad.len = UDPL_HDR_LEN + UDPL_CRC_LEN; bad.len < QP_UD_OVERHEAD; bad.len++) {
+	assert_int_equal(B->ctx.qp.stats.ud_bad, RN_ARRAY_LEN(ddp));
+	for (bad = g, bad.len = UDPL_HDR_LEN + UDPL_CRC_LEN; bad.len < DGRAM_OVERHEAD; bad.len++) {
 		crc_again(&bad);
 		in(B, &bad);
 	}
-	assert_int_equal(B->ctx.stats.ud_bad, RN_ARRAY_LEN(ddp) + DDP_UNTAGGED_HDR_LEN);
+	assert_int_equal(B->ctx.qp.stats.ud_bad, RN_ARRAY_LEN(ddp) + DDP_UNTAGGED_HDR_LEN);
 	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY + 1 });
 	in(B, &g);
-	assert_int_equal(B->ctx.stats.ud_qkey, 1);
+	assert_int_equal(B->ctx.qp.stats.ud_qkey, 1);
 	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY });
 	none(&B->rcq_client);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
 	in(B, &g);
-	assert_int_equal(B->ctx.stats.ud_no_recv, 1);
+	assert_int_equal(B->ctx.qp.stats.ud_no_recv, 1);
 	none(&B->rcq_client);
 	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
 	rig_free(r);
@@ -313,30 +313,30 @@ static void only_who_is_ready_receives_and_sends(void **state)
 
 	(void)state;
 	one(r, &g);
-	assert_int_equal(qp_modify(&B->ctx, &B->q[0].qp, QP_S_RESET), QP_OK);
+	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_RESET), QP_OK);
 	in(B, &g);
-	assert_int_equal(qp_modify(&B->ctx, &B->q[0].qp, QP_S_INIT), QP_OK);
+	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_INIT), QP_OK);
 	recv_into(r, 200);
 	in(B, &g);
-	assert_int_equal(B->ctx.stats.ud_no_qp, 2);
-	assert_int_equal(qp_modify(&B->ctx, &B->q[0].qp, QP_S_RTR), QP_OK);
+	assert_int_equal(B->ctx.qp.stats.ud_no_qp, 2);
+	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_RTR), QP_OK);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
 
 	/* what is posted waits for RTS; SQD holds it */
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_RESET), QP_OK);
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_INIT), QP_OK);
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_RTR), QP_OK);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RESET), QP_OK);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_INIT), QP_OK);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTR), QP_OK);
 	post(A, &w);
 	assert_false(out(A, &none_there));
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_RTS), QP_OK);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTS), QP_OK);
 	assert_true(out(A, &g));
 	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = QKEY, .tell_drained = true });
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_SQD), QP_OK);
-	assert_int_equal(A->ctx.fx[A->ctx.n_fx - 1].code, QP_EVENT_SQ_DRAINED);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_SQD), QP_OK);
+	assert_int_equal(A->ctx.qp.fx[A->ctx.qp.n_fx - 1].code, QP_EVENT_SQ_DRAINED);
 	post(A, &w);
 	assert_false(out(A, &none_there));
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_RTS), QP_OK);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTS), QP_OK);
 	assert_true(out(A, &g));
 
 	/* ERR flushes both queues, what is posted later too */
@@ -344,8 +344,8 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	got(&A->scq_client);
 	post(A, &w);
 	assert_true(rig_post_recv(A, 0, 3, &s, 1));
-	assert_int_equal(qp_modify(&A->ctx, &A->q[0].qp, QP_S_ERR), QP_OK);
-	qp_flush(&A->ctx);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_ERR), QP_OK);
+	rc_flush(&A->ctx);
 	assert_int_equal(got(&A->scq_client).status, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(got(&A->rcq_client).status, QP_WC_WR_FLUSH_ERR);
 	post(A, &w);
@@ -393,7 +393,7 @@ static void a_receive_that_is_too_small_fails_alone(void **state)
 		assert_int_equal(got(&B->rcq_client).status, QP_WC_LOC_LEN_ERR);
 		assert_int_equal(B->mem[4096], 0xee);
 	}
-	assert_int_equal(B->ctx.stats.ud_too_long, RN_ARRAY_LEN(room));
+	assert_int_equal(B->ctx.qp.stats.ud_too_long, RN_ARRAY_LEN(room));
 	recv_into(r, 140);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).byte_len, 140);
@@ -459,13 +459,13 @@ static void corrupt_rings(void **state)
 	one(r, &g);
 	A->q[0].sq.hdr->prod += 1000000;
 	B->q[0].rq.hdr->prod += 1000000;
-	qp_doorbell(&A->ctx, &A->q[0].qp);
+	dgram_doorbell(&A->dgram, &A->q[0].qp);
 	in(B, &g);
 	assert_false(out(A, &g));
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(r->n[i].ctx.stats.bad_rings, 1);
+		assert_int_equal(r->n[i].ctx.qp.stats.bad_rings, 1);
 		assert_int_equal(r->n[i].q[0].qp.state, QP_S_ERR);
-		assert_int_equal(r->n[i].ctx.fx[r->n[i].ctx.n_fx - 1].code, QP_EVENT_FATAL);
+		assert_int_equal(r->n[i].ctx.qp.fx[r->n[i].ctx.qp.n_fx - 1].code, QP_EVENT_FATAL);
 	}
 	rig_free(r);
 }
@@ -489,7 +489,7 @@ static void a_shared_receive_queue(void **state)
 	up(B, 0);
 	one(r, &g);
 	in(B, &g);
-	assert_int_equal(B->ctx.stats.ud_no_recv, 1);
+	assert_int_equal(B->ctx.qp.stats.ud_no_recv, 1);
 	struct qp_rwqe w = { .wr_id = 88, .num_sge = 1, .slots = 1, .sge = { rig_sge(B, 4096, 140) } };
 	spsc_prod_copy(&client, 0, &w, sizeof(w));
 	spsc_prod_publish(&client, 1);
@@ -514,18 +514,18 @@ static void gone_from_the_list(void **state)
 			make_ud(A, i, NULL);
 			up(A, i);
 		}
-		while (qp_ud_pop(&A->ctx) != NULL)
+		while (dgram_pop(&A->dgram) != NULL)
 			;
 		for (uint32_t i = 0; i < 3; i++)
-			qp_doorbell(&A->ctx, &A->q[i].qp);
-		qp_destroy(&A->ctx, &A->q[gone].qp);
-		qp_doorbell(&A->ctx, &A->q[(gone + 1) % 3].qp); /* on it already */
+			dgram_doorbell(&A->dgram, &A->q[i].qp);
+		dgram_destroy(&A->dgram, &A->q[gone].qp);
+		dgram_doorbell(&A->dgram, &A->q[(gone + 1) % 3].qp); /* on it already */
 		struct qp *qp;
-		for (n = 0; (qp = qp_ud_pop(&A->ctx)) != NULL; n++)
+		for (n = 0; (qp = dgram_pop(&A->dgram)) != NULL; n++)
 			assert_ptr_not_equal(qp, &A->q[gone].qp);
 		assert_int_equal(n, 2);
-		qp_doorbell(&A->ctx, &A->q[(gone + 2) % 3].qp);
-		assert_ptr_equal(qp_ud_pop(&A->ctx), &A->q[(gone + 2) % 3].qp);
+		dgram_doorbell(&A->dgram, &A->q[(gone + 2) % 3].qp);
+		assert_ptr_equal(dgram_pop(&A->dgram), &A->q[(gone + 2) % 3].qp);
 		rig_free(r);
 	}
 }

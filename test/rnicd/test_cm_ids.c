@@ -136,7 +136,7 @@ void cm_conn_leave(struct cm_id *id)
 	id->conn = NULL;
 }
 
-void cm_conn_end(uint32_t w, struct qp_conn *conn, uint64_t key)
+void cm_conn_end(uint32_t w, struct rc *conn, uint64_t key)
 {
 	(void)w;
 	(void)conn;

@@ -27,7 +27,7 @@ struct twin {
 	struct spsc_prod sq, rq;
 	struct spsc_cons comp[RNICD_MAX_WORKERS];
 	uint32_t worker;               /* owner of the connection */
-	struct qp_conn *conn;
+	struct rc *conn;
 	uint64_t key;                  /* its number */
 	bool established, disconnected, closed;
 };

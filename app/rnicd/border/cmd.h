@@ -23,7 +23,7 @@
 #include "border/look.h"
 #include "border/rnicd.h"
 #include "border/ud_view.h"
-#include "qp/qp.h"
+#include "conn/rc.h"
 
 /* The arguments and results of each type are in the member of struct cmd named after the colon. */
 enum cmd_type {
@@ -139,7 +139,7 @@ struct cmd_listen {
 	uint32_t first, last; /* devices [first, last) */
 	uint16_t lport;
 	uint16_t backlog;     /* connections without a Request at once, on each worker; 0: 64 */
-	uint32_t flags;       /* QP_CONN_* of its connections */
+	uint32_t flags;       /* RC_* of its connections */
 	uint8_t rev;          /* MPA revision; 0: as configured */
 	uint64_t owner;       /* of the listener: named by the first effect of each of its connections */
 	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
@@ -150,7 +150,7 @@ struct cmd_conn_open {
 	uint64_t owner;       /* the connection's number */
 	struct qp_dev *dev;
 	struct mpa_policy policy;
-	uint32_t flags;       /* QP_CONN_* */
+	uint32_t flags;       /* RC_* */
 	struct qp *qp;        /* NULL: attached later, by CMD_CONN_JOIN */
 	struct worker_client *client; /* of the QP, as this worker has it */
 	struct qp_tune tune;  /* of the QP */
@@ -159,12 +159,12 @@ struct cmd_conn_open {
 	/* results */
 	enum conn_verdict cv;
 	enum qp_verdict qv;   /* when cv is CONN_QP */
-	struct qp_conn *conn; /* valid until QP_FX_CLOSED */
+	struct rc *conn; /* valid until QP_FX_CLOSED */
 };
 
 /* A connection as commands name it: by its address, and by its number, since the address may be in use again. */
 struct cmd_conn {
-	struct qp_conn *conn;
+	struct rc *conn;
 	uint64_t key;
 };
 

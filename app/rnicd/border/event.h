@@ -40,7 +40,7 @@ struct event_fx {
 	uint32_t port;       /* of a connection: index of the device */
 	uint64_t owner;      /* number of the connection, QP, CQ or SRQ */
 	uint64_t listener;   /* owner of the listener; first effect of a passive connection */
-	struct qp_conn *conn;/* of a connection: for later commands, together with owner */
+	struct rc *conn;/* of a connection: for later commands, together with owner */
 	struct ipc_addr local, remote; /* of a connection */
 	uint8_t priv[IPC_PRIV_MAX];
 };

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "qp/qp.h"
+#include "conn/rc.h"
 
 /* The stages of a worker's turn, whose cycles it counts when the configuration says so. */
 enum stage {
@@ -42,10 +42,10 @@ struct look_listener {
 /* A connection. The control thread says which; the owner fills in the rest. */
 struct look_conn {
 	uint32_t worker;
-	struct qp_conn *conn; /* with key: which connection; the control thread does not look inside */
+	struct rc *conn; /* with key: which connection; the control thread does not look inside */
 	uint64_t key;
 	bool here;            /* it still exists, and the rest was filled in */
-	enum qp_conn_state state;
+	enum rc_state state;
 	struct tcpl_info tcp;
 	struct tcpl_stats stats;
 	bool crc, rx_markers, tx_markers;

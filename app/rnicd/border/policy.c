@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "border/policy.h"
 
-#include "qp/qp_ud.h"
+#include "dgram/dgram.h"
 
 struct mpa_policy conn_policy(const struct rnicd_port *port)
 {
@@ -20,5 +20,5 @@ uint32_t port_ip_len(const struct rnicd_port *port)
 
 uint32_t ud_mtu(const struct rnicd_port *port)
 {
-	return port->cfg->ud_port == 0 ? 0 : udpl_mtu(port->mtu - port_ip_len(port) - PKT_UDP_LEN, QP_UD_INNER);
+	return port->cfg->ud_port == 0 ? 0 : udpl_mtu(port->mtu - port_ip_len(port) - PKT_UDP_LEN, DGRAM_INNER);
 }

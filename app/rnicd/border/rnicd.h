@@ -30,7 +30,7 @@
  *   doorbells (struct ipc_doorbell)   the client sets bits, the worker clears them   the worker: not trusted
  *   struct ud_qp, ud_member, ud_group the worker, between the commands that add and  the worker
  *                                     remove it
- *   struct qp_conn                    its worker. The control thread holds the       the worker
+ *   struct rc                    its worker. The control thread holds the       the worker
  *                                     address with a number (struct cmd_conn)
  */
 #ifndef RNICD_H

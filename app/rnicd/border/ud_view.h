@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "pkt/pkt.h"
-#include "qp/qp_ud.h"
+#include "dgram/dgram.h"
 
 /* A datagram QP with its place in the worker's table. */
 struct ud_qp {

@@ -24,7 +24,7 @@
 #include "ipc/ipc.h"
 #include "control/loop.h"
 #include "control/owner.h"
-#include "qp/qp.h"
+#include "conn/rc.h"
 #include "control/table.h"
 
 enum client_state {

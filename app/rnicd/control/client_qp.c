@@ -348,7 +348,7 @@ static void modified(struct cmd *cmd)
 		return;
 	if (did.verdict != QP_OK) {
 		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
-			     qp_state_name((enum qp_state)q->qp->state));
+			     qp_state_name(qp_get_state(q->qp)));
 	} else if ((r->mask & IPC_QP_ATTR_DEST) != 0 && !oob_begin(q, r)) {
 		client_error(q->c, ENOMEM, "no memory to connect the queue pair");
 	} else {
@@ -371,7 +371,7 @@ static const char *dest_refusal(const struct client_qp *q, const struct ipc_modi
 	if (q->datagram)
 		return "one of datagrams has no destination of its own";
 	if ((r->mask & IPC_QP_ATTR_STATE) == 0 || r->state != QP_S_RTR || q->oob != NULL ||
-	    __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) != QP_S_INIT)
+	    qp_get_state(q->qp) != QP_S_INIT)
 		return "a destination comes with the step from INIT to RTR";
 	if (rnicd.port[q->pd->dev]->cfg->qp_port == 0)
 		return "connections without rdma_cm are off: set 'qp-port' in rnicd's configuration, or use the program's "
@@ -431,7 +431,7 @@ void client_query_qp(struct client *c)
 		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
 		return;
 	}
-	uint32_t state = __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED);
+	uint32_t state = qp_get_state(q->qp);
 	/* Connected as soon as both are in RTR; the client has not gone further yet. */
 	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
 		state = QP_S_RTR;
@@ -458,7 +458,7 @@ static void left(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
-	if (!cmd->qp.later) { /* the turn in which it left may still have it on a list: its qp_flush must have passed */
+	if (!cmd->qp.later) { /* the turn in which it left may still have it on a list: its rc_flush must have passed */
 		cmd->type = CMD_QP_LATER;
 		cmd_send(cmd, q->worker);
 		return;
@@ -494,7 +494,7 @@ static void destroyed(struct cmd *cmd)
 	struct client *c = q->c;
 	bool answer = q->answer;
 
-	if (!cmd->qp.later) { /* completions made before become visible with that turn's qp_flush, which still names it */
+	if (!cmd->qp.later) { /* completions made before become visible with that turn's rc_flush, which still names it */
 		cmd->type = CMD_QP_LATER;
 		cmd_send(cmd, q->worker);
 		return;

@@ -58,7 +58,7 @@ struct cm_conn {
 	struct oob *oob;     /* without connection manager: its QP's side; NULL: gone */
 	struct oob_held *held; /* without, and waits for its QP */
 	struct rn_link link; /* cm_conns() */
-	struct qp_conn *conn;/* the worker's; NULL while it is being opened */
+	struct rc *conn;/* the worker's; NULL while it is being opened */
 	uint32_t worker;
 	uint32_t dev;
 	uint16_t lport;
@@ -149,7 +149,7 @@ void cm_joins_end(struct cm_id *id); /* cm_join.c */
 /* The id's connection, if any, is told to end, now without the id. */
 void cm_conn_leave(struct cm_id *id);
 /* Tells a worker to end a connection: rejected when it waits for an answer, else disconnected. */
-void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key);
+void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key);
 void cm_conn_free(struct cm_conn *k);
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
 struct cm_conn *cm_conn_make(struct client *c, uint64_t key); /* without id; dev and addresses are the caller's to set */

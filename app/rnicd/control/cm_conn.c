@@ -452,7 +452,7 @@ void cm_disconnect(struct client *c)
 
 static void left(struct cmd *cmd) { free(cmd); }
 
-void cm_conn_end(uint32_t worker, struct qp_conn *conn, uint64_t key)
+void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key)
 {
 	struct cmd *c = calloc(1, sizeof(*c));
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "qp/qp.h"
+#include "conn/rc.h"
 #include "border/policy.h"
 
 static struct {

@@ -95,7 +95,7 @@ static bool open_conn(struct oob *o)
 	op->cmd.open = (struct cmd_conn_open){ .addr = a, .owner = k->owner.key, .dev = dev_get(dev),
 					       .policy = policy(dev, o->self), .priv = op->priv,
 					       .priv_len = sizeof(op->priv),
-					       .flags = QP_CONN_KEEP_RECV | (o->self ? QP_CONN_SELF : 0u) };
+					       .flags = RC_KEEP_RECV | (o->self ? RC_SELF : 0u) };
 	k->oob = o;
 	k->dev = dev;
 	k->worker = conn_owner(&a);

@@ -8,7 +8,7 @@
  * other side may not be there yet: its daemon holds the request until its QP comes to RTR, for a time and up to a
  * number; and who connects tries again. The QP is attached only when a connection is through, so an attempt that fails
  * leaves no trace in it. A send that waits longer than timeout and retry_cnt allow ends with IBV_WC_RETRY_EXC_ERR;
- * receives wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: QP_CONN_SELF.
+ * receives wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
  *
  * Private data of Request and Reply, big endian: "RNQP", version 1, kind (1 Request, 2 Reply), 2 octets 0, QPN of the
  * sender, QPN it wants, 8 octets that a Request chooses and its Reply repeats.

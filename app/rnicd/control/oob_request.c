@@ -156,7 +156,7 @@ static bool place(const struct event_fx *fx, const struct oob_hello *h)
 
 	if (q == NULL || q->leaving || q->pd->dev != fx->port || q->c->state != CLIENT_READY)
 		return false;
-	if (o == NULL && __atomic_load_n(&q->qp->state, __ATOMIC_RELAXED) > QP_S_INIT)
+	if (o == NULL && qp_get_state(q->qp) > QP_S_INIT)
 		return false;
 	if (o != NULL && (o->state != OOB_SEEKING || o->active || o->peer_qpn != h->src_qpn ||
 			  memcmp(o->peer, fx->remote.ip, sizeof(o->peer)) != 0))
@@ -212,7 +212,7 @@ void oob_start(void)
 		(void)cm_port_take(d, port);
 		listen_cmd[d] = (struct cmd){ .type = CMD_LISTEN, .done = listening,
 					      .listen = { .first = d, .last = d + 1, .lport = port, .backlog = BACKLOG,
-							  .flags = QP_CONN_KEEP_RECV, .rev = 2, .owner = listener.key } };
+							  .flags = RC_KEEP_RECV, .rev = 2, .owner = listener.key } };
 		cmd_send_all(&listen_cmd[d]);
 	}
 }

@@ -177,9 +177,9 @@ static void tell_qp(struct rte_tel_data *d, const struct client_qp *q)
 	U64(d, "client", q->c->id);
 	TEXT(d, "device", rnicd.port[q->pd->dev]->cfg->name);
 	U64(d, "worker", q->worker);
-	TEXT(d, "state", qp_state_name((enum qp_state)__atomic_load_n(&q->qp->state, __ATOMIC_RELAXED)));
-	U64(d, "vendor_err", q->qp->vendor_err);
-	U64(d, "flushed", q->qp->flushed);
+	TEXT(d, "state", qp_state_name(qp_get_state(q->qp)));
+	U64(d, "vendor_err", qp_get_vendor_err(q->qp));
+	U64(d, "flushed", qp_get_flushed(q->qp));
 	U64(d, "access", q->access);
 }
 
@@ -198,7 +198,7 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 				add_line(
 					d, "%u client %u device %s worker %u %s", q->qpn, c->id,
 					rnicd.port[q->pd->dev]->cfg->name, q->worker,
-					qp_state_name((enum qp_state)__atomic_load_n(&q->qp->state, __ATOMIC_RELAXED)));
+					qp_state_name(qp_get_state(q->qp)));
 			} else if (number(params) == q->qpn) {
 				tell_qp(d, q);
 				rc = 0;
@@ -237,7 +237,7 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 		dropped += t->look.stats.drops[i];
 	rte_tel_data_start_dict(d);
 	TEXT(d, "name", t->name);
-	TEXT(d, "state", qp_conn_state_name(t->look.state));
+	TEXT(d, "state", rc_state_name(t->look.state));
 	TEXT(d, "tcp", tcpl_state_name(t->look.tcp.state));
 	TEXT(d, "congestion", t->look.tcp.cc);
 	U64(d, "worker", t->look.worker);

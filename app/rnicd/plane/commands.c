@@ -42,14 +42,14 @@ static void qp_create(struct rnicd_worker *w, struct cmd_qp *q)
 	if (q->verdict != QP_OK)
 		return;
 	if (q->has_state)
-		(void)qp_modify(&w->qp, q->qp, q->state);
+		(void)worker_qp_modify(w, q->qp, q->state);
 	q->client->qp[q->bit] = q->qp;
 }
 
 static void qp_change(struct rnicd_worker *w, struct cmd_qp *q)
 {
 	qp_set(q->qp, &q->tune);
-	q->verdict = q->has_state ? qp_modify(&w->qp, q->qp, q->state) : QP_OK;
+	q->verdict = q->has_state ? worker_qp_modify(w, q->qp, q->state) : QP_OK;
 }
 
 static void qp_leave(const struct rnicd_worker *w, struct cmd_qp *q)
@@ -61,7 +61,7 @@ static void qp_leave(const struct rnicd_worker *w, struct cmd_qp *q)
 static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = q->qp;
-	qp_doorbell(&w->qp, q->qp); /* one that rang at the old worker while it left */
+	worker_qp_doorbell(w, q->qp); /* one that rang at the old worker while it left */
 }
 
 static void qp_end(struct rnicd_worker *w, struct cmd_qp *q)
@@ -71,9 +71,9 @@ static void qp_end(struct rnicd_worker *w, struct cmd_qp *q)
 		ud_finish(w, ud_of(q->qp));
 	if (q->datagram)
 		ud_del(&w->uds, ud_of(q->qp));
-	if (q->orphan && q->qp->conn != NULL)
-		conn_set_client(q->qp->conn, NULL);
-	qp_destroy(&w->qp, q->qp);
+	if (q->orphan && rc_of(q->qp) != NULL)
+		conn_set_client(rc_of(q->qp), NULL);
+	worker_qp_destroy(w, q->qp);
 	q->seen = w->now;
 }
 
@@ -92,8 +92,8 @@ static void group_change(struct rnicd_worker *w, const struct cmd_group *g)
 
 static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 {
-	*l = (struct look_worker){ .qp = w->qp.stats, .turns = w->turns, .sleeps = w->sleeps, .has_cycles = w->stages.on,
-				   .connections = w->flows.used, .blocks_used = w->qp.cfg.blocks - w->qp.blk_left };
+	*l = (struct look_worker){ .qp = w->rc.qp.stats, .turns = w->turns, .sleeps = w->sleeps, .has_cycles = w->stages.on,
+				   .connections = w->flows.used, .blocks_used = w->rc.cfg.blocks - w->rc.blk_left };
 	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
 		l->half_open += w->listener[i].half_open;
@@ -136,10 +136,10 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 		c->qp.waits = qp_send_waits(c->qp.qp);
 		break;
 	case CMD_QP_GIVE_UP:
-		qp_unreachable(&w->qp, c->qp.qp);
+		qp_unreachable(&w->rc.qp, c->qp.qp);
 		break;
 	case CMD_CQ_RESIZE:
-		qp_cq_change(&w->qp, c->resize.cq, c->resize.ring);
+		qp_cq_change(&w->rc.qp, c->resize.cq, c->resize.ring);
 		break;
 	case CMD_GROUP:
 		group_change(w, &c->group);

@@ -32,7 +32,7 @@ static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
 
 static void conn_begin(struct rnicd_worker *w, struct cmd_conn_open *o)
 {
-	struct qp_conn_params p = { .dev = o->dev, .owner = o->owner, .policy = o->policy, .flags = o->flags, .qp = o->qp,
+	struct rc_params p = { .dev = o->dev, .owner = o->owner, .policy = o->policy, .flags = o->flags, .qp = o->qp,
 				    .priv = o->priv, .priv_len = o->priv_len };
 
 	if (o->qp != NULL)
@@ -46,8 +46,8 @@ static bool conn_here(const struct cmd_conn *c) { return c->conn->owner == c->ke
 
 static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 {
-	const struct qp_accept a = { .qp = j->qp, .ird = j->ird, .ord = j->ord, .priv_len = j->priv_len, .priv = j->priv };
-	struct qp_conn *conn = j->which.conn;
+	const struct rc_accept a = { .qp = j->qp, .ird = j->ird, .ord = j->ord, .priv_len = j->priv_len, .priv = j->priv };
+	struct rc *conn = j->which.conn;
 
 	j->qv = QP_BAD_STATE;
 	if (!conn_here(&j->which))
@@ -55,31 +55,31 @@ static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 	conn_set_client(conn, j->client);
 	if (j->tune != NULL)
 		qp_set(j->qp, j->tune);
-	j->qv = conn->passive ? qp_conn_accept(&w->qp, conn, &a) : qp_conn_attach(&w->qp, conn, j->qp);
+	j->qv = conn->passive ? rc_accept(&w->rc, conn, &a) : rc_attach(&w->rc, conn, j->qp);
 	if (j->qv != QP_OK)
 		conn_set_client(conn, NULL);
 }
 
 static void conn_reject(struct rnicd_worker *w, struct cmd_conn_join *j)
 {
-	j->qv = conn_here(&j->which) ? qp_conn_reject(&w->qp, j->which.conn, j->priv, j->priv_len) : QP_OK;
+	j->qv = conn_here(&j->which) ? rc_reject(&w->rc, j->which.conn, j->priv, j->priv_len) : QP_OK;
 }
 
-static void conn_end(struct rnicd_worker *w, struct qp_conn *c)
+static void conn_end(struct rnicd_worker *w, struct rc *c)
 {
-	if (qp_conn_get_state(c) != QP_C_WAIT_ACCEPT || qp_conn_reject(&w->qp, c, NULL, 0) != QP_OK)
-		qp_conn_disconnect(&w->qp, c);
+	if (rc_get_state(c) != RC_WAIT_ACCEPT || rc_reject(&w->rc, c, NULL, 0) != QP_OK)
+		rc_disconnect(&w->rc, c);
 }
 
 /*
  * The client's QP is gone, or never was. With everything acknowledged the connection may end in peace; one that still
  * has to send from the client's memory cannot.
  */
-static void conn_let_go(struct rnicd_worker *w, struct qp_conn *c)
+static void conn_let_go(struct rnicd_worker *w, struct rc *c)
 {
 	conn_set_client(c, NULL);
 	if (!tcpl_idle(&c->tcp))
-		qp_conn_abort(&w->qp, c);
+		rc_abort(&w->rc, c);
 }
 
 /* ---- telemetry ---- */
@@ -95,12 +95,12 @@ static void look_listeners(const struct rnicd_worker *w, struct cmd_look_listene
 
 static void look_conn(struct look_conn *l)
 {
-	const struct qp_conn *c = l->conn;
+	const struct rc *c = l->conn;
 
 	l->here = c->owner == l->key;
 	if (!l->here)
 		return;
-	l->state = qp_conn_get_state(c);
+	l->state = rc_get_state(c);
 	tcpl_get_info(&c->tcp, &l->tcp);
 	l->stats = c->tcp.stats;
 	l->crc = c->agreed.crc;
@@ -129,7 +129,7 @@ void command_conn(struct rnicd_worker *w, struct cmd *c)
 		break;
 	case CMD_CONN_DISCONNECT:
 		if (conn_here(&c->conn))
-			qp_conn_disconnect(&w->qp, c->conn.conn);
+			rc_disconnect(&w->rc, c->conn.conn);
 		break;
 	case CMD_CONN_END:
 		if (conn_here(&c->conn))

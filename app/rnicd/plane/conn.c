@@ -37,14 +37,14 @@ void conn_tcp_init(const struct rnicd_port *port)
 		cfg->min_rto_ns = port->cfg->min_rto_ns;
 }
 
-const struct conn_addr *conn_addr(const struct qp_conn *c) { return &conn_of(c)->addr; }
+const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr; }
 
-void conn_set_client(struct qp_conn *c, struct worker_client *client) { conn_of(c)->client = client; }
+void conn_set_client(struct rc *c, struct worker_client *client) { conn_of(c)->client = client; }
 
 bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
 {
 	for (uint32_t i = 0; i < w->conns_used; i++)
-		if (qp_conn_refers(&w->conns[i].qc, base, len))
+		if (rc_refers(&w->conns[i].qc, base, len))
 			return true;
 	return false;
 }
@@ -147,7 +147,7 @@ static void half_open_put(struct listener *l, struct conn *c)
 	l->half_open++;
 }
 
-void conn_established(struct qp_conn *qc)
+void conn_established(struct rc *qc)
 {
 	struct conn *c = conn_of(qc);
 	struct listener *l = c->listener;
@@ -166,7 +166,7 @@ void conn_established(struct qp_conn *qc)
 	c->listener = NULL;
 }
 
-void conn_died(struct rnicd_worker *w, struct qp_conn *qc)
+void conn_died(struct rnicd_worker *w, struct rc *qc)
 {
 	struct conn *c = conn_of(qc);
 
@@ -186,8 +186,8 @@ void conn_bury(struct rnicd_worker *w)
 	}
 }
 
-enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct qp_conn_params *p,
-			    struct qp_conn **out, enum qp_verdict *qp)
+enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_params *p,
+			    struct rc **out, enum qp_verdict *qp)
 {
 	struct conn *c;
 	enum conn_verdict v = conn_make(w, a, &c);
@@ -196,7 +196,7 @@ enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, s
 		return v;
 	p->tcp = &tcp_cfg[a->port];
 	p->iss = make_iss(&c->flow, w->now);
-	*qp = qp_conn_connect(&w->qp, &c->qc, p);
+	*qp = rc_connect(&w->rc, &c->qc, p);
 	if (*qp != QP_OK) {
 		conn_free(w, c);
 		return CONN_QP;
@@ -273,7 +273,7 @@ bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
 	return allowed(w, port, &w->answers_at);
 }
 
-void conn_requested(struct rnicd_worker *w, struct qp_conn *qc)
+void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
 	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS); /* it has come to something */
 	conn_established(qc);
@@ -317,7 +317,7 @@ static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const st
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct tcpl_seg *seg, struct conn **out)
 {
-	struct qp_conn_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags,
+	struct rc_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags,
 					 .tcp = &tcp_cfg[a->port] };
 	struct conn *c;
 	enum qp_verdict v;
@@ -326,10 +326,10 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 		return QP_NO_MEMORY;
 	if (seg->flags & TCPL_SYN) {
 		params.iss = make_iss(&c->flow, w->now);
-		v = qp_conn_passive(&w->qp, &c->qc, seg, &params);
+		v = rc_passive(&w->rc, &c->qc, seg, &params);
 	} else {
-		struct qp_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
-		v = qp_conn_passive_cookie(&w->qp, &c->qc, seg, &k, &params);
+		struct rc_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
+		v = rc_passive_cookie(&w->rc, &c->qc, seg, &k, &params);
 	}
 	if (v != QP_OK) {
 		conn_free(w, c);
@@ -364,7 +364,7 @@ static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listen
 
 	conn_established(&oldest->qc);
 	port->stats[w->index].syn_evicted++;
-	qp_conn_abort(&w->qp, &oldest->qc);
+	rc_abort(&w->rc, &oldest->qc);
 }
 
 /* An ACK that answers one of our cookies. */
@@ -412,7 +412,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	}
 	switch (make_passive(w, l, &a, seg, &c)) {
 	case QP_OK:
-		return cookie && qp_conn_segment(&w->qp, &c->qc, seg);
+		return cookie && rc_segment(&w->rc, &c->qc, seg);
 	case QP_BAD_SEGMENT:
 		answer_rst(w, port, m, p, seg);
 		return false;
@@ -441,7 +441,7 @@ static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const
 		priv = mbuf_priv(m);
 		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
 	}
-	priv->pkt = (struct qp_pkt){ .iov = priv->iov, .n = n };
+	priv->pkt = (struct rc_pkt){ .iov = priv->iov, .n = n };
 	return m;
 }
 
@@ -467,7 +467,7 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	}
 	bool held = false;
 	if (rn_likely(f != NULL))
-		held = qp_conn_segment(&w->qp, &rn_container_of(f, struct conn, flow)->qc, &seg);
+		held = rc_segment(&w->rc, &rn_container_of(f, struct conn, flow)->qc, &seg);
 	else
 		held = stranger(w, port, m, p, &seg);
 	return held ? NULL : m;

@@ -11,7 +11,7 @@
 
 #include "border/cmd.h"
 #include "pkt/pkt.h"
-#include "qp/qp.h"
+#include "conn/rc.h"
 
 struct rnicd_worker;
 struct worker_client;
@@ -20,30 +20,30 @@ struct worker_client;
  * Active open on the worker that conn_owner() names. p->tcp and p->iss are filled in here. The neighbour is looked up
  * by the way; the SYN waits for it. *c is valid until QP_FX_CLOSED.
  */
-RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct qp_conn_params *p,
-					 struct qp_conn **c, enum qp_verdict *qp);
+RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_params *p,
+					 struct rc **c, enum qp_verdict *qp);
 
 /*
  * The connection's QP belongs to this client: from now on the client's memory may go out by reference. To be called when
  * a QP is attached (open, accept, attach). NULL: everything is copied.
  */
-void conn_set_client(struct qp_conn *c, struct worker_client *client);
+void conn_set_client(struct rc *c, struct worker_client *client);
 
 /* Where a connection goes; valid until QP_FX_CLOSED. */
-const struct conn_addr *conn_addr(const struct qp_conn *c);
+const struct conn_addr *conn_addr(const struct rc *c);
 
 /* Whether a connection still has bytes to send, or to send again, that lie there. Looks at every connection. */
 bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len);
 
 /*
- * A listener is put on every worker. owner: what qp_conn.owner of its connections starts with. policy: of its
+ * A listener is put on every worker. owner: what rc.owner of its connections starts with. policy: of its
  * connections until accept. backlog: connections that may be without QP_FX_CONNECT_REQUEST at once, per worker.
  */
 struct conn_listen {
 	uint32_t port;
 	uint16_t lport;
 	uint16_t backlog; /* 0: 64 */
-	uint32_t flags;   /* QP_CONN_* of its connections */
+	uint32_t flags;   /* RC_* of its connections */
 	uint64_t owner;
 	struct mpa_policy policy;
 };

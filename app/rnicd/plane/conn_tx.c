@@ -13,7 +13,7 @@ _Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one bef
 
 static void arm(struct rnicd_worker *w, struct conn *c)
 {
-	rn_wheel_arm(&w->wheel, &c->timer, qp_conn_next_wake(&c->qc));
+	rn_wheel_arm(&w->wheel, &c->timer, rc_next_wake(&c->qc));
 }
 
 static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
@@ -80,7 +80,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 
 	look_at_neighbour(w, c);
 	for (uint32_t i = 0; i < n && worker_space(w); i++) {
-		done = !qp_conn_out(&w->qp, &c->qc, &o);
+		done = !rc_out(&w->rc, &c->qc, &o);
 		if (done)
 			break;
 		(*count)++;
@@ -102,7 +102,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 /* Of the connection that comes next, what qp does not know of. */
 static void fetch_next(const struct rnicd_worker *w)
 {
-	const struct conn *next = w->qp.ready_head != NULL ? conn_of(w->qp.ready_head) : NULL;
+	const struct conn *next = w->rc.ready_head != NULL ? conn_of(w->rc.ready_head) : NULL;
 
 	if (next != NULL) {
 		for (uint32_t at = offsetof(struct conn, timer); at < sizeof(*next); at += RN_CACHE_LINE)
@@ -113,13 +113,13 @@ static void fetch_next(const struct rnicd_worker *w)
 /* Who has received answers first, whatever else waits; what it has to send besides takes its turn. */
 static uint32_t answer(struct rnicd_worker *w)
 {
-	struct qp_conn *qc;
+	struct rc *qc;
 	uint32_t count = 0;
 
-	while ((qc = qp_answer_pop(&w->qp)) != NULL) {
+	while ((qc = rc_answer_pop(&w->rc)) != NULL) {
 		struct conn *c = conn_of(qc);
 		if (!send_segments(w, c, ANSWER_SHARE, &count) && !c->dead)
-			qp_ready_put(&w->qp, qc);
+			rc_ready_put(&w->rc, qc);
 		arm(w, c);
 	}
 	return count;
@@ -128,11 +128,11 @@ static uint32_t answer(struct rnicd_worker *w)
 uint32_t conn_transmit(struct rnicd_worker *w)
 {
 	struct conn *parked = NULL, **end = &parked; /* have more to send than their port had room for, or than their share */
-	struct qp_conn *qc;
+	struct rc *qc;
 	uint32_t answers = answer(w), count = 0;
 
 	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
-	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = qp_ready_pop(&w->qp)) != NULL;) {
+	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_ready_pop(&w->rc)) != NULL;) {
 		struct conn *c = conn_of(qc);
 		uint32_t before = count;
 		fetch_next(w);
@@ -148,7 +148,7 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 		parked = c->next;
 		c->next = NULL;
 		if (!c->dead)
-			qp_ready_put(&w->qp, &c->qc);
+			rc_ready_put(&w->rc, &c->qc);
 	}
 	return answers + count;
 }
@@ -160,7 +160,7 @@ uint32_t conn_timers(struct rnicd_worker *w)
 
 	while (worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
 		struct conn *c = rn_container_of(t, struct conn, timer);
-		qp_conn_timer(&w->qp, &c->qc);
+		rc_timer(&w->rc, &c->qc);
 		arm(w, c);
 		n++;
 	}

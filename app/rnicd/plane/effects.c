@@ -18,7 +18,7 @@ static bool about_conn(uint8_t type) { return type <= QP_FX_CLOSED; }
 /* A connection of a listener gets a number of its own with its first effect. */
 static void tell_conn(struct rnicd_worker *w, const struct qp_fx *fx, struct event_fx *o)
 {
-	struct qp_conn *c = fx->conn;
+	struct rc *c = fx->conn;
 	const struct conn_addr *a = conn_addr(c);
 
 	if (c->passive && (c->owner & EVENT_OWNER_PASSIVE) == 0) {
@@ -58,11 +58,11 @@ static bool tell_all(struct rnicd_worker *w)
 {
 	struct event *ev;
 
-	while (w->fx_told < w->qp.n_fx) {
+	while (w->fx_told < w->rc.qp.n_fx) {
 		ev = event_room(w->index, EVENT_LOSSLESS);
 		if (ev == NULL)
 			return false;
-		tell(w, &w->qp.fx[w->fx_told++], ev);
+		tell(w, &w->rc.qp.fx[w->fx_told++], ev);
 	}
 	w->fx_told = 0;
 	return true;
@@ -70,13 +70,13 @@ static bool tell_all(struct rnicd_worker *w)
 
 bool worker_effects(struct rnicd_worker *w)
 {
-	struct qp_ctx *ctx = &w->qp;
+	struct rc_ctx *ctx = &w->rc;
 
-	qp_flush(ctx);
+	rc_flush(ctx);
 	if (!tell_all(w))
 		return false;
-	for (uint32_t i = 0; i < ctx->n_fx; i++) {
-		const struct qp_fx *fx = &ctx->fx[i];
+	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
+		const struct qp_fx *fx = &ctx->qp.fx[i];
 		if (fx->type == QP_FX_CONNECT_REQUEST)
 			conn_requested(w, fx->conn);
 		else if (fx->type == QP_FX_CLOSED)
@@ -84,6 +84,6 @@ bool worker_effects(struct rnicd_worker *w)
 	}
 	for (uint32_t i = 0; i < ctx->n_refs; i++)
 		rte_pktmbuf_free(mbuf_of_ref(ctx->refs[i]));
-	qp_drained(ctx);
+	rc_drained(ctx);
 	return true;
 }

@@ -36,7 +36,7 @@ static struct rte_mbuf *linear(struct conn *c, const struct tcpl_out *o)
 	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
-	qp_conn_copy(&c->qc, o, payload);
+	rc_copy(&c->qc, o, payload);
 	put_header(m, c, o, c->port->caps.tx_csum ? 0 : pkt_sum(payload, o->len));
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
@@ -134,7 +134,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
 	struct rn_iov *iov = due->iov;
 	bool sum_here = !c->port->caps.tx_csum, crc_due = false;
-	uint32_t n = qp_conn_slices(&c->qc, o, iov, TXSEG_SLICES, sum_here ? NULL : &crc_due);
+	uint32_t n = rc_slices(&c->qc, o, iov, TXSEG_SLICES, sum_here ? NULL : &crc_due);
 	struct rte_mbuf *head = NULL;
 
 	if (n == 0)

@@ -43,13 +43,13 @@ void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m,
 		const struct udpl_hdr *h)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
-	struct qp_ud_rx rx = { .p = frame + p->payload_off, .len = p->payload_len, .h = h, .tos = p->ip_tos,
+	struct dgram_rx rx = { .p = frame + p->payload_off, .len = p->payload_len, .h = h, .tos = p->ip_tos,
 			       .hop_limit = hop_limit(frame, p) };
 
 	memcpy(rx.src, p->src.b, sizeof(rx.src));
 	memcpy(rx.dst, p->dst.b, sizeof(rx.dst));
 	w->ud_wanted++;
-	qp_ud_in(&w->qp, qp, &rx);
+	dgram_in(&w->dgram, qp, &rx);
 }
 
 /* A message for the connection manager, which is the control thread. */
@@ -60,11 +60,11 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 	struct event *ev;
 
 	if (h->body_len > sizeof(ev->sidr.body) || h->dst_qpn != UDPL_QPN_CM) {
-		w->qp.stats.ud_bad++;
+		w->rc.qp.stats.ud_bad++;
 		return;
 	}
 	if (!udpl_crc_good(payload, p->payload_len)) {
-		w->qp.stats.ud_crc++;
+		w->rc.qp.stats.ud_crc++;
 		return;
 	}
 	ev = event_room(w->index, EVENT_DROPPABLE);
@@ -100,7 +100,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		m = whole;
 	}
 	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK) {
-		w->qp.stats.ud_bad++;
+		w->rc.qp.stats.ud_bad++;
 		goto out;
 	}
 	if (rn_unlikely(pkt_addr_is_group(&p->dst))) {
@@ -129,7 +129,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 	if (u != NULL)
 		ud_deliver(w, &u->qp, m, p, &h);
 	else
-		w->qp.stats.ud_no_qp++;
+		w->rc.qp.stats.ud_no_qp++;
 out:
 	rte_pktmbuf_free(m);
 }
@@ -170,7 +170,7 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 }
 
 /* Headers before `len` bytes that lie in the buffer already, then on its way. The neighbour may have to be asked. */
-static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct qp_ud_to *to,
+static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 		   uint32_t len)
 {
 	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = port->cfg->ip, .sport = port->cfg->ud_port,
@@ -214,7 +214,7 @@ static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
-	struct qp_ud_to dst = { .hop_limit = 0 };
+	struct dgram_to dst = { .hop_limit = 0 };
 
 	if (m == NULL) {
 		port->stats[w->index].no_buffer++;
@@ -234,15 +234,15 @@ static bool room(const struct rnicd_worker *w, const struct rnicd_port *port)
 static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uint32_t *count)
 {
 	struct rnicd_port *port = rnicd.port[ud_of(qp)->port];
-	struct qp_ud_to to;
+	struct dgram_to to;
 
 	for (uint32_t i = 0; i < share; i++) {
-		if (!qp_ud_waits(qp))
+		if (!dgram_waits(qp))
 			return true;
 		struct rte_mbuf *m = worker_space(w) && room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
 		if (m == NULL)
 			return false;
-		uint32_t len = qp_ud_out(&w->qp, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), &to);
+		uint32_t len = dgram_out(&w->dgram, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), &to);
 		if (rn_unlikely(len == 0)) {
 			rte_pktmbuf_free(m);
 			return true;
@@ -262,18 +262,14 @@ void ud_finish(struct rnicd_worker *w, struct ud_qp *u)
 
 uint32_t ud_transmit(struct rnicd_worker *w)
 {
-	struct qp *qp, *parked = NULL;
+	struct rn_slist parked = { NULL, NULL };
 	uint32_t count = 0;
+	struct qp *qp;
 
-	while (count < TURN_SHARE && (qp = qp_ud_pop(&w->qp)) != NULL) {
-		if (!send_some(w, qp, SHARE, &count)) {
-			qp->ud_next = parked;
-			parked = qp;
-		}
-	}
-	while ((qp = parked) != NULL) {
-		parked = qp->ud_next;
-		qp_ud_put(&w->qp, qp);
-	}
+	while (count < TURN_SHARE && (qp = dgram_pop(&w->dgram)) != NULL)
+		if (!send_some(w, qp, SHARE, &count))
+			rn_slist_push_back(&parked, &qp->link);
+	while ((qp = rn_slist_pop(&parked, struct qp, link)) != NULL)
+		dgram_put(&w->dgram, qp);
 	return count;
 }

@@ -11,7 +11,7 @@
 
 #include "border/rnicd.h"
 #include "border/ud_view.h"
-#include "qp/qp_ud.h"
+#include "dgram/dgram.h"
 
 struct rnicd_worker;
 

@@ -4,6 +4,45 @@
  */
 #include "plane/worker_int.h"
 
+/* ---- queue pairs: the carrier is a matter of the type ---- */
+
+static inline void doorbell(struct rnicd_worker *w, struct qp *qp)
+{
+	switch (qp_get_type(qp)) {
+	case QP_RC:
+		rc_doorbell(&w->rc, qp);
+		return;
+	case QP_UD:
+		dgram_doorbell(&w->dgram, qp);
+		return;
+	}
+}
+
+void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp) { doorbell(w, qp); }
+
+enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to)
+{
+	switch (qp_get_type(qp)) {
+	case QP_RC:
+		return rc_modify(&w->rc, qp, to);
+	case QP_UD:
+		return dgram_modify(&w->dgram, qp, to);
+	}
+	return QP_BAD_STATE;
+}
+
+void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
+{
+	switch (qp_get_type(qp)) {
+	case QP_RC:
+		rc_destroy(&w->rc, qp);
+		return;
+	case QP_UD:
+		dgram_destroy(&w->dgram, qp);
+		return;
+	}
+}
+
 /* Rings for each QP of a word of doorbell bits; what there is no room for goes back. */
 static bool ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t word, uint32_t *n)
 {
@@ -17,7 +56,7 @@ static bool ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t 
 				__atomic_fetch_or(&c->doorbell->bits[word], bits, __ATOMIC_RELAXED);
 				return false;
 			}
-			qp_doorbell(&w->qp, qp);
+			doorbell(w, qp);
 			(*n)++;
 		}
 		bits &= bits - 1;
@@ -33,7 +72,7 @@ static uint32_t doorbells(struct rnicd_worker *w)
 		struct ipc_doorbell *db = c->doorbell;
 		if (rn_unlikely(__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0) &&
 		    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
-			qp_recvs(&w->qp);
+			rc_recvs(&w->rc);
 			n++;
 		}
 		if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))
@@ -64,7 +103,7 @@ static uint32_t turn(struct rnicd_worker *w)
 
 	stage_end(&w->stages, STAGE_IDLE);
 	w->now = rnicd_now();
-	w->qp.now = w->now;
+	w->rc.qp.now = w->now;
 	n = worker_commands(w);
 	stage_end(&w->stages, STAGE_COMMANDS);
 	n += worker_rx(w);

@@ -3,7 +3,7 @@
  * A worker: one thread with its own connections, timers, neighbours and transmit queues. One turn:
  *
  *	clock → commands → receive (ports, frames handed over, loopback) → doorbells → timers → ready connections →
- *	qp_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
+ *	rc_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
  *
  * Everything here is for the worker's own thread unless marked otherwise.
  */
@@ -32,7 +32,7 @@
 
 /* In the private area of every mbuf that may be received or carry a client's bytes. */
 struct mbuf_priv {
-	struct qp_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
+	struct rc_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
 	struct rn_iov iov[WORKER_MAX_IOV];
 	struct rte_mbuf_ext_shared_info shinfo;
 };
@@ -56,7 +56,7 @@ struct listener {
 
 /* A connection with all that its worker keeps of it. */
 struct conn {
-	struct qp_conn qc;
+	struct rc qc;
 	struct flow flow;
 	struct conn_addr addr;
 	struct rn_timer timer;
@@ -73,13 +73,13 @@ struct conn {
 	struct pkt_tcp_template tmpl;
 };
 
-static inline struct conn *conn_of(const struct qp_conn *c) { return rn_container_of(c, struct conn, qc); }
+static inline struct conn *conn_of(const struct rc *c) { return rn_container_of(c, struct conn, qc); }
 
 static inline void conn_prefetch(const struct flow *f)
 {
 	const uint8_t *c = (const uint8_t *)f - offsetof(struct conn, flow);
 
-	for (uint32_t at = 0; at < sizeof(struct qp_conn); at += RN_CACHE_LINE)
+	for (uint32_t at = 0; at < sizeof(struct rc); at += RN_CACHE_LINE)
 		__builtin_prefetch(c + at);
 }
 
@@ -122,7 +122,8 @@ struct rnicd_worker {
 	struct rte_mbuf *loop[WORKER_LOOP];
 	struct arp_table *arp[RNICD_MAX_PORTS];
 	struct port_tx tx[RNICD_MAX_PORTS];
-	struct qp_ctx qp;
+	struct rc_ctx rc;
+	struct dgram_ctx dgram;
 	struct listener listener[WORKER_LISTENERS];
 	/* memory of the above */
 	struct conn *conns;
@@ -142,7 +143,13 @@ int worker_main(void *arg);
 /* ---- effects.c ---- */
 /* Room for the effects of one more call into qp; false: the control thread is behind, do nothing that makes effects. */
 bool worker_effects(struct rnicd_worker *w);
-static inline bool worker_space(struct rnicd_worker *w) { return rn_likely(!qp_ctx_full(&w->qp)) || worker_effects(w); }
+
+/* What rc_modify, rc_destroy and rc_doorbell, or their like of another carrier, say. */
+enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to);
+void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
+void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
+
+static inline bool worker_space(struct rnicd_worker *w) { return rn_likely(!rc_ctx_full(&w->rc)) || worker_effects(w); }
 
 /* ---- neigh.c ---- */
 /* Does what an arp_ call wants done. */
@@ -176,11 +183,11 @@ void conn_tcp_init(const struct rnicd_port *port);
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 			    const struct flow *f);
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
-void conn_died(struct rnicd_worker *w, struct qp_conn *qc);
+void conn_died(struct rnicd_worker *w, struct rc *qc);
 void conn_bury(struct rnicd_worker *w);
 /* It will not count as half open any more; it has sent its Request. */
-void conn_established(struct qp_conn *qc);
-void conn_requested(struct rnicd_worker *w, struct qp_conn *qc);
+void conn_established(struct rc *qc);
+void conn_requested(struct rnicd_worker *w, struct rc *qc);
 /* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
 /* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The next TCP segment of a connection: its header fields, and its bytes as slices or as a copy. */
-#include "qp/qp_priv.h"
+#include "conn/rc_int.h"
 
 /* Walks the chunks of a segment. */
 struct walk {
-	const struct qp_conn *c;
+	const struct rc *c;
 	uint32_t idx, off, left;
 };
 
@@ -15,7 +15,7 @@ struct share {
 	bool whole;
 };
 
-static struct walk walk_of(const struct qp_conn *c, const struct tcpl_out *o)
+static struct walk walk_of(const struct rc *c, const struct tcpl_out *o)
 {
 	return (struct walk){ .c = c, .idx = o->chunk, .off = o->off, .left = o->len };
 }
@@ -32,23 +32,23 @@ static bool walk_next(struct walk *w, struct share *s)
 	return true;
 }
 
-static void sum_due(struct qp_rec *r)
+static void sum_due(struct rc_rec *r)
 {
 	if (r->crc_due)
 		mpa_tx_crc(&r->f);
 	r->crc_due = false;
 }
 
-uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max, bool *crc_due)
+uint32_t rc_slices(const struct rc *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max, bool *crc_due)
 {
 	struct walk w = walk_of(c, o);
 	struct share s;
 	uint32_t n = 0;
 
 	while (walk_next(&w, &s)) {
-		if (s.ref == QP_REF_FRAME)
+		if (s.ref == RC_REF_FRAME)
 			return 0;
-		struct qp_rec *r = (struct qp_rec *)(uintptr_t)s.ref;
+		struct rc_rec *r = (struct rc_rec *)(uintptr_t)s.ref;
 		if (r->f.markers != 0 && MPA_TX_IOV(r->f.n_iov - 2u, r->f.markers) > max - n)
 			return 0; /* copied, with the markers put in on the way */
 		uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), s.off, s.len, iov + n, max - n);
@@ -63,15 +63,15 @@ uint32_t qp_conn_slices(const struct qp_conn *c, const struct tcpl_out *o, struc
 	return n;
 }
 
-bool qp_conn_refers(const struct qp_conn *c, const uint8_t *base, uint64_t len)
+bool rc_refers(const struct rc *c, const uint8_t *base, uint64_t len)
 {
-	if (c->state == QP_C_FREE || c->blk == NULL)
+	if (c->state == RC_FREE || c->blk == NULL)
 		return false;
 	for (uint32_t i = c->tcp.q_head; i != c->tcp.q_tail; i++) {
 		const struct tcpl_chunk *ch = tcpl_chunk(&c->tcp, i);
-		if (ch->ref == QP_REF_FRAME)
+		if (ch->ref == RC_REF_FRAME)
 			continue;
-		const struct qp_rec *r = (const struct qp_rec *)(uintptr_t)ch->ref;
+		const struct rc_rec *r = (const struct rc_rec *)(uintptr_t)ch->ref;
 		for (uint32_t k = 0; k < r->f.n_iov; k++)
 			if ((uint64_t)((const uint8_t *)r->iov[k].base - base) < len)
 				return true;
@@ -79,18 +79,18 @@ bool qp_conn_refers(const struct qp_conn *c, const uint8_t *base, uint64_t len)
 	return false;
 }
 
-void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *dst)
+void rc_copy(const struct rc *c, const struct tcpl_out *o, uint8_t *dst)
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];
 	struct walk w = walk_of(c, o);
 	struct share s;
 
 	for (; walk_next(&w, &s); dst += s.len) {
-		if (rn_unlikely(s.ref == QP_REF_FRAME)) {
+		if (rn_unlikely(s.ref == RC_REF_FRAME)) {
 			memcpy(dst, c->setup->out.buf + s.off, s.len);
 			continue;
 		}
-		struct qp_rec *r = (struct qp_rec *)(uintptr_t)s.ref;
+		struct rc_rec *r = (struct rc_rec *)(uintptr_t)s.ref;
 		if (rn_likely(s.whole)) {
 			mpa_tx_copy(&r->f, r->crc_due, dst);
 			r->crc_due = false;
@@ -103,24 +103,26 @@ void qp_conn_copy(const struct qp_conn *c, const struct tcpl_out *o, uint8_t *ds
 	}
 }
 
-bool qp_conn_out(struct qp_ctx *ctx, struct qp_conn *c, struct tcpl_out *o)
+bool rc_out(struct rc_ctx *ctx, struct rc *c, struct tcpl_out *o)
 {
-	if (c->state == QP_C_FREE)
+	if (c->state == RC_FREE)
 		return false;
-	if (rn_unlikely(c->qp != NULL && c->qp->state == QP_S_ERR && qp_conn_streaming(c))) /* its CQ takes no more */
-		qp_terminate(ctx, c, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false), NULL);
-	else if (rn_unlikely(c->qp != NULL && c->qp->state == QP_S_SQD))
-		qp_look_drained(ctx, c->qp);
-	if (rn_unlikely(c->rnr != QP_RNR_NONE))
-		qp_rnr_look(ctx, c);
-	qp_tx_fill(ctx, c);
-	if (rn_unlikely(c->state == QP_C_DRAINING))
-		qp_conn_drained(ctx, c);
-	if (tcpl_out(&c->tcp, ctx->now, o))
+	if (rn_unlikely(c->m.qp != NULL && c->m.qp->state == QP_S_ERR && rc_streaming(c))) /* its CQ takes no more */
+		rc_terminate(ctx, c, qp_local_err(), NULL);
+	else if (rn_unlikely(c->m.qp != NULL && c->m.qp->state == QP_S_SQD))
+		qp_look_drained(&ctx->qp, c->m.qp);
+	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+		rc_rnr_look(ctx, c);
+	rc_tx_fill(ctx, c);
+	if (rn_unlikely(c->state == RC_DRAINING))
+		rc_drain_over(ctx, c);
+	if (tcpl_out(&c->tcp, ctx->qp.now, o))
 		return true;
+	if (rn_unlikely(c->m.qp != NULL && c->m.qp->state == QP_S_ERR && rc_streaming(c))) /* since the look above */
+		rc_ready_put(ctx, c);
 	if (rn_likely(tcpl_get_state(&c->tcp) != TCPL_S_CLOSED))
-		qp_conn_rest(ctx, c);
-	else if (c->rnr == QP_RNR_NONE) /* else it comes again */
-		qp_conn_finish(ctx, c);
+		rc_rest(ctx, c);
+	else if (c->rnr == RC_RNR_NONE) /* else it comes again */
+		rc_finish(ctx, c);
 	return false;
 }

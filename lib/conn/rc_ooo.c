@@ -19,95 +19,64 @@
  * same message. A guess that was wrong has put bytes where this message alone may put some, and its own follow.
  */
 #include "base/rn_seq.h"
-#include "qp/qp_priv.h"
-
-#define DIST_MAX (UINT32_C(1) << 30) /* bytes: farther ahead no window reaches */
+#include "conn/rc_int.h"
 
 /* How many full segments after the last one in order h belongs; 0: to none, or it is not certain. */
-static uint32_t parts_ahead(const struct qp_conn *c, const struct ddp_hdr *h)
+static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 {
 	uint32_t part = c->cut - h->hdr_len;
-	uint64_t dist, room;
 
-	if (h->opcode != c->cut_op || h->last || h->payload_len != part)
+	if (h->opcode != c->cut_op || h->payload_len != part)
 		return 0;
-	if (h->opcode == RDMAP_READ_RESP) {
-		const struct rdmap_read *r = rdmap_readq_head(&c->readq);
-		if (r == NULL || r->atomic || r->stag != h->stag)
-			return 0;
-		dist = h->to - (r->to + r->got);
-		room = r->len - r->got - 1; /* the last byte comes in its turn */
-	} else {
-		const struct ddp_uq *q = &c->uq_send;
-		if (!q->open || !c->blk->recv.loaded || h->msn != q->msn || h->stag != q->stag)
-			return 0;
-		dist = (uint64_t)h->mo - q->mo;
-		room = c->blk->recv.len - q->mo;
-	}
-	if (dist >= DIST_MAX || dist % part != 0 || dist + part > room)
-		return 0;
-	return (uint32_t)(dist / part);
+	uint32_t dist = qp_early(&c->m, h);
+	return dist % part == 0 ? dist / part : 0;
 }
 
 /* The offset in Full Operation at which the n-th FPDU from here begins, all of them full ones. */
-static uint32_t pos_of(const struct qp_conn *c, uint32_t n)
+static uint32_t pos_of(const struct rc *c, uint32_t n)
 {
 	uint32_t pos = mpa_rx_pos(&c->rx), len = n * mpa_fpdu_len(c->cut);
 
 	return pos + len + (c->rx.markers ? MPA_MARKER_LEN * mpa_markers_in(pos, len) : 0);
 }
 
-static bool place(struct qp_ctx *ctx, struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
-{
-	struct rn_iov iov[MPA_VIEW_IOV];
-	const struct qp_access a = { .pd = c->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-				     .rights = QP_ACC_LOCAL_WRITE };
-	uint32_t n = qp_rx_payload(h, v, iov);
-
-	if (h->opcode == RDMAP_READ_RESP)
-		return qp_place(ctx, c->dev, &a, iov, n) == QP_MR_OK;
-	return qp_rq_place(ctx, c->qp, &c->blk->recv, h, iov, n) == QP_MR_OK;
-}
-
 /* Most come behind all others; one that fills a hole moves those behind it. There is room. */
-static void note(struct qp_block *b, const struct mpa_view *v, const struct ddp_hdr *h)
+static void note(struct rc_block *b, const struct mpa_view *v, const struct ddp_hdr *h)
 {
 	uint32_t i = b->ooo_head + b->n_ooo++;
 
-	for (; i != b->ooo_head && rn_seq_gt(b->ooo[(i - 1) & (QP_OOO - 1)].pos, v->pos); i--)
-		b->ooo[i & (QP_OOO - 1)] = b->ooo[(i - 1) & (QP_OOO - 1)];
-	b->ooo[i & (QP_OOO - 1)] = (struct qp_ooo){ .pos = v->pos, .raw_len = v->raw_len, .h = *h };
+	for (; i != b->ooo_head && rn_seq_gt(b->ooo[(i - 1) & (RC_OOO - 1)].pos, v->pos); i--)
+		b->ooo[i & (RC_OOO - 1)] = b->ooo[(i - 1) & (RC_OOO - 1)];
+	b->ooo[i & (RC_OOO - 1)] = (struct rc_ooo){ .pos = v->pos, .raw_len = v->raw_len, .h = *h };
 }
 
 /* A segment that came too early and is held: what of it may be placed now, is. */
-void qp_ooo_place(struct qp_ctx *ctx, struct qp_conn *c, const struct tcpl_slice *s)
+void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 {
-	const struct qp_pkt *pkt = (const struct qp_pkt *)(uintptr_t)s->ref;
-	struct rn_iov iov[QP_PKT_MAX_IOV] = { 0 };
+	const struct rc_pkt *pkt = (const struct rc_pkt *)(uintptr_t)s->ref;
+	struct rn_iov iov[RC_PKT_MAX_IOV] = { 0 };
 	uint8_t scratch[DDP_MAX_HDR_LEN];
 	uint32_t pos = s->seq - c->rx_base;
 	struct mpa_find f;
 	struct mpa_view v;
 	struct ddp_hdr h;
 
-	if (c->cut == 0 || (c->ragged && !c->rx.markers) || c->rx.pos != c->rx.start || c->rnr != QP_RNR_NONE)
+	if (c->cut == 0 || (c->ragged && !c->rx.markers) || c->rx.pos != c->rx.start || c->rnr != RC_RNR_NONE)
 		return;
-	if (!qp_conn_streaming(c) || c->qp == NULL)
+	if (!rc_streaming(c) || c->m.qp == NULL)
 		return;
-	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, QP_PKT_MAX_IOV);
+	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, RC_PKT_MAX_IOV);
 	if (n == 0 || n == UINT32_MAX)
 		return;
 	mpa_find_init(&f, &c->rx, pos, iov, n);
-	while (c->blk->n_ooo < QP_OOO && mpa_find_next(&f, &v) && v.pos == pos && v.ulpdu_len == c->cut) {
+	while (c->blk->n_ooo < RC_OOO && mpa_find_next(&f, &v) && v.pos == pos && v.ulpdu_len == c->cut) {
 		const uint8_t *p = mpa_view_head(&v, scratch, rn_min_u32(v.ulpdu_len, DDP_MAX_HDR_LEN));
 		if (ddp_parse(p, v.ulpdu_len, &h) != DDP_OK)
 			return;
 		uint32_t ahead = parts_ahead(c, &h);
-		if (ahead == 0 || pos_of(c, ahead) != pos || !place(ctx, c, &h, &v))
+		if (ahead == 0 || pos_of(c, ahead) != pos || !qp_early_place(&ctx->qp, &c->m, &h, v.ulpdu, v.n))
 			return;
 		note(c->blk, &v, &h);
-		ctx->stats.ooo_placed++;
-		ctx->stats.bytes_placed += h.payload_len;
 		pos += v.raw_len;
 	}
 }
@@ -118,12 +87,12 @@ static bool same_message(const struct ddp_hdr *a, const struct ddp_hdr *b)
 }
 
 /* An FPDU has its turn: whether its payload is placed already. */
-bool qp_ooo_placed(struct qp_conn *c, const struct ddp_hdr *h, const struct mpa_view *v)
+bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v)
 {
-	struct qp_block *b = c->blk;
+	struct rc_block *b = c->blk;
 
 	while (b->n_ooo > 0) {
-		const struct qp_ooo *o = &b->ooo[b->ooo_head & (QP_OOO - 1)];
+		const struct rc_ooo *o = &b->ooo[b->ooo_head & (RC_OOO - 1)];
 
 		if (!same_message(&o->h, h)) {
 			b->n_ooo = 0; /* it may write to the same place: then it is what comes later that counts */

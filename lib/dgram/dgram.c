@@ -1,58 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagram queue pairs. */
+#include "dgram/dgram.h"
+
 #include "base/rn_be.h"
 #include "crc32c/crc32c.h"
-#include "qp/qp_priv.h"
+#include "qp/qp_engine.h"
 
 /* ---- the list of those with something to send ---- */
 
-void qp_ud_put(struct qp_ctx *ctx, struct qp *qp)
+void dgram_put(struct dgram_ctx *d, struct qp *qp)
 {
-	if (qp->ud_ready)
+	if (qp->ready)
 		return;
-	qp->ud_ready = true;
-	qp->ud_next = NULL;
-	if (ctx->ud_tail != NULL)
-		ctx->ud_tail->ud_next = qp;
-	else
-		ctx->ud_head = qp;
-	ctx->ud_tail = qp;
+	qp->ready = true;
+	rn_slist_push_back(&d->ready, &qp->link);
 }
 
-struct qp *qp_ud_pop(struct qp_ctx *ctx)
+struct qp *dgram_pop(struct dgram_ctx *d)
 {
-	struct qp *qp = ctx->ud_head;
+	struct qp *qp = rn_slist_pop(&d->ready, struct qp, link);
 
-	if (qp == NULL)
-		return NULL;
-	ctx->ud_head = qp->ud_next;
-	if (ctx->ud_head == NULL)
-		ctx->ud_tail = NULL;
-	qp->ud_ready = false;
+	if (qp != NULL)
+		qp->ready = false;
 	return qp;
 }
 
 /* The QP goes away, or begins anew. */
-void qp_ud_forget(struct qp_ctx *ctx, struct qp *qp)
+static void unlist(struct dgram_ctx *d, struct qp *qp)
 {
-	struct qp *prev = NULL;
+	if (qp->ready)
+		rn_slist_remove(&d->ready, &qp->link);
+	qp->ready = false;
+}
 
-	if (!qp->ud_ready)
-		return;
-	for (struct qp *q = ctx->ud_head; q != qp; q = q->ud_next)
-		prev = q;
-	if (prev != NULL)
-		prev->ud_next = qp->ud_next;
+/* ---- verbs ---- */
+
+void dgram_doorbell(struct dgram_ctx *d, struct qp *qp)
+{
+	if (rn_unlikely(qp->state == QP_S_ERR))
+		qp_enter_error(d->qp, qp);
 	else
-		ctx->ud_head = qp->ud_next;
-	if (ctx->ud_tail == qp)
-		ctx->ud_tail = prev;
-	qp->ud_ready = false;
+		dgram_put(d, qp);
+}
+
+enum qp_verdict dgram_modify(struct dgram_ctx *d, struct qp *qp, enum qp_state to)
+{
+	if (to == QP_S_RESET)
+		unlist(d, qp);
+	enum qp_verdict v = qp_step(d->qp, qp, to);
+	if (v == QP_OK && (to == QP_S_RTR || to == QP_S_RTS))
+		dgram_doorbell(d, qp);
+	return v;
+}
+
+void dgram_destroy(struct dgram_ctx *d, struct qp *qp)
+{
+	unlist(d, qp);
+	qp_forget(d->qp, qp);
 }
 
 /* ---- sending ---- */
 
-bool qp_ud_waits(struct qp *qp)
+bool dgram_waits(struct qp *qp)
 {
 	return qp->state == QP_S_RTS && (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken ||
 					 qp->sq.verdict != SPSC_OK);
@@ -114,7 +123,7 @@ static uint32_t put_headers(struct qp *qp, const struct qp_send *s, uint8_t *buf
 	};
 	/* The immediate is bytes of the wire already. The MSN is for captures: receivers do not look at it. */
 	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND, true,
-					      imm ? rn_load_be32(&s->w.aux) : 0, ++qp->ud_msn, 0);
+					      imm ? rn_load_be32(&s->w.aux) : 0, ++qp->msn, 0);
 
 	udpl_build(buf, &h);
 	return UDPL_HDR_LEN + ddp_build(buf + UDPL_HDR_LEN, &d);
@@ -162,8 +171,9 @@ static void ring_broken(struct qp_ctx *ctx, struct qp *qp)
 	qp_enter_error(ctx, qp);
 }
 
-uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, struct qp_ud_to *to)
+uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to)
 {
+	struct qp_ctx *ctx = d->qp;
 	enum qp_wc_status why = QP_WC_SUCCESS;
 	struct qp_send s;
 	uint32_t len = 0;
@@ -180,7 +190,6 @@ uint32_t qp_ud_out(struct qp_ctx *ctx, struct qp *qp, uint8_t *buf, struct qp_ud
 		ring_broken(ctx, qp);
 		return 0;
 	case QP_TAKE_NONE:
-	case QP_TAKE_STALL:
 		return 0;
 	}
 	memcpy(to->addr, s.w.dgram.addr, QP_UD_ADDR_LEN);
@@ -205,7 +214,7 @@ static bool receives(const struct qp *qp)
 }
 
 /* In the form of IPv6's header, whatever the packet's was: programs look for the addresses there. */
-static void put_grh(uint8_t grh[QP_UD_GRH_LEN], const struct qp_ud_rx *rx)
+static void put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx)
 {
 	enum { VERSION = 6, NEXT_IBA = 0x1b };
 
@@ -218,13 +227,13 @@ static void put_grh(uint8_t grh[QP_UD_GRH_LEN], const struct qp_ud_rx *rx)
 }
 
 /* Into a receive that has been taken. */
-static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_ud_rx *rx,
+static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct dgram_rx *rx,
 			       const struct ddp_hdr *d)
 {
-	uint8_t grh[QP_UD_GRH_LEN];
+	uint8_t grh[DGRAM_GRH_LEN];
 	struct rn_iov src[2] = { { .base = grh, .len = sizeof(grh) } };
 
-	if (d->payload_len > r->len || r->len - d->payload_len < QP_UD_GRH_LEN)
+	if (d->payload_len > r->len || r->len - d->payload_len < DGRAM_GRH_LEN)
 		return QP_WC_LOC_LEN_ERR;
 	put_grh(grh, rx);
 	src[1] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + d->hdr_len,
@@ -232,10 +241,10 @@ static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct q
 	return qp_mr_status(qp_rq_place(ctx, qp, r, d, src, d->payload_len > 0 ? 2 : 1));
 }
 
-static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx, const struct ddp_hdr *d)
+static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *d)
 {
 	struct qp_recv r;
-	struct qp_cqe cqe = { .byte_len = QP_UD_GRH_LEN + d->payload_len, .flags = QP_WCF_GRH,
+	struct qp_cqe cqe = { .byte_len = DGRAM_GRH_LEN + d->payload_len, .flags = QP_WCF_GRH,
 			      .solicited = d->opcode == RDMAP_SEND_SE, .src_qp = rx->h->src_qpn };
 
 	switch (qp_rq_take(ctx, qp, &r)) {
@@ -249,7 +258,6 @@ static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx
 		ring_broken(ctx, qp);
 		return;
 	case QP_TAKE_NONE:
-	case QP_TAKE_STALL:
 		ctx->stats.ud_no_recv++;
 		return;
 	}
@@ -272,8 +280,9 @@ static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx
 		qp_enter_error(ctx, qp);
 }
 
-void qp_ud_in(struct qp_ctx *ctx, struct qp *qp, const struct qp_ud_rx *rx)
+void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 {
+	struct qp_ctx *ctx = dg->qp;
 	struct ddp_hdr d;
 
 	if (!receives(qp)) {

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker's own: pools, lists, effects. */
+#include "conn/rc_int.h"
+
+void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
+{
+	*cfg = (struct rc_cfg){
+		.worker = worker,
+		.max_mtu = max_mtu,
+		.blocks = conns,
+		.wide = conns,
+		.recs = 8192,
+		.setups = rn_min_u32(conns, 1024),
+		.stages = 64,
+		.chunks = 512,
+		.rnr_pkts = 4096,
+		.hold_pkts = 8192,
+		.request_ns = 10 * RN_NS_PER_S,
+		.reply_ns = 10 * RN_NS_PER_S,
+		.accept_ns = 60 * RN_NS_PER_S,
+		.close_ns = 5 * RN_NS_PER_S,
+	};
+}
+
+static uint64_t line_up(uint64_t n) { return (n + RN_CACHE_LINE - 1) & ~(uint64_t)(RN_CACHE_LINE - 1); }
+
+/* Slices of a record: payload, two ends, and two for each marker in a full segment. */
+static uint32_t rec_iov_of(const struct rc_cfg *cfg)
+{
+	return MPA_TX_IOV(QP_SEG_SLICES, rn_min_u32(cfg->max_mtu / MPA_MARKER_STEP + 2, MPA_TX_MARKERS));
+}
+
+static uint64_t rec_size(const struct rc_cfg *cfg)
+{
+	return line_up(sizeof(struct rc_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
+}
+
+/* Packets that a peer sent too early: with a wide block as many as a window has. */
+static uint32_t holds_of(uint64_t n)
+{
+	return n == RC_NARROW_CHUNKS ? RC_HOLD_NARROW : rn_min_u32((uint32_t)n, RC_HOLD_MAX);
+}
+
+/* With rings for n FPDUs. */
+static uint64_t block_size(const struct rc_cfg *cfg, uint64_t n)
+{
+	return line_up(sizeof(struct rc_block)) + line_up(n * sizeof(struct qp_wr)) +
+	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
+	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) + line_up(holds_of(n) * sizeof(struct tcpl_hold));
+}
+
+static uint64_t blocks_size(const struct rc_cfg *cfg)
+{
+	uint64_t wide = rn_min_u32(cfg->wide, cfg->blocks);
+
+	return wide * block_size(cfg, cfg->chunks) + (cfg->blocks - wide) * block_size(cfg, RC_NARROW_CHUNKS);
+}
+
+uint64_t rc_ctx_size(const struct rc_cfg *cfg)
+{
+	if (cfg->worker >= QP_MAX_WORKERS || cfg->max_mtu < 576 || cfg->max_mtu > 9600)
+		return 0;
+	if (cfg->blocks == 0 || cfg->setups == 0 || cfg->stages == 0 || cfg->recs <= RC_CTRL_RECS)
+		return 0;
+	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
+		return 0;
+	return blocks_size(cfg) + cfg->recs * rec_size(cfg) +
+	       cfg->setups * line_up(sizeof(struct rc_setup)) + cfg->stages * line_up(MPA_STAGE_SIZE);
+}
+
+static void *carve(uint8_t **p, uint64_t size)
+{
+	void *r = *p;
+
+	*p += line_up(size);
+	return r;
+}
+
+/* A block out of memory that was never used. */
+static struct rc_block *block_fresh(struct rc_ctx *ctx)
+{
+	if (ctx->blk_fresh == 0)
+		return NULL;
+	uint32_t n = ctx->cfg.blocks - ctx->blk_fresh < ctx->cfg.wide ? ctx->cfg.chunks : RC_NARROW_CHUNKS;
+	ctx->blk_fresh--;
+	struct rc_block *b = carve(&ctx->blk_mem, sizeof(*b));
+	b->next = NULL;
+	b->work.wr = carve(&ctx->blk_mem, n * sizeof(struct qp_wr));
+	b->work.wr_mask = n - 1;
+	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = holds_of(n) };
+	b->tcp.chunk = carve(&ctx->blk_mem, n * sizeof(struct tcpl_chunk));
+	b->tcp.rec = carve(&ctx->blk_mem, n * sizeof(struct tcpl_txrec));
+	if (ctx->cfg.rates)
+		b->tcp.sent = carve(&ctx->blk_mem, n * sizeof(struct tcpl_sent));
+	b->tcp.hold = carve(&ctx->blk_mem, holds_of(n) * sizeof(struct tcpl_hold));
+	return b;
+}
+
+enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size)
+{
+	uint64_t need = rc_ctx_size(cfg);
+	uint8_t *p = mem;
+
+	if (need == 0 || size < need || (uintptr_t)mem % RN_CACHE_LINE != 0)
+		return QP_BAD_ATTR;
+	*ctx = (struct rc_ctx){ .cfg = *cfg, .rec_iov = rec_iov_of(cfg) };
+	if (qp_ctx_init(&ctx->qp, cfg->worker) != QP_OK)
+		return QP_BAD_ATTR;
+	ctx->blk_mem = carve(&p, blocks_size(cfg));
+	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
+	for (uint32_t i = 0; i < cfg->recs; i++)
+		rc_rec_put(ctx, carve(&p, rec_size(cfg)));
+	for (uint32_t i = 0; i < cfg->setups; i++) {
+		struct rc_setup *s = carve(&p, sizeof(*s));
+		s->next = ctx->setup_free;
+		ctx->setup_free = s;
+	}
+	for (uint32_t i = 0; i < cfg->stages; i++)
+		rc_stage_put(ctx, carve(&p, MPA_STAGE_SIZE));
+	return QP_OK;
+}
+
+/* ---- pools ---- */
+
+/* NULL when no more than `reserve` records are left. */
+struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
+{
+	struct rc_rec *r = ctx->rec_free;
+
+	if (rn_unlikely(ctx->rec_left <= reserve)) {
+		ctx->qp.stats.no_rec++;
+		return NULL;
+	}
+	struct rc_rec *next = r->next;
+	ctx->rec_free = next;
+	ctx->rec_left--;
+	/* With many connections the free ones are in no cache near: the next one comes while this one is filled. */
+	if (rn_likely(next != NULL)) {
+		__builtin_prefetch(next, 1);
+		__builtin_prefetch((const uint8_t *)next + RN_CACHE_LINE, 1);
+		__builtin_prefetch(next->iov, 1);
+	}
+	return r;
+}
+
+void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
+{
+	r->next = ctx->rec_free;
+	ctx->rec_free = r;
+	ctx->rec_left++;
+}
+
+struct rc_block *rc_block_get(struct rc_ctx *ctx)
+{
+	struct rc_block **list = ctx->blk_free[0] != NULL ? &ctx->blk_free[0] : &ctx->blk_free[1];
+	struct rc_block *b = *list;
+
+	if (rn_likely(b != NULL))
+		*list = b->next;
+	else
+		b = block_fresh(ctx); /* wide ones first: there are no narrow ones before they have gone */
+	if (rn_unlikely(b == NULL)) {
+		ctx->qp.stats.no_block++;
+		return NULL;
+	}
+	ctx->blk_left--;
+	qp_work_init(&b->work);
+	b->ooo_head = b->n_ooo = 0;
+	b->kept_head = b->kept_tail = NULL;
+	b->late.ulpdu_len = 0;
+	return b;
+}
+
+void rc_block_put(struct rc_ctx *ctx, struct rc_block *b)
+{
+	struct rc_block **list = &ctx->blk_free[b->work.wr_mask + 1 < ctx->cfg.chunks];
+	ctx->blk_left++;
+	b->next = *list;
+	*list = b;
+}
+
+struct rc_setup *rc_setup_get(struct rc_ctx *ctx)
+{
+	struct rc_setup *s = ctx->setup_free;
+
+	if (s == NULL) {
+		ctx->qp.stats.no_setup++;
+		return NULL;
+	}
+	ctx->setup_free = s->next;
+	s->out_live = s->fin_due = false;
+	s->out.len = 0;
+	s->peer = (struct mpa_frame){ 0 };
+	return s;
+}
+
+void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s)
+{
+	s->next = ctx->setup_done;
+	ctx->setup_done = s;
+}
+
+/* A free stage keeps the link in its first bytes. */
+uint8_t *rc_stage_get(struct rc_ctx *ctx)
+{
+	uint8_t *mem = ctx->stage_free;
+
+	if (mem == NULL) {
+		ctx->qp.stats.no_stage++;
+		return NULL;
+	}
+	memcpy(&ctx->stage_free, mem, sizeof(ctx->stage_free));
+	return mem;
+}
+
+void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem)
+{
+	memcpy(mem, &ctx->stage_free, sizeof(ctx->stage_free));
+	ctx->stage_free = mem;
+}
+
+/* ---- effects ---- */
+
+struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c)
+{
+	struct qp_fx *fx = qp_fx_add(&ctx->qp, type, c->owner);
+
+	fx->conn = c;
+	fx->vendor_err = c->vendor_err;
+	return fx;
+}
+
+void rc_ref_back(struct rc_ctx *ctx, uint64_t ref)
+{
+	if (ref != 0 && ctx->n_refs < RC_REFS_MAX)
+		ctx->refs[ctx->n_refs++] = ref;
+}
+
+void rc_drained(struct rc_ctx *ctx)
+{
+	qp_drained(&ctx->qp);
+	ctx->n_refs = 0;
+	while (ctx->setup_done != NULL) {
+		struct rc_setup *s = ctx->setup_done;
+
+		ctx->setup_done = s->next;
+		s->next = ctx->setup_free;
+		ctx->setup_free = s;
+	}
+}
+
+/* ---- lists ---- */
+
+void rc_ready_put(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->ready || c->state == RC_FREE)
+		return;
+	c->ready = true;
+	c->ready_next = NULL;
+	if (ctx->ready_tail != NULL)
+		ctx->ready_tail->ready_next = c;
+	else
+		ctx->ready_head = c;
+	ctx->ready_tail = c;
+}
+
+/* Has received something. */
+void rc_answer_put(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->answers || c->state == RC_FREE)
+		return;
+	c->answers = true;
+	c->answer_next = NULL;
+	if (ctx->answer_tail != NULL)
+		ctx->answer_tail->answer_next = c;
+	else
+		ctx->answer_head = c;
+	ctx->answer_tail = c;
+}
+
+struct rc *rc_answer_pop(struct rc_ctx *ctx)
+{
+	struct rc *c = ctx->answer_head;
+
+	if (c == NULL)
+		return NULL;
+	ctx->answer_head = c->answer_next;
+	if (ctx->answer_head == NULL)
+		ctx->answer_tail = NULL;
+	c->answers = false;
+	return c;
+}
+
+/* The connection waits until something comes back to the pool. */
+void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want)
+{
+	struct rc_wait *w = &ctx->wait[want];
+
+	if (c->starved)
+		return;
+	c->starved = (uint8_t)(1 + want);
+	c->starve_next = NULL;
+	if (w->tail != NULL)
+		w->tail->starve_next = c;
+	else
+		w->head = c;
+	w->tail = c;
+}
+
+/* The first n that wait become ready, behind *at in the list of those that are. Returns where the next one goes. */
+static struct rc **feed(struct rc_ctx *ctx, struct rc_wait *w, uint32_t n, struct rc **at)
+{
+	struct rc *c;
+
+	for (; n > 0 && (c = w->head) != NULL; n--) {
+		w->head = c->starve_next;
+		if (w->head == NULL)
+			w->tail = NULL;
+		c->starved = 0;
+		if (c->ready)
+			continue;
+		c->ready = true;
+		c->ready_next = *at;
+		if (*at == NULL)
+			ctx->ready_tail = c;
+		*at = c;
+		at = &c->ready_next;
+	}
+	return at;
+}
+
+/* Who has waited longest goes before those that are ready: these would take what has just come back. */
+static void feed_starved(struct rc_ctx *ctx)
+{
+	uint32_t recs = ctx->rec_left > RC_CTRL_RECS ? ctx->rec_left - RC_CTRL_RECS : 0;
+	struct rc **at = &ctx->ready_head;
+
+	ctx->fed = true;
+	at = feed(ctx, &ctx->wait[RC_WANT_REC], recs, at);
+	feed(ctx, &ctx->wait[RC_WANT_BLOCK], rc_blocks_for_senders(ctx), at);
+}
+
+static void fetch(const void *p, uint32_t len)
+{
+	for (uint32_t at = 0; at < len; at += RN_CACHE_LINE)
+		__builtin_prefetch((const uint8_t *)p + at);
+}
+
+/*
+ * With many connections none is in the cache. While one is served the lines of the next three come, each step needing
+ * what the one before it has fetched: the connection; its block and its QP; the work request.
+ */
+static void fetch_ahead(const struct rc *next)
+{
+	const struct rc *second = next->ready_next;
+	const struct rc *third = second != NULL ? second->ready_next : NULL;
+
+	if (third != NULL)
+		fetch(third, sizeof(*third));
+	if (second != NULL && second->m.qp != NULL)
+		fetch(second->m.qp, offsetof(struct qp, rq));
+	if (second != NULL && second->blk != NULL) {
+		fetch(second->blk, offsetof(struct rc_block, work.send.u) + RN_CACHE_LINE);
+		__builtin_prefetch(&second->blk->work.send.total);
+	}
+	if (next->m.qp != NULL) {
+		__builtin_prefetch(&next->m.qp->sq.hdr->prod);
+		__builtin_prefetch(spsc_cons_slot(&next->m.qp->sq, next->m.qp->sq_taken));
+	}
+	if (next->blk != NULL) {
+		__builtin_prefetch(tcpl_chunk(&next->tcp, next->tcp.q_tail), 1);
+		__builtin_prefetch(&next->blk->work.wr[next->blk->work.wr_tail & next->blk->work.wr_mask], 1);
+	}
+}
+
+void rc_fetch(const struct rc *c)
+{
+	if (c->m.qp != NULL)
+		__builtin_prefetch(c->m.qp);
+	if (c->blk != NULL)
+		fetch(c->blk, offsetof(struct rc_block, work.send));
+}
+
+void rc_fetch_queues(const struct rc *c)
+{
+	if (c->blk == NULL)
+		return;
+	__builtin_prefetch(tcpl_chunk(&c->tcp, c->tcp.q_head));
+	__builtin_prefetch(&c->blk->work.wr[c->blk->work.wr_head & c->blk->work.wr_mask], 1);
+	__builtin_prefetch(&c->blk->work.wr[(c->blk->work.wr_head + 2) & c->blk->work.wr_mask], 1);
+}
+
+struct rc *rc_ready_pop(struct rc_ctx *ctx)
+{
+	if (rn_unlikely(ctx->wait[RC_WANT_REC].head != NULL || ctx->wait[RC_WANT_BLOCK].head != NULL) && !ctx->fed)
+		feed_starved(ctx);
+	struct rc *c = rc_answer_pop(ctx);
+	if (rn_unlikely(c != NULL))
+		return c;
+	c = ctx->ready_head;
+	if (c == NULL)
+		return NULL;
+	ctx->ready_head = c->ready_next;
+	if (ctx->ready_head == NULL)
+		ctx->ready_tail = NULL;
+	else
+		fetch_ahead(ctx->ready_head);
+	c->ready = false;
+	return c;
+}
+
+/* Takes the connection off a list that links by `next`. */
+#define UNLIST(head, tail, next, c)                                    \
+	for (struct rc *i_ = (head), *prev_ = NULL; i_ != NULL; prev_ = i_, i_ = i_->next) { \
+		if (i_ != (c))                                         \
+			continue;                                      \
+		if (prev_ != NULL)                                     \
+			prev_->next = (c)->next;                       \
+		else                                                   \
+			(head) = (c)->next;                            \
+		if ((tail) == (c))                                     \
+			(tail) = prev_;                                \
+		break;                                                 \
+	}
+
+/* The connection goes away. */
+void rc_unlist(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->starved) {
+		struct rc_wait *w = &ctx->wait[c->starved - 1];
+		UNLIST(w->head, w->tail, starve_next, c);
+	}
+	if (c->ready)
+		UNLIST(ctx->ready_head, ctx->ready_tail, ready_next, c);
+	if (c->answers)
+		UNLIST(ctx->answer_head, ctx->answer_tail, answer_next, c);
+	c->ready = c->answers = false;
+	c->starved = 0;
+}
+
+void rc_flush(struct rc_ctx *ctx)
+{
+	qp_flush(&ctx->qp);
+	ctx->fed = false;
+}

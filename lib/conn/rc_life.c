@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a connection: states, time-outs, ends. */
+#include "conn/rc_int.h"
+#include "conn/rc_quirk.h"
+
+static uint64_t patience(const struct rc_cfg *cfg, enum rc_state s)
+{
+	switch (s) {
+	case RC_OPENING:
+	case RC_WAIT_REQ:
+		return cfg->request_ns;
+	case RC_WAIT_REP:
+		return cfg->reply_ns;
+	case RC_WAIT_ACCEPT:
+	case RC_WAIT_QP:
+		return cfg->accept_ns;
+	case RC_DRAINING:
+	case RC_CLOSING:
+	case RC_TERMINATING:
+	case RC_DEAD:
+		return cfg->close_ns;
+	case RC_FREE:
+	case RC_WAIT_FIRST:
+	case RC_OPERATIONAL:
+		break;
+	}
+	return RN_NEVER;
+}
+
+void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to)
+{
+	uint64_t wait = patience(&ctx->cfg, to);
+
+	c->state = (uint8_t)to;
+	c->m.draining = to == RC_DRAINING;
+	c->deadline = wait == RN_NEVER ? RN_NEVER : ctx->qp.now + wait;
+}
+
+const char *rc_state_name(enum rc_state s)
+{
+	switch (s) {
+	case RC_FREE: return "FREE";
+	case RC_OPENING: return "OPENING";
+	case RC_WAIT_REQ: return "WAIT_REQ";
+	case RC_WAIT_ACCEPT: return "WAIT_ACCEPT";
+	case RC_WAIT_REP: return "WAIT_REP";
+	case RC_WAIT_QP: return "WAIT_QP";
+	case RC_WAIT_FIRST: return "WAIT_FIRST";
+	case RC_OPERATIONAL: return "OPERATIONAL";
+	case RC_DRAINING: return "DRAINING";
+	case RC_CLOSING: return "CLOSING";
+	case RC_TERMINATING: return "TERMINATING";
+	case RC_DEAD: return "DEAD";
+	}
+	return "?";
+}
+
+/* Gets the memory to work with; false: the pool is empty, the caller goes without or waits. */
+bool rc_wake(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_likely(c->blk != NULL))
+		return true;
+	c->blk = rc_block_get(ctx);
+	if (c->blk == NULL)
+		return false;
+	qp_msgs_work(&c->m, &c->blk->work);
+	return tcpl_set_mem(&c->tcp, &c->blk->tcp);
+}
+
+static bool at_rest(const struct rc *c)
+{
+	const struct rc_block *b = c->blk;
+	enum tcpl_state s = tcpl_get_state(&c->tcp);
+	bool open = s == TCPL_S_ESTABLISHED && (c->state == RC_OPERATIONAL || c->state == RC_WAIT_FIRST);
+
+	/* With our FIN acknowledged nothing will be sent any more either. */
+	if (!open && s != TCPL_S_FIN_WAIT_2 && s != TCPL_S_TIME_WAIT)
+		return false;
+	return c->setup == NULL && c->rnr == RC_RNR_NONE && !c->rtr_due && b->n_ooo == 0 && qp_msgs_resting(&c->m);
+}
+
+/*
+ * Gives the working memory back while nothing lies in it. The first few connections keep theirs, so request/response
+ * traffic skips the pool.
+ */
+void rc_rest(struct rc_ctx *ctx, struct rc *c)
+{
+	static const struct tcpl_mem none;
+
+	if (rn_likely(c->blk == NULL || ctx->cfg.blocks - ctx->blk_left <= rn_min_u32(RC_REST_MAX, ctx->cfg.blocks / 2)))
+		return;
+	if (!at_rest(c) || !tcpl_set_mem(&c->tcp, &none))
+		return;
+	rc_block_put(ctx, c->blk);
+	c->blk = NULL;
+	qp_msgs_work(&c->m, NULL);
+}
+
+/* FIN behind what is queued, and not before the peer's TCP has our set-up frame. */
+void rc_shutdown(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->setup != NULL && c->setup->out_live) {
+		c->setup->fin_due = true;
+		return;
+	}
+	if (rc_wake(ctx, c))
+		tcpl_shutdown(&c->tcp, ctx->qp.now);
+	else
+		rc_reset(ctx, c);
+}
+
+/* The set-up memory goes when nothing points to it: negotiation over, our frame acknowledged. */
+void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->setup == NULL || c->setup->out_live || c->state < RC_WAIT_FIRST)
+		return;
+	rc_setup_put(ctx, c->setup);
+	c->setup = NULL;
+}
+
+/*
+ * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told
+ * code: 0 is an orderly end. The QP is let go and flushed; one without CM is flushed after a Terminate only.
+ */
+void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code)
+{
+	struct qp *qp = c->m.qp;
+	bool orderly = code == 0 && c->vendor_err == 0;
+
+	rc_rnr_stop(ctx, c);
+	if (qp != NULL && qp->state < QP_S_RTS) {
+		qp_detach(&ctx->qp, &c->m, QP_END_NEVER); /* the user may try it again */
+	} else if (qp != NULL && (c->flags & RC_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {
+		qp_detach(&ctx->qp, &c->m, QP_END_KEEP);
+		qp->alone = c->up;
+		rc_doorbell(ctx, qp);
+	} else {
+		qp_detach(&ctx->qp, &c->m, QP_END_FLUSH);
+	}
+	c->rtr_due = false;
+	if (!c->told)
+		return;
+	c->told = false;
+	struct qp_fx *fx = rc_fx_conn(ctx, c->up ? QP_FX_DISCONNECTED : what, c);
+	fx->code = c->up ? !orderly : code;
+	if (!c->up && c->setup != NULL && what == QP_FX_REJECTED) {
+		fx->priv = c->setup->peer.pd;
+		fx->priv_len = c->setup->peer.pd_len;
+	}
+}
+
+/* RST; the end is told by the caller or by the last rc_out. */
+void rc_reset(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->state == RC_FREE)
+		return;
+	tcpl_abort(&c->tcp);
+	rc_to(ctx, c, RC_DEAD);
+	rc_ready_put(ctx, c);
+}
+
+/* TCP has lost the peer. */
+void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev)
+{
+	bool opening = c->state == RC_OPENING;
+
+	if (ev & TCPL_EV_RESET)
+		ctx->qp.stats.resets++;
+	else
+		ctx->qp.stats.tcp_timeouts++;
+	if (ev & TCPL_EV_TIMEOUT)
+		qp_unanswered(&c->m);
+	rc_to(ctx, c, RC_DEAD);
+	if (opening)
+		rc_end(ctx, c, QP_FX_UNREACHABLE, (ev & TCPL_EV_RESET) != 0);
+	else
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+	rc_ready_put(ctx, c);
+}
+
+/* The peer may not have looked at our first FPDU yet: an end must wait, rc_quirk.h. */
+bool rc_unheard(const struct rc *c)
+{
+	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && c->tcp.rcv_nxt == c->rx_base;
+}
+
+/* OPERATIONAL or DRAINING to DRAINING. */
+void rc_drain(struct rc_ctx *ctx, struct rc *c)
+{
+	uint64_t nudge = c->deadline;
+
+	c->early = rc_unheard(c);
+	rc_to(ctx, c, RC_DRAINING);
+	if (c->early)
+		c->deadline = rn_min_u64(c->deadline, nudge);
+}
+
+void rc_disconnect(struct rc_ctx *ctx, struct rc *c)
+{
+	switch ((enum rc_state)c->state) {
+	case RC_OPERATIONAL:
+		if (c->m.qp != NULL)
+			qp_set_state(c->m.qp, QP_S_SQD);
+		rc_drain(ctx, c);
+		break;
+	case RC_WAIT_FIRST:
+		rc_to(ctx, c, RC_CLOSING);
+		rc_shutdown(ctx, c);
+		break;
+	case RC_OPENING:
+	case RC_WAIT_REQ:
+	case RC_WAIT_ACCEPT:
+	case RC_WAIT_REP:
+	case RC_WAIT_QP:
+		rc_abort(ctx, c);
+		break;
+	case RC_FREE:
+	case RC_DRAINING:
+	case RC_CLOSING:
+	case RC_TERMINATING:
+	case RC_DEAD:
+		return;
+	}
+	rc_ready_put(ctx, c);
+}
+
+void rc_abort(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->state == RC_FREE)
+		return;
+	rc_reset(ctx, c);
+	rc_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+}
+
+/* DRAINING: once all that was posted is through, our direction ends. */
+void rc_drain_over(struct rc_ctx *ctx, struct rc *c)
+{
+	struct qp *qp = c->m.qp;
+
+	if (!rc_tx_idle(c))
+		return;
+	if (qp != NULL && qp_posted(qp))
+		return;
+	if (rc_unheard(c)) {
+		c->asked = c->asked || rc_tx_ask(ctx, c);
+		return;
+	}
+	rc_to(ctx, c, RC_CLOSING);
+	rc_shutdown(ctx, c);
+}
+
+/* A state has lasted too long. */
+static void expired(struct rc_ctx *ctx, struct rc *c)
+{
+	bool unanswered = c->state == RC_OPENING || c->state == RC_WAIT_REP;
+	bool closing = c->state >= RC_DRAINING;
+
+	if (closing)
+		ctx->qp.stats.close_timeouts++;
+	else
+		ctx->qp.stats.setup_timeouts++;
+	rc_reset(ctx, c);
+	rc_end(ctx, c, unanswered ? QP_FX_UNREACHABLE : QP_FX_CONNECT_ERROR, closing);
+}
+
+/* The peer of a young connection of ours has had its time to answer. */
+static void nudge(struct rc_ctx *ctx, struct rc *c)
+{
+	uint64_t wait = RC_NUDGE_FIRST_NS;
+
+	c->early = false;
+	rc_to(ctx, c, (enum rc_state)c->state);
+	if (c->rx.pos != 0 || c->nudges == RC_NUDGES)
+		return;
+	/* only what the peer's TCP has taken in full can lie there */
+	if (c->tx_pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && tcpl_idle(&c->tcp) && rc_tx_nudge(ctx, c))
+		ctx->qp.stats.nudges++;
+	for (uint8_t i = 0; i <= c->nudges; i++)
+		wait *= RC_NUDGE_FACTOR;
+	c->nudges++;
+	c->early = c->state == RC_DRAINING && rc_unheard(c);
+	if (c->early || c->state == RC_OPERATIONAL)
+		c->deadline = ctx->qp.now + wait;
+}
+
+void rc_timer(struct rc_ctx *ctx, struct rc *c)
+{
+	struct tcpl_ev ev = { 0 };
+
+	if (c->state == RC_FREE)
+		return;
+	tcpl_timer(&c->tcp, ctx->qp.now, &ev);
+	if (ev.bits & TCPL_EV_TIMEOUT)
+		rc_lost(ctx, c, ev.bits);
+	else if (ctx->qp.now >= c->deadline && (c->state == RC_OPERATIONAL || c->early))
+		nudge(ctx, c);
+	else if (ctx->qp.now >= c->deadline)
+		expired(ctx, c);
+	rc_ready_put(ctx, c);
+}
+
+/* TCP is CLOSED and has said its last word: everything comes back. */
+void rc_finish(struct rc_ctx *ctx, struct rc *c)
+{
+	struct tcpl_slice s;
+	uint64_t ref;
+
+	rc_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+	while (tcpl_acked(&c->tcp, &ref) || tcpl_tx_drop(&c->tcp, &ref))
+		if (ref != RC_REF_FRAME)
+			rc_rec_put(ctx, (struct rc_rec *)(uintptr_t)ref);
+	for (; tcpl_rx_next(&c->tcp, &s); ctx->held--)
+		rc_ref_back(ctx, s.ref);
+	for (; tcpl_rx_drop(&c->tcp, &ref); ctx->held--)
+		rc_ref_back(ctx, ref);
+	if (c->rx.stage != NULL)
+		rc_stage_put(ctx, c->rx.stage);
+	c->rx.stage = NULL;
+	if (c->setup != NULL)
+		rc_setup_put(ctx, c->setup);
+	c->setup = NULL;
+	if (c->blk != NULL)
+		rc_block_put(ctx, c->blk);
+	c->blk = NULL;
+	qp_msgs_work(&c->m, NULL);
+	rc_unlist(ctx, c);
+	rc_to(ctx, c, RC_FREE);
+	ctx->qp.stats.closed++;
+	rc_fx_conn(ctx, QP_FX_CLOSED, c);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPA set-up of a connection: RFC 5044, 7.1; RFC 6581, 9. */
+#include "conn/rc_int.h"
+#include "conn/rc_quirk.h"
+
+bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len)
+{
+	return mpa_neg_request(&c->policy, priv, len, &c->setup->out) == MPA_NEG_OK;
+}
+
+/* Queues the frame that lies in setup->out. It is the connection's first chunk, so there is room. */
+void rc_neg_send(struct rc *c)
+{
+	c->setup->out_live = tcpl_send(&c->tcp, c->setup->out.len, RC_REF_FRAME);
+}
+
+/* Full Operation begins in both directions; c->agreed holds. */
+void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
+{
+	uint32_t ord = rn_min_u32(c->agreed.ord, QP_MAX_RD_ATOMIC), ird = rn_min_u32(c->agreed.ird, QP_MAX_RD_ATOMIC);
+	bool rtr_read = c->agreed.rtr == MPA_RTR_READ; /* takes a place in the depths */
+
+	c->mulpdu = rn_max_u32(mpa_mulpdu(tcpl_emss(&c->tcp), c->agreed.tx_markers), MPA_MULPDU_MIN);
+	c->tx_pos = 0;
+	c->ragged = false;
+	c->cut = 0;
+	mpa_rx_init(&c->rx, c->agreed.rx_markers, c->agreed.crc);
+	qp_msgs_init(&c->m, rtr_read ? rn_max_u32(ird, 1) : ird, rtr_read ? rn_max_u32(ord, 1) : ord);
+	c->rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
+	rc_to(ctx, c, c->passive ? RC_WAIT_FIRST : RC_OPERATIONAL);
+	c->nudges = 0;
+	c->early = c->asked = false;
+	if (!c->passive)
+		c->deadline = ctx->qp.now + RC_NUDGE_FIRST_NS;
+	else if (c->flags & RC_KEEP_RECV)
+		c->deadline = ctx->qp.now + ctx->cfg.reply_ns; /* nobody else would miss an initiator that is silent from here */
+	if (c->m.qp != NULL)
+		qp_set_state(c->m.qp, QP_S_RTS);
+	rc_setup_done(ctx, c);
+	rc_ready_put(ctx, c);
+}
+
+static void tell_offer(struct rc_ctx *ctx, struct rc *c, const struct mpa_frame *f, enum qp_fx_type type)
+{
+	struct qp_fx *fx = rc_fx_conn(ctx, type, c);
+
+	fx->priv = f->pd;
+	fx->priv_len = f->pd_len;
+	if (type == QP_FX_ESTABLISHED) {
+		fx->ird = (uint16_t)c->m.ird.depth;
+		fx->ord = (uint16_t)c->m.readq.ord;
+	} else if (f->enhanced) {
+		/* What the peer means to read from us is our IRD; what it can serve is our ORD. */
+		fx->ird = f->ord == MPA_DEPTH_NONE ? 0 : f->ord;
+		fx->ord = f->ird == MPA_DEPTH_NONE ? 0 : f->ird;
+	}
+}
+
+/* The Reply does not do: a Terminate where RFC 6581, 9.3 wants one, else just the end. */
+static void reply_refused(struct rc_ctx *ctx, struct rc *c, enum mpa_neg_verdict v)
+{
+	struct iw_err e;
+
+	ctx->qp.stats.neg_errors++;
+	if (mpa_neg_err(v, &e)) {
+		qp_detach(&ctx->qp, &c->m, QP_END_NEVER);
+		rc_neg_operational(ctx, c);
+		c->vendor_err = qp_vendor_err(e);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
+		rc_terminate(ctx, c, e, NULL);
+	} else {
+		rc_reset(ctx, c);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
+	}
+}
+
+static void reply_in(struct rc_ctx *ctx, struct rc *c)
+{
+	const struct mpa_frame *f = &c->setup->peer; /* stays readable until rc_drained, also without the set-up */
+	enum mpa_neg_verdict v = mpa_neg_finish(&c->policy, f, &c->agreed);
+
+	if (v == MPA_NEG_REJECTED) {
+		tcpl_shutdown(&c->tcp, ctx->qp.now);
+		rc_to(ctx, c, RC_TERMINATING);
+		rc_end(ctx, c, QP_FX_REJECTED, 0);
+	} else if (v != MPA_NEG_OK) {
+		reply_refused(ctx, c, v);
+	} else if (c->m.qp == NULL) {
+		rc_to(ctx, c, RC_WAIT_QP);
+		tell_offer(ctx, c, f, QP_FX_CONNECT_REPLY);
+	} else {
+		rc_neg_operational(ctx, c);
+		c->up = true;
+		tell_offer(ctx, c, f, QP_FX_ESTABLISHED);
+	}
+}
+
+/* RC_SELF: TCP is open, and the policy is that of both ends. */
+void rc_neg_self(struct rc_ctx *ctx, struct rc *c)
+{
+	const struct mpa_policy *p = &c->policy;
+
+	c->agreed = (struct mpa_agreed){ .rev = p->rev, .crc = p->crc, .tx_markers = p->markers, .rx_markers = p->markers,
+					 .ird = p->ird, .ord = rn_min_u32(p->ord, p->ird) };
+	c->rx_base = c->tcp.rcv_nxt;
+	rc_to(ctx, c, RC_WAIT_QP);
+	rc_fx_conn(ctx, QP_FX_CONNECT_REPLY, c);
+}
+
+/* Takes bytes of the peer's Request or Reply, never one beyond it; returns how many. */
+uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p, uint32_t n)
+{
+	uint32_t used = 0;
+	enum mpa_neg_verdict v = mpa_neg_feed(&c->setup->rx, p, n, &used, &c->setup->peer);
+
+	if (v == MPA_NEG_MORE)
+		return used;
+	if (v != MPA_NEG_OK) {
+		ctx->qp.stats.neg_errors++;
+		rc_reset(ctx, c);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
+		return n;
+	}
+	if (c->passive) {
+		rc_to(ctx, c, RC_WAIT_ACCEPT);
+		c->told = true;
+		tell_offer(ctx, c, &c->setup->peer, QP_FX_CONNECT_REQUEST);
+	} else {
+		reply_in(ctx, c);
+	}
+	return used;
+}
+
+static bool qp_usable(const struct qp *qp)
+{
+	return qp != NULL && qp->msgs == NULL &&
+	       (qp->state == QP_S_INIT || qp->state == QP_S_RTR || qp->state == QP_S_RTS);
+}
+
+enum qp_verdict rc_accept(struct rc_ctx *ctx, struct rc *c, const struct rc_accept *a)
+{
+	if (c->state != RC_WAIT_ACCEPT || !qp_usable(a->qp) || (c->m.dev != NULL && a->qp->dev != c->m.dev))
+		return QP_BAD_STATE;
+	c->policy.ird = a->ird;
+	c->policy.ord = a->ord;
+	enum mpa_neg_verdict v = mpa_neg_accept(&c->policy, &c->setup->peer, a->priv, a->priv_len, &c->setup->out,
+						&c->agreed);
+	if (v == MPA_NEG_PD_TOO_LONG)
+		return QP_BAD_PRIV;
+	rc_neg_send(c);
+	if (v != MPA_NEG_OK) {
+		ctx->qp.stats.neg_errors++;
+		rc_shutdown(ctx, c);
+		rc_to(ctx, c, RC_TERMINATING);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, (uint8_t)v);
+		rc_ready_put(ctx, c);
+		return QP_NO_AGREEMENT;
+	}
+	qp_attach(&c->m, a->qp);
+	rc_neg_operational(ctx, c);
+	if (!c->agreed.p2p) {
+		struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
+
+		c->up = true;
+		fx->ird = (uint16_t)c->m.ird.depth;
+		fx->ord = (uint16_t)c->m.readq.ord;
+	}
+	return QP_OK;
+}
+
+enum qp_verdict rc_reject(struct rc_ctx *ctx, struct rc *c, const uint8_t *priv, uint32_t len)
+{
+	if (c->state != RC_WAIT_ACCEPT)
+		return QP_BAD_STATE;
+	if (mpa_neg_reject(&c->policy, &c->setup->peer, priv, len, &c->setup->out) != MPA_NEG_OK)
+		return QP_BAD_PRIV;
+	rc_neg_send(c);
+	c->told = false; /* the control plane has said so itself */
+	rc_shutdown(ctx, c);
+	rc_to(ctx, c, RC_TERMINATING);
+	rc_ready_put(ctx, c);
+	return QP_OK;
+}
+
+enum qp_verdict rc_attach(struct rc_ctx *ctx, struct rc *c, struct qp *qp)
+{
+	if (c->state != RC_WAIT_QP || !qp_usable(qp) || (c->m.dev != NULL && qp->dev != c->m.dev))
+		return QP_BAD_STATE;
+	qp_attach(&c->m, qp);
+	rc_neg_operational(ctx, c);
+	c->up = true;
+	struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
+	fx->ird = (uint16_t)c->m.ird.depth;
+	fx->ord = (uint16_t)c->m.readq.ord;
+	return QP_OK;
+}
+
+static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p, bool passive)
+{
+	struct rc_block *b = rc_block_get(ctx);
+	struct rc_setup *s = rc_setup_get(ctx);
+
+	if (b == NULL || s == NULL) {
+		if (b != NULL)
+			rc_block_put(ctx, b);
+		if (s != NULL)
+			rc_setup_put(ctx, s);
+		return QP_NO_MEMORY;
+	}
+	memset(c, 0, sizeof(*c));
+	c->m.dev = p->dev;
+	c->m.keeps = true;
+	c->blk = b;
+	qp_msgs_work(&c->m, &b->work);
+	c->setup = s;
+	c->owner = p->owner;
+	c->flags = (uint8_t)p->flags;
+	c->policy = p->policy;
+	c->passive = passive;
+	c->deadline = c->rnr_until = RN_NEVER;
+	tcpl_init(&c->tcp, p->tcp, &b->tcp);
+	mpa_neg_rx_init(&s->rx, !passive);
+	return QP_OK;
+}
+
+/* Undoes conn_begin: the connection was never seen. */
+static enum qp_verdict conn_undo(struct rc_ctx *ctx, struct rc *c, enum qp_verdict v)
+{
+	rc_block_put(ctx, c->blk);
+	rc_setup_put(ctx, c->setup);
+	c->blk = NULL;
+	c->setup = NULL;
+	c->state = RC_FREE;
+	return v;
+}
+
+enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p)
+{
+	if (p->qp != NULL && (!qp_usable(p->qp) || (p->dev != NULL && p->qp->dev != p->dev)))
+		return QP_BAD_STATE;
+	enum qp_verdict v = conn_begin(ctx, c, p, false);
+	if (v != QP_OK)
+		return v;
+	if (!rc_neg_request(c, p->priv, p->priv_len))
+		return conn_undo(ctx, c, QP_BAD_PRIV);
+	if (p->qp != NULL)
+		qp_attach(&c->m, p->qp);
+	c->told = true;
+	tcpl_connect(&c->tcp, ctx->qp.now, p->iss);
+	rc_to(ctx, c, RC_OPENING);
+	rc_ready_put(ctx, c);
+	ctx->qp.stats.opened++;
+	return QP_OK;
+}
+
+enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *syn,
+				const struct rc_params *p)
+{
+	enum qp_verdict v = conn_begin(ctx, c, p, true);
+
+	if (v != QP_OK)
+		return v;
+	if (tcpl_accept_syn(&c->tcp, ctx->qp.now, p->iss, syn) != TCPL_OK)
+		return conn_undo(ctx, c, QP_BAD_SEGMENT);
+	rc_to(ctx, c, RC_WAIT_REQ);
+	rc_ready_put(ctx, c);
+	ctx->qp.stats.opened++;
+	return QP_OK;
+}
+
+enum qp_verdict rc_passive_cookie(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *ack,
+				       const struct rc_cookie *k, const struct rc_params *p)
+{
+	enum qp_verdict v = conn_begin(ctx, c, p, true);
+
+	if (v != QP_OK)
+		return v;
+	if (tcpl_cookie_accept(&c->tcp, k->key, k->tuple, k->len, ctx->qp.now, ack) != TCPL_OK)
+		return conn_undo(ctx, c, QP_BAD_SEGMENT);
+	rc_to(ctx, c, RC_WAIT_REQ);
+	rc_ready_put(ctx, c);
+	ctx->qp.stats.opened++;
+	return QP_OK;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A received segment: TCP, then stream slices, then FPDUs, each with its CRC checked before anything is believed. */
+#include "base/rn_seq.h"
+#include "conn/rc_int.h"
+
+/* RFC 5044, 7.1.2: the initiator's first FPDU opens our direction; in the peer-to-peer model it is its RTR. */
+void rc_rx_first(struct rc_ctx *ctx, struct rc *c)
+{
+	rc_to(ctx, c, RC_OPERATIONAL);
+	if (!c->up) {
+		struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
+
+		c->up = true;
+		fx->ird = (uint16_t)c->m.ird.depth;
+		fx->ord = (uint16_t)c->m.readq.ord;
+	}
+}
+
+/* One segment in its turn. placed: its bytes are where they belong already. */
+static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v, bool placed)
+{
+	enum qp_push p = qp_push(&ctx->qp, &c->m, h, rn_likely(!placed) ? v->ulpdu : NULL, v->n);
+
+	if (rn_unlikely(p == QP_PUSH_NOT_READY)) {
+		if (rc_rnr_wait(ctx, c, v))
+			return;
+		c->m.keeps = false;
+		p = qp_push(&ctx->qp, &c->m, h, v->ulpdu, v->n);
+		c->m.keeps = true;
+	}
+	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+		c->rnr_until = RN_NEVER; /* the next one's time begins anew */
+	switch (p) {
+	case QP_PUSH_DELIVERED:
+		tcpl_ack_now(&c->tcp); /* the sender's completion waits for it */
+		return;
+	case QP_PUSH_TERMINATE:
+		rc_term_received(ctx, c, v, h->hdr_len);
+		return;
+	case QP_PUSH_FAILED:
+		rc_terminate(ctx, c, c->m.err, rc_named(c, v));
+		return;
+	case QP_PUSH_OK:
+	case QP_PUSH_NOT_READY:
+		return;
+	}
+}
+
+void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
+{
+	uint8_t scratch[DDP_MAX_HDR_LEN];
+	struct ddp_hdr h;
+	const uint8_t *p = mpa_view_head(v, scratch, rn_min_u32(v->ulpdu_len, DDP_MAX_HDR_LEN));
+	enum ddp_verdict dv = ddp_parse(p, v->ulpdu_len, &h);
+
+	if (rn_unlikely(c->state == RC_WAIT_FIRST))
+		rc_rx_first(ctx, c);
+	if (rn_unlikely(dv != DDP_OK)) {
+		qp_push_malformed(&ctx->qp, &c->m, dv, &h);
+		rc_terminate(ctx, c, c->m.err, v);
+		return;
+	}
+	bool placed = rn_unlikely(c->blk->n_ooo != 0) && rc_ooo_placed(c, &h, v);
+	c->cut = h.last || h.opcode == RDMAP_WRITE ? 0 : (uint16_t)v->ulpdu_len;
+	c->cut_op = h.opcode;
+	push(ctx, c, &h, v, placed);
+}
+
+static void llp_error(struct rc_ctx *ctx, struct rc *c, struct iw_err e)
+{
+	qp_event(&ctx->qp, c->m.qp, QP_EVENT_FATAL, qp_vendor_err(e));
+	rc_terminate(ctx, c, e, NULL);
+}
+
+static void rx_empty(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->state == RC_WAIT_FIRST && c->agreed.rtr == MPA_RTR_SEND) {
+		rc_rx_first(ctx, c);
+		return;
+	}
+	ctx->qp.stats.framing_errors++;
+	llp_error(ctx, c, mpa_rx_err(MPA_RX_EMPTY));
+}
+
+void rc_rx_stage_back(struct rc_ctx *ctx, struct rc *c)
+{
+	uint8_t *mem = c->rx.stage != NULL ? mpa_rx_take_stage(&c->rx) : NULL;
+
+	if (mem != NULL)
+		rc_stage_put(ctx, mem);
+}
+
+static bool stage_give(struct rc_ctx *ctx, struct rc *c)
+{
+	uint8_t *mem = rc_stage_get(ctx);
+
+	if (mem == NULL)
+		return false;
+	if (mpa_rx_give_stage(&c->rx, mem, MPA_STAGE_SIZE))
+		return true;
+	rc_stage_put(ctx, mem);
+	return false;
+}
+
+static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, uint32_t n)
+{
+	struct mpa_rx_in in;
+	struct mpa_view v;
+
+	mpa_rx_input(&in, iov, n);
+	while (rc_streaming(c) && c->m.qp != NULL && c->rnr != RC_RNR_WAITS) {
+		enum mpa_rx_verdict r = mpa_rx_next(&c->rx, &in, &v);
+
+		switch (r) {
+		case MPA_RX_FPDU:
+		case MPA_RX_EMPTY:
+			ctx->qp.stats.fpdus_in++;
+			ctx->qp.stats.staged += v.staged;
+			if (rn_unlikely(!mpa_rx_crc(&v))) {
+				ctx->qp.stats.crc_errors++;
+				llp_error(ctx, c, iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC, false));
+				return;
+			}
+			if (rn_likely(r == MPA_RX_FPDU))
+				rc_rx_fpdu(ctx, c, &v);
+			else
+				rx_empty(ctx, c);
+			break;
+		case MPA_RX_MORE:
+			if (mpa_rx_idle(&c->rx))
+				rc_rx_stage_back(ctx, c);
+			return;
+		case MPA_RX_NEED_STAGE:
+			/* The bytes are acknowledged already: without a place to keep them the stream is lost. */
+			if (!stage_give(ctx, c)) {
+				rc_reset(ctx, c);
+				return;
+			}
+			break;
+		case MPA_RX_BAD_MARKER:
+		case MPA_RX_TOO_SHORT:
+			ctx->qp.stats.framing_errors++;
+			llp_error(ctx, c, mpa_rx_err(r));
+			return;
+		}
+	}
+}
+
+/* MPA frames end anywhere in a segment: what follows is the beginning of Full Operation. */
+static void setup_bytes(struct rc_ctx *ctx, struct rc *c, struct rn_iov *iov, uint32_t n, uint32_t seq)
+{
+	uint32_t i = 0;
+
+	while (i < n && (c->state == RC_WAIT_REQ || c->state == RC_WAIT_REP)) {
+		uint32_t used = rc_neg_feed(ctx, c, iov[i].base, iov[i].len);
+
+		seq += used;
+		iov[i].base += used;
+		iov[i].len -= used;
+		if (iov[i].len == 0)
+			i++;
+	}
+	c->rx_base = seq;
+	if (i < n && rc_streaming(c))
+		deframe(ctx, c, iov + i, n - i);
+	else if (i < n && (c->state == RC_WAIT_ACCEPT || c->state == RC_WAIT_QP)) {
+		/* RFC 5044, 7.1.2: no FPDU before the Reply, and none by the responder before the initiator's first. */
+		ctx->qp.stats.neg_errors++;
+		rc_reset(ctx, c);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
+	}
+}
+
+/* In-order bytes. True: the packet is kept, for a QP that is not ready to receive. */
+bool rc_rx_slice(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
+{
+	const struct rc_pkt *pkt = (const struct rc_pkt *)(uintptr_t)s->ref;
+	struct rn_iov iov[RC_PKT_MAX_IOV];
+
+	if (c->state >= RC_TERMINATING)
+		return false;
+	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, RC_PKT_MAX_IOV);
+	if (rn_unlikely(n == UINT32_MAX)) {
+		rc_reset(ctx, c);
+	} else if (rn_likely(rc_streaming(c))) {
+		c->ragged |= c->rx.pos != c->rx.start;
+		deframe(ctx, c, iov, n);
+	} else {
+		setup_bytes(ctx, c, iov, n, s->seq);
+	}
+	return rn_unlikely(c->rnr == RC_RNR_WAITS) && rc_rnr_rest(ctx, c, s);
+}
+
+/* The peer sends no more. Before the stream was up that is a refusal, after it the orderly end. */
+void rc_rx_fin(struct rc_ctx *ctx, struct rc *c)
+{
+	c->peer_fin = true;
+	if (c->state == RC_FREE || c->state == RC_DEAD)
+		return;
+	/* RFC 5044, 7.2: a FIN inside an FPDU is not orderly. */
+	bool broken = rc_streaming(c) && c->rx.pos != c->rx.start;
+	rc_to(ctx, c, RC_DEAD);
+	rc_shutdown(ctx, c);
+	rc_end(ctx, c, QP_FX_CONNECT_ERROR, broken);
+}
+
+/*
+ * Whether the segment begins with a Terminate. What the same segment acknowledges is then not complete yet: the Terminate
+ * may be about it. Only a guess by the first octets, in the usual case of one slice; what it holds back is completed by
+ * the next acknowledgement at the latest, or flushed with the stream's end.
+ */
+static bool terminate_ahead(const struct rc *c, const struct tcpl_slice *s)
+{
+	const struct rc_pkt *pkt = (const struct rc_pkt *)(uintptr_t)s->ref;
+
+	if (!rc_streaming(c) || c->rx.pos != c->rx.start)
+		return false;
+	uint32_t marker = c->rx.markers && c->rx.pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
+	uint32_t at = s->off + marker + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
+	return at < pkt->iov[0].len && (pkt->iov[0].base[at] & 0xf) == RDMAP_TERMINATE;
+}
+
+#define ACKED_AHEAD 3u /* FPDUs between the one that is done with and the one whose record is fetched */
+
+static void acked(struct rc_ctx *ctx, struct rc *c, bool complete)
+{
+	uint64_t ref;
+
+	while (tcpl_acked(&c->tcp, &ref)) {
+		__builtin_prefetch((const void *)(uintptr_t)tcpl_chunk(&c->tcp, c->tcp.q_head + ACKED_AHEAD)->ref, 1);
+		if (rn_unlikely(ref == RC_REF_FRAME)) {
+			c->setup->out_live = false;
+			if (c->setup->fin_due)
+				rc_shutdown(ctx, c);
+			rc_setup_done(ctx, c);
+			continue;
+		}
+		struct rc_rec *r = (struct rc_rec *)(uintptr_t)ref;
+		if (r->wr != QP_WR_NONE && c->m.qp != NULL)
+			qp_acked(&c->m, r->wr);
+		rc_rec_put(ctx, r);
+	}
+	if (rn_likely(complete) && rn_unlikely(qp_complete(&ctx->qp, &c->m) == QP_PULL_FAILED))
+		rc_terminate(ctx, c, c->m.err, NULL);
+}
+
+/* The in-order part of a segment. True: its packet is kept. */
+static inline bool in_order(struct rc_ctx *ctx, struct rc *c, const struct tcpl_ev *ev)
+{
+	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+		rc_rnr_keep(ctx, c, &ev->slice);
+	else if (rn_likely(!rc_rx_slice(ctx, c, &ev->slice)))
+		return false;
+	((struct rc_pkt *)(uintptr_t)ev->slice.ref)->twice = ev->held;
+	return true;
+}
+
+/* Whether there is no room for the segment's packet; that which fills a hole needs none. */
+static bool full(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_seg *seg)
+{
+	if (rn_unlikely(c->rnr != RC_RNR_NONE) && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+		ctx->qp.stats.rnr_drops++;
+		return true;
+	}
+	if (rn_likely(ctx->held < ctx->cfg.hold_pkts) || rn_seq_le(seg->seq, c->tcp.rcv_nxt))
+		return false;
+	ctx->qp.stats.hold_drops++;
+	return true;
+}
+
+bool rc_segment(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *seg)
+{
+	struct tcpl_ev ev = { 0 };
+	struct tcpl_slice s;
+	struct tcpl_seg bare;
+	bool kept = false;
+
+	if (rn_unlikely(c->state == RC_FREE))
+		return false;
+	/* What has bytes or ends the stream needs memory; without, it is as if it had been lost on the way. */
+	if ((seg->len > 0 || (seg->flags & TCPL_FIN)) && rn_unlikely(!rc_wake(ctx, c)))
+		return false;
+	if (seg->len > 0 && rn_unlikely(full(ctx, c, seg))) {
+		bare = *seg; /* its acknowledgement still counts */
+		bare.len = 0;
+		bare.flags &= (uint8_t)~(TCPL_FIN | TCPL_PSH);
+		seg = &bare;
+	}
+	(void)tcpl_in(&c->tcp, ctx->qp.now, seg, &ev); /* verdicts are counted by the engine; what counts here is ev */
+	ctx->held += ev.held;
+	if (seg->len > 0)
+		rc_answer_put(ctx, c);
+	else
+		rc_ready_put(ctx, c);
+	if (rn_unlikely(ev.bits & TCPL_EV_CONNECTED) && c->state == RC_OPENING) {
+		if (c->flags & RC_SELF) {
+			rc_neg_self(ctx, c);
+		} else {
+			rc_neg_send(c);
+			rc_to(ctx, c, RC_WAIT_REP);
+		}
+	}
+	if (ev.bits & TCPL_EV_ACKED)
+		acked(ctx, c, !(ev.bits & TCPL_EV_DATA) || !terminate_ahead(c, &ev.slice));
+	if (ev.bits & TCPL_EV_DATA)
+		kept = in_order(ctx, c, &ev);
+	while (c->rnr == RC_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
+		ctx->held--;
+		if (rn_likely(!rc_rx_slice(ctx, c, &s)))
+			rc_ref_back(ctx, s.ref);
+		else
+			((struct rc_pkt *)(uintptr_t)s.ref)->twice = false;
+	}
+	/* What is in order by now is no longer early, and a packet of which a part is kept stays whole. */
+	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt))
+		rc_ooo_place(ctx, c, &ev.ooo);
+	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+		rc_rnr_window(c);
+	if (rn_unlikely(ev.bits & TCPL_EV_PEER_FIN)) {
+		if (c->rnr != RC_RNR_NONE)
+			rc_rnr_fin(ctx, c);
+		else
+			rc_rx_fin(ctx, c);
+	}
+	if (rn_unlikely(ev.bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT)))
+		rc_lost(ctx, c, ev.bits);
+	return ev.held || kept;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Placing a segment ahead of its turn (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what
+ * InfiniBand keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and
+ * what was written later wins. So only a segment of the message that is open may be placed early, and not the last one.
+ * Which message a segment belongs to must be certain. A Send says it by its MSN. Of a Read Response the length is known: it
+ * is over when all that was asked for is there. A Write says neither: it may end in the hole, and another one begin there
+ * that happens to go on in the same place. So Writes wait.
+ */
+#include "qp/qp_int.h"
+
+#define DIST_MAX (UINT32_C(1) << 30) /* bytes: farther ahead no window reaches */
+
+uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h)
+{
+	uint64_t dist, room;
+
+	if (h->last || m->qp == NULL)
+		return 0;
+	if (h->opcode == RDMAP_READ_RESP) {
+		const struct rdmap_read *r = rdmap_readq_head(&m->readq);
+		if (r == NULL || r->atomic || r->stag != h->stag)
+			return 0;
+		dist = h->to - (r->to + r->got);
+		room = r->len - r->got - 1; /* the last byte comes in its turn */
+	} else {
+		const struct ddp_uq *q = &m->uq_send;
+		if (!rdmap_op_of(h->opcode)->takes_recv || !q->open || !m->work->recv.loaded)
+			return 0;
+		if (h->opcode != q->opcode || h->msn != q->msn || h->stag != q->stag)
+			return 0;
+		dist = (uint64_t)h->mo - q->mo;
+		room = m->work->recv.len - q->mo;
+	}
+	if (dist >= DIST_MAX || dist + h->payload_len > room)
+		return 0;
+	return (uint32_t)dist;
+}
+
+bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n)
+{
+	struct rn_iov iov[QP_ULPDU_IOV];
+	const struct qp_access a = { .pd = m->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
+				     .rights = QP_ACC_LOCAL_WRITE };
+	uint32_t k = qp_payload(h, ulpdu, n, iov);
+	enum qp_mr_verdict v;
+
+	if (h->opcode == RDMAP_READ_RESP)
+		v = qp_place(ctx, m->dev, &a, iov, k);
+	else
+		v = qp_rq_place(ctx, m->qp, &m->work->recv, h, iov, k);
+	if (v != QP_MR_OK)
+		return false;
+	ctx->stats.ooo_placed++;
+	ctx->stats.bytes_placed += h->payload_len;
+	return true;
+}

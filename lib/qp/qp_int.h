@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this room share. Not for anyone else. */
+#ifndef QP_INT_H
+#define QP_INT_H
+
+#include "qp/qp_engine.h"
+
+/* Work requests that the peer answers: they take a place in the outbound depth. */
+static inline bool qp_op_answered(uint8_t op)
+{
+	return (1u << op & (1u << QP_WR_READ | 1u << QP_WR_CMP_SWAP | 1u << QP_WR_FETCH_ADD)) != 0;
+}
+
+/* Its entry in the ring of work requests on the way; from here on it is completed from there. */
+static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
+{
+	struct qp_work *k = m->work;
+	struct qp_wr *wr = &k->wr[k->wr_tail & k->wr_mask];
+
+	*wr = (struct qp_wr){ .wr_id = s->w.wr_id, .raddr = s->w.raddr, .key = s->w.rkey, .len = s->total,
+			      .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots };
+	if (s->w.op == QP_WR_SEND || s->w.op == QP_WR_SEND_INV) {
+		s->msn = m->msn_send++;
+		wr->key = s->msn;
+	}
+	s->wr = k->wr_tail++;
+	s->started = true;
+	return wr;
+}
+
+/* Slices of the payload of a segment of n slices; the header is inside the segment, so the cut cannot fail. */
+static inline uint32_t qp_payload(const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n, struct rn_iov *iov)
+{
+	if (rn_likely(n == 1)) {
+		iov[0] = (struct rn_iov){ .base = ulpdu[0].base + h->hdr_len, .len = h->payload_len };
+		return h->payload_len > 0;
+	}
+	if (rn_likely(ulpdu[0].len > h->hdr_len)) {
+		memcpy(iov, ulpdu, n * sizeof(iov[0]));
+		iov[0].base += h->hdr_len;
+		iov[0].len -= h->hdr_len;
+		return n;
+	}
+	return rn_iov_cut(ulpdu, n, h->hdr_len, h->payload_len, iov, QP_ULPDU_IOV);
+}
+
+/* The sequence fails with e; the Terminate names the segment at hand when `named`. */
+static inline void qp_fail(struct qp_msgs *m, struct iw_err e, bool named)
+{
+	m->err = e;
+	m->err_named = named;
+}
+
+/* qp_ctx.c */
+void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
+
+/* qp_cq.c */
+bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe);
+void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
+
+/* qp.c */
+void qp_release(struct qp *qp);
+
+/* qp_sq.c */
+enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why);
+
+/* qp_rq.c */
+void qp_recv_ask(struct qp_ctx *ctx, struct qp *qp);
+
+/* qp_place.c */
+/* Writes a->len bytes of src to where the access says. On anything but OK nothing is written. */
+enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const struct qp_access *a,
+			    const struct rn_iov *src, uint32_t n);
+void qp_place_fence(struct qp_ctx *ctx);
+
+/* All that was placed is there for everyone: before it is told of, or read here. */
+static inline void qp_place_settle(struct qp_ctx *ctx)
+{
+	if (rn_unlikely(ctx->stream.out))
+		qp_place_fence(ctx);
+}
+
+/* qp_pull.c */
+enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why);
+/* qp_pull_op.c: the work request that is next is neither a Send nor a Write of bytes */
+bool qp_op_local(const struct qp_send *s);
+uint32_t qp_op_len(const struct qp_msgs *m);
+enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m);
+void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg);
+void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg);
+void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg);
+
+/* qp_push.c */
+enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);
+struct iw_err qp_source_err(enum qp_mr_verdict v, bool read);
+/* qp_push_atomic.c */
+enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+				uint32_t n);
+enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+				 uint32_t n);
+
+#endif

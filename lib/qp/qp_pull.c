@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From work requests and the peer's Reads to segments: which message is next, and its next segment. */
+#include "qp/qp_int.h"
+
+/* It will not be sent (any further); those before it still complete, then it does and the sequence ends. */
+enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why)
+{
+	struct qp_work *k = m->work;
+	struct qp_wr *wr = k->send.started ? &k->wr[k->send.wr & k->wr_mask] : qp_sq_start(m, &k->send);
+
+	wr->status = (uint8_t)why;
+	wr->done = 1;
+	k->send.loaded = false;
+	k->stop = true;
+	m->src = QP_SRC_NONE;
+	return qp_complete(ctx, m) == QP_PULL_FAILED ? QP_PULL_FAILED : QP_PULL_NONE;
+}
+
+/* ---- which message is next ---- */
+
+/* Loads the next work request. OK: it may start now. */
+static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
+{
+	struct qp_work *k = m->work;
+	enum qp_wc_status why;
+
+	if (k->stop || !(m->qp->state == QP_S_RTS || m->draining) || k->wr_tail - k->wr_head > k->wr_mask)
+		return QP_PULL_NONE;
+	if (!k->send.loaded) {
+		switch (qp_sq_take(ctx, m, &k->send, &why)) {
+		case QP_TAKE_OK:
+			break;
+		case QP_TAKE_BAD:
+			return qp_sq_fail(ctx, m, why);
+		case QP_TAKE_BAD_RING:
+			ctx->stats.bad_rings++;
+			k->stop = true;
+			qp_event(ctx, m->qp, QP_EVENT_FATAL, 0);
+			qp_fail(m, qp_local_err(), false);
+			return QP_PULL_FAILED;
+		case QP_TAKE_NONE:
+			return QP_PULL_NONE;
+		}
+	}
+	/* RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth. */
+	if ((k->send.w.flags & QP_WF_FENCE) && rdmap_readq_count(&m->readq) > 0)
+		return QP_PULL_NONE;
+	if (rn_likely(k->send.w.op < QP_WR_READ) || !qp_op_answered(k->send.w.op) || !rdmap_readq_full(&m->readq))
+		return QP_PULL_OK;
+	return QP_PULL_NONE;
+}
+
+/* One message is finished before another begins; work requests and the peer's Reads take turns. */
+static enum qp_pull next_message(struct qp_ctx *ctx, struct qp_msgs *m)
+{
+	bool resp = m->work->resp_head != m->work->resp_tail;
+
+	if (resp && m->src_turn == QP_SRC_SQ) {
+		m->src = QP_SRC_RESP;
+	} else {
+		enum qp_pull v = sq_ready(ctx, m);
+
+		if (rn_likely(v == QP_PULL_OK))
+			m->src = QP_SRC_SQ;
+		else if (v == QP_PULL_NONE && resp)
+			m->src = QP_SRC_RESP;
+		else
+			return v;
+	}
+	m->src_turn = m->src;
+	return QP_PULL_OK;
+}
+
+/* ---- the peer's Reads: RFC 5040, 5.1 ---- */
+
+static struct qp_resp *oldest_resp(const struct qp_msgs *m)
+{
+	return &m->work->resp[m->work->resp_head & (QP_MAX_RD_ATOMIC - 1)];
+}
+
+static uint32_t resp_len(const struct qp_resp *p, uint32_t max)
+{
+	return rn_min_u32(p->r.len - p->sent, max - DDP_TAGGED_HDR_LEN);
+}
+
+static enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
+{
+	struct qp_resp *p = oldest_resp(m);
+
+	if (rn_unlikely(p->is_atomic)) {
+		qp_atomic_pull(m, seg);
+		return QP_PULL_OK;
+	}
+	uint32_t len = resp_len(p, max);
+	/* Looked up anew with each segment: the application may have taken the memory back. */
+	const struct qp_access a = { .pd = m->qp->pd, .stag = p->r.src_stag, .to = p->r.src_to + p->sent, .len = len,
+				     .rights = QP_ACC_REMOTE_READ, .qpn = m->qp->qpn };
+	enum qp_mr_verdict v = qp_mr_slices(m->dev, &a, seg->iov, QP_SEG_SLICES, &seg->n);
+	if (v == QP_MR_TOO_MANY) {
+		len = (uint32_t)rn_iov_len(seg->iov, seg->n);
+	} else if (v != QP_MR_OK) {
+		ctx->stats.access_errors++;
+		qp_fail(m, iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALID, false), false);
+		return QP_PULL_FAILED;
+	}
+	bool last = p->sent + len == p->r.len;
+	const struct ddp_hdr hdr = ddp_tagged(RDMAP_READ_RESP, last, p->r.sink_stag, p->r.sink_to + p->sent);
+	seg->hdr_len = ddp_build(seg->hdr, &hdr);
+	seg->len = len;
+	seg->wr = QP_WR_NONE;
+	p->sent += len;
+	if (last) {
+		m->work->resp_head++;
+		rdmap_ird_give(&m->ird);
+		m->src = QP_SRC_NONE;
+	}
+	return QP_PULL_OK;
+}
+
+/* ---- our work requests ---- */
+
+static uint8_t send_opcode(const struct qp_wqe *w)
+{
+	bool se = (w->flags & QP_WF_SOLICITED) != 0;
+
+	if (w->op == QP_WR_SEND_INV)
+		return se ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
+	return se ? RDMAP_SEND_SE : RDMAP_SEND;
+}
+
+/* The segments of a Write, or of the Write in a Write with immediate. */
+static bool is_tagged(const struct qp_send *s) { return s->w.op == QP_WR_WRITE || s->w.op == QP_WR_WRITE_IMM; }
+
+/* Neither a Send nor a Write, or a Write with immediate whose bytes are sent. */
+static bool is_op(const struct qp_send *s)
+{
+	return rn_unlikely(s->w.op >= QP_WR_READ) && (s->w.op != QP_WR_WRITE_IMM || s->sent == s->total);
+}
+
+/* The payload of the segment: small ones are copied behind the header, inline data into the carrier's memory, else slices. */
+static bool sq_payload(struct qp_msgs *m, uint32_t hdr_len, struct qp_seg *seg)
+{
+	struct qp_send *s = &m->work->send;
+	enum qp_mr_verdict v;
+
+	if (s->w.flags & QP_WF_INLINE) {
+		uint8_t *dst = seg->len <= QP_SEG_HDR_MAX - hdr_len ? seg->hdr + hdr_len : seg->inl;
+
+		memcpy(dst, s->u.data + s->sent, seg->len);
+		seg->iov[0] = (struct rn_iov){ .base = dst, .len = seg->len };
+		seg->n = seg->len > 0;
+		return true;
+	}
+	seg->n = qp_sq_slices(m->qp, s, &seg->len, seg->iov, &v);
+	if (v != QP_MR_OK)
+		return false;
+	if (seg->len <= QP_SEG_HDR_MAX - hdr_len)
+		rn_iov_gather(seg->iov, seg->n, seg->hdr + hdr_len, seg->len);
+	return true;
+}
+
+static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
+{
+	struct qp_send *s = &m->work->send;
+
+	if (is_op(s)) {
+		qp_op_pull(m, seg);
+		return QP_PULL_OK;
+	}
+	bool tagged = is_tagged(s), ends = s->w.op != QP_WR_WRITE_IMM;
+	uint32_t hdr_len = tagged ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN;
+	if (!s->started)
+		qp_sq_start(m, s);
+	seg->len = rn_min_u32(s->total - s->sent, max - hdr_len);
+	if (!sq_payload(m, hdr_len, seg))
+		return qp_sq_fail(ctx, m, QP_WC_LOC_PROT_ERR);
+	bool last = s->sent + seg->len == s->total;
+	const struct ddp_hdr hdr = tagged ? ddp_tagged(RDMAP_WRITE, last, s->w.rkey, s->w.raddr + s->sent)
+					   : ddp_untagged((enum rdmap_opcode)send_opcode(&s->w), last,
+							  s->w.op == QP_WR_SEND_INV ? s->w.aux : 0, s->msn, s->sent);
+	ddp_build(seg->hdr, &hdr);
+	seg->wr = last && ends ? s->wr : QP_WR_NONE;
+	s->sent += seg->len;
+	if (tagged)
+		m->wrote = ends;
+	if (last && ends) {
+		s->loaded = false;
+		m->src = QP_SRC_NONE;
+	}
+	seg->hdr_len = hdr_len;
+	if (seg->len <= QP_SEG_HDR_MAX - hdr_len) {
+		seg->hdr_len += seg->len;
+		seg->n = seg->len = 0;
+	}
+	return QP_PULL_OK;
+}
+
+/* ---- what carriers call ---- */
+
+enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len)
+{
+	for (;;) {
+		if (m->src == QP_SRC_NONE) {
+			enum qp_pull v = next_message(ctx, m);
+			if (v != QP_PULL_OK)
+				return v;
+		}
+		if (m->src == QP_SRC_RESP) {
+			const struct qp_resp *p = oldest_resp(m);
+			*len = p->is_atomic ? DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_RESP_LEN
+					    : DDP_TAGGED_HDR_LEN + resp_len(p, max);
+			return QP_PULL_OK;
+		}
+		const struct qp_send *s = &m->work->send;
+		if (!is_op(s)) {
+			*len = qp_cut_len(s, max);
+			return QP_PULL_OK;
+		}
+		if (!qp_op_local(s)) {
+			*len = qp_op_len(m);
+			return QP_PULL_OK;
+		}
+		enum qp_pull v = qp_op_do_local(ctx, m);
+		if (v != QP_PULL_OK)
+			return v;
+	}
+}
+
+enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
+{
+	return m->src == QP_SRC_RESP ? resp_pull(ctx, m, max, seg) : sq_pull(ctx, m, max, seg);
+}
+
+void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *seg)
+{
+	const struct rdmap_read_req q = { 0 };
+	uint8_t body[RDMAP_READ_REQ_LEN];
+	struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+
+	if (what == QP_EMPTY_READ) {
+		h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);
+		rdmap_readq_post(&m->readq, 0, 0, 0, QP_WR_NONE);
+	}
+	rdmap_read_req_build(body, &q);
+	qp_pull_short(&h, body, seg);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Work requests that are more than a message of the client's bytes, or less: Read and Atomic Requests, immediate data,
+ * and what is done without the peer. The work request in m->work->send is next.
+ */
+#include "base/rn_be.h"
+#include "qp/qp_imm.h"
+#include "qp/qp_int.h"
+
+static void done_with(struct qp_msgs *m)
+{
+	m->work->send.loaded = false;
+	m->src = QP_SRC_NONE;
+}
+
+/* A message of one segment, whose payload (as much as the opcode has) is small. */
+void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg)
+{
+	uint32_t len = rdmap_op_of(h->opcode)->min_payload;
+
+	seg->hdr_len = ddp_build(seg->hdr, h);
+	if (len > 0)
+		memcpy(seg->hdr + seg->hdr_len, body, len);
+	seg->hdr_len += len;
+	seg->n = seg->len = 0;
+	seg->wr = QP_WR_NONE;
+}
+
+static void read_request(struct qp_msgs *m, struct qp_seg *seg)
+{
+	struct qp_send *s = &m->work->send;
+	const struct ddp_hdr h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);
+	struct rdmap_read_req q = { .len = s->total, .src_stag = s->w.rkey, .src_to = s->w.raddr };
+	uint8_t body[RDMAP_READ_REQ_LEN];
+
+	if (s->w.num_sge > 0) {
+		q.sink_stag = s->u.sge[0].lkey;
+		q.sink_to = s->u.sge[0].addr;
+	}
+	rdmap_read_req_build(body, &q);
+	qp_pull_short(&h, body, seg);
+	qp_sq_start(m, s);
+	rdmap_readq_post(&m->readq, q.sink_stag, q.sink_to, q.len, s->wr);
+	done_with(m);
+}
+
+/* Verbs' atomics are the RFC's with one field of 64 bits (RFC 7306, 5.1). The identifier is the Request's MSN. */
+static void atomic_request(struct qp_msgs *m, struct qp_seg *seg)
+{
+	struct qp_send *s = &m->work->send;
+	const struct ddp_hdr h = ddp_untagged(RDMAP_ATOMIC_REQ, true, 0, m->msn_read, 0);
+	struct rdmap_atomic_req q = { .op = RDMAP_FETCH_ADD, .id = m->msn_read, .stag = s->w.rkey, .to = s->w.raddr,
+				      .data = s->w.atomic.operand, .mask = RDMAP_ADD_ONE_FIELD };
+	uint8_t body[RDMAP_ATOMIC_REQ_LEN];
+
+	if (s->w.op == QP_WR_CMP_SWAP) {
+		q.op = RDMAP_CMP_SWAP;
+		q.data = s->w.atomic.swap;
+		q.compare = s->w.atomic.operand;
+		q.mask = q.compare_mask = UINT64_MAX;
+	}
+	rdmap_atomic_req_build(body, &q);
+	qp_pull_short(&h, body, seg);
+	qp_sq_start(m, s)->key = m->msn_read++;
+	rdmap_readq_post_atomic(&m->readq, s->u.sge[0].lkey, s->u.sge[0].addr, q.id, s->wr);
+	done_with(m);
+}
+
+/* What says that the Send behind it has an immediate; from here on it is a Send as any other. */
+static void imm_note(struct qp_msgs *m, struct qp_seg *seg)
+{
+	struct qp_send *s = &m->work->send;
+	const uint32_t imm = rn_load_be32((const uint8_t *)&s->w.aux);
+	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, QP_IMM_STAG, (uint64_t)QP_IMM_MARK << 32 | imm);
+
+	qp_pull_short(&h, NULL, seg);
+	s->w.op = QP_WR_SEND;
+}
+
+/* A Write of nothing (RFC 5040, 5.2): whose length the immediate behind it then tells. */
+static void write_nothing(struct qp_msgs *m, struct qp_seg *seg)
+{
+	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+
+	qp_pull_short(&h, NULL, seg);
+	m->wrote = false;
+}
+
+/* Its Write, if any, is on the way; the acknowledgement of the Immediate Data behind it completes both. */
+static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
+{
+	struct qp_send *s = &m->work->send;
+	const enum rdmap_opcode op = s->w.flags & QP_WF_SOLICITED ? RDMAP_IMM_SE : RDMAP_IMM;
+	const struct ddp_hdr h = ddp_untagged(op, true, 0, m->msn_send, 0);
+	uint8_t body[RDMAP_IMM_LEN] = { 0 };
+
+	if (!s->started) /* no bytes */
+		qp_sq_start(m, s);
+	if (m->wrote) {
+		write_nothing(m, seg);
+		return;
+	}
+	memcpy(body, &s->w.aux, sizeof(s->w.aux));
+	qp_pull_short(&h, body, seg);
+	seg->wr = s->wr;
+	m->work->wr[s->wr & m->work->wr_mask].imm_msn = (uint16_t)m->msn_send++;
+	done_with(m);
+}
+
+bool qp_op_local(const struct qp_send *s) { return s->w.op == QP_WR_LOCAL_INV || s->w.op == QP_WR_BIND_MW; }
+
+/* Binds and invalidates here and now: what was posted before has been sent, or waits for its answer (see QP_WF_FENCE). */
+enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m)
+{
+	struct qp_send *s = &m->work->send;
+	const struct qp *qp = m->qp;
+	enum qp_mr_verdict v;
+
+	if (s->w.op == QP_WR_LOCAL_INV) {
+		v = qp_mr_invalidate(m->dev, qp->pd, qp->qpn, s->w.aux);
+	} else {
+		const struct qp_mw_bind b = { .pd = qp->pd, .qpn = qp->qpn, .stag = s->w.rkey, .lkey = s->w.aux,
+					      .addr = s->w.raddr, .len = s->w.bind.len, .access = s->w.bind.access };
+		v = qp_mw_bind(m->dev, &b);
+	}
+	if (v != QP_MR_OK)
+		return qp_sq_fail(ctx, m, QP_WC_MW_BIND_ERR);
+	qp_sq_start(m, s)->done = 1;
+	done_with(m);
+	return qp_complete(ctx, m);
+}
+
+/* Bytes of the segment that qp_op_pull makes. */
+uint32_t qp_op_len(const struct qp_msgs *m)
+{
+	const struct qp_send *s = &m->work->send;
+
+	switch ((enum qp_wr_op)s->w.op) {
+	case QP_WR_READ:
+		return DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
+	case QP_WR_SEND_IMM:
+		return DDP_TAGGED_HDR_LEN;
+	case QP_WR_WRITE_IMM:
+		return m->wrote ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN + RDMAP_IMM_LEN;
+	case QP_WR_CMP_SWAP:
+	case QP_WR_FETCH_ADD:
+		return DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_REQ_LEN;
+	case QP_WR_LOCAL_INV:
+	case QP_WR_BIND_MW:
+	case QP_WR_SEND:
+	case QP_WR_SEND_INV:
+	case QP_WR_WRITE:
+	case QP_WR_OPS:
+		break; /* qp_pull.c has these */
+	}
+	return 0;
+}
+
+void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg)
+{
+	switch ((enum qp_wr_op)m->work->send.w.op) {
+	case QP_WR_READ:
+		read_request(m, seg);
+		return;
+	case QP_WR_SEND_IMM:
+		imm_note(m, seg);
+		return;
+	case QP_WR_WRITE_IMM:
+		write_imm(m, seg);
+		return;
+	case QP_WR_CMP_SWAP:
+	case QP_WR_FETCH_ADD:
+		atomic_request(m, seg);
+		return;
+	case QP_WR_LOCAL_INV:
+	case QP_WR_BIND_MW:
+	case QP_WR_SEND:
+	case QP_WR_SEND_INV:
+	case QP_WR_WRITE:
+	case QP_WR_OPS:
+		break; /* as above: qp_peek has not said OK for one of these */
+	}
+}
+
+/* The answer to the oldest of the peer's requests, which has been executed (RFC 7306, 5.4). */
+void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg)
+{
+	struct qp_work *k = m->work;
+	const struct qp_resp *p = &k->resp[k->resp_head & (QP_MAX_RD_ATOMIC - 1)];
+	const struct ddp_hdr h = ddp_untagged(RDMAP_ATOMIC_RESP, true, 0, m->msn_atomic++, 0);
+	uint8_t body[RDMAP_ATOMIC_RESP_LEN];
+
+	rdmap_atomic_resp_build(body, &p->atomic);
+	qp_pull_short(&h, body, seg);
+	k->resp_head++;
+	rdmap_ird_give(&m->ird);
+	m->src = QP_SRC_NONE;
+}

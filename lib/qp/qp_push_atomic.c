@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomic Operations received: RFC 7306, 5. A Request is executed when it is delivered, once: the carrier gives each segment
+ * once, and what is sent again is the Response that was made then. Read, change and write are one instruction of the CPU,
+ * or a compare-and-swap repeated until it holds, so they are atomic against other workers and the application's own atomics.
+ */
+#include "qp/qp_int.h"
+
+#define RMW_TRIES 1000u /* an application that changes the same word without a pause must not hold the worker */
+
+/* False: the word would not stand still. */
+static bool rmw(uint64_t *word, const struct rdmap_atomic_req *q, uint64_t *old)
+{
+	if (q->op == RDMAP_FETCH_ADD && (q->mask & ~RDMAP_ADD_ONE_FIELD) == 0) {
+		*old = __atomic_fetch_add(word, q->data, __ATOMIC_SEQ_CST);
+		return true;
+	}
+	*old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < RMW_TRIES; i++)
+		if (__atomic_compare_exchange_n(word, old, rdmap_atomic_result(q, *old), false, __ATOMIC_SEQ_CST,
+						__ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* Checks and executes. False: *e says why not. */
+static bool execute(const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old, struct iw_err *e)
+{
+	const struct qp_access a = { .pd = m->qp->pd, .stag = q->stag, .to = q->to, .len = sizeof(uint64_t),
+				     .rights = QP_ACC_REMOTE_ATOMIC, .qpn = m->qp->qpn };
+	enum qp_mr_verdict v = QP_MR_BAD_RIGHTS;
+	struct rn_iov at[2];
+	uint32_t n;
+
+	*e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, false);
+	if (q->op != RDMAP_FETCH_ADD && q->op != RDMAP_CMP_SWAP)
+		return false;
+	if (m->qp->access & QP_ACC_REMOTE_ATOMIC)
+		v = qp_mr_slices(m->dev, &a, at, RN_ARRAY_LEN(at), &n);
+	*e = qp_source_err(v, false);
+	if (v != QP_MR_OK)
+		return false;
+	/* RFC 7306, 5.1: on a boundary of 64 bits, in the peer's address space and in ours. */
+	*e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, false);
+	if (q->to % sizeof(uint64_t) != 0 || n != 1 || (uintptr_t)at[0].base % sizeof(uint64_t) != 0)
+		return false;
+	*e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false);
+	return rmw((uint64_t *)(void *)at[0].base, q, old);
+}
+
+enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+				uint32_t n)
+{
+	struct qp_work *k = m->work;
+	struct rn_iov iov[QP_ULPDU_IOV];
+	uint8_t body[RDMAP_ATOMIC_REQ_LEN];
+	struct rdmap_atomic_req q;
+	struct iw_err e;
+	uint64_t old;
+
+	enum rdmap_verdict u = ddp_uq_check(&m->uq_read, h, m->ird.used < m->ird.depth, RDMAP_ATOMIC_REQ_LEN);
+	if (u != RDMAP_DONE) {
+		ctx->stats.rdmap_errors++;
+		return qp_push_refuse(ctx, m, rdmap_verdict_err(u, h), true);
+	}
+	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
+	rdmap_atomic_req_parse(body, &q);
+	qp_place_settle(ctx);
+	if (!execute(m, &q, &old, &e)) {
+		ctx->stats.access_errors++;
+		return qp_push_refuse(ctx, m, e, true);
+	}
+	ddp_uq_advance(&m->uq_read, h);
+	if (rdmap_ird_take(&m->ird) == RDMAP_OK)
+		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] =
+			(struct qp_resp){ .is_atomic = true, .atomic = { .id = q.id, .value = old } };
+	return QP_PUSH_OK;
+}
+
+enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+				 uint32_t n)
+{
+	struct qp_work *k = m->work;
+	struct rn_iov iov[QP_ULPDU_IOV];
+	uint8_t body[RDMAP_ATOMIC_RESP_LEN];
+	struct rdmap_atomic_resp p;
+
+	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
+	rdmap_atomic_resp_parse(body, &p);
+	enum rdmap_verdict u = ddp_uq_check(&m->uq_atomic, h, rdmap_readq_count(&m->readq), RDMAP_ATOMIC_RESP_LEN);
+	if (u == RDMAP_DONE)
+		u = rdmap_readq_check_atomic(&m->readq, p.id);
+	if (u != RDMAP_DONE) {
+		ctx->stats.rdmap_errors++;
+		return qp_push_refuse(ctx, m, rdmap_verdict_err(u, h), true);
+	}
+	const struct rdmap_read *rd = rdmap_readq_head(&m->readq);
+	struct qp_wr *wr = &k->wr[rd->cookie & k->wr_mask];
+	const struct qp_access a = { .pd = m->qp->pd, .stag = rd->stag, .to = rd->to, .len = sizeof(p.value),
+				     .rights = QP_ACC_LOCAL_WRITE };
+	const struct rn_iov value = { .base = (uint8_t *)&p.value, .len = sizeof(p.value) };
+	if (qp_place(ctx, m->dev, &a, &value, 1) != QP_MR_OK) {
+		wr->status = QP_WC_LOC_PROT_ERR;
+		return qp_push_refuse(ctx, m, qp_local_err(), false);
+	}
+	ddp_uq_advance(&m->uq_atomic, h);
+	rdmap_readq_retire(&m->readq);
+	wr->done = 1;
+	return qp_complete(ctx, m) == QP_PULL_FAILED ? QP_PUSH_FAILED : QP_PUSH_OK;
+}
