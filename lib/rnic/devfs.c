@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rnic/priv.h"
+#include "rnic/common.h"
 
 #define OURS "/dev/infiniband/" RNIC_DEV_PREFIX
 

@@ -4,7 +4,7 @@
  * token is read first (so the descriptor blocks, polls and says EAGAIN as a real one does) and the entry after it.
  * There are never more tokens than entries: whoever removes an entry out of turn removes a token too.
  */
-#include "rnic/priv.h"
+#include "rnic/common.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -3,8 +3,8 @@
  * Blocks of the queue region, in powers of two. The book-keeping lies in private memory. The daemon has let go of a
  * block before its destroy call is answered, so a block can be used again at once.
  */
-#include "rnic/mem/map.h"
-#include "rnic/priv.h"
+#include "rnic/map.h"
+#include "rnic/common.h"
 
 #define MIN_ORDER 7  /* 128 bytes: two cache lines */
 #define MAX_ORDER 30

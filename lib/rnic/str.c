@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers to words and to each other: the part of the API that needs no device. */
-#include "rnic/priv.h"
+#include "rnic/common.h"
 
 #include <rdma/rdma_cma.h>
 

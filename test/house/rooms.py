@@ -19,7 +19,12 @@ MAY_INCLUDE = {
     'dgram': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'udp', 'qp'],
     'conn': ['base', 'ring', 'wqe', 'iwarp', 'tcp_lite', 'qp'],
     'ipc': ['base', 'ring'],
-    'rnic': ['base', 'ring', 'wqe', 'ipc'],
+    # librnic: what lies in its folder itself is below its rooms.
+    'rnic': ['base', 'ring', 'ipc'],
+    'rnic/mem': ['base', 'ring', 'ipc', 'rnic'],
+    'rnic/verbs': ['base', 'ring', 'wqe', 'ipc', 'rnic', 'rnic/mem'],
+    'rnic/cm': ['base', 'ring', 'ipc', 'rnic', 'rnic/verbs'],
+    'rnic/rsock': ['base'],
     # The wings of rnicd: plane and control include the border, never each other.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border'],

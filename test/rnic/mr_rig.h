@@ -14,6 +14,7 @@
 
 #include "dev_rig.h"
 #include "rnic/mem/arena.h"
+#include "rnic/verbs/objects.h"
 
 #define PAGE 4096u
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)

@@ -19,7 +19,7 @@
 #include <rnic/rnic.h>
 
 #include "fake.h"
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 static struct fake *fake;
 

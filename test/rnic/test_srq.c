@@ -12,7 +12,7 @@
 #include <infiniband/verbs.h>
 
 #include "dev_rig.h"
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 static struct ibv_cq *cq;
 

@@ -11,7 +11,7 @@
 #include <infiniband/verbs.h>
 
 #include "dev_rig.h"
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 #define UD_MTU 1024u /* the fake daemon's */
 

@@ -11,11 +11,13 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
-#include "rnic/priv.h"
+#include "rnic/verbs/verbs.h"
 
 struct rnic_cm_channel {
 	struct rdma_event_channel ch; /* first */
 	struct rnic_evq q;
+	pthread_mutex_t removal_lock; /* removal_told; taken before the event queue's */
+	bool removal_told;         /* DEVICE_REMOVAL has been put into the queue for each of its ids */
 };
 
 /*

@@ -13,6 +13,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	ch = calloc(1, sizeof(*ch));
 	if (ch == NULL)
 		return NULL;
+	pthread_mutex_init(&ch->removal_lock, NULL);
 	rc = rnic_evq_open(&ch->q, s, IPC_CHANNEL_CM, 0);
 	if (rc != 0) {
 		free(ch);

@@ -49,9 +49,9 @@ static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len,
 /* The QP of a connection: the id's own, or one that the program made and names by its number. */
 static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param *p)
 {
-	struct rnic_qp *qp = id->id.qp != NULL ? rnic_qp(id->id.qp) : rnic_qp_find(p->qp_num);
+	const struct ibv_qp *qp = id->id.qp != NULL ? id->id.qp : rnic_qp_find(p->qp_num);
 
-	return qp != NULL ? qp->ex.qp_base.handle : 0;
+	return qp != NULL ? qp->handle : 0;
 }
 
 int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
@@ -170,12 +170,12 @@ int rdma_establish(struct rdma_cm_id *rid)
 {
 	struct rnic_cm_id *id = cm_id(rid);
 	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect), .cm_connect = { .id = id->handle } };
-	const struct rnic_qp *qp = id->own_qpn != 0 ? rnic_qp_find(id->own_qpn) : NULL;
+	const struct ibv_qp *qp = id->own_qpn != 0 ? rnic_qp_find(id->own_qpn) : NULL;
 	int rc;
 
 	if (rid->qp != NULL || qp == NULL)
 		return cm_ret(EINVAL);
-	m.cm_connect.qp = qp->ex.qp_base.handle;
+	m.cm_connect.qp = qp->handle;
 	id->quiet = true; /* ESTABLISHED is for those who did not establish it themselves */
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
@@ -188,4 +188,20 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
 	(void)id;
 	return cm_ret(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);
+}
+
+/* ---- enhanced connection establishment (ECE) of InfiniBand: there is none ---- */
+
+int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	(void)id;
+	(void)ece;
+	return cm_ret(EOPNOTSUPP);
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	(void)id;
+	(void)ece;
+	return cm_ret(EOPNOTSUPP);
 }

@@ -223,10 +223,50 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 	return true;
 }
 
+/* ---- the daemon's death ---- */
+
+/* The handles of the channel's ids that have a device; *n of them, malloc'ed. NULL: no memory. */
+static uint32_t *bereaved(struct rnic_cm_channel *ch, uint32_t *n)
+{
+	struct rnic_session *s = ch->q.s;
+	uint32_t *list;
+
+	*n = 0;
+	pthread_mutex_lock(&s->ids_lock);
+	list = calloc(s->nids + 1, sizeof(*list));
+	for (uint32_t i = 0; list != NULL && i < s->nids; i++) {
+		const struct rnic_cm_id *id = s->ids[i];
+		if (id != NULL && id->id.verbs != NULL && id->id.channel == &ch->ch)
+			list[(*n)++] = i;
+	}
+	pthread_mutex_unlock(&s->ids_lock);
+	return list;
+}
+
+/* A reader has found that the daemon is gone and all its events are read: each id's device is removed, which comes last. */
+static void removal_tell(struct rnic_cm_channel *ch)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&ch->removal_lock);
+	uint32_t *list = ch->removal_told ? NULL : bereaved(ch, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		union {
+			struct ipc_cm_event ev;
+			uint8_t slot[IPC_EVENT_SLOT_CM];
+		} u = { .ev = { .type = RDMA_CM_EVENT_DEVICE_REMOVAL, .id = list[i] } };
+		rnic_evq_put(&ch->q, u.slot);
+	}
+	ch->removal_told = true;
+	pthread_mutex_unlock(&ch->removal_lock);
+	free(list);
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct rnic_cm_event *e;
 	struct seen seen;
+	bool removal = false;
 	union {
 		struct ipc_cm_event ev;
 		uint8_t slot[IPC_EVENT_SLOT_CM];
@@ -241,6 +281,11 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	do {
 		while (rnic_evq_get(&cm_channel(channel)->q, u.slot, on_seen, &seen) != 0) {
 			int err = errno;
+			if (err == EIO && !removal) {
+				removal = true;
+				removal_tell(cm_channel(channel));
+				continue;
+			}
 			if (err != EAGAIN || (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) != 0) {
 				free(e);
 				return cm_ret(err);
@@ -279,30 +324,4 @@ int cm_complete(struct rnic_cm_id *id)
 	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
 		return cm_ret(ECONNREFUSED);
 	return cm_ret(id->id.event->status < 0 ? -id->id.event->status : id->id.event->status);
-}
-
-/* ---- the daemon's death: the session's lock is held, so no channel can go away meanwhile ---- */
-
-struct bereaved { struct rnic_evq *q; uint32_t handle; };
-
-void rnic_cm_dead(struct rnic_session *s)
-{
-	struct bereaved *list;
-	uint32_t n = 0;
-
-	pthread_mutex_lock(&s->ids_lock);
-	list = calloc(s->nids + 1, sizeof(*list));
-	for (uint32_t i = 0; list != NULL && i < s->nids; i++) {
-		if (s->ids[i] != NULL && s->ids[i]->id.verbs != NULL)
-			list[n++] = (struct bereaved){ &cm_channel(s->ids[i]->id.channel)->q, i };
-	}
-	pthread_mutex_unlock(&s->ids_lock);
-	for (uint32_t i = 0; i < n; i++) {
-		union {
-			struct ipc_cm_event ev;
-			uint8_t slot[IPC_EVENT_SLOT_CM];
-		} u = { .ev = { .type = RDMA_CM_EVENT_DEVICE_REMOVAL, .id = list[i].handle } };
-		rnic_evq_put(list[i].q, u.slot);
-	}
-	free(list);
 }

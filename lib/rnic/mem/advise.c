@@ -4,7 +4,7 @@
  * for it here. No lock, no allocation: allocators call these.
  */
 #include "rnic/mem/arena.h"
-#include "rnic/mem/map.h"
+#include "rnic/map.h"
 
 /* Zeros, which the daemon sees too. Ordinary pages go back to the system; hugepages would be missed when they come again. */
 static int discard(const struct rnic_vma *v, uintptr_t from, uintptr_t to)

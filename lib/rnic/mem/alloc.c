@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rnic_alloc() and what is under it: memory that lies in the arena from birth. */
-#include <rnic/rnic.h>
-
+/* Under rnic_alloc(): memory that lies in the arena from birth. */
 #include "rnic/mem/arena.h"
-#include "rnic/mem/map.h"
+#include "rnic/map.h"
 
 #define LARGE (UINT64_C(1) << 20) /* bytes: from here on aligned to 2 MiB */
 
@@ -82,7 +80,7 @@ static bool place(struct rnic_mem *m, size_t size, struct rnic_block *b)
 	return b->len >= LARGE ? place_large(m, b->len, &b->off) : place_small(m, b->len, &b->off);
 }
 
-void *rnic_mem_alloc(struct rnic_session *s, size_t size)
+void *rnic_mem_alloc(struct rnic_mem *m, size_t size)
 {
 	struct rnic_block *b;
 
@@ -93,59 +91,46 @@ void *rnic_mem_alloc(struct rnic_session *s, size_t size)
 	b = calloc(1, sizeof(*b));
 	if (b == NULL)
 		return NULL;
-	pthread_mutex_lock(&s->mem->lock);
-	bool placed = place(s->mem, size, b);
+	pthread_mutex_lock(&m->lock);
+	bool placed = place(m, size, b);
 	if (!placed) {
-		rnic_arena_sweep(s->mem);
-		placed = place(s->mem, size, b);
+		rnic_arena_sweep(m);
+		placed = place(m, size, b);
 	}
 	if (placed) {
-		b->p = map_aligned(s->mem, b);
+		b->p = map_aligned(m, b);
 		if (b->p == NULL)
-			rnic_arena_release(s->mem, b->region, b->off, b->len);
+			rnic_arena_release(m, b->region, b->off, b->len);
 	}
 	if (b->p == NULL) {
-		pthread_mutex_unlock(&s->mem->lock);
+		pthread_mutex_unlock(&m->lock);
 		free(b);
 		errno = ENOMEM;
 		return NULL;
 	}
-	rn_list_push_front(&s->mem->blocks, &b->link);
-	pthread_mutex_unlock(&s->mem->lock);
+	rn_list_push_front(&m->blocks, &b->link);
+	pthread_mutex_unlock(&m->lock);
 	return b->p;
 }
 
-void rnic_mem_free(struct rnic_session *s, void *p)
+bool rnic_mem_free(struct rnic_mem *m, void *p)
 {
 	struct rnic_block *b = NULL;
 
-	pthread_mutex_lock(&s->mem->lock);
-	rn_list_each(struct rnic_block, i, &s->mem->blocks, link) {
+	pthread_mutex_lock(&m->lock);
+	rn_list_each(struct rnic_block, i, &m->blocks, link) {
 		if (i->p == p)
 			b = i;
 	}
 	if (b != NULL)
-		rn_list_remove(&s->mem->blocks, &b->link);
+		rn_list_remove(&m->blocks, &b->link);
 	/* A region that is still registered keeps its pages until a sweep finds them free. */
-	if (b != NULL && !rnic_in_region(s->mem, b->region, b->off, b->len))
-		rnic_arena_release(s->mem, b->region, b->off, b->len);
-	pthread_mutex_unlock(&s->mem->lock);
-	if (b != NULL)
-		munmap(b->p, b->len); /* the program's own: whoever watches (map.h) hears of it, without our lock */
+	if (b != NULL && !rnic_in_region(m, b->region, b->off, b->len))
+		rnic_arena_release(m, b->region, b->off, b->len);
+	pthread_mutex_unlock(&m->lock);
+	if (b == NULL)
+		return false;
+	munmap(b->p, b->len); /* the program's own: whoever watches (map.h) hears of it, without our lock */
 	free(b);
-}
-
-void *rnic_alloc(size_t size)
-{
-	struct rnic_session *s = rnic_session_get();
-
-	return s != NULL ? rnic_mem_alloc(s, size) : NULL;
-}
-
-void rnic_free(void *p)
-{
-	struct rnic_session *s = p != NULL ? rnic_session_get() : NULL;
-
-	if (s != NULL)
-		rnic_mem_free(s, p);
+	return true;
 }

@@ -3,16 +3,13 @@
 #include "rnic/mem/arena.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
 #define NO_WIN UINT32_MAX
 #define RETIRED_MAX 16
 
 static struct rnic_file retired[RETIRED_MAX];
 static uint32_t nretired;
+static struct rnic_mem *last; /* the last session's, which may be dead */
 
 /* ---- files ---- */
 
@@ -45,66 +42,13 @@ int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
 	return -1;
 }
 
+struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&last, __ATOMIC_ACQUIRE); }
+void rnic_mem_publish(struct rnic_mem *m) { __atomic_store_n(&last, m, __ATOMIC_RELEASE); }
+
 void rnic_mem_retire(struct rnic_mem *m)
 {
 	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_ARENA];
 	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_HUGE];
-}
-
-static int file_init(struct rnic_file *f, int fd)
-{
-	struct stat st;
-
-	f->fd = fd;
-	if (fd < 0)
-		return 0;
-	if (fstat(fd, &st) != 0)
-		return errno;
-	f->ino = st.st_ino;
-	f->dev_major = major(st.st_dev);
-	f->dev_minor = minor(st.st_dev);
-	return 0;
-}
-
-uint64_t rnic_huge_free(void)
-{
-	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
-	unsigned long n = 0;
-
-	if (f == NULL)
-		return 0;
-	if (fscanf(f, "%lu", &n) != 1)
-		n = 0;
-	fclose(f);
-	return n;
-}
-
-struct rnic_mem *rnic_mem_create(int arena_fd, int huge_fd)
-{
-	struct rnic_mem *m = calloc(1, sizeof(*m));
-
-	if (m == NULL)
-		return NULL;
-	pthread_mutex_init(&m->lock, NULL);
-	m->alloc_win = NO_WIN;
-	m->fork_pipe[0] = m->fork_pipe[1] = -1;
-	m->file[IPC_REGION_QUEUES].fd = -1;
-	m->win = calloc(RNIC_WINDOWS, sizeof(*m->win));
-	m->hash = calloc(RNIC_WINDOWS, sizeof(*m->hash));
-	if (m->win == NULL || m->hash == NULL || file_init(&m->file[IPC_REGION_ARENA], arena_fd) != 0 ||
-	    file_init(&m->file[IPC_REGION_HUGE], huge_fd) != 0)
-		goto fail;
-	if (rnic_procfs_open(&m->proc) != 0) {
-		rnic_complain("rnic: memory registration needs /proc: mount it");
-		goto fail;
-	}
-	m->uffd = rnic_guard_open();
-	return m;
-fail:
-	free(m->win);
-	free(m->hash);
-	free(m);
-	return NULL;
 }
 
 /* ---- windows ---- */
@@ -297,9 +241,9 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 
 bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len)
 {
-	rn_list_each(const struct rnic_mr, mr, &m->mrs, link) {
-		for (uint32_t i = 0; i < mr->npieces; i++) {
-			const struct ipc_piece *p = &mr->pieces[i];
+	rn_list_each(const struct rnic_backing, b, &m->backings, link) {
+		for (uint32_t i = 0; i < b->n; i++) {
+			const struct ipc_piece *p = &b->piece[i];
 			if (p->region == (uint32_t)region && p->off < off + len && off < p->off + p->len)
 				return true;
 		}
@@ -339,9 +283,9 @@ static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 		else if (rnic_file_is(&m->file[IPC_REGION_HUGE], &v))
 			live_set(huge, v.off, v.end - v.start, RNIC_HUGE_PAGE);
 	}
-	rn_list_each(const struct rnic_mr, mr, &m->mrs, link) {
-		for (uint32_t i = 0; i < mr->npieces; i++) {
-			const struct ipc_piece *p = &mr->pieces[i];
+	rn_list_each(const struct rnic_backing, b, &m->backings, link) {
+		for (uint32_t i = 0; i < b->n; i++) {
+			const struct ipc_piece *p = &b->piece[i];
 			if (p->region == IPC_REGION_ARENA)
 				live_set(live, p->off, p->len, RNIC_PAGE);
 			else if (p->region == IPC_REGION_HUGE)

@@ -22,7 +22,7 @@
 
 #include <signal.h>
 
-#include "rnic/priv.h"
+#include "rnic/mem/mem.h"
 #include "rnic/mem/vma.h"
 
 #define RNIC_PAGE      UINT64_C(4096)
@@ -65,20 +65,11 @@ struct rnic_mem {
 	uint64_t dealt;        /* pages taken since the last sweep */
 	bool collided;         /* an address came again whose page is still taken: a sweep may free it */
 	uint64_t huge_used[RNIC_HUGES / 64];
-	struct rn_list mrs;     /* struct rnic_mr: what may not be given back */
-	struct rn_list imports; /* struct rnic_import */
-	struct rn_list blocks;  /* struct rnic_block */
+	struct rn_list backings; /* struct rnic_backing: what may not be given back */
+	struct rn_list imports;  /* struct rnic_import */
+	struct rn_list blocks;   /* struct rnic_block */
 	int fork_pipe[2];
 };
-
-struct rnic_mem *rnic_mem_create(int arena_fd, int huge_fd);
-uint64_t rnic_huge_free(void); /* free 2 MiB pages of the system */
-
-/* The last session's; NULL: there was none. Any thread, without a lock: for what never changes in it. */
-struct rnic_mem *rnic_mem_last(void);
-
-/* Its daemon is gone: memory that lies in its files may from now on be moved into another session's. */
-void rnic_mem_retire(struct rnic_mem *m);
 
 /* ---- arena.c; the caller holds the lock ---- */
 
@@ -112,6 +103,13 @@ int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write
 /* The pieces are no memory region's any more. The lock is held. */
 void rnic_pieces_free(struct rnic_mem *m, struct ipc_piece *pieces, uint32_t n);
 
+/* An older session's file? */
+bool rnic_file_retired(const struct rnic_vma *v);
+/* The file of this session or an older one that the mapping is of; -1: none of them. */
+int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v);
+
+/* ---- aside.c ---- */
+
 /*
  * Runs fn(arg) on a stack of its own while the caller sleeps in the kernel: so the caller's stack can be replaced.
  * 0 or an errno when it could not be run.
@@ -120,11 +118,6 @@ int rnic_run_aside(int (*fn)(void *arg), void *arg);
 
 /* memcpy() of whole pages, whatever lies in them: also what a sanitizer holds to be nobody's. */
 void rnic_copy_pages(void *to, const void *from, uint64_t len);
-
-/* An older session's file? */
-bool rnic_file_retired(const struct rnic_vma *v);
-/* The file of this session or an older one that the mapping is of; -1: none of them. */
-int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v);
 
 /* ---- import.c: memory that is shared already; the caller holds the lock ---- */
 
@@ -154,7 +147,7 @@ int rnic_guard_install(void); /* the handler of SIGSEGV; 0 or an errno */
 
 /* The program's sigaction() of SIGSEGV, when the guard's handler is installed: it stays behind it. false: it is not. */
 bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old);
-int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old); /* hooks.c: libc's own */
+int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old); /* libc's own */
 
 /* ---- stack.c ---- */
 
@@ -173,17 +166,10 @@ int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int a
  */
 bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, size_t new_len, int flags, void **addr);
 
-/* ---- fork.c: around fork(), called by the session ---- */
+/* ---- fork.c ---- */
 
 extern __thread bool rnic_fork_aside; /* this thread runs fork() on a stack of its own (hooks.c) */
-void rnic_mem_fork_prepare(struct rnic_mem *m);
-void rnic_mem_fork_parent(struct rnic_mem *m);
-void rnic_mem_fork_child(struct rnic_mem *m);
 /* A fault in a child that has not all its copies yet: true when it is mended. In a signal handler. */
 bool rnic_mem_fork_fault(uintptr_t addr);
-
-/* alloc.c: rnic_alloc() and rnic_free() of a given session. */
-void *rnic_mem_alloc(struct rnic_session *s, size_t size);
-void rnic_mem_free(struct rnic_session *s, void *p);
 
 #endif

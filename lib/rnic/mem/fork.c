@@ -13,7 +13,7 @@
 
 #include <fcntl.h>
 
-#include "rnic/mem/map.h"
+#include "rnic/map.h"
 
 #define STACK_NEAR (UINT64_C(64) << 10) /* bytes around the stack pointer that fork() itself may use */
 

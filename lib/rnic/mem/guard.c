@@ -52,6 +52,15 @@ static bool ours(uintptr_t addr)
 	return __atomic_fetch_sub(&sig.late, 1, __ATOMIC_RELAXED) - 1 < LATE_MAX;
 }
 
+int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+{
+	static __typeof__(&sigaction) libc;
+
+	if (libc == NULL)
+		libc = (__typeof__(&sigaction))rnic_stock("sigaction");
+	return libc(signo, act, old);
+}
+
 static void on_fault(int signo, siginfo_t *info, void *ctx)
 {
 	int err = errno;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of libc that librnic stands before, exported without a version so that they take the place of any. Until the
+ * Functions of libc that librnic stands before for the sake of registered memory, exported without a version so that they take the place of any. Until the
  * first verbs call, and for all that does not concern registered memory, each is libc's.
  */
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <ucontext.h>
 
 #include "rnic/mem/arena.h"
-#include "rnic/beside.h"
-#include "rnic/mem/map.h"
+#include "rnic/map.h"
 
 #define FORK_STACK (UINT64_C(256) << 10)
 
@@ -49,15 +47,6 @@ int sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 	if (signo == SIGSEGV && rnic_guard_sigaction(act, old))
 		return 0;
 	return rnic_libc_sigaction(signo, act, old);
-}
-
-int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old)
-{
-	static __typeof__(&sigaction) libc;
-
-	if (libc == NULL)
-		libc = (__typeof__(&sigaction))rnic_stock("sigaction");
-	return libc(signo, act, old);
 }
 
 sighandler_t signal(int signo, sighandler_t handler)
@@ -111,28 +100,4 @@ pid_t fork(void)
 	errno = a->err;
 	rnic_unmap(a, FORK_STACK);
 	return pid;
-}
-
-/* ---- programs that open the stock libraries by name get this one ---- */
-
-static bool stock_name(const char *path)
-{
-	const char *slash = path != NULL ? strrchr(path, '/') : NULL, *name = slash != NULL ? slash + 1 : path;
-
-	return name != NULL && (strncmp(name, "libibverbs.so", 13) == 0 || strncmp(name, "librdmacm.so", 12) == 0);
-}
-
-static const char *own_path(const char *otherwise)
-{
-	static Dl_info self;
-
-	return dladdr((void *)(uintptr_t)rnic_mem_last, &self) != 0 ? self.dli_fname : otherwise;
-}
-
-/* Left by a jump, so that libc sees the caller's caller: its search path counts. */
-void *dlopen(const char *path, int flags)
-{
-	__typeof__(&dlopen) libc = (__typeof__(&dlopen))rnic_stock("dlopen");
-
-	return libc(rn_unlikely(stock_name(path)) ? own_path(path) : path, flags);
 }

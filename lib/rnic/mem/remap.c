@@ -11,14 +11,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "rnic/mem/map.h"
+#include "rnic/map.h"
 
 #define CHUNK       (UINT64_C(16) << 20) /* bytes moved under one guard: how long other writers may have to wait */
 #define GRANULE     (UINT64_C(64) << 10) /* heap pages around a small buffer that move along, to keep mappings few */
 #define CHAPTER     (UINT64_C(128) << 10) /* bytes: no block that malloc() maps by itself is smaller */
 #define STACK_BELOW (UINT64_C(1) << 20)  /* bytes kept growable under a moved page of the main stack */
 #define STRETCHES   64                   /* places that one chunk may be split into */
-#define ASIDE_STACK (UINT64_C(256) << 10)
 
 struct stretch { uint64_t va, off, len; };
 
@@ -35,16 +34,6 @@ struct move {
 };
 
 /* ---- copying: writes to its own stack only, makes no call that could write elsewhere (see rnic_guard_begin) ---- */
-
-__attribute__((no_sanitize("address", "thread")))
-void rnic_copy_pages(void *to, const void *from, uint64_t len)
-{
-	const volatile uint64_t *src = from;
-	uint64_t *dst = to;
-
-	for (uint64_t i = 0; i < len / sizeof(*dst); i++)
-		dst[i] = src[i];
-}
 
 static int copy_run(const struct move *mv, uint64_t va, uint64_t off, uint64_t len)
 {
@@ -145,29 +134,6 @@ static int move_now(void *arg)
 		mv->n = rc == 0 ? mv->n : i;
 	}
 	return 0;
-}
-
-/* As with vfork(), the caller sleeps in the kernel until it is done, whatever else shares the address space. */
-int rnic_run_aside(int (*fn)(void *arg), void *arg)
-{
-	uint8_t *stack = rnic_map(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	sigset_t all, old;
-	pid_t pid;
-	int st, rc = 0;
-
-	if (stack == MAP_FAILED)
-		return errno;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(fn, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SIGHAND, arg);
-	if (pid < 0)
-		rc = errno;
-	else
-		while (waitpid(pid, &st, __WCLONE) < 0 && errno == EINTR)
-			;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	rnic_unmap(stack, ASIDE_STACK);
-	return rc;
 }
 
 /* ---- one chunk ---- */

@@ -5,7 +5,7 @@
  * the wake-up at the thread's end would miss those who slept before the page was moved. So it goes back before.
  */
 #include "rnic/mem/arena.h"
-#include "rnic/mem/map.h"
+#include "rnic/map.h"
 
 #define DESCRIPTOR (UINT64_C(4) << 10) /* bytes: glibc's is smaller */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rsockets: the socket API of rsocket(7) over a reliable connection, on nothing but verbs and rdma_cm.
+ * rsockets: the socket API of rsocket(7) over a reliable connection, on nothing but the public verbs,
+ * rdma_cm and rnic_alloc().
  *
  * WIRE FORMAT: version 1 of librdmacm's protocol (rdma-core, librdmacm/docs/rsocket), in the form an RNIC speaks it: as
  * the base iWARP RFCs have no immediate data, a message is a Send of 4 bytes.
@@ -46,6 +47,7 @@
 
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
+#include <rnic/rnic.h>
 
 #include "base/rn_base.h"
 #include "base/rn_list.h"

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
-#include "rnic/mem/arena.h"
-#include "rnic/cm/cm.h"
 #include "rnic/rsock/rsock_wr.h"
 
 #define PAGE(n) (((n) + 4095u) & ~(uint64_t)4095)
@@ -50,7 +48,7 @@ static int block_make(struct rsock *rs)
 
 	rs->rsize = (uint32_t)(2 * half);
 	rs->ssize = (uint32_t)send;
-	rs->block = rnic_mem_alloc(cm_id(rs->id)->s, head + 2 * half + send);
+	rs->block = rnic_alloc(head + 2 * half + send);
 	if (rs->block == NULL)
 		return errno;
 	rs->sgl = (struct rsock_sge *)(void *)rs->block;
@@ -89,8 +87,7 @@ void rsock_ep_free(struct rsock *rs)
 		rdma_destroy_qp(rs->id);
 	if (rs->mr != NULL)
 		ibv_dereg_mr(rs->mr);
-	if (rs->block != NULL)
-		rnic_mem_free(cm_id(rs->id)->s, rs->block);
+	rnic_free(rs->block);
 	if (rs->cq != NULL)
 		ibv_destroy_cq(rs->cq);
 	if (rs->cc != NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Address handles: where the datagrams of a work request go. The daemon is asked for the way once, here. */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 /* 0, or the errno of an address that cannot be had. */
 static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion channels and the asynchronous events of a context. */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 static struct rnic_chan *chan_of(struct ibv_comp_channel *c) { return (struct rnic_chan *)c; }
 

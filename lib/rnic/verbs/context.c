@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opened devices: what an application finds behind its ibv_context. */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions. */
-#include "rnic/mem/arena.h"
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -25,28 +25,16 @@ static int access_check(unsigned int access)
 	return 0;
 }
 
-static void mr_free(struct rnic_mem *m, struct rnic_mr *mr)
+static void mr_free(struct rnic_mr *mr)
 {
-	pthread_mutex_lock(&m->lock);
-	rn_list_remove(&m->mrs, &mr->link);
-	rnic_pieces_free(m, mr->pieces, mr->npieces);
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_unback(mr->s->mem, &mr->back);
 	free(mr);
 }
 
-/* Moves the memory and links the region, so that its pages count as in use from the same moment on. */
 static int mr_back(struct rnic_mr *mr)
 {
-	struct rnic_mem *m = mr->s->mem;
-	int rc;
-
-	pthread_mutex_lock(&m->lock);
-	rc = rnic_mem_pieces(m, (uintptr_t)mr->ibv.addr, mr->ibv.length, (mr->access & ACCESS_WRITES) != 0, &mr->pieces,
-			     &mr->npieces);
-	if (rc == 0)
-		rn_list_push_front(&m->mrs, &mr->link);
-	pthread_mutex_unlock(&m->lock);
-	return rc;
+	return rnic_mem_back(mr->s->mem, (uintptr_t)mr->ibv.addr, mr->ibv.length, (mr->access & ACCESS_WRITES) != 0,
+			     &mr->back);
 }
 
 static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
@@ -70,15 +58,15 @@ static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
 static int mr_tell(struct rnic_mr *mr, uint32_t old)
 {
 	struct rnic_session *s = mr->s;
-	uint64_t size = mr->npieces * sizeof(struct ipc_piece);
+	uint64_t size = mr->back.n * sizeof(struct ipc_piece);
 	uint64_t off = rnic_shm_alloc(s->shm, size);
 	struct ipc_msg m = { .reg_mr = { .iova = mr->iova, .len = mr->ibv.length, .pieces_off = off,
-					 .npieces = mr->npieces, .mr = old } };
+					 .npieces = mr->back.n, .mr = old } };
 	int rc;
 
 	if (off == 0)
 		return ENOMEM;
-	memcpy(s->queues + off, mr->pieces, size);
+	memcpy(s->queues + off, mr->back.piece, size);
 	rc = mr_call(mr, &m);
 	rnic_shm_free(s->shm, off, size);
 	return rc;
@@ -110,7 +98,7 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 		rc = mr_tell(mr, old);
 		if (rc == 0)
 			return &mr->ibv;
-		mr_free(mr->s->mem, mr);
+		mr_free(mr);
 	} else {
 		free(mr);
 	}
@@ -159,7 +147,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 
 	if (rc != 0 && !rnic_dead(mr->s))
 		return rc;
-	mr_free(mr->s->mem, mr);
+	mr_free(mr);
 	return 0;
 }
 
@@ -202,15 +190,11 @@ static int rereg_input(struct ibv_mr *mr, int flags, const struct ibv_pd *pd, co
 /* The old region's place in the program's memory gets what the new one is. */
 static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 {
-	struct rnic_mem *m = mr->s->mem;
-
-	pthread_mutex_lock(&m->lock);
-	rn_list_remove(&m->mrs, &mr->link);
-	rn_list_remove(&m->mrs, &by->link);
-	rnic_pieces_free(m, mr->pieces, mr->npieces);
-	*mr = *by;
-	rn_list_push_front(&m->mrs, &mr->link);
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_back_swap(mr->s->mem, &mr->back, &by->back);
+	mr->ibv = by->ibv;
+	mr->number = by->number;
+	mr->access = by->access;
+	mr->iova = by->iova;
 	free(by);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows. A bind is a work request; what may be bound where is checked when it is carried out. */
-#include "rnic/priv.h"
-
-#define BIND_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+#include "rnic/verbs/objects.h"
 
 struct rnic_mw {
 	struct ibv_mw ibv; /* first */
@@ -57,17 +55,4 @@ int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (rc == 0)
 		mw->rkey = wr.bind_mw.rkey;
 	return rc;
-}
-
-int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info)
-{
-	/* Programs ask for local rights as well: a window has none, its region has. */
-	if ((info->mw_access_flags & ~(unsigned int)(BIND_ACCESS | IBV_ACCESS_LOCAL_WRITE)) != 0 || (info->mr == NULL && info->length != 0))
-		return EINVAL;
-	w->rkey = rkey;
-	w->aux = info->mr != NULL ? info->mr->lkey : 0;
-	w->raddr = info->addr;
-	w->bind.len = info->length;
-	w->bind.access = info->mw_access_flags & BIND_ACCESS;
-	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection domains, parent domains (a PD under another name) and thread domains (a name only: locks are cheap). */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {

@@ -3,7 +3,7 @@
  * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
  * machine with too few CPUs for everybody who polls.
  */
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 #define EMPTY_BEFORE_YIELD 16
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling a CQ through the functions in its ibv_cq_ex. The lock is held from a start that found something on. */
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 static struct rnic_cq *cq_of(struct ibv_cq_ex *ex) { return (struct rnic_cq *)ex; }
 

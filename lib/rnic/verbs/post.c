@@ -3,13 +3,33 @@
  * Posting: work requests go straight into the ring's slots; one release store and one doorbell for a whole list. The
  * only system call is the write that wakes a worker which asked for it before it slept.
  */
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 #include <unistd.h>
 
 #define STATE_RESET 0 /* qp_shm.state has the numbers of ibv_qp_state */
 #define STATE_INIT  1
 #define STATE_ERR   6
+
+#define BIND_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+
+/* ---- binds of memory windows, which wr.c makes too ---- */
+
+int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	/* Programs ask for local rights as well: a window has none, its region has. */
+	if ((info->mw_access_flags & ~(unsigned int)(BIND_ACCESS | IBV_ACCESS_LOCAL_WRITE)) != 0 ||
+	    (info->mr == NULL && info->length != 0))
+		return EINVAL;
+	w->rkey = rkey;
+	w->aux = info->mr != NULL ? info->mr->lkey : 0;
+	w->raddr = info->addr;
+	w->bind.len = info->length;
+	w->bind.access = info->mw_access_flags & BIND_ACCESS;
+	return 0;
+}
+
+/* ---- the doorbell ---- */
 
 /* Partner: the worker sets need_wakeup, fences, and looks at its doorbells once more before it sleeps. */
 static void wake(const struct rnic_session *s, struct ipc_doorbell *db)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: making, changing, asking, destroying. Posting is in post.c. */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 #define CQ_NONE_WR 1 /* queues have at least this many entries */
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rn_list list; /* struct rnic_qp, all of the process */
 
-struct rnic_qp *rnic_qp_find(uint32_t qpn)
+struct ibv_qp *rnic_qp_find(uint32_t qpn)
 {
 	struct rnic_qp *found = NULL;
 
@@ -17,7 +18,7 @@ struct rnic_qp *rnic_qp_find(uint32_t qpn)
 			found = qp;
 	}
 	pthread_mutex_unlock(&list_lock);
-	return found;
+	return found != NULL ? &found->ex.qp_base : NULL;
 }
 
 /* Checks what is asked for and rounds it up to what the slots hold anyway. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a device says of itself. */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 #include <arpa/inet.h>
 #include <stddef.h>

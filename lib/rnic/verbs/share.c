@@ -9,7 +9,8 @@
  * deregistering an imported object is giving it back: to destroy it is for the process that made it. When that ends, its
  * regions live on until nobody else has their PD.
  */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues. Posting is in post.c. */
-#include "rnic/beside.h"
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 /* Checks what is asked for and rounds it up to what the ring holds. */
 static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint32_t *each)

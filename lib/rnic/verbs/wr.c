@@ -4,7 +4,7 @@
  * operation or the end writes it into the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort, and an
  * error on the way is kept and told at the end.
  */
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
 

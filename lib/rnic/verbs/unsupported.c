@@ -3,20 +3,13 @@
  * Public functions that take one of our objects and that this device does not have. They must not fall through to the
  * stock libraries, which would look into the object for what is not there.
  */
-#include "rnic/beside.h"
-
-#include <rdma/rdma_verbs.h>
+#include "rnic/verbs/beside.h"
+#include "rnic/verbs/objects.h"
 
 static void *none(void)
 {
 	errno = EOPNOTSUPP;
 	return NULL;
-}
-
-static int minus(void)
-{
-	errno = EOPNOTSUPP;
-	return -1;
 }
 
 struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a)
@@ -69,20 +62,6 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	RNIC_BESIDE(ibv_query_ece, qp->context, EINVAL, qp, ece);
 	return EOPNOTSUPP;
-}
-
-int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
-{
-	(void)id;
-	(void)ece;
-	return minus();
-}
-
-int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
-{
-	(void)id;
-	(void)ece;
-	return minus();
 }
 
 /* 1 would promise that the bytes of a message become visible in order. */

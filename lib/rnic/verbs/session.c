@@ -1,187 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process's connection to rnicd: made at the first verbs call, lost with the daemon, left behind by a fork. */
-#include "rnic/priv.h"
+#include "rnic/verbs/objects.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "ipc/ipc_region.h"
-#include "rnic/mem/arena.h"
-#include "rnic/mem/map.h"
+#include <rnic/rnic.h>
 
-#define COMPLAINTS_MAX 10
-#define SPINS_BEFORE_YIELD 200
+#include "ipc/ipc_region.h"
+#include "rnic/map.h"
+
 #define FEW_CPUS 2
 
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rnic_session *current; /* under make_lock */
 static struct rnic_session *older;   /* those before */
-static struct rnic_mem *fork_mem;    /* the last session's, which may be dead: memory stays where it was moved to */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&fork_mem, __ATOMIC_ACQUIRE); }
-
-/* True: the line is due. Each is said once, and no more than a few different ones. */
-static bool first_time(const char *line, size_t len)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static uint64_t said[COMPLAINTS_MAX];
-	static uint32_t n;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-	bool due;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)line[i]) * UINT64_C(0x100000001b3);
-	pthread_mutex_lock(&lock);
-	due = n < COMPLAINTS_MAX;
-	for (uint32_t i = 0; due && i < n; i++)
-		due = said[i] != hash;
-	if (due)
-		said[n++] = hash;
-	pthread_mutex_unlock(&lock);
-	return due;
-}
-
-void rnic_complain(const char *fmt, ...)
-{
-	const char *verbose = getenv("RNIC_REG_VERBOSE");
-	char line[512];
-	va_list ap;
-	int n;
-
-	if (verbose != NULL && verbose[0] == '0')
-		return;
-	va_start(ap, fmt);
-	n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	if ((size_t)n > sizeof(line) - 2)
-		n = sizeof(line) - 2;
-	if (verbose == NULL && !first_time(line, (size_t)n))
-		return;
-	line[n] = '\n';
-	/* One write, so that the lines of several processes do not mix. */
-	ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
-	(void)done;
-}
-
-void rnic_spin_wait(struct rnic_spin *l)
-{
-	uint32_t spins = 0;
-
-	do {
-		while (__atomic_load_n(&l->taken, __ATOMIC_RELAXED) != 0) {
-			if (++spins % SPINS_BEFORE_YIELD == 0)
-				sched_yield();
-		}
-	} while (__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE) != 0);
-}
-
-/* ---- the daemon's death ---- */
-
-static void session_died(struct rnic_session *s)
-{
-	pthread_mutex_lock(&s->lock);
-	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
-		rnic_cm_dead(s);
-		rn_list_each(struct rnic_evq, q, &s->evqs, link)
-			rnic_evq_dead(q);
-	}
-	pthread_mutex_unlock(&s->lock);
-}
-
-static bool hung_up(short revents) { return (revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0; }
-
-/* Sleeps until the daemon hangs up. The only thread of the library that lives on. */
-static void *watch(void *arg)
-{
-	struct rnic_session *s = arg;
-	struct pollfd p = { .fd = s->sock, .events = POLLRDHUP };
-
-	while ((poll(&p, 1, -1) < 0 && errno == EINTR) || !hung_up(p.revents))
-		;
-	session_died(s);
-	return NULL;
-}
-
-/* The watcher may not have come to it yet. */
-static void look_for_death(struct rnic_session *s)
-{
-	struct pollfd p = { .fd = s->sock, .events = POLLRDHUP };
-
-	if (!rnic_dead(s) && poll(&p, 1, 0) == 1 && hung_up(p.revents))
-		session_died(s);
-}
-
-static int watch_start(struct rnic_session *s)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
-	int rc;
-
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = pthread_create(&t, &attr, watch, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return rc;
-}
-
-/* ---- requests ---- */
-
-int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
-{
-	uint16_t type = m->type;
-	unsigned nfds = 0;
-	uint32_t seq;
-	int rc;
-
-	pthread_mutex_lock(&s->lock);
-	if (rnic_dead(s)) {
-		pthread_mutex_unlock(&s->lock);
-		return EIO;
-	}
-	seq = m->seq = ++s->seq;
-	m->status = 0;
-	m->rsv = 0;
-	rc = ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0);
-	if (rc == 0)
-		rc = ipc_recv(s->sock, m, NULL, &nfds);
-	/* A socket out of step cannot be trusted with another request. */
-	if (rc == 0 && (m->type != type || m->seq != seq || (m->status == 0 && m->len != want)))
-		rc = -EPROTO;
-	if (rc != 0)
-		shutdown(s->sock, SHUT_RDWR);
-	pthread_mutex_unlock(&s->lock);
-	if (rc != 0) {
-		session_died(s);
-		return EIO;
-	}
-	if (m->status == 0)
-		return 0;
-	m->text[IPC_TEXT_MAX - 1] = '\0';
-	/* Who asks for an import says it better, with the range. */
-	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR && type != IPC_IMPORT)
-		rnic_complain("rnic: %s", m->text);
-	return m->status > 0 ? m->status : EPROTO;
-}
-
-int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle)
-{
-	struct ipc_msg m = { .type = (uint16_t)type, .len = IPC_MSG_LEN(handle), .handle = { .handle = handle } };
-
-	return rnic_call(s, &m, IPC_MSG_HDR, -1);
-}
 
 /* ---- making a session ---- */
 
@@ -350,11 +186,10 @@ static struct rnic_session *session_make(void)
 		goto fail;
 	rc = ENOMEM;
 	s->shm = rnic_shm_create(s->queues, IPC_QUEUES_FREE_OFF, IPC_QUEUES_SIZE);
-	s->mem = rnic_mem_create(s->fd[IPC_REGION_ARENA], s->fd[IPC_REGION_HUGE]);
+	s->mem = rnic_mem_create(s, s->fd[IPC_REGION_ARENA], s->fd[IPC_REGION_HUGE]);
 	if (s->shm == NULL || s->mem == NULL)
 		goto fail;
-	s->mem->s = s;
-	rc = watch_start(s);
+	rc = rnic_watch_start(s);
 	if (rc != 0)
 		goto fail;
 	return s;
@@ -368,19 +203,24 @@ fail:
 
 static void fork_prepare(void)
 {
+	struct rnic_mem *m;
+
 	pthread_mutex_lock(&make_lock);
-	if (fork_mem != NULL)
-		rnic_mem_fork_prepare(fork_mem);
+	m = rnic_mem_last();
+	if (m != NULL)
+		rnic_mem_fork_prepare(m);
 	if (current != NULL)
 		pthread_mutex_lock(&current->lock);
 }
 
 static void fork_parent(void)
 {
+	struct rnic_mem *m = rnic_mem_last();
+
 	if (current != NULL)
 		pthread_mutex_unlock(&current->lock);
-	if (fork_mem != NULL)
-		rnic_mem_fork_parent(fork_mem);
+	if (m != NULL)
+		rnic_mem_fork_parent(m);
 	pthread_mutex_unlock(&make_lock);
 }
 
@@ -391,10 +231,11 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	struct rnic_session *s = current;
+	struct rnic_mem *m = rnic_mem_last();
 
 	/* First of all: until then the heap, this session in it, may be the parent's too. */
-	if (fork_mem != NULL)
-		rnic_mem_fork_child(fork_mem);
+	if (m != NULL)
+		rnic_mem_fork_child(m);
 	if (s != NULL) {
 		__atomic_store_n(&s->dead, 1, __ATOMIC_RELAXED);
 		rnic_map(s->queues, IPC_QUEUES_SIZE, PROT_READ | PROT_WRITE,
@@ -421,7 +262,7 @@ struct rnic_session *rnic_session_get(void)
 	pthread_once(&fork_once, fork_hooks);
 	pthread_mutex_lock(&make_lock);
 	if (current != NULL)
-		look_for_death(current);
+		rnic_watch_look(current);
 	if (current != NULL && rnic_dead(current)) {
 		rnic_mem_retire(current->mem);
 		current->older = older;
@@ -431,9 +272,34 @@ struct rnic_session *rnic_session_get(void)
 	if (current == NULL) {
 		current = session_make();
 		if (current != NULL)
-			__atomic_store_n(&fork_mem, current->mem, __ATOMIC_RELEASE);
+			rnic_mem_publish(current->mem);
 	}
 	s = current;
 	pthread_mutex_unlock(&make_lock);
 	return s;
+}
+
+/* ---- the program's own blocks of the arena ---- */
+
+void *rnic_alloc(size_t size)
+{
+	struct rnic_session *s = rnic_session_get();
+
+	return s != NULL ? rnic_mem_alloc(s->mem, size) : NULL;
+}
+
+/* The session that the block is of may have lost its daemon since. */
+void rnic_free(void *p)
+{
+	bool freed = false;
+
+	if (p == NULL)
+		return;
+	pthread_mutex_lock(&make_lock);
+	struct rnic_session *last = current, *before = older;
+	pthread_mutex_unlock(&make_lock);
+	if (last != NULL)
+		freed = rnic_mem_free(last->mem, p);
+	for (struct rnic_session *s = before; s != NULL && !freed; s = s->older)
+		freed = rnic_mem_free(s->mem, p);
 }

@@ -11,11 +11,7 @@
 #ifndef RNIC_BESIDE_H
 #define RNIC_BESIDE_H
 
-#include "rnic/priv.h"
-
-/* The next library's function of that name; NULL: there is none. */
-typedef void (*rnic_fn)(void);
-rnic_fn rnic_stock(const char *name);
+#include "rnic/verbs/verbs.h"
 
 /* Every context of ours polls with our function, and no other does. */
 static inline bool rnic_ours(const struct ibv_context *c) { return rn_likely(c->ops.poll_cq == rnic_poll_cq); }

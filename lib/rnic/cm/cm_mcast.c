@@ -1,41 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups: whose messages a datagram queue pair receives (ibv_attach_mcast), and whether the network brings them
- * (rdma_join_multicast). The event of a join attaches the id's queue pair, as the stock library does it.
+ * Groups that an id joins (rdma_join_multicast), so that the network brings their messages. The event of a join attaches
+ * the id's queue pair, as the stock library does it.
  */
-#include "rnic/beside.h"
 #include "rnic/cm/cm.h"
 
 #include <infiniband/ib.h>
-
-static int tell(struct ibv_qp *qp, const union ibv_gid *group, enum ipc_type type)
-{
-	struct ipc_msg m = { .type = type, .len = IPC_MSG_LEN(attach), .attach = { .qp = qp->handle } };
-
-	if (qp->qp_type != IBV_QPT_UD)
-		return EINVAL;
-	if (!rnic_gid_is_group4(group)) {
-		rnic_unsupported(type == IPC_ATTACH ? "ibv_attach_mcast" : "ibv_detach_mcast", RNIC_GROUPS);
-		return EINVAL;
-	}
-	memcpy(m.attach.group, group->raw, sizeof(m.attach.group));
-	return rnic_call(rnic_qp(qp)->s, &m, IPC_MSG_HDR, -1);
-}
-
-/* There are no LIDs on Ethernet. */
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	RNIC_BESIDE(ibv_attach_mcast, qp->context, EINVAL, qp, gid, lid);
-	return tell(qp, gid, IPC_ATTACH);
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	RNIC_BESIDE(ibv_detach_mcast, qp->context, EINVAL, qp, gid, lid);
-	return tell(qp, gid, IPC_DETACH);
-}
-
-/* ---- the joins of an id ---- */
 
 /* 0 or an errno. AF_IB is a GID as it stands. */
 static int group_of(const struct sockaddr *addr, union ibv_gid *group)

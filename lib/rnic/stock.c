@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rnic/beside.h"
+#include "rnic/common.h"
 
 #include <dlfcn.h>
 
@@ -8,5 +8,3 @@ rnic_fn rnic_stock(const char *name)
 	/* Not dlvsym: the default version is what a program built today would bind to. */
 	return (rnic_fn)dlsym(RTLD_NEXT, name);
 }
-
-void rnic_dev_mark(struct ibv_context *c) { (void)c; }

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all rooms of librnic stand on: the session with its requests to the daemon, blocks of the queue region, event
+ * queues, the functions of libraries behind this one. The rooms, each above the one before: mem (registered memory),
+ * verbs (sessions, devices, objects), cm (connection manager), rsock (sockets).
+ *
+ * One session (daemon connection, shared regions) per process; verbs objects point to the session they were made in and
+ * die with it. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for each event queue, one for the control
+ * socket, one for registered memory.
+ *
+ * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves. No lock is
+ * held while waiting for an event.
+ */
+#ifndef RNIC_COMMON_H
+#define RNIC_COMMON_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/rn_base.h"
+#include "base/rn_list.h"
+#include "ipc/ipc.h"
+#include "ipc/ipc_shm.h"
+#include "ring/spsc.h"
+
+/* ---- spinlock: held for nanoseconds, but its holder may lose its CPU ---- */
+
+struct rnic_spin { uint32_t taken; };
+
+void rnic_spin_wait(struct rnic_spin *l);
+
+static inline void rnic_spin_lock(struct rnic_spin *l)
+{
+	if (rn_unlikely(__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE) != 0))
+		rnic_spin_wait(l);
+}
+
+static inline void rnic_spin_unlock(struct rnic_spin *l) { __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE); }
+
+/* ---- the session: made by verbs/session.c; call.c speaks for it ---- */
+
+struct rnic_evq;
+struct rnic_mem;
+struct rnic_cm_id;
+struct rnic_cm_dev;
+struct rnic_dev;
+
+struct rnic_session {
+	pthread_mutex_t lock;      /* the control socket: one request and its answer at a time; evqs */
+	int sock;
+	int wake_fd;               /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
+	uint32_t seq;
+	uint32_t dead;             /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
+	uint32_t ndevs, workers;
+	bool yield;                /* fewer CPUs than a daemon and two pollers want */
+	uint8_t *queues;           /* IPC_REGION_QUEUES */
+	struct ipc_ctrl *ctrl;     /* at its start */
+	int fd[IPC_REGIONS];       /* -1: absent */
+	struct rnic_shm *shm;
+	struct rnic_mem *mem;
+	struct rn_list evqs;       /* struct rnic_evq, all: told of the daemon's death */
+	/* verbs */
+	pthread_mutex_t dev_lock;  /* devs and cm_devs: made once */
+	struct rnic_dev **devs;    /* [ndevs]; NULL before anybody asked */
+	struct rnic_session *older; /* sessions whose daemon is gone: their objects may still be in use */
+	/* cm */
+	pthread_mutex_t id_lock;   /* making and destroying CM ids: a handle means one id at a time */
+	pthread_mutex_t ids_lock;  /* the table */
+	struct rnic_cm_id **ids;   /* by handle */
+	uint32_t nids;
+	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts and PDs that CM ids stand on */
+};
+
+/*
+ * Sends m (type, len and the type's member filled in) and waits for the answer, which replaces it. 0 or a positive
+ * errno; EIO when the daemon is gone. want: length that a good answer must have. fd: passed along, or -1.
+ */
+int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd);
+
+/* As rnic_call() for the types whose argument is a handle and whose answer is empty. */
+int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle);
+
+/* The thread that sees the daemon's death; the last step of making a session. 0 or an errno. */
+int rnic_watch_start(struct rnic_session *s);
+/* The daemon may have died a moment ago, and the thread not have come to it yet. */
+void rnic_watch_look(struct rnic_session *s);
+
+static inline bool rnic_dead(const struct rnic_session *s)
+{
+	return rn_unlikely(__atomic_load_n(&s->dead, __ATOMIC_RELAXED) != 0);
+}
+
+/* Prints one line on stderr: each once, and at most a few in a process. */
+void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* For what this device does not have. */
+#define RNIC_GROUPS "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
+#define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
+
+/* ---- shmem.c: blocks of the queue region ---- */
+
+struct rnic_shm *rnic_shm_create(uint8_t *base, uint64_t first, uint64_t size);
+/* A zeroed block, aligned to its size rounded up to a power of two (at most a page). 0: no room. */
+uint64_t rnic_shm_alloc(struct rnic_shm *m, uint64_t size);
+void rnic_shm_free(struct rnic_shm *m, uint64_t off, uint64_t size);
+
+/* ---- evq.c: a daemon-to-client event queue, an eventfd and a ring ---- */
+
+struct rnic_evq {
+	struct rnic_session *s;
+	enum ipc_channel_kind kind;
+	int fd;                    /* EFD_SEMAPHORE: one token per event */
+	uint32_t handle;
+	uint32_t slot_size;
+	uint64_t ring_off, ring_size;
+	pthread_mutex_t lock;      /* ring and kept */
+	struct spsc_cons ring;
+	struct rn_list kept;       /* struct rnic_ev: already taken out of the ring, older than those in it */
+	struct rn_link link;       /* in the session's evqs */
+};
+
+struct rnic_ev {
+	struct rn_link link;
+	RN_ALIGNED(16) uint8_t slot[];
+};
+
+int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_kind kind, uint32_t dev);
+int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
+/*
+ * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. `seen` runs under the
+ * queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen. False: the event and its token stay
+ * where they are for now, EAGAIN.
+ */
+int rnic_evq_get(struct rnic_evq *q, void *slot, bool (*seen)(const void *slot, void *arg), void *arg);
+/* Removes the events that match, with their tokens; each is handed to `take` when given. */
+void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
+		   void (*take)(const void *slot, void *to), void *to);
+/* Adds an event of our own making, with its token. */
+void rnic_evq_put(struct rnic_evq *q, const void *slot);
+/* The daemon is gone: whoever waits, now or later, gets EIO once the events are used up. */
+void rnic_evq_dead(struct rnic_evq *q);
+
+/* Nanoseconds. */
+static inline uint64_t rnic_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* ---- stock.c: the libraries behind this one ---- */
+
+/* The next library's function of that name; NULL: there is none. */
+typedef void (*rnic_fn)(void);
+rnic_fn rnic_stock(const char *name);
+
+#define RNIC_DEV_PREFIX "uverbs-" /* of ibv_device.dev_name */
+
+#endif

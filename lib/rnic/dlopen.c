@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that open the stock libraries by name get this one. Exported without a version, in the place of any. */
+#include <dlfcn.h>
+
+#include "rnic/common.h"
+
+static bool stock_name(const char *path)
+{
+	const char *slash = path != NULL ? strrchr(path, '/') : NULL, *name = slash != NULL ? slash + 1 : path;
+
+	return name != NULL && (strncmp(name, "libibverbs.so", 13) == 0 || strncmp(name, "librdmacm.so", 12) == 0);
+}
+
+static const char *own_path(const char *otherwise)
+{
+	static Dl_info self;
+
+	return dladdr((void *)(uintptr_t)rnic_stock, &self) != 0 ? self.dli_fname : otherwise;
+}
+
+/* Left by a jump, so that libc sees the caller's caller: its search path counts. */
+void *dlopen(const char *path, int flags)
+{
+	__typeof__(&dlopen) libc = (__typeof__(&dlopen))rnic_stock("dlopen");
+
+	return libc(rn_unlikely(stock_name(path)) ? own_path(path) : path, flags);
+}

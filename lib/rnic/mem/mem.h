@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered memory, as the rooms above use it: the memory behind memory regions, blocks for the program, fork. How it
+ * is done is in arena.h, which is this room's own.
+ */
+#ifndef RNIC_MEM_H
+#define RNIC_MEM_H
+
+#include "rnic/common.h"
+
+/* What lies behind a memory region: its pieces in files that the daemon has mapped. Zeroed: nothing. */
+struct rnic_backing {
+	struct rn_link link;    /* of all that may not be given back */
+	uint32_t n;
+	struct ipc_piece *piece; /* [n], malloc'ed */
+};
+
+/* The descriptors stay the session's; -1: absent. NULL: no memory, or one line on stderr has said why not. */
+struct rnic_mem *rnic_mem_create(struct rnic_session *s, int arena_fd, int huge_fd);
+/* Its daemon is gone: memory that lies in its files may from now on be moved into another session's. */
+void rnic_mem_retire(struct rnic_mem *m);
+/* It is the last session's from now on. It stays so when the session has died: memory stays where it was moved to. */
+void rnic_mem_publish(struct rnic_mem *m);
+/* The last session's; NULL: there was none. Any thread, without a lock: for what never changes in it. */
+struct rnic_mem *rnic_mem_last(void);
+uint64_t rnic_huge_free(void); /* free 2 MiB pages of the system */
+
+/* ---- memory regions; each takes the lock ---- */
+
+/* Makes [addr, addr + len) shared. 0 or an errno as of rnic_mem_pieces() in arena.h; b is zeroed. */
+int rnic_mem_back(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct rnic_backing *b);
+/* The region is no more. */
+void rnic_mem_unback(struct rnic_mem *m, struct rnic_backing *b);
+/* b gets what `by` has, and `by` is empty. */
+void rnic_mem_back_swap(struct rnic_mem *m, struct rnic_backing *b, struct rnic_backing *by);
+
+/* ---- blocks that lie in the arena from birth ---- */
+
+void *rnic_mem_alloc(struct rnic_mem *m, size_t size); /* NULL and errno */
+bool rnic_mem_free(struct rnic_mem *m, void *p);       /* false: it is not a block of this session */
+
+/* ---- around fork(), called by the session ---- */
+
+void rnic_mem_fork_prepare(struct rnic_mem *m);
+void rnic_mem_fork_parent(struct rnic_mem *m);
+void rnic_mem_fork_child(struct rnic_mem *m);
+
+#endif

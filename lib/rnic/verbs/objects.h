@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The objects behind verbs' structures, and what the files of this room ask of each other. */
+#ifndef RNIC_OBJECTS_H
+#define RNIC_OBJECTS_H
+
+#include "rnic/mem/mem.h"
+#include "rnic/verbs/verbs.h"
+#include "wqe/qp_wqe.h"
+
+struct rnic_pd {
+	struct ibv_pd ibv;         /* first */
+	struct rnic_session *s;
+	uint32_t number;           /* the daemon's handle of it: ibv.handle, but for an imported one */
+	struct rnic_pd *parent;    /* a parent domain's PD; NULL: a PD of its own */
+	uint32_t refs;             /* atomic: parent domains of this PD */
+};
+
+struct rnic_chan {
+	struct ibv_comp_channel ibv; /* first */
+	struct rnic_evq q;
+};
+
+struct rnic_cq {
+	struct ibv_cq_ex ex;       /* first: an ibv_cq is its beginning */
+	struct rnic_session *s;
+	struct qp_cq_shm *shm;
+	uint64_t shm_off;
+	uint64_t rings_off, rings_size; /* in the queue region; ibv_resize_cq changes them */
+	uint32_t comp_events;      /* handed out by ibv_get_cq_event; under the channel's lock */
+	uint32_t async_events;     /* handed out by ibv_get_async_event; under the async queue's lock */
+	uint32_t refs;             /* atomic: QPs */
+	bool is_ex;                /* polled through ibv_start_poll */
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* all below */
+	uint32_t nrings;           /* one per worker */
+	uint32_t turn;             /* ring to look at first */
+	uint32_t empty;            /* polls in a row that found nothing */
+	struct qp_cqe cur;         /* between ibv_start_poll and ibv_end_poll */
+	struct spsc_cons ring[IPC_MAX_WORKERS];
+};
+
+struct rnic_sq {
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
+	uint8_t sig_all;           /* QP_WF_SIGNALED or 0 */
+	uint32_t max_sge, max_inline;
+	uint32_t ud_mtu;           /* of a datagram queue pair: bytes of a message at most; 0: it is none */
+	struct spsc_prod ring;
+	/* Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding. */
+	uint32_t max_wr;
+	uint32_t posted, retired;  /* since ever; `retired` is looked for when the queue seems full */
+	uint32_t ends_mask;
+	uint32_t *ends;            /* by number of the work request: the ring's index behind its last slot */
+	/* an open ibv_wr_start() */
+	uint32_t staged;           /* slots written and not yet published */
+	uint32_t staged_wrs;
+	int err;
+	struct qp_wqe *cur;
+	bool addressed;            /* ibv_wr_set_ud_addr has been called for it */
+	uint8_t *wqe;              /* buffer of the work request under construction */
+};
+
+/* The receive queue of a QP, or a shared one. Every receive takes wqe_slots slots, so it holds a known number of them. */
+struct rnic_rq {
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t sge_end;          /* as many SGEs are too many; 0: there is no such queue */
+	uint32_t wqe_slots;
+	bool asks;                 /* roce: the worker may want to be told of what is posted */
+	struct spsc_prod ring;
+};
+
+struct rnic_srq {
+	struct ibv_srq ibv;        /* first */
+	struct rnic_session *s;
+	uint64_t shm_off, shm_size;
+	uint32_t max_wr, max_sge;
+	uint32_t async_events;     /* under the async queue's lock */
+	uint32_t refs;             /* atomic: QPs */
+	struct rnic_rq rq;
+};
+
+struct rnic_qp {
+	struct ibv_qp_ex ex;       /* first: an ibv_qp is its beginning */
+	struct rnic_session *s;
+	struct qp_shm *shm;
+	uint64_t shm_off, shm_size;
+	struct ipc_doorbell *doorbells; /* by worker */
+	uint32_t db_word;
+	uint64_t db_mask;
+	struct rnic_sq sq;
+	struct rnic_rq rq;
+	struct ibv_qp_cap cap;
+	struct ibv_qp_attr attr;   /* what was set and only needs to be told again */
+	bool is_ex;                /* created with send ops */
+	uint32_t async_events;     /* under the async queue's lock */
+	struct rn_link link;       /* qp.c: all QPs of the process */
+};
+
+struct rnic_mr {
+	struct ibv_mr ibv;         /* first */
+	struct rnic_session *s;
+	bool imported;             /* another process's: all below is not known */
+	uint32_t number;           /* the daemon's handle of it; ibv.handle is the STag's index, for all who share the PD */
+	unsigned int access;
+	uint64_t iova;
+	struct rnic_backing back;  /* zeroed: a null region */
+};
+
+struct rnic_ah {
+	struct ibv_ah ibv;         /* first */
+	uint8_t addr[QP_UD_ADDR_LEN];
+	uint8_t hop_limit;
+};
+
+static inline struct rnic_ah *rnic_ah(struct ibv_ah *a) { return (struct rnic_ah *)a; }
+static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }
+static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
+static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
+static inline struct rnic_srq *rnic_srq(struct ibv_srq *q) { return (struct rnic_srq *)q; }
+static inline struct rnic_mr *rnic_mr(struct ibv_mr *m) { return (struct rnic_mr *)m; }
+
+/* query.c */
+int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a);
+int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
+			 struct ibv_device_attr_ex *a, size_t size);
+int rnic_query_rt_values(struct ibv_context *c, struct ibv_values_ex *v);
+int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a, size_t size);
+
+/* cq.c, poll.c, poll_ex.c */
+struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a);
+int rnic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
+void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn);
+/* Completions without error in the rings, of the queue pair. */
+uint32_t rnic_cq_unread(struct rnic_cq *cq, uint32_t qpn);
+bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
+void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
+
+/* qp.c, post.c, wr.c */
+int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void rnic_doorbell(struct rnic_qp *qp);
+int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
+void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type);
+#define RNIC_SEND_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | \
+		       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM | \
+		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define RNIC_SEND_OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+
+/* Bytes of a send WQE between its fixed part and its SGEs or inline data. */
+static inline uint32_t rnic_sq_head(const struct rnic_sq *sq) { return sq->ud_mtu != 0 ? QP_UD_ADDR_LEN : 0; }
+
+/* The smallest power of two of slots that holds so many work requests of `each` slots. */
+static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
+{
+	uint32_t p = 1;
+
+	while (p < (uint64_t)wrs * each)
+		p *= 2;
+	return p;
+}
+
+/* mr.c */
+struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);
+
+/*
+ * Whether a work request of so many slots may follow `wrs` work requests of `used` slots that are written and not yet
+ * published; then it is noted. Under the SQ's lock.
+ */
+bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs);
+static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used, uint32_t slots)
+{
+	uint32_t next = sq->posted + wrs;
+
+	if (rn_unlikely(next - sq->retired >= sq->max_wr) && !rnic_sq_retire(sq, wrs))
+		return false;
+	if (rn_unlikely(spsc_prod_free(&sq->ring, used + slots) < used + slots))
+		return false;
+	sq->ends[next & sq->ends_mask] = sq->ring.own + used + slots;
+	return true;
+}
+
+/* srq.c */
+struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a); /* there are none: unsupported.c */
+
+/* mw.c */
+struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int rnic_dealloc_mw(struct ibv_mw *mw);
+int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+/* SGEs that an operation may have, of max that others have. */
+static inline uint32_t rnic_op_sges(uint8_t op, uint32_t max)
+{
+	if (rn_likely(op < QP_WR_READ || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM))
+		return max;
+	return op == QP_WR_LOCAL_INV || op == QP_WR_BIND_MW ? 0 : QP_MAX_SGE_RD; /* a Read's or an Atomic's one sink */
+}
+
+/* pd.c */
+struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);
+struct ibv_td *rnic_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
+int rnic_dealloc_td(struct ibv_td *td);
+
+/* share.c: a context's cmd_fd. -1: there is none, and the context cannot be imported. */
+int rnic_token_make(struct rnic_session *s, uint32_t async);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the connection manager uses of the verbs' inside, beside the public functions: the session, devices and contexts,
+ * queue pairs by number. The objects are in objects.h, which is this room's own.
+ */
+#ifndef RNIC_VERBS_H
+#define RNIC_VERBS_H
+
+#include "rnic/common.h"
+
+/* The process's session, made at the first call. NULL and errno (ENODEV: no daemon; EACCES, EPROTO). */
+struct rnic_session *rnic_session_get(void);
+
+/* ---- devices and contexts ---- */
+
+struct rnic_dev {
+	struct ibv_device ibv;     /* first: applications read its fields */
+	uint32_t index;
+	struct ipc_dev_info info;
+};
+
+struct rnic_ctx {
+	struct rnic_session *s;
+	uint32_t index;
+	struct ipc_dev_info info;
+	struct rnic_evq async;
+	struct rnic_dev *dev;
+	struct verbs_context vctx; /* its last member is the ibv_context */
+};
+
+static inline struct rnic_ctx *rnic_ctx(struct ibv_context *c)
+{
+	return rn_container_of(c, struct rnic_ctx, vctx.context);
+}
+
+/* All devices of the session; *n. NULL and errno. The caller frees the array, not the devices, which stay. */
+struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n);
+/* token: an imported context's cmd_fd, which becomes its own; -1: a new one. */
+struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int token);
+
+/* ---- objects ---- */
+
+struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
+struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
+/* A queue pair of this process. NULL: none has the number. */
+struct ibv_qp *rnic_qp_find(uint32_t qpn);
+/* Completions without error of a queue pair that the program has not polled; of one that it has destroyed 0. */
+uint32_t rnic_qp_unread(const struct ibv_qp *ibqp);
+
+/* Every context of ours polls with this function, and no other does (beside.h). */
+int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
+/* IPv4's, and any other that is no single address. */
+static inline bool rnic_gid_is_group4(const union ibv_gid *g)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(g->raw, mapped, sizeof(mapped)) == 0 && g->raw[12] >> 4 == 14;
+}
+static inline bool rnic_gid_is_group6(const union ibv_gid *g) { return g->raw[0] == 0xff; }
+
+#endif
