@@ -120,11 +120,45 @@ static void strangers_are_answered_so_many_a_second(void **state)
 	assert_int_equal(answered(3000), 1000);
 }
 
+/* On a port with RSS a frame of an unknown connection goes to the worker of the queue that the device's table names. */
+static void stranger_goes_to_the_worker_of_its_rss_queue(void **state)
+{
+	static struct rnicd_worker other;
+
+	(void)state;
+	other.sh.rx_moved = rte_ring_create("moved", 64, 0, RING_F_SC_DEQ);
+	worker.sh.rx_moved = worker.sh.tx_moved = rte_ring_create("own", 64, 0, RING_F_SC_DEQ);
+	assert_non_null(other.sh.rx_moved);
+	assert_non_null(worker.sh.rx_moved);
+	worker_at[1] = &other;
+	rnicd.n_workers = 2;
+	assert_int_equal(worker_rx(&worker), 0);
+	port.owners = RNICD_OWNERS_RSS;
+	port.rss.size = 2;
+	port.rss.table[0] = port.rss.table[1] = 1;
+	flood(1, true);
+	assert_int_equal(worker_rx(&worker), 1);
+	assert_int_equal(port.stats[0].rx_moved, 1);
+	struct rte_mbuf *m = NULL;
+	assert_int_equal(rte_ring_sc_dequeue(other.sh.rx_moved, (void **)&m), 0);
+	rte_pktmbuf_free(m);
+	/* the same frame, now this worker's: answered here */
+	port.rss.table[0] = port.rss.table[1] = 0;
+	flood(1, true);
+	assert_int_equal(worker_rx(&worker), 1);
+	assert_int_equal(port.stats[0].rx_moved, 1);
+	assert_int_equal(port.stats[0].rx_no_flow, 1);
+	rte_ring_free(other.sh.rx_moved);
+	rte_ring_free(worker.sh.rx_moved);
+	worker_at[1] = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(flooded_port_has_a_small_share, setup, teardown),
 		cmocka_unit_test_setup_teardown(strangers_are_answered_so_many_a_second, setup, teardown),
+		cmocka_unit_test_setup_teardown(stranger_goes_to_the_worker_of_its_rss_queue, setup, teardown),
 	};
 
 	if (!eal_for_test())

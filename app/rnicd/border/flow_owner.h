@@ -75,7 +75,22 @@ static inline struct flow_key flow_key_of(const struct conn_addr *a)
 				  .port = a->port };
 }
 
-/* The worker that owns a connection. */
+/* The Toeplitz hash that a device with RSS has for the frames that the connection receives. */
+uint32_t flow_rss_hash(const struct rnicd_rss *rss, const struct flow_key *k);
+
+/* The worker that owns a connection of the port. hash: its flow_hash. */
+static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct flow_key *k, uint32_t hash)
+{
+	switch (port->owners) {
+	case RNICD_OWNERS_RSS:
+		return port->rss.table[flow_rss_hash(&port->rss, k) & (port->rss.size - 1)];
+	case RNICD_OWNERS_HASH:
+		break;
+	}
+	return flow_owner(hash, rnicd.n_workers);
+}
+
+/* The same, for those who have no key and no hash yet. */
 uint32_t conn_owner(const struct conn_addr *a);
 /* The worker that owns a datagram QP of a device. */
 uint32_t ud_owner(uint32_t port, uint32_t qpn);

@@ -174,6 +174,21 @@ struct rnicd_port_stats {
 	uint64_t capture_drops;
 } RN_ALIGNED(RN_CACHE_LINE);
 
+/* Which worker owns a connection of the port: flow_owner_of(). */
+enum rnicd_owners {
+	RNICD_OWNERS_HASH, /* flow_hash spreads connections over all workers */
+	RNICD_OWNERS_RSS   /* the worker of the queue into which the device's RSS puts the connection's frames */
+};
+
+/* Receive side scaling as the device does it: Toeplitz hash of addresses and TCP ports, lower bits into a table. */
+#define RNICD_RSS_KEY_MAX   64u
+#define RNICD_RSS_TABLE_MAX 512u
+struct rnicd_rss {
+	uint8_t key[RNICD_RSS_KEY_MAX];      /* 40 octets at least */
+	uint32_t size;                       /* of table: a power of two */
+	uint16_t table[RNICD_RSS_TABLE_MAX]; /* queue, which is the number of its worker */
+};
+
 /* Whether a port's line carries frames. Written by the control thread (control/link.c), read by everyone. */
 enum rnicd_link {
 	RNICD_LINK_UP,
@@ -190,6 +205,7 @@ struct rnicd_port {
 	uint8_t mac[PKT_MAC_LEN];
 	uint16_t mtu;                    /* as configured and granted */
 	struct rnicd_port_caps caps;
+	enum rnicd_owners owners;
 	struct rnicd_port *peer;         /* PAIR: the other end */
 	struct rte_ring *const *wire;    /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
 	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */
@@ -199,6 +215,7 @@ struct rnicd_port {
 	struct capture *capture;         /* NULL: not captured */
 	uint32_t if_index;               /* the host's interface behind the port; 0: there is none */
 	char if_name[RNICD_IF_NAME_MAX]; /* its name when the port was opened */
+	struct rnicd_rss rss;            /* RNICD_OWNERS_RSS */
 	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
 	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];
 };

@@ -12,6 +12,7 @@
 #include "plane/capture.h"
 #include "border/port_admin.h"
 #include "plane/port_link.h"
+#include "plane/port_rss.h"
 #include "plane/worker_int.h"
 
 #define PORT_GROUPS   64u
@@ -137,6 +138,8 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 		check_rx_interrupts(port);
 	if (port->cfg->kind == RNICD_PORT_TAP)
 		port_tap_quiet(port);
+	if (port->cfg->kind == RNICD_PORT_PCI)
+		port_rss_read(port);
 	port_link_begin(port);
 	return true;
 }
@@ -253,6 +256,7 @@ static void close_dev(struct rnicd_port *port)
 bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	struct rnicd_port_caps had = port->caps;
+	const struct rnicd_rss rss = port->rss; /* connections stay with their owners */
 
 	close_dev(port);
 	if (!port_dev_create(port, err, err_len))
@@ -262,7 +266,8 @@ bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len)
 		port_set_link(port, RNICD_LINK_GONE);
 		return false;
 	}
-	if (port->caps.queues == had.queues && port->caps.multi_seg == had.multi_seg && port->caps.zero_copy == had.zero_copy)
+	if (port->caps.queues == had.queues && port->caps.multi_seg == had.multi_seg && port->caps.zero_copy == had.zero_copy &&
+	    memcmp(&rss, &port->rss, sizeof(rss)) == 0)
 		return true;
 	snprintf(err, err_len, "port %s: the device is another one than before: restart rnicd", port->cfg->name);
 	close_dev(port);

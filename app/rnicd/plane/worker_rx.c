@@ -252,7 +252,8 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 /* True: a connection has got it. What is done with is r->m afterwards. */
 static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
-	uint32_t owner = flow_owner(r->hash, rnicd.n_workers);
+	/* a connection in this worker's own table is this worker's: only for others the owner is computed */
+	uint32_t owner = rn_likely(r->flow != NULL) ? w->index : flow_owner_of(port, &r->key, r->hash);
 
 	if (rn_unlikely(owner != w->index)) {
 		worker_move(w, port, r->m, owner);
