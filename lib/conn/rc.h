@@ -263,6 +263,7 @@ struct rc_ctx {
 	struct rc_wait { struct rc *head, *tail; } wait[RC_WANTS]; /* connections that wait for a pool */
 	struct rc_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
+	struct tcpl_turns turns; /* written by the worker */
 	struct rc_block *blk_free[2]; /* wide and narrow */
 	uint8_t *blk_mem;    /* of those never used: its pages are untouched */
 	uint32_t blk_fresh;  /* their number */

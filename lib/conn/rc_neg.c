@@ -219,6 +219,7 @@ static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct
 	c->passive = passive;
 	c->deadline = c->rnr_until = RN_NEVER;
 	tcpl_init(&c->tcp, p->tcp, &b->tcp);
+	tcpl_set_turns(&c->tcp, &ctx->turns);
 	mpa_neg_rx_init(&s->rx, !passive);
 	return QP_OK;
 }

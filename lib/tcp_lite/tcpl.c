@@ -104,6 +104,8 @@ void tcpl_negotiate(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o
 	cfg->cc->init(c);
 	if (cfg->cc->measured != NULL)
 		tcpl_rate_start(c);
+	else if (cfg->pace)
+		c->flags |= F_PACED;
 }
 
 void tcpl_established(struct tcpl_conn *c, uint64_t now)

@@ -71,7 +71,7 @@ enum tcpl_verdict {
 	TCPL_DROP_RST,       /* RST that was not exactly at RCV.NXT: challenged when in the window (RFC 5961, 3) */
 	TCPL_DROP_FULL,      /* no place in the table of held segments */
 	TCPL_DROP_COOKIE,    /* ACK whose SYN cookie is not one of ours */
-	TCPL_NEW_SYN,        /* TIME_WAIT and a SYN that may start anew (RFC 6191): end this one, tell the listener */
+	TCPL_NEW_SYN,        /* TIME_WAIT and a SYN that may start anew (RFC 6191): CLOSED now; the SYN is the listener's */
 	TCPL_VERDICT_COUNT,
 };
 
@@ -180,6 +180,15 @@ struct tcpl_mem {
 	struct tcpl_sent *sent; /* rec_n; needed, and else NULL, when the congestion control models the path */
 };
 
+/*
+ * What the engine may know of its owner's turns; written by the owner, read by all of its connections. A deadline that
+ * passes while nobody runs says nothing of the peer: its answer may be waiting to be received.
+ */
+struct tcpl_turns {
+	uint64_t lost;  /* ns in which the owner did not run although it wanted to; grows */
+	bool behind;    /* more has been received than it has looked at; never for long */
+};
+
 struct tcpl_conn;
 
 /* What an ACK tells of the path (draft-cheng-iccrg-delivery-rate-estimation). */
@@ -238,6 +247,7 @@ struct tcpl_cfg {
 	uint64_t keep_intvl_ns;  /* between probes. 1 s */
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
 	uint64_t fin_wait_ns;    /* FIN_WAIT_2 without a FIN; 0: for ever. 60 s */
+	bool pace;               /* what cwnd allows leaves over the round trip, not at once. Default false; a model paces anyway */
 	const struct tcpl_cc *cc;
 };
 
@@ -342,6 +352,8 @@ struct tcpl_conn {
 	/* Line 3 and on. */
 	struct tcpl_mem mem;
 	const struct tcpl_cfg *cfg;
+	const struct tcpl_turns *turns; /* NULL: nothing is known */
+	uint64_t lost_seen;        /* turns->lost, as far as rto_base and tlp_base allow for it */
 	uint64_t rto_base;         /* when the retransmission timer was last restarted (RFC 6298, 5) */
 	uint64_t tlp_base;         /* last new data sent or acknowledged */
 	uint64_t reo_at;           /* when RACK wants to look again; 0: not */
@@ -399,6 +411,13 @@ void tcpl_cfg_default(struct tcpl_cfg *cfg, uint16_t mss);
 
 /* Puts c into CLOSED. cfg and the arrays of mem stay the caller's and must outlive the connection. */
 void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcpl_mem *mem);
+
+/* Before the connection begins: t stays the caller's and must outlive it. */
+static inline void tcpl_set_turns(struct tcpl_conn *c, const struct tcpl_turns *t)
+{
+	c->turns = t;
+	c->lost_seen = t->lost;
+}
 
 /*
  * Other memory for a connection that holds nothing in its present one; false, and nothing done, when a chunk is queued,

@@ -166,6 +166,8 @@ void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_
 	else
 		grow_cwnd(c, now, a.bytes);
 	round_in(c);
+	if (rn_unlikely(c->flags & F_PACED))
+		tcpl_pace_follow(c);
 	tcpl_rearm(c, now);
 }
 
@@ -443,6 +445,8 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		grow_cwnd(c, now, a.bytes);
 	if (a.bytes > 0)
 		round_in(c);
+	if (rn_unlikely(c->flags & F_PACED))
+		tcpl_pace_follow(c);
 	if (a.sacked > 0)
 		ev->bits |= TCPL_EV_SPACE;
 }

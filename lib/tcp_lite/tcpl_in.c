@@ -256,8 +256,11 @@ static enum tcpl_verdict in_time_wait(struct tcpl_conn *c, uint64_t now, const s
 	if ((s->flags & (TCPL_SYN | TCPL_ACK)) == TCPL_SYN) {
 		/* RFC 6191, 2 */
 		bool newer = (c->flags & F_TS) && o->has_ts && rn_seq_gt(o->tsval, c->ts_recent);
-		if (newer || rn_seq_gt(s->seq, c->rcv_nxt))
+		if (newer || rn_seq_gt(s->seq, c->rcv_nxt)) {
+			tcpl_finish(c);
+			ev->bits |= TCPL_EV_CLOSED;
 			return TCPL_NEW_SYN;
+		}
 	}
 	enum tcpl_verdict v = synchronised(c, now, s, o, ev);
 	if ((s->flags & TCPL_FIN) && s->seq + s->len + 1 == c->rcv_nxt)

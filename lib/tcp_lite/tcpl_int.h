@@ -34,6 +34,7 @@ enum {
 	F_PACE_WAIT  = 1u << 23, /* paced, and not before pace_at */
 	F_REO_ROUND  = 1u << 24, /* reo_round is valid: it lies ahead of SND.UNA */
 	F_RECOVER    = 1u << 25, /* recover is valid although recovery was left: it lies ahead of SND.UNA */
+	F_PACED      = 1u << 26, /* cfg.pace: the pace follows cwnd */
 	/* any of these: an ACK takes the long way, where numbers that lie ahead are compared and then forgotten */
 	F_AHEAD      = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER,
 };
@@ -229,12 +230,14 @@ void tcpl_frto_in(struct tcpl_conn *c, struct tcpl_frto_ack a);
 void tcpl_rack_seen(struct tcpl_conn *c, uint64_t now, const struct tcpl_txrec *r, const struct tcpl_opts *o);
 void tcpl_rack_detect(struct tcpl_conn *c, uint64_t now);
 
-/* tcpl_rate.c: only with F_MODEL */
+/* tcpl_rate.c: only with F_MODEL, and tcpl_rate_sent with F_PACED too */
 void tcpl_rate_start(struct tcpl_conn *c);
 void tcpl_rate_sent(struct tcpl_conn *c, uint64_t now, uint32_t idx, uint32_t len);
 void tcpl_rate_seen(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_newest *n);
 void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_t lost, const struct tcpl_newest *n);
 void tcpl_rate_idle(struct tcpl_conn *c);
+/* After an ACK, only with F_PACED: the pace that goes with cwnd. */
+void tcpl_pace_follow(struct tcpl_conn *c);
 /* Bytes that may leave at once. */
 uint32_t tcpl_pace_quantum(const struct tcpl_conn *c);
 void tcpl_pace_set(struct tcpl_conn *c, uint64_t rate);

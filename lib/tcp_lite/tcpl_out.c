@@ -32,7 +32,8 @@ static void header(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, uint32
 	c->stats.segs_out++;
 }
 
-static bool out_rst(struct tcpl_conn *c, struct tcpl_out *o)
+/* With an ACK it ends a synchronised connection: then it has a timestamp (RFC 7323, 3.2). */
+static bool out_rst(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
 	bool ack = (c->flags & F_RST_ACK) != 0;
 
@@ -40,6 +41,7 @@ static bool out_rst(struct tcpl_conn *c, struct tcpl_out *o)
 	if (ack) {
 		o->flags |= TCPL_ACK;
 		o->ack = c->rcv_nxt;
+		o->optlen = c->flags & F_TS ? tcpl_opt_ts(tcpl_tsval(c, now), c->ts_recent, o->opt) : 0;
 	}
 	c->flags &= ~(uint32_t)(F_RST_NOW | F_RST_REPLY | F_RST_ACK);
 	c->stats.segs_out++;
@@ -114,7 +116,7 @@ static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_
 	r->rexmits += r->rexmits < UINT8_MAX;
 	r->sent = now;
 	c->prr_out += o->len;
-	if (rn_unlikely(c->flags & F_MODEL))
+	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))
 		tcpl_rate_sent(c, now, idx, o->len);
 	if ((c->flags & F_UNDO) && c->recovery != TCPL_R_OPEN && c->undo_rexmits++ == 0) {
 		c->undo_ts = tcpl_tsval(c, now);
@@ -227,7 +229,7 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 						       fin ? R_FIN : 0, 0, 0, 0, 0 };
 	tcpl_flight_add(c, c->r_tail);
 	c->prr_out += len;
-	if (rn_unlikely(c->flags & F_MODEL))
+	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))
 		tcpl_rate_sent(c, now, c->r_tail, len);
 	if (c->r_head == c->r_tail++)
 		c->rto_base = now;
@@ -307,7 +309,7 @@ static bool out_synchronised(struct tcpl_conn *c, uint64_t now, struct tcpl_out 
 bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
 	if (rn_unlikely(c->flags & (F_RST_NOW | F_RST_REPLY)))
-		return out_rst(c, o);
+		return out_rst(c, now, o);
 	switch (tcpl_get_state(c)) {
 	case TCPL_S_CLOSED:
 	case TCPL_S_COUNT:

@@ -44,6 +44,18 @@ void tcpl_pace_set(struct tcpl_conn *c, uint64_t rate)
 }
 
 /*
+ * A window per round trip, and so much more that cwnd, not the pace, is what holds back: twice while slow start doubles
+ * it, a fifth afterwards.
+ */
+void tcpl_pace_follow(struct tcpl_conn *c)
+{
+	uint64_t part = c->cwnd < c->ssthresh / 2 ? 20 : 12;
+
+	if (c->srtt != 0)
+		tcpl_pace_set(c, c->cwnd * part / 10 * RN_NS_PER_S / c->srtt);
+}
+
+/*
  * A quantum may leave before it is paid for: a timer is not set for each segment. Who comes late has been paying
  * meanwhile, for so long.
  */
@@ -67,7 +79,8 @@ void tcpl_rate_sent(struct tcpl_conn *c, uint64_t now, uint32_t idx, uint32_t le
 		d->at = d->began = now;
 		d->restart |= d->limited;
 	}
-	*sent_of(c, idx) = (struct tcpl_sent){ d->bytes, ago(now, d->at), ago(now, d->began), d->limited };
+	if (c->flags & F_MODEL)
+		*sent_of(c, idx) = (struct tcpl_sent){ d->bytes, ago(now, d->at), ago(now, d->began), d->limited };
 	if (c->pace_cost != 0)
 		pace_sent(c, now, len);
 }

@@ -6,6 +6,7 @@
 #include "tcpl_int.h"
 
 #define BACKOFF_MAX 30
+#define BEHIND_NS   (20 * RN_NS_PER_US)
 
 static bool may_tlp(const struct tcpl_conn *c)
 {
@@ -42,11 +43,26 @@ static void rearm_empty(struct tcpl_conn *c, uint64_t now)
 	}
 }
 
+/*
+ * Time in which the owner did not run is no time that the peer had: the waits go on by it. `lost` is counted since they
+ * were last looked at, which may be long before they began: they do not begin later than now.
+ */
+static void allow_for_turns(struct tcpl_conn *c, uint64_t now)
+{
+	if (c->turns == NULL || rn_likely(c->turns->lost == c->lost_seen))
+		return;
+	uint64_t lost = c->turns->lost - c->lost_seen;
+	c->lost_seen = c->turns->lost;
+	c->rto_base = rn_min_u64(c->rto_base + lost, now);
+	c->tlp_base = rn_min_u64(c->tlp_base + lost, now);
+}
+
 /* Chooses what t_rtx stands for from the state of the send side. Idempotent. */
 void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 {
 	if (c->state < TCPL_S_ESTABLISHED)
 		return;
+	allow_for_turns(c, now);
 	if (c->r_head == c->r_tail) {
 		if (rn_unlikely(c->flags & F_PACE_WAIT))
 			wait_for_pace(c);
@@ -143,8 +159,27 @@ static void on_tlp(struct tcpl_conn *c, uint64_t now)
 	tcpl_rearm(c, now);
 }
 
+/* A wait for the peer that its owner has not given it: it goes on. */
+static bool unfair(struct tcpl_conn *c, uint64_t now)
+{
+	bool waits = c->rtx_mode == TCPL_RTX_RTO || c->rtx_mode == TCPL_RTX_TLP || c->rtx_mode == TCPL_RTX_REO;
+
+	if (c->turns == NULL || !waits)
+		return false;
+	if (c->turns->behind) {
+		c->t_rtx = now + BEHIND_NS;
+		return true;
+	}
+	if (c->rtx_mode == TCPL_RTX_REO || c->turns->lost == c->lost_seen)
+		return false;
+	tcpl_rearm(c, now);
+	return c->t_rtx > now;
+}
+
 static void on_rtx(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 {
+	if (unfair(c, now))
+		return;
 	switch ((enum tcpl_rtx)c->rtx_mode) {
 	case TCPL_RTX_OFF:
 		c->t_rtx = RN_NEVER;

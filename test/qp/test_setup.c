@@ -261,6 +261,30 @@ static void terminate_in_every_state(void **state)
 	close_bench();
 }
 
+/* RFC 6191: who closed first makes room for a new connection of the same ports at once, not after TIME_WAIT. */
+static void time_wait_does_not_keep_a_new_syn_waiting(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	struct rig *r = rig_new(&cfg);
+	struct rc *c = &r->n[0].conn[0];
+	rig_connect(r, 0);
+	rig_run(r, 50 * RN_NS_PER_MS);
+	rc_disconnect(&r->n[0].ctx, c);
+	for (int i = 0; i < 400 && tcpl_get_state(&c->tcp) != TCPL_S_TIME_WAIT; i++)
+		rig_run(r, 100 * RN_NS_PER_US);
+	assert_int_equal(tcpl_get_state(&c->tcp), TCPL_S_TIME_WAIT);
+	assert_int_equal(rig_fx_count(r, 0, QP_FX_CLOSED), 0);
+	struct tcpl_out syn = { .seq = c->tcp.rcv_nxt + 100000, .flags = TCPL_SYN, .wnd = 65535 };
+	rig_inject(r, 0, 0, &syn, (const uint8_t *)"");
+	rig_run(r, RN_NS_PER_MS);
+	assert_int_equal(rig_fx_count(r, 0, QP_FX_CLOSED), 1);
+	rig_settle(r);
+	rig_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +297,7 @@ int main(void)
 		cmocka_unit_test(responder_waits_for_the_first_fpdu),
 		cmocka_unit_test(fin_inside_an_fpdu),
 		cmocka_unit_test(terminate_in_every_state),
+		cmocka_unit_test(time_wait_does_not_keep_a_new_syn_waiting),
 	};
 
 	return cmocka_run_group_tests_name("rc_setup", tests, NULL, NULL);

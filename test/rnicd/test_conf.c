@@ -59,6 +59,7 @@ static void the_least_file(void **state)
 	assert_int_equal(p->mpa_rev, 2);
 	assert_int_equal(p->rtr, 0);
 	assert_int_equal(p->impair.limit, 4096);
+	assert_true(!p->pacing && p->keepalive_ns == 0 && p->qp_keepalive_ns == 60 * RN_NS_PER_S);
 }
 
 static void every_key(void **state)
@@ -72,7 +73,7 @@ static void every_key(void **state)
 	       "[port  a]\ndevice = pair:b\naddress = 10.0.0.1/24\nmac = 02:00:00:00:00:01\ngateway = 10.0.0.9\nmtu = "
 	       "9000\nvlan = 7\n"
 	       "rate = 10G\nloss = 50%\nduplicate = 0.5\ncorrupt = 25%\nreorder = 25%\nreorder-gap = 5\ndelay = "
-	       "1ms\njitter = 2us\n"
+	       "1ms\njitter = 2us\npacing = on\nkeepalive = 5s\n"
 	       "limit = 9\nseed = 3\ncapture = /tmp/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
 	       "on\nmpa-revision = 1\n"
 	       "peer-to-peer = off\nrtr = read\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
@@ -96,6 +97,7 @@ static void every_key(void **state)
 	assert_true(p->kind == RNICD_PORT_PAIR && p->mac_set && p->mac[5] == 1 && p->gateway_set && p->mtu == 9000 &&
 		    p->vlan == 7);
 	assert_int_equal(p->rate_bps, UINT64_C(10000000000));
+	assert_true(p->pacing && p->keepalive_ns == 5 * RN_NS_PER_S && p->qp_keepalive_ns == 5 * RN_NS_PER_S);
 	assert_true(m->loss == UINT32_C(1) << 31 && m->duplicate == UINT32_C(1) << 31 &&
 		    m->corrupt == UINT32_C(1) << 30);
 	assert_true(m->reorder == UINT32_C(1) << 30 && m->reorder_gap == 5 && m->delay_ns == 1000000 &&
@@ -184,6 +186,7 @@ static void values_that_cannot_be(void **state)
 		{ "ird = 256", "'ird = 256' must be a whole number from 0 to 255" },
 		{ "congestion = vegas", "'congestion = vegas' must be cubic, newreno or bbr" },
 		{ "min-rto = 1", "'min-rto = 1' must be a time (ns, us, ms, s) from 0 to 10s" },
+		{ "keepalive = 5", "'keepalive = 5' must be auto, 0 for never, or a time such as 60s" },
 		{ "personality = ib", "'personality = ib' must be iwarp or roce" },
 	};
 	char text[512], want[512];

@@ -12,6 +12,7 @@
  *	  > SEG			this segment has left, exactly now and in this order
  *	  none			nothing (more) has left
  *	  send N [N...]		chunks are queued; refused N: it must not be taken
+ *	  stall TIME | behind 0|1	the owner has not run for the last TIME | has not looked at all it received
  *	  shutdown | abort | ack_now | space N | place SEQ
  *	  state S | event E...	state now | the events since the last such line ("event none")
  *	  verdict V		of the last segment in
@@ -51,6 +52,7 @@ struct run {
 	bool begun, listening;
 	struct { struct tcpl_out o; uint64_t at; } q[MAXQ];
 	uint32_t q_head, q_tail;
+	struct tcpl_turns turns;
 	uint32_t events, acked, got, last_ts;
 	uint64_t next_ref, next_pkt;
 	enum tcpl_verdict verdict;
@@ -377,7 +379,8 @@ static void set(struct run *r, char *p)
 			{ "keep_probes", &c->keep_probes, NULL, NULL, NULL },
 			{ "challenge", &c->challenge_max, NULL, NULL, NULL },
 			{ "use_wscale", NULL, &c->use_wscale, NULL, NULL }, { "sack", NULL, &c->use_sack, NULL, NULL },
-			{ "ts", NULL, &c->use_ts, NULL, NULL }, { "ack_psh", NULL, &c->ack_psh, NULL, NULL },
+			{ "ts", NULL, &c->use_ts, NULL, NULL },
+			{ "pace", NULL, &c->pace, NULL, NULL }, { "ack_psh", NULL, &c->ack_psh, NULL, NULL },
 			{ "rcv_space", NULL, NULL, &c->rcv_space, NULL },
 			{ "cwnd_max", NULL, NULL, &c->cwnd_max, NULL },
 			{ "hold", NULL, NULL, &r->mem.hold_n, NULL }, { "recs", NULL, NULL, &r->mem.rec_n, NULL },
@@ -500,6 +503,19 @@ static bool check(struct run *r, const char *cmd, char *p)
 	return true;
 }
 
+/* The clock goes on, and nobody runs. */
+static void stall(struct run *r, uint64_t ns)
+{
+	struct tcpl_ev ev;
+
+	r->now += ns;
+	r->turns.lost += ns;
+	if (tcpl_next_wake(&r->c) <= r->now) {
+		tcpl_timer(&r->c, r->now, &ev);
+		r->events |= ev.bits;
+	}
+}
+
 static void act(struct run *r, const char *cmd, char *p)
 {
 	char *w;
@@ -517,6 +533,10 @@ static void act(struct run *r, const char *cmd, char *p)
 	} else if (strcmp(cmd, "refused") == 0) {
 		if (tcpl_send(&r->c, (uint32_t)atoi(word(&p)), 1))
 			fail(r, "send taken");
+	} else if (strcmp(cmd, "stall") == 0) {
+		stall(r, duration(word(&p)));
+	} else if (strcmp(cmd, "behind") == 0) {
+		r->turns.behind = atoi(word(&p)) != 0;
 	} else if (strcmp(cmd, "shutdown") == 0) {
 		tcpl_shutdown(&r->c, r->now);
 	} else if (strcmp(cmd, "abort") == 0) {
@@ -541,6 +561,7 @@ static void timed(struct run *r, char *p)
 
 	if (!r->begun) {
 		tcpl_init(&r->c, &r->cfg, &r->mem);
+		tcpl_set_turns(&r->c, &r->turns);
 		r->begun = true;
 	}
 	advance(r, duration(when + 1));

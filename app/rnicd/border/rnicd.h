@@ -106,6 +106,9 @@ struct rnicd_port_cfg {
 	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
 	uint8_t congestion;         /* enum rnicd_congestion */
 	uint64_t min_rto_ns;        /* 0: tcp_lite's default */
+	uint64_t keepalive_ns;      /* silence before an idle peer is asked whether it lives; 0: it is not */
+	uint64_t qp_keepalive_ns;   /* the same, of connections without connection manager */
+	bool pacing;                /* what cwnd allows leaves over the round trip */
 	bool roce;                  /* the device shows itself as a RoCE adapter; the wire stays iWARP */
 };
 

@@ -252,6 +252,23 @@ static bool own_rtr(void *base, const char *v, char *why)
 	return true;
 }
 
+#define KEEPALIVE_AUTO (60 * RN_NS_PER_S)
+
+static bool own_keepalive(void *base, const char *v, char *why)
+{
+	struct rnicd_port_cfg *p = base;
+
+	if (strcmp(v, "auto") == 0) {
+		p->keepalive_ns = 0;
+		p->qp_keepalive_ns = KEEPALIVE_AUTO;
+		return true;
+	}
+	if (!conf_time(v, 0, 86400 * RN_NS_PER_S, &p->keepalive_ns, why))
+		return half(why, "must be auto, 0 for never, or a time such as 60s");
+	p->qp_keepalive_ns = p->keepalive_ns;
+	return true;
+}
+
 static bool own_capture(void *base, const char *v, char *why)
 {
 	struct rnicd_port_cfg *p = base;
@@ -304,6 +321,10 @@ const struct conf_key conf_keys_port[] = {
 	  .words = congestion_words },
 	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
 	  RANGE(0, 10 * RN_NS_PER_S) },
+	{ "pacing", "no", "send what the congestion window allows over the round trip, not at once; bbr does so anyway", CONF_BOOL,
+	  PORT(pacing) },
+	{ "keepalive", "auto", "silence after which an idle peer is asked whether it lives, 0: never; auto: 60s, and only where no "
+	  "rdma_cm would tell", CONF_OWN, .own = own_keepalive },
 	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
 	  PORT(roce), .words = personality_words },
 	{ NULL }

@@ -25,7 +25,7 @@ struct conf_key {
 	bool (*own)(void *base, const char *value, char *why); /* CONF_OWN: base is the structure */
 };
 
-#define CONF_MAX_KEYS 32u
+#define CONF_MAX_KEYS 64u
 
 extern const struct conf_key conf_keys_rnicd[]; /* base: struct conf */
 extern const struct conf_key conf_keys_port[];  /* base: struct rnicd_port_cfg */

@@ -19,14 +19,20 @@
 
 #define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
 
-/* Constant after start; connections of both address families share it, so the smaller MSS rules. */
-static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS];
+/* Constant after start; [1]: of connections without connection manager. */
+static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS][2];
+
+/* flags: RC_* */
+static const struct tcpl_cfg *tcp_of(uint32_t port, uint32_t flags)
+{
+	return &tcp_cfg[port][(flags & RC_KEEP_RECV) != 0];
+}
 
 void conn_tcp_init(const struct rnicd_port *port)
 {
 	static const struct tcpl_cc *const control[] = { [RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno,
 							 [RNICD_BBR] = &tcpl_bbr };
-	struct tcpl_cfg *cfg = &tcp_cfg[port->index];
+	struct tcpl_cfg *cfg = &tcp_cfg[port->index][0];
 	uint32_t ip = pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
 
 	tcpl_cfg_default(cfg, (uint16_t)(port->mtu - ip - PKT_TCP_LEN));
@@ -35,6 +41,10 @@ void conn_tcp_init(const struct rnicd_port *port)
 		cfg->rcv_space = BBR_RCV_SPACE;
 	if (port->cfg->min_rto_ns != 0)
 		cfg->min_rto_ns = port->cfg->min_rto_ns;
+	cfg->pace = port->cfg->pacing;
+	cfg->keep_idle_ns = port->cfg->keepalive_ns;
+	tcp_cfg[port->index][1] = *cfg;
+	tcp_cfg[port->index][1].keep_idle_ns = port->cfg->qp_keepalive_ns;
 }
 
 const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr; }
@@ -194,7 +204,7 @@ enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, s
 
 	if (v != CONN_OK)
 		return v;
-	p->tcp = &tcp_cfg[a->port];
+	p->tcp = tcp_of(a->port, p->flags);
 	p->iss = make_iss(&c->flow, w->now);
 	*qp = rc_connect(&w->rc, &c->qc, p);
 	if (*qp != QP_OK) {
@@ -318,7 +328,7 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 				    const struct tcpl_seg *seg, struct conn **out)
 {
 	struct rc_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags,
-					 .tcp = &tcp_cfg[a->port] };
+					 .tcp = tcp_of(a->port, l->cfg.flags) };
 	struct conn *c;
 	enum qp_verdict v;
 
@@ -350,7 +360,7 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 	if (!conn_answer_allowed(w, port))
 		return;
 	struct flow f = flow_of(a);
-	if (!tcpl_cookie_make(&tcp_cfg[a->port], &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))
+	if (!tcpl_cookie_make(tcp_of(a->port, l->cfg.flags), &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))
 		return;
 	port->stats[w->index].syn_cookies++;
 	l->cookies_until = w->now + COOKIE_LIFE_NS;
@@ -465,10 +475,17 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 		}
 		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(m)->pkt;
 	}
-	bool held = false;
-	if (rn_likely(f != NULL))
-		held = rc_segment(&w->rc, &rn_container_of(f, struct conn, flow)->qc, &seg);
-	else
-		held = stranger(w, port, m, p, &seg);
-	return held ? NULL : m;
+	if (rn_unlikely(f == NULL))
+		return stranger(w, port, m, p, &seg) ? NULL : m;
+	struct rc *qc = &rn_container_of(f, struct conn, flow)->qc;
+	bool anew = (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN &&
+		    tcpl_get_state(&qc->tcp) == TCPL_S_TIME_WAIT;
+	if (rc_segment(&w->rc, qc, &seg))
+		return NULL;
+	if (rn_unlikely(anew) && tcpl_get_state(&qc->tcp) == TCPL_S_CLOSED) {
+		/* TCPL_NEW_SYN: the connection goes at the end of this turn, a listener may answer in the next */
+		conn_again(w, port, m);
+		return NULL;
+	}
+	return m;
 }

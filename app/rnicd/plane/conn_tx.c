@@ -24,15 +24,24 @@ static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
 	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
 }
 
-void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
+static bool loop_put(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
 {
 	if (w->loop_tail - w->loop_head == WORKER_LOOP) {
 		w->tx[port->index].st->tx_drops++;
 		rte_pktmbuf_free(m);
-		return;
+		return false;
 	}
 	m->port = port->index;
 	w->loop[w->loop_tail++ % WORKER_LOOP] = m;
+	return true;
+}
+
+void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m) { (void)loop_put(w, port, m); }
+
+void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
+{
+	if (!loop_put(w, port, m))
+		return;
 	if (port->capture != NULL && !capture_frame(port->capture, m, CAPTURE_OUT))
 		w->tx[port->index].st->capture_drops++;
 }

@@ -97,6 +97,27 @@ static uint32_t transmit(struct rnicd_worker *w)
 	return n;
 }
 
+/* A turn takes far less: if the next begins later than this, somebody else had the CPU. */
+#define TURN_MAX_NS RN_NS_PER_MS
+/* So many turns with full bursts are a backlog that is being worked off; more are a flood, and timers may not wait for it. */
+#define BACKLOG_TURNS 32u
+
+/* What TCP's timers must know of a worker that did not run, or has not looked at all that it received. */
+static void tell_lost(struct rnicd_worker *w)
+{
+	uint64_t gap = w->now - w->ran;
+
+	if (rn_unlikely(gap > TURN_MAX_NS))
+		w->rc.turns.lost += gap;
+	w->ran = w->now;
+}
+
+static void tell_behind(struct rnicd_worker *w)
+{
+	w->more_turns = w->more ? w->more_turns + 1 : 0;
+	w->rc.turns.behind = w->more && w->more_turns <= BACKLOG_TURNS;
+}
+
 static uint32_t turn(struct rnicd_worker *w)
 {
 	uint32_t n;
@@ -104,9 +125,11 @@ static uint32_t turn(struct rnicd_worker *w)
 	stage_end(&w->stages, STAGE_IDLE);
 	w->now = rnicd_now();
 	w->rc.qp.now = w->now;
+	tell_lost(w);
 	n = worker_commands(w);
 	stage_end(&w->stages, STAGE_COMMANDS);
 	n += worker_rx(w);
+	tell_behind(w);
 	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
 	stage_end(&w->stages, STAGE_DOORBELLS);
@@ -136,6 +159,7 @@ int worker_main(void *arg)
 		if (m != NULL)
 			port_tx_push(&w->tx[i], m);
 	}
+	w->ran = rnicd_now();
 	/* relaxed: nothing is read under the word, the join orders the rest */
 	while (!__atomic_load_n(&w->sh.stop, __ATOMIC_RELAXED)) {
 		if (turn(w) == 0) {

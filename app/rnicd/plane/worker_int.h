@@ -97,6 +97,9 @@ struct rnicd_worker {
 	int socket;
 	uint64_t now;
 	uint64_t busy;               /* when there was last something to do */
+	uint64_t ran;                /* until when it is known to have run, or to have slept because it wanted to */
+	bool more;                   /* this turn has not seen all that had been received */
+	uint32_t more_turns;         /* so many in a row */
 	uint64_t shy_until;          /* until then it sleeps without spinning: the CPU is somebody else's too */
 	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps;      /* counters */
@@ -190,6 +193,8 @@ void conn_established(struct rc *qc);
 void conn_requested(struct rnicd_worker *w, struct rc *qc);
 /* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
+/* A frame that the worker receives once more, in its next turn. Takes m. */
+void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* Transmits for connections that are ready; returns the number of segments. */

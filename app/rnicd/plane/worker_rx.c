@@ -361,12 +361,14 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 
 	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port))
 		return 0;
+	uint16_t most = *share;
 	uint32_t n = port->wire != NULL
-			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, *share, NULL)
-			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, *share);
+			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, most, NULL)
+			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, most);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = port;
-	*share = next_share(*share, n, n != 0 ? burst(w, m, ports, n, true) : 0);
+	w->more |= n == most;
+	*share = next_share(most, n, n != 0 ? burst(w, m, ports, n, true) : 0);
 	return n;
 }
 
@@ -387,6 +389,7 @@ static uint32_t from_rings(struct rnicd_worker *w)
 
 	if (rn_unlikely(rnicd.n_workers > 1)) {
 		n = rte_ring_sc_dequeue_burst(w->sh.rx_moved, (void **)m, WORKER_BURST, NULL);
+		w->more |= n == WORKER_BURST;
 		if (n != 0)
 			from_inside(w, m, n);
 		uint32_t k = rte_ring_sc_dequeue_burst(w->sh.tx_moved, (void **)m, WORKER_BURST, NULL);
@@ -406,7 +409,10 @@ uint32_t worker_rx(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
 
+	w->more = false;
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		n += from_port(w, rnicd.port[i]);
-	return n + from_rings(w);
+	n += from_rings(w);
+	w->more |= w->loop_head != w->loop_tail;
+	return n;
 }

@@ -80,11 +80,14 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 		return;
 	uint64_t left = rn_min_u64(due - now, longest_nap(w));
 	struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
-	if (bell_wait(w->index, &ts)) {
+	bool rang = bell_wait(w->index, &ts);
+	uint64_t woke = rnicd_now();
+	w->ran = rang ? woke : rn_min_u64(woke, now + left);
+	if (rang) {
 		w->nap = 0;
 		worker_rx_all(w);
 		/* a bell may ring just before its packet is to be seen: look for a while */
-		w->busy = rnicd_now();
+		w->busy = woke;
 	}
 	w->sleeps++;
 }
