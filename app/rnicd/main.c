@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rnicd: options, start, the control thread's life, the end in order. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <linux/close_range.h>
@@ -209,6 +210,22 @@ static void signals_take(void)
 
 /* ---- the loop's hooks ---- */
 
+/* Once in a second; each connection over such a path would say it again. */
+static void log_path(const struct event_path *ev)
+{
+	static uint64_t next;
+	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
+	bool v4 = pkt_addr_is_ip4(&ev->remote);
+	char to[INET6_ADDRSTRLEN];
+
+	if (rnicd_now() < next)
+		return;
+	next = rnicd_now() + RN_NS_PER_S;
+	inet_ntop(v4 ? AF_INET : AF_INET6, ev->remote.b + (v4 ? 12 : 0), to, sizeof(to));
+	rnicd_log(RNICD_LOG_WARNING, "port %s: the path to %s takes packets of %u bytes, not the port's %u: segments are cut to "
+		  "fit. Set mtu = %u for the port, or mend the path", p->name, to, ev->mtu, (unsigned)p->mtu, ev->mtu);
+}
+
 static void on_event(const struct event *ev)
 {
 	switch (ev->type) {
@@ -227,6 +244,9 @@ static void on_event(const struct event *ev)
 		break;
 	case EVENT_QUERY:
 		group_net_query(&ev->query);
+		break;
+	case EVENT_PATH:
+		log_path(&ev->path);
 		break;
 	case EVENT_ANSWER: /* the queue takes it */
 		break;

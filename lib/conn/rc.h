@@ -190,6 +190,9 @@ RN_NODISCARD bool rc_segment(struct rc_ctx *ctx, struct rc *c, const struct tcpl
 
 void rc_timer(struct rc_ctx *ctx, struct rc *c);
 
+/* ICMP says that the segment at seq was too large: tcpl_too_big. */
+void rc_too_big(struct rc_ctx *ctx, struct rc *c, uint32_t seq, uint32_t mss);
+
 /* When rc_timer wants to be called; RN_NEVER: not before something happens. */
 static inline uint64_t rc_next_wake(const struct rc *c)
 {

@@ -299,6 +299,12 @@ void rc_timer(struct rc_ctx *ctx, struct rc *c)
 	rc_ready_put(ctx, c);
 }
 
+void rc_too_big(struct rc_ctx *ctx, struct rc *c, uint32_t seq, uint32_t mss)
+{
+	if (c->state != RC_FREE && tcpl_too_big(&c->tcp, ctx->qp.now, seq, mss))
+		rc_ready_put(ctx, c);
+}
+
 /* TCP is CLOSED and has said its last word: everything comes back. */
 void rc_finish(struct rc_ctx *ctx, struct rc *c)
 {

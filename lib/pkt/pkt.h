@@ -170,6 +170,23 @@ const char *pkt_verdict_name(enum pkt_verdict v);
  */
 bool pkt_l4_csum_ok(const struct pkt *p, const struct rn_iov *l4, uint32_t n);
 
+/* ---- ICMP: a packet of ours was too large ---- */
+
+struct pkt_too_big {
+	struct pkt_addr src, dst; /* of the packet that was */
+	uint16_t sport, dport;
+	uint32_t seq;             /* TCP */
+	uint32_t mtu;             /* of the link that it was too large for, as a router says */
+};
+
+/*
+ * Reads "fragmentation needed" (RFC 792, RFC 1191 section 4) or "packet too big" (RFC 4443 section 3.2) about a TCP
+ * segment from a parsed PKT_KIND_ICMP. False: it is something else, about something else, cut before the sequence number,
+ * or names no MTU that can be (0 from old routers; below 1280 for IPv6, RFC 8201 section 4). It may be forged: nothing
+ * but the form has been looked at.
+ */
+bool pkt_icmp_too_big(const uint8_t *frame, uint32_t contiguous_len, const struct pkt *p, struct pkt_too_big *out);
+
 /* ---- ARP ---- */
 
 #define PKT_ARP_REQUEST 1u

@@ -245,6 +245,50 @@ enum pkt_verdict pkt_arp_parse(const uint8_t *frame, uint32_t contiguous_len, co
 	return PKT_OK;
 }
 
+/* The IP header that an ICMP error quotes, and the first bytes behind it; NULL: it is no TCP segment's. */
+static const uint8_t *quoted_tcp(const uint8_t *q, uint32_t len, uint8_t ip_version, struct pkt_too_big *out)
+{
+	uint32_t at = PKT_IP6_LEN;
+
+	if (ip_version == 4 && len >= PKT_IP4_LEN) {
+		const struct pkt_ip4_wire *ip = (const void *)q;
+		at = (ip->ver_ihl & 0x0fu) * 4u;
+		if (ip->ver_ihl >> 4 != 4 || at < PKT_IP4_LEN || ip->proto != PKT_PROTO_TCP ||
+		    (rn_be16_get(ip->frag) & PKT_IP4_FRAGMENT) != 0)
+			return NULL;
+		out->src = pkt_addr_ip4(rn_load_be32(ip->src));
+		out->dst = pkt_addr_ip4(rn_load_be32(ip->dst));
+	} else if (ip_version == 6 && len >= PKT_IP6_LEN) {
+		const struct pkt_ip6_wire *ip = (const void *)q;
+		if (rn_be32_get(ip->ver_tc_flow) >> 28 != 6 || ip->next != PKT_PROTO_TCP)
+			return NULL;
+		memcpy(out->src.b, ip->src, sizeof(out->src.b));
+		memcpy(out->dst.b, ip->dst, sizeof(out->dst.b));
+	} else {
+		return NULL;
+	}
+	return rn_in_range(at, 8, len) ? q + at : NULL;
+}
+
+bool pkt_icmp_too_big(const uint8_t *frame, uint32_t contiguous_len, const struct pkt *p, struct pkt_too_big *out)
+{
+	if (p->kind != PKT_KIND_ICMP || !rn_in_range(p->payload_off, p->payload_len, contiguous_len))
+		return false;
+	const struct pkt_icmp_wire *i = (const void *)(frame + p->l4_off);
+	bool v4 = p->ip_version == 4;
+
+	if (v4 ? i->type != PKT_ICMP_UNREACHABLE || i->code != PKT_ICMP_FRAG_NEEDED : i->type != PKT_ICMP6_TOO_BIG || i->code != 0)
+		return false;
+	const uint8_t *tcp = quoted_tcp(frame + p->payload_off, p->payload_len, p->ip_version, out);
+	if (tcp == NULL)
+		return false;
+	out->sport = rn_load_be16(tcp);
+	out->dport = rn_load_be16(tcp + 2);
+	out->seq = rn_load_be32(tcp + 4);
+	out->mtu = v4 ? rn_load_be16(i->rest + 2) : rn_load_be32(i->rest);
+	return out->mtu >= (v4 ? PKT_IP4_MTU_MIN : PKT_IP6_MTU_MIN) && out->mtu <= UINT16_MAX;
+}
+
 /* Offset of the checksum field from the L4 header, or UINT32_MAX. */
 static uint32_t csum_field(const struct pkt *p)
 {

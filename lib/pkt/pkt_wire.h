@@ -27,6 +27,8 @@ struct pkt_ip4_wire {
 	uint8_t dst[4];
 };
 
+#define PKT_IP4_MTU_MIN  68u   /* RFC 791 */
+#define PKT_IP6_MTU_MIN  1280u /* RFC 8200, section 5 */
 #define PKT_IP4_DF       0x4000u
 #define PKT_IP4_FRAGMENT 0x3fffu /* MF and the offset */
 
@@ -79,6 +81,9 @@ _Static_assert(sizeof(struct pkt_icmp_wire) == PKT_ICMP_LEN, "ICMP header");
 _Static_assert(sizeof(struct pkt_arp_wire) == PKT_ARP_LEN, "ARP packet");
 
 #define PKT_ICMP_ECHO_REPLY    0u
+#define PKT_ICMP_UNREACHABLE   3u
+#define PKT_ICMP_FRAG_NEEDED   4u /* its code */
+#define PKT_ICMP6_TOO_BIG      2u
 #define PKT_ICMP_ECHO_REQUEST  8u
 #define PKT_ICMP6_ECHO_REQUEST 128u
 #define PKT_ICMP6_ECHO_REPLY   129u

@@ -97,7 +97,7 @@ void tcpl_negotiate(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o
 		c->ts_recent_age = tcpl_epoch(now);
 		mss -= TCPL_TS_OPTLEN; /* RFC 6691 */
 	}
-	c->mss = (uint16_t)mss;
+	c->mss = c->mss_full = (uint16_t)mss;
 	c->rcv_nxt = c->rcv_acked = c->irs + 1;
 	c->rcv_adv = c->rcv_nxt + rn_min_u32(c->rcv_space, 65535);
 	c->cwnd = rn_min_u32((uint32_t)cfg->init_cwnd * mss, cfg->cwnd_max);

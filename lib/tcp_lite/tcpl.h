@@ -372,6 +372,13 @@ struct tcpl_conn {
 	uint32_t flight_end;
 	uint32_t dup_acks;
 	uint32_t tlp_end;
+	uint32_t piece;            /* with F_PIECE: the lost record that this lies in has been sent again up to here */
+	uint32_t mtu_end;          /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */
+	uint16_t mss_full;         /* mss as negotiated */
+	uint16_t mss_hint;         /* said by ICMP, not believed yet; 0: none */
+	uint16_t mss_low;          /* TCPL_MTU_AGAIN: the size that was answered */
+	uint16_t mss_acked;        /* largest segment that was ever acknowledged */
+	uint8_t mtu;               /* enum tcpl_mtu (private) */
 	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
 	uint32_t undo_una;         /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
 	uint32_t undo_end;         /* after recovery: a DSACK that comes behind the ACK of this is too late */
@@ -480,6 +487,17 @@ void tcpl_set_rcv_space(struct tcpl_conn *c, uint32_t bytes);
 /* The next tcpl_out acknowledges everything received: the owner knows that the peer waits. */
 void tcpl_ack_now(struct tcpl_conn *c);
 
+/*
+ * ICMP says that a segment of ours, which began at seq, was too large for the path, and that `mss` bytes of payload and
+ * options would not be (RFC 1191, RFC 8201). It is believed where it speaks of something that is in flight and larger
+ * than that (RFC 5927, 7.2): at once while no larger segment has ever been acknowledged, else when the timeout says the
+ * same. True: something is to be sent.
+ */
+bool tcpl_too_big(struct tcpl_conn *c, uint64_t now, uint32_t seq, uint32_t mss);
+
+/* Payload and options of the largest segment that the path takes, once it is known to take less than our MSS; else 0. */
+uint32_t tcpl_path_mss(const struct tcpl_conn *c);
+
 /* ---- out ---- */
 
 /*
@@ -495,7 +513,10 @@ bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref);
  */
 uint32_t tcpl_budget(const struct tcpl_conn *c);
 
-/* Payload bytes of a full segment: MSS less the options of each data segment. Constant once connected. */
+/*
+ * Payload bytes of a full segment: MSS less the options of each data segment. Once connected it changes only when the
+ * path turns out to take less: chunks that fitted are cut then.
+ */
 static inline uint32_t tcpl_emss(const struct tcpl_conn *c) { return c->mss; }
 
 /* Chunks that tcpl_send would take. */

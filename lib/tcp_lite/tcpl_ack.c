@@ -107,6 +107,7 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 				}
 				c->min_rtt = rn_min_u64(c->min_rtt, now - r->sent);
 			}
+			c->mss_acked = (uint16_t)rn_max_u32(c->mss_acked, r->end - r->seq);
 		}
 		a->recs++;
 		c->r_head++;
@@ -151,6 +152,8 @@ static void progress(struct tcpl_conn *c, uint64_t now, const struct acked *a, s
 	c->backoff = c->tries = 0;
 	c->probes = 0;
 	c->rto_base = c->tlp_base = now;
+	if (rn_unlikely(c->mtu != TCPL_MTU_FULL || c->mss_hint != 0))
+		tcpl_mtu_progress(c);
 	ev->bits |= TCPL_EV_ACKED | TCPL_EV_SPACE;
 }
 
@@ -335,6 +338,8 @@ static void forget_passed(struct tcpl_conn *c)
 {
 	if ((c->flags & F_REO_ROUND) && rn_seq_ge(c->snd_una, c->reo_round))
 		c->flags &= ~(uint32_t)F_REO_ROUND;
+	if ((c->flags & F_PIECE) && rn_seq_ge(c->snd_una, c->piece))
+		c->flags &= ~(uint32_t)F_PIECE;
 	if ((c->flags & F_RECOVER) && rn_seq_ge(c->snd_una, c->recover))
 		c->flags &= ~(uint32_t)F_RECOVER;
 	if ((c->flags & F_UNDO) && c->recovery == TCPL_R_OPEN && rn_seq_gt(c->snd_una, c->undo_end))

@@ -35,8 +35,10 @@ enum {
 	F_REO_ROUND  = 1u << 24, /* reo_round is valid: it lies ahead of SND.UNA */
 	F_RECOVER    = 1u << 25, /* recover is valid although recovery was left: it lies ahead of SND.UNA */
 	F_PACED      = 1u << 26, /* cfg.pace: the pace follows cwnd */
+	F_PIECE      = 1u << 27, /* piece is valid */
+	F_MTU_END    = 1u << 28, /* mtu_end is valid */
 	/* any of these: an ACK takes the long way, where numbers that lie ahead are compared and then forgotten */
-	F_AHEAD      = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER,
+	F_AHEAD      = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER | F_PIECE | F_MTU_END,
 };
 
 /* One writer: tcpl_ack.c and the timer through tcpl_enter_loss. */
@@ -51,6 +53,14 @@ enum tcpl_frto {
 	TCPL_FRTO_OFF,
 	TCPL_FRTO_FIRST,  /* waits for the first ACK after the timeout */
 	TCPL_FRTO_SECOND, /* that one moved SND.UNA: new data go, retransmissions wait, for the ACK that tells */
+};
+
+/* What is known of the path's MTU. One writer: tcpl_mtu.c. */
+enum tcpl_mtu {
+	TCPL_MTU_FULL,  /* nothing speaks against full segments */
+	TCPL_MTU_TRIED, /* full segments were not answered: small ones are tried, in case it is their size */
+	TCPL_MTU_AGAIN, /* small ones were answered: full ones once more, for it may have been a silence of any size */
+	TCPL_MTU_LOW,   /* small ones pass and full ones do not, or ICMP said so */
 };
 
 enum tcpl_rtx {
@@ -251,6 +261,12 @@ static inline bool tcpl_pace_waits(struct tcpl_conn *c, uint64_t now)
 	c->flags &= ~(uint32_t)F_PACE_WAIT;
 	return false;
 }
+
+/* tcpl_mtu.c */
+/* The retransmission timer goes off, and c->tries times it did so before. */
+void tcpl_mtu_timeout(struct tcpl_conn *c);
+/* SND.UNA has moved; only when anything of the path's MTU is open. */
+void tcpl_mtu_progress(struct tcpl_conn *c);
 
 /* tcpl_timer.c */
 void tcpl_rearm(struct tcpl_conn *c, uint64_t now);

@@ -91,20 +91,28 @@ static bool cwnd_allows(const struct tcpl_conn *c, uint32_t len)
 	return pipe == 0 || (uint64_t)pipe + len <= c->cwnd;
 }
 
-static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_out *o)
+/* Where a record goes on behind its first `skip` bytes. */
+static void piece(struct tcpl_conn *c, const struct tcpl_txrec *r, uint32_t skip, struct tcpl_out *o)
 {
-	struct tcpl_txrec *r = tcpl_rec(c, idx);
-	bool fin = (r->flags & R_FIN) != 0;
-
-	header(c, now, o, r->seq, TCPL_ACK);
-	o->len = r->end - r->seq - fin;
 	o->chunk = r->chunk;
 	o->off = r->off;
-	o->rexmit = true;
-	if (o->len > 0 && r->end - fin == c->q_end)
-		o->flags |= TCPL_PSH;
-	if (fin)
-		o->flags |= TCPL_FIN;
+	while (skip > 0) {
+		uint32_t left = tcpl_chunk(c, o->chunk)->len - o->off;
+		if (skip < left) {
+			o->off += skip;
+			return;
+		}
+		skip -= left;
+		o->off = 0;
+		o->chunk++;
+	}
+}
+
+/* The record is in flight once more, whole. */
+static void resent(struct tcpl_conn *c, uint64_t now, uint32_t idx)
+{
+	struct tcpl_txrec *r = tcpl_rec(c, idx);
+
 	if (r->flags & R_LOST) {
 		c->n_lost--;
 		c->pipe += r->end - r->seq;
@@ -115,17 +123,43 @@ static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_
 	tcpl_flight_add(c, idx);
 	r->rexmits += r->rexmits < UINT8_MAX;
 	r->sent = now;
-	c->prr_out += o->len;
 	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))
-		tcpl_rate_sent(c, now, idx, o->len);
+		tcpl_rate_sent(c, now, idx, r->end - r->seq);
 	if ((c->flags & F_UNDO) && c->recovery != TCPL_R_OPEN && c->undo_rexmits++ == 0) {
 		c->undo_ts = tcpl_tsval(c, now);
 		c->flags |= F_UNDO_TS;
 	}
+}
+
+/* A lost record that is larger than the path takes by now goes in pieces; it is lost until the last of them is sent. */
+static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_out *o)
+{
+	const struct tcpl_txrec *r = tcpl_rec(c, idx);
+	bool fin = (r->flags & R_FIN) != 0;
+	uint32_t from = r->seq, end = r->end - fin;
+
+	if (rn_unlikely(c->flags & F_PIECE) && rn_seq_gt(c->piece, from) && rn_seq_lt(c->piece, end))
+		from = c->piece;
+	header(c, now, o, from, TCPL_ACK);
+	o->len = rn_min_u32(end - from, c->mss);
+	piece(c, r, from - r->seq, o);
+	o->rexmit = true;
 	if (idx == c->r_head)
 		c->rto_base = now;
+	c->prr_out += o->len;
 	c->stats.rexmits++;
 	c->flags |= F_SENT;
+	c->flags &= ~(uint32_t)F_PIECE;
+	if (rn_unlikely(from + o->len != end)) {
+		c->piece = from + o->len;
+		c->flags |= F_PIECE;
+		return true;
+	}
+	if (o->len > 0 && end == c->q_end)
+		o->flags |= TCPL_PSH;
+	if (fin)
+		o->flags |= TCPL_FIN;
+	resent(c, now, idx);
 	return true;
 }
 
@@ -134,7 +168,7 @@ static bool out_lost(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 	while (!(tcpl_rec(c, c->r_lost)->flags & R_LOST))
 		c->r_lost++;
 	const struct tcpl_txrec *r = tcpl_rec(c, c->r_lost);
-	if ((!(c->flags & F_FORCE) && !cwnd_allows(c, r->end - r->seq)) || tcpl_pace_waits(c, now))
+	if ((!(c->flags & F_FORCE) && !cwnd_allows(c, rn_min_u32(r->end - r->seq, c->mss))) || tcpl_pace_waits(c, now))
 		return false;
 	c->flags &= ~(uint32_t)F_FORCE;
 	return resend(c, now, c->r_lost, o);
@@ -258,7 +292,8 @@ static bool out_tlp(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 		return false;
 	c->stats.tlps++;
 	if (!out_data(c, now, o, true, false)) {
-		if (tcpl_rec(c, c->r_tail - 1)->flags & R_SACKED)
+		const struct tcpl_txrec *r = tcpl_rec(c, c->r_tail - 1);
+		if ((r->flags & R_SACKED) || r->end - r->seq > c->mss) /* the timeout sends pieces */
 			return false;
 		c->flags |= F_TLP_REXMIT;
 		resend(c, now, c->r_tail - 1, o);

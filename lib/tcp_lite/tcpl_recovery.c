@@ -108,7 +108,7 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 	c->dup_acks = 0;
 	c->reo_at = 0;
 	/* F_PACE_WAIT: the timer has had its patience, its segment goes now */
-	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT | F_TLP_NOW | F_PACE_WAIT | F_RECOVER);
+	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT | F_TLP_NOW | F_PACE_WAIT | F_RECOVER | F_PIECE);
 }
 
 /*

@@ -120,6 +120,7 @@ static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 		give_up(c, ev);
 		return;
 	}
+	tcpl_mtu_timeout(c);
 	tcpl_enter_loss(c, now);
 	c->tries++;
 	if (c->backoff < BACKOFF_MAX)

@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 
-from nets import OURS, KERNEL, conf, ping, sh, tap, veth
-from rig import PATIENCE, TESTPMD, Daemon, case, main, need
+from nets import OURS, KERNEL, conf, netns, ping, sh, tap, veth
+from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need, until
 from shark import fields
 
 class In:
@@ -231,6 +231,44 @@ def two_daemons_over_pcap():
     with veth() as ns:
         a, b = (conf(f"pcap:rx_iface_in={dev},tx_iface={dev}", "mtu = 1500") for dev in ("v0", "v1"))
         between_daemons(a, b.replace(OURS, "10.79.0.3"), ns)
+
+
+def over_a_narrow_path(tells):
+    """
+    Two daemons and the kernel as router between them, whose link to one takes 1,300 bytes; it says so, or not. The other
+    end's segments of 1,500 bytes must come through all the same, in time.
+    """
+    with netns() as ns:
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("this kernel has no tun")
+        sh("ip", "netns", "exec", ns, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        a = conf("tap:rt0", "gateway = 10.79.0.1")
+        b = conf("tap:rt1", "gateway = 10.80.0.1").replace(OURS, "10.80.0.2")
+        with Daemon(a, netns=ns) as da, Daemon(b, netns=ns) as db:
+            for dev, addr, mtu in (("rt0", KERNEL, 1500), ("rt1", "10.80.0.1", 1300)):
+                sh("ip", "-n", ns, "addr", "add", f"{addr}/24", "dev", dev)
+                sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
+            if not tells:  # ICMP finds no way back
+                sh("ip", "-n", ns, "rule", "add", "ipproto", "icmp", "blackhole")
+            server = db.run(TESTPMD, "-s", "-a", "10.80.0.2", "--once")
+            server.wait_line("listening")
+            out = da.run(TESTPMD, "-m", "write_bw", "-S", "1,4k,100k", "-n", "20", "10.80.0.2").ok()
+            server.ok()
+            assert out.count("verified") == 3, out
+            until(lambda: "takes packets of 1" in da.stderr(), "a line of the daemon about the path")
+            return da.stderr()
+
+
+@case
+def a_router_that_wants_smaller_segments_is_heard():
+    told = over_a_narrow_path(True)
+    assert "takes packets of 1300 bytes, not the port's 1500" in told, told
+
+
+@case
+def a_path_that_swallows_full_segments_in_silence_does_not_hang():
+    told = over_a_narrow_path(False)
+    assert "takes packets of 1260 bytes, not the port's 1500" in told, told
 
 
 @case

@@ -47,6 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	frame = realloc(frame, contiguous ? contiguous : 1);
 	if (pkt_parse(frame, contiguous, len, &p) == PKT_OK) {
 		check(p.kind == PKT_KIND_ARP || p.ip_version == 0 || rn_in_range(p.payload_off, p.payload_len, len));
+		struct pkt_too_big b;
+		if (pkt_icmp_too_big(frame, contiguous, &p, &b))
+			check(p.kind == PKT_KIND_ICMP && b.mtu >= 68 && b.mtu <= UINT16_MAX);
 		if (p.kind == PKT_KIND_TCP) {
 			check(p.tcp_opt_len <= PKT_TCP_OPT_MAX && p.payload_off <= contiguous);
 			rebuild(&p);

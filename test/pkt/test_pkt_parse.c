@@ -356,6 +356,82 @@ static void addresses(void **state)
 	assert_false(pkt_addr_same_net(&a, &a, 129));
 }
 
+/* A router's answer to a segment from 10.0.0.1 or fd00::1, port 1000: n bytes of it behind the ICMP header. Its length. */
+static uint32_t too_big_frame(uint8_t *f, bool v4, uint32_t mtu, uint32_t n)
+{
+	struct pkt_addr us = pkt_addr_ip4(0x0a000001), peer = pkt_addr_ip4(0x0a000102);
+	uint8_t tcp[PKT_HDR_MAX];
+	struct pkt_tcp_template t;
+	struct pkt_tcp_seg seg = { .seq = 0x12345678, .flags = 0x10 };
+	uint32_t ip = v4 ? PKT_IP4_LEN : PKT_IP6_LEN, at = PKT_ETH_LEN + ip + PKT_ICMP_LEN;
+
+	if (!v4) {
+		us = (struct pkt_addr){ .b = { 0xfd, [15] = 1 } };
+		peer = (struct pkt_addr){ .b = { 0xfd, 1, [15] = 2 } };
+	}
+	pkt_tcp_template_init(&t, &(struct pkt_flow){ .l2.vlan = PKT_NO_VLAN, .src = us, .dst = peer, .sport = 1000, .dport = 2000 });
+	(void)pkt_tcp_build(&t, &seg, PKT_CSUM_FULL, tcp);
+	memset(f, 0, at);
+	memcpy(f, tcp, PKT_ETH_LEN + ip); /* the same kind of header; its protocol and length are put right */
+	memcpy(f + at, tcp + PKT_ETH_LEN, n);
+	if (v4) {
+		uint8_t *h = f + PKT_ETH_LEN;
+		rn_store_be16(h + 2, (uint16_t)(PKT_IP4_LEN + PKT_ICMP_LEN + n));
+		h[9] = 1;
+		memset(h + 10, 0, 2);
+		uint16_t sum = (uint16_t)~pkt_sum_fold(pkt_sum(h, PKT_IP4_LEN));
+		memcpy(h + 10, &sum, 2);
+	} else {
+		rn_store_be16(f + PKT_ETH_LEN + 4, (uint16_t)(PKT_ICMP_LEN + n));
+		f[PKT_ETH_LEN + 6] = 58;
+	}
+	uint8_t *icmp = f + PKT_ETH_LEN + ip;
+	icmp[0] = v4 ? 3 : 2;
+	icmp[1] = v4 ? 4 : 0;
+	rn_store_be32(icmp + 4, mtu);
+	return at + n;
+}
+
+static bool too_big(uint8_t *frame, uint32_t len, struct pkt_too_big *b)
+{
+	uint8_t *copy = malloc(len); /* exact, for ASan */
+	struct pkt p;
+
+	memcpy(copy, frame, len);
+	bool yes = pkt_parse(copy, len, len, &p) == PKT_OK && pkt_icmp_too_big(copy, len, &p, b);
+	free(copy);
+	return yes;
+}
+
+static void icmp_too_big_is_read_and_nothing_else_is(void **state)
+{
+	uint8_t f[256];
+	struct pkt_too_big b;
+
+	(void)state;
+	for (int v4 = 0; v4 < 2; v4++) {
+		uint32_t ip = v4 ? PKT_IP4_LEN : PKT_IP6_LEN, icmp = PKT_ETH_LEN + ip;
+		uint32_t len = too_big_frame(f, v4, 1400, ip + 8);
+		assert_true(too_big(f, len, &b));
+		assert_true(b.mtu == 1400 && b.seq == 0x12345678 && b.sport == 1000 && b.dport == 2000);
+		assert_int_equal(b.src.b[15], 1);
+		assert_int_equal(b.dst.b[15], 2);
+		for (uint32_t n = 0; n < ip + 8; n++) /* cut short */
+			assert_false(too_big(f, too_big_frame(f, v4, 1400, n), &b));
+		len = too_big_frame(f, v4, v4 ? 0 : 1279, ip + 8); /* no MTU that can be */
+		assert_false(too_big(f, len, &b));
+		len = too_big_frame(f, v4, 1400, ip + 8);
+		f[icmp + 1]++; /* another code */
+		assert_false(too_big(f, len, &b));
+		len = too_big_frame(f, v4, 1400, ip + 8);
+		f[icmp + PKT_ICMP_LEN + (v4 ? 9 : 6)] = 17; /* about a datagram */
+		assert_false(too_big(f, len, &b));
+		len = too_big_frame(f, v4, 1400, ip + 8);
+		f[icmp + PKT_ICMP_LEN] ^= 0x20; /* the version of what is quoted */
+		assert_false(too_big(f, len, &b));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +448,7 @@ int main(void)
 		cmocka_unit_test(udp_lengths),
 		cmocka_unit_test(every_flipped_bit_fails_the_sum),
 		cmocka_unit_test(addresses),
+		cmocka_unit_test(icmp_too_big_is_read_and_nothing_else_is),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

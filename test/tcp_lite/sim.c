@@ -197,6 +197,12 @@ static void transmit(struct sim *m, int from, uint32_t i)
 		return;
 	}
 	s->link_free = start + ser;
+	if (l->mtu != 0 && m->pkt[i].seg.len + m->pkt[i].seg.optlen > l->mtu) {
+		if (rn_rng_chance(&m->rng, l->tells))
+			(void)tcpl_too_big(&s->c, m->now, m->pkt[i].seg.seq, l->mtu);
+		pkt_put(m, i, PKT_FLIGHT);
+		return;
+	}
 	if (rn_rng_chance(&m->rng, l->loss) || rn_rng_chance(&m->rng, l->corrupt)) {
 		pkt_put(m, i, PKT_FLIGHT);
 		return;
@@ -472,7 +478,7 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 		fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len, m->p->cfg[w].mss);
 	/* Alignment: begins at a chunk's first byte whenever it fits one segment, unless an ACK fell inside it. */
 	bool open_wnd = !m->p->link[w].cut && !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 &&
-			!m->p->hostile;
+			!m->p->hostile && !m->p->link[w].mtu;
 	if (o->len > 0 && o->off > 0 && open_wnd && tcpl_chunk(&m->s[w].c, o->chunk)->len <= tcpl_emss(&m->s[w].c))
 		fail(m, "%c: segment starts inside a chunk that fits", 'A' + w);
 	fill_payload(m, w, k, o);

@@ -25,6 +25,8 @@ struct sim_link {
 	uint64_t delay_ns, reorder_ns, jitter_ns;
 	uint32_t ns_per_kb;                   /* serialisation */
 	uint32_t queue;                       /* packets */
+	uint32_t mtu;                         /* bytes of payload and options; larger ones are lost in silence; 0: all pass */
+	uint32_t tells;                       /* ppm: of those lost so, ICMP tells the sender */
 };
 
 struct sim_profile {

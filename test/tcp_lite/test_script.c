@@ -12,12 +12,13 @@
  *	  > SEG			this segment has left, exactly now and in this order
  *	  none			nothing (more) has left
  *	  send N [N...]		chunks are queued; refused N: it must not be taken
+ *	  too_big SEQ N		ICMP: the segment at SEQ was too large, N bytes of payload and options are not
  *	  stall TIME | behind 0|1	the owner has not run for the last TIME | has not looked at all it received
  *	  shutdown | abort | ack_now | space N | place SEQ
  *	  state S | event E...	state now | the events since the last such line ("event none")
  *	  verdict V		of the last segment in
  *	  acked N | got N	chunks that came back since the last such line | bytes delivered so far
- *	  budget N | cwnd N | ssthresh N | rto TIME | stat NAME N
+ *	  path_mss N | budget N | cwnd N | ssthresh N | rto TIME | stat NAME N
  *
  *	SEG: FLAGS SEQ:END(LEN) [ack N] [win N] [<opt,opt...>]  FLAGS of S F R P U . as in packetdrill, numbers
  *	relative to the ISNs, win as it stands in the header. Options: mss N, wscale N, sackOK, TS N ecr N|last, sack
@@ -491,6 +492,8 @@ static bool check(struct run *r, const char *cmd, char *p)
 		number(r, cmd, r->got, v);
 	} else if (strcmp(cmd, "budget") == 0) {
 		number(r, cmd, tcpl_budget(&r->c), v);
+	} else if (strcmp(cmd, "path_mss") == 0) {
+		number(r, cmd, tcpl_path_mss(&r->c), v);
 	} else if (strcmp(cmd, "cwnd") == 0) {
 		number(r, cmd, r->c.cwnd, v);
 	} else if (strcmp(cmd, "ssthresh") == 0) {
@@ -535,6 +538,9 @@ static void act(struct run *r, const char *cmd, char *p)
 			fail(r, "send taken");
 	} else if (strcmp(cmd, "stall") == 0) {
 		stall(r, duration(word(&p)));
+	} else if (strcmp(cmd, "too_big") == 0) {
+		uint32_t seq = ISS + (uint32_t)atoi(word(&p));
+		(void)tcpl_too_big(&r->c, r->now, seq, (uint32_t)atoi(word(&p)));
 	} else if (strcmp(cmd, "behind") == 0) {
 		r->turns.behind = atoi(word(&p)) != 0;
 	} else if (strcmp(cmd, "shutdown") == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two engines against each other over bad links. Without arguments: the fixed set of seeds. With a seed: that run with
- * a trace of every segment (`test_sim SEED [clean|hostile|abort]`); with a count behind the kind: that many seeds, in
+ * a trace of every segment (`test_sim SEED [clean|hostile|abort|hole]`); with a count behind the kind: that many seeds, in
  * silence, and the failed ones named.
  */
 #include <inttypes.h>
@@ -30,6 +30,10 @@ static void make(struct sim_profile *p, uint64_t seed, const char *kind)
 		}
 	} else if (strcmp(kind, "abort") == 0) {
 		p->abort_at = (int)(seed & 1);
+	} else if (strcmp(kind, "hole") == 0) {
+		p->link[0].mtu = 1452; /* PPPoE */
+		p->link[1].mtu = seed % 3 == 0 ? 1452 : 1240;
+		p->link[1].tells = seed % 2 == 0 ? 500000 : 0;
 	}
 }
 
@@ -51,6 +55,7 @@ SEEDS(1000) SEEDS(1100) SEEDS(1200) SEEDS(1300) SEEDS(1400) SEEDS(1500)
 SEEDS(1600) SEEDS(1700) SEEDS(1800) SEEDS(1900) SEEDS(2000) SEEDS(2100)
 
 static void hostile(void **state) { (void)state; run(3000, 200, "hostile"); }
+static void black_holes(void **state) { (void)state; run(5000, 200, "hole"); }
 static void aborted(void **state) { (void)state; run(4000, 100, "abort"); }
 
 /* 10 Gb/s, 10 us each way, 50 MB one way. Simulated time: the figures are exact. */
@@ -184,7 +189,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(seeds_1300), cmocka_unit_test(seeds_1400), cmocka_unit_test(seeds_1500),
 		cmocka_unit_test(seeds_1600), cmocka_unit_test(seeds_1700), cmocka_unit_test(seeds_1800),
 		cmocka_unit_test(seeds_1900), cmocka_unit_test(seeds_2000), cmocka_unit_test(seeds_2100),
-		cmocka_unit_test(hostile),    cmocka_unit_test(aborted),
+		cmocka_unit_test(hostile),    cmocka_unit_test(aborted),    cmocka_unit_test(black_holes),
 		cmocka_unit_test(lan_clean),  cmocka_unit_test(lan_loss),
 		cmocka_unit_test(lan_clean_bbr), cmocka_unit_test(lan_loss_bbr),
 	};

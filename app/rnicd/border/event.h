@@ -24,7 +24,8 @@ enum event_type {
 	EVENT_FX,     /* fx: lossless. Of a connection, QP, CQ or SRQ */
 	EVENT_SIDR,   /* sidr: droppable. A message for the datagrams' connection manager */
 	EVENT_NEIGH,  /* neigh: droppable. What CMD_NEIGH has asked for is known */
-	EVENT_QUERY   /* query: droppable. A router asks which groups are wanted */
+	EVENT_QUERY,  /* query: droppable. A router asks which groups are wanted */
+	EVENT_PATH    /* path: droppable. A connection has found that its path takes less than the port's MTU */
 };
 
 enum event_class { EVENT_LOSSLESS, EVENT_DROPPABLE };
@@ -73,6 +74,12 @@ struct event_query {
 	struct pkt_addr group;
 };
 
+struct event_path {
+	uint32_t port;
+	uint32_t mtu;         /* largest IP packet that passes, bytes */
+	struct pkt_addr remote;
+};
+
 struct event {
 	enum event_type type;
 	uint32_t worker;
@@ -82,6 +89,7 @@ struct event {
 		struct event_sidr sidr;
 		struct event_neigh neigh;
 		struct event_query query;
+		struct event_path path;
 	};
 };
 

@@ -125,6 +125,7 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 	c->tx = &w->tx[a->port];
 	c->client = NULL;
 	c->listener = NULL;
+	c->path_mss = 0;
 	c->timer = (struct rn_timer){ .pprev = NULL };
 	*out = c;
 	return CONN_OK;

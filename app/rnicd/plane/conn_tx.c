@@ -162,6 +162,38 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 	return answers + count;
 }
 
+static uint32_t headers(const struct conn *c)
+{
+	return (pkt_addr_is_ip4(&c->addr.remote) ? PKT_IP4_LEN : PKT_IP6_LEN) + PKT_TCP_LEN;
+}
+
+/* What the path takes is news for the log. */
+static void tell_path(struct rnicd_worker *w, struct conn *c)
+{
+	uint32_t mss = tcpl_path_mss(&c->qc.tcp);
+
+	if (rn_likely(mss == c->path_mss))
+		return;
+	struct event *ev = event_room(w->index, EVENT_DROPPABLE);
+	if (ev == NULL) /* at the next timer */
+		return;
+	ev->type = EVENT_PATH;
+	ev->path = (struct event_path){ .port = c->port->index, .mtu = mss + headers(c), .remote = c->addr.remote };
+	event_put(w->index);
+	c->path_mss = (uint16_t)mss;
+}
+
+void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b)
+{
+	struct conn *c = rn_container_of(f, struct conn, flow);
+
+	if (b->mtu <= headers(c))
+		return;
+	rc_too_big(&w->rc, &c->qc, b->seq, b->mtu - headers(c));
+	tell_path(w, c);
+	arm(w, c);
+}
+
 uint32_t conn_timers(struct rnicd_worker *w)
 {
 	struct rn_timer *t;
@@ -170,6 +202,7 @@ uint32_t conn_timers(struct rnicd_worker *w)
 	while (worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
 		struct conn *c = rn_container_of(t, struct conn, timer);
 		rc_timer(&w->rc, &c->qc);
+		tell_path(w, c);
 		arm(w, c);
 		n++;
 	}

@@ -70,6 +70,7 @@ struct conn {
 	struct conn *next;            /* free list, or the list of parked connections */
 	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
 	bool dead;
+	uint16_t path_mss;            /* as told to the control thread; 0: the path takes what the port does */
 	struct pkt_tcp_template tmpl;
 };
 
@@ -200,6 +201,8 @@ void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 /* Transmits for connections that are ready; returns the number of segments. */
 uint32_t conn_transmit(struct rnicd_worker *w);
 uint32_t conn_timers(struct rnicd_worker *w);
+/* A router says that a segment of this flow was too large for a link. */
+void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
 
 /* ---- txseg.c ---- */
 #define TXSEG_SLICES 8u /* more are most often short ones, between markers: copied */

@@ -83,6 +83,35 @@ static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	r->m = NULL;
 }
 
+/* A router may say that a segment was too large; the worker that owns the flow hears of it. All else is not for us. */
+static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+	struct pkt_too_big b;
+
+	if (!pkt_icmp_too_big(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &b)) {
+		st->rx_other++;
+		drop(r);
+		return;
+	}
+	struct flow_key key = { .local = b.src, .remote = b.dst, .lport = b.sport, .rport = b.dport, .port = port->index };
+	uint32_t hash = flow_hash(rnicd.secret, &key), owner = flow_owner(hash, rnicd.n_workers);
+
+	if (owner != w->index) {
+		worker_move(w, port, r->m, owner);
+		r->m = NULL;
+		return;
+	}
+	struct flow *f = flow_find(&w->flows, &key, hash);
+	if (!worker_csum_good(port, r->m, &r->p))
+		st->rx_bad_csum++;
+	else if (f == NULL)
+		st->rx_other++;
+	else
+		conn_too_big(w, f, &b);
+	drop(r);
+}
+
 /* Who asks which groups are wanted; each asks the host once, so the other workers need not know. */
 static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
@@ -241,6 +270,8 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		igmp_frame(w, port, r);
 		break;
 	case PKT_KIND_ICMP:
+		icmp_frame(w, port, r);
+		break;
 	case PKT_KIND_OTHER:
 	case PKT_KINDS:
 		st->rx_other++;
