@@ -222,8 +222,8 @@ static void log_path(const struct event_path *ev)
 		return;
 	next = rnicd_now() + RN_NS_PER_S;
 	inet_ntop(v4 ? AF_INET : AF_INET6, ev->remote.b + (v4 ? 12 : 0), to, sizeof(to));
-	rnicd_log(RNICD_LOG_WARNING, "port %s: the path to %s takes packets of %u bytes, not the port's %u: segments are cut to "
-		  "fit. Set mtu = %u for the port, or mend the path", p->name, to, ev->mtu, (unsigned)p->mtu, ev->mtu);
+	rnicd_log(RNICD_LOG_WARNING, "port %s: the path to %s takes packets of %u bytes, not the port's %u: segments are cut "
+		  "to fit. Set mtu = %u for the port, or mend the path", p->name, to, ev->mtu, (unsigned)p->mtu, ev->mtu);
 }
 
 static void on_event(const struct event *ev)

@@ -113,6 +113,8 @@ void tcpl_established(struct tcpl_conn *c, uint64_t now)
 	tcpl_set_state(c, c->flags & F_FIN_QUEUED ? TCPL_S_FIN_WAIT_1 : TCPL_S_ESTABLISHED);
 	c->rtx_mode = TCPL_RTX_OFF;
 	c->t_rtx = RN_NEVER;
+	if (c->backoff > 0) /* a SYN was lost: the path may have room for little (RFC 5681, 3.1) */
+		c->cwnd = c->mss;
 	c->backoff = 0;
 	c->rto_base = c->tlp_base = now;
 	tcpl_rearm_idle(c, now);

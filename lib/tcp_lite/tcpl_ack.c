@@ -121,7 +121,7 @@ static void round_in(struct tcpl_conn *c)
 {
 	if (rn_seq_ge(c->snd_una, c->round_end)) {
 		c->round_end = c->snd_nxt;
-		c->rounds++;
+		c->rounds += c->r_head != c->r_tail; /* else the next one begins with the next flight */
 	}
 	if (rn_seq_ge(c->snd_una, c->flight_end)) {
 		c->flight_end = c->snd_nxt;
