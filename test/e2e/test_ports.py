@@ -4,8 +4,10 @@
 Ports against the host's own kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments, captures,
 strangers who talk no MPA, a flood of SYNs. Everything happens in network namespaces made here.
 """
+import contextlib
 import errno
 import os
+import signal
 import socket
 import struct
 import sys
@@ -231,6 +233,19 @@ def two_daemons_over_pcap():
     with veth() as ns:
         a, b = (conf(f"pcap:rx_iface_in={dev},tx_iface={dev}", "mtu = 1500") for dev in ("v0", "v1"))
         between_daemons(a, b.replace(OURS, "10.79.0.3"), ns)
+
+
+@case
+def the_dead_peer_of_an_idle_connection_is_noticed():
+    with veth() as ns:
+        a, b = (conf(f"af_packet:{dev}", "keepalive = 300ms") for dev in ("v0", "v1"))
+        with Daemon(a, netns=ns) as da, contextlib.closing(Daemon(b.replace(OURS, "10.79.0.3"), netns=ns)) as db:
+            server = da.run(TESTPMD, "-s", "-a", OURS)
+            server.wait_line("listening")
+            db.run(TESTPMD, "--mode", "idle", "--qps", "4", "--seconds", "600", OURS)
+            until(lambda: len(da.telemetry("/rnic/conns")) >= 4, "idle connections")
+            db.stop(signal.SIGKILL)
+            until(lambda: not da.telemetry("/rnic/conns"), "the end of the connections to a dead host")
 
 
 def over_a_narrow_path(tells):
