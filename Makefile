@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The front door; the build itself is meson's. BUILD=DIR builds elsewhere, FUZZ_SECONDS=N fuzzes longer.
+# make test ONLY="e2e-ops interop-*" REPEAT=20 runs these programs so often and says which failed how often.
 BUILD ?= build
 FUZZ_SECONDS ?= 30
+REPEAT ?= 1
+ONLY ?=
 
 .PHONY: all deps build demo test conformance bench fuzz deb clean
 all: build
@@ -19,7 +22,7 @@ demo: build
 test:
 	@scripts/deps.sh build test deb
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
-	@test/run
+	@test/run --repeat $(REPEAT) --only "$(ONLY)"
 
 conformance: build
 	@scripts/deps.sh siw || echo "make: Linux siw will not be tested"

@@ -5,9 +5,10 @@ import re
 import subprocess
 import sys
 
-from rig import RNICRUN, Daemon, Process, Skip, case, cases_of, helper, main, pair_conf
+from rig import RNICRUN, Daemon, Process, Skip, case, cases_of, helper, main, on_ordinary_pages, pair_conf
 
 cases_of("mem_cases", pair_conf())
+cases_of("mem_cases", on_ordinary_pages(pair_conf()), "_on_ordinary_pages", RNIC_HUGE="0")
 
 OURS, VERBS = "librnic.so", "libibverbs.so"
 FROM = {

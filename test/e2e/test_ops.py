@@ -7,10 +7,11 @@ what tshark, which knows RFC 7306's atomics, reads on the wire.
 import os
 import sys
 
-from rig import Daemon, case, cases_of, helper, main, need, pair_conf
+from rig import Daemon, case, cases_of, helper, main, need, on_ordinary_pages, pair_conf
 from shark import fields
 
 cases_of("op_cases", pair_conf())
+cases_of("op_cases", on_ordinary_pages(pair_conf()), "_on_ordinary_pages", RNIC_HUGE="0")
 cases_of("op_cases", pair_conf(both="loss = 2%\nduplicate = 2%\nreorder = 2%\ndelay = 200us\nseed = 7"), "_on_a_lossy_wire")
 
 ONES = "0xffffffffffffffff"

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 
+import wire_check
 from nets import OURS, KERNEL, conf, netns, ping, sh, tap, veth
 from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need, until
 from shark import fields
@@ -158,7 +159,7 @@ def syn_flood_does_not_shut_out_the_honest():
 
         t = threading.Thread(target=lambda: In(ns).run(lambda: flood(20000)))
         t.start()
-        time.sleep(0.2)
+        until(lambda: stats(d)["syn_cookies"] > 1000, "no cookies are sent")
         for _ in range(5):
             In(ns).run(lambda: connect(18600, 10)).close()
         t.join(PATIENCE)
@@ -166,6 +167,14 @@ def syn_flood_does_not_shut_out_the_honest():
         assert stats(d)["syn_cookies"] > 1000
         assert ping(ns, "-c", "1").returncode == 0
         server.stop()
+
+
+def pings_in(path):
+    """ICMP frames in a capture that is being written."""
+    try:
+        return sum(f[12:14] == b"\x08\x00" and f[23] == 1 for f in wire_check.frames(path))
+    except (wire_check.WireError, struct.error):
+        return 0
 
 
 @case
@@ -176,7 +185,7 @@ def capture_is_a_sound_file():
         assert ping(ns, "-c", "1", "-s", "1472").returncode == 0
         path = os.path.join(d.dir, "a.pcapng")
         assert os.stat(path).st_mode & 0o077 == 0, "others may read it"
-        time.sleep(0.5)  # the writer's buffer goes out when it has nothing else to do
+        until(lambda: pings_in(path) == 8, "the capture's writer writes out its buffer when it has nothing else to do")
         rows = fields(path, "frame.packet_flags_direction", "icmp.type", "icmp.checksum.status", "frame.len", "arp.opcode",
                       "_ws.malformed", "ip.checksum.status", options=("-o", "ip.check_checksum:TRUE"))
         assert not any(r[5] for r in rows), rows

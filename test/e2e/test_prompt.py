@@ -4,14 +4,17 @@
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 import time
 
-from rig import PATIENCE, TESTPMD, Daemon, case, main, pair_conf
+from rig import PATIENCE, TESTPMD, Daemon, case, main, pair_conf, until
 
 ADDR = "10.77.0.1"
+# Of write_bw: messages of the measurement have been counted. A run that is stopped before leaves no line.
+MEASURING = re.compile(r"running: (?!.*warm-up).*, (?!0\.000 )[\d.]+ GB/s")
 
 
 class Prompt:
@@ -62,11 +65,10 @@ def a_run_is_stopped_and_another_started():
         p.say("start")
         p.expect("a run is going on: stop it first, or wait")
         end = time.monotonic() + PATIENCE
-        measuring = r"running: (?!.*(connecting|warm-up))"  # a run that is stopped before leaves no line
-        while not re.search(measuring, p.p.stdout()) and time.monotonic() < end:
+        while not MEASURING.search(p.p.stdout()):
+            assert time.monotonic() < end, p.p.tail()
             p.say("show stats")
             time.sleep(0.1)
-        assert re.search(measuring, p.p.stdout()), p.p.tail()
         p.say("stop")
         p.say("set iters 100")
         p.say("start")
@@ -124,12 +126,17 @@ def a_person_at_a_terminal():
         seen = ""
 
         def read_until(text):
+            """What comes before the text, which is read too."""
             nonlocal seen
-            end = time.monotonic() + PATIENCE
             while text not in seen:
-                assert time.monotonic() < end, seen
+                assert select.select([master], [], [], PATIENCE)[0], f"no '{text}': {seen}"
                 seen += os.read(master, 4096).decode(errors="replace")
-            seen = seen[seen.index(text) + len(text):]
+            before, seen = seen.split(text, 1)
+            return before
+
+        def shown():
+            os.write(master, b"show stats\n")
+            return read_until("testpmd-rdma> ")
 
         try:
             read_until("testpmd-rdma> ")
@@ -137,7 +144,7 @@ def a_person_at_a_terminal():
             read_until("testpmd-rdma> ")
             os.write(master, b"start\n")
             read_until("testpmd-rdma> ")
-            time.sleep(1)
+            until(lambda: MEASURING.search(shown()), "no measurement begins")
             p.send_signal(signal.SIGINT)
             read_until("verified")
             read_until("testpmd-rdma> ")

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What test/run counts and says, and that hugepages it reserves are given back. usage: test_runner.py SOURCE_ROOT"""
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import tempfile
+
+loader = importlib.machinery.SourceFileLoader("runner", os.path.join(sys.argv[1], "test", "run"))
+runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
+loader.exec_module(runner)
+
+
+def count(out, result="OK", code=0):
+    return runner.count_program({"name": "p", "stdout": out, "result": result, "returncode": code})
+
+
+def counted(c):
+    return c.passed, c.failed, c.skipped, c.repeated
+
+
+def cases_are_counted():
+    c, wrong = count("1..3\nok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP no reason\n", "FAIL", 1)
+    assert counted(c) == (1, 1, 1, 0), counted(c)
+    assert wrong == ["failed: 2 b", "skipped: c # SKIP no reason"], wrong
+
+
+def a_skip_that_says_not_ok_is_no_failure():
+    c, _ = count("1..1\nnot ok 1 - a # SKIP\n", "FAIL", 0)
+    assert counted(c) == (0, 0, 1, 0) and c.pardoned == 1, counted(c)
+
+
+def a_case_that_never_ran_is_a_failure():
+    c, _ = count("1..3\nok 1 - a\n", "FAIL", -9)
+    assert counted(c) == (1, 2, 0, 0), counted(c)
+
+
+def a_program_that_timed_out_is_a_failure():
+    assert counted(count("1..1\nok 1 - a\n", "TIMEOUT", -9)[0]) == (1, 1, 0, 0)
+
+
+def a_repeated_case_is_counted_and_named():
+    c, wrong = count("1..1\n# repeated: a: its peer has a race\nok 1 - a\n")
+    assert counted(c) == (1, 0, 0, 1) and wrong == ["repeated: a: its peer has a race"], wrong
+
+
+def the_last_line_has_three_numbers():
+    c, _ = count("1..1\n# repeated: a: why\nok 1 - a\n")
+    assert str(c) == "1 passed, 0 failed, 0 skipped", c
+
+
+def each_program_is_told_with_its_failures():
+    lines = runner.tally([("a", False), ("b", False), ("a", True), ("a", True)])
+    assert [" ".join(line.split()) for line in lines] == ["a 2 of 3 runs failed", "b 0 of 1 runs failed"], lines
+
+
+def programs_are_chosen_by_name_and_strange_names_are_told():
+    known = ["e2e-ops", "e2e-cm", "crc32c"]
+    assert runner.chosen(["e2e-*", "nosuch"], known) == (["e2e-ops", "e2e-cm"], ["nosuch"])
+
+
+class System:
+    """A made-up /sys and /proc."""
+
+    def __init__(self, total, free, available_gib):
+        self.dir = tempfile.TemporaryDirectory()
+        self.pages = runner.Hugepages(self.dir.name)
+        os.makedirs(self.pages.knob)
+        os.makedirs(os.path.dirname(self.pages.meminfo))
+        with open(self.pages.meminfo, "w", encoding="ascii") as f:
+            f.write(f"MemTotal: 99999999 kB\nMemAvailable:   {available_gib << 20} kB\n")
+        self.pages.write(total)
+        with open(os.path.join(self.pages.knob, "free_hugepages"), "w", encoding="ascii") as f:
+            f.write(str(free))
+
+    def total(self):
+        return self.pages.read("nr_hugepages")
+
+
+def only_missing_hugepages_are_reserved_and_given_back():
+    s = System(total=200, free=100, available_gib=20)
+    s.pages.begin(512)
+    assert s.total() == 612, s.total()
+    s.pages.write(s.total() + 7)  # somebody else's
+    s.pages.end()
+    assert s.total() == 207, s.total()
+    s.pages.end()
+    assert s.total() == 207, s.total()
+
+
+def hugepages_that_are_there_are_left_alone():
+    s = System(total=600, free=600, available_gib=20)
+    s.pages.begin(512)
+    s.pages.end()
+    assert s.total() == 600, s.total()
+
+
+def no_hugepages_are_taken_from_a_small_machine():
+    s = System(total=0, free=0, available_gib=4)
+    assert "too little memory" in s.pages.begin(512)
+    s.pages.end()
+    assert s.total() == 0, s.total()
+
+
+def where_there_are_no_hugepages_the_run_goes_on():
+    with tempfile.TemporaryDirectory() as empty:
+        pages = runner.Hugepages(empty)
+        assert "no hugepages are reserved" in pages.begin()
+        pages.end()
+
+
+CASES = [cases_are_counted, a_skip_that_says_not_ok_is_no_failure, a_case_that_never_ran_is_a_failure,
+         a_program_that_timed_out_is_a_failure, a_repeated_case_is_counted_and_named, the_last_line_has_three_numbers,
+         each_program_is_told_with_its_failures, programs_are_chosen_by_name_and_strange_names_are_told,
+         only_missing_hugepages_are_reserved_and_given_back,
+         hugepages_that_are_there_are_left_alone, no_hugepages_are_taken_from_a_small_machine,
+         where_there_are_no_hugepages_the_run_goes_on]
+print(f"1..{len(CASES)}")
+for number, case in enumerate(CASES, 1):
+    try:
+        case()
+        print(f"ok {number} - {case.__name__}")
+    except Exception as e:  # pylint: disable=broad-except
+        print(f"not ok {number} - {case.__name__}\n# {type(e).__name__}: {e}")
