@@ -314,7 +314,7 @@ def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=()
         make(name)
 
 
-def repeating(f, times=2):
+def repeating(f, name=None, times=2):
     """Runs f, and again after a Foreign: test/run counts the lines that say so."""
     for left in range(times, -1, -1):
         try:
@@ -322,7 +322,7 @@ def repeating(f, times=2):
         except Foreign as why:
             if left == 0:
                 raise
-            print(f"# repeated: {f.__name__}: {why}", flush=True)
+            print(f"# repeated: {name or f.__name__}: {why}", flush=True)
 
 
 def main():

@@ -4,10 +4,11 @@ What tests of the distribution's programs without rdma_cm share: these tell each
 One daemon for all cases of a file and a personality, in a network namespace of our own: the programs' ports are fixed.
 """
 import re
-import time
 
+import programs
+import rig
 import wire
-from rig import PATIENCE, RNICRUN, Daemon, Skip, need, pair_conf
+from rig import RNICRUN, Daemon, Foreign, Skip, need, pair_conf, repeating, until
 
 world = {}
 ONE = ((), ())
@@ -34,10 +35,8 @@ def listens(port):
 
 
 def wait_listen(server, port):
-    end = time.monotonic() + PATIENCE
-    while not listens(port):
-        assert server.p.poll() is None and time.monotonic() < end, server.tail()
-        time.sleep(0.02)
+    until(lambda: server.p.poll() is not None or listens(port), server.tail)
+    assert server.p.poll() is None, server.tail()
 
 
 def begin(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.1", **env):
@@ -51,10 +50,20 @@ def begin(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.
 
 def pair(*args, **how):
     """Runs server and client; returns both outputs."""
-    s, c = begin(*args, **how)
-    c.ok()
-    s.ok()
-    return s.stdout(), c.stdout()
+    def once():
+        s, c = begin(*args, **how)
+        good = c.wait() == 0
+        if good:
+            good = s.wait() == 0
+        else:
+            s.stop()
+        why = "" if good else programs.race(s, c)
+        if why:
+            raise Foreign(why)
+        assert good, c.tail() + s.tail()
+        return s.stdout(), c.stdout()
+
+    return repeating(once, args[0])
 
 
 def figures(out, sizes=1):
@@ -67,8 +76,4 @@ def perftest(program, *args, on=ONE, personality="iwarp"):
 
 
 def nothing_is_left(d):
-    end = time.monotonic() + 20
-    kinds = ("/rnic/clients", "/rnic/qps")
-    while time.monotonic() < end and any(d.telemetry(k) for k in kinds):
-        time.sleep(0.1)
-    assert not any(d.telemetry(k) for k in kinds), "something is left in the daemon"
+    rig.nothing_is_left(d, ("/rnic/clients", "/rnic/qps"))

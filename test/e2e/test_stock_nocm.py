@@ -6,8 +6,8 @@ host and bring their QPs up with ibv_modify_qp(). Both ends over one port, and o
 """
 import re
 import sys
-import time
 
+from programs import A, meet, on_device
 from rig import RNICRUN, case, main, need
 from stock import ONE, TWO, begin, daemon, figures, nothing_is_left, pair, perftest, wait_listen, world
 
@@ -125,12 +125,9 @@ def tools_of_rdma_cm_with_a_channel_adapter():
     out = daemon("roce").run(RNICRUN, "ibv_devinfo", "-v").ok()
     for text in ("InfiniBand (0)", "link_layer:\t\tEthernet", "::ffff:10.77.0.1, RoCE v2", "PORT_ACTIVE (4)"):
         assert text in out, out
-    for server, client in ((["rping", "-s", "-a", "10.77.0.1", "-C", "5", "-V"], ["rping", "-c", "-a", "10.77.0.1", "-C", "5", "-V"]),
-                           (["ucmatose", "-b", "10.77.0.1"], ["ucmatose", "-s", "10.77.0.1"])):
-        s = daemon("roce").run(RNICRUN, *server)
-        time.sleep(0.5)  # they do not say when they listen, and it is not on a port of the host
-        daemon("roce").run(RNICRUN, *client).ok()
-        s.ok()
+    ends = (daemon("roce"), daemon("roce"))
+    meet(ends, ["rping", "-s", "-a", A, "-C", "5", "-V"], ["rping", "-c", "-a", A, "-C", "5", "-V"], on_device(7174))
+    meet(ends, ["ucmatose", "-b", A], ["ucmatose", "-s", A], on_device(7471))
 
 
 @case
