@@ -167,14 +167,17 @@ PERFTEST = (
     ("ib_read_lat", "-n 50 -s 8"), ("ib_read_lat", "-n 5 -s 8388608"), ("ib_read_lat", "-n 50 -e"),
     ("ib_send_bw", "-n 50 -s 8"), ("ib_send_bw", "-n 5 -s 8388608"), ("ib_send_bw", "-n 50 -q 8 -b -s 8192"),
     ("ib_send_bw", "-n 200 -I 60 -s 60"),
-    # Over iWARP perftest's sender waits for credits, which are written into its memory, and with -e it sleeps on its
-    # completions meanwhile: out of credits with all but its unsignalled requests completed it sleeps for good. With
-    # receives (-r) for all messages it never runs out.
-    ("ib_send_bw", "-n 500 -e -r 512"), ("ib_send_bw", "-n 400 --use-srq -r 512"),
+    ("ib_send_bw", "-n 400 --use-srq -r 512"),
     ("ib_send_lat", "-n 50 -s 8"), ("ib_send_lat", "-n 5 -s 8388608"), ("ib_send_lat", "-n 50 -e"),
     ("ib_send_lat", "-n 50 -I 60"), ("ib_send_lat", "-n 50 --use-srq -r 512"),
     ("ib_atomic_bw", "-n 50 -q 8 -b"), ("ib_atomic_bw", "-n 200 -e"),
     ("ib_atomic_bw", "-n 50 -A CMP_AND_SWAP -q 8 -o 8"), ("ib_atomic_lat", "-n 50"), ("ib_atomic_lat", "-n 50 -e"))
+
+
+# Over iWARP perftest's sender waits for credits, which are written into its memory without a completion, and with -e it
+# sleeps on its completions: it may sleep for good with one message left, as -r for all messages is cut to -n. (Seen so: 499
+# of 500 had been sent, and both ends were in ibv_get_cq_event.) To an adapter it sends without credits.
+ADAPTERS_ONLY = (("ib_send_bw", "-n 500 -e"),)
 
 
 def figures(out, sizes=1):

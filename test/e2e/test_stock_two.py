@@ -56,7 +56,7 @@ def perftest(link):
     """Each row over each link, and with and without a connection manager."""
     half = link == "veth"
     programs.perftest(two(link, "iwarp"), True, programs.PERFTEST[half::2])
-    programs.perftest(two(link, "roce"), False, programs.PERFTEST[not half::2], SAME)
+    programs.perftest(two(link, "roce"), False, programs.PERFTEST[not half::2] + programs.ADAPTERS_ONLY, SAME)
 
 
 def qperf(link):
