@@ -4,7 +4,7 @@
 # Usage: scripts/demo.sh [BUILD_DIR]
 set -u
 build=${1:-build}
-dir=$(mktemp -d /tmp/rnic-demo.XXXXXX)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/rnic-demo.XXXXXX")
 export RNICD_SOCKET=$dir/rnicd.sock
 daemon= server=
 
