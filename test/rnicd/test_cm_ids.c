@@ -56,6 +56,9 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	answer = err;
 }
 
+void client_hold(struct client *c) { c->under_way++; }
+void client_unhold(struct client *c) { c->under_way--; }
+
 bool client_back(struct client *c)
 {
 	c->under_way--;

@@ -75,9 +75,12 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	client_answer(c, &m, (uint16_t)(IPC_MSG_HDR + strlen(m.text) + 1));
 }
 
+void client_hold(struct client *c) { c->under_way++; }
+void client_unhold(struct client *c) { c->under_way--; }
+
 bool client_back(struct client *c)
 {
-	c->under_way--;
+	client_unhold(c);
 	if (c->state != CLIENT_DYING)
 		return true;
 	client_death_step(c);

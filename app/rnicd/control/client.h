@@ -110,9 +110,18 @@ struct client_srq {
 	struct qp_srq *srq;
 };
 
+/* What is under way with a QP. One writer: set_state in client_qp_run.c. */
+enum client_qp_state {
+	CLIENT_QP_FREE,     /* nothing: a request, a timer or a connection may take it (hold, command, lend, destroy) */
+	CLIENT_QP_HELD,     /* a command, or a connection that is set up with it; return frees it, lend moves it on */
+	CLIENT_QP_LEAVING,  /* on its way: the old worker is letting go of it */
+	CLIENT_QP_ARRIVING, /* on its way: the new worker is told of it; HELD then, by the one that it was lent to */
+	CLIENT_QP_ENDING    /* is being destroyed, until the end */
+};
+
 struct client_qp {
 	struct owner owner;
-	struct cmd cmd;     /* one at a time: create, modify, move, destroy */
+	struct cmd cmd;     /* one at a time */
 	struct client *c;
 	uint32_t handle;
 	uint32_t qpn;
@@ -130,14 +139,12 @@ struct client_qp {
 	bool deaf;    /* to what it sends to groups itself */
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
-	bool leaving; /* being destroyed */
-	bool moving;  /* a command is under way */
-	bool answer;  /* the client waits for its destruction */
+	enum client_qp_state state;
 	uint64_t rnr_ns; /* of struct qp */
 	uint32_t target; /* worker it moves to */
 	uint64_t shm_off;
-	void (*then)(struct client_qp *q); /* after the command */
-	void *op;    /* the connection manager's, while it moves */
+	void (*then)(struct client_qp *q); /* LEAVING, ARRIVING: when it is there; ENDING: when it is over */
+	void *borrower; /* of client_qp_lend */
 	struct oob *oob; /* from RTR on without a connection manager; else NULL */
 	uint32_t asked;  /* enum qp_state, the last that the client asked for */
 	void (*parked)(struct client *c); /* its request that waits until the command under way is back */
@@ -163,7 +170,7 @@ struct client {
 	uint64_t slots;     /* of all queues */
 	uint64_t pieces;    /* of all memory regions */
 	uint32_t waiting;   /* copies of events that wait for room in its queues */
-	uint32_t under_way; /* commands that will come back to it; its death waits for them */
+	uint32_t under_way; /* what will come back to it; its death waits for that. client_hold, client_unhold */
 	struct ipc_msg req; /* the request under way */
 	bool busy;
 	bool deaf;          /* it sent another one meanwhile: its socket is not looked at until the answer */
@@ -198,6 +205,9 @@ void client_ok(struct client *c);
 void client_ok_handle(struct client *c, uint32_t handle);
 /* err: positive errno. The sentence is the client's to show. */
 void client_error(struct client *c, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Something is under way that will come back to the client: its death waits for that. unhold: it is back. */
+void client_hold(struct client *c);
+void client_unhold(struct client *c);
 /*
  * What it had under way with the workers is back. True: it may be answered. False: it is dying, which has gone on; it
  * must not be touched any more.
@@ -281,22 +291,40 @@ void client_create_qp(struct client *c); /* client_qp.c */
 void client_modify_qp(struct client *c);
 void client_query_qp(struct client *c);
 void client_destroy_qp(struct client *c);
-/* Destroys without answering the client; c->under_way counts it. */
+/* Destroys it; answers the client when the client is not dying. The QP is FREE. */
 void client_qp_end(struct client_qp *q);
 /* What the client may have changed, as the engine gets it. tell_drained is false. */
 struct qp_tune client_qp_tune(const struct client_qp *q);
 /* rnr_retry 0..7 and the timer's code; takes effect with the worker's next command on it. */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer);
-/* Makes `worker` the QP's owner, then calls `then`. At once when it is already. Not while a command is under way. */
-void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q));
+/* ---- what is under way with a QP (client_qp_run.c) ---- */
 
-/*
- * Sends q->cmd, whose arguments are set, to the QP's worker; `done` ends with client_qp_settled. Not while a command is
- * under way.
- */
+static inline bool client_qp_is_free(const struct client_qp *q) { return q->state == CLIENT_QP_FREE; }
+static inline bool client_qp_is_ending(const struct client_qp *q) { return q->state == CLIENT_QP_ENDING; }
+
+/* Nobody else may take it. The QP is FREE, or HELD by the caller. */
+void client_qp_hold(struct client_qp *q);
+/* The same, and sends q->cmd, whose arguments are set, to the QP's worker. `done` ends with client_qp_return. */
 void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *));
-/* The command is back: the request that waited for it goes on, or what the QP's connection waits for. */
-void client_qp_settled(struct client_qp *q);
+/* The same, and makes `worker` the QP's owner, then calls `then`; at once when it is already. */
+void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (*then)(struct client_qp *q));
+/* HELD to FREE: the request that waits for the QP goes on, or what the QP's connection waits for. */
+void client_qp_return(struct client_qp *q);
+/*
+ * The two halves of that, for a caller that has something to do in between. give_back, false: the client is dying, which
+ * has gone on; neither may be touched any more.
+ */
+bool client_qp_give_back(struct client_qp *q);
+void client_qp_go_on(struct client_qp *q);
+/* FREE to ENDING: the worker destroys it; `then` frees it, with its hold of the client. */
+void client_qp_destroy(struct client_qp *q, void (*then)(struct client_qp *q));
+
+/* Chooses the worker of a new QP, whose shm_off is set; forgets it again. */
+void client_qp_place(struct client_qp *q);
+void client_qp_unplace(struct client_qp *q);
+/* The arguments that every command about the QP has. */
+struct cmd_qp client_qp_args(const struct client_qp *q);
+
 /* The QP with this number; NULL: none. */
 struct client_qp *client_qp_of(uint32_t qpn);
 

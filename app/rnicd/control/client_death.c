@@ -39,7 +39,7 @@ static void leave_done(struct cmd *cmd)
 	struct client *c = l->c;
 
 	free(l);
-	c->under_way--;
+	client_unhold(c);
 	client_death_step(c);
 }
 
@@ -75,7 +75,7 @@ static bool step_leave(struct client *c)
 	if (l == NULL)
 		return false;
 	*l = (struct leave){ .c = c, .cmd = { .type = CMD_CLIENT_DEL, .done = leave_done, .client.view = c->wc } };
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&l->cmd);
 	return true;
 }
@@ -92,7 +92,7 @@ static void look_done(struct cmd *cmd)
 	bool found = cmd->refers.found;
 
 	free(l);
-	c->under_way--;
+	client_unhold(c);
 	if (found) {
 		try_at(c, rnicd_now() + UNSENT_POLL_NS);
 		return;
@@ -122,7 +122,7 @@ static void step_unsent(struct client *c)
 	refers_add(&l->cmd.refers, c->room.base, c->room.size);
 	for (uint32_t r = 0; r < IPC_REGIONS; r++)
 		refers_add(&l->cmd.refers, c->region[r].base, c->region[r].size);
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&l->cmd);
 }
 

@@ -51,7 +51,7 @@ static void send(struct client_member *i, struct client *waits)
 	i->waits = waits;
 	i->g->commands++;
 	if (waits != NULL)
-		waits->under_way++;
+		client_hold(waits);
 	cmd_send_all(&i->cmd);
 }
 
@@ -88,7 +88,7 @@ static struct client_qp *asked(struct client *c, struct pkt_addr *addr)
 	struct client_qp *q = table_get(&c->qp, c->req.attach.qp);
 
 	memcpy(addr->b, c->req.attach.group, sizeof(addr->b));
-	if (q == NULL || q->leaving || !q->datagram)
+	if (q == NULL || client_qp_is_ending(q) || !q->datagram)
 		client_error(c, EINVAL, "there is no datagram queue pair %u", c->req.attach.qp);
 	else if (!pkt_addr_is_group(addr))
 		client_error(c, EINVAL, "it is not the address of an IPv4 group");

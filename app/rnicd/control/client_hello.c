@@ -192,6 +192,6 @@ void client_hello(struct client *c, const int *fds, uint32_t n)
 	j->c = c;
 	j->cmd = (struct cmd){ .type = CMD_CLIENT_ADD, .done = join_done, .client.view = c->wc };
 	c->state = CLIENT_JOINING;
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&j->cmd);
 }

@@ -38,7 +38,7 @@ static void job_end(struct client *c)
 	c->job->pd->users--;
 	free(c->job);
 	c->job = NULL;
-	c->under_way--;
+	client_unhold(c);
 }
 
 static void refuse(struct client *c, int err, const char *sentence)
@@ -108,7 +108,7 @@ static void mr_ended(struct cmd *cmd)
 static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
 {
 	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .type = CMD_NOTHING, .done = mr_ended } };
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&e->cmd);
 }
 
@@ -323,7 +323,7 @@ void client_reg_mr(struct client *c)
 	j->pd->users++;
 	j->npieces = r->npieces;
 	c->job = j;
-	c->under_way++;
+	client_hold(c);
 	c->timer.due = go_on;
 	struct share *s = j->pd->borrowed ? calloc(1, sizeof(*s)) : NULL;
 	if (!j->pd->borrowed) {

@@ -79,6 +79,6 @@ void client_dealloc_mw(struct client *c)
 	/* A worker may be binding it: after every one has come round none is. */
 	qp_mw_close(dev_get(mw->pd->dev), mw->stag);
 	*e = (struct mw_end){ .c = c, .mw = mw, .cmd = { .type = CMD_NOTHING, .done = mw_ended } };
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&e->cmd);
 }

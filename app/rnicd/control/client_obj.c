@@ -239,7 +239,7 @@ void client_destroy_cq(struct client *c)
 	 * flush.
 	 */
 	*e = (struct cq_end){ .q = q, .cmd = { .type = CMD_NOTHING, .done = cq_ended } };
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&e->cmd);
 }
 
@@ -292,6 +292,6 @@ void client_resize_cq(struct client *c)
 	e->q = q;
 	e->cqe = r->cqe;
 	e->cmd = (struct cmd){ .type = CMD_CQ_RESIZE, .done = resized, .resize = { .cq = q->cq, .ring = e->ring } };
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&e->cmd);
 }

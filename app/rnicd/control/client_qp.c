@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Queue pairs. A QP belongs to one worker from its creation; before it gets a connection it may be moved to the worker
- * that the connection belongs to. Each command on it waits for the one before.
- */
+/* Queue pairs: the client's requests about them. What is under way with a QP, and its worker, are client_qp_run.c's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +20,6 @@
 #define RNR_UNIT_NS  (10 * RN_NS_PER_US)
 #define RNR_LEAST_NS (100 * RN_NS_PER_MS)
 
-static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that live on each */
 static struct rn_list by_qpn[QPN_HASH];
 
 /* ---- numbers ---- */
@@ -52,16 +48,6 @@ static uint32_t next_qpn(void)
 }
 
 /* ---- creation ---- */
-
-static uint32_t idlest_worker(void)
-{
-	uint32_t best = 0;
-
-	for (uint32_t i = 1; i < rnicd.n_workers; i++)
-		if (per_worker[i] < per_worker[best])
-			best = i;
-	return best;
-}
 
 static bool take_bit(struct client *c, uint32_t *bit)
 {
@@ -95,49 +81,9 @@ static void forget(struct client_qp *q)
 		q->srq->users--;
 	if (q->async != NULL)
 		q->async->users--;
-	per_worker[q->worker]--;
+	client_qp_unplace(q);
 	free(q->qp);
 	free(q);
-}
-
-void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *))
-{
-	q->cmd.type = type;
-	q->cmd.done = done;
-	q->moving = true;
-	q->c->under_way++;
-	cmd_send(&q->cmd, q->worker);
-}
-
-/* True: the client is dying and this was what it waited for. */
-static bool cmd_over(struct client_qp *q)
-{
-	q->moving = false;
-	q->c->under_way--;
-	if (q->c->state != CLIENT_DYING)
-		return false;
-	client_death_step(q->c);
-	return true;
-}
-
-void client_qp_settled(struct client_qp *q)
-{
-	void (*parked)(struct client *c) = q->parked;
-
-	q->parked = NULL;
-	if (cmd_over(q))
-		return;
-	if (parked != NULL)
-		parked(q->c);
-	else
-		oob_settled(q);
-}
-
-/* The arguments that every command about the QP has, for this worker. */
-static struct cmd_qp args(const struct client_qp *q, uint32_t worker)
-{
-	return (struct cmd_qp){ .qp = q->qp, .client = q->c->wc[worker], .bit = q->db_bit, .datagram = q->datagram,
-				.port = q->pd->dev };
 }
 
 static void created(struct cmd *cmd)
@@ -148,7 +94,7 @@ static void created(struct cmd *cmd)
 	struct client *c = q->c;
 
 	if (cmd->qp.verdict == QP_OK) {
-		if (!cmd_over(q))
+		if (client_qp_give_back(q))
 			client_answer(c, &m, IPC_MSG_LEN(create_qp_ok));
 		return;
 	}
@@ -228,7 +174,6 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				  .rcq = table_get(&c->cq, r->recv_cq),
 				  .srq = table_get(&c->srq, r->srq),
 				  .access = QP_ACC_REMOTE };
-	q->worker = q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker();
 	q->rnr_ns = rnr_default(q);
 	struct qp_attr a = {
 		.owner = owner_new(),
@@ -305,10 +250,9 @@ void client_create_qp(struct client *c)
 	if (async != NULL)
 		async->users++;
 	c->slots += q->slots;
-	per_worker[q->worker]++;
-	((struct qp_shm *)(void *)(c->region[IPC_REGION_QUEUES].base + r.shm_off))->worker = q->worker;
 	q->shm_off = r.shm_off;
-	q->cmd.qp = args(q, q->worker);
+	client_qp_place(q);
+	q->cmd.qp = client_qp_args(q);
 	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
 	q->cmd.qp.has_state = !rnicd.port[q->pd->dev]->cfg->roce;
 	q->cmd.qp.state = QP_S_INIT;
@@ -322,15 +266,15 @@ static struct client_qp *find(struct client *c, uint32_t handle, void (*again)(s
 {
 	struct client_qp *q = table_get(&c->qp, handle);
 
-	if (q == NULL || q->leaving) {
+	if (q == NULL || client_qp_is_ending(q)) {
 		client_error(c, EINVAL, "there is no queue pair %u", handle);
 		return NULL;
 	}
-	if (q->moving && q->oob != NULL) {
+	if (!client_qp_is_free(q) && q->oob != NULL) {
 		q->parked = again;
 		return NULL;
 	}
-	if (q->moving) { /* a connection is being set up with it in this very moment */
+	if (!client_qp_is_free(q)) { /* a connection is being set up with it in this very moment */
 		client_error(c, EBUSY, "the queue pair is being connected");
 		return NULL;
 	}
@@ -344,7 +288,7 @@ static void modified(struct cmd *cmd)
 	const struct ipc_modify_qp *r = &q->c->req.modify_qp;
 	const struct cmd_qp did = cmd->qp; /* the next command may be sent below */
 
-	if (cmd_over(q))
+	if (!client_qp_give_back(q))
 		return;
 	if (did.verdict != QP_OK) {
 		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
@@ -358,8 +302,7 @@ static void modified(struct cmd *cmd)
 			oob_patience(q, r->timeout, r->retry_cnt);
 		client_ok(q->c);
 	}
-	if (!q->moving)
-		oob_settled(q);
+	client_qp_go_on(q);
 }
 
 #define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
@@ -415,7 +358,7 @@ void client_modify_qp(struct client *c)
 		client_qp_rnr(q, r->rnr_retry, r->rnr_timer);
 	if (has_state && (r->state == QP_S_RESET || r->state == QP_S_ERR))
 		oob_leave(q);
-	q->cmd.qp = args(q, q->worker);
+	q->cmd.qp = client_qp_args(q);
 	q->cmd.qp.tune = client_qp_tune(q);
 	q->cmd.qp.has_state = has_state;
 	q->cmd.qp.state = (enum qp_state)r->state;
@@ -427,7 +370,7 @@ void client_query_qp(struct client *c)
 {
 	struct client_qp *q = table_get(&c->qp, c->req.handle.handle);
 
-	if (q == NULL || q->leaving) {
+	if (q == NULL || client_qp_is_ending(q)) {
 		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
 		return;
 	}
@@ -442,84 +385,28 @@ void client_query_qp(struct client *c)
 	client_answer(c, &m, IPC_MSG_LEN(query_qp_ok));
 }
 
-/* ---- moving to another worker ---- */
-
-static void arrived(struct cmd *cmd)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-	void (*then)(struct client_qp *) = q->then;
-
-	q->moving = false;
-	q->c->under_way--;
-	then(q); /* looks at the client's state itself */
-}
-
-static void left(struct cmd *cmd)
-{
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-
-	if (!cmd->qp.later) { /* the turn in which it left may still have it on a list: its rc_flush must have passed */
-		cmd->type = CMD_QP_LATER;
-		cmd_send(cmd, q->worker);
-		return;
-	}
-	per_worker[q->worker]--;
-	q->worker = q->target;
-	per_worker[q->worker]++;
-	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm_off);
-	__atomic_store_n(&shm->worker, q->worker, __ATOMIC_RELEASE);
-	cmd->type = CMD_QP_ARRIVE;
-	cmd->done = arrived;
-	cmd->qp = args(q, q->worker);
-	cmd_send(cmd, q->worker);
-}
-
-void client_qp_move(struct client_qp *q, uint32_t worker, void (*then)(struct client_qp *q))
-{
-	if (q->worker == worker) {
-		then(q);
-		return;
-	}
-	q->then = then;
-	q->target = worker;
-	q->cmd.qp = args(q, q->worker);
-	client_qp_command(q, CMD_QP_LEAVE, left);
-}
-
 /* ---- destruction ---- */
 
-static void destroyed(struct cmd *cmd)
+static void destroyed(struct client_qp *q)
 {
-	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 	struct client *c = q->c;
-	bool answer = q->answer;
 
-	if (!cmd->qp.later) { /* completions made before become visible with that turn's rc_flush, which still names it */
-		cmd->type = CMD_QP_LATER;
-		cmd_send(cmd, q->worker);
-		return;
-	}
-	forget(q);
-	if (client_back(c) && answer)
+	forget(q); /* its hold of the client is client_back's */
+	if (client_back(c))
 		client_ok(c);
 }
 
 void client_qp_end(struct client_qp *q)
 {
-	q->leaving = true;
 	oob_leave(q);
 	client_groups_leave(q);
-	q->cmd.qp = args(q, q->worker);
-	q->cmd.qp.orphan = q->c->state == CLIENT_DYING;
-	client_qp_command(q, CMD_QP_DESTROY, destroyed);
+	client_qp_destroy(q, destroyed);
 }
 
 void client_destroy_qp(struct client *c)
 {
 	struct client_qp *q = find(c, c->req.handle.handle, client_destroy_qp);
 
-	if (q == NULL)
-		return;
-	q->answer = true;
-	client_qp_end(q);
+	if (q != NULL)
+		client_qp_end(q);
 }

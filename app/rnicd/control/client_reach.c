@@ -107,7 +107,7 @@ void client_reach(struct client *c)
 	r->hop = pkt_addr_same_net(&r->dst, &p->ip, p->prefix_len) || !p->gateway_set ? r->dst : p->gateway;
 	rn_list_push_front(&waiting, &r->link);
 	r->cmd.neigh = (struct cmd_neigh){ .port = r->dev, .dst = r->dst };
-	c->under_way++;
+	client_hold(c);
 	loop_timer_arm(&r->timer, rnicd_now() + PATIENCE_NS);
 	cmd_send(&r->cmd, 0); /* every worker learns for itself from the answer; the first asks */
 }

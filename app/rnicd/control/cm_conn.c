@@ -104,7 +104,7 @@ static void op_end(struct op *o, int err, const char *sentence)
 	struct client *c = o->c;
 
 	if (o->q != NULL)
-		o->q->moving = false;
+		client_qp_return(o->q);
 	free(o);
 	if (!client_back(c))
 		return;
@@ -121,7 +121,7 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type t
 	struct client_qp *q = r->qp != 0 ? table_get(&c->qp, r->qp) : NULL;
 	const struct rnicd_port_cfg *p = rnicd.port[id->dev]->cfg;
 
-	if (r->qp != 0 && (q == NULL || q->leaving || q->moving)) {
+	if (r->qp != 0 && (q == NULL || !client_qp_is_free(q))) {
 		client_error(c, EINVAL, "there is no queue pair %u", r->qp);
 		return NULL;
 	}
@@ -153,10 +153,8 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type t
 
 static void qp_there(struct client_qp *q)
 {
-	struct op *o = q->op;
+	struct op *o = q->borrower;
 
-	q->op = NULL;
-	q->moving = true; /* until op_end: nobody else commands it */
 	o->go(o);
 }
 
@@ -164,13 +162,10 @@ static void qp_there(struct client_qp *q)
 static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 {
 	o->go = go;
-	o->c->under_way++;
-	if (o->q == NULL) {
+	if (o->q == NULL)
 		go(o);
-		return;
-	}
-	o->q->op = o;
-	client_qp_move(o->q, worker, qp_there);
+	else
+		client_qp_lend(o->q, worker, o, qp_there);
 }
 
 /* ---- connect ---- */
@@ -191,12 +186,7 @@ static uint32_t choose_port(struct op *o)
 
 static void open_retry(struct op *o)
 {
-	uint32_t worker = choose_port(o);
-
-	if (o->q != NULL)
-		o->q->moving = false;
-	o->c->under_way--; /* bring_qp counts it again */
-	bring_qp(o, worker, open_go);
+	bring_qp(o, choose_port(o), open_go);
 }
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
@@ -304,6 +294,7 @@ void cm_connect(struct client *c)
 	o->addr = (struct conn_addr){ .port = id->dev, .rport = id->remote.port };
 	memcpy(o->addr.local.b, id->local.ip, 16);
 	memcpy(o->addr.remote.b, id->remote.ip, 16);
+	client_hold(c);
 	bring_qp(o, choose_port(o), open_go);
 }
 
@@ -367,6 +358,7 @@ void cm_accept(struct client *c)
 		id->listener->requests--;
 		id->listener = NULL;
 	}
+	client_hold(c);
 	bring_qp(o, id->conn->worker, accept_go);
 }
 
@@ -412,7 +404,7 @@ void cm_reject(struct client *c)
 		id->listener->requests--;
 		id->listener = NULL;
 	}
-	c->under_way++;
+	client_hold(c);
 	o->cmd.join = (struct cmd_conn_join){ .which = o->which, .priv = o->priv, .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);
 }
@@ -443,7 +435,7 @@ void cm_disconnect(struct client *c)
 	struct op *o = op_new(c, id, CMD_CONN_DISCONNECT, disconnected);
 	if (o == NULL)
 		return;
-	c->under_way++;
+	client_hold(c);
 	o->cmd.conn = o->which;
 	cmd_send(&o->cmd, o->k->worker);
 }

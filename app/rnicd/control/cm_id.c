@@ -287,7 +287,7 @@ static void let_go_done(struct cmd *cmd)
 	struct client *c = l->c;
 
 	free(l);
-	c->under_way--;
+	client_unhold(c);
 	client_death_step(c);
 }
 
@@ -313,7 +313,7 @@ void cm_client_conns(struct client *c)
 			continue;
 		*l = (struct let_go){ .c = c, .cmd = { .type = CMD_CONN_LET_GO, .done = let_go_done,
 						       .conn = { .conn = k->conn, .key = k->owner.key } } };
-		c->under_way++;
+		client_hold(c);
 		cmd_send(&l->cmd, k->worker);
 	}
 }

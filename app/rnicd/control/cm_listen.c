@@ -86,7 +86,7 @@ void cm_listen(struct client *c)
 	o->cmd.listen.backlog = (uint16_t)id->backlog;
 	o->cmd.listen.owner = owner_new();
 	owner_put(&id->owner, OWNER_LISTEN, o->cmd.listen.owner);
-	c->under_way++;
+	client_hold(c);
 	cmd_send_all(&o->cmd);
 }
 
@@ -114,6 +114,6 @@ void cm_listen_end(struct cm_id *id)
 			client_error(id->c, ENOMEM, "no memory");
 		return;
 	}
-	id->c->under_way++;
+	client_hold(id->c);
 	cmd_send_all(&o->cmd);
 }

@@ -251,7 +251,7 @@ void cm_sidr_accept(struct client *c, struct cm_id *id)
 		cm_wrong_state(c, id, "accept");
 		return;
 	}
-	if (q == NULL || q->leaving || !q->datagram || q->pd->dev != id->dev) {
+	if (q == NULL || client_qp_is_ending(q) || !q->datagram || q->pd->dev != id->dev) {
 		client_error(c, EINVAL, "there is no datagram queue pair %u of the device that was asked", r->qp);
 		return;
 	}

@@ -118,7 +118,7 @@ static void gave_up(struct cmd *cmd)
 
 	oob_totals.gave_up++;
 	set_state(q->oob, OOB_OVER);
-	client_qp_settled(q);
+	client_qp_return(q);
 }
 
 static void looked(struct cmd *cmd)
@@ -132,7 +132,6 @@ static void looked(struct cmd *cmd)
 	else if (o->since == 0)
 		o->since = now;
 	if (o->state == OOB_SEEKING && o->since != 0 && now - o->since > o->patience_ns) {
-		q->c->under_way--; /* client_qp_command counts anew */
 		q->cmd.qp = (struct cmd_qp){ .qp = q->qp };
 		client_qp_command(q, CMD_QP_GIVE_UP, gave_up);
 		return;
@@ -142,7 +141,7 @@ static void looked(struct cmd *cmd)
 		if (!o->active || !open_conn(o))
 			seek(o, o->pause_ns);
 	}
-	client_qp_settled(q);
+	client_qp_return(q);
 }
 
 static void tick(struct loop_timer *t)
@@ -151,7 +150,7 @@ static void tick(struct loop_timer *t)
 
 	if (o->q->c->state != CLIENT_READY)
 		return;
-	if (o->q->moving) {
+	if (!client_qp_is_free(o->q)) {
 		seek(o, o->pause_ns);
 		return;
 	}
@@ -160,12 +159,6 @@ static void tick(struct loop_timer *t)
 }
 
 /* ---- attaching ---- */
-
-static void join_over(struct client_qp *q)
-{
-	q->c->under_way--; /* the join's */
-	client_qp_settled(q);
-}
 
 static void joined(struct cmd *cmd)
 {
@@ -179,7 +172,7 @@ static void joined(struct cmd *cmd)
 			cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
 		seek_again(o);
 	}
-	join_over(q);
+	client_qp_return(q);
 }
 
 /* The QP is on the connection's worker and the QP's client is alive. */
@@ -202,8 +195,7 @@ static void arrived(struct client_qp *q)
 	struct oob *o = q->oob;
 
 	if (o->state != OOB_JOINING || q->c->state == CLIENT_DYING) { /* the peer has gone meanwhile, or the client */
-		q->c->under_way++; /* client_qp_settled takes a command's */
-		join_over(q);
+		client_qp_return(q);
 		return;
 	}
 	send_join(o);
@@ -217,8 +209,7 @@ static void start_join(struct oob *o)
 	o->which = (struct cmd_conn){ .conn = o->k->conn, .key = o->k->owner.key };
 	o->k->c = q->c;
 	o->k->qp = q->owner.key;
-	q->c->under_way++;
-	client_qp_move(q, o->k->worker, arrived);
+	client_qp_lend(q, o->k->worker, o, arrived);
 }
 
 void oob_join(struct oob *o, struct cm_conn *k)
@@ -227,7 +218,7 @@ void oob_join(struct oob *o, struct cm_conn *k)
 	set_state(o, OOB_JOINING);
 	o->k = k;
 	k->oob = o;
-	if (o->q->moving)
+	if (!client_qp_is_free(o->q))
 		o->due = true;
 	else
 		start_join(o);

@@ -154,7 +154,7 @@ static bool place(const struct event_fx *fx, const struct oob_hello *h)
 	struct client_qp *q = client_qp_of(h->dst_qpn);
 	struct oob *o = q != NULL ? q->oob : NULL;
 
-	if (q == NULL || q->leaving || q->pd->dev != fx->port || q->c->state != CLIENT_READY)
+	if (q == NULL || client_qp_is_ending(q) || q->pd->dev != fx->port || q->c->state != CLIENT_READY)
 		return false;
 	if (o == NULL && qp_get_state(q->qp) > QP_S_INIT)
 		return false;

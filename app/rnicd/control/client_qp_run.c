@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is under way with a QP, and the worker it belongs to. A QP belongs to one worker from its creation; before it gets
+ * a connection it may be moved to the connection's worker. One command is under way with it at a time.
+ */
+#include "border/flow_owner.h"
+#include "control/client.h"
+#include "control/oob.h"
+
+static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that belong to each */
+
+/* The one writer of q->state. A QP that is not FREE holds its client: the client's death waits for it. */
+static void set_state(struct client_qp *q, enum client_qp_state to)
+{
+	if (q->state == CLIENT_QP_FREE && to != CLIENT_QP_FREE)
+		client_hold(q->c);
+	else if (q->state != CLIENT_QP_FREE && to == CLIENT_QP_FREE)
+		client_unhold(q->c);
+	q->state = to;
+}
+
+struct cmd_qp client_qp_args(const struct client_qp *q)
+{
+	return (struct cmd_qp){ .qp = q->qp, .client = q->c->wc[q->worker], .bit = q->db_bit, .datagram = q->datagram,
+				.port = q->pd->dev };
+}
+
+/* ---- held ---- */
+
+void client_qp_hold(struct client_qp *q) { set_state(q, CLIENT_QP_HELD); }
+
+void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *))
+{
+	client_qp_hold(q);
+	q->cmd.type = type;
+	q->cmd.done = done;
+	cmd_send(&q->cmd, q->worker);
+}
+
+bool client_qp_give_back(struct client_qp *q)
+{
+	struct client *c = q->c;
+
+	set_state(q, CLIENT_QP_FREE);
+	if (c->state != CLIENT_DYING)
+		return true;
+	client_death_step(c);
+	return false;
+}
+
+void client_qp_go_on(struct client_qp *q)
+{
+	void (*parked)(struct client *c) = q->parked;
+
+	if (q->state != CLIENT_QP_FREE)
+		return;
+	q->parked = NULL;
+	if (parked != NULL)
+		parked(q->c);
+	else
+		oob_settled(q);
+}
+
+void client_qp_return(struct client_qp *q)
+{
+	if (client_qp_give_back(q))
+		client_qp_go_on(q);
+}
+
+/* ---- its worker ---- */
+
+static uint32_t idlest_worker(void)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < rnicd.n_workers; i++)
+		if (per_worker[i] < per_worker[best])
+			best = i;
+	return best;
+}
+
+static void belongs_to(struct client_qp *q, uint32_t worker)
+{
+	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm_off);
+
+	q->worker = worker;
+	per_worker[worker]++;
+	__atomic_store_n(&shm->worker, worker, __ATOMIC_RELEASE);
+}
+
+void client_qp_place(struct client_qp *q)
+{
+	belongs_to(q, q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker());
+}
+
+void client_qp_unplace(struct client_qp *q) { per_worker[q->worker]--; }
+
+static void arrived(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	set_state(q, CLIENT_QP_HELD);
+	q->then(q);
+}
+
+/* The turn in which it left, or was destroyed, may still have it on a list: that turn's rc_flush must have passed. */
+static bool turn_is_over(struct client_qp *q)
+{
+	if (q->cmd.qp.later)
+		return true;
+	q->cmd.type = CMD_QP_LATER;
+	cmd_send(&q->cmd, q->worker);
+	return false;
+}
+
+static void left(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	if (!turn_is_over(q))
+		return;
+	client_qp_unplace(q);
+	belongs_to(q, q->target);
+	set_state(q, CLIENT_QP_ARRIVING);
+	q->cmd = (struct cmd){ .type = CMD_QP_ARRIVE, .done = arrived, .qp = client_qp_args(q) };
+	cmd_send(&q->cmd, q->worker);
+}
+
+void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (*then)(struct client_qp *q))
+{
+	q->borrower = borrower;
+	if (q->worker == worker) {
+		client_qp_hold(q);
+		then(q);
+		return;
+	}
+	q->then = then;
+	q->target = worker;
+	set_state(q, CLIENT_QP_LEAVING);
+	q->cmd = (struct cmd){ .type = CMD_QP_LEAVE, .done = left, .qp = client_qp_args(q) };
+	cmd_send(&q->cmd, q->worker);
+}
+
+/* ---- its end ---- */
+
+static void ended(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+
+	if (turn_is_over(q))
+		q->then(q);
+}
+
+void client_qp_destroy(struct client_qp *q, void (*then)(struct client_qp *q))
+{
+	set_state(q, CLIENT_QP_ENDING);
+	q->then = then;
+	q->cmd = (struct cmd){ .type = CMD_QP_DESTROY, .done = ended, .qp = client_qp_args(q) };
+	q->cmd.qp.orphan = q->c->state == CLIENT_DYING;
+	cmd_send(&q->cmd, q->worker);
+}
