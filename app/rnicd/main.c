@@ -2,6 +2,7 @@
 /* rnicd: options, start, the control thread's life, the end in order. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <linux/close_range.h>
 #include <sched.h>
@@ -24,6 +25,7 @@
 #include "control/loop.h"
 #include "control/numa_node.h"
 #include "control/oob.h"
+#include "control/reload.h"
 #include "control/sigbus.h"
 #include "control/sock.h"
 #include "control/tele.h"
@@ -34,14 +36,15 @@
 #define END_NS (5 * RN_NS_PER_S)       /* clients' connections get that long to end in order */
 #define ALARM_S 1                      /* see client_ev.h */
 
-static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_signal, reload_asked, state_asked;
+static bool ends_with_terminal;
 static uint64_t end_by; /* while stopping */
 
 static const char usage[] =
 	"NAME\n"
 	"  rnicd - software RDMA network adapter\n\n"
 	"SYNOPSIS\n"
-	"  rnicd [--config FILE] [--log-level LEVEL]\n"
+	"  rnicd [--config FILE] [--socket PATH] [--log-level LEVEL]\n"
 	"  rnicd --check FILE\n\n"
 	"DESCRIPTION\n"
 	"  rnicd owns the Ethernet ports that its configuration names and is an RDMA adapter (iWARP over TCP) on each "
@@ -51,16 +54,22 @@ static const char usage[] =
 	"OPTIONS\n"
 	"  -c, --config FILE      configuration (default " CONF_DEFAULT ")\n"
 	"      --check FILE       read the configuration, name the line of each mistake, and end\n"
+	"  -s, --socket PATH      control socket, over RNICD_SOCKET and the configuration's\n"
 	"  -l, --log-level LEVEL  error, warning, info or debug, over the configuration's\n"
 	"      --no-hugepages     ordinary pages, whatever the configuration says\n"
 	"      --help-config      every key of the configuration with its default\n"
 	"  -V, --version\n"
 	"  -h, --help\n\n"
 	"SIGNALS\n"
-	"  SIGTERM, SIGINT  end in order: clients are told, connections closed, captures written out\n\n"
+	"  SIGTERM, SIGINT  end in order: clients are told, connections closed, captures written out\n"
+	"  SIGHUP           read the configuration again: log level, and of ports rate, impairment and capture change; when\n"
+	"                   the terminal that rnicd was started at has hung up, and no service manager started it, an end\n"
+	"                   in order\n"
+	"  SIGUSR1          say in the log how the ports are and how many clients there are\n\n"
 	"FILES\n"
 	"  /run/rnicd/rnicd.sock  control socket, where clients look unless RNICD_SOCKET names another\n\n"
 	"ENVIRONMENT\n"
+	"  RNICD_SOCKET   control socket, over the configuration's; clients look at it too\n"
 	"  NOTIFY_SOCKET  told READY=1 and STOPPING=1 (systemd, Type=notify)\n\n"
 	"EXIT STATUS\n"
 	"  0 after an orderly end, 1 when it could not start or the configuration has mistakes, 2 for wrong options\n";
@@ -69,6 +78,7 @@ struct options {
 	const char *config;
 	const char *check;
 	const char *level;
+	const char *socket;
 	bool no_hugepages;
 };
 
@@ -78,6 +88,7 @@ static int options(int argc, char **argv, struct options *o)
 	enum { CHECK = 256, HELP_CONFIG, NO_HUGEPAGES };
 	static const struct option opts[] = {
 		{ "config", required_argument, NULL, 'c' }, { "check", required_argument, NULL, CHECK },
+		{ "socket", required_argument, NULL, 's' },
 		{ "log-level", required_argument, NULL, 'l' }, { "help-config", no_argument, NULL, HELP_CONFIG },
 		{ "no-hugepages", no_argument, NULL, NO_HUGEPAGES },
 		{ "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
@@ -85,13 +96,16 @@ static int options(int argc, char **argv, struct options *o)
 	int c;
 
 	*o = (struct options){ .config = CONF_DEFAULT };
-	while ((c = getopt_long(argc, argv, "c:l:Vh", opts, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "c:s:l:Vh", opts, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			o->config = optarg;
 			break;
 		case CHECK:
 			o->check = optarg;
+			break;
+		case 's':
+			o->socket = optarg;
 			break;
 		case 'l':
 			o->level = optarg;
@@ -119,13 +133,43 @@ static int options(int argc, char **argv, struct options *o)
 	return 2;
 }
 
+/* The line of a key that names a CPU that is not ours to use, and a sentence; 0: there is none. */
+static unsigned cpu_missing(const struct conf *c, char *say, size_t len)
+{
+	const struct rnicd_cfg *cfg = &c->d;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return 0; /* more CPUs than cpu_set_t knows: DPDK will say */
+	for (uint32_t i = 0; i <= cfg->n_workers; i++) {
+		bool control = i == cfg->n_workers;
+		uint32_t cpu = control ? cfg->control_cpu : cfg->lcore[i];
+		if ((control ? cpu == UINT16_MAX : !cfg->pin) || (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)))
+			continue;
+		snprintf(say, len,
+			 "%s names CPU %u, but this process may use only %d CPUs and that is none of them (taskset -p "
+			 "%d)",
+			 control ? "control-cpu" : "workers", cpu, CPU_COUNT(&set), (int)getpid());
+		return control ? c->control_cpu_line : c->workers_line;
+	}
+	return 0;
+}
+
 static int check(const char *path)
 {
 	static struct conf c;
 	unsigned n = conf_load(path, &c, stderr);
 
+	char say[512];
+
 	if (n > 0)
 		return 1;
+	unsigned line = cpu_missing(&c, say, sizeof(say));
+	if (line != 0) {
+		fprintf(stderr, "%s:%u: %s\n", path, line, say);
+		return 1;
+	}
 	printf("%s: no mistakes, %u port%s\n", path, c.d.n_ports, c.d.n_ports == 1 ? "" : "s");
 	return 0;
 }
@@ -143,35 +187,32 @@ static bool level_over(const char *name)
 	return name == NULL;
 }
 
-/* False, and a sentence: a CPU that the configuration names is not ours to use. */
-static bool cpus_there(char *say, size_t len)
-{
-	const struct rnicd_cfg *cfg = &rnicd.cfg;
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return true; /* more CPUs than cpu_set_t knows: DPDK will say */
-	for (uint32_t i = 0; i <= cfg->n_workers; i++) {
-		bool control = i == cfg->n_workers;
-		uint32_t cpu = control ? cfg->control_cpu : cfg->lcore[i];
-		if ((control ? cpu == UINT16_MAX : !cfg->pin) || (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)))
-			continue;
-		snprintf(say, len,
-			 "%s names CPU %u, but this process may use only %d CPUs and that is none of them (taskset -p "
-			 "%d)",
-			 control ? "control-cpu" : "workers", cpu, CPU_COUNT(&set), (int)getpid());
-		return false;
-	}
-	return true;
-}
-
 /* ---- signals ---- */
 
 static void on_stop(int sig)
 {
 	stop_signal = sig;
 	loop_poke();
+}
+
+/* What they ask for is done by the loop: collect(). */
+static void on_ask(int sig)
+{
+	if (sig == SIGHUP)
+		reload_asked = 1;
+	else if (sig == SIGUSR1)
+		state_asked = 1;
+	loop_poke();
+}
+
+/* Whether there is a terminal whose hang-up is ours too. */
+static bool has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 static void on_alarm(int sig) { (void)sig; /* it has interrupted a system call, that was its purpose */ }
@@ -182,6 +223,9 @@ static void set_of(sigset_t *s)
 	sigaddset(s, SIGTERM);
 	sigaddset(s, SIGINT);
 	sigaddset(s, SIGALRM);
+	sigaddset(s, SIGHUP);
+	sigaddset(s, SIGUSR1);
+	sigaddset(s, SIGUSR2);
 }
 
 /* Before other threads are made: they keep these blocked. */
@@ -196,13 +240,20 @@ static void signals_block(void)
 
 static void signals_take(void)
 {
-	struct sigaction stop = { .sa_handler = on_stop }, alrm = { .sa_handler = on_alarm };
+	struct sigaction stop = { .sa_handler = on_stop }, alrm = { .sa_handler = on_alarm },
+			 ask = { .sa_handler = on_ask }, hup;
 	struct itimerval every = { .it_interval.tv_sec = ALARM_S, .it_value.tv_sec = ALARM_S };
 	sigset_t s;
 
 	sigaction(SIGTERM, &stop, NULL);
 	sigaction(SIGINT, &stop, NULL);
 	sigaction(SIGALRM, &alrm, NULL);
+	sigaction(SIGHUP, &ask, &hup);
+	sigaction(SIGUSR1, &ask, NULL);
+	sigaction(SIGUSR2, &ask, NULL);
+	/* nohup ignores SIGHUP; service managers name themselves */
+	ends_with_terminal = hup.sa_handler != SIG_IGN && getenv("NOTIFY_SOCKET") == NULL &&
+			     getenv("INVOCATION_ID") == NULL && has_terminal();
 	setitimer(ITIMER_REAL, &every, NULL);
 	set_of(&s);
 	pthread_sigmask(SIG_UNBLOCK, &s, NULL);
@@ -253,9 +304,40 @@ static void on_event(const struct event *ev)
 	}
 }
 
+static void say_state(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		uint64_t rx = 0, tx = 0;
+		for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+			rx += rnicd.port[i]->stats[w].rx_packets;
+			tx += rnicd.port[i]->stats[w].tx_packets;
+		}
+		rnicd_log(RNICD_LOG_INFO, "port %s: link %s, %llu packets received, %llu sent", rnicd.port[i]->cfg->name,
+			  port_link(rnicd.port[i]) == RNICD_LINK_UP ? "up" : "down", (unsigned long long)rx,
+			  (unsigned long long)tx);
+	}
+	rnicd_log(RNICD_LOG_INFO, "%u clients", client_count());
+}
+
+static void asked(void)
+{
+	if (state_asked) {
+		state_asked = 0;
+		say_state();
+	}
+	if (!reload_asked)
+		return;
+	reload_asked = 0;
+	if (ends_with_terminal && !has_terminal())
+		stop_signal = SIGHUP;
+	else
+		reload();
+}
+
 static uint32_t collect(void)
 {
 	client_check_memory();
+	asked();
 	return event_collect(EVENTS_MAX, on_event);
 }
 
@@ -292,7 +374,7 @@ static void say_ready(const char *pages)
 	}
 	printf("rnicd: ready, %u port%s, %u worker%s, %s, socket %s, telemetry %s\n", rnicd.n_ports,
 	       rnicd.n_ports == 1 ? "" : "s", rnicd.n_workers, rnicd.n_workers == 1 ? "" : "s", pages, cfg->socket,
-	       tele_path());
+	       tele_path() != NULL ? tele_path() : "none (DPDK did not start it)");
 	fflush(stdout);
 	sock_notify("READY=1");
 }
@@ -370,12 +452,18 @@ int main(int argc, char **argv)
 		return 1;
 	if (o.no_hugepages)
 		conf.hugepages = CONF_HUGE_NO;
+	const char *sock = o.socket != NULL ? o.socket : getenv("RNICD_SOCKET");
+	reload_begin(o.config, &conf, o.level != NULL);
+	if (sock != NULL && sock[0] != '\0' && !conf_socket(&conf, sock, say)) {
+		fprintf(stderr, "rnicd: the socket '%s' %s\n", sock, say);
+		return 1;
+	}
 	rnicd.cfg = conf.d;
 	if (!level_over(o.level)) {
 		fprintf(stderr, "rnicd: --log-level must be error, warning, info or debug\n");
 		return 2;
 	}
-	if (!cpus_there(say, sizeof(say)) || !huge_decide(&conf, say, sizeof(say)))
+	if (cpu_missing(&conf, say, sizeof(say)) != 0 || !huge_decide(&conf, say, sizeof(say)))
 		return cannot(say);
 	rnicd.cfg.hugepages = conf.d.hugepages;
 	char pages[512], err[512] = "";

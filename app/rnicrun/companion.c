@@ -115,7 +115,8 @@ static void become_rnicd(const struct companion *c, const char *rnicd, pid_t par
 	if (getppid() != parent || log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0 ||
 	    setenv("NOTIFY_SOCKET", c->notify, 1) != 0)
 		_exit(CANNOT);
-	execl(rnicd, rnicd, "--config", c->conf, (char *)NULL);
+	/* by the command line, which beats an RNICD_SOCKET of the environment */
+	execl(rnicd, rnicd, "--config", c->conf, "--socket", c->socket, (char *)NULL);
 	_exit(CANNOT);
 }
 

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +18,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -26,6 +30,7 @@
 #define FEW_FILES 1024ul
 #define SPACE     (UINT64_C(4) << 30)  /* bytes of addresses that librnic and a program want */
 #define FILE_SIZE (UINT64_C(64) << 30) /* of the sparse files that are shared with rnicd */
+#define ANSWER_MS 2000                 /* a daemon that takes longer does not answer */
 #define PART      (UINT64_C(1) << 16)  /* of memory, registered as a trial */
 
 static int bad;
@@ -44,6 +49,13 @@ __attribute__((format(printf, 2, 3))) static void say(const char *mark, const ch
 /* Something that stops programs; the sentence says what to do. */
 #define wrong(...) (bad = 1, say("wrong", __VA_ARGS__))
 
+static bool is_socket(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
 static int check_socket(const char *path)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -58,16 +70,18 @@ static int check_socket(const char *path)
 	int e = errno;
 	if (s >= 0)
 		close(s);
-	if (rc == 0) {
-		say("ok", "rnicd answers at %s", path);
+	if (rc == 0)
 		return 0;
-	}
 	switch (e) {
 	case ENOENT:
 		wrong("no rnicd at %s: start it (rnicd --config FILE), or name its socket with --socket", path);
 		break;
+	case ENOTSOCK:
 	case ECONNREFUSED:
-		wrong("%s is left over from an rnicd that is gone: start rnicd again", path);
+		if (!is_socket(path))
+			wrong("%s is no socket: name rnicd's with --socket", path);
+		else
+			wrong("%s is left over from an rnicd that is gone: start rnicd again", path);
 		break;
 	case EACCES:
 		wrong("you may not use %s: ask for socket-mode = 0666, or for its group, in rnicd's configuration", path);
@@ -205,12 +219,51 @@ static void check_memory(void)
 
 static void check_program(const char *program)
 {
-	const char *obstacle = program_obstacle(program);
+	const char *none = program_none(program), *obstacle = none == NULL ? program_obstacle(program) : NULL;
 
-	if (obstacle != NULL)
-		wrong("%s: %s", program, obstacle);
-	else
-		say("ok", "%s can have the library preloaded", program);
+	if (none != NULL || obstacle != NULL) {
+		wrong("%s: %s", program, none != NULL ? none : obstacle);
+		return;
+	}
+	say("ok", "%s can have the library preloaded", program);
+	if (!program_links_verbs(program))
+		say("note", "%s is not linked with libibverbs or librdmacm: only what it loads while it runs can use the devices",
+		    program);
+}
+
+/*
+ * In a process of its own: a daemon that is stopped, or hangs, takes a connection and answers nothing, and the calls of
+ * librnic wait for it.
+ */
+static void check_daemon(const char *sock)
+{
+	int status = 0, up[2];
+	char byte;
+
+	fflush(stdout);
+	if (pipe2(up, O_CLOEXEC) != 0)
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		bad = 0;
+		if (check_socket(sock) == 0) {
+			check_devices();
+			say(bad ? "note" : "ok", "rnicd answers at %s", sock);
+		}
+		fflush(stdout);
+		_exit(bad);
+	}
+	close(up[1]);
+	struct pollfd end = { .fd = up[0], .events = POLLIN };
+	if (pid < 0 || (poll(&end, 1, ANSWER_MS) == 0 && kill(pid, SIGKILL) == 0)) {
+		wrong("rnicd at %s takes the connection and does not answer for %d s: is it stopped? Its log may say more", sock,
+		      ANSWER_MS / 1000);
+	} else if (read(up[0], &byte, 1) < 0) {
+		wrong("the check of rnicd at %s was lost: %s", sock, strerror(errno));
+	}
+	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		bad = 1;
+	close(up[0]);
 }
 
 int doctor(const char *lib, const char *sock, const char *program)
@@ -220,8 +273,7 @@ int doctor(const char *lib, const char *sock, const char *program)
 		check_program(program);
 	check_limit(RLIMIT_AS, SPACE, "too few addresses (ulimit -v unlimited)");
 	check_limit(RLIMIT_FSIZE, FILE_SIZE, "files may not become large enough (ulimit -f unlimited)");
-	if (check_socket(sock) == 0)
-		check_devices();
+	check_daemon(sock);
 	check_guard();
 	check_memory();
 	puts(bad ? "Programs cannot run yet." : "Programs can run: rnicrun PROGRAM.");

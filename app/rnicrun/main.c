@@ -11,6 +11,7 @@
 
 #include "companion.h"
 #include "doctor.h"
+#include "library.h"
 #include "program.h"
 
 #define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
@@ -39,17 +40,9 @@ static void help(void)
 	     "  The program's; 127 when it cannot be started, 1 when the doctor found something, 2 for wrong options.");
 }
 
-static const char *const librnic[] = { RNICRUN_BUILT, RNICRUN_INSTALLED, NULL };
-static const char *const librnic_huge[] = { RNICRUN_HUGE_BUILT, RNICRUN_HUGE_INSTALLED, NULL };
-
-/* The library of this build when it is there, else the installed one; NULL: neither. */
-static const char *find_library(const char *const *places)
-{
-	for (; *places != NULL; places++)
-		if (access(*places, R_OK) == 0)
-			return *places;
-	return NULL;
-}
+/* Seen from the folder of this program: in a build, in an installation. */
+static const char *const librnic[] = { "../../lib/rnic/librnic.so.0", "../" RNICRUN_LIBDIR "/librnic.so.0", NULL };
+static const char *const librnic_huge[] = { "librnic_huge.so.0", "../" RNICRUN_LIBDIR "/librnic_huge.so.0", NULL };
 
 /* In front of what the user preloads already. */
 static int preload(const char *lib)
@@ -99,15 +92,10 @@ int main(int argc, char **argv)
 		fputs("rnicrun: which program? See rnicrun --help\n", stderr);
 		return 2;
 	}
-	const char *lib = find_library(librnic), *lib_huge = huge ? find_library(librnic_huge) : NULL;
-	if (lib == NULL) {
-		fputs("rnicrun: librnic is neither at " RNICRUN_BUILT " nor at " RNICRUN_INSTALLED ": build or install it\n", stderr);
+	const char *lib = library_find("librnic", librnic, RNICRUN_INSTALLED);
+	const char *lib_huge = huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
+	if (lib == NULL || (huge && lib_huge == NULL))
 		return 127;
-	}
-	if (huge && lib_huge == NULL) {
-		fputs("rnicrun: librnic_huge is neither at " RNICRUN_HUGE_BUILT " nor at " RNICRUN_HUGE_INSTALLED ": build or install it\n", stderr);
-		return 127;
-	}
 	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (huge && preload(lib_huge) != 0) || (!check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;

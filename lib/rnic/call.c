@@ -75,6 +75,9 @@ static void session_died(struct rnic_session *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
+		/* first of all: a program that hears of it may end at once */
+		rnic_complain("rnic: rnicd has ended or was killed, or has dropped this process (its log says why): the "
+			      "devices fail from now on; start rnicd, then this program again");
 		rn_list_each(struct rnic_evq, q, &s->evqs, link)
 			rnic_evq_dead(q);
 	}

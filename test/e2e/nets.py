@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network namespaces with a tap or a veth pair in them, and the configuration of a daemon with one port, for the tests of ports."""
+"""Network namespaces with a tap or a veth pair in them, a daemon with one port, and waiting for what it says: for tests of ports."""
 import contextlib
 import os
 import subprocess
+import time
 
 from rig import PATIENCE, Daemon, Skip, need
 
@@ -62,3 +63,21 @@ def veth(mtu=1500):
         for dev in ("v0", "v1"):
             sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
         yield ns
+
+
+def wait_for(what, text):
+    """Waits until what() is true; the limit is for a hang only."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if what():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"did not come: {text}")
+
+
+def said(d, text):
+    return sum(text in line for line in list(d.err))
+
+
+def wait_said(d, text, n=1):
+    wait_for(lambda: said(d, text) == n, f"{n} times '{text}'\n{d.tail()}")

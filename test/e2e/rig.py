@@ -150,7 +150,8 @@ class Daemon(Process):
         with open(self.conf, "w", encoding="utf-8") as f:
             f.write(conf.replace("{dir}", self.dir))
         pre = ["ip", "netns", "exec", netns] if netns else []
-        super().__init__(pre + [RNICD, "--config", self.conf, *argv], name="rnicd")
+        env = {k: v for k, v in os.environ.items() if k != "RNICD_SOCKET"}  # which beats the configuration
+        super().__init__(pre + [RNICD, "--config", self.conf, *argv], env=env, name="rnicd")
         self.children = []
         try:
             self.wait_line("ready")

@@ -10,18 +10,8 @@ import sys
 import tempfile
 import time
 
-from nets import KERNEL, OURS, conf, netns, ping, sh, veth
-from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main
-
-
-def wait_for(what, text):
-    """Waits until what() is true; the limit is for a hang only."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if what():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"did not come: {text}")
+from nets import KERNEL, OURS, conf, netns, ping, said, sh, veth, wait_for, wait_said
+from rig import RNICRUN, TESTPMD, Daemon, case, helper, main
 
 
 def link(d, port="a"):
@@ -30,14 +20,6 @@ def link(d, port="a"):
 
 def wait_link(d, state):
     wait_for(lambda: link(d) == state, f"link {state}\n{d.tail()}")
-
-
-def said(d, text):
-    return sum(text in line for line in list(d.err))
-
-
-def wait_said(d, text, n=1):
-    wait_for(lambda: said(d, text) == n, f"{n} times '{text}'\n{d.tail()}")
 
 
 def cpu_ticks(d):

@@ -297,7 +297,7 @@ def a_path_that_swallows_full_segments_in_silence_does_not_hang():
 
 @case
 def a_port_that_cannot_be_is_one_sentence():
-    for device, extra, word in (("tap:rt0", "mtu = 0", "mtu"), ("tap:rt0", "mtu = 9000", "at most 1522 bytes"), ("memif:role=nonsense", "", "port a"),
+    for device, extra, word in (("tap:rt0", "mtu = 0", "mtu"), ("tap:rt0", "mtu = 9000", "at most 1522 bytes"), ("memif:role=nonsense", "", "neither server nor client"),
                                 ("pci:0000:ff:1f.7", "", "port a"), ("pair:nobody", "", "nobody"),
                                 ("af_packet:nosuchdev", "", "port a")):
         try:

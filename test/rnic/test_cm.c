@@ -576,7 +576,7 @@ static void the_daemon_dies(void **state)
 	assert_ptr_equal(ev->id, id);
 	rdma_ack_cm_event(ev);
 	assert_int_equal(rdma_get_cm_event(ch, &ev), -1);
-	assert_int_equal(errno, EIO);
+	assert_int_equal(errno, ENODEV);
 	assert_int_equal(rdma_connect(id, NULL), -1);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	fake = fake_start();

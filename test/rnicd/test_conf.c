@@ -36,6 +36,16 @@ static void expect(const char *text, const char *want)
 	free(got);
 }
 
+/* No mistake, but something to think about. */
+static void expect_notes(const char *text, const char *want)
+{
+	char *got;
+
+	assert_int_equal(read_text(text, strlen(text), &got), 0);
+	assert_string_equal(got, want);
+	free(got);
+}
+
 static void the_least_file(void **state)
 {
 	(void)state;
@@ -175,6 +185,8 @@ static void values_that_cannot_be(void **state)
 		{ "vlan = 4095", "'vlan = 4095' must be none or a VLAN from 1 to 4094" },
 		{ "rate = fast", "'rate = fast' must be unlimited or bits per second from 1M to 1000G" },
 		{ "rate = 0", "'rate = 0' must be unlimited or bits per second from 1M to 1000G" },
+		{ "loss = 1", "'loss = 1' would be all of them: was 1% meant? All of them are 100%" },
+		{ "corrupt = 2.5", "'corrupt = 2.5' would be all of them: was 2.5% meant? All of them are 100%" },
 		{ "loss = 101%", "'loss = 101%' must be a probability from 0% to 100%" },
 		{ "delay = 5", "'delay = 5' must be a time (ns, us, ms, s) from 0 to 10s" },
 		{ "jitter = 11s", "'jitter = 11s' must be a time (ns, us, ms, s) from 0 to 10s" },
@@ -256,8 +268,8 @@ static void devices_and_addresses(void **state)
 	       "t.conf:3: 'address = 10.0.0.1/33' has a prefix length that is not from 1 to 32\n");
 	expect("[port a]\ndevice = tap:x\naddress = 300.0.0.1/24\n",
 	       "t.conf:3: 'address = 300.0.0.1/24' must be an IPv4 or IPv6 address\n");
-	expect("[port a]\ndevice = tap:x\naddress = fd00::1/64\nmtu = 1279\n",
-	       "t.conf:4: an IPv6 port needs an MTU of at least 1280\n");
+	expect("[port a]\ndevice = tap:x\naddress = fd00::1/64\n",
+	       "t.conf:3: ports have no IPv6 yet: give port 'a' an IPv4 address\n");
 	expect("", "t.conf:1: there is no [port NAME] section: the daemon would own no device\n");
 	expect("[rnicd]\nflows = 16\n", "t.conf:2: there is no [port NAME] section: the daemon would own no device\n");
 }
@@ -268,7 +280,7 @@ static void ports_that_do_not_go_together(void **state)
 	(void)state;
 	expect(PAIR("a", "b", "10.0.0.1"), "t.conf:2: port 'a' is paired with 'b', but there is no section [port b]\n");
 	expect(PAIR("a", "a", "10.0.0.1"), "t.conf:2: port 'a' is paired with itself\n");
-	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "c", "10.0.0.2") PAIR("c", "b", "10.0.0.3"),
+	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "c", "10.0.0.2") PAIR("c", "b", "10.0.1.3"),
 	       "t.conf:2: port 'a' is paired with 'b', but that one is not paired with it\n");
 	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "a", "10.0.0.1"),
 	       "t.conf:6: ports 'a' and 'b' have the same address\n");
@@ -279,6 +291,74 @@ static void ports_that_do_not_go_together(void **state)
 	       "t.conf:8: ports 'a' and 'b' have the same MAC address\n");
 	expect(PAIR("a", "b", "10.0.0.1") "capture = /tmp/x\n" PAIR("b", "a", "10.0.0.2") "capture = /tmp/x\n",
 	       "t.conf:8: ports 'a' and 'b' are captured to the same file\n");
+}
+
+static void what_no_driver_takes_does_not_pass(void **state)
+{
+	static const struct {
+		const char *device, *want;
+	} t[] = {
+		{ "tap:sixteen-letters-", "names an interface with 16 letters: the kernel's names have at most 15" },
+		{ "tap:iface=sixteen-letters-,mac=fixed",
+		  "names an interface with 16 letters: the kernel's names have at most 15" },
+		{ "tap:a/b", "does not name an interface as the kernel has them: letters, digits, '-' and '_'" },
+		{ "tap:mac=fixed", "needs the interface: iface=NAME" },
+		{ "af_packet:sixteen-letters-", "names an interface with 16 letters: the kernel's names have at most 15" },
+		{ "pci:3b:00", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
+		{ "pci:0000:3b:00.8", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
+		{ "pci:eth0", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
+		{ "memif:role=master", "has a role that is neither server nor client" },
+		{ "memif:id=one", "has an id that is no number" },
+		{ "memif:sokcet=/x", "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
+				     "rsize, mac, secret and zero-copy" },
+		{ "memif:socket-abstract=no,socket=x", "has a socket that is not an absolute path" },
+		{ "memif:rsize=15", "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)" },
+	};
+	char text[256], want[512];
+
+	(void)state;
+	for (size_t i = 0; i < RN_ARRAY_LEN(t); i++) {
+		snprintf(text, sizeof(text), "[port a]\ndevice = %s\naddress = 10.0.0.1/24\n", t[i].device);
+		snprintf(want, sizeof(want), "t.conf:2: 'device = %s' %s\n", t[i].device, t[i].want);
+		expect(text, want);
+	}
+	expect("[port a]\ndevice = pci:3b:00.0\naddress = 10.0.0.1/24\n", "");
+	assert_string_equal(c.d.port[0].args, "0000:3b:00.0");
+	expect("[port a]\ndevice = pci:0001:3b:00.0,x=1\naddress = 10.0.0.1/24\n", "");
+	assert_string_equal(c.d.port[0].args, "0001:3b:00.0,x=1");
+}
+
+static void two_ports_on_one_device_do_not_pass(void **state)
+{
+#define ON(n, dev, ip) "[port " n "]\ndevice = " dev "\naddress = " ip "\n"
+	(void)state;
+	expect(ON("a", "tap:t0", "10.0.0.1/24") ON("b", "tap:iface=t0", "10.0.1.1/24"),
+	       "t.conf:5: ports 'a' and 'b' are one device\n");
+	expect(ON("a", "pci:3b:00.0", "10.0.0.1/24") ON("b", "pci:0000:3b:00.0,x=1", "10.0.1.1/24"),
+	       "t.conf:5: ports 'a' and 'b' are one device\n");
+	expect(ON("a", "memif:role=server,id=0,socket=/x", "10.0.0.1/24")
+	       ON("b", "memif:socket=/x,role=server", "10.0.1.1/24"), "t.conf:5: ports 'a' and 'b' are one device\n");
+	expect(ON("a", "memif:role=server,id=0,socket=/x", "10.0.0.1/24")
+	       ON("b", "memif:role=server,id=1,socket=/x", "10.0.1.1/24"), "");
+}
+
+static void subnets_that_overlap_do_not_pass(void **state)
+{
+	(void)state;
+	expect(ON("a", "tap:t0", "10.0.0.1/8") ON("b", "tap:t1", "10.1.0.1/16"),
+	       "t.conf:6: the subnets of ports 'a' and 'b' overlap: which of them has a destination in both?\n");
+	expect_notes(ON("a", "tap:t0", "10.0.0.1/24") ON("b", "tap:t1", "10.0.0.2/24"),
+		     "t.conf:6: note: ports 'a' and 'b' are in one subnet: programs that bind no address use 'a'\n");
+	expect(PAIR("a", "b", "10.0.0.1") PAIR("b", "a", "10.0.0.2"), "");
+}
+
+static void a_capture_without_its_folder_does_not_pass(void **state)
+{
+	(void)state;
+	expect(ON("a", "tap:t0", "10.0.0.1/24") "capture = /nonexistent/dir/a.pcapng\n",
+	       "t.conf:4: the folder /nonexistent/dir of the capture is not there: make it first\n");
+	expect(ON("a", "tap:t0", "10.0.0.1/24") "capture = /tmp\n",
+	       "t.conf:4: /tmp is a folder: name a file in it for the capture\n");
 }
 
 static void all_mistakes_are_told_at_once(void **state)
@@ -299,7 +379,7 @@ static void seventeen_ports_are_one_too_many(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 17; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
-				      "[port p%u]\ndevice = tap:t%u\naddress = 10.0.0.%u/24\n", i, i, i + 1);
+				      "[port p%u]\ndevice = tap:t%u\naddress = 10.0.%u.1/24\n", i, i, i + 1);
 	assert_int_equal(read_text(text, n, &got), 1);
 	assert_string_equal(got, "t.conf:49: more than 16 ports\n");
 	free(got);
@@ -381,6 +461,10 @@ int main(void)
 		cmocka_unit_test(values_of_the_daemon_that_cannot_be),
 		cmocka_unit_test(devices_and_addresses),
 		cmocka_unit_test(ports_that_do_not_go_together),
+		cmocka_unit_test(what_no_driver_takes_does_not_pass),
+		cmocka_unit_test(two_ports_on_one_device_do_not_pass),
+		cmocka_unit_test(subnets_that_overlap_do_not_pass),
+		cmocka_unit_test(a_capture_without_its_folder_does_not_pass),
 		cmocka_unit_test(all_mistakes_are_told_at_once),
 		cmocka_unit_test(seventeen_ports_are_one_too_many),
 		cmocka_unit_test(garbage_is_survived),

@@ -25,6 +25,8 @@
 #include "border/ud_view.h"
 #include "conn/rc.h"
 
+struct impair;
+
 /* The arguments and results of each type are in the member of struct cmd named after the colon. */
 enum cmd_type {
 	CMD_NOTHING,      /* comes round: what the worker has begun in an earlier step is over */
@@ -61,6 +63,7 @@ enum cmd_type {
 
 	CMD_PORT_LEAVE,   /* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
 	CMD_PORT_JOIN,    /* port: all workers; the device is open again */
+	CMD_PORT_CHANGE,  /* change: all workers; the port's rate is its configuration's from now on, its impairment a new one */
 	CMD_PORT_UP,      /* port: all workers; its line carries frames again, the neighbours are told our address */
 
 	CMD_LOOK_WORKER,  /* look_worker */
@@ -186,6 +189,11 @@ struct cmd_neigh {
 	enum neigh_verdict verdict; /* result */
 };
 
+struct cmd_port_change {
+	struct rnicd_port *port;
+	struct impair **im; /* [worker]: the new one; result: the old one, with the frames in it. NULL: none */
+};
+
 struct cmd_look_listeners {
 	struct look_listener *l; /* [LOOK_LISTENERS] */
 	uint32_t n;              /* result */
@@ -216,6 +224,7 @@ struct cmd {
 		struct cmd_conn_join join;
 		struct cmd_neigh neigh;
 		struct rnicd_port *port;
+		struct cmd_port_change change;
 		struct look_worker *look_worker; /* [worker] */
 		struct cmd_look_listeners look_listeners;
 		struct cmd_look_conns look_conns;

@@ -27,6 +27,24 @@ bool port_link_must_call(const struct rnicd_port *port);
  */
 bool port_link_reopen(struct rnicd_port *port, char *err, uint32_t err_len);
 
+struct capture;
+struct impair;
+
+/*
+ * An impairment for each worker that has a queue of the port, or none where cfg wants none; im has RNICD_MAX_WORKERS
+ * elements. False: no memory, nothing was made. For CMD_PORT_CHANGE, after which the old ones are ended, and the frames
+ * in them lost.
+ */
+bool port_impair_make(const struct rnicd_port *port, const struct rnicd_impair_cfg *cfg, struct impair **im);
+void port_impair_end(struct impair **im);
+
+/*
+ * A capture by port->cfg, not yet in use. NULL with a sentence in err. Before one is ended, which writes out what it
+ * holds, port->capture has been NULL and every worker has come round since. NULL is allowed.
+ */
+struct capture *port_capture_begin(const struct rnicd_port *port, char *err, uint32_t err_len);
+void port_capture_end(struct capture *c);
+
 /* The port takes the frames of these groups; asks the driver to where it does not take all frames anyway. */
 void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n);
 

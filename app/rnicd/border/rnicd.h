@@ -215,13 +215,22 @@ struct rnicd_port {
 	int bell[RNICD_MAX_WORKERS];     /* AF_PACKET: port_wake.c; -1: none */
 	void (*tap_look)(int signo);     /* TAP: makes the driver read; NULL: not needed */
 	int tap_signo;
-	struct capture *capture;         /* NULL: not captured */
+	struct capture *capture;         /* NULL: not captured; port_capture(), control/reload.c */
 	uint32_t if_index;               /* the host's interface behind the port; 0: there is none */
 	char if_name[RNICD_IF_NAME_MAX]; /* its name when the port was opened */
 	struct rnicd_rss rss;            /* RNICD_OWNERS_RSS */
 	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
 	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];
 };
+
+/*
+ * The capture of a port, to be used until the worker's next command: control/reload.c takes it away, asks all workers to
+ * come round, and only then ends it. acquire: pairs with its release, the capture has been made before.
+ */
+static inline struct capture *port_capture(const struct rnicd_port *p)
+{
+	return __atomic_load_n(&p->capture, __ATOMIC_ACQUIRE);
+}
 
 /* relaxed: who must have seen a change is sent a command behind it */
 static inline enum rnicd_link port_link(const struct rnicd_port *p)

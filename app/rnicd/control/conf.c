@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "control/conf_device.h"
 #include "control/conf_ini.h"
 #include "control/conf_key.h"
 
@@ -182,6 +184,15 @@ static unsigned line_of(const struct reader *r, uint32_t port, const char *key)
 	return r->port_line[port];
 }
 
+static unsigned rnicd_line_of(const struct reader *r, const char *key)
+{
+	const struct conf_key *k = conf_keys_rnicd;
+
+	while (k->name != NULL && strcmp(k->name, key) != 0)
+		k++;
+	return r->rnicd_keys[k - conf_keys_rnicd];
+}
+
 static void check_pair(struct reader *r, uint32_t i)
 {
 	const struct rnicd_cfg *d = &r->c->d;
@@ -203,6 +214,43 @@ static void check_pair(struct reader *r, uint32_t i)
 			"ports '%s' and '%s' are one wire but have different MTUs", p->name, q->name);
 }
 
+/* Two ends of a wire may be in one subnet: what one sends the other gets. */
+static bool wired(const struct rnicd_port_cfg *p, const struct rnicd_port_cfg *q)
+{
+	return (p->kind == RNICD_PORT_PAIR && strcmp(p->args, q->name) == 0) ||
+	       (q->kind == RNICD_PORT_PAIR && strcmp(q->args, p->name) == 0);
+}
+
+/* A destination must tell the port. The same subnet twice leaves the choice to programs that bind an address. */
+static void check_subnets(struct reader *r, uint32_t i, uint32_t j)
+{
+	const struct rnicd_port_cfg *p = &r->c->d.port[i], *q = &r->c->d.port[j];
+	unsigned line = line_of(r, i, "address");
+
+	if (!pkt_addr_same_net(&p->ip, &q->ip, rn_min_u32(p->prefix_len, q->prefix_len)) || wired(p, q))
+		return;
+	if (p->prefix_len != q->prefix_len)
+		mistake(r, line, "the subnets of ports '%s' and '%s' overlap: which of them has a destination in both?",
+			q->name, p->name);
+	else
+		fprintf(r->err, "%s:%u: note: ports '%s' and '%s' are in one subnet: programs that bind no address use '%s'\n",
+			r->name, line, q->name, p->name, q->name);
+}
+
+static void check_capture(struct reader *r, uint32_t i)
+{
+	const struct rnicd_port_cfg *p = &r->c->d.port[i];
+	int len = (int)(strrchr(p->capture, '/') - p->capture);
+	char dir[RNICD_PATH_MAX];
+	struct stat st;
+
+	snprintf(dir, sizeof(dir), "%.*s", len > 0 ? len : 1, p->capture);
+	if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
+		mistake(r, line_of(r, i, "capture"), "the folder %s of the capture is not there: make it first", dir);
+	else if (stat(p->capture, &st) == 0 && S_ISDIR(st.st_mode))
+		mistake(r, line_of(r, i, "capture"), "%s is a folder: name a file in it for the capture", p->capture);
+}
+
 static void check_port(struct reader *r, uint32_t i)
 {
 	const struct rnicd_cfg *d = &r->c->d;
@@ -219,14 +267,20 @@ static void check_port(struct reader *r, uint32_t i)
 		if (d->port[j].mac_set && p->mac_set && memcmp(d->port[j].mac, p->mac, PKT_MAC_LEN) == 0)
 			mistake(r, line_of(r, i, "mac"), "ports '%s' and '%s' have the same MAC address",
 				d->port[j].name, p->name);
+		if (r->port_keys[j][1] != 0 && r->port_keys[i][1] != 0 && !pkt_addr_eq(&d->port[j].ip, &p->ip))
+			check_subnets(r, i, j);
+		if (r->port_keys[j][0] != 0 && r->port_keys[i][0] != 0 && conf_device_same(&d->port[j], p))
+			mistake(r, line_of(r, i, "device"), "ports '%s' and '%s' are one device", d->port[j].name, p->name);
 		if (p->capture[0] != '\0' && strcmp(d->port[j].capture, p->capture) == 0)
 			mistake(r, line_of(r, i, "capture"), "ports '%s' and '%s' are captured to the same file",
 				d->port[j].name, p->name);
 	}
-	if (!v4 && p->mtu < 1280) /* RFC 8200, section 5 */
-		mistake(r, line_of(r, i, "mtu"), "an IPv6 port needs an MTU of at least 1280");
+	if (!v4 && p->prefix_len != 0)
+		mistake(r, line_of(r, i, "address"), "ports have no IPv6 yet: give port '%s' an IPv4 address", p->name);
 	if (p->gateway_set && !pkt_addr_same_net(&p->gateway, &p->ip, p->prefix_len))
 		mistake(r, line_of(r, i, "gateway"), "the gateway is not in the subnet of the port's address");
+	if (p->capture[0] != '\0')
+		check_capture(r, i);
 	if (p->kind == RNICD_PORT_PAIR && p->args[0] != '\0')
 		check_pair(r, i);
 }
@@ -276,6 +330,8 @@ unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
 	c->d.fixed_mb = fixed_memory(&c->d);
 	if (c->d.memory_mb == 0)
 		c->d.memory_mb = fitting_memory(&c->d);
+	c->workers_line = rnicd_line_of(r, "workers");
+	c->control_cpu_line = rnicd_line_of(r, "control-cpu");
 	unsigned n = r->mistakes;
 	free(r);
 	return n;
@@ -292,6 +348,15 @@ unsigned conf_load(const char *path, struct conf *c, FILE *err)
 	unsigned n = conf_read(f, path, c, err);
 	fclose(f);
 	return n;
+}
+
+bool conf_socket(struct conf *c, const char *path, char *why)
+{
+	const struct conf_key *k = conf_keys_rnicd;
+
+	while (k->name != NULL && strcmp(k->name, "socket") != 0)
+		k++;
+	return conf_key_store(k, c, path, why);
 }
 
 static void help_table(FILE *out, const struct conf_key *table)

@@ -19,6 +19,7 @@ struct conf {
 	struct rnicd_cfg d; /* d.hugepages is decided at start, from `hugepages` and what the system has */
 	enum conf_huge hugepages;
 	bool workers_set; /* false: workers = auto */
+	unsigned workers_line, control_cpu_line; /* where these two stand in the file; 0: they do not */
 };
 
 /*
@@ -28,6 +29,9 @@ struct conf {
 unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err);
 /* The same from a path; a file that cannot be opened counts as one mistake. */
 unsigned conf_load(const char *path, struct conf *c, FILE *err);
+
+/* The socket of *c is this one, whatever the file says. False with half a sentence in why (CONF_WHY_MAX bytes). */
+bool conf_socket(struct conf *c, const char *path, char *why);
 
 /* Every key with its default and one line of explanation. */
 void conf_help(FILE *out);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "control/conf_device.h"
 #include "iwarp/mpa_neg.h"
 
 #define GLOBAL(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
@@ -165,24 +166,7 @@ const struct conf_key conf_keys_rnicd[] = {
 
 /* ---- [port NAME] ---- */
 
-/* "pair:b": the kind's name, a colon, what it needs. */
-static bool own_device(void *base, const char *v, char *why)
-{
-	static const char *const name[RNICD_PORT_KINDS] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
-	struct rnicd_port_cfg *p = base;
-
-	for (unsigned k = 0; k < RNICD_PORT_KINDS; k++) {
-		size_t n = strlen(name[k]);
-		if (strncmp(v, name[k], n) != 0)
-			continue;
-		if (v[n] == '\0' || strlen(v + n) >= sizeof(p->args) || strpbrk(v + n, " \t") != NULL)
-			return half(why, "must name the device behind the colon, without blanks");
-		p->kind = (enum rnicd_port_kind)k;
-		strcpy(p->args, v + n);
-		return true;
-	}
-	return half(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
-}
+static bool own_device(void *base, const char *v, char *why) { return conf_device(base, v, why); }
 
 static bool own_mac(void *base, const char *v, char *why)
 {

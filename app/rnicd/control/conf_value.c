@@ -133,6 +133,10 @@ bool conf_prob(const char *s, uint64_t *v, char *why)
 	static const struct unit units[] = { { "%", UINT64_C(10000000) }, { "", UINT64_C(1000000000) }, { NULL, 0 } };
 	uint64_t n; /* of 10^9 */
 
+	if (strchr(s, '%') == NULL && with_unit(s, units, &n) && n >= UINT64_C(1000000000)) {
+		snprintf(why, CONF_WHY_MAX, "would be all of them: was %s%% meant? All of them are 100%%", s);
+		return false;
+	}
 	if (!with_unit(s, units, &n) || n > UINT64_C(1000000000))
 		return say(why, "must be a probability from 0% to 100%");
 	n = (n << 32) / UINT64_C(1000000000);

@@ -23,16 +23,20 @@ static int fail(char *err, uint32_t len, const char *path, const char *what)
 	return -1;
 }
 
-static void make_dir(const char *path)
+/* False with a sentence in err: there is no such directory, and none can be made. */
+static bool make_dir(const char *path, char *err, uint32_t len)
 {
 	char dir[256];
 	const char *slash = strrchr(path, '/');
 
 	if (slash == NULL || slash == path || (size_t)(slash - path) >= sizeof(dir))
-		return;
+		return true; /* bind() will say */
 	memcpy(dir, path, (size_t)(slash - path));
 	dir[slash - path] = '\0';
-	mkdir(dir, 0755); /* what is wrong with it, bind() will say */
+	if (mkdir(dir, 0755) == 0 || errno == EEXIST)
+		return true;
+	snprintf(err, len, "the run directory %s of the socket cannot be made: %s", dir, strerror(errno));
+	return false;
 }
 
 /*
@@ -119,7 +123,8 @@ int sock_listen(const char *path, uint32_t mode, char *err, uint32_t err_len)
 		snprintf(err, err_len, "socket %s: the path is too long", path);
 		return -1;
 	}
-	make_dir(path);
+	if (!make_dir(path, err, err_len))
+		return -1;
 	lock_fd = take_lock(path, err, err_len);
 	if (lock_fd < 0)
 		return -1;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -30,8 +31,10 @@ const char *tele_path(void)
 {
 	static char path[512];
 
+	struct stat st;
+
 	snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir());
-	return path;
+	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? path : NULL;
 }
 
 static bool list_wanted(const char *params) { return params == NULL || params[0] == '\0'; }

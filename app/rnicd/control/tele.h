@@ -11,7 +11,7 @@
 bool tele_start(void);
 void tele_stop(void);
 
-/* Where the socket lies. */
+/* Where the socket lies; NULL: there is none, DPDK could not make it. */
 const char *tele_path(void);
 
 #endif

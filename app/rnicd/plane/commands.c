@@ -159,6 +159,9 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_PORT_JOIN:
 		worker_port_join(w, c->port);
 		break;
+	case CMD_PORT_CHANGE:
+		c->change.im[w->index] = worker_port_change(w, c->change.port, c->change.im[w->index]);
+		break;
 	case CMD_PORT_UP:
 		worker_port_up(w, c->port);
 		break;

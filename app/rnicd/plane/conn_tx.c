@@ -40,9 +40,11 @@ void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
 {
+	struct capture *cap = port_capture(port);
+
 	if (!loop_put(w, port, m))
 		return;
-	if (port->capture != NULL && !capture_frame(port->capture, m, CAPTURE_OUT))
+	if (cap != NULL && !capture_frame(cap, m, CAPTURE_OUT))
 		w->tx[port->index].st->capture_drops++;
 }
 

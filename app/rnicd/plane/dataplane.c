@@ -3,8 +3,6 @@
  * Start and stop of the data plane: EAL, ports, workers.
  */
 #include <errno.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -18,106 +16,29 @@
 
 #include "base/rn_rng.h"
 #include "plane/dataplane.h"
+#include "plane/eal_args.h"
 #include "plane/port.h"
 #include "plane/rundir.h"
 #include "plane/worker_int.h"
-
-#define ARGS_MAX          24u
-#define ARG_LEN           512u
 
 struct rnicd_worker *worker_at[RNICD_MAX_WORKERS];
 
 /* ---- EAL ---- */
 
-struct args {
-	int n;
-	char text[ARGS_MAX][ARG_LEN];
-	char *v[ARGS_MAX + 1];
-};
-
-__attribute__((format(printf, 2, 3))) static void arg(struct args *a, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(a->text[a->n], ARG_LEN, fmt, ap);
-	va_end(ap);
-	a->v[a->n] = a->text[a->n];
-	a->v[++a->n] = NULL;
-}
-
-/* The CPUs this process may run on, as "(0,1,5)". */
-static void allowed_cpus(char *out, size_t len)
-{
-	cpu_set_t set;
-	size_t at = 0;
-
-	CPU_ZERO(&set);
-	sched_getaffinity(0, sizeof(set), &set);
-	for (int cpu = 0; cpu < CPU_SETSIZE && at + 8 < len; cpu++) {
-		if (CPU_ISSET(cpu, &set))
-			at += (size_t)snprintf(out + at, len - at, "%c%d", at == 0 ? '(' : ',', cpu);
-	}
-	snprintf(out + at, len - at, ")");
-}
-
-/* DPDK lcore 0 is the control thread, worker w is lcore w + 1, wherever they run. */
-static void lcore_arg(struct args *a)
-{
-	char any[ARG_LEN / 4], map[ARG_LEN];
-	size_t at;
-
-	allowed_cpus(any, sizeof(any));
-	if (rnicd.cfg.control_cpu != UINT16_MAX)
-		at = (size_t)snprintf(map, sizeof(map), "0@%u", rnicd.cfg.control_cpu);
-	else
-		at = (size_t)snprintf(map, sizeof(map), "0@%s", any);
-	for (uint32_t i = 0; i < rnicd.cfg.n_workers && at < sizeof(map); i++) {
-		if (rnicd.cfg.pin)
-			at += (size_t)snprintf(map + at, sizeof(map) - at, ",%u@%u", i + 1, rnicd.cfg.lcore[i]);
-		else
-			at += (size_t)snprintf(map + at, sizeof(map) - at, ",%u@%s", i + 1, any);
-	}
-	arg(a, "--lcores=%s", map);
-	arg(a, "--main-lcore=0");
-}
-
 static bool start_eal(char *err, uint32_t err_len)
 {
-	static struct args a; /* EAL keeps pointers to its arguments */
-	bool pci = false;
+	static struct eal_args a; /* EAL keeps pointers to its arguments */
 
-	arg(&a, "rnicd");
-	lcore_arg(&a);
-	if (rnicd.cfg.hugepages) {
-		arg(&a, "--in-memory");
-	} else {
-		/* EAL takes no-huge for legacy memory and will not have it with in-memory */
-		arg(&a, "--no-shconf");
-		arg(&a, "--no-huge");
-		arg(&a, "-m");
-		arg(&a, "%u", rnicd.cfg.memory_mb);
-	}
-	if (rnicd.cfg.file_prefix[0] != '\0')
-		arg(&a, "--file-prefix=%s", rnicd.cfg.file_prefix);
-	else
-		arg(&a, "--file-prefix=" RUNDIR_PREFIX "%d", (int)getpid());
-	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++)
-		pci |= rnicd.cfg.port[i].kind == RNICD_PORT_PCI;
-	if (!pci)
-		arg(&a, "--no-pci");
-	/* it says "error" for each ability that the kernel's tap lacks and it can do without */
-	arg(&a, "--log-level=pmd.net.tap:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
-	/* nor must it say every time that a server is not there yet: control/link.c says so once */
-	arg(&a, "--log-level=pmd.net.memif:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
-	/* of the patterns that fit a driver loaded later EAL takes the first one given */
-	arg(&a, "--log-level=*:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "error");
+	eal_args(&a);
 	rundir_remove_at_exit(); /* exit handlers run last one first: EAL's own, that takes its socket away, before this */
 	if (rte_eal_init(a.n, a.v) >= 0) {
 		rundir_is(rte_eal_get_runtime_dir());
 		return true;
 	}
-	snprintf(err, err_len, "DPDK cannot start: %s%s", rte_strerror(rte_errno),
+	int e = rte_errno;
+	if (!rundir_possible(err, err_len))
+		return false;
+	snprintf(err, err_len, "DPDK cannot start: %s%s", rte_strerror(e),
 		 rnicd.cfg.hugepages ? " (are there free hugepages? the configuration can do without)" : "");
 	return false;
 }

@@ -40,6 +40,13 @@ uint32_t port_af_packet_slot(const struct rnicd_port *port);
  */
 bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len);
 
+#define PORT_CAUSE_MAX 256u
+/*
+ * port_cause.c: why the driver has not opened the device, as far as the system shows it, and what to do. rc: what DPDK
+ * said, a negative errno, or 0; it is told when nothing better is found.
+ */
+void port_cause(const struct rnicd_port_cfg *cfg, int rc, char *why, size_t len);
+
 /* port_dev.c: creates the ethdev of a port that is not a pair. Only for port.c. */
 bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len);
 void port_dev_destroy(struct rnicd_port *port);

@@ -107,10 +107,14 @@ static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 		snprintf(devargs + len, sizeof(devargs) - len, ",qpairs=%u,blocksz=%u,framesz=%u,framecnt=512",
 			 rnicd.cfg.n_workers, AF_PACKET_BLOCK * slot, slot);
 	}
+	/* EAL has opened the PCI devices that it was allowed */
+	if (k->driver == NULL && rte_eth_dev_get_port_by_name(name, &port->ethdev) == 0)
+		return true;
 	int rc = rte_dev_probe(devargs);
 	if (rc != 0 || rte_eth_dev_get_port_by_name(name, &port->ethdev) != 0) {
-		snprintf(err, err_len, "port %s: device \"%s\" cannot be opened: %s", port->cfg->name, devargs,
-			 rc != 0 ? strerror(-rc) : "it is not an Ethernet device");
+		char why[PORT_CAUSE_MAX];
+		port_cause(port->cfg, rc, why, sizeof(why));
+		snprintf(err, err_len, "port %s: device \"%s\" cannot be opened: %s", port->cfg->name, port->cfg->args, why);
 		return false;
 	}
 	return true;

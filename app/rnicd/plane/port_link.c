@@ -17,6 +17,7 @@
 #include <rte_ethdev.h>
 
 #include "border/devargs.h"
+#include "plane/capture.h"
 #include "plane/port.h"
 #include "plane/worker_int.h"
 
@@ -173,6 +174,34 @@ bool port_link_reopen(struct rnicd_port *port, char *err, uint32_t err_len)
 	return port_open_again(port, err, err_len);
 }
 
+/* ---- changing a port that is in use ---- */
+
+void port_impair_end(struct impair **im)
+{
+	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++)
+		impair_destroy(im[i]);
+}
+
+bool port_impair_make(const struct rnicd_port *port, const struct rnicd_impair_cfg *cfg, struct impair **im)
+{
+	memset(im, 0, RNICD_MAX_WORKERS * sizeof(*im));
+	for (uint32_t i = 0; impair_wanted(cfg) && i < rnicd.n_workers && i < port->caps.queues; i++) {
+		im[i] = impair_create(cfg, i, port->pool, port->socket);
+		if (im[i] == NULL) {
+			port_impair_end(im);
+			return false;
+		}
+	}
+	return true;
+}
+
+struct capture *port_capture_begin(const struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	return capture_start(port, err, err_len);
+}
+
+void port_capture_end(struct capture *c) { capture_stop(c); }
+
 /* ---- in the worker's thread ---- */
 
 void worker_port_leave(struct rnicd_worker *w, struct rnicd_port *port)
@@ -183,6 +212,18 @@ void worker_port_leave(struct rnicd_worker *w, struct rnicd_port *port)
 }
 
 void worker_port_join(struct rnicd_worker *w, struct rnicd_port *port) { worker_port_fd(w, port); }
+
+struct impair *worker_port_change(struct rnicd_worker *w, struct rnicd_port *port, struct impair *im)
+{
+	struct port_tx *t = &w->tx[port->index];
+	struct impair *had = t->impair;
+
+	if (t->through != NULL)
+		return im; /* another worker has the queue */
+	shape_init(&t->shape, &port->shape_tat, port->cfg->rate_bps);
+	t->impair = im;
+	return had;
+}
 
 void worker_port_up(struct rnicd_worker *w, struct rnicd_port *port)
 {

@@ -17,6 +17,11 @@ void port_link_begin(struct rnicd_port *port);
 void worker_port_leave(struct rnicd_worker *w, struct rnicd_port *port);
 /* Worker's thread, after the device was opened again. */
 void worker_port_join(struct rnicd_worker *w, struct rnicd_port *port);
+/*
+ * Worker's thread, control/reload.c: the port's rate is that of its configuration from now on, its impairment (of this
+ * worker) im, NULL for none. Returns the one that it had, which is the caller's, with the frames in it.
+ */
+struct impair *worker_port_change(struct rnicd_worker *w, struct rnicd_port *port, struct impair *im);
 /* Worker's thread: the line carries frames again. The neighbours are told our address. */
 void worker_port_up(struct rnicd_worker *w, struct rnicd_port *port);
 

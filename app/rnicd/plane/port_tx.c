@@ -50,12 +50,13 @@ static void admit(struct port_tx *t, uint64_t now)
 		if (t->wake == RN_NEVER && n < waiting)
 			t->wake = now;
 	}
-	if (rn_likely(t->port->capture == NULL)) {
+	struct capture *cap = port_capture(t->port);
+	if (rn_likely(cap == NULL)) {
 		t->ready += n;
 		return;
 	}
 	for (; n > 0; n--) {
-		if (!capture_frame(t->port->capture, t->fifo[t->ready++ & MASK], CAPTURE_OUT))
+		if (!capture_frame(cap, t->fifo[t->ready++ & MASK], CAPTURE_OUT))
 			t->st->capture_drops++;
 	}
 }

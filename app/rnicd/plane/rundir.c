@@ -16,6 +16,8 @@
 
 #define TELEMETRY "dpdk_telemetry" /* EAL's name begins so */
 
+#define LONGEST 60u /* of 107 bytes; behind it come this process's name and the socket's */
+
 static char own[RNICD_PATH_MAX];
 
 /* Process numbers are not enough: another PID namespace may share the directory. */
@@ -88,6 +90,37 @@ static void remove_own(void)
 }
 
 void rundir_remove_at_exit(void) { atexit(remove_own); }
+
+/* As EAL chooses it (DPDK's Linux guide, "running without root"). */
+static const char *parent_of_all(void)
+{
+	const char *dir = getenv("RUNTIME_DIRECTORY");
+
+	if (dir != NULL)
+		return dir;
+	if (getuid() == 0)
+		return "/var/run";
+	dir = getenv("XDG_RUNTIME_DIR");
+	return dir != NULL ? dir : "/tmp";
+}
+
+bool rundir_possible(char *err, uint32_t err_len)
+{
+	const char *dir = parent_of_all();
+	char path[RNICD_PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/dpdk", dir);
+	if (strlen(path) > LONGEST) {
+		snprintf(err, err_len, "DPDK's run directory %s has a path too long for sockets in it (RUNTIME_DIRECTORY names "
+			 "another place)", path);
+		return false;
+	}
+	if (access(path, W_OK | X_OK) == 0 || (errno == ENOENT && access(dir, W_OK | X_OK) == 0))
+		return true;
+	snprintf(err, err_len, "DPDK cannot make its run directory in %s: %s (RUNTIME_DIRECTORY names another place)", path,
+		 strerror(errno));
+	return false;
+}
 
 void rundir_is(const char *path)
 {

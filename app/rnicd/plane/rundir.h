@@ -6,6 +6,9 @@
 #ifndef RUNDIR_H
 #define RUNDIR_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #define RUNDIR_PREFIX "rnicd" /* and the process number */
 
 /*
@@ -16,6 +19,8 @@ void rundir_clean(const char *dir);
 
 /* Removes the directory at exit, after EAL has taken its socket out of it. Call before rte_eal_init(). */
 void rundir_remove_at_exit(void);
+/* After a rte_eal_init() that failed. False with a sentence in err: there cannot be such a directory, which is why. */
+bool rundir_possible(char *err, uint32_t err_len);
 /* After rte_eal_init(): which one it is. Cleans its neighbours. */
 void rundir_is(const char *path);
 

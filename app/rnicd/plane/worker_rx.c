@@ -247,7 +247,8 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 
 	st->rx_packets++;
 	st->rx_bytes += r->m->pkt_len;
-	if (rn_unlikely(port->capture != NULL) && from_wire && !capture_frame(port->capture, r->m, CAPTURE_IN))
+	struct capture *cap = port_capture(port);
+	if (rn_unlikely(cap != NULL) && from_wire && !capture_frame(cap, r->m, CAPTURE_IN))
 		st->capture_drops++;
 	if (!parse(w, port, r, st))
 		return;

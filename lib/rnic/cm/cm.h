@@ -81,12 +81,15 @@ static inline bool cm_adapter(const struct rnic_cm_id *id)
 	return id->id.verbs != NULL && rnic_ctx(id->id.verbs)->info.roce;
 }
 
-/* -1 with errno when rc is an errno, else 0. */
+/*
+ * -1 with errno when rc is an errno, else 0. EIO is what the daemon's end is to verbs; to those who look after connections
+ * there is no device any more.
+ */
 static inline int cm_ret(int rc)
 {
 	if (rc == 0)
 		return 0;
-	errno = rc;
+	errno = rc == EIO ? ENODEV : rc;
 	return -1;
 }
 

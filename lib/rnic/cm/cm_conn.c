@@ -142,7 +142,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	if (rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;
 	if (event->status != 0 || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-		int err = event->status < 0 ? -event->status : EINVAL;
+		int err = event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ? ENODEV : event->status < 0 ? -event->status : EINVAL;
 		rdma_ack_cm_event(event);
 		return cm_ret(err);
 	}

@@ -318,6 +318,8 @@ int cm_complete(struct rnic_cm_id *id)
 	}
 	if (rdma_get_cm_event(id->id.channel, &id->id.event) != 0)
 		return -1;
+	if (id->id.event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return cm_ret(ENODEV);
 	if (id->id.event->status == 0)
 		return 0;
 	/* A reject may come with a number that is no errno. */

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/conf_device.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "border/devargs.h"
+
+static bool say(char *why, const char *text)
+{
+	snprintf(why, CONF_WHY_MAX, "%s", text);
+	return false;
+}
+
+/* As the kernel has it: 1 to 15 bytes, neither "." nor "..", without '/' and ':' (dev_valid_name). */
+static bool interface(const char *name, char *why)
+{
+	size_t n = strlen(name);
+
+	if (n >= RNICD_IF_NAME_MAX) {
+		snprintf(why, CONF_WHY_MAX, "names an interface with %zu letters: the kernel's names have at most %u", n,
+			 RNICD_IF_NAME_MAX - 1);
+		return false;
+	}
+	if (n == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strpbrk(name, "/:") != NULL)
+		return say(why, "does not name an interface as the kernel has them: letters, digits, '-' and '_'");
+	return true;
+}
+
+/* "iface=NAME,..." or the bare name. */
+static bool with_interface(const char *args, char *why)
+{
+	char name[RNICD_ARGS_MAX];
+
+	if (strchr(args, '=') == NULL)
+		return interface(args, why);
+	if (!devargs_get(args, "iface", name, sizeof(name)))
+		return say(why, "needs the interface: iface=NAME");
+	return interface(name, why);
+}
+
+static bool is_number(const char *s, uint64_t max)
+{
+	char unused[CONF_WHY_MAX];
+	uint64_t v;
+
+	return conf_uint(s, 0, max, &v, unused);
+}
+
+static bool memif(const char *args, char *why)
+{
+	static const char *const known[] = { "role", "id", "socket", "socket-abstract", "bsize", "rsize", "mac", "secret",
+					     "zero-copy", "owner-uid", "owner-gid", NULL };
+	char v[RNICD_ARGS_MAX];
+
+	if (devargs_unknown(args, known, v, sizeof(v))) {
+		snprintf(why, CONF_WHY_MAX, "has an unknown argument '%.40s'; memif takes role, id, socket, socket-abstract, "
+			 "bsize, rsize, mac, secret and zero-copy", v);
+		return false;
+	}
+	if (devargs_get(args, "role", v, sizeof(v)) && strcmp(v, "server") != 0 && strcmp(v, "client") != 0)
+		return say(why, "has a role that is neither server nor client");
+	if (devargs_get(args, "id", v, sizeof(v)) && !is_number(v, UINT32_MAX))
+		return say(why, "has an id that is no number");
+	if (devargs_get(args, "bsize", v, sizeof(v)) && !is_number(v, UINT16_MAX))
+		return say(why, "has a bsize that is not from 0 to 65535 bytes");
+	if (devargs_get(args, "rsize", v, sizeof(v)) && !is_number(v, 14))
+		return say(why, "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)");
+	bool file = devargs_get(args, "socket-abstract", v, sizeof(v)) && strcmp(v, "no") == 0;
+	if (devargs_get(args, "socket", v, sizeof(v)) && file && v[0] != '/')
+		return say(why, "has a socket that is not an absolute path");
+	if (strlen(v) > 107) /* sun_path, unix(7) */
+		return say(why, "has a socket whose path is longer than 107 characters");
+	return true;
+}
+
+static bool hex(const char **s, unsigned digits)
+{
+	for (; digits > 0; digits--)
+		if (!isxdigit((unsigned char)*(*s)++))
+			return false;
+	return true;
+}
+
+/* [DDDD:]BB:DD.F, then the driver's own arguments. Stored with its domain, as DPDK names the device. */
+static bool pci(struct rnicd_port_cfg *p, const char *args, char *why)
+{
+	const char *s = args, *bus = strchr(args, ':');
+	bool domain = bus != NULL && strchr(bus + 1, ':') != NULL && strchr(bus + 1, ':') < args + strcspn(args, ",");
+
+	if ((domain && (!hex(&s, 4) || *s++ != ':')) || !hex(&s, 2) || *s++ != ':' || !hex(&s, 2) || *s++ != '.' ||
+	    *s < '0' || *s > '7' || (s[1] != '\0' && s[1] != ','))
+		return say(why, "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)");
+	snprintf(p->args, sizeof(p->args), "%s%s", domain ? "" : "0000:", args);
+	return true;
+}
+
+bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
+{
+	static const char *const name[RNICD_PORT_KINDS] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
+	unsigned k = 0;
+
+	while (k < RNICD_PORT_KINDS && strncmp(v, name[k], strlen(name[k])) != 0)
+		k++;
+	if (k == RNICD_PORT_KINDS)
+		return say(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
+	const char *args = v + strlen(name[k]);
+	if (*args == '\0' || strlen(args) + sizeof("0000:") > sizeof(p->args) || strpbrk(args, " \t") != NULL)
+		return say(why, "must name the device behind the colon, without blanks");
+	p->kind = (enum rnicd_port_kind)k;
+	strcpy(p->args, args);
+	switch (p->kind) {
+	case RNICD_PORT_MEMIF:
+		return memif(args, why);
+	case RNICD_PORT_TAP:
+	case RNICD_PORT_AF_PACKET:
+		return with_interface(args, why);
+	case RNICD_PORT_PCI:
+		return pci(p, args, why);
+	case RNICD_PORT_PAIR:
+	case RNICD_PORT_PCAP:
+	case RNICD_PORT_KINDS:
+		break;
+	}
+	return true;
+}
+
+/* What makes it one device: the interface, the PCI address, of a memif its socket, number and role. */
+static void identity(const struct rnicd_port_cfg *p, char id[3][RNICD_ARGS_MAX])
+{
+	memset(id, 0, 3 * RNICD_ARGS_MAX);
+	if (p->kind == RNICD_PORT_MEMIF) {
+		devargs_get(p->args, "socket", id[0], RNICD_ARGS_MAX);
+		if (!devargs_get(p->args, "id", id[1], RNICD_ARGS_MAX))
+			strcpy(id[1], "0");
+		if (!devargs_get(p->args, "role", id[2], RNICD_ARGS_MAX))
+			strcpy(id[2], "client");
+	} else if (strchr(p->args, '=') == NULL || !devargs_get(p->args, "iface", id[0], RNICD_ARGS_MAX)) {
+		snprintf(id[0], RNICD_ARGS_MAX, "%.*s", (int)strcspn(p->args, ","), p->args);
+	}
+}
+
+bool conf_device_same(const struct rnicd_port_cfg *a, const struct rnicd_port_cfg *b)
+{
+	char x[3][RNICD_ARGS_MAX], y[3][RNICD_ARGS_MAX];
+
+	if (a->kind != b->kind || a->kind == RNICD_PORT_PAIR || a->kind == RNICD_PORT_PCAP)
+		return false;
+	identity(a, x);
+	identity(b, y);
+	return strcmp(x[0], y[0]) == 0 && strcmp(x[1], y[1]) == 0 && strcmp(x[2], y[2]) == 0;
+}

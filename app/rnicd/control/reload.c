@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/reload.h"
+
+#include <string.h>
+
+#include "border/cmd.h"
+#include "border/port_admin.h"
+
+#define NAME_ROOM 4096u /* bytes of a path, PATH_MAX */
+
+/* A port that changes: the workers take up the new line and leave the old capture, then the control thread goes on. */
+static struct change {
+	struct cmd cmd;
+	struct rnicd_port *port;
+	struct impair *im[RNICD_MAX_WORKERS]; /* each worker's new one, and in the answer its old one */
+	struct capture *ended;                /* NULL: none */
+	bool begins;                          /* a capture, by the new configuration */
+} changes[RNICD_MAX_PORTS];
+static uint32_t under_way;
+
+static char path[NAME_ROOM];
+static struct conf now; /* what the file said last */
+static bool level_is_given;
+
+void reload_begin(const char *p, const struct conf *was, bool level_given)
+{
+	strncpy(path, p, sizeof(path) - 1);
+	now = *was;
+	level_is_given = level_given;
+}
+
+static void done(struct cmd *cmd)
+{
+	struct change *c = rn_container_of(cmd, struct change, cmd);
+	char err[256];
+
+	under_way--;
+	port_impair_end(c->im);
+	port_capture_end(c->ended);
+	if (!c->begins)
+		return;
+	struct capture *made = port_capture_begin(c->port, err, sizeof(err));
+	if (made == NULL)
+		rnicd_log(RNICD_LOG_ERROR, "reload: %s", err);
+	/* release: pairs with port_capture() */
+	__atomic_store_n(&c->port->capture, made, __ATOMIC_RELEASE);
+}
+
+static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
+{
+	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[i];
+	struct change *c = &changes[i];
+	bool line = memcmp(&cfg->impair, &to->impair, sizeof(to->impair)) != 0 || cfg->rate_bps != to->rate_bps;
+	bool capture = strcmp(cfg->capture, to->capture) != 0;
+
+	if (!line && !capture)
+		return false;
+	*c = (struct change){ .port = rnicd.port[i], .cmd = { .type = CMD_PORT_CHANGE, .done = done } };
+	c->cmd.change = (struct cmd_port_change){ .port = c->port, .im = c->im };
+	if (!port_impair_make(c->port, &to->impair, c->im)) {
+		rnicd_log(RNICD_LOG_ERROR, "reload: port %s: no memory for %u frames under way: lower 'limit'", cfg->name,
+			  to->impair.limit);
+		return false;
+	}
+	cfg->impair = to->impair;
+	cfg->rate_bps = to->rate_bps;
+	if (capture) {
+		memcpy(cfg->capture, to->capture, sizeof(cfg->capture));
+		c->ended = __atomic_exchange_n(&c->port->capture, NULL, __ATOMIC_RELAXED);
+		c->begins = cfg->capture[0] != '\0';
+	}
+	under_way++;
+	cmd_send_all(&c->cmd);
+	rnicd_log(RNICD_LOG_INFO, "reload: port %s: %s%s%s", cfg->name, line ? "rate and impairment" : "",
+		  line && capture ? ", " : "", !capture ? "" : c->begins ? "capture" : "no capture");
+	return true;
+}
+
+/* Whether two configurations are one but for what can change. */
+static bool same_port(const struct rnicd_port_cfg *a, const struct rnicd_port_cfg *b)
+{
+	struct rnicd_port_cfg x = *b;
+
+	x.impair = a->impair;
+	x.rate_bps = a->rate_bps;
+	memcpy(x.capture, a->capture, sizeof(x.capture));
+	return memcmp(a, &x, sizeof(x)) == 0;
+}
+
+static bool same_daemon(const struct conf *a, const struct conf *b)
+{
+	static struct conf x;
+
+	x = *b;
+	memcpy(x.d.port, a->d.port, sizeof(x.d.port));
+	x.d.n_ports = a->d.n_ports;
+	x.d.log_level = a->d.log_level;
+	x.d.memory_mb = a->d.memory_mb; /* these two follow from the others, unless they are given */
+	x.d.fixed_mb = a->d.fixed_mb;
+	x.workers_line = a->workers_line;
+	x.control_cpu_line = a->control_cpu_line;
+	return memcmp(a, &x, sizeof(x)) == 0;
+}
+
+static bool same_ports(const struct conf *a, const struct conf *b)
+{
+	for (uint32_t i = 0; i < a->d.n_ports; i++)
+		if (i >= b->d.n_ports || strcmp(a->d.port[i].name, b->d.port[i].name) != 0)
+			return false;
+	return a->d.n_ports == b->d.n_ports;
+}
+
+void reload(void)
+{
+	static struct conf to;
+	bool any = false;
+
+	if (under_way > 0) {
+		rnicd_log(RNICD_LOG_WARNING, "reload: the one before is still under way: ask again");
+		return;
+	}
+	if (conf_load(path, &to, stderr) > 0) {
+		rnicd_log(RNICD_LOG_WARNING, "reload: %s has mistakes: nothing is changed", path);
+		return;
+	}
+	if (!same_ports(&now, &to)) {
+		rnicd_log(RNICD_LOG_WARNING, "reload: other ports, or in another order, take a restart: nothing is changed");
+		return;
+	}
+	if (!same_daemon(&now, &to))
+		rnicd_log(RNICD_LOG_WARNING, "reload: of [rnicd] only log-level can change: the rest waits for a restart");
+	for (uint32_t i = 0; i < to.d.n_ports; i++) {
+		if (!same_port(&now.d.port[i], &to.d.port[i]))
+			rnicd_log(RNICD_LOG_WARNING, "reload: port %s: only rate, loss and the like, and capture can change: the "
+				  "rest waits for a restart", to.d.port[i].name);
+		any |= port_change(i, &to.d.port[i]);
+	}
+	if (!level_is_given && rnicd.cfg.log_level != to.d.log_level) {
+		rnicd.cfg.log_level = to.d.log_level;
+		any = true;
+	}
+	rnicd_log(RNICD_LOG_INFO, any ? "reload: done" : "reload: nothing to change");
+}
