@@ -226,6 +226,40 @@ def telemetry_that_did_not_start_is_not_announced():
 
 
 @case
+def a_capture_does_not_outgrow_its_limit():
+    d = Daemon(pair_conf(a="capture = {dir}/a.pcapng\ncapture-size = 1M\n"))
+    try:
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        s.wait_line("listening")
+        d.run(TESTPMD, "-m", "write_bw", "-S", "64k", "-n", "200", ADDR).ok()
+        s.ok()
+        wait_said(d, "a.pcapng: capture-size is reached")
+        d.end()
+        halves = [os.path.join(d.dir, f) for f in ("a.pcapng", "a.pcapng.1")]
+        assert sum(os.path.getsize(h) for h in halves) <= (1 << 20) + 2 * 2048, [os.path.getsize(h) for h in halves]
+        assert all(fields(half, "frame.len") for half in halves[1:]), "the older half is no capture"
+        assert said(d, "capture-size is reached") == 1, d.tail()
+    finally:
+        d.close()
+
+
+@case
+def the_port_that_has_an_address_is_not_passed_over():
+    """Of two ports in one subnet; the two ends of a wire are the exception, which own-address takes back."""
+    two = "[rnicd]\nsocket = {dir}/rnicd.sock\nhugepages = no\n" + \
+          "".join(f"[port {n}]\ndevice = tap:r{n}\naddress = 10.79.0.{i}/24\n" for i, n in ((1, "a"), (2, "b")))
+    with netns() as ns, Daemon(two, netns=ns) as d:
+        for addr, name in (("10.79.0.1", "a"), ("10.79.0.2", "b"), ("10.79.0.9", "a")):
+            assert d.run(helper("routed"), addr).ok() == name
+    for key, to_a, to_b in (("", "b", "a"), ("own-address = port", "a", "b")):
+        with Daemon(pair_conf(rnicd=key)) as d:
+            assert d.run(helper("routed"), "10.77.0.1").ok() == to_a
+            assert d.run(helper("routed"), "10.77.0.2").ok() == to_b
+            for source, name in (("10.77.0.1", "a"), ("10.77.0.2", "b")):
+                assert d.run(helper("routed"), "10.77.0.1", source).ok() == name
+
+
+@case
 def the_doctor_does_not_pass_what_is_no_program():
     with tempfile.TemporaryDirectory() as tmp, Daemon(pair_conf()) as d:
         text, runs = os.path.join(tmp, "text"), os.path.join(tmp, "runs")

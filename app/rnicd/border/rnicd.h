@@ -92,6 +92,7 @@ struct rnicd_port_cfg {
 	uint64_t rate_bps;          /* line rate in bit/s, wire overhead included; 0: not shaped */
 	struct rnicd_impair_cfg impair;
 	char capture[RNICD_PATH_MAX]; /* pcapng file; empty: none */
+	uint64_t capture_size;      /* bytes of it and of the file before it at most */
 	bool verify_csum;           /* check TCP/UDP checksums even where the port vouches for them */
 
 	/* what connections of this device negotiate */
@@ -126,6 +127,7 @@ struct rnicd_cfg {
 	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;             /* connections per worker; 0: 4096 */
 	bool stage_cycles;          /* workers count the cycles of each stage of their turn */
+	bool own_by_port;           /* a connection to a port's own address goes through that port; false: through its wire */
 	char socket[RNICD_PATH_MAX];
 	uint32_t socket_mode;       /* permissions of the socket: who may use the RNIC */
 	char file_prefix[RNICD_NAME_MAX]; /* DPDK's name of this process: its run-time directory and telemetry socket */

@@ -14,6 +14,7 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
+static const char *const own_words[] = { "wire", "port", NULL };
 static const char *const huge_words[] = { "no", "yes", "auto", NULL };
 static const char *const level_words[] = { "error", "warning", "info", "debug", NULL };
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
@@ -144,6 +145,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	  .own = own_workers },
 	{ "control-cpu", "any", "CPU of the control thread", CONF_OWN, .own = own_control_cpu },
 	{ "poll", "adaptive", "adaptive, busy, or a time to spin before sleeping", CONF_OWN, .own = own_poll },
+	{ "own-address", "wire", "a connection to the address of a port here, from no named port: wire: from the other end of its pair; "
+	  "port: from itself, as a kernel does", CONF_WORD, GLOBAL(d.own_by_port), .words = own_words },
 	{ "file-prefix", "-", "DPDK's name of this daemon; default rnicd and the process number", CONF_OWN,
 	  .own = own_prefix },
 	{ "log-level", "info", "error, warning, info or debug", CONF_WORD, GLOBAL(d.log_level), .words = level_words },
@@ -286,6 +289,8 @@ const struct conf_key conf_keys_port[] = {
 	{ "limit", "4096", "frames under way at once with a delay", CONF_UINT, PORT(impair.limit), RANGE(1, 1048576) },
 	{ "seed", "1", "same seed, same fate of the same traffic", CONF_UINT, PORT(impair.seed), RANGE(0, UINT64_MAX) },
 	{ "capture", "-", "pcapng file of all frames", CONF_OWN, .own = own_capture },
+	{ "capture-size", "1G", "of the capture at most; the older half is in FILE.1, what came before that is gone", CONF_BYTES,
+	  PORT(capture_size), RANGE(64 * KIB, UINT64_C(1) << 50) },
 	{ "verify-checksums", "no", "check TCP and UDP checksums also where the port vouches for them", CONF_BOOL,
 	  PORT(verify_csum) },
 	{ "crc", "on", "MPA CRC: off, on, or required of the peer", CONF_OWN, .own = own_crc },

@@ -109,19 +109,27 @@ bool dev_reaches(uint32_t index, const uint8_t dst[16])
 	return on_subnet(rnicd.port[index]->cfg, dst) || by_gateway(rnicd.port[index]->cfg, dst);
 }
 
+/*
+ * The port that has the address, as a kernel has it. Of a wired pair the other end, unless own-address = port: the two
+ * ends stand for two machines, and a program that names none of them means to go from one to the other.
+ */
+static uint32_t own_or_wired(const uint8_t dst[16])
+{
+	uint32_t own = dev_by_addr(dst);
+	const struct rnicd_port *peer = own != UINT32_MAX ? rnicd.port[own]->peer : NULL;
+
+	return peer != NULL && !rnicd.cfg.own_by_port && on_subnet(peer->cfg, dst) ? peer->index : own;
+}
+
 uint32_t dev_by_route(const uint8_t dst[16])
 {
-	uint32_t itself = UINT32_MAX;
+	uint32_t own = own_or_wired(dst);
 
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		if (!on_subnet(rnicd.port[i]->cfg, dst))
-			continue;
-		if (memcmp(rnicd.port[i]->cfg->ip.b, dst, 16) != 0)
+	if (own != UINT32_MAX)
+		return own;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (on_subnet(rnicd.port[i]->cfg, dst))
 			return i;
-		itself = i;
-	}
-	if (itself != UINT32_MAX)
-		return itself;
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		if (by_gateway(rnicd.port[i]->cfg, dst))
 			return i;

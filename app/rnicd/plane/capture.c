@@ -43,7 +43,12 @@ struct capture {
 	bool stop;      /* written by the control thread, relaxed: the writer looks at it each round */
 	bool failed;    /* the writer's: disk full or worse, said once */
 	uint64_t epoch; /* ns to add to the monotonic clock for wall time */
+	uint64_t size;  /* bytes in the file */
+	uint64_t half;  /* bytes: then it becomes the older half */
+	bool told;      /* the writer's: that the limit was reached, said once */
 	char path[RNICD_PATH_MAX];
+	char older[RNICD_PATH_MAX + 4];
+	char name[RNICD_NAME_MAX];
 };
 
 /* In the private area of each mbuf of the capture's pool. */
@@ -56,6 +61,7 @@ static struct stamp *stamp_of(struct rte_mbuf *m) { return rte_mbuf_to_priv(m); 
 
 static void put(struct capture *c, const void *data, size_t len)
 {
+	c->size += len;
 	if (!c->failed && fwrite(data, 1, len, c->file) != len) {
 		c->failed = true;
 		rnicd_log(RNICD_LOG_ERROR, "capture %s: %s; the rest is not recorded", c->path, strerror(errno));
@@ -108,13 +114,48 @@ static void put_frame(struct capture *c, struct rte_mbuf *m)
 	put_u32(c, len);
 }
 
+/* capture holds what clients sent: not for everyone's eyes */
+static FILE *open_file(const struct capture *c)
+{
+	int fd = open(c->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (f != NULL)
+		setvbuf(f, NULL, _IOFBF, WRITE_BUFFER);
+	else if (fd >= 0)
+		close(fd);
+	return f;
+}
+
+/* The file is full: it takes the place of the one before it, and a new one begins. Both are whole captures. */
+static void turn_over(struct capture *c)
+{
+	if (c->failed || c->size < c->half)
+		return;
+	if (!c->told)
+		rnicd_log(RNICD_LOG_WARNING, "capture %s: capture-size is reached: from now on the oldest frames go; the older half "
+			  "is in %s", c->path, c->older);
+	c->told = true;
+	FILE *full = c->file;
+	if (fclose(full) == 0 && rename(c->path, c->older) == 0 && (c->file = open_file(c)) != NULL) {
+		c->size = 0;
+		put_head(c, c->name);
+		return;
+	}
+	c->file = NULL;
+	c->failed = true;
+	rnicd_log(RNICD_LOG_ERROR, "capture %s: %s; the rest is not recorded", c->path, strerror(errno));
+}
+
 static uint32_t drain(struct capture *c)
 {
 	struct rte_mbuf *m[BATCH];
 	uint32_t n = rte_ring_sc_dequeue_burst(c->ring, (void **)m, BATCH, NULL);
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		put_frame(c, m[i]);
+		turn_over(c);
+	}
 	rte_pktmbuf_free_bulk(m, n);
 	return n;
 }
@@ -154,6 +195,9 @@ struct capture *capture_start(const struct rnicd_port *port, char *err, uint32_t
 	if (c == NULL)
 		goto no_memory;
 	snprintf(c->path, sizeof(c->path), "%s", port->cfg->capture);
+	snprintf(c->older, sizeof(c->older), "%s.1", c->path);
+	snprintf(c->name, sizeof(c->name), "%s", port->cfg->name);
+	c->half = port->cfg->capture_size / 2;
 	snprintf(name, sizeof(name), "cap_ring_%u", port->index);
 	c->ring = rte_ring_create(name, RING_FRAMES, port->socket, RING_F_SC_DEQ);
 	snprintf(name, sizeof(name), "cap_pool_%u", port->index);
@@ -162,18 +206,15 @@ struct capture *capture_start(const struct rnicd_port *port, char *err, uint32_t
 	if (c->ring == NULL || c->pool == NULL)
 		goto no_memory;
 
-	/* capture holds what clients sent: not for everyone's eyes */
-	int fd = open(c->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	c->file = fd < 0 ? NULL : fdopen(fd, "w");
+	c->file = open_file(c);
 	if (c->file == NULL) {
 		snprintf(err, err_len, "port %s: capture file %s: %s", port->cfg->name, c->path, strerror(errno));
 		release(c);
 		return NULL;
 	}
-	setvbuf(c->file, NULL, _IOFBF, WRITE_BUFFER);
 	clock_gettime(CLOCK_REALTIME, &wall);
 	c->epoch = (uint64_t)wall.tv_sec * RN_NS_PER_S + (uint64_t)wall.tv_nsec - rnicd_now();
-	put_head(c, port->cfg->name);
+	put_head(c, c->name);
 	if (pthread_create(&c->thread, NULL, writer, c) != 0)
 		goto no_memory;
 	return c;
