@@ -28,7 +28,7 @@ static bool nobody_else_writes(const char *path)
 	return stat(path, &file) == 0 && stat(dirname(folder), &dir) == 0 && trusted(&file) && trusted(&dir);
 }
 
-static char *take(const char *path)
+static char *take_trusted(const char *path)
 {
 	char *real = realpath(path, NULL);
 
@@ -51,10 +51,10 @@ char *library_find(const char *name, const char *const *beside, const char *inst
 	char *folder = dirname(self);
 	for (; n > 0 && found == NULL && *beside != NULL; beside++) {
 		snprintf(path, sizeof(path), "%s/%s", folder, *beside);
-		found = take(path);
+		found = take_trusted(path);
 	}
 	if (found == NULL)
-		found = take(installed);
+		found = take_trusted(installed);
 	if (found == NULL)
 		fprintf(stderr, "rnicrun: there is no %s beside %s, and none at %s: build or install it\n", name, folder, installed);
 	return found;

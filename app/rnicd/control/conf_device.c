@@ -7,7 +7,7 @@
 
 #include "border/devargs.h"
 
-static bool say(char *why, const char *text)
+static bool no_device(char *why, const char *text)
 {
 	snprintf(why, CONF_WHY_MAX, "%s", text);
 	return false;
@@ -24,7 +24,7 @@ static bool interface(const char *name, char *why)
 		return false;
 	}
 	if (n == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strpbrk(name, "/:") != NULL)
-		return say(why, "does not name an interface as the kernel has them: letters, digits, '-' and '_'");
+		return no_device(why, "does not name an interface as the kernel has them: letters, digits, '-' and '_'");
 	return true;
 }
 
@@ -36,7 +36,7 @@ static bool with_interface(const char *args, char *why)
 	if (strchr(args, '=') == NULL)
 		return interface(args, why);
 	if (!devargs_get(args, "iface", name, sizeof(name)))
-		return say(why, "needs the interface: iface=NAME");
+		return no_device(why, "needs the interface: iface=NAME");
 	return interface(name, why);
 }
 
@@ -60,18 +60,18 @@ static bool memif(const char *args, char *why)
 		return false;
 	}
 	if (devargs_get(args, "role", v, sizeof(v)) && strcmp(v, "server") != 0 && strcmp(v, "client") != 0)
-		return say(why, "has a role that is neither server nor client");
+		return no_device(why, "has a role that is neither server nor client");
 	if (devargs_get(args, "id", v, sizeof(v)) && !is_number(v, UINT32_MAX))
-		return say(why, "has an id that is no number");
+		return no_device(why, "has an id that is no number");
 	if (devargs_get(args, "bsize", v, sizeof(v)) && !is_number(v, UINT16_MAX))
-		return say(why, "has a bsize that is not from 0 to 65535 bytes");
+		return no_device(why, "has a bsize that is not from 0 to 65535 bytes");
 	if (devargs_get(args, "rsize", v, sizeof(v)) && !is_number(v, 14))
-		return say(why, "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)");
+		return no_device(why, "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)");
 	bool file = devargs_get(args, "socket-abstract", v, sizeof(v)) && strcmp(v, "no") == 0;
 	if (devargs_get(args, "socket", v, sizeof(v)) && file && v[0] != '/')
-		return say(why, "has a socket that is not an absolute path");
+		return no_device(why, "has a socket that is not an absolute path");
 	if (strlen(v) > 107) /* sun_path, unix(7) */
-		return say(why, "has a socket whose path is longer than 107 characters");
+		return no_device(why, "has a socket whose path is longer than 107 characters");
 	return true;
 }
 
@@ -91,7 +91,7 @@ static bool pci(struct rnicd_port_cfg *p, const char *args, char *why)
 
 	if ((domain && (!hex(&s, 4) || *s++ != ':')) || !hex(&s, 2) || *s++ != ':' || !hex(&s, 2) || *s++ != '.' ||
 	    *s < '0' || *s > '7' || (s[1] != '\0' && s[1] != ','))
-		return say(why, "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)");
+		return no_device(why, "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)");
 	snprintf(p->args, sizeof(p->args), "%s%s", domain ? "" : "0000:", args);
 	return true;
 }
@@ -104,10 +104,10 @@ bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 	while (k < RNICD_PORT_KINDS && strncmp(v, name[k], strlen(name[k])) != 0)
 		k++;
 	if (k == RNICD_PORT_KINDS)
-		return say(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
+		return no_device(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
 	const char *args = v + strlen(name[k]);
 	if (*args == '\0' || strlen(args) + sizeof("0000:") > sizeof(p->args) || strpbrk(args, " \t") != NULL)
-		return say(why, "must name the device behind the colon, without blanks");
+		return no_device(why, "must name the device behind the colon, without blanks");
 	p->kind = (enum rnicd_port_kind)k;
 	strcpy(p->args, args);
 	switch (p->kind) {

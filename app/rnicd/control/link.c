@@ -13,11 +13,11 @@
 #define PATIENCE_UP 1u   /* looks at a line that was up and is down, before its other end is called again */
 #define PATIENCE_NEW 5u  /* ... and at one that was called just now: its other end may be slow */
 
-/* Where the workers of a port are. Moved on by look() and by the answers of the workers. */
+/* Where the workers of a port are. Moved on by look_at_all() and by the answers of the workers. */
 enum step {
-	HERE,    /* in the port; look() waits for the device to go */
+	HERE,    /* in the port; look_at_all() waits for the device to go */
 	LEAVING, /* each has been told; the last answer moves on */
-	AWAY,    /* the device is look()'s to open again */
+	AWAY,    /* the device is look_at_all()'s to open again */
 	JOINING, /* it is open; the last answer moves on */
 };
 
@@ -126,7 +126,7 @@ static void look_at(struct link *l)
 	}
 }
 
-static void look(struct loop_timer *t)
+static void look_at_all(struct loop_timer *t)
 {
 	if (stopped)
 		return;
@@ -149,7 +149,7 @@ void link_start(void)
 		set(&links[i], now);
 	}
 	stopped = false;
-	timer.due = look;
+	timer.due = look_at_all;
 	if (any)
 		loop_timer_arm(&timer, rnicd_now() + LOOK_NS);
 }

@@ -29,7 +29,7 @@ void reload_begin(const char *p, const struct conf *was, bool level_given)
 	level_is_given = level_given;
 }
 
-static void done(struct cmd *cmd)
+static void workers_changed(struct cmd *cmd)
 {
 	struct change *c = rn_container_of(cmd, struct change, cmd);
 	char err[256];
@@ -55,7 +55,7 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 
 	if (!line && !capture)
 		return false;
-	*c = (struct change){ .port = rnicd.port[i], .cmd = { .type = CMD_PORT_CHANGE, .done = done } };
+	*c = (struct change){ .port = rnicd.port[i], .cmd = { .type = CMD_PORT_CHANGE, .done = workers_changed } };
 	c->cmd.change = (struct cmd_port_change){ .port = c->port, .im = c->im };
 	if (!port_impair_make(c->port, &to->impair, c->im)) {
 		rnicd_log(RNICD_LOG_ERROR, "reload: port %s: no memory for %u frames under way: lower 'limit'", cfg->name,

@@ -99,6 +99,18 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 		l->half_open += w->listener[i].half_open;
 }
 
+static void port_command(struct rnicd_worker *w, struct cmd *c)
+{
+	if (c->type == CMD_PORT_LEAVE)
+		worker_port_leave(w, c->port);
+	else if (c->type == CMD_PORT_JOIN)
+		worker_port_join(w, c->port);
+	else if (c->type == CMD_PORT_CHANGE)
+		c->change.im[w->index] = worker_port_change(w, c->change.port, c->change.im[w->index]);
+	else
+		worker_port_up(w, c->port);
+}
+
 static void run_command(struct rnicd_worker *w, struct cmd *c)
 {
 	switch (c->type) {
@@ -154,16 +166,10 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 		c->neigh.verdict = neigh_resolve(w, rnicd.port[c->neigh.port], &c->neigh.dst);
 		break;
 	case CMD_PORT_LEAVE:
-		worker_port_leave(w, c->port);
-		break;
 	case CMD_PORT_JOIN:
-		worker_port_join(w, c->port);
-		break;
 	case CMD_PORT_CHANGE:
-		c->change.im[w->index] = worker_port_change(w, c->change.port, c->change.im[w->index]);
-		break;
 	case CMD_PORT_UP:
-		worker_port_up(w, c->port);
+		port_command(w, c);
 		break;
 	case CMD_LOOK_WORKER:
 		look_worker(w, &c->look_worker[w->index]);
