@@ -178,6 +178,7 @@ void rc_abort(struct rc_ctx *ctx, struct rc *c);
 struct rc_pkt {
 	const struct rn_iov *iov;
 	uint32_t n;
+	bool crc_due; /* it is one FPDU from this process, and its memory may still change: no CRC is looked at */
 	/* while it is kept for a QP that is not ready to receive: rc_rnr.c */
 	bool twice; /* TCP holds another part of it, which gives it back */
 	struct rc_pkt *next;
@@ -204,18 +205,21 @@ static inline uint64_t rc_next_wake(const struct rc *c)
 bool rc_out(struct rc_ctx *ctx, struct rc *c, struct tcpl_out *o);
 
 /*
- * The bytes of the segment just made as slices, which may go to the port by reference: they change only after the peer
- * has acknowledged them. Returns their number; 0: they are more than max, or not of that kind. crc_due: NULL, or set when
- * the segment is one FPDU of header, payload and trailer, a slice each or the payload several, whose CRC is the caller's
- * to put into the last 4 octets of what it sends; they are zero in the last slice, and are summed anew if sent again.
+ * The bytes of the segment just made as slices of the memory that it is sent from. Returns their number; 0: they must be
+ * copied. The memory's owner may write to it while it is read. So with *crc_due the segment is one FPDU, and its CRC is
+ * left open: the last 4 octets of the last slice mean nothing. It may go to where nobody sums it (rc_pkt.crc_due), or has
+ * to be copied and summed there.
  */
 uint32_t rc_slices(const struct rc *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max, bool *crc_due);
 
 /* Whether any byte that waits to be sent or acknowledged lies in [base, base + len). Looks at all that is queued. */
 bool rc_refers(const struct rc *c, const uint8_t *base, uint64_t len);
 
-/* Copies the bytes of the segment just made. A CRC that is still due is summed in the same pass over them. */
-void rc_copy(const struct rc *c, const struct tcpl_out *o, uint8_t *dst);
+/*
+ * Copies the bytes of the segment just made, reading each once. CRCs are summed in the same pass over them. *crc_due in:
+ * the CRC may be left open where the segment is one FPDU, as by rc_slices; out: it is.
+ */
+void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_out *o, uint8_t *dst, bool *crc_due);
 
 static inline enum rc_state rc_get_state(const struct rc *c) { return (enum rc_state)c->state; }
 const char *rc_state_name(enum rc_state s);
@@ -262,6 +266,7 @@ struct rc_ctx {
 	uint32_t n_refs, n_setup_done;
 	struct rc *rnr_head, *rnr_tail;       /* that wait for a receive of a shared queue */
 	uint32_t held;                        /* packets that wait behind holes */
+	uint32_t tx_stages;                   /* that keep FPDUs which were sent in parts */
 	uint32_t rnr_kept, rnr_stages;        /* packets and stages kept for the sake of receives */
 	struct rc_wait { struct rc *head, *tail; } wait[RC_WANTS]; /* connections that wait for a pool */
 	struct rc_cfg cfg;

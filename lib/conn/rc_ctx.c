@@ -145,6 +145,11 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
 {
+	if (rn_unlikely(r->copy != NULL)) {
+		rc_stage_put(ctx, r->copy);
+		ctx->tx_stages--;
+		r->copy = NULL;
+	}
 	r->next = ctx->rec_free;
 	ctx->rec_free = r;
 	ctx->rec_left++;

@@ -19,7 +19,8 @@ _Static_assert(MPA_VIEW_IOV <= QP_ULPDU_IOV, "a view has no more slices than the
 struct rc_rec {
 	struct rc_rec *next;
 	uint32_t wr;   /* the work request that is done when this is acknowledged, or QP_WR_NONE */
-	bool crc_due;  /* summed when the bytes are first wanted: that may be in the pass that copies them */
+	bool crc;      /* it carries one: summed over what is sent, each time */
+	uint8_t *copy; /* a stage: all its octets as they were first sent in part; NULL: it was never cut */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
 };

@@ -69,6 +69,10 @@ void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 	if (n == 0 || n == UINT32_MAX)
 		return;
 	mpa_find_init(&f, &c->rx, pos, iov, n);
+	if (pkt->crc_due && s->off == 0) { /* an FPDU by its maker's word */
+		f.rx.crc = false;
+		f.state = MPA_FIND_SYNCED;
+	}
 	while (c->blk->n_ooo < RC_OOO && mpa_find_next(&f, &v) && v.pos == pos && v.ulpdu_len == c->cut) {
 		const uint8_t *p = mpa_view_head(&v, scratch, rn_min_u32(v.ulpdu_len, DDP_MAX_HDR_LEN));
 		if (ddp_parse(p, v.ulpdu_len, &h) != DDP_OK)

@@ -102,7 +102,8 @@ static bool stage_give(struct rc_ctx *ctx, struct rc *c)
 	return false;
 }
 
-static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, uint32_t n)
+/* crc_due: of FPDUs that lie whole in iov */
+static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, uint32_t n, bool crc_due)
 {
 	struct mpa_rx_in in;
 	struct mpa_view v;
@@ -116,7 +117,7 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, 
 		case MPA_RX_EMPTY:
 			ctx->qp.stats.fpdus_in++;
 			ctx->qp.stats.staged += v.staged;
-			if (rn_unlikely(!mpa_rx_crc(&v))) {
+			if (rn_unlikely(!(crc_due && !v.staged) && !mpa_rx_crc(&v))) {
 				ctx->qp.stats.crc_errors++;
 				llp_error(ctx, c, iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC, false));
 				return;
@@ -162,7 +163,7 @@ static void setup_bytes(struct rc_ctx *ctx, struct rc *c, struct rn_iov *iov, ui
 	}
 	c->rx_base = seq;
 	if (i < n && rc_streaming(c))
-		deframe(ctx, c, iov + i, n - i);
+		deframe(ctx, c, iov + i, n - i, false);
 	else if (i < n && (c->state == RC_WAIT_ACCEPT || c->state == RC_WAIT_QP)) {
 		/* RFC 5044, 7.1.2: no FPDU before the Reply, and none by the responder before the initiator's first. */
 		ctx->qp.stats.neg_errors++;
@@ -184,7 +185,7 @@ bool rc_rx_slice(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 		rc_reset(ctx, c);
 	} else if (rn_likely(rc_streaming(c))) {
 		c->ragged |= c->rx.pos != c->rx.start;
-		deframe(ctx, c, iov, n);
+		deframe(ctx, c, iov, n, pkt->crc_due);
 	} else {
 		setup_bytes(ctx, c, iov, n, s->seq);
 	}

@@ -31,7 +31,7 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 		rc_rec_put(ctx, r);
 		return false;
 	}
-	r->crc_due = c->agreed.crc;
+	r->crc = c->agreed.crc;
 	return rc_tx_queue(ctx, c, r, QP_WR_NONE);
 }
 

@@ -50,7 +50,7 @@ static bool send_seg(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, const s
 		rc_reset(ctx, c);
 		return false;
 	}
-	r->crc_due = c->agreed.crc;
+	r->crc = c->agreed.crc;
 	if (rn_likely(rc_tx_queue(ctx, c, r, seg->wr)))
 		return true;
 	rc_reset(ctx, c);

@@ -16,7 +16,7 @@ BARS = (
      "at least", 0.6, 0.85),
     ("Write 64 KiB, MTU 9000 / CRC+CRC+copy, out of cache", "ratio: Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", 1,
      "at least", 0.7, 0.85),
-    ("CRC on / off, Write 64 KiB, MTU 1500", "ratio: Write 64k, MTU 1500, CRC on / off", 1, "at least", 0.75, 0.85),
+    ("CRC summed / off, Write 64 KiB, MTU 1500", "ratio: Write 64k, MTU 1500, CRC summed / off", 1, "at least", 0.75, 0.85),
     ("markers on / off, Write 64 KiB, MTU 1500", "ratio: Write 64k, MTU 1500, markers on / off", 1, "at least", 0.85, 0.95),
     ("10 Gb/s port, Write 64 KiB / what the framing allows", "10 Gb/s port, Write 64k, MTU 1500", FULL_FRAME,
      "at least", 0.97, 0.97),

@@ -321,7 +321,7 @@ def bandwidths(args):
         yield Rnic(args, "send_bw", "64k", bandwidth(f"MTU 9000, {n} buffers, receiver reads them"), mtu=9000,
                    extra=["--depth", "64", "--touch", "--buffers", str(n)])
     for mtu in (1500, 9000):
-        for what, port in (("CRC off", {"crc": "off"}), ("markers on", {"markers": "on"})):
+        for what, port in (("CRC off", {"crc": "off"}), ("CRC summed", {"crc": "always"}), ("markers on", {"markers": "on"})):
             yield Rnic(args, "write_bw,read_bw", "64k", bandwidth(f"MTU {mtu}, {what}"), mtu=mtu, port=port)
 
 
@@ -359,9 +359,11 @@ def ratios(args):
         return Limit("", ("limits", "--loop", SEGMENT[9000], span))
 
     many = ["--buffers", "1024"]
-    yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, in cache", write(mtu=9000), loop(IN_CACHE))
-    yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", write(mtu=9000, extra=many), loop(OUT_OF_CACHE))
-    yield Versus("Write 64k, MTU 1500, CRC on / off", write(), write(port={"crc": "off"}))
+    summed = {"crc": "always"}
+    yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, in cache", write(mtu=9000, port=summed), loop(IN_CACHE))
+    yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", write(mtu=9000, extra=many, port=summed),
+                 loop(OUT_OF_CACHE))
+    yield Versus("Write 64k, MTU 1500, CRC summed / off", write(port=summed), write(port={"crc": "off"}))
     yield Versus("Write 64k, MTU 1500, markers on / off", write(port={"markers": "on"}), write())
     yield Versus("Write 64 B on 1024 QPs / on 1 QP", write("64", args.seconds, extra=["--depth", "16", "--qps", "1024"]),
                  write("64", args.seconds, extra=["--depth", "128"]))

@@ -35,9 +35,11 @@ static void turn(struct rig *r, int id)
 	n->ctx.qp.now = o->ctx.qp.now = r->now;
 	while ((c = rc_ready_pop(&n->ctx)) != NULL)
 		while (rc_out(&n->ctx, c, &out)) {
-			struct rc_pkt p = { iov, rc_slices(c, &out, iov, RN_ARRAY_LEN(iov), NULL) };
+			struct rc_pkt p = { .iov = iov };
+			p.n = rc_slices(c, &out, iov, RN_ARRAY_LEN(iov), &p.crc_due);
 			if (p.n == 0 && out.len > 0) {
-				rc_copy(c, &out, flat);
+				p.crc_due = false;
+				rc_copy(&n->ctx, c, &out, flat, &p.crc_due);
 				iov[0] = (struct rn_iov){ flat, out.len };
 				p.n = 1;
 			}

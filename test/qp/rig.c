@@ -294,25 +294,24 @@ static void raw_turn(struct rig *r, struct rig_node *n)
 		;
 }
 
-/* Both ways to the bytes, in either order: the first one sums the CRCs, or leaves one of a whole FPDU to us. */
-static void bytes_of(const struct rc *c, const struct tcpl_out *o, uint8_t *buf)
+/* Both ways to the bytes, in either order: the slices leave the CRC of a whole FPDU open, the copy has it. */
+static void bytes_of(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_out *o, uint8_t *buf)
 {
 	struct rn_iov iov[128];
 	static uint8_t again[70000];
-	bool copy_first = (o->seq >> 3) & 1, crc_due = false;
+	bool copy_first = (o->seq >> 3) & 1, crc_due, open = false;
 
 	if (copy_first)
-		rc_copy(c, o, buf);
-	uint32_t n = rc_slices(c, o, iov, RN_ARRAY_LEN(iov), (o->seq >> 4) & 1 ? &crc_due : NULL);
+		rc_copy(ctx, c, o, buf, &open);
+	uint32_t n = rc_slices(c, o, iov, RN_ARRAY_LEN(iov), &crc_due);
 	if (!copy_first)
-		rc_copy(c, o, buf);
+		rc_copy(ctx, c, o, buf, &open);
 	if (n == 0)
 		return;
 	assert_int_equal(rn_iov_len(iov, n), o->len);
 	rn_iov_gather(iov, n, again, sizeof(again));
 	if (crc_due) {
 		uint32_t crc = crc32c(0, again, o->len - MPA_CRC_LEN);
-		assert_false(copy_first); /* whose sum stands in the record */
 		memcpy(again + o->len - MPA_CRC_LEN, &crc, sizeof(crc));
 	}
 	assert_memory_equal(buf, again, o->len);
@@ -333,7 +332,7 @@ void rig_turn(struct rig *r, int id)
 	do {
 		while ((c = rc_ready_pop(&n->ctx)) != NULL) {
 			while (rc_out(&n->ctx, c, &o)) {
-				bytes_of(c, &o, buf);
+				bytes_of(&n->ctx, c, &o, buf);
 				transmit(r, id, (uint32_t)(c - n->conn), &o, buf);
 				if (rc_ctx_full(&n->ctx))
 					take_effects(r, n);

@@ -87,7 +87,7 @@ static void every_key(void **state)
 	       "limit = 9\nseed = 3\ncapture = /tmp/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
 	       "on\nmpa-revision = 1\n"
 	       "peer-to-peer = off\nrtr = read\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
-	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\n",
+	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\ncrc = always\n",
 	       "");
 	const struct rnicd_port_cfg *p = &c.d.port[0];
 	const struct rnicd_impair_cfg *m = &p->impair;
@@ -117,6 +117,7 @@ static void every_key(void **state)
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
 	assert_int_equal(p->rtr, 4);
 	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->congestion == RNICD_NEWRENO && p->min_rto_ns == RN_NS_PER_S && p->roce);
+	assert_true(!p->crc_always && c.d.port[1].crc && c.d.port[1].crc_always && !c.d.port[1].crc_required);
 	assert_string_equal(c.d.port[1].args, "a");
 }
 
@@ -192,7 +193,7 @@ static void values_that_cannot_be(void **state)
 		{ "jitter = 11s", "'jitter = 11s' must be a time (ns, us, ms, s) from 0 to 10s" },
 		{ "reorder-gap = 0", "'reorder-gap = 0' must be a whole number from 1 to 1024" },
 		{ "capture = a.pcapng", "'capture = a.pcapng' must be an absolute path" },
-		{ "crc = maybe", "'crc = maybe' must be off, on or required" },
+		{ "crc = maybe", "'crc = maybe' must be off, on, required or always" },
 		{ "markers = 2", "'markers = 2' must be yes or no" },
 		{ "mpa-revision = 3", "'mpa-revision = 3' must be a whole number from 1 to 2" },
 		{ "ird = 256", "'ird = 256' must be a whole number from 0 to 255" },

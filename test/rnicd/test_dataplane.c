@@ -18,7 +18,7 @@
 struct given {
 	const char *name;
 	uint32_t workers, mtu;
-	bool crc, markers, self;
+	bool crc, always, markers, self;
 	uint64_t rate_bps;
 	struct rnicd_impair_cfg impair;
 	uint32_t zcopy_min;
@@ -51,6 +51,7 @@ static void configure(const struct given *g)
 		p->rate_bps = g->rate_bps;
 		p->impair = g->impair;
 		p->crc = g->crc;
+		p->crc_always = g->always;
 		p->markers = g->markers;
 		p->mpa_rev = 2;
 		p->max_ird = p->max_ord = 16;
@@ -192,6 +193,7 @@ static const struct given cases[] = {
 	  .messages = 4,
 	  .impair = { .seed = 4, .loss = UINT32_MAX / 50, .duplicate = UINT32_MAX / 50, .reorder = UINT32_MAX / 50,
 		      .corrupt = UINT32_MAX / 50, .delay_ns = 100000, .jitter_ns = 50000 } },
+	{ .name = "summed_inside_too", .workers = 1, .mtu = 9000, .crc = true, .always = true, .bytes = 300000, .messages = 10 },
 };
 
 static void shaped_line_is_not_outrun(void **state)

@@ -98,6 +98,7 @@ struct rnicd_port_cfg {
 	/* what connections of this device negotiate */
 	bool crc;                   /* ask for MPA CRC */
 	bool crc_required;          /* refuse a peer that will not have it */
+	bool crc_always;            /* sum and check it where frames do not leave the process either */
 	bool markers;               /* ask to receive markers */
 	uint8_t mpa_rev;            /* 1 or 2 as initiator */
 	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
@@ -211,6 +212,7 @@ struct rnicd_port {
 	uint16_t mtu;                    /* as configured and granted */
 	struct rnicd_port_caps caps;
 	enum rnicd_owners owners;
+	bool crc_always;                 /* as configured, of a PAIR at either end */
 	struct rnicd_port *peer;         /* PAIR: the other end */
 	struct rte_ring *const *wire;    /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
 	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */

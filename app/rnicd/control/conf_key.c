@@ -216,7 +216,7 @@ static bool own_rate(void *base, const char *v, char *why)
 
 static bool own_crc(void *base, const char *v, char *why)
 {
-	static const char *const words[] = { "off", "on", "required", NULL };
+	static const char *const words[] = { "off", "on", "required", "always", NULL };
 	struct rnicd_port_cfg *p = base;
 	uint64_t w;
 
@@ -224,6 +224,7 @@ static bool own_crc(void *base, const char *v, char *why)
 		return false;
 	p->crc = w >= 1;
 	p->crc_required = w == 2;
+	p->crc_always = w == 3;
 	return true;
 }
 
@@ -293,7 +294,7 @@ const struct conf_key conf_keys_port[] = {
 	  PORT(capture_size), RANGE(64 * KIB, UINT64_C(1) << 50) },
 	{ "verify-checksums", "no", "check TCP and UDP checksums also where the port vouches for them", CONF_BOOL,
 	  PORT(verify_csum) },
-	{ "crc", "on", "MPA CRC: off, on, or required of the peer", CONF_OWN, .own = own_crc },
+	{ "crc", "on", "MPA CRC: off, on, required of the peer, or always: summed on a wire inside the daemon too", CONF_OWN, .own = own_crc },
 	{ "markers", "off", "ask the peer for MPA markers", CONF_BOOL, PORT(markers) },
 	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
 	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,

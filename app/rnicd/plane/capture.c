@@ -105,7 +105,7 @@ static void put_frame(struct capture *c, struct rte_mbuf *m)
 	uint64_t when = stamp_of(m)->ns + c->epoch;
 	uint32_t epb[7] = { BLOCK_EPB, len, 0, (uint32_t)(when >> 32), (uint32_t)when, m->pkt_len, m->pkt_len };
 
-	frame_csum_finish(m);
+	frame_finish(m);
 	put(c, epb, sizeof(epb));
 	put(c, rte_pktmbuf_mtod(m, void *), m->pkt_len);
 	put(c, zero, pad);

@@ -452,7 +452,7 @@ static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const
 		priv = mbuf_priv(m);
 		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
 	}
-	priv->pkt = (struct rc_pkt){ .iov = priv->iov, .n = n };
+	priv->pkt = (struct rc_pkt){ .iov = priv->iov, .n = n, .crc_due = frame_crc_deferred(m) };
 	return m;
 }
 

@@ -78,13 +78,12 @@ static void look_at_neighbour(struct rnicd_worker *w, struct conn *c)
 }
 
 /*
- * At most `share` segments. True when the connection has nothing more to send now. Their payloads are summed in a row when
- * all are built: what is looked at in between would cost the processor's prefetchers their streams through memory.
+ * At most `share` segments. True when the connection has nothing more to send now. They go to the port when all are built:
+ * what is looked at in between would cost the processor's prefetchers their streams through the payload.
  */
 static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
 {
-	uint32_t n = rn_min_u32(room(w, c), share), made = 0, n_due = 0;
-	struct txseg_sum due[SHARE];
+	uint32_t n = rn_min_u32(room(w, c), share), made = 0;
 	struct rte_mbuf *m[SHARE];
 	struct tcpl_out o;
 	bool done = false;
@@ -95,16 +94,12 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 		if (done)
 			break;
 		(*count)++;
-		m[made] = txseg_build(w, c, &o, &due[n_due]);
-		if (rn_unlikely(m[made] == NULL)) {
+		m[made] = txseg_build(w, c, &o);
+		if (rn_likely(m[made] != NULL))
+			made++;
+		else
 			c->tx->st->no_buffer++; /* to TCP it is a lost segment */
-			continue;
-		}
-		n_due += due[n_due].n != 0;
-		made++;
 	}
-	for (uint32_t i = 0; i < n_due; i++)
-		txseg_sum(&due[i]);
 	for (uint32_t i = 0; i < made; i++)
 		send_frame(w, c, m[i]);
 	return done;

@@ -19,6 +19,7 @@
 #include "plane/eal_args.h"
 #include "plane/port.h"
 #include "plane/rundir.h"
+#include "plane/frame.h"
 #include "plane/worker_int.h"
 
 struct rnicd_worker *worker_at[RNICD_MAX_WORKERS];
@@ -33,7 +34,10 @@ static bool start_eal(char *err, uint32_t err_len)
 	rundir_remove_at_exit(); /* exit handlers run last one first: EAL's own, that takes its socket away, before this */
 	if (rte_eal_init(a.n, a.v) >= 0) {
 		rundir_is(rte_eal_get_runtime_dir());
-		return true;
+		if (frame_init())
+			return true;
+		snprintf(err, err_len, "DPDK has no flag of packets left for the daemon: %s", rte_strerror(rte_errno));
+		return false;
 	}
 	int e = rte_errno;
 	if (!rundir_possible(err, err_len))

@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plane/frame.h"
 
+#include <rte_mbuf_dyn.h>
+
+#include "crc32c/crc32c.h"
+#include "iwarp/mpa_fpdu.h"
+
+uint64_t frame_crc_flag;
+
+bool frame_init(void)
+{
+	static const struct rte_mbuf_dynflag crc = { .name = "rnicd_crc_deferred" };
+	int bit = rte_mbuf_dynflag_register(&crc);
+
+	if (bit >= 0)
+		frame_crc_flag = UINT64_C(1) << bit;
+	return bit >= 0;
+}
+
 uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct rn_iov *iov, uint32_t max)
 {
 	uint32_t n = 0;
@@ -20,7 +37,15 @@ uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct 
 	return len == 0 ? n : UINT32_MAX;
 }
 
-void frame_csum_finish(struct rte_mbuf *m)
+static void crc_finish(uint8_t *frame, const struct pkt *p)
+{
+	uint8_t *fpdu = frame + p->payload_off;
+	uint32_t len = p->payload_len - MPA_CRC_LEN, sum = crc32c(0, fpdu, len);
+
+	memcpy(fpdu + len, &sum, MPA_CRC_LEN); /* RFC 5044, 4.4: least octet first */
+}
+
+void frame_finish(struct rte_mbuf *m)
 {
 	struct pkt p;
 	struct rn_iov iov[FRAME_MAX_SEGS];
@@ -28,9 +53,12 @@ void frame_csum_finish(struct rte_mbuf *m)
 
 	if (!frame_csum_deferred(m))
 		return;
-	m->ol_flags &= ~RTE_MBUF_F_TX_L4_MASK;
+	bool crc = frame_crc_deferred(m);
+	m->ol_flags &= ~(RTE_MBUF_F_TX_L4_MASK | frame_crc_flag);
 	if (pkt_parse(frame, m->data_len, m->pkt_len, &p) != PKT_OK)
 		return;
+	if (crc)
+		crc_finish(frame, &p);
 	uint32_t n = frame_iov(m, p.l4_off, p.l4_len, iov, FRAME_MAX_SEGS);
 	if (n != UINT32_MAX)
 		pkt_l4_csum_finish(&p, frame, iov, n);
@@ -53,7 +81,7 @@ struct rte_mbuf *frame_copy(struct rte_mempool *pool, const struct rte_mbuf *m)
 	copy->data_len = (uint16_t)m->pkt_len;
 	copy->pkt_len = m->pkt_len;
 	copy->port = m->port;
-	copy->ol_flags = m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6);
+	copy->ol_flags = m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | frame_crc_flag);
 	copy->tx_offload = m->tx_offload;
 	return copy;
 }

@@ -3,6 +3,10 @@
  * Small things done to a frame in mbufs. A frame's L4 checksum is deferred while RTE_MBUF_F_TX_L4_MASK is set in its
  * ol_flags: the field holds the pseudo header's sum only (PKT_CSUM_PSEUDO). That is allowed towards ports with
  * caps.tx_csum and on wires that never leave the process.
+ *
+ * On such a wire the CRC of an FPDU may be deferred too: the TCP payload is that one FPDU, taken by reference from memory
+ * that its owner may write to at any time, so a sum of it is worth something only in a copy. Who shows such a frame, bends it
+ * or lets it out copies it and finishes the copy; a connection of this process takes it as it is.
  */
 #ifndef RNICD_FRAME_H
 #define RNICD_FRAME_H
@@ -18,8 +22,18 @@ uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct 
 
 static inline bool frame_csum_deferred(const struct rte_mbuf *m) { return (m->ol_flags & RTE_MBUF_F_TX_L4_MASK) != 0; }
 
-/* Sums what was deferred. The header must be in the first segment, which must be the caller's alone. */
-void frame_csum_finish(struct rte_mbuf *m);
+extern uint64_t frame_crc_flag; /* of ol_flags; constant after frame_init */
+
+/* After EAL's start. False: DPDK has no flag left. */
+RN_NODISCARD bool frame_init(void);
+
+static inline bool frame_crc_deferred(const struct rte_mbuf *m) { return (m->ol_flags & frame_crc_flag) != 0; }
+
+/*
+ * Sums what was deferred. The header must be in the first segment, which must be the caller's alone; where a CRC is
+ * deferred, in one segment with all the rest.
+ */
+void frame_finish(struct rte_mbuf *m);
 
 /* A whole copy in one segment, or NULL. Metadata but for deferral and port are not kept. */
 struct rte_mbuf *frame_copy(struct rte_mempool *pool, const struct rte_mbuf *m);

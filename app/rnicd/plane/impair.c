@@ -117,7 +117,7 @@ static struct rte_mbuf *corrupt(struct impair *im, struct rte_mbuf *m, struct rn
 	}
 	if (copy->pkt_len <= PKT_ETH_LEN)
 		return copy;
-	frame_csum_finish(copy);
+	frame_finish(copy);
 	uint32_t bit = (uint32_t)(((uint64_t)where * ((copy->pkt_len - PKT_ETH_LEN) * 8)) >> 32);
 	rte_pktmbuf_mtod(copy, uint8_t *)[PKT_ETH_LEN + bit / 8] ^= (uint8_t)(1u << bit % 8);
 	st->impair_corrupt++;

@@ -231,6 +231,7 @@ bool port_start_all(char *err, uint32_t err_len)
 		memset(port->bell, 0xff, sizeof(port->bell));
 		port->cfg = &rnicd.cfg.port[i];
 		port->mtu = (uint16_t)port->cfg->mtu;
+		port->crc_always = port->cfg->crc_always;
 		rnicd.port[rnicd.n_ports++] = port;
 	}
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {

@@ -25,7 +25,7 @@ void port_tx_push(struct port_tx *t, struct rte_mbuf *m)
 		m = linear;
 	}
 	if (rn_unlikely(frame_csum_deferred(m) && !caps->tx_csum))
-		frame_csum_finish(m);
+		frame_finish(m);
 	if (rn_unlikely(t->tail - t->head == PORT_TX_QUEUE)) {
 		t->st->tx_drops++;
 		rte_pktmbuf_free(m);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <rte_lcore.h>
 
-#include "crc32c/crc32c.h"
-#include "iwarp/mpa_fpdu.h"
+#include "plane/frame.h"
 #include "plane/worker_int.h"
 
 #define ZCOPY_MIN_DEFAULT 2048u
 #define SMALL_ROOM        128u
+#define SLICES            8u /* more are most often short ones, between markers: copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
 static void mark_csum(struct rte_mbuf *m, const struct conn *c)
@@ -15,9 +15,15 @@ static void mark_csum(struct rte_mbuf *m, const struct conn *c)
 	m->ol_flags |= RTE_MBUF_F_TX_TCP_CKSUM | (c->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 }
 
+/* Who receives the frame is a connection of this process: the CRC may be left open. */
+static bool crc_open(const struct conn *c)
+{
+	return (c->port->wire != NULL || c->neigh == NULL) && !c->port->crc_always;
+}
+
 static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)
 {
-	bool offload = c->port->caps.tx_csum;
+	bool offload = c->port->caps.tx_csum || c->neigh == NULL;
 	struct pkt_tcp_seg s = { .seq = o->seq, .ack = o->ack, .wnd = o->wnd, .flags = o->flags, .opt_len = o->optlen,
 				 .opt = o->opt, .payload_len = o->len, .payload_sum = payload_sum };
 	uint32_t len = pkt_tcp_build(&c->tmpl, &s, offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
@@ -28,7 +34,7 @@ static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl
 }
 
 /* Everything copied into one buffer, summed there where the port does not sum. */
-static struct rte_mbuf *linear(struct conn *c, const struct tcpl_out *o)
+static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(c->port->pool);
 	if (rn_unlikely(m == NULL))
@@ -36,8 +42,11 @@ static struct rte_mbuf *linear(struct conn *c, const struct tcpl_out *o)
 	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
-	rc_copy(&c->qc, o, payload);
-	put_header(m, c, o, c->port->caps.tx_csum ? 0 : pkt_sum(payload, o->len));
+	bool crc_due = crc_open(c);
+	rc_copy(&w->rc, &c->qc, o, payload, &crc_due);
+	put_header(m, c, o, c->port->caps.tx_csum || c->neigh == NULL ? 0 : pkt_sum(payload, o->len));
+	if (crc_due)
+		m->ol_flags |= frame_crc_flag;
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
 	return m;
@@ -128,16 +137,15 @@ give_up:
 }
 
 /* Header and small pieces copied, large pieces as they lie in the client's memory. NULL: make it linear. */
-static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min,
-			      struct txseg_sum *due)
+static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
 	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
-	struct rn_iov *iov = due->iov;
-	bool sum_here = !c->port->caps.tx_csum, crc_due = false;
-	uint32_t n = rc_slices(&c->qc, o, iov, TXSEG_SLICES, sum_here ? NULL : &crc_due);
+	struct rn_iov iov[SLICES];
 	struct rte_mbuf *head = NULL;
+	bool crc_due;
+	uint32_t n = rc_slices(&c->qc, o, iov, SLICES, &crc_due);
 
-	if (n == 0)
+	if (n == 0 || (crc_due && !crc_open(c)))
 		return NULL;
 	if (rn_likely(n == 3 && iov[1].len >= zcopy_min))
 		head = three(w, c, hdr, iov);
@@ -146,36 +154,28 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 	if (rn_unlikely(head == NULL))
 		return NULL;
 	head->pkt_len = hdr + o->len;
-	put_header(head, c, o, sum_here ? pkt_sum_iov(iov, n) : 0);
-	if (crc_due) { /* header and CRC field are the frame's own */
-		struct rte_mbuf *last = rte_pktmbuf_lastseg(head);
-		due->n = n;
-		iov[0].base = rte_pktmbuf_mtod_offset(head, uint8_t *, hdr);
-		iov[n - 1].base = rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len - iov[n - 1].len);
-		iov[n - 1].len -= MPA_CRC_LEN;
-	}
+	put_header(head, c, o, 0);
+	if (crc_due)
+		head->ol_flags |= frame_crc_flag;
 	return head;
 }
 
-void txseg_sum(const struct txseg_sum *due)
+/* The client may write to its memory at any time. So no sum is made of bytes that are read again: not ours, that is. */
+static bool by_reference(const struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
-	uint32_t sum = 0;
-
-	for (uint32_t i = 0; i < due->n; i++)
-		sum = crc32c(sum, due->iov[i].base, due->iov[i].len);
-	memcpy(due->iov[due->n - 1].base + due->iov[due->n - 1].len, &sum, MPA_CRC_LEN); /* RFC 5044, 4.4: least octet first */
+	return c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy &&
+	       (crc_open(c) || (c->port->caps.tx_csum && !c->qc.agreed.crc)) &&
+	       !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED);
 }
 
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_sum *due)
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
 {
 	uint32_t zcopy_min = rnicd.cfg.zcopy_min != 0 ? rnicd.cfg.zcopy_min : ZCOPY_MIN_DEFAULT;
 
-	due->n = 0;
-	if (c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy &&
-	    !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED)) {
-		struct rte_mbuf *m = chain(w, c, o, zcopy_min, due);
+	if (by_reference(c, o, zcopy_min)) {
+		struct rte_mbuf *m = chain(w, c, o, zcopy_min);
 		if (m != NULL)
 			return m;
 	}
-	return linear(c, o);
+	return linear(w, c, o);
 }

@@ -205,18 +205,8 @@ uint32_t conn_timers(struct rnicd_worker *w);
 void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
 
 /* ---- txseg.c ---- */
-#define TXSEG_SLICES 8u /* more are most often short ones, between markers: copied */
-/* What of a frame the CRC is over; it comes right behind the last of these. */
-struct txseg_sum {
-	uint32_t n;
-	struct rn_iov iov[TXSEG_SLICES];
-};
-/*
- * One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. With due->n != 0 it lacks the
- * CRC of its FPDU, until txseg_sum(due).
- */
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_sum *due);
-void txseg_sum(const struct txseg_sum *due);
+/* One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. */
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o);
 
 /* ---- worker_create.c ---- */
 /* The worker waits for the port's packets from now on, or looks at it often where it cannot be waited for. */

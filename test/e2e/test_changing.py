@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Memory that its owner writes to while it is read, written and sent from, over each kind of port, with and without loss:
+nothing fails, and no CRC is wrong. RNIC_CHANGING=SECONDS says how long each case runs.
+"""
+import contextlib
+import os
+import re
+import subprocess
+import sys
+
+from rig import PATIENCE, Daemon, Skip, case, helper, main, need, pair_conf
+
+SECONDS = os.environ.get("RNIC_CHANGING", "3")
+OURS, FAR = "10.79.0.2", "10.79.0.3"
+LOSSY = "loss = 0.5%\nreorder = 0.5%\nseed = 5"
+
+
+def conf(device, address, mtu, extra):
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = no
+[port a]
+device = {device}
+address = {address}/24
+mtu = {mtu}
+{extra}
+"""
+
+
+@contextlib.contextmanager
+def veth(mtu):
+    need("ip")
+    if os.geteuid() != 0:
+        raise Skip("needs root for a network namespace")
+    ns = f"rnic-{os.getpid()}"
+    ip = ("ip", "-n", ns, "link")
+    subprocess.run(("ip", "netns", "add", ns), check=True)
+    try:
+        subprocess.run((*ip, "add", "v0", "type", "veth", "peer", "name", "v1"), check=True)
+        for dev in ("v0", "v1"):
+            subprocess.run((*ip, "set", dev, "mtu", str(mtu), "up"), check=True)
+        yield ns
+    finally:
+        subprocess.run(("ip", "netns", "del", ns), check=False)
+
+
+def changing(server, client, addr):
+    s = server.run(helper("changing"), "-s", addr)
+    s.wait_line("listening")
+    c = client.run(helper("changing"), addr, SECONDS)
+    out = c.ok(timeout=float(SECONDS) + PATIENCE)
+    assert int(re.search(r"done (\d+)", out)[1]) > 100, out
+    s.ok()
+    for d in (server, client):
+        counters = d.telemetry("/rnic/counters")
+        assert counters["crc_errors"] == 0 and counters["terms_sent"] == 0, counters
+
+
+def over_pair(extra):
+    for mtu in (1500, 9000):
+        with Daemon(pair_conf(mtu=mtu, both=extra)) as d:
+            changing(d, d, "10.77.0.1")
+
+
+def over_memif(extra):
+    for mtu in (1500, 9000):
+        device = "memif:role={},id=0,bsize=16384,socket-abstract=no,socket={}/memif.sock"
+        with Daemon(conf(device.format("server", "{dir}"), OURS, mtu, extra)) as server:
+            with Daemon(conf(device.format("client", server.dir), FAR, mtu, extra)) as client:
+                changing(server, client, OURS)
+
+
+def over_veth(extra):
+    for mtu in (1500, 9000):
+        with veth(mtu) as ns:
+            a, b = (conf(f"af_packet:{dev}", addr, mtu, extra) for dev, addr in (("v0", OURS), ("v1", FAR)))
+            with Daemon(a, netns=ns) as server, Daemon(b, netns=ns) as client:
+                changing(server, client, OURS)
+
+
+@case
+def changing_memory_over_a_wired_pair():
+    over_pair("")
+
+
+@case
+def changing_memory_over_a_lossy_wired_pair():
+    over_pair(LOSSY)
+
+
+@case
+def changing_memory_over_a_wired_pair_with_markers():
+    over_pair(LOSSY + "\nmarkers = on")
+
+
+@case
+def changing_memory_over_a_wired_pair_that_sums():
+    over_pair("crc = always")
+
+
+@case
+def changing_memory_over_memif():
+    over_memif("")
+
+
+@case
+def changing_memory_over_lossy_memif():
+    over_memif(LOSSY)
+
+
+@case
+def changing_memory_over_af_packet():
+    over_veth("")
+
+
+@case
+def changing_memory_over_lossy_af_packet():
+    over_veth(LOSSY)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

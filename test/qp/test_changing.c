@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that its owner writes to while it is sent: Reads, Writes and Sends of it complete, over loss and reordering, with
+ * and without markers, and through a window that cuts FPDUs. Which bytes arrive is the owner's business; each CRC is right.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+#define ROUNDS 300u
+#define BIG    20000u
+#define SINK   (1u << 20) /* where the other side's bytes go */
+
+static void scribble(struct rig *r)
+{
+	for (int id = 0; id < 2; id++)
+		for (uint32_t i = 0; i < 16; i++)
+			r->n[id].mem[rn_rng_below(&r->rng, BIG)]++;
+}
+
+/* Completions of both queues; all are good. */
+static uint32_t poll(struct rig_node *n)
+{
+	struct qp_cqe e;
+	uint32_t got = 0;
+
+	while (rig_poll(&n->scq_client, &e)) {
+		assert_int_equal(e.status, QP_WC_SUCCESS);
+		got++;
+	}
+	while (rig_poll(&n->rcq_client, &e))
+		assert_int_equal(e.status, QP_WC_SUCCESS);
+	return got;
+}
+
+static void post(struct rig *r, int id, uint32_t i)
+{
+	static const uint8_t op[] = { QP_WR_READ, QP_WR_WRITE, QP_WR_SEND };
+	struct rig_node *n = &r->n[id], *o = &r->n[!id];
+	const uint32_t len = 1 + rn_rng_below(&r->rng, BIG);
+	struct rig_wr w = { .wr_id = i, .op = op[i % 3], .flags = QP_WF_SIGNALED, .num_sge = 1, .rkey = o->rkey };
+	struct qp_sge g = rig_sge(n, w.op == QP_WR_READ ? SINK : 0, len);
+	const struct qp_sge sink = rig_sge(o, SINK, BIG);
+
+	w.sge = &g;
+	w.raddr = RIG_IOVA(!id) + (w.op == QP_WR_READ ? 0 : SINK);
+	if (w.op == QP_WR_SEND)
+		assert_true(rig_post_recv(o, 0, i, &sink, 1));
+	assert_true(rig_post(n, 0, &w));
+}
+
+static uint64_t staged; /* FPDUs of the last run that came in parts */
+
+/* Both sides keep a few on the way. Returns how many segments were sent again. */
+static uint64_t soak(const struct rig_cfg *cfg)
+{
+	struct rig *r = rig_new(cfg);
+	uint32_t posted[2] = { 0 }, done[2] = { 0 };
+	uint64_t again = 0;
+
+	staged = 0;
+	rig_connect(r, 0);
+	post(r, 0, 1);
+	posted[0]++;
+	while (done[0] < ROUNDS || done[1] < ROUNDS) {
+		for (int id = 0; id < 2; id++) {
+			done[id] += poll(&r->n[id]);
+			while (done[0] > 0 && posted[id] < ROUNDS && posted[id] - done[id] < 4)
+				post(r, id, ++posted[id]);
+		}
+		scribble(r);
+		if (!rig_step(r) && (done[0] < ROUNDS || done[1] < ROUNDS))
+			fail_msg("stalled: %u %u", done[0], done[1]);
+	}
+	for (int id = 0; id < 2; id++) {
+		assert_int_equal(r->n[id].ctx.qp.stats.crc_errors, 0);
+		assert_int_equal(r->n[id].ctx.qp.stats.terms_sent, 0);
+		staged += r->n[id].ctx.qp.stats.staged;
+		again += r->n[id].conn[0].tcp.stats.rexmits;
+	}
+	rig_free(r);
+	return again;
+}
+
+static void with(uint32_t mtu, uint32_t rcv_space, bool markers, uint32_t loss)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	cfg.mtu = mtu;
+	cfg.stages = 64;
+	cfg.rcv_space = rcv_space;
+	cfg.markers[0] = cfg.markers[1] = markers;
+	cfg.link.loss = loss;
+	cfg.link.reorder = loss;
+	cfg.link.reorder_ns = 20000;
+	cfg.link.dup = loss;
+	uint64_t again = soak(&cfg);
+	assert_true(loss == 0 || again > 10);
+}
+
+static void without_loss(void **state)
+{
+	(void)state;
+	with(1500, 0, false, 0);
+	with(9000, 0, true, 0);
+}
+
+static void sent_again(void **state)
+{
+	(void)state;
+	for (uint32_t markers = 0; markers < 2; markers++) {
+		with(1500, 0, markers, 20000);
+		with(9000, 0, markers, 20000);
+	}
+}
+
+/* The window is smaller than an FPDU. */
+static void sent_in_parts(void **state)
+{
+	(void)state;
+	for (uint32_t markers = 0; markers < 2; markers++) {
+		with(1500, 1000, markers, 0);
+		assert_true(staged > 1000);
+		with(1500, 1000, markers, 20000);
+		with(9000, 5000, markers, 20000);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_loss),
+		cmocka_unit_test(sent_again),
+		cmocka_unit_test(sent_in_parts),
+	};
+
+	return cmocka_run_group_tests_name("qp_changing", tests, NULL, NULL);
+}
