@@ -79,6 +79,11 @@ const struct counter counters[] = {
 	GROWS(STACK, "clients_refused", "clients",
 	      "client processes turned away: a limit, or another version of librnic"),
 	GROWS(STACK, "clients_dropped", "clients", "client processes disconnected because they broke a rule"),
+	GROWS(STACK, "helper_jobs", "jobs",
+	      "messages with descriptors, mappings to open and sockets to close that went to helper processes"),
+	GROWS(STACK, "helper_jobs_lost", "jobs", "of them, those whose client held the helper up for too long"),
+	GAUGE(STACK, "helper_jobs_running", "jobs", "jobs in the hands of helper processes now"),
+	GAUGE(STACK, "helper_jobs_waiting", "jobs", "jobs that wait because their user holds up enough helpers"),
 	GROWS(STACK, "requests", "requests", "requests of clients on the control socket"),
 	GROWS(STACK, "bad_requests", "requests", "malformed requests of clients on the control socket"),
 

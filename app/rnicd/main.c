@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "border/event.h"
 #include "control/conf.h"
 #include "control/dev.h"
+#include "control/fds.h"
 #include "control/group.h"
 #include "control/huge.h"
 #include "control/link.h"
@@ -259,6 +261,17 @@ static void signals_take(void)
 	pthread_sigmask(SIG_UNBLOCK, &s, NULL);
 }
 
+/* As many descriptors as the system lets it have: clients pass some. */
+static void descriptors_all(void)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == most.rlim_max)
+		return;
+	most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
+}
+
 /* ---- the loop's hooks ---- */
 
 /* Once in a second; each connection over such a path would say it again. */
@@ -468,10 +481,15 @@ int main(int argc, char **argv)
 	rnicd.cfg.hugepages = conf.d.hugepages;
 	char pages[512], err[512] = "";
 	strcpy(pages, say);
+	if (!fds_start()) {
+		snprintf(err, sizeof(err), "its helper processes cannot be made: %s", strerror(errno));
+		return cannot(err);
+	}
 	int fd = sock_listen(rnicd.cfg.socket, rnicd.cfg.socket_mode, err, sizeof(err));
 	if (fd < 0)
 		return cannot(err);
 	signals_block();
+	descriptors_all();
 	if (!sigbus_start()) {
 		sock_unlink(rnicd.cfg.socket);
 		return cannot("no memory");
@@ -488,6 +506,7 @@ int main(int argc, char **argv)
 	rc = serve(fd, pages);
 	rnicd_dataplane_stop();
 	rnicd_dataplane_exit();
+	fds_stop();
 	loop_stop();
 	dev_stop();
 	return rc;

@@ -67,6 +67,22 @@ static unsigned take_fds(struct msghdr *mh, int *got, bool *too_many)
 	return n;
 }
 
+int ipc_peek(int sock, bool *fds)
+{
+	char byte;
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	do {
+		n = recvmsg(sock, &mh, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n == 0 || errno == ECONNRESET ? -EPIPE : -errno;
+	*fds = (mh.msg_flags & MSG_CTRUNC) != 0; /* without room for control messages, their being there is all that is told */
+	return 0;
+}
+
 int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 {
 	union {
@@ -95,13 +111,19 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 		close_all(got, k);
 		return -EPIPE;
 	}
-	if ((mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || too_many || k > room || (size_t)n < IPC_MSG_HDR ||
+	/* Fewer than there is room for, and not all: the process or the system had no number for the next one. */
+	bool none_left = (mh.msg_flags & MSG_CTRUNC) != 0 && k < IPC_MAX_FDS && room > 0;
+	if ((mh.msg_flags & MSG_TRUNC) != 0 || ((mh.msg_flags & MSG_CTRUNC) != 0 && !none_left) || too_many || k > room || (size_t)n < IPC_MSG_HDR ||
 	    m->len != n) {
 		close_all(got, k);
 		return -EPROTO;
 	}
 	/* What the sender did not send must not be what the last message left here. */
 	memset((char *)m + n, 0, sizeof(*m) - (size_t)n);
+	if (none_left) {
+		close_all(got, k);
+		return -ENFILE;
+	}
 	if (k > 0)
 		memcpy(fds, got, k * sizeof(int));
 	if (nfds != NULL)

@@ -12,6 +12,7 @@
 #ifndef IPC_H
 #define IPC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
@@ -320,9 +321,12 @@ struct ipc_msg {
 
 /*
  * Socket I/O, by both sides. fds are passed with SCM_RIGHTS; received ones are close-on-exec. All return 0 or a
- * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed).
+ * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed), -ENFILE when
+ * there was no room for the fds of a message that is otherwise received.
  */
 int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds);
+/* Whether the next message carries descriptors. Takes nothing. -EAGAIN: there is no message. */
+int ipc_peek(int sock, bool *fds);
 int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds); /* *nfds: room in, received out */
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,6 +103,54 @@ static void unwanted_descriptors_are_closed(void **state)
 	assert_int_equal(ipc_send(p->a, &m, fds, 1), 0);
 	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPROTO);
 	assert_int_equal(open_fds(), before);
+}
+
+static void descriptors_without_room_for_them_leave_the_message(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_HELLO, .len = IPC_MSG_LEN(hello), .hello.version = 77 }, r;
+	int fds[3] = { p->a, p->a, p->b };
+	unsigned before = open_fds(), n = IPC_MAX_FDS;
+	int got[IPC_MAX_FDS];
+	struct rlimit old, few;
+
+	assert_int_equal(ipc_send(p->a, &m, fds, 3), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	int next = dup(p->a); /* the lowest that is free */
+	close(next);
+	few = (struct rlimit){ .rlim_cur = (rlim_t)next + 1, .rlim_max = old.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	int rc = ipc_recv(p->b, &r, got, &n);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(rc, -ENFILE);
+	assert_int_equal(r.hello.version, 77);
+	assert_int_equal(n, 0);
+	assert_int_equal(open_fds(), before);
+}
+
+static void a_look_ahead_tells_of_descriptors_and_takes_nothing(void **state)
+{
+	struct pair *p = *state;
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) }, r;
+	int fd = p->a, got[1];
+	unsigned n = 1;
+	bool fds = true;
+
+	assert_int_equal(ipc_peek(p->b, &fds), -EAGAIN);
+	assert_int_equal(ipc_send(p->a, &m, NULL, 0), 0);
+	assert_int_equal(ipc_send(p->a, &m, &fd, 1), 0);
+	unsigned before = open_fds();
+	assert_int_equal(ipc_peek(p->b, &fds), 0);
+	assert_false(fds);
+	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ipc_peek(p->b, &fds), 0);
+		assert_true(fds);
+	}
+	assert_int_equal(open_fds(), before);
+	assert_int_equal(ipc_recv(p->b, &r, got, &n), 0);
+	assert_int_equal(n, 1);
+	close(got[0]);
 }
 
 static void too_many_descriptors_are_closed(void **state)
@@ -207,6 +256,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_message_arrives_whole, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(descriptors_arrive_close_on_exec_and_in_order, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(unwanted_descriptors_are_closed, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(descriptors_without_room_for_them_leave_the_message, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(a_look_ahead_tells_of_descriptors_and_takes_nothing, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(too_many_descriptors_are_closed, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(a_length_that_lies_is_malformed, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(a_length_out_of_range_is_not_sent, open_pair, close_pair),

@@ -12,7 +12,9 @@
 #include "control/cm.h"
 #include "control/group.h"
 
-#define CLIENTS_MAX 256u
+#define CLIENTS_MAX     256u
+#define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
+#define TELL_NS         (10 * RN_NS_PER_S) /* one line of the log in that time */
 
 struct client_totals client_totals;
 
@@ -26,6 +28,13 @@ const struct rn_list *client_list(void) { return &clients; }
 uint32_t client_count(void) { return n_clients; }
 
 /* ---- answers ---- */
+
+static void listen_again(struct client *c)
+{
+	if (c->deaf)
+		loop_events(&c->src, EPOLLIN);
+	c->deaf = false;
+}
 
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
 {
@@ -42,10 +51,8 @@ void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
 		client_die(c);
 	else if (rc != 0)
 		client_drop(c, "it does not read its answers");
-	else if (c->deaf) {
-		c->deaf = false;
-		loop_events(&c->src, EPOLLIN);
-	}
+	else
+		listen_again(c);
 }
 
 void client_ok(struct client *c)
@@ -89,26 +96,19 @@ bool client_back(struct client *c)
 
 /* ---- requests ---- */
 
-static void on_hello(struct client *c, const int *fds, uint32_t n) { client_hello(c, fds, n); }
-static void on_create_channel(struct client *c, const int *fds, uint32_t n)
-{
-	(void)n;
-	client_create_channel(c, fds[0]);
-}
-
 struct request {
 	uint16_t len;
 	uint8_t min_fds, max_fds;
 	void (*run)(struct client *c);
-	void (*run_fds)(struct client *c, const int *fds, uint32_t n);
+	void (*run_fds)(struct client *c, struct fds_given *g, uint32_t n); /* takes what it clears the fd of */
 };
 #define R(member, fn) { .len = IPC_MSG_LEN(member), .run = (fn) }
 #define FD(member, fn) { .len = IPC_MSG_LEN(member), .min_fds = 1, .max_fds = 1, .run_fds = (fn) }
 
 static const struct request requests[IPC_TYPES] = {
-	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = on_hello },
+	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = client_hello },
 	[IPC_QUERY_DEV] = R(query_dev, client_query_dev),
-	[IPC_CREATE_CHANNEL] = FD(create_channel, on_create_channel),
+	[IPC_CREATE_CHANNEL] = FD(create_channel, client_create_channel),
 	[IPC_DESTROY_CHANNEL] = R(handle, client_destroy_channel),
 	[IPC_ALLOC_PD] = R(alloc_pd, client_alloc_pd),
 	[IPC_DEALLOC_PD] = R(handle, client_dealloc_pd),
@@ -158,8 +158,7 @@ static bool other_version(const struct client *c)
 	       c->req.len >= IPC_MSG_HDR + sizeof(c->req.hello.version) && c->req.hello.version != IPC_VERSION;
 }
 
-/* True: the descriptors were handed on. */
-static bool dispatch(struct client *c, const int *fds, uint32_t n)
+static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
 {
 	const struct request *r = c->req.type < IPC_TYPES ? &requests[c->req.type] : NULL;
 
@@ -179,36 +178,89 @@ static bool dispatch(struct client *c, const int *fds, uint32_t n)
 		client_error(c, EPROTO,
 			     c->state == CLIENT_NEW ? "the first request must be HELLO" : "HELLO was said already");
 	} else if (r->run_fds != NULL) {
-		r->run_fds(c, fds, n);
-		return true;
+		r->run_fds(c, g, n);
 	} else {
 		r->run(c);
 	}
-	return false;
 }
 
-static void on_message(struct client *c)
+/* A message is here, or the reason why there is none. */
+static void on_message(struct client *c, int rc, struct fds_given *g, uint32_t n)
 {
-	int fds[IPC_MAX_FDS];
-	unsigned n = IPC_MAX_FDS;
-	int rc = ipc_recv(c->src.fd, &c->req, fds, &n);
-
-	if (rc == -EAGAIN)
-		return;
 	if (rc == -EPROTO) {
 		client_drop(c, "it sent a malformed message");
 		return;
 	}
-	if (rc != 0) {
+	if (rc == -EPIPE) {
 		client_die(c);
 		return;
 	}
 	client_totals.requests++;
-	c->busy = true;
-	if (!dispatch(c, fds, n)) {
-		for (unsigned i = 0; i < n; i++)
-			close(fds[i]);
+	if (rc == 0)
+		dispatch(c, g, n);
+	else if (rc == -EIO)
+		client_error(c, EIO, "a descriptor of the request held up rnicd's helper for too long: pass no other kind "
+			     "of descriptor than the request asks for");
+	else
+		client_error(c, ENFILE, "the system or rnicd has no more descriptors: close some, or raise rnicd's limit "
+			     "(ulimit -n)");
+}
+
+/* What a helper brings: a message with its descriptors, or what the request under way has asked for. */
+static void on_fds(uint64_t key, struct fds_result *r)
+{
+	struct owner *o = owner_get(OWNER_FDS, key);
+	struct client *c = o != NULL ? rn_container_of(o, struct client, asked) : NULL;
+
+	if (c != NULL)
+		owner_del(&c->asked);
+	if (c != NULL && c->opening != NULL) {
+		void (*then)(struct client *, struct fds_result *) = c->opening;
+		c->opening = NULL;
+		then(c, r);
+	} else if (c != NULL && r->status == -EAGAIN) {
+		c->busy = false; /* the message has gone with a helper that ended */
+		listen_again(c);
+	} else if (c != NULL) {
+		c->req = r->m;
+		on_message(c, r->status, r->given, r->n);
 	}
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->given[i].fd >= 0)
+			close(r->given[i].fd); /* an eventfd or memory: at once */
+}
+
+bool client_open(struct client *c, const struct fds_mapping *m, void (*then)(struct client *c, struct fds_result *r))
+{
+	owner_put(&c->asked, OWNER_FDS, owner_new());
+	c->opening = then;
+	if (fds_open(c->asked.key, c->src.fd, c->proc.dir, m))
+		return true;
+	owner_del(&c->asked);
+	c->opening = NULL;
+	return false;
+}
+
+/* A message with descriptors is not touched here: a helper takes it (fds.h). */
+static void take_message(struct client *c)
+{
+	bool fds = false;
+	int rc = ipc_peek(c->src.fd, &fds);
+
+	if (rc == -EAGAIN)
+		return;
+	if (rc == 0 && !fds)
+		rc = ipc_recv(c->src.fd, &c->req, NULL, NULL);
+	c->busy = true;
+	if (rc != 0 || !fds) {
+		on_message(c, rc, NULL, 0);
+		return;
+	}
+	owner_put(&c->asked, OWNER_FDS, owner_new());
+	if (fds_receive(c->asked.key, c->uid, c->src.fd))
+		return;
+	owner_del(&c->asked);
+	c->busy = false; /* no memory: it is still there, and the loop comes back to it */
 }
 
 static void on_ready(struct loop_fd *f, uint32_t events)
@@ -216,7 +268,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 	struct client *c = rn_container_of(f, struct client, src);
 
 	if ((events & EPOLLIN) != 0 && !c->busy) {
-		on_message(c);
+		take_message(c);
 	} else if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
 		client_die(c);
 	} else {
@@ -247,7 +299,10 @@ void client_die(struct client *c)
 	c->step = 0;
 	int fd = c->src.fd;
 	loop_del(&c->src);
-	close(fd);
+	fds_cancel(c->asked.key);
+	owner_del(&c->asked);
+	fds_close(c->closing, c->uid, fd);
+	c->closing = NULL;
 	rn_slist_push_front(&dying, &c->dead);
 }
 
@@ -281,6 +336,30 @@ static struct client *oldest_silent(void)
 	return silent;
 }
 
+static struct loop_timer accept_again;
+
+static void go_on_accepting(struct loop_timer *t)
+{
+	(void)t;
+	loop_events(&listener, EPOLLIN);
+}
+
+/* Without a descriptor for the next client: it waits, and the loop does not turn for it alone. */
+static void pause_accepting(void)
+{
+	static uint64_t told;
+	uint64_t now = rnicd_now();
+
+	if (told == 0 || now - told > TELL_NS) {
+		rnicd_log(RNICD_LOG_WARNING, "a client waits: rnicd or the system has no more descriptors (%s)",
+			  strerror(errno));
+		told = now;
+	}
+	loop_events(&listener, 0);
+	accept_again.due = go_on_accepting;
+	loop_timer_arm(&accept_again, now + ACCEPT_PAUSE_NS);
+}
+
 static void on_accept(struct loop_fd *f, uint32_t events)
 {
 	struct ucred cred;
@@ -288,8 +367,11 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 
 	(void)events;
 	int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0)
-		return; /* it has gone again, or we are out of descriptors and it waits */
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			pause_accepting();
+		return; /* it has gone again, or it waits */
+	}
 	struct client *silent = n_clients < CLIENTS_MAX ? NULL : oldest_silent();
 	if (silent != NULL)
 		client_drop(silent, "others wait for its place and it has not said HELLO");
@@ -308,11 +390,13 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	c->proc = client_proc_open(cred.pid, cred.uid, cred.gid);
 	c->wake_fd = -1;
 	c->src = (struct loop_fd){ .fd = -1, .ready = on_ready };
-	if (!loop_add(&c->src, fd, EPOLLIN)) {
+	c->closing = fds_closing();
+	if (c->closing == NULL || !loop_add(&c->src, fd, EPOLLIN)) {
 		client_totals.refused++;
 		client_imports_free(c);
+		free(c->closing);
 		free(c);
-		close(fd);
+		close(fd); /* what it may have sent already: see fds.h */
 		return;
 	}
 	rn_list_push_front(&clients, &c->link);
@@ -323,13 +407,14 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 bool client_start(int listen_fd)
 {
 	listener.ready = on_accept;
-	return loop_add(&listener, listen_fd, EPOLLIN);
+	return fds_serve(on_fds) && loop_add(&listener, listen_fd, EPOLLIN);
 }
 
 void client_stop(void)
 {
 	int fd = listener.fd;
 
+	loop_timer_disarm(&accept_again);
 	if (fd >= 0) {
 		loop_del(&listener);
 		close(fd);

@@ -20,6 +20,7 @@
 #include "base/rn_list.h"
 #include "control/client_ev.h"
 #include "control/client_maps.h"
+#include "control/fds.h"
 #include "border/event.h"
 #include "ipc/ipc.h"
 #include "control/loop.h"
@@ -171,6 +172,9 @@ struct client {
 	uint64_t pieces;    /* of all memory regions */
 	uint32_t waiting;   /* copies of events that wait for room in its queues */
 	uint32_t under_way; /* what will come back to it; its death waits for that. client_hold, client_unhold */
+	struct owner asked;        /* of what a helper does for it: a message with descriptors, or `opening` */
+	void (*opening)(struct client *c, struct fds_result *r); /* goes on with the request when its mapping is open */
+	struct fds_job *closing;   /* of its socket; NULL: dying */
 	struct ipc_msg req; /* the request under way */
 	bool busy;
 	bool deaf;          /* it sent another one meanwhile: its socket is not looked at until the answer */
@@ -220,9 +224,9 @@ void client_die(struct client *c);
 
 /* ---- requests: each answers, now or when a worker has ---- */
 
-void client_hello(struct client *c, const int *fds, uint32_t nfds); /* client_hello.c; takes the fds */
+/* Those with descriptors take them by setting fd to -1; the others' are closed by the caller. */
+void client_hello(struct client *c, struct fds_given *g, uint32_t n); /* client_hello.c */
 void client_forget_regions(struct client *c);
-bool client_is_eventfd(int fd);
 /* Drops clients whose memory has vanished under a worker (sigbus.h). */
 void client_check_memory(void);
 void client_forget_workers(struct client *c); /* frees c->wc */
@@ -247,7 +251,7 @@ void client_query_srq(struct client *c);
 void client_destroy_srq(struct client *c);
 void client_srq_free(struct client_srq *s);
 
-void client_create_channel(struct client *c, int fd); /* client_chan.c; takes fd */
+void client_create_channel(struct client *c, struct fds_given *g, uint32_t n); /* client_chan.c */
 void client_destroy_channel(struct client *c);
 void client_chan_free(struct client_chan *ch);
 /* Every context that is open on the device hears that its port's link has come or gone. */
@@ -255,7 +259,9 @@ void client_port_event(uint32_t dev, bool up);
 /* The channel of this kind for objects of dev; *ch is NULL for handle 0. False: there is no such one. */
 bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch);
 
-void client_import(struct client *c, const int *fds, uint32_t n); /* client_import.c; takes the fd */
+void client_import(struct client *c, struct fds_given *g, uint32_t n); /* client_import.c */
+/* A helper opens what the client has mapped; `then` goes on with the request. False: no memory. */
+bool client_open(struct client *c, const struct fds_mapping *m, void (*then)(struct client *c, struct fds_result *r));
 void client_forget(struct client *c);
 struct client_import *client_import_get(const struct client *c, uint32_t region); /* NULL: no such import */
 void client_imports_free(struct client *c); /* and their room: nothing refers to it any more */
@@ -273,10 +279,10 @@ void client_dealloc_mw(struct client *c);
 /* After it has been closed and every worker has come round. */
 void client_mw_free(struct client *c, struct client_mw *mw);
 
-void client_token(struct client *c, const int *fds, uint32_t n); /* client_token.c; these take the fd */
-void client_token_dev(struct client *c, const int *fds, uint32_t n);
-void client_token_pd(struct client *c, const int *fds, uint32_t n);
-void client_token_mr(struct client *c, const int *fds, uint32_t n);
+void client_token(struct client *c, struct fds_given *g, uint32_t n); /* client_token.c */
+void client_token_dev(struct client *c, struct fds_given *g, uint32_t n);
+void client_token_pd(struct client *c, struct fds_given *g, uint32_t n);
+void client_token_mr(struct client *c, struct fds_given *g, uint32_t n);
 /* A borrowed PD goes back, without what its dying client has left in it; deaths that have waited for that go on. */
 void client_pd_return(struct client_pd *p);
 /*

@@ -22,12 +22,13 @@ static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const 
 	return spsc_prod_attach(&ch->ring, &at);
 }
 
-void client_create_channel(struct client *c, int fd)
+void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 {
 	const struct ipc_create_channel r = c->req.create_channel;
 	struct client_chan *ch = NULL;
 	const char *no = NULL;
 
+	(void)n;
 	if (r.kind > IPC_CHANNEL_CM)
 		no = "there is no such kind of channel";
 	else if (r.kind == IPC_CHANNEL_ASYNC && r.dev >= rnicd.n_ports)
@@ -36,7 +37,7 @@ void client_create_channel(struct client *c, int fd)
 		no = "the ring is too long";
 	else if (c->chan.live >= CHANNELS_MAX)
 		no = "there are too many channels";
-	else if (!client_is_eventfd(fd))
+	else if (g[0].kind != FDS_EVENTFD)
 		no = "the descriptor is not an eventfd";
 	else if ((ch = calloc(1, sizeof(*ch))) == NULL)
 		no = "no memory";
@@ -49,14 +50,14 @@ void client_create_channel(struct client *c, int fd)
 	}
 	if (no != NULL) {
 		free(ch);
-		close(fd);
 		client_error(c, EINVAL, "event channel: %s", no);
 		return;
 	}
 	ch->c = c;
 	ch->kind = r.kind;
 	ch->dev = r.dev;
-	ch->fd = fd;
+	ch->fd = g[0].fd;
+	g[0].fd = -1;
 	client_ok_handle(c, ch->handle);
 }
 

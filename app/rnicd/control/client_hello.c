@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* HELLO: the client's regions are checked and mapped, the workers are told of its doorbells. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +64,7 @@ static bool take_region(struct client *c, unsigned r, int fd, uint64_t size)
 	return true;
 }
 
-static bool take_regions(struct client *c, const int *fds, uint32_t n)
+static bool take_regions(struct client *c, const struct fds_given *g, uint32_t n)
 {
 	const struct ipc_hello *h = &c->req.hello;
 	uint32_t given = 1;
@@ -78,7 +77,7 @@ static bool take_regions(struct client *c, const int *fds, uint32_t n)
 			client_error(c, EINVAL, "HELLO names more regions than it has descriptors");
 			return false;
 		}
-		if (!take_region(c, r, fds[given++], h->size[r]))
+		if (!take_region(c, r, g[given++].fd, h->size[r]))
 			return false;
 	}
 	if (given == n && c->region[IPC_REGION_QUEUES].size >= IPC_QUEUES_FREE_OFF)
@@ -153,32 +152,16 @@ static bool make_workers(struct client *c, struct ipc_ctrl *ctrl)
 	return false;
 }
 
-bool client_is_eventfd(int fd)
+void client_hello(struct client *c, struct fds_given *g, uint32_t n)
 {
-	char link[64], name[64];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, name, sizeof(name) - 1);
-	if (n < 0)
-		return false;
-	name[n] = '\0';
-	return strcmp(name, "anon_inode:[eventfd]") == 0;
-}
-
-void client_hello(struct client *c, const int *fds, uint32_t n)
-{
-	bool ok = false;
-
-	if (!client_is_eventfd(fds[0]))
+	if (g[0].kind != FDS_EVENTFD) {
 		client_error(c, EINVAL, "the wake descriptor is not an eventfd");
-	else
-		ok = take_regions(c, fds, n);
-	for (uint32_t i = ok ? 1 : 0; i < n; i++)
-		close(fds[i]);
-	if (!ok)
 		return;
-	c->wake_fd = fds[0];
+	}
+	if (!take_regions(c, g, n))
+		return;
+	c->wake_fd = g[0].fd;
+	g[0].fd = -1;
 	struct ipc_ctrl *ctrl = (struct ipc_ctrl *)(void *)c->region[IPC_REGION_QUEUES].base;
 	__atomic_store_n(&ctrl->oversubscribed, (uint32_t)(sysconf(_SC_NPROCESSORS_ONLN) < (long)rnicd.n_workers + 2),
 			 __ATOMIC_RELAXED);

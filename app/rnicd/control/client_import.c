@@ -64,10 +64,6 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 	struct statfs fs;
 	struct stat st;
 
-	if (!client_maps_is_memory(fd)) {
-		client_error(c, EOPNOTSUPP, "it is a file of no memory file system: map it from tmpfs or hugetlbfs");
-		return 0;
-	}
 	/* st_blksize of a tmpfs may be a larger page that it would like. */
 	uint64_t page = fstat(fd, &st) == 0 && fstatfs(fd, &fs) == 0 ? (uint64_t)fs.f_bsize : 0;
 	if (page == 0 || !rn_in_range(r->off, r->len, ((uint64_t)st.st_size + page - 1) / page * page) ||
@@ -100,27 +96,41 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 	return handle;
 }
 
-
-void client_import(struct client *c, const int *fds, uint32_t n)
+/* The file is here, or the reason why not. */
+static void import_file(struct client *c, int err, const struct fds_given *g)
 {
-	const struct ipc_import *r = &c->req.import;
-	int fd = n > 0 ? fds[0] : -1;
-
-	if (c->imports.live >= IPC_IMPORTS_MAX) {
-		client_error(c, ENOMEM, "a client may have %u imports of shared memory", IPC_IMPORTS_MAX);
-	} else if (r->len == 0 || r->len > IPC_IMPORT_ROOM || r->off > INT64_MAX - r->len) {
-		client_error(c, EINVAL, "shared memory: its length is not possible");
+	if (err != 0) {
+		client_error(c, err, "shared memory: rnicd cannot open its file");
+	} else if (g->kind != FDS_MEMORY) {
+		client_error(c, EOPNOTSUPP, "it is a file of no memory file system: map it from tmpfs or hugetlbfs");
 	} else {
-		if (n == 0)
-			fd = client_maps_open(&c->proc, r->start, r->end, r->writable != 0);
-		uint32_t handle = fd >= 0 ? import_map(c, r, fd) : 0;
+		uint32_t handle = import_map(c, &c->req.import, g->fd);
 		if (handle != 0)
 			client_ok_handle(c, IPC_REGIONS - 1 + handle);
-		else if (fd < 0)
-			client_error(c, -fd, "shared memory: rnicd cannot open its file");
 	}
-	if (fd >= 0)
-		close(fd);
+}
+
+static void opened(struct client *c, struct fds_result *r)
+{
+	import_file(c, r->status == 0 && r->n != 1 ? EIO : -r->status, &r->given[0]);
+}
+
+void client_import(struct client *c, struct fds_given *g, uint32_t n)
+{
+	const struct ipc_import *r = &c->req.import;
+	const struct fds_mapping m = { .start = r->start, .end = r->end, .writable = r->writable, .uid = c->proc.uid,
+				       .gid = c->proc.gid };
+
+	if (c->imports.live >= IPC_IMPORTS_MAX)
+		client_error(c, ENOMEM, "a client may have %u imports of shared memory", IPC_IMPORTS_MAX);
+	else if (r->len == 0 || r->len > IPC_IMPORT_ROOM || r->off > INT64_MAX - r->len)
+		client_error(c, EINVAL, "shared memory: its length is not possible");
+	else if (n > 0)
+		import_file(c, 0, &g[0]);
+	else if (c->proc.dir < 0)
+		import_file(c, ENXIO, NULL);
+	else if (!client_open(c, &m, opened))
+		client_error(c, ENOMEM, "no memory");
 }
 
 struct client_import *client_import_get(const struct client *c, uint32_t region)

@@ -5,30 +5,19 @@
  * without QPs, until nobody uses the PDs any more that it has lent or has regions in: its regions go on.
  */
 #include <errno.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include "control/client.h"
 #include "control/dev.h"
 
 #define DEAD_MAX 32u /* dead guests whose regions a PD keeps; who dies then takes its own along */
 
-/* The kernel's number of a socket; 0: it is none. */
-static uint64_t cookie_of(int fd)
-{
-	uint64_t cookie;
-	socklen_t len = sizeof(cookie);
-
-	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 ? cookie : 0;
-}
-
-void client_token(struct client *c, const int *fds, uint32_t n)
+void client_token(struct client *c, struct fds_given *g, uint32_t n)
 {
 	struct client_chan *ch = table_get(&c->chan, c->req.handle.handle);
-	uint64_t cookie = cookie_of(fds[0]);
+	uint64_t cookie = g[0].cookie;
 
 	(void)n;
-	close(fds[0]);
 	if (ch == NULL || ch->kind != IPC_CHANNEL_ASYNC || ch->token.key != 0) {
 		client_error(c, EINVAL, "there is no context without a token that has the channel %u",
 			     c->req.handle.handle);
@@ -40,13 +29,12 @@ void client_token(struct client *c, const int *fds, uint32_t n)
 	}
 }
 
-/* The context that the token stands for; NULL: the client was answered with the error. Takes fd. */
-static const struct client_chan *context_of(struct client *c, int fd)
+/* The context that the token stands for; NULL: the client was answered with the error. */
+static const struct client_chan *context_of(struct client *c, const struct fds_given *g)
 {
-	struct owner *o = owner_get(OWNER_TOKEN, cookie_of(fd));
+	struct owner *o = owner_get(OWNER_TOKEN, g->cookie); /* 0, of what is no socket, is nobody's */
 	const struct client_chan *ch = o != NULL ? rn_container_of(o, struct client_chan, token) : NULL;
 
-	close(fd);
 	if (ch == NULL) {
 		client_error(c, EINVAL, "the descriptor is the cmd_fd of no open context of this rnicd");
 	} else if (ch->c->uid != c->uid) {
@@ -60,9 +48,9 @@ static const struct client_chan *context_of(struct client *c, int fd)
 	return NULL;
 }
 
-void client_token_dev(struct client *c, const int *fds, uint32_t n)
+void client_token_dev(struct client *c, struct fds_given *g, uint32_t n)
 {
-	const struct client_chan *ch = context_of(c, fds[0]);
+	const struct client_chan *ch = context_of(c, &g[0]);
 
 	(void)n;
 	if (ch != NULL)
@@ -72,9 +60,9 @@ void client_token_dev(struct client *c, const int *fds, uint32_t n)
 /* The PD that this one stands for, or itself; NULL: it stands for one that is gone. */
 static struct client_pd *root_of(struct client_pd *p) { return p->borrowed ? p->lender : p; }
 
-void client_token_mr(struct client *c, const int *fds, uint32_t n)
+void client_token_mr(struct client *c, struct fds_given *g, uint32_t n)
 {
-	const struct client_chan *ch = context_of(c, fds[0]);
+	const struct client_chan *ch = context_of(c, &g[0]);
 	struct client_mr *mr = ch != NULL ? client_mr_of(ch->dev, c->req.handle.handle) : NULL;
 	const struct client_pd *root = mr != NULL ? root_of(mr->pd) : NULL;
 
@@ -103,9 +91,9 @@ void client_pd_shares(const struct client_pd *p)
 		shares(p->lender->c);
 }
 
-void client_token_pd(struct client *c, const int *fds, uint32_t n)
+void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 {
-	const struct client_chan *ch = context_of(c, fds[0]);
+	const struct client_chan *ch = context_of(c, &g[0]);
 	struct client_pd *lender = ch != NULL ? client_pd_get(ch->c, c->req.handle.handle) : NULL;
 
 	(void)n;

@@ -10,7 +10,8 @@
 
 #include "base/rn_list.h"
 
-enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR, OWNER_MR };
+enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR, OWNER_MR,
+		  OWNER_FDS };
 
 /* Embedded in the object. */
 struct owner {

@@ -411,6 +411,10 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	U64(d, "clients_accepted", client_totals.accepted);
 	U64(d, "clients_refused", client_totals.refused);
 	U64(d, "clients_dropped", client_totals.dropped);
+	U64(d, "helper_jobs", fds_totals.jobs);
+	U64(d, "helper_jobs_lost", fds_totals.lost);
+	U64(d, "helper_jobs_running", fds_totals.running);
+	U64(d, "helper_jobs_waiting", fds_totals.waiting);
 	U64(d, "requests", client_totals.requests);
 	U64(d, "bad_requests", client_totals.bad_requests);
 	return 0;

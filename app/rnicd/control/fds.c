@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rnicd's side of its helpers: which job goes to them when, and what comes back. */
+#include "control/fds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/rn_list.h"
+#include "border/rnicd.h"
+#include "control/loop.h"
+
+struct fds_job {
+	struct rn_link link; /* waiting or running */
+	struct fds_ask ask;
+	uint64_t key;
+	uid_t uid;
+	int sock, dir;       /* dir: -1 but of a mapping */
+};
+
+struct fds_totals fds_totals;
+
+static struct rn_list waiting, running;
+static struct loop_fd answers = { .fd = -1 };
+static int jobs = -1, answers_fd = -1;
+static uint64_t last, last_closing;
+static struct fds_shared *shared;
+static void (*take)(uint64_t key, struct fds_result *r);
+
+static struct fds_job *job_of(struct rn_link *x) { return rn_container_of(x, struct fds_job, link); }
+
+/* ---- start and end ---- */
+
+/* A child of a child: nobody of rnicd's has to wait for it. */
+static bool fork_helper(int helper_jobs, int helper_answers)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fork() != 0)
+			_exit(0);
+		for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
+			dup2(null, fd);
+		close(jobs);
+		close(answers_fd);
+		fds_helper_main(helper_jobs, helper_answers, shared);
+	}
+	return pid > 0 && waitpid(pid, NULL, 0) == pid;
+}
+
+bool fds_start(void)
+{
+	int j[2], a[2];
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, j) != 0)
+		return false;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, a) != 0) {
+		close(j[0]);
+		close(j[1]);
+		return false;
+	}
+	jobs = j[0];
+	answers_fd = a[0];
+	bool ok = fork_helper(j[1], a[1]);
+	close(j[1]);
+	close(a[1]);
+	fcntl(answers_fd, F_SETFL, O_NONBLOCK);
+	if (!ok)
+		fds_stop();
+	return ok;
+}
+
+void fds_stop(void)
+{
+	if (answers.fd >= 0)
+		loop_del(&answers);
+	if (jobs >= 0)
+		close(jobs);
+	if (answers_fd >= 0)
+		close(answers_fd);
+	jobs = answers_fd = -1;
+}
+
+/* ---- jobs ---- */
+
+/* A user's jobs under way are few, and one user's are not all that there can be. */
+static bool may_run(const struct fds_job *j)
+{
+	uint32_t same = 0;
+
+	for (struct rn_link *x = running.first; x != NULL; x = x->next)
+		same += job_of(x)->uid == j->uid;
+	return same < FDS_PER_USER && fds_totals.running < FDS_HELPERS_MAX;
+}
+
+static void run_those_that_may(void)
+{
+	for (struct rn_link *x = waiting.first, *next; x != NULL && fds_totals.running < FDS_HELPERS_MAX; x = next) {
+		struct fds_job *j = job_of(x);
+		const int fds[2] = { j->sock, j->dir };
+		next = x->next;
+		if (!may_run(j))
+			continue;
+		if (j->ask.what == FDS_CLOSE)
+			j->ask.closing = last_closing + 1;
+		if (fds_send(jobs, &j->ask, sizeof(j->ask), fds, j->dir >= 0 ? 2 : 1) != 0)
+			return; /* no memory at the moment: with the next job's end */
+		rn_list_remove(&waiting, x);
+		rn_list_push_back(&running, x);
+		fds_totals.waiting--;
+		fds_totals.running++;
+		if (j->ask.what != FDS_CLOSE)
+			continue;
+		close(j->sock); /* not the last: the helper waits with its own for what comes now */
+		__atomic_store_n(&shared->closed, ++last_closing, __ATOMIC_RELEASE);
+	}
+}
+
+static void begin(struct fds_job *j)
+{
+	j->ask.number = ++last;
+	fds_totals.jobs++;
+	fds_totals.waiting++;
+	rn_list_push_back(&waiting, &j->link);
+	run_those_that_may();
+}
+
+struct fds_job *fds_closing(void) { return calloc(1, sizeof(struct fds_job)); }
+
+void fds_close(struct fds_job *closing, uid_t uid, int sock)
+{
+	shutdown(sock, SHUT_RDWR); /* the client hears of it now, whenever a helper comes to it */
+	*closing = (struct fds_job){ .ask.what = FDS_CLOSE, .uid = uid, .sock = sock, .dir = -1 };
+	begin(closing);
+}
+
+bool fds_receive(uint64_t key, uid_t uid, int sock)
+{
+	struct fds_job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return false;
+	*j = (struct fds_job){ .ask.what = FDS_RECEIVE, .key = key, .uid = uid, .sock = sock, .dir = -1 };
+	begin(j);
+	return true;
+}
+
+bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
+{
+	struct fds_job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return false;
+	*j = (struct fds_job){ .ask = { .what = FDS_OPEN, .map = *m }, .key = key, .uid = m->uid, .sock = sock, .dir = dir };
+	begin(j);
+	return true;
+}
+
+void fds_cancel(uint64_t key)
+{
+	for (struct rn_link *x = waiting.first, *next; x != NULL; x = next) {
+		struct fds_job *j = job_of(x);
+		next = x->next;
+		if (j->key != key || j->ask.what == FDS_CLOSE)
+			continue;
+		rn_list_remove(&waiting, x);
+		fds_totals.waiting--;
+		free(j);
+	}
+}
+
+/* ---- answers ---- */
+
+static void close_given(struct fds_result *r)
+{
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->given[i].fd >= 0)
+			close(r->given[i].fd); /* an eventfd or memory */
+}
+
+/* The reply's descriptors in their places; without room for them here there are none. */
+static void place(struct fds_result *r, int *fds, uint32_t n, int rc)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		bool passed = r->given[i].kind == FDS_EVENTFD || r->given[i].kind == FDS_MEMORY;
+		r->given[i].fd = passed && at < n ? fds[at++] : -1;
+		if (passed && r->given[i].fd < 0)
+			rc = -ENFILE;
+	}
+	if (rc == 0)
+		return;
+	close_given(r);
+	r->n = 0;
+	r->status = rc;
+}
+
+static void on_answer(struct loop_fd *f, uint32_t events)
+{
+	struct fds_reply reply;
+	int fds[IPC_MAX_FDS], rc;
+	uint32_t n;
+
+	(void)events;
+	rc = fds_recv(f->fd, &reply, sizeof(reply), fds, &n);
+	if (rc == -EPIPE) {
+		rnicd_log(RNICD_LOG_ERROR, "the helpers of rnicd have ended: no client can come any more, restart rnicd");
+		loop_del(f);
+	}
+	if (rc != 0 && rc != -ENFILE)
+		return;
+	place(&reply.r, fds, n, rc);
+	struct rn_link *x = running.first;
+	while (x != NULL && job_of(x)->ask.number != reply.number)
+		x = x->next;
+	if (x == NULL) {
+		close_given(&reply.r);
+		return;
+	}
+	struct fds_job *j = job_of(x);
+	rn_list_remove(&running, x);
+	fds_totals.running--;
+	if (reply.r.status == -EIO)
+		fds_totals.lost++;
+	if (j->ask.what == FDS_CLOSE)
+		close_given(&reply.r);
+	else
+		take(j->key, &reply.r);
+	free(j);
+	run_those_that_may();
+}
+
+bool fds_serve(void (*done)(uint64_t key, struct fds_result *r))
+{
+	take = done;
+	answers.ready = on_answer;
+	return loop_add(&answers, answers_fd, EPOLLIN);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client of rnicd that attacks the daemon and its other clients.
+ *
+ * usage: attack MODE	$RNICD_SOCKET names the daemon; what a mode wants to know it takes from the environment. Ends
+ * with 0 when the daemon kept to its rules toward this client.
+ */
+#include "attack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "raw_client.h"
+
+int mode_probe(void)
+{
+	int n = atoi(getenv("N")), bad = 0, rc = 0;
+	struct raw r;
+
+	raw_must(raw_open(&r) == 0, "open");
+	for (int i = 0; i < n && rc == 0; i++) {
+		struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) };
+		rc = raw_call(&r, &m, -1);
+	}
+	EXPECT(rc == 0, "a request: %d (%s)", rc, r.text);
+	printf("%d requests answered\n", n);
+	raw_close(&r);
+	return bad;
+}
+
+#define MODE(m) { #m, mode_##m }
+static const struct { const char *name; int (*run)(void); } modes[] = {
+	MODE(probe), MODE(lingering), MODE(unread), MODE(fuse), MODE(groups),
+};
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(argv[1], modes[i].name) == 0) {
+			int bad = modes[i].run();
+			printf("done %s\n", modes[i].name);
+			return bad != 0;
+		}
+	}
+	fprintf(stderr, "usage: attack MODE\nmodes:");
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		fprintf(stderr, " %s", modes[i].name);
+	fprintf(stderr, "\n");
+	return 2;
+}

