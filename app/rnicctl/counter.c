@@ -73,6 +73,7 @@ const struct counter counters[] = {
 	GROWS(STACK, "qp_port_expired", "requests", "requests on qp-port whose queue pair never came to RTR"),
 	GROWS(STACK, "qp_port_bad", "requests", "malformed requests on qp-port"),
 	GROWS(STACK, "qp_port_unwanted", "requests", "requests on qp-port that no queue pair here expects"),
+	GROWS(STACK, "qp_port_strangers", "requests", "requests on qp-port of peers that are no rnicd (qp-peers)"),
 	GROWS(STACK, "qp_port_gave_up", "connections", "queue pairs without rdma_cm whose peer could not be reached"),
 	GAUGE(STACK, "clients", "clients", "client processes connected now"),
 	GROWS(STACK, "clients_accepted", "clients", "client processes that have connected"),

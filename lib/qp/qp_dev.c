@@ -8,27 +8,34 @@
 #define WORD_BUSY     (UINT64_C(1) << 10) /* a window that a worker is binding */
 #define WORD_MW       (UINT64_C(1) << 11) /* a window, bound or not */
 #define WORD_GEN_STEP (UINT64_C(1) << 12)
-#define NIL           UINT32_MAX
 
+/* The free indices are an array without order, whose n-th element lies in the n-th entry: any of them is drawn in one step. */
 static void free_put(struct qp_dev *dev, uint32_t i)
 {
-	dev->mr[i].next_free = NIL;
-	if (dev->free_tail != NIL)
-		dev->mr[dev->free_tail].next_free = i;
-	else
-		dev->free_head = i;
-	dev->free_tail = i;
+	dev->mr[dev->n_free++].free = i;
+}
+
+static uint32_t free_draw(struct qp_dev *dev)
+{
+	uint32_t at = rn_rng_below(&dev->rng, dev->n_free), i = dev->mr[at].free;
+
+	dev->mr[at].free = dev->mr[--dev->n_free].free;
+	return i;
 }
 
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed)
 {
-	*dev = (struct qp_dev){ .mr = mr, .n = n, .free_head = NIL, .free_tail = NIL };
+	*dev = (struct qp_dev){ .mr = mr, .n = n };
 	rn_rng_seed(&dev->rng, seed);
-	for (uint32_t i = 0; i < n; i++) {
-		mr[i] = (struct qp_mr){ .next_free = NIL };
-		if (i > 0)
-			free_put(dev, i);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		mr[i] = (struct qp_mr){ .kind = QP_ENTRY_FREE };
+	for (uint32_t i = 1; i < n; i++)
+		free_put(dev, i);
+}
+
+void qp_dev_stir(struct qp_dev *dev, uint64_t random)
+{
+	rn_rng_seed(&dev->rng, rn_rng_u64(&dev->rng) ^ random);
 }
 
 static bool attr_good(const struct qp_mr_attr *a)
@@ -56,17 +63,12 @@ static void word_move(struct qp_mr *mr)
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* Takes an entry off the list; its fields may be written then, and entry_publish ends it. NULL: none left. */
+/* Draws a free entry; its fields may be written then, and entry_publish ends it. NULL: none left. */
 static struct qp_mr *entry_take(struct qp_dev *dev)
 {
-	uint32_t i = dev->free_head;
-
-	if (i == NIL)
+	if (dev->n_free == 0)
 		return NULL;
-	struct qp_mr *mr = &dev->mr[i];
-	dev->free_head = mr->next_free;
-	if (dev->free_head == NIL)
-		dev->free_tail = NIL;
+	struct qp_mr *mr = &dev->mr[free_draw(dev)];
 	word_move(mr);
 	dev->live++;
 	return mr;
@@ -74,7 +76,8 @@ static struct qp_mr *entry_take(struct qp_dev *dev)
 
 static uint32_t entry_publish(struct qp_dev *dev, struct qp_mr *mr, uint64_t how)
 {
-	uint32_t key = rn_rng_u32(&dev->rng) & (uint32_t)WORD_KEY;
+	/* Any key but the last one of this entry: an STag is never that of the entry's last use. */
+	uint32_t key = (mr->last_key + 1u + rn_rng_below(&dev->rng, (uint32_t)WORD_KEY)) & (uint32_t)WORD_KEY;
 
 	/* Release: pairs with the acquire in entry_read(). */
 	__atomic_store_n(&mr->word, mr->word | how | key, __ATOMIC_RELEASE);
@@ -84,6 +87,7 @@ static uint32_t entry_publish(struct qp_dev *dev, struct qp_mr *mr, uint64_t how
 static void entry_free(struct qp_dev *dev, uint32_t i)
 {
 	dev->mr[i].kind = QP_ENTRY_FREE;
+	dev->mr[i].last_key = (uint8_t)(dev->mr[i].word & WORD_KEY); /* no worker changes the word of a free entry */
 	dev->live--;
 	free_put(dev, i);
 }

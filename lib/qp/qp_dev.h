@@ -3,7 +3,9 @@
  * The STag table of one device: which registered memory a (protection domain, STag, tagged offset, length) names and
  * what may be done to it. Every access of a work request or of a peer goes through qp_mr_slices, nothing else.
  *
- * STag = index (24 bits) << 8 | key (8 bits). Index 0 is never given out (STag 0 is the privileged one).
+ * STag = index (24 bits) << 8 | key (8 bits). Index 0 is never given out (STag 0 is the privileged one). The index is drawn
+ * at random from the free ones, and so is the key, which is another one at each use of an index: in a table of 2^17 entries
+ * a guess names a given region once in 2^25.
  *
  * An entry is a memory region or a memory window. A window has no pieces: while it is bound it names a range of a
  * region, whose entry is looked at anew with each access and must be the one it was bound to (its word says so), so a
@@ -54,7 +56,8 @@ struct qp_mr {
 	uint32_t npieces;
 	uint8_t rights;   /* QP_ACC_* */
 	uint8_t kind;     /* enum qp_entry_kind: control thread's; of a window any worker reads it */
-	uint32_t next_free; /* control thread only */
+	uint8_t last_key; /* of the entry's last use; control thread only */
+	uint32_t free;    /* an element of the device's array of free indices, not about this entry; control thread only */
 	uint64_t iova;    /* tagged offset of the first byte */
 	uint64_t len;
 	union {
@@ -75,9 +78,9 @@ _Static_assert(sizeof(struct qp_mr) == RN_CACHE_LINE, "a lookup touches one line
 struct qp_dev {
 	struct qp_mr *mr; /* caller's, n entries */
 	uint32_t n;
-	uint32_t free_head, free_tail; /* FIFO, so that an index rests before it is used again */
+	uint32_t n_free;
 	uint32_t live;
-	struct rn_rng rng; /* keys */
+	struct rn_rng rng; /* indices and keys */
 	uint64_t owner;    /* the caller's */
 };
 
@@ -99,6 +102,12 @@ struct qp_mr_attr {
 
 /* n: entries, 2..2^24; seed: from a source that peers cannot guess. */
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed);
+
+/*
+ * Control thread. Mixes random bits of the caller's in: who has seen STags, however many, cannot compute the next. To be
+ * called before each that is to be hard to guess.
+ */
+void qp_dev_stir(struct qp_dev *dev, uint64_t random);
 
 /* Control thread. OK, FULL or BAD_ATTR. */
 RN_NODISCARD enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag);

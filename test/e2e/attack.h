@@ -31,4 +31,8 @@ int mode_fuse(void);
 /* attack_map.c: memory that rnicd is asked to map */
 int mode_groups(void);
 
+/* attack_cm.c: connections, ports and listeners */
+int mode_hijack(void);
+int mode_numbers(void);
+
 #endif

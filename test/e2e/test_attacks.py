@@ -132,5 +132,12 @@ def a_group_of_the_daemon_opens_nothing_to_a_client():
         raise Skip("rnicd may not look into processes of other users here")
 
 
+@case
+def nobody_speaks_for_a_queue_pair_but_the_daemon():
+    with World() as d:
+        d.attack("hijack", QP_PORT="4791").ok()
+        d.attack("numbers").ok()
+
+
 if __name__ == "__main__":
     sys.exit(main())

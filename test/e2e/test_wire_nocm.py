@@ -4,6 +4,8 @@
 The port where QPs without rdma_cm find each other, met by a peer of our own making: a good one, wrong ones, and many.
 The daemon's side is Debian's ibv_rc_pingpong, which waits on a TCP port of the host for the other's address.
 """
+import errno
+import itertools
 import re
 import socket
 import struct
@@ -34,8 +36,28 @@ def counted(name, before, n=1):
     assert counters()[name] >= before[name] + n, (name, before, counters())
 
 
+PORTS = itertools.cycle(range(1023, 0, -1))
+
+
+def daemons_socket():
+    """Connected from a port below 1024, as a daemon's: no user's program has one."""
+    for port in itertools.islice(PORTS, 1023):
+        s = socket.socket()
+        s.settimeout(PATIENCE)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("", port))
+            s.connect((wire.ADDR, QP_PORT))
+            return s
+        except OSError as e:
+            s.close()
+            if e.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                raise
+    raise AssertionError("all ports below 1024 are in use")
+
+
 def request(priv, **how):
-    p = Peer(port=QP_PORT)
+    p = Peer(daemons_socket())
     p.raw(mpa_request(priv=priv, p2p=1, rtr=2, **how))
     return p
 
@@ -103,6 +125,19 @@ def a_peer_of_our_own_making_is_served_early_or_late():
         counted("connections", before)
         s.ok()
         p.close()
+
+
+@case
+def a_peer_that_is_no_daemon_speaks_for_no_queue_pair():
+    s = Pingpong()
+    s.told()
+    before = counters()
+    with Peer(port=QP_PORT) as p:  # from a port that any user has
+        p.raw(mpa_request(priv=hello(s.qpn), p2p=1, rtr=2))
+        flags, _, _ = p.frame()
+        assert flags & R, f"not rejected: flags {flags:#x}"
+    counted("strangers", before)
+    s.stop()
 
 
 @case

@@ -151,10 +151,11 @@ static void bad_registrations(void **state)
 	assert_int_equal(dev.live, 0);
 }
 
-static void entries_rest_before_reuse(void **state)
+static void a_stale_stag_names_nothing(void **state)
 {
 	const struct qp_piece p = { mem, 64 };
 	uint32_t first = reg(0, &p, 1, QP_ACC_ALL), s = 0;
+	bool drawn[N] = { false };
 
 	(void)state;
 	assert_int_not_equal(first >> 8, 0);
@@ -163,15 +164,64 @@ static void entries_rest_before_reuse(void **state)
 	assert_int_equal(qp_mr_dereg(&dev, first), QP_MR_BAD_STAG);
 	assert_int_equal(qp_mr_dereg(&dev, UINT32_MAX), QP_MR_BAD_STAG);
 	assert_int_equal(look(first, 0, 1), QP_MR_BAD_STAG);
-	for (uint32_t i = 0; i < N - 2; i++) {
+	for (uint32_t i = 0; i < N - 1; i++) { /* every index once; of the first one another key */
 		s = reg(0, &p, 1, QP_ACC_ALL);
-		assert_int_not_equal(s >> 8, first >> 8);
+		assert_true(s >> 8 > 0 && s >> 8 < N);
+		assert_false(drawn[s >> 8]);
+		drawn[s >> 8] = true;
+		assert_int_not_equal(s, first);
 	}
-	s = reg(0, &p, 1, QP_ACC_ALL);
-	assert_int_equal(s >> 8, first >> 8);
+	assert_int_equal(look(first, 0, 1), QP_MR_BAD_STAG);
 	struct qp_mr_attr a = { .pd = 1, .len = 64, .pieces = &p, .npieces = 1 };
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_FULL);
 	assert_int_equal(dev.live, N - 1);
+}
+
+/* Of a table with one free entry, whose index is known: each key comes equally often, but never twice in a row. */
+static void a_key_never_comes_twice_in_a_row(void **state)
+{
+	const struct qp_piece p = { mem, 64 };
+	uint32_t seen_keys[256] = { 0 }, last = 0;
+
+	(void)state;
+	qp_dev_init(&dev, table, 2, 5);
+	for (uint32_t i = 0; i < 256 * 200; i++) {
+		uint32_t s = reg(0, &p, 1, QP_ACC_ALL);
+		assert_int_equal(s >> 8, 1);
+		assert_int_not_equal(s, last);
+		last = s;
+		seen_keys[s & 0xff]++;
+		assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
+	}
+	for (uint32_t i = 0; i < 256; i++)
+		assert_in_range(seen_keys[i], 100, 300);
+}
+
+/* Whoever has seen the STags of one device and seed does not know the next of the other, which was stirred. */
+static void indices_are_drawn_from_all_that_are_free(void **state)
+{
+	static struct qp_mr big[1024];
+	const struct qp_piece p = { mem, 64 };
+	struct qp_mr_attr a = { .pd = 1, .len = 64, .pieces = &p, .npieces = 1 };
+	uint32_t in[4] = { 0 }, s, same = 0, one[64];
+
+	(void)state;
+	qp_dev_init(&dev, big, RN_ARRAY_LEN(big), 5);
+	for (uint32_t i = 0; i < 400; i++) {
+		assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_OK);
+		in[(s >> 8) / 256]++;
+		if (i < RN_ARRAY_LEN(one))
+			one[i] = s;
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		assert_in_range(in[i], 60, 140);
+	qp_dev_init(&dev, big, RN_ARRAY_LEN(big), 5);
+	qp_dev_stir(&dev, 77);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(one); i++) {
+		assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_OK);
+		same += s == one[i];
+	}
+	assert_true(same < 4);
 }
 
 static void invalidation(void **state)
@@ -383,7 +433,9 @@ int main(void)
 		cmocka_unit_test_setup(pieces, make),
 		cmocka_unit_test_setup(rights_and_domains, make),
 		cmocka_unit_test_setup(bad_registrations, make),
-		cmocka_unit_test_setup(entries_rest_before_reuse, make),
+		cmocka_unit_test_setup(a_stale_stag_names_nothing, make),
+		cmocka_unit_test_setup(a_key_never_comes_twice_in_a_row, make),
+		cmocka_unit_test_setup(indices_are_drawn_from_all_that_are_free, make),
 		cmocka_unit_test_setup(invalidation, make),
 		cmocka_unit_test(readers_see_whole_entries),
 		cmocka_unit_test_setup(a_region_is_changed_under_its_stag, make),

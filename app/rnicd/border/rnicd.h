@@ -64,6 +64,8 @@ enum rnicd_port_kind {
 
 enum rnicd_congestion { RNICD_CUBIC, RNICD_NEWRENO, RNICD_BBR }; /* in the order of the key's words */
 
+enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of the key's words */
+
 /* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
 struct rnicd_impair_cfg {
 	uint32_t loss;
@@ -104,6 +106,7 @@ struct rnicd_port_cfg {
 	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
 	uint8_t rtr;                /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */
 	uint16_t qp_port;           /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
+	uint8_t qp_peers;           /* enum rnicd_peers: who may connect there */
 	uint16_t ud_port;           /* UDP port of datagram QPs (ud.h); 0: there are none */
 	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
 	uint8_t congestion;         /* enum rnicd_congestion */

@@ -143,7 +143,7 @@ static void register_now(struct client *c)
 	if (j->npieces == 0)
 		a = QP_NULL_MR(j->pd->id, nothing);
 	enum qp_mr_verdict v = old != NULL ? qp_mr_change(dev_get(j->pd->dev), stag, &a)
-					   : qp_mr_reg(dev_get(j->pd->dev), &a, &stag);
+					   : qp_mr_reg(dev_stirred(j->pd->dev), &a, &stag);
 	if (v != QP_MR_OK) {
 		table_del(&c->mr, mr->handle);
 		free(mr);

@@ -24,7 +24,7 @@ void client_alloc_mw(struct client *c)
 	if (mw != NULL)
 		mw->handle = table_add(&c->mw, mw);
 	const enum qp_entry_kind kind = r->type == IPC_MW_TYPE_1 ? QP_ENTRY_MW_1 : QP_ENTRY_MW_2;
-	if (mw == NULL || mw->handle == 0 || qp_mw_alloc(dev_get(pd->dev), pd->id, kind, &mw->stag) != QP_MR_OK) {
+	if (mw == NULL || mw->handle == 0 || qp_mw_alloc(dev_stirred(pd->dev), pd->id, kind, &mw->stag) != QP_MR_OK) {
 		if (mw != NULL && mw->handle != 0)
 			table_del(&c->mw, mw->handle);
 		free(mw);

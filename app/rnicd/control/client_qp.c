@@ -36,15 +36,18 @@ struct client_qp *client_qp_of(uint32_t qpn)
 static void qpn_put(struct client_qp *q) { rn_list_push_front(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 
-/* Far fewer QPs than numbers exist, so there is a free one, and an old one is long in coming again. */
+/*
+ * Hard to guess: who knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so there is a free
+ * one soon, and an old one is most likely long in coming again.
+ */
 static uint32_t next_qpn(void)
 {
-	static uint32_t last = QPN_FIRST - 1;
+	uint32_t qpn;
 
 	do {
-		last = last < QPN_LAST ? last + 1 : QPN_FIRST;
-	} while (client_qp_of(last) != NULL);
-	return last;
+		qpn = QPN_FIRST + (uint32_t)(dev_random() % (QPN_LAST - QPN_FIRST + 1));
+	} while (client_qp_of(qpn) != NULL);
+	return qpn;
 }
 
 /* ---- creation ---- */

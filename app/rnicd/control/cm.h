@@ -156,6 +156,12 @@ struct cm_conn *cm_conn_make(struct client *c, uint64_t key); /* without id; dev
 const struct rn_list *cm_conns(void); /* struct cm_conn, by `link`; the newest first */
 struct cm_conn *cm_conn_of(uint64_t key);
 
+/* TCP ports below this one are for root, as the kernel's: a peer that connects from one is no user's program. */
+#define CM_PORT_FREE 1024u
+/* Why the client may not use the port on dev, at its own end or at the peer's; NULL: it may. */
+const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port);
+/* A port below CM_PORT_FREE, which rnicd's own connections leave from (oob.h); 0: all are taken. */
+uint16_t cm_port_own(uint32_t dev);
 /* TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. False: in use. */
 bool cm_port_take(uint32_t dev, uint16_t port);
 void cm_port_give(uint32_t dev, uint16_t port);

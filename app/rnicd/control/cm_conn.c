@@ -285,6 +285,11 @@ void cm_connect(struct client *c)
 		cm_wrong_state(c, id, "connect");
 		return;
 	}
+	/* Only daemons say there which queue pair they speak for (oob.h). */
+	if (id->remote.port != 0 && id->remote.port == rnicd.port[id->dev]->cfg->qp_port) {
+		client_error(c, EACCES, "port %u: %s", id->remote.port, cm_port_refusal(c, id->dev, id->remote.port));
+		return;
+	}
 	struct op *o = op_with_qp(c, id, CMD_CONN_OPEN, opened);
 	if (o == NULL)
 		return;

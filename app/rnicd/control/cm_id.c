@@ -173,6 +173,11 @@ void cm_bind(struct client *c)
 			return;
 		}
 	}
+	const char *no = cm_port_refusal(c, dev, a.port);
+	if (no != NULL) {
+		client_error(c, EACCES, "port %u: %s", a.port, no);
+		return;
+	}
 	if (a.port == 0)
 		a.port = cm_port_any(dev);
 	else if (!cm_port_take(dev, a.port))

@@ -2,6 +2,7 @@
 /* TCP port numbers of each device: those of listeners and of ids that are bound to one. */
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "control/cm.h"
 
@@ -12,6 +13,32 @@
 static uint64_t taken[RNICD_MAX_PORTS][65536 / 64];
 
 static bool is_taken(uint32_t dev, uint16_t port) { return (taken[dev][port / 64] >> (port % 64) & 1) != 0; }
+
+const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
+{
+	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;
+
+	for (uint32_t d = first; port != 0 && d < last; d++)
+		if (rnicd.port[d]->cfg->qp_port == port)
+			return "it is qp-port, on which only rnicd itself connects queue pairs: choose another port, or move "
+			       "qp-port in rnicd's configuration, on all hosts";
+	return port == 0 || port >= CM_PORT_FREE || c->uid == 0 || c->uid == geteuid() ? NULL
+	       : "ports below 1024 are root's, as those of the system: choose another one";
+}
+
+uint16_t cm_port_own(uint32_t dev)
+{
+	static uint32_t at;
+
+	if (at == 0 && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
+		at = 1;
+	for (uint32_t i = 1; i < CM_PORT_FREE; i++) {
+		uint16_t p = (uint16_t)(1 + ++at % (CM_PORT_FREE - 1));
+		if (!is_taken(dev, p))
+			return p;
+	}
+	return 0;
+}
 
 bool cm_port_take(uint32_t dev, uint16_t port)
 {

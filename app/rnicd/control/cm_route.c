@@ -60,6 +60,11 @@ void cm_resolve_addr(struct client *c)
 		return;
 	}
 	uint32_t dev = choose(id, &r);
+	const char *no = cm_port_refusal(c, dev == UINT32_MAX ? CM_NO_DEV : dev, r.has_src != 0 ? r.src.port : 0);
+	if (no != NULL) {
+		client_error(c, EACCES, "port %u: %s", r.src.port, no);
+		return;
+	}
 	bool reached = dev != UINT32_MAX && dev_reaches(dev, r.dst.ip);
 	if (reached && !settle(id, dev, r.has_src != 0 ? r.src.port : 0)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.src.port);

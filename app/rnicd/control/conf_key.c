@@ -18,6 +18,7 @@ static const char *const own_words[] = { "wire", "port", NULL };
 static const char *const huge_words[] = { "no", "yes", "auto", NULL };
 static const char *const level_words[] = { "error", "warning", "info", "debug", NULL };
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
+static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", NULL };
 
 static bool half(char *why, const char *text)
@@ -303,6 +304,8 @@ const struct conf_key conf_keys_port[] = {
 	  .own = own_rtr },
 	{ "qp-port", "4791", "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts",
 	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
+	{ "qp-peers", "daemons", "daemons (a peer comes from a TCP port below 1024: 1023 queue pairs of it) or any; same on all hosts",
+	  CONF_WORD, PORT(qp_peers), .words = peers_words },
 	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT, PORT(ud_port),
 	  RANGE(0, 65535) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },

@@ -39,6 +39,24 @@ void dev_stop(void)
 
 struct qp_dev *dev_get(uint32_t index) { return &devs[index].dev; }
 
+uint64_t dev_random(void)
+{
+	static struct rn_rng series;
+	uint64_t r;
+
+	if (rnicd.cfg.seed == 0 && getrandom(&r, sizeof(r), 0) == (ssize_t)sizeof(r))
+		return r;
+	if (series.state == 0)
+		rn_rng_seed(&series, rnicd.cfg.seed);
+	return rn_rng_u64(&series);
+}
+
+struct qp_dev *dev_stirred(uint32_t index)
+{
+	qp_dev_stir(&devs[index].dev, dev_random());
+	return &devs[index].dev;
+}
+
 void dev_info(uint32_t index, struct ipc_dev_info *d)
 {
 	const struct rnicd_port *p = rnicd.port[index];

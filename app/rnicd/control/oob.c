@@ -86,8 +86,8 @@ static bool open_conn(struct oob *o)
 	}
 	const struct oob_hello h = { .src_qpn = o->q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
-	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .lport = cm_port_next(dev),
-				       .rport = rnicd.port[dev]->cfg->qp_port };
+	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .rport = rnicd.port[dev]->cfg->qp_port };
+	a.lport = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS ? cm_port_own(dev) : cm_port_next(dev);
 	if (o->self)
 		a.rport = a.lport;
 	memcpy(a.remote.b, o->peer, sizeof(o->peer));

@@ -181,7 +181,9 @@ bool oob_request(const struct event_fx *fx)
 
 	if (owner_get(OWNER_OOB, fx->listener) == NULL)
 		return false;
-	if (!oob_hello_parse(fx->priv, fx->priv_len, OOB_REQUEST, &h))
+	if (rnicd.port[fx->port]->cfg->qp_peers == RNICD_PEERS_DAEMONS && fx->remote.port >= CM_PORT_FREE)
+		oob_totals.strangers++;
+	else if (!oob_hello_parse(fx->priv, fx->priv_len, OOB_REQUEST, &h))
 		oob_totals.bad++;
 	else if (place(fx, &h))
 		return true;

@@ -406,6 +406,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	U64(d, "qp_port_expired", oob_totals.expired);
 	U64(d, "qp_port_bad", oob_totals.bad);
 	U64(d, "qp_port_unwanted", oob_totals.unwanted);
+	U64(d, "qp_port_strangers", oob_totals.strangers);
 	U64(d, "qp_port_gave_up", oob_totals.gave_up);
 	U64(d, "clients", client_count());
 	U64(d, "clients_accepted", client_totals.accepted);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections, ports and listeners that belong to others, or to everybody. */
+#include "attack.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raw_client.h"
+
+#define QPS 16u
+enum { EV_ADDR_RESOLVED = 0, EV_ROUTE_RESOLVED = 2 }; /* rdma_cm_event_type */
+
+static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char *from, uint16_t port, struct ipc_addr to)
+{
+	struct ipc_msg m = { .type = (uint16_t)type };
+
+	if (type == IPC_CM_BIND) {
+		m.len = IPC_MSG_LEN(cm_bind);
+		m.cm_bind = (struct ipc_cm_bind){ .id = id, .addr = raw_addr(from, port) };
+	} else {
+		m.len = IPC_MSG_LEN(cm_resolve);
+		m.cm_resolve = (struct ipc_cm_resolve){ .id = id, .timeout_ms = 5000, .has_src = 1, .src = raw_addr(from, port), .dst = to };
+	}
+	return raw_call(r, &m, -1);
+}
+
+static uint32_t new_id(struct raw *r, const struct raw_chan *ch)
+{
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = ch->handle } };
+
+	raw_must(raw_call(r, &m, -1) == 0, "an id");
+	return m.handle.handle;
+}
+
+/* What a daemon says in the private data when it connects queue pair `from` with queue pair `to`. */
+static void say(struct ipc_conn_param *p, uint32_t from, uint32_t to)
+{
+	const uint32_t be[2] = { htonl(from), htonl(to) };
+
+	p->priv_len = 24;
+	memcpy(p->priv, "RNQP\1\1\0", 8);
+	memcpy(p->priv + 8, be, sizeof(be));
+	memcpy(p->priv + 16, "whatever", 8);
+}
+
+/* $QP_PORT: tries to be the peer that somebody's queue pair waits for. */
+int mode_hijack(void)
+{
+	const uint16_t port = (uint16_t)atoi(getenv("QP_PORT"));
+	struct ipc_cm_event ev = { .type = 99 };
+	struct raw_job j = { .dev = 1 };
+	struct raw *r = &j.r;
+	int bad = 0, rc;
+
+	raw_must(raw_open(r) == 0 && raw_pd(r, 1, &j.pd) == 0 && raw_cq(r, 1, 0, 64, &j.cq) == 0 &&
+		 raw_qp(r, j.pd, j.cq.handle, 64, &j.qp) == 0 && raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j.cm) == 0, "open");
+	uint32_t id = new_id(r, &j.cm);
+	rc = call_addr(r, IPC_CM_RESOLVE_ADDR, id, RAW_FROM, 0, raw_addr("10.77.0.1", port));
+	EXPECT(rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ADDR_RESOLVED, "resolve: %d, event %u", rc, ev.type);
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve), .cm_resolve = { .id = id, .timeout_ms = 5000 } };
+	rc = raw_call(r, &m, -1);
+	EXPECT(rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ROUTE_RESOLVED, "route: %d, event %u", rc, ev.type);
+	m = (struct ipc_msg){ .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect),
+			      .cm_connect = { .id = id, .qp = j.qp.handle, .param = { .ird = 4, .ord = 4 } } };
+	say(&m.cm_connect.param, 0x4242, j.qp.qpn);
+	rc = raw_call(r, &m, -1);
+	EXPECT(rc == EACCES, "connecting to qp-port: %d (%s)", rc, r->text);
+	rc = call_addr(r, IPC_CM_BIND, new_id(r, &j.cm), RAW_FROM, port, raw_addr(RAW_FROM, 0));
+	EXPECT(rc == EACCES, "listening on qp-port: %d (%s)", rc, r->text);
+	rc = call_addr(r, IPC_CM_RESOLVE_ADDR, new_id(r, &j.cm), RAW_FROM, port, raw_addr("10.77.0.1", 7001));
+	EXPECT(rc == EACCES, "connecting from qp-port: %d (%s)", rc, r->text);
+	rc = call_addr(r, IPC_CM_BIND, new_id(r, &j.cm), RAW_FROM, 700, raw_addr(RAW_FROM, 0));
+	EXPECT(rc == EACCES, "a port as daemons have: %d (%s)", rc, r->text);
+	rc = call_addr(r, IPC_CM_RESOLVE_ADDR, new_id(r, &j.cm), RAW_FROM, 700, raw_addr("10.77.0.1", 7001));
+	EXPECT(rc == EACCES, "connecting from a port as daemons have: %d (%s)", rc, r->text);
+	return bad;
+}
+
+/* The numbers of queue pairs and keys of memory, one after the other. */
+int mode_numbers(void)
+{
+	uint32_t pd, qpn[QPS], stag[QPS], mr;
+	struct raw r;
+	struct raw_cq cq;
+	struct raw_qp qp;
+	int bad = 0;
+
+	raw_must(raw_open(&r) == 0 && raw_pd(&r, 1, &pd) == 0 && raw_cq(&r, 1, 0, 64, &cq) == 0, "open");
+	for (uint32_t i = 0; i < QPS; i++) {
+		raw_must(raw_qp(&r, pd, cq.handle, 64, &qp) == 0 && raw_mr(&r, pd, 7, i * 4096, 4096, &mr, &stag[i]) == 0, "make");
+		qpn[i] = qp.qpn;
+	}
+	uint32_t next_qpn = 0, next_stag = 0;
+	for (uint32_t i = 1; i < QPS; i++) {
+		next_qpn += qpn[i] == qpn[i - 1] + 1;
+		next_stag += stag[i] >> 8 == (stag[i - 1] >> 8) + 1;
+	}
+	/* Two in a row may come by chance, a series does not. */
+	EXPECT(next_qpn < 3, "%u of %u queue pair numbers follow the one before", next_qpn, QPS);
+	EXPECT(next_stag < 3, "%u of %u STag indices follow the one before", next_stag, QPS);
+	return bad;
+}
