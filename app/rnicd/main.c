@@ -409,6 +409,7 @@ static void end_in_order(void)
 /* With the data plane up: the exit status. */
 static int serve(int listen_fd, const char *pages)
 {
+	user_start();
 	if (!loop_start() || !dev_start() || !client_start(listen_fd) || !tele_start()) {
 		sock_unlink(rnicd.cfg.socket);
 		return cannot("no memory or descriptors");

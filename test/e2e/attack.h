@@ -27,12 +27,16 @@ int mode_probe(void);
 int mode_lingering(void);
 int mode_unread(void);
 int mode_fuse(void);
+int mode_channels(void);
 
 /* attack_map.c: memory that rnicd is asked to map */
 int mode_groups(void);
+int mode_mappings(void);
 
 /* attack_cm.c: connections, ports and listeners */
 int mode_hijack(void);
 int mode_numbers(void);
+int mode_listeners(void);
+int mode_clients(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "raw_client.h"
 
@@ -101,4 +102,44 @@ int mode_numbers(void)
 	EXPECT(next_qpn < 3, "%u of %u queue pair numbers follow the one before", next_qpn, QPS);
 	EXPECT(next_stag < 3, "%u of %u STag indices follow the one before", next_stag, QPS);
 	return bad;
+}
+
+/* Listens on all devices until it may not; stays until stdin ends. */
+int mode_listeners(void)
+{
+	struct raw r;
+	struct raw_chan ch;
+	int bad = 0, rc = 0;
+	uint32_t n = 0;
+
+	raw_must(raw_open(&r) == 0 && raw_chan(&r, IPC_CHANNEL_CM, 0, 16, &ch) == 0, "open");
+	for (uint16_t port = 20000; port < 30000 && rc == 0; port++) {
+		uint32_t id = new_id(&r, &ch);
+		rc = call_addr(&r, IPC_CM_BIND, id, "0.0.0.0", port, raw_addr("0.0.0.0", 0));
+		struct ipc_msg m = { .type = IPC_CM_LISTEN, .len = IPC_MSG_LEN(cm_listen), .cm_listen = { .id = id, .backlog = 1 } };
+		if (rc == 0)
+			rc = raw_call(&r, &m, -1);
+		n += rc == 0;
+	}
+	EXPECT(rc == ENOMEM, "a listener too many: %d (%s)", rc, r.text);
+	printf("%u listeners\n", n);
+	char c;
+	ssize_t got = read(0, &c, 1);
+	(void)got;
+	return bad;
+}
+
+/* As many clients as there can be, each with its regions; stays until stdin ends. */
+int mode_clients(void)
+{
+	static struct raw r[1024];
+	uint32_t n = 0;
+	char c;
+
+	while (n < 1024 && raw_open(&r[n]) == 0)
+		n++;
+	printf("%u clients\n", n);
+	ssize_t got = read(0, &c, 1);
+	(void)got;
+	return n == 1024;
 }

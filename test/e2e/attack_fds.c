@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -168,4 +169,40 @@ int mode_fuse(void)
 	int rc = ipc_recv(r.sock, &m, NULL, NULL);
 	printf("answered %d %d\n", rc, rc == 0 ? m.status : 0);
 	return 0;
+}
+
+/* ---- all the descriptors that rnicd can have ---- */
+
+/* Channels until there are none, in $N clients; stays until stdin ends. */
+int mode_channels(void)
+{
+	static struct raw r[64];
+	static struct raw_chan ch;
+	uint32_t clients = (uint32_t)atoi(getenv("N")), made = 0;
+	int bad = 0, rc = 0;
+
+	for (uint32_t i = 0; i < clients; i++) /* room for themselves first */
+		raw_must(raw_open(&r[i]) == 0, "open");
+	for (uint32_t i = 0; i < clients; i++) {
+		int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | EFD_NONBLOCK);
+		uint64_t at = raw_room(&r[i], spsc_size(16, IPC_EVENT_SLOT_SMALL));
+		for (;;) {
+			struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
+					     .create_channel = { .kind = IPC_CHANNEL_COMP, .ring_off = at, .ring_slots = 16 } };
+			rc = raw_call(&r[i], &m, fd);
+			if (rc != 0)
+				break;
+			made++;
+		}
+		close(fd);
+		EXPECT(rc == ENFILE, "a channel too many: %d (%s)", rc, r[i].text);
+		/* The client lives: it is told so, and may go on. */
+		rc = raw_chan(&r[i], IPC_CHANNEL_COMP, 0, 16, &ch);
+		EXPECT(rc != EPIPE, "the client has lost its connection");
+	}
+	printf("%u channels\n", made);
+	char c;
+	ssize_t n = read(0, &c, 1);
+	(void)n;
+	return bad;
 }

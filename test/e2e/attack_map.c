@@ -32,3 +32,45 @@ int mode_groups(void)
 	EXPECT(write == (rc == 0 ? EACCES : ENXIO), "to write what may only be read: %d (%s)", write, r.text);
 	return bad;
 }
+
+/*
+ * Imports at ever other places, so that as many mappings as can be are left behind: a large one keeps the places below it
+ * while small ones are made above it. Then all at once, in $N clients; stays until stdin ends.
+ */
+int mode_mappings(void)
+{
+	const uint64_t slot = UINT64_C(2) << 20;
+	static struct raw r[64];
+	uint32_t clients = (uint32_t)atoi(getenv("N")), made = 0;
+	int bad = 0, rc = 0, fd = memfd_create("import", MFD_CLOEXEC);
+
+	raw_must(fd >= 0 && ftruncate(fd, (off_t)(slot << 14)) == 0, "memfd");
+	for (uint32_t i = 0; i < clients; i++)
+		raw_must(raw_open(&r[i]) == 0, "open");
+	for (uint32_t below = 1; below < 1 << 13; below += 250) {
+		uint32_t handle[256], n = 0;
+		for (; n < 250; n++) {
+			struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import), .import = { .len = n == 0 ? below * slot : PAGE } };
+			rc = raw_call(&r[0], &m, fd);
+			if (rc != 0)
+				break;
+			handle[n] = m.handle.handle;
+		}
+		EXPECT(rc == 0 || rc == ENOMEM, "an import: %d (%s)", rc, r[0].text);
+		while (n > 0)
+			raw_call_handle(&r[0], IPC_FORGET, handle[--n]);
+	}
+	for (uint32_t i = 0; i < clients; i++) {
+		do {
+			struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import), .import = { .len = PAGE } };
+			rc = raw_call(&r[i], &m, fd);
+			made += rc == 0;
+		} while (rc == 0);
+		EXPECT(rc == ENOMEM, "an import too many: %d (%s)", rc, r[i].text);
+	}
+	printf("%u imports\n", made);
+	char c;
+	ssize_t n = read(0, &c, 1);
+	(void)n;
+	return bad;
+}

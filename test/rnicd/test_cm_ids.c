@@ -80,6 +80,12 @@ void loop_timer_arm(struct loop_timer *t, uint64_t when)
 void loop_timer_disarm(struct loop_timer *t) { (void)t; }
 uint64_t rnicd_now(void) { return 1; }
 
+void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+}
+
 static bool can_listen[WORKERS];
 static uint64_t met; /* owner of the listener that the first worker has */
 
@@ -147,7 +153,19 @@ void cm_conn_end(uint32_t w, struct rc *conn, uint64_t key)
 	ended++;
 }
 
-void cm_conn_free(struct cm_conn *k) { k->id = NULL; }
+void cm_conn_free(struct cm_conn *k)
+{
+	if (k->id != NULL)
+		k->id->conn = NULL;
+}
+
+static bool may_have_more = true;
+bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t w)
+{
+	(void)u;
+	k->worker = w;
+	return may_have_more;
+}
 const struct rn_list *cm_conns(void)
 {
 	static const struct rn_list none;
@@ -213,7 +231,9 @@ static int begin(void **state)
 		rnicd.port[i] = &port[i];
 	}
 	memset(ring, 0, sizeof(ring));
-	cl = (struct client){ .state = CLIENT_READY };
+	rnicd.cfg.user_share = 75;
+	user_start();
+	cl = (struct client){ .state = CLIENT_READY, .user = user_get(0) };
 	chan = calloc(1, sizeof(*chan));
 	chan->c = &cl;
 	chan->kind = IPC_CHANNEL_CM;
@@ -237,6 +257,7 @@ static int end(void **state)
 	close(chan->fd);
 	free(chan);
 	table_free(&cl.cm);
+	user_put(cl.user);
 	table_free(&cl.chan);
 	return 0;
 }
@@ -345,6 +366,56 @@ static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
 	assert_true(destroyed(l));
 }
 
+static void a_request_beyond_its_users_share_leaves_no_id(void **state)
+{
+	uint32_t l = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
+	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
+	all_work();
+	all_done();
+	may_have_more = false;
+	a_request_comes();
+	may_have_more = true;
+	assert_int_equal(cl.cm.live, 1);
+	assert_int_equal(ended, 1);
+	a_request_comes();
+	assert_int_equal(cl.cm.live, 2);
+	assert_true(destroyed(l));
+}
+
+static void listeners_of_one_user_leave_room(void **state)
+{
+	uint32_t share = user_share(USER_LISTENERS), id = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i <= share; i++) {
+		id = new_id();
+		assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = addr(10, 1, (uint16_t)(7001 + i))), 0);
+		int rc = CALL(cm_listen, cm_listen, .id = id, .backlog = 4);
+		assert_int_equal(rc, i < share ? -1 : ENOMEM);
+		if (rc != -1)
+			break;
+		all_work();
+		all_done();
+		assert_int_equal(answer, 0);
+	}
+	struct user *other = user_get(1);
+	assert_true(user_take(other, USER_LISTENERS, 0, 1));
+	user_give(other, USER_LISTENERS, 0, 1);
+	user_put(other);
+	for (uint32_t h = 1; h <= id; h++)
+		assert_true(destroyed(h));
+	id = new_id();
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = addr(10, 1, 7001)), 0);
+	assert_int_equal(CALL(cm_listen, cm_listen, .id = id, .backlog = 4), -1); /* what was given back is there again */
+	all_work();
+	all_done();
+	assert_int_equal(answer, 0);
+	assert_true(destroyed(id));
+}
+
 static bool port_is_free(uint32_t dev, uint16_t p)
 {
 	if (!cm_port_take(dev, p))
@@ -391,6 +462,8 @@ int main(void)
 		T(a_listener_that_failed_is_named_by_no_request),
 		T(a_listener_that_goes_is_named_by_no_request),
 		T(a_request_that_the_client_never_hears_of_leaves_no_id),
+		T(a_request_beyond_its_users_share_leaves_no_id),
+		T(listeners_of_one_user_leave_room),
 		T(an_address_that_no_device_reaches_keeps_no_port),
 		T(an_id_that_goes_gives_back_no_port_of_others),
 	};

@@ -37,7 +37,7 @@ struct look_listener {
 	uint32_t port;
 	uint16_t lport;
 };
-#define LOOK_LISTENERS 256u /* the most that a worker has */
+#define LOOK_LISTENERS 512u /* the most that a worker has */
 
 /* A connection. The control thread says which; the owner fills in the rest. */
 struct look_conn {

@@ -138,6 +138,7 @@ struct rnicd_cfg {
 	uint32_t log_level;         /* 0 error, 1 warning, 2 info, 3 debug */
 	uint64_t seed;              /* ISNs, flow hash, STag keys; 0: from the system's random source */
 
+	uint32_t user_share;        /* percent of what all clients take from that one user may have (user.h) */
 	/* quotas of one client */
 	uint64_t quota_memory;      /* registered bytes */
 	uint32_t quota_qps;

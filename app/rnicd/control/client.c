@@ -12,8 +12,9 @@
 #include "control/cm.h"
 #include "control/group.h"
 
-#define CLIENTS_MAX     256u
 #define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
+#define FDS_EACH        4u  /* of a client: socket, /proc, wake, and one to spare */
+#define MAPPINGS_EACH   8u  /* of a client: its regions and the room of its imports, with what lies between them */
 #define TELL_NS         (10 * RN_NS_PER_S) /* one line of the log in that time */
 
 struct client_totals client_totals;
@@ -314,26 +315,108 @@ void client_reap(void)
 		c->begun = true;
 		client_death_step(c);
 	}
-	while ((c = rn_slist_pop(&dead, struct client, dead)) != NULL)
+	while ((c = rn_slist_pop(&dead, struct client, dead)) != NULL) {
+		user_put(c->user);
 		free(c);
+	}
+}
+
+/* Of those that have not said HELLO the one that has had the longest time for it; u: of this user, NULL: of any. */
+static struct client *oldest_silent(const struct user *u)
+{
+	struct client *silent = NULL;
+
+	rn_list_each(struct client, c, &clients, link) /* the newest comes first */
+		if (c->state == CLIENT_NEW && (u == NULL || c->user == u))
+			silent = c;
+	return silent;
+}
+
+static bool count_in(struct user *u)
+{
+	if (!user_take(u, USER_CLIENTS, 0, 1))
+		return false;
+	if (user_take(u, USER_FDS, 0, FDS_EACH)) {
+		if (user_take(u, USER_MAPPINGS, 0, MAPPINGS_EACH))
+			return true;
+		user_give(u, USER_FDS, 0, FDS_EACH);
+	}
+	user_give(u, USER_CLIENTS, 0, 1);
+	return false;
+}
+
+static void count_out(struct client *c)
+{
+	if (!c->counted)
+		return;
+	c->counted = false;
+	user_give(c->user, USER_CLIENTS, 0, 1);
+	user_give(c->user, USER_FDS, 0, FDS_EACH);
+	user_give(c->user, USER_MAPPINGS, 0, MAPPINGS_EACH);
 }
 
 void client_gone(struct client *c)
 {
 	rn_list_remove(&clients, &c->link);
 	n_clients--;
+	count_out(c);
 	rn_slist_push_front(&dead, &c->dead);
 }
 
-/* Of those that have not said HELLO the one that has had the longest time for it; the list begins with the newest. */
-static struct client *oldest_silent(void)
+/*
+ * Who is here with nothing but a socket makes room: a process of the same user, or when all places are taken of any.
+ * It goes at the end of the turn and costs nothing else.
+ */
+static bool find_place(struct user *u)
 {
 	struct client *silent = NULL;
 
-	rn_list_each(struct client, c, &clients, link)
-		if (c->state == CLIENT_NEW)
-			silent = c;
-	return silent;
+	if (n_clients < CLIENTS_MAX && count_in(u))
+		return true;
+	silent = oldest_silent(u);
+	if (silent == NULL && n_clients >= CLIENTS_MAX)
+		silent = oldest_silent(NULL);
+	if (silent == NULL)
+		return false;
+	client_drop(silent, "others wait for its place and it has not said HELLO");
+	count_out(silent);
+	return count_in(u);
+}
+
+/* It may have sent something already: a helper closes it. */
+static void turn_away(int fd, uid_t uid, const char *why)
+{
+	struct fds_job *closing = fds_closing();
+
+	client_totals.refused++;
+	rnicd_log(RNICD_LOG_WARNING, "a client of uid %u is refused: %s, %u are connected", (unsigned)uid, why, n_clients);
+	if (closing != NULL)
+		fds_close(closing, uid, fd);
+	else
+		close(fd);
+}
+
+/* The client with its own numbers; NULL: no memory. */
+static struct client *client_new(const struct ucred *cred, struct user *u)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	struct fds_job *closing = fds_closing();
+
+	if (c == NULL || closing == NULL) {
+		free(c);
+		free(closing);
+		return NULL;
+	}
+	c->id = ++next_id;
+	c->pid = cred->pid;
+	c->uid = cred->uid;
+	c->user = u;
+	c->counted = true;
+	c->proc = client_proc_open(cred->pid, cred->uid, cred->gid);
+	c->wake_fd = -1;
+	c->closing = closing;
+	c->src = (struct loop_fd){ .fd = -1, .ready = on_ready };
+	return c;
 }
 
 static struct loop_timer accept_again;
@@ -372,31 +455,24 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 			pause_accepting();
 		return; /* it has gone again, or it waits */
 	}
-	struct client *silent = n_clients < CLIENTS_MAX ? NULL : oldest_silent();
-	if (silent != NULL)
-		client_drop(silent, "others wait for its place and it has not said HELLO");
-	/* It goes at the end of the turn; who is here with nothing but a socket costs nothing else. */
-	struct client *c = n_clients < CLIENTS_MAX || silent != NULL ? calloc(1, sizeof(*c)) : NULL;
-	if (c == NULL || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
-		client_totals.refused++;
-		rnicd_log(RNICD_LOG_WARNING, "a client is refused: %u are connected", n_clients);
-		free(c);
-		close(fd);
+	struct user *u = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? user_get(cred.uid) : NULL;
+	if (u == NULL || !find_place(u)) {
+		turn_away(fd, u != NULL ? cred.uid : (uid_t)-1, u != NULL ? "its user has no more place" : "no memory");
+		if (u != NULL)
+			user_put(u);
 		return;
 	}
-	c->id = ++next_id;
-	c->pid = cred.pid;
-	c->uid = cred.uid;
-	c->proc = client_proc_open(cred.pid, cred.uid, cred.gid);
-	c->wake_fd = -1;
-	c->src = (struct loop_fd){ .fd = -1, .ready = on_ready };
-	c->closing = fds_closing();
-	if (c->closing == NULL || !loop_add(&c->src, fd, EPOLLIN)) {
-		client_totals.refused++;
-		client_imports_free(c);
-		free(c->closing);
+	struct client *c = client_new(&cred, u);
+	if (c == NULL || !loop_add(&c->src, fd, EPOLLIN)) {
+		turn_away(fd, cred.uid, "no memory");
+		struct client nobody = { .user = u, .counted = true };
+		count_out(c != NULL ? c : &nobody);
+		if (c != NULL) {
+			client_imports_free(c);
+			free(c->closing);
+		}
 		free(c);
-		close(fd); /* what it may have sent already: see fds.h */
+		user_put(u);
 		return;
 	}
 	rn_list_push_front(&clients, &c->link);

@@ -27,6 +27,9 @@
 #include "control/owner.h"
 #include "conn/rc.h"
 #include "control/table.h"
+#include "control/user.h"
+
+#define CLIENTS_MAX 512u /* connected, those included that have not said HELLO */
 
 enum client_state {
 	CLIENT_NEW = 0, /* accepted, waits for HELLO */
@@ -70,6 +73,7 @@ struct client_mr {
 	struct client_pd *pd;
 	uint32_t handle;
 	uint32_t stag;
+	bool counted; /* its STag, among what its user has */
 	uint64_t len;
 	uint32_t npieces;
 	struct qp_piece *pieces; /* NULL when it is one piece */
@@ -160,6 +164,8 @@ struct client {
 	uint32_t id;        /* for messages and telemetry */
 	pid_t pid;
 	uid_t uid;
+	struct user *user;
+	bool counted; /* among what its user has */
 	struct client_proc proc;
 	struct client_region region[IPC_REGIONS];
 	struct client_region room; /* addresses of its imports; base NULL: none yet */

@@ -41,6 +41,12 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 		no = "the descriptor is not an eventfd";
 	else if ((ch = calloc(1, sizeof(*ch))) == NULL)
 		no = "no memory";
+	else if (!user_take(c->user, USER_FDS, 0, 1)) {
+		free(ch);
+		client_error(c, ENFILE, "event channel: this user has as many descriptors of rnicd as a user may: raise rnicd's "
+			     "limit (ulimit -n) or user-share");
+		return;
+	}
 	if (no == NULL) {
 		ch->slot_size = r.kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
 		if (attach(c, ch, &r) != SPSC_OK)
@@ -49,6 +55,8 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 			no = "no memory";
 	}
 	if (no != NULL) {
+		if (ch != NULL)
+			user_give(c->user, USER_FDS, 0, 1);
 		free(ch);
 		client_error(c, EINVAL, "event channel: %s", no);
 		return;
@@ -79,6 +87,7 @@ void client_chan_free(struct client_chan *ch)
 	owner_del(&ch->token);
 	table_del(&ch->c->chan, ch->handle);
 	close(ch->fd);
+	user_give(ch->c->user, USER_FDS, 0, 1);
 	free(ch);
 }
 

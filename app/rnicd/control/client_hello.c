@@ -12,6 +12,8 @@
 #include "control/numa_node.h"
 #include "control/sigbus.h"
 
+_Static_assert(SIGBUS_WATCHES >= CLIENTS_MAX * (IPC_REGIONS + 1), "each region of a client is watched, and the room of its imports");
+
 static const char *const region_name[IPC_REGIONS] = { "queue region", "arena", "hugepage arena" };
 
 void client_forget_regions(struct client *c)
@@ -58,9 +60,14 @@ static bool take_region(struct client *c, unsigned r, int fd, uint64_t size)
 		client_error(c, rc == -ENOMEM ? ENOMEM : EINVAL, "the %s %s", region_name[r], why_not(rc));
 		return false;
 	}
-	numa_node_place(c->region[r].base, size);
 	c->region[r].size = size;
 	c->region[r].watch = sigbus_watch(c->region[r].base, size);
+	if (c->region[r].watch < 0) {
+		client_forget_regions(c);
+		client_error(c, ENOMEM, "rnicd has no memory for another client");
+		return false;
+	}
+	numa_node_place(c->region[r].base, size);
 	return true;
 }
 

@@ -18,18 +18,22 @@
 #include "control/sigbus.h"
 
 #define ALIGN (UINT64_C(2) << 20)
+#define MAPPINGS 2u /* that an import costs: itself, and the room is cut in two */
 
 /* False: no addresses. */
 static bool room_make(struct client *c)
 {
 	if (c->room.base != NULL)
 		return true;
-	void *p = mmap(NULL, IPC_IMPORT_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, IPC_IMPORT_ROOM, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return false;
-	c->room = (struct client_region){ .base = p, .size = IPC_IMPORT_ROOM };
-	c->room.watch = sigbus_watch(p, IPC_IMPORT_ROOM);
-	return true;
+	c->room = (struct client_region){ .base = p, .size = IPC_IMPORT_ROOM, .watch = sigbus_watch(p, IPC_IMPORT_ROOM) };
+	if (c->room.watch >= 0)
+		return true;
+	munmap(p, IPC_IMPORT_ROOM);
+	c->room = (struct client_region){ 0 };
+	return false;
 }
 
 /* The lowest free place for len bytes; NULL: none. */
@@ -51,16 +55,43 @@ static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 	return rn_in_range((uint64_t)(at - c->room.base), len, c->room.size) ? at : NULL;
 }
 
-/* Pages of nobody, or none at all, in place of an import. */
-static void room_clear(uint8_t *at, uint64_t len, int prot)
+/* Pages of nobody in place of an import: as the room has them, so that the kernel makes one mapping of both. */
+static void room_clear(uint8_t *at, uint64_t len)
 {
-	mmap(at, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* The import's handle; 0: the client was answered with the error. */
+/* The import's handle; 0: the client was answered with the error. page: bytes of the file's pages. */
+static uint32_t import_place(struct client *c, const struct ipc_import *r, int fd, uint64_t page)
+{
+	uint64_t align = page > ALIGN ? page : ALIGN;
+	uint8_t *at = room_make(c) ? room_find(c, r->len, align) : NULL;
+	struct client_import *i = at != NULL ? calloc(1, sizeof(*i)) : NULL;
+
+	if (i == NULL) {
+		client_error(c, ENOMEM, "no room to map more memory of others");
+		return 0;
+	}
+	*i = (struct client_import){ .base = at, .len = r->len, .writable = r->writable != 0 };
+	if (mmap(at, r->len, PROT_READ | (i->writable ? PROT_WRITE : 0), MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+		 (off_t)r->off) == MAP_FAILED) {
+		int err = errno;
+		room_clear(at, r->len);
+		free(i);
+		client_error(c, err == EPERM ? EACCES : err, "its file cannot be mapped by rnicd");
+		return 0;
+	}
+	uint32_t handle = table_add(&c->imports, i);
+	if (handle == 0) {
+		room_clear(at, r->len);
+		free(i);
+		client_error(c, ENOMEM, "no memory");
+	}
+	return handle;
+}
+
 static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 {
-	struct client_import *i;
 	struct statfs fs;
 	struct stat st;
 
@@ -71,28 +102,14 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 		client_error(c, EINVAL, "the import does not lie inside its file, in whole pages");
 		return 0;
 	}
-	uint64_t align = page > ALIGN ? page : ALIGN;
-	uint8_t *at = room_make(c) ? room_find(c, r->len, align) : NULL;
-	i = at != NULL ? calloc(1, sizeof(*i)) : NULL;
-	if (i == NULL) {
-		client_error(c, ENOMEM, "no room to map more memory of others");
+	if (!user_take(c->user, USER_MAPPINGS, 0, MAPPINGS)) {
+		client_error(c, ENOMEM, "this user has as many imports of shared memory as a user may: raise vm.max_map_count "
+			     "or rnicd's user-share");
 		return 0;
 	}
-	*i = (struct client_import){ .base = at, .len = r->len, .writable = r->writable != 0 };
-	if (mmap(at, r->len, PROT_READ | (i->writable ? PROT_WRITE : 0), MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
-		 (off_t)r->off) == MAP_FAILED) {
-		int err = errno;
-		room_clear(at, r->len, PROT_NONE);
-		free(i);
-		client_error(c, err == EPERM ? EACCES : err, "its file cannot be mapped by rnicd");
-		return 0;
-	}
-	uint32_t handle = table_add(&c->imports, i);
-	if (handle == 0) {
-		room_clear(at, r->len, PROT_NONE);
-		free(i);
-		client_error(c, ENOMEM, "no memory");
-	}
+	uint32_t handle = import_place(c, r, fd, page);
+	if (handle == 0)
+		user_give(c->user, USER_MAPPINGS, 0, MAPPINGS);
 	return handle;
 }
 
@@ -148,7 +165,8 @@ void client_forget(struct client *c)
 			     i == NULL ? "there is no import %u" : "import %u is in use by memory regions", region);
 		return;
 	}
-	room_clear(i->base, i->len, PROT_READ | PROT_WRITE);
+	room_clear(i->base, i->len);
+	user_give(c->user, USER_MAPPINGS, 0, MAPPINGS);
 	table_del(&c->imports, region - (IPC_REGIONS - 1));
 	free(i);
 	client_ok(c);
@@ -158,8 +176,10 @@ void client_imports_free(struct client *c)
 {
 	struct client_import *i;
 
-	for (uint32_t h = 0; (i = table_next(&c->imports, &h)) != NULL;)
+	for (uint32_t h = 0; (i = table_next(&c->imports, &h)) != NULL;) {
+		user_give(c->user, USER_MAPPINGS, 0, MAPPINGS);
 		free(i);
+	}
 	table_free(&c->imports);
 	if (c->room.base != NULL) {
 		sigbus_forget(c->room.watch);

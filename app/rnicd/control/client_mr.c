@@ -22,6 +22,7 @@ struct client_mr_job {
 	uint64_t at_off; /* bytes of it that are done */
 	uint32_t nimports;
 	struct client_import **imports; /* one for each piece that lies in one */
+	bool counted;    /* an STag more is among what the user has */
 	struct qp_piece piece[];
 };
 
@@ -35,6 +36,8 @@ static void imports_release(struct client_import **imports, uint32_t n)
 static void job_end(struct client *c)
 {
 	imports_release(c->job->imports, c->job->nimports);
+	if (c->job->counted)
+		user_give(c->user, USER_STAGS, c->job->pd->dev, 1);
 	c->job->pd->users--;
 	free(c->job);
 	c->job = NULL;
@@ -71,6 +74,8 @@ void client_mr_void(struct client_mr *mr)
 
 void client_mr_free(struct client *c, struct client_mr *mr)
 {
+	if (mr->counted)
+		user_give(c->user, USER_STAGS, mr->pd->dev, 1);
 	c->memory -= mr->len;
 	c->pieces -= mr->npieces;
 	mr->pd->users--;
@@ -154,8 +159,12 @@ static void register_now(struct client *c)
 				       : "the address range or the access flags of the memory region are not possible");
 		return;
 	}
-	if (old != NULL)
+	mr->counted = j->counted || (old != NULL && old->counted);
+	j->counted = false;
+	if (old != NULL) {
+		old->counted = false; /* it was the same STag */
 		owner_del(&old->owner);
+	}
 	owner_put(&mr->owner, OWNER_MR, name_of(j->pd->dev, stag >> 8));
 	mr->pd = j->pd;
 	mr->stag = stag;
@@ -320,6 +329,14 @@ void client_reg_mr(struct client *c)
 		return;
 	}
 	j->pd = client_pd_get(c, r->pd);
+	j->counted = r->mr == 0;
+	if (j->counted && !user_take(c->user, USER_STAGS, j->pd->dev, 1)) {
+		imports_release(j->imports, j->nimports);
+		free(j);
+		client_error(c, ENOMEM, "the user of this client has %u memory regions and windows of the device: no more "
+			     "(user-share)", user_share(USER_STAGS));
+		return;
+	}
 	j->pd->users++;
 	j->npieces = r->npieces;
 	c->job = j;

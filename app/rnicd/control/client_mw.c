@@ -20,6 +20,11 @@ void client_alloc_mw(struct client *c)
 			     rnicd.cfg.quota_mrs);
 		return;
 	}
+	if (!user_take(c->user, USER_STAGS, pd->dev, 1)) {
+		client_error(c, ENOMEM, "the user of this client has %u memory regions and windows of the device: no more "
+			     "(user-share)", user_share(USER_STAGS));
+		return;
+	}
 	struct client_mw *mw = calloc(1, sizeof(*mw));
 	if (mw != NULL)
 		mw->handle = table_add(&c->mw, mw);
@@ -28,6 +33,7 @@ void client_alloc_mw(struct client *c)
 		if (mw != NULL && mw->handle != 0)
 			table_del(&c->mw, mw->handle);
 		free(mw);
+		user_give(c->user, USER_STAGS, pd->dev, 1);
 		client_error(c, ENOMEM, "no memory for another window, or the device's table of regions is full");
 		return;
 	}
@@ -40,6 +46,7 @@ void client_alloc_mw(struct client *c)
 void client_mw_free(struct client *c, struct client_mw *mw)
 {
 	qp_mw_free(dev_get(mw->pd->dev), mw->stag);
+	user_give(c->user, USER_STAGS, mw->pd->dev, 1);
 	mw->pd->users--;
 	table_del(&c->mw, mw->handle);
 	free(mw);

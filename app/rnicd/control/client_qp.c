@@ -84,6 +84,8 @@ static void forget(struct client_qp *q)
 		q->srq->users--;
 	if (q->async != NULL)
 		q->async->users--;
+	if (q->datagram)
+		user_give(c->user, USER_UDS, q->worker, 1);
 	client_qp_unplace(q);
 	free(q->qp);
 	free(q);
@@ -203,11 +205,15 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	const struct qp_tune t = client_qp_tune(q);
 	if (*v == QP_OK)
 		qp_set(qp, &t); /* no worker knows it yet */
-	if (*v != QP_OK || !take_bit(c, &q->db_bit))
+	if (*v != QP_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
-	q->handle = table_add(&c->qp, q);
+	bool bit = take_bit(c, &q->db_bit);
+	q->handle = bit ? table_add(&c->qp, q) : 0;
 	if (q->handle == 0) {
-		give_bit(c, q->db_bit);
+		if (bit)
+			give_bit(c, q->db_bit);
+		if (q->datagram)
+			user_give(c->user, USER_UDS, q->worker, 1);
 		goto fail;
 	}
 	owner_put(&q->owner, OWNER_QP, a.owner);

@@ -50,11 +50,31 @@ struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
 	return k;
 }
 
+static void leave_worker(struct cm_conn *k)
+{
+	if (k->user == NULL)
+		return;
+	user_give(k->user, USER_FLOWS, k->worker, 1);
+	user_put(k->user);
+	k->user = NULL;
+}
+
+bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker)
+{
+	leave_worker(k);
+	k->worker = worker;
+	if (!user_take(u, USER_FLOWS, worker, 1))
+		return false;
+	k->user = user_hold(u);
+	return true;
+}
+
 void cm_conn_free(struct cm_conn *k)
 {
 	if (k->id != NULL)
 		k->id->conn = NULL;
 	oob_conn_gone(k);
+	leave_worker(k);
 	rn_list_remove(&conns, &k->link);
 	owner_del(&k->owner);
 	free(k);
@@ -256,7 +276,12 @@ static void open_go(struct op *o)
 		op_end(o, ENOMEM, "no memory");
 		return;
 	}
-	o->k->worker = conn_owner(&o->addr);
+	if (!cm_conn_on(o->k, o->c->user, conn_owner(&o->addr))) {
+		cm_conn_free(o->k);
+		cm_set_state(o->id, CM_ROUTE_KNOWN);
+		op_end(o, ENOMEM, "the user of this client has as many connections of a worker as a user may (flows, user-share)");
+		return;
+	}
 	o->k->qp = o->q != NULL ? o->q->owner.key : 0;
 	o->k->local.port = o->addr.lport;
 	o->id->local.port = o->addr.lport;

@@ -24,6 +24,10 @@ static void on_request(const struct event_fx *fx)
 		id->remote = fx->remote;
 	}
 	struct cm_conn *k = id != NULL ? cm_conn_new(l->c, id, fx->owner) : NULL;
+	if (k != NULL && !cm_conn_on(k, l->c->user, fx->worker)) {
+		cm_conn_free(k);
+		k = NULL;
+	}
 	if (k == NULL) { /* nobody listens any more, or he has too many to answer: as a full backlog does */
 		if (id != NULL)
 			cm_id_free(id);
@@ -31,7 +35,6 @@ static void on_request(const struct event_fx *fx)
 		return;
 	}
 	k->conn = fx->conn;
-	k->worker = fx->worker;
 	id->listener = l;
 	id->listener_handle = l->handle;
 	l->requests++;

@@ -13,12 +13,15 @@ struct op {
 	struct cm_id *id;
 };
 
+static uint32_t devs(const struct op *o) { return o->cmd.listen.last - o->cmd.listen.first; }
+
 static void undone(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
 
 	owner_del(&o->id->owner);
+	user_give(c->user, USER_LISTENERS, 0, devs(o));
 	cm_requests_end(o->id); /* workers that could listen may have met some */
 	if (client_back(c))
 		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", cmd->listen.lport);
@@ -83,6 +86,12 @@ void cm_listen(struct client *c)
 		client_error(c, ENOMEM, "no memory or port for another listener");
 		return;
 	}
+	if (!user_take(c->user, USER_LISTENERS, 0, devs(o))) {
+		free(o);
+		client_error(c, ENOMEM, "the user of this client has as many listeners as a user may: %u (user-share)",
+			     user_share(USER_LISTENERS));
+		return;
+	}
 	o->cmd.listen.backlog = (uint16_t)id->backlog;
 	o->cmd.listen.owner = owner_new();
 	owner_put(&id->owner, OWNER_LISTEN, o->cmd.listen.owner);
@@ -96,6 +105,7 @@ static void ended(struct cmd *cmd)
 	struct client *c = o->id->c;
 	bool answer = o->id->answer;
 
+	user_give(c->user, USER_LISTENERS, 0, devs(o));
 	cm_id_free(o->id);
 	free(o);
 	if (client_back(c) && answer)

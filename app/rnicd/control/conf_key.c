@@ -158,6 +158,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
 	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference", CONF_BYTES,
 	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
+	{ "user-share", "75", "percent of rnicd's client places, listeners, connections, memory regions, groups, descriptors and "
+	  "mappings that one user's processes may have together", CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },

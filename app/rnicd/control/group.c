@@ -76,6 +76,13 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 		}
 		rn_list_push_front(&groups, &g->link);
 	}
+	if (!user_take(c->user, USER_GROUPS, dev, 1)) {
+		group_rest(g);
+		client_error(c, ENOMEM, "no more groups: this user has %u of a device's %u (user-share)", user_share(USER_GROUPS),
+			     DEV_MAX_GROUPS);
+		return NULL;
+	}
+	g->user = user_hold(c->user);
 	g->founder = c->id;
 	return g;
 }
@@ -92,8 +99,11 @@ void group_enter(struct group *g, uint32_t *count)
 void group_leave(struct group *g, uint32_t *count)
 {
 	(*count)--;
-	if (empty(g))
+	if (empty(g)) {
+		user_give(g->user, USER_GROUPS, g->dev, 1);
+		user_put(g->user);
 		group_net_change(g->dev, &g->addr, false);
+	}
 	group_rest(g);
 }
 

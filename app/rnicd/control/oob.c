@@ -71,7 +71,7 @@ static void opened(struct cmd *cmd)
 	free(op);
 }
 
-/* False: no memory at the moment. */
+/* False: no memory at the moment, or its user has too many connections. */
 static bool open_conn(struct oob *o)
 {
 	struct open *op = calloc(1, sizeof(*op));
@@ -96,9 +96,13 @@ static bool open_conn(struct oob *o)
 					       .policy = policy(dev, o->self), .priv = op->priv,
 					       .priv_len = sizeof(op->priv),
 					       .flags = RC_KEEP_RECV | (o->self ? RC_SELF : 0u) };
+	if (!cm_conn_on(k, o->q->c->user, conn_owner(&a))) {
+		cm_conn_free(k);
+		free(op);
+		return false;
+	}
 	k->oob = o;
 	k->dev = dev;
-	k->worker = conn_owner(&a);
 	k->lport = a.lport;
 	memcpy(k->local.ip, a.local.b, sizeof(k->local.ip));
 	memcpy(k->remote.ip, o->peer, sizeof(o->peer));

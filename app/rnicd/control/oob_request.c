@@ -134,14 +134,17 @@ void oob_conn_gone(struct cm_conn *k)
 
 static struct owner listener;
 
-static struct cm_conn *conn_of(const struct event_fx *fx)
+static struct cm_conn *conn_of(const struct event_fx *fx, struct user *u)
 {
 	struct cm_conn *k = cm_conn_make(NULL, fx->owner);
 
 	if (k == NULL)
 		return NULL;
+	if (!cm_conn_on(k, u, fx->worker)) {
+		cm_conn_free(k);
+		return NULL;
+	}
 	k->conn = fx->conn;
-	k->worker = fx->worker;
 	k->dev = fx->port;
 	k->local = fx->local;
 	k->remote = fx->remote;
@@ -161,7 +164,7 @@ static bool place(const struct event_fx *fx, const struct oob_hello *h)
 	if (o != NULL && (o->state != OOB_SEEKING || o->active || o->peer_qpn != h->src_qpn ||
 			  memcmp(o->peer, fx->remote.ip, sizeof(o->peer)) != 0))
 		return false;
-	struct cm_conn *k = conn_of(fx);
+	struct cm_conn *k = conn_of(fx, q->c->user);
 	if (k == NULL)
 		return false;
 	if (o != NULL) {

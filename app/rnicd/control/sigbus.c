@@ -8,29 +8,42 @@
 #include "base/rn_base.h"
 #include "control/loop.h"
 
-#define WATCHES 1024
+#define PAGES_MAX 4u /* replaced one by one: each may cut a mapping in three, and the kernel allows so many in all */
 
 /* Written by the control thread, read in the handler by any thread: size last when set, first when cleared. */
 static struct {
 	uintptr_t base;
 	uint64_t size; /* atomic; 0: free */
 	uint32_t hit;  /* atomic */
-} watch[WATCHES];
+	uint32_t pages; /* atomic: replaced */
+} watch[SIGBUS_WATCHES];
 static uint32_t any; /* atomic */
 
+static bool zeros(uintptr_t at, uint64_t len)
+{
+	const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+
+	return mmap((void *)at, len, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
+}
+
 /* The page at `at`, of the smallest kind that its mapping can be split into. */
-static bool replace(uintptr_t base, uint64_t size, uintptr_t at)
+static bool replace_page(uintptr_t base, uint64_t size, uintptr_t at)
 {
 	for (unsigned shift = 12; shift <= 30; shift += 9) {
 		uint64_t page = UINT64_C(1) << shift;
 		uintptr_t first = at & ~(uintptr_t)(page - 1);
-		if (first < base || !rn_in_range(first - base, page, size))
-			continue;
-		if (mmap((void *)first, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-		    MAP_FAILED)
+		if (first >= base && rn_in_range(first - base, page, size) && zeros(first, page))
 			return true;
 	}
 	return false;
+}
+
+/* A client that tears many holes gets one piece of zeros in place of all its region: it loses its connection anyway. */
+static bool replace(int i, uint64_t size, uintptr_t at)
+{
+	if (__atomic_fetch_add(&watch[i].pages, 1, __ATOMIC_RELAXED) < PAGES_MAX && replace_page(watch[i].base, size, at))
+		return true;
+	return zeros(watch[i].base, size);
 }
 
 /* Only system calls and atomics: async-signal-safe. */
@@ -39,11 +52,11 @@ static void on_sigbus(int sig, siginfo_t *si, void *ctx)
 	uintptr_t at = (uintptr_t)si->si_addr;
 
 	(void)ctx;
-	for (int i = 0; i < WATCHES; i++) {
+	for (int i = 0; i < SIGBUS_WATCHES; i++) {
 		uint64_t size = __atomic_load_n(&watch[i].size, __ATOMIC_ACQUIRE);
 		if (size == 0 || at - watch[i].base >= size)
 			continue;
-		if (!replace(watch[i].base, size, at))
+		if (!replace(i, size, at))
 			break;
 		__atomic_store_n(&watch[i].hit, 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&any, 1, __ATOMIC_RELEASE);
@@ -62,10 +75,11 @@ bool sigbus_start(void)
 
 int sigbus_watch(const void *base, uint64_t size)
 {
-	for (int i = 0; i < WATCHES; i++) {
+	for (int i = 0; i < SIGBUS_WATCHES; i++) {
 		if (__atomic_load_n(&watch[i].size, __ATOMIC_RELAXED) != 0)
 			continue;
 		watch[i].base = (uintptr_t)base;
+		__atomic_store_n(&watch[i].pages, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&watch[i].hit, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&watch[i].size, size, __ATOMIC_RELEASE);
 		return i;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A client's memory can vanish under the daemon (hugepages taken back, a hole punched where no page can be had again, a
- * shared file cut short): an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is nobody's, and the
- * client is told on; a SIGBUS anywhere else ends the daemon as it should.
+ * shared file cut short): an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is
+ * nobody's, and the client is told on; after a few pages the whole region is. A SIGBUS anywhere else ends the daemon as it should.
  */
 #ifndef SIGBUS_H
 #define SIGBUS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define SIGBUS_WATCHES 2112 /* four for each client, and some */
 
 bool sigbus_start(void);
 

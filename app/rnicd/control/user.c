@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/user.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/rn_list.h"
+#include "border/look.h"
+#include "border/rnicd.h"
+#include "control/client.h"
+#include "control/dev.h"
+
+#define INDICES  RNICD_MAX_PORTS /* and workers */
+#define OWN_FDS  256u            /* of rnicd itself: ports, workers, files */
+#define MAPS_DEFAULT 65530u      /* vm.max_map_count where it cannot be read */
+#define TELL_NS  (10 * RN_NS_PER_S)
+_Static_assert(RNICD_MAX_WORKERS <= INDICES, "a worker has its place");
+
+struct user {
+	struct rn_link link;
+	uid_t uid;
+	uint32_t refs;
+	uint32_t used[USER_TABLES][INDICES];
+};
+
+static const char *const name[USER_TABLES] = {
+	[USER_CLIENTS] = "client processes",
+	[USER_FDS] = "descriptors (ulimit -n of rnicd)",
+	[USER_MAPPINGS] = "memory mappings (vm.max_map_count)",
+	[USER_LISTENERS] = "listeners",
+	[USER_STAGS] = "memory regions and windows of a device",
+	[USER_GROUPS] = "multicast groups of a device",
+	[USER_FLOWS] = "connections of a worker (flows)",
+	[USER_UDS] = "datagram queue pairs of a worker (flows)",
+};
+
+static struct rn_list users;
+static uint32_t total[USER_TABLES], used[USER_TABLES][INDICES];
+static uint64_t told[USER_TABLES];
+
+static uint32_t max_mappings(void)
+{
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned n = MAPS_DEFAULT;
+
+	if (f == NULL)
+		return n;
+	if (fscanf(f, "%u", &n) != 1)
+		n = MAPS_DEFAULT;
+	fclose(f);
+	return n;
+}
+
+void user_start(void)
+{
+	uint32_t flows = rnicd.cfg.flows != 0 ? rnicd.cfg.flows : 4096;
+	struct rlimit fds;
+
+	if (getrlimit(RLIMIT_NOFILE, &fds) != 0)
+		fds.rlim_cur = 1024;
+	uint32_t n = (uint32_t)rn_min_u64(fds.rlim_cur, INT32_MAX);
+	total[USER_CLIENTS] = CLIENTS_MAX;
+	total[USER_FDS] = n > 2 * OWN_FDS ? n - OWN_FDS : n / 2;
+	/* The other half is for what rnicd has itself, and for holes that clients tear into what they lend (sigbus.h). */
+	total[USER_MAPPINGS] = max_mappings() / 2;
+	total[USER_LISTENERS] = LOOK_LISTENERS - rnicd.n_ports /* the others are qp-port's */;
+	total[USER_STAGS] = DEV_MAX_MR;
+	total[USER_GROUPS] = DEV_MAX_GROUPS;
+	total[USER_FLOWS] = flows;
+	total[USER_UDS] = flows;
+}
+
+uint32_t user_share(enum user_table table)
+{
+	uint32_t n = (uint32_t)((uint64_t)total[table] * rnicd.cfg.user_share / 100);
+
+	return n > 0 ? n : 1;
+}
+
+struct user *user_get(uid_t uid)
+{
+	rn_list_each(struct user, u, &users, link)
+		if (u->uid == uid)
+			return user_hold(u);
+	struct user *u = calloc(1, sizeof(*u));
+	if (u == NULL)
+		return NULL;
+	u->uid = uid;
+	u->refs = 1;
+	rn_list_push_front(&users, &u->link);
+	return u;
+}
+
+struct user *user_hold(struct user *u)
+{
+	u->refs++;
+	return u;
+}
+
+void user_put(struct user *u)
+{
+	if (--u->refs > 0)
+		return;
+	rn_list_remove(&users, &u->link);
+	free(u);
+}
+
+static bool refuse(const struct user *u, enum user_table table, bool whole)
+{
+	uint64_t now = rnicd_now();
+
+	if (told[table] == 0 || now - told[table] > TELL_NS) {
+		told[table] = now;
+		if (whole)
+			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: all %u are in use", (unsigned)u->uid, name[table],
+				  total[table]);
+		else
+			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: a user may have %u of %u (user-share = %u%%)",
+				  (unsigned)u->uid, name[table], user_share(table), total[table], rnicd.cfg.user_share);
+	}
+	return false;
+}
+
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+{
+	if (u->used[table][index] + n > user_share(table))
+		return refuse(u, table, false);
+	if (used[table][index] + n > total[table])
+		return refuse(u, table, true);
+	u->used[table][index] += n;
+	used[table][index] += n;
+	return true;
+}
+
+void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+{
+	u->used[table][index] -= n;
+	used[table][index] -= n;
+}
