@@ -154,6 +154,14 @@ static void count_flushed(struct qp_ctx *ctx, struct qp *qp)
 	qp->flushed++;
 }
 
+/*
+ * A turn's flushes are bounded, whatever clients' rings say: others wait for the turn's end. A queue pair gets a portion
+ * at once, as long as the turn has any left; the rest comes with the ends of this turn and the next ones (qp_flush_on),
+ * a portion of each queue pair in its turn.
+ */
+#define FLUSH_PORTION 256u  /* slots of each queue */
+#define FLUSH_TURN    4096u /* work requests at once, and as many again at the turn's end */
+
 /* left: slots. A client that goes on posting is met again at its next doorbell. */
 static void flush_sq(struct qp_ctx *ctx, struct qp *qp, uint32_t left, enum qp_wc_status status)
 {
@@ -171,10 +179,9 @@ static void flush_sq(struct qp_ctx *ctx, struct qp *qp, uint32_t left, enum qp_w
 	}
 }
 
-static void flush_rq(struct qp_ctx *ctx, struct qp *qp)
+static void flush_rq(struct qp_ctx *ctx, struct qp *qp, uint32_t left)
 {
 	const struct qp_cqe with = { .status = QP_WC_WR_FLUSH_ERR };
-	uint32_t left = qp->rq.mask + 1;
 
 	while (left > 0 && spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done) {
 		struct qp_rwqe w;
@@ -216,14 +223,48 @@ static void flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 	k->recv.loaded = false;
 }
 
+static bool posted(struct qp *qp)
+{
+	return spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken ||
+	       spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done;
+}
+
+/* A portion; the queue pair is listed while there is more. */
+static void flush_portion(struct qp_ctx *ctx, struct qp *qp)
+{
+	const uint64_t before = ctx->stats.flushed;
+
+	flush_sq(ctx, qp, FLUSH_PORTION, QP_WC_WR_FLUSH_ERR);
+	flush_rq(ctx, qp, FLUSH_PORTION);
+	ctx->flushed += (uint32_t)(ctx->stats.flushed - before);
+	if (posted(qp))
+		rn_list_push_back(&ctx->flushing, &qp->flush_link);
+}
+
+void qp_flush_on(struct qp_ctx *ctx)
+{
+	struct qp *qp;
+
+	ctx->flushed = 0;
+	while (ctx->flushed < FLUSH_TURN && (qp = rn_list_pop(&ctx->flushing, struct qp, flush_link)) != NULL)
+		flush_portion(ctx, qp);
+	ctx->flushed = 0;
+}
+
+void qp_unlist(struct qp_ctx *ctx, struct qp *qp) { rn_list_remove(&ctx->flushing, &qp->flush_link); }
+
 /* ERR, and everything outstanding or posted completes in order. Any number of times. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 {
 	qp_set_state(qp, QP_S_ERR);
 	if (qp->msgs != NULL && qp->msgs->work != NULL)
 		flush_work(ctx, qp, qp->msgs->work);
-	flush_sq(ctx, qp, qp->sq.mask + 1, QP_WC_WR_FLUSH_ERR);
-	flush_rq(ctx, qp);
+	if (!rn_link_linked(&qp->flush_link)) { /* else its turn comes */
+		if (ctx->flushed < FLUSH_TURN)
+			flush_portion(ctx, qp);
+		else
+			rn_list_push_back(&ctx->flushing, &qp->flush_link);
+	}
 	if (qp->srq != NULL && !qp->last_told) {
 		qp->last_told = true;
 		qp_event(ctx, qp, QP_EVENT_LAST_WQE, 0);
@@ -260,6 +301,7 @@ static void forget(struct qp_ctx *ctx, struct qp *qp)
 		if (ctx->dirty_qp[i] == qp)
 			ctx->dirty_qp[i--] = ctx->dirty_qp[--ctx->n_dirty_qp];
 	qp->listed = 0;
+	qp_unlist(ctx, qp);
 	qp_release(qp);
 	spsc_cons_release(&qp->sq, spsc_cons_avail(&qp->sq, qp->sq.mask + 1));
 	spsc_cons_release(&qp->rq, spsc_cons_avail(&qp->rq, qp->rq.mask + 1));

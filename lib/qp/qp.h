@@ -239,6 +239,7 @@ struct qp {
 	uint32_t msn;        /* datagrams sent */
 	bool ready;          /* on the worker's list of QPs with something to send */
 	struct rn_slink link; /* in that list */
+	struct rn_link flush_link; /* in ctx's list of QPs in ERR that have more to flush */
 };
 
 /* What of a long burst is not yet to be seen: qp_place.c. */
@@ -262,6 +263,8 @@ struct qp_ctx {
 	struct qp_fx fx[QP_FX_MAX];
 	struct qp_cq *dirty_cq[QP_DIRTY_MAX];
 	struct qp *dirty_qp[QP_DIRTY_MAX];
+	struct rn_list flushing; /* QPs in ERR whose queues were not empty when this turn had flushed enough, by flush_link */
+	uint32_t flushed;        /* work requests in this turn, at once with what makes them fail */
 	struct qp_stream stream;
 };
 

@@ -297,6 +297,8 @@ struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner
 void qp_set_state(struct qp *qp, enum qp_state to);
 /* ERR, and everything outstanding or posted completes in order. Any number of times. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp);
+/* The queue pair leaves this worker: what of it is not flushed yet, the next one flushes. */
+void qp_unlist(struct qp_ctx *ctx, struct qp *qp);
 /* The part of a change of state that concerns no carrier. The carrier has let go of the QP before RESET. */
 enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
 /* The QP goes away: no completion follows. The carrier has let go of it. */

@@ -52,9 +52,10 @@ static void qp_change(struct rnicd_worker *w, struct cmd_qp *q)
 	q->verdict = q->has_state ? worker_qp_modify(w, q->qp, q->state) : QP_OK;
 }
 
-static void qp_leave(const struct rnicd_worker *w, struct cmd_qp *q)
+static void qp_leave(struct rnicd_worker *w, struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = NULL;
+	qp_unlist(&w->rc.qp, q->qp);
 	q->seen = w->now;
 }
 

@@ -140,6 +140,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += ud_transmit(w);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
+	n += !rn_list_empty(&w->rc.qp.flushing); /* there is more to do in the next turn */
 	conn_bury(w);
 	stage_end(&w->stages, STAGE_EFFECTS);
 	n += transmit(w);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flushes beside other work: what a client's rings say, a turn's share is bounded, and all comes in the end, in order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "qp/qp_engine.h"
+
+#define QPS    64u
+#define SLOTS  32768u
+#define CQE    65536u
+#define REGION (UINT64_C(16) << 20)
+#define TURN   8192u /* work requests that a turn flushes at most: twice 4,096 */
+
+/* All queue pairs of one client, each over the same rings: a client may lie in this way. */
+static struct {
+	uint8_t *region;
+	struct qp_ctx ctx;
+	struct qp_dev dev;
+	struct qp_mr mr[4];
+	struct qp_cq cq;
+	struct qp qp[QPS];
+	uint64_t sq_off;
+	struct spsc_cons client; /* of the CQ */
+} t;
+
+static uint64_t round_up(uint64_t n) { return (n + 4095) & ~UINT64_C(4095); }
+
+static int make(void **state)
+{
+	const uint64_t cq = 0, ring = 4096;
+	uint64_t at = ring + round_up(spsc_size(CQE, QP_CQE_SIZE));
+
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	t.region = aligned_alloc(4096, REGION);
+	assert_non_null(t.region);
+	memset(t.region, 0, REGION);
+	const struct qp_cq_attr c = { .owner = 1, .region = t.region, .region_size = REGION, .shm_off = cq, .ring_off = ring,
+				      .ring_stride = spsc_size(CQE, QP_CQE_SIZE), .workers = 1, .cqe = CQE };
+	const struct spsc_place place = { .region = t.region, .region_size = REGION, .off = ring, .nslots = CQE,
+					  .slot_size = QP_CQE_SIZE };
+	assert_int_equal(qp_cq_init(&t.cq, &c), SPSC_OK);
+	assert_int_equal(spsc_cons_attach(&t.client, &place), SPSC_OK);
+	qp_dev_init(&t.dev, t.mr, 4, 1);
+	assert_int_equal(qp_ctx_init(&t.ctx, 0), QP_OK);
+	t.sq_off = at;
+	at += round_up(spsc_size(SLOTS, QP_SLOT_SIZE));
+	uint64_t rq = at, shm = at + 4096;
+	for (uint32_t i = 0; i < QPS; i++) {
+		const struct qp_attr a = { .owner = 10 + i, .qpn = 10 + i, .pd = 1, .dev = &t.dev, .scq = &t.cq, .rcq = &t.cq,
+					   .region = t.region, .region_size = REGION, .shm_off = shm + i * sizeof(struct qp_shm),
+					   .sq_off = t.sq_off, .sq_slots = SLOTS, .rq_off = rq, .rq_slots = 1 };
+		assert_int_equal(qp_init(&t.qp[i], &a), QP_OK);
+		assert_int_equal(qp_step(&t.ctx, &t.qp[i], QP_S_ERR), QP_OK);
+	}
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < QPS; i++)
+		qp_forget(&t.ctx, &t.qp[i]);
+	assert_true(rn_list_empty(&t.ctx.flushing));
+	free(t.region);
+	return 0;
+}
+
+static void post(uint32_t n)
+{
+	struct spsc_hdr *h = (struct spsc_hdr *)(void *)(t.region + t.sq_off);
+
+	__atomic_store_n(&h->prod, h->prod + n, __ATOMIC_RELEASE);
+}
+
+static uint64_t turn(void)
+{
+	uint64_t before = t.ctx.stats.flushed;
+
+	qp_flush(&t.ctx);
+	return t.ctx.stats.flushed - before;
+}
+
+/* Takes the completions of the turn; their number. */
+static uint32_t poll_all(uint32_t qpn)
+{
+	uint32_t n = 0;
+
+	while (spsc_cons_avail(&t.client, 1) > 0) {
+		struct qp_cqe e;
+		spsc_cons_copy(&t.client, 0, &e, sizeof(e));
+		spsc_cons_release(&t.client, 1);
+		assert_int_equal(e.status, QP_WC_WR_FLUSH_ERR);
+		n += qpn == 0 || e.qpn == qpn;
+	}
+	return n;
+}
+
+static void one_turn_flushes_no_more_than_its_share(void **state)
+{
+	uint64_t all = 0;
+
+	(void)state;
+	post(SLOTS);
+	uint64_t before = t.ctx.stats.flushed;
+	for (uint32_t i = 0; i < QPS; i++) /* all are rung at once */
+		qp_enter_error(&t.ctx, &t.qp[i]);
+	uint64_t n = t.ctx.stats.flushed - before + turn();
+	assert_true(n > 0 && n <= TURN);
+	for (uint32_t turns = 0; !rn_list_empty(&t.ctx.flushing); turns++) {
+		assert_true(turns < 100000);
+		all += n;
+		poll_all(0);
+		n = turn();
+		assert_true(n <= TURN);
+	}
+	assert_true(all + n >= SLOTS);
+}
+
+static void what_is_flushed_late_comes_in_order_and_whole(void **state)
+{
+	uint32_t got = 0;
+
+	(void)state;
+	post(SLOTS);
+	qp_enter_error(&t.ctx, &t.qp[0]);
+	for (uint32_t turns = 0; got < SLOTS; turns++) {
+		assert_true(turns < 1000);
+		qp_enter_error(&t.ctx, &t.qp[0]); /* rung again: it keeps its turn */
+		(void)turn();
+		got += poll_all(t.qp[0].qpn);
+	}
+	assert_int_equal(got, SLOTS);
+	assert_true(rn_list_empty(&t.ctx.flushing));
+}
+
+static void who_leaves_is_on_no_list(void **state)
+{
+	(void)state;
+	post(SLOTS);
+	qp_enter_error(&t.ctx, &t.qp[0]);
+	(void)turn();
+	assert_false(rn_list_empty(&t.ctx.flushing));
+	assert_int_equal(qp_step(&t.ctx, &t.qp[0], QP_S_RESET), QP_OK);
+	assert_true(rn_list_empty(&t.ctx.flushing));
+	assert_int_equal(turn(), 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, make, unmake)
+	const struct CMUnitTest tests[] = {
+		T(one_turn_flushes_no_more_than_its_share),
+		T(what_is_flushed_late_comes_in_order_and_whole),
+		T(who_leaves_is_on_no_list),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
