@@ -4,12 +4,15 @@
 A client of another user attacks (attack.c), beside clients that move verified data and ask for things, over a daemon with
 two workers. Nothing is judged by time: others are served while the attack is still under way.
 """
+import contextlib
 import os
 import re
-import resource
 import subprocess
 import sys
+import tempfile
 import time
+
+import rig
 
 from rig import PATIENCE, TESTPMD, Daemon, Skip, case, helper, main, need, pair_conf
 
@@ -20,15 +23,9 @@ CONF = "workers = 0,0\n"
 class World(Daemon):
     """A daemon with a soak of verified data over it from begin to end of a case."""
 
-    def __init__(self, rnicd="", port="", descriptors=None):
+    def __init__(self, rnicd="", port=""):
         need("setpriv")
-        before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if descriptors is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-        try:
-            super().__init__(pair_conf(rnicd=CONF + rnicd, both=port))
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        super().__init__(pair_conf(rnicd=CONF + rnicd, both=port))
         os.chmod(self.dir, 0o711)
         self.attackers = []
         self.blind = False
@@ -59,14 +56,36 @@ class World(Daemon):
         super().end()
 
     def held_up(self, n, how="running"):
-        """Waits until n jobs of helpers are."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and self.counter(f"helper_jobs_{how}") < n:
+        """Waits until n jobs of helpers are, and stay so: others come and go."""
+        end, seen = time.monotonic() + PATIENCE, 0
+        while time.monotonic() < end and seen < 20:
+            seen = seen + 1 if self.counter(f"helper_jobs_{how}") >= n else 0
             time.sleep(0.01)
-        assert self.counter(f"helper_jobs_{how}") >= n, self.telemetry("/rnic/counters")
+        assert seen == 20, self.telemetry("/rnic/counters")
+
+    def logs(self, text):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and text not in self.stderr():
+            time.sleep(0.01)
+        assert text in self.stderr(), f"the log does not tell of it: {text}"
 
     def counter(self, name):
         return self.telemetry("/rnic/counters")[name]
+
+
+@contextlib.contextmanager
+def limited(descriptors):
+    """The daemon that is started in here may have so many; the test itself as many as before."""
+    whole = rig.RNICD
+    with tempfile.TemporaryDirectory() as at:
+        rig.RNICD = os.path.join(at, "rnicd")
+        with open(rig.RNICD, "w", encoding="utf-8") as f:
+            f.write(f'#!/bin/sh\nulimit -n {descriptors}\nexec {whole} "$@"\n')
+        os.chmod(rig.RNICD, 0o755)
+        try:
+            yield
+        finally:
+            rig.RNICD = whole
 
 
 @case
@@ -173,10 +192,10 @@ def no_descriptor_left_ends_nobody_and_is_told():
 
 @case
 def one_user_leaves_descriptors_to_others():
-    with World(descriptors=1000) as d:
+    with limited(1000), World() as d:
         p = stays(d, "channels", "channels", N="4")
         d.others_are_served()
-        assert "user-share" in d.stderr(), "the log does not tell of it"
+        d.logs("user-share")
         goes(p)
 
 
@@ -189,7 +208,7 @@ def one_user_leaves_mappings_to_others():
         with open("/proc/sys/vm/max_map_count", encoding="ascii") as f:
             assert maps < int(f.read()) * 3 // 5, f"{maps} mappings"
         d.others_are_served()
-        assert "user-share" in d.stderr(), "the log does not tell of it"
+        d.logs("user-share")
         goes(p)
 
 
@@ -200,7 +219,7 @@ def one_user_leaves_listeners_to_others():
         other = d.run(TESTPMD, "-s", "-a", "10.77.0.2", "-p", "7002")
         other.wait_line("listening")
         other.stop()
-        assert "user-share" in d.stderr(), "the log does not tell of it"
+        d.logs("user-share")
         goes(p)
 
 
@@ -209,7 +228,7 @@ def one_user_leaves_places_to_other_clients():
     with World() as d:
         p = stays(d, "clients", "clients")
         d.others_are_served()
-        assert "user-share" in d.stderr(), "the log does not tell of it"
+        d.logs("user-share")
         goes(p)
 
 
