@@ -125,7 +125,7 @@ static bool pages_take(uint64_t first, uint64_t n)
 }
 
 /* The first free run of n units at a multiple of `step` units; UNITS: none. */
-static uint64_t find(uint64_t n, uint64_t step)
+static uint64_t huge_find(uint64_t n, uint64_t step)
 {
 	for (uint64_t at = 0; at + n <= UNITS;) {
 		uint64_t u = at + n;
@@ -149,7 +149,7 @@ static void *take(size_t size, size_t align)
 	if (pool.state == NEW)
 		pool.state = start();
 	if (pool.state == ON)
-		first = find(n, align > UNIT ? align / UNIT : 1);
+		first = huge_find(n, align > UNIT ? align / UNIT : 1);
 	if (first < UNITS && !pages_take(first, n)) {
 		say_none();
 		first = UNITS;

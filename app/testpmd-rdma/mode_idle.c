@@ -10,19 +10,19 @@
 
 #define LOOK_US 50000u
 
-static void depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+static void idle_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	(void)p;
 	*sq = *rq = 0;
 }
 
-static enum tp_verdict prepare(struct tp_run *r)
+static enum tp_verdict idle_prepare(struct tp_run *r)
 {
 	(void)r;
 	return TP_OK;
 }
 
-static enum tp_verdict run(struct tp_run *r)
+static enum tp_verdict idle_run(struct tp_run *r)
 {
 	uint64_t begin = tp_now(), now = begin, cpu = tp_cpu_ns();
 	enum tp_verdict v = TP_OK;
@@ -47,7 +47,7 @@ static enum tp_verdict run(struct tp_run *r)
 const struct tp_engine tp_idle_conns = {
 	.mode = TP_IDLE,
 	.fence = true,
-	.depths = depths,
-	.prepare = prepare,
-	.run = run,
+	.depths = idle_depths,
+	.prepare = idle_prepare,
+	.run = idle_run,
 };

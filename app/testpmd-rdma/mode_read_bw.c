@@ -2,12 +2,12 @@
 /* RDMA Read bandwidth: the server sleeps, its memory is read. */
 #include "tp_engine.h"
 
-static enum tp_verdict run(struct tp_run *r)
+static enum tp_verdict read_bw_run(struct tp_run *r)
 {
 	return tp_stream_run(r, IBV_WR_RDMA_READ);
 }
 
-static enum tp_verdict verify(struct tp_run *r)
+static enum tp_verdict read_bw_verify(struct tp_run *r)
 {
 	enum tp_verdict v = TP_OK;
 
@@ -20,8 +20,8 @@ const struct tp_engine tp_read_bw = {
 	.mode = TP_READ_BW,
 	.depths = tp_stream_depths,
 	.prepare = tp_stream_prepare,
-	.run = run,
-	.verify = verify,
+	.run = read_bw_run,
+	.verify = read_bw_verify,
 };
 
 /* One Read at a time: the same pipeline with a depth of one. */
@@ -29,6 +29,6 @@ const struct tp_engine tp_read_lat = {
 	.mode = TP_READ_LAT,
 	.depths = tp_stream_depths,
 	.prepare = tp_stream_prepare,
-	.run = run,
-	.verify = verify,
+	.run = read_bw_run,
+	.verify = read_bw_verify,
 };

@@ -2,7 +2,7 @@
 /* Send bandwidth: the server posts receives and grants credit. */
 #include "tp_engine.h"
 
-static enum tp_verdict run(struct tp_run *r)
+static enum tp_verdict send_bw_run(struct tp_run *r)
 {
 	return tp_stream_run(r, IBV_WR_SEND);
 }
@@ -12,6 +12,6 @@ const struct tp_engine tp_send_bw = {
 	.two_sided = true,
 	.depths = tp_stream_send_depths,
 	.prepare = tp_stream_prepare_recv,
-	.run = run,
+	.run = send_bw_run,
 	.verify = tp_verify_written,
 };

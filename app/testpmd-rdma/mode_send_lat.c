@@ -13,14 +13,14 @@ struct lat_count {
 	uint64_t posted, done, received, posted_recv;
 };
 
-static void depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+static void send_lat_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	(void)p;
 	*sq = SQ_DEPTH;
 	*rq = RECVS;
 }
 
-static enum tp_verdict post_recv(struct tp_run *r, uint32_t q)
+static enum tp_verdict send_lat_post_recv(struct tp_run *r, uint32_t q)
 {
 	struct tp_session *s = r->s;
 	struct lat_count *c = (struct lat_count *)r->state + q;
@@ -32,7 +32,7 @@ static enum tp_verdict post_recv(struct tp_run *r, uint32_t q)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a receive");
 }
 
-static enum tp_verdict prepare(struct tp_run *r)
+static enum tp_verdict send_lat_prepare(struct tp_run *r)
 {
 	enum tp_verdict v = TP_OK;
 
@@ -42,7 +42,7 @@ static enum tp_verdict prepare(struct tp_run *r)
 	tp_fill_tx(r);
 	for (uint32_t q = 0; q < r->p->qps; q++)
 		for (unsigned i = 0; v == TP_OK && i < RECVS; i++)
-			v = post_recv(r, q);
+			v = send_lat_post_recv(r, q);
 	return v;
 }
 
@@ -74,7 +74,7 @@ static enum tp_verdict poll_or_idle(struct tp_run *r)
 	return TP_OK;
 }
 
-static enum tp_verdict ping(struct tp_run *r, uint64_t i)
+static enum tp_verdict send_lat_ping(struct tp_run *r, uint64_t i)
 {
 	struct tp_session *s = r->s;
 	uint32_t q = (uint32_t)(i % r->p->qps);
@@ -97,7 +97,7 @@ static enum tp_verdict ping(struct tp_run *r, uint64_t i)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Send");
 }
 
-static enum tp_verdict await(struct tp_run *r, uint64_t i, bool *ended)
+static enum tp_verdict send_lat_await(struct tp_run *r, uint64_t i, bool *ended)
 {
 	struct tp_session *s = r->s;
 	uint32_t q = (uint32_t)(i % r->p->qps);
@@ -112,12 +112,12 @@ static enum tp_verdict await(struct tp_run *r, uint64_t i, bool *ended)
 		}
 		v = poll_or_idle(r);
 	}
-	return v == TP_OK ? post_recv(r, q) : v;
+	return v == TP_OK ? send_lat_post_recv(r, q) : v;
 }
 
-static enum tp_verdict run(struct tp_run *r)
+static enum tp_verdict send_lat_run(struct tp_run *r)
 {
-	enum tp_verdict v = tp_ping_pong(r, ping, await);
+	enum tp_verdict v = tp_ping_pong(r, send_lat_ping, send_lat_await);
 
 	r->min_posted = r->posted / r->p->qps;
 	return v;
@@ -127,8 +127,8 @@ const struct tp_engine tp_send_lat = {
 	.mode = TP_SEND_LAT,
 	.two_sided = true,
 	.ping_pong = true,
-	.depths = depths,
-	.prepare = prepare,
-	.run = run,
+	.depths = send_lat_depths,
+	.prepare = send_lat_prepare,
+	.run = send_lat_run,
 	.verify = tp_verify_written,
 };

@@ -43,7 +43,7 @@ struct soak {
 	struct soak_qp qp[];
 };
 
-static void depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+static void soak_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	*sq = 2 * p->depth + 1;	/* a Write takes two, and one for the credit */
 	*rq = p->depth;
@@ -69,7 +69,7 @@ static uint64_t next_noticed(const struct tp_run *r, bool by_server, uint32_t q,
 	return k;
 }
 
-static enum tp_verdict post_recv(struct tp_run *r, uint32_t q)
+static enum tp_verdict soak_post_recv(struct tp_run *r, uint32_t q)
 {
 	struct tp_session *s = r->s;
 	struct soak_qp *sq = &((struct soak *)r->state)->qp[q];
@@ -81,7 +81,7 @@ static enum tp_verdict post_recv(struct tp_run *r, uint32_t q)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a receive");
 }
 
-static enum tp_verdict prepare(struct tp_run *r)
+static enum tp_verdict soak_prepare(struct tp_run *r)
 {
 	const struct tp_point *p = r->p;
 	struct tp_session *s = r->s;
@@ -99,7 +99,7 @@ static enum tp_verdict prepare(struct tp_run *r)
 		k->qp[q].first = next_noticed(r, s->is_server, q, 0);
 		k->qp[q].expect = next_noticed(r, !s->is_server, q, 0);
 		for (uint32_t i = 0; r->rx && v == TP_OK && i < p->depth; i++)
-			v = post_recv(r, q);
+			v = soak_post_recv(r, q);
 	}
 	return v;
 }
@@ -152,7 +152,7 @@ static void compare(struct tp_run *r, const char *what, const void *buf, const s
 			r->p->seed);
 }
 
-static enum tp_verdict grant(struct tp_run *r, uint32_t q, uint64_t step)
+static enum tp_verdict soak_grant(struct tp_run *r, uint32_t q, uint64_t step)
 {
 	struct tp_session *s = r->s;
 	struct soak_qp *sq = &((struct soak *)r->state)->qp[q];
@@ -176,7 +176,7 @@ static uint64_t grant_step(const struct tp_run *r)
 	return r->p->depth / 4 + 1;
 }
 
-static enum tp_verdict on_recv(struct tp_run *r, const struct ibv_wc *wc)
+static enum tp_verdict soak_on_recv(struct tp_run *r, const struct ibv_wc *wc)
 {
 	struct tp_session *s = r->s;
 	uint32_t q = tp_wr_qp(wc->wr_id);
@@ -196,11 +196,11 @@ static enum tp_verdict on_recv(struct tp_run *r, const struct ibv_wc *wc)
 		compare(r, "Send", s->region + tp_rx_off(&s->layout, q, recv_slot), &op, op.seed, 0, k);
 	st->received++;
 	sq->expect = next_noticed(r, !s->is_server, q, k + 1);
-	v = post_recv(r, q);
-	return v == TP_OK ? grant(r, q, grant_step(r)) : v;
+	v = soak_post_recv(r, q);
+	return v == TP_OK ? soak_grant(r, q, grant_step(r)) : v;
 }
 
-static enum tp_verdict on_wc(struct tp_run *r, const struct ibv_wc *wc, uint64_t now)
+static enum tp_verdict soak_on_wc(struct tp_run *r, const struct ibv_wc *wc, uint64_t now)
 {
 	struct tp_session *s = r->s;
 	uint32_t q = tp_wr_qp(wc->wr_id);
@@ -212,10 +212,10 @@ static enum tp_verdict on_wc(struct tp_run *r, const struct ibv_wc *wc, uint64_t
 		return tp_session_wc(s, wc);
 	sq = &((struct soak *)r->state)->qp[q];
 	if (tp_wr_kind(wc->wr_id) == TP_WR_RECV)
-		return on_recv(r, wc);
+		return soak_on_recv(r, wc);
 	if (tp_wr_kind(wc->wr_id) == TP_WR_CREDIT) {
 		sq->credit_busy = false;
-		return grant(r, q, grant_step(r));
+		return soak_grant(r, q, grant_step(r));
 	}
 	if (tp_wr_kind(wc->wr_id) != TP_WR_DATA)
 		return tp_session_wc(s, wc);
@@ -256,7 +256,7 @@ static bool all_done(const struct tp_run *r)
 }
 
 /* Poll once, work it off; post where there is room. *open: new operations may still start. */
-static enum tp_verdict turn(struct tp_run *r, bool open, uint64_t now)
+static enum tp_verdict soak_turn(struct tp_run *r, bool open, uint64_t now)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	int n = ibv_poll_cq(r->s->cq, POLL_BATCH, wc);
@@ -266,7 +266,7 @@ static enum tp_verdict turn(struct tp_run *r, bool open, uint64_t now)
 	if (n < 0)
 		return tp_fail(r->s->err, TP_VERBS_ERROR, "polling the completion queue failed");
 	for (int i = 0; i < n && v == TP_OK; i++)
-		v = on_wc(r, &wc[i], now);
+		v = soak_on_wc(r, &wc[i], now);
 	for (uint32_t q = 0; open && v == TP_OK && q < r->p->qps; q++) {
 		if (!may_post(r, q))
 			continue;
@@ -281,7 +281,7 @@ static enum tp_verdict turn(struct tp_run *r, bool open, uint64_t now)
 	return tp_idle(r);
 }
 
-static enum tp_verdict run(struct tp_run *r)
+static enum tp_verdict soak_run(struct tp_run *r)
 {
 	struct soak *st = r->state;
 	uint64_t begin = tp_now(), now = begin, cpu = tp_cpu_ns();
@@ -293,7 +293,7 @@ static enum tp_verdict run(struct tp_run *r)
 		if (open && (tp_should_stop(r) ||
 			     (r->p->iters != 0 ? st->started >= r->p->iters : now - begin >= r->p->duration)))
 			open = false;
-		v = turn(r, open, now);
+		v = soak_turn(r, open, now);
 		now = tp_now();
 		tp_progress_tick(r, now, st->started);
 		if (v != TP_OK || open || !all_done(r))
@@ -317,7 +317,7 @@ static enum tp_verdict run(struct tp_run *r)
 const struct tp_engine tp_soak = {
 	.mode = TP_SOAK,
 	.two_sided = true,
-	.depths = depths,
-	.prepare = prepare,
-	.run = run,
+	.depths = soak_depths,
+	.prepare = soak_prepare,
+	.run = soak_run,
 };

@@ -17,14 +17,14 @@ struct lat_count {
 	uint64_t posted, done;
 };
 
-static void depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
+static void write_lat_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	(void)p;
 	*sq = SQ_DEPTH;
 	*rq = 0;
 }
 
-static enum tp_verdict prepare(struct tp_run *r)
+static enum tp_verdict write_lat_prepare(struct tp_run *r)
 {
 	r->state = calloc(r->p->qps, sizeof(struct lat_count));
 	if (r->state == NULL)
@@ -62,7 +62,7 @@ static enum tp_verdict poll_cq(struct tp_run *r)
 	return v;
 }
 
-static enum tp_verdict ping(struct tp_run *r, uint64_t i)
+static enum tp_verdict write_lat_ping(struct tp_run *r, uint64_t i)
 {
 	struct tp_session *s = r->s;
 	uint32_t q = (uint32_t)(i % r->p->qps);
@@ -92,7 +92,7 @@ static enum tp_verdict ping(struct tp_run *r, uint64_t i)
 }
 
 /* Wait for ping i of the peer. *ended: the client has said that there will be none. */
-static enum tp_verdict await(struct tp_run *r, uint64_t i, bool *ended)
+static enum tp_verdict write_lat_await(struct tp_run *r, uint64_t i, bool *ended)
 {
 	struct tp_session *s = r->s;
 	uint8_t mark;
@@ -119,9 +119,9 @@ static enum tp_verdict await(struct tp_run *r, uint64_t i, bool *ended)
 	return v;
 }
 
-static enum tp_verdict run(struct tp_run *r)
+static enum tp_verdict write_lat_run(struct tp_run *r)
 {
-	enum tp_verdict v = tp_ping_pong(r, ping, await);
+	enum tp_verdict v = tp_ping_pong(r, write_lat_ping, write_lat_await);
 
 	/* Every queue pair has carried at least this many. */
 	r->min_posted = r->posted / r->p->qps;
@@ -129,7 +129,7 @@ static enum tp_verdict run(struct tp_run *r)
 }
 
 /* All but the last byte, which is the mark. */
-static enum tp_verdict verify(struct tp_run *r)
+static enum tp_verdict write_lat_verify(struct tp_run *r)
 {
 	enum tp_verdict v = TP_OK;
 
@@ -143,8 +143,8 @@ const struct tp_engine tp_write_lat = {
 	.two_sided = true,
 	.ping_pong = true,
 	.fence = true,
-	.depths = depths,
-	.prepare = prepare,
-	.run = run,
-	.verify = verify,
+	.depths = write_lat_depths,
+	.prepare = write_lat_prepare,
+	.run = write_lat_run,
+	.verify = write_lat_verify,
 };

@@ -93,7 +93,7 @@ static enum tp_verdict refused(struct client *c, const struct rdma_cm_event *ev)
 	return nobody_there(c, ev->status);
 }
 
-static enum tp_verdict on_event(struct client *c, struct tp_conn *conn, const struct rdma_cm_event *ev, uint32_t *up)
+static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, const struct rdma_cm_event *ev, uint32_t *up)
 {
 	const char *host = c->o->host;
 
@@ -153,7 +153,7 @@ static enum tp_verdict connect_all(struct client *c, struct tp_conn *conns, uint
 		if (v != TP_OK)
 			break;
 		if (ev != NULL) {
-			v = on_event(c, ev->id->context, ev, &up);
+			v = client_on_event(c, ev->id->context, ev, &up);
 			rdma_ack_cm_event(ev);
 		}
 		if (up != before) {
@@ -222,7 +222,7 @@ static enum tp_verdict setup(struct client *c)
 	return TP_OK;
 }
 
-static enum tp_verdict run(struct client *c, struct tp_result *res)
+static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 {
 	struct tp_session *s = &c->s;
 	uint64_t start = tp_now();
@@ -283,7 +283,7 @@ enum tp_verdict tp_client_point(const struct tp_opts *o, const struct tp_point *
 	c->s.err = err;
 	if (getrandom(&c->s.id, sizeof(c->s.id), 0) != sizeof(c->s.id))
 		c->s.id = tp_now();
-	v = run(c, res);
+	v = client_run(c, res);
 	if (v != TP_OK)
 		tell_server(c);
 	if (c->watching) {

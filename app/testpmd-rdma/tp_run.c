@@ -255,7 +255,7 @@ static enum tp_verdict wait_established(struct tp_session *s)
 }
 
 /* Buffers filled, every receive posted that the peer may use. */
-static enum tp_verdict prepare(struct tp_run *r, const struct tp_engine *e)
+static enum tp_verdict run_prepare(struct tp_run *r, const struct tp_engine *e)
 {
 	enum tp_verdict v = e->prepare(r);
 
@@ -278,11 +278,11 @@ static enum tp_verdict line_up(struct tp_run *r, const struct tp_engine *e)
 		if (v == TP_OK)
 			v = wait_fences(r, s->point.qps, 0);
 		if (v == TP_OK)
-			v = prepare(r, e);
+			v = run_prepare(r, e);
 		m = (struct tp_msg){ .type = TP_MSG_READY };
 		return v == TP_OK ? tp_ctrl_send(s, &m) : v;
 	}
-	v = prepare(r, e);
+	v = run_prepare(r, e);
 	if (v == TP_OK)
 		v = first_words(r);
 	if (v == TP_OK)

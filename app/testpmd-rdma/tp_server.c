@@ -260,7 +260,7 @@ static void on_end(struct tp_conn *c)
 		atomic_store(&v->finished, true);
 }
 
-static void on_event(struct server *srv, const struct rdma_cm_event *ev)
+static void server_on_event(struct server *srv, const struct rdma_cm_event *ev)
 {
 	switch (ev->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -368,7 +368,7 @@ static enum tp_verdict loop(struct server *srv)
 					copy.param.conn.private_data = priv;
 				}
 				rdma_ack_cm_event(ev);
-				on_event(srv, &copy);
+				server_on_event(srv, &copy);
 			} else if (errno != EAGAIN && errno != EINTR) {
 				return tp_verbs_fail(srv->err, "waiting for a connection event");
 			}

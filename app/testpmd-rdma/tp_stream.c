@@ -157,7 +157,7 @@ static uint64_t credit(const struct stream *st, uint32_t q)
 }
 
 /* Tell the peer of receives posted. One such Write per queue pair at a time; the next one carries what came meanwhile. */
-static enum tp_verdict grant(struct stream *st, uint32_t q)
+static enum tp_verdict stream_grant(struct stream *st, uint32_t q)
 {
 	struct tp_session *s = st->s;
 	struct stream_qp *sq = &st->qp[q];
@@ -266,7 +266,7 @@ static void touch(const struct stream *st, uint32_t q)
 	__asm__ volatile("" :: "r"(sum)); /* it is wanted */
 }
 
-static enum tp_verdict on_recv(struct stream *st, const struct ibv_wc *wc)
+static enum tp_verdict stream_on_recv(struct stream *st, const struct ibv_wc *wc)
 {
 	uint32_t q = tp_wr_qp(wc->wr_id);
 	struct stream_qp *sq = &st->qp[q];
@@ -283,10 +283,10 @@ static enum tp_verdict on_recv(struct stream *st, const struct ibv_wc *wc)
 		return TP_OK;
 	sq->used_recv = 0;
 	v = post_recvs(st, q, st->refill);
-	return v == TP_OK ? grant(st, q) : v;
+	return v == TP_OK ? stream_grant(st, q) : v;
 }
 
-static enum tp_verdict on_wc(struct stream *st, const struct ibv_wc *wc, uint64_t now)
+static enum tp_verdict stream_on_wc(struct stream *st, const struct ibv_wc *wc, uint64_t now)
 {
 	uint32_t q = tp_wr_qp(wc->wr_id);
 	struct stream_qp *sq;
@@ -306,10 +306,10 @@ static enum tp_verdict on_wc(struct stream *st, const struct ibv_wc *wc, uint64_
 			st->open--;
 		return fill(st, q, now);
 	case TP_WR_RECV:
-		return on_recv(st, wc);
+		return stream_on_recv(st, wc);
 	case TP_WR_CREDIT:
 		sq->credit_busy = false;
-		return grant(st, q);
+		return stream_grant(st, q);
 	case TP_WR_FENCE:
 	case TP_WR_FENCE_RECV:
 	case TP_WR_CTRL:
@@ -402,7 +402,7 @@ static bool rx_finished(const struct stream *st)
 }
 
 /* One turn: poll, work off, move on. */
-static enum tp_verdict turn(struct stream *st)
+static enum tp_verdict stream_turn(struct stream *st)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	enum tp_verdict v = TP_OK;
@@ -413,7 +413,7 @@ static enum tp_verdict turn(struct stream *st)
 		return tp_fail(st->s->err, TP_VERBS_ERROR, "polling the completion queue failed");
 	now = tp_now();
 	for (int i = 0; i < n && v == TP_OK; i++)
-		v = on_wc(st, &wc[i], now);
+		v = stream_on_wc(st, &wc[i], now);
 	if (v == TP_OK)
 		v = step(st, now);
 	if (v == TP_OK && st->n_stalled > 0)
@@ -447,7 +447,7 @@ enum tp_verdict tp_stream_run(struct tp_run *r, enum ibv_wr_opcode opcode)
 	if (r->tx)
 		v = fill_all(st, st->begin, false);
 	while (v == TP_OK) {
-		v = turn(st);
+		v = stream_turn(st);
 		if (v == TP_OK && !r->fin_sent && tx_finished(st))
 			v = send_fin(st);
 		if (r->fin_sent && rx_finished(st))

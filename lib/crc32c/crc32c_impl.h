@@ -11,6 +11,8 @@
 
 #include "crc32c/crc32c.h"
 
+/* ---- private to lib/crc32c ---- */
+
 /* slice[k][b]: byte b followed by k zero bytes. */
 extern const uint32_t crc32c_slice[8][256];
 

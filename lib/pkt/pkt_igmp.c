@@ -84,7 +84,7 @@ enum pkt_igmp_verdict pkt_igmp_parse(const uint8_t *frame, uint32_t contiguous, 
 /* ---- reports ---- */
 
 /* The IPv4 header with the router alert, as all messages of hosts have it but those of version 1. */
-static uint32_t ip_build(uint8_t *out, const struct pkt_addr *src, const struct pkt_addr *dst, uint32_t len, bool alert)
+static uint32_t igmp_ip_build(uint8_t *out, const struct pkt_addr *src, const struct pkt_addr *dst, uint32_t len, bool alert)
 {
 	struct pkt_ip4_wire *ip = (void *)out;
 	uint32_t hdr = PKT_IP4_LEN + (alert ? ALERT_LEN : 0);
@@ -138,7 +138,7 @@ uint32_t pkt_igmp_build(uint8_t *out, const struct pkt_l2 *l2, const struct pkt_
 	pkt_group_mac(to.dst, &dst);
 	uint32_t off = pkt_l2_build(out, &to, PKT_ETHERTYPE_IP4);
 	const uint32_t min = off - PKT_ETH_LEN + PKT_ETH_MIN;
-	off += ip_build(out + off, src, &dst, len, version > 1);
+	off += igmp_ip_build(out + off, src, &dst, len, version > 1);
 	message(out + off, version, r, n);
 	uint16_t sum = (uint16_t)~pkt_sum_fold(pkt_sum(out + off, len));
 	memcpy(out + off + 2, &sum, sizeof(sum));

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "qp/qp_cq.h"
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 

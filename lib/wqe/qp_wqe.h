@@ -23,7 +23,7 @@
 
 /*
  * Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). Those behind
- * READ are no plain message or none at all: qp_sq_op.c.
+ * READ are no plain message or none at all.
  */
 enum qp_wr_op {
 	QP_WR_SEND = 0,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of rooms of ARCHITECTURE.md, as the two checks of this folder read it, and their TAP output."""
+"""The table of rooms of ARCHITECTURE.md, as the checks of this folder read it, and their TAP output."""
+
+import os
 
 # What each wing of rnicd may include from lib/.
 BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'conn', 'ipc']
@@ -52,6 +54,31 @@ def closure(room):
             seen.add(r)
             todo += MAY_INCLUDE[r]
     return seen
+
+
+SOURCE_NAMES = ('.c', '.h', '.py', '.sh', '.build', '.S')
+
+
+def room_of(path):
+    parts = path.split('/')
+    if parts[:2] == ['app', 'rnicd'] and len(parts) > 3 and parts[2] in WINGS:
+        return parts[2]
+    if len(parts) > 3 and '/'.join(parts[1:3]) in MAY_INCLUDE:
+        return '/'.join(parts[1:3])
+    if parts[0] in ('lib', 'app') and len(parts) > 2:
+        return parts[1]
+    return 'examples' if parts[0] == 'examples' else None
+
+
+def sources(root, tops):
+    for top in tops:
+        for folder, dirs, files in os.walk(os.path.join(root, top)):
+            dirs[:] = sorted(d for d in dirs if not d.startswith(('.', 'build', '__pycache__')))
+            for f in sorted(files):
+                if f.endswith(SOURCE_NAMES):
+                    path = os.path.join(folder, f)
+                    with open(path, encoding='utf-8', errors='replace') as h:
+                        yield os.path.relpath(path, root), h.read(), files
 
 
 class Tap:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from rooms import DPDK, MAY_INCLUDE, PURE, Tap, WINGS, closure
+from rooms import DPDK, MAY_INCLUDE, PURE, Tap, closure, room_of, sources
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 CONDITION = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif|else)\b', re.M)
@@ -20,20 +20,6 @@ PURE_HEADERS = {
 }
 # The processor's abilities are not in an instruction on Arm.
 PURE_EXCEPTIONS = {('lib/crc32c/crc32c_dispatch.c', 'sys/auxv.h')}
-
-SOURCE_NAMES = ('.c', '.h', '.py', '.sh', '.build', '.S')
-LONG = 600
-
-
-def room_of(path):
-    parts = path.split('/')
-    if parts[:2] == ['app', 'rnicd'] and len(parts) > 3 and parts[2] in WINGS:
-        return parts[2]
-    if len(parts) > 3 and '/'.join(parts[1:3]) in MAY_INCLUDE:
-        return '/'.join(parts[1:3])
-    if parts[0] in ('lib', 'app') and len(parts) > 2:
-        return parts[1]
-    return 'examples' if parts[0] == 'examples' else None
 
 
 def include_problems(path, text, here):
@@ -78,17 +64,6 @@ def condition_problems(path, text):
 
 def licence_problems(path, text):
     return [] if any(SPDX in line for line in text.split('\n')[:3]) else [path + ': no SPDX line at the top']
-
-
-def sources(root, tops):
-    for top in tops:
-        for folder, dirs, files in os.walk(os.path.join(root, top)):
-            dirs[:] = sorted(d for d in dirs if not d.startswith(('.', 'build', '__pycache__')))
-            for f in sorted(files):
-                if f.endswith(SOURCE_NAMES):
-                    path = os.path.join(folder, f)
-                    with open(path, encoding='utf-8', errors='replace') as h:
-                        yield os.path.relpath(path, root), h.read(), files
 
 
 def self_tests(tap):
@@ -151,10 +126,6 @@ def main():
     tap.case('the message engine knows no carrier', [q for p, t, _ in code for q in carrier_problems(p, t)])
     everything = code + list(sources(root, ['test', 'scripts']))
     tap.case('every source file names the licence', [q for p, t, _ in everything for q in licence_problems(p, t)])
-    for p, t, _ in everything:
-        lines = t.count('\n')
-        if lines > LONG:
-            print('# %s has %d lines: probably two things' % (p, lines))
     return tap.done()
 
 

@@ -13,6 +13,8 @@
 
 #include "rnic/verbs/verbs.h"
 
+/* ---- private to lib/rnic/cm ---- */
+
 struct rnic_cm_channel {
 	struct rdma_event_channel ch; /* first */
 	struct rnic_evq q;

@@ -118,7 +118,7 @@ int cm_joined(struct rnic_cm_id *id, const struct ipc_cm_event *ev, void **conte
 
 struct whose { uint32_t id, number; };
 
-static bool event_of(const void *slot, void *arg)
+static bool join_event_of(const void *slot, void *arg)
 {
 	const struct ipc_cm_event *ev = slot;
 	const struct whose *w = arg;
@@ -148,7 +148,7 @@ int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	m.cm_join.join = whose.number;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	/* An event that is not read yet says nothing any more; without it the queue pair was not attached. */
-	rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, (void *)(uintptr_t)&whose, NULL, NULL);
+	rnic_evq_drop(&cm_channel(rid->channel)->q, join_event_of, (void *)(uintptr_t)&whose, NULL, NULL);
 	if (rid->qp != NULL && !send_only && find(id, &group) == NULL)
 		(void)ibv_detach_mcast(rid->qp, &group, 0);
 	pthread_mutex_unlock(&id->join_lock);

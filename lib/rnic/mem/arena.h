@@ -25,6 +25,8 @@
 #include "rnic/mem/mem.h"
 #include "rnic/mem/vma.h"
 
+/* ---- private to lib/rnic/mem ---- */
+
 #define RNIC_PAGE      UINT64_C(4096)
 #define RNIC_HUGE_PAGE (UINT64_C(2) << 20)
 #define RNIC_WIN_SHIFT 21

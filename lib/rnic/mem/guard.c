@@ -38,7 +38,7 @@ int rnic_guard_open(void)
 
 /* ---- by signal ---- */
 
-static bool ours(uintptr_t addr)
+static bool guarded(uintptr_t addr)
 {
 	if (addr < sig.start || addr >= sig.end)
 		return false;
@@ -65,7 +65,7 @@ static void on_fault(int signo, siginfo_t *info, void *ctx)
 {
 	int err = errno;
 
-	if (ours((uintptr_t)info->si_addr) || rnic_mem_fork_fault((uintptr_t)info->si_addr)) {
+	if (guarded((uintptr_t)info->si_addr) || rnic_mem_fork_fault((uintptr_t)info->si_addr)) {
 		errno = err;
 		return;
 	}

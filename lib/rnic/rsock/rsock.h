@@ -52,6 +52,8 @@
 #include "base/rn_base.h"
 #include "base/rn_list.h"
 
+/* ---- private to lib/rnic/rsock ---- */
+
 /* ---- wire ---- */
 
 #define RSOCK_VERSION     1

@@ -4,7 +4,7 @@
 
 #define RESOLVE_MS 5000
 
-static bool settled(const struct rsock *rs) { return rs->state == RSOCK_OPEN || rs->state == RSOCK_GONE; }
+static bool open_or_gone(const struct rsock *rs) { return rs->state == RSOCK_OPEN || rs->state == RSOCK_GONE; }
 
 /* ---- the way up ---- */
 
@@ -119,13 +119,13 @@ int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 			rc = errno;
 		else
 			rsock_move(rs, RSOCK_ADDR);
-		if (rc == 0 && (rs->nonblock || rsock_wait(rs, settled, false, rsock_ms(&rs->opt.sndtimeo)) != 0))
+		if (rc == 0 && (rs->nonblock || rsock_wait(rs, open_or_gone, false, rsock_ms(&rs->opt.sndtimeo)) != 0))
 			rc = EINPROGRESS;
 		break;
 	case RSOCK_ADDR:
 	case RSOCK_ROUTE:
 	case RSOCK_CONNECTING:
-		if (rsock_wait(rs, settled, rs->nonblock, rsock_ms(&rs->opt.sndtimeo)) != 0)
+		if (rsock_wait(rs, open_or_gone, rs->nonblock, rsock_ms(&rs->opt.sndtimeo)) != 0)
 			rc = EALREADY;
 		break;
 	case RSOCK_LISTENING:

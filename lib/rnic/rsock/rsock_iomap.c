@@ -2,7 +2,7 @@
 /* rsockets: buffers of the program that the peer writes directly (rsocket(7), riomap). */
 #include "rnic/rsock/rsock.h"
 
-static bool settled(const struct rsock *rs) { return rs->state < RSOCK_ADDR || rs->state >= RSOCK_OPEN; }
+static bool may_map(const struct rsock *rs) { return rs->state < RSOCK_ADDR || rs->state >= RSOCK_OPEN; }
 static bool two_free(const struct rsock *rs) { return rs->state != RSOCK_OPEN || rs->sq_free >= 2 + RSOCK_SQ_CTRL; }
 
 static bool ring_free(const struct rsock *rs) { return two_free(rs) && (rs->state != RSOCK_OPEN || rs->s_used < rs->ssize); }
@@ -51,7 +51,7 @@ static int tell(struct rsock *rs, const struct rsock_iomr *m)
 static int map_add(struct rsock *rs, void *buf, size_t len, bool remote, off_t *offset)
 {
 	struct rsock_iomr *m;
-	int rc = rsock_wait(rs, settled, false, -1), index = -1;
+	int rc = rsock_wait(rs, may_map, false, -1), index = -1;
 
 	if (rc == 0 && rs->state != RSOCK_OPEN)
 		rc = ENOTCONN;

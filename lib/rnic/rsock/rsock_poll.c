@@ -84,7 +84,7 @@ static int look(struct poll_call *p, bool arm)
 
 /* ---- sleeping on all of them ---- */
 
-static void enter(struct poll_call *p, int wake)
+static void waiters_enter(struct poll_call *p, int wake)
 {
 	for (nfds_t i = 0; i < p->n; i++) {
 		struct rsock *rs = p->item[i].rs;
@@ -97,7 +97,7 @@ static void enter(struct poll_call *p, int wake)
 	}
 }
 
-static void leave(struct poll_call *p)
+static void waiters_leave(struct poll_call *p)
 {
 	for (nfds_t i = 0; i < p->n; i++) {
 		struct rsock *rs = p->item[i].rs;
@@ -134,11 +134,11 @@ static int doze(struct poll_call *p, int ms)
 	if (wake < 0)
 		return -1;
 	p->real[p->n] = (struct pollfd){ .fd = wake, .events = POLLIN };
-	enter(p, wake);
+	waiters_enter(p, wake);
 	/* What came before the thread was in the lists has woken nobody. */
 	others = look(p, true) > 0 ? ask(p, p->n, 0) : ask(p, p->n + 1, ms);
 	err = errno;
-	leave(p);
+	waiters_leave(p);
 	rsock_wake_clear(wake);
 	errno = err;
 	return others;

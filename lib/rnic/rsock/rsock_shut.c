@@ -4,7 +4,7 @@
 
 static bool one_free(const struct rsock *rs) { return rs->state != RSOCK_OPEN || rs->sq_free > 0; }
 static bool drained(const struct rsock *rs) { return rs->broken || rs->sq_free == rs->sq_size; }
-static bool settled(const struct rsock *rs) { return rs->state >= RSOCK_OPEN; }
+static bool open_or_over(const struct rsock *rs) { return rs->state >= RSOCK_OPEN; }
 
 /* Says a CONTROL message once the send queue has room for it. */
 static void say(struct rsock *rs, enum rsock_control what, int ms)
@@ -28,7 +28,7 @@ void rsock_shut_all(struct rsock *rs, int ms)
 {
 	rs->rx_shut = rs->tx_shut = true;
 	if (rs->state == RSOCK_ACCEPTING)
-		rsock_wait_quietly(rs, settled, ms);
+		rsock_wait_quietly(rs, open_or_over, ms);
 	if (rs->id->qp != NULL)
 		end(rs, ms);
 	rsock_kick(rs);
@@ -45,7 +45,7 @@ int rshutdown(int fd, int how)
 		return rsock_done(rs, EINVAL);
 	pthread_mutex_lock(&rs->lock);
 	if (rs->state == RSOCK_ACCEPTING)
-		rsock_wait_quietly(rs, settled, RSOCK_CLOSE_MS);
+		rsock_wait_quietly(rs, open_or_over, RSOCK_CLOSE_MS);
 	if (rs->state != RSOCK_OPEN && rs->state != RSOCK_GONE)
 		rc = ENOTCONN;
 	bool wr = how != SHUT_RD && !rs->tx_shut;

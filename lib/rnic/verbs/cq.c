@@ -11,7 +11,7 @@ struct rings {
 	struct spsc_cons ring[IPC_MAX_WORKERS];
 };
 
-static int rings_make(struct rnic_session *s, uint32_t slots, struct rings *r)
+static int cq_rings_make(struct rnic_session *s, uint32_t slots, struct rings *r)
 {
 	uint64_t line = RN_CACHE_LINE;
 
@@ -49,7 +49,7 @@ static void shm_give(struct rnic_cq *cq)
 static int shm_take(struct rnic_cq *cq, uint32_t slots, struct ipc_create_cq *arg)
 {
 	struct rings r = { 0 };
-	int rc = rings_make(cq->s, slots, &r);
+	int rc = cq_rings_make(cq->s, slots, &r);
 
 	rings_use(cq, &r, slots);
 	cq->shm_off = rc == 0 ? rnic_shm_alloc(cq->s->shm, sizeof(struct qp_cq_shm)) : 0;
@@ -191,7 +191,7 @@ static int grow(struct rnic_cq *cq, uint32_t slots)
 {
 	struct ipc_msg m = { .type = IPC_RESIZE_CQ, .len = IPC_MSG_LEN(resize_cq) };
 	struct rings r = { 0 };
-	int rc = rings_make(cq->s, slots, &r);
+	int rc = cq_rings_make(cq->s, slots, &r);
 
 	if (rc == 0) {
 		m.resize_cq.cq = cq->ex.handle;
@@ -254,7 +254,7 @@ static bool comp_of(const void *slot, void *arg)
 	return ((const struct ipc_comp_event *)slot)->cq_cookie == (uintptr_t)arg;
 }
 
-static bool async_of(const void *slot, void *arg)
+static bool cq_async_of(const void *slot, void *arg)
 {
 	const struct ipc_async_event *ev = slot;
 
@@ -277,7 +277,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 		rnic_evq_drop(&((struct rnic_chan *)ibcq->channel)->q, comp_of, cq, NULL, NULL);
 		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELEASE);
 	}
-	rnic_evq_drop(&rnic_ctx(ibcq->context)->async, async_of, cq, NULL, NULL);
+	rnic_evq_drop(&rnic_ctx(ibcq->context)->async, cq_async_of, cq, NULL, NULL);
 	pthread_mutex_lock(&ibcq->mutex);
 	while (ibcq->comp_events_completed != cq->comp_events || ibcq->async_events_completed != cq->async_events)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);

@@ -7,6 +7,8 @@
 #include "rnic/verbs/verbs.h"
 #include "wqe/qp_wqe.h"
 
+/* ---- private to lib/rnic/verbs ---- */
+
 struct rnic_pd {
 	struct ibv_pd ibv;         /* first */
 	struct rnic_session *s;

@@ -52,7 +52,7 @@ static int cap_fit(const struct ipc_dev_info *dev, const struct ibv_qp_init_attr
 }
 
 /* In the queue region: struct qp_shm, the SQ, the RQ (rq_slots 0: none). */
-static int rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, struct ipc_create_qp *arg)
+static int qp_rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, struct ipc_create_qp *arg)
 {
 	struct rnic_session *s = qp->s;
 	uint64_t sq_size = spsc_size(sq_slots, QP_SLOT_SIZE), rq_size = spsc_size(rq_slots, QP_SLOT_SIZE);
@@ -188,7 +188,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	memset(qp, 0, sizeof(*qp));
 	qp->s = ctx->s;
 	qp->sq.max_wr = a->cap.max_send_wr;
-	rc = rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
+	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
@@ -401,7 +401,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ib
 	return 0;
 }
 
-static bool async_of(const void *slot, void *arg)
+static bool qp_async_of(const void *slot, void *arg)
 {
 	const struct ipc_async_event *ev = slot;
 
@@ -419,7 +419,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_lock(&list_lock);
 	rn_list_remove(&list, &qp->link);
 	pthread_mutex_unlock(&list_lock);
-	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, async_of, qp, NULL, NULL);
+	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, qp_async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != qp->async_events)
 		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);

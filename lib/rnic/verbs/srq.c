@@ -144,7 +144,7 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *a)
 	return 0;
 }
 
-static bool async_of(const void *slot, void *arg) { return ((const struct ipc_async_event *)slot)->cookie == (uintptr_t)arg; }
+static bool srq_async_of(const void *slot, void *arg) { return ((const struct ipc_async_event *)slot)->cookie == (uintptr_t)arg; }
 
 int ibv_destroy_srq(struct ibv_srq *ibsrq)
 {
@@ -157,7 +157,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	rc = rnic_call_handle(srq->s, IPC_DESTROY_SRQ, ibsrq->handle);
 	if (rc != 0 && !rnic_dead(srq->s))
 		return rc;
-	rnic_evq_drop(&rnic_ctx(ibsrq->context)->async, async_of, srq, NULL, NULL);
+	rnic_evq_drop(&rnic_ctx(ibsrq->context)->async, srq_async_of, srq, NULL, NULL);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->async_events)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
