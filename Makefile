@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build demo test conformance bench fuzz deb clean
+.PHONY: all deps build demo test conformance bench fuzz deb format lint clean
 all: build
 
 deps:
@@ -32,6 +32,16 @@ bench: build
 	@scripts/deps.sh bench
 	@$(BUILD)/test/bench/bench_limits
 	@python3 test/bench/bench.py --build $(BUILD)
+
+# Lays the C sources out by .clang-format.
+format:
+	@scripts/deps.sh lint
+	@find lib app examples test -name '*.[ch]' | xargs clang-format-14 -i
+
+# Looks for mistakes that the compilers do not see, by .clang-tidy.
+lint: build
+	@scripts/deps.sh build lint
+	@scripts/lint.sh $(BUILD)
 
 fuzz:
 	@scripts/deps.sh build fuzz

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench]   (default: build)
+# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint]   (default: build)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev"
@@ -9,6 +9,7 @@ siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/int
 fuzz="clang libclang-rt-14-dev"
 deb="debhelper lintian dpkg-dev fakeroot git man-db"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
+lint="clang-format-14 clang-tidy-14"
 
 missing=
 for group in "${@:-build}"; do
@@ -19,6 +20,7 @@ for group in "${@:-build}"; do
 	fuzz) list=$fuzz ;;
 	deb) list=$deb ;;
 	bench) list=$bench ;;
+	lint) list=$lint ;;
 	*) echo "deps: unknown group '$group'" >&2; exit 2 ;;
 	esac
 	for p in $list; do

@@ -248,7 +248,8 @@ static void after_fork_child(void)
 		n = alike(p);
 		if (pool.users[p] == 0 && !pool.own[p] && (pool.state != ON || !map_pages(p, n))) {
 			pool.state = OFF;
-			mmap(page_at(p), n * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+			(void)mmap(page_at(p), n * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+				   0);
 		}
 	}
 	close(old);

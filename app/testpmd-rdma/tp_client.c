@@ -225,7 +225,7 @@ static enum tp_verdict setup(struct client *c)
 static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 {
 	struct tp_session *s = &c->s;
-	uint64_t start = tp_now();
+	uint64_t start;
 	enum tp_verdict v = tp_cm_address(c->o->host, c->o->port, false, &c->to, s->err);
 
 	if (v == TP_OK && c->o->addr[0] != '\0')

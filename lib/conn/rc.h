@@ -223,7 +223,6 @@ void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_out *o, u
 
 static inline enum rc_state rc_get_state(const struct rc *c) { return (enum rc_state)c->state; }
 const char *rc_state_name(enum rc_state s);
-const char *qp_state_name(enum qp_state s);
 
 /* ---- per worker ---- */
 

@@ -101,7 +101,7 @@ void rc_neg_self(struct rc_ctx *ctx, struct rc *c)
 	const struct mpa_policy *p = &c->policy;
 
 	c->agreed = (struct mpa_agreed){ .rev = p->rev, .crc = p->crc, .tx_markers = p->markers, .rx_markers = p->markers,
-					 .ird = p->ird, .ord = rn_min_u32(p->ord, p->ird) };
+					 .ird = p->ird, .ord = (uint16_t)rn_min_u32(p->ord, p->ird) };
 	c->rx_base = c->tcp.rcv_nxt;
 	rc_to(ctx, c, RC_WAIT_QP);
 	rc_fx_conn(ctx, QP_FX_CONNECT_REPLY, c);

@@ -54,7 +54,8 @@ static void hystart(struct tcpl_conn *c, uint32_t bytes)
 	if (m->round != c->rounds)
 		next_round(c);
 	m->round_rtt = rn_min_u64(m->round_rtt, c->rtt);
-	m->samples += m->samples < HY_SAMPLES;
+	if (m->samples < HY_SAMPLES)
+		m->samples++;
 	if (m->samples == HY_SAMPLES && m->base_rtt != 0) {
 		if (m->round_rtt < m->base_rtt)
 			m->base_rtt = 0;

@@ -121,7 +121,8 @@ static void resent(struct tcpl_conn *c, uint64_t now, uint32_t idx)
 		tcpl_flight_del(c, idx);
 	}
 	tcpl_flight_add(c, idx);
-	r->rexmits += r->rexmits < UINT8_MAX;
+	if (r->rexmits < UINT8_MAX)
+		r->rexmits++;
 	r->sent = now;
 	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))
 		tcpl_rate_sent(c, now, idx, r->end - r->seq);

@@ -37,6 +37,6 @@ RN_NODISCARD bool udpl_sidr_parse(const uint8_t *body, uint32_t len, enum udpl_k
 
 #define UDPL_SIDR_MAX (UDPL_HDR_LEN + UDPL_SIDR_LEN + UDPL_SIDR_PRIV_MAX + UDPL_CRC_LEN)
 /* Writes a whole datagram, header to CRC, of at most UDPL_SIDR_MAX octets; returns its length. */
-uint32_t udpl_sidr_build(uint8_t *p, enum udpl_kind kind, const struct udpl_sidr *s);
+uint32_t udpl_sidr_build(uint8_t *out, enum udpl_kind kind, const struct udpl_sidr *s);
 
 #endif

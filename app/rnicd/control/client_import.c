@@ -58,7 +58,7 @@ static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 /* Pages of nobody in place of an import: as the room has them, so that the kernel makes one mapping of both. */
 static void room_clear(uint8_t *at, uint64_t len)
 {
-	mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	(void)mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /* The import's handle; 0: the client was answered with the error. page: bytes of the file's pages. */

@@ -35,7 +35,7 @@ int rnic_run_aside(int (*fn)(void *arg), void *arg)
 	if (pid < 0)
 		rc = errno;
 	else
-		while (waitpid(pid, &st, __WCLONE) < 0 && errno == EINTR)
+		while (waitpid(pid, &st, (int)__WCLONE) < 0 && errno == EINTR)
 			;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	rnic_unmap(stack, ASIDE_STACK);

@@ -5,7 +5,7 @@
 
 static int tell(struct ibv_qp *qp, const union ibv_gid *group, enum ipc_type type)
 {
-	struct ipc_msg m = { .type = type, .len = IPC_MSG_LEN(attach), .attach = { .qp = qp->handle } };
+	struct ipc_msg m = { .type = (uint16_t)type, .len = IPC_MSG_LEN(attach), .attach = { .qp = qp->handle } };
 
 	if (qp->qp_type != IBV_QPT_UD)
 		return EINVAL;

@@ -188,7 +188,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 			return rc;
 		slots = qp_wqe_slots(inl);
 	} else {
-		if (rn_unlikely((uint32_t)wr->num_sge > rnic_op_sges(op, sq->max_sge)))
+		if (rn_unlikely((uint32_t)wr->num_sge > rnic_op_sges((uint8_t)op, sq->max_sge)))
 			return EINVAL;
 		slots = qp_wqe_slots((uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
 	}

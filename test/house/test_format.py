@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The C sources are laid out as .clang-format says: `make format` does it. How many lines were not when this became a test
+is in ratchet.txt. usage: test_format.py [--ratchet] SOURCE_ROOT"""
+
+import difflib
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import ratchet
+from rooms import Tap, sources
+
+TOOL = 'clang-format-14'
+
+
+def changed(text, path, root):
+    """How many lines of the text the formatter would change."""
+    want = subprocess.run([TOOL, '--assume-filename', os.path.join(root, path)], input=text, check=True,
+                          capture_output=True, text=True).stdout
+    if want == text:
+        return 0
+    lines = difflib.unified_diff(text.split('\n'), want.split('\n'), n=0)
+    return max(1, sum(1 for x in lines if x.startswith('-') and not x.startswith('---')))
+
+
+def measure(root):
+    files = [(p, t) for p, t, _ in sources(root, ['lib', 'app', 'examples', 'test']) if p.endswith(('.c', '.h'))]
+    with ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(lambda f: changed(f[1], f[0], root), files))
+    bad = [p for (p, _), n in zip(files, counts) if n]
+    return {'all': (sum(counts), ', '.join(bad[:5]))} if bad else {}
+
+
+def main():
+    root = os.path.abspath(sys.argv[-1])
+    if shutil.which(TOOL) is None:
+        print('1..0 # SKIP %s is not installed: scripts/deps.sh lint' % TOOL)
+        return 0
+    if '--ratchet' in sys.argv:
+        for name, (value, _) in measure(root).items():
+            print('unformatted_lines', name, value)
+        return 0
+    tap = Tap()
+    tap.case('a line that is laid out otherwise is found',
+             [] if changed('int a;\n', 'lib/base/x.c', root) == 0 and changed('int  a;\n', 'lib/base/x.c', root) == 1
+             else ['it is not'])
+    tap.case('sources are laid out by .clang-format',
+             ratchet.held('unformatted_lines', measure(root), ratchet.read().get('unformatted_lines', {}), 0))
+    return tap.done()
+
+
+sys.exit(main())
