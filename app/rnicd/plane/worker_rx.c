@@ -95,7 +95,7 @@ static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 		return;
 	}
 	struct flow_key key = { .local = b.src, .remote = b.dst, .lport = b.sport, .rport = b.dport, .port = port->index };
-	uint32_t hash = flow_hash(rnicd.secret, &key), owner = flow_owner(hash, rnicd.n_workers);
+	uint32_t hash = flow_hash(rnicd.secret, &key), owner = flow_owner_of(port, &key, hash);
 
 	if (owner != w->index) {
 		worker_move(w, port, r->m, owner);
