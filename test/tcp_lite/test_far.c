@@ -179,6 +179,26 @@ static void a_dsack_gibibytes_later_undoes_nothing(void **state)
 	assert_int_equal(p.c.flags & F_AHEAD & ~(uint32_t)F_REO_ROUND, 0);
 }
 
+/* A tail loss probe that was needless is no sign of reordering (RFC 8985, 6.2). */
+static void a_probes_dsack_widens_nothing(void **state)
+{
+	static struct peer p;
+	struct tcpl_ev ev;
+
+	(void)state;
+	begin(&p, 77, true);
+	uint32_t first = p.c.snd_nxt;
+	send(&p, 2);
+	p.now = tcpl_next_wake(&p.c);
+	tcpl_timer(&p.c, p.now, &ev);
+	settle(&p);
+	assert_int_equal(p.c.stats.tlps, 1);
+	assert_int_equal(p.again, 1);
+	ack(&p, first + 2 * MSS, NULL, 0);
+	ack(&p, first + 2 * MSS, (uint32_t[]){ first + MSS, first + 2 * MSS }, 1);
+	assert_int_equal(p.c.reo_mult, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +206,7 @@ int main(void)
 		cmocka_unit_test(no_iss_turns_the_dsack_adaptation_off),
 		cmocka_unit_test(dsack_adaptation_is_not_dead_gibibytes_later),
 		cmocka_unit_test(a_dsack_gibibytes_later_undoes_nothing),
+		cmocka_unit_test(a_probes_dsack_widens_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
