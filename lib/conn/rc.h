@@ -86,43 +86,63 @@ struct rc_params {
 	uint32_t priv_len;
 };
 
+/* What the control plane has been told of a connection. One writer: rc_tell. */
+enum rc_news {
+	RC_NEWS_NONE = 0, /* nothing: it does not know of the connection; the peer's Request or rc_connect moves it on */
+	RC_NEWS_OPENING,  /* it waits for ESTABLISHED, or for the end */
+	RC_NEWS_UP,       /* ESTABLISHED: the end will be DISCONNECTED */
+	RC_NEWS_OVER      /* the end; CLOSED follows */
+};
+
+/* Received: from the stream's bytes to segments. */
+struct rc_in {
+	struct mpa_rx mpa;
+	uint32_t base;    /* sequence number of the first octet of Full Operation */
+	bool ragged;      /* a segment of the peer did not begin with an FPDU */
+	uint8_t cut_op;   /* of the last FPDU in order: its opcode */
+	uint16_t cut;     /* and its ULPDU octets; 0: the end of a message, or of one that is not placed early */
+};
+
+/* Sent: from segments to FPDUs. */
+struct rc_out {
+	uint32_t mulpdu;  /* ULPDU bytes in a full segment */
+	uint32_t pos;     /* offset in Full Operation of the next FPDU */
+	bool rtr_due;     /* initiator, p2p: the RTR must go first */
+	bool term;        /* a Terminate has been sent: one only */
+};
+
+/* A message that waits for a receive: rc_rnr.c. */
+struct rc_wait {
+	uint64_t until;       /* WAITS: then it has lasted too long; RN_NEVER: it may last */
+	struct qp_srq *srq;   /* which waits for it, in the ctx's list; NULL: not */
+	struct rn_link link;  /* in that list */
+	uint8_t state;        /* enum rc_rnr */
+	bool fin;             /* the peer's FIN lies behind what waits */
+};
+
 struct rc {
 	struct tcpl_conn tcp;
-	struct rc *ready_next, *answer_next, *starve_next;
+	struct rn_link ready, answers; /* in the ctx's lists of these */
 	struct qp_msgs m;       /* m.qp: NULL before attach and after the end; m.work: in blk */
 	struct rc_block *blk;   /* NULL while idle */
 	struct rc_setup *setup; /* until OPERATIONAL */
 	uint64_t owner;
 	uint64_t deadline;      /* of the state, RN_NEVER: none */
 	uint8_t state;          /* enum rc_state */
-	bool ready, answers;    /* on the ctx's lists of these */
 	bool passive;
-	bool told;              /* the control plane knows of it: an end must be told */
-	bool up;                /* ESTABLISHED has been told */
-	bool peer_fin;
-	bool term_rx;           /* the peer sent a Terminate */
-	bool term_tx;           /* we did: one only */
+	uint8_t news;           /* enum rc_news */
 	uint8_t flags;          /* RC_* */
-	uint8_t starved;        /* waits for a pool: 1 + enum rc_want */
-	bool rtr_due;           /* initiator, p2p: the RTR must go first */
+	uint8_t want;           /* enum rc_want: the pool that it waits for, when `starved` is in a list */
 	uint8_t nudges;         /* initiator: turns that the silent peer has had, rc_quirk.h */
 	bool early;             /* DRAINING, and the peer has said nothing: the deadline is the next nudge's */
-	bool asked;             /* it was asked to */
-	uint32_t mulpdu;        /* ULPDU bytes in a full segment */
-	uint32_t rx_base;       /* sequence number of the first octet of Full Operation, received */
-	uint32_t tx_pos;        /* offset in Full Operation of the next FPDU sent */
-	uint8_t rnr;            /* enum rc_rnr */
-	bool ragged;            /* a segment of the peer did not begin with an FPDU */
-	uint8_t cut_op;         /* of the last FPDU in order: its opcode */
-	uint16_t cut;           /* and its ULPDU octets; 0: the end of a message, or of one that is not placed early */
-	bool rnr_fin;           /* the peer's FIN lies behind what waits */
-	struct qp_srq *rnr_srq; /* which waits for it, on the ctx's list; NULL: not */
-	struct rc *rnr_prev, *rnr_next;
-	uint64_t rnr_until;     /* WAITS: then it has lasted too long; RN_NEVER: it may last */
-	struct mpa_rx rx;
+	bool asked;             /* a zero-length Read has been queued so that a silent peer must answer */
+	struct rc_out out;
+	struct rc_wait rnr;
+	struct rc_in in;
 	struct mpa_agreed agreed;
 	struct mpa_policy policy;
 	uint32_t vendor_err;
+	struct rn_link starved; /* in one of the ctx's lists of connections that wait for a pool */
 };
 
 /* Active open. OK, NO_MEMORY, BAD_PRIV, BAD_STATE (the QP is attached already or in ERR or RESET). */
@@ -198,7 +218,7 @@ void rc_too_big(struct rc_ctx *ctx, struct rc *c, uint32_t seq, uint32_t mss);
 static inline uint64_t rc_next_wake(const struct rc *c)
 {
 	return c->state == RC_FREE ? RN_NEVER
-				     : rn_min_u64(tcpl_next_wake(&c->tcp), rn_min_u64(c->deadline, c->rnr_until));
+				     : rn_min_u64(tcpl_next_wake(&c->tcp), rn_min_u64(c->deadline, c->rnr.until));
 }
 
 /* The next segment of this connection; false when there is none now. Its o->len bytes come from one of the calls below. */
@@ -221,6 +241,12 @@ bool rc_refers(const struct rc *c, const uint8_t *base, uint64_t len);
  */
 void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_out *o, uint8_t *dst, bool *crc_due);
 
+/* What was agreed on, from ESTABLISHED on. */
+static inline const struct mpa_agreed *rc_agreed(const struct rc *c) { return &c->agreed; }
+static inline uint64_t rc_owner(const struct rc *c) { return c->owner; }
+static inline bool rc_is_passive(const struct rc *c) { return c->passive; }
+/* ESTABLISHED has been told, and no end. */
+static inline bool rc_is_up(const struct rc *c) { return c->news == RC_NEWS_UP; }
 static inline enum rc_state rc_get_state(const struct rc *c) { return (enum rc_state)c->state; }
 const char *rc_state_name(enum rc_state s);
 
@@ -258,16 +284,15 @@ enum rc_want { RC_WANT_REC, RC_WANT_BLOCK, RC_WANTS };
 
 struct rc_ctx {
 	struct qp_ctx qp;
-	struct rc *ready_head, *ready_tail;
-	struct rc *answer_head, *answer_tail;
+	struct rn_list ready, answers;
 	struct rc_rec *rec_free;
 	uint32_t rec_left;
-	uint32_t n_refs, n_setup_done;
-	struct rc *rnr_head, *rnr_tail;       /* that wait for a receive of a shared queue */
+	uint32_t n_refs;
+	struct rn_list rnr;                   /* connections that wait for a receive of a shared queue */
 	uint32_t held;                        /* packets that wait behind holes */
 	uint32_t tx_stages;                   /* that keep FPDUs which were sent in parts */
 	uint32_t rnr_kept, rnr_stages;        /* packets and stages kept for the sake of receives */
-	struct rc_wait { struct rc *head, *tail; } wait[RC_WANTS]; /* connections that wait for a pool */
+	struct rn_list starved[RC_WANTS];     /* connections that wait for a pool */
 	struct rc_cfg cfg;
 	uint32_t rec_iov; /* slices a record holds */
 	struct tcpl_turns turns; /* written by the worker */
@@ -297,6 +322,8 @@ struct rc *rc_ready_pop(struct rc_ctx *ctx);
  */
 struct rc *rc_answer_pop(struct rc_ctx *ctx);
 void rc_ready_put(struct rc_ctx *ctx, struct rc *c);
+/* Which rc_ready_pop gives next, if nobody has received anything; NULL: none. */
+const struct rc *rc_ready_first(const struct rc_ctx *ctx);
 
 /*
  * For who knows some time ahead which connections rc_segment will be called with: what a connection refers to is

@@ -258,91 +258,46 @@ void rc_drained(struct rc_ctx *ctx)
 
 void rc_ready_put(struct rc_ctx *ctx, struct rc *c)
 {
-	if (c->ready || c->state == RC_FREE)
-		return;
-	c->ready = true;
-	c->ready_next = NULL;
-	if (ctx->ready_tail != NULL)
-		ctx->ready_tail->ready_next = c;
-	else
-		ctx->ready_head = c;
-	ctx->ready_tail = c;
+	if (!rn_link_linked(&c->ready) && c->state != RC_FREE)
+		rn_list_push_back(&ctx->ready, &c->ready);
 }
 
 /* Has received something. */
 void rc_answer_put(struct rc_ctx *ctx, struct rc *c)
 {
-	if (c->answers || c->state == RC_FREE)
-		return;
-	c->answers = true;
-	c->answer_next = NULL;
-	if (ctx->answer_tail != NULL)
-		ctx->answer_tail->answer_next = c;
-	else
-		ctx->answer_head = c;
-	ctx->answer_tail = c;
+	if (!rn_link_linked(&c->answers) && c->state != RC_FREE)
+		rn_list_push_back(&ctx->answers, &c->answers);
 }
 
-struct rc *rc_answer_pop(struct rc_ctx *ctx)
-{
-	struct rc *c = ctx->answer_head;
-
-	if (c == NULL)
-		return NULL;
-	ctx->answer_head = c->answer_next;
-	if (ctx->answer_head == NULL)
-		ctx->answer_tail = NULL;
-	c->answers = false;
-	return c;
-}
+struct rc *rc_answer_pop(struct rc_ctx *ctx) { return rn_list_pop(&ctx->answers, struct rc, answers); }
 
 /* The connection waits until something comes back to the pool. */
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want)
 {
-	struct rc_wait *w = &ctx->wait[want];
-
-	if (c->starved)
-		return;
-	c->starved = (uint8_t)(1 + want);
-	c->starve_next = NULL;
-	if (w->tail != NULL)
-		w->tail->starve_next = c;
-	else
-		w->head = c;
-	w->tail = c;
+	if (!rn_link_linked(&c->starved))
+		rn_list_push_back(&ctx->starved[want], &c->starved);
+	c->want = (uint8_t)want;
 }
 
-/* The first n that wait become ready, behind *at in the list of those that are. Returns where the next one goes. */
-static struct rc **feed(struct rc_ctx *ctx, struct rc_wait *w, uint32_t n, struct rc **at)
+/* The first n that wait become ready, before the connection at `before`, in their order. */
+static void feed(struct rc_ctx *ctx, enum rc_want want, uint32_t n, struct rn_link *before)
 {
 	struct rc *c;
 
-	for (; n > 0 && (c = w->head) != NULL; n--) {
-		w->head = c->starve_next;
-		if (w->head == NULL)
-			w->tail = NULL;
-		c->starved = 0;
-		if (c->ready)
-			continue;
-		c->ready = true;
-		c->ready_next = *at;
-		if (*at == NULL)
-			ctx->ready_tail = c;
-		*at = c;
-		at = &c->ready_next;
-	}
-	return at;
+	for (; n > 0 && (c = rn_list_pop(&ctx->starved[want], struct rc, starved)) != NULL; n--)
+		if (!rn_link_linked(&c->ready))
+			rn_list_insert(&ctx->ready, before, &c->ready);
 }
 
 /* Who has waited longest goes before those that are ready: these would take what has just come back. */
 static void feed_starved(struct rc_ctx *ctx)
 {
 	uint32_t recs = ctx->rec_left > RC_CTRL_RECS ? ctx->rec_left - RC_CTRL_RECS : 0;
-	struct rc **at = &ctx->ready_head;
+	struct rn_link *before = ctx->ready.first;
 
 	ctx->fed = true;
-	at = feed(ctx, &ctx->wait[RC_WANT_REC], recs, at);
-	feed(ctx, &ctx->wait[RC_WANT_BLOCK], rc_blocks_for_senders(ctx), at);
+	feed(ctx, RC_WANT_REC, recs, before);
+	feed(ctx, RC_WANT_BLOCK, rc_blocks_for_senders(ctx), before);
 }
 
 static void fetch(const void *p, uint32_t len)
@@ -357,8 +312,8 @@ static void fetch(const void *p, uint32_t len)
  */
 static void fetch_ahead(const struct rc *next)
 {
-	const struct rc *second = next->ready_next;
-	const struct rc *third = second != NULL ? second->ready_next : NULL;
+	const struct rc *second = rn_list_next(next, struct rc, ready);
+	const struct rc *third = second != NULL ? rn_list_next(second, struct rc, ready) : NULL;
 
 	if (third != NULL)
 		fetch(third, sizeof(*third));
@@ -395,52 +350,27 @@ void rc_fetch_queues(const struct rc *c)
 	__builtin_prefetch(&c->blk->work.wr[(c->blk->work.wr_head + 2) & c->blk->work.wr_mask], 1);
 }
 
+const struct rc *rc_ready_first(const struct rc_ctx *ctx) { return rn_list_first(&ctx->ready, struct rc, ready); }
+
 struct rc *rc_ready_pop(struct rc_ctx *ctx)
 {
-	if (rn_unlikely(ctx->wait[RC_WANT_REC].head != NULL || ctx->wait[RC_WANT_BLOCK].head != NULL) && !ctx->fed)
+	if (rn_unlikely(!rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK])) && !ctx->fed)
 		feed_starved(ctx);
 	struct rc *c = rc_answer_pop(ctx);
 	if (rn_unlikely(c != NULL))
 		return c;
-	c = ctx->ready_head;
-	if (c == NULL)
-		return NULL;
-	ctx->ready_head = c->ready_next;
-	if (ctx->ready_head == NULL)
-		ctx->ready_tail = NULL;
-	else
-		fetch_ahead(ctx->ready_head);
-	c->ready = false;
+	c = rn_list_pop(&ctx->ready, struct rc, ready);
+	if (c != NULL && !rn_list_empty(&ctx->ready))
+		fetch_ahead(rc_ready_first(ctx));
 	return c;
 }
-
-/* Takes the connection off a list that links by `next`. */
-#define UNLIST(head, tail, next, c)                                    \
-	for (struct rc *i_ = (head), *prev_ = NULL; i_ != NULL; prev_ = i_, i_ = i_->next) { \
-		if (i_ != (c))                                         \
-			continue;                                      \
-		if (prev_ != NULL)                                     \
-			prev_->next = (c)->next;                       \
-		else                                                   \
-			(head) = (c)->next;                            \
-		if ((tail) == (c))                                     \
-			(tail) = prev_;                                \
-		break;                                                 \
-	}
 
 /* The connection goes away. */
 void rc_unlist(struct rc_ctx *ctx, struct rc *c)
 {
-	if (c->starved) {
-		struct rc_wait *w = &ctx->wait[c->starved - 1];
-		UNLIST(w->head, w->tail, starve_next, c);
-	}
-	if (c->ready)
-		UNLIST(ctx->ready_head, ctx->ready_tail, ready_next, c);
-	if (c->answers)
-		UNLIST(ctx->answer_head, ctx->answer_tail, answer_next, c);
-	c->ready = c->answers = false;
-	c->starved = 0;
+	rn_list_remove(&ctx->starved[c->want], &c->starved);
+	rn_list_remove(&ctx->ready, &c->ready);
+	rn_list_remove(&ctx->answers, &c->answers);
 }
 
 void rc_flush(struct rc_ctx *ctx)

@@ -134,6 +134,7 @@ void rc_neg_self(struct rc_ctx *ctx, struct rc *c);
 void rc_neg_operational(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_life.c */
+void rc_tell(struct rc *c, enum rc_news to);
 void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to);
 void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code);
 void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev);

@@ -36,6 +36,8 @@ void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to)
 	c->deadline = wait == RN_NEVER ? RN_NEVER : ctx->qp.now + wait;
 }
 
+void rc_tell(struct rc *c, enum rc_news to) { c->news = (uint8_t)to; }
+
 const char *rc_state_name(enum rc_state s)
 {
 	switch (s) {
@@ -76,7 +78,7 @@ static bool at_rest(const struct rc *c)
 	/* With our FIN acknowledged nothing will be sent any more either. */
 	if (!open && s != TCPL_S_FIN_WAIT_2 && s != TCPL_S_TIME_WAIT)
 		return false;
-	return c->setup == NULL && c->rnr == RC_RNR_NONE && !c->rtr_due && b->n_ooo == 0 && qp_msgs_resting(&c->m);
+	return c->setup == NULL && c->rnr.state == RC_RNR_NONE && !c->out.rtr_due && b->n_ooo == 0 && qp_msgs_resting(&c->m);
 }
 
 /*
@@ -132,18 +134,19 @@ void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code
 		qp_detach(&ctx->qp, &c->m, QP_END_NEVER); /* the user may try it again */
 	} else if (qp != NULL && (c->flags & RC_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {
 		qp_detach(&ctx->qp, &c->m, QP_END_KEEP);
-		qp->alone = c->up;
+		qp->alone = rc_is_up(c);
 		rc_doorbell(ctx, qp);
 	} else {
 		qp_detach(&ctx->qp, &c->m, QP_END_FLUSH);
 	}
-	c->rtr_due = false;
-	if (!c->told)
+	c->out.rtr_due = false;
+	if (c->news == RC_NEWS_NONE || c->news == RC_NEWS_OVER)
 		return;
-	c->told = false;
-	struct qp_fx *fx = rc_fx_conn(ctx, c->up ? QP_FX_DISCONNECTED : what, c);
-	fx->code = c->up ? !orderly : code;
-	if (!c->up && c->setup != NULL && what == QP_FX_REJECTED) {
+	bool up = rc_is_up(c);
+	rc_tell(c, RC_NEWS_OVER);
+	struct qp_fx *fx = rc_fx_conn(ctx, up ? QP_FX_DISCONNECTED : what, c);
+	fx->code = up ? !orderly : code;
+	if (!up && c->setup != NULL && what == QP_FX_REJECTED) {
 		fx->priv = c->setup->peer.pd;
 		fx->priv_len = c->setup->peer.pd_len;
 	}
@@ -174,14 +177,14 @@ void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev)
 	if (opening)
 		rc_end(ctx, c, QP_FX_UNREACHABLE, (ev & TCPL_EV_RESET) != 0);
 	else
-		rc_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
 	rc_ready_put(ctx, c);
 }
 
 /* The peer may not have looked at our first FPDU yet: an end must wait, rc_quirk.h. */
 bool rc_unheard(const struct rc *c)
 {
-	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && c->tcp.rcv_nxt == c->rx_base;
+	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && c->tcp.rcv_nxt == c->in.base;
 }
 
 /* OPERATIONAL or DRAINING to DRAINING. */
@@ -229,7 +232,7 @@ void rc_abort(struct rc_ctx *ctx, struct rc *c)
 	if (c->state == RC_FREE)
 		return;
 	rc_reset(ctx, c);
-	rc_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+	rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
 }
 
 /* DRAINING: once all that was posted is through, our direction ends. */
@@ -270,10 +273,10 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 
 	c->early = false;
 	rc_to(ctx, c, (enum rc_state)c->state);
-	if (c->rx.pos != 0 || c->nudges == RC_NUDGES)
+	if (c->in.mpa.pos != 0 || c->nudges == RC_NUDGES)
 		return;
 	/* only what the peer's TCP has taken in full can lie there */
-	if (c->tx_pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && tcpl_idle(&c->tcp) && rc_tx_nudge(ctx, c))
+	if (c->out.pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && tcpl_idle(&c->tcp) && rc_tx_nudge(ctx, c))
 		ctx->qp.stats.nudges++;
 	for (uint8_t i = 0; i <= c->nudges; i++)
 		wait *= RC_NUDGE_FACTOR;
@@ -311,7 +314,7 @@ void rc_finish(struct rc_ctx *ctx, struct rc *c)
 	struct tcpl_slice s;
 	uint64_t ref;
 
-	rc_end(ctx, c, QP_FX_CONNECT_ERROR, c->up);
+	rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
 	while (tcpl_acked(&c->tcp, &ref) || tcpl_tx_drop(&c->tcp, &ref))
 		if (ref != RC_REF_FRAME)
 			rc_rec_put(ctx, (struct rc_rec *)(uintptr_t)ref);
@@ -319,9 +322,9 @@ void rc_finish(struct rc_ctx *ctx, struct rc *c)
 		rc_ref_back(ctx, s.ref);
 	for (; tcpl_rx_drop(&c->tcp, &ref); ctx->held--)
 		rc_ref_back(ctx, ref);
-	if (c->rx.stage != NULL)
-		rc_stage_put(ctx, c->rx.stage);
-	c->rx.stage = NULL;
+	if (c->in.mpa.stage != NULL)
+		rc_stage_put(ctx, c->in.mpa.stage);
+	c->in.mpa.stage = NULL;
 	if (c->setup != NULL)
 		rc_setup_put(ctx, c->setup);
 	c->setup = NULL;

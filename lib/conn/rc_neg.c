@@ -20,13 +20,13 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	uint32_t ord = rn_min_u32(c->agreed.ord, QP_MAX_RD_ATOMIC), ird = rn_min_u32(c->agreed.ird, QP_MAX_RD_ATOMIC);
 	bool rtr_read = c->agreed.rtr == MPA_RTR_READ; /* takes a place in the depths */
 
-	c->mulpdu = rn_max_u32(mpa_mulpdu(tcpl_emss(&c->tcp), c->agreed.tx_markers), MPA_MULPDU_MIN);
-	c->tx_pos = 0;
-	c->ragged = false;
-	c->cut = 0;
-	mpa_rx_init(&c->rx, c->agreed.rx_markers, c->agreed.crc);
+	c->out.mulpdu = rn_max_u32(mpa_mulpdu(tcpl_emss(&c->tcp), c->agreed.tx_markers), MPA_MULPDU_MIN);
+	c->out.pos = 0;
+	c->in.ragged = false;
+	c->in.cut = 0;
+	mpa_rx_init(&c->in.mpa, c->agreed.rx_markers, c->agreed.crc);
 	qp_msgs_init(&c->m, rtr_read ? rn_max_u32(ird, 1) : ird, rtr_read ? rn_max_u32(ord, 1) : ord);
-	c->rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
+	c->out.rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
 	rc_to(ctx, c, c->passive ? RC_WAIT_FIRST : RC_OPERATIONAL);
 	c->nudges = 0;
 	c->early = c->asked = false;
@@ -90,7 +90,7 @@ static void reply_in(struct rc_ctx *ctx, struct rc *c)
 		tell_offer(ctx, c, f, QP_FX_CONNECT_REPLY);
 	} else {
 		rc_neg_operational(ctx, c);
-		c->up = true;
+		rc_tell(c, RC_NEWS_UP);
 		tell_offer(ctx, c, f, QP_FX_ESTABLISHED);
 	}
 }
@@ -102,7 +102,7 @@ void rc_neg_self(struct rc_ctx *ctx, struct rc *c)
 
 	c->agreed = (struct mpa_agreed){ .rev = p->rev, .crc = p->crc, .tx_markers = p->markers, .rx_markers = p->markers,
 					 .ird = p->ird, .ord = (uint16_t)rn_min_u32(p->ord, p->ird) };
-	c->rx_base = c->tcp.rcv_nxt;
+	c->in.base = c->tcp.rcv_nxt;
 	rc_to(ctx, c, RC_WAIT_QP);
 	rc_fx_conn(ctx, QP_FX_CONNECT_REPLY, c);
 }
@@ -123,7 +123,7 @@ uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p, uint32_
 	}
 	if (c->passive) {
 		rc_to(ctx, c, RC_WAIT_ACCEPT);
-		c->told = true;
+		rc_tell(c, RC_NEWS_OPENING);
 		tell_offer(ctx, c, &c->setup->peer, QP_FX_CONNECT_REQUEST);
 	} else {
 		reply_in(ctx, c);
@@ -161,7 +161,7 @@ enum qp_verdict rc_accept(struct rc_ctx *ctx, struct rc *c, const struct rc_acce
 	if (!c->agreed.p2p) {
 		struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
 
-		c->up = true;
+		rc_tell(c, RC_NEWS_UP);
 		fx->ird = (uint16_t)c->m.ird.depth;
 		fx->ord = (uint16_t)c->m.readq.ord;
 	}
@@ -175,7 +175,7 @@ enum qp_verdict rc_reject(struct rc_ctx *ctx, struct rc *c, const uint8_t *priv,
 	if (mpa_neg_reject(&c->policy, &c->setup->peer, priv, len, &c->setup->out) != MPA_NEG_OK)
 		return QP_BAD_PRIV;
 	rc_neg_send(c);
-	c->told = false; /* the control plane has said so itself */
+	rc_tell(c, RC_NEWS_OVER); /* the control plane has said so itself */
 	rc_shutdown(ctx, c);
 	rc_to(ctx, c, RC_TERMINATING);
 	rc_ready_put(ctx, c);
@@ -188,7 +188,7 @@ enum qp_verdict rc_attach(struct rc_ctx *ctx, struct rc *c, struct qp *qp)
 		return QP_BAD_STATE;
 	qp_attach(&c->m, qp);
 	rc_neg_operational(ctx, c);
-	c->up = true;
+	rc_tell(c, RC_NEWS_UP);
 	struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
 	fx->ird = (uint16_t)c->m.ird.depth;
 	fx->ord = (uint16_t)c->m.readq.ord;
@@ -217,7 +217,7 @@ static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct
 	c->flags = (uint8_t)p->flags;
 	c->policy = p->policy;
 	c->passive = passive;
-	c->deadline = c->rnr_until = RN_NEVER;
+	c->deadline = c->rnr.until = RN_NEVER;
 	tcpl_init(&c->tcp, p->tcp, &b->tcp);
 	tcpl_set_turns(&c->tcp, &ctx->turns);
 	mpa_neg_rx_init(&s->rx, !passive);
@@ -246,7 +246,7 @@ enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_par
 		return conn_undo(ctx, c, QP_BAD_PRIV);
 	if (p->qp != NULL)
 		qp_attach(&c->m, p->qp);
-	c->told = true;
+	rc_tell(c, RC_NEWS_OPENING);
 	tcpl_connect(&c->tcp, ctx->qp.now, p->iss);
 	rc_to(ctx, c, RC_OPENING);
 	rc_ready_put(ctx, c);

@@ -24,9 +24,9 @@
 /* How many full segments after the last one in order h belongs; 0: to none, or it is not certain. */
 static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 {
-	uint32_t part = c->cut - h->hdr_len;
+	uint32_t part = c->in.cut - h->hdr_len;
 
-	if (h->opcode != c->cut_op || h->payload_len != part)
+	if (h->opcode != c->in.cut_op || h->payload_len != part)
 		return 0;
 	uint32_t dist = qp_early(&c->m, h);
 	return dist % part == 0 ? dist / part : 0;
@@ -35,9 +35,9 @@ static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 /* The offset in Full Operation at which the n-th FPDU from here begins, all of them full ones. */
 static uint32_t pos_of(const struct rc *c, uint32_t n)
 {
-	uint32_t pos = mpa_rx_pos(&c->rx), len = n * mpa_fpdu_len(c->cut);
+	uint32_t pos = mpa_rx_pos(&c->in.mpa), len = n * mpa_fpdu_len(c->in.cut);
 
-	return pos + len + (c->rx.markers ? MPA_MARKER_LEN * mpa_markers_in(pos, len) : 0);
+	return pos + len + (c->in.mpa.markers ? MPA_MARKER_LEN * mpa_markers_in(pos, len) : 0);
 }
 
 /* Most come behind all others; one that fills a hole moves those behind it. There is room. */
@@ -56,24 +56,24 @@ void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 	const struct rc_pkt *pkt = (const struct rc_pkt *)(uintptr_t)s->ref;
 	struct rn_iov iov[RC_PKT_MAX_IOV] = { 0 };
 	uint8_t scratch[DDP_MAX_HDR_LEN];
-	uint32_t pos = s->seq - c->rx_base;
+	uint32_t pos = s->seq - c->in.base;
 	struct mpa_find f;
 	struct mpa_view v;
 	struct ddp_hdr h;
 
-	if (c->cut == 0 || (c->ragged && !c->rx.markers) || c->rx.pos != c->rx.start || c->rnr != RC_RNR_NONE)
+	if (c->in.cut == 0 || (c->in.ragged && !c->in.mpa.markers) || c->in.mpa.pos != c->in.mpa.start || c->rnr.state != RC_RNR_NONE)
 		return;
 	if (!rc_streaming(c) || c->m.qp == NULL)
 		return;
 	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, RC_PKT_MAX_IOV);
 	if (n == 0 || n == UINT32_MAX)
 		return;
-	mpa_find_init(&f, &c->rx, pos, iov, n);
+	mpa_find_init(&f, &c->in.mpa, pos, iov, n);
 	if (pkt->crc_due && s->off == 0) { /* an FPDU by its maker's word */
 		f.rx.crc = false;
 		f.state = MPA_FIND_SYNCED;
 	}
-	while (c->blk->n_ooo < RC_OOO && mpa_find_next(&f, &v) && v.pos == pos && v.ulpdu_len == c->cut) {
+	while (c->blk->n_ooo < RC_OOO && mpa_find_next(&f, &v) && v.pos == pos && v.ulpdu_len == c->in.cut) {
 		const uint8_t *p = mpa_view_head(&v, scratch, rn_min_u32(v.ulpdu_len, DDP_MAX_HDR_LEN));
 		if (ddp_parse(p, v.ulpdu_len, &h) != DDP_OK)
 			return;

@@ -141,7 +141,7 @@ bool rc_out(struct rc_ctx *ctx, struct rc *c, struct tcpl_out *o)
 		rc_terminate(ctx, c, qp_local_err(), NULL);
 	else if (rn_unlikely(c->m.qp != NULL && c->m.qp->state == QP_S_SQD))
 		qp_look_drained(&ctx->qp, c->m.qp);
-	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+	if (rn_unlikely(c->rnr.state != RC_RNR_NONE))
 		rc_rnr_look(ctx, c);
 	rc_tx_fill(ctx, c);
 	if (rn_unlikely(c->state == RC_DRAINING))
@@ -152,7 +152,7 @@ bool rc_out(struct rc_ctx *ctx, struct rc *c, struct tcpl_out *o)
 		rc_ready_put(ctx, c);
 	if (rn_likely(tcpl_get_state(&c->tcp) != TCPL_S_CLOSED))
 		rc_rest(ctx, c);
-	else if (c->rnr == RC_RNR_NONE) /* else it comes again */
+	else if (c->rnr.state == RC_RNR_NONE) /* else it comes again */
 		rc_finish(ctx, c);
 	return false;
 }

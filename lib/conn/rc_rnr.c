@@ -18,54 +18,29 @@
 
 /* ---- who waits ---- */
 
-static void list_put(struct rc_ctx *ctx, struct rc *c)
-{
-	c->rnr_srq = c->m.qp->srq;
-	c->rnr_next = NULL;
-	c->rnr_prev = ctx->rnr_tail;
-	if (ctx->rnr_tail != NULL)
-		ctx->rnr_tail->rnr_next = c;
-	else
-		ctx->rnr_head = c;
-	ctx->rnr_tail = c;
-}
-
-static void list_del(struct rc_ctx *ctx, struct rc *c)
-{
-	if (c->rnr_prev != NULL)
-		c->rnr_prev->rnr_next = c->rnr_next;
-	else
-		ctx->rnr_head = c->rnr_next;
-	if (c->rnr_next != NULL)
-		c->rnr_next->rnr_prev = c->rnr_prev;
-	else
-		ctx->rnr_tail = c->rnr_prev;
-	c->rnr_srq = NULL;
-}
-
 /* It no longer waits, or its QP leaves it; what is kept goes with the next rc_out. */
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
 {
-	if (rn_likely(c->rnr != RC_RNR_WAITS))
+	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
 		return;
-	c->rnr = RC_RNR_BEHIND;
-	qp_recv_over(&ctx->qp, c->m.qp, c->rnr_srq);
-	if (c->rnr_srq != NULL)
-		list_del(ctx, c);
+	c->rnr.state = RC_RNR_BEHIND;
+	qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
+	rn_list_remove(&ctx->rnr, &c->rnr.link);
+	c->rnr.srq = NULL;
 	rc_ready_put(ctx, c);
 }
 
 void rc_recvs(struct rc_ctx *ctx)
 {
-	for (struct rc *c = ctx->rnr_head; c != NULL; c = c->rnr_next)
+	rn_list_each(struct rc, c, &ctx->rnr, rnr.link)
 		rc_ready_put(ctx, c);
 }
 
 /* After the peer's FIN on a CM connection, limit the wait to close_ns. */
 static void bound(const struct rc_ctx *ctx, struct rc *c)
 {
-	if (c->rnr_fin && !(c->flags & RC_KEEP_RECV))
-		c->rnr_until = rn_min_u64(c->rnr_until, ctx->qp.now + ctx->cfg.close_ns);
+	if (c->rnr.fin && !(c->flags & RC_KEEP_RECV))
+		c->rnr.until = rn_min_u64(c->rnr.until, ctx->qp.now + ctx->cfg.close_ns);
 }
 
 /*
@@ -76,19 +51,20 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 {
 	uint64_t ns = c->m.qp->rnr_ns;
 
-	if (ctx->qp.now >= c->rnr_until || (v->staged && ctx->rnr_stages >= ctx->cfg.stages / 2)) {
+	if (ctx->qp.now >= c->rnr.until || (v->staged && ctx->rnr_stages >= ctx->cfg.stages / 2)) {
 		ctx->qp.stats.rnr_timeouts++;
 		qp_recv_unask(&ctx->qp, c->m.qp);
 		return false;
 	}
-	c->rnr = RC_RNR_WAITS;
+	c->rnr.state = RC_RNR_WAITS;
 	qp_recv_waits(&ctx->qp, c->m.qp);
-	if (c->m.qp->srq != NULL)
-		list_put(ctx, c);
-	if (c->rnr_until == RN_NEVER) {
+	c->rnr.srq = c->m.qp->srq;
+	if (c->rnr.srq != NULL)
+		rn_list_push_back(&ctx->rnr, &c->rnr.link);
+	if (c->rnr.until == RN_NEVER) {
 		ctx->qp.stats.rnr_waits++;
 		if (ns < RN_NEVER - ctx->qp.now)
-			c->rnr_until = ctx->qp.now + ns;
+			c->rnr.until = ctx->qp.now + ns;
 		bound(ctx, c);
 	}
 	ctx->qp.stats.fpdus_in--;
@@ -96,7 +72,7 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		c->blk->late = (struct rc_late){ .ulpdu_len = v->ulpdu_len, .pos = v->pos, .raw_len = v->raw_len };
 		ctx->rnr_stages++;
 	} else {
-		mpa_rx_unread(&c->rx, v);
+		mpa_rx_unread(&c->in.mpa, v);
 	}
 	return true;
 }
@@ -131,7 +107,7 @@ void rc_rnr_keep(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 /* What is left of a slice in which a message began to wait, before all that is kept. False: nothing is. */
 bool rc_rnr_rest(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 {
-	uint32_t used = c->rx_base + mpa_rx_pos(&c->rx) - s->seq;
+	uint32_t used = c->in.base + mpa_rx_pos(&c->in.mpa) - s->seq;
 	struct rc_block *b = c->blk;
 
 	if (used >= s->len)
@@ -149,14 +125,14 @@ bool rc_rnr_rest(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 void rc_rnr_window(struct rc *c)
 {
 	uint32_t space = c->tcp.cfg->rcv_space;
-	uint32_t kept = c->tcp.rcv_nxt - (c->rx_base + mpa_rx_pos(&c->rx));
+	uint32_t kept = c->tcp.rcv_nxt - (c->in.base + mpa_rx_pos(&c->in.mpa));
 
 	tcpl_set_rcv_space(&c->tcp, space - rn_min_u32(kept, space));
 }
 
 void rc_rnr_fin(struct rc_ctx *ctx, struct rc *c)
 {
-	c->rnr_fin = true;
+	c->rnr.fin = true;
 	bound(ctx, c);
 }
 
@@ -188,7 +164,7 @@ static void late(struct rc_ctx *ctx, struct rc *c, bool use)
 {
 	const struct rc_late l = c->blk->late;
 	struct mpa_view v = { .ulpdu_len = l.ulpdu_len, .pos = l.pos, .raw_len = l.raw_len, .n = 1, .staged = true,
-			      .ulpdu[0] = { .base = c->rx.stage, .len = l.ulpdu_len } };
+			      .ulpdu[0] = { .base = c->in.mpa.stage, .len = l.ulpdu_len } };
 
 	if (l.ulpdu_len == 0)
 		return;
@@ -198,7 +174,7 @@ static void late(struct rc_ctx *ctx, struct rc *c, bool use)
 		return;
 	ctx->qp.stats.fpdus_in++;
 	rc_rx_fpdu(ctx, c, &v);
-	if (c->rnr != RC_RNR_WAITS)
+	if (c->rnr.state != RC_RNR_WAITS)
 		rc_rx_stage_back(ctx, c);
 }
 
@@ -211,25 +187,25 @@ static void go_on(struct rc_ctx *ctx, struct rc *c)
 	bool twice;
 
 	late(ctx, c, !dead && rc_streaming(c) && c->m.qp != NULL);
-	while (c->rnr == RC_RNR_BEHIND && n++ < AT_ONCE) {
+	while (c->rnr.state == RC_RNR_BEHIND && n++ < AT_ONCE) {
 		if (!next(ctx, c, &s, &twice)) {
-			c->rnr = RC_RNR_NONE;
+			c->rnr.state = RC_RNR_NONE;
 			break;
 		}
 		if ((dead || !rc_rx_slice(ctx, c, &s)) && !twice)
 			rc_ref_back(ctx, s.ref);
 	}
-	if (c->rnr == RC_RNR_BEHIND) {
+	if (c->rnr.state == RC_RNR_BEHIND) {
 		rc_ready_put(ctx, c);
 		return;
 	}
 	rc_rnr_window(c);
-	if (c->rnr == RC_RNR_WAITS)
+	if (c->rnr.state == RC_RNR_WAITS)
 		return;
-	c->rnr_until = RN_NEVER;
+	c->rnr.until = RN_NEVER;
 	tcpl_set_rcv_space(&c->tcp, c->tcp.cfg->rcv_space);
-	if (c->rnr_fin) {
-		c->rnr_fin = false;
+	if (c->rnr.fin) {
+		c->rnr.fin = false;
 		rc_rx_fin(ctx, c);
 	}
 }
@@ -237,10 +213,10 @@ static void go_on(struct rc_ctx *ctx, struct rc *c)
 /* With each turn of a connection that is not in NONE. */
 void rc_rnr_look(struct rc_ctx *ctx, struct rc *c)
 {
-	if (c->rnr == RC_RNR_WAITS) {
+	if (c->rnr.state == RC_RNR_WAITS) {
 		bool there = rc_streaming(c) && c->m.qp != NULL && tcpl_get_state(&c->tcp) != TCPL_S_CLOSED;
 
-		if (there && ctx->qp.now < c->rnr_until && !qp_rq_any(c->m.qp))
+		if (there && ctx->qp.now < c->rnr.until && !qp_rq_any(c->m.qp))
 			return;
 		rc_rnr_stop(ctx, c);
 	}

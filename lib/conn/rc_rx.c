@@ -7,10 +7,10 @@
 void rc_rx_first(struct rc_ctx *ctx, struct rc *c)
 {
 	rc_to(ctx, c, RC_OPERATIONAL);
-	if (!c->up) {
+	if (!rc_is_up(c)) {
 		struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
 
-		c->up = true;
+		rc_tell(c, RC_NEWS_UP);
 		fx->ird = (uint16_t)c->m.ird.depth;
 		fx->ord = (uint16_t)c->m.readq.ord;
 	}
@@ -28,8 +28,8 @@ static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *
 		p = qp_push(&ctx->qp, &c->m, h, v->ulpdu, v->n);
 		c->m.keeps = true;
 	}
-	if (rn_unlikely(c->rnr != RC_RNR_NONE))
-		c->rnr_until = RN_NEVER; /* the next one's time begins anew */
+	if (rn_unlikely(c->rnr.state != RC_RNR_NONE))
+		c->rnr.until = RN_NEVER; /* the next one's time begins anew */
 	switch (p) {
 	case QP_PUSH_DELIVERED:
 		tcpl_ack_now(&c->tcp); /* the sender's completion waits for it */
@@ -61,8 +61,8 @@ void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		return;
 	}
 	bool placed = rn_unlikely(c->blk->n_ooo != 0) && rc_ooo_placed(c, &h, v);
-	c->cut = h.last || h.opcode == RDMAP_WRITE ? 0 : (uint16_t)v->ulpdu_len;
-	c->cut_op = h.opcode;
+	c->in.cut = h.last || h.opcode == RDMAP_WRITE ? 0 : (uint16_t)v->ulpdu_len;
+	c->in.cut_op = h.opcode;
 	push(ctx, c, &h, v, placed);
 }
 
@@ -84,7 +84,7 @@ static void rx_empty(struct rc_ctx *ctx, struct rc *c)
 
 void rc_rx_stage_back(struct rc_ctx *ctx, struct rc *c)
 {
-	uint8_t *mem = c->rx.stage != NULL ? mpa_rx_take_stage(&c->rx) : NULL;
+	uint8_t *mem = c->in.mpa.stage != NULL ? mpa_rx_take_stage(&c->in.mpa) : NULL;
 
 	if (mem != NULL)
 		rc_stage_put(ctx, mem);
@@ -96,7 +96,7 @@ static bool stage_give(struct rc_ctx *ctx, struct rc *c)
 
 	if (mem == NULL)
 		return false;
-	if (mpa_rx_give_stage(&c->rx, mem, MPA_STAGE_SIZE))
+	if (mpa_rx_give_stage(&c->in.mpa, mem, MPA_STAGE_SIZE))
 		return true;
 	rc_stage_put(ctx, mem);
 	return false;
@@ -109,8 +109,8 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, 
 	struct mpa_view v;
 
 	mpa_rx_input(&in, iov, n);
-	while (rc_streaming(c) && c->m.qp != NULL && c->rnr != RC_RNR_WAITS) {
-		enum mpa_rx_verdict r = mpa_rx_next(&c->rx, &in, &v);
+	while (rc_streaming(c) && c->m.qp != NULL && c->rnr.state != RC_RNR_WAITS) {
+		enum mpa_rx_verdict r = mpa_rx_next(&c->in.mpa, &in, &v);
 
 		switch (r) {
 		case MPA_RX_FPDU:
@@ -128,7 +128,7 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, 
 				rx_empty(ctx, c);
 			break;
 		case MPA_RX_MORE:
-			if (mpa_rx_idle(&c->rx))
+			if (mpa_rx_idle(&c->in.mpa))
 				rc_rx_stage_back(ctx, c);
 			return;
 		case MPA_RX_NEED_STAGE:
@@ -161,7 +161,7 @@ static void setup_bytes(struct rc_ctx *ctx, struct rc *c, struct rn_iov *iov, ui
 		if (iov[i].len == 0)
 			i++;
 	}
-	c->rx_base = seq;
+	c->in.base = seq;
 	if (i < n && rc_streaming(c))
 		deframe(ctx, c, iov + i, n - i, false);
 	else if (i < n && (c->state == RC_WAIT_ACCEPT || c->state == RC_WAIT_QP)) {
@@ -184,22 +184,21 @@ bool rc_rx_slice(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 	if (rn_unlikely(n == UINT32_MAX)) {
 		rc_reset(ctx, c);
 	} else if (rn_likely(rc_streaming(c))) {
-		c->ragged |= c->rx.pos != c->rx.start;
+		c->in.ragged |= c->in.mpa.pos != c->in.mpa.start;
 		deframe(ctx, c, iov, n, pkt->crc_due);
 	} else {
 		setup_bytes(ctx, c, iov, n, s->seq);
 	}
-	return rn_unlikely(c->rnr == RC_RNR_WAITS) && rc_rnr_rest(ctx, c, s);
+	return rn_unlikely(c->rnr.state == RC_RNR_WAITS) && rc_rnr_rest(ctx, c, s);
 }
 
 /* The peer sends no more. Before the stream was up that is a refusal, after it the orderly end. */
 void rc_rx_fin(struct rc_ctx *ctx, struct rc *c)
 {
-	c->peer_fin = true;
 	if (c->state == RC_FREE || c->state == RC_DEAD)
 		return;
 	/* RFC 5044, 7.2: a FIN inside an FPDU is not orderly. */
-	bool broken = rc_streaming(c) && c->rx.pos != c->rx.start;
+	bool broken = rc_streaming(c) && c->in.mpa.pos != c->in.mpa.start;
 	rc_to(ctx, c, RC_DEAD);
 	rc_shutdown(ctx, c);
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, broken);
@@ -214,9 +213,9 @@ static bool terminate_ahead(const struct rc *c, const struct tcpl_slice *s)
 {
 	const struct rc_pkt *pkt = (const struct rc_pkt *)(uintptr_t)s->ref;
 
-	if (!rc_streaming(c) || c->rx.pos != c->rx.start)
+	if (!rc_streaming(c) || c->in.mpa.pos != c->in.mpa.start)
 		return false;
-	uint32_t marker = c->rx.markers && c->rx.pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
+	uint32_t marker = c->in.mpa.markers && c->in.mpa.pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
 	uint32_t at = s->off + marker + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
 	return at < pkt->iov[0].len && (pkt->iov[0].base[at] & 0xf) == RDMAP_TERMINATE;
 }
@@ -248,7 +247,7 @@ static void acked(struct rc_ctx *ctx, struct rc *c, bool complete)
 /* The in-order part of a segment. True: its packet is kept. */
 static inline bool in_order(struct rc_ctx *ctx, struct rc *c, const struct tcpl_ev *ev)
 {
-	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+	if (rn_unlikely(c->rnr.state != RC_RNR_NONE))
 		rc_rnr_keep(ctx, c, &ev->slice);
 	else if (rn_likely(!rc_rx_slice(ctx, c, &ev->slice)))
 		return false;
@@ -259,7 +258,7 @@ static inline bool in_order(struct rc_ctx *ctx, struct rc *c, const struct tcpl_
 /* Whether there is no room for the segment's packet; that which fills a hole needs none. */
 static bool full(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_seg *seg)
 {
-	if (rn_unlikely(c->rnr != RC_RNR_NONE) && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+	if (rn_unlikely(c->rnr.state != RC_RNR_NONE) && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
 		ctx->qp.stats.rnr_drops++;
 		return true;
 	}
@@ -305,7 +304,7 @@ bool rc_segment(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *seg)
 		acked(ctx, c, !(ev.bits & TCPL_EV_DATA) || !terminate_ahead(c, &ev.slice));
 	if (ev.bits & TCPL_EV_DATA)
 		kept = in_order(ctx, c, &ev);
-	while (c->rnr == RC_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
+	while (c->rnr.state == RC_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
 		ctx->held--;
 		if (rn_likely(!rc_rx_slice(ctx, c, &s)))
 			rc_ref_back(ctx, s.ref);
@@ -315,10 +314,10 @@ bool rc_segment(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *seg)
 	/* What is in order by now is no longer early, and a packet of which a part is kept stays whole. */
 	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt))
 		rc_ooo_place(ctx, c, &ev.ooo);
-	if (rn_unlikely(c->rnr != RC_RNR_NONE))
+	if (rn_unlikely(c->rnr.state != RC_RNR_NONE))
 		rc_rnr_window(c);
 	if (rn_unlikely(ev.bits & TCPL_EV_PEER_FIN)) {
-		if (c->rnr != RC_RNR_NONE)
+		if (c->rnr.state != RC_RNR_NONE)
 			rc_rnr_fin(ctx, c);
 		else
 			rc_rx_fin(ctx, c);

@@ -26,7 +26,7 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 		qp_blame(&c->m, &own); /* from here on nothing is received */
 	n += body;
 	bool good = mpa_tx_frame(&r->f, n, NULL, 0, 0) == MPA_TX_OK &&
-		    (!c->agreed.tx_markers || mpa_tx_mark(&r->f, c->tx_pos) == MPA_TX_OK);
+		    (!c->agreed.tx_markers || mpa_tx_mark(&r->f, c->out.pos) == MPA_TX_OK);
 	if (!good) {
 		rc_rec_put(ctx, r);
 		return false;
@@ -43,12 +43,12 @@ void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struc
 {
 	if (c->state == RC_TERMINATING || c->state == RC_DEAD || c->state == RC_FREE)
 		return;
-	bool can = (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && !c->term_tx && rc_wake(ctx, c);
+	bool can = (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && !c->out.term && rc_wake(ctx, c);
 	c->vendor_err = qp_vendor_err(e);
 	if (c->m.qp != NULL)
 		c->m.qp->vendor_err = c->vendor_err;
 	if (can && send_terminate(ctx, c, e, v)) {
-		c->term_tx = true;
+		c->out.term = true;
 		ctx->qp.stats.terms_sent++;
 		tcpl_shutdown(&c->tcp, ctx->qp.now);
 		rc_to(ctx, c, RC_TERMINATING);
@@ -74,7 +74,6 @@ void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v
 	if (n != UINT32_MAX)
 		rn_iov_gather(body, n, p, len);
 	ctx->qp.stats.terms_rcvd++;
-	c->term_rx = true;
 	enum rdmap_term_verdict tv = rdmap_term_parse(p, len, &t);
 	c->vendor_err = tv == RDMAP_TERM_SHORT ? 0 : qp_vendor_err(t.err);
 	if (c->m.qp != NULL) {

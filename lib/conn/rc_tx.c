@@ -10,7 +10,7 @@ bool rc_tx_queue(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, uint32_t wr
 		rc_rec_put(ctx, r);
 		return false;
 	}
-	c->tx_pos += r->f.len;
+	c->out.pos += r->f.len;
 	ctx->qp.stats.fpdus_out++;
 	return true;
 }
@@ -20,7 +20,7 @@ static uint32_t stream_len(const struct rc *c, uint32_t ulpdu_len)
 {
 	uint32_t n = mpa_fpdu_len(ulpdu_len);
 
-	return c->agreed.tx_markers ? n + MPA_MARKER_LEN * mpa_markers_in(c->tx_pos, n) : n;
+	return c->agreed.tx_markers ? n + MPA_MARKER_LEN * mpa_markers_in(c->out.pos, n) : n;
 }
 
 /* True when TCP would send it now. With nothing in flight one is always queued: it drives the window probe. */
@@ -45,7 +45,7 @@ static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reser
 static bool send_seg(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, const struct qp_seg *seg)
 {
 	if (rn_unlikely(mpa_tx_frame(&r->f, seg->hdr_len, seg->iov, seg->n, seg->len) != MPA_TX_OK ||
-			(c->agreed.tx_markers && mpa_tx_mark(&r->f, c->tx_pos) != MPA_TX_OK))) {
+			(c->agreed.tx_markers && mpa_tx_mark(&r->f, c->out.pos) != MPA_TX_OK))) {
 		rc_rec_put(ctx, r);
 		rc_reset(ctx, c);
 		return false;
@@ -64,7 +64,7 @@ static bool send_next(struct rc_ctx *ctx, struct rc *c)
 	struct qp_seg seg = { .iov = iov };
 	uint32_t len;
 
-	enum qp_pull v = qp_peek(&ctx->qp, &c->m, c->mulpdu, &len);
+	enum qp_pull v = qp_peek(&ctx->qp, &c->m, c->out.mulpdu, &len);
 	if (rn_likely(v == QP_PULL_OK)) {
 		if (!tx_fits(c, stream_len(c, len)))
 			return false;
@@ -72,7 +72,7 @@ static bool send_next(struct rc_ctx *ctx, struct rc *c)
 		if (r == NULL)
 			return false;
 		seg.inl = rc_rec_inline(ctx, r);
-		v = qp_pull(&ctx->qp, &c->m, c->mulpdu, &seg);
+		v = qp_pull(&ctx->qp, &c->m, c->out.mulpdu, &seg);
 		if (rn_likely(v == QP_PULL_OK))
 			return send_seg(ctx, c, r, &seg);
 		rc_rec_put(ctx, r);
@@ -102,7 +102,7 @@ static bool send_rtr(struct rc_ctx *ctx, struct rc *c)
 {
 	if (!send_empty(ctx, c, c->agreed.rtr))
 		return false;
-	c->rtr_due = false;
+	c->out.rtr_due = false;
 	return true;
 }
 
@@ -133,7 +133,7 @@ void rc_tx_fill(struct rc_ctx *ctx, struct rc *c)
 		if (!rc_wake(ctx, c))
 			return;
 	}
-	if (rn_unlikely(c->rtr_due) && !send_rtr(ctx, c))
+	if (rn_unlikely(c->out.rtr_due) && !send_rtr(ctx, c))
 		return;
 	while ((c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && c->m.qp != NULL) {
 		if (c->tcp.q_end - c->tcp.snd_nxt >= tcpl_emss(&c->tcp) || tcpl_room(&c->tcp) <= RC_CTRL_CHUNKS)
@@ -146,5 +146,5 @@ void rc_tx_fill(struct rc_ctx *ctx, struct rc *c)
 /* Nothing of ours is on the way or waits. */
 bool rc_tx_idle(const struct rc *c)
 {
-	return c->blk == NULL || (tcpl_idle(&c->tcp) && !c->rtr_due && qp_msgs_sent(&c->m));
+	return c->blk == NULL || (tcpl_idle(&c->tcp) && !c->out.rtr_due && qp_msgs_sent(&c->m));
 }

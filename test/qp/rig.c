@@ -342,7 +342,7 @@ void rig_turn(struct rig *r, int id)
 		}
 		rc_flush(&n->ctx);
 		take_effects(r, n);
-	} while (n->ctx.ready_head != NULL);
+	} while (rc_ready_first(&n->ctx) != NULL);
 }
 
 static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
@@ -505,7 +505,7 @@ void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len
 void rig_connect(struct rig *r, uint32_t f)
 {
 	rig_connect_start(r, f, "hello", 5);
-	while (!r->n[0].conn[f].up || !r->n[1].conn[f].up)
+	while (!rc_is_up(&r->n[0].conn[f]) || !rc_is_up(&r->n[1].conn[f]))
 		if (!rig_step(r))
 			fail_msg("no connection");
 	rig_turn(r, 0);
@@ -526,7 +526,7 @@ void rig_connect_self(struct rig *r, uint32_t f)
 		if (!rig_step(r))
 			fail_msg("its TCP does not open");
 	assert_int_equal(rc_attach(&n->ctx, &n->conn[f], &n->q[f].qp), QP_OK);
-	while (!n->conn[f].up)
+	while (!rc_is_up(&n->conn[f]))
 		if (!rig_step(r))
 			fail_msg("no connection");
 }

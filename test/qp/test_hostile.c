@@ -360,7 +360,7 @@ static void read_issued(void)
 
 	open_bench(1, NULL);
 	raw_respond(&p);
-	assert_true(dev()->conn[0].up);
+	assert_true(rc_is_up(&dev()->conn[0]));
 	struct qp_sge s = rig_sge(dev(), 8192, 2000);
 	const struct rig_wr w = { .wr_id = 3, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
 				  .raddr = 0x5000, .rkey = 0x77 };

@@ -156,7 +156,7 @@ static void the_last_byte_is_not_seen_before_the_others(void **state)
 /* A Write that goes on where the open one ends, in full segments: nothing in it says that it is another one. */
 static void the_next_write_is_not_taken_for_this_one(void **state)
 {
-	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_TAGGED_HDR_LEN;
+	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_TAGGED_HDR_LEN;
 
 	(void)state;
 	lose_the(3);
@@ -191,7 +191,7 @@ static void the_later_write_wins(void **state)
 static void the_middle_of_a_send_is_placed_early(void **state)
 {
 	const struct qp_sge one = rig_sge(Z, 0, BIG), two = rig_sge(Z, SRC, 64);
-	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_UNTAGGED_HDR_LEN;
+	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_UNTAGGED_HDR_LEN;
 	const uint64_t before = Z->ctx.qp.stats.ooo_placed;
 
 	(void)state;
@@ -222,7 +222,7 @@ static void the_middle_of_a_read_is_placed_early(void **state)
 	const struct qp_sge g = rig_sge(Z, 0, BIG);
 	const struct rig_wr w = { .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &g, .num_sge = 1, .raddr = RIG_IOVA(0),
 				  .rkey = A->rkey };
-	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_TAGGED_HDR_LEN;
+	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_TAGGED_HDR_LEN;
 	const uint64_t before = Z->ctx.qp.stats.ooo_placed;
 
 	(void)state;
@@ -241,7 +241,7 @@ static void the_middle_of_a_read_is_placed_early(void **state)
 /* A receive of several pieces, and one that is full before the message ends. */
 static void what_does_not_fit_the_receive_is_not_placed_early(void **state)
 {
-	const uint32_t part = R->n[0].conn[0].mulpdu - DDP_UNTAGGED_HDR_LEN;
+	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_UNTAGGED_HDR_LEN;
 	const struct qp_sge one = rig_sge(Z, 0, 4 * part - 1);
 
 	(void)state;

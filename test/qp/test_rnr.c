@@ -42,7 +42,7 @@ static void down(void)
 {
 	assert_int_equal(B->ctx.rnr_kept, 0);
 	assert_int_equal(B->ctx.rnr_stages, 0);
-	assert_null(B->ctx.rnr_head);
+	assert_null(B->ctx.rnr.first);
 	rig_free(R);
 }
 

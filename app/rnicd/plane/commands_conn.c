@@ -42,7 +42,7 @@ static void conn_begin(struct rnicd_worker *w, struct cmd_conn_open *o)
 		conn_set_client(o->conn, o->client);
 }
 
-static bool conn_here(const struct cmd_conn *c) { return c->conn->owner == c->key; }
+static bool conn_here(const struct cmd_conn *c) { return rc_owner(c->conn) == c->key; }
 
 static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 {
@@ -55,7 +55,7 @@ static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 	conn_set_client(conn, j->client);
 	if (j->tune != NULL)
 		qp_set(j->qp, j->tune);
-	j->qv = conn->passive ? rc_accept(&w->rc, conn, &a) : rc_attach(&w->rc, conn, j->qp);
+	j->qv = rc_is_passive(conn) ? rc_accept(&w->rc, conn, &a) : rc_attach(&w->rc, conn, j->qp);
 	if (j->qv != QP_OK)
 		conn_set_client(conn, NULL);
 }
@@ -97,15 +97,15 @@ static void look_conn(struct look_conn *l)
 {
 	const struct rc *c = l->conn;
 
-	l->here = c->owner == l->key;
+	l->here = rc_owner(c) == l->key;
 	if (!l->here)
 		return;
 	l->state = rc_get_state(c);
 	tcpl_get_info(&c->tcp, &l->tcp);
 	l->stats = c->tcp.stats;
-	l->crc = c->agreed.crc;
-	l->rx_markers = c->agreed.rx_markers;
-	l->tx_markers = c->agreed.tx_markers;
+	l->crc = rc_agreed(c)->crc;
+	l->rx_markers = rc_agreed(c)->rx_markers;
+	l->tx_markers = rc_agreed(c)->tx_markers;
 }
 
 void command_conn(struct rnicd_worker *w, struct cmd *c)

@@ -108,7 +108,8 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 /* Of the connection that comes next, what qp does not know of. */
 static void fetch_next(const struct rnicd_worker *w)
 {
-	const struct conn *next = w->rc.ready_head != NULL ? conn_of(w->rc.ready_head) : NULL;
+	const struct rc *first = rc_ready_first(&w->rc);
+	const struct conn *next = first != NULL ? conn_of(first) : NULL;
 
 	if (next != NULL) {
 		for (uint32_t at = offsetof(struct conn, timer); at < sizeof(*next); at += RN_CACHE_LINE)
