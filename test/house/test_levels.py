@@ -55,6 +55,24 @@ def carrier_problems(path, text):
     return ['%s: %s is a carrier\'s' % (path, m.group(0)) for m in names.finditer(COMMENT.sub('', text))]
 
 
+# What stands below the line "private" of qp.h is for lib/qp and the carriers: rnicd calls functions. A QP that is in none of
+# the engine's lists may be put into one of its owner's by `link`.
+QP_HEADER = 'lib/qp/qp.h'
+QP_OPEN = {'link'}
+
+
+def private_members(header):
+    """Members of struct qp."""
+    body = COMMENT.sub('', header).split('struct qp {', 1)[1].split('};', 1)[0]
+    return {n for line in body.split(';') for n in re.findall(r'(\w+)\s*(?:,|$)', line.strip())} - QP_OPEN
+
+
+def private_problems(path, text, members):
+    if not path.startswith('app/'):
+        return []
+    return ['%s: qp->%s is private' % (path, m) for m in re.findall(r'\bqp->(\w+)', COMMENT.sub('', text)) if m in members]
+
+
 def condition_problems(path, text):
     base = os.path.basename(path)
     if not base.endswith('.c') or base.startswith('crc32c_'):
@@ -106,6 +124,11 @@ def self_tests(tap):
     tap.case('a carrier\'s name in the message engine is found, a comment is not',
              [] if carrier_problems('lib/qp/x.c', 'tcpl_idle(c);') and carrier_problems('lib/qp/x.h', 'struct mpa_view v;')
              and not carrier_problems('lib/qp/x.c', '/* mpa_rx_next */ int rc;') else ['it is not so'])
+    qp = '/* private */ struct qp {\n\tuint8_t state; /* x */\n\tuint32_t sq_done, rq_done;\n\tstruct rn_slink link;\n};'
+    tap.case('a private member of a queue pair is found',
+             [] if private_members(qp) == {'state', 'sq_done', 'rq_done'}
+             and private_problems('app/rnicd/x.c', 'q->qp->state = 1;', {'state'})
+             and not private_problems('app/rnicd/x.c', 'qp->link; /* qp->state */', {'state'}) else ['it is not'])
     tap.case('the other checks say no',
              [] if condition_problems('lib/qp/x.c', '#ifdef X\n') and not condition_problems('lib/a/crc32c_x.c', '#if 1\n')
              and licence_problems('x.c', 'int x;\n') else ['a check passed what is wrong'])
@@ -124,6 +147,9 @@ def main():
     tap.case('no conditional compilation in .c files outside crc32c',
              [q for p, t, _ in code for q in condition_problems(p, t)])
     tap.case('the message engine knows no carrier', [q for p, t, _ in code for q in carrier_problems(p, t)])
+    header = next(t for p, t, _ in code if p == QP_HEADER)
+    tap.case('rnicd leaves the private part of a queue pair alone',
+             [q for p, t, _ in code for q in private_problems(p, t, private_members(header))])
     everything = code + list(sources(root, ['test', 'scripts']))
     tap.case('every source file names the licence', [q for p, t, _ in everything for q in licence_problems(p, t)])
     return tap.done()
