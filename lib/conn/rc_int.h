@@ -105,47 +105,47 @@ bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c);
 bool rc_rx_slice(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
 void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
 void rc_rx_stage_back(struct rc_ctx *ctx, struct rc *c);
-void rc_rx_fin(struct rc_ctx *ctx, struct rc *c);
+RN_COLD void rc_rx_fin(struct rc_ctx *ctx, struct rc *c);
 void rc_rx_first(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rnr.c */
-bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
+RN_COLD bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
 void rc_rnr_keep(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
 bool rc_rnr_rest(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
 void rc_rnr_window(struct rc *c);
 void rc_rnr_fin(struct rc_ctx *ctx, struct rc *c);
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c);
-void rc_rnr_look(struct rc_ctx *ctx, struct rc *c);
+RN_COLD void rc_rnr_look(struct rc_ctx *ctx, struct rc *c);
 /* rc_ooo.c */
-void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
+RN_COLD void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v);
 
 /* rc_term.c */
 /* A verdict of the engine says that the sequence has failed. v: the segment at hand, or NULL. */
 static inline const struct mpa_view *rc_named(const struct rc *c, const struct mpa_view *v) { return c->m.err_named ? v : NULL; }
-void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struct mpa_view *v);
-void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v, uint32_t hdr_len);
+RN_COLD void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struct mpa_view *v);
+RN_COLD void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v, uint32_t hdr_len);
 
 /* rc_neg.c */
 void rc_neg_send(struct rc *c);
 bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len);
-uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p, uint32_t n);
+RN_COLD uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p, uint32_t n);
 void rc_neg_self(struct rc_ctx *ctx, struct rc *c);
-void rc_neg_operational(struct rc_ctx *ctx, struct rc *c);
+RN_COLD void rc_neg_operational(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_life.c */
 void rc_tell(struct rc *c, enum rc_news to);
 void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to);
-void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code);
-void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev);
-void rc_reset(struct rc_ctx *ctx, struct rc *c);
-void rc_finish(struct rc_ctx *ctx, struct rc *c);
+RN_COLD void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code);
+RN_COLD void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev);
+RN_COLD void rc_reset(struct rc_ctx *ctx, struct rc *c);
+RN_COLD void rc_finish(struct rc_ctx *ctx, struct rc *c);
 bool rc_wake(struct rc_ctx *ctx, struct rc *c);
 void rc_rest(struct rc_ctx *ctx, struct rc *c);
 void rc_shutdown(struct rc_ctx *ctx, struct rc *c);
 void rc_setup_done(struct rc_ctx *ctx, struct rc *c);
 void rc_drain(struct rc_ctx *ctx, struct rc *c);
-void rc_drain_over(struct rc_ctx *ctx, struct rc *c);
+RN_COLD void rc_drain_over(struct rc_ctx *ctx, struct rc *c);
 bool rc_unheard(const struct rc *c);
 
 #endif

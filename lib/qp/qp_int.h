@@ -83,22 +83,22 @@ static inline void qp_place_settle(struct qp_ctx *ctx)
 }
 
 /* qp_pull.c */
-enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why);
+RN_COLD enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why);
 /* qp_pull_op.c: the work request that is next is neither a Send nor a Write of bytes */
 bool qp_op_local(const struct qp_send *s);
 uint32_t qp_op_len(const struct qp_msgs *m);
-enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m);
-void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg);
-void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg);
+RN_NOINLINE enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m);
+RN_NOINLINE void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg);
+RN_NOINLINE void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg);
 void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg);
 
 /* qp_push.c */
-enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);
+RN_COLD enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);
 struct iw_err qp_source_err(enum qp_mr_verdict v, bool read);
 /* qp_push_atomic.c */
-enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+RN_NOINLINE enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 				uint32_t n);
-enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+RN_NOINLINE enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 				 uint32_t n);
 
 #endif
