@@ -28,15 +28,19 @@ static void die(const char *what)
 static void usage(FILE *out)
 {
 	fputs("usage: hello -s [-p PORT] ADDR             wait for one client on ADDR\n"
-	      "       hello [-p PORT] ADDR [GREETING]     greet the server at ADDR\n", out);
+	      "       hello [-p PORT] ADDR [GREETING]     greet the server at ADDR\n",
+	      out);
 }
 
 /* The end point of ADDR: for the server it listens, for the client it is ready to connect. */
 static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_server)
 {
 	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP, .ai_flags = is_server ? RAI_PASSIVE : 0 }, *ai;
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-					 .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct rdma_cm_id *id;
 
 	if (rdma_getaddrinfo(addr, port, &hints, &ai) != 0)
@@ -115,7 +119,7 @@ static void server(struct rdma_cm_id *listener, const char *addr, const char *po
 	mr_out = ibv_reg_mr(id->pd, out, sizeof(out), 0);
 	if (mr_in == NULL || mr_out == NULL)
 		die("registering memory");
-	post_recv(id, in, mr_in);	/* before accepting: the greeting may follow at once */
+	post_recv(id, in, mr_in); /* before accepting: the greeting may follow at once */
 	if (rdma_accept(id, NULL) != 0)
 		die("accepting");
 	in[complete(id->recv_cq, "receiving")] = '\0';
@@ -150,8 +154,10 @@ static void client(struct rdma_cm_id *id, const char *greeting)
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = { { "help", no_argument, NULL, 'h' }, { "server", no_argument, NULL, 's' },
-					       { "port", required_argument, NULL, 'p' }, { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = { { "help", no_argument, NULL, 'h' },
+					       { "server", no_argument, NULL, 's' },
+					       { "port", required_argument, NULL, 'p' },
+					       { NULL, 0, NULL, 0 } };
 	const char *port = "18610";
 	struct rdma_cm_id *id;
 	int c, is_server = 0;

@@ -19,15 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS	1024u	/* open addressing: a key stands in its bucket, or behind it with no empty one between */
+#define BUCKETS 1024u /* open addressing: a key stands in its bucket, or behind it with no empty one between */
 
 struct bucket {
-	uint32_t sum;	/* over the rest; big endian */
-	char key[60];	/* zero-terminated and zero-filled; empty: nobody here */
+	uint32_t sum; /* over the rest; big endian */
+	char key[60]; /* zero-terminated and zero-filled; empty: nobody here */
 	char value[192];
 };
 
-struct where {	/* on the wire, big endian */
+struct where { /* on the wire, big endian */
 	uint64_t addr;
 	uint32_t rkey, buckets;
 };
@@ -39,7 +39,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-static uint32_t fnv(const void *data, size_t len)	/* FNV-1a, 32 bits */
+static uint32_t fnv(const void *data, size_t len) /* FNV-1a, 32 bits */
 {
 	const uint8_t *p = data;
 	uint32_t h = 2166136261u;
@@ -49,10 +49,7 @@ static uint32_t fnv(const void *data, size_t len)	/* FNV-1a, 32 bits */
 	return h;
 }
 
-static uint32_t bucket_sum(const struct bucket *b)
-{
-	return htonl(fnv(b->key, sizeof(*b) - sizeof(b->sum)));
-}
+static uint32_t bucket_sum(const struct bucket *b) { return htonl(fnv(b->key, sizeof(*b) - sizeof(b->sum))); }
 
 static void put(struct bucket *table, const char *pair)
 {
@@ -87,7 +84,9 @@ static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_s
 static void server(struct rdma_cm_id *listener, struct bucket *table, const char *addr, const char *port)
 {
 	struct where here;
-	struct rdma_conn_param param = { .private_data = &here, .private_data_len = sizeof(here), .responder_resources = 4 };
+	struct rdma_conn_param param = { .private_data = &here,
+					 .private_data_len = sizeof(here),
+					 .responder_resources = 4 };
 
 	if (rdma_listen(listener, 16) != 0)
 		die("listening");
@@ -104,16 +103,20 @@ static void server(struct rdma_cm_id *listener, struct bucket *table, const char
 			die("registering the table");
 		here = (struct where){ htobe64((uintptr_t)table), htonl(mr->rkey), htonl(BUCKETS) };
 		if (rdma_accept(id, &param) != 0)
-			rdma_destroy_ep(id);	/* a client that went away meanwhile is no reason to end */
+			rdma_destroy_ep(id); /* a client that went away meanwhile is no reason to end */
 	}
 }
 
 /* Read bucket i until its checksum fits. */
-static void read_bucket(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *mr, const struct where *there, uint32_t i)
+static void read_bucket(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *mr, const struct where *there,
+			uint32_t i)
 {
 	struct ibv_sge sge = { (uintptr_t)b, sizeof(*b), mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
-				  .wr.rdma = { be64toh(there->addr) + i * sizeof(*b), ntohl(there->rkey) } }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .wr.rdma = { be64toh(there->addr) + i * sizeof(*b), ntohl(there->rkey) } },
+			   *bad;
 	struct ibv_wc wc;
 
 	do {
@@ -131,7 +134,7 @@ static void read_bucket(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *
 /* 1 and *b holds the pair; 0 there is none. */
 static int get(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *mr, const struct where *there, const char *key)
 {
-	for (uint32_t h = fnv(key, strlen(key)); ; h++) {
+	for (uint32_t h = fnv(key, strlen(key));; h++) {
 		read_bucket(id, b, mr, there, h % ntohl(there->buckets));
 		if (b->key[0] == '\0')
 			return 0;
@@ -143,7 +146,7 @@ static int get(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *mr, const
 static int client(struct rdma_cm_id *id, char **keys, int n)
 {
 	static struct bucket b;
-	struct rdma_conn_param param = { .initiator_depth = 4 };	/* Reads under way */
+	struct rdma_conn_param param = { .initiator_depth = 4 }; /* Reads under way */
 	struct ibv_mr *mr = ibv_reg_mr(id->pd, &b, sizeof(b), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	struct where there = { 0 };
 	int missing = 0;
@@ -160,7 +163,8 @@ static int client(struct rdma_cm_id *id, char **keys, int n)
 	for (int i = 0; i < n; i++) {
 		int found = get(id, &b, mr, &there, keys[i]);
 
-		printf("%s %s %.*s\n", keys[i], found ? "=" : "is not there", found ? (int)sizeof(b.value) : 0, b.value);
+		printf("%s %s %.*s\n", keys[i], found ? "=" : "is not there", found ? (int)sizeof(b.value) : 0,
+		       b.value);
 		missing |= !found;
 	}
 	rdma_disconnect(id);
@@ -170,8 +174,9 @@ static int client(struct rdma_cm_id *id, char **keys, int n)
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = { { "help", 0, NULL, 'h' }, { "server", 0, NULL, 's' },
-					       { "port", 1, NULL, 'p' }, { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = {
+		{ "help", 0, NULL, 'h' }, { "server", 0, NULL, 's' }, { "port", 1, NULL, 'p' }, { NULL, 0, NULL, 0 }
+	};
 	static struct bucket table[BUCKETS] __attribute__((aligned(4096)));
 	static char apple[] = "apple=green", cherry[] = "cherry=red", *fruit[] = { apple, cherry, NULL };
 	const char *port = "18612";
@@ -186,7 +191,8 @@ int main(int argc, char **argv)
 	rest = argc - optind - 1;
 	if (help || bad || rest < !is_server || rest >= (int)BUCKETS / 2) {
 		fputs("usage: kvget -s [-p PORT] ADDR [KEY=VALUE ..]   serve a table on ADDR until SIGINT\n"
-		      "       kvget [-p PORT] ADDR KEY [KEY ..]        look keys up in it\n", help ? stdout : stderr);
+		      "       kvget [-p PORT] ADDR KEY [KEY ..]        look keys up in it\n",
+		      help ? stdout : stderr);
 		return help ? 0 : 2;
 	}
 	if (!is_server)

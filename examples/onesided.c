@@ -21,7 +21,7 @@
 
 #define SIZE (1u << 20)
 
-struct where {	/* on the wire, big endian */
+struct where { /* on the wire, big endian */
 	uint64_t addr;
 	uint32_t rkey, size;
 };
@@ -36,8 +36,11 @@ static void die(const char *what)
 static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_server)
 {
 	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP, .ai_flags = is_server ? RAI_PASSIVE : 0 }, *ai;
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-					 .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct rdma_cm_id *id;
 
 	if (rdma_getaddrinfo(addr, port, &hints, &ai) != 0)
@@ -68,8 +71,11 @@ static void operate(struct rdma_cm_id *id, enum ibv_wr_opcode op, void *buf, uin
 		    const struct where *there)
 {
 	struct ibv_sge sge = { (uintptr_t)buf, len, mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = op,
-				  .wr.rdma = { be64toh(there->addr), ntohl(there->rkey) } }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .wr.rdma = { be64toh(there->addr), ntohl(there->rkey) } },
+			   *bad;
 
 	errno = ibv_post_send(id->qp, &wr, &bad);
 	if (errno != 0)
@@ -78,10 +84,7 @@ static void operate(struct rdma_cm_id *id, enum ibv_wr_opcode op, void *buf, uin
 }
 
 /* Byte i of the test data. */
-static uint8_t pattern(uint32_t i)
-{
-	return (uint8_t)(i * 2654435761u >> 24 ^ i);
-}
+static uint8_t pattern(uint32_t i) { return (uint8_t)(i * 2654435761u >> 24 ^ i); }
 
 static void check(const uint8_t *buf, const char *whose)
 {
@@ -109,13 +112,14 @@ static void server(struct rdma_cm_id *listener, uint8_t *buf, const char *addr, 
 	fflush(stdout);
 	if (rdma_get_request(listener, &id) != 0)
 		die("waiting for a client");
-	mr = ibv_reg_mr(id->pd, buf, SIZE + 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	mr = ibv_reg_mr(id->pd, buf, SIZE + 8,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (mr == NULL)
 		die("registering memory");
 	here = (struct where){ htobe64((uintptr_t)buf), htonl(mr->rkey), htonl(SIZE) };
 	param.private_data = &here;
 	param.private_data_len = sizeof(here);
-	sge.lkey = mr->lkey;	/* behind the memory that is offered: the Send at the end */
+	sge.lkey = mr->lkey; /* behind the memory that is offered: the Send at the end */
 	errno = ibv_post_recv(id->qp, &wr, &bad);
 	if (errno != 0)
 		die("posting a receive");
@@ -156,8 +160,10 @@ static void client(struct rdma_cm_id *id, uint8_t *buf)
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = { { "help", no_argument, NULL, 'h' }, { "server", no_argument, NULL, 's' },
-					       { "port", required_argument, NULL, 'p' }, { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = { { "help", no_argument, NULL, 'h' },
+					       { "server", no_argument, NULL, 's' },
+					       { "port", required_argument, NULL, 'p' },
+					       { NULL, 0, NULL, 0 } };
 	const char *port = "18611";
 	struct rdma_cm_id *id;
 	void *buf = NULL;
@@ -172,7 +178,8 @@ int main(int argc, char **argv)
 	}
 	if (help || bad || argc - optind != 1) {
 		fputs("usage: onesided -s [-p PORT] ADDR    offer memory to one client on ADDR\n"
-		      "       onesided [-p PORT] ADDR       write it, read it back, compare\n", help ? stdout : stderr);
+		      "       onesided [-p PORT] ADDR       write it, read it back, compare\n",
+		      help ? stdout : stderr);
 		return help ? 0 : 2;
 	}
 	if (posix_memalign(&buf, 4096, SIZE + 8) != 0)

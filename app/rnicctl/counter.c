@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GROWS(group, name, unit, meaning)                                                                              \
-	{                                                                                                              \
-		COUNTER_##group, false, name, unit, meaning                                                            \
+#define GROWS(group, name, unit, meaning) \
+	{ \
+		COUNTER_##group, false, name, unit, meaning \
 	}
-#define GAUGE(group, name, unit, meaning)                                                                              \
-	{                                                                                                              \
-		COUNTER_##group, true, name, unit, meaning                                                             \
+#define GAUGE(group, name, unit, meaning) \
+	{ \
+		COUNTER_##group, true, name, unit, meaning \
 	}
 
 const struct counter counters[] = {

@@ -34,9 +34,9 @@
 #include "plane/dataplane.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
-#define EVENTS_MAX 256u /* taken in one turn; the others wait */
-#define END_NS (5 * RN_NS_PER_S)       /* clients' connections get that long to end in order */
-#define ALARM_S 1                      /* see client_ev.h */
+#define EVENTS_MAX   256u              /* taken in one turn; the others wait */
+#define END_NS       (5 * RN_NS_PER_S) /* clients' connections get that long to end in order */
+#define ALARM_S      1                 /* see client_ev.h */
 
 static volatile sig_atomic_t stop_signal, reload_asked, state_asked;
 static bool ends_with_terminal;
@@ -89,44 +89,30 @@ static int options(int argc, char **argv, struct options *o)
 {
 	enum { CHECK = 256, HELP_CONFIG, NO_HUGEPAGES };
 	static const struct option opts[] = {
-		{ "config", required_argument, NULL, 'c' }, { "check", required_argument, NULL, CHECK },
+		{ "config", required_argument, NULL, 'c' },
+		{ "check", required_argument, NULL, CHECK },
 		{ "socket", required_argument, NULL, 's' },
-		{ "log-level", required_argument, NULL, 'l' }, { "help-config", no_argument, NULL, HELP_CONFIG },
+		{ "log-level", required_argument, NULL, 'l' },
+		{ "help-config", no_argument, NULL, HELP_CONFIG },
 		{ "no-hugepages", no_argument, NULL, NO_HUGEPAGES },
-		{ "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 
 	*o = (struct options){ .config = CONF_DEFAULT };
 	while ((c = getopt_long(argc, argv, "c:s:l:Vh", opts, NULL)) != -1) {
 		switch (c) {
-		case 'c':
-			o->config = optarg;
-			break;
-		case CHECK:
-			o->check = optarg;
-			break;
-		case 's':
-			o->socket = optarg;
-			break;
-		case 'l':
-			o->level = optarg;
-			break;
-		case NO_HUGEPAGES:
-			o->no_hugepages = true;
-			break;
-		case HELP_CONFIG:
-			conf_help(stdout);
-			return 0;
-		case 'V':
-			puts("rnicd " RNICD_VERSION);
-			return 0;
-		case 'h':
-			fputs(usage, stdout);
-			return 0;
-		default:
-			fputs("Try rnicd --help.\n", stderr);
-			return 2;
+		case 'c': o->config = optarg; break;
+		case CHECK: o->check = optarg; break;
+		case 's': o->socket = optarg; break;
+		case 'l': o->level = optarg; break;
+		case NO_HUGEPAGES: o->no_hugepages = true; break;
+		case HELP_CONFIG: conf_help(stdout); return 0;
+		case 'V': puts("rnicd " RNICD_VERSION); return 0;
+		case 'h': fputs(usage, stdout); return 0;
+		default: fputs("Try rnicd --help.\n", stderr); return 2;
 		}
 	}
 	if (optind == argc)
@@ -286,8 +272,10 @@ static void log_path(const struct event_path *ev)
 		return;
 	next = rnicd_now() + RN_NS_PER_S;
 	inet_ntop(v4 ? AF_INET : AF_INET6, ev->remote.b + (v4 ? 12 : 0), to, sizeof(to));
-	rnicd_log(RNICD_LOG_WARNING, "port %s: the path to %s takes packets of %u bytes, not the port's %u: segments are cut "
-		  "to fit. Set mtu = %u for the port, or mend the path", p->name, to, ev->mtu, (unsigned)p->mtu, ev->mtu);
+	rnicd_log(RNICD_LOG_WARNING,
+		  "port %s: the path to %s takes packets of %u bytes, not the port's %u: segments are cut "
+		  "to fit. Set mtu = %u for the port, or mend the path",
+		  p->name, to, ev->mtu, (unsigned)p->mtu, ev->mtu);
 }
 
 static void on_event(const struct event *ev)
@@ -299,21 +287,14 @@ static void on_event(const struct event *ev)
 		else
 			client_fx(&ev->fx);
 		break;
-	case EVENT_SIDR:
-		cm_sidr_message(&ev->sidr);
-		break;
+	case EVENT_SIDR: cm_sidr_message(&ev->sidr); break;
 	case EVENT_NEIGH:
 		cm_neigh(&ev->neigh);
 		client_reach_neigh(&ev->neigh);
 		break;
-	case EVENT_QUERY:
-		group_net_query(&ev->query);
-		break;
-	case EVENT_PATH:
-		log_path(&ev->path);
-		break;
-	case EVENT_ANSWER: /* the queue takes it */
-		break;
+	case EVENT_QUERY: group_net_query(&ev->query); break;
+	case EVENT_PATH: log_path(&ev->path); break;
+	case EVENT_ANSWER: /* the queue takes it */ break;
 	}
 }
 
@@ -325,9 +306,9 @@ static void say_state(void)
 			rx += rnicd.port[i]->stats[w].rx_packets;
 			tx += rnicd.port[i]->stats[w].tx_packets;
 		}
-		rnicd_log(RNICD_LOG_INFO, "port %s: link %s, %llu packets received, %llu sent", rnicd.port[i]->cfg->name,
-			  port_link(rnicd.port[i]) == RNICD_LINK_UP ? "up" : "down", (unsigned long long)rx,
-			  (unsigned long long)tx);
+		rnicd_log(RNICD_LOG_INFO, "port %s: link %s, %llu packets received, %llu sent",
+			  rnicd.port[i]->cfg->name, port_link(rnicd.port[i]) == RNICD_LINK_UP ? "up" : "down",
+			  (unsigned long long)rx, (unsigned long long)tx);
 	}
 	rnicd_log(RNICD_LOG_INFO, "%u clients", client_count());
 }
@@ -356,10 +337,7 @@ static uint32_t collect(void)
 
 static bool stop_asked(void) { return stop_signal != 0; }
 
-static bool all_gone(void)
-{
-	return client_count() == 0 || rnicd_now() >= end_by;
-}
+static bool all_gone(void) { return client_count() == 0 || rnicd_now() >= end_by; }
 
 static const struct loop_hooks serving = { .until = stop_asked, .collect = collect, .turn_end = client_reap };
 static const struct loop_hooks ending = { .until = all_gone, .collect = collect, .turn_end = client_reap };

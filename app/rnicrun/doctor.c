@@ -84,10 +84,10 @@ static int check_socket(const char *path)
 			wrong("%s is left over from an rnicd that is gone: start rnicd again", path);
 		break;
 	case EACCES:
-		wrong("you may not use %s: ask for socket-mode = 0666, or for its group, in rnicd's configuration", path);
+		wrong("you may not use %s: ask for socket-mode = 0666, or for its group, in rnicd's configuration",
+		      path);
 		break;
-	default:
-		wrong("%s: %s", path, strerror(e));
+	default: wrong("%s: %s", path, strerror(e));
 	}
 	return -1;
 }
@@ -207,11 +207,13 @@ static void check_memory(void)
 	if (huge > 0)
 		say("ok", "%ld free hugepages", huge);
 	else
-		say("note", "no free hugepages; it works without, a little slower: echo 512 > /proc/sys/vm/nr_hugepages");
+		say("note",
+		    "no free hugepages; it works without, a little slower: echo 512 > /proc/sys/vm/nr_hugepages");
 	if (maps >= 0 && (unsigned long)maps <= FEW_MAPS)
 		say("note", "vm.max_map_count is %ld: tens of thousands of scattered memory regions need more", maps);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FEW_FILES)
-		say("note", "only %lu file descriptors (ulimit -n): each event channel takes one", (unsigned long)files.rlim_cur);
+		say("note", "only %lu file descriptors (ulimit -n): each event channel takes one",
+		    (unsigned long)files.rlim_cur);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 4)
 		say("note", "%ld CPUs: daemon and polling clients take turns, latencies are those of the scheduler",
 		    sysconf(_SC_NPROCESSORS_ONLN));
@@ -227,7 +229,8 @@ static void check_program(const char *program)
 	}
 	say("ok", "%s can have the library preloaded", program);
 	if (!program_links_verbs(program))
-		say("note", "%s is not linked with libibverbs or librdmacm: only what it loads while it runs can use the devices",
+		say("note",
+		    "%s is not linked with libibverbs or librdmacm: only what it loads while it runs can use the devices",
 		    program);
 }
 
@@ -256,8 +259,8 @@ static void check_daemon(const char *sock)
 	close(up[1]);
 	struct pollfd end = { .fd = up[0], .events = POLLIN };
 	if (pid < 0 || (poll(&end, 1, ANSWER_MS) == 0 && kill(pid, SIGKILL) == 0)) {
-		wrong("rnicd at %s takes the connection and does not answer for %d s: is it stopped? Its log may say more", sock,
-		      ANSWER_MS / 1000);
+		wrong("rnicd at %s takes the connection and does not answer for %d s: is it stopped? Its log may say more",
+		      sock, ANSWER_MS / 1000);
 	} else if (read(up[0], &byte, 1) < 0) {
 		wrong("the check of rnicd at %s was lost: %s", sock, strerror(errno));
 	}

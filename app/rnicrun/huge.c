@@ -22,12 +22,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BIG    (UINT64_C(128) << 10) /* bytes: what glibc gives a mapping of its own */
-#define UNIT   (UINT64_C(64) << 10)
-#define PAGE   (UINT64_C(2) << 20)
-#define POOL   (UINT64_C(64) << 30)  /* of addresses; hugepages only where blocks are */
-#define UNITS  (POOL / UNIT)
-#define PAGES  (POOL / PAGE)
+#define BIG   (UINT64_C(128) << 10) /* bytes: what glibc gives a mapping of its own */
+#define UNIT  (UINT64_C(64) << 10)
+#define PAGE  (UINT64_C(2) << 20)
+#define POOL  (UINT64_C(64) << 30) /* of addresses; hugepages only where blocks are */
+#define UNITS (POOL / UNIT)
+#define PAGES (POOL / PAGE)
 
 /* glibc's own, which stay when its names are taken. */
 extern void *__libc_malloc(size_t size);
@@ -52,8 +52,9 @@ static struct {
 
 static void say_none(void)
 {
-	static const char text[] = "rnicrun --huge: the system has no 2 MiB page left, so big allocations are ordinary memory: "
-				   "raise vm.nr_hugepages\n";
+	static const char text[] =
+		"rnicrun --huge: the system has no 2 MiB page left, so big allocations are ordinary memory: "
+		"raise vm.nr_hugepages\n";
 	static bool said;
 
 	if (!said && write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
@@ -169,10 +170,7 @@ static bool ours(const void *p)
 }
 
 /* Bytes of a block of ours. */
-static size_t room_of(const void *p)
-{
-	return pool.units[(uint64_t)((const uint8_t *)p - pool.base) / UNIT] * UNIT;
-}
+static size_t room_of(const void *p) { return pool.units[(uint64_t)((const uint8_t *)p - pool.base) / UNIT] * UNIT; }
 
 static void give(void *p)
 {
@@ -248,8 +246,8 @@ static void after_fork_child(void)
 		n = alike(p);
 		if (pool.users[p] == 0 && !pool.own[p] && (pool.state != ON || !map_pages(p, n))) {
 			pool.state = OFF;
-			(void)mmap(page_at(p), n * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-				   0);
+			(void)mmap(page_at(p), n * PAGE, PROT_NONE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		}
 	}
 	close(old);
@@ -295,7 +293,7 @@ size_t malloc_usable_size(void *p)
 	if (ours(p))
 		return room_of(p);
 	if (libc == NULL)
-		libc = (size_t (*)(void *))(uintptr_t)dlsym(RTLD_NEXT, "malloc_usable_size");
+		libc = (size_t(*)(void *))(uintptr_t)dlsym(RTLD_NEXT, "malloc_usable_size");
 	return libc(p);
 }
 

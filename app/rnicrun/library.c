@@ -36,8 +36,10 @@ static char *take_trusted(const char *path)
 		return NULL;
 	if (nobody_else_writes(real))
 		return real;
-	fprintf(stderr, "rnicrun: others may write to %s or to its folder, so it is not run: chmod o-w, or chown it to you or "
-		"to root\n", real);
+	fprintf(stderr,
+		"rnicrun: others may write to %s or to its folder, so it is not run: chmod o-w, or chown it to you or "
+		"to root\n",
+		real);
 	exit(127);
 }
 
@@ -56,6 +58,7 @@ char *library_find(const char *name, const char *const *beside, const char *inst
 	if (found == NULL)
 		found = take_trusted(installed);
 	if (found == NULL)
-		fprintf(stderr, "rnicrun: there is no %s beside %s, and none at %s: build or install it\n", name, folder, installed);
+		fprintf(stderr, "rnicrun: there is no %s beside %s, and none at %s: build or install it\n", name,
+			folder, installed);
 	return found;
 }

@@ -73,7 +73,10 @@ int main(int argc, char **argv)
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
 		switch (o) {
-		case 's': sock = optarg; given = 1; break;
+		case 's':
+			sock = optarg;
+			given = 1;
+			break;
 		case 'u': huge = 1; break;
 		case 'w': companion = 1; break;
 		case 'd': check = 1; break;

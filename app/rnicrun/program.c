@@ -57,7 +57,8 @@ const char *program_obstacle(const char *name)
 	if (!find(name, path) || stat(path, &st) != 0)
 		return NULL;
 	/* What makes ld.so run in secure mode (ld.so(8)). */
-	if (((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid()) || ((st.st_mode & S_ISGID) != 0 && st.st_gid != getgid()))
+	if (((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid()) ||
+	    ((st.st_mode & S_ISGID) != 0 && st.st_gid != getgid()))
 		return "it is setuid or setgid, and the system preloads nothing into such programs: run a copy of it, or run "
 		       "it as its owner";
 	if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
@@ -82,7 +83,8 @@ const char *program_none(const char *name)
 	if (!S_ISREG(st.st_mode) || !found)
 		return "it is a file that may not be run (chmod +x, if it is a program)";
 	FILE *f = fopen(path, "re");
-	bool runs = f == NULL || (fread(head, 1, 2, f) == 2 && (memcmp(head, ELFMAG, 2) == 0 || memcmp(head, "#!", 2) == 0));
+	bool runs = f == NULL ||
+		    (fread(head, 1, 2, f) == 2 && (memcmp(head, ELFMAG, 2) == 0 || memcmp(head, "#!", 2) == 0));
 	if (f != NULL)
 		fclose(f);
 	return runs ? NULL : "it is no program: neither an ELF file nor a script that names its interpreter (#!)";
@@ -95,7 +97,8 @@ static bool loader_of(const char *path, char loader[PATH_MAX])
 	Elf64_Ehdr e;
 	Elf64_Phdr p = { .p_type = PT_NULL };
 	bool ok = f != NULL && fread(&e, sizeof(e), 1, f) == 1 && memcmp(e.e_ident, ELFMAG, SELFMAG) == 0 &&
-		  e.e_ident[EI_CLASS] == ELFCLASS64 && e.e_phentsize == sizeof(p) && fseek(f, (long)e.e_phoff, SEEK_SET) == 0;
+		  e.e_ident[EI_CLASS] == ELFCLASS64 && e.e_phentsize == sizeof(p) &&
+		  fseek(f, (long)e.e_phoff, SEEK_SET) == 0;
 
 	for (int i = 0; ok && i < e.e_phnum && p.p_type != PT_INTERP; i++)
 		ok = fread(&p, sizeof(p), 1, f) == 1;

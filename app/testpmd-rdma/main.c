@@ -22,7 +22,7 @@ static void on_signal(int sig)
 
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal };	/* no SA_RESTART: fgets and poll return */
+	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART: fgets and poll return */
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
@@ -39,7 +39,8 @@ static enum tp_verdict pin(int cpu, struct tp_err *err)
 	CPU_SET((unsigned)cpu % CPU_SETSIZE, &set);
 	if (cpu < CPU_SETSIZE && sched_setaffinity(0, sizeof(set), &set) == 0)
 		return TP_OK;
-	return tp_fail(err, TP_BAD_OPTION, "cannot run on CPU %d: \"nproc\" and \"taskset -p $$\" tell which there are", cpu);
+	return tp_fail(err, TP_BAD_OPTION, "cannot run on CPU %d: \"nproc\" and \"taskset -p $$\" tell which there are",
+		       cpu);
 }
 
 static int client(const struct tp_opts *o)
@@ -63,17 +64,10 @@ int main(int argc, char **argv)
 
 	tp_opts_default(&o);
 	switch (tp_cli_parse(&o, argc, argv, &err)) {
-	case TP_CLI_HELP:
-		tp_cli_help(stdout);
-		return EXIT_GOOD;
-	case TP_CLI_VERSION:
-		puts("testpmd-rdma " TP_VERSION);
-		return EXIT_GOOD;
-	case TP_CLI_BAD:
-		fprintf(stderr, "testpmd-rdma: %s\n", err.text);
-		return EXIT_USAGE;
-	case TP_CLI_RUN:
-		break;
+	case TP_CLI_HELP: tp_cli_help(stdout); return EXIT_GOOD;
+	case TP_CLI_VERSION: puts("testpmd-rdma " TP_VERSION); return EXIT_GOOD;
+	case TP_CLI_BAD: fprintf(stderr, "testpmd-rdma: %s\n", err.text); return EXIT_USAGE;
+	case TP_CLI_RUN: break;
 	}
 	v = pin(o.cpu, &err);
 	if (v != TP_OK) {

@@ -33,7 +33,8 @@ static enum tp_verdict idle_run(struct tp_run *r)
 
 		usleep((useconds_t)(left < LOOK_US ? left : LOOK_US));
 		if (atomic_load(&r->s->dead))
-			return tp_fail(r->s->err, TP_PEER_GONE, "an idle connection was closed: see what the server says");
+			return tp_fail(r->s->err, TP_PEER_GONE,
+				       "an idle connection was closed: see what the server says");
 		v = tp_ctrl_pump(r->s);
 		now = tp_now();
 	}

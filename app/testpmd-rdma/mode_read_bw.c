@@ -2,10 +2,7 @@
 /* RDMA Read bandwidth: the server sleeps, its memory is read. */
 #include "tp_engine.h"
 
-static enum tp_verdict read_bw_run(struct tp_run *r)
-{
-	return tp_stream_run(r, IBV_WR_RDMA_READ);
-}
+static enum tp_verdict read_bw_run(struct tp_run *r) { return tp_stream_run(r, IBV_WR_RDMA_READ); }
 
 static enum tp_verdict read_bw_verify(struct tp_run *r)
 {

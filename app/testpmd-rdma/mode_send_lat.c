@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SQ_DEPTH	64u
-#define SIGNAL_EVERY	16u
-#define RECVS		8u	/* posted ahead on each queue pair */
+#define SQ_DEPTH     64u
+#define SIGNAL_EVERY 16u
+#define RECVS        8u /* posted ahead on each queue pair */
 
 struct lat_count {
 	uint64_t posted, done, received, posted_recv;
@@ -25,7 +25,8 @@ static enum tp_verdict send_lat_post_recv(struct tp_run *r, uint32_t q)
 	struct tp_session *s = r->s;
 	struct lat_count *c = (struct lat_count *)r->state + q;
 	uint64_t slot = c->posted_recv++ % r->p->slots;
-	struct ibv_sge sge = { (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot), (uint32_t)r->p->size, s->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot), (uint32_t)r->p->size,
+			       s->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = tp_wr_id(TP_WR_RECV, q, 0), .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	errno = ibv_post_recv(tp_qp(s, q), &wr, &bad);
@@ -67,8 +68,8 @@ static enum tp_verdict poll_or_idle(struct tp_run *r)
 		c->done = tp_wr_count(wc.wr_id, c->done);
 	} else if (tp_wr_kind(wc.wr_id) == TP_WR_RECV) {
 		if (wc.byte_len != r->p->size)
-			return tp_fail(r->s->err, TP_CORRUPT, "a Send of %u bytes arrived where %llu were sent", wc.byte_len,
-				       (unsigned long long)r->p->size);
+			return tp_fail(r->s->err, TP_CORRUPT, "a Send of %u bytes arrived where %llu were sent",
+				       wc.byte_len, (unsigned long long)r->p->size);
 		c->received++;
 	}
 	return TP_OK;
@@ -80,7 +81,8 @@ static enum tp_verdict send_lat_ping(struct tp_run *r, uint64_t i)
 	uint32_t q = (uint32_t)(i % r->p->qps);
 	struct lat_count *c = (struct lat_count *)r->state + q;
 	uint64_t slot = i / r->p->qps % r->p->slots;
-	struct ibv_sge sge = { (uintptr_t)s->region + tp_tx_off(&s->layout, q, slot), (uint32_t)r->p->size, s->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)s->region + tp_tx_off(&s->layout, q, slot), (uint32_t)r->p->size,
+			       s->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 	enum tp_verdict v = TP_OK;
 

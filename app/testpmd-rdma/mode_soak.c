@@ -16,36 +16,36 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define POLL_BATCH	16
-#define NOTE_LEN	8u
-#define CONSTANT_QP	UINT32_C(0x7fffff)	/* the "queue pair" whose pattern the constant area carries */
+#define POLL_BATCH  16
+#define NOTE_LEN    8u
+#define CONSTANT_QP UINT32_C(0x7fffff) /* the "queue pair" whose pattern the constant area carries */
 
 enum soak_kind { SOAK_SEND, SOAK_WRITE, SOAK_READ };
 
 struct soak_op {
 	enum soak_kind kind;
-	uint32_t len, off;	/* off: 0..63, inside the slot */
+	uint32_t len, off; /* off: 0..63, inside the slot */
 	uint64_t seed;
 };
 
 struct soak_qp {
-	uint64_t posted, done;			/* own operations */
-	uint64_t expect;			/* the peer's operation that the next receive belongs to */
+	uint64_t posted, done; /* own operations */
+	uint64_t expect;       /* the peer's operation that the next receive belongs to */
 	uint64_t posted_recv, received, granted;
-	uint64_t first;				/* own first operation that the peer notices */
-	uint64_t *stamp;			/* ns, of operation k at k % depth */
-	bool *completed;			/* operation k at k % depth, for k in [done, posted) */
+	uint64_t first;  /* own first operation that the peer notices */
+	uint64_t *stamp; /* ns, of operation k at k % depth */
+	bool *completed; /* operation k at k % depth, for k in [done, posted) */
 	bool credit_busy;
 };
 
 struct soak {
-	uint64_t started, noted, received, bytes;	/* noted: own operations that make the peer receive */
+	uint64_t started, noted, received, bytes; /* noted: own operations that make the peer receive */
 	struct soak_qp qp[];
 };
 
 static void soak_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
-	*sq = 2 * p->depth + 1;	/* a Write takes two, and one for the credit */
+	*sq = 2 * p->depth + 1; /* a Write takes two, and one for the credit */
 	*rq = p->depth;
 }
 
@@ -53,7 +53,7 @@ static struct soak_op make_op(const struct tp_run *r, bool by_server, uint32_t q
 {
 	struct soak_op op;
 	uint64_t h = op.seed = tp_pattern_seed(r->p->seed ^ (uint64_t)by_server << 63, q, k);
-	uint64_t range = (h & 12) == 0 && r->p->size > 64 ? 64 : r->p->size;	/* a quarter of them small */
+	uint64_t range = (h & 12) == 0 && r->p->size > 64 ? 64 : r->p->size; /* a quarter of them small */
 
 	op.kind = (enum soak_kind)((h >> 4 & 0xffff) % 3);
 	op.len = (uint32_t)(1 + (h >> 20) % range);
@@ -74,7 +74,8 @@ static enum tp_verdict soak_post_recv(struct tp_run *r, uint32_t q)
 	struct tp_session *s = r->s;
 	struct soak_qp *sq = &((struct soak *)r->state)->qp[q];
 	uint64_t slot = sq->posted_recv++ % r->p->depth;
-	struct ibv_sge sge = { (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot), (uint32_t)s->layout.stride, s->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot), (uint32_t)s->layout.stride,
+			       s->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = tp_wr_id(TP_WR_RECV, q, 0), .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	errno = ibv_post_recv(tp_qp(s, q), &wr, &bad);
@@ -85,7 +86,8 @@ static enum tp_verdict soak_prepare(struct tp_run *r)
 {
 	const struct tp_point *p = r->p;
 	struct tp_session *s = r->s;
-	struct soak *k = calloc(1, sizeof(*k) + p->qps * (sizeof(k->qp[0]) + p->depth * (sizeof(uint64_t) + sizeof(bool))));
+	struct soak *k =
+		calloc(1, sizeof(*k) + p->qps * (sizeof(k->qp[0]) + p->depth * (sizeof(uint64_t) + sizeof(bool))));
 	enum tp_verdict v = TP_OK;
 
 	if (k == NULL)
@@ -95,7 +97,8 @@ static enum tp_verdict soak_prepare(struct tp_run *r)
 			tp_pattern_seed(p->seed ^ (uint64_t)s->is_server << 63, CONSTANT_QP, 0), 0);
 	for (uint32_t q = 0; q < p->qps; q++) {
 		k->qp[q].stamp = (uint64_t *)(void *)&k->qp[p->qps] + (size_t)q * p->depth;
-		k->qp[q].completed = (bool *)((uint64_t *)(void *)&k->qp[p->qps] + (size_t)p->qps * p->depth) + (size_t)q * p->depth;
+		k->qp[q].completed = (bool *)((uint64_t *)(void *)&k->qp[p->qps] + (size_t)p->qps * p->depth) +
+				     (size_t)q * p->depth;
 		k->qp[q].first = next_noticed(r, s->is_server, q, 0);
 		k->qp[q].expect = next_noticed(r, !s->is_server, q, 0);
 		for (uint32_t i = 0; r->rx && v == TP_OK && i < p->depth; i++)
@@ -114,10 +117,17 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 	uint8_t *tx = s->region + tp_tx_off(&s->layout, q, slot) + op.off;
 	struct ibv_sge sge = { (uintptr_t)tx, op.len, s->mr->lkey };
 	struct ibv_sge note = { (uintptr_t)s->region + s->layout.fence, NOTE_LEN, s->mr->lkey };
-	struct ibv_send_wr second = { .wr_id = tp_wr_id(TP_WR_DATA, q, k + 1), .sg_list = &note, .num_sge = 1,
-				      .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
-	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_DATA, q, k + 1), .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr second = { .wr_id = tp_wr_id(TP_WR_DATA, q, k + 1),
+				      .sg_list = &note,
+				      .num_sge = 1,
+				      .opcode = IBV_WR_SEND,
+				      .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_DATA, q, k + 1),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	if (op.kind == SOAK_READ) {
 		wr.opcode = IBV_WR_RDMA_READ;
@@ -147,9 +157,10 @@ static void compare(struct tp_run *r, const char *what, const void *buf, const s
 
 	r->fig.checked += op->len;
 	if (bad != TP_PATTERN_GOOD && r->fig.wrong++ == 0)
-		tp_fail(r->s->err, TP_CORRUPT, "wrong data: %s number %" PRIu64 " of %u bytes at alignment %u, first wrong byte %zu "
-			"(it is 0x%02x); repeat with --seed %" PRIu64, what, k, op->len, op->off, bad, ((const uint8_t *)buf)[bad],
-			r->p->seed);
+		tp_fail(r->s->err, TP_CORRUPT,
+			"wrong data: %s number %" PRIu64 " of %u bytes at alignment %u, first wrong byte %zu "
+			"(it is 0x%02x); repeat with --seed %" PRIu64,
+			what, k, op->len, op->off, bad, ((const uint8_t *)buf)[bad], r->p->seed);
 }
 
 static enum tp_verdict soak_grant(struct tp_run *r, uint32_t q, uint64_t step)
@@ -158,9 +169,13 @@ static enum tp_verdict soak_grant(struct tp_run *r, uint32_t q, uint64_t step)
 	struct soak_qp *sq = &((struct soak *)r->state)->qp[q];
 	uint64_t *word = (uint64_t *)(void *)(s->region + tp_credit_out(q));
 	struct ibv_sge sge = { (uintptr_t)word, 8, s->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CREDIT, q, 0), .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } }, *bad;
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CREDIT, q, 0),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } },
+			   *bad;
 
 	if (sq->credit_busy || sq->expect - sq->granted < step)
 		return TP_OK;
@@ -171,10 +186,7 @@ static enum tp_verdict soak_grant(struct tp_run *r, uint32_t q, uint64_t step)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a credit Write");
 }
 
-static uint64_t grant_step(const struct tp_run *r)
-{
-	return r->p->depth / 4 + 1;
-}
+static uint64_t grant_step(const struct tp_run *r) { return r->p->depth / 4 + 1; }
 
 static enum tp_verdict soak_on_recv(struct tp_run *r, const struct ibv_wc *wc)
 {
@@ -188,10 +200,13 @@ static enum tp_verdict soak_on_recv(struct tp_run *r, const struct ibv_wc *wc)
 	enum tp_verdict v;
 
 	if (wc->byte_len != due)
-		return tp_fail(s->err, TP_CORRUPT, "message %" PRIu64 " of queue pair %u has %u bytes instead of %u: lost, doubled or "
-			       "out of order; repeat with --seed %" PRIu64, k, q, wc->byte_len, due, r->p->seed);
+		return tp_fail(s->err, TP_CORRUPT,
+			       "message %" PRIu64 " of queue pair %u has %u bytes instead of %u: lost, doubled or "
+			       "out of order; repeat with --seed %" PRIu64,
+			       k, q, wc->byte_len, due, r->p->seed);
 	if (op.kind == SOAK_WRITE)
-		compare(r, "Write", s->region + tp_rx_off(&s->layout, q, r->p->depth + k % r->p->depth) + op.off, &op, op.seed, 0, k);
+		compare(r, "Write", s->region + tp_rx_off(&s->layout, q, r->p->depth + k % r->p->depth) + op.off, &op,
+			op.seed, 0, k);
 	else
 		compare(r, "Send", s->region + tp_rx_off(&s->layout, q, recv_slot), &op, op.seed, 0, k);
 	st->received++;
@@ -221,7 +236,8 @@ static enum tp_verdict soak_on_wc(struct tp_run *r, const struct ibv_wc *wc, uin
 		return tp_session_wc(s, wc);
 	k = tp_wr_count(wc->wr_id, sq->done) - 1;
 	if (k - sq->done >= sq->posted - sq->done || sq->completed[k % r->p->depth])
-		return tp_fail(s->err, TP_CORRUPT, "operation %" PRIu64 " of queue pair %u completed twice or without being posted", k, q);
+		return tp_fail(s->err, TP_CORRUPT,
+			       "operation %" PRIu64 " of queue pair %u completed twice or without being posted", k, q);
 	r->fig.overtaken += k != sq->done;
 	sq->completed[k % r->p->depth] = true;
 	while (sq->done < sq->posted && sq->completed[sq->done % r->p->depth])
@@ -241,7 +257,7 @@ static bool may_post(const struct tp_run *r, uint32_t q)
 	uint64_t awaited = le64toh(atomic_load_explicit(word, memory_order_acquire));
 
 	if (awaited < sq->first)
-		awaited = sq->first;	/* nothing granted yet; Reads before it need no receiver */
+		awaited = sq->first; /* nothing granted yet; Reads before it need no receiver */
 	return sq->posted - sq->done < r->p->depth && (sq->posted < awaited || sq->posted - awaited < r->p->depth);
 }
 

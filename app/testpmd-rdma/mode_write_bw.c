@@ -2,10 +2,7 @@
 /* RDMA Write bandwidth: the server sleeps, its memory is written. */
 #include "tp_engine.h"
 
-static enum tp_verdict write_bw_run(struct tp_run *r)
-{
-	return tp_stream_run(r, IBV_WR_RDMA_WRITE);
-}
+static enum tp_verdict write_bw_run(struct tp_run *r) { return tp_stream_run(r, IBV_WR_RDMA_WRITE); }
 
 const struct tp_engine tp_write_bw = {
 	.mode = TP_WRITE_BW,

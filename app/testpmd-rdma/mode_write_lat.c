@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SQ_DEPTH	64u
-#define SIGNAL_EVERY	16u
-#define SPINS_PER_POLL	16u	/* looks at memory between two polls of the completion queue */
+#define SQ_DEPTH       64u
+#define SIGNAL_EVERY   16u
+#define SPINS_PER_POLL 16u /* looks at memory between two polls of the completion queue */
 
 struct lat_count {
 	uint64_t posted, done;
@@ -70,8 +70,11 @@ static enum tp_verdict write_lat_ping(struct tp_run *r, uint64_t i)
 	uint8_t mark;
 	uint64_t slot = slot_of(r->p, i, &mark), off = tp_tx_off(&s->layout, q, slot);
 	struct ibv_sge sge = { (uintptr_t)s->region + off, (uint32_t)r->p->size, s->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-				  .wr.rdma = { s->peer.addr + tp_rx_off(&s->layout, q, slot), s->peer.rkey } }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = { s->peer.addr + tp_rx_off(&s->layout, q, slot), s->peer.rkey } },
+			   *bad;
 	enum tp_verdict v = TP_OK;
 
 	while (v == TP_OK && c->posted - c->done >= SQ_DEPTH) {
@@ -97,8 +100,8 @@ static enum tp_verdict write_lat_await(struct tp_run *r, uint64_t i, bool *ended
 	struct tp_session *s = r->s;
 	uint8_t mark;
 	uint64_t slot = slot_of(r->p, i, &mark);
-	const _Atomic uint8_t *last = (const void *)(s->region +
-						     tp_rx_off(&s->layout, (uint32_t)(i % r->p->qps), slot) + r->p->size - 1);
+	const _Atomic uint8_t *last =
+		(const void *)(s->region + tp_rx_off(&s->layout, (uint32_t)(i % r->p->qps), slot) + r->p->size - 1);
 	enum tp_verdict v = TP_OK;
 	uint32_t spins = 0;
 

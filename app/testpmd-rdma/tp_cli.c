@@ -4,25 +4,26 @@
 #include <getopt.h>
 #include <string.h>
 
-#define MAX_SETTINGS	48
-#define LONG_BASE	1000	/* getopt value of settings[i] is LONG_BASE + i */
-#define OPT_HELP	(LONG_BASE - 1)
-#define OPT_VERSION	(LONG_BASE - 2)
-#define HELP_WIDTH	100
-#define HELP_COLUMN	28
+#define MAX_SETTINGS 48
+#define LONG_BASE    1000 /* getopt value of settings[i] is LONG_BASE + i */
+#define OPT_HELP     (LONG_BASE - 1)
+#define OPT_VERSION  (LONG_BASE - 2)
+#define HELP_WIDTH   100
+#define HELP_COLUMN  28
 
 static void build_tables(struct option *longs, char *shorts, size_t shorts_len)
 {
 	size_t n = 0;
 	unsigned i;
 
-	shorts[n++] = ':';	/* tell a missing value from an unknown option */
+	shorts[n++] = ':'; /* tell a missing value from an unknown option */
 	shorts[n++] = 'h';
 	shorts[n++] = 'V';
 	for (i = 0; i < tp_n_settings && n + 3 < shorts_len; i++) {
 		const struct tp_setting *s = &tp_settings[i];
 
-		longs[i] = (struct option){ s->name, s->arg ? required_argument : no_argument, NULL, LONG_BASE + (int)i };
+		longs[i] = (struct option){ s->name, s->arg ? required_argument : no_argument, NULL,
+					    LONG_BASE + (int)i };
 		if (s->letter != 0) {
 			shorts[n++] = (char)s->letter;
 			if (s->arg != NULL)
@@ -57,7 +58,7 @@ enum tp_cli tp_cli_parse(struct tp_opts *o, int argc, char **argv, struct tp_err
 		return TP_CLI_BAD;
 	}
 	build_tables(longs, shorts, sizeof(shorts));
-	optind = 0;	/* glibc: start over, also after an earlier parse */
+	optind = 0; /* glibc: start over, also after an earlier parse */
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		const struct tp_setting *s;
@@ -114,7 +115,8 @@ static void print_option(FILE *out, char letter, const char *name, const char *a
 	char left[64];
 	int n;
 
-	n = letter ? snprintf(left, sizeof(left), "  -%c, --%s", letter, name) : snprintf(left, sizeof(left), "      --%s", name);
+	n = letter ? snprintf(left, sizeof(left), "  -%c, --%s", letter, name)
+		   : snprintf(left, sizeof(left), "      --%s", name);
 	if (arg != NULL)
 		n += snprintf(left + n, sizeof(left) - (size_t)n, " %s", arg);
 	fputs(left, out);
@@ -141,7 +143,8 @@ void tp_cli_help(FILE *out)
 	      "  another or side by side. The client tells it what to do over an RDMA connection, runs each mode at\n"
 	      "  each size, and prints one line per run. Data carries a pattern that depends on the run and on the\n"
 	      "  position, and both sides compare it afterwards; soak compares every message while it runs.\n"
-	      "  Any RDMA device with rdma_cm connections will do.\n", out);
+	      "  Any RDMA device with rdma_cm connections will do.\n",
+	      out);
 	for (unsigned i = 0; i < tp_n_settings; i++) {
 		const struct tp_setting *s = &tp_settings[i];
 
@@ -162,5 +165,6 @@ void tp_cli_help(FILE *out)
 	      "  testpmd-rdma -s -a 10.0.0.2\n"
 	      "  testpmd-rdma -m write_bw,read_bw --size 4k..1m 10.0.0.2\n"
 	      "  testpmd-rdma -m write_lat --size 8,64 --iters 100000 --json 10.0.0.2\n"
-	      "  testpmd-rdma -m soak --bidir --qps 8 --seconds 10m 10.0.0.2\n", out);
+	      "  testpmd-rdma -m soak --bidir --qps 8 --seconds 10m 10.0.0.2\n",
+	      out);
 }

@@ -15,9 +15,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define CONNECTING	32u	/* connections under way at a time */
-#define RESOLVE_MS	2000
-#define SLICE_NS	UINT64_C(100000000)
+#define CONNECTING 32u /* connections under way at a time */
+#define RESOLVE_MS 2000
+#define SLICE_NS   UINT64_C(100000000)
 
 struct client {
 	struct tp_session s;
@@ -26,13 +26,15 @@ struct client {
 	struct sockaddr_storage to, from;
 	pthread_t watcher;
 	bool watching;
-	int quit;	/* eventfd that ends the watcher */
+	int quit; /* eventfd that ends the watcher */
 };
 
 static enum tp_verdict not_reached(struct client *c)
 {
-	return tp_fail(c->s.err, TP_NO_DEVICE, "no RDMA device reaches %s%s%s: is rnicd running with a port in that network? "
-		       "(-a ADDR names the address to call from)", c->o->host, c->o->addr[0] ? " from " : "", c->o->addr);
+	return tp_fail(c->s.err, TP_NO_DEVICE,
+		       "no RDMA device reaches %s%s%s: is rnicd running with a port in that network? "
+		       "(-a ADDR names the address to call from)",
+		       c->o->host, c->o->addr[0] ? " from " : "", c->o->addr);
 }
 
 static enum tp_verdict start_one(struct client *c, struct tp_conn *conn)
@@ -57,8 +59,10 @@ static enum tp_verdict start_one(struct client *c, struct tp_conn *conn)
 
 static enum tp_verdict nobody_there(struct client *c, int status)
 {
-	return tp_fail(c->s.err, TP_NO_PEER, "%s refused the connection to port %u (status %d): is \"testpmd-rdma -s\" running there, "
-		       "on that port?", c->o->host, c->o->port, status);
+	return tp_fail(c->s.err, TP_NO_PEER,
+		       "%s refused the connection to port %u (status %d): is \"testpmd-rdma -s\" running there, "
+		       "on that port?",
+		       c->o->host, c->o->port, status);
 }
 
 static enum tp_verdict connect_one(struct client *c, struct tp_conn *conn)
@@ -93,16 +97,16 @@ static enum tp_verdict refused(struct client *c, const struct rdma_cm_event *ev)
 	return nobody_there(c, ev->status);
 }
 
-static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, const struct rdma_cm_event *ev, uint32_t *up)
+static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, const struct rdma_cm_event *ev,
+				       uint32_t *up)
 {
 	const char *host = c->o->host;
 
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		return rdma_resolve_route(conn->id, RESOLVE_MS) == 0 ? TP_OK :
-		       tp_verbs_fail(c->s.err, "resolving the route");
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		return connect_one(c, conn);
+		return rdma_resolve_route(conn->id, RESOLVE_MS) == 0 ? TP_OK
+								     : tp_verbs_fail(c->s.err, "resolving the route");
+	case RDMA_CM_EVENT_ROUTE_RESOLVED: return connect_one(c, conn);
 	case RDMA_CM_EVENT_ESTABLISHED:
 		conn->established = true;
 		(*up)++;
@@ -110,19 +114,22 @@ static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, c
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		if (ev->status == -ENODEV)
 			return not_reached(c);
-		return tp_fail(c->s.err, TP_NO_PEER, "the address of %s cannot be resolved (status %d): does an RDMA device have a port "
-			       "in that network, and is the server's machine up?", host, ev->status);
+		return tp_fail(c->s.err, TP_NO_PEER,
+			       "the address of %s cannot be resolved (status %d): does an RDMA device have a port "
+			       "in that network, and is the server's machine up?",
+			       host, ev->status);
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		return tp_fail(c->s.err, TP_NO_PEER, "no route to %s (status %d)", host, ev->status);
-	case RDMA_CM_EVENT_REJECTED:
-		return refused(c, ev);
+	case RDMA_CM_EVENT_REJECTED: return refused(c, ev);
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		return tp_fail(c->s.err, TP_NO_PEER, "%s does not answer on port %u (status %d): is the server running, and does the "
-			       "network reach it?", host, c->o->port, ev->status);
+		return tp_fail(c->s.err, TP_NO_PEER,
+			       "%s does not answer on port %u (status %d): is the server running, and does the "
+			       "network reach it?",
+			       host, c->o->port, ev->status);
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return tp_fail(c->s.err, TP_PEER_GONE, "%s closed a connection while others were being made: see what the server says",
-			       host);
+		return tp_fail(c->s.err, TP_PEER_GONE,
+			       "%s closed a connection while others were being made: see what the server says", host);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return tp_fail(c->s.err, TP_NO_DEVICE, "the RDMA device went away: has rnicd been stopped?");
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -130,8 +137,7 @@ static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, c
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT: break;
 	}
 	return TP_OK;
 }
@@ -163,8 +169,10 @@ static enum tp_verdict connect_all(struct client *c, struct tp_conn *conns, uint
 		if (v == TP_OK && atomic_load(c->s.stop))
 			v = tp_fail(c->s.err, TP_STOPPED, "stopped while connecting");
 		if (v == TP_OK && tp_now() - last > c->s.point.timeout)
-			v = tp_fail(c->s.err, TP_TIMEOUT, "%s does not answer: is \"testpmd-rdma -s\" running there, and does the network "
-				    "reach it?", c->o->host);
+			v = tp_fail(c->s.err, TP_TIMEOUT,
+				    "%s does not answer: is \"testpmd-rdma -s\" running there, and does the network "
+				    "reach it?",
+				    c->o->host);
 	}
 	return v;
 }
@@ -204,8 +212,10 @@ static enum tp_verdict setup(struct client *c)
 
 	tp_layout_make(&s->layout, &s->point);
 	if (s->layout.len > c->o->max_memory)
-		return tp_fail(s->err, TP_NO_MEMORY, "this run needs %" PRIu64 " MiB of buffers on each side: use a smaller --size, "
-			       "--buffers or --qps, or allow it with --max-memory on both sides", s->layout.len >> 20);
+		return tp_fail(s->err, TP_NO_MEMORY,
+			       "this run needs %" PRIu64 " MiB of buffers on each side: use a smaller --size, "
+			       "--buffers or --qps, or allow it with --max-memory on both sides",
+			       s->layout.len >> 20);
 	v = tp_session_setup(s, c->o->inline_max, c->o->rnic_alloc);
 	if (v != TP_OK)
 		return v;
@@ -218,7 +228,8 @@ static enum tp_verdict setup(struct client *c)
 		return v;
 	tp_msg_get_region(&m, &s->peer);
 	if (s->peer.len != s->layout.len)
-		return tp_fail(s->err, TP_BAD_PEER, "the server laid out its buffers otherwise: use the same version on both sides");
+		return tp_fail(s->err, TP_BAD_PEER,
+			       "the server laid out its buffers otherwise: use the same version on both sides");
 	return TP_OK;
 }
 
@@ -259,7 +270,7 @@ static void tell_server(struct client *c)
 		return;
 	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, keep.text);
 	if (tp_ctrl_send(&c->s, &m) == TP_OK)
-		usleep(50000);	/* closing at once would overtake it */
+		usleep(50000); /* closing at once would overtake it */
 	*c->s.err = keep;
 }
 

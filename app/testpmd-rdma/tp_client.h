@@ -7,8 +7,8 @@
 #include "tp_session.h"
 
 struct tp_client_env {
-	const atomic_bool *stop;	/* set by somebody else: end the run and report what there is */
-	struct tp_progress *progress;	/* may be NULL */
+	const atomic_bool *stop;      /* set by somebody else: end the run and report what there is */
+	struct tp_progress *progress; /* may be NULL */
 };
 
 /* Connect, run, disconnect. res is complete on TP_OK; wrong data is TP_OK with figures and a sentence in err. */

@@ -17,16 +17,10 @@ static inline uint64_t tp_clock_ns(clockid_t id)
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 
-static inline uint64_t tp_now(void)
-{
-	return tp_clock_ns(CLOCK_MONOTONIC);
-}
+static inline uint64_t tp_now(void) { return tp_clock_ns(CLOCK_MONOTONIC); }
 
 /* CPU time that the calling thread has used, ns: the run's thread is the only one of the process that works. */
-static inline uint64_t tp_cpu_ns(void)
-{
-	return tp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
+static inline uint64_t tp_cpu_ns(void) { return tp_clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 static inline void tp_pause(void)
 {

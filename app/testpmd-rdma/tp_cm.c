@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_READS 16	/* outstanding per connection, when the device has that many */
+#define MAX_READS 16 /* outstanding per connection, when the device has that many */
 
-enum tp_verdict tp_cm_next(struct rdma_event_channel *ch, uint64_t timeout, struct rdma_cm_event **ev, struct tp_err *err)
+enum tp_verdict tp_cm_next(struct rdma_event_channel *ch, uint64_t timeout, struct rdma_cm_event **ev,
+			   struct tp_err *err)
 {
 	struct pollfd fd = { .fd = ch->fd, .events = POLLIN };
 	int n = poll(&fd, 1, (int)(timeout / 1000000));
@@ -25,7 +26,8 @@ enum tp_verdict tp_cm_next(struct rdma_event_channel *ch, uint64_t timeout, stru
 	return TP_OK;
 }
 
-enum tp_verdict tp_cm_address(const char *host, uint16_t port, bool passive, struct sockaddr_storage *sa, struct tp_err *err)
+enum tp_verdict tp_cm_address(const char *host, uint16_t port, bool passive, struct sockaddr_storage *sa,
+			      struct tp_err *err)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *ai = NULL;
 	char service[8];
@@ -49,10 +51,7 @@ enum tp_verdict tp_cm_address(const char *host, uint16_t port, bool passive, str
 	return TP_OK;
 }
 
-static uint8_t reads(int device_max)
-{
-	return (uint8_t)(device_max > MAX_READS ? MAX_READS : device_max);
-}
+static uint8_t reads(int device_max) { return (uint8_t)(device_max > MAX_READS ? MAX_READS : device_max); }
 
 void tp_cm_param(struct rdma_conn_param *cp, struct ibv_context *verbs, const struct tp_private *p,
 		 uint8_t wire[TP_PRIVATE_SIZE])

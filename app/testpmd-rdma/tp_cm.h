@@ -8,9 +8,11 @@
 #include <netinet/in.h>
 
 /* The next event, waiting at most timeout ns; *ev is NULL when none came. The caller acknowledges it. */
-enum tp_verdict tp_cm_next(struct rdma_event_channel *ch, uint64_t timeout, struct rdma_cm_event **ev, struct tp_err *err);
+enum tp_verdict tp_cm_next(struct rdma_event_channel *ch, uint64_t timeout, struct rdma_cm_event **ev,
+			   struct tp_err *err);
 /* An address out of a name; passive: for listening. */
-enum tp_verdict tp_cm_address(const char *host, uint16_t port, bool passive, struct sockaddr_storage *sa, struct tp_err *err);
+enum tp_verdict tp_cm_address(const char *host, uint16_t port, bool passive, struct sockaddr_storage *sa,
+			      struct tp_err *err);
 /* Connection parameters with as many Reads outstanding as the device does, and p as private data in wire[]. */
 void tp_cm_param(struct rdma_conn_param *cp, struct ibv_context *verbs, const struct tp_private *p,
 		 uint8_t wire[TP_PRIVATE_SIZE]);

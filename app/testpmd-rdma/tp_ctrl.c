@@ -7,14 +7,18 @@
 #include <poll.h>
 #include <string.h>
 
-#define SLICE_MS 100	/* how late a broken connection or a stop is noticed while sleeping */
+#define SLICE_MS 100 /* how late a broken connection or a stop is noticed while sleeping */
 
 enum tp_verdict tp_ctrl_send(struct tp_session *s, const struct tp_msg *m)
 {
 	uint8_t *buf = s->ctrl_buf + (TP_CTRL_MSGS + s->ctrl_sent) * TP_MSG_SIZE;
 	struct ibv_sge sge = { (uintptr_t)buf, TP_MSG_SIZE, s->ctrl_mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CTRL, 0, s->ctrl_sent), .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CTRL, 0, s->ctrl_sent),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	if (s->ctrl_sent == TP_CTRL_MSGS)
 		return tp_fail(s->err, TP_BAD_PEER, "more control messages than a run has");
@@ -89,7 +93,7 @@ static enum tp_verdict wait_any(struct tp_session *s, bool fin, uint64_t timeout
 	uint64_t start = tp_now();
 
 	for (;;) {
-		bool dead = atomic_load(&s->dead);	/* before the pump: what came before the end still counts */
+		bool dead = atomic_load(&s->dead); /* before the pump: what came before the end still counts */
 		enum tp_verdict v = tp_ctrl_pump(s);
 
 		if (v != TP_OK)
@@ -102,8 +106,10 @@ static enum tp_verdict wait_any(struct tp_session *s, bool fin, uint64_t timeout
 		if (s->is_server && atomic_load(s->stop))
 			return tp_fail(s->err, TP_STOPPED, "the server is stopping");
 		if (timeout != TP_NO_TIMEOUT && tp_now() - start > timeout)
-			return tp_fail(s->err, TP_TIMEOUT, "the %s does not answer: is the other side still running, and is the "
-				       "network up? (--timeout sets how long to wait)", s->is_server ? "client" : "server");
+			return tp_fail(s->err, TP_TIMEOUT,
+				       "the %s does not answer: is the other side still running, and is the "
+				       "network up? (--timeout sets how long to wait)",
+				       s->is_server ? "client" : "server");
 		v = nap(s);
 		if (v != TP_OK)
 			return v;
@@ -118,14 +124,12 @@ enum tp_verdict tp_ctrl_wait(struct tp_session *s, enum tp_msg_type type, struct
 		return v;
 	*m = s->inbox[s->inbox_head++ % TP_CTRL_MSGS];
 	if (m->type != type)
-		return tp_fail(s->err, TP_BAD_PEER, "the peer sent message %u where %u was due", (unsigned)m->type, (unsigned)type);
+		return tp_fail(s->err, TP_BAD_PEER, "the peer sent message %u where %u was due", (unsigned)m->type,
+			       (unsigned)type);
 	return TP_OK;
 }
 
-enum tp_verdict tp_ctrl_wait_fin(struct tp_session *s, uint64_t timeout)
-{
-	return wait_any(s, true, timeout);
-}
+enum tp_verdict tp_ctrl_wait_fin(struct tp_session *s, uint64_t timeout) { return wait_any(s, true, timeout); }
 
 enum tp_verdict tp_ctrl_send_fin(struct tp_session *s, uint64_t posted, uint64_t min_posted)
 {

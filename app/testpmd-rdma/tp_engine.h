@@ -12,31 +12,31 @@
 struct tp_run {
 	struct tp_session *s;
 	const struct tp_point *p;
-	bool tx;		/* this side starts operations */
-	bool rx;		/* the other side does */
+	bool tx; /* this side starts operations */
+	bool rx; /* the other side does */
 	bool fin_sent;
-	bool awaits_credit;	/* set by the engine: what it waits for comes without an event */
-	uint64_t posted, min_posted;	/* operations in all, and on the least used queue pair: what FIN tells */
-	uint32_t spins;		/* empty polls in a row, see tp_idle */
-	uint64_t idle_since;	/* ns */
-	uint64_t next_tick;	/* ns, of the progress counters */
+	bool awaits_credit;          /* set by the engine: what it waits for comes without an event */
+	uint64_t posted, min_posted; /* operations in all, and on the least used queue pair: what FIN tells */
+	uint32_t spins;              /* empty polls in a row, see tp_idle */
+	uint64_t idle_since;         /* ns */
+	uint64_t next_tick;          /* ns, of the progress counters */
 	struct tp_figures fig;
 	struct tp_hist hist;
-	void *state;		/* the engine's own, freed by tp_run_point */
+	void *state; /* the engine's own, freed by tp_run_point */
 };
 
 struct tp_engine {
 	enum tp_mode mode;
 	/* Both sides execute run(); else only a side with tx does, and the other sleeps until FIN. */
 	bool two_sided;
-	bool ping_pong;	/* both sides start operations, whatever --bidir says */
+	bool ping_pong; /* both sides start operations, whatever --bidir says */
 	/* One-sided writes: a Send behind the last one tells the peer that all are placed (RFC 5040 section 5.5). */
 	bool fence;
 	/* Work requests that the engine has outstanding per queue pair at most, without fences. */
 	void (*depths)(const struct tp_point *p, uint32_t *sq, uint32_t *rq);
-	enum tp_verdict (*prepare)(struct tp_run *r);	/* fill buffers, post receives; before the peer may start */
+	enum tp_verdict (*prepare)(struct tp_run *r); /* fill buffers, post receives; before the peer may start */
 	enum tp_verdict (*run)(struct tp_run *r);
-	enum tp_verdict (*verify)(struct tp_run *r);	/* may be NULL; adds to fig.checked and fig.wrong */
+	enum tp_verdict (*verify)(struct tp_run *r); /* may be NULL; adds to fig.checked and fig.wrong */
 };
 
 extern const struct tp_engine tp_write_bw, tp_read_bw, tp_send_bw, tp_write_lat, tp_read_lat, tp_send_lat, tp_soak,

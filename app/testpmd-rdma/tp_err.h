@@ -10,17 +10,17 @@
 
 enum tp_verdict {
 	TP_OK = 0,
-	TP_BAD_OPTION,	/* the person asked for something that does not exist or does not go together */
-	TP_NO_DEVICE,	/* no RDMA device, or none that reaches the address */
-	TP_NO_MEMORY,	/* allocation or registration failed */
-	TP_NO_PEER,	/* nobody answers, or the peer refused */
-	TP_PEER_GONE,	/* the connection broke in the middle of a run */
-	TP_BAD_PEER,	/* the peer sent what the protocol does not allow */
-	TP_TIMEOUT,	/* no progress within --timeout */
-	TP_WC_ERROR,	/* a work request completed with an error */
-	TP_VERBS_ERROR,	/* a verbs call failed */
-	TP_CORRUPT,	/* data arrived changed */
-	TP_STOPPED,	/* asked to stop before there was anything to report */
+	TP_BAD_OPTION,  /* the person asked for something that does not exist or does not go together */
+	TP_NO_DEVICE,   /* no RDMA device, or none that reaches the address */
+	TP_NO_MEMORY,   /* allocation or registration failed */
+	TP_NO_PEER,     /* nobody answers, or the peer refused */
+	TP_PEER_GONE,   /* the connection broke in the middle of a run */
+	TP_BAD_PEER,    /* the peer sent what the protocol does not allow */
+	TP_TIMEOUT,     /* no progress within --timeout */
+	TP_WC_ERROR,    /* a work request completed with an error */
+	TP_VERBS_ERROR, /* a verbs call failed */
+	TP_CORRUPT,     /* data arrived changed */
+	TP_STOPPED,     /* asked to stop before there was anything to report */
 };
 
 struct tp_err {

@@ -8,15 +8,15 @@
 
 #include <stdint.h>
 
-#define TP_HIST_SUB_BITS 8	/* buckets per power of two: 2^(bits-1) */
-#define TP_HIST_MAX_BITS 40	/* values of 2^40 ns (18 minutes) and above fall into the last bucket */
-#define TP_HIST_BUCKETS ((TP_HIST_MAX_BITS - TP_HIST_SUB_BITS + 2) << (TP_HIST_SUB_BITS - 1))
+#define TP_HIST_SUB_BITS 8  /* buckets per power of two: 2^(bits-1) */
+#define TP_HIST_MAX_BITS 40 /* values of 2^40 ns (18 minutes) and above fall into the last bucket */
+#define TP_HIST_BUCKETS  ((TP_HIST_MAX_BITS - TP_HIST_SUB_BITS + 2) << (TP_HIST_SUB_BITS - 1))
 
 struct tp_hist {
 	uint64_t count;
-	uint64_t sum;	/* ns */
-	uint64_t min;	/* ns, UINT64_MAX while empty */
-	uint64_t max;	/* ns */
+	uint64_t sum; /* ns */
+	uint64_t min; /* ns, UINT64_MAX while empty */
+	uint64_t max; /* ns */
 	uint64_t bucket[TP_HIST_BUCKETS];
 };
 

@@ -4,8 +4,8 @@
 #include <endian.h>
 #include <string.h>
 
-#define MAGIC	UINT64_C(0x7465737472646d61)	/* "testrdma" */
-#define VERSION	1
+#define MAGIC   UINT64_C(0x7465737472646d61) /* "testrdma" */
+#define VERSION 1
 
 static void put64(uint8_t *p, uint64_t v)
 {
@@ -38,7 +38,8 @@ enum tp_verdict tp_msg_decode(struct tp_msg *m, const uint8_t *wire, size_t len,
 		return tp_fail(err, TP_BAD_PEER, "the peer sent something that is no testpmd-rdma message");
 	head = get64(wire + 8);
 	if (head >> 32 != VERSION)
-		return tp_fail(err, TP_BAD_PEER, "the peer is another version of testpmd-rdma: use the same on both sides");
+		return tp_fail(err, TP_BAD_PEER,
+			       "the peer is another version of testpmd-rdma: use the same on both sides");
 	if ((uint32_t)head < TP_MSG_SETUP || (uint32_t)head > TP_MSG_ERROR)
 		return tp_fail(err, TP_BAD_PEER, "the peer sent a message of unknown type %u", (unsigned)head);
 	m->type = (enum tp_msg_type)(uint32_t)head;
@@ -87,10 +88,7 @@ void tp_msg_get_region(const struct tp_msg *m, struct tp_region *r)
 }
 
 /* A number that does not fit becomes one that tp_point_check refuses, instead of being cut into one that it takes. */
-static uint32_t fit32(uint64_t v)
-{
-	return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
+static uint32_t fit32(uint64_t v) { return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v; }
 
 void tp_msg_put_setup(struct tp_msg *m, const struct tp_point *p, const struct tp_region *r, uint32_t inline_max)
 {
@@ -171,6 +169,11 @@ void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
 	f->checked = m->word[5];
 	f->wrong = m->word[6];
 	f->overtaken = m->word[14];
-	f->lat = (struct tp_quantiles){ .count = m->word[7], .min = m->word[8], .p50 = m->word[9], .p99 = m->word[10],
-					.p999 = m->word[11], .max = m->word[12], .mean = m->word[13] };
+	f->lat = (struct tp_quantiles){ .count = m->word[7],
+					.min = m->word[8],
+					.p50 = m->word[9],
+					.p99 = m->word[10],
+					.p999 = m->word[11],
+					.max = m->word[12],
+					.mean = m->word[13] };
 }

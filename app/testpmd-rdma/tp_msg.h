@@ -24,10 +24,10 @@
 #include "tp_hist.h"
 #include "tp_opts.h"
 
-#define TP_MSG_WORDS	24
-#define TP_MSG_TEXT	256
-#define TP_MSG_SIZE	(16 + TP_MSG_WORDS * 8 + TP_MSG_TEXT)
-#define TP_PRIVATE_SIZE	24
+#define TP_MSG_WORDS    24
+#define TP_MSG_TEXT     256
+#define TP_MSG_SIZE     (16 + TP_MSG_WORDS * 8 + TP_MSG_TEXT)
+#define TP_PRIVATE_SIZE 24
 
 enum tp_msg_type {
 	TP_MSG_SETUP = 1,
@@ -42,7 +42,7 @@ enum tp_msg_type {
 struct tp_msg {
 	enum tp_msg_type type;
 	uint64_t word[TP_MSG_WORDS];
-	char text[TP_MSG_TEXT];	/* ERROR: a sentence, always terminated */
+	char text[TP_MSG_TEXT]; /* ERROR: a sentence, always terminated */
 };
 
 /* Where a side's buffers are. */
@@ -53,13 +53,13 @@ struct tp_region {
 
 /* Figures of one side of one run. */
 struct tp_figures {
-	uint64_t ops, bytes;	/* measured, warm-up excluded */
-	uint64_t ns;		/* length of the measurement */
-	uint64_t cpu_ns;	/* CPU time in it */
-	uint64_t cpu_ops;	/* operations that cpu_ns was spent on (a passive side cannot tell the warm-up apart) */
-	uint64_t checked;	/* bytes compared */
-	uint64_t wrong;		/* comparisons that failed */
-	uint64_t overtaken;	/* soak: completions that came before an earlier operation's */
+	uint64_t ops, bytes; /* measured, warm-up excluded */
+	uint64_t ns;         /* length of the measurement */
+	uint64_t cpu_ns;     /* CPU time in it */
+	uint64_t cpu_ops;    /* operations that cpu_ns was spent on (a passive side cannot tell the warm-up apart) */
+	uint64_t checked;    /* bytes compared */
+	uint64_t wrong;      /* comparisons that failed */
+	uint64_t overtaken;  /* soak: completions that came before an earlier operation's */
 	struct tp_quantiles lat;
 };
 
@@ -67,8 +67,8 @@ enum tp_role { TP_ROLE_CONTROL = 1, TP_ROLE_DATA = 2 };
 
 struct tp_private {
 	enum tp_role role;
-	uint32_t index;		/* of the data connection */
-	uint64_t session;	/* random, joins a control connection and its data connections */
+	uint32_t index;   /* of the data connection */
+	uint64_t session; /* random, joins a control connection and its data connections */
 };
 
 void tp_msg_encode(uint8_t wire[TP_MSG_SIZE], const struct tp_msg *m);

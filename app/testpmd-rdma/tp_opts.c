@@ -9,15 +9,11 @@
 #include <strings.h>
 
 static const char *const mode_names[TP_MODE_COUNT] = {
-	[TP_WRITE_BW] = "write_bw", [TP_READ_BW] = "read_bw", [TP_SEND_BW] = "send_bw",
-	[TP_WRITE_LAT] = "write_lat", [TP_READ_LAT] = "read_lat", [TP_SEND_LAT] = "send_lat",
-	[TP_SOAK] = "soak", [TP_IDLE] = "idle",
+	[TP_WRITE_BW] = "write_bw", [TP_READ_BW] = "read_bw",   [TP_SEND_BW] = "send_bw", [TP_WRITE_LAT] = "write_lat",
+	[TP_READ_LAT] = "read_lat", [TP_SEND_LAT] = "send_lat", [TP_SOAK] = "soak",       [TP_IDLE] = "idle",
 };
 
-const char *tp_mode_name(enum tp_mode mode)
-{
-	return mode_names[mode];
-}
+const char *tp_mode_name(enum tp_mode mode) { return mode_names[mode]; }
 
 bool tp_mode_is_latency(enum tp_mode mode)
 {
@@ -52,8 +48,10 @@ static enum tp_verdict set_mode(struct tp_opts *o, const char *value, struct tp_
 		if (n == TP_MODE_COUNT)
 			return tp_fail(err, TP_BAD_OPTION, "too many modes in \"%s\": name each once", value);
 		if (!find_mode(w, &modes[n++]))
-			return tp_fail(err, TP_BAD_OPTION, "unknown mode \"%s\": choose from write_bw, read_bw, send_bw, "
-				       "write_lat, read_lat, send_lat, soak, idle, all", w);
+			return tp_fail(err, TP_BAD_OPTION,
+				       "unknown mode \"%s\": choose from write_bw, read_bw, send_bw, "
+				       "write_lat, read_lat, send_lat, soak, idle, all",
+				       w);
 	}
 	if (n == 0)
 		return tp_fail(err, TP_BAD_OPTION, "no mode given: choose for example write_bw");
@@ -96,9 +94,10 @@ static enum tp_verdict set_sizes(struct tp_opts *o, const char *value, struct tp
 			for (uint64_t s = from; good && s <= to; s *= 2)
 				good = add_size(sizes, &n, s);
 		if (!good)
-			return tp_fail(err, TP_BAD_OPTION, "bad size \"%s%s%s\": write 1 to 1g bytes such as 64, 4k, 1m, or a "
-				       "range such as 4k..1m that doubles, %d sizes at most", w, dots ? ".." : "",
-				       dots ? dots + 2 : "", TP_MAX_SIZES);
+			return tp_fail(err, TP_BAD_OPTION,
+				       "bad size \"%s%s%s\": write 1 to 1g bytes such as 64, 4k, 1m, or a "
+				       "range such as 4k..1m that doubles, %d sizes at most",
+				       w, dots ? ".." : "", dots ? dots + 2 : "", TP_MAX_SIZES);
 	}
 	if (n == 0)
 		return tp_fail(err, TP_BAD_OPTION, "no size given: write for example 64k");
@@ -113,8 +112,8 @@ static enum tp_verdict number(const char *value, const char *name, uint64_t min,
 	uint64_t v;
 
 	if (!tp_parse_size(value, max, &v) || v < min)
-		return tp_fail(err, TP_BAD_OPTION, "bad %s \"%s\": write a number from %" PRIu64 " to %" PRIu64, name, value,
-			       min, max);
+		return tp_fail(err, TP_BAD_OPTION, "bad %s \"%s\": write a number from %" PRIu64 " to %" PRIu64, name,
+			       value, min, max);
 	*out = v;
 	return TP_OK;
 }
@@ -133,7 +132,8 @@ static enum tp_verdict number32(const char *value, const char *name, uint32_t mi
 static enum tp_verdict duration(const char *value, const char *name, uint64_t *out, struct tp_err *err)
 {
 	if (!tp_parse_time(value, out))
-		return tp_fail(err, TP_BAD_OPTION, "bad %s \"%s\": write a time such as 2, 0.5, 200ms, 1m", name, value);
+		return tp_fail(err, TP_BAD_OPTION, "bad %s \"%s\": write a time such as 2, 0.5, 200ms, 1m", name,
+			       value);
 	return TP_OK;
 }
 
@@ -159,7 +159,10 @@ static enum tp_verdict set_text(char *dst, size_t len, const char *name, const c
 #define SETTER(fn, expr) \
 	static enum tp_verdict fn(struct tp_opts *o, const char *value, struct tp_err *err) { return expr; }
 #define SHOW_UINT(fn, field) \
-	static void fn(const struct tp_opts *o, char *buf, size_t len) { snprintf(buf, len, "%" PRIu64, (uint64_t)o->field); }
+	static void fn(const struct tp_opts *o, char *buf, size_t len) \
+	{ \
+		snprintf(buf, len, "%" PRIu64, (uint64_t)o->field); \
+	}
 #define SHOW_AUTO(fn, field) \
 	static void fn(const struct tp_opts *o, char *buf, size_t len) \
 	{ \
@@ -169,9 +172,15 @@ static enum tp_verdict set_text(char *dst, size_t len, const char *name, const c
 			snprintf(buf, len, "%" PRIu64, (uint64_t)o->field); \
 	}
 #define SHOW_BOOL(fn, field) \
-	static void fn(const struct tp_opts *o, char *buf, size_t len) { snprintf(buf, len, "%s", o->field ? "on" : "off"); }
+	static void fn(const struct tp_opts *o, char *buf, size_t len) \
+	{ \
+		snprintf(buf, len, "%s", o->field ? "on" : "off"); \
+	}
 #define SHOW_TIME(fn, field) \
-	static void fn(const struct tp_opts *o, char *buf, size_t len) { snprintf(buf, len, "%gs", (double)o->field / 1e9); }
+	static void fn(const struct tp_opts *o, char *buf, size_t len) \
+	{ \
+		snprintf(buf, len, "%gs", (double)o->field / 1e9); \
+	}
 
 SETTER(set_iters, number(value, "number of operations", 1, UINT64_C(1) << 40, &o->iters, err))
 SETTER(set_depth, number32(value, "depth", 1, TP_MAX_DEPTH, &o->depth, err))
@@ -217,7 +226,7 @@ static enum tp_verdict set_seconds(struct tp_opts *o, const char *value, struct 
 	if (ns == 0)
 		return tp_fail(err, TP_BAD_OPTION, "a run of 0 seconds measures nothing: give more, or use --iters");
 	o->duration = ns;
-	o->iters = 0;	/* the later of --iters and --seconds counts */
+	o->iters = 0; /* the later of --iters and --seconds counts */
 	return TP_OK;
 }
 
@@ -231,8 +240,8 @@ static enum tp_verdict set_warmup(struct tp_opts *o, const char *value, struct t
 		return TP_OK;
 	}
 	if (!tp_parse_time(value, &n))
-		return tp_fail(err, TP_BAD_OPTION, "bad warm-up \"%s\": write a number of operations (1000) or a time (200ms)",
-			       value);
+		return tp_fail(err, TP_BAD_OPTION,
+			       "bad warm-up \"%s\": write a number of operations (1000) or a time (200ms)", value);
 	o->warmup_ops = 0;
 	o->warmup = n;
 	return TP_OK;
@@ -355,48 +364,63 @@ static const char G_OUT[] = "Output and limits";
 const struct tp_setting tp_settings[] = {
 	{ "server", 's', NULL, G_WHO, "be the server: wait for clients and do what they ask, until SIGINT or SIGTERM",
 	  true, set_server, NULL },
-	{ "addr", 'a', "ADDR", G_WHO, "server: listen on this address (default: all of them); client: call from this "
-	  "address, which also selects the device", false, set_addr, show_addr },
+	{ "addr", 'a', "ADDR", G_WHO,
+	  "server: listen on this address (default: all of them); client: call from this "
+	  "address, which also selects the device",
+	  false, set_addr, show_addr },
 	{ "port", 'p', "PORT", G_WHO, "port to listen on or to call (default 18600)", false, set_port, show_port },
 	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
-	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once, NULL },
+	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once,
+	  NULL },
 	{ "interactive", 'i', NULL, G_WHO, "open a prompt: set, start, stop, show; type help there", true,
 	  set_interactive, NULL },
-	{ "mode", 'm', "MODE[,..]", G_WHAT, "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak, "
-	  "idle (connections that carry nothing); all = every one but soak and idle", false, set_mode, show_mode },
-	{ "size", 'S', "SIZE[,..]", G_WHAT, "message sizes: 64, 4k, 1m, a range that doubles (4k..1m), or all = 8..8m "
-	  "(default 64k; latency modes 8)", false, set_sizes, show_sizes },
+	{ "mode", 'm', "MODE[,..]", G_WHAT,
+	  "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak, "
+	  "idle (connections that carry nothing); all = every one but soak and idle",
+	  false, set_mode, show_mode },
+	{ "size", 'S', "SIZE[,..]", G_WHAT,
+	  "message sizes: 64, 4k, 1m, a range that doubles (4k..1m), or all = 8..8m "
+	  "(default 64k; latency modes 8)",
+	  false, set_sizes, show_sizes },
 	{ "sizes", 0, "SIZE[,..]", G_WHAT, "the same as --size", true, set_sizes, NULL },
 	{ "iters", 'n', "N", G_WHAT, "measure N operations at each size", false, set_iters, show_iters },
 	{ "seconds", 't', "TIME", G_WHAT, "measure for this long at each size (default 1): 2, 0.5, 200ms, 10m", false,
 	  set_seconds, show_seconds },
-	{ "warmup", 'w', "N|TIME", G_WHAT, "run before measuring: operations (1000) or a time (default 100ms); no figure "
-	  "contains it", false, set_warmup, show_warmup },
+	{ "warmup", 'w', "N|TIME", G_WHAT,
+	  "run before measuring: operations (1000) or a time (default 100ms); no figure "
+	  "contains it",
+	  false, set_warmup, show_warmup },
 	{ "bidir", 'b', NULL, G_WHAT, "both sides work at once (bandwidth modes and soak); rates are the sum", false,
 	  set_bidir, show_bidir },
-	{ "depth", 'd', "N", G_HOW, "operations outstanding per queue pair (default 128, at most 64 MiB of them; latency "
-	  "modes 1)", false, set_depth, show_depth },
+	{ "depth", 'd', "N", G_HOW,
+	  "operations outstanding per queue pair (default 128, at most 64 MiB of them; latency "
+	  "modes 1)",
+	  false, set_depth, show_depth },
 	{ "qps", 'q', "N", G_HOW, "queue pairs, each its own connection (default 1)", false, set_qps, show_qps },
 	{ "batch", 0, "N", G_HOW, "work requests linked into one post (default 16, at most half the depth)", false,
 	  set_batch, show_batch },
 	{ "signal-every", 0, "N", G_HOW, "ask for a completion of every Nth operation (default: the batch)", false,
 	  set_signal, show_signal },
-	{ "inline", 0, "N", G_HOW, "send up to N bytes inline; 0 = never (default auto: up to 64 bytes)", false, set_inline,
-	  show_inline },
-	{ "buffers", 0, "N", G_HOW, "rotate over N buffers per queue pair and direction, to leave the CPU's caches "
-	  "(default 1)", false, set_buffers, show_buffers },
+	{ "inline", 0, "N", G_HOW, "send up to N bytes inline; 0 = never (default auto: up to 64 bytes)", false,
+	  set_inline, show_inline },
+	{ "buffers", 0, "N", G_HOW,
+	  "rotate over N buffers per queue pair and direction, to leave the CPU's caches "
+	  "(default 1)",
+	  false, set_buffers, show_buffers },
 	{ "events", 'e', NULL, G_HOW, "sleep on the completion channel instead of polling", false, set_events,
 	  show_events },
-	{ "touch", 0, NULL, G_HOW, "the receiver reads every byte of each message, as an application would (send_bw)", false,
-	  set_touch, show_touch },
-	{ "alloc", 0, "malloc|rnic", G_HOW, "where buffers come from: ordinary memory (default), or rnic_alloc() when the "
-	  "library has it", false, set_alloc, show_alloc },
+	{ "touch", 0, NULL, G_HOW, "the receiver reads every byte of each message, as an application would (send_bw)",
+	  false, set_touch, show_touch },
+	{ "alloc", 0, "malloc|rnic", G_HOW,
+	  "where buffers come from: ordinary memory (default), or rnic_alloc() when the "
+	  "library has it",
+	  false, set_alloc, show_alloc },
 	{ "cpu", 'c', "N", G_HOW, "run on this CPU only", true, set_cpu, NULL },
 	{ "csv", 0, NULL, G_OUT, "comma-separated values with a header line", true, set_csv, NULL },
 	{ "json", 0, NULL, G_OUT, "one JSON document", true, set_json, NULL },
 	{ "quiet", 0, NULL, G_OUT, "no progress line", true, set_quiet, NULL },
-	{ "no-verify", 0, NULL, G_OUT, "do not compare the buffers after a run (soak always compares every message)", false,
-	  set_no_verify, show_no_verify },
+	{ "no-verify", 0, NULL, G_OUT, "do not compare the buffers after a run (soak always compares every message)",
+	  false, set_no_verify, show_no_verify },
 	{ "seed", 0, "N", G_OUT, "seed of the data patterns and of soak's choices (default 1)", false, set_seed,
 	  show_seed },
 	{ "timeout", 0, "TIME", G_OUT, "give up after this long without progress (default 10s)", false, set_timeout,

@@ -26,54 +26,54 @@ enum tp_mode {
 
 enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
 
-#define TP_MAX_SIZES	64
-#define TP_MAX_SIZE	(UINT64_C(1) << 30)
-#define TP_MAX_DEPTH	16384u
-#define TP_MAX_QPS	16384u
-#define TP_MAX_BUFFERS	(1u << 20)
-#define TP_PORT		18600
+#define TP_MAX_SIZES   64
+#define TP_MAX_SIZE    (UINT64_C(1) << 30)
+#define TP_MAX_DEPTH   16384u
+#define TP_MAX_QPS     16384u
+#define TP_MAX_BUFFERS (1u << 20)
+#define TP_PORT        18600
 
 struct tp_opts {
 	bool server, once, interactive, quiet, events, bidir, touch, no_verify, rnic_alloc;
 	enum tp_format format;
 	uint16_t port;
-	int cpu;		/* -1: wherever the scheduler likes */
-	int inline_max;		/* bytes; -1: 64 if the device has it, else none */
+	int cpu;        /* -1: wherever the scheduler likes */
+	int inline_max; /* bytes; -1: 64 if the device has it, else none */
 	unsigned n_modes, n_sizes;
 	enum tp_mode modes[TP_MODE_COUNT];
-	uint64_t sizes[TP_MAX_SIZES];	/* bytes */
-	uint32_t depth, qps, batch, signal_every, buffers;	/* depth, batch, signal_every: 0 = the mode's own default */
-	uint64_t iters;		/* operations; 0: run for duration */
-	uint64_t duration;	/* ns */
-	uint64_t warmup_ops;	/* operations */
-	uint64_t warmup;	/* ns, used when warmup_ops is 0 */
-	uint64_t timeout;	/* ns without any progress until a run is given up */
+	uint64_t sizes[TP_MAX_SIZES];                      /* bytes */
+	uint32_t depth, qps, batch, signal_every, buffers; /* depth, batch, signal_every: 0 = the mode's own default */
+	uint64_t iters;                                    /* operations; 0: run for duration */
+	uint64_t duration;                                 /* ns */
+	uint64_t warmup_ops;                               /* operations */
+	uint64_t warmup;                                   /* ns, used when warmup_ops is 0 */
+	uint64_t timeout;                                  /* ns without any progress until a run is given up */
 	uint64_t seed;
-	uint64_t max_memory;	/* server: bytes that one client may ask for */
-	char host[256];		/* client: whom to call */
-	char addr[64];		/* server: where to listen; client: the address to call from */
+	uint64_t max_memory; /* server: bytes that one client may ask for */
+	char host[256];      /* client: whom to call */
+	char addr[64];       /* server: where to listen; client: the address to call from */
 };
 
 /* How one point of a sweep runs, after defaults and limits: what the client tells the server. */
 struct tp_point {
 	enum tp_mode mode;
 	bool bidir, verify, events;
-	bool touch;		/* the receiver reads what arrives */
-	bool more;		/* another run of the same sweep follows */
+	bool touch; /* the receiver reads what arrives */
+	bool more;  /* another run of the same sweep follows */
 	uint32_t qps, depth, batch, signal_every;
-	uint32_t slots;		/* buffers per queue pair and direction */
+	uint32_t slots; /* buffers per queue pair and direction */
 	uint64_t size, iters, duration, warmup_ops, warmup, timeout, seed;
 };
 
 struct tp_setting {
 	const char *name;
-	int letter;		/* short option or 0 */
-	const char *arg;	/* what the value is called, NULL for a switch */
-	const char *group;	/* the section of the help text */
+	int letter;        /* short option or 0 */
+	const char *arg;   /* what the value is called, NULL for a switch */
+	const char *group; /* the section of the help text */
 	const char *help;
-	bool cli_only;		/* makes no sense at the prompt */
+	bool cli_only; /* makes no sense at the prompt */
 	enum tp_verdict (*set)(struct tp_opts *o, const char *value, struct tp_err *err);
-	void (*show)(const struct tp_opts *o, char *buf, size_t len);	/* NULL: not shown by show config */
+	void (*show)(const struct tp_opts *o, char *buf, size_t len); /* NULL: not shown by show config */
 };
 
 extern const struct tp_setting tp_settings[];

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define DEFAULT_DEPTH		128u
-#define DEFAULT_BATCH		16u
-#define DEFAULT_IN_FLIGHT	(UINT64_C(64) << 20)	/* bytes outstanding per queue pair */
+#define DEFAULT_DEPTH     128u
+#define DEFAULT_BATCH     16u
+#define DEFAULT_IN_FLIGHT (UINT64_C(64) << 20) /* bytes outstanding per queue pair */
 
 void tp_opts_default(struct tp_opts *o)
 {
@@ -32,39 +32,45 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 		if (o->interactive)
 			return tp_fail(err, TP_BAD_OPTION, "the server has no prompt: give -s or -i, not both");
 		if (o->host[0] != '\0')
-			return tp_fail(err, TP_BAD_OPTION, "a server calls nobody: leave out HOST, or use -a to choose the "
+			return tp_fail(err, TP_BAD_OPTION,
+				       "a server calls nobody: leave out HOST, or use -a to choose the "
 				       "address to listen on");
 		return TP_OK;
 	}
 	if (o->once)
 		return tp_fail(err, TP_BAD_OPTION, "--once goes with -s: a client ends by itself");
 	if (o->host[0] == '\0' && !o->interactive)
-		return tp_fail(err, TP_BAD_OPTION, "no server named: start \"testpmd-rdma -s\" on one side and \"testpmd-rdma "
+		return tp_fail(err, TP_BAD_OPTION,
+			       "no server named: start \"testpmd-rdma -s\" on one side and \"testpmd-rdma "
 			       "HOST\" on the other (see --help)");
 	for (unsigned i = 0; i < o->n_modes; i++) {
 		if (o->modes[i] == TP_WRITE_LAT && o->events)
-			return tp_fail(err, TP_BAD_OPTION, "write_lat watches memory, so there is no event to sleep on: leave out "
+			return tp_fail(err, TP_BAD_OPTION,
+				       "write_lat watches memory, so there is no event to sleep on: leave out "
 				       "--events, or use send_lat");
 		if (o->modes[i] != TP_SEND_BW && o->touch)
-			return tp_fail(err, TP_BAD_OPTION, "the receiver of %s does not learn of each message: --touch goes with "
-				       "send_bw", tp_mode_name(o->modes[i]));
+			return tp_fail(err, TP_BAD_OPTION,
+				       "the receiver of %s does not learn of each message: --touch goes with "
+				       "send_bw",
+				       tp_mode_name(o->modes[i]));
 		if (tp_mode_is_latency(o->modes[i]) && o->bidir)
-			return tp_fail(err, TP_BAD_OPTION, "%s is two-way already: --bidir goes with the bandwidth modes and soak",
+			return tp_fail(err, TP_BAD_OPTION,
+				       "%s is two-way already: --bidir goes with the bandwidth modes and soak",
 				       tp_mode_name(o->modes[i]));
 		if (tp_mode_is_latency(o->modes[i]) && o->depth > 1)
-			return tp_fail(err, TP_BAD_OPTION, "%s has one operation outstanding by definition: leave out --depth, or use "
-				       "a bandwidth mode, which reports latency under load", tp_mode_name(o->modes[i]));
+			return tp_fail(err, TP_BAD_OPTION,
+				       "%s has one operation outstanding by definition: leave out --depth, or use "
+				       "a bandwidth mode, which reports latency under load",
+				       tp_mode_name(o->modes[i]));
 	}
 	if (o->depth != 0 && o->batch > o->depth)
-		return tp_fail(err, TP_BAD_OPTION, "--batch %" PRIu32 " does not fit into --depth %" PRIu32 ": make it smaller",
-			       o->batch, o->depth);
+		return tp_fail(err, TP_BAD_OPTION,
+			       "--batch %" PRIu32 " does not fit into --depth %" PRIu32 ": make it smaller", o->batch,
+			       o->depth);
 	return TP_OK;
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static uint32_t default_depth(uint64_t size)
 {
@@ -113,13 +119,15 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err)
 {
 	if ((unsigned)p->mode >= TP_MODE_COUNT || p->size == 0 || p->size > TP_MAX_SIZE || p->qps == 0 ||
-	    p->qps > TP_MAX_QPS || p->depth == 0 || p->depth > TP_MAX_DEPTH || p->slots == 0 || p->slots > TP_MAX_BUFFERS ||
-	    p->batch == 0 || p->batch > p->depth || p->signal_every == 0 ||
+	    p->qps > TP_MAX_QPS || p->depth == 0 || p->depth > TP_MAX_DEPTH || p->slots == 0 ||
+	    p->slots > TP_MAX_BUFFERS || p->batch == 0 || p->batch > p->depth || p->signal_every == 0 ||
 	    p->signal_every > p->depth - p->batch + 1 || (p->iters == 0 && p->duration == 0) || p->timeout == 0)
-		return tp_fail(err, TP_BAD_PEER, "the client asked for a run that makes no sense: use the same version of "
+		return tp_fail(err, TP_BAD_PEER,
+			       "the client asked for a run that makes no sense: use the same version of "
 			       "testpmd-rdma on both sides");
 	if (tp_mode_is_latency(p->mode) && (p->depth != 1 || p->bidir))
-		return tp_fail(err, TP_BAD_PEER, "the client asked for a latency run with several operations outstanding");
+		return tp_fail(err, TP_BAD_PEER,
+			       "the client asked for a latency run with several operations outstanding");
 	if (p->mode == TP_SOAK && p->slots < 2 * p->depth)
 		return tp_fail(err, TP_BAD_PEER, "the client asked for a soak with fewer buffers than messages");
 	return TP_OK;

@@ -31,13 +31,10 @@ static const struct {
 	{ { "exit", NULL }, TP_CMD_QUIT },
 };
 
-#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+#define N_VERBS   (sizeof(verbs) / sizeof(verbs[0]))
 #define MAX_WORDS 4
 
-static int matches(const char *typed, const char *word)
-{
-	return strncmp(typed, word, strlen(typed)) == 0;
-}
+static int matches(const char *typed, const char *word) { return strncmp(typed, word, strlen(typed)) == 0; }
 
 /* The first word alone, spelled out or shortened; -1 none, -2 several different words fit. */
 static int find_verb(const char *typed)
@@ -79,7 +76,8 @@ enum tp_verdict tp_prompt_parse(const char *line, struct tp_command *cmd, struct
 	if (snprintf(copy, sizeof(copy), "%s", line) >= (int)sizeof(copy))
 		return tp_fail(err, TP_BAD_OPTION, "that line is too long");
 	copy[strcspn(copy, "#")] = '\0';
-	for (char *w = strtok_r(copy, " \t\r\n=", &save); w != NULL && n < MAX_WORDS; w = strtok_r(NULL, " \t\r\n=", &save))
+	for (char *w = strtok_r(copy, " \t\r\n=", &save); w != NULL && n < MAX_WORDS;
+	     w = strtok_r(NULL, " \t\r\n=", &save))
 		word[n++] = w;
 	if (n == 0)
 		return TP_OK;
@@ -97,7 +95,8 @@ enum tp_verdict tp_prompt_parse(const char *line, struct tp_command *cmd, struct
 		expected = 2;
 	} else if (cmd->verb == TP_CMD_SET) {
 		if (n < 2)
-			return tp_fail(err, TP_BAD_OPTION, "set what? for example \"set size 64k\"; \"show config\" lists the settings");
+			return tp_fail(err, TP_BAD_OPTION,
+				       "set what? for example \"set size 64k\"; \"show config\" lists the settings");
 		snprintf(cmd->key, sizeof(cmd->key), "%s", word[1]);
 		if (n > 2)
 			snprintf(cmd->value, sizeof(cmd->value), "%s", word[2]);

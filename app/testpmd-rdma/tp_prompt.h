@@ -7,13 +7,13 @@
 
 enum tp_verb {
 	TP_CMD_EMPTY,
-	TP_CMD_SET,		/* key, value */
+	TP_CMD_SET, /* key, value */
 	TP_CMD_START,
 	TP_CMD_STOP,
 	TP_CMD_SHOW_STATS,
 	TP_CMD_SHOW_CONFIG,
 	TP_CMD_CLEAR_STATS,
-	TP_CMD_WAIT,		/* until the run has ended: for scripts */
+	TP_CMD_WAIT, /* until the run has ended: for scripts */
 	TP_CMD_HELP,
 	TP_CMD_QUIT,
 };
@@ -21,7 +21,7 @@ enum tp_verb {
 struct tp_command {
 	enum tp_verb verb;
 	char key[64];
-	char value[512];	/* empty when none was given */
+	char value[512]; /* empty when none was given */
 };
 
 /* TP_BAD_OPTION with a sentence when the line is no command. */

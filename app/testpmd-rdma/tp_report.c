@@ -4,10 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static double per(double a, double b)
-{
-	return b > 0 ? a / b : 0;
-}
+static double per(double a, double b) { return b > 0 ? a / b : 0; }
 
 void tp_rates_make(struct tp_rates *r, const struct tp_result *res)
 {
@@ -57,16 +54,18 @@ static const char *verdict(const struct tp_result *res)
 
 static void text_head(struct tp_report *r, const struct tp_point *p)
 {
-	fprintf(r->out, "%s%s%s: %" PRIu32 " queue pair%s, %" PRIu32 " outstanding, batches of %" PRIu32 ", 1 in %" PRIu32
-		" signalled, %" PRIu32 " buffer%s%s%s\n", r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "",
-		p->qps, p->qps == 1 ? "" : "s", p->depth, p->batch, p->signal_every, p->slots, p->slots == 1 ? "" : "s",
+	fprintf(r->out,
+		"%s%s%s: %" PRIu32 " queue pair%s, %" PRIu32 " outstanding, batches of %" PRIu32 ", 1 in %" PRIu32
+		" signalled, %" PRIu32 " buffer%s%s%s\n",
+		r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "", p->qps,
+		p->qps == 1 ? "" : "s", p->depth, p->batch, p->signal_every, p->slots, p->slots == 1 ? "" : "s",
 		p->events ? ", events" : "", p->touch ? ", read by the receiver" : "");
 	if (tp_mode_is_latency(p->mode))
-		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", "size", "ops", "min", "median", "p99", "p99.9",
-			"max", "mean", "cpu/msg", "peer", "data");
+		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", "size", "ops", "min", "median", "p99",
+			"p99.9", "max", "mean", "cpu/msg", "peer", "data");
 	else
-		fprintf(r->out, "%8s %9s %8s %8s %9s %9s %9s %9s %8s %8s %8s %8s\n", "size", "ops", "GB/s", "Gb/s", "Mmsg/s",
-			"median", "p99", "p99.9", "cpu/msg", "peer", "cpus/GB", "data");
+		fprintf(r->out, "%8s %9s %8s %8s %9s %9s %9s %9s %8s %8s %8s %8s\n", "size", "ops", "GB/s", "Gb/s",
+			"Mmsg/s", "median", "p99", "p99.9", "cpu/msg", "peer", "cpus/GB", "data");
 }
 
 static void text_row(struct tp_report *r, const struct tp_result *res)
@@ -89,11 +88,12 @@ static void text_row(struct tp_report *r, const struct tp_result *res)
 	tp_format_ns((uint64_t)rate.cpu_ns_per_msg, cpu, sizeof(cpu));
 	tp_format_ns((uint64_t)rate.peer_cpu_ns_per_msg, peer, sizeof(peer));
 	if (tp_mode_is_latency(res->point.mode))
-		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", size, ops, t[0], t[1], t[2], t[3], t[4], t[5],
-			cpu, peer, verdict(res));
+		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", size, ops, t[0], t[1], t[2], t[3],
+			t[4], t[5], cpu, peer, verdict(res));
 	else
-		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %8s %8.3f %8s\n", size, ops, rate.gbytes, rate.gbits,
-			rate.mmsgs, t[1], t[2], t[3], cpu, peer, rate.cpu_s_per_gb + rate.peer_cpu_s_per_gb, verdict(res));
+		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %8s %8.3f %8s\n", size, ops, rate.gbytes,
+			rate.gbits, rate.mmsgs, t[1], t[2], t[3], cpu, peer, rate.cpu_s_per_gb + rate.peer_cpu_s_per_gb,
+			verdict(res));
 }
 
 /* The columns of CSV and the members of a JSON result: one list for both. */
@@ -211,15 +211,9 @@ void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format)
 void tp_report_row(struct tp_report *r, const struct tp_result *res)
 {
 	switch (r->format) {
-	case TP_TEXT:
-		text_row(r, res);
-		break;
-	case TP_CSV:
-		csv_row(r, res);
-		break;
-	case TP_JSON:
-		json_row(r, res);
-		break;
+	case TP_TEXT: text_row(r, res); break;
+	case TP_CSV: csv_row(r, res); break;
+	case TP_JSON: json_row(r, res); break;
 	}
 	r->rows++;
 	r->mode = res->point.mode;

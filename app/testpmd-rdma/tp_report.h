@@ -9,13 +9,13 @@
 
 struct tp_result {
 	struct tp_point point;
-	struct tp_figures mine, peer;	/* this side's, the server's */
-	uint64_t connect_ns, close_ns;	/* for all the connections of the run */
+	struct tp_figures mine, peer;  /* this side's, the server's */
+	uint64_t connect_ns, close_ns; /* for all the connections of the run */
 };
 
 /* Derived figures; rates are the sum of both directions. */
 struct tp_rates {
-	double gbytes, gbits, mmsgs;	/* 10^9 bytes/s, 10^9 bits/s, 10^6 messages/s */
+	double gbytes, gbits, mmsgs; /* 10^9 bytes/s, 10^9 bits/s, 10^6 messages/s */
 	double cpu_ns_per_msg, cpu_s_per_gb, peer_cpu_ns_per_msg, peer_cpu_s_per_gb;
 };
 
@@ -26,7 +26,7 @@ struct tp_report {
 	FILE *out;
 	enum tp_format format;
 	unsigned rows;
-	enum tp_mode mode;	/* of the last row */
+	enum tp_mode mode; /* of the last row */
 	bool bidir;
 };
 

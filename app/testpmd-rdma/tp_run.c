@@ -9,27 +9,24 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SPINS_PER_LOOK	1024u	/* empty polls between two looks at the clock and the control queue */
-#define SLICE_NS	100000000
-#define CREDIT_SLICE_NS	20000
-#define FIRST_WAVE	32u
-#define TICK_NS		UINT64_C(50000000)
+#define SPINS_PER_LOOK  1024u /* empty polls between two looks at the clock and the control queue */
+#define SLICE_NS        100000000
+#define CREDIT_SLICE_NS 20000
+#define FIRST_WAVE      32u
+#define TICK_NS         UINT64_C(50000000)
 
 static const struct tp_engine *const engines[TP_MODE_COUNT] = {
-	[TP_WRITE_BW] = &tp_write_bw, [TP_READ_BW] = &tp_read_bw, [TP_SEND_BW] = &tp_send_bw,
+	[TP_WRITE_BW] = &tp_write_bw,   [TP_READ_BW] = &tp_read_bw,   [TP_SEND_BW] = &tp_send_bw,
 	[TP_WRITE_LAT] = &tp_write_lat, [TP_READ_LAT] = &tp_read_lat, [TP_SEND_LAT] = &tp_send_lat,
-	[TP_SOAK] = &tp_soak, [TP_IDLE] = &tp_idle_conns,
+	[TP_SOAK] = &tp_soak,           [TP_IDLE] = &tp_idle_conns,
 };
 
-const struct tp_engine *tp_engine_find(enum tp_mode mode)
-{
-	return engines[mode];
-}
+const struct tp_engine *tp_engine_find(enum tp_mode mode) { return engines[mode]; }
 
 void tp_engine_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	engines[p->mode]->depths(p, sq, rq);
-	*sq += 2;	/* the initiator's first word, and the fence behind the run */
+	*sq += 2; /* the initiator's first word, and the fence behind the run */
 	*rq += 2;
 }
 
@@ -103,8 +100,10 @@ enum tp_verdict tp_idle(struct tp_run *r)
 	if (s->point.events ? r->spins++ == 0 : r->spins == SPINS_PER_LOOK)
 		r->idle_since = now;
 	else if (now - r->idle_since > s->point.timeout)
-		return tp_fail(s->err, TP_TIMEOUT, "no operation completed for %.3g s: is the network up? (--timeout sets how long to "
-			       "wait)", (double)s->point.timeout / 1e9);
+		return tp_fail(s->err, TP_TIMEOUT,
+			       "no operation completed for %.3g s: is the network up? (--timeout sets how long to "
+			       "wait)",
+			       (double)s->point.timeout / 1e9);
 	return TP_OK;
 }
 
@@ -122,8 +121,12 @@ enum tp_verdict tp_session_wc(struct tp_session *s, const struct ibv_wc *wc)
 enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp)
 {
 	struct ibv_sge sge = { (uintptr_t)s->region + s->layout.fence, 8, s->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_FENCE, qp, 0), .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_FENCE, qp, 0),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	errno = ibv_post_send(tp_qp(s, qp), &wr, &bad);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Send");
@@ -181,7 +184,8 @@ void tp_fill_tx(struct tp_run *r)
 
 	for (uint32_t q = 0; q < p->qps; q++)
 		for (uint64_t i = 0; i < p->slots; i++)
-			tp_pattern_fill(r->s->region + tp_tx_off(&r->s->layout, q, i), p->size, tp_pattern_seed(seed, q, i), 0);
+			tp_pattern_fill(r->s->region + tp_tx_off(&r->s->layout, q, i), p->size,
+					tp_pattern_seed(seed, q, i), 0);
 }
 
 enum tp_verdict tp_check_rx(struct tp_run *r, uint32_t qp, uint64_t n, uint64_t len)
@@ -197,8 +201,10 @@ enum tp_verdict tp_check_rx(struct tp_run *r, uint32_t qp, uint64_t n, uint64_t 
 		if (bad == TP_PATTERN_GOOD)
 			continue;
 		if (r->fig.wrong++ == 0)
-			tp_fail(s->err, TP_CORRUPT, "wrong data: %s of %" PRIu64 " bytes, queue pair %u, buffer %" PRIu64
-				", first wrong byte %zu (it is 0x%02x)", tp_mode_name(r->p->mode), r->p->size, qp, i, bad, buf[bad]);
+			tp_fail(s->err, TP_CORRUPT,
+				"wrong data: %s of %" PRIu64 " bytes, queue pair %u, buffer %" PRIu64
+				", first wrong byte %zu (it is 0x%02x)",
+				tp_mode_name(r->p->mode), r->p->size, qp, i, bad, buf[bad]);
 	}
 	return TP_OK;
 }
@@ -247,8 +253,8 @@ static enum tp_verdict wait_established(struct tp_session *s)
 
 	while (atomic_load(&s->established) != s->point.qps) {
 		if (atomic_load(&s->dead) || atomic_load(s->stop) || tp_now() - start > s->point.timeout)
-			return tp_fail(s->err, TP_BAD_PEER, "only %u of %u data connections came up", atomic_load(&s->established),
-				       s->point.qps);
+			return tp_fail(s->err, TP_BAD_PEER, "only %u of %u data connections came up",
+				       atomic_load(&s->established), s->point.qps);
 		usleep(500);
 	}
 	return TP_OK;

@@ -18,15 +18,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define BACKLOG		256
-#define MAX_SESSIONS	256
-#define SLICE_MS	500
-#define LINGER_NS	UINT64_C(5000000000)
+#define BACKLOG      256
+#define MAX_SESSIONS 256
+#define SLICE_MS     500
+#define LINGER_NS    UINT64_C(5000000000)
 
 struct server;
 
 struct serving {
-	struct tp_session s;	/* first: a connection's session is this */
+	struct tp_session s; /* first: a connection's session is this */
 	struct server *server;
 	struct serving *next;
 	pthread_t thread;
@@ -46,9 +46,9 @@ struct server {
 	struct rdma_cm_id *listener;
 	struct serving *first;
 	unsigned n;
-	bool over;	/* --once: the client has had its last run */
-	enum tp_verdict verdict;	/* of the last run, or why the server cannot go on */
-	int wake;	/* eventfd: a session has finished */
+	bool over;               /* --once: the client has had its last run */
+	enum tp_verdict verdict; /* of the last run, or why the server cannot go on */
+	int wake;                /* eventfd: a session has finished */
 };
 
 static enum tp_verdict take_setup(struct serving *v)
@@ -67,15 +67,18 @@ static enum tp_verdict take_setup(struct serving *v)
 		return r;
 	tp_layout_make(&s->layout, &s->point);
 	if (s->layout.len > v->server->o->max_memory)
-		return tp_fail(s->err, TP_NO_MEMORY, "this run needs %" PRIu64 " MiB of buffers and the server allows %" PRIu64
-			       ": use a smaller --size, --buffers or --qps, or start the server with a larger --max-memory",
-			       s->layout.len >> 20, v->server->o->max_memory >> 20);
+		return tp_fail(
+			s->err, TP_NO_MEMORY,
+			"this run needs %" PRIu64 " MiB of buffers and the server allows %" PRIu64
+			": use a smaller --size, --buffers or --qps, or start the server with a larger --max-memory",
+			s->layout.len >> 20, v->server->o->max_memory >> 20);
 	if (s->peer.len != s->layout.len)
-		return tp_fail(s->err, TP_BAD_PEER, "the client laid out its buffers otherwise: use the same version on both sides");
+		return tp_fail(s->err, TP_BAD_PEER,
+			       "the client laid out its buffers otherwise: use the same version on both sides");
 	r = tp_session_setup(s, inline_want > 65536 ? -1 : (int)inline_want, v->server->o->rnic_alloc);
 	if (r != TP_OK)
 		return r;
-	atomic_store(&v->setup_done, true);	/* pairs with the load in accept_data */
+	atomic_store(&v->setup_done, true); /* pairs with the load in accept_data */
 	mine = (struct tp_region){ (uintptr_t)s->region, s->layout.len, s->mr->rkey };
 	m = (struct tp_msg){ .type = TP_MSG_SETUP_OK };
 	tp_msg_put_region(&m, &mine);
@@ -92,8 +95,8 @@ static void log_line(const struct serving *v, enum tp_verdict r)
 		printf("%s: %s\n", v->who, v->err.text);
 	} else {
 		tp_format_size(v->s.point.size, size, sizeof(size));
-		printf("%s: %s %s, %u queue pair%s: %s%s\n", v->who, tp_mode_name(v->s.point.mode), size, v->s.point.qps,
-		       v->s.point.qps == 1 ? "" : "s", v->mine.checked ? "verified" : "done",
+		printf("%s: %s %s, %u queue pair%s: %s%s\n", v->who, tp_mode_name(v->s.point.mode), size,
+		       v->s.point.qps, v->s.point.qps == 1 ? "" : "s", v->mine.checked ? "verified" : "done",
 		       v->s.point.bidir ? ", both ways" : "");
 	}
 	fflush(stdout);
@@ -111,21 +114,21 @@ static void *serve(void *arg)
 		r = tp_run_point(&v->s, &v->mine, &unused);
 	tell = r != TP_OK && r != TP_PEER_GONE;
 	if (r == TP_OK && v->mine.wrong > 0)
-		r = TP_CORRUPT;	/* the client knows by the result */
+		r = TP_CORRUPT; /* the client knows by the result */
 	v->verdict = r;
 	log_line(v, r);
 	if (tell) {
 		struct tp_msg m = { .type = TP_MSG_ERROR };
 
 		snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, v->err.text);
-		(void)tp_ctrl_send(&v->s, &m);	/* a peer that cannot be told sees the connection end */
+		(void)tp_ctrl_send(&v->s, &m); /* a peer that cannot be told sees the connection end */
 	}
 	/* The client closes first: closing here could overtake the last message. */
 	for (start = tp_now(); !atomic_load(&v->s.dead) && tp_now() - start < LINGER_NS && !atomic_load(v->s.stop);)
 		usleep(1000);
 	atomic_store(&v->finished, true);
 	if (write(v->server->wake, &one, sizeof(one)) != sizeof(one))
-		return NULL;	/* the main thread looks every SLICE_MS anyway */
+		return NULL; /* the main thread looks every SLICE_MS anyway */
 	return NULL;
 }
 
@@ -206,7 +209,8 @@ static void accept_data(struct server *srv, struct rdma_cm_id *id, const struct 
 	struct serving *v = find(srv, p->session);
 	struct tp_conn *c;
 
-	if (v == NULL || !atomic_load(&v->setup_done) || p->index >= v->s.point.qps || v->s.conns[p->index].id != NULL) {
+	if (v == NULL || !atomic_load(&v->setup_done) || p->index >= v->s.point.qps ||
+	    v->s.conns[p->index].id != NULL) {
 		reject(id, "a data connection that belongs to no run");
 		return;
 	}
@@ -263,18 +267,12 @@ static void on_end(struct tp_conn *c)
 static void server_on_event(struct server *srv, const struct rdma_cm_event *ev)
 {
 	switch (ev->event) {
-	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		on_request(srv, ev);
-		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		on_established(ev->id->context);
-		break;
+	case RDMA_CM_EVENT_CONNECT_REQUEST: on_request(srv, ev); break;
+	case RDMA_CM_EVENT_ESTABLISHED: on_established(ev->id->context); break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_DISCONNECTED:
-		on_end(ev->id->context);
-		break;
+	case RDMA_CM_EVENT_DISCONNECTED: on_end(ev->id->context); break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		if (ev->id != srv->listener)
 			on_end(ev->id->context);
@@ -289,8 +287,7 @@ static void server_on_event(struct server *srv, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT: break;
 	}
 }
 
@@ -336,11 +333,13 @@ static enum tp_verdict listen_on(struct server *srv)
 	if (rdma_bind_addr(srv->listener, (struct sockaddr *)&sa) == 0 && rdma_listen(srv->listener, BACKLOG) == 0)
 		return TP_OK;
 	if (errno == EADDRINUSE)
-		return tp_fail(srv->err, TP_BAD_OPTION, "port %u is taken, perhaps by another server: choose one with -p", srv->o->port);
+		return tp_fail(srv->err, TP_BAD_OPTION,
+			       "port %u is taken, perhaps by another server: choose one with -p", srv->o->port);
 	if (errno == ENODEV || errno == EADDRNOTAVAIL) {
 		if (tp_verbs_fail(srv->err, "") == TP_NO_DEVICE)
 			return TP_NO_DEVICE;
-		return tp_fail(srv->err, TP_NO_DEVICE, "no RDMA device has the address %s: choose one that a port of rnicd has",
+		return tp_fail(srv->err, TP_NO_DEVICE,
+			       "no RDMA device has the address %s: choose one that a port of rnicd has",
 			       srv->o->addr[0] ? srv->o->addr : "0.0.0.0");
 	}
 	return tp_verbs_fail(srv->err, "listening");
@@ -363,7 +362,8 @@ static enum tp_verdict loop(struct server *srv)
 				uint8_t priv[UINT8_MAX];
 
 				/* Acknowledged first, since handling it may destroy its connection. */
-				if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST && copy.param.conn.private_data != NULL) {
+				if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST &&
+				    copy.param.conn.private_data != NULL) {
 					memcpy(priv, copy.param.conn.private_data, copy.param.conn.private_data_len);
 					copy.param.conn.private_data = priv;
 				}
@@ -385,7 +385,8 @@ enum tp_verdict tp_server(const struct tp_opts *o, const atomic_bool *stop, stru
 
 	if (v == TP_OK) {
 		if (!o->quiet)
-			printf("testpmd-rdma: listening on %s port %u\n", o->addr[0] ? o->addr : "every address", o->port);
+			printf("testpmd-rdma: listening on %s port %u\n", o->addr[0] ? o->addr : "every address",
+			       o->port);
 		fflush(stdout);
 		v = loop(&srv);
 	}

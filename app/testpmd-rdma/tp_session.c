@@ -9,17 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE		UINT64_C(4096)
-#define AUTO_INLINE	64u
+#define PAGE        UINT64_C(4096)
+#define AUTO_INLINE 64u
 
-static uint64_t round_up(uint64_t v, uint64_t to)
-{
-	return (v + to - 1) / to * to;
-}
+static uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 void tp_layout_make(struct tp_layout *l, const struct tp_point *p)
 {
-	uint64_t shift = p->mode == TP_SOAK ? 64 : 0;	/* soak moves messages about inside their slot */
+	uint64_t shift = p->mode == TP_SOAK ? 64 : 0; /* soak moves messages about inside their slot */
 
 	memset(l, 0, sizeof(*l));
 	l->stride = round_up(p->size + shift, 64);
@@ -41,32 +38,29 @@ enum tp_verdict tp_verbs_fail(struct tp_err *err, const char *what)
 	if (n == 0) {
 		const char *socket = getenv("RNICD_SOCKET");
 
-		return tp_fail(err, TP_NO_DEVICE, "no RDMA device: is rnicd running? (%s%s; ibv_devices lists the devices that a program "
-			       "can see)", socket ? "RNICD_SOCKET=" : "rnicd --help", socket ? socket : "");
+		return tp_fail(err, TP_NO_DEVICE,
+			       "no RDMA device: is rnicd running? (%s%s; ibv_devices lists the devices that a program "
+			       "can see)",
+			       socket ? "RNICD_SOCKET=" : "rnicd --help", socket ? socket : "");
 	}
 	if (e == ENOMEM || e == EPERM)
-		return tp_fail(err, TP_NO_MEMORY, "%s failed: %s; ask for less with --depth, --qps, --buffers or --size, or raise "
-			       "the limit (ulimit -l, quotas in rnicd's configuration)", what, strerror(e));
+		return tp_fail(err, TP_NO_MEMORY,
+			       "%s failed: %s; ask for less with --depth, --qps, --buffers or --size, or raise "
+			       "the limit (ulimit -l, quotas in rnicd's configuration)",
+			       what, strerror(e));
 	return tp_fail(err, TP_VERBS_ERROR, "%s failed: %s", what, strerror(e));
 }
 
 static const char *kind_name(enum tp_kind kind)
 {
 	switch (kind) {
-	case TP_WR_DATA:
-		return "data operation";
-	case TP_WR_RECV:
-		return "receive";
-	case TP_WR_CREDIT:
-		return "credit write";
-	case TP_WR_FENCE:
-		return "fence";
-	case TP_WR_FENCE_RECV:
-		return "fence receive";
-	case TP_WR_CTRL:
-		return "control message";
-	case TP_WR_CTRL_RECV:
-		return "control receive";
+	case TP_WR_DATA: return "data operation";
+	case TP_WR_RECV: return "receive";
+	case TP_WR_CREDIT: return "credit write";
+	case TP_WR_FENCE: return "fence";
+	case TP_WR_FENCE_RECV: return "fence receive";
+	case TP_WR_CTRL: return "control message";
+	case TP_WR_CTRL_RECV: return "control receive";
 	}
 	return "work request";
 }
@@ -74,18 +68,21 @@ static const char *kind_name(enum tp_kind kind)
 enum tp_verdict tp_wc_fail(struct tp_session *s, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR)
-		return tp_fail(s->err, TP_PEER_GONE, "the connection broke during the run (a %s of queue pair %u ended with \"%s\"): "
-			       "see what the other side says", kind_name(tp_wr_kind(wc->wr_id)), tp_wr_qp(wc->wr_id),
-			       ibv_wc_status_str(wc->status));
+		return tp_fail(s->err, TP_PEER_GONE,
+			       "the connection broke during the run (a %s of queue pair %u ended with \"%s\"): "
+			       "see what the other side says",
+			       kind_name(tp_wr_kind(wc->wr_id)), tp_wr_qp(wc->wr_id), ibv_wc_status_str(wc->status));
 	return tp_fail(s->err, TP_WC_ERROR, "a %s of queue pair %u failed: %s (vendor code %u)",
-		       kind_name(tp_wr_kind(wc->wr_id)), tp_wr_qp(wc->wr_id), ibv_wc_status_str(wc->status), wc->vendor_err);
+		       kind_name(tp_wr_kind(wc->wr_id)), tp_wr_qp(wc->wr_id), ibv_wc_status_str(wc->status),
+		       wc->vendor_err);
 }
 
 static enum tp_verdict ctrl_recvs(struct tp_session *s)
 {
 	for (unsigned i = 0; i < TP_CTRL_MSGS; i++) {
 		struct ibv_sge sge = { (uintptr_t)s->ctrl_buf + i * TP_MSG_SIZE, TP_MSG_SIZE, s->ctrl_mr->lkey };
-		struct ibv_recv_wr wr = { .wr_id = tp_wr_id(TP_WR_CTRL_RECV, 0, i), .sg_list = &sge, .num_sge = 1 }, *bad;
+		struct ibv_recv_wr wr = { .wr_id = tp_wr_id(TP_WR_CTRL_RECV, 0, i), .sg_list = &sge, .num_sge = 1 },
+				   *bad;
 
 		errno = ibv_post_recv(s->ctrl.id->qp, &wr, &bad);
 		if (errno != 0)
@@ -113,12 +110,14 @@ enum tp_verdict tp_session_open(struct tp_session *s)
 		return tp_fail(s->err, TP_NO_MEMORY, "out of memory");
 	}
 	memset(s->ctrl_buf, 0, round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, PAGE));
-	s->ctrl_mr = ibv_reg_mr(s->pd, s->ctrl_buf, round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, PAGE), IBV_ACCESS_LOCAL_WRITE);
+	s->ctrl_mr = ibv_reg_mr(s->pd, s->ctrl_buf, round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, PAGE),
+				IBV_ACCESS_LOCAL_WRITE);
 	if (s->ctrl_mr == NULL)
 		return tp_verbs_fail(s->err, "registering the control buffers");
 	attr.send_cq = attr.recv_cq = s->ctrl_cq;
-	attr.cap = (struct ibv_qp_cap){ .max_send_wr = TP_CTRL_MSGS, .max_recv_wr = TP_CTRL_MSGS, .max_send_sge = 1,
-					.max_recv_sge = 1 };
+	attr.cap = (struct ibv_qp_cap){
+		.max_send_wr = TP_CTRL_MSGS, .max_recv_wr = TP_CTRL_MSGS, .max_send_sge = 1, .max_recv_sge = 1
+	};
 	if (rdma_create_qp(s->ctrl.id, s->pd, &attr) != 0)
 		return tp_verbs_fail(s->err, "creating the control queue pair");
 	errno = ibv_req_notify_cq(s->ctrl_cq, 0);
@@ -135,18 +134,22 @@ static enum tp_verdict alloc_region(struct tp_session *s, bool rnic_alloc)
 		void *(*fn)(size_t) = (void *(*)(size_t))(uintptr_t)dlsym(RTLD_DEFAULT, "rnic_alloc");
 
 		if (fn == NULL)
-			return tp_fail(s->err, TP_BAD_OPTION, "this RDMA library has no rnic_alloc(): leave out --alloc rnic");
+			return tp_fail(s->err, TP_BAD_OPTION,
+				       "this RDMA library has no rnic_alloc(): leave out --alloc rnic");
 		s->region = fn(len);
 		s->rnic_memory = s->region != NULL;
 	} else if (posix_memalign((void **)&s->region, 2 << 20, len) != 0) {
 		s->region = NULL;
 	}
 	if (s->region == NULL)
-		return tp_fail(s->err, TP_NO_MEMORY, "cannot get %" PRIu64 " MiB for buffers: ask for less with --size, --buffers or "
-			       "--qps", len >> 20);
+		return tp_fail(s->err, TP_NO_MEMORY,
+			       "cannot get %" PRIu64 " MiB for buffers: ask for less with --size, --buffers or "
+			       "--qps",
+			       len >> 20);
 	memset(s->region, 0, len);
 	/* REMOTE_WRITE also because the sink of a Read on iWARP is a tagged buffer that the peer writes (RFC 5040, Read Response). */
-	s->mr = ibv_reg_mr(s->pd, s->region, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	s->mr = ibv_reg_mr(s->pd, s->region, len,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	return s->mr != NULL ? TP_OK : tp_verbs_fail(s->err, "registering the buffers");
 }
 
@@ -157,8 +160,10 @@ static enum tp_verdict make_cq(struct tp_session *s, const struct ibv_device_att
 	uint64_t need = (uint64_t)p->qps * (s->sq_depth / p->signal_every + s->rq_depth + 2);
 
 	if (need > max)
-		return tp_fail(s->err, TP_BAD_OPTION, "the device has completion queues of %" PRIu64 " entries, this run needs %"
-			       PRIu64 ": use a smaller --depth or --qps", max, need);
+		return tp_fail(s->err, TP_BAD_OPTION,
+			       "the device has completion queues of %" PRIu64 " entries, this run needs %" PRIu64
+			       ": use a smaller --depth or --qps",
+			       max, need);
 	s->cq = ibv_create_cq(s->verbs, (int)(want < max ? want : max), NULL, s->chan, 0);
 	return s->cq != NULL ? TP_OK : tp_verbs_fail(s->err, "creating the completion queue");
 }
@@ -174,11 +179,14 @@ enum tp_verdict tp_session_setup(struct tp_session *s, int inline_want, bool rni
 	if (errno != 0)
 		return tp_verbs_fail(s->err, "asking the device for its limits");
 	if (s->sq_depth > (uint32_t)dev.max_qp_wr || s->rq_depth > (uint32_t)dev.max_qp_wr)
-		return tp_fail(s->err, TP_BAD_OPTION, "the device allows %d work requests per queue, this run needs %u: use a smaller "
-			       "--depth", dev.max_qp_wr, s->sq_depth > s->rq_depth ? s->sq_depth : s->rq_depth);
+		return tp_fail(s->err, TP_BAD_OPTION,
+			       "the device allows %d work requests per queue, this run needs %u: use a smaller "
+			       "--depth",
+			       dev.max_qp_wr, s->sq_depth > s->rq_depth ? s->sq_depth : s->rq_depth);
 	if (s->point.qps + 1 > (uint32_t)dev.max_qp)
-		return tp_fail(s->err, TP_BAD_OPTION, "the device has %d queue pairs, this run needs %u: use a smaller --qps",
-			       dev.max_qp, s->point.qps + 1);
+		return tp_fail(s->err, TP_BAD_OPTION,
+			       "the device has %d queue pairs, this run needs %u: use a smaller --qps", dev.max_qp,
+			       s->point.qps + 1);
 	s->inline_max = inline_want < 0 ? AUTO_INLINE : (uint32_t)inline_want;
 	s->chan = ibv_create_comp_channel(s->verbs);
 	if (s->chan == NULL)
@@ -213,10 +221,14 @@ enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c)
 	int rc;
 
 	if (c->id->verbs != s->verbs)
-		return tp_fail(s->err, TP_BAD_PEER, "a data connection came in on another device than the control connection: "
+		return tp_fail(s->err, TP_BAD_PEER,
+			       "a data connection came in on another device than the control connection: "
 			       "name one address with -a");
-	attr.cap = (struct ibv_qp_cap){ .max_send_wr = s->sq_depth, .max_recv_wr = s->rq_depth, .max_send_sge = 1,
-					.max_recv_sge = 1, .max_inline_data = s->inline_max };
+	attr.cap = (struct ibv_qp_cap){ .max_send_wr = s->sq_depth,
+					.max_recv_wr = s->rq_depth,
+					.max_send_sge = 1,
+					.max_recv_sge = 1,
+					.max_inline_data = s->inline_max };
 	rc = rdma_create_qp(c->id, s->pd, &attr);
 	if (rc != 0 && s->inline_max > 0 && s->inline_max <= AUTO_INLINE) {
 		/* A device without inline data refuses the wish; the run is as good without. */
@@ -225,10 +237,12 @@ enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c)
 		rc = rdma_create_qp(c->id, s->pd, &attr);
 	}
 	if (rc != 0)
-		return tp_verbs_fail(s->err, s->inline_max > AUTO_INLINE ? "creating a queue pair (is --inline more than the device "
-				     "can do?)" : "creating a queue pair");
+		return tp_verbs_fail(s->err, s->inline_max > AUTO_INLINE
+						     ? "creating a queue pair (is --inline more than the device "
+						       "can do?)"
+						     : "creating a queue pair");
 	if (s->is_server)
-		return tp_post_fence_recv(s, c->priv.index);	/* for the initiator's first word */
+		return tp_post_fence_recv(s, c->priv.index); /* for the initiator's first word */
 	return TP_OK;
 }
 

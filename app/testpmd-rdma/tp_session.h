@@ -16,9 +16,9 @@
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 
-#define TP_CTRL_MSGS	8	/* more than either side ever sends in a session, so no slot is used twice */
-#define TP_NO_TIMEOUT	UINT64_MAX
-#define TP_NO_MORE_QPS	UINT32_MAX
+#define TP_CTRL_MSGS   8 /* more than either side ever sends in a session, so no slot is used twice */
+#define TP_NO_TIMEOUT  UINT64_MAX
+#define TP_NO_MORE_QPS UINT32_MAX
 
 /*
  * The region: per queue pair a credit word that the peer writes and one that is written from; a source and a sink for
@@ -26,7 +26,7 @@
  * sides compute the same from the point.
  */
 struct tp_layout {
-	uint64_t stride;	/* distance of slots */
+	uint64_t stride; /* distance of slots */
 	uint64_t slots, fence, tx, rx, constant, len;
 };
 
@@ -64,13 +64,13 @@ struct tp_conn {
 	struct tp_session *session;
 	struct rdma_cm_id *id;
 	struct tp_private priv;
-	bool established;	/* owner: the thread that handles CM events */
+	bool established; /* owner: the thread that handles CM events */
 };
 
 /* Watched by the person: written by the run's thread, read by anybody. */
 struct tp_progress {
 	_Atomic uint64_t ops, bytes, start, deadline, target;
-	_Atomic uint32_t phase;	/* 0 idle, 1 connecting, 2 warm-up, 3 measuring, 4 ending */
+	_Atomic uint32_t phase; /* 0 idle, 1 connecting, 2 warm-up, 3 measuring, 4 ending */
 };
 
 struct tp_session {
@@ -79,7 +79,7 @@ struct tp_session {
 	struct tp_layout layout;
 	uint32_t sq_depth, rq_depth, inline_max, unacked_events;
 	uint64_t id;
-	struct ibv_context *verbs;	/* of the control connection; all others must be on the same device */
+	struct ibv_context *verbs; /* of the control connection; all others must be on the same device */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *chan, *ctrl_chan;
 	struct ibv_cq *cq, *ctrl_cq;
@@ -89,13 +89,13 @@ struct tp_session {
 	struct tp_conn ctrl, *conns;
 	unsigned ctrl_sent, inbox_head, inbox_tail;
 	struct tp_msg inbox[TP_CTRL_MSGS];
-	uint64_t fin_posted, fin_min_posted;	/* the peer's FIN: operations in all, and on the least used queue pair */
-	uint64_t fences_in, fences_out;		/* fences received, and own fences completed */
+	uint64_t fin_posted, fin_min_posted; /* the peer's FIN: operations in all, and on the least used queue pair */
+	uint64_t fences_in, fences_out;      /* fences received, and own fences completed */
 	uint64_t connect_ns;
-	_Atomic uint32_t established;		/* data connections */
-	_Atomic bool dead;			/* a connection of the session has ended */
-	const atomic_bool *stop;		/* the person wants it to end */
-	struct tp_progress *progress;		/* may be NULL */
+	_Atomic uint32_t established; /* data connections */
+	_Atomic bool dead;            /* a connection of the session has ended */
+	const atomic_bool *stop;      /* the person wants it to end */
+	struct tp_progress *progress; /* may be NULL */
 	struct tp_err *err;
 };
 
@@ -112,10 +112,7 @@ enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c);
 /* Frees everything; disconnects what is connected. Safe at any stage after memset 0. */
 void tp_session_close(struct tp_session *s);
 
-static inline struct ibv_qp *tp_qp(const struct tp_session *s, uint32_t qp)
-{
-	return s->conns[qp].id->qp;
-}
+static inline struct ibv_qp *tp_qp(const struct tp_session *s, uint32_t qp) { return s->conns[qp].id->qp; }
 
 /* --- control messages (tp_ctrl.c) --- */
 enum tp_verdict tp_ctrl_send(struct tp_session *s, const struct tp_msg *m);

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 struct shell {
-	struct tp_opts *o;		/* what set changes */
-	struct tp_opts of_run;		/* what the run works with */
+	struct tp_opts *o;     /* what set changes */
+	struct tp_opts of_run; /* what the run works with */
 	struct tp_results results;
 	struct tp_progress progress;
 	struct tp_report report;
 	pthread_t thread;
-	bool started;			/* the thread exists and is not joined */
+	bool started; /* the thread exists and is not joined */
 	atomic_bool running, stop;
 	struct tp_sweep_sum sum;
 };
@@ -126,36 +126,20 @@ static void set(struct shell *sh, const struct tp_command *cmd)
 static bool execute(struct shell *sh, const struct tp_command *cmd)
 {
 	switch (cmd->verb) {
-	case TP_CMD_EMPTY:
-		break;
-	case TP_CMD_SET:
-		set(sh, cmd);
-		break;
-	case TP_CMD_START:
-		start(sh);
-		break;
-	case TP_CMD_STOP:
-		stop(sh);
-		break;
-	case TP_CMD_SHOW_STATS:
-		show_stats(sh);
-		break;
-	case TP_CMD_SHOW_CONFIG:
-		show_config(sh);
-		break;
+	case TP_CMD_EMPTY: break;
+	case TP_CMD_SET: set(sh, cmd); break;
+	case TP_CMD_START: start(sh); break;
+	case TP_CMD_STOP: stop(sh); break;
+	case TP_CMD_SHOW_STATS: show_stats(sh); break;
+	case TP_CMD_SHOW_CONFIG: show_config(sh); break;
 	case TP_CMD_CLEAR_STATS:
 		pthread_mutex_lock(&sh->results.lock);
 		sh->results.n = 0;
 		pthread_mutex_unlock(&sh->results.lock);
 		break;
-	case TP_CMD_WAIT:
-		join(sh);
-		break;
-	case TP_CMD_HELP:
-		fputs(tp_prompt_help, stdout);
-		break;
-	case TP_CMD_QUIT:
-		return false;
+	case TP_CMD_WAIT: join(sh); break;
+	case TP_CMD_HELP: fputs(tp_prompt_help, stdout); break;
+	case TP_CMD_QUIT: return false;
 	}
 	return true;
 }

@@ -13,16 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLL_BATCH	32
-#define TURNS_PER_LOOK	256u	/* turns between two looks at the control queue while busy */
+#define POLL_BATCH     32
+#define TURNS_PER_LOOK 256u /* turns between two looks at the control queue while busy */
 
-enum phase { WARM, MEASURE, DRAIN };	/* WARM and MEASURE post; DRAIN only collects */
+enum phase { WARM, MEASURE, DRAIN }; /* WARM and MEASURE post; DRAIN only collects */
 
 struct stream_qp {
-	uint64_t posted, done;	/* operations */
-	uint64_t granted;	/* receives posted, told to the peer */
+	uint64_t posted, done; /* operations */
+	uint64_t granted;      /* receives posted, told to the peer */
 	uint64_t posted_recv, arrived;
-	uint64_t *stamp;	/* when the signalled request with count c was posted: stamp[c & mask], ns */
+	uint64_t *stamp; /* when the signalled request with count c was posted: stamp[c & mask], ns */
 	uint32_t unsignaled, used_recv;
 	uint32_t tx_slot;
 	bool stalled, credit_busy;
@@ -34,31 +34,29 @@ struct stream {
 	enum ibv_wr_opcode opcode;
 	enum phase phase;
 	struct stream_qp *qp;
-	struct ibv_send_wr *wr;	/* one chain of `batch` requests, used for every post */
+	struct ibv_send_wr *wr; /* one chain of `batch` requests, used for every post */
 	struct ibv_sge *sge;
 	struct ibv_recv_wr *rwr;
 	struct ibv_sge *rsge;
 	uint64_t *stamps;
-	uint64_t posted, done, target;	/* operations over all queue pairs; target: stop posting there */
+	uint64_t posted, done, target; /* operations over all queue pairs; target: stop posting there */
 	uint64_t received;
 	uint64_t begin, done_begin, cpu_begin;
-	uint32_t turns, mask, refill, n_stalled, open;	/* open: queue pairs with something outstanding; refill: recvs per post */
+	uint32_t turns, mask, refill, n_stalled,
+		open; /* open: queue pairs with something outstanding; refill: recvs per post */
 };
 
 void tp_stream_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
-	*sq = p->depth + 1;	/* one more to learn of the end of an unsignalled tail */
+	*sq = p->depth + 1; /* one more to learn of the end of an unsignalled tail */
 	*rq = 0;
 }
 
-static uint32_t recv_depth(const struct tp_point *p)
-{
-	return p->depth < 32 ? 64 : 2 * p->depth;
-}
+static uint32_t recv_depth(const struct tp_point *p) { return p->depth < 32 ? 64 : 2 * p->depth; }
 
 void tp_stream_send_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
-	*sq = p->depth + 1 + 1;	/* and one for the credit */
+	*sq = p->depth + 1 + 1; /* and one for the credit */
 	*rq = recv_depth(p);
 }
 
@@ -163,9 +161,13 @@ static enum tp_verdict stream_grant(struct stream *st, uint32_t q)
 	struct stream_qp *sq = &st->qp[q];
 	uint64_t *word = (uint64_t *)(void *)(s->region + tp_credit_out(q));
 	struct ibv_sge sge = { (uintptr_t)word, 8, s->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CREDIT, q, 0), .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } }, *bad;
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CREDIT, q, 0),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } },
+			   *bad;
 
 	if (sq->credit_busy || sq->granted == sq->posted_recv)
 		return TP_OK;
@@ -263,7 +265,7 @@ static void touch(const struct stream *st, uint32_t q)
 
 	for (uint64_t i = 0; i < p->size / sizeof(*at); i++)
 		sum += at[i];
-	__asm__ volatile("" :: "r"(sum)); /* it is wanted */
+	__asm__ volatile("" ::"r"(sum)); /* it is wanted */
 }
 
 static enum tp_verdict stream_on_recv(struct stream *st, const struct ibv_wc *wc)
@@ -305,16 +307,12 @@ static enum tp_verdict stream_on_wc(struct stream *st, const struct ibv_wc *wc, 
 		if (sq->done == sq->posted)
 			st->open--;
 		return fill(st, q, now);
-	case TP_WR_RECV:
-		return stream_on_recv(st, wc);
-	case TP_WR_CREDIT:
-		sq->credit_busy = false;
-		return stream_grant(st, q);
+	case TP_WR_RECV: return stream_on_recv(st, wc);
+	case TP_WR_CREDIT: sq->credit_busy = false; return stream_grant(st, q);
 	case TP_WR_FENCE:
 	case TP_WR_FENCE_RECV:
 	case TP_WR_CTRL:
-	case TP_WR_CTRL_RECV:
-		break;
+	case TP_WR_CTRL_RECV: break;
 	}
 	return tp_session_wc(st->s, wc);
 }
@@ -363,18 +361,14 @@ static enum tp_verdict step(struct stream *st, uint64_t now)
 			return fill_all(st, now, false);
 		}
 		if (st->posted >= st->target)
-			return fill_all(st, now, false);	/* the last operations: learn of each tail */
+			return fill_all(st, now, false); /* the last operations: learn of each tail */
 		return TP_OK;
-	case DRAIN:
-		break;
+	case DRAIN: break;
 	}
 	return TP_OK;
 }
 
-static bool tx_finished(const struct stream *st)
-{
-	return st->phase == DRAIN && st->open == 0 && st->n_stalled == 0;
-}
+static bool tx_finished(const struct stream *st) { return st->phase == DRAIN && st->open == 0 && st->n_stalled == 0; }
 
 static enum tp_verdict send_fin(struct stream *st)
 {

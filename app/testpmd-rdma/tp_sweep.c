@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define TICK_US		250000
-#define QUIET_NS	UINT64_C(1000000000)	/* no progress line before this */
+#define TICK_US  250000
+#define QUIET_NS UINT64_C(1000000000) /* no progress line before this */
 
 bool tp_progress_format(const struct tp_progress *g, const struct tp_point *p, uint64_t now, char *buf, size_t len)
 {
@@ -26,13 +26,15 @@ bool tp_progress_format(const struct tp_progress *g, const struct tp_point *p, u
 	if (deadline != 0)
 		snprintf(goal, sizeof(goal), "%.1f of %.1f s", secs, (double)(deadline - start) / 1e9);
 	else
-		snprintf(goal, sizeof(goal), "%.1f s, %.0f %%", secs, 100 * (double)ops / (double)(p->iters ? p->iters : 1));
+		snprintf(goal, sizeof(goal), "%.1f s, %.0f %%", secs,
+			 100 * (double)ops / (double)(p->iters ? p->iters : 1));
 	if (tp_mode_is_latency(p->mode))
 		snprintf(buf, len, "%s %s: %s%s, %" PRIu64 " operations", tp_mode_name(p->mode), size, goal,
 			 phase == 2 ? " (warm-up)" : "", ops);
 	else
 		snprintf(buf, len, "%s %s: %s%s, %.3f GB/s, %.4f Mmsg/s", tp_mode_name(p->mode), size, goal,
-			 phase == 2 ? " (warm-up)" : "", secs > 0 ? bytes / secs / 1e9 : 0, secs > 0 ? (double)ops / secs / 1e6 : 0);
+			 phase == 2 ? " (warm-up)" : "", secs > 0 ? bytes / secs / 1e9 : 0,
+			 secs > 0 ? (double)ops / secs / 1e6 : 0);
 	return true;
 }
 
@@ -83,8 +85,8 @@ static void keep_result(struct tp_results *keep, const struct tp_result *res)
 }
 
 /* One run; false: do not go on. */
-static bool one(const struct tp_opts *o, const struct tp_point *p, const struct tp_client_env *env, struct tp_report *rep,
-		struct tp_results *keep, bool progress_line, struct tp_sweep_sum *sum)
+static bool one(const struct tp_opts *o, const struct tp_point *p, const struct tp_client_env *env,
+		struct tp_report *rep, struct tp_results *keep, bool progress_line, struct tp_sweep_sum *sum)
 {
 	struct ticker t = { .progress = env->progress, .point = p };
 	bool ticking = progress_line && env->progress != NULL;
@@ -120,11 +122,15 @@ static bool one(const struct tp_opts *o, const struct tp_point *p, const struct 
 		keep_result(keep, &res);
 	if (res.mine.wrong + res.peer.wrong > 0) {
 		sum->wrong++;
-		fprintf(stderr, "testpmd-rdma: %s\n", res.mine.wrong ? err.text : "wrong data: the server says what and where");
+		fprintf(stderr, "testpmd-rdma: %s\n",
+			res.mine.wrong ? err.text : "wrong data: the server says what and where");
 	}
 	if (res.mine.overtaken + res.peer.overtaken > 0)
-		fprintf(stderr, "testpmd-rdma: note: %" PRIu64 " operations completed before an earlier one of their queue pair: this "
-			"device does not complete in order\n", res.mine.overtaken + res.peer.overtaken);
+		fprintf(stderr,
+			"testpmd-rdma: note: %" PRIu64
+			" operations completed before an earlier one of their queue pair: this "
+			"device does not complete in order\n",
+			res.mine.overtaken + res.peer.overtaken);
 	return !atomic_load(env->stop);
 }
 

@@ -12,7 +12,7 @@ struct tp_results {
 	pthread_mutex_t lock;
 	struct tp_result *list;
 	unsigned n, room;
-	struct tp_point running;	/* valid while progress says that something runs */
+	struct tp_point running; /* valid while progress says that something runs */
 };
 
 struct tp_sweep_sum {

@@ -13,12 +13,12 @@
 #define RN_ALIGNED(n) __attribute__((aligned(n)))
 #define RN_NODISCARD  __attribute__((warn_unused_result))
 /* Off the straight line: the function's code lies apart from what is called all the time, so that the latter stays dense. */
-#define RN_COLD       __attribute__((cold))
-#define RN_NOINLINE   __attribute__((noinline))
-#define rn_likely(x)   __builtin_expect(!!(x), 1)
-#define rn_unlikely(x) __builtin_expect(!!(x), 0)
-#define RN_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define rn_container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+#define RN_COLD                          __attribute__((cold))
+#define RN_NOINLINE                      __attribute__((noinline))
+#define rn_likely(x)                     __builtin_expect(!!(x), 1)
+#define rn_unlikely(x)                   __builtin_expect(!!(x), 0)
+#define RN_ARRAY_LEN(a)                  (sizeof(a) / sizeof((a)[0]))
+#define rn_container_of(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
 
 static inline uint32_t rn_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static inline uint32_t rn_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -31,10 +31,7 @@ static inline bool rn_is_pow2(uint64_t n) { return n != 0 && (n & (n - 1)) == 0;
  * True when [off, off + len) lies inside [0, size). Never wraps: the one bounds check for offsets and lengths that
  * come from a peer or a client. A zero length is in range up to and including off == size.
  */
-static inline bool rn_in_range(uint64_t off, uint64_t len, uint64_t size)
-{
-	return off <= size && len <= size - off;
-}
+static inline bool rn_in_range(uint64_t off, uint64_t len, uint64_t size) { return off <= size && len <= size - off; }
 
 /* One-clock rule: time is a uint64_t of nanoseconds on a monotonic clock, and it is always an argument. */
 #define RN_NS_PER_US UINT64_C(1000)

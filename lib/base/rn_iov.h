@@ -28,8 +28,8 @@ static inline uint64_t rn_iov_len(const struct rn_iov *iov, uint32_t n)
  * Cuts [off, off + len) out of iov[0..n) into out[0..max). Returns the number of slices written; 0 for len 0, and
  * UINT32_MAX when the range does not lie inside the list or needs more than max slices.
  */
-static inline uint32_t rn_iov_cut(const struct rn_iov *iov, uint32_t n, uint64_t off, uint64_t len,
-				  struct rn_iov *out, uint32_t max)
+static inline uint32_t rn_iov_cut(const struct rn_iov *iov, uint32_t n, uint64_t off, uint64_t len, struct rn_iov *out,
+				  uint32_t max)
 {
 	uint32_t k = 0;
 	for (uint32_t i = 0; i < n && len > 0; i++) {

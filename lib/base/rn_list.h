@@ -169,12 +169,12 @@ static inline void *rn_slink_object(const struct rn_slink *x, size_t at)
  * it must leave the object after `var` where it is. An object that is added at the end while the loop is at the last one
  * is not visited.
  */
-#define rn_list_each(type, var, l, member)                                                                             \
-	for (type *var = rn_list_first(l, type, member), *var##_next;                                                  \
+#define rn_list_each(type, var, l, member) \
+	for (type *var = rn_list_first(l, type, member), *var##_next; \
 	     var != NULL && ((var##_next = rn_list_next(var, type, member)), true); var = var##_next)
 
-#define rn_slist_each(type, var, l, member)                                                                            \
-	for (type *var = rn_slist_first(l, type, member), *var##_next;                                                 \
+#define rn_slist_each(type, var, l, member) \
+	for (type *var = rn_slist_first(l, type, member), *var##_next; \
 	     var != NULL && ((var##_next = rn_slist_next(var, type, member)), true); var = var##_next)
 
 #endif

@@ -40,7 +40,8 @@ static void stream128(void *dst, const void *src, uint32_t len)
 
 	for (; n > 0; n--, d += RN_CACHE_LINE, s += RN_CACHE_LINE)
 		for (uint32_t i = 0; i < RN_CACHE_LINE; i += 16)
-			_mm_stream_si128((__m128i *)(void *)(d + i), _mm_loadu_si128((const __m128i *)(const void *)(s + i)));
+			_mm_stream_si128((__m128i *)(void *)(d + i),
+					 _mm_loadu_si128((const __m128i *)(const void *)(s + i)));
 }
 
 TARGET("avx2") static void stream256(void *dst, const void *src, uint32_t len)

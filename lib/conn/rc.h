@@ -36,18 +36,18 @@ struct rc_setup;
 
 /* One writer: rc_to in rc_life.c. */
 enum rc_state {
-	RC_FREE = 0,       /* not in use */
-	RC_OPENING,        /* active: waits for TCP to connect; moved on by the peer or a time-out */
-	RC_WAIT_REQ,       /* passive: waits for TCP and the MPA Request; moved on by the peer or cfg.request_ns */
-	RC_WAIT_ACCEPT,    /* passive: waits for rc_accept or rc_reject (cfg.accept_ns) */
-	RC_WAIT_REP,       /* active: Request sent, waits for the Reply (cfg.reply_ns) */
-	RC_WAIT_QP,        /* active: Reply here, waits for rc_attach (cfg.accept_ns) */
-	RC_WAIT_FIRST,     /* passive: Reply sent, may not send before the initiator's first FPDU (RFC 5044, 7.1.2) */
-	RC_OPERATIONAL,    /* both directions open */
-	RC_DRAINING,       /* rc_disconnect: what is posted goes out, then FIN (cfg.close_ns) */
-	RC_CLOSING,        /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
-	RC_TERMINATING,    /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
-	RC_DEAD            /* both FINs are there, or a reset; no QP; waits for tcp_lite's end (cfg.close_ns) */
+	RC_FREE = 0,    /* not in use */
+	RC_OPENING,     /* active: waits for TCP to connect; moved on by the peer or a time-out */
+	RC_WAIT_REQ,    /* passive: waits for TCP and the MPA Request; moved on by the peer or cfg.request_ns */
+	RC_WAIT_ACCEPT, /* passive: waits for rc_accept or rc_reject (cfg.accept_ns) */
+	RC_WAIT_REP,    /* active: Request sent, waits for the Reply (cfg.reply_ns) */
+	RC_WAIT_QP,     /* active: Reply here, waits for rc_attach (cfg.accept_ns) */
+	RC_WAIT_FIRST,  /* passive: Reply sent, may not send before the initiator's first FPDU (RFC 5044, 7.1.2) */
+	RC_OPERATIONAL, /* both directions open */
+	RC_DRAINING,    /* rc_disconnect: what is posted goes out, then FIN (cfg.close_ns) */
+	RC_CLOSING,     /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
+	RC_TERMINATING, /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
+	RC_DEAD         /* both FINs are there, or a reset; no QP; waits for tcp_lite's end (cfg.close_ns) */
 };
 
 /*
@@ -56,8 +56,8 @@ enum rc_state {
  */
 enum rc_rnr {
 	RC_RNR_NONE = 0, /* input is used as it comes */
-	RC_RNR_WAITS,    /* a message waits for a receive; moved on by a doorbell, rc_recvs, rnr_until or the stream's end */
-	RC_RNR_BEHIND    /* it has its receive; rc_out works off what was kept */
+	RC_RNR_WAITS, /* a message waits for a receive; moved on by a doorbell, rc_recvs, rnr_until or the stream's end */
+	RC_RNR_BEHIND /* it has its receive; rc_out works off what was kept */
 };
 
 /* Set in params.flags. */
@@ -75,67 +75,68 @@ enum {
 };
 
 struct rc_params {
-	struct qp_dev *dev;      /* NULL: the device of the QP that is attached */
+	struct qp_dev *dev; /* NULL: the device of the QP that is attached */
 	const struct tcpl_cfg *tcp;
-	uint64_t owner;          /* the caller's, returned in effects */
-	uint32_t iss;            /* tcpl_isn */
-	uint32_t flags;          /* RC_* */
-	struct mpa_policy policy;/* passive: ird, ord and the rest may still be set at accept */
-	struct qp *qp;           /* active: may be NULL, then QP_FX_CONNECT_REPLY comes; passive: NULL */
-	const uint8_t *priv;     /* active: goes into the Request */
+	uint64_t owner;           /* the caller's, returned in effects */
+	uint32_t iss;             /* tcpl_isn */
+	uint32_t flags;           /* RC_* */
+	struct mpa_policy policy; /* passive: ird, ord and the rest may still be set at accept */
+	struct qp *qp;            /* active: may be NULL, then QP_FX_CONNECT_REPLY comes; passive: NULL */
+	const uint8_t *priv;      /* active: goes into the Request */
 	uint32_t priv_len;
 };
 
 /* What the control plane has been told of a connection. One writer: rc_tell. */
 enum rc_news {
-	RC_NEWS_NONE = 0, /* nothing: it does not know of the connection; the peer's Request or rc_connect moves it on */
-	RC_NEWS_OPENING,  /* it waits for ESTABLISHED, or for the end */
-	RC_NEWS_UP,       /* ESTABLISHED: the end will be DISCONNECTED */
-	RC_NEWS_OVER      /* the end; CLOSED follows */
+	RC_NEWS_NONE =
+		0,       /* nothing: it does not know of the connection; the peer's Request or rc_connect moves it on */
+	RC_NEWS_OPENING, /* it waits for ESTABLISHED, or for the end */
+	RC_NEWS_UP,      /* ESTABLISHED: the end will be DISCONNECTED */
+	RC_NEWS_OVER     /* the end; CLOSED follows */
 };
 
 /* Received: from the stream's bytes to segments. */
 struct rc_in {
 	struct mpa_rx mpa;
-	uint32_t base;    /* sequence number of the first octet of Full Operation */
-	bool ragged;      /* a segment of the peer did not begin with an FPDU */
-	uint8_t cut_op;   /* of the last FPDU in order: its opcode */
-	uint16_t cut;     /* and its ULPDU octets; 0: the end of a message, or of one that is not placed early */
+	uint32_t base;  /* sequence number of the first octet of Full Operation */
+	bool ragged;    /* a segment of the peer did not begin with an FPDU */
+	uint8_t cut_op; /* of the last FPDU in order: its opcode */
+	uint16_t cut;   /* and its ULPDU octets; 0: the end of a message, or of one that is not placed early */
 };
 
 /* Sent: from segments to FPDUs. */
 struct rc_out {
-	uint32_t mulpdu;  /* ULPDU bytes in a full segment */
-	uint32_t pos;     /* offset in Full Operation of the next FPDU */
-	bool rtr_due;     /* initiator, p2p: the RTR must go first */
-	bool term;        /* a Terminate has been sent: one only */
+	uint32_t mulpdu; /* ULPDU bytes in a full segment */
+	uint32_t pos;    /* offset in Full Operation of the next FPDU */
+	bool rtr_due;    /* initiator, p2p: the RTR must go first */
+	bool term;       /* a Terminate has been sent: one only */
 };
 
 /* A message that waits for a receive: rc_rnr.c. */
 struct rc_wait {
-	uint64_t until;       /* WAITS: then it has lasted too long; RN_NEVER: it may last */
-	struct qp_srq *srq;   /* which waits for it, in the ctx's list; NULL: not */
-	struct rn_link link;  /* in that list */
-	uint8_t state;        /* enum rc_rnr */
-	bool fin;             /* the peer's FIN lies behind what waits */
+	uint64_t until;      /* WAITS: then it has lasted too long; RN_NEVER: it may last */
+	struct qp_srq *srq;  /* which waits for it, in the ctx's list; NULL: not */
+	struct rn_link link; /* in that list */
+	uint8_t state;       /* enum rc_rnr */
+	bool fin;            /* the peer's FIN lies behind what waits */
 };
 
 struct rc {
 	struct tcpl_conn tcp;
 	struct rn_link ready, answers; /* in the ctx's lists of these */
-	struct qp_msgs m;       /* m.qp: NULL before attach and after the end; m.work: in blk */
-	struct rc_block *blk;   /* NULL while idle */
-	struct rc_setup *setup; /* until OPERATIONAL */
+	struct qp_msgs m;              /* m.qp: NULL before attach and after the end; m.work: in blk */
+	struct rc_block *blk;          /* NULL while idle */
+	struct rc_setup *setup;        /* until OPERATIONAL */
 	uint64_t owner;
-	uint64_t deadline;      /* of the state, RN_NEVER: none */
-	uint8_t state;          /* enum rc_state */
+	uint64_t deadline; /* of the state, RN_NEVER: none */
+	uint8_t state;     /* enum rc_state */
 	bool passive;
-	uint8_t news;           /* enum rc_news */
-	uint8_t flags;          /* RC_* */
-	uint8_t want;           /* enum rc_want: the pool that it waits for, when `starved` is in a list */
-	uint8_t nudges;         /* initiator: turns that the silent peer has had, rc_quirk.h */
-	bool early;             /* DRAINING, and the peer has said nothing: the deadline is the next nudge's */
-	bool asked;             /* a zero-length Read has been queued so that a silent peer must answer */
+	uint8_t news;   /* enum rc_news */
+	uint8_t flags;  /* RC_* */
+	uint8_t want;   /* enum rc_want: the pool that it waits for, when `starved` is in a list */
+	uint8_t nudges; /* initiator: turns that the silent peer has had, rc_quirk.h */
+	bool early;     /* DRAINING, and the peer has said nothing: the deadline is the next nudge's */
+	bool asked;     /* a zero-length Read has been queued so that a silent peer must answer */
 	struct rc_out out;
 	struct rc_wait rnr;
 	struct rc_in in;
@@ -153,7 +154,7 @@ RN_NODISCARD enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const 
  * many connections are still without QP_FX_CONNECT_REQUEST.
  */
 RN_NODISCARD enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *syn,
-					     const struct rc_params *p);
+					const struct rc_params *p);
 
 /* What a SYN cookie was made with: tcpl_cookie_make. */
 struct rc_cookie {
@@ -167,7 +168,7 @@ struct rc_cookie {
  * NO_MEMORY, or BAD_SEGMENT: not a cookie of ours; then nothing was done.
  */
 RN_NODISCARD enum qp_verdict rc_passive_cookie(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *ack,
-						    const struct rc_cookie *k, const struct rc_params *p);
+					       const struct rc_cookie *k, const struct rc_params *p);
 
 struct rc_accept {
 	struct qp *qp;
@@ -218,7 +219,7 @@ void rc_too_big(struct rc_ctx *ctx, struct rc *c, uint32_t seq, uint32_t mss);
 static inline uint64_t rc_next_wake(const struct rc *c)
 {
 	return c->state == RC_FREE ? RN_NEVER
-				     : rn_min_u64(tcpl_next_wake(&c->tcp), rn_min_u64(c->deadline, c->rnr.until));
+				   : rn_min_u64(tcpl_next_wake(&c->tcp), rn_min_u64(c->deadline, c->rnr.until));
 }
 
 /* The next segment of this connection; false when there is none now. Its o->len bytes come from one of the calls below. */
@@ -259,21 +260,21 @@ const char *rc_state_name(enum rc_state s);
 #define RC_NARROW_CHUNKS 64u /* FPDUs in flight of a connection with a narrow block */
 
 struct rc_cfg {
-	uint32_t worker;      /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
-	uint32_t max_mtu;     /* largest MTU of the devices served */
-	uint32_t blocks;      /* connections that can be active at once; of the idle ones few keep theirs */
-	uint32_t wide;        /* of the blocks, those with room for `chunks`, given out first; the others are narrow */
-	uint32_t recs;        /* FPDUs in flight, all connections */
-	uint32_t setups;      /* connections being set up at once */
-	uint32_t stages;      /* FPDUs being put together at once, MPA_STAGE_SIZE each */
-	uint32_t chunks;      /* FPDUs in flight per connection, a power of two, 64..4096 */
-	bool rates;           /* some connections' congestion control measures rates (struct tcpl_sent) */
-	uint32_t rnr_pkts;    /* packets kept for QPs that are not ready to receive; more are as if lost */
-	uint32_t hold_pkts;   /* packets held behind holes, all connections; more are as if lost */
-	uint64_t request_ns;  /* passive: TCP and MPA Request must be here. 10 s */
-	uint64_t reply_ns;    /* active: MPA Reply after the Request. 10 s */
-	uint64_t accept_ns;   /* the application's answer. 60 s */
-	uint64_t close_ns;    /* FIN and Terminate must be through. 5 s */
+	uint32_t worker;     /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
+	uint32_t max_mtu;    /* largest MTU of the devices served */
+	uint32_t blocks;     /* connections that can be active at once; of the idle ones few keep theirs */
+	uint32_t wide;       /* of the blocks, those with room for `chunks`, given out first; the others are narrow */
+	uint32_t recs;       /* FPDUs in flight, all connections */
+	uint32_t setups;     /* connections being set up at once */
+	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE each */
+	uint32_t chunks;     /* FPDUs in flight per connection, a power of two, 64..4096 */
+	bool rates;          /* some connections' congestion control measures rates (struct tcpl_sent) */
+	uint32_t rnr_pkts;   /* packets kept for QPs that are not ready to receive; more are as if lost */
+	uint32_t hold_pkts;  /* packets held behind holes, all connections; more are as if lost */
+	uint64_t request_ns; /* passive: TCP and MPA Request must be here. 10 s */
+	uint64_t reply_ns;   /* active: MPA Reply after the Request. 10 s */
+	uint64_t accept_ns;  /* the application's answer. 60 s */
+	uint64_t close_ns;   /* FIN and Terminate must be through. 5 s */
 };
 
 /* LAN defaults for n active connections. */
@@ -288,19 +289,19 @@ struct rc_ctx {
 	struct rc_rec *rec_free;
 	uint32_t rec_left;
 	uint32_t n_refs;
-	struct rn_list rnr;                   /* connections that wait for a receive of a shared queue */
-	uint32_t held;                        /* packets that wait behind holes */
-	uint32_t tx_stages;                   /* that keep FPDUs which were sent in parts */
-	uint32_t rnr_kept, rnr_stages;        /* packets and stages kept for the sake of receives */
-	struct rn_list starved[RC_WANTS];     /* connections that wait for a pool */
+	struct rn_list rnr;               /* connections that wait for a receive of a shared queue */
+	uint32_t held;                    /* packets that wait behind holes */
+	uint32_t tx_stages;               /* that keep FPDUs which were sent in parts */
+	uint32_t rnr_kept, rnr_stages;    /* packets and stages kept for the sake of receives */
+	struct rn_list starved[RC_WANTS]; /* connections that wait for a pool */
 	struct rc_cfg cfg;
-	uint32_t rec_iov; /* slices a record holds */
-	struct tcpl_turns turns; /* written by the worker */
+	uint32_t rec_iov;             /* slices a record holds */
+	struct tcpl_turns turns;      /* written by the worker */
 	struct rc_block *blk_free[2]; /* wide and narrow */
-	uint8_t *blk_mem;    /* of those never used: its pages are untouched */
-	uint32_t blk_fresh;  /* their number */
-	uint32_t blk_left;   /* free and fresh ones */
-	bool fed; /* who waits for a pool is tried once between two flushes */
+	uint8_t *blk_mem;             /* of those never used: its pages are untouched */
+	uint32_t blk_fresh;           /* their number */
+	uint32_t blk_left;            /* free and fresh ones */
+	bool fed;                     /* who waits for a pool is tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
 	uint8_t *stage_free;
 	uint64_t refs[RC_REFS_MAX];

@@ -46,7 +46,8 @@ static uint64_t block_size(const struct rc_cfg *cfg, uint64_t n)
 {
 	return line_up(sizeof(struct rc_block)) + line_up(n * sizeof(struct qp_wr)) +
 	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
-	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) + line_up(holds_of(n) * sizeof(struct tcpl_hold));
+	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) +
+	       line_up(holds_of(n) * sizeof(struct tcpl_hold));
 }
 
 static uint64_t blocks_size(const struct rc_cfg *cfg)
@@ -64,8 +65,8 @@ uint64_t rc_ctx_size(const struct rc_cfg *cfg)
 		return 0;
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
-	return blocks_size(cfg) + cfg->recs * rec_size(cfg) +
-	       cfg->setups * line_up(sizeof(struct rc_setup)) + cfg->stages * line_up(MPA_STAGE_SIZE);
+	return blocks_size(cfg) + cfg->recs * rec_size(cfg) + cfg->setups * line_up(sizeof(struct rc_setup)) +
+	       cfg->stages * line_up(MPA_STAGE_SIZE);
 }
 
 static void *carve(uint8_t **p, uint64_t size)
@@ -354,7 +355,8 @@ const struct rc *rc_ready_first(const struct rc_ctx *ctx) { return rn_list_first
 
 struct rc *rc_ready_pop(struct rc_ctx *ctx)
 {
-	if (rn_unlikely(!rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK])) && !ctx->fed)
+	if (rn_unlikely(!rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK])) &&
+	    !ctx->fed)
 		feed_starved(ctx);
 	struct rc *c = rc_answer_pop(ctx);
 	if (rn_unlikely(c != NULL))

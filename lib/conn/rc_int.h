@@ -6,11 +6,11 @@
 #include "conn/rc.h"
 #include "iwarp/mpa_tx.h"
 
-#define RC_REF_FRAME    UINT64_C(1) /* a chunk that is the MPA frame in conn->setup, not a record */
-#define RC_CTRL_CHUNKS  4u  /* chunks of each connection kept for RTR and Terminate */
-#define RC_CTRL_RECS    64u /* records of a worker kept for the same */
-#define RC_REST_MAX     32u  /* blocks that connections may keep while they are at rest */
-#define RC_OOO          64u /* FPDUs of one connection placed ahead of their turn: a power of two */
+#define RC_REF_FRAME   UINT64_C(1) /* a chunk that is the MPA frame in conn->setup, not a record */
+#define RC_CTRL_CHUNKS 4u          /* chunks of each connection kept for RTR and Terminate */
+#define RC_CTRL_RECS   64u         /* records of a worker kept for the same */
+#define RC_REST_MAX    32u         /* blocks that connections may keep while they are at rest */
+#define RC_OOO         64u         /* FPDUs of one connection placed ahead of their turn: a power of two */
 
 _Static_assert(QP_SEG_HDR_MAX <= MPA_TX_HDR_MAX, "a segment's header lies in its record");
 _Static_assert(MPA_VIEW_IOV <= QP_ULPDU_IOV, "a view has no more slices than the engine takes");
@@ -32,7 +32,7 @@ static inline uint8_t *rc_rec_inline(const struct rc_ctx *ctx, struct rc_rec *r)
 
 /* An FPDU placed ahead of its turn. */
 struct rc_ooo {
-	uint32_t pos;     /* offset in Full Operation */
+	uint32_t pos; /* offset in Full Operation */
 	uint32_t raw_len;
 	struct ddp_hdr h;
 };
@@ -46,7 +46,7 @@ struct rc_late {
 /* What a connection needs while it works; from the ctx's pool. */
 struct rc_block {
 	struct rc_block *next;
-	uint32_t ooo_head, n_ooo; /* free running; those of ooo in use, in the order of their pos */
+	uint32_t ooo_head, n_ooo;             /* free running; those of ooo in use, in the order of their pos */
 	struct rc_pkt *kept_head, *kept_tail; /* rc_rnr.c */
 	struct rc_late late;
 	struct tcpl_mem tcp;
@@ -122,7 +122,10 @@ bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view 
 
 /* rc_term.c */
 /* A verdict of the engine says that the sequence has failed. v: the segment at hand, or NULL. */
-static inline const struct mpa_view *rc_named(const struct rc *c, const struct mpa_view *v) { return c->m.err_named ? v : NULL; }
+static inline const struct mpa_view *rc_named(const struct rc *c, const struct mpa_view *v)
+{
+	return c->m.err_named ? v : NULL;
+}
 RN_COLD void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struct mpa_view *v);
 RN_COLD void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v, uint32_t hdr_len);
 

@@ -7,22 +7,17 @@ static uint64_t patience(const struct rc_cfg *cfg, enum rc_state s)
 {
 	switch (s) {
 	case RC_OPENING:
-	case RC_WAIT_REQ:
-		return cfg->request_ns;
-	case RC_WAIT_REP:
-		return cfg->reply_ns;
+	case RC_WAIT_REQ: return cfg->request_ns;
+	case RC_WAIT_REP: return cfg->reply_ns;
 	case RC_WAIT_ACCEPT:
-	case RC_WAIT_QP:
-		return cfg->accept_ns;
+	case RC_WAIT_QP: return cfg->accept_ns;
 	case RC_DRAINING:
 	case RC_CLOSING:
 	case RC_TERMINATING:
-	case RC_DEAD:
-		return cfg->close_ns;
+	case RC_DEAD: return cfg->close_ns;
 	case RC_FREE:
 	case RC_WAIT_FIRST:
-	case RC_OPERATIONAL:
-		break;
+	case RC_OPERATIONAL: break;
 	}
 	return RN_NEVER;
 }
@@ -78,7 +73,8 @@ static bool at_rest(const struct rc *c)
 	/* With our FIN acknowledged nothing will be sent any more either. */
 	if (!open && s != TCPL_S_FIN_WAIT_2 && s != TCPL_S_TIME_WAIT)
 		return false;
-	return c->setup == NULL && c->rnr.state == RC_RNR_NONE && !c->out.rtr_due && b->n_ooo == 0 && qp_msgs_resting(&c->m);
+	return c->setup == NULL && c->rnr.state == RC_RNR_NONE && !c->out.rtr_due && b->n_ooo == 0 &&
+	       qp_msgs_resting(&c->m);
 }
 
 /*
@@ -89,7 +85,8 @@ void rc_rest(struct rc_ctx *ctx, struct rc *c)
 {
 	static const struct tcpl_mem none;
 
-	if (rn_likely(c->blk == NULL || ctx->cfg.blocks - ctx->blk_left <= rn_min_u32(RC_REST_MAX, ctx->cfg.blocks / 2)))
+	if (rn_likely(c->blk == NULL ||
+		      ctx->cfg.blocks - ctx->blk_left <= rn_min_u32(RC_REST_MAX, ctx->cfg.blocks / 2)))
 		return;
 	if (!at_rest(c) || !tcpl_set_mem(&c->tcp, &none))
 		return;
@@ -214,15 +211,12 @@ void rc_disconnect(struct rc_ctx *ctx, struct rc *c)
 	case RC_WAIT_REQ:
 	case RC_WAIT_ACCEPT:
 	case RC_WAIT_REP:
-	case RC_WAIT_QP:
-		rc_abort(ctx, c);
-		break;
+	case RC_WAIT_QP: rc_abort(ctx, c); break;
 	case RC_FREE:
 	case RC_DRAINING:
 	case RC_CLOSING:
 	case RC_TERMINATING:
-	case RC_DEAD:
-		return;
+	case RC_DEAD: return;
 	}
 	rc_ready_put(ctx, c);
 }

@@ -9,10 +9,7 @@ bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len)
 }
 
 /* Queues the frame that lies in setup->out. It is the connection's first chunk, so there is room. */
-void rc_neg_send(struct rc *c)
-{
-	c->setup->out_live = tcpl_send(&c->tcp, c->setup->out.len, RC_REF_FRAME);
-}
+void rc_neg_send(struct rc *c) { c->setup->out_live = tcpl_send(&c->tcp, c->setup->out.len, RC_REF_FRAME); }
 
 /* Full Operation begins in both directions; c->agreed holds. */
 void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
@@ -33,7 +30,8 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	if (!c->passive)
 		c->deadline = ctx->qp.now + RC_NUDGE_FIRST_NS;
 	else if (c->flags & RC_KEEP_RECV)
-		c->deadline = ctx->qp.now + ctx->cfg.reply_ns; /* nobody else would miss an initiator that is silent from here */
+		c->deadline = ctx->qp.now +
+			      ctx->cfg.reply_ns; /* nobody else would miss an initiator that is silent from here */
 	if (c->m.qp != NULL)
 		qp_set_state(c->m.qp, QP_S_RTS);
 	rc_setup_done(ctx, c);
@@ -100,8 +98,12 @@ void rc_neg_self(struct rc_ctx *ctx, struct rc *c)
 {
 	const struct mpa_policy *p = &c->policy;
 
-	c->agreed = (struct mpa_agreed){ .rev = p->rev, .crc = p->crc, .tx_markers = p->markers, .rx_markers = p->markers,
-					 .ird = p->ird, .ord = (uint16_t)rn_min_u32(p->ord, p->ird) };
+	c->agreed = (struct mpa_agreed){ .rev = p->rev,
+					 .crc = p->crc,
+					 .tx_markers = p->markers,
+					 .rx_markers = p->markers,
+					 .ird = p->ird,
+					 .ord = (uint16_t)rn_min_u32(p->ord, p->ird) };
 	c->in.base = c->tcp.rcv_nxt;
 	rc_to(ctx, c, RC_WAIT_QP);
 	rc_fx_conn(ctx, QP_FX_CONNECT_REPLY, c);
@@ -254,8 +256,7 @@ enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_par
 	return QP_OK;
 }
 
-enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *syn,
-				const struct rc_params *p)
+enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *syn, const struct rc_params *p)
 {
 	enum qp_verdict v = conn_begin(ctx, c, p, true);
 
@@ -270,7 +271,7 @@ enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct tcpl_s
 }
 
 enum qp_verdict rc_passive_cookie(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *ack,
-				       const struct rc_cookie *k, const struct rc_params *p)
+				  const struct rc_cookie *k, const struct rc_params *p)
 {
 	enum qp_verdict v = conn_begin(ctx, c, p, true);
 

@@ -61,7 +61,8 @@ void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 	struct mpa_view v;
 	struct ddp_hdr h;
 
-	if (c->in.cut == 0 || (c->in.ragged && !c->in.mpa.markers) || c->in.mpa.pos != c->in.mpa.start || c->rnr.state != RC_RNR_NONE)
+	if (c->in.cut == 0 || (c->in.ragged && !c->in.mpa.markers) || c->in.mpa.pos != c->in.mpa.start ||
+	    c->rnr.state != RC_RNR_NONE)
 		return;
 	if (!rc_streaming(c) || c->m.qp == NULL)
 		return;

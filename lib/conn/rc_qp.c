@@ -53,9 +53,7 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 	enum qp_verdict v;
 
 	switch (to) {
-	case QP_S_RESET:
-		drop_conn(ctx, qp);
-		break;
+	case QP_S_RESET: drop_conn(ctx, qp); break;
 	case QP_S_RTR:
 	case QP_S_RTS:
 		if (qp->state == QP_S_SQD && ending(qp))
@@ -70,11 +68,8 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 		rc_disconnect(ctx, rc_of(qp));
 		qp_look_drained(&ctx->qp, qp);
 		return QP_OK;
-	case QP_S_ERR:
-		fail(ctx, qp);
-		return QP_OK;
-	case QP_S_INIT:
-		break;
+	case QP_S_ERR: fail(ctx, qp); return QP_OK;
+	case QP_S_INIT: break;
 	}
 	return qp_step(&ctx->qp, qp, to);
 }

@@ -112,7 +112,9 @@ bool rc_rnr_rest(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 
 	if (used >= s->len)
 		return false;
-	const struct tcpl_slice rest = { .ref = s->ref, .off = s->off + used, .len = s->len - used, .seq = s->seq + used };
+	const struct tcpl_slice rest = {
+		.ref = s->ref, .off = s->off + used, .len = s->len - used, .seq = s->seq + used
+	};
 	struct rc_pkt *p = packet(ctx, &rest);
 	p->next = b->kept_head;
 	b->kept_head = p;
@@ -163,7 +165,11 @@ static bool next(struct rc_ctx *ctx, struct rc *c, struct tcpl_slice *s, bool *t
 static void late(struct rc_ctx *ctx, struct rc *c, bool use)
 {
 	const struct rc_late l = c->blk->late;
-	struct mpa_view v = { .ulpdu_len = l.ulpdu_len, .pos = l.pos, .raw_len = l.raw_len, .n = 1, .staged = true,
+	struct mpa_view v = { .ulpdu_len = l.ulpdu_len,
+			      .pos = l.pos,
+			      .raw_len = l.raw_len,
+			      .n = 1,
+			      .staged = true,
 			      .ulpdu[0] = { .base = c->in.mpa.stage, .len = l.ulpdu_len } };
 
 	if (l.ulpdu_len == 0)

@@ -17,7 +17,8 @@ void rc_rx_first(struct rc_ctx *ctx, struct rc *c)
 }
 
 /* One segment in its turn. placed: its bytes are where they belong already. */
-static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v, bool placed)
+static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v,
+			bool placed)
 {
 	enum qp_push p = qp_push(&ctx->qp, &c->m, h, rn_likely(!placed) ? v->ulpdu : NULL, v->n);
 
@@ -34,15 +35,10 @@ static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *
 	case QP_PUSH_DELIVERED:
 		tcpl_ack_now(&c->tcp); /* the sender's completion waits for it */
 		return;
-	case QP_PUSH_TERMINATE:
-		rc_term_received(ctx, c, v, h->hdr_len);
-		return;
-	case QP_PUSH_FAILED:
-		rc_terminate(ctx, c, c->m.err, rc_named(c, v));
-		return;
+	case QP_PUSH_TERMINATE: rc_term_received(ctx, c, v, h->hdr_len); return;
+	case QP_PUSH_FAILED: rc_terminate(ctx, c, c->m.err, rc_named(c, v)); return;
 	case QP_PUSH_OK:
-	case QP_PUSH_NOT_READY:
-		return;
+	case QP_PUSH_NOT_READY: return;
 	}
 }
 
@@ -283,7 +279,7 @@ bool rc_segment(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *seg)
 	if (seg->len > 0 && rn_unlikely(full(ctx, c, seg))) {
 		bare = *seg; /* its acknowledgement still counts */
 		bare.len = 0;
-		bare.flags &= (uint8_t)~(TCPL_FIN | TCPL_PSH);
+		bare.flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
 		seg = &bare;
 	}
 	(void)tcpl_in(&c->tcp, ctx->qp.now, seg, &ev); /* verdicts are counted by the engine; what counts here is ev */

@@ -107,10 +107,7 @@ static bool send_rtr(struct rc_ctx *ctx, struct rc *c)
 }
 
 /* RFC 5041, 5.2.1: nothing in it but its length is looked at. */
-bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c)
-{
-	return send_empty(ctx, c, MPA_RTR_WRITE);
-}
+bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c) { return send_empty(ctx, c, MPA_RTR_WRITE); }
 
 /* Something that the peer must answer; false when it cannot be sent. */
 bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c)

@@ -9,11 +9,11 @@
 
 /* clang's arm_acle.h hides the CRC functions unless the whole file is compiled for them. */
 #ifdef __clang__
-#define ARM __attribute__((target("crc,aes")))
+#define ARM      __attribute__((target("crc,aes")))
 #define crc_word __builtin_arm_crc32cd
 #define crc_byte __builtin_arm_crc32cb
 #else
-#define ARM __attribute__((target("+crc+crypto")))
+#define ARM      __attribute__((target("+crc+crypto")))
 #define crc_word __crc32cd
 #define crc_byte __crc32cb
 #endif
@@ -27,10 +27,7 @@ ARM static inline uint64_t take64(const uint8_t *s, uint8_t *d, bool cp)
 	return v;
 }
 
-ARM static inline uint64_t moved(uint32_t reg, size_t words)
-{
-	return (uint64_t)vmull_p64(reg, crc32c_shift[words]);
-}
+ARM static inline uint64_t moved(uint32_t reg, size_t words) { return (uint64_t)vmull_p64(reg, crc32c_shift[words]); }
 
 ARM static inline uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, size_t n, bool cp)
 {
@@ -48,8 +45,8 @@ ARM static inline uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, size_
 		}
 		reg = crc_word(reg, take64(s + i, d + i, cp));
 		b = crc_word(b, take64(s + len + i, d + len + i, cp));
-		reg = crc_word(c, take64(s + 2 * len + i, d + 2 * len + i, cp) ^ moved(reg, 2 * words) ^
-					   moved(b, words));
+		reg = crc_word(c,
+			       take64(s + 2 * len + i, d + 2 * len + i, cp) ^ moved(reg, 2 * words) ^ moved(b, words));
 		s += 3 * len;
 		if (cp)
 			d += 3 * len;
@@ -66,10 +63,7 @@ ARM static inline uint32_t run(uint32_t reg, const uint8_t *s, uint8_t *d, size_
 	return reg;
 }
 
-ARM uint32_t crc32c_arm_sum(uint32_t crc, const void *p, size_t n)
-{
-	return ~run(~crc, p, (uint8_t *)p, n, false);
-}
+ARM uint32_t crc32c_arm_sum(uint32_t crc, const void *p, size_t n) { return ~run(~crc, p, (uint8_t *)p, n, false); }
 
 ARM uint32_t crc32c_arm_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {

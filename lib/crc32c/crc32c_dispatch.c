@@ -50,10 +50,7 @@ static void __attribute__((constructor)) crc32c_choose(void)
 }
 #endif
 
-uint32_t crc32c(uint32_t crc, const void *p, size_t n)
-{
-	return crc32c_impls[0].sum(crc, p, n);
-}
+uint32_t crc32c(uint32_t crc, const void *p, size_t n) { return crc32c_impls[0].sum(crc, p, n); }
 
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {

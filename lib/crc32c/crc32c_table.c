@@ -11,10 +11,7 @@ static inline uint32_t word_sum(uint32_t crc, uint64_t v)
 	return crc;
 }
 
-static inline uint32_t byte_sum(uint32_t crc, uint8_t b)
-{
-	return crc32c_slice[0][(crc ^ b) & 0xFF] ^ (crc >> 8);
-}
+static inline uint32_t byte_sum(uint32_t crc, uint8_t b) { return crc32c_slice[0][(crc ^ b) & 0xFF] ^ (crc >> 8); }
 
 uint32_t crc32c_table_sum(uint32_t crc, const void *p, size_t n)
 {

@@ -6,9 +6,10 @@
 #include "crc32c/crc32c_x86.h"
 
 #define AVX512 __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq")))
-#define AVX512_INLINE static inline __attribute__((always_inline, \
-	target("sse4.2,pclmul,avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq")))
-#define AVX2 __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
+#define AVX512_INLINE \
+	static inline __attribute__((always_inline, \
+				     target("sse4.2,pclmul,avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq")))
+#define AVX2        __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
 #define AVX2_INLINE static inline __attribute__((always_inline, target("sse4.2,pclmul,avx2,vpclmulqdq")))
 
 /* a moved up by k's distance, plus b. */
@@ -18,10 +19,7 @@ AVX512_INLINE __m512i fold512(__m512i a, __m512i k, __m512i b)
 					 0x96);
 }
 
-AVX512_INLINE __m512i pair512(size_t words)
-{
-	return _mm512_broadcast_i32x4(crc32c_pair(words));
-}
+AVX512_INLINE __m512i pair512(size_t words) { return _mm512_broadcast_i32x4(crc32c_pair(words)); }
 
 AVX512_INLINE __m512i take512(const uint8_t *s, uint8_t *d, bool cp)
 {
@@ -39,9 +37,9 @@ AVX512_INLINE __m512i take512(const uint8_t *s, uint8_t *d, bool cp)
 AVX512_INLINE __m512i head512(uint32_t reg, const uint8_t *s, uint8_t *d, size_t n, bool cp)
 {
 	static const uint8_t count[64] = {
-		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
-		28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53,
-		54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
+		0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+		22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+		44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
 	};
 	size_t gap = 64 - n;
 	__mmask64 m = ~UINT64_C(0) << gap;
@@ -152,7 +150,8 @@ AVX512_INLINE __m512i words512(struct walk512 *k, uint32_t lanes)
 		__mmask16 word = (__mmask16)(1u << (gap + k->w.at / 4));
 
 		v = _mm512_maskz_loadu_epi32((__mmask16)(0x7FFFu >> gap), k->s);
-		v = _mm512_mask_expand_epi32(_mm512_maskz_set1_epi32(word, (int)*k->w.next++), (__mmask16)(use & ~word), v);
+		v = _mm512_mask_expand_epi32(_mm512_maskz_set1_epi32(word, (int)*k->w.next++), (__mmask16)(use & ~word),
+					     v);
 		k->s += len - 4;
 		k->w.at += CRC32C_WORD_STEP - len;
 	}
@@ -173,7 +172,8 @@ AVX512 uint32_t crc32c_vpclmul512_words(uint32_t crc, void *dst, const void *src
 		return crc32c_plain_words(crc, dst, src, n, w);
 	all -= tail;
 	uint32_t lanes = all % 64 == 0 ? 16 : (uint32_t)(all % 64) / 4;
-	a[3] = _mm512_xor_si512(words512(&k, lanes), _mm512_maskz_set1_epi32((__mmask16)(1u << (16 - lanes)), (int)~crc));
+	a[3] = _mm512_xor_si512(words512(&k, lanes),
+				_mm512_maskz_set1_epi32((__mmask16)(1u << (16 - lanes)), (int)~crc));
 	all -= 4 * lanes;
 	for (size_t odd = all / 64 % 4; odd > 0; odd--) {
 		a[0] = a[1];
@@ -193,14 +193,11 @@ AVX512 uint32_t crc32c_vpclmul512_words(uint32_t crc, void *dst, const void *src
 
 AVX2_INLINE __m256i fold256(__m256i a, __m256i k, __m256i b)
 {
-	return _mm256_xor_si256(_mm256_xor_si256(_mm256_clmulepi64_epi128(a, k, 0x00),
-						 _mm256_clmulepi64_epi128(a, k, 0x11)), b);
+	return _mm256_xor_si256(
+		_mm256_xor_si256(_mm256_clmulepi64_epi128(a, k, 0x00), _mm256_clmulepi64_epi128(a, k, 0x11)), b);
 }
 
-AVX2_INLINE __m256i pair256(size_t words)
-{
-	return _mm256_broadcastsi128_si256(crc32c_pair(words));
-}
+AVX2_INLINE __m256i pair256(size_t words) { return _mm256_broadcastsi128_si256(crc32c_pair(words)); }
 
 AVX2_INLINE __m256i take256(const uint8_t *s, uint8_t *d, bool cp)
 {

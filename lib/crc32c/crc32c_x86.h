@@ -12,7 +12,7 @@
 
 #include "crc32c/crc32c_impl.h"
 
-#define CRC32C_SSE42 __attribute__((target("sse4.2,pclmul")))
+#define CRC32C_SSE42        __attribute__((target("sse4.2,pclmul")))
 #define CRC32C_SSE42_INLINE static inline __attribute__((always_inline, target("sse4.2,pclmul")))
 
 /* Loads once: what is summed is what is copied. */
@@ -77,8 +77,8 @@ CRC32C_SSE42_INLINE uint32_t crc32c_three_way(uint32_t reg, const uint8_t *s, ui
 		}
 		a = _mm_crc32_u64(a, crc32c_take64(s + i, d + i, cp));
 		b = _mm_crc32_u64(b, crc32c_take64(s + len + i, d + len + i, cp));
-		c = _mm_crc32_u64(c, crc32c_take64(s + 2 * len + i, d + 2 * len + i, cp) ^
-				     crc32c_moved(a, 2 * words) ^ crc32c_moved(b, words));
+		c = _mm_crc32_u64(c, crc32c_take64(s + 2 * len + i, d + 2 * len + i, cp) ^ crc32c_moved(a, 2 * words) ^
+					     crc32c_moved(b, words));
 		reg = (uint32_t)c;
 		s += 3 * len;
 		if (cp)

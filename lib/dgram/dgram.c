@@ -63,8 +63,8 @@ void dgram_destroy(struct dgram_ctx *d, struct qp *qp)
 
 bool dgram_waits(struct qp *qp)
 {
-	return qp->state == QP_S_RTS && (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken ||
-					 qp->sq.verdict != SPSC_OK);
+	return qp->state == QP_S_RTS &&
+	       (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken || qp->sq.verdict != SPSC_OK);
 }
 
 static uint32_t bytes_of(const struct qp_wqe *w)
@@ -156,8 +156,9 @@ static enum qp_wc_status put_message(struct qp *qp, struct qp_send *s, uint8_t *
 
 static void complete(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s, enum qp_wc_status status)
 {
-	const struct qp_wr wr = { .wr_id = s->w.wr_id, .len = s->total, .op = s->w.op, .flags = s->w.flags,
-				  .slots = s->w.slots };
+	const struct qp_wr wr = {
+		.wr_id = s->w.wr_id, .len = s->total, .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots
+	};
 
 	qp_send_cqe(ctx, qp, &wr, status);
 	if (rn_unlikely(status != QP_WC_SUCCESS))
@@ -181,16 +182,10 @@ uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgra
 	if (qp->state != QP_S_RTS)
 		return 0;
 	switch (take(ctx, qp, &s, &why)) {
-	case QP_TAKE_OK:
-		break;
-	case QP_TAKE_BAD:
-		complete(ctx, qp, &s, why);
-		return 0;
-	case QP_TAKE_BAD_RING:
-		ring_broken(ctx, qp);
-		return 0;
-	case QP_TAKE_NONE:
-		return 0;
+	case QP_TAKE_OK: break;
+	case QP_TAKE_BAD: complete(ctx, qp, &s, why); return 0;
+	case QP_TAKE_BAD_RING: ring_broken(ctx, qp); return 0;
+	case QP_TAKE_NONE: return 0;
 	}
 	memcpy(to->addr, s.w.dgram.addr, QP_UD_ADDR_LEN);
 	to->hop_limit = s.w.hop_limit;
@@ -244,22 +239,19 @@ static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct q
 static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *d)
 {
 	struct qp_recv r;
-	struct qp_cqe cqe = { .byte_len = DGRAM_GRH_LEN + d->payload_len, .flags = QP_WCF_GRH,
-			      .solicited = d->opcode == RDMAP_SEND_SE, .src_qp = rx->h->src_qpn };
+	struct qp_cqe cqe = { .byte_len = DGRAM_GRH_LEN + d->payload_len,
+			      .flags = QP_WCF_GRH,
+			      .solicited = d->opcode == RDMAP_SEND_SE,
+			      .src_qp = rx->h->src_qpn };
 
 	switch (qp_rq_take(ctx, qp, &r)) {
-	case QP_TAKE_OK:
-		break;
+	case QP_TAKE_OK: break;
 	case QP_TAKE_BAD:
 		qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR });
 		qp_enter_error(ctx, qp);
 		return;
-	case QP_TAKE_BAD_RING:
-		ring_broken(ctx, qp);
-		return;
-	case QP_TAKE_NONE:
-		ctx->stats.ud_no_recv++;
-		return;
+	case QP_TAKE_BAD_RING: ring_broken(ctx, qp); return;
+	case QP_TAKE_NONE: ctx->stats.ud_no_recv++; return;
 	}
 	enum qp_wc_status status = place(ctx, qp, &r, rx, d);
 	if (rn_likely(status == QP_WC_SUCCESS)) {

@@ -24,7 +24,7 @@
 
 #define DGRAM_GRH_LEN 40u /* before each message received, as verbs has it */
 /* Bytes of a UDP payload beside the message: DDP's header; all of a datagram's header and trailer. */
-#define DGRAM_INNER (DDP_UNTAGGED_HDR_LEN)
+#define DGRAM_INNER    (DDP_UNTAGGED_HDR_LEN)
 #define DGRAM_OVERHEAD (UDPL_HDR_LEN + DGRAM_INNER + UDPL_CRC_LEN)
 
 /* A worker's. Zeroed, then qp is set. */

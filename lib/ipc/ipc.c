@@ -79,7 +79,8 @@ int ipc_peek(int sock, bool *fds)
 	} while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return n == 0 || errno == ECONNRESET ? -EPIPE : -errno;
-	*fds = (mh.msg_flags & MSG_CTRUNC) != 0; /* without room for control messages, their being there is all that is told */
+	*fds = (mh.msg_flags & MSG_CTRUNC) !=
+	       0; /* without room for control messages, their being there is all that is told */
 	return 0;
 }
 
@@ -113,8 +114,8 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 	}
 	/* Fewer than there is room for, and not all: the process or the system had no number for the next one. */
 	bool none_left = (mh.msg_flags & MSG_CTRUNC) != 0 && k < IPC_MAX_FDS && room > 0;
-	if ((mh.msg_flags & MSG_TRUNC) != 0 || ((mh.msg_flags & MSG_CTRUNC) != 0 && !none_left) || too_many || k > room || (size_t)n < IPC_MSG_HDR ||
-	    m->len != n) {
+	if ((mh.msg_flags & MSG_TRUNC) != 0 || ((mh.msg_flags & MSG_CTRUNC) != 0 && !none_left) || too_many ||
+	    k > room || (size_t)n < IPC_MSG_HDR || m->len != n) {
 		close_all(got, k);
 		return -EPROTO;
 	}

@@ -17,9 +17,9 @@
 
 #include "ipc/ipc_shm.h"
 
-#define IPC_VERSION       4 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
-#define IPC_TEXT_MAX      192
-#define IPC_DEV_NAME_MAX  32
+#define IPC_VERSION        4 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
+#define IPC_TEXT_MAX       192
+#define IPC_DEV_NAME_MAX   32
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 
 enum ipc_type {
@@ -45,7 +45,7 @@ enum ipc_type {
 	IPC_CM_LISTEN,
 	IPC_CM_CONNECT, /* event ESTABLISHED, REJECTED, UNREACHABLE, CONNECT_ERROR (or CONNECT_RESPONSE when qpn == 0)
 			 */
-	IPC_CM_ACCEPT,	/* event ESTABLISHED or CONNECT_ERROR */
+	IPC_CM_ACCEPT,  /* event ESTABLISHED or CONNECT_ERROR */
 	IPC_CM_REJECT,
 	IPC_CM_DISCONNECT, /* event DISCONNECTED, on both sides */
 	IPC_CM_MIGRATE,
@@ -61,11 +61,11 @@ enum ipc_type {
 	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that it will stand for */
 	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
-	IPC_TOKEN_MR,  /* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
-	IPC_REACH,     /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
-	IPC_ATTACH,    /* a datagram queue pair receives what is sent to a group; once more is no error */
-	IPC_DETACH,    /* EINVAL: it is not attached */
-	IPC_CM_JOIN,   /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
+	IPC_TOKEN_MR, /* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
+	IPC_REACH,    /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
+	IPC_ATTACH,   /* a datagram queue pair receives what is sent to a group; once more is no error */
+	IPC_DETACH,   /* EINVAL: it is not attached */
+	IPC_CM_JOIN, /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
 	IPC_CM_LEAVE,
 	IPC_TYPES
 };
@@ -73,24 +73,26 @@ enum ipc_type {
 enum ipc_channel_kind { IPC_CHANNEL_COMP = 0, IPC_CHANNEL_ASYNC, IPC_CHANNEL_CM };
 
 struct ipc_hello {
-	uint32_t version;               /* stays first in both: whatever else changes, who is older or newer can be told so */
-	uint32_t pid;                   /* for messages only; the daemon trusts SO_PEERCRED */
-	uint64_t size[IPC_REGIONS];     /* bytes; 0: region absent */
+	uint32_t version; /* stays first in both: whatever else changes, who is older or newer can be told so */
+	uint32_t pid;     /* for messages only; the daemon trusts SO_PEERCRED */
+	uint64_t size[IPC_REGIONS]; /* bytes; 0: region absent */
 };
 struct ipc_hello_ok {
 	uint32_t version, devs, workers;
 	uint32_t rsv;
 };
 
-struct ipc_query_dev { uint32_t dev; };
+struct ipc_query_dev {
+	uint32_t dev;
+};
 struct ipc_dev_info {
 	char name[IPC_DEV_NAME_MAX]; /* "rnic0" */
 	uint8_t mac[6];
 	uint8_t up;
 	uint8_t prefix_len;
 	uint8_t ip[16];
-	uint32_t mtu;       /* bytes of IP packet */
-	uint32_t ud_mtu;    /* bytes of a datagram's message at most, one of verbs' MTUs; 0: no datagrams */
+	uint32_t mtu;    /* bytes of IP packet */
+	uint32_t ud_mtu; /* bytes of a datagram's message at most, one of verbs' MTUs; 0: no datagrams */
 	uint32_t max_qp; /* and as many SRQs */
 	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
@@ -107,9 +109,15 @@ struct ipc_create_channel {
 	uint32_t rsv;
 };
 
-struct ipc_handle { uint32_t handle; uint32_t rsv; }; /* argument of each destroy, answer of each create */
+struct ipc_handle {
+	uint32_t handle;
+	uint32_t rsv;
+}; /* argument of each destroy, answer of each create */
 
-struct ipc_alloc_pd { uint32_t dev; uint32_t rsv; };
+struct ipc_alloc_pd {
+	uint32_t dev;
+	uint32_t rsv;
+};
 
 struct ipc_reg_mr {
 	uint32_t pd;
@@ -118,9 +126,11 @@ struct ipc_reg_mr {
 	uint64_t len;        /* bytes; equals the sum of the pieces. 0, as all that follows: a null region (access 1) */
 	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
 	uint32_t npieces;
-	uint32_t mr;         /* the region that this one replaces under the same STag, gone with a good answer; 0: none */
+	uint32_t mr; /* the region that this one replaces under the same STag, gone with a good answer; 0: none */
 };
-struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey; of a window, its first rkey */
+struct ipc_reg_mr_ok {
+	uint32_t handle, stag;
+}; /* stag is lkey and rkey; of a window, its first rkey */
 
 /*
  * A token is a socket of the client's making that is connected to nothing: the kernel's number of it (SO_COOKIE) cannot
@@ -132,10 +142,15 @@ struct ipc_reg_mr_ok { uint32_t handle, stag; }; /* stag is lkey and rkey; of a 
  * are dead); when it is deallocated by its owner (EBUSY while living clients have anything in it) they go, and nothing
  * more can be made in it.
  */
-struct ipc_token_mr_ok { uint32_t handle, stag; uint64_t len; };
+struct ipc_token_mr_ok {
+	uint32_t handle, stag;
+	uint64_t len;
+};
 
 enum { IPC_MW_TYPE_1 = 1, IPC_MW_TYPE_2 = 2 }; /* numbers of ibv_mw_type */
-struct ipc_alloc_mw { uint32_t pd, type; };    /* answered with reg_mr_ok */
+struct ipc_alloc_mw {
+	uint32_t pd, type;
+}; /* answered with reg_mr_ok */
 
 /*
  * Memory that the client shares with others already. Without a descriptor the daemon opens what the client has mapped at
@@ -151,14 +166,14 @@ struct ipc_import {
 
 struct ipc_create_cq {
 	uint32_t dev;
-	uint32_t channel;     /* handle or 0 */
+	uint32_t channel; /* handle or 0 */
 	uint64_t cookie;
 	uint64_t shm_off;     /* struct qp_cq_shm in IPC_REGION_QUEUES */
 	uint64_t ring_off;    /* ring of worker 0 */
 	uint64_t ring_stride; /* bytes between workers' rings */
 	uint32_t cqe;         /* slots of each ring, power of two */
 	uint32_t comp_vector;
-	uint32_t async;       /* handle of the ASYNC channel that hears of an overrun, or 0 */
+	uint32_t async; /* handle of the ASYNC channel that hears of an overrun, or 0 */
 	uint32_t rsv;
 };
 
@@ -186,14 +201,17 @@ struct ipc_modify_srq {
 	uint32_t srq;
 	uint32_t limit; /* SRQ_LIMIT_REACHED is raised once when fewer receives are left; 0: never */
 };
-struct ipc_query_srq_ok { uint32_t limit; uint32_t rsv; };
+struct ipc_query_srq_ok {
+	uint32_t limit;
+	uint32_t rsv;
+};
 
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
-	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
-	uint64_t cookie;   /* returned in asynchronous events */
-	uint64_t shm_off;  /* struct qp_shm */
-	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
+	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */
+	uint64_t cookie;             /* returned in asynchronous events */
+	uint64_t shm_off;            /* struct qp_shm */
+	uint64_t sq_off, rq_off;     /* spsc rings of QP_SLOT_SIZE slots */
 	uint32_t sq_slots, rq_slots; /* powers of two */
 	uint32_t max_send_wr, max_recv_wr;
 	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
@@ -215,25 +233,27 @@ enum {
 	IPC_QP_ATTR_ORD = 1 << 3,
 	IPC_QP_ATTR_DEST = 1 << 4,  /* with state RTR: the QP connects to dest_qpn at dest_ip by itself */
 	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a peer that does not come */
-	IPC_QP_ATTR_RNR = 1 << 6,   /* rnr_retry and rnr_timer: how long messages wait for a receive (roce personality) */
-	IPC_QP_ATTR_QKEY = 1 << 8,  /* of a datagram queue pair */
+	IPC_QP_ATTR_RNR = 1 << 6, /* rnr_retry and rnr_timer: how long messages wait for a receive (roce personality) */
+	IPC_QP_ATTR_QKEY = 1 << 8,       /* of a datagram queue pair */
 	IPC_QP_ATTR_SQD_NOTIFY = 1 << 7, /* with state SQD: an event tells that the send queue is drained */
 };
 struct ipc_modify_qp {
 	uint32_t qp;
-	uint32_t mask;   /* IPC_QP_ATTR_* */
-	uint32_t state;  /* numbers of ibv_qp_state */
+	uint32_t mask;  /* IPC_QP_ATTR_* */
+	uint32_t state; /* numbers of ibv_qp_state */
 	uint32_t access;
 	uint32_t ird, ord;
 	uint32_t dest_qpn;
 	uint8_t dest_ip[16]; /* all zero: wherever dest_qpn is on this daemon */
 	uint8_t timeout;     /* 4.096 us << timeout, 0: for good (IBTA, local ACK timeout) */
 	uint8_t retry_cnt;
-	uint8_t rnr_retry;   /* 0..7; 7: for good */
-	uint8_t rnr_timer;   /* code of the RNR NAK timer, 0..31 (IBTA, 9.7.5.2.8) */
+	uint8_t rnr_retry; /* 0..7; 7: for good */
+	uint8_t rnr_timer; /* code of the RNR NAK timer, 0..31 (IBTA, 9.7.5.2.8) */
 	uint32_t qkey;
 };
-struct ipc_query_qp_ok { uint32_t state, access, ird, ord; };
+struct ipc_query_qp_ok {
+	uint32_t state, access, ird, ord;
+};
 
 struct ipc_reach {
 	uint32_t dev;
@@ -247,9 +267,20 @@ struct ipc_attach { /* ATTACH and DETACH */
 	uint8_t group[16]; /* an IPv4 group, as ::ffff:224.0.0.0 and so on */
 };
 
-struct ipc_cm_create_id { uint32_t channel; uint32_t datagram; /* 1: RDMA_PS_UDP */ };
-struct ipc_cm_bind { uint32_t id; uint32_t rsv; struct ipc_addr addr; };
-struct ipc_cm_bind_ok { struct ipc_addr addr; uint32_t dev; /* UINT32_MAX: any */ uint32_t rsv; };
+struct ipc_cm_create_id {
+	uint32_t channel;
+	uint32_t datagram; /* 1: RDMA_PS_UDP */
+};
+struct ipc_cm_bind {
+	uint32_t id;
+	uint32_t rsv;
+	struct ipc_addr addr;
+};
+struct ipc_cm_bind_ok {
+	struct ipc_addr addr;
+	uint32_t dev; /* UINT32_MAX: any */
+	uint32_t rsv;
+};
 struct ipc_cm_resolve {
 	uint32_t id;
 	uint32_t timeout_ms;
@@ -257,25 +288,36 @@ struct ipc_cm_resolve {
 	uint32_t rsv;
 	struct ipc_addr src, dst;
 };
-struct ipc_cm_listen { uint32_t id; uint32_t backlog; };
+struct ipc_cm_listen {
+	uint32_t id;
+	uint32_t backlog;
+};
 struct ipc_cm_connect { /* CONNECT and ACCEPT */
 	uint32_t id;
 	uint32_t qp; /* handle; 0: the caller brings up the QP itself (accepted from CONNECT only) */
 	struct ipc_conn_param param;
 };
-struct ipc_cm_reject { uint32_t id; uint16_t priv_len; uint16_t rsv; uint8_t priv[IPC_PRIV_MAX]; };
-struct ipc_cm_migrate { uint32_t id; uint32_t channel; };
+struct ipc_cm_reject {
+	uint32_t id;
+	uint16_t priv_len;
+	uint16_t rsv;
+	uint8_t priv[IPC_PRIV_MAX];
+};
+struct ipc_cm_migrate {
+	uint32_t id;
+	uint32_t channel;
+};
 struct ipc_cm_join { /* JOIN and LEAVE */
 	uint32_t id;
 	uint32_t join;      /* the client's number for it, returned in the event */
 	uint32_t send_only; /* JOIN: 1: the network is not asked for what is sent to the group */
 	uint32_t rsv;
-	uint8_t group[16];  /* JOIN; as in ipc_attach */
+	uint8_t group[16]; /* JOIN; as in ipc_attach */
 };
 
 struct ipc_msg {
-	uint16_t type;  /* enum ipc_type */
-	uint16_t len;   /* bytes of the whole message that count: IPC_MSG_LEN(member) or the error form */
+	uint16_t type; /* enum ipc_type */
+	uint16_t len;  /* bytes of the whole message that count: IPC_MSG_LEN(member) or the error form */
 	uint32_t seq;
 	int32_t status; /* answers: 0 or a positive errno */
 	uint32_t rsv;
@@ -315,9 +357,9 @@ struct ipc_msg {
 		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
 	};
 };
-#define IPC_MSG_HDR ((uint16_t)offsetof(struct ipc_msg, hello))
+#define IPC_MSG_HDR         ((uint16_t)offsetof(struct ipc_msg, hello))
 #define IPC_MSG_LEN(member) ((uint16_t)(IPC_MSG_HDR + sizeof(((struct ipc_msg *)0)->member)))
-#define IPC_MAX_FDS 8
+#define IPC_MAX_FDS         8
 
 /*
  * Socket I/O, by both sides. fds are passed with SCM_RIGHTS; received ones are close-on-exec. All return 0 or a

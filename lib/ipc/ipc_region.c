@@ -11,20 +11,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define PAGE UINT64_C(4096)
+#define PAGE          UINT64_C(4096)
 #define SEALS_REFUSED (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
 uint64_t ipc_region_limit(enum ipc_region region)
 {
 	switch (region) {
-	case IPC_REGION_QUEUES:
-		return IPC_QUEUES_SIZE;
-	case IPC_REGION_ARENA:
-		return IPC_ARENA_SIZE;
-	case IPC_REGION_HUGE:
-		return IPC_HUGE_SIZE;
-	case IPC_REGIONS:
-		break;
+	case IPC_REGION_QUEUES: return IPC_QUEUES_SIZE;
+	case IPC_REGION_ARENA: return IPC_ARENA_SIZE;
+	case IPC_REGION_HUGE: return IPC_HUGE_SIZE;
+	case IPC_REGIONS: break;
 	}
 	return 0;
 }

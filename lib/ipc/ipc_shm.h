@@ -21,8 +21,8 @@
 
 #include "base/rn_base.h"
 
-#define IPC_MAX_WORKERS     16
-#define IPC_MAX_QPS         4096 /* per client: bits in a doorbell bitmap */
+#define IPC_MAX_WORKERS 16
+#define IPC_MAX_QPS     4096 /* per client: bits in a doorbell bitmap */
 
 /* Regions of a client. */
 enum ipc_region {
@@ -35,8 +35,8 @@ enum ipc_region {
 #define IPC_QUEUES_SIZE (UINT64_C(1) << 30) /* sparse: only touched pages cost memory */
 #define IPC_ARENA_SIZE  (UINT64_C(1) << 36)
 #define IPC_HUGE_SIZE   (UINT64_C(1) << 36)
-#define IPC_IMPORTS_MAX 256u                    /* of a client at a time */
-#define IPC_IMPORT_ROOM (UINT64_C(1) << 36)     /* bytes of all its imports together */
+#define IPC_IMPORTS_MAX 256u                 /* of a client at a time */
+#define IPC_IMPORT_ROOM (UINT64_C(1) << 36)  /* bytes of all its imports together */
 #define IPC_CTRL_MAGIC  UINT32_C(0x524e4943) /* "RNIC" */
 
 /*
@@ -105,9 +105,9 @@ struct ipc_addr {
 };
 
 struct ipc_conn_param {
-	uint16_t ird;      /* inbound RDMA Reads this side serves at once */
-	uint16_t ord;      /* outbound RDMA Reads this side issues at once */
-	uint16_t priv_len; /* bytes of priv in use */
+	uint16_t ird;       /* inbound RDMA Reads this side serves at once */
+	uint16_t ord;       /* outbound RDMA Reads this side issues at once */
+	uint16_t priv_len;  /* bytes of priv in use */
 	uint16_t rnr_retry; /* 0..7, as in ipc_modify_qp; to the daemon only */
 	uint8_t priv[IPC_PRIV_MAX];
 };
@@ -115,12 +115,12 @@ struct ipc_conn_param {
 /* Connection manager event: `type` holds a number of rdma_cm_event_type. */
 struct ipc_cm_event {
 	uint32_t type;
-	int32_t status;      /* 0, or a negative errno as rdma_cm reports it */
-	uint32_t id;         /* the id the event is about; CONNECT_REQUEST: a new id made by the daemon */
-	uint32_t listen_id;  /* CONNECT_REQUEST: the listening id */
-	uint32_t dev;        /* device index, valid from ADDR_RESOLVED and CONNECT_REQUEST on */
-	uint32_t qpn, qkey;  /* ESTABLISHED of a datagram id, MULTICAST_JOIN: where to send */
-	uint32_t join;       /* MULTICAST_JOIN, _ERROR: the client's number; remote.ip is the group */
+	int32_t status;     /* 0, or a negative errno as rdma_cm reports it */
+	uint32_t id;        /* the id the event is about; CONNECT_REQUEST: a new id made by the daemon */
+	uint32_t listen_id; /* CONNECT_REQUEST: the listening id */
+	uint32_t dev;       /* device index, valid from ADDR_RESOLVED and CONNECT_REQUEST on */
+	uint32_t qpn, qkey; /* ESTABLISHED of a datagram id, MULTICAST_JOIN: where to send */
+	uint32_t join;      /* MULTICAST_JOIN, _ERROR: the client's number; remote.ip is the group */
 	struct ipc_addr local, remote;
 	struct ipc_conn_param param; /* what the peer offered or answered, its ird and ord as it sees them */
 };

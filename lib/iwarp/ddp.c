@@ -79,20 +79,14 @@ struct iw_err ddp_verdict_err(enum ddp_verdict v, const struct ddp_hdr *h)
 	case DDP_BAD_VERSION:
 		return h->tagged ? iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_VERSION, rr)
 				 : iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_VERSION, rr);
-	case DDP_BAD_QN:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, rr);
-	case DDP_BAD_MO:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MO, rr);
-	case DDP_TO_WRAP:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_TO_WRAP, rr);
-	case DDP_BAD_RDMAP_VERSION:
-		return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_VERSION, rr);
+	case DDP_BAD_QN: return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, rr);
+	case DDP_BAD_MO: return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MO, rr);
+	case DDP_TO_WRAP: return iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_TO_WRAP, rr);
+	case DDP_BAD_RDMAP_VERSION: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_VERSION, rr);
 	case DDP_BAD_OPCODE:
-	case DDP_BAD_TBIT:
-		return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, rr);
+	case DDP_BAD_TBIT: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, rr);
 	case DDP_OK:
-	case DDP_BAD_LENGTH:
-		break;
+	case DDP_BAD_LENGTH: break;
 	}
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, rr);
 }
@@ -114,12 +108,21 @@ uint32_t ddp_build(uint8_t *dst, const struct ddp_hdr *h)
 
 struct ddp_hdr ddp_tagged(enum rdmap_opcode op, bool last, uint32_t stag, uint64_t to)
 {
-	return (struct ddp_hdr){ .opcode = (uint8_t)op, .tagged = true, .last = last, .hdr_len = DDP_TAGGED_HDR_LEN,
-				 .stag = stag, .to = to };
+	return (struct ddp_hdr){ .opcode = (uint8_t)op,
+				 .tagged = true,
+				 .last = last,
+				 .hdr_len = DDP_TAGGED_HDR_LEN,
+				 .stag = stag,
+				 .to = to };
 }
 
 struct ddp_hdr ddp_untagged(enum rdmap_opcode op, bool last, uint32_t inv_stag, uint32_t msn, uint32_t mo)
 {
-	return (struct ddp_hdr){ .opcode = (uint8_t)op, .last = last, .hdr_len = DDP_UNTAGGED_HDR_LEN,
-				 .stag = inv_stag, .qn = rdmap_op_of((uint8_t)op)->qn, .msn = msn, .mo = mo };
+	return (struct ddp_hdr){ .opcode = (uint8_t)op,
+				 .last = last,
+				 .hdr_len = DDP_UNTAGGED_HDR_LEN,
+				 .stag = inv_stag,
+				 .qn = rdmap_op_of((uint8_t)op)->qn,
+				 .msn = msn,
+				 .mo = mo };
 }

@@ -15,14 +15,14 @@
 #include "iwarp/iw_term.h"
 #include "iwarp/rdmap_op.h"
 
-#define DDP_F_TAGGED 0x80
-#define DDP_F_LAST   0x40
-#define DDP_VERSION  1 /* RFC 5041: low two bits of octet 0 */
+#define DDP_F_TAGGED  0x80
+#define DDP_F_LAST    0x40
+#define DDP_VERSION   1 /* RFC 5041: low two bits of octet 0 */
 #define RDMAP_VERSION 1 /* RFC 5040: high two bits of octet 1 */
 
 /* A parsed header, host byte order. Fields that the form does not have are 0. */
 struct ddp_hdr {
-	uint8_t opcode;       /* enum rdmap_opcode */
+	uint8_t opcode; /* enum rdmap_opcode */
 	bool tagged;
 	bool last;            /* L: last segment of its message */
 	uint8_t hdr_len;      /* octets: 14 or 18 */
@@ -34,15 +34,15 @@ struct ddp_hdr {
 
 enum ddp_verdict {
 	DDP_OK = 0,
-	DDP_TOO_SHORT,     /* ULPDU shorter than the header its T bit announces */
-	DDP_BAD_VERSION,   /* DV is not 1 */
+	DDP_TOO_SHORT,   /* ULPDU shorter than the header its T bit announces */
+	DDP_BAD_VERSION, /* DV is not 1 */
 	DDP_BAD_RDMAP_VERSION,
-	DDP_BAD_OPCODE,    /* no such opcode here */
-	DDP_BAD_TBIT,      /* T bit does not belong to this opcode */
-	DDP_BAD_QN,        /* QN does not belong to this opcode, or there is no such queue */
-	DDP_BAD_MO,        /* MO + length passes 2^32, or MO != 0 in a one-segment message */
-	DDP_TO_WRAP,       /* TO + length passes 2^64 */
-	DDP_BAD_LENGTH,    /* payload not of the size this opcode has, or L missing on a one-segment message */
+	DDP_BAD_OPCODE, /* no such opcode here */
+	DDP_BAD_TBIT,   /* T bit does not belong to this opcode */
+	DDP_BAD_QN,     /* QN does not belong to this opcode, or there is no such queue */
+	DDP_BAD_MO,     /* MO + length passes 2^32, or MO != 0 in a one-segment message */
+	DDP_TO_WRAP,    /* TO + length passes 2^64 */
+	DDP_BAD_LENGTH, /* payload not of the size this opcode has, or L missing on a one-segment message */
 };
 
 /*

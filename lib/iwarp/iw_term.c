@@ -61,10 +61,7 @@ static const char *find_text(struct iw_err e)
 	return NULL;
 }
 
-bool iw_err_known(struct iw_err e)
-{
-	return find_text(e) != NULL;
-}
+bool iw_err_known(struct iw_err e) { return find_text(e) != NULL; }
 
 const char *iw_err_text(struct iw_err e)
 {

@@ -14,10 +14,7 @@ static enum mpa_rtr pick_rtr(uint8_t set)
 	return set & MPA_RTR_SEND ? MPA_RTR_SEND : MPA_RTR_NONE;
 }
 
-uint32_t mpa_neg_pd_max(const struct mpa_policy *p)
-{
-	return p->rev >= 2 ? MPA_PD_MAX - MPA_ENH_LEN : MPA_PD_MAX;
-}
+uint32_t mpa_neg_pd_max(const struct mpa_policy *p) { return p->rev >= 2 ? MPA_PD_MAX - MPA_ENH_LEN : MPA_PD_MAX; }
 
 /* Appends private data and writes the frame. */
 static enum mpa_neg_verdict emit(struct mpa_frame *f, const uint8_t *pd, uint32_t pd_len, struct mpa_out *out)
@@ -33,8 +30,8 @@ static enum mpa_neg_verdict emit(struct mpa_frame *f, const uint8_t *pd, uint32_
 enum mpa_neg_verdict mpa_neg_request(const struct mpa_policy *p, const uint8_t *pd, uint32_t pd_len,
 				     struct mpa_out *out)
 {
-	struct mpa_frame f = { .rev = p->rev, .flags = (uint8_t)((p->markers ? MPA_F_MARKERS : 0) |
-								 (p->crc ? MPA_F_CRC : 0)) };
+	struct mpa_frame f = { .rev = p->rev,
+			       .flags = (uint8_t)((p->markers ? MPA_F_MARKERS : 0) | (p->crc ? MPA_F_CRC : 0)) };
 
 	if (p->rev >= 2) {
 		f.flags |= MPA_F_ENHANCED;
@@ -74,9 +71,12 @@ enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa
 	struct mpa_frame f = reply_to(p, req);
 	enum mpa_neg_verdict v = MPA_NEG_OK;
 
-	*a = (struct mpa_agreed){ .rev = f.rev, .rx_markers = p->markers,
+	*a = (struct mpa_agreed){ .rev = f.rev,
+				  .rx_markers = p->markers,
 				  .tx_markers = (req->flags & MPA_F_MARKERS) != 0,
-				  .crc = p->crc || (req->flags & MPA_F_CRC), .ird = p->ird, .ord = p->ord };
+				  .crc = p->crc || (req->flags & MPA_F_CRC),
+				  .ird = p->ird,
+				  .ord = p->ord };
 	if (a->tx_markers && p->no_markers) {
 		v = mpa_neg_reject(p, req, pd, pd_len, out);
 		return v == MPA_NEG_OK ? MPA_NEG_NO_MARKERS : v;
@@ -103,9 +103,12 @@ enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa
 
 enum mpa_neg_verdict mpa_neg_finish(const struct mpa_policy *p, const struct mpa_frame *rep, struct mpa_agreed *a)
 {
-	*a = (struct mpa_agreed){ .rev = rep->rev, .rx_markers = p->markers,
+	*a = (struct mpa_agreed){ .rev = rep->rev,
+				  .rx_markers = p->markers,
 				  .tx_markers = (rep->flags & MPA_F_MARKERS) != 0,
-				  .crc = p->crc || (rep->flags & MPA_F_CRC), .ird = p->ird, .ord = p->ord };
+				  .crc = p->crc || (rep->flags & MPA_F_CRC),
+				  .ird = p->ird,
+				  .ord = p->ord };
 	if (rep->flags & MPA_F_REJECT)
 		return MPA_NEG_REJECTED;
 	if (rep->rev > p->rev)

@@ -98,14 +98,9 @@ bool mpa_find_next(struct mpa_find *f, struct mpa_view *v)
 	bool found = false;
 
 	switch (f->state) {
-	case MPA_FIND_START:
-		found = first_fpdu(f, v);
-		break;
-	case MPA_FIND_SYNCED:
-		found = next_here(f, v);
-		break;
-	case MPA_FIND_DONE:
-		break;
+	case MPA_FIND_START: found = first_fpdu(f, v); break;
+	case MPA_FIND_SYNCED: found = next_here(f, v); break;
+	case MPA_FIND_DONE: break;
 	}
 	f->state = found ? MPA_FIND_SYNCED : MPA_FIND_DONE;
 	return found;

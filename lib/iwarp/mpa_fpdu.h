@@ -22,7 +22,7 @@
 #define MPA_ULPDU_MAX   65535
 /* FPDUPTR has 16 bits: with markers a sender keeps to this (RFC 5044 section 4.1). */
 #define MPA_ULPDU_MARKED_MAX 64768
-#define MPA_MULPDU_MIN  128 /* RFC 5044 section 4.1 */
+#define MPA_MULPDU_MIN       128 /* RFC 5044 section 4.1 */
 
 static inline uint32_t mpa_pad(uint32_t ulpdu_len) { return (0u - (MPA_LEN_FIELD + ulpdu_len)) & 3; }
 

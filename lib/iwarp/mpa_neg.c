@@ -15,18 +15,18 @@ static const char key_reply[MPA_KEY_LEN + 1] = "MPA ID Rep Frame";
 const char *mpa_neg_text(enum mpa_neg_verdict v)
 {
 	switch (v) {
-	case MPA_NEG_OK:          return "agreed";
-	case MPA_NEG_MORE:        return "frame not complete";
-	case MPA_NEG_BAD_KEY:     return "not the MPA frame that is due";
-	case MPA_NEG_REV_0:       return "MPA revision 0 is not spoken here";
+	case MPA_NEG_OK: return "agreed";
+	case MPA_NEG_MORE: return "frame not complete";
+	case MPA_NEG_BAD_KEY: return "not the MPA frame that is due";
+	case MPA_NEG_REV_0: return "MPA revision 0 is not spoken here";
 	case MPA_NEG_REV_UNKNOWN: return "MPA revision unknown";
 	case MPA_NEG_PD_TOO_LONG: return "private data too long";
-	case MPA_NEG_PD_SHORT:    return "enhanced frame without its IRD and ORD words";
-	case MPA_NEG_REJECTED:    return "rejected by the peer";
-	case MPA_NEG_NO_RTR:      return "no RTR kind in common";
-	case MPA_NEG_IRD_SHORT:   return "peer's ORD is above our IRD";
-	case MPA_NEG_NO_MARKERS:  return "peer wants markers, which are refused here";
-	case MPA_NEG_NO_CRC:      return "peer declines CRC, which is demanded here";
+	case MPA_NEG_PD_SHORT: return "enhanced frame without its IRD and ORD words";
+	case MPA_NEG_REJECTED: return "rejected by the peer";
+	case MPA_NEG_NO_RTR: return "no RTR kind in common";
+	case MPA_NEG_IRD_SHORT: return "peer's ORD is above our IRD";
+	case MPA_NEG_NO_MARKERS: return "peer wants markers, which are refused here";
+	case MPA_NEG_NO_CRC: return "peer declines CRC, which is demanded here";
 	}
 	return "unknown";
 }
@@ -71,8 +71,11 @@ static void read_enhanced(const uint8_t *p, struct mpa_frame *f)
 
 static enum mpa_neg_verdict read_frame(const struct mpa_neg_rx *rx, struct mpa_frame *f)
 {
-	*f = (struct mpa_frame){ .reply = rx->want_reply, .flags = rx->buf[FLAGS_AT], .rev = rx->buf[REV_AT],
-				 .pd_len = rn_load_be16(rx->buf + PD_LEN_AT), .pd = rx->buf + MPA_HDR_LEN };
+	*f = (struct mpa_frame){ .reply = rx->want_reply,
+				 .flags = rx->buf[FLAGS_AT],
+				 .rev = rx->buf[REV_AT],
+				 .pd_len = rn_load_be16(rx->buf + PD_LEN_AT),
+				 .pd = rx->buf + MPA_HDR_LEN };
 	/* S has no meaning in revision 1 (RFC 5044 calls it reserved: not to be checked). */
 	if (f->rev < 2 || !(f->flags & MPA_F_ENHANCED))
 		return MPA_NEG_OK;
@@ -121,9 +124,9 @@ uint32_t mpa_neg_build(const struct mpa_frame *f, uint8_t *buf)
 	if (f->enhanced) {
 		rn_store_be16(buf + at, (uint16_t)((f->p2p ? 0x8000 : 0) | (f->rtr & MPA_RTR_SEND ? 0x4000 : 0) |
 						   (f->ird & MPA_DEPTH_NONE)));
-		rn_store_be16(buf + at + 2, (uint16_t)((f->rtr & MPA_RTR_WRITE ? 0x8000 : 0) |
-						       (f->rtr & MPA_RTR_READ ? 0x4000 : 0) |
-						       (f->ord & MPA_DEPTH_NONE)));
+		rn_store_be16(buf + at + 2,
+			      (uint16_t)((f->rtr & MPA_RTR_WRITE ? 0x8000 : 0) | (f->rtr & MPA_RTR_READ ? 0x4000 : 0) |
+					 (f->ord & MPA_DEPTH_NONE)));
 		at += MPA_ENH_LEN;
 	}
 	if (f->pd_len > MPA_FRAME_MAX - at)

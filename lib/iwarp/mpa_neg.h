@@ -43,11 +43,11 @@ enum mpa_rtr {
 /* A parsed frame. */
 struct mpa_frame {
 	bool reply;
-	uint8_t flags; /* octet 16 as received; unknown bits are the peer's affair */
-	uint8_t rev;   /* 1 or 2 */
-	bool enhanced; /* the next four are valid */
-	bool p2p;      /* A */
-	uint8_t rtr;   /* mask of enum mpa_rtr */
+	uint8_t flags;     /* octet 16 as received; unknown bits are the peer's affair */
+	uint8_t rev;       /* 1 or 2 */
+	bool enhanced;     /* the next four are valid */
+	bool p2p;          /* A */
+	uint8_t rtr;       /* mask of enum mpa_rtr */
 	uint16_t ird, ord; /* as the sender of the frame sees itself; MPA_DEPTH_NONE possible */
 	uint16_t pd_len;   /* user's private data, without the enhanced words */
 	const uint8_t *pd; /* points into the parser's buffer */
@@ -95,21 +95,21 @@ uint32_t mpa_neg_build(const struct mpa_frame *f, uint8_t *buf);
 
 /* What this side wants and permits. */
 struct mpa_policy {
-	uint8_t rev;      /* highest revision spoken: 1 or 2 */
-	bool crc;         /* ask for CRC; used when either side asks (RFC 5044 section 7.1) */
-	bool crc_must;    /* refuse a connection without (only matters against peers that ignore our C) */
-	bool markers;     /* want to receive markers */
-	bool no_markers;  /* refuse to send them (RFC 5044 says MUST send when asked: leave false) */
-	bool p2p;         /* initiator: ask for the peer-to-peer model */
-	uint8_t rtr;      /* mask of enum mpa_rtr: initiator can send, responder can take */
-	uint16_t ird, ord;/* local depths, at most MPA_DEPTH_MAX, or MPA_DEPTH_NONE on revision 2 */
-	uint16_t ird_max; /* initiator: how far IRD may be raised to the responder's ORD; 0: not at all */
+	uint8_t rev;       /* highest revision spoken: 1 or 2 */
+	bool crc;          /* ask for CRC; used when either side asks (RFC 5044 section 7.1) */
+	bool crc_must;     /* refuse a connection without (only matters against peers that ignore our C) */
+	bool markers;      /* want to receive markers */
+	bool no_markers;   /* refuse to send them (RFC 5044 says MUST send when asked: leave false) */
+	bool p2p;          /* initiator: ask for the peer-to-peer model */
+	uint8_t rtr;       /* mask of enum mpa_rtr: initiator can send, responder can take */
+	uint16_t ird, ord; /* local depths, at most MPA_DEPTH_MAX, or MPA_DEPTH_NONE on revision 2 */
+	uint16_t ird_max;  /* initiator: how far IRD may be raised to the responder's ORD; 0: not at all */
 };
 
 struct mpa_agreed {
 	uint8_t rev;
 	bool tx_markers, rx_markers, crc;
-	bool enhanced;     /* IRD and ORD were negotiated */
+	bool enhanced; /* IRD and ORD were negotiated */
 	bool p2p;
 	enum mpa_rtr rtr;  /* the one kind the initiator sends first; MPA_RTR_NONE without p2p */
 	uint16_t ird, ord; /* local depths from now on */

@@ -8,10 +8,7 @@
 
 #define MARKER_MASK (MPA_MARKER_STEP - 1)
 
-void mpa_rx_init(struct mpa_rx *rx, bool markers, bool crc)
-{
-	*rx = (struct mpa_rx){ .markers = markers, .crc = crc };
-}
+void mpa_rx_init(struct mpa_rx *rx, bool markers, bool crc) { *rx = (struct mpa_rx){ .markers = markers, .crc = crc }; }
 
 /* ---- cursor over the input ---- */
 
@@ -84,10 +81,7 @@ static bool marker_good(const struct mpa_rx *rx, const uint8_t *mark, uint32_t m
 	return ptr == (uint16_t)(mark_pos - len_pos);
 }
 
-static bool len_good(uint32_t ulpdu_len)
-{
-	return ulpdu_len >= DDP_MIN_HDR_LEN || ulpdu_len == 0;
-}
+static bool len_good(uint32_t ulpdu_len) { return ulpdu_len >= DDP_MIN_HDR_LEN || ulpdu_len == 0; }
 
 static void fpdu_begins_next(struct mpa_rx *rx, uint32_t pos)
 {
@@ -219,12 +213,9 @@ static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, 
 		return MPA_RX_MORE;
 	}
 	switch (sv) {
-	case SLICE_BAD_MARKER:
-		return MPA_RX_BAD_MARKER;
-	case SLICE_TOO_MANY:
-		return MPA_RX_MORE;
-	case SLICE_OK:
-		break;
+	case SLICE_BAD_MARKER: return MPA_RX_BAD_MARKER;
+	case SLICE_TOO_MANY: return MPA_RX_MORE;
+	case SLICE_OK: break;
 	}
 	v->staged = false;
 	v->raw = *in;
@@ -387,10 +378,7 @@ bool mpa_rx_give_stage(struct mpa_rx *rx, uint8_t *mem, uint32_t size)
 	return true;
 }
 
-bool mpa_rx_idle(const struct mpa_rx *rx)
-{
-	return rx->have == 0;
-}
+bool mpa_rx_idle(const struct mpa_rx *rx) { return rx->have == 0; }
 
 uint8_t *mpa_rx_take_stage(struct mpa_rx *rx)
 {
@@ -425,12 +413,10 @@ struct iw_err mpa_rx_err(enum mpa_rx_verdict v)
 	switch (v) {
 	case MPA_RX_BAD_MARKER:
 	case MPA_RX_TOO_SHORT:
-	case MPA_RX_EMPTY:
-		return iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_MARKER, false);
+	case MPA_RX_EMPTY: return iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_MARKER, false);
 	case MPA_RX_FPDU:
 	case MPA_RX_MORE:
-	case MPA_RX_NEED_STAGE:
-		break;
+	case MPA_RX_NEED_STAGE: break;
 	}
 	return iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CATASTROPHIC, false);
 }

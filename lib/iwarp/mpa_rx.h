@@ -56,8 +56,8 @@ struct mpa_view {
 	uint32_t n;       /* slices of the ULPDU */
 	bool staged;      /* slices point into the stage */
 	bool crc_on;
-	uint32_t crc_sum;   /* staged: sum over all octets before the CRC field */
-	uint32_t crc_field; /* as received */
+	uint32_t crc_sum;     /* staged: sum over all octets before the CRC field */
+	uint32_t crc_field;   /* as received */
 	struct mpa_rx_in raw; /* unstaged: where its octets begin in the input */
 	struct rn_iov ulpdu[MPA_VIEW_IOV];
 };
@@ -67,12 +67,12 @@ struct mpa_rx {
 	uint32_t start; /* offset of the current FPDU's first octet; == pos between FPDUs */
 	bool markers;   /* we asked the peer for markers */
 	bool crc;
-	uint8_t nlen;   /* octets of the length field seen, 0..2 */
+	uint8_t nlen; /* octets of the length field seen, 0..2 */
 	uint8_t len_field[MPA_LEN_FIELD];
 	uint8_t mark[MPA_MARKER_LEN]; /* the marker being read; how much of it there is follows from pos */
-	uint32_t have;  /* octets in the stage: ULPDU, pad and CRC, no markers */
-	uint32_t sum;   /* running CRC32C over everything before the CRC field */
-	uint8_t *stage; /* borrowed */
+	uint32_t have;                /* octets in the stage: ULPDU, pad and CRC, no markers */
+	uint32_t sum;                 /* running CRC32C over everything before the CRC field */
+	uint8_t *stage;               /* borrowed */
 	uint32_t stage_size;
 };
 

@@ -54,10 +54,7 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 }
 
 /* Where the markers lie: 4-aligned. */
-static uint32_t *marker_words(struct mpa_fpdu *f)
-{
-	return (uint32_t *)(void *)(f->inl + ((f->used + 3u) & ~3u));
-}
+static uint32_t *marker_words(struct mpa_fpdu *f) { return (uint32_t *)(void *)(f->inl + ((f->used + 3u) & ~3u)); }
 
 enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off)
 {

@@ -24,23 +24,23 @@
 #include "base/rn_iov.h"
 #include "iwarp/mpa_fpdu.h"
 
-#define MPA_TX_HDR_MAX    96  /* octets after the length field: DDP header and what is inline behind it */
-#define MPA_TX_MARKERS    20  /* markers one FPDU can hold: enough for 9,600 octets on the stream */
-#define MPA_TX_INLINE     (MPA_LEN_FIELD + MPA_TX_HDR_MAX + MPA_TX_MARKERS * MPA_MARKER_LEN + 3 + MPA_CRC_LEN + 7)
+#define MPA_TX_HDR_MAX 96 /* octets after the length field: DDP header and what is inline behind it */
+#define MPA_TX_MARKERS 20 /* markers one FPDU can hold: enough for 9,600 octets on the stream */
+#define MPA_TX_INLINE  (MPA_LEN_FIELD + MPA_TX_HDR_MAX + MPA_TX_MARKERS * MPA_MARKER_LEN + 3 + MPA_CRC_LEN + 7)
 
 /* Slices an FPDU needs at most with p payload slices and m markers (a marker splits a slice). */
-#define MPA_TX_IOV(p, m)  ((p) + 2 + 2 * (m))
+#define MPA_TX_IOV(p, m) ((p) + 2 + 2 * (m))
 
 struct mpa_fpdu {
 	struct rn_iov *iov; /* the caller's array of max_iov entries, which belongs to the record */
 	uint16_t max_iov;
-	uint16_t n_iov;     /* slices in use */
-	uint16_t markers;   /* noted and not yet slices; they lie in inl, aligned, from `used` on */
-	uint16_t first;     /* octets before the first of them */
-	uint32_t len;       /* octets on the stream, markers included */
+	uint16_t n_iov;   /* slices in use */
+	uint16_t markers; /* noted and not yet slices; they lie in inl, aligned, from `used` on */
+	uint16_t first;   /* octets before the first of them */
+	uint32_t len;     /* octets on the stream, markers included */
 	uint16_t ulpdu_len;
-	uint16_t crc_at;    /* offset of the CRC field in inl */
-	uint16_t used;      /* octets of inl in use */
+	uint16_t crc_at; /* offset of the CRC field in inl */
+	uint16_t used;   /* octets of inl in use */
 	uint8_t inl[MPA_TX_INLINE] RN_ALIGNED(MPA_MARKER_LEN);
 };
 

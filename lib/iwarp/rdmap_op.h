@@ -39,23 +39,23 @@ enum ddp_qn {
 #define DDP_MIN_HDR_LEN      14
 #define DDP_MAX_HDR_LEN      18
 
-#define RDMAP_READ_REQ_LEN  28 /* payload of a Read Request: RFC 5040 section 4.4 */
-#define RDMAP_IMM_LEN         8 /* payload of Immediate Data: RFC 7306 section 6.2 */
-#define RDMAP_ATOMIC_REQ_LEN 52 /* payload of an Atomic Request: RFC 7306 section 5.2.1 */
+#define RDMAP_READ_REQ_LEN    28 /* payload of a Read Request: RFC 5040 section 4.4 */
+#define RDMAP_IMM_LEN         8  /* payload of Immediate Data: RFC 7306 section 6.2 */
+#define RDMAP_ATOMIC_REQ_LEN  52 /* payload of an Atomic Request: RFC 7306 section 5.2.1 */
 #define RDMAP_ATOMIC_RESP_LEN 12 /* payload of an Atomic Response: RFC 7306 section 5.2.2 */
-#define RDMAP_TERM_MAX_LEN  52 /* control, length, 18 + 28 copied: RFC 5040 section 4.8 */
+#define RDMAP_TERM_MAX_LEN    52 /* control, length, 18 + 28 copied: RFC 5040 section 4.8 */
 
 struct rdmap_op {
 	const char *name; /* NULL: no such opcode here */
 	uint8_t tagged;
-	uint8_t qn;         /* enum ddp_qn, untagged only */
-	uint8_t hdr_len;    /* octets: 14 or 18 */
-	uint8_t single;     /* a message is exactly one DDP segment: L set, MO 0 */
-	uint8_t min_payload;/* octets in a segment */
-	uint8_t max_payload;/* octets in a segment; 0: no limit of its own */
-	uint8_t invalidates;/* the ULP-specific word is an STag to invalidate */
-	uint8_t solicited;  /* raises a solicited event at the receiver */
-	uint8_t takes_recv; /* consumes a receive work request */
+	uint8_t qn;          /* enum ddp_qn, untagged only */
+	uint8_t hdr_len;     /* octets: 14 or 18 */
+	uint8_t single;      /* a message is exactly one DDP segment: L set, MO 0 */
+	uint8_t min_payload; /* octets in a segment */
+	uint8_t max_payload; /* octets in a segment; 0: no limit of its own */
+	uint8_t invalidates; /* the ULP-specific word is an STag to invalidate */
+	uint8_t solicited;   /* raises a solicited event at the receiver */
+	uint8_t takes_recv;  /* consumes a receive work request */
 };
 
 /* Opcodes 12..15 have no row (name NULL): this side answers them with Unexpected OpCode. */

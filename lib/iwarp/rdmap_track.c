@@ -12,33 +12,23 @@ struct iw_err rdmap_verdict_err(enum rdmap_verdict v, const struct ddp_hdr *h)
 	case RDMAP_IRD_OVERFLOW: /* the inbound depth is QN 1's buffer count (RFC 5040 section 5.1.2) */
 		return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER, rr);
 	case RDMAP_MSN_REPEAT:
-	case RDMAP_MSN_GAP:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MSN_RANGE, rr);
-	case RDMAP_MO_WRONG:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MO, rr);
-	case RDMAP_TOO_LONG:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG, rr);
-	case RDMAP_READ_STAG:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_STAG_INVALID, rr);
+	case RDMAP_MSN_GAP: return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MSN_RANGE, rr);
+	case RDMAP_MO_WRONG: return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MO, rr);
+	case RDMAP_TOO_LONG: return iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG, rr);
+	case RDMAP_READ_STAG: return iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_STAG_INVALID, rr);
 	case RDMAP_READ_TO:
-	case RDMAP_READ_OVERRUN:
-		return iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_BASE_BOUNDS, rr);
+	case RDMAP_READ_OVERRUN: return iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_BASE_BOUNDS, rr);
 	case RDMAP_OP_CHANGED:
-	case RDMAP_READ_NONE:
-		return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, rr);
+	case RDMAP_READ_NONE: return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, rr);
 	case RDMAP_OK:
 	case RDMAP_DONE:
 	case RDMAP_READ_LAST:
-	case RDMAP_ATOMIC_ID:
-		break;
+	case RDMAP_ATOMIC_ID: break;
 	}
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, rr);
 }
 
-void ddp_uq_init(struct ddp_uq *q)
-{
-	*q = (struct ddp_uq){ .msn = 1 }; /* RFC 5041 section 5.1: MSNs start at 1 */
-}
+void ddp_uq_init(struct ddp_uq *q) { *q = (struct ddp_uq){ .msn = 1 }; /* RFC 5041 section 5.1: MSNs start at 1 */ }
 
 enum rdmap_verdict ddp_uq_check(const struct ddp_uq *q, const struct ddp_hdr *h, uint32_t posted, uint32_t buf_len)
 {
@@ -94,8 +84,9 @@ void rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_
 
 void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t id, uint32_t cookie)
 {
-	q->ring[q->tail++ & q->mask] = (struct rdmap_read){ .stag = stag, .to = to, .len = sizeof(uint64_t),
-							    .cookie = cookie, .id = id, .atomic = true };
+	q->ring[q->tail++ & q->mask] = (struct rdmap_read){
+		.stag = stag, .to = to, .len = sizeof(uint64_t), .cookie = cookie, .id = id, .atomic = true
+	};
 }
 
 enum rdmap_verdict rdmap_readq_check_atomic(const struct rdmap_readq *q, uint32_t id)

@@ -17,15 +17,15 @@
 #include "iwarp/iw_term.h"
 
 enum rdmap_verdict {
-	RDMAP_OK = 0,       /* belongs here, message goes on */
-	RDMAP_DONE,         /* belongs here and completes its message */
+	RDMAP_OK = 0, /* belongs here, message goes on */
+	RDMAP_DONE,   /* belongs here and completes its message */
 	/* untagged */
-	RDMAP_NO_BUFFER,    /* nothing posted for this MSN */
-	RDMAP_MSN_REPEAT,   /* MSN already delivered */
-	RDMAP_MSN_GAP,      /* MSN ahead of the one that must come next */
-	RDMAP_MO_WRONG,     /* MO is not where the message stands */
-	RDMAP_TOO_LONG,     /* message longer than its buffer */
-	RDMAP_OP_CHANGED,   /* opcode or STag to invalidate differs within one message */
+	RDMAP_NO_BUFFER,  /* nothing posted for this MSN */
+	RDMAP_MSN_REPEAT, /* MSN already delivered */
+	RDMAP_MSN_GAP,    /* MSN ahead of the one that must come next */
+	RDMAP_MO_WRONG,   /* MO is not where the message stands */
+	RDMAP_TOO_LONG,   /* message longer than its buffer */
+	RDMAP_OP_CHANGED, /* opcode or STag to invalidate differs within one message */
 	/* Read Response at the initiator of the Read */
 	RDMAP_READ_NONE,    /* no Read is outstanding, or an Atomic Request is older; or the other way round */
 	RDMAP_READ_STAG,    /* STag is not the sink of the oldest Read */
@@ -71,12 +71,12 @@ enum rdmap_verdict ddp_uq_peek(const struct ddp_uq *q, const struct ddp_hdr *h, 
 /* ---- Outstanding Reads and Atomics, initiator's side: a ring of at most ORD ---- */
 
 struct rdmap_read {
-	uint32_t stag; /* data sink */
-	uint32_t len;  /* octets asked for */
-	uint64_t to;   /* data sink */
-	uint32_t got;  /* octets delivered so far */
+	uint32_t stag;   /* data sink */
+	uint32_t len;    /* octets asked for */
+	uint64_t to;     /* data sink */
+	uint32_t got;    /* octets delivered so far */
 	uint32_t cookie; /* the caller's (its work request) */
-	uint32_t id;   /* Atomic: its Request Identifier */
+	uint32_t id;     /* Atomic: its Request Identifier */
 	bool atomic;
 };
 
@@ -116,7 +116,11 @@ struct rdmap_ird {
 	uint32_t used;
 };
 
-static inline void rdmap_ird_init(struct rdmap_ird *q, uint32_t depth) { q->depth = depth; q->used = 0; }
+static inline void rdmap_ird_init(struct rdmap_ird *q, uint32_t depth)
+{
+	q->depth = depth;
+	q->used = 0;
+}
 /* A Request has come: RDMAP_OK and one more is in use, or RDMAP_IRD_OVERFLOW and nothing changed. */
 enum rdmap_verdict rdmap_ird_take(struct rdmap_ird *q) RN_NODISCARD;
 /* The last segment of a response has been handed to the stream. */

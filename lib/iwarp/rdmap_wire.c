@@ -5,9 +5,9 @@
 
 #include "base/rn_be.h"
 
-#define TERM_CTRL_LEN    4 /* layer and type, code, HdrCt, reserved */
-#define TERM_SEGLEN_LEN  2
-#define HDRCT_RFC_MASK   (IW_HDRCT_LEN | IW_HDRCT_DDP | IW_HDRCT_RDMAP)
+#define TERM_CTRL_LEN      4 /* layer and type, code, HdrCt, reserved */
+#define TERM_SEGLEN_LEN    2
+#define HDRCT_RFC_MASK     (IW_HDRCT_LEN | IW_HDRCT_DDP | IW_HDRCT_RDMAP)
 #define HDRCT_SWAPPED_MASK 0x07 /* M 0x01, D 0x02, R 0x04 */
 
 void rdmap_read_req_build(uint8_t *dst, const struct rdmap_read_req *r)
@@ -76,16 +76,18 @@ uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old)
 
 static struct iw_err read_rfc(const uint8_t *p)
 {
-	return (struct iw_err){ .layer = p[0] >> 4, .etype = p[0] & 0x0f, .code = p[1],
-				.hdrct = p[2] & HDRCT_RFC_MASK };
+	return (struct iw_err){
+		.layer = p[0] >> 4, .etype = p[0] & 0x0f, .code = p[1], .hdrct = p[2] & HDRCT_RFC_MASK
+	};
 }
 
 /* siw declares these bits as C bit-fields, least significant first: nibbles change place, M D R are mirrored. */
 static struct iw_err read_swapped(const uint8_t *p)
 {
-	return (struct iw_err){ .layer = p[0] & 0x0f, .etype = p[0] >> 4, .code = p[1],
-				.hdrct = (uint8_t)((p[2] & 0x01 ? IW_HDRCT_LEN : 0) |
-						   (p[2] & 0x02 ? IW_HDRCT_DDP : 0) |
+	return (struct iw_err){ .layer = p[0] & 0x0f,
+				.etype = p[0] >> 4,
+				.code = p[1],
+				.hdrct = (uint8_t)((p[2] & 0x01 ? IW_HDRCT_LEN : 0) | (p[2] & 0x02 ? IW_HDRCT_DDP : 0) |
 						   (p[2] & 0x04 ? IW_HDRCT_RDMAP : 0)) };
 }
 

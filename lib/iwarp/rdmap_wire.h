@@ -31,12 +31,12 @@ void rdmap_read_req_parse(const uint8_t *p, struct rdmap_read_req *r);
 enum rdmap_atomic_op { RDMAP_FETCH_ADD = 0, RDMAP_CMP_SWAP = 2 };
 
 struct rdmap_atomic_req {
-	uint8_t op;      /* enum rdmap_atomic_op, or what the peer wrote there */
-	uint32_t id;     /* Request Identifier: comes back in the Response */
+	uint8_t op;  /* enum rdmap_atomic_op, or what the peer wrote there */
+	uint32_t id; /* Request Identifier: comes back in the Response */
 	uint32_t stag;
-	uint64_t to;     /* of 8 octets */
-	uint64_t data;   /* Add Data or Swap Data */
-	uint64_t mask;   /* Add Mask: the highest bit of each field, no carry leaves it. Swap Mask: the bits to write */
+	uint64_t to;   /* of 8 octets */
+	uint64_t data; /* Add Data or Swap Data */
+	uint64_t mask; /* Add Mask: the highest bit of each field, no carry leaves it. Swap Mask: the bits to write */
 	uint64_t compare, compare_mask; /* CmpSwap; FetchAdd: 0 */
 };
 #define RDMAP_ADD_ONE_FIELD (UINT64_C(1) << 63) /* Add Mask of a plain 64-bit addition */
@@ -58,9 +58,9 @@ uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old);
 /* ---- Terminate ---- */
 
 enum rdmap_term_form {
-	RDMAP_TERM_RFC,   /* layer in the high nibble, M D R = 0x80 0x40 0x20 */
+	RDMAP_TERM_RFC,     /* layer in the high nibble, M D R = 0x80 0x40 0x20 */
 	RDMAP_TERM_SWAPPED, /* Linux siw on little endian: nibbles and the M D R bits mirrored */
-	RDMAP_TERM_EITHER,/* reads the same in both (for example 0x11 with no header copied) */
+	RDMAP_TERM_EITHER,  /* reads the same in both (for example 0x11 with no header copied) */
 };
 
 enum rdmap_term_verdict {

@@ -20,17 +20,17 @@
 
 /* ---- sizes and numbers of the wire ---- */
 
-#define PKT_ETH_LEN      14u
-#define PKT_VLAN_LEN     4u
-#define PKT_ARP_LEN      28u
-#define PKT_IP4_LEN      20u
-#define PKT_IP6_LEN      40u
-#define PKT_UDP_LEN      8u
-#define PKT_TCP_LEN      20u
-#define PKT_TCP_OPT_MAX  40u
-#define PKT_ICMP_LEN     8u
-#define PKT_ETH_MIN      60u /* a frame without FCS is padded to this */
-#define PKT_MAC_LEN      6u
+#define PKT_ETH_LEN     14u
+#define PKT_VLAN_LEN    4u
+#define PKT_ARP_LEN     28u
+#define PKT_IP4_LEN     20u
+#define PKT_IP6_LEN     40u
+#define PKT_UDP_LEN     8u
+#define PKT_TCP_LEN     20u
+#define PKT_TCP_OPT_MAX 40u
+#define PKT_ICMP_LEN    8u
+#define PKT_ETH_MIN     60u /* a frame without FCS is padded to this */
+#define PKT_MAC_LEN     6u
 
 /* Room that the longest built header needs: Ethernet, VLAN, IPv6, TCP and its options. */
 #define PKT_HDR_MAX (PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP6_LEN + PKT_TCP_LEN + PKT_TCP_OPT_MAX)
@@ -58,8 +58,8 @@
 #define PKT_TCP_ECE 0x40u
 #define PKT_TCP_CWR 0x80u
 
-#define PKT_NO_VLAN 0xffffu /* as a TCI: the frame carries no tag */
-#define PKT_VID(tci) ((tci) & 0x0fffu)
+#define PKT_NO_VLAN  0xffffu /* as a TCI: the frame carries no tag */
+#define PKT_VID(tci) ((tci)&0x0fffu)
 
 /* ---- addresses ---- */
 
@@ -128,7 +128,7 @@ enum pkt_kind {
 	PKT_KIND_ICMP,      /* any other ICMP or ICMPv6 message */
 	PKT_KIND_TCP,
 	PKT_KIND_UDP,
-	PKT_KIND_IGMP,      /* on IPv4; read on with pkt_igmp_parse() */
+	PKT_KIND_IGMP, /* on IPv4; read on with pkt_igmp_parse() */
 	PKT_KINDS
 };
 
@@ -142,13 +142,13 @@ struct pkt {
 	uint16_t ethertype; /* the innermost */
 	uint16_t l3_off;
 	uint16_t l4_off;
-	uint32_t l4_len;    /* L4 header and payload as the IP length says: Ethernet padding is cut */
+	uint32_t l4_len; /* L4 header and payload as the IP length says: Ethernet padding is cut */
 	uint16_t sport, dport;
 	struct pkt_addr src, dst;
 	uint32_t payload_off; /* behind the TCP or UDP header */
 	uint32_t payload_len;
 	uint32_t tcp_seq, tcp_ack;
-	uint16_t tcp_wnd;     /* as it stands, unscaled */
+	uint16_t tcp_wnd; /* as it stands, unscaled */
 	uint16_t tcp_urg;
 	const uint8_t *tcp_opt; /* into the frame; tcp_opt_len bytes, not looked at yet */
 	uint8_t tcp_opt_len;    /* 0..40 */
@@ -175,8 +175,8 @@ bool pkt_l4_csum_ok(const struct pkt *p, const struct rn_iov *l4, uint32_t n);
 struct pkt_too_big {
 	struct pkt_addr src, dst; /* of the packet that was */
 	uint16_t sport, dport;
-	uint32_t seq;             /* TCP */
-	uint32_t mtu;             /* of the link that it was too large for, as a router says */
+	uint32_t seq; /* TCP */
+	uint32_t mtu; /* of the link that it was too large for, as a router says */
 };
 
 /*
@@ -253,7 +253,7 @@ struct pkt_tcp_seg {
 	uint32_t seq, ack;
 	uint16_t wnd; /* scaled already */
 	uint8_t flags;
-	uint8_t opt_len;    /* multiple of 4, <= 40 */
+	uint8_t opt_len; /* multiple of 4, <= 40 */
 	const uint8_t *opt;
 	uint32_t payload_len;
 	uint64_t payload_sum; /* pkt_sum() of the payload from an even offset; read for PKT_CSUM_FULL only */

@@ -84,7 +84,8 @@ enum pkt_igmp_verdict pkt_igmp_parse(const uint8_t *frame, uint32_t contiguous, 
 /* ---- reports ---- */
 
 /* The IPv4 header with the router alert, as all messages of hosts have it but those of version 1. */
-static uint32_t igmp_ip_build(uint8_t *out, const struct pkt_addr *src, const struct pkt_addr *dst, uint32_t len, bool alert)
+static uint32_t igmp_ip_build(uint8_t *out, const struct pkt_addr *src, const struct pkt_addr *dst, uint32_t len,
+			      bool alert)
 {
 	struct pkt_ip4_wire *ip = (void *)out;
 	uint32_t hdr = PKT_IP4_LEN + (alert ? ALERT_LEN : 0);
@@ -130,8 +131,9 @@ static uint32_t message(uint8_t *m, uint32_t version, const struct pkt_igmp_reco
 uint32_t pkt_igmp_build(uint8_t *out, const struct pkt_l2 *l2, const struct pkt_addr *src, uint32_t version,
 			const struct pkt_igmp_record *r, uint32_t n)
 {
-	struct pkt_addr dst = version == 3 ? pkt_addr_ip4(PKT_IP4_IGMP3) :
-			      r->says == PKT_IGMP_LEAVES ? pkt_addr_ip4(PKT_IP4_ALL_ROUTERS) : r->group;
+	struct pkt_addr dst = version == 3                 ? pkt_addr_ip4(PKT_IP4_IGMP3)
+			      : r->says == PKT_IGMP_LEAVES ? pkt_addr_ip4(PKT_IP4_ALL_ROUTERS)
+							   : r->group;
 	struct pkt_l2 to = *l2;
 	uint32_t len = version < 3 ? MESSAGE_LEN : MESSAGE_LEN + n * RECORD_LEN;
 

@@ -277,7 +277,8 @@ bool pkt_icmp_too_big(const uint8_t *frame, uint32_t contiguous_len, const struc
 	const struct pkt_icmp_wire *i = (const void *)(frame + p->l4_off);
 	bool v4 = p->ip_version == 4;
 
-	if (v4 ? i->type != PKT_ICMP_UNREACHABLE || i->code != PKT_ICMP_FRAG_NEEDED : i->type != PKT_ICMP6_TOO_BIG || i->code != 0)
+	if (v4 ? i->type != PKT_ICMP_UNREACHABLE || i->code != PKT_ICMP_FRAG_NEEDED
+	       : i->type != PKT_ICMP6_TOO_BIG || i->code != 0)
 		return false;
 	const uint8_t *tcp = quoted_tcp(frame + p->payload_off, p->payload_len, p->ip_version, out);
 	if (tcp == NULL)
@@ -293,18 +294,14 @@ bool pkt_icmp_too_big(const uint8_t *frame, uint32_t contiguous_len, const struc
 static uint32_t csum_field(const struct pkt *p)
 {
 	switch (p->kind) {
-	case PKT_KIND_TCP:
-		return offsetof(struct pkt_tcp_wire, csum);
-	case PKT_KIND_UDP:
-		return offsetof(struct pkt_udp_wire, csum);
+	case PKT_KIND_TCP: return offsetof(struct pkt_tcp_wire, csum);
+	case PKT_KIND_UDP: return offsetof(struct pkt_udp_wire, csum);
 	case PKT_KIND_ICMP:
-	case PKT_KIND_ICMP_ECHO:
-		return offsetof(struct pkt_icmp_wire, csum);
+	case PKT_KIND_ICMP_ECHO: return offsetof(struct pkt_icmp_wire, csum);
 	case PKT_KIND_ARP:
 	case PKT_KIND_IGMP:
 	case PKT_KIND_OTHER:
-	case PKT_KINDS:
-		break;
+	case PKT_KINDS: break;
 	}
 	return UINT32_MAX;
 }

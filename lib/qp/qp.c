@@ -6,10 +6,20 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 {
 	struct spsc_place at = { .region = a->region, .region_size = a->region_size, .slot_size = QP_SLOT_SIZE };
 
-	*qp = (struct qp){ .type = (uint8_t)a->type, .sig_all = a->sig_all != 0, .access = (uint8_t)(a->access & QP_ACC_ALL), .qpn = a->qpn,
-			   .pd = a->pd, .recv_pd = a->pd, .dev = a->dev, .scq = a->scq, .rcq = a->rcq,
-			   .srq = a->srq, .owner = a->owner, .max_msg = a->max_msg,
-			   .sparing = a->sparing, .rung = true };
+	*qp = (struct qp){ .type = (uint8_t)a->type,
+			   .sig_all = a->sig_all != 0,
+			   .access = (uint8_t)(a->access & QP_ACC_ALL),
+			   .qpn = a->qpn,
+			   .pd = a->pd,
+			   .recv_pd = a->pd,
+			   .dev = a->dev,
+			   .scq = a->scq,
+			   .rcq = a->rcq,
+			   .srq = a->srq,
+			   .owner = a->owner,
+			   .max_msg = a->max_msg,
+			   .sparing = a->sparing,
+			   .rung = true };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
 	if (!rn_in_range(a->shm_off, sizeof(*qp->shm), a->region_size) ||
@@ -23,7 +33,9 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 	at.off = a->rq_off;
 	at.nslots = a->rq_slots;
 	if (a->srq != NULL) {
-		at = (struct spsc_place){ .region = &a->srq->none, .region_size = sizeof(a->srq->none), .nslots = 1,
+		at = (struct spsc_place){ .region = &a->srq->none,
+					  .region_size = sizeof(a->srq->none),
+					  .nslots = 1,
 					  .slot_size = QP_SLOT_SIZE };
 		qp->recv_pd = a->srq->pd;
 	}
@@ -207,8 +219,9 @@ static void flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 
 		if (!wr->done)
 			count_flushed(ctx, qp);
-		qp_send_cqe(ctx, qp, wr, wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
-										  : QP_WC_WR_FLUSH_ERR);
+		qp_send_cqe(ctx, qp, wr,
+			    wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
+								    : QP_WC_WR_FLUSH_ERR);
 	}
 	if (k->send.loaded && !k->send.started) {
 		struct qp_wr wr = { .wr_id = k->send.w.wr_id, .op = k->send.w.op, .slots = k->send.w.slots };
@@ -328,9 +341,7 @@ static void reset(struct qp_ctx *ctx, struct qp *qp)
 enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 {
 	switch (to) {
-	case QP_S_RESET:
-		reset(ctx, qp);
-		return QP_OK;
+	case QP_S_RESET: reset(ctx, qp); return QP_OK;
 	case QP_S_INIT:
 		if (qp->state != QP_S_RESET && qp->state != QP_S_INIT)
 			return QP_BAD_STATE;
@@ -351,9 +362,7 @@ enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 		qp_set_state(qp, QP_S_SQD);
 		qp_look_drained(ctx, qp);
 		return QP_OK;
-	case QP_S_ERR:
-		qp_enter_error(ctx, qp);
-		return QP_OK;
+	case QP_S_ERR: qp_enter_error(ctx, qp); return QP_OK;
 	}
 	return QP_BAD_STATE;
 }

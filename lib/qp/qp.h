@@ -52,10 +52,10 @@ enum qp_fx_type {
 	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED; once; code 0: orderly. The QP is detached */
 	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */
 	/* of the engine */
-	QP_FX_QP_EVENT,        /* code: enum qp_event; vendor_err */
-	QP_FX_CQ_ERROR,        /* overrun or corrupt ring */
-	QP_FX_CQ_NOTIFY,       /* the CQ was armed and has new entries */
-	QP_FX_SRQ_EVENT        /* code: enum qp_event */
+	QP_FX_QP_EVENT,  /* code: enum qp_event; vendor_err */
+	QP_FX_CQ_ERROR,  /* overrun or corrupt ring */
+	QP_FX_CQ_NOTIFY, /* the CQ was armed and has new entries */
+	QP_FX_SRQ_EVENT  /* code: enum qp_event */
 };
 
 /* Numbers of ibv_event_type. */
@@ -65,20 +65,20 @@ enum qp_event {
 	QP_EVENT_ACCESS_ERR = 3,
 	QP_EVENT_COMM_EST = 4,
 	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (qp_tune): no work that was begun is on the way any more */
-	QP_EVENT_SRQ_ERR = 14,  /* its ring is corrupt */
+	QP_EVENT_SRQ_ERR = 14,   /* its ring is corrupt */
 	QP_EVENT_SRQ_LIMIT = 15,
-	QP_EVENT_LAST_WQE = 16  /* a QP in ERR takes no more from its SRQ, and what it had taken is flushed */
+	QP_EVENT_LAST_WQE = 16 /* a QP in ERR takes no more from its SRQ, and what it had taken is flushed */
 };
 
 struct qp_fx {
-	uint8_t type;  /* enum qp_fx_type */
+	uint8_t type; /* enum qp_fx_type */
 	uint8_t code;
 	uint16_t priv_len;
 	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: it did not say */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
 	uint64_t owner;      /* of the connection, QP, CQ or SRQ it is about */
 	struct rc *conn;     /* of the first eight types */
-	const uint8_t *priv;  /* valid until qp_drained; CONNECT_REQUEST: until accept, reject or the end */
+	const uint8_t *priv; /* valid until qp_drained; CONNECT_REQUEST: until accept, reject or the end */
 };
 
 /* ---- QP ---- */
@@ -101,19 +101,19 @@ enum qp_type {
 
 struct qp_attr {
 	enum qp_type type;
-	uint64_t owner;    /* the caller's, returned in effects */
-	uint32_t qpn;      /* written into completions */
+	uint64_t owner; /* the caller's, returned in effects */
+	uint32_t qpn;   /* written into completions */
 	uint32_t pd;
 	struct qp_dev *dev;
 	struct qp_cq *scq, *rcq;
 	struct qp_srq *srq; /* NULL: a receive queue of its own, rq_off and rq_slots */
-	uint32_t sig_all;  /* 1: every send WQE completes with a CQE */
-	uint32_t access;   /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
-	uint32_t max_msg;  /* UD: bytes of a message at most */
-	bool sparing;      /* as InfiniBand: no event is raised for what a completion tells too */
-	void *region;      /* mapping of the client's queue region */
+	uint32_t sig_all;   /* 1: every send WQE completes with a CQE */
+	uint32_t access;    /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
+	uint32_t max_msg;   /* UD: bytes of a message at most */
+	bool sparing;       /* as InfiniBand: no event is raised for what a completion tells too */
+	void *region;       /* mapping of the client's queue region */
 	uint64_t region_size;
-	uint64_t shm_off;  /* struct qp_shm, cache-line aligned */
+	uint64_t shm_off;        /* struct qp_shm, cache-line aligned */
 	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
 	uint32_t sq_slots, rq_slots;
 };
@@ -123,9 +123,9 @@ RN_NODISCARD enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a);
 
 /* What a client may change of a QP after its creation. */
 struct qp_tune {
-	uint32_t access;   /* QP_ACC_REMOTE_* */
-	uint32_t qkey;     /* UD: the Q_Key that a datagram for the QP must have */
-	uint64_t rnr_ns;   /* RC: a message that finds no receive waits this long; 0: not at all, RN_NEVER: without end */
+	uint32_t access; /* QP_ACC_REMOTE_* */
+	uint32_t qkey;   /* UD: the Q_Key that a datagram for the QP must have */
+	uint64_t rnr_ns; /* RC: a message that finds no receive waits this long; 0: not at all, RN_NEVER: without end */
 	bool tell_drained; /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
 };
 
@@ -142,9 +142,9 @@ const char *qp_state_name(enum qp_state s);
 
 /* ---- per worker ---- */
 
-#define QP_FX_MAX        256u
-#define QP_FX_PER_CALL   16u
-#define QP_DIRTY_MAX     64u
+#define QP_FX_MAX      256u
+#define QP_FX_PER_CALL 16u
+#define QP_DIRTY_MAX   64u
 
 /* Counters of one worker, of the engine and of its carriers; the worker writes, anyone reads. */
 struct qp_stats {
@@ -157,24 +157,24 @@ struct qp_stats {
 	uint64_t flushed;
 	uint64_t terms_sent, terms_rcvd;
 	uint64_t crc_errors, framing_errors, ddp_errors, rdmap_errors, access_errors;
-	uint64_t bad_wqes;       /* malformed work requests of clients */
-	uint64_t bad_rings;      /* impossible indices written by clients */
+	uint64_t bad_wqes;  /* malformed work requests of clients */
+	uint64_t bad_rings; /* impossible indices written by clients */
 	uint64_t cq_overruns;
 	uint64_t no_block, no_rec, no_setup, no_stage; /* pool was empty */
-	uint64_t neg_errors;     /* bad MPA frames */
-	uint64_t nudges;         /* rc_quirk.h */
-	uint64_t rnr_waits, rnr_timeouts; /* messages that waited for a receive; in vain */
-	uint64_t rnr_drops;      /* segments that were not kept: rnr_pkts */
-	uint64_t hold_drops;     /* segments behind a hole that were not held: hold_pkts */
+	uint64_t neg_errors;                           /* bad MPA frames */
+	uint64_t nudges;                               /* rc_quirk.h */
+	uint64_t rnr_waits, rnr_timeouts;              /* messages that waited for a receive; in vain */
+	uint64_t rnr_drops;                            /* segments that were not kept: rnr_pkts */
+	uint64_t hold_drops;                           /* segments behind a hole that were not held: hold_pkts */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
-	uint64_t ud_in, ud_out;  /* datagrams delivered and sent */
-	uint64_t ud_crc;         /* and those that were dropped: bad CRC */
-	uint64_t ud_bad;         /* header or DDP segment that cannot be */
-	uint64_t ud_no_qp;       /* no such QP here, or not ready to receive */
-	uint64_t ud_qkey;        /* another Q_Key */
-	uint64_t ud_no_recv;     /* no receive posted */
-	uint64_t ud_too_long;    /* did not fit the receive, which completed with an error */
+	uint64_t ud_in, ud_out; /* datagrams delivered and sent */
+	uint64_t ud_crc;        /* and those that were dropped: bad CRC */
+	uint64_t ud_bad;        /* header or DDP segment that cannot be */
+	uint64_t ud_no_qp;      /* no such QP here, or not ready to receive */
+	uint64_t ud_qkey;       /* another Q_Key */
+	uint64_t ud_no_recv;    /* no receive posted */
+	uint64_t ud_too_long;   /* did not fit the receive, which completed with an error */
 };
 
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker);
@@ -207,24 +207,24 @@ static inline enum qp_type qp_get_type(const struct qp *qp);
 
 struct qp {
 	/* Line 1: both paths. */
-	uint8_t state;     /* enum qp_state */
-	uint8_t type;      /* enum qp_type */
+	uint8_t state; /* enum qp_state */
+	uint8_t type;  /* enum qp_type */
 	uint8_t sig_all;
 	uint8_t access;
-	uint8_t listed;    /* on ctx's list of queues to release */
-	bool rung;         /* the client may have posted sends that have not been looked for */
+	uint8_t listed; /* on ctx's list of queues to release */
+	bool rung;      /* the client may have posted sends that have not been looked for */
 	uint32_t qpn;
 	uint32_t pd;
-	uint32_t sq_taken; /* SQ slots copied and not yet released */
-	struct qp_msgs *msgs;  /* of the carrier that is attached; NULL: none, or datagrams */
+	uint32_t sq_taken;    /* SQ slots copied and not yet released */
+	struct qp_msgs *msgs; /* of the carrier that is attached; NULL: none, or datagrams */
 	struct qp_dev *dev;
 	struct qp_cq *scq, *rcq;
 	uint32_t sq_done, rq_done; /* slots to be released by qp_flush */
 	struct spsc_cons sq;
-	struct spsc_cons rq;   /* with an SRQ: empty for good */
-	uint32_t recv_pd;      /* of the receives' lkeys */
-	bool last_told;        /* QP_EVENT_LAST_WQE */
-	bool tell_drained;     /* QP_EVENT_SQ_DRAINED is due */
+	struct spsc_cons rq; /* with an SRQ: empty for good */
+	uint32_t recv_pd;    /* of the receives' lkeys */
+	bool last_told;      /* QP_EVENT_LAST_WQE */
+	bool tell_drained;   /* QP_EVENT_SQ_DRAINED is due */
 	struct qp_srq *srq;
 	struct qp_shm *shm;
 	uint64_t owner;
@@ -232,21 +232,21 @@ struct qp {
 	uint32_t flushed;    /* work requests flushed so far */
 	bool sparing;        /* of qp_attr */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
-	uint64_t rnr_ns;     /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
+	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
 	/* of a datagram QP */
-	uint32_t max_msg;    /* of qp_attr */
-	uint32_t qkey;       /* that datagrams for it must have */
-	uint32_t msn;        /* datagrams sent */
-	bool ready;          /* on the worker's list of QPs with something to send */
-	struct rn_slink link; /* in that list */
+	uint32_t max_msg;          /* of qp_attr */
+	uint32_t qkey;             /* that datagrams for it must have */
+	uint32_t msn;              /* datagrams sent */
+	bool ready;                /* on the worker's list of QPs with something to send */
+	struct rn_slink link;      /* in that list */
 	struct rn_link flush_link; /* in ctx's list of QPs in ERR that have more to flush */
 };
 
 /* What of a long burst is not yet to be seen: qp_place.c. */
 struct qp_stream {
 	rn_stream_fn copy;
-	bool on;    /* the burst is long */
-	bool out;   /* stores are out that nothing orders yet */
+	bool on;  /* the burst is long */
+	bool out; /* stores are out that nothing orders yet */
 	uint32_t n;
 	struct qp_stream_end { /* of a message, held back until they are in order */
 		uint8_t *dst;
@@ -256,15 +256,16 @@ struct qp_stream {
 };
 
 struct qp_ctx {
-	uint64_t now; /* written by the worker */
+	uint64_t now;    /* written by the worker */
 	uint32_t worker; /* its number, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t n_fx, n_dirty_cq, n_dirty_qp;
 	struct qp_stats stats;
 	struct qp_fx fx[QP_FX_MAX];
 	struct qp_cq *dirty_cq[QP_DIRTY_MAX];
 	struct qp *dirty_qp[QP_DIRTY_MAX];
-	struct rn_list flushing; /* QPs in ERR whose queues were not empty when this turn had flushed enough, by flush_link */
-	uint32_t flushed;        /* work requests in this turn, at once with what makes them fail */
+	struct rn_list
+		flushing; /* QPs in ERR whose queues were not empty when this turn had flushed enough, by flush_link */
+	uint32_t flushed; /* work requests in this turn, at once with what makes them fail */
 	struct qp_stream stream;
 };
 
@@ -272,9 +273,13 @@ static inline void qp_drained(struct qp_ctx *ctx) { ctx->n_fx = 0; }
 static inline bool qp_ctx_full(const struct qp_ctx *ctx) { return ctx->n_fx + QP_FX_PER_CALL > QP_FX_MAX; }
 static inline enum qp_state qp_get_state(const struct qp *qp)
 {
-	return (enum qp_state)__atomic_load_n(&qp->state, __ATOMIC_RELAXED); /* a number alone: nothing is read behind it */
+	return (enum qp_state)__atomic_load_n(&qp->state,
+					      __ATOMIC_RELAXED); /* a number alone: nothing is read behind it */
 }
-static inline uint32_t qp_get_vendor_err(const struct qp *qp) { return __atomic_load_n(&qp->vendor_err, __ATOMIC_RELAXED); }
+static inline uint32_t qp_get_vendor_err(const struct qp *qp)
+{
+	return __atomic_load_n(&qp->vendor_err, __ATOMIC_RELAXED);
+}
 static inline enum qp_type qp_get_type(const struct qp *qp) { return (enum qp_type)qp->type; }
 static inline uint32_t qp_get_flushed(const struct qp *qp) { return __atomic_load_n(&qp->flushed, __ATOMIC_RELAXED); }
 

@@ -4,8 +4,9 @@
 /* Rings that lie in one another would let two workers write the same slots: only the client's own loss. */
 static enum spsc_verdict ring_attach(const struct qp_cq_attr *a, uint32_t worker, struct spsc_prod *p)
 {
-	struct spsc_place at = { .region = a->region, .region_size = a->region_size, .nslots = a->cqe,
-				 .slot_size = QP_CQE_SIZE };
+	struct spsc_place at = {
+		.region = a->region, .region_size = a->region_size, .nslots = a->cqe, .slot_size = QP_CQE_SIZE
+	};
 
 	if (a->ring_stride > a->region_size || a->ring_off > a->region_size)
 		return SPSC_BAD_RANGE;
@@ -108,7 +109,8 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 	struct spsc_prod to = ring[ctx->worker], from = r->prod;
 
 	spsc_prod_refresh(&from);
-	if (from.verdict != SPSC_OK) /* it takes no more entries, so none is written where the client may use the memory */
+	if (from.verdict !=
+	    SPSC_OK) /* it takes no more entries, so none is written where the client may use the memory */
 		return;
 	uint32_t left = from.own - from.seen + r->pending;
 	if (spsc_prod_free(&to, left) < left) {

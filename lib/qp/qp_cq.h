@@ -19,16 +19,16 @@
 
 struct qp_cq_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t pending;   /* entries written and not yet published */
-	bool solicited;     /* one of them is */
-	bool dirty;         /* on the worker's list */
+	uint32_t pending; /* entries written and not yet published */
+	bool solicited;   /* one of them is */
+	bool dirty;       /* on the worker's list */
 };
 
 struct qp_cq {
 	struct qp_cq_shm *shm;
-	uint64_t owner;     /* the caller's, returned in effects */
+	uint64_t owner; /* the caller's, returned in effects */
 	uint32_t workers;
-	uint32_t error;     /* atomic, any worker: 1 for good */
+	uint32_t error; /* atomic, any worker: 1 for good */
 	struct qp_cq_ring ring[QP_MAX_WORKERS];
 };
 
@@ -40,7 +40,7 @@ struct qp_cq_attr {
 	uint64_t ring_off;    /* ring of worker 0 */
 	uint64_t ring_stride; /* bytes between two workers' rings */
 	uint32_t workers;
-	uint32_t cqe;         /* slots of each ring, a power of two */
+	uint32_t cqe; /* slots of each ring, a power of two */
 };
 
 /* Everything comes from the client (a copy): each offset is checked. */

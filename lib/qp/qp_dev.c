@@ -10,10 +10,7 @@
 #define WORD_GEN_STEP (UINT64_C(1) << 12)
 
 /* The free indices are an array without order, whose n-th element lies in the n-th entry: any of them is drawn in one step. */
-static void free_put(struct qp_dev *dev, uint32_t i)
-{
-	dev->mr[dev->n_free++].free = i;
-}
+static void free_put(struct qp_dev *dev, uint32_t i) { dev->mr[dev->n_free++].free = i; }
 
 static uint32_t free_draw(struct qp_dev *dev)
 {
@@ -33,10 +30,7 @@ void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed
 		free_put(dev, i);
 }
 
-void qp_dev_stir(struct qp_dev *dev, uint64_t random)
-{
-	rn_rng_seed(&dev->rng, rn_rng_u64(&dev->rng) ^ random);
-}
+void qp_dev_stir(struct qp_dev *dev, uint64_t random) { rn_rng_seed(&dev->rng, rn_rng_u64(&dev->rng) ^ random); }
 
 static bool attr_good(const struct qp_mr_attr *a)
 {
@@ -120,7 +114,8 @@ static bool is_region(const struct qp_dev *dev, uint32_t stag)
 {
 	uint32_t i = stag >> 8;
 
-	return i > 0 && i < dev->n && dev->mr[i].kind == QP_ENTRY_MR && (dev->mr[i].word & WORD_KEY) == (stag & WORD_KEY);
+	return i > 0 && i < dev->n && dev->mr[i].kind == QP_ENTRY_MR &&
+	       (dev->mr[i].word & WORD_KEY) == (stag & WORD_KEY);
 }
 
 enum qp_mr_verdict qp_mr_change(struct qp_dev *dev, uint32_t stag, const struct qp_mr_attr *a)
@@ -214,9 +209,16 @@ static enum qp_mr_verdict window_read(const struct qp_dev *dev, uint32_t stag, s
 	uint64_t word = __atomic_load_n(&mw->word, __ATOMIC_ACQUIRE);
 	if ((word & (WORD_WINDOW | WORD_KEY)) != (WORD_WINDOW | (stag & WORD_KEY)))
 		return QP_MR_BAD_STAG;
-	*w = (struct window){ .word = word, .pd = mw->pd, .rights = mw->rights, .iova = mw->iova, .len = mw->len,
-			      .parent_word = mw->win.parent_word, .start = mw->win.start, .parent = mw->win.parent,
-			      .qpn = mw->win.qpn, .narrow = mw->kind == QP_ENTRY_MW_2 };
+	*w = (struct window){ .word = word,
+			      .pd = mw->pd,
+			      .rights = mw->rights,
+			      .iova = mw->iova,
+			      .len = mw->len,
+			      .parent_word = mw->win.parent_word,
+			      .start = mw->win.start,
+			      .parent = mw->win.parent,
+			      .qpn = mw->win.qpn,
+			      .narrow = mw->kind == QP_ENTRY_MW_2 };
 	/* Pairs with the stores in qp_mw_bind(). */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return __atomic_load_n(&mw->word, __ATOMIC_RELAXED) == word ? QP_MR_OK : QP_MR_BAD_STAG;
@@ -271,7 +273,7 @@ enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const struct qp_access 
 }
 
 static enum qp_mr_verdict null_slices(const struct qp_piece two[2], const struct qp_access *a, struct rn_iov *out,
-				       uint32_t max, uint32_t *n)
+				      uint32_t max, uint32_t *n)
 {
 	const struct qp_piece *p = &two[(a->rights & QP_ACC_LOCAL_WRITE) != 0];
 
@@ -316,7 +318,7 @@ static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t of
 }
 
 static __attribute__((noinline)) enum qp_mr_verdict window_slices(const struct qp_dev *dev, const struct qp_access *a,
-								   struct rn_iov *out, uint32_t max, uint32_t *n)
+								  struct rn_iov *out, uint32_t max, uint32_t *n)
 {
 	struct entry e;
 	uint64_t off;
@@ -345,7 +347,8 @@ enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access
 static enum qp_mr_verdict word_clear(struct qp_mr *mr, uint64_t word, uint64_t bit)
 {
 	return __atomic_compare_exchange_n(&mr->word, &word, word & ~bit, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
-		? QP_MR_OK : QP_MR_BAD_STAG;
+		       ? QP_MR_OK
+		       : QP_MR_BAD_STAG;
 }
 
 enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qpn, uint32_t stag)
@@ -388,10 +391,7 @@ void qp_mw_close(struct qp_dev *dev, uint32_t stag)
 	__atomic_fetch_and(&dev->mr[stag >> 8].word, ~(WORD_MW | WORD_WINDOW | WORD_BUSY), __ATOMIC_SEQ_CST);
 }
 
-void qp_mw_free(struct qp_dev *dev, uint32_t stag)
-{
-	entry_free(dev, stag >> 8);
-}
+void qp_mw_free(struct qp_dev *dev, uint32_t stag) { entry_free(dev, stag >> 8); }
 
 /* What the region must be for it. */
 static enum qp_mr_verdict bind_check(const struct qp_mw_bind *b, const struct entry *e)
@@ -444,5 +444,6 @@ enum qp_mr_verdict qp_mw_bind(struct qp_dev *dev, const struct qp_mw_bind *b)
 	mw->win.qpn = b->qpn;
 	uint64_t bound = (busy & ~WORD_BUSY) | (b->stag & WORD_KEY) | (b->len > 0 ? WORD_WINDOW : 0);
 	return __atomic_compare_exchange_n(&mw->word, &busy, bound, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
-		? QP_MR_OK : QP_MR_BAD_STAG;
+		       ? QP_MR_OK
+		       : QP_MR_BAD_STAG;
 }

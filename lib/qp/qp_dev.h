@@ -51,21 +51,21 @@ enum qp_entry_kind { QP_ENTRY_FREE = 0, QP_ENTRY_MR, QP_ENTRY_MW_1, QP_ENTRY_MW_
 
 /* One entry. Written by the control thread; the word also by workers (invalidation), and by who binds a window. */
 struct qp_mr {
-	uint64_t word;    /* atomic: generation << 12 | MW << 11 | BUSY << 10 | WINDOW << 9 | VALID << 8 | key */
+	uint64_t word; /* atomic: generation << 12 | MW << 11 | BUSY << 10 | WINDOW << 9 | VALID << 8 | key */
 	uint32_t pd;
 	uint32_t npieces;
 	uint8_t rights;   /* QP_ACC_* */
 	uint8_t kind;     /* enum qp_entry_kind: control thread's; of a window any worker reads it */
 	uint8_t last_key; /* of the entry's last use; control thread only */
-	uint32_t free;    /* an element of the device's array of free indices, not about this entry; control thread only */
-	uint64_t iova;    /* tagged offset of the first byte */
+	uint32_t free; /* an element of the device's array of free indices, not about this entry; control thread only */
+	uint64_t iova; /* tagged offset of the first byte */
 	uint64_t len;
 	union {
-		struct { /* region */
+		struct {                               /* region */
 			const struct qp_piece *pieces; /* &one, or the caller's list */
 			struct qp_piece one;
 		};
-		struct { /* bound window */
+		struct {                      /* bound window */
 			uint64_t parent_word; /* of its region's entry when it was bound */
 			uint64_t start;       /* tagged offset in the region of the window's first byte */
 			uint32_t parent;      /* index of its region's entry */
@@ -88,7 +88,7 @@ struct qp_mr_attr {
 	uint32_t pd;
 	uint32_t rights;
 	uint64_t iova;
-	uint64_t len; /* bytes; the sum of the pieces */
+	uint64_t len;                  /* bytes; the sum of the pieces */
 	const struct qp_piece *pieces; /* one is copied; more stay the caller's until after qp_mr_dereg */
 	uint32_t npieces;
 };

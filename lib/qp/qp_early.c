@@ -37,11 +37,13 @@ uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h)
 	return (uint32_t)dist;
 }
 
-bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n)
+bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+		    uint32_t n)
 {
 	struct rn_iov iov[QP_ULPDU_IOV];
-	const struct qp_access a = { .pd = m->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-				     .rights = QP_ACC_LOCAL_WRITE };
+	const struct qp_access a = {
+		.pd = m->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len, .rights = QP_ACC_LOCAL_WRITE
+	};
 	uint32_t k = qp_payload(h, ulpdu, n, iov);
 	enum qp_mr_verdict v;
 

@@ -32,23 +32,23 @@
 #include "iwarp/rdmap_wire.h"
 #include "qp/qp.h"
 
-#define QP_WR_NONE      UINT32_MAX
-#define QP_SEG_SLICES   6u  /* payload slices of one segment sent; a segment with more is made shorter */
-#define QP_SEG_HDR_MAX  96u /* a segment's header and what is copied behind it */
-#define QP_ULPDU_IOV    40u /* slices of one segment received */
-#define QP_MSG_MAX      UINT32_C(0x80000000) /* bytes of one message */
+#define QP_WR_NONE     UINT32_MAX
+#define QP_SEG_SLICES  6u  /* payload slices of one segment sent; a segment with more is made shorter */
+#define QP_SEG_HDR_MAX 96u /* a segment's header and what is copied behind it */
+#define QP_ULPDU_IOV   40u /* slices of one segment received */
+#define QP_MSG_MAX     UINT32_C(0x80000000) /* bytes of one message */
 
 /* A send work request taken from the SQ and not yet completed. */
 struct qp_wr {
 	uint64_t wr_id;
-	uint64_t raddr;  /* Write, Read */
-	uint32_t key;    /* Write, Read: remote STag; Send, Atomic: MSN */
+	uint64_t raddr; /* Write, Read */
+	uint32_t key;   /* Write, Read: remote STag; Send, Atomic: MSN */
 	uint32_t len;
-	uint8_t op;      /* enum qp_wr_op */
-	uint8_t flags;   /* QP_WF_* */
+	uint8_t op;    /* enum qp_wr_op */
+	uint8_t flags; /* QP_WF_* */
 	uint8_t slots;
 	uint8_t done;
-	uint8_t status;  /* enum qp_wc_status */
+	uint8_t status;   /* enum qp_wc_status */
 	uint16_t imm_msn; /* Write with immediate: the low half of its Immediate Data message's MSN */
 };
 
@@ -59,12 +59,12 @@ struct qp_send {
 		struct qp_sge sge[QP_MAX_SGE];
 		uint8_t data[QP_MAX_INLINE];
 	} u;
-	uint32_t total, sent;  /* bytes */
-	uint32_t at, at_off;   /* SGE and offset in it of the next byte */
-	uint32_t wr;           /* index in the ring */
+	uint32_t total, sent; /* bytes */
+	uint32_t at, at_off;  /* SGE and offset in it of the next byte */
+	uint32_t wr;          /* index in the ring */
 	uint32_t msn;
-	bool loaded;           /* w and u hold a work request that is not finished with */
-	bool started;          /* it has its entry in the ring */
+	bool loaded;  /* w and u hold a work request that is not finished with */
+	bool started; /* it has its entry in the ring */
 };
 
 /* The receive work request of the message that comes next or is open: a copy. */
@@ -93,7 +93,7 @@ struct qp_work {
 	struct qp_wr *wr;
 	uint32_t wr_mask;
 	uint32_t wr_head, wr_tail; /* free running */
-	bool stop;        /* a work request failed: nothing more is taken, it reports when its turn has come */
+	bool stop;                 /* a work request failed: nothing more is taken, it reports when its turn has come */
 	uint32_t resp_head, resp_tail; /* free running */
 	struct qp_send send;
 	struct qp_recv recv;
@@ -110,21 +110,21 @@ enum qp_src {
 };
 
 struct qp_msgs {
-	struct qp *qp;          /* NULL before attach and after the end */
+	struct qp *qp; /* NULL before attach and after the end */
 	struct qp_dev *dev;
-	struct qp_work *work;   /* NULL while nothing is under way */
-	uint8_t src_turn;       /* enum qp_src: who began the last message */
-	uint8_t src;            /* enum qp_src: whose message is open */
-	bool draining;          /* carrier's: what is posted is sent in SQD too, before a graceful end */
-	bool keeps;             /* carrier's: what finds no receive can be brought again (NOT_READY) */
+	struct qp_work *work; /* NULL while nothing is under way */
+	uint8_t src_turn;     /* enum qp_src: who began the last message */
+	uint8_t src;          /* enum qp_src: whose message is open */
+	bool draining;        /* carrier's: what is posted is sent in SQD too, before a graceful end */
+	bool keeps;           /* carrier's: what finds no receive can be brought again (NOT_READY) */
 	bool imm_held;
-	bool wrote;             /* the last Write sent had no immediate: one right behind it would be taken for its own */
-	bool err_named;         /* the Terminate names the segment at hand */
-	struct iw_err err;      /* after a failure */
+	bool wrote;        /* the last Write sent had no immediate: one right behind it would be taken for its own */
+	bool err_named;    /* the Terminate names the segment at hand */
+	struct iw_err err; /* after a failure */
 	uint32_t msn_send, msn_read, msn_atomic; /* next MSN of QN 0, QN 1 and QN 3, sending */
-	uint32_t write_len;     /* bytes so far of the peer's Write that is not finished */
-	uint32_t imm_len;       /* bytes of the one that is: for an immediate behind it */
-	uint32_t imm;           /* of the next Send, when imm_held: qp_imm.h */
+	uint32_t write_len;                      /* bytes so far of the peer's Write that is not finished */
+	uint32_t imm_len;                        /* bytes of the one that is: for an immediate behind it */
+	uint32_t imm;                            /* of the next Send, when imm_held: qp_imm.h */
 	struct ddp_uq uq_send, uq_read, uq_atomic;
 	struct rdmap_readq readq;
 	struct rdmap_ird ird;
@@ -161,13 +161,13 @@ static inline bool qp_msgs_sent(const struct qp_msgs *m)
 }
 
 /* Work requests are on the way. */
-static inline bool qp_msgs_busy(const struct qp_msgs *m) { return m->work != NULL && m->work->wr_head != m->work->wr_tail; }
+static inline bool qp_msgs_busy(const struct qp_msgs *m)
+{
+	return m->work != NULL && m->work->wr_head != m->work->wr_tail;
+}
 
 /* Send work is posted that nobody has taken; a ring that cannot be counts when `any`. The worker's alone to ask. */
-static inline bool qp_posted(struct qp *qp)
-{
-	return spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
-}
+static inline bool qp_posted(struct qp *qp) { return spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken; }
 
 /* ---- sending ---- */
 
@@ -179,12 +179,12 @@ enum qp_pull {
 
 /* A segment to be sent. The buffers are the carrier's and are filled in place. */
 struct qp_seg {
-	uint8_t *hdr;        /* QP_SEG_HDR_MAX bytes */
-	uint8_t *inl;        /* QP_MAX_INLINE bytes, for payload that is not the client's memory */
-	struct rn_iov *iov;  /* QP_SEG_SLICES: the payload */
-	uint32_t hdr_len;    /* DDP header and what lies behind it */
-	uint32_t n, len;     /* slices and bytes of the payload */
-	uint32_t wr;         /* for qp_acked; QP_WR_NONE: nothing waits for this segment's acknowledgement */
+	uint8_t *hdr;       /* QP_SEG_HDR_MAX bytes */
+	uint8_t *inl;       /* QP_MAX_INLINE bytes, for payload that is not the client's memory */
+	struct rn_iov *iov; /* QP_SEG_SLICES: the payload */
+	uint32_t hdr_len;   /* DDP header and what lies behind it */
+	uint32_t n, len;    /* slices and bytes of the payload */
+	uint32_t wr;        /* for qp_acked; QP_WR_NONE: nothing waits for this segment's acknowledgement */
 };
 
 /* What qp_peek does when no segment of a Send or Write is next. */
@@ -193,7 +193,8 @@ enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, u
 /* Bytes of the next segment of a Send or Write, with its header. */
 static inline uint32_t qp_cut_len(const struct qp_send *s, uint32_t max)
 {
-	uint32_t hdr_len = s->w.op == QP_WR_WRITE || s->w.op == QP_WR_WRITE_IMM ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN;
+	uint32_t hdr_len = s->w.op == QP_WR_WRITE || s->w.op == QP_WR_WRITE_IMM ? DDP_TAGGED_HDR_LEN
+										: DDP_UNTAGGED_HDR_LEN;
 
 	return rn_min_u32(hdr_len + s->total - s->sent, max);
 }
@@ -248,7 +249,8 @@ enum qp_push {
 };
 
 /* The segment whose turn it is: its parsed header, its bytes in n slices; NULL: qp_early_place has placed them. */
-enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n);
+enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+		     uint32_t n);
 
 /* The header that ddp_parse refuses, *h as far as it was read: m->err. */
 void qp_push_malformed(struct qp_ctx *ctx, struct qp_msgs *m, enum ddp_verdict v, const struct ddp_hdr *h);
@@ -262,7 +264,8 @@ uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h);
  * Places it. False: the memory has gone meanwhile; its turn will tell. In its turn the segment goes to qp_push with its bytes
  * all the same, or without them when nothing but segments of the same message came between.
  */
-bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n);
+bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+		    uint32_t n);
 
 /*
  * After NOT_READY: from here on the client rings when it posts (its own queue), or rings its worker (a shared one), until
@@ -323,8 +326,8 @@ void qp_terminated(struct qp_ctx *ctx, struct qp_msgs *m, const struct rdmap_ter
 
 enum qp_end {
 	QP_END_FLUSH, /* ERR, all work is flushed */
-	QP_END_KEEP,  /* the QP stays as it is: what was not begun goes back to the queues; what is under way gets RETRY_EXC */
-	QP_END_NEVER  /* it never worked: the QP is as before qp_attach */
+	QP_END_KEEP, /* the QP stays as it is: what was not begun goes back to the queues; what is under way gets RETRY_EXC */
+	QP_END_NEVER /* it never worked: the QP is as before qp_attach */
 };
 /* The sequence is over; the QP, if any, is let go. */
 void qp_detach(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_end how);

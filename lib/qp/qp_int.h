@@ -17,8 +17,13 @@ static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
 	struct qp_work *k = m->work;
 	struct qp_wr *wr = &k->wr[k->wr_tail & k->wr_mask];
 
-	*wr = (struct qp_wr){ .wr_id = s->w.wr_id, .raddr = s->w.raddr, .key = s->w.rkey, .len = s->total,
-			      .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots };
+	*wr = (struct qp_wr){ .wr_id = s->w.wr_id,
+			      .raddr = s->w.raddr,
+			      .key = s->w.rkey,
+			      .len = s->total,
+			      .op = s->w.op,
+			      .flags = s->w.flags,
+			      .slots = s->w.slots };
 	if (s->w.op == QP_WR_SEND || s->w.op == QP_WR_SEND_INV) {
 		s->msn = m->msn_send++;
 		wr->key = s->msn;
@@ -96,9 +101,9 @@ void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *
 RN_COLD enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);
 struct iw_err qp_source_err(enum qp_mr_verdict v, bool read);
 /* qp_push_atomic.c */
-RN_NOINLINE enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-				uint32_t n);
-RN_NOINLINE enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-				 uint32_t n);
+RN_NOINLINE enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+					    const struct rn_iov *ulpdu, uint32_t n);
+RN_NOINLINE enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+					     const struct rn_iov *ulpdu, uint32_t n);
 
 #endif

@@ -56,7 +56,8 @@ static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 	if (k == NULL)
 		return;
 	if (k->recv.loaded && qp->srq != NULL)
-		qp_recv_cqe(ctx, qp, &k->recv, &cut); /* what comes from an SRQ cannot go back; from its own queue it can */
+		qp_recv_cqe(ctx, qp, &k->recv,
+			    &cut); /* what comes from an SRQ cannot go back; from its own queue it can */
 	if (k->send.loaded && !k->send.started)
 		qp->sq_taken -= k->send.w.slots; /* back into the queue */
 	k->send.loaded = k->recv.loaded = false;
@@ -70,14 +71,9 @@ void qp_detach(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_end how)
 {
 	if (m->qp != NULL) {
 		switch (how) {
-		case QP_END_FLUSH:
-			qp_enter_error(ctx, m->qp);
-			break;
-		case QP_END_KEEP:
-			keep(ctx, m->qp, m);
-			break;
-		case QP_END_NEVER:
-			break;
+		case QP_END_FLUSH: qp_enter_error(ctx, m->qp); break;
+		case QP_END_KEEP: keep(ctx, m->qp, m); break;
+		case QP_END_NEVER: break;
 		}
 	}
 	let_go(m);

@@ -89,8 +89,8 @@ static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_
 }
 
 /* More pieces than a list holds: so many at a time, beginning with the k that dst has. */
-static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src, uint32_t n,
-				     struct rn_iov dst[DST_MAX], uint32_t k)
+static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src,
+				     uint32_t n, struct rn_iov dst[DST_MAX], uint32_t k)
 {
 	struct qp_access part = *a;
 	struct rn_iov sub[QP_ULPDU_IOV + 1];
@@ -150,8 +150,11 @@ enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct q
 			mo -= g->len;
 			continue;
 		}
-		struct qp_access a = { .pd = qp->recv_pd, .stag = g->lkey, .to = g->addr + mo,
-				       .len = rn_min_u32(g->len - mo, left), .rights = QP_ACC_LOCAL_WRITE };
+		struct qp_access a = { .pd = qp->recv_pd,
+				       .stag = g->lkey,
+				       .to = g->addr + mo,
+				       .len = rn_min_u32(g->len - mo, left),
+				       .rights = QP_ACC_LOCAL_WRITE };
 		if (g->addr > UINT64_MAX - mo)
 			return QP_MR_TO_WRAP;
 		uint32_t k = rn_iov_cut(src, n, done, a.len, sub, RN_ARRAY_LEN(sub));

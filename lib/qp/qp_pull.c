@@ -28,18 +28,15 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 		return QP_PULL_NONE;
 	if (!k->send.loaded) {
 		switch (qp_sq_take(ctx, m, &k->send, &why)) {
-		case QP_TAKE_OK:
-			break;
-		case QP_TAKE_BAD:
-			return qp_sq_fail(ctx, m, why);
+		case QP_TAKE_OK: break;
+		case QP_TAKE_BAD: return qp_sq_fail(ctx, m, why);
 		case QP_TAKE_BAD_RING:
 			ctx->stats.bad_rings++;
 			k->stop = true;
 			qp_event(ctx, m->qp, QP_EVENT_FATAL, 0);
 			qp_fail(m, qp_local_err(), false);
 			return QP_PULL_FAILED;
-		case QP_TAKE_NONE:
-			return QP_PULL_NONE;
+		case QP_TAKE_NONE: return QP_PULL_NONE;
 		}
 	}
 	/* RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth. */
@@ -93,8 +90,12 @@ static enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t ma
 	}
 	uint32_t len = resp_len(p, max);
 	/* Looked up anew with each segment: the application may have taken the memory back. */
-	const struct qp_access a = { .pd = m->qp->pd, .stag = p->r.src_stag, .to = p->r.src_to + p->sent, .len = len,
-				     .rights = QP_ACC_REMOTE_READ, .qpn = m->qp->qpn };
+	const struct qp_access a = { .pd = m->qp->pd,
+				     .stag = p->r.src_stag,
+				     .to = p->r.src_to + p->sent,
+				     .len = len,
+				     .rights = QP_ACC_REMOTE_READ,
+				     .qpn = m->qp->qpn };
 	enum qp_mr_verdict v = qp_mr_slices(m->dev, &a, seg->iov, QP_SEG_SLICES, &seg->n);
 	if (v == QP_MR_TOO_MANY) {
 		len = (uint32_t)rn_iov_len(seg->iov, seg->n);
@@ -176,8 +177,8 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 		return qp_sq_fail(ctx, m, QP_WC_LOC_PROT_ERR);
 	bool last = s->sent + seg->len == s->total;
 	const struct ddp_hdr hdr = tagged ? ddp_tagged(RDMAP_WRITE, last, s->w.rkey, s->w.raddr + s->sent)
-					   : ddp_untagged((enum rdmap_opcode)send_opcode(&s->w), last,
-							  s->w.op == QP_WR_SEND_INV ? s->w.aux : 0, s->msn, s->sent);
+					  : ddp_untagged((enum rdmap_opcode)send_opcode(&s->w), last,
+							 s->w.op == QP_WR_SEND_INV ? s->w.aux : 0, s->msn, s->sent);
 	ddp_build(seg->hdr, &hdr);
 	seg->wr = last && ends ? s->wr : QP_WR_NONE;
 	s->sent += seg->len;

@@ -49,8 +49,12 @@ static void atomic_request(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_send *s = &m->work->send;
 	const struct ddp_hdr h = ddp_untagged(RDMAP_ATOMIC_REQ, true, 0, m->msn_read, 0);
-	struct rdmap_atomic_req q = { .op = RDMAP_FETCH_ADD, .id = m->msn_read, .stag = s->w.rkey, .to = s->w.raddr,
-				      .data = s->w.atomic.operand, .mask = RDMAP_ADD_ONE_FIELD };
+	struct rdmap_atomic_req q = { .op = RDMAP_FETCH_ADD,
+				      .id = m->msn_read,
+				      .stag = s->w.rkey,
+				      .to = s->w.raddr,
+				      .data = s->w.atomic.operand,
+				      .mask = RDMAP_ADD_ONE_FIELD };
 	uint8_t body[RDMAP_ATOMIC_REQ_LEN];
 
 	if (s->w.op == QP_WR_CMP_SWAP) {
@@ -119,8 +123,13 @@ enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m)
 	if (s->w.op == QP_WR_LOCAL_INV) {
 		v = qp_mr_invalidate(m->dev, qp->pd, qp->qpn, s->w.aux);
 	} else {
-		const struct qp_mw_bind b = { .pd = qp->pd, .qpn = qp->qpn, .stag = s->w.rkey, .lkey = s->w.aux,
-					      .addr = s->w.raddr, .len = s->w.bind.len, .access = s->w.bind.access };
+		const struct qp_mw_bind b = { .pd = qp->pd,
+					      .qpn = qp->qpn,
+					      .stag = s->w.rkey,
+					      .lkey = s->w.aux,
+					      .addr = s->w.raddr,
+					      .len = s->w.bind.len,
+					      .access = s->w.bind.access };
 		v = qp_mw_bind(m->dev, &b);
 	}
 	if (v != QP_MR_OK)
@@ -136,22 +145,17 @@ uint32_t qp_op_len(const struct qp_msgs *m)
 	const struct qp_send *s = &m->work->send;
 
 	switch ((enum qp_wr_op)s->w.op) {
-	case QP_WR_READ:
-		return DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
-	case QP_WR_SEND_IMM:
-		return DDP_TAGGED_HDR_LEN;
-	case QP_WR_WRITE_IMM:
-		return m->wrote ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN + RDMAP_IMM_LEN;
+	case QP_WR_READ: return DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
+	case QP_WR_SEND_IMM: return DDP_TAGGED_HDR_LEN;
+	case QP_WR_WRITE_IMM: return m->wrote ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN + RDMAP_IMM_LEN;
 	case QP_WR_CMP_SWAP:
-	case QP_WR_FETCH_ADD:
-		return DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_REQ_LEN;
+	case QP_WR_FETCH_ADD: return DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_REQ_LEN;
 	case QP_WR_LOCAL_INV:
 	case QP_WR_BIND_MW:
 	case QP_WR_SEND:
 	case QP_WR_SEND_INV:
 	case QP_WR_WRITE:
-	case QP_WR_OPS:
-		break; /* qp_pull.c has these */
+	case QP_WR_OPS: break; /* qp_pull.c has these */
 	}
 	return 0;
 }
@@ -159,26 +163,17 @@ uint32_t qp_op_len(const struct qp_msgs *m)
 void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg)
 {
 	switch ((enum qp_wr_op)m->work->send.w.op) {
-	case QP_WR_READ:
-		read_request(m, seg);
-		return;
-	case QP_WR_SEND_IMM:
-		imm_note(m, seg);
-		return;
-	case QP_WR_WRITE_IMM:
-		write_imm(m, seg);
-		return;
+	case QP_WR_READ: read_request(m, seg); return;
+	case QP_WR_SEND_IMM: imm_note(m, seg); return;
+	case QP_WR_WRITE_IMM: write_imm(m, seg); return;
 	case QP_WR_CMP_SWAP:
-	case QP_WR_FETCH_ADD:
-		atomic_request(m, seg);
-		return;
+	case QP_WR_FETCH_ADD: atomic_request(m, seg); return;
 	case QP_WR_LOCAL_INV:
 	case QP_WR_BIND_MW:
 	case QP_WR_SEND:
 	case QP_WR_SEND_INV:
 	case QP_WR_WRITE:
-	case QP_WR_OPS:
-		break; /* as above: qp_peek has not said OK for one of these */
+	case QP_WR_OPS: break; /* as above: qp_peek has not said OK for one of these */
 	}
 }
 

@@ -39,8 +39,7 @@ static struct iw_err write_err(enum qp_mr_verdict v)
 	case QP_MR_OK:
 	case QP_MR_TOO_MANY:
 	case QP_MR_FULL:
-	case QP_MR_BAD_ATTR:
-		break;
+	case QP_MR_BAD_ATTR: break;
 	}
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false);
 }
@@ -57,8 +56,7 @@ struct iw_err qp_source_err(enum qp_mr_verdict v, bool read)
 	case QP_MR_OK:
 	case QP_MR_TOO_MANY:
 	case QP_MR_FULL:
-	case QP_MR_BAD_ATTR:
-		break;
+	case QP_MR_BAD_ATTR: break;
 	}
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, read);
 }
@@ -80,8 +78,12 @@ static enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct
 	if (rn_unlikely(h->payload_len == 0)) {
 		write_of_nothing(m, h);
 	} else if (ulpdu != NULL) {
-		const struct qp_access a = { .pd = m->qp->pd, .stag = h->stag, .to = h->to, .len = h->payload_len,
-					     .rights = QP_ACC_REMOTE_WRITE, .qpn = m->qp->qpn,
+		const struct qp_access a = { .pd = m->qp->pd,
+					     .stag = h->stag,
+					     .to = h->to,
+					     .len = h->payload_len,
+					     .rights = QP_ACC_REMOTE_WRITE,
+					     .qpn = m->qp->qpn,
 					     .last = h->last };
 		enum qp_mr_verdict mr = QP_MR_BAD_RIGHTS;
 
@@ -134,14 +136,10 @@ static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, bool waits)
 			return QP_PUSH_NOT_READY;
 	}
 	switch (t) {
-	case QP_TAKE_BAD:
-		return recv_fail(ctx, m, QP_WC_LOC_QP_OP_ERR, recv_err());
-	case QP_TAKE_BAD_RING:
-		ctx->stats.bad_rings++;
-		return qp_push_refuse(ctx, m, recv_err(), true);
+	case QP_TAKE_BAD: return recv_fail(ctx, m, QP_WC_LOC_QP_OP_ERR, recv_err());
+	case QP_TAKE_BAD_RING: ctx->stats.bad_rings++; return qp_push_refuse(ctx, m, recv_err(), true);
 	case QP_TAKE_OK:
-	case QP_TAKE_NONE:
-		break;
+	case QP_TAKE_NONE: break;
 	}
 	return QP_PUSH_OK;
 }
@@ -154,7 +152,8 @@ static enum qp_push send_deliver(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	if (op->invalidates) { /* before the message is delivered: RFC 5040, 5.3 */
 		if (qp_mr_invalidate(m->dev, m->qp->pd, m->qp->qpn, h->stag) != QP_MR_OK) {
 			ctx->stats.access_errors++;
-			const struct iw_err e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALIDATE, false);
+			const struct iw_err e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_STAG_INVALIDATE,
+							  false);
 			return qp_push_refuse(ctx, m, e, true);
 		}
 		with.flags = QP_WCF_WITH_INV;
@@ -171,7 +170,7 @@ static enum qp_push send_deliver(struct qp_ctx *ctx, struct qp_msgs *m, const st
 }
 
 static enum qp_push rx_send(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-			     uint32_t n)
+			    uint32_t n)
 {
 	struct qp_recv *r = &m->work->recv;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -199,9 +198,11 @@ static enum qp_push rx_send(struct qp_ctx *ctx, struct qp_msgs *m, const struct 
 
 /* RFC 7306, 6.3: takes a receive, and leaves its memory alone. */
 static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-			     uint32_t n)
+			   uint32_t n)
 {
-	struct qp_cqe with = { .op = QP_WC_RECV_RDMA_WITH_IMM, .flags = QP_WCF_WITH_IMM, .byte_len = m->imm_len,
+	struct qp_cqe with = { .op = QP_WC_RECV_RDMA_WITH_IMM,
+			       .flags = QP_WCF_WITH_IMM,
+			       .byte_len = m->imm_len,
 			       .solicited = rdmap_op_of(h->opcode)->solicited };
 	struct qp_recv *r = &m->work->recv;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -226,8 +227,12 @@ static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct d
 
 static enum qp_mr_verdict source_check(const struct qp_msgs *m, const struct rdmap_read_req *q)
 {
-	const struct qp_access a = { .pd = m->qp->pd, .stag = q->src_stag, .to = q->src_to, .len = q->len,
-				     .rights = QP_ACC_REMOTE_READ, .qpn = m->qp->qpn };
+	const struct qp_access a = { .pd = m->qp->pd,
+				     .stag = q->src_stag,
+				     .to = q->src_to,
+				     .len = q->len,
+				     .rights = QP_ACC_REMOTE_READ,
+				     .qpn = m->qp->qpn };
 
 	if (q->len == 0)
 		return QP_MR_OK;
@@ -236,8 +241,8 @@ static enum qp_mr_verdict source_check(const struct qp_msgs *m, const struct rdm
 	return m->qp->access & QP_ACC_REMOTE_READ ? qp_mr_check(m->dev, &a) : QP_MR_BAD_RIGHTS;
 }
 
-static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-			     uint32_t n)
+static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_work *k = m->work;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -263,8 +268,8 @@ static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	return QP_PUSH_OK;
 }
 
-static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-			     uint32_t n)
+static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				 const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_work *k = m->work;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -278,8 +283,12 @@ static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	struct qp_wr *wr = rd->cookie != QP_WR_NONE ? &k->wr[rd->cookie & k->wr_mask] : NULL;
 	if (ulpdu != NULL && h->payload_len > 0) {
 		/* The sink needs only our own right to write: the peer writes where our Read asked it to. */
-		const struct qp_access a = { .pd = m->qp->pd, .stag = rd->stag, .to = rd->to + rd->got,
-					     .len = h->payload_len, .rights = QP_ACC_LOCAL_WRITE, .last = h->last };
+		const struct qp_access a = { .pd = m->qp->pd,
+					     .stag = rd->stag,
+					     .to = rd->to + rd->got,
+					     .len = h->payload_len,
+					     .rights = QP_ACC_LOCAL_WRITE,
+					     .last = h->last };
 		enum qp_mr_verdict mr = qp_place(ctx, m->dev, &a, iov, qp_payload(h, ulpdu, n, iov));
 		if (rn_unlikely(mr != QP_MR_OK)) {
 			if (wr != NULL)
@@ -298,29 +307,22 @@ static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	return QP_PUSH_OK;
 }
 
-enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n)
+enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
+		     uint32_t n)
 {
 	switch ((enum rdmap_opcode)h->opcode) {
-	case RDMAP_WRITE:
-		return rx_write(ctx, m, h, ulpdu, n);
-	case RDMAP_READ_RESP:
-		return rx_read_resp(ctx, m, h, ulpdu, n);
+	case RDMAP_WRITE: return rx_write(ctx, m, h, ulpdu, n);
+	case RDMAP_READ_RESP: return rx_read_resp(ctx, m, h, ulpdu, n);
 	case RDMAP_SEND:
 	case RDMAP_SEND_INV:
 	case RDMAP_SEND_SE:
-	case RDMAP_SEND_SE_INV:
-		return rx_send(ctx, m, h, ulpdu, n);
-	case RDMAP_READ_REQ:
-		return rx_read_req(ctx, m, h, ulpdu, n);
-	case RDMAP_TERMINATE:
-		return QP_PUSH_TERMINATE;
+	case RDMAP_SEND_SE_INV: return rx_send(ctx, m, h, ulpdu, n);
+	case RDMAP_READ_REQ: return rx_read_req(ctx, m, h, ulpdu, n);
+	case RDMAP_TERMINATE: return QP_PUSH_TERMINATE;
 	case RDMAP_IMM:
-	case RDMAP_IMM_SE:
-		return rx_imm(ctx, m, h, ulpdu, n);
-	case RDMAP_ATOMIC_REQ:
-		return qp_push_atomic_req(ctx, m, h, ulpdu, n);
-	case RDMAP_ATOMIC_RESP:
-		return qp_push_atomic_resp(ctx, m, h, ulpdu, n);
+	case RDMAP_IMM_SE: return rx_imm(ctx, m, h, ulpdu, n);
+	case RDMAP_ATOMIC_REQ: return qp_push_atomic_req(ctx, m, h, ulpdu, n);
+	case RDMAP_ATOMIC_RESP: return qp_push_atomic_resp(ctx, m, h, ulpdu, n);
 	}
 	return QP_PUSH_OK;
 }

@@ -26,8 +26,12 @@ static bool rmw(uint64_t *word, const struct rdmap_atomic_req *q, uint64_t *old)
 /* Checks and executes. False: *e says why not. */
 static bool execute(const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old, struct iw_err *e)
 {
-	const struct qp_access a = { .pd = m->qp->pd, .stag = q->stag, .to = q->to, .len = sizeof(uint64_t),
-				     .rights = QP_ACC_REMOTE_ATOMIC, .qpn = m->qp->qpn };
+	const struct qp_access a = { .pd = m->qp->pd,
+				     .stag = q->stag,
+				     .to = q->to,
+				     .len = sizeof(uint64_t),
+				     .rights = QP_ACC_REMOTE_ATOMIC,
+				     .qpn = m->qp->qpn };
 	enum qp_mr_verdict v = QP_MR_BAD_RIGHTS;
 	struct rn_iov at[2];
 	uint32_t n;
@@ -48,8 +52,8 @@ static bool execute(const struct qp_msgs *m, const struct rdmap_atomic_req *q, u
 	return rmw((uint64_t *)(void *)at[0].base, q, old);
 }
 
-enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-				uint32_t n)
+enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_work *k = m->work;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -77,8 +81,8 @@ enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	return QP_PUSH_OK;
 }
 
-enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-				 uint32_t n)
+enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				 const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_work *k = m->work;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -96,8 +100,9 @@ enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	}
 	const struct rdmap_read *rd = rdmap_readq_head(&m->readq);
 	struct qp_wr *wr = &k->wr[rd->cookie & k->wr_mask];
-	const struct qp_access a = { .pd = m->qp->pd, .stag = rd->stag, .to = rd->to, .len = sizeof(p.value),
-				     .rights = QP_ACC_LOCAL_WRITE };
+	const struct qp_access a = {
+		.pd = m->qp->pd, .stag = rd->stag, .to = rd->to, .len = sizeof(p.value), .rights = QP_ACC_LOCAL_WRITE
+	};
 	const struct rn_iov value = { .base = (uint8_t *)&p.value, .len = sizeof(p.value) };
 	if (qp_place(ctx, m->dev, &a, &value, 1) != QP_MR_OK) {
 		wr->status = QP_WC_LOC_PROT_ERR;

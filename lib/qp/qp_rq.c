@@ -84,7 +84,8 @@ static enum qp_take srq_take(struct qp_ctx *ctx, struct qp_srq *srq, struct qp_r
 }
 
 /* Nothing in the QP's own queue, or nothing good. */
-static __attribute__((noinline)) enum qp_take take_else(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r, enum qp_take t)
+static __attribute__((noinline)) enum qp_take take_else(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r,
+							enum qp_take t)
 {
 	if (t == QP_TAKE_NONE && qp->srq != NULL)
 		t = srq_take(ctx, qp->srq, r);

@@ -2,10 +2,7 @@
 /* The send queue: work requests are copied, the copy is checked, and from then on only the copy is used. */
 #include "qp/qp_int.h"
 
-enum qp_wc_status qp_mr_status(enum qp_mr_verdict v)
-{
-	return v == QP_MR_OK ? QP_WC_SUCCESS : QP_WC_LOC_PROT_ERR;
-}
+enum qp_wc_status qp_mr_status(enum qp_mr_verdict v) { return v == QP_MR_OK ? QP_WC_SUCCESS : QP_WC_LOC_PROT_ERR; }
 
 /* The fields that say how long the work request is. */
 static bool shape_good(const struct qp_wqe *w)
@@ -25,8 +22,9 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 
 	for (uint32_t i = 0; i < s->w.num_sge; i++) {
 		const struct qp_sge *g = &s->u.sge[i];
-		const struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr, .len = g->len,
-					     .rights = rights };
+		const struct qp_access a = {
+			.pd = qp->pd, .stag = g->lkey, .to = g->addr, .len = g->len, .rights = rights
+		};
 		enum qp_mr_verdict v = qp_mr_check(qp->dev, &a);
 
 		if (v != QP_MR_OK)
@@ -47,8 +45,7 @@ static enum qp_wc_status check_op(const struct qp_msgs *m, struct qp_send *s)
 	const struct qp_wqe *w = &s->w;
 
 	switch ((enum qp_wr_op)w->op) {
-	case QP_WR_WRITE_IMM:
-		return to_wraps(s) ? QP_WC_LOC_LEN_ERR : QP_WC_SUCCESS;
+	case QP_WR_WRITE_IMM: return to_wraps(s) ? QP_WC_LOC_LEN_ERR : QP_WC_SUCCESS;
 	case QP_WR_CMP_SWAP:
 	case QP_WR_FETCH_ADD:
 		if ((w->flags & QP_WF_INLINE) || w->num_sge != 1 || m->readq.ord == 0)
@@ -58,15 +55,13 @@ static enum qp_wc_status check_op(const struct qp_msgs *m, struct qp_send *s)
 		s->total = sizeof(uint64_t);
 		return QP_WC_SUCCESS;
 	case QP_WR_LOCAL_INV:
-	case QP_WR_BIND_MW:
-		return w->num_sge > 0 || w->inline_len > 0 ? QP_WC_LOC_QP_OP_ERR : QP_WC_SUCCESS;
+	case QP_WR_BIND_MW: return w->num_sge > 0 || w->inline_len > 0 ? QP_WC_LOC_QP_OP_ERR : QP_WC_SUCCESS;
 	case QP_WR_SEND_IMM:
 	case QP_WR_SEND:
 	case QP_WR_SEND_INV:
 	case QP_WR_WRITE:
 	case QP_WR_READ:
-	case QP_WR_OPS:
-		break;
+	case QP_WR_OPS: break;
 	}
 	return QP_WC_SUCCESS;
 }
@@ -125,7 +120,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 		*why = QP_WC_LOC_QP_OP_ERR;
 	} else {
 		uint32_t bytes = s->w.flags & QP_WF_INLINE ? s->w.inline_len
-							    : s->w.num_sge * (uint32_t)sizeof(struct qp_sge);
+							   : s->w.num_sge * (uint32_t)sizeof(struct qp_sge);
 		uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_WQE_FIXED);
 		memcpy(&s->u, (const uint8_t *)&s->w + QP_WQE_FIXED, here);
 		if (rn_unlikely(bytes > here))

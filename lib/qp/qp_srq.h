@@ -27,7 +27,8 @@ struct qp_srq {
 	uint32_t pd;        /* the receives' lkeys are of this one, whatever the QP's is */
 	uint64_t owner;     /* the caller's, returned in effects */
 	bool broken;        /* the client wrote an impossible index, which has been told */
-	uint32_t waiting[QP_MAX_WORKERS]; /* connections of each worker that wait for a receive; the ring's asked has its bit */
+	uint32_t waiting
+		[QP_MAX_WORKERS]; /* connections of each worker that wait for a receive; the ring's asked has its bit */
 	struct spsc_cons ring;
 	struct { /* the empty receive queue that its QPs have */
 		struct spsc_hdr hdr;
@@ -38,7 +39,7 @@ struct qp_srq {
 struct qp_srq_attr {
 	uint64_t owner;
 	uint32_t pd;
-	uint32_t wqe_slots; /* 1..QP_WQE_MAX_SLOTS */
+	uint32_t wqe_slots;     /* 1..QP_WQE_MAX_SLOTS */
 	struct spsc_place ring; /* of QP_SLOT_SIZE slots; what comes from the client is checked */
 };
 

@@ -35,7 +35,8 @@ enum spsc_verdict {
 /* The shared part. The slots follow it. */
 struct spsc_hdr {
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t prod; /* slots published since ever; written by the producer only */
-	uint32_t asked; /* the consumer wants to be told of the next publication; what the bits mean is its owner's matter */
+	uint32_t
+		asked; /* the consumer wants to be told of the next publication; what the bits mean is its owner's matter */
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t cons; /* slots released since ever; written by the consumer only */
 };
 
@@ -54,10 +55,10 @@ struct spsc_place {
 struct spsc_prod {
 	struct spsc_hdr *hdr;
 	uint8_t *slots;
-	uint32_t mask;  /* nslots - 1 */
-	uint32_t shift; /* log2 of the slot size */
-	uint32_t own;   /* what was last published */
-	uint32_t seen;  /* the consumer's index when last refreshed */
+	uint32_t mask;             /* nslots - 1 */
+	uint32_t shift;            /* log2 of the slot size */
+	uint32_t own;              /* what was last published */
+	uint32_t seen;             /* the consumer's index when last refreshed */
 	enum spsc_verdict verdict; /* SPSC_OK or, for good, SPSC_CORRUPT */
 };
 
@@ -66,8 +67,8 @@ struct spsc_cons {
 	const uint8_t *slots;
 	uint32_t mask;
 	uint32_t shift;
-	uint32_t own;   /* what was last released */
-	uint32_t seen;  /* the producer's index when last refreshed */
+	uint32_t own;  /* what was last released */
+	uint32_t seen; /* the producer's index when last refreshed */
 	enum spsc_verdict verdict;
 };
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define COMPLAINTS_MAX 10
+#define COMPLAINTS_MAX     10
 #define SPINS_BEFORE_YIELD 200
 
 /* True: the line is due. Each is said once, and no more than a few different ones. */
@@ -76,8 +76,9 @@ static void session_died(struct rnic_session *s)
 	pthread_mutex_lock(&s->lock);
 	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
 		/* first of all: a program that hears of it may end at once */
-		rnic_complain("rnic: rnicd has ended or was killed, or has dropped this process (its log says why): the "
-			      "devices fail from now on; start rnicd, then this program again");
+		rnic_complain(
+			"rnic: rnicd has ended or was killed, or has dropped this process (its log says why): the "
+			"devices fail from now on; start rnicd, then this program again");
 		rn_list_each(struct rnic_evq, q, &s->evqs, link)
 			rnic_evq_dead(q);
 	}

@@ -33,7 +33,9 @@
 
 /* ---- spinlock: held for nanoseconds, but its holder may lose its CPU ---- */
 
-struct rnic_spin { uint32_t taken; };
+struct rnic_spin {
+	uint32_t taken;
+};
 
 void rnic_spin_wait(struct rnic_spin *l);
 
@@ -54,27 +56,27 @@ struct rnic_cm_dev;
 struct rnic_dev;
 
 struct rnic_session {
-	pthread_mutex_t lock;      /* the control socket: one request and its answer at a time; evqs */
+	pthread_mutex_t lock; /* the control socket: one request and its answer at a time; evqs */
 	int sock;
-	int wake_fd;               /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
+	int wake_fd; /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
 	uint32_t seq;
-	uint32_t dead;             /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
+	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
 	uint32_t ndevs, workers;
-	bool yield;                /* fewer CPUs than a daemon and two pollers want */
-	uint8_t *queues;           /* IPC_REGION_QUEUES */
-	struct ipc_ctrl *ctrl;     /* at its start */
-	int fd[IPC_REGIONS];       /* -1: absent */
+	bool yield;            /* fewer CPUs than a daemon and two pollers want */
+	uint8_t *queues;       /* IPC_REGION_QUEUES */
+	struct ipc_ctrl *ctrl; /* at its start */
+	int fd[IPC_REGIONS];   /* -1: absent */
 	struct rnic_shm *shm;
 	struct rnic_mem *mem;
-	struct rn_list evqs;       /* struct rnic_evq, all: told of the daemon's death */
+	struct rn_list evqs; /* struct rnic_evq, all: told of the daemon's death */
 	/* verbs */
-	pthread_mutex_t dev_lock;  /* devs and cm_devs: made once */
-	struct rnic_dev **devs;    /* [ndevs]; NULL before anybody asked */
+	pthread_mutex_t dev_lock;   /* devs and cm_devs: made once */
+	struct rnic_dev **devs;     /* [ndevs]; NULL before anybody asked */
 	struct rnic_session *older; /* sessions whose daemon is gone: their objects may still be in use */
 	/* cm */
-	pthread_mutex_t id_lock;   /* making and destroying CM ids: a handle means one id at a time */
-	pthread_mutex_t ids_lock;  /* the table */
-	struct rnic_cm_id **ids;   /* by handle */
+	pthread_mutex_t id_lock;  /* making and destroying CM ids: a handle means one id at a time */
+	pthread_mutex_t ids_lock; /* the table */
+	struct rnic_cm_id **ids;  /* by handle */
 	uint32_t nids;
 	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts and PDs that CM ids stand on */
 };
@@ -102,7 +104,7 @@ static inline bool rnic_dead(const struct rnic_session *s)
 void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* For what this device does not have. */
-#define RNIC_GROUPS "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
+#define RNIC_GROUPS               "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
 /* ---- shmem.c: blocks of the queue region ---- */
@@ -117,14 +119,14 @@ void rnic_shm_free(struct rnic_shm *m, uint64_t off, uint64_t size);
 struct rnic_evq {
 	struct rnic_session *s;
 	enum ipc_channel_kind kind;
-	int fd;                    /* EFD_SEMAPHORE: one token per event */
+	int fd; /* EFD_SEMAPHORE: one token per event */
 	uint32_t handle;
 	uint32_t slot_size;
 	uint64_t ring_off, ring_size;
-	pthread_mutex_t lock;      /* ring and kept */
+	pthread_mutex_t lock; /* ring and kept */
 	struct spsc_cons ring;
-	struct rn_list kept;       /* struct rnic_ev: already taken out of the ring, older than those in it */
-	struct rn_link link;       /* in the session's evqs */
+	struct rn_list kept; /* struct rnic_ev: already taken out of the ring, older than those in it */
+	struct rn_link link; /* in the session's evqs */
 };
 
 struct rnic_ev {

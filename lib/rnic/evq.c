@@ -181,8 +181,11 @@ int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_k
 		rc = ENOMEM;
 		goto fail;
 	}
-	struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .off = q->ring_off,
-				 .nslots = slots, .slot_size = q->slot_size };
+	struct spsc_place at = { .region = s->queues,
+				 .region_size = IPC_QUEUES_SIZE,
+				 .off = q->ring_off,
+				 .nslots = slots,
+				 .slot_size = q->slot_size };
 	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel) };
 	m.create_channel.kind = kind;
 	m.create_channel.dev = dev;

@@ -6,9 +6,9 @@
 #include "rnic/map.h"
 #include "rnic/common.h"
 
-#define MIN_ORDER 7  /* 128 bytes: two cache lines */
-#define MAX_ORDER 30
-#define PAGE      4096u
+#define MIN_ORDER  7 /* 128 bytes: two cache lines */
+#define MAX_ORDER  30
+#define PAGE       4096u
 #define REMOVE_MIN (UINT64_C(64) << 10) /* bytes: larger blocks give their pages back while free */
 
 struct freelist {

@@ -24,8 +24,11 @@ const char *ibv_node_type_str(enum ibv_node_type t)
 const char *ibv_port_state_str(enum ibv_port_state s)
 {
 	static const char *const name[] = {
-		[IBV_PORT_NOP] = "no state change (NOP)", [IBV_PORT_DOWN] = "down",     [IBV_PORT_INIT] = "init",
-		[IBV_PORT_ARMED] = "armed",               [IBV_PORT_ACTIVE] = "active",
+		[IBV_PORT_NOP] = "no state change (NOP)",
+		[IBV_PORT_DOWN] = "down",
+		[IBV_PORT_INIT] = "init",
+		[IBV_PORT_ARMED] = "armed",
+		[IBV_PORT_ACTIVE] = "active",
 		[IBV_PORT_ACTIVE_DEFER] = "active defer",
 	};
 
@@ -118,14 +121,18 @@ const char *rdma_event_str(enum rdma_cm_event_type e)
 
 /* ---- rates: multiples of 2.5 Gb/s where there is one, Mb/s as IBTA rounds them ---- */
 
-static const struct { enum ibv_rate rate; int mult; int mbps; } rates[] = {
-	{ IBV_RATE_2_5_GBPS, 1, 2500 },    { IBV_RATE_5_GBPS, 2, 5000 },      { IBV_RATE_10_GBPS, 4, 10000 },
-	{ IBV_RATE_14_GBPS, 6, 14062 },    { IBV_RATE_20_GBPS, 8, 20000 },    { IBV_RATE_25_GBPS, 10, 25781 },
-	{ IBV_RATE_28_GBPS, 11, 28125 },   { IBV_RATE_30_GBPS, 12, 30000 },   { IBV_RATE_40_GBPS, 16, 40000 },
-	{ IBV_RATE_50_GBPS, 20, 53125 },   { IBV_RATE_56_GBPS, 22, 56250 },   { IBV_RATE_60_GBPS, 24, 60000 },
-	{ IBV_RATE_80_GBPS, 32, 80000 },   { IBV_RATE_100_GBPS, 40, 103125 }, { IBV_RATE_112_GBPS, 45, 112500 },
-	{ IBV_RATE_120_GBPS, 48, 120000 }, { IBV_RATE_168_GBPS, 67, 168750 }, { IBV_RATE_200_GBPS, 80, 206250 },
-	{ IBV_RATE_300_GBPS, 120, 309375 }, { IBV_RATE_400_GBPS, 160, 425000 }, { IBV_RATE_600_GBPS, 240, 637500 },
+static const struct {
+	enum ibv_rate rate;
+	int mult;
+	int mbps;
+} rates[] = {
+	{ IBV_RATE_2_5_GBPS, 1, 2500 },     { IBV_RATE_5_GBPS, 2, 5000 },         { IBV_RATE_10_GBPS, 4, 10000 },
+	{ IBV_RATE_14_GBPS, 6, 14062 },     { IBV_RATE_20_GBPS, 8, 20000 },       { IBV_RATE_25_GBPS, 10, 25781 },
+	{ IBV_RATE_28_GBPS, 11, 28125 },    { IBV_RATE_30_GBPS, 12, 30000 },      { IBV_RATE_40_GBPS, 16, 40000 },
+	{ IBV_RATE_50_GBPS, 20, 53125 },    { IBV_RATE_56_GBPS, 22, 56250 },      { IBV_RATE_60_GBPS, 24, 60000 },
+	{ IBV_RATE_80_GBPS, 32, 80000 },    { IBV_RATE_100_GBPS, 40, 103125 },    { IBV_RATE_112_GBPS, 45, 112500 },
+	{ IBV_RATE_120_GBPS, 48, 120000 },  { IBV_RATE_168_GBPS, 67, 168750 },    { IBV_RATE_200_GBPS, 80, 206250 },
+	{ IBV_RATE_300_GBPS, 120, 309375 }, { IBV_RATE_400_GBPS, 160, 425000 },   { IBV_RATE_600_GBPS, 240, 637500 },
 	{ IBV_RATE_800_GBPS, 320, 850000 }, { IBV_RATE_1200_GBPS, 480, 1275000 },
 };
 

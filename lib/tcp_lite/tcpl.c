@@ -30,15 +30,17 @@ void tcpl_cfg_default(struct tcpl_cfg *cfg, uint16_t mss)
 	};
 }
 
-void tcpl_set_state(struct tcpl_conn *c, enum tcpl_state s)
-{
-	c->state = (uint8_t)s;
-}
+void tcpl_set_state(struct tcpl_conn *c, enum tcpl_state s) { c->state = (uint8_t)s; }
 
 void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcpl_mem *mem)
 {
-	*c = (struct tcpl_conn){ .cfg = cfg, .mem = *mem, .t_rtx = RN_NEVER, .t_ack = RN_NEVER, .t_idle = RN_NEVER,
-				 .fl_first = TCPL_NO_SLOT, .fl_last = TCPL_NO_SLOT };
+	*c = (struct tcpl_conn){ .cfg = cfg,
+				 .mem = *mem,
+				 .t_rtx = RN_NEVER,
+				 .t_ack = RN_NEVER,
+				 .t_idle = RN_NEVER,
+				 .fl_first = TCPL_NO_SLOT,
+				 .fl_last = TCPL_NO_SLOT };
 }
 
 bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
@@ -185,8 +187,8 @@ bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref)
 
 uint32_t tcpl_budget(const struct tcpl_conn *c)
 {
-	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_CLOSE_WAIT) || c->r_tail - c->r_head == c->mem.rec_n ||
-	    (c->flags & F_PACE_WAIT))
+	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_CLOSE_WAIT) ||
+	    c->r_tail - c->r_head == c->mem.rec_n || (c->flags & F_PACE_WAIT))
 		return 0;
 	uint32_t pipe = tcpl_pipe(c), used = c->q_end - c->snd_una, waiting = tcpl_unsent(c);
 	uint32_t cwnd = c->cwnd > pipe ? c->cwnd - pipe : 0;
@@ -250,8 +252,8 @@ void tcpl_abort(struct tcpl_conn *c)
 const char *tcpl_state_name(enum tcpl_state s)
 {
 	static const char *const name[TCPL_S_COUNT] = {
-		"CLOSED", "SYN_SENT", "SYN_RCVD", "ESTABLISHED", "FIN_WAIT_1", "FIN_WAIT_2", "CLOSE_WAIT", "CLOSING",
-		"LAST_ACK", "TIME_WAIT",
+		"CLOSED",     "SYN_SENT",   "SYN_RCVD", "ESTABLISHED", "FIN_WAIT_1",
+		"FIN_WAIT_2", "CLOSE_WAIT", "CLOSING",  "LAST_ACK",    "TIME_WAIT",
 	};
 	return (unsigned)s < TCPL_S_COUNT ? name[s] : "?";
 }
@@ -259,8 +261,8 @@ const char *tcpl_state_name(enum tcpl_state s)
 const char *tcpl_verdict_name(enum tcpl_verdict v)
 {
 	static const char *const name[TCPL_VERDICT_COUNT] = {
-		"OK", "DROP_OPTION", "DROP_STATE", "DROP_ACK", "DROP_WINDOW", "DROP_PAWS", "DROP_SYN", "DROP_RST",
-		"DROP_FULL", "DROP_COOKIE", "NEW_SYN",
+		"OK",       "DROP_OPTION", "DROP_STATE", "DROP_ACK",    "DROP_WINDOW", "DROP_PAWS",
+		"DROP_SYN", "DROP_RST",    "DROP_FULL",  "DROP_COOKIE", "NEW_SYN",
 	};
 	return (unsigned)v < TCPL_VERDICT_COUNT ? name[v] : "?";
 }

@@ -62,29 +62,29 @@ enum tcpl_state {
 /* What became of a segment. Everything but OK was not used (and counted); only OK can give DATA or HELD. */
 enum tcpl_verdict {
 	TCPL_OK,
-	TCPL_DROP_OPTION,    /* malformed options: length 0, truncated (RFC 9293, 3.1) */
-	TCPL_DROP_STATE,     /* not acceptable in this state, e.g. CLOSED, or no ACK bit after the handshake */
-	TCPL_DROP_ACK,       /* acknowledges what was never sent, or too old (RFC 5961, 5) */
-	TCPL_DROP_WINDOW,    /* no part inside the receive window */
-	TCPL_DROP_PAWS,      /* timestamp too old, or missing (RFC 7323, 5.3 and 3.2) */
-	TCPL_DROP_SYN,       /* SYN on a synchronised connection: challenged (RFC 5961, 4) */
-	TCPL_DROP_RST,       /* RST that was not exactly at RCV.NXT: challenged when in the window (RFC 5961, 3) */
-	TCPL_DROP_FULL,      /* no place in the table of held segments */
-	TCPL_DROP_COOKIE,    /* ACK whose SYN cookie is not one of ours */
-	TCPL_NEW_SYN,        /* TIME_WAIT and a SYN that may start anew (RFC 6191): CLOSED now; the SYN is the listener's */
+	TCPL_DROP_OPTION, /* malformed options: length 0, truncated (RFC 9293, 3.1) */
+	TCPL_DROP_STATE,  /* not acceptable in this state, e.g. CLOSED, or no ACK bit after the handshake */
+	TCPL_DROP_ACK,    /* acknowledges what was never sent, or too old (RFC 5961, 5) */
+	TCPL_DROP_WINDOW, /* no part inside the receive window */
+	TCPL_DROP_PAWS,   /* timestamp too old, or missing (RFC 7323, 5.3 and 3.2) */
+	TCPL_DROP_SYN,    /* SYN on a synchronised connection: challenged (RFC 5961, 4) */
+	TCPL_DROP_RST,    /* RST that was not exactly at RCV.NXT: challenged when in the window (RFC 5961, 3) */
+	TCPL_DROP_FULL,   /* no place in the table of held segments */
+	TCPL_DROP_COOKIE, /* ACK whose SYN cookie is not one of ours */
+	TCPL_NEW_SYN, /* TIME_WAIT and a SYN that may start anew (RFC 6191): CLOSED now; the SYN is the listener's */
 	TCPL_VERDICT_COUNT,
 };
 
 /* ev.bits; set whatever the verdict is (the ACK of a segment may count although its payload found no room) */
 enum {
 	TCPL_EV_CONNECTED = 1u << 0, /* ESTABLISHED is reached; tcpl_emss is final now */
-	TCPL_EV_ACKED     = 1u << 1, /* tcpl_acked may have something */
-	TCPL_EV_DATA      = 1u << 2, /* ev.slice is set, tcpl_rx_next may have more */
-	TCPL_EV_PEER_FIN  = 1u << 3, /* the peer will send no more; comes with or after the last slice */
-	TCPL_EV_RESET     = 1u << 4, /* the peer reset (or refused) the connection; state is CLOSED */
-	TCPL_EV_TIMEOUT   = 1u << 5, /* the peer does not answer (retransmissions, probes, keepalive used up); CLOSED */
-	TCPL_EV_CLOSED    = 1u << 6, /* orderly end: both directions closed and TIME_WAIT over */
-	TCPL_EV_SPACE     = 1u << 7, /* tcpl_budget may have grown */
+	TCPL_EV_ACKED = 1u << 1,     /* tcpl_acked may have something */
+	TCPL_EV_DATA = 1u << 2,      /* ev.slice is set, tcpl_rx_next may have more */
+	TCPL_EV_PEER_FIN = 1u << 3,  /* the peer will send no more; comes with or after the last slice */
+	TCPL_EV_RESET = 1u << 4,     /* the peer reset (or refused) the connection; state is CLOSED */
+	TCPL_EV_TIMEOUT = 1u << 5,   /* the peer does not answer (retransmissions, probes, keepalive used up); CLOSED */
+	TCPL_EV_CLOSED = 1u << 6,    /* orderly end: both directions closed and TIME_WAIT over */
+	TCPL_EV_SPACE = 1u << 7,     /* tcpl_budget may have grown */
 };
 
 /* Bytes of the stream in a packet. ref 0: a range whose bytes were placed already (tcpl_ooo_placed). */
@@ -102,16 +102,16 @@ struct tcpl_ev {
 	 * tcpl_rx_drop. false: it is the caller's again as soon as ev.slice has been used.
 	 */
 	bool held;
-	struct tcpl_slice slice;    /* in order, valid with TCPL_EV_DATA; never empty then */
-	struct tcpl_slice ooo;      /* out of order, valid with held: what of this packet was kept */
+	struct tcpl_slice slice; /* in order, valid with TCPL_EV_DATA; never empty then */
+	struct tcpl_slice ooo;   /* out of order, valid with held: what of this packet was kept */
 };
 
 /* A received segment, checksum verified by the caller. Pointers are only used during the call. */
 struct tcpl_seg {
 	uint32_t seq;
 	uint32_t ack;
-	uint32_t len;       /* payload bytes */
-	uint16_t wnd;       /* as in the header, unscaled */
+	uint32_t len; /* payload bytes */
+	uint16_t wnd; /* as in the header, unscaled */
 	uint8_t flags;
 	uint8_t optlen;     /* ≤ 40 */
 	const uint8_t *opt; /* may be NULL when optlen is 0 */
@@ -122,13 +122,13 @@ struct tcpl_seg {
 struct tcpl_out {
 	uint32_t seq;
 	uint32_t ack;
-	uint32_t len;       /* payload: starts at byte `off` of chunk `chunk` and runs on through the following ones */
-	uint32_t chunk;     /* index for tcpl_chunk; + 1 is the next (free running) */
+	uint32_t len;   /* payload: starts at byte `off` of chunk `chunk` and runs on through the following ones */
+	uint32_t chunk; /* index for tcpl_chunk; + 1 is the next (free running) */
 	uint32_t off;
-	uint16_t wnd;       /* scaled already: goes into the header as it is */
+	uint16_t wnd; /* scaled already: goes into the header as it is */
 	uint8_t flags;
-	uint8_t optlen;     /* multiple of 4 */
-	bool rexmit;        /* the bytes were sent before */
+	uint8_t optlen; /* multiple of 4 */
+	bool rexmit;    /* the bytes were sent before */
 	uint8_t opt[TCPL_OPT_MAX];
 };
 
@@ -145,10 +145,10 @@ struct tcpl_txrec {
 	uint32_t end;   /* one past its last sequence number, FIN included */
 	uint32_t chunk; /* where its first byte lies */
 	uint32_t off;
-	uint64_t sent;  /* ns of the last transmission */
+	uint64_t sent; /* ns of the last transmission */
 	uint8_t flags;
-	uint8_t rexmits; /* 255: so often or more */
-	uint16_t run;   /* this record and the run - 1 behind it are SACKed; 0: unknown */
+	uint8_t rexmits;     /* 255: so often or more */
+	uint16_t run;        /* this record and the run - 1 behind it are SACKed; 0: unknown */
 	uint16_t next, prev; /* in flight: slots of its neighbours in the order of transmission */
 };
 
@@ -174,9 +174,9 @@ struct tcpl_mem {
 	struct tcpl_chunk *chunk;
 	struct tcpl_txrec *rec;
 	struct tcpl_hold *hold;
-	uint32_t chunk_n; /* power of two: chunks that can be queued and unacknowledged */
-	uint32_t rec_n;   /* power of two, at most 32768: segments that can be in flight */
-	uint32_t hold_n;  /* ≥ 1: out-of-order segments kept, e.g. 64 */
+	uint32_t chunk_n;       /* power of two: chunks that can be queued and unacknowledged */
+	uint32_t rec_n;         /* power of two, at most 32768: segments that can be in flight */
+	uint32_t hold_n;        /* ≥ 1: out-of-order segments kept, e.g. 64 */
 	struct tcpl_sent *sent; /* rec_n; needed, and else NULL, when the congestion control models the path */
 };
 
@@ -185,22 +185,22 @@ struct tcpl_mem {
  * passes while nobody runs says nothing of the peer: its answer may be waiting to be received.
  */
 struct tcpl_turns {
-	uint64_t lost;  /* ns in which the owner did not run although it wanted to; grows */
-	bool behind;    /* more has been received than it has looked at; never for long */
+	uint64_t lost; /* ns in which the owner did not run although it wanted to; grows */
+	bool behind;   /* more has been received than it has looked at; never for long */
 };
 
 struct tcpl_conn;
 
 /* What an ACK tells of the path (draft-cheng-iccrg-delivery-rate-estimation). */
 struct tcpl_rate {
-	uint64_t rate;      /* bytes/s; 0: it does not tell */
-	uint64_t rtt;       /* ns, of the segment sent last among those that arrived; RN_NEVER: it was sent twice */
-	uint32_t bytes;     /* newly delivered */
-	uint32_t lost;      /* newly found lost */
-	uint32_t flight;    /* bytes in the network before the ACK */
-	uint32_t prior;     /* bytes delivered when that segment left */
-	bool any;           /* there is such a segment: rtt and prior are valid */
-	bool limited;       /* the rate is the owner's, not the path's */
+	uint64_t rate;   /* bytes/s; 0: it does not tell */
+	uint64_t rtt;    /* ns, of the segment sent last among those that arrived; RN_NEVER: it was sent twice */
+	uint32_t bytes;  /* newly delivered */
+	uint32_t lost;   /* newly found lost */
+	uint32_t flight; /* bytes in the network before the ACK */
+	uint32_t prior;  /* bytes delivered when that segment left */
+	bool any;        /* there is such a segment: rtt and prior are valid */
+	bool limited;    /* the rate is the owner's, not the path's */
 };
 
 /* Congestion control. All run in the owner's thread; they write c->cwnd, c->pace_cost and their own fields only. */
@@ -221,20 +221,20 @@ extern const struct tcpl_cc tcpl_bbr;     /* draft-cardwell-iccrg-bbr-congestion
  * Shared by the connections of a device; constant while any of them uses it. tcpl_cfg_default fills in the LAN values.
  */
 struct tcpl_cfg {
-	uint16_t mss;            /* largest payload + options we take: MTU - 40 (IPv4) or - 60 (IPv6) */
-	uint8_t wscale;          /* 0..14: our window scale */
+	uint16_t mss;   /* largest payload + options we take: MTU - 40 (IPv4) or - 60 (IPv6) */
+	uint8_t wscale; /* 0..14: our window scale */
 	bool use_wscale;
 	bool use_sack;
 	bool use_ts;
-	bool ack_psh;            /* ACK a PSH segment at once: its sender's completion waits for it. Default true */
-	uint8_t init_cwnd;       /* segments (RFC 6928: 10) */
-	uint8_t syn_retries;     /* SYN and SYN-ACK retransmissions. 6 */
-	uint8_t retries;         /* retransmissions of one segment, and unanswered window probes, before TIMEOUT. 12 */
-	uint8_t keep_probes;     /* unanswered keepalive probes before TIMEOUT. 5 */
-	uint8_t challenge_max;   /* RFC 5961, 7: challenge ACKs per connection and second. 10 */
-	uint32_t rcv_space;      /* receive window at the start, bytes; ≤ 65535 << wscale */
-	uint32_t cwnd_max;       /* bytes; bounds cwnd */
-	uint64_t init_rto_ns;    /* RFC 6298 says 1 s; LAN default 200 ms */
+	bool ack_psh;          /* ACK a PSH segment at once: its sender's completion waits for it. Default true */
+	uint8_t init_cwnd;     /* segments (RFC 6928: 10) */
+	uint8_t syn_retries;   /* SYN and SYN-ACK retransmissions. 6 */
+	uint8_t retries;       /* retransmissions of one segment, and unanswered window probes, before TIMEOUT. 12 */
+	uint8_t keep_probes;   /* unanswered keepalive probes before TIMEOUT. 5 */
+	uint8_t challenge_max; /* RFC 5961, 7: challenge ACKs per connection and second. 10 */
+	uint32_t rcv_space;    /* receive window at the start, bytes; ≤ 65535 << wscale */
+	uint32_t cwnd_max;     /* bytes; bounds cwnd */
+	uint64_t init_rto_ns;  /* RFC 6298 says 1 s; LAN default 200 ms */
 	/*
 	 * RFC 6298 says 1 s; LAN default 5 ms, added to SRTT. Less than a peer's delayed ACK makes spurious timeouts
 	 * (undone, but not free): towards Linux, which may wait 40 ms, a sparse sender wants 50 ms.
@@ -247,29 +247,31 @@ struct tcpl_cfg {
 	uint64_t keep_intvl_ns;  /* between probes. 1 s */
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
 	uint64_t fin_wait_ns;    /* FIN_WAIT_2 without a FIN; 0: for ever. 60 s */
-	bool pace;               /* what cwnd allows leaves over the round trip, not at once. Default false; a model paces anyway */
+	bool pace; /* what cwnd allows leaves over the round trip, not at once. Default false; a model paces anyway */
 	const struct tcpl_cc *cc;
 };
 
 /* Events of one connection since its start; they wrap. */
 struct tcpl_stats {
-	uint32_t segs_in, segs_out;       /* all segments */
-	uint64_t bytes_in, bytes_out;     /* payload: delivered in order; sent for the first time */
-	uint32_t rexmits;                 /* segments sent again, for whatever reason */
-	uint32_t recoveries;              /* fast recoveries entered */
-	uint32_t rtos, tlps;              /* retransmission timeouts, tail loss probes */
-	uint32_t spurious;                /* retransmissions found needless: cwnd was restored (RFC 4015) */
-	uint32_t dup_acks, sacks_in;      /* duplicate ACKs; ACKs with SACK blocks */
-	uint32_t idle_acks;               /* bare ACKs that said nothing new and repeated nothing of use */
-	uint32_t lost_rexmits;            /* retransmissions found lost without a timeout (RFC 8985) */
-	uint32_t ooo, ooo_drops, dups;    /* segments held; not held for want of room; received again */
-	uint32_t challenges;              /* challenge ACKs sent */
+	uint32_t segs_in, segs_out;    /* all segments */
+	uint64_t bytes_in, bytes_out;  /* payload: delivered in order; sent for the first time */
+	uint32_t rexmits;              /* segments sent again, for whatever reason */
+	uint32_t recoveries;           /* fast recoveries entered */
+	uint32_t rtos, tlps;           /* retransmission timeouts, tail loss probes */
+	uint32_t spurious;             /* retransmissions found needless: cwnd was restored (RFC 4015) */
+	uint32_t dup_acks, sacks_in;   /* duplicate ACKs; ACKs with SACK blocks */
+	uint32_t idle_acks;            /* bare ACKs that said nothing new and repeated nothing of use */
+	uint32_t lost_rexmits;         /* retransmissions found lost without a timeout (RFC 8985) */
+	uint32_t ooo, ooo_drops, dups; /* segments held; not held for want of room; received again */
+	uint32_t challenges;           /* challenge ACKs sent */
 	uint32_t win_probes, keep_probes;
-	uint32_t fast_in;                 /* segments that took the predicted path */
+	uint32_t fast_in; /* segments that took the predicted path */
 	uint32_t drops[TCPL_VERDICT_COUNT];
 };
 
-struct tcpl_block { uint32_t seq, end; };
+struct tcpl_block {
+	uint32_t seq, end;
+};
 
 /* Deliveries of a connection whose congestion control models the path. Private to tcpl_rate.c. */
 struct tcpl_delivery {
@@ -284,20 +286,22 @@ struct tcpl_delivery {
 
 /* Private to tcpl_cubic.c. */
 struct tcpl_cubic_curve {
-	uint64_t epoch;   /* ns: start of this congestion avoidance, later by the time in which cwnd was not used; 0: none */
-	uint32_t w_max;   /* bytes: window at the last reduction */
-	uint32_t k;       /* ms from epoch until the cubic is back at origin */
-	uint32_t origin;  /* bytes */
+	uint64_t
+		epoch; /* ns: start of this congestion avoidance, later by the time in which cwnd was not used; 0: none */
+	uint32_t w_max;          /* bytes: window at the last reduction */
+	uint32_t k;              /* ms from epoch until the cubic is back at origin */
+	uint32_t origin;         /* bytes */
 	uint32_t est, est_acked; /* bytes: what Reno would have, and what was acknowledged since that last grew */
 };
 
 struct tcpl_cubic_model {
 	struct tcpl_cubic_curve now, before; /* before: as at the last reduction, in case there was no loss */
-	uint64_t used_at;       /* ns: when a cwnd in use was last acknowledged */
-	uint64_t round_rtt, last_rtt; /* ns: HyStart++, least RTT of this and of the previous round; RN_NEVER: unknown */
-	uint64_t base_rtt;      /* ns: HyStart++, when conservative slow start began; 0: it has not */
-	uint32_t acked;         /* bytes since the cubic was last looked up */
-	uint32_t round;         /* value of tcpl_conn.rounds */
+	uint64_t used_at;                    /* ns: when a cwnd in use was last acknowledged */
+	uint64_t round_rtt,
+		last_rtt;  /* ns: HyStart++, least RTT of this and of the previous round; RN_NEVER: unknown */
+	uint64_t base_rtt; /* ns: HyStart++, when conservative slow start began; 0: it has not */
+	uint32_t acked;    /* bytes since the cubic was last looked up */
+	uint32_t round;    /* value of tcpl_conn.rounds */
 	uint8_t samples, css_rounds;
 };
 
@@ -317,35 +321,35 @@ struct tcpl_bbr_model {
 	uint8_t full_n;      /* STARTUP: rounds without growth */
 	bool conserve;       /* first round of a recovery: what is delivered may be sent, no more */
 	bool recovering;
-	bool probe_round;    /* PROBE_RTT: a round trip with a small flight is over */
+	bool probe_round; /* PROBE_RTT: a round trip with a small flight is over */
 };
 
 /* Caller-supplied memory; read through the functions below (and cc), written by the engine only. */
 struct tcpl_conn {
 	/* Line 1: both directions, every segment. */
-	uint8_t state;             /* enum tcpl_state */
-	uint8_t recovery;          /* enum tcpl_recovery (private) */
+	uint8_t state;    /* enum tcpl_state */
+	uint8_t recovery; /* enum tcpl_recovery (private) */
 	uint8_t snd_wscale, rcv_wscale;
-	uint16_t mss;              /* effective: payload bytes of a full segment */
-	uint8_t rtx_mode;          /* enum tcpl_rtx (private): what t_rtx stands for */
-	uint8_t probes;            /* window or keepalive probes since the peer was last heard */
-	uint32_t flags;            /* private: negotiated options and pending work */
+	uint16_t mss;     /* effective: payload bytes of a full segment */
+	uint8_t rtx_mode; /* enum tcpl_rtx (private): what t_rtx stands for */
+	uint8_t probes;   /* window or keepalive probes since the peer was last heard */
+	uint32_t flags;   /* private: negotiated options and pending work */
 	uint32_t snd_una, snd_nxt;
-	uint32_t snd_wnd;          /* bytes from snd_una */
-	uint32_t snd_wl1;          /* sequence number of the segment that last set snd_wnd */
-	uint32_t cwnd, ssthresh;   /* bytes */
-	uint32_t pipe;             /* bytes in the network (RFC 6675) */
+	uint32_t snd_wnd;        /* bytes from snd_una */
+	uint32_t snd_wl1;        /* sequence number of the segment that last set snd_wnd */
+	uint32_t cwnd, ssthresh; /* bytes */
+	uint32_t pipe;           /* bytes in the network (RFC 6675) */
 	uint32_t rcv_nxt;
-	uint32_t rcv_adv;          /* right edge of the window as announced: never moves left */
-	uint32_t rcv_acked;        /* last ACK number sent */
+	uint32_t rcv_adv;   /* right edge of the window as announced: never moves left */
+	uint32_t rcv_acked; /* last ACK number sent */
 	uint32_t rcv_space;
 	uint32_t ts_recent;
 	/* Line 2: queues and timers. */
-	uint32_t q_head, q_sent, q_tail; /* chunk indices, free running: oldest kept, first with unsent bytes, end */
-	uint32_t q_off;            /* bytes of chunk q_sent that have been sent */
-	uint32_t q_end;            /* sequence number after the last queued byte */
-	uint32_t r_head, r_tail;   /* txrec indices, free running */
-	uint32_t n_lost, n_sacked; /* records so marked */
+	uint32_t q_head, q_sent, q_tail;  /* chunk indices, free running: oldest kept, first with unsent bytes, end */
+	uint32_t q_off;                   /* bytes of chunk q_sent that have been sent */
+	uint32_t q_end;                   /* sequence number after the last queued byte */
+	uint32_t r_head, r_tail;          /* txrec indices, free running */
+	uint32_t n_lost, n_sacked;        /* records so marked */
 	uint32_t h_head, h_ready, h_tail; /* hold[head, ready) is in order and not yet taken; [ready, tail) waits */
 	uint64_t t_rtx, t_ack, t_idle;    /* deadlines, RN_NEVER: off. idle: keepalive, FIN_WAIT_2, TIME_WAIT */
 	uint64_t last_in;
@@ -353,57 +357,58 @@ struct tcpl_conn {
 	struct tcpl_mem mem;
 	const struct tcpl_cfg *cfg;
 	const struct tcpl_turns *turns; /* NULL: nothing is known */
-	uint64_t lost_seen;        /* turns->lost, as far as rto_base and tlp_base allow for it */
-	uint64_t rto_base;         /* when the retransmission timer was last restarted (RFC 6298, 5) */
-	uint64_t tlp_base;         /* last new data sent or acknowledged */
-	uint64_t reo_at;           /* when RACK wants to look again; 0: not */
+	uint64_t lost_seen;             /* turns->lost, as far as rto_base and tlp_base allow for it */
+	uint64_t rto_base;              /* when the retransmission timer was last restarted (RFC 6298, 5) */
+	uint64_t tlp_base;              /* last new data sent or acknowledged */
+	uint64_t reo_at;                /* when RACK wants to look again; 0: not */
 	uint64_t srtt, rttvar, rto, min_rtt;
-	uint64_t rtt;              /* the last sample */
+	uint64_t rtt;                 /* the last sample */
 	uint64_t rack_sent, rack_rtt; /* of the most recently sent segment known to have arrived */
 	uint32_t rack_end;
-	uint32_t rack_fack;        /* highest sequence number known to have arrived */
-	uint32_t reo_round;        /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
-	uint32_t recover;          /* recovery ends when this is acknowledged; in TCPL_R_OPEN only with F_RECOVER */
+	uint32_t rack_fack; /* highest sequence number known to have arrived */
+	uint32_t
+		reo_round; /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
+	uint32_t recover;  /* recovery ends when this is acknowledged; in TCPL_R_OPEN only with F_RECOVER */
 	uint16_t fl_first, fl_last; /* slots: the records in flight in the order of transmission; TCPL_NO_SLOT: none */
-	uint32_t r_lost;           /* txrec index: none before it is marked lost */
-	uint32_t round_end;        /* a round trip ends when this is acknowledged */
-	uint32_t rounds;           /* so many have ended; wraps */
-	uint32_t flight_max;       /* most bytes in flight until flight_end is acknowledged */
+	uint32_t r_lost;            /* txrec index: none before it is marked lost */
+	uint32_t round_end;         /* a round trip ends when this is acknowledged */
+	uint32_t rounds;            /* so many have ended; wraps */
+	uint32_t flight_max;        /* most bytes in flight until flight_end is acknowledged */
 	uint32_t flight_end;
 	uint32_t dup_acks;
 	uint32_t tlp_end;
-	uint32_t piece;            /* with F_PIECE: the lost record that this lies in has been sent again up to here */
-	uint32_t mtu_end;          /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */
-	uint16_t mss_full;         /* mss as negotiated */
-	uint16_t mss_hint;         /* said by ICMP, not believed yet; 0: none */
-	uint16_t mss_low;          /* TCPL_MTU_AGAIN: the size that was answered */
-	uint16_t mss_acked;        /* largest segment that was ever acknowledged */
-	uint8_t mtu;               /* enum tcpl_mtu (private) */
+	uint32_t piece;     /* with F_PIECE: the lost record that this lies in has been sent again up to here */
+	uint32_t mtu_end;   /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */
+	uint16_t mss_full;  /* mss as negotiated */
+	uint16_t mss_hint;  /* said by ICMP, not believed yet; 0: none */
+	uint16_t mss_low;   /* TCPL_MTU_AGAIN: the size that was answered */
+	uint16_t mss_acked; /* largest segment that was ever acknowledged */
+	uint8_t mtu;        /* enum tcpl_mtu (private) */
 	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
-	uint32_t undo_una;         /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
-	uint32_t undo_end;         /* after recovery: a DSACK that comes behind the ACK of this is too late */
-	uint32_t undo_rexmits;     /* retransmissions of this recovery that no DSACK has reported */
-	uint32_t prr_flight;       /* RFC 9937: bytes in flight when recovery began */
+	uint32_t undo_una;     /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
+	uint32_t undo_end;     /* after recovery: a DSACK that comes behind the ACK of this is too late */
+	uint32_t undo_rexmits; /* retransmissions of this recovery that no DSACK has reported */
+	uint32_t prr_flight;   /* RFC 9937: bytes in flight when recovery began */
 	uint32_t prr_delivered, prr_out; /* bytes since then */
-	uint32_t fin_seq;          /* of the peer's FIN when it has been seen */
+	uint32_t fin_seq;                /* of the peer's FIN when it has been seen */
 	uint32_t iss, irs;
-	uint32_t max_wnd;          /* largest window the peer ever announced */
+	uint32_t max_wnd; /* largest window the peer ever announced */
 	uint32_t rst_seq;
 	uint32_t ts_recent_age, ts_offset;
 	uint32_t challenge_epoch;
 	uint8_t challenges;
-	uint8_t backoff;           /* exponent of the timer */
-	uint8_t tries;             /* timeouts since the peer last made progress, or answered with a window too small */
-	uint8_t frto;              /* enum tcpl_frto (private) */
+	uint8_t backoff; /* exponent of the timer */
+	uint8_t tries;   /* timeouts since the peer last made progress, or answered with a window too small */
+	uint8_t frto;    /* enum tcpl_frto (private) */
 	uint8_t reo_mult, reo_persist;
 	uint32_t n_blocks;
-	struct tcpl_block block[4];/* SACK blocks to be sent, most recent first */
-	struct tcpl_block dsack;   /* RFC 2883, one shot; empty when seq == end */
-	uint64_t pace_at;          /* ns: when the bytes sent are paid for; no sending before when F_PACE_WAIT */
-	uint64_t pace_cost;        /* ns a byte, << TCPL_PACE_SHIFT; 0: no pace */
-	uint64_t pace_burst;       /* ns: how far ahead of that it may be */
+	struct tcpl_block block[4]; /* SACK blocks to be sent, most recent first */
+	struct tcpl_block dsack;    /* RFC 2883, one shot; empty when seq == end */
+	uint64_t pace_at;           /* ns: when the bytes sent are paid for; no sending before when F_PACE_WAIT */
+	uint64_t pace_cost;         /* ns a byte, << TCPL_PACE_SHIFT; 0: no pace */
+	uint64_t pace_burst;        /* ns: how far ahead of that it may be */
 	struct tcpl_delivery dlv;
-	union {                    /* private to cfg->cc */
+	union {                      /* private to cfg->cc */
 		uint64_t reno_acked; /* NewReno */
 		struct tcpl_cubic_model cubic;
 		struct tcpl_bbr_model bbr;
@@ -566,9 +571,9 @@ static inline bool tcpl_idle(const struct tcpl_conn *c) { return c->q_head == c-
 struct tcpl_info {
 	enum tcpl_state state;
 	uint32_t mss, cwnd, ssthresh, pipe, snd_wnd, rcv_wnd;
-	uint32_t queued;                       /* bytes not yet sent */
+	uint32_t queued; /* bytes not yet sent */
 	uint64_t srtt_ns, rttvar_ns, rto_ns, min_rtt_ns;
-	uint64_t pace;                         /* bytes/s; 0: not paced */
+	uint64_t pace; /* bytes/s; 0: not paced */
 	uint8_t snd_wscale, rcv_wscale;
 	bool sack, ts, wscale, in_recovery;
 	const char *cc;

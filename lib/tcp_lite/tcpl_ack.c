@@ -5,14 +5,14 @@
 #include "tcpl_int.h"
 
 struct acked {
-	uint32_t bytes;    /* cumulatively acknowledged by this ACK */
-	uint32_t known;    /* of these: SACKed before */
-	uint32_t sacked;   /* newly SACKed bytes */
+	uint32_t bytes;  /* cumulatively acknowledged by this ACK */
+	uint32_t known;  /* of these: SACKed before */
+	uint32_t sacked; /* newly SACKed bytes */
 	uint32_t recs;
-	uint64_t rtt;      /* of the earliest sent, never retransmitted; RN_NEVER: none */
-	uint32_t rtt_end;  /* and where that one ends */
+	uint64_t rtt;     /* of the earliest sent, never retransmitted; RN_NEVER: none */
+	uint32_t rtt_end; /* and where that one ends */
 	bool dsack;
-	struct tcpl_block dup; /* what the DSACK reports */
+	struct tcpl_block dup;     /* what the DSACK reports */
 	struct tcpl_newest newest; /* only with F_MODEL */
 };
 
@@ -420,7 +420,8 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		return; /* its payload is good */
 	}
 	tcpl_window_in(c, s, ev);
-	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) && (wnd == c->snd_wnd || o->n_sack > 0);
+	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) &&
+		    (wnd == c->snd_wnd || o->n_sack > 0);
 	bool dup = same && c->r_head != c->r_tail;
 	a.bytes = s->ack - c->snd_una;
 	if (a.bytes > 0) {

@@ -46,24 +46,17 @@ static uint32_t floor_cwnd(const struct tcpl_conn *c) { return 4u * c->mss; }
 static uint32_t pacing_gain(const struct tcpl_bbr_model *m)
 {
 	switch ((enum bbr_state)m->state) {
-	case STARTUP:
-		return GAIN_HIGH;
-	case DRAIN:
-		return GAIN_DRAIN;
-	case PROBE_BW:
-		return cycle[m->phase];
-	case PROBE_RTT:
-		break;
+	case STARTUP: return GAIN_HIGH;
+	case DRAIN: return GAIN_DRAIN;
+	case PROBE_BW: return cycle[m->phase];
+	case PROBE_RTT: break;
 	}
 	return UNIT;
 }
 
 static bool full(const struct tcpl_bbr_model *m) { return m->full_n >= FULL_ROUNDS; }
 
-static void bbr_init(struct tcpl_conn *c)
-{
-	c->bbr = (struct tcpl_bbr_model){ .min_rtt = RN_NEVER };
-}
+static void bbr_init(struct tcpl_conn *c) { c->bbr = (struct tcpl_bbr_model){ .min_rtt = RN_NEVER }; }
 
 /* 4.1.1.3: true: a round trip is over. */
 static bool round_over(struct tcpl_conn *c, const struct tcpl_rate *r)
@@ -272,7 +265,13 @@ static uint32_t bbr_ssthresh(struct tcpl_conn *c, uint64_t now)
 }
 
 /* Not called: `measured` has taken its place. */
-static void bbr_acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes) { (void)c; (void)now; (void)bytes; }
+static void bbr_acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
+{
+	(void)c;
+	(void)now;
+	(void)bytes;
+}
 
-const struct tcpl_cc tcpl_bbr = { .name = "bbr", .init = bbr_init, .acked = bbr_acked, .ssthresh = bbr_ssthresh,
-				  .measured = bbr_measured };
+const struct tcpl_cc tcpl_bbr = {
+	.name = "bbr", .init = bbr_init, .acked = bbr_acked, .ssthresh = bbr_ssthresh, .measured = bbr_measured
+};

@@ -167,5 +167,6 @@ static uint32_t cubic_ssthresh(struct tcpl_conn *c, uint64_t now)
 /* RFC 9438, 4.9 */
 static void cubic_undo(struct tcpl_conn *c) { c->cubic.now = c->cubic.before; }
 
-const struct tcpl_cc tcpl_cubic = { .name = "cubic", .init = cubic_init, .acked = cubic_acked,
-				    .ssthresh = cubic_ssthresh, .undo = cubic_undo };
+const struct tcpl_cc tcpl_cubic = {
+	.name = "cubic", .init = cubic_init, .acked = cubic_acked, .ssthresh = cubic_ssthresh, .undo = cubic_undo
+};

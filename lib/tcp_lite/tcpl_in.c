@@ -123,7 +123,11 @@ static enum tcpl_verdict synchronised(struct tcpl_conn *c, uint64_t now, const s
 static enum tcpl_verdict in_closed(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s,
 				   const struct tcpl_opts *o, struct tcpl_ev *ev)
 {
-	(void)c; (void)now; (void)s; (void)o; (void)ev;
+	(void)c;
+	(void)now;
+	(void)s;
+	(void)o;
+	(void)ev;
 	return TCPL_DROP_STATE;
 }
 
@@ -315,11 +319,10 @@ static bool predicted(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *
 {
 	uint32_t acked = s->ack - c->snd_una;
 
-	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_FIN_WAIT_2) ||
-	    (s->flags & ~TCPL_PSH) != TCPL_ACK || s->seq != c->rcv_nxt ||
-	    c->h_tail != 0 || c->recovery != TCPL_R_OPEN || (c->n_sacked | c->n_lost | c->dup_acks) != 0 ||
-	    (c->flags & (F_AHEAD | F_FIN_SEEN)) || acked > c->snd_nxt - c->snd_una ||
-	    s->len > c->rcv_adv - c->rcv_nxt || (acked | s->len) == 0)
+	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_FIN_WAIT_2) || (s->flags & ~TCPL_PSH) != TCPL_ACK ||
+	    s->seq != c->rcv_nxt || c->h_tail != 0 || c->recovery != TCPL_R_OPEN ||
+	    (c->n_sacked | c->n_lost | c->dup_acks) != 0 || (c->flags & (F_AHEAD | F_FIN_SEEN)) ||
+	    acked > c->snd_nxt - c->snd_una || s->len > c->rcv_adv - c->rcv_nxt || (acked | s->len) == 0)
 		return false;
 	if (c->flags & F_TS) {
 		if (s->optlen != TCPL_TS_OPTLEN || rn_load_be32(s->opt) != 0x0101080a)

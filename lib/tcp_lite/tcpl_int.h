@@ -8,37 +8,37 @@
 
 /* tcpl_conn.flags: what was negotiated, what has been seen, and work that waits for tcpl_out. */
 enum {
-	F_WSCALE     = 1u << 0,
-	F_SACK       = 1u << 1,
-	F_TS         = 1u << 2,
-	F_FIN_QUEUED = 1u << 3,  /* the owner closed its direction */
-	F_FIN_SENT   = 1u << 4,
-	F_FIN_SEEN   = 1u << 5,  /* fin_seq is known */
-	F_FIN_RCVD   = 1u << 6,  /* the peer's FIN is in order: rcv_nxt stands behind it */
-	F_ACK_NOW    = 1u << 7,
-	F_SYN_NOW    = 1u << 8,  /* SYN or SYN-ACK */
-	F_RST_NOW    = 1u << 9,  /* the last word of a closed connection, at rst_seq */
-	F_RST_REPLY  = 1u << 10, /* a reset at rst_seq for a bad handshake ACK; the state stays */
-	F_WIN_PROBE  = 1u << 11,
+	F_WSCALE = 1u << 0,
+	F_SACK = 1u << 1,
+	F_TS = 1u << 2,
+	F_FIN_QUEUED = 1u << 3, /* the owner closed its direction */
+	F_FIN_SENT = 1u << 4,
+	F_FIN_SEEN = 1u << 5, /* fin_seq is known */
+	F_FIN_RCVD = 1u << 6, /* the peer's FIN is in order: rcv_nxt stands behind it */
+	F_ACK_NOW = 1u << 7,
+	F_SYN_NOW = 1u << 8,    /* SYN or SYN-ACK */
+	F_RST_NOW = 1u << 9,    /* the last word of a closed connection, at rst_seq */
+	F_RST_REPLY = 1u << 10, /* a reset at rst_seq for a bad handshake ACK; the state stays */
+	F_WIN_PROBE = 1u << 11,
 	F_KEEP_PROBE = 1u << 12,
-	F_TLP_NOW    = 1u << 13,
-	F_TLP_ON     = 1u << 14, /* a tail loss probe is out, tlp_end is valid */
+	F_TLP_NOW = 1u << 13,
+	F_TLP_ON = 1u << 14,     /* a tail loss probe is out, tlp_end is valid */
 	F_TLP_REXMIT = 1u << 15, /* and it was a retransmission */
-	F_FORCE      = 1u << 16, /* one retransmission without asking cwnd (RFC 6675, 5 (4.3)) */
+	F_FORCE = 1u << 16,      /* one retransmission without asking cwnd (RFC 6675, 5 (4.3)) */
 	F_REORDERING = 1u << 17, /* RACK.reordering_seen */
-	F_UNDO       = 1u << 18, /* undo_* are valid, undo_ts too once F_UNDO_TS is set */
-	F_UNDO_TS    = 1u << 19,
-	F_SENT       = 1u << 20, /* something went out since the timers were last set */
-	F_RST_ACK    = 1u << 21, /* that last RST carries an ACK */
-	F_MODEL      = 1u << 22, /* congestion control models the path: tcpl_rate.c keeps the books */
-	F_PACE_WAIT  = 1u << 23, /* paced, and not before pace_at */
-	F_REO_ROUND  = 1u << 24, /* reo_round is valid: it lies ahead of SND.UNA */
-	F_RECOVER    = 1u << 25, /* recover is valid although recovery was left: it lies ahead of SND.UNA */
-	F_PACED      = 1u << 26, /* cfg.pace: the pace follows cwnd */
-	F_PIECE      = 1u << 27, /* piece is valid */
-	F_MTU_END    = 1u << 28, /* mtu_end is valid */
+	F_UNDO = 1u << 18,       /* undo_* are valid, undo_ts too once F_UNDO_TS is set */
+	F_UNDO_TS = 1u << 19,
+	F_SENT = 1u << 20,      /* something went out since the timers were last set */
+	F_RST_ACK = 1u << 21,   /* that last RST carries an ACK */
+	F_MODEL = 1u << 22,     /* congestion control models the path: tcpl_rate.c keeps the books */
+	F_PACE_WAIT = 1u << 23, /* paced, and not before pace_at */
+	F_REO_ROUND = 1u << 24, /* reo_round is valid: it lies ahead of SND.UNA */
+	F_RECOVER = 1u << 25,   /* recover is valid although recovery was left: it lies ahead of SND.UNA */
+	F_PACED = 1u << 26,     /* cfg.pace: the pace follows cwnd */
+	F_PIECE = 1u << 27,     /* piece is valid */
+	F_MTU_END = 1u << 28,   /* mtu_end is valid */
 	/* any of these: an ACK takes the long way, where numbers that lie ahead are compared and then forgotten */
-	F_AHEAD      = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER | F_PIECE | F_MTU_END,
+	F_AHEAD = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER | F_PIECE | F_MTU_END,
 };
 
 /* One writer: tcpl_ack.c and the timer through tcpl_enter_loss. */
@@ -78,8 +78,8 @@ enum tcpl_rtx {
 /* tcpl_txrec.flags; a record with neither SACKED nor LOST is in flight and in the list of those */
 enum {
 	R_SACKED = 1u << 0,
-	R_LOST   = 1u << 1, /* believed lost and not sent again: not in pipe */
-	R_FIN    = 1u << 2,
+	R_LOST = 1u << 1, /* believed lost and not sent again: not in pipe */
+	R_FIN = 1u << 2,
 };
 
 struct tcpl_opts {
@@ -99,12 +99,12 @@ struct tcpl_newest {
 	uint64_t prior_at; /* when that many had been delivered */
 	uint64_t began;    /* when the flight of those left */
 	uint64_t sent;
-	uint64_t rtt;      /* RN_NEVER: it was sent twice */
+	uint64_t rtt; /* RN_NEVER: it was sent twice */
 };
 
 #define TCPL_PACE_SHIFT 20
-#define TCPL_TS_OPTLEN 12u
-#define TCPL_MSS_MIN   64u /* a peer that announces less gets this much */
+#define TCPL_TS_OPTLEN  12u
+#define TCPL_MSS_MIN    64u /* a peer that announces less gets this much */
 
 static inline struct tcpl_txrec *tcpl_rec(const struct tcpl_conn *c, uint32_t idx)
 {
@@ -230,9 +230,9 @@ void tcpl_undo_dsack(struct tcpl_conn *c, struct tcpl_block b);
 void tcpl_prr(struct tcpl_conn *c, uint32_t delivered, bool safe);
 /* What an ACK says to F-RTO. */
 struct tcpl_frto_ack {
-	bool advanced;  /* SND.UNA moved */
-	bool original;  /* something sent before the timeout, and never again, has arrived */
-	bool contrary;  /* a duplicate, or new data were SACKed and old ones were not */
+	bool advanced; /* SND.UNA moved */
+	bool original; /* something sent before the timeout, and never again, has arrived */
+	bool contrary; /* a duplicate, or new data were SACKed and old ones were not */
 };
 void tcpl_frto_in(struct tcpl_conn *c, struct tcpl_frto_ack a);
 

@@ -38,8 +38,8 @@ static void sip_word(struct sip *s, uint64_t m)
 /* SipHash-2-4 over data and then `extra`: a keyed hash that is cheap on short input. */
 static uint64_t sip_hash(const uint64_t key[2], const void *data, uint32_t len, uint64_t extra)
 {
-	struct sip s = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
-			 key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573 };
+	struct sip s = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
+			 key[1] ^ 0x7465646279746573 };
 	const uint8_t *p = data;
 	uint64_t m;
 
@@ -102,7 +102,8 @@ bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const v
 	return true;
 }
 
-bool tcpl_cookie_good(const uint64_t key[2], const void *tuple, uint32_t tuple_len, uint64_t now, const struct tcpl_seg *s)
+bool tcpl_cookie_good(const uint64_t key[2], const void *tuple, uint32_t tuple_len, uint64_t now,
+		      const struct tcpl_seg *s)
 {
 	uint32_t iss = s->ack - 1, irs = s->seq - 1;
 	uint8_t low = (uint8_t)iss;
@@ -129,9 +130,13 @@ enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2],
 	tcpl_start(c, now, iss);
 	c->irs = irs;
 	/* The ACK carries timestamps exactly when both sides agreed on them. */
-	struct tcpl_opts syn = { .has_ts = opt.has_ts, .tsval = opt.tsval, .has_mss = true,
-				 .mss = cookie_mss[low >> 1 & 3], .sack_ok = (low & 8) != 0,
-				 .has_wscale = low >> 4 != 15, .wscale = low >> 4 };
+	struct tcpl_opts syn = { .has_ts = opt.has_ts,
+				 .tsval = opt.tsval,
+				 .has_mss = true,
+				 .mss = cookie_mss[low >> 1 & 3],
+				 .sack_ok = (low & 8) != 0,
+				 .has_wscale = low >> 4 != 15,
+				 .wscale = low >> 4 };
 	tcpl_negotiate(c, now, &syn);
 	c->snd_una = s->ack;
 	c->snd_wnd = (uint32_t)s->wnd << c->snd_wscale;

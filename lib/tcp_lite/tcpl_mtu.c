@@ -6,9 +6,9 @@
  */
 #include "tcpl_int.h"
 
-#define MSS_LEAST   512u /* MTU 552 of IPv4: no ICMP brings a connection below */
-#define HOLE_TRIES  2u   /* timeouts of a full segment before smaller ones are tried */
-#define PROOF       4u   /* full segments: so many bytes acknowledged, and they pass */
+#define MSS_LEAST  512u /* MTU 552 of IPv4: no ICMP brings a connection below */
+#define HOLE_TRIES 2u   /* timeouts of a full segment before smaller ones are tried */
+#define PROOF      4u   /* full segments: so many bytes acknowledged, and they pass */
 
 /* MTU 1500 and RFC 8200's least, 1280, less the headers of IPv6 and TCP. Smaller ones are silent for other reasons. */
 static const uint16_t step[] = { 1440, 1220 };
@@ -17,10 +17,7 @@ static uint32_t options(const struct tcpl_conn *c) { return c->flags & F_TS ? TC
 
 static uint32_t len_of(const struct tcpl_txrec *r) { return r->end - r->seq - !!(r->flags & R_FIN); }
 
-uint32_t tcpl_path_mss(const struct tcpl_conn *c)
-{
-	return c->mtu == TCPL_MTU_LOW ? c->mss + options(c) : 0;
-}
+uint32_t tcpl_path_mss(const struct tcpl_conn *c) { return c->mtu == TCPL_MTU_LOW ? c->mss + options(c) : 0; }
 
 /* What is in flight and too large has not arrived, and will not. */
 static void believe(struct tcpl_conn *c, uint32_t mss)
@@ -83,8 +80,7 @@ void tcpl_mtu_progress(struct tcpl_conn *c)
 	c->mss_hint = 0;
 	switch ((enum tcpl_mtu)c->mtu) {
 	case TCPL_MTU_FULL:
-	case TCPL_MTU_LOW:
-		return;
+	case TCPL_MTU_LOW: return;
 	case TCPL_MTU_TRIED:
 		c->mtu = TCPL_MTU_AGAIN;
 		c->mss_low = c->mss;

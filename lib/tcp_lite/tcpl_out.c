@@ -260,8 +260,9 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 	o->off = c->q_off;
 	if (len == unsent && len > 0)
 		o->flags |= TCPL_PSH;
-	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){ c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now,
-						       fin ? R_FIN : 0, 0, 0, 0, 0 };
+	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){
+		c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now, fin ? R_FIN : 0, 0, 0, 0, 0
+	};
 	tcpl_flight_add(c, c->r_tail);
 	c->prr_out += len;
 	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))
@@ -348,23 +349,19 @@ bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 		return out_rst(c, now, o);
 	switch (tcpl_get_state(c)) {
 	case TCPL_S_CLOSED:
-	case TCPL_S_COUNT:
-		return false;
-	case TCPL_S_SYN_SENT:
-		return (c->flags & F_SYN_NOW) && out_syn(c, now, o);
+	case TCPL_S_COUNT: return false;
+	case TCPL_S_SYN_SENT: return (c->flags & F_SYN_NOW) && out_syn(c, now, o);
 	case TCPL_S_SYN_RCVD:
 		if (c->flags & F_SYN_NOW)
 			return out_syn(c, now, o);
 		return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
-	case TCPL_S_TIME_WAIT:
-		return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
+	case TCPL_S_TIME_WAIT: return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
 	case TCPL_S_ESTABLISHED:
 	case TCPL_S_FIN_WAIT_1:
 	case TCPL_S_FIN_WAIT_2:
 	case TCPL_S_CLOSE_WAIT:
 	case TCPL_S_CLOSING:
-	case TCPL_S_LAST_ACK:
-		break;
+	case TCPL_S_LAST_ACK: break;
 	}
 	if (out_synchronised(c, now, o))
 		return true;

@@ -94,16 +94,27 @@ void tcpl_rate_seen(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl
 	n->bytes += r->end - r->seq;
 	if (n->any && (r->sent < n->sent || (r->sent == n->sent && rn_seq_lt(s->delivered, n->prior))))
 		return;
-	*n = (struct tcpl_newest){ true, s->limited != 0, n->bytes, s->delivered, r->sent - s->acked_ago,
-				   r->sent - s->began_ago, r->sent, r->rexmits == 0 ? now - r->sent : RN_NEVER };
+	*n = (struct tcpl_newest){ true,
+				   s->limited != 0,
+				   n->bytes,
+				   s->delivered,
+				   r->sent - s->acked_ago,
+				   r->sent - s->began_ago,
+				   r->sent,
+				   r->rexmits == 0 ? now - r->sent : RN_NEVER };
 }
 
 /* An ACK has been worked on: flight: bytes in the network before it; lost: bytes that it showed to be lost. */
 void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_t lost, const struct tcpl_newest *n)
 {
 	struct tcpl_delivery *d = &c->dlv;
-	struct tcpl_rate r = { .bytes = n->bytes, .lost = lost, .flight = flight, .prior = n->prior, .any = n->any,
-			       .limited = n->limited, .rtt = n->any ? n->rtt : RN_NEVER };
+	struct tcpl_rate r = { .bytes = n->bytes,
+			       .lost = lost,
+			       .flight = flight,
+			       .prior = n->prior,
+			       .any = n->any,
+			       .limited = n->limited,
+			       .rtt = n->any ? n->rtt : RN_NEVER };
 
 	if ((n->bytes | lost) == 0)
 		return;
@@ -128,9 +139,9 @@ void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_
 void tcpl_rate_idle(struct tcpl_conn *c)
 {
 	uint32_t inflight = c->snd_nxt - c->snd_una;
-	bool stopped = (c->flags & F_PACE_WAIT) || c->n_lost > 0 || tcpl_unsent(c) >= c->mss || c->pipe + c->mss > c->cwnd ||
-		       inflight + c->mss > c->snd_wnd || c->r_tail - c->r_head == c->mem.rec_n ||
-		       tcpl_room(c) * 8 < c->mem.chunk_n;
+	bool stopped = (c->flags & F_PACE_WAIT) || c->n_lost > 0 || tcpl_unsent(c) >= c->mss ||
+		       c->pipe + c->mss > c->cwnd || inflight + c->mss > c->snd_wnd ||
+		       c->r_tail - c->r_head == c->mem.rec_n || tcpl_room(c) * 8 < c->mem.chunk_n;
 
 	if (stopped)
 		return;

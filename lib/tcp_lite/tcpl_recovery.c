@@ -209,7 +209,8 @@ void tcpl_undo_dsack(struct tcpl_conn *c, struct tcpl_block b)
 {
 	uint32_t n = (b.end - b.seq + c->mss - 1) / c->mss;
 
-	if (!(c->flags & F_UNDO) || c->undo_rexmits == 0 || rn_seq_lt(b.seq, c->undo_una) || rn_seq_gt(b.end, c->recover))
+	if (!(c->flags & F_UNDO) || c->undo_rexmits == 0 || rn_seq_lt(b.seq, c->undo_una) ||
+	    rn_seq_gt(b.end, c->recover))
 		return;
 	c->undo_rexmits -= rn_min_u32(n, c->undo_rexmits);
 	if (c->undo_rexmits == 0)

@@ -205,8 +205,7 @@ static void see_fin(struct tcpl_conn *c, const struct tcpl_seg *s)
 	c->flags |= F_FIN_SEEN;
 }
 
-void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, struct tcpl_ev *ev,
-		  enum tcpl_verdict *v)
+void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, struct tcpl_ev *ev, enum tcpl_verdict *v)
 {
 	struct tcpl_slice p = { s->ref, 0, s->len, s->seq };
 	uint32_t before = c->rcv_nxt;

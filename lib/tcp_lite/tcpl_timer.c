@@ -182,24 +182,12 @@ static void on_rtx(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 	if (unfair(c, now))
 		return;
 	switch ((enum tcpl_rtx)c->rtx_mode) {
-	case TCPL_RTX_OFF:
-		c->t_rtx = RN_NEVER;
-		return;
-	case TCPL_RTX_SYN:
-		on_syn(c, ev);
-		return;
-	case TCPL_RTX_RTO:
-		on_rto(c, now, ev);
-		return;
-	case TCPL_RTX_TLP:
-		on_tlp(c, now);
-		return;
-	case TCPL_RTX_REO:
-		on_reo(c, now);
-		return;
-	case TCPL_RTX_PERSIST:
-		on_persist(c, now, ev);
-		return;
+	case TCPL_RTX_OFF: c->t_rtx = RN_NEVER; return;
+	case TCPL_RTX_SYN: on_syn(c, ev); return;
+	case TCPL_RTX_RTO: on_rto(c, now, ev); return;
+	case TCPL_RTX_TLP: on_tlp(c, now); return;
+	case TCPL_RTX_REO: on_reo(c, now); return;
+	case TCPL_RTX_PERSIST: on_persist(c, now, ev); return;
 	case TCPL_RTX_PACE:
 		c->flags &= ~(uint32_t)F_PACE_WAIT;
 		tcpl_rearm(c, now);

@@ -5,8 +5,8 @@
 #include "crc32c/crc32c.h"
 
 #define VERSION_SHIFT 4
-#define MTU_MAX 4096u /* IBV_MTU_4096 */
-#define MTU_MIN 256u
+#define MTU_MAX       4096u /* IBV_MTU_4096 */
+#define MTU_MIN       256u
 
 enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 {

@@ -23,11 +23,11 @@
 
 #include "base/rn_base.h"
 
-#define UDPL_VERSION  1u
-#define UDPL_HDR_LEN  20u
-#define UDPL_CRC_LEN  4u
-#define UDPL_QPN_MAX  UINT32_C(0xffffff)
-#define UDPL_QPN_CM   1u /* whom SIDR messages are for, as on InfiniBand */
+#define UDPL_VERSION   1u
+#define UDPL_HDR_LEN   20u
+#define UDPL_CRC_LEN   4u
+#define UDPL_QPN_MAX   UINT32_C(0xffffff)
+#define UDPL_QPN_CM    1u           /* whom SIDR messages are for, as on InfiniBand */
 #define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group that the packet's address names, as on InfiniBand */
 
 enum udpl_kind {
@@ -40,8 +40,8 @@ enum udpl_kind {
 #define UDPL_F_IMM 0x01u /* a Send: the immediate is in the DDP header's word for the ULP, unused there by RDMAP */
 
 struct udpl_hdr {
-	uint8_t kind;      /* enum udpl_kind */
-	uint8_t flags;     /* UDPL_F_* */
+	uint8_t kind;  /* enum udpl_kind */
+	uint8_t flags; /* UDPL_F_* */
 	uint32_t dst_qpn, src_qpn;
 	uint32_t qkey;
 	uint32_t body_len; /* parsed only */
@@ -49,10 +49,10 @@ struct udpl_hdr {
 
 enum udpl_verdict {
 	UDPL_OK = 0,
-	UDPL_SHORT,       /* no room for header and CRC */
+	UDPL_SHORT, /* no room for header and CRC */
 	UDPL_BAD_VERSION,
 	UDPL_BAD_KIND,
-	UDPL_BAD_QPN,     /* more than 24 bits */
+	UDPL_BAD_QPN, /* more than 24 bits */
 	UDPL_VERDICTS
 };
 

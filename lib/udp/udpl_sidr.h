@@ -24,10 +24,10 @@ enum udpl_sidr_status { UDPL_SIDR_VALID = 0, UDPL_SIDR_NO_SERVICE = 1, UDPL_SIDR
 
 struct udpl_sidr {
 	uint64_t id;
-	uint8_t status;      /* reply */
-	uint16_t port;       /* host order, as all here */
-	uint16_t src_port;   /* request */
-	uint32_t qpn, qkey;  /* reply */
+	uint8_t status;     /* reply */
+	uint16_t port;      /* host order, as all here */
+	uint16_t src_port;  /* request */
+	uint32_t qpn, qkey; /* reply */
 	uint32_t priv_len;
 	const uint8_t *priv; /* parsed: into the body */
 };

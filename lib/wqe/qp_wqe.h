@@ -15,11 +15,11 @@
 
 #include "base/rn_base.h"
 
-#define QP_SLOT_SIZE   64
-#define QP_CQE_SIZE    32
-#define QP_MAX_SGE     30  /* what a work request may carry, send and receive */
-#define QP_MAX_SGE_RD  1   /* of a Read: its sink is one range of one STag (RFC 5040, 4.4) */
-#define QP_MAX_INLINE  480 /* bytes */
+#define QP_SLOT_SIZE  64
+#define QP_CQE_SIZE   32
+#define QP_MAX_SGE    30  /* what a work request may carry, send and receive */
+#define QP_MAX_SGE_RD 1   /* of a Read: its sink is one range of one STag (RFC 5040, 4.4) */
+#define QP_MAX_INLINE 480 /* bytes */
 
 /*
  * Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). Those behind
@@ -27,7 +27,7 @@
  */
 enum qp_wr_op {
 	QP_WR_SEND = 0,
-	QP_WR_SEND_INV,  /* aux = STag to invalidate at the peer */
+	QP_WR_SEND_INV, /* aux = STag to invalidate at the peer */
 	QP_WR_WRITE,
 	QP_WR_READ,
 	QP_WR_SEND_IMM,  /* aux = immediate data, its 4 bytes as they go on the wire */
@@ -41,9 +41,9 @@ enum qp_wr_op {
 
 enum {
 	QP_WF_SIGNALED = 1 << 0,
-	QP_WF_FENCE = 1 << 1,     /* starts after all earlier Reads and Atomics of this QP have completed */
+	QP_WF_FENCE = 1 << 1, /* starts after all earlier Reads and Atomics of this QP have completed */
 	QP_WF_SOLICITED = 1 << 2,
-	QP_WF_INLINE = 1 << 3,    /* payload bytes follow the fixed part instead of SGEs */
+	QP_WF_INLINE = 1 << 3, /* payload bytes follow the fixed part instead of SGEs */
 };
 
 struct qp_sge {
@@ -59,21 +59,23 @@ struct qp_sge {
  */
 struct qp_wqe {
 	uint64_t wr_id;
-	uint8_t op;          /* enum qp_wr_op */
-	uint8_t flags;       /* QP_WF_* */
+	uint8_t op;    /* enum qp_wr_op */
+	uint8_t flags; /* QP_WF_* */
 	uint8_t num_sge;
 	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
 	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
 	uint8_t hop_limit;   /* of a datagram to a group: routers that it may pass and one more; 0 is 1 */
 	uint8_t rsv;
 	union {
-		uint64_t raddr; /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
+		uint64_t
+			raddr; /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
 		struct {
-			uint32_t qpn, qkey; /* of the receiver; with QP_QKEY_OWN the Q_Key is the sending queue pair's own */
+			uint32_t qpn,
+				qkey; /* of the receiver; with QP_QKEY_OWN the Q_Key is the sending queue pair's own */
 		} ud;
 	};
-	uint32_t rkey;       /* Write, Read, Atomic: remote STag; bind: the window's STag from now on */
-	uint32_t aux;        /* as said at the operation; bind: lkey of the MR */
+	uint32_t rkey; /* Write, Read, Atomic: remote STag; bind: the window's STag from now on */
+	uint32_t aux;  /* as said at the operation; bind: lkey of the MR */
 	union {
 		struct qp_sge sge[2];
 		struct {
@@ -92,9 +94,9 @@ struct qp_wqe {
 	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
-#define QP_WQE_FIXED 32
+#define QP_WQE_FIXED   32
 #define QP_UD_ADDR_LEN 16u
-#define QP_QKEY_OWN UINT32_C(0x80000000)
+#define QP_QKEY_OWN    UINT32_C(0x80000000)
 
 /* Receive WQE: a 16-byte fixed part, then the SGEs, running on through consecutive slots. */
 struct qp_rwqe {
@@ -110,7 +112,8 @@ _Static_assert(sizeof(struct qp_rwqe) == QP_SLOT_SIZE, "a plain receive WQE fill
 
 #define QP_WQE_MAX_SLOTS 9 /* (QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_SGE * 16) / 64 rounded up; inline fits too */
 _Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
-_Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all inline bytes fit");
+_Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE,
+	       "all inline bytes fit");
 
 /* Slots for a WQE whose SGEs or inline data, and the address before them if there is one, take `bytes` bytes. */
 static inline uint32_t qp_wqe_slots(uint32_t bytes) { return (QP_WQE_FIXED + bytes + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE; }
@@ -125,7 +128,7 @@ enum {
 	QP_ACC_REMOTE_WRITE = 2,
 	QP_ACC_REMOTE_READ = 4,
 	QP_ACC_REMOTE_ATOMIC = 8,
-	QP_ACC_MW_BIND = 16,   /* windows may be bound to the region */
+	QP_ACC_MW_BIND = 16, /* windows may be bound to the region */
 	QP_ACC_ALL = 31,
 	QP_ACC_REMOTE = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_READ | QP_ACC_REMOTE_ATOMIC,
 	QP_ACC_ZERO_BASED = 32 /* of a window: its tagged offsets begin at 0 */
@@ -163,7 +166,7 @@ enum qp_wc_op {
 
 /* Numbers of ibv_wc_flags. */
 enum {
-	QP_WCF_GRH = 1 << 0,      /* of a datagram: 40 bytes that tell its addresses lie before the message, and count */
+	QP_WCF_GRH = 1 << 0, /* of a datagram: 40 bytes that tell its addresses lie before the message, and count */
 	QP_WCF_WITH_IMM = 1 << 1, /* aux = the 4 bytes as they came from the wire */
 	QP_WCF_WITH_INV = 1 << 3  /* aux = the STag that was invalidated */
 };
@@ -181,7 +184,7 @@ struct qp_cqe {
 		uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
 		uint32_t src_qp;     /* of a datagram received: the sender's QPN */
 	};
-	uint32_t when;     /* low half of the nanoseconds at which it was made; the daemon's clock is CLOCK_MONOTONIC */
+	uint32_t when; /* low half of the nanoseconds at which it was made; the daemon's clock is CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache line");
 
@@ -209,7 +212,7 @@ enum qp_state {
 	 * begun until ibv_modify_qp to RTS.
 	 */
 	QP_S_SQD = 4,
-	QP_S_ERR = 6    /* all posted and later posted work is flushed; ibv_modify_qp to RESET moves it on */
+	QP_S_ERR = 6 /* all posted and later posted work is flushed; ibv_modify_qp to RESET moves it on */
 };
 
 /* What the daemon tells the client of a QP without being asked (the client only reads; the daemon never reads it). */

@@ -160,10 +160,7 @@ struct model {
 	uint64_t when[N];
 };
 
-static uint64_t tick_up(uint64_t when)
-{
-	return (when + TICK - 1) / TICK * TICK;
-}
+static uint64_t tick_up(uint64_t when) { return (when + TICK - 1) / TICK * TICK; }
 
 static void model_arm(struct model *m, uint32_t i, uint64_t when, uint64_t now)
 {

@@ -12,7 +12,7 @@
 
 #include "crc32c/crc32c.h"
 
-#define RUNS 7
+#define RUNS   7
 #define RUN_NS 10000000.0
 
 struct job {
@@ -113,7 +113,8 @@ static void row(const char *name, step_fn step, struct job *j, const size_t *siz
 /* The one figure that was asked for. */
 static int one(step_fn step, const struct job *j, size_t most)
 {
-	if (j->size == 0 || j->batch == 0 || j->size > most || j->batch > most || j->batch * j->size > j->span || j->span > most) {
+	if (j->size == 0 || j->batch == 0 || j->size > most || j->batch > most || j->batch * j->size > j->span ||
+	    j->span > most) {
 		fprintf(stderr, "bench_limits: SPAN is at most %zu and holds BYTES times BATCH\n", most);
 		return 2;
 	}
@@ -146,11 +147,12 @@ int main(int argc, char **argv)
 		return one(step_memcpy, &j, out);
 	}
 	if (argc != 1) {
-		fprintf(stderr, "usage: bench_limits [--loop BYTES SPAN [BATCH] | --copy BYTES SPAN]\n"
-				"Prints what this machine reaches with CRC32C and copying, in GB/s.\n"
-				"--loop: only the loop of two sums and a copy, in segments of BYTES that walk over SPAN bytes; the\n"
-				"first sums of BATCH segments are done before the rest.\n"
-				"--copy: only memcpy, in the same way.\n");
+		fprintf(stderr,
+			"usage: bench_limits [--loop BYTES SPAN [BATCH] | --copy BYTES SPAN]\n"
+			"Prints what this machine reaches with CRC32C and copying, in GB/s.\n"
+			"--loop: only the loop of two sums and a copy, in segments of BYTES that walk over SPAN bytes; the\n"
+			"first sums of BATCH segments are done before the rest.\n"
+			"--copy: only memcpy, in the same way.\n");
 		return 2;
 	}
 	printf("GB/s, bytes per call  ");

@@ -14,13 +14,13 @@
 #include <infiniband/verbs.h>
 
 #define RUNS_MAX 21
-#define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define RW       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 struct kind {
 	const char *name;
-	int flags;    /* of mmap() */
+	int flags; /* of mmap() */
 	int touch;
-	int again;    /* registered once before the measured time */
+	int again; /* registered once before the measured time */
 };
 
 static const struct kind kinds[] = {

@@ -117,7 +117,9 @@ static double median(double (*run)(void))
 static bool make(struct pipe *p)
 {
 	uint64_t size = spsc_size(SLOTS, RN_CACHE_LINE);
-	struct spsc_place at = { .region = aligned_alloc(RN_CACHE_LINE, size), .region_size = size, .nslots = SLOTS,
+	struct spsc_place at = { .region = aligned_alloc(RN_CACHE_LINE, size),
+				 .region_size = size,
+				 .nslots = SLOTS,
 				 .slot_size = RN_CACHE_LINE };
 
 	if (at.region == NULL)

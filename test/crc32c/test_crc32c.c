@@ -45,8 +45,8 @@ static uint32_t reference(uint32_t crc, const uint8_t *p, size_t n)
 static void published_vectors(void **state)
 {
 	static const uint8_t read_pdu[48] = {
-		0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 4, 0,
-		0, 0, 0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+		0x01, 0xc0, 0, 0,    0, 0, 0, 0,    0,    0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 4, 0,
+		0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 2,    0, 0, 0, 0, 0, 0, 0,
 	};
 	uint8_t b[32];
 
@@ -88,7 +88,8 @@ static void table_equals_the_definition(void **state)
 	while (m[1].name != NULL)
 		m++;
 	for (size_t n = 0; n < 700; n++)
-		assert_int_equal(m->sum((uint32_t)n * 77, noise + n % 16, n), reference((uint32_t)n * 77, noise + n % 16, n));
+		assert_int_equal(m->sum((uint32_t)n * 77, noise + n % 16, n),
+				 reference((uint32_t)n * 77, noise + n % 16, n));
 }
 
 /* Every implementation at every length and alignment against the definition, computed along the way. */
@@ -168,7 +169,8 @@ static void copy_puts_words_in_between(void **state)
 			const uint8_t *src = noise + rn_rng_below(&r, 64);
 			uint8_t *d = dst + rn_rng_below(&r, 64);
 			uint32_t n = rn_rng_below(&r, round % 4 == 0 ? 9000 : 1600), cut = rn_rng_below(&r, n + 1);
-			struct crc32c_words w = { word, round % 8 == 7 ? rn_rng_below(&r, 512) : 4 * rn_rng_below(&r, 128) };
+			struct crc32c_words w = { word,
+						  round % 8 == 7 ? rn_rng_below(&r, 512) : 4 * rn_rng_below(&r, 128) };
 			size_t next = w.at, len = 0, words = 0;
 
 			for (uint32_t i = 0; i < n; i++) {

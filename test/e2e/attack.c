@@ -29,10 +29,16 @@ int mode_probe(void)
 	return bad;
 }
 
-#define MODE(m) { #m, mode_##m }
-static const struct { const char *name; int (*run)(void); } modes[] = {
-	MODE(probe), MODE(lingering), MODE(unread), MODE(fuse), MODE(groups), MODE(hijack), MODE(numbers), MODE(channels), MODE(mappings),
-	MODE(listeners), MODE(clients),
+#define MODE(m) \
+	{ \
+#m, mode_##m \
+	}
+static const struct {
+	const char *name;
+	int (*run)(void);
+} modes[] = {
+	MODE(probe),   MODE(lingering), MODE(unread),   MODE(fuse),      MODE(groups),  MODE(hijack),
+	MODE(numbers), MODE(channels),  MODE(mappings), MODE(listeners), MODE(clients),
 };
 
 int main(int argc, char **argv)

@@ -13,7 +13,8 @@
 #define QPS 16u
 enum { EV_ADDR_RESOLVED = 0, EV_ROUTE_RESOLVED = 2 }; /* rdma_cm_event_type */
 
-static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char *from, uint16_t port, struct ipc_addr to)
+static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char *from, uint16_t port,
+		     struct ipc_addr to)
 {
 	struct ipc_msg m = { .type = (uint16_t)type };
 
@@ -22,14 +23,18 @@ static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char 
 		m.cm_bind = (struct ipc_cm_bind){ .id = id, .addr = raw_addr(from, port) };
 	} else {
 		m.len = IPC_MSG_LEN(cm_resolve);
-		m.cm_resolve = (struct ipc_cm_resolve){ .id = id, .timeout_ms = 5000, .has_src = 1, .src = raw_addr(from, port), .dst = to };
+		m.cm_resolve = (struct ipc_cm_resolve){
+			.id = id, .timeout_ms = 5000, .has_src = 1, .src = raw_addr(from, port), .dst = to
+		};
 	}
 	return raw_call(r, &m, -1);
 }
 
 static uint32_t new_id(struct raw *r, const struct raw_chan *ch)
 {
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = ch->handle } };
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
+			     .len = IPC_MSG_LEN(cm_create_id),
+			     .cm_create_id = { .channel = ch->handle } };
 
 	raw_must(raw_call(r, &m, -1) == 0, "an id");
 	return m.handle.handle;
@@ -56,14 +61,20 @@ int mode_hijack(void)
 	int bad = 0, rc;
 
 	raw_must(raw_open(r) == 0 && raw_pd(r, 1, &j.pd) == 0 && raw_cq(r, 1, 0, 64, &j.cq) == 0 &&
-		 raw_qp(r, j.pd, j.cq.handle, 64, &j.qp) == 0 && raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j.cm) == 0, "open");
+			 raw_qp(r, j.pd, j.cq.handle, 64, &j.qp) == 0 && raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j.cm) == 0,
+		 "open");
 	uint32_t id = new_id(r, &j.cm);
 	rc = call_addr(r, IPC_CM_RESOLVE_ADDR, id, RAW_FROM, 0, raw_addr("10.77.0.1", port));
-	EXPECT(rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ADDR_RESOLVED, "resolve: %d, event %u", rc, ev.type);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve), .cm_resolve = { .id = id, .timeout_ms = 5000 } };
+	EXPECT(rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ADDR_RESOLVED, "resolve: %d, event %u", rc,
+	       ev.type);
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE,
+			     .len = IPC_MSG_LEN(cm_resolve),
+			     .cm_resolve = { .id = id, .timeout_ms = 5000 } };
 	rc = raw_call(r, &m, -1);
-	EXPECT(rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ROUTE_RESOLVED, "route: %d, event %u", rc, ev.type);
-	m = (struct ipc_msg){ .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect),
+	EXPECT(rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ROUTE_RESOLVED, "route: %d, event %u", rc,
+	       ev.type);
+	m = (struct ipc_msg){ .type = IPC_CM_CONNECT,
+			      .len = IPC_MSG_LEN(cm_connect),
 			      .cm_connect = { .id = id, .qp = j.qp.handle, .param = { .ird = 4, .ord = 4 } } };
 	say(&m.cm_connect.param, 0x4242, j.qp.qpn);
 	rc = raw_call(r, &m, -1);
@@ -90,7 +101,9 @@ int mode_numbers(void)
 
 	raw_must(raw_open(&r) == 0 && raw_pd(&r, 1, &pd) == 0 && raw_cq(&r, 1, 0, 64, &cq) == 0, "open");
 	for (uint32_t i = 0; i < QPS; i++) {
-		raw_must(raw_qp(&r, pd, cq.handle, 64, &qp) == 0 && raw_mr(&r, pd, 7, i * 4096, 4096, &mr, &stag[i]) == 0, "make");
+		raw_must(raw_qp(&r, pd, cq.handle, 64, &qp) == 0 &&
+				 raw_mr(&r, pd, 7, i * 4096, 4096, &mr, &stag[i]) == 0,
+			 "make");
 		qpn[i] = qp.qpn;
 	}
 	uint32_t next_qpn = 0, next_stag = 0;
@@ -116,7 +129,9 @@ int mode_listeners(void)
 	for (uint16_t port = 20000; port < 30000 && rc == 0; port++) {
 		uint32_t id = new_id(&r, &ch);
 		rc = call_addr(&r, IPC_CM_BIND, id, "0.0.0.0", port, raw_addr("0.0.0.0", 0));
-		struct ipc_msg m = { .type = IPC_CM_LISTEN, .len = IPC_MSG_LEN(cm_listen), .cm_listen = { .id = id, .backlog = 1 } };
+		struct ipc_msg m = { .type = IPC_CM_LISTEN,
+				     .len = IPC_MSG_LEN(cm_listen),
+				     .cm_listen = { .id = id, .backlog = 1 } };
 		if (rc == 0)
 			rc = raw_call(&r, &m, -1);
 		n += rc == 0;

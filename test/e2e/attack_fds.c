@@ -21,7 +21,8 @@
 /* A TCP connection of the kernel's with bytes under way that nobody takes: closing it last waits for LINGER_S. */
 static int lingering(void)
 {
-	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 4096;
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+	    small = 4096;
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	const struct linger li = { 1, LINGER_S };
 	static char bytes[65536];
@@ -29,8 +30,9 @@ static int lingering(void)
 
 	setsockopt(l, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	raw_must(bind(l, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(l, 1) == 0 &&
-		 getsockname(l, (struct sockaddr *)&a, &len) == 0 && connect(s, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-		 accept4(l, NULL, NULL, SOCK_CLOEXEC) >= 0, "a TCP connection on the loopback"); /* that end stays open */
+			 getsockname(l, (struct sockaddr *)&a, &len) == 0 &&
+			 connect(s, (struct sockaddr *)&a, sizeof(a)) == 0 && accept4(l, NULL, NULL, SOCK_CLOEXEC) >= 0,
+		 "a TCP connection on the loopback"); /* that end stays open */
 	close(l);
 	fcntl(s, F_SETFL, O_NONBLOCK);
 	while (write(s, bytes, sizeof(bytes)) > 0)
@@ -120,14 +122,21 @@ static void serve(void)
 
 	while ((n = read(server, b, sizeof(b))) > 0) {
 		const struct fuse_in_header *h = (const void *)b;
-		struct fuse_attr at = { .ino = h->nodeid, .mode = h->nodeid == 1 ? S_IFDIR | 0755 : S_IFREG | 0666, .nlink = 1, .size = 4096 };
+		struct fuse_attr at = { .ino = h->nodeid,
+					.mode = h->nodeid == 1 ? S_IFDIR | 0755 : S_IFREG | 0666,
+					.nlink = 1,
+					.size = 4096 };
 		if (h->opcode == FUSE_INIT) {
-			const struct fuse_init_out o = { .major = 7, .minor = 31, .max_write = 65536, .max_readahead = 65536 };
+			const struct fuse_init_out o = {
+				.major = 7, .minor = 31, .max_write = 65536, .max_readahead = 65536
+			};
 			reply(h->unique, &o, sizeof(o));
 		} else if (h->opcode == FUSE_LOOKUP) {
 			at.ino = 2;
 			at.mode = S_IFREG | 0666;
-			const struct fuse_entry_out o = { .nodeid = 2, .attr = at, .entry_valid = 10000, .attr_valid = 10000 };
+			const struct fuse_entry_out o = {
+				.nodeid = 2, .attr = at, .entry_valid = 10000, .attr_valid = 10000
+			};
 			reply(h->unique, &o, sizeof(o));
 		} else if (h->opcode == FUSE_GETATTR) {
 			const struct fuse_attr_out o = { .attr = at, .attr_valid = 10000 };
@@ -187,8 +196,10 @@ int mode_channels(void)
 		int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | EFD_NONBLOCK);
 		uint64_t at = raw_room(&r[i], spsc_size(16, IPC_EVENT_SLOT_SMALL));
 		for (;;) {
-			struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
-					     .create_channel = { .kind = IPC_CHANNEL_COMP, .ring_off = at, .ring_slots = 16 } };
+			struct ipc_msg m = { .type = IPC_CREATE_CHANNEL,
+					     .len = IPC_MSG_LEN(create_channel),
+					     .create_channel = {
+						     .kind = IPC_CHANNEL_COMP, .ring_off = at, .ring_slots = 16 } };
 			rc = raw_call(&r[i], &m, fd);
 			if (rc != 0)
 				break;

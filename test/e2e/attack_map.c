@@ -21,13 +21,16 @@ int mode_groups(void)
 	raw_must(fd >= 0 && raw_open(&r) == 0, "open");
 	void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	raw_must(p != MAP_FAILED && open(getenv("SHM_FILE"), O_RDWR | O_CLOEXEC) < 0, "a file that may only be read");
-	struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import),
+	struct ipc_msg m = { .type = IPC_IMPORT,
+			     .len = IPC_MSG_LEN(import),
 			     .import = { .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE, .len = PAGE } };
 	int rc = raw_call(&r, &m, -1);
 	EXPECT(rc == 0 || rc == ENXIO, "to read what may be read: %d (%s)", rc, r.text);
 	printf("to read: %d\n", rc);
-	m = (struct ipc_msg){ .type = IPC_IMPORT, .len = IPC_MSG_LEN(import),
-			      .import = { .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE, .len = PAGE, .writable = 1 } };
+	m = (struct ipc_msg){ .type = IPC_IMPORT,
+			      .len = IPC_MSG_LEN(import),
+			      .import = {
+				      .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE, .len = PAGE, .writable = 1 } };
 	int write = raw_call(&r, &m, -1);
 	EXPECT(write == (rc == 0 ? EACCES : ENXIO), "to write what may only be read: %d (%s)", write, r.text);
 	return bad;
@@ -50,7 +53,9 @@ int mode_mappings(void)
 	for (uint32_t below = 1; below < 1 << 13; below += 250) {
 		uint32_t handle[256], n = 0;
 		for (; n < 250; n++) {
-			struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import), .import = { .len = n == 0 ? below * slot : PAGE } };
+			struct ipc_msg m = { .type = IPC_IMPORT,
+					     .len = IPC_MSG_LEN(import),
+					     .import = { .len = n == 0 ? below * slot : PAGE } };
 			rc = raw_call(&r[0], &m, fd);
 			if (rc != 0)
 				break;
@@ -62,7 +67,9 @@ int mode_mappings(void)
 	}
 	for (uint32_t i = 0; i < clients; i++) {
 		do {
-			struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import), .import = { .len = PAGE } };
+			struct ipc_msg m = { .type = IPC_IMPORT,
+					     .len = IPC_MSG_LEN(import),
+					     .import = { .len = PAGE } };
 			rc = raw_call(&r[i], &m, fd);
 			made += rc == 0;
 		} while (rc == 0);

@@ -77,9 +77,11 @@ static void post_recv(struct rdma_cm_id *id)
 static struct rdma_cm_id *endpoint(const char *addr, bool passive)
 {
 	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP, .ai_flags = passive ? RAI_PASSIVE : 0 }, *ai;
-	struct ibv_qp_init_attr qa = { .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-				       .cap = { .max_send_wr = DEPTH, .max_recv_wr = RECVS, .max_send_sge = 1,
-						.max_recv_sge = 1 } };
+	struct ibv_qp_init_attr qa = {
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = DEPTH, .max_recv_wr = RECVS, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct rdma_cm_id *id;
 
 	if (rdma_getaddrinfo(addr, "7797", &hints, &ai) != 0)
@@ -103,7 +105,8 @@ static bool take(struct ibv_cq *cq, bool *flushed)
 	if (wc.status == IBV_WC_WR_FLUSH_ERR && flushed != NULL) {
 		*flushed = true;
 	} else if (wc.status != IBV_WC_SUCCESS) {
-		printf("failed: opcode %d: %s, vendor error 0x%x\n", wc.opcode, ibv_wc_status_str(wc.status), wc.vendor_err);
+		printf("failed: opcode %d: %s, vendor error 0x%x\n", wc.opcode, ibv_wc_status_str(wc.status),
+		       wc.vendor_err);
 		exit(2);
 	}
 	return true;
@@ -197,8 +200,9 @@ static int server(const char *addr)
 {
 	struct rdma_cm_id *l = endpoint(addr, true), *id;
 	struct region mine[2];
-	struct rdma_conn_param p = { .private_data = mine, .private_data_len = sizeof(mine), .responder_resources = 8,
-				     .initiator_depth = 8 };
+	struct rdma_conn_param p = {
+		.private_data = mine, .private_data_len = sizeof(mine), .responder_resources = 8, .initiator_depth = 8
+	};
 	pthread_t th;
 
 	if (rdma_listen(l, 1) != 0)

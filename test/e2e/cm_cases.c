@@ -194,7 +194,8 @@ static bool connect_before_listen(uint16_t port, bool *late)
 	CHECK(!*late || g.type == RDMA_CM_EVENT_REJECTED);
 	CHECK(rdma_listen(lid, 4) == 0);
 	if (!*late && next_event(srv.ch, &g, 5000)) {
-		CHECK(g.type == RDMA_CM_EVENT_CONNECT_REQUEST && rdma_reject(g.id, NULL, 0) == 0 && rdma_destroy_id(g.id) == 0);
+		CHECK(g.type == RDMA_CM_EVENT_CONNECT_REQUEST && rdma_reject(g.id, NULL, 0) == 0 &&
+		      rdma_destroy_id(g.id) == 0);
 		CHECK(want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
 	} else if (!*late) {
 		*late = true;
@@ -331,7 +332,8 @@ static bool id_destroyed_with_events_waiting(void)
 	CHECK(rdma_destroy_id(j.lid) == 0);
 	CHECK(quiet(srv.ch, 100));
 	CHECK(next_event(cli.ch, &g, WAIT_MS));
-	CHECK(g.type == RDMA_CM_EVENT_REJECTED || g.type == RDMA_CM_EVENT_UNREACHABLE || g.type == RDMA_CM_EVENT_CONNECT_ERROR);
+	CHECK(g.type == RDMA_CM_EVENT_REJECTED || g.type == RDMA_CM_EVENT_UNREACHABLE ||
+	      g.type == RDMA_CM_EVENT_CONNECT_ERROR);
 	return drop(j.cid);
 }
 
@@ -488,7 +490,8 @@ static bool device_talks_to_itself(void)
 	int up = 0;
 
 	to.sin_port = htons(8023);
-	CHECK(lid != NULL && cid != NULL && rdma_resolve_addr(cid, (struct sockaddr *)&srv.addr, (struct sockaddr *)&to, 2000) == 0);
+	CHECK(lid != NULL && cid != NULL &&
+	      rdma_resolve_addr(cid, (struct sockaddr *)&srv.addr, (struct sockaddr *)&to, 2000) == 0);
 	CHECK(want(srv.ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL) && rdma_resolve_route(cid, 2000) == 0);
 	CHECK(want(srv.ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) && give_qp(&srv, cid) && rdma_connect(cid, &p) == 0);
 	while (up < 2) {
@@ -542,9 +545,12 @@ static bool loopback_stands_for_the_first_device(void)
 
 static bool blocking_calls_without_a_channel(void)
 {
-	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *here = NULL, *there = NULL;
-	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1,
-								      .max_recv_sge = 1 } };
+	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *here = NULL,
+			     *there = NULL;
+	struct ibv_qp_init_attr a = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct rdma_conn_param p = param(4, 4, NULL, 0);
 	struct rdma_cm_id *lid, *cid;
 	char text[INET_ADDRSTRLEN];
@@ -584,19 +590,39 @@ static bool request_that_is_never_answered(void)
 }
 
 static const struct rig_case cases[] = {
-	CASE(connect_and_disconnect_by_client), CASE(disconnect_by_server), CASE(disconnect_by_both_at_once),
-	CASE(destroying_one_side_disconnects_the_other), CASE(disconnected_comes_after_the_qp_is_gone),
-	CASE(private_data_has_the_room_of_its_messages), CASE(private_data_both_ways), CASE(reject_with_private_data),
-	CASE(nobody_listens), CASE(connects_between_bind_and_listen), CASE(no_route), CASE(neighbour_does_not_answer), CASE(listening_on_a_used_port),
+	CASE(connect_and_disconnect_by_client),
+	CASE(disconnect_by_server),
+	CASE(disconnect_by_both_at_once),
+	CASE(destroying_one_side_disconnects_the_other),
+	CASE(disconnected_comes_after_the_qp_is_gone),
+	CASE(private_data_has_the_room_of_its_messages),
+	CASE(private_data_both_ways),
+	CASE(reject_with_private_data),
+	CASE(nobody_listens),
+	CASE(connects_between_bind_and_listen),
+	CASE(no_route),
+	CASE(neighbour_does_not_answer),
+	CASE(listening_on_a_used_port),
 	CASE(port_0_is_chosen),
-	CASE(listen_on_the_wildcard_address), CASE(channel_can_be_polled), CASE(id_destroyed_with_events_waiting),
-	CASE(id_destroyed_while_resolving_and_connecting), CASE(backlog_is_bounded_and_nobody_hangs),
-	CASE(hundreds_of_connections_one_after_the_other), CASE(hundreds_of_connections_at_once), CASE(depths_meet),
-	CASE(depth_0_forbids_reads), CASE(qp_error_flushes_everything_in_order), CASE(last_completion_comes_out_of_a_drain),
-	CASE(the_end_is_told_behind_completions), CASE(disconnect_lets_posted_sends_through), CASE(calls_in_the_wrong_state),
+	CASE(listen_on_the_wildcard_address),
+	CASE(channel_can_be_polled),
+	CASE(id_destroyed_with_events_waiting),
+	CASE(id_destroyed_while_resolving_and_connecting),
+	CASE(backlog_is_bounded_and_nobody_hangs),
+	CASE(hundreds_of_connections_one_after_the_other),
+	CASE(hundreds_of_connections_at_once),
+	CASE(depths_meet),
+	CASE(depth_0_forbids_reads),
+	CASE(qp_error_flushes_everything_in_order),
+	CASE(last_completion_comes_out_of_a_drain),
+	CASE(the_end_is_told_behind_completions),
+	CASE(disconnect_lets_posted_sends_through),
+	CASE(calls_in_the_wrong_state),
 	CASE(id_moves_to_another_channel),
-	CASE(device_talks_to_itself), CASE(loopback_stands_for_the_first_device),
-	CASE(blocking_calls_without_a_channel), CASE(request_that_is_never_answered),
+	CASE(device_talks_to_itself),
+	CASE(loopback_stands_for_the_first_device),
+	CASE(blocking_calls_without_a_channel),
+	CASE(request_that_is_never_answered),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

@@ -44,8 +44,9 @@ void end_open(struct end *e, const char *address)
 	must((e->cq = ibv_create_cq(e->verbs, 4096, NULL, NULL, 0)) != NULL, "ibv_create_cq");
 	must(posix_memalign(&p, 4096, BUF_LEN) == 0, "memory");
 	e->buf = memset(p, 0, BUF_LEN);
-	e->mr = ibv_reg_mr(e->pd, e->buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-			   IBV_ACCESS_REMOTE_ATOMIC);
+	e->mr = ibv_reg_mr(e->pd, e->buf, BUF_LEN,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_ATOMIC);
 	must(e->mr != NULL, "ibv_reg_mr");
 }
 
@@ -56,8 +57,12 @@ bool next_event(struct rdma_event_channel *ch, struct got *g, int ms)
 
 	if (poll(&p, 1, ms) != 1 || rdma_get_cm_event(ch, &e) != 0)
 		return false;
-	*g = (struct got){ .type = e->event, .status = e->status, .id = e->id, .listen_id = e->listen_id,
-			   .priv_len = e->param.conn.private_data_len, .ird = e->param.conn.responder_resources,
+	*g = (struct got){ .type = e->event,
+			   .status = e->status,
+			   .id = e->id,
+			   .listen_id = e->listen_id,
+			   .priv_len = e->param.conn.private_data_len,
+			   .ird = e->param.conn.responder_resources,
 			   .ord = e->param.conn.initiator_depth };
 	if (e->param.conn.private_data != NULL && g->priv_len <= sizeof(g->priv))
 		memcpy(g->priv, e->param.conn.private_data, g->priv_len);
@@ -114,16 +119,21 @@ struct rdma_cm_id *listen_on(struct end *e, uint16_t port, int backlog)
 
 bool give_qp(struct end *e, struct rdma_cm_id *id)
 {
-	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC,
-				      .sq_sig_all = sig_all, .cap = caps };
+	struct ibv_qp_init_attr a = {
+		.send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = sig_all, .cap = caps
+	};
 
 	return rdma_create_qp(id, e->pd, &a) == 0;
 }
 
 struct rdma_conn_param param(uint8_t ird, uint8_t ord, const void *priv, uint8_t priv_len)
 {
-	return (struct rdma_conn_param){ .responder_resources = ird, .initiator_depth = ord, .private_data = priv,
-					 .private_data_len = priv_len, .retry_count = 7, .rnr_retry_count = 7 };
+	return (struct rdma_conn_param){ .responder_resources = ird,
+					 .initiator_depth = ord,
+					 .private_data = priv,
+					 .private_data_len = priv_len,
+					 .retry_count = 7,
+					 .rnr_retry_count = 7 };
 }
 
 struct rdma_cm_id *route_to(uint16_t port)
@@ -180,10 +190,7 @@ bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, stru
 	return true;
 }
 
-bool join(struct joined *j, uint16_t port)
-{
-	return join_with(j, port, NULL, NULL);
-}
+bool join(struct joined *j, uint16_t port) { return join_with(j, port, NULL, NULL); }
 
 bool part(struct joined *j)
 {
@@ -252,7 +259,8 @@ bool no_wc(struct end *e, int ms)
 
 	do {
 		if (ibv_poll_cq(e->cq, 1, &wc) != 0) {
-			printf("# completion wr_id %llu status %d where none was due\n", (unsigned long long)wc.wr_id, wc.status);
+			printf("# completion wr_id %llu status %d where none was due\n", (unsigned long long)wc.wr_id,
+			       wc.status);
 			return false;
 		}
 		usleep(1000);
@@ -297,8 +305,9 @@ static void sweep(void)
 
 struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type)
 {
-	struct ibv_qp_init_attr a = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = type, .sq_sig_all = 1,
-				      .cap = { 16, 16, 1, 1, 0 } };
+	struct ibv_qp_init_attr a = {
+		.send_cq = e->cq, .recv_cq = e->cq, .qp_type = type, .sq_sig_all = 1, .cap = { 16, 16, 1, 1, 0 }
+	};
 
 	return ibv_create_qp(e->pd, &a);
 }
@@ -312,8 +321,12 @@ int qp_init(struct ibv_qp *qp)
 
 int qp_rtr(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn, .rq_psn = 77,
-				 .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR,
+				 .path_mtu = IBV_MTU_1024,
+				 .dest_qp_num = qpn,
+				 .rq_psn = 77,
+				 .max_dest_rd_atomic = 4,
+				 .min_rnr_timer = 12,
 				 .ah_attr = { .port_num = 1, .is_global = peer != NULL } };
 
 	if (peer != NULL)
@@ -323,8 +336,12 @@ int qp_rtr(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn)
 
 int qp_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7,
-				 .sq_psn = 88, .max_rd_atomic = 4 };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS,
+				 .timeout = timeout,
+				 .retry_cnt = retries,
+				 .rnr_retry = 7,
+				 .sq_psn = 88,
+				 .max_rd_atomic = 4 };
 
 	return ibv_modify_qp(qp, &a, QP_RTS_MASK);
 }

@@ -72,7 +72,9 @@ struct rdma_cm_id *answer(struct rdma_conn_param *p);
 bool drop(struct rdma_cm_id *id);
 
 /* A connection from cli to srv. */
-struct joined { struct rdma_cm_id *lid, *sid, *cid; };
+struct joined {
+	struct rdma_cm_id *lid, *sid, *cid;
+};
 bool join(struct joined *j, uint16_t port);
 bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, struct rdma_conn_param *sp);
 /* Takes it apart in order: disconnect by the client, both hear, everything destroyed. */
@@ -91,17 +93,24 @@ unsigned open_fds(void);
 
 /* ---- QPs without a connection manager: what ibv_modify_qp() returns ---- */
 
-#define QP_RTR_MASK (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
-		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define QP_RTS_MASK (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | \
-		     IBV_QP_MAX_QP_RD_ATOMIC)
+#define QP_RTR_MASK \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | \
+	 IBV_QP_MIN_RNR_TIMER)
+#define QP_RTS_MASK \
+	(IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
 struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type); /* room for 16 and 16 */
 int qp_init(struct ibv_qp *qp);
 int qp_rtr(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn); /* peer NULL: without GRH */
 int qp_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries);
 
-struct rig_case { const char *name; bool (*run)(void); };
-#define CASE(f) { #f, f }
+struct rig_case {
+	const char *name;
+	bool (*run)(void);
+};
+#define CASE(f) \
+	{ \
+#f, f \
+	}
 /* usage: PROGRAM SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list; prints "ok NAME" or "not ok NAME" for each case. */
 int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n);
 

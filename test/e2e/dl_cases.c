@@ -41,8 +41,9 @@ static void by_name(const char *lib, const char *fn, const char *version)
 static void devices(void)
 {
 	void *h = dlopen("libibverbs.so.1", RTLD_NOW);
-	struct ibv_device **(*get)(int *) = (struct ibv_device **(*)(int *))(uintptr_t)dlsym(h, "ibv_get_device_list");
-	const char *(*name)(struct ibv_device *) = (const char *(*)(struct ibv_device *))(uintptr_t)dlsym(h, "ibv_get_device_name");
+	struct ibv_device **(*get)(int *) = (struct ibv_device * *(*)(int *))(uintptr_t)dlsym(h, "ibv_get_device_list");
+	const char *(*name)(struct ibv_device *) =
+		(const char *(*)(struct ibv_device *))(uintptr_t)dlsym(h, "ibv_get_device_name");
 	int n = 0;
 	struct ibv_device **list = get(&n);
 

@@ -10,10 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODE(m) { #m, mode_##m }
-static const struct { const char *name; int (*run)(const struct where *); } modes[] = {
-	MODE(wqe), MODE(rings), MODE(overrun), MODE(die), MODE(steal), MODE(holes), MODE(huge_holes), MODE(eventfd),
-	MODE(messages), MODE(fds), MODE(deaf), MODE(sockets), MODE(objects), MODE(quota), MODE(never_accepts), MODE(imports), MODE(imports_as_user),
+#define MODE(m) \
+	{ \
+#m, mode_##m \
+	}
+static const struct {
+	const char *name;
+	int (*run)(const struct where *);
+} modes[] = {
+	MODE(wqe),     MODE(rings),           MODE(overrun), MODE(die),      MODE(steal),
+	MODE(holes),   MODE(huge_holes),      MODE(eventfd), MODE(messages), MODE(fds),
+	MODE(deaf),    MODE(sockets),         MODE(objects), MODE(quota),    MODE(never_accepts),
+	MODE(imports), MODE(imports_as_user),
 };
 
 int main(int argc, char **argv)

@@ -27,8 +27,14 @@ static int import(struct raw *r, struct ipc_import a, int fd, uint32_t *region)
 static int reg(struct raw *r, uint32_t pd, struct ipc_piece p, uint32_t access, struct ipc_reg_mr_ok *ok)
 {
 	uint64_t list = RAW_QUEUES - PAGE;
-	struct ipc_msg m = { .type = IPC_REG_MR, .len = IPC_MSG_LEN(reg_mr),
-			     .reg_mr = { .pd = pd, .access = access, .iova = RAW_TO(0), .len = p.len, .pieces_off = list, .npieces = 1 } };
+	struct ipc_msg m = { .type = IPC_REG_MR,
+			     .len = IPC_MSG_LEN(reg_mr),
+			     .reg_mr = { .pd = pd,
+					 .access = access,
+					 .iova = RAW_TO(0),
+					 .len = p.len,
+					 .pieces_off = list,
+					 .npieces = 1 } };
 
 	memcpy(r->queues + list, &p, sizeof(p));
 	int rc = raw_call(r, &m, -1);
@@ -48,7 +54,8 @@ static int memory(const char *name, int size)
 static int refusals(struct raw *r, uint32_t pd)
 {
 	const struct ipc_import good = { .len = LEN, .writable = 1 };
-	int mem = memory("theirs", LEN), disk = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), ev = eventfd(0, EFD_CLOEXEC), sealed, rc;
+	int mem = memory("theirs", LEN), disk = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+	    ev = eventfd(0, EFD_CLOEXEC), sealed, rc;
 	struct ipc_reg_mr_ok ok;
 	uint32_t region;
 	int bad = 0;
@@ -73,7 +80,8 @@ static int refusals(struct raw *r, uint32_t pd)
 	raw_must(ftruncate(sealed, LEN) == 0 && fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0, "seal");
 	REFUSED("against a seal", sealed, EACCES, (void)q_);
 	for (uint64_t at = 0; at < 4; at++) {
-		rc = import(r, (struct ipc_import){ .start = at << 40, .end = (at << 40) + PAGE, .len = PAGE }, -1, &region);
+		rc = import(r, (struct ipc_import){ .start = at << 40, .end = (at << 40) + PAGE, .len = PAGE }, -1,
+			    &region);
 		EXPECT(rc == ENOENT || rc == ENXIO, "import of a mapping that is not there: %d", rc);
 	}
 	/* What may only be read is not written to, and what is in use is not forgotten. */
@@ -115,7 +123,8 @@ static int too_many(struct raw *r)
 	uint32_t region[IPC_IMPORTS_MAX + 1], n;
 
 	for (n = 0; n <= IPC_IMPORTS_MAX; n++) {
-		rc = import(r, (struct ipc_import){ .off = n % 64 * PAGE, .len = PAGE, .writable = 1 }, mem, &region[n]);
+		rc = import(r, (struct ipc_import){ .off = n % 64 * PAGE, .len = PAGE, .writable = 1 }, mem,
+			    &region[n]);
 		if (rc != 0)
 			break;
 	}
@@ -145,8 +154,14 @@ static int cut_short(const struct where *w, bool before)
 	rc = reg(&j.r, j.pd, (struct ipc_piece){ .region = region, .len = LEN }, 7, &ok);
 	EXPECT(rc == (before ? ENOMEM : 0), "memory region: %d", rc);
 	if (!before) {
-		struct qp_wqe q = { .wr_id = 7, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .num_sge = 1, .slots = 1, .raddr = w->to,
-				    .rkey = w->stag, .sge = { { RAW_TO(0), 65536, ok.stag } } };
+		struct qp_wqe q = { .wr_id = 7,
+				    .op = QP_WR_WRITE,
+				    .flags = QP_WF_SIGNALED,
+				    .num_sge = 1,
+				    .slots = 1,
+				    .raddr = w->to,
+				    .rkey = w->stag,
+				    .sge = { { RAW_TO(0), 65536, ok.stag } } };
 		raw_must(ftruncate(mem, 0) == 0, "cut");
 		raw_must(raw_post(&j.qp, &q), "post");
 		raw_ring_bell(&j.r, &j.qp);
@@ -162,8 +177,11 @@ static int cut_short(const struct where *w, bool before)
 static int by_address(struct raw *r, const void *p, int writable)
 {
 	uint32_t region;
-	int rc = import(r, (struct ipc_import){ .start = (uintptr_t)p, .end = (uintptr_t)p + LEN, .len = LEN,
-						.writable = (uint32_t)writable }, -1, &region);
+	int rc = import(
+		r,
+		(struct ipc_import){
+			.start = (uintptr_t)p, .end = (uintptr_t)p + LEN, .len = LEN, .writable = (uint32_t)writable },
+		-1, &region);
 
 	return rc == 0 ? raw_call_handle(r, IPC_FORGET, region) : rc;
 }

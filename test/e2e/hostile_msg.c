@@ -130,7 +130,9 @@ static int memfd(uint64_t size, unsigned flags, int seals)
 
 static int hello(const int *fds, unsigned nfds, uint64_t q, uint64_t a, uint64_t h)
 {
-	struct ipc_msg m = { .type = IPC_HELLO, .len = IPC_MSG_LEN(hello), .hello = { .version = IPC_VERSION, .size = { q, a, h } } };
+	struct ipc_msg m = { .type = IPC_HELLO,
+			     .len = IPC_MSG_LEN(hello),
+			     .hello = { .version = IPC_VERSION, .size = { q, a, h } } };
 	int s = raw_dial(), rc;
 
 	raw_must(s >= 0, "connect");
@@ -156,14 +158,26 @@ int mode_fds(const struct where *w)
 	raw_must(wake >= 0 && null >= 0 && dir >= 0 && pipe(pipe_fd) == 0 && sock >= 0, "descriptors");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", q);
 	raw_must((reads = open(path, O_RDONLY)) >= 0, "read-only");
-	const struct { const char *what; int fd; uint64_t size; } wrong[] = {
-		{ "a pipe", pipe_fd[0], RAW_QUEUES }, { "/dev/null", null, RAW_QUEUES }, { "a directory", dir, RAW_QUEUES },
-		{ "an eventfd", wake, RAW_QUEUES }, { "a socket to the daemon", sock, RAW_QUEUES },
-		{ "an unsealed memfd", loose, RAW_QUEUES }, { "a memfd whose seals can grow", half, RAW_QUEUES },
-		{ "a memfd sealed against writing", stone, RAW_QUEUES }, { "a memfd of one page", tiny, RAW_QUEUES },
-		{ "a memfd smaller than the control block", tiny, 4096 }, { "an empty memfd", empty, RAW_QUEUES },
-		{ "a size of a broken page", q, RAW_QUEUES - 1 }, { "a size that is too large", q, RAW_QUEUES * 2 },
-		{ "a size beyond the limit", q, UINT64_C(1) << 60 }, { "a size that wraps", q, ~UINT64_C(0) - 4095 },
+	const struct {
+		const char *what;
+		int fd;
+		uint64_t size;
+	} wrong[] = {
+		{ "a pipe", pipe_fd[0], RAW_QUEUES },
+		{ "/dev/null", null, RAW_QUEUES },
+		{ "a directory", dir, RAW_QUEUES },
+		{ "an eventfd", wake, RAW_QUEUES },
+		{ "a socket to the daemon", sock, RAW_QUEUES },
+		{ "an unsealed memfd", loose, RAW_QUEUES },
+		{ "a memfd whose seals can grow", half, RAW_QUEUES },
+		{ "a memfd sealed against writing", stone, RAW_QUEUES },
+		{ "a memfd of one page", tiny, RAW_QUEUES },
+		{ "a memfd smaller than the control block", tiny, 4096 },
+		{ "an empty memfd", empty, RAW_QUEUES },
+		{ "a size of a broken page", q, RAW_QUEUES - 1 },
+		{ "a size that is too large", q, RAW_QUEUES * 2 },
+		{ "a size beyond the limit", q, UINT64_C(1) << 60 },
+		{ "a size that wraps", q, ~UINT64_C(0) - 4095 },
 		{ "a read-only memfd", reads, RAW_QUEUES },
 	};
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -201,7 +215,9 @@ int mode_fds(const struct where *w)
 	rc = raw_hello(&r, good, 3);
 	EXPECT(rc == EPROTO, "a second HELLO: %d", rc);
 	raw_close(&r);
-	struct ipc_msg m = { .type = IPC_HELLO, .len = IPC_MSG_LEN(hello), .hello = { .version = 99, .size = { RAW_QUEUES, RAW_ARENA, 0 } } };
+	struct ipc_msg m = { .type = IPC_HELLO,
+			     .len = IPC_MSG_LEN(hello),
+			     .hello = { .version = 99, .size = { RAW_QUEUES, RAW_ARENA, 0 } } };
 	int s = raw_dial();
 	rc = react(s, &m, m.len, good, 3);
 	EXPECT(rc == EPROTO, "version 99: %d", rc);
@@ -213,7 +229,8 @@ int mode_fds(const struct where *w)
 		rc = react(r.sock, &m, m.len, many, n);
 		EXPECT(rc == EINVAL || rc == -1, "%u descriptors with ALLOC_PD: %d", n, rc);
 	}
-	m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
+	m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL,
+			      .len = IPC_MSG_LEN(create_channel),
 			      .create_channel = { .ring_off = 8192, .ring_slots = 16 } };
 	const int no_event[] = { pipe_fd[0], pipe_fd[1], null, dir, q, sock };
 	for (unsigned i = 0; i < sizeof(no_event) / sizeof(no_event[0]); i++) {
@@ -246,7 +263,8 @@ int mode_deaf(const struct where *w)
 		hung_up = errno == EPIPE || errno == ECONNRESET;
 		usleep(1000);
 	}
-	printf("%u requests sent, none of the answers read, %s\n", sent, hung_up ? "the daemon hung up" : "still connected");
+	printf("%u requests sent, none of the answers read, %s\n", sent,
+	       hung_up ? "the daemon hung up" : "still connected");
 	EXPECT(hung_up, "a client that never reads its answers is kept");
 	raw_close(&r);
 	return bad + open_works();

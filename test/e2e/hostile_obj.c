@@ -25,7 +25,9 @@ static int regions(struct raw *r, uint32_t pd)
 {
 	uint64_t at = raw_room(r, 4096);
 	struct ipc_piece *p = (struct ipc_piece *)(void *)(r->queues + at);
-	const struct ipc_reg_mr good = { .pd = pd, .access = 1, .iova = 4096, .len = 8192, .pieces_off = at, .npieces = 1 };
+	const struct ipc_reg_mr good = {
+		.pd = pd, .access = 1, .iova = 4096, .len = 8192, .pieces_off = at, .npieces = 1
+	};
 	const struct ipc_piece whole = { .region = IPC_REGION_ARENA, .len = 8192 };
 	struct ipc_reg_mr q;
 	int bad = 0;
@@ -70,7 +72,9 @@ static int regions(struct raw *r, uint32_t pd)
 static int cqs(struct raw *r)
 {
 	uint64_t at = raw_room(r, 1 << 20);
-	const struct ipc_create_cq good = { .dev = 0, .shm_off = at, .ring_off = at + 4096, .ring_stride = 65536, .cqe = 64 };
+	const struct ipc_create_cq good = {
+		.dev = 0, .shm_off = at, .ring_off = at + 4096, .ring_stride = 65536, .cqe = 64
+	};
 	struct ipc_msg m;
 	int bad = 0;
 
@@ -105,8 +109,16 @@ static int cqs(struct raw *r)
 static int qps(struct raw *r, uint32_t pd, const struct raw_cq *cq, const struct raw_cq *other_dev)
 {
 	uint64_t at = raw_room(r, 1 << 20);
-	const struct ipc_create_qp good = { .pd = pd, .send_cq = cq->handle, .recv_cq = cq->handle, .shm_off = at, .sq_off = at + 4096,
-					    .rq_off = at + 65536, .sq_slots = 64, .rq_slots = 64, .max_send_wr = 64, .max_recv_wr = 64 };
+	const struct ipc_create_qp good = { .pd = pd,
+					    .send_cq = cq->handle,
+					    .recv_cq = cq->handle,
+					    .shm_off = at,
+					    .sq_off = at + 4096,
+					    .rq_off = at + 65536,
+					    .sq_slots = 64,
+					    .rq_slots = 64,
+					    .max_send_wr = 64,
+					    .max_recv_wr = 64 };
 	struct ipc_msg m;
 	int bad = 0;
 
@@ -149,7 +161,9 @@ static int channels(struct raw *r)
 	raw_must(fd >= 0, "eventfd");
 #define REFUSED(what, set) \
 	do { \
-		m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel), .create_channel = good }; \
+		m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL, \
+				      .len = IPC_MSG_LEN(create_channel), \
+				      .create_channel = good }; \
 		set; \
 		int rc_ = raw_call(r, &m, fd); \
 		EXPECT(rc_ == EINVAL || rc_ == ENOMEM, "channel, %s: %d", what, rc_); \
@@ -172,14 +186,23 @@ static int channels(struct raw *r)
 /* Requests that name an object by its handle. */
 static int handles(struct raw *r)
 {
-	static const enum ipc_type by_handle[] = { IPC_DESTROY_CHANNEL, IPC_DEALLOC_PD, IPC_DEREG_MR, IPC_DESTROY_CQ, IPC_QUERY_QP,
-						   IPC_DESTROY_QP, IPC_CM_DESTROY_ID, IPC_CM_DISCONNECT };
-	static const struct { enum ipc_type type; uint16_t len; } others[] = {
-		{ IPC_MODIFY_QP, IPC_MSG_LEN(modify_qp) }, { IPC_CM_CREATE_ID, IPC_MSG_LEN(cm_create_id) },
-		{ IPC_CM_BIND, IPC_MSG_LEN(cm_bind) }, { IPC_CM_RESOLVE_ADDR, IPC_MSG_LEN(cm_resolve) },
-		{ IPC_CM_RESOLVE_ROUTE, IPC_MSG_LEN(cm_resolve) }, { IPC_CM_LISTEN, IPC_MSG_LEN(cm_listen) },
-		{ IPC_CM_CONNECT, IPC_MSG_LEN(cm_connect) }, { IPC_CM_ACCEPT, IPC_MSG_LEN(cm_connect) },
-		{ IPC_CM_REJECT, IPC_MSG_LEN(cm_reject) }, { IPC_CM_MIGRATE, IPC_MSG_LEN(cm_migrate) },
+	static const enum ipc_type by_handle[] = { IPC_DESTROY_CHANNEL, IPC_DEALLOC_PD,   IPC_DEREG_MR,
+						   IPC_DESTROY_CQ,      IPC_QUERY_QP,     IPC_DESTROY_QP,
+						   IPC_CM_DESTROY_ID,   IPC_CM_DISCONNECT };
+	static const struct {
+		enum ipc_type type;
+		uint16_t len;
+	} others[] = {
+		{ IPC_MODIFY_QP, IPC_MSG_LEN(modify_qp) },
+		{ IPC_CM_CREATE_ID, IPC_MSG_LEN(cm_create_id) },
+		{ IPC_CM_BIND, IPC_MSG_LEN(cm_bind) },
+		{ IPC_CM_RESOLVE_ADDR, IPC_MSG_LEN(cm_resolve) },
+		{ IPC_CM_RESOLVE_ROUTE, IPC_MSG_LEN(cm_resolve) },
+		{ IPC_CM_LISTEN, IPC_MSG_LEN(cm_listen) },
+		{ IPC_CM_CONNECT, IPC_MSG_LEN(cm_connect) },
+		{ IPC_CM_ACCEPT, IPC_MSG_LEN(cm_connect) },
+		{ IPC_CM_REJECT, IPC_MSG_LEN(cm_reject) },
+		{ IPC_CM_MIGRATE, IPC_MSG_LEN(cm_migrate) },
 	};
 	int bad = 0, rc;
 
@@ -215,25 +238,37 @@ static int in_use(struct raw *r, uint32_t pd, struct raw_cq *cq)
 	EXPECT((rc = raw_call_handle(r, IPC_DEALLOC_PD, pd)) == EBUSY, "PD in use: %d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_CQ, cq->handle)) == EBUSY, "CQ in use: %d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_CHANNEL, chan.handle)) == EBUSY, "channel in use: %d", rc);
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = chan.handle } };
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
+			     .len = IPC_MSG_LEN(cm_create_id),
+			     .cm_create_id = { .channel = chan.handle } };
 	EXPECT((rc = raw_call(r, &m, -1)) == EINVAL, "id on a completion channel: %d", rc);
-	m = (struct ipc_msg){ .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = cm.handle } };
+	m = (struct ipc_msg){ .type = IPC_CM_CREATE_ID,
+			      .len = IPC_MSG_LEN(cm_create_id),
+			      .cm_create_id = { .channel = cm.handle } };
 	EXPECT((rc = raw_call(r, &m, -1)) == 0, "id: %d", rc);
 	uint32_t id = m.handle.handle;
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_CHANNEL, cm.handle)) == EBUSY, "CM channel in use: %d", rc);
-	m = (struct ipc_msg){ .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect),
+	m = (struct ipc_msg){ .type = IPC_CM_CONNECT,
+			      .len = IPC_MSG_LEN(cm_connect),
 			      .cm_connect = { .id = id, .qp = qp.handle, .param = { .priv_len = 513 } } };
 	EXPECT((rc = raw_call(r, &m, -1)) == EINVAL, "private data of 513 bytes: %d", rc);
 	m.len = IPC_MSG_LEN(cm_connect);
 	m.type = IPC_CM_CONNECT;
 	m.cm_connect = (struct ipc_cm_connect){ .id = id, .qp = qp.handle, .param = { .priv_len = 0xffff } };
 	EXPECT((rc = raw_call(r, &m, -1)) == EINVAL, "private data of 65535 bytes: %d", rc);
-	m = (struct ipc_msg){ .type = IPC_CM_REJECT, .len = IPC_MSG_LEN(cm_reject), .cm_reject = { .id = id, .priv_len = 0xffff } };
+	m = (struct ipc_msg){ .type = IPC_CM_REJECT,
+			      .len = IPC_MSG_LEN(cm_reject),
+			      .cm_reject = { .id = id, .priv_len = 0xffff } };
 	EXPECT((rc = raw_call(r, &m, -1)) == EINVAL, "reject with 65535 bytes: %d", rc);
 	for (uint32_t state = 0; state < 40; state++) {
-		m = (struct ipc_msg){ .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp),
-				      .modify_qp = { .qp = qp.handle, .mask = raw_random(), .state = state * 37, .access = raw_random(),
-						     .ird = raw_random(), .ord = raw_random() } };
+		m = (struct ipc_msg){ .type = IPC_MODIFY_QP,
+				      .len = IPC_MSG_LEN(modify_qp),
+				      .modify_qp = { .qp = qp.handle,
+						     .mask = raw_random(),
+						     .state = state * 37,
+						     .access = raw_random(),
+						     .ird = raw_random(),
+						     .ord = raw_random() } };
 		rc = raw_call(r, &m, -1);
 		EXPECT(rc == 0 || rc == EINVAL, "modify: %d", rc);
 	}
@@ -337,13 +372,18 @@ int mode_never_accepts(const struct where *w)
 
 	(void)w;
 	rc = rc | raw_chan(&r, IPC_CHANNEL_CM, 0, 4, &cm);
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = cm.handle } };
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
+			     .len = IPC_MSG_LEN(cm_create_id),
+			     .cm_create_id = { .channel = cm.handle } };
 	rc = rc | raw_call(&r, &m, -1);
 	uint32_t id = m.handle.handle;
-	m = (struct ipc_msg){ .type = IPC_CM_BIND, .len = IPC_MSG_LEN(cm_bind),
+	m = (struct ipc_msg){ .type = IPC_CM_BIND,
+			      .len = IPC_MSG_LEN(cm_bind),
 			      .cm_bind = { .id = id, .addr = raw_addr(RAW_FROM, 7300) } };
 	rc = rc | raw_call(&r, &m, -1);
-	m = (struct ipc_msg){ .type = IPC_CM_LISTEN, .len = IPC_MSG_LEN(cm_listen), .cm_listen = { .id = id, .backlog = 0xffffffff } };
+	m = (struct ipc_msg){ .type = IPC_CM_LISTEN,
+			      .len = IPC_MSG_LEN(cm_listen),
+			      .cm_listen = { .id = id, .backlog = 0xffffffff } };
 	rc = rc | raw_call(&r, &m, -1);
 	EXPECT(rc == 0, "listening: %d %s", rc, r.text);
 	printf("listening\n");

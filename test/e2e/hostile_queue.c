@@ -16,14 +16,20 @@
 #include "ipc/ipc_region.h"
 #include "raw_client.h"
 
-#define SLOTS 64u
+#define SLOTS        64u
 #define QP_ERR_STATE 6u
-#define REMOTE_LEN 65536u
+#define REMOTE_LEN   65536u
 
 static struct qp_wqe write_wqe(const struct raw_job *j, const struct where *w, uint32_t len)
 {
-	return (struct qp_wqe){ .wr_id = 7, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .num_sge = 1, .slots = 1, .raddr = w->to,
-				.rkey = w->stag, .sge = { { RAW_TO(0), len, j->lkey } } };
+	return (struct qp_wqe){ .wr_id = 7,
+				.op = QP_WR_WRITE,
+				.flags = QP_WF_SIGNALED,
+				.num_sge = 1,
+				.slots = 1,
+				.raddr = w->to,
+				.rkey = w->stag,
+				.sge = { { RAW_TO(0), len, j->lkey } } };
 }
 
 static int join(struct raw_job *j, const struct where *w)
@@ -176,7 +182,8 @@ int mode_rings(const struct where *w)
 		for (unsigned i = 0; i < 30; i++) {
 			if (i == 3 || round % 3 == 0)
 				garbage(&j, round < 24 ? round : raw_random());
-			__atomic_fetch_or(&j.r.ctrl->doorbell[0].bits[j.qp.db_bit / 64], UINT64_C(1) << (j.qp.db_bit % 64), __ATOMIC_RELEASE);
+			__atomic_fetch_or(&j.r.ctrl->doorbell[0].bits[j.qp.db_bit / 64],
+					  UINT64_C(1) << (j.qp.db_bit % 64), __ATOMIC_RELEASE);
 			__atomic_fetch_or(&j.r.ctrl->doorbell[0].summary, 1, __ATOMIC_SEQ_CST);
 			if (write(j.r.wake, &one, sizeof(one)) < 0)
 				return 1;
@@ -256,7 +263,8 @@ int mode_die(const struct where *w)
 		if (p == 0)
 			die_now(w, round);
 		raw_must(waitpid(p, &st, 0) == p, "waitpid");
-		EXPECT(WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL, "round %u: the client ended with %x", round, (unsigned)st);
+		EXPECT(WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL, "round %u: the client ended with %x", round,
+		       (unsigned)st);
 		if (bad)
 			break;
 	}
@@ -285,10 +293,20 @@ static uint8_t status_of(const struct where *w, struct qp_wqe wqe, bool own_key)
 
 int mode_steal(const struct where *w)
 {
-	struct qp_wqe send = { .wr_id = 1, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .num_sge = 1, .slots = 1,
+	struct qp_wqe send = { .wr_id = 1,
+			       .op = QP_WR_SEND,
+			       .flags = QP_WF_SIGNALED,
+			       .num_sge = 1,
+			       .slots = 1,
 			       .sge = { { w->to, 64, w->stag } } };
-	struct qp_wqe read = { .wr_id = 1, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .num_sge = 1, .slots = 1, .raddr = w->to,
-			       .rkey = w->stag, .sge = { { w->to, 64, w->stag } } };
+	struct qp_wqe read = { .wr_id = 1,
+			       .op = QP_WR_READ,
+			       .flags = QP_WF_SIGNALED,
+			       .num_sge = 1,
+			       .slots = 1,
+			       .raddr = w->to,
+			       .rkey = w->stag,
+			       .sge = { { w->to, 64, w->stag } } };
 	int bad = 0;
 	uint8_t s;
 
@@ -306,12 +324,19 @@ int mode_steal(const struct where *w)
 	s = status_of(w, send, true);
 	EXPECT(s == QP_WC_LOC_PROT_ERR || s == QP_WC_LOC_LEN_ERR, "sending 4 GiB: status %u", s);
 	for (unsigned i = 0; i < 200; i++) { /* keys are not guessed by counting */
-		read = (struct qp_wqe){ .wr_id = 1, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .num_sge = 1, .slots = 1, .raddr = w->to,
-					.rkey = i << 8 | (raw_random() & 0xff), .sge = { { RAW_TO(0), 64, 0 } } };
+		read = (struct qp_wqe){ .wr_id = 1,
+					.op = QP_WR_READ,
+					.flags = QP_WF_SIGNALED,
+					.num_sge = 1,
+					.slots = 1,
+					.raddr = w->to,
+					.rkey = i << 8 | (raw_random() & 0xff),
+					.sge = { { RAW_TO(0), 64, 0 } } };
 		if (read.rkey == w->stag)
 			continue;
 		if (i < 20)
-			EXPECT((s = status_of(w, read, true)) != QP_WC_SUCCESS, "a guessed STag %x was served", read.rkey);
+			EXPECT((s = status_of(w, read, true)) != QP_WC_SUCCESS, "a guessed STag %x was served",
+			       read.rkey);
 	}
 	return bad + still_served(w);
 }
@@ -340,7 +365,8 @@ int mode_holes(const struct where *w)
 			if (round % 2 == 0)
 				EXPECT(punch(j.r.fd[1], 0, RAW_ARENA) == 0, "punching the arena: errno %d", errno);
 			else if (i % 8 == 7)
-				EXPECT(punch(j.r.fd[0], IPC_QUEUES_FREE_OFF, RAW_QUEUES - IPC_QUEUES_FREE_OFF) == 0, "punching the queues: errno %d", errno);
+				EXPECT(punch(j.r.fd[0], IPC_QUEUES_FREE_OFF, RAW_QUEUES - IPC_QUEUES_FREE_OFF) == 0,
+				       "punching the queues: errno %d", errno);
 			EXPECT(ftruncate(j.r.fd[1], 4096) == -1, "the sealed arena was truncated");
 			EXPECT(ftruncate(j.r.fd[0], 4096) == -1, "the sealed queues were truncated");
 			while (raw_poll(&j.r, &j.cq, &e))
@@ -362,12 +388,18 @@ int mode_huge_holes(const struct where *w)
 	int fds[4], bad = 0, rc;
 	uint8_t *p;
 
-	*r = (struct raw){ .sock = raw_dial(), .wake = eventfd(0, EFD_NONBLOCK), .fd = { -1, -1, -1 },
-			   .size = { RAW_QUEUES, RAW_ARENA, len }, .next = IPC_QUEUES_FREE_OFF };
+	*r = (struct raw){ .sock = raw_dial(),
+			   .wake = eventfd(0, EFD_NONBLOCK),
+			   .fd = { -1, -1, -1 },
+			   .size = { RAW_QUEUES, RAW_ARENA, len },
+			   .next = IPC_QUEUES_FREE_OFF };
 	raw_must(r->sock >= 0 && ipc_region_create(IPC_REGION_QUEUES, RAW_QUEUES, &r->fd[0]) == 0 &&
-		 ipc_region_create(IPC_REGION_ARENA, RAW_ARENA, &r->fd[1]) == 0, "regions");
+			 ipc_region_create(IPC_REGION_ARENA, RAW_ARENA, &r->fd[1]) == 0,
+		 "regions");
 	raw_must(ipc_region_create(IPC_REGION_HUGE, len, &r->fd[2]) == 0, "a region of hugepages");
-	raw_must(ipc_region_map(r->fd[0], RAW_QUEUES, &r->queues) == 0 && ipc_region_map(r->fd[1], RAW_ARENA, &r->arena) == 0, "map");
+	raw_must(ipc_region_map(r->fd[0], RAW_QUEUES, &r->queues) == 0 &&
+			 ipc_region_map(r->fd[1], RAW_ARENA, &r->arena) == 0,
+		 "map");
 	r->ctrl = (struct ipc_ctrl *)(void *)r->queues;
 	r->ctrl->magic = IPC_CTRL_MAGIC;
 	fds[0] = r->wake;
@@ -375,8 +407,11 @@ int mode_huge_holes(const struct where *w)
 	raw_must(raw_hello(r, fds, 4) == 0 && raw_pd(r, 1, &j.pd) == 0, "hello with hugepages");
 	list = raw_room(r, 4096);
 	*(struct ipc_piece *)(void *)(r->queues + list) = (struct ipc_piece){ .region = IPC_REGION_HUGE, .len = len };
-	struct ipc_msg m = { .type = IPC_REG_MR, .len = IPC_MSG_LEN(reg_mr),
-			     .reg_mr = { .pd = j.pd, .access = 7, .iova = RAW_TO(0), .len = len, .pieces_off = list, .npieces = 1 } };
+	struct ipc_msg m = {
+		.type = IPC_REG_MR,
+		.len = IPC_MSG_LEN(reg_mr),
+		.reg_mr = { .pd = j.pd, .access = 7, .iova = RAW_TO(0), .len = len, .pieces_off = list, .npieces = 1 }
+	};
 	rc = raw_call(r, &m, -1);
 	raw_must(rc == 0, "registering hugepages");
 	j.lkey = m.reg_mr_ok.stag;
@@ -384,7 +419,8 @@ int mode_huge_holes(const struct where *w)
 	do { /* takes all free hugepages */
 		p = mmap(NULL, IPC_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 	} while (p != MAP_FAILED && memset(p, 1, 1) != NULL);
-	rc = raw_cq(r, 1, 0, SLOTS, &j.cq) | raw_qp(r, j.pd, j.cq.handle, SLOTS, &j.qp) | raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j.cm);
+	rc = raw_cq(r, 1, 0, SLOTS, &j.cq) | raw_qp(r, j.pd, j.cq.handle, SLOTS, &j.qp) |
+	     raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j.cm);
 	raw_must(rc == 0, "objects");
 	rc = raw_join(&j, w->address, w->port);
 	EXPECT(rc == 0, "no connection: %d", rc);
@@ -414,18 +450,24 @@ int mode_eventfd(const struct where *w)
 	int fd = eventfd(0, 0);
 	raw_must(fd >= 0 && write(fd, &full, sizeof(full)) == sizeof(full), "eventfd");
 	uint64_t ring = raw_room(r, spsc_size(1, IPC_EVENT_SLOT_CM));
-	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
+	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL,
+			     .len = IPC_MSG_LEN(create_channel),
 			     .create_channel = { .kind = IPC_CHANNEL_CM, .ring_off = ring, .ring_slots = 1 } };
 	int rc = raw_call(r, &m, fd);
 	EXPECT(rc == 0, "channel: %d %s", rc, r->text);
 	uint32_t chan = m.handle.handle;
 	for (unsigned i = 0; i < 2000 && rc == 0; i++) {
-		m = (struct ipc_msg){ .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = chan } };
+		m = (struct ipc_msg){ .type = IPC_CM_CREATE_ID,
+				      .len = IPC_MSG_LEN(cm_create_id),
+				      .cm_create_id = { .channel = chan } };
 		rc = raw_call(r, &m, -1);
 		if (rc != 0)
 			break;
-		m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve),
-				      .cm_resolve = { .id = m.handle.handle, .timeout_ms = 1000, .dst = raw_addr(w->address, w->port) } };
+		m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ADDR,
+				      .len = IPC_MSG_LEN(cm_resolve),
+				      .cm_resolve = { .id = m.handle.handle,
+						      .timeout_ms = 1000,
+						      .dst = raw_addr(w->address, w->port) } };
 		rc = raw_call(r, &m, -1);
 	}
 	EXPECT(rc == 0 || rc == ENOMEM, "ids: %d %s", rc, r->text);

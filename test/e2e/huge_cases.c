@@ -96,7 +96,11 @@ static void family(void)
 /* Blocks come and go at random, and none writes into another. */
 static void *churn(void *arg)
 {
-	struct { uint8_t *p; size_t n; unsigned salt; } slot[SLOTS] = { { 0 } };
+	struct {
+		uint8_t *p;
+		size_t n;
+		unsigned salt;
+	} slot[SLOTS] = { { 0 } };
 	unsigned seed = (unsigned)(uintptr_t)arg, wrong = 0;
 
 	for (unsigned i = 0; i < 600; i++) {

@@ -19,8 +19,12 @@ static union ibv_gid group_of(uint8_t n) { return (union ibv_gid){ .raw = { [10]
 /* A datagram queue pair that can send and has MEMBER receives. */
 static struct ibv_qp *member(struct end *e, bool deaf)
 {
-	struct ibv_qp_init_attr_ex init = { .send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_UD, .pd = e->pd,
-					    .cap = { 16, 16, 1, 1, 0 }, .sq_sig_all = 1,
+	struct ibv_qp_init_attr_ex init = { .send_cq = e->cq,
+					    .recv_cq = e->cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = e->pd,
+					    .cap = { 16, 16, 1, 1, 0 },
+					    .sq_sig_all = 1,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 					    .create_flags = deaf ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0 };
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
@@ -47,8 +51,13 @@ static bool say(struct end *e, struct ibv_qp *qp, const union ibv_gid *group, ui
 	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = *group, .hop_limit = 1 } };
 	struct ibv_ah *ah = ibv_create_ah(e->pd, &attr);
 	struct ibv_sge sge = { (uintptr_t)e->buf + SLOT, 32, e->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = 1000, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
-				  .imm_data = qp->qp_num, .wr.ud = { ah, 0xffffff, qkey } }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 1000,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND_WITH_IMM,
+				  .imm_data = qp->qp_num,
+				  .wr.ud = { ah, 0xffffff, qkey } },
+			   *bad;
 	bool ok = ah != NULL && ibv_post_send(qp, &wr, &bad) == 0;
 
 	return ok && ibv_destroy_ah(ah) == 0;

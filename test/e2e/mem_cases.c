@@ -40,7 +40,12 @@ static bool rdma(struct rdma_cm_id *id, enum ibv_wr_opcode op, void *here, uint3
 		 void *there, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)here, len, mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 	struct ibv_wc wc;
 
 	wr.wr.rdma.remote_addr = (uintptr_t)there;
@@ -110,7 +115,8 @@ static bool hugepages(void)
 	}
 	munmap(probe, 4 * MIB);
 	CHECK(join(&j, 8201));
-	CHECK(mapping_of(j.cid, MAP_SHARED | MAP_HUGETLB, -1, 4 * MIB) && mapping_of(j.cid, MAP_PRIVATE | MAP_HUGETLB, -1, 4 * MIB));
+	CHECK(mapping_of(j.cid, MAP_SHARED | MAP_HUGETLB, -1, 4 * MIB) &&
+	      mapping_of(j.cid, MAP_PRIVATE | MAP_HUGETLB, -1, 4 * MIB));
 	return part(&j);
 }
 
@@ -123,7 +129,8 @@ static bool memory_that_may_only_be_read(void)
 	struct joined j;
 
 	CHECK(mr != NULL && join(&j, 8202));
-	CHECK(rdma(j.cid, IBV_WR_RDMA_READ, cli.buf, 50000, cli.mr, p, mr->rkey) && memcmp(cli.buf, constant, 50000) == 0);
+	CHECK(rdma(j.cid, IBV_WR_RDMA_READ, cli.buf, 50000, cli.mr, p, mr->rkey) &&
+	      memcmp(cli.buf, constant, 50000) == 0);
 	CHECK(ibv_reg_mr(srv.pd, p, 10, IBV_ACCESS_LOCAL_WRITE) == NULL && errno == EACCES);
 	CHECK(ibv_dereg_mr(mr) == 0);
 	return part(&j);
@@ -185,7 +192,7 @@ static bool a_hundred_thousand_regions(void)
 }
 
 static const struct rig_case cases[] = {
-	CASE(memory_that_others_share), CASE(hugepages), CASE(memory_that_may_only_be_read), CASE(a_gibibyte),
+	CASE(memory_that_others_share),   CASE(hugepages), CASE(memory_that_may_only_be_read), CASE(a_gibibyte),
 	CASE(a_hundred_thousand_regions),
 };
 

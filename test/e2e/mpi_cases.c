@@ -45,7 +45,8 @@ static int all_to_all(void)
 
 	for (unsigned k = 0; k < sizeof(lens) / sizeof(lens[0]); k++) {
 		int n = lens[k];
-		uint32_t *out = malloc((size_t)n * (size_t)size * sizeof(*out)), *in = calloc((size_t)n * (size_t)size, sizeof(*in));
+		uint32_t *out = malloc((size_t)n * (size_t)size * sizeof(*out)),
+			 *in = calloc((size_t)n * (size_t)size, sizeof(*in));
 		for (int to = 0; to < size; to++)
 			for (int i = 0; i < n; i++)
 				out[to * n + i] = value(rank, to, i);
@@ -88,7 +89,8 @@ static int stencil(void)
 		double *a = mine[s % 2], *b = mine[1 - s % 2];
 		MPI_Sendrecv(a + 1, 1, MPI_DOUBLE, left, 2, a + CELLS + 1, 1, MPI_DOUBLE, right, 2, MPI_COMM_WORLD,
 			     MPI_STATUS_IGNORE);
-		MPI_Sendrecv(a + CELLS, 1, MPI_DOUBLE, right, 3, a, 1, MPI_DOUBLE, left, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(a + CELLS, 1, MPI_DOUBLE, right, 3, a, 1, MPI_DOUBLE, left, 3, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
 		step(a, b, CELLS);
 		step(whole[s % 2], whole[1 - s % 2], all);
 	}

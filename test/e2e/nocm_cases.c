@@ -93,7 +93,10 @@ static bool carries(struct end *from, struct ibv_qp *fqp, struct end *to, struct
 	return true;
 }
 
-struct both { struct end *ea, *eb; struct ibv_qp *a, *b; };
+struct both {
+	struct end *ea, *eb;
+	struct ibv_qp *a, *b;
+};
 
 static bool both_new(struct both *p, struct end *ea, struct end *eb)
 {
@@ -226,7 +229,8 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 		CHECK(recv_put(&srv, p.b, 2) && wc_is(&srv, 2, IBV_WC_SUCCESS));
 		CHECK(wc_is(&cli, 1, IBV_WC_SUCCESS) && wc_is(&cli, 2, IBV_WC_SUCCESS));
 		/* what has completed is delivered, though its sender has gone */
-		CHECK(send_put(&cli, p.a, 3) && wc_is(&cli, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.a) == 0 && no_wc(&srv, 50));
+		CHECK(send_put(&cli, p.a, 3) && wc_is(&cli, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.a) == 0 &&
+		      no_wc(&srv, 50));
 		CHECK(recv_put(&srv, p.b, 3) && wc_is(&srv, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.b) == 0);
 		CHECK(both_new(&p, &cli, &srv) && both_up(&p) && carries(&cli, p.a, &srv, p.b));
 		CHECK(rnr_set(p.b, 1) && send_put(&cli, p.a, 4) && no_wc(&srv, 200));

@@ -51,8 +51,12 @@ static bool crowd_with(struct crowd *w, uint16_t port, struct ibv_srq *srq, uint
 	w->srq = srq;
 	CHECK(srq != NULL && (w->lid = listen_on(&srv, port, 16)) != NULL);
 	for (int i = 0; i < PAIRS; i++) {
-		struct ibv_qp_init_attr a = { .send_cq = srv.cq, .recv_cq = srv.cq, .srq = srq, .qp_type = IBV_QPT_RC,
-					      .sq_sig_all = 1, .cap = caps };
+		struct ibv_qp_init_attr a = { .send_cq = srv.cq,
+					      .recv_cq = srv.cq,
+					      .srq = srq,
+					      .qp_type = IBV_QPT_RC,
+					      .sq_sig_all = 1,
+					      .cap = caps };
 		CHECK((w->cid[i] = dial(port, NULL)) != NULL);
 		CHECK(want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g));
 		CHECK(rdma_create_qp(g.id, srv.pd, &a) == 0 && a.cap.max_recv_wr == 0 && g.id->qp->srq == srq);
@@ -97,7 +101,8 @@ static bool queue_pairs_share_their_receives(void)
 			cli.buf[i * PART] = (uint8_t)i;
 			memset(cli.buf + i * PART + 1, (int)round, 99);
 			struct ibv_sge sge = { (uintptr_t)cli.buf + i * PART, 100, cli.mr->lkey };
-			struct ibv_send_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+			struct ibv_send_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+					   *bad;
 			CHECK(ibv_post_send(w.cid[i]->qp, &wr, &bad) == 0);
 		}
 		CHECK(poll_n(&srv, wc, PAIRS));
@@ -253,8 +258,11 @@ static bool a_completion_queue_grows_under_traffic(void)
 		for (unsigned round = 0; round < 40; round++) {
 			while (posted - next < 100) {
 				struct ibv_sge sge = { (uintptr_t)cli.buf, 8, cli.mr->lkey };
-				struct ibv_send_wr wr = { .wr_id = posted, .sg_list = &sge, .num_sge = 1,
-							  .opcode = IBV_WR_RDMA_WRITE }, *bad;
+				struct ibv_send_wr wr = { .wr_id = posted,
+							  .sg_list = &sge,
+							  .num_sge = 1,
+							  .opcode = IBV_WR_RDMA_WRITE },
+						   *bad;
 				wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
 				wr.wr.rdma.rkey = srv.mr->rkey;
 				CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
@@ -274,7 +282,8 @@ static bool a_completion_queue_grows_under_traffic(void)
 		for (int i = 0; i < n; i++, next++)
 			CHECK(wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == next);
 	}
-	CHECK(ibv_resize_cq(small, 0) == EINVAL && ibv_resize_cq(small, 1 << 30) == EINVAL && ibv_resize_cq(small, 262144) == 0);
+	CHECK(ibv_resize_cq(small, 0) == EINVAL && ibv_resize_cq(small, 1 << 30) == EINVAL &&
+	      ibv_resize_cq(small, 262144) == 0);
 	return part(&j) && ibv_destroy_cq(small) == 0;
 }
 
@@ -314,20 +323,28 @@ static bool an_adapter_tells_of_the_end_of_time_wait(void)
 	CHECK(join(&j, 8207) && rdma_disconnect(j.cid) == 0);
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	if (adapter)
-		CHECK(want(cli.ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, &g) && g.id == j.cid && want(srv.ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, &g) &&
-		      g.id == j.sid);
+		CHECK(want(cli.ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, &g) && g.id == j.cid &&
+		      want(srv.ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, &g) && g.id == j.sid);
 	CHECK(quiet(cli.ch, adapter ? 50 : 1500) && quiet(srv.ch, 50));
 	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
 }
 
 static const struct rig_case cases[] = {
-	CASE(queue_pairs_share_their_receives), CASE(a_limit_is_told_once), CASE(a_failed_one_flushes_nothing_of_the_others),
-	CASE(a_message_without_a_receive_ends_its_sender), CASE(messages_wait_for_receives_on_an_adapter),
+	CASE(queue_pairs_share_their_receives),
+	CASE(a_limit_is_told_once),
+	CASE(a_failed_one_flushes_nothing_of_the_others),
+	CASE(a_message_without_a_receive_ends_its_sender),
+	CASE(messages_wait_for_receives_on_an_adapter),
 	CASE(an_id_has_a_shared_receive_queue),
-	CASE(a_completion_queue_grows_under_traffic), CASE(what_nobody_has_polled_must_fit),
-	CASE(a_region_moves_to_other_memory), CASE(a_region_changes_its_rights), CASE(a_region_changes_its_domain),
-	CASE(a_change_that_cannot_be_leaves_the_region_as_it_is), CASE(a_null_region_gives_zeros_and_takes_anything),
-	CASE(a_region_may_begin_anywhere), CASE(rights_that_cannot_be_are_refused),
+	CASE(a_completion_queue_grows_under_traffic),
+	CASE(what_nobody_has_polled_must_fit),
+	CASE(a_region_moves_to_other_memory),
+	CASE(a_region_changes_its_rights),
+	CASE(a_region_changes_its_domain),
+	CASE(a_change_that_cannot_be_leaves_the_region_as_it_is),
+	CASE(a_null_region_gives_zeros_and_takes_anything),
+	CASE(a_region_may_begin_anywhere),
+	CASE(rights_that_cannot_be_are_refused),
 	CASE(an_adapter_tells_of_the_end_of_time_wait),
 };
 

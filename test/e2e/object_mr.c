@@ -5,14 +5,18 @@
 #include <errno.h>
 #include <string.h>
 
-#define ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define ALL  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define HALF (BUF_LEN / 2)
 
 static bool put(struct rdma_cm_id *id, uint64_t to, uint32_t rkey, enum ibv_wr_opcode op)
 {
 	struct ibv_sge sge = { (uintptr_t)cli.buf, 64, cli.mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = op,
-				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	wr.wr.rdma.remote_addr = to;
 	wr.wr.rdma.rkey = rkey;
@@ -82,8 +86,8 @@ bool a_region_changes_its_domain(void)
 	CHECK(mr != NULL && other != NULL);
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0) == 0 && mr->pd == other);
 	CHECK(ibv_dealloc_pd(other) == EBUSY && refused(8212, (uintptr_t)srv.buf, mr->rkey));
-	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, srv.pd,
-			   srv.buf + 4096, 4096, IBV_ACCESS_REMOTE_READ) == 0);
+	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS,
+			   srv.pd, srv.buf + 4096, 4096, IBV_ACCESS_REMOTE_READ) == 0);
 	CHECK(ibv_dealloc_pd(other) == 0);
 	CHECK(join(&j, 8212) && may_read(&j, (uintptr_t)srv.buf + 4096, mr->rkey) && part(&j));
 	return ibv_dereg_mr(mr) == 0;
@@ -109,7 +113,8 @@ bool a_change_that_cannot_be_leaves_the_region_as_it_is(void)
 		{ IBV_REREG_MR_CHANGE_PD, cli.pd, NULL, 0, 0, IBV_REREG_MR_ERR_INPUT }, /* of another device */
 		{ IBV_REREG_MR_CHANGE_PD, srv.pd, NULL, 0, IBV_ACCESS_LOCAL_WRITE, IBV_REREG_MR_ERR_INPUT },
 		{ IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_ERR_INPUT },
-		{ IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8192, 4096, 0, IBV_REREG_MR_ERR_CMD }, /* nothing there */
+		{ IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8192, 4096, 0,
+		  IBV_REREG_MR_ERR_CMD }, /* nothing there */
 	};
 
 	CHECK(mr != NULL);
@@ -136,7 +141,8 @@ bool a_null_region_gives_zeros_and_takes_anything(void)
 		struct ibv_send_wr w = { .sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 		memset(srv.buf, 0xff, BUF_LEN);
 		CHECK(ibv_post_recv(j.sid->qp, &r, &bad_recv) == 0 && ibv_post_send(j.cid->qp, &w, &bad) == 0);
-		CHECK(poll_n(&srv, wc, 1) && wc[0].status == IBV_WC_SUCCESS && wc[0].byte_len == 40000 && poll_n(&cli, wc, 1));
+		CHECK(poll_n(&srv, wc, 1) && wc[0].status == IBV_WC_SUCCESS && wc[0].byte_len == 40000 &&
+		      poll_n(&cli, wc, 1));
 		for (unsigned k = 0; k < 40000; k++)
 			CHECK(srv.buf[k] == 0);
 		CHECK(srv.buf[40000] == 0xff);

@@ -20,8 +20,8 @@ static bool good(const struct ibv_wc *wc, enum ibv_wc_opcode op, uint64_t wr_id)
 {
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == op && wc->wr_id == wr_id)
 		return true;
-	printf("# completion %s, opcode %d, wr_id %llu; opcode %d, wr_id %llu were due\n", ibv_wc_status_str(wc->status),
-	       wc->opcode, (unsigned long long)wc->wr_id, op, (unsigned long long)wr_id);
+	printf("# completion %s, opcode %d, wr_id %llu; opcode %d, wr_id %llu were due\n",
+	       ibv_wc_status_str(wc->status), wc->opcode, (unsigned long long)wc->wr_id, op, (unsigned long long)wr_id);
 	return false;
 }
 
@@ -39,8 +39,9 @@ static bool broken(struct joined *j)
 static struct ibv_send_wr request(enum ibv_wr_opcode op, struct ibv_sge *sge, uint32_t len)
 {
 	*sge = (struct ibv_sge){ (uintptr_t)cli.buf, len, cli.mr->lkey };
-	return (struct ibv_send_wr){ .wr_id = 5, .sg_list = sge, .num_sge = 1, .opcode = op,
-				     .send_flags = IBV_SEND_SIGNALED };
+	return (struct ibv_send_wr){
+		.wr_id = 5, .sg_list = sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED
+	};
 }
 
 static bool post(struct rdma_cm_id *id, struct ibv_send_wr *wr)
@@ -70,7 +71,8 @@ static bool immediate_data_arrives_with_its_message(void)
 		CHECK(post_recv(&srv, j.sid, i, 64) && post(j.cid, &wr));
 		CHECK(poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_RECV_RDMA_WITH_IMM, i));
 		CHECK(wc.wc_flags == IBV_WC_WITH_IMM && ntohl(wc.imm_data) == 0x01020300 + i && wc.byte_len == len[i]);
-		CHECK(memcmp(srv.buf + 64, cli.buf, len[i]) == 0 && srv.buf[63] == 0xee && srv.buf[64 + len[i]] == 0xee);
+		CHECK(memcmp(srv.buf + 64, cli.buf, len[i]) == 0 && srv.buf[63] == 0xee &&
+		      srv.buf[64 + len[i]] == 0xee);
 		CHECK(poll_n(&cli, &wc, 1) && good(&wc, IBV_WC_RDMA_WRITE, 5));
 
 		wr = request(IBV_WR_SEND_WITH_IMM, &sge, len[i]);
@@ -159,7 +161,11 @@ static bool a_counter_is_shared_with_the_cpu(void)
 
 static bool atomics_that_are_refused(void)
 {
-	static const struct { int access; unsigned off; enum ibv_wc_status status; } t[] = {
+	static const struct {
+		int access;
+		unsigned off;
+		enum ibv_wc_status status;
+	} t[] = {
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, 0, IBV_WC_REM_ACCESS_ERR },
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC, 4, IBV_WC_REM_INV_REQ_ERR },
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC, 4096, IBV_WC_REM_ACCESS_ERR },
@@ -211,7 +217,9 @@ static bool open_both_ways(struct joined *j, uint16_t port)
 
 static bool bind_2(struct joined *j, struct ibv_mw *mw, struct ibv_mw_bind_info info)
 {
-	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
+	struct ibv_send_wr wr = { .wr_id = 9,
+				  .opcode = IBV_WR_BIND_MW,
+				  .send_flags = IBV_SEND_SIGNALED,
 				  .bind_mw = { mw, ibv_inc_rkey(mw->rkey), info } };
 	struct ibv_wc wc;
 
@@ -272,7 +280,9 @@ static bool a_window_is_closed_by_either_end(void)
 			CHECK(poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_RECV, 1));
 			CHECK(wc.wc_flags == IBV_WC_WITH_INV && wc.invalidated_rkey == mw->rkey);
 		} else {
-			struct ibv_send_wr wr = { .wr_id = 3, .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = mw->rkey,
+			struct ibv_send_wr wr = { .wr_id = 3,
+						  .opcode = IBV_WR_LOCAL_INV,
+						  .invalidate_rkey = mw->rkey,
 						  .send_flags = IBV_SEND_SIGNALED };
 			CHECK(post(j.sid, &wr) && poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_LOCAL_INV, 3));
 		}
@@ -296,13 +306,15 @@ static bool a_window_of_type_1_moves(void)
 	CHECK(mr != NULL && mw != NULL && open_both_ways(&j, 8313));
 	memset(srv.buf, 0, BUF_LEN);
 	for (unsigned i = 0; i < 3; i++) {
-		struct ibv_mw_bind b = { .wr_id = i, .send_flags = IBV_SEND_SIGNALED,
+		struct ibv_mw_bind b = { .wr_id = i,
+					 .send_flags = IBV_SEND_SIGNALED,
 					 .bind_info = { mr, (uintptr_t)srv.buf + i * 1000, 100,
 							IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED } };
 		CHECK(ibv_bind_mw(j.sid->qp, mw, &b) == 0 && poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_BIND_MW, i));
 		memset(cli.buf, (int)(0x60 + i), 100);
 		CHECK(access_by(&j, IBV_WR_RDMA_WRITE, mw->rkey, 0, 100, &wc) && good(&wc, IBV_WC_RDMA_WRITE, 5));
-		CHECK(srv.buf[i * 1000] == 0x60 + i && srv.buf[i * 1000 + 99] == 0x60 + i && srv.buf[i * 1000 + 100] == 0);
+		CHECK(srv.buf[i * 1000] == 0x60 + i && srv.buf[i * 1000 + 99] == 0x60 + i &&
+		      srv.buf[i * 1000 + 100] == 0);
 	}
 	struct ibv_mw_bind off = { .wr_id = 9, .send_flags = IBV_SEND_SIGNALED };
 	CHECK(ibv_bind_mw(j.sid->qp, mw, &off) == 0 && poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_BIND_MW, 9));
@@ -316,15 +328,16 @@ static bool binds_that_cannot_be(void)
 	struct ibv_mr *mr = bindable(), *no = ibv_reg_mr(srv.pd, srv.buf, 4096, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_mw *mw = ibv_alloc_mw(srv.pd, IBV_MW_TYPE_2), *one = ibv_alloc_mw(srv.pd, IBV_MW_TYPE_1),
 		      *theirs = ibv_alloc_mw(cli.pd, IBV_MW_TYPE_1);
-	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_BIND_MW, .bind_mw = { mw, mw->rkey, part_of(no, 0) } }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_BIND_MW, .bind_mw = { mw, mw->rkey, part_of(no, 0) } },
+			   *bad;
 	struct ibv_mw_bind b = { .bind_info = part_of(mr, IBV_ACCESS_MW_BIND) };
 	struct ibv_wc wc;
 	struct joined j;
 
 	CHECK(mr != NULL && no != NULL && one != NULL && theirs != NULL && open_both_ways(&j, 8314));
-	CHECK(ibv_bind_mw(j.sid->qp, mw, &b) == EINVAL);     /* not of type 1 */
-	CHECK(ibv_bind_mw(j.sid->qp, one, &b) == EINVAL);    /* not a right of a window */
-	CHECK(ibv_bind_mw(j.sid->qp, theirs, &b) == EPERM);  /* another domain */
+	CHECK(ibv_bind_mw(j.sid->qp, mw, &b) == EINVAL);                         /* not of type 1 */
+	CHECK(ibv_bind_mw(j.sid->qp, one, &b) == EINVAL);                        /* not a right of a window */
+	CHECK(ibv_bind_mw(j.sid->qp, theirs, &b) == EPERM);                      /* another domain */
 	CHECK(ibv_post_send(j.sid->qp, &wr, &bad) == 0 && poll_n(&srv, &wc, 1)); /* a region that allows no windows */
 	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.wr_id == 9 && broken(&j));
 	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dealloc_mw(one) == 0 && ibv_dealloc_mw(theirs) == 0);
@@ -332,9 +345,14 @@ static bool binds_that_cannot_be(void)
 }
 
 static const struct rig_case cases[] = {
-	CASE(immediate_data_arrives_with_its_message), CASE(atomics_do_what_they_say),
-	CASE(a_counter_is_shared_with_the_cpu), CASE(atomics_that_are_refused), CASE(a_window_opens_part_of_a_region),
-	CASE(a_window_is_closed_by_either_end), CASE(a_window_of_type_1_moves), CASE(binds_that_cannot_be),
+	CASE(immediate_data_arrives_with_its_message),
+	CASE(atomics_do_what_they_say),
+	CASE(a_counter_is_shared_with_the_cpu),
+	CASE(atomics_that_are_refused),
+	CASE(a_window_opens_part_of_a_region),
+	CASE(a_window_is_closed_by_either_end),
+	CASE(a_window_of_type_1_moves),
+	CASE(binds_that_cannot_be),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

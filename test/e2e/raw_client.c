@@ -16,7 +16,7 @@
 
 #include "ipc/ipc_region.h"
 
-#define PAGE UINT64_C(4096)
+#define PAGE          UINT64_C(4096)
 #define EVENT_WAIT_MS 15000
 
 void raw_must(bool ok, const char *what)
@@ -115,14 +115,18 @@ int raw_open(struct raw *r)
 {
 	int fds[3];
 
-	*r = (struct raw){ .sock = raw_dial(), .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .fd = { -1, -1, -1 },
-			   .size = { RAW_QUEUES, RAW_ARENA, 0 }, .next = IPC_QUEUES_FREE_OFF };
+	*r = (struct raw){ .sock = raw_dial(),
+			   .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+			   .fd = { -1, -1, -1 },
+			   .size = { RAW_QUEUES, RAW_ARENA, 0 },
+			   .next = IPC_QUEUES_FREE_OFF };
 	if (r->sock < 0)
 		return errno;
 	raw_must(r->wake >= 0, "eventfd");
 	raw_must(ipc_region_create(IPC_REGION_QUEUES, RAW_QUEUES, &r->fd[0]) == 0 &&
-		 ipc_region_create(IPC_REGION_ARENA, RAW_ARENA, &r->fd[1]) == 0 &&
-		 ipc_region_map(r->fd[0], RAW_QUEUES, &r->queues) == 0 && ipc_region_map(r->fd[1], RAW_ARENA, &r->arena) == 0,
+			 ipc_region_create(IPC_REGION_ARENA, RAW_ARENA, &r->fd[1]) == 0 &&
+			 ipc_region_map(r->fd[0], RAW_QUEUES, &r->queues) == 0 &&
+			 ipc_region_map(r->fd[1], RAW_ARENA, &r->arena) == 0,
 		 "regions");
 	r->ctrl = (struct ipc_ctrl *)(void *)r->queues;
 	r->ctrl->magic = IPC_CTRL_MAGIC;
@@ -176,8 +180,14 @@ int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t l
 {
 	uint64_t list = RAW_QUEUES - PAGE; /* read before the answer comes: one place is enough */
 	struct ipc_piece p = { .region = IPC_REGION_ARENA, .off = off, .len = len };
-	struct ipc_msg m = { .type = IPC_REG_MR, .len = IPC_MSG_LEN(reg_mr),
-			     .reg_mr = { .pd = pd, .access = access, .iova = RAW_TO(off), .len = len, .pieces_off = list, .npieces = 1 } };
+	struct ipc_msg m = { .type = IPC_REG_MR,
+			     .len = IPC_MSG_LEN(reg_mr),
+			     .reg_mr = { .pd = pd,
+					 .access = access,
+					 .iova = RAW_TO(off),
+					 .len = len,
+					 .pieces_off = list,
+					 .npieces = 1 } };
 
 	memcpy(r->queues + list, &p, sizeof(p));
 	int rc = raw_call(r, &m, -1);
@@ -188,7 +198,9 @@ int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t l
 
 static struct spsc_place place(const struct raw *r, uint64_t off, uint32_t slots, uint32_t size)
 {
-	return (struct spsc_place){ .region = r->queues, .region_size = RAW_QUEUES, .off = off, .nslots = slots, .slot_size = size };
+	return (struct spsc_place){
+		.region = r->queues, .region_size = RAW_QUEUES, .off = off, .nslots = slots, .slot_size = size
+	};
 }
 
 int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct raw_cq *cq)
@@ -197,9 +209,16 @@ int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct ra
 	cq->stride = (spsc_size(slots, QP_CQE_SIZE) + 63) & ~UINT64_C(63);
 	cq->shm_off = raw_room(r, sizeof(struct qp_cq_shm) + cq->stride * r->workers);
 	cq->ring_off = cq->shm_off + sizeof(struct qp_cq_shm);
-	struct ipc_msg m = { .type = IPC_CREATE_CQ, .len = IPC_MSG_LEN(create_cq),
-			     .create_cq = { .dev = dev, .channel = chan, .cookie = 0xc0, .shm_off = cq->shm_off, .ring_off = cq->ring_off,
-					    .ring_stride = cq->stride, .cqe = slots, .async = r->async } };
+	struct ipc_msg m = { .type = IPC_CREATE_CQ,
+			     .len = IPC_MSG_LEN(create_cq),
+			     .create_cq = { .dev = dev,
+					    .channel = chan,
+					    .cookie = 0xc0,
+					    .shm_off = cq->shm_off,
+					    .ring_off = cq->ring_off,
+					    .ring_stride = cq->stride,
+					    .cqe = slots,
+					    .async = r->async } };
 	int rc = raw_call(r, &m, -1);
 	cq->handle = m.handle.handle;
 	for (uint32_t w = 0; rc == 0 && w < r->workers; w++) {
@@ -218,17 +237,29 @@ int raw_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t slots, struct raw_q
 	qp->sq_off = qp->shm_off + sizeof(struct qp_shm);
 	qp->rq_off = qp->sq_off + ring;
 	qp->shm = (struct qp_shm *)(void *)(r->queues + qp->shm_off);
-	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp),
-			     .create_qp = { .pd = pd, .send_cq = cq, .recv_cq = cq, .sig_all = 1, .cookie = 0x99, .shm_off = qp->shm_off,
-					    .sq_off = qp->sq_off, .rq_off = qp->rq_off, .sq_slots = slots, .rq_slots = slots,
-					    .max_send_wr = slots, .max_recv_wr = slots, .async = r->async } };
+	struct ipc_msg m = { .type = IPC_CREATE_QP,
+			     .len = IPC_MSG_LEN(create_qp),
+			     .create_qp = { .pd = pd,
+					    .send_cq = cq,
+					    .recv_cq = cq,
+					    .sig_all = 1,
+					    .cookie = 0x99,
+					    .shm_off = qp->shm_off,
+					    .sq_off = qp->sq_off,
+					    .rq_off = qp->rq_off,
+					    .sq_slots = slots,
+					    .rq_slots = slots,
+					    .max_send_wr = slots,
+					    .max_recv_wr = slots,
+					    .async = r->async } };
 	int rc = raw_call(r, &m, -1);
 	if (rc != 0)
 		return rc;
 	qp->handle = m.create_qp_ok.handle;
 	qp->qpn = m.create_qp_ok.qpn;
 	qp->db_bit = m.create_qp_ok.db_bit;
-	struct spsc_place sq = place(r, qp->sq_off, slots, QP_SLOT_SIZE), rq = place(r, qp->rq_off, slots, QP_SLOT_SIZE);
+	struct spsc_place sq = place(r, qp->sq_off, slots, QP_SLOT_SIZE),
+			  rq = place(r, qp->rq_off, slots, QP_SLOT_SIZE);
 	raw_must(spsc_prod_attach(&qp->sq, &sq) == SPSC_OK && spsc_prod_attach(&qp->rq, &rq) == SPSC_OK, "QP rings");
 	return 0;
 }
@@ -239,8 +270,10 @@ int raw_chan(struct raw *r, enum ipc_channel_kind kind, uint32_t dev, uint32_t s
 
 	*ch = (struct raw_chan){ .slots = slots, .fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | EFD_NONBLOCK) };
 	ch->ring_off = raw_room(r, spsc_size(slots, size));
-	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
-			     .create_channel = { .kind = kind, .dev = dev, .ring_off = ch->ring_off, .ring_slots = slots } };
+	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL,
+			     .len = IPC_MSG_LEN(create_channel),
+			     .create_channel = {
+				     .kind = kind, .dev = dev, .ring_off = ch->ring_off, .ring_slots = slots } };
 	int rc = raw_call(r, &m, ch->fd);
 	if (rc != 0) {
 		close(ch->fd);
@@ -259,7 +292,8 @@ bool raw_event(struct raw_chan *ch, struct ipc_cm_event *ev, int ms)
 	struct pollfd p = { ch->fd, POLLIN, 0 };
 	uint64_t token;
 
-	if (poll(&p, 1, ms) != 1 || read(ch->fd, &token, sizeof(token)) != sizeof(token) || spsc_cons_avail(&ch->ring, 1) == 0)
+	if (poll(&p, 1, ms) != 1 || read(ch->fd, &token, sizeof(token)) != sizeof(token) ||
+	    spsc_cons_avail(&ch->ring, 1) == 0)
 		return false;
 	spsc_cons_copy(&ch->ring, 0, ev, sizeof(*ev));
 	spsc_cons_release(&ch->ring, 1);
@@ -280,7 +314,8 @@ bool raw_poll(struct raw *r, struct raw_cq *cq, struct qp_cqe *e)
 
 void raw_ring_bell(struct raw *r, struct raw_qp *qp)
 {
-	struct ipc_doorbell *db = &r->ctrl->doorbell[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
+	struct ipc_doorbell *db =
+		&r->ctrl->doorbell[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
 	uint64_t one = 1;
 
 	__atomic_fetch_or(&db->bits[qp->db_bit / 64], UINT64_C(1) << (qp->db_bit % 64), __ATOMIC_RELEASE);
@@ -338,22 +373,30 @@ enum { EV_ADDR_RESOLVED = 0, EV_ROUTE_RESOLVED = 2, EV_ESTABLISHED = 9 }; /* rdm
 int raw_join(struct raw_job *j, const char *address, uint16_t port)
 {
 	struct raw *r = &j->r;
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id), .cm_create_id = { .channel = j->cm.handle } };
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
+			     .len = IPC_MSG_LEN(cm_create_id),
+			     .cm_create_id = { .channel = j->cm.handle } };
 	int rc = raw_call(r, &m, -1);
 
 	if (rc != 0)
 		return rc;
 	j->id = m.handle.handle;
-	m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve),
-			      .cm_resolve = { .id = j->id, .timeout_ms = 2000, .has_src = 1, .src = raw_addr(RAW_FROM, 0),
+	m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ADDR,
+			      .len = IPC_MSG_LEN(cm_resolve),
+			      .cm_resolve = { .id = j->id,
+					      .timeout_ms = 2000,
+					      .has_src = 1,
+					      .src = raw_addr(RAW_FROM, 0),
 					      .dst = raw_addr(address, port) } };
 	if ((rc = raw_call(r, &m, -1)) != 0 || (rc = await(j, EV_ADDR_RESOLVED)) != 0)
 		return rc;
-	m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve),
+	m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ROUTE,
+			      .len = IPC_MSG_LEN(cm_resolve),
 			      .cm_resolve = { .id = j->id, .timeout_ms = 2000 } };
 	if ((rc = raw_call(r, &m, -1)) != 0 || (rc = await(j, EV_ROUTE_RESOLVED)) != 0)
 		return rc;
-	m = (struct ipc_msg){ .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect),
+	m = (struct ipc_msg){ .type = IPC_CM_CONNECT,
+			      .len = IPC_MSG_LEN(cm_connect),
 			      .cm_connect = { .id = j->id, .qp = j->qp.handle, .param = { .ird = 4, .ord = 4 } } };
 	if ((rc = raw_call(r, &m, -1)) != 0)
 		return rc;
@@ -371,7 +414,8 @@ int raw_connect(struct raw_job *j, const char *address, uint16_t port, uint32_t 
 	    (rc = raw_chan(r, IPC_CHANNEL_ASYNC, j->dev, 16, &j->async)) != 0)
 		return rc;
 	r->async = j->async.handle;
-	if ((rc = raw_cq(r, j->dev, 0, slots, &j->cq)) != 0 || (rc = raw_qp(r, j->pd, j->cq.handle, slots, &j->qp)) != 0 ||
+	if ((rc = raw_cq(r, j->dev, 0, slots, &j->cq)) != 0 ||
+	    (rc = raw_qp(r, j->pd, j->cq.handle, slots, &j->qp)) != 0 ||
 	    (rc = raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j->cm)) != 0)
 		return rc;
 	return raw_join(j, address, port);

@@ -23,8 +23,8 @@ struct raw {
 	uint8_t *queues, *arena;
 	struct ipc_ctrl *ctrl;
 	uint32_t seq, devs, workers;
-	uint64_t next;       /* free space of the queue region begins here */
-	uint32_t async;      /* handle of the channel that new CQs and QPs report to, or 0 */
+	uint64_t next;           /* free space of the queue region begins here */
+	uint32_t async;          /* handle of the channel that new CQs and QPs report to, or 0 */
 	char text[IPC_TEXT_MAX]; /* of the last error */
 };
 

@@ -18,7 +18,12 @@
 
 /* ---- bytes ---- */
 
-struct flow { int fd; size_t len; uint32_t seed; bool ok; };
+struct flow {
+	int fd;
+	size_t len;
+	uint32_t seed;
+	bool ok;
+};
 
 static void *sender(void *arg)
 {
@@ -63,7 +68,9 @@ static void *receiver(void *arg)
 /* len bytes each way at the same time, a thread for each end of each direction. */
 static bool both_ways(const struct two *t, size_t len)
 {
-	struct flow f[4] = { { t->s, len, 1, false }, { t->c, len, 1, false }, { t->c, len, 2, false }, { t->s, len, 2, false } };
+	struct flow f[4] = {
+		{ t->s, len, 1, false }, { t->c, len, 1, false }, { t->c, len, 2, false }, { t->s, len, 2, false }
+	};
 	pthread_t th[4];
 
 	for (int i = 0; i < 4; i++)
@@ -409,13 +416,28 @@ static bool wrong_calls(void)
 }
 
 static const struct rig_case cases[] = {
-	CASE(bytes_both_ways_at_once), CASE(smallest_queues_and_buffers), CASE(pieces_of_a_message),
-	CASE(the_server_speaks_first), CASE(a_reader_that_does_not_read_stops_the_writer), CASE(half_close),
-	CASE(closing_loses_nothing), CASE(closing_wakes_who_waits), CASE(hundreds_of_sockets),
-	CASE(connecting_without_waiting), CASE(refused_and_unreachable), CASE(waiting_for_sockets_and_files_together),
-	CASE(several_threads_wait_on_one_socket), CASE(time_outs), CASE(names_and_options), CASE(wrong_calls),
-	CASE(the_wire_from_a_client), CASE(the_wire_from_a_server), CASE(a_peer_that_vanishes),
-	CASE(a_peer_that_writes_more_than_was_offered), CASE(messages_that_are_none), CASE(buffers_mapped_for_the_peer),
+	CASE(bytes_both_ways_at_once),
+	CASE(smallest_queues_and_buffers),
+	CASE(pieces_of_a_message),
+	CASE(the_server_speaks_first),
+	CASE(a_reader_that_does_not_read_stops_the_writer),
+	CASE(half_close),
+	CASE(closing_loses_nothing),
+	CASE(closing_wakes_who_waits),
+	CASE(hundreds_of_sockets),
+	CASE(connecting_without_waiting),
+	CASE(refused_and_unreachable),
+	CASE(waiting_for_sockets_and_files_together),
+	CASE(several_threads_wait_on_one_socket),
+	CASE(time_outs),
+	CASE(names_and_options),
+	CASE(wrong_calls),
+	CASE(the_wire_from_a_client),
+	CASE(the_wire_from_a_server),
+	CASE(a_peer_that_vanishes),
+	CASE(a_peer_that_writes_more_than_was_offered),
+	CASE(messages_that_are_none),
+	CASE(buffers_mapped_for_the_peer),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

@@ -38,7 +38,11 @@ int listen_rs(uint16_t port)
 	return -1;
 }
 
-struct dialer { int fd; struct sockaddr_in to; int err; };
+struct dialer {
+	int fd;
+	struct sockaddr_in to;
+	int err;
+};
 
 static void *dial_rs(void *arg)
 {

@@ -11,10 +11,14 @@
 
 #include "cm_rig.h"
 
-struct rig_opt { int level, name, value; }; /* a list ends with level 0 */
+struct rig_opt {
+	int level, name, value;
+}; /* a list ends with level 0 */
 
 /* Connected: s was accepted from l, which listens on srv's address; c is on cli's device. */
-struct two { int l, s, c; };
+struct two {
+	int l, s, c;
+};
 bool two_open(struct two *t, uint16_t port, const struct rig_opt *opts);
 bool two_close(struct two *t);
 

@@ -19,15 +19,18 @@
 #define MSGS  60000u
 #define NMSGS 32u
 
-struct sge { uint64_t addr; uint32_t key, len; };
+struct sge {
+	uint64_t addr;
+	uint32_t key, len;
+};
 
 /* The peer: an end of cm_rig with the other side's hello. */
 struct raw {
 	struct end *e;
 	struct rdma_cm_id *id, *lid;
-	int fd, lfd;             /* the rsocket at the other end, and its listener */
+	int fd, lfd; /* the rsocket at the other end, and its listener */
 	struct sge sgl, buf;
-	unsigned seen;           /* messages */
+	unsigned seen; /* messages */
 };
 
 static void hello_make(uint8_t h[40], const struct end *e, uint16_t credits, uint32_t len)
@@ -176,7 +179,8 @@ bool the_wire_from_a_client(void)
 	/* First the other half of its ring into entry 1, and that message 384 may come; then the data, as far as it fits. */
 	CHECK(HEARD(&r, 0, 0x80, 0x01, 0x00, 0x80));
 	memcpy(&second, srv.buf + SGL + 16, 16);
-	CHECK(le64toh(second.addr) == r.buf.addr + 131072 && le32toh(second.key) == r.buf.key && le32toh(second.len) == 131072);
+	CHECK(le64toh(second.addr) == r.buf.addr + 131072 && le32toh(second.key) == r.buf.key &&
+	      le32toh(second.len) == 131072);
 	CHECK(rsend(r.fd, "0123456789abc", 13, 0) == 10);
 	CHECK(HEARD(&r, 1, 0x0a, 0x00, 0x00, 0x00) && memcmp(srv.buf + DATA, "0123456789", 11) == 0);
 	/* A buffer of 3 bytes, and a 9th message. */
@@ -186,7 +190,8 @@ bool the_wire_from_a_client(void)
 	CHECK(rsend(r.fd, "abcd", 4, 0) == 3);
 	CHECK(HEARD(&r, 2, 0x03, 0x00, 0x00, 0x00) && memcmp(srv.buf + DATA + 100, "abc", 4) == 0);
 	/* Back: data, and that no more comes. */
-	CHECK(put(&r, "reply", 5, r.buf.addr, r.buf.key) && SAY(&r, 0x05, 0x00, 0x00, 0x00) && SAY(&r, 0x02, 0x00, 0x00, 0xe0));
+	CHECK(put(&r, "reply", 5, r.buf.addr, r.buf.key) && SAY(&r, 0x05, 0x00, 0x00, 0x00) &&
+	      SAY(&r, 0x02, 0x00, 0x00, 0xe0));
 	CHECK(rfcntl(r.fd, F_SETFL, 0) == 0 && rrecv(r.fd, b, 8, 0) == 5 && memcmp(b, "reply", 5) == 0);
 	CHECK(rrecv(r.fd, b, 8, 0) == 0 && rshutdown(r.fd, SHUT_WR) == 0);
 	CHECK(HEARD(&r, 3, 0x00, 0x00, 0x00, 0xe0));
@@ -285,12 +290,14 @@ bool buffers_mapped_for_the_peer(void)
 	char x;
 
 	CHECK(two_open(&t, 9108, opts));
-	CHECK(riomap(t.s, a, 100000, PROT_WRITE, 0, 4096) == 4096 && riomap(t.s, c, 5000, PROT_WRITE, 0, -1) == (off_t)(uintptr_t)c);
+	CHECK(riomap(t.s, a, 100000, PROT_WRITE, 0, 4096) == 4096 &&
+	      riomap(t.s, c, 5000, PROT_WRITE, 0, -1) == (off_t)(uintptr_t)c);
 	CHECK(riomap(t.s, &x, 1, PROT_WRITE, 0, 0) == -1 && errno == ENOBUFS);
 	CHECK(riomap(t.c, b, 100000, PROT_NONE, 0, 0) == 0 && rsend(t.s, "m", 1, 0) == 1 && rrecv(t.c, &x, 1, 0) == 1);
 	CHECK(riowrite(t.c, b, 100000, 4096, 0) == 100000 && rsend(t.c, "w", 1, 0) == 1 && rrecv(t.s, &x, 1, 0) == 1);
 	CHECK(memcmp(a, b, 100000) == 0);
-	CHECK(riowrite(t.c, b, 10, (off_t)(uintptr_t)c + 4990, 0) == 10 && rsend(t.c, "w", 1, 0) == 1 && rrecv(t.s, &x, 1, 0) == 1);
+	CHECK(riowrite(t.c, b, 10, (off_t)(uintptr_t)c + 4990, 0) == 10 && rsend(t.c, "w", 1, 0) == 1 &&
+	      rrecv(t.s, &x, 1, 0) == 1);
 	CHECK(memcmp(c + 4990, b, 10) == 0);
 	CHECK(riowrite(t.c, b, 10, 1, 0) == (size_t)-1 && errno == EINVAL);
 	CHECK(riounmap(t.s, a, 100000) == 0 && riounmap(t.s, a, 100000) == -1 && errno == EINVAL);

@@ -17,14 +17,18 @@
 
 static bool say(int sock, const struct agent_msg *m)
 {
-	union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u = { { 0 } };
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} u = { { 0 } };
 	struct iovec iov = { (void *)(uintptr_t)m, sizeof(*m) };
 	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	if (m->fd > 0) {
 		h.msg_control = &u;
 		h.msg_controllen = sizeof(u);
-		*CMSG_FIRSTHDR(&h) = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+		*CMSG_FIRSTHDR(&h) = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+						       .cmsg_type = SCM_RIGHTS,
 						       .cmsg_len = CMSG_LEN(sizeof(int)) };
 		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&h)), &m->fd, sizeof(int));
 	}
@@ -33,7 +37,10 @@ static bool say(int sock, const struct agent_msg *m)
 
 static bool hear(int sock, struct agent_msg *m)
 {
-	union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u = { { 0 } };
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} u = { { 0 } };
 	struct iovec iov = { m, sizeof(*m) };
 	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u) };
 
@@ -171,8 +178,7 @@ static int serve(struct agent_msg *m)
 	int rc;
 
 	switch ((enum agent_op)m->op) {
-	case AGENT_EXPORT:
-		return export(m);
+	case AGENT_EXPORT: return export(m);
 	case AGENT_DEVICE:
 		me.verbs = ibv_import_device(m->fd);
 		if (me.verbs != NULL)
@@ -180,9 +186,7 @@ static int serve(struct agent_msg *m)
 		rc = ok(me.verbs != NULL);
 		m->fd = 0; /* the context has it */
 		return rc;
-	case AGENT_TOKEN:
-		m->fd = me.verbs->cmd_fd;
-		return 0;
+	case AGENT_TOKEN: m->fd = me.verbs->cmd_fd; return 0;
 	case AGENT_PD:
 		me.pd = ibv_import_pd(me.verbs, (uint32_t)m->a[0]);
 		return ok(me.pd != NULL && me.pd->handle == m->a[0] && me.pd->context == me.verbs);
@@ -193,16 +197,11 @@ static int serve(struct agent_msg *m)
 		m->a[0] = theirs->length;
 		m->a[1] = theirs->lkey;
 		return theirs->addr == NULL && theirs->rkey == theirs->lkey ? 0 : EPROTO;
-	case AGENT_OWN:
-		return own(m);
-	case AGENT_QP:
-		return make_qp(m);
-	case AGENT_CONNECT:
-		return connect_to(m);
-	case AGENT_RECV:
-		return put_recv(m);
-	case AGENT_POST:
-		return post(m);
+	case AGENT_OWN: return own(m);
+	case AGENT_QP: return make_qp(m);
+	case AGENT_CONNECT: return connect_to(m);
+	case AGENT_RECV: return put_recv(m);
+	case AGENT_POST: return post(m);
 	case AGENT_POLL:
 		if (!poll_n(&me, &wc, 1))
 			return ETIMEDOUT;
@@ -221,9 +220,7 @@ static int serve(struct agent_msg *m)
 		if (rc == 0)
 			me.pd = NULL;
 		return rc;
-	case AGENT_UNDO:
-		m->a[0] = undo();
-		return 0;
+	case AGENT_UNDO: m->a[0] = undo(); return 0;
 	}
 	return EINVAL;
 }
@@ -286,10 +283,7 @@ bool agent_fork(struct agent *g)
 	return true;
 }
 
-bool agent_ask(struct agent *g, struct agent_msg *m)
-{
-	return say(g->sock, m) && hear(g->sock, m);
-}
+bool agent_ask(struct agent *g, struct agent_msg *m) { return say(g->sock, m) && hear(g->sock, m); }
 
 bool agent_end(struct agent *g)
 {

@@ -31,12 +31,15 @@ enum agent_op {
 struct agent_msg {
 	uint32_t op, err; /* err, of an answer: 0 or errno */
 	uint64_t a[6];
-	int fd;           /* 0: none */
+	int fd; /* 0: none */
 };
 
 #define AGENT_BUF 65536u
 
-struct agent { pid_t pid; int sock; };
+struct agent {
+	pid_t pid;
+	int sock;
+};
 
 /* Serves on descriptor `sock` until the other end is closed; the exit status. */
 int agent_main(int sock);

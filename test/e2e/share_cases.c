@@ -18,8 +18,8 @@
 #include "cm_rig.h"
 #include "share_agent.h"
 
-#define NOBODY 65534
-#define ASK(g, ...) ask((g), &(struct agent_msg){ __VA_ARGS__ }, NULL)
+#define NOBODY           65534
+#define ASK(g, ...)      ask((g), &(struct agent_msg){ __VA_ARGS__ }, NULL)
 #define ASK_V(g, v, ...) ask((g), &(struct agent_msg){ __VA_ARGS__ }, (v))
 
 /* The answer's errno, or -1 when the agent is gone; its numbers in v. */
@@ -228,8 +228,8 @@ static bool regions_outlive_their_process(void)
 	usleep(200000); /* its death is under way; whatever is to come of it has come */
 	for (unsigned round = 0; round < 20; round++) {
 		memset(cli.buf, 0, BUF_LEN);
-		CHECK(ASK(&b, .op = AGENT_POST, .a = { IBV_WR_RDMA_WRITE, e[2], AGENT_BUF, lkey, (uintptr_t)cli.buf,
-						       cli.mr->rkey }) == 0);
+		CHECK(ASK(&b, .op = AGENT_POST,
+			  .a = { IBV_WR_RDMA_WRITE, e[2], AGENT_BUF, lkey, (uintptr_t)cli.buf, cli.mr->rkey }) == 0);
 		CHECK(status_is(&b, IBV_WC_SUCCESS));
 		for (unsigned i = 0; i < AGENT_BUF; i++)
 			CHECK(cli.buf[i] == (uint8_t)(i * 7 + 3));
@@ -250,8 +250,9 @@ static bool exporter_and_importer_are_killed(void)
 
 		CHECK(trio(&a, &b, e, &lkey, &qp));
 		for (int i = 0; i < 8; i++)
-			CHECK(ASK(&b, .op = AGENT_POST, .a = { IBV_WR_RDMA_WRITE, e[2], AGENT_BUF, lkey,
-							       (uintptr_t)cli.buf, cli.mr->rkey }) == 0);
+			CHECK(ASK(&b, .op = AGENT_POST,
+				  .a = { IBV_WR_RDMA_WRITE, e[2], AGENT_BUF, lkey, (uintptr_t)cli.buf,
+					 cli.mr->rkey }) == 0);
 		agent_kill(first == 0 ? &a : &b);
 		agent_kill(first == 0 ? &b : &a);
 		CHECK(ibv_destroy_qp(qp) == 0);
@@ -269,8 +270,8 @@ static bool a_pd_goes_when_nothing_is_in_it(void)
 
 	CHECK(trio(&a, &b, e, &lkey, &qp));
 	CHECK(ASK(&a, .op = AGENT_DEREG) == 0);
-	CHECK(ASK(&b, .op = AGENT_POST, .a = { IBV_WR_RDMA_WRITE, e[2], 100, lkey, (uintptr_t)cli.buf,
-					       cli.mr->rkey }) == 0);
+	CHECK(ASK(&b, .op = AGENT_POST,
+		  .a = { IBV_WR_RDMA_WRITE, e[2], 100, lkey, (uintptr_t)cli.buf, cli.mr->rkey }) == 0);
 	CHECK(status_is(&b, IBV_WC_LOC_PROT_ERR));
 	CHECK(ASK(&b, .op = AGENT_MR, .a = { e[1] }) == EINVAL);
 	CHECK(ASK(&a, .op = AGENT_DEALLOC) == EBUSY); /* the importer's QP */
@@ -342,11 +343,13 @@ static bool regions_of_an_importer_serve_all(void)
 	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, v[0] + 40, (uint32_t)v[1], IBV_WC_SUCCESS));
 	CHECK(cli.buf[100] == (uint8_t)(140 * 7 + 3));
 	CHECK((mr = ibv_import_mr(srv.pd, (uint32_t)v[2])) != NULL);
-	CHECK(mr->lkey == (uint32_t)v[1] && mr->length == AGENT_BUF && mr->handle == (uint32_t)v[2] && ibv_dereg_mr(mr) == 0);
+	CHECK(mr->lkey == (uint32_t)v[1] && mr->length == AGENT_BUF && mr->handle == (uint32_t)v[2] &&
+	      ibv_dereg_mr(mr) == 0);
 
 	CHECK(imports(&other, srv.verbs->cmd_fd, srv.pd->handle, (uint32_t)v[2], &lkey) && lkey == (uint32_t)v[1]);
 	CHECK((others = join_agent(&other, &cli, &srv)) != NULL);
-	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_SUCCESS) && cli.buf[100] == (uint8_t)(100 * 7 + 3));
+	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_SUCCESS) &&
+	      cli.buf[100] == (uint8_t)(100 * 7 + 3));
 
 	CHECK(ASK(&g, .op = AGENT_DEREG) == 0 && ibv_import_mr(srv.pd, (uint32_t)v[2]) == NULL && errno == EINVAL);
 	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_REM_ACCESS_ERR));

@@ -35,8 +35,8 @@
 
 #include <rdma/rdma_cma.h>
 
-#define REGION 65536u
-#define RECV_LEN 4096u
+#define REGION    65536u
+#define RECV_LEN  4096u
 #define MAX_CONNS 4096u
 #define MAX_RECVS 64u
 
@@ -58,11 +58,11 @@ static struct region regions[] = {
 	{ "gone", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, true, NULL, NULL },
 	{ "inv", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, false, NULL, NULL },
 	{ "inv2", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, false, false, NULL, NULL },
-	{ "at", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, false,
-	  false, NULL, NULL },
+	{ "at", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	  false, false, NULL, NULL },
 	{ "recv", IBV_ACCESS_LOCAL_WRITE, false, false, NULL, NULL },
 };
-#define N_REGIONS (sizeof(regions) / sizeof(regions[0]))
+#define N_REGIONS   (sizeof(regions) / sizeof(regions[0]))
 #define RECV_REGION (N_REGIONS - 1)
 
 struct conn {
@@ -126,7 +126,8 @@ static void post_recv(struct conn *c, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t at = i % MAX_RECVS;
-		struct ibv_sge sge = { (uintptr_t)regions[RECV_REGION].buf + at * RECV_LEN, RECV_LEN, regions[RECV_REGION].mr->lkey };
+		struct ibv_sge sge = { (uintptr_t)regions[RECV_REGION].buf + at * RECV_LEN, RECV_LEN,
+				       regions[RECV_REGION].mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = at, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 		if (ibv_post_recv(c->id->qp, &wr, &bad) != 0)
@@ -136,8 +137,13 @@ static void post_recv(struct conn *c, unsigned n)
 
 static bool make_qp(struct conn *c)
 {
-	struct ibv_qp_init_attr a = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-				      .cap = { .max_send_wr = 64, .max_recv_wr = MAX_RECVS * 2, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr a = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 64, .max_recv_wr = MAX_RECVS * 2, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 
 	if (rdma_create_qp(c->id, pd, &a) != 0)
 		return false;
@@ -149,8 +155,10 @@ static bool make_qp(struct conn *c)
 
 static struct rdma_conn_param params(void)
 {
-	return (struct rdma_conn_param){ .responder_resources = (uint8_t)ird, .initiator_depth = (uint8_t)ord,
-					 .retry_count = 7, .rnr_retry_count = 7 };
+	return (struct rdma_conn_param){ .responder_resources = (uint8_t)ird,
+					 .initiator_depth = (uint8_t)ord,
+					 .retry_count = 7,
+					 .rnr_retry_count = 7 };
 }
 
 static unsigned add_conn(struct rdma_cm_id *id)
@@ -219,7 +227,9 @@ static void on_wc(const struct ibv_wc *wc)
 	while (n < n_conns && !(conns[n].has_qp && conns[n].qpn == wc->qp_num))
 		n++;
 	printf("wc %u %d %s %u %x %x ", n, wc->opcode, ibv_wc_status_str(wc->status), wc->byte_len, wc->vendor_err,
-	       wc->wc_flags & IBV_WC_WITH_INV ? wc->invalidated_rkey : wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data) : 0);
+	       wc->wc_flags & IBV_WC_WITH_INV   ? wc->invalidated_rkey
+	       : wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data)
+						: 0);
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV)
 		for (unsigned i = 0; i < wc->byte_len && i < 16; i++)
 			printf("%02x", regions[RECV_REGION].buf[wc->wr_id * RECV_LEN + i]);
@@ -310,7 +320,12 @@ static int do_post(enum ibv_wr_opcode op, const char *args)
 	if (len > REGION - off)
 		return EINVAL;
 	struct ibv_sge sge = { (uintptr_t)regions[0].buf + off, len, regions[0].mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = n,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 	wr.wr.rdma.remote_addr = addr;
 	wr.wr.rdma.rkey = stag;
 	return ibv_post_send(conns[n].id->qp, &wr, &bad);
@@ -451,7 +466,9 @@ int main(int argc, char **argv)
 	make_regions();
 	printf("ready\n");
 	for (;;) {
-		struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 }, { events->fd, POLLIN, 0 }, { comp->fd, POLLIN, 0 },
+		struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 },
+				      { events->fd, POLLIN, 0 },
+				      { comp->fd, POLLIN, 0 },
 				      { verbs->async_fd, POLLIN, 0 } };
 		if (poll(p, 4, -1) < 0 && errno != EINTR)
 			die("poll");

@@ -20,8 +20,12 @@
 bool post_to(struct rdma_cm_id *id, const struct to *to, uint64_t wr_id, void *from, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)from, len, cli.mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = to->op,
-				  .send_flags = IBV_SEND_SIGNALED | to->flags }, *bad;
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = to->op,
+				  .send_flags = IBV_SEND_SIGNALED | to->flags },
+			   *bad;
 
 	if (to->op == IBV_WR_SEND_WITH_INV) {
 		wr.invalidate_rkey = to->rkey;
@@ -55,8 +59,8 @@ static bool good(const struct ibv_wc *wc, enum ibv_wc_opcode op, uint64_t wr_id)
 {
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == op && wc->wr_id == wr_id)
 		return true;
-	printf("# completion %s, opcode %d, wr_id %llu; opcode %d, wr_id %llu were due\n", ibv_wc_status_str(wc->status),
-	       wc->opcode, (unsigned long long)wc->wr_id, op, (unsigned long long)wr_id);
+	printf("# completion %s, opcode %d, wr_id %llu; opcode %d, wr_id %llu were due\n",
+	       ibv_wc_status_str(wc->status), wc->opcode, (unsigned long long)wc->wr_id, op, (unsigned long long)wr_id);
 	return false;
 }
 
@@ -71,9 +75,14 @@ static bool inline_data_is_taken_at_once(void)
 	CHECK(join_with_caps(&j, 8100, c, 0));
 	for (unsigned len = 0; len <= 64; len += 7) {
 		for (unsigned o = 0; o < 2; o++) {
-			struct ibv_sge sge[2] = { { (uintptr_t)mine, len / 2, 0 }, { (uintptr_t)mine + len / 2, len - len / 2, 99 } };
-			struct ibv_send_wr wr = { .wr_id = len, .sg_list = sge, .num_sge = 2, .opcode = ops[o],
-						  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE }, *bad;
+			struct ibv_sge sge[2] = { { (uintptr_t)mine, len / 2, 0 },
+						  { (uintptr_t)mine + len / 2, len - len / 2, 99 } };
+			struct ibv_send_wr wr = { .wr_id = len,
+						  .sg_list = sge,
+						  .num_sge = 2,
+						  .opcode = ops[o],
+						  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE },
+					   *bad;
 			wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
 			wr.wr.rdma.rkey = srv.mr->rkey;
 			memset(srv.buf, 0xee, 128);
@@ -82,13 +91,15 @@ static bool inline_data_is_taken_at_once(void)
 			CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
 			memset(mine, 0, sizeof(mine)); /* ours again as soon as the call returns */
 			CHECK(poll_n(&cli, wc, 1) && good(wc, o ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, len));
-			CHECK(ops[o] != IBV_WR_SEND || (poll_n(&srv, wc, 1) && good(wc, IBV_WC_RECV, 1) && wc->byte_len == len));
+			CHECK(ops[o] != IBV_WR_SEND ||
+			      (poll_n(&srv, wc, 1) && good(wc, IBV_WC_RECV, 1) && wc->byte_len == len));
 			fill(mine, len, len);
 			CHECK(memcmp(srv.buf, mine, len) == 0 && srv.buf[len] == 0xee);
 		}
 	}
 	struct ibv_sge sge = { (uintptr_t)cli.buf, 65535, 0 };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE },
+			   *bad;
 	CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == EINVAL && bad == &wr);
 	return part(&j);
 }
@@ -257,7 +268,7 @@ static bool an_event_comes_once_for_each_arming(void)
 	for (uint64_t i = 0; i < 8; i++)
 		CHECK(post_recv(&srv, j.sid, i, 64));
 	CHECK(post_send(&cli, j.cid, 1, 8) && poll_n(&srv, wc, 1) && silent(&b)); /* not armed */
-	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && silent(&b));                      /* nothing new */
+	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && silent(&b));                     /* nothing new */
 	CHECK(post_send(&cli, j.cid, 2, 8) && post_send(&cli, j.cid, 3, 8) && rings(&b) && silent(&b));
 	CHECK(poll_n(&srv, wc, 2));
 	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && post_send(&cli, j.cid, 4, 8) && rings(&b));
@@ -313,7 +324,8 @@ static bool an_invalidated_region_is_closed(void)
 	CHECK(poll_n(&srv, wc, 1) && good(wc, IBV_WC_RECV, 1) && wc->byte_len == 8);
 	CHECK((wc->wc_flags & IBV_WC_WITH_INV) != 0 && wc->invalidated_rkey == mr->rkey);
 	memset(srv.buf + 64, 0x77, 64);
-	CHECK(post_to(j.cid, &w, 3, cli.buf, 64) && poll_n(&cli, wc, 1)); /* a Write is done when TCP has delivered it */
+	CHECK(post_to(j.cid, &w, 3, cli.buf, 64) &&
+	      poll_n(&cli, wc, 1)); /* a Write is done when TCP has delivered it */
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	CHECK(srv.buf[64] == 0x77 && srv.buf[127] == 0x77);
 	CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
@@ -335,7 +347,8 @@ static bool nothing_at_all_can_be_transferred(void)
 	for (unsigned n = 0; n < 2; n++) { /* no SGE, and one of no bytes */
 		for (unsigned o = 0; o < 3; o++) {
 			struct ibv_sge sge = { (uintptr_t)cli.buf, 0, cli.mr->lkey };
-			struct ibv_send_wr wr = { .wr_id = o, .sg_list = &sge, .num_sge = (int)n, .opcode = ops[o] }, *bad;
+			struct ibv_send_wr wr = { .wr_id = o, .sg_list = &sge, .num_sge = (int)n, .opcode = ops[o] },
+					   *bad;
 			wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
 			wr.wr.rdma.rkey = srv.mr->rkey;
 			CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0 && poll_n(&cli, &wc, 1) && good(&wc, wcs[o], o));
@@ -355,8 +368,12 @@ static bool unsignalled_requests_end_with_the_signalled_one(void)
 	CHECK(join_with_caps(&j, 8108, c, 0));
 	for (uint64_t i = 1; i <= 2000; i++) { /* many times the queue */
 		struct ibv_sge sge = { (uintptr_t)cli.buf, 8, cli.mr->lkey };
-		struct ibv_send_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-					  .send_flags = i % 32 == 0 ? IBV_SEND_SIGNALED : 0 }, *bad;
+		struct ibv_send_wr wr = { .wr_id = i,
+					  .sg_list = &sge,
+					  .num_sge = 1,
+					  .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = i % 32 == 0 ? IBV_SEND_SIGNALED : 0 },
+				   *bad;
 		wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
 		wr.wr.rdma.rkey = srv.mr->rkey;
 		CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
@@ -368,7 +385,7 @@ static bool unsignalled_requests_end_with_the_signalled_one(void)
 /* ---- threads ---- */
 
 #define THREADS 4
-#define EACH 1500
+#define EACH    1500
 
 static struct rdma_cm_id *shared_id;
 
@@ -430,14 +447,17 @@ static bool large_messages_both_ways_at_once(void)
 	for (unsigned side = 0; side < 2; side++) {
 		struct ibv_mr *from = side ? mb : ma, *to = side ? ma : mb;
 		struct ibv_sge sge = { (uintptr_t)from->addr, LEN / 2, from->lkey };
-		struct ibv_send_wr wr = { .wr_id = side, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE }, *bad;
+		struct ibv_send_wr wr = { .wr_id = side, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE },
+				   *bad;
 		wr.wr.rdma.remote_addr = (uintptr_t)to->addr + LEN / 2;
 		wr.wr.rdma.rkey = to->rkey;
 		CHECK(ibv_post_send((side ? j.sid : j.cid)->qp, &wr, &bad) == 0);
 	}
-	CHECK(poll_n(&cli, wc, 1) && good(wc, IBV_WC_RDMA_WRITE, 0) && poll_n(&srv, wc, 1) && good(wc, IBV_WC_RDMA_WRITE, 1));
+	CHECK(poll_n(&cli, wc, 1) && good(wc, IBV_WC_RDMA_WRITE, 0) && poll_n(&srv, wc, 1) &&
+	      good(wc, IBV_WC_RDMA_WRITE, 1));
 	CHECK(post_recv(&srv, j.sid, 1, 8) && post_recv(&cli, j.cid, 2, 8)); /* both have all when each has heard */
-	CHECK(post_send(&cli, j.cid, 3, 8) && post_send(&srv, j.sid, 4, 8) && poll_n(&cli, wc, 2) && poll_n(&srv, wc, 2));
+	CHECK(post_send(&cli, j.cid, 3, 8) && post_send(&srv, j.sid, 4, 8) && poll_n(&cli, wc, 2) &&
+	      poll_n(&srv, wc, 2));
 	CHECK(memcmp(a + LEN / 2, b, LEN / 2) == 0 && memcmp(b + LEN / 2, a, LEN / 2) == 0);
 	CHECK(part(&j) && ibv_dereg_mr(ma) == 0 && ibv_dereg_mr(mb) == 0);
 	free(a);
@@ -446,14 +466,24 @@ static bool large_messages_both_ways_at_once(void)
 }
 
 static const struct rig_case cases[] = {
-	CASE(inline_data_is_taken_at_once), CASE(sixteen_pieces), CASE(a_fence_waits_for_the_read),
-	CASE(a_send_says_that_the_writes_before_it_are_there), CASE(an_event_comes_once_for_each_arming),
-	CASE(a_solicited_event_is_asked_for_by_the_sender), CASE(an_invalidated_region_is_closed),
-	CASE(nothing_at_all_can_be_transferred), CASE(unsignalled_requests_end_with_the_signalled_one),
-	CASE(threads_share_a_queue_pair), CASE(large_messages_both_ways_at_once), CASE(remote_faults_are_told_to_both),
-	CASE(local_faults_are_told_at_home), CASE(receives_that_cannot_take_their_message),
-	CASE(a_cq_that_overflows_is_told_to_its_owner), CASE(a_qp_is_destroyed_under_traffic),
-	CASE(memory_is_deregistered_under_traffic), CASE(requests_that_cannot_be_are_refused_at_once),
+	CASE(inline_data_is_taken_at_once),
+	CASE(sixteen_pieces),
+	CASE(a_fence_waits_for_the_read),
+	CASE(a_send_says_that_the_writes_before_it_are_there),
+	CASE(an_event_comes_once_for_each_arming),
+	CASE(a_solicited_event_is_asked_for_by_the_sender),
+	CASE(an_invalidated_region_is_closed),
+	CASE(nothing_at_all_can_be_transferred),
+	CASE(unsignalled_requests_end_with_the_signalled_one),
+	CASE(threads_share_a_queue_pair),
+	CASE(large_messages_both_ways_at_once),
+	CASE(remote_faults_are_told_to_both),
+	CASE(local_faults_are_told_at_home),
+	CASE(receives_that_cannot_take_their_message),
+	CASE(a_cq_that_overflows_is_told_to_its_owner),
+	CASE(a_qp_is_destroyed_under_traffic),
+	CASE(memory_is_deregistered_under_traffic),
+	CASE(requests_that_cannot_be_are_refused_at_once),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

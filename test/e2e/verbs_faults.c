@@ -25,7 +25,8 @@ bool remote_faults_are_told_to_both(void)
 		uint64_t past;
 		uint32_t key;
 	} t[] = {
-		{ IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_WRITE, 0, 0 }, { IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_READ, 0, 0 },
+		{ IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_WRITE, 0, 0 },
+		{ IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_READ, 0, 0 },
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, 4096, 0 },
 		{ IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ, 4096, 0 },
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, 0, 1 },
@@ -60,9 +61,9 @@ bool local_faults_are_told_at_home(void)
 
 	CHECK(mr != NULL && theirs != NULL);
 	struct ibv_sge t[] = {
-		{ (uintptr_t)cli.buf, 64, mr->lkey ^ 1 },        /* a key that is not */
-		{ (uintptr_t)cli.buf + 4090, 64, mr->lkey },     /* beyond its end */
-		{ (uintptr_t)cli.buf, 64, theirs->lkey },        /* another domain's */
+		{ (uintptr_t)cli.buf, 64, mr->lkey ^ 1 },    /* a key that is not */
+		{ (uintptr_t)cli.buf + 4090, 64, mr->lkey }, /* beyond its end */
+		{ (uintptr_t)cli.buf, 64, theirs->lkey },    /* another domain's */
 	};
 	for (unsigned i = 0; i < 4; i++) {
 		struct joined j;
@@ -114,7 +115,8 @@ bool receives_that_cannot_take_their_message(void)
 			CHECK(poll_n(&cli, wc, 1));
 		CHECK(post_send(&cli, j.cid, 2, len) && post_send(&cli, j.cid, 3, 64));
 		CHECK(i & 1 ? poll_n(&cli, wc + 1, 2) : poll_n(&cli, wc, 3));
-		CHECK(wc[0].status == IBV_WC_SUCCESS && wc[1].status == t[k].there && wc[2].status == IBV_WC_WR_FLUSH_ERR);
+		CHECK(wc[0].status == IBV_WC_SUCCESS && wc[1].status == t[k].there &&
+		      wc[2].status == IBV_WC_WR_FLUSH_ERR);
 		CHECK(wc[0].wr_id == 1 && wc[1].wr_id == 2 && wc[2].wr_id == 3);
 		CHECK(poll_n(&srv, wc, 3) && wc[0].status == IBV_WC_SUCCESS);
 		CHECK(wc[1].wr_id == 5 && wc[1].status == t[k].here && wc[2].status == IBV_WC_WR_FLUSH_ERR);
@@ -162,7 +164,8 @@ bool a_qp_is_destroyed_under_traffic(void)
 		struct ibv_wc wc[16];
 		CHECK(join(&j, 8134));
 		for (unsigned i = 0; i < 16; i++) {
-			struct to up = { i & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, (uintptr_t)srv.buf, srv.mr->rkey, 0 };
+			struct to up = { i & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, (uintptr_t)srv.buf, srv.mr->rkey,
+					 0 };
 			CHECK(post_to(j.cid, &up, i, cli.buf, 32768));
 			struct ibv_sge sge = { (uintptr_t)srv.buf + 32768, 32768, srv.mr->lkey };
 			struct ibv_send_wr down = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE }, *bad;
@@ -223,8 +226,11 @@ bool requests_that_cannot_be_are_refused_at_once(void)
 
 	CHECK(ibv_query_device(cli.verbs, &dev) == 0);
 	struct ibv_send_wr ok = { .wr_id = 1, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .next = NULL };
-	struct ibv_send_wr many = { .wr_id = 2, .sg_list = sge, .num_sge = dev.max_sge + 1,
-				    .opcode = IBV_WR_RDMA_WRITE }, *bad = NULL;
+	struct ibv_send_wr many = { .wr_id = 2,
+				    .sg_list = sge,
+				    .num_sge = dev.max_sge + 1,
+				    .opcode = IBV_WR_RDMA_WRITE },
+			   *bad = NULL;
 	struct joined j;
 	struct ibv_wc wc;
 

@@ -95,7 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				read_resp(&reads, &h);
 			else if (h.opcode == RDMAP_READ_REQ || h.opcode == RDMAP_ATOMIC_REQ)
 				taken(rdmap_ird_take(&ird), &h);
-			else if (h.opcode == RDMAP_ATOMIC_RESP && rdmap_readq_check_atomic(&reads, h.stag) == RDMAP_DONE)
+			else if (h.opcode == RDMAP_ATOMIC_RESP &&
+				 rdmap_readq_check_atomic(&reads, h.stag) == RDMAP_DONE)
 				rdmap_readq_retire(&reads);
 			check(ird.used <= ird.depth && posted <= POSTED);
 		} else {

@@ -57,8 +57,12 @@ static void arrive(const uint8_t *frame, uint32_t len, bool fragment)
 	memcpy(exact, frame, len);
 	if (pkt_parse(exact, len, len, &p) == PKT_OK && p.kind == PKT_KIND_TCP) {
 		struct rn_iov l4 = { exact + p.l4_off, p.l4_len };
-		struct tcpl_out o = { .seq = p.tcp_seq, .ack = p.tcp_ack, .len = p.payload_len, .wnd = p.tcp_wnd,
-				      .flags = p.tcp_flags, .optlen = p.tcp_opt_len };
+		struct tcpl_out o = { .seq = p.tcp_seq,
+				      .ack = p.tcp_ack,
+				      .len = p.payload_len,
+				      .wnd = p.tcp_wnd,
+				      .flags = p.tcp_flags,
+				      .optlen = p.tcp_opt_len };
 
 		if (fragment)
 			abort();
@@ -83,12 +87,21 @@ static uint32_t fpdu(uint8_t *out, const uint8_t *ulpdu, uint32_t len)
 
 static void record(struct input *in)
 {
-	const struct pkt_flow flow = { .l2.vlan = PKT_NO_VLAN, .src = pkt_addr_ip4(0x0a000001), .dst = pkt_addr_ip4(0x0a000002),
-				       .sport = 1, .dport = 2, .ttl = 64 };
+	const struct pkt_flow flow = { .l2.vlan = PKT_NO_VLAN,
+				       .src = pkt_addr_ip4(0x0a000001),
+				       .dst = pkt_addr_ip4(0x0a000002),
+				       .sport = 1,
+				       .dport = 2,
+				       .ttl = 64 };
 	const struct tcpl_conn *c = &dev()->conn[0].tcp;
 	struct qp_sge sink = rig_sge(dev(), 3u << 20, 5000);
-	const struct rig_wr w = { .wr_id = 9, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
-				  .raddr = 4096, .rkey = 0x1234 };
+	const struct rig_wr w = { .wr_id = 9,
+				  .op = QP_WR_READ,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &sink,
+				  .num_sge = 1,
+				  .raddr = 4096,
+				  .rkey = 0x1234 };
 	uint8_t frame[PKT_HDR_MAX + 4096], opt[PKT_TCP_OPT_MAX] = { 0 }, payload[4096], how = u8(in);
 	struct pkt_tcp_template t;
 	struct pkt_tcp_seg s = { .flags = u8(in), .wnd = u16(in), .opt = opt };

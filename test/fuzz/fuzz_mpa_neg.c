@@ -44,9 +44,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 1 || size > 4096)
 		return 0;
-	struct mpa_policy p = { .rev = data[0] & 2 ? 2 : 1, .crc = data[0] & 4, .crc_must = data[0] & 4,
-				.markers = data[0] & 8, .no_markers = data[0] & 16, .p2p = data[0] & 32,
-				.rtr = data[0] & 64 ? 7 : MPA_RTR_READ, .ird = 7, .ord = 5 };
+	struct mpa_policy p = { .rev = data[0] & 2 ? 2 : 1,
+				.crc = data[0] & 4,
+				.crc_must = data[0] & 4,
+				.markers = data[0] & 8,
+				.no_markers = data[0] & 16,
+				.p2p = data[0] & 32,
+				.rtr = data[0] & 64 ? 7 : MPA_RTR_READ,
+				.ird = 7,
+				.ord = 5 };
 	bool reply = data[0] & 1;
 	uint32_t n = (uint32_t)size - 1, used, at = 0;
 	uint8_t *exact = malloc(n ? n : 1), again[MPA_FRAME_MAX];

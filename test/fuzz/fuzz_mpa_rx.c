@@ -17,7 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct seen {
 	uint32_t n;
 	enum mpa_rx_verdict end;
-	struct { uint32_t pos, raw_len, ulpdu_len, hash; bool crc; } fpdu[MAX_FPDUS];
+	struct {
+		uint32_t pos, raw_len, ulpdu_len, hash;
+		bool crc;
+	} fpdu[MAX_FPDUS];
 };
 
 static uint8_t stage[MPA_STAGE_SIZE];

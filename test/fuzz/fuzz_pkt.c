@@ -20,8 +20,12 @@ static void rebuild(const struct pkt *p)
 {
 	struct pkt_flow f = { .l2.vlan = p->vlan, .src = p->src, .dst = p->dst, .sport = p->sport, .dport = p->dport };
 	struct pkt_tcp_template t;
-	struct pkt_tcp_seg s = { .seq = p->tcp_seq, .ack = p->tcp_ack, .wnd = p->tcp_wnd, .flags = p->tcp_flags,
-				 .opt = p->tcp_opt, .opt_len = p->tcp_opt_len };
+	struct pkt_tcp_seg s = { .seq = p->tcp_seq,
+				 .ack = p->tcp_ack,
+				 .wnd = p->tcp_wnd,
+				 .flags = p->tcp_flags,
+				 .opt = p->tcp_opt,
+				 .opt_len = p->tcp_opt_len };
 	uint8_t out[PKT_HDR_MAX];
 	struct pkt q;
 
@@ -66,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			}
 		}
 		struct pkt_arp a;
-	struct pkt_igmp_query q;
+		struct pkt_igmp_query q;
 		if (p.kind == PKT_KIND_IGMP && pkt_igmp_parse(frame, contiguous, &p, &q) == PKT_IGMP_QUERY)
 			check(q.version >= 1 && q.version <= 3 && (q.all || pkt_addr_is_group(&q.group)));
 		if (p.kind == PKT_KIND_ARP && pkt_arp_parse(frame, contiguous, &p, &a) == PKT_OK)

@@ -39,9 +39,9 @@ static void step(struct rig *r, struct input *in)
 {
 	struct rig_node *n = &r->n[0];
 	struct rig_qp *q = &n->q[0];
-	uint32_t *const index[] = { &q->sq.hdr->prod, &q->sq.hdr->cons, &q->rq.hdr->prod, &q->rq.hdr->cons,
-				    &n->scq_client.hdr->prod, &n->scq_client.hdr->cons, &n->scq.shm->armed,
-				    &q->qp.shm->state };
+	uint32_t *const index[] = { &q->sq.hdr->prod,   &q->sq.hdr->cons,         &q->rq.hdr->prod,
+				    &q->rq.hdr->cons,   &n->scq_client.hdr->prod, &n->scq_client.hdr->cons,
+				    &n->scq.shm->armed, &q->qp.shm->state };
 	uint8_t what, which, slot[QP_SLOT_SIZE];
 	struct qp_cqe e;
 	uint32_t value;
@@ -53,12 +53,8 @@ static void step(struct rig *r, struct input *in)
 		get(in, slot, sizeof(slot));
 		push(what & 1 ? q->rq.hdr : q->sq.hdr, slot);
 		break;
-	case 2:
-		rc_doorbell(&n->ctx, &q->qp);
-		break;
-	case 3:
-		rig_step(r);
-		break;
+	case 2: rc_doorbell(&n->ctx, &q->qp); break;
+	case 3: rig_step(r); break;
 	case 4:
 		get(in, &which, 1);
 		get(in, &value, 4);
@@ -73,9 +69,7 @@ static void step(struct rig *r, struct input *in)
 		get(in, &which, 1);
 		(void)rc_modify(&n->ctx, &q->qp, (enum qp_state)(which % 7));
 		break;
-	case 7:
-		(void)rig_poll(&n->scq_client, &e);
-		break;
+	case 7: (void)rig_poll(&n->scq_client, &e); break;
 	}
 }
 
@@ -99,8 +93,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rig_settle(r);
 	/* The neighbour: node 1 writes over the second connection. */
 	struct qp_sge s = rig_sge(&r->n[1], 0, 3000);
-	const struct rig_wr w = { .wr_id = 77, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
-				  .raddr = RIG_IOVA(0) + (3u << 20), .rkey = r->n[0].rkey };
+	const struct rig_wr w = { .wr_id = 77,
+				  .op = QP_WR_WRITE,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &s,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(0) + (3u << 20),
+				  .rkey = r->n[0].rkey };
 	while (rig_poll(&r->n[1].scq_client, &e))
 		;
 	memset(r->n[1].mem, 0x5a, 3000);

@@ -18,8 +18,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void record(const uint8_t *p, uint32_t len, uint32_t flags)
 {
 	struct qp_sge sink = rig_sge(dev(), 3u << 20, 5000);
-	const struct rig_wr w = { .wr_id = 9, .op = flags & 0x1000 ? QP_WR_FETCH_ADD : QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
-				  .raddr = 4096, .rkey = 0x1234 };
+	const struct rig_wr w = { .wr_id = 9,
+				  .op = flags & 0x1000 ? QP_WR_FETCH_ADD : QP_WR_READ,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &sink,
+				  .num_sge = 1,
+				  .raddr = 4096,
+				  .rkey = 0x1234 };
 
 	if (flags & 0x4000)
 		(void)rig_post(dev(), 0, &w);
@@ -50,10 +55,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	dev()->lkey = rig_reg(dev(), 0, RIG_MEM, QP_ACC_LOCAL_WRITE, RIG_PD);
 	raw_up();
 	if (data[0] & 8)
-		qp_set(&dev()->q[0].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = data[0] & 16 ? 20 * RN_NS_PER_US : RN_NEVER });
+		qp_set(&dev()->q[0].qp, &(struct qp_tune){ .access = QP_ACC_ALL,
+							   .rnr_ns = data[0] & 16 ? 20 * RN_NS_PER_US : RN_NEVER });
 	if (data[0] & 2)
-		B.r->cfg.link = (struct rig_link){ .delay_ns = 5000, .loss = 30000, .dup = 50000, .reorder = 200000,
-						   .reorder_ns = 100000, .cut = 200000 };
+		B.r->cfg.link = (struct rig_link){ .delay_ns = 5000,
+						   .loss = 30000,
+						   .dup = 50000,
+						   .reorder = 200000,
+						   .reorder_ns = 100000,
+						   .cut = 200000 };
 	while (at + 2 <= size) {
 		uint32_t word = data[at] | (uint32_t)data[at + 1] << 8, len = word & 0xfff;
 

@@ -163,22 +163,14 @@ static void command(struct world *w, struct input *in)
 	uint8_t op = u8(in);
 
 	switch (op & 15) {
-	case 0:
-		w->now += (uint64_t)u16(in) << (op >> 4) * 2;
-		break;
-	case 1:
-		w->now = tcpl_next_wake(&w->c) == RN_NEVER ? w->now : rn_max_u64(w->now, tcpl_next_wake(&w->c));
-		break;
+	case 0: w->now += (uint64_t)u16(in) << (op >> 4) * 2; break;
+	case 1: w->now = tcpl_next_wake(&w->c) == RN_NEVER ? w->now : rn_max_u64(w->now, tcpl_next_wake(&w->c)); break;
 	case 2:
 		if (tcpl_send(&w->c, 1 + u16(in) % 5000, w->chunks_in + 1))
 			w->chunks_in++;
 		break;
-	case 3:
-		tcpl_set_rcv_space(&w->c, (uint32_t)u16(in) << (op >> 4 & 3));
-		break;
-	case 4:
-		place(w, op >> 4);
-		break;
+	case 3: tcpl_set_rcv_space(&w->c, (uint32_t)u16(in) << (op >> 4 & 3)); break;
+	case 4: place(w, op >> 4); break;
 	case 5:
 		if (op >> 4 == 0)
 			tcpl_shutdown(&w->c, w->now);
@@ -187,9 +179,7 @@ static void command(struct world *w, struct input *in)
 		if (op >> 4 == 0)
 			tcpl_abort(&w->c);
 		break;
-	case 7:
-		tcpl_ack_now(&w->c);
-		break;
+	case 7: tcpl_ack_now(&w->c); break;
 	default:
 		segment(w, in);
 		if (op >> 4 & 1)

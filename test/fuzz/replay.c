@@ -7,10 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int visible(const struct dirent *e)
-{
-	return e->d_name[0] != '.';
-}
+static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 int main(int argc, char **argv)
 {

@@ -54,7 +54,10 @@ static struct rdma_conn_param param(struct peer_conn *c, uint8_t *priv)
 	return (struct rdma_conn_param){
 		.private_data = priv,
 		.private_data_len = strcmp(c->sc.kind, "pd") == 0 ? (uint8_t)c->sc.size : sizeof(struct peer_hello),
-		.responder_resources = c->p->ird, .initiator_depth = c->p->ord, .retry_count = 7, .rnr_retry_count = 7,
+		.responder_resources = c->p->ird,
+		.initiator_depth = c->p->ord,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
 	};
 }
 
@@ -65,8 +68,8 @@ static bool established(struct peer_conn *c)
 	if (!peer_expect(c, RDMA_CM_EVENT_ESTABLISHED, &e))
 		return false;
 	c->established = true;
-	peer_say(c, "established ird %u ord %u private %u", e->param.conn.responder_resources, e->param.conn.initiator_depth,
-		 e->param.conn.private_data_len);
+	peer_say(c, "established ird %u ord %u private %u", e->param.conn.responder_resources,
+		 e->param.conn.initiator_depth, e->param.conn.private_data_len);
 	bool ok = c->p->server || peer_far(c, e);
 	if (ok && !c->p->server && strcmp(c->sc.kind, "pd") == 0 && e->param.conn.private_data_len < c->sc.size)
 		ok = peer_fail(c, "%u bytes of private data", e->param.conn.private_data_len);
@@ -74,10 +77,7 @@ static bool established(struct peer_conn *c)
 	return ok;
 }
 
-static bool run(struct peer_conn *c)
-{
-	return peer_is_err(c->sc.kind) ? peer_err_run(c) : peer_run(c);
-}
+static bool run(struct peer_conn *c) { return peer_is_err(c->sc.kind) ? peer_err_run(c) : peer_run(c); }
 
 /* ---- server ---- */
 
@@ -97,8 +97,8 @@ static bool serve_one(struct peer_conn *c, struct rdma_cm_event *e)
 	c->number = c->far.id;
 	if (!parse_scenario(&c->sc, c->far.name))
 		return peer_fail(c, "scenario %s", c->far.name);
-	peer_say(c, "request ird %u ord %u private %u", e->param.conn.responder_resources, e->param.conn.initiator_depth,
-		 e->param.conn.private_data_len);
+	peer_say(c, "request ird %u ord %u private %u", e->param.conn.responder_resources,
+		 e->param.conn.initiator_depth, e->param.conn.private_data_len);
 	if (strcmp(c->sc.kind, "pd") == 0 && e->param.conn.private_data_len < c->sc.size)
 		return peer_fail(c, "%u bytes of private data", e->param.conn.private_data_len);
 	if (strcmp(c->sc.kind, "reject") == 0)
@@ -132,8 +132,8 @@ static int serve(struct peer *p, struct sockaddr_in *sa)
 {
 	struct rdma_cm_id *listener;
 
-	if (rdma_create_id(p->ch, &listener, NULL, RDMA_PS_TCP) != 0 || rdma_bind_addr(listener, (struct sockaddr *)sa) != 0 ||
-	    rdma_listen(listener, 16) != 0) {
+	if (rdma_create_id(p->ch, &listener, NULL, RDMA_PS_TCP) != 0 ||
+	    rdma_bind_addr(listener, (struct sockaddr *)sa) != 0 || rdma_listen(listener, 16) != 0) {
 		printf("DIE listen: %s\n", strerror(errno));
 		return 2;
 	}
@@ -141,7 +141,8 @@ static int serve(struct peer *p, struct sockaddr_in *sa)
 	for (;;) {
 		struct peer_conn c = { .p = p };
 		struct rdma_cm_event *e = p->stash;
-		struct pollfd pfd[2] = { { .fd = p->ch->fd, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+		struct pollfd pfd[2] = { { .fd = p->ch->fd, .events = POLLIN },
+					 { .fd = STDIN_FILENO, .events = POLLIN } };
 
 		p->stash = NULL;
 		if (e == NULL) {

@@ -18,9 +18,9 @@
 
 #define PEER_MAGIC    0x70656572u
 #define PEER_NAME_MAX 32
-#define PEER_CTL      16u            /* bytes of a control message */
-#define PEER_AREA     (2u << 20)     /* bytes of the areas tx, win, sink; rx has two */
-#define PEER_STEP_MS  60000          /* a step that takes longer hangs */
+#define PEER_CTL      16u        /* bytes of a control message */
+#define PEER_AREA     (2u << 20) /* bytes of the areas tx, win, sink; rx has two */
+#define PEER_STEP_MS  60000      /* a step that takes longer hangs */
 #define PEER_DEPTH    64u
 
 /* Private data of both sides, big-endian; padded to the length that a scenario asks for. */
@@ -31,7 +31,7 @@ struct peer_hello {
 	uint32_t inv_rkey; /* of a region to invalidate */
 	uint64_t addr;
 	uint32_t len;
-	uint32_t ro_rkey;  /* of a region without remote access */
+	uint32_t ro_rkey; /* of a region without remote access */
 	uint64_t ro_addr;
 	char name[PEER_NAME_MAX];
 };
@@ -62,11 +62,11 @@ struct peer_conn {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	uint32_t number;
-	uint32_t rx_off;       /* of the next receive buffer in rx */
+	uint32_t rx_off; /* of the next receive buffer in rx */
 	bool established, gone;
 	uint32_t spare_sends, spare_recvs; /* completions seen and not yet waited for */
-	struct peer_hello far; /* host byte order */
-	char why[160];         /* first failure, empty: none */
+	struct peer_hello far;             /* host byte order */
+	char why[160];                     /* first failure, empty: none */
 };
 
 /* peer_ep.c: everything returns false after it has noted why. */

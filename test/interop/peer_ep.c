@@ -80,8 +80,10 @@ void peer_setup(struct peer *p, struct ibv_context *verbs)
 
 bool peer_make_qp(struct peer_conn *c)
 {
-	struct ibv_qp_init_attr qa = { .qp_type = IBV_QPT_RC,
-				       .cap = { .max_send_wr = PEER_DEPTH, .max_recv_wr = PEER_DEPTH, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr qa = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = PEER_DEPTH, .max_recv_wr = PEER_DEPTH, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 
 	c->cq = ibv_create_cq(c->p->verbs, 4 * PEER_DEPTH, NULL, NULL, 0);
 	if (c->cq == NULL)
@@ -95,9 +97,14 @@ bool peer_make_qp(struct peer_conn *c)
 void peer_hello(struct peer_conn *c, uint8_t *buf)
 {
 	struct peer *p = c->p;
-	struct peer_hello h = { .magic = htonl(PEER_MAGIC), .id = htonl(c->number), .rkey = htonl(p->mr->rkey),
-				.inv_rkey = htonl(p->inv_mr->rkey), .addr = htobe64((uintptr_t)p->win), .len = htonl(PEER_AREA),
-				.ro_rkey = htonl(p->ro_mr->rkey), .ro_addr = htobe64((uintptr_t)p->ro) };
+	struct peer_hello h = { .magic = htonl(PEER_MAGIC),
+				.id = htonl(c->number),
+				.rkey = htonl(p->mr->rkey),
+				.inv_rkey = htonl(p->inv_mr->rkey),
+				.addr = htobe64((uintptr_t)p->win),
+				.len = htonl(PEER_AREA),
+				.ro_rkey = htonl(p->ro_mr->rkey),
+				.ro_addr = htobe64((uintptr_t)p->ro) };
 
 	memcpy(h.name, c->sc.name, sizeof(h.name));
 	for (unsigned i = 0; i < 256; i++)
@@ -169,7 +176,8 @@ bool peer_expect(struct peer_conn *c, enum rdma_cm_event_type type, struct rdma_
 	if (e == NULL)
 		return peer_fail(c, "no event, wanted %s", rdma_event_str(type));
 	if (e->event != type) {
-		peer_fail(c, "event %s status %d, wanted %s", rdma_event_str(e->event), e->status, rdma_event_str(type));
+		peer_fail(c, "event %s status %d, wanted %s", rdma_event_str(e->event), e->status,
+			  rdma_event_str(type));
 		rdma_ack_cm_event(e);
 		return false;
 	}
@@ -180,10 +188,7 @@ bool peer_expect(struct peer_conn *c, enum rdma_cm_event_type type, struct rdma_
 	return true;
 }
 
-bool peer_gone(struct peer_conn *c)
-{
-	return c->gone || peer_expect(c, RDMA_CM_EVENT_DISCONNECTED, NULL);
-}
+bool peer_gone(struct peer_conn *c) { return c->gone || peer_expect(c, RDMA_CM_EVENT_DISCONNECTED, NULL); }
 
 /* Receive buffers lie one behind the other in rx, each exactly as long as the message that is to come. */
 bool peer_recv(struct peer_conn *c, uint32_t len)
@@ -243,7 +248,8 @@ bool peer_wait(struct peer_conn *c, uint32_t sends, uint32_t recvs)
 					 c->spare_recvs, recvs);
 		if (wc.status != IBV_WC_SUCCESS)
 			return peer_fail(c, "completion %s of opcode %d: %u of %u sends, %u of %u receives",
-					 ibv_wc_status_str(wc.status), wc.opcode, c->spare_sends, sends, c->spare_recvs, recvs);
+					 ibv_wc_status_str(wc.status), wc.opcode, c->spare_sends, sends, c->spare_recvs,
+					 recvs);
 		++*((wc.opcode & IBV_WC_RECV) != 0 ? &c->spare_recvs : &c->spare_sends);
 	}
 	c->spare_sends -= sends;
@@ -286,10 +292,7 @@ void peer_rest(struct peer_conn *c)
 	}
 }
 
-static uint8_t pattern(uint32_t i, uint32_t seed)
-{
-	return (uint8_t)(i * 7 + (i >> 8) * 13 + seed * 31 + 5);
-}
+static uint8_t pattern(uint32_t i, uint32_t seed) { return (uint8_t)(i * 7 + (i >> 8) * 13 + seed * 31 + 5); }
 
 void peer_fill(uint8_t *p, uint32_t n, uint32_t seed)
 {

@@ -8,13 +8,25 @@
  * has said GO and has heard READY. siw's kernel does not survive an error that reaches it earlier (rc_quirk.h).
  */
 enum err {
-	ERR_WRITE_STAG, ERR_WRITE_KEY, ERR_WRITE_BOUNDS, ERR_WRITE_PERM, ERR_READ_STAG, ERR_READ_BOUNDS, ERR_READ_PERM,
-	ERR_SEND_NORECV, ERR_SEND_LONG, ERR_SENDINV_STAG, ERR_WRITE_INVALIDATED, ERR_QP_ERROR, ERR_KINDS
+	ERR_WRITE_STAG,
+	ERR_WRITE_KEY,
+	ERR_WRITE_BOUNDS,
+	ERR_WRITE_PERM,
+	ERR_READ_STAG,
+	ERR_READ_BOUNDS,
+	ERR_READ_PERM,
+	ERR_SEND_NORECV,
+	ERR_SEND_LONG,
+	ERR_SENDINV_STAG,
+	ERR_WRITE_INVALIDATED,
+	ERR_QP_ERROR,
+	ERR_KINDS
 };
 
 static const char *const kinds[ERR_KINDS] = {
-	"err_write_stag", "err_write_key", "err_write_bounds", "err_write_perm", "err_read_stag", "err_read_bounds", "err_read_perm",
-	"err_send_norecv", "err_send_long", "err_sendinv_stag", "err_write_inval", "err_qp_error",
+	"err_write_stag", "err_write_key",    "err_write_bounds", "err_write_perm",
+	"err_read_stag",  "err_read_bounds",  "err_read_perm",    "err_send_norecv",
+	"err_send_long",  "err_sendinv_stag", "err_write_inval",  "err_qp_error",
 };
 
 static enum err kind_of(const char *name)
@@ -26,10 +38,7 @@ static enum err kind_of(const char *name)
 	return e;
 }
 
-bool peer_is_err(const char *kind)
-{
-	return kind_of(kind) < ERR_KINDS;
-}
+bool peer_is_err(const char *kind) { return kind_of(kind) < ERR_KINDS; }
 
 bool peer_err_prepare(struct peer_conn *c)
 {
@@ -61,12 +70,8 @@ static bool offend(struct peer_conn *c)
 		wr.opcode = IBV_WR_RDMA_READ;
 		data = c->p->sink;
 		/* fall through */
-	case ERR_WRITE_STAG:
-		wr.wr.rdma.rkey ^= 0x00ffff00;
-		break;
-	case ERR_WRITE_KEY:
-		wr.wr.rdma.rkey ^= 1;
-		break;
+	case ERR_WRITE_STAG: wr.wr.rdma.rkey ^= 0x00ffff00; break;
+	case ERR_WRITE_KEY: wr.wr.rdma.rkey ^= 1; break;
 	case ERR_READ_BOUNDS:
 		wr.opcode = IBV_WR_RDMA_READ;
 		data = c->p->sink;
@@ -83,9 +88,7 @@ static bool offend(struct peer_conn *c)
 		wr.wr.rdma.remote_addr = c->far.ro_addr;
 		break;
 	case ERR_SEND_NORECV:
-	case ERR_SEND_LONG:
-		wr.opcode = IBV_WR_SEND;
-		break;
+	case ERR_SEND_LONG: wr.opcode = IBV_WR_SEND; break;
 	case ERR_WRITE_INVALIDATED:
 	case ERR_SENDINV_STAG:
 		wr.opcode = IBV_WR_SEND_WITH_INV;
@@ -94,8 +97,7 @@ static bool offend(struct peer_conn *c)
 		break;
 	case ERR_QP_ERROR:
 		return ibv_modify_qp(c->id->qp, &attr, IBV_QP_STATE) == 0 || peer_fail(c, "modify_qp to error failed");
-	case ERR_KINDS:
-		break;
+	case ERR_KINDS: break;
 	}
 	if (!peer_post(c, &wr, data, c->sc.size))
 		return false;

@@ -9,45 +9,24 @@ enum { SEED_SEND = 1, SEED_WRITE = 2, SEED_READ = 3 };
 /* Control messages lie at the end of tx, each in its own place while it is under way. */
 enum ctl { CTL_GO = 1, CTL_DONE, CTL_VERDICT };
 
-static bool is(const struct peer_conn *c, const char *kind)
-{
-	return strcmp(c->sc.kind, kind) == 0;
-}
+static bool is(const struct peer_conn *c, const char *kind) { return strcmp(c->sc.kind, kind) == 0; }
 
-static bool actor(const struct peer_conn *c)
-{
-	return is(c, "bidir") || c->p->server == c->sc.reverse;
-}
+static bool actor(const struct peer_conn *c) { return is(c, "bidir") || c->p->server == c->sc.reverse; }
 
-static bool passive(const struct peer_conn *c)
-{
-	return is(c, "bidir") || c->p->server != c->sc.reverse;
-}
+static bool passive(const struct peer_conn *c) { return is(c, "bidir") || c->p->server != c->sc.reverse; }
 
 static bool sends(const struct peer_conn *c)
 {
 	return strncmp(c->sc.kind, "send", 4) == 0 || is(c, "mixed") || is(c, "bidir");
 }
 
-static bool writes(const struct peer_conn *c)
-{
-	return is(c, "write") || is(c, "mixed") || is(c, "bidir");
-}
+static bool writes(const struct peer_conn *c) { return is(c, "write") || is(c, "mixed") || is(c, "bidir"); }
 
-static bool reads(const struct peer_conn *c)
-{
-	return is(c, "read") || is(c, "fence") || is(c, "mixed");
-}
+static bool reads(const struct peer_conn *c) { return is(c, "read") || is(c, "fence") || is(c, "mixed"); }
 
-static bool transfers(const struct peer_conn *c)
-{
-	return sends(c) || writes(c) || reads(c);
-}
+static bool transfers(const struct peer_conn *c) { return sends(c) || writes(c) || reads(c); }
 
-static uint8_t *ctl_place(struct peer_conn *c, enum ctl k)
-{
-	return c->p->tx + PEER_AREA - (uint32_t)k * PEER_CTL;
-}
+static uint8_t *ctl_place(struct peer_conn *c, enum ctl k) { return c->p->tx + PEER_AREA - (uint32_t)k * PEER_CTL; }
 
 static bool ctl_send(struct peer_conn *c, enum ctl k)
 {
@@ -162,7 +141,11 @@ static bool verify(struct peer_conn *c)
 
 	if (sends(c) && !peer_check(c, rx, total, SEED_SEND, "sent"))
 		return false;
-	if (writes(c) && !peer_check(c, c->p->win, total, reads(c) ? SEED_READ : sends(c) ? SEED_SEND : SEED_WRITE, "written"))
+	if (writes(c) && !peer_check(c, c->p->win, total,
+				     reads(c)   ? SEED_READ
+				     : sends(c) ? SEED_SEND
+						: SEED_WRITE,
+				     "written"))
 		return false;
 	if (!reads(c) && !writes(c))
 		return true;
@@ -196,7 +179,8 @@ bool peer_run(struct peer_conn *c)
 	bool ok = true;
 
 	if (is(c, "first")) /* RFC 6581: in peer-to-peer mode the responder may speak first */
-		ok = c->p->server ? ctl_send(c, CTL_GO) && peer_wait(c, 1, 1) : peer_wait(c, 0, 1) && ctl_send(c, CTL_DONE) && peer_wait(c, 1, 0);
+		ok = c->p->server ? ctl_send(c, CTL_GO) && peer_wait(c, 1, 1)
+				  : peer_wait(c, 0, 1) && ctl_send(c, CTL_DONE) && peer_wait(c, 1, 0);
 	else if (transfers(c))
 		ok = transfer(c);
 	if (ok && c->p->server == is(c, "disc"))

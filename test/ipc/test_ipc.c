@@ -164,9 +164,9 @@ static void too_many_descriptors_are_closed(void **state)
 	unsigned before = open_fds(), n = IPC_MAX_FDS;
 	int got[IPC_MAX_FDS];
 
-	*c = (struct cmsghdr) { .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(20 * sizeof(int)) };
+	*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+			       .cmsg_type = SCM_RIGHTS,
+			       .cmsg_len = CMSG_LEN(20 * sizeof(int)) };
 	for (unsigned i = 0; i < 20; i++)
 		memcpy(CMSG_DATA(c) + i * sizeof(int), &p->a, sizeof(int));
 	assert_int_equal(sendmsg(p->a, &mh, 0), m.len);
@@ -228,25 +228,56 @@ static void a_full_socket_says_eagain(void **state)
 static void the_messages_are_those_of_this_version(void **state)
 {
 #define LEN(member) #member, sizeof(((struct ipc_msg *)0)->member)
-	static const struct { const char *what; size_t is, was; } layout[] = {
-		{ "version", IPC_VERSION, 4 }, { "types", IPC_TYPES, 44 }, { "header", IPC_MSG_HDR, 16 },
-		{ LEN(hello), 32 }, { LEN(hello_ok), 16 }, { LEN(query_dev), 4 }, { LEN(dev_info), 128 },
-		{ LEN(create_channel), 24 }, { LEN(handle), 8 }, { LEN(alloc_pd), 8 }, { LEN(reg_mr), 40 },
-		{ LEN(reg_mr_ok), 8 }, { LEN(token_mr_ok), 16 }, { LEN(import), 40 }, { LEN(alloc_mw), 8 },
-		{ LEN(create_cq), 56 }, { LEN(resize_cq), 24 }, { LEN(create_srq), 40 }, { LEN(modify_srq), 8 },
-		{ LEN(query_srq_ok), 8 }, { LEN(create_qp), 80 }, { LEN(create_qp_ok), 16 }, { LEN(modify_qp), 52 },
-		{ LEN(query_qp_ok), 16 }, { LEN(reach), 24 }, { LEN(cm_create_id), 8 }, { LEN(cm_bind), 32 },
-		{ LEN(cm_bind_ok), 32 }, { LEN(cm_resolve), 64 }, { LEN(cm_listen), 8 }, { LEN(cm_connect), 528 },
-		{ LEN(cm_reject), 520 }, { LEN(cm_migrate), 8 }, { LEN(attach), 24 }, { LEN(cm_join), 32 },
+	static const struct {
+		const char *what;
+		size_t is, was;
+	} layout[] = {
+		{ "version", IPC_VERSION, 4 },
+		{ "types", IPC_TYPES, 44 },
+		{ "header", IPC_MSG_HDR, 16 },
+		{ LEN(hello), 32 },
+		{ LEN(hello_ok), 16 },
+		{ LEN(query_dev), 4 },
+		{ LEN(dev_info), 128 },
+		{ LEN(create_channel), 24 },
+		{ LEN(handle), 8 },
+		{ LEN(alloc_pd), 8 },
+		{ LEN(reg_mr), 40 },
+		{ LEN(reg_mr_ok), 8 },
+		{ LEN(token_mr_ok), 16 },
+		{ LEN(import), 40 },
+		{ LEN(alloc_mw), 8 },
+		{ LEN(create_cq), 56 },
+		{ LEN(resize_cq), 24 },
+		{ LEN(create_srq), 40 },
+		{ LEN(modify_srq), 8 },
+		{ LEN(query_srq_ok), 8 },
+		{ LEN(create_qp), 80 },
+		{ LEN(create_qp_ok), 16 },
+		{ LEN(modify_qp), 52 },
+		{ LEN(query_qp_ok), 16 },
+		{ LEN(reach), 24 },
+		{ LEN(cm_create_id), 8 },
+		{ LEN(cm_bind), 32 },
+		{ LEN(cm_bind_ok), 32 },
+		{ LEN(cm_resolve), 64 },
+		{ LEN(cm_listen), 8 },
+		{ LEN(cm_connect), 528 },
+		{ LEN(cm_reject), 520 },
+		{ LEN(cm_migrate), 8 },
+		{ LEN(attach), 24 },
+		{ LEN(cm_join), 32 },
 		{ "control block", sizeof(struct ipc_ctrl), 10304 },
-		{ "piece", sizeof(struct ipc_piece), 24 }, { "event of a CM id", sizeof(struct ipc_cm_event), 600 },
+		{ "piece", sizeof(struct ipc_piece), 24 },
+		{ "event of a CM id", sizeof(struct ipc_cm_event), 600 },
 	};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(layout) / sizeof(layout[0]); i++) {
 		if (layout[i].is != layout[i].was)
-			fail_msg("%s: %zu, not %zu as in version %d: raise it, if a release has it, and change this line",
-				 layout[i].what, layout[i].is, layout[i].was, IPC_VERSION);
+			fail_msg(
+				"%s: %zu, not %zu as in version %d: raise it, if a release has it, and change this line",
+				layout[i].what, layout[i].is, layout[i].was, IPC_VERSION);
 	}
 }
 
@@ -256,8 +287,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_message_arrives_whole, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(descriptors_arrive_close_on_exec_and_in_order, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(unwanted_descriptors_are_closed, open_pair, close_pair),
-		cmocka_unit_test_setup_teardown(descriptors_without_room_for_them_leave_the_message, open_pair, close_pair),
-		cmocka_unit_test_setup_teardown(a_look_ahead_tells_of_descriptors_and_takes_nothing, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(descriptors_without_room_for_them_leave_the_message, open_pair,
+						close_pair),
+		cmocka_unit_test_setup_teardown(a_look_ahead_tells_of_descriptors_and_takes_nothing, open_pair,
+						close_pair),
 		cmocka_unit_test_setup_teardown(too_many_descriptors_are_closed, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(a_length_that_lies_is_malformed, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(a_length_out_of_range_is_not_sent, open_pair, close_pair),

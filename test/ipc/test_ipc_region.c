@@ -31,8 +31,13 @@ static int memfd(uint64_t size, int seals)
 
 static void what_the_client_makes_the_daemon_takes(void **state)
 {
-	const struct { enum ipc_region region; uint64_t size; } t[] = {
-		{ IPC_REGION_QUEUES, IPC_QUEUES_SIZE }, { IPC_REGION_ARENA, IPC_ARENA_SIZE }, { IPC_REGION_ARENA, MIB },
+	const struct {
+		enum ipc_region region;
+		uint64_t size;
+	} t[] = {
+		{ IPC_REGION_QUEUES, IPC_QUEUES_SIZE },
+		{ IPC_REGION_ARENA, IPC_ARENA_SIZE },
+		{ IPC_REGION_ARENA, MIB },
 	};
 
 	(void)state;

@@ -80,8 +80,8 @@ static bool ends_before_marker(const struct end *from, uint32_t ulpdu_len)
 
 static uint32_t any_fpdu(struct end *from, uint32_t max, bool easy, uint64_t *rng, uint8_t *seg)
 {
-	static const uint8_t ops[] = { RDMAP_WRITE, RDMAP_SEND, RDMAP_SEND_SE, RDMAP_SEND_INV, RDMAP_READ_REQ,
-				       RDMAP_READ_RESP };
+	static const uint8_t ops[] = { RDMAP_WRITE,    RDMAP_SEND,     RDMAP_SEND_SE,
+				       RDMAP_SEND_INV, RDMAP_READ_REQ, RDMAP_READ_RESP };
 	uint8_t op = ops[ref_rand(rng) % sizeof(ops)];
 	uint32_t room = max - rdmap_op_of(op)->hdr_len;
 	uint32_t n = ref_rand(rng) & 1 ? room - (ref_rand(rng) & 3) : ref_rand(rng) % room;

@@ -54,10 +54,14 @@ static bool read_tcp(uint8_t *k, uint32_t n, struct iw_seg *s)
 	uint32_t thl = (tcp[12] >> 4) * 4u;
 	if (total < ihl + thl)
 		return false;
-	*s = (struct iw_seg){ .src = rn_load_be32(ip + 12), .dst = rn_load_be32(ip + 16),
-			      .sport = rn_load_be16(tcp), .dport = rn_load_be16(tcp + 2),
-			      .seq = rn_load_be32(tcp + 4), .flags = tcp[13],
-			      .body = tcp + thl, .len = total - ihl - thl };
+	*s = (struct iw_seg){ .src = rn_load_be32(ip + 12),
+			      .dst = rn_load_be32(ip + 16),
+			      .sport = rn_load_be16(tcp),
+			      .dport = rn_load_be16(tcp + 2),
+			      .seq = rn_load_be32(tcp + 4),
+			      .flags = tcp[13],
+			      .body = tcp + thl,
+			      .len = total - ihl - thl };
 	return true;
 }
 

@@ -3,10 +3,7 @@
 
 #include <stdlib.h>
 
-uint8_t ref_octet(uint8_t seed, uint32_t i)
-{
-	return (uint8_t)((i * 31 + (i >> 8) * 7 + 1) ^ (uint32_t)(seed * 73));
-}
+uint8_t ref_octet(uint8_t seed, uint32_t i) { return (uint8_t)((i * 31 + (i >> 8) * 7 + 1) ^ (uint32_t)(seed * 73)); }
 
 uint32_t ref_rand(uint64_t *state)
 {
@@ -81,12 +78,6 @@ static void put_all(struct ref_stream *s, const uint8_t *ulpdu, uint32_t n, uint
 	s->ulpdu_seed[s->n_fpdu++] = seed;
 }
 
-void ref_fpdu(struct ref_stream *s, uint32_t ulpdu_len, uint8_t seed)
-{
-	put_all(s, 0, ulpdu_len, seed);
-}
+void ref_fpdu(struct ref_stream *s, uint32_t ulpdu_len, uint8_t seed) { put_all(s, 0, ulpdu_len, seed); }
 
-void ref_fpdu_of(struct ref_stream *s, const uint8_t *ulpdu, uint32_t ulpdu_len)
-{
-	put_all(s, ulpdu, ulpdu_len, 0);
-}
+void ref_fpdu_of(struct ref_stream *s, const uint8_t *ulpdu, uint32_t ulpdu_len) { put_all(s, ulpdu, ulpdu_len, 0); }

@@ -55,8 +55,8 @@ struct run {
 	uint32_t rng;
 };
 
-static const char *const op_names[] = { "Write", "ReadReq", "ReadResp", "Send", "SendInv", "SendSE", "SendSEInv",
-					"Terminate" };
+static const char *const op_names[] = { "Write",   "ReadReq", "ReadResp",  "Send",
+					"SendInv", "SendSE",  "SendSEInv", "Terminate" };
 
 static void expect_line(struct run *r, const char *got)
 {
@@ -65,8 +65,7 @@ static void expect_line(struct run *r, const char *got)
 	if (r->line >= r->cap->n_want)
 		fail_msg("%s: more than the decoder saw: %s", r->cap->name, got);
 	if (strcmp(got, r->cap->want[r->line]) != 0)
-		fail_msg("%s, feeding %d:\n  want %s\n  got  %s", r->cap->name, r->feeding, r->cap->want[r->line],
-			 got);
+		fail_msg("%s, feeding %d:\n  want %s\n  got  %s", r->cap->name, r->feeding, r->cap->want[r->line], got);
 	r->line++;
 }
 
@@ -500,7 +499,8 @@ int main(void)
 	load_decoded();
 	load_summary();
 	for (uint32_t i = 0; i < n_caps; i++)
-		tests[n++] = (struct CMUnitTest){ .name = caps[i].name, .test_func = capture_decodes,
+		tests[n++] = (struct CMUnitTest){ .name = caps[i].name,
+						  .test_func = capture_decodes,
 						  .initial_state = &caps[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(terminates_of_siw_are_understood);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(raw_probes_do_no_harm);

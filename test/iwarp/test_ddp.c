@@ -9,8 +9,9 @@
 #include "iwarp/ddp.h"
 
 /* Headers as siw put them on the wire (test/captures: err_04 frame 8, err_08 frame 8, nocrc_10 frame 9). */
-static const uint8_t wire_write[] = { 0xc1, 0x40, 0x74, 0x37, 0xa7, 0x00,
-				      0x00, 0x00, 0x7f, 0xc6, 0x95, 0xc5, 0x40, 0x00 };
+static const uint8_t wire_write[] = {
+	0xc1, 0x40, 0x74, 0x37, 0xa7, 0x00, 0x00, 0x00, 0x7f, 0xc6, 0x95, 0xc5, 0x40, 0x00
+};
 static const uint8_t wire_read_req[] = { 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0 };
 static const uint8_t wire_send[] = { 0x01, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0x05, 0x90 };
 
@@ -112,10 +113,11 @@ static struct iw_err verdict_of(const uint8_t *hdr, uint32_t len, uint32_t at, u
 	return ddp_verdict_err(want, &h);
 }
 
-#define EXPECT_ERR(got, l, t, c, m) do { \
-	struct iw_err got_ = (got), want_ = { l, t, c, m }; \
-	assert_memory_equal(&got_, &want_, sizeof(got_)); \
-} while (0)
+#define EXPECT_ERR(got, l, t, c, m) \
+	do { \
+		struct iw_err got_ = (got), want_ = { l, t, c, m }; \
+		assert_memory_equal(&got_, &want_, sizeof(got_)); \
+	} while (0)
 
 static void each_error_and_its_terminate(void **state)
 {

@@ -45,7 +45,8 @@ static uint32_t which(const struct mpa_view *v)
  */
 static void any_segment(uint32_t a, uint32_t b)
 {
-	struct rn_iov iov[3] = { { ref.buf + a, (b - a) / 3 }, { ref.buf + a + (b - a) / 3, 0 },
+	struct rn_iov iov[3] = { { ref.buf + a, (b - a) / 3 },
+				 { ref.buf + a + (b - a) / 3, 0 },
 				 { ref.buf + a + (b - a) / 3, b - a - (b - a) / 3 } };
 	uint32_t must = UINT32_MAX, got = UINT32_MAX, last = UINT32_MAX;
 	struct mpa_find f;
@@ -58,7 +59,8 @@ static void any_segment(uint32_t a, uint32_t b)
 		if (ref.first[k] < a || end > b)
 			continue;
 		last = k;
-		if (must == UINT32_MAX && ((ref.markers && mark < end) || (ref.crc && !ref.markers && ref.first[k] == a)))
+		if (must == UINT32_MAX &&
+		    ((ref.markers && mark < end) || (ref.crc && !ref.markers && ref.first[k] == a)))
 			must = k;
 	}
 	begin(&f, iov, 3, a);
@@ -182,12 +184,9 @@ static void nothing_in_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(through_markers_without_crc),
-		cmocka_unit_test(through_markers_with_crc),
-		cmocka_unit_test(by_alignment_and_crc),
-		cmocka_unit_test(nothing_without_markers_and_crc),
-		cmocka_unit_test(bad_crc_ends_the_search),
-		cmocka_unit_test(lying_markers),
+		cmocka_unit_test(through_markers_without_crc), cmocka_unit_test(through_markers_with_crc),
+		cmocka_unit_test(by_alignment_and_crc),        cmocka_unit_test(nothing_without_markers_and_crc),
+		cmocka_unit_test(bad_crc_ends_the_search),     cmocka_unit_test(lying_markers),
 		cmocka_unit_test(nothing_in_nothing),
 	};
 

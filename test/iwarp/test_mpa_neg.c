@@ -9,8 +9,9 @@
 #include "base/rn_be.h"
 #include "iwarp/mpa_neg.h"
 
-static const struct mpa_policy plain = { .rev = 2, .crc = true, .rtr = MPA_RTR_WRITE | MPA_RTR_READ,
-					 .ird = 16, .ord = 8 };
+static const struct mpa_policy plain = {
+	.rev = 2, .crc = true, .rtr = MPA_RTR_WRITE | MPA_RTR_READ, .ird = 16, .ord = 8
+};
 
 /* Feeds a whole frame at once. */
 static enum mpa_neg_verdict parse(struct mpa_neg_rx *rx, bool reply, const uint8_t *p, uint32_t n, struct mpa_frame *f)
@@ -208,8 +209,10 @@ static void enhanced_words_bit_by_bit(void **state)
 		rn_store_be32(b + 20, UINT32_C(0x80000000) >> bit);
 		assert_int_equal(parse(&rx, false, b, len, &f), MPA_NEG_OK);
 		assert_int_equal(f.p2p, bit == 0);
-		assert_int_equal(f.rtr, bit == 1 ? MPA_RTR_SEND : bit == 16 ? MPA_RTR_WRITE :
-				 bit == 17 ? MPA_RTR_READ : 0);
+		assert_int_equal(f.rtr, bit == 1    ? MPA_RTR_SEND
+					: bit == 16 ? MPA_RTR_WRITE
+					: bit == 17 ? MPA_RTR_READ
+						    : 0);
 		assert_int_equal(f.ird, bit >= 2 && bit < 16 ? 1 << (15 - bit) : 0);
 		assert_int_equal(f.ord, bit >= 18 ? 1 << (31 - bit) : 0);
 		assert_int_equal(mpa_neg_build(&f, again), len);
@@ -391,7 +394,12 @@ static void read_rtr_needs_depth(void **state)
 static void reply_with_two_kinds(void **state)
 {
 	struct mpa_policy p = plain;
-	struct mpa_frame rep = { .reply = true, .rev = 2, .enhanced = true, .p2p = true, .ird = 8, .ord = 8,
+	struct mpa_frame rep = { .reply = true,
+				 .rev = 2,
+				 .enhanced = true,
+				 .p2p = true,
+				 .ird = 8,
+				 .ord = 8,
 				 .rtr = MPA_RTR_SEND | MPA_RTR_READ };
 	struct mpa_agreed a;
 

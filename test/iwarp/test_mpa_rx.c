@@ -136,7 +136,9 @@ static void chains_are_views(void **state)
 		ref_fpdu(&ref, 301, 9);
 		for (uint32_t a = 0; a <= ref.len; a += 3)
 			for (uint32_t b = a; b <= ref.len; b += 5) {
-				struct rn_iov iov[4] = { { ref.buf, a }, { ref.buf, 0 }, { ref.buf + a, b - a },
+				struct rn_iov iov[4] = { { ref.buf, a },
+							 { ref.buf, 0 },
+							 { ref.buf + a, b - a },
 							 { ref.buf + b, ref.len - b } };
 				struct mpa_rx_in in;
 				struct mpa_rx rx;

@@ -85,8 +85,9 @@ static void largest_frame(void **state)
 
 static void every_phase_of_markers(void **state)
 {
-	static const uint32_t sizes[] = { 14, 15, 16, 17, 18, 46, 82, 200, 494, 498, 500, 501, 502, 503, 504, 505, 506,
-					  507, 508, 509, 510, 511, 512, 513, 1000, 1014, 1018, 1022, 1026, 1436, 8934 };
+	static const uint32_t sizes[] = { 14,  15,  16,   17,   18,   46,   82,   200,  494, 498, 500,
+					  501, 502, 503,  504,  505,  506,  507,  508,  509, 510, 511,
+					  512, 513, 1000, 1014, 1018, 1022, 1026, 1436, 8934 };
 
 	(void)state;
 	for (uint32_t phase = 0; phase < 512; phase += 4)

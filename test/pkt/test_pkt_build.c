@@ -19,8 +19,13 @@ static void load(const char *name, uint32_t frames)
 
 static struct pkt_flow flow_of(const uint8_t *frame, const struct pkt *p)
 {
-	struct pkt_flow f = { .l2.vlan = p->vlan, .src = p->src, .dst = p->dst, .sport = p->sport, .dport = p->dport,
-			      .tos = p->ip_tos, .ttl = frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)] };
+	struct pkt_flow f = { .l2.vlan = p->vlan,
+			      .src = p->src,
+			      .dst = p->dst,
+			      .sport = p->sport,
+			      .dport = p->dport,
+			      .tos = p->ip_tos,
+			      .ttl = frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)] };
 	memcpy(f.l2.dst, frame, 6);
 	memcpy(f.l2.src, frame + 6, 6);
 	return f;
@@ -42,8 +47,13 @@ static void rebuild_tcp(uint32_t i, enum pkt_csum mode)
 	if (p.ip_version == 4)
 		t.ip_id = rn_load_be16(frame + p.l3_off + 4);
 	struct pkt_tcp_seg s = {
-		.seq = p.tcp_seq, .ack = p.tcp_ack, .wnd = p.tcp_wnd, .flags = p.tcp_flags,
-		.opt = p.tcp_opt, .opt_len = p.tcp_opt_len, .payload_len = p.payload_len,
+		.seq = p.tcp_seq,
+		.ack = p.tcp_ack,
+		.wnd = p.tcp_wnd,
+		.flags = p.tcp_flags,
+		.opt = p.tcp_opt,
+		.opt_len = p.tcp_opt_len,
+		.payload_len = p.payload_len,
 		.payload_sum = mode == PKT_CSUM_FULL ? pkt_sum(frame + p.payload_off, p.payload_len) : 0,
 	};
 	uint8_t out[PKT_HDR_MAX];
@@ -110,8 +120,11 @@ static void udp_is_rebuilt_byte_for_byte(void **state)
 static void udp_zero_sum_becomes_ones(void **state)
 {
 	(void)state;
-	struct pkt_flow f = { .l2.vlan = PKT_NO_VLAN, .src = pkt_addr_ip4(0x0a000001), .dst = pkt_addr_ip4(0x0a000002),
-			      .sport = 1, .dport = 2 };
+	struct pkt_flow f = { .l2.vlan = PKT_NO_VLAN,
+			      .src = pkt_addr_ip4(0x0a000001),
+			      .dst = pkt_addr_ip4(0x0a000002),
+			      .sport = 1,
+			      .dport = 2 };
 	uint8_t frame[PKT_HDR_MAX + 2];
 	/* the two payload bytes that make the whole sum all ones */
 	uint32_t hdr = pkt_udp_build(frame, &f, 2, 0, PKT_CSUM_FULL);
@@ -149,7 +162,9 @@ static void vlan_headers(void **state)
 {
 	(void)state;
 	struct pkt_l2 l2 = { .dst = { 1, 2, 3, 4, 5, 6 }, .src = { 2, 0, 0, 0, 0, 9 }, .vlan = 0x2007 };
-	struct pkt_arp a = { .op = PKT_ARP_REQUEST, .sender = pkt_addr_ip4(0x0a000001), .target = pkt_addr_ip4(0x0a000002) };
+	struct pkt_arp a = { .op = PKT_ARP_REQUEST,
+			     .sender = pkt_addr_ip4(0x0a000001),
+			     .target = pkt_addr_ip4(0x0a000002) };
 	uint8_t out[PKT_HDR_MAX];
 	struct pkt p;
 	assert_int_equal(pkt_arp_build(out, &l2, &a), 64);
@@ -179,7 +194,9 @@ static void echo_reply_is_the_kernels(void **state)
 {
 	(void)state;
 	load("kernel_mix.pcap", 30);
-	static const struct { uint32_t request, reply; } pairs[] = { { 8, 9 }, { 18, 19 } };
+	static const struct {
+		uint32_t request, reply;
+	} pairs[] = { { 8, 9 }, { 18, 19 } };
 	for (size_t i = 0; i < RN_ARRAY_LEN(pairs); i++) {
 		uint8_t frame[256], want[256];
 		uint32_t len = cap.rec[pairs[i].request].len;

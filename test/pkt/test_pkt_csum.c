@@ -101,10 +101,8 @@ static void incremental_update(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(published_vector),
-		cmocka_unit_test(every_length_and_alignment),
-		cmocka_unit_test(carries_are_kept),
-		cmocka_unit_test(every_cut_into_three),
+		cmocka_unit_test(published_vector),   cmocka_unit_test(every_length_and_alignment),
+		cmocka_unit_test(carries_are_kept),   cmocka_unit_test(every_cut_into_three),
 		cmocka_unit_test(incremental_update),
 	};
 	return cmocka_run_group_tests(tests, fill, NULL);

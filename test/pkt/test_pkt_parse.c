@@ -369,7 +369,8 @@ static uint32_t too_big_frame(uint8_t *f, bool v4, uint32_t mtu, uint32_t n)
 		us = (struct pkt_addr){ .b = { 0xfd, [15] = 1 } };
 		peer = (struct pkt_addr){ .b = { 0xfd, 1, [15] = 2 } };
 	}
-	pkt_tcp_template_init(&t, &(struct pkt_flow){ .l2.vlan = PKT_NO_VLAN, .src = us, .dst = peer, .sport = 1000, .dport = 2000 });
+	pkt_tcp_template_init(
+		&t, &(struct pkt_flow){ .l2.vlan = PKT_NO_VLAN, .src = us, .dst = peer, .sport = 1000, .dport = 2000 });
 	(void)pkt_tcp_build(&t, &seg, PKT_CSUM_FULL, tcp);
 	memset(f, 0, at);
 	memcpy(f, tcp, PKT_ETH_LEN + ip); /* the same kind of header; its protocol and length are put right */

@@ -43,8 +43,13 @@ static void turn(struct rig *r, int id)
 				iov[0] = (struct rn_iov){ flat, out.len };
 				p.n = 1;
 			}
-			struct tcpl_seg s = { .seq = out.seq, .ack = out.ack, .len = out.len, .wnd = out.wnd,
-					      .flags = out.flags, .optlen = out.optlen, .opt = out.opt,
+			struct tcpl_seg s = { .seq = out.seq,
+					      .ack = out.ack,
+					      .len = out.len,
+					      .wnd = out.wnd,
+					      .flags = out.flags,
+					      .optlen = out.optlen,
+					      .opt = out.opt,
 					      .ref = (uint64_t)(uintptr_t)&p };
 			if (rc_segment(&o->ctx, &o->conn[c - n->conn], &s))
 				abort();
@@ -65,8 +70,9 @@ static void run(const char *name, const struct rig_cfg *cfg, uint8_t op, uint32_
 
 	rig_connect(r, 0);
 	struct qp_sge s = rig_sge(a, 0, len);
-	struct rig_wr w = { .op = op, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1),
-			    .rkey = b->rkey };
+	struct rig_wr w = {
+		.op = op, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1), .rkey = b->rkey
+	};
 	uint64_t t0 = clock_ns(), t;
 	uint64_t base = r->now;
 	do {
@@ -91,10 +97,17 @@ static void run(const char *name, const struct rig_cfg *cfg, uint8_t op, uint32_
 int main(int argc, char **argv)
 {
 	uint64_t ms = argc > 1 ? strtoull(argv[1], NULL, 0) : 300;
-	static const struct { const char *name; uint32_t mtu; bool crc, markers; } c[] = {
-		{ "mtu 1500, crc", 1500, true, false }, { "mtu 1500", 1500, false, false },
-		{ "mtu 1500, crc, markers", 1500, true, true }, { "mtu 9000, crc", 9000, true, false },
-		{ "mtu 9000", 9000, false, false }, { "mtu 9000, crc, markers", 9000, true, true },
+	static const struct {
+		const char *name;
+		uint32_t mtu;
+		bool crc, markers;
+	} c[] = {
+		{ "mtu 1500, crc", 1500, true, false },
+		{ "mtu 1500", 1500, false, false },
+		{ "mtu 1500, crc, markers", 1500, true, true },
+		{ "mtu 9000, crc", 9000, true, false },
+		{ "mtu 9000", 9000, false, false },
+		{ "mtu 9000, crc, markers", 9000, true, true },
 	};
 
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(c); i++) {

@@ -87,8 +87,9 @@ void send_send(uint32_t msn, uint32_t mo, uint32_t len, bool last)
 void send_read(uint32_t msn, uint32_t stag, uint64_t to, uint32_t len)
 {
 	const struct ddp_hdr h = ddp_untagged(RDMAP_READ_REQ, true, 0, msn, 0);
-	const struct rdmap_read_req q = { .sink_stag = 0x1234, .sink_to = 0x1000, .len = len, .src_stag = stag,
-					  .src_to = to };
+	const struct rdmap_read_req q = {
+		.sink_stag = 0x1234, .sink_to = 0x1000, .len = len, .src_stag = stag, .src_to = to
+	};
 	uint8_t body[RDMAP_READ_REQ_LEN];
 
 	rdmap_read_req_build(body, &q);
@@ -192,10 +193,7 @@ void expect_terminate(enum iw_layer layer, uint8_t etype, uint8_t code)
 	assert_int_equal(rig_fx_count(B.r, B.dev, QP_FX_QP_EVENT), 1);
 }
 
-bool untouched(void)
-{
-	return dev()->mem[0] == 0xee && memcmp(dev()->mem, dev()->mem + 1, RIG_MEM - 1) == 0;
-}
+bool untouched(void) { return dev()->mem[0] == 0xee && memcmp(dev()->mem, dev()->mem + 1, RIG_MEM - 1) == 0; }
 void send_terminate(struct iw_err e, const struct ddp_hdr *seg, const struct rdmap_read_req *q)
 {
 	const struct ddp_hdr h = ddp_untagged(RDMAP_TERMINATE, true, 0, 1, 0);

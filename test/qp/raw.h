@@ -13,7 +13,7 @@
 struct bench {
 	struct rig *r;
 	int raw, dev;
-	uint32_t rx_at;     /* bytes of the device's stream already looked at */
+	uint32_t rx_at; /* bytes of the device's stream already looked at */
 	struct mpa_rx rx;
 	uint8_t stage[MPA_STAGE_SIZE];
 	uint32_t ro, other_pd, stale, small; /* STags */
@@ -32,9 +32,9 @@ uint64_t iova(uint32_t off); /* of the device's memory */
 bool untouched(void);        /* not a byte of that memory was written */
 
 struct mpa_policy raw_policy(void);
-void raw_up(void);                             /* raw initiator: TCP, Request, Reply */
-void raw_reply(const struct mpa_policy *p);    /* raw responder: the device's Request answered */
-void raw_respond(const struct mpa_policy *p);  /* the same, and the answer taken */
+void raw_up(void);                            /* raw initiator: TCP, Request, Reply */
+void raw_reply(const struct mpa_policy *p);   /* raw responder: the device's Request answered */
+void raw_respond(const struct mpa_policy *p); /* the same, and the answer taken */
 
 void send_bytes(const void *p, uint32_t n);
 void send_ulpdu(const uint8_t *ulpdu, uint32_t len, bool flip); /* flip: with a bad CRC */

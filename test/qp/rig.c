@@ -26,14 +26,21 @@ struct rig_pkt {
 
 void rig_defaults(struct rig_cfg *cfg)
 {
-	*cfg = (struct rig_cfg){ .seed = 1, .mtu = 1500, .crc = true, .rev = 2, .ird = 16, .ord = 16,
-				 .rtr = MPA_RTR_WRITE | MPA_RTR_READ, .link = { .delay_ns = 5000 } };
+	*cfg = (struct rig_cfg){ .seed = 1,
+				 .mtu = 1500,
+				 .crc = true,
+				 .rev = 2,
+				 .ird = 16,
+				 .ord = 16,
+				 .rtr = MPA_RTR_WRITE | MPA_RTR_READ,
+				 .link = { .delay_ns = 5000 } };
 }
 
 static void attach_prod(struct spsc_prod *p, struct rig_node *n, uint64_t off, uint32_t slots, uint32_t size)
 {
-	struct spsc_place at = { .region = n->region, .region_size = RIG_REGION, .off = off, .nslots = slots,
-				 .slot_size = size };
+	struct spsc_place at = {
+		.region = n->region, .region_size = RIG_REGION, .off = off, .nslots = slots, .slot_size = size
+	};
 	assert_int_equal(spsc_prod_attach(p, &at), SPSC_OK);
 }
 
@@ -42,11 +49,17 @@ static uint64_t cq_make(struct rig *r, struct rig_node *n, struct qp_cq *cq, str
 {
 	uint32_t cqe = r->cfg.cqe ? r->cfg.cqe : RIG_CQE;
 	uint64_t ring = off + sizeof(struct qp_cq_shm);
-	const struct qp_cq_attr a = { .owner = owner, .region = n->region, .region_size = RIG_REGION, .shm_off = off,
-				      .ring_off = ring, .ring_stride = spsc_size(cqe, QP_CQE_SIZE), .workers = 1,
+	const struct qp_cq_attr a = { .owner = owner,
+				      .region = n->region,
+				      .region_size = RIG_REGION,
+				      .shm_off = off,
+				      .ring_off = ring,
+				      .ring_stride = spsc_size(cqe, QP_CQE_SIZE),
+				      .workers = 1,
 				      .cqe = cqe };
-	struct spsc_place at = { .region = n->region, .region_size = RIG_REGION, .off = ring, .nslots = cqe,
-				 .slot_size = QP_CQE_SIZE };
+	struct spsc_place at = {
+		.region = n->region, .region_size = RIG_REGION, .off = ring, .nslots = cqe, .slot_size = QP_CQE_SIZE
+	};
 
 	assert_int_equal(qp_cq_init(cq, &a), SPSC_OK);
 	assert_int_equal(spsc_cons_attach(client, &at), SPSC_OK);
@@ -56,9 +69,17 @@ static uint64_t cq_make(struct rig *r, struct rig_node *n, struct qp_cq *cq, str
 static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 {
 	struct rig_qp *q = &n->q[i];
-	struct qp_attr a = { .owner = 100 + i, .qpn = 10 + i, .pd = RIG_PD, .dev = &n->dev, .scq = &n->scq,
-			     .rcq = &n->rcq, .access = QP_ACC_ALL, .region = n->region, .region_size = RIG_REGION,
-			     .sq_slots = RIG_SLOTS, .rq_slots = RIG_SLOTS };
+	struct qp_attr a = { .owner = 100 + i,
+			     .qpn = 10 + i,
+			     .pd = RIG_PD,
+			     .dev = &n->dev,
+			     .scq = &n->scq,
+			     .rcq = &n->rcq,
+			     .access = QP_ACC_ALL,
+			     .region = n->region,
+			     .region_size = RIG_REGION,
+			     .sq_slots = RIG_SLOTS,
+			     .rq_slots = RIG_SLOTS };
 
 	q->shm_off = a.shm_off = off;
 	off += sizeof(struct qp_shm);
@@ -76,9 +97,18 @@ static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq)
 {
 	struct rig_qp *to = &n->q[q];
-	const struct qp_attr a = { .owner = 100 + q, .qpn = 10 + q, .pd = RIG_PD, .dev = &n->dev, .scq = &n->scq,
-				   .rcq = &n->rcq, .srq = srq, .access = QP_ACC_ALL, .region = n->region,
-				   .region_size = RIG_REGION, .shm_off = to->shm_off, .sq_off = to->sq_off,
+	const struct qp_attr a = { .owner = 100 + q,
+				   .qpn = 10 + q,
+				   .pd = RIG_PD,
+				   .dev = &n->dev,
+				   .scq = &n->scq,
+				   .rcq = &n->rcq,
+				   .srq = srq,
+				   .access = QP_ACC_ALL,
+				   .region = n->region,
+				   .region_size = RIG_REGION,
+				   .shm_off = to->shm_off,
+				   .sq_off = to->sq_off,
 				   .sq_slots = RIG_SLOTS };
 
 	assert_int_equal(qp_init(&to->qp, &a), QP_OK);
@@ -88,8 +118,9 @@ void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq)
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd)
 {
 	const struct qp_piece piece = { n->mem + off, len };
-	const struct qp_mr_attr a = { .pd = pd, .rights = rights, .iova = RIG_IOVA(n->id) + off, .len = len,
-				      .pieces = &piece, .npieces = 1 };
+	const struct qp_mr_attr a = {
+		.pd = pd, .rights = rights, .iova = RIG_IOVA(n->id) + off, .len = len, .pieces = &piece, .npieces = 1
+	};
 	uint32_t stag = 0;
 
 	assert_int_equal(qp_mr_reg(&n->dev, &a, &stag), QP_MR_OK);
@@ -168,8 +199,14 @@ static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct
 	memcpy(p->data, data, o->len);
 	p->to = to;
 	p->flow = flow;
-	p->seg = (struct tcpl_seg){ .seq = o->seq, .ack = o->ack, .len = o->len, .wnd = o->wnd, .flags = o->flags,
-				    .optlen = o->optlen, .opt = p->opt, .ref = (uint64_t)(uintptr_t)&p->qp };
+	p->seg = (struct tcpl_seg){ .seq = o->seq,
+				    .ack = o->ack,
+				    .len = o->len,
+				    .wnd = o->wnd,
+				    .flags = o->flags,
+				    .optlen = o->optlen,
+				    .opt = p->opt,
+				    .ref = (uint64_t)(uintptr_t)&p->qp };
 	p->qp.iov = p->iov;
 	p->qp.n = 0;
 	uint32_t off = 0;
@@ -253,8 +290,11 @@ static void take_effects(struct rig *r, struct rig_node *n)
 		n->n_fx++;
 		if (fx->type == QP_FX_CONNECT_REQUEST && !r->cfg.manual) {
 			uint32_t f = (uint32_t)(fx->conn - n->conn);
-			const struct rc_accept a = { .qp = &n->q[f].qp, .ird = r->cfg.ird, .ord = r->cfg.ord,
-						     .priv = (const uint8_t *)"welcome", .priv_len = 7 };
+			const struct rc_accept a = { .qp = &n->q[f].qp,
+						     .ird = r->cfg.ird,
+						     .ord = r->cfg.ord,
+						     .priv = (const uint8_t *)"welcome",
+						     .priv_len = 7 };
 			assert_int_equal(rc_accept(ctx, fx->conn, &a), QP_OK);
 		}
 	}
@@ -384,9 +424,17 @@ static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
 static struct rc_params params(struct rig *r, struct rig_node *n)
 {
 	return (struct rc_params){
-		.dev = &n->dev, .tcp = &n->tcp, .owner = 500, .iss = UINT32_MAX - rn_rng_below(&r->rng, 5000),
-		.policy = { .rev = r->cfg.rev, .crc = r->cfg.crc, .markers = r->cfg.markers[n->id], .p2p = r->cfg.p2p,
-			    .rtr = r->cfg.rtr, .ird = r->cfg.ird, .ord = r->cfg.ord },
+		.dev = &n->dev,
+		.tcp = &n->tcp,
+		.owner = 500,
+		.iss = UINT32_MAX - rn_rng_below(&r->rng, 5000),
+		.policy = { .rev = r->cfg.rev,
+			    .crc = r->cfg.crc,
+			    .markers = r->cfg.markers[n->id],
+			    .p2p = r->cfg.p2p,
+			    .rtr = r->cfg.rtr,
+			    .ird = r->cfg.ird,
+			    .ord = r->cfg.ord },
 	};
 }
 
@@ -631,9 +679,15 @@ bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] = { 0 };
 	struct qp_wqe *e = (struct qp_wqe *)(void *)raw;
 	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inl_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
-	struct qp_wqe h = { .wr_id = w->wr_id, .op = w->op, .flags = w->flags, .num_sge = (uint8_t)w->num_sge,
-			    .slots = (uint8_t)qp_wqe_slots(bytes), .inline_len = (uint16_t)w->inl_len,
-			    .raddr = w->raddr, .rkey = w->rkey, .aux = w->aux };
+	struct qp_wqe h = { .wr_id = w->wr_id,
+			    .op = w->op,
+			    .flags = w->flags,
+			    .num_sge = (uint8_t)w->num_sge,
+			    .slots = (uint8_t)qp_wqe_slots(bytes),
+			    .inline_len = (uint16_t)w->inl_len,
+			    .raddr = w->raddr,
+			    .rkey = w->rkey,
+			    .aux = w->aux };
 
 	*e = h;
 	if (bytes > 0)

@@ -25,7 +25,7 @@
 
 struct rig_link {
 	uint32_t loss, dup, reorder; /* ppm */
-	uint32_t cut; /* ppm: a middlebox cuts the segment in two */
+	uint32_t cut;                /* ppm: a middlebox cuts the segment in two */
 	uint64_t delay_ns, reorder_ns;
 };
 
@@ -38,11 +38,11 @@ struct rig_cfg {
 	uint16_t ird, ord;
 	uint32_t accept_flags, connect_flags; /* RC_* */
 	bool raw[2];
-	bool manual;          /* CONNECT_REQUESTs are left to the test */
-	bool split;           /* packets come in several slices */
-	bool bulk;            /* and in long bursts, one between two turns */
-	uint32_t rcv_space;   /* 0: default */
-	uint32_t cqe;         /* 0: RIG_CQE */
+	bool manual;                                 /* CONNECT_REQUESTs are left to the test */
+	bool split;                                  /* packets come in several slices */
+	bool bulk;                                   /* and in long bursts, one between two turns */
+	uint32_t rcv_space;                          /* 0: default */
+	uint32_t cqe;                                /* 0: RIG_CQE */
 	uint32_t chunks, recs, stages, blocks, wide; /* 0: default */
 	struct rig_link link;
 };
@@ -72,7 +72,7 @@ struct rig_node {
 	struct qp_dev dev;
 	struct qp_mr mr[256];
 	uint8_t *region;
-	uint8_t *mem;       /* registered memory; tagged offset of mem[0] is RIG_IOVA(id) */
+	uint8_t *mem;        /* registered memory; tagged offset of mem[0] is RIG_IOVA(id) */
 	uint32_t lkey, rkey; /* of all of mem, every right */
 	struct qp_cq scq, rcq;
 	struct spsc_cons scq_client, rcq_client;
@@ -102,7 +102,7 @@ struct rig {
 	void (*tap)(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload);
 };
 
-#define RIG_IOVA(id) (UINT64_C(0x7f0000000000) + (uint64_t)(id) * UINT64_C(0x100000000))
+#define RIG_IOVA(id) (UINT64_C(0x7f0000000000) + (uint64_t)(id)*UINT64_C(0x100000000))
 
 void rig_defaults(struct rig_cfg *cfg);
 struct rig *rig_new(const struct rig_cfg *cfg);
@@ -121,9 +121,9 @@ void rig_raw_send(struct rig *r, int raw_id, const void *p, uint32_t len);
 void rig_inject(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data);
 
 void rig_turn(struct rig *r, int id);
-bool rig_step(struct rig *r);        /* false: nothing will ever happen */
+bool rig_step(struct rig *r); /* false: nothing will ever happen */
 void rig_run(struct rig *r, uint64_t ns);
-void rig_settle(struct rig *r);      /* until nothing is due within a second */
+void rig_settle(struct rig *r); /* until nothing is due within a second */
 
 const struct qp_fx *rig_fx(struct rig *r, int id, enum qp_fx_type type); /* first seen, or NULL */
 uint32_t rig_fx_count(struct rig *r, int id, enum qp_fx_type type);
@@ -141,7 +141,7 @@ struct rig_wr {
 	uint32_t rkey, aux;
 	uint64_t operand, swap; /* Atomics */
 	uint64_t bind_len;
-	uint32_t access;        /* bind */
+	uint32_t access; /* bind */
 };
 
 /* The work request lies in the queue; nobody has rung. */

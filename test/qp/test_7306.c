@@ -53,8 +53,14 @@ static void write_with_immediate(void **state)
 	memset(a->mem, 0x5a, 5000);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(len); i++) {
 		struct qp_sge src = rig_sge(a, 0, len[i]), dst = rig_sge(b, 100000, 64);
-		struct rig_wr w = { .wr_id = i, .op = QP_WR_WRITE_IMM, .flags = QP_WF_SIGNALED, .sge = &src, .num_sge = 1,
-				    .raddr = RIG_IOVA(1) + 10000 * i, .rkey = b->rkey, .aux = be(0x11223344 + i) };
+		struct rig_wr w = { .wr_id = i,
+				    .op = QP_WR_WRITE_IMM,
+				    .flags = QP_WF_SIGNALED,
+				    .sge = &src,
+				    .num_sge = 1,
+				    .raddr = RIG_IOVA(1) + 10000 * i,
+				    .rkey = b->rkey,
+				    .aux = be(0x11223344 + i) };
 		if (i & 1)
 			w.flags |= QP_WF_SOLICITED;
 		memset(b->mem + 100000, 0x77, 64);
@@ -129,8 +135,12 @@ static void send_with_immediate_takes_one_receive(void **state)
 	(void)state;
 	memset(a->mem, 0x5a, 3000);
 	for (uint32_t i = 0; i < 6; i++) {
-		struct rig_wr w = { .wr_id = i, .op = i & 1 ? QP_WR_SEND : QP_WR_SEND_IMM, .flags = QP_WF_SIGNALED,
-				    .sge = &src, .num_sge = 1, .aux = be(700 + i) };
+		struct rig_wr w = { .wr_id = i,
+				    .op = i & 1 ? QP_WR_SEND : QP_WR_SEND_IMM,
+				    .flags = QP_WF_SIGNALED,
+				    .sge = &src,
+				    .num_sge = 1,
+				    .aux = be(700 + i) };
 		assert_true(rig_post_recv(b, 0, i, &dst, 1));
 		assert_true(rig_post(a, 0, &w));
 		e = rig_wait(r, &b->rcq_client);
@@ -154,8 +164,15 @@ static struct qp_cqe atomic(struct rig *r, uint8_t op, uint64_t operand, uint64_
 {
 	struct rig_node *a = &r->n[0];
 	struct qp_sge res = rig_sge(a, 64, 8);
-	const struct rig_wr w = { .wr_id = 9, .op = op, .flags = QP_WF_SIGNALED, .sge = &res, .num_sge = 1,
-				  .raddr = RIG_IOVA(1) + WORD, .rkey = r->n[1].rkey, .operand = operand, .swap = swap };
+	const struct rig_wr w = { .wr_id = 9,
+				  .op = op,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &res,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(1) + WORD,
+				  .rkey = r->n[1].rkey,
+				  .operand = operand,
+				  .swap = swap };
 
 	assert_true(rig_post(a, 0, &w));
 	return rig_wait(r, &a->scq_client);
@@ -217,8 +234,7 @@ static void masks(void **state)
 		q.compare_mask = rn_rng_u64(&g) & rn_rng_u64(&g);
 		q.compare = i & 1 ? (old & q.compare_mask) | (rn_rng_u64(&g) & ~q.compare_mask) : rn_rng_u64(&g);
 		bool equal = ((old ^ q.compare) & q.compare_mask) == 0;
-		assert_true(rdmap_atomic_result(&q, old) ==
-			    (equal ? (old & ~q.mask) | (q.data & q.mask) : old));
+		assert_true(rdmap_atomic_result(&q, old) == (equal ? (old & ~q.mask) | (q.data & q.mask) : old));
 	}
 }
 
@@ -237,14 +253,20 @@ static void counter_over_loss(void **state)
 		cfg.seed = seed;
 		cfg.ird = cfg.ord = (uint16_t)(1 + seed);
 		cfg.markers[0] = cfg.markers[1] = seed & 1;
-		cfg.link = (struct rig_link){ .loss = 50000, .dup = 50000, .reorder = 100000, .reorder_ns = 200000,
-					      .delay_ns = 20000 };
+		cfg.link = (struct rig_link){
+			.loss = 50000, .dup = 50000, .reorder = 100000, .reorder_ns = 200000, .delay_ns = 20000
+		};
 		struct rig *r = up(&cfg);
 		while (done < n) {
 			struct qp_sge res = rig_sge(&r->n[0], 8 * posted, 8);
-			const struct rig_wr w = { .wr_id = posted, .op = QP_WR_FETCH_ADD, .flags = QP_WF_SIGNALED,
-						  .sge = &res, .num_sge = 1, .raddr = RIG_IOVA(1) + WORD,
-						  .rkey = r->n[1].rkey, .operand = 1 };
+			const struct rig_wr w = { .wr_id = posted,
+						  .op = QP_WR_FETCH_ADD,
+						  .flags = QP_WF_SIGNALED,
+						  .sge = &res,
+						  .num_sge = 1,
+						  .raddr = RIG_IOVA(1) + WORD,
+						  .rkey = r->n[1].rkey,
+						  .operand = 1 };
 			if (posted < n && posted - done < 40) {
 				assert_true(rig_post(&r->n[0], 0, &w));
 				posted++;
@@ -278,8 +300,9 @@ static void immediates_over_loss(void **state)
 
 		rig_defaults(&cfg);
 		cfg.seed = seed;
-		cfg.link = (struct rig_link){ .loss = 50000, .dup = 50000, .reorder = 100000, .reorder_ns = 200000,
-					      .delay_ns = 20000 };
+		cfg.link = (struct rig_link){
+			.loss = 50000, .dup = 50000, .reorder = 100000, .reorder_ns = 200000, .delay_ns = 20000
+		};
 		struct rig *r = up(&cfg);
 		struct rig_node *a = &r->n[0], *b = &r->n[1];
 		memset(a->mem, (int)seed, 4000);
@@ -293,9 +316,14 @@ static void immediates_over_loss(void **state)
 				op[posted] = mix[rn_rng_below(&r->rng, 3)];
 				len[posted] = rn_rng_below(&r->rng, 4000);
 				struct qp_sge src = rig_sge(a, 0, len[posted]);
-				const struct rig_wr w = { .wr_id = posted, .op = op[posted], .flags = QP_WF_SIGNALED,
-							  .sge = &src, .num_sge = 1, .raddr = RIG_IOVA(1),
-							  .rkey = b->rkey, .aux = be(posted) };
+				const struct rig_wr w = { .wr_id = posted,
+							  .op = op[posted],
+							  .flags = QP_WF_SIGNALED,
+							  .sge = &src,
+							  .num_sge = 1,
+							  .raddr = RIG_IOVA(1),
+							  .rkey = b->rkey,
+							  .aux = be(posted) };
 				if (!rig_post(a, 0, &w))
 					break;
 				posted++;
@@ -321,7 +349,11 @@ static void immediates_over_loss(void **state)
 
 static void bad_work_requests(void **state)
 {
-	static const struct { uint8_t op, flags, num_sge; uint32_t len; uint8_t status; } t[] = {
+	static const struct {
+		uint8_t op, flags, num_sge;
+		uint32_t len;
+		uint8_t status;
+	} t[] = {
 		{ QP_WR_FETCH_ADD, 0, 1, 7, QP_WC_LOC_LEN_ERR },
 		{ QP_WR_FETCH_ADD, 0, 0, 8, QP_WC_LOC_QP_OP_ERR },
 		{ QP_WR_CMP_SWAP, 0, 2, 8, QP_WC_LOC_QP_OP_ERR },
@@ -337,9 +369,14 @@ static void bad_work_requests(void **state)
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {
 		struct rig *r = up(NULL);
 		struct qp_sge s[2] = { rig_sge(&r->n[0], 0, t[i].len), rig_sge(&r->n[0], 0, t[i].len) };
-		const struct rig_wr w = { .wr_id = 5, .op = t[i].op, .flags = t[i].flags, .sge = s,
-					  .num_sge = t[i].num_sge, .inl = "12345678",
-					  .inl_len = t[i].flags & QP_WF_INLINE ? t[i].len : 0, .aux = 0x123456 };
+		const struct rig_wr w = { .wr_id = 5,
+					  .op = t[i].op,
+					  .flags = t[i].flags,
+					  .sge = s,
+					  .num_sge = t[i].num_sge,
+					  .inl = "12345678",
+					  .inl_len = t[i].flags & QP_WF_INLINE ? t[i].len : 0,
+					  .aux = 0x123456 };
 		assert_true(rig_post(&r->n[0], 0, &w));
 		struct qp_cqe e = rig_wait(r, &r->n[0].scq_client);
 		assert_int_equal(e.wr_id, 5);
@@ -362,8 +399,9 @@ static void send_atomic(uint32_t msn, const struct rdmap_atomic_req *q)
 
 static struct rdmap_atomic_req add_one(void)
 {
-	return (struct rdmap_atomic_req){ .op = RDMAP_FETCH_ADD, .id = 0xcafe0001, .stag = dev()->rkey, .to = iova(WORD),
-					  .data = 1 };
+	return (struct rdmap_atomic_req){
+		.op = RDMAP_FETCH_ADD, .id = 0xcafe0001, .stag = dev()->rkey, .to = iova(WORD), .data = 1
+	};
 }
 
 static void responder_up(void)
@@ -377,10 +415,10 @@ static void responder_up(void)
 static void request_and_response_as_drawn(void **state)
 {
 	/* T=0 L=1 DV=1, RV=1 opcode 10, reserved word, QN 1, MSN 1, MO 0; then the request. STag and TO follow. */
-	uint8_t req[] = { 0x41, 0x4a, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0,
-			  0xff, 0xff, 0xff, 0xf2, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-			  0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
-			  0, 0, 0, 0, 0, 0, 0, 0x09, 0, 0, 0, 0, 0, 0, 0, 0x0f };
+	uint8_t req[] = { 0x41, 0x4a, 0,    0,    0,    0,    0,    0,    0,    1,    0,    0,    0, 1, 0, 0,   0, 0,
+			  0xff, 0xff, 0xff, 0xf2, 0xde, 0xad, 0xbe, 0xef, 0,    0,    0,    0,    0, 0, 0, 0,   0, 0,
+			  0,    0,    0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0xff, 0xff, 0, 0, 0, 0,   0, 0,
+			  0,    0,    0,    0,    0,    0,    0,    0x09, 0,    0,    0,    0,    0, 0, 0, 0x0f };
 	static const uint8_t resp[] = { 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0, 0, 0, 0, 0x39 };
 	uint8_t body[2000];
 	struct ddp_hdr h;
@@ -513,7 +551,12 @@ static void x_ird(void)
 
 static void faults(void **state)
 {
-	static const struct { const char *name; void (*act)(void); uint8_t layer, etype, code; bool keeps; } t[] = {
+	static const struct {
+		const char *name;
+		void (*act)(void);
+		uint8_t layer, etype, code;
+		bool keeps;
+	} t[] = {
 		{ "Atomic, unknown STag", x_stag, 0, 1, 0x00, true },
 		{ "Atomic, other PD", x_pd, 0, 1, 0x03, true },
 		{ "Atomic, no right", x_right, 0, 1, 0x02, true },
@@ -558,8 +601,15 @@ static void requester_up(struct rdmap_atomic_req *q)
 	open_bench(1, NULL);
 	raw_respond(&p);
 	struct qp_sge res = rig_sge(dev(), 64, 8);
-	const struct rig_wr w = { .wr_id = 4, .op = QP_WR_CMP_SWAP, .flags = QP_WF_SIGNALED, .sge = &res, .num_sge = 1,
-				  .raddr = 0x1000, .rkey = 0x77, .operand = 3, .swap = 4 };
+	const struct rig_wr w = { .wr_id = 4,
+				  .op = QP_WR_CMP_SWAP,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &res,
+				  .num_sge = 1,
+				  .raddr = 0x1000,
+				  .rkey = 0x77,
+				  .operand = 3,
+				  .swap = 4 };
 	assert_true(rig_post(dev(), 0, &w));
 	rig_settle(B.r);
 	do
@@ -621,7 +671,9 @@ static void responses(void **state)
 /* The peer's Terminate finds the Atomic it is about, by its MSN. */
 static void terminate_blames_the_atomic(void **state)
 {
-	static const struct { uint8_t etype, code, status; } t[] = {
+	static const struct {
+		uint8_t etype, code, status;
+	} t[] = {
 		{ IW_RDMAP_PROTECTION, IW_RP_STAG_INVALID, QP_WC_REM_ACCESS_ERR },
 		{ IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, QP_WC_REM_INV_REQ_ERR },
 	};
@@ -643,8 +695,8 @@ static void terminate_blames_the_atomic(void **state)
 /* An Immediate Data message of a peer's own making, and the mark of a Send with immediate. */
 static void immediates_byte_by_byte(void **state)
 {
-	static const uint8_t imm[] = { 0x41, 0x48, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0,
-				       0xa1, 0xa2, 0xa3, 0xa4, 0xb5, 0xb6, 0xb7, 0xb8 };
+	static const uint8_t imm[] = { 0x41, 0x48, 0, 0, 0, 0,    0,    0,    0,    0,    0,    0,    0,
+				       1,    0,    0, 0, 0, 0xa1, 0xa2, 0xa3, 0xa4, 0xb5, 0xb6, 0xb7, 0xb8 };
 	struct qp_cqe e;
 
 	(void)state;

@@ -61,8 +61,9 @@ static void one_of_each(const struct rig_cfg *cfg, uint32_t len)
 
 	pattern(a->mem + 100, len, len);
 	assert_true(rig_post_recv(b, 0, 77, &dst, 1));
-	struct rig_wr w = { .wr_id = 1, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED | QP_WF_SOLICITED, .sge = &src,
-			    .num_sge = 1 };
+	struct rig_wr w = {
+		.wr_id = 1, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED | QP_WF_SOLICITED, .sge = &src, .num_sge = 1
+	};
 	assert_true(rig_post(a, 0, &w));
 	cqe = rig_wait(r, &b->rcq_client);
 	assert_int_equal(cqe.status, QP_WC_SUCCESS);
@@ -77,8 +78,13 @@ static void one_of_each(const struct rig_cfg *cfg, uint32_t len)
 	assert_int_equal(cqe.wr_id, 1);
 	assert_int_equal(cqe.op, QP_WC_SEND);
 
-	w = (struct rig_wr){ .wr_id = 2, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &src, .num_sge = 1,
-			     .raddr = RIG_IOVA(1) + (2u << 20), .rkey = b->rkey };
+	w = (struct rig_wr){ .wr_id = 2,
+			     .op = QP_WR_WRITE,
+			     .flags = QP_WF_SIGNALED,
+			     .sge = &src,
+			     .num_sge = 1,
+			     .raddr = RIG_IOVA(1) + (2u << 20),
+			     .rkey = b->rkey };
 	assert_true(rig_post(a, 0, &w));
 	cqe = rig_wait(r, &a->scq_client);
 	assert_int_equal(cqe.status, QP_WC_SUCCESS);
@@ -87,8 +93,13 @@ static void one_of_each(const struct rig_cfg *cfg, uint32_t len)
 	assert_memory_equal(b->mem + (2u << 20), a->mem + 100, len);
 
 	struct qp_sge back = rig_sge(a, 2u << 20, len);
-	w = (struct rig_wr){ .wr_id = 3, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &back, .num_sge = 1,
-			     .raddr = RIG_IOVA(1) + (2u << 20), .rkey = b->rkey };
+	w = (struct rig_wr){ .wr_id = 3,
+			     .op = QP_WR_READ,
+			     .flags = QP_WF_SIGNALED,
+			     .sge = &back,
+			     .num_sge = 1,
+			     .raddr = RIG_IOVA(1) + (2u << 20),
+			     .rkey = b->rkey };
 	assert_true(rig_post(a, 0, &w));
 	cqe = rig_wait(r, &a->scq_client);
 	assert_int_equal(cqe.status, QP_WC_SUCCESS);
@@ -147,8 +158,13 @@ static void orderly_end(void **state)
 	rig_defaults(&cfg);
 	struct rig *r = up(&cfg);
 	struct qp_sge s = rig_sge(&r->n[0], 0, 100000), d = rig_sge(&r->n[1], 0, 64);
-	struct rig_wr w = { .wr_id = 5, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
-			    .raddr = RIG_IOVA(1), .rkey = r->n[1].rkey };
+	struct rig_wr w = { .wr_id = 5,
+			    .op = QP_WR_WRITE,
+			    .flags = QP_WF_SIGNALED,
+			    .sge = &s,
+			    .num_sge = 1,
+			    .raddr = RIG_IOVA(1),
+			    .rkey = r->n[1].rkey };
 	struct qp_cqe cqe;
 
 	rig_post_recv(&r->n[1], 0, 9, &d, 1);
@@ -194,8 +210,12 @@ static void answers_go_before_what_is_posted(void **state)
 	struct qp_sge sge[2] = { rig_sge(&r->n[0], 0, 64), rig_sge(&r->n[1], 0, 64) };
 	struct rig_wr w[2];
 	for (uint32_t id = 0; id < 2; id++)
-		w[id] = (struct rig_wr){ .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &sge[id], .num_sge = 1,
-					 .raddr = RIG_IOVA(1 - id), .rkey = r->n[1 - id].rkey };
+		w[id] = (struct rig_wr){ .op = QP_WR_WRITE,
+					 .flags = QP_WF_SIGNALED,
+					 .sge = &sge[id],
+					 .num_sge = 1,
+					 .raddr = RIG_IOVA(1 - id),
+					 .rkey = r->n[1 - id].rkey };
 
 	r->n[0].paused = true;
 	assert_true(rig_post(&r->n[0], 0, &w[0]));

@@ -57,8 +57,14 @@ static void expect(struct spsc_cons *cq, uint64_t wr_id, uint8_t op, uint32_t le
 
 static void post(uint64_t id, uint8_t op, const struct qp_sge *s, uint64_t at)
 {
-	const struct rig_wr w = { .wr_id = id, .op = op, .flags = QP_WF_SIGNALED, .sge = s, .num_sge = 1,
-				  .raddr = RIG_IOVA(1) + at, .rkey = B->rkey, .operand = 5 };
+	const struct rig_wr w = { .wr_id = id,
+				  .op = op,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = s,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(1) + at,
+				  .rkey = B->rkey,
+				  .operand = 5 };
 
 	assert_true(rig_queue(A, 0, &w));
 }
@@ -113,8 +119,13 @@ static void a_refused_message_ends_the_sequence(void **state)
 	(void)state;
 	up(1);
 	struct qp_sge from = rig_sge(A, 0, 100);
-	const struct rig_wr w = { .wr_id = 1, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &from, .num_sge = 1,
-				  .raddr = RIG_IOVA(1) + RIG_MEM, .rkey = B->rkey };
+	const struct rig_wr w = { .wr_id = 1,
+				  .op = QP_WR_WRITE,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &from,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(1) + RIG_MEM,
+				  .rkey = B->rkey };
 	assert_true(rig_queue(A, 0, &w));
 	carrier_run(a, b, &rng);
 	assert_true(b->failed);

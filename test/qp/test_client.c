@@ -30,8 +30,13 @@ static void up(void)
 
 static struct rig_wr wr(uint8_t op, uint64_t id, const struct qp_sge *sge)
 {
-	return (struct rig_wr){ .wr_id = id, .op = op, .flags = QP_WF_SIGNALED, .sge = sge, .num_sge = sge != NULL,
-				.raddr = RIG_IOVA(1) + (1u << 20), .rkey = B->rkey };
+	return (struct rig_wr){ .wr_id = id,
+				.op = op,
+				.flags = QP_WF_SIGNALED,
+				.sge = sge,
+				.num_sge = sge != NULL,
+				.raddr = RIG_IOVA(1) + (1u << 20),
+				.rkey = B->rkey };
 }
 
 static void expect(struct spsc_cons *c, uint64_t id, uint8_t status)
@@ -399,8 +404,8 @@ static void lying_shapes(void **state)
 	static const struct qp_wqe bad[] = {
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 0 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 255 },
-		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .num_sge = 30 },   /* only one slot was published */
-		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 },    /* SGEs beyond its slots */
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .num_sge = 30 }, /* only one slot was published */
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 },  /* SGEs beyond its slots */
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 255 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .flags = QP_WF_INLINE, .inline_len = 33 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .flags = QP_WF_INLINE, .inline_len = 65535 },
@@ -431,7 +436,10 @@ static void a_changed_work_request_is_not_read_again(void **state)
 	/* Part of it is on its way: now everything in the queue's memory turns into something else. */
 	struct qp_wqe *slot = (struct qp_wqe *)(void *)(A->region + A->q[0].sq_off + sizeof(struct spsc_hdr));
 	for (uint32_t i = 0; i < RIG_SLOTS; i++)
-		slot[i] = (struct qp_wqe){ .wr_id = 99, .op = QP_WR_READ, .slots = 7, .num_sge = 30,
+		slot[i] = (struct qp_wqe){ .wr_id = 99,
+					   .op = QP_WR_READ,
+					   .slots = 7,
+					   .num_sge = 30,
 					   .sge = { { RIG_IOVA(0) + 400000, 300000, A->lkey } } };
 	rig_settle(R);
 	expect(&A->scq_client, 1, QP_WC_SUCCESS);

@@ -248,8 +248,9 @@ static void *lookups(void *arg)
 {
 	(void)arg;
 	for (uint32_t k = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); k++) {
-		const struct qp_access a = { .pd = 1, .stag = (1 + k % 3) << 8 | (k & 0xff), .to = (1 + k % 3) * 4096,
-					     .len = 16 };
+		const struct qp_access a = {
+			.pd = 1, .stag = (1 + k % 3) << 8 | (k & 0xff), .to = (1 + k % 3) * 4096, .len = 16
+		};
 		struct rn_iov out[2];
 		uint32_t n;
 
@@ -279,8 +280,9 @@ static void readers_see_whole_entries(void **state)
 	pthread_create(&t, NULL, lookups, NULL);
 	for (uint32_t i = 0; i < 300000 || (seen < 100 && i < 30000000); i++) {
 		const struct qp_piece p = { mem + (i & 1) * 4096, 4096 };
-		struct qp_mr_attr a = { .pd = 1, .iova = 4096 + (i & 1) * 4096, .len = 4096, .pieces = &p,
-					.npieces = 1 };
+		struct qp_mr_attr a = {
+			.pd = 1, .iova = 4096 + (i & 1) * 4096, .len = 4096, .pieces = &p, .npieces = 1
+		};
 		uint32_t s;
 		assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_OK);
 		assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
@@ -297,8 +299,9 @@ static uint8_t region[65536] RN_ALIGNED(64);
 static void a_region_is_changed_under_its_stag(void **state)
 {
 	const struct qp_piece p = { mem, 4096 }, q[2] = { { mem, 1024 }, { mem + 4096, 1024 } };
-	struct qp_mr_attr a = { .pd = 1, .rights = QP_ACC_REMOTE_WRITE, .iova = 0x20000, .len = 2048, .pieces = q,
-				.npieces = 2 };
+	struct qp_mr_attr a = {
+		.pd = 1, .rights = QP_ACC_REMOTE_WRITE, .iova = 0x20000, .len = 2048, .pieces = q, .npieces = 2
+	};
 	uint32_t s = reg(0x10000, &p, 1, QP_ACC_ALL), live = dev.live;
 
 	(void)state;
@@ -359,8 +362,13 @@ static void a_null_region(void **state)
 static void bad_cq_places(void **state)
 {
 	struct qp_cq cq;
-	const struct qp_cq_attr good = { .region = region, .region_size = sizeof(region), .shm_off = 0, .ring_off = 128,
-					 .ring_stride = 4096, .workers = 4, .cqe = 64 };
+	const struct qp_cq_attr good = { .region = region,
+					 .region_size = sizeof(region),
+					 .shm_off = 0,
+					 .ring_off = 128,
+					 .ring_stride = 4096,
+					 .workers = 4,
+					 .cqe = 64 };
 	struct qp_cq_attr a = good;
 
 	(void)state;
@@ -394,9 +402,16 @@ static void bad_qp_places(void **state)
 {
 	static struct qp_cq cq;
 	struct qp qp;
-	const struct qp_attr good = { .dev = &dev, .scq = &cq, .rcq = &cq, .region = region,
-				      .region_size = sizeof(region), .shm_off = 0, .sq_off = 128, .rq_off = 8192,
-				      .sq_slots = 64, .rq_slots = 64 };
+	const struct qp_attr good = { .dev = &dev,
+				      .scq = &cq,
+				      .rcq = &cq,
+				      .region = region,
+				      .region_size = sizeof(region),
+				      .shm_off = 0,
+				      .sq_off = 128,
+				      .rq_off = 8192,
+				      .sq_slots = 64,
+				      .rq_slots = 64 };
 	struct qp_attr a = good;
 
 	(void)state;

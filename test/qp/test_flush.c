@@ -41,10 +41,17 @@ static int make(void **state)
 	t.region = aligned_alloc(4096, REGION);
 	assert_non_null(t.region);
 	memset(t.region, 0, REGION);
-	const struct qp_cq_attr c = { .owner = 1, .region = t.region, .region_size = REGION, .shm_off = cq, .ring_off = ring,
-				      .ring_stride = spsc_size(CQE, QP_CQE_SIZE), .workers = 1, .cqe = CQE };
-	const struct spsc_place place = { .region = t.region, .region_size = REGION, .off = ring, .nslots = CQE,
-					  .slot_size = QP_CQE_SIZE };
+	const struct qp_cq_attr c = { .owner = 1,
+				      .region = t.region,
+				      .region_size = REGION,
+				      .shm_off = cq,
+				      .ring_off = ring,
+				      .ring_stride = spsc_size(CQE, QP_CQE_SIZE),
+				      .workers = 1,
+				      .cqe = CQE };
+	const struct spsc_place place = {
+		.region = t.region, .region_size = REGION, .off = ring, .nslots = CQE, .slot_size = QP_CQE_SIZE
+	};
 	assert_int_equal(qp_cq_init(&t.cq, &c), SPSC_OK);
 	assert_int_equal(spsc_cons_attach(&t.client, &place), SPSC_OK);
 	qp_dev_init(&t.dev, t.mr, 4, 1);
@@ -53,9 +60,19 @@ static int make(void **state)
 	at += round_up(spsc_size(SLOTS, QP_SLOT_SIZE));
 	uint64_t rq = at, shm = at + 4096;
 	for (uint32_t i = 0; i < QPS; i++) {
-		const struct qp_attr a = { .owner = 10 + i, .qpn = 10 + i, .pd = 1, .dev = &t.dev, .scq = &t.cq, .rcq = &t.cq,
-					   .region = t.region, .region_size = REGION, .shm_off = shm + i * sizeof(struct qp_shm),
-					   .sq_off = t.sq_off, .sq_slots = SLOTS, .rq_off = rq, .rq_slots = 1 };
+		const struct qp_attr a = { .owner = 10 + i,
+					   .qpn = 10 + i,
+					   .pd = 1,
+					   .dev = &t.dev,
+					   .scq = &t.cq,
+					   .rcq = &t.cq,
+					   .region = t.region,
+					   .region_size = REGION,
+					   .shm_off = shm + i * sizeof(struct qp_shm),
+					   .sq_off = t.sq_off,
+					   .sq_slots = SLOTS,
+					   .rq_off = rq,
+					   .rq_slots = 1 };
 		assert_int_equal(qp_init(&t.qp[i], &a), QP_OK);
 		assert_int_equal(qp_step(&t.ctx, &t.qp[i], QP_S_ERR), QP_OK);
 	}

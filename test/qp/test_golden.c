@@ -27,7 +27,7 @@ struct stream {
 	uint32_t n;
 	struct mpa_frame frame; /* its Request or Reply */
 	struct mpa_neg_rx neg;
-	uint32_t ops;           /* where the FPDUs begin */
+	uint32_t ops; /* where the FPDUs begin */
 };
 
 static struct stream cli, srv;
@@ -84,8 +84,14 @@ static void entry(uint32_t stag, uint64_t iova, uint8_t *mem, uint64_t len)
 {
 	struct qp_mr *mr = &table[stag >> 8];
 
-	*mr = (struct qp_mr){ .word = 1u << 8 | (stag & 0xff), .pd = RIG_PD, .rights = QP_ACC_ALL, .npieces = 1,
-			      .iova = iova, .len = len, .one = { mem, len }, .kind = QP_ENTRY_MR };
+	*mr = (struct qp_mr){ .word = 1u << 8 | (stag & 0xff),
+			      .pd = RIG_PD,
+			      .rights = QP_ACC_ALL,
+			      .npieces = 1,
+			      .iova = iova,
+			      .len = len,
+			      .one = { mem, len },
+			      .kind = QP_ENTRY_MR };
 	mr->pieces = &mr->one;
 }
 
@@ -129,8 +135,9 @@ static void answer(struct rig_node *n, uint32_t *at, uint64_t id)
 		sge.len += h.payload_len;
 		if (!h.last)
 			continue;
-		const struct rig_wr w = { .wr_id = id, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &sge,
-					  .num_sge = 1 };
+		const struct rig_wr w = {
+			.wr_id = id, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &sge, .num_sge = 1
+		};
 		assert_true(rig_post(n, 0, &w));
 		return;
 	}
@@ -201,14 +208,15 @@ static void replay(const char *name)
 static void served_like_siw(void **state)
 {
 	static const char *const name[] = {
-		"crc_02_send_0", "crc_03_send_1", "crc_05_send_32", "crc_08_send_1460", "crc_09_send_4096",
-		"crc_10_send_65536", "crc_12_write_0", "crc_13_write_1", "crc_14_write_64", "crc_16_write_4096",
-		"crc_18_write_65536u", "crc_19_writes_300", "crc_20_read_0", "crc_21_read_1", "crc_22_read_64",
-		"crc_23_read_1460", "crc_24_read_4096", "crc_25_read_65536", "crc_26_reads_512", "crc_27_mixed_8192",
-		"crc_30_sendse_64", "nocrc_09_send_4096", "nocrc_17_write_65536", "nocrc_25_read_65536",
-		"nocrc_27_mixed_8192", "p2pcrc_02_send_64", "p2p_02_send_64", "p2pread_02_send_64",
-		"rev1crc_02_send_64",
-		"rev1crc_03_write_4096", "rev1crc_04_read_4096", "rev1_04_read_4096", "crccli_02_send_64",
+		"crc_02_send_0",       "crc_03_send_1",         "crc_05_send_32",       "crc_08_send_1460",
+		"crc_09_send_4096",    "crc_10_send_65536",     "crc_12_write_0",       "crc_13_write_1",
+		"crc_14_write_64",     "crc_16_write_4096",     "crc_18_write_65536u",  "crc_19_writes_300",
+		"crc_20_read_0",       "crc_21_read_1",         "crc_22_read_64",       "crc_23_read_1460",
+		"crc_24_read_4096",    "crc_25_read_65536",     "crc_26_reads_512",     "crc_27_mixed_8192",
+		"crc_30_sendse_64",    "nocrc_09_send_4096",    "nocrc_17_write_65536", "nocrc_25_read_65536",
+		"nocrc_27_mixed_8192", "p2pcrc_02_send_64",     "p2p_02_send_64",       "p2pread_02_send_64",
+		"rev1crc_02_send_64",  "rev1crc_03_write_4096", "rev1crc_04_read_4096", "rev1_04_read_4096",
+		"crccli_02_send_64",
 	};
 
 	(void)state;
@@ -225,12 +233,9 @@ static void refused_like_siw(void **state)
 		const char *name;
 		uint8_t layer, etype, code;
 	} t[] = {
-		{ "errcrc_04_err_write_stag_64", 1, 1, 0x00 },
-		{ "errcrc_05_err_write_key_64", 1, 1, 0x00 },
-		{ "errcrc_06_err_write_bounds_256", 1, 1, 0x01 },
-		{ "errcrc_08_err_read_stag_64", 0, 1, 0x00 },
-		{ "errcrc_09_err_read_bounds_256", 0, 1, 0x01 },
-		{ "errcrc_11_err_send_norecv_64", 1, 2, 0x02 },
+		{ "errcrc_04_err_write_stag_64", 1, 1, 0x00 },    { "errcrc_05_err_write_key_64", 1, 1, 0x00 },
+		{ "errcrc_06_err_write_bounds_256", 1, 1, 0x01 }, { "errcrc_08_err_read_stag_64", 0, 1, 0x00 },
+		{ "errcrc_09_err_read_bounds_256", 0, 1, 0x01 },  { "errcrc_11_err_send_norecv_64", 1, 2, 0x02 },
 	};
 
 	(void)state;

@@ -362,13 +362,22 @@ static void read_issued(void)
 	raw_respond(&p);
 	assert_true(rc_is_up(&dev()->conn[0]));
 	struct qp_sge s = rig_sge(dev(), 8192, 2000);
-	const struct rig_wr w = { .wr_id = 3, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
-				  .raddr = 0x5000, .rkey = 0x77 };
+	const struct rig_wr w = { .wr_id = 3,
+				  .op = QP_WR_READ,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &s,
+				  .num_sge = 1,
+				  .raddr = 0x5000,
+				  .rkey = 0x77 };
 	assert_true(rig_post(dev(), 0, &w));
 	rig_settle(B.r);
 }
 
-static void resp_good(void) { resp(dev()->lkey, iova(8192), 1000, false); resp(dev()->lkey, iova(9192), 1000, true); }
+static void resp_good(void)
+{
+	resp(dev()->lkey, iova(8192), 1000, false);
+	resp(dev()->lkey, iova(9192), 1000, true);
+}
 static void resp_overrun(void) { resp(dev()->lkey, iova(8192), 2001, true); }
 
 static void resp_overrun_late(void)
@@ -381,7 +390,11 @@ static void resp_elsewhere(void) { resp(dev()->lkey, iova(0), 2000, true); }
 static void resp_other_stag(void) { resp(B.small, iova(SMALL_LEN), 2000, true); }
 static void resp_early_last(void) { resp(dev()->lkey, iova(8192), 1000, true); }
 static void resp_late_last(void) { resp(dev()->lkey, iova(8192), 2000, false); }
-static void resp_twice(void) { resp_good(); resp(dev()->lkey, iova(8192), 2000, true); }
+static void resp_twice(void)
+{
+	resp_good();
+	resp(dev()->lkey, iova(8192), 2000, true);
+}
 
 static void read_responses(void **state)
 {
@@ -390,8 +403,8 @@ static void read_responses(void **state)
 		uint8_t layer, etype, code;
 		bool completes;
 	} t[] = {
-		{ resp_overrun, 1, 1, 0x01, false }, { resp_overrun_late, 1, 1, 0x01, false },
-		{ resp_elsewhere, 1, 1, 0x01, false }, { resp_other_stag, 1, 1, 0x00, false },
+		{ resp_overrun, 1, 1, 0x01, false },    { resp_overrun_late, 1, 1, 0x01, false },
+		{ resp_elsewhere, 1, 1, 0x01, false },  { resp_other_stag, 1, 1, 0x00, false },
 		{ resp_early_last, 0, 2, 0x07, false }, { resp_late_last, 0, 2, 0x07, false },
 		{ resp_twice, 0, 2, 0x06, true },
 	};
@@ -460,8 +473,13 @@ static void terminate_blames_what_its_segment_acknowledges(void **state)
 	rig_settle(B.r);
 	struct qp_sge s = rig_sge(dev(), 0, 100);
 	for (uint32_t i = 0; i < 3; i++) {
-		const struct rig_wr w = { .wr_id = i, .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &s,
-					  .num_sge = 1, .raddr = 0x5000 + 0x1000 * i, .rkey = 0x77 };
+		const struct rig_wr w = { .wr_id = i,
+					  .op = QP_WR_WRITE,
+					  .flags = QP_WF_SIGNALED,
+					  .sge = &s,
+					  .num_sge = 1,
+					  .raddr = 0x5000 + 0x1000 * i,
+					  .rkey = 0x77 };
 		assert_true(rig_post(dev(), 0, &w));
 	}
 	B.r->n[B.raw].paused = true;
@@ -492,8 +510,11 @@ static void noise(void **state)
 		open_bench(0, &cfg);
 		raw_up();
 		if (i & 2)
-			B.r->cfg.link = (struct rig_link){ .delay_ns = 5000, .loss = 30000, .dup = 50000,
-							   .reorder = 300000, .reorder_ns = 100000,
+			B.r->cfg.link = (struct rig_link){ .delay_ns = 5000,
+							   .loss = 30000,
+							   .dup = 50000,
+							   .reorder = 300000,
+							   .reorder_ns = 100000,
 							   .cut = 200000 };
 		struct qp_sge s = rig_sge(dev(), 3u << 20, 1000);
 		rig_post_recv(dev(), 0, 1, &s, 1);
@@ -504,8 +525,8 @@ static void noise(void **state)
 				u[b] = (uint8_t)rn_rng_u32(&g);
 			if (rn_rng_below(&g, 4) > 0) { /* mostly a plausible header */
 				struct ddp_hdr h = ddp_untagged((enum rdmap_opcode)rn_rng_below(&g, 8),
-								rn_rng_below(&g, 2), B.small,
-								rn_rng_below(&g, 3), rn_rng_below(&g, 2) * 40);
+								rn_rng_below(&g, 2), B.small, rn_rng_below(&g, 3),
+								rn_rng_below(&g, 2) * 40);
 				h.tagged = rn_rng_below(&g, 2);
 				h.to = iova(rn_rng_below(&g, 3 * SMALL_LEN));
 				h.qn = rn_rng_below(&g, 4);

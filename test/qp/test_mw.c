@@ -21,8 +21,9 @@ static uint8_t mem[8192];
 static uint32_t reg(uint32_t rights)
 {
 	const struct qp_piece p[] = { { mem, 4096 }, { mem + 4096, 4096 } };
-	const struct qp_mr_attr a = { .pd = PD, .rights = rights, .iova = 0x10000, .len = 8192, .pieces = p,
-				      .npieces = 2 };
+	const struct qp_mr_attr a = {
+		.pd = PD, .rights = rights, .iova = 0x10000, .len = 8192, .pieces = p, .npieces = 2
+	};
 	static struct qp_piece keep[2];
 	struct qp_mr_attr b = a;
 	uint32_t stag = 0;
@@ -56,7 +57,12 @@ static enum qp_mr_verdict look(uint32_t stag, uint64_t to, uint32_t len, uint32_
 
 static struct qp_mw_bind on(uint32_t mw, uint32_t mr)
 {
-	return (struct qp_mw_bind){ .pd = PD, .qpn = QPN, .stag = mw, .lkey = mr, .addr = 0x10000 + 4000, .len = 200,
+	return (struct qp_mw_bind){ .pd = PD,
+				    .qpn = QPN,
+				    .stag = mw,
+				    .lkey = mr,
+				    .addr = 0x10000 + 4000,
+				    .len = 200,
 				    .access = QP_ACC_REMOTE_WRITE };
 }
 
@@ -71,8 +77,9 @@ static void bound_and_used(void **state)
 {
 	uint32_t mr = reg(QP_ACC_LOCAL_WRITE | QP_ACC_MW_BIND), mw = window(QP_ENTRY_MW_2);
 	struct qp_mw_bind b = on(mw ^ 0x21, mr);
-	const struct qp_access a = { .pd = PD, .stag = b.stag, .to = 0x10000 + 4050, .len = 100,
-				     .rights = QP_ACC_REMOTE_WRITE, .qpn = QPN };
+	const struct qp_access a = {
+		.pd = PD, .stag = b.stag, .to = 0x10000 + 4050, .len = 100, .rights = QP_ACC_REMOTE_WRITE, .qpn = QPN
+	};
 	struct rn_iov out[2];
 	uint32_t n;
 
@@ -205,8 +212,9 @@ static void binders_and_readers(void **state)
 	pthread_create(&t[0], NULL, binds, NULL);
 	pthread_create(&t[1], NULL, binds, &stop);
 	for (uint64_t i = 0; i < 1000000 || ((seen[0] < 100 || seen[1] < 100) && i < 100000000); i++) {
-		const struct qp_access low = { .pd = PD, .stag = the_mw, .to = 0x10000, .len = 100,
-					       .rights = QP_ACC_REMOTE_WRITE, .qpn = QPN };
+		const struct qp_access low = {
+			.pd = PD, .stag = the_mw, .to = 0x10000, .len = 100, .rights = QP_ACC_REMOTE_WRITE, .qpn = QPN
+		};
 		struct qp_access a = low;
 		struct rn_iov out[2];
 		uint32_t n;
@@ -256,9 +264,14 @@ static struct pair bound(uint32_t access)
 	post(p.r, 0, (struct rig_wr){ .op = QP_WR_WRITE, .sge = &none, .num_sge = 1 }); /* the initiator speaks first */
 	assert_int_equal(qp_mw_alloc(&p.r->n[1].dev, RIG_PD, QP_ENTRY_MW_2, &p.mw), QP_MR_OK);
 	p.stag = p.mw ^ 3;
-	struct qp_cqe e = post(p.r, 1, (struct rig_wr){ .wr_id = 71, .op = QP_WR_BIND_MW, .rkey = p.stag,
-							.aux = p.r->n[1].lkey, .raddr = RIG_IOVA(1) + 1000,
-							.bind_len = 1000, .access = access });
+	struct qp_cqe e = post(p.r, 1,
+			       (struct rig_wr){ .wr_id = 71,
+						.op = QP_WR_BIND_MW,
+						.rkey = p.stag,
+						.aux = p.r->n[1].lkey,
+						.raddr = RIG_IOVA(1) + 1000,
+						.bind_len = 1000,
+						.access = access });
 	assert_int_equal(e.status, QP_WC_SUCCESS);
 	assert_int_equal(e.op, QP_WC_BIND_MW);
 	assert_int_equal(e.wr_id, 71);
@@ -269,8 +282,10 @@ static struct qp_cqe use(const struct pair *p, uint8_t op, uint32_t off, uint32_
 {
 	struct qp_sge s = rig_sge(&p->r->n[0], 0, len);
 
-	return post(p->r, 0, (struct rig_wr){ .op = op, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1) + off,
-					      .rkey = p->stag, .operand = 1 });
+	return post(
+		p->r, 0,
+		(struct rig_wr){
+			.op = op, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1) + off, .rkey = p->stag, .operand = 1 });
 }
 
 /* A Write that node 1 answers with a Terminate. It may have been acknowledged before. */
@@ -332,8 +347,12 @@ static void of_another_queue_pair(void **state)
 {
 	struct pair p = bound(QP_ACC_REMOTE_WRITE);
 	struct qp_sge s = rig_sge(&p.r->n[0], 0, 8);
-	const struct rig_wr w = { .op = QP_WR_WRITE, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
-				  .raddr = RIG_IOVA(1) + 1000, .rkey = p.stag };
+	const struct rig_wr w = { .op = QP_WR_WRITE,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &s,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(1) + 1000,
+				  .rkey = p.stag };
 
 	(void)state;
 	rig_connect(p.r, 1);
@@ -354,10 +373,18 @@ static void fenced(void **state)
 	struct qp_sge s = { .addr = RIG_IOVA(0), .len = 500, .lkey = sink };
 
 	(void)state;
-	assert_true(rig_post(a, 0, &(struct rig_wr){ .wr_id = 1, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &s,
-						      .num_sge = 1, .raddr = RIG_IOVA(1) + 1000, .rkey = p.stag }));
-	assert_true(rig_post(a, 0, &(struct rig_wr){ .wr_id = 2, .op = QP_WR_LOCAL_INV, .aux = sink,
-						      .flags = QP_WF_SIGNALED | QP_WF_FENCE }));
+	assert_true(rig_post(a, 0,
+			     &(struct rig_wr){ .wr_id = 1,
+					       .op = QP_WR_READ,
+					       .flags = QP_WF_SIGNALED,
+					       .sge = &s,
+					       .num_sge = 1,
+					       .raddr = RIG_IOVA(1) + 1000,
+					       .rkey = p.stag }));
+	assert_true(rig_post(
+		a, 0,
+		&(struct rig_wr){
+			.wr_id = 2, .op = QP_WR_LOCAL_INV, .aux = sink, .flags = QP_WF_SIGNALED | QP_WF_FENCE }));
 	struct qp_cqe e = rig_wait(p.r, &a->scq_client);
 	assert_int_equal(e.wr_id, 1);
 	assert_int_equal(e.status, QP_WC_SUCCESS);

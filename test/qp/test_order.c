@@ -38,8 +38,12 @@ static void lose_the(uint32_t which)
 
 static struct rig_wr wr_of(enum qp_wr_op op, const struct qp_sge *g, uint32_t to)
 {
-	return (struct rig_wr){ .op = (uint8_t)op, .flags = QP_WF_SIGNALED, .sge = g, .num_sge = 1,
-				.raddr = RIG_IOVA(1) + to, .rkey = Z->rkey };
+	return (struct rig_wr){ .op = (uint8_t)op,
+				.flags = QP_WF_SIGNALED,
+				.sge = g,
+				.num_sge = 1,
+				.raddr = RIG_IOVA(1) + to,
+				.rkey = Z->rkey };
 }
 
 static void post_write(uint32_t from, uint32_t to, uint32_t len)
@@ -220,7 +224,11 @@ static void the_middle_of_a_send_is_placed_early(void **state)
 static void the_middle_of_a_read_is_placed_early(void **state)
 {
 	const struct qp_sge g = rig_sge(Z, 0, BIG);
-	const struct rig_wr w = { .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &g, .num_sge = 1, .raddr = RIG_IOVA(0),
+	const struct rig_wr w = { .op = QP_WR_READ,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &g,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(0),
 				  .rkey = A->rkey };
 	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_TAGGED_HDR_LEN;
 	const uint64_t before = Z->ctx.qp.stats.ooo_placed;

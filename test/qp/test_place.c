@@ -47,8 +47,9 @@ static int down(void **state)
 static void post_write(uint32_t from, uint32_t to, uint32_t len)
 {
 	const struct qp_sge src = rig_sge(A, from, len);
-	const struct rig_wr w = { .op = QP_WR_WRITE, .sge = &src, .num_sge = 1, .raddr = RIG_IOVA(1) + to,
-				  .rkey = B->rkey };
+	const struct rig_wr w = {
+		.op = QP_WR_WRITE, .sge = &src, .num_sge = 1, .raddr = RIG_IOVA(1) + to, .rkey = B->rkey
+	};
 
 	assert_true(rig_post(A, 0, &w));
 }
@@ -149,8 +150,13 @@ static void many_messages(void **state)
 static void a_read_sees_what_was_written_before(void **state)
 {
 	const struct qp_sge sink = rig_sge(A, 3 * SRC, BIG);
-	const struct rig_wr read = { .wr_id = 1, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
-				     .raddr = RIG_IOVA(1), .rkey = B->rkey };
+	const struct rig_wr read = { .wr_id = 1,
+				     .op = QP_WR_READ,
+				     .flags = QP_WF_SIGNALED,
+				     .sge = &sink,
+				     .num_sge = 1,
+				     .raddr = RIG_IOVA(1),
+				     .rkey = B->rkey };
 
 	(void)state;
 	post_write(0, 0, BIG);
@@ -162,8 +168,14 @@ static void a_read_sees_what_was_written_before(void **state)
 static void an_atomic_sees_what_was_written_before(void **state)
 {
 	const struct qp_sge sink = rig_sge(A, 3 * SRC, 8);
-	const struct rig_wr add = { .wr_id = 1, .op = QP_WR_FETCH_ADD, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
-				    .raddr = RIG_IOVA(1) + BIG - 8, .rkey = B->rkey, .operand = 1 };
+	const struct rig_wr add = { .wr_id = 1,
+				    .op = QP_WR_FETCH_ADD,
+				    .flags = QP_WF_SIGNALED,
+				    .sge = &sink,
+				    .num_sge = 1,
+				    .raddr = RIG_IOVA(1) + BIG - 8,
+				    .rkey = B->rkey,
+				    .operand = 1 };
 	uint64_t want, got;
 
 	(void)state;
@@ -180,7 +192,8 @@ static void an_atomic_sees_what_was_written_before(void **state)
 static void a_send_is_whole_when_it_completes(void **state)
 {
 	const struct qp_sge src = rig_sge(A, 0, BIG);
-	const struct qp_sge dst[3] = { rig_sge(B, 0, 7000), rig_sge(B, 100000, BIG - 7000 - 30), rig_sge(B, 200000, 30) };
+	const struct qp_sge dst[3] = { rig_sge(B, 0, 7000), rig_sge(B, 100000, BIG - 7000 - 30),
+				       rig_sge(B, 200000, 30) };
 	const struct rig_wr w = { .op = QP_WR_SEND, .sge = &src, .num_sge = 1 };
 
 	(void)state;

@@ -197,12 +197,23 @@ static void writes_reads_and_immediates_keep_their_place(void **state)
 	(void)state;
 	up(RN_NEVER);
 	s = rig_sge(A, 0, 300);
-	const struct rig_wr imm = { .wr_id = 1, .op = QP_WR_WRITE_IMM, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
-				    .raddr = RIG_IOVA(1), .rkey = B->rkey, .aux = 77 };
+	const struct rig_wr imm = { .wr_id = 1,
+				    .op = QP_WR_WRITE_IMM,
+				    .flags = QP_WF_SIGNALED,
+				    .sge = &s,
+				    .num_sge = 1,
+				    .raddr = RIG_IOVA(1),
+				    .rkey = B->rkey,
+				    .aux = 77 };
 	assert_true(rig_post(A, 0, &imm));
 	struct qp_sge sink = rig_sge(A, 1 << 20, 200);
-	const struct rig_wr rd = { .wr_id = 2, .op = QP_WR_READ, .flags = QP_WF_SIGNALED, .sge = &sink, .num_sge = 1,
-				   .raddr = RIG_IOVA(1) + 4096, .rkey = B->rkey };
+	const struct rig_wr rd = { .wr_id = 2,
+				   .op = QP_WR_READ,
+				   .flags = QP_WF_SIGNALED,
+				   .sge = &sink,
+				   .num_sge = 1,
+				   .raddr = RIG_IOVA(1) + 4096,
+				   .rkey = B->rkey };
 	assert_true(rig_post(A, 0, &rd));
 	memset(B->mem + 4096, 0x5a, 200);
 	rig_settle(R);
@@ -309,7 +320,9 @@ static void up_shared(uint32_t flows)
 	R = rig_new(&cfg);
 	A = &R->n[0];
 	B = &R->n[1];
-	const struct qp_srq_attr a = { .owner = 1, .pd = RIG_PD, .wqe_slots = 1,
+	const struct qp_srq_attr a = { .owner = 1,
+				       .pd = RIG_PD,
+				       .wqe_slots = 1,
 				       .ring = { B->region, RIG_REGION, SRQ_OFF, SRQ_SLOTS, QP_SLOT_SIZE } };
 	srq = aligned_alloc(RN_CACHE_LINE, sizeof(*srq));
 	assert_int_equal(qp_srq_init(srq, &a), SPSC_OK);
@@ -323,7 +336,9 @@ static void up_shared(uint32_t flows)
 
 static void post_shared(uint64_t wr_id, uint32_t off, uint32_t len)
 {
-	const struct qp_rwqe w = { .wr_id = wr_id, .num_sge = 1, .slots = 1, .sge[0] = { RIG_IOVA(1) + off, len, B->lkey } };
+	const struct qp_rwqe w = {
+		.wr_id = wr_id, .num_sge = 1, .slots = 1, .sge[0] = { RIG_IOVA(1) + off, len, B->lkey }
+	};
 
 	spsc_prod_copy(&ring, 0, &w, sizeof(w));
 	spsc_prod_publish(&ring, 1);

@@ -41,8 +41,9 @@ static void fill(uint32_t at, uint32_t len, unsigned salt)
 static void post(uint8_t op, uint64_t id, uint32_t from, uint32_t len, uint64_t to)
 {
 	struct qp_sge sge = rig_sge(n, from, len);
-	struct rig_wr w = { .wr_id = id, .op = op, .flags = QP_WF_SIGNALED, .sge = &sge, .num_sge = 1, .raddr = to,
-			    .rkey = n->rkey };
+	struct rig_wr w = {
+		.wr_id = id, .op = op, .flags = QP_WF_SIGNALED, .sge = &sge, .num_sge = 1, .raddr = to, .rkey = n->rkey
+	};
 
 	assert_true(rig_post(n, 0, &w));
 }
@@ -81,8 +82,14 @@ static void work(unsigned rounds)
 		memset(word, 0, 16);
 		*word = was = 40 + i;
 		struct qp_sge old = rig_sge(n, 4 * SIZE + 8, 8);
-		struct rig_wr add = { .wr_id = 4, .op = QP_WR_FETCH_ADD, .flags = QP_WF_SIGNALED, .sge = &old, .num_sge = 1,
-				      .raddr = RIG_IOVA(0) + 4 * SIZE, .rkey = n->rkey, .operand = 2 };
+		struct rig_wr add = { .wr_id = 4,
+				      .op = QP_WR_FETCH_ADD,
+				      .flags = QP_WF_SIGNALED,
+				      .sge = &old,
+				      .num_sge = 1,
+				      .raddr = RIG_IOVA(0) + 4 * SIZE,
+				      .rkey = n->rkey,
+				      .operand = 2 };
 		assert_true(rig_post(n, 0, &add));
 		done(4, QP_WC_SUCCESS);
 		assert_true(word[0] == was + 2 && word[1] == was);
@@ -112,7 +119,9 @@ static void over_a_bad_line(void **state)
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct rig_cfg cfg = defaults();
 		cfg.seed = seed;
-		cfg.link = (struct rig_link){ .loss = 30000, .dup = 20000, .reorder = 50000, .delay_ns = 5000, .reorder_ns = 40000 };
+		cfg.link = (struct rig_link){
+			.loss = 30000, .dup = 20000, .reorder = 50000, .delay_ns = 5000, .reorder_ns = 40000
+		};
 		join(&cfg);
 		work(1);
 		rig_free(r);
@@ -146,8 +155,12 @@ static void many_at_once(void **state)
 /* What the connection refuses it has asked for itself: the request that is to blame says why, the others are flushed. */
 static void refusals_find_their_request(void **state)
 {
-	static const struct { uint8_t op; enum qp_wc_status status; } bad[] = {
-		{ QP_WR_WRITE, QP_WC_REM_ACCESS_ERR }, { QP_WR_READ, QP_WC_REM_ACCESS_ERR },
+	static const struct {
+		uint8_t op;
+		enum qp_wc_status status;
+	} bad[] = {
+		{ QP_WR_WRITE, QP_WC_REM_ACCESS_ERR },
+		{ QP_WR_READ, QP_WC_REM_ACCESS_ERR },
 	};
 
 	(void)state;
@@ -155,8 +168,13 @@ static void refusals_find_their_request(void **state)
 		struct rig_cfg cfg = defaults();
 		join(&cfg);
 		struct qp_sge sge = rig_sge(n, 0, 100);
-		struct rig_wr w = { .wr_id = 1, .op = bad[i].op, .flags = QP_WF_SIGNALED, .sge = &sge, .num_sge = 1,
-				    .raddr = RIG_IOVA(0) + RIG_MEM, .rkey = n->rkey };
+		struct rig_wr w = { .wr_id = 1,
+				    .op = bad[i].op,
+				    .flags = QP_WF_SIGNALED,
+				    .sge = &sge,
+				    .num_sge = 1,
+				    .raddr = RIG_IOVA(0) + RIG_MEM,
+				    .rkey = n->rkey };
 		assert_true(rig_post_recv(n, 0, 5, &sge, 1));
 		assert_true(rig_post(n, 0, &w));
 		post(QP_WR_WRITE, 2, 0, 100, RIG_IOVA(0) + SIZE);
@@ -188,10 +206,8 @@ static void again_after_reset(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(work_of_every_kind),
-		cmocka_unit_test(over_a_bad_line),
-		cmocka_unit_test(many_at_once),
-		cmocka_unit_test(refusals_find_their_request),
+		cmocka_unit_test(work_of_every_kind), cmocka_unit_test(over_a_bad_line),
+		cmocka_unit_test(many_at_once),       cmocka_unit_test(refusals_find_their_request),
 		cmocka_unit_test(again_after_reset),
 	};
 

@@ -65,8 +65,10 @@ static bool post_one(struct rig *r, int id, struct side *s)
 	uint32_t k = 0;
 
 	*j = (struct job){ .op = (uint8_t)(rn_rng_below(g, 3) == 0 ? QP_WR_SEND
-					    : rn_rng_below(g, 2) ? QP_WR_WRITE : QP_WR_READ),
-			   .signaled = rn_rng_below(g, 3) > 0 || s->posted == WRS - 1, .len = pick_len(g) };
+					   : rn_rng_below(g, 2)    ? QP_WR_WRITE
+								   : QP_WR_READ),
+			   .signaled = rn_rng_below(g, 3) > 0 || s->posted == WRS - 1,
+			   .len = pick_len(g) };
 	struct rig_wr w = { .wr_id = s->posted, .op = j->op, .rkey = r->n[!id].rkey, .sge = sge };
 	if (j->signaled)
 		w.flags |= QP_WF_SIGNALED;

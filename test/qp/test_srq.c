@@ -30,7 +30,9 @@ static void up(uint32_t flows)
 	R = rig_new(&cfg);
 	A = &R->n[0];
 	B = &R->n[1];
-	const struct qp_srq_attr a = { .owner = OWNER, .pd = SRQ_PD, .wqe_slots = WQE_SLOTS,
+	const struct qp_srq_attr a = { .owner = OWNER,
+				       .pd = SRQ_PD,
+				       .wqe_slots = WQE_SLOTS,
 				       .ring = { B->region, RIG_REGION, SRQ_OFF, SRQ_SLOTS, QP_SLOT_SIZE } };
 	srq = aligned_alloc(RN_CACHE_LINE, sizeof(*srq));
 	assert_int_equal(qp_srq_init(srq, &a), SPSC_OK);
@@ -50,7 +52,9 @@ static void down(void)
 
 static void post(uint64_t wr_id, uint32_t off, uint32_t len)
 {
-	struct qp_rwqe w = { .wr_id = wr_id, .num_sge = 1, .slots = WQE_SLOTS, .sge[0] = { RIG_IOVA(1) + off, len, lkey } };
+	struct qp_rwqe w = {
+		.wr_id = wr_id, .num_sge = 1, .slots = WQE_SLOTS, .sge[0] = { RIG_IOVA(1) + off, len, lkey }
+	};
 
 	assert_true(spsc_prod_free(&ring, WQE_SLOTS) >= WQE_SLOTS);
 	spsc_prod_copy(&ring, 0, &w, sizeof(w));
@@ -123,8 +127,13 @@ static void immediate_data_takes_one_from_it(void **state)
 	up(2);
 	s = rig_sge(A, 0, 300);
 	for (uint32_t i = 0; i < 12; i++) {
-		const struct rig_wr w = { .op = ops[i % 3], .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1,
-					  .raddr = RIG_IOVA(1), .rkey = B->rkey, .aux = 500 + i };
+		const struct rig_wr w = { .op = ops[i % 3],
+					  .flags = QP_WF_SIGNALED,
+					  .sge = &s,
+					  .num_sge = 1,
+					  .raddr = RIG_IOVA(1),
+					  .rkey = B->rkey,
+					  .aux = 500 + i };
 		post(i, 8192, 1000);
 		assert_true(rig_post(A, i & 1, &w));
 		rig_settle(R);
@@ -213,10 +222,9 @@ static void an_empty_one_ends_the_connection_as_an_empty_receive_queue_does(void
 static void receives_that_lie_cost_their_taker_and_no_one_else(void **state)
 {
 	static const struct qp_rwqe lies[] = {
-		{ .wr_id = 50, .num_sge = 1, .slots = 1 },  /* not as many slots as the queue's receives have */
-		{ .wr_id = 50, .num_sge = 8, .slots = 2 },  /* SGEs beyond them */
-		{ .wr_id = 50, .num_sge = 31, .slots = 8 },
-		{ .wr_id = 50, .num_sge = 0, .slots = 0 },
+		{ .wr_id = 50, .num_sge = 1, .slots = 1 }, /* not as many slots as the queue's receives have */
+		{ .wr_id = 50, .num_sge = 8, .slots = 2 }, /* SGEs beyond them */
+		{ .wr_id = 50, .num_sge = 31, .slots = 8 },    { .wr_id = 50, .num_sge = 0, .slots = 0 },
 		{ .wr_id = 50, .num_sge = 255, .slots = 255 },
 	};
 
@@ -282,8 +290,12 @@ static void a_larger_ring_takes_over_in_order(void **state)
 {
 	enum { MORE = 2 * RIG_CQE };
 	struct spsc_prod to[QP_MAX_WORKERS];
-	const struct qp_cq_attr a = { .region = NULL, .region_size = RIG_REGION, .ring_off = SRQ_OFF + 65536,
-				      .ring_stride = spsc_size(MORE, QP_CQE_SIZE), .workers = 1, .cqe = MORE };
+	const struct qp_cq_attr a = { .region = NULL,
+				      .region_size = RIG_REGION,
+				      .ring_off = SRQ_OFF + 65536,
+				      .ring_stride = spsc_size(MORE, QP_CQE_SIZE),
+				      .workers = 1,
+				      .cqe = MORE };
 	struct qp_cq_attr at = a;
 	struct qp_cqe e;
 

@@ -31,10 +31,22 @@ static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16
 static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 {
 	struct rig_qp *q = &n->q[i];
-	const struct qp_attr a = { .owner = 200 + i, .qpn = 10 + i, .pd = RIG_PD, .dev = &n->dev, .scq = &n->scq,
-				   .rcq = &n->rcq, .srq = srq, .region = n->region, .region_size = RIG_REGION,
-				   .shm_off = q->shm_off, .sq_off = q->sq_off, .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS, .rq_slots = RIG_SLOTS, .type = QP_UD, .max_msg = MTU };
+	const struct qp_attr a = { .owner = 200 + i,
+				   .qpn = 10 + i,
+				   .pd = RIG_PD,
+				   .dev = &n->dev,
+				   .scq = &n->scq,
+				   .rcq = &n->rcq,
+				   .srq = srq,
+				   .region = n->region,
+				   .region_size = RIG_REGION,
+				   .shm_off = q->shm_off,
+				   .sq_off = q->sq_off,
+				   .rq_off = q->rq_off,
+				   .sq_slots = RIG_SLOTS,
+				   .rq_slots = RIG_SLOTS,
+				   .type = QP_UD,
+				   .max_msg = MTU };
 
 	rc_destroy(&n->ctx, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
@@ -74,13 +86,20 @@ static void post(struct rig_node *n, const struct rig_wr *w)
 	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inl_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
 	uint32_t slots = qp_wqe_slots(QP_UD_ADDR_LEN + bytes);
 
-	*e = (struct qp_wqe){ .wr_id = w->wr_id, .op = w->op, .flags = w->flags, .num_sge = (uint8_t)w->num_sge,
-			      .slots = (uint8_t)slots, .inline_len = (uint16_t)w->inl_len, .hop_limit = 9, .aux = w->aux };
+	*e = (struct qp_wqe){ .wr_id = w->wr_id,
+			      .op = w->op,
+			      .flags = w->flags,
+			      .num_sge = (uint8_t)w->num_sge,
+			      .slots = (uint8_t)slots,
+			      .inline_len = (uint16_t)w->inl_len,
+			      .hop_limit = 9,
+			      .aux = w->aux };
 	e->ud.qpn = w->raddr != 0 ? (uint32_t)w->raddr : 10;
 	e->ud.qkey = w->raddr != 0 ? (uint32_t)(w->raddr >> 32) : QKEY;
 	memcpy(e->dgram.addr, addr_b, sizeof(addr_b));
 	if (bytes > 0)
-		memcpy(raw + QP_WQE_FIXED + QP_UD_ADDR_LEN, w->flags & QP_WF_INLINE ? w->inl : (const void *)w->sge, bytes);
+		memcpy(raw + QP_WQE_FIXED + QP_UD_ADDR_LEN, w->flags & QP_WF_INLINE ? w->inl : (const void *)w->sge,
+		       bytes);
 	spsc_prod_copy(&p->sq, 0, raw, (size_t)slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&p->sq, slots);
 	dgram_doorbell(&n->dgram, &p->qp);
@@ -197,13 +216,15 @@ static void every_length(void **state)
 static void immediate_inline_and_solicited(void **state)
 {
 	/* as a protocol analyser would show it */
-	static const uint8_t wire[] = { 0x10, 1, 1, 0, 0, 0, 0, 10, 0, 0, 0, 10, 0x11, 0x11, 0x11, 0x11, 0, 0, 0, 0,
-					0x41, 0x45, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0,
-					'h', 'e', 'l', 'l', 'o' };
+	static const uint8_t wire[] = { 0x10, 1, 1, 0, 0, 0,    0,    10,   0,    0,    0,    10,  0x11, 0x11, 0x11,
+					0x11, 0, 0, 0, 0, 0x41, 0x45, 0xde, 0xad, 0xbe, 0xef, 0,   0,    0,    0,
+					0,    0, 0, 1, 0, 0,    0,    0,    'h',  'e',  'l',  'l', 'o' };
 	static const uint8_t imm[4] = { 0xde, 0xad, 0xbe, 0xef };
 	uint8_t big[QP_MAX_INLINE];
 	struct rig *r = pair();
-	struct rig_wr w = { .op = QP_WR_SEND_IMM, .flags = QP_WF_SOLICITED | QP_WF_INLINE, .inl = "hello", .inl_len = 5 };
+	struct rig_wr w = {
+		.op = QP_WR_SEND_IMM, .flags = QP_WF_SOLICITED | QP_WF_INLINE, .inl = "hello", .inl_len = 5
+	};
 	struct gram g;
 
 	(void)state;
@@ -259,8 +280,11 @@ static void as_many_sges_as_there_may_be(void **state)
 
 static void what_is_not_good_is_dropped(void **state)
 {
-	static const struct { uint32_t at; uint8_t xor; } ddp[] = {
-		{ 20, 0x80 }, { 20, 0x40 }, { 20, 0x02 }, { 21, 0x40 }, { 21, 0x01 }, { 21, 0x07 }, { 29, 1 }, { 37, 1 } };
+	static const struct {
+		uint32_t at;
+		uint8_t xor ;
+	} ddp[] = { { 20, 0x80 }, { 20, 0x40 }, { 20, 0x02 }, { 21, 0x40 },
+		    { 21, 0x01 }, { 21, 0x07 }, { 29, 1 },    { 37, 1 } };
 	struct rig *r = pair();
 	struct gram g, bad;
 
@@ -280,7 +304,7 @@ static void what_is_not_good_is_dropped(void **state)
 	assert_true(B->ctx.qp.stats.ud_crc > 8 * 100);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(ddp); i++) {
 		bad = g;
-		bad.p[ddp[i].at] ^= ddp[i].xor;
+		bad.p[ddp[i].at] ^= ddp[i].xor ;
 		crc_again(&bad);
 		in(B, &bad);
 	}
@@ -475,8 +499,12 @@ static void a_shared_receive_queue(void **state)
 	struct rig *r = pair();
 	struct qp_srq srq;
 	uint8_t *mem = aligned_alloc(64, spsc_size(8, QP_SLOT_SIZE));
-	const struct qp_srq_attr a = { .owner = 9, .pd = RIG_PD, .wqe_slots = 1,
-				       .ring = { .region = mem, .region_size = spsc_size(8, QP_SLOT_SIZE), .nslots = 8,
+	const struct qp_srq_attr a = { .owner = 9,
+				       .pd = RIG_PD,
+				       .wqe_slots = 1,
+				       .ring = { .region = mem,
+						 .region_size = spsc_size(8, QP_SLOT_SIZE),
+						 .nslots = 8,
 						 .slot_size = QP_SLOT_SIZE } };
 	struct spsc_prod client;
 	struct gram g;

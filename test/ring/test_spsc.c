@@ -28,14 +28,14 @@ static struct arena mem;
 
 static struct spsc_place place(void)
 {
-	return (struct spsc_place){ .region = &mem, .region_size = sizeof(mem), .off = offsetof(struct arena, ring),
-				    .nslots = NSLOTS, .slot_size = SLOT };
+	return (struct spsc_place){ .region = &mem,
+				    .region_size = sizeof(mem),
+				    .off = offsetof(struct arena, ring),
+				    .nslots = NSLOTS,
+				    .slot_size = SLOT };
 }
 
-static struct spsc_hdr *hdr(void)
-{
-	return (struct spsc_hdr *)(void *)mem.ring;
-}
+static struct spsc_hdr *hdr(void) { return (struct spsc_hdr *)(void *)mem.ring; }
 
 static void fresh(struct spsc_prod *p, struct spsc_cons *c, uint32_t start)
 {

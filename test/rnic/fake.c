@@ -30,12 +30,13 @@ struct fake {
 	char text[IPC_TEXT_MAX];
 };
 
-#define TAKE(array, out) do { \
-	(out) = 0; \
-	for (uint32_t i_ = 1; i_ < RN_ARRAY_LEN(array) && (out) == 0; i_++) \
-		if (!(array)[i_].used) \
-			(out) = i_; \
-} while (0)
+#define TAKE(array, out) \
+	do { \
+		(out) = 0; \
+		for (uint32_t i_ = 1; i_ < RN_ARRAY_LEN(array) && (out) == 0; i_++) \
+			if (!(array)[i_].used) \
+				(out) = i_; \
+	} while (0)
 #define VALID(array, h) ((h) > 0 && (h) < RN_ARRAY_LEN(array) && (array)[h].used)
 
 static int answer_handle(struct ipc_msg *m, uint32_t handle)
@@ -425,39 +426,23 @@ static int attach(struct fake_client *c, struct ipc_msg *m)
 static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
 {
 	switch ((enum ipc_type)m->type) {
-	case IPC_HELLO:
-		return hello(f, c, m, fds, nfds);
-	case IPC_QUERY_DEV:
-		return query_dev(m);
-	case IPC_CREATE_CHANNEL:
-		return create_channel(c, m, fds, nfds);
-	case IPC_ALLOC_PD:
-		return answer_handle(m, ++c->pds);
-	case IPC_REG_MR:
-		return reg_mr(c, m);
-	case IPC_ALLOC_MW: /* STags that no region has */
-		return answer_handle(m, FAKE_MAX + m->alloc_mw.type);
-	case IPC_CREATE_CQ:
-		return create_cq(c, m);
-	case IPC_RESIZE_CQ:
-		return resize_cq(c, m);
-	case IPC_CREATE_SRQ:
-		return create_srq(c, m);
-	case IPC_MODIFY_SRQ:
-		return modify_srq(c, m);
-	case IPC_QUERY_SRQ:
-		return query_srq(c, m);
-	case IPC_REACH: /* 192.0.2.99 does not answer */
-		return m->reach.ip[15] == 99 ? EHOSTUNREACH : answer_empty(m);
+	case IPC_HELLO: return hello(f, c, m, fds, nfds);
+	case IPC_QUERY_DEV: return query_dev(m);
+	case IPC_CREATE_CHANNEL: return create_channel(c, m, fds, nfds);
+	case IPC_ALLOC_PD: return answer_handle(m, ++c->pds);
+	case IPC_REG_MR: return reg_mr(c, m);
+	case IPC_ALLOC_MW: /* STags that no region has */ return answer_handle(m, FAKE_MAX + m->alloc_mw.type);
+	case IPC_CREATE_CQ: return create_cq(c, m);
+	case IPC_RESIZE_CQ: return resize_cq(c, m);
+	case IPC_CREATE_SRQ: return create_srq(c, m);
+	case IPC_MODIFY_SRQ: return modify_srq(c, m);
+	case IPC_QUERY_SRQ: return query_srq(c, m);
+	case IPC_REACH: /* 192.0.2.99 does not answer */ return m->reach.ip[15] == 99 ? EHOSTUNREACH : answer_empty(m);
 	case IPC_ATTACH:
-	case IPC_DETACH:
-		return attach(c, m);
-	case IPC_CREATE_QP:
-		return create_qp(c, m);
-	case IPC_MODIFY_QP:
-		return modify_qp(c, m);
-	case IPC_QUERY_QP:
-		return query_qp(c, m);
+	case IPC_DETACH: return attach(c, m);
+	case IPC_CREATE_QP: return create_qp(c, m);
+	case IPC_MODIFY_QP: return modify_qp(c, m);
+	case IPC_QUERY_QP: return query_qp(c, m);
 	case IPC_DESTROY_CHANNEL:
 	case IPC_DEALLOC_PD:
 	case IPC_DEREG_MR:
@@ -465,8 +450,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_DESTROY_QP:
 	case IPC_DESTROY_SRQ:
 	case IPC_DEALLOC_MW:
-	case IPC_CM_DESTROY_ID:
-		return destroy(c, m);
+	case IPC_CM_DESTROY_ID: return destroy(c, m);
 	case IPC_CM_CREATE_ID:
 	case IPC_CM_BIND:
 	case IPC_CM_RESOLVE_ADDR:
@@ -478,22 +462,14 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CM_DISCONNECT:
 	case IPC_CM_MIGRATE:
 	case IPC_CM_JOIN:
-	case IPC_CM_LEAVE:
-		return cm(c, m);
-	case IPC_IMPORT:
-		return import(f, c, m, fds, nfds);
-	case IPC_FORGET:
-		return forget(c, m);
-	case IPC_TOKEN:
-		close(fds[0]);
-		return VALID(c->chan, m->handle.handle) ? answer_empty(m) : EINVAL;
+	case IPC_CM_LEAVE: return cm(c, m);
+	case IPC_IMPORT: return import(f, c, m, fds, nfds);
+	case IPC_FORGET: return forget(c, m);
+	case IPC_TOKEN: close(fds[0]); return VALID(c->chan, m->handle.handle) ? answer_empty(m) : EINVAL;
 	case IPC_TOKEN_DEV:
 	case IPC_TOKEN_PD:
-	case IPC_TOKEN_MR:
-		close(fds[0]);
-		return EINVAL;
-	case IPC_TYPES:
-		break;
+	case IPC_TOKEN_MR: close(fds[0]); return EINVAL;
+	case IPC_TYPES: break;
 	}
 	return EINVAL;
 }
@@ -562,8 +538,7 @@ struct fake *fake_start(void)
 	pthread_mutex_init(&f->lock, NULL);
 	f->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (f->listener < 0 || bind(f->listener, (struct sockaddr *)&un, sizeof(un)) != 0 ||
-	    listen(f->listener, CLIENTS) != 0 ||
-	    pipe(f->stop) != 0 || pthread_create(&f->thread, NULL, run, f) != 0)
+	    listen(f->listener, CLIENTS) != 0 || pipe(f->stop) != 0 || pthread_create(&f->thread, NULL, run, f) != 0)
 		abort();
 	setenv("RNICD_SOCKET", f->path, 1);
 	return f;

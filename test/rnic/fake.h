@@ -14,11 +14,15 @@
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
-#define FAKE_MAX 4096u
+#define FAKE_MAX     4096u
 #define FAKE_WORKERS 2u
-#define FAKE_DEVS 2u
+#define FAKE_DEVS    2u
 
-struct fake_chan { bool used; int fd; struct spsc_prod ring; };
+struct fake_chan {
+	bool used;
+	int fd;
+	struct spsc_prod ring;
+};
 struct fake_cq {
 	bool used;
 	uint32_t channel, async;
@@ -26,7 +30,12 @@ struct fake_cq {
 	struct qp_cq_shm *shm;
 	struct spsc_prod ring[FAKE_WORKERS];
 };
-struct fake_srq { bool used; uint32_t limit, wqe_slots; uint64_t cookie; struct spsc_cons ring; };
+struct fake_srq {
+	bool used;
+	uint32_t limit, wqe_slots;
+	uint64_t cookie;
+	struct spsc_cons ring;
+};
 struct fake_qp {
 	bool used;
 	uint32_t send_cq, recv_cq, bit, state;
@@ -36,9 +45,23 @@ struct fake_qp {
 	struct ipc_create_qp made;
 	uint8_t group[16];
 };
-struct fake_mr { bool used; uint32_t npieces; struct ipc_piece *pieces; uint64_t iova, len; uint32_t access, stag; };
-struct fake_import { bool used; int fd; uint64_t off, len; uint32_t writable; };
-struct fake_id { bool used; uint32_t channel; };
+struct fake_mr {
+	bool used;
+	uint32_t npieces;
+	struct ipc_piece *pieces;
+	uint64_t iova, len;
+	uint32_t access, stag;
+};
+struct fake_import {
+	bool used;
+	int fd;
+	uint64_t off, len;
+	uint32_t writable;
+};
+struct fake_id {
+	bool used;
+	uint32_t channel;
+};
 
 struct fake_client {
 	int sock; /* -1: unused */
@@ -58,11 +81,11 @@ struct fake_client {
 
 struct fake; /* the thread and its socket */
 
-struct fake *fake_start(void);      /* sets RNICD_SOCKET */
-void fake_stop(struct fake *f);     /* hangs up on all clients */
+struct fake *fake_start(void);  /* sets RNICD_SOCKET */
+void fake_stop(struct fake *f); /* hangs up on all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
 void fake_refuse(struct fake *f, int errno_value, const char *text); /* the next request; 0: no more */
-void fake_blind(struct fake *f, bool blind);          /* an import needs a descriptor from now on */
+void fake_blind(struct fake *f, bool blind);                         /* an import needs a descriptor from now on */
 void fake_version(struct fake *f, uint32_t version);                 /* told in HELLO from now on */
 
 /* As the worker and the control thread do. */

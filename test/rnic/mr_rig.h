@@ -17,7 +17,7 @@
 #include "rnic/verbs/objects.h"
 
 #define PAGE 4096u
-#define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define RW   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 uint8_t pattern(size_t i, uint8_t seed);
 void fill(uint8_t *p, size_t len, uint8_t seed);

@@ -23,12 +23,11 @@ int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, stru
 ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *e, size_t max, uint32_t flags, size_t size);
 
 /* These take no object, or work with anybody's. */
-static const char *const for_all[] = {
-	"ibv_ack_async_event", "ibv_dofork_range", "ibv_dontfork_range", "ibv_event_type_str", "ibv_fork_init",
-	"ibv_free_device_list", "ibv_get_device_list", "ibv_get_device_name", "ibv_import_device",
-	"ibv_is_fork_initialized", "ibv_node_type_str", "ibv_port_state_str", "ibv_rate_to_mbps", "ibv_rate_to_mult",
-	"ibv_wc_status_str"
-};
+static const char *const for_all[] = { "ibv_ack_async_event",     "ibv_dofork_range",    "ibv_dontfork_range",
+				       "ibv_event_type_str",      "ibv_fork_init",       "ibv_free_device_list",
+				       "ibv_get_device_list",     "ibv_get_device_name", "ibv_import_device",
+				       "ibv_is_fork_initialized", "ibv_node_type_str",   "ibv_port_state_str",
+				       "ibv_rate_to_mbps",        "ibv_rate_to_mult",    "ibv_wc_status_str" };
 static const char *const handed_on[] = {
 #define STUB(name) #name,
 #include "stock_names.inc"

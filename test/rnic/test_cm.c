@@ -57,17 +57,24 @@ static struct ipc_addr ipc(uint8_t last, uint16_t port)
 
 static void raise(enum rdma_cm_event_type type, struct rdma_cm_id *id, int status)
 {
-	struct ipc_cm_event ev = { .type = type, .status = status, .id = cm_id(id)->handle, .dev = 1,
-				   .local = ipc(2, 4000), .remote = ipc(1, 5000) };
+	struct ipc_cm_event ev = { .type = type,
+				   .status = status,
+				   .id = cm_id(id)->handle,
+				   .dev = 1,
+				   .local = ipc(2, 4000),
+				   .remote = ipc(1, 5000) };
 
 	fake_cm(client(), &ev);
 }
 
 static void raise_request(struct rdma_cm_id *listener, uint32_t handle)
 {
-	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_CONNECT_REQUEST, .id = handle,
+	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_CONNECT_REQUEST,
+				   .id = handle,
 				   .listen_id = cm_id(listener)->handle,
-				   .dev = 0, .local = ipc(1, 5000), .remote = ipc(2, 4000),
+				   .dev = 0,
+				   .local = ipc(1, 5000),
+				   .remote = ipc(2, 4000),
 				   .param = { .ird = 3, .ord = 7, .priv_len = 5, .priv = "hello" } };
 
 	fake_cm(client(), &ev);
@@ -120,8 +127,13 @@ static void datagram_ids(void **state)
 	assert_int_equal(a.qkey, RDMA_UDP_QKEY);
 	assert_int_equal(rdma_connect(id, &p), 0);
 	assert_int_equal(client()->last.cm_connect.param.priv_len, 9);
-	struct ipc_cm_event up = { .type = RDMA_CM_EVENT_ESTABLISHED, .id = cm_id(id)->handle, .dev = 1, .qpn = 0x123,
-				   .qkey = 0x01234567, .local = ipc(2, 4000), .remote = ipc(1, 5000),
+	struct ipc_cm_event up = { .type = RDMA_CM_EVENT_ESTABLISHED,
+				   .id = cm_id(id)->handle,
+				   .dev = 1,
+				   .qpn = 0x123,
+				   .qkey = 0x01234567,
+				   .local = ipc(2, 4000),
+				   .remote = ipc(1, 5000),
 				   .param = { .priv_len = 6, .priv = "answer" } };
 	fake_cm(client(), &up);
 	ev = next(RDMA_CM_EVENT_ESTABLISHED);
@@ -145,7 +157,8 @@ static void datagram_ids(void **state)
 	struct rdma_cm_id *child = ev->id;
 	assert_true(child->ps == RDMA_PS_UDP && child->qp_type == IBV_QPT_UD);
 	rdma_ack_cm_event(ev);
-	ud = (struct ibv_qp_init_attr){ .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_UD }; /* without what was written back */
+	ud = (struct ibv_qp_init_attr){ .cap = { 10, 10, 1, 1, 0 },
+					.qp_type = IBV_QPT_UD }; /* without what was written back */
 	assert_int_equal(rdma_create_qp(child, NULL, &ud), 0);
 	assert_int_equal(rdma_accept(child, NULL), 0);
 	assert_int_equal(client()->last.type, IPC_CM_ACCEPT);
@@ -160,7 +173,9 @@ static void active_side(void **state)
 	struct sockaddr_in dst = addr(1, 5000);
 	struct rdma_cm_id *id;
 	char data[] = "private";
-	struct rdma_conn_param p = { .private_data = data, .private_data_len = sizeof(data), .responder_resources = 2,
+	struct rdma_conn_param p = { .private_data = data,
+				     .private_data_len = sizeof(data),
+				     .responder_resources = 2,
 				     .initiator_depth = RDMA_MAX_INIT_DEPTH };
 	struct rdma_cm_event *ev;
 
@@ -362,7 +377,12 @@ static void migrating_takes_events_along(void **state)
 
 /* ---- synchronous ids: a helper raises the events that the calls wait for ---- */
 
-struct script { enum ipc_type after; enum rdma_cm_event_type type; int status; struct rdma_cm_id **id; };
+struct script {
+	enum ipc_type after;
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id **id;
+};
 
 static void *play(void *arg)
 {
@@ -472,13 +492,20 @@ static void addresses(void **state)
 	assert_int_equal(rdma_getaddrinfo(NULL, NULL, NULL, &res), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rdma_getaddrinfo("no.such.host.invalid", NULL,
-					  &(struct rdma_addrinfo){ .ai_flags = RAI_NUMERICHOST }, &res), -1);
+					  &(struct rdma_addrinfo){ .ai_flags = RAI_NUMERICHOST }, &res),
+			 -1);
 }
 
 static void joined(struct rdma_cm_id *id, uint32_t number, int status)
 {
-	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_MULTICAST_JOIN, .status = status, .id = cm_id(id)->handle, .dev = 1,
-				   .join = number, .qpn = 0xffffff, .qkey = RDMA_UDP_QKEY, .local = ipc(2, 4000) };
+	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_MULTICAST_JOIN,
+				   .status = status,
+				   .id = cm_id(id)->handle,
+				   .dev = 1,
+				   .join = number,
+				   .qpn = 0xffffff,
+				   .qkey = RDMA_UDP_QKEY,
+				   .local = ipc(2, 4000) };
 
 	memcpy(ev.remote.ip, client()->last.cm_join.group, 16);
 	fake_cm(client(), &ev);
@@ -490,7 +517,8 @@ static void groups_of_an_id(void **state)
 	static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, none[16];
 	struct sockaddr_in dst = addr(1, 5000), g = addr(1, 0);
 	struct sockaddr_in6 g6 = { .sin6_family = AF_INET6, .sin6_addr.s6_addr = { 0xff, 0x0e, [15] = 1 } };
-	struct rdma_cm_join_mc_attr_ex ex = { .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS, .addr = (struct sockaddr *)&g,
+	struct rdma_cm_join_mc_attr_ex ex = { .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS,
+					      .addr = (struct sockaddr *)&g,
 					      .join_flags = RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER };
 	struct ibv_qp_init_attr ud = { .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_UD };
 	struct rdma_cm_id *id, *tcp;

@@ -136,7 +136,12 @@ static void stack_of_a_thread(void **state)
 
 /* ---- writers at the same time ---- */
 
-struct writer { uint8_t *p; size_t pages; uint64_t count; int stop; };
+struct writer {
+	uint8_t *p;
+	size_t pages;
+	uint64_t count;
+	int stop;
+};
 
 static void *write_on(void *arg)
 {
@@ -412,7 +417,8 @@ static void fork_copies_what_was_moved(void **state)
 	if (pid == 0) {
 		char c;
 		/* The parent has changed its own meanwhile. */
-		if (read(told[0], &c, 1) != 1 || strcmp((char *)here, "the stack") != 0 || strcmp((char *)p + 2 * PAGE, "whole") != 0)
+		if (read(told[0], &c, 1) != 1 || strcmp((char *)here, "the stack") != 0 ||
+		    strcmp((char *)p + 2 * PAGE, "whole") != 0)
 			_exit(1);
 		strcpy((char *)here, "the child's");
 		for (unsigned i = 0; i < 100; i++)
@@ -485,7 +491,7 @@ static void children_start_afresh(void **state)
 /* These run on the parent's own memory until they execute another program. */
 static void programs_are_started_by_other_means_than_fork(void **state)
 {
-	static char *const argv[] = { (char *)(uintptr_t)"true", NULL };
+	static char *const argv[] = { (char *)(uintptr_t) "true", NULL };
 	uint8_t here[5000], *heap = malloc(5000);
 	struct ibv_mr *a = ibv_reg_mr(pd, here, sizeof(here), RW), *b = ibv_reg_mr(pd, heap, 5000, RW);
 	char line[8] = "";

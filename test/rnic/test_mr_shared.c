@@ -151,8 +151,9 @@ static void private_and_shared_in_one_region(void **state)
 	uint8_t *p = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
-	assert_ptr_equal(mmap(p + 3 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
-			      -1, 0), p + 3 * PAGE);
+	assert_ptr_equal(
+		mmap(p + 3 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		p + 3 * PAGE);
 	struct ibv_mr *mr = ibv_reg_mr(pd, p + 1000, 7 * PAGE, RW);
 	if (mr == NULL)
 		skip();

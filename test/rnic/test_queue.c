@@ -26,8 +26,12 @@ static struct fake_qp *peer(void) { return &client()->qp[qp->handle]; }
 
 static struct ibv_qp *make_qp(uint32_t wrs, uint32_t sge, uint32_t inl, uint64_t ops)
 {
-	struct ibv_qp_init_attr_ex a = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = pd,
-					 .cap = { wrs, wrs, sge, sge, inl }, .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_RC,
+					 .pd = pd,
+					 .cap = { wrs, wrs, sge, sge, inl },
+					 .comp_mask = IBV_QP_INIT_ATTR_PD };
 
 	if (ops != 0) {
 		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -45,10 +49,11 @@ static int setup(void **state)
 		return 1;
 	chan = ibv_create_comp_channel(ctx);
 	cq = ibv_create_cq(ctx, 100, &cap, chan, 0);
-	qp = make_qp(16, 4, 100, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-		     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-		     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-		     IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW);
+	qp = make_qp(16, 4, 100,
+		     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+			     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM |
+			     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW);
 	peer()->shm->state = IBV_QPS_RTS;
 	return qp == NULL;
 }
@@ -89,13 +94,30 @@ static void a_list_of_sends(void **state)
 	uint8_t payload[60];
 	struct ibv_sge inl[2] = { { (uintptr_t)payload, 20, 0 }, { (uintptr_t)payload + 20, 40, 0 } };
 	struct ibv_send_wr wr[4] = {
-		{ .wr_id = 1, .next = &wr[1], .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND,
+		{ .wr_id = 1,
+		  .next = &wr[1],
+		  .sg_list = sge,
+		  .num_sge = 2,
+		  .opcode = IBV_WR_SEND,
 		  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED },
-		{ .wr_id = 2, .next = &wr[2], .sg_list = sge, .num_sge = 4, .opcode = IBV_WR_RDMA_WRITE,
+		{ .wr_id = 2,
+		  .next = &wr[2],
+		  .sg_list = sge,
+		  .num_sge = 4,
+		  .opcode = IBV_WR_RDMA_WRITE,
 		  .wr.rdma = { 0xabcdef, 0x77 } },
-		{ .wr_id = 3, .next = &wr[3], .sg_list = inl, .num_sge = 2, .opcode = IBV_WR_SEND_WITH_INV,
-		  .send_flags = IBV_SEND_INLINE, .invalidate_rkey = 0x99 },
-		{ .wr_id = 4, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_FENCE,
+		{ .wr_id = 3,
+		  .next = &wr[3],
+		  .sg_list = inl,
+		  .num_sge = 2,
+		  .opcode = IBV_WR_SEND_WITH_INV,
+		  .send_flags = IBV_SEND_INLINE,
+		  .invalidate_rkey = 0x99 },
+		{ .wr_id = 4,
+		  .sg_list = sge,
+		  .num_sge = 1,
+		  .opcode = IBV_WR_RDMA_READ,
+		  .send_flags = IBV_SEND_FENCE,
 		  .wr.rdma = { 5, 6 } },
 	};
 	struct ibv_send_wr *bad;
@@ -170,7 +192,10 @@ static void the_other_operations(void **state)
 	const struct ibv_mw_bind_info info = { &mr, 0x2000, 512, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED };
 	const struct ibv_send_wr t[] = {
 		{ .opcode = IBV_WR_SEND_WITH_IMM, .num_sge = 1, .imm_data = 0x11223344 },
-		{ .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .num_sge = 1, .imm_data = 0x11223344, .wr.rdma = { 0xabc0, 0x77 } },
+		{ .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		  .num_sge = 1,
+		  .imm_data = 0x11223344,
+		  .wr.rdma = { 0xabc0, 0x77 } },
 		{ .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .num_sge = 1, .wr.atomic = { 0xabc0, 3, 4, 0x77 } },
 		{ .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .num_sge = 1, .wr.atomic = { 0xabc0, 3, 0, 0x77 } },
 		{ .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x99 },
@@ -230,9 +255,10 @@ static void the_other_operations(void **state)
 static void bad_requests_and_a_full_queue(void **state)
 {
 	struct ibv_sge sge = { 0x1000, 10, 1 };
-	struct ibv_send_wr wr[2] = { { .wr_id = 1, .next = &wr[1], .sg_list = &sge, .num_sge = 1,
-				       .opcode = IBV_WR_SEND },
-				     { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND } };
+	struct ibv_send_wr wr[2] = {
+		{ .wr_id = 1, .next = &wr[1], .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+		{ .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }
+	};
 	struct ibv_send_wr *bad = NULL;
 	unsigned posted = 0;
 
@@ -402,8 +428,9 @@ static void work_requests_through_qp_ex(void **state)
 
 static void completions_from_all_workers(void **state)
 {
-	struct qp_cqe e = { .qpn = qp->qp_num, .byte_len = 123, .op = QP_WC_RECV, .flags = QP_WCF_WITH_INV,
-			    .aux = 0x55 };
+	struct qp_cqe e = {
+		.qpn = qp->qp_num, .byte_len = 123, .op = QP_WC_RECV, .flags = QP_WCF_WITH_INV, .aux = 0x55
+	};
 	struct ibv_wc wc[16];
 	unsigned per[2] = { 0 };
 
@@ -437,8 +464,9 @@ static void completions_from_all_workers(void **state)
 
 static void polling_through_cq_ex(void **state)
 {
-	struct ibv_cq_init_attr_ex a = { .cqe = 10, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM |
-								IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
+	struct ibv_cq_init_attr_ex a = { .cqe = 10,
+					 .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM |
+						     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
 	struct ibv_poll_cq_attr none = { 0 };
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(ctx, &a);
 	struct qp_cqe e = { .wr_id = 7, .qpn = 9, .byte_len = 11, .op = QP_WC_SEND, .status = QP_WC_WR_FLUSH_ERR };
@@ -595,10 +623,13 @@ static void modify_and_query(void **state)
 	assert_int_equal(a.cap.max_inline_data, cap.max_inline_data);
 	assert_ptr_equal(init.send_cq, cq);
 	peer()->shm->state = IBV_QPS_RTS;
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .dest_qp_num = 77, .rq_psn = 9, .path_mtu = IBV_MTU_1024,
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				  .dest_qp_num = 77,
+				  .rq_psn = 9,
+				  .path_mtu = IBV_MTU_1024,
 				  .ah_attr = { .is_global = 1, .grh.dgid.raw = { [15] = 5 }, .port_num = 1 } };
-	assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_PATH_MTU), 0);
+	assert_int_equal(
+		ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_PATH_MTU), 0);
 	memset(&a, 0, sizeof(a));
 	assert_int_equal(ibv_query_qp(qp, &a, IBV_QP_AV, &init), 0);
 	assert_int_equal(a.dest_qp_num, 77);

@@ -108,8 +108,10 @@ static void another_version(void **state)
 	fake = fake_start();
 	for (int d = -1; d <= 1; d += 2) { /* a daemon that does not look at the client's version itself */
 		fake_version(fake, (uint32_t)(IPC_VERSION + d));
-		snprintf(wanted, sizeof(wanted), "rnic: librnic speaks version %d of the control protocol, rnicd version %d: "
-			 "install both from one release and restart rnicd\n", IPC_VERSION, IPC_VERSION + d);
+		snprintf(wanted, sizeof(wanted),
+			 "rnic: librnic speaks version %d of the control protocol, rnicd version %d: "
+			 "install both from one release and restart rnicd\n",
+			 IPC_VERSION, IPC_VERSION + d);
 		assert_int_equal(said(list_of_another_version, text, sizeof(text)), 0);
 		assert_string_equal(text, wanted);
 		assert_null(ibv_get_device_list(NULL));
@@ -154,7 +156,8 @@ static void ask_for_what_is_not_there(void)
 			_exit(7);
 		if (rdma_set_option(tcp, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1) != -1 || errno != EOPNOTSUPP)
 			_exit(9);
-		if (ibv_query_ece(&(struct ibv_qp){ .context = c }, &ece) != EOPNOTSUPP) /* asked for by programs that do without */
+		if (ibv_query_ece(&(struct ibv_qp){ .context = c }, &ece) !=
+		    EOPNOTSUPP) /* asked for by programs that do without */
 			_exit(8);
 	}
 }
@@ -166,11 +169,12 @@ static void what_is_not_there_is_told_once(void **state)
 	(void)state;
 	fake = fake_start();
 	assert_int_equal(said(ask_for_what_is_not_there, text, sizeof(text)), 0);
-	assert_string_equal(text, "rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD\n"
-				  "rnic: ibv_create_ah: " RNIC_GROUPS "\n"
-				  "rnic: ibv_reg_mr: pages do not come on demand: register without IBV_ACCESS_ON_DEMAND\n"
-				  "rnic: rdma_create_id: the port spaces are RDMA_PS_TCP, RDMA_PS_IB and RDMA_PS_UDP\n"
-				  "rnic: rdma_set_option: there are REUSEADDR and AFONLY only: do without the option\n");
+	assert_string_equal(text,
+			    "rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD\n"
+			    "rnic: ibv_create_ah: " RNIC_GROUPS "\n"
+			    "rnic: ibv_reg_mr: pages do not come on demand: register without IBV_ACCESS_ON_DEMAND\n"
+			    "rnic: rdma_create_id: the port spaces are RDMA_PS_TCP, RDMA_PS_IB and RDMA_PS_UDP\n"
+			    "rnic: rdma_set_option: there are REUSEADDR and AFONLY only: do without the option\n");
 	fake_stop(fake);
 }
 
@@ -237,9 +241,18 @@ static void what_a_software_device_has_not(void **state)
 /* Programs older and newer than the library bring structures that are shorter and longer than its own. */
 static void structures_of_other_sizes(void **state)
 {
-	struct { struct ibv_device_attr_ex a; uint8_t more[64]; } dev;
-	struct { struct ibv_port_attr a; uint8_t more[64]; } port;
-	struct { struct ibv_gid_entry e; uint8_t more[64]; } gid;
+	struct {
+		struct ibv_device_attr_ex a;
+		uint8_t more[64];
+	} dev;
+	struct {
+		struct ibv_port_attr a;
+		uint8_t more[64];
+	} port;
+	struct {
+		struct ibv_gid_entry e;
+		uint8_t more[64];
+	} gid;
 	const size_t sizes[] = { sizeof(struct ibv_device_attr), sizeof(struct ibv_device_attr) + 9, sizeof(dev) };
 
 	(void)state;

@@ -42,7 +42,9 @@ static struct ibv_srq *make(uint32_t wr, uint32_t sge, uint32_t limit, struct ib
 
 static void it_holds_exactly_what_it_says(void **state)
 {
-	static const struct { uint32_t wr, sge; } t[] = { { 1, 0 }, { 5, 1 }, { 16, 3 }, { 100, 4 }, { 33, 16 }, { 7, QP_MAX_SGE } };
+	static const struct {
+		uint32_t wr, sge;
+	} t[] = { { 1, 0 }, { 5, 1 }, { 16, 3 }, { 100, 4 }, { 33, 16 }, { 7, QP_MAX_SGE } };
 	struct ibv_sge sge[QP_MAX_SGE] = { { 1, 2, 3 } };
 
 	(void)state;
@@ -92,8 +94,10 @@ static void attributes_are_changed_and_asked_for(void **state)
 
 static void kinds_that_this_device_does_not_have(void **state)
 {
-	struct ibv_srq_init_attr_ex a = { .attr = { 4, 1, 0 }, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-					  .srq_type = IBV_SRQT_XRC, .pd = pd };
+	struct ibv_srq_init_attr_ex a = { .attr = { 4, 1, 0 },
+					  .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+					  .srq_type = IBV_SRQT_XRC,
+					  .pd = pd };
 	uint32_t num;
 
 	(void)state;
@@ -116,8 +120,9 @@ static void kinds_that_this_device_does_not_have(void **state)
 static void a_queue_pair_uses_it(void **state)
 {
 	struct ibv_srq *srq = make(16, 1, 0, NULL);
-	struct ibv_qp_init_attr a = { .send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC,
-				      .cap = { 8, 8, 1, 1, 0 } };
+	struct ibv_qp_init_attr a = {
+		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 }
+	};
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -140,7 +145,8 @@ static void a_queue_pair_uses_it(void **state)
 static void its_events_are_its_own(void **state)
 {
 	struct ibv_srq *srq = make(16, 1, 0, NULL);
-	struct ipc_async_event ev = { .type = IBV_EVENT_SRQ_LIMIT_REACHED, .cookie = client()->srq[srq->handle].cookie };
+	struct ipc_async_event ev = { .type = IBV_EVENT_SRQ_LIMIT_REACHED,
+				      .cookie = client()->srq[srq->handle].cookie };
 	uint32_t chan = rnic_ctx(ctx)->async.handle;
 	struct ibv_async_event got;
 

@@ -26,7 +26,10 @@ static struct fake_qp *peer(void) { return &client()->qp[qp->handle]; }
 
 static struct ibv_qp *make_qp(uint32_t sge, uint32_t inl, uint64_t ops)
 {
-	struct ibv_qp_init_attr_ex a = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .pd = pd,
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_UD,
+					 .pd = pd,
 					 .cap = { 16, 16, sge, sge, inl },
 					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					 .send_ops_flags = ops };
@@ -145,8 +148,12 @@ static void its_states_need_a_q_key(void **state)
 static void what_is_posted(void **state)
 {
 	struct ibv_sge sge[2] = { { 0x1000, 100, 7 }, { 0x2000, 24, 8 } };
-	struct ibv_send_wr wr = { .wr_id = 42, .opcode = IBV_WR_SEND_WITH_IMM, .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
-				  .sg_list = sge, .num_sge = 2, .imm_data = 0x01020304,
+	struct ibv_send_wr wr = { .wr_id = 42,
+				  .opcode = IBV_WR_SEND_WITH_IMM,
+				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
+				  .sg_list = sge,
+				  .num_sge = 2,
+				  .imm_data = 0x01020304,
 				  .wr.ud = { .ah = ah, .remote_qpn = 0x123, .remote_qkey = 0x80000000 } };
 	struct ibv_send_wr *bad;
 
@@ -209,7 +216,8 @@ static void what_is_posted_by_functions(void **state)
 	assert_int_equal(ibv_wr_complete(ex), 0);
 	const struct qp_wqe *w = take_send(peer());
 	assert_true(w->wr_id == 1 && w->op == QP_WR_SEND_IMM && w->aux == 5 && w->slots == 1);
-	assert_true(w->ud.qpn == 0x77 && w->ud.qkey == 0x11111111 && w->dgram.sge[0].len == 64 && w->dgram.sge[0].lkey == 9);
+	assert_true(w->ud.qpn == 0x77 && w->ud.qkey == 0x11111111 && w->dgram.sge[0].len == 64 &&
+		    w->dgram.sge[0].lkey == 9);
 	assert_memory_equal(w->dgram.addr, there, 16);
 	w = take_send(peer());
 	assert_true(w->wr_id == 2 && w->op == QP_WR_SEND && w->inline_len == 20 && w->slots == 2);
@@ -230,14 +238,20 @@ static void what_is_posted_by_functions(void **state)
 
 static void what_is_polled(void **state)
 {
-	const struct qp_cqe e = { .wr_id = 3, .qpn = qp->qp_num, .byte_len = 140, .aux = 0x0a0b0c0d, .op = QP_WC_RECV,
-				  .flags = QP_WCF_GRH | QP_WCF_WITH_IMM, .src_qp = 0x321 };
+	const struct qp_cqe e = { .wr_id = 3,
+				  .qpn = qp->qp_num,
+				  .byte_len = 140,
+				  .aux = 0x0a0b0c0d,
+				  .op = QP_WC_RECV,
+				  .flags = QP_WCF_GRH | QP_WCF_WITH_IMM,
+				  .src_qp = 0x321 };
 	struct ibv_wc wc;
 
 	(void)state;
 	fake_cqe(client(), cq->handle, 0, &e);
 	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
-	assert_true(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == 140 && wc.src_qp == 0x321);
+	assert_true(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == 140 &&
+		    wc.src_qp == 0x321);
 	assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
 	assert_int_equal(wc.imm_data, 0x0a0b0c0d);
 
@@ -286,7 +300,10 @@ static void groups(void **state)
 	assert_int_equal(ibv_attach_mcast(qp, &single, 0), EINVAL);
 	assert_int_equal(ibv_attach_mcast(qp, &v6, 0), EINVAL);
 
-	struct ibv_qp_init_attr_ex init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .pd = pd,
+	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
+					    .recv_cq = cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = pd,
 					    .cap = { 1, 1, 1, 1, 0 },
 					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 					    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB };
@@ -307,12 +324,8 @@ static void groups(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_QP(address_handles),
-		WITH_QP(a_queue_pair_of_datagrams),
-		WITH_QP(its_states_need_a_q_key),
-		WITH_QP(what_is_posted),
-		WITH_QP(what_is_posted_by_functions),
-		WITH_QP(what_is_polled),
+		WITH_QP(address_handles), WITH_QP(a_queue_pair_of_datagrams),   WITH_QP(its_states_need_a_q_key),
+		WITH_QP(what_is_posted),  WITH_QP(what_is_posted_by_functions), WITH_QP(what_is_polled),
 		WITH_QP(groups),
 	};
 

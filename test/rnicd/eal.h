@@ -15,8 +15,10 @@
 static inline bool eal_for_test(void)
 {
 	static char prefix[64], dir[128];
-	static char *argv[] = { "test", "--no-huge", "-m", "64", "--no-shconf", "--no-pci", "--no-telemetry",
-				"--lcores=0@0", "--log-level=*:error", prefix, NULL };
+	static char *argv[] = {
+		"test",         "--no-huge",           "-m",   "64", "--no-shconf", "--no-pci", "--no-telemetry",
+		"--lcores=0@0", "--log-level=*:error", prefix, NULL
+	};
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=test_rnicd%d", (int)getpid());
 	if (rte_eal_init((int)RN_ARRAY_LEN(argv) - 1, argv) < 0)
@@ -38,15 +40,19 @@ static inline struct rte_mbuf *frame_for_test(struct rte_mempool *pool, uint32_t
 	if (m == NULL)
 		return NULL;
 	struct pkt_flow f = { .l2 = { .dst = { 2, 0, 0, 0, 0, 2 }, .src = { 2, 0, 0, 0, 0, 1 }, .vlan = PKT_NO_VLAN },
-			      .src = pkt_addr_ip4(0x0a000001), .dst = pkt_addr_ip4(0x0a000002), .sport = 1, .dport = 2 };
+			      .src = pkt_addr_ip4(0x0a000001),
+			      .dst = pkt_addr_ip4(0x0a000002),
+			      .sport = 1,
+			      .dport = 2 };
 	struct pkt_tcp_template t;
 	pkt_tcp_template_init(&t, &f);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 	uint32_t hdr = pkt_tcp_hdr_len(&t, 0);
 	for (uint32_t i = 0; i < payload; i++)
 		frame[hdr + i] = (uint8_t)(seq + i);
-	struct pkt_tcp_seg s = { .seq = seq, .flags = PKT_TCP_ACK, .payload_len = payload,
-				 .payload_sum = pkt_sum(frame + hdr, payload) };
+	struct pkt_tcp_seg s = {
+		.seq = seq, .flags = PKT_TCP_ACK, .payload_len = payload, .payload_sum = pkt_sum(frame + hdr, payload)
+	};
 	pkt_tcp_build(&t, &s, PKT_CSUM_FULL, frame);
 	m->data_len = (uint16_t)(hdr + payload);
 	m->pkt_len = hdr + payload;

@@ -176,7 +176,8 @@ int fc_call(struct fc *c, struct ipc_msg *m, const int *fds, unsigned nfds)
 void fc_join(struct fc *c, const struct daemon *d)
 {
 	fc_dial(c, d);
-	struct ipc_msg m = { .type = IPC_HELLO, .len = IPC_MSG_LEN(hello),
+	struct ipc_msg m = { .type = IPC_HELLO,
+			     .len = IPC_MSG_LEN(hello),
 			     .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	int fds[3] = { c->wake, c->fd[0], c->fd[1] };
 	if (fc_call(c, &m, fds, 3) != 0)
@@ -221,7 +222,8 @@ uint32_t fc_qp(struct fc *c, uint32_t n, uint32_t pd, uint32_t cq, uint32_t *qpn
 
 uint32_t fc_chan(struct fc *c, uint32_t n, enum ipc_channel_kind kind, int *efd)
 {
-	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
+	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL,
+			     .len = IPC_MSG_LEN(create_channel),
 			     .create_channel = { .kind = kind, .ring_off = FC_PLACE(n), .ring_slots = 16 } };
 
 	*efd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);

@@ -17,7 +17,7 @@
 
 struct run {
 	pid_t pid;
-	int out;        /* its stdout and stderr */
+	int out; /* its stdout and stderr */
 	char text[16384];
 	size_t len;
 };
@@ -49,7 +49,7 @@ bool daemon_alive(const struct daemon *d);
 #define FC_QUEUES (UINT64_C(16) << 20)
 /* Objects lie at fixed places of the queue region, by number: 128 KiB each, behind the control block. */
 #define FC_PLACE(n) ((UINT64_C(1) << 20) + (uint64_t)(n) * (128 << 10))
-#define FC_ARENA  (UINT64_C(64) << 20)
+#define FC_ARENA    (UINT64_C(64) << 20)
 
 struct fc {
 	int sock;
@@ -69,7 +69,7 @@ void fc_join(struct fc *c, const struct daemon *d);
 int fc_call(struct fc *c, struct ipc_msg *m, const int *fds, unsigned nfds);
 /* The same for a type and one member; text of the answer stays in m. */
 #define FC_CALL(c, m, ty, member, ...) \
-	(*(m) = (struct ipc_msg) { .type = (ty), .len = IPC_MSG_LEN(member), .member = { __VA_ARGS__ } }, \
+	(*(m) = (struct ipc_msg){ .type = (ty), .len = IPC_MSG_LEN(member), .member = { __VA_ARGS__ } }, \
 	 fc_call(c, m, NULL, 0))
 
 uint32_t fc_pd(struct fc *c);

@@ -171,7 +171,7 @@ static void old_news_is_probed_in_use(void **state)
 	assert_int_equal(e->gen, gen);
 	static const uint8_t moved[6] = { 2, 0, 0, 0, 0, 7 };
 	hear(PKT_ARP_REQUEST, moved, 0x0a000009, 0x0a000055, 3000 + ARP_FRESH_NS, &todo);
-	assert_int_equal(todo.n_out, 0); /* not our question */
+	assert_int_equal(todo.n_out, 0);   /* not our question */
 	assert_int_not_equal(e->gen, gen); /* but news */
 	assert_memory_equal(e->mac, moved, 6);
 }

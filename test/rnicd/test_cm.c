@@ -140,7 +140,8 @@ static void a_connection_from_request_to_disconnect(void **state)
 	assert_int_equal(ev.param.ord, 4);
 	uint32_t id = ev.id;
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_ACCEPT, cm_connect, .id = id, .qp = srv.qp,
-				 .param = { .ird = 4, .ord = 3, .priv_len = 3, .priv = "yes" }), 0);
+				 .param = { .ird = 4, .ord = 3, .priv_len = 3, .priv = "yes" }),
+			 0);
 	expect(&cli, RDMA_CM_EVENT_ESTABLISHED, 0, &ev);
 	assert_memory_equal(ev.param.priv, "yes", 3);
 	expect(&srv, RDMA_CM_EVENT_ESTABLISHED, 0, &ev);

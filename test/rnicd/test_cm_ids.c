@@ -221,7 +221,9 @@ static struct rnicd_port_cfg port_cfg[2];
 
 static int begin(void **state)
 {
-	const struct spsc_place at = { .region = ring, .region_size = sizeof(ring), .nslots = SLOTS, .slot_size = IPC_EVENT_SLOT_CM };
+	const struct spsc_place at = {
+		.region = ring, .region_size = sizeof(ring), .nslots = SLOTS, .slot_size = IPC_EVENT_SLOT_CM
+	};
 
 	(void)state;
 	rnicd.n_ports = 2;
@@ -262,8 +264,7 @@ static int end(void **state)
 	return 0;
 }
 
-#define CALL(fn, member, ...) \
-	(answer = -1, cl.req = (struct ipc_msg) { .member = { __VA_ARGS__ } }, fn(&cl), answer)
+#define CALL(fn, member, ...) (answer = -1, cl.req = (struct ipc_msg){ .member = { __VA_ARGS__ } }, fn(&cl), answer)
 
 static uint32_t new_id(void)
 {
@@ -278,8 +279,11 @@ static struct ipc_addr addr(uint8_t a, uint8_t d, uint16_t p)
 
 static void a_request_comes(void)
 {
-	cm_fx(&(struct event_fx){ .type = QP_FX_CONNECT_REQUEST, .owner = EVENT_OWNER_PASSIVE | (n_conns + 1),
-				  .listener = met, .remote = addr(10, 2, 999), .local = addr(10, 1, 7001) });
+	cm_fx(&(struct event_fx){ .type = QP_FX_CONNECT_REQUEST,
+				  .owner = EVENT_OWNER_PASSIVE | (n_conns + 1),
+				  .listener = met,
+				  .remote = addr(10, 2, 999),
+				  .local = addr(10, 1, 7001) });
 }
 
 static bool destroyed(uint32_t id)
@@ -409,7 +413,8 @@ static void listeners_of_one_user_leave_room(void **state)
 		assert_true(destroyed(h));
 	id = new_id();
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = addr(10, 1, 7001)), 0);
-	assert_int_equal(CALL(cm_listen, cm_listen, .id = id, .backlog = 4), -1); /* what was given back is there again */
+	assert_int_equal(CALL(cm_listen, cm_listen, .id = id, .backlog = 4),
+			 -1); /* what was given back is there again */
 	all_work();
 	all_done();
 	assert_int_equal(answer, 0);
@@ -430,7 +435,8 @@ static void an_address_that_no_device_reaches_keeps_no_port(void **state)
 
 	(void)state;
 	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 20001),
-			      .dst = addr(192, 1, 9)), 0);
+			      .dst = addr(192, 1, 9)),
+			 0);
 	assert_true(port_is_free(0, 20001));
 	assert_true(destroyed(id));
 	assert_true(port_is_free(0, 20001));
@@ -443,10 +449,12 @@ static void an_id_that_goes_gives_back_no_port_of_others(void **state)
 	(void)state;
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = { .port = 20002 }), 0); /* on all devices */
 	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0),
-			      .dst = addr(192, 1, 9)), 0); /* nobody reaches that */
+			      .dst = addr(192, 1, 9)),
+			 0); /* nobody reaches that */
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = other, .addr = addr(10, 2, 20002)), EADDRINUSE);
-	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0),
-			      .dst = addr(10, 2, 9)), 0); /* this one is reached from device 0 */
+	assert_int_equal(
+		CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0), .dst = addr(10, 2, 9)),
+		0); /* this one is reached from device 0 */
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = other, .addr = addr(10, 2, 20002)), 0);
 	assert_true(destroyed(id));
 	assert_false(port_is_free(1, 20002));

@@ -65,7 +65,8 @@ static void the_least_file(void **state)
 	assert_int_equal(p->prefix_len, 120);
 	assert_int_equal(p->vlan, PKT_NO_VLAN);
 	assert_int_equal(p->rate_bps, 0);
-	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && !p->roce && p->congestion == RNICD_CUBIC);
+	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && !p->roce &&
+		    p->congestion == RNICD_CUBIC);
 	assert_int_equal(p->mpa_rev, 2);
 	assert_int_equal(p->rtr, 0);
 	assert_int_equal(p->impair.limit, 4096);
@@ -116,7 +117,8 @@ static void every_key(void **state)
 	assert_string_equal(p->capture, "/tmp/a.pcapng");
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
 	assert_int_equal(p->rtr, 4);
-	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->congestion == RNICD_NEWRENO && p->min_rto_ns == RN_NS_PER_S && p->roce);
+	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->congestion == RNICD_NEWRENO &&
+		    p->min_rto_ns == RN_NS_PER_S && p->roce);
 	assert_true(!p->crc_always && c.d.port[1].crc && c.d.port[1].crc_always && !c.d.port[1].crc_required);
 	assert_string_equal(c.d.port[1].args, "a");
 }
@@ -135,7 +137,8 @@ static void mistakes_of_form(void **state)
 
 static void bytes_that_are_no_text(void **state)
 {
-	static const char zero[] = PORT_A "mtu = 15\0" "00\n";
+	static const char zero[] = PORT_A "mtu = 15\0"
+					  "00\n";
 	char *got, lon[3000];
 
 	(void)state;
@@ -171,7 +174,8 @@ static void second_ones(void **state)
 
 static void values_that_cannot_be(void **state)
 {
-	static const struct { const char *line, *want;
+	static const struct {
+		const char *line, *want;
 	} t[] = {
 		{ "mtu = 0", "'mtu = 0' must be a whole number from 576 to 9000" },
 		{ "mtu = 575", "'mtu = 575' must be a whole number from 576 to 9000" },
@@ -214,7 +218,8 @@ static void values_that_cannot_be(void **state)
 
 static void values_of_the_daemon_that_cannot_be(void **state)
 {
-	static const struct { const char *line, *want;
+	static const struct {
+		const char *line, *want;
 	} t[] = {
 		{ "socket = x.sock", "'socket = x.sock' must be an absolute path" },
 		{ "socket-mode = 0999", "'socket-mode = 0999' must be permissions in octal, such as 0660" },
@@ -304,14 +309,16 @@ static void what_no_driver_takes_does_not_pass(void **state)
 		  "names an interface with 16 letters: the kernel's names have at most 15" },
 		{ "tap:a/b", "does not name an interface as the kernel has them: letters, digits, '-' and '_'" },
 		{ "tap:mac=fixed", "needs the interface: iface=NAME" },
-		{ "af_packet:sixteen-letters-", "names an interface with 16 letters: the kernel's names have at most 15" },
+		{ "af_packet:sixteen-letters-",
+		  "names an interface with 16 letters: the kernel's names have at most 15" },
 		{ "pci:3b:00", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "pci:0000:3b:00.8", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "pci:eth0", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "memif:role=master", "has a role that is neither server nor client" },
 		{ "memif:id=one", "has an id that is no number" },
-		{ "memif:sokcet=/x", "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
-				     "rsize, mac, secret and zero-copy" },
+		{ "memif:sokcet=/x",
+		  "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
+		  "rsize, mac, secret and zero-copy" },
 		{ "memif:socket-abstract=no,socket=x", "has a socket that is not an absolute path" },
 		{ "memif:rsize=15", "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)" },
 	};
@@ -338,9 +345,11 @@ static void two_ports_on_one_device_do_not_pass(void **state)
 	expect(ON("a", "pci:3b:00.0", "10.0.0.1/24") ON("b", "pci:0000:3b:00.0,x=1", "10.0.1.1/24"),
 	       "t.conf:5: ports 'a' and 'b' are one device\n");
 	expect(ON("a", "memif:role=server,id=0,socket=/x", "10.0.0.1/24")
-	       ON("b", "memif:socket=/x,role=server", "10.0.1.1/24"), "t.conf:5: ports 'a' and 'b' are one device\n");
+		       ON("b", "memif:socket=/x,role=server", "10.0.1.1/24"),
+	       "t.conf:5: ports 'a' and 'b' are one device\n");
 	expect(ON("a", "memif:role=server,id=0,socket=/x", "10.0.0.1/24")
-	       ON("b", "memif:role=server,id=1,socket=/x", "10.0.1.1/24"), "");
+		       ON("b", "memif:role=server,id=1,socket=/x", "10.0.1.1/24"),
+	       "");
 }
 
 static void subnets_that_overlap_do_not_pass(void **state)

@@ -13,7 +13,7 @@ static char why[CONF_WHY_MAX];
 
 static void whole_numbers(void **state)
 {
-	static const char *const bad[] = { "",	"-1", "+1", " 1", "1 ", "1.0", "1k", "0x", "99999999999999999999",
+	static const char *const bad[] = { "",  "-1", "+1", " 1", "1 ", "1.0", "1k", "0x", "99999999999999999999",
 					   "4", "11", "one" };
 	uint64_t v = 0;
 
@@ -125,9 +125,9 @@ static void mac_addresses(void **state)
 
 static void addresses(void **state)
 {
-	static const char *const bad[] = { "",		"10.0.0",	   "10.0.0.256",      "10.0.0.1.2", "127.0.0.1",
-					   "224.0.0.1", "0.0.0.0",	   "255.255.255.255", "::",	    "::1",
-					   "ff02::1",	"::ffff:10.0.0.1", "fe80::1%eth0",    "host" };
+	static const char *const bad[] = { "",          "10.0.0",          "10.0.0.256",      "10.0.0.1.2", "127.0.0.1",
+					   "224.0.0.1", "0.0.0.0",         "255.255.255.255", "::",         "::1",
+					   "ff02::1",   "::ffff:10.0.0.1", "fe80::1%eth0",    "host" };
 	struct pkt_addr a, want = pkt_addr_ip4(0x0a000001);
 
 	(void)state;
@@ -142,8 +142,8 @@ static void addresses(void **state)
 
 static void prefixes_count_in_128_bits(void **state)
 {
-	static const char *const bad[] = { "10.0.0.1",	    "10.0.0.1/", "10.0.0.1/0", "10.0.0.1/33",
-					   "10.0.0.1/24/8", "/24",	 "fd00::1/129" };
+	static const char *const bad[] = { "10.0.0.1",      "10.0.0.1/", "10.0.0.1/0", "10.0.0.1/33",
+					   "10.0.0.1/24/8", "/24",       "fd00::1/129" };
 	struct pkt_addr a;
 	uint32_t bits;
 

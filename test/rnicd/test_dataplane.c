@@ -77,8 +77,14 @@ static void one_completion(struct twin *t, uint64_t wr_id, enum qp_wc_op op)
 static void post(struct twin *t, enum qp_wr_op op, uint64_t id, uint64_t addr, uint32_t len)
 {
 	const struct twin *peer = t == &twin[0] ? &twin[1] : &twin[0];
-	struct qp_wqe w = { .wr_id = id, .op = (uint8_t)op, .flags = QP_WF_SIGNALED, .num_sge = 1, .slots = 1,
-			    .raddr = addr + TWIN_ARENA / 2, .rkey = peer->stag, .sge = { { addr, len, t->stag } } };
+	struct qp_wqe w = { .wr_id = id,
+			    .op = (uint8_t)op,
+			    .flags = QP_WF_SIGNALED,
+			    .num_sge = 1,
+			    .slots = 1,
+			    .raddr = addr + TWIN_ARENA / 2,
+			    .rkey = peer->stag,
+			    .sge = { { addr, len, t->stag } } };
 	assert_true(twin_post(t, &w));
 }
 
@@ -180,20 +186,61 @@ static const struct given cases[] = {
 	{ .name = "two_workers", .workers = 2, .mtu = 1500, .crc = true, .bytes = 20000, .messages = 10 },
 	{ .name = "plain_1500", .workers = 1, .mtu = 1500, .crc = true, .bytes = 20000, .messages = 20 },
 	{ .name = "small_messages", .workers = 1, .mtu = 1500, .crc = true, .bytes = 67, .messages = 60 },
-	{ .name = "jumbo_by_reference", .workers = 1, .mtu = 9000, .crc = true, .zcopy_min = 2048, .bytes = 300000,
+	{ .name = "jumbo_by_reference",
+	  .workers = 1,
+	  .mtu = 9000,
+	  .crc = true,
+	  .zcopy_min = 2048,
+	  .bytes = 300000,
 	  .messages = 8 },
-	{ .name = "markers_are_copied", .workers = 1, .mtu = 9000, .crc = true, .markers = true, .zcopy_min = 256,
-	  .bytes = 100000, .messages = 8 },
+	{ .name = "markers_are_copied",
+	  .workers = 1,
+	  .mtu = 9000,
+	  .crc = true,
+	  .markers = true,
+	  .zcopy_min = 256,
+	  .bytes = 100000,
+	  .messages = 8 },
 	{ .name = "to_oneself", .workers = 1, .mtu = 1500, .crc = true, .self = true, .bytes = 20000, .messages = 10 },
-	{ .name = "shaped_1g", .workers = 1, .mtu = 1500, .crc = true, .rate_bps = 1000000000, .bytes = 20000, .messages = 5 },
-	{ .name = "lossy", .workers = 1, .mtu = 1500, .crc = true, .bytes = 20000, .messages = 10,
-	  .impair = { .seed = 3, .loss = UINT32_MAX / 50, .duplicate = UINT32_MAX / 100, .reorder = UINT32_MAX / 50,
+	{ .name = "shaped_1g",
+	  .workers = 1,
+	  .mtu = 1500,
+	  .crc = true,
+	  .rate_bps = 1000000000,
+	  .bytes = 20000,
+	  .messages = 5 },
+	{ .name = "lossy",
+	  .workers = 1,
+	  .mtu = 1500,
+	  .crc = true,
+	  .bytes = 20000,
+	  .messages = 10,
+	  .impair = { .seed = 3,
+		      .loss = UINT32_MAX / 50,
+		      .duplicate = UINT32_MAX / 100,
+		      .reorder = UINT32_MAX / 50,
 		      .corrupt = UINT32_MAX / 100 } },
-	{ .name = "lossy_by_reference", .workers = 1, .mtu = 9000, .crc = true, .zcopy_min = 1024, .bytes = 200000,
+	{ .name = "lossy_by_reference",
+	  .workers = 1,
+	  .mtu = 9000,
+	  .crc = true,
+	  .zcopy_min = 1024,
+	  .bytes = 200000,
 	  .messages = 4,
-	  .impair = { .seed = 4, .loss = UINT32_MAX / 50, .duplicate = UINT32_MAX / 50, .reorder = UINT32_MAX / 50,
-		      .corrupt = UINT32_MAX / 50, .delay_ns = 100000, .jitter_ns = 50000 } },
-	{ .name = "summed_inside_too", .workers = 1, .mtu = 9000, .crc = true, .always = true, .bytes = 300000, .messages = 10 },
+	  .impair = { .seed = 4,
+		      .loss = UINT32_MAX / 50,
+		      .duplicate = UINT32_MAX / 50,
+		      .reorder = UINT32_MAX / 50,
+		      .corrupt = UINT32_MAX / 50,
+		      .delay_ns = 100000,
+		      .jitter_ns = 50000 } },
+	{ .name = "summed_inside_too",
+	  .workers = 1,
+	  .mtu = 9000,
+	  .crc = true,
+	  .always = true,
+	  .bytes = 300000,
+	  .messages = 10 },
 };
 
 static void shaped_line_is_not_outrun(void **state)
@@ -222,7 +269,8 @@ int main(void)
 	struct CMUnitTest tests[RN_ARRAY_LEN(cases) + 1];
 
 	for (size_t i = 0; i < RN_ARRAY_LEN(cases); i++)
-		tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = both_ways,
+		tests[i] = (struct CMUnitTest){ .name = cases[i].name,
+						.test_func = both_ways,
 						.initial_state = (void *)(uintptr_t)&cases[i] };
 	tests[RN_ARRAY_LEN(cases)] = (struct CMUnitTest)cmocka_unit_test(shaped_line_is_not_outrun);
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);

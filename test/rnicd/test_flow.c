@@ -16,8 +16,10 @@ static struct flow flow[FLOWS];
 
 static void make(struct flow *f, uint32_t i)
 {
-	*f = (struct flow){ .key = { .local = pkt_addr_ip4(0x0a000001), .remote = pkt_addr_ip4(0x0a000000 + i / 7),
-				     .lport = 4791, .rport = (uint16_t)(1024 + i) } };
+	*f = (struct flow){ .key = { .local = pkt_addr_ip4(0x0a000001),
+				     .remote = pkt_addr_ip4(0x0a000000 + i / 7),
+				     .lport = 4791,
+				     .rport = (uint16_t)(1024 + i) } };
 	f->hash = flow_hash(secret, &f->key);
 }
 
@@ -36,8 +38,11 @@ static void both_ends_have_one_owner(void **state)
 	for (uint32_t i = 0; i < FLOWS; i++) {
 		struct flow f;
 		make(&f, i);
-		struct flow_key back = { .local = f.key.remote, .remote = f.key.local, .lport = f.key.rport,
-					 .rport = f.key.lport, .port = 3 };
+		struct flow_key back = { .local = f.key.remote,
+					 .remote = f.key.local,
+					 .lport = f.key.rport,
+					 .rport = f.key.lport,
+					 .port = 3 };
 		assert_int_equal(flow_hash(secret, &back), f.hash);
 		assert_false(flow_key_eq(&back, &f.key));
 		for (uint32_t n = 1; n <= 16; n++)
@@ -122,10 +127,8 @@ static void full_table_says_so(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slots_are_twice_the_flows),
-		cmocka_unit_test(both_ends_have_one_owner),
-		cmocka_unit_test(flows_spread_over_workers),
-		cmocka_unit_test(random_life),
+		cmocka_unit_test(slots_are_twice_the_flows), cmocka_unit_test(both_ends_have_one_owner),
+		cmocka_unit_test(flows_spread_over_workers), cmocka_unit_test(random_life),
 		cmocka_unit_test(full_table_says_so),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

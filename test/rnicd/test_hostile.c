@@ -94,7 +94,7 @@ static void mostly_small(struct rn_rng *r, struct ipc_msg *m)
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t k = rn_rng_below(r, 8);
-		w[i] = k < 4	? rn_rng_below(r, 5)
+		w[i] = k < 4    ? rn_rng_below(r, 5)
 		       : k == 4 ? 1u << rn_rng_below(r, 32)
 		       : k == 5 ? UINT32_MAX
 		       : k == 6 ? 64
@@ -145,15 +145,15 @@ static void aim(struct rn_rng *r, struct ipc_msg *m)
 		m->create_cq.ring_off = at + 4096;
 		m->create_cq.ring_stride = 8192;
 		if (m->type == IPC_CREATE_QP)
-			m->create_qp = (struct ipc_create_qp) { .pd = 1 + rn_rng_below(r, 3),
-								.send_cq = 1 + rn_rng_below(r, 3),
-								.recv_cq = 1 + rn_rng_below(r, 3),
-								.async = rn_rng_below(r, 4),
-								.shm_off = at,
-								.sq_off = at + 4096,
-								.rq_off = at + 16384,
-								.sq_slots = 64,
-								.rq_slots = 64 };
+			m->create_qp = (struct ipc_create_qp){ .pd = 1 + rn_rng_below(r, 3),
+							       .send_cq = 1 + rn_rng_below(r, 3),
+							       .recv_cq = 1 + rn_rng_below(r, 3),
+							       .async = rn_rng_below(r, 4),
+							       .shm_off = at,
+							       .sq_off = at + 4096,
+							       .rq_off = at + 16384,
+							       .sq_slots = 64,
+							       .rq_slots = 64 };
 	}
 }
 
@@ -177,7 +177,7 @@ static void fuzz_one(struct rn_rng *r, struct fc *c)
 		m.create_channel.kind %= 4;
 	}
 	if (m.type == IPC_REG_MR && rn_rng_below(r, 2) == 0)
-		m.reg_mr = (struct ipc_reg_mr) {
+		m.reg_mr = (struct ipc_reg_mr){
 			.pd = 1, .access = 7, .len = 8192, .npieces = 2, .pieces_off = UINT64_C(12) << 20
 		};
 	noise(r, c->queues + rn_rng_below(r, FC_QUEUES - 64), 64); /* and over rings, indices and lists */
@@ -250,7 +250,8 @@ static void one_that_does_not_read_its_answers(void **state)
 
 static void one_that_fills_its_eventfd(void **state)
 {
-	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL, .len = IPC_MSG_LEN(create_channel),
+	struct ipc_msg m = { .type = IPC_CREATE_CHANNEL,
+			     .len = IPC_MSG_LEN(create_channel),
 			     .create_channel = { .kind = IPC_CHANNEL_CM, .ring_off = FC_PLACE(10), .ring_slots = 16 } };
 	struct ipc_cm_event ev;
 	struct fc c;

@@ -39,7 +39,9 @@ static void leave(uint32_t n, uint64_t now)
 
 static void ask(uint8_t version, uint32_t about, uint32_t ms, uint64_t now)
 {
-	const struct pkt_igmp_query q = { .version = version, .all = about == 0, .group = group(about), .within_ms = ms };
+	const struct pkt_igmp_query q = {
+		.version = version, .all = about == 0, .group = group(about), .within_ms = ms
+	};
 
 	igmp_query(&igmp, &q, now);
 }

@@ -68,7 +68,8 @@ static int begin(void **state)
 	rnicd.n_workers = WORKERS;
 	sent = NULL;
 	deaths = settled = parked = arrived = ended = 0;
-	cl = (struct client){ .state = CLIENT_READY, .region[IPC_REGION_QUEUES] = { .base = queues, .size = sizeof(queues) } };
+	cl = (struct client){ .state = CLIENT_READY,
+			      .region[IPC_REGION_QUEUES] = { .base = queues, .size = sizeof(queues) } };
 	for (uint32_t i = 0; i < WORKERS; i++)
 		cl.wc[i] = &view[i];
 	qp = (struct client_qp){ .c = &cl, .pd = &pd, .qp = &engine_qp };

@@ -76,11 +76,14 @@ static void a_librnic_of_another_version(void **state)
 	int fds[3] = { k.wake, k.fd[0], k.fd[1] };
 	for (unsigned i = 0; i < RN_ARRAY_LEN(versions); i++) {
 		for (int more = -8; more <= 8; more += 8) {
-			struct ipc_msg m = { .type = IPC_HELLO, .len = (uint16_t)(IPC_MSG_LEN(hello) + more),
+			struct ipc_msg m = { .type = IPC_HELLO,
+					     .len = (uint16_t)(IPC_MSG_LEN(hello) + more),
 					     .hello = { .version = versions[i], .size = { FC_QUEUES, FC_ARENA, 0 } } };
 			char want[IPC_TEXT_MAX];
-			snprintf(want, sizeof(want), "librnic speaks version %u of the control protocol, this rnicd version "
-				 "%u: install both from one release and restart rnicd", versions[i], IPC_VERSION);
+			snprintf(want, sizeof(want),
+				 "librnic speaks version %u of the control protocol, this rnicd version "
+				 "%u: install both from one release and restart rnicd",
+				 versions[i], IPC_VERSION);
 			REFUSED(fc_call(&k, &m, fds, more < 0 ? 2 : 3), EPROTO, want);
 		}
 	}
@@ -178,7 +181,9 @@ static void devices_tell_of_themselves(void **state)
 
 static void handles_that_are_not_ours(void **state)
 {
-	static const struct { uint16_t type; const char *sentence;
+	static const struct {
+		uint16_t type;
+		const char *sentence;
 	} t[] = {
 		{ IPC_DEALLOC_PD, "there is no protection domain 9" },
 		{ IPC_DEREG_MR, "there is no memory region 9" },
@@ -248,7 +253,8 @@ static void memory_windows(void **state)
 	int rc;
 
 	(void)state;
-	REFUSED(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = 3), EINVAL, "memory window: there is no such type");
+	REFUSED(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = 3), EINVAL,
+		"memory window: there is no such type");
 	REFUSED(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd + 1, .type = 1), EINVAL,
 		"memory window: there is no such protection domain");
 	assert_int_equal(FC_CALL(&c, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = IPC_MW_TYPE_2), 0);
@@ -272,7 +278,8 @@ static void memory_windows(void **state)
 
 static void shared_receive_queues_and_larger_rings(void **state)
 {
-	const uint64_t bad[] = { FC_QUEUES, FC_QUEUES - 64, UINT64_MAX - 63, (UINT64_C(1) << 20) + 8, UINT64_C(1) << 63 };
+	const uint64_t bad[] = { FC_QUEUES, FC_QUEUES - 64, UINT64_MAX - 63, (UINT64_C(1) << 20) + 8,
+				 UINT64_C(1) << 63 };
 	static const uint32_t sizes[] = { 0, 3, 32, 1u << 31, UINT32_MAX };
 	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0), srq;
 	const uint64_t ring = FC_PLACE(1), at = FC_PLACE(2);
@@ -283,13 +290,15 @@ static void shared_receive_queues_and_larger_rings(void **state)
 	for (size_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
 		assert_int_equal(SRQ(.wqe_slots = 1, .ring_off = bad[i], .ring_slots = 64), EINVAL);
 		assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 128, .ring_off = bad[i],
-					 .ring_stride = 16384), EINVAL);
+					 .ring_stride = 16384),
+				 EINVAL);
 	}
 	for (size_t i = 0; i < RN_ARRAY_LEN(sizes); i++) {
 		if (sizes[i] != 32)
 			assert_int_equal(SRQ(.wqe_slots = 1, .ring_off = ring, .ring_slots = sizes[i]), EINVAL);
 		assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = sizes[i], .ring_off = ring,
-					 .ring_stride = 16384), EINVAL);
+					 .ring_stride = 16384),
+				 EINVAL);
 	}
 	assert_int_equal(SRQ(.wqe_slots = 0, .ring_off = ring, .ring_slots = 64), EINVAL);
 	assert_int_equal(SRQ(.wqe_slots = QP_WQE_MAX_SLOTS + 1, .ring_off = ring, .ring_slots = 64), EINVAL);
@@ -305,8 +314,8 @@ static void shared_receive_queues_and_larger_rings(void **state)
 	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
 		"the protection domain is in use by 1 memory regions and queues");
 #define QP(...) \
-	FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .shm_off = at, .sq_off = at + 4096, \
-		.sq_slots = 64, __VA_ARGS__)
+	FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .shm_off = at, \
+		.sq_off = at + 4096, .sq_slots = 64, __VA_ARGS__)
 	REFUSED(QP(.srq = 99), EINVAL, "queue pair: there is no such shared receive queue");
 	assert_int_equal(QP(.srq = srq, .rq_slots = 64), EINVAL);
 	assert_int_equal(QP(.srq = srq), 0);
@@ -314,9 +323,11 @@ static void shared_receive_queues_and_larger_rings(void **state)
 	REFUSED(FC_CALL(&c, &m, IPC_DESTROY_SRQ, handle, .handle = srq), EBUSY,
 		"the shared receive queue is in use by 1 queue pairs");
 	assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 128, .ring_off = FC_PLACE(3),
-				 .ring_stride = 16384), 0);
+				 .ring_stride = 16384),
+			 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 64, .ring_off = FC_PLACE(4),
-				 .ring_stride = 16384), EINVAL);
+				 .ring_stride = 16384),
+			 EINVAL);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_QP, handle, .handle = qp), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_SRQ, handle, .handle = srq), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_SRQ, handle, .handle = srq), EINVAL);
@@ -407,10 +418,10 @@ static void channels_that_do_not_fit(void **state)
 	(void)state;
 	assert_int_equal(pipe(pipes), 0);
 #define CHANNEL(fd, ...) \
-	(m = (struct ipc_msg) { .type = IPC_CREATE_CHANNEL, \
-				.len = IPC_MSG_LEN(create_channel), \
-				.create_channel = { __VA_ARGS__ } }, \
-	 fc_call(&c, &m, &(int) { fd }, 1))
+	(m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL, \
+			       .len = IPC_MSG_LEN(create_channel), \
+			       .create_channel = { __VA_ARGS__ } }, \
+	 fc_call(&c, &m, &(int){ fd }, 1))
 	REFUSED(CHANNEL(efd, .kind = 3, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
 		"event channel: there is no such kind of channel");
 	REFUSED(CHANNEL(efd, .kind = IPC_CHANNEL_ASYNC, .dev = 7, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
@@ -610,7 +621,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shared_receive_queues_and_larger_rings, join, leave),
 		cmocka_unit_test_setup_teardown(queues_that_do_not_fit, join, leave),
 		cmocka_unit_test_setup_teardown(objects_name_the_channel_of_their_errors, join, leave),
-	cmocka_unit_test_setup_teardown(channels_that_do_not_fit, join, leave),
+		cmocka_unit_test_setup_teardown(channels_that_do_not_fit, join, leave),
 		cmocka_unit_test_setup_teardown(quotas, join, leave),
 		cmocka_unit_test_setup_teardown(memory_regions_that_cannot_be, join, leave),
 		cmocka_unit_test_setup_teardown(tokens_stand_for_contexts, join, leave),

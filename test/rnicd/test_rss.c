@@ -49,7 +49,9 @@ static struct pkt_addr addr(const char *text)
 
 static struct flow_key received(size_t i)
 {
-	return (struct flow_key){ .local = addr(suite[i].dst), .remote = addr(suite[i].src), .lport = suite[i].dport,
+	return (struct flow_key){ .local = addr(suite[i].dst),
+				  .remote = addr(suite[i].src),
+				  .lport = suite[i].dport,
 				  .rport = suite[i].sport };
 }
 
@@ -72,7 +74,8 @@ static struct rnicd_port port;
 static void open_null(const char *name, uint16_t queues, uint64_t hash)
 {
 	struct rte_eth_conf conf = { .rxmode.mq_mode = RTE_ETH_MQ_RX_RSS,
-				     .rx_adv_conf.rss_conf = { .rss_hf = hash, .rss_key = (uint8_t *)(uintptr_t)key,
+				     .rx_adv_conf.rss_conf = { .rss_hf = hash,
+							       .rss_key = (uint8_t *)(uintptr_t)key,
 							       .rss_key_len = sizeof(key) } };
 	struct rte_mempool *pool = pool_for_test(name, 1023, 256);
 
@@ -92,7 +95,8 @@ static void open_null(const char *name, uint16_t queues, uint64_t hash)
 static void device_with_key_and_table_names_the_owner(void **state)
 {
 	struct rte_eth_rss_reta_entry64 reta[2];
-	struct rte_eth_rss_conf set = { .rss_key = (uint8_t *)(uintptr_t)key, .rss_key_len = sizeof(key),
+	struct rte_eth_rss_conf set = { .rss_key = (uint8_t *)(uintptr_t)key,
+					.rss_key_len = sizeof(key),
 					.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_TCP };
 
 	(void)state;

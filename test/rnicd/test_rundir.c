@@ -51,7 +51,8 @@ static const char *path(const char *dir, const char *file)
 	static unsigned which;
 	char *out = p[which++ & 1];
 
-	int n = snprintf(out, sizeof(p[0]), "%s/%s%s%s", parent, dir, file != NULL ? "/" : "", file != NULL ? file : "");
+	int n = snprintf(out, sizeof(p[0]), "%s/%s%s%s", parent, dir, file != NULL ? "/" : "",
+			 file != NULL ? file : "");
 	assert_true(n > 0 && n < (int)sizeof(p[0]));
 	return out;
 }

@@ -46,15 +46,19 @@ static uint64_t run(uint64_t rate, uint32_t len, uint64_t ns, uint64_t step)
 static void rate_is_the_lines(void **state)
 {
 	(void)state;
-	static const struct { uint64_t rate; uint32_t len; } c[] = {
-		{ 10000000000u, 1514 }, { 10000000000u, 9014 }, { 10000000000u, 60 }, { 1000000000u, 1514 },
+	static const struct {
+		uint64_t rate;
+		uint32_t len;
+	} c[] = {
+		{ 10000000000u, 1514 }, { 10000000000u, 9014 },  { 10000000000u, 60 }, { 1000000000u, 1514 },
 		{ 25000000000u, 1514 }, { 100000000000u, 9014 }, { 100000000u, 1514 },
 	};
 	for (size_t i = 0; i < RN_ARRAY_LEN(c); i++) {
 		for (uint64_t step = 1000; step <= 40000; step += 13000) {
 			uint64_t want = c[i].rate / 8 / 10 / shape_wire_bytes(c[i].len); /* in 100 ms */
 			uint64_t got = run(c[i].rate, c[i].len, RN_NS_PER_S / 10, step);
-			uint64_t slack = SHAPE_SLACK_NS * (c[i].rate / 8) / RN_NS_PER_S / shape_wire_bytes(c[i].len) + 2;
+			uint64_t slack = SHAPE_SLACK_NS * (c[i].rate / 8) / RN_NS_PER_S / shape_wire_bytes(c[i].len) +
+					 2;
 			/* never below 99 % of the line, above it by no more than the slack once and the cut fractions */
 			assert_in_range(got, want - want / 100, want + slack + want / 100);
 		}
@@ -122,12 +126,9 @@ static void late_worker_catches_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wire_bytes),
-		cmocka_unit_test(rate_is_the_lines),
-		cmocka_unit_test(unshaped_is_off),
-		cmocka_unit_test(line_is_shared),
-		cmocka_unit_test(idle_gives_no_credit),
-		cmocka_unit_test(late_worker_catches_up),
+		cmocka_unit_test(wire_bytes),           cmocka_unit_test(rate_is_the_lines),
+		cmocka_unit_test(unshaped_is_off),      cmocka_unit_test(line_is_shared),
+		cmocka_unit_test(idle_gives_no_credit), cmocka_unit_test(late_worker_catches_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,8 +56,10 @@ static bool make_init(struct twin *t)
 	static const enum qp_state way[] = { QP_S_RESET, QP_S_INIT };
 
 	for (uint32_t i = t->qp.state == QP_S_ERR ? 0 : 1; i < RN_ARRAY_LEN(way) && t->qp.state != QP_S_INIT; i++) {
-		struct cmd c = { .type = CMD_QP_MODIFY,
-				 .qp = { .qp = &t->qp, .has_state = true, .state = way[i], .tune.access = QP_ACC_ALL } };
+		struct cmd c = {
+			.type = CMD_QP_MODIFY,
+			.qp = { .qp = &t->qp, .has_state = true, .state = way[i], .tune.access = QP_ACC_ALL }
+		};
 		call(&c, 0);
 		if (c.qp.verdict != QP_OK)
 			return false;
@@ -74,10 +76,7 @@ static void accepted(struct cmd *c)
 }
 
 /* Before any event of the connection is taken. */
-static void opened(struct cmd *c)
-{
-	twin[0].conn = c->open.cv == CONN_OK ? c->open.conn : NULL;
-}
+static void opened(struct cmd *c) { twin[0].conn = c->open.cv == CONN_OK ? c->open.conn : NULL; }
 
 /* ---- effects ---- */
 
@@ -93,9 +92,13 @@ static void on_event(const struct event *ev)
 		t->conn = fx->conn;
 		t->key = fx->owner;
 		t->client[t->worker].qp[0] = &t->qp;
-		accept_cmd = (struct cmd){ .type = CMD_CONN_JOIN, .done = accepted,
-					   .join = { .which = { .conn = fx->conn, .key = fx->owner }, .qp = &t->qp,
-						     .client = &t->client[t->worker], .ird = DEPTH, .ord = DEPTH } };
+		accept_cmd = (struct cmd){ .type = CMD_CONN_JOIN,
+					   .done = accepted,
+					   .join = { .which = { .conn = fx->conn, .key = fx->owner },
+						     .qp = &t->qp,
+						     .client = &t->client[t->worker],
+						     .ird = DEPTH,
+						     .ord = DEPTH } };
 		cmd_send(&accept_cmd, t->worker);
 	}
 	for (uint32_t i = 0; i < 2; i++) {
@@ -138,12 +141,31 @@ static bool make(struct twin *t, uint32_t port)
 	qp_dev_init(&t->dev, t->mr, RN_ARRAY_LEN(t->mr), 1234);
 	struct qp_piece piece = { .base = t->arena, .len = TWIN_ARENA };
 	struct qp_mr_attr mr = { .pd = PD, .rights = QP_ACC_ALL, .len = TWIN_ARENA, .pieces = &piece, .npieces = 1 };
-	struct qp_cq_attr cq = { .region = t->queues, .region_size = QUEUES, .shm_off = CQ_SHM_OFF, .ring_off = CQ_OFF,
-				 .ring_stride = CQ_STRIDE, .workers = rnicd.n_workers, .cqe = TWIN_CQE };
-	struct qp_attr qp = { .owner = 100 + port, .qpn = 17 + port, .pd = PD, .dev = &t->dev, .scq = &t->cq, .rcq = &t->cq,
-			      .access = QP_ACC_ALL, .region = t->queues, .region_size = QUEUES, .shm_off = SHM_OFF,
-			      .sq_off = SQ_OFF, .rq_off = RQ_OFF, .sq_slots = TWIN_SLOTS, .rq_slots = TWIN_SLOTS };
-	struct spsc_place at = { .region = t->queues, .region_size = QUEUES, .off = SQ_OFF, .nslots = TWIN_SLOTS,
+	struct qp_cq_attr cq = { .region = t->queues,
+				 .region_size = QUEUES,
+				 .shm_off = CQ_SHM_OFF,
+				 .ring_off = CQ_OFF,
+				 .ring_stride = CQ_STRIDE,
+				 .workers = rnicd.n_workers,
+				 .cqe = TWIN_CQE };
+	struct qp_attr qp = { .owner = 100 + port,
+			      .qpn = 17 + port,
+			      .pd = PD,
+			      .dev = &t->dev,
+			      .scq = &t->cq,
+			      .rcq = &t->cq,
+			      .access = QP_ACC_ALL,
+			      .region = t->queues,
+			      .region_size = QUEUES,
+			      .shm_off = SHM_OFF,
+			      .sq_off = SQ_OFF,
+			      .rq_off = RQ_OFF,
+			      .sq_slots = TWIN_SLOTS,
+			      .rq_slots = TWIN_SLOTS };
+	struct spsc_place at = { .region = t->queues,
+				 .region_size = QUEUES,
+				 .off = SQ_OFF,
+				 .nslots = TWIN_SLOTS,
 				 .slot_size = QP_SLOT_SIZE };
 	if (qp_mr_reg(&t->dev, &mr, &t->stag) != QP_MR_OK || qp_cq_init(&t->cq, &cq) != SPSC_OK ||
 	    qp_init(&t->qp, &qp) != QP_OK || spsc_prod_attach(&t->sq, &at) != SPSC_OK)
@@ -152,8 +174,11 @@ static bool make(struct twin *t, uint32_t port)
 	if (spsc_prod_attach(&t->rq, &at) != SPSC_OK)
 		return false;
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		at = (struct spsc_place){ .region = t->queues, .region_size = QUEUES, .off = CQ_OFF + w * CQ_STRIDE,
-					  .nslots = TWIN_CQE, .slot_size = QP_CQE_SIZE };
+		at = (struct spsc_place){ .region = t->queues,
+					  .region_size = QUEUES,
+					  .off = CQ_OFF + w * CQ_STRIDE,
+					  .nslots = TWIN_CQE,
+					  .slot_size = QP_CQE_SIZE };
 		t->client[w].doorbell = &((struct ipc_ctrl *)(void *)t->queues)->doorbell[w];
 		t->view[w] = &t->client[w];
 		if (spsc_cons_attach(&t->comp[w], &at) != SPSC_OK)
@@ -190,11 +215,14 @@ void twin_stop(void)
 
 bool twin_connect(void)
 {
-	struct conn_addr a = { .port = twin[0].port, .local = rnicd.port[twin[0].port]->cfg->ip,
-			       .remote = rnicd.port[twin[1].port]->cfg->ip, .lport = (uint16_t)(next_port + 20000),
+	struct conn_addr a = { .port = twin[0].port,
+			       .local = rnicd.port[twin[0].port]->cfg->ip,
+			       .remote = rnicd.port[twin[1].port]->cfg->ip,
+			       .lport = (uint16_t)(next_port + 20000),
 			       .rport = next_port };
-	struct cmd l = { .type = CMD_LISTEN, .listen = { .first = twin[1].port, .last = twin[1].port + 1,
-							 .lport = next_port, .owner = 1 } };
+	struct cmd l = { .type = CMD_LISTEN,
+			 .listen = {
+				 .first = twin[1].port, .last = twin[1].port + 1, .lport = next_port, .owner = 1 } };
 
 	next_port++;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -210,9 +238,14 @@ bool twin_connect(void)
 	struct twin *t = &twin[0];
 	t->worker = conn_owner(&a);
 	t->key = 1000 + next_port;
-	struct cmd o = { .type = CMD_CONN_OPEN, .done = opened,
-			 .open = { .addr = a, .owner = t->key, .dev = &t->dev, .qp = &t->qp,
-				   .client = &t->client[t->worker], .tune.access = QP_ACC_ALL,
+	struct cmd o = { .type = CMD_CONN_OPEN,
+			 .done = opened,
+			 .open = { .addr = a,
+				   .owner = t->key,
+				   .dev = &t->dev,
+				   .qp = &t->qp,
+				   .client = &t->client[t->worker],
+				   .tune.access = QP_ACC_ALL,
 				   .policy = conn_policy(rnicd.port[t->port]) } };
 	call(&o, t->worker);
 	if (o.open.cv != CONN_OK)

@@ -9,16 +9,16 @@
 #include "border/cmd.h"
 #include "border/rnicd.h"
 
-#define TWIN_SLOTS 1024u           /* of each queue */
+#define TWIN_SLOTS 1024u /* of each queue */
 #define TWIN_CQE   4096u
-#define TWIN_ARENA (64u << 20)     /* bytes of registered memory */
+#define TWIN_ARENA (64u << 20)        /* bytes of registered memory */
 #define TWIN_WAIT  (20 * RN_NS_PER_S) /* after that a test gives up */
 
 struct twin {
 	uint32_t port;
-	uint8_t *queues;               /* struct ipc_ctrl, rings */
+	uint8_t *queues; /* struct ipc_ctrl, rings */
 	uint8_t *arena;
-	uint32_t stag;                 /* of the arena, all rights; its tagged offset 0 is the first byte */
+	uint32_t stag; /* of the arena, all rights; its tagged offset 0 is the first byte */
 	struct qp_mr mr[8];
 	struct qp_dev dev;
 	struct qp_cq cq;
@@ -26,9 +26,9 @@ struct twin {
 	struct worker_client client[RNICD_MAX_WORKERS], *view[RNICD_MAX_WORKERS];
 	struct spsc_prod sq, rq;
 	struct spsc_cons comp[RNICD_MAX_WORKERS];
-	uint32_t worker;               /* owner of the connection */
+	uint32_t worker; /* owner of the connection */
 	struct rc *conn;
-	uint64_t key;                  /* its number */
+	uint64_t key; /* its number */
 	bool established, disconnected, closed;
 };
 

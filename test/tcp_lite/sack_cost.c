@@ -31,7 +31,8 @@ static void segment_in(uint32_t ack, const uint8_t *opt, uint8_t optlen)
 
 	now += 500;
 	(void)tcpl_in(&c, now, &s, &ev);
-	while (tcpl_out(&c, now, &o)) {}
+	while (tcpl_out(&c, now, &o)) {
+	}
 }
 
 static void sack(const uint32_t (*b)[2], uint32_t n)
@@ -86,8 +87,14 @@ static void backwards(uint32_t n)
 /* Not inlined: where counting begins and ends. */
 __attribute__((noinline)) static void acks(const char *pattern, uint32_t n)
 {
-	static const struct { const char *name; void (*run)(uint32_t n); } p[] = {
-		{ "grow", grow }, { "holes", holes }, { "anywhere", anywhere }, { "backwards", backwards },
+	static const struct {
+		const char *name;
+		void (*run)(uint32_t n);
+	} p[] = {
+		{ "grow", grow },
+		{ "holes", holes },
+		{ "anywhere", anywhere },
+		{ "backwards", backwards },
 	};
 
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(p); i++)
@@ -111,13 +118,15 @@ int main(int argc, char **argv)
 	tcpl_init(&c, &cfg, &m);
 	if (tcpl_accept_syn(&c, now, ISS, &syn) != TCPL_OK)
 		return 1;
-	while (tcpl_out(&c, now, &o)) {}
+	while (tcpl_out(&c, now, &o)) {
+	}
 	segment_in(ISS + 1, NULL, 0);
 	c.cwnd = 60u << 20;
 	for (uint32_t i = 0; i < n; i++)
 		if (!tcpl_send(&c, MSS, 1))
 			return 1;
-	while (tcpl_out(&c, now, &o)) {}
+	while (tcpl_out(&c, now, &o)) {
+	}
 	if (c.r_tail - c.r_head != n)
 		return 1;
 	uint32_t before = c.stats.sacks_in;

@@ -33,16 +33,16 @@ struct side {
 	struct tcpl_txrec rec[SIM_RECS];
 	struct tcpl_sent sent[SIM_RECS];
 	struct tcpl_hold hold[SIM_HOLD];
-	uint64_t queued;     /* stream bytes given to tcpl_send */
-	uint64_t acked;      /* stream bytes whose chunk came back */
-	uint64_t got;        /* stream bytes delivered */
+	uint64_t queued;               /* stream bytes given to tcpl_send */
+	uint64_t acked;                /* stream bytes whose chunk came back */
+	uint64_t got;                  /* stream bytes delivered */
 	uint64_t base[SIM_CHUNKS * 2]; /* stream offset by ref slot */
 	uint64_t next_ref, next_acked;
-	uint64_t turn_at;    /* the owner's next turn */
+	uint64_t turn_at; /* the owner's next turn */
 	uint64_t link_free;
 	uint32_t in_link;
 	uint32_t inbox[SIM_PKTS], n_inbox;
-	uint64_t unread;     /* delivered, not yet consumed by a slow reader */
+	uint64_t unread; /* delivered, not yet consumed by a slow reader */
 	uint32_t irs;
 	bool alive, ended, peer_fin, shut;
 	bool opened;
@@ -387,8 +387,7 @@ static void receive(struct sim *m, int w, uint32_t i)
 			fail(m, "%c: held slice outside its packet", 'A' + w);
 		if (m->p->place[w] && rn_rng_chance(&m->rng, 700000) && tcpl_ooo_placed(&e->c, ev.ooo.seq, &ref)) {
 			uint64_t at = e->got + (uint32_t)(ev.ooo.seq - e->irs - 1 - (uint32_t)e->got);
-			if (!m->p->hostile &&
-			    memcmp(k->data + ev.ooo.off, pattern[!w] + at % PATTERN, ev.ooo.len) != 0)
+			if (!m->p->hostile && memcmp(k->data + ev.ooo.off, pattern[!w] + at % PATTERN, ev.ooo.len) != 0)
 				fail(m, "%c: wrong bytes placed at %" PRIu64, 'A' + w, at);
 			if (ref != k->seg.ref)
 				fail(m, "%c: placed one packet, got another back", 'A' + w);
@@ -472,8 +471,14 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 	uint8_t *data = k->data;
 	*k = (struct pkt){ .state = PKT_FLIGHT, .data = data };
 	memcpy(k->opt, o->opt, sizeof(k->opt));
-	k->seg = (struct tcpl_seg){ .seq = o->seq, .ack = o->ack, .wnd = o->wnd, .flags = o->flags, .optlen = o->optlen,
-				    .opt = k->opt, .len = o->len, .ref = (uint64_t)i + 1 };
+	k->seg = (struct tcpl_seg){ .seq = o->seq,
+				    .ack = o->ack,
+				    .wnd = o->wnd,
+				    .flags = o->flags,
+				    .optlen = o->optlen,
+				    .opt = k->opt,
+				    .len = o->len,
+				    .ref = (uint64_t)i + 1 };
 	if (o->len > SIM_MTU || o->optlen + o->len > m->p->cfg[w].mss || (o->optlen & 3))
 		fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len, m->p->cfg[w].mss);
 	/* Alignment: begins at a chunk's first byte whenever it fits one segment, unless an ACK fell inside it. */

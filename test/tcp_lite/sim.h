@@ -23,29 +23,29 @@ struct sim_link {
 	uint32_t cut;                         /* ppm; truncated and its checksum made good: a shorter segment */
 	uint32_t flip;                        /* ppm: header bits change and no checksum notices */
 	uint64_t delay_ns, reorder_ns, jitter_ns;
-	uint32_t ns_per_kb;                   /* serialisation */
-	uint32_t queue;                       /* packets */
-	uint32_t mtu;                         /* bytes of payload and options; larger ones are lost in silence; 0: all pass */
-	uint32_t tells;                       /* ppm: of those lost so, ICMP tells the sender */
+	uint32_t ns_per_kb; /* serialisation */
+	uint32_t queue;     /* packets */
+	uint32_t mtu;       /* bytes of payload and options; larger ones are lost in silence; 0: all pass */
+	uint32_t tells;     /* ppm: of those lost so, ICMP tells the sender */
 };
 
 struct sim_profile {
 	struct sim_link link[2];
 	struct tcpl_cfg cfg[2];
-	uint64_t bytes[2];       /* to be sent by each side */
+	uint64_t bytes[2]; /* to be sent by each side */
 	uint32_t chunk_max[2];
 	uint32_t iss[2];
-	bool simultaneous;       /* both connect */
-	bool cookie;             /* the listener answers with a cookie */
-	bool slow_reader[2];     /* window runs shut now and then */
+	bool simultaneous;   /* both connect */
+	bool cookie;         /* the listener answers with a cookie */
+	bool slow_reader[2]; /* window runs shut now and then */
 	bool use_budget[2];
-	bool place[2];           /* places out-of-order segments at once */
-	bool close_late[2];      /* closes only after the peer (half-close) */
-	bool lazy[2];            /* leaves ready slices in the engine now and then */
+	bool place[2];      /* places out-of-order segments at once */
+	bool close_late[2]; /* closes only after the peer (half-close) */
+	bool lazy[2];       /* leaves ready slices in the engine now and then */
 	uint32_t hold_n, rec_n, chunk_n;
-	uint64_t turn_ns;        /* a segment waits up to this long for the owner's turn */
-	bool hostile;            /* header bits flip: only survival and references are checked */
-	int abort_at;            /* side that aborts half-way, -1: none */
+	uint64_t turn_ns; /* a segment waits up to this long for the owner's turn */
+	bool hostile;     /* header bits flip: only survival and references are checked */
+	int abort_at;     /* side that aborts half-way, -1: none */
 };
 
 struct sim_result {

@@ -8,7 +8,8 @@ static void link_from(struct rn_rng *g, struct sim_link *l)
 	static const uint64_t delay[] = { 2000, 10000, 50000, 1000000, 20000000 };
 	uint32_t kind = rn_rng_below(g, 6);
 
-	*l = (struct sim_link){ .ns_per_kb = rate[rn_rng_below(g, 4)], .delay_ns = delay[rn_rng_below(g, 5)],
+	*l = (struct sim_link){ .ns_per_kb = rate[rn_rng_below(g, 4)],
+				.delay_ns = delay[rn_rng_below(g, 5)],
 				.queue = 20 + rn_rng_below(g, 400) };
 	l->reorder_ns = 1 + l->delay_ns / 2 + rn_rng_below(g, 200000);
 	if (kind == 1 || kind == 5)
@@ -62,8 +63,8 @@ void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 		p->iss[w] = UINT32_MAX - rn_rng_below(&g, 1u << (4 + rn_rng_below(&g, 14)));
 	}
 	for (int w = 0; w < 2; w++)
-		p->use_budget[w] = !p->slow_reader[!w] && p->cfg[!w].rcv_space > 65535 &&
-				   p->chunk_max[w] < 500 && rn_rng_chance(&g, 500000);
+		p->use_budget[w] = !p->slow_reader[!w] && p->cfg[!w].rcv_space > 65535 && p->chunk_max[w] < 500 &&
+				   rn_rng_chance(&g, 500000);
 	if (rn_rng_chance(&g, 500000))
 		p->close_late[rn_rng_below(&g, 2)] = true;
 	p->simultaneous = rn_rng_chance(&g, 100000);

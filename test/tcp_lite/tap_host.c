@@ -209,19 +209,13 @@ static void eat(struct conn *k, const uint8_t *p, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++, k->got++) {
 		switch (k->svc) {
-		case SVC_ECHO:
-			k->buf[k->got % BUF] = p[i];
-			break;
-		case SVC_SINK:
-			k->hash = (k->hash ^ p[i]) * UINT64_C(0x100000001b3);
-			break;
+		case SVC_ECHO: k->buf[k->got % BUF] = p[i]; break;
+		case SVC_SINK: k->hash = (k->hash ^ p[i]) * UINT64_C(0x100000001b3); break;
 		case SVC_SOURCE:
 			if (k->got < 8)
 				k->total = k->total << 8 | p[i];
 			break;
-		case SVC_CLIENT:
-			k->bad |= p[i] != pattern[k->got % PERIOD];
-			break;
+		case SVC_CLIENT: k->bad |= p[i] != pattern[k->got % PERIOD]; break;
 		}
 	}
 }
@@ -349,8 +343,8 @@ static void refuse(const struct pkt *p, const struct tcpl_seg *s)
 /* True when the packet is kept. */
 static bool tcp_in(uint64_t now, const struct pkt *p, const uint8_t *f, uint64_t ref)
 {
-	struct tcpl_seg s = { p->tcp_seq, p->tcp_ack, p->payload_len, p->tcp_wnd, p->tcp_flags, p->tcp_opt_len,
-			      p->tcp_opt, ref };
+	struct tcpl_seg s = { p->tcp_seq,   p->tcp_ack,     p->payload_len, p->tcp_wnd,
+			      p->tcp_flags, p->tcp_opt_len, p->tcp_opt,     ref };
 	struct conn *k = find(p);
 	struct tcpl_slice sl;
 	struct tcpl_ev ev;
@@ -485,8 +479,9 @@ static void print_stat(void)
 	for (uint32_t i = 0; i < CONNS; i++)
 		n += conns[i].used && tcpl_get_state(&conns[i].c) != TCPL_S_TIME_WAIT;
 	printf("stat conns %u free %u of %u rexmits %u recoveries %u rtos %u tlps %u spurious %u lost_again %u ooo %u "
-	       "dups %u win_probes %u fast %u of %u\n", n, n_free, NPKT, sum.rexmits, sum.recoveries, sum.rtos,
-	       sum.tlps, sum.spurious, sum.lost_rexmits, sum.ooo, sum.dups, sum.win_probes, sum.fast_in, sum.segs_in);
+	       "dups %u win_probes %u fast %u of %u\n",
+	       n, n_free, NPKT, sum.rexmits, sum.recoveries, sum.rtos, sum.tlps, sum.spurious, sum.lost_rexmits,
+	       sum.ooo, sum.dups, sum.win_probes, sum.fast_in, sum.segs_in);
 	fflush(stdout);
 }
 

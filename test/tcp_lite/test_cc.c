@@ -223,8 +223,9 @@ static struct tcpl_rate bbr_round(struct tcpl_conn *c, uint64_t path, uint32_t l
 {
 	uint32_t n = rn_min_u32(c->cwnd, (uint32_t)(path * 2 / 1000));
 	uint64_t rate = rn_min_u64((uint64_t)n * 1000, path);
-	struct tcpl_rate r = { .rate = rate, .rtt = BBR_RTT, .bytes = n, .lost = lost, .flight = n, .prior = c->dlv.bytes,
-			       .any = true };
+	struct tcpl_rate r = {
+		.rate = rate, .rtt = BBR_RTT, .bytes = n, .lost = lost, .flight = n, .prior = c->dlv.bytes, .any = true
+	};
 
 	now += BBR_RTT + BBR_RTT / 100;
 	c->dlv.bytes += n;
@@ -288,8 +289,13 @@ static void bbr_slower(void **state)
 	for (int i = 0; i < 20; i++)
 		bbr_round(&c, BBR_RATE, 0);
 	for (int i = 0; i < 40; i++) {
-		struct tcpl_rate r = { .rate = BBR_RATE / 50, .rtt = BBR_RTT, .bytes = 2 * MSS, .flight = 2 * MSS,
-				       .prior = c.dlv.bytes, .any = true, .limited = true };
+		struct tcpl_rate r = { .rate = BBR_RATE / 50,
+				       .rtt = BBR_RTT,
+				       .bytes = 2 * MSS,
+				       .flight = 2 * MSS,
+				       .prior = c.dlv.bytes,
+				       .any = true,
+				       .limited = true };
 		now += BBR_RTT;
 		c.dlv.bytes += 2 * MSS;
 		tcpl_bbr.measured(&c, now, &r);
@@ -336,17 +342,21 @@ static void bbr_probe_rtt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(newreno_slow_start), cmocka_unit_test(newreno_avoidance),
+		cmocka_unit_test(newreno_slow_start),
+		cmocka_unit_test(newreno_avoidance),
 		cmocka_unit_test(newreno_loss),
-		cmocka_unit_test(cubic_curve),        cmocka_unit_test(cubic_friendly),
+		cmocka_unit_test(cubic_curve),
+		cmocka_unit_test(cubic_friendly),
 		cmocka_unit_test(cubic_fast_convergence),
 		cmocka_unit_test(cubic_idle_time_is_not_credited),
 		cmocka_unit_test(cubic_undo_is_not_half_of_it),
 		cmocka_unit_test(hystart_ends_slow_start_at_a_queue),
 		cmocka_unit_test(hystart_goes_on_when_the_queue_was_none),
 		cmocka_unit_test(hystart_leaves_a_lan_alone),
-		cmocka_unit_test(bbr_finds_the_path), cmocka_unit_test(bbr_loss),
-		cmocka_unit_test(bbr_slower),         cmocka_unit_test(bbr_probe_rtt),
+		cmocka_unit_test(bbr_finds_the_path),
+		cmocka_unit_test(bbr_loss),
+		cmocka_unit_test(bbr_slower),
+		cmocka_unit_test(bbr_probe_rtt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,9 +57,15 @@ static void put(struct pipe *p, uint64_t at, uint32_t flow, const struct tcpl_ou
 {
 	assert_true(p->tail - p->head < LINE);
 	struct flight *f = &p->slot[p->tail++ % LINE];
-	*f = (struct flight){ .at = at, .flow = flow,
-			      .seg = { .seq = o->seq, .ack = o->ack, .len = o->len, .wnd = o->wnd, .flags = o->flags,
-				       .optlen = o->optlen, .ref = 1 } };
+	*f = (struct flight){ .at = at,
+			      .flow = flow,
+			      .seg = { .seq = o->seq,
+				       .ack = o->ack,
+				       .len = o->len,
+				       .wnd = o->wnd,
+				       .flags = o->flags,
+				       .optlen = o->optlen,
+				       .ref = 1 } };
 	for (uint32_t i = 0; i < o->optlen; i++)
 		f->opt[i] = o->opt[i];
 }
@@ -185,8 +191,8 @@ static void share(uint32_t n, const struct tcpl_cc *const *cc, uint32_t queue_ms
 	run(w, END);
 	for (uint32_t i = 0; i < n; i++) {
 		part[i] = (double)(w->got[i] - before[i]) * 100 / ((double)(END - BEGIN) / 10);
-		print_message("# queue %u ms, loss %u ppm, flow %u of %u: %s %.1f %%\n", queue_ms, loss, i + 1, n, cc[i]->name,
-			      part[i]);
+		print_message("# queue %u ms, loss %u ppm, flow %u of %u: %s %.1f %%\n", queue_ms, loss, i + 1, n,
+			      cc[i]->name, part[i]);
 	}
 	free(w);
 }
@@ -216,7 +222,10 @@ static void alike(void **state)
  */
 static void mixed(void **state)
 {
-	static const struct { uint32_t queue_ms; double bbr, cubic; } least[] = { { 1, 60, 3 }, { 2, 20, 20 }, { 8, 5, 10 } };
+	static const struct {
+		uint32_t queue_ms;
+		double bbr, cubic;
+	} least[] = { { 1, 60, 3 }, { 2, 20, 20 }, { 8, 5, 10 } };
 	const struct tcpl_cc *const cc[] = { &tcpl_bbr, &tcpl_cubic };
 	const struct tcpl_cc *const other[] = { &tcpl_cubic, &tcpl_bbr };
 	double part[FLOWS];

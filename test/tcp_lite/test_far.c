@@ -32,7 +32,8 @@ static void settle(struct peer *p)
 	struct tcpl_out o;
 	uint64_t ref;
 
-	while (tcpl_acked(&p->c, &ref)) {}
+	while (tcpl_acked(&p->c, &ref)) {
+	}
 	while (tcpl_out(&p->c, p->now, &o))
 		p->again += o.rexmit;
 }
@@ -45,7 +46,11 @@ static void ack(struct peer *p, uint32_t ack, const uint32_t *block, uint32_t n)
 
 	for (uint32_t i = 0; i < 2 * n; i++)
 		rn_store_be32(opt + 4 + 4 * i, block[i]);
-	struct tcpl_seg s = { .seq = IRS + 1, .ack = ack, .wnd = 65535, .flags = TCPL_ACK, .opt = opt,
+	struct tcpl_seg s = { .seq = IRS + 1,
+			      .ack = ack,
+			      .wnd = 65535,
+			      .flags = TCPL_ACK,
+			      .opt = opt,
 			      .optlen = n ? (uint8_t)(4 + 8 * n) : 0 };
 	p->now += 50 * RN_NS_PER_US;
 	(void)tcpl_in(&p->c, p->now, &s, &ev);
@@ -63,8 +68,9 @@ static void send(struct peer *p, uint32_t n)
 static void begin(struct peer *p, uint32_t iss, bool sack)
 {
 	static const uint8_t opt[12] = { 2, 4, 0xff, 0xff, 1, 1, 4, 2, 1, 3, 3, 14 };
-	struct tcpl_mem m = { .chunk = p->chunk, .rec = p->rec, .hold = p->hold, .chunk_n = RING, .rec_n = RING,
-			      .hold_n = RING };
+	struct tcpl_mem m = {
+		.chunk = p->chunk, .rec = p->rec, .hold = p->hold, .chunk_n = RING, .rec_n = RING, .hold_n = RING
+	};
 	struct tcpl_seg s = { .seq = IRS, .wnd = 65535, .flags = TCPL_SYN, .opt = opt, .optlen = 12 };
 
 	tcpl_cfg_default(&p->cfg, MSS);

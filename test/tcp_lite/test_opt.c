@@ -43,7 +43,7 @@ static void good(void **state)
 	assert_true(PARSE("\x01\x01\x00\x05\x00\x00", &o)); /* behind EOL anything goes */
 	assert_true(PARSE("", &o));
 	assert_true(PARSE("\x03\x03\xff", &o));
-	assert_int_equal(o.wscale, 14); /* RFC 7323, 2.3 */
+	assert_int_equal(o.wscale, 14);                                 /* RFC 7323, 2.3 */
 	assert_true(PARSE("\xfd\x05\x01\x02\x03\x02\x04\x02\x00", &o)); /* unknown, then MSS */
 	assert_int_equal(o.mss, 512);
 	/* Known ones of the wrong length. */
@@ -86,7 +86,8 @@ static void syn_round_trip(void **state)
 
 static void sack_fits(void **state)
 {
-	struct tcpl_conn c = { .n_blocks = 4, .block = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } },
+	struct tcpl_conn c = { .n_blocks = 4,
+			       .block = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } },
 			       .dsack = { 90, 91 } };
 	struct tcpl_opts o;
 	uint8_t p[TCPL_OPT_MAX];
@@ -126,7 +127,7 @@ static void any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good), cmocka_unit_test(bad), cmocka_unit_test(syn_round_trip),
+		cmocka_unit_test(good),      cmocka_unit_test(bad),       cmocka_unit_test(syn_round_trip),
 		cmocka_unit_test(sack_fits), cmocka_unit_test(any_bytes),
 	};
 

@@ -18,8 +18,17 @@ static struct tcpl_rate last; /* what congestion control was told last */
 static uint32_t told;
 
 static void nothing(struct tcpl_conn *c) { (void)c; }
-static void acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes) { (void)c; (void)now; (void)bytes; }
-static uint32_t keep(struct tcpl_conn *c, uint64_t now) { (void)now; return c->cwnd; }
+static void acked(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
+{
+	(void)c;
+	(void)now;
+	(void)bytes;
+}
+static uint32_t keep(struct tcpl_conn *c, uint64_t now)
+{
+	(void)now;
+	return c->cwnd;
+}
 static void measured(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *r)
 {
 	(void)c;
@@ -28,8 +37,9 @@ static void measured(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *
 	told++;
 }
 
-static const struct tcpl_cc listener = { .name = "listener", .init = nothing, .acked = acked, .ssthresh = keep,
-					 .measured = measured };
+static const struct tcpl_cc listener = {
+	.name = "listener", .init = nothing, .acked = acked, .ssthresh = keep, .measured = measured
+};
 
 struct sender {
 	struct tcpl_cfg cfg;
@@ -241,8 +251,12 @@ static void timeout_goes_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rate_of_acks),  cmocka_unit_test(rate_of_sending), cmocka_unit_test(sacked_counts_once),
-		cmocka_unit_test(owner_limited), cmocka_unit_test(pace),            cmocka_unit_test(timeout_goes_at_once),
+		cmocka_unit_test(rate_of_acks),
+		cmocka_unit_test(rate_of_sending),
+		cmocka_unit_test(sacked_counts_once),
+		cmocka_unit_test(owner_limited),
+		cmocka_unit_test(pace),
+		cmocka_unit_test(timeout_goes_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

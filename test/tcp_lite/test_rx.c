@@ -89,8 +89,9 @@ static void arrive(struct rig *g, uint32_t ref, bool place)
 		return;
 	len = rn_min_u32(len, STREAM - at);
 	g->start[ref] = at;
-	struct tcpl_seg seg = { .seq = IRS + 1 + at, .ack = 2, .len = len, .wnd = 60000, .flags = TCPL_ACK,
-				.ref = ref };
+	struct tcpl_seg seg = {
+		.seq = IRS + 1 + at, .ack = 2, .len = len, .wnd = 60000, .flags = TCPL_ACK, .ref = ref
+	};
 	tcpl_in(&g->c, g->now, &seg, &ev);
 	if (ev.bits & TCPL_EV_DATA)
 		deliver(g, &ev.slice);
@@ -146,15 +147,33 @@ static void run(uint32_t hold, bool place)
 	}
 }
 
-static void first_wins(void **state) { (void)state; run(64, false); }
-static void first_wins_small(void **state) { (void)state; run(2, false); }
-static void first_wins_placed(void **state) { (void)state; run(64, true); }
-static void first_wins_placed_small(void **state) { (void)state; run(3, true); }
+static void first_wins(void **state)
+{
+	(void)state;
+	run(64, false);
+}
+static void first_wins_small(void **state)
+{
+	(void)state;
+	run(2, false);
+}
+static void first_wins_placed(void **state)
+{
+	(void)state;
+	run(64, true);
+}
+static void first_wins_placed_small(void **state)
+{
+	(void)state;
+	run(3, true);
+}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(first_wins), cmocka_unit_test(first_wins_small), cmocka_unit_test(first_wins_placed),
+		cmocka_unit_test(first_wins),
+		cmocka_unit_test(first_wins_small),
+		cmocka_unit_test(first_wins_placed),
 		cmocka_unit_test(first_wins_placed_small),
 	};
 

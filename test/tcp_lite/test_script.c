@@ -37,8 +37,8 @@
 #include "tcp_lite/tcpl.h"
 #include "tcp_lite/tcpl_int.h"
 
-#define ISS 0xfffffe00u /* wraps early */
-#define IRS 0xffffff00u
+#define ISS  0xfffffe00u /* wraps early */
+#define IRS  0xffffff00u
 #define MAXQ 256u
 
 struct run {
@@ -51,7 +51,10 @@ struct run {
 	struct tcpl_hold hold[256];
 	uint64_t now;
 	bool begun, listening;
-	struct { struct tcpl_out o; uint64_t at; } q[MAXQ];
+	struct {
+		struct tcpl_out o;
+		uint64_t at;
+	} q[MAXQ];
 	uint32_t q_head, q_tail;
 	struct tcpl_turns turns;
 	uint32_t events, acked, got, last_ts;
@@ -170,8 +173,13 @@ static uint8_t flags_of(const char *w)
 	uint8_t f = 0;
 
 	for (; *w; w++)
-		f |= (uint8_t)(*w == 'S' ? TCPL_SYN : *w == 'F' ? TCPL_FIN : *w == 'R' ? TCPL_RST :
-			       *w == 'P' ? TCPL_PSH : *w == 'U' ? TCPL_URG : *w == '.' ? TCPL_ACK : 0);
+		f |= (uint8_t)(*w == 'S'   ? TCPL_SYN
+			       : *w == 'F' ? TCPL_FIN
+			       : *w == 'R' ? TCPL_RST
+			       : *w == 'P' ? TCPL_PSH
+			       : *w == 'U' ? TCPL_URG
+			       : *w == '.' ? TCPL_ACK
+					   : 0);
 	return f;
 }
 
@@ -373,20 +381,31 @@ static void set(struct run *r, char *p)
 
 	while ((k = word(&p)) != NULL && (v = word(&p)) != NULL) {
 		uint32_t n = (uint32_t)strtoul(v, NULL, 0);
-		struct { const char *name; uint8_t *u8; bool *b; uint32_t *u32; uint64_t *t; } t[] = {
-			{ "wscale", &c->wscale, NULL, NULL, NULL }, { "init_cwnd", &c->init_cwnd, NULL, NULL, NULL },
+		struct {
+			const char *name;
+			uint8_t *u8;
+			bool *b;
+			uint32_t *u32;
+			uint64_t *t;
+		} t[] = {
+			{ "wscale", &c->wscale, NULL, NULL, NULL },
+			{ "init_cwnd", &c->init_cwnd, NULL, NULL, NULL },
 			{ "retries", &c->retries, NULL, NULL, NULL },
 			{ "syn_retries", &c->syn_retries, NULL, NULL, NULL },
 			{ "keep_probes", &c->keep_probes, NULL, NULL, NULL },
 			{ "challenge", &c->challenge_max, NULL, NULL, NULL },
-			{ "use_wscale", NULL, &c->use_wscale, NULL, NULL }, { "sack", NULL, &c->use_sack, NULL, NULL },
+			{ "use_wscale", NULL, &c->use_wscale, NULL, NULL },
+			{ "sack", NULL, &c->use_sack, NULL, NULL },
 			{ "ts", NULL, &c->use_ts, NULL, NULL },
-			{ "pace", NULL, &c->pace, NULL, NULL }, { "ack_psh", NULL, &c->ack_psh, NULL, NULL },
+			{ "pace", NULL, &c->pace, NULL, NULL },
+			{ "ack_psh", NULL, &c->ack_psh, NULL, NULL },
 			{ "rcv_space", NULL, NULL, &c->rcv_space, NULL },
 			{ "cwnd_max", NULL, NULL, &c->cwnd_max, NULL },
-			{ "hold", NULL, NULL, &r->mem.hold_n, NULL }, { "recs", NULL, NULL, &r->mem.rec_n, NULL },
+			{ "hold", NULL, NULL, &r->mem.hold_n, NULL },
+			{ "recs", NULL, NULL, &r->mem.rec_n, NULL },
 			{ "chunks", NULL, NULL, &r->mem.chunk_n, NULL },
-			{ "delack", NULL, NULL, NULL, &c->delack_ns }, { "min_rto", NULL, NULL, NULL, &c->min_rto_ns },
+			{ "delack", NULL, NULL, NULL, &c->delack_ns },
+			{ "min_rto", NULL, NULL, NULL, &c->min_rto_ns },
 			{ "init_rto", NULL, NULL, NULL, &c->init_rto_ns },
 			{ "max_rto", NULL, NULL, NULL, &c->max_rto_ns },
 			{ "peer_delack", NULL, NULL, NULL, &c->peer_delack_ns },
@@ -438,12 +457,26 @@ static void check_stat(struct run *r, char *p)
 	const struct tcpl_stats *t = &r->c.stats;
 	char *name = word(&p), *v = word(&p);
 	uint32_t want = v ? (uint32_t)atoi(v) : 0, got = UINT32_MAX;
-	struct { const char *name; uint32_t v; } s[] = {
-		{ "rexmits", t->rexmits }, { "recoveries", t->recoveries }, { "rtos", t->rtos }, { "tlps", t->tlps },
-		{ "spurious", t->spurious }, { "lost_rexmits", t->lost_rexmits }, { "ooo", t->ooo },
-		{ "ooo_drops", t->ooo_drops }, { "dups", t->dups }, { "challenges", t->challenges },
-		{ "win_probes", t->win_probes }, { "keep_probes", t->keep_probes }, { "fast_in", t->fast_in },
-		{ "dup_acks", t->dup_acks }, { "sacks_in", t->sacks_in }, { "idle_acks", t->idle_acks },
+	struct {
+		const char *name;
+		uint32_t v;
+	} s[] = {
+		{ "rexmits", t->rexmits },
+		{ "recoveries", t->recoveries },
+		{ "rtos", t->rtos },
+		{ "tlps", t->tlps },
+		{ "spurious", t->spurious },
+		{ "lost_rexmits", t->lost_rexmits },
+		{ "ooo", t->ooo },
+		{ "ooo_drops", t->ooo_drops },
+		{ "dups", t->dups },
+		{ "challenges", t->challenges },
+		{ "win_probes", t->win_probes },
+		{ "keep_probes", t->keep_probes },
+		{ "fast_in", t->fast_in },
+		{ "dup_acks", t->dup_acks },
+		{ "sacks_in", t->sacks_in },
+		{ "idle_acks", t->idle_acks },
 	};
 
 	for (uint32_t i = 0; name && i < RN_ARRAY_LEN(s); i++)

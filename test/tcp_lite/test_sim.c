@@ -50,13 +50,32 @@ static void run(uint64_t first, uint64_t count, const char *kind)
 	}
 }
 
-#define SEEDS(n) static void seeds_##n(void **state) { (void)state; run(n, 100, "clean"); }
-SEEDS(1000) SEEDS(1100) SEEDS(1200) SEEDS(1300) SEEDS(1400) SEEDS(1500)
-SEEDS(1600) SEEDS(1700) SEEDS(1800) SEEDS(1900) SEEDS(2000) SEEDS(2100)
+#define SEEDS(n) \
+	static void seeds_##n(void **state) \
+	{ \
+		(void)state; \
+		run(n, 100, "clean"); \
+	}
+SEEDS(1000)
+SEEDS(1100)
+SEEDS(1200)
+SEEDS(1300) SEEDS(1400) SEEDS(1500) SEEDS(1600) SEEDS(1700) SEEDS(1800) SEEDS(1900) SEEDS(2000) SEEDS(2100)
 
-static void hostile(void **state) { (void)state; run(3000, 200, "hostile"); }
-static void black_holes(void **state) { (void)state; run(5000, 200, "hole"); }
-static void aborted(void **state) { (void)state; run(4000, 100, "abort"); }
+	static void hostile(void **state)
+{
+	(void)state;
+	run(3000, 200, "hostile");
+}
+static void black_holes(void **state)
+{
+	(void)state;
+	run(5000, 200, "hole");
+}
+static void aborted(void **state)
+{
+	(void)state;
+	run(4000, 100, "abort");
+}
 
 /* 10 Gb/s, 10 us each way, 50 MB one way. Simulated time: the figures are exact. */
 static void lan(uint32_t loss, uint32_t reorder, const struct tcpl_cc *cc, struct sim_result *r, double *gbps)
@@ -67,8 +86,12 @@ static void lan(uint32_t loss, uint32_t reorder, const struct tcpl_cc *cc, struc
 	for (int w = 0; w < 2; w++) {
 		tcpl_cfg_default(&p.cfg[w], 1460);
 		p.cfg[w].cc = cc;
-		p.link[w] = (struct sim_link){ .loss = loss, .reorder = reorder, .delay_ns = 10000, .reorder_ns = 30000,
-					       .ns_per_kb = 819, .queue = 400 };
+		p.link[w] = (struct sim_link){ .loss = loss,
+					       .reorder = reorder,
+					       .delay_ns = 10000,
+					       .reorder_ns = 30000,
+					       .ns_per_kb = 819,
+					       .queue = 400 };
 		p.chunk_max[w] = 1448;
 		p.iss[w] = 0u - 5000;
 		p.use_budget[w] = true;
@@ -185,13 +208,13 @@ static int soak(uint64_t first, uint64_t count, const char *kind)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(seeds_1000), cmocka_unit_test(seeds_1100), cmocka_unit_test(seeds_1200),
-		cmocka_unit_test(seeds_1300), cmocka_unit_test(seeds_1400), cmocka_unit_test(seeds_1500),
-		cmocka_unit_test(seeds_1600), cmocka_unit_test(seeds_1700), cmocka_unit_test(seeds_1800),
-		cmocka_unit_test(seeds_1900), cmocka_unit_test(seeds_2000), cmocka_unit_test(seeds_2100),
-		cmocka_unit_test(hostile),    cmocka_unit_test(aborted),    cmocka_unit_test(black_holes),
-		cmocka_unit_test(lan_clean),  cmocka_unit_test(lan_loss),
-		cmocka_unit_test(lan_clean_bbr), cmocka_unit_test(lan_loss_bbr),
+		cmocka_unit_test(seeds_1000),   cmocka_unit_test(seeds_1100), cmocka_unit_test(seeds_1200),
+		cmocka_unit_test(seeds_1300),   cmocka_unit_test(seeds_1400), cmocka_unit_test(seeds_1500),
+		cmocka_unit_test(seeds_1600),   cmocka_unit_test(seeds_1700), cmocka_unit_test(seeds_1800),
+		cmocka_unit_test(seeds_1900),   cmocka_unit_test(seeds_2000), cmocka_unit_test(seeds_2100),
+		cmocka_unit_test(hostile),      cmocka_unit_test(aborted),    cmocka_unit_test(black_holes),
+		cmocka_unit_test(lan_clean),    cmocka_unit_test(lan_loss),   cmocka_unit_test(lan_clean_bbr),
+		cmocka_unit_test(lan_loss_bbr),
 	};
 
 	if (argc > 3)

@@ -27,13 +27,46 @@ struct rig {
 };
 
 enum event {
-	E_SYN, E_SYNACK, E_ACK, E_DATA, E_FIN, E_FIN_ACK, E_RST, E_RST_IN_WINDOW, E_RST_OUTSIDE, E_NO_ACK, E_ACK_FUTURE,
-	E_OLD_DATA, E_BAD_OPTION, E_TIMER, E_SEND, E_SHUTDOWN, E_ABORT, E_CONNECT, E_COUNT
+	E_SYN,
+	E_SYNACK,
+	E_ACK,
+	E_DATA,
+	E_FIN,
+	E_FIN_ACK,
+	E_RST,
+	E_RST_IN_WINDOW,
+	E_RST_OUTSIDE,
+	E_NO_ACK,
+	E_ACK_FUTURE,
+	E_OLD_DATA,
+	E_BAD_OPTION,
+	E_TIMER,
+	E_SEND,
+	E_SHUTDOWN,
+	E_ABORT,
+	E_CONNECT,
+	E_COUNT
 };
 
 static const char *const event_name[E_COUNT] = {
-	"SYN", "SYN-ACK", "ACK", "data", "FIN", "FIN+ACK", "RST", "RST in window", "RST outside", "no ACK bit",
-	"ACK of the future", "old data", "bad option", "timer", "send", "shutdown", "abort", "connect",
+	"SYN",
+	"SYN-ACK",
+	"ACK",
+	"data",
+	"FIN",
+	"FIN+ACK",
+	"RST",
+	"RST in window",
+	"RST outside",
+	"no ACK bit",
+	"ACK of the future",
+	"old data",
+	"bad option",
+	"timer",
+	"send",
+	"shutdown",
+	"abort",
+	"connect",
 };
 
 static const char *const table[TCPL_S_COUNT][E_COUNT] = {
@@ -108,7 +141,11 @@ static enum tcpl_verdict happen(struct rig *g, enum event e, struct tcpl_ev *ev)
 {
 	uint32_t seq = g->c.state == TCPL_S_SYN_SENT || g->c.state == TCPL_S_CLOSED ? IRS : g->c.rcv_nxt;
 	uint32_t una = g->c.state == TCPL_S_SYN_SENT ? g->c.snd_nxt : g->c.snd_una, nxt = g->c.snd_nxt;
-	struct tcpl_seg bad = { .seq = seq, .ack = nxt, .wnd = 60000, .flags = TCPL_ACK, .optlen = 4,
+	struct tcpl_seg bad = { .seq = seq,
+				.ack = nxt,
+				.wnd = 60000,
+				.flags = TCPL_ACK,
+				.optlen = 4,
 				.opt = (const uint8_t[]){ 8, 0, 1, 1 } };
 
 	switch (e) {
@@ -170,11 +207,18 @@ static void row(enum tcpl_state s)
 	}
 }
 
-#define ROW(S) static void S(void **state) { (void)state; row(TCPL_S_##S); }
-ROW(CLOSED) ROW(SYN_SENT) ROW(SYN_RCVD) ROW(ESTABLISHED) ROW(FIN_WAIT_1)
-ROW(FIN_WAIT_2) ROW(CLOSE_WAIT) ROW(CLOSING) ROW(LAST_ACK) ROW(TIME_WAIT)
+#define ROW(S) \
+	static void S(void **state) \
+	{ \
+		(void)state; \
+		row(TCPL_S_##S); \
+	}
+ROW(CLOSED)
+ROW(SYN_SENT)
+ROW(SYN_RCVD)
+ROW(ESTABLISHED) ROW(FIN_WAIT_1) ROW(FIN_WAIT_2) ROW(CLOSE_WAIT) ROW(CLOSING) ROW(LAST_ACK) ROW(TIME_WAIT)
 
-static void rst_for(void **state)
+	static void rst_for(void **state)
 {
 	struct tcpl_seg s = { .seq = 0xffffffff, .ack = 7, .len = 10, .flags = TCPL_SYN | TCPL_FIN };
 	struct tcpl_out o;
@@ -294,11 +338,11 @@ static void print_table(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(CLOSED),     cmocka_unit_test(SYN_SENT),   cmocka_unit_test(SYN_RCVD),
-		cmocka_unit_test(ESTABLISHED), cmocka_unit_test(FIN_WAIT_1), cmocka_unit_test(FIN_WAIT_2),
-		cmocka_unit_test(CLOSE_WAIT), cmocka_unit_test(CLOSING),    cmocka_unit_test(LAST_ACK),
-		cmocka_unit_test(TIME_WAIT),  cmocka_unit_test(rst_for),    cmocka_unit_test(isn),
-		cmocka_unit_test(cookies),    cmocka_unit_test(aborted_twice),
+		cmocka_unit_test(CLOSED),      cmocka_unit_test(SYN_SENT),      cmocka_unit_test(SYN_RCVD),
+		cmocka_unit_test(ESTABLISHED), cmocka_unit_test(FIN_WAIT_1),    cmocka_unit_test(FIN_WAIT_2),
+		cmocka_unit_test(CLOSE_WAIT),  cmocka_unit_test(CLOSING),       cmocka_unit_test(LAST_ACK),
+		cmocka_unit_test(TIME_WAIT),   cmocka_unit_test(rst_for),       cmocka_unit_test(isn),
+		cmocka_unit_test(cookies),     cmocka_unit_test(aborted_twice),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "print") == 0) {

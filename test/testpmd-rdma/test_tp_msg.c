@@ -11,10 +11,24 @@ static struct tp_err err;
 
 static void test_setup_survives_the_wire(void **state)
 {
-	struct tp_point p = { .mode = TP_SEND_BW, .bidir = true, .verify = true, .events = false, .touch = true,
-			      .qps = 3, .depth = 100, .batch = 7,
-			      .signal_every = 5, .slots = 9, .size = 12345, .iters = UINT64_C(1) << 40, .duration = 11,
-			      .warmup_ops = 12, .warmup = 13, .timeout = 14, .seed = UINT64_MAX }, q;
+	struct tp_point p = { .mode = TP_SEND_BW,
+			      .bidir = true,
+			      .verify = true,
+			      .events = false,
+			      .touch = true,
+			      .qps = 3,
+			      .depth = 100,
+			      .batch = 7,
+			      .signal_every = 5,
+			      .slots = 9,
+			      .size = 12345,
+			      .iters = UINT64_C(1) << 40,
+			      .duration = 11,
+			      .warmup_ops = 12,
+			      .warmup = 13,
+			      .timeout = 14,
+			      .seed = UINT64_MAX },
+			q;
 	struct tp_region r = { .addr = 0x123456789abcdef0, .len = 77, .rkey = 0xfedcba98 }, s;
 	uint8_t wire[TP_MSG_SIZE];
 	struct tp_msg m, n;
@@ -92,7 +106,7 @@ static void test_foreign_messages_are_refused(void **state)
 	wire[0] ^= 1;
 	assert_int_equal(tp_msg_decode(&n, wire, sizeof(wire), &err), TP_BAD_PEER);
 	wire[0] ^= 1;
-	wire[11]++;	/* version */
+	wire[11]++; /* version */
 	assert_int_equal(tp_msg_decode(&n, wire, sizeof(wire), &err), TP_BAD_PEER);
 	assert_non_null(strstr(err.text, "version"));
 	wire[11]--;

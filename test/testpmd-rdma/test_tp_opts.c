@@ -93,11 +93,13 @@ static void test_touch_goes_with_send_bw(void **state)
 static void test_bad_values_leave_settings_alone(void **state)
 {
 	static const char *const bad[][2] = {
-		{ "size", "0" }, { "size", "2g" }, { "size", "8..4" }, { "size", "," }, { "size", "4k.." }, { "size", "..4k" },
-		{ "mode", "write" }, { "mode", "" }, { "mode", "," }, { "depth", "0" }, { "depth", "1m" }, { "qps", "x" },
-		{ "port", "65536" }, { "port", "0" }, { "seconds", "0" }, { "seconds", "soon" }, { "warmup", "-3" },
-		{ "events", "maybe" }, { "inline", "1m" }, { "alloc", "heap" }, { "cpu", "-1" }, { "nonsense", "1" },
-		{ "iters", "0" }, { "buffers", "0" }, { "seed", "" },
+		{ "size", "0" },     { "size", "2g" },      { "size", "8..4" },  { "size", "," },
+		{ "size", "4k.." },  { "size", "..4k" },    { "mode", "write" }, { "mode", "" },
+		{ "mode", "," },     { "depth", "0" },      { "depth", "1m" },   { "qps", "x" },
+		{ "port", "65536" }, { "port", "0" },       { "seconds", "0" },  { "seconds", "soon" },
+		{ "warmup", "-3" },  { "events", "maybe" }, { "inline", "1m" },  { "alloc", "heap" },
+		{ "cpu", "-1" },     { "nonsense", "1" },   { "iters", "0" },    { "buffers", "0" },
+		{ "seed", "" },
 	};
 	struct tp_opts before;
 
@@ -138,7 +140,7 @@ static void test_warmup_is_operations_or_time(void **state)
 
 static enum tp_cli parse(const char *const *words)
 {
-	char *argv[32] = { (char *)(uintptr_t)"testpmd-rdma" };
+	char *argv[32] = { (char *)(uintptr_t) "testpmd-rdma" };
 	static char copies[32][64];
 	int n = 1;
 
@@ -277,7 +279,8 @@ static void test_points_of_a_peer_are_checked(void **state)
 
 	(void)state;
 	tp_point_make(&good, &o, TP_WRITE_BW, 64);
-#define BAD(field, value) do { \
+#define BAD(field, value) \
+	do { \
 		p = good; \
 		p.field = value; \
 		assert_int_equal(tp_point_check(&p, &err), TP_BAD_PEER); \

@@ -11,11 +11,26 @@
 static struct tp_result result(enum tp_mode mode, uint64_t size)
 {
 	return (struct tp_result){
-		.point = { .mode = mode, .size = size, .qps = 2, .depth = 128, .batch = 16, .signal_every = 16, .slots = 1 },
+		.point = { .mode = mode,
+			   .size = size,
+			   .qps = 2,
+			   .depth = 128,
+			   .batch = 16,
+			   .signal_every = 16,
+			   .slots = 1 },
 		/* 2 s, a million messages, 1 us of CPU each */
-		.mine = { .ops = 1000000, .bytes = 1000000 * size, .ns = UINT64_C(2000000000), .cpu_ns = 1000000000,
-			  .cpu_ops = 1000000, .checked = 10, .lat = { 100, 900, 2350, 10000, 1200000, 3100000000, 2500 } },
-		.peer = { .ops = 500000, .bytes = 500000 * size, .ns = 1000000000, .cpu_ns = 500000000, .cpu_ops = 1000000 },
+		.mine = { .ops = 1000000,
+			  .bytes = 1000000 * size,
+			  .ns = UINT64_C(2000000000),
+			  .cpu_ns = 1000000000,
+			  .cpu_ops = 1000000,
+			  .checked = 10,
+			  .lat = { 100, 900, 2350, 10000, 1200000, 3100000000, 2500 } },
+		.peer = { .ops = 500000,
+			  .bytes = 500000 * size,
+			  .ns = 1000000000,
+			  .cpu_ns = 500000000,
+			  .cpu_ops = 1000000 },
 		.connect_ns = 777,
 	};
 }
@@ -133,7 +148,8 @@ static void test_csv(void **state)
 	last = strtok(NULL, "\n");
 	assert_null(strtok(NULL, "\n"));
 	assert_int_equal(strncmp(head, "mode,size,qps,", 14), 0);
-	assert_int_equal(strncmp(row, "read_bw,1000,2,128,16,16,1,0,0,1000000,1000000000,2000000000,0.5,4,0.5,", 71), 0);
+	assert_int_equal(strncmp(row, "read_bw,1000,2,128,16,16,1,0,0,1000000,1000000000,2000000000,0.5,4,0.5,", 71),
+			 0);
 	assert_int_equal(strncmp(last, "read_lat,8,", 11), 0);
 	assert_int_equal(count(head, ','), count(row, ','));
 	assert_int_equal(count(head, ','), count(last, ','));
@@ -167,12 +183,9 @@ static void test_json(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rates),
-		cmocka_unit_test(test_durations),
-		cmocka_unit_test(test_text_table),
-		cmocka_unit_test(test_wrong_data_is_loud),
-		cmocka_unit_test(test_csv),
-		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_rates),      cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_text_table), cmocka_unit_test(test_wrong_data_is_loud),
+		cmocka_unit_test(test_csv),        cmocka_unit_test(test_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

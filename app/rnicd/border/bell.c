@@ -12,7 +12,8 @@ bool bell_make(uint32_t worker)
 {
 	struct bell *b = &bells[worker];
 
-	*b = (struct bell){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC), .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	*b = (struct bell){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+			    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	return b->epoll_fd >= 0 && b->wake_fd >= 0 && bell_watch(worker, b->wake_fd, EPOLLIN | EPOLLET);
 }
 

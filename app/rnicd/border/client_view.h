@@ -19,15 +19,15 @@
 struct qp;
 
 struct worker_client {
-	struct ipc_doorbell *doorbell;   /* of this worker, in the client's shared memory: not trusted */
-	struct worker_client *next;      /* the worker's list of clients */
-	bool shares;                     /* atomic. Its QPs reach memory of other clients: no memory goes by reference */
-	uint64_t ext_taken;              /* references to its memory ever given to packets; the worker writes */
+	struct ipc_doorbell *doorbell; /* of this worker, in the client's shared memory: not trusted */
+	struct worker_client *next;    /* the worker's list of clients */
+	bool shares;                   /* atomic. Its QPs reach memory of other clients: no memory goes by reference */
+	uint64_t ext_taken;            /* references to its memory ever given to packets; the worker writes */
 	struct {
-		uint64_t n;              /* references given back, by DPDK lcore of the thread that freed the packet */
+		uint64_t n; /* references given back, by DPDK lcore of the thread that freed the packet */
 		uint64_t pad[7];
 	} ext_freed[RNICD_MAX_WORKERS + 1];
-	struct qp *qp[IPC_MAX_QPS];      /* by doorbell bit; NULL: no such QP */
+	struct qp *qp[IPC_MAX_QPS]; /* by doorbell bit; NULL: no such QP */
 };
 
 /*

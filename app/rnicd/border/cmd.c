@@ -49,8 +49,9 @@ bool cmd_start(uint32_t workers)
 		*r = (struct cmd_ring){ .mem = mem };
 		ring[i] = r;
 		n_rings = i + 1;
-		struct spsc_place at = { .region = mem, .region_size = size, .nslots = CMD_SLOTS,
-					 .slot_size = sizeof(struct cmd *) };
+		struct spsc_place at = {
+			.region = mem, .region_size = size, .nslots = CMD_SLOTS, .slot_size = sizeof(struct cmd *)
+		};
 		if (spsc_prod_attach(&r->prod, &at) != SPSC_OK || spsc_cons_attach(&r->cons, &at) != SPSC_OK) {
 			cmd_stop();
 			return false;

@@ -29,55 +29,55 @@ struct impair;
 
 /* The arguments and results of each type are in the member of struct cmd named after the colon. */
 enum cmd_type {
-	CMD_NOTHING,      /* comes round: what the worker has begun in an earlier step is over */
+	CMD_NOTHING, /* comes round: what the worker has begun in an earlier step is over */
 
-	CMD_CLIENT_ADD,   /* client: the worker knows the client's doorbells from now on */
-	CMD_CLIENT_DEL,   /* client: and no more. Its QPs are destroyed */
-	CMD_CLIENT_REFERS,/* refers: whether a connection still has bytes to send that lie in this memory */
+	CMD_CLIENT_ADD,    /* client: the worker knows the client's doorbells from now on */
+	CMD_CLIENT_DEL,    /* client: and no more. Its QPs are destroyed */
+	CMD_CLIENT_REFERS, /* refers: whether a connection still has bytes to send that lie in this memory */
 
-	CMD_QP_CREATE,    /* qp: the QP lives here; datagrams find it */
-	CMD_QP_MODIFY,    /* qp: new attributes, perhaps a new state */
-	CMD_QP_LEAVE,     /* qp: its doorbell is heard here no more; CMD_QP_LATER must follow */
-	CMD_QP_LATER,     /* qp: whether the turn in which it left, or was destroyed, is over */
-	CMD_QP_ARRIVE,    /* qp: its doorbell is heard here from now on */
-	CMD_QP_DESTROY,   /* qp: CMD_QP_LATER must follow */
-	CMD_QP_WAITS,     /* qp: whether it has sends that wait for a connection */
-	CMD_QP_GIVE_UP,   /* qp: the sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
+	CMD_QP_CREATE,  /* qp: the QP lives here; datagrams find it */
+	CMD_QP_MODIFY,  /* qp: new attributes, perhaps a new state */
+	CMD_QP_LEAVE,   /* qp: its doorbell is heard here no more; CMD_QP_LATER must follow */
+	CMD_QP_LATER,   /* qp: whether the turn in which it left, or was destroyed, is over */
+	CMD_QP_ARRIVE,  /* qp: its doorbell is heard here from now on */
+	CMD_QP_DESTROY, /* qp: CMD_QP_LATER must follow */
+	CMD_QP_WAITS,   /* qp: whether it has sends that wait for a connection */
+	CMD_QP_GIVE_UP, /* qp: the sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
 
-	CMD_CQ_RESIZE,    /* resize: all workers; completions go to the new rings */
+	CMD_CQ_RESIZE, /* resize: all workers; completions go to the new rings */
 
-	CMD_GROUP,        /* group: all workers; a QP enters or leaves a multicast group */
-	CMD_SEND_FRAME,   /* send: a whole frame goes out */
-	CMD_SEND_DATAGRAM,/* send: a UDP payload goes out */
+	CMD_GROUP,         /* group: all workers; a QP enters or leaves a multicast group */
+	CMD_SEND_FRAME,    /* send: a whole frame goes out */
+	CMD_SEND_DATAGRAM, /* send: a UDP payload goes out */
 
-	CMD_LISTEN,       /* listen: all workers */
-	CMD_UNLISTEN,     /* listen: all workers; undoes it where its verdict is CONN_OK */
-	CMD_CONN_OPEN,    /* open: an active connection, at the worker that conn_owner() names */
-	CMD_CONN_JOIN,    /* join: a connection gets its QP: accepted when it is passive, attached when it is active */
-	CMD_CONN_REJECT,  /* join: with private data */
+	CMD_LISTEN,      /* listen: all workers */
+	CMD_UNLISTEN,    /* listen: all workers; undoes it where its verdict is CONN_OK */
+	CMD_CONN_OPEN,   /* open: an active connection, at the worker that conn_owner() names */
+	CMD_CONN_JOIN,   /* join: a connection gets its QP: accepted when it is passive, attached when it is active */
+	CMD_CONN_REJECT, /* join: with private data */
 	CMD_CONN_DISCONNECT, /* conn */
-	CMD_CONN_END,     /* conn: rejected when it waits for an answer, else disconnected */
-	CMD_CONN_LET_GO,  /* conn: the client is gone: no byte of its memory is sent any more */
+	CMD_CONN_END,        /* conn: rejected when it waits for an answer, else disconnected */
+	CMD_CONN_LET_GO,     /* conn: the client is gone: no byte of its memory is sent any more */
 
-	CMD_NEIGH,        /* neigh: asks for the neighbour behind an address */
+	CMD_NEIGH, /* neigh: asks for the neighbour behind an address */
 
-	CMD_PORT_LEAVE,   /* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
-	CMD_PORT_JOIN,    /* port: all workers; the device is open again */
-	CMD_PORT_CHANGE,  /* change: all workers; the port's rate is its configuration's from now on, its impairment a new one */
-	CMD_PORT_UP,      /* port: all workers; its line carries frames again, the neighbours are told our address */
+	CMD_PORT_LEAVE, /* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
+	CMD_PORT_JOIN,  /* port: all workers; the device is open again */
+	CMD_PORT_CHANGE, /* change: all workers; the port's rate is its configuration's from now on, its impairment a new one */
+	CMD_PORT_UP, /* port: all workers; its line carries frames again, the neighbours are told our address */
 
-	CMD_LOOK_WORKER,  /* look_worker */
+	CMD_LOOK_WORKER,    /* look_worker */
 	CMD_LOOK_LISTENERS, /* look_listeners */
-	CMD_LOOK_CONNS,   /* look_conns */
+	CMD_LOOK_CONNS,     /* look_conns */
 	CMD_TYPES
 };
 
 enum conn_verdict {
 	CONN_OK,
-	CONN_IN_USE,    /* there is such a connection already (or still: TIME_WAIT) */
-	CONN_NO_ROUTE,  /* the remote address is not on the port's network and there is no gateway */
-	CONN_FULL,      /* cfg.flows connections exist */
-	CONN_QP         /* the message engine said no: see qv */
+	CONN_IN_USE,   /* there is such a connection already (or still: TIME_WAIT) */
+	CONN_NO_ROUTE, /* the remote address is not on the port's network and there is no gateway */
+	CONN_FULL,     /* cfg.flows connections exist */
+	CONN_QP        /* the message engine said no: see qv */
 };
 
 enum neigh_verdict {
@@ -104,18 +104,18 @@ struct cmd_refers {
 struct cmd_qp {
 	struct qp *qp;
 	struct worker_client *client; /* as this worker has it */
-	uint32_t bit;       /* of its doorbell */
-	bool datagram;      /* it lies in a struct ud_qp */
-	bool orphan;        /* DESTROY: its client is dying: what is posted is not sent, its connection lives on without it */
-	bool has_state;     /* CREATE, MODIFY: state is to be entered */
+	uint32_t bit;                 /* of its doorbell */
+	bool datagram;                /* it lies in a struct ud_qp */
+	bool orphan; /* DESTROY: its client is dying: what is posted is not sent, its connection lives on without it */
+	bool has_state; /* CREATE, MODIFY: state is to be entered */
 	enum qp_state state;
-	uint32_t port;      /* CREATE: index of the device */
-	struct qp_tune tune;/* MODIFY */
+	uint32_t port;       /* CREATE: index of the device */
+	struct qp_tune tune; /* MODIFY */
 	/* results */
 	enum qp_verdict verdict;
-	uint64_t seen;      /* LEAVE, DESTROY: time of the turn; LATER compares with it */
-	bool later;         /* LATER: another turn has begun since */
-	bool waits;         /* WAITS */
+	uint64_t seen; /* LEAVE, DESTROY: time of the turn; LATER compares with it */
+	bool later;    /* LATER: another turn has begun since */
+	bool waits;    /* WAITS */
 };
 
 struct cmd_resize {
@@ -124,16 +124,16 @@ struct cmd_resize {
 };
 
 struct cmd_group {
-	struct ud_group *at;  /* [worker] */
+	struct ud_group *at; /* [worker] */
 	struct ud_member *m;
-	uint32_t worker;      /* of the QP */
-	uint32_t workers;     /* bit mask of the workers with members after this command */
+	uint32_t worker;  /* of the QP */
+	uint32_t workers; /* bit mask of the workers with members after this command */
 	bool leaves;
 };
 
 struct cmd_send_out {
-	uint32_t port;        /* index of the device */
-	struct pkt_addr to;   /* of a datagram */
+	uint32_t port;      /* index of the device */
+	struct pkt_addr to; /* of a datagram */
 	const uint8_t *p;
 	uint32_t len;
 };
@@ -141,28 +141,29 @@ struct cmd_send_out {
 struct cmd_listen {
 	uint32_t first, last; /* devices [first, last) */
 	uint16_t lport;
-	uint16_t backlog;     /* connections without a Request at once, on each worker; 0: 64 */
-	uint32_t flags;       /* RC_* of its connections */
-	uint8_t rev;          /* MPA revision; 0: as configured */
-	uint64_t owner;       /* of the listener: named by the first effect of each of its connections */
-	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
+	uint16_t backlog; /* connections without a Request at once, on each worker; 0: 64 */
+	uint32_t flags;   /* RC_* of its connections */
+	uint8_t rev;      /* MPA revision; 0: as configured */
+	uint64_t owner;   /* of the listener: named by the first effect of each of its connections */
+	enum conn_verdict
+		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
 };
 
 struct cmd_conn_open {
 	struct conn_addr addr;
-	uint64_t owner;       /* the connection's number */
+	uint64_t owner; /* the connection's number */
 	struct qp_dev *dev;
 	struct mpa_policy policy;
-	uint32_t flags;       /* RC_* */
-	struct qp *qp;        /* NULL: attached later, by CMD_CONN_JOIN */
+	uint32_t flags;               /* RC_* */
+	struct qp *qp;                /* NULL: attached later, by CMD_CONN_JOIN */
 	struct worker_client *client; /* of the QP, as this worker has it */
-	struct qp_tune tune;  /* of the QP */
+	struct qp_tune tune;          /* of the QP */
 	const uint8_t *priv;
 	uint32_t priv_len;
 	/* results */
 	enum conn_verdict cv;
-	enum qp_verdict qv;   /* when cv is CONN_QP */
-	struct rc *conn; /* valid until QP_FX_CLOSED */
+	enum qp_verdict qv; /* when cv is CONN_QP */
+	struct rc *conn;    /* valid until QP_FX_CLOSED */
 };
 
 /* A connection as commands name it: by its address, and by its number, since the address may be in use again. */
@@ -208,9 +209,9 @@ struct cmd {
 	enum cmd_type type;
 	void (*done)(struct cmd *c); /* control thread */
 	/* the queue's */
-	struct cmd *next;            /* waits to be sent */
-	uint32_t unsent;             /* bit mask of the workers it is still to be sent to */
-	uint32_t left;               /* workers that have not answered */
+	struct cmd *next; /* waits to be sent */
+	uint32_t unsent;  /* bit mask of the workers it is still to be sent to */
+	uint32_t left;    /* workers that have not answered */
 	union {
 		struct cmd_client client;
 		struct cmd_refers refers;

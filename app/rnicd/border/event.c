@@ -9,16 +9,16 @@
 
 #include "ring/spsc.h"
 
-#define SLOT      1024u
-#define SLOTS     2048u
-#define LOSSLESS  1024u /* of them for lossless events alone */
+#define SLOT     1024u
+#define SLOTS    2048u
+#define LOSSLESS 1024u /* of them for lossless events alone */
 _Static_assert(sizeof(struct event) <= SLOT, "an event is one slot");
 _Static_assert(CMD_SLOTS + LOSSLESS < SLOTS, "droppable events have room too");
 
 /* One for each worker, which produces; the control thread consumes. */
 struct event_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* worker */
-	bool told; /* something was put since the last flush */
+	bool told;                                       /* something was put since the last flush */
 	struct spsc_cons cons RN_ALIGNED(RN_CACHE_LINE); /* control thread */
 	void *mem;
 };
@@ -107,7 +107,8 @@ void event_answer(uint32_t worker, struct cmd *c)
 {
 	struct event_ring *r = ring[worker];
 
-	(void)spsc_prod_free(&r->prod, 1); /* other events leave CMD_SLOTS free, and there are no more commands than that */
+	(void)spsc_prod_free(&r->prod,
+			     1); /* other events leave CMD_SLOTS free, and there are no more commands than that */
 	struct event *ev = spsc_prod_slot(&r->prod, 0);
 	ev->type = EVENT_ANSWER;
 	ev->worker = worker;

@@ -32,16 +32,16 @@ enum event_class { EVENT_LOSSLESS, EVENT_DROPPABLE };
 
 /* A struct qp_fx by value. */
 struct event_fx {
-	uint8_t type;        /* enum qp_fx_type */
+	uint8_t type; /* enum qp_fx_type */
 	uint8_t code;
 	uint16_t priv_len;
 	uint16_t ird, ord;
 	uint32_t vendor_err;
 	uint32_t worker;
-	uint32_t port;       /* of a connection: index of the device */
-	uint64_t owner;      /* number of the connection, QP, CQ or SRQ */
-	uint64_t listener;   /* owner of the listener; first effect of a passive connection */
-	struct rc *conn;/* of a connection: for later commands, together with owner */
+	uint32_t port;                 /* of a connection: index of the device */
+	uint64_t owner;                /* number of the connection, QP, CQ or SRQ */
+	uint64_t listener;             /* owner of the listener; first effect of a passive connection */
+	struct rc *conn;               /* of a connection: for later commands, together with owner */
 	struct ipc_addr local, remote; /* of a connection */
 	uint8_t priv[IPC_PRIV_MAX];
 };
@@ -62,21 +62,21 @@ struct event_sidr {
 
 struct event_neigh {
 	uint32_t port;
-	int32_t status;       /* 0 or -EHOSTUNREACH */
+	int32_t status; /* 0 or -EHOSTUNREACH */
 	struct pkt_addr addr;
 };
 
 struct event_query {
 	uint32_t port;
-	uint8_t version;      /* of IGMP */
-	bool all;             /* any group, else `group` */
+	uint8_t version; /* of IGMP */
+	bool all;        /* any group, else `group` */
 	uint32_t within_ms;
 	struct pkt_addr group;
 };
 
 struct event_path {
 	uint32_t port;
-	uint32_t mtu;         /* largest IP packet that passes, bytes */
+	uint32_t mtu; /* largest IP packet that passes, bytes */
 	struct pkt_addr remote;
 };
 

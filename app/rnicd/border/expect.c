@@ -9,7 +9,8 @@ void expect_put(uint32_t port, uint16_t lport, uint64_t now)
 	static uint32_t next;
 	uint64_t until = (now + EXPECT_NS) / RN_NS_PER_MS;
 
-	__atomic_store_n(&expected[next++ % EXPECT_PORTS], until << 24 | (uint64_t)port << 16 | lport, __ATOMIC_RELAXED);
+	__atomic_store_n(&expected[next++ % EXPECT_PORTS], until << 24 | (uint64_t)port << 16 | lport,
+			 __ATOMIC_RELAXED);
 }
 
 bool expect_is(uint32_t port, uint16_t lport, uint64_t now)

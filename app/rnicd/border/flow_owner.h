@@ -16,16 +16,17 @@
 
 /* Both ends of a connection. */
 struct conn_addr {
-	uint32_t port;                /* index of the device */
+	uint32_t port; /* index of the device */
 	struct pkt_addr local, remote;
-	uint16_t lport, rport;        /* host order */
+	uint16_t lport, rport; /* host order */
 };
 
 /* What a worker's flow table looks for. */
 struct flow_key {
 	struct pkt_addr local, remote;
 	uint16_t lport;
-	uint32_t port; /* index of the device; lies between the TCP ports so that comparing keys does not wait for the stores */
+	uint32_t
+		port; /* index of the device; lies between the TCP ports so that comparing keys does not wait for the stores */
 	uint16_t rport;
 };
 
@@ -71,8 +72,9 @@ static inline uint32_t ud_hash(const uint64_t secret[2], uint32_t port, uint32_t
 
 static inline struct flow_key flow_key_of(const struct conn_addr *a)
 {
-	return (struct flow_key){ .local = a->local, .remote = a->remote, .lport = a->lport, .rport = a->rport,
-				  .port = a->port };
+	return (struct flow_key){
+		.local = a->local, .remote = a->remote, .lport = a->lport, .rport = a->rport, .port = a->port
+	};
 }
 
 /* The Toeplitz hash that a device with RSS has for the frames that the connection receives. */
@@ -82,10 +84,8 @@ uint32_t flow_rss_hash(const struct rnicd_rss *rss, const struct flow_key *k);
 static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct flow_key *k, uint32_t hash)
 {
 	switch (port->owners) {
-	case RNICD_OWNERS_RSS:
-		return port->rss.table[flow_rss_hash(&port->rss, k) & (port->rss.size - 1)];
-	case RNICD_OWNERS_HASH:
-		break;
+	case RNICD_OWNERS_RSS: return port->rss.table[flow_rss_hash(&port->rss, k) & (port->rss.size - 1)];
+	case RNICD_OWNERS_HASH: break;
 	}
 	return flow_owner(hash, rnicd.n_workers);
 }

@@ -8,8 +8,8 @@
 
 #include "border/rnicd.h"
 
-#define BURST    40u                    /* lines that may come at once */
-#define PER_LINE (RN_NS_PER_S / 10)     /* then ten a second */
+#define BURST    40u                /* lines that may come at once */
+#define PER_LINE (RN_NS_PER_S / 10) /* then ten a second */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t credit_until; /* the time up to which the credit is used; under lock */

@@ -10,14 +10,14 @@
 
 /* The stages of a worker's turn, whose cycles it counts when the configuration says so. */
 enum stage {
-	STAGE_COMMANDS,  /* clock and commands */
-	STAGE_RECEIVE,   /* from the ports to placed bytes, acknowledged work requests included */
+	STAGE_COMMANDS, /* clock and commands */
+	STAGE_RECEIVE,  /* from the ports to placed bytes, acknowledged work requests included */
 	STAGE_DOORBELLS,
-	STAGE_TIMERS,    /* of connections and neighbours */
-	STAGE_SEND,      /* from work requests to frames */
-	STAGE_EFFECTS,   /* completions and events published, packets freed */
-	STAGE_PORTS,     /* shaper, impairment, drivers */
-	STAGE_IDLE,      /* turns that found nothing to do, and the time between two turns */
+	STAGE_TIMERS,  /* of connections and neighbours */
+	STAGE_SEND,    /* from work requests to frames */
+	STAGE_EFFECTS, /* completions and events published, packets freed */
+	STAGE_PORTS,   /* shaper, impairment, drivers */
+	STAGE_IDLE,    /* turns that found nothing to do, and the time between two turns */
 	STAGES
 };
 
@@ -44,7 +44,7 @@ struct look_conn {
 	uint32_t worker;
 	struct rc *conn; /* with key: which connection; the control thread does not look inside */
 	uint64_t key;
-	bool here;            /* it still exists, and the rest was filled in */
+	bool here; /* it still exists, and the rest was filled in */
 	enum rc_state state;
 	struct tcpl_info tcp;
 	struct tcpl_stats stats;

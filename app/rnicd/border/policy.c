@@ -7,10 +7,15 @@ struct mpa_policy conn_policy(const struct rnicd_port *port)
 {
 	const struct rnicd_port_cfg *c = port->cfg;
 
-	return (struct mpa_policy){ .rev = c->mpa_rev, .crc = c->crc, .crc_must = c->crc_required, .markers = c->markers,
+	return (struct mpa_policy){ .rev = c->mpa_rev,
+				    .crc = c->crc,
+				    .crc_must = c->crc_required,
+				    .markers = c->markers,
 				    .p2p = c->peer_to_peer,
 				    .rtr = c->rtr != 0 ? c->rtr : MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
-				    .ird = c->max_ird, .ord = c->max_ord, .ird_max = c->max_ird };
+				    .ird = c->max_ird,
+				    .ord = c->max_ord,
+				    .ird_max = c->max_ird };
 }
 
 uint32_t port_ip_len(const struct rnicd_port *port)

@@ -53,9 +53,9 @@
 /* ---- configuration ---- */
 
 enum rnicd_port_kind {
-	RNICD_PORT_PAIR,      /* in-process wire to another port of this daemon; args: that port's name */
-	RNICD_PORT_MEMIF,     /* shared memory to another daemon; args: DPDK's of net_memif, role=server,id=0,socket=PATH */
-	RNICD_PORT_TAP,       /* a tap interface of the host's kernel, created by us; args: interface name */
+	RNICD_PORT_PAIR,  /* in-process wire to another port of this daemon; args: that port's name */
+	RNICD_PORT_MEMIF, /* shared memory to another daemon; args: DPDK's of net_memif, role=server,id=0,socket=PATH */
+	RNICD_PORT_TAP,   /* a tap interface of the host's kernel, created by us; args: interface name */
 	RNICD_PORT_AF_PACKET, /* an interface of the host's kernel; args: its name */
 	RNICD_PORT_PCAP,      /* files; args: DPDK net_pcap arguments, e.g. rx_pcap=in.pcap,tx_pcap=out.pcap */
 	RNICD_PORT_PCI,       /* a physical port; args: PCI address and DPDK arguments */
@@ -70,51 +70,52 @@ enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of th
 struct rnicd_impair_cfg {
 	uint32_t loss;
 	uint32_t duplicate;
-	uint32_t corrupt;      /* one bit of the frame behind its Ethernet header is inverted */
-	uint32_t reorder;      /* the frame is held back until reorder_gap others have passed or 1 ms is over */
-	uint32_t reorder_gap;  /* frames, default 3 */
+	uint32_t corrupt;     /* one bit of the frame behind its Ethernet header is inverted */
+	uint32_t reorder;     /* the frame is held back until reorder_gap others have passed or 1 ms is over */
+	uint32_t reorder_gap; /* frames, default 3 */
 	uint64_t delay_ns;
-	uint64_t jitter_ns;    /* uniform in [0, jitter], added to the delay; order is kept */
-	uint32_t limit;        /* frames that may be under way at once, default 4096; more are lost */
-	uint64_t seed;         /* same seed, same traffic: same fate */
+	uint64_t jitter_ns; /* uniform in [0, jitter], added to the delay; order is kept */
+	uint32_t limit;     /* frames that may be under way at once, default 4096; more are lost */
+	uint64_t seed;      /* same seed, same traffic: same fate */
 };
 
 struct rnicd_port_cfg {
-	char name[RNICD_NAME_MAX];  /* the RDMA device's name: "rnic0" */
+	char name[RNICD_NAME_MAX]; /* the RDMA device's name: "rnic0" */
 	enum rnicd_port_kind kind;
 	char args[RNICD_ARGS_MAX];
-	bool mac_set;               /* false: the device's own, or a locally administered one made from the name */
+	bool mac_set; /* false: the device's own, or a locally administered one made from the name */
 	uint8_t mac[PKT_MAC_LEN];
 	struct pkt_addr ip;
-	uint32_t prefix_len;        /* of 128: IPv4 /24 is 120 */
+	uint32_t prefix_len; /* of 128: IPv4 /24 is 120 */
 	bool gateway_set;
 	struct pkt_addr gateway;
-	uint32_t mtu;               /* bytes of IP packet, 576..9000 (IPv6: 1280..) */
-	uint16_t vlan;              /* TCI or PKT_NO_VLAN */
-	uint64_t rate_bps;          /* line rate in bit/s, wire overhead included; 0: not shaped */
+	uint32_t mtu;      /* bytes of IP packet, 576..9000 (IPv6: 1280..) */
+	uint16_t vlan;     /* TCI or PKT_NO_VLAN */
+	uint64_t rate_bps; /* line rate in bit/s, wire overhead included; 0: not shaped */
 	struct rnicd_impair_cfg impair;
 	char capture[RNICD_PATH_MAX]; /* pcapng file; empty: none */
-	uint64_t capture_size;      /* bytes of it and of the file before it at most */
-	bool verify_csum;           /* check TCP/UDP checksums even where the port vouches for them */
+	uint64_t capture_size;        /* bytes of it and of the file before it at most */
+	bool verify_csum;             /* check TCP/UDP checksums even where the port vouches for them */
 
 	/* what connections of this device negotiate */
-	bool crc;                   /* ask for MPA CRC */
-	bool crc_required;          /* refuse a peer that will not have it */
-	bool crc_always;            /* sum and check it where frames do not leave the process either */
-	bool markers;               /* ask to receive markers */
-	uint8_t mpa_rev;            /* 1 or 2 as initiator */
-	bool peer_to_peer;          /* RFC 6581 peer-to-peer mode with an RTR message */
-	uint8_t rtr;                /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */
-	uint16_t qp_port;           /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
-	uint8_t qp_peers;           /* enum rnicd_peers: who may connect there */
-	uint16_t ud_port;           /* UDP port of datagram QPs (ud.h); 0: there are none */
-	uint16_t max_ird, max_ord;  /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
-	uint8_t congestion;         /* enum rnicd_congestion */
-	uint64_t min_rto_ns;        /* 0: tcp_lite's default */
-	uint64_t keepalive_ns;      /* silence before an idle peer is asked whether it lives; 0: it is not */
-	uint64_t qp_keepalive_ns;   /* the same, of connections without connection manager */
-	bool pacing;                /* what cwnd allows leaves over the round trip */
-	bool roce;                  /* the device shows itself as a RoCE adapter; the wire stays iWARP */
+	bool crc;          /* ask for MPA CRC */
+	bool crc_required; /* refuse a peer that will not have it */
+	bool crc_always;   /* sum and check it where frames do not leave the process either */
+	bool markers;      /* ask to receive markers */
+	uint8_t mpa_rev;   /* 1 or 2 as initiator */
+	bool peer_to_peer; /* RFC 6581 peer-to-peer mode with an RTR message */
+	uint8_t rtr;       /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */
+	uint16_t qp_port;  /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
+	uint8_t qp_peers;  /* enum rnicd_peers: who may connect there */
+	uint16_t ud_port;  /* UDP port of datagram QPs (ud.h); 0: there are none */
+	uint16_t max_ird,
+		max_ord;     /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
+	uint8_t congestion;  /* enum rnicd_congestion */
+	uint64_t min_rto_ns; /* 0: tcp_lite's default */
+	uint64_t keepalive_ns;    /* silence before an idle peer is asked whether it lives; 0: it is not */
+	uint64_t qp_keepalive_ns; /* the same, of connections without connection manager */
+	bool pacing;              /* what cwnd allows leaves over the round trip */
+	bool roce;                /* the device shows itself as a RoCE adapter; the wire stays iWARP */
 };
 
 struct rnicd_cfg {
@@ -122,64 +123,64 @@ struct rnicd_cfg {
 	uint32_t n_ports;
 	uint16_t lcore[RNICD_MAX_WORKERS]; /* CPU number of each worker */
 	uint32_t n_workers;
-	bool pin;                   /* false: workers float (fewer CPUs than threads) */
-	uint16_t control_cpu;       /* where the control thread lives; UINT16_MAX: floats */
-	bool hugepages;             /* false: --no-huge */
-	uint32_t memory_mb;         /* for packet buffers and tables */
-	uint32_t fixed_mb;          /* of it, about: what neither is the ports' buffers nor the workers' working memory */
-	uint32_t spin_us;           /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
-	uint32_t zcopy_min;         /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
-	uint32_t flows;             /* connections per worker; 0: 4096 */
-	bool stage_cycles;          /* workers count the cycles of each stage of their turn */
-	bool own_by_port;           /* a connection to a port's own address goes through that port; false: through its wire */
+	bool pin;             /* false: workers float (fewer CPUs than threads) */
+	uint16_t control_cpu; /* where the control thread lives; UINT16_MAX: floats */
+	bool hugepages;       /* false: --no-huge */
+	uint32_t memory_mb;   /* for packet buffers and tables */
+	uint32_t fixed_mb;    /* of it, about: what neither is the ports' buffers nor the workers' working memory */
+	uint32_t spin_us;     /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
+	uint32_t zcopy_min;   /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
+	uint32_t flows;       /* connections per worker; 0: 4096 */
+	bool stage_cycles;    /* workers count the cycles of each stage of their turn */
+	bool own_by_port;     /* a connection to a port's own address goes through that port; false: through its wire */
 	char socket[RNICD_PATH_MAX];
-	uint32_t socket_mode;       /* permissions of the socket: who may use the RNIC */
+	uint32_t socket_mode;             /* permissions of the socket: who may use the RNIC */
 	char file_prefix[RNICD_NAME_MAX]; /* DPDK's name of this process: its run-time directory and telemetry socket */
-	uint32_t log_level;         /* 0 error, 1 warning, 2 info, 3 debug */
-	uint64_t seed;              /* ISNs, flow hash, STag keys; 0: from the system's random source */
+	uint32_t log_level;               /* 0 error, 1 warning, 2 info, 3 debug */
+	uint64_t seed;                    /* ISNs, flow hash, STag keys; 0: from the system's random source */
 
-	uint32_t user_share;        /* percent of what all clients take from that one user may have (user.h) */
+	uint32_t user_share; /* percent of what all clients take from that one user may have (user.h) */
 	/* quotas of one client */
-	uint64_t quota_memory;      /* registered bytes */
+	uint64_t quota_memory; /* registered bytes */
 	uint32_t quota_qps;
 	uint32_t quota_cqs;
 	uint32_t quota_mrs;
-	uint32_t quota_wrs;         /* slots of all its send and receive queues together: requests outstanding */
+	uint32_t quota_wrs; /* slots of all its send and receive queues together: requests outstanding */
 };
 
 /* ---- ports ---- */
 
 struct rnicd_port_caps {
-	bool multi_seg;   /* transmits chains; else frames are linearised */
-	bool zero_copy;   /* a chain may point into a client's memory: the driver copies or never needs a bus address */
-	bool tx_csum;     /* sums TCP/UDP itself; else they are summed when built */
-	bool rx_csum;     /* tells good checksums from bad */
-	bool rx_fd;       /* a sleeping worker can wait for packets */
-	bool wire_mem;    /* a pair: frames stay in this process, bytes cannot rot on the way */
-	uint16_t queues;  /* receive and transmit queues; worker w < queues owns queue w of each */
+	bool multi_seg;  /* transmits chains; else frames are linearised */
+	bool zero_copy;  /* a chain may point into a client's memory: the driver copies or never needs a bus address */
+	bool tx_csum;    /* sums TCP/UDP itself; else they are summed when built */
+	bool rx_csum;    /* tells good checksums from bad */
+	bool rx_fd;      /* a sleeping worker can wait for packets */
+	bool wire_mem;   /* a pair: frames stay in this process, bytes cannot rot on the way */
+	uint16_t queues; /* receive and transmit queues; worker w < queues owns queue w of each */
 	uint32_t max_mtu;
 };
 
 /* Counters of one port and worker: written by that worker only, read (torn never, late always) by anyone. */
 struct rnicd_port_stats {
 	uint64_t rx_packets, rx_bytes;
-	uint64_t tx_packets, tx_bytes;   /* handed to the driver */
-	uint64_t tx_drops;               /* the port took too long and the queue was full */
-	uint64_t rx_not_ours;            /* other MAC or other address */
-	uint64_t rx_bad[PKT_VERDICTS];   /* by verdict of pkt_parse */
+	uint64_t tx_packets, tx_bytes; /* handed to the driver */
+	uint64_t tx_drops;             /* the port took too long and the queue was full */
+	uint64_t rx_not_ours;          /* other MAC or other address */
+	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse */
 	uint64_t rx_bad_csum;
-	uint64_t rx_no_flow;             /* TCP without connection or listener: answered by a reset */
-	uint64_t rx_unanswered;          /* of those and of SYNs to a full backlog: beyond what strangers are worth */
-	uint64_t syn_cookies;            /* SYNs answered without memory: the listener's backlog was full */
-	uint64_t syn_evicted;            /* connections that never sent a Request and made room for newer ones */
-	uint64_t rx_other;               /* nothing we speak */
-	uint64_t rx_moved;               /* handed to the worker that owns the flow */
-	uint64_t rx_moved_drops;         /* its ring was full */
+	uint64_t rx_no_flow;     /* TCP without connection or listener: answered by a reset */
+	uint64_t rx_unanswered;  /* of those and of SYNs to a full backlog: beyond what strangers are worth */
+	uint64_t syn_cookies;    /* SYNs answered without memory: the listener's backlog was full */
+	uint64_t syn_evicted;    /* connections that never sent a Request and made room for newer ones */
+	uint64_t rx_other;       /* nothing we speak */
+	uint64_t rx_moved;       /* handed to the worker that owns the flow */
+	uint64_t rx_moved_drops; /* its ring was full */
 	uint64_t no_buffer;
 	uint64_t arp_rx, arp_tx, icmp_echo;
-	uint64_t arp_failed;             /* neighbours that did not answer */
-	uint64_t igmp_rx, igmp_tx;       /* queries, reports of ours */
-	uint64_t igmp_bad;               /* wrong in themselves, or from behind a router */
+	uint64_t arp_failed;       /* neighbours that did not answer */
+	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */
+	uint64_t igmp_bad;         /* wrong in themselves, or from behind a router */
 	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
 	uint64_t capture_drops;
 } RN_ALIGNED(RN_CACHE_LINE);
@@ -207,27 +208,28 @@ enum rnicd_link {
 };
 
 struct rnicd_port {
-	uint16_t index;                  /* in rnicd.port[], the device number of ipc_query_dev */
-	uint16_t ethdev;                 /* DPDK port id; control/link.c may change it while the link is GONE */
-	uint32_t link;                   /* enum rnicd_link: port_link(), port_set_link() */
-	int socket;                      /* NUMA node, or -1 */
+	uint16_t index;  /* in rnicd.port[], the device number of ipc_query_dev */
+	uint16_t ethdev; /* DPDK port id; control/link.c may change it while the link is GONE */
+	uint32_t link;   /* enum rnicd_link: port_link(), port_set_link() */
+	int socket;      /* NUMA node, or -1 */
 	const struct rnicd_port_cfg *cfg;
 	uint8_t mac[PKT_MAC_LEN];
-	uint16_t mtu;                    /* as configured and granted */
+	uint16_t mtu; /* as configured and granted */
 	struct rnicd_port_caps caps;
 	enum rnicd_owners owners;
-	bool crc_always;                 /* as configured, of a PAIR at either end */
-	struct rnicd_port *peer;         /* PAIR: the other end */
-	struct rte_ring *const *wire;    /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
-	struct rte_mempool *pool;        /* linear buffers that hold a whole frame */
-	int bell[RNICD_MAX_WORKERS];     /* AF_PACKET: port_wake.c; -1: none */
-	void (*tap_look)(int signo);     /* TAP: makes the driver read; NULL: not needed */
+	bool crc_always;              /* as configured, of a PAIR at either end */
+	struct rnicd_port *peer;      /* PAIR: the other end */
+	struct rte_ring *const *wire; /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
+	struct rte_mempool *pool;     /* linear buffers that hold a whole frame */
+	int bell[RNICD_MAX_WORKERS];  /* AF_PACKET: port_wake.c; -1: none */
+	void (*tap_look)(int signo);  /* TAP: makes the driver read; NULL: not needed */
 	int tap_signo;
 	struct capture *capture;         /* NULL: not captured; port_capture(), control/reload.c */
 	uint32_t if_index;               /* the host's interface behind the port; 0: there is none */
 	char if_name[RNICD_IF_NAME_MAX]; /* its name when the port was opened */
 	struct rnicd_rss rss;            /* RNICD_OWNERS_RSS */
-	uint64_t shape_tat RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
+	uint64_t shape_tat
+		RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */
 	struct rnicd_port_stats stats[RNICD_MAX_WORKERS];
 };
 
@@ -257,8 +259,8 @@ struct rnicd {
 	uint32_t n_ports;
 	struct rnicd_port *port[RNICD_MAX_PORTS];
 	uint32_t n_workers;
-	int control_fd;                  /* eventfd, see event_prepare_sleep */
-	uint64_t secret[4];              /* random from cfg.seed: flow hash, ISN key; constant after start */
+	int control_fd;     /* eventfd, see event_prepare_sleep */
+	uint64_t secret[4]; /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
 

@@ -13,8 +13,8 @@
 #include "control/group.h"
 
 #define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
-#define FDS_EACH        4u  /* of a client: socket, /proc, wake, and one to spare */
-#define MAPPINGS_EACH   8u  /* of a client: its regions and the room of its imports, with what lies between them */
+#define FDS_EACH        4u /* of a client: socket, /proc, wake, and one to spare */
+#define MAPPINGS_EACH   8u /* of a client: its regions and the room of its imports, with what lies between them */
 #define TELL_NS         (10 * RN_NS_PER_S) /* one line of the log in that time */
 
 struct client_totals client_totals;
@@ -103,8 +103,14 @@ struct request {
 	void (*run)(struct client *c);
 	void (*run_fds)(struct client *c, struct fds_given *g, uint32_t n); /* takes what it clears the fd of */
 };
-#define R(member, fn) { .len = IPC_MSG_LEN(member), .run = (fn) }
-#define FD(member, fn) { .len = IPC_MSG_LEN(member), .min_fds = 1, .max_fds = 1, .run_fds = (fn) }
+#define R(member, fn) \
+	{ \
+		.len = IPC_MSG_LEN(member), .run = (fn) \
+	}
+#define FD(member, fn) \
+	{ \
+		.len = IPC_MSG_LEN(member), .min_fds = 1, .max_fds = 1, .run_fds = (fn) \
+	}
 
 static const struct request requests[IPC_TYPES] = {
 	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = client_hello },
@@ -200,10 +206,12 @@ static void on_message(struct client *c, int rc, struct fds_given *g, uint32_t n
 	if (rc == 0)
 		dispatch(c, g, n);
 	else if (rc == -EIO)
-		client_error(c, EIO, "a descriptor of the request held up rnicd's helper for too long: pass no other kind "
+		client_error(c, EIO,
+			     "a descriptor of the request held up rnicd's helper for too long: pass no other kind "
 			     "of descriptor than the request asks for");
 	else
-		client_error(c, ENFILE, "the system or rnicd has no more descriptors: close some, or raise rnicd's limit "
+		client_error(c, ENFILE,
+			     "the system or rnicd has no more descriptors: close some, or raise rnicd's limit "
 			     "(ulimit -n)");
 }
 
@@ -389,7 +397,8 @@ static void turn_away(int fd, uid_t uid, const char *why)
 	struct fds_job *closing = fds_closing();
 
 	client_totals.refused++;
-	rnicd_log(RNICD_LOG_WARNING, "a client of uid %u is refused: %s, %u are connected", (unsigned)uid, why, n_clients);
+	rnicd_log(RNICD_LOG_WARNING, "a client of uid %u is refused: %s, %u are connected", (unsigned)uid, why,
+		  n_clients);
 	if (closing != NULL)
 		fds_close(closing, uid, fd);
 	else

@@ -44,12 +44,12 @@ struct client_member;
 struct client_region {
 	uint8_t *base; /* NULL: absent */
 	uint64_t size;
-	int watch;     /* of sigbus.h */
+	int watch; /* of sigbus.h */
 };
 
 /* Memory of others that the client has mapped too (IPC_IMPORT). */
 struct client_import {
-	uint8_t *base;  /* in client.room */
+	uint8_t *base; /* in client.room */
 	uint64_t len;
 	uint32_t users; /* pieces of MRs */
 	bool writable;
@@ -59,13 +59,13 @@ struct client_pd {
 	struct client *c;
 	uint32_t handle;
 	uint32_t dev;
-	uint32_t id;   /* of all PDs in the daemon: what lib/qp compares; of those that stand for one the same */
+	uint32_t id;    /* of all PDs in the daemon: what lib/qp compares; of those that stand for one the same */
 	uint32_t users; /* MRs, MWs, SRQs and QPs */
 	bool borrowed;  /* stands for another PD, which is most often another client's */
 	bool left;      /* its client has died: regions in it may still serve the others */
 	struct client_pd *lender; /* the other; NULL when it is gone */
-	struct rn_list guests; /* PDs that stand for this one */
-	struct rn_link guest;  /* in lender->guests */
+	struct rn_list guests;    /* PDs that stand for this one */
+	struct rn_link guest;     /* in lender->guests */
 };
 
 struct client_mr {
@@ -76,7 +76,7 @@ struct client_mr {
 	bool counted; /* its STag, among what its user has */
 	uint64_t len;
 	uint32_t npieces;
-	struct qp_piece *pieces; /* NULL when it is one piece */
+	struct qp_piece *pieces;        /* NULL when it is one piece */
 	struct client_import **imports; /* one for each piece that lies in one; NULL: none does */
 	uint32_t nimports;
 };
@@ -95,11 +95,11 @@ struct client_cq {
 	uint32_t cqe;
 	uint32_t users; /* QPs */
 	uint64_t cookie;
-	struct client_chan *chan; /* NULL: none */
+	struct client_chan *chan;  /* NULL: none */
 	struct client_chan *async; /* NULL: none */
-	struct ev_node ev;        /* its one undelivered completion event */
+	struct ev_node ev;         /* its one undelivered completion event */
 	struct ipc_comp_event event;
-	bool told;                /* its overrun has been reported */
+	bool told; /* its overrun has been reported */
 	struct qp_cq *cq;
 };
 
@@ -126,7 +126,7 @@ enum client_qp_state {
 
 struct client_qp {
 	struct owner owner;
-	struct cmd cmd;     /* one at a time */
+	struct cmd cmd; /* one at a time */
 	struct client *c;
 	uint32_t handle;
 	uint32_t qpn;
@@ -141,7 +141,7 @@ struct client_qp {
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
 	bool datagram;
-	bool deaf;    /* to what it sends to groups itself */
+	bool deaf; /* to what it sends to groups itself */
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	enum client_qp_state state;
@@ -149,19 +149,19 @@ struct client_qp {
 	uint32_t target; /* worker it moves to */
 	uint64_t shm_off;
 	void (*then)(struct client_qp *q); /* LEAVING, ARRIVING: when it is there; ENDING: when it is over */
-	void *borrower; /* of client_qp_lend */
-	struct oob *oob; /* from RTR on without a connection manager; else NULL */
-	uint32_t asked;  /* enum qp_state, the last that the client asked for */
-	void (*parked)(struct client *c); /* its request that waits until the command under way is back */
-	struct rn_link by_qpn; /* client_qp.c: same hash of the QPN */
+	void *borrower;                    /* of client_qp_lend */
+	struct oob *oob;                   /* from RTR on without a connection manager; else NULL */
+	uint32_t asked;                    /* enum qp_state, the last that the client asked for */
+	void (*parked)(struct client *c);  /* its request that waits until the command under way is back */
+	struct rn_link by_qpn;             /* client_qp.c: same hash of the QPN */
 };
 
 struct client {
-	struct loop_fd src; /* the socket */
-	struct rn_link link;     /* client_list() */
-	struct rn_slink dead;    /* client.c: its death has begun in this turn, or it is freed at its end */
+	struct loop_fd src;   /* the socket */
+	struct rn_link link;  /* client_list() */
+	struct rn_slink dead; /* client.c: its death has begun in this turn, or it is freed at its end */
 	enum client_state state;
-	uint32_t id;        /* for messages and telemetry */
+	uint32_t id; /* for messages and telemetry */
 	pid_t pid;
 	uid_t uid;
 	struct user *user;
@@ -173,22 +173,22 @@ struct client {
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
 	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports;
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
-	uint64_t memory;    /* registered, bytes */
-	uint64_t slots;     /* of all queues */
-	uint64_t pieces;    /* of all memory regions */
-	uint32_t waiting;   /* copies of events that wait for room in its queues */
+	uint64_t memory;                    /* registered, bytes */
+	uint64_t slots;                     /* of all queues */
+	uint64_t pieces;                    /* of all memory regions */
+	uint32_t waiting;                   /* copies of events that wait for room in its queues */
 	uint32_t under_way; /* what will come back to it; its death waits for that. client_hold, client_unhold */
-	struct owner asked;        /* of what a helper does for it: a message with descriptors, or `opening` */
+	struct owner asked; /* of what a helper does for it: a message with descriptors, or `opening` */
 	void (*opening)(struct client *c, struct fds_result *r); /* goes on with the request when its mapping is open */
-	struct fds_job *closing;   /* of its socket; NULL: dying */
-	struct ipc_msg req; /* the request under way */
+	struct fds_job *closing;                                 /* of its socket; NULL: dying */
+	struct ipc_msg req;                                      /* the request under way */
 	bool busy;
-	bool deaf;          /* it sent another one meanwhile: its socket is not looked at until the answer */
-	bool joined;        /* the workers know it */
-	bool shared;        /* it has, or had, PDs in common with others: their connections may hold its bytes */
-	bool begun;         /* its death goes on */
-	uint32_t step;      /* of its death */
-	struct loop_timer timer; /* goes on with what is done piece by piece: a registration, the death */
+	bool deaf;                 /* it sent another one meanwhile: its socket is not looked at until the answer */
+	bool joined;               /* the workers know it */
+	bool shared;               /* it has, or had, PDs in common with others: their connections may hold its bytes */
+	bool begun;                /* its death goes on */
+	uint32_t step;             /* of its death */
+	struct loop_timer timer;   /* goes on with what is done piece by piece: a registration, the death */
 	struct client_mr_job *job; /* the registration */
 };
 

@@ -15,8 +15,11 @@ enum { EVENT_CQ_ERR = 0, EVENT_PORT_ACTIVE = 9, EVENT_PORT_ERR = 10 };
 static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const struct ipc_create_channel *r)
 {
 	struct spsc_place at = {
-		.region = c->region[IPC_REGION_QUEUES].base, .region_size = c->region[IPC_REGION_QUEUES].size,
-		.off = r->ring_off, .nslots = r->ring_slots, .slot_size = ch->slot_size,
+		.region = c->region[IPC_REGION_QUEUES].base,
+		.region_size = c->region[IPC_REGION_QUEUES].size,
+		.off = r->ring_off,
+		.nslots = r->ring_slots,
+		.slot_size = ch->slot_size,
 	};
 
 	return spsc_prod_attach(&ch->ring, &at);
@@ -43,7 +46,8 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 		no = "no memory";
 	else if (!user_take(c->user, USER_FDS, 0, 1)) {
 		free(ch);
-		client_error(c, ENFILE, "event channel: this user has as many descriptors of rnicd as a user may: raise rnicd's "
+		client_error(c, ENFILE,
+			     "event channel: this user has as many descriptors of rnicd as a user may: raise rnicd's "
 			     "limit (ulimit -n) or user-share");
 		return;
 	}

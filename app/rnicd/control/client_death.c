@@ -7,13 +7,13 @@
 #include "control/dev.h"
 
 enum step {
-	STEP_IDS,     /* connection manager ids and connections without QP */
-	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
-	STEP_CONNS,   /* connections that have not closed yet end without it */
-	STEP_LENT,    /* others that use its memory are waited for; what it has borrowed goes back */
-	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
-	STEP_UNSENT,  /* connections of those that still have bytes of it to send */
-	STEP_QUIET,   /* packets that still refer to its memory */
+	STEP_IDS,    /* connection manager ids and connections without QP */
+	STEP_QPS,    /* QPs: connections end, nothing is taken from its rings any more */
+	STEP_CONNS,  /* connections that have not closed yet end without it */
+	STEP_LENT,   /* others that use its memory are waited for; what it has borrowed goes back */
+	STEP_LEAVE,  /* STags are void; then every worker forgets the client */
+	STEP_UNSENT, /* connections of those that still have bytes of it to send */
+	STEP_QUIET,  /* packets that still refer to its memory */
 	STEP_RELEASE
 };
 
@@ -171,15 +171,9 @@ void client_death_step(struct client *c)
 {
 	while (c->begun && c->under_way == 0) {
 		switch ((enum step)c->step) {
-		case STEP_IDS:
-			cm_client_dies(c);
-			break;
-		case STEP_QPS:
-			step_qps(c);
-			break;
-		case STEP_CONNS:
-			cm_client_conns(c);
-			break;
+		case STEP_IDS: cm_client_dies(c); break;
+		case STEP_QPS: step_qps(c); break;
+		case STEP_CONNS: cm_client_conns(c); break;
 		case STEP_LENT:
 			if (!client_pds_leave(c))
 				return;

@@ -93,13 +93,9 @@ static bool at_once(struct client_chan *ch, const void *data, uint32_t len)
 	if (!rn_list_empty(&ch->events))
 		return false;
 	switch (deliver(ch, data, len)) {
-	case SENT:
-		return true;
-	case NO_ROOM:
-		return false;
-	case BROKEN:
-		client_drop(ch->c, "it broke an event queue");
-		return true;
+	case SENT: return true;
+	case NO_ROOM: return false;
+	case BROKEN: client_drop(ch->c, "it broke an event queue"); return true;
 	}
 	return true;
 }

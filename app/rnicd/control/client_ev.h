@@ -23,20 +23,20 @@ struct client;
 /* An event that waits for room. */
 struct ev_node {
 	struct rn_link link; /* in its channel's list */
-	bool heap;     /* freed once delivered or thrown away */
-	uint32_t len;  /* bytes of data */
+	bool heap;           /* freed once delivered or thrown away */
+	uint32_t len;        /* bytes of data */
 	const void *data;
 };
 
 struct client_chan {
 	struct client *c;
 	uint32_t handle;
-	uint32_t kind; /* enum ipc_channel_kind */
-	uint32_t dev;  /* ASYNC */
+	uint32_t kind;      /* enum ipc_channel_kind */
+	uint32_t dev;       /* ASYNC */
 	struct owner token; /* ASYNC: of its context */
 	int fd;
 	uint32_t slot_size;
-	uint32_t users;      /* CQs or CM ids that report here */
+	uint32_t users; /* CQs or CM ids that report here */
 	struct spsc_prod ring;
 	struct rn_list events; /* struct ev_node, waiting, the oldest first */
 	uint32_t waiting;

@@ -45,9 +45,13 @@ static void done(struct cmd *cmd)
 
 static void send(struct client_member *i, struct client *waits)
 {
-	i->cmd = (struct cmd){ .type = CMD_GROUP, .done = done,
-			       .group = { .at = i->g->at, .m = &i->m, .worker = i->worker,
-					  .workers = workers_of(i->g), .leaves = i->gone } };
+	i->cmd = (struct cmd){ .type = CMD_GROUP,
+			       .done = done,
+			       .group = { .at = i->g->at,
+					  .m = &i->m,
+					  .worker = i->worker,
+					  .workers = workers_of(i->g),
+					  .leaves = i->gone } };
 	i->waits = waits;
 	i->g->commands++;
 	if (waits != NULL)
@@ -126,8 +130,7 @@ void client_attach(struct client *c)
 		free(i);
 		return;
 	}
-	*i = (struct client_member){ .g = g, .worker = q->worker,
-				     .m = { .u = ud_of(q->qp), .deaf = q->deaf } };
+	*i = (struct client_member){ .g = g, .worker = q->worker, .m = { .u = ud_of(q->qp), .deaf = q->deaf } };
 	rn_slist_push_front(&q->groups, &i->link);
 	q->n_groups++;
 	g->on[i->worker]++;

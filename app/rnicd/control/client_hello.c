@@ -12,7 +12,8 @@
 #include "control/numa_node.h"
 #include "control/sigbus.h"
 
-_Static_assert(SIGBUS_WATCHES >= CLIENTS_MAX * (IPC_REGIONS + 1), "each region of a client is watched, and the room of its imports");
+_Static_assert(SIGBUS_WATCHES >= CLIENTS_MAX * (IPC_REGIONS + 1),
+	       "each region of a client is watched, and the room of its imports");
 
 static const char *const region_name[IPC_REGIONS] = { "queue region", "arena", "hugepage arena" };
 
@@ -33,18 +34,12 @@ void client_forget_regions(struct client *c)
 static const char *why_not(int rc)
 {
 	switch (rc) {
-	case -EPERM:
-		return "is not sealed against shrinking";
-	case -EBADF:
-		return "is not a memfd of its kind";
-	case -ERANGE:
-		return "has another size than HELLO says";
-	case -EINVAL:
-		return "has a size that is not allowed";
-	case -ENOMEM:
-		return "cannot be mapped: no memory";
-	default:
-		return "cannot be mapped";
+	case -EPERM: return "is not sealed against shrinking";
+	case -EBADF: return "is not a memfd of its kind";
+	case -ERANGE: return "has another size than HELLO says";
+	case -EINVAL: return "has a size that is not allowed";
+	case -ENOMEM: return "cannot be mapped: no memory";
+	default: return "cannot be mapped";
 	}
 }
 
@@ -90,8 +85,9 @@ static bool take_regions(struct client *c, const struct fds_given *g, uint32_t n
 	if (given == n && c->region[IPC_REGION_QUEUES].size >= IPC_QUEUES_FREE_OFF)
 		return true;
 	client_forget_regions(c);
-	client_error(c, EINVAL, given != n ? "HELLO has more descriptors than it names regions" :
-					     "the queue region has no room for the control block");
+	client_error(c, EINVAL,
+		     given != n ? "HELLO has more descriptors than it names regions"
+				: "the queue region has no room for the control block");
 	return false;
 }
 

@@ -17,7 +17,7 @@
 #include "ipc/ipc_region.h"
 #include "control/sigbus.h"
 
-#define ALIGN (UINT64_C(2) << 20)
+#define ALIGN    (UINT64_C(2) << 20)
 #define MAPPINGS 2u /* that an import costs: itself, and the room is cut in two */
 
 /* False: no addresses. */
@@ -28,7 +28,8 @@ static bool room_make(struct client *c)
 	void *p = mmap(NULL, IPC_IMPORT_ROOM, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return false;
-	c->room = (struct client_region){ .base = p, .size = IPC_IMPORT_ROOM, .watch = sigbus_watch(p, IPC_IMPORT_ROOM) };
+	c->room =
+		(struct client_region){ .base = p, .size = IPC_IMPORT_ROOM, .watch = sigbus_watch(p, IPC_IMPORT_ROOM) };
 	if (c->room.watch >= 0)
 		return true;
 	munmap(p, IPC_IMPORT_ROOM);
@@ -103,7 +104,8 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 		return 0;
 	}
 	if (!user_take(c->user, USER_MAPPINGS, 0, MAPPINGS)) {
-		client_error(c, ENOMEM, "this user has as many imports of shared memory as a user may: raise vm.max_map_count "
+		client_error(c, ENOMEM,
+			     "this user has as many imports of shared memory as a user may: raise vm.max_map_count "
 			     "or rnicd's user-share");
 		return 0;
 	}
@@ -135,8 +137,9 @@ static void opened(struct client *c, struct fds_result *r)
 void client_import(struct client *c, struct fds_given *g, uint32_t n)
 {
 	const struct ipc_import *r = &c->req.import;
-	const struct fds_mapping m = { .start = r->start, .end = r->end, .writable = r->writable, .uid = c->proc.uid,
-				       .gid = c->proc.gid };
+	const struct fds_mapping m = {
+		.start = r->start, .end = r->end, .writable = r->writable, .uid = c->proc.uid, .gid = c->proc.gid
+	};
 
 	if (c->imports.live >= IPC_IMPORTS_MAX)
 		client_error(c, ENOMEM, "a client may have %u imports of shared memory", IPC_IMPORTS_MAX);

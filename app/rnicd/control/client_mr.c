@@ -22,7 +22,7 @@ struct client_mr_job {
 	uint64_t at_off; /* bytes of it that are done */
 	uint32_t nimports;
 	struct client_import **imports; /* one for each piece that lies in one */
-	bool counted;    /* an STag more is among what the user has */
+	bool counted;                   /* an STag more is among what the user has */
 	struct qp_piece piece[];
 };
 
@@ -143,8 +143,12 @@ static void register_now(struct client *c)
 		refuse(c, ENOMEM, "no memory to register another region");
 		return;
 	}
-	struct qp_mr_attr a = { .pd = j->pd->id, .rights = r->access, .iova = r->iova, .len = r->len,
-				.pieces = keep != NULL ? keep : j->piece, .npieces = j->npieces };
+	struct qp_mr_attr a = { .pd = j->pd->id,
+				.rights = r->access,
+				.iova = r->iova,
+				.len = r->len,
+				.pieces = keep != NULL ? keep : j->piece,
+				.npieces = j->npieces };
 	if (j->npieces == 0)
 		a = QP_NULL_MR(j->pd->id, nothing);
 	enum qp_mr_verdict v = old != NULL ? qp_mr_change(dev_get(j->pd->dev), stag, &a)
@@ -261,7 +265,8 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 		if (im == NULL && p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
 			return "a piece lies in no region for memory";
 		uint8_t *base = im != NULL ? im->base : c->region[p.region].base;
-		if (base == NULL || p.len == 0 || !rn_in_range(p.off, p.len, im != NULL ? im->len : c->region[p.region].size))
+		if (base == NULL || p.len == 0 ||
+		    !rn_in_range(p.off, p.len, im != NULL ? im->len : c->region[p.region].size))
 			return "a piece does not lie inside its region";
 		if (p.len > r->len - sum)
 			return "the pieces are longer than the region";
@@ -333,8 +338,10 @@ void client_reg_mr(struct client *c)
 	if (j->counted && !user_take(c->user, USER_STAGS, j->pd->dev, 1)) {
 		imports_release(j->imports, j->nimports);
 		free(j);
-		client_error(c, ENOMEM, "the user of this client has %u memory regions and windows of the device: no more "
-			     "(user-share)", user_share(USER_STAGS));
+		client_error(c, ENOMEM,
+			     "the user of this client has %u memory regions and windows of the device: no more "
+			     "(user-share)",
+			     user_share(USER_STAGS));
 		return;
 	}
 	j->pd->users++;

@@ -12,7 +12,8 @@ void client_alloc_mw(struct client *c)
 	struct client_pd *pd = client_pd_get(c, r->pd);
 
 	if (pd == NULL || (r->type != IPC_MW_TYPE_1 && r->type != IPC_MW_TYPE_2)) {
-		client_error(c, EINVAL, "memory window: there is no such %s", pd == NULL ? "protection domain" : "type");
+		client_error(c, EINVAL, "memory window: there is no such %s",
+			     pd == NULL ? "protection domain" : "type");
 		return;
 	}
 	if (c->mr.live + c->mw.live >= rnicd.cfg.quota_mrs) {
@@ -21,8 +22,10 @@ void client_alloc_mw(struct client *c)
 		return;
 	}
 	if (!user_take(c->user, USER_STAGS, pd->dev, 1)) {
-		client_error(c, ENOMEM, "the user of this client has %u memory regions and windows of the device: no more "
-			     "(user-share)", user_share(USER_STAGS));
+		client_error(c, ENOMEM,
+			     "the user of this client has %u memory regions and windows of the device: no more "
+			     "(user-share)",
+			     user_share(USER_STAGS));
 		return;
 	}
 	struct client_mw *mw = calloc(1, sizeof(*mw));

@@ -166,8 +166,9 @@ void client_create_cq(struct client *c)
 	}
 	struct client_cq *q = cq_new(c, &r, &v);
 	if (q == NULL) {
-		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL, v == SPSC_OK ? "no memory for a completion queue" :
-			     "the completion queue does not lie in the queue region as it must");
+		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL,
+			     v == SPSC_OK ? "no memory for a completion queue"
+					  : "the completion queue does not lie in the queue region as it must");
 		return;
 	}
 	q->c = c;
@@ -272,7 +273,8 @@ void client_resize_cq(struct client *c)
 		return;
 	}
 	if (!rn_is_pow2(r->cqe) || r->cqe > 2 * DEV_MAX_CQE || r->cqe < q->cqe) {
-		client_error(c, EINVAL, "completion queue: the new number of entries must be a power of two within the "
+		client_error(c, EINVAL,
+			     "completion queue: the new number of entries must be a power of two within the "
 			     "device's limit, and no less than the old one");
 		return;
 	}
@@ -284,8 +286,9 @@ void client_resize_cq(struct client *c)
 	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
 	struct cq_resize *e = calloc(1, sizeof(*e));
 	if (e == NULL || qp_cq_rings(&a, e->ring) != SPSC_OK) {
-		client_error(c, e == NULL ? ENOMEM : EINVAL, e == NULL ? "no memory" :
-			     "the completion queue does not lie in the queue region as it must");
+		client_error(c, e == NULL ? ENOMEM : EINVAL,
+			     e == NULL ? "no memory"
+				       : "the completion queue does not lie in the queue region as it must");
 		free(e);
 		return;
 	}

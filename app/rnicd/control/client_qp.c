@@ -14,7 +14,7 @@
 #define QPN_FIRST 2u
 #define QPN_LAST  0xfffffeu /* behind it: whoever is in a group */
 
-#define QPN_HASH  4096u
+#define QPN_HASH 4096u
 
 #define RNR_FOR_GOOD 7u
 #define RNR_UNIT_NS  (10 * RN_NS_PER_US)
@@ -105,7 +105,8 @@ static void created(struct cmd *cmd)
 	}
 	forget(q);
 	if (client_back(c))
-		client_error(c, ENOMEM, "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
+		client_error(c, ENOMEM,
+			     "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
 }
 
 static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
@@ -133,10 +134,7 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 }
 
 /* A peer's rnr_retry is not known here; most programs have 7. iWARP knows no such patience. */
-static uint64_t rnr_default(const struct client_qp *q)
-{
-	return rnicd.port[q->pd->dev]->cfg->roce ? RN_NEVER : 0;
-}
+static uint64_t rnr_default(const struct client_qp *q) { return rnicd.port[q->pd->dev]->cfg->roce ? RN_NEVER : 0; }
 
 /*
  * The patience of a receiver: on InfiniBand the sender's, which tries so often and waits each time as long as the
@@ -167,18 +165,18 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	if (q == NULL || qp == NULL)
 		goto fail;
 	memset(qp, 0, size);
-	*q = (struct client_qp) { .c = c,
-				  .qp = qp,
-				  .qpn = next_qpn(),
-				  .datagram = r->datagram != 0,
-				  .deaf = r->deaf != 0,
-				  .slots = r->sq_slots + r->rq_slots,
-				  .cookie = r->cookie,
-				  .pd = client_pd_get(c, r->pd),
-				  .scq = table_get(&c->cq, r->send_cq),
-				  .rcq = table_get(&c->cq, r->recv_cq),
-				  .srq = table_get(&c->srq, r->srq),
-				  .access = QP_ACC_REMOTE };
+	*q = (struct client_qp){ .c = c,
+				 .qp = qp,
+				 .qpn = next_qpn(),
+				 .datagram = r->datagram != 0,
+				 .deaf = r->deaf != 0,
+				 .slots = r->sq_slots + r->rq_slots,
+				 .cookie = r->cookie,
+				 .pd = client_pd_get(c, r->pd),
+				 .scq = table_get(&c->cq, r->send_cq),
+				 .rcq = table_get(&c->cq, r->recv_cq),
+				 .srq = table_get(&c->srq, r->srq),
+				 .access = QP_ACC_REMOTE };
 	q->rnr_ns = rnr_default(q);
 	struct qp_attr a = {
 		.owner = owner_new(),
@@ -245,8 +243,9 @@ void client_create_qp(struct client *c)
 	}
 	struct client_qp *q = qp_new(c, &r, &v);
 	if (q == NULL) {
-		client_error(c, v == QP_OK ? ENOMEM : EINVAL, v == QP_OK ? "no memory for a queue pair" :
-			     "the queue pair's queues do not lie in the queue region as they must");
+		client_error(c, v == QP_OK ? ENOMEM : EINVAL,
+			     v == QP_OK ? "no memory for a queue pair"
+					: "the queue pair's queues do not lie in the queue region as they must");
 		return;
 	}
 	q->pd->users++;
@@ -314,8 +313,9 @@ static void modified(struct cmd *cmd)
 	client_qp_go_on(q);
 }
 
-#define ATTRS ((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | \
-			  IPC_QP_ATTR_DEST | IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_QKEY | IPC_QP_ATTR_SQD_NOTIFY))
+#define ATTRS \
+	((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | IPC_QP_ATTR_DEST | \
+		    IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_QKEY | IPC_QP_ATTR_SQD_NOTIFY))
 
 /* A sentence, or NULL: the QP may be connected without a connection manager. */
 static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
@@ -387,10 +387,7 @@ void client_query_qp(struct client *c)
 	/* Connected as soon as both are in RTR; the client has not gone further yet. */
 	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
 		state = QP_S_RTR;
-	struct ipc_msg m = { .query_qp_ok = { .state = state,
-					      .access = q->access,
-					      .ird = q->ird,
-					      .ord = q->ord } };
+	struct ipc_msg m = { .query_qp_ok = { .state = state, .access = q->access, .ird = q->ird, .ord = q->ord } };
 	client_answer(c, &m, IPC_MSG_LEN(query_qp_ok));
 }
 

@@ -21,7 +21,10 @@ static void set_state(struct client_qp *q, enum client_qp_state to)
 
 struct cmd_qp client_qp_args(const struct client_qp *q)
 {
-	return (struct cmd_qp){ .qp = q->qp, .client = q->c->wc[q->worker], .bit = q->db_bit, .datagram = q->datagram,
+	return (struct cmd_qp){ .qp = q->qp,
+				.client = q->c->wc[q->worker],
+				.bit = q->db_bit,
+				.datagram = q->datagram,
 				.port = q->pd->dev };
 }
 
@@ -50,7 +53,7 @@ bool client_qp_give_back(struct client_qp *q)
 
 void client_qp_go_on(struct client_qp *q)
 {
-	void (*parked)(struct client *c) = q->parked;
+	void (*parked)(struct client * c) = q->parked;
 
 	if (q->state != CLIENT_QP_FREE)
 		return;

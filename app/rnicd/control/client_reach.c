@@ -31,10 +31,10 @@ static void answer(struct client *c, int err)
 	if (err == 0)
 		client_ok(c);
 	else
-		client_error(c, err, "address handle: %s", err == ENETUNREACH ?
-			     "the address is not on the device's network and there is no gateway" :
-			     err == EHOSTUNREACH ? "nobody answers at the address" :
-			     "too many neighbours are being asked at once");
+		client_error(c, err, "address handle: %s",
+			     err == ENETUNREACH ? "the address is not on the device's network and there is no gateway"
+			     : err == EHOSTUNREACH ? "nobody answers at the address"
+						   : "too many neighbours are being asked at once");
 }
 
 static void end(struct reach *r, int err)
@@ -72,19 +72,13 @@ static void asked(struct cmd *cmd)
 
 	r->back = true;
 	switch (cmd->neigh.verdict) {
-	case NEIGH_READY:
-		end(r, 0);
-		break;
+	case NEIGH_READY: end(r, 0); break;
 	case NEIGH_WAIT: /* EVENT_NEIGH, which may have overtaken this, or the time-out */
 		if (r->told)
 			end(r, r->err);
 		break;
-	case NEIGH_NO_ROUTE:
-		end(r, ENETUNREACH);
-		break;
-	case NEIGH_FULL:
-		end(r, ENOBUFS);
-		break;
+	case NEIGH_NO_ROUTE: end(r, ENETUNREACH); break;
+	case NEIGH_FULL: end(r, ENOBUFS); break;
 	}
 }
 
@@ -102,7 +96,9 @@ void client_reach(struct client *c)
 		return;
 	}
 	const struct rnicd_port_cfg *p = rnicd.port[q->dev]->cfg;
-	*r = (struct reach){ .c = c, .dev = q->dev, .cmd = { .type = CMD_NEIGH, .done = asked }, .timer.due = timed_out };
+	*r = (struct reach){
+		.c = c, .dev = q->dev, .cmd = { .type = CMD_NEIGH, .done = asked }, .timer.due = timed_out
+	};
 	memcpy(r->dst.b, q->ip, sizeof(r->dst.b));
 	r->hop = pkt_addr_same_net(&r->dst, &p->ip, p->prefix_len) || !p->gateway_set ? r->dst : p->gateway;
 	rn_list_push_front(&waiting, &r->link);

@@ -34,8 +34,11 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 		.owner = owner_new(),
 		.pd = pd->id,
 		.wqe_slots = r->wqe_slots,
-		.ring = { .region = c->region[IPC_REGION_QUEUES].base, .region_size = c->region[IPC_REGION_QUEUES].size,
-			  .off = r->ring_off, .nslots = r->ring_slots, .slot_size = QP_SLOT_SIZE },
+		.ring = { .region = c->region[IPC_REGION_QUEUES].base,
+			  .region_size = c->region[IPC_REGION_QUEUES].size,
+			  .off = r->ring_off,
+			  .nslots = r->ring_slots,
+			  .slot_size = QP_SLOT_SIZE },
 	};
 	*v = qp_srq_init(srq, &a);
 	if (*v != SPSC_OK)
@@ -73,8 +76,9 @@ void client_create_srq(struct client *c)
 	}
 	struct client_srq *s = srq_new(c, &r, &v);
 	if (s == NULL) {
-		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL, v == SPSC_OK ? "no memory for a shared receive queue" :
-			     "the shared receive queue does not lie in the queue region as it must");
+		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL,
+			     v == SPSC_OK ? "no memory for a shared receive queue"
+					  : "the shared receive queue does not lie in the queue region as it must");
 		return;
 	}
 	s->c = c;

@@ -112,8 +112,9 @@ void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
 		return;
 	}
-	*p = (struct client_pd){ .c = c, .handle = p->handle, .dev = lender->dev, .id = lender->id, .borrowed = true,
-				 .lender = lender };
+	*p = (struct client_pd){
+		.c = c, .handle = p->handle, .dev = lender->dev, .id = lender->id, .borrowed = true, .lender = lender
+	};
 	rn_list_push_front(&lender->guests, &p->guest);
 	if (lender->c != c) {
 		shares(c);

@@ -32,18 +32,18 @@ enum cm_event_type {
 
 /* One writer: cm_set_state. */
 enum cm_state {
-	CM_IDLE,         /* created; bind, resolve_addr or listen moves it on */
-	CM_BOUND,        /* has a local address; resolve_addr or listen */
-	CM_ADDR_KNOWN,   /* has a device and both addresses; resolve_route */
-	CM_ROUTE_WAIT,   /* the neighbour is being asked; its answer or the time-out moves it on */
-	CM_ROUTE_KNOWN,  /* connect */
-	CM_LISTENING,    /* until destroyed */
-	CM_CONNECTING,   /* the SYN is out; the peer or a time-out */
-	CM_RESPONDED,    /* active without QP: the peer's Reply is here; accept (with the QP) or destroy */
-	CM_REQUESTED,    /* passive: made by a request; accept or reject */
-	CM_ACCEPTING,    /* the Reply is out; ESTABLISHED follows */
-	CM_CONNECTED,    /* disconnect or the peer */
-	CM_OVER,         /* rejected, failed or disconnected; only destroy */
+	CM_IDLE,        /* created; bind, resolve_addr or listen moves it on */
+	CM_BOUND,       /* has a local address; resolve_addr or listen */
+	CM_ADDR_KNOWN,  /* has a device and both addresses; resolve_route */
+	CM_ROUTE_WAIT,  /* the neighbour is being asked; its answer or the time-out moves it on */
+	CM_ROUTE_KNOWN, /* connect */
+	CM_LISTENING,   /* until destroyed */
+	CM_CONNECTING,  /* the SYN is out; the peer or a time-out */
+	CM_RESPONDED,   /* active without QP: the peer's Reply is here; accept (with the QP) or destroy */
+	CM_REQUESTED,   /* passive: made by a request; accept or reject */
+	CM_ACCEPTING,   /* the Reply is out; ESTABLISHED follows */
+	CM_CONNECTED,   /* disconnect or the peer */
+	CM_OVER,        /* rejected, failed or disconnected; only destroy */
 };
 
 #define CM_NO_DEV UINT32_MAX
@@ -53,17 +53,17 @@ struct cm_id;
 /* A connection as the control thread knows it. */
 struct cm_conn {
 	struct owner owner;
-	struct client *c;    /* NULL: the client is gone */
-	struct cm_id *id;    /* NULL: destroyed, or without connection manager */
-	struct oob *oob;     /* without connection manager: its QP's side; NULL: gone */
+	struct client *c;      /* NULL: the client is gone */
+	struct cm_id *id;      /* NULL: destroyed, or without connection manager */
+	struct oob *oob;       /* without connection manager: its QP's side; NULL: gone */
 	struct oob_held *held; /* without, and waits for its QP */
-	struct rn_link link; /* cm_conns() */
-	struct rc *conn;/* the worker's; NULL while it is being opened */
+	struct rn_link link;   /* cm_conns() */
+	struct rc *conn;       /* the worker's; NULL while it is being opened */
 	uint32_t worker;
-	struct user *user;   /* among whose connections of the worker it counts; NULL: not yet */
+	struct user *user; /* among whose connections of the worker it counts; NULL: not yet */
 	uint32_t dev;
 	uint16_t lport;
-	uint64_t qp;         /* owner of the QP it was given, 0: none yet */
+	uint64_t qp; /* owner of the QP it was given, 0: none yet */
 	struct ipc_addr local, remote;
 };
 
@@ -72,38 +72,38 @@ struct cm_id {
 	uint32_t handle;
 	enum cm_state state;
 	struct client_chan *chan;
-	uint32_t dev;                /* CM_NO_DEV: none yet, or listening on all */
+	uint32_t dev; /* CM_NO_DEV: none yet, or listening on all */
 	struct ipc_addr local, remote;
-	bool has_port;               /* local.port is taken by this id (cm_port.c) */
-	bool disconnected;           /* has been told so */
-	bool udp;                    /* RDMA_PS_UDP: cm_sidr.c */
-	struct rn_list joins;        /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
+	bool has_port;        /* local.port is taken by this id (cm_port.c) */
+	bool disconnected;    /* has been told so */
+	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
+	struct rn_list joins; /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
 	uint32_t n_joins;
-	struct cm_sidr *sidr;        /* of such a one: what it says to its peer; NULL: nothing yet */
+	struct cm_sidr *sidr; /* of such a one: what it says to its peer; NULL: nothing yet */
 	struct cm_conn *conn;
-	struct cm_id *listener;      /* REQUESTED: where it came in */
+	struct cm_id *listener; /* REQUESTED: where it came in */
 	uint32_t listener_handle;
 	/* listening */
 	struct owner owner;
 	uint32_t backlog, requests;
-	uint32_t cmds;               /* listen commands under way */
-	bool broken;                 /* a worker could not */
-	bool gone;                   /* destroyed while commands were under way */
-	bool answer;                 /* destroy: the client waits */
+	uint32_t cmds; /* listen commands under way */
+	bool broken;   /* a worker could not */
+	bool gone;     /* destroyed while commands were under way */
+	bool answer;   /* destroy: the client waits */
 	/* route */
 	struct loop_timer timer;
 	struct rn_link wait; /* in CM_ROUTE_WAIT: cm_route.c; of a listener for datagrams: cm_sidr.c */
 };
 
 /* Requests of the control protocol: each answers, now or later. */
-void cm_create_id(struct client *c);      /* cm_id.c */
+void cm_create_id(struct client *c); /* cm_id.c */
 void cm_destroy_id(struct client *c);
 void cm_bind(struct client *c);
 void cm_migrate(struct client *c);
-void cm_resolve_addr(struct client *c);   /* cm_route.c */
+void cm_resolve_addr(struct client *c); /* cm_route.c */
 void cm_resolve_route(struct client *c);
-void cm_listen(struct client *c);         /* cm_listen.c */
-void cm_connect(struct client *c);        /* cm_conn.c */
+void cm_listen(struct client *c);  /* cm_listen.c */
+void cm_connect(struct client *c); /* cm_conn.c */
 void cm_accept(struct client *c);
 void cm_reject(struct client *c);
 void cm_disconnect(struct client *c);
@@ -117,8 +117,8 @@ void cm_client_dies(struct client *c);
 void cm_client_conns(struct client *c);
 
 /* What workers say. */
-void cm_fx(const struct event_fx *fx);      /* cm_event.c */
-void cm_neigh(const struct event_neigh *ev); /* cm_route.c */
+void cm_fx(const struct event_fx *fx);             /* cm_event.c */
+void cm_neigh(const struct event_neigh *ev);       /* cm_route.c */
 void cm_sidr_message(const struct event_sidr *ev); /* cm_sidr.c */
 
 /* ---- between the cm_ files ---- */
@@ -155,8 +155,9 @@ void cm_conn_free(struct cm_conn *k);
 /* The connection is on this worker, and counts among the user's there. False: the user has too many. */
 bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker);
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
-struct cm_conn *cm_conn_make(struct client *c, uint64_t key); /* without id; dev and addresses are the caller's to set */
-const struct rn_list *cm_conns(void); /* struct cm_conn, by `link`; the newest first */
+struct cm_conn *cm_conn_make(struct client *c,
+			     uint64_t key); /* without id; dev and addresses are the caller's to set */
+const struct rn_list *cm_conns(void);       /* struct cm_conn, by `link`; the newest first */
 struct cm_conn *cm_conn_of(uint64_t key);
 
 /* TCP ports below this one are for root, as the kernel's: a peer that connects from one is no user's program. */

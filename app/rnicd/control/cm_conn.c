@@ -91,9 +91,9 @@ struct op {
 	struct conn_addr addr;
 	struct mpa_policy policy;
 	struct qp_tune tune;
-	enum cm_state was;   /* before accept */
+	enum cm_state was; /* before accept */
 	uint32_t tries;
-	uint32_t waits;      /* for working memory */
+	uint32_t waits; /* for working memory */
 	struct loop_timer wait;
 	void (*go)(struct op *o);
 	uint16_t ird, ord;
@@ -204,10 +204,7 @@ static uint32_t choose_port(struct op *o)
 	return conn_owner(&o->addr);
 }
 
-static void open_retry(struct op *o)
-{
-	bring_qp(o, choose_port(o), open_go);
-}
+static void open_retry(struct op *o) { bring_qp(o, choose_port(o), open_go); }
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
 
@@ -241,15 +238,12 @@ static void opened(struct cmd *cmd)
 		}
 		break;
 	case CONN_NO_ROUTE:
-	case CONN_FULL:
-		break;
+	case CONN_FULL: break;
 	}
 	cm_conn_free(o->k);
 	cm_set_state(o->id, CM_ROUTE_KNOWN);
 	switch (cv) {
-	case CONN_IN_USE:
-		op_end(o, EADDRINUSE, "there is such a connection already: same addresses and ports");
-		break;
+	case CONN_IN_USE: op_end(o, EADDRINUSE, "there is such a connection already: same addresses and ports"); break;
 	case CONN_NO_ROUTE:
 		op_end(o, ENETUNREACH, "the destination is not on the device's network and there is no gateway");
 		break;
@@ -260,7 +254,8 @@ static void opened(struct cmd *cmd)
 	case CONN_OK:
 	case CONN_QP:
 		op_end(o, qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
-		       qv == QP_NO_MEMORY ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
+		       qv == QP_NO_MEMORY
+			       ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
 		       : qv == QP_BAD_PRIV
 			       ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1"
 			       : "the queue pair is connected already, or in a state that cannot be connected");
@@ -279,15 +274,20 @@ static void open_go(struct op *o)
 	if (!cm_conn_on(o->k, o->c->user, conn_owner(&o->addr))) {
 		cm_conn_free(o->k);
 		cm_set_state(o->id, CM_ROUTE_KNOWN);
-		op_end(o, ENOMEM, "the user of this client has as many connections of a worker as a user may (flows, user-share)");
+		op_end(o, ENOMEM,
+		       "the user of this client has as many connections of a worker as a user may (flows, user-share)");
 		return;
 	}
 	o->k->qp = o->q != NULL ? o->q->owner.key : 0;
 	o->k->local.port = o->addr.lport;
 	o->id->local.port = o->addr.lport;
 	cm_set_state(o->id, CM_CONNECTING);
-	o->cmd.open = (struct cmd_conn_open){ .addr = o->addr, .owner = o->k->owner.key, .dev = dev_get(o->addr.port),
-					      .policy = o->policy, .priv = o->priv, .priv_len = o->priv_len };
+	o->cmd.open = (struct cmd_conn_open){ .addr = o->addr,
+					      .owner = o->k->owner.key,
+					      .dev = dev_get(o->addr.port),
+					      .policy = o->policy,
+					      .priv = o->priv,
+					      .priv_len = o->priv_len };
 	if (o->q != NULL) {
 		o->cmd.open.qp = o->q->qp;
 		o->cmd.open.client = o->c->wc[o->k->worker];
@@ -342,9 +342,10 @@ static void accepted(struct cmd *cmd)
 	}
 	if (o->id->state == CM_ACCEPTING) /* its end has not been told */
 		cm_set_state(o->id, o->was);
-	op_end(o, over ? ENOTCONN : EINVAL, over ? "the peer has given up, or the queue pair is connected already" :
-	       qv == QP_BAD_PRIV ? "the private data is too long for the peer's MPA revision" :
-	       "the queue pair is in a state that cannot be connected");
+	op_end(o, over ? ENOTCONN : EINVAL,
+	       over                ? "the peer has given up, or the queue pair is connected already"
+	       : qv == QP_BAD_PRIV ? "the private data is too long for the peer's MPA revision"
+				   : "the queue pair is in a state that cannot be connected");
 }
 
 static void accept_go(struct op *o)
@@ -356,8 +357,13 @@ static void accept_go(struct op *o)
 	o->k->qp = o->q->owner.key;
 	cm_set_state(o->id, CM_ACCEPTING);
 	o->tune = client_qp_tune(o->q);
-	o->cmd.join = (struct cmd_conn_join){ .which = o->which, .qp = o->q->qp, .client = o->c->wc[o->k->worker],
-					      .tune = &o->tune, .ird = o->ird, .ord = o->ord, .priv = o->priv,
+	o->cmd.join = (struct cmd_conn_join){ .which = o->which,
+					      .qp = o->q->qp,
+					      .client = o->c->wc[o->k->worker],
+					      .tune = &o->tune,
+					      .ird = o->ird,
+					      .ord = o->ord,
+					      .priv = o->priv,
 					      .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);
 }

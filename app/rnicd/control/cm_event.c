@@ -108,27 +108,20 @@ void cm_fx(const struct event_fx *fx)
 		cm_set_state(id, CM_CONNECTED);
 		cm_event(id, CM_EV_ESTABLISHED, 0, fx);
 		break;
-	case QP_FX_REJECTED:
-		on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_CONSUMER), fx);
-		break;
+	case QP_FX_REJECTED: on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_CONSUMER), fx); break;
 	case QP_FX_UNREACHABLE:
 		if (fx->code == 0)
 			on_end(id, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
 		else /* nobody listens there */
 			on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_SERVICE), NULL);
 		break;
-	case QP_FX_CONNECT_ERROR:
-		on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL);
-		break;
-	case QP_FX_DISCONNECTED:
-		on_end(id, CM_EV_DISCONNECTED, 0, NULL);
-		break;
+	case QP_FX_CONNECT_ERROR: on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL); break;
+	case QP_FX_DISCONNECTED: on_end(id, CM_EV_DISCONNECTED, 0, NULL); break;
 	case QP_FX_CONNECT_REQUEST:
 	case QP_FX_CLOSED:
 	case QP_FX_QP_EVENT:
 	case QP_FX_CQ_ERROR:
 	case QP_FX_CQ_NOTIFY:
-	case QP_FX_SRQ_EVENT:
-		break;
+	case QP_FX_SRQ_EVENT: break;
 	}
 }

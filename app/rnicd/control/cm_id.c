@@ -13,7 +13,7 @@
 
 const char *cm_state_name(enum cm_state s)
 {
-	static const char *const name[] = { "idle",	   "bound",	"addr-known", "route-wait",
+	static const char *const name[] = { "idle",        "bound",     "addr-known", "route-wait",
 					    "route-known", "listening", "connecting", "responded",
 					    "requested",   "accepting", "connected",  "over" };
 
@@ -316,8 +316,10 @@ void cm_client_conns(struct client *c)
 		struct let_go *l = k->conn != NULL ? calloc(1, sizeof(*l)) : NULL;
 		if (l == NULL)
 			continue;
-		*l = (struct let_go){ .c = c, .cmd = { .type = CMD_CONN_LET_GO, .done = let_go_done,
-						       .conn = { .conn = k->conn, .key = k->owner.key } } };
+		*l = (struct let_go){ .c = c,
+				      .cmd = { .type = CMD_CONN_LET_GO,
+					       .done = let_go_done,
+					       .conn = { .conn = k->conn, .key = k->owner.key } } };
 		client_hold(c);
 		cmd_send(&l->cmd, k->worker);
 	}

@@ -14,8 +14,8 @@
 #define RDMA_UDP_QKEY 0x01234567u /* of the port space, as <rdma/rdma_cma.h> has it */
 
 struct cm_join {
-	uint32_t number; /* the client's */
-	struct group *g; /* NULL: it only sends */
+	uint32_t number;     /* the client's */
+	struct group *g;     /* NULL: it only sends */
 	struct rn_link link; /* in the id's joins */
 };
 
@@ -36,8 +36,13 @@ void cm_joins_end(struct cm_id *id)
 
 static void tell(const struct cm_id *id, uint32_t number, const struct pkt_addr *addr)
 {
-	struct ipc_cm_event ev = { .type = CM_EV_MULTICAST_JOIN, .id = id->handle, .dev = id->dev, .join = number,
-				   .local = id->local, .qpn = UDPL_QPN_GROUP, .qkey = RDMA_UDP_QKEY };
+	struct ipc_cm_event ev = { .type = CM_EV_MULTICAST_JOIN,
+				   .id = id->handle,
+				   .dev = id->dev,
+				   .join = number,
+				   .local = id->local,
+				   .qpn = UDPL_QPN_GROUP,
+				   .qkey = RDMA_UDP_QKEY };
 
 	memcpy(ev.remote.ip, addr->b, sizeof(ev.remote.ip));
 	ev_push_copy(id->chan, &ev, sizeof(ev));

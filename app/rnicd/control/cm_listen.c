@@ -75,8 +75,8 @@ void cm_listen(struct client *c)
 		id->local.port = cm_port_any(id->dev);
 		id->has_port = id->local.port != 0;
 	}
-	id->backlog =
-		c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
+	id->backlog = c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT
+						    : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
 	if (id->udp) {
 		cm_sidr_listen(c, id);
 		return;

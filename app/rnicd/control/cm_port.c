@@ -22,8 +22,9 @@ const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
 		if (rnicd.port[d]->cfg->qp_port == port)
 			return "it is qp-port, on which only rnicd itself connects queue pairs: choose another port, or move "
 			       "qp-port in rnicd's configuration, on all hosts";
-	return port == 0 || port >= CM_PORT_FREE || c->uid == 0 || c->uid == geteuid() ? NULL
-	       : "ports below 1024 are root's, as those of the system: choose another one";
+	return port == 0 || port >= CM_PORT_FREE || c->uid == 0 || c->uid == geteuid()
+		       ? NULL
+		       : "ports below 1024 are root's, as those of the system: choose another one";
 }
 
 uint16_t cm_port_own(uint32_t dev)

@@ -99,10 +99,7 @@ static void end(struct cm_id *id, int status)
 	cm_event(id, status == 0 ? CM_EV_ROUTE_RESOLVED : CM_EV_ROUTE_ERROR, status, NULL);
 }
 
-static void timed_out(struct loop_timer *t)
-{
-	end(rn_container_of(t, struct cm_id, timer), -ETIMEDOUT);
-}
+static void timed_out(struct loop_timer *t) { end(rn_container_of(t, struct cm_id, timer), -ETIMEDOUT); }
 
 static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_addr *a)
 {
@@ -138,17 +135,10 @@ static void asked(struct cmd *cmd)
 	const struct cmd_neigh *a = &cmd->neigh;
 
 	switch (a->verdict) {
-	case NEIGH_READY:
-		tell(a->port, &a->dst, 0);
-		break;
-	case NEIGH_WAIT:
-		break; /* EVENT_NEIGH or the time-out */
-	case NEIGH_NO_ROUTE:
-		tell(a->port, &a->dst, -ENETUNREACH);
-		break;
-	case NEIGH_FULL:
-		tell(a->port, &a->dst, -ENOBUFS);
-		break;
+	case NEIGH_READY: tell(a->port, &a->dst, 0); break;
+	case NEIGH_WAIT: break; /* EVENT_NEIGH or the time-out */
+	case NEIGH_NO_ROUTE: tell(a->port, &a->dst, -ENETUNREACH); break;
+	case NEIGH_FULL: tell(a->port, &a->dst, -ENOBUFS); break;
 	}
 	free(cmd);
 }

@@ -12,13 +12,13 @@
 #include "control/cm.h"
 #include "udp/udpl_sidr.h"
 
-#define PAUSE_NS        (100 * RN_NS_PER_MS) /* before the first repetition; each pause is twice the one before */
-#define TRIES           7u                   /* 13 s in all */
+#define PAUSE_NS (100 * RN_NS_PER_MS) /* before the first repetition; each pause is twice the one before */
+#define TRIES    7u                   /* 13 s in all */
 
 struct cm_sidr {
 	struct udpl_sidr says; /* our request or our reply */
 	uint8_t priv[UDPL_SIDR_PRIV_MAX];
-	bool answered;         /* passive: says is a reply */
+	bool answered; /* passive: says is a reply */
 	uint32_t tries;
 };
 
@@ -47,9 +47,13 @@ static void say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind kind, co
 
 static bool tell(struct cm_id *id, enum cm_event_type type, int status, const struct udpl_sidr *s)
 {
-	struct ipc_cm_event ev = { .type = type, .status = status, .id = id->handle, .dev = id->dev,
+	struct ipc_cm_event ev = { .type = type,
+				   .status = status,
+				   .id = id->handle,
+				   .dev = id->dev,
 				   .listen_id = type == CM_EV_CONNECT_REQUEST ? id->listener_handle : 0,
-				   .local = id->local, .remote = id->remote };
+				   .local = id->local,
+				   .remote = id->remote };
 
 	if (s != NULL) {
 		ev.qpn = s->qpn;
@@ -159,10 +163,7 @@ void cm_sidr_listen(struct client *c, struct cm_id *id)
 	client_ok(c);
 }
 
-void cm_sidr_listen_end(struct cm_id *id)
-{
-	rn_list_remove(&listeners, &id->wait);
-}
+void cm_sidr_listen_end(struct cm_id *id) { rn_list_remove(&listeners, &id->wait); }
 
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 {

@@ -20,7 +20,7 @@ struct reader {
 	unsigned mistakes;
 	enum where where;
 	unsigned rnicd_line;
-	unsigned last_line; /* of the file: where a missing section is told */
+	unsigned last_line;               /* of the file: where a missing section is told */
 	unsigned key_line[CONF_MAX_KEYS]; /* of the present section: 0 not given */
 	unsigned rnicd_keys[CONF_MAX_KEYS];
 	unsigned port_line[RNICD_MAX_PORTS];
@@ -159,12 +159,8 @@ static void on_item(void *arg, unsigned line, enum conf_item item, const char *n
 
 	r->last_line = line;
 	switch (item) {
-	case CONF_SECTION:
-		on_section(r, line, name);
-		break;
-	case CONF_BAD:
-		mistake(r, line, "%s", name);
-		break;
+	case CONF_SECTION: on_section(r, line, name); break;
+	case CONF_BAD: mistake(r, line, "%s", name); break;
 	case CONF_KEY:
 		if (r->where == NOWHERE)
 			mistake(r, line, "'%s' stands before the first section", name);
@@ -233,7 +229,8 @@ static void check_subnets(struct reader *r, uint32_t i, uint32_t j)
 		mistake(r, line, "the subnets of ports '%s' and '%s' overlap: which of them has a destination in both?",
 			q->name, p->name);
 	else
-		fprintf(r->err, "%s:%u: note: ports '%s' and '%s' are in one subnet: programs that bind no address use '%s'\n",
+		fprintf(r->err,
+			"%s:%u: note: ports '%s' and '%s' are in one subnet: programs that bind no address use '%s'\n",
 			r->name, line, q->name, p->name, q->name);
 }
 
@@ -270,7 +267,8 @@ static void check_port(struct reader *r, uint32_t i)
 		if (r->port_keys[j][1] != 0 && r->port_keys[i][1] != 0 && !pkt_addr_eq(&d->port[j].ip, &p->ip))
 			check_subnets(r, i, j);
 		if (r->port_keys[j][0] != 0 && r->port_keys[i][0] != 0 && conf_device_same(&d->port[j], p))
-			mistake(r, line_of(r, i, "device"), "ports '%s' and '%s' are one device", d->port[j].name, p->name);
+			mistake(r, line_of(r, i, "device"), "ports '%s' and '%s' are one device", d->port[j].name,
+				p->name);
 		if (p->capture[0] != '\0' && strcmp(d->port[j].capture, p->capture) == 0)
 			mistake(r, line_of(r, i, "capture"), "ports '%s' and '%s' are captured to the same file",
 				d->port[j].name, p->name);

@@ -18,7 +18,7 @@ enum conf_huge { CONF_HUGE_NO, CONF_HUGE_YES, CONF_HUGE_AUTO };
 struct conf {
 	struct rnicd_cfg d; /* d.hugepages is decided at start, from `hugepages` and what the system has */
 	enum conf_huge hugepages;
-	bool workers_set; /* false: workers = auto */
+	bool workers_set;                        /* false: workers = auto */
 	unsigned workers_line, control_cpu_line; /* where these two stand in the file; 0: they do not */
 };
 

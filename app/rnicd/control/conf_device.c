@@ -19,12 +19,13 @@ static bool interface(const char *name, char *why)
 	size_t n = strlen(name);
 
 	if (n >= RNICD_IF_NAME_MAX) {
-		snprintf(why, CONF_WHY_MAX, "names an interface with %zu letters: the kernel's names have at most %u", n,
-			 RNICD_IF_NAME_MAX - 1);
+		snprintf(why, CONF_WHY_MAX, "names an interface with %zu letters: the kernel's names have at most %u",
+			 n, RNICD_IF_NAME_MAX - 1);
 		return false;
 	}
 	if (n == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strpbrk(name, "/:") != NULL)
-		return no_device(why, "does not name an interface as the kernel has them: letters, digits, '-' and '_'");
+		return no_device(why,
+				 "does not name an interface as the kernel has them: letters, digits, '-' and '_'");
 	return true;
 }
 
@@ -50,13 +51,15 @@ static bool is_number(const char *s, uint64_t max)
 
 static bool memif(const char *args, char *why)
 {
-	static const char *const known[] = { "role", "id", "socket", "socket-abstract", "bsize", "rsize", "mac", "secret",
-					     "zero-copy", "owner-uid", "owner-gid", NULL };
+	static const char *const known[] = { "role", "id",     "socket",    "socket-abstract", "bsize",     "rsize",
+					     "mac",  "secret", "zero-copy", "owner-uid",       "owner-gid", NULL };
 	char v[RNICD_ARGS_MAX];
 
 	if (devargs_unknown(args, known, v, sizeof(v))) {
-		snprintf(why, CONF_WHY_MAX, "has an unknown argument '%.40s'; memif takes role, id, socket, socket-abstract, "
-			 "bsize, rsize, mac, secret and zero-copy", v);
+		snprintf(why, CONF_WHY_MAX,
+			 "has an unknown argument '%.40s'; memif takes role, id, socket, socket-abstract, "
+			 "bsize, rsize, mac, secret and zero-copy",
+			 v);
 		return false;
 	}
 	if (devargs_get(args, "role", v, sizeof(v)) && strcmp(v, "server") != 0 && strcmp(v, "client") != 0)
@@ -66,7 +69,8 @@ static bool memif(const char *args, char *why)
 	if (devargs_get(args, "bsize", v, sizeof(v)) && !is_number(v, UINT16_MAX))
 		return no_device(why, "has a bsize that is not from 0 to 65535 bytes");
 	if (devargs_get(args, "rsize", v, sizeof(v)) && !is_number(v, 14))
-		return no_device(why, "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)");
+		return no_device(why,
+				 "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)");
 	bool file = devargs_get(args, "socket-abstract", v, sizeof(v)) && strcmp(v, "no") == 0;
 	if (devargs_get(args, "socket", v, sizeof(v)) && file && v[0] != '/')
 		return no_device(why, "has a socket that is not an absolute path");
@@ -111,17 +115,13 @@ bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 	p->kind = (enum rnicd_port_kind)k;
 	strcpy(p->args, args);
 	switch (p->kind) {
-	case RNICD_PORT_MEMIF:
-		return memif(args, why);
+	case RNICD_PORT_MEMIF: return memif(args, why);
 	case RNICD_PORT_TAP:
-	case RNICD_PORT_AF_PACKET:
-		return with_interface(args, why);
-	case RNICD_PORT_PCI:
-		return pci(p, args, why);
+	case RNICD_PORT_AF_PACKET: return with_interface(args, why);
+	case RNICD_PORT_PCI: return pci(p, args, why);
 	case RNICD_PORT_PAIR:
 	case RNICD_PORT_PCAP:
-	case RNICD_PORT_KINDS:
-		break;
+	case RNICD_PORT_KINDS: break;
 	}
 	return true;
 }

@@ -8,11 +8,11 @@
 #include "control/conf_device.h"
 #include "iwarp/mpa_neg.h"
 
-#define GLOBAL(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
-#define PORT(f) offsetof(struct rnicd_port_cfg, f), sizeof(((struct rnicd_port_cfg *)0)->f)
+#define GLOBAL(f)     offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
+#define PORT(f)       offsetof(struct rnicd_port_cfg, f), sizeof(((struct rnicd_port_cfg *)0)->f)
 #define RANGE(lo, hi) .min = (lo), .max = (hi)
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
+#define KIB           (UINT64_C(1) << 10)
+#define MIB           (UINT64_C(1) << 20)
 
 static const char *const own_words[] = { "wire", "port", NULL };
 static const char *const huge_words[] = { "no", "yes", "auto", NULL };
@@ -141,25 +141,30 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "socket-mode", "0666", "permissions of the socket: who may use the RNIC", CONF_OWN, .own = own_mode },
 	{ "hugepages", "auto", "yes, no, or auto: packet memory from hugepages", CONF_WORD, GLOBAL(hugepages),
 	  .words = huge_words },
-	{ "memory", "auto", "packet buffers and tables; auto: what the ports, workers and flows need", CONF_OWN, .own = own_memory },
+	{ "memory", "auto", "packet buffers and tables; auto: what the ports, workers and flows need", CONF_OWN,
+	  .own = own_memory },
 	{ "workers", "auto", "one worker thread on each CPU named; auto: one that floats", CONF_OWN,
 	  .own = own_workers },
 	{ "control-cpu", "any", "CPU of the control thread", CONF_OWN, .own = own_control_cpu },
 	{ "poll", "adaptive", "adaptive, busy, or a time to spin before sleeping", CONF_OWN, .own = own_poll },
-	{ "own-address", "wire", "a connection to the address of a port here, from no named port: wire: from the other end of its pair; "
-	  "port: from itself, as a kernel does", CONF_WORD, GLOBAL(d.own_by_port), .words = own_words },
+	{ "own-address", "wire",
+	  "a connection to the address of a port here, from no named port: wire: from the other end of its pair; "
+	  "port: from itself, as a kernel does",
+	  CONF_WORD, GLOBAL(d.own_by_port), .words = own_words },
 	{ "file-prefix", "-", "DPDK's name of this daemon; default rnicd and the process number", CONF_OWN,
 	  .own = own_prefix },
 	{ "log-level", "info", "error, warning, info or debug", CONF_WORD, GLOBAL(d.log_level), .words = level_words },
 	{ "seed", "0", "for sequence numbers and keys, 0: from the system; another value only for tests", CONF_UINT,
 	  GLOBAL(d.seed), RANGE(0, UINT64_MAX) },
-	{ "stage-cycles", "no", "count the cycles of each stage of a worker's turn: telemetry /rnic/workers,N", CONF_BOOL,
-	  GLOBAL(d.stage_cycles) },
+	{ "stage-cycles", "no", "count the cycles of each stage of a worker's turn: telemetry /rnic/workers,N",
+	  CONF_BOOL, GLOBAL(d.stage_cycles) },
 	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
 	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference", CONF_BYTES,
 	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
-	{ "user-share", "75", "percent of rnicd's client places, listeners, connections, memory regions, groups, descriptors and "
-	  "mappings that one user's processes may have together", CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
+	{ "user-share", "75",
+	  "percent of rnicd's client places, listeners, connections, memory regions, groups, descriptors and "
+	  "mappings that one user's processes may have together",
+	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },
@@ -293,33 +298,38 @@ const struct conf_key conf_keys_port[] = {
 	{ "limit", "4096", "frames under way at once with a delay", CONF_UINT, PORT(impair.limit), RANGE(1, 1048576) },
 	{ "seed", "1", "same seed, same fate of the same traffic", CONF_UINT, PORT(impair.seed), RANGE(0, UINT64_MAX) },
 	{ "capture", "-", "pcapng file of all frames", CONF_OWN, .own = own_capture },
-	{ "capture-size", "1G", "of the capture at most; the older half is in FILE.1, what came before that is gone", CONF_BYTES,
-	  PORT(capture_size), RANGE(64 * KIB, UINT64_C(1) << 50) },
+	{ "capture-size", "1G", "of the capture at most; the older half is in FILE.1, what came before that is gone",
+	  CONF_BYTES, PORT(capture_size), RANGE(64 * KIB, UINT64_C(1) << 50) },
 	{ "verify-checksums", "no", "check TCP and UDP checksums also where the port vouches for them", CONF_BOOL,
 	  PORT(verify_csum) },
-	{ "crc", "on", "MPA CRC: off, on, required of the peer, or always: summed on a wire inside the daemon too", CONF_OWN, .own = own_crc },
+	{ "crc", "on", "MPA CRC: off, on, required of the peer, or always: summed on a wire inside the daemon too",
+	  CONF_OWN, .own = own_crc },
 	{ "markers", "off", "ask the peer for MPA markers", CONF_BOOL, PORT(markers) },
 	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
 	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
 	  PORT(peer_to_peer) },
 	{ "rtr", "any", "RTR message of that mode, for peers that err in others: any, send, write or read", CONF_OWN,
 	  .own = own_rtr },
-	{ "qp-port", "4791", "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts",
-	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
-	{ "qp-peers", "daemons", "daemons (a peer comes from a TCP port below 1024: 1023 queue pairs of it) or any; same on all hosts",
+	{ "qp-port", "4791",
+	  "TCP port where queue pairs connected without rdma_cm find each other, 0: none; same on all hosts", CONF_UINT,
+	  PORT(qp_port), RANGE(0, 65535) },
+	{ "qp-peers", "daemons",
+	  "daemons (a peer comes from a TCP port below 1024: 1023 queue pairs of it) or any; same on all hosts",
 	  CONF_WORD, PORT(qp_peers), .words = peers_words },
-	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT, PORT(ud_port),
-	  RANGE(0, 65535) },
+	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT,
+	  PORT(ud_port), RANGE(0, 65535) },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
-	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD, PORT(congestion),
-	  .words = congestion_words },
+	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD,
+	  PORT(congestion), .words = congestion_words },
 	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
 	  RANGE(0, 10 * RN_NS_PER_S) },
-	{ "pacing", "no", "send what the congestion window allows over the round trip, not at once; bbr does so anyway", CONF_BOOL,
-	  PORT(pacing) },
-	{ "keepalive", "auto", "silence after which an idle peer is asked whether it lives, 0: never; auto: 60s, and only where no "
-	  "rdma_cm would tell", CONF_OWN, .own = own_keepalive },
+	{ "pacing", "no", "send what the congestion window allows over the round trip, not at once; bbr does so anyway",
+	  CONF_BOOL, PORT(pacing) },
+	{ "keepalive", "auto",
+	  "silence after which an idle peer is asked whether it lives, 0: never; auto: 60s, and only where no "
+	  "rdma_cm would tell",
+	  CONF_OWN, .own = own_keepalive },
 	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
 	  PORT(roce), .words = personality_words },
 	{ NULL }
@@ -341,26 +351,13 @@ bool conf_key_store(const struct conf_key *k, void *base, const char *value, cha
 	bool ok = false;
 
 	switch (k->type) {
-	case CONF_UINT:
-		ok = conf_uint(value, k->min, k->max, &v, why);
-		break;
-	case CONF_BYTES:
-		ok = conf_bytes(value, k->min, k->max, &v, why);
-		break;
-	case CONF_TIME:
-		ok = conf_time(value, k->min, k->max, &v, why);
-		break;
-	case CONF_PROB:
-		ok = conf_prob(value, &v, why);
-		break;
-	case CONF_BOOL:
-		ok = conf_bool(value, &v, why);
-		break;
-	case CONF_WORD:
-		ok = conf_word(value, k->words, &v, why);
-		break;
-	case CONF_OWN:
-		return k->own(base, value, why);
+	case CONF_UINT: ok = conf_uint(value, k->min, k->max, &v, why); break;
+	case CONF_BYTES: ok = conf_bytes(value, k->min, k->max, &v, why); break;
+	case CONF_TIME: ok = conf_time(value, k->min, k->max, &v, why); break;
+	case CONF_PROB: ok = conf_prob(value, &v, why); break;
+	case CONF_BOOL: ok = conf_bool(value, &v, why); break;
+	case CONF_WORD: ok = conf_word(value, k->words, &v, why); break;
+	case CONF_OWN: return k->own(base, value, why);
 	}
 	if (ok)
 		put((char *)base + k->off, k->size, v);

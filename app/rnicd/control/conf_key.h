@@ -19,9 +19,9 @@ struct conf_key {
 		*deflt; /* the default as one would write it, "" where the key must be given, "-" where there is none */
 	const char *help;
 	enum conf_type type;
-	uint16_t off, size; /* of the field, bytes */
-	uint64_t min, max;  /* of numbers, in base units */
-	const char *const *words;                             /* CONF_WORD */
+	uint16_t off, size;                                    /* of the field, bytes */
+	uint64_t min, max;                                     /* of numbers, in base units */
+	const char *const *words;                              /* CONF_WORD */
 	bool (*own)(void *base, const char *value, char *why); /* CONF_OWN: base is the structure */
 };
 

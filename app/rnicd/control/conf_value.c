@@ -101,8 +101,12 @@ static bool in_units(const char *s, const struct unit *u, const char *what, cons
 
 bool conf_bytes(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why)
 {
-	static const struct unit units[] = { { "", 1 }, { "K", UINT64_C(1) << 10 }, { "M", UINT64_C(1) << 20 },
-					     { "G", UINT64_C(1) << 30 }, { "T", UINT64_C(1) << 40 }, { NULL, 0 } };
+	static const struct unit units[] = { { "", 1 },
+					     { "K", UINT64_C(1) << 10 },
+					     { "M", UINT64_C(1) << 20 },
+					     { "G", UINT64_C(1) << 30 },
+					     { "T", UINT64_C(1) << 40 },
+					     { NULL, 0 } };
 
 	return in_units(s, units, "bytes (K, M, G, T)", (uint64_t[]){ min, max }, v, why);
 }
@@ -118,8 +122,9 @@ bool conf_rate(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why
 
 bool conf_time(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why)
 {
-	static const struct unit units[] = { { "ns", 1 }, { "us", RN_NS_PER_US }, { "ms", RN_NS_PER_MS },
-					     { "s", RN_NS_PER_S }, { NULL, 0 } };
+	static const struct unit units[] = {
+		{ "ns", 1 }, { "us", RN_NS_PER_US }, { "ms", RN_NS_PER_MS }, { "s", RN_NS_PER_S }, { NULL, 0 }
+	};
 
 	if (strcmp(s, "0") == 0 && min == 0) {
 		*v = 0;
@@ -170,7 +175,10 @@ bool conf_word(const char *s, const char *const *words, uint64_t *v, char *why)
 	n = (size_t)snprintf(why, CONF_WHY_MAX, "must be ");
 	for (uint64_t i = 0; words[i] != NULL && n < CONF_WHY_MAX; i++)
 		n += (size_t)snprintf(why + n, CONF_WHY_MAX - n, "%s%s",
-				      i == 0 ? "" : words[i + 1] == NULL ? " or " : ", ", words[i]);
+				      i == 0                 ? ""
+				      : words[i + 1] == NULL ? " or "
+							     : ", ",
+				      words[i]);
 	return false;
 }
 

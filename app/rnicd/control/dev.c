@@ -62,7 +62,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 	const struct rnicd_port *p = rnicd.port[index];
 	const struct rnicd_port_cfg *cfg = p->cfg;
 
-	*d = (struct ipc_dev_info) {
+	*d = (struct ipc_dev_info){
 		.up = port_link(p) == RNICD_LINK_UP,
 		.prefix_len = (uint8_t)cfg->prefix_len,
 		.mtu = p->mtu,

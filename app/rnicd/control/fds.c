@@ -20,7 +20,7 @@ struct fds_job {
 	struct fds_ask ask;
 	uint64_t key;
 	uid_t uid;
-	int sock, dir;       /* dir: -1 but of a mapping */
+	int sock, dir; /* dir: -1 but of a mapping */
 };
 
 struct fds_totals fds_totals;
@@ -158,7 +158,9 @@ bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
 
 	if (j == NULL)
 		return false;
-	*j = (struct fds_job){ .ask = { .what = FDS_OPEN, .map = *m }, .key = key, .uid = m->uid, .sock = sock, .dir = dir };
+	*j = (struct fds_job){
+		.ask = { .what = FDS_OPEN, .map = *m }, .key = key, .uid = m->uid, .sock = sock, .dir = dir
+	};
 	begin(j);
 	return true;
 }
@@ -212,7 +214,8 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	(void)events;
 	rc = fds_recv(f->fd, &reply, sizeof(reply), fds, &n);
 	if (rc == -EPIPE) {
-		rnicd_log(RNICD_LOG_ERROR, "the helpers of rnicd have ended: no client can come any more, restart rnicd");
+		rnicd_log(RNICD_LOG_ERROR,
+			  "the helpers of rnicd have ended: no client can come any more, restart rnicd");
 		loop_del(f);
 	}
 	if (rc != 0 && rc != -ENFILE)

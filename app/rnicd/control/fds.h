@@ -27,10 +27,10 @@
 #define FDS_PER_USER    8u
 
 enum fds_kind {
-	FDS_OTHER,   /* of no use, closed */
+	FDS_OTHER, /* of no use, closed */
 	FDS_EVENTFD,
-	FDS_MEMORY,  /* a file of tmpfs or hugetlbfs */
-	FDS_SOCKET   /* closed; its cookie is the kernel's number of it */
+	FDS_MEMORY, /* a file of tmpfs or hugetlbfs */
+	FDS_SOCKET  /* closed; its cookie is the kernel's number of it */
 };
 
 struct fds_given {
@@ -81,7 +81,10 @@ bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m);
 void fds_cancel(uint64_t key);
 
 /* Jobs under way, and those that wait for a helper. */
-struct fds_totals { uint64_t jobs, lost; uint32_t running, waiting; };
+struct fds_totals {
+	uint64_t jobs, lost;
+	uint32_t running, waiting;
+};
 extern struct fds_totals fds_totals;
 
 /* ---- between rnicd and its helpers ---- */

@@ -24,9 +24,9 @@
 #include "control/client_maps.h"
 #include "control/fds.h"
 
-#define SPARE       2u  /* idle ones to have */
-#define PATIENCE_S  10  /* for a client that holds one up */
-#define LOOK_MS     1000
+#define SPARE      2u /* idle ones to have */
+#define PATIENCE_S 10 /* for a client that holds one up */
+#define LOOK_MS    1000
 
 /* One helper, in memory that all share. */
 struct place {
@@ -86,7 +86,9 @@ int fds_recv(int sock, void *p, size_t len, int fds[IPC_MAX_FDS], uint32_t *n)
 		char buf[CMSG_SPACE(IPC_MAX_FDS * sizeof(int))];
 	} ctl;
 	struct iovec iov = { .iov_base = p, .iov_len = len };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	ssize_t rc;
 
 	*n = 0;
@@ -190,7 +192,8 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	}
 	if (fds_send(answers, &reply, sizeof(reply), pass, n_pass) != 0)
 		_exit(1);
-	__atomic_store_n(&mine->number, 0, __ATOMIC_RELEASE); /* who ends before that is answered for twice, which is no harm */
+	__atomic_store_n(&mine->number, 0,
+			 __ATOMIC_RELEASE); /* who ends before that is answered for twice, which is no harm */
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);
 }
@@ -281,7 +284,8 @@ static void end_the_held_up(void)
 {
 	for (uint32_t i = 0; i < FDS_HELPERS_MAX; i++) {
 		const struct place *p = &all->place[i];
-		if (p->pid != 0 && __atomic_load_n(&p->number, __ATOMIC_ACQUIRE) != 0 && now_s() - p->since > PATIENCE_S)
+		if (p->pid != 0 && __atomic_load_n(&p->number, __ATOMIC_ACQUIRE) != 0 &&
+		    now_s() - p->since > PATIENCE_S)
 			kill(p->pid, SIGKILL);
 	}
 }

@@ -58,8 +58,8 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 		return NULL;
 	}
 	if (group_count(dev) >= DEV_MAX_GROUPS || founded(c->id, dev) >= GROUP_CLIENT_MAX) {
-		client_error(c, ENOMEM, "no more groups: a device is in %u at most, %u of them for one client", DEV_MAX_GROUPS,
-			     GROUP_CLIENT_MAX);
+		client_error(c, ENOMEM, "no more groups: a device is in %u at most, %u of them for one client",
+			     DEV_MAX_GROUPS, GROUP_CLIENT_MAX);
 		return NULL;
 	}
 	if (g == NULL) {
@@ -78,8 +78,8 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 	}
 	if (!user_take(c->user, USER_GROUPS, dev, 1)) {
 		group_rest(g);
-		client_error(c, ENOMEM, "no more groups: this user has %u of a device's %u (user-share)", user_share(USER_GROUPS),
-			     DEV_MAX_GROUPS);
+		client_error(c, ENOMEM, "no more groups: this user has %u of a device's %u (user-share)",
+			     user_share(USER_GROUPS), DEV_MAX_GROUPS);
 		return NULL;
 	}
 	g->user = user_hold(c->user);

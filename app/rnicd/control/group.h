@@ -22,13 +22,13 @@
 struct group {
 	uint32_t dev;
 	struct pkt_addr addr;
-	uint32_t founder;      /* number of the client */
-	struct user *user;     /* the founder's, while somebody is in it */
-	uint32_t joins;        /* ids in it, but for those that only send */
+	uint32_t founder;                    /* number of the client */
+	struct user *user;                   /* the founder's, while somebody is in it */
+	uint32_t joins;                      /* ids in it, but for those that only send */
 	uint32_t qps, on[RNICD_MAX_WORKERS]; /* attached, and by worker */
-	uint32_t commands;     /* under way */
-	struct rn_link link;   /* group_list() */
-	struct ud_group at[];  /* [worker] */
+	uint32_t commands;                   /* under way */
+	struct rn_link link;                 /* group_list() */
+	struct ud_group at[];                /* [worker] */
 };
 
 /* The group, made when there is none yet. NULL: it cannot be, and the client has been answered. */

@@ -71,8 +71,9 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 
 void group_net_query(const struct event_query *ev)
 {
-	const struct pkt_igmp_query q = { .version = ev->version, .all = ev->all, .group = ev->group,
-					  .within_ms = ev->within_ms };
+	const struct pkt_igmp_query q = {
+		.version = ev->version, .all = ev->all, .group = ev->group, .within_ms = ev->within_ms
+	};
 
 	igmp_query(&nets[ev->port].igmp, &q, rnicd_now());
 	go_on(ev->port);

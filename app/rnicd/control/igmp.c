@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/igmp.h"
 
-#define TELLS       2u                    /* the robustness variable (RFC 3376, 8.1) */
-#define TELL_NS     RN_NS_PER_S           /* unsolicited report interval (8.11) */
-#define TELL_OLD_NS (10 * RN_NS_PER_S)    /* the same of version 2 (RFC 2236, 8.10) */
-#define OLD_NS      (260 * RN_NS_PER_S)   /* older version querier present (8.12), with the defaults of 8.1 to 8.3 */
-#define WITHIN_MIN  (100 * RN_NS_PER_MS)  /* who asks for answers at once gets one of them in so long */
+#define TELLS       2u                   /* the robustness variable (RFC 3376, 8.1) */
+#define TELL_NS     RN_NS_PER_S          /* unsolicited report interval (8.11) */
+#define TELL_OLD_NS (10 * RN_NS_PER_S)   /* the same of version 2 (RFC 2236, 8.10) */
+#define OLD_NS      (260 * RN_NS_PER_S)  /* older version querier present (8.12), with the defaults of 8.1 to 8.3 */
+#define WITHIN_MIN  (100 * RN_NS_PER_MS) /* who asks for answers at once gets one of them in so long */
 
 void igmp_init(struct igmp *i, uint64_t seed)
 {

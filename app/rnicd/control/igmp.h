@@ -19,7 +19,7 @@
 #include "base/rn_rng.h"
 #include "pkt/pkt_igmp.h"
 
-#define IGMP_GROUPS 64u /* a port is in at most */
+#define IGMP_GROUPS 64u               /* a port is in at most */
 #define IGMP_SLOTS  (2 * IGMP_GROUPS) /* with those whose leaving is being told */
 
 struct igmp_group {

@@ -8,10 +8,10 @@
 #include "control/client.h"
 #include "control/loop.h"
 
-#define LOOK_NS (200 * RN_NS_PER_MS)
-#define WHY_MAX 256u
-#define PATIENCE_UP 1u   /* looks at a line that was up and is down, before its other end is called again */
-#define PATIENCE_NEW 5u  /* ... and at one that was called just now: its other end may be slow */
+#define LOOK_NS      (200 * RN_NS_PER_MS)
+#define WHY_MAX      256u
+#define PATIENCE_UP  1u /* looks at a line that was up and is down, before its other end is called again */
+#define PATIENCE_NEW 5u /* ... and at one that was called just now: its other end may be slow */
 
 /* Where the workers of a port are. Moved on by look_at_all() and by the answers of the workers. */
 enum step {
@@ -24,12 +24,12 @@ enum step {
 static struct link {
 	struct rnicd_port *port;
 	enum step step;
-	bool told_up;         /* what the log and the clients know */
-	uint32_t patience;    /* looks to come before the other end of a line that is down is called (memif's clients) */
-	struct cmd cmd;       /* one at a time: LEAVING, JOINING */
-	struct cmd up;        /* under way while up_sent */
+	bool told_up;      /* what the log and the clients know */
+	uint32_t patience; /* looks to come before the other end of a line that is down is called (memif's clients) */
+	struct cmd cmd;    /* one at a time: LEAVING, JOINING */
+	struct cmd up;     /* under way while up_sent */
 	bool up_sent;
-	char why[WHY_MAX];    /* why it is down, as it was logged last */
+	char why[WHY_MAX]; /* why it is down, as it was logged last */
 } links[RNICD_MAX_PORTS];
 static struct loop_timer timer;
 static bool stopped;
@@ -117,12 +117,9 @@ static void look_at(struct link *l)
 			l->patience = PATIENCE_UP;
 		set(l, now);
 		return;
-	case AWAY:
-		try_open(l);
-		return;
+	case AWAY: try_open(l); return;
 	case LEAVING:
-	case JOINING:
-		return;
+	case JOINING: return;
 	}
 }
 
@@ -143,7 +140,9 @@ void link_start(void)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		struct rnicd_port *p = rnicd.port[i];
 		enum rnicd_link now = port_link(p);
-		links[i] = (struct link){ .port = p, .step = now == RNICD_LINK_GONE ? AWAY : HERE, .told_up = true,
+		links[i] = (struct link){ .port = p,
+					  .step = now == RNICD_LINK_GONE ? AWAY : HERE,
+					  .told_up = true,
 					  .patience = PATIENCE_NEW };
 		any |= p->cfg->kind != RNICD_PORT_PAIR;
 		set(&links[i], now);

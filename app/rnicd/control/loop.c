@@ -9,7 +9,7 @@
 
 #include "border/event.h"
 
-#define BATCH 64
+#define BATCH        64
 #define SLEEP_MAX_MS 1000 /* also the time to notice what has no descriptor */
 
 static int ep = -1;

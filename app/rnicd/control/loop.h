@@ -13,7 +13,7 @@
 
 /* A descriptor that is watched. The memory must stay until the end of the turn in which loop_del() was called. */
 struct loop_fd {
-	int fd; /* -1: not watched */
+	int fd;                                            /* -1: not watched */
 	void (*ready)(struct loop_fd *f, uint32_t events); /* EPOLLIN and so on */
 };
 

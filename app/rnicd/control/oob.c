@@ -9,8 +9,8 @@
 #include "border/policy.h"
 #include "control/dev.h"
 
-#define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
-#define PAUSE_MAX_NS   (250 * RN_NS_PER_MS)
+#define PAUSE_FIRST_NS  (20 * RN_NS_PER_MS)
+#define PAUSE_MAX_NS    (250 * RN_NS_PER_MS)
 #define PATIENCE_MIN_NS (4 * RN_NS_PER_S) /* set-up goes through ARP, two TCP handshakes' worth and two schedulers */
 
 struct oob_totals oob_totals;
@@ -92,8 +92,11 @@ static bool open_conn(struct oob *o)
 		a.rport = a.lport;
 	memcpy(a.remote.b, o->peer, sizeof(o->peer));
 	op->cmd = (struct cmd){ .type = CMD_CONN_OPEN, .done = opened };
-	op->cmd.open = (struct cmd_conn_open){ .addr = a, .owner = k->owner.key, .dev = dev_get(dev),
-					       .policy = policy(dev, o->self), .priv = op->priv,
+	op->cmd.open = (struct cmd_conn_open){ .addr = a,
+					       .owner = k->owner.key,
+					       .dev = dev_get(dev),
+					       .policy = policy(dev, o->self),
+					       .priv = op->priv,
 					       .priv_len = sizeof(op->priv),
 					       .flags = RC_KEEP_RECV | (o->self ? RC_SELF : 0u) };
 	if (!cm_conn_on(k, o->q->c->user, conn_owner(&a))) {
@@ -187,8 +190,12 @@ static void send_join(struct oob *o)
 	const struct oob_hello h = { .src_qpn = q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
 
 	oob_hello_build(o->priv, OOB_REPLY, &h);
-	q->cmd.join = (struct cmd_conn_join){ .which = o->which, .qp = q->qp, .client = q->c->wc[q->worker],
-					      .ird = p->max_ird, .ord = p->max_ord, .priv = o->priv,
+	q->cmd.join = (struct cmd_conn_join){ .which = o->which,
+					      .qp = q->qp,
+					      .client = q->c->wc[q->worker],
+					      .ird = p->max_ird,
+					      .ord = p->max_ord,
+					      .priv = o->priv,
 					      .priv_len = sizeof(o->priv) };
 	client_qp_command(q, CMD_CONN_JOIN, joined);
 }
@@ -240,9 +247,8 @@ static bool reply_good(const struct oob *o, const struct event_fx *fx)
 {
 	struct oob_hello h;
 
-	return o->self ||
-	       (oob_hello_parse(fx->priv, fx->priv_len, OOB_REPLY, &h) && h.src_qpn == o->peer_qpn &&
-		h.dst_qpn == o->q->qpn && h.cookie == o->cookie);
+	return o->self || (oob_hello_parse(fx->priv, fx->priv_len, OOB_REPLY, &h) && h.src_qpn == o->peer_qpn &&
+			   h.dst_qpn == o->q->qpn && h.cookie == o->cookie);
 }
 
 void oob_fx(struct cm_conn *k, const struct event_fx *fx)
@@ -280,8 +286,7 @@ void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 	case QP_FX_QP_EVENT:
 	case QP_FX_SRQ_EVENT:
 	case QP_FX_CQ_ERROR:
-	case QP_FX_CQ_NOTIFY:
-		return;
+	case QP_FX_CQ_NOTIFY: return;
 	}
 }
 

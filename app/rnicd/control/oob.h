@@ -45,19 +45,19 @@ enum oob_state {
 struct oob {
 	struct client_qp *q;
 	enum oob_state state;
-	bool active;          /* we connect, else the peer does */
-	bool self;            /* the peer is this QP; active */
-	bool due;             /* JOINING: waits until the command on the QP is back */
-	uint8_t peer[16];     /* IP address */
+	bool active;      /* we connect, else the peer does */
+	bool self;        /* the peer is this QP; active */
+	bool due;         /* JOINING: waits until the command on the QP is back */
+	uint8_t peer[16]; /* IP address */
 	uint32_t peer_qpn;
-	uint64_t cookie;      /* active: of the attempt under way */
-	struct cm_conn *k;    /* OPENING to UP */
-	struct cmd_conn which; /* JOINING: k's, which may go meanwhile */
+	uint64_t cookie;            /* active: of the attempt under way */
+	struct cm_conn *k;          /* OPENING to UP */
+	struct cmd_conn which;      /* JOINING: k's, which may go meanwhile */
 	uint8_t priv[OOB_PRIV_LEN]; /* JOINING: the Reply's */
-	struct loop_timer timer; /* SEEKING */
-	uint64_t pause_ns;    /* until the next look */
-	uint64_t patience_ns; /* of sends, RN_NEVER: without end */
-	uint64_t since;       /* a send has been seen waiting since; 0: none */
+	struct loop_timer timer;    /* SEEKING */
+	uint64_t pause_ns;          /* until the next look */
+	uint64_t patience_ns;       /* of sends, RN_NEVER: without end */
+	uint64_t since;             /* a send has been seen waiting since; 0: none */
 };
 
 /* What the private data says. */

@@ -7,8 +7,8 @@
 
 #include "base/rn_be.h"
 
-#define HELD_MAX 256u                 /* of the daemon; then the oldest makes room */
-#define HELD_NS  (8 * RN_NS_PER_S)    /* less than the peer waits for its Reply */
+#define HELD_MAX 256u              /* of the daemon; then the oldest makes room */
+#define HELD_NS  (8 * RN_NS_PER_S) /* less than the peer waits for its Reply */
 #define BACKLOG  128u
 
 static const uint8_t magic[4] = { 'R', 'N', 'Q', 'P' };
@@ -215,9 +215,15 @@ void oob_start(void)
 		if (port == 0)
 			continue;
 		(void)cm_port_take(d, port);
-		listen_cmd[d] = (struct cmd){ .type = CMD_LISTEN, .done = listening,
-					      .listen = { .first = d, .last = d + 1, .lport = port, .backlog = BACKLOG,
-							  .flags = RC_KEEP_RECV, .rev = 2, .owner = listener.key } };
+		listen_cmd[d] = (struct cmd){ .type = CMD_LISTEN,
+					      .done = listening,
+					      .listen = { .first = d,
+							  .last = d + 1,
+							  .lport = port,
+							  .backlog = BACKLOG,
+							  .flags = RC_KEEP_RECV,
+							  .rev = 2,
+							  .owner = listener.key } };
 		cmd_send_all(&listen_cmd[d]);
 	}
 }

@@ -10,12 +10,22 @@
 
 #include "base/rn_list.h"
 
-enum owner_kind { OWNER_CQ, OWNER_QP, OWNER_SRQ, OWNER_CONN, OWNER_LISTEN, OWNER_OOB, OWNER_TOKEN, OWNER_SIDR, OWNER_MR,
-		  OWNER_FDS };
+enum owner_kind {
+	OWNER_CQ,
+	OWNER_QP,
+	OWNER_SRQ,
+	OWNER_CONN,
+	OWNER_LISTEN,
+	OWNER_OOB,
+	OWNER_TOKEN,
+	OWNER_SIDR,
+	OWNER_MR,
+	OWNER_FDS
+};
 
 /* Embedded in the object. */
 struct owner {
-	uint64_t key; /* 0: not registered */
+	uint64_t key;        /* 0: not registered */
 	struct rn_link link; /* of owner.c: same hash of the key */
 	enum owner_kind kind;
 };

@@ -58,8 +58,8 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 	*c = (struct change){ .port = rnicd.port[i], .cmd = { .type = CMD_PORT_CHANGE, .done = workers_changed } };
 	c->cmd.change = (struct cmd_port_change){ .port = c->port, .im = c->im };
 	if (!port_impair_make(c->port, &to->impair, c->im)) {
-		rnicd_log(RNICD_LOG_ERROR, "reload: port %s: no memory for %u frames under way: lower 'limit'", cfg->name,
-			  to->impair.limit);
+		rnicd_log(RNICD_LOG_ERROR, "reload: port %s: no memory for %u frames under way: lower 'limit'",
+			  cfg->name, to->impair.limit);
 		return false;
 	}
 	cfg->impair = to->impair;
@@ -72,7 +72,10 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 	under_way++;
 	cmd_send_all(&c->cmd);
 	rnicd_log(RNICD_LOG_INFO, "reload: port %s: %s%s%s", cfg->name, line ? "rate and impairment" : "",
-		  line && capture ? ", " : "", !capture ? "" : c->begins ? "capture" : "no capture");
+		  line && capture ? ", " : "",
+		  !capture    ? ""
+		  : c->begins ? "capture"
+			      : "no capture");
 	return true;
 }
 
@@ -124,15 +127,19 @@ void reload(void)
 		return;
 	}
 	if (!same_ports(&now, &to)) {
-		rnicd_log(RNICD_LOG_WARNING, "reload: other ports, or in another order, take a restart: nothing is changed");
+		rnicd_log(RNICD_LOG_WARNING,
+			  "reload: other ports, or in another order, take a restart: nothing is changed");
 		return;
 	}
 	if (!same_daemon(&now, &to))
-		rnicd_log(RNICD_LOG_WARNING, "reload: of [rnicd] only log-level can change: the rest waits for a restart");
+		rnicd_log(RNICD_LOG_WARNING,
+			  "reload: of [rnicd] only log-level can change: the rest waits for a restart");
 	for (uint32_t i = 0; i < to.d.n_ports; i++) {
 		if (!same_port(&now.d.port[i], &to.d.port[i]))
-			rnicd_log(RNICD_LOG_WARNING, "reload: port %s: only rate, loss and the like, and capture can change: the "
-				  "rest waits for a restart", to.d.port[i].name);
+			rnicd_log(RNICD_LOG_WARNING,
+				  "reload: port %s: only rate, loss and the like, and capture can change: the "
+				  "rest waits for a restart",
+				  to.d.port[i].name);
 		any |= port_change(i, &to.d.port[i]);
 	}
 	if (!level_is_given && rnicd.cfg.log_level != to.d.log_level) {

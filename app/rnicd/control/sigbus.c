@@ -13,8 +13,8 @@
 /* Written by the control thread, read in the handler by any thread: size last when set, first when cleared. */
 static struct {
 	uintptr_t base;
-	uint64_t size; /* atomic; 0: free */
-	uint32_t hit;  /* atomic */
+	uint64_t size;  /* atomic; 0: free */
+	uint32_t hit;   /* atomic */
 	uint32_t pages; /* atomic: replaced */
 } watch[SIGBUS_WATCHES];
 static uint32_t any; /* atomic */
@@ -41,7 +41,8 @@ static bool replace_page(uintptr_t base, uint64_t size, uintptr_t at)
 /* A client that tears many holes gets one piece of zeros in place of all its region: it loses its connection anyway. */
 static bool replace(int i, uint64_t size, uintptr_t at)
 {
-	if (__atomic_fetch_add(&watch[i].pages, 1, __ATOMIC_RELAXED) < PAGES_MAX && replace_page(watch[i].base, size, at))
+	if (__atomic_fetch_add(&watch[i].pages, 1, __ATOMIC_RELAXED) < PAGES_MAX &&
+	    replace_page(watch[i].base, size, at))
 		return true;
 	return zeros(watch[i].base, size);
 }

@@ -53,7 +53,7 @@ static void add_line(struct rte_tel_data *d, const char *fmt, ...)
 	rte_tel_data_add_array_string(d, line);
 }
 
-#define U64(d, name, v) rte_tel_data_add_dict_u64(d, name, (uint64_t)(v))
+#define U64(d, name, v)  rte_tel_data_add_dict_u64(d, name, (uint64_t)(v))
 #define TEXT(d, name, v) rte_tel_data_add_dict_string(d, name, v)
 
 /* ---- ports ---- */
@@ -198,10 +198,9 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 		const struct client_qp *q;
 		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
 			if (list_wanted(params)) {
-				add_line(
-					d, "%u client %u device %s worker %u %s", q->qpn, c->id,
-					rnicd.port[q->pd->dev]->cfg->name, q->worker,
-					qp_state_name(qp_get_state(q->qp)));
+				add_line(d, "%u client %u device %s worker %u %s", q->qpn, c->id,
+					 rnicd.port[q->pd->dev]->cfg->name, q->worker,
+					 qp_state_name(qp_get_state(q->qp)));
 			} else if (number(params) == q->qpn) {
 				tell_qp(d, q);
 				rc = 0;
@@ -320,9 +319,10 @@ static int on_listeners(const char *cmd, const char *params, struct rte_tel_data
 static int tell_worker(const char *number, const struct look_worker *looks, struct rte_tel_data *d)
 {
 	static const char *const stage[STAGES] = {
-		[STAGE_COMMANDS] = "cycles_commands", [STAGE_RECEIVE] = "cycles_receive",
-		[STAGE_DOORBELLS] = "cycles_doorbells", [STAGE_TIMERS] = "cycles_timers", [STAGE_SEND] = "cycles_send",
-		[STAGE_EFFECTS] = "cycles_effects", [STAGE_PORTS] = "cycles_ports", [STAGE_IDLE] = "cycles_idle",
+		[STAGE_COMMANDS] = "cycles_commands",   [STAGE_RECEIVE] = "cycles_receive",
+		[STAGE_DOORBELLS] = "cycles_doorbells", [STAGE_TIMERS] = "cycles_timers",
+		[STAGE_SEND] = "cycles_send",           [STAGE_EFFECTS] = "cycles_effects",
+		[STAGE_PORTS] = "cycles_ports",         [STAGE_IDLE] = "cycles_idle",
 	};
 	char *end;
 	unsigned long i = strtoul(number, &end, 10);
@@ -388,8 +388,8 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	rte_tel_data_start_dict(d);
 	sum_workers(looks, &sum);
 #define T(name) U64(d, #name, sum.qp.name)
-	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(staged), T(ooo_placed),
-	T(flushed);
+	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(staged),
+		T(ooo_placed), T(flushed);
 	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
 		T(access_errors);
 	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(neg_errors);
@@ -453,7 +453,9 @@ bool tele_start(void)
 					  "Lists the ports that connections are waited for at") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
 					  "Counters of the iWARP stack and of clients") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/workers", on_workers_guarded, "Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
+	       rte_telemetry_register_cmd(
+		       "/rnic/workers", on_workers_guarded,
+		       "Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
 }
 
 void tele_stop(void)

@@ -13,7 +13,7 @@
 #include "control/loop.h"
 
 #define PATIENCE_S 2
-#define CONNS_MAX 512u /* as many as an answer of DPDK's telemetry can hold */
+#define CONNS_MAX  512u /* as many as an answer of DPDK's telemetry can hold */
 
 /* A command that telemetry waits for. Freed by telemetry, or by the control thread when telemetry has given up. */
 struct ask {
@@ -109,8 +109,8 @@ static void collect(struct ask *a)
 			continue;
 		addr_text(k->local.ip, from, sizeof(from));
 		addr_text(k->remote.ip, to, sizeof(to));
-		snprintf(a->conn.name[l->n], sizeof(a->conn.name[0]), "%.15s %s:%u %s:%u", rnicd.port[k->dev]->cfg->name,
-			 from, k->local.port, to, k->remote.port);
+		snprintf(a->conn.name[l->n], sizeof(a->conn.name[0]), "%.15s %s:%u %s:%u",
+			 rnicd.port[k->dev]->cfg->name, from, k->local.port, to, k->remote.port);
 		l->c[l->n++] = (struct look_conn){ .worker = k->worker, .conn = k->conn, .key = k->owner.key };
 	}
 }

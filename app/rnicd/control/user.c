@@ -11,10 +11,10 @@
 #include "control/client.h"
 #include "control/dev.h"
 
-#define INDICES  RNICD_MAX_PORTS /* and workers */
-#define OWN_FDS  256u            /* of rnicd itself: ports, workers, files */
-#define MAPS_DEFAULT 65530u      /* vm.max_map_count where it cannot be read */
-#define TELL_NS  (10 * RN_NS_PER_S)
+#define INDICES      RNICD_MAX_PORTS /* and workers */
+#define OWN_FDS      256u            /* of rnicd itself: ports, workers, files */
+#define MAPS_DEFAULT 65530u          /* vm.max_map_count where it cannot be read */
+#define TELL_NS      (10 * RN_NS_PER_S)
 _Static_assert(RNICD_MAX_WORKERS <= INDICES, "a worker has its place");
 
 struct user {
@@ -113,10 +113,11 @@ static bool refuse(const struct user *u, enum user_table table, bool whole)
 	if (told[table] == 0 || now - told[table] > TELL_NS) {
 		told[table] = now;
 		if (whole)
-			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: all %u are in use", (unsigned)u->uid, name[table],
-				  total[table]);
+			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: all %u are in use", (unsigned)u->uid,
+				  name[table], total[table]);
 		else
-			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: a user may have %u of %u (user-share = %u%%)",
+			rnicd_log(RNICD_LOG_WARNING,
+				  "uid %u gets no more %s: a user may have %u of %u (user-share = %u%%)",
 				  (unsigned)u->uid, name[table], user_share(table), total[table], rnicd.cfg.user_share);
 	}
 	return false;

@@ -11,9 +11,9 @@ static const uint8_t nobody[PKT_MAC_LEN];
 struct arp_table {
 	struct rnicd_port *port;
 	struct rnicd_port_stats *st;
-	uint64_t next;     /* not later than the earliest due of the asking entries */
+	uint64_t next; /* not later than the earliest due of the asking entries */
 	uint32_t n_asking;
-	uint32_t cursor;   /* arp_timer goes on from here */
+	uint32_t cursor; /* arp_timer goes on from here */
 	struct arp_entry entry[ARP_ENTRIES];
 };
 
@@ -160,8 +160,7 @@ struct arp_entry *arp_get(struct arp_table *t, const struct pkt_addr *ip, uint64
 		ask(t, e, todo);
 		break;
 	case ARP_S_WAIT:
-	case ARP_S_PROBE:
-		break;
+	case ARP_S_PROBE: break;
 	}
 	return e;
 }
@@ -257,12 +256,6 @@ bool arp_timer(struct arp_table *t, uint64_t now, struct arp_todo *todo)
 	return false;
 }
 
-uint64_t arp_next(const struct arp_table *t)
-{
-	return t->n_asking == 0 ? RN_NEVER : t->next;
-}
+uint64_t arp_next(const struct arp_table *t) { return t->n_asking == 0 ? RN_NEVER : t->next; }
 
-struct rte_mbuf *arp_gratuitous(struct arp_table *t)
-{
-	return build(t, PKT_ARP_REQUEST, broadcast, &t->port->cfg->ip);
-}
+struct rte_mbuf *arp_gratuitous(struct arp_table *t) { return build(t, PKT_ARP_REQUEST, broadcast, &t->port->cfg->ip); }

@@ -21,23 +21,23 @@
 
 /* One writer: set_state in arp.c. */
 enum arp_state {
-	ARP_S_FREE,    /* arp_get makes it WAIT */
-	ARP_S_WAIT,    /* asked; a reply makes it READY, ARP_TRIES without one FAILED */
-	ARP_S_READY,   /* mac is good; ARP_FRESH_NS after the last news it goes to PROBE when used */
-	ARP_S_PROBE,   /* mac still in use, asked again: a reply makes it READY, none after ARP_TRIES FAILED */
-	ARP_S_FAILED   /* nobody answers; after ARP_FAILED_NS the next use asks again */
+	ARP_S_FREE,  /* arp_get makes it WAIT */
+	ARP_S_WAIT,  /* asked; a reply makes it READY, ARP_TRIES without one FAILED */
+	ARP_S_READY, /* mac is good; ARP_FRESH_NS after the last news it goes to PROBE when used */
+	ARP_S_PROBE, /* mac still in use, asked again: a reply makes it READY, none after ARP_TRIES FAILED */
+	ARP_S_FAILED /* nobody answers; after ARP_FAILED_NS the next use asks again */
 };
 
 struct arp_entry {
 	struct pkt_addr ip;
 	enum arp_state state;
-	uint32_t users;   /* connections that hold a pointer: the entry stays */
-	uint32_t gen;     /* changes with mac */
+	uint32_t users; /* connections that hold a pointer: the entry stays */
+	uint32_t gen;   /* changes with mac */
 	uint32_t tries;
-	uint64_t due;     /* ns: next try, or end of freshness or failure */
+	uint64_t due; /* ns: next try, or end of freshness or failure */
 	uint64_t last_use;
-	bool notify;      /* the control thread waits for EVENT_NEIGH */
-	bool asking;      /* on the list of entries with a due time: WAIT or PROBE */
+	bool notify; /* the control thread waits for EVENT_NEIGH */
+	bool asking; /* on the list of entries with a due time: WAIT or PROBE */
 	uint8_t mac[PKT_MAC_LEN];
 	uint32_t n_pending;
 	struct rte_mbuf *pending[ARP_PENDING_MAX]; /* whole frames but for the destination MAC */

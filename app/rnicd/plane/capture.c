@@ -20,15 +20,15 @@
  * pcapng (draft-ietf-opsawg-pcapng): section header, one interface with nanosecond stamps, enhanced packet blocks with
  * the direction in epb_flags. Everything in host order; the reader finds that out from the byte-order magic.
  */
-#define BLOCK_SHB      UINT32_C(0x0a0d0d0a)
-#define BLOCK_IDB      UINT32_C(0x00000001)
-#define BLOCK_EPB      UINT32_C(0x00000006)
+#define BLOCK_SHB        UINT32_C(0x0a0d0d0a)
+#define BLOCK_IDB        UINT32_C(0x00000001)
+#define BLOCK_EPB        UINT32_C(0x00000006)
 #define BYTE_ORDER_MAGIC UINT32_C(0x1a2b3c4d)
-#define LINK_ETHERNET  1u
-#define OPT_END        0u
-#define OPT_IF_NAME    2u
-#define OPT_EPB_FLAGS  2u
-#define OPT_IF_TSRESOL 9u
+#define LINK_ETHERNET    1u
+#define OPT_END          0u
+#define OPT_IF_NAME      2u
+#define OPT_EPB_FLAGS    2u
+#define OPT_IF_TSRESOL   9u
 
 #define RING_FRAMES  1024u
 #define BATCH        64u
@@ -82,8 +82,8 @@ static void put_option(struct capture *c, uint16_t code, const void *value, uint
 
 static void put_head(struct capture *c, const char *name)
 {
-	uint32_t shb[7] = { BLOCK_SHB, sizeof(shb), BYTE_ORDER_MAGIC, 1 /* version 1.0 */, UINT32_MAX, UINT32_MAX,
-			    sizeof(shb) };
+	uint32_t shb[7] = { BLOCK_SHB,  sizeof(shb), BYTE_ORDER_MAGIC, 1 /* version 1.0 */,
+			    UINT32_MAX, UINT32_MAX,  sizeof(shb) };
 	put(c, shb, sizeof(shb));
 
 	uint16_t name_len = (uint16_t)strlen(name);
@@ -133,8 +133,10 @@ static void turn_over(struct capture *c)
 	if (c->failed || c->size < c->half)
 		return;
 	if (!c->told)
-		rnicd_log(RNICD_LOG_WARNING, "capture %s: capture-size is reached: from now on the oldest frames go; the older half "
-			  "is in %s", c->path, c->older);
+		rnicd_log(RNICD_LOG_WARNING,
+			  "capture %s: capture-size is reached: from now on the oldest frames go; the older half "
+			  "is in %s",
+			  c->path, c->older);
 	c->told = true;
 	FILE *full = c->file;
 	if (fclose(full) == 0 && rename(c->path, c->older) == 0 && (c->file = open_file(c)) != NULL) {
@@ -201,8 +203,8 @@ struct capture *capture_start(const struct rnicd_port *port, char *err, uint32_t
 	snprintf(name, sizeof(name), "cap_ring_%u", port->index);
 	c->ring = rte_ring_create(name, RING_FRAMES, port->socket, RING_F_SC_DEQ);
 	snprintf(name, sizeof(name), "cap_pool_%u", port->index);
-	c->pool = rte_pktmbuf_pool_create(name, RING_FRAMES + 2 * BATCH, 0, sizeof(struct stamp), port_buffer_room(port),
-					  port->socket);
+	c->pool = rte_pktmbuf_pool_create(name, RING_FRAMES + 2 * BATCH, 0, sizeof(struct stamp),
+					  port_buffer_room(port), port->socket);
 	if (c->ring == NULL || c->pool == NULL)
 		goto no_memory;
 

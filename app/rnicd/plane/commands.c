@@ -93,8 +93,12 @@ static void group_change(struct rnicd_worker *w, const struct cmd_group *g)
 
 static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 {
-	*l = (struct look_worker){ .qp = w->rc.qp.stats, .turns = w->turns, .sleeps = w->sleeps, .has_cycles = w->stages.on,
-				   .connections = w->flows.used, .blocks_used = w->rc.cfg.blocks - w->rc.blk_left };
+	*l = (struct look_worker){ .qp = w->rc.qp.stats,
+				   .turns = w->turns,
+				   .sleeps = w->sleeps,
+				   .has_cycles = w->stages.on,
+				   .connections = w->flows.used,
+				   .blocks_used = w->rc.cfg.blocks - w->rc.blk_left };
 	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
 		l->half_open += w->listener[i].half_open;
@@ -116,65 +120,28 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 {
 	switch (c->type) {
 	case CMD_NOTHING:
-	case CMD_TYPES:
-		break;
-	case CMD_CLIENT_ADD:
-		client_add(w, c->client.view[w->index]);
-		break;
-	case CMD_CLIENT_DEL:
-		client_del(w, c->client.view[w->index]);
-		break;
-	case CMD_CLIENT_REFERS:
-		client_refers(w, &c->refers);
-		break;
-	case CMD_QP_CREATE:
-		qp_create(w, &c->qp);
-		break;
-	case CMD_QP_MODIFY:
-		qp_change(w, &c->qp);
-		break;
-	case CMD_QP_LEAVE:
-		qp_leave(w, &c->qp);
-		break;
-	case CMD_QP_LATER:
-		c->qp.later = w->now != c->qp.seen;
-		break;
-	case CMD_QP_ARRIVE:
-		qp_arrive(w, &c->qp);
-		break;
-	case CMD_QP_DESTROY:
-		qp_end(w, &c->qp);
-		break;
-	case CMD_QP_WAITS:
-		c->qp.waits = qp_send_waits(c->qp.qp);
-		break;
-	case CMD_QP_GIVE_UP:
-		qp_unreachable(&w->rc.qp, c->qp.qp);
-		break;
-	case CMD_CQ_RESIZE:
-		qp_cq_change(&w->rc.qp, c->resize.cq, c->resize.ring);
-		break;
-	case CMD_GROUP:
-		group_change(w, &c->group);
-		break;
-	case CMD_SEND_FRAME:
-		ud_group_report(w, rnicd.port[c->send.port], c->send.p, c->send.len);
-		break;
-	case CMD_SEND_DATAGRAM:
-		ud_send(w, rnicd.port[c->send.port], &c->send.to, c->send.p, c->send.len);
-		break;
-	case CMD_NEIGH:
-		c->neigh.verdict = neigh_resolve(w, rnicd.port[c->neigh.port], &c->neigh.dst);
-		break;
+	case CMD_TYPES: break;
+	case CMD_CLIENT_ADD: client_add(w, c->client.view[w->index]); break;
+	case CMD_CLIENT_DEL: client_del(w, c->client.view[w->index]); break;
+	case CMD_CLIENT_REFERS: client_refers(w, &c->refers); break;
+	case CMD_QP_CREATE: qp_create(w, &c->qp); break;
+	case CMD_QP_MODIFY: qp_change(w, &c->qp); break;
+	case CMD_QP_LEAVE: qp_leave(w, &c->qp); break;
+	case CMD_QP_LATER: c->qp.later = w->now != c->qp.seen; break;
+	case CMD_QP_ARRIVE: qp_arrive(w, &c->qp); break;
+	case CMD_QP_DESTROY: qp_end(w, &c->qp); break;
+	case CMD_QP_WAITS: c->qp.waits = qp_send_waits(c->qp.qp); break;
+	case CMD_QP_GIVE_UP: qp_unreachable(&w->rc.qp, c->qp.qp); break;
+	case CMD_CQ_RESIZE: qp_cq_change(&w->rc.qp, c->resize.cq, c->resize.ring); break;
+	case CMD_GROUP: group_change(w, &c->group); break;
+	case CMD_SEND_FRAME: ud_group_report(w, rnicd.port[c->send.port], c->send.p, c->send.len); break;
+	case CMD_SEND_DATAGRAM: ud_send(w, rnicd.port[c->send.port], &c->send.to, c->send.p, c->send.len); break;
+	case CMD_NEIGH: c->neigh.verdict = neigh_resolve(w, rnicd.port[c->neigh.port], &c->neigh.dst); break;
 	case CMD_PORT_LEAVE:
 	case CMD_PORT_JOIN:
 	case CMD_PORT_CHANGE:
-	case CMD_PORT_UP:
-		port_command(w, c);
-		break;
-	case CMD_LOOK_WORKER:
-		look_worker(w, &c->look_worker[w->index]);
-		break;
+	case CMD_PORT_UP: port_command(w, c); break;
+	case CMD_LOOK_WORKER: look_worker(w, &c->look_worker[w->index]); break;
 	case CMD_LISTEN:
 	case CMD_UNLISTEN:
 	case CMD_CONN_OPEN:
@@ -184,9 +151,7 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_CONN_END:
 	case CMD_CONN_LET_GO:
 	case CMD_LOOK_LISTENERS:
-	case CMD_LOOK_CONNS:
-		command_conn(w, c);
-		break;
+	case CMD_LOOK_CONNS: command_conn(w, c); break;
 	}
 }
 

@@ -18,8 +18,12 @@ static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
 
 	*v = CONN_OK;
 	for (uint32_t d = c->first; d < c->last; d++) {
-		struct conn_listen l = { .port = d, .lport = c->lport, .backlog = c->backlog, .flags = c->flags,
-					 .owner = c->owner, .policy = conn_policy(rnicd.port[d]) };
+		struct conn_listen l = { .port = d,
+					 .lport = c->lport,
+					 .backlog = c->backlog,
+					 .flags = c->flags,
+					 .owner = c->owner,
+					 .policy = conn_policy(rnicd.port[d]) };
 		if (c->rev != 0)
 			l.policy.rev = c->rev;
 		*v = conn_listen(w, &l);
@@ -32,8 +36,13 @@ static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
 
 static void conn_begin(struct rnicd_worker *w, struct cmd_conn_open *o)
 {
-	struct rc_params p = { .dev = o->dev, .owner = o->owner, .policy = o->policy, .flags = o->flags, .qp = o->qp,
-				    .priv = o->priv, .priv_len = o->priv_len };
+	struct rc_params p = { .dev = o->dev,
+			       .owner = o->owner,
+			       .policy = o->policy,
+			       .flags = o->flags,
+			       .qp = o->qp,
+			       .priv = o->priv,
+			       .priv_len = o->priv_len };
 
 	if (o->qp != NULL)
 		qp_set(o->qp, &o->tune);
@@ -46,7 +55,9 @@ static bool conn_here(const struct cmd_conn *c) { return rc_owner(c->conn) == c-
 
 static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 {
-	const struct rc_accept a = { .qp = j->qp, .ird = j->ird, .ord = j->ord, .priv_len = j->priv_len, .priv = j->priv };
+	const struct rc_accept a = {
+		.qp = j->qp, .ird = j->ird, .ord = j->ord, .priv_len = j->priv_len, .priv = j->priv
+	};
 	struct rc *conn = j->which.conn;
 
 	j->qv = QP_BAD_STATE;
@@ -111,22 +122,14 @@ static void look_conn(struct look_conn *l)
 void command_conn(struct rnicd_worker *w, struct cmd *c)
 {
 	switch ((int)c->type) {
-	case CMD_LISTEN:
-		listen_all(w, &c->listen);
-		break;
+	case CMD_LISTEN: listen_all(w, &c->listen); break;
 	case CMD_UNLISTEN:
 		if (c->listen.verdict[w->index] == CONN_OK)
 			unlisten(w, &c->listen, c->listen.last - c->listen.first);
 		break;
-	case CMD_CONN_OPEN:
-		conn_begin(w, &c->open);
-		break;
-	case CMD_CONN_JOIN:
-		conn_join(w, &c->join);
-		break;
-	case CMD_CONN_REJECT:
-		conn_reject(w, &c->join);
-		break;
+	case CMD_CONN_OPEN: conn_begin(w, &c->open); break;
+	case CMD_CONN_JOIN: conn_join(w, &c->join); break;
+	case CMD_CONN_REJECT: conn_reject(w, &c->join); break;
 	case CMD_CONN_DISCONNECT:
 		if (conn_here(&c->conn))
 			rc_disconnect(&w->rc, c->conn.conn);
@@ -148,7 +151,6 @@ void command_conn(struct rnicd_worker *w, struct cmd *c)
 			if (c->look_conns.c[i].worker == w->index)
 				look_conn(&c->look_conns.c[i]);
 		break;
-	default:
-		break;
+	default: break;
 	}
 }

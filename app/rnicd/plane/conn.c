@@ -15,7 +15,7 @@
  */
 #define ANSWER_NS       (200 * RN_NS_PER_US) /* one in so long, 5,000 a second */
 #define ANSWERS_AT_ONCE 1000u                /* after a pause */
-#define COOKIE_LIFE_NS (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
+#define COOKIE_LIFE_NS  (137 * RN_NS_PER_S)  /* tcpl.h: a cookie lives 68 to 137 s */
 
 #define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
 
@@ -30,8 +30,9 @@ static const struct tcpl_cfg *tcp_of(uint32_t port, uint32_t flags)
 
 void conn_tcp_init(const struct rnicd_port *port)
 {
-	static const struct tcpl_cc *const control[] = { [RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno,
-							 [RNICD_BBR] = &tcpl_bbr };
+	static const struct tcpl_cc *const control[] = {
+		[RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno, [RNICD_BBR] = &tcpl_bbr
+	};
 	struct tcpl_cfg *cfg = &tcp_cfg[port->index][0];
 	uint32_t ip = pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
 
@@ -97,8 +98,9 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 	if (v != FLOW_OK)
 		return v == FLOW_EXISTS ? CONN_IN_USE : CONN_FULL;
 
-	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport,
-			      .dport = a->rport };
+	struct pkt_flow f = {
+		.l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport, .dport = a->rport
+	};
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
 	c->neigh = NULL;
@@ -197,8 +199,8 @@ void conn_bury(struct rnicd_worker *w)
 	}
 }
 
-enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_params *p,
-			    struct rc **out, enum qp_verdict *qp)
+enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_params *p, struct rc **out,
+			    enum qp_verdict *qp)
 {
 	struct conn *c;
 	enum conn_verdict v = conn_make(w, a, &c);
@@ -279,10 +281,7 @@ static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *a
 	return false;
 }
 
-bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
-{
-	return allowed(w, port, &w->answers_at);
-}
+bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port) { return allowed(w, port, &w->answers_at); }
 
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
@@ -298,13 +297,16 @@ static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct
 	if (out == NULL)
 		return;
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
-	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport };
+	struct pkt_flow f = {
+		.l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport
+	};
 	memcpy(f.l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	struct pkt_tcp_template t;
 	pkt_tcp_template_init(&t, &f);
-	struct pkt_tcp_seg s = { .seq = o->seq, .ack = o->ack, .flags = o->flags, .wnd = o->wnd, .opt = o->opt,
-				 .opt_len = o->optlen };
+	struct pkt_tcp_seg s = {
+		.seq = o->seq, .ack = o->ack, .flags = o->flags, .wnd = o->wnd, .opt = o->opt, .opt_len = o->optlen
+	};
 	uint32_t len = pkt_tcp_build(&t, &s, PKT_CSUM_FULL, rte_pktmbuf_mtod(out, uint8_t *));
 	out->data_len = (uint16_t)len;
 	out->pkt_len = len;
@@ -328,8 +330,10 @@ static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const st
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct tcpl_seg *seg, struct conn **out)
 {
-	struct rc_params params = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags,
-					 .tcp = tcp_of(a->port, l->cfg.flags) };
+	struct rc_params params = { .owner = l->cfg.owner,
+				    .policy = l->cfg.policy,
+				    .flags = l->cfg.flags,
+				    .tcp = tcp_of(a->port, l->cfg.flags) };
 	struct conn *c;
 	enum qp_verdict v;
 
@@ -397,8 +401,9 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 {
 	struct listener *l = find_listener(w, port->index, p->dport);
 	uint8_t kind = seg->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST);
-	struct conn_addr a = { .port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport,
-			       .rport = p->sport };
+	struct conn_addr a = {
+		.port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport
+	};
 	bool cookie = kind == TCPL_ACK && l != NULL && brings_cookie(w, l, &a, seg);
 	struct conn *c;
 
@@ -422,17 +427,13 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 			return false;
 	}
 	switch (make_passive(w, l, &a, seg, &c)) {
-	case QP_OK:
-		return cookie && rc_segment(&w->rc, &c->qc, seg);
-	case QP_BAD_SEGMENT:
-		answer_rst(w, port, m, p, seg);
-		return false;
+	case QP_OK: return cookie && rc_segment(&w->rc, &c->qc, seg);
+	case QP_BAD_SEGMENT: answer_rst(w, port, m, p, seg); return false;
 	case QP_BAD_ATTR:
 	case QP_BAD_STATE:
 	case QP_NO_MEMORY:
 	case QP_BAD_PRIV:
-	case QP_NO_AGREEMENT:
-		return false;
+	case QP_NO_AGREEMENT: return false;
 	}
 	return false;
 }
@@ -460,8 +461,13 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 			    const struct flow *f)
 {
 	uint8_t opt[PKT_TCP_OPT_MAX];
-	struct tcpl_seg seg = { .seq = p->tcp_seq, .ack = p->tcp_ack, .len = p->payload_len, .wnd = p->tcp_wnd,
-				.flags = p->tcp_flags, .optlen = p->tcp_opt_len, .opt = p->tcp_opt };
+	struct tcpl_seg seg = { .seq = p->tcp_seq,
+				.ack = p->tcp_ack,
+				.len = p->payload_len,
+				.wnd = p->tcp_wnd,
+				.flags = p->tcp_flags,
+				.optlen = p->tcp_opt_len,
+				.opt = p->tcp_opt };
 
 	if (p->payload_len != 0) {
 		if (rn_unlikely(m->nb_segs > WORKER_MAX_IOV)) {

@@ -5,16 +5,13 @@
 #include "plane/capture.h"
 #include "plane/worker_int.h"
 
-#define SHARE 32u /* segments that one connection may send before the next one's turn */
-#define ANSWER_SHARE 2u /* of one that answers: the second look finds, most often, that this was all */
+#define SHARE        32u /* segments that one connection may send before the next one's turn */
+#define ANSWER_SHARE 2u  /* of one that answers: the second look finds, most often, that this was all */
 /* Segments and looks of a turn, answers apart: no more than a turn receives. */
 #define TURN_SHARE WORKER_BURST
 _Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");
 
-static void arm(struct rnicd_worker *w, struct conn *c)
-{
-	rn_wheel_arm(&w->wheel, &c->timer, rc_next_wake(&c->qc));
-}
+static void arm(struct rnicd_worker *w, struct conn *c) { rn_wheel_arm(&w->wheel, &c->timer, rc_next_wake(&c->qc)); }
 
 static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
 {
@@ -134,7 +131,8 @@ static uint32_t answer(struct rnicd_worker *w)
 
 uint32_t conn_transmit(struct rnicd_worker *w)
 {
-	struct conn *parked = NULL, **end = &parked; /* have more to send than their port had room for, or than their share */
+	struct conn *parked = NULL,
+		    **end = &parked; /* have more to send than their port had room for, or than their share */
 	struct rc *qc;
 	uint32_t answers = answer(w), count = 0;
 

@@ -37,8 +37,8 @@ void flow_init(struct flow_table *t, struct flow_slot *slot, uint32_t slots);
 
 static inline bool flow_key_eq(const struct flow_key *a, const struct flow_key *b)
 {
-	return a->lport == b->lport && a->rport == b->rport && a->port == b->port && pkt_addr_eq(&a->local, &b->local) &&
-	       pkt_addr_eq(&a->remote, &b->remote);
+	return a->lport == b->lport && a->rport == b->rport && a->port == b->port &&
+	       pkt_addr_eq(&a->local, &b->local) && pkt_addr_eq(&a->remote, &b->remote);
 }
 
 static inline void flow_prefetch(const struct flow_table *t, uint32_t hash)

@@ -81,7 +81,8 @@ struct rte_mbuf *frame_copy(struct rte_mempool *pool, const struct rte_mbuf *m)
 	copy->data_len = (uint16_t)m->pkt_len;
 	copy->pkt_len = m->pkt_len;
 	copy->port = m->port;
-	copy->ol_flags = m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | frame_crc_flag);
+	copy->ol_flags = m->ol_flags &
+			 (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | frame_crc_flag);
 	copy->tx_offload = m->tx_offload;
 	return copy;
 }

@@ -27,7 +27,7 @@ struct impair {
 	struct rnicd_impair_cfg cfg;
 	struct rn_rng rng;
 	struct rte_mempool *copies;
-	uint64_t last;       /* arrival of the frame that took off last: the line keeps order */
+	uint64_t last; /* arrival of the frame that took off last: the line keeps order */
 	uint32_t mask;
 	uint32_t head, tail; /* free running */
 	uint32_t n_held;
@@ -45,7 +45,8 @@ struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker
 			     int socket)
 {
 	uint32_t limit = rte_align32pow2(cfg->limit != 0 ? cfg->limit : LIMIT_DEFAULT);
-	struct impair *im = rte_zmalloc_socket("impair", sizeof(*im) + limit * sizeof(im->line[0]), RN_CACHE_LINE, socket);
+	struct impair *im = rte_zmalloc_socket("impair", sizeof(*im) + limit * sizeof(im->line[0]), RN_CACHE_LINE,
+					       socket);
 
 	if (im == NULL)
 		return NULL;
@@ -70,10 +71,7 @@ void impair_destroy(struct impair *im)
 }
 
 /* The draw is made even when the answer is certain, so that one setting does not shift the fate under another. */
-static bool chance(struct impair *im, uint32_t probability)
-{
-	return rn_rng_u32(&im->rng) < probability;
-}
+static bool chance(struct impair *im, uint32_t probability) { return rn_rng_u32(&im->rng) < probability; }
 
 static void take_off(struct impair *im, struct rte_mbuf *m, uint64_t now, struct rnicd_port_stats *st)
 {
@@ -82,8 +80,9 @@ static void take_off(struct impair *im, struct rte_mbuf *m, uint64_t now, struct
 		rte_pktmbuf_free(m);
 		return;
 	}
-	uint64_t jitter = im->cfg.jitter_ns == 0 ? 0 : (uint64_t)(((unsigned __int128)rn_rng_u64(&im->rng) *
-								   im->cfg.jitter_ns) >> 64);
+	uint64_t jitter = im->cfg.jitter_ns == 0
+				  ? 0
+				  : (uint64_t)(((unsigned __int128)rn_rng_u64(&im->rng) * im->cfg.jitter_ns) >> 64);
 	im->last = rn_max_u64(im->last, now + im->cfg.delay_ns + jitter);
 	im->line[im->tail++ & im->mask] = (struct flying){ .m = m, .when = im->last };
 }

@@ -15,7 +15,8 @@ void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	if (ev == NULL)
 		return; /* the neighbour's next news, or the control side's own time-out, will do */
 	ev->type = EVENT_NEIGH;
-	ev->neigh = (struct event_neigh){ .port = port->index, .addr = e->ip, .status = arp_usable(e) ? 0 : -EHOSTUNREACH };
+	ev->neigh =
+		(struct event_neigh){ .port = port->index, .addr = e->ip, .status = arp_usable(e) ? 0 : -EHOSTUNREACH };
 	event_put(w->index);
 	e->notify = false;
 }

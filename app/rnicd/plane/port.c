@@ -15,13 +15,13 @@
 #include "plane/port_rss.h"
 #include "plane/worker_int.h"
 
-#define PORT_GROUPS   64u
-#define RX_DESC       1024u
-#define TX_DESC       1024u
-#define PAGE          4096u
-#define POOL_CACHE    512u
-#define POOL_MIN      4096u
-#define POOL_MAX      16383u /* and what the impaired line may hold; more would only be colder */
+#define PORT_GROUPS 64u
+#define RX_DESC     1024u
+#define TX_DESC     1024u
+#define PAGE        4096u
+#define POOL_CACHE  512u
+#define POOL_MIN    4096u
+#define POOL_MAX    16383u /* and what the impaired line may hold; more would only be colder */
 
 uint16_t port_buffer_room(const struct rnicd_port *port)
 {
@@ -204,7 +204,8 @@ void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t 
 {
 	struct rte_ether_addr mac[PORT_GROUPS + 1] = { { .addr_bytes = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x01 } } };
 
-	if (port_link(port) == RNICD_LINK_GONE || rte_eth_promiscuous_get(port->ethdev) == 1 || port->cfg->kind == RNICD_PORT_PAIR)
+	if (port_link(port) == RNICD_LINK_GONE || rte_eth_promiscuous_get(port->ethdev) == 1 ||
+	    port->cfg->kind == RNICD_PORT_PAIR)
 		return;
 	for (uint32_t i = 0; i < n && i < PORT_GROUPS; i++)
 		pkt_group_mac(mac[1 + i].addr_bytes, &addr[i]);
@@ -220,7 +221,8 @@ bool port_start_all(char *err, uint32_t err_len)
 	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++) {
 		struct rnicd_port *port = rte_zmalloc("port", sizeof(*port), RN_CACHE_LINE);
 		if (port == NULL) {
-			snprintf(err, err_len, "no memory for port %s (raise the daemon's memory)", rnicd.cfg.port[i].name);
+			snprintf(err, err_len, "no memory for port %s (raise the daemon's memory)",
+				 rnicd.cfg.port[i].name);
 			port_close_all();
 			port_free_all();
 			return false;
@@ -267,8 +269,8 @@ bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len)
 		port_set_link(port, RNICD_LINK_GONE);
 		return false;
 	}
-	if (port->caps.queues == had.queues && port->caps.multi_seg == had.multi_seg && port->caps.zero_copy == had.zero_copy &&
-	    memcmp(&rss, &port->rss, sizeof(rss)) == 0)
+	if (port->caps.queues == had.queues && port->caps.multi_seg == had.multi_seg &&
+	    port->caps.zero_copy == had.zero_copy && memcmp(&rss, &port->rss, sizeof(rss)) == 0)
 		return true;
 	snprintf(err, err_len, "port %s: the device is another one than before: restart rnicd", port->cfg->name);
 	close_dev(port);

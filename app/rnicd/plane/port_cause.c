@@ -40,7 +40,8 @@ static bool tap(const struct rnicd_port_cfg *cfg, char *why, size_t len)
 	if (access("/dev/net/tun", R_OK | W_OK) != 0)
 		snprintf(why, len, "/dev/net/tun: %s (modprobe tun; a container needs the device)", strerror(errno));
 	else if (!capable(CAP_NET_ADMIN))
-		snprintf(why, len, "to make the interface %s takes CAP_NET_ADMIN: run rnicd as root or with that capability",
+		snprintf(why, len,
+			 "to make the interface %s takes CAP_NET_ADMIN: run rnicd as root or with that capability",
 			 name);
 	else if (if_nametoindex(name) != 0 && access(path, F_OK) != 0)
 		snprintf(why, len, "there is an interface %s already that is no tap: choose another name", name);
@@ -95,8 +96,8 @@ static bool pci(const struct rnicd_port_cfg *cfg, char *why, size_t len)
 	const char *driver = strrchr(to, '/') != NULL ? strrchr(to, '/') + 1 : "";
 	if (strncmp(driver, "vfio", 4) == 0 || strncmp(driver, "uio", 3) == 0 || strncmp(driver, "igb_uio", 7) == 0)
 		return false;
-	snprintf(why, len, "%s%s has it (dpdk-devbind.py -b vfio-pci %.*s)", driver[0] != '\0' ? "the kernel's driver " : "no driver",
-		 driver, n, cfg->args);
+	snprintf(why, len, "%s%s has it (dpdk-devbind.py -b vfio-pci %.*s)",
+		 driver[0] != '\0' ? "the kernel's driver " : "no driver", driver, n, cfg->args);
 	return true;
 }
 
@@ -105,26 +106,18 @@ void port_cause(const struct rnicd_port_cfg *cfg, int rc, char *why, size_t len)
 	bool found = false;
 
 	switch (cfg->kind) {
-	case RNICD_PORT_TAP:
-		found = tap(cfg, why, len);
-		break;
-	case RNICD_PORT_AF_PACKET:
-		found = af_packet(cfg, why, len);
-		break;
-	case RNICD_PORT_MEMIF:
-		found = memif(cfg, why, len);
-		break;
-	case RNICD_PORT_PCI:
-		found = pci(cfg, why, len);
-		break;
+	case RNICD_PORT_TAP: found = tap(cfg, why, len); break;
+	case RNICD_PORT_AF_PACKET: found = af_packet(cfg, why, len); break;
+	case RNICD_PORT_MEMIF: found = memif(cfg, why, len); break;
+	case RNICD_PORT_PCI: found = pci(cfg, why, len); break;
 	case RNICD_PORT_PAIR:
 	case RNICD_PORT_PCAP:
-	case RNICD_PORT_KINDS:
-		break;
+	case RNICD_PORT_KINDS: break;
 	}
 	/* EPERM is most often the number of a plain -1 */
 	if (!found)
-		snprintf(why, len, "%s", rc == 0     ? "it is not an Ethernet device"
-					 : rc == -EPERM ? "its driver refuses it (log-level = debug tells more)"
-							: strerror(-rc));
+		snprintf(why, len, "%s",
+			 rc == 0        ? "it is not an Ethernet device"
+			 : rc == -EPERM ? "its driver refuses it (log-level = debug tells more)"
+					: strerror(-rc));
 }

@@ -27,8 +27,8 @@ static const struct kind {
 	const char *driver; /* NULL: the argument is a PCI address */
 	const char *first;  /* key in front of a bare argument */
 	bool zero_copy;
-	bool offload;       /* checksums by hardware; software drivers only do late what we do early */
-	bool rx_fd;         /* receive interrupts */
+	bool offload; /* checksums by hardware; software drivers only do late what we do early */
+	bool rx_fd;   /* receive interrupts */
 } kinds[RNICD_PORT_KINDS] = {
 	[RNICD_PORT_MEMIF] = { "net_memif", NULL, true, false, false },
 	[RNICD_PORT_TAP] = { "net_tap", "iface", true, false, true },
@@ -44,7 +44,7 @@ static const struct kind {
 #define AF_PACKET_ROOM  128u
 #define AF_PACKET_ALIGN 1024u
 #define AF_PACKET_BLOCK 4u
-#define HELLO_MS 2000 /* a memif server that runs greets its callers at once */
+#define HELLO_MS        2000 /* a memif server that runs greets its callers at once */
 
 uint32_t port_af_packet_slot(const struct rnicd_port *port)
 {
@@ -114,7 +114,8 @@ static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 	if (rc != 0 || rte_eth_dev_get_port_by_name(name, &port->ethdev) != 0) {
 		char why[PORT_CAUSE_MAX];
 		port_cause(port->cfg, rc, why, sizeof(why));
-		snprintf(err, err_len, "port %s: device \"%s\" cannot be opened: %s", port->cfg->name, port->cfg->args, why);
+		snprintf(err, err_len, "port %s: device \"%s\" cannot be opened: %s", port->cfg->name, port->cfg->args,
+			 why);
 		return false;
 	}
 	return true;
@@ -187,8 +188,8 @@ bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len
 	if (rc == 0 || rc == -ENOTSUP)
 		return true;
 	if (rc == -EINVAL && rte_eth_dev_info_get(port->ethdev, &info) == 0)
-		snprintf(err, err_len, "port %s: mtu %u: the frames of this device have at most %u bytes", port->cfg->name,
-			 port->mtu, info.max_rx_pktlen);
+		snprintf(err, err_len, "port %s: mtu %u: the frames of this device have at most %u bytes",
+			 port->cfg->name, port->mtu, info.max_rx_pktlen);
 	else
 		snprintf(err, err_len, "port %s: mtu %u: %s", port->cfg->name, port->mtu, strerror(-rc));
 	return false;

@@ -96,8 +96,8 @@ void port_link_begin(struct rnicd_port *port)
 	struct ifreq req;
 
 	port->if_index = 0;
-	if (port->cfg->kind != RNICD_PORT_PAIR && rte_eth_dev_info_get(port->ethdev, &info) == 0 && info.if_index != 0 &&
-	    name_of(info.if_index, &req)) {
+	if (port->cfg->kind != RNICD_PORT_PAIR && rte_eth_dev_info_get(port->ethdev, &info) == 0 &&
+	    info.if_index != 0 && name_of(info.if_index, &req)) {
 		port->if_index = info.if_index;
 		snprintf(port->if_name, sizeof(port->if_name), "%s", req.ifr_name);
 	}
@@ -121,7 +121,8 @@ void port_link_why(const struct rnicd_port *port, char *why, size_t len)
 
 	if (port->cfg->kind == RNICD_PORT_MEMIF) {
 		devargs_get(port->cfg->args, "socket", path, sizeof(path));
-		snprintf(why, len, port_link_must_call(port) ? "no memif server answers at %s" : "no memif client is at %s",
+		snprintf(why, len,
+			 port_link_must_call(port) ? "no memif server answers at %s" : "no memif client is at %s",
 			 path[0] != '\0' ? path : "the driver's own socket");
 	} else if (port->if_index == 0) {
 		snprintf(why, len, "the device has no carrier");

@@ -42,8 +42,13 @@ static bool make_dev(struct rnicd_port *rx, struct rnicd_port *tx, int socket)
 	rx->peer = tx;
 	rx->crc_always |= tx->cfg->crc_always;
 	rx->wire = ring[rx->index];
-	rx->caps = (struct rnicd_port_caps){ .multi_seg = true, .zero_copy = true, .tx_csum = true, .rx_csum = true,
-					     .wire_mem = true, .queues = (uint16_t)n, .max_mtu = 9000 };
+	rx->caps = (struct rnicd_port_caps){ .multi_seg = true,
+					     .zero_copy = true,
+					     .tx_csum = true,
+					     .rx_csum = true,
+					     .wire_mem = true,
+					     .queues = (uint16_t)n,
+					     .max_mtu = 9000 };
 	return true;
 }
 

@@ -8,7 +8,7 @@
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
-#define MASK (PORT_TX_QUEUE - 1)
+#define MASK     (PORT_TX_QUEUE - 1)
 #define RETRY_NS (20 * RN_NS_PER_US) /* between two looks at a driver that has no room */
 
 void port_tx_push(struct port_tx *t, struct rte_mbuf *m)

@@ -17,22 +17,23 @@
 #include "border/rnicd.h"
 #include "plane/shape.h"
 
-#define PORT_TX_QUEUE 512u
-#define PORT_TX_BURST 64u
-#define PORT_TX_WIRE  32u
+#define PORT_TX_QUEUE    512u
+#define PORT_TX_BURST    64u
+#define PORT_TX_WIRE     32u
 #define PORT_TX_STUCK_NS RN_NS_PER_S /* a driver that takes nothing for that long: what waits is dropped */
 
 struct port_tx {
 	struct rnicd_port *port;
 	struct rnicd_port_stats *st;
-	struct impair *impair;    /* NULL: none */
+	struct impair *impair; /* NULL: none */
 	struct shape shape;
-	struct rte_ring *through; /* not NULL: another worker, number `queue`, owns the port's queues; frames go to it */
+	struct rte_ring
+		*through; /* not NULL: another worker, number `queue`, owns the port's queues; frames go to it */
 	uint16_t queue;
 	uint32_t head, ready, tail; /* free running: [head, ready) are past the shaper, [ready, tail) wait for it */
-	uint64_t asked;           /* since when frames have waited for the shaper without a pause */
-	uint64_t wake;            /* when port_tx_flush has something to do next */
-	uint64_t moved;           /* when the driver last took a frame, or the queue was empty */
+	uint64_t asked;             /* since when frames have waited for the shaper without a pause */
+	uint64_t wake;              /* when port_tx_flush has something to do next */
+	uint64_t moved;             /* when the driver last took a frame, or the queue was empty */
 	struct rte_mbuf *fifo[PORT_TX_QUEUE];
 };
 

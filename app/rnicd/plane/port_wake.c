@@ -18,7 +18,8 @@
 
 static int open_bell(unsigned int if_index)
 {
-	const struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons(0x0003 /* ETH_P_ALL */),
+	const struct sockaddr_ll at = { .sll_family = AF_PACKET,
+					.sll_protocol = htons(0x0003 /* ETH_P_ALL */),
 					.sll_ifindex = (int)if_index };
 	struct sock_filter one_byte = BPF_STMT(BPF_RET | BPF_K, 1);
 	const struct sock_fprog filter = { .len = 1, .filter = &one_byte };

@@ -111,14 +111,16 @@ bool rundir_possible(char *err, uint32_t err_len)
 
 	snprintf(path, sizeof(path), "%s/dpdk", dir);
 	if (strlen(path) > LONGEST) {
-		snprintf(err, err_len, "DPDK's run directory %s has a path too long for sockets in it (RUNTIME_DIRECTORY names "
-			 "another place)", path);
+		snprintf(err, err_len,
+			 "DPDK's run directory %s has a path too long for sockets in it (RUNTIME_DIRECTORY names "
+			 "another place)",
+			 path);
 		return false;
 	}
 	if (access(path, W_OK | X_OK) == 0 || (errno == ENOENT && access(dir, W_OK | X_OK) == 0))
 		return true;
-	snprintf(err, err_len, "DPDK cannot make its run directory in %s: %s (RUNTIME_DIRECTORY names another place)", path,
-		 strerror(errno));
+	snprintf(err, err_len, "DPDK cannot make its run directory in %s: %s (RUNTIME_DIRECTORY names another place)",
+		 path, strerror(errno));
 	return false;
 }
 

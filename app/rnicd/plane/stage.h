@@ -16,8 +16,8 @@
 
 struct stages {
 	bool on;
-	uint64_t last;          /* cycle counter when the last stage ended */
-	uint64_t lap[STAGES];   /* of this turn */
+	uint64_t last;        /* cycle counter when the last stage ended */
+	uint64_t lap[STAGES]; /* of this turn */
 	uint64_t total[STAGES];
 };
 

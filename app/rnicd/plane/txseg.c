@@ -6,13 +6,14 @@
 
 #define ZCOPY_MIN_DEFAULT 2048u
 #define SMALL_ROOM        128u
-#define SLICES            8u /* more are most often short ones, between markers: copied */
+#define SLICES            8u             /* more are most often short ones, between markers: copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
 static void mark_csum(struct rte_mbuf *m, const struct conn *c)
 {
 	m->tx_offload = rte_mbuf_tx_offload(c->tmpl.l2_len, c->tmpl.l3_len, PKT_TCP_LEN, 0, 0, 0, 0);
-	m->ol_flags |= RTE_MBUF_F_TX_TCP_CKSUM | (c->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+	m->ol_flags |= RTE_MBUF_F_TX_TCP_CKSUM |
+		       (c->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 }
 
 /* Who receives the frame is a connection of this process: the CRC may be left open. */
@@ -24,8 +25,14 @@ static bool crc_open(const struct conn *c)
 static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)
 {
 	bool offload = c->port->caps.tx_csum || c->neigh == NULL;
-	struct pkt_tcp_seg s = { .seq = o->seq, .ack = o->ack, .wnd = o->wnd, .flags = o->flags, .opt_len = o->optlen,
-				 .opt = o->opt, .payload_len = o->len, .payload_sum = payload_sum };
+	struct pkt_tcp_seg s = { .seq = o->seq,
+				 .ack = o->ack,
+				 .wnd = o->wnd,
+				 .flags = o->flags,
+				 .opt_len = o->optlen,
+				 .opt = o->opt,
+				 .payload_len = o->len,
+				 .payload_sum = payload_sum };
 	uint32_t len = pkt_tcp_build(&c->tmpl, &s, offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
 				     rte_pktmbuf_mtod(m, uint8_t *));
 	if (offload)
@@ -91,7 +98,8 @@ static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t h
 {
 	struct rte_mbuf *m[3];
 
-	if (hdr + iov[0].len > SMALL_ROOM || iov[2].len > SMALL_ROOM || rte_pktmbuf_alloc_bulk(w->small_pool, m, 3) != 0)
+	if (hdr + iov[0].len > SMALL_ROOM || iov[2].len > SMALL_ROOM ||
+	    rte_pktmbuf_alloc_bulk(w->small_pool, m, 3) != 0)
 		return NULL;
 	m[0]->data_len = (uint16_t)hdr;
 	append(m[0], &iov[0]);
@@ -104,8 +112,8 @@ static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t h
 }
 
 /* The same of any list. */
-static struct rte_mbuf *linked(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov *iov, uint32_t n,
-			       uint32_t zcopy_min)
+static struct rte_mbuf *linked(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov *iov,
+			       uint32_t n, uint32_t zcopy_min)
 {
 	struct rte_mbuf *head = rte_pktmbuf_alloc(c->port->pool), *last = head;
 

@@ -43,7 +43,10 @@ void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m,
 		const struct udpl_hdr *h)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
-	struct dgram_rx rx = { .p = frame + p->payload_off, .len = p->payload_len, .h = h, .tos = p->ip_tos,
+	struct dgram_rx rx = { .p = frame + p->payload_off,
+			       .len = p->payload_len,
+			       .h = h,
+			       .tos = p->ip_tos,
 			       .hop_limit = hop_limit(frame, p) };
 
 	memcpy(rx.src, p->src.b, sizeof(rx.src));
@@ -80,8 +83,7 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 	event_put(w->index);
 }
 
-void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
-	      bool from_wire)
+void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p, bool from_wire)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 	struct udpl_hdr h;
@@ -173,7 +175,9 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 		   uint32_t len)
 {
-	struct pkt_flow f = { .l2.vlan = port->cfg->vlan, .src = port->cfg->ip, .sport = port->cfg->ud_port,
+	struct pkt_flow f = { .l2.vlan = port->cfg->vlan,
+			      .src = port->cfg->ip,
+			      .sport = port->cfg->ud_port,
 			      .dport = port->cfg->ud_port };
 	const bool offload = port->caps.tx_csum;
 	struct arp_entry *e;

@@ -37,8 +37,7 @@ bool ud_add(struct ud_table *t, struct ud_qp *u, uint32_t port);
 void ud_del(struct ud_table *t, struct ud_qp *u);
 
 /* A UDP packet for the port's own address, or a group that ud_group_find knows. from_wire: of worker_rx.c. Takes m. */
-void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
-	      bool from_wire);
+void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p, bool from_wire);
 
 /* The QP is about to go: what has been posted is sent before, as far as there is room. An adapter has long done so. */
 void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
@@ -70,6 +69,7 @@ void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m,
 		const struct udpl_hdr *h);
 
 /* A datagram that the control thread has made. */
-void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len);
+void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p,
+	     uint32_t len);
 
 #endif

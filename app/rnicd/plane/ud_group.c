@@ -90,8 +90,7 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 	rte_pktmbuf_free(m);
 }
 
-void ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
-		   const struct pkt_addr *to)
+void ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt_addr *to)
 {
 	const struct ud_group *g = ud_group_find(w, port->index, to);
 

@@ -9,12 +9,8 @@
 static inline void doorbell(struct rnicd_worker *w, struct qp *qp)
 {
 	switch (qp_get_type(qp)) {
-	case QP_RC:
-		rc_doorbell(&w->rc, qp);
-		return;
-	case QP_UD:
-		dgram_doorbell(&w->dgram, qp);
-		return;
+	case QP_RC: rc_doorbell(&w->rc, qp); return;
+	case QP_UD: dgram_doorbell(&w->dgram, qp); return;
 	}
 }
 
@@ -23,10 +19,8 @@ void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp) { doorbell(w, qp)
 enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to)
 {
 	switch (qp_get_type(qp)) {
-	case QP_RC:
-		return rc_modify(&w->rc, qp, to);
-	case QP_UD:
-		return dgram_modify(&w->dgram, qp, to);
+	case QP_RC: return rc_modify(&w->rc, qp, to);
+	case QP_UD: return dgram_modify(&w->dgram, qp, to);
 	}
 	return QP_BAD_STATE;
 }
@@ -34,12 +28,8 @@ enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
 {
 	switch (qp_get_type(qp)) {
-	case QP_RC:
-		rc_destroy(&w->rc, qp);
-		return;
-	case QP_UD:
-		dgram_destroy(&w->dgram, qp);
-		return;
+	case QP_RC: rc_destroy(&w->rc, qp); return;
+	case QP_UD: dgram_destroy(&w->dgram, qp); return;
 	}
 }
 

@@ -11,16 +11,16 @@
 #include "plane/port.h"
 #include "plane/worker_int.h"
 
-#define FLOWS_DEFAULT  4096u
-#define MOVED_RING     1024u
-#define SMALL_BUFFERS  8191u
-#define BLOCKS_MIN     64u
-#define RNR_SHARE      8u  /* of the packet buffers, for messages that wait for a receive */
-#define HOLD_SHARE     2u  /* of the packet buffers, for packets that came ahead of a hole */
-#define WIDE_BLOCKS    64u
-#define RATES_CHUNKS   2048u /* BBR goes on over holes: a window and its repair are on the way at once */
-#define SMALL_ROOM     (RTE_PKTMBUF_HEADROOM + 128u)
-#define SMALL_CACHE    256u
+#define FLOWS_DEFAULT 4096u
+#define MOVED_RING    1024u
+#define SMALL_BUFFERS 8191u
+#define BLOCKS_MIN    64u
+#define RNR_SHARE     8u /* of the packet buffers, for messages that wait for a receive */
+#define HOLD_SHARE    2u /* of the packet buffers, for packets that came ahead of a hole */
+#define WIDE_BLOCKS   64u
+#define RATES_CHUNKS  2048u /* BBR goes on over holes: a window and its repair are on the way at once */
+#define SMALL_ROOM    (RTE_PKTMBUF_HEADROOM + 128u)
+#define SMALL_CACHE   256u
 
 /* Of frames; any worker puts them in. */
 static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what)
@@ -69,7 +69,8 @@ static bool make_tables(struct rnicd_worker *w)
 	w->listen_slots = take(w, "listeners", lslots * sizeof(struct flow_slot));
 	w->ud_slots = take(w, "datagrams", slots * sizeof(struct ud_qp *));
 	snprintf(name, sizeof(name), "w%u_small", w->index);
-	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM, w->socket);
+	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM,
+						w->socket);
 
 	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
@@ -163,8 +164,9 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
 		ok = make_port_side(w, rnicd.port[i]);
 	if (!ok) {
-		snprintf(err, err_len, "worker %u: no memory for %u connections (raise the daemon's memory or lower flows)",
-			 index, w->n_conns);
+		snprintf(err, err_len,
+			 "worker %u: no memory for %u connections (raise the daemon's memory or lower flows)", index,
+			 w->n_conns);
 		worker_drain(w);
 		worker_destroy(w);
 		return NULL;

@@ -24,7 +24,7 @@
 #include "plane/ud.h"
 
 #define WORKER_BURST     32u
-#define WORKER_BURST_MIN 8u  /* some drivers take whole eights only */
+#define WORKER_BURST_MIN 8u   /* some drivers take whole eights only */
 #define WORKER_LOOP      512u /* frames on their way to the same port */
 #define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
 #define WORKER_LISTENERS LOOK_LISTENERS
@@ -50,7 +50,7 @@ struct listener {
 	struct conn_listen cfg;
 	struct conn *half_first, *half_last; /* half-open connections, oldest first */
 	uint32_t half_open;
-	uint64_t cookies_until;      /* an ACK may be the answer to a cookie of ours until then */
+	uint64_t cookies_until; /* an ACK may be the answer to a cookie of ours until then */
 	bool used;
 };
 
@@ -67,10 +67,10 @@ struct conn {
 	struct worker_client *client; /* NULL: never by reference */
 	struct listener *listener;    /* half open and on its list; NULL: not */
 	struct conn *half_prev, *half_next;
-	struct conn *next;            /* free list, or the list of parked connections */
-	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
+	struct conn *next;      /* free list, or the list of parked connections */
+	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
 	bool dead;
-	uint16_t path_mss;            /* as told to the control thread; 0: the path takes what the port does */
+	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
 	struct pkt_tcp_template tmpl;
 };
 
@@ -87,38 +87,38 @@ static inline void conn_prefetch(const struct flow *f)
 /* Written by other threads too; on lines of its own. */
 struct worker_shared {
 	uint32_t stop RN_ALIGNED(RN_CACHE_LINE); /* control thread: leave the loop */
-	struct rte_ring *rx_moved;   /* any worker → this: frames of flows it owns */
-	struct rte_ring *tx_moved;   /* any worker → this: frames for ports whose queues it owns */
+	struct rte_ring *rx_moved;               /* any worker → this: frames of flows it owns */
+	struct rte_ring *tx_moved;               /* any worker → this: frames for ports whose queues it owns */
 };
 
 struct rnicd_worker {
 	struct worker_shared sh;
 	uint32_t index RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t lcore;              /* DPDK's number, not the CPU's */
+	uint32_t lcore; /* DPDK's number, not the CPU's */
 	int socket;
 	uint64_t now;
-	uint64_t busy;               /* when there was last something to do */
-	uint64_t ran;                /* until when it is known to have run, or to have slept because it wanted to */
-	bool more;                   /* this turn has not seen all that had been received */
-	uint32_t more_turns;         /* so many in a row */
-	uint64_t shy_until;          /* until then it sleeps without spinning: the CPU is somebody else's too */
-	uint64_t nap;                /* ns: longest sleep while a port cannot tell of packets */
-	uint64_t turns, sleeps;      /* counters */
+	uint64_t busy;          /* when there was last something to do */
+	uint64_t ran;           /* until when it is known to have run, or to have slept because it wanted to */
+	bool more;              /* this turn has not seen all that had been received */
+	uint32_t more_turns;    /* so many in a row */
+	uint64_t shy_until;     /* until then it sleeps without spinning: the CPU is somebody else's too */
+	uint64_t nap;           /* ns: longest sleep while a port cannot tell of packets */
+	uint64_t turns, sleeps; /* counters */
 	struct stages stages;
-	uint32_t blind_ports;        /* a bit for each such port */
-	uint16_t share[RNICD_MAX_PORTS]; /* most frames that a port may bring in a turn: worker_rx.c */
+	uint32_t blind_ports;              /* a bit for each such port */
+	uint16_t share[RNICD_MAX_PORTS];   /* most frames that a port may bring in a turn: worker_rx.c */
 	uint64_t look_at[RNICD_MAX_PORTS]; /* when a port is read next that costs a system call: worker_rx.c */
-	uint64_t answers_at;         /* resets and cookies for strangers are rationed: conn.c */
-	uint64_t strangers_at;       /* and connections without a Request */
-	uint64_t passive;            /* connections numbered so far: effects.c */
-	uint32_t fx_told;            /* of qp.fx, when the queue to the control thread was full in between */
+	uint64_t answers_at;               /* resets and cookies for strangers are rationed: conn.c */
+	uint64_t strangers_at;             /* and connections without a Request */
+	uint64_t passive;                  /* connections numbered so far: effects.c */
+	uint32_t fx_told;                  /* of qp.fx, when the queue to the control thread was full in between */
 	struct worker_client *clients;
 	struct rn_wheel wheel;
 	struct flow_table flows;
 	struct flow_table listens;
-	struct ud_table uds;         /* datagram QPs */
+	struct ud_table uds; /* datagram QPs */
 	struct ud_group *groups[UD_GROUP_HASH];
-	uint32_t ud_wanted;          /* datagrams that met one */
+	uint32_t ud_wanted; /* datagrams that met one */
 	struct conn *conn_free;
 	struct conn *dead;
 	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
@@ -132,7 +132,7 @@ struct rnicd_worker {
 	/* memory of the above */
 	struct conn *conns;
 	uint32_t n_conns;
-	uint32_t conns_used;         /* the first so many; pages behind them are untouched */
+	uint32_t conns_used; /* the first so many; pages behind them are untouched */
 	struct flow_slot *flow_slots;
 	struct flow_slot *listen_slots;
 	struct ud_qp **ud_slots;

@@ -21,7 +21,7 @@ struct rx {
 	uint32_t hash;
 	struct flow *flow; /* NULL: none when the burst began */
 	bool follows;      /* of the same flow as the TCP segment before it */
-	bool group;        /* came under a group MAC: with a unicast address no TCP of ours (RFC 1122, section 4.2.3.10) */
+	bool group; /* came under a group MAC: with a unicast address no TCP of ours (RFC 1122, section 4.2.3.10) */
 	struct pkt p;
 };
 
@@ -94,7 +94,9 @@ static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 		drop(r);
 		return;
 	}
-	struct flow_key key = { .local = b.src, .remote = b.dst, .lport = b.sport, .rport = b.dport, .port = port->index };
+	struct flow_key key = {
+		.local = b.src, .remote = b.dst, .lport = b.sport, .rport = b.dport, .port = port->index
+	};
 	uint32_t hash = flow_hash(rnicd.secret, &key), owner = flow_owner_of(port, &key, hash);
 
 	if (owner != w->index) {
@@ -125,17 +127,16 @@ static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 		if (ev == NULL)
 			break; /* it is asked again */
 		ev->type = EVENT_QUERY;
-		ev->query = (struct event_query){ .port = port->index, .version = q.version, .all = q.all,
-						  .within_ms = q.within_ms, .group = q.group };
+		ev->query = (struct event_query){ .port = port->index,
+						  .version = q.version,
+						  .all = q.all,
+						  .within_ms = q.within_ms,
+						  .group = q.group };
 		event_put(w->index);
 		break;
 	}
-	case PKT_IGMP_OTHER:
-		st->rx_other++;
-		break;
-	case PKT_IGMP_BAD:
-		st->igmp_bad++;
-		break;
+	case PKT_IGMP_OTHER: st->rx_other++; break;
+	case PKT_IGMP_BAD: st->igmp_bad++; break;
 	}
 	drop(r);
 }
@@ -215,8 +216,9 @@ static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r,
 /* Segments of one flow come in trains: the one before (NULL: none) has most often the same hash. */
 static void identify(struct rnicd_worker *w, const struct rnicd_port *port, struct rx *r, const struct rx *before)
 {
-	r->key = (struct flow_key){ .local = r->p.dst, .remote = r->p.src, .lport = r->p.dport, .rport = r->p.sport,
-				    .port = port->index };
+	r->key = (struct flow_key){
+		.local = r->p.dst, .remote = r->p.src, .lport = r->p.dport, .rport = r->p.sport, .port = port->index
+	};
 	r->group = (rte_pktmbuf_mtod(r->m, const uint8_t *)[0] & 1) != 0;
 	r->follows = before != NULL && flow_key_eq(&before->key, &r->key);
 	if (r->follows) {
@@ -253,12 +255,8 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	if (!parse(w, port, r, st))
 		return;
 	switch (r->p.kind) {
-	case PKT_KIND_TCP:
-		identify(w, port, r, before);
-		break;
-	case PKT_KIND_ARP:
-		arp_frame(w, port, r, from_wire);
-		break;
+	case PKT_KIND_TCP: identify(w, port, r, before); break;
+	case PKT_KIND_ARP: arp_frame(w, port, r, from_wire); break;
 	case PKT_KIND_ICMP_ECHO:
 		trim(r->m, &r->p);
 		echo_frame(w, port, r);
@@ -267,12 +265,8 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		ud_input(w, port, r->m, &r->p, from_wire);
 		r->m = NULL;
 		break;
-	case PKT_KIND_IGMP:
-		igmp_frame(w, port, r);
-		break;
-	case PKT_KIND_ICMP:
-		icmp_frame(w, port, r);
-		break;
+	case PKT_KIND_IGMP: igmp_frame(w, port, r); break;
+	case PKT_KIND_ICMP: icmp_frame(w, port, r); break;
 	case PKT_KIND_OTHER:
 	case PKT_KINDS:
 		st->rx_other++;
@@ -312,7 +306,7 @@ static const struct rc *first_of(const struct rx *r)
 
 /* from_wire: not seen by another worker before. Returns how many were for connections and datagram QPs. */
 static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
-		  bool from_wire)
+		      bool from_wire)
 {
 	struct rx rx[WORKER_BURST];
 	struct rte_mbuf *done[WORKER_BURST];
@@ -394,9 +388,8 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port))
 		return 0;
 	uint16_t most = *share;
-	uint32_t n = port->wire != NULL
-			     ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, most, NULL)
-			     : rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, most);
+	uint32_t n = port->wire != NULL ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, most, NULL)
+					: rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, most);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = port;
 	w->more |= n == most;

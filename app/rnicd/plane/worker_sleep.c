@@ -13,12 +13,12 @@
 #include "plane/port.h"
 #include "plane/worker_int.h"
 
-#define NAP_MIN_NS  (20 * RN_NS_PER_US)
-#define NAP_MAX_NS  (500 * RN_NS_PER_US)
+#define NAP_MIN_NS   (20 * RN_NS_PER_US)
+#define NAP_MAX_NS   (500 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
-#define PAUSES      8u
-#define HOGGED_NS   (50 * RN_NS_PER_US) /* a yield that long: somebody computes on this CPU */
-#define SHY_NS      (10 * RN_NS_PER_MS)
+#define PAUSES       8u
+#define HOGGED_NS    (50 * RN_NS_PER_US) /* a yield that long: somebody computes on this CPU */
+#define SHY_NS       (10 * RN_NS_PER_MS)
 
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {

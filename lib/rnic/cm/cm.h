@@ -19,7 +19,7 @@ struct rnic_cm_channel {
 	struct rdma_event_channel ch; /* first */
 	struct rnic_evq q;
 	pthread_mutex_t removal_lock; /* removal_told; taken before the event queue's */
-	bool removal_told;         /* DEVICE_REMOVAL has been put into the queue for each of its ids */
+	bool removal_told;            /* DEVICE_REMOVAL has been put into the queue for each of its ids */
 };
 
 /*
@@ -33,44 +33,44 @@ struct rnic_cm_channel {
 #define RNR_FOR_GOOD 7 /* rnr_retry_count: messages wait for receives without end */
 
 struct rnic_cm_id {
-	struct rdma_cm_id id;      /* first: programs and inline functions read it */
+	struct rdma_cm_id id; /* first: programs and inline functions read it */
 	struct rnic_session *s;
 	uint32_t handle;
 	bool sync;
-	bool bound;                /* has a local address */
+	bool bound; /* has a local address */
 	bool listening;
-	bool active;               /* rdma_connect() has been called */
+	bool active; /* rdma_connect() has been called */
 	bool own_send_cq, own_recv_cq;
 	uint8_t peer_ird, peer_ord; /* of the connection request, for an rdma_accept() without parameters */
-	uint32_t own_qpn;          /* of a channel adapter: the program brings up this QP itself; 0: none */
-	bool quiet;                /* ESTABLISHED follows the program's own rdma_establish() and is not told */
-	bool has_ep;               /* rdma_create_ep: attributes for the QPs of requests */
+	uint32_t own_qpn;           /* of a channel adapter: the program brings up this QP itself; 0: none */
+	bool quiet;                 /* ESTABLISHED follows the program's own rdma_establish() and is not told */
+	bool has_ep;                /* rdma_create_ep: attributes for the QPs of requests */
 	struct ibv_qp_init_attr ep_attr;
-	uint8_t *connect_data;     /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
+	uint8_t *connect_data; /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
 	size_t connect_len;
-	struct rn_list joins;      /* struct rnic_cm_join */
+	struct rn_list joins; /* struct rnic_cm_join */
 	uint32_t last_join;
 	pthread_mutex_t join_lock; /* the joins, and what the queue pair is attached to because of them */
-	uint64_t held_until;       /* DISCONNECTED waits till then, ns, or for completions to be polled; 0: it has not come */
-	uint32_t held_for;         /* so many of them when it was looked at last */
-	pthread_mutex_t lock;      /* the two counts */
+	uint64_t held_until; /* DISCONNECTED waits till then, ns, or for completions to be polled; 0: it has not come */
+	uint32_t held_for;   /* so many of them when it was looked at last */
+	pthread_mutex_t lock; /* the two counts */
 	pthread_cond_t cond;
-	uint32_t events_seen;      /* taken from the queue; under the table's lock */
-	uint32_t events_done;      /* acknowledged */
+	uint32_t events_seen; /* taken from the queue; under the table's lock */
+	uint32_t events_done; /* acknowledged */
 };
 
 /* A group that an id is in, or will be when the event is here. */
 struct rnic_cm_join {
 	struct rn_link link;
-	uint32_t number;           /* of the id's joins */
+	uint32_t number; /* of the id's joins */
 	bool send_only;
 	union ibv_gid group;
-	void *context;             /* the program's, returned in the event */
+	void *context; /* the program's, returned in the event */
 };
 
 struct rnic_cm_event {
-	struct rdma_cm_event ev;   /* first */
-	struct rnic_cm_id *about;  /* whose acknowledgement is counted: the listener for a request */
+	struct rdma_cm_event ev;  /* first */
+	struct rnic_cm_id *about; /* whose acknowledgement is counted: the listener for a request */
 	uint8_t priv[IPC_PRIV_MAX];
 };
 

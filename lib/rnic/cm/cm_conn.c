@@ -41,8 +41,8 @@ static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len,
 {
 	if (len <= room || !cm_adapter(id) || id->id.ps == RDMA_PS_UDP)
 		return true;
-	rnic_complain("rnic: %s: %u bytes of private data, but InfiniBand has room for %u: send the rest as a message", fn,
-		      len, room);
+	rnic_complain("rnic: %s: %u bytes of private data, but InfiniBand has room for %u: send the rest as a message",
+		      fn, len, room);
 	return false;
 }
 
@@ -57,7 +57,8 @@ static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param 
 int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct rdma_conn_param p = { .responder_resources = RDMA_MAX_RESP_RES, .initiator_depth = RDMA_MAX_INIT_DEPTH,
+	struct rdma_conn_param p = { .responder_resources = RDMA_MAX_RESP_RES,
+				     .initiator_depth = RDMA_MAX_INIT_DEPTH,
 				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc;
@@ -84,7 +85,8 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct rdma_conn_param p = { .responder_resources = id->peer_ord, .initiator_depth = id->peer_ird,
+	struct rdma_conn_param p = { .responder_resources = id->peer_ord,
+				     .initiator_depth = id->peer_ird,
 				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc;
@@ -142,7 +144,9 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	if (rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;
 	if (event->status != 0 || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-		int err = event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ? ENODEV : event->status < 0 ? -event->status : EINVAL;
+		int err = event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ? ENODEV
+			  : event->status < 0                          ? -event->status
+								       : EINVAL;
 		rdma_ack_cm_event(event);
 		return cm_ret(err);
 	}
@@ -169,7 +173,9 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 int rdma_establish(struct rdma_cm_id *rid)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect), .cm_connect = { .id = id->handle } };
+	struct ipc_msg m = { .type = IPC_CM_ACCEPT,
+			     .len = IPC_MSG_LEN(cm_connect),
+			     .cm_connect = { .id = id->handle } };
 	const struct ibv_qp *qp = id->own_qpn != 0 ? rnic_qp_find(id->own_qpn) : NULL;
 	int rc;
 

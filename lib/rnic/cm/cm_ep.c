@@ -42,8 +42,9 @@ static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
 	r->ai_flags = hints != NULL ? hints->ai_flags : 0;
 	r->ai_qp_type = hints != NULL && hints->ai_qp_type != 0 ? hints->ai_qp_type : IBV_QPT_RC;
-	r->ai_port_space = hints != NULL && hints->ai_port_space != 0 ? hints->ai_port_space :
-			   r->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
+	r->ai_port_space = hints != NULL && hints->ai_port_space != 0 ? hints->ai_port_space
+			   : r->ai_qp_type == IBV_QPT_UD              ? RDMA_PS_UDP
+								      : RDMA_PS_TCP;
 	return r->ai_qp_type == IBV_QPT_RC || r->ai_qp_type == IBV_QPT_UD ? 0 : EOPNOTSUPP;
 }
 
@@ -58,9 +59,10 @@ static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *serv
 		rc = addr_copy(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 		if (rc == 0)
 			rc = addr_copy(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len);
-		r->ai_family = hints->ai_family != 0 ? hints->ai_family :
-			       r->ai_src_addr != NULL ? r->ai_src_addr->sa_family :
-			       r->ai_dst_addr != NULL ? r->ai_dst_addr->sa_family : AF_INET;
+		r->ai_family = hints->ai_family != 0    ? hints->ai_family
+			       : r->ai_src_addr != NULL ? r->ai_src_addr->sa_family
+			       : r->ai_dst_addr != NULL ? r->ai_dst_addr->sa_family
+							: AF_INET;
 		return rc;
 	}
 	rc = lookup(node, service, hints, &ai);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #define GROUP_HOPS 64 /* what the kernel gives a RoCE v2 group */
-#define HOLD_NS UINT64_C(20000000)
+#define HOLD_NS    UINT64_C(20000000)
 
 struct seen {
 	struct rnic_session *s;
@@ -159,8 +159,7 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT: break;
 	}
 	return 0;
 }

@@ -234,7 +234,8 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		ch = rdma_create_event_channel();
 	if (ch == NULL)
 		return -1;
-	struct ipc_msg m = { .type = IPC_CM_MIGRATE, .len = IPC_MSG_LEN(cm_migrate),
+	struct ipc_msg m = { .type = IPC_CM_MIGRATE,
+			     .len = IPC_MSG_LEN(cm_migrate),
 			     .cm_migrate = { .id = id->handle, .channel = cm_channel(ch)->q.handle } };
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0) {
@@ -284,7 +285,8 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve),
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR,
+			     .len = IPC_MSG_LEN(cm_resolve),
 			     .cm_resolve = { .id = id->handle } };
 	int rc;
 
@@ -308,7 +310,8 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve),
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE,
+			     .len = IPC_MSG_LEN(cm_resolve),
 			     .cm_resolve = { .id = id->handle } };
 	int rc;
 

@@ -57,7 +57,8 @@ void cm_joins_free(struct rnic_cm_id *id)
 static int join(struct rdma_cm_id *rid, const struct sockaddr *addr, bool send_only, void *context)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_JOIN, .len = IPC_MSG_LEN(cm_join),
+	struct ipc_msg m = { .type = IPC_CM_JOIN,
+			     .len = IPC_MSG_LEN(cm_join),
 			     .cm_join = { .id = id->handle, .send_only = send_only } };
 	struct rnic_cm_join *j;
 	union ibv_gid group;
@@ -116,7 +117,9 @@ int cm_joined(struct rnic_cm_id *id, const struct ipc_cm_event *ev, void **conte
 	return rc;
 }
 
-struct whose { uint32_t id, number; };
+struct whose {
+	uint32_t id, number;
+};
 
 static bool join_event_of(const void *slot, void *arg)
 {

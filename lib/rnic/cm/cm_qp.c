@@ -108,10 +108,15 @@ int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 
 int rdma_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context, .send_cq = init->send_cq,
-					 .recv_cq = init->recv_cq, .srq = init->srq, .cap = init->cap,
-					 .qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all,
-					 .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
+	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context,
+					 .send_cq = init->send_cq,
+					 .recv_cq = init->recv_cq,
+					 .srq = init->srq,
+					 .cap = init->cap,
+					 .qp_type = init->qp_type,
+					 .sq_sig_all = init->sq_sig_all,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD,
+					 .pd = pd };
 	int rc = rdma_create_qp_ex(rid, &a);
 
 	if (rc == 0) {
@@ -154,9 +159,11 @@ int rdma_create_srq_ex(struct rdma_cm_id *rid, struct ibv_srq_init_attr_ex *a)
 
 int rdma_create_srq(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
-	struct ibv_srq_init_attr_ex a = { .srq_context = init->srq_context, .attr = init->attr,
+	struct ibv_srq_init_attr_ex a = { .srq_context = init->srq_context,
+					  .attr = init->attr,
 					  .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-					  .srq_type = IBV_SRQT_BASIC, .pd = pd };
+					  .srq_type = IBV_SRQT_BASIC,
+					  .pd = pd };
 	int rc = rdma_create_srq_ex(rid, &a);
 
 	if (rc == 0)

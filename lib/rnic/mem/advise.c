@@ -81,13 +81,12 @@ bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, si
 
 	old_len = (old_len + RNIC_PAGE - 1) & ~(RNIC_PAGE - 1);
 	new_len = (new_len + RNIC_PAGE - 1) & ~(RNIC_PAGE - 1);
-	if (old % RNIC_PAGE != 0 || old_len == 0 || new_len < old_len || (flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) != 0 ||
-	    !resizable(m, old, old_len, &prot))
+	if (old % RNIC_PAGE != 0 || old_len == 0 || new_len < old_len ||
+	    (flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) != 0 || !resizable(m, old, old_len, &prot))
 		return false;
 	*addr = MAP_FAILED;
-	if ((flags & MREMAP_FIXED) == 0 &&
-	    (new_len == old_len ||
-	     map_private(old + old_len, new_len - old_len, prot, MAP_FIXED_NOREPLACE) != MAP_FAILED)) {
+	if ((flags & MREMAP_FIXED) == 0 && (new_len == old_len || map_private(old + old_len, new_len - old_len, prot,
+									      MAP_FIXED_NOREPLACE) != MAP_FAILED)) {
 		*addr = (void *)old;
 		return true;
 	}
@@ -95,7 +94,8 @@ bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, si
 		errno = ENOMEM;
 		return true;
 	}
-	void *p = map_private((flags & MREMAP_FIXED) != 0 ? to : 0, new_len, prot, (flags & MREMAP_FIXED) != 0 ? MAP_FIXED : 0);
+	void *p = map_private((flags & MREMAP_FIXED) != 0 ? to : 0, new_len, prot,
+			      (flags & MREMAP_FIXED) != 0 ? MAP_FIXED : 0);
 	if (p != MAP_FAILED && shift(m, old, old_len, (uintptr_t)p))
 		*addr = p;
 	return true;

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#define NO_WIN UINT32_MAX
+#define NO_WIN      UINT32_MAX
 #define RETIRED_MAX 16
 
 static struct rnic_file retired[RETIRED_MAX];
@@ -226,8 +226,8 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 	if (run < n)
 		return false;
 	/* Reserved now, so that a touch later cannot end in SIGBUS. */
-	if (fallocate(m->file[IPC_REGION_HUGE].fd, 0, (off_t)(first * RNIC_HUGE_PAGE),
-		      (off_t)(n * RNIC_HUGE_PAGE)) != 0) {
+	if (fallocate(m->file[IPC_REGION_HUGE].fd, 0, (off_t)(first * RNIC_HUGE_PAGE), (off_t)(n * RNIC_HUGE_PAGE)) !=
+	    0) {
 		rnic_arena_release(m, IPC_REGION_HUGE, first * RNIC_HUGE_PAGE, n * RNIC_HUGE_PAGE);
 		return false;
 	}

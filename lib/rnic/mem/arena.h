@@ -42,8 +42,8 @@ struct rnic_file {
 };
 
 struct rnic_win {
-	uint64_t va;           /* address >> RNIC_WIN_SHIFT, plus 1; 0: bound to none */
-	uint16_t next;         /* in its hash chain, plus 1 */
+	uint64_t va;   /* address >> RNIC_WIN_SHIFT, plus 1; 0: bound to none */
+	uint16_t next; /* in its hash chain, plus 1 */
 	uint64_t used[RNIC_WIN_PAGES / 64];
 };
 
@@ -59,13 +59,13 @@ struct rnic_mem {
 	struct rnic_session *s;
 	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
 	struct rnic_procfs proc;
-	int uffd;              /* userfaultfd, or -1 */
-	struct rnic_win *win;  /* [RNIC_WINDOWS] */
-	uint16_t *hash;        /* [RNIC_WINDOWS]: window + 1 */
-	uint32_t win_next;     /* where the search for free windows goes on */
-	uint32_t alloc_win;    /* window that small rnic_alloc() come from; UINT32_MAX: none */
-	uint64_t dealt;        /* pages taken since the last sweep */
-	bool collided;         /* an address came again whose page is still taken: a sweep may free it */
+	int uffd;             /* userfaultfd, or -1 */
+	struct rnic_win *win; /* [RNIC_WINDOWS] */
+	uint16_t *hash;       /* [RNIC_WINDOWS]: window + 1 */
+	uint32_t win_next;    /* where the search for free windows goes on */
+	uint32_t alloc_win;   /* window that small rnic_alloc() come from; UINT32_MAX: none */
+	uint64_t dealt;       /* pages taken since the last sweep */
+	bool collided;        /* an address came again whose page is still taken: a sweep may free it */
 	uint64_t huge_used[RNIC_HUGES / 64];
 	struct rn_list backings; /* struct rnic_backing: what may not be given back */
 	struct rn_list imports;  /* struct rnic_import */
@@ -133,7 +133,7 @@ void rnic_import_put(struct rnic_mem *m, uint32_t region); /* once for each piec
 struct rnic_guard {
 	uintptr_t start;
 	uint64_t len;
-	int uffd;    /* -1: guarded by protection and a signal handler */
+	int uffd; /* -1: guarded by protection and a signal handler */
 	int prot;
 };
 

@@ -9,8 +9,7 @@
 
 #define ASIDE_STACK (UINT64_C(256) << 10)
 
-__attribute__((no_sanitize("address", "thread")))
-void rnic_copy_pages(void *to, const void *from, uint64_t len)
+__attribute__((no_sanitize("address", "thread"))) void rnic_copy_pages(void *to, const void *from, uint64_t len)
 {
 	const volatile uint64_t *src = from;
 	uint64_t *dst = to;

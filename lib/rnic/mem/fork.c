@@ -21,7 +21,7 @@ struct range {
 	uintptr_t start;
 	uint64_t len, off;
 	int prot, fd; /* the file it is mapped from */
-	bool absent; /* in the child */
+	bool absent;  /* in the child */
 	bool done;
 };
 
@@ -34,7 +34,8 @@ static sigset_t mask; /* of the thread that forks */
 static bool ranges_grow(void)
 {
 	size_t room = ranges_room == 0 ? 1024 : ranges_room * 2;
-	struct range *more = rnic_map(NULL, room * sizeof(*more), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct range *more = rnic_map(NULL, room * sizeof(*more), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				      -1, 0);
 
 	if (more == MAP_FAILED)
 		return false;
@@ -88,12 +89,12 @@ static bool copy_range(const struct range *r)
 {
 	int fixed = r->absent ? MAP_FIXED : 0;
 	void *to = r->absent ? (void *)r->start : NULL;
-	uint8_t *copy = rnic_map(to, r->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+	uint8_t *copy = rnic_map(to, r->len, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
 
 	if (copy == MAP_FAILED || !copy_contents(copy, r) || mprotect(copy, r->len, r->prot) != 0)
 		return false;
-	return r->absent ||
-	       syscall(SYS_mremap, copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) != -1;
+	return r->absent || syscall(SYS_mremap, copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) != -1;
 }
 
 /* Where there is no memory for a copy, writes at least go no further than the child. */
@@ -152,7 +153,8 @@ void rnic_mem_fork_prepare(struct rnic_mem *m)
 	for (uintptr_t at = 0; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
 		int fd = rnic_moved_fd(m, &v);
 		if (fd >= 0 && !allocated(m, &v))
-			add(&(struct range){ .start = v.start, .len = v.end - v.start, .off = v.off, .prot = v.prot, .fd = fd });
+			add(&(struct range){
+				.start = v.start, .len = v.end - v.start, .off = v.off, .prot = v.prot, .fd = fd });
 	}
 	sigemptyset(&segv);
 	sigaddset(&segv, SIGSEGV);

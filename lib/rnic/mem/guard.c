@@ -18,10 +18,10 @@
 #define LATE_MAX 64 /* faults that may still arrive after the end of a guard */
 
 static struct {
-	uintptr_t start, end;  /* the range guarded last */
-	uint32_t active;       /* futex: 1 while it is guarded */
-	uint32_t late;         /* faults in it that may be retried after its end */
-	struct sigaction old;  /* whom we stand before */
+	uintptr_t start, end; /* the range guarded last */
+	uint32_t active;      /* futex: 1 while it is guarded */
+	uint32_t late;        /* faults in it that may be retried after its end */
+	struct sigaction old; /* whom we stand before */
 } sig;
 
 int rnic_guard_open(void)

@@ -83,8 +83,9 @@ static void fork_aside(unsigned hi, unsigned lo)
 pid_t fork(void)
 {
 	__typeof__(&fork) libc = (__typeof__(&fork))rnic_stock("fork");
-	struct aside *a = rnic_mem_last() == NULL ? MAP_FAILED :
-			  rnic_map(NULL, FORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct aside *a = rnic_mem_last() == NULL ? MAP_FAILED
+						  : rnic_map(NULL, FORK_STACK, PROT_READ | PROT_WRITE,
+							     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uintptr_t p = (uintptr_t)a;
 
 	if (a == MAP_FAILED)

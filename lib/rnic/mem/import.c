@@ -15,11 +15,11 @@
 #define GRAIN (UINT64_C(1) << 30) /* bytes of a file that are imported at once, as far as the mapping goes */
 
 struct rnic_import {
-	struct rn_link link;   /* in rnic_mem.imports */
-	struct rnic_vma file;  /* its file and name */
-	uint64_t off, len;     /* the part of the file */
+	struct rn_link link;  /* in rnic_mem.imports */
+	struct rnic_vma file; /* its file and name */
+	uint64_t off, len;    /* the part of the file */
 	uint32_t region;
-	uint32_t users;        /* pieces of memory regions */
+	uint32_t users; /* pieces of memory regions */
 	bool writable;
 };
 
@@ -69,10 +69,11 @@ static int ask(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import 
 	struct ipc_msg msg;
 	int rc, fd = -1;
 
-	for (int tries = 0; ; tries++) {
+	for (int tries = 0;; tries++) {
 		msg = (struct ipc_msg){ .type = IPC_IMPORT, .len = IPC_MSG_LEN(import) };
-		msg.import = (struct ipc_import){ .start = v->start, .end = v->end, .off = i->off, .len = i->len,
-						  .writable = i->writable };
+		msg.import = (struct ipc_import){
+			.start = v->start, .end = v->end, .off = i->off, .len = i->len, .writable = i->writable
+		};
 		rc = rnic_call(m->s, &msg, IPC_MSG_LEN(handle), fd);
 		if (fd >= 0)
 			close(fd);

@@ -10,7 +10,7 @@
 
 /* What lies behind a memory region: its pieces in files that the daemon has mapped. Zeroed: nothing. */
 struct rnic_backing {
-	struct rn_link link;    /* of all that may not be given back */
+	struct rn_link link; /* of all that may not be given back */
 	uint32_t n;
 	struct ipc_piece *piece; /* [n], malloc'ed */
 };

@@ -13,13 +13,15 @@
 
 #include "rnic/map.h"
 
-#define CHUNK       (UINT64_C(16) << 20) /* bytes moved under one guard: how long other writers may have to wait */
-#define GRANULE     (UINT64_C(64) << 10) /* heap pages around a small buffer that move along, to keep mappings few */
+#define CHUNK       (UINT64_C(16) << 20)  /* bytes moved under one guard: how long other writers may have to wait */
+#define GRANULE     (UINT64_C(64) << 10)  /* heap pages around a small buffer that move along, to keep mappings few */
 #define CHAPTER     (UINT64_C(128) << 10) /* bytes: no block that malloc() maps by itself is smaller */
-#define STACK_BELOW (UINT64_C(1) << 20)  /* bytes kept growable under a moved page of the main stack */
-#define STRETCHES   64                   /* places that one chunk may be split into */
+#define STACK_BELOW (UINT64_C(1) << 20)   /* bytes kept growable under a moved page of the main stack */
+#define STRETCHES   64                    /* places that one chunk may be split into */
 
-struct stretch { uint64_t va, off, len; };
+struct stretch {
+	uint64_t va, off, len;
+};
 
 struct move {
 	struct rnic_mem *m;
@@ -29,7 +31,7 @@ struct move {
 	enum ipc_region region;
 	struct stretch to[STRETCHES];
 	uint32_t n;
-	bool stack;     /* the caller's own stack is in the range */
+	bool stack; /* the caller's own stack is in the range */
 	int rc;
 };
 
@@ -51,7 +53,8 @@ static int copy_run(const struct move *mv, uint64_t va, uint64_t off, uint64_t l
 /* Files of hugepages cannot be written by pwrite(). */
 static int copy_run_huge(const struct move *mv, uint64_t va, uint64_t off, uint64_t len)
 {
-	void *p = rnic_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mv->m->file[mv->region].fd, off);
+	void *p = rnic_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mv->m->file[mv->region].fd,
+			   off);
 
 	if (p == MAP_FAILED)
 		return errno;
@@ -245,7 +248,9 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 	hi = hi > v->end || hi < end ? v->end : hi;
 	stack_margin(v, lo);
 	while (lo < hi && rc == 0) {
-		*mv = (struct move){ .m = m, .v = v, .start = lo, .len = rn_min_u64(hi - lo, v->page > CHUNK ? v->page : CHUNK) };
+		*mv = (struct move){
+			.m = m, .v = v, .start = lo, .len = rn_min_u64(hi - lo, v->page > CHUNK ? v->page : CHUNK)
+		};
 		mv->stack = here >= v->start && here < v->end;
 		/* What was moved before may have cut the stack into several mappings. */
 		if (mv->stack || (self < hi && self + RNIC_PAGE > lo))
@@ -312,14 +317,11 @@ static const char *import_why(int rc)
 	case EOPNOTSUPP:
 		return "it is shared through a file that does not lie in memory: take one in /dev/shm, a memfd or "
 		       "hugepages, or private memory";
-	case EACCES:
-		return "its file may not be opened for writing: register it without write access";
-	case EINVAL:
-		return "its file ends before it: make the file longer";
+	case EACCES: return "its file may not be opened for writing: register it without write access";
+	case EINVAL: return "its file ends before it: make the file longer";
 	case ENOMEM:
 		return "rnicd has no room for more memory that others share: deregister some, or use private memory";
-	default:
-		return strerror(rc);
+	default: return strerror(rc);
 	}
 }
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE UINT64_C(4096)
-#define HUGE UINT64_C(2097152)
+#define PAGE     UINT64_C(4096)
+#define HUGE     UINT64_C(2097152)
 #define TEXT_BUF 4096
 
 /* PROCMAP_QUERY of linux/fs.h (kernel 6.11), which older headers do not have. */
@@ -24,11 +24,11 @@ struct procmap_query_abi {
 	uint64_t vma_name_addr, build_id_addr;
 };
 #define PROCMAP_QUERY_ABI _IOWR('f', 17, struct procmap_query_abi)
-#define QUERY_READABLE   0x01
-#define QUERY_WRITABLE   0x02
-#define QUERY_EXECUTABLE 0x04
-#define QUERY_SHARED     0x08
-#define QUERY_OR_NEXT    0x10
+#define QUERY_READABLE    0x01
+#define QUERY_WRITABLE    0x02
+#define QUERY_EXECUTABLE  0x04
+#define QUERY_SHARED      0x08
+#define QUERY_OR_NEXT     0x10
 
 /* pagemap: bit 63 in memory, bit 62 in swap. */
 #define PAGEMAP_CONTENTS (UINT64_C(3) << 62)

@@ -11,20 +11,20 @@
 
 struct rnic_vma {
 	uintptr_t start, end;
-	uint64_t off;               /* bytes, in the file */
-	uint64_t ino;               /* 0: anonymous */
+	uint64_t off; /* bytes, in the file */
+	uint64_t ino; /* 0: anonymous */
 	uint32_t dev_major, dev_minor;
-	int prot;                   /* PROT_* */
+	int prot; /* PROT_* */
 	bool shared;
 	bool hugetlb;
-	uint64_t page;              /* bytes */
-	char name[RNIC_VMA_NAME];   /* path or "[heap]"; cut when longer */
+	uint64_t page;            /* bytes */
+	char name[RNIC_VMA_NAME]; /* path or "[heap]"; cut when longer */
 };
 
 /* Descriptors into /proc/self, of this process's address space only. */
 struct rnic_procfs {
 	int maps, pagemap;
-	bool query;                 /* PROCMAP_QUERY works; else the text is read */
+	bool query; /* PROCMAP_QUERY works; else the text is read */
 };
 
 /* 0 or an errno: ENOENT where /proc is not mounted. */

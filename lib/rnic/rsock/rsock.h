@@ -56,15 +56,15 @@
 
 /* ---- wire ---- */
 
-#define RSOCK_VERSION     1
-#define HELLO_BIG_ENDIAN  0x01
-#define HELLO_IOMAP       0x02
-#define RSOCK_SGL         2 /* entries: one buffer in use, one offered */
+#define RSOCK_VERSION    1
+#define HELLO_BIG_ENDIAN 0x01
+#define HELLO_IOMAP      0x02
+#define RSOCK_SGL        2 /* entries: one buffer in use, one offered */
 
 enum rsock_msg { RSOCK_DATA = 0, RSOCK_CREDIT = 4, RSOCK_IOMAP = 6, RSOCK_CONTROL = 7 };
 enum rsock_control { RSOCK_DISCONNECT = 0, RSOCK_KEEPALIVE = 1, RSOCK_SHUTDOWN = 2 };
-#define RSOCK_VALUE_BITS  29
-#define RSOCK_VALUE_MASK  ((UINT32_C(1) << RSOCK_VALUE_BITS) - 1)
+#define RSOCK_VALUE_BITS 29
+#define RSOCK_VALUE_MASK ((UINT32_C(1) << RSOCK_VALUE_BITS) - 1)
 
 struct rsock_sge {
 	uint64_t addr;
@@ -100,17 +100,17 @@ enum rsock_state {
 	RSOCK_GONE,       /* no connection any more; `err` says why. What was received can still be read */
 };
 
-#define RSOCK_RESERVE  16u  /* messages that need no credit: CREDIT, CONTROL; iomap entries are added to it */
-#define RSOCK_SQ_CTRL  8u   /* entries of the send queue that data leaves to other messages */
+#define RSOCK_RESERVE  16u    /* messages that need no credit: CREDIT, CONTROL; iomap entries are added to it */
+#define RSOCK_SQ_CTRL  8u     /* entries of the send queue that data leaves to other messages */
 #define RSOCK_XFER_MAX 65536u /* bytes of one DATA message */
 #define RSOCK_INLINE   64u
 #define RSOCK_CLOSE_MS 10000 /* for the last bytes' acknowledgement, unless SO_LINGER says otherwise */
 
 struct rsock_opts {
-	uint32_t rcvbuf, sndbuf;   /* bytes */
-	uint32_t sq, rq;           /* messages of data */
-	uint32_t inl;              /* bytes */
-	uint32_t maps;             /* iomap entries that the peer may fill */
+	uint32_t rcvbuf, sndbuf; /* bytes */
+	uint32_t sq, rq;         /* messages of data */
+	uint32_t inl;            /* bytes */
+	uint32_t maps;           /* iomap entries that the peer may fill */
 	struct linger linger;
 	struct timeval rcvtimeo, sndtimeo;
 	int reuseaddr, keepalive, keepidle, oobinline, nodelay, v6only; /* kept, of no effect */
@@ -118,58 +118,58 @@ struct rsock_opts {
 
 /* A thread that sleeps on a socket. */
 struct rsock_waiter {
-	int fd;                    /* its own eventfd */
-	struct rn_link link;       /* in the socket's waiters */
+	int fd;              /* its own eventfd */
+	struct rn_link link; /* in the socket's waiters */
 };
 
 /* riomap() */
 struct rsock_iomr {
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int index;                 /* in the peer's table; -1: for local use */
-	struct rn_link link;       /* in the socket's iomrs */
+	int index;           /* in the peer's table; -1: for local use */
+	struct rn_link link; /* in the socket's iomrs */
 };
 
 struct rsock {
-	int fd;                    /* the program's name for it: an epoll of both channels */
+	int fd; /* the program's name for it: an epoll of both channels */
 	int domain;
-	uint32_t refs;             /* rsock_fd.c */
+	uint32_t refs; /* rsock_fd.c */
 	pthread_mutex_t snd, rcv;
 	pthread_mutex_t lock;
-	enum rsock_state state;    /* rsock_move() */
-	int err;                   /* why it is GONE; 0: in order */
-	int so_error;              /* the same until SO_ERROR has told it */
+	enum rsock_state state; /* rsock_move() */
+	int err;                /* why it is GONE; 0: in order */
+	int so_error;           /* the same until SO_ERROR has told it */
 	bool nonblock;
-	bool closing;              /* rclose() */
-	bool broken;               /* the connection is down: what has not completed never will */
-	bool rx_end;               /* the peer sends no more */
-	bool rx_shut, tx_shut;     /* rshutdown() */
+	bool closing;          /* rclose() */
+	bool broken;           /* the connection is down: what has not completed never will */
+	bool rx_end;           /* the peer sends no more */
+	bool rx_shut, tx_shut; /* rshutdown() */
 	struct rsock_opts opt;
-	struct rn_list waiters;    /* struct rsock_waiter */
+	struct rn_list waiters; /* struct rsock_waiter */
 
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *cc;
 	struct ibv_cq *cq;
-	bool armed;                /* the next completion brings an event */
+	bool armed; /* the next completion brings an event */
 
 	/* the registered block: SGL, iomap table, messages, receive ring, send ring */
 	uint8_t *block;
 	struct ibv_mr *mr;
-	struct rsock_sge *sgl;     /* [RSOCK_SGL], the peer writes them */
-	struct rsock_map *map;     /* [opt.maps], the peer writes them */
-	uint32_t *msg;             /* [rq_size] */
+	struct rsock_sge *sgl; /* [RSOCK_SGL], the peer writes them */
+	struct rsock_map *map; /* [opt.maps], the peer writes them */
+	uint32_t *msg;         /* [rq_size] */
 	uint8_t *rbuf, *sbuf;
-	uint32_t rsize, ssize;     /* bytes; rsize is twice what is offered at a time */
+	uint32_t rsize, ssize; /* bytes; rsize is twice what is offered at a time */
 
 	/* sending */
 	uint32_t inl;
-	uint32_t sq_size, sq_free; /* entries */
-	uint32_t s_head, s_used;   /* bytes of the ring */
-	uint32_t quiet_wrs, quiet_bytes; /* since the last request that asked for a completion */
+	uint32_t sq_size, sq_free;          /* entries */
+	uint32_t s_head, s_used;            /* bytes of the ring */
+	uint32_t quiet_wrs, quiet_bytes;    /* since the last request that asked for a completion */
 	struct rsock_sge target[RSOCK_SGL]; /* buffers the peer offered, copied */
 	uint32_t ntargets, next_sgl;
-	uint16_t seq, seq_max;     /* DATA messages sent, and allowed */
+	uint16_t seq, seq_max; /* DATA messages sent, and allowed */
 
 	/* receiving */
 	uint32_t rq_size, credits;
@@ -183,7 +183,7 @@ struct rsock {
 	bool peer_big;             /* is big-endian */
 	uint32_t peer_maps;        /* its iomap entries */
 
-	struct rn_list iomrs;      /* struct rsock_iomr */
+	struct rn_list iomrs; /* struct rsock_iomr */
 };
 
 /* ---- rsock_fd.c: descriptors ---- */
@@ -222,7 +222,12 @@ void rsock_progress(struct rsock *rs);
 void rsock_offer(struct rsock *rs);
 /* One RDMA Write of n bytes at `from` (in the send ring, or inline when n <= rs->inl) and, unless 0, a message of `type`
  * behind it. `ring` bytes of the send ring are free again when it has completed. The send queue must have room for two. */
-struct rsock_write { const void *from; uint32_t n, ring; uint64_t to; uint32_t key; };
+struct rsock_write {
+	const void *from;
+	uint32_t n, ring;
+	uint64_t to;
+	uint32_t key;
+};
 void rsock_write_post(struct rsock *rs, const struct rsock_write *w, const uint32_t *msg);
 void rsock_msg_post(struct rsock *rs, enum rsock_msg type, uint32_t value);
 static inline uint32_t rsock_msg(enum rsock_msg type, uint32_t value)

@@ -10,8 +10,9 @@ static bool open_or_gone(const struct rsock *rs) { return rs->state == RSOCK_OPE
 
 static struct rdma_conn_param param_of(const struct rsock_hello *h)
 {
-	return (struct rdma_conn_param){ .private_data = h, .private_data_len = sizeof(*h), .retry_count = 7,
-					 .rnr_retry_count = 7 };
+	return (struct rdma_conn_param){
+		.private_data = h, .private_data_len = sizeof(*h), .retry_count = 7, .rnr_retry_count = 7
+	};
 }
 
 static int route_found(struct rsock *rs)
@@ -53,32 +54,25 @@ static int step(struct rsock *rs, const struct rdma_cm_event *e)
 			return errno;
 		rsock_move(rs, RSOCK_ROUTE);
 		return 0;
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		return route_found(rs);
-	case RDMA_CM_EVENT_ESTABLISHED:
-		return established(rs, &e->param.conn);
-	case RDMA_CM_EVENT_REJECTED:
-		return ECONNREFUSED;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED: return route_found(rs);
+	case RDMA_CM_EVENT_ESTABLISHED: return established(rs, &e->param.conn);
+	case RDMA_CM_EVENT_REJECTED: return ECONNREFUSED;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return status_of(e, EHOSTUNREACH);
+	case RDMA_CM_EVENT_ROUTE_ERROR: return status_of(e, EHOSTUNREACH);
 	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-		return status_of(e, ETIMEDOUT);
+	case RDMA_CM_EVENT_CONNECT_ERROR: return status_of(e, ETIMEDOUT);
 	case RDMA_CM_EVENT_DISCONNECTED:
 		/* What it had said before counts first. */
 		rsock_progress(rs);
 		rsock_lost(rs);
 		return 0;
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		return ENETDOWN;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL: return ENETDOWN;
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT: break;
 	}
 	return 0;
 }
@@ -128,15 +122,10 @@ int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 		if (rsock_wait(rs, open_or_gone, rs->nonblock, rsock_ms(&rs->opt.sndtimeo)) != 0)
 			rc = EALREADY;
 		break;
-	case RSOCK_LISTENING:
-		rc = EOPNOTSUPP;
-		break;
+	case RSOCK_LISTENING: rc = EOPNOTSUPP; break;
 	case RSOCK_ACCEPTING:
-	case RSOCK_OPEN:
-		rc = EISCONN;
-		break;
-	case RSOCK_GONE:
-		break;
+	case RSOCK_OPEN: rc = EISCONN; break;
+	case RSOCK_GONE: break;
 	}
 	if (rc == 0 && rs->state == RSOCK_GONE) {
 		rc = rs->err != 0 ? rs->err : ECONNABORTED;
@@ -228,7 +217,8 @@ static struct rsock *next_request(struct rsock *listener)
 		size_t len = 0;
 		struct rdma_cm_id *id = e->event == RDMA_CM_EVENT_CONNECT_REQUEST ? e->id : NULL;
 		if (id != NULL && e->param.conn.private_data != NULL) {
-			len = e->param.conn.private_data_len < sizeof(priv) ? e->param.conn.private_data_len : sizeof(priv);
+			len = e->param.conn.private_data_len < sizeof(priv) ? e->param.conn.private_data_len
+									    : sizeof(priv);
 			memcpy(priv, e->param.conn.private_data, len);
 		}
 		rdma_ack_cm_event(e);

@@ -7,7 +7,7 @@
 
 #include "rnic/rsock/rsock_wr.h"
 
-#define PAGE(n) (((n) + 4095u) & ~(uint64_t)4095)
+#define PAGE(n)  (((n) + 4095u) & ~(uint64_t)4095)
 #define HALF_MAX (UINT32_C(1) << 28) /* bytes: a length must fit into a message */
 
 /* ---- queues ---- */
@@ -29,8 +29,11 @@ static int queues_make(struct rsock *rs)
 	if (rs->cq == NULL)
 		return errno;
 	a.send_cq = a.recv_cq = rs->cq;
-	a.cap = (struct ibv_qp_cap){ .max_send_wr = rs->sq_size, .max_recv_wr = rs->rq_size, .max_send_sge = 1,
-				     .max_recv_sge = 1, .max_inline_data = rs->opt.inl };
+	a.cap = (struct ibv_qp_cap){ .max_send_wr = rs->sq_size,
+				     .max_recv_wr = rs->rq_size,
+				     .max_send_sge = 1,
+				     .max_recv_sge = 1,
+				     .max_inline_data = rs->opt.inl };
 	if (rdma_create_qp(rs->id, NULL, &a) != 0)
 		return errno;
 	rs->inl = a.cap.max_inline_data;
@@ -44,7 +47,8 @@ static int block_make(struct rsock *rs)
 {
 	uint64_t head = PAGE(RSOCK_SGL * sizeof(struct rsock_sge) + rs->opt.maps * sizeof(struct rsock_map) +
 			     rs->rq_size * sizeof(*rs->msg));
-	uint64_t half = PAGE(rn_min_u32(rs->opt.rcvbuf / 2, HALF_MAX)), send = PAGE(rn_min_u32(rs->opt.sndbuf, HALF_MAX));
+	uint64_t half = PAGE(rn_min_u32(rs->opt.rcvbuf / 2, HALF_MAX)),
+		 send = PAGE(rn_min_u32(rs->opt.sndbuf, HALF_MAX));
 
 	rs->rsize = (uint32_t)(2 * half);
 	rs->ssize = (uint32_t)send;
@@ -56,7 +60,8 @@ static int block_make(struct rsock *rs)
 	rs->msg = (uint32_t *)(void *)(rs->map + rs->opt.maps);
 	rs->rbuf = rs->block + head;
 	rs->sbuf = rs->rbuf + rs->rsize;
-	rs->mr = (ibv_reg_mr)(rs->id->pd, rs->block, head + 2 * half + send, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	rs->mr = (ibv_reg_mr)(rs->id->pd, rs->block, head + 2 * half + send,
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (rs->mr == NULL)
 		return errno;
 	rs->r_offered = (uint32_t)half;

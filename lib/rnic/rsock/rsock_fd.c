@@ -10,7 +10,9 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rsock **table; /* by descriptor */
 static int table_len;
 
-static const struct rsock_opts defaults = { .rcvbuf = 262144, .sndbuf = 262144, .sq = 384, .rq = 384, .inl = RSOCK_INLINE };
+static const struct rsock_opts defaults = {
+	.rcvbuf = 262144, .sndbuf = 262144, .sq = 384, .rq = 384, .inl = RSOCK_INLINE
+};
 
 static void destroy(struct rsock *rs)
 {
@@ -35,8 +37,8 @@ static int channel_make(struct rsock *rs)
 	rs->ch = rdma_create_event_channel();
 	if (rs->ch == NULL)
 		return errno;
-	if (rs->id != NULL ? rdma_migrate_id(rs->id, rs->ch) != 0 :
-			     rdma_create_id(rs->ch, &rs->id, NULL, RDMA_PS_TCP) != 0)
+	if (rs->id != NULL ? rdma_migrate_id(rs->id, rs->ch) != 0
+			   : rdma_create_id(rs->ch, &rs->id, NULL, RDMA_PS_TCP) != 0)
 		return errno;
 	if (fcntl(rs->ch->fd, F_SETFL, O_NONBLOCK) != 0 || epoll_ctl(rs->fd, EPOLL_CTL_ADD, rs->ch->fd, &ev) != 0)
 		return errno;

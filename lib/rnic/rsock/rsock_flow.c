@@ -48,7 +48,9 @@ static void msg_fill(struct ibv_send_wr *wr, struct ibv_sge *sge, uint32_t *le)
 {
 	*le = htole32(*le);
 	*sge = (struct ibv_sge){ (uintptr_t)le, sizeof(*le), 0 };
-	*wr = (struct ibv_send_wr){ .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1, .send_flags = IBV_SEND_INLINE };
+	*wr = (struct ibv_send_wr){
+		.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1, .send_flags = IBV_SEND_INLINE
+	};
 }
 
 void rsock_write_post(struct rsock *rs, const struct rsock_write *w, const uint32_t *msg)
@@ -103,9 +105,11 @@ void rsock_offer(struct rsock *rs)
 		rsock_msg_post(rs, RSOCK_CREDIT, rs->granted);
 		return;
 	}
-	struct rsock_sge s = { peer64(rs, (uintptr_t)(rs->rbuf + rs->r_next)), peer32(rs, rs->mr->rkey), peer32(rs, half) };
-	struct rsock_write w = { .from = &s, .n = sizeof(s), .to = rs->peer_sgl.addr + rs->peer_slot * sizeof(s),
-				 .key = rs->peer_sgl.key };
+	struct rsock_sge s = { peer64(rs, (uintptr_t)(rs->rbuf + rs->r_next)), peer32(rs, rs->mr->rkey),
+			       peer32(rs, half) };
+	struct rsock_write w = {
+		.from = &s, .n = sizeof(s), .to = rs->peer_sgl.addr + rs->peer_slot * sizeof(s), .key = rs->peer_sgl.key
+	};
 	rs->peer_slot = (rs->peer_slot + 1) % rs->peer_sgl.length;
 	rs->r_next = rs->r_next == 0 ? half : 0;
 	rs->r_free -= half;
@@ -162,13 +166,9 @@ static void on_message(struct rsock *rs, uint32_t msg)
 		rs->seq_max = (uint16_t)value;
 		target_take(rs);
 		break;
-	case RSOCK_IOMAP:
-		break;
-	case RSOCK_CONTROL:
-		on_control(rs, value);
-		break;
-	default:
-		rsock_over(rs, EPROTO);
+	case RSOCK_IOMAP: break;
+	case RSOCK_CONTROL: on_control(rs, value); break;
+	default: rsock_over(rs, EPROTO);
 	}
 }
 

@@ -60,16 +60,14 @@ static ssize_t leave(struct rsock *rs, pthread_mutex_t *turn, size_t done, int r
 	return rsock_done(rs, done > 0 ? 0 : rc) == 0 ? (ssize_t)done : -1;
 }
 
-static bool starting(const struct rsock *rs)
-{
-	return rs->state >= RSOCK_ADDR && rs->state <= RSOCK_ACCEPTING;
-}
+static bool starting(const struct rsock *rs) { return rs->state >= RSOCK_ADDR && rs->state <= RSOCK_ACCEPTING; }
 
 /* ---- send ---- */
 
 static bool window(const struct rsock *rs)
 {
-	return rsock_room(rs, 2 + RSOCK_SQ_CTRL) && rs->seq != rs->seq_max && rs->ntargets > 0 && rs->s_used < rs->ssize;
+	return rsock_room(rs, 2 + RSOCK_SQ_CTRL) && rs->seq != rs->seq_max && rs->ntargets > 0 &&
+	       rs->s_used < rs->ssize;
 }
 
 bool rsock_can_send(const struct rsock *rs)

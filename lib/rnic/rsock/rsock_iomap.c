@@ -5,7 +5,10 @@
 static bool may_map(const struct rsock *rs) { return rs->state < RSOCK_ADDR || rs->state >= RSOCK_OPEN; }
 static bool two_free(const struct rsock *rs) { return rs->state != RSOCK_OPEN || rs->sq_free >= 2 + RSOCK_SQ_CTRL; }
 
-static bool ring_free(const struct rsock *rs) { return two_free(rs) && (rs->state != RSOCK_OPEN || rs->s_used < rs->ssize); }
+static bool ring_free(const struct rsock *rs)
+{
+	return two_free(rs) && (rs->state != RSOCK_OPEN || rs->s_used < rs->ssize);
+}
 
 /* ---- mapping ---- */
 
@@ -31,8 +34,9 @@ static int index_free(const struct rsock *rs)
 static int tell(struct rsock *rs, const struct rsock_iomr *m)
 {
 	uint32_t msg = rsock_msg(RSOCK_IOMAP, (uint32_t)m->index);
-	struct rsock_map e = { htole64(m->offset), { htole64((uintptr_t)m->mr->addr), htole32(m->mr->rkey),
-						     htole32((uint32_t)m->mr->length) } };
+	struct rsock_map e = { htole64(m->offset),
+			       { htole64((uintptr_t)m->mr->addr), htole32(m->mr->rkey),
+				 htole32((uint32_t)m->mr->length) } };
 	struct rsock_write w = { .from = &e, .n = sizeof(e), .key = rs->peer_sgl.key };
 	int rc = rsock_wait(rs, two_free, false, -1);
 
@@ -41,8 +45,9 @@ static int tell(struct rsock *rs, const struct rsock_iomr *m)
 	if (rc != 0)
 		return rc;
 	if (rs->peer_big)
-		e = (struct rsock_map){ htobe64(m->offset), { htobe64((uintptr_t)m->mr->addr), htobe32(m->mr->rkey),
-							      htobe32((uint32_t)m->mr->length) } };
+		e = (struct rsock_map){ htobe64(m->offset),
+					{ htobe64((uintptr_t)m->mr->addr), htobe32(m->mr->rkey),
+					  htobe32((uint32_t)m->mr->length) } };
 	w.to = rs->peer_sgl.addr + rs->peer_sgl.length * sizeof(struct rsock_sge) + (uint32_t)m->index * sizeof(e);
 	rsock_write_post(rs, &w, &msg);
 	return 0;
@@ -146,8 +151,8 @@ static int find(const struct rsock *rs, uint64_t offset, struct rsock_sge *out)
 /* Copies a part into the send ring and writes it to `to`. Returns its length. The lock is held, and `snd`. */
 static uint32_t write_some(struct rsock *rs, const uint8_t *buf, size_t left, const struct rsock_sge *to)
 {
-	uint32_t n = rn_min_u32(rn_min_u32(to->length, RSOCK_XFER_MAX), rn_min_u32(rs->ssize - rs->s_used,
-										  rs->ssize - rs->s_head));
+	uint32_t n = rn_min_u32(rn_min_u32(to->length, RSOCK_XFER_MAX),
+				rn_min_u32(rs->ssize - rs->s_used, rs->ssize - rs->s_head));
 	struct rsock_write w = { .from = rs->sbuf + rs->s_head, .to = to->addr, .key = to->key };
 
 	n = left < n ? (uint32_t)left : n;

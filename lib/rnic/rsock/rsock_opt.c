@@ -69,9 +69,7 @@ static int set_socket(struct rsock *rs, int name, const void *val, socklen_t len
 		/* As with sockets: twice what is asked for, as there are two halves. */
 		rs->opt.rcvbuf = 2 * clamp(*v, BUF_MIN, BUF_MAX);
 		return 0;
-	case SO_SNDBUF:
-		rs->opt.sndbuf = 2 * clamp(*v, BUF_MIN, BUF_MAX);
-		return 0;
+	case SO_SNDBUF: rs->opt.sndbuf = 2 * clamp(*v, BUF_MIN, BUF_MAX); return 0;
 	case SO_LINGER:
 		if (len < sizeof(struct linger))
 			return EINVAL;
@@ -83,33 +81,20 @@ static int set_socket(struct rsock *rs, int name, const void *val, socklen_t len
 			return EINVAL;
 		memcpy(name == SO_RCVTIMEO ? &rs->opt.rcvtimeo : &rs->opt.sndtimeo, val, sizeof(struct timeval));
 		return 0;
-	case SO_REUSEADDR:
-		rs->opt.reuseaddr = *v != 0;
-		return 0;
-	case SO_KEEPALIVE:
-		rs->opt.keepalive = *v != 0;
-		return 0;
-	case SO_OOBINLINE:
-		rs->opt.oobinline = *v != 0;
-		return 0;
-	default:
-		return ENOPROTOOPT;
+	case SO_REUSEADDR: rs->opt.reuseaddr = *v != 0; return 0;
+	case SO_KEEPALIVE: rs->opt.keepalive = *v != 0; return 0;
+	case SO_OOBINLINE: rs->opt.oobinline = *v != 0; return 0;
+	default: return ENOPROTOOPT;
 	}
 }
 
 static int set_tcp(struct rsock *rs, int name, int v)
 {
 	switch (name) {
-	case TCP_NODELAY: /* data is never held back */
-		rs->opt.nodelay = v != 0;
-		return 0;
-	case TCP_KEEPIDLE:
-		rs->opt.keepidle = v;
-		return 0;
-	case TCP_MAXSEG:
-		return 0;
-	default:
-		return ENOPROTOOPT;
+	case TCP_NODELAY: /* data is never held back */ rs->opt.nodelay = v != 0; return 0;
+	case TCP_KEEPIDLE: rs->opt.keepidle = v; return 0;
+	case TCP_MAXSEG: return 0;
+	default: return ENOPROTOOPT;
 	}
 }
 
@@ -121,18 +106,10 @@ static int set_rdma(struct rsock *rs, int name, int v)
 	if (rs->cq != NULL)
 		return EINVAL;
 	switch (name) {
-	case RDMA_SQSIZE:
-		rs->opt.sq = clamp(v, QUEUE_MIN, QUEUE_MAX);
-		return 0;
-	case RDMA_RQSIZE:
-		rs->opt.rq = clamp(v, QUEUE_MIN, QUEUE_MAX);
-		return 0;
-	case RDMA_INLINE:
-		rs->opt.inl = clamp(v, INL_MIN, INL_MAX);
-		return 0;
-	default:
-		rs->opt.maps = v <= 128 ? clamp(v, 0, 128) : clamp(v + 255, 0, MAPS_MAX) & ~255u;
-		return 0;
+	case RDMA_SQSIZE: rs->opt.sq = clamp(v, QUEUE_MIN, QUEUE_MAX); return 0;
+	case RDMA_RQSIZE: rs->opt.rq = clamp(v, QUEUE_MIN, QUEUE_MAX); return 0;
+	case RDMA_INLINE: rs->opt.inl = clamp(v, INL_MIN, INL_MAX); return 0;
+	default: rs->opt.maps = v <= 128 ? clamp(v, 0, 128) : clamp(v + 255, 0, MAPS_MAX) & ~255u; return 0;
 	}
 }
 
@@ -147,21 +124,14 @@ int rsetsockopt(int fd, int level, int name, const void *val, socklen_t len)
 		return rsock_done(rs, EINVAL);
 	pthread_mutex_lock(&rs->lock);
 	switch (level) {
-	case SOL_SOCKET:
-		rc = set_socket(rs, name, val, len);
-		break;
-	case IPPROTO_TCP:
-		rc = set_tcp(rs, name, *(const int *)val);
-		break;
-	case SOL_RDMA:
-		rc = set_rdma(rs, name, *(const int *)val);
-		break;
+	case SOL_SOCKET: rc = set_socket(rs, name, val, len); break;
+	case IPPROTO_TCP: rc = set_tcp(rs, name, *(const int *)val); break;
+	case SOL_RDMA: rc = set_rdma(rs, name, *(const int *)val); break;
 	case IPPROTO_IPV6:
 		rc = name == IPV6_V6ONLY ? 0 : ENOPROTOOPT;
 		rs->opt.v6only = rc == 0 ? *(const int *)val : rs->opt.v6only;
 		break;
-	default:
-		rc = ENOPROTOOPT;
+	default: rc = ENOPROTOOPT;
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return rsock_done(rs, rc);
@@ -263,20 +233,11 @@ int rfcntl(int fd, int cmd, ...)
 	arg = va_arg(ap, int);
 	va_end(ap);
 	switch (cmd) {
-	case F_GETFL:
-		v = O_RDWR | (rs->nonblock ? O_NONBLOCK : 0);
-		break;
-	case F_SETFL:
-		rs->nonblock = (arg & O_NONBLOCK) != 0;
-		break;
-	case F_GETFD:
-		v = fcntl(fd, F_GETFD);
-		break;
-	case F_SETFD:
-		v = fcntl(fd, F_SETFD, arg);
-		break;
-	default:
-		rc = EOPNOTSUPP;
+	case F_GETFL: v = O_RDWR | (rs->nonblock ? O_NONBLOCK : 0); break;
+	case F_SETFL: rs->nonblock = (arg & O_NONBLOCK) != 0; break;
+	case F_GETFD: v = fcntl(fd, F_GETFD); break;
+	case F_SETFD: v = fcntl(fd, F_SETFD, arg); break;
+	default: rc = EOPNOTSUPP;
 	}
 	return rsock_done(rs, rc) == 0 ? v : -1;
 }

@@ -8,15 +8,15 @@
 
 /* One descriptor of the program's list. */
 struct item {
-	struct rsock *rs;          /* NULL: another file */
+	struct rsock *rs; /* NULL: another file */
 	struct rsock_waiter waiter;
 };
 
 struct poll_call {
-	struct pollfd *fds;        /* the program's */
+	struct pollfd *fds; /* the program's */
 	nfds_t n;
-	struct item *item;         /* [n] */
-	struct pollfd *real;       /* [n + 1]: what the kernel is asked; the last one is the thread's eventfd */
+	struct item *item;   /* [n] */
+	struct pollfd *real; /* [n + 1]: what the kernel is asked; the last one is the thread's eventfd */
 	bool any_rs;
 };
 
@@ -27,8 +27,7 @@ static short readiness(const struct rsock *rs)
 	short r = 0;
 
 	switch (rs->state) {
-	case RSOCK_NEW:
-		return POLLOUT | POLLHUP;
+	case RSOCK_NEW: return POLLOUT | POLLHUP;
 	case RSOCK_LISTENING: {
 		struct pollfd p = { .fd = rs->ch->fd, .events = POLLIN };
 		return poll(&p, 1, 0) == 1 ? POLLIN : 0;
@@ -36,11 +35,9 @@ static short readiness(const struct rsock *rs)
 	case RSOCK_ADDR:
 	case RSOCK_ROUTE:
 	case RSOCK_CONNECTING:
-	case RSOCK_ACCEPTING:
-		return 0;
+	case RSOCK_ACCEPTING: return 0;
 	case RSOCK_OPEN:
-	case RSOCK_GONE:
-		break;
+	case RSOCK_GONE: break;
 	}
 	if (rsock_can_recv(rs))
 		r |= POLLIN | POLLRDNORM;
@@ -54,10 +51,7 @@ static short readiness(const struct rsock *rs)
 	return r;
 }
 
-static short revents(const struct rsock *rs, short want)
-{
-	return readiness(rs) & (want | POLLHUP | POLLERR);
-}
+static short revents(const struct rsock *rs, short want) { return readiness(rs) & (want | POLLHUP | POLLERR); }
 
 /* Looks at all sockets; the number that are ready. With `arm` each will bring an event if something happens to it. */
 static int look(struct poll_call *p, bool arm)

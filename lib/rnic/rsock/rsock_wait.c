@@ -52,15 +52,9 @@ void rsock_wake_clear(int fd)
 	(void)n;
 }
 
-void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w)
-{
-	rn_list_push_front(&rs->waiters, &w->link);
-}
+void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w) { rn_list_push_front(&rs->waiters, &w->link); }
 
-void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w)
-{
-	rn_list_remove(&rs->waiters, &w->link);
-}
+void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w) { rn_list_remove(&rs->waiters, &w->link); }
 
 void rsock_kick(struct rsock *rs)
 {

@@ -49,7 +49,8 @@ int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, 
 	RNIC_BESIDE(ibv_init_ah_from_wc, c, EINVAL, c, port, wc, grh, attr);
 	if ((wc->wc_flags & IBV_WC_GRH) == 0 || grh == NULL)
 		return EINVAL;
-	*attr = (struct ibv_ah_attr){ .is_global = 1, .port_num = port,
+	*attr = (struct ibv_ah_attr){ .is_global = 1,
+				      .port_num = port,
 				      .grh = { .dgid = grh->sgid, .hop_limit = UINT8_MAX } };
 	return 0;
 }

@@ -80,8 +80,7 @@ enum about { ABOUT_DEVICE, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ };
 static enum about about(uint32_t type)
 {
 	switch ((enum ibv_event_type)type) {
-	case IBV_EVENT_CQ_ERR:
-		return ABOUT_CQ;
+	case IBV_EVENT_CQ_ERR: return ABOUT_CQ;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
@@ -89,11 +88,9 @@ static enum about about(uint32_t type)
 	case IBV_EVENT_SQ_DRAINED:
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return ABOUT_QP;
+	case IBV_EVENT_QP_LAST_WQE_REACHED: return ABOUT_QP;
 	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		return ABOUT_SRQ;
+	case IBV_EVENT_SRQ_LIMIT_REACHED: return ABOUT_SRQ;
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -102,8 +99,7 @@ static enum about about(uint32_t type)
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_WQ_FATAL:
-		break;
+	case IBV_EVENT_WQ_FATAL: break;
 	}
 	return ABOUT_DEVICE;
 }
@@ -114,17 +110,10 @@ static bool async_seen(const void *slot, void *arg)
 
 	(void)arg;
 	switch (about(ev->type)) {
-	case ABOUT_CQ:
-		((struct rnic_cq *)(uintptr_t)ev->cookie)->async_events++;
-		break;
-	case ABOUT_QP:
-		((struct rnic_qp *)(uintptr_t)ev->cookie)->async_events++;
-		break;
-	case ABOUT_SRQ:
-		((struct rnic_srq *)(uintptr_t)ev->cookie)->async_events++;
-		break;
-	case ABOUT_DEVICE:
-		break;
+	case ABOUT_CQ: ((struct rnic_cq *)(uintptr_t)ev->cookie)->async_events++; break;
+	case ABOUT_QP: ((struct rnic_qp *)(uintptr_t)ev->cookie)->async_events++; break;
+	case ABOUT_SRQ: ((struct rnic_srq *)(uintptr_t)ev->cookie)->async_events++; break;
+	case ABOUT_DEVICE: break;
 	}
 	return true;
 }
@@ -142,18 +131,10 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 	memset(event, 0, sizeof(*event));
 	event->event_type = (enum ibv_event_type)u.ev.type;
 	switch (about(u.ev.type)) {
-	case ABOUT_CQ:
-		event->element.cq = (struct ibv_cq *)(uintptr_t)u.ev.cookie;
-		break;
-	case ABOUT_QP:
-		event->element.qp = (struct ibv_qp *)(uintptr_t)u.ev.cookie;
-		break;
-	case ABOUT_SRQ:
-		event->element.srq = (struct ibv_srq *)(uintptr_t)u.ev.cookie;
-		break;
-	case ABOUT_DEVICE:
-		event->element.port_num = (int)u.ev.cookie;
-		break;
+	case ABOUT_CQ: event->element.cq = (struct ibv_cq *)(uintptr_t)u.ev.cookie; break;
+	case ABOUT_QP: event->element.qp = (struct ibv_qp *)(uintptr_t)u.ev.cookie; break;
+	case ABOUT_SRQ: event->element.srq = (struct ibv_srq *)(uintptr_t)u.ev.cookie; break;
+	case ABOUT_DEVICE: event->element.port_num = (int)u.ev.cookie; break;
 	}
 	return 0;
 }
@@ -173,16 +154,9 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 
 	switch (about((uint32_t)event->event_type)) {
-	case ABOUT_CQ:
-		acked(&cq->mutex, &cq->cond, &cq->async_events_completed);
-		break;
-	case ABOUT_QP:
-		acked(&qp->mutex, &qp->cond, &qp->events_completed);
-		break;
-	case ABOUT_SRQ:
-		acked(&srq->mutex, &srq->cond, &srq->events_completed);
-		break;
-	case ABOUT_DEVICE:
-		break;
+	case ABOUT_CQ: acked(&cq->mutex, &cq->cond, &cq->async_events_completed); break;
+	case ABOUT_QP: acked(&qp->mutex, &qp->cond, &qp->events_completed); break;
+	case ABOUT_SRQ: acked(&srq->mutex, &srq->cond, &srq->events_completed); break;
+	case ABOUT_DEVICE: break;
 	}
 }

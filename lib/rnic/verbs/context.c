@@ -16,8 +16,8 @@ static void ops_set(struct verbs_context *v)
 	struct ibv_context_ops *o = &v->context.ops;
 
 	o->_compat_query_device = (int (*)(struct ibv_context *, struct ibv_device_attr *))(void (*)(void))gone;
-	o->_compat_query_port = (int (*)(struct ibv_context *, uint8_t,
-					 struct _compat_ibv_port_attr *))(void (*)(void))gone;
+	o->_compat_query_port =
+		(int (*)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *))(void (*)(void))gone;
 	o->_compat_alloc_pd = o->_compat_dealloc_pd = o->_compat_reg_mr = o->_compat_rereg_mr = gone;
 	o->_compat_dereg_mr = o->_compat_create_cq = o->_compat_cq_event = o->_compat_resize_cq = gone;
 	o->_compat_destroy_cq = o->_compat_create_srq = o->_compat_modify_srq = o->_compat_query_srq = gone;

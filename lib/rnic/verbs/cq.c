@@ -21,8 +21,11 @@ static int cq_rings_make(struct rnic_session *s, uint32_t slots, struct rings *r
 	if (r->off == 0)
 		return ENOMEM;
 	for (uint32_t i = 0; i < s->workers; i++) {
-		struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .off = r->off + i * r->stride,
-					 .nslots = slots, .slot_size = QP_CQE_SIZE };
+		struct spsc_place at = { .region = s->queues,
+					 .region_size = IPC_QUEUES_SIZE,
+					 .off = r->off + i * r->stride,
+					 .nslots = slots,
+					 .slot_size = QP_CQE_SIZE };
 		if (spsc_cons_attach(&r->ring[i], &at) != SPSC_OK)
 			return EINVAL;
 	}
@@ -110,8 +113,10 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, s
 			     int comp_vector)
 {
 	RNIC_BESIDE(ibv_create_cq, c, NULL, c, cqe, cq_context, channel, comp_vector);
-	struct ibv_cq_init_attr_ex a = { .cqe = cqe > 0 ? (uint32_t)cqe : 0, .cq_context = cq_context,
-					 .channel = channel, .comp_vector = (uint32_t)comp_vector };
+	struct ibv_cq_init_attr_ex a = { .cqe = cqe > 0 ? (uint32_t)cqe : 0,
+					 .cq_context = cq_context,
+					 .channel = channel,
+					 .comp_vector = (uint32_t)comp_vector };
 	struct rnic_cq *cq = cq_make(c, &a);
 
 	return cq != NULL ? ibv_cq_ex_to_cq(&cq->ex) : NULL;

@@ -32,7 +32,8 @@ static struct rnic_dev *dev_make(struct rnic_session *s, uint32_t index)
 	d->ibv.transport_type = d->info.roce ? IBV_TRANSPORT_IB : IBV_TRANSPORT_IWARP;
 	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", d->info.name);
 	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs-%s", d->info.name);
-	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/" RNIC_DEV_PREFIX "%s", d->info.name);
+	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/" RNIC_DEV_PREFIX "%s",
+		 d->info.name);
 	snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "/sys/class/infiniband/%s", d->info.name);
 	return d;
 }

@@ -7,10 +7,10 @@
 #undef ibv_reg_mr_iova
 
 #define ACCESS_REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
+#define ACCESS_WRITES         (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
 /* Understood and without meaning here: pages are what they are; iova says where 0 is. */
 #define ACCESS_IGNORED (IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ZERO_BASED)
-#define ACCESS_SENT (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
+#define ACCESS_SENT    (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 static int access_check(unsigned int access)
 {
@@ -60,8 +60,11 @@ static int mr_tell(struct rnic_mr *mr, uint32_t old)
 	struct rnic_session *s = mr->s;
 	uint64_t size = mr->back.n * sizeof(struct ipc_piece);
 	uint64_t off = rnic_shm_alloc(s->shm, size);
-	struct ipc_msg m = { .reg_mr = { .iova = mr->iova, .len = mr->ibv.length, .pieces_off = off,
-					 .npieces = mr->back.n, .mr = old } };
+	struct ipc_msg m = { .reg_mr = { .iova = mr->iova,
+					 .len = mr->ibv.length,
+					 .pieces_off = off,
+					 .npieces = mr->back.n,
+					 .mr = old } };
 	int rc;
 
 	if (off == 0)

@@ -10,7 +10,8 @@ struct rnic_mw {
 struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct rnic_session *s = rnic_pd(pd)->s;
-	struct ipc_msg m = { .type = IPC_ALLOC_MW, .len = IPC_MSG_LEN(alloc_mw),
+	struct ipc_msg m = { .type = IPC_ALLOC_MW,
+			     .len = IPC_MSG_LEN(alloc_mw),
 			     .alloc_mw = { .pd = rnic_pd(pd)->number, .type = type } };
 	struct rnic_mw *mw = calloc(1, sizeof(*mw));
 	int rc;
@@ -24,8 +25,9 @@ struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		return NULL;
 	}
 	mw->s = s;
-	mw->ibv = (struct ibv_mw){ .context = pd->context, .pd = pd, .rkey = m.reg_mr_ok.stag,
-				   .handle = m.reg_mr_ok.handle, .type = type };
+	mw->ibv = (struct ibv_mw){
+		.context = pd->context, .pd = pd, .rkey = m.reg_mr_ok.stag, .handle = m.reg_mr_ok.handle, .type = type
+	};
 	return &mw->ibv;
 }
 
@@ -43,9 +45,11 @@ int rnic_dealloc_mw(struct ibv_mw *ibmw)
 /* Windows of type 1: each bind gives a new key, which is the caller's to hand out. */
 int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
-	struct ibv_send_wr *bad, wr = { .wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = bind->send_flags,
-					.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey),
-						     .bind_info = bind->bind_info } };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = bind->wr_id,
+		       .opcode = IBV_WR_BIND_MW,
+		       .send_flags = bind->send_flags,
+		       .bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info } };
 	int rc;
 
 	if (mw->pd->handle != qp->pd->handle ||

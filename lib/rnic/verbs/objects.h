@@ -10,11 +10,11 @@
 /* ---- private to lib/rnic/verbs ---- */
 
 struct rnic_pd {
-	struct ibv_pd ibv;         /* first */
+	struct ibv_pd ibv; /* first */
 	struct rnic_session *s;
-	uint32_t number;           /* the daemon's handle of it: ibv.handle, but for an imported one */
-	struct rnic_pd *parent;    /* a parent domain's PD; NULL: a PD of its own */
-	uint32_t refs;             /* atomic: parent domains of this PD */
+	uint32_t number;        /* the daemon's handle of it: ibv.handle, but for an imported one */
+	struct rnic_pd *parent; /* a parent domain's PD; NULL: a PD of its own */
+	uint32_t refs;          /* atomic: parent domains of this PD */
 };
 
 struct rnic_chan {
@@ -23,64 +23,64 @@ struct rnic_chan {
 };
 
 struct rnic_cq {
-	struct ibv_cq_ex ex;       /* first: an ibv_cq is its beginning */
+	struct ibv_cq_ex ex; /* first: an ibv_cq is its beginning */
 	struct rnic_session *s;
 	struct qp_cq_shm *shm;
 	uint64_t shm_off;
 	uint64_t rings_off, rings_size; /* in the queue region; ibv_resize_cq changes them */
-	uint32_t comp_events;      /* handed out by ibv_get_cq_event; under the channel's lock */
-	uint32_t async_events;     /* handed out by ibv_get_async_event; under the async queue's lock */
-	uint32_t refs;             /* atomic: QPs */
-	bool is_ex;                /* polled through ibv_start_poll */
+	uint32_t comp_events;           /* handed out by ibv_get_cq_event; under the channel's lock */
+	uint32_t async_events;          /* handed out by ibv_get_async_event; under the async queue's lock */
+	uint32_t refs;                  /* atomic: QPs */
+	bool is_ex;                     /* polled through ibv_start_poll */
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* all below */
-	uint32_t nrings;           /* one per worker */
-	uint32_t turn;             /* ring to look at first */
-	uint32_t empty;            /* polls in a row that found nothing */
-	struct qp_cqe cur;         /* between ibv_start_poll and ibv_end_poll */
+	uint32_t nrings;                                 /* one per worker */
+	uint32_t turn;                                   /* ring to look at first */
+	uint32_t empty;                                  /* polls in a row that found nothing */
+	struct qp_cqe cur;                               /* between ibv_start_poll and ibv_end_poll */
 	struct spsc_cons ring[IPC_MAX_WORKERS];
 };
 
 struct rnic_sq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
-	uint8_t sig_all;           /* QP_WF_SIGNALED or 0 */
+	uint8_t sig_all; /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
-	uint32_t ud_mtu;           /* of a datagram queue pair: bytes of a message at most; 0: it is none */
+	uint32_t ud_mtu; /* of a datagram queue pair: bytes of a message at most; 0: it is none */
 	struct spsc_prod ring;
 	/* Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding. */
 	uint32_t max_wr;
-	uint32_t posted, retired;  /* since ever; `retired` is looked for when the queue seems full */
+	uint32_t posted, retired; /* since ever; `retired` is looked for when the queue seems full */
 	uint32_t ends_mask;
-	uint32_t *ends;            /* by number of the work request: the ring's index behind its last slot */
+	uint32_t *ends; /* by number of the work request: the ring's index behind its last slot */
 	/* an open ibv_wr_start() */
-	uint32_t staged;           /* slots written and not yet published */
+	uint32_t staged; /* slots written and not yet published */
 	uint32_t staged_wrs;
 	int err;
 	struct qp_wqe *cur;
-	bool addressed;            /* ibv_wr_set_ud_addr has been called for it */
-	uint8_t *wqe;              /* buffer of the work request under construction */
+	bool addressed; /* ibv_wr_set_ud_addr has been called for it */
+	uint8_t *wqe;   /* buffer of the work request under construction */
 };
 
 /* The receive queue of a QP, or a shared one. Every receive takes wqe_slots slots, so it holds a known number of them. */
 struct rnic_rq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t sge_end;          /* as many SGEs are too many; 0: there is no such queue */
+	uint32_t sge_end; /* as many SGEs are too many; 0: there is no such queue */
 	uint32_t wqe_slots;
-	bool asks;                 /* roce: the worker may want to be told of what is posted */
+	bool asks; /* roce: the worker may want to be told of what is posted */
 	struct spsc_prod ring;
 };
 
 struct rnic_srq {
-	struct ibv_srq ibv;        /* first */
+	struct ibv_srq ibv; /* first */
 	struct rnic_session *s;
 	uint64_t shm_off, shm_size;
 	uint32_t max_wr, max_sge;
-	uint32_t async_events;     /* under the async queue's lock */
-	uint32_t refs;             /* atomic: QPs */
+	uint32_t async_events; /* under the async queue's lock */
+	uint32_t refs;         /* atomic: QPs */
 	struct rnic_rq rq;
 };
 
 struct rnic_qp {
-	struct ibv_qp_ex ex;       /* first: an ibv_qp is its beginning */
+	struct ibv_qp_ex ex; /* first: an ibv_qp is its beginning */
 	struct rnic_session *s;
 	struct qp_shm *shm;
 	uint64_t shm_off, shm_size;
@@ -90,24 +90,24 @@ struct rnic_qp {
 	struct rnic_sq sq;
 	struct rnic_rq rq;
 	struct ibv_qp_cap cap;
-	struct ibv_qp_attr attr;   /* what was set and only needs to be told again */
-	bool is_ex;                /* created with send ops */
-	uint32_t async_events;     /* under the async queue's lock */
-	struct rn_link link;       /* qp.c: all QPs of the process */
+	struct ibv_qp_attr attr; /* what was set and only needs to be told again */
+	bool is_ex;              /* created with send ops */
+	uint32_t async_events;   /* under the async queue's lock */
+	struct rn_link link;     /* qp.c: all QPs of the process */
 };
 
 struct rnic_mr {
-	struct ibv_mr ibv;         /* first */
+	struct ibv_mr ibv; /* first */
 	struct rnic_session *s;
-	bool imported;             /* another process's: all below is not known */
-	uint32_t number;           /* the daemon's handle of it; ibv.handle is the STag's index, for all who share the PD */
+	bool imported;   /* another process's: all below is not known */
+	uint32_t number; /* the daemon's handle of it; ibv.handle is the STag's index, for all who share the PD */
 	unsigned int access;
 	uint64_t iova;
-	struct rnic_backing back;  /* zeroed: a null region */
+	struct rnic_backing back; /* zeroed: a null region */
 };
 
 struct rnic_ah {
-	struct ibv_ah ibv;         /* first */
+	struct ibv_ah ibv; /* first */
 	uint8_t addr[QP_UD_ADDR_LEN];
 	uint8_t hop_limit;
 };
@@ -143,10 +143,10 @@ int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 void rnic_doorbell(struct rnic_qp *qp);
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
 void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type);
-#define RNIC_SEND_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | \
-		       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM | \
-		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define RNIC_SEND_OPS \
+	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV | \
+	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 #define RNIC_SEND_OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
 /* Bytes of a send WQE between its fixed part and its SGEs or inline data. */
@@ -183,7 +183,8 @@ static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used,
 }
 
 /* srq.c */
-struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a); /* there are none: unsupported.c */
+struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c,
+				struct ibv_xrcd_init_attr *a); /* there are none: unsupported.c */
 
 /* mw.c */
 struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);

@@ -48,8 +48,8 @@ struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent
 	struct rnic_pd *pd;
 
 	if (a->pd == NULL || a->pd->context != c ||
-	    (a->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
-					IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))) {
+	    (a->comp_mask &
+	     ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))) {
 		errno = a->pd == NULL || a->pd->context != c ? EINVAL : EOPNOTSUPP;
 		return NULL;
 	}

@@ -66,7 +66,8 @@ static uint8_t read_zero8(struct ibv_cq_ex *ex)
 /* The entry has the low half of the time; it is less than four seconds old or nobody can tell. */
 static uint64_t made_at(const struct ibv_cq_ex *ex, clockid_t clock)
 {
-	uint64_t now = rnic_clock(CLOCK_MONOTONIC), age = (uint32_t)((uint32_t)now - ((const struct rnic_cq *)ex)->cur.when);
+	uint64_t now = rnic_clock(CLOCK_MONOTONIC),
+		 age = (uint32_t)((uint32_t)now - ((const struct rnic_cq *)ex)->cur.when);
 
 	return (clock == CLOCK_MONOTONIC ? now : rnic_clock(clock)) - age;
 }

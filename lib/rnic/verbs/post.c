@@ -11,7 +11,8 @@
 #define STATE_INIT  1
 #define STATE_ERR   6
 
-#define BIND_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+#define BIND_ACCESS \
+	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
 
 /* ---- binds of memory windows, which wr.c makes too ---- */
 
@@ -72,30 +73,19 @@ bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
 static inline enum qp_wr_op op_of(enum ibv_wr_opcode op)
 {
 	switch (op) {
-	case IBV_WR_SEND:
-		return QP_WR_SEND;
-	case IBV_WR_RDMA_WRITE:
-		return QP_WR_WRITE;
-	case IBV_WR_RDMA_READ:
-		return QP_WR_READ;
-	case IBV_WR_SEND_WITH_INV:
-		return QP_WR_SEND_INV;
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return QP_WR_WRITE_IMM;
-	case IBV_WR_SEND_WITH_IMM:
-		return QP_WR_SEND_IMM;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return QP_WR_CMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return QP_WR_FETCH_ADD;
-	case IBV_WR_LOCAL_INV:
-		return QP_WR_LOCAL_INV;
-	case IBV_WR_BIND_MW:
-		return QP_WR_BIND_MW;
+	case IBV_WR_SEND: return QP_WR_SEND;
+	case IBV_WR_RDMA_WRITE: return QP_WR_WRITE;
+	case IBV_WR_RDMA_READ: return QP_WR_READ;
+	case IBV_WR_SEND_WITH_INV: return QP_WR_SEND_INV;
+	case IBV_WR_RDMA_WRITE_WITH_IMM: return QP_WR_WRITE_IMM;
+	case IBV_WR_SEND_WITH_IMM: return QP_WR_SEND_IMM;
+	case IBV_WR_ATOMIC_CMP_AND_SWP: return QP_WR_CMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD: return QP_WR_FETCH_ADD;
+	case IBV_WR_LOCAL_INV: return QP_WR_LOCAL_INV;
+	case IBV_WR_BIND_MW: return QP_WR_BIND_MW;
 	case IBV_WR_TSO:
 	case IBV_WR_DRIVER1:
-	case IBV_WR_ATOMIC_WRITE:
-		break;
+	case IBV_WR_ATOMIC_WRITE: break;
 	}
 	return QP_WR_OPS;
 }
@@ -230,13 +220,18 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 		len += wr->sg_list[i].length;
 	if (len > sq->ud_mtu || (inl ? len > sq->max_inline : (uint32_t)wr->num_sge > sq->max_sge))
 		return EINVAL;
-	uint32_t bytes = QP_UD_ADDR_LEN + (inl ? (uint32_t)len : (uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
+	uint32_t bytes = QP_UD_ADDR_LEN +
+			 (inl ? (uint32_t)len : (uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge));
 	uint32_t slots = qp_wqe_slots(bytes);
 	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
-	*w = (struct qp_wqe){ .wr_id = wr->wr_id, .op = (uint8_t)op, .flags = flags_of(wr->send_flags) | sq->sig_all,
-			      .num_sge = (uint8_t)(inl ? 0 : wr->num_sge), .slots = (uint8_t)slots,
-			      .inline_len = (uint16_t)(inl ? len : 0), .hop_limit = rnic_ah(wr->wr.ud.ah)->hop_limit,
+	*w = (struct qp_wqe){ .wr_id = wr->wr_id,
+			      .op = (uint8_t)op,
+			      .flags = flags_of(wr->send_flags) | sq->sig_all,
+			      .num_sge = (uint8_t)(inl ? 0 : wr->num_sge),
+			      .slots = (uint8_t)slots,
+			      .inline_len = (uint16_t)(inl ? len : 0),
+			      .hop_limit = rnic_ah(wr->wr.ud.ah)->hop_limit,
 			      .aux = op == QP_WR_SEND_IMM ? wr->imm_data : 0,
 			      .ud = { .qpn = wr->wr.ud.remote_qpn, .qkey = wr->wr.ud.remote_qkey } };
 	memcpy(w->dgram.addr, rnic_ah(wr->wr.ud.ah)->addr, sizeof(w->dgram.addr));

@@ -189,7 +189,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp->s = ctx->s;
 	qp->sq.max_wr = a->cap.max_send_wr;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
-			a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
+			   a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
@@ -208,9 +208,14 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	RNIC_BESIDE(ibv_create_qp, pd->context, NULL, pd, init);
-	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context, .send_cq = init->send_cq,
-					 .recv_cq = init->recv_cq, .srq = init->srq, .cap = init->cap,
-					 .qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all, .pd = pd };
+	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context,
+					 .send_cq = init->send_cq,
+					 .recv_cq = init->recv_cq,
+					 .srq = init->srq,
+					 .cap = init->cap,
+					 .qp_type = init->qp_type,
+					 .sq_sig_all = init->sq_sig_all,
+					 .pd = pd };
 	struct ibv_qp *qp = qp_make(pd->context, &a);
 
 	if (qp != NULL)
@@ -239,8 +244,8 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 	}
 	qp = qp_make(c, a);
 	if (qp != NULL && ops) {
-		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE,
-				   QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) != 0) {
+		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
+		    0) {
 			ibv_destroy_qp(qp);
 			errno = ENOMEM;
 			return NULL;
@@ -320,7 +325,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	RNIC_BESIDE(ibv_modify_qp, ibqp->context, EINVAL, ibqp, a, mask);
 	struct rnic_qp *qp = rnic_qp(ibqp);
-	struct ipc_msg m = { .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp),
+	struct ipc_msg m = { .type = IPC_MODIFY_QP,
+			     .len = IPC_MSG_LEN(modify_qp),
 			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 

@@ -8,12 +8,12 @@
 
 #undef ibv_query_port
 
-#define PORT 1
-#define CORE_CLOCK_KHZ 1000000 /* completions carry nanoseconds */
-#define PKEY_DEFAULT 0xffff
-#define VENDOR_PART 1
-#define PHYS_LINK_UP 5  /* IBTA numbers of the physical port state */
-#define PHYS_DISABLED 3
+#define PORT             1
+#define CORE_CLOCK_KHZ   1000000 /* completions carry nanoseconds */
+#define PKEY_DEFAULT     0xffff
+#define VENDOR_PART      1
+#define PHYS_LINK_UP     5 /* IBTA numbers of the physical port state */
+#define PHYS_DISABLED    3
 #define PORT_ATTR_COMPAT offsetof(struct ibv_port_attr, port_cap_flags2)
 
 /* Tells anew: the address or the link may have changed. */

@@ -62,8 +62,10 @@ static bool huge_wanted(void)
 static int no_region(int err, uint64_t size)
 {
 	if (err == EFBIG)
-		rnic_complain("rnic: this process may not have a file of %llu MiB, which librnic shares with rnicd: raise its "
-			      "limit (ulimit -f unlimited)", (unsigned long long)(size >> 20));
+		rnic_complain(
+			"rnic: this process may not have a file of %llu MiB, which librnic shares with rnicd: raise its "
+			"limit (ulimit -f unlimited)",
+			(unsigned long long)(size >> 20));
 	else
 		rnic_complain("rnic: no %llu MiB of shared addresses: %s; see whether ulimit -v is unlimited",
 			      (unsigned long long)(size >> 20), strerror(err));
@@ -120,7 +122,8 @@ static int hello(struct rnic_session *s, const uint64_t size[IPC_REGIONS])
 	}
 	if (m.len != IPC_MSG_LEN(hello_ok) || m.hello_ok.version != IPC_VERSION) {
 		rnic_complain("rnic: librnic speaks version %d of the control protocol, rnicd version %u: "
-			      "install both from one release and restart rnicd", IPC_VERSION, m.hello_ok.version);
+			      "install both from one release and restart rnicd",
+			      IPC_VERSION, m.hello_ok.version);
 		return EPROTO;
 	}
 	if (m.hello_ok.workers == 0 || m.hello_ok.workers > IPC_MAX_WORKERS)

@@ -125,8 +125,12 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	}
 	mr->s = rnic_pd(pd)->s;
 	mr->imported = true;
-	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .length = m.token_mr_ok.len, .handle = handle,
-				   .lkey = m.token_mr_ok.stag, .rkey = m.token_mr_ok.stag };
+	mr->ibv = (struct ibv_mr){ .context = pd->context,
+				   .pd = pd,
+				   .length = m.token_mr_ok.len,
+				   .handle = handle,
+				   .lkey = m.token_mr_ok.stag,
+				   .rkey = m.token_mr_ok.stag };
 	return &mr->ibv;
 }
 

@@ -19,8 +19,9 @@ static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint
 static int ring_make(struct rnic_srq *srq, uint32_t slots)
 {
 	struct rnic_session *s = srq->s;
-	struct spsc_place at = { .region = s->queues, .region_size = IPC_QUEUES_SIZE, .nslots = slots,
-				 .slot_size = QP_SLOT_SIZE };
+	struct spsc_place at = {
+		.region = s->queues, .region_size = IPC_QUEUES_SIZE, .nslots = slots, .slot_size = QP_SLOT_SIZE
+	};
 
 	srq->shm_size = spsc_size(slots, QP_SLOT_SIZE);
 	srq->shm_off = at.off = rnic_shm_alloc(s->shm, srq->shm_size);
@@ -144,7 +145,10 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *a)
 	return 0;
 }
 
-static bool srq_async_of(const void *slot, void *arg) { return ((const struct ipc_async_event *)slot)->cookie == (uintptr_t)arg; }
+static bool srq_async_of(const void *slot, void *arg)
+{
+	return ((const struct ipc_async_event *)slot)->cookie == (uintptr_t)arg;
+}
 
 int ibv_destroy_srq(struct ibv_srq *ibsrq)
 {

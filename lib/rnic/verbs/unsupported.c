@@ -35,7 +35,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 {
 	RNIC_BESIDE(ibv_reg_dmabuf_mr, pd->context, NULL, pd, offset, length, iova, fd, access);
 	if (fd >= 0) /* else a program only asks whether there is such a thing */
-		rnic_unsupported("ibv_reg_dmabuf_mr", "memory of other devices cannot be shared: copy it to the program's own");
+		rnic_unsupported("ibv_reg_dmabuf_mr",
+				 "memory of other devices cannot be shared: copy it to the program's own");
 	return none();
 }
 
@@ -45,10 +46,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
 	return none();
 }
 
-void ibv_unimport_dm(struct ibv_dm *dm)
-{
-	RNIC_BESIDE_VOID(ibv_unimport_dm, dm->context, dm);
-}
+void ibv_unimport_dm(struct ibv_dm *dm) { RNIC_BESIDE_VOID(ibv_unimport_dm, dm->context, dm); }
 
 /* ---- enhanced connection establishment (ECE) of InfiniBand ---- */
 

@@ -14,7 +14,7 @@ struct rnic_session *rnic_session_get(void);
 /* ---- devices and contexts ---- */
 
 struct rnic_dev {
-	struct ibv_device ibv;     /* first: applications read its fields */
+	struct ibv_device ibv; /* first: applications read its fields */
 	uint32_t index;
 	struct ipc_dev_info info;
 };

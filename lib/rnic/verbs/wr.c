@@ -33,8 +33,9 @@ static void flush(struct rnic_sq *sq)
 	if (w == NULL || sq->err != 0)
 		return;
 	sq->cur = NULL;
-	slots = qp_wqe_slots(rnic_sq_head(sq) + ((w->flags & QP_WF_INLINE) != 0 ? w->inline_len :
-			     w->num_sge * (uint32_t)sizeof(struct qp_sge)));
+	slots = qp_wqe_slots(rnic_sq_head(sq) + ((w->flags & QP_WF_INLINE) != 0
+							 ? w->inline_len
+							 : w->num_sge * (uint32_t)sizeof(struct qp_sge)));
 	if (!addressed(sq, w)) {
 		sq->err = EINVAL;
 		return;
@@ -83,10 +84,7 @@ static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
 	wr_rdma(ex, QP_WR_WRITE, rkey, raddr);
 }
 
-static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
-{
-	wr_rdma(ex, QP_WR_READ, rkey, raddr);
-}
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr) { wr_rdma(ex, QP_WR_READ, rkey, raddr); }
 
 static void fail(struct rnic_sq *sq, int err)
 {
