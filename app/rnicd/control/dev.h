@@ -11,7 +11,7 @@
 
 /* What a device says of itself. */
 #define DEV_MAX_PD      4096u
-#define DEV_MAX_MR      131071u /* entries of a device's STag table, all clients */
+#define DEV_MAX_MR      159999u /* entries of a device's STag table; user-share of them is more than quota-mrs */
 #define DEV_MAX_CQE     262144u
 #define DEV_MAX_WR      16384u
 #define DEV_MAX_SLOTS   (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
