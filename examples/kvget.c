@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +84,7 @@ static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_s
 static void server(struct rdma_cm_id *listener, struct bucket *table, const char *addr, const char *port)
 {
 	struct where here;
-	struct rdma_conn_param param = { .private_data = &here,
-					 .private_data_len = sizeof(here),
-					 .responder_resources = 4 };
+	struct rdma_conn_param param = { &here, sizeof(here), .responder_resources = 4 };
 
 	if (rdma_listen(listener, 16) != 0)
 		die("listening");
@@ -111,17 +109,11 @@ static void server(struct rdma_cm_id *listener, struct bucket *table, const char
 static void read_bucket(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *mr, const struct where *there,
 			uint32_t i)
 {
-	struct ibv_sge sge = { (uintptr_t)b, sizeof(*b), mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_READ,
-				  .wr.rdma = { be64toh(there->addr) + i * sizeof(*b), ntohl(there->rkey) } },
-			   *bad;
+	const uint64_t addr = be64toh(there->addr) + i * sizeof(*b);
 	struct ibv_wc wc;
 
 	do {
-		errno = ibv_post_send(id->qp, &wr, &bad);
-		if (errno != 0)
+		if (rdma_post_read(id, NULL, b, sizeof(*b), mr, 0, addr, ntohl(there->rkey)) != 0)
 			die("posting a Read");
 		while (ibv_poll_cq(id->send_cq, 1, &wc) == 0)
 			;
