@@ -207,8 +207,7 @@ static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct
 				    .optlen = o->optlen,
 				    .opt = p->opt,
 				    .ref = (uint64_t)(uintptr_t)&p->qp };
-	p->qp.iov = p->iov;
-	p->qp.n = 0;
+	p->qp = (struct rc_pkt){ .iov = p->iov };
 	uint32_t off = 0;
 	while (off < o->len) {
 		uint32_t left = o->len - off, take = left;
