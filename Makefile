@@ -20,7 +20,7 @@ demo: build
 	@scripts/demo.sh $(BUILD)
 
 test:
-	@scripts/deps.sh build test deb
+	@scripts/deps.sh build test deb lint
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run --repeat $(REPEAT) --only "$(ONLY)"
 
