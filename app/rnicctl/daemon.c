@@ -206,6 +206,12 @@ long daemon_pid(const struct daemon *d) { return d->pid; }
 const char *daemon_path(const struct daemon *d) { return d->path; }
 bool daemon_lost(const struct daemon *d) { return d->lost; }
 
+int daemon_gone(const struct daemon *d)
+{
+	fprintf(stderr, "rnicctl: rnicd (process %ld) does not answer any more\n", d->pid);
+	return 1;
+}
+
 json_t *daemon_ask(struct daemon *d, const char *command, const char *parameter)
 {
 	char line[PATH_BYTES];

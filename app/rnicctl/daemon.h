@@ -31,4 +31,7 @@ const char *daemon_path(const struct daemon *d);
 json_t *daemon_ask(struct daemon *d, const char *command, const char *parameter);
 bool daemon_lost(const struct daemon *d);
 
+/* Says on stderr that the daemon does not answer any more. Returns the exit status for that, 1. */
+int daemon_gone(const struct daemon *d);
+
 #endif

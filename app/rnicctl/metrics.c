@@ -61,7 +61,5 @@ int metrics_print(struct daemon *d)
 			metric(&counters[i], of[counters[i].group], label[counters[i].group]);
 	for (uint32_t g = 0; g < COUNTER_GROUPS; g++)
 		json_decref(of[g]);
-	if (!whole)
-		fprintf(stderr, "rnicctl: rnicd (process %ld) does not answer any more\n", daemon_pid(d));
-	return whole ? 0 : 1;
+	return whole ? 0 : daemon_gone(d);
 }

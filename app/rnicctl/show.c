@@ -53,12 +53,6 @@ static const struct kind *kind_of(const char *name)
 	return NULL;
 }
 
-static int gone(const struct daemon *d)
-{
-	fprintf(stderr, "rnicctl: rnicd (process %ld) does not answer any more\n", daemon_pid(d));
-	return 1;
-}
-
 static int print_json(json_t *v)
 {
 	json_dumpf(v, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
@@ -160,7 +154,7 @@ static int show_one(struct daemon *d, const struct show *s, const struct kind *k
 	json_t *one = k->text ? NULL : daemon_ask(d, k->command, which);
 
 	if (one == NULL && daemon_lost(d))
-		return gone(d);
+		return daemon_gone(d);
 	if (one == NULL) {
 		fprintf(stderr, "rnicctl: there is nothing named %s among the %s: see rnicctl %s\n", which, k->name,
 			k->name);
@@ -183,7 +177,7 @@ int show_objects(struct daemon *d, const struct show *s, const char *name, const
 		return show_one(d, s, k, which);
 	list = show_collect(d, name);
 	if (list == NULL)
-		return gone(d);
+		return daemon_gone(d);
 	if (s->json)
 		return print_json(list);
 	if (k->text) {
@@ -201,7 +195,7 @@ int show_counters(struct daemon *d, const struct show *s)
 	json_t *all = daemon_ask(d, "/rnic/counters", NULL);
 
 	if (all == NULL)
-		return gone(d);
+		return daemon_gone(d);
 	if (s->json)
 		return print_json(all);
 	print_object(COUNTER_STACK, all, s->all);
@@ -219,7 +213,7 @@ int show_status(struct daemon *d, const struct show *s)
 		json_decref(ports);
 		json_decref(all);
 		json_decref(workers);
-		return gone(d);
+		return daemon_gone(d);
 	}
 	if (s->json)
 		return print_json(json_pack("{s:I, s:s, s:o, s:o, s:o}", "pid", (json_int_t)daemon_pid(d), "telemetry",

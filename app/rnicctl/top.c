@@ -139,7 +139,5 @@ int top_run(struct daemon *d, double interval, unsigned rounds)
 		before = after;
 	}
 	drop(&before);
-	if (!there)
-		fprintf(stderr, "rnicctl: rnicd (process %ld) does not answer any more\n", daemon_pid(d));
-	return there ? 0 : 1;
+	return there ? 0 : daemon_gone(d);
 }
