@@ -8,17 +8,6 @@
 #define ATTACK_H
 
 #include <stdint.h>
-#include <stdio.h>
-
-#define EXPECT(cond, ...) \
-	do { \
-		if (!(cond)) { \
-			printf("not true: %s: ", #cond); \
-			printf(__VA_ARGS__); \
-			printf("\n"); \
-			bad++; \
-		} \
-	} while (0)
 
 /* Another client's view: $N requests, one after the other. */
 int mode_probe(void);

@@ -7,6 +7,7 @@
  */
 #include "hostile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* Where the well-behaved side listens, and a region of it that may be written. */
 struct where {
@@ -17,16 +16,6 @@ struct where {
 	uint32_t stag;
 	uint64_t to;
 };
-
-#define EXPECT(cond, ...) \
-	do { \
-		if (!(cond)) { \
-			printf("not true: %s: ", #cond); \
-			printf(__VA_ARGS__); \
-			printf("\n"); \
-			bad++; \
-		} \
-	} while (0)
 
 /* hostile_queue.c: what lies in shared memory */
 int mode_wqe(const struct where *w);

@@ -8,10 +8,22 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "ipc/ipc.h"
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
+
+/* What the daemon owes this client. When it does not hold, the reason goes to stdout and the caller's `bad` grows. */
+#define EXPECT(cond, ...) \
+	do { \
+		if (!(cond)) { \
+			printf("not true: %s: ", #cond); \
+			printf(__VA_ARGS__); \
+			printf("\n"); \
+			bad++; \
+		} \
+	} while (0)
 
 #define RAW_QUEUES (UINT64_C(64) << 20)
 #define RAW_ARENA  (UINT64_C(256) << 20)

@@ -330,17 +330,23 @@ static void a_listener_that_failed_is_named_by_no_request(void **state)
 	assert_true(destroyed(in));
 }
 
+/* The id listens on every worker. */
+static void listens(uint32_t l)
+{
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
+	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
+	all_work();
+	all_done();
+	assert_int_equal(answer, 0);
+}
+
 static void a_listener_that_goes_is_named_by_no_request(void **state)
 {
 	uint32_t l = new_id(), in;
 	struct cm_id *id;
 
 	(void)state;
-	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
-	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
-	all_work();
-	all_done();
-	assert_int_equal(answer, 0);
+	listens(l);
 	a_request_comes();
 	in = 2;
 	id = table_get(&cl.cm, in);
@@ -355,10 +361,7 @@ static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
 	uint32_t l = new_id();
 
 	(void)state;
-	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
-	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
-	all_work();
-	all_done();
+	listens(l);
 	cl.waiting = EV_WAITING_MAX;
 	struct ev_node stuck = { .len = 1, .data = "" };
 	rn_list_push_back(&chan->events, &stuck.link); /* others wait before it */
@@ -375,10 +378,7 @@ static void a_request_beyond_its_users_share_leaves_no_id(void **state)
 	uint32_t l = new_id();
 
 	(void)state;
-	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
-	(void)CALL(cm_listen, cm_listen, .id = l, .backlog = 4);
-	all_work();
-	all_done();
+	listens(l);
 	may_have_more = false;
 	a_request_comes();
 	may_have_more = true;
