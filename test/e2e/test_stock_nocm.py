@@ -76,8 +76,11 @@ def immediate_data_atomics_and_shared_receive_queues():
     perftest("ib_send_bw", "-n", "500", "--use-srq", "-q", "8", personality="roce")
     perftest("ib_send_bw", "-n", "500", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", on=TWO, personality="roce")
     # Not both at once: with -e and -b perftest can sleep at both ends, each waiting for an event of the other.
-    for how in ("-e", "-b"):
-        perftest("ib_send_bw", "-n", "200", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", how, personality="roce")
+    perftest("ib_send_bw", "-n", "200", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", "-e", personality="roce")
+    # Connections that wait for receives, and for their port, at once: each must have its turn again. One run in fifteen
+    # met a connection that lost it.
+    for _ in range(30):
+        perftest("ib_send_bw", "-n", "200", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", "-b", personality="roce")
     waits = daemon("roce").telemetry("/rnic/counters")
     assert waits["rnr_waits"] > 0 and waits["rnr_timeouts"] == 0, waits
     for out in pair("ibv_srq_pingpong", ["-n", "200", "-g", "0"], TWO):

@@ -76,8 +76,10 @@ static uint32_t make_iss(const struct flow *f, uint64_t now)
 /* The one to be used next, NULL: all are in use. */
 static struct conn *free_conn(const struct rnicd_worker *w)
 {
-	if (w->conn_free != NULL)
-		return w->conn_free;
+	struct conn *c = rn_list_first(&w->conn_free, struct conn, link);
+
+	if (c != NULL)
+		return c;
 	return w->conns_used < w->n_conns ? &w->conns[w->conns_used] : NULL;
 }
 
@@ -117,11 +119,10 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 		memcpy(f.l2.dst, c->neigh->mac, PKT_MAC_LEN);
 	}
 	pkt_tcp_template_init(&c->tmpl, &f);
-	if (c == w->conn_free)
-		w->conn_free = c->next;
+	if (rn_link_linked(&c->link))
+		rn_list_remove(&w->conn_free, &c->link);
 	else
 		w->conns_used++;
-	c->next = NULL;
 	c->addr = *a;
 	c->port = port;
 	c->tx = &w->tx[a->port];
@@ -143,8 +144,7 @@ static void conn_free(struct rnicd_worker *w, struct conn *c)
 	c->neigh = NULL;
 	c->client = NULL;
 	c->dead = false;
-	c->next = w->conn_free;
-	w->conn_free = c;
+	rn_list_push_front(&w->conn_free, &c->link);
 }
 
 static void half_open_put(struct listener *l, struct conn *c)

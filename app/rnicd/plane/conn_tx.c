@@ -131,30 +131,28 @@ static uint32_t answer(struct rnicd_worker *w)
 
 uint32_t conn_transmit(struct rnicd_worker *w)
 {
-	struct conn *parked = NULL,
-		    **end = &parked; /* have more to send than their port had room for, or than their share */
+	struct rn_list parked = { NULL,
+				  NULL }; /* have more to send than their port had room for, or than their share */
+	struct conn *c;
 	struct rc *qc;
 	uint32_t answers = answer(w), count = 0;
 
 	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
 	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_ready_pop(&w->rc)) != NULL;) {
-		struct conn *c = conn_of(qc);
 		uint32_t before = count;
+		c = conn_of(qc);
 		fetch_next(w);
 		if (!send_segments(w, c, SHARE, &count)) {
 			looks += count == before;
-			c->next = NULL;
-			*end = c;
-			end = &c->next;
+			/* A connection that made itself ready during its turn comes twice (rc_rnr.c). */
+			if (!rn_link_linked(&c->link))
+				rn_list_push_back(&parked, &c->link);
 		}
 		arm(w, c);
 	}
-	for (struct conn *c = parked; c != NULL; c = parked) {
-		parked = c->next;
-		c->next = NULL;
+	while ((c = rn_list_pop(&parked, struct conn, link)) != NULL)
 		if (!c->dead)
 			rc_ready_put(&w->rc, &c->qc);
-	}
 	return answers + count;
 }
 

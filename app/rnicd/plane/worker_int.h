@@ -13,6 +13,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "base/rn_list.h"
 #include "base/rn_wheel.h"
 #include "border/bell.h"
 #include "border/event.h"
@@ -67,7 +68,7 @@ struct conn {
 	struct worker_client *client; /* NULL: never by reference */
 	struct listener *listener;    /* half open and on its list; NULL: not */
 	struct conn *half_prev, *half_next;
-	struct conn *next;      /* free list, or the list of parked connections */
+	struct rn_link link;    /* in conn_free, or in conn_transmit's list of parked connections */
 	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
 	bool dead;
 	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
@@ -118,8 +119,8 @@ struct rnicd_worker {
 	struct flow_table listens;
 	struct ud_table uds; /* datagram QPs */
 	struct ud_group *groups[UD_GROUP_HASH];
-	uint32_t ud_wanted; /* datagrams that met one */
-	struct conn *conn_free;
+	uint32_t ud_wanted;       /* datagrams that met one */
+	struct rn_list conn_free; /* struct conn, by link */
 	struct conn *dead;
 	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
 	uint32_t loop_head, loop_tail;
