@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "qp/qp_int.h"
 
-/* Rings that lie in one another would let two workers write the same slots: only the client's own loss. */
 static enum spsc_verdict ring_attach(const struct qp_cq_attr *a, uint32_t worker, struct spsc_prod *p)
 {
 	struct spsc_place at = {

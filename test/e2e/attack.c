@@ -29,6 +29,28 @@ int mode_probe(void)
 	return bad;
 }
 
+int mode_work(void)
+{
+	int n = atoi(getenv("N")), bad = 0, rc;
+	struct raw_job j = { .dev = 0 };
+
+	raw_must(raw_open(&j.r) == 0, "open");
+	rc = raw_pd(&j.r, 0, &j.pd);
+	for (int i = 0; i < n && rc == 0; i++) {
+		rc = raw_cq(&j.r, 0, 0, 16, &j.cq);
+		if (rc == 0)
+			rc = raw_qp(&j.r, j.pd, j.cq.handle, 16, &j.qp);
+		if (rc == 0)
+			rc = raw_call_handle(&j.r, IPC_DESTROY_QP, j.qp.handle);
+		if (rc == 0) /* every worker answers */
+			rc = raw_call_handle(&j.r, IPC_DESTROY_CQ, j.cq.handle);
+	}
+	EXPECT(rc == 0, "a request: %d (%s)", rc, j.r.text);
+	printf("%d rounds answered\n", n);
+	raw_close(&j.r);
+	return bad;
+}
+
 #define MODE(m) \
 	{ \
 #m, mode_##m \
@@ -37,8 +59,8 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } modes[] = {
-	MODE(probe),   MODE(lingering), MODE(unread),   MODE(fuse),      MODE(groups),  MODE(hijack),
-	MODE(numbers), MODE(channels),  MODE(mappings), MODE(listeners), MODE(clients),
+	MODE(probe),    MODE(lingering), MODE(unread),    MODE(fuse),    MODE(groups), MODE(hijack),   MODE(numbers),
+	MODE(channels), MODE(mappings),  MODE(listeners), MODE(clients), MODE(work),   MODE(flushing),
 };
 
 int main(int argc, char **argv)

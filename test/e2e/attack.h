@@ -9,8 +9,9 @@
 
 #include <stdint.h>
 
-/* Another client's view: $N requests, one after the other. */
+/* Another client's view: $N requests, one after the other; the same of requests that each worker carries out. */
 int mode_probe(void);
+int mode_work(void);
 
 /* attack_fds.c: descriptors whose closing takes as long as their owner likes */
 int mode_lingering(void);
@@ -21,6 +22,9 @@ int mode_channels(void);
 /* attack_map.c: memory that rnicd is asked to map */
 int mode_groups(void);
 int mode_mappings(void);
+
+/* attack_queue.c: what a worker is asked to do */
+int mode_flushing(void);
 
 /* attack_cm.c: connections, ports and listeners */
 int mode_hijack(void);

@@ -194,8 +194,8 @@ int mode_channels(void)
 		raw_must(raw_open(&r[i]) == 0, "open");
 	for (uint32_t i = 0; i < clients; i++) {
 		int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | EFD_NONBLOCK);
-		uint64_t at = raw_room(&r[i], spsc_size(16, IPC_EVENT_SLOT_SMALL));
 		for (;;) {
+			const uint64_t at = raw_room(&r[i], spsc_size(16, IPC_EVENT_SLOT_SMALL));
 			struct ipc_msg m = { .type = IPC_CREATE_CHANNEL,
 					     .len = IPC_MSG_LEN(create_channel),
 					     .create_channel = {

@@ -223,6 +223,23 @@ def one_user_leaves_listeners_to_others():
         goes(p)
 
 
+FLUSHED_IN_A_TURN = 2 * (4096 + 512)  # work requests at most, of a worker: at once and at its end (lib/qp/qp.c)
+
+
+@case
+def queues_full_of_flushes_hold_up_nobody_else():
+    with World() as d:
+        p = stays(d, "flushing", "flushing")
+        flushed = [d.counter("flushed")]
+        for _ in range(5):
+            d.run(helper("attack"), "work", N="100").ok()
+            flushed.append(d.counter("flushed"))
+        assert all(a < b for a, b in zip(flushed, flushed[1:])), f"the attack was over too soon: {flushed}"
+        most = [d.telemetry(f"/rnic/workers,{w}")["flushed_most"] for w in range(2)]
+        assert 0 < max(most) <= FLUSHED_IN_A_TURN, most
+        goes(p)
+
+
 @case
 def one_user_leaves_places_to_other_clients():
     with World() as d:

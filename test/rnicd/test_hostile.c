@@ -453,6 +453,92 @@ static void nothing_is_left_of_the_dead(void **state)
 	}
 }
 
+/* ---- queues that lie in one another ---- */
+
+/* One queue pair's places in the queue region. */
+struct places {
+	uint64_t shm, sq, rq;
+};
+
+static int make_qp(struct fc *c, struct places p, uint32_t pd, uint32_t cq, uint32_t *qp)
+{
+	struct ipc_msg m;
+	int rc = FC_CALL(c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .shm_off = p.shm,
+			 .sq_off = p.sq, .rq_off = p.rq, .sq_slots = 64, .rq_slots = 64);
+
+	*qp = m.create_qp_ok.handle;
+	return rc;
+}
+
+static void no_two_queues_lie_in_the_same_bytes(void **state)
+{
+	const uint64_t at = FC_PLACE(20), ring = spsc_size(64, 64);
+	const struct places good = { at, at + 4096, at + 4096 + ring };
+	const struct places bad[] = {
+		{ at, at, at + 2 * ring },                           /* a queue in the pair's own state */
+		{ at, at + 4096, at + 4096 },                        /* both queues in one ring */
+		{ at, at + 4096, at + 4096 + ring - 64 },            /* the last slot is the other one's */
+		{ at, at + 4096, FC_PLACE(0) + 4096 },               /* in the completion queue's ring */
+		{ at, FC_PLACE(0), at + 4096 },                      /* in what the completion queue shares */
+		{ at, at + 4096, FC_PLACE(3) },                      /* in an event queue */
+		{ at, at + 4096, sizeof(struct ipc_ctrl) - ring },   /* in the doorbells */
+		{ at, FC_PLACE(4), at + 4096 },                      /* in a shared receive queue */
+		{ FC_PLACE(1) + 4096, at + 4096, at + 4096 + ring }, /* in another pair's queue */
+	};
+	struct ipc_msg m;
+	struct fc c;
+	uint32_t qp;
+	int efd;
+
+	(void)state;
+	fc_join(&c, &d);
+	uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0);
+	fc_qp(&c, 1, pd, cq, NULL);
+	fc_chan(&c, 3, IPC_CHANNEL_COMP, &efd);
+	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_SRQ, create_srq, .pd = pd, .wqe_slots = 1, .ring_off = FC_PLACE(4),
+				 .ring_slots = 64),
+			 0);
+	for (size_t i = 0; i < RN_ARRAY_LEN(bad); i++)
+		assert_int_equal(make_qp(&c, bad[i], pd, cq, &qp), EINVAL);
+	/* A refused one has left nothing behind, and one that has gone neither. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(make_qp(&c, good, pd, cq, &qp), 0);
+		assert_int_equal(make_qp(&c, good, pd, cq, &(uint32_t){ 0 }), EINVAL);
+		assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_QP, handle, .handle = qp), 0);
+	}
+	close(efd);
+	fc_close(&c);
+}
+
+static void no_two_rings_of_completions_lie_in_the_same_bytes(void **state)
+{
+	const uint64_t one = spsc_size(64, 32), two = spsc_size(128, 32), at = FC_PLACE(20);
+	struct ipc_msg m;
+	struct fc c;
+
+	(void)state;
+	fc_join(&c, &d);
+#define CQ(off, stride) \
+	FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = at, .ring_off = off, .ring_stride = stride, .cqe = 64)
+#define LARGER(off, stride) \
+	FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 128, .ring_off = off, .ring_stride = stride)
+	assert_int_equal(CQ(at + 4096, 0), EINVAL); /* two workers' rings in one */
+	assert_int_equal(CQ(at + 4096, one - 64), EINVAL);
+	assert_int_equal(CQ(at, one), EINVAL); /* in its own word for arming */
+	assert_int_equal(CQ(at + 4096, one), 0);
+	uint32_t cq = m.handle.handle;
+	assert_int_equal(LARGER(at + 4096 + one, two), EINVAL); /* into the rings that it has */
+	assert_int_equal(LARGER(at + 16384, 64), EINVAL);
+	assert_int_equal(LARGER(at + 16384, two), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(21), .ring_off = at + 16384,
+				 .ring_stride = one, .cqe = 64),
+			 EINVAL);
+	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(21), .ring_off = at + 4096,
+				 .ring_stride = one, .cqe = 64),
+			 0); /* where the smaller ones were */
+	fc_close(&c);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, still_served)
 
 int main(void)
@@ -464,6 +550,8 @@ int main(void)
 		CASE(one_that_fills_its_eventfd),
 		CASE(one_that_breaks_its_event_ring),
 		CASE(doorbells_for_nothing),
+		CASE(no_two_queues_lie_in_the_same_bytes),
+		CASE(no_two_rings_of_completions_lie_in_the_same_bytes),
 		CASE(clients_without_end),
 		CASE(memory_that_there_is_not),
 		CASE(killed_in_the_middle_of_everything),

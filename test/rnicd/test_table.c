@@ -2,6 +2,7 @@
 /* The small helpers of the control plane: handles, owners' numbers, hugepages. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,8 +13,49 @@
 #include <cmocka.h>
 
 #include "control/huge.h"
+#include "base/rn_rng.h"
 #include "control/owner.h"
+#include "control/spans.h"
 #include "control/table.h"
+#include "ipc/ipc_shm.h"
+
+/* Against a map of bytes. */
+static void spans_have_no_byte_in_common(void **state)
+{
+	const uint64_t first = sizeof(struct ipc_ctrl);
+	enum { ROOM = 512, SPANS = 64 };
+	static uint8_t of[ROOM]; /* 1: some span has the byte */
+	struct span s[SPANS] = { 0 };
+	struct spans t = { 0 };
+	struct rn_rng r;
+
+	(void)state;
+	rn_rng_seed(&r, 1);
+	for (int n = 0; n < 200000; n++) {
+		const uint32_t i = rn_rng_below(&r, SPANS);
+		bool had = false;
+		if (s[i].len > 0) {
+			for (uint64_t b = 0; b < s[i].len; b++)
+				of[s[i].off - first + b] = 0;
+			spans_give(&t, &s[i]);
+			spans_give(&t, &s[i]);
+			continue;
+		}
+		const uint64_t len = rn_rng_below(&r, 20), off = rn_rng_below(&r, ROOM - 20);
+		for (uint64_t b = 0; b < len; b++)
+			had |= of[off + b] != 0;
+		s[i] = (struct span){ .off = first + off, .len = len };
+		assert_int_equal(spans_take(&t, &s[i]), had ? SPAN_OVERLAPS : SPAN_OK);
+		assert_int_equal(s[i].len, had ? 0 : len);
+		for (uint64_t b = 0; b < s[i].len; b++)
+			of[off + b] = 1;
+	}
+	for (uint32_t i = 0; i < SPANS; i++)
+		spans_give(&t, &s[i]);
+	assert_null(t.root);
+	s[0] = (struct span){ .off = first - 1, .len = 1 };
+	assert_int_equal(spans_take(&t, &s[0]), SPAN_OVERLAPS);
+}
 
 static void handles_are_small_and_used_again(void **state)
 {
@@ -151,6 +193,7 @@ static void hugepages_are_decided_and_explained(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(spans_have_no_byte_in_common),
 		cmocka_unit_test(handles_are_small_and_used_again),
 		cmocka_unit_test(a_walk_sees_each_once_also_while_they_go),
 		cmocka_unit_test(owners_are_found_by_number_and_kind),

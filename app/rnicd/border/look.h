@@ -25,6 +25,7 @@ enum stage {
 struct look_worker {
 	struct qp_stats qp;
 	uint64_t turns, sleeps;
+	uint64_t flushed_most; /* work requests in one turn */
 	uint64_t cycles[STAGES];
 	bool has_cycles;      /* it counts them */
 	uint32_t connections; /* in its flow table */

@@ -26,6 +26,7 @@
 #include "control/loop.h"
 #include "control/owner.h"
 #include "conn/rc.h"
+#include "control/spans.h"
 #include "control/table.h"
 #include "control/user.h"
 
@@ -99,7 +100,8 @@ struct client_cq {
 	struct client_chan *async; /* NULL: none */
 	struct ev_node ev;         /* its one undelivered completion event */
 	struct ipc_comp_event event;
-	bool told; /* its overrun has been reported */
+	bool told;                 /* its overrun has been reported */
+	struct span shm, rings[2]; /* one of the rings has a length; both while it is being resized */
 	struct qp_cq *cq;
 };
 
@@ -112,6 +114,7 @@ struct client_srq {
 	uint64_t cookie;
 	struct client_pd *pd;
 	struct client_chan *async; /* NULL: none */
+	struct span ring;
 	struct qp_srq *srq;
 };
 
@@ -147,7 +150,7 @@ struct client_qp {
 	enum client_qp_state state;
 	uint64_t rnr_ns; /* of struct qp */
 	uint32_t target; /* worker it moves to */
-	uint64_t shm_off;
+	struct span shm, sq, rq;
 	void (*then)(struct client_qp *q); /* LEAVING, ARRIVING: when it is there; ENDING: when it is over */
 	void *borrower;                    /* of client_qp_lend */
 	struct oob *oob;                   /* from RTR on without a connection manager; else NULL */
@@ -175,6 +178,7 @@ struct client {
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
 	uint64_t memory;                    /* registered, bytes */
 	uint64_t slots;                     /* of all queues */
+	struct spans spans;                 /* what its queues have of its queue region */
 	uint64_t pieces;                    /* of all memory regions */
 	uint32_t waiting;                   /* copies of events that wait for room in its queues */
 	uint32_t under_way; /* what will come back to it; its death waits for that. client_hold, client_unhold */

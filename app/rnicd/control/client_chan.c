@@ -22,7 +22,11 @@ static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const 
 		.slot_size = ch->slot_size,
 	};
 
-	return spsc_prod_attach(&ch->ring, &at);
+	enum spsc_verdict v = spsc_prod_attach(&ch->ring, &at);
+	if (v != SPSC_OK)
+		return v;
+	ch->span = (struct span){ .off = r->ring_off, .len = spsc_size(r->ring_slots, ch->slot_size) };
+	return spans_take(&c->spans, &ch->span) == SPAN_OK ? SPSC_OK : SPSC_BAD_RANGE;
 }
 
 void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
@@ -59,8 +63,10 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 			no = "no memory";
 	}
 	if (no != NULL) {
-		if (ch != NULL)
+		if (ch != NULL) {
+			spans_give(&c->spans, &ch->span);
 			user_give(c->user, USER_FDS, 0, 1);
+		}
 		free(ch);
 		client_error(c, EINVAL, "event channel: %s", no);
 		return;
@@ -90,6 +96,7 @@ void client_chan_free(struct client_chan *ch)
 	ev_chan_fini(ch);
 	owner_del(&ch->token);
 	table_del(&ch->c->chan, ch->handle);
+	spans_give(&ch->c->spans, &ch->span);
 	close(ch->fd);
 	user_give(ch->c->user, USER_FDS, 0, 1);
 	free(ch);

@@ -17,6 +17,7 @@
 #include "ipc/ipc_shm.h"
 #include "control/owner.h"
 #include "ring/spsc.h"
+#include "control/spans.h"
 
 struct client;
 
@@ -37,6 +38,7 @@ struct client_chan {
 	int fd;
 	uint32_t slot_size;
 	uint32_t users; /* CQs or CM ids that report here */
+	struct span span;
 	struct spsc_prod ring;
 	struct rn_list events; /* struct ev_node, waiting, the oldest first */
 	uint32_t waiting;

@@ -120,6 +120,17 @@ static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t
 				    .cqe = cqe };
 }
 
+/* Of all workers' rings; none of them lies in another. */
+static enum span_verdict take_rings(struct client *c, const struct qp_cq_attr *a, struct span *s)
+{
+	const uint64_t one = spsc_size(a->cqe, QP_CQE_SIZE);
+
+	if (a->workers > 1 && a->ring_stride < one)
+		return SPAN_OVERLAPS;
+	*s = (struct span){ .off = a->ring_off, .len = (a->workers - 1) * a->ring_stride + one };
+	return spans_take(&c->spans, s);
+}
+
 static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r, enum spsc_verdict *v)
 {
 	struct client_cq *q = calloc(1, sizeof(*q));
@@ -134,13 +145,23 @@ static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r,
 	*v = qp_cq_init(cq, &a);
 	if (*v != SPSC_OK)
 		goto fail;
-	q->handle = table_add(&c->cq, q);
+	q->shm = (struct span){ .off = a.shm_off, .len = sizeof(struct qp_cq_shm) };
+	enum span_verdict taken = spans_take(&c->spans, &q->shm);
+	if (taken == SPAN_OK)
+		taken = take_rings(c, &a, &q->rings[0]);
+	if (taken == SPAN_OVERLAPS)
+		*v = SPSC_BAD_RANGE;
+	q->handle = taken == SPAN_OK ? table_add(&c->cq, q) : 0;
 	if (q->handle == 0)
 		goto fail;
 	q->cq = cq;
 	owner_put(&q->owner, OWNER_CQ, a.owner);
 	return q;
 fail:
+	if (q != NULL) {
+		spans_give(&c->spans, &q->shm);
+		spans_give(&c->spans, &q->rings[0]);
+	}
 	free(q);
 	free(cq);
 	return NULL;
@@ -168,7 +189,8 @@ void client_create_cq(struct client *c)
 	if (q == NULL) {
 		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL,
 			     v == SPSC_OK ? "no memory for a completion queue"
-					  : "the completion queue does not lie in the queue region as it must");
+					  : "the completion queue does not lie in the queue region as it must, or lies "
+					    "in another queue");
 		return;
 	}
 	q->c = c;
@@ -197,6 +219,9 @@ void client_cq_free(struct client_cq *q)
 		q->async->users--;
 	owner_del(&q->owner);
 	q->c->slots -= q->cqe;
+	spans_give(&q->c->spans, &q->shm);
+	spans_give(&q->c->spans, &q->rings[0]);
+	spans_give(&q->c->spans, &q->rings[1]);
 	table_del(&q->c->cq, q->handle);
 	free(q->cq);
 	free(q);
@@ -248,6 +273,7 @@ struct cq_resize {
 	struct cmd cmd;
 	struct client_cq *q;
 	uint32_t cqe;
+	struct span *old; /* the rings that the new ones replace */
 	struct spsc_prod ring[QP_MAX_WORKERS];
 };
 
@@ -258,6 +284,7 @@ static void resized(struct cmd *cmd)
 
 	c->slots += e->cqe - e->q->cqe;
 	e->q->cqe = e->cqe;
+	spans_give(&c->spans, e->old);
 	free(e);
 	if (client_back(c))
 		client_ok(c);
@@ -285,15 +312,22 @@ void client_resize_cq(struct client *c)
 	}
 	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
 	struct cq_resize *e = calloc(1, sizeof(*e));
-	if (e == NULL || qp_cq_rings(&a, e->ring) != SPSC_OK) {
-		client_error(c, e == NULL ? ENOMEM : EINVAL,
-			     e == NULL ? "no memory"
-				       : "the completion queue does not lie in the queue region as it must");
+	enum span_verdict taken = SPAN_NO_MEMORY;
+	const uint32_t now = q->rings[0].len != 0 ? 0 : 1;
+	if (e != NULL)
+		taken = qp_cq_rings(&a, e->ring) != SPSC_OK ? SPAN_OVERLAPS : take_rings(c, &a, &q->rings[1 - now]);
+	if (taken != SPAN_OK) {
+		client_error(c, taken == SPAN_NO_MEMORY ? ENOMEM : EINVAL,
+			     taken == SPAN_NO_MEMORY
+				     ? "no memory"
+				     : "the completion queue does not lie in the queue region as it must, or lies "
+				       "in another queue");
 		free(e);
 		return;
 	}
 	e->q = q;
 	e->cqe = r->cqe;
+	e->old = &q->rings[now];
 	e->cmd = (struct cmd){ .type = CMD_CQ_RESIZE, .done = resized, .resize = { .cq = q->cq, .ring = e->ring } };
 	client_hold(c);
 	cmd_send_all(&e->cmd);

@@ -67,6 +67,29 @@ static bool take_bit(struct client *c, uint32_t *bit)
 
 static void give_bit(struct client *c, uint32_t bit) { c->db_used[bit / 64] &= ~(UINT64_C(1) << (bit % 64)); }
 
+static void give_spans(struct client_qp *q)
+{
+	spans_give(&q->c->spans, &q->shm);
+	spans_give(&q->c->spans, &q->sq);
+	spans_give(&q->c->spans, &q->rq);
+}
+
+/* The engine has found them in the region. */
+static enum span_verdict take_spans(struct client_qp *q, const struct qp_attr *a)
+{
+	q->shm = (struct span){ .off = a->shm_off, .len = sizeof(struct qp_shm) };
+	enum span_verdict v = spans_take(&q->c->spans, &q->shm);
+	if (v == SPAN_OK) {
+		q->sq = (struct span){ .off = a->sq_off, .len = spsc_size(a->sq_slots, QP_SLOT_SIZE) };
+		v = spans_take(&q->c->spans, &q->sq);
+	}
+	if (v == SPAN_OK && a->srq == NULL) {
+		q->rq = (struct span){ .off = a->rq_off, .len = spsc_size(a->rq_slots, QP_SLOT_SIZE) };
+		v = spans_take(&q->c->spans, &q->rq);
+	}
+	return v;
+}
+
 static void forget(struct client_qp *q)
 {
 	struct client *c = q->c;
@@ -86,6 +109,7 @@ static void forget(struct client_qp *q)
 		q->async->users--;
 	if (q->datagram)
 		user_give(c->user, USER_UDS, q->worker, 1);
+	give_spans(q);
 	client_qp_unplace(q);
 	free(q->qp);
 	free(q);
@@ -203,7 +227,10 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	const struct qp_tune t = client_qp_tune(q);
 	if (*v == QP_OK)
 		qp_set(qp, &t); /* no worker knows it yet */
-	if (*v != QP_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
+	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
+	if (taken == SPAN_OVERLAPS)
+		*v = QP_BAD_ATTR;
+	if (taken != SPAN_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
 	bool bit = take_bit(c, &q->db_bit);
 	q->handle = bit ? table_add(&c->qp, q) : 0;
@@ -218,6 +245,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	qpn_put(q);
 	return q;
 fail:
+	if (q != NULL && q->c != NULL)
+		give_spans(q);
 	free(q);
 	free(qp);
 	return NULL;
@@ -245,7 +274,8 @@ void client_create_qp(struct client *c)
 	if (q == NULL) {
 		client_error(c, v == QP_OK ? ENOMEM : EINVAL,
 			     v == QP_OK ? "no memory for a queue pair"
-					: "the queue pair's queues do not lie in the queue region as they must");
+					: "the queue pair's queues do not lie in the queue region as they must, or lie "
+					  "in another queue");
 		return;
 	}
 	q->pd->users++;
@@ -258,7 +288,6 @@ void client_create_qp(struct client *c)
 	if (async != NULL)
 		async->users++;
 	c->slots += q->slots;
-	q->shm_off = r.shm_off;
 	client_qp_place(q);
 	q->cmd.qp = client_qp_args(q);
 	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */

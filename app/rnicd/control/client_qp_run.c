@@ -84,7 +84,7 @@ static uint32_t idlest_worker(void)
 
 static void belongs_to(struct client_qp *q, uint32_t worker)
 {
-	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm_off);
+	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm.off);
 
 	q->worker = worker;
 	per_worker[worker]++;

@@ -43,6 +43,12 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 	*v = qp_srq_init(srq, &a);
 	if (*v != SPSC_OK)
 		goto fail;
+	s->ring = (struct span){ .off = r->ring_off, .len = spsc_size(r->ring_slots, QP_SLOT_SIZE) };
+	enum span_verdict taken = spans_take(&c->spans, &s->ring);
+	if (taken == SPAN_OVERLAPS)
+		*v = SPSC_BAD_RANGE;
+	if (taken != SPAN_OK)
+		goto fail;
 	s->handle = table_add(&c->srq, s);
 	if (s->handle == 0)
 		goto fail;
@@ -51,6 +57,8 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 	owner_put(&s->owner, OWNER_SRQ, a.owner);
 	return s;
 fail:
+	if (s != NULL)
+		spans_give(&c->spans, &s->ring);
 	free(s);
 	free(srq);
 	return NULL;
@@ -77,8 +85,10 @@ void client_create_srq(struct client *c)
 	struct client_srq *s = srq_new(c, &r, &v);
 	if (s == NULL) {
 		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL,
-			     v == SPSC_OK ? "no memory for a shared receive queue"
-					  : "the shared receive queue does not lie in the queue region as it must");
+			     v == SPSC_OK
+				     ? "no memory for a shared receive queue"
+				     : "the shared receive queue does not lie in the queue region as it must, or lies "
+				       "in another queue");
 		return;
 	}
 	s->c = c;
@@ -134,6 +144,7 @@ void client_srq_free(struct client_srq *s)
 	owner_del(&s->owner);
 	s->pd->users--;
 	s->c->slots -= s->slots;
+	spans_give(&s->c->spans, &s->ring);
 	table_del(&s->c->srq, s->handle);
 	free(s->srq);
 	free(s);

@@ -96,6 +96,7 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 	*l = (struct look_worker){ .qp = w->rc.qp.stats,
 				   .turns = w->turns,
 				   .sleeps = w->sleeps,
+				   .flushed_most = w->flushed_most,
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,
 				   .blocks_used = w->rc.cfg.blocks - w->rc.blk_left };

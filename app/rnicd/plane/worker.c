@@ -108,6 +108,13 @@ static void tell_behind(struct rnicd_worker *w)
 	w->rc.turns.behind = w->more && w->more_turns <= BACKLOG_TURNS;
 }
 
+/* Flushes are the one work of a turn that a client makes without a peer: that they are bounded is to be seen. */
+static void count_flushes(struct rnicd_worker *w)
+{
+	w->flushed_most = rn_max_u64(w->flushed_most, w->rc.qp.stats.flushed - w->flushed);
+	w->flushed = w->rc.qp.stats.flushed;
+}
+
 static uint32_t turn(struct rnicd_worker *w)
 {
 	uint32_t n;
@@ -130,6 +137,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += ud_transmit(w);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
+	count_flushes(w);
 	n += !rn_list_empty(&w->rc.qp.flushing); /* there is more to do in the next turn */
 	conn_bury(w);
 	stage_end(&w->stages, STAGE_EFFECTS);

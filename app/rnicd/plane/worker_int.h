@@ -105,6 +105,8 @@ struct rnicd_worker {
 	uint64_t shy_until;     /* until then it sleeps without spinning: the CPU is somebody else's too */
 	uint64_t nap;           /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps; /* counters */
+	uint64_t flushed;       /* work requests, before this turn */
+	uint64_t flushed_most;  /* in one turn */
 	struct stages stages;
 	uint32_t blind_ports;              /* a bit for each such port */
 	uint16_t share[RNICD_MAX_PORTS];   /* most frames that a port may bring in a turn: worker_rx.c */

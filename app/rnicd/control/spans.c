@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/spans.h"
+
+#include <search.h>
+
+#include "ipc/ipc_shm.h"
+
+/* Spans with a byte in common are equal, so a search finds what is in the way. Those in the tree have none in common. */
+static int compare(const void *a, const void *b)
+{
+	const struct span *s = a, *t = b;
+
+	return s->off + s->len <= t->off ? -1 : t->off + t->len <= s->off ? 1 : 0;
+}
+
+enum span_verdict spans_take(struct spans *t, struct span *s)
+{
+	if (s->len == 0)
+		return SPAN_OK;
+	if (s->off < sizeof(struct ipc_ctrl)) {
+		s->len = 0;
+		return SPAN_OVERLAPS;
+	}
+	struct span *const *at = tsearch(s, &t->root, compare);
+	if (at != NULL && *at == s)
+		return SPAN_OK;
+	s->len = 0;
+	return at == NULL ? SPAN_NO_MEMORY : SPAN_OVERLAPS;
+}
+
+void spans_give(struct spans *t, struct span *s)
+{
+	if (s->len != 0)
+		tdelete(s, &t->root, compare);
+	s->len = 0;
+}
