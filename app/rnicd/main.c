@@ -450,7 +450,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rnicd: the socket '%s' %s\n", sock, say);
 		return 1;
 	}
-	rnicd.cfg = conf.d;
+	memcpy(&rnicd.cfg, &conf.d, sizeof(rnicd.cfg)); /* reload.c compares bytes */
 	if (!level_over(o.level)) {
 		fprintf(stderr, "rnicd: --log-level must be error, warning, info or debug\n");
 		return 2;

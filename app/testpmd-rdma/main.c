@@ -7,23 +7,27 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { EXIT_GOOD = 0, EXIT_RUN = 1, EXIT_USAGE = 2 };
 
 static atomic_bool stop_wanted;
+static int stop_event = -1; /* an eventfd that says the same to the prompt */
 
 static void on_signal(int sig)
 {
 	/* The second one ends the program at once. */
 	signal(sig, SIG_DFL);
 	atomic_store(&stop_wanted, true);
+	eventfd_write(stop_event, 1);
 }
 
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART: fgets and poll return */
+	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART: poll returns */
 
+	stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
@@ -76,7 +80,7 @@ int main(int argc, char **argv)
 	}
 	catch_signals();
 	if (o.interactive)
-		return tp_shell(&o, stdin, &stop_wanted);
+		return tp_shell(&o, STDIN_FILENO, stop_event);
 	if (!o.server)
 		return client(&o);
 	v = tp_server(&o, &stop_wanted, &err);

@@ -2,11 +2,13 @@
 /* The prompt's thread reads commands; a run has a thread of its own, so that stop and show work while it goes on. */
 #include "tp_shell.h"
 #include "tp_clock.h"
+#include "tp_input.h"
 #include "tp_prompt.h"
 #include "tp_sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct shell {
@@ -15,6 +17,8 @@ struct shell {
 	struct tp_results results;
 	struct tp_progress progress;
 	struct tp_report report;
+	struct tp_input in;
+	int done; /* an eventfd: the run is over */
 	pthread_t thread;
 	bool started; /* the thread exists and is not joined */
 	atomic_bool running, stop;
@@ -30,6 +34,7 @@ static void *run_thread(void *arg)
 	sh->sum = tp_sweep(&sh->of_run, &env, &sh->report, &sh->results, false);
 	tp_report_end(&sh->report);
 	atomic_store(&sh->running, false);
+	eventfd_write(sh->done, 1);
 	return NULL;
 }
 
@@ -38,6 +43,14 @@ static void join(struct shell *sh)
 	if (sh->started)
 		pthread_join(sh->thread, NULL);
 	sh->started = false;
+}
+
+/* A signal ends the run. */
+static void wait_for_run(struct shell *sh)
+{
+	if (sh->started && tp_input_signal(&sh->in, sh->done))
+		atomic_store(&sh->stop, true);
+	join(sh);
 }
 
 static void start(struct shell *sh)
@@ -58,6 +71,8 @@ static void start(struct shell *sh)
 		return;
 	}
 	sh->of_run = *sh->o;
+	eventfd_t before;
+	eventfd_read(sh->done, &before);
 	atomic_store(&sh->stop, false);
 	atomic_store(&sh->running, true);
 	sh->started = pthread_create(&sh->thread, NULL, run_thread, sh) == 0;
@@ -137,36 +152,37 @@ static bool execute(struct shell *sh, const struct tp_command *cmd)
 		sh->results.n = 0;
 		pthread_mutex_unlock(&sh->results.lock);
 		break;
-	case TP_CMD_WAIT: join(sh); break;
+	case TP_CMD_WAIT: wait_for_run(sh); break;
 	case TP_CMD_HELP: fputs(tp_prompt_help, stdout); break;
 	case TP_CMD_QUIT: return false;
 	}
 	return true;
 }
 
-int tp_shell(struct tp_opts *o, FILE *in, atomic_bool *quit_signal)
+int tp_shell(struct tp_opts *o, int in, int signals)
 {
 	static struct shell sh = { .results = { .lock = PTHREAD_MUTEX_INITIALIZER } };
-	bool person = isatty(fileno(in)), go_on = true;
+	bool person = isatty(in), go_on = true;
 	struct tp_command cmd;
 	struct tp_err err;
 	char line[1024];
 
 	sh.o = o;
+	sh.in = (struct tp_input){ .fd = in, .signal = signals };
+	sh.done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	while (go_on) {
 		if (person) {
 			fputs("testpmd-rdma> ", stdout);
 			fflush(stdout);
 		}
-		if (fgets(line, sizeof(line), in) == NULL) {
-			/* A signal: the first ends the run, without one it ends the prompt. */
-			if (!atomic_exchange(quit_signal, false) || !atomic_load(&sh.running))
-				break;
-			clearerr(in);
+		enum tp_in got = tp_input_line(&sh.in, line);
+		if (got == TP_IN_SIGNAL && atomic_load(&sh.running)) {
 			putchar('\n');
 			stop(&sh);
 			continue;
 		}
+		if (got != TP_IN_LINE) /* a signal without a run ends the prompt */
+			break;
 		if (tp_prompt_parse(line, &cmd, &err) != TP_OK)
 			puts(err.text);
 		else
@@ -176,5 +192,6 @@ int tp_shell(struct tp_opts *o, FILE *in, atomic_bool *quit_signal)
 	atomic_store(&sh.stop, true);
 	join(&sh);
 	free(sh.results.list);
+	close(sh.done);
 	return sh.sum.failed + sh.sum.wrong > 0 ? 1 : 0;
 }

@@ -5,10 +5,10 @@
 
 #include "tp_opts.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
-
-/* Read commands from in until quit or its end. quit_signal: set by a signal handler, ends a run, then the prompt. */
-int tp_shell(struct tp_opts *o, FILE *in, atomic_bool *quit_signal);
+/*
+ * Reads commands from the descriptor `in` until quit or its end. signals: an eventfd that a signal handler writes to; a
+ * signal ends the run, and where there is none the prompt.
+ */
+int tp_shell(struct tp_opts *o, int in, int signals);
 
 #endif

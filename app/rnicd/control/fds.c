@@ -237,8 +237,8 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 		close_given(&reply.r);
 	else
 		take(j->key, &reply.r);
-	free(j);
 	run_those_that_may();
+	free(j);
 }
 
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r))

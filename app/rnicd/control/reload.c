@@ -25,7 +25,7 @@ static bool level_is_given;
 void reload_begin(const char *p, const struct conf *was, bool level_given)
 {
 	strncpy(path, p, sizeof(path) - 1);
-	now = *was;
+	memcpy(&now, was, sizeof(now));
 	level_is_given = level_given;
 }
 
@@ -46,11 +46,14 @@ static void workers_changed(struct cmd *cmd)
 	__atomic_store_n(&c->port->capture, made, __ATOMIC_RELEASE);
 }
 
+/* Padding is equal too: conf_load() zeroes a structure as a whole before it fills it in, and copies are of bytes. */
+static bool same_bytes(const void *a, const void *b, size_t len) { return memcmp(a, b, len) == 0; }
+
 static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 {
 	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[i];
 	struct change *c = &changes[i];
-	bool line = memcmp(&cfg->impair, &to->impair, sizeof(to->impair)) != 0 || cfg->rate_bps != to->rate_bps;
+	bool line = !same_bytes(&cfg->impair, &to->impair, sizeof(to->impair)) || cfg->rate_bps != to->rate_bps;
 	bool capture = strcmp(cfg->capture, to->capture) != 0;
 
 	if (!line && !capture)
@@ -62,7 +65,7 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 			  cfg->name, to->impair.limit);
 		return false;
 	}
-	cfg->impair = to->impair;
+	memcpy(&cfg->impair, &to->impair, sizeof(cfg->impair));
 	cfg->rate_bps = to->rate_bps;
 	if (capture) {
 		memcpy(cfg->capture, to->capture, sizeof(cfg->capture));
@@ -82,19 +85,20 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 /* Whether two configurations are one but for what can change. */
 static bool same_port(const struct rnicd_port_cfg *a, const struct rnicd_port_cfg *b)
 {
-	struct rnicd_port_cfg x = *b;
+	struct rnicd_port_cfg x;
 
-	x.impair = a->impair;
+	memcpy(&x, b, sizeof(x));
+	memcpy(&x.impair, &a->impair, sizeof(x.impair));
 	x.rate_bps = a->rate_bps;
 	memcpy(x.capture, a->capture, sizeof(x.capture));
-	return memcmp(a, &x, sizeof(x)) == 0;
+	return same_bytes(a, &x, sizeof(x));
 }
 
 static bool same_daemon(const struct conf *a, const struct conf *b)
 {
 	static struct conf x;
 
-	x = *b;
+	memcpy(&x, b, sizeof(x));
 	memcpy(x.d.port, a->d.port, sizeof(x.d.port));
 	x.d.n_ports = a->d.n_ports;
 	x.d.log_level = a->d.log_level;
@@ -102,7 +106,7 @@ static bool same_daemon(const struct conf *a, const struct conf *b)
 	x.d.fixed_mb = a->d.fixed_mb;
 	x.workers_line = a->workers_line;
 	x.control_cpu_line = a->control_cpu_line;
-	return memcmp(a, &x, sizeof(x)) == 0;
+	return same_bytes(a, &x, sizeof(x));
 }
 
 static bool same_ports(const struct conf *a, const struct conf *b)
