@@ -53,7 +53,7 @@ static void step(struct rig *r, struct input *in)
 		get(in, slot, sizeof(slot));
 		push(what & 1 ? q->rq.hdr : q->sq.hdr, slot);
 		break;
-	case 2: rc_doorbell(&n->ctx, &q->qp); break;
+	case 2: rc_doorbell(&n->ctx.rc, &q->qp); break;
 	case 3: rig_step(r); break;
 	case 4:
 		get(in, &which, 1);
@@ -67,7 +67,7 @@ static void step(struct rig *r, struct input *in)
 		break;
 	case 6:
 		get(in, &which, 1);
-		(void)rc_modify(&n->ctx, &q->qp, (enum qp_state)(which % 7));
+		(void)rc_modify(&n->ctx.rc, &q->qp, (enum qp_state)(which % 7));
 		break;
 	case 7: (void)rig_poll(&n->scq_client, &e); break;
 	}

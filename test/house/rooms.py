@@ -4,7 +4,7 @@
 import os
 
 # What each wing of rnicd may include from lib/.
-BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'conn', 'ipc']
+BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn', 'ipc']
 WINGS = ['border', 'plane', 'control']
 
 # room: the rooms it may include
@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     'iwarp': ['base', 'crc32c'],
     'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp'],
     'dgram': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'udp', 'qp'],
-    'conn': ['base', 'ring', 'wqe', 'iwarp', 'tcp_lite', 'qp'],
+    'rc': ['base', 'ring', 'wqe', 'iwarp', 'qp'],
+    'conn': ['base', 'tcp_lite', 'rc'],
     'ipc': ['base', 'ring'],
     # librnic: what lies in its folder itself is below its rooms.
     'rnic': ['base', 'ring', 'ipc'],
@@ -39,7 +40,7 @@ MAY_INCLUDE = {
 }
 
 # No allocation, no system call, no clock, no output, no state of their own.
-PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'conn']
+PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn']
 
 # The only room that knows DPDK.
 DPDK = ['rnicd'] + WINGS

@@ -43,8 +43,8 @@ def include_problems(path, text, here):
     return out
 
 
-# The message engine knows no carrier: no name of a carrier's protocol occurs in its code.
-CARRIERS = {'qp': re.compile(r'\b(tcpl|mpa|udpl|rc|dgram)_\w+')}
+# The message engine knows no carrier, the reliable connection no stream: no name of theirs occurs in the code.
+CARRIERS = {'qp': re.compile(r'\b(tcpl|mpa|udpl|rc|dgram)_\w+'), 'rc': re.compile(r'\b(tcpl|rc_tcp|udpl|dgram)_\w+')}
 COMMENT = re.compile(r'/\*.*?\*/', re.S)
 
 
@@ -52,7 +52,7 @@ def carrier_problems(path, text):
     names = CARRIERS.get(room_of(path))
     if names is None:
         return []
-    return ['%s: %s is a carrier\'s' % (path, m.group(0)) for m in names.finditer(COMMENT.sub('', text))]
+    return ['%s: %s belongs to another room' % (path, m.group(0)) for m in names.finditer(COMMENT.sub('', text))]
 
 
 # What stands below the line "private" of qp.h is for lib/qp and the carriers: rnicd calls functions. A QP that is in none of
@@ -124,6 +124,9 @@ def self_tests(tap):
     tap.case('a carrier\'s name in the message engine is found, a comment is not',
              [] if carrier_problems('lib/qp/x.c', 'tcpl_idle(c);') and carrier_problems('lib/qp/x.h', 'struct mpa_view v;')
              and not carrier_problems('lib/qp/x.c', '/* mpa_rx_next */ int rc;') else ['it is not so'])
+    tap.case('a stream\'s name in the reliable connection is found, the protocol\'s is not',
+             [] if carrier_problems('lib/rc/x.c', 'tcpl_idle(c);') and carrier_problems('lib/rc/x.h', 'struct rc_tcp_ctx *c;')
+             and not carrier_problems('lib/rc/x.c', 'mpa_rx_next(); qp_pull();') else ['it is not so'])
     qp = '/* private */ struct qp {\n\tuint8_t state; /* x */\n\tuint32_t sq_done, rq_done;\n\tstruct rn_slink link;\n};'
     tap.case('a private member of a queue pair is found',
              [] if private_members(qp) == {'state', 'sq_done', 'rq_done'}
@@ -146,7 +149,8 @@ def main():
     tap.case('every room is in the table', ['unknown room ' + r for r in sorted(unknown)])
     tap.case('no conditional compilation in .c files outside crc32c',
              [q for p, t, _ in code for q in condition_problems(p, t)])
-    tap.case('the message engine knows no carrier', [q for p, t, _ in code for q in carrier_problems(p, t)])
+    tap.case('the message engine knows no carrier, the reliable connection no stream',
+             [q for p, t, _ in code for q in carrier_problems(p, t)])
     header = next(t for p, t, _ in code if p == QP_HEADER)
     tap.case('rnicd leaves the private part of a queue pair alone',
              [q for p, t, _ in code for q in private_problems(p, t, private_members(header))])

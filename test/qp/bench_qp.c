@@ -27,19 +27,19 @@ static uint64_t clock_ns(void)
 static void turn(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id], *o = &r->n[!id];
-	struct rn_iov iov[RC_PKT_MAX_IOV];
+	struct rn_iov iov[RC_MAX_IOV];
 	struct tcpl_out out;
 	static uint8_t flat[10000];
-	struct rc *c;
+	struct rc_tcp *c;
 
-	n->ctx.qp.now = o->ctx.qp.now = r->now;
-	while ((c = rc_ready_pop(&n->ctx)) != NULL)
-		while (rc_out(&n->ctx, c, &out)) {
-			struct rc_pkt p = { .iov = iov };
-			p.n = rc_slices(c, &out, iov, RN_ARRAY_LEN(iov), &p.crc_due);
+	n->ctx.rc.qp.now = o->ctx.rc.qp.now = r->now;
+	while ((c = rc_tcp_ready_pop(&n->ctx)) != NULL)
+		while (rc_tcp_out(&n->ctx, c, &out)) {
+			struct rc_tcp_pkt p = { .iov = iov };
+			p.n = rc_tcp_slices(c, &out, iov, RN_ARRAY_LEN(iov), &p.crc_due);
 			if (p.n == 0 && out.len > 0) {
 				p.crc_due = false;
-				rc_copy(&n->ctx, c, &out, flat, &p.crc_due);
+				rc_tcp_copy(&n->ctx, c, &out, flat, &p.crc_due);
 				iov[0] = (struct rn_iov){ flat, out.len };
 				p.n = 1;
 			}
@@ -51,14 +51,14 @@ static void turn(struct rig *r, int id)
 					      .optlen = out.optlen,
 					      .opt = out.opt,
 					      .ref = (uint64_t)(uintptr_t)&p };
-			if (rc_segment(&o->ctx, &o->conn[c - n->conn], &s))
+			if (rc_tcp_segment(&o->ctx, &o->conn[c - n->conn], &s))
 				abort();
 		}
-	rc_flush(&n->ctx);
-	rc_drained(&n->ctx);
+	rc_flush(&n->ctx.rc);
+	rc_tcp_drained(&n->ctx);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (rc_get_state(&n->conn[f]) != RC_FREE && rc_next_wake(&n->conn[f]) <= r->now)
-			rc_timer(&n->ctx, &n->conn[f]);
+		if (rc_get_state(&n->conn[f].rc) != RC_FREE && rc_tcp_next_wake(&n->conn[f]) <= r->now)
+			rc_tcp_timer(&n->ctx, &n->conn[f]);
 }
 
 static void run(const char *name, const struct rig_cfg *cfg, uint8_t op, uint32_t len, uint32_t depth, uint64_t ms)

@@ -13,7 +13,7 @@
 #define NEVER RN_NEVER
 
 struct rig_pkt {
-	struct rc_pkt qp; /* first: its address is the ref */
+	struct rc_tcp_pkt qp; /* first: its address is the ref */
 	struct rn_iov iov[8];
 	struct rig_pkt *next;
 	uint64_t at, serial;
@@ -90,7 +90,7 @@ static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	attach_prod(&q->sq, n, a.sq_off, RIG_SLOTS, QP_SLOT_SIZE);
 	attach_prod(&q->rq, n, a.rq_off, RIG_SLOTS, QP_SLOT_SIZE);
-	assert_int_equal(rc_modify(&n->ctx, &q->qp, QP_S_INIT), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx.rc, &q->qp, QP_S_INIT), QP_OK);
 	return off;
 }
 
@@ -112,7 +112,7 @@ void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq)
 				   .sq_slots = RIG_SLOTS };
 
 	assert_int_equal(qp_init(&to->qp, &a), QP_OK);
-	assert_int_equal(rc_modify(&n->ctx, &to->qp, QP_S_INIT), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx.rc, &to->qp, QP_S_INIT), QP_OK);
 }
 
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd)
@@ -130,7 +130,7 @@ uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights
 static void node_make(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id];
-	struct rc_cfg cfg;
+	struct rc_tcp_cfg cfg;
 	uint64_t off = 0;
 
 	n->id = id;
@@ -141,19 +141,19 @@ static void node_make(struct rig *r, int id)
 		n->raw = calloc(1, sizeof(*n->raw));
 		return;
 	}
-	rc_cfg_default(&cfg, 0, r->cfg.mtu, RIG_FLOWS);
-	cfg.recs = r->cfg.recs ? r->cfg.recs : 1024;
-	cfg.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
-	cfg.stages = r->cfg.stages ? r->cfg.stages : 4;
-	cfg.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
-	cfg.wide = r->cfg.wide ? r->cfg.wide : cfg.blocks;
-	uint64_t size = rc_ctx_size(&cfg);
+	rc_tcp_cfg_default(&cfg, 0, r->cfg.mtu, RIG_FLOWS);
+	cfg.rc.recs = r->cfg.recs ? r->cfg.recs : 1024;
+	cfg.rc.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
+	cfg.rc.stages = r->cfg.stages ? r->cfg.stages : 4;
+	cfg.rc.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
+	cfg.rc.wide = r->cfg.wide ? r->cfg.wide : cfg.rc.blocks;
+	uint64_t size = rc_tcp_ctx_size(&cfg);
 	assert_true(size > 0);
 	n->pool = aligned_alloc(64, (size + 63) & ~UINT64_C(63));
 	memset(n->pool, 0, size);
-	assert_int_equal(rc_ctx_init(&n->ctx, &cfg, n->pool, size), QP_OK);
-	n->dgram.qp = &n->ctx.qp;
-	n->ctx.qp.now = r->now;
+	assert_int_equal(rc_tcp_ctx_init(&n->ctx, &cfg, n->pool, size), QP_OK);
+	n->dgram.qp = &n->ctx.rc.qp;
+	n->ctx.rc.qp.now = r->now;
 	n->region = aligned_alloc(4096, RIG_REGION);
 	memset(n->region, 0, RIG_REGION);
 	n->mem = calloc(1, RIG_MEM);
@@ -207,7 +207,7 @@ static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct
 				    .optlen = o->optlen,
 				    .opt = p->opt,
 				    .ref = (uint64_t)(uintptr_t)&p->qp };
-	p->qp = (struct rc_pkt){ .iov = p->iov };
+	p->qp = (struct rc_tcp_pkt){ .iov = p->iov };
 	uint32_t off = 0;
 	while (off < o->len) {
 		uint32_t left = o->len - off, take = left;
@@ -273,10 +273,10 @@ static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_o
 
 static void take_effects(struct rig *r, struct rig_node *n)
 {
-	struct rc_ctx *ctx = &n->ctx;
+	struct rc_tcp_ctx *ctx = &n->ctx;
 
-	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
-		struct qp_fx *fx = &ctx->qp.fx[i];
+	for (uint32_t i = 0; i < ctx->rc.qp.n_fx; i++) {
+		struct qp_fx *fx = &ctx->rc.qp.fx[i];
 
 		if (fx->type == QP_FX_CQ_NOTIFY) {
 			n->notifies++;
@@ -288,20 +288,20 @@ static void take_effects(struct rig *r, struct rig_node *n)
 			memcpy(n->priv[n->n_fx], fx->priv, rn_min_u32(fx->priv_len, 64));
 		n->n_fx++;
 		if (fx->type == QP_FX_CONNECT_REQUEST && !r->cfg.manual) {
-			uint32_t f = (uint32_t)(fx->conn - n->conn);
+			uint32_t f = (uint32_t)(rc_tcp_of(fx->conn) - n->conn);
 			const struct rc_accept a = { .qp = &n->q[f].qp,
 						     .ird = r->cfg.ird,
 						     .ord = r->cfg.ord,
 						     .priv = (const uint8_t *)"welcome",
 						     .priv_len = 7 };
-			assert_int_equal(rc_accept(ctx, fx->conn, &a), QP_OK);
+			assert_int_equal(rc_accept(&ctx->rc, fx->conn, &a), QP_OK);
 		}
 	}
 	for (uint32_t i = 0; i < ctx->n_refs; i++) {
 		free((void *)(uintptr_t)ctx->refs[i]);
 		n->held--;
 	}
-	rc_drained(ctx);
+	rc_tcp_drained(ctx);
 }
 
 static void raw_turn(struct rig *r, struct rig_node *n)
@@ -334,17 +334,17 @@ static void raw_turn(struct rig *r, struct rig_node *n)
 }
 
 /* Both ways to the bytes, in either order: the slices leave the CRC of a whole FPDU open, the copy has it. */
-static void bytes_of(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_out *o, uint8_t *buf)
+static void bytes_of(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *buf)
 {
 	struct rn_iov iov[128];
 	static uint8_t again[70000];
 	bool copy_first = (o->seq >> 3) & 1, crc_due, open = false;
 
 	if (copy_first)
-		rc_copy(ctx, c, o, buf, &open);
-	uint32_t n = rc_slices(c, o, iov, RN_ARRAY_LEN(iov), &crc_due);
+		rc_tcp_copy(ctx, c, o, buf, &open);
+	uint32_t n = rc_tcp_slices(c, o, iov, RN_ARRAY_LEN(iov), &crc_due);
 	if (!copy_first)
-		rc_copy(ctx, c, o, buf, &open);
+		rc_tcp_copy(ctx, c, o, buf, &open);
 	if (n == 0)
 		return;
 	assert_int_equal(rn_iov_len(iov, n), o->len);
@@ -359,7 +359,7 @@ static void bytes_of(struct rc_ctx *ctx, const struct rc *c, const struct tcpl_o
 void rig_turn(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id];
-	struct rc *c;
+	struct rc_tcp *c;
 	struct tcpl_out o;
 	static uint8_t buf[70000];
 
@@ -367,21 +367,21 @@ void rig_turn(struct rig *r, int id)
 		raw_turn(r, n);
 		return;
 	}
-	n->ctx.qp.now = r->now;
+	n->ctx.rc.qp.now = r->now;
 	do {
-		while ((c = rc_ready_pop(&n->ctx)) != NULL) {
-			while (rc_out(&n->ctx, c, &o)) {
+		while ((c = rc_tcp_ready_pop(&n->ctx)) != NULL) {
+			while (rc_tcp_out(&n->ctx, c, &o)) {
 				bytes_of(&n->ctx, c, &o, buf);
 				transmit(r, id, (uint32_t)(c - n->conn), &o, buf);
-				if (rc_ctx_full(&n->ctx))
+				if (rc_tcp_full(&n->ctx))
 					take_effects(r, n);
 			}
-			if (rc_ctx_full(&n->ctx))
+			if (rc_tcp_full(&n->ctx))
 				take_effects(r, n);
 		}
-		rc_flush(&n->ctx);
+		rc_flush(&n->ctx.rc);
 		take_effects(r, n);
-	} while (rc_ready_first(&n->ctx) != NULL);
+	} while (rc_tcp_ready_first(&n->ctx) != NULL);
 }
 
 static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
@@ -420,20 +420,20 @@ static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
 		free(p);
 }
 
-static struct rc_params params(struct rig *r, struct rig_node *n)
+static struct rc_tcp_params params(struct rig *r, struct rig_node *n)
 {
-	return (struct rc_params){
-		.dev = &n->dev,
+	return (struct rc_tcp_params){
+		.rc = { .dev = &n->dev,
+			.owner = 500,
+			.policy = { .rev = r->cfg.rev,
+				    .crc = r->cfg.crc,
+				    .markers = r->cfg.markers[n->id],
+				    .p2p = r->cfg.p2p,
+				    .rtr = r->cfg.rtr,
+				    .ird = r->cfg.ird,
+				    .ord = r->cfg.ord } },
 		.tcp = &n->tcp,
-		.owner = 500,
 		.iss = UINT32_MAX - rn_rng_below(&r->rng, 5000),
-		.policy = { .rev = r->cfg.rev,
-			    .crc = r->cfg.crc,
-			    .markers = r->cfg.markers[n->id],
-			    .p2p = r->cfg.p2p,
-			    .rtr = r->cfg.rtr,
-			    .ird = r->cfg.ird,
-			    .ord = r->cfg.ord },
 	};
 }
 
@@ -445,24 +445,24 @@ static void deliver(struct rig *r, struct rig_pkt *p)
 		raw_in(r, n, p);
 		return;
 	}
-	struct rc *c = &n->conn[p->flow];
-	n->ctx.qp.now = r->now;
-	if (rc_get_state(c) == RC_FREE) {
+	struct rc_tcp *c = &n->conn[p->flow];
+	n->ctx.rc.qp.now = r->now;
+	if (rc_get_state(&c->rc) == RC_FREE) {
 		if ((p->seg.flags & (TCPL_SYN | TCPL_ACK)) == TCPL_SYN) {
-			struct rc_params pr = params(r, n);
-			pr.owner += p->flow;
-			pr.flags = r->cfg.accept_flags;
-			(void)!rc_passive(&n->ctx, c, &p->seg, &pr);
+			struct rc_tcp_params pr = params(r, n);
+			pr.rc.owner += p->flow;
+			pr.rc.flags = r->cfg.accept_flags;
+			(void)!rc_tcp_passive(&n->ctx, c, &p->seg, &pr);
 		}
 		free(p);
 		return;
 	}
-	qp_burst(&n->ctx.qp, r->cfg.bulk ? 32 : 1);
-	if (rc_segment(&n->ctx, c, &p->seg))
+	qp_burst(&n->ctx.rc.qp, r->cfg.bulk ? 32 : 1);
+	if (rc_tcp_segment(&n->ctx, c, &p->seg))
 		n->held++;
 	else
 		free(p);
-	if (rc_ctx_full(&n->ctx))
+	if (rc_tcp_full(&n->ctx))
 		take_effects(r, n);
 }
 
@@ -473,8 +473,8 @@ static uint64_t node_wake(const struct rig_node *n)
 	if (n->raw != NULL)
 		return n->raw->open ? tcpl_next_wake(&n->raw->tcp) : NEVER;
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (rc_get_state(&n->conn[f]) != RC_FREE)
-			t = rn_min_u64(t, rc_next_wake(&n->conn[f]));
+		if (rc_get_state(&n->conn[f].rc) != RC_FREE)
+			t = rn_min_u64(t, rc_tcp_next_wake(&n->conn[f]));
 	return t;
 }
 
@@ -487,10 +487,10 @@ static void node_timer(struct rig *r, struct rig_node *n)
 			tcpl_timer(&n->raw->tcp, r->now, &ev);
 		return;
 	}
-	n->ctx.qp.now = r->now;
+	n->ctx.rc.qp.now = r->now;
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (rc_get_state(&n->conn[f]) != RC_FREE && rc_next_wake(&n->conn[f]) <= r->now)
-			rc_timer(&n->ctx, &n->conn[f]);
+		if (rc_get_state(&n->conn[f].rc) != RC_FREE && rc_tcp_next_wake(&n->conn[f]) <= r->now)
+			rc_tcp_timer(&n->ctx, &n->conn[f]);
 }
 
 /* One event: the next arrival or timer. */
@@ -538,21 +538,21 @@ void rig_settle(struct rig *r)
 
 void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len)
 {
-	struct rc_params p = params(r, &r->n[0]);
+	struct rc_tcp_params p = params(r, &r->n[0]);
 
-	p.owner += f;
-	p.flags = r->cfg.connect_flags;
-	p.qp = &r->n[0].q[f].qp;
-	p.priv = priv;
-	p.priv_len = len;
-	r->n[0].ctx.qp.now = r->now;
-	assert_int_equal(rc_connect(&r->n[0].ctx, &r->n[0].conn[f], &p), QP_OK);
+	p.rc.owner += f;
+	p.rc.flags = r->cfg.connect_flags;
+	p.rc.qp = &r->n[0].q[f].qp;
+	p.rc.priv = priv;
+	p.rc.priv_len = len;
+	r->n[0].ctx.rc.qp.now = r->now;
+	assert_int_equal(rc_tcp_connect(&r->n[0].ctx, &r->n[0].conn[f], &p), QP_OK);
 }
 
 void rig_connect(struct rig *r, uint32_t f)
 {
 	rig_connect_start(r, f, "hello", 5);
-	while (!rc_is_up(&r->n[0].conn[f]) || !rc_is_up(&r->n[1].conn[f]))
+	while (!rc_is_up(&r->n[0].conn[f].rc) || !rc_is_up(&r->n[1].conn[f].rc))
 		if (!rig_step(r))
 			fail_msg("no connection");
 	rig_turn(r, 0);
@@ -562,18 +562,18 @@ void rig_connect(struct rig *r, uint32_t f)
 void rig_connect_self(struct rig *r, uint32_t f)
 {
 	struct rig_node *n = &r->n[0];
-	struct rc_params p = params(r, n);
+	struct rc_tcp_params p = params(r, n);
 
-	p.owner += f;
-	p.flags = r->cfg.connect_flags | RC_SELF;
+	p.rc.owner += f;
+	p.rc.flags = r->cfg.connect_flags | RC_SELF;
 	r->mirror = true;
-	n->ctx.qp.now = r->now;
-	assert_int_equal(rc_connect(&n->ctx, &n->conn[f], &p), QP_OK);
+	n->ctx.rc.qp.now = r->now;
+	assert_int_equal(rc_tcp_connect(&n->ctx, &n->conn[f], &p), QP_OK);
 	while (rig_fx(r, 0, QP_FX_CONNECT_REPLY) == NULL)
 		if (!rig_step(r))
 			fail_msg("its TCP does not open");
-	assert_int_equal(rc_attach(&n->ctx, &n->conn[f], &n->q[f].qp), QP_OK);
-	while (!rc_is_up(&n->conn[f]))
+	assert_int_equal(rc_attach(&n->ctx.rc, &n->conn[f].rc, &n->q[f].qp), QP_OK);
+	while (!rc_is_up(&n->conn[f].rc))
 		if (!rig_step(r))
 			fail_msg("no connection");
 }
@@ -631,22 +631,22 @@ static void node_free(struct rig *r, struct rig_node *n)
 		free(n->raw);
 		return;
 	}
-	n->ctx.qp.now = r->now;
+	n->ctx.rc.qp.now = r->now;
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		if (rc_get_state(&n->conn[f]) != RC_FREE)
-			rc_abort(&n->ctx, &n->conn[f]);
+		if (rc_get_state(&n->conn[f].rc) != RC_FREE)
+			rc_abort(&n->ctx.rc, &n->conn[f].rc);
 	rig_turn(r, n->id);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		assert_int_equal(rc_get_state(&n->conn[f]), RC_FREE);
+		assert_int_equal(rc_get_state(&n->conn[f].rc), RC_FREE);
 	assert_int_equal(n->held, 0);
-	assert_int_equal(n->ctx.rec_left, n->ctx.cfg.recs);
+	assert_int_equal(n->ctx.rc.rec_left, n->ctx.rc.cfg.recs);
 	for (uint32_t kind = 0; kind < 2; kind++)
-		for (struct rc_block **b = &n->ctx.blk_free[kind]; *b != NULL; b = (struct rc_block **)(void *)*b)
+		for (struct rc_block **b = &n->ctx.rc.blk_free[kind]; *b != NULL; b = (struct rc_block **)(void *)*b)
 			blocks++;
-	assert_int_equal(blocks + n->ctx.blk_fresh, n->ctx.cfg.blocks);
-	for (uint8_t *s = n->ctx.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
+	assert_int_equal(blocks + n->ctx.rc.blk_fresh, n->ctx.rc.cfg.blocks);
+	for (uint8_t *s = n->ctx.rc.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
 		stages++;
-	assert_int_equal(stages, n->ctx.cfg.stages);
+	assert_int_equal(stages, n->ctx.rc.cfg.stages);
 	free(n->pool);
 	free(n->region);
 	free(n->mem);
@@ -709,7 +709,7 @@ bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 {
 	if (!rig_queue(n, q, w))
 		return false;
-	rc_doorbell(&n->ctx, &n->q[q].qp);
+	rc_doorbell(&n->ctx.rc, &n->q[q].qp);
 	return true;
 }
 
@@ -729,7 +729,7 @@ bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct 
 	spsc_prod_copy(&p->rq, 0, raw, (size_t)e->slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&p->rq, e->slots);
 	if (spsc_prod_asked(&p->rq) != 0)
-		rc_doorbell(&n->ctx, &p->qp);
+		rc_doorbell(&n->ctx.rc, &p->qp);
 	return true;
 }
 

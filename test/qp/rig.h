@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/rn_rng.h"
-#include "conn/rc.h"
+#include "conn/rc_tcp.h"
 #include "dgram/dgram.h"
 
 #define RIG_QPS    4u
@@ -66,7 +66,7 @@ struct rig_raw {
 
 struct rig_node {
 	int id;
-	struct rc_ctx ctx;
+	struct rc_tcp_ctx ctx;
 	struct dgram_ctx dgram;
 	void *pool;
 	struct qp_dev dev;
@@ -77,7 +77,7 @@ struct rig_node {
 	struct qp_cq scq, rcq;
 	struct spsc_cons scq_client, rcq_client;
 	struct rig_qp q[RIG_QPS];
-	struct rc conn[RIG_FLOWS];
+	struct rc_tcp conn[RIG_FLOWS];
 	struct rig_raw *raw;
 	struct tcpl_cfg tcp;
 	struct qp_fx fx[RIG_FX];

@@ -169,7 +169,7 @@ static void orderly_end(void **state)
 
 	rig_post_recv(&r->n[1], 0, 9, &d, 1);
 	rig_post(&r->n[0], 0, &w);
-	rc_disconnect(&r->n[0].ctx, &r->n[0].conn[0]);
+	rc_disconnect(&r->n[0].ctx.rc, &r->n[0].conn[0].rc);
 	assert_int_equal(r->n[0].q[0].qp.state, QP_S_SQD);
 	rig_run(r, 3 * RN_NS_PER_S);
 	assert_true(rig_poll(&r->n[0].scq_client, &cqe));
@@ -181,13 +181,13 @@ static void orderly_end(void **state)
 		assert_int_equal(rig_fx_count(r, i, QP_FX_DISCONNECTED), 1);
 		assert_int_equal(rig_fx(r, i, QP_FX_DISCONNECTED)->code, 0);
 		assert_int_equal(rig_fx_count(r, i, QP_FX_CLOSED), 1);
-		assert_int_equal(rc_get_state(&r->n[i].conn[0]), RC_FREE);
+		assert_int_equal(rc_get_state(&r->n[i].conn[0].rc), RC_FREE);
 		assert_int_equal(r->n[i].q[0].qp.state, QP_S_ERR);
 	}
 	/* The QP can be used again. */
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(rc_modify(&r->n[i].ctx, &r->n[i].q[0].qp, QP_S_RESET), QP_OK);
-		assert_int_equal(rc_modify(&r->n[i].ctx, &r->n[i].q[0].qp, QP_S_INIT), QP_OK);
+		assert_int_equal(rc_modify(&r->n[i].ctx.rc, &r->n[i].q[0].qp, QP_S_RESET), QP_OK);
+		assert_int_equal(rc_modify(&r->n[i].ctx.rc, &r->n[i].q[0].qp, QP_S_INIT), QP_OK);
 	}
 	rig_connect(r, 0);
 	rig_free(r);
@@ -205,8 +205,8 @@ static void answers_go_before_what_is_posted(void **state)
 	for (uint32_t f = 0; f < 3; f++)
 		rig_connect(r, f);
 	rig_settle(r);
-	struct rc_ctx *ctx = &r->n[0].ctx;
-	struct rc *conn = r->n[0].conn;
+	struct rc_tcp_ctx *ctx = &r->n[0].ctx;
+	struct rc_tcp *conn = r->n[0].conn;
 	struct qp_sge sge[2] = { rig_sge(&r->n[0], 0, 64), rig_sge(&r->n[1], 0, 64) };
 	struct rig_wr w[2];
 	for (uint32_t id = 0; id < 2; id++)
@@ -222,10 +222,10 @@ static void answers_go_before_what_is_posted(void **state)
 	assert_true(rig_post(&r->n[0], 1, &w[0]));
 	assert_true(rig_post(&r->n[1], 2, &w[1]));
 	rig_run(r, 100 * RN_NS_PER_MS);
-	assert_ptr_equal(rc_ready_pop(ctx), &conn[2]);
-	assert_ptr_equal(rc_ready_pop(ctx), &conn[0]);
-	rc_ready_put(ctx, &conn[0]);
-	rc_ready_put(ctx, &conn[2]);
+	assert_ptr_equal(rc_tcp_ready_pop(ctx), &conn[2]);
+	assert_ptr_equal(rc_tcp_ready_pop(ctx), &conn[0]);
+	rc_ready_put(&ctx->rc, &conn[0].rc);
+	rc_ready_put(&ctx->rc, &conn[2].rc);
 	r->n[0].paused = false;
 	for (uint32_t id = 0; id < 2; id++)
 		assert_int_equal(rig_wait(r, &r->n[id].scq_client).status, 0);

@@ -28,8 +28,8 @@ static void up(uint64_t seed)
 	B = &R->n[1];
 	a = malloc(sizeof(*a));
 	b = malloc(sizeof(*b));
-	carrier_up(a, &A->ctx.qp, &A->q[0].qp, DEPTH);
-	carrier_up(b, &B->ctx.qp, &B->q[0].qp, DEPTH);
+	carrier_up(a, &A->ctx.rc.qp, &A->q[0].qp, DEPTH);
+	carrier_up(b, &B->ctx.rc.qp, &B->q[0].qp, DEPTH);
 	rn_rng_seed(&rng, seed);
 	for (uint32_t i = 0; i < RIG_MEM; i++)
 		A->mem[i] = (uint8_t)rn_rng_u32(&rng);

@@ -78,9 +78,9 @@ static uint64_t soak(const struct rig_cfg *cfg)
 			fail_msg("stalled: %u %u", done[0], done[1]);
 	}
 	for (int id = 0; id < 2; id++) {
-		assert_int_equal(r->n[id].ctx.qp.stats.crc_errors, 0);
-		assert_int_equal(r->n[id].ctx.qp.stats.terms_sent, 0);
-		staged += r->n[id].ctx.qp.stats.staged;
+		assert_int_equal(r->n[id].ctx.rc.qp.stats.crc_errors, 0);
+		assert_int_equal(r->n[id].ctx.rc.qp.stats.terms_sent, 0);
+		staged += r->n[id].ctx.rc.qp.stats.staged;
 		again += r->n[id].conn[0].tcp.stats.rexmits;
 	}
 	rig_free(r);

@@ -167,7 +167,7 @@ static void reads_keep_to_the_depth(void **state)
 	assert_int_equal(tap_max_open, 3);
 	for (uint32_t i = 0; i < 40; i++)
 		expect(&A->scq_client, i, QP_WC_SUCCESS);
-	assert_int_equal(B->ctx.qp.stats.rdmap_errors, 0);
+	assert_int_equal(B->ctx.rc.qp.stats.rdmap_errors, 0);
 	rig_free(R);
 }
 
@@ -217,7 +217,7 @@ static void error_flushes_both_queues_in_order(void **state)
 		rig_post_recv(A, 0, 100 + i, &s, 1);
 	}
 	rig_turn(R, 0);
-	assert_int_equal(rc_modify(&A->ctx, &A->q[0].qp, QP_S_ERR), QP_OK);
+	assert_int_equal(rc_modify(&A->ctx.rc, &A->q[0].qp, QP_S_ERR), QP_OK);
 	rig_turn(R, 0);
 	assert_int_equal(A->q[0].qp.shm->state, QP_S_ERR);
 	for (uint32_t i = 0; i < 50; i++) {
@@ -237,7 +237,7 @@ static void error_flushes_both_queues_in_order(void **state)
 	B->paused = false;
 	rig_settle(R);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
-	assert_int_equal(B->ctx.qp.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.terms_rcvd, 1);
 	rig_free(R);
 }
 
@@ -251,7 +251,7 @@ static void kept_receives_survive_an_orderly_end(void **state)
 	up_with(&cfg);
 	struct qp_sge d = rig_sge(B, 0, 100);
 	rig_post_recv(B, 0, 5, &d, 1);
-	rc_disconnect(&A->ctx, &A->conn[0]);
+	rc_disconnect(&A->ctx.rc, &A->conn[0].rc);
 	rig_run(R, 3 * RN_NS_PER_S);
 	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
 	assert_null(rc_of(&B->q[0].qp));
@@ -268,7 +268,7 @@ static void destroy_makes_no_completion(void **state)
 	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
 	rig_post(A, 0, &w);
 	rig_turn(R, 0);
-	rc_destroy(&A->ctx, &A->q[0].qp);
+	rc_destroy(&A->ctx.rc, &A->q[0].qp);
 	rig_run(R, 3 * RN_NS_PER_S);
 	expect_none(&A->scq_client);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_DISCONNECTED), 1);
@@ -278,7 +278,7 @@ static void destroy_makes_no_completion(void **state)
 	rig_free(R);
 	/* And with nothing on the way: an orderly end. */
 	up();
-	rc_destroy(&A->ctx, &A->q[0].qp);
+	rc_destroy(&A->ctx.rc, &A->q[0].qp);
 	rig_run(R, 3 * RN_NS_PER_S);
 	assert_int_equal(rig_fx(R, 1, QP_FX_DISCONNECTED)->code, 0);
 	rig_free(R);
@@ -299,7 +299,7 @@ static void a_dead_peer_is_noticed(void **state)
 	expect(&A->scq_client, 1, QP_WC_WR_FLUSH_ERR);
 	expect(&A->scq_client, 2, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_DISCONNECTED), 1);
-	assert_int_equal(A->ctx.qp.stats.tcp_timeouts, 1);
+	assert_int_equal(A->ctx.rc.qp.stats.tcp_timeouts, 1);
 	rig_free(R);
 }
 
@@ -320,7 +320,7 @@ static void bad_one(const struct rig_wr *w, uint8_t status)
 	expect(&A->scq_client, 3, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
 	assert_int_equal(rig_fx(R, 0, QP_FX_QP_EVENT)->code, QP_EVENT_FATAL);
-	assert_int_equal(B->ctx.qp.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.terms_rcvd, 1);
 	assert_int_equal(rig_fx(R, 1, QP_FX_DISCONNECTED)->vendor_err, 0);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	rig_free(R);
@@ -396,7 +396,7 @@ static void post_raw(struct rig_node *n, const void *slot)
 {
 	memcpy(spsc_prod_slot(&n->q[0].sq, 0), slot, QP_SLOT_SIZE);
 	spsc_prod_publish(&n->q[0].sq, 1);
-	rc_doorbell(&n->ctx, &n->q[0].qp);
+	rc_doorbell(&n->ctx.rc, &n->q[0].qp);
 }
 
 static void lying_shapes(void **state)
@@ -417,7 +417,7 @@ static void lying_shapes(void **state)
 		post_raw(A, &bad[i]);
 		rig_settle(R);
 		expect(&A->scq_client, 2, QP_WC_LOC_QP_OP_ERR);
-		assert_int_equal(A->ctx.qp.stats.bad_wqes, 1);
+		assert_int_equal(A->ctx.rc.qp.stats.bad_wqes, 1);
 		assert_int_equal(A->q[0].qp.state, QP_S_ERR);
 		rig_free(R);
 	}
@@ -457,10 +457,10 @@ static void garbage_indices(void **state)
 		up(); /* send queue: the producer's index */
 		struct qp_sge s = rig_sge(A, 0, 100);
 		A->q[0].sq.hdr->prod += bad[i];
-		rc_doorbell(&A->ctx, &A->q[0].qp);
+		rc_doorbell(&A->ctx.rc, &A->q[0].qp);
 		rig_settle(R);
 		assert_int_equal(A->q[0].qp.state, QP_S_ERR);
-		assert_int_equal(A->ctx.qp.stats.bad_rings, 1);
+		assert_int_equal(A->ctx.rc.qp.stats.bad_rings, 1);
 		assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 		rig_free(R);
 
@@ -470,7 +470,7 @@ static void garbage_indices(void **state)
 		rig_post(A, 0, &w);
 		rig_settle(R);
 		assert_int_equal(B->q[0].qp.state, QP_S_ERR);
-		assert_int_equal(B->ctx.qp.stats.bad_rings, 1);
+		assert_int_equal(B->ctx.rc.qp.stats.bad_rings, 1);
 		rig_free(R);
 
 		up(); /* completion queue: the consumer's index */
@@ -526,7 +526,7 @@ static void bad_receives(void **state)
 	rig_post(A, 0, &w);
 	rig_settle(R);
 	expect(&B->rcq_client, 7, QP_WC_LOC_QP_OP_ERR);
-	assert_int_equal(B->ctx.qp.stats.bad_wqes, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.bad_wqes, 1);
 	rig_free(R);
 
 	up(); /* SGEs that add up past 2^32 */
@@ -555,7 +555,7 @@ static void a_slow_client_overruns_only_its_own_queue(void **state)
 		rig_post(A, 0, &w);
 	}
 	rig_settle(R);
-	assert_int_equal(A->ctx.qp.stats.cq_overruns, 1);
+	assert_int_equal(A->ctx.rc.qp.stats.cq_overruns, 1);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_CQ_ERROR), 1);
 	assert_int_equal(A->scq.shm->error, 1);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
@@ -583,7 +583,7 @@ static void memory_goes_away_under_way(void **state)
 	assert_int_equal(qp_mr_dereg(&A->dev, stag), QP_MR_OK);
 	rig_settle(R);
 	expect(&A->scq_client, 1, QP_WC_LOC_PROT_ERR);
-	assert_int_equal(B->ctx.qp.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.terms_rcvd, 1);
 	rig_free(R);
 
 	up(); /* the source of a peer's Read */
@@ -640,7 +640,7 @@ static void few_blocks_serve_many_connections(void **state)
 		rig_connect(R, f);
 	}
 	rig_settle(R);
-	assert_true(A->ctx.blk_left >= 1);
+	assert_true(A->ctx.rc.blk_left >= 1);
 	struct qp_sge s = rig_sge(A, 0, 30000), back = rig_sge(A, 2u << 20, 30000), d = rig_sge(B, 3u << 20, 30000);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++) {
 		rig_post_recv(B, f, f, &d, 1);
@@ -655,9 +655,9 @@ static void few_blocks_serve_many_connections(void **state)
 		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
 	for (uint32_t i = 0; i < RIG_FLOWS; i++)
 		assert_int_equal(rig_wait(R, &B->rcq_client).status, QP_WC_SUCCESS);
-	assert_true(A->ctx.qp.stats.no_block > 0);
+	assert_true(A->ctx.rc.qp.stats.no_block > 0);
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
-		rc_disconnect(&A->ctx, &A->conn[f]);
+		rc_disconnect(&A->ctx.rc, &A->conn[f].rc);
 	rig_run(R, 10 * RN_NS_PER_S);
 	assert_int_equal(rig_fx_count(R, 0, QP_FX_CLOSED), RIG_FLOWS);
 	assert_int_equal(rig_fx_count(R, 1, QP_FX_CLOSED), RIG_FLOWS);
@@ -684,7 +684,7 @@ static void later_connections_get_narrow_blocks(void **state)
 		rig_post(A, i % 2, &w);
 	}
 	rig_turn(R, 0);
-	assert_int_equal(A->conn[0].tcp.mem.chunk_n, A->ctx.cfg.chunks);
+	assert_int_equal(A->conn[0].tcp.mem.chunk_n, A->ctx.rc.cfg.chunks);
 	assert_int_equal(A->conn[1].tcp.mem.chunk_n, RC_NARROW_CHUNKS);
 	for (uint32_t i = 0; i < 2 * EACH; i++)
 		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);

@@ -171,7 +171,7 @@ static void replay(const char *name)
 	rig_settle(r);
 	assert_int_equal(rig_fx(r, 1, QP_FX_CONNECT_REQUEST)->priv_len, cli.frame.pd_len);
 	const struct rc_accept a = { .qp = &n->q[0].qp, .ird = 4, .ord = 4, .priv = pd, .priv_len = srv.frame.pd_len };
-	assert_int_equal(rc_accept(&n->ctx, &n->conn[0], &a), QP_OK);
+	assert_int_equal(rc_accept(&n->ctx.rc, &n->conn[0].rc, &a), QP_OK);
 	rig_settle(r);
 
 	uint32_t c = cli.ops, s = srv.ops, sends = 0;

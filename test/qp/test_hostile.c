@@ -266,7 +266,7 @@ static void later_sends_wait_for_their_turn(void **state)
 		rig_run(B.r, RN_NS_PER_US);
 	}
 	rig_run(B.r, 5 * RN_NS_PER_US);
-	assert_int_equal(dev()->ctx.qp.stats.ooo_placed, 0);
+	assert_int_equal(dev()->ctx.rc.qp.stats.ooo_placed, 0);
 	assert_false(rig_poll(&dev()->rcq_client, &e));
 	assert_true(untouched());
 	expect_terminate(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG); /* the last, in its turn */
@@ -360,7 +360,7 @@ static void read_issued(void)
 
 	open_bench(1, NULL);
 	raw_respond(&p);
-	assert_true(rc_is_up(&dev()->conn[0]));
+	assert_true(rc_is_up(&dev()->conn[0].rc));
 	struct qp_sge s = rig_sge(dev(), 8192, 2000);
 	const struct rig_wr w = { .wr_id = 3,
 				  .op = QP_WR_READ,

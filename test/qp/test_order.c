@@ -160,7 +160,7 @@ static void the_last_byte_is_not_seen_before_the_others(void **state)
 /* A Write that goes on where the open one ends, in full segments: nothing in it says that it is another one. */
 static void the_next_write_is_not_taken_for_this_one(void **state)
 {
-	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_TAGGED_HDR_LEN;
+	const uint32_t part = R->n[0].conn[0].rc.out.mulpdu - DDP_TAGGED_HDR_LEN;
 
 	(void)state;
 	lose_the(3);
@@ -195,8 +195,8 @@ static void the_later_write_wins(void **state)
 static void the_middle_of_a_send_is_placed_early(void **state)
 {
 	const struct qp_sge one = rig_sge(Z, 0, BIG), two = rig_sge(Z, SRC, 64);
-	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_UNTAGGED_HDR_LEN;
-	const uint64_t before = Z->ctx.qp.stats.ooo_placed;
+	const uint32_t part = R->n[0].conn[0].rc.out.mulpdu - DDP_UNTAGGED_HDR_LEN;
+	const uint64_t before = Z->ctx.rc.qp.stats.ooo_placed;
 
 	(void)state;
 	assert_true(rig_post_recv(Z, 0, 1, &one, 1));
@@ -205,7 +205,7 @@ static void the_middle_of_a_send_is_placed_early(void **state)
 	post_send(0, BIG);
 	post_send(0, 64);
 	arrive();
-	assert_int_equal(Z->ctx.qp.stats.ooo_placed - before, 4);
+	assert_int_equal(Z->ctx.rc.qp.stats.ooo_placed - before, 4);
 	assert_true(blank(part, part));
 	assert_memory_equal(Z->mem + 2 * part, A->mem + 2 * part, 4 * part);
 	assert_true(blank(6 * part, BIG - 6 * part));
@@ -230,14 +230,14 @@ static void the_middle_of_a_read_is_placed_early(void **state)
 				  .num_sge = 1,
 				  .raddr = RIG_IOVA(0),
 				  .rkey = A->rkey };
-	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_TAGGED_HDR_LEN;
-	const uint64_t before = Z->ctx.qp.stats.ooo_placed;
+	const uint32_t part = R->n[0].conn[0].rc.out.mulpdu - DDP_TAGGED_HDR_LEN;
+	const uint64_t before = Z->ctx.rc.qp.stats.ooo_placed;
 
 	(void)state;
 	lose_the(2);
 	assert_true(rig_post(Z, 0, &w));
 	arrive();
-	assert_int_equal(Z->ctx.qp.stats.ooo_placed - before, 4);
+	assert_int_equal(Z->ctx.rc.qp.stats.ooo_placed - before, 4);
 	assert_true(blank(part, part));
 	assert_memory_equal(Z->mem + 2 * part, A->mem + 2 * part, 4 * part);
 	assert_true(blank(6 * part, BIG - 6 * part));
@@ -249,7 +249,7 @@ static void the_middle_of_a_read_is_placed_early(void **state)
 /* A receive of several pieces, and one that is full before the message ends. */
 static void what_does_not_fit_the_receive_is_not_placed_early(void **state)
 {
-	const uint32_t part = R->n[0].conn[0].out.mulpdu - DDP_UNTAGGED_HDR_LEN;
+	const uint32_t part = R->n[0].conn[0].rc.out.mulpdu - DDP_UNTAGGED_HDR_LEN;
 	const struct qp_sge one = rig_sge(Z, 0, 4 * part - 1);
 
 	(void)state;
@@ -257,7 +257,7 @@ static void what_does_not_fit_the_receive_is_not_placed_early(void **state)
 	lose_the(2);
 	post_send(0, BIG);
 	arrive();
-	assert_int_equal(Z->ctx.qp.stats.ooo_placed, 1);
+	assert_int_equal(Z->ctx.rc.qp.stats.ooo_placed, 1);
 	assert_true(blank(3 * part, 2 * part));
 	assert_int_equal(rig_wait(R, &Z->rcq_client).status, QP_WC_LOC_LEN_ERR);
 	assert_true(blank(4 * part - 1, part));
@@ -314,8 +314,8 @@ static void payload_is_only_payload(const struct ddp_hdr *h, const uint8_t *pay,
 	assert_int_equal(e.wr_id, 41);
 	assert_int_equal(e.byte_len, whole);
 	assert_memory_equal(dev()->mem + 10000 + whole - len, pay, len);
-	assert_int_equal(dev()->ctx.qp.stats.framing_errors, 0);
-	assert_int_equal(rc_get_state(&dev()->conn[0]), RC_OPERATIONAL);
+	assert_int_equal(dev()->ctx.rc.qp.stats.framing_errors, 0);
+	assert_int_equal(rc_get_state(&dev()->conn[0].rc), RC_OPERATIONAL);
 	close_bench();
 }
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "conn/rc_quirk.h"
+#include "rc/rc_quirk.h"
 #include "raw.h"
 
 static struct rig *up(bool p2p)
@@ -39,13 +39,13 @@ static void silent_peer_is_nudged_a_few_times(void **state)
 
 	(void)state;
 	rig_run(r, 60 * RN_NS_PER_S);
-	assert_int_equal(r->n[0].ctx.qp.stats.nudges, RC_NUDGES);
-	assert_int_equal(r->n[1].ctx.qp.stats.nudges, 0);
-	assert_int_equal(r->n[1].ctx.qp.stats.fpdus_in, 1 + RC_NUDGES); /* the RTR, too */
-	assert_int_equal(r->n[1].ctx.qp.stats.ddp_errors + r->n[1].ctx.qp.stats.rdmap_errors, 0);
+	assert_int_equal(r->n[0].ctx.rc.qp.stats.nudges, RC_NUDGES);
+	assert_int_equal(r->n[1].ctx.rc.qp.stats.nudges, 0);
+	assert_int_equal(r->n[1].ctx.rc.qp.stats.fpdus_in, 1 + RC_NUDGES); /* the RTR, too */
+	assert_int_equal(r->n[1].ctx.rc.qp.stats.ddp_errors + r->n[1].ctx.rc.qp.stats.rdmap_errors, 0);
 	send_one(r, 0);
 	send_one(r, 1);
-	assert_int_equal(r->n[0].ctx.qp.stats.nudges, RC_NUDGES);
+	assert_int_equal(r->n[0].ctx.rc.qp.stats.nudges, RC_NUDGES);
 	rig_free(r);
 }
 
@@ -56,7 +56,7 @@ static void peer_that_speaks_is_not_nudged(void **state)
 	(void)state;
 	send_one(r, 1);
 	rig_run(r, 60 * RN_NS_PER_S);
-	assert_int_equal(r->n[0].ctx.qp.stats.nudges, 0);
+	assert_int_equal(r->n[0].ctx.rc.qp.stats.nudges, 0);
 	rig_free(r);
 }
 
@@ -66,8 +66,8 @@ static void nothing_said_nothing_nudged(void **state)
 
 	(void)state;
 	rig_run(r, 60 * RN_NS_PER_S);
-	assert_int_equal(r->n[0].ctx.qp.stats.nudges, 0);
-	assert_int_equal(r->n[1].ctx.qp.stats.fpdus_in, 0);
+	assert_int_equal(r->n[0].ctx.rc.qp.stats.nudges, 0);
+	assert_int_equal(r->n[1].ctx.rc.qp.stats.fpdus_in, 0);
 	rig_free(r);
 }
 
@@ -112,7 +112,7 @@ static void must_end(void)
 	tcpl_shutdown(&raw()->tcp, B.r->now);
 	rig_run(B.r, 2 * RN_NS_PER_S); /* TIME_WAIT */
 	assert_int_equal(rig_fx_count(B.r, 0, QP_FX_CLOSED), 1);
-	assert_int_equal(dev()->ctx.qp.stats.close_timeouts + dev()->ctx.qp.stats.resets, 0);
+	assert_int_equal(dev()->ctx.rc.qp.stats.close_timeouts + dev()->ctx.rc.qp.stats.resets, 0);
 	close_bench();
 }
 
@@ -122,7 +122,7 @@ static void early_disconnect_waits_for_a_word(void **state)
 
 	(void)state;
 	young(8);
-	rc_disconnect(&dev()->ctx, &dev()->conn[0]);
+	rc_disconnect(&dev()->ctx.rc, &dev()->conn[0].rc);
 	must_ask();
 	send_ddp(&answer, NULL, 0);
 	must_end();
@@ -136,7 +136,7 @@ static void early_disconnect_does_not_wait_for_ever(void **state)
 		uint32_t n = 0, len;
 
 		young(ird);
-		rc_disconnect(&dev()->ctx, &dev()->conn[0]);
+		rc_disconnect(&dev()->ctx.rc, &dev()->conn[0].rc);
 		rig_run(B.r, 200 * RN_NS_PER_MS);
 		assert_false(raw()->fin);
 		for (; next_fpdu(&h, junk, &len); n += h.opcode == RDMAP_WRITE)
@@ -155,8 +155,8 @@ static void early_destroy_waits_too(void **state)
 	for (int disconnected = 0; disconnected < 2; disconnected++) {
 		young(8);
 		if (disconnected)
-			rc_disconnect(&dev()->ctx, &dev()->conn[0]);
-		rc_destroy(&dev()->ctx, &dev()->q[0].qp);
+			rc_disconnect(&dev()->ctx.rc, &dev()->conn[0].rc);
+		rc_destroy(&dev()->ctx.rc, &dev()->q[0].qp);
 		must_ask();
 		send_ddp(&answer, NULL, 0);
 		must_end();
@@ -169,11 +169,11 @@ static void early_disconnect_is_quick_towards_our_own(void **state)
 	uint64_t start = r->now;
 
 	(void)state;
-	rc_disconnect(&r->n[0].ctx, &r->n[0].conn[0]);
+	rc_disconnect(&r->n[0].ctx.rc, &r->n[0].conn[0].rc);
 	while (rig_fx_count(r, 1, QP_FX_DISCONNECTED) == 0)
 		assert_true(rig_step(r));
 	assert_true(r->now - start < RC_NUDGE_FIRST_NS);
-	assert_int_equal(r->n[0].ctx.qp.stats.nudges, 0);
+	assert_int_equal(r->n[0].ctx.rc.qp.stats.nudges, 0);
 	rig_free(r);
 }
 

@@ -41,8 +41,8 @@ static void up(uint64_t patience)
 static void down(void)
 {
 	assert_int_equal(B->ctx.rnr_kept, 0);
-	assert_int_equal(B->ctx.rnr_stages, 0);
-	assert_null(B->ctx.rnr.first);
+	assert_int_equal(B->ctx.rc.rnr_stages, 0);
+	assert_null(B->ctx.rc.rnr.first);
 	rig_free(R);
 }
 
@@ -92,7 +92,7 @@ static void a_message_waits_until_its_receive_is_posted(void **state)
 	expect_none(&B->rcq_client);
 	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
 	assert_int_equal(B->q[0].qp.rq.hdr->asked, 1);
-	assert_int_equal(B->ctx.qp.stats.rnr_waits, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.rnr_waits, 1);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(len); i++) {
 		post_recv(50 + i, i * 8192, 8192);
 		expect(50 + i, len[i], QP_WC_SUCCESS); /* at once */
@@ -100,7 +100,7 @@ static void a_message_waits_until_its_receive_is_posted(void **state)
 		assert_memory_equal(B->mem + i * 8192, A->mem + i * 8192, len[i]);
 	}
 	assert_int_equal(B->q[0].qp.rq.hdr->asked, 0);
-	assert_int_equal(B->ctx.qp.stats.rnr_waits, RN_ARRAY_LEN(len));
+	assert_int_equal(B->ctx.rc.qp.stats.rnr_waits, RN_ARRAY_LEN(len));
 	/* From now on as ever. */
 	post_recv(60, 0, 64);
 	post_send(0, 60, 0, 64);
@@ -116,7 +116,7 @@ static void without_patience_the_stream_ends(void **state)
 	post_send(0, 1, 0, 100);
 	rig_settle(R);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
-	assert_int_equal(B->ctx.qp.stats.rnr_waits, 0);
+	assert_int_equal(B->ctx.rc.qp.stats.rnr_waits, 0);
 	down();
 }
 
@@ -135,8 +135,8 @@ static void patience_ends(void **state)
 	rig_run(R, 20 * RN_NS_PER_MS);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
-	assert_int_equal(B->ctx.qp.stats.rnr_timeouts, 1);
-	assert_int_equal(B->ctx.qp.stats.terms_sent, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.rnr_timeouts, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.terms_sent, 1);
 	down();
 }
 
@@ -178,7 +178,7 @@ static void what_there_is_no_room_for_comes_again(void **state)
 	for (uint32_t i = 0; i < N; i++)
 		post_send(0, i, i * LEN, LEN);
 	rig_run(R, RN_NS_PER_S);
-	assert_true(B->ctx.qp.stats.rnr_drops > 0);
+	assert_true(B->ctx.rc.qp.stats.rnr_drops > 0);
 	assert_true(B->ctx.rnr_kept <= 6);
 	for (uint32_t i = 0; i < N; i++)
 		post_recv(i, i * LEN, LEN);
@@ -242,8 +242,8 @@ static void the_peers_end_comes_behind_what_waits(void **state)
 	up_cfg(&cfg, RN_NEVER);
 	post_send(0, 1, 0, 3000);
 	rig_settle(R);
-	A->ctx.qp.now = R->now;
-	rc_destroy(&A->ctx, &A->q[0].qp); /* its Send has completed */
+	A->ctx.rc.qp.now = R->now;
+	rc_destroy(&A->ctx.rc, &A->q[0].qp); /* its Send has completed */
 	rig_run(R, RN_NS_PER_S);
 	post_recv(8, 0, 4000);
 	expect(8, 3000, QP_WC_SUCCESS);
@@ -261,8 +261,8 @@ static void a_managed_connections_end_is_told_in_time(void **state)
 		up(RN_NEVER);
 		post_send(0, 1, 0, 3000);
 		rig_settle(R);
-		A->ctx.qp.now = R->now;
-		rc_disconnect(&A->ctx, &A->conn[0]);
+		A->ctx.rc.qp.now = R->now;
+		rc_disconnect(&A->ctx.rc, &A->conn[0].rc);
 		rig_run(R, CLOSE_NS / 2);
 		assert_int_equal(rig_fx_count(R, 1, QP_FX_DISCONNECTED), 0);
 		if (late == 0) {
@@ -293,18 +293,18 @@ static void one_that_waits_can_be_ended(void **state)
 		post_send(0, 2, 0, 1000);
 		rig_settle(R);
 		assert_true(B->ctx.rnr_kept > 64);
-		B->ctx.qp.now = R->now;
+		B->ctx.rc.qp.now = R->now;
 		if (i / 2 < RN_ARRAY_LEN(to))
-			assert_int_equal(rc_modify(&B->ctx, &B->q[0].qp, to[i / 2]), QP_OK);
+			assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, to[i / 2]), QP_OK);
 		else if (i / 2 == RN_ARRAY_LEN(to))
-			rc_destroy(&B->ctx, &B->q[0].qp);
+			rc_destroy(&B->ctx.rc, &B->q[0].qp);
 		else
-			rc_abort(&B->ctx, &B->conn[0]);
+			rc_abort(&B->ctx.rc, &B->conn[0].rc);
 		rig_run(R, 20 * RN_NS_PER_S);
 		if (!(i / 2 == 2 && (i & 1))) /* SQD without CM is no end */
 			assert_int_equal(B->ctx.rnr_kept, 0);
 		else
-			rc_destroy(&B->ctx, &B->q[0].qp);
+			rc_destroy(&B->ctx.rc, &B->q[0].qp);
 		rig_run(R, 20 * RN_NS_PER_S);
 		down();
 	}
@@ -343,7 +343,7 @@ static void post_shared(uint64_t wr_id, uint32_t off, uint32_t len)
 	spsc_prod_copy(&ring, 0, &w, sizeof(w));
 	spsc_prod_publish(&ring, 1);
 	if (spsc_prod_asked(&ring) != 0)
-		rc_recvs(&B->ctx);
+		rc_recvs(&B->ctx.rc);
 	rig_turn(R, 1);
 }
 
@@ -386,10 +386,10 @@ static void one_that_leaves_a_shared_queue_is_forgotten(void **state)
 	for (uint32_t f = 0; f < 3; f++)
 		post_send(f, 1, 0, 10);
 	rig_settle(R);
-	B->ctx.qp.now = R->now;
-	rc_destroy(&B->ctx, &B->q[1].qp);
+	B->ctx.rc.qp.now = R->now;
+	rc_destroy(&B->ctx.rc, &B->q[1].qp);
 	assert_int_equal(srq->waiting[0], 2);
-	assert_int_equal(rc_modify(&B->ctx, &B->q[0].qp, QP_S_ERR), QP_OK);
+	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_ERR), QP_OK);
 	assert_int_equal(srq->waiting[0], 1);
 	post_shared(5, 0, 64);
 	struct qp_cqe e;
@@ -449,8 +449,8 @@ static void soak(uint64_t seed)
 		while (rig_poll(&A->scq_client, &e))
 			assert_int_equal(e.status, QP_WC_SUCCESS);
 	}
-	assert_true(B->ctx.qp.stats.rnr_waits > 10);
-	assert_true(B->ctx.qp.stats.staged > 0);
+	assert_true(B->ctx.rc.qp.stats.rnr_waits > 10);
+	assert_true(B->ctx.rc.qp.stats.staged > 0);
 	down();
 }
 

@@ -107,7 +107,7 @@ static void work_of_every_kind(void **state)
 		join(&cfg);
 		work(3);
 		assert_int_equal(rig_fx_count(r, 0, QP_FX_ESTABLISHED), 1);
-		assert_int_equal(n->ctx.qp.stats.ddp_errors + n->ctx.qp.stats.rdmap_errors, 0);
+		assert_int_equal(n->ctx.rc.qp.stats.ddp_errors + n->ctx.rc.qp.stats.rdmap_errors, 0);
 		rig_free(r);
 	}
 }
@@ -193,10 +193,10 @@ static void again_after_reset(void **state)
 	(void)state;
 	join(&cfg);
 	work(1);
-	assert_int_equal(rc_modify(&n->ctx, &n->q[0].qp, QP_S_RESET), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx.rc, &n->q[0].qp, QP_S_RESET), QP_OK);
 	rig_run(r, 300 * RN_NS_PER_S); /* with TIME_WAIT */
-	assert_int_equal(rc_get_state(&n->conn[0]), RC_FREE);
-	assert_int_equal(rc_modify(&n->ctx, &n->q[0].qp, QP_S_INIT), QP_OK);
+	assert_int_equal(rc_get_state(&n->conn[0].rc), RC_FREE);
+	assert_int_equal(rc_modify(&n->ctx.rc, &n->q[0].qp, QP_S_INIT), QP_OK);
 	n->n_fx = 0;
 	rig_connect_self(r, 0);
 	work(1);

@@ -18,7 +18,7 @@ static void expect_refused(const uint8_t *frame, uint32_t len)
 	assert_true(raw()->reset);
 	assert_int_equal(B.r->n[1].n_fx, 1);
 	assert_int_equal(B.r->n[1].fx[0].type, QP_FX_CLOSED);
-	assert_int_equal(dev()->ctx.qp.stats.neg_errors, 1);
+	assert_int_equal(dev()->ctx.rc.qp.stats.neg_errors, 1);
 	close_bench();
 }
 
@@ -55,8 +55,8 @@ static void request_never_comes(void **state)
 	send_bytes("MPA ID Req", 10);
 	rig_run(B.r, 11 * RN_NS_PER_S);
 	assert_true(raw()->reset);
-	assert_int_equal(dev()->ctx.qp.stats.setup_timeouts, 1);
-	assert_int_equal(rc_get_state(&dev()->conn[0]), RC_FREE);
+	assert_int_equal(dev()->ctx.rc.qp.stats.setup_timeouts, 1);
+	assert_int_equal(rc_get_state(&dev()->conn[0].rc), RC_FREE);
 	close_bench();
 }
 
@@ -239,13 +239,13 @@ static void terminate_in_every_state(void **state)
 			send_write(0, 0, 0, true);
 		rig_settle(B.r);
 		if (i > 1)
-			rc_disconnect(&dev()->ctx, &dev()->conn[0]);
+			rc_disconnect(&dev()->ctx.rc, &dev()->conn[0].rc);
 		rig_settle(B.r);
 		send_terminate(e, NULL, NULL);
 		send_terminate(e, NULL, NULL);
 		rig_settle(B.r);
 		assert_int_equal(rig_fx_count(B.r, 1, QP_FX_DISCONNECTED), 1);
-		assert_int_equal(dev()->ctx.qp.stats.terms_rcvd, 1);
+		assert_int_equal(dev()->ctx.rc.qp.stats.terms_rcvd, 1);
 		assert_int_equal(dev()->q[0].qp.state, QP_S_ERR);
 		close_bench();
 	}
@@ -269,10 +269,10 @@ static void time_wait_does_not_keep_a_new_syn_waiting(void **state)
 	(void)state;
 	rig_defaults(&cfg);
 	struct rig *r = rig_new(&cfg);
-	struct rc *c = &r->n[0].conn[0];
+	struct rc_tcp *c = &r->n[0].conn[0];
 	rig_connect(r, 0);
 	rig_run(r, 50 * RN_NS_PER_MS);
-	rc_disconnect(&r->n[0].ctx, c);
+	rc_disconnect(&r->n[0].ctx.rc, &c->rc);
 	for (int i = 0; i < 400 && tcpl_get_state(&c->tcp) != TCPL_S_TIME_WAIT; i++)
 		rig_run(r, 100 * RN_NS_PER_US);
 	assert_int_equal(tcpl_get_state(&c->tcp), TCPL_S_TIME_WAIT);

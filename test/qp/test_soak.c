@@ -232,10 +232,10 @@ static void run_seed(uint64_t seed)
 	assert_int_equal(s[1].completed, WRS);
 	verify(r, s);
 	for (int id = 0; id < 2; id++) {
-		total.ooo_placed += r->n[id].ctx.qp.stats.ooo_placed;
-		total.staged += r->n[id].ctx.qp.stats.staged;
-		total.no_rec += r->n[id].ctx.qp.stats.no_rec;
-		total.fpdus_in += r->n[id].ctx.qp.stats.fpdus_in;
+		total.ooo_placed += r->n[id].ctx.rc.qp.stats.ooo_placed;
+		total.staged += r->n[id].ctx.rc.qp.stats.staged;
+		total.no_rec += r->n[id].ctx.rc.qp.stats.no_rec;
+		total.fpdus_in += r->n[id].ctx.rc.qp.stats.fpdus_in;
 	}
 	rig_free(r);
 }

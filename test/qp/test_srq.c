@@ -162,13 +162,13 @@ static void one_that_ends_leaves_the_others_their_receives(void **state)
 	while (spsc_prod_free(&ring, SRQ_SLOTS) < SRQ_SLOTS - 3 * WQE_SLOTS)
 		assert_true(rig_step(R)); /* its message has begun: one receive is taken, no completion yet */
 	expect_none();
-	B->ctx.qp.now = R->now;
-	assert_int_equal(rc_modify(&B->ctx, &B->q[0].qp, QP_S_ERR), QP_OK);
+	B->ctx.rc.qp.now = R->now;
+	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_ERR), QP_OK);
 	rig_settle(R);
 	expect(0, 10, QP_WC_WR_FLUSH_ERR);
 	expect_none();
 	assert_int_equal(events(QP_EVENT_LAST_WQE), 1);
-	rc_doorbell(&B->ctx, &B->q[0].qp);
+	rc_doorbell(&B->ctx.rc, &B->q[0].qp);
 	rig_settle(R);
 	assert_int_equal(events(QP_EVENT_LAST_WQE), 1);
 	for (uint32_t i = 1; i < 4; i++) {
@@ -254,7 +254,7 @@ static void an_impossible_index_is_told_once(void **state)
 	send(1, 0, 10);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	assert_int_equal(B->q[1].qp.state, QP_S_ERR);
-	assert_int_equal(B->ctx.qp.stats.bad_rings, 2);
+	assert_int_equal(B->ctx.rc.qp.stats.bad_rings, 2);
 	assert_int_equal(events(QP_EVENT_SRQ_ERR), 1);
 	down();
 }
@@ -309,7 +309,7 @@ static void a_larger_ring_takes_over_in_order(void **state)
 	for (uint32_t i = 0; i < 4; i++)
 		expect(i, 10, QP_WC_SUCCESS);
 	assert_int_equal(qp_cq_rings(&at, to), SPSC_OK);
-	qp_cq_change(&B->ctx.qp, &B->rcq, to);
+	qp_cq_change(&B->ctx.rc.qp, &B->rcq, to);
 	struct spsc_place place = { B->region, RIG_REGION, a.ring_off, MORE, QP_CQE_SIZE };
 	assert_int_equal(spsc_cons_attach(&B->rcq_client, &place), SPSC_OK);
 	for (uint32_t i = 10; i < 20; i++)
@@ -334,7 +334,7 @@ static void a_larger_ring_takes_over_in_order(void **state)
 	memset(B->region + at.ring_off, 0, spsc_size(16, QP_CQE_SIZE));
 	((struct spsc_hdr *)(void *)(B->region + at.ring_off))->prod = 16;
 	assert_int_equal(qp_cq_rings(&at, to), SPSC_OK);
-	qp_cq_change(&B->ctx.qp, &B->rcq, to);
+	qp_cq_change(&B->ctx.rc.qp, &B->rcq, to);
 	assert_int_equal(B->rcq.shm->error, 1);
 	assert_false(rig_poll(&B->rcq_client, &e) && e.wr_id != 30);
 	down();

@@ -48,7 +48,7 @@ static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 				   .type = QP_UD,
 				   .max_msg = MTU };
 
-	rc_destroy(&n->ctx, &q->qp);
+	rc_destroy(&n->ctx.rc, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY });
 }
@@ -116,7 +116,7 @@ static bool out(struct rig_node *n, struct gram *g)
 		if (dgram_waits(qp))
 			dgram_put(&n->dgram, qp);
 	}
-	rc_flush(&n->ctx);
+	rc_flush(&n->ctx.rc);
 	return g->len > 0;
 }
 
@@ -132,7 +132,7 @@ static void in(struct rig_node *n, const struct gram *g)
 	rx.p = exact;
 	if (udpl_parse(exact, g->len, &h) == UDPL_OK)
 		dgram_in(&n->dgram, &n->q[0].qp, &rx);
-	rc_flush(&n->ctx);
+	rc_flush(&n->ctx.rc);
 	free(exact);
 }
 
@@ -209,7 +209,7 @@ static void every_length(void **state)
 		assert_memory_equal(m + DGRAM_GRH_LEN, A->mem + 64, len);
 		assert_int_equal(m[DGRAM_GRH_LEN + len], 0xee);
 	}
-	assert_int_equal(A->ctx.qp.stats.ud_out, B->ctx.qp.stats.ud_in);
+	assert_int_equal(A->ctx.rc.qp.stats.ud_out, B->ctx.rc.qp.stats.ud_in);
 	rig_free(r);
 }
 
@@ -301,28 +301,28 @@ static void what_is_not_good_is_dropped(void **state)
 		bad.len = len;
 		in(B, &bad);
 	}
-	assert_true(B->ctx.qp.stats.ud_crc > 8 * 100);
+	assert_true(B->ctx.rc.qp.stats.ud_crc > 8 * 100);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(ddp); i++) {
 		bad = g;
 		bad.p[ddp[i].at] ^= ddp[i].xor ;
 		crc_again(&bad);
 		in(B, &bad);
 	}
-	assert_int_equal(B->ctx.qp.stats.ud_bad, RN_ARRAY_LEN(ddp));
+	assert_int_equal(B->ctx.rc.qp.stats.ud_bad, RN_ARRAY_LEN(ddp));
 	for (bad = g, bad.len = UDPL_HDR_LEN + UDPL_CRC_LEN; bad.len < DGRAM_OVERHEAD; bad.len++) {
 		crc_again(&bad);
 		in(B, &bad);
 	}
-	assert_int_equal(B->ctx.qp.stats.ud_bad, RN_ARRAY_LEN(ddp) + DDP_UNTAGGED_HDR_LEN);
+	assert_int_equal(B->ctx.rc.qp.stats.ud_bad, RN_ARRAY_LEN(ddp) + DDP_UNTAGGED_HDR_LEN);
 	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY + 1 });
 	in(B, &g);
-	assert_int_equal(B->ctx.qp.stats.ud_qkey, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.ud_qkey, 1);
 	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY });
 	none(&B->rcq_client);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
 	in(B, &g);
-	assert_int_equal(B->ctx.qp.stats.ud_no_recv, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.ud_no_recv, 1);
 	none(&B->rcq_client);
 	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
 	rig_free(r);
@@ -342,7 +342,7 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_INIT), QP_OK);
 	recv_into(r, 200);
 	in(B, &g);
-	assert_int_equal(B->ctx.qp.stats.ud_no_qp, 2);
+	assert_int_equal(B->ctx.rc.qp.stats.ud_no_qp, 2);
 	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_RTR), QP_OK);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
@@ -357,7 +357,7 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	assert_true(out(A, &g));
 	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = QKEY, .tell_drained = true });
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_SQD), QP_OK);
-	assert_int_equal(A->ctx.qp.fx[A->ctx.qp.n_fx - 1].code, QP_EVENT_SQ_DRAINED);
+	assert_int_equal(A->ctx.rc.qp.fx[A->ctx.rc.qp.n_fx - 1].code, QP_EVENT_SQ_DRAINED);
 	post(A, &w);
 	assert_false(out(A, &none_there));
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTS), QP_OK);
@@ -369,7 +369,7 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	post(A, &w);
 	assert_true(rig_post_recv(A, 0, 3, &s, 1));
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_ERR), QP_OK);
-	rc_flush(&A->ctx);
+	rc_flush(&A->ctx.rc);
 	assert_int_equal(got(&A->scq_client).status, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(got(&A->rcq_client).status, QP_WC_WR_FLUSH_ERR);
 	post(A, &w);
@@ -417,7 +417,7 @@ static void a_receive_that_is_too_small_fails_alone(void **state)
 		assert_int_equal(got(&B->rcq_client).status, QP_WC_LOC_LEN_ERR);
 		assert_int_equal(B->mem[4096], 0xee);
 	}
-	assert_int_equal(B->ctx.qp.stats.ud_too_long, RN_ARRAY_LEN(room));
+	assert_int_equal(B->ctx.rc.qp.stats.ud_too_long, RN_ARRAY_LEN(room));
 	recv_into(r, 140);
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).byte_len, 140);
@@ -487,9 +487,9 @@ static void corrupt_rings(void **state)
 	in(B, &g);
 	assert_false(out(A, &g));
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(r->n[i].ctx.qp.stats.bad_rings, 1);
+		assert_int_equal(r->n[i].ctx.rc.qp.stats.bad_rings, 1);
 		assert_int_equal(r->n[i].q[0].qp.state, QP_S_ERR);
-		assert_int_equal(r->n[i].ctx.qp.fx[r->n[i].ctx.qp.n_fx - 1].code, QP_EVENT_FATAL);
+		assert_int_equal(r->n[i].ctx.rc.qp.fx[r->n[i].ctx.rc.qp.n_fx - 1].code, QP_EVENT_FATAL);
 	}
 	rig_free(r);
 }
@@ -517,7 +517,7 @@ static void a_shared_receive_queue(void **state)
 	up(B, 0);
 	one(r, &g);
 	in(B, &g);
-	assert_int_equal(B->ctx.qp.stats.ud_no_recv, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.ud_no_recv, 1);
 	struct qp_rwqe w = { .wr_id = 88, .num_sge = 1, .slots = 1, .sge = { rig_sge(B, 4096, 140) } };
 	spsc_prod_copy(&client, 0, &w, sizeof(w));
 	spsc_prod_publish(&client, 1);

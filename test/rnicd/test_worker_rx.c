@@ -22,7 +22,7 @@ static int setup(void **state)
 {
 	static struct flow_slot slots[2][2 * FLOWS];
 	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 2 };
-	struct rc_cfg cfg;
+	struct rc_tcp_cfg cfg;
 
 	(void)state;
 	memset(&worker, 0, sizeof(worker));
@@ -41,13 +41,13 @@ static int setup(void **state)
 	worker.now = RN_NS_PER_S;
 	flow_init(&worker.flows, slots[0], 2 * FLOWS);
 	flow_init(&worker.listens, slots[1], 2 * FLOWS);
-	rc_cfg_default(&cfg, 0, 1500, FLOWS);
-	uint64_t size = (rc_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
+	rc_tcp_cfg_default(&cfg, 0, 1500, FLOWS);
+	uint64_t size = (rc_tcp_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
 	worker.qp_mem = aligned_alloc(RN_CACHE_LINE, size);
 	if (port.pool == NULL || wire == NULL || worker.qp_mem == NULL)
 		return -1;
 	memset(worker.qp_mem, 0, size);
-	return rc_ctx_init(&worker.rc, &cfg, worker.qp_mem, size) == QP_OK ? 0 : -1;
+	return rc_tcp_ctx_init(&worker.tcp, &cfg, worker.qp_mem, size) == QP_OK ? 0 : -1;
 }
 
 static int teardown(void **state)

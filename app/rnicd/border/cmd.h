@@ -23,7 +23,7 @@
 #include "border/look.h"
 #include "border/rnicd.h"
 #include "border/ud_view.h"
-#include "conn/rc.h"
+#include "rc/rc.h"
 
 struct impair;
 

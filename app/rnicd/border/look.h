@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "conn/rc.h"
+#include "rc/rc.h"
+#include "tcp_lite/tcpl.h"
 
 /* The stages of a worker's turn, whose cycles it counts when the configuration says so. */
 enum stage {

@@ -25,8 +25,8 @@
 #include "ipc/ipc.h"
 #include "control/loop.h"
 #include "control/owner.h"
-#include "conn/rc.h"
 #include "control/spans.h"
+#include "rc/rc.h"
 #include "control/table.h"
 #include "control/user.h"
 

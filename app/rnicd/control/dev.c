@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "conn/rc.h"
+#include "rc/rc.h"
 #include "border/policy.h"
 
 static struct {

@@ -55,7 +55,7 @@ static void qp_change(struct rnicd_worker *w, struct cmd_qp *q)
 static void qp_leave(struct rnicd_worker *w, struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = NULL;
-	qp_unlist(&w->rc.qp, q->qp);
+	qp_unlist(&w->tcp.rc.qp, q->qp);
 	q->seen = w->now;
 }
 
@@ -93,13 +93,13 @@ static void group_change(struct rnicd_worker *w, const struct cmd_group *g)
 
 static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 {
-	*l = (struct look_worker){ .qp = w->rc.qp.stats,
+	*l = (struct look_worker){ .qp = w->tcp.rc.qp.stats,
 				   .turns = w->turns,
 				   .sleeps = w->sleeps,
 				   .flushed_most = w->flushed_most,
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,
-				   .blocks_used = w->rc.cfg.blocks - w->rc.blk_left };
+				   .blocks_used = w->tcp.rc.cfg.blocks - w->tcp.rc.blk_left };
 	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
 		l->half_open += w->listener[i].half_open;
@@ -132,8 +132,8 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_QP_ARRIVE: qp_arrive(w, &c->qp); break;
 	case CMD_QP_DESTROY: qp_end(w, &c->qp); break;
 	case CMD_QP_WAITS: c->qp.waits = qp_send_waits(c->qp.qp); break;
-	case CMD_QP_GIVE_UP: qp_unreachable(&w->rc.qp, c->qp.qp); break;
-	case CMD_CQ_RESIZE: qp_cq_change(&w->rc.qp, c->resize.cq, c->resize.ring); break;
+	case CMD_QP_GIVE_UP: qp_unreachable(&w->tcp.rc.qp, c->qp.qp); break;
+	case CMD_CQ_RESIZE: qp_cq_change(&w->tcp.rc.qp, c->resize.cq, c->resize.ring); break;
 	case CMD_GROUP: group_change(w, &c->group); break;
 	case CMD_SEND_FRAME: ud_group_report(w, rnicd.port[c->send.port], c->send.p, c->send.len); break;
 	case CMD_SEND_DATAGRAM: ud_send(w, rnicd.port[c->send.port], &c->send.to, c->send.p, c->send.len); break;

@@ -36,13 +36,13 @@ static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
 
 static void conn_begin(struct rnicd_worker *w, struct cmd_conn_open *o)
 {
-	struct rc_params p = { .dev = o->dev,
-			       .owner = o->owner,
-			       .policy = o->policy,
-			       .flags = o->flags,
-			       .qp = o->qp,
-			       .priv = o->priv,
-			       .priv_len = o->priv_len };
+	struct rc_tcp_params p = { .rc = { .dev = o->dev,
+					   .owner = o->owner,
+					   .policy = o->policy,
+					   .flags = o->flags,
+					   .qp = o->qp,
+					   .priv = o->priv,
+					   .priv_len = o->priv_len } };
 
 	if (o->qp != NULL)
 		qp_set(o->qp, &o->tune);
@@ -66,20 +66,20 @@ static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 	conn_set_client(conn, j->client);
 	if (j->tune != NULL)
 		qp_set(j->qp, j->tune);
-	j->qv = rc_is_passive(conn) ? rc_accept(&w->rc, conn, &a) : rc_attach(&w->rc, conn, j->qp);
+	j->qv = rc_is_passive(conn) ? rc_accept(&w->tcp.rc, conn, &a) : rc_attach(&w->tcp.rc, conn, j->qp);
 	if (j->qv != QP_OK)
 		conn_set_client(conn, NULL);
 }
 
 static void conn_reject(struct rnicd_worker *w, struct cmd_conn_join *j)
 {
-	j->qv = conn_here(&j->which) ? rc_reject(&w->rc, j->which.conn, j->priv, j->priv_len) : QP_OK;
+	j->qv = conn_here(&j->which) ? rc_reject(&w->tcp.rc, j->which.conn, j->priv, j->priv_len) : QP_OK;
 }
 
 static void conn_end(struct rnicd_worker *w, struct rc *c)
 {
-	if (rc_get_state(c) != RC_WAIT_ACCEPT || rc_reject(&w->rc, c, NULL, 0) != QP_OK)
-		rc_disconnect(&w->rc, c);
+	if (rc_get_state(c) != RC_WAIT_ACCEPT || rc_reject(&w->tcp.rc, c, NULL, 0) != QP_OK)
+		rc_disconnect(&w->tcp.rc, c);
 }
 
 /*
@@ -89,8 +89,8 @@ static void conn_end(struct rnicd_worker *w, struct rc *c)
 static void conn_let_go(struct rnicd_worker *w, struct rc *c)
 {
 	conn_set_client(c, NULL);
-	if (!tcpl_idle(&c->tcp))
-		rc_abort(&w->rc, c);
+	if (!rc_quiet(c))
+		rc_abort(&w->tcp.rc, c);
 }
 
 /* ---- telemetry ---- */
@@ -112,8 +112,8 @@ static void look_conn(struct look_conn *l)
 	if (!l->here)
 		return;
 	l->state = rc_get_state(c);
-	tcpl_get_info(&c->tcp, &l->tcp);
-	l->stats = c->tcp.stats;
+	tcpl_get_info(&rc_tcp_of(c)->tcp, &l->tcp);
+	l->stats = rc_tcp_of(c)->tcp.stats;
 	l->crc = rc_agreed(c)->crc;
 	l->rx_markers = rc_agreed(c)->rx_markers;
 	l->tx_markers = rc_agreed(c)->tx_markers;
@@ -132,7 +132,7 @@ void command_conn(struct rnicd_worker *w, struct cmd *c)
 	case CMD_CONN_REJECT: conn_reject(w, &c->join); break;
 	case CMD_CONN_DISCONNECT:
 		if (conn_here(&c->conn))
-			rc_disconnect(&w->rc, c->conn.conn);
+			rc_disconnect(&w->tcp.rc, c->conn.conn);
 		break;
 	case CMD_CONN_END:
 		if (conn_here(&c->conn))

@@ -55,7 +55,7 @@ void conn_set_client(struct rc *c, struct worker_client *client) { conn_of(c)->c
 bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
 {
 	for (uint32_t i = 0; i < w->conns_used; i++)
-		if (rc_refers(&w->conns[i].qc, base, len))
+		if (rc_tcp_refers(&w->conns[i].qc, base, len))
 			return true;
 	return false;
 }
@@ -140,7 +140,7 @@ static void conn_free(struct rnicd_worker *w, struct conn *c)
 	flow_del(&w->flows, &c->flow);
 	if (c->neigh != NULL)
 		c->neigh->users--;
-	conn_established(&c->qc);
+	conn_established(&c->qc.rc);
 	c->neigh = NULL;
 	c->client = NULL;
 	c->dead = false;
@@ -199,7 +199,7 @@ void conn_bury(struct rnicd_worker *w)
 	}
 }
 
-enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_params *p, struct rc **out,
+enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_tcp_params *p, struct rc **out,
 			    enum qp_verdict *qp)
 {
 	struct conn *c;
@@ -207,14 +207,14 @@ enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, s
 
 	if (v != CONN_OK)
 		return v;
-	p->tcp = tcp_of(a->port, p->flags);
+	p->tcp = tcp_of(a->port, p->rc.flags);
 	p->iss = make_iss(&c->flow, w->now);
-	*qp = rc_connect(&w->rc, &c->qc, p);
+	*qp = rc_tcp_connect(&w->tcp, &c->qc, p);
 	if (*qp != QP_OK) {
 		conn_free(w, c);
 		return CONN_QP;
 	}
-	*out = &c->qc;
+	*out = &c->qc.rc;
 	return CONN_OK;
 }
 
@@ -330,10 +330,8 @@ static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const st
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct tcpl_seg *seg, struct conn **out)
 {
-	struct rc_params params = { .owner = l->cfg.owner,
-				    .policy = l->cfg.policy,
-				    .flags = l->cfg.flags,
-				    .tcp = tcp_of(a->port, l->cfg.flags) };
+	struct rc_tcp_params params = { .rc = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags },
+					.tcp = tcp_of(a->port, l->cfg.flags) };
 	struct conn *c;
 	enum qp_verdict v;
 
@@ -341,10 +339,10 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 		return QP_NO_MEMORY;
 	if (seg->flags & TCPL_SYN) {
 		params.iss = make_iss(&c->flow, w->now);
-		v = rc_passive(&w->rc, &c->qc, seg, &params);
+		v = rc_tcp_passive(&w->tcp, &c->qc, seg, &params);
 	} else {
-		struct rc_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
-		v = rc_passive_cookie(&w->rc, &c->qc, seg, &k, &params);
+		struct rc_tcp_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
+		v = rc_tcp_passive_cookie(&w->tcp, &c->qc, seg, &k, &params);
 	}
 	if (v != QP_OK) {
 		conn_free(w, c);
@@ -377,9 +375,9 @@ static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listen
 {
 	struct conn *oldest = l->half_first;
 
-	conn_established(&oldest->qc);
+	conn_established(&oldest->qc.rc);
 	port->stats[w->index].syn_evicted++;
-	rc_abort(&w->rc, &oldest->qc);
+	rc_abort(&w->tcp.rc, &oldest->qc.rc);
 }
 
 /* An ACK that answers one of our cookies. */
@@ -427,7 +425,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 			return false;
 	}
 	switch (make_passive(w, l, &a, seg, &c)) {
-	case QP_OK: return cookie && rc_segment(&w->rc, &c->qc, seg);
+	case QP_OK: return cookie && rc_tcp_segment(&w->tcp, &c->qc, seg);
 	case QP_BAD_SEGMENT: answer_rst(w, port, m, p, seg); return false;
 	case QP_BAD_ATTR:
 	case QP_BAD_STATE:
@@ -453,7 +451,7 @@ static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const
 		priv = mbuf_priv(m);
 		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
 	}
-	priv->pkt = (struct rc_pkt){ .iov = priv->iov, .n = n, .crc_due = frame_crc_deferred(m) };
+	priv->pkt = (struct rc_tcp_pkt){ .iov = priv->iov, .n = n, .crc_due = frame_crc_deferred(m) };
 	return m;
 }
 
@@ -484,10 +482,10 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	}
 	if (rn_unlikely(f == NULL))
 		return stranger(w, port, m, p, &seg) ? NULL : m;
-	struct rc *qc = &rn_container_of(f, struct conn, flow)->qc;
+	struct rc_tcp *qc = &rn_container_of(f, struct conn, flow)->qc;
 	bool anew = (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN &&
 		    tcpl_get_state(&qc->tcp) == TCPL_S_TIME_WAIT;
-	if (rc_segment(&w->rc, qc, &seg))
+	if (rc_tcp_segment(&w->tcp, qc, &seg))
 		return NULL;
 	if (rn_unlikely(anew) && tcpl_get_state(&qc->tcp) == TCPL_S_CLOSED) {
 		/* TCPL_NEW_SYN: the connection goes at the end of this turn, a listener may answer in the next */

@@ -11,7 +11,7 @@
 
 #include "border/cmd.h"
 #include "pkt/pkt.h"
-#include "conn/rc.h"
+#include "conn/rc_tcp.h"
 
 struct rnicd_worker;
 struct worker_client;
@@ -20,7 +20,7 @@ struct worker_client;
  * Active open on the worker that conn_owner() names. p->tcp and p->iss are filled in here. The neighbour is looked up
  * by the way; the SYN waits for it. *c is valid until QP_FX_CLOSED.
  */
-RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_params *p,
+RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_tcp_params *p,
 					 struct rc **c, enum qp_verdict *qp);
 
 /*

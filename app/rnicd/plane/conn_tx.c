@@ -11,7 +11,10 @@
 #define TURN_SHARE WORKER_BURST
 _Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");
 
-static void arm(struct rnicd_worker *w, struct conn *c) { rn_wheel_arm(&w->wheel, &c->timer, rc_next_wake(&c->qc)); }
+static void arm(struct rnicd_worker *w, struct conn *c)
+{
+	rn_wheel_arm(&w->wheel, &c->timer, rc_tcp_next_wake(&c->qc));
+}
 
 static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
 {
@@ -87,7 +90,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 
 	look_at_neighbour(w, c);
 	for (uint32_t i = 0; i < n && worker_space(w); i++) {
-		done = !rc_out(&w->rc, &c->qc, &o);
+		done = !rc_tcp_out(&w->tcp, &c->qc, &o);
 		if (done)
 			break;
 		(*count)++;
@@ -105,8 +108,8 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 /* Of the connection that comes next, what qp does not know of. */
 static void fetch_next(const struct rnicd_worker *w)
 {
-	const struct rc *first = rc_ready_first(&w->rc);
-	const struct conn *next = first != NULL ? conn_of(first) : NULL;
+	const struct rc_tcp *first = rc_tcp_ready_first(&w->tcp);
+	const struct conn *next = first != NULL ? conn_of(&first->rc) : NULL;
 
 	if (next != NULL) {
 		for (uint32_t at = offsetof(struct conn, timer); at < sizeof(*next); at += RN_CACHE_LINE)
@@ -117,13 +120,13 @@ static void fetch_next(const struct rnicd_worker *w)
 /* Who has received answers first, whatever else waits; what it has to send besides takes its turn. */
 static uint32_t answer(struct rnicd_worker *w)
 {
-	struct rc *qc;
+	struct rc_tcp *qc;
 	uint32_t count = 0;
 
-	while ((qc = rc_answer_pop(&w->rc)) != NULL) {
-		struct conn *c = conn_of(qc);
+	while ((qc = rc_tcp_answer_pop(&w->tcp)) != NULL) {
+		struct conn *c = conn_of(&qc->rc);
 		if (!send_segments(w, c, ANSWER_SHARE, &count) && !c->dead)
-			rc_ready_put(&w->rc, qc);
+			rc_ready_put(&w->tcp.rc, &qc->rc);
 		arm(w, c);
 	}
 	return count;
@@ -134,13 +137,13 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 	struct rn_list parked = { NULL,
 				  NULL }; /* have more to send than their port had room for, or than their share */
 	struct conn *c;
-	struct rc *qc;
+	struct rc_tcp *qc;
 	uint32_t answers = answer(w), count = 0;
 
 	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
-	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_ready_pop(&w->rc)) != NULL;) {
+	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_tcp_ready_pop(&w->tcp)) != NULL;) {
 		uint32_t before = count;
-		c = conn_of(qc);
+		c = conn_of(&qc->rc);
 		fetch_next(w);
 		if (!send_segments(w, c, SHARE, &count)) {
 			looks += count == before;
@@ -152,7 +155,7 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 	}
 	while ((c = rn_list_pop(&parked, struct conn, link)) != NULL)
 		if (!c->dead)
-			rc_ready_put(&w->rc, &c->qc);
+			rc_ready_put(&w->tcp.rc, &c->qc.rc);
 	return answers + count;
 }
 
@@ -183,7 +186,7 @@ void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_b
 
 	if (b->mtu <= headers(c))
 		return;
-	rc_too_big(&w->rc, &c->qc, b->seq, b->mtu - headers(c));
+	rc_tcp_too_big(&w->tcp, &c->qc, b->seq, b->mtu - headers(c));
 	tell_path(w, c);
 	arm(w, c);
 }
@@ -195,7 +198,7 @@ uint32_t conn_timers(struct rnicd_worker *w)
 
 	while (worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
 		struct conn *c = rn_container_of(t, struct conn, timer);
-		rc_timer(&w->rc, &c->qc);
+		rc_tcp_timer(&w->tcp, &c->qc);
 		tell_path(w, c);
 		arm(w, c);
 		n++;

@@ -58,11 +58,11 @@ static bool tell_all(struct rnicd_worker *w)
 {
 	struct event *ev;
 
-	while (w->fx_told < w->rc.qp.n_fx) {
+	while (w->fx_told < w->tcp.rc.qp.n_fx) {
 		ev = event_room(w->index, EVENT_LOSSLESS);
 		if (ev == NULL)
 			return false;
-		tell(w, &w->rc.qp.fx[w->fx_told++], ev);
+		tell(w, &w->tcp.rc.qp.fx[w->fx_told++], ev);
 	}
 	w->fx_told = 0;
 	return true;
@@ -70,13 +70,13 @@ static bool tell_all(struct rnicd_worker *w)
 
 bool worker_effects(struct rnicd_worker *w)
 {
-	struct rc_ctx *ctx = &w->rc;
+	struct rc_tcp_ctx *ctx = &w->tcp;
 
-	rc_flush(ctx);
+	rc_flush(&ctx->rc);
 	if (!tell_all(w))
 		return false;
-	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
-		const struct qp_fx *fx = &ctx->qp.fx[i];
+	for (uint32_t i = 0; i < ctx->rc.qp.n_fx; i++) {
+		const struct qp_fx *fx = &ctx->rc.qp.fx[i];
 		if (fx->type == QP_FX_CONNECT_REQUEST)
 			conn_requested(w, fx->conn);
 		else if (fx->type == QP_FX_CLOSED)
@@ -84,6 +84,6 @@ bool worker_effects(struct rnicd_worker *w)
 	}
 	for (uint32_t i = 0; i < ctx->n_refs; i++)
 		rte_pktmbuf_free(mbuf_of_ref(ctx->refs[i]));
-	rc_drained(ctx);
+	rc_tcp_drained(ctx);
 	return true;
 }

@@ -50,7 +50,7 @@ static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const str
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
 	bool crc_due = crc_open(c);
-	rc_copy(&w->rc, &c->qc, o, payload, &crc_due);
+	rc_tcp_copy(&w->tcp, &c->qc, o, payload, &crc_due);
 	put_header(m, c, o, c->port->caps.tx_csum || c->neigh == NULL ? 0 : pkt_sum(payload, o->len));
 	if (crc_due)
 		m->ol_flags |= frame_crc_flag;
@@ -151,7 +151,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 	struct rn_iov iov[SLICES];
 	struct rte_mbuf *head = NULL;
 	bool crc_due;
-	uint32_t n = rc_slices(&c->qc, o, iov, SLICES, &crc_due);
+	uint32_t n = rc_tcp_slices(&c->qc, o, iov, SLICES, &crc_due);
 
 	if (n == 0 || (crc_due && !crc_open(c)))
 		return NULL;
@@ -172,7 +172,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 static bool by_reference(const struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
 	return c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy &&
-	       (crc_open(c) || (c->port->caps.tx_csum && !c->qc.agreed.crc)) &&
+	       (crc_open(c) || (c->port->caps.tx_csum && !rc_agreed(&c->qc.rc)->crc)) &&
 	       !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED);
 }
 

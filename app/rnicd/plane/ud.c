@@ -63,11 +63,11 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 	struct event *ev;
 
 	if (h->body_len > sizeof(ev->sidr.body) || h->dst_qpn != UDPL_QPN_CM) {
-		w->rc.qp.stats.ud_bad++;
+		w->tcp.rc.qp.stats.ud_bad++;
 		return;
 	}
 	if (!udpl_crc_good(payload, p->payload_len)) {
-		w->rc.qp.stats.ud_crc++;
+		w->tcp.rc.qp.stats.ud_crc++;
 		return;
 	}
 	ev = event_room(w->index, EVENT_DROPPABLE);
@@ -102,7 +102,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		m = whole;
 	}
 	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK) {
-		w->rc.qp.stats.ud_bad++;
+		w->tcp.rc.qp.stats.ud_bad++;
 		goto out;
 	}
 	if (rn_unlikely(pkt_addr_is_group(&p->dst))) {
@@ -131,7 +131,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 	if (u != NULL)
 		ud_deliver(w, &u->qp, m, p, &h);
 	else
-		w->rc.qp.stats.ud_no_qp++;
+		w->tcp.rc.qp.stats.ud_no_qp++;
 out:
 	rte_pktmbuf_free(m);
 }

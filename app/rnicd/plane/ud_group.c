@@ -72,9 +72,9 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 	const bool own = pkt_addr_eq(&p->src, &port->cfg->ip);
 
 	if (h->kind != UDPL_SEND || h->dst_qpn != UDPL_QPN_GROUP) {
-		w->rc.qp.stats.ud_bad++;
+		w->tcp.rc.qp.stats.ud_bad++;
 	} else if (g == NULL) { /* the last one has just left */
-		w->rc.qp.stats.ud_no_qp++;
+		w->tcp.rc.qp.stats.ud_no_qp++;
 	} else if (from_wire && own) { /* a network that sends back what it is sent */
 		st->rx_not_ours++;
 	} else if (!worker_csum_good(port, m, p)) {

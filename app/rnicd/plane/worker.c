@@ -9,7 +9,7 @@
 static inline void doorbell(struct rnicd_worker *w, struct qp *qp)
 {
 	switch (qp_get_type(qp)) {
-	case QP_RC: rc_doorbell(&w->rc, qp); return;
+	case QP_RC: rc_doorbell(&w->tcp.rc, qp); return;
 	case QP_UD: dgram_doorbell(&w->dgram, qp); return;
 	}
 }
@@ -19,7 +19,7 @@ void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp) { doorbell(w, qp)
 enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to)
 {
 	switch (qp_get_type(qp)) {
-	case QP_RC: return rc_modify(&w->rc, qp, to);
+	case QP_RC: return rc_modify(&w->tcp.rc, qp, to);
 	case QP_UD: return dgram_modify(&w->dgram, qp, to);
 	}
 	return QP_BAD_STATE;
@@ -28,7 +28,7 @@ enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
 {
 	switch (qp_get_type(qp)) {
-	case QP_RC: rc_destroy(&w->rc, qp); return;
+	case QP_RC: rc_destroy(&w->tcp.rc, qp); return;
 	case QP_UD: dgram_destroy(&w->dgram, qp); return;
 	}
 }
@@ -62,7 +62,7 @@ static uint32_t doorbells(struct rnicd_worker *w)
 		struct ipc_doorbell *db = c->doorbell;
 		if (rn_unlikely(__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0) &&
 		    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
-			rc_recvs(&w->rc);
+			rc_recvs(&w->tcp.rc);
 			n++;
 		}
 		if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))
@@ -98,21 +98,21 @@ static void tell_lost(struct rnicd_worker *w)
 	uint64_t gap = w->now - w->ran;
 
 	if (rn_unlikely(gap > TURN_MAX_NS))
-		w->rc.turns.lost += gap;
+		w->tcp.turns.lost += gap;
 	w->ran = w->now;
 }
 
 static void tell_behind(struct rnicd_worker *w)
 {
 	w->more_turns = w->more ? w->more_turns + 1 : 0;
-	w->rc.turns.behind = w->more && w->more_turns <= BACKLOG_TURNS;
+	w->tcp.turns.behind = w->more && w->more_turns <= BACKLOG_TURNS;
 }
 
 /* Flushes are the one work of a turn that a client makes without a peer: that they are bounded is to be seen. */
 static void count_flushes(struct rnicd_worker *w)
 {
-	w->flushed_most = rn_max_u64(w->flushed_most, w->rc.qp.stats.flushed - w->flushed);
-	w->flushed = w->rc.qp.stats.flushed;
+	w->flushed_most = rn_max_u64(w->flushed_most, w->tcp.rc.qp.stats.flushed - w->flushed);
+	w->flushed = w->tcp.rc.qp.stats.flushed;
 }
 
 static uint32_t turn(struct rnicd_worker *w)
@@ -121,7 +121,7 @@ static uint32_t turn(struct rnicd_worker *w)
 
 	stage_end(&w->stages, STAGE_IDLE);
 	w->now = rnicd_now();
-	w->rc.qp.now = w->now;
+	w->tcp.rc.qp.now = w->now;
 	tell_lost(w);
 	n = worker_commands(w);
 	stage_end(&w->stages, STAGE_COMMANDS);
@@ -138,7 +138,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
 	count_flushes(w);
-	n += !rn_list_empty(&w->rc.qp.flushing); /* there is more to do in the next turn */
+	n += !rn_list_empty(&w->tcp.rc.qp.flushing); /* there is more to do in the next turn */
 	conn_bury(w);
 	stage_end(&w->stages, STAGE_EFFECTS);
 	n += transmit(w);

@@ -59,7 +59,7 @@ static bool make_tables(struct rnicd_worker *w)
 	uint32_t slots = flow_slots(flows), lslots = flow_slots(WORKER_LISTENERS);
 	uint32_t mtu = 0;
 	char name[RTE_MEMPOOL_NAMESIZE];
-	struct rc_cfg cfg;
+	struct rc_tcp_cfg cfg;
 
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		mtu = rn_max_u32(mtu, rnicd.port[i]->mtu);
@@ -74,22 +74,22 @@ static bool make_tables(struct rnicd_worker *w)
 
 	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
-	rc_cfg_default(&cfg, w->index, mtu, flows);
+	rc_tcp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.hold_pkts = pool_share(HOLD_SHARE * rnicd.cfg.n_workers);
-	cfg.wide = WIDE_BLOCKS;
+	cfg.rc.wide = WIDE_BLOCKS;
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		cfg.rates |= rnicd.port[i]->cfg->congestion == RNICD_BBR;
 	if (cfg.rates)
-		cfg.chunks = RATES_CHUNKS;
-	while (cfg.blocks > BLOCKS_MIN && rc_ctx_size(&cfg) > budget)
-		cfg.blocks -= cfg.blocks / 16;
-	uint64_t size = rc_ctx_size(&cfg);
+		cfg.rc.chunks = RATES_CHUNKS;
+	while (cfg.rc.blocks > BLOCKS_MIN && rc_tcp_ctx_size(&cfg) > budget)
+		cfg.rc.blocks -= cfg.rc.blocks / 16;
+	uint64_t size = rc_tcp_ctx_size(&cfg);
 	w->qp_mem = size == 0 ? NULL : take(w, "qp", size);
 	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
-	    w->small_pool == NULL || w->qp_mem == NULL || rc_ctx_init(&w->rc, &cfg, w->qp_mem, size) != QP_OK)
+	    w->small_pool == NULL || w->qp_mem == NULL || rc_tcp_ctx_init(&w->tcp, &cfg, w->qp_mem, size) != QP_OK)
 		return false;
-	w->dgram.qp = &w->rc.qp;
+	w->dgram.qp = &w->tcp.rc.qp;
 	flow_init(&w->flows, w->flow_slots, slots);
 	flow_init(&w->listens, w->listen_slots, lslots);
 	w->uds = (struct ud_table){ .slot = w->ud_slots, .mask = slots - 1, .max = flows };

@@ -33,7 +33,7 @@
 
 /* In the private area of every mbuf that may be received or carry a client's bytes. */
 struct mbuf_priv {
-	struct rc_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
+	struct rc_tcp_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
 	struct rn_iov iov[WORKER_MAX_IOV];
 	struct rte_mbuf_ext_shared_info shinfo;
 };
@@ -57,7 +57,7 @@ struct listener {
 
 /* A connection with all that its worker keeps of it. */
 struct conn {
-	struct rc qc;
+	struct rc_tcp qc;
 	struct flow flow;
 	struct conn_addr addr;
 	struct rn_timer timer;
@@ -75,13 +75,13 @@ struct conn {
 	struct pkt_tcp_template tmpl;
 };
 
-static inline struct conn *conn_of(const struct rc *c) { return rn_container_of(c, struct conn, qc); }
+static inline struct conn *conn_of(const struct rc *c) { return rn_container_of(c, struct conn, qc.rc); }
 
 static inline void conn_prefetch(const struct flow *f)
 {
 	const uint8_t *c = (const uint8_t *)f - offsetof(struct conn, flow);
 
-	for (uint32_t at = 0; at < sizeof(struct rc); at += RN_CACHE_LINE)
+	for (uint32_t at = 0; at < sizeof(struct rc_tcp); at += RN_CACHE_LINE)
 		__builtin_prefetch(c + at);
 }
 
@@ -129,7 +129,7 @@ struct rnicd_worker {
 	struct rte_mbuf *loop[WORKER_LOOP];
 	struct arp_table *arp[RNICD_MAX_PORTS];
 	struct port_tx tx[RNICD_MAX_PORTS];
-	struct rc_ctx rc;
+	struct rc_tcp_ctx tcp;
 	struct dgram_ctx dgram;
 	struct listener listener[WORKER_LISTENERS];
 	/* memory of the above */
@@ -156,7 +156,10 @@ enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
 void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
 
-static inline bool worker_space(struct rnicd_worker *w) { return rn_likely(!rc_ctx_full(&w->rc)) || worker_effects(w); }
+static inline bool worker_space(struct rnicd_worker *w)
+{
+	return rn_likely(!rc_tcp_full(&w->tcp)) || worker_effects(w);
+}
 
 /* ---- neigh.c ---- */
 /* Does what an arp_ call wants done. */

@@ -299,7 +299,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 }
 
 /* Of a connection's first segment in a train, as deliver() will see it. NULL: none, or not known yet. */
-static const struct rc *first_of(const struct rx *r)
+static const struct rc_tcp *first_of(const struct rx *r)
 {
 	return r->m == NULL || r->follows || r->flow == NULL ? NULL : &rn_container_of(r->flow, struct conn, flow)->qc;
 }
@@ -324,7 +324,7 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 			before = &rx[i];
 	}
 	before = NULL;
-	qp_burst(&w->rc.qp, n);
+	qp_burst(&w->tcp.rc.qp, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (rx[i].m == NULL)
 			continue;
@@ -332,14 +332,14 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 		before = &rx[i];
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const struct rc *c = first_of(&rx[i]);
+		const struct rc_tcp *c = first_of(&rx[i]);
 		if (c != NULL)
-			rc_fetch(c);
+			rc_tcp_fetch(c);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const struct rc *next = i + 1 < n ? first_of(&rx[i + 1]) : NULL;
+		const struct rc_tcp *next = i + 1 < n ? first_of(&rx[i + 1]) : NULL;
 		if (next != NULL)
-			rc_fetch_queues(next);
+			rc_tcp_fetch_queues(next);
 		if (rx[i].m == NULL)
 			continue;
 		wanted += deliver(w, port[i], &rx[i]);

@@ -3,19 +3,18 @@
 #ifndef RC_INT_H
 #define RC_INT_H
 
-#include "conn/rc.h"
+#include "rc/rc.h"
 #include "iwarp/mpa_tx.h"
 
-#define RC_REF_FRAME   UINT64_C(1) /* a chunk that is the MPA frame in conn->setup, not a record */
-#define RC_CTRL_CHUNKS 4u          /* chunks of each connection kept for RTR and Terminate */
-#define RC_CTRL_RECS   64u         /* records of a worker kept for the same */
-#define RC_REST_MAX    32u         /* blocks that connections may keep while they are at rest */
-#define RC_OOO         64u         /* FPDUs of one connection placed ahead of their turn: a power of two */
+#define RC_REF_FRAME UINT64_C(1) /* stands for the MPA frame in setup, which is no struct rc_rec */
+#define RC_CTRL_RECS 64u         /* records of a worker kept for the same */
+#define RC_REST_MAX  32u         /* blocks that connections may keep while they are at rest */
+#define RC_OOO       64u         /* FPDUs of one connection placed ahead of their turn: a power of two */
 
 _Static_assert(QP_SEG_HDR_MAX <= MPA_TX_HDR_MAX, "a segment's header lies in its record");
 _Static_assert(MPA_VIEW_IOV <= QP_ULPDU_IOV, "a view has no more slices than the engine takes");
 
-/* A queued FPDU. Lives from tcpl_send until its last byte is acknowledged. */
+/* A queued FPDU. Lives until its last byte is acknowledged. next: free, or due. */
 struct rc_rec {
 	struct rc_rec *next;
 	uint32_t wr;   /* the work request that is done when this is acknowledged, or QP_WR_NONE */
@@ -46,10 +45,9 @@ struct rc_late {
 /* What a connection needs while it works; from the ctx's pool. */
 struct rc_block {
 	struct rc_block *next;
-	uint32_t ooo_head, n_ooo;             /* free running; those of ooo in use, in the order of their pos */
-	struct rc_pkt *kept_head, *kept_tail; /* rc_rnr.c */
+	uint32_t ooo_head, n_ooo; /* free running; those of ooo in use, in the order of their pos */
 	struct rc_late late;
-	struct tcpl_mem tcp;
+	uint8_t *stream; /* the adapter's part */
 	struct qp_work work;
 	struct rc_ooo ooo[RC_OOO];
 };
@@ -60,7 +58,8 @@ struct rc_setup {
 	struct mpa_neg_rx rx;
 	struct mpa_frame peer; /* points into rx */
 	struct mpa_out out;    /* our Request or Reply */
-	bool out_live;         /* queued and not yet acknowledged */
+	bool out_due;          /* it is to be sent */
+	bool out_live;         /* made and not yet acknowledged */
 	bool fin_due;          /* the FIN waits for that: rc_quirk.h */
 };
 
@@ -81,7 +80,6 @@ static inline bool rc_streaming(const struct rc *c)
 
 /* rc_ctx.c */
 struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c);
-void rc_ref_back(struct rc_ctx *ctx, uint64_t ref);
 struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve);
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r);
 struct rc_block *rc_block_get(struct rc_ctx *ctx);
@@ -91,33 +89,25 @@ void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* it is free after t
 uint8_t *rc_stage_get(struct rc_ctx *ctx);
 void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem);
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want);
-void rc_answer_put(struct rc_ctx *ctx, struct rc *c);
 void rc_unlist(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_tx.c */
-void rc_tx_fill(struct rc_ctx *ctx, struct rc *c);
-bool rc_tx_queue(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, uint32_t wr);
+void rc_tx_due(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r);
 bool rc_tx_idle(const struct rc *c);
 bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c);
 bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rx.c */
-bool rc_rx_slice(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
 void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
 void rc_rx_stage_back(struct rc_ctx *ctx, struct rc *c);
-RN_COLD void rc_rx_fin(struct rc_ctx *ctx, struct rc *c);
 void rc_rx_first(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rnr.c */
 RN_COLD bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
-void rc_rnr_keep(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
-bool rc_rnr_rest(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
-void rc_rnr_window(struct rc *c);
-void rc_rnr_fin(struct rc_ctx *ctx, struct rc *c);
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c);
-RN_COLD void rc_rnr_look(struct rc_ctx *ctx, struct rc *c);
+void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
+
 /* rc_ooo.c */
-RN_COLD void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s);
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v);
 
 /* rc_term.c */
@@ -133,18 +123,13 @@ RN_COLD void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa
 void rc_neg_send(struct rc *c);
 bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len);
 RN_COLD uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p, uint32_t n);
-void rc_neg_self(struct rc_ctx *ctx, struct rc *c);
 RN_COLD void rc_neg_operational(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_life.c */
 void rc_tell(struct rc *c, enum rc_news to);
 void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to);
 RN_COLD void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code);
-RN_COLD void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev);
-RN_COLD void rc_reset(struct rc_ctx *ctx, struct rc *c);
-RN_COLD void rc_finish(struct rc_ctx *ctx, struct rc *c);
-bool rc_wake(struct rc_ctx *ctx, struct rc *c);
-void rc_rest(struct rc_ctx *ctx, struct rc *c);
+void rc_ask(struct rc *c, enum rc_todo_bit what);
 void rc_shutdown(struct rc_ctx *ctx, struct rc *c);
 void rc_setup_done(struct rc_ctx *ctx, struct rc *c);
 void rc_drain(struct rc_ctx *ctx, struct rc *c);

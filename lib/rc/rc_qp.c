@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a client does to its queue pair, as far as the connection is concerned. */
-#include "conn/rc_int.h"
+#include "rc/rc_int.h"
 
 /* The connection goes on, or ends, without the QP. */
 static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
@@ -15,7 +15,7 @@ static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
 	qp_abandon(&c->m);
 	if (young) {
 		rc_drain(ctx, c);
-	} else if (c->state < RC_WAIT_FIRST || !tcpl_idle(&c->tcp)) {
+	} else if (c->state < RC_WAIT_FIRST || c->out.flying != 0) {
 		rc_reset(ctx, c);
 	} else if (c->state == RC_WAIT_FIRST || c->state == RC_OPERATIONAL || c->state == RC_DRAINING) {
 		rc_to(ctx, c, RC_CLOSING);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's own: pools, lists, effects. */
-#include "conn/rc_int.h"
+#include "rc/rc_int.h"
 
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
 {
@@ -13,8 +13,6 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.setups = rn_min_u32(conns, 1024),
 		.stages = 64,
 		.chunks = 512,
-		.rnr_pkts = 4096,
-		.hold_pkts = 8192,
 		.request_ns = 10 * RN_NS_PER_S,
 		.reply_ns = 10 * RN_NS_PER_S,
 		.accept_ns = 60 * RN_NS_PER_S,
@@ -35,19 +33,11 @@ static uint64_t rec_size(const struct rc_cfg *cfg)
 	return line_up(sizeof(struct rc_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
 }
 
-/* Packets that a peer sent too early: with a wide block as many as a window has. */
-static uint32_t holds_of(uint64_t n)
-{
-	return n == RC_NARROW_CHUNKS ? RC_HOLD_NARROW : rn_min_u32((uint32_t)n, RC_HOLD_MAX);
-}
-
 /* With rings for n FPDUs. */
-static uint64_t block_size(const struct rc_cfg *cfg, uint64_t n)
+static uint64_t block_size(const struct rc_cfg *cfg, uint32_t n)
 {
 	return line_up(sizeof(struct rc_block)) + line_up(n * sizeof(struct qp_wr)) +
-	       line_up(n * sizeof(struct tcpl_chunk)) + line_up(n * sizeof(struct tcpl_txrec)) +
-	       (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) +
-	       line_up(holds_of(n) * sizeof(struct tcpl_hold));
+	       line_up(cfg->stream[n != cfg->chunks]);
 }
 
 static uint64_t blocks_size(const struct rc_cfg *cfg)
@@ -88,12 +78,7 @@ static struct rc_block *block_fresh(struct rc_ctx *ctx)
 	b->next = NULL;
 	b->work.wr = carve(&ctx->blk_mem, n * sizeof(struct qp_wr));
 	b->work.wr_mask = n - 1;
-	b->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = holds_of(n) };
-	b->tcp.chunk = carve(&ctx->blk_mem, n * sizeof(struct tcpl_chunk));
-	b->tcp.rec = carve(&ctx->blk_mem, n * sizeof(struct tcpl_txrec));
-	if (ctx->cfg.rates)
-		b->tcp.sent = carve(&ctx->blk_mem, n * sizeof(struct tcpl_sent));
-	b->tcp.hold = carve(&ctx->blk_mem, holds_of(n) * sizeof(struct tcpl_hold));
+	b->stream = carve(&ctx->blk_mem, ctx->cfg.stream[n != ctx->cfg.chunks]);
 	return b;
 }
 
@@ -156,6 +141,9 @@ void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
 	ctx->rec_left++;
 }
 
+void *rc_stream_mem(const struct rc *c) { return c->blk->stream; }
+uint32_t rc_stream_records(const struct rc *c) { return c->blk->work.wr_mask + 1; }
+
 struct rc_block *rc_block_get(struct rc_ctx *ctx)
 {
 	struct rc_block **list = ctx->blk_free[0] != NULL ? &ctx->blk_free[0] : &ctx->blk_free[1];
@@ -172,7 +160,6 @@ struct rc_block *rc_block_get(struct rc_ctx *ctx)
 	ctx->blk_left--;
 	qp_work_init(&b->work);
 	b->ooo_head = b->n_ooo = 0;
-	b->kept_head = b->kept_tail = NULL;
 	b->late.ulpdu_len = 0;
 	return b;
 }
@@ -194,7 +181,7 @@ struct rc_setup *rc_setup_get(struct rc_ctx *ctx)
 		return NULL;
 	}
 	ctx->setup_free = s->next;
-	s->out_live = s->fin_due = false;
+	s->out_due = s->out_live = s->fin_due = false;
 	s->out.len = 0;
 	s->peer = (struct mpa_frame){ 0 };
 	return s;
@@ -236,16 +223,9 @@ struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c)
 	return fx;
 }
 
-void rc_ref_back(struct rc_ctx *ctx, uint64_t ref)
-{
-	if (ref != 0 && ctx->n_refs < RC_REFS_MAX)
-		ctx->refs[ctx->n_refs++] = ref;
-}
-
 void rc_drained(struct rc_ctx *ctx)
 {
 	qp_drained(&ctx->qp);
-	ctx->n_refs = 0;
 	while (ctx->setup_done != NULL) {
 		struct rc_setup *s = ctx->setup_done;
 
@@ -328,10 +308,8 @@ static void fetch_ahead(const struct rc *next)
 		__builtin_prefetch(&next->m.qp->sq.hdr->prod);
 		__builtin_prefetch(spsc_cons_slot(&next->m.qp->sq, next->m.qp->sq_taken));
 	}
-	if (next->blk != NULL) {
-		__builtin_prefetch(tcpl_chunk(&next->tcp, next->tcp.q_tail), 1);
+	if (next->blk != NULL)
 		__builtin_prefetch(&next->blk->work.wr[next->blk->work.wr_tail & next->blk->work.wr_mask], 1);
-	}
 }
 
 void rc_fetch(const struct rc *c)
@@ -346,7 +324,6 @@ void rc_fetch_queues(const struct rc *c)
 {
 	if (c->blk == NULL)
 		return;
-	__builtin_prefetch(tcpl_chunk(&c->tcp, c->tcp.q_head));
 	__builtin_prefetch(&c->blk->work.wr[c->blk->work.wr_head & c->blk->work.wr_mask], 1);
 	__builtin_prefetch(&c->blk->work.wr[(c->blk->work.wr_head + 2) & c->blk->work.wr_mask], 1);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Placing ahead of the stream (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what InfiniBand
- * keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and what was
- * written later wins. So only a segment of the message that is open may be placed while bytes before it are missing, and
- * not the last one. Two things must be certain of it:
+ * keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and what
+ * was written later wins. So only a segment of the message that is open may be placed while bytes before it are
+ * missing, and not the last one. Two things must be certain of it:
  *
- * Where its FPDU begins. A marker says so. Without markers the bytes of a segment are no evidence: they may be a payload
- * that somebody has chosen to look like an FPDU with a good CRC. What counts is the stream in order: every segment of this
- * peer has begun with an FPDU so far; the last FPDU was a full segment of the open message; a sender cuts a message into
- * equal parts, the last one apart; and the segment lies where one of these parts begins, with the header that it has.
+ * Where its FPDU begins. A marker says so. Without markers the bytes of a segment are no evidence: they may be a
+ * payload that somebody has chosen to look like an FPDU with a good CRC. What counts is the stream in order: every
+ * segment of this peer has begun with an FPDU so far; the last FPDU was a full segment of the open message; a sender
+ * cuts a message into equal parts, the last one apart; and the segment lies where one of these parts begins, with the
+ * header that it has.
  *
  * Which message it belongs to. A Send says it by its MSN. Of a Read Response the length is known: it is over when all
  * that was asked for is there. A Write says neither: the message may end in the hole, and another one begin there that
@@ -19,7 +20,7 @@
  * same message. A guess that was wrong has put bytes where this message alone may put some, and its own follow.
  */
 #include "base/rn_seq.h"
-#include "conn/rc_int.h"
+#include "rc/rc_int.h"
 
 /* How many full segments after the last one in order h belongs; 0: to none, or it is not certain. */
 static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
@@ -50,13 +51,10 @@ static void note(struct rc_block *b, const struct mpa_view *v, const struct ddp_
 	b->ooo[i & (RC_OOO - 1)] = (struct rc_ooo){ .pos = v->pos, .raw_len = v->raw_len, .h = *h };
 }
 
-/* A segment that came too early and is held: what of it may be placed now, is. */
-void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
+void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 {
-	const struct rc_pkt *pkt = (const struct rc_pkt *)(uintptr_t)s->ref;
-	struct rn_iov iov[RC_PKT_MAX_IOV] = { 0 };
 	uint8_t scratch[DDP_MAX_HDR_LEN];
-	uint32_t pos = s->seq - c->in.base;
+	uint32_t pos = b->pos - c->in.base;
 	struct mpa_find f;
 	struct mpa_view v;
 	struct ddp_hdr h;
@@ -66,11 +64,8 @@ void rc_ooo_place(struct rc_ctx *ctx, struct rc *c, const struct tcpl_slice *s)
 		return;
 	if (!rc_streaming(c) || c->m.qp == NULL)
 		return;
-	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, RC_PKT_MAX_IOV);
-	if (n == 0 || n == UINT32_MAX)
-		return;
-	mpa_find_init(&f, &c->in.mpa, pos, iov, n);
-	if (pkt->crc_due && s->off == 0) { /* an FPDU by its maker's word */
+	mpa_find_init(&f, &c->in.mpa, pos, b->iov, b->n);
+	if (b->crc_due) { /* an FPDU by its maker's word */
 		f.rx.crc = false;
 		f.state = MPA_FIND_SYNCED;
 	}

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA set-up of a connection: RFC 5044, 7.1; RFC 6581, 9. */
-#include "conn/rc_int.h"
-#include "conn/rc_quirk.h"
+#include "rc/rc_int.h"
+#include "rc/rc_quirk.h"
 
 bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len)
 {
 	return mpa_neg_request(&c->policy, priv, len, &c->setup->out) == MPA_NEG_OK;
 }
 
-/* Queues the frame that lies in setup->out. It is the connection's first chunk, so there is room. */
-void rc_neg_send(struct rc *c) { c->setup->out_live = tcpl_send(&c->tcp, c->setup->out.len, RC_REF_FRAME); }
+/* The frame that lies in setup->out goes out, the connection's first record. */
+void rc_neg_send(struct rc *c)
+{
+	c->setup->out_due = c->setup->out_live = true;
+	c->out.flying++;
+	rc_ask(c, RC_TODO_SEND);
+}
 
 /* Full Operation begins in both directions; c->agreed holds. */
 void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
@@ -17,9 +22,9 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	uint32_t ord = rn_min_u32(c->agreed.ord, QP_MAX_RD_ATOMIC), ird = rn_min_u32(c->agreed.ird, QP_MAX_RD_ATOMIC);
 	bool rtr_read = c->agreed.rtr == MPA_RTR_READ; /* takes a place in the depths */
 
-	c->out.mulpdu = rn_max_u32(mpa_mulpdu(tcpl_emss(&c->tcp), c->agreed.tx_markers), MPA_MULPDU_MIN);
+	c->out.mulpdu = rn_max_u32(mpa_mulpdu(c->out.mss, c->agreed.tx_markers), MPA_MULPDU_MIN);
 	c->out.pos = 0;
-	c->in.ragged = false;
+	c->in.ragged = c->in.heard = false;
 	c->in.cut = 0;
 	mpa_rx_init(&c->in.mpa, c->agreed.rx_markers, c->agreed.crc);
 	qp_msgs_init(&c->m, rtr_read ? rn_max_u32(ird, 1) : ird, rtr_read ? rn_max_u32(ord, 1) : ord);
@@ -78,7 +83,7 @@ static void reply_in(struct rc_ctx *ctx, struct rc *c)
 	enum mpa_neg_verdict v = mpa_neg_finish(&c->policy, f, &c->agreed);
 
 	if (v == MPA_NEG_REJECTED) {
-		tcpl_shutdown(&c->tcp, ctx->qp.now);
+		rc_ask(c, RC_TODO_FIN);
 		rc_to(ctx, c, RC_TERMINATING);
 		rc_end(ctx, c, QP_FX_REJECTED, 0);
 	} else if (v != MPA_NEG_OK) {
@@ -93,8 +98,8 @@ static void reply_in(struct rc_ctx *ctx, struct rc *c)
 	}
 }
 
-/* RC_SELF: TCP is open, and the policy is that of both ends. */
-void rc_neg_self(struct rc_ctx *ctx, struct rc *c)
+/* RC_SELF: the stream is open, and the policy is that of both ends. */
+static void open_self(struct rc_ctx *ctx, struct rc *c, uint32_t pos)
 {
 	const struct mpa_policy *p = &c->policy;
 
@@ -104,9 +109,21 @@ void rc_neg_self(struct rc_ctx *ctx, struct rc *c)
 					 .rx_markers = p->markers,
 					 .ird = p->ird,
 					 .ord = (uint16_t)rn_min_u32(p->ord, p->ird) };
-	c->in.base = c->tcp.rcv_nxt;
+	c->in.base = pos;
 	rc_to(ctx, c, RC_WAIT_QP);
 	rc_fx_conn(ctx, QP_FX_CONNECT_REPLY, c);
+}
+
+void rc_opened(struct rc_ctx *ctx, struct rc *c, uint32_t pos)
+{
+	if (c->state != RC_OPENING)
+		return;
+	if (c->flags & RC_SELF) {
+		open_self(ctx, c, pos);
+		return;
+	}
+	rc_neg_send(c);
+	rc_to(ctx, c, RC_WAIT_REP);
 }
 
 /* Takes bytes of the peer's Request or Reply, never one beyond it; returns how many. */
@@ -220,21 +237,24 @@ static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct
 	c->policy = p->policy;
 	c->passive = passive;
 	c->deadline = c->rnr.until = RN_NEVER;
-	tcpl_init(&c->tcp, p->tcp, &b->tcp);
-	tcpl_set_turns(&c->tcp, &ctx->turns);
 	mpa_neg_rx_init(&s->rx, !passive);
 	return QP_OK;
 }
 
 /* Undoes conn_begin: the connection was never seen. */
-static enum qp_verdict conn_undo(struct rc_ctx *ctx, struct rc *c, enum qp_verdict v)
+static void undo(struct rc_ctx *ctx, struct rc *c)
 {
 	rc_block_put(ctx, c->blk);
 	rc_setup_put(ctx, c->setup);
 	c->blk = NULL;
 	c->setup = NULL;
 	c->state = RC_FREE;
-	return v;
+}
+
+void rc_never(struct rc_ctx *ctx, struct rc *c)
+{
+	undo(ctx, c);
+	ctx->qp.stats.opened--;
 }
 
 enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p)
@@ -244,43 +264,26 @@ enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_par
 	enum qp_verdict v = conn_begin(ctx, c, p, false);
 	if (v != QP_OK)
 		return v;
-	if (!rc_neg_request(c, p->priv, p->priv_len))
-		return conn_undo(ctx, c, QP_BAD_PRIV);
+	if (!rc_neg_request(c, p->priv, p->priv_len)) {
+		undo(ctx, c);
+		return QP_BAD_PRIV;
+	}
 	if (p->qp != NULL)
 		qp_attach(&c->m, p->qp);
 	rc_tell(c, RC_NEWS_OPENING);
-	tcpl_connect(&c->tcp, ctx->qp.now, p->iss);
 	rc_to(ctx, c, RC_OPENING);
 	rc_ready_put(ctx, c);
 	ctx->qp.stats.opened++;
 	return QP_OK;
 }
 
-enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *syn, const struct rc_params *p)
+enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p)
 {
 	enum qp_verdict v = conn_begin(ctx, c, p, true);
 
 	if (v != QP_OK)
 		return v;
-	if (tcpl_accept_syn(&c->tcp, ctx->qp.now, p->iss, syn) != TCPL_OK)
-		return conn_undo(ctx, c, QP_BAD_SEGMENT);
 	rc_to(ctx, c, RC_WAIT_REQ);
-	rc_ready_put(ctx, c);
-	ctx->qp.stats.opened++;
-	return QP_OK;
-}
-
-enum qp_verdict rc_passive_cookie(struct rc_ctx *ctx, struct rc *c, const struct tcpl_seg *ack,
-				  const struct rc_cookie *k, const struct rc_params *p)
-{
-	enum qp_verdict v = conn_begin(ctx, c, p, true);
-
-	if (v != QP_OK)
-		return v;
-	if (tcpl_cookie_accept(&c->tcp, k->key, k->tuple, k->len, ctx->qp.now, ack) != TCPL_OK)
-		return conn_undo(ctx, c, QP_BAD_SEGMENT);
-	rc_to(ctx, c, RC_WAIT_REQ);
-	rc_ready_put(ctx, c);
 	ctx->qp.stats.opened++;
 	return QP_OK;
 }

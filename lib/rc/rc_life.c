@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a connection: states, time-outs, ends. */
-#include "conn/rc_int.h"
-#include "conn/rc_quirk.h"
+#include "rc/rc_int.h"
+#include "rc/rc_quirk.h"
 
 static uint64_t patience(const struct rc_cfg *cfg, enum rc_state s)
 {
@@ -31,6 +31,8 @@ void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to)
 	c->deadline = wait == RN_NEVER ? RN_NEVER : ctx->qp.now + wait;
 }
 
+void rc_ask(struct rc *c, enum rc_todo_bit what) { c->out.todo |= (uint8_t)what; }
+
 void rc_tell(struct rc *c, enum rc_news to) { c->news = (uint8_t)to; }
 
 const char *rc_state_name(enum rc_state s)
@@ -52,7 +54,6 @@ const char *rc_state_name(enum rc_state s)
 	return "?";
 }
 
-/* Gets the memory to work with; false: the pool is empty, the caller goes without or waits. */
 bool rc_wake(struct rc_ctx *ctx, struct rc *c)
 {
 	if (rn_likely(c->blk != NULL))
@@ -61,41 +62,27 @@ bool rc_wake(struct rc_ctx *ctx, struct rc *c)
 	if (c->blk == NULL)
 		return false;
 	qp_msgs_work(&c->m, &c->blk->work);
-	return tcpl_set_mem(&c->tcp, &c->blk->tcp);
+	return true;
 }
 
-static bool at_rest(const struct rc *c)
+/* The first few connections keep theirs, so request/response traffic skips the pool. */
+bool rc_resting(const struct rc_ctx *ctx, const struct rc *c)
 {
-	const struct rc_block *b = c->blk;
-	enum tcpl_state s = tcpl_get_state(&c->tcp);
-	bool open = s == TCPL_S_ESTABLISHED && (c->state == RC_OPERATIONAL || c->state == RC_WAIT_FIRST);
-
-	/* With our FIN acknowledged nothing will be sent any more either. */
-	if (!open && s != TCPL_S_FIN_WAIT_2 && s != TCPL_S_TIME_WAIT)
-		return false;
-	return c->setup == NULL && c->rnr.state == RC_RNR_NONE && !c->out.rtr_due && b->n_ooo == 0 &&
-	       qp_msgs_resting(&c->m);
-}
-
-/*
- * Gives the working memory back while nothing lies in it. The first few connections keep theirs, so request/response
- * traffic skips the pool.
- */
-void rc_rest(struct rc_ctx *ctx, struct rc *c)
-{
-	static const struct tcpl_mem none;
-
 	if (rn_likely(c->blk == NULL ||
 		      ctx->cfg.blocks - ctx->blk_left <= rn_min_u32(RC_REST_MAX, ctx->cfg.blocks / 2)))
-		return;
-	if (!at_rest(c) || !tcpl_set_mem(&c->tcp, &none))
-		return;
+		return false;
+	return c->setup == NULL && c->rnr.state == RC_RNR_NONE && !c->out.rtr_due && c->out.flying == 0 &&
+	       c->blk->n_ooo == 0 && qp_msgs_resting(&c->m);
+}
+
+void rc_rest(struct rc_ctx *ctx, struct rc *c)
+{
 	rc_block_put(ctx, c->blk);
 	c->blk = NULL;
 	qp_msgs_work(&c->m, NULL);
 }
 
-/* FIN behind what is queued, and not before the peer's TCP has our set-up frame. */
+/* FIN behind what is queued, and not before the peer's end of the stream has our set-up frame. */
 void rc_shutdown(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->setup != NULL && c->setup->out_live) {
@@ -103,7 +90,7 @@ void rc_shutdown(struct rc_ctx *ctx, struct rc *c)
 		return;
 	}
 	if (rc_wake(ctx, c))
-		tcpl_shutdown(&c->tcp, ctx->qp.now);
+		rc_ask(c, RC_TODO_FIN);
 	else
 		rc_reset(ctx, c);
 }
@@ -149,30 +136,28 @@ void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code
 	}
 }
 
-/* RST; the end is told by the caller or by the last rc_out. */
 void rc_reset(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->state == RC_FREE)
 		return;
-	tcpl_abort(&c->tcp);
+	rc_ask(c, RC_TODO_RST);
 	rc_to(ctx, c, RC_DEAD);
 	rc_ready_put(ctx, c);
 }
 
-/* TCP has lost the peer. */
-void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev)
+void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 {
 	bool opening = c->state == RC_OPENING;
 
-	if (ev & TCPL_EV_RESET)
+	if (how == RC_LOST_RESET) {
 		ctx->qp.stats.resets++;
-	else
+	} else {
 		ctx->qp.stats.tcp_timeouts++;
-	if (ev & TCPL_EV_TIMEOUT)
 		qp_unanswered(&c->m);
+	}
 	rc_to(ctx, c, RC_DEAD);
 	if (opening)
-		rc_end(ctx, c, QP_FX_UNREACHABLE, (ev & TCPL_EV_RESET) != 0);
+		rc_end(ctx, c, QP_FX_UNREACHABLE, how == RC_LOST_RESET);
 	else
 		rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
 	rc_ready_put(ctx, c);
@@ -181,7 +166,7 @@ void rc_lost(struct rc_ctx *ctx, struct rc *c, uint32_t ev)
 /* The peer may not have looked at our first FPDU yet: an end must wait, rc_quirk.h. */
 bool rc_unheard(const struct rc *c)
 {
-	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && c->tcp.rcv_nxt == c->in.base;
+	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && !c->in.heard;
 }
 
 /* OPERATIONAL or DRAINING to DRAINING. */
@@ -269,8 +254,8 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 	rc_to(ctx, c, (enum rc_state)c->state);
 	if (c->in.mpa.pos != 0 || c->nudges == RC_NUDGES)
 		return;
-	/* only what the peer's TCP has taken in full can lie there */
-	if (c->out.pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && tcpl_idle(&c->tcp) && rc_tx_nudge(ctx, c))
+	/* only what the peer's end of the stream has taken in full can lie there */
+	if (c->out.pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && c->out.flying == 0 && rc_tx_nudge(ctx, c))
 		ctx->qp.stats.nudges++;
 	for (uint8_t i = 0; i <= c->nudges; i++)
 		wait *= RC_NUDGE_FACTOR;
@@ -282,40 +267,31 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 
 void rc_timer(struct rc_ctx *ctx, struct rc *c)
 {
-	struct tcpl_ev ev = { 0 };
-
-	if (c->state == RC_FREE)
+	if (c->state == RC_FREE || ctx->qp.now < c->deadline)
 		return;
-	tcpl_timer(&c->tcp, ctx->qp.now, &ev);
-	if (ev.bits & TCPL_EV_TIMEOUT)
-		rc_lost(ctx, c, ev.bits);
-	else if (ctx->qp.now >= c->deadline && (c->state == RC_OPERATIONAL || c->early))
+	if (c->state == RC_OPERATIONAL || c->early)
 		nudge(ctx, c);
-	else if (ctx->qp.now >= c->deadline)
+	else
 		expired(ctx, c);
-	rc_ready_put(ctx, c);
 }
 
-void rc_too_big(struct rc_ctx *ctx, struct rc *c, uint32_t seq, uint32_t mss)
+/* What was made and never taken. */
+static void drop_due(struct rc_ctx *ctx, struct rc *c)
 {
-	if (c->state != RC_FREE && tcpl_too_big(&c->tcp, ctx->qp.now, seq, mss))
-		rc_ready_put(ctx, c);
+	struct rc_rec *r;
+
+	while ((r = c->out.due) != NULL) {
+		c->out.due = r->next;
+		rc_rec_put(ctx, r);
+	}
+	c->out.flying = 0;
+	rc_todo_clear(c);
 }
 
-/* TCP is CLOSED and has said its last word: everything comes back. */
-void rc_finish(struct rc_ctx *ctx, struct rc *c)
+void rc_closed(struct rc_ctx *ctx, struct rc *c)
 {
-	struct tcpl_slice s;
-	uint64_t ref;
-
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
-	while (tcpl_acked(&c->tcp, &ref) || tcpl_tx_drop(&c->tcp, &ref))
-		if (ref != RC_REF_FRAME)
-			rc_rec_put(ctx, (struct rc_rec *)(uintptr_t)ref);
-	for (; tcpl_rx_next(&c->tcp, &s); ctx->held--)
-		rc_ref_back(ctx, s.ref);
-	for (; tcpl_rx_drop(&c->tcp, &ref); ctx->held--)
-		rc_ref_back(ctx, ref);
+	drop_due(ctx, c);
 	if (c->in.mpa.stage != NULL)
 		rc_stage_put(ctx, c->in.mpa.stage);
 	c->in.mpa.stage = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The Terminate frame, both ways: RFC 5040, 4.8 and 7. */
-#include "conn/rc_int.h"
+#include "rc/rc_int.h"
 
 #define TERM_COPY (DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN)
 
@@ -32,7 +32,9 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 		return false;
 	}
 	r->crc = c->agreed.crc;
-	return rc_tx_queue(ctx, c, r, QP_WR_NONE);
+	r->wr = QP_WR_NONE;
+	rc_tx_due(ctx, c, r);
+	return true;
 }
 
 /*
@@ -50,7 +52,7 @@ void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struc
 	if (can && send_terminate(ctx, c, e, v)) {
 		c->out.term = true;
 		ctx->qp.stats.terms_sent++;
-		tcpl_shutdown(&c->tcp, ctx->qp.now);
+		rc_ask(c, RC_TODO_FIN);
 		rc_to(ctx, c, RC_TERMINATING);
 	} else if (c->state == RC_WAIT_FIRST || c->state == RC_CLOSING) {
 		rc_to(ctx, c, RC_TERMINATING);
@@ -82,7 +84,7 @@ void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v
 			qp_blame(&c->m, &t);
 		qp_terminated(&ctx->qp, &c->m, &t);
 	}
-	tcpl_shutdown(&c->tcp, ctx->qp.now);
+	rc_ask(c, RC_TODO_FIN);
 	rc_to(ctx, c, RC_TERMINATING);
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
 	rc_ready_put(ctx, c);

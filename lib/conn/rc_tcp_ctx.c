@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker's own: the memory that TCP has of a connection's block, packets that go back, what is fetched ahead. */
+#include "conn/rc_tcp_int.h"
+
+void rc_tcp_cfg_default(struct rc_tcp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
+{
+	*cfg = (struct rc_tcp_cfg){ .rnr_pkts = 4096, .hold_pkts = 8192 };
+	rc_cfg_default(&cfg->rc, worker, max_mtu, conns);
+}
+
+static uint32_t line_up(size_t n) { return (uint32_t)(n + RN_CACHE_LINE - 1) & ~(RN_CACHE_LINE - 1u); }
+
+/* Packets that a peer sent too early: with a wide block as many as a window has. */
+static uint32_t holds_of(uint32_t n)
+{
+	return n == RC_NARROW_CHUNKS ? RC_TCP_HOLD_NARROW : rn_min_u32(n, RC_TCP_HOLD_MAX);
+}
+
+/* With rings for n FPDUs. */
+static uint32_t mem_size(const struct rc_tcp_cfg *cfg, uint32_t n)
+{
+	return line_up(sizeof(struct rc_tcp_mem)) + line_up(n * sizeof(struct tcpl_chunk)) +
+	       line_up(n * sizeof(struct tcpl_txrec)) + (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) +
+	       line_up(holds_of(n) * sizeof(struct tcpl_hold));
+}
+
+static struct rc_cfg sized(const struct rc_tcp_cfg *cfg)
+{
+	struct rc_cfg rc = cfg->rc;
+
+	if (rc.chunks <= 4096) { /* else rc says no */
+		rc.stream[0] = mem_size(cfg, rc.chunks);
+		rc.stream[1] = mem_size(cfg, RC_NARROW_CHUNKS);
+	}
+	return rc;
+}
+
+uint64_t rc_tcp_ctx_size(const struct rc_tcp_cfg *cfg)
+{
+	const struct rc_cfg rc = sized(cfg);
+
+	return rc_ctx_size(&rc);
+}
+
+enum qp_verdict rc_tcp_ctx_init(struct rc_tcp_ctx *ctx, const struct rc_tcp_cfg *cfg, void *mem, uint64_t size)
+{
+	const struct rc_cfg rc = sized(cfg);
+
+	ctx->turns = (struct tcpl_turns){ 0 };
+	ctx->cfg = *cfg;
+	ctx->held = ctx->rnr_kept = ctx->n_refs = 0;
+	return rc_ctx_init(&ctx->rc, &rc, mem, size);
+}
+
+void rc_tcp_ref_back(struct rc_tcp_ctx *ctx, uint64_t ref)
+{
+	if (ref != 0 && ctx->n_refs < RC_TCP_REFS)
+		ctx->refs[ctx->n_refs++] = ref;
+}
+
+static void *carve(uint8_t **p, size_t size)
+{
+	void *r = *p;
+
+	*p += line_up(size);
+	return r;
+}
+
+void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	if (c->rc.blk == NULL)
+		return;
+	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
+	uint8_t *p = (uint8_t *)m + line_up(sizeof(*m));
+	uint32_t n = rc_stream_records(&c->rc);
+
+	m->kept_head = m->kept_tail = NULL;
+	m->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = holds_of(n) };
+	m->tcp.chunk = carve(&p, n * sizeof(struct tcpl_chunk));
+	m->tcp.rec = carve(&p, n * sizeof(struct tcpl_txrec));
+	if (ctx->cfg.rates)
+		m->tcp.sent = carve(&p, n * sizeof(struct tcpl_sent));
+	m->tcp.hold = carve(&p, holds_of(n) * sizeof(struct tcpl_hold));
+	(void)tcpl_set_mem(&c->tcp, &m->tcp); /* it has none, so nothing lies in it */
+}
+
+/* ---- what comes next is fetched ---- */
+
+/*
+ * With many connections none is in the cache. While one is served TCP's lines of the next ones come, as rc fetches its
+ * own: the third one's connection, the next one's place in its queue.
+ */
+static void fetch_ahead(const struct rc *next)
+{
+	const struct rc *second = rn_list_next(next, struct rc, ready);
+	const struct rc *third = second != NULL ? rn_list_next(second, struct rc, ready) : NULL;
+	const struct tcpl_conn *tcp = &rc_tcp_of(next)->tcp;
+
+	for (uint32_t at = 0; third != NULL && at < offsetof(struct rc_tcp, rc); at += RN_CACHE_LINE)
+		__builtin_prefetch((const uint8_t *)rc_tcp_of(third) + at);
+	if (next->blk != NULL)
+		__builtin_prefetch(tcpl_chunk(tcp, tcp->q_tail), 1);
+}
+
+struct rc_tcp *rc_tcp_ready_pop(struct rc_tcp_ctx *ctx)
+{
+	struct rc *c = rc_ready_pop(&ctx->rc);
+	const struct rc *next = rc_ready_first(&ctx->rc);
+
+	if (next != NULL)
+		fetch_ahead(next);
+	return c != NULL ? rc_tcp_of(c) : NULL;
+}
+
+struct rc_tcp *rc_tcp_answer_pop(struct rc_tcp_ctx *ctx)
+{
+	struct rc *c = rc_answer_pop(&ctx->rc);
+
+	return c != NULL ? rc_tcp_of(c) : NULL;
+}
+
+const struct rc_tcp *rc_tcp_ready_first(const struct rc_tcp_ctx *ctx)
+{
+	const struct rc *c = rc_ready_first(&ctx->rc);
+
+	return c != NULL ? rc_tcp_of(c) : NULL;
+}
+
+void rc_tcp_fetch(const struct rc_tcp *c) { rc_fetch(&c->rc); }
+
+void rc_tcp_fetch_queues(const struct rc_tcp *c)
+{
+	if (c->rc.blk != NULL)
+		__builtin_prefetch(tcpl_chunk(&c->tcp, c->tcp.q_head));
+	rc_fetch_queues(&c->rc);
+}

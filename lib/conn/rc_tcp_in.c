@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A received segment: TCP says which of its bytes are in order, which acknowledged, which came too early; rc gets each.
+ */
+#include "base/rn_seq.h"
+#include "conn/rc_tcp_int.h"
+
+static inline struct rc_tcp_pkt *pkt_of(const struct tcpl_slice *s) { return (struct rc_tcp_pkt *)(uintptr_t)s->ref; }
+
+/* In-order bytes. True: the packet is kept, for a QP that is not ready to receive. */
+bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
+{
+	const struct rc_tcp_pkt *pkt = pkt_of(s);
+	struct rn_iov iov[RC_MAX_IOV];
+	struct rc_bytes b = { .iov = iov, .len = s->len, .pos = s->seq, .crc_due = pkt->crc_due };
+
+	b.n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, RC_MAX_IOV);
+	if (rn_unlikely(b.n == UINT32_MAX)) {
+		rc_reset(&ctx->rc, &c->rc);
+		return false;
+	}
+	uint32_t used = rc_in(&ctx->rc, &c->rc, &b);
+	if (rn_likely(used == s->len))
+		return false;
+	const struct tcpl_slice rest = {
+		.ref = s->ref, .off = s->off + used, .len = s->len - used, .seq = s->seq + used
+	};
+	rc_tcp_keep_rest(ctx, c, &rest);
+	return true;
+}
+
+/* A segment that came too early and is held. */
+static RN_COLD void early(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
+{
+	const struct rc_tcp_pkt *pkt = pkt_of(s);
+	struct rn_iov iov[RC_MAX_IOV];
+	struct rc_bytes b = { .iov = iov, .len = s->len, .pos = s->seq, .crc_due = pkt->crc_due && s->off == 0 };
+
+	b.n = rn_iov_cut(pkt->iov, pkt->n, s->off, s->len, iov, RC_MAX_IOV);
+	if (b.n != 0 && b.n != UINT32_MAX)
+		rc_early(&ctx->rc, &c->rc, &b);
+}
+
+static inline bool terminate_ahead(const struct rc_tcp *c, const struct tcpl_slice *s)
+{
+	const struct rn_iov *first = pkt_of(s)->iov;
+
+	return s->off < first->len && rc_terminate_ahead(&c->rc, first->base + s->off, first->len - s->off);
+}
+
+#define ACKED_AHEAD 3u /* FPDUs between the one that is done with and the one whose record is fetched */
+
+static inline void acked(struct rc_tcp_ctx *ctx, struct rc_tcp *c, bool complete)
+{
+	uint64_t ref;
+
+	while (tcpl_acked(&c->tcp, &ref)) {
+		__builtin_prefetch((const void *)(uintptr_t)tcpl_chunk(&c->tcp, c->tcp.q_head + ACKED_AHEAD)->ref, 1);
+		rc_acked(&ctx->rc, &c->rc, ref);
+	}
+	if (rn_likely(complete))
+		rc_complete(&ctx->rc, &c->rc);
+}
+
+/* The in-order part of a segment. True: its packet is kept. */
+static inline bool in_order(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_ev *ev)
+{
+	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE))
+		rc_tcp_keep(ctx, c, &ev->slice);
+	else if (rn_likely(!rc_tcp_slice(ctx, c, &ev->slice)))
+		return false;
+	pkt_of(&ev->slice)->twice = ev->held;
+	return true;
+}
+
+/* Whether there is no room for the segment's packet; that which fills a hole needs none. */
+static inline bool full(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_seg *seg)
+{
+	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE) && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+		ctx->rc.qp.stats.rnr_drops++;
+		return true;
+	}
+	if (rn_likely(ctx->held < ctx->cfg.hold_pkts) || rn_seq_le(seg->seq, c->tcp.rcv_nxt))
+		return false;
+	ctx->rc.qp.stats.hold_drops++;
+	return true;
+}
+
+/* What is rare in a segment. */
+static RN_COLD void ends(struct rc_tcp_ctx *ctx, struct rc_tcp *c, uint32_t ev)
+{
+	if (ev & TCPL_EV_PEER_FIN)
+		rc_fin(&ctx->rc, &c->rc);
+	if (ev & TCPL_EV_RESET)
+		rc_lost(&ctx->rc, &c->rc, RC_LOST_RESET);
+	else if (ev & TCPL_EV_TIMEOUT)
+		rc_lost(&ctx->rc, &c->rc, RC_LOST_TIMEOUT);
+}
+
+/* Packets held behind the hole that this segment has filled. */
+static inline void follow(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	struct tcpl_slice s;
+
+	while (c->rc.rnr.state == RC_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
+		ctx->held--;
+		if (rn_likely(!rc_tcp_slice(ctx, c, &s)))
+			rc_tcp_ref_back(ctx, s.ref);
+		else
+			pkt_of(&s)->twice = false;
+	}
+}
+
+bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *seg)
+{
+	struct tcpl_ev ev = { 0 };
+	struct tcpl_seg bare;
+	bool kept = false;
+
+	if (rn_unlikely(rc_get_state(&c->rc) == RC_FREE))
+		return false;
+	/* What has bytes or ends the stream needs memory; without, it is as if it had been lost on the way. */
+	if (seg->len > 0 || (seg->flags & TCPL_FIN)) {
+		if (rn_unlikely(!rc_wake(&ctx->rc, &c->rc)))
+			return false;
+		rc_tcp_use_mem(ctx, c);
+	}
+	if (seg->len > 0 && rn_unlikely(full(ctx, c, seg))) {
+		bare = *seg; /* its acknowledgement still counts */
+		bare.len = 0;
+		bare.flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
+		seg = &bare;
+	}
+	(void)tcpl_in(&c->tcp, ctx->rc.qp.now, seg,
+		      &ev); /* verdicts are counted by the engine; what counts here is ev */
+	ctx->held += ev.held;
+	if (seg->len > 0)
+		rc_answer_put(&ctx->rc, &c->rc);
+	else
+		rc_ready_put(&ctx->rc, &c->rc);
+	if (rn_unlikely(rc_get_state(&c->rc) < RC_OPERATIONAL)) {
+		rc_set_mss(&c->rc, tcpl_emss(&c->tcp));
+		if (ev.bits & TCPL_EV_CONNECTED)
+			rc_opened(&ctx->rc, &c->rc, c->tcp.rcv_nxt);
+	}
+	if (ev.bits & TCPL_EV_ACKED)
+		acked(ctx, c, !(ev.bits & TCPL_EV_DATA) || !terminate_ahead(c, &ev.slice));
+	if (ev.bits & TCPL_EV_DATA)
+		kept = in_order(ctx, c, &ev);
+	follow(ctx, c);
+	/* What is in order by now is no longer early, and a packet of which a part is kept stays whole. */
+	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt))
+		early(ctx, c, &ev.ooo);
+	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE))
+		rc_tcp_window(c);
+	if (rn_unlikely(ev.bits & (TCPL_EV_PEER_FIN | TCPL_EV_RESET | TCPL_EV_TIMEOUT)))
+		ends(ctx, c, ev.bits);
+	return ev.held || kept;
+}

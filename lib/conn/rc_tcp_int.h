@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this room share. Not for anyone else. */
+#ifndef RC_TCP_INT_H
+#define RC_TCP_INT_H
+
+#include "conn/rc_tcp.h"
+
+#define RC_TCP_CTRL_CHUNKS 4u /* chunks of each connection kept for what is due: RTR and Terminate */
+
+/* TCP's part of a connection's working memory; its rings lie behind it. */
+struct rc_tcp_mem {
+	struct tcpl_mem tcp;
+	struct rc_tcp_pkt *kept_head, *kept_tail; /* rc_tcp_rnr.c */
+};
+
+static inline struct rc_tcp_mem *rc_tcp_mem_of(const struct rc_tcp *c)
+{
+	return (struct rc_tcp_mem *)rc_stream_mem(&c->rc);
+}
+
+/* rc_tcp_ctx.c */
+void rc_tcp_ref_back(struct rc_tcp_ctx *ctx, uint64_t ref);
+RN_COLD void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
+
+/* The connection has its working memory, so TCP gets its part; to be called before TCP queues or holds anything. */
+static inline void rc_tcp_use_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	if (rn_unlikely(c->tcp.mem.chunk_n == 0))
+		rc_tcp_give_mem(ctx, c);
+}
+
+/* rc_tcp_in.c */
+bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
+
+/* rc_tcp_rnr.c */
+void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
+void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
+void rc_tcp_window(struct rc_tcp *c);
+RN_COLD void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A message that finds no receive posted, on a QP with patience (rnr_ns): InfiniBand's "receiver not ready". iWARP has
+ * no word for it but the stream's end (RFC 5041, 7.1). So nothing is said: the message's first FPDU and all that comes
+ * after it are kept by the adapter as a TCP keeps what its user does not read, and the window closes. The peer sees a
+ * slow reader and nothing else; its Sends are acknowledged, and so complete, before they are delivered.
+ *
+ * Of an FPDU that came in pieces the stage is kept here. Stages are counted per worker; where there is no more room,
+ * the message fails as it does without patience.
+ *
+ * The client is asked, by a word in the ring, to ring when it posts: for a queue pair's own receives its doorbell, for
+ * those of a shared queue one of the worker that leads to rc_recvs().
+ */
+#include "rc/rc_int.h"
+
+/* It no longer waits, or its QP leaves it; what is kept goes with the next turn. */
+void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
+		return;
+	c->rnr.state = RC_RNR_BEHIND;
+	qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
+	rn_list_remove(&ctx->rnr, &c->rnr.link);
+	c->rnr.srq = NULL;
+	rc_ready_put(ctx, c);
+}
+
+void rc_recvs(struct rc_ctx *ctx)
+{
+	rn_list_each(struct rc, c, &ctx->rnr, rnr.link)
+		rc_ready_put(ctx, c);
+}
+
+/* After the peer's FIN on a CM connection, limit the wait to close_ns. */
+void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->rnr.fin && !(c->flags & RC_KEEP_RECV))
+		c->rnr.until = rn_min_u64(c->rnr.until, ctx->qp.now + ctx->cfg.close_ns);
+}
+
+/*
+ * The engine has no receive for the FPDU v, and has asked the client to ring. True: v is kept, and comes again. False:
+ * it has waited too long, or there is no more room for it.
+ */
+bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
+{
+	uint64_t ns = c->m.qp->rnr_ns;
+
+	if (ctx->qp.now >= c->rnr.until || (v->staged && ctx->rnr_stages >= ctx->cfg.stages / 2)) {
+		ctx->qp.stats.rnr_timeouts++;
+		qp_recv_unask(&ctx->qp, c->m.qp);
+		return false;
+	}
+	c->rnr.state = RC_RNR_WAITS;
+	qp_recv_waits(&ctx->qp, c->m.qp);
+	c->rnr.srq = c->m.qp->srq;
+	if (c->rnr.srq != NULL)
+		rn_list_push_back(&ctx->rnr, &c->rnr.link);
+	if (c->rnr.until == RN_NEVER) {
+		ctx->qp.stats.rnr_waits++;
+		if (ns < RN_NEVER - ctx->qp.now)
+			c->rnr.until = ctx->qp.now + ns;
+		rc_rnr_bound(ctx, c);
+	}
+	ctx->qp.stats.fpdus_in--;
+	if (v->staged) {
+		c->blk->late = (struct rc_late){ .ulpdu_len = v->ulpdu_len, .pos = v->pos, .raw_len = v->raw_len };
+		ctx->rnr_stages++;
+	} else {
+		mpa_rx_unread(&c->in.mpa, v);
+	}
+	return true;
+}
+
+/* The FPDU in the stage; it may begin to wait again. */
+static void late(struct rc_ctx *ctx, struct rc *c, bool use)
+{
+	const struct rc_late l = c->blk->late;
+	struct mpa_view v = { .ulpdu_len = l.ulpdu_len,
+			      .pos = l.pos,
+			      .raw_len = l.raw_len,
+			      .n = 1,
+			      .staged = true,
+			      .ulpdu[0] = { .base = c->in.mpa.stage, .len = l.ulpdu_len } };
+
+	if (l.ulpdu_len == 0)
+		return;
+	c->blk->late.ulpdu_len = 0;
+	ctx->rnr_stages--;
+	if (!use)
+		return;
+	ctx->qp.stats.fpdus_in++;
+	rc_rx_fpdu(ctx, c, &v);
+	if (c->rnr.state != RC_RNR_WAITS)
+		rc_rx_stage_back(ctx, c);
+}
+
+void rc_rnr_look(struct rc_ctx *ctx, struct rc *c, bool closed)
+{
+	bool there = rc_streaming(c) && c->m.qp != NULL && !closed;
+
+	if (c->rnr.state == RC_RNR_WAITS) {
+		if (there && ctx->qp.now < c->rnr.until && !qp_rq_any(c->m.qp))
+			return;
+		rc_rnr_stop(ctx, c);
+		there = rc_streaming(c) && c->m.qp != NULL && !closed;
+	}
+	late(ctx, c, there);
+}
+
+void rc_caught_up(struct rc_ctx *ctx, struct rc *c)
+{
+	c->rnr.state = RC_RNR_NONE;
+	c->rnr.until = RN_NEVER;
+	if (c->rnr.fin) {
+		c->rnr.fin = false;
+		rc_fin(ctx, c);
+	}
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From segments to queued FPDUs. */
+#include "rc/rc_int.h"
+
+/* Made: its place on the stream is certain, and its acknowledgement completes the work request. */
+static inline void made(struct rc_ctx *ctx, struct rc *c, const struct rc_rec *r)
+{
+	c->out.pos += r->f.len;
+	c->out.flying++;
+	ctx->qp.stats.fpdus_out++;
+}
+
+/* A finished record that goes before all that is pulled. */
+void rc_tx_due(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r)
+{
+	made(ctx, c, r);
+	r->next = NULL;
+	if (c->out.due == NULL)
+		c->out.due = r;
+	else
+		c->out.due_last->next = r;
+	c->out.due_last = r;
+	rc_ask(c, RC_TODO_SEND);
+}
+
+uint32_t rc_due(struct rc *c, uint64_t *ref)
+{
+	struct rc_rec *r = c->out.due;
+
+	if (c->setup != NULL && c->setup->out_due) {
+		c->setup->out_due = false;
+		*ref = RC_REF_FRAME;
+		return c->setup->out.len;
+	}
+	if (r == NULL)
+		return 0;
+	c->out.due = r->next;
+	*ref = (uint64_t)(uintptr_t)r;
+	return r->f.len;
+}
+
+/* Octets on the stream of an FPDU with this ULPDU. */
+static uint32_t stream_len(const struct rc *c, uint32_t ulpdu_len)
+{
+	uint32_t n = mpa_fpdu_len(ulpdu_len);
+
+	return c->agreed.tx_markers ? n + MPA_MARKER_LEN * mpa_markers_in(c->out.pos, n) : n;
+}
+
+static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reserve, uint8_t **hdr)
+{
+	struct rc_rec *r = rc_rec_get(ctx, reserve);
+
+	if (r == NULL) {
+		rc_starve(ctx, c, RC_WANT_REC);
+		return NULL;
+	}
+	*hdr = mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
+	return r;
+}
+
+/*
+ * Frame and mark; the CRC comes with the transmission. A segment that does not fit would be our own error, and is lost.
+ */
+static inline bool frame(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, const struct qp_seg *seg)
+{
+	if (rn_unlikely(mpa_tx_frame(&r->f, seg->hdr_len, seg->iov, seg->n, seg->len) != MPA_TX_OK ||
+			(c->agreed.tx_markers && mpa_tx_mark(&r->f, c->out.pos) != MPA_TX_OK))) {
+		rc_rec_put(ctx, r);
+		rc_reset(ctx, c);
+		return false;
+	}
+	r->crc = c->agreed.crc;
+	r->wr = seg->wr;
+	return true;
+}
+
+static void failed(struct rc_ctx *ctx, struct rc *c, enum qp_pull v)
+{
+	if (v == QP_PULL_FAILED)
+		rc_terminate(ctx, c, c->m.err, NULL);
+}
+
+uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c)
+{
+	uint32_t len;
+	enum qp_pull v = qp_peek(&ctx->qp, &c->m, c->out.mulpdu, &len);
+
+	if (rn_likely(v == QP_PULL_OK))
+		return stream_len(c, len);
+	failed(ctx, c, v);
+	return 0;
+}
+
+uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref)
+{
+	struct rn_iov iov[QP_SEG_SLICES];
+	struct qp_seg seg = { .iov = iov };
+	struct rc_rec *r = rec_begin(ctx, c, RC_CTRL_RECS, &seg.hdr);
+
+	if (r == NULL)
+		return 0;
+	seg.inl = rc_rec_inline(ctx, r);
+	enum qp_pull v = qp_pull(&ctx->qp, &c->m, c->out.mulpdu, &seg);
+	if (rn_unlikely(v != QP_PULL_OK)) {
+		rc_rec_put(ctx, r);
+		failed(ctx, c, v);
+		return 0;
+	}
+	if (rn_unlikely(!frame(ctx, c, r, &seg)))
+		return 0;
+	made(ctx, c, r);
+	*ref = (uint64_t)(uintptr_t)r;
+	return r->f.len;
+}
+
+/* An FPDU that moves no data: a Write or Read of no bytes, which touches no memory, or one without a ULPDU. */
+static bool send_empty(struct rc_ctx *ctx, struct rc *c, enum mpa_rtr what)
+{
+	struct qp_seg seg = { .hdr_len = 0, .wr = QP_WR_NONE };
+	struct rc_rec *r = rec_begin(ctx, c, 0, &seg.hdr);
+
+	if (r == NULL)
+		return false;
+	if (what == MPA_RTR_WRITE)
+		qp_pull_empty(&c->m, QP_EMPTY_WRITE, &seg);
+	else if (what == MPA_RTR_READ)
+		qp_pull_empty(&c->m, QP_EMPTY_READ, &seg);
+	if (!frame(ctx, c, r, &seg))
+		return false;
+	rc_tx_due(ctx, c, r);
+	return true;
+}
+
+/* RFC 6581, 9.2: the initiator's first FPDU in the peer-to-peer model. */
+static bool send_rtr(struct rc_ctx *ctx, struct rc *c)
+{
+	if (!send_empty(ctx, c, c->agreed.rtr))
+		return false;
+	c->out.rtr_due = false;
+	return true;
+}
+
+/* RFC 5041, 5.2.1: nothing in it but its length is looked at. */
+bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c) { return send_empty(ctx, c, MPA_RTR_WRITE); }
+
+/* Something that the peer must answer; false when it cannot be sent. */
+bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c)
+{
+	return !rdmap_readq_full(&c->m.readq) && rc_wake(ctx, c) && send_empty(ctx, c, MPA_RTR_READ);
+}
+
+bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_unlikely(c->blk == NULL)) {
+		struct qp *qp = c->m.qp;
+		if (qp == NULL || (!qp_posted(qp) && qp->sq.verdict == SPSC_OK))
+			return false;
+		if (rc_blocks_for_senders(ctx) == 0) {
+			ctx->qp.stats.no_block++;
+			rc_starve(ctx, c, RC_WANT_BLOCK);
+			return false;
+		}
+		if (!rc_wake(ctx, c))
+			return false;
+	}
+	if (rn_unlikely(c->out.rtr_due) && !send_rtr(ctx, c))
+		return false;
+	return rc_tx_open(c);
+}
+
+/* Nothing of ours is on the way or waits. */
+bool rc_tx_idle(const struct rc *c)
+{
+	return c->blk == NULL || (c->out.flying == 0 && !c->out.rtr_due && qp_msgs_sent(&c->m));
+}
+
+void rc_turn(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_unlikely(rc_failed(c))) /* its CQ takes no more */
+		rc_terminate(ctx, c, qp_local_err(), NULL);
+	else if (rn_unlikely(c->m.qp != NULL && c->m.qp->state == QP_S_SQD))
+		qp_look_drained(&ctx->qp, c->m.qp);
+}
+
+void rc_turn_end(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_unlikely(c->state == RC_DRAINING))
+		rc_drain_over(ctx, c);
+}
+
+/* ---- a record's end ---- */
+
+static void frame_acked(struct rc_ctx *ctx, struct rc *c)
+{
+	c->setup->out_live = false;
+	if (c->setup->fin_due)
+		rc_shutdown(ctx, c);
+	rc_setup_done(ctx, c);
+}
+
+void rc_acked(struct rc_ctx *ctx, struct rc *c, uint64_t ref)
+{
+	struct rc_rec *r = (struct rc_rec *)(uintptr_t)ref;
+
+	c->out.flying--;
+	if (rn_unlikely(ref == RC_REF_FRAME)) {
+		frame_acked(ctx, c);
+		return;
+	}
+	if (r->wr != QP_WR_NONE && c->m.qp != NULL)
+		qp_acked(&c->m, r->wr);
+	rc_rec_put(ctx, r);
+}
+
+void rc_complete(struct rc_ctx *ctx, struct rc *c) { failed(ctx, c, qp_complete(&ctx->qp, &c->m)); }
+
+void rc_dropped(struct rc_ctx *ctx, struct rc *c, uint64_t ref)
+{
+	c->out.flying--;
+	if (ref != RC_REF_FRAME)
+		rc_rec_put(ctx, (struct rc_rec *)(uintptr_t)ref);
+}
