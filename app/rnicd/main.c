@@ -30,6 +30,7 @@
 #include "control/reload.h"
 #include "control/sigbus.h"
 #include "control/sock.h"
+#include "control/sk.h"
 #include "control/tele.h"
 #include "plane/dataplane.h"
 
@@ -293,6 +294,7 @@ static void on_event(const struct event *ev)
 		client_reach_neigh(&ev->neigh);
 		break;
 	case EVENT_QUERY: group_net_query(&ev->query); break;
+	case EVENT_STREAM: sk_event(&ev->stream, ev->worker); break;
 	case EVENT_PATH: log_path(&ev->path); break;
 	case EVENT_ANSWER: /* the queue takes it */ break;
 	}
@@ -388,6 +390,7 @@ static void end_in_order(void)
 static int serve(int listen_fd, const char *pages)
 {
 	user_start();
+	client_serve_sockets(sk_request);
 	if (!loop_start() || !dev_start() || !client_start(listen_fd) || !tele_start()) {
 		sock_unlink(rnicd.cfg.socket);
 		return cannot("no memory or descriptors");

@@ -23,6 +23,7 @@ static void help(void)
 	     "SYNOPSIS\n"
 	     "  rnicrun [--socket PATH] [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun --with-daemon [--huge] PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun [--socket PATH | --with-daemon] --sockets PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
 	     "DESCRIPTION\n"
 	     "  The program needs no change and no other linking: librnic takes the place of libibverbs and librdmacm by\n"
@@ -33,6 +34,9 @@ static void help(void)
 	     "                     shared from the first: registering them moves nothing; without hugepages it says so once\n"
 	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, for the time that PROGRAM\n"
 	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
+	     "      --sockets      run a TCP program: its sockets that are bound to the address of one of rnicd's ports,\n"
+	     "                     or connect to an address in a port's subnet, go through rnicd; all others through\n"
+	     "                     the kernel. The peer may be anyone\n"
 	     "      --doctor       check the set-up: library, daemon, devices, memory, the program; say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
@@ -42,6 +46,8 @@ static void help(void)
 
 /* Seen from the folder of this program: in a build, in an installation. */
 static const char *const librnic[] = { "../../lib/rnic/librnic.so.0", "../" RNICRUN_LIBDIR "/librnic.so.0", NULL };
+static const char *const librnicsock[] = { "../../lib/rnic/sock/librnicsock.so.0",
+					   "../" RNICRUN_LIBDIR "/librnicsock.so.0", NULL };
 static const char *const librnic_huge[] = { "librnic_huge.so.0", "../" RNICRUN_LIBDIR "/librnic_huge.so.0", NULL };
 
 /* In front of what the user preloads already. */
@@ -61,15 +67,14 @@ static int preload(const char *lib)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
-						 { "huge", no_argument, NULL, 'u' },
-						 { "with-daemon", no_argument, NULL, 'w' },
-						 { "doctor", no_argument, NULL, 'd' },
-						 { "version", no_argument, NULL, 'V' },
-						 { "help", no_argument, NULL, 'h' },
-						 { NULL, 0, NULL, 0 } };
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' }, { "huge", no_argument, NULL, 'u' },
+		{ "with-daemon", no_argument, NULL, 'w' },  { "sockets", no_argument, NULL, 'S' },
+		{ "doctor", no_argument, NULL, 'd' },       { "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+	};
 	const char *sock = getenv("RNICD_SOCKET");
-	int check = 0, huge = 0, companion = 0, given = 0, o;
+	int check = 0, huge = 0, sockets = 0, companion = 0, given = 0, o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
 		switch (o) {
@@ -78,12 +83,17 @@ int main(int argc, char **argv)
 			given = 1;
 			break;
 		case 'u': huge = 1; break;
+		case 'S': sockets = 1; break;
 		case 'w': companion = 1; break;
 		case 'd': check = 1; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
 		case 'h': help(); return 0;
 		default: fputs("rnicrun: see rnicrun --help\n", stderr); return 2;
 		}
+	}
+	if (sockets && check) {
+		fputs("rnicrun: --doctor checks RDMA programs: leave --sockets out, see rnicrun --help\n", stderr);
+		return 2;
 	}
 	if (companion && (check || given)) {
 		fputs("rnicrun: --with-daemon goes with neither --doctor nor --socket: see rnicrun --help\n", stderr);
@@ -95,7 +105,8 @@ int main(int argc, char **argv)
 		fputs("rnicrun: which program? See rnicrun --help\n", stderr);
 		return 2;
 	}
-	const char *lib = library_find("librnic", librnic, RNICRUN_INSTALLED);
+	const char *lib = sockets ? library_find("librnicsock", librnicsock, RNICRUN_SOCK_INSTALLED)
+				  : library_find("librnic", librnic, RNICRUN_INSTALLED);
 	const char *lib_huge = huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
 	if (lib == NULL || (huge && lib_huge == NULL))
 		return 127;

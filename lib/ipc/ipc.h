@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
+#include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        4 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
+#define IPC_VERSION        5 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEV_NAME_MAX   32
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
@@ -67,6 +68,11 @@ enum ipc_type {
 	IPC_DETACH,   /* EINVAL: it is not attached */
 	IPC_CM_JOIN, /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
 	IPC_CM_LEAVE,
+	IPC_SOCK_JOIN,    /* in place of HELLO: a client for sockets, which may say these requests alone */
+	IPC_SOCK_BIND,    /* a new socket; the answer's fd: its descriptor */
+	IPC_SOCK_LISTEN,  /* from now on a byte in the descriptor is a connection to be accepted */
+	IPC_SOCK_CONNECT, /* the answer's fd: the memory. The descriptor is writable when the peer has answered */
+	IPC_SOCK_ACCEPT,  /* fds of the answer: a descriptor, the stream's memory. EAGAIN, ECONNABORTED */
 	IPC_TYPES
 };
 
@@ -354,6 +360,10 @@ struct ipc_msg {
 		struct ipc_cm_migrate cm_migrate;
 		struct ipc_attach attach;
 		struct ipc_cm_join cm_join;
+		struct ipc_sock_join_ok sock_join_ok;
+		struct ipc_sock_addr sock_addr;
+		struct ipc_sock_listen sock_listen;
+		struct ipc_sock_ok sock_ok;
 		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
 	};
 };

@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     'rnic/verbs': ['base', 'ring', 'wqe', 'ipc', 'rnic', 'rnic/mem'],
     'rnic/cm': ['base', 'ring', 'ipc', 'rnic', 'rnic/verbs'],
     'rnic/rsock': ['base'],
+    'rnic/sock': ['base', 'ipc'],
     # The wings of rnicd: plane and control include the border, never each other.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border'],

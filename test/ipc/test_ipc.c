@@ -232,8 +232,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		const char *what;
 		size_t is, was;
 	} layout[] = {
-		{ "version", IPC_VERSION, 4 },
-		{ "types", IPC_TYPES, 44 },
+		{ "version", IPC_VERSION, 5 },
+		{ "types", IPC_TYPES, 49 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -267,6 +267,11 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(cm_migrate), 8 },
 		{ LEN(attach), 24 },
 		{ LEN(cm_join), 32 },
+		{ LEN(sock_join_ok), 400 },
+		{ LEN(sock_addr), 32 },
+		{ LEN(sock_listen), 16 },
+		{ LEN(sock_ok), 64 },
+		{ "stream", sizeof(struct ipc_stream), 320 },
 		{ "control block", sizeof(struct ipc_ctrl), 10304 },
 		{ "piece", sizeof(struct ipc_piece), 24 },
 		{ "event of a CM id", sizeof(struct ipc_cm_event), 600 },

@@ -22,6 +22,7 @@
 #include "border/flow_owner.h"
 #include "border/look.h"
 #include "border/rnicd.h"
+#include "border/stream_view.h"
 #include "border/ud_view.h"
 #include "rc/rc.h"
 
@@ -58,6 +59,13 @@ enum cmd_type {
 	CMD_CONN_DISCONNECT, /* conn */
 	CMD_CONN_END,        /* conn: rejected when it waits for an answer, else disconnected */
 	CMD_CONN_LET_GO,     /* conn: the client is gone: no byte of its memory is sent any more */
+
+	CMD_STREAM_JOIN,     /* stream_join: all workers; the doorbells of a user's sockets are heard from now on */
+	CMD_STREAM_LISTEN,   /* stream_listen: all workers */
+	CMD_STREAM_UNLISTEN, /* stream_listen: all workers */
+	CMD_STREAM_OPEN,     /* stream: an active connection, at the worker that conn_owner() names */
+	CMD_STREAM_ADOPT,    /* stream: a program takes a connection of its listener */
+	CMD_STREAM_CLOSE,    /* stream: no program has it any more */
 
 	CMD_NEIGH, /* neigh: asks for the neighbour behind an address */
 
@@ -184,6 +192,25 @@ struct cmd_conn_join {
 	enum qp_verdict qv;
 };
 
+struct cmd_stream_listen {
+	uint32_t port; /* index of the device */
+	uint16_t lport;
+	uint16_t backlog;
+	uint64_t key; /* of the listener, not 0: named by STREAM_ARRIVED of its connections */
+	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. Where it is not OK nobody listens */
+};
+
+struct cmd_stream {
+	struct stream *stream;     /* ADOPT, CLOSE; result of OPEN. Valid until STREAM_CLOSED */
+	uint64_t key;              /* its number; OPEN: to be */
+	struct conn_addr addr;     /* OPEN */
+	struct ipc_stream *mem;    /* OPEN, ADOPT: stays until STREAM_CLOSED */
+	struct stream_user *user;  /* the same: as this worker has it */
+	uint32_t bit;              /* the same: of its doorbell */
+	bool abort;                /* CLOSE: with a reset */
+	enum conn_verdict verdict; /* result of OPEN and ADOPT; CONN_FULL of ADOPT: it has ended */
+};
+
 struct cmd_neigh {
 	uint32_t port;
 	struct pkt_addr dst;
@@ -223,6 +250,9 @@ struct cmd {
 		struct cmd_conn_open open;
 		struct cmd_conn conn;
 		struct cmd_conn_join join;
+		struct stream_user *const *stream_join; /* [worker] */
+		struct cmd_stream_listen stream_listen;
+		struct cmd_stream stream;
 		struct cmd_neigh neigh;
 		struct rnicd_port *port;
 		struct cmd_port_change change;

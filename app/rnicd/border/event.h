@@ -25,6 +25,7 @@ enum event_type {
 	EVENT_SIDR,   /* sidr: droppable. A message for the datagrams' connection manager */
 	EVENT_NEIGH,  /* neigh: droppable. What CMD_NEIGH has asked for is known */
 	EVENT_QUERY,  /* query: droppable. A router asks which groups are wanted */
+	EVENT_STREAM, /* stream: lossless. Of a stream socket */
 	EVENT_PATH    /* path: droppable. A connection has found that its path takes less than the port's MTU */
 };
 
@@ -74,6 +75,15 @@ struct event_query {
 	struct pkt_addr group;
 };
 
+struct event_stream {
+	uint32_t bits; /* STREAM_* of stream_view.h */
+	uint32_t port; /* index of the device */
+	uint64_t key;
+	uint64_t listener;     /* STREAM_ARRIVED: key of the listener; 0: it listens no more */
+	struct stream *stream; /* for later commands, together with key */
+	struct ipc_addr local, remote;
+};
+
 struct event_path {
 	uint32_t port;
 	uint32_t mtu; /* largest IP packet that passes, bytes */
@@ -89,6 +99,7 @@ struct event {
 		struct event_sidr sidr;
 		struct event_neigh neigh;
 		struct event_query query;
+		struct event_stream stream;
 		struct event_path path;
 	};
 };

@@ -37,7 +37,9 @@ static void listen_again(struct client *c)
 	c->deaf = false;
 }
 
-void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
+void client_answer(struct client *c, struct ipc_msg *m, uint16_t len) { client_answer_fds(c, m, len, NULL, 0); }
+
+void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n)
 {
 	m->type = c->req.type;
 	m->seq = c->req.seq;
@@ -47,7 +49,7 @@ void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
 	if (c->state == CLIENT_DYING)
 		return;
 	/* One request at a time: a socket without room for its answer belongs to one that never reads. */
-	int rc = ipc_send(c->src.fd, m, NULL, 0);
+	int rc = ipc_send(c->src.fd, m, fds, n);
 	if (rc == -EPIPE)
 		client_die(c);
 	else if (rc != 0)
@@ -112,6 +114,12 @@ struct request {
 		.len = IPC_MSG_LEN(member), .min_fds = 1, .max_fds = 1, .run_fds = (fn) \
 	}
 
+static void (*serve_sockets)(struct client *c);
+
+void client_serve_sockets(void (*serve)(struct client *c)) { serve_sockets = serve; }
+
+static void about_sockets(struct client *c) { serve_sockets(c); }
+
 static const struct request requests[IPC_TYPES] = {
 	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = client_hello },
 	[IPC_QUERY_DEV] = R(query_dev, client_query_dev),
@@ -152,6 +160,11 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_FORGET] = R(handle, client_forget),
 	[IPC_ALLOC_MW] = R(alloc_mw, client_alloc_mw),
 	[IPC_DEALLOC_MW] = R(handle, client_dealloc_mw),
+	[IPC_SOCK_JOIN] = { .len = IPC_MSG_HDR, .run = about_sockets },
+	[IPC_SOCK_BIND] = R(sock_addr, about_sockets),
+	[IPC_SOCK_LISTEN] = R(sock_listen, about_sockets),
+	[IPC_SOCK_CONNECT] = R(sock_addr, about_sockets),
+	[IPC_SOCK_ACCEPT] = R(sock_listen, about_sockets),
 	[IPC_TOKEN] = FD(handle, client_token),
 	[IPC_TOKEN_DEV] = FD(handle, client_token_dev),
 	[IPC_TOKEN_PD] = FD(handle, client_token_pd),
@@ -163,6 +176,19 @@ static bool other_version(const struct client *c)
 {
 	return c->req.type == IPC_HELLO && c->state == CLIENT_NEW &&
 	       c->req.len >= IPC_MSG_HDR + sizeof(c->req.hello.version) && c->req.hello.version != IPC_VERSION;
+}
+
+/* HELLO or SOCK_JOIN comes first, and once; a client for sockets has no memory that other requests could name. */
+static const char *out_of_turn(const struct client *c)
+{
+	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN;
+	bool sockets = c->req.type > IPC_SOCK_JOIN;
+
+	if (first != (c->state == CLIENT_NEW))
+		return first ? "HELLO was said already" : "the first request must be HELLO";
+	if (!first && sockets != (c->state == CLIENT_SOCKETS))
+		return "requests about sockets follow SOCK_JOIN, all others HELLO";
+	return NULL;
 }
 
 static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
@@ -181,9 +207,8 @@ static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
 			c, EINVAL,
 			"request %u with %u bytes and %u descriptors: %u bytes and %u to %u descriptors belong to it",
 			c->req.type, c->req.len, n, r->len, r->min_fds, r->max_fds);
-	} else if ((c->req.type == IPC_HELLO) != (c->state == CLIENT_NEW)) {
-		client_error(c, EPROTO,
-			     c->state == CLIENT_NEW ? "the first request must be HELLO" : "HELLO was said already");
+	} else if (out_of_turn(c) != NULL) {
+		client_error(c, EPROTO, "%s", out_of_turn(c));
 	} else if (r->run_fds != NULL) {
 		r->run_fds(c, g, n);
 	} else {

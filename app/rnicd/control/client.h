@@ -36,6 +36,7 @@ enum client_state {
 	CLIENT_NEW = 0, /* accepted, waits for HELLO */
 	CLIENT_JOINING, /* regions are mapped, workers are being told of its doorbells */
 	CLIENT_READY,   /* serves requests */
+	CLIENT_SOCKETS, /* has said SOCK_JOIN: serves requests about sockets, and no others */
 	CLIENT_DYING,   /* the steps of client_death.c, one after the other, each waits for its answers */
 };
 
@@ -215,6 +216,10 @@ extern struct client_totals client_totals;
 
 /* Answers c->req with m; type and seq are filled in here. */
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len);
+/* The same, with descriptors of rnicd's that stay its own. */
+void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n);
+/* Before the first client: who serves IPC_SOCK_*. */
+void client_serve_sockets(void (*serve)(struct client *c));
 void client_ok(struct client *c);
 void client_ok_handle(struct client *c, uint32_t handle);
 /* err: positive errno. The sentence is the client's to show. */

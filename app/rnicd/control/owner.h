@@ -20,7 +20,8 @@ enum owner_kind {
 	OWNER_TOKEN,
 	OWNER_SIDR,
 	OWNER_MR,
-	OWNER_FDS
+	OWNER_FDS,
+	OWNER_SOCK
 };
 
 /* Embedded in the object. */

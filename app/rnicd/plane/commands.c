@@ -143,6 +143,12 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_PORT_CHANGE:
 	case CMD_PORT_UP: port_command(w, c); break;
 	case CMD_LOOK_WORKER: look_worker(w, &c->look_worker[w->index]); break;
+	case CMD_STREAM_JOIN:
+	case CMD_STREAM_LISTEN:
+	case CMD_STREAM_UNLISTEN:
+	case CMD_STREAM_OPEN:
+	case CMD_STREAM_ADOPT:
+	case CMD_STREAM_CLOSE: command_stream(w, c); break;
 	case CMD_LISTEN:
 	case CMD_UNLISTEN:
 	case CMD_CONN_OPEN:

@@ -48,6 +48,8 @@ void conn_tcp_init(const struct rnicd_port *port)
 	tcp_cfg[port->index][1].keep_idle_ns = port->cfg->qp_keepalive_ns;
 }
 
+const struct tcpl_cfg *conn_tcp_cfg(uint32_t port) { return tcp_of(port, 0); }
+
 const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr; }
 
 void conn_set_client(struct rc *c, struct worker_client *client) { conn_of(c)->client = client; }

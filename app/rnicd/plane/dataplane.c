@@ -105,8 +105,10 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 		event_stop();
 		return false;
 	}
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		conn_tcp_init(rnicd.port[i]);
+		stream_tcp_init(i, conn_tcp_cfg(i));
+	}
 	if (start_workers(err, err_len))
 		return true;
 	rnicd_dataplane_stop();

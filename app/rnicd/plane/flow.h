@@ -15,9 +15,12 @@
 #include "border/flow_owner.h"
 #include "pkt/pkt.h"
 
+enum flow_kind { FLOW_CONN, FLOW_STREAM };
+
 struct flow {
 	struct flow_key key;
 	uint32_t hash;
+	enum flow_kind kind; /* whose flow it is: struct conn or struct stream */
 };
 
 struct flow_slot {

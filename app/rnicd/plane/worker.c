@@ -129,14 +129,18 @@ static uint32_t turn(struct rnicd_worker *w)
 	tell_behind(w);
 	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
+	n += stream_doorbells(w);
 	stage_end(&w->stages, STAGE_DOORBELLS);
 	n += conn_timers(w);
+	n += stream_timers(w);
 	neigh_timers(w);
 	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);
 	n += ud_transmit(w);
+	n += stream_transmit(w);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
+	stream_events(w);
 	count_flushes(w);
 	n += !rn_list_empty(&w->tcp.rc.qp.flushing); /* there is more to do in the next turn */
 	conn_bury(w);

@@ -87,7 +87,8 @@ static bool make_tables(struct rnicd_worker *w)
 	uint64_t size = rc_tcp_ctx_size(&cfg);
 	w->qp_mem = size == 0 ? NULL : take(w, "qp", size);
 	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
-	    w->small_pool == NULL || w->qp_mem == NULL || rc_tcp_ctx_init(&w->tcp, &cfg, w->qp_mem, size) != QP_OK)
+	    w->small_pool == NULL || w->qp_mem == NULL || rc_tcp_ctx_init(&w->tcp, &cfg, w->qp_mem, size) != QP_OK ||
+	    !stream_start(w, flows))
 		return false;
 	w->dgram.qp = &w->tcp.rc.qp;
 	flow_init(&w->flows, w->flow_slots, slots);
@@ -215,5 +216,6 @@ void worker_destroy(struct rnicd_worker *w)
 	rte_free(w->listen_slots);
 	rte_free(w->ud_slots);
 	rte_free(w->qp_mem);
+	stream_stop(w);
 	rte_free(w);
 }

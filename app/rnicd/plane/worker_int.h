@@ -22,6 +22,7 @@
 #include "plane/flow.h"
 #include "plane/port_tx.h"
 #include "plane/stage.h"
+#include "plane/stream.h"
 #include "plane/ud.h"
 
 #define WORKER_BURST     32u
@@ -81,6 +82,8 @@ static inline void conn_prefetch(const struct flow *f)
 {
 	const uint8_t *c = (const uint8_t *)f - offsetof(struct conn, flow);
 
+	if (rn_unlikely(f->kind != FLOW_CONN))
+		return;
 	for (uint32_t at = 0; at < sizeof(struct rc_tcp); at += RN_CACHE_LINE)
 		__builtin_prefetch(c + at);
 }
@@ -119,6 +122,7 @@ struct rnicd_worker {
 	struct rn_wheel wheel;
 	struct flow_table flows;
 	struct flow_table listens;
+	struct stream_ctx streams;
 	struct ud_table uds; /* datagram QPs */
 	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;       /* datagrams that met one */
@@ -189,6 +193,8 @@ void command_conn(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- conn.c, conn_tx.c ---- */
 void conn_tcp_init(const struct rnicd_port *port);
+/* What a port's connections have in common. */
+const struct tcpl_cfg *conn_tcp_cfg(uint32_t port);
 /* A TCP segment for the port's own address, checksum good. Returns what is to be freed; NULL: it is kept. */
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 			    const struct flow *f);

@@ -109,6 +109,8 @@ static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 		st->rx_bad_csum++;
 	else if (f == NULL)
 		st->rx_other++;
+	else if (f->kind == FLOW_STREAM)
+		stream_too_big(w, f, &b);
 	else
 		conn_too_big(w, f, &b);
 	drop(r);
@@ -294,6 +296,12 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		return false;
 	if (rn_unlikely(r->flow == NULL)) /* one before it in the burst may have made it */
 		r->flow = flow_find(&w->flows, &r->key, r->hash);
+	if (rn_unlikely(r->flow != NULL && r->flow->kind == FLOW_STREAM)) {
+		stream_input(w, r->flow, r->m, &r->p);
+		return true;
+	}
+	if (rn_unlikely(r->flow == NULL) && stream_stranger(w, &r->p, port->index))
+		return true;
 	r->m = conn_input(w, port, r->m, &r->p, r->flow);
 	return r->flow != NULL;
 }
@@ -301,7 +309,9 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 /* Of a connection's first segment in a train, as deliver() will see it. NULL: none, or not known yet. */
 static const struct rc_tcp *first_of(const struct rx *r)
 {
-	return r->m == NULL || r->follows || r->flow == NULL ? NULL : &rn_container_of(r->flow, struct conn, flow)->qc;
+	return r->m == NULL || r->follows || r->flow == NULL || r->flow->kind != FLOW_CONN
+		       ? NULL
+		       : &rn_container_of(r->flow, struct conn, flow)->qc;
 }
 
 /* from_wire: not seen by another worker before. Returns how many were for connections and datagram QPs. */

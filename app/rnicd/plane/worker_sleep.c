@@ -23,6 +23,7 @@
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
 	bell_set_sleeping(w->index, value);
+	stream_say_sleeping(w, value);
 	for (struct worker_client *c = w->clients; c != NULL; c = c->next)
 		__atomic_store_n(&c->doorbell->need_wakeup, value, __ATOMIC_RELAXED);
 }
@@ -30,7 +31,7 @@ static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 static bool anything_waits(const struct rnicd_worker *w)
 {
 	if (cmd_waits(w->index) || !rte_ring_empty(w->sh.rx_moved) || !rte_ring_empty(w->sh.tx_moved) ||
-	    w->loop_head != w->loop_tail || rc_tcp_full(&w->tcp))
+	    w->loop_head != w->loop_tail || rc_tcp_full(&w->tcp) || stream_waits(w))
 		return true;
 	for (const struct worker_client *c = w->clients; c != NULL; c = c->next) {
 		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||
@@ -51,7 +52,7 @@ static void arm_ports(const struct rnicd_worker *w)
 /* When something is due at the latest. */
 static uint64_t next_due(const struct rnicd_worker *w)
 {
-	uint64_t due = rn_wheel_next(&w->wheel);
+	uint64_t due = rn_min_u64(rn_wheel_next(&w->wheel), rn_wheel_next(&w->streams.wheel));
 
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		due = rn_min_u64(due, rn_min_u64(w->tx[i].wake, arp_next(w->arp[i])));

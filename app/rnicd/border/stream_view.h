@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stream sockets of a user (uid) as one worker sees them: where the doorbells are, and which stream each bit is of.
+ * The control thread makes it and never frees it; from CMD_STREAM_JOIN on it is the worker's.
+ */
+#ifndef STREAM_VIEW_H
+#define STREAM_VIEW_H
+
+#include "ipc/ipc_stream.h"
+
+struct stream; /* plane/stream.h: a connection of this kind; others hold it as a name, together with its number */
+
+struct stream_user {
+	struct ipc_doorbell *bell;      /* of this worker, in memory that the user's programs have too: not trusted */
+	struct stream_user *next;       /* the worker's list */
+	struct stream *at[IPC_MAX_QPS]; /* by doorbell bit; NULL: no such stream */
+};
+
+/* What a worker tells of a stream (EVENT_STREAM); bits. */
+enum {
+	STREAM_ARRIVED = 1u << 0,   /* a listener's; it has no memory yet: CMD_STREAM_ADOPT */
+	STREAM_CONNECTED = 1u << 1, /* the peer has answered */
+	STREAM_IN = 1u << 2,        /* asked for: there is something to read */
+	STREAM_OUT = 1u << 3,       /* asked for: there is room to write */
+	STREAM_PEER_FIN = 1u << 4,
+	STREAM_CLOSED = 1u << 5, /* the last that is said of it; nobody touches its memory any more */
+};
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stream sockets: their descriptors, memory and end. */
+#include "control/sk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "border/bell.h"
+#include "control/cm.h"
+
+#define LEFT_NS (60 * RN_NS_PER_S) /* what a closed socket still had to send is given up then, as Linux does */
+
+static struct rn_list users;
+
+void sk_set_state(struct sk *s, enum sk_state to) { s->state = to; }
+
+/* Shared memory that nobody can shrink: no access inside it ends in SIGBUS. -1: none. */
+static int memory(const char *name, uint64_t size, void **base)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	*base = MAP_FAILED;
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		*base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*base != MAP_FAILED)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* ---- users ---- */
+
+static void user_free(struct sk_user *su)
+{
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		free(su->view[i]);
+	if (su->bells_fd >= 0) {
+		munmap(su->bells, IPC_BELLS_SIZE);
+		close(su->bells_fd);
+	}
+	if (su->wake_fd >= 0)
+		close(su->wake_fd); /* which ends the workers' watch of it */
+	free(su);
+}
+
+static bool user_make(struct sk_user *su)
+{
+	void *base;
+
+	su->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	su->bells_fd = memory("rnicd-bells", IPC_BELLS_SIZE, &base);
+	if (su->wake_fd < 0 || su->bells_fd < 0)
+		return false;
+	su->bells = base;
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+		su->view[i] = calloc(1, sizeof(*su->view[i]));
+		if (su->view[i] == NULL || !bell_watch(i, su->wake_fd, EPOLLIN | EPOLLET))
+			return false;
+		su->view[i]->bell = &su->bells[i];
+	}
+	return true;
+}
+
+struct sk_user *sk_user_get(struct client *c)
+{
+	rn_list_each(struct sk_user, u, &users, link)
+		if (u->uid == c->uid)
+			return u;
+	struct sk_user *su = calloc(1, sizeof(*su));
+	if (su == NULL)
+		return NULL;
+	su->uid = c->uid;
+	su->bells_fd = su->wake_fd = -1;
+	if (!user_make(su)) {
+		user_free(su);
+		return NULL;
+	}
+	rn_list_push_front(&users, &su->link);
+	/* every later command about a socket of the user comes behind it */
+	su->cmd = (struct cmd){ .type = CMD_STREAM_JOIN, .stream_join = su->view };
+	cmd_send_all(&su->cmd);
+	return su;
+}
+
+/* ---- begin ---- */
+
+struct sk *sk_of(uint64_t key)
+{
+	struct owner *o = owner_get(OWNER_SOCK, key);
+
+	return o == NULL ? NULL : rn_container_of(o, struct sk, owner);
+}
+
+struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
+{
+	struct sk *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->user = user_hold(u);
+	s->su = su;
+	s->src.fd = s->fd = s->mem_fd = -1;
+	owner_put(&s->owner, OWNER_SOCK, key != 0 ? key : owner_new());
+	return s;
+}
+
+static void on_hup(struct loop_fd *f, uint32_t events)
+{
+	struct sk *s = rn_container_of(f, struct sk, src);
+
+	if ((events & (EPOLLHUP | EPOLLERR)) == 0)
+		return;
+	int fd = f->fd;
+	loop_del(f);
+	close(fd);
+	s->gone = true;
+	sk_settle(s);
+}
+
+bool sk_open(struct sk *s)
+{
+	static const uint8_t block[IPC_STREAM_BLOCK];
+	const int least = 1;
+	int pair[2];
+
+	if (!user_take(s->user, USER_FDS, 0, 1))
+		return false;
+	s->counted = true;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return false;
+	/* The least that the kernel has: one message of the program's fills it. */
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+	setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+	s->src.ready = on_hup;
+	if (send(pair[0], block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 || !loop_add(&s->src, pair[1], 0)) {
+		close(pair[0]);
+		close(pair[1]);
+		return false;
+	}
+	s->fd = pair[0];
+	return true;
+}
+
+static bool sk_take_bit(struct sk *s)
+{
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(s->su->taken); i++) {
+		if (s->su->taken[i] == UINT64_MAX)
+			continue;
+		uint32_t b = (uint32_t)__builtin_ctzll(~s->su->taken[i]);
+		s->su->taken[i] |= UINT64_C(1) << b;
+		s->bit = i * 64 + b;
+		s->has_bit = true;
+		return true;
+	}
+	return false;
+}
+
+bool sk_arm(struct sk *s, const char **why)
+{
+	void *base;
+
+	*why = "this user has as many stream sockets as a user may: close some, or raise user-share or flows";
+	if (!s->has_flow && !user_take(s->user, USER_FLOWS, s->worker, 1))
+		return false;
+	s->has_flow = true;
+	if (!sk_take_bit(s) || !user_take(s->user, USER_MAPPINGS, 0, 1))
+		return false;
+	s->mem_fd = memory("rnicd-stream", IPC_STREAM_SIZE, &base);
+	if (s->mem_fd >= 0) {
+		s->mem = base;
+		return true;
+	}
+	user_give(s->user, USER_MAPPINGS, 0, 1);
+	*why = "rnicd has no memory or descriptor for another stream socket";
+	return false;
+}
+
+void sk_disarm(struct sk *s)
+{
+	if (s->mem != NULL) {
+		munmap(s->mem, IPC_STREAM_SIZE);
+		user_give(s->user, USER_MAPPINGS, 0, 1);
+	}
+	s->mem = NULL;
+	if (s->mem_fd >= 0)
+		close(s->mem_fd);
+	s->mem_fd = -1;
+	if (s->has_bit)
+		s->su->taken[s->bit / 64] &= ~(UINT64_C(1) << (s->bit % 64));
+	s->has_bit = false;
+	if (s->has_flow)
+		user_give(s->user, USER_FLOWS, s->worker, 1);
+	s->has_flow = false;
+}
+
+/* ---- readiness ---- */
+
+bool sk_readable(const struct sk *s)
+{
+	return s->src.fd >= 0 && send(s->src.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
+void sk_listener_readable(struct sk *l)
+{
+	while (l->tokens < l->n_pending && sk_readable(l))
+		l->tokens++;
+}
+
+void sk_writable(const struct sk *s)
+{
+	uint8_t sink[2 * IPC_STREAM_BLOCK];
+
+	/* the program's end takes few messages at a time: what more of them comes is the program's own trouble */
+	for (uint32_t i = 0; s->src.fd >= 0 && i < 4; i++)
+		if (recv(s->src.fd, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
+			return;
+}
+
+/* ---- end ---- */
+
+void sk_send(struct sk *s, enum cmd_type type, void (*done)(struct cmd *))
+{
+	s->cmd.type = type;
+	s->cmd.done = done;
+	s->busy = true;
+	if (type == CMD_STREAM_LISTEN || type == CMD_STREAM_UNLISTEN)
+		cmd_send_all(&s->cmd);
+	else
+		cmd_send(&s->cmd, s->worker);
+}
+
+static void sk_was_refused(struct cmd *cmd) { free(cmd); }
+
+void sk_refuse(uint32_t worker, struct stream *stream, uint64_t key)
+{
+	struct cmd *cmd = calloc(1, sizeof(*cmd));
+
+	if (cmd == NULL)
+		return; /* it stays half open until its peer gives up */
+	*cmd = (struct cmd){ .type = CMD_STREAM_CLOSE, .done = sk_was_refused };
+	cmd->stream = (struct cmd_stream){ .stream = stream, .key = key, .abort = true };
+	cmd_send(cmd, worker);
+}
+
+static void sk_release(struct sk *s)
+{
+	if (s->listener != NULL) {
+		rn_list_remove(&s->listener->pending, &s->link);
+		s->listener->n_pending--;
+	}
+	owner_del(&s->owner);
+	loop_timer_disarm(&s->timer);
+	sk_disarm(s);
+	if (s->fd >= 0)
+		close(s->fd);
+	if (s->counted)
+		user_give(s->user, USER_FDS, 0, 1);
+	if (s->has_port)
+		cm_port_give(s->dev, s->local.port);
+	user_put(s->user);
+	free(s);
+}
+
+static void unlistened(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd), *p;
+
+	user_give(s->user, USER_LISTENERS, 0, 1);
+	while ((p = rn_list_first(&s->pending, struct sk, link)) != NULL) {
+		rn_list_remove(&s->pending, &p->link);
+		p->listener = NULL;
+		p->gone = true;
+		sk_settle(p);
+	}
+	s->busy = false;
+	sk_set_state(s, SK_BOUND);
+	sk_settle(s);
+}
+
+static void sk_left(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+
+	s->busy = false;
+	sk_settle(s);
+}
+
+static void give_up(struct loop_timer *t)
+{
+	struct sk *s = rn_container_of(t, struct sk, timer);
+
+	if (s->busy || s->stream == NULL)
+		return;
+	s->cmd.stream.abort = s->last = true;
+	sk_send(s, CMD_STREAM_CLOSE, sk_left);
+}
+
+void sk_settle(struct sk *s)
+{
+	if (!s->gone || s->busy)
+		return;
+	if (s->state == SK_LISTENING) {
+		sk_send(s, CMD_STREAM_UNLISTEN, unlistened);
+		return;
+	}
+	if (s->stream == NULL) {
+		sk_release(s);
+		return;
+	}
+	if (s->last)
+		return; /* STREAM_CLOSED follows */
+	if (s->timer.due == NULL) {
+		s->cmd.stream = (struct cmd_stream){ .stream = s->stream,
+						     .key = s->owner.key,
+						     .abort = s->state == SK_PENDING };
+		s->last = s->state == SK_PENDING;
+		s->timer.due = give_up;
+		loop_timer_arm(&s->timer, rnicd_now() + LEFT_NS);
+		sk_send(s, CMD_STREAM_CLOSE, sk_left);
+	}
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs ask for about stream sockets. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/cm.h"
+#include "control/dev.h"
+#include "control/sk.h"
+
+#define BACKLOG_MAX 4096u
+
+static void sk_join(struct client *c)
+{
+	struct ipc_msg m = { .sock_join_ok = {
+				     .version = IPC_VERSION, .workers = rnicd.n_workers, .ports = rnicd.n_ports } };
+	struct sk_user *su = sk_user_get(c);
+
+	_Static_assert(RNICD_MAX_PORTS <= IPC_SOCK_PORTS_MAX, "a place for each port");
+	if (su == NULL) {
+		client_error(c, ENOMEM, "rnicd has no memory or descriptors for sockets of another user");
+		return;
+	}
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		const struct rnicd_port_cfg *p = rnicd.port[i]->cfg;
+		memcpy(m.sock_join_ok.port[i].ip, p->ip.b, 16);
+		m.sock_join_ok.port[i].prefix_len = p->prefix_len;
+	}
+	const int fds[2] = { su->bells_fd, su->wake_fd };
+	c->state = CLIENT_SOCKETS;
+	client_answer_fds(c, &m, IPC_MSG_LEN(sock_join_ok), fds, 2);
+}
+
+/* The descriptors that are the program's from now on. */
+static void hand_over(struct client *c, struct sk *s, bool with_memory)
+{
+	struct ipc_msg m = { .sock_ok = { .sock = s->owner.key,
+					  .worker = s->worker,
+					  .bit = s->bit,
+					  .local = s->local,
+					  .remote = s->remote } };
+	int fds[2] = { -1, -1 };
+	uint32_t n = 0;
+
+	if (s->fd >= 0)
+		fds[n++] = s->fd;
+	if (with_memory && s->mem_fd >= 0)
+		fds[n++] = s->mem_fd;
+	client_answer_fds(c, &m, IPC_MSG_LEN(sock_ok), fds, n);
+	for (uint32_t i = 0; i < n; i++)
+		close(fds[i]);
+	s->fd = s->mem_fd = -1;
+}
+
+/* The client's socket in this state; NULL: the client was answered. */
+static struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
+{
+	struct sk *s = sk_of(key);
+
+	if (s == NULL || s->user != c->user || s->gone) {
+		client_error(c, EBADF, "there is no such socket");
+		return NULL;
+	}
+	if (s->busy || s->state != state) {
+		client_error(c, EINVAL, "the socket is in another state than the request asks for");
+		return NULL;
+	}
+	return s;
+}
+
+static void sk_bind(struct client *c)
+{
+	const struct ipc_sock_addr r = c->req.sock_addr;
+	uint32_t dev = dev_by_addr(r.addr.ip);
+	const char *no = dev == UINT32_MAX ? NULL : cm_port_refusal(c, dev, r.addr.port);
+
+	if (dev == UINT32_MAX) {
+		client_error(c, EADDRNOTAVAIL, "no port of rnicd has this address");
+		return;
+	}
+	if (no != NULL) {
+		client_error(c, EACCES, "port %u: %s", r.addr.port, no);
+		return;
+	}
+	struct sk_user *su = sk_user_get(c);
+	struct sk *s = su != NULL ? sk_new(c->user, su, 0) : NULL;
+	if (s == NULL) {
+		client_error(c, ENOMEM, "no memory for another socket");
+		return;
+	}
+	s->dev = dev;
+	s->local = r.addr;
+	if (r.addr.port == 0)
+		s->local.port = cm_port_any(dev);
+	s->has_port = r.addr.port == 0 ? s->local.port != 0 : cm_port_take(dev, r.addr.port);
+	s->gone = true; /* until it has a descriptor */
+	if (!s->has_port) {
+		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);
+		sk_settle(s);
+		return;
+	}
+	if (!sk_open(s)) {
+		client_error(c, EMFILE,
+			     "this user has as many descriptors of rnicd as a user may, or the system has no "
+			     "more: close some, or raise rnicd's limit (ulimit -n)");
+		sk_settle(s);
+		return;
+	}
+	s->gone = false;
+	hand_over(c, s, false);
+}
+
+/* ---- listen ---- */
+
+static void not_listening(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+
+	s->busy = false;
+	s->c = NULL;
+	user_give(s->user, USER_LISTENERS, 0, 1);
+	if (client_back(c))
+		client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", s->local.port);
+	sk_settle(s);
+}
+
+static void sk_listens_now(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
+		if (cmd->stream_listen.verdict[i] != CONN_OK) {
+			sk_send(s, CMD_STREAM_UNLISTEN, not_listening);
+			return;
+		}
+	}
+	s->busy = false;
+	s->c = NULL;
+	sk_set_state(s, SK_LISTENING);
+	if (client_back(c))
+		client_ok(c);
+	sk_settle(s);
+}
+
+static void sk_listen(struct client *c)
+{
+	const struct ipc_sock_listen r = c->req.sock_listen;
+	uint32_t backlog = rn_min_u32(rn_max_u32(r.backlog, 1), BACKLOG_MAX);
+	struct sk *s = sk_of(r.sock);
+
+	if (s != NULL && s->user == c->user && s->state == SK_LISTENING) { /* once more: another backlog */
+		s->backlog = backlog;
+		client_ok(c);
+		return;
+	}
+	s = sk_find(c, r.sock, SK_BOUND);
+	if (s == NULL)
+		return;
+	if (!user_take(c->user, USER_LISTENERS, 0, 1)) {
+		client_error(c, ENOMEM, "the user of this client has as many listeners as a user may: %u (user-share)",
+			     user_share(USER_LISTENERS));
+		return;
+	}
+	s->backlog = backlog;
+	s->c = c;
+	s->cmd.stream_listen = (struct cmd_stream_listen){
+		.port = s->dev, .lport = s->local.port, .backlog = (uint16_t)backlog, .key = s->owner.key
+	};
+	client_hold(c);
+	sk_send(s, CMD_STREAM_LISTEN, sk_listens_now);
+}
+
+/* ---- connect and accept ---- */
+
+static struct conn_addr address(const struct sk *s)
+{
+	struct conn_addr a = { .port = s->dev, .lport = s->local.port, .rport = s->remote.port };
+
+	memcpy(a.local.b, s->local.ip, 16);
+	memcpy(a.remote.b, s->remote.ip, 16);
+	return a;
+}
+
+static int errno_of(enum conn_verdict v)
+{
+	switch (v) {
+	case CONN_OK: return 0;
+	case CONN_IN_USE: return EADDRINUSE;
+	case CONN_NO_ROUTE: return ENETUNREACH;
+	case CONN_FULL:
+	case CONN_QP: return ENOBUFS;
+	}
+	return EIO;
+}
+
+static void connecting(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+	int err = errno_of(cmd->stream.verdict);
+
+	s->busy = false;
+	s->c = NULL;
+	s->stream = cmd->stream.stream;
+	if (err != 0) {
+		sk_disarm(s);
+		sk_set_state(s, SK_BOUND);
+		if (client_back(c))
+			client_error(c, err,
+				     "the connection cannot be begun: there is one already, no way to the "
+				     "peer, or no more room (flows)");
+	} else if (client_back(c)) {
+		hand_over(c, s, true);
+	}
+	sk_settle(s);
+}
+
+static void sk_connect(struct client *c)
+{
+	const struct ipc_sock_addr r = c->req.sock_addr;
+	struct sk *s = sk_find(c, r.sock, SK_BOUND);
+	const char *no;
+
+	if (s == NULL)
+		return;
+	s->remote = r.addr;
+	no = cm_port_refusal(c, s->dev, r.addr.port);
+	if (r.addr.port == 0 || !dev_reaches(s->dev, r.addr.ip) || (no != NULL && r.addr.port >= CM_PORT_FREE)) {
+		client_error(c, ENETUNREACH, "the socket's port does not reach this address");
+		return;
+	}
+	struct conn_addr a = address(s);
+	s->worker = conn_owner(&a);
+	if (!sk_arm(s, &no)) {
+		sk_disarm(s);
+		client_error(c, ENOBUFS, "%s", no);
+		return;
+	}
+	sk_set_state(s, SK_STREAM);
+	s->c = c;
+	s->cmd.stream = (struct cmd_stream){
+		.key = s->owner.key, .addr = a, .mem = s->mem, .user = s->su->view[s->worker], .bit = s->bit
+	};
+	client_hold(c);
+	sk_send(s, CMD_STREAM_OPEN, connecting);
+}
+
+static void adopted(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+	bool ok = cmd->stream.verdict == CONN_OK && s->stream != NULL;
+
+	s->busy = false;
+	s->c = NULL;
+	if (s->stream == NULL)
+		sk_disarm(s);
+	if (client_back(c)) {
+		sk_writable(s);
+		if (s->peer_fin)
+			shutdown(s->src.fd, SHUT_WR);
+		if (ok)
+			hand_over(c, s, true);
+		else
+			client_error(c, ECONNABORTED, "the connection has ended before it was accepted");
+	}
+	if (s->fd >= 0) { /* nobody has got it */
+		close(s->fd);
+		s->fd = -1;
+	}
+	sk_settle(s);
+}
+
+static void sk_accept(struct client *c)
+{
+	struct sk *l = sk_find(c, c->req.sock_listen.sock, SK_LISTENING);
+	struct sk *s = l != NULL ? rn_list_first(&l->pending, struct sk, link) : NULL;
+	const char *why;
+
+	if (l == NULL)
+		return;
+	if (l->tokens > 0)
+		l->tokens--; /* the program has taken it before it asks */
+	if (s == NULL) {
+		struct ipc_msg m = { .status = EAGAIN };
+		client_answer(c, &m, IPC_MSG_HDR);
+		return;
+	}
+	rn_list_remove(&l->pending, &s->link);
+	l->n_pending--;
+	s->listener = NULL;
+	sk_listener_readable(l);
+	s->gone = true; /* until it has a descriptor */
+	if (s->stream == NULL || !sk_open(s) || !sk_arm(s, &why)) {
+		client_error(c, s->stream == NULL ? ECONNABORTED : ENOBUFS,
+			     s->stream == NULL ? "the connection has ended before it was accepted"
+					       : "no more descriptors or memory for this user's sockets");
+		sk_settle(s);
+		return;
+	}
+	s->gone = false;
+	sk_set_state(s, SK_STREAM);
+	s->c = c;
+	s->cmd.stream = (struct cmd_stream){
+		.stream = s->stream, .key = s->owner.key, .mem = s->mem, .user = s->su->view[s->worker], .bit = s->bit
+	};
+	client_hold(c);
+	sk_send(s, CMD_STREAM_ADOPT, adopted);
+}
+
+void sk_request(struct client *c)
+{
+	switch ((int)c->req.type) {
+	case IPC_SOCK_JOIN: sk_join(c); break;
+	case IPC_SOCK_BIND: sk_bind(c); break;
+	case IPC_SOCK_LISTEN: sk_listen(c); break;
+	case IPC_SOCK_CONNECT: sk_connect(c); break;
+	case IPC_SOCK_ACCEPT: sk_accept(c); break;
+	default: break;
+	}
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of streams: opened, met by a listener, adopted by a program, left by it, over.
+ */
+#include "plane/stream.h"
+
+#include "plane/worker_int.h"
+
+/*
+ * To a kernel that delays its ACKs by 40 ms a shorter timeout is a spurious one (tcpl.h); towards another rnicd a lost
+ * segment at the end of a burst is mended by its probe long before.
+ */
+#define MIN_RTO_NS   (50 * RN_NS_PER_MS)
+#define PEER_DELACK  (40 * RN_NS_PER_MS)
+#define BACKLOG_MORE 64u /* half-open connections of a listener beyond its backlog: a SYN is not yet a peer */
+
+/*
+ * Constant after start. [1]: of a listener's, whose window is shut until a program has accepted them. Its peer may
+ * connect and end its stream; a byte of it waits on the peer's side.
+ */
+static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS][2];
+
+static void stream_set_state(struct stream *s, enum stream_state to) { s->state = to; }
+
+void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port)
+{
+	struct tcpl_cfg *cfg = tcp_cfg[port];
+
+	cfg[0] = *of_port;
+	cfg[0].rcv_space = IPC_STREAM_RING;
+	cfg[0].min_rto_ns = rn_max_u64(cfg[0].min_rto_ns, MIN_RTO_NS);
+	cfg[0].peer_delack_ns = PEER_DELACK;
+	if (cfg[0].cc == &tcpl_bbr) /* needs memory for its rates that streams do not have */
+		cfg[0].cc = &tcpl_cubic;
+	cfg[1] = cfg[0];
+	cfg[1].rcv_space = 0;
+}
+
+/* ---- lists and events ---- */
+
+void stream_ready(struct rnicd_worker *w, struct stream *s)
+{
+	if (!rn_link_linked(&s->ready) && s->state != STREAM_OVER)
+		rn_list_push_back(&w->streams.ready, &s->ready);
+}
+
+void stream_tell(struct rnicd_worker *w, struct stream *s, uint32_t bits)
+{
+	s->tell |= bits;
+	if (!rn_link_linked(&s->telling))
+		rn_list_push_back(&w->streams.telling, &s->telling);
+}
+
+static struct ipc_addr stream_endpoint(const struct pkt_addr *ip, uint16_t port)
+{
+	struct ipc_addr a = { .port = port };
+
+	memcpy(a.ip, ip->b, sizeof(a.ip));
+	return a;
+}
+
+static void stream_free(struct rnicd_worker *w, struct stream *s)
+{
+	stream_set_state(s, STREAM_FREE);
+	s->key = 0;
+	s->next = w->streams.free;
+	w->streams.free = s;
+}
+
+void stream_events(struct rnicd_worker *w)
+{
+	struct stream *s;
+
+	while (!rn_list_empty(&w->streams.telling)) {
+		struct event *ev = event_room(w->index, EVENT_LOSSLESS);
+		if (ev == NULL)
+			return; /* the control thread is behind: in a later turn */
+		s = rn_list_pop(&w->streams.telling, struct stream, telling);
+		ev->type = EVENT_STREAM;
+		ev->stream = (struct event_stream){ .bits = s->tell,
+						    .key = s->key,
+						    .stream = s,
+						    .listener = s->listener != NULL ? s->listener->key : 0,
+						    .port = s->addr.port,
+						    .local = stream_endpoint(&s->addr.local, s->addr.lport),
+						    .remote = stream_endpoint(&s->addr.remote, s->addr.rport) };
+		event_put(w->index);
+		s->tell = 0;
+		if (s->state == STREAM_OVER)
+			stream_free(w, s);
+	}
+}
+
+/* ---- begin and end ---- */
+
+static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, bool passive, enum conn_verdict *v)
+{
+	struct stream_ctx *x = &w->streams;
+	struct stream *s = x->free != NULL ? x->free : x->used < x->n ? &x->at[x->used] : NULL;
+
+	*v = CONN_FULL;
+	if (s == NULL)
+		return NULL;
+	*v = way_find(w, a, &s->way);
+	if (*v != CONN_OK)
+		return NULL;
+	s->flow = (struct flow){ .key = flow_key_of(a), .kind = FLOW_STREAM };
+	s->flow.hash = flow_hash(rnicd.secret, &s->flow.key);
+	switch (flow_add(&w->flows, &s->flow)) {
+	case FLOW_OK: break;
+	case FLOW_EXISTS: *v = CONN_IN_USE; break;
+	case FLOW_FULL: *v = CONN_FULL; break;
+	}
+	if (*v != CONN_OK) {
+		way_leave(&s->way);
+		return NULL;
+	}
+	if (s == x->free)
+		x->free = s->next;
+	else
+		x->used++;
+	struct tcpl_mem mem = { .chunk = s->chunk,
+				.rec = s->rec,
+				.hold = s->hold,
+				.chunk_n = STREAM_CHUNKS,
+				.rec_n = STREAM_RECS,
+				.hold_n = STREAM_HOLDS };
+	tcpl_init(&s->tcp, &tcp_cfg[a->port][passive], &mem);
+	tcpl_set_turns(&s->tcp, &w->tcp.turns);
+	s->addr = *a;
+	s->tell = 0;
+	s->mem = NULL;
+	s->user = NULL;
+	s->listener = NULL;
+	s->fin = s->connected = false;
+	s->rx_tail = s->rx_head = s->tx_head = s->tx_put = 0;
+	return s;
+}
+
+static uint32_t iss_of(const struct rnicd_worker *w, const struct stream *s)
+{
+	return tcpl_isn(&rnicd.secret[2], &s->flow.key, sizeof(s->flow.key), w->now);
+}
+
+/* The program's memory and doorbell are not touched from now on. */
+static void let_go(struct stream *s)
+{
+	if (s->user != NULL && s->user->at[s->bit] == s)
+		s->user->at[s->bit] = NULL;
+	s->user = NULL;
+	s->mem = NULL;
+}
+
+void stream_over(struct rnicd_worker *w, struct stream *s, int error)
+{
+	if (s->mem != NULL) {
+		s->mem->error = error;
+		/* release: who sees the end sees why */
+		__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_ENDED, __ATOMIC_RELEASE);
+	}
+	if (s->listener != NULL && !s->connected) {
+		rn_list_remove(&s->listener->half, &s->half);
+		s->listener->n_half--;
+		s->key = 0; /* nobody has heard of it */
+	}
+	let_go(s);
+	stream_set_state(s, STREAM_OVER);
+	rn_wheel_disarm(&w->streams.wheel, &s->timer);
+	if (rn_link_linked(&s->ready))
+		rn_list_remove(&w->streams.ready, &s->ready);
+	flow_del(&w->flows, &s->flow);
+	way_leave(&s->way);
+	if (s->key != 0)
+		stream_tell(w, s, STREAM_CLOSED);
+	else
+		stream_free(w, s);
+}
+
+static void own(struct stream *s, const struct cmd_stream *c)
+{
+	s->mem = c->mem;
+	s->user = c->user;
+	s->bit = c->bit;
+	s->user->at[s->bit] = s;
+	stream_set_state(s, STREAM_OWNED);
+}
+
+static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
+{
+	struct stream *s = make(w, &c->addr, false, &c->verdict);
+
+	c->stream = s;
+	if (s == NULL)
+		return;
+	s->key = c->key;
+	own(s, c);
+	tcpl_connect(&s->tcp, w->now, iss_of(w, s));
+	stream_ready(w, s);
+}
+
+static bool here(const struct cmd_stream *c)
+{
+	return c->stream->key == c->key && c->stream->state != STREAM_OVER && c->stream->state != STREAM_FREE;
+}
+
+static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
+{
+	struct stream *s = c->stream;
+
+	c->verdict = CONN_FULL;
+	if (!here(c) || s->state != STREAM_WAITS)
+		return;
+	c->verdict = CONN_OK;
+	s->listener = NULL;
+	own(s, c);
+	c->mem->state = IPC_STREAM_CONNECTED | (tcpl_get_state(&s->tcp) == TCPL_S_CLOSE_WAIT ? IPC_STREAM_PEER_FIN : 0);
+	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING);
+	tcpl_ack_now(&s->tcp);
+	stream_ready(w, s);
+}
+
+/* As a kernel has it: what the program has not read is lost, and the peer is told so by a reset (RFC 2525, 2.17). */
+static void leave(struct rnicd_worker *w, struct cmd_stream *c)
+{
+	struct stream *s = c->stream;
+
+	if (!here(c))
+		return;
+	stream_look(w, s);
+	if (c->abort || s->state != STREAM_OWNED || !s->connected || s->rx_head != s->rx_tail)
+		tcpl_abort(&s->tcp);
+	stream_set_state(s, STREAM_LEFT);
+	stream_ready(w, s);
+}
+
+/* ---- listeners ---- */
+
+static struct flow listener_flow(uint32_t port, uint16_t lport)
+{
+	struct flow f = { .key = { .lport = lport, .port = port }, .kind = FLOW_STREAM };
+
+	f.hash = flow_hash(rnicd.secret, &f.key);
+	return f;
+}
+
+static void listen_on(struct rnicd_worker *w, struct cmd_stream_listen *c)
+{
+	enum conn_verdict *v = &c->verdict[w->index];
+
+	*v = CONN_FULL;
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++) {
+		struct stream_listener *l = &w->streams.listener[i];
+		if (l->key != 0)
+			continue;
+		l->flow = listener_flow(c->port, c->lport);
+		if (flow_add(&w->streams.listens, &l->flow) != FLOW_OK)
+			return;
+		l->key = c->key;
+		l->backlog = c->backlog;
+		*v = CONN_OK;
+		return;
+	}
+}
+
+static struct stream_listener *listener_at(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	struct flow f = listener_flow(port, lport);
+	struct flow *found = flow_find(&w->streams.listens, &f.key, f.hash);
+
+	return found == NULL ? NULL : rn_container_of(found, struct stream_listener, flow);
+}
+
+static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c)
+{
+	struct stream_listener *l = listener_at(w, c->port, c->lport);
+	struct stream *s;
+
+	if (l == NULL || l->key != c->key)
+		return;
+	while ((s = rn_list_first(&l->half, struct stream, half)) != NULL) {
+		rn_list_remove(&l->half, &s->half);
+		l->n_half--;
+		s->listener = NULL;
+		tcpl_abort(&s->tcp);
+		stream_set_state(s, STREAM_LEFT);
+		stream_ready(w, s);
+	}
+	for (uint32_t i = 0; i < w->streams.used; i++) /* connected, but not told yet: its number will find nobody */
+		if (w->streams.at[i].listener == l)
+			w->streams.at[i].listener = NULL;
+	flow_del(&w->streams.listens, &l->flow);
+	*l = (struct stream_listener){ .key = 0 };
+}
+
+/* The oldest makes room: under a flood of SYNs an honest peer's last one has the longest time to be answered. */
+static void make_room(struct rnicd_worker *w, struct stream_listener *l)
+{
+	struct stream *s = rn_list_first(&l->half, struct stream, half);
+	struct tcpl_out o;
+
+	tcpl_abort(&s->tcp);
+	while (tcpl_out(&s->tcp, w->now, &o)) {
+		/* a reset that nobody needs: the peer has not answered */
+	}
+	stream_over(w, s, 0);
+}
+
+bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
+{
+	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : listener_at(w, port, p->dport);
+	struct conn_addr a = { .port = port, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport };
+	struct tcpl_seg seg = { .seq = p->tcp_seq,
+				.ack = p->tcp_ack,
+				.wnd = p->tcp_wnd,
+				.flags = p->tcp_flags,
+				.optlen = p->tcp_opt_len,
+				.opt = p->tcp_opt };
+	enum conn_verdict v;
+
+	if (l == NULL || (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_SYN)
+		return false;
+	if (l->n_half >= l->backlog + BACKLOG_MORE)
+		make_room(w, l);
+	struct stream *s = make(w, &a, true, &v);
+	if (s == NULL)
+		return true; /* an honest peer's TCP asks again */
+	s->key = EVENT_OWNER_PASSIVE | (uint64_t)w->index << 48 | ++w->streams.passive;
+	if (tcpl_accept_syn(&s->tcp, w->now, iss_of(w, s), &seg) != TCPL_OK) {
+		s->key = 0;
+		stream_over(w, s, 0);
+		return true;
+	}
+	stream_set_state(s, STREAM_WAITS);
+	s->listener = l;
+	rn_list_push_back(&l->half, &s->half);
+	l->n_half++;
+	stream_ready(w, s);
+	return true;
+}
+
+/* ---- the steps of a turn ---- */
+
+void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf *m, const struct pkt *p)
+{
+	struct stream *s = rn_container_of(f, struct stream, flow);
+	struct tcpl_ev ev = { 0 };
+	struct tcpl_seg seg = { .seq = p->tcp_seq,
+				.ack = p->tcp_ack,
+				.len = p->payload_len,
+				.wnd = p->tcp_wnd,
+				.flags = p->tcp_flags,
+				.optlen = p->tcp_opt_len,
+				.opt = p->tcp_opt,
+				.ref = (uint64_t)(uintptr_t)m };
+
+	enum tcpl_verdict v = tcpl_in(&s->tcp, w->now, &seg, &ev);
+	stream_take(w, s, &ev, m, p->payload_off);
+	if (v == TCPL_NEW_SYN) {
+		if (s->state != STREAM_OVER)
+			stream_over(w, s, 0);
+		(void)stream_stranger(w, p, s->addr.port);
+	}
+}
+
+void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b)
+{
+	struct stream *s = rn_container_of(f, struct stream, flow);
+	uint32_t headers = (pkt_addr_is_ip4(&s->addr.remote) ? PKT_IP4_LEN : PKT_IP6_LEN) + PKT_TCP_LEN;
+
+	if (b->mtu > headers && tcpl_too_big(&s->tcp, w->now, b->seq, b->mtu - headers))
+		stream_ready(w, s);
+}
+
+static void ring(struct rnicd_worker *w, struct stream *s)
+{
+	stream_answer(w, s);
+	stream_ready(w, s);
+}
+
+uint32_t stream_doorbells(struct rnicd_worker *w)
+{
+	uint32_t n = 0;
+
+	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next) {
+		if (rn_likely(__atomic_load_n(&u->bell->summary, __ATOMIC_RELAXED) == 0))
+			continue;
+		uint64_t words = __atomic_exchange_n(&u->bell->summary, 0, __ATOMIC_ACQUIRE);
+		for (; words != 0; words &= words - 1) {
+			uint32_t word = (uint32_t)__builtin_ctzll(words);
+			/* acquire: pairs with the program's release; its indices are in the rings */
+			uint64_t bits = __atomic_exchange_n(&u->bell->bits[word], 0, __ATOMIC_ACQUIRE);
+			for (; bits != 0; bits &= bits - 1) {
+				struct stream *s = u->at[word * 64 + (uint32_t)__builtin_ctzll(bits)];
+				n++;
+				if (s != NULL)
+					ring(w, s);
+			}
+		}
+	}
+	return n;
+}
+
+uint32_t stream_timers(struct rnicd_worker *w)
+{
+	struct rn_timer *t;
+	uint32_t n = 0;
+
+	for (; (t = rn_wheel_pop(&w->streams.wheel, w->now)) != NULL; n++) {
+		struct stream *s = rn_container_of(t, struct stream, timer);
+		struct tcpl_ev ev = { 0 };
+		tcpl_timer(&s->tcp, w->now, &ev);
+		stream_take(w, s, &ev, NULL, 0);
+	}
+	return n;
+}
+
+void stream_say_sleeping(struct rnicd_worker *w, uint32_t value)
+{
+	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next)
+		__atomic_store_n(&u->bell->need_wakeup, value, __ATOMIC_RELAXED);
+}
+
+bool stream_waits(const struct rnicd_worker *w)
+{
+	for (const struct stream_user *u = w->streams.users; u != NULL; u = u->next)
+		if (__atomic_load_n(&u->bell->summary, __ATOMIC_RELAXED) != 0)
+			return true;
+	return !rn_list_empty(&w->streams.ready) || !rn_list_empty(&w->streams.telling);
+}
+
+void command_stream(struct rnicd_worker *w, struct cmd *c)
+{
+	switch ((int)c->type) {
+	case CMD_STREAM_JOIN:
+		c->stream_join[w->index]->next = w->streams.users;
+		w->streams.users = c->stream_join[w->index];
+		break;
+	case CMD_STREAM_LISTEN: listen_on(w, &c->stream_listen); break;
+	case CMD_STREAM_UNLISTEN: listen_end(w, &c->stream_listen); break;
+	case CMD_STREAM_OPEN: open_stream(w, &c->stream); break;
+	case CMD_STREAM_ADOPT: adopt(w, &c->stream); break;
+	case CMD_STREAM_CLOSE: leave(w, &c->stream); break;
+	default: break;
+	}
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream sockets in a worker: TCP between a program's rings (ipc_stream.h) and a peer that may be anyone. Worker
+ * thread.
+ *
+ *	program's bytes → tx ring → tcpl_send by position → one pass: copy and sum → frame
+ *	frame → tcpl_in → rx ring, at the place that the sequence number says → program
+ *
+ * A position in the stream is its sequence number less that of the first byte; its place in the ring are the lower
+ * bits. What comes ahead of a hole is put into its place at once: the ring has room for all that the window allows.
+ */
+#ifndef RNICD_STREAM_H
+#define RNICD_STREAM_H
+
+#include <rte_mbuf.h>
+
+#include "base/rn_list.h"
+#include "base/rn_wheel.h"
+#include "border/cmd.h"
+#include "plane/flow.h"
+#include "plane/way.h"
+#include "tcp_lite/tcpl.h"
+
+#define STREAM_CHUNKS 64u
+#define STREAM_RECS   512u
+#define STREAM_HOLDS  64u
+
+/* One writer: set_state in stream.c. */
+enum stream_state {
+	STREAM_FREE,  /* open, or a SYN to a listener */
+	STREAM_WAITS, /* a listener's, half open or open: CMD_STREAM_ADOPT or _CLOSE. It takes no byte */
+	STREAM_OWNED, /* has its memory; CMD_STREAM_CLOSE, or TCP's end */
+	STREAM_LEFT,  /* the program has closed it: what is in the ring still goes out; TCP's end */
+	STREAM_OVER,  /* TCP is done; it is freed when STREAM_CLOSED has been told */
+};
+
+struct stream_listener;
+
+struct stream {
+	struct tcpl_conn tcp;
+	struct flow flow;
+	enum stream_state state;
+	uint32_t tell; /* STREAM_*: not told yet */
+	uint64_t key;  /* the control thread's number of it */
+	struct conn_addr addr;
+	struct way way;
+	struct rn_timer timer;
+	struct rn_link ready, telling; /* of stream_ctx; a stream is on a list while its link is linked */
+	struct rn_link half;           /* of its listener, until it is connected */
+	struct stream_listener *listener;
+	struct stream *next;    /* free list */
+	struct ipc_stream *mem; /* NULL: none yet, or no more. Not trusted */
+	struct stream_user *user;
+	uint32_t bit;
+	bool fin;         /* the program's end of the stream is in tcp */
+	bool connected;   /* has been told so */
+	uint32_t rx_seq0; /* sequence numbers of the first byte each way */
+	uint32_t tx_seq0;
+	uint32_t rx_tail, rx_head; /* positions; rx_head is the program's, checked */
+	uint32_t tx_head, tx_put;  /* acknowledged; given to tcp */
+	struct tcpl_chunk chunk[STREAM_CHUNKS];
+	struct tcpl_hold hold[STREAM_HOLDS];
+	struct tcpl_txrec rec[STREAM_RECS];
+};
+
+struct stream_listener {
+	struct flow flow; /* key: port and lport */
+	uint64_t key;     /* 0: not in use */
+	uint32_t backlog, n_half;
+	struct rn_list half; /* oldest first */
+};
+
+struct stream_ctx {
+	struct stream *at;
+	uint32_t n, used; /* the first so many have been in use; pages behind them are untouched */
+	struct stream *free;
+	struct stream_user *users;
+	struct rn_list ready, telling;
+	struct rn_wheel wheel;
+	struct flow_table listens;
+	struct stream_listener *listener;
+	struct flow_slot *listen_slots;
+	uint64_t passive; /* numbered so far */
+};
+
+/* What the streams of a port have in common; before the workers start. */
+void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port);
+/* Worker's start and end (stream_memory.c). False: no memory. */
+bool stream_start(struct rnicd_worker *w, uint32_t flows);
+void stream_stop(struct rnicd_worker *w);
+
+/* A segment for a stream's flow, checksum good. The frame stays the caller's. */
+void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf *m, const struct pkt *p);
+/* A segment of no flow. True: it was for a stream listener, and is done with. */
+bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port);
+void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
+
+/* The steps of a turn; each returns how much there was to do. */
+uint32_t stream_doorbells(struct rnicd_worker *w);
+uint32_t stream_timers(struct rnicd_worker *w);
+uint32_t stream_transmit(struct rnicd_worker *w);
+void stream_events(struct rnicd_worker *w);
+
+/* Around the worker's sleep. */
+void stream_say_sleeping(struct rnicd_worker *w, uint32_t value);
+bool stream_waits(const struct rnicd_worker *w);
+
+void command_stream(struct rnicd_worker *w, struct cmd *c);
+
+/* ---- between the stream's files ---- */
+
+void stream_ready(struct rnicd_worker *w, struct stream *s);
+void stream_tell(struct rnicd_worker *w, struct stream *s, uint32_t bits);
+/* TCP is CLOSED, and what it had to say has been said: the program is told why, and the rest is freed in time. */
+void stream_over(struct rnicd_worker *w, struct stream *s, int error);
+/* Takes what TCP says of a call. m: the frame of a received segment, else NULL. */
+void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
+		 uint32_t payload_off);
+/* The program's words are read: bytes to send, room to receive, its end. */
+void stream_look(struct rnicd_worker *w, struct stream *s);
+/* After TCP has acknowledged: room for the program. */
+void stream_acked(struct rnicd_worker *w, struct stream *s);
+/* Gives its answers to who has asked to be told. */
+void stream_answer(struct rnicd_worker *w, struct stream *s);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of streams: between the program's rings, tcp_lite and frames. What the program writes is copied and checked
+ * before it is used; a program that breaks the rules of the rings has its connection reset.
+ */
+#include "plane/frame.h"
+#include "plane/stream.h"
+#include "plane/worker_int.h"
+
+#define MASK       (IPC_STREAM_RING - 1)
+#define CHUNK_MAX  65536u
+#define OUT_ROOM   (IPC_STREAM_RING / 4) /* a program that waits for room hears of so much */
+#define SHARE      32u                   /* segments of one stream before the next one's turn */
+#define TURN_SHARE 64u
+
+static uint8_t *tx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_TX_OFF; }
+static uint8_t *rx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_RX_OFF; }
+
+/* ---- received ---- */
+
+static void ring_put(const struct stream *s, uint32_t at, const uint8_t *p, uint32_t len)
+{
+	uint32_t place = at & MASK, first = rn_min_u32(len, IPC_STREAM_RING - place);
+
+	memcpy(rx_bytes(s) + place, p, first);
+	memcpy(rx_bytes(s), p + first, len - first);
+}
+
+/* The bytes of a slice go to their place in the ring. */
+static void place(const struct stream *s, const struct tcpl_slice *sl, const struct rte_mbuf *m, uint32_t payload_off)
+{
+	struct rn_iov iov[FRAME_MAX_SEGS];
+	uint32_t n = frame_iov(m, payload_off + sl->off, sl->len, iov, FRAME_MAX_SEGS);
+	uint32_t at = sl->seq - s->rx_seq0;
+
+	/* a frame in more pieces than that is never received: FRAME_MAX_SEGS */
+	for (uint32_t i = 0; i < n && n != UINT32_MAX; i++) {
+		ring_put(s, at, iov[i].base, (uint32_t)iov[i].len);
+		at += (uint32_t)iov[i].len;
+	}
+}
+
+static void stream_deliver(struct stream *s, const struct tcpl_slice *sl)
+{
+	s->rx_tail = sl->seq + sl->len - s->rx_seq0;
+}
+
+static void stream_drain(struct stream *s)
+{
+	struct tcpl_slice sl;
+	uint64_t ref;
+
+	while (tcpl_rx_next(&s->tcp, &sl) || tcpl_rx_drop(&s->tcp, &ref)) {
+		/* the bytes are in their place, or lost with the connection; no frame is held */
+	}
+	while (tcpl_acked(&s->tcp, &ref) || tcpl_tx_drop(&s->tcp, &ref)) {
+		/* positions */
+	}
+}
+
+static int end_error(const struct stream *s, const struct tcpl_ev *ev)
+{
+	if (ev->bits & TCPL_EV_TIMEOUT)
+		return ETIMEDOUT;
+	if (ev->bits & TCPL_EV_RESET)
+		return s->connected ? ECONNRESET : ECONNREFUSED;
+	return 0;
+}
+
+static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
+		      uint32_t payload_off)
+{
+	struct tcpl_slice sl;
+	uint64_t ref;
+
+	if (s->state == STREAM_LEFT && (ev->bits & TCPL_EV_DATA)) {
+		tcpl_abort(&s->tcp); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+		return;
+	}
+	if (ev->bits & TCPL_EV_DATA) {
+		if (s->mem != NULL)
+			place(s, &ev->slice, m, payload_off);
+		stream_deliver(s, &ev->slice);
+	}
+	if (ev->held) {
+		if (s->mem != NULL)
+			place(s, &ev->ooo, m, payload_off);
+		(void)tcpl_ooo_placed(&s->tcp, ev->ooo.seq, &ref);
+	}
+	while (tcpl_rx_next(&s->tcp, &sl))
+		stream_deliver(s, &sl);
+	if (s->mem != NULL)
+		__atomic_store_n(&s->mem->rx_tail, s->rx_tail, __ATOMIC_RELEASE);
+	stream_answer(w, s);
+}
+
+static void flag(const struct stream *s, uint32_t bit)
+{
+	if (s->mem != NULL)
+		__atomic_store_n(&s->mem->state, s->mem->state | bit, __ATOMIC_RELEASE);
+}
+
+void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
+		 uint32_t payload_off)
+{
+	if (ev->bits & TCPL_EV_CONNECTED) {
+		s->rx_seq0 = s->tcp.irs + 1;
+		s->tx_seq0 = s->tcp.iss + 1;
+		s->connected = true;
+		flag(s, IPC_STREAM_CONNECTED);
+		if (s->listener != NULL) {
+			rn_list_remove(&s->listener->half, &s->half);
+			s->listener->n_half--;
+			stream_tell(w, s, STREAM_ARRIVED);
+		} else {
+			stream_tell(w, s, STREAM_CONNECTED);
+		}
+	}
+	if (ev->bits & TCPL_EV_ACKED)
+		stream_acked(w, s);
+	if ((ev->bits & TCPL_EV_DATA) || ev->held)
+		take_data(w, s, ev, m, payload_off);
+	if (ev->bits & TCPL_EV_PEER_FIN) {
+		flag(s, IPC_STREAM_PEER_FIN);
+		stream_tell(w, s, STREAM_PEER_FIN);
+	}
+	if (ev->bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT | TCPL_EV_CLOSED)) {
+		stream_drain(s);
+		stream_over(w, s, end_error(s, ev));
+		return;
+	}
+	stream_ready(w, s);
+}
+
+void stream_answer(struct rnicd_worker *w, struct stream *s)
+{
+	if (s->mem == NULL)
+		return;
+	/* pairs with the program's: it says what it wants, then looks once more */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	uint32_t want = __atomic_load_n(&s->mem->want, __ATOMIC_RELAXED), say = 0;
+	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_RELAXED);
+
+	if ((want & IPC_STREAM_WANT_IN) && head != s->rx_tail)
+		say |= IPC_STREAM_WANT_IN;
+	if ((want & IPC_STREAM_WANT_OUT) && s->connected &&
+	    IPC_STREAM_RING - (s->mem->tx_tail - s->tx_head) >= OUT_ROOM)
+		say |= IPC_STREAM_WANT_OUT;
+	if (rn_likely(say == 0))
+		return;
+	__atomic_fetch_and(&s->mem->want, ~say, __ATOMIC_RELAXED);
+	stream_tell(w, s,
+		    ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
+}
+
+/* ---- sent ---- */
+
+void stream_acked(struct rnicd_worker *w, struct stream *s)
+{
+	uint64_t ref;
+
+	while (tcpl_acked(&s->tcp, &ref))
+		s->tx_head = (uint32_t)ref;
+	if (s->mem == NULL)
+		return;
+	__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
+	stream_answer(w, s);
+}
+
+/* Gives TCP what may leave now; whole segments where there is enough. tail: the program's, checked. */
+static void feed(struct stream *s, uint32_t tail)
+{
+	struct tcpl_conn *c = &s->tcp;
+
+	while (s->tx_put != tail && tcpl_room(c) > 0) {
+		uint32_t n = tail - s->tx_put, may = tcpl_budget(c), full = tcpl_emss(c);
+		if (n > may)
+			n = may >= full ? may - may % full : 0;
+		if (n == 0 && tcpl_idle(c)) /* TCP asks a window that is shut for itself */
+			n = rn_min_u32(tail - s->tx_put, full);
+		if (n == 0)
+			return;
+		n = rn_min_u32(n, CHUNK_MAX);
+		if (!tcpl_send(c, n, s->tx_put + n))
+			return;
+		s->tx_put += n;
+	}
+}
+
+static void broken(struct rnicd_worker *w, struct stream *s)
+{
+	tcpl_abort(&s->tcp);
+	stream_ready(w, s);
+}
+
+void stream_look(struct rnicd_worker *w, struct stream *s)
+{
+	if (s->mem == NULL || !s->connected)
+		return;
+	/* acquire: pairs with the program's releases. The end is read before the tail: it was written behind it */
+	uint32_t fin = __atomic_load_n(&s->mem->fin, __ATOMIC_ACQUIRE);
+	uint32_t tail = __atomic_load_n(&s->mem->tx_tail, __ATOMIC_ACQUIRE);
+	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_ACQUIRE);
+
+	if (rn_unlikely(tail - s->tx_head > IPC_STREAM_RING || tail - s->tx_put > IPC_STREAM_RING ||
+			head - s->rx_head > s->rx_tail - s->rx_head)) {
+		broken(w, s);
+		return;
+	}
+	s->rx_head = head;
+	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
+	if (s->fin)
+		return;
+	feed(s, tail);
+	if ((fin != 0 || s->state == STREAM_LEFT) && s->tx_put == tail) {
+		s->fin = true;
+		tcpl_shutdown(&s->tcp, w->now);
+	}
+}
+
+static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(s->way.port->pool);
+
+	if (rn_unlikely(m == NULL))
+		return NULL;
+	struct pkt_tcp_seg seg = { .seq = o->seq,
+				   .ack = o->ack,
+				   .wnd = o->wnd,
+				   .flags = o->flags,
+				   .opt_len = o->optlen,
+				   .opt = o->opt,
+				   .payload_len = o->len };
+	uint32_t hdr = pkt_tcp_hdr_len(&s->way.tmpl, o->optlen);
+	uint8_t *to = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
+
+	if (o->len != 0) {
+		uint32_t at = (o->seq - s->tx_seq0) & MASK, first = rn_min_u32(o->len, IPC_STREAM_RING - at);
+		memcpy(to, tx_bytes(s) + at, first);
+		memcpy(to + first, tx_bytes(s), o->len - first);
+		if (!way_defers(&s->way))
+			seg.payload_sum = pkt_sum(to, o->len);
+	}
+	way_header(&s->way, &seg, m);
+	m->data_len = (uint16_t)(hdr + o->len);
+	m->pkt_len = hdr + o->len;
+	return m;
+}
+
+/* At most SHARE segments. True: there is nothing more to send now. */
+static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
+{
+	uint32_t n = rn_min_u32(way_room(w, &s->way), SHARE);
+	struct tcpl_out o;
+
+	way_refresh(w, &s->way);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!tcpl_out(&s->tcp, w->now, &o))
+			return true;
+		(*count)++;
+		struct rte_mbuf *m = stream_frame(s, &o);
+		if (rn_unlikely(m == NULL))
+			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+		else
+			way_send(w, &s->way, m);
+	}
+	return false;
+}
+
+uint32_t stream_transmit(struct rnicd_worker *w)
+{
+	struct rn_list again = { 0 };
+	struct stream *s;
+	uint32_t count = 0;
+
+	for (uint32_t looks = 0;
+	     count + looks < TURN_SHARE && (s = rn_list_pop(&w->streams.ready, struct stream, ready)) != NULL;
+	     looks++) {
+		stream_look(w, s);
+		bool done = stream_send(w, s, &count);
+		if (!done) {
+			if (!rn_link_linked(&s->ready))
+				rn_list_push_back(&again, &s->ready);
+		} else if (tcpl_get_state(&s->tcp) == TCPL_S_CLOSED) {
+			stream_drain(s); /* it was aborted, and has said so */
+			stream_over(w, s, ECONNRESET);
+			continue;
+		}
+		rn_wheel_arm(&w->streams.wheel, &s->timer, tcpl_next_wake(&s->tcp));
+	}
+	while ((s = rn_list_pop(&again, struct stream, ready)) != NULL)
+		rn_list_push_back(&w->streams.ready, &s->ready);
+	return count;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plane/way.h"
+
+#include "plane/worker_int.h"
+
+enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, struct way *way)
+{
+	struct rnicd_port *port = rnicd.port[a->port];
+	const struct pkt_addr *hop = conn_next_hop(port, &a->remote);
+	bool loop = pkt_addr_eq(&a->remote, &port->cfg->ip);
+
+	if (hop == NULL || (!loop && !pkt_addr_is_ip4(hop)))
+		return CONN_NO_ROUTE;
+	struct pkt_flow f = {
+		.l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport, .dport = a->rport
+	};
+	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
+	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
+	*way = (struct way){ .port = port, .tx = &w->tx[a->port] };
+	if (!loop) {
+		struct arp_todo todo = { .n_out = 0 };
+		way->neigh = arp_get(w->arp[a->port], hop, w->now, &todo);
+		worker_arp_todo(w, port, &todo);
+		if (way->neigh == NULL)
+			return CONN_FULL;
+		way->neigh->users++;
+		way->neigh_gen = way->neigh->gen;
+		memcpy(f.l2.dst, way->neigh->mac, PKT_MAC_LEN);
+	}
+	pkt_tcp_template_init(&way->tmpl, &f);
+	return CONN_OK;
+}
+
+void way_leave(struct way *way)
+{
+	if (way->neigh != NULL)
+		way->neigh->users--;
+	way->neigh = NULL;
+}
+
+void way_refresh(struct rnicd_worker *w, struct way *way)
+{
+	struct arp_entry *e = way->neigh;
+
+	if (e == NULL)
+		return;
+	if (rn_unlikely(e->state != ARP_S_READY || w->now >= e->due)) {
+		struct arp_todo todo = { .n_out = 0 };
+		arp_get(w->arp[way->port->index], &e->ip, w->now, &todo);
+		worker_arp_todo(w, way->port, &todo);
+	}
+	if (rn_unlikely(e->gen != way->neigh_gen)) {
+		pkt_tcp_template_set_dst_mac(&way->tmpl, e->mac);
+		way->neigh_gen = e->gen;
+	}
+}
+
+uint32_t way_room(const struct rnicd_worker *w, const struct way *way)
+{
+	if (way->neigh != NULL)
+		return port_tx_room(way->tx);
+	uint32_t waits = w->loop_tail - w->loop_head;
+	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
+}
+
+uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m)
+{
+	bool defers = way_defers(way);
+	uint32_t len = pkt_tcp_build(&way->tmpl, s, defers ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
+				     rte_pktmbuf_mtod(m, uint8_t *));
+
+	if (defers) {
+		m->tx_offload = rte_mbuf_tx_offload(way->tmpl.l2_len, way->tmpl.l3_len, PKT_TCP_LEN, 0, 0, 0, 0);
+		m->ol_flags |= RTE_MBUF_F_TX_TCP_CKSUM |
+			       (way->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+	}
+	return len;
+}
+
+void way_send(struct rnicd_worker *w, struct way *way, struct rte_mbuf *m)
+{
+	if (rn_unlikely(way->neigh == NULL)) {
+		conn_loop(w, way->port, m);
+		return;
+	}
+	if (rn_unlikely(!arp_usable(way->neigh)) && arp_park(w->arp[way->port->index], way->neigh, m))
+		return;
+	port_tx_push(way->tx, m);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream sockets: the memory that a program and rnicd share for one TCP connection (RFC 9293), and the requests.
+ *
+ * A socket is a descriptor: one end of a socket pair that rnicd has made, and whose other end it keeps. The kernel
+ * counts who has it (dup, fork, descriptors that are passed on) and tells rnicd when the last one is closed, also by
+ * death. Its readiness is the socket's: a byte in it means that there is something to read, or to accept; a byte of
+ * the program's in it, which rnicd has not taken, means that nothing may be written; rnicd has shut down its end when
+ * the peer will send no more.
+ *
+ * The memory is rnicd's, sealed, and passed with the descriptor: struct ipc_stream, the bytes that go out at
+ * IPC_STREAM_TX_OFF, those that came in at IPC_STREAM_RX_OFF; IPC_STREAM_RING bytes each. Indices run freely and wrap
+ * at 2^32. Each word has one writer; the writer of an index publishes it with a release store, behind the bytes. rnicd
+ * copies what the program writes and checks it: an index that jumps ends the connection with a reset.
+ *
+ * Doorbells: struct ipc_doorbell for each worker, one set for all processes of a user. The program rings the stream's
+ * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set IPC_STREAM_FIN.
+ */
+#ifndef IPC_STREAM_H
+#define IPC_STREAM_H
+
+#include <stdint.h>
+
+#include "ipc/ipc_shm.h"
+
+#define IPC_STREAM_RING   (UINT32_C(1) << 18) /* bytes, each way */
+#define IPC_STREAM_TELL   (IPC_STREAM_RING / 4)
+#define IPC_STREAM_TX_OFF UINT32_C(4096)
+#define IPC_STREAM_RX_OFF (IPC_STREAM_TX_OFF + IPC_STREAM_RING)
+#define IPC_STREAM_SIZE   (IPC_STREAM_RX_OFF + IPC_STREAM_RING)
+#define IPC_STREAM_BLOCK  2048u /* bytes of the program's that fill its descriptor: it is not writable then */
+
+/* ipc_stream.state, of rnicd. */
+enum {
+	IPC_STREAM_CONNECTED = 1u << 0,
+	IPC_STREAM_PEER_FIN = 1u << 1, /* nothing comes behind rx_tail */
+	IPC_STREAM_ENDED = 1u << 2,    /* nothing goes out any more; `error` says why */
+};
+
+/* ipc_stream.want, of the program; rnicd takes a bit away when it answers it through the descriptor. */
+enum {
+	IPC_STREAM_WANT_IN = 1u << 0,  /* a byte is to be put into the descriptor when there is something to read */
+	IPC_STREAM_WANT_OUT = 1u << 1, /* the descriptor is to be emptied when there is room to write */
+};
+
+enum { IPC_STREAM_FIN = 1u << 0 }; /* ipc_stream.fin: nothing follows behind tx_tail */
+
+struct ipc_stream {
+	/* the program's */
+	uint32_t tx_tail RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t fin;
+	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
+	/* both: atomic or and and */
+	uint32_t want RN_ALIGNED(RN_CACHE_LINE);
+	/* rnicd's */
+	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE); /* the peer has what lies before it */
+	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t state;
+	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED */
+};
+_Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
+
+/* Doorbells of a user: as much memory, in which worker w has element w. */
+#define IPC_BELLS_SIZE (((uint64_t)sizeof(struct ipc_doorbell) * IPC_MAX_WORKERS + 4095) & ~UINT64_C(4095))
+
+#define IPC_SOCK_PORTS_MAX 16
+
+/* Answer to IPC_SOCK_JOIN, which takes the place of HELLO; fds: the doorbells' memory, the wake eventfd. */
+struct ipc_sock_join_ok {
+	uint32_t version, workers, ports;
+	uint32_t rsv;
+	struct {
+		uint8_t ip[16];
+		uint32_t prefix_len; /* bits of the 128 */
+		uint32_t rsv;
+	} port[IPC_SOCK_PORTS_MAX];
+};
+
+struct ipc_sock_addr { /* SOCK_BIND: addr.ip is a port's address, addr.port 0: any. SOCK_CONNECT: the peer's */
+	uint64_t sock;
+	struct ipc_addr addr;
+};
+struct ipc_sock_listen { /* LISTEN and ACCEPT */
+	uint64_t sock;
+	uint32_t backlog;
+	uint32_t rsv;
+};
+
+/* Answer to SOCK_BIND, SOCK_CONNECT and SOCK_ACCEPT. */
+struct ipc_sock_ok {
+	uint64_t sock;
+	uint32_t worker, bit; /* whose doorbell, and which bit of it. Not of SOCK_BIND */
+	struct ipc_addr local, remote;
+};
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * librnicsock: stands in front of libc's socket calls. A TCP socket that is bound to a port's address, or connects to
+ * an address in a port's subnet, becomes one of rnicd's: its descriptor is replaced by the one that rnicd made, whose
+ * readiness in poll, select and epoll is the socket's (ipc_stream.h). All others stay the kernel's, untouched.
+ *
+ * Threads: any; one lock a direction of a socket. After fork both processes have the sockets; each talks to rnicd for
+ * itself.
+ */
+#ifndef RNIC_SOCK_H
+#define RNIC_SOCK_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "ipc/ipc.h"
+
+enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM };
+
+/* Memory of this kind is never given back to libc: who looks up a descriptor that is just being closed may read it. */
+struct sock {
+	uint32_t refs; /* descriptors, and calls under way; 0: free */
+	enum sock_kind kind;
+	uint64_t id; /* rnicd's */
+	int domain;  /* AF_INET or AF_INET6: how addresses are shown */
+	uint32_t worker, bit;
+	struct ipc_addr local, remote;
+	struct ipc_stream *mem; /* of a stream */
+	pthread_mutex_t rx, tx;
+	bool watched; /* its descriptor has been polled: it is kept true from then on */
+	bool rx_shut;
+	bool error_taken;   /* what ended the connection has been told */
+	bool connect_told;  /* connect() has said that it is connected */
+	uint32_t told;      /* rx_head when the bell was last rung for it */
+	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: for ever */
+	struct sock *next;  /* free list */
+};
+
+/* libc's own. */
+struct sock_libc {
+	ssize_t (*recv)(int, void *, size_t, int);
+	ssize_t (*recvfrom)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
+	ssize_t (*recvmsg)(int, struct msghdr *, int);
+	ssize_t (*read)(int, void *, size_t);
+	ssize_t (*readv)(int, const struct iovec *, int);
+	ssize_t (*send)(int, const void *, size_t, int);
+	ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
+	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	ssize_t (*write)(int, const void *, size_t);
+	ssize_t (*writev)(int, const struct iovec *, int);
+	ssize_t (*sendfile)(int, int, off_t *, size_t);
+	int (*bind)(int, const struct sockaddr *, socklen_t);
+	int (*connect)(int, const struct sockaddr *, socklen_t);
+	int (*listen)(int, int);
+	int (*accept4)(int, struct sockaddr *, socklen_t *, int);
+	int (*shutdown)(int, int);
+	int (*close)(int);
+	int (*dup)(int);
+	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
+	int (*fcntl)(int, int, ...);
+	int (*ioctl)(int, unsigned long, ...);
+	int (*getsockopt)(int, int, int, void *, socklen_t *);
+	int (*setsockopt)(int, int, int, const void *, socklen_t);
+	int (*getsockname)(int, struct sockaddr *, socklen_t *);
+	int (*getpeername)(int, struct sockaddr *, socklen_t *);
+	int (*poll)(struct pollfd *, nfds_t, int);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
+	int (*epoll_ctl)(int, int, int, struct epoll_event *);
+};
+extern struct sock_libc sock_libc; /* constant after sock_ready */
+
+/* Before anything else in a call: libc's functions are known from now on. */
+void sock_ready(void);
+
+/* ---- sock_tab.c ---- */
+#define SOCK_FDS 65536
+extern struct sock *sock_tab[SOCK_FDS];
+/* The socket of a descriptor, held; NULL: it is not ours. sock_put() for each. */
+static inline struct sock *sock_get(int fd)
+{
+	struct sock *sock_hold(int fd);
+
+	if (__builtin_expect((uint32_t)fd >= SOCK_FDS || __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == NULL, 1))
+		return NULL;
+	return sock_hold(fd);
+}
+struct sock *sock_hold(int fd);
+void sock_put(struct sock *s);
+struct sock *sock_new(int domain); /* held; NULL: no memory */
+/* The descriptor is the socket's from now on, or (NULL) nobody's. */
+void sock_set(int fd, struct sock *s);
+
+/* ---- sock_daemon.c: requests to rnicd. 0 or a positive errno ---- */
+bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
+bool sock_is_port(const struct ipc_addr *a);
+int sock_bind_new(struct sock *s, const struct ipc_addr *a, int *fd);
+int sock_listen(struct sock *s, uint32_t backlog);
+int sock_connect(struct sock *s, const struct ipc_addr *to);
+int sock_accept(const struct sock *l, struct sock *s, int *fd);
+void sock_bell(const struct sock *s);
+
+/* ---- sock_io.c ---- */
+/* As recv and send, of which flags are taken; -1 and errno. */
+ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
+ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
+/* What became of connect; a blocking descriptor waits for it. first: it has just begun. 0 or -1 and errno. */
+int sock_connected(struct sock *s, int fd, bool first);
+void sock_finish(struct sock *s); /* nothing more will be sent */
+/* Its descriptor's readiness is looked at from now on. */
+void sock_watch(struct sock *s, int fd);
+uint32_t sock_unread(const struct sock *s);
+int sock_pending_error(struct sock *s);
+
+/* ---- sock_addr.c ---- */
+/* False: no TCP address. */
+bool sock_addr_in(const struct sockaddr *sa, socklen_t len, struct ipc_addr *a);
+void sock_addr_out(const struct sock *s, const struct ipc_addr *a, struct sockaddr *sa, socklen_t *len);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls that make, change and end sockets, in front of libc's. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+struct sock_libc sock_libc;
+
+static void find_all(void)
+{
+	static const struct {
+		const char *name;
+		void **to;
+	} calls[] = {
+		{ "recv", (void **)&sock_libc.recv },
+		{ "recvfrom", (void **)&sock_libc.recvfrom },
+		{ "recvmsg", (void **)&sock_libc.recvmsg },
+		{ "read", (void **)&sock_libc.read },
+		{ "readv", (void **)&sock_libc.readv },
+		{ "send", (void **)&sock_libc.send },
+		{ "sendto", (void **)&sock_libc.sendto },
+		{ "sendmsg", (void **)&sock_libc.sendmsg },
+		{ "write", (void **)&sock_libc.write },
+		{ "writev", (void **)&sock_libc.writev },
+		{ "sendfile", (void **)&sock_libc.sendfile },
+		{ "bind", (void **)&sock_libc.bind },
+		{ "connect", (void **)&sock_libc.connect },
+		{ "listen", (void **)&sock_libc.listen },
+		{ "accept4", (void **)&sock_libc.accept4 },
+		{ "shutdown", (void **)&sock_libc.shutdown },
+		{ "close", (void **)&sock_libc.close },
+		{ "dup", (void **)&sock_libc.dup },
+		{ "dup2", (void **)&sock_libc.dup2 },
+		{ "dup3", (void **)&sock_libc.dup3 },
+		{ "fcntl", (void **)&sock_libc.fcntl },
+		{ "ioctl", (void **)&sock_libc.ioctl },
+		{ "getsockopt", (void **)&sock_libc.getsockopt },
+		{ "setsockopt", (void **)&sock_libc.setsockopt },
+		{ "getsockname", (void **)&sock_libc.getsockname },
+		{ "getpeername", (void **)&sock_libc.getpeername },
+		{ "poll", (void **)&sock_libc.poll },
+		{ "ppoll", (void **)&sock_libc.ppoll },
+		{ "select", (void **)&sock_libc.select },
+		{ "pselect", (void **)&sock_libc.pselect },
+		{ "epoll_ctl", (void **)&sock_libc.epoll_ctl },
+	};
+
+	for (size_t i = 0; i < RN_ARRAY_LEN(calls); i++)
+		*calls[i].to = dlsym(RTLD_NEXT, calls[i].name);
+}
+
+void sock_ready(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_all);
+}
+
+/* ---- from the kernel's descriptor to ours ---- */
+
+static int option(int fd, int which)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return sock_libc.getsockopt(fd, SOL_SOCKET, which, &value, &len) == 0 ? value : -1;
+}
+
+static int timeout_of(int fd, int which)
+{
+	struct timeval tv = { 0 };
+	socklen_t len = sizeof(tv);
+
+	if (sock_libc.getsockopt(fd, SOL_SOCKET, which, &tv, &len) != 0 || (tv.tv_sec == 0 && tv.tv_usec == 0))
+		return -1;
+	return (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
+}
+
+static bool is_tcp(int fd) { return option(fd, SO_TYPE) == SOCK_STREAM && option(fd, SO_PROTOCOL) == IPPROTO_TCP; }
+
+/* `made` takes the number fd, with what the program has set of the old one. 0 or an errno. */
+static int replace(int fd, int made, struct sock *s)
+{
+	int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
+
+	s->rcv_ms = timeout_of(fd, SO_RCVTIMEO);
+	s->snd_ms = timeout_of(fd, SO_SNDTIMEO);
+	if (flags < 0 || cloexec < 0 || sock_libc.dup3(made, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
+		int err = errno;
+		sock_libc.close(made);
+		return err;
+	}
+	sock_libc.close(made);
+	sock_libc.fcntl(fd, F_SETFL, flags & O_NONBLOCK);
+	sock_set(fd, s);
+	return 0;
+}
+
+/* A new socket of rnicd's at this address in place of the kernel's; held. NULL and errno. */
+static struct sock *become(int fd, const struct ipc_addr *local)
+{
+	struct sock *s = sock_new(option(fd, SO_DOMAIN));
+	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, &made);
+
+	if (err == 0)
+		err = replace(fd, made, s);
+	if (err == 0)
+		return s;
+	if (s != NULL)
+		sock_put(s);
+	errno = err;
+	return NULL;
+}
+
+static int result(int err)
+{
+	if (err == 0)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	struct ipc_addr a;
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s != NULL) {
+		sock_put(s);
+		return result(EINVAL);
+	}
+	if (!sock_addr_in(sa, len, &a) || !is_tcp(fd) || !sock_is_port(&a))
+		return sock_libc.bind(fd, sa, len);
+	s = become(fd, &a);
+	if (s == NULL)
+		return -1;
+	sock_put(s);
+	return 0;
+}
+
+PUBLIC int listen(int fd, int backlog)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.listen(fd, backlog);
+	int err = s->kind == SOCK_IS_STREAM ? EINVAL : sock_listen(s, backlog < 0 ? 4096 : (uint32_t)backlog);
+	sock_put(s);
+	return result(err);
+}
+
+PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	struct ipc_addr to, from;
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	bool known = sock_addr_in(sa, len, &to);
+	if (s == NULL) {
+		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
+			return sock_libc.connect(fd, sa, len);
+		s = become(fd, &from);
+		if (s == NULL)
+			return -1;
+	}
+	int err = s->kind == SOCK_LISTENS ? EISCONN : !known ? EAFNOSUPPORT : 0, rc = -1;
+	if (err == 0 && s->kind == SOCK_BOUND) {
+		err = sock_connect(s, &to);
+		rc = err == 0 ? sock_connected(s, fd, true) : -1;
+	} else if (err == 0) {
+		rc = sock_connected(s, fd, false);
+		if (rc != 0 && errno == EINPROGRESS)
+			err = EALREADY;
+	}
+	sock_put(s);
+	if (err != 0)
+		errno = err;
+	return rc;
+}
+
+/* One connection of the listener's, if the byte for it is still there. -1 and errno. */
+static int accept_one(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
+{
+	int made, err = EAGAIN;
+	uint8_t token;
+
+	while (err == EAGAIN || err == ECONNABORTED) {
+		ssize_t n = sock_libc.recv(fd, &token, 1, 0);
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			return result(EINVAL);
+		struct sock *s = sock_new(l->domain);
+		err = s == NULL ? ENOMEM : sock_accept(l, s, &made);
+		if (err == 0) {
+			sock_libc.fcntl(made, F_SETFD, (flags & SOCK_CLOEXEC) != 0 ? FD_CLOEXEC : 0);
+			sock_libc.fcntl(made, F_SETFL, (flags & SOCK_NONBLOCK) != 0 ? O_NONBLOCK : 0);
+			sock_addr_out(s, &s->remote, sa, len);
+			sock_set(made, s);
+		}
+		if (s != NULL)
+			sock_put(s);
+	}
+	return err == 0 ? made : result(err);
+}
+
+PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.accept4(fd, sa, len, flags);
+	int rc = s->kind == SOCK_LISTENS ? accept_one(s, fd, sa, len, flags) : result(EINVAL);
+	sock_put(s);
+	return rc;
+}
+
+PUBLIC int accept(int fd, struct sockaddr *sa, socklen_t *len) { return accept4(fd, sa, len, 0); }
+
+PUBLIC int shutdown(int fd, int how)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.shutdown(fd, how);
+	int err = how < SHUT_RD || how > SHUT_RDWR ? EINVAL : s->kind == SOCK_IS_STREAM ? 0 : ENOTCONN;
+	if (err == 0 && how != SHUT_WR)
+		s->rx_shut = true;
+	if (err == 0 && how != SHUT_RD)
+		sock_finish(s);
+	sock_put(s);
+	return result(err);
+}
+
+/* ---- descriptors ---- */
+
+PUBLIC int close(int fd)
+{
+	sock_ready();
+	if ((uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL)
+		sock_set(fd, NULL);
+	return sock_libc.close(fd);
+}
+
+/* The copy is of the same socket, or of none. */
+static int copied(int fd, int copy)
+{
+	if (copy < 0 || copy == fd)
+		return copy;
+	struct sock *s = sock_get(fd);
+	if (s != NULL || ((uint32_t)copy < SOCK_FDS && __atomic_load_n(&sock_tab[copy], __ATOMIC_RELAXED) != NULL))
+		sock_set(copy, s);
+	if (s != NULL)
+		sock_put(s);
+	return copy;
+}
+
+PUBLIC int dup(int fd)
+{
+	sock_ready();
+	return copied(fd, sock_libc.dup(fd));
+}
+
+PUBLIC int dup2(int fd, int to)
+{
+	sock_ready();
+	return copied(fd, sock_libc.dup2(fd, to));
+}
+
+PUBLIC int dup3(int fd, int to, int flags)
+{
+	sock_ready();
+	return copied(fd, sock_libc.dup3(fd, to, flags));
+}
+
+static int control(int fd, int cmd, void *arg)
+{
+	sock_ready();
+	int rc = sock_libc.fcntl(fd, cmd, arg);
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc) : rc;
+}
+
+PUBLIC int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+
+	va_start(ap, cmd);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return control(fd, cmd, arg);
+}
+
+PUBLIC int fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+
+	va_start(ap, cmd);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return control(fd, cmd, arg);
+}
+
+PUBLIC int ioctl(int fd, unsigned long what, ...)
+{
+	va_list ap;
+
+	va_start(ap, what);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	sock_ready();
+	struct sock *s = what == FIONREAD ? sock_get(fd) : NULL;
+	if (s == NULL)
+		return sock_libc.ioctl(fd, what, arg);
+	*(int *)arg = (int)sock_unread(s);
+	sock_put(s);
+	return 0;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The session with rnicd: one a process, begun with the first socket that may be ours. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int session = -1;
+static bool tried; /* there is no rnicd to be asked again */
+static pid_t owner;
+static uint32_t seq;
+static struct ipc_sock_join_ok world;
+static struct ipc_doorbell *bells;
+static int wake_fd = -1;
+
+/*
+ * By libc's own calls: those of lib/ipc go by the names that this library stands for. An answer that is no answer, or
+ * comes with more descriptors than belong to one, ends the session.
+ */
+static bool say(const struct ipc_msg *m)
+{
+	ssize_t n;
+
+	do
+		n = sock_libc.send(session, m, m->len, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == m->len;
+}
+
+static bool hear(struct ipc_msg *m, int fds[2])
+{
+	union {
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} ctl;
+	struct iovec iov = { m, sizeof(*m) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
+	ssize_t n;
+
+	do
+		n = sock_libc.recvmsg(session, &mh, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
+	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(c), rn_min_u64(c->cmsg_len - CMSG_LEN(0), 2 * sizeof(int)));
+	return n >= IPC_MSG_HDR && n == m->len && (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+}
+
+/* One request and its answer. fds: room for 2; -1: none came. 0 or a positive errno. */
+static int ask(struct ipc_msg *m, uint16_t len, int fds[2])
+{
+	enum ipc_type type = m->type;
+
+	fds[0] = fds[1] = -1;
+	m->len = len;
+	m->seq = ++seq;
+	m->status = 0;
+	return say(m) && hear(m, fds) && m->type == type ? m->status : EIO;
+}
+
+static void forget(void)
+{
+	if (session >= 0)
+		sock_libc.close(session);
+	session = -1;
+}
+
+/* Descriptors that programs do not meet: small numbers are theirs to choose. */
+static int aside(int fd)
+{
+	int high = fd < 0 ? -1 : sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, 512);
+
+	if (high < 0)
+		return fd;
+	sock_libc.close(fd);
+	return high;
+}
+
+static bool join(void)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
+	int fds[2];
+
+	if (ask(&m, IPC_MSG_HDR, fds) != 0 || fds[0] < 0 || fds[1] < 0)
+		return false;
+	world = m.sock_join_ok;
+	if (bells == NULL) {
+		void *p = mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+		bells = p == MAP_FAILED ? NULL : p;
+		wake_fd = aside(fds[1]);
+	} else {
+		sock_libc.close(fds[1]); /* after fork: the same as before */
+	}
+	sock_libc.close(fds[0]);
+	return bells != NULL;
+}
+
+/* With the lock held: there is a session. */
+static bool begun(void)
+{
+	const char *path = getenv("RNICD_SOCKET");
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	if (owner != getpid()) { /* the first call, or a child's first */
+		forget();
+		owner = getpid();
+		tried = false;
+	}
+	if (session >= 0 || tried)
+		return session >= 0;
+	tried = true;
+	if (path == NULL || *path == '\0')
+		path = IPC_DEFAULT_SOCKET;
+	if (strlen(path) >= sizeof(a.sun_path))
+		return false;
+	memcpy(a.sun_path, path, strlen(path));
+	session = aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	if (session < 0)
+		return false;
+	if (sock_libc.connect(session, (struct sockaddr *)&a, sizeof(a)) == 0 && join())
+		return true;
+	forget();
+	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
+	if (sock_libc.write(STDERR_FILENO, no, sizeof(no) - 1) < 0)
+		return false;
+	return false;
+}
+
+static bool begin(void)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&lock);
+	bool ok = begun();
+	pthread_mutex_unlock(&lock);
+	errno = saved;
+	return ok;
+}
+
+/* ---- addresses ---- */
+
+static bool same_net(const uint8_t a[16], const uint8_t b[16], uint32_t bits)
+{
+	uint32_t whole = bits / 8, rest = bits % 8;
+
+	return memcmp(a, b, whole) == 0 && (rest == 0 || ((a[whole] ^ b[whole]) & (0xff00u >> rest) & 0xff) == 0);
+}
+
+static bool no_port_can_have(const struct ipc_addr *a)
+{
+	static const uint8_t v4[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 }, zero[16], v6[16] = { [15] = 1 };
+
+	return memcmp(a->ip, v4, 13) == 0 || memcmp(a->ip, zero, 16) == 0 || memcmp(a->ip, v6, 16) == 0 ||
+	       (memcmp(a->ip, v4, 12) == 0 && memcmp(a->ip + 12, zero, 4) == 0);
+}
+
+bool sock_is_port(const struct ipc_addr *a)
+{
+	if (no_port_can_have(a) || !begin())
+		return false;
+	for (uint32_t i = 0; i < world.ports && i < IPC_SOCK_PORTS_MAX; i++)
+		if (memcmp(world.port[i].ip, a->ip, 16) == 0)
+			return true;
+	return false;
+}
+
+bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from)
+{
+	bool found = false;
+
+	if (no_port_can_have(to) || !begin())
+		return false;
+	for (uint32_t i = 0; i < world.ports && i < IPC_SOCK_PORTS_MAX; i++) {
+		if (world.port[i].prefix_len > 128 || !same_net(world.port[i].ip, to->ip, world.port[i].prefix_len))
+			continue;
+		bool own = memcmp(world.port[i].ip, to->ip, 16) == 0;
+		if (!found || !own) {
+			*from = (struct ipc_addr){ .port = 0 };
+			memcpy(from->ip, world.port[i].ip, 16);
+		}
+		found = true;
+		if (!own)
+			break;
+	}
+	return found;
+}
+
+/* ---- requests ---- */
+
+static int request(struct ipc_msg *m, uint16_t len, int fds[2])
+{
+	pthread_mutex_lock(&lock);
+	int err = begun() ? ask(m, len, fds) : ENETDOWN;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static void learn(struct sock *s, const struct ipc_sock_ok *ok)
+{
+	s->id = ok->sock;
+	s->local = ok->local;
+	s->remote = ok->remote;
+	s->worker = ok->worker % IPC_MAX_WORKERS;
+	s->bit = ok->bit % IPC_MAX_QPS;
+}
+
+static int take_memory(struct sock *s, int fd)
+{
+	void *p = fd < 0 ? MAP_FAILED : mmap(NULL, IPC_STREAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (fd >= 0)
+		sock_libc.close(fd);
+	if (p == MAP_FAILED)
+		return ENOMEM;
+	s->mem = p;
+	s->kind = SOCK_IS_STREAM;
+	return 0;
+}
+
+int sock_bind_new(struct sock *s, const struct ipc_addr *a, int *fd)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr.addr = *a };
+	int fds[2], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
+
+	if (err == 0 && fds[0] < 0)
+		err = EMFILE;
+	if (err != 0)
+		return err;
+	learn(s, &m.sock_ok);
+	*fd = fds[0];
+	return 0;
+}
+
+int sock_listen(struct sock *s, uint32_t backlog)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_LISTEN, .sock_listen = { .sock = s->id, .backlog = backlog } };
+	int fds[2], err = request(&m, IPC_MSG_LEN(sock_listen), fds);
+
+	if (err == 0)
+		s->kind = SOCK_LISTENS;
+	return err;
+}
+
+int sock_connect(struct sock *s, const struct ipc_addr *to)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_CONNECT, .sock_addr = { .sock = s->id, .addr = *to } };
+	int fds[2], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
+
+	if (err != 0)
+		return err;
+	learn(s, &m.sock_ok);
+	return take_memory(s, fds[0]);
+}
+
+int sock_accept(const struct sock *l, struct sock *s, int *fd)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_ACCEPT, .sock_listen.sock = l->id };
+	int fds[2], err = request(&m, IPC_MSG_LEN(sock_listen), fds);
+
+	if (err != 0)
+		return err;
+	learn(s, &m.sock_ok);
+	s->connect_told = true;
+	err = take_memory(s, fds[1]);
+	if (err != 0 || fds[0] < 0) {
+		if (fds[0] >= 0)
+			sock_libc.close(fds[0]);
+		return err != 0 ? err : EMFILE;
+	}
+	*fd = fds[0];
+	return 0;
+}
+
+void sock_bell(const struct sock *s)
+{
+	struct ipc_doorbell *b = &bells[s->worker];
+	const uint64_t one = 1;
+
+	/* release: pairs with the worker's acquire; the indices have been written */
+	__atomic_fetch_or(&b->bits[s->bit / 64], UINT64_C(1) << (s->bit % 64), __ATOMIC_RELEASE);
+	__atomic_fetch_or(&b->summary, UINT64_C(1) << (s->bit / 64), __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&b->need_wakeup, __ATOMIC_RELAXED) != 0 && sock_libc.write(wake_fd, &one, sizeof(one)) < 0)
+		return; /* its counter is full: the worker wakes */
+}

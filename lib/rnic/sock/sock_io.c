@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes in and out of the shared rings, and how a program waits for them: it looks for a while, then says in `want`
+ * what it waits for, looks once more, and sleeps at its descriptor.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+#define MASK     (IPC_STREAM_RING - 1)
+#define LOOKS    2000u
+#define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd says that there is room when there is so much */
+
+static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
+
+/* Bytes to read; UINT32_MAX: somebody has scribbled over the indices. */
+static uint32_t unread(const struct sock *s)
+{
+	uint32_t n = __atomic_load_n(&s->mem->rx_tail, __ATOMIC_ACQUIRE) - s->mem->rx_head;
+
+	return n <= IPC_STREAM_RING ? n : UINT32_MAX;
+}
+
+static uint32_t room(const struct sock *s)
+{
+	uint32_t n = s->mem->tx_tail - __atomic_load_n(&s->mem->tx_head, __ATOMIC_ACQUIRE);
+
+	return n <= IPC_STREAM_RING ? IPC_STREAM_RING - n : 0;
+}
+
+uint32_t sock_unread(const struct sock *s)
+{
+	uint32_t n = s->kind == SOCK_IS_STREAM ? unread(s) : 0;
+
+	return n == UINT32_MAX ? 0 : n;
+}
+
+/* ---- readiness of the descriptor ---- */
+
+/* Nothing is left to read: the descriptor says so until rnicd has something. */
+static void settle_in(const struct sock *s, int fd)
+{
+	uint8_t sink[64];
+	int saved = errno;
+
+	while (sock_libc.recv(fd, sink, sizeof(sink), MSG_DONTWAIT) == (ssize_t)sizeof(sink)) {
+		/* bytes that say "readable" */
+	}
+	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_IN, __ATOMIC_SEQ_CST);
+	if (unread(s) != 0)
+		sock_bell(s);
+	errno = saved;
+}
+
+/* There is no room: the descriptor says so until rnicd has some. */
+static void settle_out(const struct sock *s, int fd)
+{
+	static const uint8_t block[IPC_STREAM_BLOCK];
+	int saved = errno;
+
+	/* where it finds no place, the descriptor is not writable already */
+	if (sock_libc.send(fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		errno = saved;
+	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
+	if (room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED))
+		sock_bell(s);
+	errno = saved;
+}
+
+void sock_watch(struct sock *s, int fd)
+{
+	if (s->kind != SOCK_IS_STREAM || __atomic_load_n(&s->watched, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&s->rx);
+	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
+	settle_in(s, fd);
+	pthread_mutex_unlock(&s->rx);
+}
+
+static bool does_not_block(int fd, int flags)
+{
+	return (flags & MSG_DONTWAIT) != 0 || (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+}
+
+/* False and errno: the time is over, or a signal has come. */
+static bool wait_for(int fd, short events, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int n = sock_libc.poll(&p, 1, ms);
+
+	if (n == 0)
+		errno = EAGAIN;
+	return n > 0;
+}
+
+static void relax(void) { __asm__ volatile("" ::: "memory"); }
+
+/* What a ping-pong waits for comes in microseconds. */
+static bool look_for_bytes(const struct sock *s)
+{
+	for (uint32_t i = 0; i < LOOKS; i++) {
+		if (unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0)
+			return true;
+		relax();
+	}
+	return false;
+}
+
+/* ---- received ---- */
+
+/* Copies n bytes to behind the first `skip` of iov; fewer where that is full. */
+static size_t copy_out(const struct sock *s, uint32_t n, const struct iovec *iov, int count, size_t skip)
+{
+	const uint8_t *ring = (const uint8_t *)s->mem + IPC_STREAM_RX_OFF;
+	uint32_t pos = s->mem->rx_head;
+	size_t done = 0;
+
+	for (int i = 0; i < count && n > 0; i++) {
+		size_t cut = skip < iov[i].iov_len ? skip : iov[i].iov_len;
+		size_t left = iov[i].iov_len - cut;
+		uint8_t *to = (uint8_t *)iov[i].iov_base + cut;
+		uint32_t len = left < n ? (uint32_t)left : n, place = pos & MASK;
+		uint32_t first = len < IPC_STREAM_RING - place ? len : IPC_STREAM_RING - place;
+		memcpy(to, ring + place, first);
+		memcpy(to + first, ring, len - first);
+		skip -= cut;
+		pos += len;
+		n -= len;
+		done += len;
+	}
+	return done;
+}
+
+static size_t total(const struct iovec *iov, int n)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += iov[i].iov_len;
+	return sum;
+}
+
+int sock_pending_error(struct sock *s)
+{
+	if (s->kind != SOCK_IS_STREAM || !(state_of(s) & IPC_STREAM_ENDED) || s->error_taken)
+		return 0;
+	s->error_taken = true;
+	return s->mem->error;
+}
+
+/* Bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing yet. */
+static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, bool peek)
+{
+	uint32_t state = state_of(s),
+		 there = unread(s); /* in this order: what ended the stream came behind its bytes */
+
+	if (there == UINT32_MAX) {
+		errno = EIO;
+		return -1;
+	}
+	if (s->rx_shut && there == 0)
+		return 0;
+	if (there != 0) {
+		size_t got = copy_out(s, there, iov, n, skip);
+		if (peek)
+			return (ssize_t)got;
+		uint32_t head = s->mem->rx_head + (uint32_t)got;
+		__atomic_store_n(&s->mem->rx_head, head, __ATOMIC_RELEASE);
+		if (head - s->told >= IPC_STREAM_TELL) {
+			s->told = head;
+			sock_bell(s);
+		}
+		if (got == there && s->watched)
+			settle_in(s, fd);
+		return (ssize_t)got;
+	}
+	if (state & IPC_STREAM_PEER_FIN)
+		return 0;
+	if (state & IPC_STREAM_ENDED) {
+		int err = sock_pending_error(s);
+		if (err == 0)
+			return 0;
+		errno = err;
+		return -1;
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Waits until there may be something. False and errno: not now. */
+static bool wait_in(struct sock *s, int fd, int flags)
+{
+	if (does_not_block(fd, flags)) {
+		if (s->watched)
+			settle_in(s, fd);
+		errno = EAGAIN;
+		return false;
+	}
+	if (look_for_bytes(s))
+		return true;
+	settle_in(s, fd);
+	return wait_for(fd, POLLIN, s->rcv_ms);
+}
+
+ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
+{
+	bool peek = (flags & MSG_PEEK) != 0, all = (flags & MSG_WAITALL) != 0 && !peek;
+	size_t want = total(iov, n), got = 0;
+	ssize_t r = 0;
+
+	if (s->kind != SOCK_IS_STREAM || (flags & MSG_OOB) != 0) {
+		errno = s->kind != SOCK_IS_STREAM ? ENOTCONN : EINVAL;
+		return -1;
+	}
+	pthread_mutex_lock(&s->rx);
+	while (got < want) {
+		r = take(s, fd, iov, n, got, peek);
+		if (r > 0)
+			got += (size_t)r;
+		if (r == 0 || (r > 0 && !all) || (r < 0 && errno != EAGAIN) || (r < 0 && !wait_in(s, fd, flags)))
+			break;
+	}
+	pthread_mutex_unlock(&s->rx);
+	return got > 0 ? (ssize_t)got : r;
+}
+
+/* ---- sent ---- */
+
+static size_t copy_in(const struct sock *s, uint32_t n, const struct iovec *iov, int count, size_t skip)
+{
+	uint8_t *ring = (uint8_t *)s->mem + IPC_STREAM_TX_OFF;
+	uint32_t pos = s->mem->tx_tail;
+	size_t done = 0;
+
+	for (int i = 0; i < count && n > 0; i++) {
+		size_t cut = skip < iov[i].iov_len ? skip : iov[i].iov_len;
+		size_t left = iov[i].iov_len - cut;
+		const uint8_t *from = (const uint8_t *)iov[i].iov_base + cut;
+		uint32_t len = left < n ? (uint32_t)left : n, place = pos & MASK;
+		uint32_t first = len < IPC_STREAM_RING - place ? len : IPC_STREAM_RING - place;
+		memcpy(ring + place, from, first);
+		memcpy(ring, from + first, len - first);
+		skip -= cut;
+		pos += len;
+		n -= len;
+		done += len;
+	}
+	__atomic_store_n(&s->mem->tx_tail, pos, __ATOMIC_RELEASE);
+	return done;
+}
+
+/* 0: it may be written. Else an errno; EAGAIN: not yet. */
+static int may_send(struct sock *s)
+{
+	uint32_t state = state_of(s);
+
+	if (state & IPC_STREAM_ENDED) {
+		int err = sock_pending_error(s);
+		return err != 0 ? err : EPIPE;
+	}
+	if (s->mem->fin != 0)
+		return EPIPE;
+	if (!(state & IPC_STREAM_CONNECTED) || room(s) == 0)
+		return EAGAIN;
+	return 0;
+}
+
+ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
+{
+	size_t want = total(iov, n), put = 0;
+	int err = 0;
+
+	if (s->kind != SOCK_IS_STREAM) {
+		err = EPIPE;
+		want = 0;
+	} else if ((flags & MSG_OOB) != 0) {
+		errno = EOPNOTSUPP;
+		return -1;
+	} else {
+		pthread_mutex_lock(&s->tx);
+	}
+	while (put < want) {
+		err = may_send(s);
+		if (err == 0) {
+			uint32_t may = room(s);
+			put += copy_in(s, want - put < may ? (uint32_t)(want - put) : may, iov, n, put);
+			sock_bell(s);
+			continue;
+		}
+		if (err != EAGAIN)
+			break;
+		settle_out(s, fd);
+		if (does_not_block(fd, flags))
+			break;
+		if (!wait_for(fd, POLLOUT, s->snd_ms)) {
+			err = errno;
+			break;
+		}
+	}
+	if (s->kind == SOCK_IS_STREAM)
+		pthread_mutex_unlock(&s->tx);
+	if (put > 0 || err == 0)
+		return (ssize_t)put;
+	if (err == EPIPE && (flags & MSG_NOSIGNAL) == 0)
+		raise(SIGPIPE);
+	errno = err;
+	return -1;
+}
+
+void sock_finish(struct sock *s)
+{
+	if (s->kind != SOCK_IS_STREAM)
+		return;
+	pthread_mutex_lock(&s->tx);
+	__atomic_store_n(&s->mem->fin, IPC_STREAM_FIN, __ATOMIC_RELEASE);
+	sock_bell(s);
+	pthread_mutex_unlock(&s->tx);
+}
+
+int sock_connected(struct sock *s, int fd, bool first)
+{
+	bool block = !does_not_block(fd, 0);
+
+	if (first && !block) {
+		errno = EINPROGRESS; /* as the kernel says it, however soon the peer has answered */
+		return -1;
+	}
+	for (;;) {
+		uint32_t state = state_of(s);
+		if (state & IPC_STREAM_CONNECTED) {
+			errno = EISCONN;
+			bool told = s->connect_told;
+			s->connect_told = true;
+			return told ? -1 : 0;
+		}
+		if (state & IPC_STREAM_ENDED) {
+			int err = sock_pending_error(s);
+			errno = err != 0 ? err : ECONNABORTED;
+			return -1;
+		}
+		if (!block || !wait_for(fd, POLLOUT, s->snd_ms)) {
+			if (!block)
+				errno = EINPROGRESS;
+			return -1;
+		}
+	}
+}

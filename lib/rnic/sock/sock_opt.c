@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names and options. What rnicd's TCP does anyway (no delay, keepalive as the port is configured), or what cannot
+ * matter to it, may be set and has no effect; what it lacks is refused.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "rnic/sock/sock.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static int fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+PUBLIC int getsockname(int fd, struct sockaddr *sa, socklen_t *len)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.getsockname(fd, sa, len);
+	sock_addr_out(s, &s->local, sa, len);
+	sock_put(s);
+	return 0;
+}
+
+PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.getpeername(fd, sa, len);
+	bool connected = s->kind == SOCK_IS_STREAM && (s->mem->state & IPC_STREAM_CONNECTED) != 0;
+	if (connected)
+		sock_addr_out(s, &s->remote, sa, len);
+	sock_put(s);
+	return connected ? 0 : fail(ENOTCONN);
+}
+
+static int give(void *to, socklen_t *len, const void *from, size_t size)
+{
+	if (*len > size)
+		*len = (socklen_t)size;
+	memcpy(to, from, *len);
+	return 0;
+}
+
+static struct timeval time_of(int ms)
+{
+	struct timeval tv = { 0 };
+
+	if (ms > 0)
+		tv = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	return tv;
+}
+
+static int get_socket(struct sock *s, int name, void *to, socklen_t *len)
+{
+	struct timeval tv = time_of(name == SO_RCVTIMEO ? s->rcv_ms : s->snd_ms);
+	struct linger no_linger = { 0 };
+	int v = 0;
+
+	switch (name) {
+	case SO_RCVTIMEO:
+	case SO_SNDTIMEO: return give(to, len, &tv, sizeof(tv));
+	case SO_LINGER: return give(to, len, &no_linger, sizeof(no_linger));
+	case SO_ERROR: v = sock_pending_error(s); break;
+	case SO_TYPE: v = SOCK_STREAM; break;
+	case SO_DOMAIN: v = s->domain; break;
+	case SO_PROTOCOL: v = IPPROTO_TCP; break;
+	case SO_ACCEPTCONN: v = s->kind == SOCK_LISTENS; break;
+	case SO_RCVBUF:
+	case SO_SNDBUF: v = (int)IPC_STREAM_RING; break;
+	case SO_REUSEADDR: v = 1; break;
+	default: break;
+	}
+	return give(to, len, &v, sizeof(v));
+}
+
+static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
+{
+	struct tcp_info info = { .tcpi_state = TCP_CLOSE, .tcpi_snd_mss = 1460, .tcpi_rcv_mss = 1460 };
+	uint32_t state = s->mem != NULL ? s->mem->state : 0;
+	int v = 0;
+
+	switch (name) {
+	case TCP_INFO:
+		if (state & IPC_STREAM_CONNECTED)
+			info.tcpi_state = (state & IPC_STREAM_ENDED)      ? TCP_CLOSE
+					  : (state & IPC_STREAM_PEER_FIN) ? TCP_CLOSE_WAIT
+									  : TCP_ESTABLISHED;
+		return give(to, len, &info, sizeof(info));
+	case TCP_CONGESTION: return give(to, len, "cubic", sizeof("cubic"));
+	case TCP_NODELAY: v = 1; break;
+	case TCP_MAXSEG: v = 1460; break;
+	default: break;
+	}
+	return give(to, len, &v, sizeof(v));
+}
+
+PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.getsockopt(fd, level, name, to, len);
+	int rc = level == SOL_SOCKET    ? get_socket(s, name, to, len)
+		 : level == IPPROTO_TCP ? get_tcp(s, name, to, len)
+					: fail(ENOPROTOOPT);
+	sock_put(s);
+	return rc;
+}
+
+static int set_time(int *ms, const void *from, socklen_t len)
+{
+	struct timeval tv;
+
+	if (len < sizeof(tv))
+		return fail(EINVAL);
+	memcpy(&tv, from, sizeof(tv));
+	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
+		return fail(EDOM);
+	*ms = tv.tv_sec == 0 && tv.tv_usec == 0 ? -1 : (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
+	return 0;
+}
+
+static int set(struct sock *s, int level, int name, const void *from, socklen_t len)
+{
+	if (level == SOL_SOCKET && name == SO_RCVTIMEO)
+		return set_time(&s->rcv_ms, from, len);
+	if (level == SOL_SOCKET && name == SO_SNDTIMEO)
+		return set_time(&s->snd_ms, from, len);
+	return level == SOL_SOCKET || level == IPPROTO_TCP || level == IPPROTO_IP || level == IPPROTO_IPV6
+		       ? 0
+		       : fail(ENOPROTOOPT);
+}
+
+PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t len)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.setsockopt(fd, level, name, from, len);
+	int rc = set(s, level, name, from, len);
+	sock_put(s);
+	return rc;
+}

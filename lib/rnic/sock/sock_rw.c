@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls that carry bytes, in front of libc's. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+#define PIECE  65536u /* of a file, at a time */
+
+static ssize_t in(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
+{
+	ssize_t rc = sock_recv(s, fd, iov, n, flags);
+
+	sock_put(s);
+	return rc;
+}
+
+static ssize_t out(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
+{
+	ssize_t rc = sock_send(s, fd, iov, n, flags);
+
+	sock_put(s);
+	return rc;
+}
+
+PUBLIC ssize_t read(int fd, void *p, size_t n)
+{
+	const struct iovec v = { p, n };
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.read(fd, p, n) : in(s, fd, &v, 1, 0);
+}
+
+PUBLIC ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.readv(fd, iov, n) : in(s, fd, iov, n, 0);
+}
+
+PUBLIC ssize_t recv(int fd, void *p, size_t n, int flags)
+{
+	const struct iovec v = { p, n };
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.recv(fd, p, n, flags) : in(s, fd, &v, 1, flags);
+}
+
+PUBLIC ssize_t recvfrom(int fd, void *p, size_t n, int flags, struct sockaddr *sa, socklen_t *len)
+{
+	const struct iovec v = { p, n };
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.recvfrom(fd, p, n, flags, sa, len);
+	if (sa != NULL && len != NULL)
+		*len = 0; /* a stream's bytes have no address */
+	return in(s, fd, &v, 1, flags);
+}
+
+PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.recvmsg(fd, m, flags);
+	m->msg_namelen = 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return in(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+}
+
+PUBLIC ssize_t write(int fd, const void *p, size_t n)
+{
+	const struct iovec v = { (void *)(uintptr_t)p, n };
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.write(fd, p, n) : out(s, fd, &v, 1, 0);
+}
+
+PUBLIC ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.writev(fd, iov, n) : out(s, fd, iov, n, 0);
+}
+
+PUBLIC ssize_t send(int fd, const void *p, size_t n, int flags)
+{
+	const struct iovec v = { (void *)(uintptr_t)p, n };
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.send(fd, p, n, flags) : out(s, fd, &v, 1, flags);
+}
+
+PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct sockaddr *sa, socklen_t len)
+{
+	const struct iovec v = { (void *)(uintptr_t)p, n };
+
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.sendto(fd, p, n, flags, sa, len) : out(s, fd, &v, 1, flags);
+}
+
+PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	return s == NULL ? sock_libc.sendmsg(fd, m, flags) : out(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+}
+
+/* By copy: from the file's own position, or from *at, which moves then. */
+static ssize_t copy_file(struct sock *s, int fd, int file, off_t *at, size_t n)
+{
+	static __thread uint8_t piece[PIECE];
+	size_t done = 0;
+
+	while (done < n) {
+		size_t want = n - done < PIECE ? n - done : PIECE;
+		ssize_t got = at != NULL ? pread(file, piece, want, *at) : sock_libc.read(file, piece, want);
+		if (got <= 0)
+			return done > 0 ? (ssize_t)done : got;
+		const struct iovec v = { piece, (size_t)got };
+		ssize_t put = sock_send(s, fd, &v, 1, 0);
+		if (put > 0 && at != NULL)
+			*at += put;
+		if (put < got && at == NULL)
+			lseek(file, (put > 0 ? put : 0) - got, SEEK_CUR);
+		if (put < 0)
+			return done > 0 ? (ssize_t)done : -1;
+		done += (size_t)put;
+		if (put < got)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+PUBLIC ssize_t sendfile(int fd, int file, off_t *at, size_t n)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.sendfile(fd, file, at, n);
+	ssize_t rc = copy_file(s, fd, file, at, n);
+	sock_put(s);
+	return rc;
+}
+
+PUBLIC ssize_t sendfile64(int fd, int file, off64_t *at, size_t n) { return sendfile(fd, file, at, n); }
+
+/* Names of libc's own for programs that are built with _FORTIFY_SOURCE. */
+ssize_t __read_chk(int fd, void *p, size_t n, size_t size);
+PUBLIC ssize_t __read_chk(int fd, void *p, size_t n, size_t size) { return read(fd, p, n < size ? n : size); }
+
+ssize_t __recv_chk(int fd, void *p, size_t n, size_t size, int flags);
+PUBLIC ssize_t __recv_chk(int fd, void *p, size_t n, size_t size, int flags)
+{
+	return recv(fd, p, n < size ? n : size, flags);
+}
+
+/* Its last argument is the address's length; it has more than this project's functions may. */
+ssize_t __recvfrom_chk(int fd, void *p, size_t n, size_t size, int flags, struct sockaddr *sa, ...);
+PUBLIC ssize_t __recvfrom_chk(int fd, void *p, size_t n, size_t size, int flags, struct sockaddr *sa, ...)
+{
+	va_list ap;
+
+	va_start(ap, sa);
+	socklen_t *len = va_arg(ap, socklen_t *);
+	va_end(ap);
+	return recvfrom(fd, p, n < size ? n : size, flags, sa, len);
+}

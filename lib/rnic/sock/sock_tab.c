@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which descriptors are ours. Looking is one load; a socket lives until its last descriptor and call are done. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "rnic/sock/sock.h"
+
+struct sock *sock_tab[SOCK_FDS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sock *unused;
+
+struct sock *sock_hold(int fd)
+{
+	struct sock *s = __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE);
+
+	for (uint32_t refs; s != NULL;) {
+		refs = __atomic_load_n(&s->refs, __ATOMIC_RELAXED);
+		if (refs != 0 &&
+		    __atomic_compare_exchange_n(&s->refs, &refs, refs + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			if (__atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == s)
+				return s;
+			sock_put(s);
+		}
+		s = __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE);
+	}
+	return NULL;
+}
+
+void sock_put(struct sock *s)
+{
+	if (__atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	if (s->mem != NULL)
+		munmap(s->mem, IPC_STREAM_SIZE);
+	s->mem = NULL;
+	pthread_mutex_lock(&lock);
+	s->next = unused;
+	unused = s;
+	pthread_mutex_unlock(&lock);
+}
+
+struct sock *sock_new(int domain)
+{
+	pthread_mutex_lock(&lock);
+	struct sock *s = unused;
+	if (s != NULL)
+		unused = s->next;
+	pthread_mutex_unlock(&lock);
+	if (s == NULL)
+		s = malloc(sizeof(*s));
+	if (s == NULL)
+		return NULL;
+	memset(s, 0, sizeof(*s));
+	s->domain = domain;
+	s->rcv_ms = s->snd_ms = -1;
+	pthread_mutex_init(&s->rx, NULL);
+	pthread_mutex_init(&s->tx, NULL);
+	__atomic_store_n(&s->refs, 1, __ATOMIC_RELEASE);
+	return s;
+}
+
+void sock_set(int fd, struct sock *s)
+{
+	if ((uint32_t)fd >= SOCK_FDS)
+		return;
+	if (s != NULL)
+		__atomic_add_fetch(&s->refs, 1, __ATOMIC_ACQ_REL);
+	struct sock *old = __atomic_exchange_n(&sock_tab[fd], s, __ATOMIC_ACQ_REL);
+	if (old != NULL)
+		sock_put(old);
+}

@@ -1,0 +1,478 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What a TCP socket does, case by case: `sock_table.py ADDRESS` makes both ends of each connection in this process and
+prints a line of JSON a case. test_sockets.py runs it on the kernel's sockets and on rnicd's; the kernel's results are
+the expectation.
+"""
+import array
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import termios
+import threading
+
+LIMIT = 60  # seconds: a hang
+TABLE = []
+ADDR = sys.argv[1]
+IN, OUT, RDHUP = select.POLLIN, select.POLLOUT, select.POLLRDHUP
+
+
+def case(f):
+    TABLE.append(f)
+    return f
+
+
+def code(call, *args):
+    """The name of the errno that a call ends with, or what it gives."""
+    try:
+        return call(*args)
+    except OSError as e:
+        return errno.errorcode[e.errno] if e.errno else type(e).__name__
+
+
+def listener(backlog=8):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((ADDR, 0))
+    s.listen(backlog)
+    return s
+
+
+def pair():
+    """(client, server) of a new connection."""
+    with listener() as l:
+        c = socket.create_connection(l.getsockname(), timeout=LIMIT)
+        s, _ = l.accept()
+    c.settimeout(None)
+    return c, s
+
+
+def events(s, mask=IN | OUT | RDHUP, ms=0):
+    p = select.poll()
+    p.register(s, mask)
+    return sum(e for _, e in p.poll(ms)) & mask
+
+
+def wait(s, mask, gone=False):
+    """Waits until all of mask is there (gone: none of it); returns what is there then."""
+    for _ in range(LIMIT * 100):
+        now = events(s, mask | IN | OUT | RDHUP)
+        if (now & mask == 0) if gone else (now & mask == mask):
+            return now
+        select.select([], [], [], 0.01)
+    return "never"
+
+
+def read_all(s):
+    got = b""
+    while b := s.recv(65536):
+        got += b
+    return got
+
+
+@case
+def bytes_arrive_as_they_were_sent_both_ways():
+    c, s = pair()
+    data = os.urandom(3_000_001)
+    sums = []
+
+    def echo():
+        while b := s.recv(70_000):
+            s.sendall(b)
+        s.shutdown(socket.SHUT_WR)
+    t = threading.Thread(target=echo)
+    t.start()
+    r = threading.Thread(target=lambda: sums.append(hashlib.sha256(read_all(c)).digest()))
+    r.start()
+    c.sendall(data)
+    c.shutdown(socket.SHUT_WR)
+    t.join()
+    r.join()
+    return sums[0] == hashlib.sha256(data).digest()
+
+
+@case
+def a_half_closed_connection_still_carries_the_other_half():
+    c, s = pair()
+    c.shutdown(socket.SHUT_WR)
+    out = [s.recv(10).decode(), wait(s, RDHUP)]
+    s.sendall(b"answer")
+    s.close()
+    return out + [read_all(c).decode(), code(c.send, b"x")]
+
+
+@case
+def readiness_of_a_fresh_connection():
+    c, s = pair()
+    return [wait(c, OUT), wait(s, OUT)]
+
+
+@case
+def readiness_follows_what_is_there_to_read():
+    c, s = pair()
+    out = [events(s)]
+    c.sendall(b"1234")
+    out.append(wait(s, IN))
+    out.append(s.recv(2).decode())
+    out.append(events(s))
+    out.append(s.recv(2).decode())
+    out.append(wait(s, IN, gone=True))
+    c.sendall(b"5")
+    out.append(wait(s, IN))
+    return out
+
+
+@case
+def readiness_to_write_goes_and_comes():
+    c, s = pair()
+    c.setblocking(False)
+    events(c)
+    for _ in range(100_000):
+        if code(c.send, bytes(65536)) == "EAGAIN":
+            break
+    out = [wait(c, OUT, gone=True)]
+    threading.Thread(target=read_all, args=(s,), daemon=True).start()
+    out.append(wait(c, OUT))
+    out.append(c.send(b"x"))
+    return out
+
+
+@case
+def readiness_at_the_end_of_the_stream():
+    c, s = pair()
+    c.sendall(b"last")
+    c.close()
+    return [wait(s, IN | RDHUP), s.recv(10).decode(), events(s), s.recv(10).decode(), events(s)]
+
+
+@case
+def select_with_sockets_and_pipes_together():
+    c, s = pair()
+    r, w = os.pipe()
+    out = []
+    os.write(w, b"x")
+    ready = select.select([s, r], [c], [], LIMIT)
+    out.append([r in ready[0], s in ready[0], c in ready[1]])
+    c.sendall(b"y")
+    wait(s, IN)
+    ready = select.select([s, r], [], [], LIMIT)
+    out.append([r in ready[0], s in ready[0]])
+    return out
+
+
+def epoll_of(s, mask):
+    e = select.epoll()
+    e.register(s, mask)
+    return e
+
+
+@case
+def epoll_level():
+    c, s = pair()
+    e = epoll_of(s, select.EPOLLIN)
+    out = [len(e.poll(0))]
+    c.sendall(b"ab")
+    out += [e.poll(LIMIT)[0][1], s.recv(1).decode(), e.poll(LIMIT)[0][1], s.recv(1).decode()]
+    wait(s, IN, gone=True)
+    return out + [len(e.poll(0))]
+
+
+@case
+def epoll_edge():
+    c, s = pair()
+    s.setblocking(False)
+    e = epoll_of(s, select.EPOLLIN | select.EPOLLET)
+    c.sendall(b"ab")
+    out = [e.poll(LIMIT)[0][1], len(e.poll(0)), s.recv(9).decode(), code(s.recv, 9)]
+    c.sendall(b"c")
+    out += [e.poll(LIMIT)[0][1], s.recv(9).decode(), code(s.recv, 9), len(e.poll(0))]
+    c.close()
+    wait(s, RDHUP)
+    return out + [bool(e.poll(LIMIT)[0][1] & select.EPOLLIN), s.recv(9).decode()]
+
+
+@case
+def epoll_one_shot():
+    c, s = pair()
+    e = epoll_of(s, select.EPOLLIN | select.EPOLLONESHOT)
+    c.sendall(b"ab")
+    out = [e.poll(LIMIT)[0][1], len(e.poll(0))]
+    e.modify(s, select.EPOLLIN | select.EPOLLONESHOT)
+    return out + [e.poll(LIMIT)[0][1]]
+
+
+@case
+def a_listener_is_readable_while_somebody_waits():
+    with listener() as l:
+        out = [events(l)]
+        a = socket.create_connection(l.getsockname())
+        out.append(wait(l, IN))
+        b = socket.create_connection(l.getsockname())
+        l.accept()[0].close()
+        out.append(wait(l, IN))
+        l.accept()[0].close()
+        out.append(wait(l, IN, gone=True))
+        l.setblocking(False)
+        out.append(code(l.accept))
+        a.close()
+        b.close()
+        return out
+
+
+@case
+def bytes_sent_before_accept_arrive():
+    with listener() as l:
+        c = socket.create_connection(l.getsockname())
+        c.sendall(b"early")
+        c.close()
+        s, who = l.accept()
+        return [read_all(s).decode(), who[0] != "", s.getpeername() == who]
+
+
+@case
+def refused():
+    with listener() as l:
+        at = l.getsockname()
+    c = socket.socket()
+    return code(c.connect, at)
+
+
+@case
+def refused_without_blocking():
+    with listener() as l:
+        at = l.getsockname()
+    c = socket.socket()
+    c.setblocking(False)
+    out = [code(c.connect, at)]
+    return out + [wait(c, OUT) & OUT, c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED,
+                  c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)]
+
+
+@case
+def connect_without_blocking():
+    with listener() as l:
+        c = socket.socket()
+        c.setblocking(False)
+        out = [code(c.connect, l.getsockname()), wait(c, OUT), c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)]
+        s, _ = l.accept()
+        c.send(b"hello")
+        return out + [s.recv(10).decode(), code(c.connect_ex, l.getsockname()) in (0, errno.EISCONN)]
+
+
+@case
+def names():
+    with listener() as l:
+        c = socket.create_connection(l.getsockname())
+        s, _ = l.accept()
+        return [c.getpeername() == l.getsockname(), s.getpeername() == c.getsockname(),
+                s.getsockname() == l.getsockname(), c.family, len(l.getsockname())]
+
+
+@case
+def errors_of_sockets_in_the_wrong_state():
+    with listener() as l:
+        c, s = pair()
+        fresh = socket.socket()
+        fresh.bind((ADDR, 0))
+        return [code(l.recv, 1), code(l.getpeername), code(fresh.getpeername), code(fresh.recv, 1),
+                code(fresh.bind, (ADDR, 0)), code(socket.socket().bind, l.getsockname()), code(s.accept),
+                code(c.connect, l.getsockname()), code(fresh.send, b"x"), code(c.shutdown, 7)]
+
+
+@case
+def errors_after_a_reset():
+    c, s = pair()
+    c.sendall(b"never read")
+    wait(s, IN)
+    s.close()
+    out = [wait(c, IN) & IN, code(c.recv, 10), code(c.recv, 10), code(c.send, b"x")]
+    return out
+
+
+@case
+def what_has_come_is_read_before_the_end_is_told():
+    c, s = pair()
+    c.sendall(b"abc")
+    c.shutdown(socket.SHUT_RDWR)
+    c.close()
+    wait(s, RDHUP)
+    return [s.recv(2).decode(), s.recv(2).decode(), s.recv(2).decode()]
+
+
+@case
+def flags_of_recv():
+    c, s = pair()
+    c.sendall(b"abcdef")
+    wait(s, IN)
+    out = [s.recv(3, socket.MSG_PEEK).decode(), s.recv(3).decode(), s.recv(9, socket.MSG_DONTWAIT).decode(),
+           code(s.recv, 9, socket.MSG_DONTWAIT), code(s.recv, 0)]
+    threading.Timer(0.05, c.sendall, (b"45678",)).start()
+    c.sendall(b"123")
+    return out + [s.recv(8, socket.MSG_WAITALL).decode()]
+
+
+@case
+def lists_of_buffers():
+    c, s = pair()
+    out = [os.writev(c.fileno(), [b"ab", b"", b"cdefg"])]
+    wait(s, IN)
+    a, b = bytearray(3), bytearray(10)
+    out += [os.readv(s.fileno(), [a, b]), a.decode(), b[:4].decode()]
+    out.append(c.sendmsg([b"x", b"yz"]))
+    wait(s, IN)
+    data, control, flags, _ = s.recvmsg(10)
+    return out + [data.decode(), control, flags]
+
+
+@case
+def bytes_that_wait_are_counted():
+    c, s = pair()
+    c.sendall(b"12345")
+    wait(s, IN)
+    n = array.array("i", [0])
+    fcntl.ioctl(s, termios.FIONREAD, n)
+    return n[0]
+
+
+@case
+def time_limits():
+    c, s = pair()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, (0).to_bytes(8, "little") + (50_000).to_bytes(8, "little"))
+    return code(s.recv, 1)
+
+
+@case
+def a_copy_keeps_the_connection():
+    c, s = pair()
+    d = os.dup(c.fileno())
+    c.close()
+    os.write(d, b"x")
+    out = [s.recv(9).decode()]
+    s.sendall(b"y")
+    out.append(os.read(d, 9).decode())
+    os.close(d)
+    return out + [s.recv(9).decode()]
+
+
+@case
+def a_child_goes_on_with_the_connection():
+    c, s = pair()
+    pid = os.fork()
+    if pid == 0:
+        s.sendall(s.recv(100).upper())
+        os._exit(0)
+    s.close()
+    c.sendall(b"from the parent")
+    out = [read_all(c).decode()]
+    return out + [os.waitpid(pid, 0)[1]]
+
+
+@case
+def children_accept_at_a_listener_they_inherit():
+    with listener() as l:
+        pids = []
+        for i in range(3):
+            pid = os.fork()
+            if pid == 0:
+                s, _ = l.accept()
+                s.sendall(b"child")
+                os._exit(0)
+            pids.append(pid)
+        got = []
+        for _ in pids:
+            with socket.create_connection(l.getsockname()) as c:
+                got.append(read_all(c).decode())
+        return got + [os.waitpid(p, 0)[1] for p in pids]
+
+
+@case
+def a_file_is_sent():
+    c, s = pair()
+    data = os.urandom(1_000_000)
+    with tempfile.TemporaryFile() as f:
+        f.write(data)
+        f.flush()
+        t = threading.Thread(target=lambda: (c.sendfile(f), c.close()))
+        f.seek(0)
+        t.start()
+        got = read_all(s)
+        t.join()
+    return got == data
+
+
+@case
+def a_broken_pipe_is_a_signal():
+    c, s = pair()
+    c.shutdown(socket.SHUT_WR)
+    told = []
+    signal.signal(signal.SIGPIPE, lambda *_: told.append(1))
+    out = [code(os.write, c.fileno(), b"x"), len(told)]
+    out += [code(c.send, b"x", socket.MSG_NOSIGNAL), len(told)]
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    return out
+
+
+@case
+def shut_for_reading():
+    c, s = pair()
+    s.shutdown(socket.SHUT_RD)
+    return s.recv(1).decode()
+
+
+@case
+def options():
+    c, s = pair()
+    get = c.getsockopt
+    return [get(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM, get(socket.SOL_SOCKET, socket.SO_ERROR),
+            get(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), get(socket.SOL_SOCKET, socket.SO_PROTOCOL),
+            get(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET,
+            code(c.setsockopt, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            get(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
+            fcntl.fcntl(c, fcntl.F_GETFD), os.get_inheritable(s.fileno())]
+
+
+@case
+def many_connections_one_epoll():
+    with listener(128) as l:
+        clients = [socket.create_connection(l.getsockname()) for _ in range(100)]
+        servers = {}
+        e = select.epoll()
+        for _ in clients:
+            s, _ = l.accept()
+            servers[s.fileno()] = s
+            e.register(s, select.EPOLLIN)
+        for i, c in enumerate(clients):
+            c.sendall(b"%03d" % i)
+        got = []
+        while len(got) < 100:
+            for fd, _ in e.poll(LIMIT):
+                b = servers[fd].recv(3, socket.MSG_WAITALL)
+                servers[fd].sendall(b)
+                got.append(b.decode())
+        back = [c.recv(3, socket.MSG_WAITALL).decode() for c in clients]
+        return [sorted(got)[0], sorted(got)[-1], len(set(got)), back == ["%03d" % i for i in range(100)]]
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    wanted = sys.argv[2:]
+    for f in TABLE:
+        if wanted and f.__name__ not in wanted:
+            continue
+        signal.alarm(LIMIT)
+        try:
+            result = f()
+        except Exception as e:  # pylint: disable=broad-except
+            result = f"{type(e).__name__}: {e}"
+        print(json.dumps([f.__name__, result], default=repr), flush=True)
+
+
+main()

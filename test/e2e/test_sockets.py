@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; as the
+kernel's sockets behave (sock_table.py); programs that die, and that break the rules of the shared memory.
+"""
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from nets import KERNEL, OURS, tap
+from rig import PATIENCE, RNICRUN, Daemon, Process, case, main, need, pair_conf, until
+from sock_raw import FIN, RING, RX_HEAD, TX_TAIL, Raw
+
+A, B = "10.77.0.1", "10.77.0.2"
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_table.py")
+
+# Receives until the end, answers with length and sum, as often as asked.
+SERVE = """
+import hashlib, socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], int(sys.argv[2])))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+for _ in range(int(sys.argv[3])):
+    s, _ = l.accept()
+    n, h = 0, hashlib.sha256()
+    while b := s.recv(100000):
+        n += len(b)
+        h.update(b)
+    s.sendall(f"{n} {h.hexdigest()}".encode())
+    s.close()
+"""
+
+# Sends random bytes in pieces of random sizes; the answer must be their sum.
+SEND = """
+import hashlib, random, socket, sys
+r = random.Random(int(sys.argv[3]))
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+n, h = 0, hashlib.sha256()
+while n < int(sys.argv[4]):
+    b = r.randbytes(r.choice((1, 100, 1460, 5000, 300000)))
+    c.sendall(b)
+    h.update(b)
+    n += len(b)
+c.shutdown(socket.SHUT_WR)
+got = b""
+while b := c.recv(4096):
+    got += b
+assert got.decode() == f"{n} {h.hexdigest()}", (n, got)
+print("sum is right", flush=True)
+"""
+
+HOLD = """
+import socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+s, _ = l.accept()
+print("accepted", flush=True)
+while b := s.recv(65536):
+    print("got", len(b), flush=True)
+print("end", flush=True)
+"""
+
+
+CONNECT = """
+import socket, sys, time
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+def ours(d, *argv, netns=None):
+    pre = ["ip", "netns", "exec", netns] if netns else []
+    return d.run(*pre, RNICRUN, "--sockets", *argv)
+
+
+def kernels(d, *argv, netns):
+    return d.run("ip", "netns", "exec", netns, *argv)
+
+
+def python(text, *argv):
+    return [sys.executable, "-c", text, *[str(a) for a in argv]]
+
+
+def port_of(p):
+    return int(p.wait_line("listening").split()[1])
+
+
+def descriptors(d):
+    return len(os.listdir(f"/proc/{d.pid}/fd"))
+
+
+@contextlib.contextmanager
+def nothing_left(d):
+    """What the daemon has beyond its clients is what it had before, after the first socket of a user."""
+    with Raw(d.sock) as r:
+        r.join()
+    before = until(lambda: descriptors(d))
+    yield
+    until(lambda: descriptors(d) <= before, lambda: f"{descriptors(d)} descriptors, {before} before")
+
+
+def lines(p):
+    return {n: r for n, r in map(json.loads, p.ok(4 * PATIENCE).splitlines())}
+
+
+def same_as_the_kernel(conf):
+    kernel = lines(Process([sys.executable, TABLE, "127.0.0.1"]))
+    with Daemon(conf) as d, nothing_left(d):
+        mine = lines(ours(d, sys.executable, TABLE, A))
+        wrong = [f"{n}: {mine.get(n)}, the kernel says {kernel[n]}" for n in kernel if mine.get(n) != kernel[n]]
+        assert not wrong, "\n".join(wrong)
+
+
+@case
+def sockets_do_what_the_kernels_do():
+    same_as_the_kernel(pair_conf())
+
+
+@case
+def sockets_do_what_the_kernels_do_with_two_workers():
+    same_as_the_kernel(pair_conf(rnicd="workers = 0,1"))
+
+
+@case
+def bytes_survive_a_line_that_loses_and_reorders():
+    line = "loss = 1%\nreorder = 5%\nduplicate = 1%"
+    with Daemon(pair_conf(both=line)) as d:
+        s = ours(d, *python(SERVE, A, 0, 1))
+        ours(d, *python(SEND, A, port_of(s), 1, 3_000_000)).ok()
+        s.ok()
+
+
+@case
+def a_program_talks_to_the_kernels_tcp_both_ways():
+    with tap() as (ns, d):
+        s = kernels(d, *python(SERVE, KERNEL, 0, 1), netns=ns)
+        ours(d, *python(SEND, KERNEL, port_of(s), 2, 3_000_000), netns=ns).ok()
+        s.ok()
+        s = ours(d, *python(SERVE, OURS, 0, 1), netns=ns)
+        kernels(d, *python(SEND, OURS, port_of(s), 3, 3_000_000), netns=ns).ok()
+        s.ok()
+
+
+@case
+def what_no_port_reaches_stays_the_kernels():
+    with Daemon(pair_conf()) as d:
+        s = Process(python(SERVE, "127.0.0.1", 0, 1))
+        ours(d, *python(SEND, "127.0.0.1", port_of(s), 4, 100_000)).ok()
+        s.ok()
+        s = ours(d, *python(SERVE, "0.0.0.0", 0, 1))
+        Process(python(SEND, "127.0.0.1", port_of(s), 5, 100_000)).ok()
+        s.ok()
+
+
+@case
+def without_a_daemon_sockets_are_the_kernels_and_it_is_said():
+    with tempfile.TemporaryDirectory() as where:
+        p = Process([RNICRUN, "--socket", where + "/none", "--sockets", *python("""
+import socket
+c = socket.socket()
+c.settimeout(0.1)
+c.connect_ex(("10.77.0.1", 9))
+print("tried")
+""")])
+        assert p.ok() == "tried" and "rnicd does not answer" in p.stderr(), p.tail()
+
+
+@case
+def a_killed_program_ends_its_connections_and_leaves_nothing():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        s = ours(d, *python(HOLD, A))
+        c = ours(d, *python("""
+import socket, sys, time
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+c.sendall(b"hello")
+print("sent", flush=True)
+time.sleep(1000)
+""", A, port_of(s)))
+        s.wait_line("got")
+        c.stop(signal.SIGKILL)
+        s.wait_line("end")
+        s.ok()
+
+
+@case
+def a_killed_server_resets_what_it_has_not_read():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        s = ours(d, *python("""
+import select, socket, sys, time
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+s, _ = l.accept()
+select.select([s], [], [])
+print("unread", flush=True)
+time.sleep(1000)
+""", A))
+        c = ours(d, *python("""
+import socket, sys
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+c.sendall(b"hello")
+try:
+    c.recv(1)
+except ConnectionResetError:
+    print("reset", flush=True)
+""", A, port_of(s)))
+        s.wait_line("unread")
+        s.stop(signal.SIGKILL)
+        assert c.ok() == "reset"
+
+
+@case
+def bytes_go_out_after_the_program_has_ended():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        s = ours(d, *python(SERVE, A, 0, 1))
+        ours(d, *python("""
+import os, socket, sys
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+c.sendall(bytes(200_000))
+os._exit(0)
+""", A, port_of(s))).ok()
+        s.ok()
+
+
+@case
+def a_program_that_was_asked_in_the_middle_of_accept_leaves_nothing():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        for _ in range(5):
+            s = ours(d, *python(HOLD, A))
+            at = port_of(s)
+            c = [ours(d, *python(CONNECT, A, at)) for _ in range(3)]
+            for p in c:
+                p.wait_line("up")
+            s.stop(signal.SIGKILL)
+            for p in c:
+                p.stop(signal.SIGKILL)
+
+
+def broken(change):
+    """A raw client's connection after `change` has broken a rule of its memory: it ends, and the daemon does not."""
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        s = ours(d, *python(HOLD, A))
+        with Raw(d.sock) as r:
+            r.join()
+            r.stream(B, A, port_of(s))
+            s.wait_line("accepted")
+            change(r)
+            r.bell()
+            s.wait(PATIENCE)
+            assert "ConnectionResetError" in s.stderr(), s.tail()
+            until(lambda: r.word(260) & 4, "the stream has not ended")
+        again = ours(d, *python(SERVE, A, 0, 1))
+        ours(d, *python(SEND, A, port_of(again), 6, 100_000)).ok()
+        again.ok()
+
+
+@case
+def a_tail_beyond_the_ring_resets_the_connection():
+    broken(lambda r: r.put(TX_TAIL, RING + 1))
+
+
+@case
+def a_tail_that_goes_back_resets_the_connection():
+    broken(lambda r: r.put(TX_TAIL, -1))
+
+
+@case
+def a_head_beyond_what_has_come_resets_the_connection():
+    broken(lambda r: r.put(RX_HEAD, 1))
+
+
+@case
+def memory_that_is_scribbled_over_harms_nobody_else():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        server = ours(d, *python(SERVE, A, 0, 1))
+        s = ours(d, *python("""
+import socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(64)
+print("listening", l.getsockname()[1], flush=True)
+while True:
+    l.accept()[0].close()
+""", A))
+        at = port_of(s)
+        good = ours(d, *python(SEND, A, port_of(server), 7, 20_000_000))
+        for seed in range(20):
+            with Raw(d.sock) as r:
+                r.join()
+                r.stream(B, A, at)
+                for i in range(200):
+                    junk = hashlib.sha256(f"{seed} {i}".encode()).digest()
+                    place = int.from_bytes(junk[:2], "little") % 512
+                    r.mem[place:place + 8] = junk[8:16]
+                    r.bell()
+                r.put(FIN, 1)
+        good.ok()
+        server.ok()
+        s.stop()
+
+
+@case
+def requests_that_make_no_sense_are_refused():
+    with Daemon(pair_conf()) as d, nothing_left(d), Raw(d.sock) as r:
+        assert r.ask("IPC_SOCK_BIND", bytes(32))[0] != 0, "before SOCK_JOIN"
+    with Daemon(pair_conf()) as d, nothing_left(d), Raw(d.sock) as r:
+        r.join()
+        assert r.ask("IPC_SOCK_JOIN")[0] != 0
+        assert r.ask("IPC_ALLOC_PD", bytes(8))[0] != 0, "no memory was given for RDMA"
+        assert r.bind("10.99.0.1")[0] != 0 and r.bind("0.0.0.0")[0] != 0
+        assert r.connect(0, A, 5)[0] != 0 and r.connect(1 << 63, A, 5)[0] != 0
+        status, m, _ = r.bind(A)
+        sock = int.from_bytes(m[:8], "little")
+        assert status == 0
+        assert r.connect(sock, "10.99.0.1", 5)[0] != 0 and r.connect(sock, B, 0)[0] != 0
+        assert r.ask("IPC_SOCK_ACCEPT", sock.to_bytes(8, "little") + bytes(8))[0] != 0
+        assert r.ask("IPC_SOCK_LISTEN", sock.to_bytes(8, "little") + bytes(8))[0] == 0
+        assert r.connect(sock, B, 5)[0] != 0
+        assert r.ask("IPC_SOCK_ACCEPT", sock.to_bytes(8, "little") + bytes(8))[0] == 11, "EAGAIN"
+
+
+@case
+def a_user_gets_no_more_than_its_share():
+    with Daemon(pair_conf(rnicd="flows = 16\nuser-share = 50")) as d, nothing_left(d):
+        s = ours(d, *python(SERVE, A, 0, 1000))
+        at = port_of(s)
+        with Raw(d.sock) as r:
+            r.join()
+            made = 0
+            for _ in range(40):
+                status, m, fds = r.bind(B)
+                assert status == 0, status
+                if r.connect(int.from_bytes(m[:8], "little"), A, at)[0] == 0:
+                    made += 1
+            assert 0 < made <= 8, made
+        s.stop()
+
+
+@case
+def web_pages_by_pythons_server_and_curl():
+    need("curl")
+    with tempfile.TemporaryDirectory() as where, Daemon(pair_conf()) as d:
+        data = os.urandom(3_000_000)
+        with open(where + "/file", "wb") as f:
+            f.write(data)
+        s = ours(d, sys.executable, "-u", "-m", "http.server", "--bind", A, "--directory", where, "8080")
+        s.wait_line("Serving")
+        for i in range(3):
+            ours(d, "curl", "-sS", "--max-time", str(PATIENCE), "-o", f"{where}/got{i}", f"http://{A}:8080/file").ok()
+            with open(f"{where}/got{i}", "rb") as f:
+                assert f.read() == data
+        s.stop()
+
+
+@case
+def iperf3_with_one_stream_and_four_and_back():
+    need("iperf3")
+    with Daemon(pair_conf()) as d:
+        for more in ([], ["-P", "4"], ["-R"]):
+            s = ours(d, "iperf3", "-s", "-1", "-B", A, "--forceflush")
+            s.wait_line("listening")
+            out = ours(d, "iperf3", "-c", A, "-n", "20M", "-J", *more).ok()
+            assert json.loads(out)["end"]["sum_received"]["bytes"] >= 20_000_000, out
+            s.ok()
+
+
+@case
+def socat_both_ends_ours_and_with_the_kernel():
+    need("socat")
+    data = os.urandom(500_000)
+    with tap() as (ns, d), tempfile.TemporaryDirectory() as where:
+        with open(where + "/in", "wb") as f:
+            f.write(data)
+        s = ours(d, "socat", "-u", "-d", "-d", f"TCP-LISTEN:7,bind={OURS}", f"CREATE:{where}/out", netns=ns)
+        until(lambda: "listening on" in s.stderr(), "socat does not listen")
+        kernels(d, "socat", "-u", f"OPEN:{where}/in", f"TCP:{OURS}:7", netns=ns).ok()
+        s.ok()
+        with open(where + "/out", "rb") as f:
+            assert f.read() == data
+
+
+if __name__ == "__main__":
+    sys.exit(main())
