@@ -190,7 +190,10 @@ void rc_abort(struct rc_ctx *ctx, struct rc *c);
 
 /* ---- the adapter's side ---- */
 
-/* Bytes in a full segment of the stream. Before rc_opened, rc_in, rc_accept, rc_attach, and when it has changed. */
+/*
+ * Bytes in a full segment of the stream; of more than cfg.max_mtu no use is made. Before rc_opened, rc_in, rc_accept,
+ * rc_attach, and when it has changed.
+ */
 static inline void rc_set_mss(struct rc *c, uint32_t mss) { c->out.mss = mss; }
 
 /* The active end's stream is open; pos: the position of the first byte that will come. */
