@@ -25,8 +25,16 @@
 #include "iwarp/mpa_fpdu.h"
 
 #define MPA_TX_HDR_MAX 96 /* octets after the length field: DDP header and what is inline behind it */
-#define MPA_TX_MARKERS 20 /* markers one FPDU can hold: enough for 9,600 octets on the stream */
+#define MPA_TX_MARKERS 20 /* markers one FPDU can hold: enough for MPA_TX_MARKED_EMSS octets on the stream */
 #define MPA_TX_INLINE  (MPA_LEN_FIELD + MPA_TX_HDR_MAX + MPA_TX_MARKERS * MPA_MARKER_LEN + 3 + MPA_CRC_LEN + 7)
+
+#define MPA_TX_MARKED_EMSS 9600 /* octets: a longer segment could need more markers than an FPDU holds */
+
+/* The largest ULPDU of an FPDU that fits one TCP segment of emss octets and one record: mpa_mulpdu(), bound by markers. */
+static inline uint32_t mpa_tx_mulpdu(uint32_t emss, bool markers)
+{
+	return mpa_mulpdu(markers ? rn_min_u32(emss, MPA_TX_MARKED_EMSS) : emss, markers);
+}
 
 /* Slices an FPDU needs at most with p payload slices and m markers (a marker splits a slice). */
 #define MPA_TX_IOV(p, m) ((p) + 2 + 2 * (m))

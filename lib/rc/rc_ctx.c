@@ -49,7 +49,7 @@ static uint64_t blocks_size(const struct rc_cfg *cfg)
 
 uint64_t rc_ctx_size(const struct rc_cfg *cfg)
 {
-	if (cfg->worker >= QP_MAX_WORKERS || cfg->max_mtu < 576 || cfg->max_mtu > 9600)
+	if (cfg->worker >= QP_MAX_WORKERS || cfg->max_mtu < 576 || cfg->max_mtu > 65535)
 		return 0;
 	if (cfg->blocks == 0 || cfg->setups == 0 || cfg->stages == 0 || cfg->recs <= RC_CTRL_RECS)
 		return 0;

@@ -22,7 +22,7 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	uint32_t ord = rn_min_u32(c->agreed.ord, QP_MAX_RD_ATOMIC), ird = rn_min_u32(c->agreed.ird, QP_MAX_RD_ATOMIC);
 	bool rtr_read = c->agreed.rtr == MPA_RTR_READ; /* takes a place in the depths */
 
-	c->out.mulpdu = rn_max_u32(mpa_mulpdu(rn_min_u32(c->out.mss, ctx->cfg.max_mtu), c->agreed.tx_markers),
+	c->out.mulpdu = rn_max_u32(mpa_tx_mulpdu(rn_min_u32(c->out.mss, ctx->cfg.max_mtu), c->agreed.tx_markers),
 				   MPA_MULPDU_MIN);
 	c->out.pos = 0;
 	c->in.ragged = c->in.heard = false;

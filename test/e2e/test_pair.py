@@ -78,6 +78,15 @@ def verified_soak_mtu_9000():
 
 
 @case
+def verified_soak_of_the_largest_mtu():
+    with Daemon(pair_conf(mtu=65280)) as d:
+        soak(d, "--iters", "300")
+    bad = "crc = always\nmarkers = on\nloss = 0.5%\nreorder = 0.5%\ncorrupt = 0.2%"
+    with Daemon(pair_conf(mtu=65280, both=bad)) as d:
+        soak(d, "--iters", "100")
+
+
+@case
 def bulk_goes_past_the_caches_and_conversation_does_not():
     """What is streamed is compared: by soak as each message completes, by the others at the end."""
     with Daemon(pair_conf(mtu=9000)) as d:
@@ -160,7 +169,7 @@ def several_qps_and_events():
 @case
 def wire_decodes_outside():
     for both, markers, crc in (("", False, True), ("markers = on", True, True), ("crc = off", False, False)):
-        for mtu in (1500, 9000):
+        for mtu in (1500, 9000, 65280):
             conns, told = capture_run(both, mtu, ("--mode", "soak", "--iters", "60"))
             what = f"{both or 'default'}, mtu {mtu}"
             assert conns, f"no MPA connection in the capture ({what})"

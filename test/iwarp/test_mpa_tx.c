@@ -176,6 +176,13 @@ static void mulpdu_fits(void **state)
 	assert_int_equal(mpa_mulpdu(6, false), 0);
 	assert_int_equal(mpa_mulpdu(10, true), 0);
 	assert_int_equal(mpa_mulpdu(70000, true), MPA_ULPDU_MARKED_MAX);
+	for (uint32_t emss = 9000; emss < 65536; emss += 7) {
+		uint32_t len = mpa_fpdu_len(mpa_tx_mulpdu(emss, true));
+
+		assert_true(mpa_tx_mulpdu(emss, false) == mpa_mulpdu(emss, false));
+		for (uint32_t phase = 0; phase < 512; phase += 4)
+			assert_true(mpa_markers_in(phase, len) <= MPA_TX_MARKERS);
+	}
 }
 
 int main(void)

@@ -177,14 +177,15 @@ static void values_that_cannot_be(void **state)
 	static const struct {
 		const char *line, *want;
 	} t[] = {
-		{ "mtu = 0", "'mtu = 0' must be a whole number from 576 to 9000" },
-		{ "mtu = 575", "'mtu = 575' must be a whole number from 576 to 9000" },
-		{ "mtu = 9001", "'mtu = 9001' must be a whole number from 576 to 9000" },
-		{ "mtu = -1", "'mtu = -1' must be a whole number from 576 to 9000" },
-		{ "mtu = big", "'mtu = big' must be a whole number from 576 to 9000" },
+		{ "mtu = 0", "'mtu = 0' must be a whole number from 576 to 65280" },
+		{ "mtu = 575", "'mtu = 575' must be a whole number from 576 to 65280" },
+		{ "mtu = 65281", "'mtu = 65281' must be a whole number from 576 to 65280" },
+		{ "mtu = -1", "'mtu = -1' must be a whole number from 576 to 65280" },
+		{ "mtu = big", "'mtu = big' must be a whole number from 576 to 65280" },
 		{ "mac = 01:00:00:00:00:01",
 		  "'mac = 01:00:00:00:00:01' must be the MAC address of one station, neither multicast nor zero" },
 		{ "mac = x", "'mac = x' must be a MAC address such as 02:00:00:00:00:01" },
+		{ "mtu = 9001", "an MTU above 9000 is for pair and memif ports: give port 'a' a smaller one" },
 		{ "gateway = 10.0.1.1", "the gateway is not in the subnet of the port's address" },
 		{ "vlan = 0", "'vlan = 0' must be none or a VLAN from 1 to 4094" },
 		{ "vlan = 4095", "'vlan = 4095' must be none or a VLAN from 1 to 4094" },
@@ -377,7 +378,7 @@ static void all_mistakes_are_told_at_once(void **state)
 	expect("[rnicd]\nflows = 0\nfoo = 1\n[port a]\ndevice = tap:t\nmtu = 0\n",
 	       "t.conf:2: 'flows = 0' must be a whole number from 16 to 65536\n"
 	       "t.conf:3: unknown key 'foo' in a section [rnicd]\n"
-	       "t.conf:6: 'mtu = 0' must be a whole number from 576 to 9000\n"
+	       "t.conf:6: 'mtu = 0' must be a whole number from 576 to 65280\n"
 	       "t.conf:4: port 'a' has no 'address'\n");
 }
 
@@ -453,7 +454,8 @@ static void the_help_names_every_key(void **state)
 	(void)state;
 	conf_help(out);
 	fclose(out);
-	assert_non_null(strstr(got, "\n  mtu               bytes of an IP packet (default 1500)\n"));
+	assert_non_null(strstr(got, "\n  mtu               bytes of an IP packet; above 9000 "
+				    "on pair and memif only (default 1500)\n"));
 	assert_non_null(strstr(got, "\n  socket            "));
 	free(got);
 }

@@ -43,7 +43,10 @@
 #include "ipc/ipc_shm.h"
 #include "pkt/pkt.h"
 
-#define RNICD_MAX_PORTS   16u
+#define RNICD_MAX_PORTS 16u
+#define RNICD_MTU_WIRE  9000u /* bytes: what Ethernet adapters and their peers take at most */
+#define RNICD_MTU_MAX \
+	65280u /* bytes: with headers and head room a frame fits one packet buffer, whose length has 16 bits */
 #define RNICD_MAX_WORKERS IPC_MAX_WORKERS
 #define RNICD_NAME_MAX    32u
 #define RNICD_PATH_MAX    256u
@@ -89,7 +92,7 @@ struct rnicd_port_cfg {
 	uint32_t prefix_len; /* of 128: IPv4 /24 is 120 */
 	bool gateway_set;
 	struct pkt_addr gateway;
-	uint32_t mtu;      /* bytes of IP packet, 576..9000 (IPv6: 1280..) */
+	uint32_t mtu;      /* bytes of IP packet, 576..RNICD_MTU_MAX (IPv6: 1280..) */
 	uint16_t vlan;     /* TCI or PKT_NO_VLAN */
 	uint64_t rate_bps; /* line rate in bit/s, wire overhead included; 0: not shaped */
 	struct rnicd_impair_cfg impair;

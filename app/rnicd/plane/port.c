@@ -21,7 +21,9 @@
 #define PAGE        4096u
 #define POOL_CACHE  512u
 #define POOL_MIN    4096u
-#define POOL_MAX    16383u /* and what the impaired line may hold; more would only be colder */
+#define POOL_MIN_BIG \
+	1024u           /* where the MTU is above RNICD_MTU_WIRE: a window is a few frames, and memory is not endless */
+#define POOL_MAX 16383u /* and what the impaired line may hold; more would only be colder */
 
 uint16_t port_buffer_room(const struct rnicd_port *port)
 {
@@ -43,7 +45,8 @@ static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
 		one = PAGE / (PAGE / one);
 	uint64_t n = rnicd_free_memory() / 2 / rnicd.cfg.n_ports / one;
-	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit), POOL_MIN);
+	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit),
+		       port->mtu > RNICD_MTU_WIRE ? POOL_MIN_BIG : POOL_MIN);
 	snprintf(name, sizeof(name), "port_%u", port->index);
 	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, port_buffer_room(port),
 					     port->socket);

@@ -48,7 +48,7 @@ static bool make_dev(struct rnicd_port *rx, struct rnicd_port *tx, int socket)
 					     .rx_csum = true,
 					     .wire_mem = true,
 					     .queues = (uint16_t)n,
-					     .max_mtu = 9000 };
+					     .max_mtu = RNICD_MTU_MAX };
 	return true;
 }
 
