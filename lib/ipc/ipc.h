@@ -105,6 +105,8 @@ struct ipc_dev_info {
 	uint32_t roce;      /* 1: the device shows itself as a RoCE channel adapter, the wire is the same */
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
 	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
+	uint32_t rnr_waits;                 /* 1: a message may wait for a receive, so posting one may have to ring */
+	uint32_t rsv;
 };
 
 struct ipc_create_channel {
@@ -256,6 +258,8 @@ struct ipc_modify_qp {
 	uint8_t rnr_retry; /* 0..7; 7: for good */
 	uint8_t rnr_timer; /* code of the RNR NAK timer, 0..31 (IBTA, 9.7.5.2.8) */
 	uint32_t qkey;
+	uint8_t tos; /* with DEST: of the connection's packets, as in ipc_conn_param */
+	uint8_t rsv[3];
 };
 struct ipc_query_qp_ok {
 	uint32_t state, access, ird, ord;
@@ -279,7 +283,7 @@ struct ipc_cm_create_id {
 };
 struct ipc_cm_bind {
 	uint32_t id;
-	uint32_t rsv;
+	uint32_t own_family; /* 1: the wildcard of IPv6 does not stand for IPv4 too (IPV6_V6ONLY, RFC 3493, 5.3) */
 	struct ipc_addr addr;
 };
 struct ipc_cm_bind_ok {
@@ -297,6 +301,8 @@ struct ipc_cm_resolve {
 struct ipc_cm_listen {
 	uint32_t id;
 	uint32_t backlog;
+	uint32_t tos; /* of its connections until their accept says another one, as in ipc_conn_param */
+	uint32_t rsv;
 };
 struct ipc_cm_connect { /* CONNECT and ACCEPT */
 	uint32_t id;

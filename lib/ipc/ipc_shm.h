@@ -105,10 +105,14 @@ struct ipc_addr {
 };
 
 struct ipc_conn_param {
-	uint16_t ird;       /* inbound RDMA Reads this side serves at once */
-	uint16_t ord;       /* outbound RDMA Reads this side issues at once */
-	uint16_t priv_len;  /* bytes of priv in use */
-	uint16_t rnr_retry; /* 0..7, as in ipc_modify_qp; to the daemon only */
+	uint16_t ird;      /* inbound RDMA Reads this side serves at once */
+	uint16_t ord;      /* outbound RDMA Reads this side issues at once */
+	uint16_t priv_len; /* bytes of priv in use */
+	/* to the daemon only, as in ipc_modify_qp */
+	uint8_t rnr_retry; /* 0..7 */
+	uint8_t timeout, retry_cnt;
+	uint8_t tos; /* IPv4's TOS, IPv6's traffic class: the DSCP (RFC 2474); its two bits of ECN are TCP's */
+	uint8_t rsv[2];
 	uint8_t priv[IPC_PRIV_MAX];
 };
 

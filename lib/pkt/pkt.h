@@ -264,6 +264,9 @@ void pkt_tcp_template_init(struct pkt_tcp_template *t, const struct pkt_flow *fl
 /* The neighbour's MAC has changed. */
 void pkt_tcp_template_set_dst_mac(struct pkt_tcp_template *t, const uint8_t mac[PKT_MAC_LEN]);
 
+/* From the next segment on. */
+void pkt_tcp_template_set_tos(struct pkt_tcp_template *t, uint8_t tos);
+
 static inline uint32_t pkt_tcp_hdr_len(const struct pkt_tcp_template *t, uint32_t opt_len)
 {
 	return (uint32_t)t->l2_len + t->l3_len + PKT_TCP_LEN + opt_len;

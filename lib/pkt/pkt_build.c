@@ -125,6 +125,18 @@ void pkt_tcp_template_set_dst_mac(struct pkt_tcp_template *t, const uint8_t mac[
 	memcpy(t->hdr, mac, PKT_MAC_LEN);
 }
 
+void pkt_tcp_template_set_tos(struct pkt_tcp_template *t, uint8_t tos)
+{
+	if (t->l3_len == PKT_IP4_LEN) {
+		struct pkt_ip4_wire *ip = (void *)(t->hdr + t->l2_len);
+		ip->tos = tos;
+		t->ip_sum = pkt_sum_fold(pkt_sum(ip, PKT_IP4_LEN));
+	} else {
+		struct pkt_ip6_wire *ip = (void *)(t->hdr + t->l2_len);
+		ip->ver_tc_flow = rn_be32_of(0x60000000u | (uint32_t)tos << 20);
+	}
+}
+
 uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, enum pkt_csum mode, uint8_t *out)
 {
 	uint32_t l4_off = (uint32_t)t->l2_len + t->l3_len;

@@ -50,6 +50,7 @@ void qp_set(struct qp *qp, const struct qp_tune *t)
 	qp->access = (uint8_t)(t->access & QP_ACC_ALL);
 	qp->qkey = t->qkey;
 	qp->rnr_ns = t->rnr_ns;
+	qp->silence_ns = t->silence_ns;
 	qp->tell_drained = t->tell_drained;
 }
 
@@ -351,8 +352,8 @@ enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 	case QP_S_RTS:
 		if (qp->state == QP_S_SQD && to == QP_S_RTS)
 			qp_set_state(qp, to);
-		if (qp->state != QP_S_INIT && qp->state != QP_S_RTR && qp->state != QP_S_RTS)
-			return QP_BAD_STATE;
+		if (qp->state != QP_S_RTR && qp->state != QP_S_RTS && (qp->state != QP_S_INIT || to == QP_S_RTS))
+			return QP_BAD_STATE; /* IBTA, 11.2.5.2: RTS has RTR before it */
 		if (qp->state < (uint8_t)to) /* a connection may have been faster: RTS stays */
 			qp_set_state(qp, to);
 		return QP_OK;

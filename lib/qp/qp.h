@@ -110,8 +110,9 @@ struct qp_attr {
 	uint32_t sig_all;   /* 1: every send WQE completes with a CQE */
 	uint32_t access;    /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
 	uint32_t max_msg;   /* UD: bytes of a message at most */
-	bool sparing;       /* as InfiniBand: no event is raised for what a completion tells too */
-	void *region;       /* mapping of the client's queue region */
+	/* as InfiniBand: no event for what a completion tells too; a peer without a receive is RNR_RETRY_EXC */
+	bool sparing;
+	void *region; /* mapping of the client's queue region */
 	uint64_t region_size;
 	uint64_t shm_off;        /* struct qp_shm, cache-line aligned */
 	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
@@ -126,7 +127,8 @@ struct qp_tune {
 	uint32_t access; /* QP_ACC_REMOTE_* */
 	uint32_t qkey;   /* UD: the Q_Key that a datagram for the QP must have */
 	uint64_t rnr_ns; /* RC: a message that finds no receive waits this long; 0: not at all, RN_NEVER: without end */
-	bool tell_drained; /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
+	uint64_t silence_ns; /* RC: a peer that answers nothing is waited for this long; 0: as the carrier has it */
+	bool tell_drained;   /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
 };
 
 /* The worker that owns the QP; the control thread while no worker knows it. Before the change of state that it belongs to. */
@@ -232,6 +234,7 @@ struct qp {
 	uint32_t flushed;    /* work requests flushed so far */
 	bool sparing;        /* of qp_attr */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
+	uint64_t silence_ns; /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
 	/* of a datagram QP */
 	uint32_t max_msg;          /* of qp_attr */

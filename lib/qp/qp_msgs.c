@@ -133,16 +133,20 @@ static struct qp_wr *blamed(struct qp_work *k, const struct rdmap_term *t)
 	return found;
 }
 
-static enum qp_wc_status status_of(struct iw_err e, bool atomic)
+/* sparing: as InfiniBand has it, where a peer without a receive has a word of its own. */
+static enum qp_wc_status status_of(struct iw_err e, bool atomic, bool sparing)
 {
 	bool tagged = e.layer == IW_LAYER_DDP && e.etype == IW_DDP_TAGGED;
+	bool untagged = e.layer == IW_LAYER_DDP && e.etype == IW_DDP_UNTAGGED;
 
 	if (tagged || (e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_PROTECTION))
 		return QP_WC_REM_ACCESS_ERR;
 	/* An Atomic is refused as an operation for its address (RFC 7306, 8.2). */
 	if (atomic && e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_OPERATION)
 		return QP_WC_REM_INV_REQ_ERR;
-	return e.layer == IW_LAYER_DDP && e.etype == IW_DDP_UNTAGGED ? QP_WC_REM_INV_REQ_ERR : QP_WC_REM_OP_ERR;
+	if (untagged && e.code == IW_DU_NO_BUFFER && sparing)
+		return QP_WC_RNR_RETRY_EXC_ERR;
+	return untagged ? QP_WC_REM_INV_REQ_ERR : QP_WC_REM_OP_ERR;
 }
 
 void qp_blame(struct qp_msgs *m, const struct rdmap_term *t)
@@ -150,12 +154,13 @@ void qp_blame(struct qp_msgs *m, const struct rdmap_term *t)
 	struct qp_wr *wr = m->work != NULL ? blamed(m->work, t) : NULL;
 
 	if (wr != NULL)
-		wr->status = (uint8_t)status_of(t->err, qp_op_answered(wr->op) && wr->op != QP_WR_READ);
+		wr->status = (uint8_t)status_of(t->err, qp_op_answered(wr->op) && wr->op != QP_WR_READ,
+						m->qp != NULL && m->qp->sparing);
 }
 
 void qp_terminated(struct qp_ctx *ctx, struct qp_msgs *m, const struct rdmap_term *t)
 {
-	bool access = status_of(t->err, false) == QP_WC_REM_ACCESS_ERR;
+	bool access = status_of(t->err, false, false) == QP_WC_REM_ACCESS_ERR;
 
 	qp_event_too(ctx, m->qp, access ? QP_EVENT_ACCESS_ERR : QP_EVENT_FATAL, m->qp->vendor_err);
 }

@@ -53,10 +53,13 @@ static void tell_offer(struct rc_ctx *ctx, struct rc *c, const struct mpa_frame 
 	if (type == QP_FX_ESTABLISHED) {
 		fx->ird = (uint16_t)c->m.ird.depth;
 		fx->ord = (uint16_t)c->m.readq.ord;
-	} else if (f->enhanced) {
-		/* What the peer means to read from us is our IRD; what it can serve is our ORD. */
-		fx->ird = f->ord == MPA_DEPTH_NONE ? 0 : f->ord;
-		fx->ord = f->ird == MPA_DEPTH_NONE ? 0 : f->ird;
+	} else {
+		/*
+		 * What the peer means to read from us is our IRD; what it can serve is our ORD. A peer that does not
+		 * say (MPA revision 1, or 0x3FFF of RFC 6581, 9.1) may have what we have.
+		 */
+		fx->ird = f->enhanced && f->ord != MPA_DEPTH_NONE ? f->ord : c->policy.ird;
+		fx->ord = f->enhanced && f->ird != MPA_DEPTH_NONE ? f->ird : c->policy.ord;
 	}
 }
 

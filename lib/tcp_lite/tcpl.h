@@ -357,10 +357,12 @@ struct tcpl_conn {
 	struct tcpl_mem mem;
 	const struct tcpl_cfg *cfg;
 	const struct tcpl_turns *turns; /* NULL: nothing is known */
-	uint64_t lost_seen;             /* turns->lost, as far as rto_base and tlp_base allow for it */
-	uint64_t rto_base;              /* when the retransmission timer was last restarted (RFC 6298, 5) */
-	uint64_t tlp_base;              /* last new data sent or acknowledged */
-	uint64_t reo_at;                /* when RACK wants to look again; 0: not */
+	uint64_t patience;  /* ns: a peer that does not answer is given up then; 0: cfg->retries says when */
+	uint64_t asked_at;  /* while tries or probes are not 0: when the peer was first left to answer */
+	uint64_t lost_seen; /* turns->lost, as far as rto_base and tlp_base allow for it */
+	uint64_t rto_base;  /* when the retransmission timer was last restarted (RFC 6298, 5) */
+	uint64_t tlp_base;  /* last new data sent or acknowledged */
+	uint64_t reo_at;    /* when RACK wants to look again; 0: not */
 	uint64_t srtt, rttvar, rto, min_rtt;
 	uint64_t rtt;                 /* the last sample */
 	uint64_t rack_sent, rack_rtt; /* of the most recently sent segment known to have arrived */
@@ -430,6 +432,12 @@ static inline void tcpl_set_turns(struct tcpl_conn *c, const struct tcpl_turns *
 	c->turns = t;
 	c->lost_seen = t->lost;
 }
+
+/*
+ * The user timeout (RFC 9293, 3.9.1): bytes that the peer has not acknowledged, or a window probe that it has not
+ * answered, end the connection with TIMEOUT after ns; 0: cfg->retries alone decides. Any time.
+ */
+static inline void tcpl_set_patience(struct tcpl_conn *c, uint64_t ns) { c->patience = ns; }
 
 /*
  * Other memory for a connection that holds nothing in its present one; false, and nothing done, when a chunk is queued,

@@ -54,7 +54,20 @@ static void allow_for_turns(struct tcpl_conn *c, uint64_t now)
 	uint64_t lost = c->turns->lost - c->lost_seen;
 	c->lost_seen = c->turns->lost;
 	c->rto_base = rn_min_u64(c->rto_base + lost, now);
+	c->asked_at = rn_min_u64(c->asked_at + lost, now);
 	c->tlp_base = rn_min_u64(c->tlp_base + lost, now);
+}
+
+/* RFC 9293, 3.9.1: the peer has been silent for as long as its user waits. */
+static bool too_long(const struct tcpl_conn *c, uint64_t now)
+{
+	return c->patience != 0 && now - c->asked_at >= c->patience;
+}
+
+/* A deadline of a peer that is silent: not behind the end of the patience with it. */
+static uint64_t in_time(const struct tcpl_conn *c, uint64_t at)
+{
+	return rn_likely(c->patience == 0) ? at : rn_min_u64(at, c->asked_at + c->patience);
 }
 
 /* Chooses what t_rtx stands for from the state of the send side. Idempotent. */
@@ -74,6 +87,8 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 		c->backoff = 0;
 	c->rtx_mode = TCPL_RTX_RTO;
 	c->t_rtx = c->rto_base + tcpl_backed_off(c);
+	if (rn_unlikely(c->tries != 0))
+		c->t_rtx = in_time(c, c->t_rtx);
 	if (c->reo_at != 0 && c->reo_at < c->t_rtx) {
 		c->rtx_mode = TCPL_RTX_REO;
 		c->t_rtx = c->reo_at;
@@ -116,7 +131,9 @@ static void on_syn(struct tcpl_conn *c, struct tcpl_ev *ev)
 
 static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 {
-	if (c->tries >= c->cfg->retries) {
+	if (c->tries == 0)
+		c->asked_at = c->rto_base;
+	if (c->tries >= c->cfg->retries || too_long(c, now)) {
 		give_up(c, ev);
 		return;
 	}
@@ -131,7 +148,9 @@ static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 
 static void on_persist(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 {
-	if (c->probes >= c->cfg->retries) {
+	if (c->probes == 0)
+		c->asked_at = now;
+	if (c->probes >= c->cfg->retries || too_long(c, now)) {
 		give_up(c, ev);
 		return;
 	}
@@ -139,7 +158,7 @@ static void on_persist(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 	if (c->backoff < BACKOFF_MAX)
 		c->backoff++;
 	c->flags |= F_WIN_PROBE;
-	c->t_rtx = now + tcpl_backed_off(c);
+	c->t_rtx = in_time(c, now + tcpl_backed_off(c));
 }
 
 static void on_reo(struct tcpl_conn *c, uint64_t now)

@@ -47,6 +47,30 @@ static void bad_requests(void **state)
 	expect_refused(f, MPA_HDR_LEN);
 }
 
+/* MPA revision 1 has no depths, and 0x3FFF of revision 2 names none: the program hears of what we have. */
+static void a_peer_that_names_no_depths_does_not_have_0(void **state)
+{
+	struct mpa_policy p = { .crc = true, .ird = MPA_DEPTH_NONE, .ord = MPA_DEPTH_NONE };
+	struct rig_cfg cfg;
+	struct mpa_out out;
+
+	(void)state;
+	for (p.rev = 1; p.rev <= 2; p.rev++) {
+		rig_defaults(&cfg);
+		cfg.manual = true;
+		open_bench(0, &cfg);
+		rig_raw_connect(B.r, 0);
+		assert_int_equal(mpa_neg_request(&p, NULL, 0, &out), MPA_NEG_OK);
+		send_bytes(out.buf, out.len);
+		rig_settle(B.r);
+		const struct qp_fx *fx = rig_fx(B.r, 1, QP_FX_CONNECT_REQUEST);
+		assert_non_null(fx);
+		assert_int_equal(fx->ird, cfg.ird);
+		assert_int_equal(fx->ord, cfg.ord);
+		close_bench();
+	}
+}
+
 static void request_never_comes(void **state)
 {
 	(void)state;
@@ -289,6 +313,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_requests),
+		cmocka_unit_test(a_peer_that_names_no_depths_does_not_have_0),
 		cmocka_unit_test(request_never_comes),
 		cmocka_unit_test(reply_never_comes),
 		cmocka_unit_test(reply_split_and_merged),

@@ -84,7 +84,7 @@ static void attributes_are_changed_and_asked_for(void **state)
 	assert_int_equal(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT), 0);
 	assert_int_equal(f->limit, 5);
 	assert_int_equal(ibv_query_srq(srq, &a), 0);
-	assert_true(a.max_wr == 16 && a.max_sge == 3 && a.srq_limit == 5);
+	assert_true(a.max_wr == 16 && a.max_sge == 1 && a.srq_limit == 5);
 	a.srq_limit = 17;
 	assert_int_equal(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT), EINVAL);
 	assert_int_equal(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR), EOPNOTSUPP);

@@ -230,6 +230,7 @@ static int begin(void **state)
 	rnicd.n_workers = WORKERS;
 	for (uint32_t i = 0; i < 2; i++) {
 		port[i].cfg = &port_cfg[i];
+		port_cfg[i].ip.b[10] = port_cfg[i].ip.b[11] = 0xff; /* IPv4 */
 		rnicd.port[i] = &port[i];
 	}
 	memset(ring, 0, sizeof(ring));
@@ -423,10 +424,30 @@ static void listeners_of_one_user_leave_room(void **state)
 
 static bool port_is_free(uint32_t dev, uint16_t p)
 {
-	if (!cm_port_take(dev, p))
+	if (!cm_port_take(dev, CM_IP4, p))
 		return false;
-	cm_port_give(dev, p);
+	cm_port_give(dev, CM_IP4, p);
 	return true;
+}
+
+/* The wildcards of the families have ports of their own; that of IPv6 stands for both unless told otherwise. */
+static void a_family_does_not_take_the_ports_of_the_other(void **state)
+{
+	const struct ipc_addr any4 = { .ip = { [10] = 0xff, [11] = 0xff }, .port = 20003 }, any6 = { .port = 20003 };
+	uint32_t four = new_id(), six = new_id(), both = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = four, .addr = any4), 0);
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = any6), EADDRINUSE);
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = six, .addr = any6, .own_family = 1), 0);
+	assert_true(destroyed(four));
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = any6), EADDRINUSE);
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = addr(10, 1, 20003)), 0);
+	/* no device of the id's family leads there */
+	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = six, .dst = addr(10, 2, 9)), 0);
+	assert_true(destroyed(six));
+	assert_true(destroyed(both));
+	assert_true(port_is_free(0, 20003) && port_is_free(1, 20003));
 }
 
 static void an_address_that_no_device_reaches_keeps_no_port(void **state)
@@ -473,6 +494,7 @@ int main(void)
 		T(a_request_beyond_its_users_share_leaves_no_id),
 		T(listeners_of_one_user_leave_room),
 		T(an_address_that_no_device_reaches_keeps_no_port),
+		T(a_family_does_not_take_the_ports_of_the_other),
 		T(an_id_that_goes_gives_back_no_port_of_others),
 	};
 

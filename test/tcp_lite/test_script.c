@@ -4,7 +4,7 @@
  *
  *	set NAME VALUE ...	before the first timed line: mss wscale sack ts ack_psh init_cwnd rcv_space hold recs
  *				chunks delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl keep_probes
- *				retries syn_retries time_wait fin_wait challenge cwnd_max (times as below),
+ *				retries syn_retries patience time_wait fin_wait challenge cwnd_max (times as below),
  *				cc newreno|cubic
  *	+TIME COMMAND		the clock moves on by TIME (0, 5us, 10ms, 2s, 3d), due timers run, then:
  *	  connect | listen	active open | the next SYN is accepted
@@ -58,7 +58,7 @@ struct run {
 	uint32_t q_head, q_tail;
 	struct tcpl_turns turns;
 	uint32_t events, acked, got, last_ts;
-	uint64_t next_ref, next_pkt;
+	uint64_t next_ref, next_pkt, patience;
 	enum tcpl_verdict verdict;
 	char err[512];
 };
@@ -413,21 +413,20 @@ static void set(struct run *r, char *p)
 			{ "keep_intvl", NULL, NULL, NULL, &c->keep_intvl_ns },
 			{ "time_wait", NULL, NULL, NULL, &c->time_wait_ns },
 			{ "fin_wait", NULL, NULL, NULL, &c->fin_wait_ns },
+			{ "patience", NULL, NULL, NULL, &r->patience },
 		};
-		bool found = false;
-		for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {
-			if (strcmp(t[i].name, k) != 0)
-				continue;
-			found = true;
-			if (t[i].u8)
-				*t[i].u8 = (uint8_t)n;
-			else if (t[i].b)
-				*t[i].b = n != 0;
-			else if (t[i].u32)
-				*t[i].u32 = n;
-			else
-				*t[i].t = duration(v);
-		}
+		uint32_t i = 0;
+		while (i < RN_ARRAY_LEN(t) && strcmp(t[i].name, k) != 0)
+			i++;
+		bool found = i < RN_ARRAY_LEN(t);
+		if (found && t[i].u8)
+			*t[i].u8 = (uint8_t)n;
+		else if (found && t[i].b)
+			*t[i].b = n != 0;
+		else if (found && t[i].u32)
+			*t[i].u32 = n;
+		else if (found)
+			*t[i].t = duration(v);
 		if (strcmp(k, "mss") == 0)
 			c->mss = (uint16_t)n;
 		else if (strcmp(k, "cc") == 0)
@@ -601,6 +600,7 @@ static void timed(struct run *r, char *p)
 	if (!r->begun) {
 		tcpl_init(&r->c, &r->cfg, &r->mem);
 		tcpl_set_turns(&r->c, &r->turns);
+		tcpl_set_patience(&r->c, r->patience);
 		r->begun = true;
 	}
 	advance(r, duration(when + 1));

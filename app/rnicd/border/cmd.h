@@ -117,8 +117,8 @@ struct cmd_qp {
 	bool orphan; /* DESTROY: its client is dying: what is posted is not sent, its connection lives on without it */
 	bool has_state; /* CREATE, MODIFY: state is to be entered */
 	enum qp_state state;
-	uint32_t port;       /* CREATE: index of the device */
-	struct qp_tune tune; /* MODIFY */
+	uint32_t port;            /* CREATE: index of the device */
+	struct qp_tune tune, was; /* MODIFY; was: what stays when the state cannot be entered */
 	/* results */
 	enum qp_verdict verdict;
 	uint64_t seen; /* LEAVE, DESTROY: time of the turn; LATER compares with it */
@@ -148,10 +148,12 @@ struct cmd_send_out {
 
 struct cmd_listen {
 	uint32_t first, last; /* devices [first, last) */
+	uint32_t without;     /* bit mask of devices: there not, their addresses are of another family */
 	uint16_t lport;
 	uint16_t backlog; /* connections without a Request at once, on each worker; 0: 64 */
 	uint32_t flags;   /* RC_* of its connections */
 	uint8_t rev;      /* MPA revision; 0: as configured */
+	uint8_t tos;      /* of the packets of its connections */
 	uint64_t owner;   /* of the listener: named by the first effect of each of its connections */
 	enum conn_verdict
 		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
@@ -188,6 +190,7 @@ struct cmd_conn_join {
 	uint16_t ird, ord;
 	const uint8_t *priv;
 	uint16_t priv_len;
+	uint8_t tos; /* of the connection's packets from now on; not of REJECT */
 	/* result; QP_BAD_STATE: the connection has closed, or the QP is in no state for it. REJECT: QP_OK then */
 	enum qp_verdict qv;
 };

@@ -19,6 +19,7 @@ struct conn_addr {
 	uint32_t port; /* index of the device */
 	struct pkt_addr local, remote;
 	uint16_t lport, rport; /* host order */
+	uint8_t tos;           /* of its packets; belongs to no flow's key */
 };
 
 /* What a worker's flow table looks for. */

@@ -69,6 +69,8 @@ enum rnicd_congestion { RNICD_CUBIC, RNICD_NEWRENO, RNICD_BBR }; /* in the order
 
 enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of the key's words */
 
+enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
+
 /* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
 struct rnicd_impair_cfg {
 	uint32_t loss;
@@ -119,7 +121,14 @@ struct rnicd_port_cfg {
 	uint64_t qp_keepalive_ns; /* the same, of connections without connection manager */
 	bool pacing;              /* what cwnd allows leaves over the round trip */
 	bool roce;                /* the device shows itself as a RoCE adapter; the wire stays iWARP */
+	uint8_t rnr;              /* enum rnicd_rnr: what becomes of a message that finds no receive */
 };
+
+/* Whether a message that finds no receive posted waits for one; else the connection ends (RFC 5040, 5.4). */
+static inline bool rnicd_rnr_waits(const struct rnicd_port_cfg *cfg)
+{
+	return cfg->rnr == RNICD_RNR_WAIT || (cfg->rnr == RNICD_RNR_AUTO && cfg->roce);
+}
 
 struct rnicd_cfg {
 	struct rnicd_port_cfg port[RNICD_MAX_PORTS];

@@ -128,6 +128,12 @@ enum client_qp_state {
 	CLIENT_QP_ENDING    /* is being destroyed, until the end */
 };
 
+/* What a client may change of a queue pair; all of it or nothing. */
+struct client_qp_attr {
+	uint32_t access, ird, ord, qkey;
+	uint64_t rnr_ns, silence_ns; /* of struct qp */
+};
+
 struct client_qp {
 	struct owner owner;
 	struct cmd cmd; /* one at a time */
@@ -136,8 +142,8 @@ struct client_qp {
 	uint32_t qpn;
 	uint32_t worker;
 	uint32_t db_bit;
-	uint32_t slots; /* counted against the quota */
-	uint32_t access, ird, ord, qkey;
+	uint32_t slots;                /* counted against the quota */
+	struct client_qp_attr at, was; /* was: while a change is under way, what is true again if that fails */
 	uint64_t cookie;
 	struct client_pd *pd;
 	struct client_cq *scq, *rcq;
@@ -149,7 +155,6 @@ struct client_qp {
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	enum client_qp_state state;
-	uint64_t rnr_ns; /* of struct qp */
 	uint32_t target; /* worker it moves to */
 	struct span shm, sq, rq;
 	void (*then)(struct client_qp *q); /* LEAVING, ARRIVING: when it is there; ENDING: when it is over */
@@ -315,6 +320,7 @@ void client_destroy_qp(struct client *c);
 /* Destroys it; answers the client when the client is not dying. The QP is FREE. */
 void client_qp_end(struct client_qp *q);
 /* What the client may have changed, as the engine gets it. tell_drained is false. */
+void client_qp_silence(struct client_qp *q, uint32_t timeout, uint32_t retry_cnt); /* as in ipc_modify_qp */
 struct qp_tune client_qp_tune(const struct client_qp *q);
 /* rnr_retry 0..7 and the timer's code; takes effect with the worker's next command on it. */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer);

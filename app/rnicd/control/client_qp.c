@@ -20,6 +20,8 @@
 #define RNR_UNIT_NS  (10 * RN_NS_PER_US)
 #define RNR_LEAST_NS (100 * RN_NS_PER_MS)
 
+#define SILENCE_LEAST_NS RN_NS_PER_S
+
 static struct rn_list by_qpn[QPN_HASH];
 
 /* ---- numbers ---- */
@@ -157,25 +159,42 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	return NULL;
 }
 
-/* A peer's rnr_retry is not known here; most programs have 7. iWARP knows no such patience. */
-static uint64_t rnr_default(const struct client_qp *q) { return rnicd.port[q->pd->dev]->cfg->roce ? RN_NEVER : 0; }
+/* A peer's rnr_retry is not known here; most programs have 7. */
+static uint64_t rnr_default(const struct client_qp *q)
+{
+	return rnicd_rnr_waits(rnicd.port[q->pd->dev]->cfg) ? RN_NEVER : 0;
+}
 
 /*
  * The patience of a receiver: on InfiniBand the sender's, which tries so often and waits each time as long as the
- * receiver's timer says (IBTA, 9.7.5.2.8). Not less than a process needs to get its CPU back.
+ * receiver's timer says (IBTA, 9.7.5.2.8). Not less than a process needs to get its CPU back. Programs of an iWARP
+ * device know nothing of rnr_retry and leave it 0: there a message waits without end, where the port says so.
  */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 {
 	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
 
-	q->rnr_ns = rnr_default(q);
-	if (q->rnr_ns != 0 && retry < RNR_FOR_GOOD)
-		q->rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
+	q->at.rnr_ns = rnr_default(q);
+	if (q->at.rnr_ns != 0 && retry < RNR_FOR_GOOD && rnicd.port[q->pd->dev]->cfg->roce)
+		q->at.rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
+}
+
+/*
+ * How long a peer that answers nothing is waited for. An adapter sends so often and waits each time between one and
+ * four time-outs (IBTA, 9.7.6.1.3). Not less than a machine needs to give a process its CPU back; 0: TCP's own.
+ */
+void client_qp_silence(struct client_qp *q, uint32_t timeout, uint32_t retry_cnt)
+{
+	const uint64_t ns = 4 * (UINT64_C(4096) << (timeout & 31)) * ((retry_cnt & 7) + 1);
+
+	q->at.silence_ns = timeout == 0 ? 0 : rn_max_u64(ns, SILENCE_LEAST_NS);
 }
 
 struct qp_tune client_qp_tune(const struct client_qp *q)
 {
-	return (struct qp_tune){ .access = q->access, .qkey = q->qkey, .rnr_ns = q->rnr_ns };
+	return (struct qp_tune){
+		.access = q->at.access, .qkey = q->at.qkey, .rnr_ns = q->at.rnr_ns, .silence_ns = q->at.silence_ns
+	};
 }
 
 /* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
@@ -200,8 +219,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				 .scq = table_get(&c->cq, r->send_cq),
 				 .rcq = table_get(&c->cq, r->recv_cq),
 				 .srq = table_get(&c->srq, r->srq),
-				 .access = QP_ACC_REMOTE };
-	q->rnr_ns = rnr_default(q);
+				 .at.access = QP_ACC_REMOTE };
+	q->at.rnr_ns = rnr_default(q);
 	struct qp_attr a = {
 		.owner = owner_new(),
 		.qpn = q->qpn,
@@ -211,7 +230,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.rcq = q->rcq->cq,
 		.srq = q->srq != NULL ? q->srq->srq : NULL,
 		.sig_all = r->sig_all != 0,
-		.access = q->access,
+		.access = q->at.access,
 		.type = q->datagram ? QP_UD : QP_RC,
 		.max_msg = q->datagram ? ud_mtu(rnicd.port[q->pd->dev]) : 0,
 		.sparing = rnicd.port[q->pd->dev]->cfg->roce,
@@ -328,6 +347,7 @@ static void modified(struct cmd *cmd)
 	if (!client_qp_give_back(q))
 		return;
 	if (did.verdict != QP_OK) {
+		q->at = q->was;
 		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
 			     qp_state_name(qp_get_state(q->qp)));
 	} else if ((r->mask & IPC_QP_ATTR_DEST) != 0 && !oob_begin(q, r)) {
@@ -381,23 +401,30 @@ void client_modify_qp(struct client *c)
 		client_error(c, EOPNOTSUPP, "queue pair: %s", no);
 		return;
 	}
+	q->was = q->at;
+	const struct qp_tune was = client_qp_tune(q);
 	if ((r->mask & IPC_QP_ATTR_ACCESS) != 0)
-		q->access = r->access & QP_ACC_ALL;
+		q->at.access = r->access & QP_ACC_ALL;
 	if ((r->mask & IPC_QP_ATTR_IRD) != 0)
-		q->ird = r->ird;
+		q->at.ird = r->ird;
 	if ((r->mask & IPC_QP_ATTR_ORD) != 0)
-		q->ord = r->ord;
+		q->at.ord = r->ord;
 	if ((r->mask & IPC_QP_ATTR_QKEY) != 0)
-		q->qkey = r->qkey;
+		q->at.qkey = r->qkey;
 	const bool has_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
-	if (has_state && r->state == QP_S_RESET)
-		q->rnr_ns = rnr_default(q);
+	if (has_state && r->state == QP_S_RESET) {
+		q->at.rnr_ns = rnr_default(q);
+		q->at.silence_ns = 0;
+	}
 	if ((r->mask & IPC_QP_ATTR_RNR) != 0)
 		client_qp_rnr(q, r->rnr_retry, r->rnr_timer);
+	if ((r->mask & IPC_QP_ATTR_RETRY) != 0)
+		client_qp_silence(q, r->timeout, r->retry_cnt);
 	if (has_state && (r->state == QP_S_RESET || r->state == QP_S_ERR))
 		oob_leave(q);
 	q->cmd.qp = client_qp_args(q);
 	q->cmd.qp.tune = client_qp_tune(q);
+	q->cmd.qp.was = was;
 	q->cmd.qp.has_state = has_state;
 	q->cmd.qp.state = (enum qp_state)r->state;
 	q->cmd.qp.tune.tell_drained = (r->mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && has_state && r->state == QP_S_SQD;
@@ -416,7 +443,8 @@ void client_query_qp(struct client *c)
 	/* Connected as soon as both are in RTR; the client has not gone further yet. */
 	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
 		state = QP_S_RTR;
-	struct ipc_msg m = { .query_qp_ok = { .state = state, .access = q->access, .ird = q->ird, .ord = q->ord } };
+	struct ipc_msg m = { .query_qp_ok = {
+				     .state = state, .access = q->at.access, .ird = q->at.ird, .ord = q->at.ord } };
 	client_answer(c, &m, IPC_MSG_LEN(query_qp_ok));
 }
 

@@ -75,6 +75,8 @@ struct cm_id {
 	uint32_t dev; /* CM_NO_DEV: none yet, or listening on all */
 	struct ipc_addr local, remote;
 	bool has_port;        /* local.port is taken by this id (cm_port.c) */
+	uint8_t families;     /* CM_IP4, CM_IP6: of the addresses it stands for, and of its port */
+	uint8_t tos;          /* LISTENING: of its connections */
 	bool disconnected;    /* has been told so */
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
 	struct rn_list joins; /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
@@ -166,13 +168,18 @@ struct cm_conn *cm_conn_of(uint64_t key);
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port);
 /* A port below CM_PORT_FREE, which rnicd's own connections leave from (oob.h); 0: all are taken. */
 uint16_t cm_port_own(uint32_t dev);
-/* TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. False: in use. */
-bool cm_port_take(uint32_t dev, uint16_t port);
-void cm_port_give(uint32_t dev, uint16_t port);
-/* A port that was taken on all devices is from now on taken on dev alone. */
-void cm_port_narrow(uint32_t dev, uint16_t port);
+/*
+ * TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4 and CM_IP6 are apart, so
+ * each wildcard may be bound to a port (RFC 3493, 5.3). False: in use.
+ */
+enum { CM_IP4 = 1 << 0, CM_IP6 = 1 << 1 };
+uint8_t cm_family_of(uint32_t dev); /* of the device's address */
+bool cm_port_take(uint32_t dev, uint32_t families, uint16_t port);
+void cm_port_give(uint32_t dev, uint32_t families, uint16_t port);
+/* A port that was taken on all devices is from now on taken on dev alone, in the family of its address. */
+void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port);
 /* Takes a free one; 0: all are in use. */
-uint16_t cm_port_any(uint32_t dev);
+uint16_t cm_port_any(uint32_t dev, uint32_t families);
 /* The next ephemeral port to try for a connection; does not take it: connections of different peers may share one. */
 uint16_t cm_port_next(uint32_t dev);
 

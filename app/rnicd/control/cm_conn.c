@@ -97,6 +97,7 @@ struct op {
 	struct loop_timer wait;
 	void (*go)(struct op *o);
 	uint16_t ird, ord;
+	uint8_t tos;
 	uint16_t priv_len;
 	uint8_t priv[IPC_PRIV_MAX];
 };
@@ -166,8 +167,11 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type t
 	o->ord = (uint16_t)rn_min_u32(r->param.ord, p->max_ord);
 	o->priv_len = r->param.priv_len;
 	memcpy(o->priv, r->param.priv, o->priv_len);
-	if (q != NULL)
+	o->tos = r->param.tos;
+	if (q != NULL) {
 		client_qp_rnr(q, r->param.rnr_retry, 0); /* a CM sets no timer: its longest */
+		client_qp_silence(q, r->param.timeout, r->param.retry_cnt);
+	}
 	return o;
 }
 
@@ -321,7 +325,7 @@ void cm_connect(struct client *c)
 	o->policy = conn_policy(rnicd.port[id->dev]);
 	o->policy.ird = o->ird;
 	o->policy.ord = o->ord;
-	o->addr = (struct conn_addr){ .port = id->dev, .rport = id->remote.port };
+	o->addr = (struct conn_addr){ .port = id->dev, .rport = id->remote.port, .tos = o->tos };
 	memcpy(o->addr.local.b, id->local.ip, 16);
 	memcpy(o->addr.remote.b, id->remote.ip, 16);
 	client_hold(c);
@@ -363,6 +367,7 @@ static void accept_go(struct op *o)
 					      .tune = &o->tune,
 					      .ird = o->ird,
 					      .ord = o->ord,
+					      .tos = o->tos,
 					      .priv = o->priv,
 					      .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);

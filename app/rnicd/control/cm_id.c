@@ -52,6 +52,7 @@ struct cm_id *cm_id_new(struct client *c, struct client_chan *chan)
 	id->c = c;
 	id->chan = chan;
 	id->dev = CM_NO_DEV;
+	id->families = CM_IP4 | CM_IP6;
 	chan->users++;
 	return id;
 }
@@ -68,7 +69,7 @@ void cm_id_free(struct cm_id *id)
 	cm_joins_end(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)
-		cm_port_give(id->dev, id->local.port);
+		cm_port_give(id->dev, id->families, id->local.port);
 	if (id->listener != NULL && id->state == CM_REQUESTED)
 		id->listener->requests--;
 	owner_del(&id->owner);
@@ -151,6 +152,17 @@ void cm_addr_own(struct ipc_addr *a)
 		memcpy(a->ip, rnicd.port[0]->cfg->ip.b, sizeof(a->ip));
 }
 
+/* The wildcard of IPv6 stands for IPv4 too, unless it is to keep to its own. */
+static uint8_t families_of(const struct ipc_cm_bind *r, uint32_t dev)
+{
+	struct pkt_addr a;
+
+	if (dev != CM_NO_DEV)
+		return cm_family_of(dev);
+	memcpy(a.b, r->addr.ip, sizeof(a.b));
+	return pkt_addr_is_ip4(&a) ? CM_IP4 : r->own_family != 0 ? CM_IP6 : CM_IP4 | CM_IP6;
+}
+
 void cm_bind(struct client *c)
 {
 	struct ipc_addr a = c->req.cm_bind.addr;
@@ -178,15 +190,17 @@ void cm_bind(struct client *c)
 		client_error(c, EACCES, "port %u: %s", a.port, no);
 		return;
 	}
+	const uint8_t families = families_of(&c->req.cm_bind, dev);
 	if (a.port == 0)
-		a.port = cm_port_any(dev);
-	else if (!cm_port_take(dev, a.port))
+		a.port = cm_port_any(dev, families);
+	else if (!cm_port_take(dev, families, a.port))
 		a.port = 0;
 	if (a.port == 0) {
 		client_error(c, EADDRINUSE, "port %u is in use", c->req.cm_bind.addr.port);
 		return;
 	}
 	id->dev = dev;
+	id->families = families;
 	id->local = a;
 	id->has_port = true;
 	cm_set_state(id, CM_BOUND);

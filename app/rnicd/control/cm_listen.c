@@ -8,12 +8,17 @@
 #define BACKLOG_DEFAULT 128u
 #define BACKLOG_MAX     4096u
 
+_Static_assert(RNICD_MAX_PORTS <= 32, "a bit of cmd_listen.without for each device");
+
 struct op {
 	struct cmd cmd;
 	struct cm_id *id;
 };
 
-static uint32_t devs(const struct op *o) { return o->cmd.listen.last - o->cmd.listen.first; }
+static uint32_t devs(const struct op *o)
+{
+	return o->cmd.listen.last - o->cmd.listen.first - (uint32_t)__builtin_popcount(o->cmd.listen.without);
+}
 
 static void undone(struct cmd *cmd)
 {
@@ -58,6 +63,10 @@ static struct op *op_new(struct cm_id *id, enum cmd_type type, void (*done)(stru
 	o->cmd.listen.first = id->dev == CM_NO_DEV ? 0 : id->dev;
 	o->cmd.listen.last = id->dev == CM_NO_DEV ? rnicd.n_ports : id->dev + 1;
 	o->cmd.listen.lport = id->local.port;
+	o->cmd.listen.tos = id->tos;
+	for (uint32_t d = o->cmd.listen.first; d < o->cmd.listen.last; d++)
+		if ((id->families & cm_family_of(d)) == 0)
+			o->cmd.listen.without |= UINT32_C(1) << d;
 	return o;
 }
 
@@ -72,11 +81,12 @@ void cm_listen(struct client *c)
 		return;
 	}
 	if (!id->has_port) {
-		id->local.port = cm_port_any(id->dev);
+		id->local.port = cm_port_any(id->dev, id->families);
 		id->has_port = id->local.port != 0;
 	}
 	id->backlog = c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT
 						    : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
+	id->tos = (uint8_t)c->req.cm_listen.tos;
 	if (id->udp) {
 		cm_sidr_listen(c, id);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP port numbers of each device: those of listeners and of ids that are bound to one. */
+/* TCP port numbers of each device and family: those of listeners and of ids that are bound to one. */
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -10,9 +10,20 @@
 #define FIRST 32768u
 #define LAST  60999u
 
-static uint64_t taken[RNICD_MAX_PORTS][65536 / 64];
+#define FAMILIES 2u
 
-static bool is_taken(uint32_t dev, uint16_t port) { return (taken[dev][port / 64] >> (port % 64) & 1) != 0; }
+static uint64_t taken[FAMILIES][RNICD_MAX_PORTS][65536 / 64];
+
+/* families: CM_IP4, CM_IP6 or both */
+static bool is_taken(uint32_t dev, uint32_t families, uint16_t port)
+{
+	for (uint32_t f = 0; f < FAMILIES; f++)
+		if ((families >> f & 1) != 0 && (taken[f][dev][port / 64] >> (port % 64) & 1) != 0)
+			return true;
+	return false;
+}
+
+uint8_t cm_family_of(uint32_t dev) { return pkt_addr_is_ip4(&rnicd.port[dev]->cfg->ip) ? CM_IP4 : CM_IP6; }
 
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
 {
@@ -35,37 +46,40 @@ uint16_t cm_port_own(uint32_t dev)
 		at = 1;
 	for (uint32_t i = 1; i < CM_PORT_FREE; i++) {
 		uint16_t p = (uint16_t)(1 + ++at % (CM_PORT_FREE - 1));
-		if (!is_taken(dev, p))
+		if (!is_taken(dev, cm_family_of(dev), p))
 			return p;
 	}
 	return 0;
 }
 
-bool cm_port_take(uint32_t dev, uint16_t port)
+bool cm_port_take(uint32_t dev, uint32_t families, uint16_t port)
 {
 	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;
 
 	for (uint32_t d = first; d < last; d++)
-		if (is_taken(d, port))
+		if (is_taken(d, families, port))
 			return false;
 	for (uint32_t d = first; d < last; d++)
-		taken[d][port / 64] |= UINT64_C(1) << (port % 64);
+		for (uint32_t f = 0; f < FAMILIES; f++)
+			if ((families >> f & 1) != 0)
+				taken[f][d][port / 64] |= UINT64_C(1) << (port % 64);
 	return true;
 }
 
-void cm_port_narrow(uint32_t dev, uint16_t port)
+void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port)
 {
 	for (uint32_t d = 0; d < rnicd.n_ports; d++)
-		if (d != dev)
-			cm_port_give(d, port);
+		cm_port_give(d, d != dev ? families : families & ~(uint32_t)cm_family_of(dev), port);
 }
 
-void cm_port_give(uint32_t dev, uint16_t port)
+void cm_port_give(uint32_t dev, uint32_t families, uint16_t port)
 {
 	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;
 
 	for (uint32_t d = first; d < last; d++)
-		taken[d][port / 64] &= ~(UINT64_C(1) << (port % 64));
+		for (uint32_t f = 0; f < FAMILIES; f++)
+			if ((families >> f & 1) != 0)
+				taken[f][d][port / 64] &= ~(UINT64_C(1) << (port % 64));
 }
 
 /* Starts where nobody can guess (RFC 6056), then counts. */
@@ -83,17 +97,17 @@ uint16_t cm_port_next(uint32_t dev)
 {
 	for (uint32_t i = FIRST; i <= LAST; i++) {
 		uint16_t p = step();
-		if (!is_taken(dev, p))
+		if (!is_taken(dev, cm_family_of(dev), p))
 			return p;
 	}
 	return 0;
 }
 
-uint16_t cm_port_any(uint32_t dev)
+uint16_t cm_port_any(uint32_t dev, uint32_t families)
 {
 	for (uint32_t i = FIRST; i <= LAST; i++) {
 		uint16_t p = step();
-		if (cm_port_take(dev, p))
+		if (cm_port_take(dev, families, p))
 			return p;
 	}
 	return 0;

@@ -20,25 +20,27 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 		return id->dev;
 	if (r->has_src != 0 && !cm_addr_is_any(&r->src))
 		return dev_by_addr(r->src.ip);
-	return dev_by_route(r->dst.ip);
+	uint32_t dev = dev_by_route(r->dst.ip);
+	return dev != UINT32_MAX && (id->families & cm_family_of(dev)) == 0 ? UINT32_MAX : dev;
 }
 
 /*
- * The id is on this device from now on, with the port that it has or, when it has none, with `port` (0: none). The three
+ * The id is on this device from now on, with the port that it has or, when it has none, with `port` (0: none). The four
  * fields change together: cm_id_free() gives back what they say. False: the port is in use, and the id is what it was.
  */
 static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 {
 	if (id->has_port) {
 		if (id->dev == CM_NO_DEV)
-			cm_port_narrow(dev, id->local.port);
-	} else if (port != 0 && !cm_port_take(dev, port)) {
+			cm_port_narrow(dev, id->families, id->local.port);
+	} else if (port != 0 && !cm_port_take(dev, cm_family_of(dev), port)) {
 		return false;
 	} else {
 		id->has_port = port != 0;
 		id->local.port = port;
 	}
 	id->dev = dev;
+	id->families = cm_family_of(dev);
 	return true;
 }
 

@@ -168,7 +168,8 @@ void cm_sidr_listen_end(struct cm_id *id) { rn_list_remove(&listeners, &id->wait
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 {
 	rn_list_each(struct cm_id, l, &listeners, wait) {
-		if (l->local.port == port && (l->dev == dev || l->dev == CM_NO_DEV))
+		if (l->local.port == port && (l->dev == dev || l->dev == CM_NO_DEV) &&
+		    (l->families & cm_family_of(dev)) != 0)
 			return l;
 	}
 	return NULL;
@@ -261,7 +262,7 @@ void cm_sidr_accept(struct client *c, struct cm_id *id)
 		return;
 	s->says.status = UDPL_SIDR_VALID;
 	s->says.qpn = q->qpn;
-	s->says.qkey = q->qkey;
+	s->says.qkey = q->at.qkey;
 	answer(id, CM_CONNECTED);
 }
 

@@ -20,6 +20,7 @@ static const char *const level_words[] = { "error", "warning", "info", "debug", 
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
 static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", NULL };
+static const char *const rnr_words[] = { "auto", "wait", "end", NULL };
 
 static bool half(char *why, const char *text)
 {
@@ -333,6 +334,10 @@ const struct conf_key conf_keys_port[] = {
 	  CONF_OWN, .own = own_keepalive },
 	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
 	  PORT(roce), .words = personality_words },
+	{ "rnr", "auto",
+	  "a message that finds no receive posted: wait for one, or end the connection (RFC 5040); auto: wait with "
+	  "personality roce",
+	  CONF_WORD, PORT(rnr), .words = rnr_words },
 	{ NULL }
 };
 

@@ -78,6 +78,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.max_rd_atomic = rn_min_u32(cfg->max_ird, cfg->max_ord),
 		.max_mr_size = DEV_MAX_MR_SIZE,
 		.roce = cfg->roce,
+		.rnr_waits = rnicd_rnr_waits(cfg),
 		.max_groups = ud_mtu(p) != 0 ? DEV_MAX_GROUPS : 0,
 		.max_group_qps = ud_mtu(p) != 0 ? DEV_GROUP_QPS : 0,
 		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),

@@ -88,6 +88,7 @@ static bool open_conn(struct oob *o)
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
 	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .rport = rnicd.port[dev]->cfg->qp_port };
 	a.lport = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS ? cm_port_own(dev) : cm_port_next(dev);
+	a.tos = o->tos;
 	if (o->self)
 		a.rport = a.lport;
 	memcpy(a.remote.b, o->peer, sizeof(o->peer));
@@ -195,6 +196,7 @@ static void send_join(struct oob *o)
 					      .client = q->c->wc[q->worker],
 					      .ird = p->max_ird,
 					      .ord = p->max_ord,
+					      .tos = o->tos,
 					      .priv = o->priv,
 					      .priv_len = sizeof(o->priv) };
 	client_qp_command(q, CMD_CONN_JOIN, joined);
@@ -315,6 +317,7 @@ bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
 	}
 	o->q = q;
 	o->peer_qpn = r->dest_qpn;
+	o->tos = r->tos;
 	o->self = r->dest_qpn == q->qpn && memcmp(o->peer, rnicd.port[q->pd->dev]->cfg->ip.b, sizeof(o->peer)) == 0;
 	o->active = o->self || larger(q, o->peer, r->dest_qpn);
 	o->patience_ns = RN_NEVER;

@@ -50,6 +50,7 @@ struct oob {
 	bool due;         /* JOINING: waits until the command on the QP is back */
 	uint8_t peer[16]; /* IP address */
 	uint32_t peer_qpn;
+	uint8_t tos;                /* of the connection's packets */
 	uint64_t cookie;            /* active: of the attempt under way */
 	struct cm_conn *k;          /* OPENING to UP */
 	struct cmd_conn which;      /* JOINING: k's, which may go meanwhile */

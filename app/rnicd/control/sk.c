@@ -264,7 +264,7 @@ static void sk_release(struct sk *s)
 	if (s->counted)
 		user_give(s->user, USER_FDS, 0, 1);
 	if (s->has_port)
-		cm_port_give(s->dev, s->local.port);
+		cm_port_give(s->dev, CM_IP4 | CM_IP6, s->local.port);
 	user_put(s->user);
 	free(s);
 }

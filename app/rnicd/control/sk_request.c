@@ -91,8 +91,8 @@ static void sk_bind(struct client *c)
 	s->dev = dev;
 	s->local = r.addr;
 	if (r.addr.port == 0)
-		s->local.port = cm_port_any(dev);
-	s->has_port = r.addr.port == 0 ? s->local.port != 0 : cm_port_take(dev, r.addr.port);
+		s->local.port = cm_port_any(dev, CM_IP4 | CM_IP6);
+	s->has_port = r.addr.port == 0 ? s->local.port != 0 : cm_port_take(dev, CM_IP4 | CM_IP6, r.addr.port);
 	s->gone = true; /* until it has a descriptor */
 	if (!s->has_port) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);

@@ -183,7 +183,7 @@ static void tell_qp(struct rte_tel_data *d, const struct client_qp *q)
 	TEXT(d, "state", qp_state_name(qp_get_state(q->qp)));
 	U64(d, "vendor_err", qp_get_vendor_err(q->qp));
 	U64(d, "flushed", qp_get_flushed(q->qp));
-	U64(d, "access", q->access);
+	U64(d, "access", q->at.access);
 }
 
 static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)

@@ -50,6 +50,8 @@ static void qp_change(struct rnicd_worker *w, struct cmd_qp *q)
 {
 	qp_set(q->qp, &q->tune);
 	q->verdict = q->has_state ? worker_qp_modify(w, q->qp, q->state) : QP_OK;
+	if (q->verdict != QP_OK)
+		qp_set(q->qp, &q->was);
 }
 
 static void qp_leave(struct rnicd_worker *w, struct cmd_qp *q)

@@ -6,10 +6,13 @@
 #include "border/policy.h"
 #include "plane/worker_int.h"
 
+static bool listens_on(const struct cmd_listen *l, uint32_t dev) { return (l->without >> dev & 1) == 0; }
+
 static void unlisten(struct rnicd_worker *w, const struct cmd_listen *l, uint32_t devs)
 {
 	for (uint32_t d = l->first; d < l->first + devs; d++)
-		conn_unlisten(w, d, l->lport);
+		if (listens_on(l, d))
+			conn_unlisten(w, d, l->lport);
 }
 
 static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
@@ -18,9 +21,12 @@ static void listen_all(struct rnicd_worker *w, struct cmd_listen *c)
 
 	*v = CONN_OK;
 	for (uint32_t d = c->first; d < c->last; d++) {
+		if (!listens_on(c, d))
+			continue;
 		struct conn_listen l = { .port = d,
 					 .lport = c->lport,
 					 .backlog = c->backlog,
+					 .tos = c->tos,
 					 .flags = c->flags,
 					 .owner = c->owner,
 					 .policy = conn_policy(rnicd.port[d]) };
@@ -64,6 +70,7 @@ static void conn_join(struct rnicd_worker *w, struct cmd_conn_join *j)
 	if (!conn_here(&j->which))
 		return;
 	conn_set_client(conn, j->client);
+	conn_set_tos(conn, j->tos);
 	if (j->tune != NULL)
 		qp_set(j->qp, j->tune);
 	j->qv = rc_is_passive(conn) ? rc_accept(&w->tcp.rc, conn, &a) : rc_attach(&w->tcp.rc, conn, j->qp);

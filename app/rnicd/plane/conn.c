@@ -9,7 +9,6 @@
 #include "plane/worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
-#define SETUPS_KEPT     8u /* one in so many set-ups is kept from connections that have not sent a Request */
 /*
  * Resets and cookies for strangers, and connections that came to nothing: what they cost is taken from the connections
  * that there are.
@@ -18,6 +17,7 @@
 #define ANSWERS_AT_ONCE 1000u                /* after a pause */
 #define COOKIE_LIFE_NS  (137 * RN_NS_PER_S)  /* tcpl.h: a cookie lives 68 to 137 s */
 
+#define TOS_DSCP      0xfcu
 #define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
 
 /* Constant after start; [1]: of connections without connection manager. */
@@ -54,6 +54,8 @@ const struct tcpl_cfg *conn_tcp_cfg(uint32_t port) { return tcp_of(port, 0); }
 const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr; }
 
 void conn_set_client(struct rc *c, struct worker_client *client) { conn_of(c)->client = client; }
+
+void conn_set_tos(struct rc *c, uint8_t tos) { pkt_tcp_template_set_tos(&conn_of(c)->tmpl, tos & TOS_DSCP); }
 
 bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
 {
@@ -106,6 +108,7 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 	struct pkt_flow f = {
 		.l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport, .dport = a->rport
 	};
+	f.tos = a->tos & TOS_DSCP;
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
 	c->neigh = NULL;
@@ -137,37 +140,49 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 	return CONN_OK;
 }
 
-static void half_open_end(struct rnicd_worker *w, struct conn *c)
-{
-	struct listener *l = c->listener;
-
-	if (l == NULL)
-		return;
-	rn_list_remove(&l->half, &c->half);
-	rn_list_remove(&w->half_open, &c->half_any);
-	l->half_open--;
-	c->listener = NULL;
-}
-
 static void conn_free(struct rnicd_worker *w, struct conn *c)
 {
 	rn_wheel_disarm(&w->wheel, &c->timer);
 	flow_del(&w->flows, &c->flow);
 	if (c->neigh != NULL)
 		c->neigh->users--;
-	half_open_end(w, c);
+	conn_established(&c->qc.rc);
 	c->neigh = NULL;
 	c->client = NULL;
 	c->dead = false;
 	rn_list_push_front(&w->conn_free, &c->link);
 }
 
-static void half_open_put(struct rnicd_worker *w, struct listener *l, struct conn *c)
+static void half_open_put(struct listener *l, struct conn *c)
 {
 	c->listener = l;
-	rn_list_push_back(&l->half, &c->half);
-	rn_list_push_back(&w->half_open, &c->half_any);
+	c->half_next = NULL;
+	c->half_prev = l->half_last;
+	if (l->half_last != NULL)
+		l->half_last->half_next = c;
+	else
+		l->half_first = c;
+	l->half_last = c;
 	l->half_open++;
+}
+
+void conn_established(struct rc *qc)
+{
+	struct conn *c = conn_of(qc);
+	struct listener *l = c->listener;
+
+	if (l == NULL)
+		return;
+	if (c->half_prev != NULL)
+		c->half_prev->half_next = c->half_next;
+	else
+		l->half_first = c->half_next;
+	if (c->half_next != NULL)
+		c->half_next->half_prev = c->half_prev;
+	else
+		l->half_last = c->half_prev;
+	l->half_open--;
+	c->listener = NULL;
 }
 
 void conn_died(struct rnicd_worker *w, struct rc *qc)
@@ -277,13 +292,14 @@ bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port) { retu
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
 	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS); /* it has come to something */
-	half_open_end(w, conn_of(qc));
+	conn_established(qc);
 }
 
 /* Answers a segment without a connection. */
-static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+static void answer(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *m, const struct pkt *p,
 		   const struct tcpl_out *o)
 {
+	struct rnicd_port *port = rnicd.port[a->port];
 	struct rte_mbuf *out = rte_pktmbuf_alloc(port->pool);
 	if (out == NULL)
 		return;
@@ -291,6 +307,7 @@ static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct
 	struct pkt_flow f = {
 		.l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport
 	};
+	f.tos = a->tos & TOS_DSCP;
 	memcpy(f.l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	struct pkt_tcp_template t;
@@ -307,14 +324,15 @@ static void answer(struct rnicd_worker *w, struct rnicd_port *port, const struct
 		port_tx_push(&w->tx[port->index], out);
 }
 
-static void answer_rst(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+static void answer_rst(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *m, const struct pkt *p,
 		       const struct tcpl_seg *seg)
 {
+	struct rnicd_port *port = rnicd.port[a->port];
 	struct tcpl_out o = { 0 };
 
 	port->stats[w->index].rx_no_flow++;
 	if (tcpl_rst_for(seg, &o) && conn_answer_allowed(w, port))
-		answer(w, port, m, p, &o);
+		answer(w, a, m, p, &o);
 }
 
 /* Makes the connection that a SYN, or the ACK of a cookie, asks for. */
@@ -339,7 +357,7 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 		conn_free(w, c);
 		return v;
 	}
-	half_open_put(w, l, c);
+	half_open_put(l, c);
 	*out = c;
 	return QP_OK;
 }
@@ -358,26 +376,16 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 		return;
 	port->stats[w->index].syn_cookies++;
 	l->cookies_until = w->now + COOKIE_LIFE_NS;
-	answer(w, port, m, p, &o);
+	answer(w, a, m, p, &o);
 }
 
-/*
- * Peers that finish the handshake and then say nothing: the oldest makes room, of the listener that has too many, or of
- * all where many listeners together leave too little for the others. They are no forged addresses.
- */
-static struct conn *in_the_way(const struct rnicd_worker *w, const struct listener *l)
+/* Peers that finish the handshake and then say nothing: the oldest makes room. They are no forged addresses. */
+static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listener *l)
 {
-	if (l->half_open >= 4u * l->cfg.backlog)
-		return rn_list_first(&l->half, struct conn, half);
-	if (w->tcp.rc.setups_left > w->tcp.rc.cfg.setups / SETUPS_KEPT && free_conn(w) != NULL)
-		return NULL;
-	return rn_list_first(&w->half_open, struct conn, half_any);
-}
+	struct conn *oldest = l->half_first;
 
-static void evict(struct rnicd_worker *w, struct conn *oldest)
-{
-	half_open_end(w, oldest);
-	oldest->port->stats[w->index].syn_evicted++;
+	conn_established(&oldest->qc.rc);
+	port->stats[w->index].syn_evicted++;
 	rc_abort(&w->tcp.rc, &oldest->qc.rc);
 }
 
@@ -400,9 +408,12 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 {
 	struct listener *l = find_listener(w, port->index, p->dport);
 	uint8_t kind = seg->flags & (TCPL_SYN | TCPL_ACK | TCPL_RST);
-	struct conn_addr a = {
-		.port = port->index, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport
-	};
+	struct conn_addr a = { .port = port->index,
+			       .local = p->dst,
+			       .remote = p->src,
+			       .lport = p->dport,
+			       .rport = p->sport,
+			       .tos = l != NULL ? l->cfg.tos : 0 };
 	bool cookie = kind == TCPL_ACK && l != NULL && brings_cookie(w, l, &a, seg);
 	struct conn *c;
 
@@ -411,7 +422,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		return false;
 	}
 	if (l == NULL || (kind != TCPL_SYN && !cookie)) {
-		answer_rst(w, port, m, p, seg);
+		answer_rst(w, &a, m, p, seg);
 		return false;
 	}
 	if (!cookie && l->half_open >= l->cfg.backlog) {
@@ -420,15 +431,14 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	}
 	if (!cookie && !allowed(w, port, &w->strangers_at))
 		return false; /* an honest peer's TCP asks again */
-	struct conn *oldest = in_the_way(w, l);
-	if (oldest != NULL) {
-		evict(w, oldest);
+	if (l->half_open >= 4u * l->cfg.backlog) {
+		evict(w, port, l);
 		if (!worker_space(w))
 			return false;
 	}
 	switch (make_passive(w, l, &a, seg, &c)) {
 	case QP_OK: return cookie && rc_tcp_segment(&w->tcp, &c->qc, seg);
-	case QP_BAD_SEGMENT: answer_rst(w, port, m, p, seg); return false;
+	case QP_BAD_SEGMENT: answer_rst(w, &a, m, p, seg); return false;
 	case QP_BAD_ATTR:
 	case QP_BAD_STATE:
 	case QP_NO_MEMORY:

@@ -29,6 +29,9 @@ RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct co
  */
 void conn_set_client(struct rc *c, struct worker_client *client);
 
+/* The DSCP of the connection's packets from now on; the two bits of ECN are TCP's (RFC 3168), which leaves them 0. */
+void conn_set_tos(struct rc *c, uint8_t tos);
+
 /* Where a connection goes; valid until QP_FX_CLOSED. */
 const struct conn_addr *conn_addr(const struct rc *c);
 
@@ -43,6 +46,7 @@ struct conn_listen {
 	uint32_t port;
 	uint16_t lport;
 	uint16_t backlog; /* 0: 64 */
+	uint8_t tos;      /* of the packets of its connections */
 	uint32_t flags;   /* RC_* of its connections */
 	uint64_t owner;
 	struct mpa_policy policy;

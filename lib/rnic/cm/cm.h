@@ -30,6 +30,7 @@ struct rnic_cm_channel {
 #define CM_PRIV_ACCEPT  196u
 #define CM_PRIV_REJECT  148u
 
+#define RETRIES_MOST 7 /* retry_count has three bits */
 #define RNR_FOR_GOOD 7 /* rnr_retry_count: messages wait for receives without end */
 
 struct rnic_cm_id {
@@ -42,9 +43,15 @@ struct rnic_cm_id {
 	bool active; /* rdma_connect() has been called */
 	bool own_send_cq, own_recv_cq;
 	uint8_t peer_ird, peer_ord; /* of the connection request, for an rdma_accept() without parameters */
-	uint32_t own_qpn;           /* of a channel adapter: the program brings up this QP itself; 0: none */
-	bool quiet;                 /* ESTABLISHED follows the program's own rdma_establish() and is not told */
-	bool has_ep;                /* rdma_create_ep: attributes for the QPs of requests */
+	/* rdma_set_option(); those of a listener are its requests' too */
+	struct {
+		uint8_t tos, ack_timeout; /* ack_timeout 0: none is set */
+		bool own_family;
+	} opt;
+	uint8_t rnr_retry, retry_cnt; /* as rdma_connect() had them, for rdma_establish() */
+	uint32_t own_qpn;             /* of a channel adapter: the program brings up this QP itself; 0: none */
+	bool quiet;                   /* ESTABLISHED follows the program's own rdma_establish() and is not told */
+	bool has_ep;                  /* rdma_create_ep: attributes for the QPs of requests */
 	struct ibv_qp_init_attr ep_attr;
 	uint8_t *connect_data; /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
 	size_t connect_len;

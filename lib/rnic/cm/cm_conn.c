@@ -12,6 +12,7 @@ int rdma_listen(struct rdma_cm_id *rid, int backlog)
 	if (!id->bound && rdma_bind_addr(rid, (struct sockaddr *)&any) != 0)
 		return -1;
 	m.cm_listen.id = id->handle;
+	m.cm_listen.tos = id->opt.tos;
 	m.cm_listen.backlog = backlog > 0 ? (uint32_t)backlog : 0;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc == 0)
@@ -31,6 +32,9 @@ static void param_send(struct ipc_conn_param *to, const struct rnic_cm_id *id, c
 	to->ird = depth(id, p->responder_resources, RDMA_MAX_RESP_RES);
 	to->ord = depth(id, p->initiator_depth, RDMA_MAX_INIT_DEPTH);
 	to->rnr_retry = p->rnr_retry_count;
+	to->retry_cnt = p->retry_count;
+	to->timeout = id->opt.ack_timeout;
+	to->tos = id->opt.tos;
 	if (p->private_data != NULL) {
 		to->priv_len = p->private_data_len;
 		memcpy(to->priv, p->private_data, p->private_data_len);
@@ -54,11 +58,19 @@ static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param 
 	return qp != NULL ? qp->handle : 0;
 }
 
+/* The request was good: ibv_query_qp() tells of what it has set. */
+static void timeout_keep(const struct rnic_cm_id *id, uint32_t qp_handle)
+{
+	if (id->opt.ack_timeout != 0 && qp_handle != 0)
+		rnic_qp_timeout(id->s, qp_handle, id->opt.ack_timeout);
+}
+
 int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct rnic_cm_id *id = cm_id(rid);
 	struct rdma_conn_param p = { .responder_resources = RDMA_MAX_RESP_RES,
 				     .initiator_depth = RDMA_MAX_INIT_DEPTH,
+				     .retry_count = RETRIES_MOST,
 				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc;
@@ -70,6 +82,8 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		m.cm_connect.qp = qp_of(id, &p);
 	else
 		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
+	id->rnr_retry = p.rnr_retry_count;
+	id->retry_cnt = p.retry_count;
 	param_send(&m.cm_connect.param, id, &p);
 	if (p.private_data == NULL && id->connect_len > 0 && id->connect_len <= IPC_PRIV_MAX) {
 		m.cm_connect.param.priv_len = (uint16_t)id->connect_len;
@@ -78,8 +92,12 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (!priv_fits(id, "rdma_connect", m.cm_connect.param.priv_len, CM_PRIV_CONNECT))
 		return cm_ret(EINVAL);
 	id->active = true;
+	const uint32_t qp = m.cm_connect.qp;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
-	return rc != 0 ? cm_ret(rc) : cm_complete(id);
+	if (rc != 0)
+		return cm_ret(rc);
+	timeout_keep(id, qp);
+	return cm_complete(id);
 }
 
 int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
@@ -97,10 +115,14 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	m.cm_connect.qp = qp_of(id, &p);
 	if (m.cm_connect.qp == 0)
 		return cm_ret(EINVAL);
+	p.retry_count = RETRIES_MOST; /* who accepts has none to say */
 	param_send(&m.cm_connect.param, id, &p);
 	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
 		return cm_ret(EINVAL);
+	const uint32_t qp = m.cm_connect.qp;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc == 0)
+		timeout_keep(id, qp);
 	/* Who answers for a datagram queue pair hears nothing more of it. */
 	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
 }
@@ -182,10 +204,14 @@ int rdma_establish(struct rdma_cm_id *rid)
 	if (rid->qp != NULL || qp == NULL)
 		return cm_ret(EINVAL);
 	m.cm_connect.qp = qp->handle;
+	param_send(&m.cm_connect.param, id,
+		   &(struct rdma_conn_param){ .retry_count = id->retry_cnt, .rnr_retry_count = id->rnr_retry });
 	id->quiet = true; /* ESTABLISHED is for those who did not establish it themselves */
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		id->quiet = false;
+	else
+		timeout_keep(id, qp->handle);
 	return cm_ret(rc);
 }
 

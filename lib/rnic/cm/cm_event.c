@@ -116,6 +116,7 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	id->id.ps = listener->id.ps;
 	id->id.qp_type = listener->id.qp_type;
 	id->bound = true;
+	id->opt = listener->opt;
 	id->peer_ird = e->ev.param.conn.initiator_depth;
 	id->peer_ord = e->ev.param.conn.responder_resources;
 	cm_addr_to(&id->id.route.addr.src_storage, &ev->local);

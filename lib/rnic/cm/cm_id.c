@@ -5,7 +5,8 @@
 #include <arpa/inet.h>
 #include <stddef.h>
 
-#define BIND_ANY_DEV UINT32_MAX
+#define BIND_ANY_DEV    UINT32_MAX
+#define ACK_TIMEOUT_MAX 31 /* five bits: 4.096 us << this (IBTA, local ACK timeout) */
 
 /* ---- addresses ---- */
 
@@ -267,6 +268,7 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 
 	if (addr == NULL)
 		return cm_ret(EINVAL);
+	m.cm_bind.own_family = id->opt.own_family;
 	rc = cm_addr_from(&m.cm_bind.addr, addr);
 	if (rc == 0)
 		rc = rnic_call(id->s, &m, IPC_MSG_LEN(cm_bind_ok), -1);
@@ -332,16 +334,50 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *id) { return port_of(&id->route.addr
 
 /* ---- options ---- */
 
+static int option_byte(uint8_t *to, const void *val, size_t len, uint8_t max)
+{
+	const uint8_t *v = val;
+
+	if (len != sizeof(*v) || *v > max)
+		return EINVAL;
+	*to = *v;
+	return 0;
+}
+
+/*
+ * TOS and ACK_TIMEOUT hold for connections made after; AFONLY for the bind that follows. REUSEADDR is taken and changes
+ * nothing: what it is set for, a port that a gone listener's connections hold, does not happen here.
+ */
+static int option_of_id(struct rnic_cm_id *id, int optname, const void *val, size_t len)
+{
+	int on;
+
+	switch (optname) {
+	case RDMA_OPTION_ID_TOS: return option_byte(&id->opt.tos, val, len, UINT8_MAX);
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (id->id.ps == RDMA_PS_UDP) /* nobody acknowledges a datagram */
+			return EINVAL;
+		return option_byte(&id->opt.ack_timeout, val, len, ACK_TIMEOUT_MAX);
+	case RDMA_OPTION_ID_REUSEADDR: return len == sizeof(on) ? 0 : EINVAL;
+	case RDMA_OPTION_ID_AFONLY:
+		if (len != sizeof(on) || id->bound)
+			return EINVAL;
+		memcpy(&on, val, sizeof(on));
+		id->opt.own_family = on != 0;
+		return 0;
+	default: return ENOSYS; /* as the kernel's */
+	}
+}
+
 int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
 {
-	(void)id;
 	if (optval == NULL)
 		return cm_ret(EINVAL);
-	if (level != RDMA_OPTION_ID)
-		return cm_ret(level == RDMA_OPTION_IB ? EOPNOTSUPP : EINVAL);
-	/* Ports of a gone listener are free at once, and an address has one family: these two hold anyway. */
-	if (optname == RDMA_OPTION_ID_REUSEADDR || optname == RDMA_OPTION_ID_AFONLY)
-		return cm_ret(optlen == sizeof(int) ? 0 : EINVAL);
-	rnic_unsupported("rdma_set_option", "there are REUSEADDR and AFONLY only: do without the option");
+	if (level == RDMA_OPTION_ID)
+		return cm_ret(option_of_id(cm_id(id), optname, optval, optlen));
+	if (level != RDMA_OPTION_IB)
+		return cm_ret(ENOSYS);
+	/* RDMA_OPTION_IB_PATH is a path record of a subnet manager, which Ethernet does not have. */
+	rnic_unsupported("rdma_set_option", "a path record is InfiniBand's: call rdma_resolve_route() in its place");
 	return cm_ret(EOPNOTSUPP);
 }

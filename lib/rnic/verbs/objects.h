@@ -65,7 +65,7 @@ struct rnic_rq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t sge_end; /* as many SGEs are too many; 0: there is no such queue */
 	uint32_t wqe_slots;
-	bool asks; /* roce: the worker may want to be told of what is posted */
+	bool asks; /* messages may wait for receives: the worker may want to be told of what is posted */
 	struct spsc_prod ring;
 };
 

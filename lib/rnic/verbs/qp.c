@@ -21,7 +21,10 @@ struct ibv_qp *rnic_qp_find(uint32_t qpn)
 	return found != NULL ? &found->ex.qp_base : NULL;
 }
 
-/* Checks what is asked for and rounds it up to what the slots hold anyway. */
+/*
+ * Checks what is asked for. The depths and the inline bytes are rounded up to what the slots hold anyway; the numbers
+ * of SGEs stay as asked, because programs (UCX) have arrays of just that length for them.
+ */
 static int cap_fit(const struct ipc_dev_info *dev, const struct ibv_qp_init_attr_ex *a, struct ibv_qp_cap *cap,
 		   uint32_t *sq_each, uint32_t *rq_each)
 {
@@ -41,13 +44,12 @@ static int cap_fit(const struct ipc_dev_info *dev, const struct ibv_qp_init_attr
 	*sq_each = rn_max_u32(qp_wqe_slots(head + bytes), 1);
 	*rq_each = rn_max_u32(qp_rwqe_slots(cap->max_recv_sge), 1);
 	bytes = *sq_each * QP_SLOT_SIZE - QP_WQE_FIXED - head;
-	cap->max_send_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
+	cap->max_send_sge = rn_max_u32(cap->max_send_sge, 1);
 	cap->max_inline_data = rn_min_u32(rn_min_u32(bytes, QP_MAX_INLINE), dev->max_inline);
 	if (srq)
 		return 0;
 	cap->max_recv_wr = rnic_slots_for(rn_max_u32(cap->max_recv_wr, CQ_NONE_WR), *rq_each) / *rq_each;
-	bytes = *rq_each * QP_SLOT_SIZE - QP_RWQE_FIXED;
-	cap->max_recv_sge = rn_min_u32(rn_min_u32(bytes / (uint32_t)sizeof(struct qp_sge), QP_MAX_SGE), dev->max_sge);
+	cap->max_recv_sge = rn_max_u32(cap->max_recv_sge, 1);
 	return 0;
 }
 
@@ -128,7 +130,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.ud_mtu = a->qp_type == IBV_QPT_UD ? rnic_ctx(b->context)->info.ud_mtu : 0;
 	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
-	qp->rq.asks = rnic_ctx(b->context)->info.roce;
+	qp->rq.asks = rnic_ctx(b->context)->info.rnr_waits;
 	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&rnic_cq(a->recv_cq)->refs, 1, __ATOMIC_RELAXED);
 	if (a->srq != NULL)
@@ -152,6 +154,16 @@ uint32_t rnic_qp_unread(const struct ibv_qp *ibqp)
 	}
 	pthread_mutex_unlock(&list_lock);
 	return n;
+}
+
+void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout)
+{
+	pthread_mutex_lock(&list_lock);
+	rn_list_each(struct rnic_qp, qp, &list, link) {
+		if (qp->s == s && qp->ex.qp_base.handle == handle)
+			qp->attr.timeout = timeout;
+	}
+	pthread_mutex_unlock(&list_lock);
 }
 
 /* 0 or the errno of a queue pair that cannot be had. */
@@ -300,8 +312,10 @@ static void dest_set(struct ipc_modify_qp *to, const struct ibv_qp_attr *a, int 
 {
 	to->mask |= IPC_QP_ATTR_DEST;
 	to->dest_qpn = a->dest_qp_num;
-	if ((mask & IBV_QP_AV) != 0 && a->ah_attr.is_global)
-		memcpy(to->dest_ip, a->ah_attr.grh.dgid.raw, sizeof(to->dest_ip));
+	if ((mask & IBV_QP_AV) == 0 || !a->ah_attr.is_global)
+		return;
+	to->tos = a->ah_attr.grh.traffic_class;
+	memcpy(to->dest_ip, a->ah_attr.grh.dgid.raw, sizeof(to->dest_ip));
 }
 
 static void cqs_clean(struct ibv_qp *qp)
@@ -387,11 +401,13 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ib
 	struct ipc_msg m = { .type = IPC_QUERY_QP, .len = IPC_MSG_LEN(handle), .handle = { .handle = ibqp->handle } };
 	int rc = rnic_call(qp->s, &m, IPC_MSG_LEN(query_qp_ok), -1);
 
-	(void)mask;
 	if (rc != 0)
 		return rc;
+	/* The mask is the least that is told; ibqp->state is the program's, and follows when that is asked for. */
 	*a = qp->attr;
-	a->qp_state = a->cur_qp_state = ibqp->state = (enum ibv_qp_state)m.query_qp_ok.state;
+	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)m.query_qp_ok.state;
+	if ((mask & IBV_QP_STATE) != 0)
+		ibqp->state = a->qp_state;
 	a->qp_access_flags = m.query_qp_ok.access;
 	a->max_dest_rd_atomic = (uint8_t)rn_min_u32(m.query_qp_ok.ird, UINT8_MAX);
 	a->max_rd_atomic = (uint8_t)rn_min_u32(m.query_qp_ok.ord, UINT8_MAX);

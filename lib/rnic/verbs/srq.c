@@ -3,7 +3,7 @@
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
-/* Checks what is asked for and rounds it up to what the ring holds. */
+/* Checks what is asked for; the depth is rounded up to what the ring holds, the number of SGEs stays as asked. */
 static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint32_t *each)
 {
 	uint32_t max_sge = rn_min_u32(dev->max_sge, QP_MAX_SGE);
@@ -12,7 +12,7 @@ static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint
 		return EINVAL;
 	*each = qp_rwqe_slots(a->max_sge);
 	a->max_wr = rnic_slots_for(a->max_wr, *each) / *each;
-	a->max_sge = rn_min_u32((*each * QP_SLOT_SIZE - QP_RWQE_FIXED) / (uint32_t)sizeof(struct qp_sge), max_sge);
+	a->max_sge = rn_max_u32(a->max_sge, 1);
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	srq->max_sge = a.max_sge;
 	srq->rq.sge_end = a.max_sge + 1;
 	srq->rq.wqe_slots = each;
-	srq->rq.asks = ctx->info.roce;
+	srq->rq.asks = ctx->info.rnr_waits;
 	slots = rnic_slots_for(a.max_wr, each);
 	rc = ring_make(srq, slots);
 	if (rc == 0)

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The small print of the verbs and of rdma_cm: options of ids, attributes of queue pairs, what is told when a message
+ * finds no receive. Both ends in one process, over two devices of one daemon.
+ *
+ * usage: option_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...]	prints "ok NAME" or "not ok NAME" for each case
+ *        option_cases --list
+ * RNR_WAITS=1 in the environment: the devices have `rnr = wait`
+ */
+#include "cm_rig.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool adapter(void) { return srv.verbs->device->node_type == IBV_NODE_CA; }
+
+static int set(struct rdma_cm_id *id, int name, uint8_t v) { return rdma_set_option(id, RDMA_OPTION_ID, name, &v, 1); }
+
+static int set_int(struct rdma_cm_id *id, int name, int v)
+{
+	return rdma_set_option(id, RDMA_OPTION_ID, name, &v, sizeof(v));
+}
+
+static bool told(int rc, int err) { return rc == -1 && errno == err; }
+
+static bool options_out_of_range_are_refused(void)
+{
+	struct rdma_cm_id *id = new_id(&cli), *udp;
+	uint16_t two = 1;
+
+	CHECK(id != NULL && rdma_create_id(cli.ch, &udp, NULL, RDMA_PS_UDP) == 0);
+	CHECK(set(id, RDMA_OPTION_ID_TOS, 0xb8) == 0 && set(id, RDMA_OPTION_ID_ACK_TIMEOUT, 31) == 0);
+	CHECK(set_int(id, RDMA_OPTION_ID_REUSEADDR, 1) == 0 && set_int(id, RDMA_OPTION_ID_AFONLY, 1) == 0);
+	CHECK(told(set(id, RDMA_OPTION_ID_ACK_TIMEOUT, 32), EINVAL));
+	CHECK(told(set(udp, RDMA_OPTION_ID_ACK_TIMEOUT, 14), EINVAL));
+	CHECK(told(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &two, 2), EINVAL));
+	CHECK(told(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), EINVAL));
+	CHECK(told(set(id, RDMA_OPTION_ID_AFONLY, 1), EINVAL) && told(set(id, 99, 1), ENOSYS));
+	CHECK(told(rdma_set_option(id, 7, 0, &two, 1), ENOSYS));
+	CHECK(told(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &two, 2), EOPNOTSUPP));
+	CHECK(rdma_bind_addr(id, (struct sockaddr *)&cli.addr) == 0);
+	CHECK(told(set_int(id, RDMA_OPTION_ID_AFONLY, 1), EINVAL)); /* the bind has decided that */
+	return rdma_destroy_id(id) == 0 && rdma_destroy_id(udp) == 0;
+}
+
+static struct rdma_cm_id *wildcard(bool six, bool own, uint16_t port)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct rdma_cm_id *id = new_id(&srv);
+
+	if (id == NULL || (own && set_int(id, RDMA_OPTION_ID_AFONLY, 1) != 0))
+		return NULL;
+	if (rdma_bind_addr(id, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4) == 0 && rdma_listen(id, 4) == 0)
+		return id;
+	int err = errno;
+	rdma_destroy_id(id);
+	errno = err;
+	return NULL;
+}
+
+/* As a target listens on 0.0.0.0 and on [::] with the same port; a request then has one listener. */
+static bool wildcards_of_both_families_do_not_meet(void)
+{
+	struct rdma_cm_id *four = wildcard(false, false, 8301), *six = wildcard(true, true, 8301), *cid;
+	struct got g;
+
+	CHECK(four != NULL && six != NULL);
+	CHECK(wildcard(true, false, 8301) == NULL && errno == EADDRINUSE);
+	CHECK((cid = dial(8301, NULL)) != NULL);
+	CHECK(want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) && g.listen_id == four);
+	CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	CHECK(drop(cid) && rdma_destroy_id(g.id) == 0 && rdma_destroy_id(four) == 0);
+	CHECK((cid = dial(8301, NULL)) != NULL &&
+	      want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL)); /* [::] alone is not for it */
+	CHECK(drop(cid) && rdma_destroy_id(six) == 0 && (six = wildcard(true, false, 8301)) != NULL);
+	CHECK((cid = dial(8301, NULL)) != NULL && want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) &&
+	      g.listen_id == six);
+	CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	return drop(cid) && rdma_destroy_id(g.id) == 0 && rdma_destroy_id(six) == 0;
+}
+
+static int timeout_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	return ibv_query_qp(qp, &a, IBV_QP_TIMEOUT, &init) == 0 ? a.timeout : -1;
+}
+
+static struct rdma_cm_id *client_with(uint16_t port, uint8_t tos, uint8_t timeout)
+{
+	struct rdma_conn_param p = param(4, 4, NULL, 0);
+	struct rdma_cm_id *id = route_to(port);
+
+	p.retry_count = 7;
+	if (id == NULL || set(id, RDMA_OPTION_ID_TOS, tos) != 0 || set(id, RDMA_OPTION_ID_ACK_TIMEOUT, timeout) != 0)
+		return NULL;
+	return rdma_connect(id, &p) == 0 ? id : NULL;
+}
+
+/* The newest perftest sets both on each id. test_options.py looks at the packets. */
+static bool options_of_a_connection_are_kept(void)
+{
+	struct joined j;
+
+	CHECK((j.lid = new_id(&srv)) != NULL && set(j.lid, RDMA_OPTION_ID_ACK_TIMEOUT, 13) == 0);
+	CHECK(set(j.lid, RDMA_OPTION_ID_TOS, 0x48) == 0);
+	struct sockaddr_in a = srv.addr;
+	a.sin_port = htons(8302);
+	CHECK(rdma_bind_addr(j.lid, (struct sockaddr *)&a) == 0 && rdma_listen(j.lid, 4) == 0);
+	CHECK((j.cid = client_with(8302, 0xbb, 14)) != NULL && (j.sid = answer(NULL)) != NULL);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ESTABLISHED, NULL) && want(srv.ch, RDMA_CM_EVENT_ESTABLISHED, NULL));
+	CHECK(timeout_of(j.cid->qp) == 14 && timeout_of(j.sid->qp) == 13);
+	struct ibv_wc wc;
+	CHECK(post_recv(&srv, j.sid, 1, 64) && post_send(&cli, j.cid, 2, 64));
+	CHECK(poll_n(&srv, &wc, 1) && wc.status == IBV_WC_SUCCESS && poll_n(&cli, &wc, 1) &&
+	      wc.status == IBV_WC_SUCCESS);
+	return part(&j);
+}
+
+/* From INIT the way to RTS is over RTR; what came with a step that is not possible is not there either. */
+static bool a_modify_that_fails_changes_nothing(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .qp_access_flags = IBV_ACCESS_REMOTE_READ, .timeout = 9 }, is;
+	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
+	struct ibv_qp_init_attr init;
+
+	CHECK(qp != NULL && qp_init(qp) == 0);
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_TIMEOUT) == EINVAL);
+	CHECK(ibv_query_qp(qp, &is, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, &init) == 0 && qp->state == IBV_QPS_INIT);
+	CHECK(is.qp_state == IBV_QPS_INIT && is.qp_access_flags == 7 && is.timeout == 0);
+	return ibv_destroy_qp(qp) == 0;
+}
+
+/* What the program sees of its queue pair follows when it asks for the state; UCX looks whether it has changed. */
+static bool a_query_does_not_write_a_state_that_was_not_asked_for(void)
+{
+	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	CHECK(qp != NULL && qp_init(qp) == 0);
+	qp->state = IBV_QPS_RESET;
+	CHECK(ibv_query_qp(qp, &a, IBV_QP_CAP, &init) == 0 && qp->state == IBV_QPS_RESET);
+	CHECK(ibv_query_qp(qp, &a, IBV_QP_STATE, &init) == 0 && qp->state == IBV_QPS_INIT);
+	return ibv_destroy_qp(qp) == 0;
+}
+
+/* InfiniBand has a word of its own for it, which its programs look for; iWARP ends the stream (RFC 5041, 7.1). */
+static bool no_receive_is_no_bad_request_of_an_adapter(void)
+{
+	struct rdma_conn_param p = param(4, 4, NULL, 0);
+	bool waits = getenv("RNR_WAITS") != NULL;
+	struct ibv_wc wc;
+	struct joined j;
+
+	p.rnr_retry_count = 0;
+	CHECK(join_with(&j, 8303, &p, &p));
+	CHECK(post_send(&cli, j.cid, 1, 64));
+	if (waits) {
+		CHECK(no_wc(&srv, 100) && post_recv(&srv, j.sid, 2, 64) && poll_n(&srv, &wc, 1));
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 2 && poll_n(&cli, &wc, 1) &&
+		      wc.status == IBV_WC_SUCCESS);
+		return part(&j);
+	}
+	CHECK(poll_n(&cli, &wc, 1));
+	if (wc.status != (adapter() ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_REM_INV_REQ_ERR)) {
+		printf("# %s\n", ibv_wc_status_str(wc.status));
+		return false;
+	}
+	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	async_sweep(cli.verbs);
+	async_sweep(srv.verbs);
+	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
+}
+
+static const struct rig_case cases[] = {
+	CASE(options_out_of_range_are_refused),
+	CASE(wildcards_of_both_families_do_not_meet),
+	CASE(options_of_a_connection_are_kept),
+	CASE(a_modify_that_fails_changes_nothing),
+	CASE(a_query_does_not_write_a_state_that_was_not_asked_for),
+	CASE(no_receive_is_no_bad_request_of_an_adapter),
+};
+
+int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

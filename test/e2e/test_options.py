@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The small print, from option_cases.c: for each personality, and for a port where messages wait for receives."""
+import os
+import sys
+
+import wire_check
+from rig import Daemon, case, cases_of, helper, main, pair_conf
+
+cases_of("option_cases", pair_conf())
+cases_of("option_cases", pair_conf(both="personality = roce"), "_of_an_adapter")
+cases_of("option_cases", pair_conf(both="rnr = wait"), "_where_messages_wait", RNR_WAITS="1")
+
+
+@case
+def the_type_of_service_of_both_ends_is_on_the_wire():
+    """DSCP as set, 0xbb by the client and 0x48 by the listener, in each packet from the first on; ECN stays 0."""
+    d = Daemon(pair_conf(a="capture = {dir}/a.pcapng"))
+    try:
+        p = d.run(helper("option_cases"), "10.77.0.1", "10.77.0.2", "options_of_a_connection_are_kept")
+        assert p.wait() == 0, p.tail()
+        d.end()
+        seen = {}
+        for f in wire_check.frames(os.path.join(d.dir, "a.pcapng")):
+            if f[12:14] == b"\x08\x00" and f[23] == 6:
+                seen.setdefault(f[26:30], set()).add(f[15])
+        assert seen == {bytes([10, 77, 0, 2]): {0xb8}, bytes([10, 77, 0, 1]): {0x48}}, seen
+    finally:
+        d.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
