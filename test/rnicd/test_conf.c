@@ -185,7 +185,7 @@ static void values_that_cannot_be(void **state)
 		{ "mac = 01:00:00:00:00:01",
 		  "'mac = 01:00:00:00:00:01' must be the MAC address of one station, neither multicast nor zero" },
 		{ "mac = x", "'mac = x' must be a MAC address such as 02:00:00:00:00:01" },
-		{ "mtu = 9001", "an MTU above 9000 is for pair and memif ports: give port 'a' a smaller one" },
+		{ "mtu = 9001", "an MTU above 9000 is for pair ports: give port 'a' a smaller one" },
 		{ "gateway = 10.0.1.1", "the gateway is not in the subnet of the port's address" },
 		{ "vlan = 0", "'vlan = 0' must be none or a VLAN from 1 to 4094" },
 		{ "vlan = 4095", "'vlan = 4095' must be none or a VLAN from 1 to 4094" },
@@ -455,7 +455,7 @@ static void the_help_names_every_key(void **state)
 	conf_help(out);
 	fclose(out);
 	assert_non_null(strstr(got, "\n  mtu               bytes of an IP packet; above 9000 "
-				    "on pair and memif only (default 1500)\n"));
+				    "on pair ports only (default 1500)\n"));
 	assert_non_null(strstr(got, "\n  socket            "));
 	free(got);
 }

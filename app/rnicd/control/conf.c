@@ -277,10 +277,9 @@ static void check_port(struct reader *r, uint32_t i)
 		mistake(r, line_of(r, i, "address"), "ports have no IPv6 yet: give port '%s' an IPv4 address", p->name);
 	if (p->gateway_set && !pkt_addr_same_net(&p->gateway, &p->ip, p->prefix_len))
 		mistake(r, line_of(r, i, "gateway"), "the gateway is not in the subnet of the port's address");
-	if (p->mtu > RNICD_MTU_WIRE && p->kind != RNICD_PORT_PAIR && p->kind != RNICD_PORT_MEMIF)
-		mistake(r, line_of(r, i, "mtu"),
-			"an MTU above %u is for pair and memif ports: give port '%s' a smaller one", RNICD_MTU_WIRE,
-			p->name);
+	if (p->mtu > RNICD_MTU_WIRE && p->kind != RNICD_PORT_PAIR)
+		mistake(r, line_of(r, i, "mtu"), "an MTU above %u is for pair ports: give port '%s' a smaller one",
+			RNICD_MTU_WIRE, p->name);
 	if (p->capture[0] != '\0')
 		check_capture(r, i);
 	if (p->kind == RNICD_PORT_PAIR && p->args[0] != '\0')

@@ -284,7 +284,7 @@ const struct conf_key conf_keys_port[] = {
 	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
 	{ "mac", "-", "MAC address; default: the device's own or one made from the name", CONF_OWN, .own = own_mac },
 	{ "gateway", "-", "router for other subnets", CONF_OWN, .own = own_gateway },
-	{ "mtu", "1500", "bytes of an IP packet; above 9000 on pair and memif only", CONF_UINT, PORT(mtu),
+	{ "mtu", "1500", "bytes of an IP packet; above 9000 on pair ports only", CONF_UINT, PORT(mtu),
 	  RANGE(576, RNICD_MTU_MAX) },
 	{ "vlan", "none", "VLAN of all frames", CONF_OWN, .own = own_vlan },
 	{ "rate", "unlimited", "line rate in bit/s, such as 10G", CONF_OWN, .own = own_rate },
