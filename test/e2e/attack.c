@@ -60,7 +60,7 @@ static const struct {
 	int (*run)(void);
 } modes[] = {
 	MODE(probe),    MODE(lingering), MODE(unread),    MODE(fuse),    MODE(groups), MODE(hijack),   MODE(numbers),
-	MODE(channels), MODE(mappings),  MODE(listeners), MODE(clients), MODE(work),   MODE(flushing),
+	MODE(channels), MODE(mappings),  MODE(listeners), MODE(clients), MODE(work),   MODE(flushing), MODE(fuzz),
 };
 
 int main(int argc, char **argv)

@@ -32,4 +32,7 @@ int mode_numbers(void);
 int mode_listeners(void);
 int mode_clients(void);
 
+/* attack_fuzz.c: anything, with any descriptor */
+int mode_fuzz(void);
+
 #endif

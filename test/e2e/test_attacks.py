@@ -249,5 +249,15 @@ def one_user_leaves_places_to_other_clients():
         goes(p)
 
 
+@case
+def requests_at_random_with_descriptors_of_every_kind_harm_nobody_else():
+    """From two clients at once; RNIC_FUZZ_SEED and RNIC_FUZZ_REQUESTS look further."""
+    with World("quota-memory = 64M\n") as d:
+        p = d.attack("fuzz", SEED=os.environ.get("RNIC_FUZZ_SEED", "1"), N=os.environ.get("RNIC_FUZZ_REQUESTS", "1500"))
+        while p.p.poll() is None:
+            d.others_are_served()
+        p.ok()
+
+
 if __name__ == "__main__":
     sys.exit(main())

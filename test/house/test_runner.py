@@ -26,6 +26,13 @@ def cases_are_counted():
     assert wrong == ["failed: 2 b", "skipped: c # SKIP no reason"], wrong
 
 
+def a_build_runs_what_is_not_left_out_and_what_is_named_nevertheless():
+    tests = [{"name": "arp", "suite": ["rnic:rnicd"]}, {"name": "e2e-ops", "suite": ["rnic:e2e"]},
+             {"name": "e2e-pair", "suite": ["rnic:e2e"]}]
+    assert runner.of_build(tests, set(), set()) == ["arp", "e2e-ops", "e2e-pair"]
+    assert runner.of_build(tests, {"e2e"}, {"e2e-ops"}) == ["arp", "e2e-ops"]
+
+
 def a_skip_that_says_not_ok_is_no_failure():
     c, _ = count("1..1\nnot ok 1 - a # SKIP\n", "FAIL", 0)
     assert counted(c) == (0, 0, 1, 0) and c.pardoned == 1, counted(c)
@@ -110,7 +117,8 @@ def where_there_are_no_hugepages_the_run_goes_on():
         pages.end()
 
 
-CASES = [cases_are_counted, a_skip_that_says_not_ok_is_no_failure, a_case_that_never_ran_is_a_failure,
+CASES = [cases_are_counted, a_build_runs_what_is_not_left_out_and_what_is_named_nevertheless,
+         a_skip_that_says_not_ok_is_no_failure, a_case_that_never_ran_is_a_failure,
          a_program_that_timed_out_is_a_failure, a_repeated_case_is_counted_and_named, the_last_line_has_three_numbers,
          each_program_is_told_with_its_failures, programs_are_chosen_by_name_and_strange_names_are_told,
          only_missing_hugepages_are_reserved_and_given_back,
