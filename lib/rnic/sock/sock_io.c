@@ -14,7 +14,8 @@
 #include "rnic/sock/sock.h"
 
 #define MASK     (IPC_STREAM_RING - 1)
-#define LOOKS    2000u
+#define LOOKS    64u /* between two yields */
+#define LOOK_NS  (50 * RN_NS_PER_US)
 #define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd says that there is room when there is so much */
 
 static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
@@ -99,16 +100,29 @@ static bool wait_for(int fd, short events, int ms)
 	return n > 0;
 }
 
-static void relax(void) { __asm__ volatile("" ::: "memory"); }
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
 
-/* What a ping-pong waits for comes in microseconds. */
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * What a ping-pong waits for comes in microseconds, and to sleep costs more. Who waits gives the CPU away in between: the
+ * worker, or the peer, may be the one that needs it.
+ */
 static bool look_for_bytes(const struct sock *s)
 {
-	for (uint32_t i = 0; i < LOOKS; i++) {
-		if (unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0)
-			return true;
-		relax();
-	}
+	uint64_t end = now_ns() + LOOK_NS;
+
+	do {
+		for (uint32_t i = 0; i < LOOKS; i++) {
+			if (unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0)
+				return true;
+		}
+		sched_yield();
+	} while (now_ns() < end);
 	return false;
 }
 
