@@ -17,7 +17,6 @@
 #define ANSWERS_AT_ONCE 1000u                /* after a pause */
 #define COOKIE_LIFE_NS  (137 * RN_NS_PER_S)  /* tcpl.h: a cookie lives 68 to 137 s */
 
-#define TOS_DSCP      0xfcu
 #define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
 
 /* Constant after start; [1]: of connections without connection manager. */
@@ -55,7 +54,7 @@ const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr
 
 void conn_set_client(struct rc *c, struct worker_client *client) { conn_of(c)->client = client; }
 
-void conn_set_tos(struct rc *c, uint8_t tos) { pkt_tcp_template_set_tos(&conn_of(c)->tmpl, tos & TOS_DSCP); }
+void conn_set_tos(struct rc *c, uint8_t tos) { pkt_tcp_template_set_tos(&conn_of(c)->way.tmpl, tos & WAY_DSCP); }
 
 bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
 {
@@ -91,47 +90,24 @@ static struct conn *free_conn(const struct rnicd_worker *w)
 /* Takes a free connection, enters the flow and prepares its headers. */
 static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_addr *a, struct conn **out)
 {
-	struct rnicd_port *port = rnicd.port[a->port];
 	struct conn *c = free_conn(w);
-	const struct pkt_addr *hop = conn_next_hop(port, &a->remote);
-	bool loop = pkt_addr_eq(&a->remote, &port->cfg->ip);
 
-	if (hop == NULL || (!loop && !pkt_addr_is_ip4(hop)))
-		return CONN_NO_ROUTE;
 	if (c == NULL)
 		return CONN_FULL;
 	c->flow = flow_of(a);
-	enum flow_verdict v = flow_add(&w->flows, &c->flow);
-	if (v != FLOW_OK)
-		return v == FLOW_EXISTS ? CONN_IN_USE : CONN_FULL;
-
-	struct pkt_flow f = {
-		.l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport, .dport = a->rport
-	};
-	f.tos = a->tos & TOS_DSCP;
-	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
-	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
-	c->neigh = NULL;
-	if (!loop) {
-		struct arp_todo todo = { .n_out = 0 };
-		c->neigh = arp_get(w->arp[a->port], hop, w->now, &todo);
-		worker_arp_todo(w, port, &todo);
-		if (c->neigh == NULL) {
-			flow_del(&w->flows, &c->flow);
-			return CONN_FULL;
-		}
-		c->neigh->users++;
-		c->neigh_gen = c->neigh->gen;
-		memcpy(f.l2.dst, c->neigh->mac, PKT_MAC_LEN);
+	enum flow_verdict fv = flow_add(&w->flows, &c->flow);
+	if (fv != FLOW_OK)
+		return fv == FLOW_EXISTS ? CONN_IN_USE : CONN_FULL;
+	enum conn_verdict v = way_find(w, a, &c->way);
+	if (v != CONN_OK) {
+		flow_del(&w->flows, &c->flow);
+		return v;
 	}
-	pkt_tcp_template_init(&c->tmpl, &f);
 	if (rn_link_linked(&c->link))
 		rn_list_remove(&w->conn_free, &c->link);
 	else
 		w->conns_used++;
 	c->addr = *a;
-	c->port = port;
-	c->tx = &w->tx[a->port];
 	c->client = NULL;
 	c->listener = NULL;
 	c->path_mss = 0;
@@ -144,10 +120,8 @@ static void conn_free(struct rnicd_worker *w, struct conn *c)
 {
 	rn_wheel_disarm(&w->wheel, &c->timer);
 	flow_del(&w->flows, &c->flow);
-	if (c->neigh != NULL)
-		c->neigh->users--;
+	way_leave(&c->way);
 	conn_established(&c->qc.rc);
-	c->neigh = NULL;
 	c->client = NULL;
 	c->dead = false;
 	rn_list_push_front(&w->conn_free, &c->link);
@@ -307,7 +281,7 @@ static void answer(struct rnicd_worker *w, const struct conn_addr *a, const stru
 	struct pkt_flow f = {
 		.l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport
 	};
-	f.tos = a->tos & TOS_DSCP;
+	f.tos = a->tos & WAY_DSCP;
 	memcpy(f.l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	struct pkt_tcp_template t;

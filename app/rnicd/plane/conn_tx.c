@@ -16,14 +16,6 @@ static void arm(struct rnicd_worker *w, struct conn *c)
 	rn_wheel_arm(&w->wheel, &c->timer, rc_tcp_next_wake(&c->qc));
 }
 
-static uint32_t room(const struct rnicd_worker *w, const struct conn *c)
-{
-	if (c->neigh != NULL)
-		return port_tx_room(c->tx);
-	uint32_t waits = w->loop_tail - w->loop_head;
-	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
-}
-
 static bool loop_put(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
 {
 	if (w->loop_tail - w->loop_head == WORKER_LOOP) {
@@ -48,47 +40,18 @@ void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 		w->tx[port->index].st->capture_drops++;
 }
 
-static void send_frame(struct rnicd_worker *w, struct conn *c, struct rte_mbuf *m)
-{
-	if (rn_unlikely(c->neigh == NULL)) {
-		conn_loop(w, c->port, m);
-		return;
-	}
-	if (rn_unlikely(!arp_usable(c->neigh)) && arp_park(w->arp[c->port->index], c->neigh, m))
-		return;
-	port_tx_push(c->tx, m);
-}
-
-/* Keeps the neighbour in use and its MAC in the headers up to date. */
-static void look_at_neighbour(struct rnicd_worker *w, struct conn *c)
-{
-	struct arp_entry *e = c->neigh;
-
-	if (e == NULL)
-		return;
-	if (rn_unlikely(e->state != ARP_S_READY || w->now >= e->due)) {
-		struct arp_todo todo = { .n_out = 0 };
-		arp_get(w->arp[c->port->index], &e->ip, w->now, &todo);
-		worker_arp_todo(w, c->port, &todo);
-	}
-	if (rn_unlikely(e->gen != c->neigh_gen)) {
-		pkt_tcp_template_set_dst_mac(&c->tmpl, e->mac);
-		c->neigh_gen = e->gen;
-	}
-}
-
 /*
  * At most `share` segments. True when the connection has nothing more to send now. They go to the port when all are built:
  * what is looked at in between would cost the processor's prefetchers their streams through the payload.
  */
 static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
 {
-	uint32_t n = rn_min_u32(room(w, c), share), made = 0;
+	uint32_t n = rn_min_u32(way_room(w, &c->way), share), made = 0;
 	struct rte_mbuf *m[SHARE];
 	struct tcpl_out o;
 	bool done = false;
 
-	look_at_neighbour(w, c);
+	way_refresh(w, &c->way);
 	for (uint32_t i = 0; i < n && worker_space(w); i++) {
 		done = !rc_tcp_out(&w->tcp, &c->qc, &o);
 		if (done)
@@ -98,10 +61,10 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 		if (rn_likely(m[made] != NULL))
 			made++;
 		else
-			c->tx->st->no_buffer++; /* to TCP it is a lost segment */
+			c->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
 	}
 	for (uint32_t i = 0; i < made; i++)
-		send_frame(w, c, m[i]);
+		way_send(w, &c->way, m[i]);
 	return done;
 }
 
@@ -175,7 +138,7 @@ static void tell_path(struct rnicd_worker *w, struct conn *c)
 	if (ev == NULL) /* at the next timer */
 		return;
 	ev->type = EVENT_PATH;
-	ev->path = (struct event_path){ .port = c->port->index, .mtu = mss + headers(c), .remote = c->addr.remote };
+	ev->path = (struct event_path){ .port = c->way.port->index, .mtu = mss + headers(c), .remote = c->addr.remote };
 	event_put(w->index);
 	c->path_mss = (uint16_t)mss;
 }

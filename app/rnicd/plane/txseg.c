@@ -9,22 +9,14 @@
 #define SLICES            8u             /* more are most often short ones, between markers: copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
-static void mark_csum(struct rte_mbuf *m, const struct conn *c)
-{
-	m->tx_offload = rte_mbuf_tx_offload(c->tmpl.l2_len, c->tmpl.l3_len, PKT_TCP_LEN, 0, 0, 0, 0);
-	m->ol_flags |= RTE_MBUF_F_TX_TCP_CKSUM |
-		       (c->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
-}
-
 /* Who receives the frame is a connection of this process: the CRC may be left open. */
 static bool crc_open(const struct conn *c)
 {
-	return (c->port->wire != NULL || c->neigh == NULL) && !c->port->crc_always;
+	return (c->way.port->wire != NULL || c->way.neigh == NULL) && !c->way.port->crc_always;
 }
 
-static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)
+static void put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)
 {
-	bool offload = c->port->caps.tx_csum || c->neigh == NULL;
 	struct pkt_tcp_seg s = { .seq = o->seq,
 				 .ack = o->ack,
 				 .wnd = o->wnd,
@@ -33,25 +25,22 @@ static uint32_t put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl
 				 .opt = o->opt,
 				 .payload_len = o->len,
 				 .payload_sum = payload_sum };
-	uint32_t len = pkt_tcp_build(&c->tmpl, &s, offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
-				     rte_pktmbuf_mtod(m, uint8_t *));
-	if (offload)
-		mark_csum(m, c);
-	return len;
+
+	way_header(&c->way, &s, m);
 }
 
 /* Everything copied into one buffer, summed there where the port does not sum. */
 static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(c->port->pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(c->way.port->pool);
 	if (rn_unlikely(m == NULL))
 		return NULL;
-	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
+	uint32_t hdr = pkt_tcp_hdr_len(&c->way.tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
 	bool crc_due = crc_open(c);
 	rc_tcp_copy(&w->tcp, &c->qc, o, payload, &crc_due);
-	put_header(m, c, o, c->port->caps.tx_csum || c->neigh == NULL ? 0 : pkt_sum(payload, o->len));
+	put_header(m, c, o, way_defers(&c->way) ? 0 : pkt_sum(payload, o->len));
 	if (crc_due)
 		m->ol_flags |= frame_crc_flag;
 	m->data_len = (uint16_t)(hdr + o->len);
@@ -115,7 +104,7 @@ static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t h
 static struct rte_mbuf *linked(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov *iov,
 			       uint32_t n, uint32_t zcopy_min)
 {
-	struct rte_mbuf *head = rte_pktmbuf_alloc(c->port->pool), *last = head;
+	struct rte_mbuf *head = rte_pktmbuf_alloc(c->way.port->pool), *last = head;
 
 	if (rn_unlikely(head == NULL))
 		return NULL;
@@ -147,7 +136,7 @@ give_up:
 /* Header and small pieces copied, large pieces as they lie in the client's memory. NULL: make it linear. */
 static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
-	uint32_t hdr = pkt_tcp_hdr_len(&c->tmpl, o->optlen);
+	uint32_t hdr = pkt_tcp_hdr_len(&c->way.tmpl, o->optlen);
 	struct rn_iov iov[SLICES];
 	struct rte_mbuf *head = NULL;
 	bool crc_due;
@@ -171,8 +160,8 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 /* The client may write to its memory at any time. So no sum is made of bytes that are read again: not ours, that is. */
 static bool by_reference(const struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
-	return c->client != NULL && o->len >= zcopy_min && c->port->caps.zero_copy &&
-	       (crc_open(c) || (c->port->caps.tx_csum && !rc_agreed(&c->qc.rc)->crc)) &&
+	return c->client != NULL && o->len >= zcopy_min && c->way.port->caps.zero_copy &&
+	       (crc_open(c) || (c->way.port->caps.tx_csum && !rc_agreed(&c->qc.rc)->crc)) &&
 	       !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED);
 }
 

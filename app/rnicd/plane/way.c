@@ -14,6 +14,7 @@ enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, st
 	struct pkt_flow f = {
 		.l2.vlan = port->cfg->vlan, .src = a->local, .dst = a->remote, .sport = a->lport, .dport = a->rport
 	};
+	f.tos = a->tos & WAY_DSCP;
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
 	*way = (struct way){ .port = port, .tx = &w->tx[a->port] };

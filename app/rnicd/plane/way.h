@@ -15,6 +15,8 @@
 
 struct rnicd_worker;
 
+#define WAY_DSCP 0xfcu
+
 struct way {
 	struct rnicd_port *port;
 	struct port_tx *tx;

@@ -62,10 +62,7 @@ struct conn {
 	struct flow flow;
 	struct conn_addr addr;
 	struct rn_timer timer;
-	struct rnicd_port *port;
-	struct port_tx *tx;
-	struct arp_entry *neigh;      /* NULL: loopback */
-	uint32_t neigh_gen;           /* of the MAC in tmpl */
+	struct way way;
 	struct worker_client *client; /* NULL: never by reference */
 	struct listener *listener;    /* half open and on its list; NULL: not */
 	struct conn *half_prev, *half_next;
@@ -73,7 +70,6 @@ struct conn {
 	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
 	bool dead;
 	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
-	struct pkt_tcp_template tmpl;
 };
 
 static inline struct conn *conn_of(const struct rc *c) { return rn_container_of(c, struct conn, qc.rc); }
