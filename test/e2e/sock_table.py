@@ -382,6 +382,7 @@ def children_accept_at_a_listener_they_inherit():
         for i in range(3):
             pid = os.fork()
             if pid == 0:
+                os.environ.clear()  # as nginx does
                 s, _ = l.accept()
                 s.sendall(b"child")
                 os._exit(0)

@@ -13,7 +13,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int session = -1;
-static bool tried; /* there is no rnicd to be asked again */
+static bool tried;               /* there is no rnicd to be asked again */
+static struct sockaddr_un rnicd; /* where it listens; sun_family 0: not looked up yet */
 static pid_t owner;
 static uint32_t seq;
 static struct ipc_sock_join_ok world;
@@ -104,12 +105,23 @@ static bool join(void)
 	return bells != NULL;
 }
 
+/* Once: a child may have cleared its environment (nginx). False: the name is too long. */
+static bool find_rnicd(void)
+{
+	const char *path = getenv("RNICD_SOCKET");
+
+	if (path == NULL || *path == '\0')
+		path = IPC_DEFAULT_SOCKET;
+	if (strlen(path) >= sizeof(rnicd.sun_path))
+		return false;
+	memcpy(rnicd.sun_path, path, strlen(path));
+	rnicd.sun_family = AF_UNIX;
+	return true;
+}
+
 /* With the lock held: there is a session. */
 static bool begun(void)
 {
-	const char *path = getenv("RNICD_SOCKET");
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-
 	if (owner != getpid()) { /* the first call, or a child's first */
 		forget();
 		owner = getpid();
@@ -118,15 +130,12 @@ static bool begun(void)
 	if (session >= 0 || tried)
 		return session >= 0;
 	tried = true;
-	if (path == NULL || *path == '\0')
-		path = IPC_DEFAULT_SOCKET;
-	if (strlen(path) >= sizeof(a.sun_path))
+	if (rnicd.sun_family == 0 && !find_rnicd())
 		return false;
-	memcpy(a.sun_path, path, strlen(path));
 	session = aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (session < 0)
 		return false;
-	if (sock_libc.connect(session, (struct sockaddr *)&a, sizeof(a)) == 0 && join())
+	if (sock_libc.connect(session, (struct sockaddr *)&rnicd, sizeof(rnicd)) == 0 && join())
 		return true;
 	forget();
 	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
