@@ -12,7 +12,8 @@
  */
 #define MIN_RTO_NS   (50 * RN_NS_PER_MS)
 #define PEER_DELACK  (40 * RN_NS_PER_MS)
-#define BACKLOG_MORE 64u /* half-open connections of a listener beyond its backlog: a SYN is not yet a peer */
+#define BACKLOG_MORE 64u  /* half-open connections of a listener beyond its backlog: a SYN is not yet a peer */
+#define BACKLOG_MOST 256u /* and a flood of them leaves room for other listeners */
 
 /*
  * Constant after start. [1]: of a listener's, whose window is shut until a program has accepted them. Its peer may
@@ -256,7 +257,7 @@ static void listen_on(struct rnicd_worker *w, struct cmd_stream_listen *c)
 		if (flow_add(&w->streams.listens, &l->flow) != FLOW_OK)
 			return;
 		l->key = c->key;
-		l->backlog = c->backlog;
+		l->backlog = rn_min_u32(c->backlog, BACKLOG_MOST);
 		*v = CONN_OK;
 		return;
 	}
