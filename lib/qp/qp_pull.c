@@ -138,26 +138,30 @@ static bool is_op(const struct qp_send *s)
 	return rn_unlikely(s->w.op >= QP_WR_READ) && (s->w.op != QP_WR_WRITE_IMM || s->sent == s->total);
 }
 
-/* The payload of the segment: small ones are copied behind the header, inline data into the carrier's memory, else slices. */
-static bool sq_payload(struct qp_msgs *m, uint32_t hdr_len, struct qp_seg *seg)
+/*
+ * The payload of the segment, at most *len bytes. Up to `room` bytes are copied behind the header; more inline data go to
+ * the carrier's memory, else slices name them. Returns the number of slices, UINT32_MAX: the memory cannot be had.
+ */
+static inline uint32_t sq_payload(struct qp_msgs *m, uint8_t *behind, uint32_t room, const struct qp_seg *seg,
+				  uint32_t *len)
 {
 	struct qp_send *s = &m->work->send;
+	struct rn_iov *iov = seg->iov;
 	enum qp_mr_verdict v;
 
 	if (s->w.flags & QP_WF_INLINE) {
-		uint8_t *dst = seg->len <= QP_SEG_HDR_MAX - hdr_len ? seg->hdr + hdr_len : seg->inl;
+		uint8_t *dst = *len <= room ? behind : seg->inl;
 
-		memcpy(dst, s->u.data + s->sent, seg->len);
-		seg->iov[0] = (struct rn_iov){ .base = dst, .len = seg->len };
-		seg->n = seg->len > 0;
-		return true;
+		memcpy(dst, s->u.data + s->sent, *len);
+		iov[0] = (struct rn_iov){ .base = dst, .len = *len };
+		return *len > 0;
 	}
-	seg->n = qp_sq_slices(m->qp, s, &seg->len, seg->iov, &v);
+	uint32_t n = qp_sq_slices(m->qp, s, len, iov, &v);
 	if (v != QP_MR_OK)
-		return false;
-	if (seg->len <= QP_SEG_HDR_MAX - hdr_len)
-		rn_iov_gather(seg->iov, seg->n, seg->hdr + hdr_len, seg->len);
-	return true;
+		return UINT32_MAX;
+	if (*len <= room)
+		rn_iov_gather(iov, n, behind, *len);
+	return n;
 }
 
 static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
@@ -169,30 +173,32 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 		return QP_PULL_OK;
 	}
 	bool tagged = is_tagged(s), ends = s->w.op != QP_WR_WRITE_IMM;
-	uint32_t hdr_len = tagged ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN;
+	/* What is known here stays in registers: seg may be anywhere, so each store would make the compiler read it again. */
+	uint32_t hdr_len = tagged ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN, room = QP_SEG_HDR_MAX - hdr_len;
+	uint32_t len = rn_min_u32(s->total - s->sent, max - hdr_len);
+	uint8_t *hdr_at = seg->hdr;
 	if (!s->started)
 		qp_sq_start(m, s);
-	seg->len = rn_min_u32(s->total - s->sent, max - hdr_len);
-	if (!sq_payload(m, hdr_len, seg))
+	uint32_t n = sq_payload(m, hdr_at + hdr_len, room, seg, &len);
+	if (rn_unlikely(n == UINT32_MAX))
 		return qp_sq_fail(ctx, m, QP_WC_LOC_PROT_ERR);
-	bool last = s->sent + seg->len == s->total;
+	bool last = s->sent + len == s->total;
 	const struct ddp_hdr hdr = tagged ? ddp_tagged(RDMAP_WRITE, last, s->w.rkey, s->w.raddr + s->sent)
 					  : ddp_untagged((enum rdmap_opcode)send_opcode(&s->w), last,
 							 s->w.op == QP_WR_SEND_INV ? s->w.aux : 0, s->msn, s->sent);
-	ddp_build(seg->hdr, &hdr);
+	ddp_build(hdr_at, &hdr);
 	seg->wr = last && ends ? s->wr : QP_WR_NONE;
-	s->sent += seg->len;
+	s->sent += len;
 	if (tagged)
 		m->wrote = ends;
 	if (last && ends) {
 		s->loaded = false;
 		m->src = QP_SRC_NONE;
 	}
-	seg->hdr_len = hdr_len;
-	if (seg->len <= QP_SEG_HDR_MAX - hdr_len) {
-		seg->hdr_len += seg->len;
-		seg->n = seg->len = 0;
-	}
+	bool small = len <= room;
+	seg->hdr_len = small ? hdr_len + len : hdr_len;
+	seg->n = small ? 0 : n;
+	seg->len = small ? 0 : len;
 	return QP_PULL_OK;
 }
 
