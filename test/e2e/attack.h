@@ -32,6 +32,9 @@ int mode_numbers(void);
 int mode_listeners(void);
 int mode_clients(void);
 
+/* attack_tables.c: STags, queue pairs, groups */
+int mode_tables(void);
+
 /* attack_fuzz.c: anything, with any descriptor */
 int mode_fuzz(void);
 

@@ -241,6 +241,19 @@ def queues_full_of_flushes_hold_up_nobody_else():
 
 
 @case
+def one_user_leaves_regions_datagram_queue_pairs_and_groups_to_others():
+    with World("flows = 400\nuser-share = 30\n") as d:
+        p = stays(d, "tables", "regions", N="0")
+        had = [int(n) for n in re.findall(r"(\d+) (?:regions|queue pairs|groups)", p.stdout())]
+        # of 159,999 STags, 400 of each of two workers (a queue pair's worker is its number's), 64 groups
+        assert 40000 < had[0] <= 48000 and 120 <= had[1] <= 240 and had[2] <= 19, p.stdout()
+        d.run(helper("attack"), "tables", N="10").ok()
+        for what in ("memory regions", "datagram queue pairs", "multicast groups"):
+            d.logs(what)
+        goes(p)
+
+
+@case
 def one_user_leaves_places_to_other_clients():
     with World() as d:
         p = stays(d, "clients", "clients")

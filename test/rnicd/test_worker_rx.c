@@ -120,6 +120,60 @@ static void strangers_are_answered_so_many_a_second(void **state)
 	assert_int_equal(answered(3000), 1000);
 }
 
+/* A peer's deadline that passed while nobody ran says nothing of the peer: lib/tcp_lite allows for what is told here. */
+static void time_without_the_cpu_is_told_and_a_long_turn_is_not(void **state)
+{
+	(void)state;
+	worker.ran = worker.now = 5 * RN_NS_PER_S;
+	worker.now += RN_NS_PER_MS; /* as long as a turn may take */
+	worker_tell_lost(&worker);
+	assert_int_equal(worker.tcp.turns.lost, 0);
+	worker.now += 40 * RN_NS_PER_MS;
+	worker_tell_lost(&worker);
+	assert_int_equal(worker.tcp.turns.lost, 40 * RN_NS_PER_MS);
+	worker_tell_lost(&worker); /* once */
+	worker.now += 3 * RN_NS_PER_MS;
+	worker_tell_lost(&worker);
+	assert_int_equal(worker.tcp.turns.lost, 43 * RN_NS_PER_MS);
+}
+
+static void behind_is_who_has_a_backlog_and_not_who_is_flooded(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) /* the first gives the port its share */
+		assert_int_equal(worker_rx(&worker), 0);
+	worker_tell_behind(&worker);
+	assert_false(worker.tcp.turns.behind);
+	for (int wave = 0; wave < 2; wave++) {
+		worker.more = true; /* a full burst: worker_rx does not know whether it was the last */
+		for (uint32_t i = 0; i < WORKER_BACKLOG_TURNS; i++) {
+			worker_tell_behind(&worker);
+			assert_true(worker.tcp.turns.behind);
+		}
+		for (uint32_t i = 0; i < 100; i++) {
+			worker_tell_behind(&worker);
+			assert_false(worker.tcp.turns.behind);
+		}
+		worker.more = false; /* the flood is over; the next backlog is one again */
+		worker_tell_behind(&worker);
+		assert_false(worker.tcp.turns.behind);
+	}
+}
+
+static void a_full_burst_is_a_backlog_until_all_is_seen(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(worker_rx(&worker), 0);
+	assert_false(worker.more);
+	flood(WORKER_BURST + 1, true);
+	assert_int_equal(worker_rx(&worker), WORKER_BURST);
+	assert_true(worker.more);
+	assert_int_equal(worker_rx(&worker), 1);
+	assert_false(worker.more);
+	port_tx_drop_all(&worker.tx[0]);
+}
+
 /* On a port with RSS a frame of an unknown connection goes to the worker of the queue that the device's table names. */
 static void stranger_goes_to_the_worker_of_its_rss_queue(void **state)
 {
@@ -158,6 +212,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(flooded_port_has_a_small_share, setup, teardown),
 		cmocka_unit_test_setup_teardown(strangers_are_answered_so_many_a_second, setup, teardown),
+		cmocka_unit_test_setup_teardown(time_without_the_cpu_is_told_and_a_long_turn_is_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(behind_is_who_has_a_backlog_and_not_who_is_flooded, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_burst_is_a_backlog_until_all_is_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(stranger_goes_to_the_worker_of_its_rss_queue, setup, teardown),
 	};
 

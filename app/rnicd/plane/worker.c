@@ -89,11 +89,7 @@ static uint32_t transmit(struct rnicd_worker *w)
 
 /* A turn takes far less: if the next begins later than this, somebody else had the CPU. */
 #define TURN_MAX_NS RN_NS_PER_MS
-/* So many turns with full bursts are a backlog that is being worked off; more are a flood, and timers may not wait for it. */
-#define BACKLOG_TURNS 32u
-
-/* What TCP's timers must know of a worker that did not run, or has not looked at all that it received. */
-static void tell_lost(struct rnicd_worker *w)
+void worker_tell_lost(struct rnicd_worker *w)
 {
 	uint64_t gap = w->now - w->ran;
 
@@ -102,10 +98,10 @@ static void tell_lost(struct rnicd_worker *w)
 	w->ran = w->now;
 }
 
-static void tell_behind(struct rnicd_worker *w)
+void worker_tell_behind(struct rnicd_worker *w)
 {
 	w->more_turns = w->more ? w->more_turns + 1 : 0;
-	w->tcp.turns.behind = w->more && w->more_turns <= BACKLOG_TURNS;
+	w->tcp.turns.behind = w->more && w->more_turns <= WORKER_BACKLOG_TURNS;
 }
 
 /* Flushes are the one work of a turn that a client makes without a peer: that they are bounded is to be seen. */
@@ -122,11 +118,11 @@ static uint32_t turn(struct rnicd_worker *w)
 	stage_end(&w->stages, STAGE_IDLE);
 	w->now = rnicd_now();
 	w->tcp.rc.qp.now = w->now;
-	tell_lost(w);
+	worker_tell_lost(w);
 	n = worker_commands(w);
 	stage_end(&w->stages, STAGE_COMMANDS);
 	n += worker_rx(w);
-	tell_behind(w);
+	worker_tell_behind(w);
 	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
 	n += stream_doorbells(w);

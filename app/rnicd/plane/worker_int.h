@@ -146,6 +146,14 @@ extern struct rnicd_worker *worker_at[RNICD_MAX_WORKERS]; /* from start to stop;
 
 /* ---- worker.c ---- */
 int worker_main(void *arg);
+/* So many turns with full bursts are a backlog that is being worked off; for more, a flood, timers do not wait. */
+#define WORKER_BACKLOG_TURNS 32u
+/*
+ * What TCP's timers must know of a worker that did not run, at the beginning of its turn; and of one that has not
+ * looked at all that it received, when it has received.
+ */
+void worker_tell_lost(struct rnicd_worker *w);
+void worker_tell_behind(struct rnicd_worker *w);
 
 /* ---- effects.c ---- */
 /* Room for the effects of one more call into qp; false: the control thread is behind, do nothing that makes effects. */
