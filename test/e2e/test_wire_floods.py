@@ -15,6 +15,7 @@ from rig import PATIENCE, TESTPMD, Daemon, case, main
 from wire import Closed
 
 WAVE = 10000      # frames
+BATCH = 125       # frames at once, of which as many before them may still be under way
 HELD = 150        # connections of a wave
 GROWTH = 1 << 20  # bytes that a second wave may cost: nothing, but for a page here and there
 world = {}
@@ -60,10 +61,13 @@ class World:
         return self.d.telemetry(f"/rnic/conns,{at[0]}")
 
     def put(self, frames):
-        """As fast as the daemon takes them: the tap's queue holds 500."""
+        """
+        As fast as the daemon takes them. The tap's queue holds 500, and what the kernel answers to the daemon's own answers
+        lies in it too: two batches leave it room.
+        """
         at = self.counters()["rx_packets"]
-        for i in range(0, len(frames), 250):
-            for f in frames[i:i + 250]:
+        for i in range(0, len(frames), BATCH):
+            for f in frames[i:i + BATCH]:
                 self.frames.put(f)
             # ARP and other traffic counts too, so an odd frame may still lie in the tap's queue
             self.until(lambda due=at + i: self.counters()["rx_packets"] >= due, "the daemon does not read its port")

@@ -120,7 +120,7 @@ static void strangers_are_answered_so_many_a_second(void **state)
 	assert_int_equal(answered(3000), 1000);
 }
 
-/* A peer's deadline that passed while nobody ran says nothing of the peer: lib/tcp_lite allows for what is told here. */
+/* A peer's deadline that passed while nobody ran says nothing of the peer: lib/tcp_lite allows for what is told. */
 static void time_without_the_cpu_is_told_and_a_long_turn_is_not(void **state)
 {
 	(void)state;
