@@ -138,10 +138,9 @@ int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_k
 int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
 /*
  * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. `seen` runs under the
- * queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen. False: the event and its token stay
- * where they are for now, EAGAIN.
+ * queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
  */
-int rnic_evq_get(struct rnic_evq *q, void *slot, bool (*seen)(const void *slot, void *arg), void *arg);
+int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
 /* Removes the events that match, with their tokens; each is handed to `take` when given. */
 void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to);

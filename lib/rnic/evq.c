@@ -64,19 +64,7 @@ static bool entry_take(struct rnic_evq *q, void *slot)
 	return true;
 }
 
-/* Before all others. False: no memory. */
-static bool entry_back(struct rnic_evq *q, const void *slot)
-{
-	struct rnic_ev *e = malloc(sizeof(*e) + q->slot_size);
-
-	if (e == NULL)
-		return false;
-	memcpy(e->slot, slot, q->slot_size);
-	rn_list_push_front(&q->kept, &e->link);
-	return true;
-}
-
-int rnic_evq_get(struct rnic_evq *q, void *slot, bool (*seen)(const void *slot, void *arg), void *arg)
+int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg)
 {
 	for (;;) {
 		uint64_t v;
@@ -84,13 +72,9 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, bool (*seen)(const void *slot, 
 			return -1;
 		pthread_mutex_lock(&q->lock);
 		bool got = entry_take(q, slot);
-		bool later = got && !seen(slot, arg) && entry_back(q, slot);
+		if (got)
+			seen(slot, arg);
 		pthread_mutex_unlock(&q->lock);
-		if (later) {
-			token_put(q);
-			errno = EAGAIN;
-			return -1;
-		}
 		if (got)
 			return 0;
 		if (rnic_dead(q->s)) {

@@ -95,7 +95,8 @@ struct client_cq {
 	uint32_t handle;
 	uint32_t dev;
 	uint32_t cqe;
-	uint32_t users; /* QPs */
+	uint64_t ring_off, ring_stride; /* of its rings, as in ipc_create_cq */
+	uint32_t users;                 /* QPs */
 	uint64_t cookie;
 	struct client_chan *chan;  /* NULL: none */
 	struct client_chan *async; /* NULL: none */

@@ -196,6 +196,8 @@ void client_create_cq(struct client *c)
 	q->c = c;
 	q->dev = r.dev;
 	q->cqe = r.cqe;
+	q->ring_off = r.ring_off;
+	q->ring_stride = r.ring_stride;
 	q->cookie = r.cookie;
 	q->chan = chan;
 	q->async = async;
@@ -284,6 +286,8 @@ static void resized(struct cmd *cmd)
 
 	c->slots += e->cqe - e->q->cqe;
 	e->q->cqe = e->cqe;
+	e->q->ring_off = c->req.resize_cq.ring_off;
+	e->q->ring_stride = c->req.resize_cq.ring_stride;
 	spans_give(&c->spans, e->old);
 	free(e);
 	if (client_back(c))

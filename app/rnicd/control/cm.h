@@ -67,6 +67,18 @@ struct cm_conn {
 	struct ipc_addr local, remote;
 };
 
+/* DISCONNECTED, while the client has not polled what was completed before (cm_hold.c). */
+struct cm_hold {
+	struct loop_timer timer;
+	bool on;              /* the timer runs */
+	bool timewait;        /* TIMEWAIT_EXIT follows at once */
+	uint64_t qp;          /* owner of the queue pair; 0: none */
+	uint32_t worker;      /* whose rings the completions lie in */
+	uint32_t left;        /* so many when they were looked at last */
+	uint32_t upto[2];     /* of the send and the receive queue: the ring's index at the end of the connection */
+	uint64_t until, last; /* ns: it waits no longer when nothing is polled; in any case */
+};
+
 struct cm_id {
 	struct client *c;
 	uint32_t handle;
@@ -88,6 +100,7 @@ struct cm_id {
 	/* listening */
 	struct owner owner;
 	uint32_t backlog, requests;
+	struct cm_hold hold;
 	uint32_t cmds; /* listen commands under way */
 	bool broken;   /* a worker could not */
 	bool gone;     /* destroyed while commands were under way */
@@ -135,6 +148,9 @@ void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
 /* False: the client will not hear of it (ev_push_copy). */
 bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx);
 void cm_route_forget(struct cm_id *id);
+/* The end of a connection that was up, with or without a queue pair: told now, or when the client has polled (cm_hold.c). */
+void cm_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker);
+void cm_timewait_over(struct cm_id *id); /* behind DISCONNECTED */
 /*
  * Requests came in at the id and cannot any more: the client has heard of some, the others are rejected. None of them
  * names the id afterwards. Whoever stops an id from listening calls this.

@@ -60,24 +60,32 @@ static void on_end(struct cm_id *id, enum cm_event_type type, int status, const 
 		id->listener = NULL;
 	}
 	cm_set_state(id, CM_OVER);
-	id->disconnected = type == CM_EV_DISCONNECTED;
 	cm_event(id, type, status, fx);
+}
+
+static void on_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker)
+{
+	cm_set_state(id, CM_OVER);
+	id->disconnected = true;
+	cm_disconnected(id, qp, worker);
 }
 
 static void on_closed(struct cm_conn *k)
 {
 	struct cm_id *id = k->id;
+	const uint64_t qp = k->qp;
+	const uint32_t worker = k->worker;
 
 	cm_conn_free(k);
 	if (id == NULL)
 		return;
 	if (id->state == CM_CONNECTED)
-		on_end(id, CM_EV_DISCONNECTED, 0, NULL);
+		on_disconnected(id, qp, worker);
 	else if (id->state != CM_OVER)
 		on_end(id, CM_EV_CONNECT_ERROR, -ECONNRESET, NULL);
 	/* InfiniBand's connection manager tells when the QP's number may be used again; iWARP's has no such event. */
 	if (id->disconnected && rnicd.port[id->dev]->cfg->roce)
-		cm_event(id, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+		cm_timewait_over(id);
 }
 
 void cm_fx(const struct event_fx *fx)
@@ -116,7 +124,7 @@ void cm_fx(const struct event_fx *fx)
 			on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_SERVICE), NULL);
 		break;
 	case QP_FX_CONNECT_ERROR: on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL); break;
-	case QP_FX_DISCONNECTED: on_end(id, CM_EV_DISCONNECTED, 0, NULL); break;
+	case QP_FX_DISCONNECTED: on_disconnected(id, k->qp, k->worker); break;
 	case QP_FX_CONNECT_REQUEST:
 	case QP_FX_CLOSED:
 	case QP_FX_QP_EVENT:

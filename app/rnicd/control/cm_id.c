@@ -66,6 +66,8 @@ void cm_id_free(struct cm_id *id)
 {
 	cm_route_forget(id);
 	cm_sidr_forget(id);
+	if (id->hold.on)
+		loop_timer_disarm(&id->hold.timer);
 	cm_joins_end(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)

@@ -58,9 +58,7 @@ struct rnic_cm_id {
 	struct rn_list joins; /* struct rnic_cm_join */
 	uint32_t last_join;
 	pthread_mutex_t join_lock; /* the joins, and what the queue pair is attached to because of them */
-	uint64_t held_until; /* DISCONNECTED waits till then, ns, or for completions to be polled; 0: it has not come */
-	uint32_t held_for;   /* so many of them when it was looked at last */
-	pthread_mutex_t lock; /* the two counts */
+	pthread_mutex_t lock;      /* the two counts */
 	pthread_cond_t cond;
 	uint32_t events_seen; /* taken from the queue; under the table's lock */
 	uint32_t events_done; /* acknowledged */

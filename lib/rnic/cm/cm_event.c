@@ -2,11 +2,7 @@
 /* CM events: from the daemon's queue to what rdma_get_cm_event() hands out. */
 #include "rnic/cm/cm.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #define GROUP_HOPS 64 /* what the kernel gives a RoCE v2 group */
-#define HOLD_NS    UINT64_C(20000000)
 
 struct seen {
 	struct rnic_session *s;
@@ -14,39 +10,19 @@ struct seen {
 };
 
 /*
- * The end of a connection is told behind what has been completed on it, as programs know it of the kernel's manager, which
- * takes its time: libfabric closes its endpoint when it hears of the end, and uses it all the same for completions that it
- * finds afterwards. As long as they get fewer it waits for those who poll, and a moment for those who do not.
- */
-static bool too_early(struct rnic_cm_id *id)
-{
-	uint32_t n = id->id.qp != NULL ? rnic_qp_unread(id->id.qp) : 0;
-	uint64_t now = rnic_clock(CLOCK_MONOTONIC);
-
-	if (n == 0)
-		return false;
-	if (id->held_until == 0 || n < id->held_for)
-		id->held_until = now + HOLD_NS;
-	id->held_for = n;
-	return now < id->held_until;
-}
-
-/*
  * Under the queue's lock: finds whom the event is about. An event that is handed out counts from here on, so that
  * rdma_destroy_id() waits for its acknowledgement.
  */
-static bool on_seen(const void *slot, void *arg)
+static void on_seen(const void *slot, void *arg)
 {
 	const struct ipc_cm_event *ev = slot;
 	struct seen *seen = arg;
 
 	pthread_mutex_lock(&seen->s->ids_lock);
 	seen->about = cm_id_find(seen->s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
-	bool now = seen->about == NULL || ev->type != RDMA_CM_EVENT_DISCONNECTED || !too_early(seen->about);
-	if (seen->about != NULL && now)
+	if (seen->about != NULL)
 		seen->about->events_seen++;
 	pthread_mutex_unlock(&seen->s->ids_lock);
-	return now;
 }
 
 static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
@@ -286,11 +262,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 				removal_tell(cm_channel(channel));
 				continue;
 			}
-			if (err != EAGAIN || (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) != 0) {
-				free(e);
-				return cm_ret(err);
-			}
-			usleep(1000); /* it is too early */
+			free(e);
+			return cm_ret(err);
 		}
 	} while (!translate(e, seen.about, &u.ev));
 	*event = &e->ev;

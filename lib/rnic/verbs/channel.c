@@ -39,13 +39,12 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 /* ---- completion events ---- */
 
-static bool comp_seen(const void *slot, void *arg)
+static void comp_seen(const void *slot, void *arg)
 {
 	const struct ipc_comp_event *ev = slot;
 
 	(void)arg;
 	((struct rnic_cq *)(uintptr_t)ev->cq_cookie)->comp_events++;
-	return true;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
@@ -104,7 +103,7 @@ static enum about about(uint32_t type)
 	return ABOUT_DEVICE;
 }
 
-static bool async_seen(const void *slot, void *arg)
+static void async_seen(const void *slot, void *arg)
 {
 	const struct ipc_async_event *ev = slot;
 
@@ -115,7 +114,6 @@ static bool async_seen(const void *slot, void *arg)
 	case ABOUT_SRQ: ((struct rnic_srq *)(uintptr_t)ev->cookie)->async_events++; break;
 	case ABOUT_DEVICE: break;
 	}
-	return true;
 }
 
 int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)

@@ -167,21 +167,6 @@ void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn)
 	rnic_spin_unlock(&cq->lock);
 }
 
-uint32_t rnic_cq_unread(struct rnic_cq *cq, uint32_t qpn)
-{
-	uint32_t n = 0;
-
-	rnic_spin_lock(&cq->lock);
-	for (uint32_t r = 0; r < cq->nrings; r++) {
-		for (uint32_t i = spsc_cons_avail(&cq->ring[r], UINT32_MAX); i-- > 0;) {
-			const struct qp_cqe *e = spsc_cons_slot(&cq->ring[r], i);
-			n += e->qpn == qpn && e->status == QP_WC_SUCCESS;
-		}
-	}
-	rnic_spin_unlock(&cq->lock);
-	return n;
-}
-
 static uint32_t unread(struct rnic_cq *cq)
 {
 	uint32_t n = 0;

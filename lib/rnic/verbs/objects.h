@@ -131,8 +131,6 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 int rnic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn);
-/* Completions without error in the rings, of the queue pair. */
-uint32_t rnic_cq_unread(struct rnic_cq *cq, uint32_t qpn);
 bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 

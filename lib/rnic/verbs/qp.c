@@ -140,22 +140,6 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	pthread_mutex_unlock(&list_lock);
 }
 
-uint32_t rnic_qp_unread(const struct ibv_qp *ibqp)
-{
-	uint32_t n = 0;
-
-	pthread_mutex_lock(&list_lock);
-	rn_list_each(const struct rnic_qp, qp, &list, link) {
-		if (&qp->ex.qp_base != ibqp)
-			continue;
-		n = rnic_cq_unread(rnic_cq(ibqp->send_cq), ibqp->qp_num);
-		if (ibqp->recv_cq != ibqp->send_cq)
-			n += rnic_cq_unread(rnic_cq(ibqp->recv_cq), ibqp->qp_num);
-	}
-	pthread_mutex_unlock(&list_lock);
-	return n;
-}
-
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout)
 {
 	pthread_mutex_lock(&list_lock);

@@ -46,8 +46,6 @@ struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_at
 struct ibv_qp *rnic_qp_find(uint32_t qpn);
 /* The local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() tells of it. */
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout);
-/* Completions without error of a queue pair that the program has not polled; of one that it has destroyed 0. */
-uint32_t rnic_qp_unread(const struct ibv_qp *ibqp);
 
 /* Every context of ours polls with this function, and no other does (beside.h). */
 int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
