@@ -101,6 +101,16 @@ enum rc_news {
 	RC_NEWS_OVER     /* the end; CLOSED follows */
 };
 
+/*
+ * A disconnect while the peer has said nothing in a young stream: rc_quirk.h. One writer: rc_life.c. In all but NONE
+ * the state is DRAINING and the deadline is the next nudge's.
+ */
+enum rc_silence {
+	RC_SILENCE_NONE = 0, /* nothing waits for the peer's first word */
+	RC_SILENCE_WAITS,    /* the end waits for that word; moved on by the end of what is posted, or by a nudge */
+	RC_SILENCE_ASKED     /* a zero-length Read has been queued that the peer must answer; moved on by a nudge */
+};
+
 /* Received: from the stream's bytes to segments. */
 struct rc_in {
 	struct mpa_rx mpa;
@@ -141,12 +151,11 @@ struct rc {
 	uint64_t deadline; /* of the state, RN_NEVER: none */
 	uint8_t state;     /* enum rc_state */
 	bool passive;
-	uint8_t news;   /* enum rc_news */
-	uint8_t flags;  /* RC_* */
-	uint8_t want;   /* enum rc_want: the pool that it waits for, when `starved` is in a list */
-	uint8_t nudges; /* initiator: turns that the silent peer has had, rc_quirk.h */
-	bool early;     /* DRAINING, and the peer has said nothing: the deadline is the next nudge's */
-	bool asked;     /* a zero-length Read has been queued so that a silent peer must answer */
+	uint8_t news;    /* enum rc_news */
+	uint8_t flags;   /* RC_* */
+	uint8_t want;    /* enum rc_want: the pool that it waits for, when `starved` is in a list */
+	uint8_t silence; /* enum rc_silence */
+	uint8_t nudges;  /* initiator: turns that the silent peer has had, rc_quirk.h */
 	struct rc_out out;
 	struct rc_wait rnr;
 	struct rc_in in;

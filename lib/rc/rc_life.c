@@ -28,6 +28,8 @@ void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to)
 
 	c->state = (uint8_t)to;
 	c->m.draining = to == RC_DRAINING;
+	if (to != RC_DRAINING)
+		c->silence = RC_SILENCE_NONE;
 	c->deadline = wait == RN_NEVER ? RN_NEVER : ctx->qp.now + wait;
 }
 
@@ -169,14 +171,22 @@ bool rc_unheard(const struct rc *c)
 	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && !c->in.heard;
 }
 
+static void look_silent(struct rc *c)
+{
+	if (c->state != RC_DRAINING || !rc_unheard(c))
+		c->silence = RC_SILENCE_NONE;
+	else if (c->silence == RC_SILENCE_NONE)
+		c->silence = RC_SILENCE_WAITS;
+}
+
 /* OPERATIONAL or DRAINING to DRAINING. */
 void rc_drain(struct rc_ctx *ctx, struct rc *c)
 {
 	uint64_t nudge = c->deadline;
 
-	c->early = rc_unheard(c);
 	rc_to(ctx, c, RC_DRAINING);
-	if (c->early)
+	look_silent(c);
+	if (c->silence != RC_SILENCE_NONE)
 		c->deadline = rn_min_u64(c->deadline, nudge);
 }
 
@@ -224,7 +234,8 @@ void rc_drain_over(struct rc_ctx *ctx, struct rc *c)
 	if (qp != NULL && qp_posted(qp))
 		return;
 	if (rc_unheard(c)) {
-		c->asked = c->asked || rc_tx_ask(ctx, c);
+		if (c->silence != RC_SILENCE_ASKED && rc_tx_ask(ctx, c))
+			c->silence = RC_SILENCE_ASKED;
 		return;
 	}
 	rc_to(ctx, c, RC_CLOSING);
@@ -250,8 +261,8 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 {
 	uint64_t wait = RC_NUDGE_FIRST_NS;
 
-	c->early = false;
 	rc_to(ctx, c, (enum rc_state)c->state);
+	look_silent(c);
 	if (c->in.mpa.pos != 0 || c->nudges == RC_NUDGES)
 		return;
 	/* only what the peer's end of the stream has taken in full can lie there */
@@ -260,8 +271,8 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 	for (uint8_t i = 0; i <= c->nudges; i++)
 		wait *= RC_NUDGE_FACTOR;
 	c->nudges++;
-	c->early = c->state == RC_DRAINING && rc_unheard(c);
-	if (c->early || c->state == RC_OPERATIONAL)
+	look_silent(c);
+	if (c->silence != RC_SILENCE_NONE || c->state == RC_OPERATIONAL)
 		c->deadline = ctx->qp.now + wait;
 }
 
@@ -269,7 +280,7 @@ void rc_timer(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->state == RC_FREE || ctx->qp.now < c->deadline)
 		return;
-	if (c->state == RC_OPERATIONAL || c->early)
+	if (c->state == RC_OPERATIONAL || c->silence != RC_SILENCE_NONE)
 		nudge(ctx, c);
 	else
 		expired(ctx, c);

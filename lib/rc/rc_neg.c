@@ -32,7 +32,6 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	c->out.rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
 	rc_to(ctx, c, c->passive ? RC_WAIT_FIRST : RC_OPERATIONAL);
 	c->nudges = 0;
-	c->early = c->asked = false;
 	if (!c->passive)
 		c->deadline = ctx->qp.now + RC_NUDGE_FIRST_NS;
 	else if (c->flags & RC_KEEP_RECV)
