@@ -9,7 +9,7 @@ import sys
 import programs
 import wire
 from programs import SAME, A, B
-from rig import Daemon, case, main
+from rig import Daemon, case, main, until
 from stock import nothing_is_left
 
 world = {}
@@ -35,6 +35,9 @@ def two(link, personality):
         for dev in ends:
             wire.run("ip", "link", "set", dev, "up")
         a, b = (Daemon(conf(f"af_packet:{dev}", addr, personality)) for dev, addr in zip(ends, (A, B)))
+    # The daemons look at their lines in turns of their own; a program that comes before has too little patience for that.
+    for d in (a, b):
+        until(lambda at=d: at.telemetry("/rnic/ports,a")["link"] == "up", f"the {link} line does not come up")
     world[link, personality] = (a, b)
     return a, b
 
