@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rnicd: options, start, the control thread's life, the end in order. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -32,6 +31,7 @@
 #include "control/sock.h"
 #include "control/sk.h"
 #include "control/tele.h"
+#include "control/why.h"
 #include "plane/dataplane.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
@@ -61,6 +61,7 @@ static const char usage[] =
 	"  -l, --log-level LEVEL  error, warning, info or debug, over the configuration's\n"
 	"      --no-hugepages     ordinary pages, whatever the configuration says\n"
 	"      --help-config      every key of the configuration with its default\n"
+	"      --help-causes      what the log says when something does not work, the cause, and the remedy\n"
 	"  -V, --version\n"
 	"  -h, --help\n\n"
 	"SIGNALS\n"
@@ -88,13 +89,14 @@ struct options {
 /* The exit status, or -1: go on. */
 static int options(int argc, char **argv, struct options *o)
 {
-	enum { CHECK = 256, HELP_CONFIG, NO_HUGEPAGES };
+	enum { CHECK = 256, HELP_CONFIG, HELP_CAUSES, NO_HUGEPAGES };
 	static const struct option opts[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "check", required_argument, NULL, CHECK },
 		{ "socket", required_argument, NULL, 's' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "help-config", no_argument, NULL, HELP_CONFIG },
+		{ "help-causes", no_argument, NULL, HELP_CAUSES },
 		{ "no-hugepages", no_argument, NULL, NO_HUGEPAGES },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -111,6 +113,7 @@ static int options(int argc, char **argv, struct options *o)
 		case 'l': o->level = optarg; break;
 		case NO_HUGEPAGES: o->no_hugepages = true; break;
 		case HELP_CONFIG: conf_help(stdout); return 0;
+		case HELP_CAUSES: why_document(stdout); return 0;
 		case 'V': puts("rnicd " RNICD_VERSION); return 0;
 		case 'h': fputs(usage, stdout); return 0;
 		default: fputs("Try rnicd --help.\n", stderr); return 2;
@@ -261,24 +264,6 @@ static void descriptors_all(void)
 
 /* ---- the loop's hooks ---- */
 
-/* Once in a second; each connection over such a path would say it again. */
-static void log_path(const struct event_path *ev)
-{
-	static uint64_t next;
-	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
-	bool v4 = pkt_addr_is_ip4(&ev->remote);
-	char to[INET6_ADDRSTRLEN];
-
-	if (rnicd_now() < next)
-		return;
-	next = rnicd_now() + RN_NS_PER_S;
-	inet_ntop(v4 ? AF_INET : AF_INET6, ev->remote.b + (v4 ? 12 : 0), to, sizeof(to));
-	rnicd_log(RNICD_LOG_WARNING,
-		  "port %s: the path to %s takes packets of %u bytes, not the port's %u: segments are cut "
-		  "to fit. Set mtu = %u for the port, or mend the path",
-		  p->name, to, ev->mtu, (unsigned)p->mtu, ev->mtu);
-}
-
 static void on_event(const struct event *ev)
 {
 	switch (ev->type) {
@@ -292,10 +277,11 @@ static void on_event(const struct event *ev)
 	case EVENT_NEIGH:
 		cm_neigh(&ev->neigh);
 		client_reach_neigh(&ev->neigh);
+		why_neighbour(&ev->neigh);
 		break;
 	case EVENT_QUERY: group_net_query(&ev->query); break;
 	case EVENT_STREAM: sk_event(&ev->stream, ev->worker); break;
-	case EVENT_PATH: log_path(&ev->path); break;
+	case EVENT_PATH: why_path(&ev->path); break;
 	case EVENT_ANSWER: /* the queue takes it */ break;
 	}
 }
@@ -398,11 +384,13 @@ static int serve(int listen_fd, const char *pages)
 	oob_start();
 	group_net_start();
 	link_start();
+	why_start();
 	signals_take();
 	say_ready(pages);
 	loop_run(&serving);
 	end_in_order();
 	link_stop();
+	why_stop();
 	tele_stop();
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "control/cm.h"
 #include "control/dev.h"
 #include "control/oob.h"
+#include "control/why.h"
 
 #define WORKERS 2u
 #define SLOTS   16u
@@ -178,6 +179,8 @@ struct cm_conn *cm_conn_of(uint64_t key)
 	(void)key;
 	return NULL;
 }
+
+void why_connection(const struct event_fx *fx) { (void)fx; }
 
 void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 {

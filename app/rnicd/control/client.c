@@ -11,6 +11,7 @@
 
 #include "control/cm.h"
 #include "control/group.h"
+#include "control/why.h"
 
 #define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
 #define FDS_EACH        4u /* of a client: socket, /proc, wake, and one to spare */
@@ -72,6 +73,13 @@ void client_ok_handle(struct client *c, uint32_t handle)
 	client_answer(c, &m, IPC_MSG_LEN(handle));
 }
 
+static void answer_error(struct client *c, struct ipc_msg *m)
+{
+	client_totals.bad_requests++;
+	rnicd_log(RNICD_LOG_DEBUG, "client %u (pid %d), request %u: %s", c->id, (int)c->pid, c->req.type, m->text);
+	client_answer(c, m, (uint16_t)(IPC_MSG_HDR + strlen(m->text) + 1));
+}
+
 void client_error(struct client *c, int err, const char *fmt, ...)
 {
 	struct ipc_msg m = { .status = err };
@@ -80,9 +88,19 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(m.text, sizeof(m.text), fmt, ap);
 	va_end(ap);
-	client_totals.bad_requests++;
-	rnicd_log(RNICD_LOG_DEBUG, "client %u (pid %d), request %u: %s", c->id, (int)c->pid, c->req.type, m.text);
-	client_answer(c, &m, (uint16_t)(IPC_MSG_HDR + strlen(m.text) + 1));
+	answer_error(c, &m);
+}
+
+void client_over_quota(struct client *c, const char *fmt, ...)
+{
+	struct ipc_msg m = { .status = ENOMEM };
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(m.text, sizeof(m.text), fmt, ap);
+	va_end(ap);
+	why_quota(c->id, (int)c->pid, m.text);
+	answer_error(c, &m);
 }
 
 void client_hold(struct client *c) { c->under_way++; }

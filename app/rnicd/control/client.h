@@ -230,6 +230,8 @@ void client_ok(struct client *c);
 void client_ok_handle(struct client *c, uint32_t handle);
 /* err: positive errno. The sentence is the client's to show. */
 void client_error(struct client *c, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same with ENOMEM, for a request beyond a quota: the log says it too. */
+void client_over_quota(struct client *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Something is under way that will come back to the client: its death waits for that. unhold: it is back. */
 void client_hold(struct client *c);
 void client_unhold(struct client *c);

@@ -310,15 +310,14 @@ void client_reg_mr(struct client *c)
 		return;
 	}
 	if (c->mr.live + c->mw.live >= rnicd.cfg.quota_mrs || r->len > rnicd.cfg.quota_memory - c->memory) {
-		client_error(c, ENOMEM,
-			     "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
-			     rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
+		client_over_quota(c, "quota: a client may register %u regions and %llu MiB (quota-mrs, quota-memory)",
+				  rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
 		return;
 	}
 	/* Pieces of a page each fill the quota of memory; lists of smaller ones shall not fill ours. */
 	if (r->npieces > 1 && c->pieces + r->npieces > rnicd.cfg.quota_memory / 4096 + 2 * rnicd.cfg.quota_mrs) {
-		client_error(c, ENOMEM,
-			     "quota: the memory regions of this client are in too many small pieces (quota-memory)");
+		client_over_quota(
+			c, "quota: the memory regions of this client are in too many small pieces (quota-memory)");
 		return;
 	}
 	struct client_mr_job *j = calloc(1, sizeof(*j) + r->npieces * sizeof(j->piece[0]));

@@ -17,8 +17,8 @@ void client_alloc_mw(struct client *c)
 		return;
 	}
 	if (c->mr.live + c->mw.live >= rnicd.cfg.quota_mrs) {
-		client_error(c, ENOMEM, "quota: a client may have %u memory regions and windows (quota-mrs)",
-			     rnicd.cfg.quota_mrs);
+		client_over_quota(c, "quota: a client may have %u memory regions and windows (quota-mrs)",
+				  rnicd.cfg.quota_mrs);
 		return;
 	}
 	if (!user_take(c->user, USER_STAGS, pd->dev, 1)) {

@@ -179,10 +179,10 @@ void client_create_cq(struct client *c)
 		return;
 	}
 	if (c->cq.live >= rnicd.cfg.quota_cqs || c->slots + r.cqe > rnicd.cfg.quota_wrs) {
-		client_error(c, ENOMEM,
-			     "quota: a client may have %u completion queues and %u queue entries (quota-cqs, "
-			     "quota-outstanding)",
-			     rnicd.cfg.quota_cqs, rnicd.cfg.quota_wrs);
+		client_over_quota(c,
+				  "quota: a client may have %u completion queues and %u queue entries (quota-cqs, "
+				  "quota-outstanding)",
+				  rnicd.cfg.quota_cqs, rnicd.cfg.quota_wrs);
 		return;
 	}
 	struct client_cq *q = cq_new(c, &r, &v);
@@ -310,8 +310,8 @@ void client_resize_cq(struct client *c)
 		return;
 	}
 	if (c->slots + r->cqe - q->cqe > rnicd.cfg.quota_wrs) {
-		client_error(c, ENOMEM, "quota: a client may have %u queue entries (quota-outstanding)",
-			     rnicd.cfg.quota_wrs);
+		client_over_quota(c, "quota: a client may have %u queue entries (quota-outstanding)",
+				  rnicd.cfg.quota_wrs);
 		return;
 	}
 	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);

@@ -283,8 +283,8 @@ void client_create_qp(struct client *c)
 		return;
 	}
 	if (c->qp.live >= rnicd.cfg.quota_qps || c->slots + r.sq_slots + r.rq_slots > rnicd.cfg.quota_wrs) {
-		client_error(
-			c, ENOMEM,
+		client_over_quota(
+			c,
 			"quota: a client may have %u queue pairs and %u queue entries (quota-qps, quota-outstanding)",
 			rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
 		return;

@@ -76,10 +76,10 @@ void client_create_srq(struct client *c)
 		return;
 	}
 	if (c->srq.live >= rnicd.cfg.quota_qps || c->slots + r.ring_slots > rnicd.cfg.quota_wrs) {
-		client_error(c, ENOMEM,
-			     "quota: a client may have %u shared receive queues and %u queue entries (quota-qps, "
-			     "quota-outstanding)",
-			     rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
+		client_over_quota(c,
+				  "quota: a client may have %u shared receive queues and %u queue entries (quota-qps, "
+				  "quota-outstanding)",
+				  rnicd.cfg.quota_qps, rnicd.cfg.quota_wrs);
 		return;
 	}
 	struct client_srq *s = srq_new(c, &r, &v);

@@ -8,6 +8,7 @@
 
 #include "control/cm.h"
 #include "control/oob.h"
+#include "control/why.h"
 
 /* A request met a listener: a new id for it, which the client gets with the event. */
 static void on_request(const struct event_fx *fx)
@@ -98,6 +99,7 @@ void cm_fx(const struct event_fx *fx)
 		return;
 	}
 	k->conn = fx->conn;
+	why_connection(fx);
 	if (k->oob != NULL)
 		oob_fx(k, fx);
 	struct cm_id *id = k->id;

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/why.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "control/addr_text.h"
+#include "control/loop.h"
+#include "iwarp/iw_remedy.h"
+#include "iwarp/mpa_neg.h"
+
+#define SAY_AGAIN_NS (10 * RN_NS_PER_S)
+#define LOOK_NS      RN_NS_PER_S
+
+enum why {
+	WHY_REFUSED,
+	WHY_REJECTED,
+	WHY_SILENT,
+	WHY_SETUP_BROKEN,
+	WHY_NO_AGREEMENT,
+	WHY_BROKEN,
+	WHY_TERMINATE,
+	WHY_NO_NEIGHBOUR,
+	WHY_PATH_MTU,
+	WHY_CHECKSUM,
+	WHY_FRAGMENTS,
+	WHY_BACKLOG,
+	WHY_NO_BUFFERS,
+	WHY_CAPTURE,
+	WHY_QUOTA,
+	WHYS
+};
+
+struct why_row {
+	enum rnicd_log_level level;
+	const char *symptom; /* as the log says it, behind the port and what it is about */
+	const char *cause;   /* for the page */
+	const char *remedy;  /* for both; NULL: follows from the error, iw_remedy.h */
+};
+
+static const struct why_row rows[WHYS] = {
+	[WHY_REFUSED] = { RNICD_LOG_INFO, "the peer refused the connection",
+			  "No program listens at that address and TCP port, or the peer's port is another one.",
+			  "Start the server first; compare the address and the port number of both programs" },
+	[WHY_REJECTED] = { RNICD_LOG_INFO, "the peer's program rejected the connection",
+			   "The server got the request and said no (rdma_reject).",
+			   "The reason is the server's: look at its output and at the private data of the event" },
+	[WHY_SILENT] = { RNICD_LOG_WARNING, "the peer does not answer the connection's set-up",
+			 "The host is there and its TCP does not answer, or its RDMA side never replies: a firewall, "
+			 "a program that does not accept, or a TCP program that speaks no MPA.",
+			 "Look whether a firewall drops the TCP port, and whether the server accepts the request" },
+	[WHY_SETUP_BROKEN] = { RNICD_LOG_WARNING, "the connection broke while it was set up",
+			       "The peer reset or closed the TCP connection before it was established: its program "
+			       "ended, gave up waiting, or speaks no MPA.",
+			       "Look whether the peer's program still runs, and whether it is an RDMA program" },
+	[WHY_NO_AGREEMENT] = { RNICD_LOG_WARNING, "the two ends do not agree on how to speak",
+			       "MPA's negotiation failed: revision, CRC, markers, or the depths of Reads.",
+			       "Compare crc, markers, mpa-revision and peer-to-peer of both ends" },
+	[WHY_BROKEN] = { RNICD_LOG_INFO, "an established connection broke",
+			 "The peer reset its TCP connection or answers no more: its program was killed, its host is "
+			 "down, or the network lost it.",
+			 "Look whether the peer's program and host are alive" },
+	[WHY_TERMINATE] = { RNICD_LOG_WARNING, "a connection ended with an error",
+			    "One of the two ends sent a Terminate message; see the next table.", NULL },
+	[WHY_NO_NEIGHBOUR] = { RNICD_LOG_WARNING, "this address does not answer ARP",
+			       "No host of this network has the address, or frames do not get there.",
+			       "Look for a wrong address, a wrong VLAN, or a link that is down at the other end" },
+	[WHY_PATH_MTU] = { RNICD_LOG_WARNING, "segments are cut to fit the path",
+			   "A router on the way or the peer has a smaller MTU than the port.",
+			   "Give the port the mtu that the path takes, or mend the path" },
+	[WHY_CHECKSUM] = { RNICD_LOG_WARNING, "packets came with a wrong TCP or UDP checksum",
+			   "The sender leaves checksums to a device that does not sum them (veth, tap, bridges), or "
+			   "the line damages packets.",
+			   "Switch the sender's checksum offload off: ethtool -K INTERFACE tx off" },
+	[WHY_FRAGMENTS] = { RNICD_LOG_WARNING, "fragmented packets were dropped",
+			    "A host or router on the way cuts packets; rnicd puts none together.",
+			    "Give both ends an mtu that the whole path takes" },
+	[WHY_BACKLOG] = { RNICD_LOG_WARNING, "connection requests exceed a listener's backlog",
+			  "More peers connect at once than the server has asked to hold, or somebody floods the port "
+			  "with SYNs.",
+			  "Raise the backlog in rdma_listen, and accept faster" },
+	[WHY_NO_BUFFERS] = { RNICD_LOG_WARNING, "packets were lost because packet buffers had run out",
+			     "More is held behind missing packets or slow receivers than the daemon has memory for.",
+			     "Raise memory in [rnicd]" },
+	[WHY_CAPTURE] = { RNICD_LOG_WARNING, "packets are missing in the capture",
+			  "The capture's writer or its disk is slower than the port.",
+			  "Capture to memory (/dev/shm), or lower the port's rate" },
+	[WHY_QUOTA] = { RNICD_LOG_WARNING, "a client asked for more than it may have",
+			"The client's quotas bound what one process can take of the daemon.",
+			"Raise the key that the sentence names in [rnicd], or use fewer objects" },
+};
+
+struct why_said {
+	uint64_t again; /* until then the cause is only counted */
+	uint32_t more;
+};
+
+static struct why_said said[RNICD_MAX_PORTS][WHYS];
+static uint64_t seen[RNICD_MAX_PORTS][WHYS]; /* sums of the ports' counters at the last look */
+static struct loop_timer timer;
+static bool stopped;
+
+/* One line: what it is about, the symptom, the remedy. */
+static void say_why(uint32_t port, enum why w, const char *remedy, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static void say_why(uint32_t port, enum why w, const char *remedy, const char *fmt, ...)
+{
+	struct why_said *s = &said[port][w];
+	uint64_t now = rnicd_now();
+	char about[320], more[64] = "";
+	va_list ap;
+
+	if (now < s->again) {
+		s->more++;
+		return;
+	}
+	if (s->more > 0)
+		snprintf(more, sizeof(more), " (%u more since the last line)", s->more);
+	*s = (struct why_said){ .again = now + SAY_AGAIN_NS };
+	va_start(ap, fmt);
+	vsnprintf(about, sizeof(about), fmt, ap);
+	va_end(ap);
+	rnicd_log(rows[w].level, "port %s: %s: %s%s. %s", rnicd.port[port]->cfg->name, about, rows[w].symptom, more,
+		  remedy);
+}
+
+static void conn_why(const struct event_fx *fx, enum why w, const char *remedy, const char *detail)
+{
+	char from[64], to[64];
+
+	say_why(fx->port, w, remedy, "%s:%u to %s:%u%s%s", addr_text(fx->local.ip, from, sizeof(from)), fx->local.port,
+		addr_text(fx->remote.ip, to, sizeof(to)), fx->remote.port, detail[0] != '\0' ? ", " : "", detail);
+}
+
+static struct iw_err err_of(uint32_t vendor_err)
+{
+	return (struct iw_err){ .layer = (uint8_t)(vendor_err >> 16),
+				.etype = (uint8_t)(vendor_err >> 8),
+				.code = (uint8_t)vendor_err };
+}
+
+/* The peer may have made the numbers of a Terminate up. */
+static void terminate_why(const struct event_fx *fx)
+{
+	struct iw_err e = err_of(fx->vendor_err);
+	const char *remedy = iw_err_remedy(e);
+	char detail[160];
+
+	snprintf(detail, sizeof(detail), "%s (0x%05x)", iw_err_text(e), fx->vendor_err);
+	conn_why(fx, WHY_TERMINATE, remedy != NULL ? remedy : "Look at the output of both programs", detail);
+}
+
+void why_connection(const struct event_fx *fx)
+{
+	enum why w;
+	const char *detail = "";
+
+	switch ((enum qp_fx_type)fx->type) {
+	case QP_FX_REJECTED: w = WHY_REJECTED; break;
+	case QP_FX_UNREACHABLE: w = fx->code == 0 ? WHY_SILENT : WHY_REFUSED; break;
+	case QP_FX_CONNECT_ERROR:
+		w = fx->code == 0 ? WHY_SETUP_BROKEN : WHY_NO_AGREEMENT;
+		if (fx->code != 0)
+			detail = mpa_neg_text((enum mpa_neg_verdict)fx->code);
+		break;
+	case QP_FX_DISCONNECTED:
+		if (fx->vendor_err != 0) {
+			terminate_why(fx);
+			return;
+		}
+		if (fx->code == 0)
+			return;
+		w = WHY_BROKEN;
+		break;
+	case QP_FX_CONNECT_REQUEST:
+	case QP_FX_CONNECT_REPLY:
+	case QP_FX_ESTABLISHED:
+	case QP_FX_CLOSED:
+	case QP_FX_QP_EVENT:
+	case QP_FX_CQ_ERROR:
+	case QP_FX_CQ_NOTIFY:
+	case QP_FX_SRQ_EVENT:
+	default: return;
+	}
+	conn_why(fx, w, rows[w].remedy, detail);
+}
+
+void why_neighbour(const struct event_neigh *ev)
+{
+	char addr[64];
+
+	if (ev->status != 0)
+		say_why(ev->port, WHY_NO_NEIGHBOUR, rows[WHY_NO_NEIGHBOUR].remedy, "%s",
+			addr_text(ev->addr.b, addr, sizeof(addr)));
+}
+
+void why_path(const struct event_path *ev)
+{
+	char addr[64];
+
+	say_why(ev->port, WHY_PATH_MTU, rows[WHY_PATH_MTU].remedy,
+		"the path to %s takes packets of %u bytes, not the port's %u",
+		addr_text(ev->remote.b, addr, sizeof(addr)), ev->mtu, (unsigned)rnicd.port[ev->port]->cfg->mtu);
+}
+
+void why_quota(uint32_t client, int pid, const char *text)
+{
+	static struct why_said s; /* clients have no port */
+	uint64_t now = rnicd_now();
+
+	if (now < s.again)
+		return;
+	s.again = now + SAY_AGAIN_NS;
+	rnicd_log(rows[WHY_QUOTA].level, "client %u (pid %d): %s: %s. %s", client, pid, rows[WHY_QUOTA].symptom, text,
+		  rows[WHY_QUOTA].remedy);
+}
+
+/* ---- counters ---- */
+
+/* One counter of a port that tells of a cause by growing. */
+struct why_counter {
+	enum why why;
+	size_t offset; /* in struct rnicd_port_stats */
+};
+
+static const struct why_counter counters[] = {
+	{ WHY_CHECKSUM, offsetof(struct rnicd_port_stats, rx_bad_csum) },
+	{ WHY_FRAGMENTS, offsetof(struct rnicd_port_stats, rx_bad) + PKT_FRAGMENT * sizeof(uint64_t) },
+	{ WHY_BACKLOG, offsetof(struct rnicd_port_stats, syn_cookies) },
+	{ WHY_NO_BUFFERS, offsetof(struct rnicd_port_stats, no_buffer) },
+	{ WHY_CAPTURE, offsetof(struct rnicd_port_stats, capture_drops) },
+};
+
+static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t w = 0; w < rnicd.n_workers; w++)
+		sum += __atomic_load_n((const uint64_t *)(const void *)((const char *)&p->stats[w] + c->offset),
+				       __ATOMIC_RELAXED);
+	return sum;
+}
+
+static void look_at_counters(struct loop_timer *t)
+{
+	if (stopped)
+		return;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		for (size_t k = 0; k < RN_ARRAY_LEN(counters); k++) {
+			enum why w = counters[k].why;
+			uint64_t now = sum_of(rnicd.port[i], &counters[k]);
+			if (now != seen[i][w])
+				say_why(i, w, rows[w].remedy, "%llu packets", (unsigned long long)(now - seen[i][w]));
+			seen[i][w] = now;
+		}
+	}
+	loop_timer_arm(t, rnicd_now() + LOOK_NS);
+}
+
+void why_start(void)
+{
+	stopped = false;
+	timer.due = look_at_counters;
+	loop_timer_arm(&timer, rnicd_now() + LOOK_NS);
+}
+
+void why_stop(void) { stopped = true; }
+
+/* ---- the page ---- */
+
+void why_document(FILE *out)
+{
+	struct iw_err e;
+
+	fputs("# When it does not work\n\n"
+	      "This page is made from the tables in the code: `rnicd --help-causes > doc/troubleshooting.md`.\n\n"
+	      "First ask `rnicrun --doctor`, which names what is missing, and read rnicd's log. rnicd says each of these\n"
+	      "causes when it sees one, and once in ten seconds for a port at most.\n\n"
+	      "## What rnicd's log says\n\n"
+	      "| symptom | cause | remedy |\n|---|---|---|\n",
+	      out);
+	for (uint32_t i = 0; i < WHYS; i++)
+		fprintf(out, "| %s | %s | %s. |\n", rows[i].symptom, rows[i].cause,
+			rows[i].remedy != NULL ? rows[i].remedy : "See the next table");
+	fputs("\n## What vendor_err of a failed completion says\n\n"
+	      "`rnicctl explain 0x10202` prints the same. The number is the error of the Terminate message that was sent\n"
+	      "or received (RFC 5040, 4.8): layer << 16 | type << 8 | code.\n\n"
+	      "| vendor_err | symptom | remedy |\n|---|---|---|\n",
+	      out);
+	for (uint32_t i = 0; iw_remedy_at(i, &e); i++)
+		fprintf(out, "| 0x%x%02x%02x | %s | %s |\n", e.layer, e.etype, e.code, iw_err_text(e),
+			iw_err_remedy(e));
+}

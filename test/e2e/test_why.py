@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Why something does not work: each case sets a cause up and expects the sentence that rnicd's log has for it."""
+import os
+import re
+import subprocess
+import sys
+
+from rig import RNICD, TESTPMD, Daemon, case, helper, main, pair_conf, until
+
+SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+ENDS = ("10.77.0.1", "10.77.0.2")
+
+
+def said(d, *words):
+    """Waits for one line of the log with all these words; returns it."""
+    def line():
+        return next((s for s in d.stderr().splitlines() if all(w in s for w in words)), None)
+    until(line, lambda: f"the log has no line with {words}:\n{d.tail()}")
+    return line()
+
+
+def one_case(program, name, *words, conf=None):
+    with Daemon(conf or pair_conf()) as d:
+        d.run(helper(program), *ENDS, name).wait()
+        return said(d, *words)
+
+
+@case
+def a_connection_that_nobody_waits_for_is_said_to_be_refused():
+    with Daemon(pair_conf()) as d:
+        p = d.run(TESTPMD, "-m", "write_bw", "-n", "1", ENDS[0])
+        line = said(d, "refused the connection", "Start the server first")
+        assert re.search(r"10\.77\.0\.2:\d+ to 10\.77\.0\.1:\d+", line), line
+        p.stop()
+
+
+@case
+def a_rejected_connection_is_said():
+    one_case("cm_cases", "reject_with_private_data", "program rejected the connection")
+
+
+@case
+def an_address_that_answers_no_arp_is_named():
+    with Daemon(pair_conf()) as d:
+        p = d.run(TESTPMD, "-m", "write_bw", "-n", "1", "10.77.0.9")
+        said(d, "10.77.0.9", "does not answer ARP", "wrong VLAN")
+        p.stop()
+
+
+@case
+def a_message_without_a_receive_is_said_with_its_remedy():
+    one_case("object_cases", "a_message_without_a_receive_ends_its_sender", "0x10202", "post receives")
+
+
+@case
+def an_access_that_is_not_allowed_is_said_with_its_remedy():
+    one_case("op_cases", "atomics_that_are_refused", "ended with an error", "IBV_ACCESS_REMOTE_ATOMIC")
+
+
+@case
+def packets_with_a_wrong_checksum_are_said():
+    with Daemon(pair_conf(both="verify-checksums = yes", a="corrupt = 5%")) as d:
+        server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")
+        server.wait_line("listening")
+        d.run(TESTPMD, "--mode", "soak", "--qps", "1", "--seconds", "600", ENDS[0])
+        said(d, "port b", "wrong TCP or UDP checksum", "ethtool -K")
+
+
+@case
+def a_client_over_its_quota_is_said_with_the_key():
+    with Daemon(pair_conf(rnicd="quota-mrs = 1")) as d:
+        server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")
+        server.wait_line("listening")
+        p = d.run(TESTPMD, "-m", "write_bw", "-n", "1", ENDS[0])
+        said(d, "quota-mrs", "asked for more than it may have")
+        p.stop()
+
+
+@case
+def what_happens_again_at_once_is_counted_and_not_said():
+    with Daemon(pair_conf()) as d:
+        for _ in range(3):
+            d.run(helper("cm_cases"), *ENDS, "reject_with_private_data").wait()
+        said(d, "program rejected the connection")
+        lines = [s for s in d.stderr().splitlines() if "program rejected the connection" in s]
+        assert len(lines) == 1 or all("more since the last line" in s for s in lines[1:]), lines
+
+
+@case
+def the_committed_page_is_the_table():
+    page = subprocess.run([RNICD, "--help-causes"], check=True, capture_output=True, text=True).stdout
+    with open(os.path.join(SOURCE, "doc", "troubleshooting.md"), encoding="utf-8") as f:
+        assert f.read() == page, "run: rnicd --help-causes > doc/troubleshooting.md"
+    rows = [s for s in page.splitlines() if s.startswith("| ") and not s.startswith("| symptom")]
+    assert len(rows) > 20 and not any("| |" in s or "(null)" in s for s in rows), page
+
+
+if __name__ == "__main__":
+    sys.exit(main())
