@@ -327,8 +327,14 @@ static bool stop_asked(void) { return stop_signal != 0; }
 
 static bool all_gone(void) { return client_count() == 0 || rnicd_now() >= end_by; }
 
-static const struct loop_hooks serving = { .until = stop_asked, .collect = collect, .turn_end = client_reap };
-static const struct loop_hooks ending = { .until = all_gone, .collect = collect, .turn_end = client_reap };
+static void turn_end(void)
+{
+	client_reap();
+	sk_reap();
+}
+
+static const struct loop_hooks serving = { .until = stop_asked, .collect = collect, .turn_end = turn_end };
+static const struct loop_hooks ending = { .until = all_gone, .collect = collect, .turn_end = turn_end };
 
 /* ---- life ---- */
 

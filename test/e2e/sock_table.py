@@ -238,6 +238,20 @@ def bytes_sent_before_accept_arrive():
 
 
 @case
+def a_port_is_free_again_when_its_listener_is_closed():
+    with listener() as l:
+        at = l.getsockname()
+    out = []
+    for _ in range(50):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        out.append(code(s.bind, at))
+        out.append(code(s.listen, 1))
+        s.close()
+    return out
+
+
+@case
 def refused():
     with listener() as l:
         at = l.getsockname()

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -16,7 +17,11 @@
 
 #define LEFT_NS (60 * RN_NS_PER_S) /* what a closed socket still had to send is given up then, as Linux does */
 
+#define FAMILIES (CM_IP4 | CM_IP6) /* a socket's port is taken for both */
+
 static struct rn_list users;
+static struct rn_list bound; /* struct sk that have a port */
+static struct rn_list dead;  /* by link: to be freed at the end of the turn, when no event of it is under way */
 
 void sk_set_state(struct sk *s, enum sk_state to) { s->state = to; }
 
@@ -112,6 +117,15 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 	return s;
 }
 
+static void give_port(struct sk *s)
+{
+	if (!s->has_port)
+		return;
+	s->has_port = false;
+	rn_list_remove(&bound, &s->bound);
+	cm_port_give(s->dev, FAMILIES, s->local.port);
+}
+
 static void on_hup(struct loop_fd *f, uint32_t events)
 {
 	struct sk *s = rn_container_of(f, struct sk, src);
@@ -122,7 +136,39 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 	loop_del(f);
 	close(fd);
 	s->gone = true;
+	if (s->state == SK_LISTENING)
+		give_port(s); /* who listens there next is heard by the workers after this one's end */
 	sk_settle(s);
+}
+
+/* As a kernel has it: a program that has closed a socket, or has ended, has given its port back. */
+static void look_for_end(uint32_t dev, uint16_t port)
+{
+	rn_list_each(struct sk, s, &bound, bound) {
+		struct pollfd p = { .fd = s->src.fd };
+		if (s->dev != dev || s->local.port != port || p.fd < 0)
+			continue;
+		if (poll(&p, 1, 0) == 1)
+			on_hup(&s->src, EPOLLHUP);
+		return;
+	}
+}
+
+bool sk_take_port(struct sk *s)
+{
+	if (s->local.port == 0) {
+		s->local.port = cm_port_any(s->dev, FAMILIES);
+		s->has_port = s->local.port != 0;
+	} else {
+		s->has_port = cm_port_take(s->dev, FAMILIES, s->local.port);
+		if (!s->has_port) {
+			look_for_end(s->dev, s->local.port);
+			s->has_port = cm_port_take(s->dev, FAMILIES, s->local.port);
+		}
+	}
+	if (s->has_port)
+		rn_list_push_front(&bound, &s->bound);
+	return s->has_port;
 }
 
 bool sk_open(struct sk *s)
@@ -263,10 +309,17 @@ static void sk_release(struct sk *s)
 		close(s->fd);
 	if (s->counted)
 		user_give(s->user, USER_FDS, 0, 1);
-	if (s->has_port)
-		cm_port_give(s->dev, CM_IP4 | CM_IP6, s->local.port);
+	give_port(s);
 	user_put(s->user);
-	free(s);
+	rn_list_push_back(&dead, &s->link);
+}
+
+void sk_reap(void)
+{
+	struct sk *s;
+
+	while ((s = rn_list_pop(&dead, struct sk, link)) != NULL)
+		free(s);
 }
 
 static void unlistened(struct cmd *cmd)

@@ -41,11 +41,12 @@ struct sk {
 	struct sk_user *su;
 	uint32_t dev;
 	struct ipc_addr local, remote;
-	bool has_port; /* local.port is taken by it */
-	bool counted;  /* its end of the descriptor, among the user's */
-	bool gone;     /* the descriptor is closed everywhere */
-	bool busy;     /* cmd is under way */
-	bool last;     /* CMD_STREAM_CLOSE with a reset has been sent */
+	bool has_port; /* local.port is taken by it, and it is on the list of those */
+	struct rn_link bound;
+	bool counted; /* its end of the descriptor, among the user's */
+	bool gone;    /* the descriptor is closed everywhere */
+	bool busy;    /* cmd is under way */
+	bool last;    /* CMD_STREAM_CLOSE with a reset has been sent */
 	struct cmd cmd;
 	struct client *c; /* whose request cmd answers; NULL: nobody's */
 	int fd;           /* the program's end, until it has been passed; -1 */
@@ -71,6 +72,7 @@ struct sk {
 void sk_request(struct client *c);
 
 void sk_event(const struct event_stream *ev, uint32_t worker); /* sk_event.c */
+void sk_reap(void);                                            /* end of the loop's turn */
 
 /* ---- between the sk_ files ---- */
 
@@ -79,6 +81,8 @@ void sk_set_state(struct sk *s, enum sk_state to);
 struct sk_user *sk_user_get(struct client *c);
 /* Without a descriptor; key 0: a new number. NULL: no memory. */
 struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key);
+/* local.port of dev is its own from now on; 0: any. False: in use, by a socket whose descriptor somebody has. */
+bool sk_take_port(struct sk *s);
 /* Makes its descriptor, which is not writable yet. False: no more descriptors, or the user has too many. */
 bool sk_open(struct sk *s);
 /* Makes its memory, and takes a doorbell bit and a place among the worker's connections. False with a sentence. */

@@ -90,11 +90,8 @@ static void sk_bind(struct client *c)
 	}
 	s->dev = dev;
 	s->local = r.addr;
-	if (r.addr.port == 0)
-		s->local.port = cm_port_any(dev, CM_IP4 | CM_IP6);
-	s->has_port = r.addr.port == 0 ? s->local.port != 0 : cm_port_take(dev, CM_IP4 | CM_IP6, r.addr.port);
 	s->gone = true; /* until it has a descriptor */
-	if (!s->has_port) {
+	if (!sk_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);
 		sk_settle(s);
 		return;
