@@ -22,6 +22,7 @@ import page
 import report
 from rivals import Kernel, rival_rows
 from rows import project_rows
+from sockets import socket_rows
 from stage import BenchError, Stage
 
 
@@ -134,7 +135,7 @@ def main():
         with open(file, encoding="utf-8") as f:
             print(page.make(json.load(f), out))
         return 0
-    rows, left_out = choose([*project_rows(args), *rival_rows(args)], args)
+    rows, left_out = choose([*project_rows(args), *socket_rows(args), *rival_rows(args)], args)
     if args.list:
         for r in rows:
             print("\n".join(f.name for f in r.figures) + f"\n    {r.command(stage)}")

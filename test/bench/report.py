@@ -32,6 +32,12 @@ BARS = (
     ("idle daemon, 1,000 connections, % of a core", "daemon's CPU with 1000 idle connections", 1, "at most", 2, 0.5),
     ("memory for one end of an idle connection, KiB",
      "daemon's memory for one end of a connection, 1000 idle connections", 1, "at most", 4, 1),
+    ("sockets, iperf3, MTU 1500 / kernel TCP without offloads",
+     "ratio: iperf3, sockets / kernel over veth, MTU 1500, offloads off", 1, "at least", 3, 5),
+    ("sockets, iperf3, MTU 1500 / kernel TCP with offloads",
+     "ratio: iperf3, sockets / kernel over veth, MTU 1500, offloads on", 1, "at least", 1.5, 2.5),
+    ("sockets, ping-pong of 64 B: the kernel's time / ours", "ratio: ping-pong of 64 B, kernel over veth / sockets", 1,
+     "at least", 5, 12),
 )
 
 

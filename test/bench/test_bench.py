@@ -16,13 +16,14 @@ import report
 from rig import case, main
 from rivals import rival_rows
 from rows import project_rows
+from sockets import socket_rows
 
 BUILD = os.environ["RNIC_BUILD"]
 
 
 def figures(full):
     args = argparse.Namespace(full=full, seconds=0.1, daemon_cpu=0, client_cpu=1)
-    return [f for r in [*project_rows(args), *rival_rows(args)] for f in r.figures]
+    return [f for r in [*project_rows(args), *socket_rows(args), *rival_rows(args)] for f in r.figures]
 
 
 def bench(*argv):
@@ -87,6 +88,14 @@ def a_run_over_the_daemon_is_measured_or_says_why_not():
     assert row["values"] or row["failure"] == "nothing was completed in the time", row  # another one had the CPU
     assert "rate=10G" in row["command"] and "--size 64k" in row["command"] and "rate=10G" in html, row
     assert ("what the framing allows" in text) == bool(row["values"]), text
+
+
+@case
+def a_ping_pong_over_sockets_is_measured():
+    _, doc, _ = bench("--only", "sockets, ping-pong of 64 B")
+    rows = {r["name"]: r for r in doc["rows"]}
+    row = rows["sockets, ping-pong of 64 B, one way, median"]
+    assert row["failure"] is None and min(row["values"]) > 0, row
 
 
 @case

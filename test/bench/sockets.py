@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unchanged TCP programs over rnicd, both ends its own, and what the kernel makes of the same ones over veth."""
+import json
+import os
+import subprocess
+
+from rivals import Kernel
+from rows import GBS, Figure, Row, Versus
+from stage import BenchError, end, run
+
+PORT = "7077"
+
+
+def bench_sock(stage):
+    return os.path.join(stage.args.build, "test", "bench", "bench_sock")
+
+
+class Sockets(Row):
+    """A server and a client by `rnicrun --sockets`. The three have a CPU each where the machine has as many."""
+
+    def __init__(self, args, figure, mtu):
+        self.keys = {"rnicd": {"workers": args.daemon_cpu, "poll": "busy"}, "port": {"mtu": mtu}}
+        self.seconds = max(1, round(args.seconds))
+        self.figures = [figure]
+
+    def group(self):
+        return "sockets" + json.dumps(self.keys)
+
+    def scene(self, stage):
+        return stage.pair(self.keys, serve=False)
+
+    def needs(self):
+        return []
+
+    def command(self, stage):
+        return f"rnicrun --sockets {' '.join(self.client(stage))}   [MTU {self.keys['port']['mtu']}]"
+
+    def run(self, stage):
+        pre = [os.path.join(stage.args.build, "app", "rnicrun", "rnicrun"), "--sockets"]
+        p = subprocess.Popen(pre + self.server(stage), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             env=stage.env)
+        try:
+            for line in p.stdout:
+                if "listening" in line:
+                    break
+            return [self.take(run(pre + self.client(stage), env=stage.env))]
+        finally:
+            end(p)
+
+
+class Iperf(Sockets):
+    def __init__(self, args, mtu):
+        super().__init__(args, Figure(f"sockets, iperf3 with one stream, MTU {mtu}", GBS, None), mtu)
+
+    def needs(self):
+        return ["iperf3"]
+
+    def server(self, stage):
+        return ["iperf3", "-s", "-1", "-B", stage.ADDR[0], "--forceflush"]
+
+    def client(self, stage):
+        return ["iperf3", "-c", stage.ADDR[0], "-t", str(self.seconds), "-l", "64K", "-J"]
+
+    @staticmethod
+    def take(out):
+        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
+
+
+class PingPong(Sockets):
+    def __init__(self, args):
+        super().__init__(args, Figure("sockets, ping-pong of 64 B, one way, median", "us", None), 1500)
+
+    def server(self, stage):
+        return [bench_sock(stage), "-s", stage.ADDR[0], PORT]
+
+    def client(self, stage):
+        return [bench_sock(stage), stage.ADDR[0], PORT, str(self.seconds)]
+
+    @staticmethod
+    def take(out):
+        return number(out)
+
+
+class KernelPingPong(Kernel):
+    def __init__(self, args):
+        super().__init__(args, 1500, True)
+        self.figures = [Figure("kernel sockets, ping-pong of 64 B, one way, median", "us", None)]
+
+    def needs(self):
+        return ["ip", "ethtool", "taskset", "ping"]
+
+    def client(self, stage):
+        return [bench_sock(stage), stage.NET[0], PORT, str(self.seconds)]
+
+    def run(self, stage):
+        return [number(stage.kernel_pair([bench_sock(stage), "-s", stage.NET[0], PORT], self.client(stage), "listening"))]
+
+
+def number(out):
+    try:
+        return float(out)
+    except ValueError:
+        raise BenchError(f"bench_sock said \"{out.strip()}\"") from None
+
+
+def socket_rows(args):
+    yield from (Iperf(args, 1500), Iperf(args, 9000), PingPong(args))
+    for how in (False, True):
+        yield Versus(f"iperf3, sockets / kernel over veth, MTU 1500, offloads {'on' if how else 'off'}", Iperf(args, 1500),
+                     Kernel(args, 1500, how))
+    yield Versus("ping-pong of 64 B, kernel over veth / sockets", KernelPingPong(args), PingPong(args))
