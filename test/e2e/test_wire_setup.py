@@ -9,7 +9,7 @@ import struct
 import time
 
 import wire
-from rig import Skip, case
+from rig import Skip, case, until
 from wire import C, M, R, READ_RESP, S, SEND, WRITE, Closed, Peer, fpdu, mpa_request, read_req, send, tagged, terminate
 from wire_world import (PORT, RDMAP, DDP, LLP, HDR, daemon, target, Conn, closed_without_reply, still_works, refuses,
                         mr, run)
@@ -31,6 +31,15 @@ def well_behaved_peer_is_served():
         assert u[1] & 15 == SEND and len(u) == 118
         t.expect(f"wc {p.number} 0 success", mark)
     p.ended()
+
+
+@case
+def connection_that_its_peer_resets_is_said_to_have_broken():
+    with Conn() as p:
+        p.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        p.s.close()
+        until(lambda: "an established connection broke" in daemon().stderr(), lambda: daemon().tail())
+        p.ended()
 
 
 @case

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""doc/ci.md: the script and the lines that start rnicrun are run as they stand there, in a folder that looks like the job's."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from rig import BUILD, case, main, need
+
+SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+HANG = 300  # seconds: no end by then is a hang
+# What a job does before: it installs and builds, as whoever runs this test has done.
+BEFORE = ("apt-get update", "git clone $RNIC_URL rnic", "make -C rnic")
+
+
+def blocks(kind):
+    with open(os.path.join(SOURCE, "doc", "ci.md"), encoding="utf-8") as f:
+        return re.findall(rf"^```{kind}\n(.*?)^```", f.read(), re.M | re.S)
+
+
+def commands(block):
+    """The shell lines of a job, in their order."""
+    if "script:" in block:
+        return re.findall(r"^ +- (.*)$", block, re.M)
+    return re.findall(r"^ +- run: (.*)$", block, re.M)
+
+
+def runs_as_it_stands(block):
+    need("rping")
+    script, = blocks("sh")
+    lines = [c for c in commands(block) if not c.startswith(BEFORE)]
+    assert len(commands(block)) - len(lines) == len(BEFORE) and lines, commands(block)
+    with tempfile.TemporaryDirectory() as job:
+        os.makedirs(os.path.join(job, "ci"))
+        os.makedirs(os.path.join(job, "rnic"))
+        os.symlink(BUILD, os.path.join(job, "rnic", "build"))
+        with open(os.path.join(job, "ci", "rdma-tests.sh"), "w", encoding="utf-8") as f:
+            f.write(script)
+        for line in lines:
+            p = subprocess.run(["sh", "-c", line], cwd=job, capture_output=True, text=True, timeout=HANG, check=False)
+            assert p.returncode == 0, f"{line}: {p.returncode}\n{p.stdout}\n{p.stderr}"
+
+
+@case
+def the_job_for_github_runs_as_it_stands():
+    runs_as_it_stands(next(b for b in blocks("yaml") if "runs-on" in b))
+
+
+@case
+def the_job_for_gitlab_runs_as_it_stands():
+    runs_as_it_stands(next(b for b in blocks("yaml") if "script:" in b))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
