@@ -22,6 +22,7 @@ static void help(void)
 	     "  rnicrun - run an RDMA program over the software RNIC\n\n"
 	     "SYNOPSIS\n"
 	     "  rnicrun [--socket PATH] [--huge] PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun --embedded PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun --with-daemon [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH | --with-daemon] --sockets PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
@@ -32,6 +33,9 @@ static void help(void)
 	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
 	     "      --huge         take big allocations (malloc and its family, from 128 KiB on) from hugepages that are\n"
 	     "                     shared from the first: registering them moves nothing; without hugepages it says so once\n"
+	     "      --embedded     use no rnicd: the devices are the host's own addresses (rnic-eth0, rnic-lo),\n"
+	     "                     and the kernel's TCP carries iWARP. Needs no privilege and no set-up.\n"
+	     "                     RNIC_EMBEDDED=auto in the environment does the same where no rnicd runs\n"
 	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, for the time that PROGRAM\n"
 	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
 	     "      --sockets      run a TCP program: its sockets that are bound to the address of one of rnicd's ports,\n"
@@ -67,14 +71,17 @@ static int preload(const char *lib)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' }, { "huge", no_argument, NULL, 'u' },
-		{ "with-daemon", no_argument, NULL, 'w' },  { "sockets", no_argument, NULL, 'S' },
-		{ "doctor", no_argument, NULL, 'd' },       { "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
-	};
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "huge", no_argument, NULL, 'u' },
+						 { "embedded", no_argument, NULL, 'e' },
+						 { "with-daemon", no_argument, NULL, 'w' },
+						 { "sockets", no_argument, NULL, 'S' },
+						 { "doctor", no_argument, NULL, 'd' },
+						 { "version", no_argument, NULL, 'V' },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
 	const char *sock = getenv("RNICD_SOCKET");
-	int check = 0, huge = 0, sockets = 0, companion = 0, given = 0, o;
+	int check = 0, huge = 0, sockets = 0, companion = 0, embedded = 0, given = 0, o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
 		switch (o) {
@@ -84,6 +91,7 @@ int main(int argc, char **argv)
 			break;
 		case 'u': huge = 1; break;
 		case 'S': sockets = 1; break;
+		case 'e': embedded = 1; break;
 		case 'w': companion = 1; break;
 		case 'd': check = 1; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
@@ -99,6 +107,11 @@ int main(int argc, char **argv)
 		fputs("rnicrun: --with-daemon goes with neither --doctor nor --socket: see rnicrun --help\n", stderr);
 		return 2;
 	}
+	if (embedded && (check || given || companion || sockets)) {
+		fputs("rnicrun: --embedded has no daemon: leave out --doctor, --socket, --with-daemon and --sockets\n",
+		      stderr);
+		return 2;
+	}
 	if (sock == NULL || *sock == '\0')
 		sock = DEFAULT_SOCKET;
 	if (!check && optind == argc) {
@@ -110,7 +123,8 @@ int main(int argc, char **argv)
 	const char *lib_huge = huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
 	if (lib == NULL || (huge && lib_huge == NULL))
 		return 127;
-	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (huge && preload(lib_huge) != 0) || (!check && preload(lib) != 0)) {
+	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (embedded && setenv("RNIC_EMBEDDED", "yes", 1) != 0) ||
+	    (huge && preload(lib_huge) != 0) || (!check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}

@@ -13,13 +13,13 @@ static void done_with(struct qp_msgs *m)
 	m->src = QP_SRC_NONE;
 }
 
-/* A message of one segment, whose payload (as much as the opcode has) is small. */
+/* A message of one segment, whose payload (as much as the opcode has) is small. body is NULL where there is none. */
 void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg)
 {
 	uint32_t len = rdmap_op_of(h->opcode)->min_payload;
 
 	seg->hdr_len = ddp_build(seg->hdr, h);
-	if (len > 0)
+	if (len > 0 && body != NULL)
 		memcpy(seg->hdr + seg->hdr_len, body, len);
 	seg->hdr_len += len;
 	seg->n = seg->len = 0;

@@ -28,6 +28,7 @@
 #include "base/rn_base.h"
 #include "base/rn_list.h"
 #include "ipc/ipc.h"
+#include "ipc/ipc_own.h"
 #include "ipc/ipc_shm.h"
 #include "ring/spsc.h"
 
@@ -63,6 +64,7 @@ struct rnic_session {
 	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
 	uint32_t ndevs, workers;
 	bool yield;            /* fewer CPUs than a daemon and two pollers want */
+	struct ipc_own own;    /* own.turn is NULL unless the daemon's part runs in this process */
 	uint8_t *queues;       /* IPC_REGION_QUEUES */
 	struct ipc_ctrl *ctrl; /* at its start */
 	int fd[IPC_REGIONS];   /* -1: absent */

@@ -5,7 +5,7 @@ import os
 
 # What each wing of rnicd may include from lib/.
 BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn', 'ipc']
-WINGS = ['border', 'plane', 'control']
+WINGS = ['border', 'plane', 'sockets', 'control']
 
 # room: the rooms it may include
 MAY_INCLUDE = {
@@ -29,11 +29,12 @@ MAY_INCLUDE = {
     'rnic/cm': ['base', 'ring', 'ipc', 'rnic', 'rnic/verbs'],
     'rnic/rsock': ['base'],
     'rnic/sock': ['base', 'ipc'],
-    # The wings of rnicd: plane and control include the border, never each other.
+    # The wings of rnicd: the two planes and control include the border, never each other.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border'],
+    'sockets': BELOW_RNICD + ['border'],
     'control': BELOW_RNICD + ['border'],
-    'rnicd': BELOW_RNICD + ['border', 'plane', 'control'],
+    'rnicd': BELOW_RNICD + WINGS,
     'testpmd-rdma': [],
     'rnicrun': [],
     'rnicctl': ['base', 'iwarp'],
@@ -44,7 +45,7 @@ MAY_INCLUDE = {
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn']
 
 # The only room that knows DPDK.
-DPDK = ['rnicd'] + WINGS
+DPDK = ['rnicd', 'border', 'plane', 'control']
 
 
 def closure(room):

@@ -78,8 +78,9 @@ static void without_a_daemon(void **state)
 	(void)state;
 	setenv("RNICD_SOCKET", "/nonexistent/rnicd.sock", 1);
 	assert_int_equal(said(list_devices, text, sizeof(text)), 0);
-	assert_string_equal(text, "rnic: rnicd is not running at /nonexistent/rnicd.sock: "
-				  "start it, or set RNICD_SOCKET\n");
+	assert_string_equal(text,
+			    "rnic: rnicd is not running at /nonexistent/rnicd.sock: "
+			    "start it, set RNICD_SOCKET, or run the program without a daemon (rnicrun --embedded)\n");
 	assert_null(rdma_create_event_channel());
 	assert_int_equal(errno, ENODEV);
 	assert_null(rnic_alloc(100));

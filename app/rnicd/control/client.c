@@ -495,18 +495,11 @@ static void pause_accepting(void)
 	loop_timer_arm(&accept_again, now + ACCEPT_PAUSE_NS);
 }
 
-static void on_accept(struct loop_fd *f, uint32_t events)
+void client_adopt(int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	(void)events;
-	int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE)
-			pause_accepting();
-		return; /* it has gone again, or it waits */
-	}
 	struct user *u = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? user_get(cred.uid) : NULL;
 	if (u == NULL || !find_place(u)) {
 		turn_away(fd, u != NULL ? cred.uid : (uid_t)-1, u != NULL ? "its user has no more place" : "no memory");
@@ -532,10 +525,20 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	client_totals.accepted++;
 }
 
+static void on_accept(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		client_adopt(fd);
+	else if (errno == EMFILE || errno == ENFILE)
+		pause_accepting(); /* else it has gone again, or it waits */
+}
+
 bool client_start(int listen_fd)
 {
 	listener.ready = on_accept;
-	return fds_serve(on_fds) && loop_add(&listener, listen_fd, EPOLLIN);
+	return fds_serve(on_fds) && (listen_fd < 0 || loop_add(&listener, listen_fd, EPOLLIN));
 }
 
 void client_stop(void)

@@ -203,8 +203,10 @@ struct client {
 	struct client_mr_job *job; /* the registration */
 };
 
-/* Serves the listening socket from now on. */
+/* Serves the listening socket from now on; -1: there is none, clients come by client_adopt(). */
 bool client_start(int listen_fd);
+/* A client's socket, which is connected and O_NONBLOCK; it is taken. */
+void client_adopt(int fd);
 /* Every client is told by closing and released; goes on until client_count() is 0. */
 void client_stop(void);
 uint32_t client_count(void);

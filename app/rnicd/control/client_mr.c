@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "control/client.h"
 #include "control/dev.h"
+#include "ipc/ipc_own.h"
 #include "ipc/ipc_region.h"
 
 #define PIECES_MAX  65536u
@@ -261,6 +263,11 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 	for (uint32_t i = 0; i < r->npieces; i++) {
 		struct ipc_piece p;
 		memcpy(&p, q->base + r->pieces_off + i * sizeof(p), sizeof(p));
+		if (p.region == IPC_REGION_OWN && c->pid == getpid() && p.len > 0 && p.len <= r->len - sum) {
+			j->piece[i] = (struct qp_piece){ .base = (uint8_t *)(uintptr_t)p.off, .len = p.len };
+			sum += p.len;
+			continue;
+		}
 		struct client_import *im = client_import_get(c, p.region);
 		if (im == NULL && p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
 			return "a piece lies in no region for memory";

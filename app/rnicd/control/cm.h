@@ -206,7 +206,7 @@ static inline bool cm_addr_is_any(const struct ipc_addr *a)
 	return (memcmp(a->ip, zero, 12) == 0 || memcmp(a->ip, v4, 12) == 0) && memcmp(a->ip + 12, zero, 4) == 0;
 }
 
-/* As the kernel's: the host's loopback stands for the first device, of which the address is put in its place. */
+/* The host's loopback, unless a device has it, becomes the address of the first device. */
 void cm_addr_own(struct ipc_addr *a);
 
 #endif

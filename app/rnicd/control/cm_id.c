@@ -150,7 +150,8 @@ void cm_addr_own(struct ipc_addr *a)
 {
 	static const uint8_t v4[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 }, v6[16] = { [15] = 1 };
 
-	if ((memcmp(a->ip, v4, sizeof(v4)) == 0 || memcmp(a->ip, v6, sizeof(v6)) == 0) && rnicd.n_ports > 0)
+	if ((memcmp(a->ip, v4, sizeof(v4)) == 0 || memcmp(a->ip, v6, sizeof(v6)) == 0) && rnicd.n_ports > 0 &&
+	    dev_by_addr(a->ip) == UINT32_MAX)
 		memcpy(a->ip, rnicd.port[0]->cfg->ip.b, sizeof(a->ip));
 }
 

@@ -80,6 +80,16 @@ static bool place(struct rnic_mem *m, size_t size, struct rnic_block *b)
 	return b->len >= LARGE ? place_large(m, b->len, &b->off) : place_small(m, b->len, &b->off);
 }
 
+/* Without an arena. */
+static bool own_block(size_t size, struct rnic_block *b)
+{
+	b->len = (size + 4095) & ~UINT64_C(4095);
+	b->p = rnic_map(NULL, b->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (b->p == MAP_FAILED)
+		b->p = NULL;
+	return b->p != NULL;
+}
+
 void *rnic_mem_alloc(struct rnic_mem *m, size_t size)
 {
 	struct rnic_block *b;
@@ -92,12 +102,12 @@ void *rnic_mem_alloc(struct rnic_mem *m, size_t size)
 	if (b == NULL)
 		return NULL;
 	pthread_mutex_lock(&m->lock);
-	bool placed = place(m, size, b);
-	if (!placed) {
+	bool placed = m->own ? own_block(size, b) : place(m, size, b);
+	if (!placed && !m->own) {
 		rnic_arena_sweep(m);
 		placed = place(m, size, b);
 	}
-	if (placed) {
+	if (placed && !m->own) {
 		b->p = map_aligned(m, b);
 		if (b->p == NULL)
 			rnic_arena_release(m, b->region, b->off, b->len);
@@ -125,7 +135,7 @@ bool rnic_mem_free(struct rnic_mem *m, void *p)
 	if (b != NULL)
 		rn_list_remove(&m->blocks, &b->link);
 	/* A region that is still registered keeps its pages until a sweep finds them free. */
-	if (b != NULL && !rnic_in_region(m, b->region, b->off, b->len))
+	if (b != NULL && !m->own && !rnic_in_region(m, b->region, b->off, b->len))
 		rnic_arena_release(m, b->region, b->off, b->len);
 	pthread_mutex_unlock(&m->lock);
 	if (b == NULL)

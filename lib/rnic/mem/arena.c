@@ -43,10 +43,17 @@ int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
 }
 
 struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&last, __ATOMIC_ACQUIRE); }
-void rnic_mem_publish(struct rnic_mem *m) { __atomic_store_n(&last, m, __ATOMIC_RELEASE); }
+/* One without an arena has moved no memory: libc's functions do what they always did. */
+void rnic_mem_publish(struct rnic_mem *m)
+{
+	if (!m->own)
+		__atomic_store_n(&last, m, __ATOMIC_RELEASE);
+}
 
 void rnic_mem_retire(struct rnic_mem *m)
 {
+	if (m->own)
+		return;
 	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_ARENA];
 	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_HUGE];
 }

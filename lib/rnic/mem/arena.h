@@ -57,6 +57,7 @@ struct rnic_block { /* what rnic_alloc() handed out */
 struct rnic_mem {
 	pthread_mutex_t lock;
 	struct rnic_session *s;
+	bool own;                           /* nothing of what follows but proc and blocks: own.c */
 	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
 	struct rnic_procfs proc;
 	int uffd;             /* userfaultfd, or -1 */
@@ -91,6 +92,11 @@ void rnic_arena_sweep(struct rnic_mem *m);
 /* Pages dealt that make a sweep worth its while, without and with a sign that there is something to find. */
 #define RNIC_SWEEP_PAGES          (UINT64_C(256) << 20 >> 12)
 #define RNIC_SWEEP_PAGES_COLLIDED (UINT64_C(4) << 20 >> 12)
+
+/* ---- own.c ---- */
+
+/* The region as one piece of the process's own memory. 0 or an errno, after a line on stderr. */
+int rnic_own_pieces(const struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct rnic_backing *b);
 
 /* ---- remap.c ---- */
 

@@ -70,6 +70,8 @@ int rnic_mem_back(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, 
 {
 	int rc;
 
+	if (m->own)
+		return rnic_own_pieces(m, addr, len, write, b);
 	pthread_mutex_lock(&m->lock);
 	rc = rnic_mem_pieces(m, addr, len, write, &b->piece, &b->n);
 	if (rc == 0)
@@ -80,6 +82,10 @@ int rnic_mem_back(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, 
 
 void rnic_mem_unback(struct rnic_mem *m, struct rnic_backing *b)
 {
+	if (m->own) {
+		free(b->piece);
+		return;
+	}
 	pthread_mutex_lock(&m->lock);
 	rn_list_remove(&m->backings, &b->link);
 	rnic_pieces_free(m, b->piece, b->n);
@@ -89,8 +95,12 @@ void rnic_mem_unback(struct rnic_mem *m, struct rnic_backing *b)
 void rnic_mem_back_swap(struct rnic_mem *m, struct rnic_backing *b, struct rnic_backing *by)
 {
 	pthread_mutex_lock(&m->lock);
-	rnic_pieces_free(m, b->piece, b->n);
-	rn_list_remove(&m->backings, &by->link);
+	if (m->own) {
+		free(b->piece);
+	} else {
+		rnic_pieces_free(m, b->piece, b->n);
+		rn_list_remove(&m->backings, &by->link);
+	}
 	b->piece = by->piece;
 	b->n = by->n;
 	by->piece = NULL;

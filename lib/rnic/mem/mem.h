@@ -17,6 +17,8 @@ struct rnic_backing {
 
 /* The descriptors stay the session's; -1: absent. NULL: no memory, or one line on stderr has said why not. */
 struct rnic_mem *rnic_mem_create(struct rnic_session *s, int arena_fd, int huge_fd);
+/* The same when the daemon's part runs in this process: memory is registered where it lies, and nothing is moved. */
+struct rnic_mem *rnic_mem_create_own(struct rnic_session *s);
 /* Its daemon is gone: memory that lies in its files may from now on be moved into another session's. */
 void rnic_mem_retire(struct rnic_mem *m);
 /* It is the last session's from now on. It stays so when the session has died: memory stays where it was moved to. */

@@ -30,6 +30,8 @@ void rnic_cq_idle(struct rnic_cq *cq)
 	uint32_t n = __atomic_load_n(&cq->empty, __ATOMIC_RELAXED) + 1;
 
 	__atomic_store_n(&cq->empty, n, __ATOMIC_RELAXED);
+	if (cq->s->own.turn != NULL)
+		(void)cq->s->own.turn();
 	if (n < EMPTY_BEFORE_YIELD)
 		return;
 	if (cq->s->yield || __atomic_load_n(&cq->s->ctrl->oversubscribed, __ATOMIC_RELAXED) != 0)

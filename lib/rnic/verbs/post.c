@@ -56,6 +56,8 @@ void rnic_doorbell(struct rnic_qp *qp)
 		__atomic_fetch_or(&db->summary, UINT64_C(1) << (qp->db_word % 64), __ATOMIC_RELEASE);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
+	if (qp->s->own.turn != NULL && qp->s->own.turn())
+		return;
 	wake(qp->s, db);
 }
 

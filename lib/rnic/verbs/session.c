@@ -21,7 +21,8 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* ---- making a session ---- */
 
-static int dial(void)
+/* quiet: nothing is said when no daemon runs. */
+static int dial(bool quiet)
 {
 	const char *path = getenv("RNICD_SOCKET");
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -45,11 +46,46 @@ static int dial(void)
 		rnic_complain("rnic: no permission to use rnicd's socket %s: ask for the right to write to it", path);
 		errno = EACCES;
 	} else {
-		rnic_complain("rnic: rnicd is not running at %s: start it, or set RNICD_SOCKET", path);
+		if (!quiet)
+			rnic_complain(
+				"rnic: rnicd is not running at %s: start it, set RNICD_SOCKET, or run the program "
+				"without a daemon (rnicrun --embedded)",
+				path);
 		errno = ENODEV;
 	}
 	close(sock);
 	return -1;
+}
+
+/* RNIC_EMBEDDED: "auto" is for when no daemon runs; anything else but "no" or "0" means always. */
+enum embedded { EMBEDDED_NO, EMBEDDED_AUTO, EMBEDDED_YES };
+
+static enum embedded embedded_wanted(void)
+{
+	const char *e = getenv("RNIC_EMBEDDED");
+
+	if (e == NULL || e[0] == '\0' || strcmp(e, "no") == 0 || strcmp(e, "0") == 0)
+		return EMBEDDED_NO;
+	return strcmp(e, "auto") == 0 ? EMBEDDED_AUTO : EMBEDDED_YES;
+}
+
+/* s->sock, and s->own when the daemon's part runs in this process. 0 or an errno. */
+static int connect_to_daemon(struct rnic_session *s)
+{
+	enum embedded e = embedded_wanted();
+
+	if (e != EMBEDDED_YES) {
+		s->sock = dial(e == EMBEDDED_AUTO);
+		if (s->sock >= 0)
+			return 0;
+		if (e == EMBEDDED_NO || errno != ENODEV)
+			return errno;
+		rnic_complain("rnic: rnicd is not running: the kernel's sockets are used instead (RNIC_EMBEDDED=auto)");
+	}
+	int rc = rnic_own_start(&s->own);
+	if (rc == 0)
+		s->sock = s->own.sock;
+	return rc;
 }
 
 static bool huge_wanted(void)
@@ -77,6 +113,8 @@ static int regions_make(struct rnic_session *s, uint64_t size[IPC_REGIONS])
 	static const uint64_t full[IPC_REGIONS] = { IPC_QUEUES_SIZE, IPC_ARENA_SIZE, IPC_HUGE_SIZE };
 
 	for (unsigned r = 0; r < IPC_REGIONS; r++) {
+		if (r != IPC_REGION_QUEUES && s->own.turn != NULL)
+			continue;
 		if (r == IPC_REGION_HUGE && (!huge_wanted() || rnic_huge_free() == 0))
 			continue;
 		int rc = ipc_region_create((enum ipc_region)r, full[r], &s->fd[r]);
@@ -171,11 +209,9 @@ static struct rnic_session *session_make(void)
 	s->wake_fd = -1;
 	for (unsigned r = 0; r < IPC_REGIONS; r++)
 		s->fd[r] = -1;
-	s->sock = dial();
-	if (s->sock < 0) {
-		rc = errno;
+	rc = connect_to_daemon(s);
+	if (rc != 0)
 		goto fail;
-	}
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0) {
 		rc = errno;
@@ -189,7 +225,8 @@ static struct rnic_session *session_make(void)
 		goto fail;
 	rc = ENOMEM;
 	s->shm = rnic_shm_create(s->queues, IPC_QUEUES_FREE_OFF, IPC_QUEUES_SIZE);
-	s->mem = rnic_mem_create(s, s->fd[IPC_REGION_ARENA], s->fd[IPC_REGION_HUGE]);
+	s->mem = s->own.turn != NULL ? rnic_mem_create_own(s)
+				     : rnic_mem_create(s, s->fd[IPC_REGION_ARENA], s->fd[IPC_REGION_HUGE]);
 	if (s->shm == NULL || s->mem == NULL)
 		goto fail;
 	rc = rnic_watch_start(s);
@@ -212,14 +249,19 @@ static void fork_prepare(void)
 	m = rnic_mem_last();
 	if (m != NULL)
 		rnic_mem_fork_prepare(m);
-	if (current != NULL)
-		pthread_mutex_lock(&current->lock);
+	if (current == NULL)
+		return;
+	pthread_mutex_lock(&current->lock);
+	if (current->own.turn != NULL)
+		current->own.fork_prepare();
 }
 
 static void fork_parent(void)
 {
 	struct rnic_mem *m = rnic_mem_last();
 
+	if (current != NULL && current->own.turn != NULL)
+		current->own.fork_parent();
 	if (current != NULL)
 		pthread_mutex_unlock(&current->lock);
 	if (m != NULL)
@@ -245,6 +287,9 @@ static void fork_child(void)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		close(s->sock);
 		s->sock = -1;
+		if (s->own.turn != NULL)
+			s->own.fork_child();
+		s->own.turn = NULL;
 		pthread_mutex_init(&s->lock, NULL);
 		pthread_mutex_init(&s->id_lock, NULL);
 		pthread_mutex_init(&s->ids_lock, NULL);

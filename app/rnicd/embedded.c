@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rnicd without a daemon: its control side over the kernel's sockets (sockets/ks.h), as two threads of the client's own
+ * process. The shared library made of it is loaded by librnic, which talks to it over a socket pair.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "border/event.h"
+#include "control/client.h"
+#include "control/cm.h"
+#include "control/conf_key.h"
+#include "control/dev.h"
+#include "control/loop.h"
+#include "control/oob.h"
+#include "ipc/ipc_own.h"
+#include "sockets/ks.h"
+
+#define EVENTS_MAX 256u
+
+int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default")));
+
+/* ---- configuration ---- */
+
+/* One "key = value" of RNIC_EMBEDDED_KEYS, which are those of a [port] section. */
+static bool key(struct rnicd_port_cfg *p, char *item, char *err)
+{
+	char why[CONF_WHY_MAX] = "", *value = strchr(item, '=');
+	const struct conf_key *k = conf_keys_port;
+
+	if (value == NULL) {
+		snprintf(err, IPC_OWN_ERR, "RNIC_EMBEDDED_KEYS: '%s' is not KEY=VALUE", item);
+		return false;
+	}
+	*value++ = '\0';
+	while (k->name != NULL && strcmp(k->name, item) != 0)
+		k++;
+	if (k->name != NULL && k->deflt[0] != '\0' && conf_key_store(k, p, value, why))
+		return true;
+	snprintf(err, IPC_OWN_ERR, "RNIC_EMBEDDED_KEYS: %s %s", item,
+		 why[0] != '\0' ? why : "is no key that a port has here");
+	return false;
+}
+
+static bool configure(struct rnicd_port_cfg *port, char *err)
+{
+	const char *keys = getenv("RNIC_EMBEDDED_KEYS");
+	char *copy = strdup(keys != NULL ? keys : ""), *rest = copy;
+	static struct conf conf;
+	bool good = copy != NULL;
+
+	conf_key_defaults(conf_keys_rnicd, &conf);
+	rnicd.cfg = conf.d;
+	rnicd.cfg.n_workers = 1;
+	rnicd.cfg.log_level = RNICD_LOG_ERROR;
+	rnicd.cfg.own_by_port = true;
+	rnicd.cfg.user_share = 100;
+	rnicd.cfg.quota_memory = UINT64_C(1) << 62; /* it is the process's own, and is not copied */
+	memset(port, 0, sizeof(*port));
+	conf_key_defaults(conf_keys_port, port);
+	port->qp_peers = RNICD_PEERS_ANY;
+	port->qp_port = 0;
+	port->ud_port = 0;
+	for (char *item; good && (item = strsep(&rest, ";, ")) != NULL;)
+		good = item[0] == '\0' || key(port, item, err);
+	free(copy);
+	return good;
+}
+
+/* ---- the control thread ---- */
+
+static void take_event(const struct event *ev)
+{
+	switch (ev->type) {
+	case EVENT_FX:
+		if (ev->fx.type <= QP_FX_CLOSED)
+			cm_fx(&ev->fx);
+		else
+			client_fx(&ev->fx);
+		break;
+	case EVENT_SIDR: cm_sidr_message(&ev->sidr); break;
+	case EVENT_STREAM:
+	case EVENT_NEIGH:
+	case EVENT_QUERY:
+	case EVENT_PATH:
+	case EVENT_ANSWER: break; /* of Ethernet ports; the last one the queue takes */
+	}
+}
+
+static uint32_t collect_events(void) { return event_collect(EVENTS_MAX, take_event); }
+static bool never(void) { return false; }
+
+static void *control_main(void *arg)
+{
+	static const struct loop_hooks hooks = { .until = never, .collect = collect_events, .turn_end = client_reap };
+
+	loop_run(&hooks);
+	return arg;
+}
+
+/* ---- start ---- */
+
+/* The program's signals are for its own threads. */
+static int thread(void *(*main)(void *))
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t t;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	int rc = pthread_create(&t, &attr, main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* The control thread's lock first: it may wait for a turn, never the other way round. */
+static void fork_prepare(void)
+{
+	loop_lock();
+	pthread_mutex_lock(&ks.lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&ks.lock);
+	loop_unlock();
+}
+
+static void fork_child(void)
+{
+	fork_parent();
+	ks_close_all();
+	rn_list_each(struct client, c, client_list(), link)
+		close(c->src.fd);
+}
+
+static void no_sockets(struct client *c)
+{
+	client_error(c, EOPNOTSUPP, "an embedded device carries no TCP programs: run them as they are");
+}
+
+static int start(struct ipc_own *own, int pair[2])
+{
+	struct rnicd_port_cfg like;
+
+	if (!configure(&like, own->err))
+		return EINVAL;
+	if (!ks_ports(&like, own->err, sizeof(own->err)))
+		return ENODEV;
+	if (!ks_start(own->err, sizeof(own->err)))
+		return ENOMEM;
+	user_start();
+	if (!loop_start() || !dev_start() || !client_start(-1) ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+		snprintf(own->err, sizeof(own->err), "no memory or file descriptors");
+		return ENOMEM;
+	}
+	fcntl(pair[1], F_SETFL, O_NONBLOCK);
+	client_serve_sockets(no_sockets);
+	oob_start();
+	client_adopt(pair[1]);
+	return 0;
+}
+
+int rnic_embedded_start(struct ipc_own *own)
+{
+	int pair[2] = { -1, -1 };
+
+	if (own->version != IPC_VERSION) {
+		snprintf(own->err, sizeof(own->err),
+			 "librnic and librnic_embedded are of different releases: install "
+			 "both from one");
+		return EPROTO;
+	}
+	int rc = start(own, pair);
+	if (rc != 0)
+		return rc;
+	rc = thread(ks_main);
+	if (rc == 0)
+		rc = thread(control_main);
+	if (rc != 0) {
+		snprintf(own->err, sizeof(own->err), "no thread can be made: %s", strerror(rc));
+		return rc;
+	}
+	own->sock = pair[0];
+	own->turn = ks_poll;
+	own->fork_prepare = fork_prepare;
+	own->fork_parent = fork_parent;
+	own->fork_child = fork_child;
+	return 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A second plane under the control side: in place of Ethernet ports and a TCP of its own it has the host's network
+ * interfaces and the kernel's sockets. It carries out the same commands (cmd.h) and tells the same events (event.h),
+ * so clients, connection manager and groups are those of rnicd. It runs inside one client's process (embedded.c) and
+ * needs no privilege, no DPDK and no hugepages.
+ *
+ * There is one worker. Its turn is run by a thread of its own, which sleeps when there is nothing to do, and by any
+ * thread of the program that polls a completion queue or posts work, so that a program that polls waits for no thread
+ * switch. Whoever runs the turn holds ks.lock.
+ *
+ *	clock → commands → sockets with input → doorbells → timers → connections with output → effects
+ *
+ * Everything here is for the holder of ks.lock unless marked otherwise.
+ */
+#ifndef KS_H
+#define KS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_list.h"
+#include "base/rn_wheel.h"
+#include "border/client_view.h"
+#include "border/cmd.h"
+#include "border/rnicd.h"
+#include "rc/rc.h"
+
+#define KS_MTU_MAX   9000u /* bytes of an IP packet; interfaces that take more (lo) are used as if they took this */
+#define KS_HOT       4u    /* connections whose sockets each turn reads without asking epoll */
+#define KS_BATCH     (256u << 10) /* bytes that one system call sends, about */
+#define KS_BATCH_IOV 256u
+#define KS_BUF       (256u << 10) /* bytes that one system call receives at most */
+
+/* What epoll tells of: the first member of each object with a socket. */
+enum ks_kind { KS_CONN, KS_LISTENER };
+struct ks_src {
+	enum ks_kind kind;
+	int fd;          /* -1: none */
+	uint32_t events; /* as epoll has them; 0: epoll does not know the socket */
+};
+
+/* Received bytes; a connection keeps them while its QP has no receive for them. */
+struct ks_buf {
+	uint32_t off, len; /* of those that are kept */
+	uint8_t data[KS_BUF];
+};
+
+/* Bytes that the kernel did not take at once; they leave before all others. */
+struct ks_rest {
+	uint32_t len, sent;
+	uint8_t data[];
+};
+
+struct ks_listener {
+	struct ks_src src;
+	struct rn_link link;
+	uint32_t port;
+	uint16_t lport;
+	uint16_t backlog;
+	uint32_t half_open; /* its connections without an MPA Request */
+	uint32_t flags;     /* RC_* of its connections */
+	uint8_t tos;        /* of their packets */
+	uint64_t owner;
+	struct mpa_policy policy;
+};
+
+/* Written by ks_conn.c and ks_stream.c. */
+enum ks_state {
+	KS_NEW,        /* active: its first turn begins the kernel's connect() */
+	KS_CONNECTING, /* active: connect() is under way; the kernel moves it on */
+	KS_OPEN,       /* the socket is connected */
+	KS_BROKEN,     /* the socket has failed or was reset: no further system call on it */
+};
+
+/* A connection of lib/rc with its socket: ks_stream.c is the adapter between the two. */
+struct ks_conn {
+	struct ks_src src;
+	struct rc rc;
+	struct conn_addr addr;
+	enum ks_state state;
+	uint32_t pos;  /* of the next byte that the connection gets: how many it has had */
+	bool eof;      /* the peer's FIN has come */
+	bool fin;      /* our FIN goes out behind `rest` */
+	bool fin_sent; /* it has */
+	bool lost_due; /* BROKEN, and the connection has not heard of it yet */
+	bool dead;     /* QP_FX_CLOSED has been told: freed at the end of the turn */
+	struct ks_rest *rest;
+	struct ks_buf *kept; /* received, and the QP has no receive for it; the socket is not read meanwhile */
+	struct rn_timer timer;
+	struct ks_listener *half; /* counted there as half open */
+	struct rn_link link;
+	struct ks_conn *next; /* in ks.dead, or ks.idle */
+};
+
+static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_container_of(c, struct ks_conn, rc); }
+
+struct ks {
+	pthread_mutex_t lock;
+	int ep; /* all sockets; itself in the bell's epoll */
+	uint64_t now;
+	uint32_t looks;       /* turns since epoll was last asked */
+	uint64_t polled;      /* atomic: turns that threads of the program have run */
+	uint64_t sleeps_till; /* atomic: the progress thread sleeps until then; 0: it is awake */
+	uint32_t stop;        /* atomic: the progress thread ends */
+	uint64_t passive;     /* connections numbered so far */
+	uint32_t fx_told;     /* of rc.qp.fx, when the queue to the control thread was full in between */
+	struct worker_client *clients;
+	struct rn_wheel wheel;
+	struct rn_list conns, listeners;
+	uint32_t n_conns;
+	struct ks_conn *dead;
+	struct ks_conn *idle;        /* closed ones, kept: a command may still name one */
+	struct ks_conn *hot[KS_HOT]; /* the most recent first */
+	struct ks_buf *in;           /* for the next recv(); NULL: none */
+	uint8_t *out;                /* copies of a batch */
+	struct rc_ctx rc;
+	void *rc_mem;
+	uint64_t rc_size;
+};
+extern struct ks ks;
+
+/* ---- ks_start.c: control thread, before the others ---- */
+
+/* The interfaces become ports (rnicd.port) that are otherwise as `like` says; false with a sentence in err. */
+bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
+/* The worker's memory, sockets' epoll and bell. False with a sentence in err. */
+bool ks_start(char *err, uint32_t err_len);
+
+/* ---- ks_turn.c ---- */
+
+/*
+ * Any thread: one turn, unless somebody else runs one. True: it was run, and has seen what was posted before the
+ * call.
+ */
+bool ks_poll(void);
+/* The progress thread's life. */
+void *ks_main(void *arg);
+/* Room for the effects of one more call into lib/conn; false: the control thread is behind. */
+bool ks_effects(void);
+static inline bool ks_space(void) { return rn_likely(!qp_ctx_full(&ks.rc.qp)) || ks_effects(); }
+
+/* ---- ks_cmd.c ---- */
+uint32_t ks_commands(void);
+
+/* ---- ks_conn.c ---- */
+enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp);
+enum conn_verdict ks_listen(const struct ks_listener *l);
+void ks_unlisten(uint32_t port, uint16_t lport);
+/* The listener's socket has connections. */
+void ks_accept(struct ks_listener *l);
+/* A connected TCP socket for this device and listener's port; it is taken, or closed. */
+void ks_passive(int fd, struct ks_listener *l);
+void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
+/* It has sent its Request, or has ended. */
+void ks_conn_requested(struct ks_conn *c);
+void ks_conn_died(struct ks_conn *c);
+void ks_bury(void);
+/* The kernel's connect() is through, or has failed. */
+void ks_connected(struct ks_conn *c);
+/* epoll watches the socket for this; 0: not at all. */
+void ks_watch(struct ks_src *s, uint32_t events);
+/* In a child of fork(): what the parent's sockets hold open is let go. */
+void ks_close_all(void);
+
+/* ---- ks_stream.c ---- */
+/* The socket is connected: rc_opened or rc_in may follow. */
+void ks_opened(struct ks_conn *c);
+/* The socket is of no use any more. lost: the connection is to be told so in its next turn. */
+void ks_broken(struct ks_conn *c, bool lost);
+/* Reads the socket; true: there was something. */
+bool ks_in(struct ks_conn *c);
+/* The socket takes bytes again. */
+void ks_writable(struct ks_conn *c);
+/* The connection's turn: writes a batch of what it has to send; true: there was something. */
+bool ks_out(struct ks_conn *c);
+/* What epoll watches the socket for follows from its state. */
+void ks_interest(struct ks_conn *c);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bodies of all commands (cmd.h). A body does not block. */
+#include "border/event.h"
+#include "border/policy.h"
+#include "sockets/ks.h"
+
+/* ---- clients and QPs ---- */
+
+static void client_add(struct worker_client *c)
+{
+	c->next = ks.clients;
+	ks.clients = c;
+}
+
+static void client_del(const struct worker_client *c)
+{
+	struct worker_client **at = &ks.clients;
+
+	while (*at != NULL && *at != c)
+		at = &(*at)->next;
+	if (*at == c)
+		*at = c->next;
+}
+
+static void qp_create(struct cmd_qp *q)
+{
+	q->verdict = QP_OK;
+	if (q->has_state)
+		(void)rc_modify(&ks.rc, q->qp, q->state);
+	q->client->qp[q->bit] = q->qp;
+}
+
+static void qp_change(struct cmd_qp *q)
+{
+	qp_set(q->qp, &q->tune);
+	q->verdict = q->has_state ? rc_modify(&ks.rc, q->qp, q->state) : QP_OK;
+	if (q->verdict != QP_OK)
+		qp_set(q->qp, &q->was);
+}
+
+static void qp_leave(struct cmd_qp *q)
+{
+	q->client->qp[q->bit] = NULL;
+	qp_unlist(&ks.rc.qp, q->qp);
+	q->seen = ks.now;
+}
+
+static void qp_arrive(const struct cmd_qp *q)
+{
+	q->client->qp[q->bit] = q->qp;
+	rc_doorbell(&ks.rc, q->qp); /* one that rang while it was away */
+}
+
+static void qp_end(struct cmd_qp *q)
+{
+	q->client->qp[q->bit] = NULL;
+	rc_destroy(&ks.rc, q->qp);
+	q->seen = ks.now;
+}
+
+/* ---- connections: a command names one by address and number, since the address may be in use again ---- */
+
+static bool conn_here(const struct cmd_conn *c) { return rc_owner(c->conn) == c->key; }
+
+static void listen_on(struct cmd_listen *c)
+{
+	enum conn_verdict *v = &c->verdict[0];
+
+	*v = CONN_OK;
+	for (uint32_t d = c->first; d < c->last; d++) {
+		if ((c->without & 1u << d) != 0)
+			continue;
+		struct ks_listener l = { .port = d,
+					 .lport = c->lport,
+					 .backlog = c->backlog,
+					 .flags = c->flags,
+					 .tos = c->tos,
+					 .owner = c->owner,
+					 .policy = conn_policy(rnicd.port[d]) };
+		if (c->rev != 0)
+			l.policy.rev = c->rev;
+		*v = ks_listen(&l);
+		if (*v == CONN_OK)
+			continue;
+		while (d-- > c->first)
+			ks_unlisten(d, c->lport);
+		return;
+	}
+}
+
+static void unlisten(const struct cmd_listen *c)
+{
+	for (uint32_t d = c->first; c->verdict[0] == CONN_OK && d < c->last; d++)
+		ks_unlisten(d, c->lport);
+}
+
+static void conn_begin(struct cmd_conn_open *o)
+{
+	struct rc_params p = { .dev = o->dev,
+			       .owner = o->owner,
+			       .policy = o->policy,
+			       .flags = o->flags,
+			       .qp = o->qp,
+			       .priv = o->priv,
+			       .priv_len = o->priv_len };
+
+	if (o->qp != NULL)
+		qp_set(o->qp, &o->tune);
+	o->cv = ks_conn_open(&o->addr, &p, &o->conn, &o->qv);
+}
+
+static void conn_join(struct cmd_conn_join *j)
+{
+	const struct rc_accept a = {
+		.qp = j->qp, .ird = j->ird, .ord = j->ord, .priv_len = j->priv_len, .priv = j->priv
+	};
+	struct rc *conn = j->which.conn;
+
+	j->qv = QP_BAD_STATE;
+	if (!conn_here(&j->which))
+		return;
+	ks_conn_tos(ks_conn_of(conn), j->tos);
+	if (j->tune != NULL)
+		qp_set(j->qp, j->tune);
+	j->qv = rc_is_passive(conn) ? rc_accept(&ks.rc, conn, &a) : rc_attach(&ks.rc, conn, j->qp);
+}
+
+static void conn_reject(struct cmd_conn_join *j)
+{
+	j->qv = conn_here(&j->which) ? rc_reject(&ks.rc, j->which.conn, j->priv, j->priv_len) : QP_OK;
+}
+
+static void conn_end(struct rc *c)
+{
+	if (rc_get_state(c) != RC_WAIT_ACCEPT || rc_reject(&ks.rc, c, NULL, 0) != QP_OK)
+		rc_disconnect(&ks.rc, c);
+}
+
+/* A connection that is still to send from the client's memory cannot end in peace. */
+static void conn_let_go(struct rc *c)
+{
+	if (!rc_quiet(c))
+		rc_abort(&ks.rc, c);
+}
+
+static void conn_command(struct cmd *c)
+{
+	switch ((int)c->type) {
+	case CMD_LISTEN: listen_on(&c->listen); break;
+	case CMD_UNLISTEN: unlisten(&c->listen); break;
+	case CMD_CONN_OPEN: conn_begin(&c->open); break;
+	case CMD_CONN_JOIN: conn_join(&c->join); break;
+	case CMD_CONN_REJECT: conn_reject(&c->join); break;
+	case CMD_CONN_DISCONNECT:
+		if (conn_here(&c->conn))
+			rc_disconnect(&ks.rc, c->conn.conn);
+		break;
+	case CMD_CONN_END:
+		if (conn_here(&c->conn))
+			conn_end(c->conn.conn);
+		break;
+	case CMD_CONN_LET_GO:
+		if (conn_here(&c->conn))
+			conn_let_go(c->conn.conn);
+		break;
+	default: break;
+	}
+}
+
+static void run_command(struct cmd *c)
+{
+	switch (c->type) {
+	case CMD_NOTHING:
+	case CMD_TYPES: break;
+	case CMD_CLIENT_ADD: client_add(c->client.view[0]); break;
+	case CMD_CLIENT_DEL: client_del(c->client.view[0]); break;
+	case CMD_CLIENT_REFERS: c->refers.found = false; break; /* what a turn has begun to send is a copy at its end */
+	case CMD_QP_CREATE: qp_create(&c->qp); break;
+	case CMD_QP_MODIFY: qp_change(&c->qp); break;
+	case CMD_QP_LEAVE: qp_leave(&c->qp); break;
+	case CMD_QP_LATER: c->qp.later = ks.now != c->qp.seen; break;
+	case CMD_QP_ARRIVE: qp_arrive(&c->qp); break;
+	case CMD_QP_DESTROY: qp_end(&c->qp); break;
+	case CMD_QP_WAITS: c->qp.waits = qp_send_waits(c->qp.qp); break;
+	case CMD_QP_GIVE_UP: qp_unreachable(&ks.rc.qp, c->qp.qp); break;
+	case CMD_CQ_RESIZE: qp_cq_change(&ks.rc.qp, c->resize.cq, c->resize.ring); break;
+	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel asks neighbours by itself */
+	case CMD_LISTEN:
+	case CMD_UNLISTEN:
+	case CMD_CONN_OPEN:
+	case CMD_CONN_JOIN:
+	case CMD_CONN_REJECT:
+	case CMD_CONN_DISCONNECT:
+	case CMD_CONN_END:
+	case CMD_CONN_LET_GO: conn_command(c); break;
+	/* of stream sockets, datagrams, Ethernet ports and telemetry, which nobody has here */
+	case CMD_STREAM_JOIN:
+	case CMD_STREAM_LISTEN:
+	case CMD_STREAM_UNLISTEN:
+	case CMD_STREAM_OPEN:
+	case CMD_STREAM_ADOPT:
+	case CMD_STREAM_CLOSE:
+	case CMD_GROUP:
+	case CMD_SEND_FRAME:
+	case CMD_SEND_DATAGRAM:
+	case CMD_PORT_LEAVE:
+	case CMD_PORT_JOIN:
+	case CMD_PORT_CHANGE:
+	case CMD_PORT_UP:
+	case CMD_LOOK_WORKER:
+	case CMD_LOOK_LISTENERS:
+	case CMD_LOOK_CONNS: break;
+	}
+}
+
+uint32_t ks_commands(void)
+{
+	struct cmd *c;
+	uint32_t n = 0;
+
+	while (ks_space() && (c = cmd_take(0)) != NULL) {
+		run_command(c);
+		event_answer(0, c);
+		n++;
+	}
+	return n;
+}

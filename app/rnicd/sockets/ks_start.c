@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The start: the host's interfaces become ports, the worker gets its memory. */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "border/bell.h"
+#include "border/event.h"
+#include "sockets/ks.h"
+
+#define MTU_MIN 576
+#define RECS    1024u /* FPDUs under way: those of one batch */
+#define STAGES  256u  /* FPDUs of which a part has been received */
+
+/* With one worker there is one owner: the two functions of flow_owner.h. */
+uint32_t conn_owner(const struct conn_addr *a)
+{
+	(void)a;
+	return 0;
+}
+
+uint32_t ud_owner(uint32_t port, uint32_t qpn)
+{
+	(void)port;
+	(void)qpn;
+	return 0;
+}
+
+/* ---- ports ---- */
+
+static uint32_t mtu_of(int sock, const char *name)
+{
+	struct ifreq r = { 0 };
+
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
+	if (ioctl(sock, SIOCGIFMTU, &r) != 0 || r.ifr_mtu < MTU_MIN)
+		return MTU_MIN;
+	return rn_min_u32((uint32_t)r.ifr_mtu, KS_MTU_MAX);
+}
+
+/* An interface without an Ethernet address gets one that its IP address makes (locally administered). */
+static void mac_of(const struct ifaddrs *all, const struct ifaddrs *i, uint8_t mac[PKT_MAC_LEN])
+{
+	const struct sockaddr_in *sin = (const void *)i->ifa_addr;
+
+	mac[0] = 2;
+	mac[1] = 0;
+	memcpy(mac + 2, &sin->sin_addr, sizeof(sin->sin_addr));
+	for (; all != NULL; all = all->ifa_next) {
+		const struct sockaddr_ll *ll = (const void *)all->ifa_addr;
+		if (ll == NULL || ll->sll_family != AF_PACKET || strcmp(all->ifa_name, i->ifa_name) != 0)
+			continue;
+		for (unsigned k = 0; ll->sll_halen == PKT_MAC_LEN && k < PKT_MAC_LEN; k++)
+			if (ll->sll_addr[k] != 0) {
+				memcpy(mac, ll->sll_addr, PKT_MAC_LEN);
+				return;
+			}
+	}
+}
+
+static bool name_taken(const char *name)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (strcmp(rnicd.port[i]->cfg->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* rnic-eth0; the second address of an interface is rnic-eth0-2. */
+static void name_of(const char *interface, char name[RNICD_NAME_MAX])
+{
+	snprintf(name, RNICD_NAME_MAX, "rnic-%.20s", interface);
+	for (unsigned n = 2; name_taken(name); n++)
+		snprintf(name, RNICD_NAME_MAX, "rnic-%.20s-%u", interface, n);
+}
+
+static bool port_add(const struct ifaddrs *all, const struct ifaddrs *i, const struct rnicd_port_cfg *like, int sock)
+{
+	const struct sockaddr_in *sin = (const void *)i->ifa_addr, *mask = (const void *)i->ifa_netmask;
+	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[rnicd.n_ports];
+	struct rnicd_port *p = aligned_alloc(RN_CACHE_LINE, sizeof(*p));
+
+	if (p == NULL)
+		return false;
+	*cfg = *like;
+	name_of(i->ifa_name, cfg->name);
+	cfg->ip = (struct pkt_addr){ .b = { [10] = 0xff, [11] = 0xff } };
+	memcpy(cfg->ip.b + 12, &sin->sin_addr, sizeof(sin->sin_addr));
+	cfg->prefix_len = 96 + (mask != NULL ? (uint32_t)__builtin_popcount(mask->sin_addr.s_addr) : 32);
+	cfg->mtu = mtu_of(sock, i->ifa_name);
+	/* where a destination lies is the kernel's to know; only loopback leads nowhere else */
+	cfg->gateway_set = (i->ifa_flags & IFF_LOOPBACK) == 0;
+	cfg->gateway = cfg->ip;
+	memset(p, 0, sizeof(*p));
+	p->index = (uint16_t)rnicd.n_ports;
+	p->cfg = cfg;
+	p->mtu = (uint16_t)cfg->mtu;
+	p->link = RNICD_LINK_UP;
+	p->owners = RNICD_OWNERS_HASH;
+	p->crc_always = true;
+	mac_of(all, i, p->mac);
+	snprintf(p->if_name, sizeof(p->if_name), "%.15s", i->ifa_name);
+	rnicd.port[rnicd.n_ports++] = p;
+	rnicd.cfg.n_ports = rnicd.n_ports;
+	return true;
+}
+
+/* Loopback comes last: a program that takes the first device means the network. */
+bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
+{
+	struct ifaddrs *all;
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool good = true;
+
+	if (sock < 0 || getifaddrs(&all) != 0) {
+		snprintf(err, err_len, "the host's interfaces cannot be seen: %s", strerror(errno));
+		if (sock >= 0)
+			close(sock);
+		return false;
+	}
+	for (unsigned loop = 0; loop < 2; loop++)
+		for (const struct ifaddrs *i = all; good && i != NULL && rnicd.n_ports < RNICD_MAX_PORTS;
+		     i = i->ifa_next)
+			if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) != 0 &&
+			    ((i->ifa_flags & IFF_LOOPBACK) != 0) == (loop == 1))
+				good = port_add(all, i, like, sock);
+	freeifaddrs(all);
+	close(sock);
+	if (good && rnicd.n_ports > 0)
+		return true;
+	snprintf(err, err_len,
+		 good ? "no interface of the host is up and has an IPv4 address (ip addr shows them)" : "no memory");
+	return false;
+}
+
+/* ---- the worker ---- */
+
+static bool memory(void)
+{
+	struct rc_cfg cfg;
+
+	rc_cfg_default(&cfg, 0, KS_MTU_MAX, rnicd.cfg.flows);
+	cfg.recs = RECS;
+	cfg.stages = STAGES;
+	ks.rc_size = rc_ctx_size(&cfg);
+	/* pages that no connection uses stay untouched */
+	ks.rc_mem = mmap(NULL, ks.rc_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (ks.rc_mem == MAP_FAILED)
+		return false;
+	ks.out = malloc(KS_BATCH + KS_MTU_MAX);
+	return ks.out != NULL && rc_ctx_init(&ks.rc, &cfg, ks.rc_mem, ks.rc_size) == QP_OK;
+}
+
+bool ks_start(char *err, uint32_t err_len)
+{
+	rnicd.n_workers = 1;
+	if (getrandom(rnicd.secret, sizeof(rnicd.secret), 0) != (ssize_t)sizeof(rnicd.secret)) {
+		snprintf(err, err_len, "the system has no random numbers: %s", strerror(errno));
+		return false;
+	}
+	if (!event_start(1, err, err_len))
+		return false;
+	rn_wheel_init(&ks.wheel, rnicd_now());
+	ks.ep = epoll_create1(EPOLL_CLOEXEC);
+	if (ks.ep < 0 || !bell_make(0) || !bell_watch(0, ks.ep, EPOLLIN)) {
+		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
+		return false;
+	}
+	if (memory())
+		return true;
+	snprintf(err, err_len, "no memory: see whether ulimit -v is unlimited");
+	return false;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The turn of the worker, the threads that run it, and what it tells the control thread. */
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "border/bell.h"
+#include "border/event.h"
+#include "sockets/ks.h"
+
+#define EVENTS       64
+#define LOOK_EVERY   16u /* turns between two looks at epoll while sockets are hot */
+#define BATCHES      32u /* that one turn sends at most */
+#define SPIN_NS      (20 * RN_NS_PER_US)
+#define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
+#define WAY_NS       (50 * RN_NS_PER_US) /* the progress thread's pause while the program polls */
+#define WAY_POLLS    16u                 /* in which the program must have polled so often */
+
+struct ks ks = { .lock = PTHREAD_MUTEX_INITIALIZER, .ep = -1 };
+
+/* ---- effects ---- */
+
+static struct ipc_addr endpoint(const struct pkt_addr *ip, uint16_t port)
+{
+	struct ipc_addr a = { .port = port };
+
+	memcpy(a.ip, ip->b, sizeof(a.ip));
+	return a;
+}
+
+/* A connection of a listener gets a number of its own with its first effect. */
+static void tell_conn(const struct qp_fx *fx, struct event_fx *o)
+{
+	struct rc *c = fx->conn;
+	const struct conn_addr *a = &ks_conn_of(c)->addr;
+
+	if (c->passive && (c->owner & EVENT_OWNER_PASSIVE) == 0) {
+		o->listener = c->owner;
+		c->owner = EVENT_OWNER_PASSIVE | ++ks.passive;
+	}
+	o->owner = c->owner;
+	o->conn = c;
+	o->port = a->port;
+	o->local = endpoint(&a->local, a->lport);
+	o->remote = endpoint(&a->remote, a->rport);
+	if (fx->type == QP_FX_CLOSED)
+		c->owner = 0; /* commands still under way find that it is not theirs */
+	if (fx->priv_len > 0 && fx->priv_len <= IPC_PRIV_MAX) {
+		memcpy(o->priv, fx->priv, fx->priv_len);
+		o->priv_len = fx->priv_len;
+	}
+}
+
+static void tell(const struct qp_fx *fx, struct event *ev)
+{
+	ev->type = EVENT_FX;
+	ev->fx = (struct event_fx){ .type = fx->type,
+				    .code = fx->code,
+				    .ird = fx->ird,
+				    .ord = fx->ord,
+				    .vendor_err = fx->vendor_err,
+				    .owner = fx->owner };
+	if (fx->type <= QP_FX_CLOSED)
+		tell_conn(fx, &ev->fx);
+	event_put(0);
+}
+
+/* False: the queue has no room for the rest, which comes in a later turn. */
+static bool tell_all(void)
+{
+	struct event *ev;
+
+	while (ks.fx_told < ks.rc.qp.n_fx) {
+		ev = event_room(0, EVENT_LOSSLESS);
+		if (ev == NULL)
+			return false;
+		tell(&ks.rc.qp.fx[ks.fx_told++], ev);
+	}
+	ks.fx_told = 0;
+	return true;
+}
+
+bool ks_effects(void)
+{
+	struct rc_ctx *ctx = &ks.rc;
+
+	rc_flush(ctx);
+	if (!tell_all())
+		return false;
+	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
+		const struct qp_fx *fx = &ctx->qp.fx[i];
+		if (fx->type == QP_FX_CONNECT_REQUEST)
+			ks_conn_requested(ks_conn_of(fx->conn));
+		else if (fx->type == QP_FX_CLOSED)
+			ks_conn_died(ks_conn_of(fx->conn));
+	}
+	rc_drained(ctx);
+	return true;
+}
+
+/* ---- the turn ---- */
+
+static uint32_t ring_word(struct worker_client *c, uint32_t word)
+{
+	/* acquire: pairs with the client's release; the work requests are in the queues */
+	uint64_t bits = __atomic_exchange_n(&c->doorbell->bits[word], 0, __ATOMIC_ACQUIRE);
+	uint32_t n = 0;
+
+	for (; bits != 0; bits &= bits - 1) {
+		struct qp *qp = c->qp[word * 64 + (uint32_t)__builtin_ctzll(bits)];
+		if (qp == NULL)
+			continue;
+		if (!ks_space()) {
+			__atomic_fetch_or(&c->doorbell->bits[word], bits, __ATOMIC_RELAXED);
+			__atomic_fetch_or(&c->doorbell->summary, UINT64_C(1) << word, __ATOMIC_RELAXED);
+			return n;
+		}
+		rc_doorbell(&ks.rc, qp);
+		n++;
+	}
+	return n;
+}
+
+static uint32_t doorbells(void)
+{
+	uint32_t n = 0;
+
+	for (struct worker_client *c = ks.clients; c != NULL; c = c->next) {
+		struct ipc_doorbell *db = c->doorbell;
+		if (__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0 &&
+		    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
+			rc_recvs(&ks.rc);
+			n++;
+		}
+		if (__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0)
+			continue;
+		uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);
+		for (; words != 0; words &= words - 1)
+			n += ring_word(c, (uint32_t)__builtin_ctzll(words));
+	}
+	return n;
+}
+
+static void arm(struct ks_conn *c) { rn_wheel_arm(&ks.wheel, &c->timer, rc_next_wake(&c->rc)); }
+
+static void heat(struct ks_conn *c)
+{
+	uint32_t i = 0;
+
+	while (i < KS_HOT - 1 && ks.hot[i] != c)
+		i++;
+	memmove(ks.hot + 1, ks.hot, i * sizeof(ks.hot[0]));
+	ks.hot[0] = c;
+}
+
+static void conn_event(struct ks_conn *c, uint32_t events)
+{
+	if (c->dead)
+		return;
+	if (c->state == KS_CONNECTING) {
+		if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
+			ks_connected(c);
+	} else {
+		if ((events & EPOLLOUT) != 0)
+			ks_writable(c);
+		if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && ks_in(c))
+			heat(c);
+	}
+	arm(c);
+}
+
+static uint32_t look_at_sockets(void)
+{
+	struct epoll_event e[EVENTS];
+	int n = epoll_wait(ks.ep, e, EVENTS, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct ks_src *s = e[i].data.ptr;
+		switch (s->kind) {
+		case KS_CONN: conn_event(rn_container_of(s, struct ks_conn, src), e[i].events); break;
+		case KS_LISTENER: ks_accept(rn_container_of(s, struct ks_listener, src)); break;
+		}
+	}
+	return n > 0 ? (uint32_t)n : 0;
+}
+
+/* The sockets that had input last are read as they are; epoll is asked for the others now and then. */
+static uint32_t receive(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < KS_HOT && ks.hot[i] != NULL; i++) {
+		struct ks_conn *c = ks.hot[i];
+		if (!c->dead && c->state == KS_OPEN && !c->eof && c->kept == NULL && ks_in(c)) {
+			arm(c);
+			n++;
+		}
+	}
+	if (n != 0 && ++ks.looks < LOOK_EVERY)
+		return n;
+	if (ks.hot[0] != NULL && ks.looks++ % LOOK_EVERY != 0)
+		return n;
+	ks.looks = 1;
+	return n + look_at_sockets();
+}
+
+static uint32_t timers(void)
+{
+	struct rn_timer *t;
+	uint32_t n = 0;
+
+	while (ks_space() && (t = rn_wheel_pop(&ks.wheel, ks.now)) != NULL) {
+		struct ks_conn *c = rn_container_of(t, struct ks_conn, timer);
+		rc_timer(&ks.rc, &c->rc);
+		arm(c);
+		n++;
+	}
+	return n;
+}
+
+static uint32_t transmit(void)
+{
+	struct rc *qc;
+	uint32_t n = 0;
+
+	for (uint32_t looks = 0; looks < BATCHES && ks_space() && (qc = rc_ready_pop(&ks.rc)) != NULL; looks++) {
+		struct ks_conn *c = ks_conn_of(qc);
+		n += ks_out(c);
+		arm(c);
+	}
+	return n;
+}
+
+/* Something is left that no socket, doorbell or timer will remind the progress thread of. */
+static bool more(void)
+{
+	return !rn_list_empty(&ks.rc.ready) || !rn_list_empty(&ks.rc.answers) || !rn_list_empty(&ks.rc.qp.flushing) ||
+	       ks.rc.qp.n_fx != 0;
+}
+
+static uint32_t turn(void)
+{
+	uint32_t n;
+
+	ks.now = ks.rc.qp.now = rnicd_now();
+	n = ks_commands();
+	n += receive();
+	n += doorbells();
+	n += timers();
+	n += transmit();
+	ks_effects();
+	n += more();
+	ks_bury();
+	event_flush(0);
+	return n;
+}
+
+bool ks_poll(void)
+{
+	if (pthread_mutex_trylock(&ks.lock) != 0)
+		return false;
+	turn();
+	/* The progress thread sleeps longer than something that this turn has begun may wait. */
+	uint64_t till = __atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED);
+	bool wake = till != 0 && (more() || rn_wheel_next(&ks.wheel) < till);
+	pthread_mutex_unlock(&ks.lock);
+	__atomic_fetch_add(&ks.polled, 1, __ATOMIC_RELAXED);
+	if (wake)
+		bell_ring(0);
+	return true;
+}
+
+/* ---- the progress thread ---- */
+
+static void say_sleeping(uint32_t value)
+{
+	bell_set_sleeping(0, value);
+	for (struct worker_client *c = ks.clients; c != NULL; c = c->next)
+		__atomic_store_n(&c->doorbell->need_wakeup, value, __ATOMIC_RELAXED);
+}
+
+static bool anything_waits(void)
+{
+	if (cmd_waits(0) || more())
+		return true;
+	for (const struct worker_client *c = ks.clients; c != NULL; c = c->next) {
+		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||
+		    __atomic_load_n(&c->doorbell->recvs, __ATOMIC_RELAXED) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* With ks.lock, which is free while it sleeps. */
+static void sleep_well(void)
+{
+	uint64_t now = rnicd_now(), due = rn_min_u64(rn_wheel_next(&ks.wheel), now + SLEEP_MAX_NS);
+
+	say_sleeping(1);
+	/* pairs with the fences in bell_ring() and in the client's doorbell */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!anything_waits() && due > now) {
+		uint64_t left = due - now;
+		struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
+		__atomic_store_n(&ks.sleeps_till, due, __ATOMIC_RELAXED);
+		pthread_mutex_unlock(&ks.lock);
+		bell_wait(0, &ts);
+		pthread_mutex_lock(&ks.lock);
+		__atomic_store_n(&ks.sleeps_till, 0, __ATOMIC_RELAXED);
+	}
+	say_sleeping(0);
+	ks.looks = 0;
+}
+
+/* True: threads of the program run the turns at present. */
+static bool program_polls(uint64_t *seen)
+{
+	const struct timespec pause = { .tv_nsec = (long)WAY_NS };
+	uint64_t polled = __atomic_load_n(&ks.polled, __ATOMIC_RELAXED);
+
+	if (polled - *seen < WAY_POLLS) {
+		*seen = polled;
+		return false;
+	}
+	*seen = polled;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+void *ks_main(void *arg)
+{
+	uint64_t busy = rnicd_now(), seen = 0;
+
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	prctl(PR_SET_NAME, "rnic-progress", 0, 0, 0);
+	while (!__atomic_load_n(&ks.stop, __ATOMIC_RELAXED)) {
+		if (program_polls(&seen))
+			continue;
+		pthread_mutex_lock(&ks.lock);
+		if (turn() != 0)
+			busy = ks.now;
+		else if (ks.now - busy >= SPIN_NS)
+			sleep_well();
+		pthread_mutex_unlock(&ks.lock);
+	}
+	return arg;
+}

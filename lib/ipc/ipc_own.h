@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The border when the daemon's part runs inside the client's own process (rnicrun --embedded). librnic loads
+ * librnic_embedded.so, calls IPC_OWN_START, and then uses the socket as it would use rnicd's: the same requests, the
+ * same shared region for queues. Registered memory is not shared, since there is one process: IPC_REG_MR names pieces
+ * of IPC_REGION_OWN.
+ */
+#ifndef IPC_OWN_H
+#define IPC_OWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipc/ipc.h"
+
+/* In struct ipc_piece: off is an address of the process. Refused unless the client is the process that it asks. */
+#define IPC_REGION_OWN UINT32_MAX
+
+#define IPC_OWN_ERR     256
+#define IPC_OWN_LIBRARY "librnic_embedded.so.0"
+#define IPC_OWN_START   "rnic_embedded_start"
+
+struct ipc_own {
+	uint32_t version; /* in: IPC_VERSION */
+	int sock;         /* out: the client's end of the control socket; the caller closes it */
+	/*
+	 * Any thread: one turn of the worker, unless another thread runs one. True: all that was posted before the
+	 * call has been looked at, and needs no bell.
+	 */
+	bool (*turn)(void);
+	/* Around fork(): nothing is half done meanwhile. In the child the connections' sockets are closed. */
+	void (*fork_prepare)(void);
+	void (*fork_parent)(void);
+	void (*fork_child)(void);
+	char err[IPC_OWN_ERR]; /* out: one sentence when it fails */
+};
+
+/*
+ * Once in a process, and again in its child after the library has been loaded anew. 0 or a positive errno with a
+ * sentence in err.
+ */
+typedef int (*ipc_own_start_fn)(struct ipc_own *own);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon's part inside this process: finds its library beside this one, loads it, starts it. */
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "rnic/verbs/objects.h"
+
+static void *library; /* under the session's make_lock */
+static pid_t started; /* the process in which it runs; 0: none */
+
+/* In an installation, in a build. */
+static const char *const beside[] = { "", "../../app/rnicd/" };
+
+static void *load(void)
+{
+	char self[PATH_MAX], path[2 * PATH_MAX];
+	Dl_info info;
+	void *lib = NULL;
+
+	if (dladdr((void *)(uintptr_t)rnic_stock, &info) == 0 || strlen(info.dli_fname) >= sizeof(self))
+		return NULL;
+	strcpy(self, info.dli_fname);
+	const char *folder = dirname(self);
+	for (unsigned i = 0; i < RN_ARRAY_LEN(beside) && lib == NULL; i++) {
+		snprintf(path, sizeof(path), "%s/%s" IPC_OWN_LIBRARY, folder, beside[i]);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	return lib;
+}
+
+/*
+ * In a child of fork() the library's threads are the parent's, and its state is in the middle of the parent's work:
+ * it is unloaded, with all of that, and loaded anew.
+ */
+int rnic_own_start(struct ipc_own *own)
+{
+	if (library != NULL && started == getpid()) {
+		rnic_complain("rnic: the embedded device of this process has ended: start the program again");
+		return EIO;
+	}
+	if (library != NULL)
+		dlclose(library);
+	library = load();
+	ipc_own_start_fn start = library != NULL ? (ipc_own_start_fn)(uintptr_t)dlsym(library, IPC_OWN_START)
+						 : (ipc_own_start_fn)NULL;
+	if (start == NULL) {
+		const char *why = dlerror();
+		rnic_complain("rnic: " IPC_OWN_LIBRARY " cannot be loaded: %s; install it beside librnic",
+			      why != NULL ? why : "it is of another release");
+		return ENODEV;
+	}
+	*own = (struct ipc_own){ .version = IPC_VERSION, .sock = -1 };
+	int rc = start(own);
+	if (rc != 0) {
+		own->turn = NULL;
+		rnic_complain("rnic: no embedded device: %s", own->err);
+		return rc;
+	}
+	started = getpid();
+	return 0;
+}

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+rnicrun --embedded: the distribution's own programs and our cases over the kernel's sockets, without a daemon, as an
+ordinary user. All run in one network namespace whose kernel has 10.77.0.1 and 10.77.0.2.
+"""
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+
+import programs
+from rig import PATIENCE, RNICRUN, Process, Skip, case, helper, main, need, until
+
+A, B = programs.A, programs.B
+NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+
+
+def open_to_all(path):
+    """Every user may go through the folders above."""
+    while path != "/":
+        path = os.path.dirname(path)
+        if not os.stat(path).st_mode & stat.S_IXOTH:
+            return False
+    return True
+
+
+class Host:
+    """What the functions of programs.py ask of a daemon; there is none."""
+
+    def __init__(self):
+        programs.own_network()
+        self.dir = tempfile.mkdtemp(prefix="rnic-test-")
+        os.chmod(self.dir, 0o777)
+        self.children = []
+
+    def run(self, *argv, **env):
+        argv = list(argv)
+        user = NOBODY if open_to_all(RNICRUN) else []
+        if argv[0] == RNICRUN:
+            argv[1:1] = ["--embedded"]
+        env.setdefault("RNIC_EMBEDDED", "yes")
+        p = Process(user + argv, env=dict(os.environ, RNICD_SOCKET="/nonexistent", **env), name=argv[-1])
+        self.children.append(p)
+        return p
+
+    def telemetry(self, _):
+        """The listeners of the kernel, as those of rnicd's devices are told."""
+        with open("/proc/self/net/tcp", encoding="ascii") as f:
+            return [f"host {int(port, 16)}" for port in re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", f.read())]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for c in self.children:
+            c.stop(signal.SIGKILL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+@case
+def the_devices_are_the_hosts_addresses():
+    with Host() as h:
+        out = h.run(RNICRUN, "ibv_devinfo", "-v").ok()
+        names = re.findall(r"hca_id:\s+(\S+)", out)
+        assert sorted(names[:2]) == ["rnic-ra", "rnic-rb"] and names[2:] == ["rnic-lo"], out
+        assert out.count("PORT_ACTIVE (4)") == 3 and "::ffff:10.77.0.1" in out and "::ffff:127.0.0.1" in out, out
+
+
+@case
+def an_ordinary_user_needs_nothing():
+    if not open_to_all(RNICRUN):
+        raise Skip("the build lies in a folder that only its owner may enter")
+    with Host() as h:
+        out = h.run("sh", "-c", f"id -u; grep CapEff /proc/self/status; {RNICRUN} --embedded ibv_devices").ok()
+        assert "CapEff:\t0000000000000000" in out and out.split()[0] != "0" and "rnic-lo" in out, out
+
+
+@case
+def without_a_daemon_auto_says_so_in_one_line():
+    with Host() as h:
+        p = h.run("env", f"LD_PRELOAD={os.path.dirname(RNICRUN)}/../../lib/rnic/librnic.so.0", "ibv_devices",
+                  RNIC_EMBEDDED="auto")
+        assert "rnic-lo" in p.ok(), p.tail()
+        assert [line for line in p.err if "RNIC_EMBEDDED=auto" in line] == p.err, p.tail()
+
+
+@case
+def a_key_that_is_wrong_is_named():
+    with Host() as h:
+        for keys, why in (("crc=maybe", "crc"), ("colour=red", "is no key"), ("crc", "KEY=VALUE")):
+            p = h.run(RNICRUN, "ibv_devices", RNIC_EMBEDDED_KEYS=keys)
+            p.wait()
+            assert "RNIC_EMBEDDED_KEYS" in p.stderr() and why in p.stderr(), p.tail()
+
+
+@case
+def rping():
+    with Host() as h:
+        programs.rping((h, h))
+
+
+@case
+def loopback_is_a_device_of_its_own():
+    with Host() as h:
+        args = ["-a", "127.0.0.1", "-C", "10", "-V", "-v"]
+        out, _ = programs.meet((h, h), ["rping", "-s", *args], ["rping", "-c", *args], programs.on_device(7174))
+        assert out.count("ping data:") == 10, out
+
+
+@case
+def cm_tools():
+    with Host() as h:
+        programs.cm_tools((h, h))
+
+
+@case
+def perftest():
+    with Host() as h:
+        programs.perftest((h, h), True)
+
+
+@case
+def perftest_without_crc_and_with_markers():
+    with Host() as h:
+        for keys in ("crc=off", "markers=on", "mpa-revision=1 peer-to-peer=off"):
+            for name in ("ib_write_bw", "ib_read_bw"):
+                argv = [name, "-R", "-n", "300"]
+                out, _ = programs.meet((h, h), argv, [*argv, A], programs.on_device(18515), RNIC_EMBEDDED_KEYS=keys)
+                programs.figures(out)
+
+
+@case
+def rcopy():
+    with Host() as h:
+        programs.rcopy((h, h))
+
+
+@case
+def rstream():
+    with Host() as h:
+        for size in ("64", "4096", "1000000"):
+            programs.stream((h, h), "rstream", "-S", size, "-C", "20", "-I", "20")
+
+
+@case
+def a_port_that_the_host_uses_is_refused():
+    with Host() as h:
+        first = h.run(RNICRUN, "rping", "-s", "-a", A, "-p", "7200")
+        until(lambda: programs.on_device(7200)(h), first.tail)
+        second = h.run(RNICRUN, "rping", "-s", "-a", A, "-p", "7200")
+        assert second.wait() != 0 and "port 7200 is in use" in second.stderr(), second.tail()
+
+
+def killed(h, victim):
+    """Traffic runs; one end is killed, and the other one must end by itself and not by a signal."""
+    s = h.run(RNICRUN, "rping", "-s", "-a", A, "-p", "7201", "-V")
+    until(lambda: programs.on_device(7201)(h), s.tail)
+    c = h.run(RNICRUN, "rping", "-c", "-a", A, "-p", "7201", "-V", "-v")
+    until(lambda: len(c.out) > 20, c.tail)
+    dies, lives = (s, c) if victim == "server" else (c, s)
+    dies.p.send_signal(signal.SIGKILL)
+    assert lives.wait() >= 0, lives.tail()
+
+
+@case
+def the_client_hears_of_a_server_that_is_killed():
+    with Host() as h:
+        killed(h, "server")
+
+
+@case
+def the_server_hears_of_a_client_that_is_killed():
+    with Host() as h:
+        killed(h, "client")
+
+
+# What is not as with rnicd: a Write or Send is complete when the kernel has its bytes, not when the peer has them, so
+# what the peer refuses is told by the event and not by the completion. Ways and refusals are the kernel's, not ARP's.
+OTHERWISE = {
+    "op_cases": ("a_window_opens_part_of_a_region", "a_window_of_type_1_moves"),
+    "cm_cases": ("connects_between_bind_and_listen", "no_route", "neighbour_does_not_answer",
+                 "loopback_stands_for_the_first_device"),
+    "verbs_cases": ("inline_data_is_taken_at_once", "sixteen_pieces", "a_fence_waits_for_the_read",
+                    "remote_faults_are_told_to_both", "receives_that_cannot_take_their_message",
+                    "a_cq_that_overflows_is_told_to_its_owner", "memory_is_deregistered_under_traffic"),
+    "object_cases": (),
+}
+
+
+def cases_of(program):
+    """Our own cases, one process over both addresses; one case of this program for each."""
+    listed = subprocess.run([helper(program), "--list"], check=True, capture_output=True, text=True).stdout.split()
+
+    def run():
+        names = [n for n in listed if n not in OTHERWISE[program]]
+        with Host() as h:
+            p = h.run(helper(program), A, B, *names)
+            rc = p.wait(5 * PATIENCE)
+        good = re.findall(r"^ok (\w+)$", p.stdout(), re.M)
+        assert rc == 0 and sorted(good) == sorted(names), p.tail(60)
+
+    run.__name__ = program
+    case(run)
+
+
+for each in OTHERWISE:
+    cases_of(each)
+
+need("setpriv")
+sys.exit(main())
