@@ -66,7 +66,6 @@ static bool configure(struct rnicd_port_cfg *port, char *err)
 	memset(port, 0, sizeof(*port));
 	conf_key_defaults(conf_keys_port, port);
 	port->qp_peers = RNICD_PEERS_ANY;
-	port->qp_port = 0;
 	port->ud_port = 0;
 	for (char *item; good && (item = strsep(&rest, ";, ")) != NULL;)
 		good = item[0] == '\0' || key(port, item, err);

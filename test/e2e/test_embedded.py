@@ -135,6 +135,25 @@ def perftest_without_crc_and_with_markers():
 
 
 @case
+def queue_pairs_without_a_connection_manager_find_the_process_they_are_of():
+    """Several processes share the address: what comes to another one's socket is passed on to its owner."""
+    with Host() as h:
+        kinds = (("rc", "-c"), ("rc", "-c -e -s 100000"), ("uc", "-c"), ("srq", "-c -e -q 4"))
+        for row, (kind, args) in enumerate(kinds):
+            argv = f"ibv_{kind}_pingpong -g 0 -n 100 -p {18530 + row} -d rnic-ra {args}".split()
+            for out in programs.meet((h, h), argv, [*argv, "127.0.0.1"], programs.on_host(18530 + row)):
+                assert re.search(r"^\d+ iters in", out, re.M) and "invalid data" not in out, out
+
+
+@case
+def perftest_without_a_connection_manager():
+    table = (("ib_write_bw", "-n 50 -q 8 -b -s 8192"), ("ib_read_bw", "-n 50 -s 8"), ("ib_write_lat", "-n 50 -s 8"),
+             ("ib_atomic_bw", "-n 200 -e"))
+    with Host() as h:
+        programs.perftest((h, h), False, table, (("-d", "rnic-ra"), ("-d", "rnic-rb")))
+
+
+@case
 def rcopy():
     with Host() as h:
         programs.rcopy((h, h))
@@ -189,6 +208,8 @@ OTHERWISE = {
                     "remote_faults_are_told_to_both", "receives_that_cannot_take_their_message",
                     "a_cq_that_overflows_is_told_to_its_owner", "memory_is_deregistered_under_traffic"),
     "object_cases": (),
+    "nocm_cases": ("events_are_those_of_its_kind", "the_end_of_draining_is_told_if_asked_for",
+                   "a_qp_may_be_its_own_peer"),
 }
 
 

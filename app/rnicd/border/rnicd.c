@@ -3,7 +3,8 @@
 
 #include <time.h>
 
-struct rnicd rnicd = { .control_fd = -1 };
+/* QPNs: 24 bits; 0 and 1 are special on other RDMA devices, and the last one stands for whoever is in a group. */
+struct rnicd rnicd = { .control_fd = -1, .qpn_first = 2, .qpn_last = 0xfffffe };
 
 uint64_t rnicd_now(void)
 {

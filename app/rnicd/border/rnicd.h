@@ -271,8 +271,9 @@ struct rnicd {
 	uint32_t n_ports;
 	struct rnicd_port *port[RNICD_MAX_PORTS];
 	uint32_t n_workers;
-	int control_fd;     /* eventfd, see event_prepare_sleep */
-	uint64_t secret[4]; /* random from cfg.seed: flow hash, ISN key; constant after start */
+	int control_fd;               /* eventfd, see event_prepare_sleep */
+	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
+	uint64_t secret[4];           /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
 

@@ -10,10 +10,6 @@
 #include "control/oob.h"
 #include "border/policy.h"
 
-/* QPNs: 24 bits; 0 and 1 are special on other RDMA devices. */
-#define QPN_FIRST 2u
-#define QPN_LAST  0xfffffeu /* behind it: whoever is in a group */
-
 #define QPN_HASH 4096u
 
 #define RNR_FOR_GOOD 7u
@@ -47,7 +43,7 @@ static uint32_t next_qpn(void)
 	uint32_t qpn;
 
 	do {
-		qpn = QPN_FIRST + (uint32_t)(dev_random() % (QPN_LAST - QPN_FIRST + 1));
+		qpn = rnicd.qpn_first + (uint32_t)(dev_random() % (rnicd.qpn_last - rnicd.qpn_first + 1));
 	} while (client_qp_of(qpn) != NULL);
 	return qpn;
 }

@@ -34,7 +34,7 @@
 #define KS_BUF       (256u << 10) /* bytes that one system call receives at most */
 
 /* What epoll tells of: the first member of each object with a socket. */
-enum ks_kind { KS_CONN, KS_LISTENER };
+enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE };
 struct ks_src {
 	enum ks_kind kind;
 	int fd;          /* -1: none */
@@ -163,6 +163,19 @@ void ks_connected(struct ks_conn *c);
 void ks_watch(struct ks_src *s, uint32_t events);
 /* In a child of fork(): what the parent's sockets hold open is let go. */
 void ks_close_all(void);
+
+/* NULL: nobody listens there. */
+struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
+
+/* ---- ks_pass.c: processes of one user that share an address ---- */
+/* This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). False with a sentence in err. */
+bool ks_pass_start(char *err, uint32_t err_len);
+/* A connection at qp-port: it stays here or goes to the process that its Request wants. It is taken, or closed. */
+void ks_guest(int fd, const struct ks_listener *l);
+void ks_guest_in(struct ks_src *s);
+/* What others have passed on to this process. */
+void ks_passed_in(void);
+void ks_pass_close(void);
 
 /* ---- ks_stream.c ---- */
 /* The socket is connected: rc_opened or rc_in may follow. */

@@ -198,7 +198,7 @@ void ks_connected(struct ks_conn *c)
 
 /* ---- listeners ---- */
 
-static struct ks_listener *listener_find(uint32_t port, uint16_t lport)
+struct ks_listener *ks_listener(uint32_t port, uint16_t lport)
 {
 	rn_list_each(struct ks_listener, l, &ks.listeners, link)
 		if (l->port == port && l->lport == lport)
@@ -223,6 +223,8 @@ enum conn_verdict ks_listen(const struct ks_listener *from)
 				  .fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) };
 	if (l->src.fd >= 0)
 		setsockopt(l->src.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (l->src.fd >= 0 && (l->flags & RC_KEEP_RECV) != 0) /* qp-port: of all processes of the user */
+		setsockopt(l->src.fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	tos_set(l->src.fd, l->tos); /* the kernel's connections inherit it */
 	if (l->src.fd < 0 || bind(l->src.fd, (const struct sockaddr *)&sin, sizeof(sin)) != 0 ||
 	    listen(l->src.fd, l->backlog) != 0) {
@@ -239,7 +241,7 @@ enum conn_verdict ks_listen(const struct ks_listener *from)
 
 void ks_unlisten(uint32_t port, uint16_t lport)
 {
-	struct ks_listener *l = listener_find(port, lport);
+	struct ks_listener *l = ks_listener(port, lport);
 
 	if (l == NULL)
 		return;
@@ -290,7 +292,10 @@ void ks_accept(struct ks_listener *l)
 		int fd = accept4(l->src.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0)
 			return;
-		ks_passive(fd, l);
+		if ((l->flags & RC_KEEP_RECV) != 0)
+			ks_guest(fd, l);
+		else
+			ks_passive(fd, l);
 	}
 }
 
@@ -301,5 +306,6 @@ void ks_close_all(void)
 			close(c->src.fd);
 	rn_list_each(struct ks_listener, l, &ks.listeners, link)
 		close(l->src.fd);
+	ks_pass_close();
 	close(ks.ep);
 }

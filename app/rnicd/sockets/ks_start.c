@@ -177,6 +177,8 @@ bool ks_start(char *err, uint32_t err_len)
 		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
 		return false;
 	}
+	if (!ks_pass_start(err, err_len))
+		return false;
 	if (memory())
 		return true;
 	snprintf(err, err_len, "no memory: see whether ulimit -v is unlimited");

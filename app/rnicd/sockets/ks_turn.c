@@ -180,6 +180,8 @@ static uint32_t look_at_sockets(void)
 		switch (s->kind) {
 		case KS_CONN: conn_event(rn_container_of(s, struct ks_conn, src), e[i].events); break;
 		case KS_LISTENER: ks_accept(rn_container_of(s, struct ks_listener, src)); break;
+		case KS_GUEST: ks_guest_in(s); break;
+		case KS_PASSAGE: ks_passed_in(); break;
 		}
 	}
 	return n > 0 ? (uint32_t)n : 0;

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The private data with which queue pairs without connection manager find each other, as far as a plane has to read
+ * it: which queue pair a Request wants. All of it is in control/oob.h.
+ */
+#ifndef OOB_WIRE_H
+#define OOB_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/rn_be.h"
+
+#define OOB_WIRE_MAGIC  "RNQP"
+#define OOB_WIRE_WANTED 12u /* octet at which the QPN begins that the sender wants */
+
+/* False: too short, or no such private data. */
+static inline bool oob_wanted(const uint8_t *priv, uint32_t len, uint32_t *qpn)
+{
+	if (len < OOB_WIRE_WANTED + 4 || memcmp(priv, OOB_WIRE_MAGIC, 4) != 0)
+		return false;
+	*qpn = rn_load_be32(priv + OOB_WIRE_WANTED);
+	return true;
+}
+
+#endif
