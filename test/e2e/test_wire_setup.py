@@ -4,12 +4,13 @@
 Bad input while a connection is set up, the daemon as responder and as initiator. The peer is of our own making.
 Each case names the Terminate that RFC 5040, 5041, 5044 or 6581 asks for, or the silence, and looks at the bytes.
 """
+import errno
 import socket
 import struct
 import time
 
 import wire
-from rig import Skip, case, until
+from rig import PATIENCE, Skip, case, until
 from wire import C, M, R, READ_RESP, S, SEND, WRITE, Closed, Peer, fpdu, mpa_request, read_req, send, tagged, terminate
 from wire_world import (PORT, RDMAP, DDP, LLP, HDR, daemon, target, Conn, closed_without_reply, still_works, refuses,
                         mr, run)
@@ -31,6 +32,41 @@ def well_behaved_peer_is_served():
         assert u[1] & 15 == SEND and len(u) == 118
         t.expect(f"wc {p.number} 0 success", mark)
     p.ended()
+
+
+def dial_from(port):
+    """A connection from this port of ours, as soon as the kernel has done with the one before."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.settimeout(PATIENCE)
+        try:
+            s.bind(("", port))
+            s.connect((wire.ADDR, PORT))
+            return s
+        except OSError as e:
+            s.close()
+            assert e.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL) and time.monotonic() < end, e
+            time.sleep(0.01)
+
+
+@case
+def a_syn_that_meets_time_wait_is_not_lost():
+    """The daemon has closed first; the peer comes again from the same port, and need not repeat its SYN."""
+    t, repeated = target(), []
+    for port in range(40100, 40105):
+        p = Conn(dial_from(port))
+        t.tell(f"disc {p.number}")
+        try:
+            p.get()
+        except Closed:
+            pass
+        p.s.close()
+        with dial_from(port) as s:
+            info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+            repeated.append(struct.unpack_from("=I", info, 100)[0])  # tcpi_total_retrans
+    assert 0 in repeated, repeated  # a machine that is busy may repeat one
 
 
 @case

@@ -47,10 +47,10 @@ class Conn(Peer):
 
     names = 0
 
-    def __init__(self, **how):
+    def __init__(self, sock=None, **how):
         t = target()
         self.at = t.mark()
-        super().__init__(port=PORT)
+        super().__init__(sock, PORT)
         Conn.names += 1
         how.setdefault("priv", b"peer%08x" % Conn.names)
         self.hello(**how)

@@ -469,12 +469,16 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	if (rn_unlikely(f == NULL))
 		return stranger(w, port, m, p, &seg) ? NULL : m;
 	struct rc_tcp *qc = &rn_container_of(f, struct conn, flow)->qc;
+	const enum tcpl_state was = tcpl_get_state(&qc->tcp);
 	bool anew = (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN &&
-		    tcpl_get_state(&qc->tcp) == TCPL_S_TIME_WAIT;
+		    (was == TCPL_S_TIME_WAIT || was == TCPL_S_CLOSED);
 	if (rc_tcp_segment(&w->tcp, qc, &seg))
 		return NULL;
 	if (rn_unlikely(anew) && tcpl_get_state(&qc->tcp) == TCPL_S_CLOSED) {
-		/* TCPL_NEW_SYN: the connection goes at the end of this turn, a listener may answer in the next */
+		/*
+		 * TCPL_NEW_SYN: the connection goes at the end of this turn, a listener may answer in the next. The
+		 * SYN may come by once more in this one, and meets the connection CLOSED.
+		 */
 		conn_again(w, port, m);
 		return NULL;
 	}
