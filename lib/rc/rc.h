@@ -395,6 +395,7 @@ struct rc_ctx {
 	uint32_t blk_left;            /* free and fresh ones */
 	bool fed;                     /* who waits for a pool is tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
+	uint32_t setups_left; /* free */
 	uint8_t *stage_free;
 };
 

@@ -96,6 +96,7 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
 	for (uint32_t i = 0; i < cfg->recs; i++)
 		rc_rec_put(ctx, carve(&p, rec_size(cfg)));
+	ctx->setups_left = cfg->setups;
 	for (uint32_t i = 0; i < cfg->setups; i++) {
 		struct rc_setup *s = carve(&p, sizeof(*s));
 		s->next = ctx->setup_free;
@@ -181,6 +182,7 @@ struct rc_setup *rc_setup_get(struct rc_ctx *ctx)
 		return NULL;
 	}
 	ctx->setup_free = s->next;
+	ctx->setups_left--;
 	s->out_due = s->out_live = s->fin_due = false;
 	s->out.len = 0;
 	s->peer = (struct mpa_frame){ 0 };
@@ -232,6 +234,7 @@ void rc_drained(struct rc_ctx *ctx)
 		ctx->setup_done = s->next;
 		s->next = ctx->setup_free;
 		ctx->setup_free = s;
+		ctx->setups_left++;
 	}
 }
 

@@ -113,8 +113,8 @@ def syns_and_resets(mac, n):
 
 # ---- connections that hold something ----
 
-def silent():
-    return socket.create_connection((wire.ADDR, PORT), timeout=60)
+def silent(port=PORT):
+    return socket.create_connection((wire.ADDR, port), timeout=60)
 
 
 def endless_request():

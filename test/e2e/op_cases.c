@@ -289,8 +289,9 @@ static bool a_window_is_closed_by_either_end(void)
 		/* Unbound, it may be bound again, and closed once more for the end. */
 		CHECK(bind_2(&j, mw, part_of(mr, IBV_ACCESS_REMOTE_READ)));
 		CHECK(access_by(&j, IBV_WR_RDMA_READ, mw->rkey, (uintptr_t)srv.buf + WIN_OFF, 8, &wc));
+		const uint32_t gone = mw->rkey;
 		CHECK(good(&wc, IBV_WC_RDMA_READ, 5) && ibv_dealloc_mw(mw) == 0);
-		CHECK(access_by(&j, IBV_WR_RDMA_READ, mw->rkey, (uintptr_t)srv.buf + WIN_OFF, 8, &wc));
+		CHECK(access_by(&j, IBV_WR_RDMA_READ, gone, (uintptr_t)srv.buf + WIN_OFF, 8, &wc));
 		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR && broken(&j) && ibv_dereg_mr(mr) == 0);
 	}
 	return true;

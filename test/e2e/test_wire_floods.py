@@ -5,6 +5,7 @@ Floods of every kind at one port of a daemon whose only worker serves others too
 more memory than the first, counters tell of it, others move their data while it goes on, and nothing is left behind.
 What it costs the others is measured by ../bench/floods.py; here is no clock.
 """
+import resource
 import sys
 import time
 
@@ -180,6 +181,28 @@ def held(begin, told, each=lambda s: None):
 def half_open():
     """Connected and silent, more than the backlog's four times: the oldest make room."""
     held(attacks.silent, {"syn_cookies": 1})
+
+
+@case
+def silent_peers_of_many_listeners_leave_set_ups_to_others():
+    """Each listener has less than its own limit; together they would take all set-ups that the worker has."""
+    w = the_world()
+    ports, each, limit = range(7100, 7104), 350, 1024  # rc_cfg.setups
+    for port in ports:
+        w.target.tell(f"listen {port} 8 4 4")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    before = w.counters()
+    # A port's connections begin where those of another have ended: the backlog itself answers with cookies.
+    socks = [attacks.silent(port) for _ in range(each) for port in ports]
+    after = w.counters()
+    assert len(socks) > limit and after["half_open"] < limit, after
+    assert after["syn_evicted"] > before["syn_evicted"] and after["no_setup"] == before["no_setup"], (before, after)
+    with attacks.opened() as p:  # at once: whoever is silent makes room
+        p.put(wire.read_req(1, (1, 1), 0, (0, 0)))
+        assert p.get()[1] & 15 == wire.READ_RESP
+    for s in socks:
+        s.close()
+    w.until(lambda: w.counters()["half_open"] == 0, w.counters())
 
 
 @case

@@ -9,6 +9,7 @@
 #include "plane/worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
+#define SETUPS_KEPT     8u /* one in so many set-ups is kept from connections that have not sent a Request */
 /*
  * Resets and cookies for strangers, and connections that came to nothing: what they cost is taken from the connections
  * that there are.
@@ -116,47 +117,35 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 	return CONN_OK;
 }
 
+static void half_open_end(struct rnicd_worker *w, struct conn *c)
+{
+	struct listener *l = c->listener;
+
+	if (l == NULL)
+		return;
+	rn_list_remove(&l->half, &c->half);
+	rn_list_remove(&w->half_open, &c->half_any);
+	l->half_open--;
+	c->listener = NULL;
+}
+
 static void conn_free(struct rnicd_worker *w, struct conn *c)
 {
 	rn_wheel_disarm(&w->wheel, &c->timer);
 	flow_del(&w->flows, &c->flow);
 	way_leave(&c->way);
-	conn_established(&c->qc.rc);
+	half_open_end(w, c);
 	c->client = NULL;
 	c->dead = false;
 	rn_list_push_front(&w->conn_free, &c->link);
 }
 
-static void half_open_put(struct listener *l, struct conn *c)
+static void half_open_put(struct rnicd_worker *w, struct listener *l, struct conn *c)
 {
 	c->listener = l;
-	c->half_next = NULL;
-	c->half_prev = l->half_last;
-	if (l->half_last != NULL)
-		l->half_last->half_next = c;
-	else
-		l->half_first = c;
-	l->half_last = c;
+	rn_list_push_back(&l->half, &c->half);
+	rn_list_push_back(&w->half_open, &c->half_any);
 	l->half_open++;
-}
-
-void conn_established(struct rc *qc)
-{
-	struct conn *c = conn_of(qc);
-	struct listener *l = c->listener;
-
-	if (l == NULL)
-		return;
-	if (c->half_prev != NULL)
-		c->half_prev->half_next = c->half_next;
-	else
-		l->half_first = c->half_next;
-	if (c->half_next != NULL)
-		c->half_next->half_prev = c->half_prev;
-	else
-		l->half_last = c->half_prev;
-	l->half_open--;
-	c->listener = NULL;
 }
 
 void conn_died(struct rnicd_worker *w, struct rc *qc)
@@ -266,7 +255,7 @@ bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port) { retu
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
 	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS); /* it has come to something */
-	conn_established(qc);
+	half_open_end(w, conn_of(qc));
 }
 
 /* Answers a segment without a connection. */
@@ -331,7 +320,7 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 		conn_free(w, c);
 		return v;
 	}
-	half_open_put(l, c);
+	half_open_put(w, l, c);
 	*out = c;
 	return QP_OK;
 }
@@ -353,13 +342,23 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 	answer(w, a, m, p, &o);
 }
 
-/* Peers that finish the handshake and then say nothing: the oldest makes room. They are no forged addresses. */
-static void evict(struct rnicd_worker *w, struct rnicd_port *port, struct listener *l)
+/*
+ * Peers that finish the handshake and then say nothing: the oldest makes room, of the listener that has too many, or of
+ * all where many listeners together leave too little for the others. They are no forged addresses.
+ */
+static struct conn *in_the_way(const struct rnicd_worker *w, const struct listener *l)
 {
-	struct conn *oldest = l->half_first;
+	if (l->half_open >= 4u * l->cfg.backlog)
+		return rn_list_first(&l->half, struct conn, half);
+	if (w->tcp.rc.setups_left > w->tcp.rc.cfg.setups / SETUPS_KEPT && free_conn(w) != NULL)
+		return NULL;
+	return rn_list_first(&w->half_open, struct conn, half_any);
+}
 
-	conn_established(&oldest->qc.rc);
-	port->stats[w->index].syn_evicted++;
+static void evict(struct rnicd_worker *w, struct conn *oldest)
+{
+	half_open_end(w, oldest);
+	oldest->way.port->stats[w->index].syn_evicted++;
 	rc_abort(&w->tcp.rc, &oldest->qc.rc);
 }
 
@@ -405,8 +404,9 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	}
 	if (!cookie && !allowed(w, port, &w->strangers_at))
 		return false; /* an honest peer's TCP asks again */
-	if (l->half_open >= 4u * l->cfg.backlog) {
-		evict(w, port, l);
+	struct conn *oldest = in_the_way(w, l);
+	if (oldest != NULL) {
+		evict(w, oldest);
 		if (!worker_space(w))
 			return false;
 	}

@@ -50,7 +50,7 @@ static inline struct rte_mbuf *mbuf_of_ref(uint64_t ref)
 struct listener {
 	struct flow flow; /* key: port and lport, all else zero */
 	struct conn_listen cfg;
-	struct conn *half_first, *half_last; /* half-open connections, oldest first */
+	struct rn_list half; /* struct conn, by half: half-open connections, oldest first */
 	uint32_t half_open;
 	uint64_t cookies_until; /* an ACK may be the answer to a cookie of ours until then */
 	bool used;
@@ -65,7 +65,8 @@ struct conn {
 	struct way way;
 	struct worker_client *client; /* NULL: never by reference */
 	struct listener *listener;    /* half open and on its list; NULL: not */
-	struct conn *half_prev, *half_next;
+	struct rn_link half;          /* in its listener's list, and in the worker's of all listeners */
+	struct rn_link half_any;
 	struct rn_link link;    /* in conn_free, or in conn_transmit's list of parked connections */
 	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
 	bool dead;
@@ -123,6 +124,7 @@ struct rnicd_worker {
 	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;       /* datagrams that met one */
 	struct rn_list conn_free; /* struct conn, by link */
+	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
 	struct conn *dead;
 	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
 	uint32_t loop_head, loop_tail;
@@ -205,8 +207,7 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
 void conn_died(struct rnicd_worker *w, struct rc *qc);
 void conn_bury(struct rnicd_worker *w);
-/* It will not count as half open any more; it has sent its Request. */
-void conn_established(struct rc *qc);
+/* It has sent its Request: it will not count as half open any more. */
 void conn_requested(struct rnicd_worker *w, struct rc *qc);
 /* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
