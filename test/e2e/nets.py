@@ -15,11 +15,11 @@ def sh(*argv, check=True):
 
 
 @contextlib.contextmanager
-def netns():
+def netns(which=""):
     need("ip")
     if os.geteuid() != 0:
         raise Skip("needs root for a network namespace")
-    name = f"rnic-{os.getpid()}"
+    name = f"rnic-{os.getpid()}{which}"
     sh("ip", "netns", "add", name)
     try:
         sh("ip", "-n", name, "link", "set", "lo", "up")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import nets
 import programs
 from rig import PATIENCE, RNICRUN, Process, Skip, case, helper, main, need, until
 
@@ -196,6 +197,50 @@ def the_client_hears_of_a_server_that_is_killed():
 def the_server_hears_of_a_client_that_is_killed():
     with Host() as h:
         killed(h, "client")
+
+
+def in_netns(ns, *argv, **env):
+    env.setdefault("RNICD_SOCKET", "/nonexistent")
+    return Process(["ip", "netns", "exec", ns, *argv], env=dict(os.environ, RNIC_REG_VERBOSE="0", **env), name=argv[0])
+
+
+@case
+def rnicd_at_a_tap_is_a_peer_in_both_roles():
+    """The same wire: the program at the kernel's end of the tap is embedded, the other one has rnicd."""
+    with nets.tap() as (ns, d):
+        there = {"RNICD_SOCKET": d.sock}
+        for server, client, addr in ((there, {}, nets.OURS), ({}, there, nets.KERNEL)):
+            def run(env, *argv):
+                return in_netns(ns, RNICRUN, *([] if env else ["--embedded"]), *argv, **env)
+            s = run(server, "rping", "-s", "-a", addr, "-C", "10", "-V", "-S", "9000")
+            c = []
+
+            def through():
+                c.append(run(client, "rping", "-c", "-a", addr, "-C", "10", "-V", "-v", "-S", "9000"))
+                return c[-1].wait() == 0
+
+            try:
+                until(through, s.tail)
+                assert c[-1].stdout().count("ping data:") == 10, c[-1].tail()
+                s.ok()
+            finally:
+                s.stop(signal.SIGKILL)
+
+
+@case
+def two_network_namespaces_are_two_hosts():
+    with nets.veth() as ns, nets.netns("-b") as other:
+        nets.sh("ip", "-n", ns, "link", "set", "v1", "netns", other)
+        for where, dev, addr in ((ns, "v0", A), (other, "v1", B)):
+            nets.sh("ip", "-n", where, "addr", "add", f"{addr}/24", "dev", dev)
+            nets.sh("ip", "-n", where, "link", "set", dev, "up")
+        argv = [RNICRUN, "--embedded", "ucmatose", "-C", "50", "-S", "50000"]
+        s = in_netns(ns, *argv, "-b", A)
+        try:
+            until(lambda: in_netns(other, *argv, "-s", A).wait() == 0, s.tail)
+            s.ok()
+        finally:
+            s.stop(signal.SIGKILL)
 
 
 # What is not as with rnicd: a Write or Send is complete when the kernel has its bytes, not when the peer has them, so
