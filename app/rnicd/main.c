@@ -31,6 +31,7 @@
 #include "control/sock.h"
 #include "control/sk.h"
 #include "control/tele.h"
+#include "control/unmap.h"
 #include "control/why.h"
 #include "plane/dataplane.h"
 
@@ -466,7 +467,7 @@ int main(int argc, char **argv)
 		return cannot(err);
 	signals_block();
 	descriptors_all();
-	if (!sigbus_start()) {
+	if (!sigbus_start() || !unmap_start()) {
 		sock_unlink(rnicd.cfg.socket);
 		return cannot("no memory");
 	}
@@ -483,6 +484,7 @@ int main(int argc, char **argv)
 	rnicd_dataplane_stop();
 	rnicd_dataplane_exit();
 	fds_stop();
+	unmap_stop();
 	loop_stop();
 	dev_stop();
 	return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The small helpers of the control plane: handles, owners' numbers, hugepages. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -7,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include "control/owner.h"
 #include "control/spans.h"
 #include "control/table.h"
+#include "control/unmap.h"
 #include "ipc/ipc_shm.h"
 
 /* Against a map of bytes. */
@@ -55,6 +58,41 @@ static void spans_have_no_byte_in_common(void **state)
 	assert_null(t.root);
 	s[0] = (struct span){ .off = first - 1, .len = 1 };
 	assert_int_equal(spans_take(&t, &s[0]), SPAN_OVERLAPS);
+}
+
+static bool mapped(uint8_t *p, uint64_t size)
+{
+	unsigned char in[1];
+
+	return mincore(p, 4096, in) == 0 || mincore(p + size - 4096, 4096, in) == 0;
+}
+
+static void memory_of_the_dead_goes_by_another_thread_in_order(void **state)
+{
+	static const uint64_t size[] = { 4096, UINT64_C(65) << 20, UINT64_C(64) << 20, UINT64_C(1) << 36 };
+	struct unmap u[RN_ARRAY_LEN(size) + 1] = { 0 };
+
+	(void)state;
+	unmap_begin(&u[RN_ARRAY_LEN(size)]); /* nothing to do: done at once */
+	assert_true(unmap_is_done(&u[RN_ARRAY_LEN(size)]));
+	for (size_t i = 0; i < RN_ARRAY_LEN(size); i++) {
+		u[i].size = size[i];
+		u[i].base = mmap(NULL, size[i], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+				 0);
+		assert_ptr_not_equal(u[i].base, MAP_FAILED);
+		u[i].base[0] = 1;
+		unmap_begin(&u[i]); /* the thread is not there yet */
+		assert_false(unmap_is_done(&u[i]));
+		assert_true(mapped(u[i].base, size[i]));
+	}
+	assert_true(unmap_start());
+	while (!unmap_is_done(&u[RN_ARRAY_LEN(size) - 1]))
+		sched_yield();
+	for (size_t i = 0; i < RN_ARRAY_LEN(size); i++) {
+		assert_true(unmap_is_done(&u[i]));
+		assert_false(mapped(u[i].base, size[i]));
+	}
+	unmap_stop();
 }
 
 static void handles_are_small_and_used_again(void **state)
@@ -194,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spans_have_no_byte_in_common),
+		cmocka_unit_test(memory_of_the_dead_goes_by_another_thread_in_order),
 		cmocka_unit_test(handles_are_small_and_used_again),
 		cmocka_unit_test(a_walk_sees_each_once_also_while_they_go),
 		cmocka_unit_test(owners_are_found_by_number_and_kind),

@@ -28,6 +28,7 @@
 #include "control/spans.h"
 #include "rc/rc.h"
 #include "control/table.h"
+#include "control/unmap.h"
 #include "control/user.h"
 
 #define CLIENTS_MAX 512u /* connected, those included that have not said HELLO */
@@ -178,7 +179,8 @@ struct client {
 	bool counted; /* among what its user has */
 	struct client_proc proc;
 	struct client_region region[IPC_REGIONS];
-	struct client_region room; /* addresses of its imports; base NULL: none yet */
+	struct client_region room;           /* addresses of its imports; base NULL: none yet */
+	struct unmap unmap[IPC_REGIONS + 1]; /* of the regions and the room, at its end */
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
 	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports;
@@ -252,6 +254,9 @@ void client_die(struct client *c);
 /* Those with descriptors take them by setting fd to -1; the others' are closed by the caller. */
 void client_hello(struct client *c, struct fds_given *g, uint32_t n); /* client_hello.c */
 void client_forget_regions(struct client *c);
+/* Its regions and the room of its imports, which nobody uses any more, go; whether they have gone. */
+void client_unmap(struct client *c);
+bool client_is_unmapped(const struct client *c);
 /* Drops clients whose memory has vanished under a worker (sigbus.h). */
 void client_check_memory(void);
 void client_forget_workers(struct client *c); /* frees c->wc */

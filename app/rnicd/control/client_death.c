@@ -7,14 +7,15 @@
 #include "control/dev.h"
 
 enum step {
-	STEP_IDS,    /* connection manager ids and connections without QP */
-	STEP_QPS,    /* QPs: connections end, nothing is taken from its rings any more */
-	STEP_CONNS,  /* connections that have not closed yet end without it */
-	STEP_LENT,   /* others that use its memory are waited for; what it has borrowed goes back */
-	STEP_LEAVE,  /* STags are void; then every worker forgets the client */
-	STEP_UNSENT, /* connections of those that still have bytes of it to send */
-	STEP_QUIET,  /* packets that still refer to its memory */
-	STEP_RELEASE
+	STEP_IDS,     /* connection manager ids and connections without QP */
+	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
+	STEP_CONNS,   /* connections that have not closed yet end without it */
+	STEP_LENT,    /* others that use its memory are waited for; what it has borrowed goes back */
+	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
+	STEP_UNSENT,  /* connections of those that still have bytes of it to send */
+	STEP_QUIET,   /* packets that still refer to its memory */
+	STEP_RELEASE, /* its objects go, and nobody uses its memory any more */
+	STEP_UNMAP,   /* a thread gives its memory back */
 };
 
 #define QUIET_POLL_NS  RN_NS_PER_MS
@@ -160,11 +161,8 @@ static void release(struct client *c)
 	table_free(&c->chan);
 	table_free(&c->qp);
 	table_free(&c->cm);
-	loop_timer_disarm(&c->timer);
 	client_forget_workers(c);
-	client_imports_free(c);
-	client_forget_regions(c);
-	client_gone(c);
+	client_unmap(c);
 }
 
 void client_death_step(struct client *c)
@@ -196,9 +194,17 @@ void client_death_step(struct client *c)
 				return;
 			}
 			break;
-		case STEP_RELEASE:
+		case STEP_RELEASE: release(c); break;
+		case STEP_UNMAP:
+			if (!client_is_unmapped(c)) {
+				try_later(c);
+				return;
+			}
 			c->begun = false;
-			release(c);
+			loop_timer_disarm(&c->timer);
+			client_imports_free(c);
+			client_forget_regions(c);
+			client_gone(c);
 			return;
 		}
 		c->step++;

@@ -31,6 +31,30 @@ void client_forget_regions(struct client *c)
 	c->wake_fd = -1;
 }
 
+void client_unmap(struct client *c)
+{
+	struct client_region *from[IPC_REGIONS + 1] = { &c->room };
+
+	for (unsigned r = 0; r < IPC_REGIONS; r++)
+		from[r + 1] = &c->region[r];
+	for (unsigned i = 0; i < RN_ARRAY_LEN(from); i++) {
+		if (from[i]->base == NULL)
+			continue;
+		sigbus_forget(from[i]->watch);
+		c->unmap[i] = (struct unmap){ .base = from[i]->base, .size = from[i]->size };
+		*from[i] = (struct client_region){ 0 };
+		unmap_begin(&c->unmap[i]);
+	}
+}
+
+bool client_is_unmapped(const struct client *c)
+{
+	for (unsigned i = 0; i < RN_ARRAY_LEN(c->unmap); i++)
+		if (!unmap_is_done(&c->unmap[i]))
+			return false;
+	return true;
+}
+
 static const char *why_not(int rc)
 {
 	switch (rc) {
