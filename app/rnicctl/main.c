@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicctl: shows what a running rnicd does.
+ * rnicctl: shows and changes what a running rnicd does.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,6 +13,7 @@
 #include "counter.h"
 #include "daemon.h"
 #include "metrics.h"
+#include "order.h"
 #include "show.h"
 #include "top.h"
 
@@ -23,7 +24,7 @@
 static void help(void)
 {
 	puts("NAME\n"
-	     "  rnicctl - show what a running rnicd does\n\n"
+	     "  rnicctl - show and change what a running rnicd does\n\n"
 	     "SYNOPSIS\n"
 	     "  rnicctl [OPTION ...] COMMAND [ARGUMENT]\n\n"
 	     "COMMANDS\n"
@@ -40,6 +41,14 @@ static void help(void)
 	     "                     --list: the meaning of every counter, without a daemon\n"
 	     "  top                rates of ports, workers and stack, renewed each second, until Ctrl-C\n"
 	     "  metrics            counters in Prometheus' text format\n"
+	     "  set port NAME KEY=VALUE ...\n"
+	     "                     change rate, loss, delay, jitter, reorder, duplicate, corrupt, limit, seed or capture of a "
+	     "port,\n"
+	     "                     as in its configuration, until the next set or SIGHUP; KEY= gives the default, capture= "
+	     "ends it\n"
+	     "  set log-level LEVEL\n"
+	     "                     error, warning, info or debug\n"
+	     "  drop-client NUMBER end a client's use of the daemon: its connections break, its memory is let go\n"
 	     "  explain CODE       the meaning of vendor_err of a failed completion, 0x10202 for one, and what to "
 	     "do\n\n"
 	     "OPTIONS\n"
@@ -53,8 +62,9 @@ static void help(void)
 	     "  -c, --count N         top: end after N views\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
+	     "Only root and the user that rnicd runs as reach the telemetry socket; so only they can see and change.\n\n"
 	     "EXIT STATUS\n"
-	     "  0; 1 when there is no daemon or no such object; 2 for wrong usage.");
+	     "  0; 1 when there is no daemon, no such object, or it refuses a change; 2 for wrong usage.");
 }
 
 struct options {
@@ -99,9 +109,26 @@ static int explain(const char *code)
 	return cause_explain((uint32_t)v);
 }
 
-/* A command that asks the daemon. */
-static int ask(struct daemon *d, const struct options *o, const char *command, const char *which)
+static const char *const plain[] = { "status", "counters", "metrics", "top", "listeners", "groups", NULL };
+static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
+
+static const char *const orders[] = { "set", "drop-client", NULL };
+
+static bool among(const char *const *list, const char *word)
 {
+	for (; *list != NULL; list++)
+		if (strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+/* A command that asks the daemon. */
+static int ask(struct daemon *d, const struct options *o, char *const *word, int n)
+{
+	const char *command = word[0], *which = n > 1 ? word[1] : NULL;
+
+	if (among(orders, command))
+		return order_send(d, command, word + 1, n - 1);
 	if (strcmp(command, "status") == 0)
 		return show_status(d, &o->show);
 	if (strcmp(command, "counters") == 0)
@@ -113,28 +140,18 @@ static int ask(struct daemon *d, const struct options *o, const char *command, c
 	return show_objects(d, &o->show, command, which);
 }
 
-static const char *const plain[] = { "status", "counters", "metrics", "top", "listeners", "groups", NULL };
-static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
-
-static bool among(const char *const *list, const char *word)
-{
-	for (; *list != NULL; list++)
-		if (strcmp(*list, word) == 0)
-			return true;
-	return false;
-}
-
 static int run(const struct options *o, char *const *word, int n)
 {
-	const char *which = n > 1 ? word[1] : NULL;
-
 	if (n == 0)
 		return usage("which command?");
-	if (n > 2 || (n == 2 && among(plain, word[0])))
+	bool order = among(orders, word[0]);
+	if (order && n < 2)
+		return usage("set what, drop which client?");
+	if ((n > 2 && !order) || (n == 2 && among(plain, word[0])))
 		return usage("too many words");
 	if (strcmp(word[0], "explain") == 0)
-		return explain(which);
-	if (!among(plain, word[0]) && !among(named, word[0])) {
+		return explain(n > 1 ? word[1] : NULL);
+	if (!order && !among(plain, word[0]) && !among(named, word[0])) {
 		fprintf(stderr, "rnicctl: there is no command %s: see rnicctl --help\n", word[0]);
 		return WRONG_USAGE;
 	}
@@ -147,7 +164,7 @@ static int run(const struct options *o, char *const *word, int n)
 	struct daemon *d = daemon_open(o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named);
 	if (d == NULL)
 		return 1;
-	int rc = ask(d, o, word[0], which);
+	int rc = ask(d, o, word, n);
 	daemon_close(d);
 	return rc;
 }

@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 
-from rig import BUILD, TESTPMD, Daemon, Skip, case, main, pair_conf
+from rig import BUILD, TESTPMD, Daemon, Skip, case, main, pair_conf, until
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -160,9 +160,83 @@ def a_vendor_err_is_explained():
 
 
 @case
+def a_port_changes_while_it_runs():
+    with Busy() as d:
+        def lost():
+            return d.telemetry("/rnic/ports,a")["impair_lost"]
+
+        def set_a(*words):
+            return ctl("set", "port", "a", *words, sock=d.sock)
+
+        assert lost() == 0
+        assert ok("set", "port", "a", "loss=5%", "delay=100us", sock=d.sock) == "port a is changed\n"
+        until(lambda: lost() > 20, "frames are lost")
+        file = os.path.join(d.dir, "a.pcapng")
+        until(lambda: set_a("loss=", "delay=", f"capture={file}").returncode == 0, "the change before ends")
+        until(lambda: os.path.exists(file) and os.path.getsize(file) > 10000, "the capture grows")
+        until(lambda: set_a("capture=").returncode == 0, "the change before ends")
+        until(lambda: set_a("capture=").stdout == "port a stays as it is\n", "the capture has ended")
+        before = lost()
+        moved = d.telemetry("/rnic/ports,a")["tx_packets"]
+        until(lambda: d.telemetry("/rnic/ports,a")["tx_packets"] > moved + 1000, "data moves")
+        assert lost() == before, "the loss has ended"
+
+
+@case
+def what_cannot_change_is_refused_and_nothing_changes():
+    with Daemon(pair_conf()) as d:
+        for words, part in (
+                ("port a loss=5% mtu=9000", "takes a restart"),
+                ("port c loss=1%", "no port c"),
+                ("port a loss=5% loss=lots", "'loss=lots'"),
+                ("port a losses=1%", "no key 'losses'"),
+                ("port a loss", "no KEY=VALUE"),
+                ("port a", "KEY=VALUE"),
+                ("port", "no port"),
+                ("port a capture=a.pcap", "absolute path"),
+                ("port a capture=/none/a.pcap", "make it first"),
+                ("log-level loud", "one of error, warning, info or debug"),
+                ("speed", "port NAME KEY=VALUE"),
+                ("port a capture=/" + "x" * 500, "give it in two")):
+            p = ctl("set", *words.split(), sock=d.sock)
+            assert p.returncode == 1 and part in p.stderr and len(p.stderr.splitlines()) == 1, (words, p)
+        assert ok("set", "port", "a", "loss=0", sock=d.sock) == "port a stays as it is\n"
+
+
+@case
+def the_log_level_changes_while_it_runs():
+    with Daemon(pair_conf(rnicd="log-level = warning")) as d:
+        assert "debug" in ok("set", "log-level", "debug", sock=d.sock)
+        d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR).wait()
+        until(lambda: "debug:" in d.stderr(), lambda: d.tail())
+
+
+@case
+def a_client_is_dropped_by_its_number_and_the_others_stay():
+    with Busy() as d:
+        first, second = [line.split()[0] for line in d.telemetry("/rnic/clients")]
+        assert f"client {second} (pid" in ok("drop-client", second, sock=d.sock)
+        until(lambda: [line.split()[0] for line in d.telemetry("/rnic/clients")] == [first], "the client is gone")
+        until(lambda: "its administrator asked for it" in d.stderr(), lambda: d.tail())
+        for number in (second, "77", "x"):
+            p = ctl("drop-client", number, sock=d.sock)
+            assert p.returncode == 1 and "there is no client" in p.stderr, p
+
+
+@case
+def another_user_can_neither_see_nor_change():
+    with Daemon(pair_conf()) as d:
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        for words in (("status",), ("set", "port", "a", "loss=100%"), ("drop-client", "1")):
+            argv = [*other, RNICCTL, "--telemetry", d.runtime_socket(), *words]
+            p = subprocess.run(argv, capture_output=True, text=True, timeout=HANG, check=False)
+            assert p.returncode == 1 and "Permission denied" in p.stderr, p
+
+
+@case
 def wrong_usage_says_so_in_one_line():
     for args in ((), ("nonsense",), ("status", "x"), ("ports", "a", "b"), ("explain",), ("explain", "x"), ("top", "--count", "0"),
-                 ("top", "--interval", "-1"), ("ports", "--list"), ("--nonsense",)):
+                 ("top", "--interval", "-1"), ("ports", "--list"), ("--nonsense",), ("set",), ("drop-client",)):
         p = ctl(*args)
         assert p.returncode == 2 and "--help" in p.stderr.splitlines()[-1], (args, p)
     with Daemon(pair_conf()) as d:

@@ -94,6 +94,27 @@ static bool same_port(const struct rnicd_port_cfg *a, const struct rnicd_port_cf
 	return same_bytes(a, &x, sizeof(x));
 }
 
+bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t len)
+{
+	const char *name = rnicd.cfg.port[i].name;
+
+	if (under_way > 0) {
+		snprintf(say, len, "the change before is still under way: ask again");
+		return false;
+	}
+	if (!same_port(&rnicd.cfg.port[i], to)) {
+		snprintf(
+			say, len,
+			"of port %s only rate, loss and the like, and capture can change while rnicd runs: the rest takes "
+			"a restart",
+			name);
+		return false;
+	}
+	bool any = port_change(i, to);
+	snprintf(say, len, any ? "port %s is changed" : "port %s stays as it is", name);
+	return true;
+}
+
 static bool same_daemon(const struct conf *a, const struct conf *b)
 {
 	static struct conf x;

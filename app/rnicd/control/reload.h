@@ -13,4 +13,10 @@
 void reload_begin(const char *path, const struct conf *was, bool level_given);
 void reload(void);
 
+/*
+ * Port i becomes as `to` says, until the next change or SIGHUP, which goes by the file. One sentence in say; false:
+ * something in it cannot change, or a change is under way, and nothing was changed. Also under loop_lock.
+ */
+bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t len);
+
 #endif

@@ -18,6 +18,7 @@
 #include <rte_telemetry.h>
 
 #include "control/addr_text.h"
+#include "control/admin.h"
 #include "control/client.h"
 #include "control/cm.h"
 #include "control/group.h"
@@ -422,6 +423,34 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	return 0;
 }
 
+/* ---- orders ---- */
+
+static int on_order(bool (*order)(const char *words, char *say), const char *params, struct rte_tel_data *d)
+{
+	char say[ADMIN_SAY_MAX] = "";
+
+	loop_lock();
+	bool done = order(params != NULL ? params : "", say);
+	loop_unlock();
+	rte_tel_data_start_dict(d);
+	U64(d, "done", done);
+	say[LINE] = '\0'; /* DPDK would refuse more */
+	TEXT(d, "say", say);
+	return 0;
+}
+
+static int on_set(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd;
+	return on_order(admin_set, params, d);
+}
+
+static int on_drop_client(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd;
+	return on_order(admin_drop_client, params, d);
+}
+
 static bool going;
 
 /* DPDK cannot take a command back; its thread lives until rte_eal_cleanup(). */
@@ -438,6 +467,8 @@ GUARDED(on_conns)
 GUARDED(on_listeners)
 GUARDED(on_counters)
 GUARDED(on_workers)
+GUARDED(on_set)
+GUARDED(on_drop_client)
 
 bool tele_start(void)
 {
@@ -452,6 +483,10 @@ bool tele_start(void)
 					  "Lists the connections. Parameter: number in the list") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
 					  "Lists the ports that connections are waited for at") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/set", on_set_guarded,
+					  "Changes 'port NAME KEY=VALUE ...' or 'log-level LEVEL'") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/drop_client", on_drop_client_guarded,
+					  "Ends a client's use of the daemon. Parameter: number") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
 					  "Counters of the iWARP stack and of clients") == 0 &&
 	       rte_telemetry_register_cmd(

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "order.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ORDER_MAX   400u /* bytes */
+#define COMMAND_MAX 32u
+
+int order_send(struct daemon *d, const char *command, char *const *word, int n)
+{
+	char order[ORDER_MAX] = "", path[COMMAND_MAX];
+	size_t len = 0;
+	int rc = 1;
+
+	for (int i = 0; i < n; i++) {
+		size_t more = strlen(word[i]) + 1;
+		if (len + more >= sizeof(order)) {
+			fprintf(stderr, "rnicctl: the order is longer than %u bytes: give it in two\n", ORDER_MAX - 1);
+			return rc;
+		}
+		len += (size_t)sprintf(order + len, "%s%s", i > 0 ? " " : "", word[i]);
+	}
+	snprintf(path, sizeof(path), "/rnic/%s", command);
+	for (char *p = path; *p != '\0'; p++)
+		if (*p == '-')
+			*p = '_'; /* DPDK's telemetry takes no hyphen */
+	json_t *answer = daemon_ask(d, path, order);
+	if (daemon_lost(d))
+		return daemon_gone(d);
+	const char *say = json_string_value(json_object_get(answer, "say"));
+	if (say == NULL) {
+		fprintf(stderr, "rnicctl: this rnicd knows no order '%s': it is older than rnicctl\n", command);
+	} else if (json_integer_value(json_object_get(answer, "done")) == 1) {
+		puts(say);
+		rc = 0;
+	} else {
+		fprintf(stderr, "rnicctl: %s\n", say);
+	}
+	json_decref(answer);
+	return rc;
+}
