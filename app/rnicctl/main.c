@@ -14,6 +14,7 @@
 #include "daemon.h"
 #include "metrics.h"
 #include "order.h"
+#include "report.h"
 #include "show.h"
 #include "top.h"
 
@@ -41,6 +42,9 @@ static void help(void)
 	     "                     --list: the meaning of every counter, without a daemon\n"
 	     "  top                rates of ports, workers and stack, renewed each second, until Ctrl-C\n"
 	     "  metrics            counters in Prometheus' text format\n"
+	     "  report             versions, host, ports, clients, connections and counters, for a report of a fault; "
+	     "addresses of\n"
+	     "                     ports and peers are in it, what programs send is not\n"
 	     "  set port NAME KEY=VALUE ...\n"
 	     "                     change rate, loss, delay, jitter, reorder, duplicate, corrupt, limit, seed or capture of a "
 	     "port,\n"
@@ -109,7 +113,7 @@ static int explain(const char *code)
 	return cause_explain((uint32_t)v);
 }
 
-static const char *const plain[] = { "status", "counters", "metrics", "top", "listeners", "groups", NULL };
+static const char *const plain[] = { "status", "counters", "metrics", "top", "report", "listeners", "groups", NULL };
 static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
 
 static const char *const orders[] = { "set", "drop-client", NULL };
@@ -133,6 +137,8 @@ static int ask(struct daemon *d, const struct options *o, char *const *word, int
 		return show_status(d, &o->show);
 	if (strcmp(command, "counters") == 0)
 		return show_counters(d, &o->show);
+	if (strcmp(command, "report") == 0)
+		return report_print(d, RNICCTL_VERSION);
 	if (strcmp(command, "metrics") == 0)
 		return metrics_print(d);
 	if (strcmp(command, "top") == 0)

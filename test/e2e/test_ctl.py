@@ -160,6 +160,16 @@ def a_vendor_err_is_explained():
 
 
 @case
+def a_report_has_what_a_report_of_a_fault_needs():
+    with Busy() as d:
+        out = ok("report", sock=d.sock)
+        for part in ("rnicctl 0.", os.uname().release, f"process {d.pid};",
+                     '"rx_bad_csum": 0', "## clients", "## workers", "## listeners",
+                     "10.77.0.1:", "wqes"):
+            assert part in out, (part, out)
+
+
+@case
 def a_port_changes_while_it_runs():
     with Busy() as d:
         def lost():
@@ -213,13 +223,17 @@ def the_log_level_changes_while_it_runs():
 
 @case
 def a_client_is_dropped_by_its_number_and_the_others_stay():
-    with Busy() as d:
-        first, second = [line.split()[0] for line in d.telemetry("/rnic/clients")]
-        assert f"client {second} (pid" in ok("drop-client", second, sock=d.sock)
+    with Daemon(pair_conf()) as d:
+        dropped, stays = [d.run(TESTPMD, "-s", "-a", addr) for addr in (ADDR, "10.77.0.2")]
+        for p in (dropped, stays):
+            p.wait_line("listening")
+        number = {line.split()[2]: line.split()[0] for line in d.telemetry("/rnic/clients")}
+        first, second = number[str(stays.pid)], number[str(dropped.pid)]
+        assert f"client {second} (pid {dropped.pid}) is dropped" in ok("drop-client", second, sock=d.sock)
         until(lambda: [line.split()[0] for line in d.telemetry("/rnic/clients")] == [first], "the client is gone")
         until(lambda: "its administrator asked for it" in d.stderr(), lambda: d.tail())
-        for number in (second, "77", "x"):
-            p = ctl("drop-client", number, sock=d.sock)
+        for none in (second, "77", "x"):
+            p = ctl("drop-client", none, sock=d.sock)
             assert p.returncode == 1 and "there is no client" in p.stderr, p
 
 

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a report of a fault needs to say about a daemon. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include "daemon.h"
+
+/* Writes versions, host, ports, clients, workers, connections and counters to stdout. Returns the exit status. */
+int report_print(struct daemon *d, const char *version);
+
+#endif
