@@ -55,6 +55,13 @@ def pair():
     return c, s
 
 
+def plain(at):
+    """A connection that is made and ended; no name is looked up, which takes locks that fork does not know."""
+    c = socket.socket()
+    c.connect(at)
+    c.close()
+
+
 def events(s, mask=IN | OUT | RDHUP, ms=0):
     p = select.poll()
     p.register(s, mask)
@@ -406,6 +413,41 @@ def children_accept_at_a_listener_they_inherit():
             with socket.create_connection(l.getsockname()) as c:
                 got.append(read_all(c).decode())
         return got + [os.waitpid(p, 0)[1] for p in pids]
+
+
+@case
+def children_of_a_parent_whose_threads_connect_have_sockets_too():
+    with listener(64) as l:
+        stop, at = [], l.getsockname()
+
+        def connect():
+            while not stop:
+                plain(at)
+                select.select([], [], [], 0.001)
+
+        def accept():
+            while True:
+                s, _ = l.accept()
+                if s.recv(1) == b"q":
+                    return
+                s.close()
+        threads = [threading.Thread(target=f) for f in (connect, accept)]
+        for t in threads:
+            t.start()
+        codes = []
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(LIMIT // 2)
+                plain(at)
+                os._exit(0)
+            codes.append(os.waitpid(pid, 0)[1])
+        stop.append(1)
+        threads[0].join()
+        with socket.create_connection(l.getsockname()) as c:
+            c.sendall(b"q")
+            threads[1].join()
+        return codes
 
 
 @case

@@ -99,6 +99,9 @@ struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* The descriptor is the socket's from now on, or (NULL) nobody's. */
 void sock_set(int fd, struct sock *s);
 
+/* Before and after fork, in both processes: nobody is in the middle of it. */
+void sock_tab_fork(bool over);
+
 /* ---- sock_daemon.c: requests to rnicd. 0 or a positive errno ---- */
 bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
 bool sock_is_port(const struct ipc_addr *a);
@@ -107,6 +110,7 @@ int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 int sock_accept(const struct sock *l, struct sock *s, int *fd);
 void sock_bell(const struct sock *s);
+void sock_daemon_fork(bool over); /* as sock_tab_fork */
 
 /* ---- sock_io.c ---- */
 /* As recv and send, of which flags are taken; -1 and errno. */

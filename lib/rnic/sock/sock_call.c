@@ -15,6 +15,18 @@
 
 struct sock_libc sock_libc;
 
+static void before_fork(void)
+{
+	sock_daemon_fork(false);
+	sock_tab_fork(false);
+}
+
+static void after_fork(void)
+{
+	sock_tab_fork(true);
+	sock_daemon_fork(true);
+}
+
 static void find_all(void)
 {
 	static const struct {
@@ -56,6 +68,8 @@ static void find_all(void)
 
 	for (size_t i = 0; i < RN_ARRAY_LEN(calls); i++)
 		*calls[i].to = dlsym(RTLD_NEXT, calls[i].name);
+	/* where there is no memory for it, a child of a process with threads may wait for good */
+	(void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 void sock_ready(void)

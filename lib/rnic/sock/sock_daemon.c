@@ -155,6 +155,15 @@ static bool begin(void)
 	return ok;
 }
 
+/* Another thread's request may be under way when the process forks: its answer is not the child's. */
+void sock_daemon_fork(bool over)
+{
+	if (over)
+		pthread_mutex_unlock(&lock);
+	else
+		pthread_mutex_lock(&lock);
+}
+
 /* ---- addresses ---- */
 
 static bool same_net(const uint8_t a[16], const uint8_t b[16], uint32_t bits)

@@ -27,6 +27,14 @@ struct sock *sock_hold(int fd)
 	return NULL;
 }
 
+void sock_tab_fork(bool over)
+{
+	if (over)
+		pthread_mutex_unlock(&lock);
+	else
+		pthread_mutex_lock(&lock);
+}
+
 void sock_put(struct sock *s)
 {
 	if (__atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL) != 0)
