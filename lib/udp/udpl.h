@@ -12,6 +12,8 @@
  *	    what udpl_sidr.h says
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
+ * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
+ *
  * Numbers are big endian. All queue pairs of a device share one UDP port: a QPN has more bits than a port number has.
  * Pure functions over the caller's bytes, safe from any thread. Lengths are octets.
  */
@@ -34,6 +36,7 @@ enum udpl_kind {
 	UDPL_SEND = 1,     /* unreliable */
 	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
 	UDPL_SIDR_REP = 3,
+	/* reserved: 4 to 15 for unreliable messages of many segments, 16 to 31 for reliable datagrams */
 };
 
 /* flags */

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+doc/datagram-iwarp.md says what lib/udp does: the vectors of the document are built anew from their fields, with a CRC32C
+of this script's own, and are the octets that test_udpl.c reads and writes; the kinds are those of udpl.h.
+
+usage: test_document.py SOURCE_ROOT
+"""
+import os
+import re
+import struct
+import sys
+
+ROOT = os.path.abspath(sys.argv[-1])
+UDPL_QPN_CM, DDP_UNTAGGED_LAST, RDMAP_SEND = 1, 0x41, 0x43
+
+
+def text(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def crc32c(data):
+    """RFC 5044, 4.4, one bit after the other."""
+    c = 0xFFFFFFFF
+    for b in data:
+        c ^= b
+        for _ in range(8):
+            c = c >> 1 ^ (0x82F63B78 if c & 1 else 0)
+    return c ^ 0xFFFFFFFF
+
+
+def datagram(kind, flags, qpns, qkey, body):
+    head = struct.pack(">BBBBIIII", 0x10, kind, flags, 0, *qpns, qkey, 0) + body
+    return head + struct.pack("<I", crc32c(head))
+
+
+CM = (UDPL_QPN_CM, UDPL_QPN_CM)
+IDENT, SERVICE = 0x0102030405060708, 7174
+VECTORS = {
+    "send": datagram(1, 1, (0x123456, 0xabcdef), 0x11111111,
+                     struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0xdeadbeef, 0, 7, 0) + b"datagram"),
+    "request": datagram(2, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 40001, 0) + b"ping"),
+    "reply": datagram(3, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 0x42, 0x01234567)),
+}
+DOCUMENT = text("doc/datagram-iwarp.md")
+
+
+def the_sum_of_the_castagnoli_check_value():
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+def the_vectors_are_what_their_fields_say():
+    found = dict(re.findall(r"^`(\w+)`:[^`]*```\n([0-9a-f \n]+)```", DOCUMENT, re.M))
+    assert found.keys() == VECTORS.keys(), sorted(found)
+    for name, hexes in found.items():
+        assert bytes.fromhex(hexes) == VECTORS[name], (name, VECTORS[name].hex(" "))
+
+
+def the_vectors_are_what_the_code_is_tested_with():
+    arrays = dict(re.findall(r"wire_(\w+)\[\] = \{([^}]*)\}", text("test/udp/test_udpl.c")))
+    assert arrays.keys() == VECTORS.keys(), sorted(arrays)
+    for name, octets in arrays.items():
+        assert bytes(int(x, 16) for x in re.findall(r"0x\w+", octets)) == VECTORS[name], name
+
+
+def the_kinds_are_those_of_the_header():
+    said = dict(re.findall(r"^\| (\d+) \| `(UDPL_\w+)` \|", DOCUMENT, re.M))
+    enum = re.search(r"enum udpl_kind \{(.*?)\};", text("lib/udp/udpl.h"), re.S).group(1)
+    code = {number: name for name, number in re.findall(r"^\s*(UDPL_\w+) = (\d+),", enum, re.M)}
+    assert said == code and code, (said, code)
+
+
+def main():
+    cases = [the_sum_of_the_castagnoli_check_value, the_vectors_are_what_their_fields_say,
+             the_vectors_are_what_the_code_is_tested_with, the_kinds_are_those_of_the_header]
+    failed = 0
+    print("1..%d" % len(cases))
+    for n, case in enumerate(cases, 1):
+        try:
+            case()
+            print("ok %d - %s" % (n, case.__name__))
+        except (AssertionError, ValueError) as e:
+            failed += 1
+            print("not ok %d - %s: %s" % (n, case.__name__, e))
+    return 1 if failed else 0
+
+
+sys.exit(main())
