@@ -5,61 +5,12 @@
 #include <string.h>
 
 #include "base/rn_be.h"
-
-#define ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
-
-struct sip {
-	uint64_t v0, v1, v2, v3;
-};
-
-static void sip_rounds(struct sip *s, int n)
-{
-	while (n-- > 0) {
-		s->v0 += s->v1;
-		s->v2 += s->v3;
-		s->v1 = ROTL(s->v1, 13) ^ s->v0;
-		s->v3 = ROTL(s->v3, 16) ^ s->v2;
-		s->v0 = ROTL(s->v0, 32);
-		s->v2 += s->v1;
-		s->v0 += s->v3;
-		s->v1 = ROTL(s->v1, 17) ^ s->v2;
-		s->v3 = ROTL(s->v3, 21) ^ s->v0;
-		s->v2 = ROTL(s->v2, 32);
-	}
-}
-
-static void sip_word(struct sip *s, uint64_t m)
-{
-	s->v3 ^= m;
-	sip_rounds(s, 2);
-	s->v0 ^= m;
-}
-
-/* SipHash-2-4 over data and then `extra`: a keyed hash that is cheap on short input. */
-static uint64_t sip_hash(const uint64_t key[2], const void *data, uint32_t len, uint64_t extra)
-{
-	struct sip s = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
-			 key[1] ^ 0x7465646279746573 };
-	const uint8_t *p = data;
-	uint64_t m;
-
-	for (uint32_t n = len; n >= 8; n -= 8, p += 8) {
-		memcpy(&m, p, 8);
-		sip_word(&s, m);
-	}
-	m = 0;
-	memcpy(&m, p, len & 7);
-	sip_word(&s, m | (uint64_t)len << 56);
-	sip_word(&s, extra);
-	s.v2 ^= 0xff;
-	sip_rounds(&s, 4);
-	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
-}
+#include "base/rn_sip.h"
 
 /* M + F(tuple, key), with M a clock of about 4 us (RFC 6528, 3). */
 uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64_t now)
 {
-	return (uint32_t)(now >> 12) + (uint32_t)sip_hash(key, tuple, len, 0);
+	return (uint32_t)(now >> 12) + (uint32_t)rn_sip_hash(key, tuple, len, 0);
 }
 
 /*
@@ -72,7 +23,7 @@ static const uint16_t cookie_mss[4] = { 536, 1300, 1460, 8960 };
 static uint32_t cookie_of(const uint64_t key[2], const void *tuple, uint32_t len, uint32_t irs, uint64_t clock,
 			  uint8_t low)
 {
-	uint64_t h = sip_hash(key, tuple, len, (uint64_t)irs << 32 | (uint32_t)clock << 8 | low);
+	uint64_t h = rn_sip_hash(key, tuple, len, (uint64_t)irs << 32 | (uint32_t)clock << 8 | low);
 	return (uint32_t)(h ^ (h >> 32)) << 8 | low;
 }
 

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reliable transport of datagrams. A flow carries packets one way, from a worker of one device to a worker of
+ * another; all queue pairs of both workers share the flow. Each packet is delivered at most once; each packet that the
+ * sender calls delivered was delivered exactly once. The transport does not order: the packet's number tells its place.
+ *
+ *	 0  version 1 (high nibble), 0 | kind | flags | SACK ranges (of an ACK)
+ *	 4  source worker (16 bits) | destination worker (16 bits)
+ *	 8  flow: a random number that the sender has drawn for this flow
+ *	12  token: the receiver's number for this flow, part of its cookie; 0 in a HELLO
+ *	16  number of the packet (DATA), or the lowest number that has not come (ACK)
+ *	20  time stamp of the sender (HELLO, DATA), or its echo (COOKIE, ACK); microseconds
+ *	24  time between the echoed packet and this ACK; microseconds
+ *	28  body: HELLO 16 octets of 0; COOKIE 16 octets; DATA the cookie when a flag says so, then what is carried;
+ *	    ACK its ranges of numbers that have come: first (32 bits), behind the last (32 bits)
+ *	 n  CRC32C as in udpl.h
+ *
+ * HELLO is answered by COOKIE. The receiver keeps nothing for a HELLO, and its answer is as long as the question. DATA
+ * carries the cookie until an ACK has come. A receiver that knows no such flow answers with UNKNOWN. The kinds lie
+ * beyond those of udpl.h, so one UDP port serves both.
+ *
+ * What is lost: RACK-TLP's rules (RFC 8985) over packets. How much is sent: Swift (Kumar et al., SIGCOMM 2020), with a
+ * target of the least round trip and `target` above it; topology and flow scaling are left out.
+ *
+ * Pure: `now` is nanoseconds on the caller's monotonic clock. A flow belongs to one thread.
+ */
+#ifndef UDPR_H
+#define UDPR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+
+#define UDPR_HDR_LEN    28u
+#define UDPR_COOKIE_LEN 16u
+#define UDPR_SACKS      4u   /* ranges in an ACK, at most */
+#define UDPR_WINDOW     256u /* packets behind the lowest missing one that a receiver takes */
+#define UDPR_ACK_LEN    (UDPR_HDR_LEN + 8u * UDPR_SACKS)
+#define UDPR_COOKIE_NS  (4 * RN_NS_PER_S) /* how long a cookie makes a flow */
+#define UDPR_IDLE_MIN \
+	(2 * UDPR_COOKIE_NS + 1u) /* a receiver's least idle time: what is forgotten has no valid cookie */
+
+enum udpr_kind {
+	UDPR_HELLO = 0x20,
+	UDPR_COOKIE,
+	UDPR_DATA,
+	UDPR_ACK,
+	UDPR_UNKNOWN,
+};
+
+#define UDPR_F_COOKIE 0x01u /* DATA: the cookie precedes what is carried */
+#define UDPR_F_TWICE  0x02u /* ACK: the echoed packet had come before */
+
+enum udpr_verdict {
+	UDPR_OK = 0,
+	UDPR_SHORT,
+	UDPR_BAD_VERSION,
+	UDPR_BAD_KIND,
+	UDPR_BAD_BODY,   /* its length is not what the kind and the flags say */
+	UDPR_BAD_COOKIE, /* forged, too old, or for another flow */
+	UDPR_STRANGE,    /* for another flow than this one */
+	UDPR_TWICE,      /* the packet has come before */
+	UDPR_FAR,        /* a number outside the window */
+	UDPR_VERDICTS
+};
+
+struct udpr_hdr {
+	uint8_t kind; /* enum udpr_kind */
+	uint8_t flags;
+	uint8_t sacks;
+	uint16_t src_worker, dst_worker;
+	uint32_t flow, token, number, stamp, hold;
+	uint8_t cookie[UDPR_COOKIE_LEN]; /* COOKIE, and DATA with UDPR_F_COOKIE */
+	struct {
+		uint32_t from, to;
+	} sack[UDPR_SACKS];
+	uint32_t body;     /* parsed only: where begins what DATA carries, octets from the header's begin */
+	uint32_t body_len; /* parsed only */
+};
+
+/* Reads a datagram of len octets, its CRC included. The CRC is checked with udpl_crc_good(). */
+RN_NODISCARD enum udpr_verdict udpr_parse(const uint8_t *p, uint32_t len, struct udpr_hdr *h);
+
+/*
+ * Writes the header and all octets of the body that the transport itself makes. Returns how many: UDPR_ACK_LEN at most.
+ */
+uint32_t udpr_build(uint8_t *p, const struct udpr_hdr *h);
+
+/* ---- the receiver's end ---- */
+
+/*
+ * Answers a HELLO. peer: the sender's address as the caller knows it, of peer_len octets; key: secret, drawn at start.
+ */
+void udpr_cookie_make(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *hello,
+		      uint64_t now, struct udpr_hdr *out);
+
+/* A flow that is heard of: 72 octets. Zeroed memory is no flow. */
+struct udpr_rx {
+	uint64_t heard;  /* when its last DATA came; UDPR_IDLE_MIN later, or still later, the caller forgets the flow */
+	uint64_t issued; /* when its cookie was made: a flow of the same peer with an older cookie is not believed */
+	uint64_t bits[UDPR_WINDOW / 64]; /* bit (number % UDPR_WINDOW): the number has come, is `next` or behind it */
+	uint32_t next;                   /* the lowest number that has not come */
+	uint32_t flow, token;
+	uint32_t stamp; /* the latest packet's */
+	uint16_t src_worker, dst_worker;
+	uint8_t owed; /* packets that no ACK has told */
+	bool at_once; /* the next ACK has news that does not wait: a hole, or a packet that came twice */
+	bool twice;
+	bool open;
+};
+
+/*
+ * Opens a flow, or replaces the one that rx holds, when the cookie of DATA is good: UDPR_OK. From then on
+ * udpr_rx_data() takes the packet. The call changes nothing when rx holds this flow already. On another verdict the
+ * caller answers with udpr_unknown().
+ */
+RN_NODISCARD enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const void *peer,
+					    uint32_t peer_len, const struct udpr_hdr *h, uint64_t now);
+
+/* Takes note of DATA. UDPR_OK: the caller delivers the packet. Any other verdict: the caller must not. */
+RN_NODISCARD enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now);
+
+/* When an ACK is due: at once (0), at a time, or RN_NEVER. delay: how long an ACK may wait for more packets. */
+uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay);
+
+/* Makes the ACK. */
+void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out);
+
+/* The answer to DATA of a flow that nobody knows. */
+void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out);
+
+/* ---- the sender's end ---- */
+
+struct udpr_cfg {
+	uint64_t target;    /* delay above the least round trip that is no congestion; ns */
+	uint64_t patience;  /* without any answer for so long, with packets waiting, the peer is gone; ns */
+	uint64_t ack_delay; /* the receivers' delay of an ACK, as udpr_rx_due() gets it; ns */
+};
+
+enum udpr_state {
+	UDPR_CLOSED = 0, /* no flow; udpr_tx_open() moves on */
+	UDPR_ASKING,     /* waits for the receiver's COOKIE; that moves on, or patience */
+	UDPR_OPENING,    /* DATA carries the cookie; the first ACK moves on, or patience */
+	UDPR_OPEN,       /* DATA goes without; UNKNOWN, patience or UDPR_TX_IDLE moves on */
+	UDPR_LOST,       /* the receiver has forgotten or is silent: every packet fails; udpr_tx_open() moves on */
+};
+
+enum udpr_pkt_state {
+	UDPR_PKT_NEW = 0, /* waits for its first sending */
+	UDPR_PKT_FLIGHT,  /* waits for an ACK; that moves it on, or the rules of loss */
+	UDPR_PKT_GONE,    /* waits to be sent again */
+	UDPR_PKT_HAD,     /* the receiver has it; udpr_tx_done() has not said so */
+	UDPR_PKT_TOLD,    /* udpr_tx_done() has said so; waits until all before it are told */
+};
+
+#define UDPR_TX_IDLE UDPR_COOKIE_NS /* what a sender has not used for so long ends before a receiver forgets it */
+
+struct udpr_pkt {
+	uint64_t user; /* the caller's */
+	uint64_t sent; /* when, last; ns */
+	uint8_t state; /* enum udpr_pkt_state */
+	uint8_t again; /* sent more than once */
+};
+
+/* A sender's flow. What is in flight lies in the caller's ring, which the flow needs only while udpr_tx_busy(). */
+struct udpr_tx {
+	const struct udpr_cfg *cfg;
+	struct udpr_pkt *ring;
+	uint64_t heard;     /* the last answer, or the begin of the wait for one */
+	uint64_t last_sent; /* of any packet */
+	uint64_t pace;      /* nothing new goes before */
+	uint64_t cut;       /* when Swift last made the window smaller */
+	uint64_t rack_sent; /* when the latest sent of the packets that have come was sent (RACK.xmit_ts) */
+	uint64_t reo_due;   /* when the next packet is lost by RACK's rule; RN_NEVER: none waits for that */
+	uint32_t mask;      /* of the ring; its length - 1 */
+	uint32_t una;       /* the lowest number that has not been told */
+	uint32_t nxt;       /* the next new number to be sent */
+	uint32_t end;       /* behind the last number that was given */
+	uint32_t rack_num;  /* that packet's number */
+	uint32_t scan;      /* udpr_tx_done() has told everything below that has come */
+	uint32_t had, gone; /* how many packets are UDPR_PKT_HAD, UDPR_PKT_GONE */
+	uint32_t flight;    /* how many are UDPR_PKT_FLIGHT */
+	uint32_t cwnd;      /* Swift's window; packets * 65536 */
+	uint32_t srtt, min_rtt, rttvar, rack_rtt; /* ns; 0: none measured */
+	uint32_t flow, token;
+	uint16_t src_worker, dst_worker;
+	uint8_t state;  /* enum udpr_state; written by set_state() alone */
+	uint8_t probes; /* timeouts since the last answer */
+	uint8_t reo;    /* the reordering window: quarters of the least round trip */
+	bool probe;     /* the last packet in flight is to be sent again */
+	uint8_t cookie[UDPR_COOKIE_LEN];
+};
+
+/* State of an active peer, both ways, without what is in flight; and of one that only sends to us. */
+_Static_assert(sizeof(struct udpr_tx) + sizeof(struct udpr_rx) <= 1024, "an active peer's state has grown");
+_Static_assert(sizeof(struct udpr_rx) == 72, "an idle peer's state has grown");
+_Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three words");
+
+/*
+ * Begins a flow. ring: `len` entries, a power of two, UDPR_WINDOW at most. flow: random, another one at each call,
+ * never 0. The caller has set src_worker and dst_worker, which stand in every packet.
+ */
+void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow);
+
+/*
+ * Gives a packet to the flow. False: the ring is full, or the state is UDPR_CLOSED (now also when the flow was not
+ * used for UDPR_TX_IDLE) or UDPR_LOST; then the caller opens a flow anew. user: comes back from udpr_tx_done().
+ */
+RN_NODISCARD bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now);
+
+/*
+ * What goes out now. True: *out is the header; of DATA *user is the packet's, and its octets follow what udpr_build()
+ * has written. False: nothing until udpr_tx_timer().
+ */
+RN_NODISCARD bool udpr_tx_next(struct udpr_tx *t, uint64_t now, struct udpr_hdr *out, uint64_t *user);
+
+/* Takes a COOKIE, ACK or UNKNOWN. */
+RN_NODISCARD enum udpr_verdict udpr_tx_in(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t now);
+
+/* When the flow wants udpr_tx_tick() and udpr_tx_next() again; RN_NEVER: not before something comes or is given. */
+uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now);
+void udpr_tx_tick(struct udpr_tx *t, uint64_t now);
+
+/*
+ * The next packet whose fate is known, in no order. *delivered: the receiver has it exactly once; otherwise at most
+ * once. False: there is none.
+ */
+RN_NODISCARD bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivered);
+
+static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->end; }
+
+/* ---- private to lib/udp ---- */
+
+void udpr_cc_start(struct udpr_tx *t);
+/* The longest that a flow with packets waits before it sends one; ns. */
+static inline uint64_t udpr_cc_longest(const struct udpr_tx *t) { return t->cfg->patience / 16; }
+/* One round trip was measured (ns); acked: packets that came with it. */
+void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, uint32_t acked, uint64_t now);
+void udpr_cc_loss(struct udpr_tx *t, uint64_t now);
+void udpr_cc_timeout(struct udpr_tx *t, uint64_t now);
+/* Whether the window has room for one more packet, and charges the pace for one. */
+bool udpr_cc_room(const struct udpr_tx *t, uint64_t now);
+void udpr_cc_sent(struct udpr_tx *t, uint64_t now);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The receiver's end of a reliable flow: cookies, which numbers have come, acknowledgements. */
+#include "udp/udpr.h"
+
+#include <string.h>
+
+#include "base/rn_be.h"
+#include "base/rn_seq.h"
+#include "base/rn_sip.h"
+
+#define ACK_EVERY 8u /* packets that one ACK tells, at most, before it is due at once */
+#define WORDS     (UDPR_WINDOW / 64)
+
+/*
+ * The cookie's second half: a keyed hash of the first half (when the cookie was made), the peer, the flow and the
+ * workers.
+ */
+static uint64_t cookie_hash(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *h,
+			    uint64_t issued)
+{
+	uint64_t about[3] = { rn_sip_hash(key, peer, peer_len, 0), issued, 0 };
+
+	about[2] = (uint64_t)h->src_worker << 48 | (uint64_t)h->dst_worker << 32 | h->flow;
+	return rn_sip_hash(key, about, sizeof(about), 0);
+}
+
+void udpr_cookie_make(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *hello,
+		      uint64_t now, struct udpr_hdr *out)
+{
+	uint64_t hash = cookie_hash(key, peer, peer_len, hello, now);
+
+	*out = (struct udpr_hdr){ .kind = UDPR_COOKIE,
+				  .src_worker = hello->dst_worker,
+				  .dst_worker = hello->src_worker,
+				  .flow = hello->flow,
+				  .token = (uint32_t)hash,
+				  .stamp = hello->stamp };
+	rn_store_be64(out->cookie, now);
+	rn_store_be64(out->cookie + 8, hash);
+}
+
+void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out)
+{
+	*out = (struct udpr_hdr){ .kind = UDPR_UNKNOWN,
+				  .src_worker = data->dst_worker,
+				  .dst_worker = data->src_worker,
+				  .flow = data->flow,
+				  .token = data->token };
+}
+
+static bool this_flow(const struct udpr_rx *rx, const struct udpr_hdr *h)
+{
+	return rx->open && h->flow == rx->flow && h->token == rx->token;
+}
+
+enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const void *peer, uint32_t peer_len,
+			       const struct udpr_hdr *h, uint64_t now)
+{
+	uint64_t issued, hash;
+
+	if (this_flow(rx, h))
+		return UDPR_OK;
+	if (!(h->flags & UDPR_F_COOKIE))
+		return UDPR_STRANGE;
+	issued = rn_load_be64(h->cookie);
+	hash = rn_load_be64(h->cookie + 8);
+	if (issued > now || now - issued > UDPR_COOKIE_NS || h->token != (uint32_t)hash ||
+	    hash != cookie_hash(key, peer, peer_len, h, issued))
+		return UDPR_BAD_COOKIE;
+	/* a flow that has been replaced does not come back: its packets may have been delivered */
+	if (rx->open && issued <= rx->issued)
+		return UDPR_BAD_COOKIE;
+	*rx = (struct udpr_rx){ .heard = now,
+				.issued = issued,
+				.flow = h->flow,
+				.token = h->token,
+				.open = true,
+				.src_worker = h->dst_worker,
+				.dst_worker = h->src_worker };
+	return UDPR_OK;
+}
+
+static bool bit_get(const struct udpr_rx *rx, uint32_t n) { return rx->bits[n / 64 % WORDS] >> n % 64 & 1; }
+
+enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now)
+{
+	if (!this_flow(rx, h))
+		return UDPR_STRANGE;
+	rx->heard = now;
+	rx->stamp = h->stamp;
+	if (rx->owed < UINT8_MAX)
+		rx->owed++;
+	if (rn_seq_lt(h->number, rx->next) || (h->number - rx->next < UDPR_WINDOW && bit_get(rx, h->number))) {
+		rx->twice = rx->at_once = true;
+		return UDPR_TWICE;
+	}
+	if (h->number - rx->next >= UDPR_WINDOW)
+		return UDPR_FAR;
+	rx->at_once |= h->number != rx->next;
+	rx->bits[h->number / 64 % WORDS] |= UINT64_C(1) << h->number % 64;
+	for (; bit_get(rx, rx->next); rx->next++)
+		rx->bits[rx->next / 64 % WORDS] &= ~(UINT64_C(1) << rx->next % 64);
+	return UDPR_OK;
+}
+
+uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay)
+{
+	if (!rx->open || rx->owed == 0)
+		return RN_NEVER;
+	return rx->at_once || rx->owed >= ACK_EVERY ? 0 : rx->heard + delay;
+}
+
+/*
+ * The ranges that have come behind `next`, lowest first: the sender's oldest packets are those whose fate is wanted
+ * most.
+ */
+static void put_ranges(const struct udpr_rx *rx, struct udpr_hdr *out)
+{
+	for (uint32_t i = 1; i < UDPR_WINDOW && out->sacks < UDPR_SACKS; i++) {
+		if (!bit_get(rx, rx->next + i))
+			continue;
+		out->sack[out->sacks].from = rx->next + i;
+		while (i < UDPR_WINDOW && bit_get(rx, rx->next + i))
+			i++;
+		out->sack[out->sacks++].to = rx->next + i;
+	}
+}
+
+void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out)
+{
+	*out = (struct udpr_hdr){ .kind = UDPR_ACK,
+				  .src_worker = rx->src_worker,
+				  .dst_worker = rx->dst_worker,
+				  .flags = rx->twice ? UDPR_F_TWICE : 0,
+				  .flow = rx->flow,
+				  .token = rx->token,
+				  .number = rx->next,
+				  .stamp = rx->stamp,
+				  .hold = (uint32_t)((now - rx->heard) / RN_NS_PER_US) };
+	put_ranges(rx, out);
+	rx->owed = 0;
+	rx->at_once = rx->twice = false;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sender's end of a reliable flow: what goes out, and what becomes of it. RFC 8985's rules over packet numbers. */
+#include "udp/udpr.h"
+
+#include <string.h>
+
+#include "base/rn_seq.h"
+
+#define PTO_FIRST   (10 * RN_NS_PER_MS)  /* while no round trip has been measured */
+#define PTO_FLOOR   (100 * RN_NS_PER_US) /* beyond the round trip: the receiver's worker has other work too */
+#define BACKOFF_MAX 8u                   /* doublings */
+#define RTT_MAX_US  (60u * 1000 * 1000)  /* an echo that says more is not believed */
+#define REO_MAX     16u                  /* quarters of the least round trip */
+
+/* The one writer of a flow's state. */
+static void set_state(struct udpr_tx *t, enum udpr_state s) { t->state = (uint8_t)s; }
+
+static struct udpr_pkt *pkt(const struct udpr_tx *t, uint32_t n) { return &t->ring[n & t->mask]; }
+
+void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow)
+{
+	uint16_t src = t->src_worker, dst = t->dst_worker;
+
+	*t = (struct udpr_tx){ .cfg = cfg,
+			       .ring = ring,
+			       .mask = len - 1,
+			       .flow = flow,
+			       .src_worker = src,
+			       .dst_worker = dst,
+			       .reo = 1,
+			       .reo_due = RN_NEVER,
+			       .probe = true };
+	udpr_cc_start(t);
+	set_state(t, UDPR_ASKING);
+}
+
+static bool alive(const struct udpr_tx *t) { return t->state != UDPR_CLOSED && t->state != UDPR_LOST; }
+
+bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now)
+{
+	if (!alive(t) || t->end - t->una > t->mask)
+		return false;
+	if (!udpr_tx_busy(t)) {
+		if (t->state == UDPR_OPEN && now - t->last_sent > UDPR_TX_IDLE) {
+			set_state(t, UDPR_CLOSED);
+			return false;
+		}
+		t->heard = now;
+	}
+	*pkt(t, t->end++) = (struct udpr_pkt){ .user = user };
+	return true;
+}
+
+static void lose_flow(struct udpr_tx *t)
+{
+	set_state(t, UDPR_LOST);
+	t->nxt = t->end;
+	t->reo_due = RN_NEVER;
+	t->probe = false;
+}
+
+/* ---- what goes out ---- */
+
+static void start_hdr(const struct udpr_tx *t, enum udpr_kind kind, uint64_t now, struct udpr_hdr *out)
+{
+	*out = (struct udpr_hdr){ .kind = (uint8_t)kind,
+				  .src_worker = t->src_worker,
+				  .dst_worker = t->dst_worker,
+				  .flow = t->flow,
+				  .token = t->token,
+				  .stamp = (uint32_t)(now / RN_NS_PER_US) };
+}
+
+static void put_data(struct udpr_tx *t, uint32_t n, uint64_t now, struct udpr_hdr *out)
+{
+	struct udpr_pkt *p = pkt(t, n);
+
+	start_hdr(t, UDPR_DATA, now, out);
+	out->number = n;
+	if (t->state == UDPR_OPENING) {
+		out->flags = UDPR_F_COOKIE;
+		memcpy(out->cookie, t->cookie, UDPR_COOKIE_LEN);
+	}
+	t->flight += p->state != UDPR_PKT_FLIGHT;
+	t->gone -= p->state == UDPR_PKT_GONE;
+	p->again = p->state != UDPR_PKT_NEW;
+	p->state = UDPR_PKT_FLIGHT;
+	p->sent = t->last_sent = now;
+	udpr_cc_sent(t, now);
+}
+
+/* The packet to be sent now. A probe is the last one in flight (RFC 8985, 7.3), whatever the window says. */
+static bool choose(struct udpr_tx *t, uint64_t now, uint32_t *n)
+{
+	if (t->probe) {
+		t->probe = false;
+		for (*n = t->nxt; (*n)-- != t->una;)
+			if (pkt(t, *n)->state == UDPR_PKT_FLIGHT)
+				return true;
+	}
+	if (!udpr_cc_room(t, now))
+		return false;
+	for (*n = t->una; t->gone > 0 && *n != t->nxt; (*n)++)
+		if (pkt(t, *n)->state == UDPR_PKT_GONE)
+			return true;
+	if (t->nxt == t->end)
+		return false;
+	*n = t->nxt++;
+	return true;
+}
+
+bool udpr_tx_next(struct udpr_tx *t, uint64_t now, struct udpr_hdr *out, uint64_t *user)
+{
+	uint32_t n;
+
+	if (!alive(t) || !udpr_tx_busy(t))
+		return false;
+	if (t->state == UDPR_ASKING) {
+		if (!t->probe)
+			return false;
+		t->probe = false;
+		t->last_sent = now;
+		start_hdr(t, UDPR_HELLO, now, out);
+		return true;
+	}
+	if (!choose(t, now, &n))
+		return false;
+	*user = pkt(t, n)->user;
+	put_data(t, n, now, out);
+	return true;
+}
+
+/* ---- what becomes of it ---- */
+
+static uint64_t reo_window(const struct udpr_tx *t) { return rn_min_u64((uint64_t)t->min_rtt * t->reo / 4, t->srtt); }
+
+/*
+ * RACK (RFC 8985, 6.2): lost is what was sent before a packet that has come, when a round trip and the reordering
+ * window have passed since. What is not lost yet gets a time.
+ */
+static void find_lost(struct udpr_tx *t, uint64_t now)
+{
+	const uint64_t wait = t->rack_rtt + reo_window(t);
+	bool any = false;
+
+	t->reo_due = RN_NEVER;
+	for (uint32_t n = t->una; n != t->nxt; n++) {
+		struct udpr_pkt *p = pkt(t, n);
+
+		if (p->state != UDPR_PKT_FLIGHT || p->sent > t->rack_sent ||
+		    (p->sent == t->rack_sent && rn_seq_gt(n, t->rack_num)))
+			continue;
+		if (p->sent + wait > now) {
+			t->reo_due = rn_min_u64(t->reo_due, p->sent + wait);
+			continue;
+		}
+		p->state = UDPR_PKT_GONE;
+		t->flight--;
+		t->gone++;
+		any = true;
+	}
+	if (any)
+		udpr_cc_loss(t, now);
+}
+
+/* The receiver has the numbers from `from` to before `to`. Returns how many of them are news. */
+static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64_t now)
+{
+	uint32_t news = 0;
+
+	for (uint32_t n = rn_seq_max(from, t->una); rn_seq_lt(n, to); n++) {
+		struct udpr_pkt *p = pkt(t, n);
+
+		if (p->state != UDPR_PKT_FLIGHT && p->state != UDPR_PKT_GONE)
+			continue;
+		t->flight -= p->state == UDPR_PKT_FLIGHT;
+		t->gone -= p->state == UDPR_PKT_GONE;
+		t->had++;
+		p->state = UDPR_PKT_HAD;
+		news++;
+		/* an answer sooner than the least round trip is one to an earlier sending (RFC 8985, 6.2, step 2) */
+		if (p->sent >= t->rack_sent && !(p->again && now - p->sent < t->min_rtt)) {
+			t->rack_sent = p->sent;
+			t->rack_num = n;
+			t->rack_rtt = (uint32_t)rn_min_u64(now - p->sent, UINT32_MAX);
+		}
+	}
+	return news;
+}
+
+/* A round trip from the peer's echo, as RFC 6298, 2 smooths it. 0: the echo is not to be believed. */
+static uint64_t measure(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t now)
+{
+	uint32_t us = (uint32_t)(now / RN_NS_PER_US) - h->stamp, ns, off;
+
+	if (us > RTT_MAX_US || h->hold > us)
+		return 0;
+	ns = (uint32_t)rn_min_u64(rn_max_u32(us - h->hold, 1) * RN_NS_PER_US, UINT32_MAX);
+	if (t->srtt == 0) {
+		t->srtt = t->min_rtt = ns;
+		t->rttvar = ns / 2;
+		return ns;
+	}
+	off = ns > t->srtt ? ns - t->srtt : t->srtt - ns;
+	t->rttvar = t->rttvar - t->rttvar / 4 + off / 4;
+	t->srtt = t->srtt - t->srtt / 8 + ns / 8;
+	t->min_rtt = rn_min_u32(t->min_rtt, ns);
+	return ns;
+}
+
+static bool ack_sound(const struct udpr_tx *t, const struct udpr_hdr *h)
+{
+	if (rn_seq_gt(h->number, t->nxt))
+		return false;
+	for (uint32_t i = 0; i < h->sacks; i++)
+		if (!rn_seq_lt(h->sack[i].from, h->sack[i].to) || rn_seq_gt(h->sack[i].to, t->nxt) ||
+		    rn_seq_lt(h->sack[i].from, h->number))
+			return false;
+	return true;
+}
+
+static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t now)
+{
+	uint32_t news;
+	uint64_t rtt;
+
+	if (h->sacks > UDPR_SACKS || !ack_sound(t, h))
+		return UDPR_FAR;
+	if (t->state == UDPR_OPENING)
+		set_state(t, UDPR_OPEN);
+	/* a packet that was sent again for nothing: the path reorders more than was thought (RFC 8985, 6.2, step 4) */
+	if (h->flags & UDPR_F_TWICE && t->reo < REO_MAX)
+		t->reo++;
+	news = take_range(t, t->una, h->number, now);
+	for (uint32_t i = 0; i < h->sacks; i++)
+		news += take_range(t, h->sack[i].from, h->sack[i].to, now);
+	if (news == 0)
+		return UDPR_OK;
+	t->heard = now;
+	t->probes = 0;
+	t->probe = false;
+	t->scan = t->una;
+	/* what came twice may echo a copy that was long on the way */
+	rtt = h->flags & UDPR_F_TWICE ? 0 : measure(t, h, now);
+	if (rtt != 0)
+		udpr_cc_ack(t, rtt, news, now);
+	find_lost(t, now);
+	return UDPR_OK;
+}
+
+enum udpr_verdict udpr_tx_in(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t now)
+{
+	bool asking = t->state == UDPR_ASKING;
+
+	if (!alive(t) || h->flow != t->flow || asking != (h->kind == UDPR_COOKIE) || (!asking && h->token != t->token))
+		return UDPR_STRANGE;
+	switch (h->kind) {
+	case UDPR_COOKIE:
+		memcpy(t->cookie, h->cookie, UDPR_COOKIE_LEN);
+		t->token = h->token;
+		t->probes = 0;
+		t->probe = false;
+		t->heard = now;
+		(void)measure(t, h, now);
+		set_state(t, UDPR_OPENING);
+		return UDPR_OK;
+	case UDPR_ACK: return take_ack(t, h, now);
+	case UDPR_UNKNOWN: lose_flow(t); return UDPR_OK;
+	default: return UDPR_BAD_KIND;
+	}
+}
+
+/* ---- time ---- */
+
+static uint64_t probe_due(const struct udpr_tx *t)
+{
+	uint64_t pto = PTO_FIRST;
+
+	if (t->state != UDPR_ASKING && t->flight == 0)
+		return RN_NEVER;
+	if (t->srtt != 0)
+		pto = rn_max_u64(2ull * t->srtt, t->srtt + 4ull * t->rttvar) + t->cfg->ack_delay + PTO_FLOOR;
+	/* within `patience` a peer is asked several times, whatever was measured */
+	return t->last_sent + rn_min_u64(pto << rn_min_u32(t->probes, BACKOFF_MAX), udpr_cc_longest(t));
+}
+
+uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now)
+{
+	uint64_t due;
+
+	if (!alive(t) || !udpr_tx_busy(t))
+		return RN_NEVER;
+	if (t->probe)
+		return now;
+	due = rn_min_u64(rn_min_u64(t->heard + t->cfg->patience, probe_due(t)), t->reo_due);
+	if (t->state != UDPR_ASKING && (t->gone > 0 || t->nxt != t->end) && udpr_cc_room(t, rn_max_u64(now, t->pace)))
+		due = rn_min_u64(due, rn_max_u64(now, t->pace));
+	return due;
+}
+
+/* The second timeout in a row takes everything in flight as lost (RFC 6298, 5.4 to 5.6); the first one only probes. */
+void udpr_tx_tick(struct udpr_tx *t, uint64_t now)
+{
+	if (!alive(t) || !udpr_tx_busy(t))
+		return;
+	if (now >= t->heard + t->cfg->patience) {
+		lose_flow(t);
+		return;
+	}
+	if (now >= t->reo_due)
+		find_lost(t, now);
+	if (t->probe || now < probe_due(t))
+		return;
+	if (t->probes < UINT8_MAX)
+		t->probes++;
+	if (t->state == UDPR_ASKING || t->probes == 1) {
+		t->probe = true;
+		return;
+	}
+	for (uint32_t n = t->una; n != t->nxt; n++)
+		if (pkt(t, n)->state == UDPR_PKT_FLIGHT)
+			pkt(t, n)->state = UDPR_PKT_GONE;
+	t->gone += t->flight;
+	t->flight = 0;
+	t->pace = now;
+	t->reo_due = RN_NEVER;
+	udpr_cc_timeout(t, now);
+}
+
+static void tell(struct udpr_tx *t, uint32_t n, uint64_t *user, bool *delivered)
+{
+	struct udpr_pkt *p = pkt(t, n);
+
+	*user = p->user;
+	*delivered = p->state == UDPR_PKT_HAD;
+	t->had -= *delivered;
+	p->state = UDPR_PKT_TOLD;
+	while (t->una != t->nxt && pkt(t, t->una)->state == UDPR_PKT_TOLD)
+		t->una++;
+	t->scan = rn_seq_max(t->una, n);
+}
+
+bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivered)
+{
+	if (t->state == UDPR_LOST && udpr_tx_busy(t)) {
+		tell(t, t->una, user, delivered);
+		return true;
+	}
+	for (uint32_t n = t->scan; t->had > 0 && n != t->nxt; n++)
+		if (pkt(t, n)->state == UDPR_PKT_HAD) {
+			tell(t, n, user, delivered);
+			return true;
+		}
+	return false;
+}

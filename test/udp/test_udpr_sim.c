@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Three workers, a flow from each to each, over a network that loses, repeats, delays, reorders and corrupts, and
+ * workers that are restarted. A seed is one run. usage: test_udpr_sim [SEED]: that seed alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rn_be.h"
+#include "base/rn_rng.h"
+#include "crc32c/crc32c.h"
+#include "udp/udpl.h"
+#include "udp/udpr.h"
+
+#define NODES     3u
+#define RING      64u
+#define WIRE      4096u /* datagrams on the way, at most; more are lost */
+#define FRAME     128u
+#define PACKETS   600u /* that are given in a run */
+#define SEEDS     1000u
+#define ACK_DELAY (100 * RN_NS_PER_US)
+#define PATIENCE  (2 * RN_NS_PER_S)
+
+struct frame {
+	uint64_t at;
+	uint32_t from, to, len;
+	uint8_t b[FRAME];
+};
+
+struct node {
+	uint64_t key[2];
+	struct udpr_tx tx[NODES];
+	struct udpr_rx rx[NODES];
+	struct udpr_pkt ring[NODES][RING];
+};
+
+enum fate { NOT_GIVEN = 0, WAITING, DELIVERED, FAILED, FORGOTTEN /* its sender was restarted */ };
+
+static struct {
+	struct rn_rng rng;
+	uint64_t now, seed;
+	struct node node[NODES];
+	struct frame wire[WIRE];
+	uint32_t on_wire;
+	struct {
+		enum fate fate;
+		uint32_t from, came;
+	} packet[PACKETS];
+	uint32_t given, good, bad, loss, twice, broken, late;
+} sim;
+
+static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
+
+static void start_node(uint32_t i)
+{
+	memset(&sim.node[i], 0, sizeof(sim.node[i]));
+	sim.node[i].key[0] = rn_rng_u64(&sim.rng);
+	sim.node[i].key[1] = rn_rng_u64(&sim.rng);
+	for (uint32_t k = 0; k < sim.given; k++)
+		if (sim.packet[k].from == i && sim.packet[k].fate == WAITING)
+			sim.packet[k].fate = FORGOTTEN;
+}
+
+static void put_frame(uint32_t from, uint32_t to, const uint8_t *b, uint32_t len)
+{
+	struct frame *f;
+
+	if (rn_rng_chance(&sim.rng, sim.loss) || sim.on_wire == WIRE)
+		return;
+	f = &sim.wire[sim.on_wire++];
+	*f = (struct frame){ .from = from, .to = to, .len = len };
+	f->at = sim.now + 20 * RN_NS_PER_US + rn_rng_below(&sim.rng, 30) * RN_NS_PER_US;
+	if (rn_rng_chance(&sim.rng, sim.late)) /* for longer than flows live, now and then */
+		f->at += rn_rng_below(&sim.rng, 20000) * RN_NS_PER_MS;
+	memcpy(f->b, b, len);
+	if (rn_rng_chance(&sim.rng, sim.broken))
+		f->b[rn_rng_below(&sim.rng, len)] ^= (uint8_t)(1u << rn_rng_below(&sim.rng, 8));
+	if (rn_rng_chance(&sim.rng, sim.twice))
+		put_frame(from, to, b, len);
+}
+
+static void send_hdr(uint32_t from, uint32_t to, const struct udpr_hdr *h, uint64_t user)
+{
+	uint8_t b[FRAME];
+	uint32_t len = udpr_build(b, h);
+
+	if (h->kind == UDPR_DATA) {
+		rn_store_be64(b + len, user);
+		len += 8;
+	}
+	udpl_crc_put(b, len, crc32c(0, b, len));
+	put_frame(from, to, b, len + UDPL_CRC_LEN);
+}
+
+static void data_in(const struct frame *f, const struct udpr_hdr *h)
+{
+	struct node *n = &sim.node[f->to];
+	struct udpr_rx *rx = &n->rx[f->from];
+	struct udpr_hdr out;
+	uint64_t user;
+
+	if (udpr_rx_open(rx, n->key, &f->from, sizeof(f->from), h, sim.now) != UDPR_OK) {
+		udpr_unknown(h, &out);
+		send_hdr(f->to, f->from, &out, 0);
+		return;
+	}
+	if (udpr_rx_data(rx, h, sim.now) != UDPR_OK)
+		return;
+	assert_int_equal(h->body_len, 8);
+	user = rn_load_be64(f->b + h->body);
+	assert_true(user < sim.given);
+	sim.packet[user].came++;
+	assert_int_equal(sim.packet[user].came, 1); /* never twice */
+}
+
+static void frame_in(const struct frame *f)
+{
+	struct udpr_hdr h, out;
+
+	if (!udpl_crc_good(f->b, f->len) || udpr_parse(f->b, f->len, &h) != UDPR_OK)
+		return;
+	if (h.kind == UDPR_HELLO) {
+		udpr_cookie_make(sim.node[f->to].key, &f->from, sizeof(f->from), &h, sim.now, &out);
+		send_hdr(f->to, f->from, &out, 0);
+	} else if (h.kind == UDPR_DATA) {
+		data_in(f, &h);
+	} else if (udpr_tx_in(&sim.node[f->to].tx[f->from], &h, sim.now) == UDPR_FAR) {
+		fail_msg("seed %lu: an honest ACK says what was never sent", (unsigned long)sim.seed);
+	}
+}
+
+static void tell_fates(struct udpr_tx *t)
+{
+	uint64_t user;
+	bool ok;
+
+	while (udpr_tx_done(t, &user, &ok)) {
+		assert_true(user < sim.given);
+		assert_int_equal(sim.packet[user].fate, WAITING); /* each is told once */
+		sim.packet[user].fate = ok ? DELIVERED : FAILED;
+		if (ok)
+			assert_int_equal(sim.packet[user].came, 1);
+		sim.good += ok;
+		sim.bad += !ok;
+	}
+}
+
+/* One flow's turn. Returns when it wants the next one. */
+static uint64_t turn(uint32_t i, uint32_t k)
+{
+	struct udpr_tx *t = &sim.node[i].tx[k];
+	struct udpr_rx *rx = &sim.node[i].rx[k];
+	struct udpr_hdr h;
+	uint64_t user, due;
+
+	tell_fates(t);
+	udpr_tx_tick(t, sim.now);
+	tell_fates(t);
+	while (udpr_tx_next(t, sim.now, &h, &user))
+		send_hdr(i, k, &h, user);
+	if (!udpr_tx_busy(t) && t->state == UDPR_LOST)
+		memset(t, 0, sizeof(*t));
+	if (rx->open && sim.now - rx->heard > UDPR_IDLE_MIN)
+		memset(rx, 0, sizeof(*rx));
+	due = udpr_rx_due(rx, ACK_DELAY);
+	if (due <= sim.now) {
+		udpr_rx_ack(rx, sim.now, &h);
+		send_hdr(i, k, &h, 0);
+		due = RN_NEVER;
+	}
+	return rn_min_u64(due, udpr_tx_timer(t, sim.now));
+}
+
+static void give(void)
+{
+	uint32_t i = rn_rng_below(&sim.rng, NODES), k = (i + 1 + rn_rng_below(&sim.rng, NODES - 1)) % NODES;
+	struct udpr_tx *t = &sim.node[i].tx[k];
+
+	for (uint32_t burst = 1 + rn_rng_below(&sim.rng, 40); burst > 0 && sim.given < PACKETS; burst--) {
+		if (!udpr_tx_send(t, sim.given, sim.now)) {
+			if (t->state != UDPR_CLOSED)
+				return;
+			udpr_tx_open(t, &cfg, sim.node[i].ring[k], RING, rn_rng_u32(&sim.rng) | 1);
+			assert_true(udpr_tx_send(t, sim.given, sim.now));
+		}
+		sim.packet[sim.given].from = i;
+		sim.packet[sim.given++].fate = WAITING;
+	}
+}
+
+static uint64_t deliver(void)
+{
+	uint64_t due = RN_NEVER;
+
+	for (uint32_t i = 0; i < sim.on_wire;) {
+		struct frame f = sim.wire[i];
+
+		if (f.at > sim.now) {
+			due = rn_min_u64(due, f.at);
+			i++;
+			continue;
+		}
+		sim.wire[i] = sim.wire[--sim.on_wire];
+		frame_in(&f);
+		due = sim.now;
+	}
+	return due;
+}
+
+static bool waiting(void)
+{
+	for (uint32_t k = 0; k < sim.given; k++)
+		if (sim.packet[k].fate == WAITING)
+			return true;
+	return false;
+}
+
+static void run(uint64_t seed, uint32_t restarts)
+{
+	uint64_t next_give = 0, last = 0, due;
+
+	memset(&sim, 0, sizeof(sim));
+	sim.seed = seed;
+	rn_rng_seed(&sim.rng, seed);
+	sim.now = RN_NS_PER_S;
+	sim.loss = rn_rng_below(&sim.rng, 200000);
+	sim.twice = rn_rng_below(&sim.rng, 50000);
+	sim.broken = rn_rng_below(&sim.rng, 20000);
+	sim.late = rn_rng_below(&sim.rng, 5000);
+	for (uint32_t i = 0; i < NODES; i++)
+		start_node(i);
+	while (sim.given < PACKETS || waiting()) {
+		if (sim.given < PACKETS && sim.now >= next_give) {
+			give();
+			last = sim.now;
+			next_give = sim.now + rn_rng_below(&sim.rng, 300) * RN_NS_PER_US;
+			if (rn_rng_chance(&sim.rng, 50000)) /* a pause that flows may not survive */
+				next_give += rn_rng_below(&sim.rng, 15000) * RN_NS_PER_MS;
+		}
+		if (rn_rng_chance(&sim.rng, restarts))
+			start_node(rn_rng_below(&sim.rng, NODES));
+		due = deliver();
+		for (uint32_t i = 0; i < NODES; i++)
+			for (uint32_t k = 0; k < NODES; k++)
+				due = rn_min_u64(due, i == k ? RN_NEVER : turn(i, k));
+		due = rn_min_u64(due, sim.given < PACKETS ? next_give : RN_NEVER);
+		/* nothing hangs: each packet of a ring may be waited for as long as `patience` */
+		assert_true(sim.given < PACKETS || !waiting() || sim.now - last < RING * PATIENCE);
+		sim.now = rn_max_u64(sim.now + RN_NS_PER_US, due == RN_NEVER ? 0 : due);
+	}
+	for (uint32_t k = 0; k < PACKETS; k++)
+		assert_true(sim.packet[k].fate != DELIVERED || sim.packet[k].came == 1);
+}
+
+static uint64_t only;
+
+static void every_success_is_delivered_once_every_failure_at_most_once(void **state)
+{
+	uint64_t good[2] = { 0 }, bad[2] = { 0 }; /* without restarts, and with some */
+
+	(void)state;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {
+		run(seed, seed % 2 ? 0 : 2000);
+		good[seed % 2 == 0] += sim.good;
+		bad[seed % 2 == 0] += sim.bad;
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		print_message("# %s restarts: %lu delivered, %lu failed\n", i ? "with" : "without",
+			      (unsigned long)good[i], (unsigned long)bad[i]);
+	assert_true(bad[0] == 0);
+	assert_true(only || good[1] > bad[1]);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_success_is_delivered_once_every_failure_at_most_once),
+	};
+
+	only = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+	return cmocka_run_group_tests_name("udpr_sim", tests, NULL, NULL);
+}
