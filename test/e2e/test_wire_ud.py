@@ -17,6 +17,7 @@ from wire_world import daemon, run
 GID = "00000000000000000000ffff%02x%02x%02x%02x" % tuple(socket.inet_aton(HOST))
 MY_QPN, PINGPONG_KEY, CM_KEY = 0x4242, 0x11111111, 0x01234567
 PORT = 7174 # udaddy's
+HEADER = wire_ud.HEADER
 world = {}
 
 
@@ -135,6 +136,23 @@ def what_cannot_be_delivered_is_dropped_and_counted():
     assert w.get().dst_qpn == MY_QPN
     assert counters() == {**before, "in": before["in"] + 1, "out": before["out"] + 1}, (before, counters())
     assert "1 iters in" in p.ok(), p.tail()
+
+
+@case
+def reserved_kinds_are_dropped_and_reserved_fields_ignored():
+    w = peer()
+    odd = {0: 0x1f, 2: 0xfe, 3: 0xff, 16: 0xff, 19: 0xff, HEADER + 10: 0xff}  # the last one is of the MSN
+    p, qpn = pingpong(len(odd))
+    for kind in (0, 4, 15, 16, 31, 255):
+        before = counters()
+        w.put(header(kind, qpn, qkey=PINGPONG_KEY) + send_segment(b"x" * 64))
+        counted("bad", before)
+    for at, octet in odd.items():
+        data = bytearray(message(qpn))
+        data[at] = octet
+        w.put(bytes(data))
+        assert w.get().dst_qpn == MY_QPN, (at, octet)
+    assert f"{len(odd)} iters in" in p.ok(), p.tail()
 
 
 def ask(w, ident, data, tries=200):

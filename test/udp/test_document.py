@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-doc/datagram-iwarp.md says what lib/udp does: the vectors of the document are built anew from their fields, with a CRC32C
+doc/datagram-iwarp.md says what lib/udp does: the vectors of the document are built anew from their fields, with a CRC
 of this script's own, and are the octets that test_udpl.c reads and writes; the kinds are those of udpl.h.
 
 usage: test_document.py SOURCE_ROOT
