@@ -34,7 +34,7 @@ static const struct remedy remedies[] = {
 	  "remote writes: use one PD for both and register with IBV_ACCESS_REMOTE_WRITE." },
 	{ IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER,
 	  "A Send arrived and no receive was posted: post receives before the peer sends (RFC 5040 ends the "
-	  "connection), or set personality = roce on the port, where the message waits as rnr_retry says." },
+	  "connection), or set rnr = wait on the port, where the message waits for one." },
 	{ IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG,
 	  "A Send is longer than the receive that it met: post larger receive buffers." },
 	{ IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC,
