@@ -48,8 +48,12 @@ struct qp_wr {
 	uint8_t flags; /* QP_WF_* */
 	uint8_t slots;
 	uint8_t done;
-	uint8_t status;   /* enum qp_wc_status */
-	uint16_t imm_msn; /* Write with immediate: the low half of its Immediate Data message's MSN */
+	uint8_t status; /* enum qp_wc_status */
+	uint8_t sinks;  /* Read: the Requests that it takes, one for each sink with bytes */
+	union {
+		uint16_t imm_msn; /* Write with immediate: the low half of its Immediate Data message's MSN */
+		uint16_t due;     /* Read: Requests that are not sent, or not answered */
+	};
 };
 
 /* The work request whose message is being cut: a checked copy. */

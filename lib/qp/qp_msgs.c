@@ -103,7 +103,8 @@ void qp_abandon(struct qp_msgs *m)
 static bool names(const struct qp_wr *wr, const struct rdmap_term *t, const struct ddp_hdr *h)
 {
 	if (wr->op == QP_WR_READ)
-		return t->has_read_req && t->read_req.src_stag == wr->key && t->read_req.src_to == wr->raddr;
+		return t->has_read_req && t->read_req.src_stag == wr->key &&
+		       (t->read_req.src_to == wr->raddr || (wr->sinks > 1 && t->read_req.src_to - wr->raddr < wr->len));
 	if (wr->op == QP_WR_WRITE_IMM && !h->tagged)
 		return h->qn == DDP_QN_SEND && (uint16_t)h->msn == wr->imm_msn;
 	if (wr->op == QP_WR_WRITE || wr->op == QP_WR_WRITE_IMM)

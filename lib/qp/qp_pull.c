@@ -24,7 +24,10 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 	struct qp_work *k = m->work;
 	enum qp_wc_status why;
 
-	if (k->stop || !(m->qp->state == QP_S_RTS || m->draining) || k->wr_tail - k->wr_head > k->wr_mask)
+	const bool goes_on = k->send.loaded && k->send.started; /* a Read with another sink */
+	const bool may_begin = (m->qp->state == QP_S_RTS || m->draining) && k->wr_tail - k->wr_head <= k->wr_mask;
+
+	if (k->stop || !(may_begin || goes_on))
 		return QP_PULL_NONE;
 	if (!k->send.loaded) {
 		switch (qp_sq_take(ctx, m, &k->send, &why)) {
@@ -40,7 +43,7 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 		}
 	}
 	/* RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth. */
-	if ((k->send.w.flags & QP_WF_FENCE) && rdmap_readq_count(&m->readq) > 0)
+	if ((k->send.w.flags & QP_WF_FENCE) && !goes_on && rdmap_readq_count(&m->readq) > 0)
 		return QP_PULL_NONE;
 	if (rn_likely(k->send.w.op < QP_WR_READ) || !qp_op_answered(k->send.w.op) || !rdmap_readq_full(&m->readq))
 		return QP_PULL_OK;

@@ -26,22 +26,48 @@ void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *
 	seg->wr = QP_WR_NONE;
 }
 
+/* So many Requests does the Read take: one for each sink with bytes; without bytes one. */
+static uint8_t sinks_of(const struct qp_send *s)
+{
+	uint8_t n = 0;
+
+	for (uint32_t i = 0; i < s->w.num_sge; i++)
+		n = (uint8_t)(n + (s->u.sge[i].len > 0));
+	return n > 0 ? n : 1;
+}
+
+/*
+ * The next Request of a Read. Between two of them the peer's Reads have their turn, and the next one waits for its place
+ * in the depth: two ends that read from each other would wait for each other otherwise.
+ */
 static void read_request(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_send *s = &m->work->send;
 	const struct ddp_hdr h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);
-	struct rdmap_read_req q = { .len = s->total, .src_stag = s->w.rkey, .src_to = s->w.raddr };
+	struct rdmap_read_req q = { .src_stag = s->w.rkey, .src_to = s->w.raddr + s->sent };
 	uint8_t body[RDMAP_READ_REQ_LEN];
 
+	if (!s->started) {
+		struct qp_wr *wr = qp_sq_start(m, s);
+		wr->sinks = sinks_of(s);
+		wr->due = wr->sinks;
+	}
+	while (s->at + 1 < s->w.num_sge && s->u.sge[s->at].len == 0)
+		s->at++;
 	if (s->w.num_sge > 0) {
-		q.sink_stag = s->u.sge[0].lkey;
-		q.sink_to = s->u.sge[0].addr;
+		q.sink_stag = s->u.sge[s->at].lkey;
+		q.sink_to = s->u.sge[s->at].addr;
+		q.len = s->u.sge[s->at].len;
 	}
 	rdmap_read_req_build(body, &q);
 	qp_pull_short(&h, body, seg);
-	qp_sq_start(m, s);
 	rdmap_readq_post(&m->readq, q.sink_stag, q.sink_to, q.len, s->wr);
-	done_with(m);
+	s->sent += q.len;
+	s->at++;
+	if (s->sent == s->total)
+		done_with(m);
+	else
+		m->src = QP_SRC_NONE;
 }
 
 /* Verbs' atomics are the RFC's with one field of 64 bits (RFC 7306, 5.1). The identifier is the Request's MSN. */

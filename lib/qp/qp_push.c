@@ -300,7 +300,7 @@ static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	rdmap_readq_advance(&m->readq, h);
 	if (u == RDMAP_DONE) {
 		if (wr != NULL)
-			wr->done = 1;
+			wr->done = --wr->due == 0;
 		if (qp_complete(ctx, m) == QP_PULL_FAILED)
 			return QP_PUSH_FAILED;
 	}

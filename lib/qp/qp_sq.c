@@ -77,8 +77,8 @@ static enum qp_wc_status check(const struct qp_msgs *m, struct qp_send *s)
 		if (e != QP_WC_SUCCESS)
 			return e;
 	}
-	if (s->w.op == QP_WR_READ && (s->w.num_sge > QP_MAX_SGE_RD || m->readq.ord == 0))
-		return QP_WC_LOC_QP_OP_ERR; /* one sink only (RFC 5040, 4.4); no depth was agreed */
+	if (s->w.op == QP_WR_READ && m->readq.ord == 0)
+		return QP_WC_LOC_QP_OP_ERR; /* no depth was agreed */
 	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && to_wraps(s))
 		return QP_WC_LOC_LEN_ERR;
 	return rn_likely(s->w.op <= QP_WR_READ) ? QP_WC_SUCCESS : check_op(m, s);

@@ -18,7 +18,6 @@
 #define QP_SLOT_SIZE  64
 #define QP_CQE_SIZE   32
 #define QP_MAX_SGE    30  /* what a work request may carry, send and receive */
-#define QP_MAX_SGE_RD 1   /* of a Read: its sink is one range of one STag (RFC 5040, 4.4) */
 #define QP_MAX_INLINE 480 /* bytes */
 
 /*

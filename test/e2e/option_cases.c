@@ -177,12 +177,45 @@ static bool no_receive_is_no_bad_request_of_an_adapter(void)
 	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
 }
 
+/* UCX and others read into several places at once; the wire has a Request for each. */
+static bool a_read_fills_several_sinks_and_completes_once(void)
+{
+	const struct ibv_qp_cap one = caps;
+	struct ibv_device_attr dev;
+	struct ibv_sge sge[4];
+	struct ibv_wc wc;
+	struct joined j;
+
+	CHECK(ibv_query_device(cli.verbs, &dev) == 0 && dev.max_sge_rd == dev.max_sge);
+	caps.max_send_sge = 4;
+	bool up = join(&j, 8304);
+	caps = one;
+	CHECK(up);
+	for (uint32_t i = 0; i < BUF_LEN; i++)
+		srv.buf[i] = (uint8_t)(i * 3 + (i >> 8));
+	memset(cli.buf, 0, BUF_LEN);
+	for (uint32_t i = 0; i < 4; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)cli.buf + i * 8192, 1000 * (i + 1), cli.mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 7, .sg_list = sge, .num_sge = 4, .opcode = IBV_WR_RDMA_READ }, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+	wr.wr.rdma.rkey = srv.mr->rkey;
+	for (int round = 0; round < 20; round++)
+		CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
+	for (int round = 0; round < 20; round++)
+		CHECK(poll_n(&cli, &wc, 1) && wc.status == IBV_WC_SUCCESS && wc.wr_id == 7 && wc.byte_len == 10000);
+	for (uint32_t i = 0, at = 0; i < 4; at += 1000 * ++i)
+		CHECK(memcmp(cli.buf + i * 8192, srv.buf + at, 1000 * (i + 1)) == 0 &&
+		      cli.buf[i * 8192 + 1000 * (i + 1)] == 0);
+	return no_wc(&cli, 20) && part(&j);
+}
+
 static const struct rig_case cases[] = {
 	CASE(options_out_of_range_are_refused),
 	CASE(wildcards_of_both_families_do_not_meet),
 	CASE(options_of_a_connection_are_kept),
 	CASE(a_modify_that_fails_changes_nothing),
 	CASE(a_query_does_not_write_a_state_that_was_not_asked_for),
+	CASE(a_read_fills_several_sinks_and_completes_once),
 	CASE(no_receive_is_no_bad_request_of_an_adapter),
 };
 

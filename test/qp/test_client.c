@@ -333,8 +333,7 @@ static void bad_work_requests(void **state)
 
 	(void)state;
 	up();
-	s[0] = rig_sge(A, 0, 100);
-	s[0].lkey ^= 1;
+	s[0] = (struct qp_sge){ RIG_IOVA(0), 100, A->lkey ^ 1 };
 	w = wr(QP_WR_SEND, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
@@ -366,11 +365,12 @@ static void bad_work_requests(void **state)
 	w = wr(QP_WR_READ, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* two sinks */
-	s[0] = s[1] = rig_sge(A, 0, 100);
+	up(); /* two sinks, the second one of which is not */
+	s[0] = rig_sge(A, 0, 100);
+	s[1] = (struct qp_sge){ 0, 100, A->lkey ^ 1 };
 	w = wr(QP_WR_READ, 2, s);
 	w.num_sge = 2;
-	bad_one(&w, QP_WC_LOC_QP_OP_ERR);
+	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
 	up(); /* no such operation */
 	w = wr(200, 2, s);

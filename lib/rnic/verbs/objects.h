@@ -192,9 +192,9 @@ int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 /* SGEs that an operation may have, of max that others have. */
 static inline uint32_t rnic_op_sges(uint8_t op, uint32_t max)
 {
-	if (rn_likely(op < QP_WR_READ || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM))
+	if (rn_likely(op <= QP_WR_READ || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM))
 		return max;
-	return op == QP_WR_LOCAL_INV || op == QP_WR_BIND_MW ? 0 : QP_MAX_SGE_RD; /* a Read's or an Atomic's one sink */
+	return op == QP_WR_LOCAL_INV || op == QP_WR_BIND_MW ? 0 : 1; /* an Atomic's one result */
 }
 
 /* pd.c */

@@ -46,7 +46,7 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	a->max_sge = (int)i->max_sge;
-	a->max_sge_rd = QP_MAX_SGE_RD;
+	a->max_sge_rd = (int)i->max_sge;
 	a->max_cq = (int)i->max_cq;
 	a->max_cqe = (int)i->max_cqe;
 	a->max_mr = (int)i->max_mr;
