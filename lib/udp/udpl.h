@@ -36,7 +36,7 @@ enum udpl_kind {
 	UDPL_SEND = 1,     /* unreliable */
 	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
 	UDPL_SIDR_REP = 3,
-	/* reserved: 4 to 15 for unreliable messages of many segments, 16 to 31 for reliable datagrams */
+	/* reserved: 4 to 15 for unreliable messages of many segments, 32 to 47 for reliable datagrams, udpr.h */
 };
 
 /* flags */

@@ -71,9 +71,19 @@ def the_kinds_are_those_of_the_header():
     assert said == code and code, (said, code)
 
 
+def the_kinds_of_reliable_datagrams_begin_where_they_are_reserved():
+    first, last = map(int, re.search(r"^\| (\d+) to (\d+) \| reserved \| for reliable", DOCUMENT, re.M).groups())
+    enum = re.search(r"enum udpr_kind \{(.*?)\};", text("lib/udp/udpr.h"), re.S).group(1)
+    names = re.findall(r"UDPR_\w+", enum)
+    assert int(re.search(r"UDPR_HELLO = (\w+)", enum).group(1), 0) == first, (first, enum)
+    assert first + len(names) - 1 <= last, names
+
+
 def main():
-    cases = [the_sum_of_the_castagnoli_check_value, the_vectors_are_what_their_fields_say,
-             the_vectors_are_what_the_code_is_tested_with, the_kinds_are_those_of_the_header]
+    cases = [the_kinds_of_reliable_datagrams_begin_where_they_are_reserved, the_sum_of_the_castagnoli_check_value,
+             the_vectors_are_what_their_fields_say,
+             the_vectors_are_what_the_code_is_tested_with,
+             the_kinds_are_those_of_the_header]
     failed = 0
     print("1..%d" % len(cases))
     for n, case in enumerate(cases, 1):
