@@ -96,7 +96,7 @@ cat first.log
 def the_four_lines_of_the_readme():
     need("ib_write_bw")
     with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as f:
-        lines = re.search(r"^## Run a program over it\n\n```sh\n(.*?)```", f.read(), re.M | re.S).group(1).splitlines()
+        lines = re.search(r"^## Run a program over rnicd\n\n```sh\n(.*?)```", f.read(), re.M | re.S).group(1).splitlines()
     assert len(lines) == 4 and lines[0].startswith("make && apt-get install -y perftest"), lines  # done when tests run
     with tempfile.TemporaryDirectory() as tmp:
         os.symlink(BUILD, tmp + "/build")

@@ -59,7 +59,7 @@ def each_kind_of_mistake_is_told_with_its_line():
             ("socket = /tmp/x.sock", "quota-qps = 0", 2), ("socket = /tmp/x.sock", "hugepages = perhaps", 2),
             ("device = pair:b", "device = pear:b", 4), ("device = pair:b", "device = pair:", 4),
             ("device = pair:b", "device = pair:nobody", 4), ("10.0.0.1/24", "10.0.0.1", 5), ("10.0.0.1/24", "10.0.0.256/24", 5),
-            ("10.0.0.1/24", "10.0.0.1/33", 5), ("10.0.0.1/24", "10.0.0.1/24\nmtu = 0", 6), ("10.0.0.1/24", "10.0.0.1/24\nmtu = 9001", 6),
+            ("10.0.0.1/24", "10.0.0.1/33", 5), ("10.0.0.1/24", "10.0.0.1/24\nmtu = 0", 6), ("10.0.0.1/24", "10.0.0.1/24\nmtu = 65281", 6),
             ("10.0.0.1/24", "10.0.0.1/24\nloss = 101%", 6), ("10.0.0.1/24", "10.0.0.1/24\nmac = 01:00:00:00:00:01", 6),
             ("10.0.0.1/24", "10.0.0.1/24\nvlan = 4095", 6), ("10.0.0.1/24", "10.0.0.1/24\nrate = -1", 6),
             ("10.0.0.1/24", "10.0.0.1/24\ncrc = maybe", 6), ("10.0.0.1/24", "10.0.0.1/24\nird = 999", 6)):
@@ -281,7 +281,8 @@ def each_obstacle_is_told_in_one_line():
     need("ibv_xsrq_pingpong")
     p = Process([RNICRUN, "--socket", "/nonexistent/rnicd.sock", "ibv_devices"])
     assert p.wait() != 0 and "Function not implemented" in p.stderr(), p.tail()
-    assert lines_of(p) == ["rnic: rnicd is not running at /nonexistent/rnicd.sock: start it, or set RNICD_SOCKET"], p.tail()
+    assert lines_of(p) == ["rnic: rnicd is not running at /nonexistent/rnicd.sock: start it, set RNICD_SOCKET, "
+                           "or run the program without a daemon (rnicrun --embedded)"], p.tail()
     with Daemon(pair_conf()) as d:
         p = d.run(RNICRUN, "ibv_xsrq_pingpong", "-d", "a", "-g", "0")
         assert p.wait() != 0 and len(lines_of(p)) == 1 and "use a shared receive queue" in lines_of(p)[0], p.tail()

@@ -163,7 +163,15 @@ static bool sixteen_pieces(void)
 		}
 		CHECK(memcmp(sent, got, sum) == 0);
 	}
-	struct ibv_send_wr read = { .sg_list = here, .num_sge = 2, .opcode = IBV_WR_RDMA_READ }, *bad;
+	struct ibv_send_wr read = { .sg_list = here, .num_sge = SGES, .opcode = IBV_WR_RDMA_READ }, *bad;
+	uint32_t sum = pieces(&cli, here, 3);
+	read.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+	read.wr.rdma.rkey = srv.mr->rkey;
+	fill(srv.buf, BUF_LEN, 7);
+	CHECK(ibv_post_send(j.cid->qp, &read, &bad) == 0 && poll_n(&cli, &wc, 1) && good(&wc, IBV_WC_RDMA_READ, 0));
+	collect(here, got);
+	CHECK(memcmp(got, srv.buf, sum) == 0);
+	read.num_sge = SGES + 1;
 	CHECK(ibv_post_send(j.cid->qp, &read, &bad) == EINVAL && bad == &read);
 	return part(&j);
 }
