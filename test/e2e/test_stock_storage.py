@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of storage as the distribution has them: fio's rdma engine, each verb and personality, and tgt's iSER target."""
+"""Programs of storage as the distribution has them: fio's rdma engine, each verb and personality, and tgt's iSER
+target."""
 import os
 import re
 import subprocess
@@ -38,9 +39,12 @@ def fio_reads():
 
 @case
 def fio_sends_what_its_server_verifies():
-    """The server compares each block that it receives with the pattern, and fails when it is another one."""
+    """
+    The server compares each block that it receives with the pattern, and fails when it is another one. It posts
+    receives for all 128 blocks first: fio's client sends without asking for any, with rnr_retry 0.
+    """
     pattern = ["--verify=pattern", "--verify_pattern=0xdeadbeef"]
-    both("send", server=pattern, client=[*pattern, "--do_verify=0"])
+    both("send", server=[*pattern, "--iodepth=128"], client=[*pattern, "--do_verify=0"])
 
 
 @case

@@ -95,15 +95,17 @@ class Pingpong(Process):
         self.side.sendall(b"done\0")
 
 
-def exchange(p, priv):
-    """The Reply, RTR, a message and its answer."""
+def exchange(p, priv, before):
+    """The Reply, RTR, a message and its answer. The connection is counted while its program waits for the message."""
     flags, _, rep = p.frame()
     p.crc = bool(flags & C)
     assert flags & S and not flags & R, f"flags {flags:#x}"
     assert rep[0] & 0x80, "not peer to peer"
     src, dst = struct.unpack(">II", priv[8:16])
     assert rep[4:] == hello(src, dst, kind=2), rep.hex()
-    p.put(tagged(WRITE, 0, 0), send(1, b"A" * 64))
+    p.put(tagged(WRITE, 0, 0))
+    counted("connections", before)
+    p.put(send(1, b"A" * 64))
     u = p.get()
     assert u[1] & 15 == SEND and len(u) == 18 + 64, u.hex()
 
@@ -121,8 +123,7 @@ def a_peer_of_our_own_making_is_served_early_or_late():
         else:
             s.told()
             p = request(priv)
-        exchange(p, priv)
-        counted("connections", before)
+        exchange(p, priv, before)
         s.ok()
         p.close()
 
@@ -157,7 +158,7 @@ def requests_that_are_not_ours_are_rejected():
     s.told()
     refused(hello(s.qpn, src=MY_QPN + 1), "unwanted") # it wants another
     with request(hello(s.qpn)) as p:
-        exchange(p, hello(s.qpn))
+        exchange(p, hello(s.qpn), counters())
         refused(hello(s.qpn), "unwanted") # it is taken
         s.ok()
 
@@ -177,7 +178,7 @@ def who_is_held_makes_room_and_goes():
     assert flags & R, f"not rejected: flags {flags:#x}"
     s.told()
     with request(hello(s.qpn)) as p:
-        exchange(p, hello(s.qpn))
+        exchange(p, hello(s.qpn), counters())
         s.ok()
     for c in crowd[200:]:
         c.kill()
@@ -198,11 +199,10 @@ def a_peer_that_falls_silent_in_the_middle_is_replaced():
     while time.monotonic() < end:
         with request(hello(s.qpn)) as again:
             try:
-                exchange(again, hello(s.qpn))
+                exchange(again, hello(s.qpn), before)
                 break
             except (AssertionError, Closed):
                 time.sleep(0.05) # the daemon has not heard of it yet
-    counted("connections", before)
     s.ok()
 
 
