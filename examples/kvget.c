@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kvget - a key-value store whose GETs cost the server nothing: its hash table lies in registered memory, clients fetch
- * buckets with RDMA Read and look for the key themselves. The table's address comes with the accept. Each bucket carries
- * a checksum, so that a client notices a bucket that was half changed while it was read, and reads again.
+ * buckets with RDMA Read and look for the key themselves. The table's address comes with the accept. Each bucket
+ * carries a checksum, so that a client notices a bucket that was half changed while it was read, and reads again.
  *
  *	kvget -s 10.77.0.1 [KEY=VALUE ..]	on the server; runs until SIGINT (without pairs: a basket of fruit)
  *	kvget 10.77.0.1 KEY [KEY ..]		on a client; prints the values
@@ -80,7 +80,10 @@ static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_s
 	return id;
 }
 
-/* Clients come and are accepted; from then on the server has no part in what they do. Connections are never closed here. */
+/*
+ * Clients come and are accepted; from then on the server has no part in what they do. Connections are never closed
+ * here.
+ */
 static void server(struct rdma_cm_id *listener, struct bucket *table, const char *addr, const char *port)
 {
 	struct where here;

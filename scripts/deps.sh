@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint]   (default: build)
+# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint]
+#   (default: build)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev"

@@ -403,8 +403,8 @@ static int serve(int listen_fd, const char *pages)
 }
 
 /*
- * Hugepages that were free at the start may have gone to others before they were asked for. EAL starts once in a process,
- * so with `hugepages = auto` the process begins anew and does without. Returns when it cannot.
+ * Hugepages that were free at the start may have gone to others before they were asked for. EAL starts once in a
+ * process, so with `hugepages = auto` the process begins anew and does without. Returns when it cannot.
  */
 static void begin_anew(int argc, char **argv, const cpu_set_t *cpus)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Verified data. Each byte is a function of (seed, position), so that a byte that is lost, doubled, moved, taken from
- * an older message or left from the buffer's last use is found. Little endian by definition: both sides agree on any CPU.
+ * an older message or left from the buffer's last use is found. Little endian by definition: both sides agree on any
+ * CPU.
  */
 #ifndef TP_PATTERN_H
 #define TP_PATTERN_H

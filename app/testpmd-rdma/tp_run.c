@@ -36,8 +36,8 @@ bool tp_should_stop(const struct tp_run *r)
 }
 
 /*
- * First call after empty polls: arm. Second: sleep until an event of either channel, or a slice of time. Credit is written
- * into memory and brings no event, so who waits for it sleeps in short slices.
+ * First call after empty polls: arm. Second: sleep until an event of either channel, or a slice of time. Credit is
+ * written into memory and brings no event, so who waits for it sleeps in short slices.
  */
 static enum tp_verdict sleep_on_events(struct tp_session *s, bool awaits_credit)
 {

@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 
 /*
- * Returns when *stop is set, with --once after the first client's last run (its verdict; the sentence is printed), or when
- * it cannot listen or its device goes away. Prints one line per run on stdout unless quiet.
+ * Returns when *stop is set, with --once after the first client's last run (its verdict; the sentence is printed), or
+ * when it cannot listen or its device goes away. Prints one line per run on stdout unless quiet.
  */
 enum tp_verdict tp_server(const struct tp_opts *o, const atomic_bool *stop, struct tp_err *err);
 

@@ -147,7 +147,10 @@ static enum tp_verdict alloc_region(struct tp_session *s, bool rnic_alloc)
 			       "--qps",
 			       len >> 20);
 	memset(s->region, 0, len);
-	/* REMOTE_WRITE also because the sink of a Read on iWARP is a tagged buffer that the peer writes (RFC 5040, Read Response). */
+	/*
+	 * REMOTE_WRITE also because the sink of a Read on iWARP is a tagged buffer that the peer writes (RFC 5040, Read
+	 * Response).
+	 */
 	s->mr = ibv_reg_mr(s->pd, s->region, len,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	return s->mr != NULL ? TP_OK : tp_verbs_fail(s->err, "registering the buffers");

@@ -154,7 +154,9 @@ static uint64_t credit(const struct stream *st, uint32_t q)
 	return c != 0 ? le64toh(c) : 4 * (uint64_t)st->refill;
 }
 
-/* Tell the peer of receives posted. One such Write per queue pair at a time; the next one carries what came meanwhile. */
+/*
+ * Tell the peer of receives posted. One such Write per queue pair at a time; the next one carries what came meanwhile.
+ */
 static enum tp_verdict stream_grant(struct stream *st, uint32_t q)
 {
 	struct tp_session *s = st->s;
@@ -213,7 +215,9 @@ static enum tp_verdict post(struct stream *st, uint32_t q, uint32_t n, bool last
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a batch");
 }
 
-/* Post what this queue pair may have: whole batches while posting is open, then one signalled end if a tail is unknown. */
+/*
+ * Post what this queue pair may have: whole batches while posting is open, then one signalled end if a tail is unknown.
+ */
 static enum tp_verdict fill(struct stream *st, uint32_t q, uint64_t now)
 {
 	const struct tp_point *p = st->r->p;

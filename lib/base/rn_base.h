@@ -12,7 +12,10 @@
 #define RN_CACHE_LINE 64
 #define RN_ALIGNED(n) __attribute__((aligned(n)))
 #define RN_NODISCARD  __attribute__((warn_unused_result))
-/* Off the straight line: the function's code lies apart from what is called all the time, so that the latter stays dense. */
+/*
+ * Off the straight line: the function's code lies apart from what is called all the time, so that the latter stays
+ * dense.
+ */
 #define RN_COLD                          __attribute__((cold))
 #define RN_NOINLINE                      __attribute__((noinline))
 #define rn_likely(x)                     __builtin_expect(!!(x), 1)

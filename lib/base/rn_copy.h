@@ -9,8 +9,8 @@
 
 /*
  * glibc copies blocks of more than 2 KiB by `rep movsb`, which AMD's Zen 3 and 4 do some sixteen times slower when the
- * destination lies 1 to 16 bytes behind the source modulo 4096. Such blocks go in smaller ones, the last one first: there
- * no load comes right after a store that looks, by its low 12 bits, as if it were to the same place.
+ * destination lies 1 to 16 bytes behind the source modulo 4096. Such blocks go in smaller ones, the last one first:
+ * there no load comes right after a store that looks, by its low 12 bits, as if it were to the same place.
  */
 static inline void rn_copy(void *dst, const void *src, uint32_t len)
 {

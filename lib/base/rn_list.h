@@ -166,8 +166,8 @@ static inline void *rn_slink_object(const struct rn_slink *x, size_t at)
 
 /*
  * for (each object `var` of the list). The body may take `var` off the list and free it, and add objects at the front;
- * it must leave the object after `var` where it is. An object that is added at the end while the loop is at the last one
- * is not visited.
+ * it must leave the object after `var` where it is. An object that is added at the end while the loop is at the last
+ * one is not visited.
  */
 #define rn_list_each(type, var, l, member) \
 	for (type *var = rn_list_first(l, type, member), *var##_next; \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies past this core's caches, by stores that ask for no old contents of a line and leave none behind: for many bytes
- * that another core will read, or nobody soon. Such stores are weakly ordered: rn_stream_fence() comes before whatever
- * tells of them. Any thread; no state.
+ * Copies past this core's caches, by stores that ask for no old contents of a line and leave none behind: for many
+ * bytes that another core will read, or nobody soon. Such stores are weakly ordered: rn_stream_fence() comes before
+ * whatever tells of them. Any thread; no state.
  */
 #ifndef RN_STREAM_H
 #define RN_STREAM_H

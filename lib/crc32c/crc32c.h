@@ -36,15 +36,17 @@ struct crc32c_words {
 };
 
 /*
- * crc32c_copy() with words in between, which are copied and summed as well: n bytes of the source and 4 for each word. A
- * word comes only before a byte; one due behind the last byte is left to the next call. *w moves on.
+ * crc32c_copy() with words in between, which are copied and summed as well: n bytes of the source and 4 for each word.
+ * A word comes only before a byte; one due behind the last byte is left to the next call. *w moves on.
  */
 uint32_t crc32c_copy_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
 
 /* Sum of A followed by B from the sum of each, and the length of B in bytes. Some hundred nanoseconds. */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b);
 
-/* One implementation, for tests and benchmarks. The functions follow crc32c(), crc32c_copy() and crc32c_copy_words(). */
+/*
+ * One implementation, for tests and benchmarks. The functions follow crc32c(), crc32c_copy() and crc32c_copy_words().
+ */
 struct crc32c_impl {
 	const char *name;
 	uint32_t (*sum)(uint32_t crc, const void *p, size_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The carrier of datagram queue pairs (QP_UD). Today each message is one DDP segment in one UDP datagram of lib/udp, for
- * the receiver that its work request says. A QP's queues and placement are used directly: between two QPs there is no
- * order to remember, so there is no qp_msgs. A reliable kind, or messages of many segments, would have one qp_msgs for
- * each pair of QPs, beside what is here. A Send completes when its bytes are in the caller's buffer. What cannot be
+ * The carrier of datagram queue pairs (QP_UD). Today each message is one DDP segment in one UDP datagram of lib/udp,
+ * for the receiver that its work request says. A QP's queues and placement are used directly: between two QPs there is
+ * no order to remember, so there is no qp_msgs. A reliable kind, or messages of many segments, would have one qp_msgs
+ * for each pair of QPs, beside what is here. A Send completes when its bytes are in the caller's buffer. What cannot be
  * delivered is dropped and counted in qp_stats.ud_*.
  *
  * In a worker's turn:

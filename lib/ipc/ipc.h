@@ -62,10 +62,11 @@ enum ipc_type {
 	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that it will stand for */
 	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
-	IPC_TOKEN_MR, /* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
-	IPC_REACH,    /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
-	IPC_ATTACH,   /* a datagram queue pair receives what is sent to a group; once more is no error */
-	IPC_DETACH,   /* EINVAL: it is not attached */
+	/* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
+	IPC_TOKEN_MR,
+	IPC_REACH,   /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
+	IPC_ATTACH,  /* a datagram queue pair receives what is sent to a group; once more is no error */
+	IPC_DETACH,  /* EINVAL: it is not attached */
 	IPC_CM_JOIN, /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
 	IPC_CM_LEAVE,
 	IPC_SOCK_JOIN,    /* in place of HELLO: a client for sockets, which may say these requests alone */
@@ -161,8 +162,8 @@ struct ipc_alloc_mw {
 }; /* answered with reg_mr_ok */
 
 /*
- * Memory that the client shares with others already. Without a descriptor the daemon opens what the client has mapped at
- * [start, end), one whole mapping, with the rights of the client's user; ENXIO when it may not look, and the client
+ * Memory that the client shares with others already. Without a descriptor the daemon opens what the client has mapped
+ * at [start, end), one whole mapping, with the rights of the client's user; ENXIO when it may not look, and the client
  * should pass the file. Only files of memory (tmpfs, memfd, System V, hugetlbfs): EOPNOTSUPP. EACCES: not writable.
  */
 struct ipc_import {
@@ -379,8 +380,8 @@ struct ipc_msg {
 
 /*
  * Socket I/O, by both sides. fds are passed with SCM_RIGHTS; received ones are close-on-exec. All return 0 or a
- * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed), -ENFILE when
- * there was no room for the fds of a message that is otherwise received.
+ * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed), -ENFILE
+ * when there was no room for the fds of a message that is otherwise received.
  */
 int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds);
 /* Whether the next message carries descriptors. Takes nothing. -EAGAIN: there is no message. */

@@ -45,8 +45,8 @@ enum ipc_region {
  * need_wakeup is set by the worker before it sleeps and looks once more; the client, after setting its bits and a full
  * fence, reads it and, when set, writes its wake eventfd (the pattern of io_uring's SQPOLL).
  *
- * Receives ring only when the worker has asked for it in their ring (spsc_prod_asked): a queue pair's own ring its bit; of a
- * shared queue, `asked` has a bit for each worker, and `recvs` of that worker is set to 1.
+ * Receives ring only when the worker has asked for it in their ring (spsc_prod_asked): a queue pair's own ring its bit;
+ * of a shared queue, `asked` has a bit for each worker, and `recvs` of that worker is set to 1.
  */
 struct ipc_doorbell {
 	uint64_t summary RN_ALIGNED(RN_CACHE_LINE);

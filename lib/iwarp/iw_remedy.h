@@ -8,7 +8,9 @@
 
 #include "iwarp/iw_term.h"
 
-/* One or two sentences without a full line's end; static. NULL: there is nothing that a user can do, or no such error. */
+/*
+ * One or two sentences without a full line's end; static. NULL: there is nothing that a user can do, or no such error.
+ */
 const char *iw_err_remedy(struct iw_err e);
 
 /* The errors that have a remedy, from 0 on: *e is number i. False: there is no number i. */

@@ -119,9 +119,10 @@ static inline const uint8_t *mpa_view_head(const struct mpa_view *v, uint8_t *sc
 /*
  * Whole FPDUs inside a segment that arrived ahead of its turn, for placing them at once. pos: offset of the
  * segment's first octet in Full Operation. With markers a marker leads to the FPDU's start; without, the segment is
- * taken to begin with an FPDU, which only a good CRC can confirm, so find gives nothing when CRC is off; and payload may
- * have been chosen to look like that, so the caller must know from elsewhere that an FPDU begins there. Every FPDU given
- * has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next again.
+ * taken to begin with an FPDU, which only a good CRC can confirm, so find gives nothing when CRC is off; and payload
+ * may have been chosen to look like that, so the caller must know from elsewhere that an FPDU begins there. Every FPDU
+ * given has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next
+ * again.
  */
 enum mpa_find_state {
 	MPA_FIND_START,  /* no FPDU's beginning is known yet */

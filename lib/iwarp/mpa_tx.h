@@ -30,7 +30,9 @@
 
 #define MPA_TX_MARKED_EMSS 9600 /* octets: a longer segment could need more markers than an FPDU holds */
 
-/* The largest ULPDU of an FPDU that fits one TCP segment of emss octets and one record: mpa_mulpdu(), bound by markers. */
+/*
+ * The largest ULPDU of an FPDU that fits one TCP segment of emss octets and one record: mpa_mulpdu(), bound by markers.
+ */
 static inline uint32_t mpa_tx_mulpdu(uint32_t emss, bool markers)
 {
 	return mpa_mulpdu(markers ? rn_min_u32(emss, MPA_TX_MARKED_EMSS) : emss, markers);

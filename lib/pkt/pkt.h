@@ -181,9 +181,9 @@ struct pkt_too_big {
 
 /*
  * Reads "fragmentation needed" (RFC 792, RFC 1191 section 4) or "packet too big" (RFC 4443 section 3.2) about a TCP
- * segment from a parsed PKT_KIND_ICMP. False: it is something else, about something else, cut before the sequence number,
- * or names no MTU that can be (0 from old routers; below 1280 for IPv6, RFC 8201 section 4). It may be forged: nothing
- * but the form has been looked at.
+ * segment from a parsed PKT_KIND_ICMP. False: it is something else, about something else, cut before the sequence
+ * number, or names no MTU that can be (0 from old routers; below 1280 for IPv6, RFC 8201 section 4). It may be forged:
+ * nothing but the form has been looked at.
  */
 bool pkt_icmp_too_big(const uint8_t *frame, uint32_t contiguous_len, const struct pkt *p, struct pkt_too_big *out);
 

@@ -120,7 +120,10 @@ static uint8_t wc_op(uint8_t op)
 
 static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe)
 {
-	/* A CQ that takes no more ends its QPs: the carrier finds this one in ERR. In ERR already, it has nothing left to lose. */
+	/*
+	 * A CQ that takes no more ends its QPs: the carrier finds this one in ERR. In ERR already, it has nothing left
+	 * to lose.
+	 */
 	if (rn_unlikely(!qp_cq_push(ctx, cq, cqe)) && qp->state != QP_S_ERR) {
 		qp_set_state(qp, QP_S_ERR);
 		qp_event(ctx, qp, QP_EVENT_FATAL, 0);
@@ -168,9 +171,9 @@ static void count_flushed(struct qp_ctx *ctx, struct qp *qp)
 }
 
 /*
- * A turn's flushes are bounded, whatever clients' rings say: others wait for the turn's end. A queue pair gets a portion
- * at once, as long as the turn has any left; the rest comes with the ends of this turn and the next ones (qp_flush_on),
- * a portion of each queue pair in its turn.
+ * A turn's flushes are bounded, whatever clients' rings say: others wait for the turn's end. A queue pair gets a
+ * portion at once, as long as the turn has any left; the rest comes with the ends of this turn and the next ones
+ * (qp_flush_on), a portion of each queue pair in its turn.
  */
 #define FLUSH_PORTION 256u  /* slots of each queue */
 #define FLUSH_TURN    4096u /* work requests at once, and as many again at the turn's end */

@@ -12,8 +12,8 @@
  *	take ctx->fx[0..n_fx), then qp_drained(ctx)
  * Whenever qp_ctx_full(ctx) between two calls: the last line first.
  *
- * Threads: a ctx belongs to one worker; so does a QP while the worker knows it. Functions marked "control thread" may run
- * elsewhere on objects that no worker knows yet (or any more).
+ * Threads: a ctx belongs to one worker; so does a QP while the worker knows it. Functions marked "control thread" may
+ * run elsewhere on objects that no worker knows yet (or any more).
  * Memory: all of it is the caller's. QPs, CQs and devices stay where they are while in use.
  * Lengths are bytes, times nanoseconds of one monotonic clock.
  */
@@ -131,13 +131,19 @@ struct qp_tune {
 	bool tell_drained;   /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
 };
 
-/* The worker that owns the QP; the control thread while no worker knows it. Before the change of state that it belongs to. */
+/*
+ * The worker that owns the QP; the control thread while no worker knows it. Before the change of state that it belongs
+ * to.
+ */
 void qp_set(struct qp *qp, const struct qp_tune *t);
 
 /* Send work is posted and there is no connection to take it. The worker that owns the QP. */
 bool qp_send_waits(struct qp *qp);
 
-/* The peer of a QP without connection cannot be had: the oldest send gets RETRY_EXC, the rest is flushed, the QP is in ERR. */
+/*
+ * The peer of a QP without connection cannot be had: the oldest send gets RETRY_EXC, the rest is flushed, the QP is in
+ * ERR.
+ */
 void qp_unreachable(struct qp_ctx *ctx, struct qp *qp);
 
 const char *qp_state_name(enum qp_state s);
@@ -203,8 +209,8 @@ static inline uint32_t qp_get_flushed(const struct qp *qp); /* work requests */
 static inline enum qp_type qp_get_type(const struct qp *qp);
 
 /*
- * ---- private: below this line, fields are for lib/qp and the carriers. Others embed the structs, and call functions. ----
- * Exceptions: the worker writes ctx->now, reads ctx->fx and n_fx, and counts in ctx->stats.
+ * ---- private: below this line, fields are for lib/qp and the carriers. Others embed the structs, and call functions.
+ * ---- Exceptions: the worker writes ctx->now, reads ctx->fx and n_fx, and counts in ctx->stats.
  */
 
 struct qp {

@@ -9,7 +9,10 @@
 #define WORD_MW       (UINT64_C(1) << 11) /* a window, bound or not */
 #define WORD_GEN_STEP (UINT64_C(1) << 12)
 
-/* The free indices are an array without order, whose n-th element lies in the n-th entry: any of them is drawn in one step. */
+/*
+ * The free indices are an array without order, whose n-th element lies in the n-th entry: any of them is drawn in one
+ * step.
+ */
 static void free_put(struct qp_dev *dev, uint32_t i) { dev->mr[dev->n_free++].free = i; }
 
 static uint32_t free_draw(struct qp_dev *dev)

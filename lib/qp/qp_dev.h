@@ -3,9 +3,9 @@
  * The STag table of one device: which registered memory a (protection domain, STag, tagged offset, length) names and
  * what may be done to it. Every access of a work request or of a peer goes through qp_mr_slices, nothing else.
  *
- * STag = index (24 bits) << 8 | key (8 bits). Index 0 is never given out (STag 0 is the privileged one). The index is drawn
- * at random from the free ones, and so is the key, which is another one at each use of an index: in a table of 2^17 entries
- * a guess names a given region once in 2^25.
+ * STag = index (24 bits) << 8 | key (8 bits). Index 0 is never given out (STag 0 is the privileged one). The index is
+ * drawn at random from the free ones, and so is the key, which is another one at each use of an index: in a table of
+ * 2^17 entries a guess names a given region once in 2^25.
  *
  * An entry is a memory region or a memory window. A window has no pieces: while it is bound it names a range of a
  * region, whose entry is looked at anew with each access and must be the one it was bound to (its word says so), so a
@@ -94,8 +94,8 @@ struct qp_mr_attr {
 };
 
 /*
- * A null region has npieces 0 and yet two of the caller's: where its bytes come from (zeros) and where they go to. Every
- * tagged offset is in it. It has no remote rights.
+ * A null region has npieces 0 and yet two of the caller's: where its bytes come from (zeros) and where they go to.
+ * Every tagged offset is in it. It has no remote rights.
  */
 #define QP_NULL_MR(domain, two) \
 	((struct qp_mr_attr){ .pd = (domain), .rights = QP_ACC_LOCAL_WRITE, .len = UINT64_MAX, .pieces = (two) })
@@ -104,8 +104,8 @@ struct qp_mr_attr {
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed);
 
 /*
- * Control thread. Mixes random bits of the caller's in: who has seen STags, however many, cannot compute the next. To be
- * called before each that is to be hard to guess.
+ * Control thread. Mixes random bits of the caller's in: who has seen STags, however many, cannot compute the next. To
+ * be called before each that is to be hard to guess.
  */
 void qp_dev_stir(struct qp_dev *dev, uint64_t random);
 

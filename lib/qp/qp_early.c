@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Placing a segment ahead of its turn (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what
- * InfiniBand keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and
- * what was written later wins. So only a segment of the message that is open may be placed early, and not the last one.
- * Which message a segment belongs to must be certain. A Send says it by its MSN. Of a Read Response the length is known: it
- * is over when all that was asked for is there. A Write says neither: it may end in the hole, and another one begin there
- * that happens to go on in the same place. So Writes wait.
+ * InfiniBand keeps: a later message never shows before an earlier one, a message's last bytes never before its others,
+ * and what was written later wins. So only a segment of the message that is open may be placed early, and not the last
+ * one. Which message a segment belongs to must be certain. A Send says it by its MSN. Of a Read Response the length is
+ * known: it is over when all that was asked for is there. A Write says neither: it may end in the hole, and another one
+ * begin there that happens to go on in the same place. So Writes wait.
  */
 #include "qp/qp_int.h"
 

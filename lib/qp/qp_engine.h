@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The message engine as a carrier sees it. A carrier (lib/rc, lib/dgram, a test's) takes segments from one place to
- * another; the engine makes them of work requests and of the peer's Reads, and turns received ones into placed bytes and
- * completions. The engine never calls a carrier. What a call leads to is its verdict.
+ * another; the engine makes them of work requests and of the peer's Reads, and turns received ones into placed bytes
+ * and completions. The engine never calls a carrier. What a call leads to is its verdict.
  *
  * struct qp_msgs is one ordered sequence of messages with one peer QP: its untagged queues, the Reads and Atomics under
  * way, its message numbers. It lies inside the carrier's own struct: one in a reliable connection. A carrier must bring
@@ -91,7 +91,8 @@ struct qp_resp {
 
 /*
  * What a sequence of messages needs while something is under way. The carrier's memory; it may be taken away and given
- * again while qp_msgs_resting(). wr, wr_mask (their number - 1, a power of two) are set by the carrier, then qp_work_init.
+ * again while qp_msgs_resting(). wr, wr_mask (their number - 1, a power of two) are set by the carrier, then
+ * qp_work_init.
  */
 struct qp_work {
 	struct qp_wr *wr;
@@ -225,7 +226,9 @@ static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32
 /* After qp_peek said OK with the same max. OK: the segment is made and counts as sent. */
 enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *s);
 
-/* A segment that moves no data, which any sequence may hold: a Write of no bytes, or a Read of none, which is answered. */
+/*
+ * A segment that moves no data, which any sequence may hold: a Write of no bytes, or a Read of none, which is answered.
+ */
 enum qp_empty { QP_EMPTY_WRITE, QP_EMPTY_READ };
 void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *s);
 
@@ -260,20 +263,20 @@ enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr
 void qp_push_malformed(struct qp_ctx *ctx, struct qp_msgs *m, enum ddp_verdict v, const struct ddp_hdr *h);
 
 /*
- * A segment ahead of its turn. Returns how many bytes after the place where its message stands its payload belongs; 0: it
- * may not be placed now (qp_early.c says why). A carrier that is not certain where the segment begins does not ask.
+ * A segment ahead of its turn. Returns how many bytes after the place where its message stands its payload belongs; 0:
+ * it may not be placed now (qp_early.c says why). A carrier that is not certain where the segment begins does not ask.
  */
 uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h);
 /*
- * Places it. False: the memory has gone meanwhile; its turn will tell. In its turn the segment goes to qp_push with its bytes
- * all the same, or without them when nothing but segments of the same message came between.
+ * Places it. False: the memory has gone meanwhile; its turn will tell. In its turn the segment goes to qp_push with its
+ * bytes all the same, or without them when nothing but segments of the same message came between.
  */
 bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 		    uint32_t n);
 
 /*
- * After NOT_READY: from here on the client rings when it posts (its own queue), or rings its worker (a shared one), until
- * qp_recv_over. The carrier keeps the srq, which is NULL for the QP's own queue.
+ * After NOT_READY: from here on the client rings when it posts (its own queue), or rings its worker (a shared one),
+ * until qp_recv_over. The carrier keeps the srq, which is NULL for the QP's own queue.
  */
 void qp_recv_waits(struct qp_ctx *ctx, struct qp *qp);
 void qp_recv_over(struct qp_ctx *ctx, struct qp *qp, struct qp_srq *srq);
@@ -330,7 +333,8 @@ void qp_terminated(struct qp_ctx *ctx, struct qp_msgs *m, const struct rdmap_ter
 
 enum qp_end {
 	QP_END_FLUSH, /* ERR, all work is flushed */
-	QP_END_KEEP, /* the QP stays as it is: what was not begun goes back to the queues; what is under way gets RETRY_EXC */
+	/* the QP stays as it is: what was not begun goes back to the queues; what is under way gets RETRY_EXC */
+	QP_END_KEEP,
 	QP_END_NEVER /* it never worked: the QP is as before qp_attach */
 };
 /* The sequence is over; the QP, if any, is let go. */

@@ -8,10 +8,10 @@
  * else's Write would tell that Write's length: a Write of nothing goes between them.
  *
  * Send with immediate: RFC 7306 has no such message. A Send and an Immediate Data message would take two receives,
- * where verbs promise one. So a Write of no bytes goes directly before the Send, with this STag, and a TO of the mark and the
- * immediate. Such a Write is allowed anywhere, has no effect, and nothing in it is checked (RFC 5040, section 5.2): a
- * peer that does not know the mark receives the Send, without its immediate. One that does gives it to the next Send
- * that is delivered.
+ * where verbs promise one. So a Write of no bytes goes directly before the Send, with this STag, and a TO of the mark
+ * and the immediate. Such a Write is allowed anywhere, has no effect, and nothing in it is checked (RFC 5040, section
+ * 5.2): a peer that does not know the mark receives the Send, without its immediate. One that does gives it to the next
+ * Send that is delivered.
  */
 #ifndef QP_IMM_H
 #define QP_IMM_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Placing: the one copy of a received byte. In a long burst large segments are streamed past the caches (rn_stream.h):
- * what they displace there is worth more than they are, stores that own no line do not wait for memory, and when a client
- * on another core has read the buffer before, they need not fetch its lines from there.
+ * what they displace there is worth more than they are, stores that own no line do not wait for memory, and when a
+ * client on another core has read the buffer before, they need not fetch its lines from there.
  *
- * A client may watch the last byte of a message and take it for the whole. So while streamed stores are out the end of a
- * message is held back until a fence has been set: qp_place_settle(). That is done when the turn's completions are
+ * A client may watch the last byte of a message and take it for the whole. So while streamed stores are out the end of
+ * a message is held back until a fence has been set: qp_place_settle(). That is done when the turn's completions are
  * published; by then the stores have drained, and the fence waits for nothing.
  */
 #include "qp/qp_int.h"

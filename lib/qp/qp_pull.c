@@ -42,7 +42,9 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 		case QP_TAKE_NONE: return QP_PULL_NONE;
 		}
 	}
-	/* RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth. */
+	/*
+	 * RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth.
+	 */
 	if ((k->send.w.flags & QP_WF_FENCE) && !goes_on && rdmap_readq_count(&m->readq) > 0)
 		return QP_PULL_NONE;
 	if (rn_likely(k->send.w.op < QP_WR_READ) || !qp_op_answered(k->send.w.op) || !rdmap_readq_full(&m->readq))
@@ -142,8 +144,8 @@ static bool is_op(const struct qp_send *s)
 }
 
 /*
- * The payload of the segment, at most *len bytes. Up to `room` bytes are copied behind the header; more inline data go to
- * the carrier's memory, else slices name them. Returns the number of slices, UINT32_MAX: the memory cannot be had.
+ * The payload of the segment, at most *len bytes. Up to `room` bytes are copied behind the header; more inline data go
+ * to the carrier's memory, else slices name them. Returns the number of slices, UINT32_MAX: the memory cannot be had.
  */
 static inline uint32_t sq_payload(struct qp_msgs *m, uint8_t *behind, uint32_t room, const struct qp_seg *seg,
 				  uint32_t *len)
@@ -176,7 +178,10 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 		return QP_PULL_OK;
 	}
 	bool tagged = is_tagged(s), ends = s->w.op != QP_WR_WRITE_IMM;
-	/* What is known here stays in registers: seg may be anywhere, so each store would make the compiler read it again. */
+	/*
+	 * What is known here stays in registers: seg may be anywhere, so each store would make the compiler read it
+	 * again.
+	 */
 	uint32_t hdr_len = tagged ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN, room = QP_SEG_HDR_MAX - hdr_len;
 	uint32_t len = rn_min_u32(s->total - s->sent, max - hdr_len);
 	uint8_t *hdr_at = seg->hdr;

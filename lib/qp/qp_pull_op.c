@@ -37,8 +37,8 @@ static uint8_t sinks_of(const struct qp_send *s)
 }
 
 /*
- * The next Request of a Read. Between two of them the peer's Reads have their turn, and the next one waits for its place
- * in the depth: two ends that read from each other would wait for each other otherwise.
+ * The next Request of a Read. Between two of them the peer's Reads have their turn, and the next one waits for its
+ * place in the depth: two ends that read from each other would wait for each other otherwise.
  */
 static void read_request(struct qp_msgs *m, struct qp_seg *seg)
 {
@@ -139,7 +139,9 @@ static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 
 bool qp_op_local(const struct qp_send *s) { return s->w.op == QP_WR_LOCAL_INV || s->w.op == QP_WR_BIND_MW; }
 
-/* Binds and invalidates here and now: what was posted before has been sent, or waits for its answer (see QP_WF_FENCE). */
+/*
+ * Binds and invalidates here and now: what was posted before has been sent, or waits for its answer (see QP_WF_FENCE).
+ */
 enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_send *s = &m->work->send;

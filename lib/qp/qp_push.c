@@ -104,8 +104,8 @@ static enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct
 }
 
 /*
- * The receive's own fault. Not told as a local error, whose Terminate names no message (RFC 5040, 4.8): the sender shall
- * know which of its Sends it was.
+ * The receive's own fault. Not told as a local error, whose Terminate names no message (RFC 5040, 4.8): the sender
+ * shall know which of its Sends it was.
  */
 static struct iw_err recv_err(void)
 {
@@ -124,7 +124,10 @@ static enum qp_push recv_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_
 	return QP_PUSH_FAILED;
 }
 
-/* The receive of the message that begins. OK also when there is none, and the message cannot wait: its check will say so. */
+/*
+ * The receive of the message that begins. OK also when there is none, and the message cannot wait: its check will say
+ * so.
+ */
 static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, bool waits)
 {
 	enum qp_take t = qp_rq_take(ctx, m->qp, &m->work->recv);

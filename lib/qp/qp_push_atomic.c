@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic Operations received: RFC 7306, 5. A Request is executed when it is delivered, once: the carrier gives each segment
- * once, and what is sent again is the Response that was made then. Read, change and write are one instruction of the CPU,
- * or a compare-and-swap repeated until it holds, so they are atomic against other workers and the application's own atomics.
+ * Atomic Operations received: RFC 7306, 5. A Request is executed when it is delivered, once: the carrier gives each
+ * segment once, and what is sent again is the Response that was made then. Read, change and write are one instruction
+ * of the CPU, or a compare-and-swap repeated until it holds, so they are atomic against other workers and the
+ * application's own atomics.
  */
 #include "qp/qp_int.h"
 

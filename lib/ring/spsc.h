@@ -35,8 +35,8 @@ enum spsc_verdict {
 /* The shared part. The slots follow it. */
 struct spsc_hdr {
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t prod; /* slots published since ever; written by the producer only */
-	uint32_t
-		asked; /* the consumer wants to be told of the next publication; what the bits mean is its owner's matter */
+	/* the consumer wants to be told of the next publication; what the bits mean is its owner's matter */
+	uint32_t asked;
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t cons; /* slots released since ever; written by the consumer only */
 };
 

@@ -139,8 +139,8 @@ struct rnic_ev {
 int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_kind kind, uint32_t dev);
 int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
 /*
- * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. `seen` runs under the
- * queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
+ * Takes a token (blocks unless the descriptor is O_NONBLOCK) and then an event. 0, or -1 and errno. `seen` runs under
+ * the queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
  */
 int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
 /* Removes the events that match, with their tokens; each is handed to `take` when given. */

@@ -286,8 +286,8 @@ struct tcpl_delivery {
 
 /* Private to tcpl_cubic.c. */
 struct tcpl_cubic_curve {
-	uint64_t
-		epoch; /* ns: start of this congestion avoidance, later by the time in which cwnd was not used; 0: none */
+	/* ns: start of this congestion avoidance, later by the time in which cwnd was not used; 0: none */
+	uint64_t epoch;
 	uint32_t w_max;          /* bytes: window at the last reduction */
 	uint32_t k;              /* ms from epoch until the cubic is back at origin */
 	uint32_t origin;         /* bytes */
@@ -508,7 +508,9 @@ void tcpl_ack_now(struct tcpl_conn *c);
  */
 bool tcpl_too_big(struct tcpl_conn *c, uint64_t now, uint32_t seq, uint32_t mss);
 
-/* Payload and options of the largest segment that the path takes, once it is known to take less than our MSS; else 0. */
+/*
+ * Payload and options of the largest segment that the path takes, once it is known to take less than our MSS; else 0.
+ */
 uint32_t tcpl_path_mss(const struct tcpl_conn *c);
 
 /* ---- out ---- */

@@ -113,8 +113,8 @@ static uint32_t reno_estimate(struct tcpl_conn *c, uint32_t bytes)
 }
 
 /*
- * RFC 9438, 5.8: time in which the owner left cwnd unused is no time of the cubic. This is only called for a cwnd in use,
- * and then at least once in a round trip.
+ * RFC 9438, 5.8: time in which the owner left cwnd unused is no time of the cubic. This is only called for a cwnd in
+ * use, and then at least once in a round trip.
  */
 static void skip_unused(struct tcpl_conn *c, uint64_t now)
 {

@@ -39,8 +39,8 @@ static void answer_unacceptable(struct tcpl_conn *c, uint64_t now, const struct 
 
 /*
  * RFC 9293, 3.10.7.4, first: some part must lie in the window. A bare ACK may stand exactly at the right edge (its
- * sender has used the whole window), or at what we had last acknowledged (data have overtaken it on the way); and data at
- * RCV.NXT with a closed window still bring their ACK along.
+ * sender has used the whole window), or at what we had last acknowledged (data have overtaken it on the way); and data
+ * at RCV.NXT with a closed window still bring their ACK along.
  */
 static bool in_window(const struct tcpl_conn *c, const struct tcpl_seg *s)
 {

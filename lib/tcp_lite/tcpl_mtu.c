@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A path that takes less than both ends' MSS. Routers say so by ICMP (RFC 1191, RFC 8201), which anyone can forge: it is
- * checked (RFC 5927). Where they say nothing the path is a black hole for full segments, found as RFC 4821 has it:
+ * A path that takes less than both ends' MSS. Routers say so by ICMP (RFC 1191, RFC 8201), which anyone can forge: it
+ * is checked (RFC 5927). Where they say nothing the path is a black hole for full segments, found as RFC 4821 has it:
  * repeated timeouts of a large segment, and a small one that passes. What is lost then is sent again in pieces.
  */
 #include "tcpl_int.h"

@@ -247,8 +247,8 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 			return false;
 	}
 	/*
-	 * The FIN goes in a segment of its own. Linux tells a socket's owner of a FIN before the data in the same segment, and
-	 * siw then calls a reject with private data a reset.
+	 * The FIN goes in a segment of its own. Linux tells a socket's owner of a FIN before the data in the same
+	 * segment, and siw then calls a reject with private data a reset.
 	 */
 	bool fin = (c->flags & (F_FIN_QUEUED | F_FIN_SENT)) == F_FIN_QUEUED && unsent == 0 && usable > 0;
 	if (len == 0 && !fin)

@@ -168,7 +168,9 @@ static void flight_insert(struct tcpl_conn *c, uint32_t idx)
 		rec[after].next = slot;
 }
 
-/* Whatever is believed lost is in flight again. Those sent once lie in the order of time, so they make the list first. */
+/*
+ * Whatever is believed lost is in flight again. Those sent once lie in the order of time, so they make the list first.
+ */
 static void unmark_lost(struct tcpl_conn *c)
 {
 	c->fl_first = c->fl_last = TCPL_NO_SLOT;

@@ -187,8 +187,8 @@ static void in_order(struct tcpl_conn *c, struct tcpl_slice *p, struct tcpl_ev *
 }
 
 /*
- * Learns where the peer's stream ends; whatever lies beyond is not part of it. The first FIN stands. One that contradicts
- * what is held is believed only where it is next in order; what is held goes with the connection then.
+ * Learns where the peer's stream ends; whatever lies beyond is not part of it. The first FIN stands. One that
+ * contradicts what is held is believed only where it is next in order; what is held goes with the connection then.
  */
 static void see_fin(struct tcpl_conn *c, const struct tcpl_seg *s)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client and the daemon's engine share: the queues' entries as they lie in shared memory, which are send and receive
- * work requests (WQEs) and completions (CQEs); the rights of memory; the states of a queue pair. librnic writes WQEs and
- * reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings of QP_SLOT_SIZE-byte (WQE) and QP_CQE_SIZE-byte
- * (CQE) slots.
+ * What a client and the daemon's engine share: the queues' entries as they lie in shared memory, which are send and
+ * receive work requests (WQEs) and completions (CQEs); the rights of memory; the states of a queue pair. librnic writes
+ * WQEs and reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings of QP_SLOT_SIZE-byte (WQE) and
+ * QP_CQE_SIZE-byte (CQE) slots.
  *
  * Trust: the client can change a WQE at any time. lib/qp copies each WQE once, checks the copy and uses only the copy.
  * Integers are in host order: both sides run on one machine.
@@ -66,8 +66,8 @@ struct qp_wqe {
 	uint8_t hop_limit;   /* of a datagram to a group: routers that it may pass and one more; 0 is 1 */
 	uint8_t rsv;
 	union {
-		uint64_t
-			raddr; /* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
+		/* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
+		uint64_t raddr;
 		struct {
 			uint32_t qpn,
 				qkey; /* of the receiver; with QP_QKEY_OWN the Q_Key is the sending queue pair's own */
@@ -208,8 +208,8 @@ enum qp_state {
 	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
 	QP_S_RTS = 3,   /* works while a connection is attached; error, close or ibv_modify_qp moves it on */
 	/*
-	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send work is
-	 * begun until ibv_modify_qp to RTS.
+	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send
+	 * work is begun until ibv_modify_qp to RTS.
 	 */
 	QP_S_SQD = 4,
 	QP_S_ERR = 6 /* all posted and later posted work is flushed; ibv_modify_qp to RESET moves it on */

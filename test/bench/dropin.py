@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What it costs a program that it is not linked with librnic, and whether other people's programs are as fast as our own: in
-one run, interleaved, over one daemon with two wired ports.
+What it costs a program that it is not linked with librnic, and whether other people's programs are as fast as our own:
+in one run, interleaved, over one daemon with two wired ports.
 
-	linked/preloaded	testpmd-rdma linked with librnic, and the same linked with libibverbs and librdmacm under rnicrun:
+	linked/preloaded	testpmd-rdma linked with librnic, and the same linked with libibverbs and librdmacm
+	under rnicrun:
 				writes of 64 B a second, latency; with valgrind also the instructions of a post
-	ib_write_bw		perftest's 64 KiB writes with -R to testpmd-rdma's; daemon on one CPU, clients on the other
-	spinning		ib_write_lat with -R, both ends spinning, with the daemon on two CPUs, to testpmd-rdma's write_lat there
+	ib_write_bw		perftest's 64 KiB writes with -R to testpmd-rdma's; daemon on one CPU, clients on the
+	other spinning		ib_write_lat with -R, both ends spinning, with the daemon on two CPUs, to testpmd-rdma's
+	write_lat there
 
-Prints medians, ratios and the bars. A measurement, not a test. Needs root and two CPUs; on a machine with other work use
-`chrt -f 10 test/bench/dropin.py`.
+Prints medians, ratios and the bars. A measurement, not a test. Needs root and two CPUs; on a machine with other work
+use `chrt -f 10 test/bench/dropin.py`.
 
 usage: dropin.py [--rounds N] [--seconds N] [--daemon-cpu N] [--client-cpu N]
 """

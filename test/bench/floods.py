@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 What hostile peers cost the others: two well-behaved clients move data over a wired pair while a tap of the same daemon,
-served by the same worker, is attacked. The worker has CPU 0, everybody else CPU 1: what an attacker's own work takes, it
-takes from the clients, and the control shows how much (the same frames on a link where nobody listens). Prints for each
-attack the part of the worker's time that it needs (cycles of its turns that found something to do, with the attack
+served by the same worker, is attacked. The worker has CPU 0, everybody else CPU 1: what an attacker's own work takes,
+it takes from the clients, and the control shows how much (the same frames on a link where nobody listens). Prints for
+each attack the part of the worker's time that it needs (cycles of its turns that found something to do, with the attack
 alone), the throughput that is left to the clients, the daemon's memory, and the counters that moved. A measurement, not
 a test. Needs root; on a machine with other work use `chrt -f 10 test/bench/floods.py`.
 

@@ -3,8 +3,8 @@
 """
 Bulk TCP through a bad wire: tcp_lite with the kernel, and the kernel with itself through the same wire with the same
 seed (test/tcp_lite/tap_host), in turns, both ways. Prints medians in MB/s and tcp_lite's share of the kernel's for each
-of the kernel's congestion controls, tcp_lite having the one of the same name. A measurement, not a test. Needs root; on a machine with
-other work use `chrt -f 10`.
+of the kernel's congestion controls, tcp_lite having the one of the same name. A measurement, not a test. Needs root; on
+a machine with other work use `chrt -f 10`.
 
 usage: tcp_loss.py TAP_HOST [ROUNDS [MEGABYTES [WORD-OF-WIRE]]]
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The conformance matrix: a column for each device. A column is {"about": the device's version, "rows": {row: [verdict,
-what it does instead]}}, or {"reason": why there is none}. Columns lie as JSON in the build; matrix.txt is a matrix that was
-kept.
+what it does instead]}}, or {"reason": why there is none}. Columns lie as JSON in the build; matrix.txt is a matrix that
+was kept.
 """
 import collections
 import json

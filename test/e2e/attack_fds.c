@@ -52,8 +52,8 @@ static void ask_with(struct raw *r, int *fds, unsigned n)
 }
 
 /*
- * Asks for a neighbour that does not exist. Until rnicd has given that up, what is sent next stays in the socket: so this
- * process has closed its descriptors of that before anybody else does, and is not the last to.
+ * Asks for a neighbour that does not exist. Until rnicd has given that up, what is sent next stays in the socket: so
+ * this process has closed its descriptors of that before anybody else does, and is not the last to.
  */
 static void keep_busy(struct raw *r)
 {
@@ -150,7 +150,10 @@ static void serve(void)
 	}
 }
 
-/* $MOUNT: an empty directory. As root mounts there, then becomes $UID. The line "cannot mount" tells why there is no attack. */
+/*
+ * $MOUNT: an empty directory. As root mounts there, then becomes $UID. The line "cannot mount" tells why there is no
+ * attack.
+ */
 int mode_fuse(void)
 {
 	const char *at = getenv("MOUNT");

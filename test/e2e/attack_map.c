@@ -37,8 +37,8 @@ int mode_groups(void)
 }
 
 /*
- * Imports at ever other places, so that as many mappings as can be are left behind: a large one keeps the places below it
- * while small ones are made above it. Then all at once, in $N clients; stays until stdin ends.
+ * Imports at ever other places, so that as many mappings as can be are left behind: a large one keeps the places below
+ * it while small ones are made above it. Then all at once, in $N clients; stays until stdin ends.
  */
 int mode_mappings(void)
 {

@@ -26,7 +26,8 @@ address = 10.79.0.1/24
 
 
 def no_timestamps():
-    """In the namespace of the test: else a forged segment is dropped for the timestamp that it lacks (RFC 7323, 3.2)."""
+    """In the namespace of the test: else a forged segment is dropped for the timestamp that it lacks (RFC 7323,
+    3.2)."""
     with open("/proc/sys/net/ipv4/tcp_timestamps", "w", encoding="ascii") as f:
         f.write("0")
 
@@ -77,7 +78,8 @@ TINY = len(NOTHING)  # octets of an FPDU of tiny_segments
 
 
 def tiny_segments(seq, ack, n):
-    """A Write of nothing again and again, an octet to a segment. The kernel at the other end hears of it only by the answers."""
+    """A Write of nothing again and again, an octet to a segment. The kernel at the other end hears of it only by the
+    answers."""
     return [{"seq": seq + i, "ack": ack, "flags": 16, "data": NOTHING[i % TINY:i % TINY + 1]} for i in range(n)]
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads, Writes and Sends of memory that its owner writes to all the time, on both sides, for so many seconds. Whatever the
- * bytes are that arrive, none of it may fail. Plain verbs and rdma_cm.
+ * Reads, Writes and Sends of memory that its owner writes to all the time, on both sides, for so many seconds. Whatever
+ * the bytes are that arrive, none of it may fail. Plain verbs and rdma_cm.
  *
  * usage: changing -s ADDRESS | changing ADDRESS SECONDS
  */

@@ -30,7 +30,10 @@ static int open_works(void)
 	return rc != 0;
 }
 
-/* Sends len bytes as one message with nfds descriptors; the daemon's reaction: -1 it hung up, 0 silence, else its status. */
+/*
+ * Sends len bytes as one message with nfds descriptors; the daemon's reaction: -1 it hung up, 0 silence, else its
+ * status.
+ */
 static int react(int sock, const void *data, size_t len, const int *fds, unsigned nfds)
 {
 	union {

@@ -379,7 +379,10 @@ int mode_holes(const struct where *w)
 	return bad + still_served(w);
 }
 
-/* Registers hugepages, gives them back to the system behind the daemon's back and takes them itself: the daemon's next access is a SIGBUS. */
+/*
+ * Registers hugepages, gives them back to the system behind the daemon's back and takes them itself: the daemon's next
+ * access is a SIGBUS.
+ */
 int mode_huge_holes(const struct where *w)
 {
 	uint64_t len = 2 * IPC_HUGE_PAGE, list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Under rnicrun --huge: big allocations are hugepages and behave as malloc()'s. Any other program is served the same way:
- * this one knows nothing of RDMA.
+ * Under rnicrun --huge: big allocations are hugepages and behave as malloc()'s. Any other program is served the same
+ * way: this one knows nothing of RDMA.
  *
  * usage: huge_cases, prints "not true ..." for what does not hold; huge_cases --without: when no hugepage is free
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compiled with mpicc by test_stock_apps.py: a ring, an all-to-all and a stencil, each with every byte checked. The first
- * rank prints "ok NAME" or "not ok NAME"; the exit status is the number that failed.
+ * Compiled with mpicc by test_stock_apps.py: a ring, an all-to-all and a stencil, each with every byte checked. The
+ * first rank prints "ok NAME" or "not ok NAME"; the exit status is the number that failed.
  */
 #include <mpi.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network namespaces with a tap or a veth pair in them, a daemon with one port, and waiting for what it says: for tests of ports."""
+"""Network namespaces with a tap or a veth pair in them, a daemon with one port, and waiting for what it says: for tests
+of ports."""
 import contextlib
 import os
 import subprocess

@@ -23,8 +23,8 @@ network = {}
 
 def own_network():
     """
-    Once: a network namespace whose kernel has both addresses too, as that of a machine with a NIC has them. Some programs
-    talk over ordinary sockets first, and libfabric looks for a device at each of the machine's addresses.
+    Once: a network namespace whose kernel has both addresses too, as that of a machine with a NIC has them. Some
+    programs talk over ordinary sockets first, and libfabric looks for a device at each of the machine's addresses.
     """
     if "error" in network:
         raise Skip(network["error"])
@@ -116,7 +116,8 @@ def cm_tools(ends):
 
 
 def udaddy(ends):
-    """The server does not say when it is there for datagrams' questions: a client that comes too soon is told, and asks again."""
+    """The server does not say when it is there for datagrams' questions: a client that comes too soon is told, and asks
+    again."""
     need("udaddy")
     s = ends[0].run(RNICRUN, "udaddy", "-b", A, "-C", "20")
     told = []
@@ -175,8 +176,8 @@ PERFTEST = (
 
 
 # Over iWARP perftest's sender waits for credits, which are written into its memory without a completion, and with -e it
-# sleeps on its completions: it may sleep for good with one message left, as -r for all messages is cut to -n. (Seen so: 499
-# of 500 had been sent, and both ends were in ibv_get_cq_event.) To an adapter it sends without credits.
+# sleeps on its completions: it may sleep for good with one message left, as -r for all messages is cut to -n. (Seen so:
+# 499 of 500 had been sent, and both ends were in ibv_get_cq_event.) To an adapter it sends without credits.
 ADAPTERS_ONLY = (("ib_send_bw", "-n 500 -e"),)
 
 
@@ -210,8 +211,8 @@ def pingpongs(ends, devices=APART):
 
 def qperf(lists):
     """
-    Of (ends, tests). Each test lasts a second: the lists run side by side. Those called ver_ verify each value. Without -cm1
-    it tells its peer no GID, and so finds it on the same daemon only.
+    Of (ends, tests). Each test lasts a second: the lists run side by side. Those called ver_ verify each value. Without
+    -cm1 it tells its peer no GID, and so finds it on the same daemon only.
     """
     def job(port, ends, tests):
         argv = ["qperf", "-lp", str(port)]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of rnicd without librnic: speaks lib/ipc itself, so that it can also speak it wrongly. Single-threaded but for
- * what hostile modes do to its memory. What must not fail ends the program with a sentence (raw_must).
+ * A client of rnicd without librnic: speaks lib/ipc itself, so that it can also speak it wrongly. Single-threaded but
+ * for what hostile modes do to its memory. What must not fail ends the program with a sentence (raw_must).
  */
 #ifndef RAW_CLIENT_H
 #define RAW_CLIENT_H

@@ -2,8 +2,9 @@
 """
 What the end-to-end tests share: a daemon started from a configuration text, client processes, and TAP output.
 
-A test file is a list of functions marked @case; `main()` runs them in order and prints one TAP line each. A case fails by
-raising (assert included) and skips by raising Skip with the reason; Foreign has it run again. Every process started here is ended here, by its id.
+A test file is a list of functions marked @case; `main()` runs them in order and prints one TAP line each. A case fails
+by raising (assert included) and skips by raising Skip with the reason; Foreign has it run again. Every process started
+here is ended here, by its id.
 """
 import errno
 import json
@@ -32,7 +33,8 @@ class Skip(Exception):
 
 
 class Foreign(Exception):
-    """A race of a foreign program's own decided; the text names the race and its evidence. The case is run again, twice at most."""
+    """A race of a foreign program's own decided; the text names the race and its evidence. The case is run again, twice
+    at most."""
 
 
 def example(name):
@@ -50,7 +52,8 @@ def need(program):
 
 
 def until(true, what="", patience=PATIENCE):
-    """Waits until true() is, and returns what it gave. `what` says what never came: a text, or a function that makes one."""
+    """Waits until true() is, and returns what it gave. `what` says what never came: a text, or a function that makes
+    one."""
     end = time.monotonic() + patience
     while not (is_so := true()):
         assert time.monotonic() < end, (what() if callable(what) else what) or "what was waited for has not come"

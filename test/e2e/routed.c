@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* routed ADDRESS [SOURCE]: prints the device that rdma_resolve_addr() takes to the address, from a source or from none. */
+/*
+ * routed ADDRESS [SOURCE]: prints the device that rdma_resolve_addr() takes to the address, from a source or from none.
+ */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>

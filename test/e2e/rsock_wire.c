@@ -176,7 +176,10 @@ bool the_wire_from_a_client(void)
 	char b[8];
 
 	CHECK(raw_server(&r, 9101, 10));
-	/* First the other half of its ring into entry 1, and that message 384 may come; then the data, as far as it fits. */
+	/*
+	 * First the other half of its ring into entry 1, and that message 384 may come; then the data, as far as it
+	 * fits.
+	 */
 	CHECK(HEARD(&r, 0, 0x80, 0x01, 0x00, 0x80));
 	memcpy(&second, srv.buf + SGL + 16, 16);
 	CHECK(le64toh(second.addr) == r.buf.addr + 131072 && le32toh(second.key) == r.buf.key &&

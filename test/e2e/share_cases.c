@@ -327,7 +327,9 @@ static bool registers_its_own(struct agent *g, uint64_t v[6])
 	return ASK_V(g, v, .op = AGENT_OWN) == 0;
 }
 
-/* What an importer registers is the PD's: the QPs of the exporter and of another importer use it, and they import it. */
+/*
+ * What an importer registers is the PD's: the QPs of the exporter and of another importer use it, and they import it.
+ */
 static bool regions_of_an_importer_serve_all(void)
 {
 	struct agent g, other;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What tests of the distribution's programs without rdma_cm share: these tell each other GID and QP number over a socket of the host.
-One daemon for all cases of a file and a personality, in a network namespace of our own: the programs' ports are fixed.
+What tests of the distribution's programs without rdma_cm share: these tell each other GID and QP number over a socket
+of the host. One daemon for all cases of a file and a personality, in a network namespace of our own: the programs'
+ports are fixed.
 """
 import re
 

@@ -18,8 +18,8 @@
  *   error CONN			moves its QP to ERROR
  *   sum NAME			the bytes of a region, summed
  *   quit
- * lines printed besides: "cm CONN EVENT STATUS PRIVATE-HEX", "wc CONN OPCODE STATUS BYTES VENDOR INVALIDATED FIRST-BYTES-HEX",
- * "async TYPE", "done COMMAND", "failed COMMAND: REASON"
+ * lines printed besides: "cm CONN EVENT STATUS PRIVATE-HEX", "wc CONN OPCODE STATUS BYTES VENDOR INVALIDATED
+ * FIRST-BYTES-HEX", "async TYPE", "done COMMAND", "failed COMMAND: REASON"
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A client of another user attacks (attack.c), beside clients that move verified data and ask for things, over a daemon with
-two workers. Nothing is judged by time: others are served while the attack is still under way.
+A client of another user attacks (attack.c), beside clients that move verified data and ask for things, over a daemon
+with two workers. Nothing is judged by time: others are served while the attack is still under way.
 """
 import contextlib
 import os

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/ci.md: the script and the lines that start rnicrun are run as they stand there, in a folder that looks like the job's."""
+"""doc/ci.md: the script and the lines that start rnicrun are run as they stand there, in a folder that looks like the
+job's."""
 import os
 import re
 import subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How rdma_cm behaves: cm_cases.c has the cases and both ends; here the daemon, the counting, and what is left after."""
+"""How rdma_cm behaves: cm_cases.c has the cases and both ends; here the daemon, the counting, and what is left
+after."""
 import sys
 
 from rig import cases_of, main, pair_conf

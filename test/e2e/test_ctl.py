@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicctl: what a person and a program read of a running daemon; its table of counters against what the daemon tells."""
+"""rnicctl: what a person and a program read of a running daemon; its table of counters against what the daemon
+tells."""
 import json
 import os
 import re
@@ -105,7 +106,8 @@ def counters_that_are_zero_are_left_out_unless_asked_for():
 PARSE = """
 import json, sys
 from prometheus_client.parser import text_string_to_metric_families as families
-json.dump([(f.type, f.documentation, [(s.name, s.labels, s.value) for s in f.samples]) for f in families(sys.stdin.read())], sys.stdout)
+json.dump([(f.type, f.documentation, [(s.name, s.labels, s.value) for s in f.samples]) for f in
+families(sys.stdin.read())], sys.stdout)
 """
 
 

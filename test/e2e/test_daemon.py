@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon as its host sees it: signals, what a reload changes, where its socket is, and what it says when it cannot start."""
+"""The daemon as its host sees it: signals, what a reload changes, where its socket is, and what it says when it cannot
+start."""
 import os
 import pty
 import shutil
@@ -40,7 +41,8 @@ def exchange(d):
 
 @case
 def a_reload_is_no_end():
-    """Level, rate, impairment and capture change under traffic; what cannot change is named; mistakes change nothing."""
+    """Level, rate, impairment and capture change under traffic; what cannot change is named; mistakes change
+    nothing."""
     with Daemon(pair_conf(a="rate = 1G\nseed = 5\n", b="seed = 5\n")) as d:
         exchange(d)
         reload(d, "reload: nothing to change")
@@ -141,7 +143,8 @@ def the_daemon_does_not_overlook_where_its_socket_shall_be():
 
 @case
 def a_killed_daemon_leaves_nobody_waiting_or_without_a_word():
-    """SIGKILL, and a daemon that ends in order: DEVICE_FATAL, blocking calls of rdma_cm return with ENODEV, one line."""
+    """SIGKILL, and a daemon that ends in order: DEVICE_FATAL, blocking calls of rdma_cm return with ENODEV, one
+    line."""
     for sig in (signal.SIGKILL, signal.SIGTERM):
         d = Daemon(pair_conf())
         try:
@@ -207,7 +210,8 @@ def a_run_directory_that_cannot_be_does_not_hide():
 
 @case
 def telemetry_that_did_not_start_is_not_announced():
-    """No run directory: with hugepages DPDK goes on without telemetry, with ordinary pages it does not start and says why."""
+    """No run directory: with hugepages DPDK goes on without telemetry, with ordinary pages it does not start and says
+    why."""
     with tempfile.TemporaryDirectory() as tmp:
         file, path = os.path.join(tmp, "file"), os.path.join(tmp, "rnicd.conf")
         with open(file, "w", encoding="ascii"):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a newcomer does first. scripts/demo.sh does what it shows and leaves nothing behind, also when it is interrupted; the
-README's four lines bring a program of the distribution to run.
+What a newcomer does first. scripts/demo.sh does what it shows and leaves nothing behind, also when it is interrupted;
+the README's four lines bring a program of the distribution to run.
 """
 import glob
 import os
@@ -72,9 +72,9 @@ def interrupted_demo_leaves_nothing():
         gone(p, before)
 
 
-# Two terminals, on a /run of their own: the daemon is where programs look for it, once it has started. perftest's client
-# may come too soon, as only a terminal is told in time that the server waits, and cannot measure the clock of every CPU:
-# then a person tries again.
+# Two terminals, on a /run of their own: the daemon is where programs look for it, once it has started. perftest's
+# client may come too soon, as only a terminal is told in time that the server waits, and cannot measure the clock of
+# every CPU: then a person tries again.
 TERMINALS = """
 mount -t tmpfs none /run && mkdir /run/lock || exit 77
 cd "$0"

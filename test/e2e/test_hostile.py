@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Clients that mean no good (hostile.c), one mode after the other, while a verified soak runs between two other clients over
-the same two ports: the daemon lives, the soak's data stays good, counters tell, and what they held comes back.
+Clients that mean no good (hostile.c), one mode after the other, while a verified soak runs between two other clients
+over the same two ports: the daemon lives, the soak's data stays good, counters tell, and what they held comes back.
 """
 import os
 import re

@@ -140,7 +140,8 @@ def verified_soak_over_a_bad_wire():
 
 @case
 def verified_soak_with_bbr_over_a_bad_wire():
-    """Long enough a wire that windows of segments lie behind a hole: they are held, and of an open Send or Read placed."""
+    """Long enough a wire that windows of segments lie behind a hole: they are held, and of an open Send or Read
+    placed."""
     bad = "loss = 1%\nreorder = 1%\nduplicate = 1%\ncorrupt = 0.2%\ndelay = 500us\nseed = 7\ncongestion = bbr"
     with Daemon(pair_conf(both=bad)) as d:
         soak(d, "--iters", "500")
@@ -188,8 +189,8 @@ def wire_decodes_outside():
 
 def capture_run(both, mtu, args):
     need("tshark")
-    # The capture keeps 1,024 frames for its writer; more, while that waits for a CPU, leave holes, and are counted. The line
-    # rate gives the writer time: where one is too fast for this machine, the next gives four times as much.
+    # The capture keeps 1,024 frames for its writer; more, while that waits for a CPU, leave holes, and are counted. The
+    # line rate gives the writer time: where one is too fast for this machine, the next gives four times as much.
     for rate in ("100M", "25M", "6M"):
         d = Daemon(pair_conf(mtu=mtu, both=f"{both}\nrate = {rate}", a="capture = {dir}/a.pcapng"))
         try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ports against the host's own kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments, captures,
-strangers who talk no MPA, a flood of SYNs. Everything happens in network namespaces made here.
+Ports against the host's own kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments,
+captures, strangers who talk no MPA, a flood of SYNs. Everything happens in network namespaces made here.
 """
 import contextlib
 import errno
@@ -259,8 +259,8 @@ def the_dead_peer_of_an_idle_connection_is_noticed():
 
 def over_a_narrow_path(tells):
     """
-    Two daemons and the kernel as router between them, whose link to one takes 1,300 bytes; it says so, or not. The other
-    end's segments of 1,500 bytes must come through all the same, in time.
+    Two daemons and the kernel as router between them, whose link to one takes 1,300 bytes; it says so, or not. The
+    other end's segments of 1,500 bytes must come through all the same, in time.
     """
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-rdma-core's own tests (Debian's python3-pyverbs has them), over one device in either personality. What the device does not
-have they skip by themselves.
+rdma-core's own tests (Debian's python3-pyverbs has them), over one device in either personality. What the device does
+not have they skip by themselves.
 """
 import glob
 import gzip

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Set-ups beside the plain pair: several workers, VLANs, addresses nobody has, what a killed daemon leaves; the examples."""
+"""Set-ups beside the plain pair: several workers, VLANs, addresses nobody has, what a killed daemon leaves; the
+examples."""
 import os
 import re
 import signal

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How rnicd starts and ends: configurations, hugepages or none, two on one socket, signals, what it leaves; line rate."""
+"""How rnicd starts and ends: configurations, hugepages or none, two on one socket, signals, what it leaves; line
+rate."""
 import glob
 import json
 import os
@@ -133,7 +134,8 @@ HUGE = "/sys/kernel/mm/hugepages"
 
 
 def with_hugepages(conf, seem="true"):
-    """The command that starts rnicd where the system seems to have the hugepages that shell command seem makes: none."""
+    """The command that starts rnicd where the system seems to have the hugepages that shell command seem makes:
+    none."""
     if os.geteuid() != 0:
         raise Skip("needs root for a mount namespace")
     if not os.path.isdir(HUGE):
@@ -171,7 +173,8 @@ def no_hugepages():
 
 @case
 def hugepages_that_others_took_first():
-    """Free when rnicd looked, gone when it asks for them: auto begins anew with ordinary pages; yes says so and ends."""
+    """Free when rnicd looked, gone when it asks for them: auto begins anew with ordinary pages; yes says so and
+    ends."""
     size = HUGE + "/hugepages-1048576kB"  # of these the system has none, whatever else it has
     if not os.path.isdir(HUGE):
         raise Skip("no hugepages here")
@@ -233,7 +236,8 @@ def service_manager_is_told():
 
 @case
 def shaped_port_keeps_its_rate():
-    """By counters: what leaves a port of 200 Mb/s, wire overhead included, from before the first frame on, is never more."""
+    """By counters: what leaves a port of 200 Mb/s, wire overhead included, from before the first frame on, is never
+    more."""
     rate = 200e6
     with Daemon(pair_conf(both="rate = 200M")) as d:
         s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")

@@ -71,9 +71,9 @@ def a_tcp_program_through_librspreload():
         data = random_file(d.dir + "/from", 4000000)
         pre = ["env", "-u", "X", "sh", "-c", f'LD_PRELOAD="$LD_PRELOAD {preload[0]}" exec "$@"', "sh"]
         need("iperf3")
-        # The client ends the run when all the bytes that -n names are there; as the receiver (-R) it waits for the file's
-        # last byte. A client that sends would end the run when it has sent, wherever the receiver is. The buffers (-w)
-        # have room for the whole file: iperf3 loses what a send left over.
+        # The client ends the run when all the bytes that -n names are there; as the receiver (-R) it waits for the
+        # file's last byte. A client that sends would end the run when it has sent, wherever the receiver is. The
+        # buffers (-w) have room for the whole file: iperf3 loses what a send left over.
         out, _ = meet((d, d), [*pre, "iperf3", "-s", "-1", "-B", A, "-F", d.dir + "/from"],
                       [*pre, "iperf3", "-c", A, "-R", "-n", str(len(data)), "-w", "8M", "-F", d.dir + "/to"], on_device(5201))
         assert "iperf Done" in out, out

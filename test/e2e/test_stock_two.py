@@ -35,7 +35,8 @@ def two(link, personality):
         for dev in ends:
             wire.run("ip", "link", "set", dev, "up")
         a, b = (Daemon(conf(f"af_packet:{dev}", addr, personality)) for dev, addr in zip(ends, (A, B)))
-    # The daemons look at their lines in turns of their own; a program that comes before has too little patience for that.
+    # The daemons look at their lines in turns of their own; a program that comes before has too little patience for
+    # that.
     for d in (a, b):
         until(lambda at=d: at.telemetry("/rnic/ports,a")["link"] == "up", f"the {link} line does not come up")
     world[link, personality] = (a, b)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The distribution's programs that use datagram queue pairs: over one port, two wired ones, two workers and a line that loses.
-What they send is taken from a capture and checked by a decoder of its own.
+The distribution's programs that use datagram queue pairs: over one port, two wired ones, two workers and a line that
+loses. What they send is taken from a capture and checked by a decoder of its own.
 """
 import os
 import re
@@ -101,7 +101,8 @@ def the_bytes_on_the_wire():
 def perftest_of_datagrams():
     perftest("ib_send_lat", "-c", "UD", "-n", "200", on=TWO)
     perftest("ib_send_lat", "-c", "UD", "-n", "200", "-I", "60", "-e", personality="roce")
-    # A bandwidth test counts what arrives and ends for want of the rest: with few outstanding and receives for all none is lost.
+    # A bandwidth test counts what arrives and ends for want of the rest: with few outstanding and receives for all none
+    # is lost.
     for args, on, personality in ((["-s", "1024"], TWO, "roce"), (["-s", "64", "-q", "4"], ONE, "roce"), (["-b"], TWO, "roce")):
         perftest("ib_send_bw", "-c", "UD", "-n", "400", "-t", "16", "-r", "512", *args, on=on, personality=personality)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What verbs promise, seen by a program: verbs_cases.c has the cases and both ends. Once on a quick wire, once on a slow one."""
+"""What verbs promise, seen by a program: verbs_cases.c has the cases and both ends. Once on a quick wire, once on a
+slow one."""
 import sys
 
 from rig import cases_of, main, pair_conf

@@ -63,8 +63,8 @@ class World:
 
     def put(self, frames):
         """
-        As fast as the daemon takes them. The tap's queue holds 500, and what the kernel answers to the daemon's own answers
-        lies in it too: two batches leave it room.
+        As fast as the daemon takes them. The tap's queue holds 500, and what the kernel answers to the daemon's own
+        answers lies in it too: two batches leave it room.
         """
         at = self.counters()["rx_packets"]
         for i in range(0, len(frames), BATCH):
@@ -106,7 +106,8 @@ def still_served(w):
 
 
 def two_waves(wave, told):
-    """wave(w): an attack from beginning to end, while others move their data; told: {sum of counters: at least, of one}."""
+    """wave(w): an attack from beginning to end, while others move their data; told: {sum of counters: at least, of
+    one}."""
     w = the_world()
     size, before = [], w.counters()
     for _ in range(2):

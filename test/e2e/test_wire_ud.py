@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Datagrams from and to a peer of our own making, which is a UDP socket of the kernel on the other side of a tap: good ones, wrong
-ones, and the questions of the connection manager. The daemon's side are Debian's ibv_ud_pingpong and udaddy.
+Datagrams from and to a peer of our own making, which is a UDP socket of the kernel on the other side of a tap: good
+ones, wrong ones, and the questions of the connection manager. The daemon's side are Debian's ibv_ud_pingpong and
+udaddy.
 """
 import socket
 import struct

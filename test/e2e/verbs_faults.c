@@ -86,7 +86,10 @@ bool local_faults_are_told_at_home(void)
 	return ibv_dereg_mr(theirs) == 0 && ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(other) == 0;
 }
 
-/* Three messages; the second one's receive is bad. Its sender is told which one it was, and of the third nothing happened. */
+/*
+ * Three messages; the second one's receive is bad. Its sender is told which one it was, and of the third nothing
+ * happened.
+ */
 bool receives_that_cannot_take_their_message(void)
 {
 	const struct {

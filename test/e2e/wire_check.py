@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-An iWARP checker that shares nothing with lib/iwarp: reads a pcap or pcapng file, puts each TCP stream together, and checks
-MPA negotiation, framing, markers (RFC 5044, 4.3), CRC32C, pad and the DDP/RDMAP headers of every FPDU.
+An iWARP checker that shares nothing with lib/iwarp: reads a pcap or pcapng file, puts each TCP stream together, and
+checks MPA negotiation, framing, markers (RFC 5044, 4.3), CRC32C, pad and the DDP/RDMAP headers of every FPDU.
 
-As a program: wire_check.py FILE prints one line per connection. As a module: check(path) returns a list of Connection, or
-raises WireError that says where the bytes go wrong.
+As a program: wire_check.py FILE prints one line per connection. As a module: check(path) returns a list of Connection,
+or raises WireError that says where the bytes go wrong.
 """
 import struct
 import sys
@@ -127,7 +127,8 @@ def mpa_frame(data, key):
 
 
 def unmark(data, start, need):
-    """Takes `need` bytes of FPDU out of marked stream `data` from `start`; returns them, the raw bytes and the markers."""
+    """Takes `need` bytes of FPDU out of marked stream `data` from `start`; returns them, the raw bytes and the
+    markers."""
     out, marks, pos = bytearray(), [], start
     while len(out) < need:
         if pos % 512 == 0:

@@ -3,8 +3,8 @@
 A checker of datagrams between queue pairs that shares nothing with lib/udp, lib/pkt and lib/iwarp: reads a capture and
 checks the IPv4 and UDP headers and their sums, the datagram's header, its CRC32C and its DDP segment (RFC 5041, 4.2).
 
-As a program: wire_ud.py FILE [PORT] prints a line for each flow. As a module: datagrams(path) is a list of Datagram, or raises
-WireError that says where the bytes go wrong.
+As a program: wire_ud.py FILE [PORT] prints a line for each flow. As a module: datagrams(path) is a list of Datagram, or
+raises WireError that says where the bytes go wrong.
 """
 import socket
 import struct

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration file with anything in it. What is read without a mistake keeps to the limits of the tables it fills. */
+/*
+ * The configuration file with anything in it. What is read without a mistake keeps to the limits of the tables it
+ * fills.
+ */
 #include <stdlib.h>
 
 #include "control/conf.h"

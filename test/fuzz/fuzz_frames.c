@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The whole receive path with a connection that has had a good handshake: Ethernet frames whose headers, TCP options and
- * payload the input chooses go through pkt_parse, checksum, TCP, MPA, DDP and RDMAP, as in a worker. Each record: a word
- * of HOW bits, TCP flags, window, lengths, then what the bits ask for. Fragments must be refused, nothing may be written
- * outside the regions that the peer may write to, and everything that went in must come back.
+ * The whole receive path with a connection that has had a good handshake: Ethernet frames whose headers, TCP options
+ * and payload the input chooses go through pkt_parse, checksum, TCP, MPA, DDP and RDMAP, as in a worker. Each record: a
+ * word of HOW bits, TCP flags, window, lengths, then what the bits ask for. Fragments must be refused, nothing may be
+ * written outside the regions that the peer may write to, and everything that went in must come back.
  */
 #include <stdlib.h>
 #include <string.h>

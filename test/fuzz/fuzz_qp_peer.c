@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connected device and a peer that says anything. First octet: bit 0 packets in several slices, bit 1 a bad link, bit 3
- * messages wait for receives, bit 4 not for good. Then records: two octets little endian, low 12 bits a length, bit 15 plain octets instead of an FPDU with
- * its CRC, bit 14 the device posts a Read, with bit 12 an Atomic instead, bit 13 the client posts a receive; then the
- * octets. Nothing may be written outside the two regions that the peer may write to, and everything that went in must
- * come back.
+ * A connected device and a peer that says anything. First octet: bit 0 packets in several slices, bit 1 a bad link, bit
+ * 3 messages wait for receives, bit 4 not for good. Then records: two octets little endian, low 12 bits a length, bit
+ * 15 plain octets instead of an FPDU with its CRC, bit 14 the device posts a Read, with bit 12 an Atomic instead, bit
+ * 13 the client posts a receive; then the octets. Nothing may be written outside the two regions that the peer may
+ * write to, and everything that went in must come back.
  */
 #include <stdlib.h>
 #include <string.h>

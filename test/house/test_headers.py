@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each header compiles alone: it includes what it needs. The compiler and its options are those of the build, for one of
-the source files of the same folder. usage: test_headers.py SOURCE_ROOT BUILD_ROOT"""
+"""Each header compiles alone: it includes what it needs. The compiler and its options are those of the build, for one
+of the source files of the same folder. usage: test_headers.py SOURCE_ROOT BUILD_ROOT"""
 
 import json
 import os

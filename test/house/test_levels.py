@@ -55,8 +55,8 @@ def carrier_problems(path, text):
     return ['%s: %s belongs to another room' % (path, m.group(0)) for m in names.finditer(COMMENT.sub('', text))]
 
 
-# What stands below the line "private" of qp.h is for lib/qp and the carriers: rnicd calls functions. A QP that is in none of
-# the engine's lists may be put into one of its owner's by `link`.
+# What stands below the line "private" of qp.h is for lib/qp and the carriers: rnicd calls functions. A QP that is in
+# none of the engine's lists may be put into one of its owner's by `link`.
 QP_HEADER = 'lib/qp/qp.h'
 QP_OPEN = {'link'}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A batch: one daemon, one configuration, one capture, and a list of scenarios (peer.h) between rnicd and siw. Each scenario
-is a test case of its own: both sides must be content. One more case judges the capture.
+A batch: one daemon, one configuration, one capture, and a list of scenarios (peer.h) between rnicd and siw. Each
+scenario is a test case of its own: both sides must be content. One more case judges the capture.
 """
 import os
 import shutil
@@ -106,8 +106,8 @@ def whole(run):
 
 class Batch:
     """
-    out: rnicd's client is the initiator. siw: knobs of siw; port: lines of rnicd's [port]; host, guest: options of peer.
-    wire(conns) looks at the connections of the capture. excused: what siw is known to fail,
+    out: rnicd's client is the initiator. siw: knobs of siw; port: lines of rnicd's [port]; host, guest: options of
+    peer. wire(conns) looks at the connections of the capture. excused: what siw is known to fail,
     {(scenario, side): words}. counters: what the daemon must have counted. netem: the guest's network, as tc says it.
     """
 

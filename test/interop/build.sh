@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds what a Linux siw guest boots from, out of Debian's packages: DIR/vmlinux and DIR/base.cpio. Prints DIR.
-# Kernel packages are downloaded and unpacked, never installed. siw's compile-time knobs become module parameters with the
-# same defaults. Nothing is done when the cache has it already. Exit status 77: cannot be had here (one line says why).
-# Usage: build.sh   The cache is $RNIC_SIW_CACHE, default ${XDG_CACHE_HOME:-~/.cache}/rnic-siw.
+# Kernel packages are downloaded and unpacked, never installed. siw's compile-time knobs become module parameters with
+# the same defaults. Nothing is done when the cache has it already. Exit status 77: cannot be had here (one line says
+# why). Usage: build.sh   The cache is $RNIC_SIW_CACHE, default ${XDG_CACHE_HOME:-~/.cache}/rnic-siw.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${RNIC_SIW_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rnic-siw}

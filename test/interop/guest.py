@@ -136,7 +136,8 @@ class GuestProcess:
 
 
 def built(*names):
-    """Programs of the build for the guest's /usr/bin, by their paths in the build; -verbs and -siw are cut off their names."""
+    """Programs of the build for the guest's /usr/bin, by their paths in the build; -verbs and -siw are cut off their
+    names."""
     return {os.path.basename(n).removesuffix("-verbs").removesuffix("-siw"): os.path.join(BUILD, n) for n in names}
 
 
@@ -204,15 +205,17 @@ class Guest:
 
     def refuse(self, heard):
         """
-        heard=False: in the guest's network nobody hears that nobody listens, as behind a firewall (the RST in answer to a
-        SYN, which alone has no sequence number, is dropped both ways). Whoever connects too early asks again in a second.
+        heard=False: in the guest's network nobody hears that nobody listens, as behind a firewall (the RST in answer to
+        a SYN, which alone has no sequence number, is dropped both ways). Whoever connects too early asks again in a
+        second.
         """
         tc, rst = "/usr/bin/tc", "match ip protocol 6 0xff match u8 4 4 at 33 match u32 0 0xffffffff at 24"
         self.sh(f"{tc} qdisc del dev eth0 clsact; true" if heard else f"{tc} qdisc add dev eth0 clsact" + "".join(
             f" && {tc} filter add dev eth0 {way} protocol ip u32 {rst} action drop" for way in ("ingress", "egress")))
 
     def autopsy(self):
-        """After a failure: raises when siw has brought the guest's kernel down, so that nothing waits for it in vain."""
+        """After a failure: raises when siw has brought the guest's kernel down, so that nothing waits for it in
+        vain."""
         bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")
         assert not bug, f"the guest's kernel has died: {bug}"
 

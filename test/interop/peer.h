@@ -4,8 +4,8 @@
  * One copy is linked with the stock libraries (for a Linux siw peer), one with librnic.
  *
  * The client's private data names the scenario, so one server serves them all. Unless a scenario says otherwise the
- * client's first message is GO (RFC 5044, 7.1.2: the initiator sends first), the actor then acts and says DONE, and the other
- * side verifies and answers with its verdict. The actor is the client, or with the prefix "r." the server.
+ * client's first message is GO (RFC 5044, 7.1.2: the initiator sends first), the actor then acts and says DONE, and the
+ * other side verifies and answers with its verdict. The actor is the client, or with the prefix "r." the server.
  */
 #ifndef PEER_H
 #define PEER_H

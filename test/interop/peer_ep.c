@@ -237,7 +237,9 @@ bool peer_wc(struct peer_conn *c, struct ibv_wc *wc, int ms)
 	return true;
 }
 
-/* So many completions of send requests and of receives, all good; others that come meanwhile count for the next wait. */
+/*
+ * So many completions of send requests and of receives, all good; others that come meanwhile count for the next wait.
+ */
 bool peer_wait(struct peer_conn *c, uint32_t sends, uint32_t recvs)
 {
 	struct ibv_wc wc;

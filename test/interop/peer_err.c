@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * What the client does wrong, with the prefix r. the server. Before that both sides are known to be established: the client
- * has said GO and has heard READY. siw's kernel does not survive an error that reaches it earlier (rc_quirk.h).
+ * What the client does wrong, with the prefix r. the server. Before that both sides are known to be established: the
+ * client has said GO and has heard READY. siw's kernel does not survive an error that reaches it earlier (rc_quirk.h).
  */
 enum err {
 	ERR_WRITE_STAG,
@@ -134,7 +134,10 @@ static bool until_end(struct peer_conn *c, bool offender)
 	struct ibv_wc wc;
 
 	while (peer_next(c, &wc)) {
-		/* siw says nothing of an STag that cannot be invalidated until its QP is closed: its program must do that */
+		/*
+		 * siw says nothing of an STag that cannot be invalidated until its QP is closed: its program must do
+		 * that
+		 */
 		if (!offender && k == ERR_SENDINV_STAG && (wc.opcode & IBV_WC_RECV) != 0)
 			rdma_disconnect(c->id);
 		if (offender && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_READ)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicd against Linux siw: every kind of set-up and transfer, both directions, both roles. usage: test_siw.py [-k WORD]"""
+"""rnicd against Linux siw: every kind of set-up and transfer, both directions, both roles. usage: test_siw.py [-k
+WORD]"""
 import sys
 
 from batch import Batch, cleanup, select

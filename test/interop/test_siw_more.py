@@ -10,8 +10,8 @@ from rig import BUILD, PATIENCE, TESTPMD, Daemon, Foreign, case, example, main, 
 
 LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
 
-# ---- errors: what rnicd says (RFC 5040, 4.8: layer and type, code, what of the offending segment is copied), and siw ----
-# siw writes the nibbles of the first octet the wrong way round and M, D, R in the low bits.
+# ---- errors: what rnicd says (RFC 5040, 4.8: layer and type, code, what of the offending segment is copied), and siw
+# ---- siw writes the nibbles of the first octet the wrong way round and M, D, R in the low bits.
 
 ERRORS = {  # scenario: rnicd's Terminate, siw's
     "err_write_stag": ("1100c0", "110003"),      # DDP, tagged, invalid STag
@@ -97,8 +97,9 @@ CLOSING = "Failed to close connection between server and client"
 
 def race(failed, other, ours_failed):
     """
-    Each end of perftest sends a last message, and closes when the other's has come. siw may fail a Send that has arrived when
-    the peer's answer to that Send is to close: our end is content then, and siw's, after its last line of figures, is not.
+    Each end of perftest sends a last message, and closes when the other's has come. siw may fail a Send that has
+    arrived when the peer's answer to that Send is to close: our end is content then, and siw's, after its last line of
+    figures, is not.
     """
     if not ours_failed and CLOSING in failed.tail() and other.wait() == 0:
         raise Foreign(f"siw fails a Send that has arrived when the answer to it is to close (perftest there: {CLOSING})")
@@ -106,8 +107,8 @@ def race(failed, other, ours_failed):
 
 def programs(title, server, client, *, out, siw=None, own=(), excused=None):
     """
-    server and client are command lines with {a} for the server's address; own: their files on our side; excused: what the
-    server on siw may say when it fails although the client is content.
+    server and client are command lines with {a} for the server's address; own: their files on our side; excused: what
+    the server on siw may say when it fails although the client is content.
     """
     def once():
         g = guest()
@@ -153,8 +154,8 @@ for way in (True, False):
     programs("rping", "rping -s -a {a} -C 5", "rping -c -a {a} -C 5", out=way)
     programs("rping -V -S 4000", "rping -s -a {a} -C 10 -V -S 4000", "rping -c -a {a} -C 10 -V -S 4000", out=way)
     programs("rdma_client", "rdma_server -s {a} -p 7472", "rdma_client -s {a} -p 7472", out=way)
-    # the servers of ucmatose and ib_write_lat speak first: that needs peer-to-peer mode (RFC 6581), which siw as initiator
-    # must be told to offer
+    # the servers of ucmatose and ib_write_lat speak first: that needs peer-to-peer mode (RFC 6581), which siw as
+    # initiator must be told to offer
     p2p = {"peer_to_peer": 1}
     programs("ucmatose", "ucmatose -b {a} -p 7473 -C 50 -S 3000", "ucmatose -s {a} -p 7473 -C 50 -S 3000", out=way, siw=p2p)
     # stock rsockets in the guest, librnic's here: their messages and credits are librdmacm's

@@ -356,7 +356,9 @@ static void addresses(void **state)
 	assert_false(pkt_addr_same_net(&a, &a, 129));
 }
 
-/* A router's answer to a segment from 10.0.0.1 or fd00::1, port 1000: n bytes of it behind the ICMP header. Its length. */
+/*
+ * A router's answer to a segment from 10.0.0.1 or fd00::1, port 1000: n bytes of it behind the ICMP header. Its length.
+ */
 static uint32_t too_big_frame(uint8_t *f, bool v4, uint32_t mtu, uint32_t n)
 {
 	struct pkt_addr us = pkt_addr_ip4(0x0a000001), peer = pkt_addr_ip4(0x0a000102);

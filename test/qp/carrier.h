@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The smallest carrier there is: segments are handed over in memory, in any order and any number of times. It shows what
- * a carrier has to do for the engine: number the segments, bring each once and in order, say when they have arrived.
+ * The smallest carrier there is: segments are handed over in memory, in any order and any number of times. It shows
+ * what a carrier has to do for the engine: number the segments, bring each once and in order, say when they have
+ * arrived.
  */
 #ifndef CARRIER_H
 #define CARRIER_H

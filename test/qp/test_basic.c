@@ -193,7 +193,9 @@ static void orderly_end(void **state)
 	rig_free(r);
 }
 
-/* A turn is long when many send: an acknowledgement that waited for its end would keep the peer's work requests open. */
+/*
+ * A turn is long when many send: an acknowledgement that waited for its end would keep the peer's work requests open.
+ */
 static void answers_go_before_what_is_posted(void **state)
 {
 	struct rig_cfg cfg;

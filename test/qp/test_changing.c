@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that its owner writes to while it is sent: Reads, Writes and Sends of it complete, over loss and reordering, with
- * and without markers, and through a window that cuts FPDUs. Which bytes arrive is the owner's business; each CRC is right.
+ * Memory that its owner writes to while it is sent: Reads, Writes and Sends of it complete, over loss and reordering,
+ * with and without markers, and through a window that cuts FPDUs. Which bytes arrive is the owner's business; each CRC
+ * is right.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flushes beside other work: what a client's rings say, a turn's share is bounded, and all comes in the end, in order. */
+/*
+ * Flushes beside other work: what a client's rings say, a turn's share is bounded, and all comes in the end, in order.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

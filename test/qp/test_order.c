@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client that watches its memory may see while a segment is missing: nothing of a later message, not the last bytes
- * of the one that is open, and never an older Write over a newer one. What is placed ahead of the stream, and what is not.
+ * What a client that watches its memory may see while a segment is missing: nothing of a later message, not the last
+ * bytes of the one that is open, and never an older Write over a newer one. What is placed ahead of the stream, and
+ * what is not.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -152,7 +152,9 @@ static void many_at_once(void **state)
 	rig_free(r);
 }
 
-/* What the connection refuses it has asked for itself: the request that is to blame says why, the others are flushed. */
+/*
+ * What the connection refuses it has asked for itself: the request that is to blame says why, the others are flushed.
+ */
 static void refusals_find_their_request(void **state)
 {
 	static const struct {

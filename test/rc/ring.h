@@ -2,8 +2,8 @@
 /*
  * The reliable connection over a stream that is no TCP: two rings of bytes in memory. An adapter as one over a kernel's
  * socket would be: bytes are written while the ring has room, at any boundary; they are read as many at once as there
- * happen to be; nothing comes early, and nobody says which bytes the peer has. Queue pairs and memory are the rig's, its
- * TCP is not used.
+ * happen to be; nothing comes early, and nobody says which bytes the peer has. Queue pairs and memory are the rig's,
+ * its TCP is not used.
  */
 #ifndef RING_H
 #define RING_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory registration: what was moved behaves as the private memory that it was, and nothing that anybody wrote is lost. */
+/*
+ * Memory registration: what was moved behaves as the private memory that it was, and nothing that anybody wrote is
+ * lost.
+ */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -537,7 +540,9 @@ static void locked_memory(void **state)
 	munmap(p, 16 * PAGE);
 }
 
-/* Threads whose heaps are partly registered use them while another one forks: nobody's locks are touched by the child. */
+/*
+ * Threads whose heaps are partly registered use them while another one forks: nobody's locks are touched by the child.
+ */
 static void *use_heap(void *stop)
 {
 	unsigned seed = (unsigned)(uintptr_t)&seed;

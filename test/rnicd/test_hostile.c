@@ -321,7 +321,10 @@ static void clients_without_end(void **state)
 	(void)state;
 	for (size_t i = 0; i < RN_ARRAY_LEN(many); i++)
 		fc_dial(&many[i], &d);
-	/* 256 of a user may be connected, half of all, one was before: the oldest that have not said HELLO give way to the newest. */
+	/*
+	 * 256 of a user may be connected, half of all, one was before: the oldest that have not said HELLO give way to
+	 * the newest.
+	 */
 	for (int tries = 0; tries < 1000 && refused < 300 - 255; tries++) {
 		refused = 0;
 		for (size_t i = 0; i < RN_ARRAY_LEN(many); i++) {

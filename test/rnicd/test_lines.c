@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two workers share no cache line that both write for a packet. What a worker writes lies in its own struct (connections,
- * QPs, timers, pools of work are allocations of its own), in its element of an array with one per worker, or in a ring of
- * which it is the one producer or consumer. Here: those arrays and rings put each worker on lines of its own. Not here,
- * because both must write it: the line rate of a shaped port (one compare-and-swap a burst), the common part of a packet
- * pool (in bulk, past a cache per thread).
+ * Two workers share no cache line that both write for a packet. What a worker writes lies in its own struct
+ * (connections, QPs, timers, pools of work are allocations of its own), in its element of an array with one per worker,
+ * or in a ring of which it is the one producer or consumer. Here: those arrays and rings put each worker on lines of
+ * its own. Not here, because both must write it: the line rate of a shaped port (one compare-and-swap a burst), the
+ * common part of a packet pool (in bulk, past a cache per thread).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -552,7 +552,9 @@ static void tokens_stand_for_contexts(void **state)
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN_MR, stag >> 8, sock), 0);
 	assert_true(m.token_mr_ok.stag == stag && m.token_mr_ok.len == 4096);
 
-	/* What a guest registers in the domain all find who have the token; what it registers in its own nobody else. */
+	/*
+	 * What a guest registers in the domain all find who have the token; what it registers in its own nobody else.
+	 */
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN_PD, pd, sock), 0);
 	uint32_t guest = m.handle.handle;
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN_PD, pd, sock), 0);

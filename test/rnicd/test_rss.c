@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of a port with receive side scaling belong to the worker of the queue that the device chooses. The hash is
- * checked with Microsoft's verification suite ("Verifying the RSS Hash Calculation").
+ * Connections of a port with receive side scaling belong to the worker of the queue that the device chooses. The hash
+ * is checked with Microsoft's verification suite ("Verifying the RSS Hash Calculation").
  */
 #include <setjmp.h>
 #include <stdarg.h>

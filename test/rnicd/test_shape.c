@@ -59,7 +59,9 @@ static void rate_is_the_lines(void **state)
 			uint64_t got = run(c[i].rate, c[i].len, RN_NS_PER_S / 10, step);
 			uint64_t slack = SHAPE_SLACK_NS * (c[i].rate / 8) / RN_NS_PER_S / shape_wire_bytes(c[i].len) +
 					 2;
-			/* never below 99 % of the line, above it by no more than the slack once and the cut fractions */
+			/*
+			 * never below 99 % of the line, above it by no more than the slack once and the cut fractions
+			 */
 			assert_in_range(got, want - want / 100, want + slack + want / 100);
 		}
 	}

@@ -8,7 +8,8 @@
  *					frame waits twice); answers "impair ok"
  *	stat				prints "stat conns N free N ..." (sums of all connections so far)
  *	quit
- * With a second tap in place of the address it is only the wire between the two: the kernel's TCP on both ends, impaired alike.
+ * With a second tap in place of the address it is only the wire between the two: the kernel's TCP on both ends,
+ * impaired alike.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

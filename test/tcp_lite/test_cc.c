@@ -280,7 +280,9 @@ static void bbr_loss(void **state)
 	near(c.cwnd, cwnd, 0.02);
 }
 
-/* A path that becomes slower is believed after the windows of the filter; an owner with little to send is not the path. */
+/*
+ * A path that becomes slower is believed after the windows of the filter; an owner with little to send is not the path.
+ */
 static void bbr_slower(void **state)
 {
 	struct tcpl_conn c = bbr_conn();

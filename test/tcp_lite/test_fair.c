@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flows beside each other: senders and receivers over one line with a queue that drops at its end, 100 MB/s, 1 ms there and
- * back. Simulated time: the figures are exact. What is shown is that nobody starves, and how far from even it is.
+ * Flows beside each other: senders and receivers over one line with a queue that drops at its end, 100 MB/s, 1 ms there
+ * and back. Simulated time: the figures are exact. What is shown is that nobody starves, and how far from even it is.
  */
 #include <setjmp.h>
 #include <stdarg.h>

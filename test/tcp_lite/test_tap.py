@@ -19,7 +19,8 @@ PERIOD = 65521
 PATTERN = bytes((i * 7 + (i >> 8) * 13) & 255 for i in range(PERIOD))
 LIMIT = 60  # s for one case: a hang, not a speed
 
-# name: (tap_host's own impairment: loss, dup, reorder in ppm, delay in us; tc netem; sysctl that is switched, see SYSCTLS)
+# name: (tap_host's own impairment: loss, dup, reorder in ppm, delay in us; tc netem; sysctl that is switched, see
+# SYSCTLS)
 PROFILES = {
     "clean": ((0, 0, 0, 0), "", None),
     "little_loss": ((1000, 0, 0, 200), "", None),
@@ -218,9 +219,9 @@ def urgent(h):
 
 def window_shrinks(h):
     """
-    The kernel's buffer becomes small in the middle of a transfer, and its window with it, to the left as well where it can.
-    What it keeps out of order may then fill the buffer: it closes the window to the very segment that it waits for, until
-    the application makes room.
+    The kernel's buffer becomes small in the middle of a transfer, and its window with it, to the left as well where it
+    can. What it keeps out of order may then fill the buffer: it closes the window to the very segment that it waits
+    for, until the application makes room.
     """
     def more(s, n):
         s.settimeout(1)

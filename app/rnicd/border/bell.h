@@ -3,8 +3,8 @@
  * How a sleeping worker is woken: a word that says whether it sleeps, an eventfd to write, and the descriptors whose
  * events end its sleep.
  *
- * No wake-up is lost: the worker sets its word, then looks at everything once more; a thread that brings something puts it
- * in place first and calls bell_ring() then. A full fence on either side orders the two.
+ * No wake-up is lost: the worker sets its word, then looks at everything once more; a thread that brings something puts
+ * it in place first and calls bell_ring() then. A full fence on either side orders the two.
  */
 #ifndef BELL_H
 #define BELL_H

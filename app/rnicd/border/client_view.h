@@ -4,8 +4,8 @@
  * out by reference.
  *
  * The control thread makes and frees it. Between CMD_CLIENT_ADD and the answer to CMD_CLIENT_DEL the worker alone reads
- * and writes it, but for `shares` (the control thread writes) and `ext_freed` (each thread that frees packets writes its
- * own element).
+ * and writes it, but for `shares` (the control thread writes) and `ext_freed` (each thread that frees packets writes
+ * its own element).
  */
 #ifndef CLIENT_VIEW_H
 #define CLIENT_VIEW_H

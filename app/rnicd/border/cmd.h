@@ -7,8 +7,8 @@
  * two steps of its turn and writes the result into it; where several workers get the same command, each writes its own
  * element. Then `done` is called once, in the control thread, after the answers of all of them.
  *
- * Sending never fails: a command for whose answer there is no room waits in order and is sent by a later event_collect().
- * The control thread is any thread that holds loop_lock.
+ * Sending never fails: a command for whose answer there is no room waits in order and is sent by a later
+ * event_collect(). The control thread is any thread that holds loop_lock.
  *
  * The bodies of all commands are in one place: plane/commands.c and plane/commands_conn.c.
  */
@@ -69,9 +69,11 @@ enum cmd_type {
 
 	CMD_NEIGH, /* neigh: asks for the neighbour behind an address */
 
-	CMD_PORT_LEAVE, /* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
-	CMD_PORT_JOIN,  /* port: all workers; the device is open again */
-	CMD_PORT_CHANGE, /* change: all workers; the port's rate is its configuration's from now on, its impairment a new one */
+	/* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
+	CMD_PORT_LEAVE,
+	CMD_PORT_JOIN, /* port: all workers; the device is open again */
+	/* change: all workers; the port's rate is its configuration's from now on, its impairment a new one */
+	CMD_PORT_CHANGE,
 	CMD_PORT_UP, /* port: all workers; its line carries frames again, the neighbours are told our address */
 
 	CMD_LOOK_WORKER,    /* look_worker */

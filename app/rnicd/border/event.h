@@ -2,10 +2,10 @@
 /*
  * The way out: what workers tell the control thread, in the order in which each worker tells it.
  *
- * An event has a class. An answer to a command always has room: room for all commands under way is kept free. A lossless
- * event that has no room waits: the worker tries again in its next turn and does nothing before that which makes more
- * such events. A droppable event that has no room, or would take the room that is kept for lossless ones, is lost; what
- * it tells is told again, or its loss is one of the network's.
+ * An event has a class. An answer to a command always has room: room for all commands under way is kept free. A
+ * lossless event that has no room waits: the worker tries again in its next turn and does nothing before that which
+ * makes more such events. A droppable event that has no room, or would take the room that is kept for lossless ones, is
+ * lost; what it tells is told again, or its loss is one of the network's.
  *
  * The control thread is woken once per turn of a worker at most, by event_flush(), and only when it sleeps.
  */
@@ -129,7 +129,9 @@ uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev));
 bool event_prepare_sleep(void);
 void event_awake(void);
 
-/* Both queues, and rnicd.control_fd. Before the workers start, after they have stopped. False with a sentence in err. */
+/*
+ * Both queues, and rnicd.control_fd. Before the workers start, after they have stopped. False with a sentence in err.
+ */
 bool event_start(uint32_t workers, char *err, uint32_t err_len);
 void event_stop(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP ports at which a program will most likely listen in a moment: it has bound them. For EXPECT_NS a SYN to such a port
- * is not refused but left unanswered; the peer's TCP repeats it. The last EXPECT_PORTS ports are kept.
+ * TCP ports at which a program will most likely listen in a moment: it has bound them. For EXPECT_NS a SYN to such a
+ * port is not refused but left unanswered; the peer's TCP repeats it. The last EXPECT_PORTS ports are kept.
  */
 #ifndef EXPECT_H
 #define EXPECT_H

@@ -26,8 +26,10 @@ struct conn_addr {
 struct flow_key {
 	struct pkt_addr local, remote;
 	uint16_t lport;
-	uint32_t
-		port; /* index of the device; lies between the TCP ports so that comparing keys does not wait for the stores */
+	/*
+	 * index of the device; lies between the TCP ports so that comparing keys does not wait for the stores
+	 */
+	uint32_t port;
 	uint16_t rport;
 };
 

@@ -34,7 +34,9 @@ struct look_worker {
 	uint32_t blocks_used; /* connections that hold working memory */
 };
 
-/* All workers have the same listeners; worker 0 tells them. A TCP port of a device at which connections are waited for. */
+/*
+ * All workers have the same listeners; worker 0 tells them. A TCP port of a device at which connections are waited for.
+ */
 struct look_listener {
 	uint32_t port;
 	uint16_t lport;

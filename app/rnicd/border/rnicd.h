@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd: the facts that its two sides share. The plane (ports, workers, flows, neighbours, capture, impairment, shaping)
- * runs in worker threads. The control side (configuration, client sockets, connection manager, groups, telemetry) runs in
- * the control thread, which is the main thread. Neither includes the other; both include the border.
+ * rnicd: the facts that its two sides share. The plane (ports, workers, flows, neighbours, capture, impairment,
+ * shaping) runs in worker threads. The control side (configuration, client sockets, connection manager, groups,
+ * telemetry) runs in the control thread, which is the main thread. Neither includes the other; both include the border.
  *
- * Messages cross in two queues: commands go in (cmd.h), events come out (event.h). Everything else that both sides touch
- * is in this table. "Control thread" is any thread that holds loop_lock.
+ * Messages cross in two queues: commands go in (cmd.h), events come out (event.h). Everything else that both sides
+ * touch is in this table. "Control thread" is any thread that holds loop_lock.
  *
  *   object                            written by                                     read by
  *   struct rnicd_cfg                  control thread, before the start               all
@@ -215,7 +215,8 @@ struct rnicd_rss {
 /* Whether a port's line carries frames. Written by the control thread (control/link.c), read by everyone. */
 enum rnicd_link {
 	RNICD_LINK_UP,
-	RNICD_LINK_DOWN, /* no carrier, no peer, the interface is down: frames for it are dropped, control/link.c waits */
+	/* no carrier, no peer, the interface is down: frames for it are dropped, control/link.c waits */
+	RNICD_LINK_DOWN,
 	RNICD_LINK_GONE, /* there is no device: workers keep out of it, control/link.c opens it again */
 };
 
@@ -246,8 +247,8 @@ struct rnicd_port {
 };
 
 /*
- * The capture of a port, to be used until the worker's next command: control/reload.c takes it away, asks all workers to
- * come round, and only then ends it. acquire: pairs with its release, the capture has been made before.
+ * The capture of a port, to be used until the worker's next command: control/reload.c takes it away, asks all workers
+ * to come round, and only then ends it. acquire: pairs with its release, the capture has been made before.
  */
 static inline struct capture *port_capture(const struct rnicd_port *p)
 {
@@ -277,7 +278,10 @@ struct rnicd {
 };
 extern struct rnicd rnicd;
 
-/* Bytes of the daemon's memory that are not fixed. Half are the ports' buffers, a quarter is the workers' working memory. */
+/*
+ * Bytes of the daemon's memory that are not fixed. Half are the ports' buffers, a quarter is the workers' working
+ * memory.
+ */
 static inline uint64_t rnicd_free_memory(void)
 {
 	uint64_t all = rnicd.cfg.memory_mb, fixed = rn_min_u64(rnicd.cfg.fixed_mb, all / 4);

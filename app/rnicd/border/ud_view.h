@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram QPs and multicast groups as a worker has them. The control thread makes and frees the memory; the worker alone
- * writes it from the command that adds the object until the answer to the command that takes it away.
+ * Datagram QPs and multicast groups as a worker has them. The control thread makes and frees the memory; the worker
+ * alone writes it from the command that adds the object until the answer to the command that takes it away.
  */
 #ifndef UD_VIEW_H
 #define UD_VIEW_H

@@ -348,8 +348,8 @@ void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (
 /* HELD to FREE: the request that waits for the QP goes on, or what the QP's connection waits for. */
 void client_qp_return(struct client_qp *q);
 /*
- * The two halves of that, for a caller that has something to do in between. give_back, false: the client is dying, which
- * has gone on; neither may be touched any more.
+ * The two halves of that, for a caller that has something to do in between. give_back, false: the client is dying,
+ * which has gone on; neither may be touched any more.
  */
 bool client_qp_give_back(struct client_qp *q);
 void client_qp_go_on(struct client_qp *q);

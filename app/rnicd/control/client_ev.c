@@ -35,7 +35,7 @@ static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 }
 
 /* The event has been delivered, or nobody wants it. */
-static void done(struct client_chan *ch, struct ev_node *n)
+static void client_ev_done(struct client_chan *ch, struct ev_node *n)
 {
 	rn_list_remove(&ch->events, &n->link);
 	ch->waiting--;
@@ -56,7 +56,7 @@ static bool flush(struct client_chan *ch)
 			return false;
 		if (s == NO_ROOM)
 			return true;
-		done(ch, n);
+		client_ev_done(ch, n);
 	}
 	unblock(ch);
 	return true;
@@ -103,7 +103,7 @@ static bool at_once(struct client_chan *ch, const void *data, uint32_t len)
 void ev_chan_fini(struct client_chan *ch)
 {
 	rn_list_each(struct ev_node, n, &ch->events, link)
-		done(ch, n);
+		client_ev_done(ch, n);
 	unblock(ch);
 }
 
@@ -133,14 +133,14 @@ bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
 void ev_cancel(struct client_chan *ch, struct ev_node *n)
 {
 	if (rn_link_linked(&n->link))
-		done(ch, n);
+		client_ev_done(ch, n);
 }
 
 void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg)
 {
 	rn_list_each(struct ev_node, n, &ch->events, link) {
 		if (n->heap && match(n->data, arg))
-			done(ch, n);
+			client_ev_done(ch, n);
 	}
 }
 

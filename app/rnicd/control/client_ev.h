@@ -51,7 +51,9 @@ struct client_chan {
 /* Throws away what waits; the channel is forgotten. Does not close the fd. */
 void ev_chan_fini(struct client_chan *ch);
 
-/* Delivers a copy of data now or later. False: too much waits for this client already, the event is lost and counted. */
+/*
+ * Delivers a copy of data now or later. False: too much waits for this client already, the event is lost and counted.
+ */
 bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len);
 /* The same with the caller's node; nothing when it is still waiting. data must stay until then. */
 void ev_push_node(struct client_chan *ch, struct ev_node *n);

@@ -29,7 +29,7 @@ static uint32_t workers_of(const struct group *g)
 	return mask;
 }
 
-static void done(struct cmd *cmd)
+static void client_group_done(struct cmd *cmd)
 {
 	struct client_member *i = rn_container_of(cmd, struct client_member, cmd);
 	struct client *c = i->waits;
@@ -46,7 +46,7 @@ static void done(struct cmd *cmd)
 static void send(struct client_member *i, struct client *waits)
 {
 	i->cmd = (struct cmd){ .type = CMD_GROUP,
-			       .done = done,
+			       .done = client_group_done,
 			       .group = { .at = i->g->at,
 					  .m = &i->m,
 					  .worker = i->worker,
@@ -60,7 +60,7 @@ static void send(struct client_member *i, struct client *waits)
 }
 
 /* The member is off the QP's list. */
-static void leave(struct client_qp *q, struct client_member *i, struct client *waits)
+static void client_group_leave(struct client_qp *q, struct client_member *i, struct client *waits)
 {
 	q->n_groups--;
 	i->g->on[i->worker]--;
@@ -74,10 +74,10 @@ void client_groups_leave(struct client_qp *q)
 	struct client_member *i;
 
 	while ((i = rn_slist_pop(&q->groups, struct client_member, link)) != NULL)
-		leave(q, i, NULL);
+		client_group_leave(q, i, NULL);
 }
 
-static struct client_member *find(const struct client_qp *q, const struct pkt_addr *addr)
+static struct client_member *client_group_find(const struct client_qp *q, const struct pkt_addr *addr)
 {
 	rn_slist_each(struct client_member, i, &q->groups, link) {
 		if (pkt_addr_eq(&i->g->addr, addr))
@@ -87,7 +87,7 @@ static struct client_member *find(const struct client_qp *q, const struct pkt_ad
 }
 
 /* The QP that a request names, and the group's address. NULL: answered. */
-static struct client_qp *asked(struct client *c, struct pkt_addr *addr)
+static struct client_qp *client_group_asked(struct client *c, struct pkt_addr *addr)
 {
 	struct client_qp *q = table_get(&c->qp, c->req.attach.qp);
 
@@ -104,11 +104,11 @@ static struct client_qp *asked(struct client *c, struct pkt_addr *addr)
 void client_attach(struct client *c)
 {
 	struct pkt_addr addr;
-	struct client_qp *q = asked(c, &addr);
+	struct client_qp *q = client_group_asked(c, &addr);
 
 	if (q == NULL)
 		return;
-	if (find(q, &addr) != NULL) {
+	if (client_group_find(q, &addr) != NULL) {
 		client_ok(c);
 		return;
 	}
@@ -141,15 +141,15 @@ void client_attach(struct client *c)
 void client_detach(struct client *c)
 {
 	struct pkt_addr addr;
-	struct client_qp *q = asked(c, &addr);
+	struct client_qp *q = client_group_asked(c, &addr);
 
 	if (q == NULL)
 		return;
-	struct client_member *i = find(q, &addr);
+	struct client_member *i = client_group_find(q, &addr);
 	if (i == NULL) {
 		client_error(c, EINVAL, "the queue pair is not in the group");
 		return;
 	}
 	rn_slist_remove(&q->groups, &i->link);
-	leave(q, i, c);
+	client_group_leave(q, i, c);
 }

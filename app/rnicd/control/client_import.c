@@ -129,7 +129,7 @@ static void import_file(struct client *c, int err, const struct fds_given *g)
 	}
 }
 
-static void opened(struct client *c, struct fds_result *r)
+static void client_import_opened(struct client *c, struct fds_result *r)
 {
 	import_file(c, r->status == 0 && r->n != 1 ? EIO : -r->status, &r->given[0]);
 }
@@ -149,7 +149,7 @@ void client_import(struct client *c, struct fds_given *g, uint32_t n)
 		import_file(c, 0, &g[0]);
 	else if (c->proc.dir < 0)
 		import_file(c, ENXIO, NULL);
-	else if (!client_open(c, &m, opened))
+	else if (!client_open(c, &m, client_import_opened))
 		client_error(c, ENOMEM, "no memory");
 }
 

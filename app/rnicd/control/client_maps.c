@@ -55,8 +55,8 @@ static int groups_take(int sock)
 }
 
 /*
- * Of the capabilities only the one that map_files itself asks for stays. A client that is root keeps root's: it could do
- * the same by itself. Groups: the client's own, and none of this process.
+ * Of the capabilities only the one that map_files itself asks for stays. A client that is root keeps root's: it could
+ * do the same by itself. Groups: the client's own, and none of this process.
  */
 static bool rights_take(const struct client_proc *p, int sock, struct rights *old)
 {

@@ -46,7 +46,7 @@ static void job_end(struct client *c)
 	client_unhold(c);
 }
 
-static void refuse(struct client *c, int err, const char *sentence)
+static void client_mr_refuse(struct client *c, int err, const char *sentence)
 {
 	job_end(c);
 	if (c->state == CLIENT_DYING)
@@ -142,7 +142,7 @@ static void register_now(struct client *c)
 		free(mr);
 		free(keep);
 		free(e);
-		refuse(c, ENOMEM, "no memory to register another region");
+		client_mr_refuse(c, ENOMEM, "no memory to register another region");
 		return;
 	}
 	struct qp_mr_attr a = { .pd = j->pd->id,
@@ -160,9 +160,11 @@ static void register_now(struct client *c)
 		free(mr);
 		free(keep);
 		free(e);
-		refuse(c, v == QP_MR_FULL ? ENOMEM : EINVAL,
-		       v == QP_MR_FULL ? "the device's table of memory regions is full"
-				       : "the address range or the access flags of the memory region are not possible");
+		client_mr_refuse(
+			c, v == QP_MR_FULL ? ENOMEM : EINVAL,
+			v == QP_MR_FULL
+				? "the device's table of memory regions is full"
+				: "the address range or the access flags of the memory region are not possible");
 		return;
 	}
 	mr->counted = j->counted || (old != NULL && old->counted);
@@ -194,23 +196,24 @@ static void register_now(struct client *c)
 	}
 }
 
-static void go_on(struct loop_timer *t)
+static void client_mr_go_on(struct loop_timer *t)
 {
 	struct client *c = rn_container_of(t, struct client, timer);
 	struct client_mr_job *j = c->job;
 	uint64_t left = PORTION_MAX;
 
 	if (c->state == CLIENT_DYING) {
-		refuse(c, 0, "");
+		client_mr_refuse(c, 0, "");
 		return;
 	}
 	while (j->at < j->npieces && left > 0) {
 		uint64_t n = rn_min_u64(left, j->piece[j->at].len - j->at_off);
 		int rc = ipc_region_prefault(j->piece[j->at].base + j->at_off, n);
 		if (rc != 0) {
-			refuse(c, ENOMEM,
-			       "no memory for the pages of the region: the system has not enough, or not enough "
-			       "hugepages");
+			client_mr_refuse(
+				c, ENOMEM,
+				"no memory for the pages of the region: the system has not enough, or not enough "
+				"hugepages");
 			return;
 		}
 		left -= n;
@@ -238,7 +241,7 @@ static void shared(struct cmd *cmd)
 	struct client *c = s->c;
 
 	free(s);
-	go_on(&c->timer);
+	client_mr_go_on(&c->timer);
 }
 
 /* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
@@ -354,12 +357,12 @@ void client_reg_mr(struct client *c)
 	j->npieces = r->npieces;
 	c->job = j;
 	client_hold(c);
-	c->timer.due = go_on;
+	c->timer.due = client_mr_go_on;
 	struct share *s = j->pd->borrowed ? calloc(1, sizeof(*s)) : NULL;
 	if (!j->pd->borrowed) {
-		go_on(&c->timer);
+		client_mr_go_on(&c->timer);
 	} else if (s == NULL) {
-		refuse(c, ENOMEM, "no memory to register another region");
+		client_mr_refuse(c, ENOMEM, "no memory to register another region");
 	} else {
 		client_pd_shares(j->pd);
 		*s = (struct share){ .c = c, .cmd = { .type = CMD_NOTHING, .done = shared } };

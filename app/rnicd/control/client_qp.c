@@ -35,8 +35,8 @@ static void qpn_put(struct client_qp *q) { rn_list_push_front(&by_qpn[q->qpn % Q
 static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 
 /*
- * Hard to guess: who knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so there is a free
- * one soon, and an old one is most likely long in coming again.
+ * Hard to guess: who knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so there is a
+ * free one soon, and an old one is most likely long in coming again.
  */
 static uint32_t next_qpn(void)
 {
@@ -314,7 +314,7 @@ void client_create_qp(struct client *c)
 /* ---- attributes ---- */
 
 /* NULL: answered, or parked until the QP's connection is through with it; then `again` is called. */
-static struct client_qp *find(struct client *c, uint32_t handle, void (*again)(struct client *c))
+static struct client_qp *client_qp_find(struct client *c, uint32_t handle, void (*again)(struct client *c))
 {
 	struct client_qp *q = table_get(&c->qp, handle);
 
@@ -379,7 +379,7 @@ static const char *dest_refusal(const struct client_qp *q, const struct ipc_modi
 void client_modify_qp(struct client *c)
 {
 	const struct ipc_modify_qp *r = &c->req.modify_qp;
-	struct client_qp *q = find(c, r->qp, client_modify_qp);
+	struct client_qp *q = client_qp_find(c, r->qp, client_modify_qp);
 
 	if (q == NULL)
 		return;
@@ -464,7 +464,7 @@ void client_qp_end(struct client_qp *q)
 
 void client_destroy_qp(struct client *c)
 {
-	struct client_qp *q = find(c, c->req.handle.handle, client_destroy_qp);
+	struct client_qp *q = client_qp_find(c, c->req.handle.handle, client_destroy_qp);
 
 	if (q != NULL)
 		client_qp_end(q);

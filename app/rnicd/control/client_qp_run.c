@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is under way with a QP, and the worker it belongs to. A QP belongs to one worker from its creation; before it gets
- * a connection it may be moved to the connection's worker. One command is under way with it at a time.
+ * What is under way with a QP, and the worker it belongs to. A QP belongs to one worker from its creation; before it
+ * gets a connection it may be moved to the connection's worker. One command is under way with it at a time.
  */
 #include "border/flow_owner.h"
 #include "control/client.h"
@@ -10,7 +10,7 @@
 static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that belong to each */
 
 /* The one writer of q->state. A QP that is not FREE holds its client: the client's death waits for it. */
-static void set_state(struct client_qp *q, enum client_qp_state to)
+static void client_qp_run_set_state(struct client_qp *q, enum client_qp_state to)
 {
 	if (q->state == CLIENT_QP_FREE && to != CLIENT_QP_FREE)
 		client_hold(q->c);
@@ -30,7 +30,7 @@ struct cmd_qp client_qp_args(const struct client_qp *q)
 
 /* ---- held ---- */
 
-void client_qp_hold(struct client_qp *q) { set_state(q, CLIENT_QP_HELD); }
+void client_qp_hold(struct client_qp *q) { client_qp_run_set_state(q, CLIENT_QP_HELD); }
 
 void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *))
 {
@@ -44,7 +44,7 @@ bool client_qp_give_back(struct client_qp *q)
 {
 	struct client *c = q->c;
 
-	set_state(q, CLIENT_QP_FREE);
+	client_qp_run_set_state(q, CLIENT_QP_FREE);
 	if (c->state != CLIENT_DYING)
 		return true;
 	client_death_step(c);
@@ -98,11 +98,11 @@ void client_qp_place(struct client_qp *q)
 
 void client_qp_unplace(struct client_qp *q) { per_worker[q->worker]--; }
 
-static void arrived(struct cmd *cmd)
+static void client_qp_run_arrived(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
-	set_state(q, CLIENT_QP_HELD);
+	client_qp_run_set_state(q, CLIENT_QP_HELD);
 	q->then(q);
 }
 
@@ -116,7 +116,7 @@ static bool turn_is_over(struct client_qp *q)
 	return false;
 }
 
-static void left(struct cmd *cmd)
+static void client_qp_run_left(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
@@ -124,8 +124,8 @@ static void left(struct cmd *cmd)
 		return;
 	client_qp_unplace(q);
 	belongs_to(q, q->target);
-	set_state(q, CLIENT_QP_ARRIVING);
-	q->cmd = (struct cmd){ .type = CMD_QP_ARRIVE, .done = arrived, .qp = client_qp_args(q) };
+	client_qp_run_set_state(q, CLIENT_QP_ARRIVING);
+	q->cmd = (struct cmd){ .type = CMD_QP_ARRIVE, .done = client_qp_run_arrived, .qp = client_qp_args(q) };
 	cmd_send(&q->cmd, q->worker);
 }
 
@@ -139,14 +139,14 @@ void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (
 	}
 	q->then = then;
 	q->target = worker;
-	set_state(q, CLIENT_QP_LEAVING);
-	q->cmd = (struct cmd){ .type = CMD_QP_LEAVE, .done = left, .qp = client_qp_args(q) };
+	client_qp_run_set_state(q, CLIENT_QP_LEAVING);
+	q->cmd = (struct cmd){ .type = CMD_QP_LEAVE, .done = client_qp_run_left, .qp = client_qp_args(q) };
 	cmd_send(&q->cmd, q->worker);
 }
 
 /* ---- its end ---- */
 
-static void ended(struct cmd *cmd)
+static void client_qp_run_ended(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
@@ -156,9 +156,9 @@ static void ended(struct cmd *cmd)
 
 void client_qp_destroy(struct client_qp *q, void (*then)(struct client_qp *q))
 {
-	set_state(q, CLIENT_QP_ENDING);
+	client_qp_run_set_state(q, CLIENT_QP_ENDING);
 	q->then = then;
-	q->cmd = (struct cmd){ .type = CMD_QP_DESTROY, .done = ended, .qp = client_qp_args(q) };
+	q->cmd = (struct cmd){ .type = CMD_QP_DESTROY, .done = client_qp_run_ended, .qp = client_qp_args(q) };
 	q->cmd.qp.orphan = q->c->state == CLIENT_DYING;
 	cmd_send(&q->cmd, q->worker);
 }

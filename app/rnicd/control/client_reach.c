@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way to an address, for an address handle: answered when the neighbour has. Few datagrams wait for a neighbour that
- * is not known, the rest is lost; so who makes a handle waits in their place, as with a kernel's RoCE device.
+ * The way to an address, for an address handle: answered when the neighbour has. Few datagrams wait for a neighbour
+ * that is not known, the rest is lost; so who makes a handle waits in their place, as with a kernel's RoCE device.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct reach {
 
 static struct rn_list waiting; /* struct reach */
 
-static void answer(struct client *c, int err)
+static void client_reach_answer(struct client *c, int err)
 {
 	if (!client_back(c))
 		return;
@@ -37,48 +37,51 @@ static void answer(struct client *c, int err)
 						   : "too many neighbours are being asked at once");
 }
 
-static void end(struct reach *r, int err)
+static void client_reach_end(struct reach *r, int err)
 {
 	struct client *c = r->c;
 
 	rn_list_remove(&waiting, &r->link);
 	loop_timer_disarm(&r->timer);
 	free(r);
-	answer(c, err);
+	client_reach_answer(c, err);
 }
 
 /* At once, or when the worker has given the command back. */
-static void tell(struct reach *r, int err)
+static void client_reach_tell(struct reach *r, int err)
 {
 	r->told = true;
 	r->err = err;
 	if (r->back)
-		end(r, err);
+		client_reach_end(r, err);
 }
 
-static void timed_out(struct loop_timer *t) { tell(rn_container_of(t, struct reach, timer), EHOSTUNREACH); }
+static void client_reach_timed_out(struct loop_timer *t)
+{
+	client_reach_tell(rn_container_of(t, struct reach, timer), EHOSTUNREACH);
+}
 
 void client_reach_neigh(const struct event_neigh *ev)
 {
 	rn_list_each(struct reach, r, &waiting, link) {
 		if (r->dev == ev->port && pkt_addr_eq(&r->hop, &ev->addr))
-			tell(r, -ev->status);
+			client_reach_tell(r, -ev->status);
 	}
 }
 
-static void asked(struct cmd *cmd)
+static void client_reach_asked(struct cmd *cmd)
 {
 	struct reach *r = rn_container_of(cmd, struct reach, cmd);
 
 	r->back = true;
 	switch (cmd->neigh.verdict) {
-	case NEIGH_READY: end(r, 0); break;
+	case NEIGH_READY: client_reach_end(r, 0); break;
 	case NEIGH_WAIT: /* EVENT_NEIGH, which may have overtaken this, or the time-out */
 		if (r->told)
-			end(r, r->err);
+			client_reach_end(r, r->err);
 		break;
-	case NEIGH_NO_ROUTE: end(r, ENETUNREACH); break;
-	case NEIGH_FULL: end(r, ENOBUFS); break;
+	case NEIGH_NO_ROUTE: client_reach_end(r, ENETUNREACH); break;
+	case NEIGH_FULL: client_reach_end(r, ENOBUFS); break;
 	}
 }
 
@@ -96,9 +99,10 @@ void client_reach(struct client *c)
 		return;
 	}
 	const struct rnicd_port_cfg *p = rnicd.port[q->dev]->cfg;
-	*r = (struct reach){
-		.c = c, .dev = q->dev, .cmd = { .type = CMD_NEIGH, .done = asked }, .timer.due = timed_out
-	};
+	*r = (struct reach){ .c = c,
+			     .dev = q->dev,
+			     .cmd = { .type = CMD_NEIGH, .done = client_reach_asked },
+			     .timer.due = client_reach_timed_out };
 	memcpy(r->dst.b, q->ip, sizeof(r->dst.b));
 	r->hop = pkt_addr_same_net(&r->dst, &p->ip, p->prefix_len) || !p->gateway_set ? r->dst : p->gateway;
 	rn_list_push_front(&waiting, &r->link);

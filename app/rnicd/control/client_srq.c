@@ -103,7 +103,7 @@ void client_create_srq(struct client *c)
 	client_ok_handle(c, s->handle);
 }
 
-static struct client_srq *find(struct client *c, uint32_t handle)
+static struct client_srq *client_srq_find(struct client *c, uint32_t handle)
 {
 	struct client_srq *s = table_get(&c->srq, handle);
 
@@ -115,7 +115,7 @@ static struct client_srq *find(struct client *c, uint32_t handle)
 void client_modify_srq(struct client *c)
 {
 	const struct ipc_modify_srq *r = &c->req.modify_srq;
-	struct client_srq *s = find(c, r->srq);
+	struct client_srq *s = client_srq_find(c, r->srq);
 
 	if (s == NULL)
 		return;
@@ -129,7 +129,7 @@ void client_modify_srq(struct client *c)
 
 void client_query_srq(struct client *c)
 {
-	const struct client_srq *s = find(c, c->req.handle.handle);
+	const struct client_srq *s = client_srq_find(c, c->req.handle.handle);
 
 	if (s == NULL)
 		return;
@@ -153,7 +153,7 @@ void client_srq_free(struct client_srq *s)
 /* Each of its QPs went with a turn of its worker behind it: nobody looks at the ring any more. */
 void client_destroy_srq(struct client *c)
 {
-	struct client_srq *s = find(c, c->req.handle.handle);
+	struct client_srq *s = client_srq_find(c, c->req.handle.handle);
 
 	if (s == NULL)
 		return;

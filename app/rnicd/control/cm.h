@@ -148,7 +148,10 @@ void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
 /* False: the client will not hear of it (ev_push_copy). */
 bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx);
 void cm_route_forget(struct cm_id *id);
-/* The end of a connection that was up, with or without a queue pair: told now, or when the client has polled (cm_hold.c). */
+/*
+ * The end of a connection that was up, with or without a queue pair: told now, or when the client has polled
+ * (cm_hold.c).
+ */
 void cm_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker);
 void cm_timewait_over(struct cm_id *id); /* behind DISCONNECTED */
 /*

@@ -102,7 +102,7 @@ struct op {
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
-static struct op *op_new(struct client *c, struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
+static struct op *cm_conn_op_new(struct client *c, struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
 {
 	struct op *o = calloc(1, sizeof(*o));
 
@@ -159,7 +159,7 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type t
 			     IPC_PRIV_MAX);
 		return NULL;
 	}
-	struct op *o = op_new(c, id, type, done);
+	struct op *o = cm_conn_op_new(c, id, type, done);
 	if (o == NULL)
 		return NULL;
 	o->q = q;
@@ -212,7 +212,7 @@ static void open_retry(struct op *o) { bring_qp(o, choose_port(o), open_go); }
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
 
-static void opened(struct cmd *cmd)
+static void cm_conn_opened(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 
@@ -319,7 +319,7 @@ void cm_connect(struct client *c)
 		client_error(c, EACCES, "port %u: %s", id->remote.port, cm_port_refusal(c, id->dev, id->remote.port));
 		return;
 	}
-	struct op *o = op_with_qp(c, id, CMD_CONN_OPEN, opened);
+	struct op *o = op_with_qp(c, id, CMD_CONN_OPEN, cm_conn_opened);
 	if (o == NULL)
 		return;
 	o->policy = conn_policy(rnicd.port[id->dev]);
@@ -436,7 +436,7 @@ void cm_reject(struct client *c)
 		client_error(c, EINVAL, "private data of %u bytes: at most %u are possible", r->priv_len, IPC_PRIV_MAX);
 		return;
 	}
-	struct op *o = op_new(c, id, CMD_CONN_REJECT, rejected);
+	struct op *o = cm_conn_op_new(c, id, CMD_CONN_REJECT, rejected);
 	if (o == NULL)
 		return;
 	o->priv_len = r->priv_len;
@@ -473,7 +473,7 @@ void cm_disconnect(struct client *c)
 		cm_wrong_state(c, id, "disconnect");
 		return;
 	}
-	struct op *o = op_new(c, id, CMD_CONN_DISCONNECT, disconnected);
+	struct op *o = cm_conn_op_new(c, id, CMD_CONN_DISCONNECT, disconnected);
 	if (o == NULL)
 		return;
 	client_hold(c);
@@ -483,7 +483,7 @@ void cm_disconnect(struct client *c)
 
 /* ---- the id goes, the connection ends by itself ---- */
 
-static void left(struct cmd *cmd) { free(cmd); }
+static void cm_conn_left(struct cmd *cmd) { free(cmd); }
 
 void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key)
 {
@@ -491,7 +491,7 @@ void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key)
 
 	if (c == NULL)
 		return; /* a request that nobody answers ends by its time-out, a connection with its QP */
-	*c = (struct cmd){ .type = CMD_CONN_END, .done = left, .conn = { .conn = conn, .key = key } };
+	*c = (struct cmd){ .type = CMD_CONN_END, .done = cm_conn_left, .conn = { .conn = conn, .key = key } };
 	cmd_send(c, worker);
 }
 

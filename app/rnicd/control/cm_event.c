@@ -11,7 +11,7 @@
 #include "control/why.h"
 
 /* A request met a listener: a new id for it, which the client gets with the event. */
-static void on_request(const struct event_fx *fx)
+static void cm_event_on_request(const struct event_fx *fx)
 {
 	struct owner *o = owner_get(OWNER_LISTEN, fx->listener);
 	struct cm_id *l = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
@@ -95,7 +95,7 @@ void cm_fx(const struct event_fx *fx)
 
 	if (k == NULL) {
 		if (fx->type == QP_FX_CONNECT_REQUEST && !oob_request(fx))
-			on_request(fx);
+			cm_event_on_request(fx);
 		return;
 	}
 	k->conn = fx->conn;

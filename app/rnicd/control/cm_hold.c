@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a connection is told behind what has been completed on it, as programs know it of the kernel's manager, which
- * takes its time: libfabric closes its endpoint when it hears of the end, and uses it all the same for completions that it
- * finds afterwards. So DISCONNECTED waits here while the client has completions of the queue pair to poll: as long as they
- * get fewer, and a moment for a client that does not poll. The client's descriptor says nothing of it meanwhile: it is
- * readable when there is an event to be had, and not before. Control thread.
+ * The end of a connection is told behind what has been completed on it, as programs know it of the kernel's manager,
+ * which takes its time: libfabric closes its endpoint when it hears of the end, and uses it all the same for
+ * completions that it finds afterwards. So DISCONNECTED waits here while the client has completions of the queue pair
+ * to poll: as long as they get fewer, and a moment for a client that does not poll. The client's descriptor says
+ * nothing of it meanwhile: it is readable when there is an event to be had, and not before. Control thread.
  *
- * How much the client has polled is read from its completion queues' rings; what it writes there delays its own events by
- * HOLD_NS for each completion at most, and by HELD_MAX_NS in all.
+ * How much the client has polled is read from its completion queues' rings; what it writes there delays its own events
+ * by HOLD_NS for each completion at most, and by HELD_MAX_NS in all.
  */
 #include "control/cm.h"
 
@@ -17,8 +17,8 @@
 #define SCAN_MAX    256u /* entries of a ring that are looked at */
 
 /*
- * Completions without error of the queue pair, in the worker's ring of a queue. Those from `upto` on were made after the
- * end; at the first look *upto is set.
+ * Completions without error of the queue pair, in the worker's ring of a queue. Those from `upto` on were made after
+ * the end; at the first look *upto is set.
  */
 static uint32_t unread(const struct client_cq *cq, const struct cm_hold *h, uint32_t qpn, uint32_t *upto, bool first)
 {

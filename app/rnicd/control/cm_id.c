@@ -134,7 +134,7 @@ static void expect(const struct cm_id *id)
 		expect_put(d, id->local.port, rnicd_now());
 }
 
-static const char *show(const struct ipc_addr *a, char *buf, size_t len)
+static const char *cm_id_show(const struct ipc_addr *a, char *buf, size_t len)
 {
 	struct pkt_addr p;
 
@@ -184,7 +184,7 @@ void cm_bind(struct client *c)
 		dev = dev_by_addr(a.ip);
 		if (dev == UINT32_MAX) {
 			client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s",
-				     show(&a, text, sizeof(text)));
+				     cm_id_show(&a, text, sizeof(text)));
 			return;
 		}
 	}

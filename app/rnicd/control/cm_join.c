@@ -19,7 +19,7 @@ struct cm_join {
 	struct rn_link link; /* in the id's joins */
 };
 
-static void end(struct cm_id *id, struct cm_join *j)
+static void cm_join_end(struct cm_id *id, struct cm_join *j)
 {
 	rn_list_remove(&id->joins, &j->link);
 	id->n_joins--;
@@ -31,10 +31,10 @@ static void end(struct cm_id *id, struct cm_join *j)
 void cm_joins_end(struct cm_id *id)
 {
 	rn_list_each(struct cm_join, j, &id->joins, link)
-		end(id, j);
+		cm_join_end(id, j);
 }
 
-static void tell(const struct cm_id *id, uint32_t number, const struct pkt_addr *addr)
+static void cm_join_tell(const struct cm_id *id, uint32_t number, const struct pkt_addr *addr)
 {
 	struct ipc_cm_event ev = { .type = CM_EV_MULTICAST_JOIN,
 				   .id = id->handle,
@@ -92,7 +92,7 @@ void cm_join(struct client *c)
 	rn_list_push_front(&id->joins, &j->link);
 	id->n_joins++;
 	client_ok(c);
-	tell(id, r.join, &addr);
+	cm_join_tell(id, r.join, &addr);
 }
 
 static bool of_join(const void *data, const void *arg)
@@ -103,7 +103,7 @@ static bool of_join(const void *data, const void *arg)
 	return ev->type == CM_EV_MULTICAST_JOIN && ev->id == r->id && ev->join == r->join;
 }
 
-static struct cm_join *find(const struct cm_id *id, uint32_t number)
+static struct cm_join *cm_join_find(const struct cm_id *id, uint32_t number)
 {
 	rn_list_each(struct cm_join, j, &id->joins, link) {
 		if (j->number == number)
@@ -119,12 +119,12 @@ void cm_leave(struct client *c)
 
 	if (id == NULL)
 		return;
-	struct cm_join *j = find(id, r->join);
+	struct cm_join *j = cm_join_find(id, r->join);
 	if (j == NULL) {
 		client_error(c, EINVAL, "the id has no join %u", r->join);
 		return;
 	}
 	ev_cancel_if(id->chan, of_join, r);
-	end(id, j);
+	cm_join_end(id, j);
 	client_ok(c);
 }

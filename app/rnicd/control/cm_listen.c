@@ -38,7 +38,7 @@ static void undone(struct cmd *cmd)
 	free(o);
 }
 
-static void listening(struct cmd *cmd)
+static void cm_listen_listening(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
@@ -57,7 +57,7 @@ static void listening(struct cmd *cmd)
 		client_ok(c);
 }
 
-static struct op *op_new(struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
+static struct op *cm_listen_op_new(struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
 {
 	struct op *o = calloc(1, sizeof(*o));
 
@@ -96,7 +96,7 @@ void cm_listen(struct client *c)
 		cm_sidr_listen(c, id);
 		return;
 	}
-	struct op *o = id->has_port ? op_new(id, CMD_LISTEN, listening) : NULL;
+	struct op *o = id->has_port ? cm_listen_op_new(id, CMD_LISTEN, cm_listen_listening) : NULL;
 	if (o == NULL) {
 		client_error(c, ENOMEM, "no memory or port for another listener");
 		return;
@@ -114,7 +114,7 @@ void cm_listen(struct client *c)
 	cmd_send_all(&o->cmd);
 }
 
-static void ended(struct cmd *cmd)
+static void cm_listen_ended(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
@@ -129,7 +129,7 @@ static void ended(struct cmd *cmd)
 
 void cm_listen_end(struct cm_id *id)
 {
-	struct op *o = op_new(id, CMD_UNLISTEN, ended);
+	struct op *o = cm_listen_op_new(id, CMD_UNLISTEN, cm_listen_ended);
 
 	id->gone = true;
 	owner_del(&id->owner); /* requests that are on their way find nobody and are rejected */

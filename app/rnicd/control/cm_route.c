@@ -94,25 +94,28 @@ void cm_route_forget(struct cm_id *id)
 	loop_timer_disarm(&id->timer);
 }
 
-static void end(struct cm_id *id, int status)
+static void cm_route_end(struct cm_id *id, int status)
 {
 	cm_route_forget(id);
 	cm_set_state(id, status == 0 ? CM_ROUTE_KNOWN : CM_ADDR_KNOWN);
 	cm_event(id, status == 0 ? CM_EV_ROUTE_RESOLVED : CM_EV_ROUTE_ERROR, status, NULL);
 }
 
-static void timed_out(struct loop_timer *t) { end(rn_container_of(t, struct cm_id, timer), -ETIMEDOUT); }
+static void cm_route_timed_out(struct loop_timer *t)
+{
+	cm_route_end(rn_container_of(t, struct cm_id, timer), -ETIMEDOUT);
+}
 
 static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_addr *a)
 {
 	return id->dev == dev && memcmp(id->remote.ip, a->b, 16) == 0;
 }
 
-static void tell(uint32_t dev, const struct pkt_addr *dst, int status)
+static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 {
 	rn_list_each(struct cm_id, id, &waiting, wait) {
 		if (waits_for(id, dev, dst))
-			end(id, status);
+			cm_route_end(id, status);
 	}
 }
 
@@ -121,26 +124,26 @@ void cm_neigh(const struct event_neigh *ev)
 {
 	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
 
-	tell(ev->port, &ev->addr, ev->status);
+	cm_route_tell(ev->port, &ev->addr, ev->status);
 	if (!p->gateway_set || !pkt_addr_eq(&p->gateway, &ev->addr))
 		return;
 	rn_list_each(struct cm_id, id, &waiting, wait) {
 		struct pkt_addr dst;
 		memcpy(dst.b, id->remote.ip, 16);
 		if (id->dev == ev->port && !pkt_addr_same_net(&p->ip, &dst, p->prefix_len))
-			end(id, ev->status);
+			cm_route_end(id, ev->status);
 	}
 }
 
-static void asked(struct cmd *cmd)
+static void cm_route_asked(struct cmd *cmd)
 {
 	const struct cmd_neigh *a = &cmd->neigh;
 
 	switch (a->verdict) {
-	case NEIGH_READY: tell(a->port, &a->dst, 0); break;
+	case NEIGH_READY: cm_route_tell(a->port, &a->dst, 0); break;
 	case NEIGH_WAIT: break; /* EVENT_NEIGH or the time-out */
-	case NEIGH_NO_ROUTE: tell(a->port, &a->dst, -ENETUNREACH); break;
-	case NEIGH_FULL: tell(a->port, &a->dst, -ENOBUFS); break;
+	case NEIGH_NO_ROUTE: cm_route_tell(a->port, &a->dst, -ENETUNREACH); break;
+	case NEIGH_FULL: cm_route_tell(a->port, &a->dst, -ENOBUFS); break;
 	}
 	free(cmd);
 }
@@ -161,10 +164,10 @@ void cm_resolve_route(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	*a = (struct cmd){ .type = CMD_NEIGH, .done = asked, .neigh.port = id->dev };
+	*a = (struct cmd){ .type = CMD_NEIGH, .done = cm_route_asked, .neigh.port = id->dev };
 	memcpy(a->neigh.dst.b, id->remote.ip, 16);
 	cm_set_state(id, CM_ROUTE_WAIT);
-	id->timer.due = timed_out;
+	id->timer.due = cm_route_timed_out;
 	uint32_t ms = rn_min_u32(rn_max_u32(r->timeout_ms, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
 	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
 	rn_list_push_front(&waiting, &id->wait);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The port space of datagrams (RDMA_PS_UDP): no connection is made, who asks is told number and Q_Key of the queue
- * pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that has answered
- * repeats its reply as often as it is asked, as long as it lives. Control thread.
+ * pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that has
+ * answered repeats its reply as often as it is asked, as long as it lives. Control thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,21 +31,21 @@ struct out {
 	uint8_t p[UDPL_SIDR_MAX];
 };
 
-static void sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
+static void cm_sidr_sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
 
-static void say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind kind, const struct udpl_sidr *s)
+static void cm_sidr_say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind kind, const struct udpl_sidr *s)
 {
 	struct out *o = calloc(1, sizeof(*o));
 
 	if (o == NULL)
 		return; /* as if lost */
-	o->cmd = (struct cmd){ .type = CMD_SEND_DATAGRAM, .done = sent, .send = { .port = dev, .p = o->p } };
+	o->cmd = (struct cmd){ .type = CMD_SEND_DATAGRAM, .done = cm_sidr_sent, .send = { .port = dev, .p = o->p } };
 	memcpy(o->cmd.send.to.b, to->ip, sizeof(o->cmd.send.to.b));
 	o->cmd.send.len = udpl_sidr_build(o->p, kind, s);
 	cmd_send(&o->cmd, ud_owner(dev, UDPL_QPN_CM));
 }
 
-static bool tell(struct cm_id *id, enum cm_event_type type, int status, const struct udpl_sidr *s)
+static bool cm_sidr_tell(struct cm_id *id, enum cm_event_type type, int status, const struct udpl_sidr *s)
 {
 	struct ipc_cm_event ev = { .type = type,
 				   .status = status,
@@ -90,7 +90,7 @@ static void over(struct cm_id *id, int status)
 	owner_del(&id->owner);
 	loop_timer_disarm(&id->timer);
 	cm_set_state(id, CM_OVER);
-	tell(id, CM_EV_UNREACHABLE, status, NULL);
+	cm_sidr_tell(id, CM_EV_UNREACHABLE, status, NULL);
 }
 
 static void ask(struct loop_timer *t)
@@ -102,7 +102,7 @@ static void ask(struct loop_timer *t)
 		over(id, -ETIMEDOUT);
 		return;
 	}
-	say(id->dev, &id->remote, UDPL_SIDR_REQ, &s->says);
+	cm_sidr_say(id->dev, &id->remote, UDPL_SIDR_REQ, &s->says);
 	loop_timer_arm(&id->timer, rnicd_now() + (PAUSE_NS << s->tries));
 	s->tries++;
 }
@@ -147,7 +147,7 @@ static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 	owner_del(&id->owner);
 	loop_timer_disarm(&id->timer);
 	cm_set_state(id, CM_CONNECTED);
-	tell(id, CM_EV_ESTABLISHED, 0, s);
+	cm_sidr_tell(id, CM_EV_ESTABLISHED, 0, s);
 }
 
 /* ---- who is asked ---- */
@@ -210,7 +210,7 @@ static struct cm_id *request_new(struct cm_id *l, const struct event_sidr *ev, c
 	return id;
 }
 
-static void on_request(const struct event_sidr *ev, const struct udpl_sidr *s)
+static void cm_sidr_on_request(const struct event_sidr *ev, const struct udpl_sidr *s)
 {
 	const struct udpl_sidr nobody = { .id = s->id, .port = s->port, .status = UDPL_SIDR_NO_SERVICE };
 	struct owner *o = owner_get(OWNER_SIDR, key_of(ev, s->id));
@@ -218,28 +218,28 @@ static void on_request(const struct event_sidr *ev, const struct udpl_sidr *s)
 
 	if (id != NULL) { /* again: the reply was lost, or the program has not answered yet */
 		if (id->sidr->answered)
-			say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
+			cm_sidr_say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
 		return;
 	}
 	struct cm_id *l = listener_of(ev->port, s->port);
 	if (l == NULL) {
-		say(ev->port, &ev->from, UDPL_SIDR_REP, &nobody);
+		cm_sidr_say(ev->port, &ev->from, UDPL_SIDR_REP, &nobody);
 		return;
 	}
 	id = request_new(l, ev, s);
 	/* A full backlog, or an event that is lost: the peer asks again. */
-	if (id != NULL && !tell(id, CM_EV_CONNECT_REQUEST, 0, s))
+	if (id != NULL && !cm_sidr_tell(id, CM_EV_CONNECT_REQUEST, 0, s))
 		cm_id_free(id);
 }
 
-static void answer(struct cm_id *id, enum cm_state to)
+static void cm_sidr_answer(struct cm_id *id, enum cm_state to)
 {
 	if (id->listener != NULL) {
 		id->listener->requests--;
 		id->listener = NULL;
 	}
 	id->sidr->answered = true;
-	say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
+	cm_sidr_say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
 	cm_set_state(id, to);
 	client_ok(id->c);
 }
@@ -263,7 +263,7 @@ void cm_sidr_accept(struct client *c, struct cm_id *id)
 	s->says.status = UDPL_SIDR_VALID;
 	s->says.qpn = q->qpn;
 	s->says.qkey = q->at.qkey;
-	answer(id, CM_CONNECTED);
+	cm_sidr_answer(id, CM_CONNECTED);
 }
 
 void cm_sidr_reject(struct client *c, struct cm_id *id)
@@ -278,7 +278,7 @@ void cm_sidr_reject(struct client *c, struct cm_id *id)
 	if (s == NULL)
 		return;
 	s->says.status = UDPL_SIDR_REJECTED;
-	answer(id, CM_OVER);
+	cm_sidr_answer(id, CM_OVER);
 }
 
 void cm_sidr_forget(struct cm_id *id)
@@ -298,7 +298,7 @@ void cm_sidr_message(const struct event_sidr *ev)
 	if (!udpl_sidr_parse(ev->body, ev->len, kind, &s))
 		return;
 	if (kind == UDPL_SIDR_REQ)
-		on_request(ev, &s);
+		cm_sidr_on_request(ev, &s);
 	else
 		on_reply(ev, &s);
 }

@@ -14,7 +14,7 @@ struct unit {
 	uint64_t factor;
 };
 
-static bool say(char *why, const char *text)
+static bool conf_value_say(char *why, const char *text)
 {
 	snprintf(why, CONF_WHY_MAX, "%s", text);
 	return false;
@@ -70,7 +70,7 @@ static bool with_unit(const char *s, const struct unit *u, uint64_t *v)
 }
 
 /* The number in the largest unit that divides it: for sentences. */
-static const char *show(uint64_t v, const struct unit *u, char *buf, size_t len)
+static const char *conf_value_show(uint64_t v, const struct unit *u, char *buf, size_t len)
 {
 	const struct unit *best = NULL;
 
@@ -94,8 +94,8 @@ static bool in_units(const char *s, const struct unit *u, const char *what, cons
 		*v = n;
 		return true;
 	}
-	snprintf(why, CONF_WHY_MAX, "must be %s from %s to %s", what, show(lim[0], u, lo, sizeof(lo)),
-		 show(lim[1], u, hi, sizeof(hi)));
+	snprintf(why, CONF_WHY_MAX, "must be %s from %s to %s", what, conf_value_show(lim[0], u, lo, sizeof(lo)),
+		 conf_value_show(lim[1], u, hi, sizeof(hi)));
 	return false;
 }
 
@@ -143,7 +143,7 @@ bool conf_prob(const char *s, uint64_t *v, char *why)
 		return false;
 	}
 	if (!with_unit(s, units, &n) || n > UINT64_C(1000000000))
-		return say(why, "must be a probability from 0% to 100%");
+		return conf_value_say(why, "must be a probability from 0% to 100%");
 	n = (n << 32) / UINT64_C(1000000000);
 	*v = n > UINT32_MAX ? UINT32_MAX : n;
 	return true;
@@ -159,7 +159,7 @@ bool conf_bool(const char *s, uint64_t *v, char *why)
 			return true;
 		}
 	}
-	return say(why, "must be yes or no");
+	return conf_value_say(why, "must be yes or no");
 }
 
 bool conf_word(const char *s, const char *const *words, uint64_t *v, char *why)
@@ -189,13 +189,13 @@ bool conf_mac(const char *s, uint8_t mac[PKT_MAC_LEN], char *why)
 	for (unsigned i = 0; i < PKT_MAC_LEN; i++, s += 3) {
 		if (!isxdigit((unsigned char)s[0]) || !isxdigit((unsigned char)s[1]) ||
 		    s[2] != (i == PKT_MAC_LEN - 1 ? '\0' : ':'))
-			return say(why, "must be a MAC address such as 02:00:00:00:00:01");
+			return conf_value_say(why, "must be a MAC address such as 02:00:00:00:00:01");
 		char two[3] = { s[0], s[1], '\0' };
 		m[i] = (uint8_t)strtoul(two, NULL, 16);
 		any |= m[i];
 	}
 	if ((m[0] & 1) != 0 || any == 0)
-		return say(why, "must be the MAC address of one station, neither multicast nor zero");
+		return conf_value_say(why, "must be the MAC address of one station, neither multicast nor zero");
 	memcpy(mac, m, PKT_MAC_LEN);
 	return true;
 }
@@ -209,17 +209,18 @@ bool conf_addr(const char *s, struct pkt_addr *a, char *why)
 	if (inet_pton(AF_INET, s, &v4) == 1) {
 		uint32_t ip = ntohl(v4.s_addr);
 		if (ip >> 24 == 0 || ip >> 24 == 127 || ip >> 28 >= 0xe)
-			return say(why, "must be a unicast address, not a loopback, multicast or reserved one");
+			return conf_value_say(why,
+					      "must be a unicast address, not a loopback, multicast or reserved one");
 		*a = pkt_addr_ip4(ip);
 		return true;
 	}
 	if (inet_pton(AF_INET6, s, v6) != 1)
-		return say(why, "must be an IPv4 or IPv6 address");
+		return conf_value_say(why, "must be an IPv4 or IPv6 address");
 	if (v6[0] == 0xff || memcmp(v6, any6, 15) == 0)
-		return say(why, "must be a unicast address, not a loopback, multicast or reserved one");
+		return conf_value_say(why, "must be a unicast address, not a loopback, multicast or reserved one");
 	memcpy(a->b, v6, 16);
 	if (pkt_addr_is_ip4(a))
-		return say(why, "must be written as an IPv4 address");
+		return conf_value_say(why, "must be written as an IPv4 address");
 	return true;
 }
 
@@ -231,7 +232,7 @@ bool conf_addr_prefix(const char *s, struct pkt_addr *a, uint32_t *bits, char *w
 	uint64_t n;
 
 	if (slash == NULL || (size_t)(slash - s) >= sizeof(addr))
-		return say(why, "must be ADDRESS/BITS, such as 10.0.0.1/24");
+		return conf_value_say(why, "must be ADDRESS/BITS, such as 10.0.0.1/24");
 	memcpy(addr, s, (size_t)(slash - s));
 	addr[slash - s] = '\0';
 	if (!conf_addr(addr, &tmp, why))

@@ -24,7 +24,9 @@ bool dev_start(void);
 void dev_stop(void);
 
 struct qp_dev *dev_get(uint32_t index);
-/* The same before an STag is taken: the next one is hard to guess. With a seed in the configuration it is the seed's. */
+/*
+ * The same before an STag is taken: the next one is hard to guess. With a seed in the configuration it is the seed's.
+ */
 struct qp_dev *dev_stirred(uint32_t index);
 /* Random bits from the system; with a seed in the configuration those of a series that follows from it. */
 uint64_t dev_random(void);

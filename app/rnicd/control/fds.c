@@ -188,7 +188,7 @@ static void close_given(struct fds_result *r)
 }
 
 /* The reply's descriptors in their places; without room for them here there are none. */
-static void place(struct fds_result *r, int *fds, uint32_t n, int rc)
+static void fds_place(struct fds_result *r, int *fds, uint32_t n, int rc)
 {
 	uint32_t at = 0;
 
@@ -220,7 +220,7 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	}
 	if (rc != 0 && rc != -ENFILE)
 		return;
-	place(&reply.r, fds, n, rc);
+	fds_place(&reply.r, fds, n, rc);
 	struct rn_link *x = running.first;
 	while (x != NULL && job_of(x)->ask.number != reply.number)
 		x = x->next;

@@ -42,8 +42,8 @@ struct fds_given {
 /* What a job has brought. */
 struct fds_result {
 	/*
-	 * 0 or a negative errno. A message: -EAGAIN none is there, -EPIPE the client has gone, -EPROTO malformed, -ENFILE the
-	 * message is here but not its descriptors, which the system or rnicd had no room for. A mapping: as
+	 * 0 or a negative errno. A message: -EAGAIN none is there, -EPIPE the client has gone, -EPROTO malformed,
+	 * -ENFILE the message is here but not its descriptors, which the system or rnicd had no room for. A mapping: as
 	 * client_maps_open(). -EIO: the client held the helper up for too long.
 	 */
 	int status;
@@ -100,8 +100,8 @@ struct fds_ask {
 };
 
 /*
- * In memory that rnicd and its helpers share. The last descriptor of a socket must be a helper's, so a helper closes its
- * own only when rnicd has closed the other: when `closed`, which rnicd counts up, has come to the job's `closing`.
+ * In memory that rnicd and its helpers share. The last descriptor of a socket must be a helper's, so a helper closes
+ * its own only when rnicd has closed the other: when `closed`, which rnicd counts up, has come to the job's `closing`.
  */
 struct fds_shared {
 	uint64_t closed; /* atomic */

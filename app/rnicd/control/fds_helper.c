@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The helper processes of fds.h. One process (the broker) makes the others and never touches a descriptor of a client,
- * so it is never held up. Each of the others takes a job from the socket that all share, does it, and takes the next. When
- * the last idle one takes a job, the broker makes more. Who is held up for long is told to end: most waits in the kernel
- * end with the process. All end when rnicd has closed its side.
+ * so it is never held up. Each of the others takes a job from the socket that all share, does it, and takes the next.
+ * When the last idle one takes a job, the broker makes more. Who is held up for long is told to end: most waits in the
+ * kernel end with the process. All end when rnicd has closed its side.
  */
 #include <errno.h>
 #include <fcntl.h>

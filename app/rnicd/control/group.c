@@ -29,7 +29,7 @@ uint32_t group_addrs(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS])
 	return n;
 }
 
-static struct group *find(uint32_t dev, const struct pkt_addr *addr)
+static struct group *group_find(uint32_t dev, const struct pkt_addr *addr)
 {
 	rn_list_each(struct group, g, &groups, link) {
 		if (g->dev == dev && pkt_addr_eq(&g->addr, addr))
@@ -49,7 +49,7 @@ static uint32_t founded(uint32_t client, uint32_t dev)
 
 struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr)
 {
-	struct group *g = find(dev, addr);
+	struct group *g = group_find(dev, addr);
 
 	if (g != NULL && !empty(g))
 		return g;

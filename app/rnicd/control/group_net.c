@@ -17,9 +17,9 @@ struct out {
 };
 _Static_assert(IGMP_GROUPS == DEV_MAX_GROUPS, "all groups of a device");
 
-static void sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
+static void group_net_sent(struct cmd *cmd) { free(rn_container_of(cmd, struct out, cmd)); }
 
-static void say(uint32_t dev, const struct pkt_igmp_record *r, uint32_t n)
+static void group_net_say(uint32_t dev, const struct pkt_igmp_record *r, uint32_t n)
 {
 	const struct rnicd_port *port = rnicd.port[dev];
 	struct pkt_l2 l2 = { .vlan = port->cfg->vlan };
@@ -28,26 +28,26 @@ static void say(uint32_t dev, const struct pkt_igmp_record *r, uint32_t n)
 	if (o == NULL)
 		return; /* as if lost */
 	memcpy(l2.src, port->mac, sizeof(l2.src));
-	o->cmd = (struct cmd){ .type = CMD_SEND_FRAME, .done = sent, .send = { .port = dev, .p = o->frame } };
+	o->cmd = (struct cmd){ .type = CMD_SEND_FRAME, .done = group_net_sent, .send = { .port = dev, .p = o->frame } };
 	o->cmd.send.len = pkt_igmp_build(o->frame, &l2, &port->cfg->ip, nets[dev].igmp.version, r, n);
 	cmd_send(&o->cmd, 0);
 }
 
-static void go_on(uint32_t dev)
+static void group_net_go_on(uint32_t dev)
 {
 	struct pkt_igmp_record r[IGMP_GROUPS];
 	struct net *net = &nets[dev];
 	uint32_t n;
 
 	while ((n = igmp_out(&net->igmp, rnicd_now(), r)) > 0)
-		say(dev, r, n);
+		group_net_say(dev, r, n);
 	if (igmp_next(&net->igmp) == RN_NEVER)
 		loop_timer_disarm(&net->timer);
 	else
 		loop_timer_arm(&net->timer, igmp_next(&net->igmp));
 }
 
-static void due(struct loop_timer *t) { go_on((uint32_t)(rn_container_of(t, struct net, timer) - nets)); }
+static void due(struct loop_timer *t) { group_net_go_on((uint32_t)(rn_container_of(t, struct net, timer) - nets)); }
 
 void group_net_start(void)
 {
@@ -66,7 +66,7 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 		igmp_join(&nets[dev].igmp, addr, rnicd_now());
 	else
 		igmp_leave(&nets[dev].igmp, addr, rnicd_now());
-	go_on(dev);
+	group_net_go_on(dev);
 }
 
 void group_net_query(const struct event_query *ev)
@@ -76,5 +76,5 @@ void group_net_query(const struct event_query *ev)
 	};
 
 	igmp_query(&nets[ev->port].igmp, &q, rnicd_now());
-	go_on(ev->port);
+	group_net_go_on(ev->port);
 }

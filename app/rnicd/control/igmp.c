@@ -22,7 +22,7 @@ static uint64_t some_time(struct igmp *i, uint64_t most)
 
 static bool told(const struct pkt_addr *a) { return pkt_addr_to_ip4(a) != PKT_IP4_ALL_HOSTS; }
 
-static struct igmp_group *find(struct igmp *i, const struct pkt_addr *addr)
+static struct igmp_group *igmp_find(struct igmp *i, const struct pkt_addr *addr)
 {
 	for (uint32_t k = 0; k < IGMP_SLOTS; k++)
 		if (i->group[k].used && pkt_addr_eq(&i->group[k].addr, addr))
@@ -80,7 +80,7 @@ void igmp_join(struct igmp *i, const struct pkt_addr *addr, uint64_t now)
 	speak(i, now);
 	if (!told(addr))
 		return;
-	g = find(i, addr);
+	g = igmp_find(i, addr);
 	if (g == NULL)
 		g = slot(i);
 	if (g == NULL)
@@ -94,7 +94,7 @@ void igmp_leave(struct igmp *i, const struct pkt_addr *addr, uint64_t now)
 	struct igmp_group *g;
 
 	speak(i, now);
-	g = find(i, addr);
+	g = igmp_find(i, addr);
 	if (g != NULL && !g->leaving)
 		change(i, g, true, now);
 }
@@ -131,7 +131,7 @@ uint64_t igmp_next(const struct igmp *i)
 }
 
 /* What is due of a group, and it is told. False: nothing. */
-static bool say(struct igmp *i, struct igmp_group *g, uint64_t now, struct pkt_igmp_record *r)
+static bool igmp_say(struct igmp *i, struct igmp_group *g, uint64_t now, struct pkt_igmp_record *r)
 {
 	if (!g->used || rn_min_u64(g->tell_at, g->answer_at) > now)
 		return false;
@@ -155,6 +155,6 @@ uint32_t igmp_out(struct igmp *i, uint64_t now, struct pkt_igmp_record r[IGMP_GR
 
 	speak(i, now);
 	for (uint32_t k = 0; k < IGMP_SLOTS && n < most; k++)
-		n += say(i, &i->group[k], now, &r[n]);
+		n += igmp_say(i, &i->group[k], now, &r[n]);
 	return n;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a port tells the network of the groups it is in: a host's part of IGMP version 3 (RFC 3376), and of the older
- * ones while somebody asks in them (section 7.2). Switches that snoop send a group's frames only to where it is reported.
+ * ones while somebody asks in them (section 7.2). Switches that snoop send a group's frames only to where it is
+ * reported.
  *
  * A joining or leaving is reported at once and once more some time later; queries are answered at a random time within
  * what they allow. Version 3 suppresses no report because others have sent it, so it is not done in the older ones

@@ -59,17 +59,17 @@ static void set(struct link *l, enum rnicd_link to)
 	cmd_send_all(&l->up);
 }
 
-static void left(struct cmd *c) { rn_container_of(c, struct link, cmd)->step = AWAY; }
+static void link_left(struct cmd *c) { rn_container_of(c, struct link, cmd)->step = AWAY; }
 
-static void leave(struct link *l)
+static void link_leave(struct link *l)
 {
 	set(l, RNICD_LINK_GONE);
 	l->step = LEAVING;
-	l->cmd = (struct cmd){ .type = CMD_PORT_LEAVE, .done = left, .port = l->port };
+	l->cmd = (struct cmd){ .type = CMD_PORT_LEAVE, .done = link_left, .port = l->port };
 	cmd_send_all(&l->cmd);
 }
 
-static void joined(struct cmd *c)
+static void link_joined(struct cmd *c)
 {
 	struct link *l = rn_container_of(c, struct link, cmd);
 
@@ -92,7 +92,7 @@ static void try_open(struct link *l)
 	}
 	port_set_link(l->port, RNICD_LINK_GONE); /* until all workers are back */
 	l->step = JOINING;
-	l->cmd = (struct cmd){ .type = CMD_PORT_JOIN, .done = joined, .port = l->port };
+	l->cmd = (struct cmd){ .type = CMD_PORT_JOIN, .done = link_joined, .port = l->port };
 	cmd_send_all(&l->cmd);
 }
 
@@ -110,7 +110,7 @@ static void look_at(struct link *l)
 	case HERE:
 		now = port_link_ask(l->port);
 		if (now == RNICD_LINK_GONE || (now == RNICD_LINK_DOWN && must_call(l))) {
-			leave(l);
+			link_leave(l);
 			return;
 		}
 		if (now == RNICD_LINK_UP)

@@ -15,7 +15,7 @@
 
 struct oob_totals oob_totals;
 
-static void set_state(struct oob *o, enum oob_state to) { o->state = to; }
+static void oob_set_state(struct oob *o, enum oob_state to) { o->state = to; }
 
 /* ---- seeking ---- */
 
@@ -23,7 +23,7 @@ static void tick(struct loop_timer *t);
 
 static void seek(struct oob *o, uint64_t pause_ns)
 {
-	set_state(o, OOB_SEEKING);
+	oob_set_state(o, OOB_SEEKING);
 	o->pause_ns = pause_ns;
 	o->timer.due = tick;
 	loop_timer_arm(&o->timer, rnicd_now() + pause_ns);
@@ -53,7 +53,7 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 	return p;
 }
 
-static void opened(struct cmd *cmd)
+static void oob_opened(struct cmd *cmd)
 {
 	struct open *op = rn_container_of(cmd, struct open, cmd);
 	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: its effects were faster, it is over */
@@ -92,7 +92,7 @@ static bool open_conn(struct oob *o)
 	if (o->self)
 		a.rport = a.lport;
 	memcpy(a.remote.b, o->peer, sizeof(o->peer));
-	op->cmd = (struct cmd){ .type = CMD_CONN_OPEN, .done = opened };
+	op->cmd = (struct cmd){ .type = CMD_CONN_OPEN, .done = oob_opened };
 	op->cmd.open = (struct cmd_conn_open){ .addr = a,
 					       .owner = k->owner.key,
 					       .dev = dev_get(dev),
@@ -113,7 +113,7 @@ static bool open_conn(struct oob *o)
 	k->local.port = a.lport;
 	k->remote.port = a.rport;
 	o->k = k;
-	set_state(o, OOB_OPENING);
+	oob_set_state(o, OOB_OPENING);
 	cmd_send(&op->cmd, k->worker);
 	return true;
 }
@@ -125,7 +125,7 @@ static void gave_up(struct cmd *cmd)
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
 	oob_totals.gave_up++;
-	set_state(q->oob, OOB_OVER);
+	oob_set_state(q->oob, OOB_OVER);
 	client_qp_return(q);
 }
 
@@ -168,13 +168,13 @@ static void tick(struct loop_timer *t)
 
 /* ---- attaching ---- */
 
-static void joined(struct cmd *cmd)
+static void oob_joined(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 	struct oob *o = q->oob;
 
 	if (o->state == OOB_JOINING && cmd->join.qv == QP_OK) {
-		set_state(o, OOB_JOINED);
+		oob_set_state(o, OOB_JOINED);
 	} else if (o->state == OOB_JOINING) { /* the QP is in no state for it, or the peer has gone */
 		if (o->k != NULL && cmd->join.qv != QP_NO_AGREEMENT)
 			cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
@@ -199,11 +199,11 @@ static void send_join(struct oob *o)
 					      .tos = o->tos,
 					      .priv = o->priv,
 					      .priv_len = sizeof(o->priv) };
-	client_qp_command(q, CMD_CONN_JOIN, joined);
+	client_qp_command(q, CMD_CONN_JOIN, oob_joined);
 }
 
 /* The QP is on the connection's worker. */
-static void arrived(struct client_qp *q)
+static void oob_arrived(struct client_qp *q)
 {
 	struct oob *o = q->oob;
 
@@ -222,13 +222,13 @@ static void start_join(struct oob *o)
 	o->which = (struct cmd_conn){ .conn = o->k->conn, .key = o->k->owner.key };
 	o->k->c = q->c;
 	o->k->qp = q->owner.key;
-	client_qp_lend(q, o->k->worker, o, arrived);
+	client_qp_lend(q, o->k->worker, o, oob_arrived);
 }
 
 void oob_join(struct oob *o, struct cm_conn *k)
 {
 	loop_timer_disarm(&o->timer);
-	set_state(o, OOB_JOINING);
+	oob_set_state(o, OOB_JOINING);
 	o->k = k;
 	k->oob = o;
 	if (!client_qp_is_free(o->q))
@@ -269,7 +269,7 @@ void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 		return;
 	case QP_FX_ESTABLISHED:
 		oob_totals.up++;
-		set_state(o, OOB_UP);
+		oob_set_state(o, OOB_UP);
 		return;
 	case QP_FX_REJECTED:
 	case QP_FX_UNREACHABLE:
@@ -277,7 +277,7 @@ void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 	case QP_FX_DISCONNECTED:
 	case QP_FX_CLOSED:
 		if (o->state == OOB_UP) {
-			set_state(o, OOB_OVER);
+			oob_set_state(o, OOB_OVER);
 			o->k = NULL;
 			k->oob = NULL;
 		} else {

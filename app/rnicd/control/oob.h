@@ -10,10 +10,10 @@
  * leaves no trace in it. A send that waits longer than timeout and retry_cnt allow ends with IBV_WC_RETRY_EXC_ERR;
  * receives wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
  *
- * Only daemons say which queue pair they speak for. A client cannot connect to qp-port or listen there, and a daemon's own
- * connections leave from TCP ports below 1024, which rnicd gives to no user's program, as the kernels of other hosts do
- * not. With qp-peers = daemons a request from another port is refused. So a peer has at most 1,023 such connections with
- * this device at a time; qp-peers = any is for more, and for peers that are no rnicd.
+ * Only daemons say which queue pair they speak for. A client cannot connect to qp-port or listen there, and a daemon's
+ * own connections leave from TCP ports below 1024, which rnicd gives to no user's program, as the kernels of other
+ * hosts do not. With qp-peers = daemons a request from another port is refused. So a peer has at most 1,023 such
+ * connections with this device at a time; qp-peers = any is for more, and for peers that are no rnicd.
  *
  * Private data of Request and Reply, big endian: "RNQP", version 1, kind (1 Request, 2 Reply), 2 octets 0, QPN of the
  * sender, QPN it wants, 8 octets that a Request chooses and its Reply repeats.

@@ -56,7 +56,7 @@ static void let_go(struct oob_held *h)
 	free(h);
 }
 
-static void refuse(struct oob_held *h)
+static void oob_request_refuse(struct oob_held *h)
 {
 	struct cm_conn *k = h->k;
 
@@ -67,7 +67,7 @@ static void refuse(struct oob_held *h)
 static void expired(struct loop_timer *t)
 {
 	oob_totals.expired++;
-	refuse(rn_container_of(t, struct oob_held, timer));
+	oob_request_refuse(rn_container_of(t, struct oob_held, timer));
 }
 
 static bool same_peer(const struct oob_held *h, uint32_t dev, const uint8_t ip[16], const struct oob_hello *w)
@@ -76,7 +76,7 @@ static bool same_peer(const struct oob_held *h, uint32_t dev, const uint8_t ip[1
 	       memcmp(h->k->remote.ip, ip, 16) == 0;
 }
 
-static struct oob_held *find(uint32_t dev, const uint8_t ip[16], const struct oob_hello *w)
+static struct oob_held *oob_request_find(uint32_t dev, const uint8_t ip[16], const struct oob_hello *w)
 {
 	rn_list_each(struct oob_held, h, &held, link) {
 		if (same_peer(h, dev, ip, w))
@@ -88,15 +88,15 @@ static struct oob_held *find(uint32_t dev, const uint8_t ip[16], const struct oo
 static bool hold(struct cm_conn *k, const struct oob_hello *hello)
 {
 	struct oob_held *h = calloc(1, sizeof(*h));
-	struct oob_held *old = find(k->dev, k->remote.ip, hello);
+	struct oob_held *old = oob_request_find(k->dev, k->remote.ip, hello);
 
 	if (h == NULL)
 		return false;
 	if (old != NULL) {
-		refuse(old); /* the peer has given that one up */
+		oob_request_refuse(old); /* the peer has given that one up */
 	} else if (n_held == HELD_MAX) {
 		oob_totals.displaced++;
-		refuse(rn_list_first(&held, struct oob_held, link));
+		oob_request_refuse(rn_list_first(&held, struct oob_held, link));
 	}
 	h->k = k;
 	h->hello = *hello;
@@ -112,7 +112,7 @@ static bool hold(struct cm_conn *k, const struct oob_hello *hello)
 struct cm_conn *oob_held_take(struct oob *o)
 {
 	const struct oob_hello w = { .src_qpn = o->peer_qpn, .dst_qpn = o->q->qpn };
-	struct oob_held *h = find(o->q->pd->dev, o->peer, &w);
+	struct oob_held *h = oob_request_find(o->q->pd->dev, o->peer, &w);
 	struct cm_conn *k = h != NULL ? h->k : NULL;
 
 	if (h != NULL) {
@@ -152,7 +152,7 @@ static struct cm_conn *conn_of(const struct event_fx *fx, struct user *u)
 }
 
 /* False: nobody wants it. */
-static bool place(const struct event_fx *fx, const struct oob_hello *h)
+static bool oob_request_place(const struct event_fx *fx, const struct oob_hello *h)
 {
 	struct client_qp *q = client_qp_of(h->dst_qpn);
 	struct oob *o = q != NULL ? q->oob : NULL;
@@ -188,7 +188,7 @@ bool oob_request(const struct event_fx *fx)
 		oob_totals.strangers++;
 	else if (!oob_hello_parse(fx->priv, fx->priv_len, OOB_REQUEST, &h))
 		oob_totals.bad++;
-	else if (place(fx, &h))
+	else if (oob_request_place(fx, &h))
 		return true;
 	else
 		oob_totals.unwanted++;
@@ -200,7 +200,7 @@ bool oob_request(const struct event_fx *fx)
 
 static struct cmd listen_cmd[RNICD_MAX_PORTS];
 
-static void listening(struct cmd *c)
+static void oob_request_listening(struct cmd *c)
 {
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
 		if (c->listen.verdict[i] != CONN_OK)
@@ -216,7 +216,7 @@ void oob_start(void)
 			continue;
 		(void)cm_port_take(d, CM_IP4 | CM_IP6, port);
 		listen_cmd[d] = (struct cmd){ .type = CMD_LISTEN,
-					      .done = listening,
+					      .done = oob_request_listening,
 					      .listen = { .first = d,
 							  .last = d + 1,
 							  .lport = port,

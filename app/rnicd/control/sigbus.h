@@ -2,7 +2,8 @@
 /*
  * A client's memory can vanish under the daemon (hugepages taken back, a hole punched where no page can be had again, a
  * shared file cut short): an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is
- * nobody's, and the client is told on; after a few pages the whole region is. A SIGBUS anywhere else ends the daemon as it should.
+ * nobody's, and the client is told on; after a few pages the whole region is. A SIGBUS anywhere else ends the daemon as
+ * it should.
  */
 #ifndef SIGBUS_H
 #define SIGBUS_H

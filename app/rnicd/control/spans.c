@@ -5,7 +5,9 @@
 
 #include "ipc/ipc_shm.h"
 
-/* Spans with a byte in common are equal, so a search finds what is in the way. Those in the tree have none in common. */
+/*
+ * Spans with a byte in common are equal, so a search finds what is in the way. Those in the tree have none in common.
+ */
 static int compare(const void *a, const void *b)
 {
 	const struct span *s = a, *t = b;

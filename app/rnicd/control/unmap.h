@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of clients that have gone, given back by a thread of its own. It may be tens of GiB, and where rnicd's mapping
- * was the last the kernel takes back page by page what the client had: nobody else waits for that.
+ * The memory of clients that have gone, given back by a thread of its own. It may be tens of GiB, and where rnicd's
+ * mapping was the last the kernel takes back page by page what the client had: nobody else waits for that.
  */
 #ifndef UNMAP_H
 #define UNMAP_H

@@ -62,7 +62,9 @@ void user_start(void)
 	uint32_t n = (uint32_t)rn_min_u64(fds.rlim_cur, INT32_MAX);
 	total[USER_CLIENTS] = CLIENTS_MAX;
 	total[USER_FDS] = n > 2 * OWN_FDS ? n - OWN_FDS : n / 2;
-	/* The other half is for what rnicd has itself, and for holes that clients tear into what they lend (sigbus.h). */
+	/*
+	 * The other half is for what rnicd has itself, and for holes that clients tear into what they lend (sigbus.h).
+	 */
 	total[USER_MAPPINGS] = max_mappings() / 2;
 	total[USER_LISTENERS] = LOOK_LISTENERS - rnicd.n_ports /* the others are qp-port's */;
 	total[USER_STAGS] = DEV_MAX_MR;
@@ -106,7 +108,7 @@ void user_put(struct user *u)
 	free(u);
 }
 
-static bool refuse(const struct user *u, enum user_table table, bool whole)
+static bool user_refuse(const struct user *u, enum user_table table, bool whole)
 {
 	uint64_t now = rnicd_now();
 
@@ -126,9 +128,9 @@ static bool refuse(const struct user *u, enum user_table table, bool whole)
 bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)
 {
 	if (u->used[table][index] + n > user_share(table))
-		return refuse(u, table, false);
+		return user_refuse(u, table, false);
 	if (used[table][index] + n > total[table])
-		return refuse(u, table, true);
+		return user_refuse(u, table, true);
 	u->used[table][index] += n;
 	used[table][index] += n;
 	return true;

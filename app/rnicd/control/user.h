@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What all clients take from, and how much of that one user (uid) may have: so that one user, with however many
- * processes, leaves room for the others. The share of a user is a part of the whole (user-share); what a single client may
- * have is said by the quotas. Control thread.
+ * processes, leaves room for the others. The share of a user is a part of the whole (user-share); what a single client
+ * may have is said by the quotas. Control thread.
  */
 #ifndef USER_H
 #define USER_H
@@ -35,8 +35,8 @@ struct user *user_hold(struct user *u);
 void user_put(struct user *u);
 
 /*
- * n of table[index] for this user. False: the user's share is used up, or the table is. The log says so, once in a while.
- * What was taken keeps nothing of the user alive: hold it.
+ * n of table[index] for this user. False: the user's share is used up, or the table is. The log says so, once in a
+ * while. What was taken keeps nothing of the user alive: hold it.
  */
 bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n);
 void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n);

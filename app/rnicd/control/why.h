@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why something does not work, said in the log: a cause is a line of one table, which also makes doc/troubleshooting.md.
- * A cause is said at once, and again for the same port when SAY_AGAIN_NS have passed; the number of those between is in
- * the next line. Control thread.
+ * Why something does not work, said in the log: a cause is a line of one table, which also makes
+ * doc/troubleshooting.md. A cause is said at once, and again for the same port when SAY_AGAIN_NS have passed; the
+ * number of those between is in the next line. Control thread.
  */
 #ifndef WHY_H
 #define WHY_H

@@ -109,7 +109,7 @@ static struct arp_entry *find(struct arp_table *t, const struct pkt_addr *ip)
 }
 
 /* A free entry, or the one that nobody holds and that was used longest ago. */
-static struct arp_entry *take(struct arp_table *t, const struct pkt_addr *ip, uint64_t now)
+static struct arp_entry *arp_take(struct arp_table *t, const struct pkt_addr *ip, uint64_t now)
 {
 	struct arp_entry *b = bucket_of(t, ip), *best = NULL;
 
@@ -138,7 +138,7 @@ struct arp_entry *arp_get(struct arp_table *t, const struct pkt_addr *ip, uint64
 	struct arp_entry *e = find(t, ip);
 
 	if (e == NULL) {
-		e = take(t, ip, now);
+		e = arp_take(t, ip, now);
 		if (e == NULL)
 			return NULL;
 	}
@@ -214,7 +214,7 @@ void arp_input(struct arp_table *t, const struct rte_mbuf *m, const struct pkt *
 		/* RFC 826: update what is known; make an entry only when we are the target */
 		struct arp_entry *e = find(t, &a.sender);
 		if (e == NULL && for_us)
-			e = take(t, &a.sender, now);
+			e = arp_take(t, &a.sender, now);
 		if (e != NULL)
 			heard(t, e, a.sender_mac, now, todo);
 	}

@@ -259,8 +259,8 @@ void conn_requested(struct rnicd_worker *w, struct rc *qc)
 }
 
 /* Answers a segment without a connection. */
-static void answer(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *m, const struct pkt *p,
-		   const struct tcpl_out *o)
+static void conn_answer(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *m,
+			const struct pkt *p, const struct tcpl_out *o)
 {
 	struct rnicd_port *port = rnicd.port[a->port];
 	struct rte_mbuf *out = rte_pktmbuf_alloc(port->pool);
@@ -295,7 +295,7 @@ static void answer_rst(struct rnicd_worker *w, const struct conn_addr *a, const 
 
 	port->stats[w->index].rx_no_flow++;
 	if (tcpl_rst_for(seg, &o) && conn_answer_allowed(w, port))
-		answer(w, a, m, p, &o);
+		conn_answer(w, a, m, p, &o);
 }
 
 /* Makes the connection that a SYN, or the ACK of a cookie, asks for. */
@@ -339,7 +339,7 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 		return;
 	port->stats[w->index].syn_cookies++;
 	l->cookies_until = w->now + COOKIE_LIFE_NS;
-	answer(w, a, m, p, &o);
+	conn_answer(w, a, m, p, &o);
 }
 
 /*

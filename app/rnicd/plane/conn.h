@@ -24,8 +24,8 @@ RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct co
 					 struct rc **c, enum qp_verdict *qp);
 
 /*
- * The connection's QP belongs to this client: from now on the client's memory may go out by reference. To be called when
- * a QP is attached (open, accept, attach). NULL: everything is copied.
+ * The connection's QP belongs to this client: from now on the client's memory may go out by reference. To be called
+ * when a QP is attached (open, accept, attach). NULL: everything is copied.
  */
 void conn_set_client(struct rc *c, struct worker_client *client);
 

@@ -41,8 +41,8 @@ void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 }
 
 /*
- * At most `share` segments. True when the connection has nothing more to send now. They go to the port when all are built:
- * what is looked at in between would cost the processor's prefetchers their streams through the payload.
+ * At most `share` segments. True when the connection has nothing more to send now. They go to the port when all are
+ * built: what is looked at in between would cost the processor's prefetchers their streams through the payload.
  */
 static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
 {
@@ -81,7 +81,7 @@ static void fetch_next(const struct rnicd_worker *w)
 }
 
 /* Who has received answers first, whatever else waits; what it has to send besides takes its turn. */
-static uint32_t answer(struct rnicd_worker *w)
+static uint32_t conn_tx_answer(struct rnicd_worker *w)
 {
 	struct rc_tcp *qc;
 	uint32_t count = 0;
@@ -101,7 +101,7 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 				  NULL }; /* have more to send than their port had room for, or than their share */
 	struct conn *c;
 	struct rc_tcp *qc;
-	uint32_t answers = answer(w), count = 0;
+	uint32_t answers = conn_tx_answer(w), count = 0;
 
 	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
 	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_tcp_ready_pop(&w->tcp)) != NULL;) {

@@ -31,7 +31,8 @@ static bool start_eal(char *err, uint32_t err_len)
 	static struct eal_args a; /* EAL keeps pointers to its arguments */
 
 	eal_args(&a);
-	rundir_remove_at_exit(); /* exit handlers run last one first: EAL's own, that takes its socket away, before this */
+	/* exit handlers run last one first: EAL's own, that takes its socket away, before this */
+	rundir_remove_at_exit();
 	if (rte_eal_init(a.n, a.v) >= 0) {
 		rundir_is(rte_eal_get_runtime_dir());
 		if (frame_init())

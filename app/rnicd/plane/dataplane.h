@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Makes the plane that rnicd.cfg describes: EAL, the two queues of the border, ports, workers. On failure one sentence in
- * err (what, and what to do), everything undone but EAL, which DPDK starts once per process.
+ * Makes the plane that rnicd.cfg describes: EAL, the two queues of the border, ports, workers. On failure one sentence
+ * in err (what, and what to do), everything undone but EAL, which DPDK starts once per process.
  */
 bool rnicd_dataplane_start(char *err, uint32_t err_len);
 /* Stops workers, drains, closes ports, frees the queues. Connections are ended by the control side before. */

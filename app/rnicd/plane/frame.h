@@ -4,9 +4,9 @@
  * ol_flags: the field holds the pseudo header's sum only (PKT_CSUM_PSEUDO). That is allowed towards ports with
  * caps.tx_csum and on wires that never leave the process.
  *
- * On such a wire the CRC of an FPDU may be deferred too: the TCP payload is that one FPDU, taken by reference from memory
- * that its owner may write to at any time, so a sum of it is worth something only in a copy. Who shows such a frame, bends it
- * or lets it out copies it and finishes the copy; a connection of this process takes it as it is.
+ * On such a wire the CRC of an FPDU may be deferred too: the TCP payload is that one FPDU, taken by reference from
+ * memory that its owner may write to at any time, so a sum of it is worth something only in a copy. Who shows such a
+ * frame, bends it or lets it out copies it and finishes the copy; a connection of this process takes it as it is.
  */
 #ifndef RNICD_FRAME_H
 #define RNICD_FRAME_H

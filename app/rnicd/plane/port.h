@@ -35,8 +35,8 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 uint32_t port_af_packet_slot(const struct rnicd_port *port);
 
 /*
- * For port_link.c, no worker being in the port: closes the device and opens it again. It must have the abilities that it
- * had. False with a sentence in err: it is closed, and this may be called again.
+ * For port_link.c, no worker being in the port: closes the device and opens it again. It must have the abilities that
+ * it had. False with a sentence in err: it is closed, and this may be called again.
  */
 bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len);
 

@@ -54,8 +54,8 @@ uint32_t port_af_packet_slot(const struct rnicd_port *port)
 }
 
 /*
- * A server of memif that was killed leaves its socket behind, and the driver does not bind to a name that is taken. False
- * with a sentence in err: somebody serves it.
+ * A server of memif that was killed leaves its socket behind, and the driver does not bind to a name that is taken.
+ * False with a sentence in err: somebody serves it.
  */
 static bool clear_memif(const struct rnicd_port *port, char *err, uint32_t err_len)
 {

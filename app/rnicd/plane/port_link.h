@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The line of a port: whether it carries frames, and how a device that is gone comes back. The control thread's calls are
- * in border/port_admin.h.
+ * The line of a port: whether it carries frames, and how a device that is gone comes back. The control thread's calls
+ * are in border/port_admin.h.
  */
 #ifndef RNICD_PORT_LINK_H
 #define RNICD_PORT_LINK_H

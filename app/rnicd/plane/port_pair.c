@@ -12,12 +12,13 @@
 #define PAIR_RING 1024u
 
 /*
- * ring[port][queue] carries frames to that port; worker w of either end is the only one that touches queue w. Workers go to
- * the rings themselves: the driver counts the packets of neighbouring queues on one line, written with every look.
+ * ring[port][queue] carries frames to that port; worker w of either end is the only one that touches queue w. Workers
+ * go to the rings themselves: the driver counts the packets of neighbouring queues on one line, written with every
+ * look.
  */
 static struct rte_ring *ring[RNICD_MAX_PORTS][RNICD_MAX_WORKERS];
 
-static bool make_rings(struct rnicd_port *to, int socket)
+static bool port_pair_make_rings(struct rnicd_port *to, int socket)
 {
 	for (uint32_t q = 0; q < rnicd.cfg.n_workers; q++) {
 		char name[RTE_RING_NAMESIZE];
@@ -56,7 +57,8 @@ bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uin
 {
 	int socket = a->socket < 0 ? 0 : a->socket;
 
-	if (make_rings(a, socket) && make_rings(b, socket) && make_dev(a, b, socket) && make_dev(b, a, socket))
+	if (port_pair_make_rings(a, socket) && port_pair_make_rings(b, socket) && make_dev(a, b, socket) &&
+	    make_dev(b, a, socket))
 		return true;
 	snprintf(err, err_len, "ports %s and %s: cannot make the wire between them: %s", a->cfg->name, b->cfg->name,
 		 rte_strerror(rte_errno));

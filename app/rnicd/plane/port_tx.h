@@ -4,8 +4,8 @@
  *
  *	push → queue → shaper (line rate) → capture → impairment → driver
  *
- * A frame that the driver has no room for waits; the producer is told how much room there is (port_tx_room) and makes no
- * more segments than that. Worker thread only.
+ * A frame that the driver has no room for waits; the producer is told how much room there is (port_tx_room) and makes
+ * no more segments than that. Worker thread only.
  */
 #ifndef RNICD_PORT_TX_H
 #define RNICD_PORT_TX_H
@@ -38,8 +38,9 @@ struct port_tx {
 };
 
 /*
- * Frames that connections may push now. A wire inside is emptied by this worker's next turn, PORT_TX_WIRE frames at most:
- * what waits there longer helps nobody, keeps others' messages waiting and leaves the cache. Bytes wait better in TCP.
+ * Frames that connections may push now. A wire inside is emptied by this worker's next turn, PORT_TX_WIRE frames at
+ * most: what waits there longer helps nobody, keeps others' messages waiting and leaves the cache. Bytes wait better in
+ * TCP.
  */
 static inline uint32_t port_tx_room(const struct port_tx *t)
 {

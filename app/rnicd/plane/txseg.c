@@ -82,7 +82,9 @@ static void append(struct rte_mbuf *m, const struct rn_iov *piece)
 	m->data_len = (uint16_t)(m->data_len + piece->len);
 }
 
-/* What nearly every segment is: headers, one slice of the client's memory, and what ends an FPDU. NULL: not possible. */
+/*
+ * What nearly every segment is: headers, one slice of the client's memory, and what ends an FPDU. NULL: not possible.
+ */
 static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov iov[3])
 {
 	struct rte_mbuf *m[3];

@@ -31,14 +31,14 @@ static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what
 	return rte_ring_create(name, MOVED_RING, w->socket, RING_F_SC_DEQ);
 }
 
-static bool make_rings(struct rnicd_worker *w)
+static bool worker_create_make_rings(struct rnicd_worker *w)
 {
 	w->sh.rx_moved = make_ring(w, "rx");
 	w->sh.tx_moved = make_ring(w, "tx");
 	return w->sh.rx_moved != NULL && w->sh.tx_moved != NULL;
 }
 
-static void *take(const struct rnicd_worker *w, const char *what, size_t size)
+static void *worker_create_take(const struct rnicd_worker *w, const char *what, size_t size)
 {
 	return rte_zmalloc_socket(what, size, RN_CACHE_LINE, w->socket);
 }
@@ -64,10 +64,10 @@ static bool make_tables(struct rnicd_worker *w)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		mtu = rn_max_u32(mtu, rnicd.port[i]->mtu);
 	w->n_conns = flows;
-	w->conns = take(w, "conns", flows * sizeof(w->conns[0]));
-	w->flow_slots = take(w, "flows", slots * sizeof(struct flow_slot));
-	w->listen_slots = take(w, "listeners", lslots * sizeof(struct flow_slot));
-	w->ud_slots = take(w, "datagrams", slots * sizeof(struct ud_qp *));
+	w->conns = worker_create_take(w, "conns", flows * sizeof(w->conns[0]));
+	w->flow_slots = worker_create_take(w, "flows", slots * sizeof(struct flow_slot));
+	w->listen_slots = worker_create_take(w, "listeners", lslots * sizeof(struct flow_slot));
+	w->ud_slots = worker_create_take(w, "datagrams", slots * sizeof(struct ud_qp *));
 	snprintf(name, sizeof(name), "w%u_small", w->index);
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM,
 						w->socket);
@@ -85,7 +85,7 @@ static bool make_tables(struct rnicd_worker *w)
 	while (cfg.rc.blocks > BLOCKS_MIN && rc_tcp_ctx_size(&cfg) > budget)
 		cfg.rc.blocks -= cfg.rc.blocks / 16;
 	uint64_t size = rc_tcp_ctx_size(&cfg);
-	w->qp_mem = size == 0 ? NULL : take(w, "qp", size);
+	w->qp_mem = size == 0 ? NULL : worker_create_take(w, "qp", size);
 	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
 	    w->small_pool == NULL || w->qp_mem == NULL || rc_tcp_ctx_init(&w->tcp, &cfg, w->qp_mem, size) != QP_OK ||
 	    !stream_start(w, flows))
@@ -122,8 +122,8 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 }
 
 /*
- * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for it. Others are
- * eventfds that nobody reads.
+ * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for it. Others
+ * are eventfds that nobody reads.
  */
 void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 {
@@ -161,7 +161,7 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 	w->lcore = lcore;
 	w->socket = socket;
 	rn_wheel_init(&w->wheel, rnicd_now());
-	bool ok = make_rings(w) && make_tables(w);
+	bool ok = worker_create_make_rings(w) && make_tables(w);
 	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
 		ok = make_port_side(w, rnicd.port[i]);
 	if (!ok) {

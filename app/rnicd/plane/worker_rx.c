@@ -35,7 +35,9 @@ bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, c
 {
 	struct rn_iov iov[FRAME_MAX_SEGS];
 
-	/* deferred: it has come over a wire or loop inside this process, and nothing has touched it since it was built */
+	/*
+	 * deferred: it has come over a wire or loop inside this process, and nothing has touched it since it was built
+	 */
 	if (frame_csum_deferred(m))
 		return true;
 	if (port->caps.rx_csum && !port->cfg->verify_csum &&
@@ -373,8 +375,8 @@ static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
 }
 
 /*
- * Whether to read the port now. To look at a tap is a system call, and one for each frame: in turns that are shorter than
- * this it waits, and the kernel's queue holds what comes, or drops it, at the cost of whoever sends it.
+ * Whether to read the port now. To look at a tap is a system call, and one for each frame: in turns that are shorter
+ * than this it waits, and the kernel's queue holds what comes, or drops it, at the cost of whoever sends it.
  */
 static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
 {

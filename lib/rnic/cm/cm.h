@@ -23,8 +23,8 @@ struct rnic_cm_channel {
 };
 
 /*
- * Private data of a channel adapter's connections: what InfiniBand's messages have room for beside rdma_cm's own header.
- * They have no length: who receives some gets all of it, with zeros behind.
+ * Private data of a channel adapter's connections: what InfiniBand's messages have room for beside rdma_cm's own
+ * header. They have no length: who receives some gets all of it, with zeros behind.
  */
 #define CM_PRIV_CONNECT 56u
 #define CM_PRIV_ACCEPT  196u
@@ -89,8 +89,8 @@ static inline bool cm_adapter(const struct rnic_cm_id *id)
 }
 
 /*
- * -1 with errno when rc is an errno, else 0. EIO is what the daemon's end is to verbs; to those who look after connections
- * there is no device any more.
+ * -1 with errno when rc is an errno, else 0. EIO is what the daemon's end is to verbs; to those who look after
+ * connections there is no device any more.
  */
 static inline int cm_ret(int rc)
 {

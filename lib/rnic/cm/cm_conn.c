@@ -189,8 +189,8 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 }
 
 /*
- * For a channel adapter's connections whose QP the program brings up itself, after CONNECT_RESPONSE; an RNIC brings it up
- * with the connection.
+ * For a channel adapter's connections whose QP the program brings up itself, after CONNECT_RESPONSE; an RNIC brings it
+ * up with the connection.
  */
 int rdma_establish(struct rdma_cm_id *rid)
 {

@@ -219,7 +219,10 @@ static uint32_t *bereaved(struct rnic_cm_channel *ch, uint32_t *n)
 	return list;
 }
 
-/* A reader has found that the daemon is gone and all its events are read: each id's device is removed, which comes last. */
+/*
+ * A reader has found that the daemon is gone and all its events are read: each id's device is removed, which comes
+ * last.
+ */
 static void removal_tell(struct rnic_cm_channel *ch)
 {
 	uint32_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups that an id joins (rdma_join_multicast), so that the network brings their messages. The event of a join attaches
- * the id's queue pair, as the stock library does it.
+ * Groups that an id joins (rdma_join_multicast), so that the network brings their messages. The event of a join
+ * attaches the id's queue pair, as the stock library does it.
  */
 #include "rnic/cm/cm.h"
 

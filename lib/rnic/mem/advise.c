@@ -6,7 +6,10 @@
 #include "rnic/mem/arena.h"
 #include "rnic/map.h"
 
-/* Zeros, which the daemon sees too. Ordinary pages go back to the system; hugepages would be missed when they come again. */
+/*
+ * Zeros, which the daemon sees too. Ordinary pages go back to the system; hugepages would be missed when they come
+ * again.
+ */
 static int discard(const struct rnic_vma *v, uintptr_t from, uintptr_t to)
 {
 	if (!v->hugetlb)

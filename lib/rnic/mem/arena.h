@@ -11,11 +11,11 @@
  *
  * It behaves as private memory still does: fork() copies it for the child (fork.c), madvise() and mremap() are done for
  * the program (advise.c), a handler of SIGSEGV stays behind the guard's. Hazards that remain with memory that was moved
- * in place: system calls of other threads that write into it during the registration may return EFAULT; other threads of
- * a process that forks may write to it while the child takes its copy (what a child reads of other threads' heaps may
- * then not fit together); what makes its system calls by itself (Go) gets no zeros from madvise(MADV_DONTNEED); a thread
- * that is being joined must not have had the page of its stack that also holds its descriptor registered by another
- * thread (by itself it may: stack.c), and must not fork while that page is in a memory region.
+ * in place: system calls of other threads that write into it during the registration may return EFAULT; other threads
+ * of a process that forks may write to it while the child takes its copy (what a child reads of other threads' heaps
+ * may then not fit together); what makes its system calls by itself (Go) gets no zeros from madvise(MADV_DONTNEED); a
+ * thread that is being joined must not have had the page of its stack that also holds its descriptor registered by
+ * another thread (by itself it may: stack.c), and must not fork while that page is in a memory region.
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was moved into the arena is shared, so fork() would give the child not a copy but the thing itself. As the
- * kernel does with pinned memory, every page of it is copied for the child before fork() returns in the parent; what
+ * Memory that was moved into the arena is shared, so fork() would give the child not a copy but the thing itself. As
+ * the kernel does with pinned memory, every page of it is copied for the child before fork() returns in the parent;
+ * what
  * rnic_alloc() handed out stays shared, and so does what others share anyway.
  *
  * The child is born without these pages (MADV_DONTFORK), for it must not even touch them: libc's fork() sets locks of
@@ -84,7 +85,9 @@ static bool copy_contents(uint8_t *copy, const struct range *r)
 	return true;
 }
 
-/* An absent one is filled where it belongs, so that nothing else can come to lie there; one in use is replaced at once. */
+/*
+ * An absent one is filled where it belongs, so that nothing else can come to lie there; one in use is replaced at once.
+ */
 static bool copy_range(const struct range *r)
 {
 	int fixed = r->absent ? MAP_FIXED : 0;

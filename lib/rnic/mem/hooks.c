@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of libc that librnic stands before for the sake of registered memory, exported without a version so that they take the place of any. Until the
- * first verbs call, and for all that does not concern registered memory, each is libc's.
+ * Functions of libc that librnic stands before for the sake of registered memory, exported without a version so that
+ * they take the place of any. Until the first verbs call, and for all that does not concern registered memory, each is
+ * libc's.
  */
 #include <signal.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is shared with other processes already: it cannot move, so the daemon maps its file too. One import serves
- * all memory regions of the same stretch of a file, and ends with the last of them. The caller holds rnic_mem.lock.
+ * Memory that is shared with other processes already: it cannot move, so the daemon maps its file too. One import
+ * serves all memory regions of the same stretch of a file, and ends with the last of them. The caller holds
+ * rnic_mem.lock.
  */
 #include "rnic/mem/arena.h"
 

@@ -93,8 +93,9 @@ static int copy_stretch(const struct move *mv, const struct stretch *st)
 
 /*
  * One page gets an attribute of its own, which is harmless, so that no block that malloc() has mapped lies in one
- * mapping: mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's pages.
- * Of small stretches these are the pages at certain addresses, so that neighbours still join and mappings stay few.
+ * mapping: mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's
+ * pages. Of small stretches these are the pages at certain addresses, so that neighbours still join and mappings stay
+ * few.
  */
 static void divide(const struct stretch *st)
 {

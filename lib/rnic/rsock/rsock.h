@@ -8,8 +8,8 @@
  *
  * Request and reply carry struct rsock_hello as private data, big-endian: how many messages of data the sender can take
  * (credits), where its SGL is (an array of `sgl.length` entries that the other side writes), how many iomap entries
- * follow the SGL, and the first receive buffer. Memory that is written by RDMA Write (SGL and iomap entries) has the byte
- * order of the host it is written to (HELLO_BIG_ENDIAN); a message is little-endian.
+ * follow the SGL, and the first receive buffer. Memory that is written by RDMA Write (SGL and iomap entries) has the
+ * byte order of the host it is written to (HELLO_BIG_ENDIAN); a message is little-endian.
  *
  *   message, bits 31:29  bits 28:0
  *   0 DATA               so many bytes were written behind the last ones into the buffer that was offered
@@ -20,15 +20,16 @@
  *                        (1 KEEPALIVE is never sent as a message)
  *
  * A buffer that was offered is filled to its last byte before the next one is used; that is when its SGL entry is free
- * again. An RNIC has no way to make a Send wait for a receive, so each side posts receives for all messages the other can
- * send: its credits, and RSOCK_RESERVE for those that need none. The initiator's first CREDIT is also the FPDU that opens
- * the responder's direction (RFC 5044, 7.1.1).
+ * again. An RNIC has no way to make a Send wait for a receive, so each side posts receives for all messages the other
+ * can send: its credits, and RSOCK_RESERVE for those that need none. The initiator's first CREDIT is also the FPDU that
+ * opens the responder's direction (RFC 5044, 7.1.1).
  *
  * The peer is untrusted: it may write anything into the block it has a key for at any time. An SGL or iomap entry is
- * copied before use, a length in a message is held against what was offered; keys and addresses only ever go back to it.
+ * copied before use, a length in a message is held against what was offered; keys and addresses only ever go back to
+ * it.
  *
- * THREADS: `lock` guards everything, `snd` and `rcv` make one sender and one receiver at a time and are taken before it;
- * data is copied under these alone. Whoever sleeps on a socket is in its list of waiters; whoever takes events or
+ * THREADS: `lock` guards everything, `snd` and `rcv` make one sender and one receiver at a time and are taken before
+ * it; data is copied under these alone. Whoever sleeps on a socket is in its list of waiters; whoever takes events or
  * completions from it wakes them all.
  */
 #ifndef RNIC_RSOCK_H
@@ -255,8 +256,8 @@ void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w);
 void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w);
 uint64_t rsock_now_us(void);
 /*
- * Who waits polls for this long and so many times before it sleeps: on CPUs with too much to do ibv_poll_cq() yields, and
- * the time passes while others, the daemon among them, run.
+ * Who waits polls for this long and so many times before it sleeps: on CPUs with too much to do ibv_poll_cq() yields,
+ * and the time passes while others, the daemon among them, run.
  */
 #define RSOCK_SPIN_US    50u
 #define RSOCK_SPIN_POLLS 48u

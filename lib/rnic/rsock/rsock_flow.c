@@ -119,7 +119,8 @@ void rsock_offer(struct rsock *rs)
 
 /*
  * Takes the next SGL entry when the peer has written it. Each offered buffer has a CREDIT of its own behind the entry,
- * but not each CREDIT a buffer; one that is still being written has no length yet, as an entry's length is its last part.
+ * but not each CREDIT a buffer; one that is still being written has no length yet, as an entry's length is its last
+ * part.
  */
 static void target_take(struct rsock *rs)
 {

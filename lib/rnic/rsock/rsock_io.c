@@ -38,7 +38,9 @@ static void cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_list)
 	}
 }
 
-/* One call at a time in each direction: `turn` is its lock. 0: that and the rsocket's are held; *now: it may not wait. */
+/*
+ * One call at a time in each direction: `turn` is its lock. 0: that and the rsocket's are held; *now: it may not wait.
+ */
 static int enter(struct rsock *rs, pthread_mutex_t *turn, int flags, bool *now)
 {
 	if ((flags & FLAGS_REFUSED) != 0)
@@ -210,7 +212,9 @@ static int recv_wait(struct rsock *rs, bool now)
 	return rc;
 }
 
-/* Up to `left` bytes from `skip` bytes on. The lock is held, and given up while the bytes are copied out of the ring. */
+/*
+ * Up to `left` bytes from `skip` bytes on. The lock is held, and given up while the bytes are copied out of the ring.
+ */
 static size_t recv_some(struct rsock *rs, struct cursor *c, size_t left, bool peek)
 {
 	uint32_t n = left < rs->r_avail ? (uint32_t)left : rs->r_avail;

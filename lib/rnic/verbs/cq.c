@@ -145,8 +145,8 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 }
 
 /*
- * Takes the unread completions of a queue pair out, as adapters do when it is reset: what it does in its next life is not
- * taken for them. Of one that is destroyed they stay: libfabric reads them after that. The older ones move up.
+ * Takes the unread completions of a queue pair out, as adapters do when it is reset: what it does in its next life is
+ * not taken for them. Of one that is destroyed they stay: libfabric reads them after that. The older ones move up.
  */
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn)
 {
@@ -210,7 +210,9 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return EINVAL;
 	rnic_spin_lock(&cq->lock);
 	rc = rnic_dead(cq->s) ? EIO : 0;
-	/* Whether fewer will do is known when all workers have come round twice: datagrams posted before are through. */
+	/*
+	 * Whether fewer will do is known when all workers have come round twice: datagrams posted before are through.
+	 */
 	for (int i = 0; i < 2 && rc == 0 && cqe < ibcq->cqe; i++)
 		rc = grow(cq, cq->ring[0].mask + 1);
 	if (rc == 0 && unread(cq) > (uint32_t)cqe)

@@ -73,8 +73,8 @@ struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n)
 }
 
 /*
- * What a program gets: ours, the stock library's, NULL, and behind that the stock library's own list, which lives as long.
- * It is the beginning of an allocated block: qperf gives it to free().
+ * What a program gets: ours, the stock library's, NULL, and behind that the stock library's own list, which lives as
+ * long. It is the beginning of an allocated block: qperf gives it to free().
  */
 
 static void free_stock(struct ibv_device **list)

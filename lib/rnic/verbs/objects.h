@@ -46,7 +46,9 @@ struct rnic_sq {
 	uint32_t max_sge, max_inline;
 	uint32_t ud_mtu; /* of a datagram queue pair: bytes of a message at most; 0: it is none */
 	struct spsc_prod ring;
-	/* Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding. */
+	/*
+	 * Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding.
+	 */
 	uint32_t max_wr;
 	uint32_t posted, retired; /* since ever; `retired` is looked for when the queue seems full */
 	uint32_t ends_mask;
@@ -60,7 +62,9 @@ struct rnic_sq {
 	uint8_t *wqe;   /* buffer of the work request under construction */
 };
 
-/* The receive queue of a QP, or a shared one. Every receive takes wqe_slots slots, so it holds a known number of them. */
+/*
+ * The receive queue of a QP, or a shared one. Every receive takes wqe_slots slots, so it holds a known number of them.
+ */
 struct rnic_rq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t sge_end; /* as many SGEs are too many; 0: there is no such queue */

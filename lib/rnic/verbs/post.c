@@ -365,7 +365,10 @@ int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 		return rnic_dead(qp->s) ? EIO : EINVAL;
 	}
 	int rc = recv_list(&qp->rq, wr, bad, &posted);
-	/* A worker looks into the receive queue when a message arrives; only one that flushes, or has asked, must be told. */
+	/*
+	 * A worker looks into the receive queue when a message arrives; only one that flushes, or has asked, must be
+	 * told.
+	 */
 	if (posted && ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||
 		       rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR)))
 		rnic_doorbell(qp);

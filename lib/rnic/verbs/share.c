@@ -6,8 +6,8 @@
  * The importing process has a session of its own with the daemon; QPs and CQs that it makes are its own. Regions belong
  * to the PD, whoever has registered them: the QPs of all who have it use them, by their keys, and who has the context
  * imports them by their handles. The memory need not be mapped here, for the daemon moves the bytes. Deallocating or
- * deregistering an imported object is giving it back: to destroy it is for the process that made it. When that ends, its
- * regions live on until nobody else has their PD.
+ * deregistering an imported object is giving it back: to destroy it is for the process that made it. When that ends,
+ * its regions live on until nobody else has their PD.
  */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"

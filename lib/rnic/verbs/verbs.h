@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the connection manager uses of the verbs' inside, beside the public functions: the session, devices and contexts,
- * queue pairs by number. The objects are in objects.h, which is this room's own.
+ * What the connection manager uses of the verbs' inside, beside the public functions: the session, devices and
+ * contexts, queue pairs by number. The objects are in objects.h, which is this room's own.
  */
 #ifndef RNIC_VERBS_H
 #define RNIC_VERBS_H
