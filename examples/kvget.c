@@ -80,10 +80,7 @@ static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_s
 	return id;
 }
 
-/*
- * Clients come and are accepted; from then on the server has no part in what they do. Connections are never closed
- * here.
- */
+/* Accepts clients. The server has no part in what they do afterwards, and never closes a connection. */
 static void server(struct rdma_cm_id *listener, struct bucket *table, const char *addr, const char *port)
 {
 	struct where here;

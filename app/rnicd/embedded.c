@@ -140,7 +140,7 @@ static void fork_child(void)
 {
 	fork_parent();
 	ks_close_all();
-	rn_list_each(struct client, c, client_list(), link)
+	rn_list_each(struct client, c, &clients.all, link)
 		close(c->src.fd);
 }
 

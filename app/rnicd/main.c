@@ -299,7 +299,7 @@ static void say_state(void)
 			  rnicd.port[i]->cfg->name, port_link(rnicd.port[i]) == RNICD_LINK_UP ? "up" : "down",
 			  (unsigned long long)rx, (unsigned long long)tx);
 	}
-	rnicd_log(RNICD_LOG_INFO, "%u clients", client_count());
+	rnicd_log(RNICD_LOG_INFO, "%u clients", clients.n);
 }
 
 static void asked(void)
@@ -326,7 +326,7 @@ static uint32_t collect(void)
 
 static bool stop_asked(void) { return stop_signal != 0; }
 
-static bool all_gone(void) { return client_count() == 0 || rnicd_now() >= end_by; }
+static bool all_gone(void) { return clients.n == 0 || rnicd_now() >= end_by; }
 
 static void turn_end(void)
 {
@@ -368,15 +368,15 @@ static void say_ready(const char *pages)
 static void end_in_order(void)
 {
 	sock_notify("STOPPING=1");
-	rnicd_log(RNICD_LOG_INFO, "ending on signal %d, %u clients", (int)stop_signal, client_count());
+	rnicd_log(RNICD_LOG_INFO, "ending on signal %d, %u clients", (int)stop_signal, clients.n);
 	sock_unlink(rnicd.cfg.socket);
 	loop_lock();
 	client_stop();
 	loop_unlock();
 	end_by = rnicd_now() + END_NS;
 	loop_run(&ending);
-	if (client_count() > 0)
-		rnicd_log(RNICD_LOG_WARNING, "%u clients' memory was still in use", client_count());
+	if (clients.n > 0)
+		rnicd_log(RNICD_LOG_WARNING, "%u clients' memory was still in use", clients.n);
 }
 
 /* With the data plane up: the exit status. */

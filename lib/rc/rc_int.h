@@ -104,7 +104,6 @@ void rc_rx_first(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rnr.c */
 RN_COLD bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
-void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c);
 void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
 
 /* rc_ooo.c */
@@ -126,6 +125,7 @@ RN_COLD uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p,
 RN_COLD void rc_neg_operational(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_life.c */
+void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c);
 void rc_tell(struct rc *c, enum rc_news to);
 void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to);
 RN_COLD void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code);

@@ -106,6 +106,31 @@ void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
 	c->setup = NULL;
 }
 
+/* The message no longer waits for a receive, or its QP leaves it: what the adapter has kept goes with the next turn. */
+void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
+		return;
+	c->rnr.state = RC_RNR_BEHIND;
+	qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
+	rn_list_remove(&ctx->rnr, &c->rnr.link);
+	c->rnr.srq = NULL;
+	rc_ready_put(ctx, c);
+}
+
+void rc_doorbell(struct rc_ctx *ctx, struct qp *qp)
+{
+	struct rc *c = rc_of(qp);
+
+	qp->rung = true;
+	if (rn_likely(c != NULL && qp->state != QP_S_ERR))
+		rc_ready_put(ctx, c);
+	else if (qp->state == QP_S_ERR)
+		qp_enter_error(&ctx->qp, qp);
+	else if (qp->alone)
+		qp_unreachable(&ctx->qp, qp);
+}
+
 /*
  * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told
  * code: 0 is an orderly end. The QP is let go and flushed; one without CM is flushed after a Terminate only.

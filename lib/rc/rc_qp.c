@@ -74,19 +74,6 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 	return qp_step(&ctx->qp, qp, to);
 }
 
-void rc_doorbell(struct rc_ctx *ctx, struct qp *qp)
-{
-	struct rc *c = rc_of(qp);
-
-	qp->rung = true;
-	if (rn_likely(c != NULL && qp->state != QP_S_ERR))
-		rc_ready_put(ctx, c);
-	else if (qp->state == QP_S_ERR)
-		qp_enter_error(&ctx->qp, qp);
-	else if (qp->alone)
-		qp_unreachable(&ctx->qp, qp);
-}
-
 void rc_destroy(struct rc_ctx *ctx, struct qp *qp)
 {
 	drop_conn(ctx, qp);

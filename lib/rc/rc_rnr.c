@@ -13,18 +13,6 @@
  */
 #include "rc/rc_int.h"
 
-/* It no longer waits, or its QP leaves it; what is kept goes with the next turn. */
-void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
-{
-	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
-		return;
-	c->rnr.state = RC_RNR_BEHIND;
-	qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
-	rn_list_remove(&ctx->rnr, &c->rnr.link);
-	c->rnr.srq = NULL;
-	rc_ready_put(ctx, c);
-}
-
 void rc_recvs(struct rc_ctx *ctx)
 {
 	rn_list_each(struct rc, c, &ctx->rnr, rnr.link)

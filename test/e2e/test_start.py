@@ -41,7 +41,8 @@ def every_example_configuration_is_good():
     assert len(files) >= 5, files
     for f in files:
         p = subprocess.run([RNICD, "--check", f], capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert p.returncode == 0, p.stderr
+        # an example for a larger machine names CPUs that this one may lack
+        assert p.returncode == 0 or re.search(r"workers names CPU \d+, but", p.stderr), p.stderr
 
 
 @case

@@ -72,7 +72,6 @@ void client_drop(struct client *c, const char *why)
 	fail_msg("dropped: %s", why);
 }
 
-void client_death_step(struct client *c) { (void)c; }
 void loop_timer_arm(struct loop_timer *t, uint64_t when)
 {
 	(void)t;

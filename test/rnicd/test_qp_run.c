@@ -31,9 +31,8 @@ void client_unhold(struct client *c)
 {
 	assert_int_not_equal(c->under_way, 0);
 	c->under_way--;
+	deaths += c->state == CLIENT_DYING && c->under_way == 0;
 }
-
-void client_death_step(struct client *c) { deaths += c->under_way == 0; }
 
 void oob_settled(struct client_qp *q)
 {

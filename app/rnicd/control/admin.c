@@ -123,7 +123,7 @@ bool admin_drop_client(const char *number, char *say)
 	char *end;
 	unsigned long id = strtoul(number, &end, 10);
 
-	rn_list_each(struct client, c, client_list(), link) {
+	rn_list_each(struct client, c, &clients.all, link) {
 		if (*end != '\0' || end == number || c->id != id || c->state == CLIENT_DYING)
 			continue;
 		snprintf(say, ADMIN_SAY_MAX, "client %u (pid %d) is dropped", c->id, (int)c->pid);

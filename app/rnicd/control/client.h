@@ -169,8 +169,9 @@ struct client_qp {
 
 struct client {
 	struct loop_fd src;   /* the socket */
-	struct rn_link link;  /* client_list() */
-	struct rn_slink dead; /* client.c: its death has begun in this turn, or it is freed at its end */
+	struct rn_link link;  /* clients.all */
+	struct rn_link dying; /* clients.dying */
+	struct rn_slink dead; /* clients.dead */
 	enum client_state state;
 	uint32_t id; /* for messages and telemetry */
 	pid_t pid;
@@ -199,22 +200,30 @@ struct client {
 	bool deaf;                 /* it sent another one meanwhile: its socket is not looked at until the answer */
 	bool joined;               /* the workers know it */
 	bool shared;               /* it has, or had, PDs in common with others: their connections may hold its bytes */
-	bool begun;                /* its death goes on */
 	uint32_t step;             /* of its death */
 	struct loop_timer timer;   /* goes on with what is done piece by piece: a registration, the death */
 	struct client_mr_job *job; /* the registration */
 };
 
+/* ---- clients come (client_accept.c) ---- */
+
 /* Serves the listening socket from now on; -1: there is none, clients come by client_adopt(). */
 bool client_start(int listen_fd);
 /* A client's socket, which is connected and O_NONBLOCK; it is taken. */
 void client_adopt(int fd);
-/* Every client is told by closing and released; goes on until client_count() is 0. */
+/* Every client is told by closing and released; goes on until clients.n is 0. */
 void client_stop(void);
-uint32_t client_count(void);
-/* The end of a turn: goes on with the deaths that began in it, frees who is through. */
-void client_reap(void);
-const struct rn_list *client_list(void); /* struct client, by `link`; the newest first */
+/* The end of a turn: deaths that wait for nothing any more go on, and clients whose death is complete are freed. */
+void client_reap(void); /* client_death.c */
+
+/* Written by client.c and client_accept.c only. */
+struct clients {
+	struct rn_list all;   /* the newest first; a dying client is among them until its death is complete */
+	struct rn_list dying; /* their deaths go on at the end of the loop's turn */
+	struct rn_slist dead; /* freed at the end of the turn */
+	uint32_t n;           /* of `all` */
+};
+extern struct clients clients;
 
 struct client_totals {
 	uint64_t accepted, refused, died, dropped; /* dropped: by us, for its behaviour */
@@ -228,26 +237,34 @@ extern struct client_totals client_totals;
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len);
 /* The same, with descriptors of rnicd's that stay its own. */
 void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n);
-/* Before the first client: who serves IPC_SOCK_*. */
-void client_serve_sockets(void (*serve)(struct client *c));
 void client_ok(struct client *c);
 void client_ok_handle(struct client *c, uint32_t handle);
 /* err: positive errno. The sentence is the client's to show. */
 void client_error(struct client *c, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The same with ENOMEM, for a request beyond a quota: the log says it too. */
 void client_over_quota(struct client *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Something is under way that will come back to the client: its death waits for that. unhold: it is back. */
+/* Something is under way that will come back to the client: its death waits for that. unhold: the thing is back. */
 void client_hold(struct client *c);
 void client_unhold(struct client *c);
-/*
- * What it had under way with the workers is back. True: it may be answered. False: it is dying, which has gone on; it
- * must not be touched any more.
- */
+/* What it had under way with the workers is back. True: it may be answered. False: it is dying. */
 bool client_back(struct client *c);
 /* Ends the client for its behaviour. */
 void client_drop(struct client *c, const char *why);
 /* Begins its death, once. Nothing of it is released before the end of the loop's turn. */
 void client_die(struct client *c);
+
+/* A client counts among what its user has: its place, descriptors and mappings. in: false when there is no more room. */
+bool client_count_in(struct user *u);
+void client_count_out(struct client *c);
+/* Its socket is looked at again, after a request that came while another one was under way. */
+void client_listen_again(struct client *c);
+
+/* ---- what its socket brings (client_serve.c) ---- */
+
+/* Before the first client: `serve` carries out IPC_SOCK_*. */
+void client_serve_sockets(void (*serve)(struct client *c));
+void client_on_ready(struct loop_fd *f, uint32_t events);    /* of the socket */
+void client_on_fds(uint64_t key, struct fds_result *result); /* of the helper that took a message with descriptors */
 
 /* ---- requests: each answers, now or when a worker has ---- */
 
@@ -347,10 +364,7 @@ void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(str
 void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (*then)(struct client_qp *q));
 /* HELD to FREE: the request that waits for the QP goes on, or what the QP's connection waits for. */
 void client_qp_return(struct client_qp *q);
-/*
- * The two halves of that, for a caller that has something to do in between. give_back, false: the client is dying,
- * which has gone on; neither may be touched any more.
- */
+/* The two halves of that, with room for something in between. give_back returns false: the client is dying. */
 bool client_qp_give_back(struct client_qp *q);
 void client_qp_go_on(struct client_qp *q);
 /* FREE to ENDING: the worker destroys it; `then` frees it, with its hold of the client. */
@@ -368,11 +382,11 @@ struct client_qp *client_qp_of(uint32_t qpn);
 /* Effects that are about a CQ, SRQ or QP. */
 void client_fx(const struct event_fx *fx);
 
-/* client.c: the death is complete; the memory goes at the end of the turn. */
-void client_gone(struct client *c);
+/* ---- death (client.c; its steps: client_death.c) ---- */
 
-/* client_death.c: goes on with the death where it waits for nothing any more; now, or in the next turn. */
-void client_death_step(struct client *c);
+/* The death goes on at the end of the turn, where nothing is under way for the client any more. */
 void client_death_soon(struct client *c);
+/* The death is complete; the memory goes at the end of the turn. */
+void client_gone(struct client *c);
 
 #endif

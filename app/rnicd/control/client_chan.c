@@ -135,7 +135,7 @@ void client_port_event(uint32_t dev, bool up)
 {
 	const uint64_t port_num = 1;
 
-	rn_list_each(struct client, c, client_list(), link) {
+	rn_list_each(struct client, c, &clients.all, link) {
 		struct client_chan *ch;
 		for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
 			if (ch->kind == IPC_CHANNEL_ASYNC && ch->dev == dev)

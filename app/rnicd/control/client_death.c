@@ -41,10 +41,9 @@ static void leave_done(struct cmd *cmd)
 
 	free(l);
 	client_unhold(c);
-	client_death_step(c);
 }
 
-static void again(struct loop_timer *t) { client_death_step(rn_container_of(t, struct client, timer)); }
+static void again(struct loop_timer *t) { client_death_soon(rn_container_of(t, struct client, timer)); }
 
 static void try_at(struct client *c, uint64_t when)
 {
@@ -53,12 +52,6 @@ static void try_at(struct client *c, uint64_t when)
 }
 
 static void try_later(struct client *c) { try_at(c, rnicd_now() + QUIET_POLL_NS); }
-
-void client_death_soon(struct client *c)
-{
-	if (c->begun && c->under_way == 0)
-		try_at(c, 0);
-}
 
 /* False: no memory at the moment; it is tried again. */
 static bool step_leave(struct client *c)
@@ -99,7 +92,6 @@ static void look_done(struct cmd *cmd)
 		return;
 	}
 	c->step = STEP_QUIET;
-	client_death_step(c);
 }
 
 static void refers_add(struct cmd_refers *r, const uint8_t *base, uint64_t len)
@@ -165,9 +157,10 @@ static void release(struct client *c)
 	client_unmap(c);
 }
 
-void client_death_step(struct client *c)
+/* Goes on with the death where it waits for nothing any more. */
+static void go_on_dying(struct client *c)
 {
-	while (c->begun && c->under_way == 0) {
+	while (c->under_way == 0) {
 		switch ((enum step)c->step) {
 		case STEP_IDS: cm_client_dies(c); break;
 		case STEP_QPS: step_qps(c); break;
@@ -200,7 +193,6 @@ void client_death_step(struct client *c)
 				try_later(c);
 				return;
 			}
-			c->begun = false;
 			loop_timer_disarm(&c->timer);
 			client_imports_free(c);
 			client_forget_regions(c);
@@ -208,5 +200,17 @@ void client_death_step(struct client *c)
 			return;
 		}
 		c->step++;
+	}
+}
+
+void client_reap(void)
+{
+	struct client *c;
+
+	while ((c = rn_list_pop(&clients.dying, struct client, dying)) != NULL)
+		go_on_dying(c);
+	while ((c = rn_slist_pop(&clients.dead, struct client, dead)) != NULL) {
+		user_put(c->user);
+		free(c);
 	}
 }

@@ -119,7 +119,7 @@ void client_check_memory(void)
 {
 	if (!sigbus_any())
 		return;
-	rn_list_each(struct client, c, client_list(), link) {
+	rn_list_each(struct client, c, &clients.all, link) {
 		bool hit = c->room.base != NULL && sigbus_hit(c->room.watch);
 		for (unsigned r = 0; r < IPC_REGIONS; r++)
 			hit |= c->region[r].base != NULL && sigbus_hit(c->region[r].watch);

@@ -49,9 +49,7 @@ static void job_end(struct client *c)
 static void client_mr_refuse(struct client *c, int err, const char *sentence)
 {
 	job_end(c);
-	if (c->state == CLIENT_DYING)
-		client_death_step(c);
-	else
+	if (c->state != CLIENT_DYING)
 		client_error(c, err, "%s", sentence);
 }
 

@@ -45,10 +45,7 @@ bool client_qp_give_back(struct client_qp *q)
 	struct client *c = q->c;
 
 	client_qp_run_set_state(q, CLIENT_QP_FREE);
-	if (c->state != CLIENT_DYING)
-		return true;
-	client_death_step(c);
-	return false;
+	return c->state != CLIENT_DYING;
 }
 
 void client_qp_go_on(struct client_qp *q)

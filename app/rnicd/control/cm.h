@@ -112,9 +112,9 @@ struct cm_id {
 
 /* Requests of the control protocol: each answers, now or later. */
 void cm_create_id(struct client *c); /* cm_id.c */
-void cm_destroy_id(struct client *c);
 void cm_bind(struct client *c);
 void cm_migrate(struct client *c);
+void cm_destroy_id(struct client *c);   /* cm_end.c */
 void cm_resolve_addr(struct client *c); /* cm_route.c */
 void cm_resolve_route(struct client *c);
 void cm_listen(struct client *c);  /* cm_listen.c */

@@ -148,7 +148,7 @@ static int on_clients(const char *cmd, const char *params, struct rte_tel_data *
 	if (list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
-	rn_list_each(const struct client, c, client_list(), link) {
+	rn_list_each(const struct client, c, &clients.all, link) {
 		if (list_wanted(params)) {
 			add_line(d, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid, (unsigned)c->uid,
 				 c->qp.live, c->mr.live, (unsigned long long)c->memory,
@@ -195,7 +195,7 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
-	rn_list_each(const struct client, c, client_list(), link) {
+	rn_list_each(const struct client, c, &clients.all, link) {
 		const struct client_qp *q;
 		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
 			if (list_wanted(params)) {
@@ -410,7 +410,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	U64(d, "qp_port_unwanted", oob_totals.unwanted);
 	U64(d, "qp_port_strangers", oob_totals.strangers);
 	U64(d, "qp_port_gave_up", oob_totals.gave_up);
-	U64(d, "clients", client_count());
+	U64(d, "clients", clients.n);
 	U64(d, "clients_accepted", client_totals.accepted);
 	U64(d, "clients_refused", client_totals.refused);
 	U64(d, "clients_dropped", client_totals.dropped);

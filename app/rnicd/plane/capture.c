@@ -204,7 +204,7 @@ struct capture *capture_start(const struct rnicd_port *port, char *err, uint32_t
 	c->ring = rte_ring_create(name, RING_FRAMES, port->socket, RING_F_SC_DEQ);
 	snprintf(name, sizeof(name), "cap_pool_%u", port->index);
 	c->pool = rte_pktmbuf_pool_create(name, RING_FRAMES + 2 * BATCH, 0, sizeof(struct stamp),
-					  port_buffer_room(port), port->socket);
+					  rte_pktmbuf_data_room_size(port->pool), port->socket);
 	if (c->ring == NULL || c->pool == NULL)
 		goto no_memory;
 

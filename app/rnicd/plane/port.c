@@ -25,7 +25,8 @@
 	1024u           /* where the MTU is above RNICD_MTU_WIRE: a window is a few frames, and memory is not endless */
 #define POOL_MAX 16383u /* and what the impaired line may hold; more would only be colder */
 
-uint16_t port_buffer_room(const struct rnicd_port *port)
+/* Bytes of mbuf data room that hold any frame of the port behind the usual headroom. */
+static uint16_t buffer_room(const struct rnicd_port *port)
 {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->mtu;
 	/* PCI devices cut a frame at a multiple of 1 KiB of buffer: what is left must hold it all */
@@ -39,7 +40,7 @@ uint16_t port_buffer_room(const struct rnicd_port *port)
 /* The packet buffers are shared evenly. */
 static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 {
-	uint32_t one = port_buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
+	uint32_t one = buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
@@ -48,18 +49,18 @@ static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit),
 		       port->mtu > RNICD_MTU_WIRE ? POOL_MIN_BIG : POOL_MIN);
 	snprintf(name, sizeof(name), "port_%u", port->index);
-	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, port_buffer_room(port),
+	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, buffer_room(port),
 					     port->socket);
 	if (port->pool == NULL && port->socket > 0) {
 		rnicd_log(RNICD_LOG_WARNING, "port %s: no memory on its NUMA node %d, using another", port->cfg->name,
 			  port->socket);
 		port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE,
-						     port_buffer_room(port), SOCKET_ID_ANY);
+						     buffer_room(port), SOCKET_ID_ANY);
 	}
 	if (port->pool != NULL)
 		return true;
 	snprintf(err, err_len, "port %s: no memory for %u buffers of %u bytes (raise the daemon's memory)",
-		 port->cfg->name, (unsigned int)n, port_buffer_room(port));
+		 port->cfg->name, (unsigned int)n, buffer_room(port));
 	return false;
 }
 

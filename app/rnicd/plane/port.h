@@ -10,9 +10,6 @@
 
 #include "border/rnicd.h"
 
-/* Bytes of mbuf data room that hold any frame of the port behind the usual headroom. */
-uint16_t port_buffer_room(const struct rnicd_port *port);
-
 /* Brings up all configured ports. On failure one sentence in err, and nothing is left up. */
 bool port_start_all(char *err, uint32_t err_len);
 /* Closes the devices and frees the frames on wires. */

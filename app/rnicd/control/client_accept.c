@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The listening socket: clients come in, or are turned away, and at the end all of them are told to go. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/client.h"
+
+#define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
+#define TELL_NS         (10 * RN_NS_PER_S) /* one line of the log in that time */
+
+static struct loop_fd listener = { .fd = -1 };
+static uint32_t next_id;
+
+/* Of those that have not said HELLO the one that has had the longest time for it; u: of this user, NULL: of any. */
+static struct client *oldest_silent(const struct user *u)
+{
+	struct client *silent = NULL;
+
+	rn_list_each(struct client, c, &clients.all, link) /* the newest comes first */
+		if (c->state == CLIENT_NEW && (u == NULL || c->user == u))
+			silent = c;
+	return silent;
+}
+
+/*
+ * Who is here with nothing but a socket makes room: a process of the same user, or when all places are taken of any.
+ * It goes at the end of the turn and costs nothing else.
+ */
+static bool find_place(struct user *u)
+{
+	struct client *silent = NULL;
+
+	if (clients.n < CLIENTS_MAX && client_count_in(u))
+		return true;
+	silent = oldest_silent(u);
+	if (silent == NULL && clients.n >= CLIENTS_MAX)
+		silent = oldest_silent(NULL);
+	if (silent == NULL)
+		return false;
+	client_drop(silent, "others wait for its place and it has not said HELLO");
+	client_count_out(silent);
+	return client_count_in(u);
+}
+
+/* It may have sent something already: a helper closes it. */
+static void turn_away(int fd, uid_t uid, const char *why)
+{
+	struct fds_job *closing = fds_closing();
+
+	client_totals.refused++;
+	rnicd_log(RNICD_LOG_WARNING, "a client of uid %u is refused: %s, %u are connected", (unsigned)uid, why,
+		  clients.n);
+	if (closing != NULL)
+		fds_close(closing, uid, fd);
+	else
+		close(fd);
+}
+
+/* The client with its own numbers; NULL: no memory. */
+static struct client *client_new(const struct ucred *cred, struct user *u)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	struct fds_job *closing = fds_closing();
+
+	if (c == NULL || closing == NULL) {
+		free(c);
+		free(closing);
+		return NULL;
+	}
+	c->id = ++next_id;
+	c->pid = cred->pid;
+	c->uid = cred->uid;
+	c->user = u;
+	c->counted = true;
+	c->proc = client_proc_open(cred->pid, cred->uid, cred->gid);
+	c->wake_fd = -1;
+	c->closing = closing;
+	c->src = (struct loop_fd){ .fd = -1, .ready = client_on_ready };
+	return c;
+}
+
+static struct loop_timer accept_again;
+
+static void go_on_accepting(struct loop_timer *t)
+{
+	(void)t;
+	loop_events(&listener, EPOLLIN);
+}
+
+/* Without a descriptor for the next client: it waits, and the loop does not turn for it alone. */
+static void pause_accepting(void)
+{
+	static uint64_t told;
+	uint64_t now = rnicd_now();
+
+	if (told == 0 || now - told > TELL_NS) {
+		rnicd_log(RNICD_LOG_WARNING, "a client waits: rnicd or the system has no more descriptors (%s)",
+			  strerror(errno));
+		told = now;
+	}
+	loop_events(&listener, 0);
+	accept_again.due = go_on_accepting;
+	loop_timer_arm(&accept_again, now + ACCEPT_PAUSE_NS);
+}
+
+void client_adopt(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	struct user *u = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? user_get(cred.uid) : NULL;
+	if (u == NULL || !find_place(u)) {
+		turn_away(fd, u != NULL ? cred.uid : (uid_t)-1, u != NULL ? "its user has no more place" : "no memory");
+		if (u != NULL)
+			user_put(u);
+		return;
+	}
+	struct client *c = client_new(&cred, u);
+	if (c == NULL || !loop_add(&c->src, fd, EPOLLIN)) {
+		turn_away(fd, cred.uid, "no memory");
+		struct client nobody = { .user = u, .counted = true };
+		client_count_out(c != NULL ? c : &nobody);
+		if (c != NULL) {
+			client_imports_free(c);
+			free(c->closing);
+		}
+		free(c);
+		user_put(u);
+		return;
+	}
+	rn_list_push_front(&clients.all, &c->link);
+	clients.n++;
+	client_totals.accepted++;
+}
+
+static void on_accept(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		client_adopt(fd);
+	else if (errno == EMFILE || errno == ENFILE)
+		pause_accepting(); /* else it has gone again, or it waits */
+}
+
+bool client_start(int listen_fd)
+{
+	listener.ready = on_accept;
+	return fds_serve(client_on_fds) && (listen_fd < 0 || loop_add(&listener, listen_fd, EPOLLIN));
+}
+
+void client_stop(void)
+{
+	int fd = listener.fd;
+
+	loop_timer_disarm(&accept_again);
+	if (fd >= 0) {
+		loop_del(&listener);
+		close(fd);
+	}
+	rn_list_each(struct client, c, &clients.all, link)
+		client_die(c);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of ids: destroyed by their client, with a listener, or with their client; and of connections without one. */
+#include <stdlib.h>
+
+#include "control/cm.h"
+
+/* Requests that came in at a listener and have not been told to the client yet. */
+static bool untold(const void *data, const void *arg)
+{
+	const struct ipc_cm_event *ev = data;
+	const struct cm_id *l = arg;
+
+	if (ev->type != CM_EV_CONNECT_REQUEST || ev->listen_id != l->handle)
+		return false;
+	struct cm_id *id = table_get(&l->c->cm, ev->id);
+	if (id != NULL)
+		id->gone = true;
+	return true;
+}
+
+void cm_requests_end(struct cm_id *l)
+{
+	struct cm_id *id;
+
+	if (l->requests == 0)
+		return;
+	ev_cancel_if(l->chan, untold, l);
+	for (uint32_t h = 0; (id = table_next(&l->c->cm, &h)) != NULL;) {
+		if (id->listener != l)
+			continue;
+		if (id->gone) {
+			cm_conn_leave(id);
+			cm_id_free(id);
+		} else {
+			id->listener = NULL; /* the client has it: it may still accept */
+			l->requests--;
+		}
+	}
+}
+
+static void end_id(struct cm_id *id, bool answer)
+{
+	struct client *c = id->c;
+
+	id->answer = answer;
+	cm_requests_end(id);
+	if (id->state == CM_LISTENING) {
+		if (!id->udp) {
+			cm_listen_end(id);
+			return;
+		}
+		cm_sidr_listen_end(id);
+	}
+	cm_conn_leave(id);
+	cm_id_free(id);
+	if (answer)
+		client_ok(c);
+}
+
+void cm_destroy_id(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.handle.handle);
+
+	if (id != NULL)
+		end_id(id, true);
+}
+
+/* A connection that outlives its client. */
+struct let_go {
+	struct cmd cmd;
+	struct client *c;
+};
+
+static void let_go_done(struct cmd *cmd)
+{
+	struct let_go *l = rn_container_of(cmd, struct let_go, cmd);
+
+	client_unhold(l->c);
+	free(l);
+}
+
+void cm_client_dies(struct client *c)
+{
+	struct cm_id *id;
+
+	for (uint32_t h = 0; (id = table_next(&c->cm, &h)) != NULL;)
+		if (id->state != CM_LISTENING)
+			end_id(id, false);
+	for (uint32_t h = 0; (id = table_next(&c->cm, &h)) != NULL;)
+		end_id(id, false);
+}
+
+void cm_client_conns(struct client *c)
+{
+	rn_list_each(struct cm_conn, k, cm_conns(), link) {
+		if (k->c != c)
+			continue;
+		k->c = NULL;
+		struct let_go *l = k->conn != NULL ? calloc(1, sizeof(*l)) : NULL;
+		if (l == NULL)
+			continue;
+		*l = (struct let_go){ .c = c,
+				      .cmd = { .type = CMD_CONN_LET_GO,
+					       .done = let_go_done,
+					       .conn = { .conn = k->conn, .key = k->owner.key } } };
+		client_hold(c);
+		cmd_send(&l->cmd, k->worker);
+	}
+}
