@@ -4,7 +4,6 @@
 
 #include "base/rn_be.h"
 #include "crc32c/crc32c.h"
-#include "qp/qp_engine.h"
 
 /* ---- the list of those with something to send ---- */
 
@@ -31,6 +30,22 @@ static void unlist(struct dgram_ctx *d, struct qp *qp)
 	if (qp->ready)
 		rn_slist_remove(&d->ready, &qp->link);
 	qp->ready = false;
+	if (dgram_msgs_of(qp) != NULL)
+		dgram_msgs_drop(d, dgram_msgs_of(qp), false);
+}
+
+void dgram_fail(struct dgram_ctx *d, struct qp *qp)
+{
+	if (dgram_msgs_of(qp) != NULL)
+		dgram_msgs_drop(d, dgram_msgs_of(qp), true);
+	qp_enter_error(d->qp, qp);
+}
+
+void dgram_ring_broken(struct dgram_ctx *d, struct qp *qp)
+{
+	d->qp->stats.bad_rings++;
+	qp_event(d->qp, qp, QP_EVENT_FATAL, 0);
+	dgram_fail(d, qp);
 }
 
 /* ---- verbs ---- */
@@ -38,7 +53,7 @@ static void unlist(struct dgram_ctx *d, struct qp *qp)
 void dgram_doorbell(struct dgram_ctx *d, struct qp *qp)
 {
 	if (rn_unlikely(qp->state == QP_S_ERR))
-		qp_enter_error(d->qp, qp);
+		dgram_fail(d, qp);
 	else
 		dgram_put(d, qp);
 }
@@ -47,6 +62,8 @@ enum qp_verdict dgram_modify(struct dgram_ctx *d, struct qp *qp, enum qp_state t
 {
 	if (to == QP_S_RESET)
 		unlist(d, qp);
+	else if (to == QP_S_ERR && dgram_msgs_of(qp) != NULL)
+		dgram_msgs_drop(d, dgram_msgs_of(qp), true);
 	enum qp_verdict v = qp_step(d->qp, qp, to);
 	if (v == QP_OK && (to == QP_S_RTR || to == QP_S_RTS))
 		dgram_doorbell(d, qp);
@@ -63,6 +80,8 @@ void dgram_destroy(struct dgram_ctx *d, struct qp *qp)
 
 bool dgram_waits(struct qp *qp)
 {
+	if (rn_unlikely(qp->midway))
+		return qp->state == QP_S_RTS || qp->state == QP_S_SQD;
 	return qp->state == QP_S_RTS &&
 	       (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken || qp->sq.verdict != SPSC_OK);
 }
@@ -111,36 +130,45 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
-static uint32_t put_headers(struct qp *qp, const struct qp_send *s, uint8_t *buf)
+/* Of the segment that carries the next len bytes. */
+static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
 {
-	const bool imm = s->w.op == QP_WR_SEND_IMM;
+	const bool imm = s->w.op == QP_WR_SEND_IMM, many = len < s->total;
 	const struct udpl_hdr h = {
-		.kind = UDPL_SEND,
+		.kind = many ? UDPL_SEGMENT : UDPL_SEND,
+		.unit = many ? dgram_msgs_of(qp)->unit : 0,
+		.total = many ? s->total : 0,
 		.flags = imm ? UDPL_F_IMM : 0,
 		.dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX,
 		.src_qpn = qp->qpn,
 		.qkey = s->w.ud.qkey & QP_QKEY_OWN ? qp->qkey : s->w.ud.qkey,
 	};
-	/* The immediate is bytes of the wire already. The MSN is for captures: receivers do not look at it. */
-	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND, true,
-					      imm ? rn_load_be32(&s->w.aux) : 0, ++qp->msn, 0);
+	/* The immediate is bytes of the wire already. The MSN tells segments of one message from those of another. */
+	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND,
+					      s->sent + len == s->total, imm ? rn_load_be32(&s->w.aux) : 0, qp->msn,
+					      s->sent);
 
 	udpl_build(buf, &h);
 	return UDPL_HDR_LEN + ddp_build(buf + UDPL_HDR_LEN, &d);
 }
 
-/* The message behind the headers, summed as it is copied: what the client changes meanwhile is sent with a good CRC. */
-static enum qp_wc_status put_message(struct qp *qp, struct qp_send *s, uint8_t *to, uint32_t *sum)
+/*
+ * The next bytes of the message behind the headers, summed as they are copied: what the client changes meanwhile is
+ * sent with a good CRC.
+ */
+static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t bytes, uint8_t *to, uint32_t *sum)
 {
+	const uint32_t end = s->sent + bytes;
 	struct rn_iov iov[QP_SEG_SLICES];
 	enum qp_mr_verdict v;
 
 	if (s->w.flags & QP_WF_INLINE) {
-		*sum = crc32c_copy(*sum, to, s->u.data, s->total);
+		*sum = crc32c_copy(*sum, to, s->u.data + s->sent, bytes);
+		s->sent = end;
 		return QP_WC_SUCCESS;
 	}
-	while (s->sent < s->total) {
-		uint32_t len = s->total - s->sent;
+	while (s->sent < end) {
+		uint32_t len = end - s->sent;
 		uint32_t n = qp_sq_slices(qp, s, &len, iov, &v);
 
 		if (v != QP_MR_OK)
@@ -154,51 +182,57 @@ static enum qp_wc_status put_message(struct qp *qp, struct qp_send *s, uint8_t *
 	return QP_WC_SUCCESS;
 }
 
-static void complete(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s, enum qp_wc_status status)
+static void complete(struct dgram_ctx *d, struct qp *qp, const struct qp_send *s, enum qp_wc_status status)
 {
 	const struct qp_wr wr = {
 		.wr_id = s->w.wr_id, .len = s->total, .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots
 	};
 
-	qp_send_cqe(ctx, qp, &wr, status);
+	qp->midway = false;
+	qp_send_cqe(d->qp, qp, &wr, status);
 	if (rn_unlikely(status != QP_WC_SUCCESS))
-		qp_enter_error(ctx, qp);
+		dgram_fail(d, qp);
+	else if (rn_unlikely(qp->state == QP_S_SQD))
+		qp_look_drained(d->qp, qp);
 }
 
-static void ring_broken(struct qp_ctx *ctx, struct qp *qp)
+/* The next work request, when none is midway. False: there is none that can be sent. */
+static bool begin(struct dgram_ctx *d, struct qp *qp, struct qp_send *s)
 {
-	ctx->stats.bad_rings++;
-	qp_event(ctx, qp, QP_EVENT_FATAL, 0);
-	qp_enter_error(ctx, qp);
+	enum qp_wc_status why = QP_WC_SUCCESS;
+
+	if (qp->state != QP_S_RTS)
+		return false;
+	switch (take(d->qp, qp, s, &why)) {
+	case QP_TAKE_OK: qp->msn++; return true;
+	case QP_TAKE_BAD: complete(d, qp, s, why); return false;
+	case QP_TAKE_BAD_RING: dgram_ring_broken(d, qp); return false;
+	case QP_TAKE_NONE: return false;
+	}
+	return false;
 }
 
 uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to)
 {
-	struct qp_ctx *ctx = d->qp;
-	enum qp_wc_status why = QP_WC_SUCCESS;
-	struct qp_send s;
-	uint32_t len = 0;
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+	struct qp_send whole, *s = g != NULL ? &g->send : &whole;
 
-	if (qp->state != QP_S_RTS)
+	if (rn_unlikely(qp->midway) ? qp->state != QP_S_RTS && qp->state != QP_S_SQD : !begin(d, qp, s))
 		return 0;
-	switch (take(ctx, qp, &s, &why)) {
-	case QP_TAKE_OK: break;
-	case QP_TAKE_BAD: complete(ctx, qp, &s, why); return 0;
-	case QP_TAKE_BAD_RING: ring_broken(ctx, qp); return 0;
-	case QP_TAKE_NONE: return 0;
-	}
-	memcpy(to->addr, s.w.dgram.addr, QP_UD_ADDR_LEN);
-	to->hop_limit = s.w.hop_limit;
-	len = put_headers(qp, &s, buf);
+	const uint32_t left = s->total - s->sent, bytes = g != NULL ? rn_min_u32(left, g->unit) : left;
+	memcpy(to->addr, s->w.dgram.addr, QP_UD_ADDR_LEN);
+	to->hop_limit = s->w.hop_limit;
+	const uint32_t len = put_headers(qp, s, bytes, buf);
 	uint32_t sum = crc32c(0, buf, len);
-	why = put_message(qp, &s, buf + len, &sum);
-	len += s.total;
-	udpl_crc_put(buf, len, sum);
-	complete(ctx, qp, &s, why);
+	const enum qp_wc_status why = put_bytes(qp, s, bytes, buf + len, &sum);
+	udpl_crc_put(buf, len + bytes, sum);
+	qp->midway = s->sent < s->total;
+	if (!qp->midway || why != QP_WC_SUCCESS)
+		complete(d, qp, s, why);
 	if (why != QP_WC_SUCCESS)
 		return 0;
-	ctx->stats.ud_out++;
-	return len + UDPL_CRC_LEN;
+	d->qp->stats.ud_out++;
+	return len + bytes + UDPL_CRC_LEN;
 }
 
 /* ---- receiving ---- */
@@ -209,7 +243,7 @@ static bool receives(const struct qp *qp)
 }
 
 /* In the form of IPv6's header, whatever the packet's was: programs look for the addresses there. */
-static void put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx)
+void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx)
 {
 	enum { VERSION = 6, NEXT_IBA = 0x1b };
 
@@ -230,27 +264,28 @@ static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct q
 
 	if (d->payload_len > r->len || r->len - d->payload_len < DGRAM_GRH_LEN)
 		return QP_WC_LOC_LEN_ERR;
-	put_grh(grh, rx);
+	dgram_put_grh(grh, rx);
 	src[1] = (struct rn_iov){ .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + d->hdr_len,
 				  .len = d->payload_len };
 	return qp_mr_status(qp_rq_place(ctx, qp, r, d, src, d->payload_len > 0 ? 2 : 1));
 }
 
-static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *d)
+static void deliver(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *d)
 {
+	struct qp_ctx *ctx = dg->qp;
 	struct qp_recv r;
 	struct qp_cqe cqe = { .byte_len = DGRAM_GRH_LEN + d->payload_len,
 			      .flags = QP_WCF_GRH,
 			      .solicited = d->opcode == RDMAP_SEND_SE,
 			      .src_qp = rx->h->src_qpn };
 
-	switch (qp_rq_take(ctx, qp, &r)) {
+	switch (dgram_recv_take(dg, qp, 0, &r)) {
 	case QP_TAKE_OK: break;
 	case QP_TAKE_BAD:
 		qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR });
-		qp_enter_error(ctx, qp);
+		dgram_fail(dg, qp);
 		return;
-	case QP_TAKE_BAD_RING: ring_broken(ctx, qp); return;
+	case QP_TAKE_BAD_RING: dgram_ring_broken(dg, qp); return;
 	case QP_TAKE_NONE: ctx->stats.ud_no_recv++; return;
 	}
 	enum qp_wc_status status = place(ctx, qp, &r, rx, d);
@@ -269,7 +304,18 @@ static void deliver(struct qp_ctx *ctx, struct qp *qp, const struct dgram_rx *rx
 	if (status == QP_WC_LOC_LEN_ERR)
 		ctx->stats.ud_too_long++;
 	else
-		qp_enter_error(ctx, qp);
+		dgram_fail(dg, qp);
+}
+
+/* RFC 5041, 4.2: a message that is one segment, or one segment of many; RFC 5040, 4.3: a Send. */
+static bool is_send(const struct qp *qp, const struct udpl_hdr *h, const struct ddp_hdr *d)
+{
+	if (d->opcode != RDMAP_SEND && d->opcode != RDMAP_SEND_SE)
+		return false;
+	if (h->kind == UDPL_SEND)
+		return d->last && d->mo == 0;
+	return dgram_msgs_of(qp) != NULL && dgram_seg_fits(h->unit, h->total, d->mo, d->payload_len) &&
+	       d->last == (d->mo + d->payload_len == h->total);
 }
 
 void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
@@ -285,9 +331,7 @@ void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 		ctx->stats.ud_crc++;
 		return;
 	}
-	/* RFC 5041, 4.2: a message that is one segment; RFC 5040, 4.3: a Send. */
-	if (ddp_parse(rx->p + UDPL_HDR_LEN, rx->h->body_len, &d) != DDP_OK ||
-	    (d.opcode != RDMAP_SEND && d.opcode != RDMAP_SEND_SE) || !d.last || d.mo != 0) {
+	if (ddp_parse(rx->p + UDPL_HDR_LEN, rx->h->body_len, &d) != DDP_OK || !is_send(qp, rx->h, &d)) {
 		ctx->stats.ud_bad++;
 		return;
 	}
@@ -295,5 +339,8 @@ void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 		ctx->stats.ud_qkey++;
 		return;
 	}
-	deliver(ctx, qp, rx, &d);
+	if (rn_likely(rx->h->kind == UDPL_SEND))
+		deliver(dg, qp, rx, &d);
+	else
+		dgram_seg_in(dg, qp, rx, &d);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The carrier of datagram queue pairs (QP_UD). Today each message is one DDP segment in one UDP datagram of lib/udp,
- * for the receiver that its work request says. A QP's queues and placement are used directly: between two QPs there is
- * no order to remember, so there is no qp_msgs. A reliable kind, or messages of many segments, would have one qp_msgs
- * for each pair of QPs, beside what is here. A Send completes when its bytes are in the caller's buffer. What cannot be
- * delivered is dropped and counted in qp_stats.ud_*.
+ * The carrier of datagram queue pairs (QP_UD). A message goes to the receiver that its work request says, as one DDP
+ * segment in one UDP datagram of lib/udp. A QP that has a struct dgram_msgs also sends and receives longer messages, of
+ * many segments with a datagram each, which may come in any order. A QP's queues and placement are used directly:
+ * between two QPs there is no order to remember, so there is no qp_msgs. A Send completes when its last byte is in the
+ * caller's buffer. What cannot be delivered is dropped and counted in qp_stats.ud_*.
  *
  * In a worker's turn:
  *	for each datagram	find its QP by udpl_parse(), dgram_in(d, qp, ...)
  *	for each doorbell	dgram_doorbell(d, qp)
+ *	while (dgram_timer(d))
  *	while ((qp = dgram_pop(d)))
  *		while (there is room and (len = dgram_out(d, qp, buffer, to))) transmit;	(no room: dgram_put(d, qp))
  *
@@ -18,8 +19,10 @@
 #define DGRAM_H
 
 #include "base/rn_list.h"
+#include "dgram/dgram_msg.h"
 #include "iwarp/rdmap_op.h"
 #include "qp/qp.h"
+#include "qp/qp_engine.h"
 #include "udp/udpl.h"
 
 #define DGRAM_GRH_LEN 40u /* before each message received, as verbs has it */
@@ -27,16 +30,47 @@
 #define DGRAM_INNER    (DDP_UNTAGGED_HDR_LEN)
 #define DGRAM_OVERHEAD (UDPL_HDR_LEN + DGRAM_INNER + UDPL_CRC_LEN)
 
-/* A worker's. Zeroed, then qp is set. */
+#define DGRAM_MSG_MAX (UINT32_C(1) << 20) /* of a message of many segments */
+
+/* A worker's. Zeroed, then qp and the times are set. */
 struct dgram_ctx {
 	struct qp_ctx *qp;
 	struct rn_slist ready; /* QPs with something to send */
+	struct rn_list open;   /* struct dgram_msg, by link: incomplete messages, the longest waiting first */
+	uint64_t timeout;      /* ns that an incomplete message waits for its next segment */
+	uint64_t linger;       /* ns that a message is remembered after its end */
 };
+
+/* What a queue pair has beside its struct qp whose messages may have many segments. The caller's memory. */
+struct dgram_msgs {
+	struct qp *qp;
+	uint32_t unit;       /* octets of each segment that it sends */
+	struct qp_send send; /* while qp->midway: the message that is being sent */
+	struct dgram_track track;
+	/*
+	 * Receives that messages have taken, each at the place of its message. When the message ends incomplete, its
+	 * receive stays there for a message that comes later.
+	 */
+	struct qp_recv recv[DGRAM_OPEN];
+};
+
+/*
+ * Control thread, after qp_init and before a worker knows the QP: its messages may have many segments. unit: as
+ * udpl_unit() says; qp_attr.max_msg is dgram_max(unit) at most.
+ */
+void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit);
+static inline struct dgram_msgs *dgram_msgs_of(const struct qp *qp) { return qp->beside; }
+static inline uint32_t dgram_max(uint32_t unit) { return rn_min_u32(unit * UDPL_SEGS_MAX, DGRAM_MSG_MAX); }
 
 /* The worker that owns the QP. What qp_step and qp_forget say, and the client has rung. */
 enum qp_verdict dgram_modify(struct dgram_ctx *d, struct qp *qp, enum qp_state to);
 void dgram_destroy(struct dgram_ctx *d, struct qp *qp);
 void dgram_doorbell(struct dgram_ctx *d, struct qp *qp);
+
+/* Ends the incomplete message whose time is over (d->qp->now); false: there is none. */
+bool dgram_timer(struct dgram_ctx *d);
+/* When the next one's time is over; RN_NEVER: no message is incomplete. */
+uint64_t dgram_due(const struct dgram_ctx *d);
 
 /* QPs of which dgram_out must be called; NULL: no more. */
 struct qp *dgram_pop(struct dgram_ctx *d);
@@ -52,8 +86,8 @@ struct dgram_to {
 };
 
 /*
- * The next datagram, a UDP payload of at most max_msg + DGRAM_OVERHEAD bytes, and the address it goes to. Returns its
- * length; 0: none now. Copies and sums in one pass.
+ * The next datagram, a UDP payload of at most DGRAM_OVERHEAD bytes and a message's, or a unit, and the address it goes
+ * to. Returns its length; 0: none now. Copies and sums in one pass.
  */
 uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to);
 
@@ -66,5 +100,20 @@ struct dgram_rx {
 	uint8_t src[16], dst[16];
 };
 void dgram_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
+
+/* ---- private to lib/dgram ---- */
+
+/* dgram.c: ERR, and everything that is posted or was taken completes. */
+void dgram_fail(struct dgram_ctx *d, struct qp *qp);
+void dgram_ring_broken(struct dgram_ctx *d, struct qp *qp);
+void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx);
+
+/* dgram_seg.c */
+/* A segment of a longer message, CRC, headers and Q_Key checked. */
+void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *h);
+/* The receive that the next message takes: a spare one, the place's own before others, or one of the queue. */
+enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place, struct qp_recv *r);
+/* All messages end, those received and the one that is sent; with completions when `told`. */
+void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told);
 
 #endif

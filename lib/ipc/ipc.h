@@ -107,7 +107,7 @@ struct ipc_dev_info {
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
 	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
 	uint32_t rnr_waits;                 /* 1: a message may wait for a receive, so posting one may have to ring */
-	uint32_t rsv;
+	uint32_t ud_max; /* bytes of a message at most that takes several datagrams (IPC_UD_LONG); 0: no datagrams */
 };
 
 struct ipc_create_channel {
@@ -215,6 +215,11 @@ struct ipc_query_srq_ok {
 	uint32_t rsv;
 };
 
+enum ipc_ud {
+	IPC_UD_NONE = 0, /* it has a connection */
+	IPC_UD_PLAIN,    /* without connection; a message is one datagram */
+	IPC_UD_LONG      /* the same, and longer messages take several */
+};
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */
@@ -225,7 +230,7 @@ struct ipc_create_qp {
 	uint32_t max_send_wr, max_recv_wr;
 	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
 	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
-	uint32_t datagram; /* 1: without connection */
+	uint32_t datagram; /* enum ipc_ud */
 	uint32_t deaf;     /* 1: what it sends to a group it is in does not come back to it */
 };
 struct ipc_create_qp_ok {

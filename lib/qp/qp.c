@@ -213,11 +213,23 @@ static void flush_rq(struct qp_ctx *ctx, struct qp *qp, uint32_t left)
 	}
 }
 
+void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s)
+{
+	const struct qp_wr wr = { .wr_id = s->w.wr_id, .op = s->w.op, .slots = s->w.slots };
+
+	count_flushed(ctx, qp);
+	qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
+}
+
+void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r)
+{
+	count_flushed(ctx, qp);
+	qp_recv_cqe(ctx, qp, r, &(struct qp_cqe){ .status = QP_WC_WR_FLUSH_ERR });
+}
+
 /* What the carrier has taken from the queues, oldest first; what was finished in time still succeeds. */
 static void flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 {
-	const struct qp_cqe with = { .status = QP_WC_WR_FLUSH_ERR };
-
 	for (; k->wr_head != k->wr_tail; k->wr_head++) {
 		const struct qp_wr *wr = &k->wr[k->wr_head & k->wr_mask];
 
@@ -227,16 +239,11 @@ static void flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 			    wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
 								    : QP_WC_WR_FLUSH_ERR);
 	}
-	if (k->send.loaded && !k->send.started) {
-		struct qp_wr wr = { .wr_id = k->send.w.wr_id, .op = k->send.w.op, .slots = k->send.w.slots };
-		count_flushed(ctx, qp);
-		qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
-	}
+	if (k->send.loaded && !k->send.started)
+		qp_flush_send(ctx, qp, &k->send);
 	k->send.loaded = false;
-	if (k->recv.loaded) {
-		count_flushed(ctx, qp);
-		qp_recv_cqe(ctx, qp, &k->recv, &with);
-	}
+	if (k->recv.loaded)
+		qp_flush_recv(ctx, qp, &k->recv);
 	k->recv.loaded = false;
 }
 
@@ -306,7 +313,7 @@ void qp_unreachable(struct qp_ctx *ctx, struct qp *qp)
 
 void qp_look_drained(struct qp_ctx *ctx, struct qp *qp)
 {
-	if (!qp->tell_drained || (qp->msgs != NULL && qp_msgs_busy(qp->msgs)))
+	if (!qp->tell_drained || qp->midway || (qp->msgs != NULL && qp_msgs_busy(qp->msgs)))
 		return;
 	qp->tell_drained = false;
 	qp_event(ctx, qp, QP_EVENT_SQ_DRAINED, 0);

@@ -183,6 +183,10 @@ struct qp_stats {
 	uint64_t ud_qkey;       /* another Q_Key */
 	uint64_t ud_no_recv;    /* no receive posted */
 	uint64_t ud_too_long;   /* did not fit the receive, which completed with an error */
+	/* of messages of many segments */
+	uint64_t ud_incomplete; /* messages that ended before all their segments had come */
+	uint64_t ud_again;      /* segments that had come before, or whose message was over */
+	uint64_t ud_full;       /* segments of messages that found no place beside those that are open */
 };
 
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker);
@@ -245,7 +249,9 @@ struct qp {
 	/* of a datagram QP */
 	uint32_t max_msg;          /* of qp_attr */
 	uint32_t qkey;             /* that datagrams for it must have */
-	uint32_t msn;              /* datagrams sent */
+	uint32_t msn;              /* messages sent */
+	bool midway;               /* of a message some segments are sent and some are not */
+	void *beside;              /* what the carrier keeps beside the QP; NULL: nothing */
 	bool ready;                /* on the worker's list of QPs with something to send */
 	struct rn_slink link;      /* in that list */
 	struct rn_link flush_link; /* in ctx's list of QPs in ERR that have more to flush */

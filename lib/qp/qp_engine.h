@@ -287,6 +287,8 @@ void qp_recv_unask(struct qp_ctx *ctx, struct qp *qp);
 enum qp_take { QP_TAKE_OK, QP_TAKE_NONE, QP_TAKE_BAD, QP_TAKE_BAD_RING };
 enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 bool qp_rq_any(struct qp *qp);
+/* The carrier keeps a receive that it has taken, and others are taken meanwhile: the slots go back to the client. */
+void qp_rq_keep(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 
 /* Scatters src, the payload of an untagged segment, to the receive's SGEs. */
 enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct ddp_hdr *h,
@@ -300,6 +302,9 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s);
 uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v);
 void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status);
 void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with);
+/* What the carrier has taken from a queue and not finished fails as what is still in the queue will. */
+void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s);
+void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r);
 void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner);

@@ -110,6 +110,13 @@ enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 	return QP_TAKE_OK;
 }
 
+void qp_rq_keep(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
+{
+	qp->rq_done += r->slots;
+	r->slots = 0;
+	qp_list_qp(ctx, qp);
+}
+
 /* Whether a look at the queue is worth it: a receive is there, or a ring that cannot be. */
 bool qp_rq_any(struct qp *qp)
 {

@@ -21,9 +21,15 @@ enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 	h->src_qpn = rn_load_be32(p + 8);
 	h->qkey = rn_load_be32(p + 12);
 	h->body_len = len - UDPL_HDR_LEN - UDPL_CRC_LEN;
-	if (h->kind < UDPL_SEND || h->kind > UDPL_SIDR_REP)
+	if (h->kind < UDPL_SEND || h->kind > UDPL_SEGMENT)
 		return UDPL_BAD_KIND;
-	return h->dst_qpn > UDPL_QPN_MAX || h->src_qpn > UDPL_QPN_MAX ? UDPL_BAD_QPN : UDPL_OK;
+	if (h->dst_qpn > UDPL_QPN_MAX || h->src_qpn > UDPL_QPN_MAX)
+		return UDPL_BAD_QPN;
+	if (rn_likely(h->kind != UDPL_SEGMENT))
+		return UDPL_OK;
+	h->unit = p[3] * UDPL_UNIT;
+	h->total = rn_load_be32(p + 16);
+	return h->total == 0 || h->total > h->unit * UDPL_SEGS_MAX ? UDPL_BAD_SIZE : UDPL_OK;
 }
 
 bool udpl_crc_good(const uint8_t *p, uint32_t len)
@@ -39,11 +45,11 @@ void udpl_build(uint8_t *p, const struct udpl_hdr *h)
 	p[0] = UDPL_VERSION << VERSION_SHIFT;
 	p[1] = h->kind;
 	p[2] = h->flags;
-	p[3] = 0;
+	p[3] = (uint8_t)(h->unit / UDPL_UNIT);
 	rn_store_be32(p + 4, h->dst_qpn);
 	rn_store_be32(p + 8, h->src_qpn);
 	rn_store_be32(p + 12, h->qkey);
-	rn_store_be32(p + 16, 0);
+	rn_store_be32(p + 16, h->total);
 }
 
 void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum)
@@ -62,4 +68,11 @@ uint32_t udpl_mtu(uint32_t room, uint32_t inner)
 	while (mtu >= MTU_MIN && room < UDPL_HDR_LEN + inner + mtu + UDPL_CRC_LEN)
 		mtu /= 2;
 	return mtu >= MTU_MIN ? mtu : 0;
+}
+
+uint32_t udpl_unit(uint32_t room, uint32_t inner)
+{
+	const uint32_t around = UDPL_HDR_LEN + inner + UDPL_CRC_LEN;
+
+	return room < around ? 0 : rn_min_u32((room - around) / UDPL_UNIT * UDPL_UNIT, UDPL_UNIT_MAX);
 }

@@ -3,13 +3,13 @@
  * The datagram transport: what stands in a UDP datagram between two queue pairs that have no connection. Instead of
  * MPA, whose framing and markers exist for the sake of a stream, there is one header, one DDP segment and its CRC:
  *
- *	 0  version 1 (high nibble), 0 | kind | flags | 0
+ *	 0  version 1 (high nibble), 0 | kind | flags | of a segment: its message's unit, in 64 octets; else 0
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
  *	12  Q_Key
- *	16  0 (a sequence number, where a kind is reliable)
- *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0), of the others
- *	    what udpl_sidr.h says
+ *	16  octets of the whole message, of a segment; else 0
+ *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0); of a segment
+ *	    one untagged DDP segment of a longer Send; of the others what udpl_sidr.h says
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
@@ -28,6 +28,9 @@
 #define UDPL_VERSION   1u
 #define UDPL_HDR_LEN   20u
 #define UDPL_CRC_LEN   4u
+#define UDPL_UNIT      64u /* of the field that tells how long a message's segments are */
+#define UDPL_UNIT_MAX  (255u * UDPL_UNIT)
+#define UDPL_SEGS_MAX  1024u /* segments of a message */
 #define UDPL_QPN_MAX   UINT32_C(0xffffff)
 #define UDPL_QPN_CM    1u           /* whom SIDR messages are for, as on InfiniBand */
 #define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group that the packet's address names, as on InfiniBand */
@@ -36,7 +39,8 @@ enum udpl_kind {
 	UDPL_SEND = 1,     /* unreliable */
 	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
 	UDPL_SIDR_REP = 3,
-	/* reserved: 4 to 15 for unreliable messages of many segments, 32 to 47 for reliable datagrams, udpr.h */
+	UDPL_SEGMENT = 4, /* a segment of a Send that takes several */
+	/* reserved: 5 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
 };
 
 /* flags */
@@ -47,6 +51,9 @@ struct udpl_hdr {
 	uint8_t flags; /* UDPL_F_* */
 	uint32_t dst_qpn, src_qpn;
 	uint32_t qkey;
+	/* of a segment, in octets; else 0 */
+	uint32_t unit;     /* what each segment of the message carries but the last one, which carries the rest */
+	uint32_t total;    /* the whole message */
 	uint32_t body_len; /* parsed only */
 };
 
@@ -55,7 +62,8 @@ enum udpl_verdict {
 	UDPL_SHORT, /* no room for header and CRC */
 	UDPL_BAD_VERSION,
 	UDPL_BAD_KIND,
-	UDPL_BAD_QPN, /* more than 24 bits */
+	UDPL_BAD_QPN,  /* more than 24 bits */
+	UDPL_BAD_SIZE, /* a segment of a message that cannot be: of no octets, of no unit, of too many segments */
 	UDPL_VERDICTS
 };
 
@@ -76,5 +84,11 @@ void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum);
  * begins with `inner` octets of DDP header. 0: not even the smallest.
  */
 uint32_t udpl_mtu(uint32_t room, uint32_t inner);
+
+/* The largest unit whose segments fit such a packet. 0: none does. */
+uint32_t udpl_unit(uint32_t room, uint32_t inner);
+
+/* Whether a parsed kind is a message for the connection manager (udpl_sidr.h) and for no queue pair. */
+static inline bool udpl_for_cm(uint8_t kind) { return kind == UDPL_SIDR_REQ || kind == UDPL_SIDR_REP; }
 
 #endif

@@ -10,13 +10,13 @@ import struct
 import time
 
 import wire_ud
-from rig import PATIENCE, RNICRUN, Process, case, need
+from rig import PATIENCE, RNICRUN, Process, case, helper, need
 from wire import ADDR, HOST
 from wire_check import crc32c
 from wire_world import daemon, run
 
 GID = "00000000000000000000ffff%02x%02x%02x%02x" % tuple(socket.inet_aton(HOST))
-MY_QPN, PINGPONG_KEY, CM_KEY = 0x4242, 0x11111111, 0x01234567
+MY_QPN, PINGPONG_KEY, CM_KEY, WIRE_KEY = 0x4242, 0x11111111, 0x01234567, 0x1234
 PORT = 7174 # udaddy's
 HEADER = wire_ud.HEADER
 world = {}
@@ -32,6 +32,15 @@ def send_segment(body, rdmap=0x43, control=0x41, word=0, qn=0, mo=0):
 
 def message(dst, body=b"x" * 64, qkey=PINGPONG_KEY, flags=0, src=MY_QPN, version=0x10, **ddp):
     return header(1, dst, src, qkey, flags, version) + send_segment(body, **ddp)
+
+
+def segments(dst, body, msn, unit, qkey=WIRE_KEY):
+    """The datagrams of a message of many."""
+    for at in range(0, len(body), unit):
+        part = body[at:at + unit]
+        last = 0x40 if at + unit >= len(body) else 0
+        yield (struct.pack(">BBBBIIII", 0x10, 4, 0, unit // 64, dst, MY_QPN, qkey, len(body)) +
+               struct.pack(">BBIIII", 1 | last, 0x43, 0, 0, msn, at) + part)
 
 
 def question(ident, port=PORT, priv=b""):
@@ -52,6 +61,15 @@ class Wire:
 
     def put(self, data, crc=None):
         self.s.sendto(data + struct.pack("<I", crc32c(data) if crc is None else crc), (ADDR, wire_ud.PORT))
+
+    def rest(self):
+        """Takes what has come and nobody looks at."""
+        self.s.settimeout(0)
+        try:
+            while True:
+                self.s.recv(2000)
+        except BlockingIOError:
+            pass
 
     def get(self, timeout=PATIENCE):
         self.s.settimeout(timeout)
@@ -139,12 +157,44 @@ def what_cannot_be_delivered_is_dropped_and_counted():
     assert "1 iters in" in p.ok(), p.tail()
 
 
+def text_of(number, length):
+    """As ud_long.c has it."""
+    return bytes(number >> 8 * i & 255 if i < 4 else (number * 31 + i * 7 + (i >> 8) * 13) & 255 for i in range(length))
+
+
+@case
+def segments_of_one_message_in_any_order():
+    w = peer()
+    p = daemon().run(helper("ud_long"), ADDR, "sink", "3", "5000")
+    qpn = int(p.wait_line("qpn").split()[1])
+    before = counters()
+    for msn, unit in ((1, 64), (2, 576), (3, 1408)):
+        parts = list(segments(qpn, text_of(msn, 5000), msn, unit))
+        for part in (*parts[1::2], *parts[1::2][:1], *parts[::2]):
+            w.put(part)
+    p.ok()
+    assert counters()["again"] == before["again"] + 3, counters()
+
+
+@case
+def a_message_of_many_segments_comes_out():
+    w = peer()
+    p = daemon().run(helper("ud_long"), ADDR, "source", HOST, str(MY_QPN), "4000")
+    parts = [w.get() for _ in range(3)]
+    p.p.stdin.close()
+    p.ok()
+    assert all((d.kind, d.msn, d.unit, d.total) == (4, 1, 1408, 4000) for d in parts), parts
+    assert [d.offset for d in parts] == [0, 1408, 2816]
+    assert b"".join(d.body for d in parts) == text_of(0, 4000)
+    w.rest()
+
+
 @case
 def reserved_kinds_are_dropped_and_reserved_fields_ignored():
     w = peer()
     odd = {0: 0x1f, 2: 0xfe, 3: 0xff, 16: 0xff, 19: 0xff, HEADER + 10: 0xff}  # the last one is of the MSN
     p, qpn = pingpong(len(odd))
-    for kind in (0, 4, 15, 16, 31, 255):
+    for kind in (0, 5, 15, 16, 31, 255):
         before = counters()
         w.put(header(kind, qpn, qkey=PINGPONG_KEY) + send_segment(b"x" * 64))
         counted("bad", before)
@@ -218,12 +268,7 @@ def a_client_that_asks():
     assert (d.kind, d.dst_qpn, d.qkey, d.imm) == (1, MY_QPN, 0x777, d.src_qpn), d
     p.p.kill()
     p.wait()
-    w.s.settimeout(0)
-    try:
-        while True:
-            w.s.recv(2000)
-    except BlockingIOError:
-        pass
+    w.rest()
 
 
 @case

@@ -17,7 +17,7 @@ PORT = 4793
 HEADER, DDP, CRC = 20, 18, 4
 SEND, SEND_SE = 3, 5
 
-Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey imm solicited msn body")
+Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey imm solicited msn offset unit total body")
 
 
 def be32(data, off):
@@ -50,22 +50,27 @@ def decode(where, src, dst, p):
     if len(p) < HEADER + CRC:
         raise WireError(where + f"{len(p)} bytes")
     version, kind, flags, zero = p[:4]
-    if version != 0x10 or zero != 0 or be32(p, 16) != 0 or flags & ~1 or p[4] or p[8]:
+    unit, total = zero * 64, be32(p, 16)
+    if version != 0x10 or flags & ~1 or p[4] or p[8] or kind != 4 and (unit or total):
         raise WireError(where + "header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")
     body = p[HEADER:-CRC]
-    imm, solicited, msn = None, False, 0
-    if kind == 1:
+    imm, solicited, msn, mo = None, False, 0, 0
+    if kind in (1, 4):
         control, rdmap, word, qn, msn, mo = struct.unpack_from(">BBIIII", body)
-        if control != 0x41 or rdmap >> 4 != 4 or rdmap & 15 not in (SEND, SEND_SE) or qn != 0 or mo != 0:
+        size = len(body) - DDP
+        here = control == 0x41 and mo == 0
+        if kind == 4:
+            here = mo % unit == 0 and size == min(unit, total - mo) and control == (0x41 if mo + size == total else 1)
+        if not here or rdmap >> 4 != 4 or rdmap & 15 not in (SEND, SEND_SE) or qn != 0:
             raise WireError(where + "DDP header " + body[:DDP].hex())
         if not flags & 1 and word != 0:
             raise WireError(where + f"word for the ULP {word:#x} without an immediate")
         solicited = rdmap & 15 == SEND_SE
         imm = word if flags & 1 else None
         body = body[DDP:]
-    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), imm, solicited, msn, body)
+    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), imm, solicited, msn, mo, unit, total, body)
 
 
 def datagrams(path, port=PORT):

@@ -72,7 +72,8 @@ def meson_install_puts_all_in_place_and_uninstall_leaves_nothing():
     prefix, libdir = option("prefix"), option("libdir")
     with tempfile.TemporaryDirectory(prefix="rnic-dest-") as dest:
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", dest)
-        for path in ("sbin/rnicd", "bin/rnicrun", "bin/rnicctl", "bin/testpmd-rdma", "include/rnic/rnic.h", libdir + "/librnic.so",
+        for path in ("sbin/rnicd", "bin/rnicrun", "bin/rnicctl", "bin/testpmd-rdma", "include/rnic/rnic.h",
+                     "include/rnic/rnicdv.h", libdir + "/librnic.so",
                      libdir + "/pkgconfig/rnic.pc", "share/man/man8/rnicd.8", "share/doc/rnicd/examples/pair.conf"):
             assert os.path.exists(dest + os.path.join(prefix, path)), path
         with open(f"{dest}{prefix}/lib/systemd/system/rnicd.service", encoding="utf-8") as f:

@@ -90,8 +90,8 @@ static int query_dev(struct ipc_msg *m)
 	memcpy(i->ip, (uint8_t[]){ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)(dev + 1) }, 16);
 	i->up = 1;
 	i->mtu = 1500;
-	i->ud_mtu = 1024;
-	i->max_qp = i->max_cq = i->max_pd = 1024;
+	i->ud_max = 100000;
+	i->ud_mtu = i->max_qp = i->max_cq = i->max_pd = 1024;
 	i->max_mr = 1 << 20;
 	i->max_cqe = 1 << 18;
 	i->max_wr = 1 << 14;

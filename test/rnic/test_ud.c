@@ -12,6 +12,7 @@
 
 #include "dev_rig.h"
 #include "rnic/verbs/objects.h"
+#include <rnic/rnicdv.h>
 
 #define UD_MTU 1024u /* the fake daemon's */
 
@@ -121,6 +122,45 @@ static void a_queue_pair_of_datagrams(void **state)
 	assert_int_equal(cap.max_send_sge, QP_MAX_SGE);
 	assert_int_equal(cap.max_inline_data, QP_MAX_INLINE);
 	assert_int_equal(ibv_destroy_qp(most), 0);
+}
+
+static void a_queue_pair_of_long_datagrams(void **state)
+{
+	struct ibv_sge sge = { .addr = 4096, .length = 100000, .lkey = 7 };
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_UD,
+					 .pd = pd,
+					 .cap = { 16, 16, 1, 1, 0 },
+					 .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_UD };
+	struct rnicdv_device_attr dev = { 0 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, 5, 6 } }, *bad;
+
+	(void)state;
+	assert_int_equal(rnicdv_query_device(ctx, &dev), 0);
+	assert_int_equal(dev.max_ud_msg, 100000);
+	struct ibv_qp *q = rnicdv_create_qp(ctx, &a, &dv);
+	assert_non_null(q);
+	assert_int_equal(client()->qp[q->handle].made.datagram, IPC_UD_LONG);
+	assert_int_equal(q->qp_type, IBV_QPT_UD);
+	client()->qp[q->handle].shm->state = IBV_QPS_RTS;
+	assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+	sge.length++;
+	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
+	assert_int_equal(ibv_destroy_qp(q), 0);
+
+	/* what is not known is refused */
+	dv.type = 99;
+	assert_null(rnicdv_create_qp(ctx, &a, &dv));
+	assert_int_equal(errno, EOPNOTSUPP);
+	dv = (struct rnicdv_qp_attr){ .comp_mask = 1, .type = RNICDV_QPT_UD };
+	assert_null(rnicdv_create_qp(ctx, &a, &dv));
+	dv.comp_mask = 0;
+	a.qp_type = IBV_QPT_RC;
+	assert_null(rnicdv_create_qp(ctx, &a, &dv));
+	dev.comp_mask = 1;
+	assert_int_equal(rnicdv_query_device(ctx, &dev), EOPNOTSUPP);
 }
 
 static void its_states_need_a_q_key(void **state)
@@ -323,8 +363,13 @@ static void groups(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_QP(address_handles), WITH_QP(a_queue_pair_of_datagrams),   WITH_QP(its_states_need_a_q_key),
-		WITH_QP(what_is_posted),  WITH_QP(what_is_posted_by_functions), WITH_QP(what_is_polled),
+		WITH_QP(address_handles),
+		WITH_QP(a_queue_pair_of_datagrams),
+		WITH_QP(a_queue_pair_of_long_datagrams),
+		WITH_QP(its_states_need_a_q_key),
+		WITH_QP(what_is_posted),
+		WITH_QP(what_is_posted_by_functions),
+		WITH_QP(what_is_polled),
 		WITH_QP(groups),
 	};
 

@@ -30,8 +30,8 @@ def crc32c(data):
     return c ^ 0xFFFFFFFF
 
 
-def datagram(kind, flags, qpns, qkey, body):
-    head = struct.pack(">BBBBIIII", 0x10, kind, flags, 0, *qpns, qkey, 0) + body
+def datagram(kind, flags, qpns, qkey, body, unit=0, total=0):
+    head = struct.pack(">BBBBIIII", 0x10, kind, flags, unit // 64, *qpns, qkey, total) + body
     return head + struct.pack("<I", crc32c(head))
 
 
@@ -40,6 +40,10 @@ IDENT, SERVICE = 0x0102030405060708, 7174
 VECTORS = {
     "send": datagram(1, 1, (0x123456, 0xabcdef), 0x11111111,
                      struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0xdeadbeef, 0, 7, 0) + b"datagram"),
+    # the last of the three segments of 150 octets, which begins at 128
+    "segment": datagram(4, 0, (0x123456, 0xabcdef), 0x11111111,
+                        struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 8, 128) + b"the end of the message",
+                        unit=64, total=150),
     "request": datagram(2, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 40001, 0) + b"ping"),
     "reply": datagram(3, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 0x42, 0x01234567)),
 }

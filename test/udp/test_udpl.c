@@ -27,6 +27,13 @@ static const uint8_t wire_reply[] = {
 	0x1c, 0x06, 0x00, 0x00, 0x00, 0x42, 0x01, 0x23, 0x45, 0x67, 0xfa, 0x09, 0xe9, 0x48,
 };
 
+static const uint8_t wire_segment[] = {
+	0x10, 0x04, 0x00, 0x01, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11, 0x11,
+	0x00, 0x00, 0x00, 0x96, 0x41, 0x43, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x08, 0x00, 0x00, 0x00, 0x80, 0x74, 0x68, 0x65, 0x20, 0x65, 0x6e, 0x64, 0x20, 0x6f, 0x66,
+	0x20, 0x74, 0x68, 0x65, 0x20, 0x6d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65, 0x4d, 0x3f, 0x06, 0xfd,
+};
+
 #define DDP_LEN 18u
 
 static void golden_send(void **state)
@@ -50,6 +57,55 @@ static void golden_send(void **state)
 	udpl_build(b, &h);
 	udpl_crc_put(b, len, crc32c(0, b, len));
 	assert_memory_equal(b, wire_send, sizeof(b));
+}
+
+static void golden_segment(void **state)
+{
+	struct udpl_hdr h;
+	uint8_t b[sizeof(wire_segment)];
+	const uint32_t len = sizeof(wire_segment) - UDPL_CRC_LEN;
+
+	(void)state;
+	assert_int_equal(udpl_parse(wire_segment, sizeof(wire_segment), &h), UDPL_OK);
+	assert_true(udpl_crc_good(wire_segment, sizeof(wire_segment)));
+	assert_true(h.kind == UDPL_SEGMENT && h.unit == 64 && h.total == 150 && h.body_len == DDP_LEN + 22);
+	memcpy(b, wire_segment, sizeof(b));
+	memset(b, 0x55, UDPL_HDR_LEN);
+	udpl_build(b, &h);
+	udpl_crc_put(b, len, crc32c(0, b, len));
+	assert_memory_equal(b, wire_segment, sizeof(b));
+}
+
+static void a_message_that_cannot_be_has_no_segments(void **state)
+{
+	static const struct {
+		uint8_t unit;
+		uint32_t total;
+		enum udpl_verdict is;
+	} t[] = { { 0, 100, UDPL_BAD_SIZE },
+		  { 1, 0, UDPL_BAD_SIZE },
+		  { 1, 64 * UDPL_SEGS_MAX, UDPL_OK },
+		  { 1, 64 * UDPL_SEGS_MAX + 1, UDPL_BAD_SIZE },
+		  { 255, UDPL_UNIT_MAX * UDPL_SEGS_MAX, UDPL_OK },
+		  { 255, UDPL_UNIT_MAX * UDPL_SEGS_MAX + 1, UDPL_BAD_SIZE },
+		  { 255, UINT32_MAX, UDPL_BAD_SIZE } };
+	uint8_t b[sizeof(wire_segment)];
+	struct udpl_hdr h;
+
+	(void)state;
+	memcpy(b, wire_segment, sizeof(b));
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {
+		b[3] = t[i].unit;
+		for (uint32_t k = 0; k < 4; k++)
+			b[16 + k] = (uint8_t)(t[i].total >> (24 - 8 * k));
+		assert_int_equal(udpl_parse(b, sizeof(b), &h), t[i].is);
+	}
+	for (uint32_t room = 0; room < 20000; room++) {
+		const uint32_t u = udpl_unit(room, DDP_LEN), around = UDPL_HDR_LEN + DDP_LEN + UDPL_CRC_LEN;
+		assert_true(u % UDPL_UNIT == 0 && u <= UDPL_UNIT_MAX && (u == 0 || u + around <= room));
+		assert_true(u == UDPL_UNIT_MAX || u + UDPL_UNIT + around > room);
+	}
+	assert_int_equal(udpl_unit(1472, DDP_LEN), 1408);
 }
 
 static void golden_sidr(void **state)
@@ -84,7 +140,7 @@ static void every_wrong_header_has_its_name(void **state)
 		enum udpl_verdict is;
 	} t[] = {
 		{ 0, 0x00, UDPL_BAD_VERSION }, { 0, 0x20, UDPL_BAD_VERSION }, { 1, 0, UDPL_BAD_KIND },
-		{ 1, 4, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
+		{ 1, 5, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
 		{ 0, 0x1f, UDPL_OK },          { 3, 0xff, UDPL_OK },          { 16, 0xff, UDPL_OK } /* reserved */
 	};
 	uint8_t b[sizeof(wire_send)];
@@ -150,6 +206,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(golden_send),
+		cmocka_unit_test(golden_segment),
+		cmocka_unit_test(a_message_that_cannot_be_has_no_segments),
 		cmocka_unit_test(golden_sidr),
 		cmocka_unit_test(every_wrong_header_has_its_name),
 		cmocka_unit_test(a_bit_anywhere_breaks_the_crc),

@@ -157,7 +157,9 @@ struct rnicd_cfg {
 	uint32_t quota_qps;
 	uint32_t quota_cqs;
 	uint32_t quota_mrs;
-	uint32_t quota_wrs; /* slots of all its send and receive queues together: requests outstanding */
+	uint64_t record_timeout_ns; /* an incomplete datagram message waits so long for its next segment */
+	uint64_t record_linger_ns;  /* a message that is over is remembered so long */
+	uint32_t quota_wrs;         /* slots of all its send and receive queues together: requests outstanding */
 };
 
 /* ---- ports ---- */

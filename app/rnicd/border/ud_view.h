@@ -20,6 +20,12 @@ struct ud_qp {
 	struct ud_qp *next; /* in the same bucket of the worker's table */
 };
 
+/* One whose messages may take several datagrams. */
+struct ud_long_qp {
+	struct ud_qp u;
+	struct dgram_msgs msgs;
+};
+
 static inline struct ud_qp *ud_of(struct qp *qp) { return rn_container_of(qp, struct ud_qp, qp); }
 
 /* A QP in a group. */

@@ -145,7 +145,9 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "its completion queues are of another device than its protection domain";
 	if (r->srq != 0 && (srq == NULL || srq->pd->dev != pd->dev))
 		return "there is no such shared receive queue";
-	if (r->datagram > 1 || (r->datagram != 0 && ud_mtu(rnicd.port[pd->dev]) == 0))
+	if (r->datagram > IPC_UD_LONG)
+		return "there is no such kind of queue pairs";
+	if ((r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0))
 		return "there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
 	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
@@ -197,8 +199,12 @@ struct qp_tune client_qp_tune(const struct client_qp *q)
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
 	struct client_qp *q = calloc(1, sizeof(*q));
-	const size_t size = (sizeof(struct ud_qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
-	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size); /* as large as either kind */
+	const struct rnicd_port *port = rnicd.port[client_pd_get(c, r->pd)->dev];
+	const bool many = r->datagram == IPC_UD_LONG;
+	/* a connected one is smaller than either kind of datagrams */
+	const size_t least = many ? sizeof(struct ud_long_qp) : sizeof(struct ud_qp);
+	const size_t size = (least + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
+	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size);
 
 	*v = QP_OK;
 	if (q == NULL || qp == NULL)
@@ -207,7 +213,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	*q = (struct client_qp){ .c = c,
 				 .qp = qp,
 				 .qpn = next_qpn(),
-				 .datagram = r->datagram != 0,
+				 .datagram = r->datagram != IPC_UD_NONE,
 				 .deaf = r->deaf != 0,
 				 .slots = r->sq_slots + r->rq_slots,
 				 .cookie = r->cookie,
@@ -228,8 +234,10 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		.sig_all = r->sig_all != 0,
 		.access = q->at.access,
 		.type = q->datagram ? QP_UD : QP_RC,
-		.max_msg = q->datagram ? ud_mtu(rnicd.port[q->pd->dev]) : 0,
-		.sparing = rnicd.port[q->pd->dev]->cfg->roce,
+		.max_msg = many          ? ud_max(port)
+			   : q->datagram ? ud_mtu(port)
+					 : 0,
+		.sparing = port->cfg->roce,
 		.region = c->region[IPC_REGION_QUEUES].base,
 		.region_size = c->region[IPC_REGION_QUEUES].size,
 		.shm_off = r->shm_off,
@@ -242,6 +250,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	const struct qp_tune t = client_qp_tune(q);
 	if (*v == QP_OK)
 		qp_set(qp, &t); /* no worker knows it yet */
+	if (*v == QP_OK && many)
+		dgram_msgs_init(&rn_container_of(ud_of(qp), struct ud_long_qp, u)->msgs, qp, ud_unit(port));
 	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;

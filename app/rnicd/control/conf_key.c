@@ -166,6 +166,11 @@ const struct conf_key conf_keys_rnicd[] = {
 	  "percent of rnicd's client places, listeners, connections, memory regions, groups, descriptors and "
 	  "mappings that one user's processes may have together",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
+	{ "record-timeout", "200ms", "how long an incomplete message of many datagrams waits for its next one",
+	  CONF_TIME, GLOBAL(d.record_timeout_ns), RANGE(RN_NS_PER_MS, 10 * RN_NS_PER_S) },
+	{ "record-linger", "1s",
+	  "how long such a message is remembered after its end, so that nothing late begins it again", CONF_TIME,
+	  GLOBAL(d.record_linger_ns), RANGE(RN_NS_PER_MS, 60 * RN_NS_PER_S) },
 	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },

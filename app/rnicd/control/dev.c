@@ -67,6 +67,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.prefix_len = (uint8_t)cfg->prefix_len,
 		.mtu = p->mtu,
 		.ud_mtu = ud_mtu(p),
+		.ud_max = ud_max(p),
 		.max_qp = rnicd.cfg.quota_qps,
 		.max_cq = rnicd.cfg.quota_cqs,
 		.max_mr = rnicd.cfg.quota_mrs,

@@ -122,7 +122,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 	}
 	if (rn_unlikely(!worker_space(w)))
 		goto out;
-	if (rn_unlikely(h.kind != UDPL_SEND)) {
+	if (rn_unlikely(udpl_for_cm(h.kind))) {
 		if (conn_answer_allowed(w, port))
 			to_cm(w, port, m, p, &h);
 		goto out;
@@ -134,6 +134,15 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		w->tcp.rc.qp.stats.ud_no_qp++;
 out:
 	rte_pktmbuf_free(m);
+}
+
+uint32_t ud_timers(struct rnicd_worker *w)
+{
+	uint32_t n = 0;
+
+	while (worker_space(w) && dgram_timer(&w->dgram))
+		n++;
+	return n;
 }
 
 /* ---- sending ---- */

@@ -42,6 +42,9 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 /* The QP is about to go: what has been posted is sent before, as far as there is room. An adapter has long done so. */
 void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 
+/* Ends messages that wait for segments in vain; returns their number. */
+uint32_t ud_timers(struct rnicd_worker *w);
+
 /* Transmits for QPs that are ready; returns the number of datagrams. */
 uint32_t ud_transmit(struct rnicd_worker *w);
 

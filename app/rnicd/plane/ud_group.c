@@ -71,7 +71,7 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 	const struct ud_group *g = ud_group_find(w, port->index, &p->dst);
 	const bool own = pkt_addr_eq(&p->src, &port->cfg->ip);
 
-	if (h->kind != UDPL_SEND || h->dst_qpn != UDPL_QPN_GROUP) {
+	if (udpl_for_cm(h->kind) || h->dst_qpn != UDPL_QPN_GROUP) {
 		w->tcp.rc.qp.stats.ud_bad++;
 	} else if (g == NULL) { /* the last one has just left */
 		w->tcp.rc.qp.stats.ud_no_qp++;

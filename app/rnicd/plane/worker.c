@@ -129,6 +129,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	stage_end(&w->stages, STAGE_DOORBELLS);
 	n += conn_timers(w);
 	n += stream_timers(w);
+	n += ud_timers(w);
 	neigh_timers(w);
 	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);

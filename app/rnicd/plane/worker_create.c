@@ -91,6 +91,8 @@ static bool make_tables(struct rnicd_worker *w)
 	    !stream_start(w, flows))
 		return false;
 	w->dgram.qp = &w->tcp.rc.qp;
+	w->dgram.timeout = rnicd.cfg.record_timeout_ns;
+	w->dgram.linger = rnicd.cfg.record_linger_ns;
 	flow_init(&w->flows, w->flow_slots, slots);
 	flow_init(&w->listens, w->listen_slots, lslots);
 	w->uds = (struct ud_table){ .slot = w->ud_slots, .mask = slots - 1, .max = flows };

@@ -139,6 +139,8 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's loc
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 
 /* qp.c, post.c, wr.c */
+/* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too. */
+struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind);
 int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

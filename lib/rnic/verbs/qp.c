@@ -94,7 +94,6 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 	m->create_qp.cookie = (uintptr_t)qp;
 	m->create_qp.max_send_wr = a->cap.max_send_wr;
 	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
-	m->create_qp.datagram = a->qp_type == IBV_QPT_UD;
 	m->create_qp.deaf = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
 			    (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
 	m->create_qp.srq = a->srq != NULL ? a->srq->handle : 0;
@@ -127,7 +126,6 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.sig_all = a->sq_sig_all ? QP_WF_SIGNALED : 0;
 	qp->sq.max_sge = a->cap.max_send_sge;
 	qp->sq.max_inline = a->cap.max_inline_data;
-	qp->sq.ud_mtu = a->qp_type == IBV_QPT_UD ? rnic_ctx(b->context)->info.ud_mtu : 0;
 	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
 	qp->rq.asks = rnic_ctx(b->context)->info.rnr_waits;
@@ -165,7 +163,18 @@ static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr
 	return 0;
 }
 
-static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+/* Bytes of a datagram message at most; 0: no datagrams. */
+static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
+{
+	switch (kind) {
+	case IPC_UD_NONE: break;
+	case IPC_UD_PLAIN: return dev->ud_mtu;
+	case IPC_UD_LONG: return dev->ud_max;
+	}
+	return 0;
+}
+
+static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
 {
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp) };
@@ -184,6 +193,8 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	memset(qp, 0, sizeof(*qp));
 	qp->s = ctx->s;
 	qp->sq.max_wr = a->cap.max_send_wr;
+	qp->sq.ud_mtu = max_message(&ctx->info, kind);
+	m.create_qp.datagram = kind;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
@@ -212,14 +223,14 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 					 .qp_type = init->qp_type,
 					 .sq_sig_all = init->sq_sig_all,
 					 .pd = pd };
-	struct ibv_qp *qp = qp_make(pd->context, &a);
+	struct ibv_qp *qp = qp_make(pd->context, &a, a.qp_type == IBV_QPT_UD ? IPC_UD_PLAIN : IPC_UD_NONE);
 
 	if (qp != NULL)
 		init->cap = a.cap;
 	return qp;
 }
 
-struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
@@ -238,7 +249,7 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 		errno = EINVAL;
 		return NULL;
 	}
-	qp = qp_make(c, a);
+	qp = qp_make(c, a, kind);
 	if (qp != NULL && ops) {
 		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
 		    0) {
@@ -250,6 +261,11 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 		rnic_wr_init(&rnic_qp(qp)->ex, qp->qp_type);
 	}
 	return qp;
+}
+
+struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+{
+	return rnic_create_qp_as(c, a, a->qp_type == IBV_QPT_UD ? IPC_UD_PLAIN : IPC_UD_NONE);
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

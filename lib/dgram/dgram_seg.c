@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages of many segments. The first segment to come, whichever it is, takes the receive; each is placed in it as it
+ * comes, and the receive completes with the last missing one. A message that gets no new segment for d->timeout ends
+ * incomplete: nothing is told of it but a count, and the receive is the next message's.
+ */
+#include "dgram/dgram.h"
+
+#include "base/rn_be.h"
+
+void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit)
+{
+	memset(g, 0, sizeof(*g));
+	g->qp = qp;
+	g->unit = unit;
+	qp->beside = g;
+}
+
+/* ---- receives that no message has any more ---- */
+
+static bool is_spare(const struct dgram_msgs *g, uint32_t place)
+{
+	return g->recv[place].loaded && !(g->track.msg[place].open && g->track.msg[place].holds);
+}
+
+enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place, struct qp_recv *r)
+{
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+
+	for (uint32_t i = 0; g != NULL && i < DGRAM_OPEN; i++) {
+		const uint32_t at = (place + i) % DGRAM_OPEN;
+
+		if (!is_spare(g, at))
+			continue;
+		*r = g->recv[at];
+		g->recv[at].loaded = false;
+		return QP_TAKE_OK;
+	}
+	return qp_rq_take(d->qp, qp, r);
+}
+
+/* ---- the end of a message ---- */
+
+/* The receive, when the message held one, stays at its place. */
+static void end_msg(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
+{
+	rn_list_remove(&d->open, &m->link);
+	dgram_track_end(&g->track, m, &m->key, d->qp->now);
+}
+
+static void end_incomplete(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
+{
+	d->qp->stats.ud_incomplete++;
+	end_msg(d, g, m);
+}
+
+void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told)
+{
+	for (uint32_t i = 0; i < DGRAM_OPEN; i++) {
+		if (g->track.msg[i].open)
+			end_msg(d, g, &g->track.msg[i]);
+		if (g->recv[i].loaded && told)
+			qp_flush_recv(d->qp, g->qp, &g->recv[i]);
+		g->recv[i].loaded = false;
+	}
+	if (g->qp->midway && told)
+		qp_flush_send(d->qp, g->qp, &g->send);
+	g->qp->midway = false;
+}
+
+/* ---- time ---- */
+
+static struct dgram_msgs *msgs_of(struct dgram_msg *m)
+{
+	struct dgram_track *t = rn_container_of(m - m->place, struct dgram_track, msg[0]);
+
+	return rn_container_of(t, struct dgram_msgs, track);
+}
+
+uint64_t dgram_due(const struct dgram_ctx *d)
+{
+	const struct dgram_msg *m = rn_list_first(&d->open, struct dgram_msg, link);
+
+	return m != NULL ? m->at + d->timeout : RN_NEVER;
+}
+
+bool dgram_timer(struct dgram_ctx *d)
+{
+	struct dgram_msg *m = rn_list_first(&d->open, struct dgram_msg, link);
+
+	if (rn_likely(m == NULL) || d->qp->now < m->at + d->timeout)
+		return false;
+	end_incomplete(d, msgs_of(m), m);
+	return true;
+}
+
+/* ---- segments ---- */
+
+static enum qp_wc_status place_grh(struct dgram_ctx *d, struct qp *qp, const struct qp_recv *r,
+				   const struct dgram_rx *rx)
+{
+	uint8_t grh[DGRAM_GRH_LEN];
+	const struct rn_iov src = { .base = grh, .len = sizeof(grh) };
+	const struct ddp_hdr at = { .mo = 0 };
+
+	if (r->len < DGRAM_GRH_LEN || r->len - DGRAM_GRH_LEN < rx->h->total)
+		return QP_WC_LOC_LEN_ERR;
+	dgram_put_grh(grh, rx);
+	return qp_mr_status(qp_rq_place(d->qp, qp, r, &at, &src, 1));
+}
+
+/* A receive for the message, with its GRH in place. False: there is none, and what follows from that is done. */
+static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, const struct dgram_rx *rx)
+{
+	struct qp_recv r;
+
+	switch (dgram_recv_take(d, qp, m->place, &r)) {
+	case QP_TAKE_OK: break;
+	case QP_TAKE_BAD:
+		qp_recv_cqe(d->qp, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR });
+		dgram_fail(d, qp);
+		return false;
+	case QP_TAKE_BAD_RING: dgram_ring_broken(d, qp); return false;
+	case QP_TAKE_NONE:
+		d->qp->stats.ud_no_recv++;
+		end_msg(d, dgram_msgs_of(qp), m);
+		return false;
+	}
+	const enum qp_wc_status status = place_grh(d, qp, &r, rx);
+	if (rn_likely(status == QP_WC_SUCCESS)) {
+		qp_rq_keep(d->qp, qp, &r);
+		dgram_msgs_of(qp)->recv[m->place] = r;
+		m->holds = true;
+		return true;
+	}
+	qp_recv_cqe(d->qp, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status });
+	if (status != QP_WC_LOC_LEN_ERR) {
+		dgram_fail(d, qp);
+		return false;
+	}
+	d->qp->stats.ud_too_long++;
+	end_msg(d, dgram_msgs_of(qp), m);
+	return false;
+}
+
+/* The message of a segment that belongs to no open one. NULL: it is not to begin. */
+static struct dgram_msg *begin_msg(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
+				   const struct dgram_key *k)
+{
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+
+	if (dgram_track_over(&g->track, k, d->qp->now, d->linger)) {
+		d->qp->stats.ud_again++;
+		return NULL;
+	}
+	struct dgram_msg *m = dgram_track_crowded(&g->track, k);
+	if (m != NULL)
+		end_incomplete(d, g, m);
+	m = dgram_track_open(&g->track, k, rx->h->unit, rx->h->total);
+	if (m == NULL) {
+		d->qp->stats.ud_full++;
+		return NULL;
+	}
+	m->at = d->qp->now;
+	rn_list_push_back(&d->open, &m->link);
+	return give_recv(d, qp, m, rx) ? m : NULL;
+}
+
+static void complete_msg(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, const struct dgram_rx *rx,
+			 const struct ddp_hdr *h)
+{
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+	struct qp_cqe cqe = { .byte_len = DGRAM_GRH_LEN + m->total,
+			      .flags = QP_WCF_GRH,
+			      .solicited = h->opcode == RDMAP_SEND_SE,
+			      .src_qp = rx->h->src_qpn };
+
+	if (rx->h->flags & UDPL_F_IMM) {
+		cqe.flags |= QP_WCF_WITH_IMM;
+		rn_store_be32(&cqe.aux, h->stag);
+	}
+	qp_recv_cqe(d->qp, qp, &g->recv[m->place], &cqe);
+	g->recv[m->place].loaded = false;
+	end_msg(d, g, m);
+}
+
+void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *h)
+{
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+	struct qp_ctx *ctx = d->qp;
+	struct dgram_key k = { .src_qpn = rx->h->src_qpn, .id = h->msn };
+	struct ddp_hdr at = *h;
+
+	memcpy(k.src, rx->src, sizeof(k.src));
+	struct dgram_msg *m = dgram_track_find(&g->track, &k);
+	if (m == NULL && (m = begin_msg(d, qp, rx, &k)) == NULL)
+		return;
+	if (m->unit != rx->h->unit || m->total != rx->h->total) {
+		ctx->stats.ud_bad++;
+		return;
+	}
+	if (dgram_msg_has(m, h->mo)) {
+		ctx->stats.ud_again++;
+		return;
+	}
+	const struct rn_iov src = { .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + h->hdr_len,
+				    .len = h->payload_len };
+	at.mo += DGRAM_GRH_LEN;
+	at.last = m->valid + h->payload_len == m->total; /* to come */
+	const enum qp_mr_verdict v = qp_rq_place(ctx, qp, &g->recv[m->place], &at, &src, 1);
+	if (rn_unlikely(v != QP_MR_OK)) { /* the memory that its owner had named is gone */
+		qp_recv_cqe(ctx, qp, &g->recv[m->place], &(struct qp_cqe){ .status = (uint8_t)qp_mr_status(v) });
+		g->recv[m->place].loaded = false;
+		dgram_fail(d, qp);
+		return;
+	}
+	dgram_msg_mark(m, h->mo, h->payload_len);
+	ctx->stats.ud_in++;
+	ctx->stats.bytes_placed += h->payload_len;
+	m->at = ctx->now;
+	rn_list_remove(&d->open, &m->link);
+	if (at.last) {
+		complete_msg(d, qp, m, rx, h);
+		return;
+	}
+	rn_list_push_back(&d->open, &m->link);
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Datagram messages of any size between two processes: over a good wire, whose capture an independent checker reads and
+puts together; over a wire that loses, repeats, reorders and bends datagrams; and with one end killed in the middle.
+"""
+from collections import defaultdict
+
+import wire_ud
+from rig import PATIENCE, Daemon, case, helper, main, nothing_is_left, pair_conf, until
+
+A, B = "10.77.0.1", "10.77.0.2"
+MIB = 1 << 20
+UNIT = 1408  # of an MTU of 1500
+
+
+def ends(d, count, lens):
+    sink = d.run(helper("ud_long"), B, "sink", str(count), str(max(lens)))
+    qpn = sink.wait_line("qpn").split()[1]
+    return sink, d.run(helper("ud_long"), A, "source", B, qpn, *map(str, lens))
+
+
+def end_source(source):
+    source.p.stdin.close()
+    return int(source.ok(PATIENCE).split("sent ")[1])
+
+
+def counters(d):
+    return {k[3:]: v for k, v in d.telemetry("/rnic/counters").items() if k.startswith("ud_")}
+
+
+@case
+def every_size_arrives_whole():
+    with Daemon(pair_conf()) as d:
+        lens = [4, UNIT, UNIT + 1, 4096, 65536, MIB]
+        sink, source = ends(d, 10 * len(lens), lens)
+        sink.ok(5 * PATIENCE)
+        end_source(source)
+        nothing_is_left(d)
+        c = counters(d)
+        assert c["bad"] == c["crc"] == c["qkey"] == c["too_long"] == 0, c
+
+
+@case
+def large_frames_make_large_segments():
+    with Daemon(pair_conf(mtu=9000)) as d:
+        sink, source = ends(d, 20, [MIB, 8897])
+        sink.ok(5 * PATIENCE)
+        end_source(source)
+
+
+@case
+def an_independent_reader_puts_the_messages_together():
+    with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
+        lens = [5, UNIT, 2 * UNIT, 2 * UNIT + 1, 20000]
+        sink, source = ends(d, len(lens), lens)
+        sink.ok(PATIENCE)
+        end_source(source)
+        nothing_is_left(d)
+        got = defaultdict(dict)
+        for g in wire_ud.datagrams(d.dir + "/a.pcapng"):
+            if g.src == A and g.kind in (1, 4):
+                got[g.msn][g.offset] = g
+        for msn in range(1, len(lens) + 1):
+            parts = got[msn]
+            body = b"".join(parts[at].body for at in sorted(parts))
+            assert len(body) == lens[msn - 1], (msn, len(body))
+            assert all(g.total == len(body) and g.unit == UNIT for g in parts.values() if g.kind == 4), msn
+            assert (len(parts) > 1) == (len(body) > UNIT) == (parts[0].kind == 4), msn
+            m = int.from_bytes(body[:4], "little")
+            assert all(body[i] == (m * 31 + i * 7 + (i >> 8) * 13) & 255 for i in range(4, len(body))), msn
+
+
+@case
+def what_comes_whole_over_a_bad_wire_is_right():
+    bad = "loss = 2%\nduplicate = 2%\nreorder = 5%\ncorrupt = 1%"
+    with Daemon(pair_conf(a=bad)) as d:
+        sink, source = ends(d, 200, [100, 3000, 10000, 32768])
+        sink.ok(5 * PATIENCE)
+        sent = end_source(source)
+        c = counters(d)
+        assert sent >= 200 and c["incomplete"] > 0 and c["again"] > 0, (sent, c)
+        nothing_is_left(d)
+
+
+@case
+def an_end_that_is_killed_leaves_nothing():
+    with Daemon(pair_conf()) as d:
+        for who in range(2):
+            sink, source = ends(d, 1 << 30, [MIB])
+            until(lambda before=counters(d)["in"]: counters(d)["in"] > before + 1000, lambda: counters(d))
+            (sink, source)[who].p.kill()
+            (sink, source)[1 - who].p.kill()
+            nothing_is_left(d)
+        sink, source = ends(d, 3, [MIB])
+        sink.ok(PATIENCE)
+        end_source(source)
+
+
+main()

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One end of datagram messages of any size; each end is a process of its own. Every byte of a message follows from the
+ * message's number, which stands in its first four.
+ *
+ * usage: ud_long ADDRESS sink COUNT MAX
+ *		says its QPN, ends when COUNT whole messages of at most MAX bytes have come
+ *        ud_long ADDRESS source TO QPN LEN...
+ *		sends messages of these lengths in turn until its stdin ends
+ */
+#include "cm_rig.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rnic/rnicdv.h>
+
+#define QKEY  0x1234u
+#define RECVS 16u
+#define SENDS 4u
+#define GRH   40u
+
+static struct end e;
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("# %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint8_t byte_of(uint32_t m, uint32_t i)
+{
+	return i < 4 ? (uint8_t)(m >> 8 * i) : (uint8_t)(m * 31 + i * 7 + (i >> 8) * 13);
+}
+
+static struct ibv_qp *make_qp(void)
+{
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_UD };
+	struct ibv_qp_init_attr_ex init = { .send_cq = e.cq,
+					    .recv_cq = e.cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = e.pd,
+					    .cap = { SENDS, RECVS, 1, 1, 0 },
+					    .sq_sig_all = 1,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
+	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
+
+	must(qp != NULL, "rnicdv_create_qp");
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
+	a.qp_state = IBV_QPS_INIT;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
+	a.qp_state = IBV_QPS_RTR;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
+	a.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
+	return qp;
+}
+
+/* Registered memory of n pieces. */
+static uint8_t *memory(uint32_t n, uint32_t each, struct ibv_mr **mr)
+{
+	void *p = NULL;
+
+	must(posix_memalign(&p, 4096, (size_t)n * each) == 0, "memory");
+	memset(p, 0, (size_t)n * each);
+	*mr = ibv_reg_mr(e.pd, p, (size_t)n * each, IBV_ACCESS_LOCAL_WRITE);
+	must(*mr != NULL, "ibv_reg_mr");
+	return p;
+}
+
+static void recv_again(struct ibv_qp *qp, const struct ibv_mr *mr, uint8_t *at, uint32_t i, uint32_t each)
+{
+	struct ibv_sge sge = { (uintptr_t)at + (size_t)i * each, each, mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	must(ibv_post_recv(qp, &wr, &bad) == 0, "ibv_post_recv");
+}
+
+static void check(const uint8_t *p, uint32_t len)
+{
+	uint32_t m = 0;
+
+	memcpy(&m, p, len < 4 ? len : 4);
+	for (uint32_t i = 0; i < len; i++) {
+		if (p[i] == byte_of(m, i))
+			continue;
+		printf("# message %u of %u bytes: byte %u is wrong\n", m, len, i);
+		exit(1);
+	}
+}
+
+static int sink(uint32_t count, uint32_t max)
+{
+	const uint32_t each = GRH + max;
+	struct ibv_mr *mr;
+	uint8_t *at = memory(RECVS, each, &mr);
+	struct ibv_qp *qp = make_qp();
+	struct ibv_wc wc;
+
+	for (uint32_t i = 0; i < RECVS; i++)
+		recv_again(qp, mr, at, i, each);
+	printf("qpn %u\n", qp->qp_num);
+	fflush(stdout);
+	for (uint32_t n = 0; n < count;) {
+		if (ibv_poll_cq(e.cq, 1, &wc) == 0) {
+			sched_yield();
+			continue;
+		}
+		must(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV, ibv_wc_status_str(wc.status));
+		check(at + (size_t)wc.wr_id * each + GRH, wc.byte_len - GRH);
+		recv_again(qp, mr, at, (uint32_t)wc.wr_id, each);
+		n++;
+	}
+	printf("whole %u\n", count);
+	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
+}
+
+static struct ibv_ah *way_to(const char *address)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+
+	attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xff;
+	must(inet_pton(AF_INET, address, attr.grh.dgid.raw + 12) == 1, address);
+	struct ibv_ah *ah = ibv_create_ah(e.pd, &attr);
+	must(ah != NULL, "ibv_create_ah");
+	return ah;
+}
+
+static bool stdin_ended(void)
+{
+	struct pollfd p = { .fd = 0, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
+{
+	struct rnicdv_device_attr dev = { 0 };
+	struct ibv_mr *mr;
+	struct ibv_qp *qp = make_qp();
+	struct ibv_ah *ah = way_to(to);
+	uint32_t sent = 0, done = 0;
+	struct ibv_wc wc;
+
+	must(rnicdv_query_device(e.verbs, &dev) == 0 && dev.max_ud_msg > 0, "rnicdv_query_device");
+	uint8_t *at = memory(SENDS, dev.max_ud_msg, &mr);
+	while (done < sent || !stdin_ended()) {
+		if (ibv_poll_cq(e.cq, 1, &wc) == 1) {
+			must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
+			done++;
+		} else if (sent - done == SENDS || stdin_ended()) {
+			sched_yield();
+		} else {
+			uint8_t *p = at + (size_t)(sent % SENDS) * dev.max_ud_msg;
+			const uint32_t len = (uint32_t)atoi(lens[sent % n_lens]);
+			struct ibv_sge sge = { (uintptr_t)p, len, mr->lkey };
+			struct ibv_send_wr wr = { .sg_list = &sge,
+						  .num_sge = 1,
+						  .opcode = IBV_WR_SEND,
+						  .wr.ud = { ah, qpn, QKEY } },
+					   *bad;
+			for (uint32_t i = 0; i < len; i++)
+				p[i] = byte_of(sent, i);
+			must(ibv_post_send(qp, &wr, &bad) == 0, "ibv_post_send");
+			sent++;
+		}
+	}
+	printf("sent %u\n", sent);
+	return ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 5) {
+		fprintf(stderr, "usage: ud_long ADDRESS sink COUNT MAX | ADDRESS source TO QPN LEN...\n");
+		return 2;
+	}
+	end_open(&e, argv[1]);
+	if (strcmp(argv[2], "sink") == 0)
+		return sink((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+	return source(argv[3], (uint32_t)atoi(argv[4]), argv + 5, (uint32_t)(argc - 5));
+}

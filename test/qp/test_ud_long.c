@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagram messages of many segments: two devices, and in the wire's place the test, which loses, repeats, delays and
+ * bends datagrams as its seed says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "crc32c/crc32c.h"
+#include "dgram/dgram.h"
+#include "rig.h"
+
+#define UNIT    (3 * UDPL_UNIT)
+#define QKEY    0x11111111u
+#define A       (&r->n[0])
+#define B       (&r->n[1])
+#define TIMEOUT (200 * RN_NS_PER_MS)
+#define GRAM    (UNIT + DGRAM_OVERHEAD)
+#define WIRE    4096u
+#define FROM    65536u /* where messages lie in A's memory, and receives in B's */
+#define PLACE   32768u /* bytes of each receive */
+
+struct gram {
+	uint32_t len;
+	uint8_t p[GRAM];
+};
+
+static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16] = { [10] = 0xff, 0xff, 10, 77, 0, 2 };
+static struct dgram_msgs msgs[2];
+static struct gram wire[WIRE];
+static uint32_t n_wire;
+
+static void make_long(struct rig_node *n, bool many)
+{
+	struct rig_qp *q = &n->q[0];
+	const struct qp_attr a = { .owner = 200,
+				   .qpn = 10,
+				   .pd = RIG_PD,
+				   .dev = &n->dev,
+				   .scq = &n->scq,
+				   .rcq = &n->rcq,
+				   .region = n->region,
+				   .region_size = RIG_REGION,
+				   .shm_off = q->shm_off,
+				   .sq_off = q->sq_off,
+				   .rq_off = q->rq_off,
+				   .sq_slots = RIG_SLOTS,
+				   .rq_slots = RIG_SLOTS,
+				   .type = QP_UD,
+				   .max_msg = many ? dgram_max(UNIT) : UNIT };
+
+	rc_destroy(&n->ctx.rc, &q->qp);
+	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
+	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY });
+	if (many)
+		dgram_msgs_init(&msgs[n->id], &q->qp, UNIT);
+	n->dgram.timeout = TIMEOUT;
+	n->dgram.linger = RN_NS_PER_S;
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		assert_int_equal(dgram_modify(&n->dgram, &q->qp, (enum qp_state)s), QP_OK);
+}
+
+static struct rig *pair_of(bool many_at_b)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	struct rig *r = rig_new(&cfg);
+	make_long(A, true);
+	make_long(B, many_at_b);
+	n_wire = 0;
+	return r;
+}
+
+static struct rig *pair(void) { return pair_of(true); }
+
+/* Byte i of message number m. */
+static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)(m * 31 + i * 7 + (i >> 8) * 13 + 1); }
+
+static void post_as(struct rig *r, uint32_t m, uint32_t len, uint8_t op)
+{
+	struct rig_qp *p = &A->q[0];
+	uint8_t *at = A->mem + FROM + m % 16 * PLACE;
+	struct qp_wqe w = { .wr_id = m,
+			    .op = op,
+			    .flags = QP_WF_SIGNALED | (m % 2 ? QP_WF_SOLICITED : 0),
+			    .num_sge = 1,
+			    .slots = 1,
+			    .aux = op == QP_WR_SEND_IMM ? m : 0,
+			    .ud = { .qpn = 10, .qkey = QKEY } };
+
+	for (uint32_t i = 0; i < len; i++)
+		at[i] = byte_of(m, i);
+	memcpy(w.dgram.addr, addr_b, sizeof(addr_b));
+	w.dgram.sge[0] = rig_sge(A, (uint32_t)(at - A->mem), len);
+	spsc_prod_copy(&p->sq, 0, &w, sizeof(w));
+	spsc_prod_publish(&p->sq, 1);
+	dgram_doorbell(&A->dgram, &p->qp);
+}
+
+static void post(struct rig *r, uint32_t m, uint32_t len) { post_as(r, m, len, QP_WR_SEND); }
+
+static void recv_at(struct rig *r, uint32_t i, uint32_t len)
+{
+	struct qp_sge s[2] = { rig_sge(B, FROM + i * PLACE, len / 2),
+			       rig_sge(B, FROM + i * PLACE + len / 2, len - len / 2) };
+
+	memset(B->mem + FROM + i * PLACE, 0xee, PLACE);
+	assert_true(rig_post_recv(B, 0, i, s, 2));
+}
+
+/* All that A has to send goes onto the wire. */
+static void send_all(struct rig *r)
+{
+	struct dgram_to to;
+	struct qp *qp;
+
+	while (n_wire < WIRE && (qp = dgram_pop(&A->dgram)) != NULL) {
+		wire[n_wire].len = dgram_out(&A->dgram, qp, wire[n_wire].p, &to);
+		n_wire += wire[n_wire].len > 0;
+		if (dgram_waits(qp))
+			dgram_put(&A->dgram, qp);
+	}
+	rc_flush(&A->ctx.rc);
+}
+
+static void in_from(struct rig *r, const struct gram *g, uint8_t host)
+{
+	struct udpl_hdr h;
+	struct dgram_rx rx = { .len = g->len, .h = &h, .hop_limit = 63 };
+	uint8_t *exact = malloc(g->len);
+
+	memcpy(exact, g->p, g->len);
+	memcpy(rx.src, addr_a, 16);
+	memcpy(rx.dst, addr_b, 16);
+	rx.src[15] = host;
+	rx.p = exact;
+	if (udpl_parse(exact, g->len, &h) == UDPL_OK)
+		dgram_in(&B->dgram, &B->q[0].qp, &rx);
+	rc_flush(&B->ctx.rc);
+	free(exact);
+}
+
+static void in(struct rig *r, const struct gram *g) { in_from(r, g, 1); }
+
+static void crc_again(struct gram *g) { udpl_crc_put(g->p, g->len - 4, crc32c(0, g->p, g->len - 4)); }
+
+static void clock_on(struct rig *r, uint64_t ns)
+{
+	r->now += ns;
+	A->ctx.rc.qp.now = B->ctx.rc.qp.now = r->now;
+	while (dgram_timer(&B->dgram))
+		;
+	rc_flush(&B->ctx.rc);
+}
+
+static struct qp_stats *stats(struct rig *r) { return &B->ctx.rc.qp.stats; }
+
+static struct qp_cqe got(struct spsc_cons *c)
+{
+	struct qp_cqe cqe;
+
+	assert_true(rig_poll(c, &cqe));
+	return cqe;
+}
+
+static void none(struct spsc_cons *c)
+{
+	struct qp_cqe cqe;
+
+	assert_false(rig_poll(c, &cqe));
+}
+
+/* Receive i holds message m of len bytes whole. */
+static void whole(struct rig *r, const struct qp_cqe *c, uint32_t m, uint32_t len)
+{
+	const uint8_t *at = B->mem + FROM + c->wr_id * PLACE;
+
+	assert_int_equal(c->status, QP_WC_SUCCESS);
+	assert_int_equal(c->byte_len, DGRAM_GRH_LEN + len);
+	assert_true((c->flags & QP_WCF_GRH) != 0 && c->src_qp == 10);
+	assert_memory_equal(at + 8, addr_a, 16);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(at[DGRAM_GRH_LEN + i], byte_of(m, i));
+}
+
+static void every_length_in_any_order(void **state)
+{
+	static const uint32_t lens[] = { 1, UNIT, UNIT + 1, 2 * UNIT - 1, 2 * UNIT, 7 * UNIT + 5, 32000 };
+	struct rig *r = pair();
+
+	(void)state;
+	for (uint32_t k = 0; k < 3 * RN_ARRAY_LEN(lens); k++) {
+		const uint32_t len = lens[k / 3], segs = (len + UNIT - 1) / UNIT;
+
+		n_wire = 0;
+		recv_at(r, 0, DGRAM_GRH_LEN + len);
+		post_as(r, k, len, k % 3 == 2 ? QP_WR_SEND_IMM : QP_WR_SEND);
+		send_all(r);
+		assert_int_equal(n_wire, segs);
+		assert_int_equal(got(&A->scq_client).byte_len, len);
+		none(&A->scq_client);
+		for (uint32_t i = 0; i < segs; i++) {
+			none(&B->rcq_client);
+			in(r, &wire[k % 3 == 0 ? i : k % 3 == 1 ? segs - 1 - i : (i + segs / 2) % segs]);
+		}
+		const struct qp_cqe c = got(&B->rcq_client);
+		whole(r, &c, k, len);
+		assert_int_equal(c.solicited, k % 2);
+		assert_int_equal((c.flags & QP_WCF_WITH_IMM) != 0, k % 3 == 2);
+		assert_true(k % 3 != 2 || c.aux == k);
+		assert_int_equal(B->mem[FROM + DGRAM_GRH_LEN + len], 0xee);
+	}
+	assert_int_equal(stats(r)->ud_in, A->ctx.rc.qp.stats.ud_out);
+	assert_true(rn_list_empty(&B->dgram.open));
+	rig_free(r);
+}
+
+static void a_lost_segment_costs_its_message_and_no_receive(void **state)
+{
+	struct rig *r = pair();
+
+	(void)state;
+	recv_at(r, 0, PLACE);
+	for (uint32_t lost = 0; lost < 5; lost++) {
+		n_wire = 0;
+		post(r, lost, 5 * UNIT);
+		send_all(r);
+		for (uint32_t i = 0; i < 5; i++)
+			if (i != lost)
+				in(r, &wire[i]);
+		clock_on(r, TIMEOUT - 1);
+		assert_int_equal(stats(r)->ud_incomplete, lost);
+		assert_true(dgram_due(&B->dgram) == r->now + 1);
+		clock_on(r, 1);
+		assert_int_equal(stats(r)->ud_incomplete, lost + 1);
+		assert_true(dgram_due(&B->dgram) == RN_NEVER);
+		in(r, &wire[lost]); /* too late: it begins nothing */
+		assert_int_equal(stats(r)->ud_again, lost + 1);
+		none(&B->rcq_client);
+	}
+	/* The only receive serves a message of one datagram, and one of many. */
+	n_wire = 0;
+	post(r, 5, 100);
+	send_all(r);
+	in(r, &wire[0]);
+	struct qp_cqe c = got(&B->rcq_client);
+	whole(r, &c, 5, 100);
+	in(r, &wire[0]);
+	assert_int_equal(stats(r)->ud_no_recv, 1);
+	rig_free(r);
+}
+
+static void what_comes_twice_or_late_changes_nothing(void **state)
+{
+	struct rig *r = pair();
+
+	(void)state;
+	recv_at(r, 0, PLACE);
+	recv_at(r, 1, PLACE);
+	post(r, 0, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[1]);
+	in(r, &wire[1]);
+	assert_int_equal(stats(r)->ud_again, 1);
+	in(r, &wire[0]);
+	in(r, &wire[2]);
+	struct qp_cqe c = got(&B->rcq_client);
+	whole(r, &c, 0, 3 * UNIT);
+	B->mem[FROM + DGRAM_GRH_LEN] ^= 0xff; /* the client has the bytes now */
+	for (uint32_t i = 0; i < 3; i++)
+		in(r, &wire[i]);
+	assert_int_equal(stats(r)->ud_again, 4);
+	assert_int_equal(B->mem[FROM + DGRAM_GRH_LEN], byte_of(0, 0) ^ 0xff);
+	none(&B->rcq_client);
+	/* The same number from another host is another message. */
+	for (uint32_t i = 0; i < 3; i++)
+		in_from(r, &wire[i], 9);
+	assert_int_equal(got(&B->rcq_client).wr_id, 1);
+	rig_free(r);
+}
+
+static void a_segment_that_does_not_fit_its_message_is_dropped(void **state)
+{
+	/* octet of the datagram and what is added: unit, total, MO, L flag */
+	static const struct {
+		uint32_t at;
+		uint8_t xor ;
+	} bad[] = { { 3, 1 },  { 3, 3 },   { 19, 1 }, { 18, 1 },   { 16, 0x80 },
+		    { 37, 1 }, { 37, 64 }, { 35, 1 }, { 20, 0x40 } };
+	struct rig *r = pair();
+	struct gram g;
+
+	(void)state;
+	recv_at(r, 0, PLACE);
+	post(r, 0, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[0]);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		g = wire[1];
+		g.p[bad[i].at] ^= bad[i].xor ;
+		crc_again(&g);
+		in(r, &g);
+	}
+	g = wire[1];
+	memmove(g.p + g.len - 5, g.p + g.len - 4, 4); /* one octet less */
+	g.len--;
+	crc_again(&g);
+	in(r, &g);
+	assert_true(msgs[1].track.n_open == 1 && stats(r)->ud_in == 1 && stats(r)->ud_again == 0);
+	in(r, &wire[1]);
+	in(r, &wire[2]);
+	const struct qp_cqe c = got(&B->rcq_client);
+	whole(r, &c, 0, 3 * UNIT);
+	rig_free(r);
+}
+
+static void a_queue_pair_of_single_datagrams_takes_no_segment(void **state)
+{
+	struct rig *r = pair_of(false);
+
+	(void)state;
+	recv_at(r, 0, PLACE);
+	post(r, 0, 2 * UNIT);
+	post(r, 1, UNIT);
+	send_all(r);
+	for (uint32_t i = 0; i < 3; i++)
+		in(r, &wire[i]);
+	assert_int_equal(stats(r)->ud_bad, 2);
+	const struct qp_cqe c = got(&B->rcq_client);
+	whole(r, &c, 1, UNIT);
+	rig_free(r);
+}
+
+static void a_message_that_finds_no_good_receive_begins_once(void **state)
+{
+	struct rig *r = pair();
+
+	(void)state;
+	post(r, 0, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[0]);
+	assert_int_equal(stats(r)->ud_no_recv, 1);
+	recv_at(r, 0, DGRAM_GRH_LEN + 3 * UNIT - 1);
+	recv_at(r, 1, PLACE);
+	in(r, &wire[1]); /* its message is over: no receive is spent on what cannot be whole */
+	in(r, &wire[2]);
+	none(&B->rcq_client);
+	n_wire = 0;
+	post(r, 1, 3 * UNIT);
+	send_all(r);
+	for (uint32_t i = 0; i < 3; i++)
+		in(r, &wire[i]);
+	struct qp_cqe c = got(&B->rcq_client);
+	assert_true(c.status == QP_WC_LOC_LEN_ERR && c.wr_id == 0);
+	assert_int_equal(stats(r)->ud_too_long, 1);
+	none(&B->rcq_client);
+	assert_int_equal(B->q[0].qp.state, QP_S_RTS);
+	assert_int_equal(B->mem[FROM], 0xee);
+	rig_free(r);
+}
+
+/* Open messages are bounded, of one sender and of all; a sender's oldest makes room for its newest. */
+static void tables_are_bounded(void **state)
+{
+	struct rig *r = pair();
+	const uint32_t senders = DGRAM_OPEN / DGRAM_PER_SOURCE;
+
+	(void)state;
+	for (uint32_t i = 0; i < DGRAM_OPEN + 2; i++)
+		recv_at(r, i, 4 * UNIT);
+	for (uint32_t m = 0; m <= DGRAM_PER_SOURCE; m++)
+		post(r, m, 2 * UNIT);
+	send_all(r);
+	for (uint8_t s = 0; s < senders; s++) {
+		for (uint32_t m = 0; m < DGRAM_PER_SOURCE; m++) {
+			in_from(r, &wire[2 * m], s);
+			clock_on(r, 1);
+		}
+	}
+	assert_int_equal(msgs[1].track.n_open, DGRAM_OPEN);
+	in_from(r, &wire[0], 99);
+	assert_int_equal(stats(r)->ud_full, 1);
+	in_from(r, &wire[2 * DGRAM_PER_SOURCE], 1); /* its first one ends */
+	assert_int_equal(stats(r)->ud_incomplete, 1);
+	in_from(r, &wire[1], 1);
+	assert_int_equal(stats(r)->ud_again, 1);
+	in_from(r, &wire[2 * DGRAM_PER_SOURCE + 1], 1);
+	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
+	clock_on(r, TIMEOUT);
+	assert_true(msgs[1].track.n_open == 0 && stats(r)->ud_incomplete == DGRAM_OPEN);
+	rig_free(r);
+}
+
+/* Each receive and each send that was posted completes once when the queue pair goes to ERR in the middle. */
+static void what_is_midway_is_flushed(void **state)
+{
+	struct rig *r = pair();
+	struct dgram_to to;
+	struct gram g;
+	uint32_t seen = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		recv_at(r, i, PLACE);
+	post(r, 0, 3 * UNIT);
+	post(r, 1, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[0]);
+	clock_on(r, TIMEOUT); /* a spare receive */
+	in(r, &wire[3]);
+	in_from(r, &wire[4], 7);
+	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_ERR), QP_OK);
+	rc_flush(&B->ctx.rc);
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct qp_cqe c = got(&B->rcq_client);
+		assert_int_equal(c.status, QP_WC_WR_FLUSH_ERR);
+		seen |= 1u << c.wr_id;
+	}
+	none(&B->rcq_client);
+	assert_true(seen == 15 && rn_list_empty(&B->dgram.open));
+
+	got(&A->scq_client);
+	got(&A->scq_client);
+	post(r, 2, 3 * UNIT);
+	post(r, 3, 3 * UNIT);
+	g.len = dgram_out(&A->dgram, dgram_pop(&A->dgram), g.p, &to);
+	assert_true(g.len > 0 && A->q[0].qp.midway);
+	/* SQD: the message that is begun goes out whole, then the queue is drained */
+	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = QKEY, .tell_drained = true });
+	const uint32_t before = A->ctx.rc.qp.n_fx;
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_SQD), QP_OK);
+	assert_true(dgram_waits(&A->q[0].qp) && A->ctx.rc.qp.n_fx == before);
+	assert_true(dgram_out(&A->dgram, &A->q[0].qp, g.p, &to) > 0 && A->ctx.rc.qp.n_fx == before);
+	assert_true(dgram_out(&A->dgram, &A->q[0].qp, g.p, &to) > 0 && !dgram_waits(&A->q[0].qp));
+	assert_int_equal(A->ctx.rc.qp.fx[A->ctx.rc.qp.n_fx - 1].code, QP_EVENT_SQ_DRAINED);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTS), QP_OK);
+	assert_true(dgram_out(&A->dgram, &A->q[0].qp, g.p, &to) > 0);
+	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_ERR), QP_OK);
+	rc_flush(&A->ctx.rc);
+	assert_int_equal(got(&A->scq_client).status, QP_WC_SUCCESS);
+	struct qp_cqe c = got(&A->scq_client);
+	assert_true(c.status == QP_WC_WR_FLUSH_ERR && c.wr_id == 3);
+	none(&A->scq_client);
+	assert_int_equal(dgram_out(&A->dgram, &A->q[0].qp, g.p, &to), 0);
+	rig_free(r);
+}
+
+static void memory_that_goes_in_the_middle_fails_its_receive(void **state)
+{
+	struct rig *r = pair();
+
+	(void)state;
+	recv_at(r, 0, PLACE);
+	recv_at(r, 1, PLACE);
+	post(r, 0, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[0]);
+	assert_int_equal(qp_mr_dereg(&B->dev, B->lkey), QP_MR_OK);
+	in(r, &wire[1]);
+	struct qp_cqe c = got(&B->rcq_client);
+	assert_true(c.status == QP_WC_LOC_PROT_ERR && c.wr_id == 0);
+	c = got(&B->rcq_client);
+	assert_true(c.status == QP_WC_WR_FLUSH_ERR && c.wr_id == 1);
+	none(&B->rcq_client);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	rig_free(r);
+}
+
+/* ---- the seeds ---- */
+
+#define MESSAGES 24u
+
+struct play {
+	struct rig *r;
+	struct rn_rng rng;
+	uint32_t len[MESSAGES];
+	uint32_t whole[MESSAGES];
+	uint32_t posted, free; /* receives */
+};
+
+/* The message that a completed receive holds, by its length, which no two have. */
+static void take_completions(struct play *y)
+{
+	struct rig *r = y->r;
+	struct qp_cqe c;
+
+	while (rig_poll(&B->rcq_client, &c)) {
+		uint32_t m = 0;
+		while (m < MESSAGES && y->len[m] + DGRAM_GRH_LEN != c.byte_len)
+			m++;
+		assert_true(m < MESSAGES);
+		whole(r, &c, m, y->len[m]);
+		/* a single datagram that the wire repeats comes twice, as ever */
+		assert_true(y->whole[m]++ == 0 || y->len[m] <= UNIT);
+		recv_at(r, (uint32_t)c.wr_id, PLACE);
+	}
+}
+
+/* One datagram of those that are left, with a fate of its own. */
+static void one_of_the_wire(struct play *y, uint32_t reorder)
+{
+	const uint32_t i = (uint32_t)rn_rng_u64(&y->rng) % rn_min_u32(n_wire, reorder);
+	const uint32_t fate = (uint32_t)rn_rng_u64(&y->rng) % 100;
+	struct gram g = wire[i];
+
+	if (fate >= 8) { /* else it comes once more */
+		memmove(&wire[i], &wire[i + 1], (n_wire - i - 1) * sizeof(g));
+		n_wire--;
+	}
+	if (fate >= 8 && fate < 13)
+		return; /* lost */
+	if (fate >= 13 && fate < 18)
+		g.p[rn_rng_u64(&y->rng) % g.len] ^= (uint8_t)(1u << fate % 8);
+	in(y->r, &g);
+}
+
+static void no_seed_delivers_a_byte_that_was_not_sent(void **state)
+{
+	struct play y;
+	uint64_t delivered = 0, incomplete = 0;
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 1000; seed++) {
+		struct rig *r = y.r = pair();
+		uint32_t sent = 0;
+
+		rn_rng_seed(&y.rng, seed);
+		memset(y.whole, 0, sizeof(y.whole));
+		for (uint32_t i = 0; i < 6; i++)
+			recv_at(r, i, PLACE);
+		for (uint32_t m = 0; m < MESSAGES; m++)
+			y.len[m] = 1 + m + (uint32_t)(rn_rng_u64(&y.rng) % 60) * MESSAGES;
+		while (sent < MESSAGES || n_wire > 0) {
+			if (sent < MESSAGES && (n_wire < 40 || rn_rng_u64(&y.rng) % 8 == 0)) {
+				post(r, sent, y.len[sent]);
+				sent++;
+				send_all(r);
+				while (rig_poll(&A->scq_client, &(struct qp_cqe){ 0 }))
+					;
+			}
+			one_of_the_wire(&y, 1 + seed % 64);
+			take_completions(&y);
+			clock_on(r, rn_rng_u64(&y.rng) % (seed % 2 == 0 ? TIMEOUT / 16 : 100));
+		}
+		clock_on(r, TIMEOUT);
+		take_completions(&y);
+		assert_true(rn_list_empty(&B->dgram.open));
+		incomplete += stats(r)->ud_incomplete;
+		/* none of the receives is lost: what is not in the queue is spare */
+		assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_ERR), QP_OK);
+		rc_flush(&B->ctx.rc);
+		for (uint32_t i = 0; i < 6; i++)
+			assert_int_equal(got(&B->rcq_client).status, QP_WC_WR_FLUSH_ERR);
+		none(&B->rcq_client);
+		for (uint32_t m = 0; m < MESSAGES; m++)
+			delivered += y.whole[m];
+		rig_free(r);
+	}
+	print_message("# %llu of %u messages whole, %llu incomplete\n", (unsigned long long)delivered, 1000 * MESSAGES,
+		      (unsigned long long)incomplete);
+	assert_true(delivered > 1000 * MESSAGES / 4 && incomplete > 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_length_in_any_order),
+		cmocka_unit_test(a_lost_segment_costs_its_message_and_no_receive),
+		cmocka_unit_test(what_comes_twice_or_late_changes_nothing),
+		cmocka_unit_test(a_segment_that_does_not_fit_its_message_is_dropped),
+		cmocka_unit_test(a_queue_pair_of_single_datagrams_takes_no_segment),
+		cmocka_unit_test(a_message_that_finds_no_good_receive_begins_once),
+		cmocka_unit_test(tables_are_bounded),
+		cmocka_unit_test(what_is_midway_is_flushed),
+		cmocka_unit_test(memory_that_goes_in_the_middle_fails_its_receive),
+		cmocka_unit_test(no_seed_delivers_a_byte_that_was_not_sent),
+	};
+
+	return cmocka_run_group_tests_name("qp_ud_long", tests, NULL, NULL);
+}
