@@ -105,11 +105,13 @@ static void fetch_ahead(const struct rc *next)
 struct rc_tcp *rc_tcp_ready_pop(struct rc_tcp_ctx *ctx)
 {
 	struct rc *c = rc_ready_pop(&ctx->rc);
-	const struct rc *next = rc_ready_first(&ctx->rc);
 
+	if (c == NULL)
+		return NULL;
+	const struct rc *next = rc_ready_first(&ctx->rc);
 	if (next != NULL)
 		fetch_ahead(next);
-	return c != NULL ? rc_tcp_of(c) : NULL;
+	return rc_tcp_of(c);
 }
 
 struct rc_tcp *rc_tcp_answer_pop(struct rc_tcp_ctx *ctx)

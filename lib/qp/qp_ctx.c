@@ -38,7 +38,8 @@ void qp_list_qp(struct qp_ctx *ctx, struct qp *qp)
 void qp_flush(struct qp_ctx *ctx)
 {
 	qp_place_settle(ctx);
-	qp_flush_on(ctx);
+	if (rn_unlikely(ctx->flushed != 0 || !rn_list_empty(&ctx->flushing)))
+		qp_flush_on(ctx);
 	/* Slots first: a client that has seen the completion finds room to post. */
 	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++) {
 		ctx->dirty_qp[i]->listed = 0;

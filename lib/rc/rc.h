@@ -265,17 +265,31 @@ RN_COLD void rc_closed(struct rc_ctx *ctx, struct rc *c);
  */
 
 /* At the beginning of the connection's turn. */
-void rc_turn(struct rc_ctx *ctx, struct rc *c);
-/* Then: what must go first is made, the memory to work with is there. False: there is nothing to pull. */
-bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c);
-/* The bytes on the stream of the next FPDU; 0: there is none. Only while rc_tx_open. */
-uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c);
-/* Makes it: its bytes, which may be fewer; 0: there is no room, or it failed. */
-uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref);
+void rc_turn_unready(struct rc_ctx *ctx, struct rc *c);
+static inline void rc_turn(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_unlikely(c->m.qp != NULL && c->m.qp->state != QP_S_RTS))
+		rc_turn_unready(ctx, c);
+}
+
 static inline bool rc_tx_open(const struct rc *c)
 {
 	return (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && c->m.qp != NULL;
 }
+
+/* Then: what must go first is made, the memory to work with is there. False: there is nothing to pull. */
+bool rc_tx_prepare(struct rc_ctx *ctx, struct rc *c);
+static inline bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
+{
+	if (rn_unlikely(c->blk == NULL || c->out.rtr_due) && !rc_tx_prepare(ctx, c))
+		return false;
+	return rc_tx_open(c);
+}
+
+/* The bytes on the stream of the next FPDU; 0: there is none. Only while rc_tx_open. */
+uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c);
+/* Makes it: its bytes, which may be fewer; 0: there is no room, or it failed. */
+uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref);
 /* At the end of the turn, when what could be pulled has been. */
 void rc_turn_end(struct rc_ctx *ctx, struct rc *c);
 /* The QP has failed since rc_turn: there must be another turn. */

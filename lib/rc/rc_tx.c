@@ -150,7 +150,7 @@ bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c)
 	return !rdmap_readq_full(&c->m.readq) && rc_wake(ctx, c) && send_empty(ctx, c, MPA_RTR_READ);
 }
 
-bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
+bool rc_tx_prepare(struct rc_ctx *ctx, struct rc *c)
 {
 	if (rn_unlikely(c->blk == NULL)) {
 		struct qp *qp = c->m.qp;
@@ -164,9 +164,7 @@ bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
 		if (!rc_wake(ctx, c))
 			return false;
 	}
-	if (rn_unlikely(c->out.rtr_due) && !send_rtr(ctx, c))
-		return false;
-	return rc_tx_open(c);
+	return !c->out.rtr_due || send_rtr(ctx, c);
 }
 
 /* Nothing of ours is on the way or waits. */
@@ -175,11 +173,11 @@ bool rc_tx_idle(const struct rc *c)
 	return c->blk == NULL || (c->out.flying == 0 && !c->out.rtr_due && qp_msgs_sent(&c->m));
 }
 
-void rc_turn(struct rc_ctx *ctx, struct rc *c)
+void rc_turn_unready(struct rc_ctx *ctx, struct rc *c)
 {
-	if (rn_unlikely(rc_failed(c))) /* its CQ takes no more */
+	if (rc_failed(c)) /* its CQ takes no more */
 		rc_terminate(ctx, c, qp_local_err(), NULL);
-	else if (rn_unlikely(c->m.qp != NULL && c->m.qp->state == QP_S_SQD))
+	else if (c->m.qp->state == QP_S_SQD)
 		qp_look_drained(&ctx->qp, c->m.qp);
 }
 
