@@ -84,16 +84,14 @@ void sock_ready(void);
 /* ---- sock_tab.c ---- */
 #define SOCK_FDS 65536
 extern struct sock *sock_tab[SOCK_FDS];
+struct sock *sock_hold(int fd); /* sock_get() of one that may be ours */
 /* The socket of a descriptor, held; NULL: it is not ours. sock_put() for each. */
 static inline struct sock *sock_get(int fd)
 {
-	struct sock *sock_hold(int fd);
-
 	if (__builtin_expect((uint32_t)fd >= SOCK_FDS || __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == NULL, 1))
 		return NULL;
 	return sock_hold(fd);
 }
-struct sock *sock_hold(int fd);
 void sock_put(struct sock *s);
 struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* The descriptor is the socket's from now on, or (NULL) nobody's. */

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Documents: the README is short, links lead to files and headings that exist, the picture is XML that a browser reads.
+usage: test_docs.py SOURCE_ROOT"""
+
+import glob
+import os
+import re
+import sys
+import xml.etree.ElementTree
+
+from rooms import Tap
+
+README_LINES = 150
+LINK = re.compile(r'\]\(([^)\s]+)\)')
+
+
+def anchors(text):
+    """What a heading of Markdown is called in links."""
+    heads = re.findall(r'^#+ (.*)$', text, re.M)
+    return {re.sub(r'[^\w\- ]', '', h).strip().lower().replace(' ', '-') for h in heads}
+
+
+def bad_links(path, text, read):
+    """read(path): the text of a file, None when there is none."""
+    out = []
+    for link in LINK.findall(text):
+        if re.match(r'[a-z]+:', link):
+            continue
+        to, _, anchor = link.partition('#')
+        there = read(os.path.normpath(os.path.join(os.path.dirname(path), to))) if to else text
+        if there is None or (anchor and anchor not in anchors(there)):
+            out.append('%s: %s leads nowhere' % (path, link))
+    return out
+
+
+def main():
+    root = os.path.abspath(sys.argv[1])
+
+    def read(path):
+        try:
+            with open(os.path.join(root, path), encoding='utf-8') as h:
+                return h.read()
+        except OSError:
+            return None
+
+    tap = Tap()
+    two = {'a.md': '# A b\n[x](doc/b.md) [y](#a-b)\n', 'doc/b.md': '[z](../a.md#a-c)\n[w](c.md)\n'}
+    good, bad = (bad_links(page, two[page], two.get) for page in two)
+    tap.case('a link that leads nowhere is found', [] if not good and len(bad) == 2 else ['it is not'])
+    n = len(read('README.md').splitlines())
+    tap.case('the README has at most %d lines' % README_LINES, [] if n <= README_LINES else ['it has %d' % n])
+    pages = [os.path.relpath(p, root) for p in glob.glob(root + '/*.md') + glob.glob(root + '/doc/*.md')]
+    bad = [problem for page in sorted(pages) for problem in bad_links(page, read(page), read)]
+    tap.case('links of the documents lead somewhere', bad)
+    xml.etree.ElementTree.fromstring(read('doc/picture.svg'))
+    tap.case('the picture is XML', [])
+    return tap.done()
+
+
+sys.exit(main())
