@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd without a daemon: its control side over the kernel's sockets (sockets/ks.h), as two threads of the client's own
- * process. The shared library made of it is loaded by librnic, which talks to it over a socket pair.
+ * rnicd's control side over the kernel's sockets, without a daemon, or over rnicd's streams (sockets/ks.h), as two
+ * threads of the client's own process. The shared library made of it is loaded by librnic, which talks to it over a
+ * socket pair.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +156,8 @@ static int start(struct ipc_own *own, int pair[2])
 
 	if (!configure(&like, own->err))
 		return EINVAL;
-	if (!ks_ports(&like, own->err, sizeof(own->err)))
+	ks.net = own->host ? &ks_net_host : &ks_net_kernel;
+	if (!ks.net->ports(&like, own->err, sizeof(own->err)))
 		return ENODEV;
 	if (!ks_start(own->err, sizeof(own->err)))
 		return ENOMEM;

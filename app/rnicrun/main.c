@@ -23,6 +23,7 @@ static void help(void)
 	     "SYNOPSIS\n"
 	     "  rnicrun [--socket PATH] [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun --embedded PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun [--socket PATH | --with-daemon] --design WHERE PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun --with-daemon [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH | --with-daemon] --sockets PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
@@ -36,6 +37,8 @@ static void help(void)
 	     "      --embedded     use no rnicd: the devices are the host's own addresses (rnic-eth0, rnic-lo),\n"
 	     "                     and the kernel's TCP carries iWARP. Needs no privilege and no set-up.\n"
 	     "                     RNIC_EMBEDDED=auto in the environment does the same where no rnicd runs\n"
+	     "      --design WHERE iWARP runs: offloaded: in rnicd (default); host: in the program, over rnicd's TCP,\n"
+	     "                     with the same devices and wire; embedded: as --embedded\n"
 	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, for the time that PROGRAM\n"
 	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
 	     "      --sockets      run a TCP program: its sockets that are bound to the address of one of rnicd's ports,\n"
@@ -69,18 +72,24 @@ static int preload(const char *lib)
 	return rc;
 }
 
+static int is_design(const char *name)
+{
+	if (strcmp(name, "offloaded") == 0 || strcmp(name, "host") == 0 || strcmp(name, "embedded") == 0)
+		return 1;
+	fprintf(stderr, "rnicrun: --design is offloaded, host or embedded, not %s: see rnicrun --help\n", name);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
-						 { "huge", no_argument, NULL, 'u' },
-						 { "embedded", no_argument, NULL, 'e' },
-						 { "with-daemon", no_argument, NULL, 'w' },
-						 { "sockets", no_argument, NULL, 'S' },
-						 { "doctor", no_argument, NULL, 'd' },
-						 { "version", no_argument, NULL, 'V' },
-						 { "help", no_argument, NULL, 'h' },
-						 { NULL, 0, NULL, 0 } };
-	const char *sock = getenv("RNICD_SOCKET");
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' }, { "huge", no_argument, NULL, 'u' },
+		{ "embedded", no_argument, NULL, 'e' },     { "design", required_argument, NULL, 'D' },
+		{ "with-daemon", no_argument, NULL, 'w' },  { "sockets", no_argument, NULL, 'S' },
+		{ "doctor", no_argument, NULL, 'd' },       { "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+	};
+	const char *sock = getenv("RNICD_SOCKET"), *design = NULL;
 	int check = 0, huge = 0, sockets = 0, companion = 0, embedded = 0, given = 0, o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
@@ -92,6 +101,7 @@ int main(int argc, char **argv)
 		case 'u': huge = 1; break;
 		case 'S': sockets = 1; break;
 		case 'e': embedded = 1; break;
+		case 'D': design = optarg; break;
 		case 'w': companion = 1; break;
 		case 'd': check = 1; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
@@ -112,6 +122,13 @@ int main(int argc, char **argv)
 		      stderr);
 		return 2;
 	}
+	if (design != NULL && !is_design(design))
+		return 2;
+	if (design != NULL && (check || sockets || embedded)) {
+		fputs("rnicrun: --design is of an RDMA program: leave out --doctor, --sockets and --embedded\n",
+		      stderr);
+		return 2;
+	}
 	if (sock == NULL || *sock == '\0')
 		sock = DEFAULT_SOCKET;
 	if (!check && optind == argc) {
@@ -124,7 +141,8 @@ int main(int argc, char **argv)
 	if (lib == NULL || (huge && lib_huge == NULL))
 		return 127;
 	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (embedded && setenv("RNIC_EMBEDDED", "yes", 1) != 0) ||
-	    (huge && preload(lib_huge) != 0) || (!check && preload(lib) != 0)) {
+	    (design != NULL && setenv("RNIC_DESIGN", design, 1) != 0) || (huge && preload(lib_huge) != 0) ||
+	    (!check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}

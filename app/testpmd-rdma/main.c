@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -72,6 +73,10 @@ int main(int argc, char **argv)
 	case TP_CLI_VERSION: puts("testpmd-rdma " TP_VERSION); return EXIT_GOOD;
 	case TP_CLI_BAD: fprintf(stderr, "testpmd-rdma: %s\n", err.text); return EXIT_USAGE;
 	case TP_CLI_RUN: break;
+	}
+	if (o.design[0] != '\0' && setenv("RNIC_DESIGN", o.design, 1) != 0) {
+		fputs("testpmd-rdma: no memory\n", stderr);
+		return EXIT_USAGE;
 	}
 	v = pin(o.cpu, &err);
 	if (v != TP_OK) {

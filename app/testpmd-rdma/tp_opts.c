@@ -200,6 +200,7 @@ SETTER(set_server, set_bool(&o->server, "server", value, err))
 SETTER(set_once, set_bool(&o->once, "once", value, err))
 SETTER(set_interactive, set_bool(&o->interactive, "interactive", value, err))
 SETTER(set_host, set_text(o->host, sizeof(o->host), "host name", value, err))
+SETTER(set_design, set_text(o->design, sizeof(o->design), "design", value, err))
 SETTER(set_addr, set_text(o->addr, sizeof(o->addr), "address", value, err))
 SHOW_UINT(show_iters, iters)
 SHOW_UINT(show_qps, qps)
@@ -370,6 +371,10 @@ const struct tp_setting tp_settings[] = {
 	  false, set_addr, show_addr },
 	{ "port", 'p', "PORT", G_WHO, "port to listen on or to call (default 18600)", false, set_port, show_port },
 	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
+	{ "design", 0, "DESIGN", G_WHO,
+	  "of the software RNIC's devices (RNIC_DESIGN): iWARP runs in rnicd (offloaded), here over rnicd's TCP (host) "
+	  "or the kernel's (embedded)",
+	  true, set_design, NULL },
 	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once,
 	  NULL },
 	{ "interactive", 'i', NULL, G_WHO, "open a prompt: set, start, stop, show; type help there", true,

@@ -52,6 +52,7 @@ struct tp_opts {
 	uint64_t max_memory; /* server: bytes that one client may ask for */
 	char host[256];      /* client: whom to call */
 	char addr[64];       /* server: where to listen; client: the address to call from */
+	char design[16];     /* for librnic's RNIC_DESIGN; empty: as the environment has it */
 };
 
 /* How one point of a sweep runs, after defaults and limits: what the client tells the server. */

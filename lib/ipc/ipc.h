@@ -20,7 +20,6 @@
 
 #define IPC_VERSION        5 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
-#define IPC_DEV_NAME_MAX   32
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 
 enum ipc_type {

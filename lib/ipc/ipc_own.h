@@ -22,6 +22,7 @@
 
 struct ipc_own {
 	uint32_t version; /* in: IPC_VERSION */
+	bool host;        /* in: TCP is rnicd's, in its streams; false: the kernel's */
 	int sock;         /* out: the client's end of the control socket; the caller closes it */
 	/*
 	 * Any thread: one turn of the worker, unless another thread runs one. True: all that was posted before the

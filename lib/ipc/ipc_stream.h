@@ -14,7 +14,7 @@
  * copies what the program writes and checks it: an index that jumps ends the connection with a reset.
  *
  * Doorbells: struct ipc_doorbell for each worker, one set for all processes of a user. The program rings the stream's
- * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set IPC_STREAM_FIN.
+ * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set a bit of `fin`.
  */
 #ifndef IPC_STREAM_H
 #define IPC_STREAM_H
@@ -22,6 +22,8 @@
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
+
+#define IPC_DEV_NAME_MAX 32
 
 #define IPC_STREAM_RING   (UINT32_C(1) << 18) /* bytes, each way */
 #define IPC_STREAM_TELL   (IPC_STREAM_RING / 4)
@@ -43,7 +45,11 @@ enum {
 	IPC_STREAM_WANT_OUT = 1u << 1, /* the descriptor is to be emptied when there is room to write */
 };
 
-enum { IPC_STREAM_FIN = 1u << 0 }; /* ipc_stream.fin: nothing follows behind tx_tail */
+/* ipc_stream.fin, of the program. */
+enum {
+	IPC_STREAM_FIN = 1u << 0,   /* nothing follows behind tx_tail */
+	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; bytes that have not left yet are lost */
+};
 
 struct ipc_stream {
 	/* the program's */
@@ -57,6 +63,7 @@ struct ipc_stream {
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
 	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED */
+	uint32_t mss;  /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 
@@ -65,15 +72,22 @@ _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the 
 
 #define IPC_SOCK_PORTS_MAX 16
 
+enum { IPC_SOCK_PORT_HOST = 1u << 0 }; /* programs may run iWARP themselves over its streams: designs = any */
+
+struct ipc_sock_port {
+	uint8_t ip[16];
+	uint32_t prefix_len; /* bits of the 128 */
+	uint32_t mtu;        /* bytes of an IP packet */
+	uint32_t flags;      /* IPC_SOCK_PORT_* */
+	uint32_t rsv;
+	char name[IPC_DEV_NAME_MAX]; /* of the device: "rnic0" */
+};
+
 /* Answer to IPC_SOCK_JOIN, which takes the place of HELLO; fds: the doorbells' memory, the wake eventfd. */
 struct ipc_sock_join_ok {
 	uint32_t version, workers, ports;
 	uint32_t rsv;
-	struct {
-		uint8_t ip[16];
-		uint32_t prefix_len; /* bits of the 128 */
-		uint32_t rsv;
-	} port[IPC_SOCK_PORTS_MAX];
+	struct ipc_sock_port port[IPC_SOCK_PORTS_MAX];
 };
 
 struct ipc_sock_addr { /* SOCK_BIND: addr.ip is a port's address, addr.port 0: any. SOCK_CONNECT: the peer's */

@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     # The wings of rnicd: the two planes and control include the border, never each other.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border'],
-    'sockets': BELOW_RNICD + ['border'],
+    'sockets': BELOW_RNICD + ['border', 'rnic/sock'],
     'control': BELOW_RNICD + ['border'],
     'rnicd': BELOW_RNICD + WINGS,
     'testpmd-rdma': [],

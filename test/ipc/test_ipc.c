@@ -267,7 +267,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(cm_migrate), 8 },
 		{ LEN(attach), 24 },
 		{ LEN(cm_join), 32 },
-		{ LEN(sock_join_ok), 400 },
+		{ LEN(sock_join_ok), 1040 },
 		{ LEN(sock_addr), 32 },
 		{ LEN(sock_listen), 16 },
 		{ LEN(sock_ok), 64 },

@@ -69,6 +69,8 @@ enum rnicd_congestion { RNICD_CUBIC, RNICD_NEWRENO, RNICD_BBR }; /* in the order
 
 enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of the key's words */
 
+enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the order of the key's words */
+
 enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
 
 /* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
@@ -121,6 +123,7 @@ struct rnicd_port_cfg {
 	uint64_t qp_keepalive_ns; /* the same, of connections without connection manager */
 	bool pacing;              /* what cwnd allows leaves over the round trip */
 	bool roce;                /* the device shows itself as a RoCE adapter; the wire stays iWARP */
+	uint8_t designs;          /* enum rnicd_designs: where iWARP of this device may run */
 	uint8_t rnr;              /* enum rnicd_rnr: what becomes of a message that finds no receive */
 };
 

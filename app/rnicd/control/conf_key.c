@@ -20,6 +20,7 @@ static const char *const level_words[] = { "error", "warning", "info", "debug", 
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
 static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", NULL };
+static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const rnr_words[] = { "auto", "wait", "end", NULL };
 
 static bool half(char *why, const char *text)
@@ -339,6 +340,9 @@ const struct conf_key conf_keys_port[] = {
 	  CONF_OWN, .own = own_keepalive },
 	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
 	  PORT(roce), .words = personality_words },
+	{ "designs", "any",
+	  "where iWARP of this device may run: any, or offloaded: in rnicd, not in programs (rnicrun --design host)",
+	  CONF_WORD, PORT(designs), .words = designs_words },
 	{ "rnr", "auto",
 	  "a message that finds no receive posted: wait for one, or end the connection (RFC 5040); auto: wait with "
 	  "personality roce",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs ask for about stream sockets. */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,8 +24,12 @@ static void sk_join(struct client *c)
 	}
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		const struct rnicd_port_cfg *p = rnicd.port[i]->cfg;
-		memcpy(m.sock_join_ok.port[i].ip, p->ip.b, 16);
-		m.sock_join_ok.port[i].prefix_len = p->prefix_len;
+		struct ipc_sock_port *o = &m.sock_join_ok.port[i];
+		memcpy(o->ip, p->ip.b, 16);
+		o->prefix_len = p->prefix_len;
+		o->mtu = rnicd.port[i]->mtu;
+		o->flags = p->designs == RNICD_DESIGNS_ANY ? IPC_SOCK_PORT_HOST : 0;
+		snprintf(o->name, sizeof(o->name), "%s", p->name);
 	}
 	const int fds[2] = { su->bells_fd, su->wake_fd };
 	c->state = CLIENT_SOCKETS;

@@ -102,13 +102,22 @@ static void conn_let_go(struct rnicd_worker *w, struct rc *c)
 
 /* ---- telemetry ---- */
 
+static void look_listener(struct cmd_look_listeners *l, uint32_t port, uint16_t lport)
+{
+	if (l->n < LOOK_LISTENERS)
+		l->l[l->n++] = (struct look_listener){ .port = port, .lport = lport };
+}
+
+/* Those of queue pairs, then those of stream sockets; of all users together there are no more than LOOK_LISTENERS. */
 static void look_listeners(const struct rnicd_worker *w, struct cmd_look_listeners *l)
 {
 	l->n = 0;
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
 		if (w->listener[i].used)
-			l->l[l->n++] = (struct look_listener){ .port = w->listener[i].cfg.port,
-							       .lport = w->listener[i].cfg.lport };
+			look_listener(l, w->listener[i].cfg.port, w->listener[i].cfg.lport);
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
+		if (w->streams.listener[i].key != 0)
+			look_listener(l, w->streams.listener[i].flow.key.port, w->streams.listener[i].flow.key.lport);
 }
 
 static void look_conn(struct look_conn *l)

@@ -2,6 +2,7 @@
 /*
  * The life of streams: opened, met by a listener, adopted by a program, left by it, over.
  */
+#include "plane/frame.h"
 #include "plane/stream.h"
 
 #include "plane/worker_int.h"
@@ -214,6 +215,7 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	c->verdict = CONN_OK;
 	s->listener = NULL;
 	own(s, c);
+	c->mem->mss = tcpl_emss(&s->tcp);
 	c->mem->state = IPC_STREAM_CONNECTED | (tcpl_get_state(&s->tcp) == TCPL_S_CLOSE_WAIT ? IPC_STREAM_PEER_FIN : 0);
 	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING);
 	tcpl_ack_now(&s->tcp);
@@ -341,9 +343,8 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 
 /* ---- the steps of a turn ---- */
 
-void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf *m, const struct pkt *p)
+static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rte_mbuf *m, const struct pkt *p)
 {
-	struct stream *s = rn_container_of(f, struct stream, flow);
 	struct tcpl_ev ev = { 0 };
 	struct tcpl_seg seg = { .seq = p->tcp_seq,
 				.ack = p->tcp_ack,
@@ -361,6 +362,26 @@ void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf 
 			stream_over(w, s, 0);
 		(void)stream_stranger(w, p, s->addr.port);
 	}
+}
+
+/* The program gets whole bytes: a CRC that a connection of this process has left open is summed in a copy. */
+void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf *m, const struct pkt *p)
+{
+	struct stream *s = rn_container_of(f, struct stream, flow);
+	struct rte_mbuf *whole;
+
+	if (rn_likely(!frame_crc_deferred(m))) {
+		segment_in(w, s, m, p);
+		return;
+	}
+	whole = frame_copy(s->way.port->pool, m);
+	if (whole == NULL) {
+		s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+		return;
+	}
+	frame_finish(whole);
+	segment_in(w, s, whole, p);
+	rte_pktmbuf_free(whole);
 }
 
 void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b)

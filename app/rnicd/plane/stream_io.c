@@ -107,6 +107,8 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 		s->rx_seq0 = s->tcp.irs + 1;
 		s->tx_seq0 = s->tcp.iss + 1;
 		s->connected = true;
+		if (s->mem != NULL)
+			s->mem->mss = tcpl_emss(&s->tcp);
 		flag(s, IPC_STREAM_CONNECTED);
 		if (s->listener != NULL) {
 			rn_list_remove(&s->listener->half, &s->half);
@@ -202,8 +204,8 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	uint32_t tail = __atomic_load_n(&s->mem->tx_tail, __ATOMIC_ACQUIRE);
 	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_ACQUIRE);
 
-	if (rn_unlikely(tail - s->tx_head > IPC_STREAM_RING || tail - s->tx_put > IPC_STREAM_RING ||
-			head - s->rx_head > s->rx_tail - s->rx_head)) {
+	if (rn_unlikely((fin & IPC_STREAM_RESET) != 0 || tail - s->tx_head > IPC_STREAM_RING ||
+			tail - s->tx_put > IPC_STREAM_RING || head - s->rx_head > s->rx_tail - s->rx_head)) {
 		broken(w, s);
 		return;
 	}

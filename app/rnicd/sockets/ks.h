@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A second plane under the control side: in place of Ethernet ports and a TCP of its own it has the host's network
- * interfaces and the kernel's sockets. It carries out the same commands (cmd.h) and tells the same events (event.h),
- * so clients, connection manager and groups are those of rnicd. It runs inside one client's process (embedded.c) and
- * needs no privilege, no DPDK and no hugepages.
+ * interfaces and the kernel's sockets, or rnicd's ports and streams (ks_net.h). It carries out the same commands
+ * (cmd.h) and tells the same events (event.h), so clients, connection manager and groups are those of rnicd. It runs
+ * inside one client's process (embedded.c) and needs no privilege, no DPDK and no hugepages.
  *
  * There is one worker. Its turn is run by a thread of its own, which sleeps when there is nothing to do, and by any
  * thread of the program that polls a completion queue or posts work, so that a program that polls waits for no thread
@@ -26,6 +26,7 @@
 #include "border/cmd.h"
 #include "border/rnicd.h"
 #include "rc/rc.h"
+#include "sockets/ks_net.h"
 
 #define KS_MTU_MAX   9000u /* bytes of an IP packet; interfaces that take more (lo) are used as if they took this */
 #define KS_HOT       4u    /* connections whose sockets each turn reads without asking epoll */
@@ -37,8 +38,9 @@
 enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE };
 struct ks_src {
 	enum ks_kind kind;
-	int fd;          /* -1: none */
-	uint32_t events; /* as epoll has them; 0: epoll does not know the socket */
+	int fd;            /* -1: none */
+	uint32_t events;   /* as epoll has them; 0: epoll does not know the socket */
+	struct sock *sock; /* design host: the stream of rnicd's behind the descriptor */
 };
 
 /* Received bytes; a connection keeps them while its QP has no receive for them. */
@@ -68,8 +70,8 @@ struct ks_listener {
 
 /* Written by ks_conn.c and ks_stream.c. */
 enum ks_state {
-	KS_NEW,        /* active: its first turn begins the kernel's connect() */
-	KS_CONNECTING, /* active: connect() is under way; the kernel moves it on */
+	KS_NEW,        /* active: its first turn begins the connect */
+	KS_CONNECTING, /* active: connect is under way; the socket's readiness moves it on */
 	KS_OPEN,       /* the socket is connected */
 	KS_BROKEN,     /* the socket has failed or was reset: no further system call on it */
 };
@@ -98,6 +100,7 @@ static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_contain
 
 struct ks {
 	pthread_mutex_t lock;
+	const struct ks_net *net;
 	int ep; /* all sockets; itself in the bell's epoll */
 	uint64_t now;
 	uint32_t looks;       /* turns since epoll was last asked */
@@ -125,6 +128,8 @@ extern struct ks ks;
 
 /* The interfaces become ports (rnicd.port) that are otherwise as `like` says; false with a sentence in err. */
 bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
+/* rnicd.cfg.port[rnicd.n_ports] becomes a port with this Ethernet address. False: no memory. */
+bool ks_port_add(const uint8_t mac[PKT_MAC_LEN]);
 /* The worker's memory, sockets' epoll and bell. False with a sentence in err. */
 bool ks_start(char *err, uint32_t err_len);
 
@@ -151,13 +156,14 @@ void ks_unlisten(uint32_t port, uint16_t lport);
 /* The listener's socket has connections. */
 void ks_accept(struct ks_listener *l);
 /* A connected TCP socket for this device and listener's port; it is taken, or closed. */
-void ks_passive(int fd, struct ks_listener *l);
+void ks_passive(struct ks_src src, struct ks_listener *l);
+/* The TOS or traffic class of the connection's packets. */
 void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
 /* It has sent its Request, or has ended. */
 void ks_conn_requested(struct ks_conn *c);
 void ks_conn_died(struct ks_conn *c);
 void ks_bury(void);
-/* The kernel's connect() is through, or has failed. */
+/* The connect is through, or has failed, or is not through yet. */
 void ks_connected(struct ks_conn *c);
 /* epoll watches the socket for this; 0: not at all. */
 void ks_watch(struct ks_src *s, uint32_t events);

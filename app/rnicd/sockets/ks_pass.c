@@ -167,7 +167,7 @@ void ks_guest_in(struct ks_src *s)
 	bool passed = whom == WHOM_OTHER && pass(index, &head, fd);
 	guest_end(g, passed || l == NULL);
 	if (!passed && l != NULL)
-		ks_passive(fd, l);
+		ks_passive((struct ks_src){ .kind = KS_CONN, .fd = fd }, l);
 }
 
 /* ---- receiving ---- */
@@ -195,7 +195,7 @@ static void conn_taken(const struct passing *head, int fd)
 	for (uint32_t d = 0; d < rnicd.n_ports; d++) {
 		struct ks_listener *l = ks_listener(d, rnicd.port[d]->cfg->qp_port);
 		if (l != NULL && pkt_addr_eq(&rnicd.port[d]->cfg->ip, &head->to)) {
-			ks_passive(fd, l);
+			ks_passive((struct ks_src){ .kind = KS_CONN, .fd = fd }, l);
 			return;
 		}
 	}

@@ -85,14 +85,33 @@ static void name_of(const char *interface, char name[RNICD_NAME_MAX])
 		snprintf(name, RNICD_NAME_MAX, "rnic-%.20s-%u", interface, n);
 }
 
-static bool port_add(const struct ifaddrs *all, const struct ifaddrs *i, const struct rnicd_port_cfg *like, int sock)
+bool ks_port_add(const uint8_t mac[PKT_MAC_LEN])
 {
-	const struct sockaddr_in *sin = (const void *)i->ifa_addr, *mask = (const void *)i->ifa_netmask;
 	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[rnicd.n_ports];
 	struct rnicd_port *p = aligned_alloc(RN_CACHE_LINE, sizeof(*p));
 
 	if (p == NULL)
 		return false;
+	memset(p, 0, sizeof(*p));
+	p->index = (uint16_t)rnicd.n_ports;
+	p->cfg = cfg;
+	p->mtu = (uint16_t)cfg->mtu;
+	p->link = RNICD_LINK_UP;
+	p->owners = RNICD_OWNERS_HASH;
+	p->crc_always = true;
+	memcpy(p->mac, mac, sizeof(p->mac));
+	rnicd.port[rnicd.n_ports++] = p;
+	rnicd.cfg.n_ports = rnicd.n_ports;
+	return true;
+}
+
+static bool interface_add(const struct ifaddrs *all, const struct ifaddrs *i, const struct rnicd_port_cfg *like,
+			  int sock)
+{
+	const struct sockaddr_in *sin = (const void *)i->ifa_addr, *mask = (const void *)i->ifa_netmask;
+	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[rnicd.n_ports];
+	uint8_t mac[PKT_MAC_LEN];
+
 	*cfg = *like;
 	name_of(i->ifa_name, cfg->name);
 	cfg->ip = (struct pkt_addr){ .b = { [10] = 0xff, [11] = 0xff } };
@@ -102,17 +121,11 @@ static bool port_add(const struct ifaddrs *all, const struct ifaddrs *i, const s
 	/* where a destination lies is the kernel's to know; only loopback leads nowhere else */
 	cfg->gateway_set = (i->ifa_flags & IFF_LOOPBACK) == 0;
 	cfg->gateway = cfg->ip;
-	memset(p, 0, sizeof(*p));
-	p->index = (uint16_t)rnicd.n_ports;
-	p->cfg = cfg;
-	p->mtu = (uint16_t)cfg->mtu;
-	p->link = RNICD_LINK_UP;
-	p->owners = RNICD_OWNERS_HASH;
-	p->crc_always = true;
-	mac_of(all, i, p->mac);
+	mac_of(all, i, mac);
+	if (!ks_port_add(mac))
+		return false;
+	struct rnicd_port *p = rnicd.port[rnicd.n_ports - 1];
 	snprintf(p->if_name, sizeof(p->if_name), "%.15s", i->ifa_name);
-	rnicd.port[rnicd.n_ports++] = p;
-	rnicd.cfg.n_ports = rnicd.n_ports;
 	return true;
 }
 
@@ -134,7 +147,7 @@ bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
 		     i = i->ifa_next)
 			if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) != 0 &&
 			    ((i->ifa_flags & IFF_LOOPBACK) != 0) == (loop == 1))
-				good = port_add(all, i, like, sock);
+				good = interface_add(all, i, like, sock);
 	freeifaddrs(all);
 	close(sock);
 	if (good && rnicd.n_ports > 0)

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between a connection of lib/rc and its socket. A record is done with when the kernel has its bytes. Bytes that the
- * kernel does not take at once are copied to `rest`; until they have left, nothing more is pulled. Bytes for which the
+ * Between a connection of lib/rc and its socket. A record is done with when the socket has its bytes. Bytes that the
+ * socket does not take at once are copied to `rest`; until they have left, nothing more is pulled. Bytes for which the
  * queue pair has no receive stay in their buffer, and the socket is not read meanwhile.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "sockets/ks.h"
 
-#define MSS_DEFAULT 536
+#define MSS_DEFAULT 536u
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
 #define SLICE_MIN   2048u /* bytes of a record: shorter ones are copied */
 #define READS       4u    /* of one socket in one turn */
@@ -24,7 +20,7 @@
 #define RECORDS     256u  /* of one batch */
 #define DUE_MAX     4u    /* records of one batch that go before others */
 
-/* What leaves with one system call. */
+/* What leaves with one call. */
 struct batch {
 	struct iovec iov[KS_BATCH_IOV];
 	uint32_t n;
@@ -47,13 +43,10 @@ void ks_interest(struct ks_conn *c)
 
 void ks_opened(struct ks_conn *c)
 {
-	int mss = 0;
-	socklen_t len = sizeof(mss);
+	uint32_t mss = rn_max_u32(ks.net->mss(&c->src), MSS_DEFAULT);
 
-	if (getsockopt(c->src.fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) != 0 || mss < MSS_DEFAULT)
-		mss = MSS_DEFAULT;
 	c->state = KS_OPEN;
-	rc_set_mss(&c->rc, rn_min_u32((uint32_t)mss, MSS_MAX));
+	rc_set_mss(&c->rc, rn_min_u32(mss, MSS_MAX));
 	ks_interest(c);
 }
 
@@ -100,7 +93,7 @@ bool ks_in(struct ks_conn *c)
 		struct ks_buf *b = buffer();
 		if (b == NULL || !rc_wake(&ks.rc, &c->rc))
 			break;
-		ssize_t n = recv(c->src.fd, b->data, KS_BUF, 0);
+		ssize_t n = ks.net->recv(&c->src, b->data, KS_BUF);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		any = true;
@@ -147,11 +140,8 @@ static void ready_to_receive(struct ks_conn *c)
 
 static void begin(struct ks_conn *c)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(c->addr.rport) };
-
-	memcpy(&to.sin_addr, c->addr.remote.b + 12, sizeof(to.sin_addr));
 	c->state = KS_CONNECTING;
-	if (connect(c->src.fd, (struct sockaddr *)&to, sizeof(to)) == 0 || errno == EINPROGRESS)
+	if (ks.net->connect(&c->src, &c->addr))
 		ks_interest(c);
 	else
 		ks_broken(c, true);
@@ -199,9 +189,8 @@ static void obey(struct ks_conn *c, struct batch *b)
 
 	rc_todo_clear(&c->rc);
 	if ((todo & RC_TODO_RST) != 0) {
-		const struct linger now = { .l_onoff = 1 };
 		if (c->state == KS_OPEN)
-			setsockopt(c->src.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+			ks.net->reset(&c->src);
 		ks_broken(c, false);
 		return;
 	}
@@ -235,11 +224,10 @@ static bool keep(struct ks_conn *c, const struct batch *b, uint32_t sent)
 
 static void write_batch(struct ks_conn *c, struct batch *b)
 {
-	struct msghdr mh = { .msg_iov = b->iov, .msg_iovlen = b->n };
 	ssize_t n = 0;
 
 	if (c->rest == NULL) {
-		n = sendmsg(c->src.fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = ks.net->send(&c->src, b->iov, b->n);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			n = 0;
 	}
@@ -249,7 +237,7 @@ static void write_batch(struct ks_conn *c, struct batch *b)
 		ks_interest(c);
 }
 
-/* Each record comes back: its bytes are the kernel's, or nobody's. */
+/* Each record comes back: its bytes are the socket's, or nobody's. */
 static void send_batch(struct ks_conn *c, struct batch *b)
 {
 	if (b->n_ref == 0)
@@ -271,7 +259,7 @@ static void finish(struct ks_conn *c)
 	if (!c->fin || c->fin_sent || c->rest != NULL || c->state != KS_OPEN)
 		return;
 	c->fin_sent = true;
-	shutdown(c->src.fd, SHUT_WR);
+	ks.net->finish(&c->src);
 }
 
 /* The stream is over, and the connection has been told all of it. */
@@ -291,7 +279,8 @@ void ks_writable(struct ks_conn *c)
 
 	if (r == NULL || c->state != KS_OPEN)
 		return;
-	ssize_t n = send(c->src.fd, r->data + r->sent, r->len - r->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+	const struct iovec iov = { .iov_base = r->data + r->sent, .iov_len = r->len - r->sent };
+	ssize_t n = ks.net->send(&c->src, &iov, 1);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {

@@ -150,8 +150,48 @@ static void heat(struct ks_conn *c)
 
 	while (i < KS_HOT - 1 && ks.hot[i] != c)
 		i++;
+	struct ks_conn *out = ks.hot[i];
 	memmove(ks.hot + 1, ks.hot, i * sizeof(ks.hot[0]));
 	ks.hot[0] = c;
+	if (ks.net->polled == NULL)
+		return;
+	if (out != NULL && out != c && !out->dead)
+		ks.net->polled(&out->src, false);
+	/* a progress thread that sleeps is woken by the descriptor alone */
+	if (__atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED) == 0)
+		ks.net->polled(&c->src, true);
+}
+
+/* Each turn looks at it. */
+static bool is_read(const struct ks_conn *c) { return !c->dead && c->state == KS_OPEN && !c->eof && c->kept == NULL; }
+
+/* Their descriptors tell of input from now on. True: there is some already. */
+static bool hot_rest(void)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; ks.net->polled != NULL && i < KS_HOT && ks.hot[i] != NULL; i++) {
+		if (!is_read(ks.hot[i]))
+			continue;
+		ks.net->polled(&ks.hot[i]->src, false);
+		any |= ks.net->readable(&ks.hot[i]->src);
+	}
+	return any;
+}
+
+/* The descriptor of one of rnicd's streams has ended, and the stream does not say why. */
+static bool rnicd_gone(const struct ks_conn *c)
+{
+	return ks.net->readable != NULL && c->state == KS_OPEN && c->kept == NULL &&
+	       (c->eof || !ks.net->readable(&c->src));
+}
+
+static void listener_event(struct ks_listener *l, uint32_t events)
+{
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+		ks_watch(&l->src, 0); /* nobody will come any more: rnicd has gone */
+	else
+		ks_accept(l);
 }
 
 static void conn_event(struct ks_conn *c, uint32_t events)
@@ -166,6 +206,8 @@ static void conn_event(struct ks_conn *c, uint32_t events)
 			ks_writable(c);
 		if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && ks_in(c))
 			heat(c);
+		else if ((events & (EPOLLERR | EPOLLHUP)) != 0 && rnicd_gone(c))
+			ks_broken(c, true);
 	}
 	arm(c);
 }
@@ -179,7 +221,7 @@ static uint32_t look_at_sockets(void)
 		struct ks_src *s = e[i].data.ptr;
 		switch (s->kind) {
 		case KS_CONN: conn_event(rn_container_of(s, struct ks_conn, src), e[i].events); break;
-		case KS_LISTENER: ks_accept(rn_container_of(s, struct ks_listener, src)); break;
+		case KS_LISTENER: listener_event(rn_container_of(s, struct ks_listener, src), e[i].events); break;
 		case KS_GUEST: ks_guest_in(s); break;
 		case KS_PASSAGE: ks_passed_in(); break;
 		}
@@ -194,7 +236,10 @@ static uint32_t receive(void)
 
 	for (uint32_t i = 0; i < KS_HOT && ks.hot[i] != NULL; i++) {
 		struct ks_conn *c = ks.hot[i];
-		if (!c->dead && c->state == KS_OPEN && !c->eof && c->kept == NULL && ks_in(c)) {
+		if (!is_read(c) || (ks.net->readable != NULL && !ks.net->readable(&c->src)))
+			continue;
+		if (ks_in(c)) {
+			heat(c);
 			arm(c);
 			n++;
 		}
@@ -302,7 +347,7 @@ static void sleep_well(void)
 	say_sleeping(1);
 	/* pairs with the fences in bell_ring() and in the client's doorbell */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!anything_waits() && due > now) {
+	if (!hot_rest() && !anything_waits() && due > now) {
 		uint64_t left = due - now;
 		struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
 		__atomic_store_n(&ks.sleeps_till, due, __ATOMIC_RELAXED);

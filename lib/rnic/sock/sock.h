@@ -76,7 +76,8 @@ struct sock_libc {
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 };
-extern struct sock_libc sock_libc; /* constant after sock_ready */
+extern struct sock_libc sock_libc; /* constant after sock_libc_find */
+void sock_libc_find(void);
 
 /* Before anything else in a call: libc's functions are known from now on. */
 void sock_ready(void);
@@ -101,6 +102,9 @@ void sock_set(int fd, struct sock *s);
 void sock_tab_fork(bool over);
 
 /* ---- sock_daemon.c: requests to rnicd. 0 or a positive errno ---- */
+/* The ports and workers of rnicd; NULL: it does not answer, and nothing is said about it. */
+const struct ipc_sock_join_ok *sock_world(void);
+const char *sock_rnicd(void); /* the path at which it is asked */
 bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
 bool sock_is_port(const struct ipc_addr *a);
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, int *fd);
@@ -117,8 +121,13 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 /* What became of connect; a blocking descriptor waits for it. first: it has just begun. 0 or -1 and errno. */
 int sock_connected(struct sock *s, int fd, bool first);
 void sock_finish(struct sock *s); /* nothing more will be sent */
+void sock_reset(struct sock *s);  /* the connection ends at once */
 /* Its descriptor's readiness is looked at from now on. */
 void sock_watch(struct sock *s, int fd);
+/* It says nothing any more, and costs rnicd nothing: the caller looks at the rings by itself until sock_watch(). */
+void sock_unwatch(struct sock *s, int fd);
+/* A read would not wait: there are bytes, the end of the stream, or an error. */
+bool sock_readable(const struct sock *s);
 uint32_t sock_unread(const struct sock *s);
 int sock_pending_error(struct sock *s);
 

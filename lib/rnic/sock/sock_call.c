@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that make, change and end sockets, in front of libc's. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -12,8 +11,6 @@
 #include "rnic/sock/sock.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-
-struct sock_libc sock_libc;
 
 static void before_fork(void)
 {
@@ -27,47 +24,9 @@ static void after_fork(void)
 	sock_daemon_fork(true);
 }
 
-static void find_all(void)
+static void make_ready(void)
 {
-	static const struct {
-		const char *name;
-		void **to;
-	} calls[] = {
-		{ "recv", (void **)&sock_libc.recv },
-		{ "recvfrom", (void **)&sock_libc.recvfrom },
-		{ "recvmsg", (void **)&sock_libc.recvmsg },
-		{ "read", (void **)&sock_libc.read },
-		{ "readv", (void **)&sock_libc.readv },
-		{ "send", (void **)&sock_libc.send },
-		{ "sendto", (void **)&sock_libc.sendto },
-		{ "sendmsg", (void **)&sock_libc.sendmsg },
-		{ "write", (void **)&sock_libc.write },
-		{ "writev", (void **)&sock_libc.writev },
-		{ "sendfile", (void **)&sock_libc.sendfile },
-		{ "bind", (void **)&sock_libc.bind },
-		{ "connect", (void **)&sock_libc.connect },
-		{ "listen", (void **)&sock_libc.listen },
-		{ "accept4", (void **)&sock_libc.accept4 },
-		{ "shutdown", (void **)&sock_libc.shutdown },
-		{ "close", (void **)&sock_libc.close },
-		{ "dup", (void **)&sock_libc.dup },
-		{ "dup2", (void **)&sock_libc.dup2 },
-		{ "dup3", (void **)&sock_libc.dup3 },
-		{ "fcntl", (void **)&sock_libc.fcntl },
-		{ "ioctl", (void **)&sock_libc.ioctl },
-		{ "getsockopt", (void **)&sock_libc.getsockopt },
-		{ "setsockopt", (void **)&sock_libc.setsockopt },
-		{ "getsockname", (void **)&sock_libc.getsockname },
-		{ "getpeername", (void **)&sock_libc.getpeername },
-		{ "poll", (void **)&sock_libc.poll },
-		{ "ppoll", (void **)&sock_libc.ppoll },
-		{ "select", (void **)&sock_libc.select },
-		{ "pselect", (void **)&sock_libc.pselect },
-		{ "epoll_ctl", (void **)&sock_libc.epoll_ctl },
-	};
-
-	for (size_t i = 0; i < RN_ARRAY_LEN(calls); i++)
-		*calls[i].to = dlsym(RTLD_NEXT, calls[i].name);
+	sock_libc_find();
 	/* where there is no memory for it, a child of a process with threads may wait for good */
 	(void)pthread_atfork(before_fork, after_fork, after_fork);
 }
@@ -76,7 +35,7 @@ void sock_ready(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, find_all);
+	pthread_once(&once, make_ready);
 }
 
 /* ---- from the kernel's descriptor to ours ---- */

@@ -120,7 +120,7 @@ static bool find_rnicd(void)
 }
 
 /* With the lock held: there is a session. */
-static bool begun(void)
+static bool begun_quietly(void)
 {
 	if (owner != getpid()) { /* the first call, or a child's first */
 		forget();
@@ -138,10 +138,18 @@ static bool begun(void)
 	if (sock_libc.connect(session, (struct sockaddr *)&rnicd, sizeof(rnicd)) == 0 && join())
 		return true;
 	forget();
-	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
-	if (sock_libc.write(STDERR_FILENO, no, sizeof(no) - 1) < 0)
-		return false;
 	return false;
+}
+
+/* The same, and says once that there is none. */
+static bool begun(void)
+{
+	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
+	bool asked = tried && owner == getpid(), there = begun_quietly();
+
+	if (!there && !asked && sock_libc.write(STDERR_FILENO, no, sizeof(no) - 1) < 0)
+		return false;
+	return there;
 }
 
 static bool begin(void)
@@ -163,6 +171,16 @@ void sock_daemon_fork(bool over)
 	else
 		pthread_mutex_lock(&lock);
 }
+
+const struct ipc_sock_join_ok *sock_world(void)
+{
+	pthread_mutex_lock(&lock);
+	bool there = begun_quietly() && world.version == IPC_VERSION;
+	pthread_mutex_unlock(&lock);
+	return there ? &world : NULL;
+}
+
+const char *sock_rnicd(void) { return rnicd.sun_path; }
 
 /* ---- addresses ---- */
 

@@ -44,15 +44,21 @@ uint32_t sock_unread(const struct sock *s)
 
 /* ---- readiness of the descriptor ---- */
 
-/* Nothing is left to read: the descriptor says so until rnicd has something. */
-static void settle_in(const struct sock *s, int fd)
+static void empty(int fd)
 {
 	uint8_t sink[64];
-	int saved = errno;
 
 	while (sock_libc.recv(fd, sink, sizeof(sink), MSG_DONTWAIT) == (ssize_t)sizeof(sink)) {
 		/* bytes that say "readable" */
 	}
+}
+
+/* Nothing is left to read: the descriptor says so until rnicd has something. */
+static void settle_in(const struct sock *s, int fd)
+{
+	int saved = errno;
+
+	empty(fd);
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_IN, __ATOMIC_SEQ_CST);
 	if (unread(s) != 0)
 		sock_bell(s);
@@ -82,6 +88,25 @@ void sock_watch(struct sock *s, int fd)
 	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
 	settle_in(s, fd);
 	pthread_mutex_unlock(&s->rx);
+}
+
+void sock_unwatch(struct sock *s, int fd)
+{
+	int saved = errno;
+
+	if (s->kind != SOCK_IS_STREAM)
+		return;
+	pthread_mutex_lock(&s->rx);
+	__atomic_store_n(&s->watched, false, __ATOMIC_RELAXED);
+	__atomic_fetch_and(&s->mem->want, ~(uint32_t)IPC_STREAM_WANT_IN, __ATOMIC_RELAXED);
+	empty(fd);
+	pthread_mutex_unlock(&s->rx);
+	errno = saved;
+}
+
+bool sock_readable(const struct sock *s)
+{
+	return unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0;
 }
 
 static bool does_not_block(int fd, int flags)
@@ -118,7 +143,7 @@ static bool look_for_bytes(const struct sock *s)
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++) {
-			if (unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0)
+			if (sock_readable(s))
 				return true;
 		}
 		sched_yield();
@@ -327,15 +352,19 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	return -1;
 }
 
-void sock_finish(struct sock *s)
+static void end(struct sock *s, uint32_t how)
 {
 	if (s->kind != SOCK_IS_STREAM)
 		return;
 	pthread_mutex_lock(&s->tx);
-	__atomic_store_n(&s->mem->fin, IPC_STREAM_FIN, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->mem->fin, s->mem->fin | how, __ATOMIC_RELEASE);
 	sock_bell(s);
 	pthread_mutex_unlock(&s->tx);
 }
+
+void sock_finish(struct sock *s) { end(s, IPC_STREAM_FIN); }
+
+void sock_reset(struct sock *s) { end(s, IPC_STREAM_RESET); }
 
 int sock_connected(struct sock *s, int fd, bool first)
 {

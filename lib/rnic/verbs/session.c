@@ -57,32 +57,53 @@ static int dial(bool quiet)
 	return -1;
 }
 
-/* RNIC_EMBEDDED: "auto" is for when no daemon runs; anything else but "no" or "0" means always. */
-enum embedded { EMBEDDED_NO, EMBEDDED_AUTO, EMBEDDED_YES };
+/* Where iWARP runs: in rnicd; here, over rnicd's TCP; here, over the kernel's TCP; and that where no rnicd runs. */
+enum design { DESIGN_OFFLOADED, DESIGN_HOST, DESIGN_EMBEDDED, DESIGN_AUTO };
 
-static enum embedded embedded_wanted(void)
+/* RNIC_EMBEDDED: "auto" is for when no daemon runs; anything else but "no" or "0" means always. */
+static enum design embedded_wanted(void)
 {
 	const char *e = getenv("RNIC_EMBEDDED");
 
 	if (e == NULL || e[0] == '\0' || strcmp(e, "no") == 0 || strcmp(e, "0") == 0)
-		return EMBEDDED_NO;
-	return strcmp(e, "auto") == 0 ? EMBEDDED_AUTO : EMBEDDED_YES;
+		return DESIGN_OFFLOADED;
+	return strcmp(e, "auto") == 0 ? DESIGN_AUTO : DESIGN_EMBEDDED;
+}
+
+/* RNIC_DESIGN beats RNIC_EMBEDDED. False: it is none that is known. */
+static bool design_wanted(enum design *d)
+{
+	static const char *const names[] = { "offloaded", "host", "embedded" };
+	const char *e = getenv("RNIC_DESIGN");
+
+	*d = embedded_wanted();
+	if (e == NULL || e[0] == '\0')
+		return true;
+	for (unsigned i = 0; i < RN_ARRAY_LEN(names); i++) {
+		*d = (enum design)i;
+		if (strcmp(e, names[i]) == 0)
+			return true;
+	}
+	rnic_complain("rnic: RNIC_DESIGN=%s is no design: offloaded, host or embedded", e);
+	return false;
 }
 
 /* s->sock, and s->own when the daemon's part runs in this process. 0 or an errno. */
 static int connect_to_daemon(struct rnic_session *s)
 {
-	enum embedded e = embedded_wanted();
+	enum design d;
 
-	if (e != EMBEDDED_YES) {
-		s->sock = dial(e == EMBEDDED_AUTO);
+	if (!design_wanted(&d))
+		return EINVAL;
+	if (d == DESIGN_OFFLOADED || d == DESIGN_AUTO) {
+		s->sock = dial(d == DESIGN_AUTO);
 		if (s->sock >= 0)
 			return 0;
-		if (e == EMBEDDED_NO || errno != ENODEV)
+		if (d == DESIGN_OFFLOADED || errno != ENODEV)
 			return errno;
 		rnic_complain("rnic: rnicd is not running: the kernel's sockets are used instead (RNIC_EMBEDDED=auto)");
 	}
-	int rc = rnic_own_start(&s->own);
+	int rc = rnic_own_start(&s->own, d == DESIGN_HOST);
 	if (rc == 0)
 		s->sock = s->own.sock;
 	return rc;

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rnicd's streams as this plane's connections: design host. TCP runs in rnicd's worker; bytes go through rings that
+ * both share (ipc_stream.h). RDMAP, DDP, MPA, markers and CRC run here.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+#include "sockets/ks.h"
+
+static struct ipc_addr endpoint_of(const struct pkt_addr *ip, uint16_t port)
+{
+	struct ipc_addr a = { .port = port };
+
+	memcpy(a.ip, ip->b, sizeof(a.ip));
+	return a;
+}
+
+/* ---- the devices are rnicd's ports ---- */
+
+static bool host_port(const struct ipc_sock_port *at, const struct rnicd_port_cfg *like)
+{
+	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[rnicd.n_ports];
+	struct pkt_addr ip;
+
+	memcpy(ip.b, at->ip, sizeof(ip.b));
+	*cfg = *like;
+	snprintf(cfg->name, sizeof(cfg->name), "%.*s", (int)sizeof(cfg->name) - 1, at->name);
+	cfg->ip = ip;
+	cfg->prefix_len = at->prefix_len;
+	cfg->mtu = at->mtu;
+	cfg->gateway_set = true; /* where a destination lies is rnicd's to know */
+	cfg->gateway = ip;
+	cfg->qp_port = 0; /* that port is rnicd's own */
+	const uint8_t mac[PKT_MAC_LEN] = { 2, 0, ip.b[12], ip.b[13], ip.b[14], ip.b[15] };
+	return ks_port_add(mac);
+}
+
+static bool host_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
+{
+	sock_libc_find();
+	const struct ipc_sock_join_ok *world = sock_world();
+
+	if (world == NULL) {
+		snprintf(err, err_len,
+			 "design host needs rnicd for its TCP, and none answers at %s: start it, or set RNICD_SOCKET",
+			 sock_rnicd());
+		return false;
+	}
+	for (uint32_t i = 0; i < world->ports && i < IPC_SOCK_PORTS_MAX; i++) {
+		if ((world->port[i].flags & IPC_SOCK_PORT_HOST) != 0 && !host_port(&world->port[i], like)) {
+			snprintf(err, err_len, "no memory");
+			return false;
+		}
+	}
+	if (rnicd.n_ports > 0)
+		return true;
+	snprintf(err, err_len,
+		 "every port of rnicd has designs = offloaded: run the program in that design, or change the key");
+	return false;
+}
+
+/* ---- begin and end ---- */
+
+static void host_close(struct ks_src *s)
+{
+	if (s->sock != NULL)
+		sock_put(s->sock);
+	if (s->fd >= 0)
+		close(s->fd);
+	s->sock = NULL;
+	s->fd = -1;
+}
+
+static bool host_open(struct ks_src *s, const struct conn_addr *a)
+{
+	const struct ipc_addr local = endpoint_of(&a->local, a->lport);
+	int err = ENOMEM;
+
+	s->fd = -1;
+	s->sock = sock_new(AF_INET);
+	if (s->sock != NULL)
+		err = sock_bind_new(s->sock, &local, &s->fd);
+	if (err == 0)
+		return true;
+	host_close(s);
+	errno = err;
+	return false;
+}
+
+static bool host_connect(const struct ks_src *s, const struct conn_addr *a)
+{
+	const struct ipc_addr to = endpoint_of(&a->remote, a->rport);
+	int err = sock_connect(s->sock, &to);
+
+	if (err == 0)
+		sock_watch(s->sock, s->fd);
+	errno = err;
+	return err == 0;
+}
+
+static int host_connected(const struct ks_src *s)
+{
+	uint32_t state = __atomic_load_n(&s->sock->mem->state, __ATOMIC_ACQUIRE);
+
+	if ((state & IPC_STREAM_CONNECTED) != 0)
+		return 0;
+	if ((state & IPC_STREAM_ENDED) == 0)
+		return EINPROGRESS;
+	int err = sock_pending_error(s->sock);
+	return err != 0 ? err : ECONNABORTED;
+}
+
+static bool host_listen(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how)
+{
+	if (!host_open(s, at))
+		return false;
+	int err = sock_listen(s->sock, how->backlog);
+	if (err == 0)
+		return true;
+	host_close(s);
+	errno = err;
+	return false;
+}
+
+static bool host_accept(const struct ks_src *l, struct ks_src *s)
+{
+	uint8_t token; /* one for each connection */
+
+	s->sock = NULL;
+	s->fd = -1;
+	if (recv(l->fd, &token, sizeof(token), MSG_DONTWAIT) <= 0)
+		return false;
+	s->sock = sock_new(AF_INET);
+	int err = s->sock == NULL ? ENOMEM : sock_accept(l->sock, s->sock, &s->fd);
+	if (err == 0) {
+		sock_watch(s->sock, s->fd);
+		return true;
+	}
+	host_close(s);
+	errno = err;
+	return false;
+}
+
+static bool host_ends(const struct ks_src *s, struct conn_addr *a)
+{
+	memcpy(a->local.b, s->sock->local.ip, sizeof(a->local.b));
+	memcpy(a->remote.b, s->sock->remote.ip, sizeof(a->remote.b));
+	a->lport = s->sock->local.port;
+	a->rport = s->sock->remote.port;
+	return true;
+}
+
+static uint32_t host_mss(const struct ks_src *s) { return s->sock->mem->mss; }
+
+/* ---- bytes ---- */
+
+static ssize_t host_recv(const struct ks_src *s, void *to, size_t len)
+{
+	const struct iovec iov = { .iov_base = to, .iov_len = len };
+	ssize_t n = sock_recv(s->sock, s->fd, &iov, 1, MSG_DONTWAIT);
+
+	if (n < 0 && errno == EAGAIN && !s->sock->watched)
+		sock_unwatch(s->sock, s->fd); /* its descriptor said something that is over */
+	return n;
+}
+
+static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32_t n)
+{
+	return sock_send(s->sock, s->fd, iov, (int)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void host_finish(const struct ks_src *s) { sock_finish(s->sock); }
+static void host_reset(const struct ks_src *s) { sock_reset(s->sock); }
+static bool host_readable(const struct ks_src *s) { return sock_readable(s->sock); }
+
+static void host_polled(const struct ks_src *s, bool polled)
+{
+	if (polled && s->sock->watched)
+		sock_unwatch(s->sock, s->fd);
+	else if (!polled)
+		sock_watch(s->sock, s->fd);
+}
+
+const struct ks_net ks_net_host = {
+	.ports = host_ports,
+	.open = host_open,
+	.connect = host_connect,
+	.connected = host_connected,
+	.listen = host_listen,
+	.accept = host_accept,
+	.ends = host_ends,
+	.mss = host_mss,
+	.recv = host_recv,
+	.send = host_send,
+	.finish = host_finish,
+	.reset = host_reset,
+	.close = host_close,
+	.readable = host_readable,
+	.polled = host_polled,
+};

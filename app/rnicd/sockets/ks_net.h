@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whose TCP carries the connections of this plane: the kernel's (design embedded), or rnicd's streams (design host,
+ * lib/rnic/sock). Both are descriptors that epoll knows, and sequences of bytes; a call that would wait fails with
+ * EAGAIN. For the holder of ks.lock.
+ */
+#ifndef KS_NET_H
+#define KS_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "border/flow_owner.h"
+#include "border/rnicd.h"
+
+struct ks_src;
+struct sock;
+
+/* What a listener is asked for beside its address. */
+struct ks_listening {
+	uint32_t backlog;
+	bool shared; /* with the other processes of the user: each gets some of the connections */
+	uint8_t tos; /* of the packets of its connections */
+};
+
+/* s->fd is the descriptor; functions that may fail set errno. */
+struct ks_net {
+	/* The host's devices (rnicd.port), which are otherwise as `like` says. False with a sentence in err. */
+	bool (*ports)(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
+	/* A socket bound to the connection's own end. */
+	bool (*open)(struct ks_src *s, const struct conn_addr *a);
+	/* NULL, both: rnicd does it as its port is configured. 0 ns: a silent peer is never asked whether it lives. */
+	void (*keepalive)(const struct ks_src *s, uint64_t ns);
+	void (*tos)(const struct ks_src *s, uint8_t tos);
+	/* True: it is under way. */
+	bool (*connect)(const struct ks_src *s, const struct conn_addr *a);
+	/* 0: connected, EINPROGRESS: not yet; else what it failed of. */
+	int (*connected)(const struct ks_src *s);
+	bool (*listen)(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how);
+	/* One connection of a listener's. */
+	bool (*accept)(const struct ks_src *l, struct ks_src *s);
+	/* Both ends of a connection: all of *a but the port. */
+	bool (*ends)(const struct ks_src *s, struct conn_addr *a);
+	/* Payload bytes of a full segment; 0: not known. */
+	uint32_t (*mss)(const struct ks_src *s);
+	ssize_t (*recv)(const struct ks_src *s, void *to, size_t len);
+	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
+	void (*finish)(const struct ks_src *s); /* our FIN */
+	void (*reset)(const struct ks_src *s);
+	void (*close)(struct ks_src *s);
+	/*
+	 * NULL where only a read tells. Else: there is something to read. It is asked of connections that each turn
+	 * looks at, whose descriptors need not tell anything: polled(s, true), until polled(s, false).
+	 */
+	bool (*readable)(const struct ks_src *s);
+	void (*polled)(const struct ks_src *s, bool polled);
+};
+
+extern const struct ks_net ks_net_kernel; /* ks_kernel.c */
+extern const struct ks_net ks_net_host;   /* ks_host.c */
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* libc's own functions, which this room calls by another way than their names. */
+#include <dlfcn.h>
+
+#include "rnic/sock/sock.h"
+
+struct sock_libc sock_libc;
+
+void sock_libc_find(void)
+{
+	static const struct {
+		const char *name;
+		void **to;
+	} calls[] = {
+		{ "recv", (void **)&sock_libc.recv },
+		{ "recvfrom", (void **)&sock_libc.recvfrom },
+		{ "recvmsg", (void **)&sock_libc.recvmsg },
+		{ "read", (void **)&sock_libc.read },
+		{ "readv", (void **)&sock_libc.readv },
+		{ "send", (void **)&sock_libc.send },
+		{ "sendto", (void **)&sock_libc.sendto },
+		{ "sendmsg", (void **)&sock_libc.sendmsg },
+		{ "write", (void **)&sock_libc.write },
+		{ "writev", (void **)&sock_libc.writev },
+		{ "sendfile", (void **)&sock_libc.sendfile },
+		{ "bind", (void **)&sock_libc.bind },
+		{ "connect", (void **)&sock_libc.connect },
+		{ "listen", (void **)&sock_libc.listen },
+		{ "accept4", (void **)&sock_libc.accept4 },
+		{ "shutdown", (void **)&sock_libc.shutdown },
+		{ "close", (void **)&sock_libc.close },
+		{ "dup", (void **)&sock_libc.dup },
+		{ "dup2", (void **)&sock_libc.dup2 },
+		{ "dup3", (void **)&sock_libc.dup3 },
+		{ "fcntl", (void **)&sock_libc.fcntl },
+		{ "ioctl", (void **)&sock_libc.ioctl },
+		{ "getsockopt", (void **)&sock_libc.getsockopt },
+		{ "setsockopt", (void **)&sock_libc.setsockopt },
+		{ "getsockname", (void **)&sock_libc.getsockname },
+		{ "getpeername", (void **)&sock_libc.getpeername },
+		{ "poll", (void **)&sock_libc.poll },
+		{ "ppoll", (void **)&sock_libc.ppoll },
+		{ "select", (void **)&sock_libc.select },
+		{ "pselect", (void **)&sock_libc.pselect },
+		{ "epoll_ctl", (void **)&sock_libc.epoll_ctl },
+	};
+
+	for (size_t i = 0; i < RN_ARRAY_LEN(calls); i++)
+		*calls[i].to = dlsym(RTLD_NEXT, calls[i].name);
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Where iWARP runs: in rnicd (design offloaded) or in the program over rnicd's TCP (design host), in every pairing of the
+two ends that has a host design, over the ports of one daemon.
+"""
+import re
+import signal
+import sys
+
+import programs
+from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main, pair_conf, until
+
+A, B = programs.A, programs.B
+PAIRINGS = (("host", "host"), ("host", "offloaded"), ("offloaded", "host"))  # server, client
+
+
+class End:
+    """A daemon, as the functions of programs.py want it, whose programs run in one design."""
+
+    def __init__(self, d, design):
+        self.d, self.design, self.dir = d, design, d.dir
+
+    def run(self, *argv, **env):
+        argv = list(argv)
+        if argv[0] == RNICRUN:
+            argv[1:1] = ["--design", self.design]
+        return self.d.run(*argv, **env)
+
+    def telemetry(self, command):
+        return self.d.telemetry(command)
+
+
+def pairings(d, job):
+    programs.side_by_side([lambda p=p: job((End(d, p[0]), End(d, p[1]))) for p in PAIRINGS], 1)
+
+
+@case
+def the_devices_are_rnicds_ports():
+    with Daemon(pair_conf()) as d:
+        shown = [End(d, design).run(RNICRUN, "ibv_devices").ok() for design in ("host", "offloaded")]
+        names = [re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) for out in shown]
+        assert names[0] == names[1] != [], shown
+
+
+@case
+def rping_between_the_designs():
+    with Daemon(pair_conf()) as d:
+        pairings(d, programs.rping)
+
+
+@case
+def perftest_between_the_designs():
+    table = (("ib_write_bw", "-n 100"), ("ib_read_bw", "-n 200 -e"), ("ib_send_lat", "-n 50 -e"),
+             ("ib_write_lat", "-n 20 -s 5000"), ("ib_atomic_bw", "-n 50 -e"))
+    with Daemon(pair_conf()) as d:
+        pairings(d, lambda ends: programs.perftest(ends, True, table))
+
+
+@case
+def every_byte_is_verified_between_the_designs():
+    with Daemon(pair_conf()) as d:
+        pairings(d, programs.rcopy)
+
+
+@case
+def many_connections_come_and_go():
+    with Daemon(pair_conf()) as d:
+        pairings(d, programs.cm_tools)
+
+
+@case
+def testpmd_takes_the_design_as_an_option():
+    with Daemon(pair_conf()) as d:
+        for server, client in PAIRINGS:
+            s = d.run(TESTPMD, "-s", "-a", A, "--once", "--design", server)
+            s.wait_line("listening")
+            c = d.run(TESTPMD, "--design", client, "--mode", "soak", "--iters", "2000", A)
+            assert "verified" in c.ok(), c.tail()
+            s.ok()
+
+
+@case
+def a_lossy_wire_loses_nothing():
+    with Daemon(pair_conf(a="loss = 0.01\nreorder = 0.02", b="loss = 0.01\nreorder = 0.02")) as d:
+        pairings(d, lambda ends: programs.rcopy(ends, 300001))
+
+
+def killed(d, server, client, victim):
+    ends = End(d, server), End(d, client)
+    s = ends[0].run(RNICRUN, "rping", "-s", "-a", A, "-p", "7201", "-V")
+    until(lambda: programs.on_device(7201)(d), s.tail)
+    c = ends[1].run(RNICRUN, "rping", "-c", "-a", A, "-p", "7201", "-V", "-v")
+    until(lambda: len(c.out) > 20, c.tail)
+    dies, lives = (s, c) if victim == "server" else (c, s)
+    dies.p.send_signal(signal.SIGKILL)
+    assert lives.wait() >= 0, lives.tail()
+    until(lambda: not programs.on_device(7201)(d), "the port is still taken")
+
+
+@case
+def an_end_that_is_killed_ends_the_other_one():
+    with Daemon(pair_conf()) as d:
+        for pairing in PAIRINGS:
+            for victim in ("server", "client"):
+                killed(d, *pairing, victim)
+
+
+@case
+def a_program_ends_with_its_rnicd():
+    d = Daemon(pair_conf())
+    try:
+        s = End(d, "host").run(RNICRUN, "rping", "-s", "-a", A, "-V")
+        until(lambda: programs.on_device(7174)(d), s.tail)
+        c = End(d, "host").run(RNICRUN, "rping", "-c", "-a", A, "-V", "-v")
+        until(lambda: len(c.out) > 20, c.tail)
+        d.end()
+        assert c.wait() >= 0, c.tail() + s.tail()
+        assert s.wait() >= 0, s.tail()
+    finally:
+        d.close()
+
+
+@case
+def a_port_for_the_offloaded_design_alone_is_no_device_of_the_host_design():
+    with Daemon(pair_conf(a="designs = offloaded")) as d:
+        out = End(d, "host").run(RNICRUN, "ibv_devices").ok()
+        assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["b"], out
+    with Daemon(pair_conf(a="designs = offloaded", b="designs = offloaded")) as d:
+        p = End(d, "host").run(RNICRUN, "ibv_devices")
+        p.wait()
+        assert "designs = offloaded" in p.stderr(), p.tail()
+
+
+@case
+def what_cannot_be_is_said_in_one_line():
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "--socket", "/nonexistent/sock", "--design", "host", "ibv_devices")
+        p.wait()
+        assert [line for line in p.err if "design host needs rnicd" in line] == p.err[:1], p.tail()
+        p = d.run(RNICRUN, "ibv_devices", RNIC_DESIGN="sideways")
+        p.wait()
+        assert "RNIC_DESIGN=sideways is no design" in p.stderr(), p.tail()
+        for argv in (("--design", "sideways"), ("--embedded", "--design", "host")):
+            p = d.run(RNICRUN, *argv, "ibv_devices")
+            assert p.wait() == 2 and "--design" in p.stderr(), p.tail()
+
+
+# As embedded: a Write or Send is complete when rnicd's stream has its bytes, not when the peer has them, so what the
+# peer refuses is told by the event and not by the completion.
+OTHERWISE = {
+    "op_cases": ("a_window_opens_part_of_a_region", "a_window_of_type_1_moves"),
+}
+
+
+@case
+def every_operation():
+    with Daemon(pair_conf()) as d:
+        names = [n for n in d.run(helper("op_cases"), "--list").ok().split() if n not in OTHERWISE["op_cases"]]
+        p = d.run(helper("op_cases"), A, B, *names, RNIC_DESIGN="host")
+        rc = p.wait(5 * PATIENCE)
+        good = re.findall(r"^ok (\w+)$", p.stdout(), re.M)
+        assert rc == 0 and sorted(good) == sorted(names), p.tail(60)
+
+
+sys.exit(main())
