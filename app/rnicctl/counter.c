@@ -58,6 +58,7 @@ const struct counter counters[] = {
 	GROWS(STACK, "ud_incomplete", "messages",
 	      "messages of several datagrams that ended before all of them had come; the receive is used again"),
 	GROWS(STACK, "ud_again", "datagrams", "datagrams dropped: it had come before, or its message was over"),
+	GROWS(STACK, "ud_refused", "datagrams", "datagrams of Write-Records dropped: no such memory, bounds or rights"),
 	GROWS(STACK, "ud_full", "datagrams",
 	      "datagrams dropped: as many messages of several datagrams were open as a queue pair has room for"),
 	GROWS(STACK, "nudges", "messages", "zero-length messages sent so that a silent peer-to-peer responder answers"),

@@ -86,16 +86,27 @@ bool dgram_waits(struct qp *qp)
 	       (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken || qp->sq.verdict != SPSC_OK);
 }
 
+static bool is_record(const struct qp_wqe *w) { return w->op == QP_WR_WRITE || w->op == QP_WR_WRITE_IMM; }
+
+static uint32_t head_of(const struct qp_wqe *w) { return is_record(w) ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN; }
+
 static uint32_t bytes_of(const struct qp_wqe *w)
 {
 	return w->flags & QP_WF_INLINE ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
 }
 
 /* The fields that say what it is and how long. */
-static bool shape_good(const struct qp_wqe *w)
+static bool shape_good(const struct qp *qp, const struct qp_wqe *w)
 {
-	return (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM) && w->num_sge <= QP_MAX_SGE &&
-	       w->inline_len <= QP_MAX_INLINE && w->slots == qp_wqe_slots(QP_UD_ADDR_LEN + bytes_of(w));
+	return (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM || (dgram_msgs_of(qp) != NULL && is_record(w))) &&
+	       w->num_sge <= QP_MAX_SGE && w->inline_len <= QP_MAX_INLINE &&
+	       w->slots == qp_wqe_slots(head_of(w) + bytes_of(w));
+}
+
+/* A Write-Record has octets, all of them below 2^64. */
+static bool fits_record(const struct qp_send *s)
+{
+	return s->total > 0 && s->w.dgram_write.raddr <= UINT64_MAX - (s->total - 1);
 }
 
 /* Copies the next work request and checks the copy, as qp_sq_take does. */
@@ -108,7 +119,7 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	memcpy(&s->w, spsc_cons_slot(&qp->sq, at), sizeof(s->w));
 	s->sent = s->at = s->at_off = 0;
 	ctx->stats.wqes++;
-	if (rn_unlikely(!shape_good(&s->w) || spsc_cons_avail(&qp->sq, at + s->w.slots) < at + s->w.slots)) {
+	if (rn_unlikely(!shape_good(qp, &s->w) || spsc_cons_avail(&qp->sq, at + s->w.slots) < at + s->w.slots)) {
 		s->w.slots = 1;
 		s->w.op = QP_WR_SEND; /* what completions call it */
 		qp->sq_taken++;
@@ -116,7 +127,7 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 		*why = QP_WC_LOC_QP_OP_ERR;
 		return QP_TAKE_BAD;
 	}
-	const uint32_t bytes = bytes_of(&s->w), first = QP_WQE_FIXED + QP_UD_ADDR_LEN;
+	const uint32_t bytes = bytes_of(&s->w), first = QP_WQE_FIXED + head_of(&s->w);
 	const uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - first);
 
 	memcpy(&s->u, (const uint8_t *)&s->w + first, here);
@@ -125,17 +136,33 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	qp->sq_taken += s->w.slots;
 	s->total = s->w.inline_len;
 	*why = s->w.flags & QP_WF_INLINE ? QP_WC_SUCCESS : qp_sq_check_local(qp, s);
-	if (*why == QP_WC_SUCCESS && s->total > qp->max_msg)
+	if (*why == QP_WC_SUCCESS && (s->total > qp->max_msg || (is_record(&s->w) && !fits_record(s))))
 		*why = QP_WC_LOC_LEN_ERR;
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
+}
+
+/* The same of a Write-Record, behind the datagram's header. */
+static uint32_t put_record(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
+{
+	const struct ddp_hdr d = ddp_tagged(RDMAP_WRITE, s->sent + len == s->total, s->w.rkey,
+					    s->w.dgram_write.raddr + s->sent);
+	struct udpl_record r = { .id = qp->msn, .offset = s->sent };
+
+	if (s->w.op == QP_WR_WRITE_IMM)
+		memcpy(r.imm, &s->w.aux, sizeof(r.imm));
+	udpl_record_build(buf, &r);
+	return UDPL_RECORD_LEN + ddp_build(buf + UDPL_RECORD_LEN, &d);
 }
 
 /* Of the segment that carries the next len bytes. */
 static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
 {
-	const bool imm = s->w.op == QP_WR_SEND_IMM, many = len < s->total;
+	const bool imm = s->w.op == QP_WR_SEND_IMM || s->w.op == QP_WR_WRITE_IMM, record = is_record(&s->w);
+	const bool many = len < s->total || record;
 	const struct udpl_hdr h = {
-		.kind = many ? UDPL_SEGMENT : UDPL_SEND,
+		.kind = record ? UDPL_RECORD
+			: many ? UDPL_SEGMENT
+			       : UDPL_SEND,
 		.unit = many ? dgram_msgs_of(qp)->unit : 0,
 		.total = many ? s->total : 0,
 		.flags = imm ? UDPL_F_IMM : 0,
@@ -149,6 +176,8 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 					      s->sent);
 
 	udpl_build(buf, &h);
+	if (rn_unlikely(record))
+		return UDPL_HDR_LEN + put_record(qp, s, len, buf + UDPL_HDR_LEN);
 	return UDPL_HDR_LEN + ddp_build(buf + UDPL_HDR_LEN, &d);
 }
 
@@ -329,6 +358,10 @@ void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 	}
 	if (!udpl_crc_good(rx->p, rx->len)) {
 		ctx->stats.ud_crc++;
+		return;
+	}
+	if (rn_unlikely(rx->h->kind == UDPL_RECORD)) {
+		dgram_record_in(dg, qp, rx);
 		return;
 	}
 	if (ddp_parse(rx->p + UDPL_HDR_LEN, rx->h->body_len, &d) != DDP_OK || !is_send(qp, rx->h, &d)) {

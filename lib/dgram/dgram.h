@@ -2,7 +2,8 @@
 /*
  * The carrier of datagram queue pairs (QP_UD). A message goes to the receiver that its work request says, as one DDP
  * segment in one UDP datagram of lib/udp. A QP that has a struct dgram_msgs also sends and receives longer messages, of
- * many segments with a datagram each, which may come in any order. A QP's queues and placement are used directly:
+ * many segments with a datagram each, which may come in any order, and RDMA Write-Records: Writes whose target hears
+ * which of their octets have come. A QP's queues and placement are used directly:
  * between two QPs there is no order to remember, so there is no qp_msgs. A Send completes when its last byte is in the
  * caller's buffer. What cannot be delivered is dropped and counted in qp_stats.ud_*.
  *
@@ -29,6 +30,8 @@
 /* Bytes of a UDP payload beside the message: DDP's header; all of a datagram's header and trailer. */
 #define DGRAM_INNER    (DDP_UNTAGGED_HDR_LEN)
 #define DGRAM_OVERHEAD (UDPL_HDR_LEN + DGRAM_INNER + UDPL_CRC_LEN)
+/* The same of a segment of an RDMA Write-Record, the longest that there is. */
+#define DGRAM_INNER_MAX (UDPL_RECORD_LEN + DDP_TAGGED_HDR_LEN)
 
 #define DGRAM_MSG_MAX (UINT32_C(1) << 20) /* of a message of many segments */
 
@@ -56,7 +59,7 @@ struct dgram_msgs {
 
 /*
  * Control thread, after qp_init and before a worker knows the QP: its messages may have many segments. unit: as
- * udpl_unit() says; qp_attr.max_msg is dgram_max(unit) at most.
+ * udpl_unit() says of DGRAM_INNER_MAX; qp_attr.max_msg is dgram_max(unit) at most.
  */
 void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit);
 static inline struct dgram_msgs *dgram_msgs_of(const struct qp *qp) { return qp->beside; }
@@ -115,5 +118,20 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place, struct qp_recv *r);
 /* All messages end, those received and the one that is sent; with completions when `told`. */
 void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told);
+/*
+ * The message of a segment that belongs to no open one, in the list of open ones and with nothing but its key, unit and
+ * total. NULL: it is not to begin, and that is counted.
+ */
+struct dgram_msg *dgram_msg_begin(struct dgram_ctx *d, struct dgram_msgs *g, const struct udpl_hdr *h,
+				  const struct dgram_key *k);
+void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m);
+/* The segment at `off` is placed: the message waits anew. */
+void dgram_msg_placed(struct dgram_ctx *d, struct dgram_msg *m, uint32_t off, uint32_t len);
+
+/* dgram_record.c */
+/* A segment of an RDMA Write-Record, header and CRC checked. */
+void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
+/* Completions for what is valid of the record, as far as the CQ has room; true: all is told. */
+bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m);
 
 #endif

@@ -81,3 +81,15 @@ void dgram_track_end(struct dgram_track *t, struct dgram_msg *m, const struct dg
 	m->open = false;
 	t->n_open--;
 }
+
+uint32_t dgram_msg_valid(const struct dgram_msg *m, uint32_t *off)
+{
+	uint32_t at = *off, end;
+
+	while (at < m->total && !dgram_msg_has(m, at))
+		at += m->unit;
+	for (end = at; end < m->total && dgram_msg_has(m, end); end += m->unit)
+		;
+	*off = at;
+	return rn_min_u32(end, m->total) - rn_min_u32(at, m->total);
+}

@@ -32,7 +32,13 @@ struct dgram_key {
 struct dgram_msg {
 	struct dgram_key key;
 	bool open;
-	bool holds;    /* it has a receive of the queue pair: the one of its place */
+	bool holds;  /* it has a receive of the queue pair: the one of its place */
+	bool record; /* an RDMA Write-Record and no Send; the fields below of it */
+	bool has_imm;
+	uint8_t imm[4];
+	uint32_t stag;
+	uint32_t told; /* its completions tell of its octets before this one */
+	uint64_t to;   /* tagged offset of its first octet */
 	uint8_t place; /* index of the message among those of its table */
 	uint32_t unit, total;
 	uint32_t valid;                   /* octets that have come */
@@ -79,6 +85,12 @@ static inline bool dgram_msg_has(const struct dgram_msg *m, uint32_t off)
 
 	return (m->map[i / 64] >> i % 64 & 1) != 0;
 }
+
+/*
+ * The first octets from *off on that have come, in one piece: *off becomes where they begin. Returns how many; 0: there
+ * are none.
+ */
+uint32_t dgram_msg_valid(const struct dgram_msg *m, uint32_t *off);
 
 /* The segment at `off`, which fits and has not come before, has been placed. */
 static inline void dgram_msg_mark(struct dgram_msg *m, uint32_t off, uint32_t len)

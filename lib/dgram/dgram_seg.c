@@ -42,23 +42,31 @@ enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place,
 /* ---- the end of a message ---- */
 
 /* The receive, when the message held one, stays at its place. */
-static void end_msg(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
+void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
 {
 	rn_list_remove(&d->open, &m->link);
 	dgram_track_end(&g->track, m, &m->key, d->qp->now);
 }
 
-static void end_incomplete(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
+/* False: it is a record of which the CQ has no room to tell, and stays. */
+static bool end_incomplete(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
 {
-	d->qp->stats.ud_incomplete++;
-	end_msg(d, g, m);
+	if (m->record && !dgram_record_tell(d, g->qp, m)) {
+		m->at = d->qp->now;
+		rn_list_remove(&d->open, &m->link);
+		rn_list_push_back(&d->open, &m->link);
+		return false;
+	}
+	d->qp->stats.ud_incomplete += m->valid < m->total;
+	dgram_msg_end(d, g, m);
+	return true;
 }
 
 void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told)
 {
 	for (uint32_t i = 0; i < DGRAM_OPEN; i++) {
 		if (g->track.msg[i].open)
-			end_msg(d, g, &g->track.msg[i]);
+			dgram_msg_end(d, g, &g->track.msg[i]);
 		if (g->recv[i].loaded && told)
 			qp_flush_recv(d->qp, g->qp, &g->recv[i]);
 		g->recv[i].loaded = false;
@@ -90,11 +98,39 @@ bool dgram_timer(struct dgram_ctx *d)
 
 	if (rn_likely(m == NULL) || d->qp->now < m->at + d->timeout)
 		return false;
-	end_incomplete(d, msgs_of(m), m);
+	(void)end_incomplete(d, msgs_of(m), m);
 	return true;
 }
 
 /* ---- segments ---- */
+
+struct dgram_msg *dgram_msg_begin(struct dgram_ctx *d, struct dgram_msgs *g, const struct udpl_hdr *h,
+				  const struct dgram_key *k)
+{
+	if (dgram_track_over(&g->track, k, d->qp->now, d->linger)) {
+		d->qp->stats.ud_again++;
+		return NULL;
+	}
+	struct dgram_msg *m = dgram_track_crowded(&g->track, k);
+	m = m != NULL && !end_incomplete(d, g, m) ? NULL : dgram_track_open(&g->track, k, h->unit, h->total);
+	if (m == NULL) {
+		d->qp->stats.ud_full++;
+		return NULL;
+	}
+	m->at = d->qp->now;
+	rn_list_push_back(&d->open, &m->link);
+	return m;
+}
+
+void dgram_msg_placed(struct dgram_ctx *d, struct dgram_msg *m, uint32_t off, uint32_t len)
+{
+	dgram_msg_mark(m, off, len);
+	d->qp->stats.ud_in++;
+	d->qp->stats.bytes_placed += len;
+	m->at = d->qp->now;
+	rn_list_remove(&d->open, &m->link);
+	rn_list_push_back(&d->open, &m->link);
+}
 
 static enum qp_wc_status place_grh(struct dgram_ctx *d, struct qp *qp, const struct qp_recv *r,
 				   const struct dgram_rx *rx)
@@ -123,7 +159,7 @@ static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, c
 	case QP_TAKE_BAD_RING: dgram_ring_broken(d, qp); return false;
 	case QP_TAKE_NONE:
 		d->qp->stats.ud_no_recv++;
-		end_msg(d, dgram_msgs_of(qp), m);
+		dgram_msg_end(d, dgram_msgs_of(qp), m);
 		return false;
 	}
 	const enum qp_wc_status status = place_grh(d, qp, &r, rx);
@@ -139,31 +175,8 @@ static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, c
 		return false;
 	}
 	d->qp->stats.ud_too_long++;
-	end_msg(d, dgram_msgs_of(qp), m);
+	dgram_msg_end(d, dgram_msgs_of(qp), m);
 	return false;
-}
-
-/* The message of a segment that belongs to no open one. NULL: it is not to begin. */
-static struct dgram_msg *begin_msg(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
-				   const struct dgram_key *k)
-{
-	struct dgram_msgs *g = dgram_msgs_of(qp);
-
-	if (dgram_track_over(&g->track, k, d->qp->now, d->linger)) {
-		d->qp->stats.ud_again++;
-		return NULL;
-	}
-	struct dgram_msg *m = dgram_track_crowded(&g->track, k);
-	if (m != NULL)
-		end_incomplete(d, g, m);
-	m = dgram_track_open(&g->track, k, rx->h->unit, rx->h->total);
-	if (m == NULL) {
-		d->qp->stats.ud_full++;
-		return NULL;
-	}
-	m->at = d->qp->now;
-	rn_list_push_back(&d->open, &m->link);
-	return give_recv(d, qp, m, rx) ? m : NULL;
 }
 
 static void complete_msg(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, const struct dgram_rx *rx,
@@ -181,7 +194,7 @@ static void complete_msg(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m
 	}
 	qp_recv_cqe(d->qp, qp, &g->recv[m->place], &cqe);
 	g->recv[m->place].loaded = false;
-	end_msg(d, g, m);
+	dgram_msg_end(d, g, m);
 }
 
 void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *h)
@@ -193,9 +206,9 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 
 	memcpy(k.src, rx->src, sizeof(k.src));
 	struct dgram_msg *m = dgram_track_find(&g->track, &k);
-	if (m == NULL && (m = begin_msg(d, qp, rx, &k)) == NULL)
+	if (m == NULL && ((m = dgram_msg_begin(d, g, rx->h, &k)) == NULL || !give_recv(d, qp, m, rx)))
 		return;
-	if (m->unit != rx->h->unit || m->total != rx->h->total) {
+	if (m->record || m->unit != rx->h->unit || m->total != rx->h->total) {
 		ctx->stats.ud_bad++;
 		return;
 	}
@@ -214,14 +227,7 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 		dgram_fail(d, qp);
 		return;
 	}
-	dgram_msg_mark(m, h->mo, h->payload_len);
-	ctx->stats.ud_in++;
-	ctx->stats.bytes_placed += h->payload_len;
-	m->at = ctx->now;
-	rn_list_remove(&d->open, &m->link);
-	if (at.last) {
+	dgram_msg_placed(d, m, h->mo, h->payload_len);
+	if (at.last)
 		complete_msg(d, qp, m, rx, h);
-		return;
-	}
-	rn_list_push_back(&d->open, &m->link);
 }

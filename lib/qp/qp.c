@@ -162,6 +162,23 @@ void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, con
 	push(ctx, qp, qp->rcq, &cqe);
 }
 
+uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp)
+{
+	struct qp_cq_ring *r = &qp->rcq->ring[ctx->worker];
+	const uint32_t size = r->prod.mask + 1, taken = r->pending + size / 2;
+	const uint32_t room = spsc_prod_free(&r->prod, size);
+
+	return room > taken ? room - taken : 0;
+}
+
+void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with)
+{
+	struct qp_cqe cqe = *with;
+
+	cqe.qpn = qp->qpn;
+	push(ctx, qp, qp->rcq, &cqe);
+}
+
 /* ---- flush ---- */
 
 static void count_flushed(struct qp_ctx *ctx, struct qp *qp)

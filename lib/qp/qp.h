@@ -186,6 +186,7 @@ struct qp_stats {
 	/* of messages of many segments */
 	uint64_t ud_incomplete; /* messages that ended before all their segments had come */
 	uint64_t ud_again;      /* segments that had come before, or whose message was over */
+	uint64_t ud_refused;    /* segments of Write-Records: no such memory for this sender, or no right */
 	uint64_t ud_full;       /* segments of messages that found no place beside those that are open */
 };
 

@@ -290,6 +290,10 @@ bool qp_rq_any(struct qp *qp);
 /* The carrier keeps a receive that it has taken, and others are taken meanwhile: the slots go back to the client. */
 void qp_rq_keep(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 
+/* Writes a->len bytes of src to where the access says. On anything but OK nothing is written. */
+enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const struct qp_access *a,
+			    const struct rn_iov *src, uint32_t n);
+
 /* Scatters src, the payload of an untagged segment, to the receive's SGEs. */
 enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct ddp_hdr *h,
 			       const struct rn_iov *src, uint32_t n);
@@ -305,6 +309,13 @@ void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, con
 /* What the carrier has taken from a queue and not finished fails as what is still in the queue will. */
 void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s);
 void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r);
+/*
+ * How many completions that no posted work request has a place for may come into the queue pair's receive CQ now. They
+ * take half of it at most: the other half is for what is posted.
+ */
+uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp);
+/* One such; op and wr_id are the carrier's. */
+void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with);
 void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner);

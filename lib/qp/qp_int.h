@@ -75,9 +75,6 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 void qp_recv_ask(struct qp_ctx *ctx, struct qp *qp);
 
 /* qp_place.c */
-/* Writes a->len bytes of src to where the access says. On anything but OK nothing is written. */
-enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const struct qp_access *a,
-			    const struct rn_iov *src, uint32_t n);
 void qp_place_fence(struct qp_ctx *ctx);
 
 /* All that was placed is there for everyone: before it is told of, or read here. */

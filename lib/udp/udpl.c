@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "udp/udpl.h"
 
+#include <string.h>
+
 #include "base/rn_be.h"
 #include "crc32c/crc32c.h"
 
@@ -21,11 +23,11 @@ enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 	h->src_qpn = rn_load_be32(p + 8);
 	h->qkey = rn_load_be32(p + 12);
 	h->body_len = len - UDPL_HDR_LEN - UDPL_CRC_LEN;
-	if (h->kind < UDPL_SEND || h->kind > UDPL_SEGMENT)
+	if (h->kind < UDPL_SEND || h->kind > UDPL_RECORD)
 		return UDPL_BAD_KIND;
 	if (h->dst_qpn > UDPL_QPN_MAX || h->src_qpn > UDPL_QPN_MAX)
 		return UDPL_BAD_QPN;
-	if (rn_likely(h->kind != UDPL_SEGMENT))
+	if (rn_likely(h->kind < UDPL_SEGMENT))
 		return UDPL_OK;
 	h->unit = p[3] * UDPL_UNIT;
 	h->total = rn_load_be32(p + 16);
@@ -50,6 +52,20 @@ void udpl_build(uint8_t *p, const struct udpl_hdr *h)
 	rn_store_be32(p + 8, h->src_qpn);
 	rn_store_be32(p + 12, h->qkey);
 	rn_store_be32(p + 16, h->total);
+}
+
+void udpl_record_parse(const uint8_t *p, struct udpl_record *r)
+{
+	r->id = rn_load_be32(p);
+	r->offset = rn_load_be32(p + 4);
+	memcpy(r->imm, p + 8, sizeof(r->imm));
+}
+
+void udpl_record_build(uint8_t *p, const struct udpl_record *r)
+{
+	rn_store_be32(p, r->id);
+	rn_store_be32(p + 4, r->offset);
+	memcpy(p + 8, r->imm, sizeof(r->imm));
 }
 
 void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum)

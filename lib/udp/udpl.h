@@ -9,7 +9,8 @@
  *	12  Q_Key
  *	16  octets of the whole message, of a segment; else 0
  *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0); of a segment
- *	    one untagged DDP segment of a longer Send; of the others what udpl_sidr.h says
+ *	    one untagged DDP segment of a longer Send; of an RDMA Write-Record struct udpl_record and one tagged DDP
+ *	    segment; of the others what udpl_sidr.h says
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
@@ -40,11 +41,12 @@ enum udpl_kind {
 	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
 	UDPL_SIDR_REP = 3,
 	UDPL_SEGMENT = 4, /* a segment of a Send that takes several */
-	/* reserved: 5 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
+	UDPL_RECORD = 5,  /* a segment of an RDMA Write-Record */
+	/* reserved: 6 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
 };
 
 /* flags */
-#define UDPL_F_IMM 0x01u /* a Send: the immediate is in the DDP header's word for the ULP, unused there by RDMAP */
+#define UDPL_F_IMM 0x01u /* the immediate is in the DDP header's word for the ULP, or in struct udpl_record */
 
 struct udpl_hdr {
 	uint8_t kind;  /* enum udpl_kind */
@@ -55,6 +57,14 @@ struct udpl_hdr {
 	uint32_t unit;     /* what each segment of the message carries but the last one, which carries the rest */
 	uint32_t total;    /* the whole message */
 	uint32_t body_len; /* parsed only */
+};
+
+/* Before the DDP segment of an RDMA Write-Record. */
+#define UDPL_RECORD_LEN 12u
+struct udpl_record {
+	uint32_t id;     /* counts the sender's messages, as the MSN of Sends does */
+	uint32_t offset; /* octets of the record before this segment's */
+	uint8_t imm[4];  /* the immediate as it goes on the wire; 0 without UDPL_F_IMM */
 };
 
 enum udpl_verdict {
@@ -75,6 +85,10 @@ RN_NODISCARD bool udpl_crc_good(const uint8_t *p, uint32_t len);
 
 /* Writes UDPL_HDR_LEN octets. */
 void udpl_build(uint8_t *p, const struct udpl_hdr *h);
+
+/* Reads and writes UDPL_RECORD_LEN octets. */
+void udpl_record_parse(const uint8_t *p, struct udpl_record *r);
+void udpl_record_build(uint8_t *p, const struct udpl_record *r);
 
 /* Writes the CRC behind len octets whose sum it is; sum: crc32c() of them. */
 void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum);

@@ -54,7 +54,8 @@ struct qp_sge {
 /*
  * Send WQE: a 32-byte fixed part, then num_sge SGEs (or inline_len bytes), running on through as many consecutive
  * slots as are needed (the ring wraps slot-wise). A work request with two SGEs or 32 inline bytes fits one slot.
- * In one of a datagram queue pair the receiver's address stands between the two: one SGE or 16 inline bytes fit.
+ * In one of a datagram queue pair the receiver's address stands between the two: one SGE or 16 inline bytes fit. In a
+ * datagram queue pair's Write the remote tagged offset stands there too.
  */
 struct qp_wqe {
 	uint64_t wr_id;
@@ -90,12 +91,18 @@ struct qp_wqe {
 			uint8_t addr[16]; /* of the receiver's device */
 			struct qp_sge sge[1];
 		} dgram;
+		struct {
+			uint8_t addr[16]; /* the same */
+			uint64_t raddr;   /* remote tagged offset */
+			uint64_t rsv;
+		} dgram_write; /* a datagram queue pair's Write: SGEs or inline data follow in the next slot */
 	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
-#define QP_WQE_FIXED   32
-#define QP_UD_ADDR_LEN 16u
-#define QP_QKEY_OWN    UINT32_C(0x80000000)
+#define QP_WQE_FIXED    32
+#define QP_UD_ADDR_LEN  16u
+#define QP_UD_WRITE_LEN 32u /* of struct dgram_write */
+#define QP_QKEY_OWN     UINT32_C(0x80000000)
 
 /* Receive WQE: a 16-byte fixed part, then the SGEs, running on through consecutive slots. */
 struct qp_rwqe {
@@ -109,9 +116,9 @@ struct qp_rwqe {
 _Static_assert(sizeof(struct qp_rwqe) == QP_SLOT_SIZE, "a plain receive WQE fills one slot");
 #define QP_RWQE_FIXED 16
 
-#define QP_WQE_MAX_SLOTS 9 /* (QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_SGE * 16) / 64 rounded up; inline fits too */
-_Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
-_Static_assert(QP_WQE_FIXED + QP_UD_ADDR_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE,
+#define QP_WQE_MAX_SLOTS 9 /* (QP_WQE_FIXED + QP_UD_WRITE_LEN + QP_MAX_SGE * 16) / 64 rounded up; inline fits too */
+_Static_assert(QP_WQE_FIXED + QP_UD_WRITE_LEN + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
+_Static_assert(QP_WQE_FIXED + QP_UD_WRITE_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE,
 	       "all inline bytes fit");
 
 /* Slots for a WQE whose SGEs or inline data, and the address before them if there is one, take `bytes` bytes. */
@@ -161,18 +168,22 @@ enum qp_wc_op {
 	QP_WC_BIND_MW = 5,
 	QP_WC_LOCAL_INV = 6,
 	QP_WC_RECV = 128,
-	QP_WC_RECV_RDMA_WITH_IMM = 129
+	QP_WC_RECV_RDMA_WITH_IMM = 129,
+	QP_WC_RECORD = 135 /* IBV_WC_DRIVER1: octets of an RDMA Write-Record that are valid here */
 };
 
 /* Numbers of ibv_wc_flags. */
 enum {
 	QP_WCF_GRH = 1 << 0, /* of a datagram: 40 bytes that tell its addresses lie before the message, and count */
 	QP_WCF_WITH_IMM = 1 << 1, /* aux = the 4 bytes as they came from the wire */
-	QP_WCF_WITH_INV = 1 << 3  /* aux = the STag that was invalidated */
+	QP_WCF_WITH_INV = 1 << 3, /* aux = the STag that was invalidated */
+	/* of QP_WC_RECORD, as in <rnic/rnicdv.h>; no numbers of ibv_wc_flags that other completions have */
+	QP_WCF_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
+	QP_WCF_RECORD_MORE = 1 << 7   /* more ranges of the same record follow */
 };
 
 struct qp_cqe {
-	uint64_t wr_id;
+	uint64_t wr_id; /* QP_WC_RECORD: the tagged offset of the first valid octet */
 	uint32_t qpn;
 	uint32_t byte_len; /* receive and Read completions; of an immediate behind a Write: of the Write */
 	uint32_t aux;

@@ -177,6 +177,24 @@ def segments_of_one_message_in_any_order():
 
 
 @case
+def segments_of_a_record_in_any_order_and_without_one():
+    w = peer()
+    p = daemon().run(helper("ud_record"), ADDR, "target", "2", "5000")
+    qpn, where, stag = map(int, p.wait_line("target").split()[1:])
+    for m, lost in ((0, ()), (1, (1, 3))):
+        body = bytes((m * 31 + i * 7 + (i >> 8) * 13 | 1) & 255 for i in range(5000))
+        parts = range(0, 5000, 576)
+        for n in (*range(1, len(parts), 2), *range(0, len(parts), 2)):
+            at = parts[n]
+            last = 0x40 if n + 1 == len(parts) else 0
+            if n not in lost:
+                w.put(struct.pack(">BBBBIIII", 0x10, 5, 1, 9, qpn, MY_QPN, WIRE_KEY, 5000) +
+                      struct.pack(">IIIBBIQ", 77 + m, at, m, 0x81 | last, 0x40, stag, where + m * 5000 + at) +
+                      body[at:at + 576])
+    assert f"told 2 whole 1 valid {10000 - 2 * 576}" in p.ok(), p.tail()
+
+
+@case
 def a_message_of_many_segments_comes_out():
     w = peer()
     p = daemon().run(helper("ud_long"), ADDR, "source", HOST, str(MY_QPN), "4000")
@@ -194,7 +212,7 @@ def reserved_kinds_are_dropped_and_reserved_fields_ignored():
     w = peer()
     odd = {0: 0x1f, 2: 0xfe, 3: 0xff, 16: 0xff, 19: 0xff, HEADER + 10: 0xff}  # the last one is of the MSN
     p, qpn = pingpong(len(odd))
-    for kind in (0, 5, 15, 16, 31, 255):
+    for kind in (0, 6, 15, 16, 31, 255):
         before = counters()
         w.put(header(kind, qpn, qkey=PINGPONG_KEY) + send_segment(b"x" * 64))
         counted("bad", before)

@@ -14,10 +14,10 @@ from collections import Counter, namedtuple
 from wire_check import WireError, crc32c, frames, ones_sum
 
 PORT = 4793
-HEADER, DDP, CRC = 20, 18, 4
+HEADER, DDP, RECORD, CRC = 20, 18, 26, 4
 SEND, SEND_SE = 3, 5
 
-Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey imm solicited msn offset unit total body")
+Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey unit total imm solicited msn offset stag to body")
 
 
 def be32(data, off):
@@ -46,31 +46,48 @@ def packets(path, port):
         yield where, socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20]), udp[8:]
 
 
+def untagged(where, kind, flags, unit, total, body):
+    """The DDP segment of a Send, or of one of its segments: immediate, solicited, MSN, offset, STag, TO, octets."""
+    control, rdmap, word, qn, msn, mo = struct.unpack_from(">BBIIII", body)
+    size = len(body) - DDP
+    here = control == 0x41 and mo == 0
+    if kind == 4:
+        here = mo % unit == 0 and size == min(unit, total - mo) and control == (0x41 if mo + size == total else 1)
+    if not here or rdmap >> 4 != 4 or rdmap & 15 not in (SEND, SEND_SE) or qn != 0:
+        raise WireError(where + "DDP header " + body[:DDP].hex())
+    if not flags & 1 and word != 0:
+        raise WireError(where + f"word for the ULP {word:#x} without an immediate")
+    return word if flags & 1 else None, rdmap & 15 == SEND_SE, msn, mo, None, None, body[DDP:]
+
+
+def record(where, flags, unit, total, body):
+    """The same of a Write-Record."""
+    ident, offset, word, control, rdmap, stag, to = struct.unpack_from(">IIIBBIQ", body)
+    size = len(body) - RECORD
+    here = offset % unit == 0 and size == min(unit, total - offset) and to >= offset
+    if not here or control != (0xc1 if offset + size == total else 0x81) or rdmap != 0x40:
+        raise WireError(where + "record " + body[:RECORD].hex())
+    if not flags & 1 and word != 0:
+        raise WireError(where + f"immediate {word:#x} without its flag")
+    return word if flags & 1 else None, False, ident, offset, stag, to, body[RECORD:]
+
+
 def decode(where, src, dst, p):
     if len(p) < HEADER + CRC:
         raise WireError(where + f"{len(p)} bytes")
-    version, kind, flags, zero = p[:4]
-    unit, total = zero * 64, be32(p, 16)
-    if version != 0x10 or flags & ~1 or p[4] or p[8] or kind != 4 and (unit or total):
+    version, kind, flags, unit = p[:4]
+    unit, total = unit * 64, be32(p, 16)
+    if version != 0x10 or flags & ~1 or p[4] or p[8] or kind not in (4, 5) and (unit or total):
         raise WireError(where + "header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")
     body = p[HEADER:-CRC]
-    imm, solicited, msn, mo = None, False, 0, 0
+    said = None, False, 0, 0, None, None, body
     if kind in (1, 4):
-        control, rdmap, word, qn, msn, mo = struct.unpack_from(">BBIIII", body)
-        size = len(body) - DDP
-        here = control == 0x41 and mo == 0
-        if kind == 4:
-            here = mo % unit == 0 and size == min(unit, total - mo) and control == (0x41 if mo + size == total else 1)
-        if not here or rdmap >> 4 != 4 or rdmap & 15 not in (SEND, SEND_SE) or qn != 0:
-            raise WireError(where + "DDP header " + body[:DDP].hex())
-        if not flags & 1 and word != 0:
-            raise WireError(where + f"word for the ULP {word:#x} without an immediate")
-        solicited = rdmap & 15 == SEND_SE
-        imm = word if flags & 1 else None
-        body = body[DDP:]
-    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), imm, solicited, msn, mo, unit, total, body)
+        said = untagged(where, kind, flags, unit, total, body)
+    elif kind == 5:
+        said = record(where, flags, unit, total, body)
+    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), unit, total, *said)
 
 
 def datagrams(path, port=PORT):

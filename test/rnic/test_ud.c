@@ -150,6 +150,36 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_destroy_qp(q), 0);
 
+	/* a Write-Record: the receiver's address and the tagged offset stand before the SGEs, in the next slot */
+	a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	a.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND;
+	q = rnicdv_create_qp(ctx, &a, &dv);
+	assert_non_null(q);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(q);
+	const struct fake_qp *f = &client()->qp[q->handle];
+	f->shm->state = IBV_QPS_RTS;
+	ibv_wr_start(ex);
+	ex->wr_id = 3;
+	ibv_wr_rdma_write_imm(ex, 0x1234, 0x7f0000000010, 0xabcd);
+	ibv_wr_set_ud_addr(ex, ah, 5, 6);
+	ibv_wr_set_sge(ex, 7, 4096, 100000);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	const struct qp_wqe *w = spsc_cons_slot(&f->sq, 0);
+	assert_true(w->op == QP_WR_WRITE_IMM && w->slots == 2 && w->num_sge == 1 && w->rkey == 0x1234);
+	assert_true(w->aux == 0xabcd && w->ud.qpn == 5 && w->ud.qkey == 6);
+	assert_memory_equal(w->dgram_write.addr, there, 16);
+	assert_true(w->dgram_write.raddr == 0x7f0000000010);
+	const struct qp_sge *s = spsc_cons_slot(&f->sq, 1);
+	assert_true(s->addr == 4096 && s->len == 100000 && s->lkey == 7);
+	for (uint32_t len = 0; len < 200000; len += 100001) { /* none, and too many bytes */
+		ibv_wr_start(ex);
+		ibv_wr_rdma_write(ex, 0x1234, 0x1000);
+		ibv_wr_set_ud_addr(ex, ah, 5, 6);
+		ibv_wr_set_sge(ex, 7, 4096, len);
+		assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	}
+	assert_int_equal(ibv_destroy_qp(q), 0);
+
 	/* what is not known is refused */
 	dv.type = 99;
 	assert_null(rnicdv_create_qp(ctx, &a, &dv));

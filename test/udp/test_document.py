@@ -44,6 +44,10 @@ VECTORS = {
     "segment": datagram(4, 0, (0x123456, 0xabcdef), 0x11111111,
                         struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 8, 128) + b"the end of the message",
                         unit=64, total=150),
+    # the second of two segments
+    "record": datagram(5, 1, (0x123456, 0xabcdef), 0x11111111,
+                       struct.pack(">IIIBBIQ", 9, 64, 0xdeadbeef, 0xc1, 0x40, 0x12345678, 0x7f0000001040) + b"recorded",
+                       unit=64, total=72),
     "request": datagram(2, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 40001, 0) + b"ping"),
     "reply": datagram(3, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 0x42, 0x01234567)),
 }

@@ -34,6 +34,13 @@ static const uint8_t wire_segment[] = {
 	0x20, 0x74, 0x68, 0x65, 0x20, 0x6d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65, 0x4d, 0x3f, 0x06, 0xfd,
 };
 
+static const uint8_t wire_record[] = {
+	0x10, 0x05, 0x01, 0x01, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11,
+	0x11, 0x00, 0x00, 0x00, 0x48, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x40, 0xde, 0xad,
+	0xbe, 0xef, 0xc1, 0x40, 0x12, 0x34, 0x56, 0x78, 0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10,
+	0x40, 0x72, 0x65, 0x63, 0x6f, 0x72, 0x64, 0x65, 0x64, 0x06, 0x6e, 0xba, 0xc5,
+};
+
 #define DDP_LEN 18u
 
 static void golden_send(void **state)
@@ -74,6 +81,26 @@ static void golden_segment(void **state)
 	udpl_build(b, &h);
 	udpl_crc_put(b, len, crc32c(0, b, len));
 	assert_memory_equal(b, wire_segment, sizeof(b));
+}
+
+static void golden_record(void **state)
+{
+	struct udpl_record rec;
+	struct udpl_hdr h;
+	uint8_t b[sizeof(wire_record)];
+
+	(void)state;
+	assert_int_equal(udpl_parse(wire_record, sizeof(wire_record), &h), UDPL_OK);
+	assert_true(udpl_crc_good(wire_record, sizeof(wire_record)));
+	assert_true(h.kind == UDPL_RECORD && h.flags == UDPL_F_IMM && h.unit == 64 && h.total == 72);
+	udpl_record_parse(wire_record + UDPL_HDR_LEN, &rec);
+	assert_true(rec.id == 9 && rec.offset == 64);
+	assert_memory_equal(rec.imm, "\xde\xad\xbe\xef", 4);
+	memcpy(b, wire_record, sizeof(b));
+	memset(b, 0x55, UDPL_HDR_LEN + UDPL_RECORD_LEN);
+	udpl_build(b, &h);
+	udpl_record_build(b + UDPL_HDR_LEN, &rec);
+	assert_memory_equal(b, wire_record, sizeof(b));
 }
 
 static void a_message_that_cannot_be_has_no_segments(void **state)
@@ -140,7 +167,7 @@ static void every_wrong_header_has_its_name(void **state)
 		enum udpl_verdict is;
 	} t[] = {
 		{ 0, 0x00, UDPL_BAD_VERSION }, { 0, 0x20, UDPL_BAD_VERSION }, { 1, 0, UDPL_BAD_KIND },
-		{ 1, 5, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
+		{ 1, 6, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
 		{ 0, 0x1f, UDPL_OK },          { 3, 0xff, UDPL_OK },          { 16, 0xff, UDPL_OK } /* reserved */
 	};
 	uint8_t b[sizeof(wire_send)];
@@ -207,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(golden_send),
 		cmocka_unit_test(golden_segment),
+		cmocka_unit_test(golden_record),
 		cmocka_unit_test(a_message_that_cannot_be_has_no_segments),
 		cmocka_unit_test(golden_sidr),
 		cmocka_unit_test(every_wrong_header_has_its_name),

@@ -25,11 +25,12 @@ struct ibv_qp *rnic_qp_find(uint32_t qpn)
  * Checks what is asked for. The depths and the inline bytes are rounded up to what the slots hold anyway; the numbers
  * of SGEs stay as asked, because programs (UCX) have arrays of just that length for them.
  */
-static int cap_fit(const struct ipc_dev_info *dev, const struct ibv_qp_init_attr_ex *a, struct ibv_qp_cap *cap,
-		   uint32_t *sq_each, uint32_t *rq_each)
+static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t *sq_each,
+		   uint32_t *rq_each)
 {
 	const bool srq = a->srq != NULL;
-	const uint32_t head = a->qp_type == IBV_QPT_UD ? QP_UD_ADDR_LEN : 0;
+	const uint32_t head = kind == IPC_UD_LONG ? QP_UD_WRITE_LEN : kind == IPC_UD_PLAIN ? QP_UD_ADDR_LEN : 0;
+	struct ibv_qp_cap *cap = &a->cap;
 	uint32_t bytes;
 
 	if (srq) /* what is said of a receive queue then has no meaning */
@@ -183,7 +184,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	int rc = attr_check(c, a);
 
 	if (rc == 0)
-		rc = cap_fit(&ctx->info, a, &a->cap, &sq_each, &rq_each);
+		rc = cap_fit(&ctx->info, a, kind, &sq_each, &rq_each);
 	if (rc == 0)
 		rc = posix_memalign((void **)&qp, RN_CACHE_LINE, sizeof(*qp));
 	if (rc != 0) {
@@ -234,7 +235,9 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-	const uint64_t there_are = a->qp_type == IBV_QPT_UD ? RNIC_SEND_OPS_UD : RNIC_SEND_OPS;
+	const uint64_t there_are = kind == IPC_UD_LONG    ? RNIC_SEND_OPS_UD_LONG
+				   : kind == IPC_UD_PLAIN ? RNIC_SEND_OPS_UD
+							  : RNIC_SEND_OPS;
 	struct ibv_qp *qp;
 
 	/* What is not understood is refused: a pointer that is not set would be called. */

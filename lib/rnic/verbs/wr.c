@@ -9,19 +9,19 @@
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
 
 /* Where the SGEs or the inline data begin. */
-static uint8_t *payload(const struct rnic_sq *sq) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq); }
+static uint8_t *payload(const struct rnic_sq *sq, uint8_t op) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq, op); }
 
-/* Of a datagram queue pair: it says for whom it is, and is not too long. */
+/* Of a datagram queue pair: it says for whom it is, and is not too long; a Write-Record has bytes. */
 static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 {
-	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq);
+	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq, w->op);
 	uint64_t len = w->inline_len;
 
 	if (sq->ud_mtu == 0)
 		return true;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		len += sge[i].len;
-	return sq->addressed && len <= sq->ud_mtu;
+	return sq->addressed && len <= sq->ud_mtu && (len > 0 || w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM);
 }
 
 /* Closes the work request under construction. */
@@ -33,9 +33,9 @@ static void flush(struct rnic_sq *sq)
 	if (w == NULL || sq->err != 0)
 		return;
 	sq->cur = NULL;
-	slots = qp_wqe_slots(rnic_sq_head(sq) + ((w->flags & QP_WF_INLINE) != 0
-							 ? w->inline_len
-							 : w->num_sge * (uint32_t)sizeof(struct qp_sge)));
+	slots = qp_wqe_slots(rnic_sq_head(sq, w->op) + ((w->flags & QP_WF_INLINE) != 0
+								? w->inline_len
+								: w->num_sge * (uint32_t)sizeof(struct qp_sge)));
 	if (!addressed(sq, w)) {
 		sq->err = EINVAL;
 		return;
@@ -76,7 +76,10 @@ static void wr_rdma(struct ibv_qp_ex *ex, enum qp_wr_op op, uint32_t rkey, uint6
 	struct qp_wqe *w = begin(ex, op);
 
 	w->rkey = rkey;
-	w->raddr = raddr;
+	if (rn_likely(qp_of(ex)->sq.ud_mtu == 0))
+		w->raddr = raddr;
+	else
+		w->dgram_write.raddr = raddr;
 }
 
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
@@ -140,12 +143,13 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct rnic_sq *sq = &qp_of(ex)->sq;
-	struct qp_sge *sge = (struct qp_sge *)(void *)payload(sq);
+	struct qp_sge *sge;
 
 	if (sq->cur == NULL || n > rnic_op_sges(sq->cur->op, sq->max_sge)) {
 		fail(sq, EINVAL);
 		return;
 	}
+	sge = (struct qp_sge *)(void *)payload(sq, sq->cur->op);
 	for (size_t i = 0; i < n; i++)
 		sge[i] = (struct qp_sge){ list[i].addr, list[i].length, list[i].lkey };
 	sq->cur->num_sge = (uint8_t)n;
@@ -172,7 +176,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 			fail(sq, EINVAL);
 			return;
 		}
-		memcpy(payload(sq) + len, list[i].addr, list[i].length);
+		memcpy(payload(sq, sq->cur->op) + len, list[i].addr, list[i].length);
 		len += list[i].length;
 	}
 	sq->cur->flags |= QP_WF_INLINE;

@@ -3,6 +3,18 @@
  * Queue pairs that standard verbs have no type for: datagrams beyond one packet. All else about them is standard:
  * ibv_modify_qp(), ibv_post_send(), ibv_wr_*, ibv_poll_cq(), address handles. Safe from any thread.
  *
+ * RDMA Write-Record (doc/datagram-iwarp.md): ibv_wr_rdma_write() and ibv_wr_rdma_write_imm() with
+ * ibv_wr_set_ud_addr() on a queue pair of RNICDV_QPT_UD, of 1 to max_ud_msg bytes. The target's memory needs
+ * IBV_ACCESS_REMOTE_WRITE and the protection domain of the target's queue pair. No receive is consumed. Each segment is
+ * written as it comes, whatever else is lost. Completions of opcode IBV_WC_DRIVER1 in the target's receive CQ say which
+ * bytes are valid: one completion as soon as all have come, else one for each range when `record-timeout` has passed
+ * since the last segment. Bytes that no completion names are unknown. Of a record of which nothing has come no
+ * completion tells. Records take half of a CQ at most; a completion that finds no room there comes when there is some.
+ *
+ * A completion of IBV_WC_DRIVER1 in ibv_poll_cq(): wr_id is the address of the first valid byte as the sender named it,
+ * byte_len how many are valid from there on, src_qp the sender; wc_flags has RNICDV_WC_RECORD_* and IBV_WC_WITH_IMM.
+ * With ibv_start_poll(): rnicdv_wc_read_record().
+ *
  * Functions that return an int return 0 or an errno. EOPNOTSUPP: the device is another vendor's.
  */
 #ifndef RNIC_RNICDV_H
@@ -44,9 +56,26 @@ struct ibv_qp *rnicdv_create_qp(struct ibv_context *context, struct ibv_qp_init_
 				const struct rnicdv_qp_attr *dv);
 
 struct rnicdv_device_attr {
-	uint32_t comp_mask;  /* 0 */
-	uint32_t max_ud_msg; /* bytes of a message of RNICDV_QPT_UD at most; 0: the device has no datagrams */
+	uint32_t comp_mask; /* 0 */
+	/* bytes of a Send or Write-Record of RNICDV_QPT_UD at most; 0: the device has no datagrams */
+	uint32_t max_ud_msg;
 };
+
+/* In wc_flags of IBV_WC_DRIVER1. */
+enum {
+	RNICDV_WC_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
+	RNICDV_WC_RECORD_MORE = 1 << 7   /* more ranges of the same record follow, in ascending order */
+};
+
+/* A range of valid bytes. */
+struct rnicdv_record {
+	uint64_t addr;   /* of the first byte, as the sender named it */
+	uint32_t length; /* bytes */
+	uint32_t flags;  /* RNICDV_WC_RECORD_* */
+};
+
+/* Of the completion between ibv_start_poll() and ibv_end_poll(). EINVAL: its opcode is not IBV_WC_DRIVER1. */
+int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
 
 int rnicdv_query_device(struct ibv_context *context, struct rnicdv_device_attr *attr);
 

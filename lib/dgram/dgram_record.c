@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RDMA Write-Record: a Write over datagrams, whose segments are placed each by itself as it comes, and whose target
+ * hears by completions which octets are valid: one when the record is whole, else one for each range after d->timeout.
+ * It consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated
+ * in the middle stops the rest.
+ */
+#include "dgram/dgram.h"
+
+bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m)
+{
+	struct qp_cqe cqe = { .op = QP_WC_RECORD, .src_qp = m->key.src_qpn };
+	uint32_t off = m->told, len;
+
+	if (m->has_imm)
+		memcpy(&cqe.aux, m->imm, sizeof(m->imm));
+	for (len = dgram_msg_valid(m, &off); len > 0; len = dgram_msg_valid(m, &off)) {
+		uint32_t next = off + len;
+
+		if (qp_extra_room(d->qp, qp) == 0)
+			return false;
+		cqe.wr_id = m->to + off;
+		cqe.byte_len = len;
+		cqe.flags = m->has_imm ? QP_WCF_WITH_IMM : 0;
+		if (len == m->total)
+			cqe.flags |= QP_WCF_RECORD_WHOLE;
+		else if (dgram_msg_valid(m, &next) > 0)
+			cqe.flags |= QP_WCF_RECORD_MORE;
+		qp_extra_cqe(d->qp, qp, &cqe);
+		off += len;
+		m->told = off;
+	}
+	return true;
+}
+
+/* The parts of the segment. False: they cannot be. */
+static bool parse_record(const struct dgram_rx *rx, struct udpl_record *r, struct ddp_hdr *h)
+{
+	const uint8_t *body = rx->p + UDPL_HDR_LEN;
+
+	if (rx->h->body_len < DGRAM_INNER_MAX || rx->h->dst_qpn == UDPL_QPN_GROUP)
+		return false;
+	udpl_record_parse(body, r);
+	return ddp_parse(body + UDPL_RECORD_LEN, rx->h->body_len - UDPL_RECORD_LEN, h) == DDP_OK &&
+	       h->opcode == RDMAP_WRITE && h->to >= r->offset &&
+	       dgram_seg_fits(rx->h->unit, rx->h->total, r->offset, h->payload_len) &&
+	       h->last == (r->offset + h->payload_len == rx->h->total);
+}
+
+/* Whether the segment is one of this record, and is still wanted. */
+static bool is_wanted(struct dgram_ctx *d, const struct dgram_msg *m, const struct dgram_rx *rx,
+		      const struct udpl_record *r, const struct ddp_hdr *h)
+{
+	if (!m->record || m->unit != rx->h->unit || m->total != rx->h->total || m->stag != h->stag ||
+	    m->to != h->to - r->offset) {
+		d->qp->stats.ud_bad++;
+		return false;
+	}
+	if (m->told > 0 || dgram_msg_has(m, r->offset)) {
+		d->qp->stats.ud_again++;
+		return false;
+	}
+	return true;
+}
+
+static struct dgram_msg *begin_record(struct dgram_ctx *d, struct dgram_msgs *g, const struct dgram_rx *rx,
+				      const struct udpl_record *r, const struct ddp_hdr *h)
+{
+	struct dgram_key k = { .src_qpn = rx->h->src_qpn, .id = r->id };
+
+	memcpy(k.src, rx->src, sizeof(k.src));
+	struct dgram_msg *m = dgram_track_find(&g->track, &k);
+	if (m != NULL || (m = dgram_msg_begin(d, g, rx->h, &k)) == NULL)
+		return m;
+	m->record = true;
+	m->has_imm = (rx->h->flags & UDPL_F_IMM) != 0;
+	memcpy(m->imm, r->imm, sizeof(m->imm));
+	m->stag = h->stag;
+	m->to = h->to - r->offset;
+	return m;
+}
+
+void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx)
+{
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+	struct udpl_record r;
+	struct ddp_hdr h;
+
+	if (g == NULL || !parse_record(rx, &r, &h)) {
+		d->qp->stats.ud_bad++;
+		return;
+	}
+	if (rx->h->qkey != qp->qkey) {
+		d->qp->stats.ud_qkey++;
+		return;
+	}
+	struct qp_access a = { .pd = qp->pd,
+			       .stag = h.stag,
+			       .to = h.to,
+			       .len = h.payload_len,
+			       .rights = QP_ACC_REMOTE_WRITE,
+			       .qpn = qp->qpn };
+	if ((qp->access & QP_ACC_REMOTE_WRITE) == 0 || qp_mr_check(qp->dev, &a) != QP_MR_OK) {
+		d->qp->stats.ud_refused++;
+		return;
+	}
+	struct dgram_msg *m = begin_record(d, g, rx, &r, &h);
+	if (m == NULL || !is_wanted(d, m, rx, &r, &h))
+		return;
+	const struct rn_iov src = { .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + UDPL_RECORD_LEN + h.hdr_len,
+				    .len = h.payload_len };
+	a.last = m->valid + h.payload_len == m->total;
+	if (qp_place(d->qp, qp->dev, &a, &src, 1) != QP_MR_OK) { /* another thread has invalidated it just now */
+		d->qp->stats.ud_refused++;
+		return;
+	}
+	dgram_msg_placed(d, m, r.offset, h.payload_len);
+	/* A CQ without room: dgram_timer() tells later. */
+	if (m->valid == m->total && dgram_record_tell(d, qp, m))
+		dgram_msg_end(d, g, m);
+}

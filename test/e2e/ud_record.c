@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One end of RDMA Write-Records; each end is a process of its own. Record m is written to piece m of the target's
+ * memory, where each byte follows from m and its place; m is the immediate too.
+ *
+ * usage: ud_record ADDRESS target COUNT MAX
+ *		says its QPN, address and STag; checks each range that it is told of; ends after COUNT records
+ *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
+ *		writes records of these lengths in turn, one for each line of its stdin, until that ends
+ */
+#include "cm_rig.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rnic/rnicdv.h>
+
+#define QKEY 0x1234u
+
+static struct end e;
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("# %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* Never 0, which is what the target's memory is filled with. */
+static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
+
+static struct ibv_qp *make_qp(struct ibv_cq *cq)
+{
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_UD };
+	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
+					    .recv_cq = cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = e.pd,
+					    .cap = { 4, 4, 1, 1, 0 },
+					    .sq_sig_all = 1,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
+	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
+
+	must(qp != NULL, "rnicdv_create_qp");
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
+	a.qp_state = IBV_QPS_INIT;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
+	a.qp_state = IBV_QPS_RTR;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
+	a.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
+	return qp;
+}
+
+static uint8_t *memory(size_t len, int access, struct ibv_mr **mr)
+{
+	void *p = NULL;
+
+	must(posix_memalign(&p, 4096, len) == 0, "memory");
+	memset(p, 0, len);
+	*mr = ibv_reg_mr(e.pd, p, len, access);
+	must(*mr != NULL, "ibv_reg_mr");
+	return p;
+}
+
+static void check(const uint8_t *p, uint32_t m, uint64_t off, uint32_t len)
+{
+	for (uint64_t i = off; i < off + len; i++) {
+		if (p[i] == byte_of(m, (uint32_t)i))
+			continue;
+		printf("# record %u: byte %lu is told as valid and wrong\n", m, (unsigned long)i);
+		exit(1);
+	}
+}
+
+static int target(uint32_t count, uint32_t max)
+{
+	struct ibv_cq_init_attr_ex ca = {
+		.cqe = 4096, .wc_flags = IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_BYTE_LEN
+	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(e.verbs, &ca);
+	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_mr *mr;
+	uint8_t *at = memory((size_t)count * max, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr);
+	uint32_t records = 0, whole = 0;
+	unsigned long valid = 0;
+	struct rnicdv_record r;
+
+	must(cq != NULL, "ibv_create_cq_ex");
+	struct ibv_qp *qp = make_qp(ibv_cq_ex_to_cq(cq));
+	printf("target %u %lu %u\n", qp->qp_num, (unsigned long)(uintptr_t)at, mr->rkey);
+	fflush(stdout);
+	while (records < count) {
+		if (ibv_start_poll(cq, &none) != 0) {
+			sched_yield();
+			continue;
+		}
+		must(cq->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(cq) == IBV_WC_DRIVER1, "completion");
+		must(rnicdv_wc_read_record(cq, &r) == 0, "rnicdv_wc_read_record");
+		const uint32_t m = ntohl(ibv_wc_read_imm_data(cq));
+		must(m < count && (ibv_wc_read_wc_flags(cq) & IBV_WC_WITH_IMM) != 0, "immediate");
+		must(ibv_wc_read_byte_len(cq) == r.length, "length");
+		ibv_end_poll(cq);
+		const uint64_t off = r.addr - (uintptr_t)at - (uint64_t)m * max;
+		must(off + r.length <= max, "place");
+		check(at + (size_t)m * max, m, off, r.length);
+		valid += r.length;
+		whole += (r.flags & RNICDV_WC_RECORD_WHOLE) != 0;
+		if ((r.flags & RNICDV_WC_RECORD_MORE) == 0) {
+			records++;
+			printf("record %u\n", m);
+			fflush(stdout);
+		}
+	}
+	printf("told %u whole %u valid %lu\n", records, whole, valid);
+	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0 ? 0 : 1;
+}
+
+static struct ibv_ah *way_to(const char *address)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+
+	attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xff;
+	must(inet_pton(AF_INET, address, attr.grh.dgid.raw + 12) == 1, address);
+	struct ibv_ah *ah = ibv_create_ah(e.pd, &attr);
+	must(ah != NULL, "ibv_create_ah");
+	return ah;
+}
+
+/* argv: TO QPN WHERE STAG MAX LEN... */
+static int writer(char **argv, uint32_t n_lens)
+{
+	const uint32_t qpn = (uint32_t)atoi(argv[1]), max = (uint32_t)atoi(argv[4]);
+	const uint32_t rkey = (uint32_t)strtoul(argv[3], NULL, 10);
+	const uint64_t where = strtoull(argv[2], NULL, 10);
+	struct ibv_qp *qp = make_qp(e.cq);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct ibv_ah *ah = way_to(argv[0]);
+	struct ibv_mr *mr;
+	uint8_t *p = memory(max, IBV_ACCESS_LOCAL_WRITE, &mr);
+	char line[16];
+	struct ibv_wc wc;
+	uint32_t m;
+
+	for (m = 0; fgets(line, sizeof(line), stdin) != NULL; m++) {
+		const uint32_t len = (uint32_t)atoi(argv[5 + m % n_lens]);
+
+		for (uint32_t i = 0; i < len; i++)
+			p[i] = byte_of(m, i);
+		ibv_wr_start(ex);
+		ex->wr_id = m;
+		ibv_wr_rdma_write_imm(ex, rkey, where + (uint64_t)m * max, htonl(m));
+		ibv_wr_set_ud_addr(ex, ah, qpn, QKEY);
+		ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)p, len);
+		must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
+		while (ibv_poll_cq(e.cq, 1, &wc) == 0)
+			sched_yield();
+		must(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE, ibv_wc_status_str(wc.status));
+	}
+	printf("written %u\n", m);
+	return ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 5) {
+		fprintf(stderr, "usage: ud_record ADDRESS target COUNT MAX\n"
+				"       ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...\n");
+		return 2;
+	}
+	end_open(&e, argv[1]);
+	if (strcmp(argv[2], "target") == 0)
+		return target((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+	return argc > 8 ? writer(argv + 3, (uint32_t)(argc - 8)) : 2;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RDMA Write-Record: two devices, and in the wire's place the test, which loses, repeats, delays and bends datagrams as
+ * its seed says. What a completion names must be there, and what is not there no completion may name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "crc32c/crc32c.h"
+#include "dgram/dgram.h"
+#include "rig.h"
+
+#define UNIT    (3 * UDPL_UNIT)
+#define QKEY    0x11111111u
+#define A       (&r->n[0])
+#define B       (&r->n[1])
+#define TIMEOUT (200 * RN_NS_PER_MS)
+#define GRAM    (UNIT + UDPL_HDR_LEN + DGRAM_INNER_MAX + UDPL_CRC_LEN)
+#define WIRE    4096u
+#define SLOTS   24u
+#define SLOT    16384u /* bytes of memory of each record, on both sides */
+#define FROM    65536u
+
+struct gram {
+	uint32_t len;
+	uint8_t p[GRAM];
+};
+
+static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 };
+static struct dgram_msgs msgs[2];
+static struct gram wire[WIRE];
+static uint32_t n_wire;
+
+static void make_qp(struct rig_node *n)
+{
+	struct rig_qp *q = &n->q[0];
+	const struct qp_attr a = { .owner = 200,
+				   .qpn = 10,
+				   .pd = RIG_PD,
+				   .dev = &n->dev,
+				   .scq = &n->scq,
+				   .rcq = &n->rcq,
+				   .region = n->region,
+				   .region_size = RIG_REGION,
+				   .shm_off = q->shm_off,
+				   .sq_off = q->sq_off,
+				   .rq_off = q->rq_off,
+				   .sq_slots = RIG_SLOTS,
+				   .rq_slots = RIG_SLOTS,
+				   .type = QP_UD,
+				   .access = QP_ACC_REMOTE,
+				   .max_msg = dgram_max(UNIT) };
+
+	rc_destroy(&n->ctx.rc, &q->qp);
+	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
+	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
+	dgram_msgs_init(&msgs[n->id], &q->qp, UNIT);
+	n->dgram.timeout = TIMEOUT;
+	n->dgram.linger = RN_NS_PER_S;
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		assert_int_equal(dgram_modify(&n->dgram, &q->qp, (enum qp_state)s), QP_OK);
+}
+
+static struct rig *pair_with(uint32_t cqe)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	cfg.cqe = cqe;
+	struct rig *r = rig_new(&cfg);
+	make_qp(A);
+	make_qp(B);
+	memset(B->mem + FROM, 0xee, SLOTS * SLOT);
+	n_wire = 0;
+	return r;
+}
+
+static struct rig *pair(void) { return pair_with(0); }
+
+/* Byte i of record number m; none is what the memory was filled with. */
+static uint8_t byte_of(uint32_t m, uint32_t i)
+{
+	const uint8_t b = (uint8_t)(m * 31 + i * 7 + (i >> 8) * 13 + 1);
+
+	return b == 0xee ? 0 : b;
+}
+
+/* Where record m lies at the target. */
+static uint64_t there(uint32_t m) { return RIG_IOVA(1) + FROM + m % SLOTS * SLOT; }
+
+struct write {
+	uint32_t m, len;
+	uint64_t to;
+	uint32_t rkey, qkey;
+	uint8_t op;
+};
+
+static void post_write(struct rig *r, const struct write *x)
+{
+	struct rig_qp *p = &A->q[0];
+	const uint32_t at = FROM + x->m % SLOTS * SLOT;
+	struct {
+		struct qp_wqe w;
+		struct qp_sge sge[4];
+	} e = { .w = { .wr_id = x->m,
+		       .op = x->op,
+		       .flags = QP_WF_SIGNALED,
+		       .num_sge = 2,
+		       .slots = 2,
+		       .rkey = x->rkey,
+		       .aux = x->op == QP_WR_WRITE_IMM ? x->m : 0,
+		       .ud = { .qpn = 10, .qkey = x->qkey } } };
+
+	for (uint32_t i = 0; i < x->len; i++)
+		A->mem[at + i] = byte_of(x->m, i);
+	e.w.dgram_write.raddr = x->to;
+	e.sge[0] = rig_sge(A, at, x->len / 3);
+	e.sge[1] = rig_sge(A, at + x->len / 3, x->len - x->len / 3);
+	spsc_prod_copy(&p->sq, 0, &e, sizeof(e));
+	spsc_prod_publish(&p->sq, 2);
+	dgram_doorbell(&A->dgram, &p->qp);
+}
+
+static void post(struct rig *r, uint32_t m, uint32_t len)
+{
+	post_write(r, &(struct write){ m, len, there(m), B->rkey, QKEY, QP_WR_WRITE });
+}
+
+/* All that A has to send goes onto the wire. */
+static void send_all(struct rig *r)
+{
+	struct dgram_to to;
+	struct qp *qp;
+
+	while (n_wire < WIRE && (qp = dgram_pop(&A->dgram)) != NULL) {
+		wire[n_wire].len = dgram_out(&A->dgram, qp, wire[n_wire].p, &to);
+		assert_true(wire[n_wire].len <= GRAM);
+		n_wire += wire[n_wire].len > 0;
+		if (dgram_waits(qp))
+			dgram_put(&A->dgram, qp);
+	}
+	rc_flush(&A->ctx.rc);
+}
+
+static void in(struct rig *r, const struct gram *g)
+{
+	struct udpl_hdr h;
+	struct dgram_rx rx = { .len = g->len, .h = &h, .hop_limit = 63 };
+	uint8_t *exact = malloc(g->len);
+
+	memcpy(exact, g->p, g->len);
+	memcpy(rx.src, addr_a, 16);
+	rx.p = exact;
+	if (udpl_parse(exact, g->len, &h) == UDPL_OK)
+		dgram_in(&B->dgram, &B->q[0].qp, &rx);
+	rc_flush(&B->ctx.rc);
+	free(exact);
+}
+
+static void clock_on(struct rig *r, uint64_t ns)
+{
+	r->now += ns;
+	A->ctx.rc.qp.now = B->ctx.rc.qp.now = r->now;
+	for (uint32_t i = 0; i < DGRAM_OPEN && dgram_timer(&B->dgram); i++)
+		;
+	rc_flush(&B->ctx.rc);
+}
+
+static struct qp_stats *stats(struct rig *r) { return &B->ctx.rc.qp.stats; }
+
+static struct qp_cqe got(struct spsc_cons *c)
+{
+	struct qp_cqe cqe;
+
+	assert_true(rig_poll(c, &cqe));
+	return cqe;
+}
+
+static void none(struct spsc_cons *c)
+{
+	struct qp_cqe cqe;
+
+	assert_false(rig_poll(c, &cqe));
+}
+
+/* A completion of record m, whose octets are there: returns where they begin in the record. */
+static uint32_t told(struct rig *r, const struct qp_cqe *c, uint32_t m)
+{
+	const uint32_t off = (uint32_t)(c->wr_id - there(m));
+
+	assert_true(c->status == QP_WC_SUCCESS && c->op == QP_WC_RECORD && c->src_qp == 10 && c->qpn == 10);
+	assert_true(off + c->byte_len <= SLOT);
+	for (uint32_t i = off; i < off + c->byte_len; i++)
+		assert_int_equal(B->mem[FROM + m % SLOTS * SLOT + i], byte_of(m, i));
+	return off;
+}
+
+static void every_length_in_any_order(void **state)
+{
+	static const uint32_t lens[] = { 1, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT, 7 * UNIT + 5, SLOT };
+	struct rig *r = pair();
+
+	(void)state;
+	for (uint32_t k = 0; k < 3 * RN_ARRAY_LEN(lens); k++) {
+		const uint32_t len = lens[k / 3], segs = (len + UNIT - 1) / UNIT;
+
+		n_wire = 0;
+		post_write(r, &(struct write){ k, len, there(k), B->rkey, QKEY,
+					       k % 3 == 2 ? QP_WR_WRITE_IMM : QP_WR_WRITE });
+		send_all(r);
+		assert_int_equal(n_wire, segs);
+		const struct qp_cqe s = got(&A->scq_client);
+		assert_true(s.status == QP_WC_SUCCESS && s.op == QP_WC_RDMA_WRITE && s.byte_len == len);
+		for (uint32_t i = 0; i < segs; i++) {
+			none(&B->rcq_client);
+			in(r, &wire[k % 3 == 0 ? i : k % 3 == 1 ? segs - 1 - i : (i + segs / 2) % segs]);
+		}
+		const struct qp_cqe c = got(&B->rcq_client);
+		assert_int_equal(told(r, &c, k), 0);
+		assert_int_equal(c.byte_len, len);
+		assert_int_equal(c.flags, QP_WCF_RECORD_WHOLE | (k % 3 == 2 ? QP_WCF_WITH_IMM : 0));
+		assert_true(k % 3 != 2 || c.aux == k);
+		none(&B->rcq_client);
+		assert_true(len == SLOT || B->mem[FROM + k % SLOTS * SLOT + len] == 0xee);
+	}
+	assert_true(rn_list_empty(&B->dgram.open) && stats(r)->rwqes == 0);
+	rig_free(r);
+}
+
+static void each_range_that_came_is_told_when_its_time_is_over(void **state)
+{
+	struct rig *r = pair();
+	const uint32_t segs = 9;
+
+	(void)state;
+	for (uint32_t came = 0; came < 1u << segs; came++) {
+		uint32_t seen = 0, flags = 0;
+		struct qp_cqe c;
+
+		n_wire = 0;
+		post(r, came, segs * UNIT - 7);
+		send_all(r);
+		got(&A->scq_client);
+		for (uint32_t i = 0; i < segs; i++)
+			if (came >> i & 1)
+				in(r, &wire[i]);
+		clock_on(r, TIMEOUT - 1);
+		assert_true(came + 1 == 1u << segs || rn_list_empty(&B->dgram.open) == (came == 0));
+		clock_on(r, 1);
+		while (rig_poll(&B->rcq_client, &c)) {
+			const uint32_t from = told(r, &c, came) / UNIT;
+
+			assert_true(seen == 0 || (flags & QP_WCF_RECORD_MORE) != 0);
+			flags = c.flags;
+			for (uint32_t i = from; i * UNIT < from * UNIT + c.byte_len; i++) {
+				assert_int_equal(seen >> i & 1, 0);
+				seen |= 1u << i;
+			}
+		}
+		assert_int_equal(seen, came);
+		assert_int_equal(flags, came + 1 == 1u << segs ? QP_WCF_RECORD_WHOLE : 0);
+		for (uint32_t i = 0; i < segs; i++) /* what was lost comes late, the rest again: nothing changes */
+			in(r, &wire[i]);
+		clock_on(r, TIMEOUT);
+		if (came != 0)
+			none(&B->rcq_client);
+		while (rig_poll(&B->rcq_client, &c))
+			;
+		clock_on(r, 2 * RN_NS_PER_S);
+	}
+	rig_free(r);
+}
+
+/* No octet is written for who has no right to, and nobody is told of such a segment. */
+static void memory_is_refused_segment_by_segment(void **state)
+{
+	struct rig *r = pair();
+	const uint64_t end = RIG_IOVA(1) + RIG_MEM;
+	uint32_t ro, foreign;
+	struct qp_piece piece = { B->mem + FROM, SLOT };
+	const struct qp_mr_attr read_only = { .pd = RIG_PD,
+					      .rights = QP_ACC_REMOTE_READ,
+					      .iova = there(0),
+					      .len = SLOT,
+					      .pieces = &piece,
+					      .npieces = 1 };
+	struct qp_mr_attr other_pd = read_only;
+
+	(void)state;
+	other_pd.pd = RIG_PD + 1;
+	other_pd.rights = QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE;
+	assert_int_equal(qp_mr_reg(&B->dev, &read_only, &ro), QP_MR_OK);
+	assert_int_equal(qp_mr_reg(&B->dev, &other_pd, &foreign), QP_MR_OK);
+	const struct write bad[] = { { 0, 100, there(0), B->rkey ^ 1, QKEY, QP_WR_WRITE },
+				     { 0, 100, there(0), ro, QKEY, QP_WR_WRITE },
+				     { 0, 100, there(0), foreign, QKEY, QP_WR_WRITE },
+				     { 0, 100, end - 99, B->rkey, QKEY, QP_WR_WRITE },
+				     { 0, 100, RIG_IOVA(1) - 1, B->rkey, QKEY, QP_WR_WRITE },
+				     { 0, 100, UINT64_MAX - 99, B->rkey, QKEY, QP_WR_WRITE } };
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		post_write(r, &bad[i]);
+		send_all(r);
+	}
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++)
+		in(r, &wire[i]);
+	assert_int_equal(stats(r)->ud_refused, RN_ARRAY_LEN(bad));
+	/* over the end of the region: the segments inside are written, the others are not */
+	n_wire = 0;
+	post_write(r, &(struct write){ 0, 3 * UNIT, end - 2 * UNIT, B->rkey, QKEY, QP_WR_WRITE });
+	send_all(r);
+	for (uint32_t i = 0; i < 3; i++)
+		in(r, &wire[i]);
+	clock_on(r, TIMEOUT);
+	struct qp_cqe c = got(&B->rcq_client);
+	assert_true(c.wr_id == end - 2 * UNIT && c.byte_len == 2 * UNIT && c.flags == 0);
+	none(&B->rcq_client);
+	/* another Q_Key; a queue pair without the right */
+	n_wire = 0;
+	post_write(r, &(struct write){ 0, 100, there(0), B->rkey, QKEY + 1, QP_WR_WRITE });
+	post(r, 0, 100);
+	send_all(r);
+	in(r, &wire[0]);
+	assert_int_equal(stats(r)->ud_qkey, 1);
+	qp_set(&B->q[0].qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE_READ });
+	in(r, &wire[1]);
+	assert_int_equal(stats(r)->ud_refused, RN_ARRAY_LEN(bad) + 2);
+	assert_int_equal(B->mem[FROM], 0xee);
+	none(&B->rcq_client);
+	rig_free(r);
+}
+
+static void an_stag_that_goes_in_the_middle_stops_the_rest(void **state)
+{
+	struct rig *r = pair();
+
+	(void)state;
+	post(r, 0, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[0]);
+	assert_int_equal(qp_mr_dereg(&B->dev, B->rkey), QP_MR_OK);
+	in(r, &wire[1]);
+	in(r, &wire[2]);
+	assert_int_equal(stats(r)->ud_refused, 2);
+	assert_int_equal(B->mem[FROM + UNIT], 0xee);
+	clock_on(r, TIMEOUT);
+	const struct qp_cqe c = got(&B->rcq_client);
+	assert_true(told(r, &c, 0) == 0 && c.byte_len == UNIT && c.flags == 0);
+	rig_free(r);
+}
+
+static void a_segment_of_another_record_is_dropped(void **state)
+{
+	/* octet of the datagram and what is changed: unit, total, id's offset, STag, TO, L flag, opcode, Q bits */
+	static const struct {
+		uint32_t at;
+		uint8_t xor ;
+	} bad[] = { { 3, 1 }, { 19, 1 }, { 27, 1 }, { 27, 0xc0 }, { 45, 1 }, { 32, 0x40 }, { 32, 0x80 }, { 33, 2 } };
+	struct rig *r = pair();
+	struct gram g;
+
+	(void)state;
+	post(r, 0, 3 * UNIT);
+	send_all(r);
+	in(r, &wire[0]);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		g = wire[1];
+		g.p[bad[i].at] ^= bad[i].xor ;
+		udpl_crc_put(g.p, g.len - 4, crc32c(0, g.p, g.len - 4));
+		in(r, &g);
+	}
+	assert_int_equal(stats(r)->ud_bad, RN_ARRAY_LEN(bad));
+	assert_true(stats(r)->ud_in == 1 && msgs[1].track.n_open == 1);
+	in(r, &wire[1]);
+	in(r, &wire[2]);
+	const struct qp_cqe c = got(&B->rcq_client);
+	assert_true(told(r, &c, 0) == 0 && c.flags == QP_WCF_RECORD_WHOLE);
+	rig_free(r);
+}
+
+/* Records never overrun a CQ, and none is forgotten for want of room. */
+static void a_full_cq_delays_what_is_told(void **state)
+{
+	struct rig *r = pair_with(16);
+	uint32_t seen = 0;
+	struct qp_cqe c;
+
+	(void)state;
+	for (uint32_t m = 0; m < DGRAM_PER_SOURCE + 8; m++) {
+		post(r, m, 100);
+		send_all(r);
+		rig_poll(&A->scq_client, &c);
+	}
+	for (uint32_t m = 0; m < n_wire; m++)
+		in(r, &wire[m]);
+	assert_int_equal(stats(r)->cq_overruns, 0);
+	assert_int_equal(msgs[1].track.n_open, DGRAM_PER_SOURCE);
+	in(r, &(struct gram){ 0 });
+	post(r, 20, 100); /* one more of the same sender finds no place */
+	send_all(r);
+	in(r, &wire[n_wire - 1]);
+	assert_int_equal(stats(r)->ud_full, 1);
+	for (uint32_t k = 0; k < 4; k++) {
+		while (rig_poll(&B->rcq_client, &c)) {
+			const uint32_t m = (uint32_t)((c.wr_id - there(0)) / SLOT);
+			assert_true(told(r, &c, m) == 0 && c.flags == QP_WCF_RECORD_WHOLE);
+			seen |= 1u << m;
+		}
+		clock_on(r, TIMEOUT);
+	}
+	assert_int_equal(seen, (1u << (DGRAM_PER_SOURCE + 8)) - 1);
+	assert_true(rn_list_empty(&B->dgram.open) && stats(r)->ud_incomplete == 0);
+	rig_free(r);
+}
+
+static void a_write_of_nothing_or_beyond_the_end_fails(void **state)
+{
+	static const struct {
+		uint32_t len;
+		uint64_t to;
+	} bad[] = { { 0, 4096 }, { 100, UINT64_MAX - 98 } };
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
+		struct rig *r = pair();
+
+		post_write(r, &(struct write){ 0, bad[i].len, bad[i].to, B->rkey, QKEY, QP_WR_WRITE });
+		send_all(r);
+		assert_int_equal(n_wire, 0);
+		assert_int_equal(got(&A->scq_client).status, QP_WC_LOC_LEN_ERR);
+		rig_free(r);
+	}
+}
+
+/* ---- the seeds ---- */
+
+struct play {
+	struct rig *r;
+	struct rn_rng rng;
+	uint32_t len[SLOTS];
+	uint8_t seen[SLOTS][SLOT / UNIT + 1]; /* segments that a completion has named */
+	uint64_t bytes;
+};
+
+static void take_completions(struct play *y)
+{
+	struct rig *r = y->r;
+	struct qp_cqe c;
+
+	while (rig_poll(&B->rcq_client, &c)) {
+		const uint32_t m = (uint32_t)((c.wr_id - there(0)) / SLOT), off = told(r, &c, m);
+
+		assert_true(off % UNIT == 0 && off + c.byte_len <= y->len[m]);
+		assert_int_equal((c.flags & QP_WCF_RECORD_WHOLE) != 0, c.byte_len == y->len[m]);
+		for (uint32_t i = off; i < off + c.byte_len; i += UNIT)
+			assert_int_equal(y->seen[m][i / UNIT]++, 0);
+		y->bytes += c.byte_len;
+	}
+}
+
+static void one_of_the_wire(struct play *y, uint32_t reorder)
+{
+	const uint32_t i = (uint32_t)rn_rng_u64(&y->rng) % rn_min_u32(n_wire, reorder);
+	const uint32_t fate = (uint32_t)rn_rng_u64(&y->rng) % 100;
+	struct gram g = wire[i];
+
+	if (fate >= 8) { /* else it comes once more */
+		memmove(&wire[i], &wire[i + 1], (n_wire - i - 1) * sizeof(g));
+		n_wire--;
+	}
+	if (fate >= 8 && fate < 13)
+		return; /* lost */
+	if (fate >= 13 && fate < 18)
+		g.p[rn_rng_u64(&y->rng) % g.len] ^= (uint8_t)(1u << fate % 8);
+	in(y->r, &g);
+}
+
+static void no_seed_names_a_byte_that_is_not_valid(void **state)
+{
+	static struct play y;
+	uint64_t sent_bytes = 0, incomplete = 0;
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 1000; seed++) {
+		struct rig *r = y.r = pair();
+		uint32_t sent = 0;
+
+		rn_rng_seed(&y.rng, seed);
+		memset(y.seen, 0, sizeof(y.seen));
+		while (sent < SLOTS || n_wire > 0) {
+			if (sent < SLOTS && (n_wire < 40 || rn_rng_u64(&y.rng) % 8 == 0)) {
+				y.len[sent] = 1 + (uint32_t)(rn_rng_u64(&y.rng) % (20 * UNIT));
+				sent_bytes += y.len[sent];
+				post(r, sent, y.len[sent]);
+				sent++;
+				send_all(r);
+				while (rig_poll(&A->scq_client, &(struct qp_cqe){ 0 }))
+					;
+			}
+			one_of_the_wire(&y, 1 + seed % 64);
+			take_completions(&y);
+			clock_on(r, rn_rng_u64(&y.rng) % (seed % 2 == 0 ? TIMEOUT / 64 : 100));
+		}
+		clock_on(r, TIMEOUT);
+		take_completions(&y);
+		assert_true(rn_list_empty(&B->dgram.open) && stats(r)->cq_overruns == 0);
+		incomplete += stats(r)->ud_incomplete;
+		rig_free(r);
+	}
+	print_message("# %llu of %llu bytes told as valid, %llu of %u records incomplete\n",
+		      (unsigned long long)y.bytes, (unsigned long long)sent_bytes, (unsigned long long)incomplete,
+		      1000 * SLOTS);
+	assert_true(y.bytes > sent_bytes / 2 && incomplete > 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_length_in_any_order),
+		cmocka_unit_test(each_range_that_came_is_told_when_its_time_is_over),
+		cmocka_unit_test(memory_is_refused_segment_by_segment),
+		cmocka_unit_test(an_stag_that_goes_in_the_middle_stops_the_rest),
+		cmocka_unit_test(a_segment_of_another_record_is_dropped),
+		cmocka_unit_test(a_full_cq_delays_what_is_told),
+		cmocka_unit_test(a_write_of_nothing_or_beyond_the_end_fails),
+		cmocka_unit_test(no_seed_names_a_byte_that_is_not_valid),
+	};
+
+	return cmocka_run_group_tests_name("qp_record", tests, NULL, NULL);
+}
