@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 #include <infiniband/verbs.h>
@@ -305,6 +306,31 @@ static void what_is_posted_by_functions(void **state)
 	assert_int_equal(spsc_cons_avail(&peer()->sq, 1), 0);
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void a_poll_that_waits_has_an_end(void **state)
+{
+	const struct qp_cqe e = { .wr_id = 3, .qpn = qp->qp_num, .op = QP_WC_RECV };
+	struct ibv_wc wc[2];
+	const uint64_t begun = now_us();
+
+	(void)state;
+	assert_int_equal(rnicdv_poll_cq(cq, 2, wc, 0), 0);
+	assert_int_equal(rnicdv_poll_cq(cq, 2, wc, 2000), 0);
+	assert_true(now_us() - begun >= 2000);
+	for (int64_t timeout = -1; timeout <= 1; timeout++) {
+		fake_cqe(client(), cq->handle, 0, &e);
+		assert_int_equal(rnicdv_poll_cq(cq, 2, wc, timeout), 1);
+		assert_int_equal(wc[0].wr_id, 3);
+	}
+}
+
 static void what_is_polled(void **state)
 {
 	const struct qp_cqe e = { .wr_id = 3,
@@ -399,6 +425,7 @@ int main(void)
 		WITH_QP(its_states_need_a_q_key),
 		WITH_QP(what_is_posted),
 		WITH_QP(what_is_posted_by_functions),
+		WITH_QP(a_poll_that_waits_has_an_end),
 		WITH_QP(what_is_polled),
 		WITH_QP(groups),
 	};

@@ -2,6 +2,8 @@
 /* What <rnic/rnicdv.h> offers beyond standard verbs. */
 #include <rnic/rnicdv.h>
 
+#include <time.h>
+
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
@@ -20,6 +22,38 @@ int rnicdv_query_device(struct ibv_context *c, struct rnicdv_device_attr *a)
 		return EOPNOTSUPP;
 	a->max_ud_msg = rnic_ctx(c)->info.ud_max;
 	return 0;
+}
+
+#define SPIN_NS    (50 * RN_NS_PER_US)
+#define NAP_MAX_NS (500 * RN_NS_PER_US)
+#define NAP_PART   8u /* a nap is this part of what has been waited: a completion is late by no more */
+
+/* Spins for a moment, then naps, the longer the longer nothing has come. */
+static void wait_more(uint64_t waited, uint64_t left)
+{
+	const uint64_t ns = rn_min_u64(rn_min_u64(waited / NAP_PART, NAP_MAX_NS), left);
+	const struct timespec nap = { .tv_nsec = (long)ns };
+
+	if (waited > SPIN_NS)
+		nanosleep(&nap, NULL);
+}
+
+int rnicdv_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc, int64_t timeout_us)
+{
+	const uint64_t begun = rnic_clock(CLOCK_MONOTONIC);
+	const uint64_t span = timeout_us < 0 || timeout_us > INT64_MAX / (int64_t)RN_NS_PER_US
+				      ? RN_NEVER
+				      : (uint64_t)timeout_us * RN_NS_PER_US;
+	int n;
+
+	while ((n = ibv_poll_cq(cq, num, wc)) == 0) {
+		const uint64_t waited = rnic_clock(CLOCK_MONOTONIC) - begun;
+
+		if (waited >= span)
+			break;
+		wait_more(waited, span - waited);
+	}
+	return n;
 }
 
 int rnicdv_wc_read_record(struct ibv_cq_ex *ex, struct rnicdv_record *r)

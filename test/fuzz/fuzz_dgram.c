@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive path of datagram queue pairs: Sends, segments of Sends and of Write-Records from several senders, whose
+ * numbers, lengths and order the input chooses, some of them bent, and time that passes between them. What each octet
+ * of a good datagram must be follows from its place, so whatever a completion names can be looked at. Nothing may be
+ * written outside the receives and the region that records may be written to, and each receive completes once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rn_be.h"
+#include "crc32c/crc32c.h"
+#include "rig.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define QKEY    0x1234u
+#define QPN     10u
+#define STEP    12u /* octets of input for each step */
+#define MAX     4096u
+#define RECVS   8u
+#define RECV_AT 65536u
+#define REC_AT  (2u << 20) /* the region that records may be written to */
+#define REC_LEN 8192u
+#define FILL    0xeeu
+
+static struct dgram_msgs msgs;
+
+struct play {
+	struct rig *r;
+	uint32_t rkey;
+	uint32_t posted, completed;
+	bool bent; /* a datagram with a good CRC has had other headers than its octets belong to */
+};
+
+static struct rig_node *target(const struct play *y) { return &y->r->n[1]; }
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static uint8_t send_byte(uint32_t src, uint32_t id, uint32_t i) { return (uint8_t)((src * 71 + id * 31 + i * 7) | 1); }
+static uint8_t record_byte(uint64_t to) { return (uint8_t)((to * 13 + (to >> 8)) | 1); }
+
+static void post_recv_at(struct play *y, uint32_t i)
+{
+	const struct qp_sge s[2] = { rig_sge(target(y), RECV_AT + i * MAX, MAX / 2),
+				     rig_sge(target(y), RECV_AT + i * MAX + MAX / 2, MAX / 2 - 64) };
+
+	must(rig_post_recv(target(y), 0, i, s, 2));
+	y->posted++;
+}
+
+static void open_target(struct play *y)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	y->r = rig_new(&cfg);
+	struct rig_node *n = target(y);
+	struct rig_qp *q = &n->q[0];
+	const struct qp_attr a = { .owner = 1,
+				   .qpn = QPN,
+				   .pd = RIG_PD,
+				   .dev = &n->dev,
+				   .scq = &n->scq,
+				   .rcq = &n->rcq,
+				   .region = n->region,
+				   .region_size = RIG_REGION,
+				   .shm_off = q->shm_off,
+				   .sq_off = q->sq_off,
+				   .rq_off = q->rq_off,
+				   .sq_slots = RIG_SLOTS,
+				   .rq_slots = RIG_SLOTS,
+				   .type = QP_UD,
+				   .max_msg = dgram_max(UDPL_UNIT) };
+
+	rc_destroy(&n->ctx.rc, &q->qp);
+	must(qp_init(&q->qp, &a) == QP_OK);
+	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
+	dgram_msgs_init(&msgs, &q->qp, UDPL_UNIT);
+	n->dgram.timeout = 100;
+	n->dgram.linger = 1000;
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		must(dgram_modify(&n->dgram, &q->qp, (enum qp_state)s) == QP_OK);
+	must(qp_mr_dereg(&n->dev, n->rkey) == QP_MR_OK);
+	n->lkey = rig_reg(n, RECV_AT, RECVS * MAX, QP_ACC_LOCAL_WRITE, RIG_PD);
+	y->rkey = rig_reg(n, REC_AT, REC_LEN, QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE, RIG_PD);
+	memset(n->mem, FILL, RIG_MEM);
+	for (uint32_t i = 0; i < RECVS; i++)
+		post_recv_at(y, i);
+}
+
+/* What a completion names is what was sent. */
+static void look(struct play *y, const struct qp_cqe *c)
+{
+	const uint8_t *mem = target(y)->mem;
+
+	if (c->op == QP_WC_RECORD) {
+		const uint64_t at = c->wr_id - RIG_IOVA(1);
+
+		must(c->status == QP_WC_SUCCESS && c->byte_len > 0);
+		must(at >= REC_AT && at + c->byte_len <= REC_AT + REC_LEN);
+		for (uint32_t i = 0; i < c->byte_len && !y->bent; i++)
+			must(mem[at + i] == record_byte(c->wr_id + i));
+		return;
+	}
+	y->completed++;
+	if (c->status == QP_WC_SUCCESS) {
+		const uint8_t *m = mem + RECV_AT + c->wr_id * MAX + DGRAM_GRH_LEN;
+
+		must(c->byte_len >= DGRAM_GRH_LEN && c->byte_len <= MAX - 64);
+		for (uint32_t i = 0; i < c->byte_len - DGRAM_GRH_LEN && !y->bent; i++)
+			must(m[i] == send_byte(c->src_qp, rn_load_be32(&c->aux), i));
+	}
+}
+
+static void take_completions(struct play *y, bool again)
+{
+	struct qp_cqe c;
+
+	rc_flush(&target(y)->ctx.rc);
+	while (rig_poll(&target(y)->rcq_client, &c)) {
+		look(y, &c);
+		if (again && c.op != QP_WC_RECORD)
+			post_recv_at(y, (uint32_t)c.wr_id);
+	}
+}
+
+static void arrive(struct play *y, const uint8_t *p, uint32_t len, uint8_t src)
+{
+	struct udpl_hdr h;
+	struct dgram_rx rx = { .len = len, .h = &h, .src = { [15] = src } };
+	uint8_t *exact = malloc(len); /* so that ASan sees an octet too far */
+
+	memcpy(exact, p, len);
+	rx.p = exact;
+	if (udpl_parse(exact, len, &h) == UDPL_OK && !udpl_for_cm(h.kind))
+		dgram_in(&target(y)->dgram, &target(y)->q[0].qp, &rx);
+	free(exact);
+}
+
+/* A datagram as the step's octets say; those behind the header are what belongs to their place. Returns its length. */
+static uint32_t build(const struct play *y, const uint8_t *s, uint8_t *p)
+{
+	const uint32_t src = s[0] >> 3 & 3, id = s[1] & 7, unit = (s[2] % 3 + 1) * UDPL_UNIT;
+	const uint32_t total = 1 + (s[3] | s[4] << 8) % 5000u, off = s[5] % ((total + unit - 1) / unit) * unit;
+	const bool record = (s[0] & 3) == 2, many = (s[0] & 3) != 0;
+	const uint32_t len = many ? rn_min_u32(unit, total - off) : rn_min_u32(total, 600), at = many ? off : 0;
+	const bool last = !many || off + len == total;
+	const uint64_t to = RIG_IOVA(1) + REC_AT + (uint64_t)(s[6] | s[7] << 8) % (REC_LEN + 512) - 256 + off;
+	struct udpl_hdr h = { .kind = record ? UDPL_RECORD
+				      : many ? UDPL_SEGMENT
+					     : UDPL_SEND,
+			      .flags = UDPL_F_IMM,
+			      .dst_qpn = QPN,
+			      .src_qpn = src,
+			      .qkey = QKEY,
+			      .unit = many ? unit : 0,
+			      .total = many ? total : 0 };
+	struct udpl_record r = { .id = id, .offset = off };
+	uint32_t n = UDPL_HDR_LEN;
+
+	udpl_build(p, &h);
+	if (record) {
+		const struct ddp_hdr d = ddp_tagged(RDMAP_WRITE, last, y->rkey, to);
+		udpl_record_build(p + n, &r);
+		n += UDPL_RECORD_LEN;
+		n += ddp_build(p + n, &d);
+	} else {
+		const struct ddp_hdr d = ddp_untagged(RDMAP_SEND, last, id, id, at);
+		n += ddp_build(p + n, &d);
+	}
+	for (uint32_t i = 0; i < len; i++)
+		p[n + i] = record ? record_byte(to + i) : send_byte(src, id, at + i);
+	return n + len;
+}
+
+static void step(struct play *y, const uint8_t *s)
+{
+	uint8_t p[UDPL_HDR_LEN + DGRAM_INNER_MAX + 3 * UDPL_UNIT + 1024];
+	uint32_t len = build(y, s, p);
+	struct rig_node *n = target(y);
+
+	if ((s[0] & 0x20) != 0 && s[9] != 0) {
+		p[s[8] % len] ^= s[9];
+		y->bent |= (s[0] & 0x40) != 0;
+	}
+	udpl_crc_put(p, len, crc32c(0, p, len));
+	if ((s[0] & 0x60) == 0x20 && s[9] != 0)
+		p[len] ^= 1; /* the wire has bent it: the CRC tells */
+	if ((s[0] & 3) != 3)
+		arrive(y, p, len + UDPL_CRC_LEN, s[0] >> 3 & 3);
+	n->ctx.rc.qp.now += s[10] & 0x3f;
+	for (uint32_t i = 0; i < DGRAM_OPEN && dgram_timer(&n->dgram); i++)
+		;
+	if ((s[0] & 0x80) == 0)
+		take_completions(y, true);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct play y = { .posted = 0 };
+
+	if (size > 8192)
+		return 0;
+	open_target(&y);
+	struct rig_node *n = target(&y);
+	for (; size >= STEP; data += STEP, size -= STEP)
+		step(&y, data);
+	must(n->ctx.rc.qp.stats.cq_overruns == 0);
+	take_completions(&y, false);
+	if (qp_get_state(&n->q[0].qp) != QP_S_ERR)
+		must(dgram_modify(&n->dgram, &n->q[0].qp, QP_S_ERR) == QP_OK);
+	take_completions(&y, false);
+	must(y.completed == y.posted && rn_list_empty(&n->dgram.open));
+	for (uint32_t i = 0; i < RIG_MEM; i++)
+		must(n->mem[i] == FILL || (i >= RECV_AT && i < RECV_AT + RECVS * MAX) ||
+		     (i >= REC_AT && i < REC_AT + REC_LEN));
+	rig_free(y.r);
+	return 0;
+}
