@@ -47,7 +47,8 @@ struct rc_tcp_params {
 struct rc_tcp_cfg {
 	struct rc_cfg rc;   /* rc.stream is filled in by rc_tcp_ctx_init */
 	bool rates;         /* some connections' congestion control measures rates (struct tcpl_sent) */
-	uint32_t rnr_pkts;  /* packets kept for QPs that are not ready to receive; more are as if lost */
+	uint32_t rnr_pkts;  /* packets kept for QPs that are not ready to receive, half of them for QPs of one tenant at
+			       most (qp_attr.tenant); more are as if lost */
 	uint32_t hold_pkts; /* packets held behind holes, all connections; more are as if lost */
 };
 
@@ -58,8 +59,9 @@ struct rc_tcp_ctx {
 	struct rc_ctx rc;
 	struct tcpl_turns turns; /* written by the worker */
 	struct rc_tcp_cfg cfg;
-	uint32_t held;     /* packets that wait behind holes */
-	uint32_t rnr_kept; /* packets kept for the sake of receives */
+	uint32_t held;               /* packets that wait behind holes */
+	uint32_t rnr_kept;           /* packets kept for the sake of receives */
+	uint32_t rnr_of[QP_TENANTS]; /* the same, of each tenant */
 	uint32_t n_refs;
 	uint64_t refs[RC_TCP_REFS]; /* packets that are the caller's again */
 };

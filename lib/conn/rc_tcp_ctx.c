@@ -49,6 +49,7 @@ enum qp_verdict rc_tcp_ctx_init(struct rc_tcp_ctx *ctx, const struct rc_tcp_cfg 
 	ctx->turns = (struct tcpl_turns){ 0 };
 	ctx->cfg = *cfg;
 	ctx->held = ctx->rnr_kept = ctx->n_refs = 0;
+	memset(ctx->rnr_of, 0, sizeof(ctx->rnr_of));
 	return rc_ctx_init(&ctx->rc, &rc, mem, size);
 }
 

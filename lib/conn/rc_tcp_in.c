@@ -76,7 +76,7 @@ static inline bool in_order(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const stru
 /* Whether there is no room for the segment's packet; that which fills a hole needs none. */
 static inline bool full(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_seg *seg)
 {
-	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE) && ctx->rnr_kept >= ctx->cfg.rnr_pkts) {
+	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE) && rc_tcp_rnr_full(ctx, c)) {
 		ctx->rc.qp.stats.rnr_drops++;
 		return true;
 	}

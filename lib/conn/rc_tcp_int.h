@@ -11,6 +11,7 @@
 struct rc_tcp_mem {
 	struct tcpl_mem tcp;
 	struct rc_tcp_pkt *kept_head, *kept_tail; /* rc_tcp_rnr.c */
+	uint8_t tenant;                           /* whose share of ctx->rnr_of the kept packets count in */
 };
 
 static inline struct rc_tcp_mem *rc_tcp_mem_of(const struct rc_tcp *c)
@@ -36,6 +37,8 @@ bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_sl
 void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 void rc_tcp_window(struct rc_tcp *c);
+/* No more may be kept for this connection's QP. */
+RN_COLD bool rc_tcp_rnr_full(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c);
 RN_COLD void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 
 #endif

@@ -2,28 +2,33 @@
 /*
  * What is kept for a queue pair that is not ready to receive (RC_RNR_WAITS), as a TCP keeps what its user does not
  * read: the packets themselves, in a list in the order of the stream, then what TCP holds and has in order. They are
- * counted per worker; where there is no more room, segments are as if lost (rc_tcp_cfg.rnr_pkts). The window closes
- * meanwhile.
+ * counted per worker and per tenant; where there is no more room, segments are as if lost (rc_tcp_cfg.rnr_pkts). The
+ * window closes meanwhile.
  */
 #include "conn/rc_tcp_int.h"
 
 #define AT_ONCE 128u /* kept packets worked off in a turn */
 
-static struct rc_tcp_pkt *packet(struct rc_tcp_ctx *ctx, const struct tcpl_slice *s)
+/* Nothing is kept without a QP, but the QP may leave what is kept. */
+static struct rc_tcp_pkt *packet(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_slice *s)
 {
 	struct rc_tcp_pkt *p = (struct rc_tcp_pkt *)(uintptr_t)s->ref;
+	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
 
 	p->off = s->off;
 	p->len = s->len;
 	p->seq = s->seq;
+	if (m->kept_head == NULL && c->rc.m.qp != NULL)
+		m->tenant = c->rc.m.qp->tenant;
 	ctx->rnr_kept++;
+	ctx->rnr_of[m->tenant]++;
 	return p;
 }
 
 /* Behind all that is kept. */
 void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
 {
-	struct rc_tcp_pkt *p = packet(ctx, s);
+	struct rc_tcp_pkt *p = packet(ctx, c, s);
 	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
 
 	p->next = NULL;
@@ -37,13 +42,21 @@ void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_sli
 /* What is left of a slice in which a message began to wait: before all that is kept. */
 void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
 {
-	struct rc_tcp_pkt *p = packet(ctx, s);
+	struct rc_tcp_pkt *p = packet(ctx, c, s);
 	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
 
 	p->next = m->kept_head;
 	m->kept_head = p;
 	if (m->kept_tail == NULL)
 		m->kept_tail = p;
+}
+
+bool rc_tcp_rnr_full(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c)
+{
+	const struct rc_tcp_mem *m = rc_tcp_mem_of(c);
+	uint8_t tenant = m->kept_head == NULL && c->rc.m.qp != NULL ? c->rc.m.qp->tenant : m->tenant;
+
+	return ctx->rnr_kept >= ctx->cfg.rnr_pkts || ctx->rnr_of[tenant] >= ctx->cfg.rnr_pkts / 2;
 }
 
 /* The announced edge stands still while what lies before it is not used. */
@@ -73,6 +86,7 @@ static bool next(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_slice *s,
 	if (p->next == NULL)
 		m->kept_tail = NULL;
 	ctx->rnr_kept--;
+	ctx->rnr_of[m->tenant]--;
 	*s = (struct tcpl_slice){ .ref = (uintptr_t)p, .off = p->off, .len = p->len, .seq = p->seq };
 	*twice = p->twice;
 	return true;

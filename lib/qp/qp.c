@@ -19,6 +19,7 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 			   .owner = a->owner,
 			   .max_msg = a->max_msg,
 			   .sparing = a->sparing,
+			   .tenant = a->tenant,
 			   .rung = true };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;

@@ -99,6 +99,8 @@ enum qp_type {
 	QP_UD  /* datagrams, each to an address of its own: lib/dgram */
 };
 
+#define QP_TENANTS 64u
+
 struct qp_attr {
 	enum qp_type type;
 	uint64_t owner; /* the caller's, returned in effects */
@@ -112,7 +114,8 @@ struct qp_attr {
 	uint32_t max_msg;   /* UD: bytes of a message at most */
 	/* as InfiniBand: no event for what a completion tells too; a peer without a receive is RNR_RETRY_EXC */
 	bool sparing;
-	void *region; /* mapping of the client's queue region */
+	uint8_t tenant; /* below QP_TENANTS: QPs of one number share what a carrier keeps for slow receivers */
+	void *region;   /* mapping of the client's queue region */
 	uint64_t region_size;
 	uint64_t shm_off;        /* struct qp_shm, cache-line aligned */
 	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
@@ -244,6 +247,7 @@ struct qp {
 	uint32_t vendor_err; /* of the first error */
 	uint32_t flushed;    /* work requests flushed so far */
 	bool sparing;        /* of qp_attr */
+	uint8_t tenant;      /* of qp_attr */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
 	uint64_t silence_ns; /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */

@@ -397,10 +397,11 @@ struct rc_ctx {
 	struct rn_list ready, answers;
 	struct rc_rec *rec_free;
 	uint32_t rec_left;
-	struct rn_list rnr;               /* connections that wait for a receive of a shared queue */
-	uint32_t tx_stages;               /* that keep FPDUs which were sent in parts */
-	uint32_t rnr_stages;              /* kept for the sake of receives */
-	struct rn_list starved[RC_WANTS]; /* connections that wait for a pool */
+	struct rn_list rnr;                 /* connections that wait for a receive of a shared queue */
+	uint32_t tx_stages;                 /* that keep FPDUs which were sent in parts */
+	uint32_t rnr_stages;                /* kept for the sake of receives */
+	uint32_t rnr_stages_of[QP_TENANTS]; /* the same, of each tenant */
+	struct rn_list starved[RC_WANTS];   /* connections that wait for a pool */
 	struct rc_cfg cfg;
 	uint32_t rec_iov;             /* slices a record holds */
 	struct rc_block *blk_free[2]; /* wide and narrow */

@@ -40,6 +40,7 @@ struct rc_ooo {
 struct rc_late {
 	uint32_t ulpdu_len; /* 0: none */
 	uint32_t pos, raw_len;
+	uint8_t tenant; /* whose share it counts in */
 };
 
 /* What a connection needs while it works; from the ctx's pool. */

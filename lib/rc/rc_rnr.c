@@ -26,6 +26,14 @@ void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c)
 		c->rnr.until = rn_min_u64(c->rnr.until, ctx->qp.now + ctx->cfg.close_ns);
 }
 
+/* Half of the stages may be kept for slow receivers, three quarters of that half for those of one tenant. */
+static bool no_stage(const struct rc_ctx *ctx, uint8_t tenant)
+{
+	const uint32_t most = ctx->cfg.stages / 2;
+
+	return ctx->rnr_stages >= most || ctx->rnr_stages_of[tenant] >= most - most / 4;
+}
+
 /*
  * The engine has no receive for the FPDU v, and has asked the client to ring. True: v is kept, and comes again. False:
  * it has waited too long, or there is no more room for it.
@@ -34,7 +42,7 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 {
 	uint64_t ns = c->m.qp->rnr_ns;
 
-	if (ctx->qp.now >= c->rnr.until || (v->staged && ctx->rnr_stages >= ctx->cfg.stages / 2)) {
+	if (ctx->qp.now >= c->rnr.until || (v->staged && no_stage(ctx, c->m.qp->tenant))) {
 		ctx->qp.stats.rnr_timeouts++;
 		qp_recv_unask(&ctx->qp, c->m.qp);
 		return false;
@@ -52,8 +60,11 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 	}
 	ctx->qp.stats.fpdus_in--;
 	if (v->staged) {
-		c->blk->late = (struct rc_late){ .ulpdu_len = v->ulpdu_len, .pos = v->pos, .raw_len = v->raw_len };
+		c->blk->late = (struct rc_late){
+			.ulpdu_len = v->ulpdu_len, .pos = v->pos, .raw_len = v->raw_len, .tenant = c->m.qp->tenant
+		};
 		ctx->rnr_stages++;
+		ctx->rnr_stages_of[c->m.qp->tenant]++;
 	} else {
 		mpa_rx_unread(&c->in.mpa, v);
 	}
@@ -75,6 +86,7 @@ static void late(struct rc_ctx *ctx, struct rc *c, bool use)
 		return;
 	c->blk->late.ulpdu_len = 0;
 	ctx->rnr_stages--;
+	ctx->rnr_stages_of[l.tenant]--;
 	if (!use)
 		return;
 	ctx->qp.stats.fpdus_in++;

@@ -42,6 +42,8 @@ static void down(void)
 {
 	assert_int_equal(B->ctx.rnr_kept, 0);
 	assert_int_equal(B->ctx.rc.rnr_stages, 0);
+	for (uint32_t i = 0; i < QP_TENANTS; i++)
+		assert_int_equal(B->ctx.rnr_of[i] | B->ctx.rc.rnr_stages_of[i], 0);
 	assert_null(B->ctx.rc.rnr.first);
 	rig_free(R);
 }
@@ -187,6 +189,35 @@ static void what_there_is_no_room_for_comes_again(void **state)
 		expect(i, LEN, QP_WC_SUCCESS);
 	assert_memory_equal(B->mem, A->mem, N * LEN);
 	down();
+}
+
+static void one_tenant_keeps_half_of_what_there_is_room_for(void **state)
+{
+	enum { N = 60, LEN = 1000, ROOM = 20 };
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	up_cfg(&cfg, RN_NEVER);
+	B->ctx.cfg.rnr_pkts = ROOM;
+	for (uint32_t f = 1; f < 3; f++) {
+		qp_set(&B->q[f].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = RN_NEVER });
+		B->q[f].qp.tenant = f == 1 ? 0 : 5;
+		rig_connect(R, f);
+	}
+	for (uint32_t i = 0; i < N; i++) {
+		post_send(0, i, i * LEN, LEN);
+		post_send(1, i, i * LEN, LEN);
+		rig_run(R, 10 * RN_NS_PER_US);
+	}
+	rig_run(R, RN_NS_PER_S);
+	assert_true(B->ctx.rc.qp.stats.rnr_drops > 0);
+	assert_in_range(B->ctx.rnr_kept, ROOM / 2, ROOM / 2 + 2); /* the first of each connection is kept in any case */
+	post_send(2, 0, 0, LEN);
+	post_send(2, 1, 0, LEN);
+	rig_run(R, RN_NS_PER_S);
+	assert_true(B->ctx.rnr_of[5] > 0);
+	rig_free(R);
 }
 
 static void writes_reads_and_immediates_keep_their_place(void **state)
@@ -471,6 +502,7 @@ int main(void)
 		cmocka_unit_test(patience_ends),
 		cmocka_unit_test(the_window_closes_and_opens_and_nothing_is_sent_twice),
 		cmocka_unit_test(what_there_is_no_room_for_comes_again),
+		cmocka_unit_test(one_tenant_keeps_half_of_what_there_is_room_for),
 		cmocka_unit_test(writes_reads_and_immediates_keep_their_place),
 		cmocka_unit_test(the_peers_end_comes_behind_what_waits),
 		cmocka_unit_test(a_managed_connections_end_is_told_in_time),

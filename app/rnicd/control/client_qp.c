@@ -195,6 +195,38 @@ struct qp_tune client_qp_tune(const struct client_qp *q)
 	};
 }
 
+/* What the engine is told of a new QP. */
+static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create_qp *r)
+{
+	const struct rnicd_port *port = rnicd.port[q->pd->dev];
+	const bool many = r->datagram == IPC_UD_LONG;
+
+	return (struct qp_attr){
+		.owner = owner_new(),
+		.qpn = q->qpn,
+		.pd = q->pd->id,
+		.dev = dev_get(q->pd->dev),
+		.scq = q->scq->cq,
+		.rcq = q->rcq->cq,
+		.srq = q->srq != NULL ? q->srq->srq : NULL,
+		.sig_all = r->sig_all != 0,
+		.access = q->at.access,
+		.type = q->datagram ? QP_UD : QP_RC,
+		.max_msg = many          ? ud_max(port)
+			   : q->datagram ? ud_mtu(port)
+					 : 0,
+		.sparing = port->cfg->roce,
+		.tenant = (uint8_t)(q->c->uid % QP_TENANTS),
+		.region = q->c->region[IPC_REGION_QUEUES].base,
+		.region_size = q->c->region[IPC_REGION_QUEUES].size,
+		.shm_off = r->shm_off,
+		.sq_off = r->sq_off,
+		.rq_off = r->rq_off,
+		.sq_slots = r->sq_slots,
+		.rq_slots = r->rq_slots,
+	};
+}
+
 /* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
@@ -223,29 +255,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				 .srq = table_get(&c->srq, r->srq),
 				 .at.access = QP_ACC_REMOTE };
 	q->at.rnr_ns = rnr_default(q);
-	struct qp_attr a = {
-		.owner = owner_new(),
-		.qpn = q->qpn,
-		.pd = q->pd->id,
-		.dev = dev_get(q->pd->dev),
-		.scq = q->scq->cq,
-		.rcq = q->rcq->cq,
-		.srq = q->srq != NULL ? q->srq->srq : NULL,
-		.sig_all = r->sig_all != 0,
-		.access = q->at.access,
-		.type = q->datagram ? QP_UD : QP_RC,
-		.max_msg = many          ? ud_max(port)
-			   : q->datagram ? ud_mtu(port)
-					 : 0,
-		.sparing = port->cfg->roce,
-		.region = c->region[IPC_REGION_QUEUES].base,
-		.region_size = c->region[IPC_REGION_QUEUES].size,
-		.shm_off = r->shm_off,
-		.sq_off = r->sq_off,
-		.rq_off = r->rq_off,
-		.sq_slots = r->sq_slots,
-		.rq_slots = r->rq_slots,
-	};
+	const struct qp_attr a = attr_of(q, r);
 	*v = qp_init(qp, &a);
 	const struct qp_tune t = client_qp_tune(q);
 	if (*v == QP_OK)
