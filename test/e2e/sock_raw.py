@@ -12,6 +12,7 @@ import struct
 HERE = os.path.dirname(os.path.abspath(__file__))
 RING = 1 << 18
 SIZE = 4096 + 2 * RING
+RESET = 2  # ipc_stream.fin
 TX_TAIL, FIN, RX_HEAD, WANT, TX_HEAD, RX_TAIL, STATE = 0, 4, 64, 128, 192, 256, 260
 HDR = 16
 BELL = 128 + 4096 // 8  # struct ipc_doorbell: summary, need_wakeup, bits

@@ -16,7 +16,7 @@ import tempfile
 
 from nets import KERNEL, OURS, tap
 from rig import PATIENCE, RNICRUN, Daemon, Process, case, main, need, pair_conf, until
-from sock_raw import FIN, RING, RX_HEAD, TX_TAIL, Raw
+from sock_raw import FIN, RESET, RING, RX_HEAD, TX_TAIL, Raw
 
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_table.py")
@@ -264,6 +264,24 @@ def broken(change):
         again = ours(d, *python(SERVE, A, 0, 1))
         ours(d, *python(SEND, A, port_of(again), 6, 100_000)).ok()
         again.ok()
+
+
+@case
+def a_program_may_reset_its_connection_though_bytes_wait():
+    def change(r):
+        r.put(TX_TAIL, 1000)
+        r.put(FIN, RESET)
+
+    broken(change)
+
+
+@case
+def listeners_of_tcp_programs_are_shown():
+    with Daemon(pair_conf()) as d:
+        s = ours(d, *python(HOLD, A))
+        assert f"a {port_of(s)}" in d.telemetry("/rnic/listeners"), d.telemetry("/rnic/listeners")
+        s.stop()
+        until(lambda: not [x for x in d.telemetry("/rnic/listeners") if not x.endswith(" 4791")], d.tail)
 
 
 @case

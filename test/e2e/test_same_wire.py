@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The same work requests give the same bytes wherever iWARP runs: a peer of our own making talks to the same program in
+each design and compares what it got, FPDU by FPDU. What one end alone decides, the sink STag and address of its Read
+Requests, is left out of the comparison.
+"""
+import hashlib
+import os
+import struct
+import sys
+
+import wire
+from rig import Daemon, Skip, case, main
+from wire import C, HOST, M, READ_REQ, READ_RESP, S, WRITE, Closed, Peer, Target, read_req, send, tagged
+
+PORT = 7000
+DATA = hashlib.shake_256(b"the same wire").digest(30000)
+DESIGNS = ("offloaded", "host", "embedded")
+REQUEST_SINK = slice(20, 32)  # of an FPDU with a Read Request: length, DDP header, then sink STag and address
+world = {}
+
+
+class Place:
+    """What Target asks of a daemon: here its programs run in one design."""
+
+    def __init__(self, d, design):
+        self.children, self.sock, self.design = d.children, d.sock, design
+        self.addr = HOST if design == "embedded" else wire.ADDR
+
+    def env(self):
+        return dict(os.environ, RNICD_SOCKET=self.sock, RNIC_DESIGN=self.design)
+
+
+class Recorder(Peer):
+    """Keeps each FPDU as it came."""
+
+    def __init__(self, *args, **how):
+        self.got = []
+        super().__init__(*args, **how)
+
+    def get(self):
+        u = super().get()
+        raw = wire.fpdu(u)
+        if u[1] & 15 == READ_REQ:
+            raw = raw[:REQUEST_SINK.start] + raw[REQUEST_SINK.stop:-4]
+        self.got.append(raw)
+        return u
+
+    def message(self):
+        """Reads on to the last segment of a message."""
+        while True:
+            u = self.get()
+            if u[0] & 0x40:
+                return u
+
+
+def daemon():
+    """One daemon at a tap; the kernel's loopback takes packets of the same length, so FPDUs are as long everywhere."""
+    if "d" not in world:
+        wire.own_network()
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("no /dev/net/tun")
+        wire.run("ip", "link", "set", "lo", "mtu", "1500")
+        world["d"] = Daemon(wire.TAP_CONF)
+        wire.tap_up()
+    return world["d"]
+
+
+def begin(design, flags, kind=Recorder):
+    place = Place(daemon(), design)
+    t = Target(place, place.addr)
+    t.tell(f"listen {PORT} 4 4 4")
+    p = kind(port=PORT, addr=place.addr)
+    at = t.mark()
+    frame = p.hello(flags=flags, priv=b"the same wire")
+    number = t.event("CONNECT_REQUEST", at, b"the same wire")
+    stag, base, _ = t.mr["rw"]
+    p.put(*[tagged(WRITE, stag, base + n, DATA[n:n + 1000], n == 29000) for n in range(0, 30000, 1000)])
+    p.put(send(1, b"written"))
+    t.expect(f"wc {number} ", at)
+    return t, p, number, frame
+
+
+def end(t, p):
+    p.close()
+    t.say("quit")
+    t.wait()
+
+
+def each_operation(design):
+    """The MPA reply, and every FPDU of the program's: Read Response, Send, Write, Read Request, Terminate."""
+    t, p, number, frame = begin(design, C | S)
+    stag, base, _ = t.mr["rw"]
+    p.put(read_req(1, (0x1234, 0x5000), 9000, (stag, base + 100)))
+    p.message()
+    for command in (f"send {number} 3000", f"send {number} 1", f"write {number} 5000 {0x777701} {0x10000}",
+                    f"write {number} 0 {0x777701} {0x10000}", f"write {number} 29999 {0x777702} {0xffffff01}"):
+        t.say(command)
+        p.message()
+    t.say(f"read {number} 100 {0x777703} {0x20000}")
+    u = p.message()
+    sink = struct.unpack_from(">IQ", u, 18)
+    p.put(tagged(READ_RESP, *sink, bytes(100)))
+    t.expect(f"wc {number} 2 ")  # IBV_WC_RDMA_READ
+    p.put(tagged(WRITE, 0xDEADBE, 0, b"no such STag"))
+    try:
+        while True:
+            p.get()
+    except Closed:
+        pass
+    end(t, p)
+    return [frame, *p.got]
+
+
+def with_markers(design):
+    """All bytes of the stream, markers among them."""
+    t, p, number, frame = begin(design, C | S | M, Peer)
+    for opcode, command in ((0, f"send {number} 3000"), (1, f"write {number} 29999 {0x777701} {0x10000}"),
+                            (0, f"send {number} 1")):  # enum ibv_wc_opcode
+        before = t.mark()
+        t.tell(command)
+        t.expect(f"wc {number} {opcode} ", before)
+    t.tell(f"disc {number}")
+    try:
+        p.need(1 << 30)
+    except Closed:
+        pass
+    end(t, p)
+    return [frame, p.buf]
+
+
+def same(run, least):
+    said = {design: run(design) for design in DESIGNS}
+    for design in DESIGNS[1:]:
+        assert len(said[design]) == len(said["offloaded"]), (design, [len(s) for s in said[design]],
+                                                             [len(s) for s in said["offloaded"]])
+        for i, (one, other) in enumerate(zip(said["offloaded"], said[design])):
+            assert one == other, f"{design}, FPDU {i}: {one[:60]!r} became {other[:60]!r}"
+    assert sum(len(s) for s in said["host"][1:]) > least
+
+
+@case
+def each_operation_has_the_same_fpdus():
+    same(each_operation, 45000)
+
+
+@case
+def markers_stand_at_the_same_places():
+    same(with_markers, 33000)
+
+
+rc = main()
+if "d" in world:
+    world["d"].end()
+    world["d"].close()
+sys.exit(rc)
