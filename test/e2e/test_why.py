@@ -68,6 +68,15 @@ def packets_with_a_wrong_checksum_are_said():
 
 
 @case
+def segments_that_are_sent_again_are_said():
+    with Daemon(pair_conf(a="loss = 2%")) as d:
+        server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")
+        server.wait_line("listening")
+        d.run(TESTPMD, "--mode", "read_bw", "--sizes", "64k", "--seconds", "600", ENDS[0])
+        said(d, "port a", "sent again", "congestion = bbr")
+
+
+@case
 def a_client_over_its_quota_is_said_with_the_key():
     with Daemon(pair_conf(rnicd="quota-mrs = 1")) as d:
         server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")

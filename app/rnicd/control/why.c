@@ -27,6 +27,7 @@ enum why {
 	WHY_BACKLOG,
 	WHY_NO_BUFFERS,
 	WHY_CAPTURE,
+	WHY_AGAIN,
 	WHY_QUOTA,
 	WHYS
 };
@@ -85,6 +86,11 @@ static const struct why_row rows[WHYS] = {
 	[WHY_CAPTURE] = { RNICD_LOG_WARNING, "packets are missing in the capture",
 			  "The capture's writer or its disk is slower than the port.",
 			  "Capture to memory (/dev/shm), or lower the port's rate" },
+	[WHY_AGAIN] = { RNICD_LOG_WARNING, "TCP segments were sent again, more than 1 in 1,000",
+			"The network or the receiving host loses packets, or answers too late: a full switch, a receiver "
+			"short of buffers or of CPU, a duplex or cable fault, or the port's own loss.",
+			"Look at the counters of drops at both ends and of the switches between them; set congestion = bbr "
+			"where the line loses packets at random" },
 	[WHY_QUOTA] = { RNICD_LOG_WARNING, "a client asked for more than it may have",
 			"The client's quotas bound what one process can take of the daemon.",
 			"Raise the key that the sentence names in [rnicd], or use fewer objects" },
@@ -241,6 +247,24 @@ static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
 	return sum;
 }
 
+/* More than 1 segment in 1,000 of the last second, and enough of them that it was no accident. */
+#define AGAIN_LEAST 10u
+
+static void look_at_retransmissions(uint32_t port)
+{
+	static const struct why_counter again = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_again) };
+	static const struct why_counter packets = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_packets) };
+	static uint64_t packets_seen[RNICD_MAX_PORTS];
+	const uint64_t a = sum_of(rnicd.port[port], &again), p = sum_of(rnicd.port[port], &packets);
+	const uint64_t more = a - seen[port][WHY_AGAIN], of = p - packets_seen[port];
+
+	seen[port][WHY_AGAIN] = a;
+	packets_seen[port] = p;
+	if (more >= AGAIN_LEAST && more * 1000 > of)
+		say_why(port, WHY_AGAIN, rows[WHY_AGAIN].remedy, "%llu of %llu packets of the last second",
+			(unsigned long long)more, (unsigned long long)of);
+}
+
 static void look_at_counters(struct loop_timer *t)
 {
 	if (stopped)
@@ -253,6 +277,7 @@ static void look_at_counters(struct loop_timer *t)
 				say_why(i, w, rows[w].remedy, "%llu packets", (unsigned long long)(now - seen[i][w]));
 			seen[i][w] = now;
 		}
+		look_at_retransmissions(i);
 	}
 	loop_timer_arm(t, rnicd_now() + LOOK_NS);
 }
