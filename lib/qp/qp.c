@@ -20,6 +20,7 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 			   .max_msg = a->max_msg,
 			   .sparing = a->sparing,
 			   .tenant = a->tenant,
+			   .many = a->many,
 			   .rung = true };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
@@ -246,7 +247,7 @@ void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r)
 }
 
 /* What the carrier has taken from the queues, oldest first; what was finished in time still succeeds. */
-static void flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
+void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 {
 	for (; k->wr_head != k->wr_tail; k->wr_head++) {
 		const struct qp_wr *wr = &k->wr[k->wr_head & k->wr_mask];
@@ -300,7 +301,7 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 {
 	qp_set_state(qp, QP_S_ERR);
 	if (qp->msgs != NULL && qp->msgs->work != NULL)
-		flush_work(ctx, qp, qp->msgs->work);
+		qp_flush_work(ctx, qp, qp->msgs->work);
 	if (!rn_link_linked(&qp->flush_link)) { /* else its turn comes */
 		if (ctx->flushed < FLUSH_TURN)
 			flush_portion(ctx, qp);

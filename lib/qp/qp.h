@@ -114,6 +114,8 @@ struct qp_attr {
 	uint32_t max_msg;   /* UD: bytes of a message at most */
 	/* as InfiniBand: no event for what a completion tells too; a peer without a receive is RNR_RETRY_EXC */
 	bool sparing;
+	/* many sequences of messages, each with a peer of its own, take from the queues: dgram/rd.h */
+	bool many;
 	uint8_t tenant; /* below QP_TENANTS: QPs of one number share what a carrier keeps for slow receivers */
 	void *region;   /* mapping of the client's queue region */
 	uint64_t region_size;
@@ -248,6 +250,7 @@ struct qp {
 	uint32_t flushed;    /* work requests flushed so far */
 	bool sparing;        /* of qp_attr */
 	uint8_t tenant;      /* of qp_attr */
+	bool many;           /* of qp_attr */
 	bool alone;          /* its connection without CM is over: who sends now finds nobody */
 	uint64_t silence_ns; /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */

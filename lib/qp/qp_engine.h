@@ -122,6 +122,7 @@ struct qp_msgs {
 	uint8_t src;          /* enum qp_src: whose message is open */
 	bool draining;        /* carrier's: what is posted is sent in SQD too, before a graceful end */
 	bool keeps;           /* carrier's: what finds no receive can be brought again (NOT_READY) */
+	bool turn;            /* carrier's, of a QP of many: the next work request is this one's; a take clears it */
 	bool imm_held;
 	bool wrote;        /* the last Write sent had no immediate: one right behind it would be taken for its own */
 	bool err_named;    /* the Terminate names the segment at hand */
@@ -351,6 +352,7 @@ enum qp_end {
 	QP_END_FLUSH, /* ERR, all work is flushed */
 	/* the QP stays as it is: what was not begun goes back to the queues; what is under way gets RETRY_EXC */
 	QP_END_KEEP,
+	QP_END_FAIL, /* the QP stays as it is: what is under way or taken completes, as it was blamed or flushed */
 	QP_END_NEVER /* it never worked: the QP is as before qp_attach */
 };
 /* The sequence is over; the QP, if any, is let go. */

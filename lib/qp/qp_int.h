@@ -66,6 +66,7 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
 /* qp.c */
 /* Goes on flushing the queue pairs that are listed for it, up to a turn's share. */
 void qp_flush_on(struct qp_ctx *ctx);
+void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k);
 void qp_release(struct qp *qp);
 
 /* qp_sq.c */

@@ -28,7 +28,8 @@ void qp_attach(struct qp_msgs *m, struct qp *qp)
 {
 	m->qp = qp;
 	m->dev = qp->dev;
-	qp->msgs = m;
+	if (!qp->many)
+		qp->msgs = m;
 	qp->rung = true; /* perhaps elsewhere */
 }
 
@@ -73,6 +74,7 @@ void qp_detach(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_end how)
 		switch (how) {
 		case QP_END_FLUSH: qp_enter_error(ctx, m->qp); break;
 		case QP_END_KEEP: keep(ctx, m->qp, m); break;
+		case QP_END_FAIL: qp_flush_work(ctx, m->qp, m->work); break;
 		case QP_END_NEVER: break;
 		}
 	}

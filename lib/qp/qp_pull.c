@@ -30,6 +30,11 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 	if (k->stop || !(may_begin || goes_on))
 		return QP_PULL_NONE;
 	if (!k->send.loaded) {
+		if (rn_unlikely(m->qp->many)) {
+			if (!m->turn)
+				return QP_PULL_NONE;
+			m->turn = false;
+		}
 		switch (qp_sq_take(ctx, m, &k->send, &why)) {
 		case QP_TAKE_OK: break;
 		case QP_TAKE_BAD: return qp_sq_fail(ctx, m, why);

@@ -15,7 +15,8 @@ static enum qp_event event_of(struct iw_err e)
 
 enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named)
 {
-	qp_event(ctx, m->qp, event_of(e), qp_vendor_err(e));
+	if (!m->qp->many) /* one peer of many does not raise events: its sequence ends alone */
+		qp_event(ctx, m->qp, event_of(e), qp_vendor_err(e));
 	qp_fail(m, e, named);
 	return QP_PUSH_FAILED;
 }
@@ -142,6 +143,9 @@ static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, bool waits)
 	case QP_TAKE_BAD: return recv_fail(ctx, m, QP_WC_LOC_QP_OP_ERR, recv_err());
 	case QP_TAKE_BAD_RING: ctx->stats.bad_rings++; return qp_push_refuse(ctx, m, recv_err(), true);
 	case QP_TAKE_OK:
+		if (rn_unlikely(m->qp->many))
+			qp_rq_keep(ctx, m->qp, &m->work->recv);
+		break;
 	case QP_TAKE_NONE: break;
 	}
 	return QP_PUSH_OK;

@@ -5,13 +5,13 @@
 enum qp_wc_status qp_mr_status(enum qp_mr_verdict v) { return v == QP_MR_OK ? QP_WC_SUCCESS : QP_WC_LOC_PROT_ERR; }
 
 /* The fields that say how long the work request is. */
-static bool shape_good(const struct qp_wqe *w)
+static bool shape_good(const struct qp_wqe *w, bool many)
 {
 	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
 
 	if (w->op >= QP_WR_OPS || w->num_sge > QP_MAX_SGE || w->inline_len > QP_MAX_INLINE)
 		return false;
-	return w->slots == qp_wqe_slots(bytes);
+	return w->slots == qp_wqe_slots(bytes) + many; /* the last slot says to whom */
 }
 
 /* The memory that it names, and how much that is. */
@@ -112,7 +112,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 	s->loaded = true;
 	ctx->stats.wqes++;
 	uint32_t end = qp->sq_taken + s->w.slots;
-	bool whole = shape_good(&s->w) && spsc_cons_avail(&qp->sq, end) >= end;
+	bool whole = shape_good(&s->w, qp->many) && spsc_cons_avail(&qp->sq, end) >= end;
 	if (rn_unlikely(!whole)) {
 		s->w.slots = 1;
 		s->w.op = QP_WR_SEND; /* it has no operation that means anything */

@@ -99,6 +99,13 @@ struct qp_wqe {
 	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
+/* The last slot of a work request of a queue pair with many peers: to whom it goes. */
+struct qp_wqe_dest {
+	uint8_t addr[16];   /* of the receiver's device */
+	uint32_t qpn, qkey; /* of the receiver */
+	uint8_t rsv[40];
+};
+_Static_assert(sizeof(struct qp_wqe_dest) == QP_SLOT_SIZE, "a destination fills one slot");
 #define QP_WQE_FIXED    32
 #define QP_UD_ADDR_LEN  16u
 #define QP_UD_WRITE_LEN 32u /* of struct dgram_write */
@@ -120,6 +127,7 @@ _Static_assert(sizeof(struct qp_rwqe) == QP_SLOT_SIZE, "a plain receive WQE fill
 _Static_assert(QP_WQE_FIXED + QP_UD_WRITE_LEN + QP_MAX_SGE * 16 <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE, "all SGEs fit");
 _Static_assert(QP_WQE_FIXED + QP_UD_WRITE_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOTS * QP_SLOT_SIZE,
 	       "all inline bytes fit");
+_Static_assert(QP_WQE_FIXED + QP_MAX_SGE * 16 <= (QP_WQE_MAX_SLOTS - 1) * QP_SLOT_SIZE, "a destination fits behind");
 
 /* Slots for a WQE whose SGEs or inline data, and the address before them if there is one, take `bytes` bytes. */
 static inline uint32_t qp_wqe_slots(uint32_t bytes) { return (QP_WQE_FIXED + bytes + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE; }

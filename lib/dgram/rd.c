@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams: pairs of queue pairs, and what passes between them. */
+#include <string.h>
+
+#include "base/rn_be.h"
+#include "dgram/rd_int.h"
+
+/* ---- the header ---- */
+
+bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h)
+{
+	if (len < RD_HDR_LEN)
+		return false;
+	*h = (struct rd_hdr){ .kind = p[0],
+			      .dst_qpn = rn_load_be32(p + 4),
+			      .src_qpn = rn_load_be32(p + 8),
+			      .qkey = rn_load_be32(p + 12),
+			      .run = rn_load_be32(p + 16),
+			      .peer_run = rn_load_be32(p + 20),
+			      .number = rn_load_be32(p + 24),
+			      .taken = rn_load_be32(p + 28) };
+	return h->kind >= RD_SEGMENT && h->kind <= RD_REFUSED && h->dst_qpn <= RD_QPN_MAX && h->src_qpn <= RD_QPN_MAX &&
+	       (h->run != 0 || h->kind == RD_REFUSED) && len <= RD_PACKET_MAX;
+}
+
+void rd_build(uint8_t *p, const struct rd_hdr *h)
+{
+	rn_store_be32(p, (uint32_t)h->kind << 24);
+	rn_store_be32(p + 4, h->dst_qpn);
+	rn_store_be32(p + 8, h->src_qpn);
+	rn_store_be32(p + 12, h->qkey);
+	rn_store_be32(p + 16, h->run);
+	rn_store_be32(p + 20, h->peer_run);
+	rn_store_be32(p + 24, h->number);
+	rn_store_be32(p + 28, h->taken);
+}
+
+/* ---- pairs ---- */
+
+void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run)
+{
+	*d = (struct rd_ctx){ .qp = qp, .pair = pair, .n = n_pairs, .run = run, .probe_at = RN_NEVER };
+	for (uint32_t i = 0; i < n_pairs; i++)
+		rn_slist_push_back(&d->free, &pair[i].link);
+}
+
+void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds)
+{
+	for (uint32_t i = 0; i < n_holds; i++)
+		rn_slist_push_back(&d->holds, &hold[i].link);
+}
+
+enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side)
+{
+	if (!qp->many || qp->srq != NULL)
+		return QP_BAD_ATTR;
+	*side = (struct rd_side){ 0 };
+	qp->beside = side;
+	qp->sparing = true; /* completions tell of errors: one peer's fault is no event of the QP */
+	return QP_OK;
+}
+
+/* The one writer of a pair's state. */
+static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8_t)s; }
+
+void rd_put(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->listed || p->state == RD_FREE)
+		return;
+	p->listed = true;
+	rn_slist_push_back(&d->ready, &p->link);
+}
+
+struct rd_pair *rd_pop(struct rd_ctx *d)
+{
+	struct rd_pair *p = rn_slist_pop(&d->ready, struct rd_pair, link);
+
+	if (p != NULL)
+		p->listed = false;
+	return p;
+}
+
+/* The pair has let go of its QP and has nothing to say. */
+static void give_back(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->listed)
+		(void)rn_slist_remove(&d->ready, &p->link);
+	p->listed = false;
+	rd_set_state(p, RD_FREE);
+	rn_slist_push_back(&d->free, &p->link);
+}
+
+struct rd_pair *rd_find(const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+{
+	rn_list_each(struct rd_pair, p, &rd_side_of(qp)->pairs, of_qp)
+		if (p->peer_qpn == peer_qpn && memcmp(p->addr, addr, RD_ADDR_LEN) == 0)
+			return p;
+	return NULL;
+}
+
+void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i)
+{
+	if (p->held[i] == NULL)
+		return;
+	rn_slist_push_front(&d->holds, &p->held[i]->link);
+	p->held[i] = NULL;
+	p->holds--;
+}
+
+/* The client rings on as long as another pair of the QP waits. */
+void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
+{
+	struct qp *qp = p->m.qp;
+
+	if (!p->waits)
+		return;
+	p->waits = false;
+	rn_list_remove(&d->waits, &p->of_waits);
+	if (--rd_side_of(qp)->waiting == 0 && qp->state != QP_S_ERR)
+		qp_recv_over(d->qp, qp, NULL);
+}
+
+/* A work request on the way has a status of its own already. */
+static bool blamed(const struct rd_pair *p)
+{
+	for (uint32_t i = p->work.wr_head; i != p->work.wr_tail; i++)
+		if (p->wr[i & p->work.wr_mask].status != QP_WC_SUCCESS)
+			return true;
+	return false;
+}
+
+/* The run is over. The peer is told when `tell`; p->term says what, p->term_len how much. */
+void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
+{
+	struct qp *qp = p->m.qp;
+
+	for (uint32_t i = 0; i < RD_WIN; i++)
+		rd_drop_hold(d, p, i);
+	rd_wait_over(d, p);
+	rn_list_remove(&rd_side_of(qp)->pairs, &p->of_qp);
+	if (rd_side_of(qp)->head == p)
+		rd_side_of(qp)->head = NULL;
+	if (how == RD_END_FAIL) {
+		if (!blamed(p))
+			qp_unanswered(&p->m);
+		qp_detach(d->qp, &p->m, QP_END_FAIL);
+	} else {
+		qp_abandon(&p->m);
+	}
+	rd_set_state(p, RD_ENDED);
+	if (tell)
+		rd_put(d, p);
+	else
+		give_back(d, p);
+}
+
+/* What is at fault, for the peer: the error and the begin of the segment that led to it. */
+static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uint32_t len)
+{
+	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
+
+	memcpy(head, seg, rn_min_u32(len, sizeof(head)));
+	p->term_len = rdmap_term_build(p->term, e, len > 0 ? head : NULL, len);
+}
+
+/* From now on pairs that wait for the peer are looked at. */
+void rd_arm_probe(struct rd_ctx *d)
+{
+	if (d->probe_at == RN_NEVER)
+		d->probe_at = d->qp->now + RD_PROBE_NS;
+}
+
+/* Something is under way. */
+static bool busy(const struct rd_pair *p)
+{
+	return p->state == RD_UP && (p->sent != p->acked || p->holds > 0 || !qp_msgs_resting(&p->m));
+}
+
+/* Nothing is under way: its place may be another's. */
+static bool rests(const struct rd_pair *p)
+{
+	return p->state == RD_UP && !p->listed && !p->owes && rd_side_of(p->m.qp)->head != p && !busy(p);
+}
+
+/*
+ * The pair that rests longest ends, which fails nothing here. The peer's pair rests too, unless it has sent meanwhile:
+ * then what it has sent is refused.
+ */
+static void evict(struct rd_ctx *d, bool tell)
+{
+	struct rd_pair *old = NULL;
+
+	for (uint32_t i = 0; i < d->n; i++)
+		if (rests(&d->pair[i]) && (old == NULL || d->pair[i].used < old->used))
+			old = &d->pair[i];
+	if (old == NULL)
+		return;
+	d->stats.evicted++;
+	old->term_len = 0;
+	rd_end(d, old, RD_END_FAIL, tell);
+}
+
+/* The last free one is taken: another is made free in time, by way of rd_out; else at once, and the peer finds out. */
+static struct rd_pair *take_free(struct rd_ctx *d)
+{
+	if (rn_slist_empty(&d->free))
+		evict(d, false);
+	struct rd_pair *p = rn_slist_pop(&d->free, struct rd_pair, link);
+	if (p != NULL && rn_slist_empty(&d->free))
+		evict(d, true);
+	return p;
+}
+
+struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+{
+	struct rd_pair *p = take_free(d);
+
+	if (p == NULL) {
+		d->stats.no_pair++;
+		return NULL;
+	}
+	*p = (struct rd_pair){ .qpn = qp->qpn, .peer_qpn = peer_qpn, .used = d->qp->now };
+	memcpy(p->addr, addr, RD_ADDR_LEN);
+	if (++d->run == 0)
+		d->run = 1;
+	p->run = d->run;
+	p->m.keeps = true;
+	p->work.wr = p->wr;
+	p->work.wr_mask = RD_WRS - 1;
+	qp_work_init(&p->work);
+	qp_msgs_work(&p->m, &p->work);
+	qp_attach(&p->m, qp);
+	qp_msgs_init(&p->m, RD_DEPTH, RD_DEPTH);
+	rd_set_state(p, RD_UP);
+	rn_list_push_back(&rd_side_of(qp)->pairs, &p->of_qp);
+	return p;
+}
+
+/* ---- whose turn it is to take the next work request ---- */
+
+/* Where the work request at the queue's head goes. False: it is none that can be. */
+static bool head_dest(struct qp *qp, struct qp_wqe_dest *to, struct qp_wqe *w)
+{
+	const uint32_t at = qp->sq_taken;
+
+	memcpy(w, spsc_cons_slot(&qp->sq, at), sizeof(*w));
+	if (w->slots < 2 || w->slots > QP_WQE_MAX_SLOTS || spsc_cons_avail(&qp->sq, at + w->slots) < at + w->slots)
+		return false;
+	memcpy(to, spsc_cons_slot(&qp->sq, at + w->slots - 1), sizeof(*to));
+	return to->qpn <= RD_QPN_MAX;
+}
+
+/* ERR: all work of all pairs completes, and the peers are told. Any number of times. */
+void rd_qp_error(struct rd_ctx *d, struct qp *qp)
+{
+	struct rd_pair *p;
+
+	qp_set_state(qp, QP_S_ERR);
+	while ((p = rn_list_first(&rd_side_of(qp)->pairs, struct rd_pair, of_qp)) != NULL)
+		rd_end(d, p, RD_END_FAIL, true);
+	qp_enter_error(d->qp, qp);
+}
+
+/* Gives the turn to the pair of the next work request; what can go nowhere fails by itself. */
+void rd_route(struct rd_ctx *d, struct qp *qp)
+{
+	struct rd_side *side = rd_side_of(qp);
+	struct qp_wqe_dest to;
+	struct qp_wqe w;
+
+	while (side->head == NULL && qp->state == QP_S_RTS) {
+		if (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken) {
+			if (rn_unlikely(qp->sq.verdict != SPSC_OK))
+				break;
+			return;
+		}
+		if (rn_unlikely(!head_dest(qp, &to, &w)))
+			break;
+		struct rd_pair *p = rd_find(qp, to.addr, to.qpn);
+		if (p == NULL)
+			p = rd_make(d, qp, to.addr, to.qpn);
+		if (p != NULL) {
+			side->qkey = to.qkey & QP_QKEY_OWN ? qp->qkey : to.qkey;
+			p->m.turn = true;
+			side->head = p;
+			rd_put(d, p);
+			return;
+		}
+		const struct qp_wr wr = {
+			.wr_id = w.wr_id, .op = w.op < QP_WR_OPS ? w.op : QP_WR_SEND, .flags = w.flags, .slots = w.slots
+		};
+		qp->sq_taken += w.slots;
+		qp_send_cqe(d->qp, qp, &wr, QP_WC_RETRY_EXC_ERR);
+	}
+	if (side->head == NULL && qp->state == QP_S_RTS) {
+		d->qp->stats.bad_wqes++;
+		qp_event(d->qp, qp, QP_EVENT_FATAL, 0);
+		rd_qp_error(d, qp);
+	}
+}
+
+/* ---- sending ---- */
+
+/* Our run has failed by the engine's verdict. */
+void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
+{
+	struct qp *qp = p->m.qp;
+
+	d->stats.refused++;
+	put_term(p, p->m.err, seg, len);
+	rd_end(d, p, RD_END_FAIL, true);
+	rd_route(d, qp);
+}
+
+static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
+{
+	p->owes = false;
+	return (struct rd_hdr){ .kind = (uint8_t)kind,
+				.dst_qpn = p->peer_qpn,
+				.src_qpn = p->qpn,
+				.qkey = p->qkey,
+				.run = p->run,
+				.peer_run = p->peer_run,
+				.taken = p->next };
+}
+
+/* The last packet of a pair that has ended. */
+static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
+{
+	const struct rd_hdr h = hdr_of(p, RD_REFUSED);
+	const uint32_t len = RD_HDR_LEN + p->term_len;
+
+	rd_build(buf, &h);
+	memcpy(buf + RD_HDR_LEN, p->term, p->term_len);
+	give_back(d, p);
+	return len;
+}
+
+/* A segment of the engine's behind the header. 0: none now; *gone: and the pair has ended. */
+static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf, bool *gone)
+{
+	struct qp *qp = p->m.qp;
+	struct rd_side *side = rd_side_of(qp);
+	struct rn_iov iov[QP_SEG_SLICES];
+	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
+	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
+	const uint64_t bad = d->qp->stats.bad_wqes;
+	uint32_t len;
+
+	enum qp_pull v = qp_peek(d->qp, &p->m, RD_SEG_MAX, &len);
+	if (v == QP_PULL_OK)
+		v = qp_pull(d->qp, &p->m, RD_SEG_MAX, &seg);
+	if (side->head == p && !p->m.turn) { /* taken: what came before it is sent */
+		p->qkey = side->qkey;
+		side->head = NULL;
+		if (v != QP_PULL_FAILED)
+			rd_route(d, qp);
+	}
+	*gone = v == QP_PULL_FAILED || p->state != RD_UP;
+	if (rn_unlikely(d->qp->stats.bad_wqes != bad)) { /* where the next work request begins is not known */
+		if (p->state == RD_UP)
+			rd_qp_error(d, qp);
+		*gone = true;
+	} else if (v == QP_PULL_FAILED) {
+		rd_fail(d, p, NULL, 0);
+	}
+	if (*gone || v != QP_PULL_OK)
+		return 0;
+	memcpy(buf + RD_HDR_LEN, head, seg.hdr_len);
+	rn_iov_gather(iov, seg.n, buf + RD_HDR_LEN + seg.hdr_len, seg.len);
+	p->wr_of[p->sent % RD_WIN] = seg.wr;
+	return seg.hdr_len + seg.len;
+}
+
+uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
+{
+	uint32_t len = 0;
+	bool gone = false;
+
+	if (p->state == RD_FREE)
+		return 0;
+	if (p->state == RD_ENDED)
+		return out_refused(d, p, buf);
+	if (p->m.qp->state == QP_S_ERR) {
+		rd_qp_error(d, p->m.qp);
+		return 0;
+	}
+	p->used = d->qp->now;
+	if (p->sent - p->acked < RD_WIN)
+		len = out_segment(d, p, buf, &gone);
+	if (gone || (len == 0 && !p->owes))
+		return 0;
+	struct rd_hdr h = hdr_of(p, len > 0 ? RD_SEGMENT : RD_TAKEN);
+	if (len > 0) {
+		h.number = p->sent++;
+		rd_arm_probe(d);
+		d->stats.segs_out++;
+	}
+	rd_build(buf, &h);
+	return RD_HDR_LEN + len;
+}
+
+/* ---- verbs, time, the end of a flow ---- */
+
+void rd_doorbell(struct rd_ctx *d, struct qp *qp)
+{
+	if (rn_unlikely(qp->state == QP_S_ERR)) {
+		rd_qp_error(d, qp);
+		return;
+	}
+	rn_list_each(struct rd_pair, p, &rd_side_of(qp)->pairs, of_qp)
+		if (p->waits && qp->state != QP_S_ERR && qp_rq_any(qp) && rd_take_held(d, p))
+			rd_put(d, p);
+	if (qp->state != QP_S_ERR) {
+		qp->rung = true;
+		rd_route(d, qp);
+	}
+}
+
+/* The QP has no pairs any more; no completion tells. */
+static void abandon(struct rd_ctx *d, struct qp *qp)
+{
+	struct rd_pair *p;
+
+	while ((p = rn_list_first(&rd_side_of(qp)->pairs, struct rd_pair, of_qp)) != NULL)
+		rd_end(d, p, RD_END_ABANDON, true);
+}
+
+enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to)
+{
+	if (to == QP_S_RESET)
+		abandon(d, qp);
+	if (to == QP_S_ERR)
+		rd_qp_error(d, qp);
+	enum qp_verdict v = qp_step(d->qp, qp, to);
+	if (v == QP_OK && (to == QP_S_RTR || to == QP_S_RTS))
+		rd_doorbell(d, qp);
+	return v;
+}
+
+void rd_destroy(struct rd_ctx *d, struct qp *qp)
+{
+	abandon(d, qp);
+	qp_forget(d->qp, qp);
+}
+
+void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
+{
+	for (uint32_t i = 0; i < d->n; i++) {
+		struct rd_pair *p = &d->pair[i];
+		struct qp *qp = p->m.qp;
+
+		if (p->state == RD_FREE || memcmp(p->addr, addr, RD_ADDR_LEN) != 0)
+			continue;
+		if (p->state == RD_ENDED) {
+			give_back(d, p);
+			continue;
+		}
+		p->term_len = 0;
+		rd_end(d, p, RD_END_FAIL, false);
+		rd_route(d, qp);
+	}
+}
+
+uint64_t rd_timer(const struct rd_ctx *d)
+{
+	uint64_t due = d->probe_at;
+
+	rn_list_each(const struct rd_pair, p, &d->waits, of_waits)
+		due = rn_min_u64(due, p->wait_end);
+	return due;
+}
+
+/* A peer that has been silent is asked whether it still knows the pair: it may have let go of it unheard. */
+static void probe(struct rd_ctx *d)
+{
+	bool any = false;
+
+	if (d->probe_at > d->qp->now)
+		return;
+	for (uint32_t i = 0; i < d->n; i++) {
+		struct rd_pair *p = &d->pair[i];
+
+		if (!busy(p))
+			continue;
+		any = true;
+		if (d->qp->now - p->used < RD_PROBE_NS)
+			continue;
+		p->owes = true;
+		rd_put(d, p);
+	}
+	d->probe_at = any ? d->qp->now + RD_PROBE_NS : RN_NEVER;
+}
+
+void rd_tick(struct rd_ctx *d)
+{
+	probe(d);
+	rn_list_each(struct rd_pair, p, &d->waits, of_waits) {
+		const struct rd_hold *x = p->held[p->next % RD_WIN];
+
+		if (p->wait_end > d->qp->now)
+			continue;
+		d->qp->stats.rnr_timeouts++;
+		d->stats.rnr_ends++;
+		p->m.err = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER, false);
+		rd_fail(d, p, x->seg, x->len);
+	}
+}

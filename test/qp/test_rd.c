@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams, simulated: rd_sim.h. usage: test_qp_rd [SEED]: that seed alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rd_sim.h"
+
+#define SEEDS 250u
+
+static uint64_t only;
+
+static struct rd_wr any(void)
+{
+	static const uint8_t op[] = { QP_WR_SEND, QP_WR_SEND, QP_WR_WRITE, QP_WR_READ, QP_WR_FETCH_ADD };
+	struct rd_wr w = { .op = op[rn_rng_below(&sim.rng, RN_ARRAY_LEN(op))],
+			   .from = (uint8_t)rn_rng_below(&sim.rng, QPS),
+			   .to = (uint8_t)rn_rng_below(&sim.rng, QPS),
+			   .len = 2 + rn_rng_below(&sim.rng, rn_rng_below(&sim.rng, 2) ? 100 : OP_MAX - 2),
+			   .qkey = RD_QKEY };
+
+	w.wrong = sim.faults && w.op != QP_WR_SEND && rn_rng_below(&sim.rng, 10) == 0;
+	if (sim.faults && rn_rng_below(&sim.rng, 20) == 0)
+		w.qkey++;
+	return w;
+}
+
+/* Work for both nodes; receives come sooner or later. */
+static void work(void)
+{
+	uint32_t recvs = 0;
+
+	while (sim.node[0].given < OPS || sim.node[1].given < OPS || recvs < OPS) {
+		for (uint32_t i = 0; i < 2; i++) {
+			const struct rd_wr w = any();
+
+			if (sim.node[i].given < OPS && rn_rng_below(&sim.rng, 2))
+				rd_post(i, &w);
+		}
+		if (recvs < OPS && rn_rng_below(&sim.rng, 2)) {
+			for (uint32_t k = 0; k < 2 * QPS; k++)
+				rd_post_recv(k / QPS, k % QPS);
+			recvs++;
+		}
+		if (sim.faults && rn_rng_below(&sim.rng, 40) == 0)
+			sim.blackout = sim.now + 3 * RN_NS_PER_S;
+		rd_run(rn_rng_below(&sim.rng, 300) * RN_NS_PER_US);
+	}
+	rd_run(60 * RN_NS_PER_S);
+	rd_all_over();
+}
+
+static uint64_t words_of(uint32_t i, bool only_good)
+{
+	uint64_t n = 0;
+
+	for (uint32_t id = 0; id < sim.node[!i].given; id++)
+		n += sim.node[!i].ops[id].op == QP_WR_FETCH_ADD &&
+		     (!only_good || sim.node[!i].ops[id].status == QP_WC_SUCCESS);
+	return n;
+}
+
+static uint64_t held, lost; /* in all runs */
+
+static void a_seed(uint64_t seed, bool faults)
+{
+	rd_sim_up(seed, PAIRS);
+	sim.faults = faults;
+	for (uint32_t k = 0; faults && k < 2 * QPS; k++) /* a message that is cut off takes its receive with it */
+		qp_set(&sim.node[k / QPS].n->q[k % QPS].qp,
+		       &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = RD_QKEY, .rnr_ns = 2 * RN_NS_PER_S });
+	sim.loss = rn_rng_below(&sim.rng, 3) * 30000;
+	sim.twice = rn_rng_below(&sim.rng, 2) * 20000;
+	sim.late = rn_rng_below(&sim.rng, 3) * 50000;
+	work();
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t word;
+
+		memcpy(&word, sim.node[i].n->mem + AT_WORD, sizeof(word));
+		assert_true(word >= words_of(i, true) && word <= words_of(i, false));
+		for (uint32_t k = 0; k < QPS; k++)
+			assert_int_equal(qp_get_state(&sim.node[i].n->q[k].qp), QP_S_RTS);
+	}
+	held += sim.node[0].d.stats.held;
+	lost += sim.lost;
+	rd_sim_down();
+}
+
+static void each_request_is_carried_out_once_and_in_order(void **state)
+{
+	(void)state;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++)
+		a_seed(seed, false);
+	assert_true(only || (held > 1000 && lost > 1000)); /* the network was what it says */
+}
+
+/* Wrong STags, wrong Q_Keys, and a network that is silent for longer than a flow's patience. */
+static void a_failed_request_was_carried_out_at_most_once(void **state)
+{
+	(void)state;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++)
+		a_seed(seed, true);
+}
+
+/* A hostile peer: headers that are nearly right, and any segment. Nothing is written outside, and nothing is leaked. */
+static void a_packet_of_any_content_harms_nobody(void **state)
+{
+	static const uint32_t runs[] = { 0, 1, 2, 3, 100, 101, 102, UINT32_MAX };
+	static const uint8_t addr[RD_ADDR_LEN] = { [15] = 2 }; /* of node 1 */
+	uint8_t p[RD_HDR_LEN + 64], out[RD_PACKET_MAX];
+	struct rd_node *n = &sim.node[0];
+	struct rd_pair *pair;
+	struct rd_hdr h;
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	for (uint32_t k = 0; k < 200000; k++) {
+		const uint32_t len = RD_HDR_LEN + rn_rng_below(&sim.rng, sizeof(p) - RD_HDR_LEN + 1);
+
+		for (uint32_t i = RD_HDR_LEN; i < len; i++)
+			p[i] = (uint8_t)rn_rng_u32(&sim.rng);
+		p[RD_HDR_LEN] = (uint8_t)(0x01 | rn_rng_below(&sim.rng, 4) << 6);
+		p[RD_HDR_LEN + 1] = (uint8_t)(0x40 | rn_rng_below(&sim.rng, 12));
+		h = (struct rd_hdr){ .kind = (uint8_t)(1 + rn_rng_below(&sim.rng, 3)),
+				     .dst_qpn = 10 + rn_rng_below(&sim.rng, 3),
+				     .src_qpn = rn_rng_below(&sim.rng, 12),
+				     .qkey = rn_rng_below(&sim.rng, 8) ? RD_QKEY : 0,
+				     .run = runs[rn_rng_below(&sim.rng, RN_ARRAY_LEN(runs))],
+				     .peer_run = rn_rng_below(&sim.rng, 2) ? n->d.run : 0,
+				     .number = rn_rng_below(&sim.rng, 20),
+				     .taken = rn_rng_below(&sim.rng, 4) };
+		rd_build(p, &h);
+		uint8_t *exact = malloc(len);
+		memcpy(exact, p, len);
+		const struct rd_rx rx = { .p = exact, .len = len, .h = &h, .addr = addr };
+		if (rd_parse(exact, len, &h) && rd_room(&n->d))
+			(void)rd_in(&n->d, h.dst_qpn < 10 + QPS ? &n->n->q[h.dst_qpn - 10].qp : NULL, &rx, out);
+		free(exact);
+		if (k % 1000 == 0 && n->given < OPS)
+			rd_post(0, &(struct rd_wr){ .op = QP_WR_WRITE, .len = 100, .qkey = RD_QKEY });
+		while ((pair = rd_pop(&n->d)) != NULL)
+			while (rd_out(&n->d, pair, out) > 0)
+				;
+		rc_flush(&n->n->ctx.rc);
+		qp_drained(&n->n->ctx.rc.qp);
+	}
+	for (uint32_t k = 0; k < QPS; k++)
+		assert_int_equal(qp_get_state(&n->n->q[k].qp), QP_S_RTS);
+	rd_sim_down();
+}
+
+static void a_refused_request_ends_its_pair_alone(void **state)
+{
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	const struct rd_wr good = { .op = QP_WR_WRITE, .to = 0, .len = 5000, .qkey = RD_QKEY };
+	struct rd_wr bad = good, other = good, key = good;
+	bad.wrong = true;
+	other.to = 1;
+	key.qkey = RD_QKEY + 1;
+	const uint32_t a = rd_post(0, &good), b = rd_post(0, &bad), c = rd_post(0, &other);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	assert_int_equal(rd_status(0, b), QP_WC_REM_ACCESS_ERR);
+	assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
+	const uint32_t again = rd_post(0, &good), k = rd_post(0, &key);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, k), QP_WC_REM_ACCESS_ERR);
+	assert_true(rd_status(0, again) == QP_WC_SUCCESS || rd_status(0, again) == QP_WC_WR_FLUSH_ERR);
+	const uint32_t last = rd_post(0, &good);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, last), QP_WC_SUCCESS);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(qp_get_state(&sim.node[i].n->q[0].qp), QP_S_RTS);
+	rd_sim_down();
+}
+
+static void a_receiver_that_is_not_ready_holds_up_no_other(void **state)
+{
+	const struct rd_wr to_none = { .op = QP_WR_SEND, .to = 0, .len = 3000, .qkey = RD_QKEY };
+	const struct rd_wr to_ready = { .op = QP_WR_SEND, .to = 1, .len = 3000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	rd_post_recv(1, 1);
+	const uint32_t a = rd_post(0, &to_none), b = rd_post(0, &to_ready);
+	rd_run(10 * RN_NS_PER_S);
+	assert_false(sim.node[0].ops[a].over);
+	assert_int_equal(rd_status(0, b), QP_WC_SUCCESS);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	sim.faults = true;
+	qp_set(&sim.node[1].n->q[0].qp, &(struct qp_tune){ .qkey = RD_QKEY, .rnr_ns = RN_NS_PER_S });
+	const uint32_t c = rd_post(0, &to_none);
+	rd_run(3 * RN_NS_PER_S);
+	assert_int_equal(rd_status(0, c), QP_WC_RNR_RETRY_EXC_ERR);
+	rd_post_recv(1, 0);
+	const uint32_t e = rd_post(0, &to_none);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, e), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
+static void a_silent_peer_fails_requests_and_serves_later_ones(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_WRITE, .to = 0, .len = 5000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	const uint32_t a = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	sim.blackout = RN_NEVER;
+	const uint32_t b = rd_post(0, &w), c = rd_post(0, &w);
+	rd_run(2 * PATIENCE);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	assert_int_equal(rd_status(0, b), QP_WC_RETRY_EXC_ERR);
+	assert_int_equal(rd_status(0, c), QP_WC_WR_FLUSH_ERR);
+	sim.blackout = 0;
+	const uint32_t e = rd_post(0, &w);
+	rd_run(2 * RN_NS_PER_S);
+	assert_int_equal(rd_status(0, e), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
+/* Four pairs take turns in a table of two. */
+static void resting_pairs_give_their_place(void **state)
+{
+	(void)state;
+	rd_sim_up(1, 2);
+	for (uint32_t k = 0; k < 40; k++) {
+		const struct rd_wr w = {
+			.op = QP_WR_WRITE, .from = k % 2, .to = k / 2 % 2, .len = 2000, .qkey = RD_QKEY
+		};
+		const uint32_t id = rd_post(0, &w);
+
+		rd_run(RN_NS_PER_S);
+		assert_int_equal(rd_status(0, id), QP_WC_SUCCESS);
+	}
+	assert_true(sim.node[0].d.stats.evicted > 10);
+	rd_sim_down();
+}
+
+/* RESET ends the pairs of one end; what the other has under way fails. */
+static void a_peer_that_is_reset_fails_what_is_under_way(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_SEND, .to = 0, .len = 100, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	const uint32_t a = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	assert_false(sim.node[0].ops[a].over); /* no receive is posted */
+	assert_int_equal(rd_modify(&sim.node[1].d, &sim.node[1].n->q[0].qp, QP_S_RESET), QP_OK);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_RETRY_EXC_ERR);
+	const uint32_t b = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, b), QP_WC_RETRY_EXC_ERR);
+	assert_int_equal(qp_get_state(&sim.node[0].n->q[0].qp), QP_S_RTS);
+	rd_sim_down();
+}
+
+/* ERR completes what is posted, and rings that cannot be end their QP alone. */
+static void an_impossible_work_request_ends_its_queue_pair_alone(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 1, .to = 0, .len = 100, .qkey = RD_QKEY };
+	struct rd_node *n;
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	n = &sim.node[0];
+	const struct qp_wqe bad[2] = { { .wr_id = OPS - 1, .op = QP_WR_WRITE, .slots = 1, .num_sge = 1 },
+				       { .wr_id = OPS - 2, .op = QP_WR_WRITE, .slots = 1, .num_sge = 1 } };
+	n->given = OPS; /* as if all were */
+	spsc_prod_copy(&n->n->q[0].sq, 0, bad, sizeof(bad));
+	spsc_prod_publish(&n->n->q[0].sq, 2);
+	rd_doorbell(&n->d, &n->n->q[0].qp);
+	rd_run(RN_NS_PER_S);
+	n->given = 0;
+	for (uint32_t k = 0; k < OPS; k++)
+		n->ops[k].over = false;
+	assert_int_equal(qp_get_state(&n->n->q[0].qp), QP_S_ERR);
+	const uint32_t a = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_request_is_carried_out_once_and_in_order),
+		cmocka_unit_test(a_failed_request_was_carried_out_at_most_once),
+		cmocka_unit_test(a_packet_of_any_content_harms_nobody),
+		cmocka_unit_test(a_refused_request_ends_its_pair_alone),
+		cmocka_unit_test(a_receiver_that_is_not_ready_holds_up_no_other),
+		cmocka_unit_test(a_silent_peer_fails_requests_and_serves_later_ones),
+		cmocka_unit_test(resting_pairs_give_their_place),
+		cmocka_unit_test(a_peer_that_is_reset_fails_what_is_under_way),
+		cmocka_unit_test(an_impossible_work_request_ends_its_queue_pair_alone),
+	};
+
+	only = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+	return cmocka_run_group_tests_name("qp_rd", tests, NULL, NULL);
+}
