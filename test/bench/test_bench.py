@@ -13,7 +13,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 
 import plots  # pylint: disable=wrong-import-position
 import report
-from rig import case, main
+from rig import PATIENCE, case, main
 from rivals import rival_rows
 from rows import project_rows
 from sockets import socket_rows
@@ -44,6 +44,20 @@ def no_two_figures_have_the_same_name():
     for full in (False, True):
         names = [f.name for f in figures(full)]
         assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)
+
+
+@case
+def the_designs_are_compared_in_one_run():
+    p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
+                        "--seconds", "0.05", "--sizes", "64,4k", "--json"], capture_output=True, text=True,
+                       timeout=PATIENCE * 5, check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+    found = json.loads(p.stdout)
+    assert list(found) == ["offloaded", "host", "embedded"], found
+    for design, sizes in found.items():
+        for size, (latency, speed, programs, workers) in sizes.items():
+            assert min(latency, speed, programs) > 0, (design, size, found)
+            assert workers > 0 or design == "embedded", (design, size, found)
 
 
 @case
