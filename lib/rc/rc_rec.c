@@ -4,9 +4,13 @@
  *
  * The memory that a message is sent from may change at any time: a peer reads what its owner writes (RFC 5040 has
  * nothing against it). So a CRC is summed over the very bytes that leave, in the pass that copies them, and again when
- * they are sent again. A peer that has taken one sending of an FPDU throws the other one away whole. Only of an FPDU
- * that goes in parts could it put together bytes of two sendings: those are taken from a copy, made when the first part
- * leaves.
+ * they are sent again. A peer that has taken one sending of an FPDU throws the other one away whole. Of an FPDU that
+ * this side sends in parts the peer could put together bytes of two sendings: the parts are taken from a copy, made
+ * when the first part leaves.
+ *
+ * One case has no mend here: a box on the way cuts a segment in two, one half is lost, and the memory has changed when
+ * the FPDU is sent again. The peer then joins an old half with a new one, and its CRC check ends the connection. Only a
+ * copy of each FPDU, kept until it is acknowledged, would prevent that.
  */
 #include "rc/rc_int.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that its owner writes to while it is sent: Reads, Writes and Sends of it complete, over loss and reordering,
- * with and without markers, and through a window that cuts FPDUs. Which bytes arrive is the owner's business; each CRC
- * is right.
+ * with and without markers, through a window that cuts FPDUs, and past a box that cuts segments. Which bytes arrive is
+ * the owner's business; each CRC is right.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,11 +88,12 @@ static uint64_t soak(const struct rig_cfg *cfg)
 	return again;
 }
 
-static void with(uint32_t mtu, uint32_t rcv_space, bool markers, uint32_t loss)
+static void run(uint32_t mtu, uint32_t rcv_space, bool markers, uint32_t loss, uint32_t cut)
 {
 	struct rig_cfg cfg;
 
 	rig_defaults(&cfg);
+	cfg.link.cut = cut;
 	cfg.mtu = mtu;
 	cfg.stages = 64;
 	cfg.rcv_space = rcv_space;
@@ -104,6 +105,13 @@ static void with(uint32_t mtu, uint32_t rcv_space, bool markers, uint32_t loss)
 	uint64_t again = soak(&cfg);
 	assert_true(loss == 0 || again > 10);
 }
+
+static void with(uint32_t mtu, uint32_t rcv_space, bool markers, uint32_t loss)
+{
+	run(mtu, rcv_space, markers, loss, 0);
+}
+
+static void cut(uint32_t mtu, bool markers) { run(mtu, 0, markers, 0, 500000); }
 
 static void without_loss(void **state)
 {
@@ -133,12 +141,25 @@ static void sent_in_parts(void **state)
 	}
 }
 
+/* A box on the way cuts segments in two, and nothing is lost: both halves of an FPDU are of one sending. */
+static void cut_on_the_way(void **state)
+{
+	(void)state;
+	for (uint32_t markers = 0; markers < 2; markers++) {
+		cut(1500, markers);
+		assert_true(staged > 1000);
+		cut(9000, markers);
+		assert_true(staged > 100);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_loss),
 		cmocka_unit_test(sent_again),
 		cmocka_unit_test(sent_in_parts),
+		cmocka_unit_test(cut_on_the_way),
 	};
 
 	return cmocka_run_group_tests_name("qp_changing", tests, NULL, NULL);
