@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <infiniband/verbs.h>
 #include <linux/userfaultfd.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -92,6 +94,22 @@ static int check_socket(const char *path)
 	return -1;
 }
 
+/* Whether an interface of the kernel that is up, and not the loopback, has the device's IPv4 address. */
+static bool kernel_has(const uint8_t ip[4])
+{
+	struct ifaddrs *all, *a;
+	bool found = false;
+
+	if (getifaddrs(&all) != 0)
+		return false;
+	for (a = all; a != NULL; a = a->ifa_next)
+		if (a->ifa_addr != NULL && a->ifa_addr->sa_family == AF_INET && (a->ifa_flags & IFF_UP) != 0 &&
+		    (a->ifa_flags & IFF_LOOPBACK) == 0)
+			found |= memcmp(&((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr, ip, 4) == 0;
+	freeifaddrs(all);
+	return found;
+}
+
 static void check_device(struct ibv_device *dev)
 {
 	const char *name = ibv_get_device_name(dev);
@@ -112,6 +130,11 @@ static void check_device(struct ibv_device *dev)
 		wrong("device %s (%s) has no link: look at the other end of its wire", name, ip);
 	else
 		say("ok", "device %s, address %s, link up", name, ip);
+	if (ip[0] != '?' && !kernel_has(gid.raw + 12))
+		say("note",
+		    "%s: libfabric, and OpenMPI over it, use a device only if an interface of the kernel has its address: "
+		    "ip link add name %s type veth peer name %s-peer; ip addr add %s/32 dev %s; ip link set dev %s up",
+		    name, name, name, strrchr(ip, ':') + 1, name, name);
 	ibv_close_device(ctx);
 }
 

@@ -320,6 +320,9 @@ static void binding(void **state)
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(9, 7001)),
 			 EADDRNOTAVAIL);
 	assert_string_equal(m.text, "no RDMA device has the address 10.77.0.9");
+	const struct ipc_addr local = { .ip = { 0xfe, 0x80, [15] = 1 }, .port = 7001 };
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = local), EADDRNOTAVAIL);
+	assert_string_equal(m.text, ""); /* a program that tries all addresses of the host is not told of this one */
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7001)), 0);
 	assert_int_equal(m.cm_bind_ok.dev, 0);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7003)), EINVAL);

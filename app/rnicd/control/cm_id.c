@@ -155,6 +155,20 @@ void cm_addr_own(struct ipc_addr *a)
 		memcpy(a->ip, rnicd.port[0]->cfg->ip.b, sizeof(a->ip));
 }
 
+/*
+ * No device has the address. Programs that look for devices (libfabric) try each address of the host: of link-local
+ * ones, which no port can have, nothing is said on their stderr.
+ */
+static void no_such_address(struct client *c, const struct ipc_addr *a)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80)
+		client_error(c, EADDRNOTAVAIL, "%s", "");
+	else
+		client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s", cm_id_show(a, text, sizeof(text)));
+}
+
 /* The wildcard of IPv6 stands for IPv4 too, unless it is to keep to its own. */
 static uint8_t families_of(const struct ipc_cm_bind *r, uint32_t dev)
 {
@@ -171,7 +185,6 @@ void cm_bind(struct client *c)
 	struct ipc_addr a = c->req.cm_bind.addr;
 	struct cm_id *id = cm_find(c, c->req.cm_bind.id);
 	uint32_t dev = CM_NO_DEV;
-	char text[INET6_ADDRSTRLEN];
 
 	if (id == NULL)
 		return;
@@ -183,8 +196,7 @@ void cm_bind(struct client *c)
 	if (!cm_addr_is_any(&a)) {
 		dev = dev_by_addr(a.ip);
 		if (dev == UINT32_MAX) {
-			client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s",
-				     cm_id_show(&a, text, sizeof(text)));
+			no_such_address(c, &a);
 			return;
 		}
 	}
