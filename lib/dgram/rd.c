@@ -54,7 +54,9 @@ enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side)
 {
 	if (!qp->many || qp->srq != NULL)
 		return QP_BAD_ATTR;
-	*side = (struct rd_side){ 0 };
+	memset(side, 0, sizeof(*side));
+	for (uint32_t i = 0; i < RD_SENDS; i++)
+		rn_slist_push_back(&side->spare, &side->send[i].link);
 	qp->beside = side;
 	qp->sparing = true; /* completions tell of errors: one peer's fault is no event of the QP */
 	return QP_OK;
@@ -133,19 +135,23 @@ static bool blamed(const struct rd_pair *p)
 void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 {
 	struct qp *qp = p->m.qp;
+	struct rd_send *x;
 
 	for (uint32_t i = 0; i < RD_WIN; i++)
 		rd_drop_hold(d, p, i);
 	rd_wait_over(d, p);
 	rn_list_remove(&rd_side_of(qp)->pairs, &p->of_qp);
-	if (rd_side_of(qp)->head == p)
-		rd_side_of(qp)->head = NULL;
 	if (how == RD_END_FAIL) {
 		if (!blamed(p))
 			qp_unanswered(&p->m);
 		qp_detach(d->qp, &p->m, QP_END_FAIL);
 	} else {
 		qp_abandon(&p->m);
+	}
+	while ((x = rn_slist_pop(&p->sends, struct rd_send, link)) != NULL) {
+		if (how == RD_END_FAIL)
+			qp_flush_send(d->qp, qp, &x->s);
+		rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
 	}
 	rd_set_state(p, RD_ENDED);
 	if (tell)
@@ -173,14 +179,12 @@ void rd_arm_probe(struct rd_ctx *d)
 /* Something is under way. */
 static bool busy(const struct rd_pair *p)
 {
-	return p->state == RD_UP && (p->sent != p->acked || p->holds > 0 || !qp_msgs_resting(&p->m));
+	return p->state == RD_UP &&
+	       (p->sent != p->acked || p->holds > 0 || !rn_slist_empty(&p->sends) || !qp_msgs_resting(&p->m));
 }
 
 /* Nothing is under way: its place may be another's. */
-static bool rests(const struct rd_pair *p)
-{
-	return p->state == RD_UP && !p->listed && !p->owes && rd_side_of(p->m.qp)->head != p && !busy(p);
-}
+static bool rests(const struct rd_pair *p) { return p->state == RD_UP && !p->listed && !p->owes && !busy(p); }
 
 /*
  * The pair that rests longest ends, which fails nothing here. The peer's pair rests too, unless it has sent meanwhile:
@@ -261,38 +265,57 @@ void rd_qp_error(struct rd_ctx *d, struct qp *qp)
 	qp_enter_error(d->qp, qp);
 }
 
-/* Gives the turn to the pair of the next work request; what can go nowhere fails by itself. */
-void rd_route(struct rd_ctx *d, struct qp *qp)
+/* Nobody has a place for this peer: the work request fails by itself. */
+static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 {
+	const struct qp_wr wr = {
+		.wr_id = w->wr_id, .op = w->op < QP_WR_OPS ? w->op : QP_WR_SEND, .flags = w->flags, .slots = w->slots
+	};
+
+	qp->sq_taken += w->slots;
+	qp_send_cqe(d->qp, qp, &wr, QP_WC_RETRY_EXC_ERR);
+}
+
+/* Takes the next work request to its pair. False: where the next one begins is not known. */
+static bool route_next(struct rd_ctx *d, struct qp *qp)
+{
+	const uint64_t bad = d->qp->stats.bad_wqes;
 	struct rd_side *side = rd_side_of(qp);
 	struct qp_wqe_dest to;
 	struct qp_wqe w;
 
-	while (side->head == NULL && qp->state == QP_S_RTS) {
-		if (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) <= qp->sq_taken) {
-			if (rn_unlikely(qp->sq.verdict != SPSC_OK))
-				break;
-			return;
-		}
-		if (rn_unlikely(!head_dest(qp, &to, &w)))
-			break;
-		struct rd_pair *p = rd_find(qp, to.addr, to.qpn);
-		if (p == NULL)
-			p = rd_make(d, qp, to.addr, to.qpn);
-		if (p != NULL) {
-			side->qkey = to.qkey & QP_QKEY_OWN ? qp->qkey : to.qkey;
-			p->m.turn = true;
-			side->head = p;
-			rd_put(d, p);
-			return;
-		}
-		const struct qp_wr wr = {
-			.wr_id = w.wr_id, .op = w.op < QP_WR_OPS ? w.op : QP_WR_SEND, .flags = w.flags, .slots = w.slots
-		};
-		qp->sq_taken += w.slots;
-		qp_send_cqe(d->qp, qp, &wr, QP_WC_RETRY_EXC_ERR);
+	if (rn_unlikely(!head_dest(qp, &to, &w)))
+		return false;
+	struct rd_pair *p = rd_find(qp, to.addr, to.qpn);
+	if (p == NULL)
+		p = rd_make(d, qp, to.addr, to.qpn);
+	if (p == NULL) {
+		no_place(d, qp, &w);
+		return true;
 	}
-	if (side->head == NULL && qp->state == QP_S_RTS) {
+	struct rd_send *x = rn_slist_pop(&side->spare, struct rd_send, link);
+	enum qp_take t = qp_sq_take(d->qp, &p->m, &x->s, &x->why);
+	x->qkey = to.qkey & QP_QKEY_OWN ? qp->qkey : to.qkey;
+	if (rn_unlikely(t == QP_TAKE_NONE || t == QP_TAKE_BAD_RING)) {
+		rn_slist_push_back(&side->spare, &x->link);
+		return false;
+	}
+	rn_slist_push_back(&p->sends, &x->link);
+	rd_put(d, p);
+	return d->qp->stats.bad_wqes == bad;
+}
+
+void rd_route(struct rd_ctx *d, struct qp *qp)
+{
+	const struct rd_side *side = rd_side_of(qp);
+
+	while (qp->state == QP_S_RTS && !rn_slist_empty(&side->spare)) {
+		bool any = spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
+
+		if (!any && rn_likely(qp->sq.verdict == SPSC_OK))
+			return;
+		if (any && rn_likely(route_next(d, qp)))
+			continue;
 		d->qp->stats.bad_wqes++;
 		qp_event(d->qp, qp, QP_EVENT_FATAL, 0);
 		rd_qp_error(d, qp);
@@ -336,34 +359,44 @@ static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	return len;
 }
 
+/* Hands the pair its next work request. False: there is none, or the pair is not done with those before it. */
+static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
+{
+	struct qp *qp = p->m.qp;
+	struct rd_send *x;
+
+	if (!qp_takes(&p->m) || (x = rn_slist_pop(&p->sends, struct rd_send, link)) == NULL)
+		return false;
+	p->qkey = x->qkey;
+	*v = qp_hand(d->qp, &p->m, &x->s, x->why);
+	rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
+	return *v != QP_PULL_FAILED;
+}
+
 /* A segment of the engine's behind the header. 0: none now; *gone: and the pair has ended. */
 static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf, bool *gone)
 {
 	struct qp *qp = p->m.qp;
-	struct rd_side *side = rd_side_of(qp);
 	struct rn_iov iov[QP_SEG_SLICES];
 	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
 	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
-	const uint64_t bad = d->qp->stats.bad_wqes;
+	enum qp_pull v = QP_PULL_NONE;
 	uint32_t len;
 
-	enum qp_pull v = qp_peek(d->qp, &p->m, RD_SEG_MAX, &len);
+	if (p->m.src == QP_SRC_NONE) /* else the open message has a Q_Key of its own */
+		(void)hand(d, p, &v);
+	do {
+		if (v != QP_PULL_FAILED)
+			v = qp_peek(d->qp, &p->m, RD_SEG_MAX, &len);
+	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* what was local is done */
 	if (v == QP_PULL_OK)
 		v = qp_pull(d->qp, &p->m, RD_SEG_MAX, &seg);
-	if (side->head == p && !p->m.turn) { /* taken: what came before it is sent */
-		p->qkey = side->qkey;
-		side->head = NULL;
-		if (v != QP_PULL_FAILED)
-			rd_route(d, qp);
-	}
-	*gone = v == QP_PULL_FAILED || p->state != RD_UP;
-	if (rn_unlikely(d->qp->stats.bad_wqes != bad)) { /* where the next work request begins is not known */
-		if (p->state == RD_UP)
-			rd_qp_error(d, qp);
-		*gone = true;
-	} else if (v == QP_PULL_FAILED) {
+	*gone = v == QP_PULL_FAILED;
+	if (*gone)
 		rd_fail(d, p, NULL, 0);
-	}
+	else
+		rd_route(d, qp); /* places may have become free */
+	*gone |= p->state != RD_UP;
 	if (*gone || v != QP_PULL_OK)
 		return 0;
 	memcpy(buf + RD_HDR_LEN, head, seg.hdr_len);

@@ -18,12 +18,12 @@
  * A pair of QPs is made on first use from a bounded table. At most RD_WIN segments of a run are on the way, so a
  * receiver keeps no more than that for a pair whose next segment is missing, or finds no receive. A work request is
  * complete when the peer QP has taken all of its segments, or has answered. What fails ends the pair: the work request
- * that is at fault gets its status, the others of this pair are flushed, and REFUSED tells the peer. The QP and its
+ * that is at fault gets its status, those behind are flushed, and REFUSED tells the peer. The QP and its
  * other pairs go on; the next work request to that peer begins a new run. A success was delivered exactly once, a
  * failure at most once.
  *
- * Work requests are taken from the send queue in order: one whose pair is full waits, and those behind it wait too.
- * Shared receive queues are not served.
+ * A work request whose pair is full waits beside the queue, so those behind it for other peers go on; RD_SENDS of a QP
+ * wait at most, then the queue stands still. Shared receive queues are not served.
  *
  * In a worker's turn:
  *	for each DATA of a flow		rd_room(d), else lost; udpr_rx_data(), rd_in(), send the answer
@@ -45,6 +45,7 @@
 #define RD_HDR_LEN    32u
 #define RD_ADDR_LEN   16u
 #define RD_WIN        16u         /* segments of a run on the way; a power of two */
+#define RD_SENDS      64u         /* work requests of a QP that wait for their pairs */
 #define RD_WRS        64u         /* work requests of a pair on the way; a power of two */
 #define RD_DEPTH      16u         /* Reads and Atomics of a pair under way, each way */
 #define RD_SEG_MAX    1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
@@ -101,18 +102,27 @@ struct rd_pair {
 	uint8_t term[RDMAP_TERM_MAX_LEN];
 	uint64_t wait_end;
 	uint64_t used;                  /* when something was last sent or taken */
+	struct rn_slist sends;          /* work requests that wait for their turn: struct rd_send */
 	struct rn_slink link;           /* free list, or the worker's list of pairs with something to send */
 	struct rn_link of_qp, of_waits; /* the QP's pairs; the worker's pairs that wait for a receive */
 	struct qp_work work;
 	struct qp_wr wr[RD_WRS];
 };
 
+/* A work request that is taken from the queue and waits until its pair is done with those before it. */
+struct rd_send {
+	struct rn_slink link;
+	enum qp_wc_status why; /* no success: it fails when its turn comes */
+	uint32_t qkey;         /* of the peer */
+	struct qp_send s;
+};
+
 /* Beside a QP; qp->beside leads here. */
 struct rd_side {
 	struct rn_list pairs;
-	struct rd_pair *head; /* whose turn it is to take the next work request; NULL: none is posted */
-	uint32_t qkey;        /* of the peer in that work request */
-	uint32_t waiting;     /* pairs that wait for a receive */
+	struct rn_slist spare; /* of send, those that hold nothing */
+	uint32_t waiting;      /* pairs that wait for a receive */
+	struct rd_send send[RD_SENDS];
 };
 
 struct rd_stats {

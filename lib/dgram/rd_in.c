@@ -132,6 +132,8 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 
 	if (p == NULL || (rx->h->peer_run != p->run && (rx->h->peer_run != 0 || rx->h->run != p->peer_run)))
 		return;
+	if (!take_acks(d, p, rx->h)) /* what had its turn before the end has succeeded */
+		return;
 	if (rdmap_term_parse(rx->p + RD_HDR_LEN, rx->len - RD_HDR_LEN, &t) != RDMAP_TERM_SHORT)
 		qp_blame(&p->m, &t);
 	d->stats.refused++;

@@ -26,7 +26,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell);
 struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
 /* ERR: all work of all pairs completes, and the peers are told. Any number of times. */
 void rd_qp_error(struct rd_ctx *d, struct qp *qp);
-/* Gives the turn to the pair of the next work request; what can go nowhere fails by itself. */
+/* Takes the posted work requests to their pairs; what can go nowhere fails by itself. */
 void rd_route(struct rd_ctx *d, struct qp *qp);
 /* Our run has failed by the engine's verdict, p->m.err; seg: what led to it, or NULL. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);

@@ -122,7 +122,6 @@ struct qp_msgs {
 	uint8_t src;          /* enum qp_src: whose message is open */
 	bool draining;        /* carrier's: what is posted is sent in SQD too, before a graceful end */
 	bool keeps;           /* carrier's: what finds no receive can be brought again (NOT_READY) */
-	bool turn;            /* carrier's, of a QP of many: the next work request is this one's; a take clears it */
 	bool imm_held;
 	bool wrote;        /* the last Write sent had no immediate: one right behind it would be taken for its own */
 	bool err_named;    /* the Terminate names the segment at hand */
@@ -223,6 +222,21 @@ static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32
 		return QP_PULL_NONE;
 	return qp_peek_next(ctx, m, max, len);
 }
+
+/*
+ * For a QP of qp_attr.many, whose work requests the carrier takes: copies and checks the next one, as qp_rq_take does.
+ * BAD_RING, and BAD when stats.bad_wqes grows: where the next one begins is not known.
+ */
+enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why);
+/* Whether the sequence can be handed a work request. */
+static inline bool qp_takes(const struct qp_msgs *m)
+{
+	const struct qp_work *k = m->work;
+
+	return !k->send.loaded && !k->stop && k->wr_tail - k->wr_head <= k->wr_mask;
+}
+/* Hands it over: m's next message, or a failure in its turn when why is no success. OK, or FAILED: m->err. */
+enum qp_pull qp_hand(struct qp_ctx *ctx, struct qp_msgs *m, const struct qp_send *s, enum qp_wc_status why);
 
 /* After qp_peek said OK with the same max. OK: the segment is made and counts as sent. */
 enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *s);

@@ -69,9 +69,6 @@ void qp_flush_on(struct qp_ctx *ctx);
 void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k);
 void qp_release(struct qp *qp);
 
-/* qp_sq.c */
-enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why);
-
 /* qp_rq.c */
 void qp_recv_ask(struct qp_ctx *ctx, struct qp *qp);
 

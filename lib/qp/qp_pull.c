@@ -30,11 +30,8 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 	if (k->stop || !(may_begin || goes_on))
 		return QP_PULL_NONE;
 	if (!k->send.loaded) {
-		if (rn_unlikely(m->qp->many)) {
-			if (!m->turn)
-				return QP_PULL_NONE;
-			m->turn = false;
-		}
+		if (rn_unlikely(m->qp->many))
+			return QP_PULL_NONE; /* the carrier hands them over */
 		switch (qp_sq_take(ctx, m, &k->send, &why)) {
 		case QP_TAKE_OK: break;
 		case QP_TAKE_BAD: return qp_sq_fail(ctx, m, why);
@@ -55,6 +52,14 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 	if (rn_likely(k->send.w.op < QP_WR_READ) || !qp_op_answered(k->send.w.op) || !rdmap_readq_full(&m->readq))
 		return QP_PULL_OK;
 	return QP_PULL_NONE;
+}
+
+enum qp_pull qp_hand(struct qp_ctx *ctx, struct qp_msgs *m, const struct qp_send *s, enum qp_wc_status why)
+{
+	m->work->send = *s;
+	if (why != QP_WC_SUCCESS && qp_sq_fail(ctx, m, why) == QP_PULL_FAILED)
+		return QP_PULL_FAILED;
+	return QP_PULL_OK;
 }
 
 /* One message is finished before another begins; work requests and the peer's Reads take turns. */

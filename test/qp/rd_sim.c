@@ -176,21 +176,19 @@ static uint64_t turn(uint32_t i)
 	return rn_min_u64(rn_min_u64(due, rd_timer(&n->d)), udpr_tx_timer(&n->tx, sim.now));
 }
 
-static uint64_t arrivals(void)
+static void arrivals(void)
 {
-	uint64_t due = RN_NEVER;
+	static struct rd_frame f;
 
 	for (uint32_t k = 0; k < sim.on_wire;) {
 		if (sim.wire[k].at > sim.now) {
-			due = rn_min_u64(due, sim.wire[k++].at);
+			k++;
 			continue;
 		}
-		static struct rd_frame f;
 		f = sim.wire[k];
 		sim.wire[k] = sim.wire[--sim.on_wire];
 		frame_in(&f);
 	}
-	return due;
 }
 
 static void collect(uint32_t i);
@@ -204,11 +202,14 @@ static void run_until(uint64_t end)
 		sim.now = rn_max_u64(sim.now, due);
 		for (int k = 0; k < 2; k++)
 			sim.node[k].n->ctx.rc.qp.now = sim.now;
-		due = arrivals();
+		arrivals();
+		due = RN_NEVER;
 		for (uint32_t i = 0; i < 2; i++) {
 			due = rn_min_u64(due, turn(i));
 			collect(i);
 		}
+		for (uint32_t k = 0; k < sim.on_wire; k++)
+			due = rn_min_u64(due, sim.wire[k].at);
 		if (due <= sim.now)
 			due = sim.now + RN_NS_PER_US;
 	}
