@@ -57,6 +57,20 @@ void rnic_complain(const char *fmt, ...)
 	(void)done;
 }
 
+bool rnic_verbose(void)
+{
+	enum { UNKNOWN, QUIET, VERBOSE };
+	static int is; /* atomic, relaxed: each thread finds the same */
+	int now = __atomic_load_n(&is, __ATOMIC_RELAXED);
+
+	if (now == UNKNOWN) {
+		const char *v = getenv("RNIC_VERBOSE");
+		now = v != NULL && v[0] != '\0' && v[0] != '0' ? VERBOSE : QUIET;
+		__atomic_store_n(&is, now, __ATOMIC_RELAXED);
+	}
+	return now == VERBOSE;
+}
+
 void rnic_spin_wait(struct rnic_spin *l)
 {
 	uint32_t spins = 0;

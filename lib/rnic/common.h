@@ -105,6 +105,9 @@ static inline bool rnic_dead(const struct rnic_session *s)
 /* Prints one line on stderr: each once, and at most a few in a process. */
 void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Whether RNIC_VERBOSE asks for a line on stderr for each failure that the program is told of by status or event. */
+bool rnic_verbose(void);
+
 /* For what this device does not have. */
 #define RNIC_GROUPS               "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))

@@ -59,6 +59,20 @@ def an_access_that_is_not_allowed_is_said_with_its_remedy():
 
 
 @case
+def the_library_says_its_half_when_it_is_asked_to():
+    with Daemon(pair_conf()) as d:
+        for name, program, words in (
+                ("a_message_without_a_receive_ends_its_sender", "object_cases", ("failed: ", "rnicctl explain 0x10202")),
+                ("reject_with_private_data", "cm_cases", ("RDMA_CM_EVENT_REJECTED", "10.77.0.1"))):
+            p = d.run(helper(program), *ENDS, name, RNIC_VERBOSE="1")
+            p.wait()
+            assert all(w in p.stderr() for w in words), p.tail()
+            quiet = d.run(helper(program), *ENDS, name)
+            quiet.wait()
+            assert not any(w in quiet.stderr() for w in words), quiet.tail()
+
+
+@case
 def packets_with_a_wrong_checksum_are_said():
     with Daemon(pair_conf(both="verify-checksums = yes", a="corrupt = 5%")) as d:
         server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")

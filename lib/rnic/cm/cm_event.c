@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CM events: from the daemon's queue to what rdma_get_cm_event() hands out. */
+#include <arpa/inet.h>
+
 #include "rnic/cm/cm.h"
 
 #define GROUP_HOPS 64 /* what the kernel gives a RoCE v2 group */
@@ -107,8 +109,41 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	return rc;
 }
 
+/* An event that tells of a failure: with RNIC_VERBOSE it is said, with the address that the program had called. */
+static void tell_failure(const struct ipc_cm_event *ev)
+{
+	const char *hint;
+	char ip[INET6_ADDRSTRLEN] = "?";
+
+	switch ((enum rdma_cm_event_type)ev->type) {
+	case RDMA_CM_EVENT_ADDR_ERROR: hint = "no device reaches the address"; break;
+	case RDMA_CM_EVENT_ROUTE_ERROR: hint = "nobody answers ARP for the address, or there is no way to it"; break;
+	case RDMA_CM_EVENT_UNREACHABLE: hint = "no program listens at that port, or the host is silent"; break;
+	case RDMA_CM_EVENT_REJECTED: hint = "the server said no; its private data may say why"; break;
+	case RDMA_CM_EVENT_CONNECT_ERROR: hint = "the connection broke while it was set up"; break;
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	default: return;
+	}
+	if (!rnic_verbose())
+		return;
+	inet_ntop(AF_INET6, ev->remote.ip, ip, sizeof(ip));
+	rnic_complain("rnic: connection to %s, port %u: %s (status %d): %s; rnicd's log says more", ip, ev->remote.port,
+		      rdma_event_str((enum rdma_cm_event_type)ev->type), ev->status, hint);
+}
+
 static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 {
+	tell_failure(ev);
 	switch ((enum rdma_cm_event_type)ev->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		cm_addr_to(&id->id.route.addr.src_storage, &ev->local);

@@ -6,6 +6,8 @@ static struct rnic_cq *cq_of(struct ibv_cq_ex *ex) { return (struct rnic_cq *)ex
 
 static void show(struct rnic_cq *cq)
 {
+	if (rn_unlikely(cq->cur.status != IBV_WC_SUCCESS))
+		rnic_cqe_failed(&cq->cur);
 	cq->ex.wr_id = cq->cur.wr_id;
 	cq->ex.status = (enum ibv_wc_status)cq->cur.status;
 }
