@@ -165,7 +165,8 @@ static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uin
 {
 	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
 
-	memcpy(head, seg, rn_min_u32(len, sizeof(head)));
+	if (len > 0)
+		memcpy(head, seg, rn_min_u32(len, sizeof(head)));
 	p->term_len = rdmap_term_build(p->term, e, len > 0 ? head : NULL, len);
 }
 

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reliable datagrams (dgram/rd.h) between any packets of a peer and any moves of a client. Nothing is touched that is
+ * not there, and when the queue pairs are gone all pairs, held segments and work requests have come back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dgram/rd.h"
+#include "rig.h"
+
+#define PAIRS 3u
+#define QPS   2u
+#define HOLDS (PAIRS * RD_WIN)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct rd_ctx d;
+static struct rd_pair pair[PAIRS];
+static struct rd_hold hold[HOLDS];
+static struct rd_side side[QPS];
+static struct rig_node *n;
+static const uint8_t *in;
+static size_t left;
+
+static void check(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static uint8_t octet(void) { return left > 0 ? left--, *in++ : 0; }
+
+static struct qp *qp_at(uint32_t i) { return &n->q[i % QPS].qp; }
+
+static void make_rd(uint32_t i)
+{
+	const struct rig_qp *q = &n->q[i];
+	const struct qp_attr a = { .qpn = 10 + i,
+				   .pd = RIG_PD,
+				   .dev = &n->dev,
+				   .scq = &n->scq,
+				   .rcq = &n->rcq,
+				   .access = QP_ACC_ALL,
+				   .many = true,
+				   .region = n->region,
+				   .region_size = RIG_REGION,
+				   .shm_off = q->shm_off,
+				   .sq_off = q->sq_off,
+				   .rq_off = q->rq_off,
+				   .sq_slots = RIG_SLOTS,
+				   .rq_slots = RIG_SLOTS };
+
+	rc_destroy(&n->ctx.rc, qp_at(i));
+	check(qp_init(qp_at(i), &a) == QP_OK && rd_attach(qp_at(i), &side[i]) == QP_OK);
+	qp_set(qp_at(i), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = 1, .rnr_ns = RN_NS_PER_S });
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		check(rd_modify(&d, qp_at(i), (enum qp_state)s) == QP_OK);
+}
+
+/* A peer's run, or ours: those that there are, and some that there are not. */
+static uint32_t run_of(uint8_t b) { return b < 128 ? d.run - b % 4 : b; }
+
+static void packet(void)
+{
+	static const uint8_t addr[2][RD_ADDR_LEN] = { { 1 }, { 2 } };
+	uint8_t p[RD_PACKET_MAX], answer[RD_ANSWER_MAX];
+	const uint8_t what = octet(), more = octet();
+	struct rd_hdr h = { .kind = 1 + what % 3,
+			    .dst_qpn = 10 + (what >> 2) % 3,
+			    .src_qpn = 20 + (what >> 4) % 3,
+			    .qkey = more % 16 != 0,
+			    .run = 200 + (more >> 4) % 4,
+			    .peer_run = more & 8 ? run_of(octet()) : 0,
+			    .number = octet() % 20,
+			    .taken = octet() % 20 };
+	uint32_t len = octet();
+
+	rd_build(p, &h);
+	for (uint32_t i = 0; i < len; i++)
+		p[RD_HDR_LEN + i] = octet();
+	len += RD_HDR_LEN;
+	uint8_t *exact = malloc(len);
+	memcpy(exact, p, len);
+	check(rd_parse(exact, len, &h));
+	const struct rd_rx rx = { .p = exact, .len = len, .h = &h, .addr = addr[what >> 7] };
+	if (rd_room(&d))
+		check(rd_in(&d, h.dst_qpn < 10 + QPS ? qp_at(h.dst_qpn - 10) : NULL, &rx, answer) <= RD_ANSWER_MAX);
+	free(exact);
+}
+
+/* The client writes any octets into its send queue, most of them as a work request has them. */
+static void post(void)
+{
+	const uint8_t what = octet(), to = octet();
+	struct {
+		struct qp_wqe w;
+		struct qp_wqe_dest to;
+	} slots = { .w = { .op = what % QP_WR_OPS,
+			   .flags = QP_WF_SIGNALED,
+			   .num_sge = 1,
+			   .slots = to == 255 ? octet() : 2,
+			   .raddr = RIG_IOVA(0) + octet(),
+			   .rkey = n->rkey },
+		    .to = { .addr = { 1 + (to & 1) }, .qpn = 20 + (to >> 1) % 3, .qkey = 1 } };
+	struct rig_qp *q = &n->q[what >> 7];
+
+	slots.w.sge[0] = rig_sge(n, 0, 16u * octet());
+	if (spsc_prod_free(&q->sq, 2) >= 2) {
+		spsc_prod_copy(&q->sq, 0, &slots, sizeof(slots));
+		spsc_prod_publish(&q->sq, 2);
+	}
+	rd_doorbell(&d, &q->qp);
+}
+
+static void receive(void)
+{
+	const uint8_t what = octet();
+	const struct qp_sge s = rig_sge(n, 8192, 16u * octet());
+
+	(void)rig_post_recv(n, what % QPS, 1, &s, 1);
+	rd_doorbell(&d, qp_at(what));
+}
+
+static void send_all(void)
+{
+	uint8_t buf[RD_PACKET_MAX];
+	struct rd_pair *p;
+
+	while ((p = rd_pop(&d)) != NULL)
+		while (rd_out(&d, p, buf) > 0)
+			;
+}
+
+static void step(void)
+{
+	static const uint8_t addr[RD_ADDR_LEN] = { 1 };
+	const uint8_t what = octet();
+	struct qp_cqe e;
+
+	switch (what % 8) {
+	case 0:
+	case 1:
+	case 2: packet(); break;
+	case 3: post(); break;
+	case 4: receive(); break;
+	case 5:
+		n->ctx.rc.qp.now += (1 + (what >> 4)) * (RN_NS_PER_S / 4);
+		rd_tick(&d);
+		break;
+	case 6: send_all(); break;
+	case 7:
+		if (what & 8) {
+			rd_lost(&d, addr);
+		} else if (what & 16) {
+			(void)rd_modify(&d, qp_at(what >> 7), QP_S_RESET);
+			for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+				(void)rd_modify(&d, qp_at(what >> 7), (enum qp_state)s);
+		}
+		break;
+	}
+	rc_flush(&n->ctx.rc);
+	qp_drained(&n->ctx.rc.qp);
+	while (rig_poll(&n->scq_client, &e) || rig_poll(&n->rcq_client, &e))
+		;
+}
+
+static uint32_t length(const struct rn_slist *l)
+{
+	uint32_t k = 0;
+
+	for (const struct rn_slink *x = l->first; x != NULL; x = x->next)
+		k++;
+	return k;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct rig_cfg cfg;
+
+	in = data;
+	left = size;
+	rig_defaults(&cfg);
+	struct rig *r = rig_new(&cfg);
+	n = &r->n[0];
+	memset(pair, 0, sizeof(pair));
+	memset(hold, 0, sizeof(hold));
+	rd_init(&d, &n->ctx.rc.qp, pair, PAIRS, 0);
+	rd_give_holds(&d, hold, HOLDS);
+	for (uint32_t i = 0; i < QPS; i++)
+		make_rd(i);
+	while (left > 0)
+		step();
+	for (uint32_t i = 0; i < QPS; i++) {
+		rd_destroy(&d, qp_at(i));
+		check(length(&side[i].spare) == RD_SENDS && side[i].waiting == 0);
+	}
+	send_all();
+	check(length(&d.free) == PAIRS && length(&d.holds) == HOLDS);
+	rig_free(r);
+	return 0;
+}
