@@ -78,17 +78,25 @@ void dgram_destroy(struct dgram_ctx *d, struct qp *qp)
 
 /* ---- sending ---- */
 
+static bool receives(const struct qp *qp)
+{
+	return qp->state == QP_S_RTR || qp->state == QP_S_RTS || qp->state == QP_S_SQD;
+}
+
 bool dgram_waits(struct qp *qp)
 {
-	if (rn_unlikely(qp->midway))
-		return qp->state == QP_S_RTS || qp->state == QP_S_SQD;
+	if (rn_unlikely(qp->midway || dgram_read_owed(qp)))
+		return receives(qp);
 	return qp->state == QP_S_RTS &&
 	       (spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken || qp->sq.verdict != SPSC_OK);
 }
 
 static bool is_record(const struct qp_wqe *w) { return w->op == QP_WR_WRITE || w->op == QP_WR_WRITE_IMM; }
 
-static uint32_t head_of(const struct qp_wqe *w) { return is_record(w) ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN; }
+static uint32_t head_of(const struct qp_wqe *w)
+{
+	return is_record(w) || w->op == QP_WR_READ ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
+}
 
 static uint32_t bytes_of(const struct qp_wqe *w)
 {
@@ -98,15 +106,33 @@ static uint32_t bytes_of(const struct qp_wqe *w)
 /* The fields that say what it is and how long. */
 static bool shape_good(const struct qp *qp, const struct qp_wqe *w)
 {
-	return (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM || (dgram_msgs_of(qp) != NULL && is_record(w))) &&
-	       w->num_sge <= QP_MAX_SGE && w->inline_len <= QP_MAX_INLINE &&
+	const bool read = w->op == QP_WR_READ;
+
+	if (w->op != QP_WR_SEND && w->op != QP_WR_SEND_IMM && (dgram_msgs_of(qp) == NULL || !(is_record(w) || read)))
+		return false;
+	if (read && (w->num_sge != 1 || (w->flags & QP_WF_INLINE) != 0))
+		return false;
+	return w->num_sge <= QP_MAX_SGE && w->inline_len <= QP_MAX_INLINE &&
 	       w->slots == qp_wqe_slots(head_of(w) + bytes_of(w));
 }
 
-/* A Write-Record has octets, all of them below 2^64. */
+/* A record has octets, all of them below 2^64. */
 static bool fits_record(const struct qp_send *s)
 {
 	return s->total > 0 && s->w.dgram_write.raddr <= UINT64_MAX - (s->total - 1);
+}
+
+/* The answer to a Read is a Write-Record of a peer: the memory must allow that. */
+static bool is_sink(const struct qp *qp, const struct qp_sge *g)
+{
+	const struct qp_access a = { .pd = qp->pd,
+				     .stag = g->lkey,
+				     .to = g->addr,
+				     .len = g->len,
+				     .rights = QP_ACC_REMOTE_WRITE,
+				     .qpn = qp->qpn };
+
+	return qp_mr_check(qp->dev, &a) == QP_MR_OK;
 }
 
 /* Copies the next work request and checks the copy, as qp_sq_take does. */
@@ -136,12 +162,22 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	qp->sq_taken += s->w.slots;
 	s->total = s->w.inline_len;
 	*why = s->w.flags & QP_WF_INLINE ? QP_WC_SUCCESS : qp_sq_check_local(qp, s);
-	if (*why == QP_WC_SUCCESS && (s->total > qp->max_msg || (is_record(&s->w) && !fits_record(s))))
+	if (*why == QP_WC_SUCCESS && (s->total > qp->max_msg || (head_of(&s->w) == QP_UD_WRITE_LEN && !fits_record(s))))
 		*why = QP_WC_LOC_LEN_ERR;
+	if (*why == QP_WC_SUCCESS && s->w.op == QP_WR_READ && !is_sink(qp, &s->u.sge[0]))
+		*why = QP_WC_LOC_PROT_ERR;
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
-/* The same of a Write-Record, behind the datagram's header. */
+/* The Q_Key of the receiver. */
+static uint32_t key_of(const struct qp *qp, const struct qp_send *s)
+{
+	const struct dgram_msgs *g = dgram_msgs_of(qp);
+
+	return (s->w.ud.qkey & QP_QKEY_OWN) != 0 && (g == NULL || !g->answering) ? qp->qkey : s->w.ud.qkey;
+}
+
+/* What stands behind the datagram's header in a segment of a Write-Record. */
 static uint32_t put_record(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
 {
 	const struct ddp_hdr d = ddp_tagged(RDMAP_WRITE, s->sent + len == s->total, s->w.rkey,
@@ -152,6 +188,26 @@ static uint32_t put_record(const struct qp *qp, const struct qp_send *s, uint32_
 		memcpy(r.imm, &s->w.aux, sizeof(r.imm));
 	udpl_record_build(buf, &r);
 	return UDPL_RECORD_LEN + ddp_build(buf + UDPL_RECORD_LEN, &d);
+}
+
+/* All of a request for a Read-Record. */
+static uint32_t put_read(const struct qp *qp, const struct qp_send *s, uint8_t *buf)
+{
+	const struct udpl_hdr h = { .kind = UDPL_READ,
+				    .total = qp->qkey,
+				    .dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX,
+				    .src_qpn = qp->qpn,
+				    .qkey = key_of(qp, s) };
+	const struct ddp_hdr d = ddp_untagged(RDMAP_READ_REQ, true, 0, qp->msn, 0);
+	const struct rdmap_read_req q = { .sink_stag = s->u.sge[0].lkey,
+					  .sink_to = s->u.sge[0].addr,
+					  .len = s->total,
+					  .src_stag = s->w.rkey,
+					  .src_to = s->w.dgram_write.raddr };
+
+	udpl_build(buf, &h);
+	rdmap_read_req_build(buf + UDPL_HDR_LEN + ddp_build(buf + UDPL_HDR_LEN, &d), &q);
+	return UDPL_HDR_LEN + DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
 }
 
 /* Of the segment that carries the next len bytes. */
@@ -168,7 +224,7 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 		.flags = imm ? UDPL_F_IMM : 0,
 		.dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX,
 		.src_qpn = qp->qpn,
-		.qkey = s->w.ud.qkey & QP_QKEY_OWN ? qp->qkey : s->w.ud.qkey,
+		.qkey = key_of(qp, s),
 	};
 	/* The immediate is bytes of the wire already. The MSN tells segments of one message from those of another. */
 	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND,
@@ -211,32 +267,56 @@ static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t by
 	return QP_WC_SUCCESS;
 }
 
+/* The message that is being sent is over. */
 static void complete(struct dgram_ctx *d, struct qp *qp, const struct qp_send *s, enum qp_wc_status status)
 {
+	struct dgram_msgs *g = dgram_msgs_of(qp);
 	const struct qp_wr wr = {
 		.wr_id = s->w.wr_id, .len = s->total, .op = s->w.op, .flags = s->w.flags, .slots = s->w.slots
 	};
 
 	qp->midway = false;
-	qp_send_cqe(d->qp, qp, &wr, status);
-	if (rn_unlikely(status != QP_WC_SUCCESS))
-		dgram_fail(d, qp);
-	else if (rn_unlikely(qp->state == QP_S_SQD))
+	if (rn_unlikely(g != NULL && g->answering)) { /* nobody here waits for it */
+		g->answering = false;
+		d->qp->stats.ud_refused += status != QP_WC_SUCCESS;
+	} else {
+		qp_send_cqe(d->qp, qp, &wr, status);
+		if (rn_unlikely(status != QP_WC_SUCCESS))
+			dgram_fail(d, qp);
+	}
+	if (rn_unlikely(qp->state == QP_S_SQD))
 		qp_look_drained(d->qp, qp);
 }
 
-/* The next work request, when none is midway. False: there is none that can be sent. */
+static bool begin_answer(struct qp *qp)
+{
+	if (!dgram_read_owed(qp) || !receives(qp))
+		return false;
+	qp->msn++;
+	dgram_read_begin(dgram_msgs_of(qp));
+	return true;
+}
+
+/*
+ * The next work request or answer, when no message is midway; in turn when there are both. False: there is none that
+ * can be sent.
+ */
 static bool begin(struct dgram_ctx *d, struct qp *qp, struct qp_send *s)
 {
+	struct dgram_msgs *g = dgram_msgs_of(qp);
 	enum qp_wc_status why = QP_WC_SUCCESS;
 
+	if (g != NULL && !g->answered && begin_answer(qp))
+		return true;
+	if (g != NULL)
+		g->answered = false;
 	if (qp->state != QP_S_RTS)
-		return false;
+		return begin_answer(qp);
 	switch (take(d->qp, qp, s, &why)) {
 	case QP_TAKE_OK: qp->msn++; return true;
 	case QP_TAKE_BAD: complete(d, qp, s, why); return false;
 	case QP_TAKE_BAD_RING: dgram_ring_broken(d, qp); return false;
-	case QP_TAKE_NONE: return false;
+	case QP_TAKE_NONE: return begin_answer(qp);
 	}
 	return false;
 }
@@ -246,14 +326,18 @@ uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgra
 	struct dgram_msgs *g = dgram_msgs_of(qp);
 	struct qp_send whole, *s = g != NULL ? &g->send : &whole;
 
-	if (rn_unlikely(qp->midway) ? qp->state != QP_S_RTS && qp->state != QP_S_SQD : !begin(d, qp, s))
+	if (rn_unlikely(qp->midway) ? !receives(qp) : !begin(d, qp, s))
 		return 0;
+	const bool read = s->w.op == QP_WR_READ;
+	if (rn_unlikely(read))
+		s->sent = s->total; /* the request has no octets of its own */
 	const uint32_t left = s->total - s->sent, bytes = g != NULL ? rn_min_u32(left, g->unit) : left;
 	memcpy(to->addr, s->w.dgram.addr, QP_UD_ADDR_LEN);
 	to->hop_limit = s->w.hop_limit;
-	const uint32_t len = put_headers(qp, s, bytes, buf);
+	const uint32_t len = rn_unlikely(read) ? put_read(qp, s, buf) : put_headers(qp, s, bytes, buf);
 	uint32_t sum = crc32c(0, buf, len);
-	const enum qp_wc_status why = put_bytes(qp, s, bytes, buf + len, &sum);
+	const bool gone = g != NULL && g->answering && !dgram_read_allowed(qp, s, bytes);
+	const enum qp_wc_status why = gone ? QP_WC_LOC_PROT_ERR : put_bytes(qp, s, bytes, buf + len, &sum);
 	udpl_crc_put(buf, len + bytes, sum);
 	qp->midway = s->sent < s->total;
 	if (!qp->midway || why != QP_WC_SUCCESS)
@@ -265,11 +349,6 @@ uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgra
 }
 
 /* ---- receiving ---- */
-
-static bool receives(const struct qp *qp)
-{
-	return qp->state == QP_S_RTR || qp->state == QP_S_RTS || qp->state == QP_S_SQD;
-}
 
 /* In the form of IPv6's header, whatever the packet's was: programs look for the addresses there. */
 void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx)
@@ -362,6 +441,10 @@ void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 	}
 	if (rn_unlikely(rx->h->kind == UDPL_RECORD)) {
 		dgram_record_in(dg, qp, rx);
+		return;
+	}
+	if (rn_unlikely(rx->h->kind == UDPL_READ)) {
+		dgram_read_in(dg, qp, rx);
 		return;
 	}
 	if (ddp_parse(rx->p + UDPL_HDR_LEN, rx->h->body_len, &d) != DDP_OK || !is_send(qp, rx->h, &d)) {

@@ -22,6 +22,7 @@
 #include "base/rn_list.h"
 #include "dgram/dgram_msg.h"
 #include "iwarp/rdmap_op.h"
+#include "iwarp/rdmap_wire.h"
 #include "qp/qp.h"
 #include "qp/qp_engine.h"
 #include "udp/udpl.h"
@@ -44,6 +45,14 @@ struct dgram_ctx {
 	uint64_t linger;       /* ns that a message is remembered after its end */
 };
 
+/* The answer to a Read-Record that is owed. */
+#define DGRAM_ANSWERS 16u
+struct dgram_answer {
+	uint8_t addr[16];   /* of the reader's device */
+	uint32_t qpn, qkey; /* of the reader */
+	struct rdmap_read_req req;
+};
+
 /* What a queue pair has beside its struct qp whose messages may have many segments. The caller's memory. */
 struct dgram_msgs {
 	struct qp *qp;
@@ -55,6 +64,11 @@ struct dgram_msgs {
 	 * receive stays there for a message that comes later.
 	 */
 	struct qp_recv recv[DGRAM_OPEN];
+	/* Read-Records of others, in the order of their requests. */
+	struct dgram_answer answer[DGRAM_ANSWERS];
+	uint32_t answer_head, answer_tail; /* free running */
+	bool answering;                    /* the message that is being sent is an answer, no work request */
+	bool answered;                     /* the last one was: the next work request goes first */
 };
 
 /*
@@ -127,6 +141,16 @@ struct dgram_msg *dgram_msg_begin(struct dgram_ctx *d, struct dgram_msgs *g, con
 void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m);
 /* The segment at `off` is placed: the message waits anew. */
 void dgram_msg_placed(struct dgram_ctx *d, struct dgram_msg *m, uint32_t off, uint32_t len);
+
+/* dgram_read.c */
+/* A request, header and CRC checked. */
+void dgram_read_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
+/* Whether there is an answer to be sent. */
+bool dgram_read_owed(const struct qp *qp);
+/* The oldest answer becomes the message that is being sent. */
+void dgram_read_begin(struct dgram_msgs *g);
+/* Whether the next bytes of the answer may still be read. */
+bool dgram_read_allowed(const struct qp *qp, const struct qp_send *s, uint32_t bytes);
 
 /* dgram_record.c */
 /* A segment of an RDMA Write-Record, header and CRC checked. */

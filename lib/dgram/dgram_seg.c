@@ -71,9 +71,10 @@ void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told)
 			qp_flush_recv(d->qp, g->qp, &g->recv[i]);
 		g->recv[i].loaded = false;
 	}
-	if (g->qp->midway && told)
+	if (g->qp->midway && !g->answering && told)
 		qp_flush_send(d->qp, g->qp, &g->send);
-	g->qp->midway = false;
+	g->qp->midway = g->answering = false;
+	g->answer_head = g->answer_tail;
 }
 
 /* ---- time ---- */

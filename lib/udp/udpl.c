@@ -23,14 +23,16 @@ enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 	h->src_qpn = rn_load_be32(p + 8);
 	h->qkey = rn_load_be32(p + 12);
 	h->body_len = len - UDPL_HDR_LEN - UDPL_CRC_LEN;
-	if (h->kind < UDPL_SEND || h->kind > UDPL_RECORD)
+	if (h->kind < UDPL_SEND || h->kind > UDPL_READ)
 		return UDPL_BAD_KIND;
 	if (h->dst_qpn > UDPL_QPN_MAX || h->src_qpn > UDPL_QPN_MAX)
 		return UDPL_BAD_QPN;
 	if (rn_likely(h->kind < UDPL_SEGMENT))
 		return UDPL_OK;
-	h->unit = p[3] * UDPL_UNIT;
 	h->total = rn_load_be32(p + 16);
+	if (h->kind == UDPL_READ)
+		return UDPL_OK;
+	h->unit = p[3] * UDPL_UNIT;
 	return h->total == 0 || h->total > h->unit * UDPL_SEGS_MAX ? UDPL_BAD_SIZE : UDPL_OK;
 }
 

@@ -7,10 +7,10 @@
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
  *	12  Q_Key
- *	16  octets of the whole message, of a segment; else 0
+ *	16  octets of the whole message, of a segment; Q_Key of who asks, of a Read request; else 0
  *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0); of a segment
  *	    one untagged DDP segment of a longer Send; of an RDMA Write-Record struct udpl_record and one tagged DDP
- *	    segment; of the others what udpl_sidr.h says
+ *	    segment; of a Read request one DDP segment of RFC 5040, 4.4; of the others what udpl_sidr.h says
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
@@ -42,7 +42,8 @@ enum udpl_kind {
 	UDPL_SIDR_REP = 3,
 	UDPL_SEGMENT = 4, /* a segment of a Send that takes several */
 	UDPL_RECORD = 5,  /* a segment of an RDMA Write-Record */
-	/* reserved: 6 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
+	UDPL_READ = 6,    /* a request that is answered by an RDMA Write-Record */
+	/* reserved: 7 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
 };
 
 /* flags */
@@ -55,7 +56,7 @@ struct udpl_hdr {
 	uint32_t qkey;
 	/* of a segment, in octets; else 0 */
 	uint32_t unit;     /* what each segment of the message carries but the last one, which carries the rest */
-	uint32_t total;    /* the whole message */
+	uint32_t total;    /* the whole message; of UDPL_READ instead the Q_Key of the queue pair that asks */
 	uint32_t body_len; /* parsed only */
 };
 

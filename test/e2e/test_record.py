@@ -73,6 +73,38 @@ def what_is_told_over_a_bad_wire_is_right():
         nothing_is_left(d)
 
 
+def read_from_store(d, count, lens, stag=lambda s: s):
+    """What a reader says that has read `count` records: records, whole ones, lost ones, valid bytes."""
+    store = d.run(helper("ud_record"), B, "store", str(count), str(max(lens)))
+    _, qpn, where, rkey = store.wait_line("target").split()
+    reader = d.run(helper("ud_record"), A, "reader", B, qpn, where, str(stag(int(rkey))), str(max(lens)),
+                   *map(str, lens))
+    reader.p.stdin.write("r\n" * count)
+    reader.p.stdin.close()
+    words = reader.ok(5 * PATIENCE).split()
+    store.p.stdin.close()
+    store.ok()
+    nothing_is_left(d)
+    return tuple(int(w) for w in words[1::2])
+
+
+@case
+def records_are_read():
+    with Daemon(pair_conf()) as d:
+        lens = [1, 1408, 1409, 65536, MIB]
+        assert read_from_store(d, 10, lens) == (10, 10, 0, 2 * sum(lens))
+        assert read_from_store(d, 1, [3000], stag=lambda s: s ^ 1) == (1, 0, 1, 0)
+        assert counters(d)["refused"] == 1, counters(d)
+
+
+@case
+def what_is_read_over_a_bad_wire_is_right():
+    bad = "loss = 2%\nduplicate = 2%\nreorder = 5%\ncorrupt = 1%"
+    with Daemon(pair_conf(both=bad, rnicd="record-timeout = 20ms")) as d:
+        records, whole, lost, valid = read_from_store(d, 40, [30000, 65536])
+        assert records == 40 and 0 < whole < records and lost < records / 2 and valid > 0, (records, whole, lost, valid)
+
+
 @case
 def who_has_no_right_writes_nothing():
     with Daemon(pair_conf()) as d:

@@ -43,6 +43,11 @@ def segments(dst, body, msn, unit, qkey=WIRE_KEY):
                struct.pack(">BBIIII", 1 | last, 0x43, 0, 0, msn, at) + part)
 
 
+def read_request(dst, msn, my_key, sink, sink_to, size, stag, to):
+    return (struct.pack(">BBBBIIII", 0x10, 6, 0, 0, dst, MY_QPN, WIRE_KEY, my_key) +
+            struct.pack(">BBIIII", 0x41, 0x41, 0, 1, msn, 0) + struct.pack(">IQIIQ", sink, sink_to, size, stag, to))
+
+
 def question(ident, port=PORT, priv=b""):
     return header(2, 1, 1) + struct.pack(">QBBHII", ident, 0, 0, port, 40001, 0) + priv
 
@@ -195,6 +200,25 @@ def segments_of_a_record_in_any_order_and_without_one():
 
 
 @case
+def a_read_is_answered_by_a_record_once():
+    w = peer()
+    p = daemon().run(helper("ud_record"), ADDR, "target", "1", "4000")
+    qpn, where, stag = map(int, p.wait_line("target").split()[1:])
+    body = bytes((i * 7 + (i >> 8) * 13 | 1) & 255 for i in range(4000))
+    for at in range(0, 4000, 576):
+        w.put(struct.pack(">BBBBIIII", 0x10, 5, 1, 9, qpn, MY_QPN, WIRE_KEY, 4000) +
+              struct.pack(">IIIBBIQ", 7, at, 0, 0xc1 if at + 576 >= 4000 else 0x81, 0x40, stag, where + at) +
+              body[at:at + 576])
+        w.put(read_request(qpn, 8, 0x777, 0x55, 1 << 40, 4000, stag, where))
+    parts = [w.get() for _ in range(3)]
+    assert all((d.kind, d.dst_qpn, d.qkey) == (5, MY_QPN, 0x777) for d in parts), parts
+    assert all((d.stag, d.total, d.imm) == (0x55, 4000, None) for d in parts), parts
+    assert [d.to - (1 << 40) for d in parts] == [d.offset for d in parts] == [0, 1408, 2816]
+    p.ok()
+    w.rest()
+
+
+@case
 def a_message_of_many_segments_comes_out():
     w = peer()
     p = daemon().run(helper("ud_long"), ADDR, "source", HOST, str(MY_QPN), "4000")
@@ -212,7 +236,7 @@ def reserved_kinds_are_dropped_and_reserved_fields_ignored():
     w = peer()
     odd = {0: 0x1f, 2: 0xfe, 3: 0xff, 16: 0xff, 19: 0xff, HEADER + 10: 0xff}  # the last one is of the MSN
     p, qpn = pingpong(len(odd))
-    for kind in (0, 6, 15, 16, 31, 255):
+    for kind in (0, 7, 15, 16, 31, 255):
         before = counters()
         w.put(header(kind, qpn, qkey=PINGPONG_KEY) + send_segment(b"x" * 64))
         counted("bad", before)

@@ -7,6 +7,10 @@
  *		says its QPN, address and STag; checks each range that it is told of; ends after COUNT records
  *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
  *		writes records of these lengths in turn, one for each line of its stdin, until that ends
+ *        ud_record ADDRESS store COUNT MAX
+ *		says the same as a target; its memory holds the records, and others read them until its stdin ends
+ *        ud_record ADDRESS reader TO QPN WHERE STAG MAX LEN...
+ *		reads record after record as a writer writes them, and checks each range that it is told of
  */
 #include "cm_rig.h"
 
@@ -18,7 +22,11 @@
 
 #include <rnic/rnicdv.h>
 
-#define QKEY 0x1234u
+#define QKEY          0x1234u
+#define PATIENCE_US   20000000 /* for a hang */
+#define ANSWER_US     5000000  /* then an answer is lost, or late */
+#define SINKS         16u
+#define TARGET_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct end e;
 
@@ -43,7 +51,8 @@ static struct ibv_qp *make_qp(struct ibv_cq *cq)
 					    .cap = { 4, 4, 1, 1, 0 },
 					    .sq_sig_all = 1,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM };
+					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+							      IBV_QP_EX_WITH_RDMA_READ };
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
 	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
 
@@ -87,7 +96,7 @@ static int target(uint32_t count, uint32_t max)
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(e.verbs, &ca);
 	struct ibv_poll_cq_attr none = { 0 };
 	struct ibv_mr *mr;
-	uint8_t *at = memory((size_t)count * max, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr);
+	uint8_t *at = memory((size_t)count * max, TARGET_ACCESS, &mr);
 	uint32_t records = 0, whole = 0;
 	unsigned long valid = 0;
 	struct rnicdv_record r;
@@ -167,15 +176,101 @@ static int writer(char **argv, uint32_t n_lens)
 	return ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
 }
 
+static int store(uint32_t count, uint32_t max)
+{
+	struct ibv_mr *mr;
+	uint8_t *at = memory((size_t)count * max, IBV_ACCESS_REMOTE_READ, &mr);
+	struct ibv_qp *qp = make_qp(e.cq);
+
+	for (uint32_t m = 0; m < count; m++)
+		for (uint32_t i = 0; i < max; i++)
+			at[(size_t)m * max + i] = byte_of(m, i);
+	printf("target %u %lu %u\n", qp->qp_num, (unsigned long)(uintptr_t)at, mr->rkey);
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
+}
+
+/* What a reader has been told. */
+struct heard {
+	uint8_t *at; /* SINKS pieces of memory, used in turn: an answer may come late */
+	uint32_t max, whole, lost;
+	unsigned long valid;
+};
+
+/* Waits for the request's completion and for what comes of the answer to record m. */
+static void take_answer(struct heard *h, uint32_t m)
+{
+	bool asked = false, told = false;
+	struct ibv_wc wc;
+
+	while (!asked || !told) {
+		if (rnicdv_poll_cq(e.cq, 1, &wc, asked ? ANSWER_US : PATIENCE_US) == 0) {
+			must(asked, "the request has not completed");
+			h->lost++;
+			return;
+		}
+		must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
+		if (wc.opcode == IBV_WC_RDMA_READ) {
+			asked = true;
+			continue;
+		}
+		must(wc.opcode == IBV_WC_DRIVER1, "opcode");
+		const uint64_t off = wc.wr_id - (uintptr_t)h->at;
+		const uint32_t back = (m - (uint32_t)(off / h->max)) %
+				      SINKS; /* 0: the record that was asked for last */
+		check(h->at + off / h->max * h->max, m - back, off % h->max, wc.byte_len);
+		h->valid += wc.byte_len;
+		h->whole += (wc.wc_flags & RNICDV_WC_RECORD_WHOLE) != 0;
+		told |= back == 0 && (wc.wc_flags & RNICDV_WC_RECORD_MORE) == 0;
+	}
+}
+
+/* As writer(). */
+static int reader(char **argv, uint32_t n_lens)
+{
+	const uint32_t qpn = (uint32_t)atoi(argv[1]), rkey = (uint32_t)strtoul(argv[3], NULL, 10);
+	const uint64_t where = strtoull(argv[2], NULL, 10);
+	struct heard h = { .max = (uint32_t)atoi(argv[4]) };
+	struct ibv_qp *qp = make_qp(e.cq);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct ibv_ah *ah = way_to(argv[0]);
+	struct ibv_mr *mr;
+	char line[16];
+	uint32_t m;
+
+	h.at = memory((size_t)SINKS * h.max, TARGET_ACCESS, &mr);
+	for (m = 0; fgets(line, sizeof(line), stdin) != NULL; m++) {
+		uint8_t *sink = h.at + (size_t)(m % SINKS) * h.max;
+
+		memset(sink, 0, h.max);
+		ibv_wr_start(ex);
+		ex->wr_id = m;
+		ibv_wr_rdma_read(ex, rkey, where + (uint64_t)m * h.max);
+		ibv_wr_set_ud_addr(ex, ah, qpn, QKEY);
+		ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)sink, (uint32_t)atoi(argv[5 + m % n_lens]));
+		must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
+		take_answer(&h, m);
+	}
+	printf("read %u whole %u lost %u valid %lu\n", m, h.whole, h.lost, h.valid);
+	return ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 5) {
 		fprintf(stderr, "usage: ud_record ADDRESS target COUNT MAX\n"
-				"       ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...\n");
+				"       ud_record ADDRESS store COUNT MAX\n"
+				"       ud_record ADDRESS writer|reader TO QPN WHERE STAG MAX LEN...\n");
 		return 2;
 	}
 	end_open(&e, argv[1]);
 	if (strcmp(argv[2], "target") == 0)
 		return target((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
-	return argc > 8 ? writer(argv + 3, (uint32_t)(argc - 8)) : 2;
+	if (strcmp(argv[2], "store") == 0)
+		return store((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+	if (argc <= 8)
+		return 2;
+	return (strcmp(argv[2], "reader") == 0 ? reader : writer)(argv + 3, (uint32_t)(argc - 8));
 }

@@ -77,7 +77,7 @@ def decode(where, src, dst, p):
         raise WireError(where + f"{len(p)} bytes")
     version, kind, flags, unit = p[:4]
     unit, total = unit * 64, be32(p, 16)
-    if version != 0x10 or flags & ~1 or p[4] or p[8] or kind not in (4, 5) and (unit or total):
+    if version != 0x10 or flags & ~1 or p[4] or p[8] or kind < 4 and (unit or total) or kind == 6 and unit:
         raise WireError(where + "header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")
@@ -87,6 +87,10 @@ def decode(where, src, dst, p):
         said = untagged(where, kind, flags, unit, total, body)
     elif kind == 5:
         said = record(where, flags, unit, total, body)
+    elif kind == 6:
+        if body[:2] != b"\x41\x41" or be32(body, 6) != 1 or be32(body, 14) != 0 or len(body) != DDP + 28:
+            raise WireError(where + "Read request " + body.hex())
+        said = None, False, be32(body, 10), 0, None, None, body[DDP:]
     return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), unit, total, *said)
 
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive path of datagram queue pairs: Sends, segments of Sends and of Write-Records from several senders, whose
- * numbers, lengths and order the input chooses, some of them bent, and time that passes between them. What each octet
- * of a good datagram must be follows from its place, so whatever a completion names can be looked at. Nothing may be
- * written outside the receives and the region that records may be written to, and each receive completes once.
+ * The receive path of datagram queue pairs: Sends, segments of Sends and of Write-Records and requests for Read-Records
+ * from several senders, whose numbers, lengths and order the input chooses, some of them bent, and time that passes
+ * between them. What each octet of a good datagram must be follows from its place, so whatever a completion names can
+ * be looked at. Nothing may be written outside the receives and the region that records may be written to, each receive
+ * completes once, and an answer is whole.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -178,10 +179,45 @@ static uint32_t build(const struct play *y, const uint8_t *s, uint8_t *p)
 	return n + len;
 }
 
+/* A request for a Read-Record, as the step's octets say. */
+static uint32_t build_read(const struct play *y, const uint8_t *s, uint8_t *p)
+{
+	const struct udpl_hdr h = {
+		.kind = UDPL_READ, .dst_qpn = QPN, .src_qpn = s[0] >> 3 & 3, .qkey = QKEY, .total = QKEY
+	};
+	const struct ddp_hdr d = ddp_untagged(RDMAP_READ_REQ, true, 0, s[1], 0);
+	const struct rdmap_read_req q = { .sink_stag = 1,
+					  .sink_to = s[2],
+					  .len = s[3] | (uint32_t)s[4] << 8,
+					  .src_stag = y->rkey,
+					  .src_to = RIG_IOVA(1) + REC_AT + (s[6] | (uint32_t)s[7] << 8) - 256 };
+
+	udpl_build(p, &h);
+	rdmap_read_req_build(p + UDPL_HDR_LEN + ddp_build(p + UDPL_HDR_LEN, &d), &q);
+	return UDPL_HDR_LEN + DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
+}
+
+/* What it owes, as a worker takes it: a datagram that is whole and carries no octet of other memory. */
+static void take_answers(struct play *y, uint32_t most)
+{
+	uint8_t p[UDPL_HDR_LEN + DGRAM_INNER_MAX + UDPL_UNIT + UDPL_CRC_LEN];
+	struct rig_node *n = target(y);
+	struct dgram_to to;
+	struct qp *qp;
+
+	while (most-- > 0 && (qp = dgram_pop(&n->dgram)) != NULL) {
+		const uint32_t len = dgram_out(&n->dgram, qp, p, &to);
+
+		must(len <= sizeof(p) && (len == 0 || (udpl_crc_good(p, len) && p[1] == UDPL_RECORD)));
+		if (dgram_waits(qp))
+			dgram_put(&n->dgram, qp);
+	}
+}
+
 static void step(struct play *y, const uint8_t *s)
 {
 	uint8_t p[UDPL_HDR_LEN + DGRAM_INNER_MAX + 3 * UDPL_UNIT + 1024];
-	uint32_t len = build(y, s, p);
+	uint32_t len = (s[0] & 3) == 3 ? build_read(y, s, p) : build(y, s, p);
 	struct rig_node *n = target(y);
 
 	if ((s[0] & 0x20) != 0 && s[9] != 0) {
@@ -191,11 +227,11 @@ static void step(struct play *y, const uint8_t *s)
 	udpl_crc_put(p, len, crc32c(0, p, len));
 	if ((s[0] & 0x60) == 0x20 && s[9] != 0)
 		p[len] ^= 1; /* the wire has bent it: the CRC tells */
-	if ((s[0] & 3) != 3)
-		arrive(y, p, len + UDPL_CRC_LEN, s[0] >> 3 & 3);
+	arrive(y, p, len + UDPL_CRC_LEN, s[0] >> 3 & 3);
 	n->ctx.rc.qp.now += s[10] & 0x3f;
 	for (uint32_t i = 0; i < DGRAM_OPEN && dgram_timer(&n->dgram); i++)
 		;
+	take_answers(y, s[11]);
 	if ((s[0] & 0x80) == 0)
 		take_completions(y, true);
 }

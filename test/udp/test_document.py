@@ -48,6 +48,10 @@ VECTORS = {
     "record": datagram(5, 1, (0x123456, 0xabcdef), 0x11111111,
                        struct.pack(">IIIBBIQ", 9, 64, 0xdeadbeef, 0xc1, 0x40, 0x12345678, 0x7f0000001040) + b"recorded",
                        unit=64, total=72),
+    "read": datagram(6, 0, (0x123456, 0xabcdef), 0x11111111,
+                     struct.pack(">BBIIII", DDP_UNTAGGED_LAST, 0x41, 0, 1, 10, 0) +
+                     struct.pack(">IQIIQ", 0x87654321, 0x7f0000002000, 3000, 0x12345678, 0x7f0000001000),
+                     total=0x22222222),
     "request": datagram(2, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 40001, 0) + b"ping"),
     "reply": datagram(3, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 0x42, 0x01234567)),
 }

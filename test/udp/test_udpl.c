@@ -41,6 +41,13 @@ static const uint8_t wire_record[] = {
 	0x40, 0x72, 0x65, 0x63, 0x6f, 0x72, 0x64, 0x65, 0x64, 0x06, 0x6e, 0xba, 0xc5,
 };
 
+static const uint8_t wire_read[] = {
+	0x10, 0x06, 0x00, 0x00, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11, 0x11, 0x22, 0x22,
+	0x22, 0x22, 0x41, 0x41, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x0a, 0x00, 0x00,
+	0x00, 0x00, 0x87, 0x65, 0x43, 0x21, 0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00, 0x00, 0x0b, 0xb8,
+	0x12, 0x34, 0x56, 0x78, 0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10, 0x00, 0x44, 0x69, 0x9b, 0x90,
+};
+
 #define DDP_LEN 18u
 
 static void golden_send(void **state)
@@ -101,6 +108,21 @@ static void golden_record(void **state)
 	udpl_build(b, &h);
 	udpl_record_build(b + UDPL_HDR_LEN, &rec);
 	assert_memory_equal(b, wire_record, sizeof(b));
+}
+
+static void golden_read(void **state)
+{
+	struct udpl_hdr h;
+	uint8_t b[sizeof(wire_read)];
+
+	(void)state;
+	assert_int_equal(udpl_parse(wire_read, sizeof(wire_read), &h), UDPL_OK);
+	assert_true(udpl_crc_good(wire_read, sizeof(wire_read)));
+	assert_true(h.kind == UDPL_READ && h.unit == 0 && h.total == 0x22222222 && h.body_len == DDP_LEN + 28);
+	memcpy(b, wire_read, sizeof(b));
+	memset(b, 0x55, UDPL_HDR_LEN);
+	udpl_build(b, &h);
+	assert_memory_equal(b, wire_read, sizeof(b));
 }
 
 static void a_message_that_cannot_be_has_no_segments(void **state)
@@ -167,7 +189,7 @@ static void every_wrong_header_has_its_name(void **state)
 		enum udpl_verdict is;
 	} t[] = {
 		{ 0, 0x00, UDPL_BAD_VERSION }, { 0, 0x20, UDPL_BAD_VERSION }, { 1, 0, UDPL_BAD_KIND },
-		{ 1, 6, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
+		{ 1, 7, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
 		{ 0, 0x1f, UDPL_OK },          { 3, 0xff, UDPL_OK },          { 16, 0xff, UDPL_OK } /* reserved */
 	};
 	uint8_t b[sizeof(wire_send)];
@@ -235,6 +257,7 @@ int main(void)
 		cmocka_unit_test(golden_send),
 		cmocka_unit_test(golden_segment),
 		cmocka_unit_test(golden_record),
+		cmocka_unit_test(golden_read),
 		cmocka_unit_test(a_message_that_cannot_be_has_no_segments),
 		cmocka_unit_test(golden_sidr),
 		cmocka_unit_test(every_wrong_header_has_its_name),

@@ -155,14 +155,15 @@ void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type);
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 #define RNIC_SEND_OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
-#define RNIC_SEND_OPS_UD_LONG (RNIC_SEND_OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define RNIC_SEND_OPS_UD_LONG \
+	(RNIC_SEND_OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ)
 
 /* Bytes of a send WQE between its fixed part and its SGEs or inline data. */
 static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 {
 	if (rn_likely(sq->ud_mtu == 0))
 		return 0;
-	return op == QP_WR_WRITE || op == QP_WR_WRITE_IMM ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
+	return op == QP_WR_WRITE || op == QP_WR_WRITE_IMM || op == QP_WR_READ ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
 }
 
 /* The smallest power of two of slots that holds so many work requests of `each` slots. */

@@ -11,7 +11,7 @@ static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex
 /* Where the SGEs or the inline data begin. */
 static uint8_t *payload(const struct rnic_sq *sq, uint8_t op) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq, op); }
 
-/* Of a datagram queue pair: it says for whom it is, and is not too long; a Write-Record has bytes. */
+/* Of a datagram queue pair: it says for whom it is, and is not too long. A record has bytes, a Read one SGE. */
 static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 {
 	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq, w->op);
@@ -21,7 +21,9 @@ static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 		return true;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		len += sge[i].len;
-	return sq->addressed && len <= sq->ud_mtu && (len > 0 || w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM);
+	if (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM)
+		return sq->addressed && len <= sq->ud_mtu;
+	return sq->addressed && len <= sq->ud_mtu && len > 0 && (w->op != QP_WR_READ || w->num_sge == 1);
 }
 
 /* Closes the work request under construction. */

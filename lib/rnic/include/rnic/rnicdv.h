@@ -15,6 +15,11 @@
  * byte_len how many are valid from there on, src_qp the sender; wc_flags has RNICDV_WC_RECORD_* and IBV_WC_WITH_IMM.
  * With ibv_start_poll(): rnicdv_wc_read_record().
  *
+ * RDMA Read-Record: ibv_wr_rdma_read() with ibv_wr_set_ud_addr() and one SGE. The memory that is read needs
+ * IBV_ACCESS_REMOTE_READ, and the reader's own memory IBV_ACCESS_REMOTE_WRITE, for the answer is a Write-Record of the
+ * peer. The work request completes when the request is sent; what comes of the answer is told as of any record, in the
+ * reader's receive CQ. When request or answer are lost, nothing comes: rnicdv_poll_cq() has a time-out.
+ *
  * Functions that return an int return 0 or an errno. EOPNOTSUPP: the device is another vendor's.
  */
 #ifndef RNIC_RNICDV_H
