@@ -163,4 +163,12 @@ def every_operation():
         assert rc == 0 and sorted(good) == sorted(names), p.tail(60)
 
 
+@case
+def a_message_that_finds_no_receive_waits_for_one_where_that_is_asked_for():
+    with Daemon(pair_conf()) as d:
+        p = d.run(helper("option_cases"), A, B, "no_receive_is_no_bad_request_of_an_adapter", RNIC_DESIGN="host",
+                  RNIC_EMBEDDED_KEYS="rnr=wait", RNR_WAITS="1")
+        assert re.findall(r"^ok (\w+)$", p.ok(), re.M), p.tail()
+
+
 sys.exit(main())

@@ -170,6 +170,9 @@ static ssize_t host_recv(const struct ks_src *s, void *to, size_t len)
 	return n;
 }
 
+static uint32_t host_look(const struct ks_src *s, struct iovec iov[2]) { return sock_look(s->sock, iov); }
+static void host_took(const struct ks_src *s, uint32_t n) { sock_took(s->sock, s->fd, n); }
+
 static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32_t n)
 {
 	return sock_send(s->sock, s->fd, iov, (int)n, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -197,6 +200,8 @@ const struct ks_net ks_net_host = {
 	.ends = host_ends,
 	.mss = host_mss,
 	.recv = host_recv,
+	.look = host_look,
+	.took = host_took,
 	.send = host_send,
 	.finish = host_finish,
 	.reset = host_reset,

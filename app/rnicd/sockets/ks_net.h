@@ -46,6 +46,12 @@ struct ks_net {
 	/* Payload bytes of a full segment; 0: not known. */
 	uint32_t (*mss)(const struct ks_src *s);
 	ssize_t (*recv)(const struct ks_src *s, void *to, size_t len);
+	/*
+	 * NULL where bytes come by a copy. Else: they are used where they lie, in up to two pieces. look() tells how many
+	 * there are, took() gives the first n back.
+	 */
+	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2]);
+	void (*took)(const struct ks_src *s, uint32_t n);
 	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
 	void (*finish)(const struct ks_src *s); /* our FIN */
 	void (*reset)(const struct ks_src *s);

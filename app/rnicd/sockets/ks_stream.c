@@ -85,10 +85,51 @@ static void bytes_in(struct ks_conn *c, struct ks_buf *b, uint32_t off, uint32_t
 	rc_answer_put(&ks.rc, &c->rc);
 }
 
+/* What the queue pair was not ready for is kept, and leaves the ring. */
+static void keep_rest(struct ks_conn *c)
+{
+	struct ks_buf *b = buffer();
+	ssize_t n = b != NULL ? ks.net->recv(&c->src, b->data, KS_BUF) : -1;
+
+	if (n <= 0) {
+		ks_broken(c, true);
+		return;
+	}
+	b->off = 0;
+	b->len = (uint32_t)n;
+	c->kept = b;
+	ks.in = NULL;
+}
+
+/* The bytes are placed from where they lie. False: there are none. */
+static bool in_place(struct ks_conn *c)
+{
+	struct iovec at[2];
+	struct rn_iov iov[2];
+	uint32_t n = ks.net->look(&c->src, at);
+
+	if (n == 0 || !ks_space() || !rc_wake(&ks.rc, &c->rc))
+		return false;
+	for (unsigned i = 0; i < 2; i++)
+		iov[i] = (struct rn_iov){ .base = at[i].iov_base, .len = at[i].iov_len };
+	const struct rc_bytes in = { .iov = iov, .n = at[1].iov_len != 0 ? 2 : 1, .len = n, .pos = c->pos };
+	uint32_t used = rc_in(&ks.rc, &c->rc, &in);
+	ks.net->took(&c->src, used);
+	c->pos += used;
+	rc_answer_put(&ks.rc, &c->rc);
+	if (used < n)
+		keep_rest(c);
+	return true;
+}
+
 bool ks_in(struct ks_conn *c)
 {
 	bool any = false;
 
+	if (ks.net->look != NULL && c->state == KS_OPEN && !c->eof && c->kept == NULL && in_place(c)) {
+		ks_interest(c);
+		return true;
+	}
 	for (uint32_t i = 0; i < READS && c->state == KS_OPEN && !c->eof && c->kept == NULL && ks_space(); i++) {
 		struct ks_buf *b = buffer();
 		if (b == NULL || !rc_wake(&ks.rc, &c->rc))

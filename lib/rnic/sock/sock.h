@@ -118,6 +118,12 @@ void sock_daemon_fork(bool over); /* as sock_tab_fork */
 /* As recv and send, of which flags are taken; -1 and errno. */
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
+/*
+ * For one thread that reads without a copy: the received bytes where they lie, in the order of the stream, in up to two
+ * pieces; returns how many bytes there are. sock_took() gives the first n of them back.
+ */
+uint32_t sock_look(const struct sock *s, struct iovec iov[2]);
+void sock_took(struct sock *s, int fd, uint32_t n);
 /* What became of connect; a blocking descriptor waits for it. first: it has just begun. 0 or -1 and errno. */
 int sock_connected(struct sock *s, int fd, bool first);
 void sock_finish(struct sock *s); /* nothing more will be sent */

@@ -193,6 +193,41 @@ int sock_pending_error(struct sock *s)
 	return s->mem->error;
 }
 
+/* The first n unread bytes are the program's: their room is rnicd's again. */
+static void give_back(struct sock *s, uint32_t n)
+{
+	uint32_t head = s->mem->rx_head + n;
+
+	__atomic_store_n(&s->mem->rx_head, head, __ATOMIC_RELEASE);
+	if (head - s->told >= IPC_STREAM_TELL) {
+		s->told = head;
+		sock_bell(s);
+	}
+}
+
+uint32_t sock_look(const struct sock *s, struct iovec iov[2])
+{
+	uint8_t *ring = (uint8_t *)s->mem + IPC_STREAM_RX_OFF;
+	uint32_t n = sock_unread(s), place, first;
+
+	if (n == 0)
+		return 0;
+	place = s->mem->rx_head & MASK;
+	first = rn_min_u32(n, IPC_STREAM_RING - place);
+	iov[0] = (struct iovec){ .iov_base = ring + place, .iov_len = first };
+	iov[1] = (struct iovec){ .iov_base = ring, .iov_len = n - first };
+	return n;
+}
+
+void sock_took(struct sock *s, int fd, uint32_t n)
+{
+	pthread_mutex_lock(&s->rx);
+	give_back(s, n);
+	if (s->watched && unread(s) == 0)
+		settle_in(s, fd);
+	pthread_mutex_unlock(&s->rx);
+}
+
 /* Bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing yet. */
 static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, bool peek)
 {
@@ -209,12 +244,7 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		size_t got = copy_out(s, there, iov, n, skip);
 		if (peek)
 			return (ssize_t)got;
-		uint32_t head = s->mem->rx_head + (uint32_t)got;
-		__atomic_store_n(&s->mem->rx_head, head, __ATOMIC_RELEASE);
-		if (head - s->told >= IPC_STREAM_TELL) {
-			s->told = head;
-			sock_bell(s);
-		}
+		give_back(s, (uint32_t)got);
 		if (got == there && s->watched)
 			settle_in(s, fd);
 		return (ssize_t)got;
