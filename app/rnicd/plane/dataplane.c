@@ -22,6 +22,8 @@
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
+#define STOP_POLL_US 200u
+
 struct rnicd_worker *worker_at[RNICD_MAX_WORKERS];
 
 /* ---- EAL ---- */
@@ -118,6 +120,14 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 
 void rnicd_dataplane_exit(void) { rte_eal_cleanup(); }
 
+/* rte_eal_wait_lcore() spins, perhaps on the CPU that the worker needs to come to its end. */
+static void wait_for_end(unsigned int lcore)
+{
+	while (rte_eal_get_lcore_state(lcore) == RUNNING)
+		usleep(STOP_POLL_US);
+	rte_eal_wait_lcore(lcore);
+}
+
 void rnicd_dataplane_stop(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
@@ -125,7 +135,7 @@ void rnicd_dataplane_stop(void)
 		bell_ring(i);
 	}
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
-		rte_eal_wait_lcore(worker_at[i]->lcore);
+		wait_for_end(worker_at[i]->lcore);
 	/* frames of any pool may be anywhere: first all frames go, then the pools */
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
 		worker_drain(worker_at[i]);
