@@ -19,6 +19,8 @@ import tempfile
 import termios
 import threading
 
+from sock_mmsg import recv_several, send_several
+
 LIMIT = 60  # seconds: a hang
 TABLE = []
 ADDR = sys.argv[1]
@@ -351,6 +353,45 @@ def lists_of_buffers():
     wait(s, IN)
     data, control, flags, _ = s.recvmsg(10)
     return out + [data.decode(), control, flags]
+
+
+@case
+def several_messages_in_one_call_carry_only_the_programs_bytes():
+    c, s = pair()
+    events(s)
+    out = [recv_several(s, [1], socket.MSG_DONTWAIT), send_several(c, [b"ab", b"cdef", b"g"])]
+    wait(s, IN)
+    bytes_there = s.recv(7, socket.MSG_PEEK | socket.MSG_WAITALL).decode()
+    out += [bytes_there, recv_several(s, [3, 3, 3, 3], socket.MSG_DONTWAIT), recv_several(s, [1], socket.MSG_DONTWAIT)]
+    c.sendall(b"xyz")
+    out += [s.recv(3, socket.MSG_PEEK | socket.MSG_WAITALL).decode(), recv_several(s, [2, 2, 2], 0x10000)]
+    c.sendall(b"1234")
+    return out + [recv_several(s, [1, 1, 1, 1]), recv_several(s, [1], 0, (-1, 0)), recv_several(s, [1], 0, (0, 10**9)),
+                  recv_several(s, [], 0)]
+
+
+@case
+def a_time_limit_ends_several_messages_behind_the_first():
+    c, s = pair()
+    c.sendall(b"123")
+    s.recv(3, socket.MSG_PEEK | socket.MSG_WAITALL)
+    return [recv_several(s, [1, 1, 1], 0, (0, 1)), s.recv(9).decode()]
+
+
+@case
+def several_messages_at_the_end_of_the_stream():
+    c, s = pair()
+    c.sendall(b"ab")
+    c.shutdown(socket.SHUT_WR)
+    wait(s, RDHUP)
+    return [recv_several(s, [9, 9, 9]), send_several(c, [b"x", b"y"], socket.MSG_NOSIGNAL)]
+
+
+@case
+def several_messages_in_the_wrong_state():
+    fresh = socket.socket()
+    fresh.bind((ADDR, 0))
+    return [recv_several(fresh, [1, 1]), send_several(fresh, [b"x"], socket.MSG_NOSIGNAL)]
 
 
 @case

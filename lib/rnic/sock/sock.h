@@ -52,6 +52,8 @@ struct sock_libc {
 	ssize_t (*send)(int, const void *, size_t, int);
 	ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	int (*recvmmsg)(int, struct mmsghdr *, unsigned int, int, struct timespec *);
+	int (*sendmmsg)(int, struct mmsghdr *, unsigned int, int);
 	ssize_t (*write)(int, const void *, size_t);
 	ssize_t (*writev)(int, const struct iovec *, int);
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
@@ -136,6 +138,10 @@ void sock_unwatch(struct sock *s, int fd);
 bool sock_readable(const struct sock *s);
 uint32_t sock_unread(const struct sock *s);
 int sock_pending_error(struct sock *s);
+
+/* ---- sock_rw.c ---- */
+/* As recvmsg: sock_recv() into the buffers of m, which gets no address and no control messages. */
+ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 
 /* ---- sock_addr.c ---- */
 /* False: no TCP address. */

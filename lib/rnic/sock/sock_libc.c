@@ -20,6 +20,8 @@ void sock_libc_find(void)
 		{ "send", (void **)&sock_libc.send },
 		{ "sendto", (void **)&sock_libc.sendto },
 		{ "sendmsg", (void **)&sock_libc.sendmsg },
+		{ "recvmmsg", (void **)&sock_libc.recvmmsg },
+		{ "sendmmsg", (void **)&sock_libc.sendmmsg },
 		{ "write", (void **)&sock_libc.write },
 		{ "writev", (void **)&sock_libc.writev },
 		{ "sendfile", (void **)&sock_libc.sendfile },

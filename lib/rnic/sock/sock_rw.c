@@ -65,16 +65,23 @@ PUBLIC ssize_t recvfrom(int fd, void *p, size_t n, int flags, struct sockaddr *s
 	return in(s, fd, &v, 1, flags);
 }
 
+ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	m->msg_namelen = 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return sock_recv(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+}
+
 PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.recvmsg(fd, m, flags);
-	m->msg_namelen = 0;
-	m->msg_controllen = 0;
-	m->msg_flags = 0;
-	return in(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+	ssize_t rc = sock_recv_msg(s, fd, m, flags);
+	sock_put(s);
+	return rc;
 }
 
 PUBLIC ssize_t write(int fd, const void *p, size_t n)

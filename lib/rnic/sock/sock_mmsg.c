@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Several messages in one call, in front of libc's: recvmmsg(2), sendmmsg(2). A stream has no messages: each entry
+ * stands for one recvmsg or sendmsg, and the results are those of the kernel's TCP sockets.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "rnic/sock/sock.h"
+
+#define PUBLIC   __attribute__((visibility("default")))
+#define SEND_MAX 1024u /* entries of one sendmmsg that Linux looks at */
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* Writes to *limit the time until `end`; false: that time has come. */
+static bool time_left(uint64_t end, struct timespec *limit)
+{
+	uint64_t now = clock_ns(), left = now < end ? end - now : 0;
+
+	limit->tv_sec = (time_t)(left / RN_NS_PER_S);
+	limit->tv_nsec = (long)(left % RN_NS_PER_S);
+	return left > 0;
+}
+
+/* The time limit is looked at behind each entry, as Linux does it: a wait for bytes does not end with it. */
+static int entries_in(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags, struct timespec *limit)
+{
+	uint64_t end = limit != NULL ? clock_ns() + (uint64_t)limit->tv_sec * RN_NS_PER_S + (uint64_t)limit->tv_nsec
+				     : 0;
+	bool taken = s->error_taken;
+
+	for (unsigned int i = 0; i < n; i++) {
+		ssize_t got = sock_recv_msg(s, fd, &v[i].msg_hdr, flags);
+		if (got < 0 && i > 0)
+			s->error_taken = taken; /* the next call tells the error */
+		if (got < 0)
+			return i > 0 ? (int)i : -1;
+		v[i].msg_len = (unsigned int)got;
+		if ((flags & MSG_WAITFORONE) != 0)
+			flags |= MSG_DONTWAIT;
+		if (limit != NULL && !time_left(end, limit))
+			return (int)i + 1;
+	}
+	return (int)n;
+}
+
+PUBLIC int recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags, struct timespec *limit)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.recvmmsg(fd, v, n, flags, limit);
+	int rc = -1;
+	if (limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= (long)RN_NS_PER_S))
+		errno = EINVAL;
+	else
+		rc = entries_in(s, fd, v, n, flags, limit);
+	sock_put(s);
+	return rc;
+}
+
+static size_t bytes_of(const struct msghdr *m)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		sum += m->msg_iov[i].iov_len;
+	return sum;
+}
+
+/* Ends at the first entry of which not all bytes were taken: what follows would stand in front of the rest. */
+static int entries_out(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		const struct msghdr *m = &v[i].msg_hdr;
+		ssize_t put = sock_send(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+		if (put < 0)
+			return i > 0 ? (int)i : -1;
+		v[i].msg_len = (unsigned int)put;
+		if ((size_t)put < bytes_of(m))
+			return (int)i + 1;
+	}
+	return (int)n;
+}
+
+PUBLIC int sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
+{
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return sock_libc.sendmmsg(fd, v, n, flags);
+	int rc = entries_out(s, fd, v, n < SEND_MAX ? n : SEND_MAX, flags);
+	sock_put(s);
+	return rc;
+}
