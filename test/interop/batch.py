@@ -9,7 +9,7 @@ import tempfile
 
 from guest import GUEST, RNIC, VETH, Guest  # first: it puts test/e2e on the path
 import wire_check
-from rig import BUILD, CASES, PATIENCE, Daemon, Skip, case, until
+from rig import BUILD, CASES, PATIENCE, Daemon, Foreign, Skip, case, until
 from shark import shark
 
 PORT = "7471"
@@ -31,11 +31,20 @@ def guest():
 
 
 def autopsy():
-    """To be called after a failure: a dead guest fails all that comes after, at once."""
+    """To be called after a failure: Foreign when the guest is dead; the next call of guest() boots a new one."""
     try:
         guest().autopsy()
-    except BaseException as e:
-        world["error"] = e
+    except Foreign:
+        world.pop("guest").close()
+        raise
+
+
+def with_guest(run):
+    """What run() returns. When it fails because the guest has died, that is said instead: Foreign."""
+    try:
+        return run()
+    except (AssertionError, OSError):
+        autopsy()
         raise
 
 
@@ -131,7 +140,10 @@ class Batch:
         if not self.ran:
             self.ran = True
             try:
-                self.capture = whole(self.go)
+                self.capture = with_guest(lambda: whole(self.go))
+            except Foreign:
+                self.ran = False  # all of it once more, in a new guest
+                raise
             except BaseException as e:  # pylint: disable=broad-except
                 self.error = e
         if self.error:
@@ -210,4 +222,5 @@ def cleanup():
         world["guest"].close()
 
 
-__all__ = ["Batch", "Capture", "autopsy", "cleanup", "conf", "end", "guest", "select", "whole", "world", "Skip", "PEER", "PORT"]
+__all__ = ["Batch", "Capture", "autopsy", "cleanup", "conf", "end", "guest", "select", "whole", "with_guest", "world",
+           "Skip", "PEER", "PORT"]

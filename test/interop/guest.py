@@ -16,7 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
-from rig import BUILD, PATIENCE, Process, Skip  # pylint: disable=wrong-import-position
+from rig import BUILD, PATIENCE, Foreign, Process, Skip  # pylint: disable=wrong-import-position
 
 GUEST, RNIC, HOST = "10.9.0.1", "10.9.0.7", "10.9.0.254"
 VETH, FAR, TAP, BRIDGE = "rnic0", "rnic0br", "siw0", "br0"
@@ -214,10 +214,15 @@ class Guest:
             f" && {tc} filter add dev eth0 {way} protocol ip u32 {rst} action drop" for way in ("ingress", "egress")))
 
     def autopsy(self):
-        """After a failure: raises when siw has brought the guest's kernel down, so that nothing waits for it in
-        vain."""
-        bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")
-        assert not bug, f"the guest's kernel has died: {bug}"
+        """After a failure: Foreign, with the evidence, when siw has brought the guest's kernel down."""
+        try:
+            bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")
+        except (AssertionError, OSError) as e:
+            last = " / ".join(self.qemu.stdout().splitlines()[-8:])
+            ended = self.qemu.p.poll()
+            raise Foreign(f"the guest's kernel is gone: {e}, qemu ended: {ended}, console: {last}") from None
+        if bug:
+            raise Foreign(f"the guest's kernel has died: {' / '.join(bug.splitlines())}")
 
     def close(self):
         self.qemu.stop()
