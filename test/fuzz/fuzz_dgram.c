@@ -62,22 +62,11 @@ static void open_target(struct play *y)
 	y->r = rig_new(&cfg);
 	struct rig_node *n = target(y);
 	struct rig_qp *q = &n->q[0];
-	const struct qp_attr a = { .owner = 1,
-				   .qpn = QPN,
-				   .pd = RIG_PD,
-				   .dev = &n->dev,
-				   .scq = &n->scq,
-				   .rcq = &n->rcq,
-				   .region = n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = q->shm_off,
-				   .sq_off = q->sq_off,
-				   .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS,
-				   .rq_slots = RIG_SLOTS,
-				   .type = QP_UD,
-				   .max_msg = dgram_max(UDPL_UNIT) };
+	struct qp_attr a = rig_attr(n, 0);
 
+	a.type = QP_UD;
+	a.access = 0;
+	a.max_msg = dgram_max(UDPL_UNIT);
 	rc_destroy(&n->ctx.rc, &q->qp);
 	must(qp_init(&q->qp, &a) == QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });

@@ -35,22 +35,9 @@ static struct qp *qp_at(uint32_t i) { return &n->q[i % QPS].qp; }
 
 static void make_rd(uint32_t i)
 {
-	const struct rig_qp *q = &n->q[i];
-	const struct qp_attr a = { .qpn = 10 + i,
-				   .pd = RIG_PD,
-				   .dev = &n->dev,
-				   .scq = &n->scq,
-				   .rcq = &n->rcq,
-				   .access = QP_ACC_ALL,
-				   .many = true,
-				   .region = n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = q->shm_off,
-				   .sq_off = q->sq_off,
-				   .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS,
-				   .rq_slots = RIG_SLOTS };
+	struct qp_attr a = rig_attr(n, i);
 
+	a.many = true;
 	rc_destroy(&n->ctx.rc, qp_at(i));
 	check(qp_init(qp_at(i), &a) == QP_OK && rd_attach(qp_at(i), &side[i]) == QP_OK);
 	qp_set(qp_at(i), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = 1, .rnr_ns = RN_NS_PER_S });

@@ -223,22 +223,9 @@ void rd_run(uint64_t ns) { run_until(sim.now + ns); }
 static void make_rd(struct rd_node *n, uint32_t i)
 {
 	struct rig_qp *q = &n->n->q[i];
-	const struct qp_attr a = { .owner = 200 + i,
-				   .qpn = 10 + i,
-				   .pd = RIG_PD,
-				   .dev = &n->n->dev,
-				   .scq = &n->n->scq,
-				   .rcq = &n->n->rcq,
-				   .access = QP_ACC_ALL,
-				   .many = true,
-				   .region = n->n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = q->shm_off,
-				   .sq_off = q->sq_off,
-				   .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS,
-				   .rq_slots = RIG_SLOTS };
+	struct qp_attr a = rig_attr(n->n, i);
 
+	a.many = true;
 	rc_destroy(&n->n->ctx.rc, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	assert_int_equal(rd_attach(&q->qp, &n->side[i]), QP_OK);

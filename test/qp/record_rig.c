@@ -2,59 +2,17 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "record_rig.h"
 
-static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 };
-struct dgram_msgs msgs[2];
-struct gram wire[WIRE];
-uint32_t n_wire;
-
-static void make_qp(struct rig_node *n)
-{
-	struct rig_qp *q = &n->q[0];
-	const struct qp_attr a = { .owner = 200,
-				   .qpn = 10,
-				   .pd = RIG_PD,
-				   .dev = &n->dev,
-				   .scq = &n->scq,
-				   .rcq = &n->rcq,
-				   .region = n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = q->shm_off,
-				   .sq_off = q->sq_off,
-				   .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS,
-				   .rq_slots = RIG_SLOTS,
-				   .type = QP_UD,
-				   .access = QP_ACC_REMOTE,
-				   .max_msg = dgram_max(UNIT) };
-
-	rc_destroy(&n->ctx.rc, &q->qp);
-	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
-	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
-	dgram_msgs_init(&msgs[n->id], &q->qp, UNIT);
-	n->dgram.timeout = TIMEOUT;
-	n->dgram.linger = RN_NS_PER_S;
-	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
-		assert_int_equal(dgram_modify(&n->dgram, &q->qp, (enum qp_state)s), QP_OK);
-}
-
 struct rig *pair_with(uint32_t cqe)
 {
-	struct rig_cfg cfg;
+	struct rig *r = gram_pair(cqe, dgram_max(UNIT));
 
-	rig_defaults(&cfg);
-	cfg.cqe = cqe;
-	struct rig *r = rig_new(&cfg);
-	make_qp(A);
-	make_qp(B);
 	memset(B->mem + FROM, 0xee, SLOTS * SLOT);
-	n_wire = 0;
 	return r;
 }
 
@@ -98,69 +56,6 @@ void post_write(struct rig *r, const struct write *x)
 void post(struct rig *r, uint32_t m, uint32_t len)
 {
 	post_write(r, &(struct write){ m, len, there(m), B->rkey, QKEY, QP_WR_WRITE });
-}
-
-void send_from(struct rig_node *n)
-{
-	struct dgram_to to;
-	struct qp *qp;
-
-	while (n_wire < WIRE && (qp = dgram_pop(&n->dgram)) != NULL) {
-		wire[n_wire].len = dgram_out(&n->dgram, qp, wire[n_wire].p, &to);
-		assert_true(wire[n_wire].len <= GRAM);
-		n_wire += wire[n_wire].len > 0;
-		if (dgram_waits(qp))
-			dgram_put(&n->dgram, qp);
-	}
-	rc_flush(&n->ctx.rc);
-}
-
-void send_all(struct rig *r) { send_from(A); }
-
-void in_at(struct rig_node *n, const struct gram *g)
-{
-	struct udpl_hdr h;
-	struct dgram_rx rx = { .len = g->len, .h = &h, .hop_limit = 63 };
-	uint8_t *exact = malloc(g->len);
-
-	memcpy(exact, g->p, g->len);
-	memcpy(rx.src, addr_a, 16);
-	rx.p = exact;
-	if (udpl_parse(exact, g->len, &h) == UDPL_OK)
-		dgram_in(&n->dgram, &n->q[0].qp, &rx);
-	rc_flush(&n->ctx.rc);
-	free(exact);
-}
-
-void in(struct rig *r, const struct gram *g) { in_at(B, g); }
-
-void clock_on(struct rig *r, uint64_t ns)
-{
-	r->now += ns;
-	A->ctx.rc.qp.now = B->ctx.rc.qp.now = r->now;
-	for (uint32_t i = 0; i < DGRAM_OPEN && dgram_timer(&B->dgram); i++)
-		;
-	while (dgram_timer(&A->dgram))
-		;
-	rc_flush(&A->ctx.rc);
-	rc_flush(&B->ctx.rc);
-}
-
-struct qp_stats *stats(struct rig *r) { return &B->ctx.rc.qp.stats; }
-
-struct qp_cqe got(struct spsc_cons *c)
-{
-	struct qp_cqe cqe;
-
-	assert_true(rig_poll(c, &cqe));
-	return cqe;
-}
-
-void none(struct spsc_cons *c)
-{
-	struct qp_cqe cqe;
-
-	assert_false(rig_poll(c, &cqe));
 }
 
 uint32_t told(struct rig *r, const struct qp_cqe *c, uint32_t m)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "crc32c/crc32c.h"
-#include "rig.h"
+#include "rig_int.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,18 +11,6 @@
 #include <cmocka.h>
 
 #define NEVER RN_NEVER
-
-struct rig_pkt {
-	struct rc_tcp_pkt qp; /* first: its address is the ref */
-	struct rn_iov iov[8];
-	struct rig_pkt *next;
-	uint64_t at, serial;
-	int to;
-	uint32_t flow;
-	struct tcpl_seg seg;
-	uint8_t opt[TCPL_OPT_MAX];
-	uint8_t data[];
-};
 
 void rig_defaults(struct rig_cfg *cfg)
 {
@@ -66,27 +54,37 @@ static uint64_t cq_make(struct rig *r, struct rig_node *n, struct qp_cq *cq, str
 	return ring + a.ring_stride;
 }
 
+struct qp_attr rig_attr(struct rig_node *n, uint32_t i)
+{
+	const struct rig_qp *q = &n->q[i];
+
+	return (struct qp_attr){ .owner = 100 + i,
+				 .qpn = 10 + i,
+				 .pd = RIG_PD,
+				 .dev = &n->dev,
+				 .scq = &n->scq,
+				 .rcq = &n->rcq,
+				 .access = QP_ACC_ALL,
+				 .region = n->region,
+				 .region_size = RIG_REGION,
+				 .shm_off = q->shm_off,
+				 .sq_off = q->sq_off,
+				 .rq_off = q->rq_off,
+				 .sq_slots = RIG_SLOTS,
+				 .rq_slots = RIG_SLOTS };
+}
+
 static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 {
 	struct rig_qp *q = &n->q[i];
-	struct qp_attr a = { .owner = 100 + i,
-			     .qpn = 10 + i,
-			     .pd = RIG_PD,
-			     .dev = &n->dev,
-			     .scq = &n->scq,
-			     .rcq = &n->rcq,
-			     .access = QP_ACC_ALL,
-			     .region = n->region,
-			     .region_size = RIG_REGION,
-			     .sq_slots = RIG_SLOTS,
-			     .rq_slots = RIG_SLOTS };
 
-	q->shm_off = a.shm_off = off;
+	q->shm_off = off;
 	off += sizeof(struct qp_shm);
-	q->sq_off = a.sq_off = off;
+	q->sq_off = off;
 	off += spsc_size(RIG_SLOTS, QP_SLOT_SIZE);
-	q->rq_off = a.rq_off = off;
+	q->rq_off = off;
 	off += spsc_size(RIG_SLOTS, QP_SLOT_SIZE);
+	const struct qp_attr a = rig_attr(n, i);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	attach_prod(&q->sq, n, a.sq_off, RIG_SLOTS, QP_SLOT_SIZE);
 	attach_prod(&q->rq, n, a.rq_off, RIG_SLOTS, QP_SLOT_SIZE);
@@ -96,23 +94,12 @@ static uint64_t qp_make(struct rig_node *n, uint32_t i, uint64_t off)
 
 void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq)
 {
-	struct rig_qp *to = &n->q[q];
-	const struct qp_attr a = { .owner = 100 + q,
-				   .qpn = 10 + q,
-				   .pd = RIG_PD,
-				   .dev = &n->dev,
-				   .scq = &n->scq,
-				   .rcq = &n->rcq,
-				   .srq = srq,
-				   .access = QP_ACC_ALL,
-				   .region = n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = to->shm_off,
-				   .sq_off = to->sq_off,
-				   .sq_slots = RIG_SLOTS };
+	struct qp_attr a = rig_attr(n, q);
 
-	assert_int_equal(qp_init(&to->qp, &a), QP_OK);
-	assert_int_equal(rc_modify(&n->ctx.rc, &to->qp, QP_S_INIT), QP_OK);
+	a.srq = srq;
+	a.rq_off = a.rq_slots = 0;
+	assert_int_equal(qp_init(&n->q[q].qp, &a), QP_OK);
+	assert_int_equal(rc_modify(&n->ctx.rc, &n->q[q].qp, QP_S_INIT), QP_OK);
 }
 
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd)
@@ -178,97 +165,6 @@ struct rig *rig_new(const struct rig_cfg *cfg)
 	return r;
 }
 
-/* ---- link ---- */
-
-static void insert(struct rig *r, struct rig_pkt *p)
-{
-	struct rig_pkt **at = &r->heap;
-
-	p->serial = r->serial++;
-	while (*at != NULL && (*at)->at <= p->at)
-		at = &(*at)->next;
-	p->next = *at;
-	*at = p;
-}
-
-static struct rig_pkt *pkt_of(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
-{
-	struct rig_pkt *p = malloc(sizeof(*p) + o->len + 1);
-
-	memcpy(p->opt, o->opt, sizeof(p->opt));
-	memcpy(p->data, data, o->len);
-	p->to = to;
-	p->flow = flow;
-	p->seg = (struct tcpl_seg){ .seq = o->seq,
-				    .ack = o->ack,
-				    .len = o->len,
-				    .wnd = o->wnd,
-				    .flags = o->flags,
-				    .optlen = o->optlen,
-				    .opt = p->opt,
-				    .ref = (uint64_t)(uintptr_t)&p->qp };
-	p->qp = (struct rc_tcp_pkt){ .iov = p->iov };
-	uint32_t off = 0;
-	while (off < o->len) {
-		uint32_t left = o->len - off, take = left;
-		if (r->cfg.split && p->qp.n < 7)
-			take = 1 + rn_rng_below(&r->rng, left);
-		p->iov[p->qp.n++] = (struct rn_iov){ p->data + off, take };
-		off += take;
-	}
-	return p;
-}
-
-void rig_inject(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
-{
-	struct rig_pkt *p = pkt_of(r, to, flow, o, data);
-
-	p->at = r->now;
-	insert(r, p);
-}
-
-static void carry(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
-{
-	const struct rig_link *l = &r->cfg.link;
-	uint32_t copies = 1 + rn_rng_chance(&r->rng, l->dup);
-
-	r->pkts++;
-	bool lose = r->lose > 0 && o->len > 0;
-	r->lose -= lose;
-	if (lose || rn_rng_chance(&r->rng, l->loss)) {
-		r->dropped++;
-		return;
-	}
-	for (uint32_t i = 0; i < copies; i++) {
-		struct rig_pkt *p = pkt_of(r, r->mirror ? from : !from, flow, o, data);
-
-		p->at = r->now + l->delay_ns;
-		if (rn_rng_chance(&r->rng, l->reorder))
-			p->at += 1 + rn_rng_below(&r->rng, (uint32_t)l->reorder_ns + 1);
-		insert(r, p);
-	}
-}
-
-static void transmit(struct rig *r, int from, uint32_t flow, const struct tcpl_out *o, const uint8_t *data)
-{
-	struct tcpl_out part = *o;
-
-	if (r->tap != NULL)
-		r->tap(r, from, o, data);
-	if (o->len < 2 || !rn_rng_chance(&r->rng, r->cfg.link.cut)) {
-		carry(r, from, flow, o, data);
-		return;
-	}
-	part.len = 1 + rn_rng_below(&r->rng, o->len - 1);
-	part.flags = (uint8_t)(o->flags & ~(TCPL_FIN | TCPL_PSH));
-	carry(r, from, flow, &part, data);
-	uint32_t first = part.len;
-	part.seq += first;
-	part.len = o->len - first;
-	part.flags = o->flags;
-	carry(r, from, flow, &part, data + first);
-}
-
 /* ---- turns ---- */
 
 static void take_effects(struct rig *r, struct rig_node *n)
@@ -327,7 +223,7 @@ static void raw_turn(struct rig *r, struct rig_node *n)
 			left -= take;
 			off = 0;
 		}
-		transmit(r, n->id, 0, &o, buf);
+		rig_transmit(r, n->id, 0, &o, buf);
 	}
 	while (tcpl_acked(&w->tcp, &ref))
 		;
@@ -372,7 +268,7 @@ void rig_turn(struct rig *r, int id)
 		while ((c = rc_tcp_ready_pop(&n->ctx)) != NULL) {
 			while (rc_tcp_out(&n->ctx, c, &o)) {
 				bytes_of(&n->ctx, c, &o, buf);
-				transmit(r, id, (uint32_t)(c - n->conn), &o, buf);
+				rig_transmit(r, id, (uint32_t)(c - n->conn), &o, buf);
 				if (rc_tcp_full(&n->ctx))
 					take_effects(r, n);
 			}
@@ -663,96 +559,4 @@ void rig_free(struct rig *r)
 		free(p);
 	}
 	free(r);
-}
-
-/* ---- the client ---- */
-
-struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len)
-{
-	return (struct qp_sge){ .addr = RIG_IOVA(n->id) + off, .len = len, .lkey = n->lkey };
-}
-
-bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w)
-{
-	struct rig_qp *p = &n->q[q];
-	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] = { 0 };
-	struct qp_wqe *e = (struct qp_wqe *)(void *)raw;
-	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inl_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
-	struct qp_wqe h = { .wr_id = w->wr_id,
-			    .op = w->op,
-			    .flags = w->flags,
-			    .num_sge = (uint8_t)w->num_sge,
-			    .slots = (uint8_t)qp_wqe_slots(bytes),
-			    .inline_len = (uint16_t)w->inl_len,
-			    .raddr = w->raddr,
-			    .rkey = w->rkey,
-			    .aux = w->aux };
-
-	*e = h;
-	if (bytes > 0)
-		memcpy(raw + QP_WQE_FIXED, w->flags & QP_WF_INLINE ? w->inl : (const void *)w->sge, bytes);
-	if (w->op == QP_WR_CMP_SWAP || w->op == QP_WR_FETCH_ADD) {
-		e->atomic.operand = w->operand;
-		e->atomic.swap = w->swap;
-	} else if (w->op == QP_WR_BIND_MW) {
-		e->bind.len = w->bind_len;
-		e->bind.access = w->access;
-	}
-	if (spsc_prod_free(&p->sq, h.slots) < h.slots)
-		return false;
-	spsc_prod_copy(&p->sq, 0, raw, (size_t)h.slots * QP_SLOT_SIZE);
-	spsc_prod_publish(&p->sq, h.slots);
-	return true;
-}
-
-bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w)
-{
-	if (!rig_queue(n, q, w))
-		return false;
-	rc_doorbell(&n->ctx.rc, &n->q[q].qp);
-	return true;
-}
-
-bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct qp_sge *sge, uint32_t num_sge)
-{
-	struct rig_qp *p = &n->q[q];
-	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] = { 0 };
-	struct qp_rwqe *e = (struct qp_rwqe *)(void *)raw;
-
-	e->wr_id = wr_id;
-	e->num_sge = (uint8_t)num_sge;
-	e->slots = (uint8_t)qp_rwqe_slots(num_sge);
-	if (num_sge > 0)
-		memcpy(raw + QP_RWQE_FIXED, sge, num_sge * sizeof(*sge));
-	if (spsc_prod_free(&p->rq, e->slots) < e->slots)
-		return false;
-	spsc_prod_copy(&p->rq, 0, raw, (size_t)e->slots * QP_SLOT_SIZE);
-	spsc_prod_publish(&p->rq, e->slots);
-	if (spsc_prod_asked(&p->rq) != 0)
-		rc_doorbell(&n->ctx.rc, &p->qp);
-	return true;
-}
-
-bool rig_poll(struct spsc_cons *c, struct qp_cqe *out)
-{
-	if (spsc_cons_avail(c, 1) == 0)
-		return false;
-	memcpy(out, spsc_cons_slot(c, 0), sizeof(*out));
-	spsc_cons_release(c, 1);
-	return true;
-}
-
-struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c)
-{
-	struct qp_cqe cqe = { 0 };
-
-	for (;;) {
-		if (rig_poll(c, &cqe))
-			return cqe;
-		if (!rig_step(r)) {
-			if (rig_poll(c, &cqe))
-				return cqe;
-			fail_msg("no completion");
-		}
-	}
 }

@@ -276,23 +276,6 @@ static void take_completions(struct play *y)
 	}
 }
 
-static void one_of_the_wire(struct play *y, uint32_t reorder)
-{
-	const uint32_t i = (uint32_t)rn_rng_u64(&y->rng) % rn_min_u32(n_wire, reorder);
-	const uint32_t fate = (uint32_t)rn_rng_u64(&y->rng) % 100;
-	struct gram g = wire[i];
-
-	if (fate >= 8) { /* else it comes once more */
-		memmove(&wire[i], &wire[i + 1], (n_wire - i - 1) * sizeof(g));
-		n_wire--;
-	}
-	if (fate >= 8 && fate < 13)
-		return; /* lost */
-	if (fate >= 13 && fate < 18)
-		g.p[rn_rng_u64(&y->rng) % g.len] ^= (uint8_t)(1u << fate % 8);
-	in(y->r, &g);
-}
-
 static void no_seed_names_a_byte_that_is_not_valid(void **state)
 {
 	static struct play y;
@@ -315,7 +298,7 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 				while (rig_poll(&A->scq_client, &(struct qp_cqe){ 0 }))
 					;
 			}
-			one_of_the_wire(&y, 1 + seed % 64);
+			one_of_the_wire(r, &y.rng, 1 + seed % 64);
 			take_completions(&y);
 			clock_on(r, rn_rng_u64(&y.rng) % (seed % 2 == 0 ? TIMEOUT / 64 : 100));
 		}

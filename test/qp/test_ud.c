@@ -31,23 +31,12 @@ static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16
 static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 {
 	struct rig_qp *q = &n->q[i];
-	const struct qp_attr a = { .owner = 200 + i,
-				   .qpn = 10 + i,
-				   .pd = RIG_PD,
-				   .dev = &n->dev,
-				   .scq = &n->scq,
-				   .rcq = &n->rcq,
-				   .srq = srq,
-				   .region = n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = q->shm_off,
-				   .sq_off = q->sq_off,
-				   .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS,
-				   .rq_slots = RIG_SLOTS,
-				   .type = QP_UD,
-				   .max_msg = MTU };
+	struct qp_attr a = rig_attr(n, i);
 
+	a.srq = srq;
+	a.type = QP_UD;
+	a.access = 0;
+	a.max_msg = MTU;
 	rc_destroy(&n->ctx.rc, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY });

@@ -12,72 +12,11 @@
 #include <cmocka.h>
 
 #include "crc32c/crc32c.h"
-#include "dgram/dgram.h"
-#include "rig.h"
+#include "gram_rig.h"
 
-#define UNIT    (3 * UDPL_UNIT)
-#define QKEY    0x11111111u
-#define A       (&r->n[0])
-#define B       (&r->n[1])
-#define TIMEOUT (200 * RN_NS_PER_MS)
-#define GRAM    (UNIT + DGRAM_OVERHEAD)
-#define WIRE    4096u
-#define FROM    65536u /* where messages lie in A's memory, and receives in B's */
-#define PLACE   32768u /* bytes of each receive */
+#define PLACE 32768u /* bytes of each receive */
 
-struct gram {
-	uint32_t len;
-	uint8_t p[GRAM];
-};
-
-static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16] = { [10] = 0xff, 0xff, 10, 77, 0, 2 };
-static struct dgram_msgs msgs[2];
-static struct gram wire[WIRE];
-static uint32_t n_wire;
-
-static void make_long(struct rig_node *n, bool many)
-{
-	struct rig_qp *q = &n->q[0];
-	const struct qp_attr a = { .owner = 200,
-				   .qpn = 10,
-				   .pd = RIG_PD,
-				   .dev = &n->dev,
-				   .scq = &n->scq,
-				   .rcq = &n->rcq,
-				   .region = n->region,
-				   .region_size = RIG_REGION,
-				   .shm_off = q->shm_off,
-				   .sq_off = q->sq_off,
-				   .rq_off = q->rq_off,
-				   .sq_slots = RIG_SLOTS,
-				   .rq_slots = RIG_SLOTS,
-				   .type = QP_UD,
-				   .max_msg = many ? dgram_max(UNIT) : UNIT };
-
-	rc_destroy(&n->ctx.rc, &q->qp);
-	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
-	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY });
-	if (many)
-		dgram_msgs_init(&msgs[n->id], &q->qp, UNIT);
-	n->dgram.timeout = TIMEOUT;
-	n->dgram.linger = RN_NS_PER_S;
-	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
-		assert_int_equal(dgram_modify(&n->dgram, &q->qp, (enum qp_state)s), QP_OK);
-}
-
-static struct rig *pair_of(bool many_at_b)
-{
-	struct rig_cfg cfg;
-
-	rig_defaults(&cfg);
-	struct rig *r = rig_new(&cfg);
-	make_long(A, true);
-	make_long(B, many_at_b);
-	n_wire = 0;
-	return r;
-}
-
-static struct rig *pair(void) { return pair_of(true); }
+static struct rig *pair(void) { return gram_pair(0, dgram_max(UNIT)); }
 
 /* Byte i of message number m. */
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)(m * 31 + i * 7 + (i >> 8) * 13 + 1); }
@@ -114,67 +53,7 @@ static void recv_at(struct rig *r, uint32_t i, uint32_t len)
 	assert_true(rig_post_recv(B, 0, i, s, 2));
 }
 
-/* All that A has to send goes onto the wire. */
-static void send_all(struct rig *r)
-{
-	struct dgram_to to;
-	struct qp *qp;
-
-	while (n_wire < WIRE && (qp = dgram_pop(&A->dgram)) != NULL) {
-		wire[n_wire].len = dgram_out(&A->dgram, qp, wire[n_wire].p, &to);
-		n_wire += wire[n_wire].len > 0;
-		if (dgram_waits(qp))
-			dgram_put(&A->dgram, qp);
-	}
-	rc_flush(&A->ctx.rc);
-}
-
-static void in_from(struct rig *r, const struct gram *g, uint8_t host)
-{
-	struct udpl_hdr h;
-	struct dgram_rx rx = { .len = g->len, .h = &h, .hop_limit = 63 };
-	uint8_t *exact = malloc(g->len);
-
-	memcpy(exact, g->p, g->len);
-	memcpy(rx.src, addr_a, 16);
-	memcpy(rx.dst, addr_b, 16);
-	rx.src[15] = host;
-	rx.p = exact;
-	if (udpl_parse(exact, g->len, &h) == UDPL_OK)
-		dgram_in(&B->dgram, &B->q[0].qp, &rx);
-	rc_flush(&B->ctx.rc);
-	free(exact);
-}
-
-static void in(struct rig *r, const struct gram *g) { in_from(r, g, 1); }
-
 static void crc_again(struct gram *g) { udpl_crc_put(g->p, g->len - 4, crc32c(0, g->p, g->len - 4)); }
-
-static void clock_on(struct rig *r, uint64_t ns)
-{
-	r->now += ns;
-	A->ctx.rc.qp.now = B->ctx.rc.qp.now = r->now;
-	while (dgram_timer(&B->dgram))
-		;
-	rc_flush(&B->ctx.rc);
-}
-
-static struct qp_stats *stats(struct rig *r) { return &B->ctx.rc.qp.stats; }
-
-static struct qp_cqe got(struct spsc_cons *c)
-{
-	struct qp_cqe cqe;
-
-	assert_true(rig_poll(c, &cqe));
-	return cqe;
-}
-
-static void none(struct spsc_cons *c)
-{
-	struct qp_cqe cqe;
-
-	assert_false(rig_poll(c, &cqe));
-}
 
 /* Receive i holds message m of len bytes whole. */
 static void whole(struct rig *r, const struct qp_cqe *c, uint32_t m, uint32_t len)
@@ -280,7 +159,7 @@ static void what_comes_twice_or_late_changes_nothing(void **state)
 	none(&B->rcq_client);
 	/* The same number from another host is another message. */
 	for (uint32_t i = 0; i < 3; i++)
-		in_from(r, &wire[i], 9);
+		in_from(B, &wire[i], 9);
 	assert_int_equal(got(&B->rcq_client).wr_id, 1);
 	rig_free(r);
 }
@@ -322,7 +201,7 @@ static void a_segment_that_does_not_fit_its_message_is_dropped(void **state)
 
 static void a_queue_pair_of_single_datagrams_takes_no_segment(void **state)
 {
-	struct rig *r = pair_of(false);
+	struct rig *r = gram_pair(0, UNIT);
 
 	(void)state;
 	recv_at(r, 0, PLACE);
@@ -379,18 +258,18 @@ static void tables_are_bounded(void **state)
 	send_all(r);
 	for (uint8_t s = 0; s < senders; s++) {
 		for (uint32_t m = 0; m < DGRAM_PER_SOURCE; m++) {
-			in_from(r, &wire[2 * m], s);
+			in_from(B, &wire[2 * m], s);
 			clock_on(r, 1);
 		}
 	}
 	assert_int_equal(msgs[1].track.n_open, DGRAM_OPEN);
-	in_from(r, &wire[0], 99);
+	in_from(B, &wire[0], 99);
 	assert_int_equal(stats(r)->ud_full, 1);
-	in_from(r, &wire[2 * DGRAM_PER_SOURCE], 1); /* its first one ends */
+	in_from(B, &wire[2 * DGRAM_PER_SOURCE], 1); /* its first one ends */
 	assert_int_equal(stats(r)->ud_incomplete, 1);
-	in_from(r, &wire[1], 1);
+	in_from(B, &wire[1], 1);
 	assert_int_equal(stats(r)->ud_again, 1);
-	in_from(r, &wire[2 * DGRAM_PER_SOURCE + 1], 1);
+	in_from(B, &wire[2 * DGRAM_PER_SOURCE + 1], 1);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
 	clock_on(r, TIMEOUT);
 	assert_true(msgs[1].track.n_open == 0 && stats(r)->ud_incomplete == DGRAM_OPEN);
@@ -414,7 +293,7 @@ static void what_is_midway_is_flushed(void **state)
 	in(r, &wire[0]);
 	clock_on(r, TIMEOUT); /* a spare receive */
 	in(r, &wire[3]);
-	in_from(r, &wire[4], 7);
+	in_from(B, &wire[4], 7);
 	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_ERR), QP_OK);
 	rc_flush(&B->ctx.rc);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -502,24 +381,6 @@ static void take_completions(struct play *y)
 	}
 }
 
-/* One datagram of those that are left, with a fate of its own. */
-static void one_of_the_wire(struct play *y, uint32_t reorder)
-{
-	const uint32_t i = (uint32_t)rn_rng_u64(&y->rng) % rn_min_u32(n_wire, reorder);
-	const uint32_t fate = (uint32_t)rn_rng_u64(&y->rng) % 100;
-	struct gram g = wire[i];
-
-	if (fate >= 8) { /* else it comes once more */
-		memmove(&wire[i], &wire[i + 1], (n_wire - i - 1) * sizeof(g));
-		n_wire--;
-	}
-	if (fate >= 8 && fate < 13)
-		return; /* lost */
-	if (fate >= 13 && fate < 18)
-		g.p[rn_rng_u64(&y->rng) % g.len] ^= (uint8_t)(1u << fate % 8);
-	in(y->r, &g);
-}
-
 static void no_seed_delivers_a_byte_that_was_not_sent(void **state)
 {
 	struct play y;
@@ -544,7 +405,7 @@ static void no_seed_delivers_a_byte_that_was_not_sent(void **state)
 				while (rig_poll(&A->scq_client, &(struct qp_cqe){ 0 }))
 					;
 			}
-			one_of_the_wire(&y, 1 + seed % 64);
+			one_of_the_wire(r, &y.rng, 1 + seed % 64);
 			take_completions(&y);
 			clock_on(r, rn_rng_u64(&y.rng) % (seed % 2 == 0 ? TIMEOUT / 16 : 100));
 		}
