@@ -152,6 +152,9 @@ bool rig_poll(struct spsc_cons *c, struct qp_cqe *out);
 struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len);
 /* Polls until an entry comes; fails the test when none can. */
 struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c);
+/* The 64-bit word at mem + off. */
+uint64_t rig_word(const struct rig_node *n, uint32_t off);
+void rig_word_set(struct rig_node *n, uint32_t off, uint64_t v);
 /* What the rig made queue pair i of: its number, rings and queues. A test changes what it needs, and calls qp_init(). */
 struct qp_attr rig_attr(struct rig_node *n, uint32_t i);
 /* The QP gets a shared receive queue in place of its own. Before it is connected. */

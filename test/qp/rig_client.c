@@ -13,6 +13,16 @@ struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len)
 	return (struct qp_sge){ .addr = RIG_IOVA(n->id) + off, .len = len, .lkey = n->lkey };
 }
 
+uint64_t rig_word(const struct rig_node *n, uint32_t off)
+{
+	uint64_t v;
+
+	memcpy(&v, n->mem + off, sizeof(v));
+	return v;
+}
+
+void rig_word_set(struct rig_node *n, uint32_t off, uint64_t v) { memcpy(n->mem + off, &v, sizeof(v)); }
+
 bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 {
 	struct rig_qp *p = &n->q[q];
