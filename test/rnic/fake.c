@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fake.h"
+#include "fake_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,31 +15,7 @@
 
 #include "ipc/ipc_region.h"
 
-#define CLIENTS 8
-
-struct fake {
-	pthread_t thread;
-	pthread_mutex_t lock;
-	int listener, stop[2];
-	char dir[64], path[96];
-	struct fake_client client[CLIENTS];
-	unsigned nclients;
-	uint32_t version;
-	int refuse;
-	bool blind;
-	char text[IPC_TEXT_MAX];
-};
-
-#define TAKE(array, out) \
-	do { \
-		(out) = 0; \
-		for (uint32_t i_ = 1; i_ < RN_ARRAY_LEN(array) && (out) == 0; i_++) \
-			if (!(array)[i_].used) \
-				(out) = i_; \
-	} while (0)
-#define VALID(array, h) ((h) > 0 && (h) < RN_ARRAY_LEN(array) && (array)[h].used)
-
-static int answer_handle(struct ipc_msg *m, uint32_t handle)
+int fake_answer_handle(struct ipc_msg *m, uint32_t handle)
 {
 	memset(&m->handle, 0, sizeof(m->handle));
 	m->handle.handle = handle;
@@ -47,7 +23,7 @@ static int answer_handle(struct ipc_msg *m, uint32_t handle)
 	return 0;
 }
 
-static int answer_empty(struct ipc_msg *m)
+int fake_answer_empty(struct ipc_msg *m)
 {
 	m->len = IPC_MSG_HDR;
 	return 0;
@@ -119,93 +95,7 @@ static int create_channel(struct fake_client *c, struct ipc_msg *m, const int *f
 		return EINVAL;
 	c->chan[h].used = true;
 	c->chan[h].fd = fds[0];
-	return answer_handle(m, h);
-}
-
-/* The descriptor of a region and the place in its file where it begins. */
-static int region_fd(const struct fake_client *c, uint32_t region, uint64_t *off, uint64_t *len)
-{
-	const struct fake_import *i = &c->import[region % RN_ARRAY_LEN(c->import)];
-
-	*off = 0;
-	*len = IPC_ARENA_SIZE;
-	if (region == IPC_REGION_ARENA || region == IPC_REGION_HUGE)
-		return c->fd[region];
-	if (region < IPC_REGIONS || region >= RN_ARRAY_LEN(c->import) || !i->used)
-		return -1;
-	*off = i->off;
-	*len = i->len;
-	return i->fd;
-}
-
-/* The client is this process. */
-static int import(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
-{
-	struct ipc_import a = m->import;
-	char path[80];
-	uint32_t h;
-	int fd = nfds > 0 ? fds[0] : -1;
-
-	for (h = IPC_REGIONS; h < RN_ARRAY_LEN(c->import) && c->import[h].used; h++)
-		;
-	if (h == RN_ARRAY_LEN(c->import))
-		return ENOMEM;
-	if (nfds == 0 && f->blind)
-		return ENXIO;
-	snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", (unsigned long)a.start, (unsigned long)a.end);
-	if (nfds == 0)
-		fd = open(path, (a.writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-	if (fd < 0)
-		return errno == EPERM ? ENXIO : errno;
-	c->import[h] = (struct fake_import){ true, fd, a.off, a.len, a.writable };
-	return answer_handle(m, h);
-}
-
-static int forget(struct fake_client *c, struct ipc_msg *m)
-{
-	uint32_t h = m->handle.handle;
-
-	if (h < IPC_REGIONS || !VALID(c->import, h))
-		return EINVAL;
-	close(c->import[h].fd);
-	c->import[h].used = false;
-	return answer_empty(m);
-}
-
-static int reg_mr(struct fake_client *c, struct ipc_msg *m)
-{
-	struct ipc_reg_mr *a = &m->reg_mr;
-	uint64_t sum = 0;
-	uint32_t h = 0;
-
-	if (a->pd == 0 || !rn_in_range(a->pieces_off, a->npieces * sizeof(struct ipc_piece), IPC_QUEUES_SIZE) ||
-	    a->npieces == 0)
-		return EINVAL;
-	for (uint32_t i = 1; i < FAKE_MAX && h == 0; i++)
-		h = c->mr[i].used ? 0 : i;
-	if (h == 0)
-		return ENOMEM;
-	struct fake_mr *mr = &c->mr[h];
-	mr->pieces = malloc(a->npieces * sizeof(struct ipc_piece));
-	memcpy(mr->pieces, c->queues + a->pieces_off, a->npieces * sizeof(struct ipc_piece));
-	for (uint32_t i = 0; i < a->npieces; i++) {
-		const struct ipc_piece *p = &mr->pieces[i];
-		uint64_t off, len;
-		if (region_fd(c, p->region, &off, &len) < 0 || !rn_in_range(p->off, p->len, len))
-			return EINVAL;
-		sum += p->len;
-	}
-	if (sum != a->len)
-		return EINVAL;
-	mr->used = true;
-	mr->npieces = a->npieces;
-	mr->iova = a->iova;
-	mr->len = a->len;
-	mr->access = a->access;
-	mr->stag = h << 8 | 0x5a;
-	m->reg_mr_ok = (struct ipc_reg_mr_ok){ .handle = h, .stag = mr->stag };
-	m->len = IPC_MSG_LEN(reg_mr_ok);
-	return 0;
+	return fake_answer_handle(m, h);
 }
 
 static int create_cq(struct fake_client *c, struct ipc_msg *m)
@@ -227,7 +117,7 @@ static int create_cq(struct fake_client *c, struct ipc_msg *m)
 	c->cq[h].async = a.async;
 	c->cq[h].cookie = a.cookie;
 	c->cq[h].shm = (struct qp_cq_shm *)(void *)(c->queues + a.shm_off);
-	return answer_handle(m, h);
+	return fake_answer_handle(m, h);
 }
 
 /* As qp_cq_change() does. */
@@ -250,7 +140,7 @@ static int resize_cq(struct fake_client *c, struct ipc_msg *m)
 		spsc_prod_publish(&to, left);
 		c->cq[a.cq].ring[w] = to;
 	}
-	return answer_empty(m);
+	return fake_answer_empty(m);
 }
 
 static int create_srq(struct fake_client *c, struct ipc_msg *m)
@@ -266,7 +156,7 @@ static int create_srq(struct fake_client *c, struct ipc_msg *m)
 	c->srq[h].limit = a.limit;
 	c->srq[h].wqe_slots = a.wqe_slots;
 	c->srq[h].cookie = a.cookie;
-	return answer_handle(m, h);
+	return fake_answer_handle(m, h);
 }
 
 static int modify_srq(struct fake_client *c, struct ipc_msg *m)
@@ -274,7 +164,7 @@ static int modify_srq(struct fake_client *c, struct ipc_msg *m)
 	if (!VALID(c->srq, m->modify_srq.srq))
 		return EINVAL;
 	c->srq[m->modify_srq.srq].limit = m->modify_srq.limit;
-	return answer_empty(m);
+	return fake_answer_empty(m);
 }
 
 static int query_srq(struct fake_client *c, struct ipc_msg *m)
@@ -320,7 +210,7 @@ static int modify_qp(struct fake_client *c, struct ipc_msg *m)
 		return EINVAL;
 	if ((m->modify_qp.mask & IPC_QP_ATTR_STATE) != 0)
 		c->qp[m->modify_qp.qp].shm->state = m->modify_qp.state;
-	return answer_empty(m);
+	return fake_answer_empty(m);
 }
 
 static int query_qp(struct fake_client *c, struct ipc_msg *m)
@@ -377,7 +267,7 @@ static int destroy(struct fake_client *c, struct ipc_msg *m)
 		if (h == 0 || h > c->pds)
 			return EINVAL;
 	}
-	return answer_empty(m);
+	return fake_answer_empty(m);
 }
 
 static int cm(struct fake_client *c, struct ipc_msg *m)
@@ -391,7 +281,7 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 			return EINVAL;
 		c->id[h].used = true;
 		c->id[h].channel = m->cm_create_id.channel;
-		return answer_handle(m, h);
+		return fake_answer_handle(m, h);
 	case IPC_CM_BIND:
 		if (!VALID(c->id, m->cm_bind.id))
 			return EINVAL;
@@ -405,9 +295,9 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 		if (!VALID(c->id, m->cm_migrate.id) || !VALID(c->chan, m->cm_migrate.channel))
 			return EINVAL;
 		c->id[m->cm_migrate.id].channel = m->cm_migrate.channel;
-		return answer_empty(m);
+		return fake_answer_empty(m);
 	default: /* the id stands first in all others */
-		return VALID(c->id, m->handle.handle) ? answer_empty(m) : EINVAL;
+		return VALID(c->id, m->handle.handle) ? fake_answer_empty(m) : EINVAL;
 	}
 }
 
@@ -420,7 +310,7 @@ static int attach(struct fake_client *c, struct ipc_msg *m)
 	if (q == NULL || (m->type == IPC_DETACH && memcmp(q->group, m->attach.group, sizeof(q->group)) != 0))
 		return EINVAL;
 	memcpy(q->group, m->type == IPC_ATTACH ? m->attach.group : none, sizeof(q->group));
-	return answer_empty(m);
+	return fake_answer_empty(m);
 }
 
 static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds)
@@ -429,15 +319,16 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_HELLO: return hello(f, c, m, fds, nfds);
 	case IPC_QUERY_DEV: return query_dev(m);
 	case IPC_CREATE_CHANNEL: return create_channel(c, m, fds, nfds);
-	case IPC_ALLOC_PD: return answer_handle(m, ++c->pds);
-	case IPC_REG_MR: return reg_mr(c, m);
-	case IPC_ALLOC_MW: /* STags that no region has */ return answer_handle(m, FAKE_MAX + m->alloc_mw.type);
+	case IPC_ALLOC_PD: return fake_answer_handle(m, ++c->pds);
+	case IPC_REG_MR: return fake_reg_mr(c, m);
+	case IPC_ALLOC_MW: /* STags that no region has */ return fake_answer_handle(m, FAKE_MAX + m->alloc_mw.type);
 	case IPC_CREATE_CQ: return create_cq(c, m);
 	case IPC_RESIZE_CQ: return resize_cq(c, m);
 	case IPC_CREATE_SRQ: return create_srq(c, m);
 	case IPC_MODIFY_SRQ: return modify_srq(c, m);
 	case IPC_QUERY_SRQ: return query_srq(c, m);
-	case IPC_REACH: /* 192.0.2.99 does not answer */ return m->reach.ip[15] == 99 ? EHOSTUNREACH : answer_empty(m);
+	case IPC_REACH: /* 192.0.2.99 does not answer */
+		return m->reach.ip[15] == 99 ? EHOSTUNREACH : fake_answer_empty(m);
 	case IPC_ATTACH:
 	case IPC_DETACH: return attach(c, m);
 	case IPC_CREATE_QP: return create_qp(c, m);
@@ -463,9 +354,9 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CM_MIGRATE:
 	case IPC_CM_JOIN:
 	case IPC_CM_LEAVE: return cm(c, m);
-	case IPC_IMPORT: return import(f, c, m, fds, nfds);
-	case IPC_FORGET: return forget(c, m);
-	case IPC_TOKEN: close(fds[0]); return VALID(c->chan, m->handle.handle) ? answer_empty(m) : EINVAL;
+	case IPC_IMPORT: return fake_import(f, c, m, fds, nfds);
+	case IPC_FORGET: return fake_forget(c, m);
+	case IPC_TOKEN: close(fds[0]); return VALID(c->chan, m->handle.handle) ? fake_answer_empty(m) : EINVAL;
 	case IPC_TOKEN_DEV:
 	case IPC_TOKEN_PD:
 	case IPC_TOKEN_MR: close(fds[0]); return EINVAL;
@@ -619,51 +510,4 @@ void fake_cm(struct fake_client *c, const struct ipc_cm_event *ev)
 		c->id[ev->id].channel = c->id[ev->listen_id].channel;
 	}
 	fake_event(c, c->id[about].channel, ev, sizeof(*ev));
-}
-
-/* ---- memory, as the daemon sees it ---- */
-
-static bool mr_io(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, uint64_t len, bool write_it)
-{
-	uint32_t h = stag >> 8;
-	uint8_t *p = buf;
-
-	if (h == 0 || h >= FAKE_MAX || !c->mr[h].used || c->mr[h].stag != stag || to < c->mr[h].iova ||
-	    !rn_in_range(to - c->mr[h].iova, len, c->mr[h].len))
-		return false;
-	uint64_t off = to - c->mr[h].iova;
-	for (uint32_t i = 0; i < c->mr[h].npieces && len > 0; i++) {
-		const struct ipc_piece *pc = &c->mr[h].pieces[i];
-		if (off >= pc->len) {
-			off -= pc->len;
-			continue;
-		}
-		uint64_t n = rn_min_u64(len, pc->len - off), start, room;
-		int fd = region_fd(c, pc->region, &start, &room);
-		uint64_t at = start + pc->off + off;
-		uint64_t skew = at % IPC_HUGE_PAGE, span = (skew + n + IPC_HUGE_PAGE - 1) & ~(IPC_HUGE_PAGE - 1);
-		uint8_t *map = mmap(NULL, span, PROT_READ | (write_it ? PROT_WRITE : 0), MAP_SHARED, fd,
-				    (off_t)(at - skew));
-		if (map == MAP_FAILED)
-			return false;
-		if (write_it)
-			memcpy(map + skew, p, n);
-		else
-			memcpy(p, map + skew, n);
-		munmap(map, span);
-		p += n;
-		len -= n;
-		off = 0;
-	}
-	return len == 0;
-}
-
-bool fake_mr_read(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, uint64_t len)
-{
-	return mr_io(c, stag, to, buf, len, false);
-}
-
-bool fake_mr_write(struct fake_client *c, uint32_t stag, uint64_t to, const void *buf, uint64_t len)
-{
-	return mr_io(c, stag, to, (void *)(uintptr_t)buf, len, true);
 }

@@ -17,87 +17,8 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
-#include "fake.h"
+#include "cm_rig.h"
 #include "rnic/cm/cm.h"
-
-static struct fake *fake;
-static struct rdma_event_channel *ch;
-
-static struct fake_client *client(void) { return fake_client(fake, 0); }
-
-static int setup(void **state)
-{
-	(void)state;
-	setenv("RNIC_REG_VERBOSE", "0", 1);
-	fake = fake_start();
-	ch = rdma_create_event_channel();
-	return ch == NULL;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	rdma_destroy_event_channel(ch);
-	fake_stop(fake);
-	return 0;
-}
-
-static struct sockaddr_in addr(uint8_t last, uint16_t port)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
-
-	in.sin_addr.s_addr = htonl(0xc0000200 | last);
-	return in;
-}
-
-static struct ipc_addr ipc(uint8_t last, uint16_t port)
-{
-	return (struct ipc_addr){ .ip = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last }, .port = port };
-}
-
-static void raise(enum rdma_cm_event_type type, struct rdma_cm_id *id, int status)
-{
-	struct ipc_cm_event ev = { .type = type,
-				   .status = status,
-				   .id = cm_id(id)->handle,
-				   .dev = 1,
-				   .local = ipc(2, 4000),
-				   .remote = ipc(1, 5000) };
-
-	fake_cm(client(), &ev);
-}
-
-static void raise_request(struct rdma_cm_id *listener, uint32_t handle)
-{
-	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_CONNECT_REQUEST,
-				   .id = handle,
-				   .listen_id = cm_id(listener)->handle,
-				   .dev = 0,
-				   .local = ipc(1, 5000),
-				   .remote = ipc(2, 4000),
-				   .param = { .ird = 3, .ord = 7, .priv_len = 5, .priv = "hello" } };
-
-	fake_cm(client(), &ev);
-}
-
-static struct rdma_cm_event *next(enum rdma_cm_event_type want)
-{
-	struct rdma_cm_event *ev;
-
-	assert_int_equal(rdma_get_cm_event(ch, &ev), 0);
-	assert_int_equal(ev->event, want);
-	return ev;
-}
-
-static void assert_no_event(void)
-{
-	struct rdma_cm_event *ev;
-
-	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
-	assert_int_equal(rdma_get_cm_event(ch, &ev), -1);
-	assert_int_equal(errno, EAGAIN);
-	fcntl(ch->fd, F_SETFL, 0);
-}
 
 /* Of datagrams: the queue pair is ready at once, and the answer tells where to send. */
 static void datagram_ids(void **state)
@@ -115,7 +36,7 @@ static void datagram_ids(void **state)
 	assert_int_equal(client()->last.cm_create_id.datagram, 1);
 	assert_true(id->ps == RDMA_PS_UDP && id->qp_type == IBV_QPT_UD);
 	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
-	raise(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
 	assert_int_equal(rdma_create_qp(id, NULL, &rc), -1);
 	assert_int_equal(errno, EINVAL);
@@ -187,7 +108,7 @@ static void active_side(void **state)
 	assert_int_equal(client()->last.cm_resolve.has_src, 0);
 	assert_int_equal(client()->last.cm_resolve.dst.port, 5000);
 	assert_null(id->verbs);
-	raise(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
 	ev = next(RDMA_CM_EVENT_ADDR_RESOLVED);
 	assert_ptr_equal(ev->id, id);
 	rdma_ack_cm_event(ev);
@@ -198,7 +119,7 @@ static void active_side(void **state)
 	assert_int_equal(ntohs(rdma_get_dst_port(id)), 5000);
 	assert_int_equal(rdma_get_local_addr(id)->sa_family, AF_INET);
 	assert_int_equal(rdma_resolve_route(id, 2000), 0);
-	raise(RDMA_CM_EVENT_ROUTE_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_ROUTE_RESOLVED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
 
 	struct ibv_qp_init_attr qa = { .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
@@ -212,7 +133,7 @@ static void active_side(void **state)
 	assert_int_equal(c->param.ord, 32); /* the device's most */
 	assert_int_equal(c->param.priv_len, sizeof(data));
 	assert_memory_equal(c->param.priv, data, sizeof(data));
-	raise(RDMA_CM_EVENT_ESTABLISHED, id, 0);
+	raise_event(RDMA_CM_EVENT_ESTABLISHED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ESTABLISHED));
 	assert_int_equal(id->qp->state, IBV_QPS_RTS);
 	assert_int_equal(rdma_disconnect(id), 0);
@@ -220,7 +141,7 @@ static void active_side(void **state)
 	rdma_destroy_qp(id);
 	assert_null(id->qp);
 	assert_null(id->send_cq);
-	raise(RDMA_CM_EVENT_DISCONNECTED, id, 0);
+	raise_event(RDMA_CM_EVENT_DISCONNECTED, id, 0);
 	ev = next(RDMA_CM_EVENT_DISCONNECTED);
 	assert_ptr_equal(ev->id->context, state);
 	rdma_ack_cm_event(ev);
@@ -258,7 +179,7 @@ static void passive_side(void **state)
 	assert_int_equal(rdma_accept(child, NULL), 0);
 	assert_int_equal(client()->last.cm_connect.param.ird, 7);
 	assert_int_equal(client()->last.cm_connect.param.ord, 3);
-	raise(RDMA_CM_EVENT_ESTABLISHED, child, 0);
+	raise_event(RDMA_CM_EVENT_ESTABLISHED, child, 0);
 	ev = next(RDMA_CM_EVENT_ESTABLISHED);
 	assert_ptr_equal(ev->id, child);
 	rdma_ack_cm_event(ev);
@@ -298,9 +219,9 @@ static void destroying_waits_for_acknowledgements(void **state)
 	(void)state;
 	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
 	rdma_create_id(ch, &other, NULL, RDMA_PS_TCP);
-	raise(RDMA_CM_EVENT_ADDR_ERROR, id, -EHOSTUNREACH);
-	raise(RDMA_CM_EVENT_ROUTE_ERROR, other, -ETIMEDOUT);
-	raise(RDMA_CM_EVENT_ADDR_ERROR, id, -EHOSTUNREACH);
+	raise_event(RDMA_CM_EVENT_ADDR_ERROR, id, -EHOSTUNREACH);
+	raise_event(RDMA_CM_EVENT_ROUTE_ERROR, other, -ETIMEDOUT);
+	raise_event(RDMA_CM_EVENT_ADDR_ERROR, id, -EHOSTUNREACH);
 	ev = next(RDMA_CM_EVENT_ADDR_ERROR);
 	assert_int_equal(ev->status, -EHOSTUNREACH);
 	pthread_create(&t, NULL, destroy_it, id);
@@ -329,7 +250,7 @@ static void a_handle_is_given_out_again(void **state)
 	rdma_listen(listener, 1);
 	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
 	handle = cm_id(id)->handle;
-	raise(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
+	raise_event(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
 	raise_request(listener, handle);
 	struct ipc_cm_event lost = { .type = RDMA_CM_EVENT_DISCONNECTED, .id = handle };
 	fake_cm(client(), &lost);
@@ -355,12 +276,12 @@ static void migrating_takes_events_along(void **state)
 	(void)state;
 	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
 	rdma_create_id(ch, &other, NULL, RDMA_PS_TCP);
-	raise(RDMA_CM_EVENT_ROUTE_RESOLVED, id, 0);
-	raise(RDMA_CM_EVENT_ROUTE_ERROR, other, -1);
-	raise(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
+	raise_event(RDMA_CM_EVENT_ROUTE_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_ROUTE_ERROR, other, -1);
+	raise_event(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
 	assert_int_equal(rdma_migrate_id(id, ch2), 0);
 	assert_ptr_equal(id->channel, ch2);
-	raise(RDMA_CM_EVENT_DISCONNECTED, id, 0);
+	raise_event(RDMA_CM_EVENT_DISCONNECTED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_ERROR));
 	assert_no_event();
 	static const enum rdma_cm_event_type want[] = { RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
@@ -373,97 +294,6 @@ static void migrating_takes_events_along(void **state)
 	rdma_destroy_id(id);
 	rdma_destroy_id(other);
 	rdma_destroy_event_channel(ch2);
-}
-
-/* ---- synchronous ids: a helper raises the events that the calls wait for ---- */
-
-struct script {
-	enum ipc_type after;
-	enum rdma_cm_event_type type;
-	int status;
-	struct rdma_cm_id **id;
-};
-
-static void *play(void *arg)
-{
-	uint32_t seen = 0;
-
-	for (const struct script *s = arg; s->id != NULL; s++) {
-		while (client()->last.type != s->after || client()->last.seq == seen)
-			usleep(200);
-		seen = client()->last.seq;
-		if (s->type == RDMA_CM_EVENT_CONNECT_REQUEST)
-			raise_request(*s->id, 50);
-		else
-			raise(s->type, *s->id, s->status);
-	}
-	return NULL;
-}
-
-static void synchronous_client(void **state)
-{
-	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP }, *res;
-	struct ibv_qp_init_attr qa = { .cap = { 4, 4, 1, 1, 0 }, .sq_sig_all = 1, .qp_type = IBV_QPT_RC };
-	struct sockaddr_in dst = addr(1, 5000);
-	struct rdma_cm_id *id;
-	pthread_t t;
-
-	(void)state;
-	assert_int_equal(rdma_getaddrinfo("192.0.2.1", "5000", &hints, &res), 0);
-	assert_null(res->ai_src_addr);
-	assert_memory_equal(res->ai_dst_addr, &dst, sizeof(dst));
-	assert_int_equal(res->ai_qp_type, IBV_QPT_RC);
-	/* The steps of rdma_create_ep() by hand, so that the script knows the id. */
-	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
-	struct script script[] = { { IPC_CM_RESOLVE_ADDR, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &id },
-				   { IPC_CM_RESOLVE_ROUTE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, &id },
-				   { IPC_CM_CONNECT, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, &id },
-				   { IPC_CM_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0, &id },
-				   { IPC_CM_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, 0, &id },
-				   { 0 } };
-	pthread_create(&t, NULL, play, script);
-	assert_int_equal(rdma_resolve_addr(id, NULL, res->ai_dst_addr, 1000), 0);
-	assert_non_null(id->verbs);
-	assert_int_equal(rdma_resolve_route(id, 1000), 0);
-	assert_int_equal(rdma_create_qp(id, NULL, &qa), 0);
-	assert_int_equal(rdma_connect(id, NULL), -1);
-	assert_int_equal(errno, ECONNREFUSED);
-	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
-	assert_int_equal(rdma_connect(id, NULL), 0);
-	assert_int_equal(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
-	assert_int_equal(rdma_disconnect(id), 0);
-	pthread_join(t, NULL);
-	rdma_destroy_ep(id);
-	rdma_freeaddrinfo(res);
-}
-
-static void synchronous_server(void **state)
-{
-	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *res;
-	struct ibv_qp_init_attr qa = { .cap = { 4, 4, 1, 1, 0 }, .sq_sig_all = 1 };
-	struct rdma_cm_id *listener, *id = NULL;
-	pthread_t t;
-
-	(void)state;
-	assert_int_equal(rdma_getaddrinfo(NULL, "5000", &hints, &res), 0);
-	assert_non_null(res->ai_src_addr);
-	assert_int_equal(rdma_create_ep(&listener, res, NULL, &qa), 0);
-	assert_int_equal(rdma_get_request(listener, &id), -1);
-	assert_int_equal(errno, EINVAL);
-	struct script script[] = { { IPC_CM_LISTEN, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &listener },
-				   { IPC_CM_ACCEPT, RDMA_CM_EVENT_ESTABLISHED, 0, &id },
-				   { 0 } };
-	pthread_create(&t, NULL, play, script);
-	assert_int_equal(rdma_listen(listener, 0), 0);
-	assert_int_equal(rdma_get_request(listener, &id), 0);
-	assert_non_null(id->qp);
-	assert_ptr_not_equal(id->channel, listener->channel);
-	assert_int_equal(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
-	assert_int_equal(rdma_accept(id, NULL), 0);
-	pthread_join(t, NULL);
-	rdma_destroy_ep(id);
-	rdma_destroy_ep(listener);
-	rdma_freeaddrinfo(res);
 }
 
 static void addresses(void **state)
@@ -529,7 +359,7 @@ static void groups_of_an_id(void **state)
 	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
 	assert_int_equal(rdma_create_id(ch, &tcp, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
-	raise(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
 	assert_int_equal(rdma_create_qp(id, NULL, &ud), 0);
 	struct fake_qp *q = &client()->qp[id->qp->handle];
@@ -597,7 +427,7 @@ static void the_daemon_dies(void **state)
 	(void)state;
 	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
 	rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 100);
-	raise(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
 	fake_stop(fake);
 	ev = next(RDMA_CM_EVENT_DEVICE_REMOVAL);
@@ -620,11 +450,9 @@ int main(void)
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_handle_is_given_out_again),
 		cmocka_unit_test(migrating_takes_events_along),
-		cmocka_unit_test(synchronous_client),
-		cmocka_unit_test(synchronous_server),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(the_daemon_dies),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, cm_setup, cm_teardown);
 }

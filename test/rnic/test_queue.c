@@ -14,59 +14,8 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "dev_rig.h"
+#include "queue_rig.h"
 #include "rnic/verbs/objects.h"
-
-static struct ibv_comp_channel *chan;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-static struct ibv_qp_cap cap;
-
-static struct fake_qp *peer(void) { return &client()->qp[qp->handle]; }
-
-static struct ibv_qp *make_qp(uint32_t wrs, uint32_t sge, uint32_t inl, uint64_t ops)
-{
-	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
-					 .recv_cq = cq,
-					 .qp_type = IBV_QPT_RC,
-					 .pd = pd,
-					 .cap = { wrs, wrs, sge, sge, inl },
-					 .comp_mask = IBV_QP_INIT_ATTR_PD };
-
-	if (ops != 0) {
-		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = ops;
-	}
-	struct ibv_qp *q = ibv_create_qp_ex(ctx, &a);
-	if (q != NULL)
-		cap = a.cap;
-	return q;
-}
-
-static int setup(void **state)
-{
-	if (dev_setup(state) != 0)
-		return 1;
-	chan = ibv_create_comp_channel(ctx);
-	cq = ibv_create_cq(ctx, 100, &cap, chan, 0);
-	qp = make_qp(16, 4, 100,
-		     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-			     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_SEND_WITH_IMM |
-			     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-			     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW);
-	peer()->shm->state = IBV_QPS_RTS;
-	return qp == NULL;
-}
-
-static int teardown(void **state)
-{
-	assert_int_equal(ibv_destroy_cq(cq), EBUSY);
-	assert_int_equal(ibv_destroy_qp(qp), 0);
-	assert_int_equal(ibv_destroy_comp_channel(chan), EBUSY);
-	assert_int_equal(ibv_destroy_cq(cq), 0);
-	assert_int_equal(ibv_destroy_comp_channel(chan), 0);
-	return dev_teardown(state);
-}
 
 static void caps_are_written_back(void **state)
 {
@@ -497,114 +446,6 @@ static void polling_through_cq_ex(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* ---- events ---- */
-
-static void raise(struct ibv_cq *c)
-{
-	struct ipc_comp_event ev = { .cq_cookie = client()->cq[c->handle].cookie };
-
-	fake_event(client(), client()->cq[c->handle].channel, &ev, sizeof(ev));
-}
-
-static void completion_events(void **state)
-{
-	struct qp_cq_shm *shm = client()->cq[cq->handle].shm;
-	struct ibv_cq *got;
-	void *context;
-
-	(void)state;
-	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
-	assert_int_equal(shm->armed, QP_CQ_ARM_SOLICITED);
-	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
-	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
-	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
-	shm->armed = 0;
-	raise(cq);
-	raise(cq);
-	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
-	assert_ptr_equal(got, cq);
-	assert_ptr_equal(context, &cap);
-	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
-	ibv_ack_cq_events(cq, 2);
-	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
-	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
-	assert_int_equal(errno, EAGAIN);
-	fcntl(chan->fd, F_SETFL, 0);
-}
-
-static void *destroy_it(void *arg)
-{
-	assert_int_equal(ibv_destroy_cq(arg), 0);
-	return NULL;
-}
-
-/* A destroyed CQ takes its events along, waits for those that were fetched, and leaves those of others. */
-static void destroying_a_cq_with_events(void **state)
-{
-	struct ibv_cq *other = ibv_create_cq(ctx, 10, NULL, chan, 0), *got;
-	void *context;
-	pthread_t t;
-
-	(void)state;
-	raise(other);
-	raise(cq);
-	raise(other);
-	raise(cq);
-	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
-	assert_ptr_equal(got, other);
-	pthread_create(&t, NULL, destroy_it, other);
-	usleep(20000);
-	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
-	ibv_ack_cq_events(other, 1);
-	pthread_join(t, NULL);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
-		assert_ptr_equal(got, cq);
-	}
-	ibv_ack_cq_events(cq, 2);
-	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
-	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
-	assert_int_equal(errno, EAGAIN);
-	fcntl(chan->fd, F_SETFL, 0);
-}
-
-static void asynchronous_events(void **state)
-{
-	struct ipc_async_event ev = { .type = IBV_EVENT_QP_FATAL, .cookie = peer()->cookie };
-	struct ibv_async_event got;
-
-	(void)state;
-	assert_int_equal(peer()->made.async, rnic_ctx(ctx)->async.handle);
-	assert_int_equal(client()->cq[cq->handle].async, rnic_ctx(ctx)->async.handle);
-	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
-	ev = (struct ipc_async_event){ .type = IBV_EVENT_PORT_ERR, .cookie = 1 };
-	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
-	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
-	assert_int_equal(got.event_type, IBV_EVENT_QP_FATAL);
-	assert_ptr_equal(got.element.qp, qp);
-	ibv_ack_async_event(&got);
-	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
-	assert_int_equal(got.event_type, IBV_EVENT_PORT_ERR);
-	assert_int_equal(got.element.port_num, 1);
-	ibv_ack_async_event(&got);
-}
-
-/* Each opening of a device hears of its own objects alone. */
-static void a_device_opened_twice(void **state)
-{
-	struct ibv_context *second = ibv_open_device(ctx->device);
-
-	(void)state;
-	assert_non_null(second);
-	assert_int_not_equal(second->async_fd, ctx->async_fd);
-	struct ibv_cq *its = ibv_create_cq(second, 10, NULL, NULL, 0);
-	assert_int_not_equal(rnic_ctx(second)->async.handle, rnic_ctx(ctx)->async.handle);
-	assert_int_equal(client()->cq[its->handle].async, rnic_ctx(second)->async.handle);
-	assert_int_equal(ibv_destroy_cq(its), 0);
-	assert_int_equal(ibv_close_device(second), 0);
-}
-
 static void modify_and_query(void **state)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR, .qp_access_flags = 7, .timeout = 14 };
@@ -652,12 +493,8 @@ int main(void)
 		cmocka_unit_test(work_requests_through_qp_ex),
 		cmocka_unit_test(completions_from_all_workers),
 		cmocka_unit_test(polling_through_cq_ex),
-		cmocka_unit_test(completion_events),
-		cmocka_unit_test(destroying_a_cq_with_events),
-		cmocka_unit_test(asynchronous_events),
-		cmocka_unit_test(a_device_opened_twice),
 		cmocka_unit_test(modify_and_query),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, queue_setup, queue_teardown);
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Events: of completions and asynchronous ones, on channels and devices, and what destroying an object does to them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+#include "queue_rig.h"
+#include "rnic/verbs/objects.h"
+
+static void raise(struct ibv_cq *c)
+{
+	struct ipc_comp_event ev = { .cq_cookie = client()->cq[c->handle].cookie };
+
+	fake_event(client(), client()->cq[c->handle].channel, &ev, sizeof(ev));
+}
+
+static void completion_events(void **state)
+{
+	struct qp_cq_shm *shm = client()->cq[cq->handle].shm;
+	struct ibv_cq *got;
+	void *context;
+
+	(void)state;
+	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
+	assert_int_equal(shm->armed, QP_CQ_ARM_SOLICITED);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
+	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
+	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
+	shm->armed = 0;
+	raise(cq);
+	raise(cq);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	assert_ptr_equal(got, cq);
+	assert_ptr_equal(context, &cap);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	ibv_ack_cq_events(cq, 2);
+	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	fcntl(chan->fd, F_SETFL, 0);
+}
+
+static void *destroy_it(void *arg)
+{
+	assert_int_equal(ibv_destroy_cq(arg), 0);
+	return NULL;
+}
+
+/* A destroyed CQ takes its events along, waits for those that were fetched, and leaves those of others. */
+static void destroying_a_cq_with_events(void **state)
+{
+	struct ibv_cq *other = ibv_create_cq(ctx, 10, NULL, chan, 0), *got;
+	void *context;
+	pthread_t t;
+
+	(void)state;
+	raise(other);
+	raise(cq);
+	raise(other);
+	raise(cq);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	assert_ptr_equal(got, other);
+	pthread_create(&t, NULL, destroy_it, other);
+	usleep(20000);
+	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	ibv_ack_cq_events(other, 1);
+	pthread_join(t, NULL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+		assert_ptr_equal(got, cq);
+	}
+	ibv_ack_cq_events(cq, 2);
+	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	fcntl(chan->fd, F_SETFL, 0);
+}
+
+static void asynchronous_events(void **state)
+{
+	struct ipc_async_event ev = { .type = IBV_EVENT_QP_FATAL, .cookie = peer()->cookie };
+	struct ibv_async_event got;
+
+	(void)state;
+	assert_int_equal(peer()->made.async, rnic_ctx(ctx)->async.handle);
+	assert_int_equal(client()->cq[cq->handle].async, rnic_ctx(ctx)->async.handle);
+	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
+	ev = (struct ipc_async_event){ .type = IBV_EVENT_PORT_ERR, .cookie = 1 };
+	fake_event(client(), rnic_ctx(ctx)->async.handle, &ev, sizeof(ev));
+	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
+	assert_int_equal(got.event_type, IBV_EVENT_QP_FATAL);
+	assert_ptr_equal(got.element.qp, qp);
+	ibv_ack_async_event(&got);
+	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
+	assert_int_equal(got.event_type, IBV_EVENT_PORT_ERR);
+	assert_int_equal(got.element.port_num, 1);
+	ibv_ack_async_event(&got);
+}
+
+/* Each opening of a device hears of its own objects alone. */
+static void a_device_opened_twice(void **state)
+{
+	struct ibv_context *second = ibv_open_device(ctx->device);
+
+	(void)state;
+	assert_non_null(second);
+	assert_int_not_equal(second->async_fd, ctx->async_fd);
+	struct ibv_cq *its = ibv_create_cq(second, 10, NULL, NULL, 0);
+	assert_int_not_equal(rnic_ctx(second)->async.handle, rnic_ctx(ctx)->async.handle);
+	assert_int_equal(client()->cq[its->handle].async, rnic_ctx(second)->async.handle);
+	assert_int_equal(ibv_destroy_cq(its), 0);
+	assert_int_equal(ibv_close_device(second), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(completion_events),
+		cmocka_unit_test(destroying_a_cq_with_events),
+		cmocka_unit_test(asynchronous_events),
+		cmocka_unit_test(a_device_opened_twice),
+	};
+
+	return cmocka_run_group_tests(tests, queue_setup, queue_teardown);
+}
