@@ -84,4 +84,11 @@ void fc_event(struct fc *c, uint32_t n, int efd, struct ipc_cm_event *ev);
 
 struct ipc_addr fc_addr(uint8_t last_byte, uint16_t port); /* 10.77.0.x */
 
+/* The request rc has failed with err, and its answer m says the sentence. */
+#define REFUSED(rc, err, sentence) \
+	do { \
+		assert_int_equal(rc, err); \
+		assert_string_equal(m.text, sentence); \
+	} while (0)
+
 #endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses of the connection manager, calls out of order, and events that wait or move. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <rdma/rdma_cma.h>
+
+#include "cm_sides.h"
+
+static void binding(void **state)
+{
+	struct ipc_msg m;
+	uint32_t other = fc_id(&srv.c, srv.chan), third = fc_id(&srv.c, srv.chan);
+	const struct ipc_addr any = { .port = 7002 };
+
+	(void)state;
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(9, 7001)),
+			 EADDRNOTAVAIL);
+	assert_string_equal(m.text, "no RDMA device has the address 10.77.0.9");
+	const struct ipc_addr local = { .ip = { 0xfe, 0x80, [15] = 1 }, .port = 7001 };
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = local), EADDRNOTAVAIL);
+	assert_string_equal(m.text, ""); /* a program that tries all addresses of the host is not told of this one */
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7001)), 0);
+	assert_int_equal(m.cm_bind_ok.dev, 0);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7003)), EINVAL);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = other, .addr = fc_addr(1, 7001)), EADDRINUSE);
+	assert_string_equal(m.text, "port 7001 is in use");
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = other, .addr = any), 0);
+	assert_int_equal(m.cm_bind_ok.dev, UINT32_MAX);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = third, .addr = fc_addr(2, 7002)), EADDRINUSE);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = third, .addr = fc_addr(2, 0)), 0);
+	assert_true(m.cm_bind_ok.addr.port >= 32768); /* one was chosen */
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_DESTROY_ID, handle, .handle = srv.id), 0);
+	uint32_t again = fc_id(&srv.c, srv.chan);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = again, .addr = fc_addr(1, 7001)), 0);
+}
+
+static void listening_on_any_address(void **state)
+{
+	struct ipc_cm_event ev;
+	struct ipc_msg m;
+	const struct ipc_addr any = { .port = 7005 };
+
+	(void)state;
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = any), 0);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_LISTEN, cm_listen, .id = srv.id), 0);
+	resolve(&cli, cli.id, 1, 7005);
+	assert_int_equal(connect_id(&cli, cli.id, cli.qp, &m), 0);
+	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
+	struct ipc_addr want = fc_addr(1, 7005);
+	assert_memory_equal(&ev.local, &want, sizeof(want));
+}
+
+static void no_way_to_the_address(void **state)
+{
+	struct ipc_msg m;
+	struct ipc_addr far = { .ip = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 }, .port = 1 };
+	uint32_t id = fc_id(&cli.c, cli.chan);
+
+	(void)state;
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .timeout_ms = 100, .dst = far),
+			 0);
+	expect(&cli, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .has_src = 1,
+				 .src = fc_addr(77, 0), .dst = fc_addr(1, 1)),
+			 0);
+	expect(&cli, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .has_src = 1,
+				 .src = fc_addr(1, 0), .dst = far),
+			 0);
+	expect(&cli, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id), EINVAL);
+	assert_string_equal(m.text, "resolve_addr needs a destination address");
+}
+
+static void a_neighbour_that_does_not_answer(void **state)
+{
+	struct ipc_msg m;
+
+	(void)state;
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = cli.id, .dst = fc_addr(99, 1)), 0);
+	expect(&cli, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ROUTE, cm_resolve, .id = cli.id, .timeout_ms = 100), 0);
+	expect(&cli, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, NULL);
+	assert_int_equal(connect_id(&cli, cli.id, cli.qp, &m), EINVAL);
+}
+
+static void the_source_chooses_the_device(void **state)
+{
+	struct ipc_cm_event ev;
+	struct ipc_msg m;
+
+	(void)state;
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = srv.id, .has_src = 1,
+				 .src = fc_addr(1, 0), .dst = fc_addr(2, 9)),
+			 0);
+	expect(&srv, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &ev);
+	assert_int_equal(ev.dev, 0);
+	struct ipc_addr want = fc_addr(1, 0);
+	assert_memory_equal(ev.local.ip, want.ip, 16);
+}
+
+static void calls_out_of_order(void **state)
+{
+	struct ipc_msg m;
+	uint32_t id = fc_id(&cli.c, cli.chan);
+
+	(void)state;
+#define OUT_OF_ORDER(rc, what) \
+	do { \
+		assert_int_equal(rc, EINVAL); \
+		assert_string_equal(m.text, what " is not possible: the id is in state idle"); \
+	} while (0)
+	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ROUTE, cm_resolve, .id = id), "resolve_route");
+	OUT_OF_ORDER(connect_id(&cli, id, cli.qp, &m), "connect");
+	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_ACCEPT, cm_connect, .id = id, .qp = cli.qp), "accept");
+	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_REJECT, cm_reject, .id = id), "reject");
+	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_DISCONNECT, handle, .handle = id), "disconnect");
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id),
+			 0); /* without bind: any address, some port */
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id), EINVAL);
+}
+
+static void connects_that_cannot_be(void **state)
+{
+	struct ipc_msg m;
+	struct ipc_cm_event ev;
+
+	(void)state;
+	listen_on(&srv, 1, 7001);
+	resolve(&cli, cli.id, 1, 7001);
+	assert_int_equal(connect_id(&cli, cli.id, 99, &m), EINVAL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp,
+				 .param = { .priv_len = 513 }),
+			 EINVAL);
+	assert_string_equal(m.text, "private data of 513 bytes: at most 512 are possible");
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp,
+				 .param = { .priv_len = 509 }),
+			 EINVAL);
+	assert_string_equal(m.text, "the private data is too long: 508 bytes with MPA revision 2, 512 with 1");
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_CONNECT, cm_connect, .id = cli.id, .qp = cli.qp,
+				 .param = { .priv_len = 508 }),
+			 0);
+	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
+	uint32_t second = fc_id(&cli.c, cli.chan);
+	resolve(&cli, second, 1, 7001);
+	assert_int_equal(connect_id(&cli, second, cli.qp, &m), EINVAL);
+	assert_string_equal(m.text, "the queue pair is connected already, or in a state that cannot be connected");
+}
+
+static void events_move_with_their_id(void **state)
+{
+	struct ipc_cm_event ev;
+	struct ipc_msg m;
+	int efd;
+	uint32_t to = fc_chan(&cli.c, 12, IPC_CHANNEL_CM, &efd);
+
+	(void)state;
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_MIGRATE, cm_migrate, .id = cli.id, .channel = to), 0);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = cli.id, .dst = fc_addr(1, 1)), 0);
+	fc_event(&cli.c, 12, efd, &ev);
+	assert_int_equal(ev.type, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_MIGRATE, cm_migrate, .id = cli.id, .channel = 99), EINVAL);
+	close(efd);
+}
+
+/* The ring has 16 slots; what does not fit is kept and comes when there is room. */
+static void more_events_than_the_queue_holds(void **state)
+{
+	struct ipc_msg m;
+	struct ipc_cm_event ev;
+	uint32_t id[40];
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++) {
+		id[i] = fc_id(&cli.c, cli.chan);
+		assert_int_equal(
+			FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id[i], .dst = fc_addr(1, 1)), 0);
+	}
+	/* One whose event waits is destroyed: its event is gone with it. */
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DESTROY_ID, handle, .handle = id[39]), 0);
+	for (uint32_t i = 0; i < 39; i++) {
+		expect(&cli, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &ev);
+		assert_int_equal(ev.id, id[i]);
+	}
+	struct pollfd p = { .fd = cli.efd, .events = POLLIN };
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_QUERY_DEV, query_dev, .dev = 0), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(binding),
+		CASE(listening_on_any_address),
+		CASE(no_way_to_the_address),
+		CASE(a_neighbour_that_does_not_answer),
+		CASE(the_source_chooses_the_device),
+		CASE(calls_out_of_order),
+		CASE(connects_that_cannot_be),
+		CASE(events_move_with_their_id),
+		CASE(more_events_than_the_queue_holds),
+	};
+
+	return cmocka_run_group_tests_name("cm_calls", tests, sides_start, sides_stop);
+}
