@@ -56,7 +56,7 @@ static int client(const struct tp_opts *o)
 	struct tp_report rep;
 
 	tp_report_begin(&rep, stdout, o->format);
-	sum = tp_sweep(o, &env, &rep, NULL, !o->quiet && isatty(STDERR_FILENO));
+	sum = tp_sweep(o, &env, &(struct tp_sweep_to){ &rep, NULL, !o->quiet && isatty(STDERR_FILENO) });
 	tp_report_end(&rep);
 	return sum.failed + sum.wrong > 0 || rep.rows == 0 ? EXIT_RUN : EXIT_GOOD;
 }

@@ -150,9 +150,11 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
 }
 
-static void compare(struct tp_run *r, const char *what, const void *buf, const struct soak_op *op, uint64_t seed,
-		    uint64_t pos, uint64_t k)
+/* Operation k has left its bytes at buf: those of seed's pattern, from position pos on. */
+static void compare(struct tp_run *r, uint64_t k, const struct soak_op *op, const void *buf, uint64_t seed,
+		    uint64_t pos)
 {
+	static const char *const what[] = { [SOAK_SEND] = "Send", [SOAK_WRITE] = "Write", [SOAK_READ] = "Read" };
 	size_t bad = tp_pattern_check(buf, op->len, seed, pos);
 
 	r->fig.checked += op->len;
@@ -160,7 +162,7 @@ static void compare(struct tp_run *r, const char *what, const void *buf, const s
 		tp_fail(r->s->err, TP_CORRUPT,
 			"wrong data: %s number %" PRIu64 " of %u bytes at alignment %u, first wrong byte %zu "
 			"(it is 0x%02x); repeat with --seed %" PRIu64,
-			what, k, op->len, op->off, bad, ((const uint8_t *)buf)[bad], r->p->seed);
+			what[op->kind], k, op->len, op->off, bad, ((const uint8_t *)buf)[bad], r->p->seed);
 }
 
 static enum tp_verdict soak_grant(struct tp_run *r, uint32_t q, uint64_t step)
@@ -205,10 +207,10 @@ static enum tp_verdict soak_on_recv(struct tp_run *r, const struct ibv_wc *wc)
 			       "out of order; repeat with --seed %" PRIu64,
 			       k, q, wc->byte_len, due, r->p->seed);
 	if (op.kind == SOAK_WRITE)
-		compare(r, "Write", s->region + tp_rx_off(&s->layout, q, r->p->depth + k % r->p->depth) + op.off, &op,
-			op.seed, 0, k);
+		compare(r, k, &op, s->region + tp_rx_off(&s->layout, q, r->p->depth + k % r->p->depth) + op.off,
+			op.seed, 0);
 	else
-		compare(r, "Send", s->region + tp_rx_off(&s->layout, q, recv_slot), &op, op.seed, 0, k);
+		compare(r, k, &op, s->region + tp_rx_off(&s->layout, q, recv_slot), op.seed, 0);
 	st->received++;
 	sq->expect = next_noticed(r, !s->is_server, q, k + 1);
 	v = soak_post_recv(r, q);
@@ -245,8 +247,8 @@ static enum tp_verdict soak_on_wc(struct tp_run *r, const struct ibv_wc *wc, uin
 	tp_hist_add(&r->hist, now - sq->stamp[k % r->p->depth]);
 	op = make_op(r, s->is_server, q, k);
 	if (op.kind == SOAK_READ)
-		compare(r, "Read", s->region + tp_tx_off(&s->layout, q, k % r->p->depth) + op.off, &op,
-			tp_pattern_seed(r->p->seed ^ (uint64_t)!s->is_server << 63, CONSTANT_QP, 0), op.off, k);
+		compare(r, k, &op, s->region + tp_tx_off(&s->layout, q, k % r->p->depth) + op.off,
+			tp_pattern_seed(r->p->seed ^ (uint64_t)!s->is_server << 63, CONSTANT_QP, 0), op.off);
 	return TP_OK;
 }
 

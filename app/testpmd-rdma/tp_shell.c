@@ -31,7 +31,7 @@ static void *run_thread(void *arg)
 	struct tp_client_env env = { &sh->stop, &sh->progress };
 
 	tp_report_begin(&sh->report, stdout, TP_TEXT);
-	sh->sum = tp_sweep(&sh->of_run, &env, &sh->report, &sh->results, false);
+	sh->sum = tp_sweep(&sh->of_run, &env, &(struct tp_sweep_to){ &sh->report, &sh->results, false });
 	tp_report_end(&sh->report);
 	atomic_store(&sh->running, false);
 	eventfd_write(sh->done, 1);

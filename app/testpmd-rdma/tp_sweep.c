@@ -84,12 +84,12 @@ static void keep_result(struct tp_results *keep, const struct tp_result *res)
 	pthread_mutex_unlock(&keep->lock);
 }
 
-/* One run; false: do not go on. */
-static bool one(const struct tp_opts *o, const struct tp_point *p, const struct tp_client_env *env,
-		struct tp_report *rep, struct tp_results *keep, bool progress_line, struct tp_sweep_sum *sum)
+/* One run of the sweep; false: do not go on. */
+static bool one(const struct tp_sweep_to *to, const struct tp_opts *o, const struct tp_point *p,
+		const struct tp_client_env *env, struct tp_sweep_sum *sum)
 {
 	struct ticker t = { .progress = env->progress, .point = p };
-	bool ticking = progress_line && env->progress != NULL;
+	bool ticking = to->progress_line && env->progress != NULL;
 	struct tp_result res;
 	struct tp_err err;
 	enum tp_verdict v;
@@ -117,9 +117,9 @@ static bool one(const struct tp_opts *o, const struct tp_point *p, const struct 
 		fprintf(stderr, "testpmd-rdma: stopped before anything was measured\n");
 		return false;
 	}
-	tp_report_row(rep, &res);
-	if (keep != NULL)
-		keep_result(keep, &res);
+	tp_report_row(to->rep, &res);
+	if (to->keep != NULL)
+		keep_result(to->keep, &res);
 	if (res.mine.wrong + res.peer.wrong > 0) {
 		sum->wrong++;
 		fprintf(stderr, "testpmd-rdma: %s\n",
@@ -134,8 +134,7 @@ static bool one(const struct tp_opts *o, const struct tp_point *p, const struct 
 	return !atomic_load(env->stop);
 }
 
-struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env *env, struct tp_report *rep,
-			     struct tp_results *keep, bool progress_line)
+struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env *env, const struct tp_sweep_to *to)
 {
 	struct tp_sweep_sum sum = { 0 };
 
@@ -148,12 +147,12 @@ struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env
 
 			tp_point_make(&p, o, o->modes[m], o->n_sizes ? o->sizes[i] : fallback);
 			p.more = m + 1 < o->n_modes || i + 1 < n;
-			if (keep != NULL) {
-				pthread_mutex_lock(&keep->lock);
-				keep->running = p;
-				pthread_mutex_unlock(&keep->lock);
+			if (to->keep != NULL) {
+				pthread_mutex_lock(&to->keep->lock);
+				to->keep->running = p;
+				pthread_mutex_unlock(&to->keep->lock);
 			}
-			if (!one(o, &p, env, rep, keep, progress_line, &sum))
+			if (!one(to, o, &p, env, &sum))
 				return sum;
 		}
 	}

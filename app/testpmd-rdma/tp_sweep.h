@@ -19,12 +19,15 @@ struct tp_sweep_sum {
 	unsigned runs, failed, wrong;
 };
 
-/*
- * Run every mode at every size; each result goes to rep as it comes, and to keep when that is not NULL. Failures are
- * said on stderr and end the sweep. progress_line: show one on stderr for runs longer than a second.
- */
-struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env *env, struct tp_report *rep,
-			     struct tp_results *keep, bool progress_line);
+/* Where the results of a sweep go. */
+struct tp_sweep_to {
+	struct tp_report *rep;
+	struct tp_results *keep; /* or NULL */
+	bool progress_line;      /* shows a line on stderr while a run lasts longer than a second */
+};
+
+/* Runs every mode at every size; each result goes to its places as it comes. A failure goes to stderr and ends it. */
+struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env *env, const struct tp_sweep_to *to);
 
 /* "write_bw 64k: 3.1 of 10.0 s, 1.234 GB/s, 0.0188 Mmsg/s"; false when nothing runs. */
 bool tp_progress_format(const struct tp_progress *g, const struct tp_point *p, uint64_t now, char *buf, size_t len);

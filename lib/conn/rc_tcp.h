@@ -96,19 +96,12 @@ RN_NODISCARD enum qp_verdict rc_tcp_connect(struct rc_tcp_ctx *ctx, struct rc_tc
 RN_NODISCARD enum qp_verdict rc_tcp_passive(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *syn,
 					    const struct rc_tcp_params *p);
 
-/* What a SYN cookie was made with: tcpl_cookie_make. */
-struct rc_tcp_cookie {
-	const uint64_t *key; /* two words */
-	const void *tuple;
-	uint32_t len;
-};
-
 /*
  * Passive open by the ACK of a SYN cookie. OK: the same segment then goes to rc_tcp_segment, it may carry data.
  * NO_MEMORY, or BAD_SEGMENT: not a cookie of ours; then nothing was done.
  */
 RN_NODISCARD enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *ack,
-						   const struct rc_tcp_cookie *k, const struct rc_tcp_params *p);
+						   const struct tcpl_tuple *of, const struct rc_tcp_params *p);
 
 /* ---- in ---- */
 

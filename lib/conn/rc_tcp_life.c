@@ -39,14 +39,14 @@ enum qp_verdict rc_tcp_passive(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const s
 }
 
 enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *ack,
-				      const struct rc_tcp_cookie *k, const struct rc_tcp_params *p)
+				      const struct tcpl_tuple *of, const struct rc_tcp_params *p)
 {
 	enum qp_verdict v = rc_passive(&ctx->rc, &c->rc, &p->rc);
 
 	if (v != QP_OK)
 		return v;
 	begin(ctx, c, p);
-	if (tcpl_cookie_accept(&c->tcp, k->key, k->tuple, k->len, ctx->rc.qp.now, ack) != TCPL_OK) {
+	if (tcpl_cookie_accept(&c->tcp, of, ctx->rc.qp.now, ack) != TCPL_OK) {
 		rc_never(&ctx->rc, &c->rc);
 		return QP_BAD_SEGMENT;
 	}

@@ -12,7 +12,8 @@
  *	for each doorbell	dgram_doorbell(d, qp)
  *	while (dgram_timer(d))
  *	while ((qp = dgram_pop(d)))
- *		while (there is room and (len = dgram_out(d, qp, buffer, to))) transmit;	(no room: dgram_put(d, qp))
+ *		while (there is room and (len = dgram_out(d, qp, buffer, to))) transmit;
+ *		without room: dgram_put(d, qp)
  *
  * Threads: as a QP that belongs to one worker. Lengths are bytes.
  */

@@ -9,7 +9,7 @@
  * each segment once and in order to qp_push, and may bring it earlier to qp_early.
  *
  * Sending:
- *	qp_peek(ctx, m, max, &len)	how long the next segment (a ULPDU: DDP header and payload) will be: is there room?
+ *	qp_peek(ctx, m, max, &len)	length of the next segment (a ULPDU: DDP header and payload)
  *	qp_pull(ctx, m, &seg)		the segment, in the carrier's buffers
  *	qp_acked(m, seg.wr)		the peer has all bytes up to and with this segment
  *	qp_complete(ctx, m)		then, once for many

@@ -464,12 +464,16 @@ uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64
  * given to tcpl_in with the same segment); DROP_COOKIE: not ours, answer with tcpl_rst_for. A cookie lives 68 to 137 s.
  * good: whether accept would find a cookie of ours, before there is a connection.
  */
-bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
-		      uint64_t now, const struct tcpl_seg *s, struct tcpl_out *o) __attribute__((nonnull));
-bool tcpl_cookie_good(const uint64_t key[2], const void *tuple, uint32_t tuple_len, uint64_t now,
-		      const struct tcpl_seg *s) __attribute__((nonnull));
-enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
-				     uint64_t now, const struct tcpl_seg *s);
+struct tcpl_tuple {
+	const uint64_t *key; /* two words, secret */
+	const void *bytes;   /* both addresses and ports */
+	uint32_t len;
+};
+bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const struct tcpl_tuple *of, uint64_t now, const struct tcpl_seg *s,
+		      struct tcpl_out *o) __attribute__((nonnull));
+bool tcpl_cookie_good(const struct tcpl_tuple *of, uint64_t now, const struct tcpl_seg *s) __attribute__((nonnull));
+enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const struct tcpl_tuple *of, uint64_t now,
+				     const struct tcpl_seg *s);
 
 /* The reset that answers a segment of no connection (RFC 9293, 3.10.7.1). False when s is a reset itself. */
 bool tcpl_rst_for(const struct tcpl_seg *s, struct tcpl_out *o);

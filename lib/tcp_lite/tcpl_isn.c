@@ -20,15 +20,14 @@ uint32_t tcpl_isn(const uint64_t key[2], const void *tuple, uint32_t len, uint64
  */
 static const uint16_t cookie_mss[4] = { 536, 1300, 1460, 8960 };
 
-static uint32_t cookie_of(const uint64_t key[2], const void *tuple, uint32_t len, uint32_t irs, uint64_t clock,
-			  uint8_t low)
+static uint32_t cookie_of(const struct tcpl_tuple *of, uint32_t irs, uint64_t clock, uint8_t low)
 {
-	uint64_t h = rn_sip_hash(key, tuple, len, (uint64_t)irs << 32 | (uint32_t)clock << 8 | low);
+	uint64_t h = rn_sip_hash(of->key, of->bytes, of->len, (uint64_t)irs << 32 | (uint32_t)clock << 8 | low);
 	return (uint32_t)(h ^ (h >> 32)) << 8 | low;
 }
 
-bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
-		      uint64_t now, const struct tcpl_seg *s, struct tcpl_out *o)
+bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const struct tcpl_tuple *of, uint64_t now, const struct tcpl_seg *s,
+		      struct tcpl_out *o)
 {
 	struct tcpl_opts opt;
 	uint32_t cls = 0, offer = 0;
@@ -44,7 +43,7 @@ bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const v
 	uint8_t low = (uint8_t)((clock & 1) | cls << 1 | (offer & F_SACK ? 8 : 0) |
 				(offer & F_WSCALE ? opt.wscale : 15u) << 4);
 	*o = (struct tcpl_out){
-		.seq = cookie_of(key, tuple, tuple_len, s->seq, clock, low),
+		.seq = cookie_of(of, s->seq, clock, low),
 		.ack = s->seq + 1,
 		.wnd = (uint16_t)rn_min_u32(cfg->rcv_space, 65535),
 		.flags = TCPL_SYN | TCPL_ACK,
@@ -53,19 +52,18 @@ bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const uint64_t key[2], const v
 	return true;
 }
 
-bool tcpl_cookie_good(const uint64_t key[2], const void *tuple, uint32_t tuple_len, uint64_t now,
-		      const struct tcpl_seg *s)
+bool tcpl_cookie_good(const struct tcpl_tuple *of, uint64_t now, const struct tcpl_seg *s)
 {
 	uint32_t iss = s->ack - 1, irs = s->seq - 1;
 	uint8_t low = (uint8_t)iss;
 	uint64_t clock = now >> 36;
 
 	clock -= (clock ^ low) & 1;
-	return iss == cookie_of(key, tuple, tuple_len, irs, clock, low);
+	return iss == cookie_of(of, irs, clock, low);
 }
 
-enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2], const void *tuple, uint32_t tuple_len,
-				     uint64_t now, const struct tcpl_seg *s)
+enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const struct tcpl_tuple *of, uint64_t now,
+				     const struct tcpl_seg *s)
 {
 	uint32_t iss = s->ack - 1, irs = s->seq - 1;
 	uint8_t low = (uint8_t)iss;
@@ -75,7 +73,7 @@ enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const uint64_t key[2],
 		return TCPL_DROP_STATE;
 	if (!tcpl_opt_parse(s->opt, s->optlen, &opt))
 		return TCPL_DROP_OPTION;
-	if (!tcpl_cookie_good(key, tuple, tuple_len, now, s))
+	if (!tcpl_cookie_good(of, now, s))
 		return TCPL_DROP_COOKIE;
 
 	tcpl_start(c, now, iss);

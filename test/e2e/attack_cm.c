@@ -93,7 +93,8 @@ int mode_hijack(void)
 /* The numbers of queue pairs and keys of memory, one after the other. */
 int mode_numbers(void)
 {
-	uint32_t pd, qpn[QPS], stag[QPS], mr;
+	struct raw_mr mr[QPS];
+	uint32_t pd, qpn[QPS];
 	struct raw r;
 	struct raw_cq cq;
 	struct raw_qp qp;
@@ -101,15 +102,14 @@ int mode_numbers(void)
 
 	raw_must(raw_open(&r) == 0 && raw_pd(&r, 1, &pd) == 0 && raw_cq(&r, 1, 0, 64, &cq) == 0, "open");
 	for (uint32_t i = 0; i < QPS; i++) {
-		raw_must(raw_qp(&r, pd, cq.handle, 64, &qp) == 0 &&
-				 raw_mr(&r, pd, 7, i * 4096, 4096, &mr, &stag[i]) == 0,
+		raw_must(raw_qp(&r, pd, cq.handle, 64, &qp) == 0 && raw_mr(&r, pd, 7, i * 4096, 4096, &mr[i]) == 0,
 			 "make");
 		qpn[i] = qp.qpn;
 	}
 	uint32_t next_qpn = 0, next_stag = 0;
 	for (uint32_t i = 1; i < QPS; i++) {
 		next_qpn += qpn[i] == qpn[i - 1] + 1;
-		next_stag += stag[i] >> 8 == (stag[i - 1] >> 8) + 1;
+		next_stag += mr[i].stag >> 8 == (mr[i - 1].stag >> 8) + 1;
 	}
 	/* Two in a row may come by chance, a series does not. */
 	EXPECT(next_qpn < 3, "%u of %u queue pair numbers follow the one before", next_qpn, QPS);

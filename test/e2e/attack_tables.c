@@ -46,12 +46,13 @@ static int join(struct raw *r, uint32_t qp_handle, uint32_t n)
 int mode_tables(void)
 {
 	const uint32_t most = atoi(getenv("N")) == 0 ? UINT32_MAX : (uint32_t)atoi(getenv("N"));
-	uint32_t handle, stag, member[QPS] = { 0 }, n[3] = { 0 };
+	uint32_t handle, member[QPS] = { 0 }, n[3] = { 0 };
 	struct raw_job j = { .dev = 0 };
+	struct raw_mr mr;
 	int rc[3] = { 0 }, bad = 0;
 
 	raw_must(raw_open(&j.r) == 0 && raw_pd(&j.r, 0, &j.pd) == 0 && raw_cq(&j.r, 0, 0, 64, &j.cq) == 0, "open");
-	while (n[0] < most && (rc[0] = raw_mr(&j.r, j.pd, 0, 0, 4096, &handle, &stag)) == 0)
+	while (n[0] < most && (rc[0] = raw_mr(&j.r, j.pd, 0, 0, 4096, &mr)) == 0)
 		n[0]++;
 	while (n[1] < most && (rc[1] = datagram_qp(&j.r, j.pd, j.cq.handle, &handle)) == 0) {
 		if (n[1] < QPS)

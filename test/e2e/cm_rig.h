@@ -114,6 +114,12 @@ struct rig_case {
 /* usage: PROGRAM SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list; prints "ok NAME" or "not ok NAME" for each case. */
 int rig_main(int argc, char **argv, const struct rig_case *cases, unsigned n);
 
+/* cm_private.c */
+bool private_data_has_the_room_of_its_messages(void);
+bool private_data_both_ways(void);
+bool reject_with_private_data(void);
+bool nobody_listens(void);
+
 /* cm_flush.c */
 bool depths_meet(void);
 bool depth_0_forbids_reads(void);

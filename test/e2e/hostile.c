@@ -2,9 +2,9 @@
 /*
  * A client of rnicd that means no good.
  *
- * usage: hostile MODE [ADDRESS PORT STAG TO]	ADDRESS PORT: where a well-behaved program accepts connections; STAG TO: a
- * region of it of 64 KiB that may be written. $RNICD_SOCKET names the daemon. Ends with 0 when the daemon kept to its
- * rules.
+ * usage: hostile MODE [ADDRESS PORT STAG TO]
+ * ADDRESS PORT: where a well-behaved program accepts connections; STAG TO: a region of 64 KiB there that may be
+ * written. $RNICD_SOCKET names the daemon. Ends with 0 when the daemon kept to its rules.
  */
 #include "hostile.h"
 

@@ -146,88 +146,121 @@ static int hello(const int *fds, unsigned nfds, uint64_t q, uint64_t a, uint64_t
 
 #define GOOD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-int mode_fds(const struct where *w)
+/* Descriptors to offer: those that HELLO asks for, and others. */
+struct kinds {
+	int wake, q, a;
+	int null, dir, sock, pipe_fd[2];
+};
+
+static struct kinds kinds_open(void)
 {
-	int bad = 0, rc, pipe_fd[2], many[16];
-	int wake = eventfd(0, EFD_NONBLOCK), null = open("/dev/null", O_RDWR), dir = open("/", O_RDONLY);
-	int q = memfd(RAW_QUEUES, MFD_ALLOW_SEALING, GOOD_SEALS), a = memfd(RAW_ARENA, MFD_ALLOW_SEALING, GOOD_SEALS);
+	struct kinds k = { .wake = eventfd(0, EFD_NONBLOCK),
+			   .q = memfd(RAW_QUEUES, MFD_ALLOW_SEALING, GOOD_SEALS),
+			   .a = memfd(RAW_ARENA, MFD_ALLOW_SEALING, GOOD_SEALS),
+			   .null = open("/dev/null", O_RDWR),
+			   .dir = open("/", O_RDONLY),
+			   .sock = raw_dial() };
+
+	raw_must(k.wake >= 0 && k.null >= 0 && k.dir >= 0 && pipe(k.pipe_fd) == 0 && k.sock >= 0, "descriptors");
+	return k;
+}
+
+static int regions_of_wrong_kinds(const struct kinds *k)
+{
 	int loose = memfd(RAW_QUEUES, MFD_ALLOW_SEALING, 0), half = memfd(RAW_QUEUES, MFD_ALLOW_SEALING, F_SEAL_SHRINK);
 	int stone = memfd(RAW_QUEUES, MFD_ALLOW_SEALING, GOOD_SEALS | F_SEAL_WRITE);
 	int tiny = memfd(4096, MFD_ALLOW_SEALING, GOOD_SEALS), empty = memfd(0, MFD_ALLOW_SEALING, GOOD_SEALS);
-	int reads, sock = raw_dial();
+	int bad = 0, rc, reads;
 	char path[64];
 
-	(void)w;
-	raw_must(wake >= 0 && null >= 0 && dir >= 0 && pipe(pipe_fd) == 0 && sock >= 0, "descriptors");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", q);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", k->q);
 	raw_must((reads = open(path, O_RDONLY)) >= 0, "read-only");
 	const struct {
 		const char *what;
 		int fd;
 		uint64_t size;
 	} wrong[] = {
-		{ "a pipe", pipe_fd[0], RAW_QUEUES },
-		{ "/dev/null", null, RAW_QUEUES },
-		{ "a directory", dir, RAW_QUEUES },
-		{ "an eventfd", wake, RAW_QUEUES },
-		{ "a socket to the daemon", sock, RAW_QUEUES },
+		{ "a pipe", k->pipe_fd[0], RAW_QUEUES },
+		{ "/dev/null", k->null, RAW_QUEUES },
+		{ "a directory", k->dir, RAW_QUEUES },
+		{ "an eventfd", k->wake, RAW_QUEUES },
+		{ "a socket to the daemon", k->sock, RAW_QUEUES },
 		{ "an unsealed memfd", loose, RAW_QUEUES },
 		{ "a memfd whose seals can grow", half, RAW_QUEUES },
 		{ "a memfd sealed against writing", stone, RAW_QUEUES },
 		{ "a memfd of one page", tiny, RAW_QUEUES },
 		{ "a memfd smaller than the control block", tiny, 4096 },
 		{ "an empty memfd", empty, RAW_QUEUES },
-		{ "a size of a broken page", q, RAW_QUEUES - 1 },
-		{ "a size that is too large", q, RAW_QUEUES * 2 },
-		{ "a size beyond the limit", q, UINT64_C(1) << 60 },
-		{ "a size that wraps", q, ~UINT64_C(0) - 4095 },
+		{ "a size of a broken page", k->q, RAW_QUEUES - 1 },
+		{ "a size that is too large", k->q, RAW_QUEUES * 2 },
+		{ "a size beyond the limit", k->q, UINT64_C(1) << 60 },
+		{ "a size that wraps", k->q, ~UINT64_C(0) - 4095 },
 		{ "a read-only memfd", reads, RAW_QUEUES },
 	};
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		int fds[3] = { wake, wrong[i].fd, a };
+		int fds[3] = { k->wake, wrong[i].fd, k->a };
 		rc = hello(fds, 3, wrong[i].size, RAW_ARENA, 0);
 		EXPECT(rc > 0 || rc == -1, "%s as queue region: %d", wrong[i].what, rc);
-		int as_arena[3] = { wake, q, wrong[i].fd };
-		if (wrong[i].fd == q || wrong[i].size == 4096)
+		int as_arena[3] = { k->wake, k->q, wrong[i].fd };
+		if (wrong[i].fd == k->q || wrong[i].size == 4096)
 			continue;
 		rc = hello(as_arena, 3, RAW_QUEUES, wrong[i].size, 0);
 		EXPECT(rc > 0 || rc == -1, "%s as arena: %d", wrong[i].what, rc);
 	}
-	for (unsigned i = 0; i < 16; i++)
-		many[i] = q;
-	many[0] = wake;
+	return bad;
+}
+
+static int wrong_numbers_and_places(const struct kinds *k)
+{
+	int many[16] = { k->wake }, bad = 0, rc;
+
+	for (unsigned i = 1; i < 16; i++)
+		many[i] = k->q;
 	for (unsigned n = 0; n <= 16; n++) {
 		if (n == 3)
 			continue;
 		rc = hello(many, n, RAW_QUEUES, RAW_ARENA, 0);
 		EXPECT(rc > 0 || rc == -1, "%u descriptors for two regions: %d", n, rc);
 	}
-	int as_huge[4] = { wake, q, a, a };
+	int as_huge[4] = { k->wake, k->q, k->a, k->a };
 	rc = hello(as_huge, 4, RAW_QUEUES, RAW_ARENA, RAW_ARENA);
 	EXPECT(rc > 0, "ordinary pages as hugepages: %d", rc);
-	int no_wake[3] = { pipe_fd[1], q, a };
+	int no_wake[3] = { k->pipe_fd[1], k->q, k->a };
 	rc = hello(no_wake, 3, RAW_QUEUES, RAW_ARENA, 0);
 	EXPECT(rc > 0, "a pipe as wake descriptor: %d", rc);
-	int no_queues[2] = { wake, a };
+	int no_queues[2] = { k->wake, k->a };
 	rc = hello(no_queues, 2, 0, RAW_ARENA, 0);
 	EXPECT(rc > 0, "no queue region: %d", rc);
-	/* One good HELLO, then a second one; other versions. */
+	return bad;
+}
+
+static int a_second_hello_and_another_version(const struct kinds *k)
+{
+	int good[3] = { k->wake, k->q, k->a }, bad = 0, rc, s;
 	struct raw r;
+
 	EXPECT((rc = raw_open(&r)) == 0, "%d", rc);
-	int good[3] = { wake, q, a };
 	rc = raw_hello(&r, good, 3);
 	EXPECT(rc == EPROTO, "a second HELLO: %d", rc);
 	raw_close(&r);
 	struct ipc_msg m = { .type = IPC_HELLO,
 			     .len = IPC_MSG_LEN(hello),
 			     .hello = { .version = 99, .size = { RAW_QUEUES, RAW_ARENA, 0 } } };
-	int s = raw_dial();
+	s = raw_dial();
 	rc = react(s, &m, m.len, good, 3);
 	EXPECT(rc == EPROTO, "version 99: %d", rc);
 	close(s);
-	/* Descriptors with messages that take none. */
+	return bad;
+}
+
+static int descriptors_that_no_message_asks_for(const struct kinds *k)
+{
+	const int no_event[] = { k->pipe_fd[0], k->pipe_fd[1], k->null, k->dir, k->q, k->sock };
+	struct ipc_msg m = { .type = IPC_ALLOC_PD, .len = IPC_MSG_LEN(alloc_pd) };
+	int many[8] = { k->wake, k->q, k->q, k->q, k->q, k->q, k->q, k->q }, bad = 0, rc;
+	struct raw r;
+
 	EXPECT((rc = raw_open(&r)) == 0, "%d", rc);
-	m = (struct ipc_msg){ .type = IPC_ALLOC_PD, .len = IPC_MSG_LEN(alloc_pd) };
 	for (unsigned n = 1; n <= 8; n++) {
 		rc = react(r.sock, &m, m.len, many, n);
 		EXPECT(rc == EINVAL || rc == -1, "%u descriptors with ALLOC_PD: %d", n, rc);
@@ -235,13 +268,21 @@ int mode_fds(const struct where *w)
 	m = (struct ipc_msg){ .type = IPC_CREATE_CHANNEL,
 			      .len = IPC_MSG_LEN(create_channel),
 			      .create_channel = { .ring_off = 8192, .ring_slots = 16 } };
-	const int no_event[] = { pipe_fd[0], pipe_fd[1], null, dir, q, sock };
 	for (unsigned i = 0; i < sizeof(no_event) / sizeof(no_event[0]); i++) {
 		rc = react(r.sock, &m, m.len, &no_event[i], 1);
 		EXPECT(rc == EINVAL, "descriptor %u as a channel's eventfd: %d", i, rc);
 	}
 	raw_close(&r);
-	return bad + open_works();
+	return bad;
+}
+
+int mode_fds(const struct where *w)
+{
+	const struct kinds k = kinds_open();
+
+	(void)w;
+	return regions_of_wrong_kinds(&k) + wrong_numbers_and_places(&k) + a_second_hello_and_another_version(&k) +
+	       descriptors_that_no_message_asks_for(&k) + open_works();
 }
 
 /* ---- a client that sends and never reads ---- */

@@ -228,10 +228,10 @@ static int in_use(struct raw *r, uint32_t pd, struct raw_cq *cq)
 	struct raw_chan chan, cm;
 	struct raw_cq on_chan;
 	struct raw_qp qp;
-	uint32_t mr, stag;
+	struct raw_mr mr;
 	int bad = 0, rc;
 
-	rc = raw_qp(r, pd, cq->handle, 16, &qp) | raw_mr(r, pd, 7, 0, 4096, &mr, &stag) |
+	rc = raw_qp(r, pd, cq->handle, 16, &qp) | raw_mr(r, pd, 7, 0, 4096, &mr) |
 	     raw_chan(r, IPC_CHANNEL_COMP, 0, 16, &chan) | raw_cq(r, 0, chan.handle, 16, &on_chan) |
 	     raw_chan(r, IPC_CHANNEL_CM, 0, 16, &cm);
 	EXPECT(rc == 0, "%d", rc);
@@ -277,8 +277,8 @@ static int in_use(struct raw *r, uint32_t pd, struct raw_cq *cq)
 	EXPECT((rc = raw_call_handle(r, IPC_CM_DESTROY_ID, id)) == EINVAL, "id twice: %d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_QP, qp.handle)) == 0, "%d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_QP, qp.handle)) == EINVAL, "QP twice: %d", rc);
-	EXPECT((rc = raw_call_handle(r, IPC_DEREG_MR, mr)) == 0, "%d", rc);
-	EXPECT((rc = raw_call_handle(r, IPC_DEREG_MR, mr)) == EINVAL, "MR twice: %d", rc);
+	EXPECT((rc = raw_call_handle(r, IPC_DEREG_MR, mr.handle)) == 0, "%d", rc);
+	EXPECT((rc = raw_call_handle(r, IPC_DEREG_MR, mr.handle)) == EINVAL, "MR twice: %d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_CQ, on_chan.handle)) == 0, "%d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_CQ, cq->handle)) == 0, "%d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_CHANNEL, chan.handle)) == 0, "%d", rc);
@@ -312,8 +312,9 @@ int mode_objects(const struct where *w)
 
 int mode_quota(const struct where *w)
 {
-	uint32_t pd, h, stag, memory = 0, mrs = 0, qp_count = 0, cq_count = 0;
+	uint32_t pd, h, memory = 0, mrs = 0, qp_count = 0, cq_count = 0;
 	struct raw_cq cq, extra;
+	struct raw_mr mr;
 	struct raw_qp qp;
 	struct raw r;
 	int bad = 0, rc = raw_open(&r);
@@ -326,13 +327,13 @@ int mode_quota(const struct where *w)
 	/* Whole MiB until the memory is used up, then small ones until the count is. */
 	uint32_t *list = calloc(100000, sizeof(*list));
 	raw_must(list != NULL, "memory");
-	while ((rc = raw_mr(&r, pd, 1, (uint64_t)(memory % 256) << 20, 1 << 20, &h, &stag)) == 0 && memory < 4096)
-		list[memory++] = h;
+	while ((rc = raw_mr(&r, pd, 1, (uint64_t)(memory % 256) << 20, 1 << 20, &mr)) == 0 && memory < 4096)
+		list[memory++] = mr.handle;
 	printf("memory %u MiB, then errno %d: %s\n", memory, rc, r.text);
 	for (uint32_t i = 0; i < memory; i++)
 		EXPECT((rc = raw_call_handle(&r, IPC_DEREG_MR, list[i])) == 0, "deregister: %d", rc);
-	while ((rc = raw_mr(&r, pd, 1, 0, 64, &h, &stag)) == 0 && mrs < 99999)
-		list[mrs++] = h;
+	while ((rc = raw_mr(&r, pd, 1, 0, 64, &mr)) == 0 && mrs < 99999)
+		list[mrs++] = mr.handle;
 	printf("regions %u, then errno %d: %s\n", mrs, rc, r.text);
 	for (uint32_t i = 0; i < mrs; i += 2)
 		EXPECT((rc = raw_call_handle(&r, IPC_DEREG_MR, list[i])) == 0, "deregister: %d", rc);

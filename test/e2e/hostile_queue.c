@@ -29,7 +29,7 @@ static struct qp_wqe write_wqe(const struct raw_job *j, const struct where *w, u
 				.slots = 1,
 				.raddr = w->to,
 				.rkey = w->stag,
-				.sge = { { RAW_TO(0), len, j->lkey } } };
+				.sge = { { RAW_TO(0), len, j->mr.stag } } };
 }
 
 static int join(struct raw_job *j, const struct where *w)
@@ -177,7 +177,7 @@ int mode_rings(const struct where *w)
 		struct qp_wqe wqe = write_wqe(&j, w, 4096);
 		for (unsigned i = 0; i < SLOTS; i++) {
 			raw_post(&j.qp, &wqe);
-			raw_post_recv(&j.qp, j.lkey, RAW_TO(8192), 4096);
+			raw_post_recv(&j.qp, j.mr.stag, RAW_TO(8192), 4096);
 		}
 		for (unsigned i = 0; i < 30; i++) {
 			if (i == 3 || round % 3 == 0)
@@ -282,7 +282,7 @@ static uint8_t status_of(const struct where *w, struct qp_wqe wqe, bool own_key)
 	if (join(&j, w) != 0)
 		return 0xfe;
 	if (own_key)
-		wqe.sge[0].lkey = j.lkey;
+		wqe.sge[0].lkey = j.mr.stag;
 	raw_post(&j.qp, &wqe);
 	raw_ring_bell(&j.r, &j.qp);
 	while (!raw_poll(&j.r, &j.cq, &e) && raw_now_ms() < end)
@@ -417,7 +417,7 @@ int mode_huge_holes(const struct where *w)
 	};
 	rc = raw_call(r, &m, -1);
 	raw_must(rc == 0, "registering hugepages");
-	j.lkey = m.reg_mr_ok.stag;
+	j.mr.stag = m.reg_mr_ok.stag;
 	EXPECT(punch(r->fd[2], 0, len) == 0, "punching: errno %d", errno);
 	do { /* takes all free hugepages */
 		p = mmap(NULL, IPC_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);

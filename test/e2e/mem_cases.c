@@ -35,11 +35,14 @@ static bool filled(const uint8_t *p, size_t n, unsigned salt)
 	return true;
 }
 
-/* RDMA between [here, here + len) of mr and the server's memory at `there`; waits for its completion. */
-static bool rdma(struct rdma_cm_id *id, enum ibv_wr_opcode op, void *here, uint32_t len, const struct ibv_mr *mr,
-		 void *there, uint32_t rkey)
+static struct ibv_sge part_of(const struct ibv_mr *mr, void *p, size_t len)
 {
-	struct ibv_sge sge = { (uintptr_t)here, len, mr->lkey };
+	return (struct ibv_sge){ (uintptr_t)p, (uint32_t)len, mr->lkey };
+}
+
+/* RDMA between sge and the server's memory at `there`; waits for its completion. */
+static bool rdma(struct rdma_cm_id *id, enum ibv_wr_opcode op, struct ibv_sge sge, void *there, uint32_t rkey)
+{
 	struct ibv_send_wr wr = { .wr_id = 1,
 				  .sg_list = &sge,
 				  .num_sge = 1,
@@ -63,11 +66,12 @@ static bool written_and_read(struct rdma_cm_id *id, uint8_t *p, size_t len)
 
 	CHECK(mr != NULL && buf != NULL && (far = ibv_reg_mr(cli.pd, buf, len, RW)) != NULL);
 	fill(buf, len, 1);
-	CHECK(rdma(id, IBV_WR_RDMA_WRITE, buf, (uint32_t)len, far, p, mr->rkey));
-	CHECK(rdma(id, IBV_WR_RDMA_READ, buf, 8, far, p + len - 8, mr->rkey)); /* what was written before is there */
+	CHECK(rdma(id, IBV_WR_RDMA_WRITE, part_of(far, buf, len), p, mr->rkey));
+	CHECK(rdma(id, IBV_WR_RDMA_READ, part_of(far, buf, 8), p + len - 8,
+		   mr->rkey)); /* what was written before is there */
 	CHECK(filled(p, len, 1));
 	fill(p, len, 2);
-	CHECK(rdma(id, IBV_WR_RDMA_READ, buf, (uint32_t)len, far, p, mr->rkey) && filled(buf, len, 2));
+	CHECK(rdma(id, IBV_WR_RDMA_READ, part_of(far, buf, len), p, mr->rkey) && filled(buf, len, 2));
 	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dereg_mr(far) == 0);
 	free(buf);
 	return true;
@@ -129,7 +133,7 @@ static bool memory_that_may_only_be_read(void)
 	struct joined j;
 
 	CHECK(mr != NULL && join(&j, 8202));
-	CHECK(rdma(j.cid, IBV_WR_RDMA_READ, cli.buf, 50000, cli.mr, p, mr->rkey) &&
+	CHECK(rdma(j.cid, IBV_WR_RDMA_READ, part_of(cli.mr, cli.buf, 50000), p, mr->rkey) &&
 	      memcmp(cli.buf, constant, 50000) == 0);
 	CHECK(ibv_reg_mr(srv.pd, p, 10, IBV_ACCESS_LOCAL_WRITE) == NULL && errno == EACCES);
 	CHECK(ibv_dereg_mr(mr) == 0);
@@ -147,8 +151,8 @@ static bool a_gibibyte(void)
 	p[len / 2] = 77;
 	CHECK((mr = ibv_reg_mr(srv.pd, p, len, RW)) != NULL);
 	fill(cli.buf, BUF_LEN, 5);
-	CHECK(rdma(j.cid, IBV_WR_RDMA_WRITE, cli.buf, BUF_LEN, cli.mr, p + len - BUF_LEN, mr->rkey));
-	CHECK(rdma(j.cid, IBV_WR_RDMA_READ, cli.buf, 1, cli.mr, p + len / 2, mr->rkey) && cli.buf[0] == 77);
+	CHECK(rdma(j.cid, IBV_WR_RDMA_WRITE, part_of(cli.mr, cli.buf, BUF_LEN), p + len - BUF_LEN, mr->rkey));
+	CHECK(rdma(j.cid, IBV_WR_RDMA_READ, part_of(cli.mr, cli.buf, 1), p + len / 2, mr->rkey) && cli.buf[0] == 77);
 	CHECK(filled(p + len - BUF_LEN, BUF_LEN, 5) && p[0] == 0);
 	CHECK(ibv_dereg_mr(mr) == 0);
 	munmap(p, len);
@@ -179,7 +183,7 @@ static bool a_hundred_thousand_regions(void)
 	for (uint32_t i = 0; i < N; i++)
 		CHECK(*word[i] == i);
 	for (uint32_t i = 0; i < N; i += 9973) {
-		CHECK(rdma(j.cid, IBV_WR_RDMA_READ, cli.buf, 4, cli.mr, word[i], mr[i]->rkey));
+		CHECK(rdma(j.cid, IBV_WR_RDMA_READ, part_of(cli.mr, cli.buf, 4), word[i], mr[i]->rkey));
 		CHECK(memcmp(cli.buf, &i, 4) == 0);
 	}
 	for (uint32_t i = 0; i < N; i++)

@@ -176,7 +176,7 @@ int raw_pd(struct raw *r, uint32_t dev, uint32_t *pd)
 	return rc;
 }
 
-int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, uint32_t *handle, uint32_t *stag)
+int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, struct raw_mr *mr)
 {
 	uint64_t list = RAW_QUEUES - PAGE; /* read before the answer comes: one place is enough */
 	struct ipc_piece p = { .region = IPC_REGION_ARENA, .off = off, .len = len };
@@ -191,8 +191,7 @@ int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t l
 
 	memcpy(r->queues + list, &p, sizeof(p));
 	int rc = raw_call(r, &m, -1);
-	*handle = m.reg_mr_ok.handle;
-	*stag = m.reg_mr_ok.stag;
+	*mr = (struct raw_mr){ m.reg_mr_ok.handle, m.reg_mr_ok.stag };
 	return rc;
 }
 
@@ -410,7 +409,7 @@ int raw_connect(struct raw_job *j, const char *address, uint16_t port, uint32_t 
 
 	*j = (struct raw_job){ .dev = RAW_DEV };
 	if ((rc = raw_open(r)) != 0 || (rc = raw_pd(r, j->dev, &j->pd)) != 0 ||
-	    (rc = raw_mr(r, j->pd, 7, 0, 1 << 20, &j->mr, &j->lkey)) != 0 ||
+	    (rc = raw_mr(r, j->pd, 7, 0, 1 << 20, &j->mr)) != 0 ||
 	    (rc = raw_chan(r, IPC_CHANNEL_ASYNC, j->dev, 16, &j->async)) != 0)
 		return rc;
 	r->async = j->async.handle;

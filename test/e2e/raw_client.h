@@ -63,10 +63,15 @@ struct raw_chan {
 	struct spsc_cons ring;
 };
 
+struct raw_mr {
+	uint32_t handle, stag;
+};
+
 /* Everything that a connection needs. */
 struct raw_job {
 	struct raw r;
-	uint32_t dev, pd, mr, lkey, id;
+	uint32_t dev, pd, id;
+	struct raw_mr mr;
 	struct raw_cq cq;
 	struct raw_qp qp;
 	struct raw_chan cm, async;
@@ -89,7 +94,7 @@ uint64_t raw_room(struct raw *r, uint64_t bytes);
 
 int raw_pd(struct raw *r, uint32_t dev, uint32_t *pd);
 /* [off, off + len) of the arena, TO 0x10000 + off. */
-int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, uint32_t *handle, uint32_t *stag);
+int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, struct raw_mr *mr);
 #define RAW_TO(off) (UINT64_C(0x10000) + (off))
 int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct raw_cq *cq);
 int raw_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t slots, struct raw_qp *qp);

@@ -82,10 +82,15 @@ static bool status_is(struct agent *g, enum ibv_wc_status status)
 	return v[0] == (uint64_t)status;
 }
 
-static bool work(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t off, uint32_t len, uint64_t there, uint32_t rkey,
+static struct ibv_sge part_of_buf(uint32_t off, uint32_t len)
+{
+	return (struct ibv_sge){ (uintptr_t)cli.buf + off, len, cli.mr->lkey };
+}
+
+/* The client's work request with the memory at `there`, for which rkey stands: it completes with that status. */
+static bool work(struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t there, uint32_t rkey,
 		 enum ibv_wc_status status)
 {
-	struct ibv_sge sge = { (uintptr_t)cli.buf + off, len, cli.mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = op }, *bad;
 	struct ibv_wc wc;
 
@@ -107,16 +112,16 @@ static bool region_serves(struct agent *g, struct ibv_qp *qp, uint32_t lkey)
 	CHECK(ASK(g, .op = AGENT_POST, .a = { IBV_WR_RDMA_WRITE, at, 40000, lkey, there, cli.mr->rkey }) == 0);
 	CHECK(status_is(g, IBV_WC_SUCCESS) && memcmp(srv.buf, cli.buf, 40000) == 0);
 	fill(cli.buf, 9000, 2);
-	CHECK(work(qp, IBV_WR_RDMA_WRITE, 0, 9000, at + 50000, srv.mr->rkey, IBV_WC_SUCCESS));
+	CHECK(work(qp, IBV_WR_RDMA_WRITE, part_of_buf(0, 9000), at + 50000, srv.mr->rkey, IBV_WC_SUCCESS));
 	CHECK(memcmp(srv.buf + 50000, cli.buf, 9000) == 0);
 	fill(cli.buf, 5000, 3);
 	CHECK(ASK(g, .op = AGENT_POST, .a = { IBV_WR_RDMA_READ, at + 100, 5000, lkey, there, cli.mr->rkey }) == 0);
 	CHECK(status_is(g, IBV_WC_SUCCESS) && memcmp(srv.buf + 100, cli.buf, 5000) == 0);
-	CHECK(work(qp, IBV_WR_RDMA_READ, 20000, 700, at + 100, srv.mr->rkey, IBV_WC_SUCCESS));
+	CHECK(work(qp, IBV_WR_RDMA_READ, part_of_buf(20000, 700), at + 100, srv.mr->rkey, IBV_WC_SUCCESS));
 	CHECK(memcmp(cli.buf + 20000, srv.buf + 100, 700) == 0);
 	CHECK(ASK(g, .op = AGENT_RECV, .a = { at + 30000, 2000, lkey }) == 0);
 	fill(cli.buf, 2000, 4);
-	CHECK(work(qp, IBV_WR_SEND, 0, 2000, 0, 0, IBV_WC_SUCCESS));
+	CHECK(work(qp, IBV_WR_SEND, part_of_buf(0, 2000), 0, 0, IBV_WC_SUCCESS));
 	CHECK(status_is(g, IBV_WC_SUCCESS) && memcmp(srv.buf + 30000, cli.buf, 2000) == 0);
 	return true;
 }
@@ -234,7 +239,7 @@ static bool regions_outlive_their_process(void)
 		for (unsigned i = 0; i < AGENT_BUF; i++)
 			CHECK(cli.buf[i] == (uint8_t)(i * 7 + 3));
 	}
-	CHECK(work(qp, IBV_WR_RDMA_WRITE, 0, 4096, e[2], (uint32_t)e[3], IBV_WC_SUCCESS));
+	CHECK(work(qp, IBV_WR_RDMA_WRITE, part_of_buf(0, 4096), e[2], (uint32_t)e[3], IBV_WC_SUCCESS));
 	CHECK(gone(&b) && ibv_destroy_qp(qp) == 0);
 	return true;
 }
@@ -342,7 +347,7 @@ static bool regions_of_an_importer_serve_all(void)
 	CHECK(agent_start(&g, 0) && agent_start(&other, 0) && join_ends(&qp, &exporters));
 	CHECK(registers_its_own(&g, v));
 	CHECK(sends(exporters, v[0], (uint32_t)v[1]));
-	CHECK(work(qp, IBV_WR_RDMA_READ, 0, 5000, v[0] + 40, (uint32_t)v[1], IBV_WC_SUCCESS));
+	CHECK(work(qp, IBV_WR_RDMA_READ, part_of_buf(0, 5000), v[0] + 40, (uint32_t)v[1], IBV_WC_SUCCESS));
 	CHECK(cli.buf[100] == (uint8_t)(140 * 7 + 3));
 	CHECK((mr = ibv_import_mr(srv.pd, (uint32_t)v[2])) != NULL);
 	CHECK(mr->lkey == (uint32_t)v[1] && mr->length == AGENT_BUF && mr->handle == (uint32_t)v[2] &&
@@ -350,11 +355,11 @@ static bool regions_of_an_importer_serve_all(void)
 
 	CHECK(imports(&other, srv.verbs->cmd_fd, srv.pd->handle, (uint32_t)v[2], &lkey) && lkey == (uint32_t)v[1]);
 	CHECK((others = join_agent(&other, &cli, &srv)) != NULL);
-	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_SUCCESS) &&
+	CHECK(work(others, IBV_WR_RDMA_READ, part_of_buf(0, 5000), v[0], lkey, IBV_WC_SUCCESS) &&
 	      cli.buf[100] == (uint8_t)(100 * 7 + 3));
 
 	CHECK(ASK(&g, .op = AGENT_DEREG) == 0 && ibv_import_mr(srv.pd, (uint32_t)v[2]) == NULL && errno == EINVAL);
-	CHECK(work(others, IBV_WR_RDMA_READ, 0, 5000, v[0], lkey, IBV_WC_REM_ACCESS_ERR));
+	CHECK(work(others, IBV_WR_RDMA_READ, part_of_buf(0, 5000), v[0], lkey, IBV_WC_REM_ACCESS_ERR));
 	CHECK(post_from(exporters, v[0], lkey, 100) == 0 && poll_n(&srv, &wc, 1) && wc.status == IBV_WC_LOC_PROT_ERR);
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0 && ibv_destroy_qp(others) == 0);
 	CHECK(gone(&g) && gone(&other));
@@ -375,7 +380,7 @@ static bool regions_outlive_their_importer(void)
 	usleep(200000); /* its death is under way; whatever is to come of it has come */
 	for (unsigned round = 0; round < 20; round++)
 		CHECK(sends(exporters, v[0], (uint32_t)v[1]));
-	CHECK(work(qp, IBV_WR_RDMA_WRITE, 0, 4096, v[0], (uint32_t)v[1], IBV_WC_SUCCESS));
+	CHECK(work(qp, IBV_WR_RDMA_WRITE, part_of_buf(0, 4096), v[0], (uint32_t)v[1], IBV_WC_SUCCESS));
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0);
 	return true;
 }

@@ -76,7 +76,7 @@ static bool offend(struct peer_conn *c)
 		wr.opcode = IBV_WR_RDMA_READ;
 		data = c->p->sink;
 		/* fall through */
-	case ERR_WRITE_BOUNDS: /* the first half is inside: none of it may be placed by a receiver that looks at segments */
+	case ERR_WRITE_BOUNDS: /* the first half is inside: a receiver that checks whole segments places none of it */
 		wr.wr.rdma.remote_addr += 4ull * PEER_AREA - c->sc.size / 2;
 		break;
 	case ERR_READ_PERM:

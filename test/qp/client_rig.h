@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of the client's side of the border: the rig R, its nodes A and B with flow 0 connected, and their queues. */
+/* For tests of the client's side of the border: the rig R, and its nodes A and B with flow 0 connected. */
 #ifndef CLIENT_RIG_H
 #define CLIENT_RIG_H
 

@@ -28,7 +28,7 @@ extern struct dgram_msgs msgs[2]; /* of A and B */
 extern struct gram wire[WIRE];
 extern uint32_t n_wire;
 
-/* Queue pair 0 of each node becomes one of datagrams, ready to send. cqe: entries of the CQ, 0 for the rig's default. */
+/* Queue pair 0 of each node becomes one of datagrams, ready to send. cqe: entries of the CQ, 0: the rig's default. */
 struct rig *gram_pair(uint32_t cqe, uint32_t max_msg_of_b);
 /* All that a node has to send goes onto the wire. */
 void send_from(struct rig_node *n);

@@ -155,7 +155,7 @@ struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c);
 /* The 64-bit word at mem + off. */
 uint64_t rig_word(const struct rig_node *n, uint32_t off);
 void rig_word_set(struct rig_node *n, uint32_t off, uint64_t v);
-/* What the rig made queue pair i of: its number, rings and queues. A test changes what it needs, and calls qp_init(). */
+/* What the rig made queue pair i of: number, rings and queues. A test changes what it needs, and calls qp_init(). */
 struct qp_attr rig_attr(struct rig_node *n, uint32_t i);
 /* The QP gets a shared receive queue in place of its own. Before it is connected. */
 void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim.h"
+#include "sim_int.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,61 +10,10 @@
 
 #define PATTERN 65521u /* prime: a slice at the wrong offset never looks right */
 
-enum pkt_state { PKT_FREE, PKT_FLIGHT, PKT_OWNED, PKT_HELD };
-
-struct pkt {
-	enum pkt_state state;
-	uint8_t to;
-	struct tcpl_seg seg;
-	uint8_t opt[TCPL_OPT_MAX];
-	uint8_t *data;
-};
-
-struct event {
-	uint64_t at;
-	uint32_t order;
-	uint32_t pkt;
-};
-
-struct side {
-	struct tcpl_conn c;
-	struct tcpl_chunk chunk[SIM_CHUNKS];
-	struct tcpl_txrec rec[SIM_RECS];
-	struct tcpl_sent sent[SIM_RECS];
-	struct tcpl_hold hold[SIM_HOLD];
-	uint64_t queued;               /* stream bytes given to tcpl_send */
-	uint64_t acked;                /* stream bytes whose chunk came back */
-	uint64_t got;                  /* stream bytes delivered */
-	uint64_t base[SIM_CHUNKS * 2]; /* stream offset by ref slot */
-	uint64_t next_ref, next_acked;
-	uint64_t turn_at; /* the owner's next turn */
-	uint64_t link_free;
-	uint32_t in_link;
-	uint32_t inbox[SIM_PKTS], n_inbox;
-	uint64_t unread; /* delivered, not yet consumed by a slow reader */
-	uint32_t irs;
-	bool alive, ended, peer_fin, shut;
-	bool opened;
-};
-
-struct sim {
-	const struct sim_profile *p;
-	struct rn_rng rng;
-	struct sim_result *r;
-	bool trace;
-	uint64_t now;
-	struct side s[2];
-	struct pkt pkt[SIM_PKTS];
-	uint32_t free_pkt[SIM_PKTS], n_free;
-	struct event heap[SIM_PKTS];
-	uint32_t n_heap, order;
-	bool cookie_out;
-	struct tcpl_out cookie;
-};
-
 static uint8_t pattern[2][2 * PATTERN];
 static uint8_t payload[SIM_PKTS][SIM_MTU];
 static const uint64_t key[2] = { 0x0123456789abcdef, 0xfedcba9876543210 };
+static const struct tcpl_tuple tuple = { key, "tuple", 5 };
 
 static void make_pattern(void)
 {
@@ -78,79 +26,6 @@ static void make_pattern(void)
 		for (uint32_t i = 0; i < PATTERN; i++)
 			pattern[d][i] = pattern[d][i + PATTERN] = (uint8_t)rn_rng_u32(&g);
 	}
-}
-
-static void fail(struct sim *m, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!m->r->ok)
-		return;
-	m->r->ok = false;
-	va_start(ap, fmt);
-	vsnprintf(m->r->why, sizeof(m->r->why), fmt, ap);
-	va_end(ap);
-}
-
-/* ---- packets and the heap ---- */
-
-static void push(struct sim *m, uint64_t at, uint32_t pkt)
-{
-	uint32_t i = m->n_heap++;
-	struct event e = { at, m->order++, pkt };
-
-	while (i > 0) {
-		uint32_t up = (i - 1) / 2;
-		if (m->heap[up].at < e.at || (m->heap[up].at == e.at && m->heap[up].order < e.order))
-			break;
-		m->heap[i] = m->heap[up];
-		i = up;
-	}
-	m->heap[i] = e;
-}
-
-static bool before(const struct event *a, const struct event *b)
-{
-	return a->at < b->at || (a->at == b->at && a->order < b->order);
-}
-
-static uint32_t pop(struct sim *m)
-{
-	uint32_t pkt = m->heap[0].pkt, i = 0;
-	struct event e = m->heap[--m->n_heap];
-
-	for (;;) {
-		uint32_t k = 2 * i + 1;
-		if (k >= m->n_heap)
-			break;
-		if (k + 1 < m->n_heap && before(&m->heap[k + 1], &m->heap[k]))
-			k++;
-		if (!before(&m->heap[k], &e))
-			break;
-		m->heap[i] = m->heap[k];
-		i = k;
-	}
-	m->heap[i] = e;
-	return pkt;
-}
-
-static uint32_t pkt_get(struct sim *m)
-{
-	if (m->n_free == 0) {
-		fail(m, "out of packets: a leak?");
-		return UINT32_MAX;
-	}
-	uint32_t i = m->free_pkt[--m->n_free];
-	m->pkt[i].state = PKT_FLIGHT;
-	return i;
-}
-
-static void pkt_put(struct sim *m, uint32_t i, enum pkt_state expect)
-{
-	if (m->pkt[i].state != expect)
-		fail(m, "packet %u given back in state %d, not %d", i, m->pkt[i].state, expect);
-	m->pkt[i].state = PKT_FREE;
-	m->free_pkt[m->n_free++] = i;
 }
 
 /* ---- the link ---- */
@@ -181,7 +56,7 @@ static void deliver_later(struct sim *m, int from, uint32_t i, uint64_t leave)
 		at += rn_rng_u64(&m->rng) % l->reorder_ns;
 	if (rn_rng_chance(&m->rng, l->flip))
 		flip_header(m, &m->pkt[i]);
-	push(m, at, i);
+	sim_push(m, at, i);
 }
 
 static void transmit(struct sim *m, int from, uint32_t i)
@@ -193,25 +68,25 @@ static void transmit(struct sim *m, int from, uint32_t i)
 
 	m->pkt[i].to = (uint8_t)!from;
 	if (start - m->now > (uint64_t)l->queue * ((uint64_t)l->ns_per_kb * 1500 / 1024 + 1)) {
-		pkt_put(m, i, PKT_FLIGHT); /* tail drop */
+		sim_pkt_put(m, i, PKT_FLIGHT); /* tail drop */
 		return;
 	}
 	s->link_free = start + ser;
 	if (l->mtu != 0 && m->pkt[i].seg.len + m->pkt[i].seg.optlen > l->mtu) {
 		if (rn_rng_chance(&m->rng, l->tells))
 			(void)tcpl_too_big(&s->c, m->now, m->pkt[i].seg.seq, l->mtu);
-		pkt_put(m, i, PKT_FLIGHT);
+		sim_pkt_put(m, i, PKT_FLIGHT);
 		return;
 	}
 	if (rn_rng_chance(&m->rng, l->loss) || rn_rng_chance(&m->rng, l->corrupt)) {
-		pkt_put(m, i, PKT_FLIGHT);
+		sim_pkt_put(m, i, PKT_FLIGHT);
 		return;
 	}
 	struct tcpl_seg *g = &m->pkt[i].seg;
 	if (g->len > 1 && !(g->flags & TCPL_FIN) && rn_rng_chance(&m->rng, l->cut))
 		g->len = 1 + rn_rng_below(&m->rng, g->len - 1);
 	if (rn_rng_chance(&m->rng, l->dup)) {
-		uint32_t j = pkt_get(m);
+		uint32_t j = sim_pkt_get(m);
 		if (j == UINT32_MAX)
 			return;
 		uint8_t *data = m->pkt[j].data;
@@ -246,7 +121,7 @@ static void check_conn(struct sim *m, int w)
 	const char *what = tcpl_broken(&m->s[w].c);
 
 	if (what)
-		fail(m, "%c: %s (%s)", 'A' + w, what, tcpl_state_name(tcpl_get_state(&m->s[w].c)));
+		sim_fail(m, "%c: %s (%s)", 'A' + w, what, tcpl_state_name(tcpl_get_state(&m->s[w].c)));
 }
 
 /* ---- one side's application ---- */
@@ -257,10 +132,10 @@ static void consume(struct sim *m, int w, const struct tcpl_slice *s)
 
 	if (!m->p->hostile) {
 		if (s->seq != e->irs + 1 + (uint32_t)e->got)
-			fail(m, "%c: slice at %u, expected %u", 'A' + w, s->seq - e->irs - 1, (uint32_t)e->got);
+			sim_fail(m, "%c: slice at %u, expected %u", 'A' + w, s->seq - e->irs - 1, (uint32_t)e->got);
 		const uint8_t *want = pattern[!w] + e->got % PATTERN;
 		if (s->ref != 0 && memcmp(m->pkt[s->ref - 1].data + s->off, want, s->len) != 0)
-			fail(m, "%c: wrong bytes at %" PRIu64, 'A' + w, e->got);
+			sim_fail(m, "%c: wrong bytes at %" PRIu64, 'A' + w, e->got);
 	}
 	e->got += s->len;
 	if (m->p->slow_reader[w])
@@ -274,9 +149,10 @@ static void drain_acked(struct sim *m, int w)
 
 	while (tcpl_acked(&e->c, &ref)) {
 		if (ref != ++e->next_acked)
-			fail(m, "%c: chunk %" PRIu64 " acknowledged, expected %" PRIu64, 'A' + w, ref, e->next_acked);
+			sim_fail(m, "%c: chunk %" PRIu64 " acknowledged, expected %" PRIu64, 'A' + w, ref,
+				 e->next_acked);
 		if (!m->p->hostile && e->c.snd_una - m->p->iss[w] - 1 < (uint32_t)e->base[(ref + 1) % (2 * SIM_CHUNKS)])
-			fail(m, "%c: chunk %" PRIu64 " popped too early", 'A' + w, ref);
+			sim_fail(m, "%c: chunk %" PRIu64 " popped too early", 'A' + w, ref);
 	}
 }
 
@@ -292,16 +168,16 @@ static void end_side(struct sim *m, int w)
 	drain_acked(m, w);
 	while (tcpl_tx_drop(&e->c, &ref))
 		if (ref != ++e->next_acked)
-			fail(m, "%c: chunk %" PRIu64 " dropped, expected %" PRIu64, 'A' + w, ref, e->next_acked);
+			sim_fail(m, "%c: chunk %" PRIu64 " dropped, expected %" PRIu64, 'A' + w, ref, e->next_acked);
 	if (e->next_acked != e->next_ref)
-		fail(m, "%c: %" PRIu64 " chunks queued, %" PRIu64 " back", 'A' + w, e->next_ref, e->next_acked);
+		sim_fail(m, "%c: %" PRIu64 " chunks queued, %" PRIu64 " back", 'A' + w, e->next_ref, e->next_acked);
 	while (tcpl_rx_next(&e->c, &s)) {
 		consume(m, w, &s);
 		if (s.ref)
-			pkt_put(m, (uint32_t)s.ref - 1, PKT_HELD);
+			sim_pkt_put(m, (uint32_t)s.ref - 1, PKT_HELD);
 	}
 	while (tcpl_rx_drop(&e->c, &ref))
-		pkt_put(m, (uint32_t)ref - 1, PKT_HELD);
+		sim_pkt_put(m, (uint32_t)ref - 1, PKT_HELD);
 }
 
 static void on_events(struct sim *m, int w, const struct tcpl_ev *ev)
@@ -310,7 +186,7 @@ static void on_events(struct sim *m, int w, const struct tcpl_ev *ev)
 
 	if (ev->bits & TCPL_EV_PEER_FIN) {
 		if (e->peer_fin)
-			fail(m, "%c: a second end of stream", 'A' + w);
+			sim_fail(m, "%c: a second end of stream", 'A' + w);
 		e->peer_fin = true;
 	}
 	if (ev->bits & TCPL_EV_RESET)
@@ -319,7 +195,7 @@ static void on_events(struct sim *m, int w, const struct tcpl_ev *ev)
 		m->r->timeout = true;
 	if (ev->bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT | TCPL_EV_CLOSED)) {
 		if (tcpl_get_state(&e->c) != TCPL_S_CLOSED)
-			fail(m, "%c: an end in state %s", 'A' + w, tcpl_state_name(tcpl_get_state(&e->c)));
+			sim_fail(m, "%c: an end in state %s", 'A' + w, tcpl_state_name(tcpl_get_state(&e->c)));
 		end_side(m, w);
 	}
 }
@@ -332,7 +208,7 @@ static void take_ready(struct sim *m, int w)
 	while (tcpl_rx_next(&e->c, &s)) {
 		consume(m, w, &s);
 		if (s.ref)
-			pkt_put(m, (uint32_t)s.ref - 1, PKT_HELD);
+			sim_pkt_put(m, (uint32_t)s.ref - 1, PKT_HELD);
 	}
 }
 
@@ -342,11 +218,11 @@ static bool listen_in(struct sim *m, struct side *e, const struct tcpl_seg *g)
 	if (e->opened || m->p->simultaneous)
 		return false;
 	if (m->p->cookie) {
-		if (tcpl_cookie_make(&m->p->cfg[1], key, "tuple", 5, m->now, g, &m->cookie)) {
+		if (tcpl_cookie_make(&m->p->cfg[1], &tuple, m->now, g, &m->cookie)) {
 			m->cookie_out = true;
 			return true;
 		}
-		if (tcpl_cookie_accept(&e->c, key, "tuple", 5, m->now, g) != TCPL_OK)
+		if (tcpl_cookie_accept(&e->c, &tuple, m->now, g) != TCPL_OK)
 			return true;
 		e->opened = true;
 		e->irs = g->seq - 1;
@@ -367,7 +243,7 @@ static void receive(struct sim *m, int w, uint32_t i)
 
 	k->state = PKT_OWNED;
 	if (listen_in(m, e, &k->seg) || e->ended) {
-		pkt_put(m, i, PKT_OWNED);
+		sim_pkt_put(m, i, PKT_OWNED);
 		return;
 	}
 	uint32_t was = e->c.state;
@@ -377,24 +253,24 @@ static void receive(struct sim *m, int w, uint32_t i)
 	trace_seg(m, w, tcpl_verdict_name(v), &k->seg);
 	if (ev.bits & TCPL_EV_DATA) {
 		if (ev.slice.ref != k->seg.ref || !rn_in_range(ev.slice.off, ev.slice.len, k->seg.len) || !ev.slice.len)
-			fail(m, "%c: slice outside its packet", 'A' + w);
+			sim_fail(m, "%c: slice outside its packet", 'A' + w);
 		consume(m, w, &ev.slice);
 	}
 	if (ev.held) {
 		uint64_t ref = 0;
 		k->state = PKT_HELD;
 		if (!rn_in_range(ev.ooo.off, ev.ooo.len, k->seg.len) || !ev.ooo.len)
-			fail(m, "%c: held slice outside its packet", 'A' + w);
+			sim_fail(m, "%c: held slice outside its packet", 'A' + w);
 		if (m->p->place[w] && rn_rng_chance(&m->rng, 700000) && tcpl_ooo_placed(&e->c, ev.ooo.seq, &ref)) {
 			uint64_t at = e->got + (uint32_t)(ev.ooo.seq - e->irs - 1 - (uint32_t)e->got);
 			if (!m->p->hostile && memcmp(k->data + ev.ooo.off, pattern[!w] + at % PATTERN, ev.ooo.len) != 0)
-				fail(m, "%c: wrong bytes placed at %" PRIu64, 'A' + w, at);
+				sim_fail(m, "%c: wrong bytes placed at %" PRIu64, 'A' + w, at);
 			if (ref != k->seg.ref)
-				fail(m, "%c: placed one packet, got another back", 'A' + w);
-			pkt_put(m, i, PKT_HELD);
+				sim_fail(m, "%c: placed one packet, got another back", 'A' + w);
+			sim_pkt_put(m, i, PKT_HELD);
 		}
 	} else {
-		pkt_put(m, i, PKT_OWNED);
+		sim_pkt_put(m, i, PKT_OWNED);
 	}
 	if (!m->p->lazy[w] || rn_rng_chance(&m->rng, 500000))
 		take_ready(m, w);
@@ -422,7 +298,7 @@ static void produce(struct sim *m, int w)
 			break;
 		e->base[(e->next_ref + 1) % (2 * SIM_CHUNKS)] = e->queued;
 		if (!tcpl_send(&e->c, len, e->next_ref + 1)) {
-			fail(m, "%c: send refused with room", 'A' + w);
+			sim_fail(m, "%c: send refused with room", 'A' + w);
 			break;
 		}
 		e->next_ref++;
@@ -443,18 +319,19 @@ static void fill_payload(struct sim *m, int w, struct pkt *k, const struct tcpl_
 
 	while (done < o->len) {
 		if (idx == e->c.q_tail) {
-			fail(m, "%c: segment runs beyond the queue", 'A' + w);
+			sim_fail(m, "%c: segment runs beyond the queue", 'A' + w);
 			return;
 		}
 		if (rn_seq_lt(idx, e->c.q_head)) {
-			fail(m, "%c: segment points at a chunk that was given back", 'A' + w);
+			sim_fail(m, "%c: segment points at a chunk that was given back", 'A' + w);
 			return;
 		}
 		const struct tcpl_chunk *ch = tcpl_chunk(&e->c, idx++);
 		uint32_t take = rn_min_u32(ch->len - off, o->len - done);
 		uint64_t at = e->base[ch->ref % (2 * SIM_CHUNKS)] + off;
 		if (ch->seq + off != o->seq + done)
-			fail(m, "%c: chunk bytes %u under sequence number %u", 'A' + w, ch->seq + off, o->seq + done);
+			sim_fail(m, "%c: chunk bytes %u under sequence number %u", 'A' + w, ch->seq + off,
+				 o->seq + done);
 		memcpy(k->data + done, pattern[w] + at % PATTERN, take);
 		done += take;
 		off = 0;
@@ -463,7 +340,7 @@ static void fill_payload(struct sim *m, int w, struct pkt *k, const struct tcpl_
 
 static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 {
-	uint32_t i = pkt_get(m);
+	uint32_t i = sim_pkt_get(m);
 
 	if (i == UINT32_MAX)
 		return;
@@ -480,12 +357,13 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 				    .len = o->len,
 				    .ref = (uint64_t)i + 1 };
 	if (o->len > SIM_MTU || o->optlen + o->len > m->p->cfg[w].mss || (o->optlen & 3))
-		fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len, m->p->cfg[w].mss);
+		sim_fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len,
+			 m->p->cfg[w].mss);
 	/* Alignment: begins at a chunk's first byte whenever it fits one segment, unless an ACK fell inside it. */
 	bool open_wnd = !m->p->link[w].cut && !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 &&
 			!m->p->hostile && !m->p->link[w].mtu;
 	if (o->len > 0 && o->off > 0 && open_wnd && tcpl_chunk(&m->s[w].c, o->chunk)->len <= tcpl_emss(&m->s[w].c))
-		fail(m, "%c: segment starts inside a chunk that fits", 'A' + w);
+		sim_fail(m, "%c: segment starts inside a chunk that fits", 'A' + w);
 	fill_payload(m, w, k, o);
 	m->r->segments++;
 	trace_seg(m, w, o->rexmit ? "SEND again" : "SEND", &k->seg);
@@ -552,7 +430,7 @@ static bool step(struct sim *m)
 	m->now = next;
 	m->r->events++;
 	while (m->n_heap && m->heap[0].at <= next) {
-		uint32_t i = pop(m);
+		uint32_t i = sim_pop(m);
 		struct side *e = &m->s[m->pkt[i].to];
 		e->inbox[e->n_inbox++] = i;
 		uint64_t at = next + (m->p->turn_ns ? rn_rng_u64(&m->rng) % m->p->turn_ns : 0);
@@ -597,22 +475,22 @@ static void verify(struct sim *m)
 		r->delivered[w] = e->got;
 		r->stats[w] = e->c.stats;
 		if (clean && (!e->ended || r->reset || r->timeout))
-			fail(m, "%c: not ended in order: %s, got %" PRIu64 " of %" PRIu64 ", sent %" PRIu64 "%s%s",
-			     'A' + w, tcpl_state_name(tcpl_get_state(&e->c)), e->got, m->p->bytes[!w], e->queued,
-			     r->reset ? ", reset" : "", r->timeout ? ", timeout" : "");
+			sim_fail(m, "%c: not ended in order: %s, got %" PRIu64 " of %" PRIu64 ", sent %" PRIu64 "%s%s",
+				 'A' + w, tcpl_state_name(tcpl_get_state(&e->c)), e->got, m->p->bytes[!w], e->queued,
+				 r->reset ? ", reset" : "", r->timeout ? ", timeout" : "");
 		if (clean && (e->got != m->p->bytes[!w] || !e->peer_fin))
-			fail(m, "%c: got %" PRIu64 " of %" PRIu64 " bytes", 'A' + w, e->got, m->p->bytes[!w]);
+			sim_fail(m, "%c: got %" PRIu64 " of %" PRIu64 " bytes", 'A' + w, e->got, m->p->bytes[!w]);
 		if (!e->ended) { /* hostile links may leave one side hanging: take it down */
 			tcpl_abort(&e->c);
 			end_side(m, w);
 		}
 		for (uint32_t i = 0; i < e->n_inbox; i++)
-			pkt_put(m, e->inbox[i], PKT_FLIGHT);
+			sim_pkt_put(m, e->inbox[i], PKT_FLIGHT);
 	}
 	while (m->n_heap)
-		pkt_put(m, pop(m), PKT_FLIGHT);
+		sim_pkt_put(m, sim_pop(m), PKT_FLIGHT);
 	if (m->n_free != SIM_PKTS)
-		fail(m, "%u packets never came back", SIM_PKTS - m->n_free);
+		sim_fail(m, "%u packets never came back", SIM_PKTS - m->n_free);
 	r->end_ns = m->now;
 }
 
@@ -631,7 +509,7 @@ void sim_run(const struct sim_profile *p, uint64_t seed, bool trace, struct sim_
 			break;
 		if (r->events > 3000000 || m->now > 4000 * RN_NS_PER_S) {
 			if (!p->hostile)
-				fail(m, "no end in sight: %u events, %.1f s", r->events, (double)m->now / 1e9);
+				sim_fail(m, "no end in sight: %u events, %.1f s", r->events, (double)m->now / 1e9);
 			break;
 		}
 	}

@@ -36,9 +36,8 @@
 #include "base/rn_seq.h"
 #include "tcp_lite/tcpl.h"
 #include "tcp_lite/tcpl_int.h"
+#include "script_seg.h"
 
-#define ISS  0xfffffe00u /* wraps early */
-#define IRS  0xffffff00u
 #define MAXQ 256u
 
 struct run {
@@ -72,34 +71,6 @@ static void fail(struct run *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(r->err, sizeof(r->err), fmt, ap);
 	va_end(ap);
-}
-
-/* ---- words ---- */
-
-static char *word(char **p)
-{
-	while (**p == ' ' || **p == '\t')
-		(*p)++;
-	char *w = *p;
-	while (**p && **p != ' ' && **p != '\t')
-		(*p)++;
-	if (**p)
-		*(*p)++ = 0;
-	return *w ? w : NULL;
-}
-
-static uint64_t duration(const char *w)
-{
-	char *end;
-	double v = strtod(w, &end);
-
-	if (strcmp(end, "us") == 0)
-		return (uint64_t)(v * 1e3 + 0.5);
-	if (strcmp(end, "ms") == 0)
-		return (uint64_t)(v * 1e6 + 0.5);
-	if (strcmp(end, "d") == 0)
-		return (uint64_t)(v * 86400e9 + 0.5);
-	return (uint64_t)(v * 1e9 + 0.5);
 }
 
 /* ---- the engine's owner ---- */
@@ -157,142 +128,12 @@ static void advance(struct run *r, uint64_t by)
 	r->now = to;
 }
 
-/* ---- segments ---- */
-
-struct seg {
-	uint8_t flags;
-	uint32_t seq, len, ack, wnd;
-	bool has_ack, has_wnd;
-	uint8_t opt[64];
-	uint8_t optlen;
-	struct tcpl_opts o;
-};
-
-static uint8_t flags_of(const char *w)
-{
-	uint8_t f = 0;
-
-	for (; *w; w++)
-		f |= (uint8_t)(*w == 'S'   ? TCPL_SYN
-			       : *w == 'F' ? TCPL_FIN
-			       : *w == 'R' ? TCPL_RST
-			       : *w == 'P' ? TCPL_PSH
-			       : *w == 'U' ? TCPL_URG
-			       : *w == '.' ? TCPL_ACK
-					   : 0);
-	return f;
-}
-
-static void add(struct seg *s, const void *p, uint32_t n)
-{
-	if (s->optlen + n > sizeof(s->opt))
-		return;
-	memcpy(s->opt + s->optlen, p, n);
-	s->optlen = (uint8_t)(s->optlen + n);
-}
-
-static void add32(struct seg *s, uint32_t v)
-{
-	uint8_t b[4];
-
-	rn_store_be32(b, v);
-	add(s, b, 4);
-}
-
-static void add_sack(struct seg *s, char *p, uint32_t base)
-{
-	uint32_t n = 0, ab[8];
-	char *w;
-
-	while ((w = word(&p)) != NULL && n < 8 && sscanf(w, "%u:%u", &ab[n], &ab[n + 1]) == 2)
-		n += 2;
-	add32(s, 0x01010500u | (2 + 4 * n));
-	for (uint32_t i = 0; i < n; i++)
-		add32(s, base + ab[i]);
-}
-
-static void add_opt(struct run *r, struct seg *s, char *p, uint32_t sack_base)
-{
-	char *w = word(&p);
-	uint8_t b[4] = { 1, 1, 4, 2 };
-
-	if (!w)
-		return;
-	if (strcmp(w, "mss") == 0) {
-		add32(s, 0x02040000u | (uint32_t)atoi(word(&p)));
-	} else if (strcmp(w, "wscale") == 0) {
-		add32(s, 0x01030300u | (uint32_t)atoi(word(&p)));
-	} else if (strcmp(w, "sackOK") == 0) {
-		add(s, b, 4);
-	} else if (strcmp(w, "TS") == 0) {
-		uint32_t val = (uint32_t)strtoul(word(&p), NULL, 0);
-		word(&p);
-		char *e = word(&p);
-		add32(s, 0x0101080a);
-		add32(s, val);
-		add32(s, e && strcmp(e, "last") != 0 ? (uint32_t)strtoul(e, NULL, 0) : r->last_ts);
-	} else if (strcmp(w, "sack") == 0) {
-		add_sack(s, p, sack_base);
-	} else if (strcmp(w, "raw") == 0) {
-		unsigned v;
-		for (char *h = word(&p); h && sscanf(h, "%2x", &v) == 1; h += 2)
-			add(s, &(uint8_t){ (uint8_t)v }, 1);
-	} else {
-		fail(r, "what option is '%s'?", w);
-	}
-}
-
-/* in: the segment is the peer's, so its numbers count from IRS and its ACK and SACK from ISS. */
-static bool parse_seg(struct run *r, char *p, bool in, struct seg *s)
-{
-	char *open = strchr(p, '<'), *w = word(&p);
-	uint32_t from, to;
-	uint32_t own = in ? IRS : ISS, other = in ? ISS : IRS;
-
-	*s = (struct seg){ 0 };
-	if (!w)
-		return false;
-	s->flags = flags_of(w);
-	w = word(&p);
-	if (!w || sscanf(w, "%u:%u(%u)", &from, &to, &s->len) != 3)
-		return false;
-	s->seq = own + from;
-	if (to - from != s->len + 0u)
-		return false;
-	while (p != open && (w = word(&p)) != NULL && w[0] != '<') {
-		char *v = word(&p);
-		if (!v)
-			return false;
-		if (strcmp(w, "ack") == 0) {
-			s->has_ack = true;
-			s->ack = other + (uint32_t)strtoul(v, NULL, 0);
-		} else if (strcmp(w, "win") == 0) {
-			s->has_wnd = true;
-			s->wnd = (uint32_t)strtoul(v, NULL, 0);
-		} else {
-			return false;
-		}
-		while (*p == ' ')
-			p++;
-	}
-	if (!open)
-		return true;
-	char *save = NULL, *close = strchr(open, '>');
-	if (!close)
-		return false;
-	*close = 0;
-	for (char *o = strtok_r(open + 1, ",", &save); o; o = strtok_r(NULL, ",", &save))
-		add_opt(r, s, o, other);
-	tcpl_opt_parse(s->opt, s->optlen, &s->o);
-	return true;
-}
-
 static void inject(struct run *r, char *p, bool end_turn)
 {
-	struct seg s;
+	struct script_seg s;
 	struct tcpl_ev ev = { 0 };
 
-	if (!parse_seg(r, p, true, &s)) {
+	if (!script_seg_parse(&s, p, true, r->last_ts)) {
 		fail(r, "cannot read the segment");
 		return;
 	}
@@ -311,45 +152,12 @@ static void inject(struct run *r, char *p, bool end_turn)
 		turn(r);
 }
 
-static void describe(const struct tcpl_out *o, char *out, size_t n)
-{
-	struct tcpl_opts t;
-	int k;
-
-	tcpl_opt_parse(o->opt, o->optlen, &t);
-	k = snprintf(out, n, "%s%s%s%s%s %u:%u(%u) ack %u win %u <", o->flags & TCPL_SYN ? "S" : "",
-		     o->flags & TCPL_FIN ? "F" : "", o->flags & TCPL_RST ? "R" : "", o->flags & TCPL_PSH ? "P" : "",
-		     o->flags & TCPL_ACK ? "." : "", o->seq - ISS, o->seq + o->len - ISS, o->len,
-		     o->flags & TCPL_ACK ? o->ack - IRS : 0, o->wnd);
-	if (t.has_mss)
-		k += snprintf(out + k, n - (size_t)k, "mss %u,", t.mss);
-	if (t.sack_ok)
-		k += snprintf(out + k, n - (size_t)k, "sackOK,");
-	if (t.has_ts)
-		k += snprintf(out + k, n - (size_t)k, "TS %u ecr %u,", t.tsval, t.tsecr);
-	if (t.has_wscale)
-		k += snprintf(out + k, n - (size_t)k, "wscale %u,", t.wscale);
-	for (uint32_t i = 0; i < t.n_sack; i++)
-		k += snprintf(out + k, n - (size_t)k, " %u:%u", t.sack[i].seq - IRS, t.sack[i].end - IRS);
-	snprintf(out + k, n - (size_t)k, ">");
-}
-
-static bool same_opts(const struct tcpl_opts *a, const struct tcpl_opts *want)
-{
-	if (a->has_mss != want->has_mss || a->mss != want->mss || a->has_wscale != want->has_wscale ||
-	    a->wscale != want->wscale || a->sack_ok != want->sack_ok || a->n_sack != want->n_sack)
-		return false;
-	if (want->has_ts && (!a->has_ts || (want->tsecr != 0 && a->tsecr != want->tsecr)))
-		return false;
-	return memcmp(a->sack, want->sack, a->n_sack * sizeof(a->sack[0])) == 0;
-}
-
 static void expect(struct run *r, char *p)
 {
-	struct seg s;
+	struct script_seg s;
 	char got[256];
 
-	if (!parse_seg(r, p, false, &s)) {
+	if (!script_seg_parse(&s, p, false, r->last_ts)) {
 		fail(r, "cannot read the segment");
 		return;
 	}
@@ -362,13 +170,13 @@ static void expect(struct run *r, char *p)
 	const struct tcpl_out *o = &r->q[r->q_head % MAXQ].o;
 	uint64_t at = r->q[r->q_head++ % MAXQ].at;
 	struct tcpl_opts t;
-	describe(o, got, sizeof(got));
+	script_describe(o, got, sizeof(got));
 	if (!tcpl_opt_parse(o->opt, o->optlen, &t))
 		fail(r, "sent malformed options");
 	if (at != r->now)
 		fail(r, "left %.3f us too early: %s", (double)(r->now - at) / 1e3, got);
 	if (o->flags != s.flags || o->seq != s.seq || o->len != s.len || (s.has_ack && o->ack != s.ack) ||
-	    (s.has_wnd && o->wnd != s.wnd) || !same_opts(&t, &s.o))
+	    (s.has_wnd && o->wnd != s.wnd) || !script_same_opts(&t, &s.o))
 		fail(r, "left: %s", got);
 }
 
@@ -379,7 +187,7 @@ static void set(struct run *r, char *p)
 	struct tcpl_cfg *c = &r->cfg;
 	char *k, *v;
 
-	while ((k = word(&p)) != NULL && (v = word(&p)) != NULL) {
+	while ((k = script_word(&p)) != NULL && (v = script_word(&p)) != NULL) {
 		uint32_t n = (uint32_t)strtoul(v, NULL, 0);
 		struct {
 			const char *name;
@@ -426,7 +234,7 @@ static void set(struct run *r, char *p)
 		else if (found && t[i].u32)
 			*t[i].u32 = n;
 		else if (found)
-			*t[i].t = duration(v);
+			*t[i].t = script_duration(v);
 		if (strcmp(k, "mss") == 0)
 			c->mss = (uint16_t)n;
 		else if (strcmp(k, "cc") == 0)
@@ -442,7 +250,7 @@ static void check_events(struct run *r, char *p)
 	uint32_t want = 0, got = r->events & 0x7f;
 	char *w;
 
-	while ((w = word(&p)) != NULL)
+	while ((w = script_word(&p)) != NULL)
 		for (uint32_t i = 0; i < RN_ARRAY_LEN(name); i++)
 			if (strcmp(w, name[i]) == 0)
 				want |= 1u << i;
@@ -454,7 +262,7 @@ static void check_events(struct run *r, char *p)
 static void check_stat(struct run *r, char *p)
 {
 	const struct tcpl_stats *t = &r->c.stats;
-	char *name = word(&p), *v = word(&p);
+	char *name = script_word(&p), *v = script_word(&p);
 	uint32_t want = v ? (uint32_t)atoi(v) : 0, got = UINT32_MAX;
 	struct {
 		const char *name;
@@ -505,13 +313,13 @@ static bool check(struct run *r, const char *cmd, char *p)
 		return true;
 	}
 	if (strcmp(cmd, "state") == 0) {
-		w = word(&p);
+		w = script_word(&p);
 		if (!w || strcmp(w, tcpl_state_name(tcpl_get_state(&r->c))) != 0)
 			fail(r, "state is %s", tcpl_state_name(tcpl_get_state(&r->c)));
 		return true;
 	}
 	if (strcmp(cmd, "verdict") == 0) {
-		w = word(&p);
+		w = script_word(&p);
 		if (!w || strcmp(w, tcpl_verdict_name(r->verdict)) != 0)
 			fail(r, "verdict is %s", tcpl_verdict_name(r->verdict));
 		return true;
@@ -531,7 +339,7 @@ static bool check(struct run *r, const char *cmd, char *p)
 	} else if (strcmp(cmd, "ssthresh") == 0) {
 		number(r, cmd, r->c.ssthresh, v);
 	} else if (strcmp(cmd, "rto") == 0) {
-		number(r, cmd, tcpl_backed_off(&r->c), duration(word(&p)));
+		number(r, cmd, tcpl_backed_off(&r->c), script_duration(script_word(&p)));
 	} else {
 		return false;
 	}
@@ -562,19 +370,19 @@ static void act(struct run *r, const char *cmd, char *p)
 		r->listening = true;
 		return;
 	} else if (strcmp(cmd, "send") == 0) {
-		while ((w = word(&p)) != NULL)
+		while ((w = script_word(&p)) != NULL)
 			if (!tcpl_send(&r->c, (uint32_t)atoi(w), ++r->next_ref))
 				fail(r, "send refused");
 	} else if (strcmp(cmd, "refused") == 0) {
-		if (tcpl_send(&r->c, (uint32_t)atoi(word(&p)), 1))
+		if (tcpl_send(&r->c, (uint32_t)atoi(script_word(&p)), 1))
 			fail(r, "send taken");
 	} else if (strcmp(cmd, "stall") == 0) {
-		stall(r, duration(word(&p)));
+		stall(r, script_duration(script_word(&p)));
 	} else if (strcmp(cmd, "too_big") == 0) {
-		uint32_t seq = ISS + (uint32_t)atoi(word(&p));
-		(void)tcpl_too_big(&r->c, r->now, seq, (uint32_t)atoi(word(&p)));
+		uint32_t seq = ISS + (uint32_t)atoi(script_word(&p));
+		(void)tcpl_too_big(&r->c, r->now, seq, (uint32_t)atoi(script_word(&p)));
 	} else if (strcmp(cmd, "behind") == 0) {
-		r->turns.behind = atoi(word(&p)) != 0;
+		r->turns.behind = atoi(script_word(&p)) != 0;
 	} else if (strcmp(cmd, "shutdown") == 0) {
 		tcpl_shutdown(&r->c, r->now);
 	} else if (strcmp(cmd, "abort") == 0) {
@@ -582,9 +390,9 @@ static void act(struct run *r, const char *cmd, char *p)
 	} else if (strcmp(cmd, "ack_now") == 0) {
 		tcpl_ack_now(&r->c);
 	} else if (strcmp(cmd, "space") == 0) {
-		tcpl_set_rcv_space(&r->c, (uint32_t)atoi(word(&p)));
+		tcpl_set_rcv_space(&r->c, (uint32_t)atoi(script_word(&p)));
 	} else if (strcmp(cmd, "place") == 0) {
-		if (!tcpl_ooo_placed(&r->c, IRS + (uint32_t)atoi(word(&p)), &ref))
+		if (!tcpl_ooo_placed(&r->c, IRS + (uint32_t)atoi(script_word(&p)), &ref))
 			fail(r, "nothing held there");
 	} else {
 		fail(r, "what is '%s'?", cmd);
@@ -594,7 +402,7 @@ static void act(struct run *r, const char *cmd, char *p)
 
 static void timed(struct run *r, char *p)
 {
-	char *when = word(&p), *cmd = word(&p);
+	char *when = script_word(&p), *cmd = script_word(&p);
 	char got[256];
 
 	if (!r->begun) {
@@ -603,7 +411,7 @@ static void timed(struct run *r, char *p)
 		tcpl_set_patience(&r->c, r->patience);
 		r->begun = true;
 	}
-	advance(r, duration(when + 1));
+	advance(r, script_duration(when + 1));
 	if (!cmd) {
 		fail(r, "a time without a command");
 		return;
@@ -615,7 +423,7 @@ static void timed(struct run *r, char *p)
 	if (check(r, cmd, p))
 		return;
 	if (r->q_head != r->q_tail) {
-		describe(&r->q[r->q_head % MAXQ].o, got, sizeof(got));
+		script_describe(&r->q[r->q_head % MAXQ].o, got, sizeof(got));
 		fail(r, "not expected (%.3f us ago): %s", (double)(r->now - r->q[r->q_head % MAXQ].at) / 1e3, got);
 	}
 	if (strcmp(cmd, "none") == 0)
@@ -653,7 +461,7 @@ static bool run_file(const char *path, char *err, size_t n)
 	}
 	if (r->q_head != r->q_tail) {
 		char got[256];
-		describe(&r->q[r->q_head % MAXQ].o, got, sizeof(got));
+		script_describe(&r->q[r->q_head % MAXQ].o, got, sizeof(got));
 		fail(r, "left over: %s", got);
 	}
 	snprintf(err, n, "line %d: %.400s", no, r->err);

@@ -20,7 +20,7 @@
  *     .ext_taken                      its worker                                     control thread
  *     .ext_freed[n]                   thread n                                       control thread
  *   struct qp                         control thread until CMD_QP_CREATE, then the   the owner; control thread: state,
- *                                     worker that owns it; nobody while it moves     vendor_err, flushed (atomic or late)
+ *                                     worker that owns it; nobody while it moves     vendor_err, flushed (atomic)
  *   struct qp_cq                      ring[w]: worker w. Error and armed words: any  all workers
  *                                     worker, atomically
  *   struct qp_srq                     its ring: one worker at a time, under its      all workers

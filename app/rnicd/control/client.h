@@ -253,7 +253,7 @@ void client_drop(struct client *c, const char *why);
 /* Begins its death, once. Nothing of it is released before the end of the loop's turn. */
 void client_die(struct client *c);
 
-/* A client counts among what its user has: its place, descriptors and mappings. in: false when there is no more room. */
+/* Counts a client's place, descriptors and mappings among its user's. in: false when the user has no more room. */
 bool client_count_in(struct user *u);
 void client_count_out(struct client *c);
 /* Its socket is looked at again, after a request that came while another one was under way. */

@@ -298,6 +298,11 @@ static void answer_rst(struct rnicd_worker *w, const struct conn_addr *a, const 
 		conn_answer(w, a, m, p, &o);
 }
 
+static struct tcpl_tuple cookie_tuple(const struct flow *f)
+{
+	return (struct tcpl_tuple){ .key = &rnicd.secret[2], .bytes = &f->key, .len = sizeof(f->key) };
+}
+
 /* Makes the connection that a SYN, or the ACK of a cookie, asks for. */
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct tcpl_seg *seg, struct conn **out)
@@ -313,8 +318,8 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 		params.iss = make_iss(&c->flow, w->now);
 		v = rc_tcp_passive(&w->tcp, &c->qc, seg, &params);
 	} else {
-		struct rc_tcp_cookie k = { .key = &rnicd.secret[2], .tuple = &c->flow.key, .len = sizeof(c->flow.key) };
-		v = rc_tcp_passive_cookie(&w->tcp, &c->qc, seg, &k, &params);
+		const struct tcpl_tuple of = cookie_tuple(&c->flow);
+		v = rc_tcp_passive_cookie(&w->tcp, &c->qc, seg, &of, &params);
 	}
 	if (v != QP_OK) {
 		conn_free(w, c);
@@ -334,8 +339,9 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 
 	if (!conn_answer_allowed(w, port))
 		return;
-	struct flow f = flow_of(a);
-	if (!tcpl_cookie_make(tcp_of(a->port, l->cfg.flags), &rnicd.secret[2], &f.key, sizeof(f.key), w->now, syn, &o))
+	const struct flow f = flow_of(a);
+	const struct tcpl_tuple of = cookie_tuple(&f);
+	if (!tcpl_cookie_make(tcp_of(a->port, l->cfg.flags), &of, w->now, syn, &o))
 		return;
 	port->stats[w->index].syn_cookies++;
 	l->cookies_until = w->now + COOKIE_LIFE_NS;
@@ -368,8 +374,9 @@ static bool brings_cookie(const struct rnicd_worker *w, const struct listener *l
 {
 	if (rn_likely(w->now >= l->cookies_until))
 		return false;
-	struct flow f = flow_of(a);
-	return tcpl_cookie_good(&rnicd.secret[2], &f.key, sizeof(f.key), w->now, seg);
+	const struct flow f = flow_of(a);
+	const struct tcpl_tuple of = cookie_tuple(&f);
+	return tcpl_cookie_good(&of, w->now, seg);
 }
 
 /*

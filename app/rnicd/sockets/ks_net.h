@@ -47,8 +47,8 @@ struct ks_net {
 	uint32_t (*mss)(const struct ks_src *s);
 	ssize_t (*recv)(const struct ks_src *s, void *to, size_t len);
 	/*
-	 * NULL where bytes come by a copy. Else: they are used where they lie, in up to two pieces. look() tells how many
-	 * there are, took() gives the first n back.
+	 * NULL where bytes come by a copy. Else the bytes are used where they lie, in up to two pieces: look() returns
+	 * their number, took() gives the first n back.
 	 */
 	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2]);
 	void (*took)(const struct ks_src *s, uint32_t n);

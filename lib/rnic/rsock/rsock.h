@@ -221,8 +221,11 @@ void rsock_lost(struct rsock *rs);
 void rsock_progress(struct rsock *rs);
 /* Offers buffers and credits when enough of them are used up. */
 void rsock_offer(struct rsock *rs);
-/* One RDMA Write of n bytes at `from` (in the send ring, or inline when n <= rs->inl) and, unless 0, a message of `type`
- * behind it. `ring` bytes of the send ring are free again when it has completed. The send queue must have room for two. */
+/*
+ * One RDMA Write of n bytes at `from` (in the send ring, or inline when n <= rs->inl) and, unless type is 0, a message
+ * of that type behind it. When the Write has completed, `ring` bytes of the send ring are free again. The send queue
+ * must have room for two work requests.
+ */
 struct rsock_write {
 	const void *from;
 	uint32_t n, ring;

@@ -135,7 +135,7 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 int rnic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn);
-/* The completion's status is not success: with RNIC_VERBOSE it is said. What is flushed follows from what has failed. */
+/* A completion that failed: RNIC_VERBOSE prints it. Flushed ones are not printed, they follow from one that failed. */
 RN_COLD void rnic_cqe_failed(const struct qp_cqe *e);
 bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Segments as the scripts of test_script.c write them, and the words of a line. */
+#ifndef SCRIPT_SEG_H
+#define SCRIPT_SEG_H
+
+#include "tcp_lite/tcpl_int.h"
+
+#define ISS 0xfffffe00u /* wraps early */
+#define IRS 0xffffff00u
+
+struct script_seg {
+	uint8_t flags;
+	uint32_t seq, len, ack, wnd;
+	bool has_ack, has_wnd;
+	uint8_t opt[64];
+	uint8_t optlen;
+	struct tcpl_opts o;
+};
+
+/* The line's next word, or NULL; *p moves behind the word. */
+char *script_word(char **p);
+/* 5us, 10ms, 2s or 3d, in nanoseconds. */
+uint64_t script_duration(const char *w);
+/*
+ * What the rest of a line says of a segment; false: the line cannot be read. in: the segment is the peer's, so its
+ * numbers count from IRS and its ACK and SACK from ISS. last_ts: the value that "ecr last" stands for.
+ */
+bool script_seg_parse(struct script_seg *s, char *p, bool in, uint32_t last_ts);
+/* A segment that left, in the scripts' words. */
+void script_describe(const struct tcpl_out *o, char *out, size_t n);
+bool script_same_opts(const struct tcpl_opts *a, const struct tcpl_opts *want);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the simulation share: its sides, its packets, and the heap of what arrives when. */
+#ifndef SIM_INT_H
+#define SIM_INT_H
+
+#include "sim.h"
+
+enum pkt_state { PKT_FREE, PKT_FLIGHT, PKT_OWNED, PKT_HELD };
+
+struct pkt {
+	enum pkt_state state;
+	uint8_t to;
+	struct tcpl_seg seg;
+	uint8_t opt[TCPL_OPT_MAX];
+	uint8_t *data;
+};
+
+struct event {
+	uint64_t at;
+	uint32_t order;
+	uint32_t pkt;
+};
+
+struct side {
+	struct tcpl_conn c;
+	struct tcpl_chunk chunk[SIM_CHUNKS];
+	struct tcpl_txrec rec[SIM_RECS];
+	struct tcpl_sent sent[SIM_RECS];
+	struct tcpl_hold hold[SIM_HOLD];
+	uint64_t queued;               /* stream bytes given to tcpl_send */
+	uint64_t acked;                /* stream bytes whose chunk came back */
+	uint64_t got;                  /* stream bytes delivered */
+	uint64_t base[SIM_CHUNKS * 2]; /* stream offset by ref slot */
+	uint64_t next_ref, next_acked;
+	uint64_t turn_at; /* the owner's next turn */
+	uint64_t link_free;
+	uint32_t in_link;
+	uint32_t inbox[SIM_PKTS], n_inbox;
+	uint64_t unread; /* delivered, not yet consumed by a slow reader */
+	uint32_t irs;
+	bool alive, ended, peer_fin, shut;
+	bool opened;
+};
+
+struct sim {
+	const struct sim_profile *p;
+	struct rn_rng rng;
+	struct sim_result *r;
+	bool trace;
+	uint64_t now;
+	struct side s[2];
+	struct pkt pkt[SIM_PKTS];
+	uint32_t free_pkt[SIM_PKTS], n_free;
+	struct event heap[SIM_PKTS];
+	uint32_t n_heap, order;
+	bool cookie_out;
+	struct tcpl_out cookie;
+};
+
+/* The run has failed, for this reason; the first one stays. */
+void sim_fail(struct sim *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Packet number pkt arrives at that time. */
+void sim_push(struct sim *m, uint64_t at, uint32_t pkt);
+/* The number of the packet that arrives next. */
+uint32_t sim_pop(struct sim *m);
+/* A free packet, or UINT32_MAX when all are in use, which is a failure. */
+uint32_t sim_pkt_get(struct sim *m);
+/* The packet, which must be in that state, is free. */
+void sim_pkt_put(struct sim *m, uint32_t i, enum pkt_state expect);
+
+#endif
