@@ -156,7 +156,8 @@ static int start(struct ipc_own *own, int pair[2])
 
 	if (!configure(&like, own->err))
 		return EINVAL;
-	ks.net = own->host ? &ks_net_host : &ks_net_kernel;
+	ks.net = own->design == IPC_OWN_EMBEDDED ? &ks_net_kernel : &ks_net_host;
+	ks.assisted = own->design == IPC_OWN_ASSISTED;
 	if (!ks.net->ports(&like, own->err, sizeof(own->err)))
 		return ENODEV;
 	if (!ks_start(own->err, sizeof(own->err)))

@@ -38,7 +38,8 @@ static void help(void)
 	     "                     and the kernel's TCP carries iWARP. Needs no privilege and no set-up.\n"
 	     "                     RNIC_EMBEDDED=auto in the environment does the same where no rnicd runs\n"
 	     "      --design WHERE iWARP runs: offloaded: in rnicd (default); host: in the program, over rnicd's TCP,\n"
-	     "                     with the same devices and wire; embedded: as --embedded\n"
+	     "                     with the same devices and wire; assisted: as host, but rnicd sums the CRCs;\n"
+	     "                     embedded: as --embedded\n"
 	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, for the time that PROGRAM\n"
 	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
 	     "      --sockets      run a TCP program: its sockets that are bound to the address of one of rnicd's ports,\n"
@@ -74,9 +75,13 @@ static int preload(const char *lib)
 
 static int is_design(const char *name)
 {
-	if (strcmp(name, "offloaded") == 0 || strcmp(name, "host") == 0 || strcmp(name, "embedded") == 0)
-		return 1;
-	fprintf(stderr, "rnicrun: --design is offloaded, host or embedded, not %s: see rnicrun --help\n", name);
+	static const char *const names[] = { "offloaded", "assisted", "host", "embedded" };
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return 1;
+	fprintf(stderr, "rnicrun: --design is offloaded, assisted, host or embedded, not %s: see rnicrun --help\n",
+		name);
 	return 0;
 }
 

@@ -372,8 +372,8 @@ const struct tp_setting tp_settings[] = {
 	{ "port", 'p', "PORT", G_WHO, "port to listen on or to call (default 18600)", false, set_port, show_port },
 	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
 	{ "design", 0, "DESIGN", G_WHO,
-	  "of the software RNIC's devices (RNIC_DESIGN): iWARP runs in rnicd (offloaded), here over rnicd's TCP (host) "
-	  "or the kernel's (embedded)",
+	  "of the software RNIC's devices (RNIC_DESIGN): iWARP runs in rnicd (offloaded), here over rnicd's TCP (host; "
+	  "assisted: rnicd sums the CRCs) or the kernel's (embedded)",
 	  true, set_design, NULL },
 	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once,
 	  NULL },

@@ -18,7 +18,7 @@
 #include "ipc/ipc_shm.h"
 #include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        5 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
+#define IPC_VERSION        6 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 

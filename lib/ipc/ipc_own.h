@@ -20,10 +20,17 @@
 #define IPC_OWN_LIBRARY "librnic_embedded.so.0"
 #define IPC_OWN_START   "rnic_embedded_start"
 
+/* What of a connection runs outside of the process. */
+enum ipc_own_design {
+	IPC_OWN_EMBEDDED, /* the kernel's TCP */
+	IPC_OWN_HOST,     /* rnicd's TCP, in its streams */
+	IPC_OWN_ASSISTED, /* rnicd's TCP, which also sums the CRCs of FPDUs */
+};
+
 struct ipc_own {
-	uint32_t version; /* in: IPC_VERSION */
-	bool host;        /* in: TCP is rnicd's, in its streams; false: the kernel's */
-	int sock;         /* out: the client's end of the control socket; the caller closes it */
+	uint32_t version;           /* in: IPC_VERSION */
+	enum ipc_own_design design; /* in */
+	int sock;                   /* out: the client's end of the control socket; the caller closes it */
 	/*
 	 * Any thread: one turn of the worker, unless another thread runs one. True: all that was posted before the
 	 * call has been looked at, and needs no bell.

@@ -15,6 +15,13 @@
  *
  * Doorbells: struct ipc_doorbell for each worker, one set for all processes of a user. The program rings the stream's
  * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set a bit of `fin`.
+ *
+ * FPDUs (RFC 5044): a program that runs iWARP itself may leave the CRCs to rnicd. It says from which index on its bytes
+ * are FPDUs, one direction at a time (ipc_stream_fpdus). In what goes out rnicd writes the CRC field of each FPDU, in
+ * the ring, before the FPDU leaves; an FPDU that is not whole stays in the ring until the program has put the rest, or
+ * has set IPC_STREAM_FIN. What came in is shown by whole FPDUs, and rx_summed is the index up to which their CRCs are
+ * good. At the first bad one, and when the peer has ended its direction, the summing ends: all bytes are shown then,
+ * and the program finds the bad CRC itself.
  */
 #ifndef IPC_STREAM_H
 #define IPC_STREAM_H
@@ -37,6 +44,7 @@ enum {
 	IPC_STREAM_CONNECTED = 1u << 0,
 	IPC_STREAM_PEER_FIN = 1u << 1, /* nothing comes behind rx_tail */
 	IPC_STREAM_ENDED = 1u << 2,    /* nothing goes out any more; `error` says why */
+	IPC_STREAM_SUMS = 1u << 3,     /* FPDUs that came in are summed: rx_summed is valid */
 };
 
 /* ipc_stream.want, of the program; rnicd takes a bit away when it answers it through the descriptor. */
@@ -51,19 +59,35 @@ enum {
 	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; bytes that have not left yet are lost */
 };
 
+/* ipc_stream_fpdus.how, of the program. */
+enum {
+	IPC_STREAM_FPDUS = 1u << 0,   /* the other two words are valid, and stay as they are */
+	IPC_STREAM_MARKERS = 1u << 1, /* the FPDUs have markers */
+};
+
+/* Where FPDUs begin in one direction; `how` is released last. */
+struct ipc_stream_fpdus {
+	uint32_t how;
+	uint32_t at;   /* index of an FPDU's first byte. In: as long as rnicd does not sum, a later one may be named */
+	uint32_t base; /* index of the first byte of Full Operation: markers are counted from it */
+};
+
 struct ipc_stream {
 	/* the program's */
 	uint32_t tx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t fin;
+	struct ipc_stream_fpdus tx_fpdus;
 	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
+	struct ipc_stream_fpdus rx_fpdus;
 	/* both: atomic or and and */
 	uint32_t want RN_ALIGNED(RN_CACHE_LINE);
 	/* rnicd's */
 	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE); /* the peer has what lies before it */
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
-	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED */
-	uint32_t mss;  /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
+	int32_t error;      /* 0 or a positive errno; valid with IPC_STREAM_ENDED */
+	uint32_t mss;       /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
+	uint32_t rx_summed; /* released before rx_tail; valid with IPC_STREAM_SUMS */
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 

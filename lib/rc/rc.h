@@ -234,6 +234,16 @@ uint32_t rc_in(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b);
 /* The position behind all that has been used in Full Operation. */
 static inline uint32_t rc_used(const struct rc *c) { return c->in.base + mpa_rx_pos(&c->in.mpa); }
 
+/*
+ * Whether the byte behind all that has been used begins an FPDU; *offset: its place in Full Operation. False: it lies
+ * inside of one, or there is no Full Operation.
+ */
+static inline bool rc_fpdu_next(const struct rc *c, uint32_t *offset)
+{
+	*offset = mpa_rx_pos(&c->in.mpa);
+	return c->state >= RC_WAIT_FIRST && c->state <= RC_CLOSING && c->in.mpa.pos == c->in.mpa.start;
+}
+
 /* Bytes with a hole before them, which come again in their turn: what of them may be placed now, is. */
 RN_COLD void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b);
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Where iWARP runs, and what it costs: the designs offloaded, host and embedded in turns, over message sizes. For each
-size it tells the latency of a Write that is answered by a Write, the bandwidth of Writes, and the CPU time behind that
-bandwidth: of both programs together, and of rnicd, whose workers run all of iWARP, TCP alone, or nothing.
+Where iWARP runs, and what it costs: the designs offloaded, assisted, host and embedded in turns, over message sizes.
+For each size it tells the latency of a Write that is answered by a Write, the bandwidth of Writes, and the CPU time
+behind that bandwidth: of both programs together, and of rnicd, whose workers run all of iWARP, TCP and the sums of
+CRCs, TCP alone, or nothing.
 
-Offloaded and host run over a pair of ports of one rnicd with every CRC summed (crc = always); embedded runs over the
+The first three run over a pair of ports of one rnicd with every CRC summed (crc = always); embedded runs over the
 kernel's loopback. Each figure is the median of the rounds.
 """
 import argparse
@@ -20,7 +21,7 @@ import sys
 from stage import BenchError, Stage, end
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DESIGNS = ("offloaded", "host", "embedded")
+DESIGNS = ("offloaded", "assisted", "host", "embedded")
 SIZES = "64,1k,4k,16k,64k,256k,1m"
 KEYS = {"rnicd": {"workers": 1}, "port": {"mtu": 9000, "crc": "always"}}
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Where iWARP runs: in rnicd (design offloaded) or in the program over rnicd's TCP (design host), in every pairing of the
-two ends that has a host design, over the ports of one daemon.
+Where iWARP runs: in rnicd (design offloaded), in the program over rnicd's TCP (design host), or there with the CRCs
+summed by rnicd (design assisted), in pairings of the two ends over the ports of one daemon.
 """
 import re
 import signal
@@ -12,7 +12,8 @@ import programs
 from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main, pair_conf, until
 
 A, B = programs.A, programs.B
-PAIRINGS = (("host", "host"), ("host", "offloaded"), ("offloaded", "host"))  # server, client
+PAIRINGS = (("host", "host"), ("host", "offloaded"), ("offloaded", "host"), ("assisted", "assisted"),
+            ("assisted", "offloaded"), ("offloaded", "assisted"), ("host", "assisted"))  # server, client
 
 
 class End:
@@ -38,9 +39,9 @@ def pairings(d, job):
 @case
 def the_devices_are_rnicds_ports():
     with Daemon(pair_conf()) as d:
-        shown = [End(d, design).run(RNICRUN, "ibv_devices").ok() for design in ("host", "offloaded")]
+        shown = [End(d, design).run(RNICRUN, "ibv_devices").ok() for design in ("host", "offloaded", "assisted")]
         names = [re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) for out in shown]
-        assert names[0] == names[1] != [], shown
+        assert names[0] == names[1] == names[2] != [], shown
 
 
 @case
@@ -122,10 +123,11 @@ def a_program_ends_with_its_rnicd():
 
 
 @case
-def a_port_for_the_offloaded_design_alone_is_no_device_of_the_host_design():
+def a_port_for_the_offloaded_design_alone_is_no_device_of_the_other_designs():
     with Daemon(pair_conf(a="designs = offloaded")) as d:
-        out = End(d, "host").run(RNICRUN, "ibv_devices").ok()
-        assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["b"], out
+        for design in ("host", "assisted"):
+            out = End(d, design).run(RNICRUN, "ibv_devices").ok()
+            assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["b"], out
     with Daemon(pair_conf(a="designs = offloaded", b="designs = offloaded")) as d:
         p = End(d, "host").run(RNICRUN, "ibv_devices")
         p.wait()
@@ -153,14 +155,23 @@ OTHERWISE = {
 }
 
 
-@case
-def every_operation():
+def every_operation_in(design):
     with Daemon(pair_conf()) as d:
         names = [n for n in d.run(helper("op_cases"), "--list").ok().split() if n not in OTHERWISE["op_cases"]]
-        p = d.run(helper("op_cases"), A, B, *names, RNIC_DESIGN="host")
+        p = d.run(helper("op_cases"), A, B, *names, RNIC_DESIGN=design)
         rc = p.wait(5 * PATIENCE)
         good = re.findall(r"^ok (\w+)$", p.stdout(), re.M)
         assert rc == 0 and sorted(good) == sorted(names), p.tail(60)
+
+
+@case
+def every_operation():
+    every_operation_in("host")
+
+
+@case
+def every_operation_with_sums_of_rnicd():
+    every_operation_in("assisted")
 
 
 @case

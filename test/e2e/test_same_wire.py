@@ -16,7 +16,7 @@ from wire import C, HOST, M, READ_REQ, READ_RESP, S, WRITE, Closed, Peer, Target
 
 PORT = 7000
 DATA = hashlib.shake_256(b"the same wire").digest(30000)
-DESIGNS = ("offloaded", "host", "embedded")
+DESIGNS = ("offloaded", "assisted", "host", "embedded")
 REQUEST_SINK = slice(20, 32)  # of an FPDU with a Read Request: length, DDP header, then sink STag and address
 world = {}
 

@@ -232,7 +232,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		const char *what;
 		size_t is, was;
 	} layout[] = {
-		{ "version", IPC_VERSION, 5 },
+		{ "version", IPC_VERSION, 6 },
 		{ "types", IPC_TYPES, 49 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },

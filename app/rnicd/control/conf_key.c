@@ -341,7 +341,8 @@ const struct conf_key conf_keys_port[] = {
 	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
 	  PORT(roce), .words = personality_words },
 	{ "designs", "any",
-	  "where iWARP of this device may run: any, or offloaded: in rnicd, not in programs (rnicrun --design host)",
+	  "where iWARP of this device may run: any, or offloaded: in rnicd, not in programs (rnicrun --design host or "
+	  "assisted)",
 	  CONF_WORD, PORT(designs), .words = designs_words },
 	{ "rnr", "auto",
 	  "a message that finds no receive posted: wait for one, or end the connection (RFC 5040); auto: wait with "

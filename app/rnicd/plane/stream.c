@@ -135,7 +135,8 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, bo
 	s->user = NULL;
 	s->listener = NULL;
 	s->fin = s->connected = false;
-	s->rx_tail = s->rx_head = s->tx_head = s->tx_put = 0;
+	s->rx_tail = s->rx_head = s->rx_shown = s->tx_head = s->tx_put = 0;
+	s->tx_sums = s->rx_sums = STREAM_SUMS_NOT;
 	return s;
 }
 

@@ -17,6 +17,7 @@
 #include "base/rn_list.h"
 #include "base/rn_wheel.h"
 #include "border/cmd.h"
+#include "iwarp/mpa_ring.h"
 #include "plane/flow.h"
 #include "plane/way.h"
 #include "tcp_lite/tcpl.h"
@@ -32,6 +33,13 @@ enum stream_state {
 	STREAM_OWNED, /* has its memory; CMD_STREAM_CLOSE, or TCP's end */
 	STREAM_LEFT,  /* the program has closed it: what is in the ring still goes out; TCP's end */
 	STREAM_OVER,  /* TCP is done; it is freed when STREAM_CLOSED has been told */
+};
+
+/* Whether the CRCs of a program's FPDUs are summed here. Written by stream_fpdu.c. */
+enum stream_sums {
+	STREAM_SUMS_NOT, /* bytes; the program moves it on */
+	STREAM_SUMS_ON,  /* moved on by the end of the direction, and by a bad CRC that was received */
+	STREAM_SUMS_END, /* bytes again */
 };
 
 struct stream_listener;
@@ -57,7 +65,10 @@ struct stream {
 	uint32_t rx_seq0; /* sequence numbers of the first byte each way */
 	uint32_t tx_seq0;
 	uint32_t rx_tail, rx_head; /* positions; rx_head is the program's, checked */
+	uint32_t rx_shown;         /* what the program has been told of; rx_tail, or the end of the last whole FPDU */
 	uint32_t tx_head, tx_put;  /* acknowledged; given to tcp */
+	enum stream_sums tx_sums, rx_sums;
+	struct mpa_ring tx_fpdus, rx_fpdus; /* with STREAM_SUMS_ON */
 	struct tcpl_chunk chunk[STREAM_CHUNKS];
 	struct tcpl_hold hold[STREAM_HOLDS];
 	struct tcpl_txrec rec[STREAM_RECS];
@@ -120,6 +131,13 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 void stream_look(struct rnicd_worker *w, struct stream *s);
 /* After TCP has acknowledged: room for the program. */
 void stream_acked(struct rnicd_worker *w, struct stream *s);
+/*
+ * The end of what may leave of the bytes before tail, at most about 64 KiB from tx_put on where CRCs are summed. all:
+ * an FPDU that is not whole leaves too. False: the program breaks the rules.
+ */
+bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may);
+/* Shows the program the bytes that have come: its memory is there. all: also of an FPDU that is not whole. */
+void stream_show(struct stream *s, bool all);
 /* Gives its answers to who has asked to be told. */
 void stream_answer(struct rnicd_worker *w, struct stream *s);
 

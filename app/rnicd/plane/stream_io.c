@@ -90,7 +90,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	while (tcpl_rx_next(&s->tcp, &sl))
 		stream_deliver(s, &sl);
 	if (s->mem != NULL)
-		__atomic_store_n(&s->mem->rx_tail, s->rx_tail, __ATOMIC_RELEASE);
+		stream_show(s, false);
 	stream_answer(w, s);
 }
 
@@ -123,6 +123,8 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 	if ((ev->bits & TCPL_EV_DATA) || ev->held)
 		take_data(w, s, ev, m, payload_off);
 	if (ev->bits & TCPL_EV_PEER_FIN) {
+		if (s->mem != NULL)
+			stream_show(s, true);
 		flag(s, IPC_STREAM_PEER_FIN);
 		stream_tell(w, s, STREAM_PEER_FIN);
 	}
@@ -143,7 +145,7 @@ void stream_answer(struct rnicd_worker *w, struct stream *s)
 	uint32_t want = __atomic_load_n(&s->mem->want, __ATOMIC_RELAXED), say = 0;
 	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_RELAXED);
 
-	if ((want & IPC_STREAM_WANT_IN) && head != s->rx_tail)
+	if ((want & IPC_STREAM_WANT_IN) && head != s->rx_shown)
 		say |= IPC_STREAM_WANT_IN;
 	if ((want & IPC_STREAM_WANT_OUT) && s->connected &&
 	    IPC_STREAM_RING - (s->mem->tx_tail - s->tx_head) >= OUT_ROOM)
@@ -189,6 +191,22 @@ static void feed(struct stream *s, uint32_t tail)
 	}
 }
 
+/* False: the program breaks the rules. last: nothing follows behind tail. */
+static bool stream_put(struct stream *s, uint32_t tail, bool last)
+{
+	uint32_t before = s->tx_put, may;
+
+	do {
+		if (rn_unlikely(!stream_fpdus_out(s, tail, last, &may)))
+			return false;
+		feed(s, may);
+		if (s->tx_put == before)
+			return true;
+		before = s->tx_put;
+	} while (s->tx_put == may && may != tail);
+	return true;
+}
+
 static void broken(struct rnicd_worker *w, struct stream *s)
 {
 	tcpl_abort(&s->tcp);
@@ -205,7 +223,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_ACQUIRE);
 
 	if (rn_unlikely((fin & IPC_STREAM_RESET) != 0 || tail - s->tx_head > IPC_STREAM_RING ||
-			tail - s->tx_put > IPC_STREAM_RING || head - s->rx_head > s->rx_tail - s->rx_head)) {
+			tail - s->tx_put > IPC_STREAM_RING || head - s->rx_head > s->rx_shown - s->rx_head)) {
 		broken(w, s);
 		return;
 	}
@@ -213,8 +231,12 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
 	if (s->fin)
 		return;
-	feed(s, tail);
-	if ((fin != 0 || s->state == STREAM_LEFT) && s->tx_put == tail) {
+	bool last = fin != 0 || s->state == STREAM_LEFT;
+	if (rn_unlikely(!stream_put(s, tail, last))) {
+		broken(w, s);
+		return;
+	}
+	if (last && s->tx_put == tail) {
 		s->fin = true;
 		tcpl_shutdown(&s->tcp, w->now);
 	}

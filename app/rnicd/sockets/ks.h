@@ -40,7 +40,7 @@ struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */
 	uint32_t events;   /* as epoll has them; 0: epoll does not know the socket */
-	struct sock *sock; /* design host: the stream of rnicd's behind the descriptor */
+	struct sock *sock; /* designs host and assisted: the stream of rnicd's behind the descriptor */
 };
 
 /* Received bytes; a connection keeps them while its QP has no receive for them. */
@@ -87,6 +87,8 @@ struct ks_conn {
 	bool fin;      /* our FIN goes out behind `rest` */
 	bool fin_sent; /* it has */
 	bool lost_due; /* BROKEN, and the connection has not heard of it yet */
+	bool sums_out; /* design assisted: FPDUs go out, and rnicd fills in their CRCs */
+	bool sums_in;  /* it sums those that come */
 	bool dead;     /* QP_FX_CLOSED has been told: freed at the end of the turn */
 	struct ks_rest *rest;
 	struct ks_buf *kept; /* received, and the QP has no receive for it; the socket is not read meanwhile */
@@ -101,7 +103,8 @@ static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_contain
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
-	int ep; /* all sockets; itself in the bell's epoll */
+	bool assisted; /* constant after start: the CRCs of FPDUs are rnicd's to sum */
+	int ep;        /* all sockets; itself in the bell's epoll */
 	uint64_t now;
 	uint32_t looks;       /* turns since epoll was last asked */
 	uint64_t polled;      /* atomic: turns that threads of the program have run */

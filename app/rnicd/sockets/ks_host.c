@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd's streams as this plane's connections: design host. TCP runs in rnicd's worker; bytes go through rings that
- * both share (ipc_stream.h). RDMAP, DDP, MPA, markers and CRC run here.
+ * rnicd's streams as this plane's connections: designs host and assisted. TCP runs in rnicd's worker; bytes go through
+ * rings that both share (ipc_stream.h). RDMAP, DDP, MPA and markers run here; the CRC too, or (assisted) in the worker.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,8 +48,8 @@ static bool host_ports(const struct rnicd_port_cfg *like, char *err, uint32_t er
 
 	if (world == NULL) {
 		snprintf(err, err_len,
-			 "design host needs rnicd for its TCP, and none answers at %s: start it, or set RNICD_SOCKET",
-			 sock_rnicd());
+			 "design %s needs rnicd for its TCP, and none answers at %s: start it, or set RNICD_SOCKET",
+			 ks.assisted ? "assisted" : "host", sock_rnicd());
 		return false;
 	}
 	for (uint32_t i = 0; i < world->ports && i < IPC_SOCK_PORTS_MAX; i++) {
@@ -170,7 +170,19 @@ static ssize_t host_recv(const struct ks_src *s, void *to, size_t len)
 	return n;
 }
 
-static uint32_t host_look(const struct ks_src *s, struct iovec iov[2]) { return sock_look(s->sock, iov); }
+/* Bytes that rnicd has summed come first, and alone. */
+static uint32_t host_look(const struct ks_src *s, struct iovec iov[2], bool *summed)
+{
+	uint32_t good = sock_summed(s->sock), n = sock_look(s->sock, iov);
+
+	*summed = good != 0;
+	if (good == 0 || good >= n)
+		return n;
+	iov[0].iov_len = rn_min_u32((uint32_t)iov[0].iov_len, good);
+	iov[1].iov_len = good - iov[0].iov_len;
+	return good;
+}
+
 static void host_took(const struct ks_src *s, uint32_t n) { sock_took(s->sock, s->fd, n); }
 
 static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32_t n)
@@ -181,6 +193,16 @@ static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32
 static void host_finish(const struct ks_src *s) { sock_finish(s->sock); }
 static void host_reset(const struct ks_src *s) { sock_reset(s->sock); }
 static bool host_readable(const struct ks_src *s) { return sock_readable(s->sock); }
+
+static void host_fpdus_out(const struct ks_src *s, uint32_t ahead, bool markers)
+{
+	sock_fpdus_out(s->sock, ahead, markers);
+}
+
+static bool host_fpdus_in(const struct ks_src *s, uint32_t offset, bool markers)
+{
+	return sock_fpdus_in(s->sock, offset, markers);
+}
 
 static void host_polled(const struct ks_src *s, bool polled)
 {
@@ -208,4 +230,6 @@ const struct ks_net ks_net_host = {
 	.close = host_close,
 	.readable = host_readable,
 	.polled = host_polled,
+	.fpdus_out = host_fpdus_out,
+	.fpdus_in = host_fpdus_in,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose TCP carries the connections of this plane: the kernel's (design embedded), or rnicd's streams (design host,
- * lib/rnic/sock). Both are descriptors that epoll knows, and sequences of bytes; a call that would wait fails with
- * EAGAIN. For the holder of ks.lock.
+ * Whose TCP carries the connections of this plane: the kernel's (design embedded), or rnicd's streams (designs host
+ * and assisted, lib/rnic/sock). Both are descriptors that epoll knows, and sequences of bytes; a call that would wait
+ * fails with EAGAIN. For the holder of ks.lock.
  */
 #ifndef KS_NET_H
 #define KS_NET_H
@@ -48,9 +48,9 @@ struct ks_net {
 	ssize_t (*recv)(const struct ks_src *s, void *to, size_t len);
 	/*
 	 * NULL where bytes come by a copy. Else the bytes are used where they lie, in up to two pieces: look() returns
-	 * their number, took() gives the first n back.
+	 * their number, took() gives the first n back. *summed: they are whole FPDUs, and their CRCs are good.
 	 */
-	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2]);
+	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2], bool *summed);
 	void (*took)(const struct ks_src *s, uint32_t n);
 	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
 	void (*finish)(const struct ks_src *s); /* our FIN */
@@ -62,9 +62,16 @@ struct ks_net {
 	 */
 	bool (*readable)(const struct ks_src *s);
 	void (*polled)(const struct ks_src *s, bool polled);
+	/*
+	 * NULL, both, where rnicd is not there. Called in design assisted: FPDUs begin `ahead` bytes behind what has
+	 * been sent, and their CRC fields are not filled in; the next byte to be read begins an FPDU and has this
+	 * offset in Full Operation. False: to be said again at a later FPDU, since bytes had come before it was heard.
+	 */
+	void (*fpdus_out)(const struct ks_src *s, uint32_t ahead, bool markers);
+	bool (*fpdus_in)(const struct ks_src *s, uint32_t offset, bool markers);
 };
 
 extern const struct ks_net ks_net_kernel; /* ks_kernel.c */
-extern const struct ks_net ks_net_host;   /* ks_host.c */
+extern const struct ks_net ks_net_host;   /* ks_host.c; the CRCs are rnicd's to sum with ks.assisted */
 
 #endif

@@ -85,6 +85,17 @@ static void bytes_in(struct ks_conn *c, struct ks_buf *b, uint32_t off, uint32_t
 	rc_answer_put(&ks.rc, &c->rc);
 }
 
+/* Design assisted: rnicd sums the CRCs of what comes, from an FPDU on that it has not shown yet. */
+static void ask_for_sums(struct ks_conn *c)
+{
+	uint32_t offset;
+
+	if (rn_likely(!ks.assisted || c->sums_in) || c->state != KS_OPEN || c->kept != NULL || !rc_agreed(&c->rc)->crc)
+		return;
+	if (rc_fpdu_next(&c->rc, &offset))
+		c->sums_in = ks.net->fpdus_in(&c->src, offset, rc_agreed(&c->rc)->rx_markers);
+}
+
 /* What the queue pair was not ready for is kept, and leaves the ring. */
 static void keep_rest(struct ks_conn *c)
 {
@@ -106,19 +117,23 @@ static bool in_place(struct ks_conn *c)
 {
 	struct iovec at[2];
 	struct rn_iov iov[2];
-	uint32_t n = ks.net->look(&c->src, at);
+	bool summed;
+	uint32_t n = ks.net->look(&c->src, at, &summed);
 
 	if (n == 0 || !ks_space() || !rc_wake(&ks.rc, &c->rc))
 		return false;
 	for (unsigned i = 0; i < 2; i++)
 		iov[i] = (struct rn_iov){ .base = at[i].iov_base, .len = at[i].iov_len };
-	const struct rc_bytes in = { .iov = iov, .n = at[1].iov_len != 0 ? 2 : 1, .len = n, .pos = c->pos };
+	const struct rc_bytes in = {
+		.iov = iov, .n = at[1].iov_len != 0 ? 2 : 1, .len = n, .pos = c->pos, .crc_due = summed
+	};
 	uint32_t used = rc_in(&ks.rc, &c->rc, &in);
 	ks.net->took(&c->src, used);
 	c->pos += used;
 	rc_answer_put(&ks.rc, &c->rc);
 	if (used < n)
 		keep_rest(c);
+	ask_for_sums(c);
 	return true;
 }
 
@@ -188,22 +203,37 @@ static void begin(struct ks_conn *c)
 		ks_broken(c, true);
 }
 
-/* A record becomes part of the batch: references to registered memory, or a copy with its CRC. */
+/* Design assisted: where the first FPDU will be. Nothing is behind it that is no FPDU. */
+static void leave_sums(struct ks_conn *c, const struct batch *b)
+{
+	if (c->sums_out)
+		return;
+	c->sums_out = true;
+	ks.net->fpdus_out(&c->src, b->len + (c->rest != NULL ? c->rest->len - c->rest->sent : 0),
+			  rc_agreed(&c->rc)->tx_markers);
+}
+
+/*
+ * A record becomes part of the batch: references to registered memory, or a copy with its CRC. In design assisted the
+ * CRC is left open both ways.
+ */
 static void put(struct ks_conn *c, struct batch *b, uint64_t ref, uint32_t len)
 {
 	const struct rc_part part = { .ref = ref, .len = len };
 	struct rn_iov iov[SLICES_MAX];
 	bool due = false;
-	uint32_t n = len < SLICE_MIN ? 0 : rc_slices(&part, false, iov, SLICES_MAX, &due);
+	uint32_t n = len < SLICE_MIN ? 0 : rc_slices(&part, ks.assisted, iov, SLICES_MAX, &due);
 
-	if (n == 0 || due) {
+	if (n == 0) {
 		uint8_t *at = ks.out + b->copied;
-		due = false;
+		due = ks.assisted;
 		rc_copy(&ks.rc, &c->rc, &part, at, &due);
 		b->copied += len;
 		iov[0] = (struct rn_iov){ .base = at, .len = len };
 		n = 1;
 	}
+	if (due)
+		leave_sums(c, b);
 	b->ref[b->n_ref++] = ref;
 	b->len += len;
 	for (uint32_t i = 0; i < n; i++) {
@@ -376,6 +406,7 @@ bool ks_out(struct ks_conn *c)
 	rc_turn(&ks.rc, &c->rc);
 	if (c->rc.rnr.state != RC_RNR_NONE)
 		ready_to_receive(c);
+	ask_for_sums(c);
 	pull(c, &b);
 	rc_turn_end(&ks.rc, &c->rc);
 	obey(c, &b);

@@ -219,7 +219,7 @@ struct ibv_td *rnic_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
 int rnic_dealloc_td(struct ibv_td *td);
 
 /* own.c: the daemon's part begins in this process. 0 or an errno, after a line on stderr. */
-int rnic_own_start(struct ipc_own *own, bool host);
+int rnic_own_start(struct ipc_own *own, enum ipc_own_design design);
 
 /* share.c: a context's cmd_fd. -1: there is none, and the context cannot be imported. */
 int rnic_token_make(struct rnic_session *s, uint32_t async);

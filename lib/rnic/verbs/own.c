@@ -35,7 +35,7 @@ static void *load(void)
  * In a child of fork() the library's threads are the parent's, and its state is in the middle of the parent's work:
  * it is unloaded, with all of that, and loaded anew.
  */
-int rnic_own_start(struct ipc_own *own, bool host)
+int rnic_own_start(struct ipc_own *own, enum ipc_own_design design)
 {
 	if (library != NULL && started == getpid()) {
 		rnic_complain("rnic: the embedded device of this process has ended: start the program again");
@@ -52,7 +52,7 @@ int rnic_own_start(struct ipc_own *own, bool host)
 			      why != NULL ? why : "it is of another release");
 		return ENODEV;
 	}
-	*own = (struct ipc_own){ .version = IPC_VERSION, .host = host, .sock = -1 };
+	*own = (struct ipc_own){ .version = IPC_VERSION, .design = design, .sock = -1 };
 	int rc = start(own);
 	if (rc != 0) {
 		own->turn = NULL;

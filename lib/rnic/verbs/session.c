@@ -57,8 +57,11 @@ static int dial(bool quiet)
 	return -1;
 }
 
-/* Where iWARP runs: in rnicd; here, over rnicd's TCP; here, over the kernel's TCP; and that where no rnicd runs. */
-enum design { DESIGN_OFFLOADED, DESIGN_HOST, DESIGN_EMBEDDED, DESIGN_AUTO };
+/*
+ * Where iWARP runs: in rnicd; here, but the CRC and TCP in rnicd; here, over rnicd's TCP; here, over the kernel's TCP;
+ * and that where no rnicd runs.
+ */
+enum design { DESIGN_OFFLOADED, DESIGN_ASSISTED, DESIGN_HOST, DESIGN_EMBEDDED, DESIGN_AUTO };
 
 /* RNIC_EMBEDDED: "auto" is for when no daemon runs; anything else but "no" or "0" means always. */
 static enum design embedded_wanted(void)
@@ -73,7 +76,7 @@ static enum design embedded_wanted(void)
 /* RNIC_DESIGN beats RNIC_EMBEDDED. False: it is none that is known. */
 static bool design_wanted(enum design *d)
 {
-	static const char *const names[] = { "offloaded", "host", "embedded" };
+	static const char *const names[] = { "offloaded", "assisted", "host", "embedded" };
 	const char *e = getenv("RNIC_DESIGN");
 
 	*d = embedded_wanted();
@@ -84,8 +87,15 @@ static bool design_wanted(enum design *d)
 		if (strcmp(e, names[i]) == 0)
 			return true;
 	}
-	rnic_complain("rnic: RNIC_DESIGN=%s is no design: offloaded, host or embedded", e);
+	rnic_complain("rnic: RNIC_DESIGN=%s is no design: offloaded, assisted, host or embedded", e);
 	return false;
+}
+
+static enum ipc_own_design own_design(enum design d)
+{
+	if (d == DESIGN_ASSISTED)
+		return IPC_OWN_ASSISTED;
+	return d == DESIGN_HOST ? IPC_OWN_HOST : IPC_OWN_EMBEDDED;
 }
 
 /* s->sock, and s->own when the daemon's part runs in this process. 0 or an errno. */
@@ -103,7 +113,7 @@ static int connect_to_daemon(struct rnic_session *s)
 			return errno;
 		rnic_complain("rnic: rnicd is not running: the kernel's sockets are used instead (RNIC_EMBEDDED=auto)");
 	}
-	int rc = rnic_own_start(&s->own, d == DESIGN_HOST);
+	int rc = rnic_own_start(&s->own, own_design(d));
 	if (rc == 0)
 		s->sock = s->own.sock;
 	return rc;

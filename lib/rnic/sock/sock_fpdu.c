@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the FPDUs of a stream are whose CRCs rnicd sums (ipc_stream.h). For the one thread that uses the stream. */
+#include "rnic/sock/sock.h"
+
+static void say_fpdus(struct ipc_stream_fpdus *f, uint32_t at, uint32_t base, bool markers)
+{
+	__atomic_store_n(&f->at, at, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->base, base, __ATOMIC_RELAXED);
+	/* release: rnicd reads the other two behind it */
+	__atomic_store_n(&f->how, IPC_STREAM_FPDUS | (markers ? (uint32_t)IPC_STREAM_MARKERS : 0), __ATOMIC_RELEASE);
+}
+
+void sock_fpdus_out(const struct sock *s, uint32_t ahead, bool markers)
+{
+	uint32_t at = s->mem->tx_tail + ahead;
+
+	say_fpdus(&s->mem->tx_fpdus, at, at, markers);
+}
+
+bool sock_fpdus_in(const struct sock *s, uint32_t offset, bool markers)
+{
+	if ((__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_SUMS) != 0)
+		return true;
+	say_fpdus(&s->mem->rx_fpdus, s->mem->rx_head, s->mem->rx_head - offset, markers);
+	return false;
+}
+
+uint32_t sock_summed(const struct sock *s)
+{
+	/* acquire: pairs with rnicd's releases; rx_tail is never behind rx_summed */
+	if ((__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_SUMS) == 0)
+		return 0;
+	uint32_t n = __atomic_load_n(&s->mem->rx_summed, __ATOMIC_ACQUIRE) - s->mem->rx_head;
+	return n <= sock_unread(s) ? n : 0;
+}
