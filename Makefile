@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build demo test conformance bench fuzz deb format lint clean
+.PHONY: all deps build demo test test-apps conformance bench fuzz deb format lint clean
 all: build
 
 deps:
@@ -23,6 +23,11 @@ test:
 	@scripts/deps.sh build test deb lint
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run --repeat $(REPEAT) --only "$(ONLY)"
+
+# Large programs as Debian has them, with verified data: QEMU's migration, Ceph, NetPIPE and HPC Challenge.
+test-apps:
+	@scripts/deps.sh build test apps
+	@test/run --repeat $(REPEAT) apps
 
 conformance: build
 	@scripts/deps.sh siw || echo "make: Linux siw will not be tested"

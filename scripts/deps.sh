@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that are missing. Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint]
-#   (default: build)
+# Installs the Debian packages that are missing.
+# Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint] [apps]   (default: build)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev"
@@ -11,6 +11,8 @@ fuzz="clang libclang-rt-14-dev"
 deb="debhelper lintian dpkg-dev fakeroot git man-db"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
 lint="clang-format-14 clang-tidy-14"
+
+apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpich2 hpcc openmpi-bin mpich"
 
 missing=
 for group in "${@:-build}"; do
@@ -22,6 +24,7 @@ for group in "${@:-build}"; do
 	deb) list=$deb ;;
 	bench) list=$bench ;;
 	lint) list=$lint ;;
+	apps) list=$apps ;;
 	*) echo "deps: unknown group '$group'" >&2; exit 2 ;;
 	esac
 	for p in $list; do
