@@ -127,6 +127,8 @@ const struct counter counters[] = {
 	GROWS(PORT, "impair_dup", "frames", "frames that the configured impairment repeated"),
 	GROWS(PORT, "impair_corrupt", "frames", "frames that the configured impairment corrupted"),
 	GROWS(PORT, "impair_reorder", "frames", "frames that the configured impairment reordered"),
+	GROWS(PORT, "impair_split", "segments", "TCP segments that the configured impairment cut in two"),
+	GROWS(PORT, "impair_joined", "segments", "TCP segments that the configured impairment put behind another one"),
 	GROWS(PORT, "impair_overflow", "frames", "delayed frames that the impairment had no room for"),
 	GROWS(PORT, "capture_drops", "frames", "frames that are missing in the capture because its writer was behind"),
 

@@ -87,6 +87,24 @@ def a_lossy_wire_loses_nothing():
         pairings(d, lambda ends: programs.rcopy(ends, 300001))
 
 
+@case
+def a_box_that_cuts_and_joins_segments_changes_no_byte():
+    """With markers, with CRCs, and while frames are lost: where FPDUs begin says nothing of where segments do."""
+    for how in ("split", "merge", "random"):
+        line = f"resegment = {how}\ncrc = always\nmarkers = on\nloss = 0.2%\nreorder = 0.5%"
+        with Daemon(pair_conf(both=line)) as d:
+            for server, client in (("offloaded", "offloaded"), ("host", "offloaded"), ("assisted", "host")):
+                s = d.run(TESTPMD, "-s", "-a", A, "--once", "--design", server, RNIC_EMBEDDED_KEYS="markers=on")
+                s.wait_line("listening")
+                c = d.run(TESTPMD, "--design", client, "--mode", "soak", "--iters", "1000", A,
+                          RNIC_EMBEDDED_KEYS="markers=on")
+                assert "verified" in c.ok(2 * PATIENCE), c.tail()
+                s.ok(2 * PATIENCE)
+            port = d.telemetry("/rnic/ports,a")
+            assert port["impair_split"] > 1000 or how == "merge", port
+            assert port["impair_joined"] > 0 or how == "split", port
+
+
 def killed(d, server, client, victim):
     ends = End(d, server), End(d, client)
     s = ends[0].run(RNICRUN, "rping", "-s", "-a", A, "-p", "7201", "-V")

@@ -73,6 +73,9 @@ enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the ord
 
 enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
 
+/* What a box on the way does to TCP segments; in the order of the key's words. */
+enum rnicd_resegment { RNICD_RESEGMENT_OFF, RNICD_RESEGMENT_SPLIT, RNICD_RESEGMENT_MERGE, RNICD_RESEGMENT_RANDOM };
+
 /* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
 struct rnicd_impair_cfg {
 	uint32_t loss;
@@ -84,6 +87,7 @@ struct rnicd_impair_cfg {
 	uint64_t jitter_ns; /* uniform in [0, jitter], added to the delay; order is kept */
 	uint32_t limit;     /* frames that may be under way at once, default 4096; more are lost */
 	uint64_t seed;      /* same seed, same traffic: same fate */
+	uint8_t resegment;  /* enum rnicd_resegment: before all other impairment */
 };
 
 struct rnicd_port_cfg {
@@ -200,6 +204,7 @@ struct rnicd_port_stats {
 	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */
 	uint64_t igmp_bad;         /* wrong in themselves, or from behind a router */
 	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
+	uint64_t impair_split, impair_joined; /* TCP segments that were cut in two, or put behind another one */
 	uint64_t capture_drops;
 } RN_ALIGNED(RN_CACHE_LINE);
 

@@ -21,6 +21,7 @@ static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL 
 static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
+static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
 static const char *const rnr_words[] = { "auto", "wait", "end", NULL };
 
 static bool half(char *why, const char *text)
@@ -303,6 +304,10 @@ const struct conf_key conf_keys_port[] = {
 	{ "delay", "0", "one-way delay", CONF_TIME, PORT(impair.delay_ns), RANGE(0, 10 * RN_NS_PER_S) },
 	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns),
 	  RANGE(0, 10 * RN_NS_PER_S) },
+	{ "resegment", "off",
+	  "a box on the way cuts each TCP segment in two (split), fills segments up from those that follow (merge), or "
+	  "does one or the other (random)",
+	  CONF_WORD, PORT(impair.resegment), .words = resegment_words },
 	{ "limit", "4096", "frames under way at once with a delay", CONF_UINT, PORT(impair.limit), RANGE(1, 1048576) },
 	{ "seed", "1", "same seed, same fate of the same traffic", CONF_UINT, PORT(impair.seed), RANGE(0, UINT64_MAX) },
 	{ "capture", "-", "pcapng file of all frames", CONF_OWN, .own = own_capture },

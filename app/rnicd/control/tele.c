@@ -107,6 +107,8 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "impair_corrupt", s->impair_corrupt);
 	U64(d, "impair_reorder", s->impair_reorder);
 	U64(d, "impair_overflow", s->impair_overflow);
+	U64(d, "impair_split", s->impair_split);
+	U64(d, "impair_joined", s->impair_joined);
 	U64(d, "capture_drops", s->capture_drops);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/rn_rng.h"
 #include "plane/frame.h"
+#include "plane/resegment.h"
 
 #define LIMIT_DEFAULT 4096u
 #define GAP_DEFAULT   3u
@@ -26,6 +27,7 @@ struct held {
 struct impair {
 	struct rnicd_impair_cfg cfg;
 	struct rn_rng rng;
+	struct resegment segments;
 	struct rte_mempool *copies;
 	uint64_t last; /* arrival of the frame that took off last: the line keeps order */
 	uint32_t mask;
@@ -38,7 +40,7 @@ struct impair {
 bool impair_wanted(const struct rnicd_impair_cfg *cfg)
 {
 	return cfg->loss != 0 || cfg->duplicate != 0 || cfg->corrupt != 0 || cfg->reorder != 0 || cfg->delay_ns != 0 ||
-	       cfg->jitter_ns != 0;
+	       cfg->jitter_ns != 0 || cfg->resegment != RNICD_RESEGMENT_OFF;
 }
 
 struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker, struct rte_mempool *copies,
@@ -56,6 +58,8 @@ struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker
 	im->mask = limit - 1;
 	im->copies = copies;
 	rn_rng_seed(&im->rng, cfg->seed + worker * UINT64_C(0x9e3779b97f4a7c15));
+	/* numbers of its own: the fate of frames is not shifted by what was cut before */
+	resegment_init(&im->segments, (enum rnicd_resegment)cfg->resegment, cfg->seed ^ worker, copies);
 	return im;
 }
 
@@ -67,6 +71,7 @@ void impair_destroy(struct impair *im)
 		rte_pktmbuf_free(im->line[im->head & im->mask].m);
 	for (uint32_t i = 0; i < im->n_held; i++)
 		rte_pktmbuf_free(im->held[i].m);
+	resegment_end(&im->segments);
 	rte_free(im);
 }
 
@@ -123,7 +128,7 @@ static struct rte_mbuf *corrupt(struct impair *im, struct rte_mbuf *m, struct rn
 	return copy;
 }
 
-void impair_in(struct impair *im, struct rte_mbuf *m, uint64_t now, struct rnicd_port_stats *st)
+static void one_in(struct impair *im, struct rte_mbuf *m, uint64_t now, struct rnicd_port_stats *st)
 {
 	bool lost = chance(im, im->cfg.loss);
 	bool twice = chance(im, im->cfg.duplicate);
@@ -156,10 +161,26 @@ void impair_in(struct impair *im, struct rte_mbuf *m, uint64_t now, struct rnicd
 	release_held(im, now, true, st);
 }
 
+void impair_in(struct impair *im, struct rte_mbuf *m, uint64_t now, struct rnicd_port_stats *st)
+{
+	struct rte_mbuf *out[RESEGMENT_OUT];
+
+	if (im->segments.how == RNICD_RESEGMENT_OFF) {
+		one_in(im, m, now, st);
+		return;
+	}
+	uint32_t n = resegment_in(&im->segments, m, now, out, st);
+	for (uint32_t i = 0; i < n; i++)
+		one_in(im, out[i], now, st);
+}
+
 uint32_t impair_out(struct impair *im, uint64_t now, struct rte_mbuf **out, uint32_t max, struct rnicd_port_stats *st)
 {
 	uint32_t n = 0;
+	struct rte_mbuf *due = resegment_due(&im->segments, now);
 
+	if (due != NULL)
+		one_in(im, due, now, st);
 	if (im->n_held != 0)
 		release_held(im, now, false, st);
 	while (n < max && im->head != im->tail && im->line[im->head & im->mask].when <= now)
@@ -173,5 +194,5 @@ uint64_t impair_next(const struct impair *im)
 
 	for (uint32_t i = 0; i < im->n_held; i++)
 		next = rn_min_u64(next, im->held[i].deadline);
-	return next;
+	return rn_min_u64(next, resegment_next(&im->segments));
 }

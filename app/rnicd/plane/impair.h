@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bad network behind the transmit side of a port: loss, duplication, corruption, reordering, delay with jitter. One
+ * A bad network behind the transmit side of a port: TCP segments cut and joined (resegment.h), then loss, duplication,
+ * corruption, reordering, delay with jitter. One
  * instance per port and worker, seeded, so that the same frames meet the same fate. Owns the frames that are under
  * way. Worker thread only; all memory is taken at creation.
  */
