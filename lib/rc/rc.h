@@ -378,7 +378,8 @@ const char *rc_state_name(enum rc_state s);
 
 /* ---- per worker ---- */
 
-#define RC_NARROW_CHUNKS 64u /* FPDUs in flight of a connection with a narrow block */
+#define RC_SETUPS_MAX    1024u /* connections being set up at once, by default */
+#define RC_NARROW_CHUNKS 64u   /* FPDUs in flight of a connection with a narrow block */
 
 struct rc_cfg {
 	uint32_t worker;     /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */

@@ -10,7 +10,7 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.blocks = conns,
 		.wide = conns,
 		.recs = 8192,
-		.setups = rn_min_u32(conns, 1024),
+		.setups = rn_min_u32(conns, RC_SETUPS_MAX),
 		.stages = 64,
 		.chunks = 512,
 		.request_ns = 10 * RN_NS_PER_S,

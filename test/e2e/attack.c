@@ -59,9 +59,9 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } modes[] = {
-	MODE(probe),   MODE(lingering), MODE(unread),   MODE(fuse),     MODE(groups),
-	MODE(hijack),  MODE(numbers),   MODE(channels), MODE(mappings), MODE(listeners),
-	MODE(clients), MODE(work),      MODE(flushing), MODE(fuzz),     MODE(tables),
+	MODE(probe),   MODE(lingering), MODE(unread),   MODE(fuse),      MODE(groups),  MODE(hijack),
+	MODE(numbers), MODE(channels),  MODE(mappings), MODE(listeners), MODE(clients), MODE(setups),
+	MODE(work),    MODE(flushing),  MODE(fuzz),     MODE(tables),
 };
 
 int main(int argc, char **argv)

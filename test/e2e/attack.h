@@ -31,6 +31,7 @@ int mode_hijack(void);
 int mode_numbers(void);
 int mode_listeners(void);
 int mode_clients(void);
+int mode_setups(void);
 
 /* attack_tables.c: STags, queue pairs, groups */
 int mode_tables(void);

@@ -158,3 +158,54 @@ int mode_clients(void)
 	(void)got;
 	return n == 1024;
 }
+
+/* The id's next event, which must be of that type. */
+static bool next_is(struct raw_chan *ch, uint32_t type)
+{
+	struct ipc_cm_event ev;
+
+	return raw_event(ch, &ev, 15000) && ev.type == type;
+}
+
+/* Connections to a listener of its own that answers no request, until one is refused. Stays until stdin ends. */
+int mode_setups(void)
+{
+	const struct ipc_addr to = raw_addr(RAW_FROM, 7100);
+	struct raw_job j = { .dev = 1 };
+	struct raw_chan deaf;
+	struct raw *r = &j.r;
+	uint32_t n = 0;
+	int bad = 0, rc;
+
+	raw_must(raw_open(r) == 0 && raw_chan(r, IPC_CHANNEL_CM, 0, 16, &j.cm) == 0 &&
+			 raw_chan(r, IPC_CHANNEL_CM, 0, 16, &deaf) == 0,
+		 "open");
+	uint32_t listener = new_id(r, &deaf);
+	struct ipc_msg m = { .type = IPC_CM_LISTEN,
+			     .len = IPC_MSG_LEN(cm_listen),
+			     .cm_listen = { .id = listener, .backlog = 4096 } };
+	raw_must(call_addr(r, IPC_CM_BIND, listener, RAW_FROM, 7100, to) == 0 && raw_call(r, &m, -1) == 0, "listen");
+	for (;; n++) {
+		uint32_t id = new_id(r, &j.cm);
+
+		m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ADDR,
+				      .len = IPC_MSG_LEN(cm_resolve),
+				      .cm_resolve = { .id = id, .timeout_ms = 5000, .dst = to } };
+		raw_must(raw_call(r, &m, -1) == 0 && next_is(&j.cm, EV_ADDR_RESOLVED), "resolve the address");
+		m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ROUTE,
+				      .len = IPC_MSG_LEN(cm_resolve),
+				      .cm_resolve = { .id = id, .timeout_ms = 5000 } };
+		raw_must(raw_call(r, &m, -1) == 0 && next_is(&j.cm, EV_ROUTE_RESOLVED), "resolve the route");
+		m = (struct ipc_msg){ .type = IPC_CM_CONNECT,
+				      .len = IPC_MSG_LEN(cm_connect),
+				      .cm_connect = { .id = id, .param = { .ird = 4, .ord = 4 } } };
+		if ((rc = raw_call(r, &m, -1)) != 0)
+			break;
+	}
+	EXPECT(rc == ENOMEM, "connection %u: %d (%s)", n, rc, r->text);
+	printf("%u connections, then: %s\n", n, r->text);
+	char c;
+	ssize_t end = read(0, &c, 1);
+	(void)end;
+	return bad;
+}

@@ -160,12 +160,15 @@ void cm_conn_free(struct cm_conn *k)
 }
 
 static bool may_have_more = true;
-bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t w)
+bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t w, enum user_table as)
 {
 	(void)u;
+	(void)as;
 	k->worker = w;
 	return may_have_more;
 }
+void cm_conn_established(struct cm_conn *k) { (void)k; }
+
 const struct rn_list *cm_conns(void)
 {
 	static const struct rn_list none;

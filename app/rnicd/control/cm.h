@@ -60,7 +60,8 @@ struct cm_conn {
 	struct rn_link link;   /* cm_conns() */
 	struct rc *conn;       /* the worker's; NULL while it is being opened */
 	uint32_t worker;
-	struct user *user; /* among whose connections of the worker it counts; NULL: not yet */
+	struct user *user;         /* among whose connections of the worker it counts; NULL: not yet */
+	enum user_table set_up_as; /* USER_OPENINGS or USER_REQUESTS, until it is established; then USER_TABLES */
 	uint32_t dev;
 	uint16_t lport;
 	uint64_t qp; /* owner of the QP it was given, 0: none yet */
@@ -173,8 +174,12 @@ void cm_conn_leave(struct cm_id *id);
 /* Tells a worker to end a connection: rejected when it waits for an answer, else disconnected. */
 void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key);
 void cm_conn_free(struct cm_conn *k);
-/* The connection is on this worker, and counts among the user's there. False: the user has too many. */
-bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker);
+/*
+ * The connection is on this worker, and counts among the user's there; until cm_conn_established() also among those
+ * that are set up, as USER_OPENINGS or USER_REQUESTS. False: the user has too many of either.
+ */
+bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker, enum user_table as);
+void cm_conn_established(struct cm_conn *k);
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
 struct cm_conn *cm_conn_make(struct client *c,
 			     uint64_t key); /* without id; dev and addresses are the caller's to set */

@@ -50,21 +50,34 @@ struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key)
 	return k;
 }
 
+void cm_conn_established(struct cm_conn *k)
+{
+	if (k->user != NULL && k->set_up_as != USER_TABLES)
+		user_give(k->user, k->set_up_as, k->worker, 1);
+	k->set_up_as = USER_TABLES;
+}
+
 static void leave_worker(struct cm_conn *k)
 {
 	if (k->user == NULL)
 		return;
+	cm_conn_established(k);
 	user_give(k->user, USER_FLOWS, k->worker, 1);
 	user_put(k->user);
 	k->user = NULL;
 }
 
-bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker)
+bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker, enum user_table as)
 {
 	leave_worker(k);
 	k->worker = worker;
 	if (!user_take(u, USER_FLOWS, worker, 1))
 		return false;
+	if (!user_take(u, as, worker, 1)) {
+		user_give(u, USER_FLOWS, worker, 1);
+		return false;
+	}
+	k->set_up_as = as;
 	k->user = user_hold(u);
 	return true;
 }
@@ -212,6 +225,16 @@ static void open_retry(struct op *o) { bring_qp(o, choose_port(o), open_go); }
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
 
+/* Others are being set up: tries again in a moment. False: that has been going on for too long. */
+static bool wait_for_others(struct op *o)
+{
+	if (++o->waits >= WAIT_TRIES || o->c->state == CLIENT_DYING)
+		return false;
+	o->wait.due = waited;
+	loop_timer_arm(&o->wait, rnicd_now() + WAIT_NS);
+	return true;
+}
+
 static void cm_conn_opened(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
@@ -235,11 +258,8 @@ static void cm_conn_opened(struct cmd *cmd)
 		}
 		break;
 	case CONN_QP:
-		if (qv == QP_NO_MEMORY && ++o->waits < WAIT_TRIES && o->c->state != CLIENT_DYING) {
-			o->wait.due = waited;
-			loop_timer_arm(&o->wait, rnicd_now() + WAIT_NS);
+		if (qv == QP_NO_MEMORY && wait_for_others(o))
 			return;
-		}
 		break;
 	case CONN_NO_ROUTE:
 	case CONN_FULL: break;
@@ -269,17 +289,20 @@ static void cm_conn_opened(struct cmd *cmd)
 
 static void open_go(struct op *o)
 {
+	if (!user_has_room(o->c->user, USER_OPENINGS, conn_owner(&o->addr), 1) && wait_for_others(o))
+		return;
 	if (o->k == NULL)
 		o->k = cm_conn_new(o->c, o->id, owner_new());
 	if (o->k == NULL) {
 		op_end(o, ENOMEM, "no memory");
 		return;
 	}
-	if (!cm_conn_on(o->k, o->c->user, conn_owner(&o->addr))) {
+	if (!cm_conn_on(o->k, o->c->user, conn_owner(&o->addr), USER_OPENINGS)) {
 		cm_conn_free(o->k);
 		cm_set_state(o->id, CM_ROUTE_KNOWN);
 		op_end(o, ENOMEM,
-		       "the user of this client has as many connections of a worker as a user may (flows, user-share)");
+		       "the user of this client has as many connections of a worker, or opens as many at once, as a user may "
+		       "(flows, user-share)");
 		return;
 	}
 	o->k->qp = o->q != NULL ? o->q->owner.key : 0;

@@ -25,7 +25,7 @@ static void cm_event_on_request(const struct event_fx *fx)
 		id->remote = fx->remote;
 	}
 	struct cm_conn *k = id != NULL ? cm_conn_new(l->c, id, fx->owner) : NULL;
-	if (k != NULL && !cm_conn_on(k, l->c->user, fx->worker)) {
+	if (k != NULL && !cm_conn_on(k, l->c->user, fx->worker, USER_REQUESTS)) {
 		cm_conn_free(k);
 		k = NULL;
 	}
@@ -99,6 +99,8 @@ void cm_fx(const struct event_fx *fx)
 		return;
 	}
 	k->conn = fx->conn;
+	if (fx->type == QP_FX_ESTABLISHED)
+		cm_conn_established(k);
 	why_connection(fx);
 	if (k->oob != NULL)
 		oob_fx(k, fx);

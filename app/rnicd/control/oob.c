@@ -100,7 +100,7 @@ static bool open_conn(struct oob *o)
 					       .priv = op->priv,
 					       .priv_len = sizeof(op->priv),
 					       .flags = RC_KEEP_RECV | (o->self ? RC_SELF : 0u) };
-	if (!cm_conn_on(k, o->q->c->user, conn_owner(&a))) {
+	if (!cm_conn_on(k, o->q->c->user, conn_owner(&a), USER_OPENINGS)) {
 		cm_conn_free(k);
 		free(op);
 		return false;

@@ -140,7 +140,7 @@ static struct cm_conn *conn_of(const struct event_fx *fx, struct user *u)
 
 	if (k == NULL)
 		return NULL;
-	if (!cm_conn_on(k, u, fx->worker)) {
+	if (!cm_conn_on(k, u, fx->worker, USER_REQUESTS)) {
 		cm_conn_free(k);
 		return NULL;
 	}

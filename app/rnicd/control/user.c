@@ -10,6 +10,7 @@
 #include "border/rnicd.h"
 #include "control/client.h"
 #include "control/dev.h"
+#include "rc/rc.h"
 
 #define INDICES      RNICD_MAX_PORTS /* and workers */
 #define OWN_FDS      256u            /* of rnicd itself: ports, workers, files */
@@ -32,6 +33,8 @@ static const char *const name[USER_TABLES] = {
 	[USER_STAGS] = "memory regions and windows of a device",
 	[USER_GROUPS] = "multicast groups of a device",
 	[USER_FLOWS] = "connections of a worker (flows)",
+	[USER_OPENINGS] = "connections of a worker that are being opened",
+	[USER_REQUESTS] = "requests for connections of a worker",
 	[USER_UDS] = "datagram queue pairs of a worker (flows)",
 };
 
@@ -71,6 +74,12 @@ void user_start(void)
 	total[USER_GROUPS] = DEV_MAX_GROUPS;
 	total[USER_FLOWS] = flows;
 	total[USER_UDS] = flows;
+	/*
+	 * Both are kept in the worker's memory for set-ups. Together the shares of one user are less than all of it. A
+	 * client that opens a connection waits for its turn, a request is refused: so there is more room for requests.
+	 */
+	total[USER_OPENINGS] = rn_min_u32(flows, RC_SETUPS_MAX) / 2;
+	total[USER_REQUESTS] = rn_min_u32(flows, RC_SETUPS_MAX) * 3 / 4;
 }
 
 uint32_t user_share(enum user_table table)
@@ -123,6 +132,11 @@ static bool user_refuse(const struct user *u, enum user_table table, bool whole)
 				  (unsigned)u->uid, name[table], user_share(table), total[table], rnicd.cfg.user_share);
 	}
 	return false;
+}
+
+bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint32_t n)
+{
+	return u->used[table][index] + n <= user_share(table) && used[table][index] + n <= total[table];
 }
 
 bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)

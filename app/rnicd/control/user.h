@@ -20,6 +20,8 @@ enum user_table {
 	USER_STAGS,     /* of a device */
 	USER_GROUPS,    /* of a device */
 	USER_FLOWS,     /* connections of a worker */
+	USER_OPENINGS,  /* of them, those that the user opens and that are not established yet */
+	USER_REQUESTS,  /* of them, those that a peer asks for and that are not established yet */
 	USER_UDS,       /* datagram queue pairs of a worker */
 	USER_TABLES
 };
@@ -33,6 +35,9 @@ void user_start(void);
 struct user *user_get(uid_t uid);
 struct user *user_hold(struct user *u);
 void user_put(struct user *u);
+
+/* n of table[index] are free for this user. Nothing is taken, and nothing is logged. */
+bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint32_t n);
 
 /*
  * n of table[index] for this user. False: the user's share is used up, or the table is. The log says so, once in a
