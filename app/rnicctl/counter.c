@@ -102,6 +102,7 @@ const struct counter counters[] = {
 	GROWS(PORT, "tx_packets", "frames", "frames handed to the driver"),
 	GROWS(PORT, "tx_bytes", "bytes", "bytes handed to the driver, Ethernet header included"),
 	GROWS(PORT, "tx_drops", "frames", "frames dropped because the transmit queue stayed full or had no way out"),
+	GROWS(PORT, "tx_data", "segments", "TCP segments sent that carried data, those sent again included"),
 	GROWS(PORT, "tx_again", "segments", "TCP segments that carried bytes which had been sent before"),
 	GROWS(PORT, "rx_not_ours", "frames", "frames for another MAC or IP address"),
 	GROWS(PORT, "rx_bad", "frames", "frames with a malformed header, fragments included"),

@@ -1,75 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests to the daemon, its death, and what librnic says on stderr. */
+/* Requests to the daemon, and its death. */
 #include "rnic/common.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define COMPLAINTS_MAX     10
 #define SPINS_BEFORE_YIELD 200
-
-/* True: the line is due. Each is said once, and no more than a few different ones. */
-static bool first_time(const char *line, size_t len)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static uint64_t said[COMPLAINTS_MAX];
-	static uint32_t n;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-	bool due;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)line[i]) * UINT64_C(0x100000001b3);
-	pthread_mutex_lock(&lock);
-	due = n < COMPLAINTS_MAX;
-	for (uint32_t i = 0; due && i < n; i++)
-		due = said[i] != hash;
-	if (due)
-		said[n++] = hash;
-	pthread_mutex_unlock(&lock);
-	return due;
-}
-
-void rnic_complain(const char *fmt, ...)
-{
-	const char *verbose = getenv("RNIC_REG_VERBOSE");
-	char line[512];
-	va_list ap;
-	int n;
-
-	if (verbose != NULL && verbose[0] == '0')
-		return;
-	va_start(ap, fmt);
-	n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	if ((size_t)n > sizeof(line) - 2)
-		n = sizeof(line) - 2;
-	if (verbose == NULL && !first_time(line, (size_t)n))
-		return;
-	line[n] = '\n';
-	/* One write, so that the lines of several processes do not mix. */
-	ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
-	(void)done;
-}
-
-bool rnic_verbose(void)
-{
-	enum { UNKNOWN, QUIET, VERBOSE };
-	static int is; /* atomic, relaxed: each thread finds the same */
-	int now = __atomic_load_n(&is, __ATOMIC_RELAXED);
-
-	if (now == UNKNOWN) {
-		const char *v = getenv("RNIC_VERBOSE");
-		now = v != NULL && v[0] != '\0' && v[0] != '0' ? VERBOSE : QUIET;
-		__atomic_store_n(&is, now, __ATOMIC_RELAXED);
-	}
-	return now == VERBOSE;
-}
 
 void rnic_spin_wait(struct rnic_spin *l)
 {

@@ -25,6 +25,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "rnic/say.h"
 #include "base/rn_base.h"
 #include "base/rn_list.h"
 #include "ipc/ipc.h"
@@ -101,12 +102,6 @@ static inline bool rnic_dead(const struct rnic_session *s)
 {
 	return rn_unlikely(__atomic_load_n(&s->dead, __ATOMIC_RELAXED) != 0);
 }
-
-/* Prints one line on stderr: each once, and at most a few in a process. */
-void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* Whether RNIC_VERBOSE asks for a line on stderr for each failure that the program is told of by status or event. */
-bool rnic_verbose(void);
 
 /* For what this device does not have. */
 #define RNIC_GROUPS               "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"

@@ -187,6 +187,7 @@ struct rnicd_port_stats {
 	uint64_t rx_packets, rx_bytes;
 	uint64_t tx_packets, tx_bytes; /* handed to the driver */
 	uint64_t tx_drops;             /* the port took too long and the queue was full */
+	uint64_t tx_data;              /* TCP segments that carried data, as often as they were sent */
 	uint64_t tx_again;             /* TCP segments that carried what had been sent before */
 	uint64_t rx_not_ours;          /* other MAC or other address */
 	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse */

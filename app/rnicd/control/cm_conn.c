@@ -301,8 +301,8 @@ static void open_go(struct op *o)
 		cm_conn_free(o->k);
 		cm_set_state(o->id, CM_ROUTE_KNOWN);
 		op_end(o, ENOMEM,
-		       "the user of this client has as many connections of a worker, or opens as many at once, as a user may "
-		       "(flows, user-share)");
+		       "the user of this client has as many connections of a worker, or opens as many at once, as one "
+		       "user may (flows, user-share)");
 		return;
 	}
 	o->k->qp = o->q != NULL ? o->q->owner.key : 0;

@@ -82,6 +82,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "tx_packets", s->tx_packets);
 	U64(d, "tx_bytes", s->tx_bytes);
 	U64(d, "tx_drops", s->tx_drops);
+	U64(d, "tx_data", s->tx_data);
 	U64(d, "tx_again", s->tx_again);
 	U64(d, "rx_not_ours", s->rx_not_ours);
 	U64(d, "rx_bad", bad);

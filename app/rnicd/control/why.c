@@ -247,21 +247,21 @@ static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
 	return sum;
 }
 
-/* More than 1 segment in 1,000 of the last second, and enough of them that it was no accident. */
+/* More than 1 data segment in 1,000 of the last second, and enough of them that it was no accident. */
 #define AGAIN_LEAST 10u
 
 static void look_at_retransmissions(uint32_t port)
 {
 	static const struct why_counter again = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_again) };
-	static const struct why_counter packets = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_packets) };
-	static uint64_t packets_seen[RNICD_MAX_PORTS];
-	const uint64_t a = sum_of(rnicd.port[port], &again), p = sum_of(rnicd.port[port], &packets);
-	const uint64_t more = a - seen[port][WHY_AGAIN], of = p - packets_seen[port];
+	static const struct why_counter data = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_data) };
+	static uint64_t data_seen[RNICD_MAX_PORTS];
+	const uint64_t a = sum_of(rnicd.port[port], &again), d = sum_of(rnicd.port[port], &data);
+	const uint64_t more = a - seen[port][WHY_AGAIN], of = d - data_seen[port];
 
 	seen[port][WHY_AGAIN] = a;
-	packets_seen[port] = p;
+	data_seen[port] = d;
 	if (more >= AGAIN_LEAST && more * 1000 > of)
-		say_why(port, WHY_AGAIN, rows[WHY_AGAIN].remedy, "%llu of %llu packets of the last second",
+		say_why(port, WHY_AGAIN, rows[WHY_AGAIN].remedy, "%llu of %llu segments of the last second",
 			(unsigned long long)more, (unsigned long long)of);
 }
 

@@ -57,6 +57,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 		if (done)
 			break;
 		(*count)++;
+		c->way.tx->st->tx_data += o.len > 0;
 		c->way.tx->st->tx_again += o.rexmit;
 		m[made] = txseg_build(w, c, &o);
 		if (rn_likely(m[made] != NULL))

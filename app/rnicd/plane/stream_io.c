@@ -282,6 +282,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 		if (!tcpl_out(&s->tcp, w->now, &o))
 			return true;
 		(*count)++;
+		s->way.tx->st->tx_data += o.len > 0;
 		s->way.tx->st->tx_again += o.rexmit;
 		struct rte_mbuf *m = stream_frame(s, &o);
 		if (rn_unlikely(m == NULL))

@@ -137,8 +137,8 @@ static void tell_failure(const struct ipc_cm_event *ev)
 	if (!rnic_verbose())
 		return;
 	inet_ntop(AF_INET6, ev->remote.ip, ip, sizeof(ip));
-	rnic_complain("rnic: connection to %s, port %u: %s (status %d): %s; rnicd's log says more", ip, ev->remote.port,
-		      rdma_event_str((enum rdma_cm_event_type)ev->type), ev->status, hint);
+	rnic_tell("rnic: connection to %s, port %u: %s (status %d): %s; rnicd's log says more", ip, ev->remote.port,
+		  rdma_event_str((enum rdma_cm_event_type)ev->type), ev->status, hint);
 }
 
 static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)

@@ -12,13 +12,13 @@ void rnic_cqe_failed(const struct qp_cqe *e)
 	if (e->status == IBV_WC_WR_FLUSH_ERR || !rnic_verbose())
 		return;
 	if (e->vendor_err != 0)
-		rnic_complain("rnic: queue pair %u: work request 0x%llx failed: %s, vendor_err 0x%05x: run "
-			      "'rnicctl explain 0x%05x'",
-			      e->qpn, (unsigned long long)e->wr_id, ibv_wc_status_str((enum ibv_wc_status)e->status),
-			      e->vendor_err, e->vendor_err);
+		rnic_tell("rnic: queue pair %u: work request 0x%llx failed: %s, vendor_err 0x%05x: run "
+			  "'rnicctl explain 0x%05x'",
+			  e->qpn, (unsigned long long)e->wr_id, ibv_wc_status_str((enum ibv_wc_status)e->status),
+			  e->vendor_err, e->vendor_err);
 	else
-		rnic_complain("rnic: queue pair %u: work request 0x%llx failed: %s", e->qpn,
-			      (unsigned long long)e->wr_id, ibv_wc_status_str((enum ibv_wc_status)e->status));
+		rnic_tell("rnic: queue pair %u: work request 0x%llx failed: %s", e->qpn, (unsigned long long)e->wr_id,
+			  ibv_wc_status_str((enum ibv_wc_status)e->status));
 }
 
 static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
