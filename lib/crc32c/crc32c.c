@@ -17,7 +17,7 @@ uint32_t crc32c_plain_words(uint32_t crc, void *dst, const void *src, size_t n, 
 		if (w->at == 0) {
 			memcpy(d, w->next++, sizeof(*w->next));
 			d += sizeof(*w->next);
-			w->at = CRC32C_WORD_STEP - sizeof(*w->next);
+			w->at = w->step - sizeof(*w->next);
 		}
 		size_t take = n < w->at ? n : w->at;
 		memcpy(d, s, take);

@@ -29,10 +29,10 @@ uint32_t crc32c_iov(uint32_t crc, const struct rn_iov *iov, uint32_t n);
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n);
 
 /* Words to be put between the bytes of a copy, as MPA's markers stand in the stream: RFC 5044 section 4.3. */
-#define CRC32C_WORD_STEP 512 /* bytes from the beginning of one to that of the next */
 struct crc32c_words {
 	const uint32_t *next; /* as they lie in memory; there are as many as will be met */
 	size_t at;            /* bytes to be written before the next one */
+	size_t step;          /* from the beginning of one to that of the next: a multiple of 64 above 64 */
 };
 
 /*

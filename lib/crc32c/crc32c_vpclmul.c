@@ -153,7 +153,7 @@ AVX512_INLINE __m512i words512(struct walk512 *k, uint32_t lanes)
 		v = _mm512_mask_expand_epi32(_mm512_maskz_set1_epi32(word, (int)*k->w.next++), (__mmask16)(use & ~word),
 					     v);
 		k->s += len - 4;
-		k->w.at += CRC32C_WORD_STEP - len;
+		k->w.at += k->w.step - len;
 	}
 	_mm512_mask_storeu_epi32((void *)d, use, v);
 	k->d += len;
@@ -164,7 +164,7 @@ AVX512 uint32_t crc32c_vpclmul512_words(uint32_t crc, void *dst, const void *src
 {
 	const __m512i far = pair512(32);
 	__m512i a[4] = { _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512() };
-	size_t words = n > w->at ? 1 + (n - w->at - 1) / (CRC32C_WORD_STEP - 4) : 0;
+	size_t words = n > w->at ? 1 + (n - w->at - 1) / (w->step - 4) : 0;
 	size_t all = n + 4 * words, tail = all % 4;
 	struct walk512 k = { src, dst, *w };
 

@@ -61,8 +61,7 @@ enum {
 
 /* ipc_stream_fpdus.how, of the program. */
 enum {
-	IPC_STREAM_FPDUS = 1u << 0,   /* the other two words are valid, and stay as they are */
-	IPC_STREAM_MARKERS = 1u << 1, /* the FPDUs have markers */
+	IPC_STREAM_FPDUS = 1u << 0, /* the other words are valid, and stay as they are */
 };
 
 /* Where FPDUs begin in one direction; `how` is released last. */
@@ -70,6 +69,7 @@ struct ipc_stream_fpdus {
 	uint32_t how;
 	uint32_t at;   /* index of an FPDU's first byte. In: as long as rnicd does not sum, a later one may be named */
 	uint32_t base; /* index of the first byte of Full Operation: markers are counted from it */
+	uint32_t step; /* bytes from one marker to the next: 512, 1024, 2048 or 4096; 0: none */
 };
 
 struct ipc_stream {

@@ -40,6 +40,8 @@ static const struct remedy remedies[] = {
 	{ IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC,
 	  "An FPDU arrived damaged: something between the two hosts changes bytes, or `corrupt` is set on "
 	  "the port." },
+	{ IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_MARKER,
+	  "An FPDU does not lie in the stream as MPA has it: compare `markers` and `marker-spacing` of both ends." },
 	{ IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CLOSED,
 	  "The TCP connection ended in the middle: the peer was killed, or the network lost it." },
 	{ IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_IRD,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What two MPA frames add up to: RFC 5044 section 7.1.1, RFC 6581 section 9. */
+#include "iwarp/mpa_fpdu.h"
 #include "iwarp/mpa_neg.h"
 
 static uint16_t min16(uint16_t a, uint16_t b) { return a < b ? a : b; }
@@ -65,6 +66,13 @@ enum mpa_neg_verdict mpa_neg_reject(const struct mpa_policy *p, const struct mpa
 	return emit(&f, pd, pd_len, out);
 }
 
+uint16_t mpa_step_of(const struct mpa_policy *p, bool asked)
+{
+	if (!asked || p->unmarked)
+		return 0;
+	return p->spacing != 0 ? p->spacing : MPA_MARKER_STEP;
+}
+
 enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa_frame *req, const uint8_t *pd,
 				    uint32_t pd_len, struct mpa_out *out, struct mpa_agreed *a)
 {
@@ -72,16 +80,16 @@ enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa
 	enum mpa_neg_verdict v = MPA_NEG_OK;
 
 	*a = (struct mpa_agreed){ .rev = f.rev,
-				  .rx_markers = p->markers,
-				  .tx_markers = (req->flags & MPA_F_MARKERS) != 0,
+				  .rx_markers = mpa_step_of(p, p->markers),
+				  .tx_markers = mpa_step_of(p, (req->flags & MPA_F_MARKERS) != 0),
 				  .crc = p->crc || (req->flags & MPA_F_CRC),
 				  .ird = p->ird,
 				  .ord = p->ord };
-	if (a->tx_markers && p->no_markers) {
+	if ((req->flags & MPA_F_MARKERS) && p->no_markers) {
 		v = mpa_neg_reject(p, req, pd, pd_len, out);
 		return v == MPA_NEG_OK ? MPA_NEG_NO_MARKERS : v;
 	}
-	f.flags |= (uint8_t)((a->rx_markers ? MPA_F_MARKERS : 0) | (a->crc ? MPA_F_CRC : 0));
+	f.flags |= (uint8_t)((p->markers ? MPA_F_MARKERS : 0) | (a->crc ? MPA_F_CRC : 0));
 	if (f.enhanced) {
 		/* RFC 6581 section 9.1: each side's IRD answers the other's ORD; NONE is the largest number. */
 		a->enhanced = true;
@@ -104,8 +112,8 @@ enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa
 enum mpa_neg_verdict mpa_neg_finish(const struct mpa_policy *p, const struct mpa_frame *rep, struct mpa_agreed *a)
 {
 	*a = (struct mpa_agreed){ .rev = rep->rev,
-				  .rx_markers = p->markers,
-				  .tx_markers = (rep->flags & MPA_F_MARKERS) != 0,
+				  .rx_markers = mpa_step_of(p, p->markers),
+				  .tx_markers = mpa_step_of(p, (rep->flags & MPA_F_MARKERS) != 0),
 				  .crc = p->crc || (rep->flags & MPA_F_CRC),
 				  .ird = p->ird,
 				  .ord = p->ord };
@@ -113,7 +121,7 @@ enum mpa_neg_verdict mpa_neg_finish(const struct mpa_policy *p, const struct mpa
 		return MPA_NEG_REJECTED;
 	if (rep->rev > p->rev)
 		return MPA_NEG_REV_UNKNOWN;
-	if (a->tx_markers && p->no_markers)
+	if ((rep->flags & MPA_F_MARKERS) && p->no_markers)
 		return MPA_NEG_NO_MARKERS;
 	if (p->crc_must && !(rep->flags & MPA_F_CRC))
 		return MPA_NEG_NO_CRC;

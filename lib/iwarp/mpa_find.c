@@ -4,11 +4,9 @@
 
 #include "base/rn_be.h"
 
-#define MARKER_MASK (MPA_MARKER_STEP - 1)
-
 void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, const struct rn_iov *iov, uint32_t n)
 {
-	mpa_rx_init(&f->rx, rx->markers, rx->crc);
+	mpa_rx_init(&f->rx, rx->step, rx->crc);
 	f->rx.pos = f->rx.start = pos;
 	mpa_rx_input(&f->in, iov, n);
 	f->state = MPA_FIND_START;
@@ -41,7 +39,7 @@ static void seek(struct mpa_find *f, uint32_t pos, uint32_t off)
  * The distance from the segment's first octet to the first octet of the FPDU that the marker at distance `at` points
  * to; false when that lies before the segment or cannot be.
  */
-static bool fpdu_of_marker(const uint8_t *mark, uint32_t pos, uint32_t at, uint32_t *off)
+static bool fpdu_of_marker(const uint8_t *mark, uint32_t pos, uint32_t at, uint32_t step, uint32_t *off)
 {
 	uint32_t ptr = rn_load_be16(mark + 2) & 0xfffc;
 
@@ -52,7 +50,7 @@ static bool fpdu_of_marker(const uint8_t *mark, uint32_t pos, uint32_t at, uint3
 	if (ptr > at)
 		return false;
 	uint32_t len_at = at - ptr;
-	uint32_t lead = ((pos + len_at) & MARKER_MASK) == MPA_MARKER_LEN ? MPA_MARKER_LEN : 0;
+	uint32_t lead = mpa_lead(pos + len_at - MPA_MARKER_LEN, step);
 	if (len_at < lead)
 		return false;
 	*off = len_at - lead;
@@ -63,7 +61,9 @@ static bool sync_by_marker(struct mpa_find *f, uint32_t pos)
 {
 	uint64_t len = rn_iov_len(f->in.iov, f->in.n);
 
-	for (uint32_t at = (0u - pos) & MARKER_MASK; rn_in_range(at, MPA_MARKER_LEN, len); at += MPA_MARKER_STEP) {
+	uint32_t step = f->rx.step;
+
+	for (uint32_t at = (0u - pos) & (step - 1); rn_in_range(at, MPA_MARKER_LEN, len); at += step) {
 		uint8_t mark[MPA_MARKER_LEN];
 		uint32_t off;
 
@@ -75,7 +75,7 @@ static bool sync_by_marker(struct mpa_find *f, uint32_t pos)
 			}
 			mark[i] = f->in.iov[f->in.idx].base[f->in.off];
 		}
-		if (fpdu_of_marker(mark, pos, at, &off)) {
+		if (fpdu_of_marker(mark, pos, at, step, &off)) {
 			seek(f, pos, off);
 			return true;
 		}
@@ -87,7 +87,7 @@ static bool first_fpdu(struct mpa_find *f, struct mpa_view *v)
 {
 	uint32_t pos = f->rx.pos;
 
-	if (f->rx.markers)
+	if (f->rx.step != 0)
 		return sync_by_marker(f, pos) && next_here(f, v);
 	/* An aligned sender begins the segment with an FPDU; the CRC says whether this may be one. */
 	return f->rx.crc && next_here(f, v);

@@ -14,12 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MPA_LEN_FIELD   2
-#define MPA_CRC_LEN     4
-#define MPA_MARKER_LEN  4
-#define MPA_MARKER_STEP 512
-#define MPA_MARKER_DATA (MPA_MARKER_STEP - MPA_MARKER_LEN) /* FPDU octets between two markers */
-#define MPA_ULPDU_MAX   65535
+#define MPA_LEN_FIELD  2
+#define MPA_CRC_LEN    4
+#define MPA_MARKER_LEN 4
+/*
+ * Octets from the beginning of a marker to that of the next, a power of two: RFC 5044 has 512. Both ends may agree on
+ * another one by other means, as MPA has no field for it; 0 stands for no markers.
+ */
+#define MPA_MARKER_STEP     512
+#define MPA_MARKER_STEP_MAX 4096
+#define MPA_ULPDU_MAX       65535
 /* FPDUPTR has 16 bits: with markers a sender keeps to this (RFC 5044 section 4.1). */
 #define MPA_ULPDU_MARKED_MAX 64768
 #define MPA_MULPDU_MIN       128 /* RFC 5044 section 4.1 */
@@ -33,24 +37,35 @@ static inline uint32_t mpa_fpdu_len(uint32_t ulpdu_len)
 }
 
 /* Markers inside an FPDU of len octets (markers not counted) that begins at stream offset pos, its leading one too. */
-static inline uint32_t mpa_markers_in(uint32_t pos, uint32_t len)
+static inline uint32_t mpa_markers_in(uint32_t pos, uint32_t len, uint32_t step)
 {
-	uint32_t first = (0u - pos) & (MPA_MARKER_STEP - 1);
+	uint32_t first = (0u - pos) & (step - 1);
 
-	return len > first ? 1 + (len - first - 1) / MPA_MARKER_DATA : 0;
+	return step != 0 && len > first ? 1 + (len - first - 1) / (step - MPA_MARKER_LEN) : 0;
+}
+
+/* Octets of the marker at stream offset pos: of an FPDU that begins with one, in front of its length field. */
+static inline uint32_t mpa_lead(uint32_t pos, uint32_t step)
+{
+	return step != 0 && (pos & (step - 1)) == 0 ? MPA_MARKER_LEN : 0;
+}
+
+static inline bool mpa_step_good(uint32_t step)
+{
+	return step == 0 || (step >= MPA_MARKER_STEP && step <= MPA_MARKER_STEP_MAX && (step & (step - 1)) == 0);
 }
 
 /*
  * Largest ULPDU whose FPDU fits one TCP segment of emss octets wherever it begins (RFC 5044 appendix A.1.1); 0 when
  * emss leaves no room. Below MPA_MULPDU_MIN the caller should use MPA_MULPDU_MIN and let TCP split the FPDU.
  */
-static inline uint32_t mpa_mulpdu(uint32_t emss, bool markers)
+static inline uint32_t mpa_mulpdu(uint32_t emss, uint32_t step)
 {
 	uint32_t over = MPA_LEN_FIELD + MPA_CRC_LEN + (emss & 3);
-	uint32_t max = markers ? MPA_ULPDU_MARKED_MAX : MPA_ULPDU_MAX;
+	uint32_t max = step != 0 ? MPA_ULPDU_MARKED_MAX : MPA_ULPDU_MAX;
 
-	if (markers)
-		over += MPA_MARKER_LEN * ((emss + MPA_MARKER_STEP - 1) / MPA_MARKER_STEP);
+	if (step != 0)
+		over += MPA_MARKER_LEN * ((emss + step - 1) / step);
 	if (emss <= over)
 		return 0;
 	return emss - over < max ? emss - over : max;

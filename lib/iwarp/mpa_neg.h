@@ -99,6 +99,8 @@ struct mpa_policy {
 	bool crc;          /* ask for CRC; used when either side asks (RFC 5044 section 7.1) */
 	bool crc_must;     /* refuse a connection without (only matters against peers that ignore our C) */
 	bool markers;      /* want to receive markers */
+	uint16_t spacing;  /* octets from marker to marker, either way: mpa_step_good(); 0: MPA_MARKER_STEP */
+	bool unmarked;     /* both ends leave out the markers that they have agreed on */
 	bool no_markers;   /* refuse to send them (RFC 5044 says MUST send when asked: leave false) */
 	bool p2p;          /* initiator: ask for the peer-to-peer model */
 	uint8_t rtr;       /* mask of enum mpa_rtr: initiator can send, responder can take */
@@ -108,7 +110,8 @@ struct mpa_policy {
 
 struct mpa_agreed {
 	uint8_t rev;
-	bool tx_markers, rx_markers, crc;
+	uint16_t tx_markers, rx_markers; /* octets from one to the next; 0: none */
+	bool crc;
 	bool enhanced; /* IRD and ORD were negotiated */
 	bool p2p;
 	enum mpa_rtr rtr;  /* the one kind the initiator sends first; MPA_RTR_NONE without p2p */
@@ -135,6 +138,8 @@ enum mpa_neg_verdict mpa_neg_request(const struct mpa_policy *p, const uint8_t *
 enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa_frame *req, const uint8_t *pd,
 				    uint32_t pd_len, struct mpa_out *out, struct mpa_agreed *a) RN_NODISCARD;
 /* Responder: the Reply with R, in the Request's revision. */
+/* The step of markers that a side has asked for, or not. */
+uint16_t mpa_step_of(const struct mpa_policy *p, bool asked);
 enum mpa_neg_verdict mpa_neg_reject(const struct mpa_policy *p, const struct mpa_frame *req, const uint8_t *pd,
 				    uint32_t pd_len, struct mpa_out *out) RN_NODISCARD;
 /* Initiator: what the Reply means for the Request that was sent under p. */

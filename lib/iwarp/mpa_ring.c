@@ -21,15 +21,14 @@ static void ring_set(const struct mpa_ring *r, uint32_t at, const uint8_t *from,
 static uint32_t whole_fpdu(const struct mpa_ring *r, uint32_t tail)
 {
 	uint32_t pos = r->at - r->base, there = tail - r->at;
-	uint32_t lead = r->markers && pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
+	uint32_t lead = mpa_lead(pos, r->step);
 	uint8_t field[MPA_LEN_FIELD];
 
 	if (there < lead + MPA_LEN_FIELD)
 		return 0;
 	ring_get(r, r->at + lead, field, sizeof(field));
 	uint32_t len = mpa_fpdu_len(rn_load_be16(field));
-	if (r->markers)
-		len += MPA_MARKER_LEN * mpa_markers_in(pos, len);
+	len += MPA_MARKER_LEN * mpa_markers_in(pos, len, r->step);
 	return there < len ? 0 : len;
 }
 

@@ -25,7 +25,7 @@ struct mpa_ring {
 	uint32_t mask;
 	uint32_t base; /* index of the first octet of Full Operation: where the counting of markers begins */
 	uint32_t at;   /* index of the next FPDU's first octet */
-	bool markers;
+	uint32_t step; /* of markers: MPA_MARKER_STEP or another one that mpa_step_good() knows; 0: none */
 };
 
 enum mpa_ring_verdict {

@@ -6,9 +6,10 @@
 #include "base/rn_be.h"
 #include "crc32c/crc32c.h"
 
-#define MARKER_MASK (MPA_MARKER_STEP - 1)
-
-void mpa_rx_init(struct mpa_rx *rx, bool markers, bool crc) { *rx = (struct mpa_rx){ .markers = markers, .crc = crc }; }
+void mpa_rx_init(struct mpa_rx *rx, uint32_t step, bool crc)
+{
+	*rx = (struct mpa_rx){ .step = (uint16_t)step, .crc = crc };
+}
 
 /* ---- cursor over the input ---- */
 
@@ -64,7 +65,7 @@ static bool in_holds(const struct mpa_rx_in *in, uint32_t n)
 /* Octets from stream offset pos to the next marker; 0 when a marker begins there. */
 static uint32_t to_marker(const struct mpa_rx *rx, uint32_t pos)
 {
-	return rx->markers ? (0u - pos) & MARKER_MASK : UINT32_MAX;
+	return rx->step != 0 ? (0u - pos) & (rx->step - 1u) : UINT32_MAX;
 }
 
 /*
@@ -77,7 +78,7 @@ static bool marker_good(const struct mpa_rx *rx, const uint8_t *mark, uint32_t m
 
 	if (mark_pos == rx->start)
 		return ptr == 0;
-	uint32_t len_pos = rx->start + ((rx->start & MARKER_MASK) == 0 ? MPA_MARKER_LEN : 0);
+	uint32_t len_pos = rx->start + mpa_lead(rx->start, rx->step);
 	return ptr == (uint16_t)(mark_pos - len_pos);
 }
 
@@ -153,7 +154,7 @@ static enum slice_verdict slice_flat(const struct mpa_rx *rx, const uint8_t *p, 
 			if (!marker_good(rx, p + at, rx->pos + at))
 				return SLICE_BAD_MARKER;
 			at += MPA_MARKER_LEN;
-			next += MPA_MARKER_STEP;
+			next += rx->step;
 		}
 		if (left == 0)
 			break;
@@ -201,8 +202,7 @@ static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, 
 	if (!len_good(ulpdu_len))
 		return MPA_RX_TOO_SHORT;
 	uint32_t raw = mpa_fpdu_len(ulpdu_len);
-	if (rx->markers)
-		raw += MPA_MARKER_LEN * mpa_markers_in(rx->pos, raw);
+	raw += MPA_MARKER_LEN * mpa_markers_in(rx->pos, raw, rx->step);
 	enum slice_verdict sv;
 	if (rn_likely(flat >= raw)) {
 		sv = slice_flat(rx, head, ulpdu_len, v);
@@ -243,7 +243,7 @@ static bool three_slices(struct mpa_rx_in *in, uint32_t head, uint32_t ulpdu_len
 
 static inline enum mpa_rx_verdict fast(struct mpa_rx *rx, struct mpa_rx_in *in, struct mpa_view *v)
 {
-	if (rx->markers || in->idx >= in->n || in->iov[in->idx].len - in->off <= MPA_LEN_FIELD)
+	if (rx->step != 0 || in->idx >= in->n || in->iov[in->idx].len - in->off <= MPA_LEN_FIELD)
 		return fast_sliced(rx, in, v);
 	uint8_t *p = in->iov[in->idx].base + in->off;
 	uint32_t ulpdu_len = rn_load_be16(p), here = in->iov[in->idx].len - in->off;
@@ -339,7 +339,7 @@ static enum mpa_rx_verdict slow(struct mpa_rx *rx, struct mpa_rx_in *in, struct 
 	enum mpa_rx_verdict r = MPA_RX_MORE;
 
 	while (r == MPA_RX_MORE && in_settle(in)) {
-		uint32_t seen = rx->markers ? rx->pos & MARKER_MASK : MPA_MARKER_LEN;
+		uint32_t seen = rx->step != 0 ? rx->pos & (rx->step - 1u) : MPA_MARKER_LEN;
 
 		if (seen < MPA_MARKER_LEN)
 			r = slow_marker(rx, in, seen);

@@ -65,7 +65,7 @@ struct mpa_view {
 struct mpa_rx {
 	uint32_t pos;   /* offset in Full Operation of the next octet to be consumed, mod 2^32 */
 	uint32_t start; /* offset of the current FPDU's first octet; == pos between FPDUs */
-	bool markers;   /* we asked the peer for markers */
+	uint16_t step;  /* of the markers that the peer puts in; 0: none */
 	bool crc;
 	uint8_t nlen; /* octets of the length field seen, 0..2 */
 	uint8_t len_field[MPA_LEN_FIELD];
@@ -76,8 +76,8 @@ struct mpa_rx {
 	uint32_t stage_size;
 };
 
-/* Full Operation begins: the next octet is at offset 0. crc and markers (received) as agreed. */
-void mpa_rx_init(struct mpa_rx *rx, bool markers, bool crc);
+/* Full Operation begins: the next octet is at offset 0. crc and the step of received markers as agreed. */
+void mpa_rx_init(struct mpa_rx *rx, uint32_t step, bool crc);
 
 static inline void mpa_rx_input(struct mpa_rx_in *in, const struct rn_iov *iov, uint32_t n)
 {
@@ -144,5 +144,14 @@ bool mpa_find_next(struct mpa_find *f, struct mpa_view *v) RN_NODISCARD;
 void mpa_rx_unread(struct mpa_rx *rx, const struct mpa_view *v);
 /* Offset in Full Operation of the next octet mpa_rx_next will take. */
 static inline uint32_t mpa_rx_pos(const struct mpa_rx *rx) { return rx->pos; }
+
+/*
+ * An FPDU did not come out as rx has its markers: with which other spacings would the octets behind the first `off` of
+ * iov begin with a sound FPDU? pos: the offset in Full Operation of that place. Bit i stands for mpa_spacings[i]; 0:
+ * the FPDU is not whole, or wrong with any. Without CRC (rx->crc) it must end where iov ends.
+ */
+#define MPA_SPACINGS 5u
+extern const uint16_t mpa_spacings[MPA_SPACINGS]; /* octets from marker to marker; 0: no markers */
+uint32_t mpa_fitting(const struct mpa_rx *rx, uint32_t pos, const struct rn_iov *iov, uint32_t n, uint32_t off);
 
 #endif

@@ -10,7 +10,6 @@
 
 _Static_assert(MPA_TX_INLINE >= MPA_LEN_FIELD + MPA_TX_HDR_MAX + TAIL_ROOM + 3 + MPA_TX_MARKERS * MPA_MARKER_LEN,
 	       "inl holds length, header, tail and markers");
-_Static_assert(MPA_MARKER_STEP == CRC32C_WORD_STEP, "the copy that sums puts markers where they belong");
 
 enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const struct rn_iov *payload, uint32_t n,
 				 uint32_t payload_len)
@@ -56,9 +55,9 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 /* Where the markers lie: 4-aligned. */
 static uint32_t *marker_words(struct mpa_fpdu *f) { return (uint32_t *)(void *)(f->inl + ((f->used + 3u) & ~3u)); }
 
-enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off)
+enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off, uint32_t step)
 {
-	uint32_t markers = mpa_markers_in(stream_off, f->len);
+	uint32_t markers = mpa_markers_in(stream_off, f->len, step);
 
 	if (markers == 0)
 		return MPA_TX_OK;
@@ -66,18 +65,19 @@ enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off)
 		return MPA_TX_TOO_LONG;
 	if (f->n_iov + 2 * markers > f->max_iov)
 		return MPA_TX_NO_IOV;
-	f->first = (uint16_t)((0u - stream_off) & (MPA_MARKER_STEP - 1));
+	f->first = (uint16_t)((0u - stream_off) & (step - 1));
+	f->step = (uint16_t)step;
 	f->markers = (uint16_t)markers;
 	f->len += markers * MPA_MARKER_LEN;
 	uint32_t *word = marker_words(f);
-	uint32_t ptr = f->first == 0 ? MPA_MARKER_STEP - MPA_MARKER_LEN : f->first;
+	uint32_t ptr = f->first == 0 ? step - MPA_MARKER_LEN : f->first;
 	for (uint32_t i = 0; i < markers; i++) {
 		if (i == 0 && f->first == 0) { /* right before the length field */
 			word[i] = 0;
 			continue;
 		}
 		rn_store_be32((uint8_t *)&word[i], ptr);
-		ptr += MPA_MARKER_STEP;
+		ptr += step;
 	}
 	return MPA_TX_OK;
 }
@@ -102,7 +102,7 @@ uint32_t mpa_tx_slices(struct mpa_fpdu *f)
 			cur.base += next;
 			cur.len -= next;
 			mark += MPA_MARKER_LEN;
-			next = MPA_MARKER_DATA;
+			next = f->step - MPA_MARKER_LEN;
 		}
 		f->iov[to++] = cur;
 		next -= cur.len;
@@ -132,7 +132,7 @@ void mpa_tx_crc(struct mpa_fpdu *f)
 static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 {
 	const uint32_t *word = marker_words(f);
-	struct crc32c_words w = { .next = word, .at = f->first };
+	struct crc32c_words w = { .next = word, .at = f->first, .step = f->step };
 	uint32_t sum = 0, done = 0;
 
 	for (uint32_t i = 0; i < f->n_iov; i++) {

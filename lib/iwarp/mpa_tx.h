@@ -8,7 +8,7 @@
  *   uint8_t *h = mpa_tx_begin(&f, iov, n_iov);
  *   hdr_len = ddp_build(h, &hdr);                      + a Read Request or inline data right behind it
  *   mpa_tx_frame(&f, hdr_len, payload, n, payload_len)
- *   mpa_tx_mark(&f, stream_off)                        only when the peer asked for markers
+ *   mpa_tx_mark(&f, stream_off, step)                  only when the peer asked for markers
  *   mpa_tx_crc(&f)                                     only with CRC; the four octets are zero otherwise
  * or, where the octets are copied anyway, in place of the last: mpa_tx_copy(&f, true, dst)
  *
@@ -33,9 +33,9 @@
 /*
  * The largest ULPDU of an FPDU that fits one TCP segment of emss octets and one record: mpa_mulpdu(), bound by markers.
  */
-static inline uint32_t mpa_tx_mulpdu(uint32_t emss, bool markers)
+static inline uint32_t mpa_tx_mulpdu(uint32_t emss, uint32_t step)
 {
-	return mpa_mulpdu(markers ? rn_min_u32(emss, MPA_TX_MARKED_EMSS) : emss, markers);
+	return mpa_mulpdu(step != 0 ? rn_min_u32(emss, MPA_TX_MARKED_EMSS) : emss, step);
 }
 
 /* Slices an FPDU needs at most with p payload slices and m markers (a marker splits a slice). */
@@ -47,6 +47,7 @@ struct mpa_fpdu {
 	uint16_t n_iov;   /* slices in use */
 	uint16_t markers; /* noted and not yet slices; they lie in inl, aligned, from `used` on */
 	uint16_t first;   /* octets before the first of them */
+	uint16_t step;    /* from one to the next */
 	uint32_t len;     /* octets on the stream, markers included */
 	uint16_t ulpdu_len;
 	uint16_t crc_at; /* offset of the CRC field in inl */
@@ -80,7 +81,7 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 				 uint32_t payload_len) RN_NODISCARD;
 
 /* Stage 2: markers, for an FPDU whose first octet (a leading marker counts) has this offset in Full Operation. */
-enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off) RN_NODISCARD;
+enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off, uint32_t step) RN_NODISCARD;
 
 /* The slices of the octets, markers and all: f->iov[0..return). */
 uint32_t mpa_tx_slices(struct mpa_fpdu *f);

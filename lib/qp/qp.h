@@ -76,8 +76,9 @@ struct qp_fx {
 	uint16_t priv_len;
 	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: it did not say */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
-	uint64_t owner;      /* of the connection, QP, CQ or SRQ it is about */
-	struct rc *conn;     /* of the first eight types */
+	uint8_t spacings; /* DISCONNECTED, CONNECT_ERROR: of markers, that the peer may have: mpa_spacings (mpa_rx.h) */
+	uint64_t owner;   /* of the connection, QP, CQ or SRQ it is about */
+	struct rc *conn;  /* of the first eight types */
 	const uint8_t *priv; /* valid until qp_drained; CONNECT_REQUEST: until accept, reject or the end */
 };
 

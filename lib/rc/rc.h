@@ -162,6 +162,7 @@ struct rc {
 	struct mpa_agreed agreed;
 	struct mpa_policy policy;
 	uint32_t vendor_err;
+	uint8_t spacings;       /* of markers, that fit the FPDU which has ended the stream: bits of mpa_spacings */
 	struct rn_link starved; /* in one of the ctx's lists of connections that wait for a pool */
 };
 

@@ -222,6 +222,7 @@ struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c)
 
 	fx->conn = c;
 	fx->vendor_err = c->vendor_err;
+	fx->spacings = c->spacings;
 	return fx;
 }
 

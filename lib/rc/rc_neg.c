@@ -27,6 +27,7 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	c->out.pos = 0;
 	c->in.ragged = c->in.heard = false;
 	c->in.cut = 0;
+	c->spacings = 0;
 	mpa_rx_init(&c->in.mpa, c->agreed.rx_markers, c->agreed.crc);
 	qp_msgs_init(&c->m, rtr_read ? rn_max_u32(ird, 1) : ird, rtr_read ? rn_max_u32(ord, 1) : ord);
 	c->out.rtr_due = !c->passive && c->agreed.rtr != MPA_RTR_NONE;
@@ -105,11 +106,12 @@ static void reply_in(struct rc_ctx *ctx, struct rc *c)
 static void open_self(struct rc_ctx *ctx, struct rc *c, uint32_t pos)
 {
 	const struct mpa_policy *p = &c->policy;
+	uint16_t step = mpa_step_of(p, p->markers);
 
 	c->agreed = (struct mpa_agreed){ .rev = p->rev,
 					 .crc = p->crc,
-					 .tx_markers = p->markers,
-					 .rx_markers = p->markers,
+					 .tx_markers = step,
+					 .rx_markers = step,
 					 .ird = p->ird,
 					 .ord = (uint16_t)rn_min_u32(p->ord, p->ird) };
 	c->in.base = pos;

@@ -38,7 +38,7 @@ static uint32_t pos_of(const struct rc *c, uint32_t n)
 {
 	uint32_t pos = mpa_rx_pos(&c->in.mpa), len = n * mpa_fpdu_len(c->in.cut);
 
-	return pos + len + (c->in.mpa.markers ? MPA_MARKER_LEN * mpa_markers_in(pos, len) : 0);
+	return pos + len + MPA_MARKER_LEN * mpa_markers_in(pos, len, c->in.mpa.step);
 }
 
 /* Most come behind all others; one that fills a hole moves those behind it. There is room. */
@@ -59,7 +59,7 @@ void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 	struct mpa_view v;
 	struct ddp_hdr h;
 
-	if (c->in.cut == 0 || (c->in.ragged && !c->in.mpa.markers) || c->in.mpa.pos != c->in.mpa.start ||
+	if (c->in.cut == 0 || (c->in.ragged && c->in.mpa.step == 0) || c->in.mpa.pos != c->in.mpa.start ||
 	    c->rnr.state != RC_RNR_NONE)
 		return;
 	if (!rc_streaming(c) || c->m.qp == NULL)

@@ -65,13 +65,32 @@ static void llp_error(struct rc_ctx *ctx, struct rc *c, struct iw_err e)
 	rc_terminate(ctx, c, e, NULL);
 }
 
-static void rx_empty(struct rc_ctx *ctx, struct rc *c)
+/* What of the stream is looked at by one call. */
+struct input {
+	const struct rn_iov *iov;
+	uint32_t n;
+	uint32_t pos; /* offset in Full Operation of its first octet */
+	bool crc_due; /* of FPDUs that lie whole in iov */
+};
+
+/* The FPDU at this offset is wrong: the peer's markers may stand elsewhere. */
+static RN_COLD void try_spacings(struct rc *c, const struct input *b, uint32_t pos)
+{
+	struct mpa_rx rx = c->in.mpa;
+
+	rx.crc = rx.crc && !b->crc_due;
+	if (pos - b->pos < UINT32_MAX / 2 && (c->agreed.rx_markers != 0 || c->policy.markers))
+		c->spacings = (uint8_t)mpa_fitting(&rx, pos, b->iov, b->n, pos - b->pos);
+}
+
+static void rx_empty(struct rc_ctx *ctx, struct rc *c, const struct input *b, uint32_t pos)
 {
 	if (c->state == RC_WAIT_FIRST && c->agreed.rtr == MPA_RTR_SEND) {
 		rc_rx_first(ctx, c);
 		return;
 	}
 	ctx->qp.stats.framing_errors++;
+	try_spacings(c, b, pos);
 	llp_error(ctx, c, mpa_rx_err(MPA_RX_EMPTY));
 }
 
@@ -95,13 +114,12 @@ static bool stage_give(struct rc_ctx *ctx, struct rc *c)
 	return false;
 }
 
-/* crc_due: of FPDUs that lie whole in iov */
-static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, uint32_t n, bool crc_due)
+static void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
 {
 	struct mpa_rx_in in;
 	struct mpa_view v;
 
-	mpa_rx_input(&in, iov, n);
+	mpa_rx_input(&in, b->iov, b->n);
 	while (rc_streaming(c) && c->m.qp != NULL && c->rnr.state != RC_RNR_WAITS) {
 		enum mpa_rx_verdict r = mpa_rx_next(&c->in.mpa, &in, &v);
 
@@ -110,15 +128,16 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, 
 		case MPA_RX_EMPTY:
 			ctx->qp.stats.fpdus_in++;
 			ctx->qp.stats.staged += v.staged;
-			if (rn_unlikely(!(crc_due && !v.staged) && !mpa_rx_crc(&v))) {
+			if (rn_unlikely(!(b->crc_due && !v.staged) && !mpa_rx_crc(&v))) {
 				ctx->qp.stats.crc_errors++;
+				try_spacings(c, b, v.pos);
 				llp_error(ctx, c, iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC, false));
 				return;
 			}
 			if (rn_likely(r == MPA_RX_FPDU))
 				rc_rx_fpdu(ctx, c, &v);
 			else
-				rx_empty(ctx, c);
+				rx_empty(ctx, c, b, v.pos);
 			break;
 		case MPA_RX_MORE:
 			if (mpa_rx_idle(&c->in.mpa))
@@ -134,6 +153,7 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct rn_iov *iov, 
 		case MPA_RX_BAD_MARKER:
 		case MPA_RX_TOO_SHORT:
 			ctx->qp.stats.framing_errors++;
+			try_spacings(c, b, c->in.mpa.start);
 			llp_error(ctx, c, mpa_rx_err(r));
 			return;
 		}
@@ -157,7 +177,7 @@ static void setup_bytes(struct rc_ctx *ctx, struct rc *c, struct rn_iov *iov, ui
 	c->in.base = pos;
 	if (i < n && rc_streaming(c)) {
 		c->in.heard = true;
-		deframe(ctx, c, iov + i, n - i, false);
+		deframe(ctx, c, &(const struct input){ .iov = iov + i, .n = n - i, .pos = mpa_rx_pos(&c->in.mpa) });
 	} else if (i < n && (c->state == RC_WAIT_ACCEPT || c->state == RC_WAIT_QP)) {
 		/* RFC 5044, 7.1.2: no FPDU before the Reply, and none by the responder before the initiator's first. */
 		ctx->qp.stats.neg_errors++;
@@ -173,7 +193,9 @@ uint32_t rc_in(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 	if (rn_likely(rc_streaming(c))) {
 		c->in.ragged |= c->in.mpa.pos != c->in.mpa.start;
 		c->in.heard = true;
-		deframe(ctx, c, b->iov, b->n, b->crc_due);
+		deframe(ctx, c,
+			&(const struct input){
+				.iov = b->iov, .n = b->n, .pos = mpa_rx_pos(&c->in.mpa), .crc_due = b->crc_due });
 	} else {
 		setup_bytes(ctx, c, b->iov, b->n, b->pos);
 	}
@@ -201,7 +223,6 @@ bool rc_terminate_ahead(const struct rc *c, const uint8_t *p, uint32_t n)
 {
 	if (!rc_streaming(c) || c->in.mpa.pos != c->in.mpa.start)
 		return false;
-	uint32_t marker = c->in.mpa.markers && c->in.mpa.pos % MPA_MARKER_STEP == 0 ? MPA_MARKER_LEN : 0;
-	uint32_t at = marker + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
+	uint32_t at = mpa_lead(c->in.mpa.pos, c->in.mpa.step) + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
 	return at < n && (p[at] & 0xf) == RDMAP_TERMINATE;
 }

@@ -26,7 +26,7 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 		qp_blame(&c->m, &own); /* from here on nothing is received */
 	n += body;
 	bool good = mpa_tx_frame(&r->f, n, NULL, 0, 0) == MPA_TX_OK &&
-		    (!c->agreed.tx_markers || mpa_tx_mark(&r->f, c->out.pos) == MPA_TX_OK);
+		    (c->agreed.tx_markers == 0 || mpa_tx_mark(&r->f, c->out.pos, c->agreed.tx_markers) == MPA_TX_OK);
 	if (!good) {
 		rc_rec_put(ctx, r);
 		return false;

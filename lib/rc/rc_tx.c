@@ -44,7 +44,7 @@ static uint32_t stream_len(const struct rc *c, uint32_t ulpdu_len)
 {
 	uint32_t n = mpa_fpdu_len(ulpdu_len);
 
-	return c->agreed.tx_markers ? n + MPA_MARKER_LEN * mpa_markers_in(c->out.pos, n) : n;
+	return n + MPA_MARKER_LEN * mpa_markers_in(c->out.pos, n, c->agreed.tx_markers);
 }
 
 static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reserve, uint8_t **hdr)
@@ -64,8 +64,9 @@ static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reser
  */
 static inline bool frame(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, const struct qp_seg *seg)
 {
-	if (rn_unlikely(mpa_tx_frame(&r->f, seg->hdr_len, seg->iov, seg->n, seg->len) != MPA_TX_OK ||
-			(c->agreed.tx_markers && mpa_tx_mark(&r->f, c->out.pos) != MPA_TX_OK))) {
+	if (rn_unlikely(
+		    mpa_tx_frame(&r->f, seg->hdr_len, seg->iov, seg->n, seg->len) != MPA_TX_OK ||
+		    (c->agreed.tx_markers != 0 && mpa_tx_mark(&r->f, c->out.pos, c->agreed.tx_markers) != MPA_TX_OK))) {
 		rc_rec_put(ctx, r);
 		rc_reset(ctx, c);
 		return false;

@@ -169,15 +169,17 @@ static void copy_puts_words_in_between(void **state)
 			const uint8_t *src = noise + rn_rng_below(&r, 64);
 			uint8_t *d = dst + rn_rng_below(&r, 64);
 			uint32_t n = rn_rng_below(&r, round % 4 == 0 ? 9000 : 1600), cut = rn_rng_below(&r, n + 1);
-			struct crc32c_words w = { word,
-						  round % 8 == 7 ? rn_rng_below(&r, 512) : 4 * rn_rng_below(&r, 128) };
+			uint32_t step = 512u << rn_rng_below(&r, 4);
+			struct crc32c_words w = {
+				word, round % 8 == 7 ? rn_rng_below(&r, step) : 4 * rn_rng_below(&r, step / 4), step
+			};
 			size_t next = w.at, len = 0, words = 0;
 
 			for (uint32_t i = 0; i < n; i++) {
 				if (len == next) {
 					memcpy(want + len, &word[words++], 4);
 					len += 4;
-					next += 512;
+					next += step;
 				}
 				want[len++] = src[i];
 			}
@@ -216,7 +218,7 @@ static void never_outside_the_buffer(void **state)
 			i->copy(0, front, other, n);
 			i->copy(0, back, other, n);
 			for (size_t at = 100; at + 4 < n; at += 52) {
-				struct crc32c_words in = { &word, at }, out = in;
+				struct crc32c_words in = { &word, at, 512 }, out = in;
 
 				i->words(0, other, back + 4, n - 4, &in);
 				i->words(0, back, other, n - 4, &out);

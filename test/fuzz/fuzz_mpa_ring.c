@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The walk over a ring whose octets anybody may have written: first octet markers, four octets where Full Operation
- * begins, then what lies in the ring. The walk moves by whole FPDUs, never past the end of what was put, changes
- * nothing but the CRC fields of what it has passed, and takes back what it has summed itself.
+ * The walk over a ring whose octets anybody may have written: first octet markers and their spacing, four octets where
+ * Full Operation begins, then what lies in the ring. The walk moves by whole FPDUs, never past the end of what was put,
+ * changes nothing but the CRC fields of what it has passed, and takes back what it has summed itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	uint32_t base = rn_load_be32(data + 1), n = (uint32_t)size - 5, tail = base + n;
 	uint8_t *bytes = calloc(1, RING);
-	struct mpa_ring r = { .bytes = bytes, .mask = RING - 1, .base = base, .at = base, .markers = data[0] & 1 };
+	struct mpa_ring r = { .bytes = bytes,
+			      .mask = RING - 1,
+			      .base = base,
+			      .at = base,
+			      .step = data[0] & 1 ? 512u << (data[0] >> 1 & 3) : 0 };
 
 	check(bytes != NULL);
 	for (uint32_t i = 0; i < n; i++)

@@ -25,6 +25,8 @@ struct seen {
 
 static uint8_t stage[MPA_STAGE_SIZE];
 
+static uint32_t step_of(uint8_t flags) { return flags & 1 ? 512u << (flags >> 3 & 3) : 0; }
+
 static void check(bool ok)
 {
 	if (!ok)
@@ -85,7 +87,7 @@ static void run(const uint8_t *data, uint32_t n, uint32_t step, struct seen *s)
 	uint32_t base = ((uint32_t)data[1] << 8 | data[2]) << 2;
 	struct mpa_rx rx;
 
-	mpa_rx_init(&rx, flags & 1, flags & 2);
+	mpa_rx_init(&rx, step_of(flags), flags & 2);
 	rx.pos = rx.start = flags & 4 ? 0u - base : base;
 	s->n = 0;
 	s->end = MPA_RX_MORE;
@@ -108,8 +110,9 @@ static void find(const uint8_t *data, uint32_t n, uint32_t from, uint32_t len)
 
 	check(3 + from + len <= n);
 	memcpy(iov.base, data + 3 + from, len);
-	mpa_rx_init(&rx, data[0] & 1, data[0] & 2);
+	mpa_rx_init(&rx, step_of(data[0]), data[0] & 2);
 	mpa_find_init(&f, &rx, base, &iov, 1);
+	check(mpa_fitting(&rx, base, &iov, 1, 0) < 1u << MPA_SPACINGS);
 	while (mpa_find_next(&f, &v)) {
 		check(!v.staged && mpa_rx_crc(&v));
 		check(rn_in_range(v.pos - base, v.raw_len, len));

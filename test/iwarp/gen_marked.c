@@ -63,7 +63,7 @@ static uint32_t fpdu(struct end *from, const struct ddp_hdr *h, const uint8_t *d
 	if (mpa_tx_frame(&f, hdr_len, &pay, 1, n) != MPA_TX_OK)
 		abort();
 	plain = f.len;
-	if (from->markers && mpa_tx_mark(&f, from->stream) != MPA_TX_OK)
+	if (from->markers && mpa_tx_mark(&f, from->stream, MPA_MARKER_STEP) != MPA_TX_OK)
 		abort();
 	mpa_tx_crc(&f);
 	from->stream += f.len;
@@ -75,7 +75,7 @@ static bool ends_before_marker(const struct end *from, uint32_t ulpdu_len)
 {
 	uint32_t len = mpa_fpdu_len(ulpdu_len);
 
-	return (from->stream + len + 4 * mpa_markers_in(from->stream, len)) % 512 == 0;
+	return (from->stream + len + 4 * mpa_markers_in(from->stream, len, MPA_MARKER_STEP)) % 512 == 0;
 }
 
 static uint32_t any_fpdu(struct end *from, uint32_t max, bool easy, uint64_t *rng, uint8_t *seg)
@@ -139,8 +139,8 @@ static void set_up(struct end *i, struct end *r, const struct mpa_policy *pi, co
 	mpa_neg_rx_init(&rx, true);
 	if (mpa_neg_feed(&rx, o.buf, o.len, &used, &f) != MPA_NEG_OK || mpa_neg_finish(pi, &f, &ai) != MPA_NEG_OK)
 		abort();
-	i->markers = ai.tx_markers;
-	r->markers = ar.tx_markers;
+	i->markers = ai.tx_markers != 0;
+	r->markers = ar.tx_markers != 0;
 }
 
 int main(int argc, char **argv)
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
 	set_up(&i, &r, &pi, &pr);
 	for (uint32_t k = 0; k < N_SEGMENTS; k++) {
 		struct end *from = k > 0 && (ref_rand(&rng) & 1) ? &r : &i;
-		uint32_t room = mpa_mulpdu(mss, from->markers), n;
+		uint32_t room = mpa_mulpdu(mss, from->markers ? MPA_MARKER_STEP : 0), n;
 
 		if (!easy && ref_rand(&rng) % 4 == 0) { /* two in one segment */
 			n = any_fpdu(from, room / 2 - 20, easy, &rng, seg);

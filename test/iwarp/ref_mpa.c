@@ -26,9 +26,12 @@ uint32_t ref_crc32c(const uint8_t *p, uint32_t n)
 	return ~c;
 }
 
+uint32_t ref_step = 512;
+
 void ref_init(struct ref_stream *s, uint32_t base, bool markers, bool crc)
 {
 	s->markers = markers;
+	s->step = markers ? ref_step : 0;
 	s->crc = crc;
 	s->base = base;
 	s->len = 0;
@@ -40,7 +43,7 @@ static void put(struct ref_stream *s, uint8_t b, int64_t *len_at)
 {
 	if (s->len + 8 > REF_MAX)
 		abort();
-	if (s->markers && (s->base + s->len) % 512 == 0) {
+	if (s->markers && (s->base + s->len) % s->step == 0) {
 		uint32_t ptr = *len_at < 0 ? 0 : (uint32_t)(s->len - *len_at);
 
 		s->buf[s->len++] = 0;
@@ -65,7 +68,7 @@ static void put_all(struct ref_stream *s, const uint8_t *ulpdu, uint32_t n, uint
 	for (uint32_t i = n + 2; i % 4 != 0; i++)
 		put(s, 0, &len_at);
 	/* A marker that is due stands in front of the CRC field and is covered by it. */
-	if (s->markers && (s->base + s->len) % 512 == 0) {
+	if (s->markers && (s->base + s->len) % s->step == 0) {
 		put(s, 0, &len_at);
 		s->len--;
 	}

@@ -13,6 +13,7 @@
 
 struct ref_stream {
 	bool markers, crc;
+	uint32_t step; /* from marker to marker; 0: none */
 	uint32_t base; /* offset in Full Operation of buf[0] */
 	uint32_t len;
 	uint32_t n_fpdu;
@@ -23,6 +24,7 @@ struct ref_stream {
 	uint8_t buf[REF_MAX];
 };
 
+extern uint32_t ref_step; /* of the streams that are begun from now on; 512 at first */
 void ref_init(struct ref_stream *s, uint32_t base, bool markers, bool crc);
 /* Appends an FPDU; its ULPDU is ref_octet(seed, 0..). */
 void ref_fpdu(struct ref_stream *s, uint32_t ulpdu_len, uint8_t seed);

@@ -246,7 +246,7 @@ static void feed_rx(struct run *r, struct side *s, const struct rn_iov *iov, uin
 	uint8_t pad[4];
 
 	if (s->rx.pos == 0 && s->rx.nlen == 0)
-		mpa_rx_init(&s->rx, false, crc_agreed(r, s));
+		mpa_rx_init(&s->rx, 0, crc_agreed(r, s));
 	mpa_rx_input(&in, iov, n);
 	while (!s->broken) {
 		enum mpa_rx_verdict rv = mpa_rx_next(&s->rx, &in, &v);

@@ -15,7 +15,7 @@ static void begin(struct mpa_find *f, struct rn_iov *iov, uint32_t n, uint32_t o
 {
 	struct mpa_rx rx;
 
-	mpa_rx_init(&rx, ref.markers, ref.crc);
+	mpa_rx_init(&rx, ref.step, ref.crc);
 	mpa_find_init(f, &rx, ref.base + off, iov, n);
 }
 
@@ -54,7 +54,7 @@ static void any_segment(uint32_t a, uint32_t b)
 
 	for (uint32_t k = 0; k < ref.n_fpdu; k++) {
 		uint32_t end = ref.first[k] + ref.size[k];
-		uint32_t mark = ref.first[k] + ((0u - (ref.base + ref.first[k])) & 511);
+		uint32_t mark = ref.first[k] + ((0u - (ref.base + ref.first[k])) & (ref_step - 1));
 
 		if (ref.first[k] < a || end > b)
 			continue;
@@ -104,6 +104,15 @@ static void through_markers_with_crc(void **state)
 		for (uint32_t a = 0; a < ref.len; a += 2)
 			any_segment(a, rn_min_u32(a + 1448, ref.len));
 	}
+}
+
+static void through_markers_that_stand_elsewhere(void **state)
+{
+	for (ref_step = 1024; ref_step <= MPA_MARKER_STEP_MAX; ref_step *= 2) {
+		through_markers_without_crc(state);
+		through_markers_with_crc(state);
+	}
+	ref_step = MPA_MARKER_STEP;
 }
 
 static void by_alignment_and_crc(void **state)
@@ -184,9 +193,13 @@ static void nothing_in_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(through_markers_without_crc), cmocka_unit_test(through_markers_with_crc),
-		cmocka_unit_test(by_alignment_and_crc),        cmocka_unit_test(nothing_without_markers_and_crc),
-		cmocka_unit_test(bad_crc_ends_the_search),     cmocka_unit_test(lying_markers),
+		cmocka_unit_test(through_markers_without_crc),
+		cmocka_unit_test(through_markers_with_crc),
+		cmocka_unit_test(through_markers_that_stand_elsewhere),
+		cmocka_unit_test(by_alignment_and_crc),
+		cmocka_unit_test(nothing_without_markers_and_crc),
+		cmocka_unit_test(bad_crc_ends_the_search),
+		cmocka_unit_test(lying_markers),
 		cmocka_unit_test(nothing_in_nothing),
 	};
 

@@ -34,7 +34,9 @@ static void to_ring(uint32_t at, const uint8_t *p, uint32_t n)
 /* Full Operation begins at this index. */
 static struct mpa_ring ring_at(uint32_t base, bool markers)
 {
-	return (struct mpa_ring){ .bytes = bytes, .mask = RING - 1, .base = base, .at = base, .markers = markers };
+	return (struct mpa_ring){
+		.bytes = bytes, .mask = RING - 1, .base = base, .at = base, .step = markers ? ref_step : 0
+	};
 }
 
 /* Where fields lie across the ring's end, and where indices wrap. */
@@ -68,7 +70,9 @@ static void seal_without_markers(void **state)
 static void seal_with_markers(void **state)
 {
 	(void)state;
-	seal_gives_each_fpdu_the_sum_of_a_sender(true);
+	for (ref_step = MPA_MARKER_STEP; ref_step <= MPA_MARKER_STEP_MAX; ref_step *= 2)
+		seal_gives_each_fpdu_the_sum_of_a_sender(true);
+	ref_step = MPA_MARKER_STEP;
 }
 
 static void check_takes_what_a_sender_has_summed(void **state)

@@ -14,7 +14,7 @@ static uint8_t stage[MPA_STAGE_SIZE];
 
 static void start(struct mpa_rx *rx, const struct ref_stream *s)
 {
-	mpa_rx_init(rx, s->markers, s->crc);
+	mpa_rx_init(rx, s->step, s->crc);
 	rx->pos = rx->start = s->base;
 }
 
@@ -202,6 +202,52 @@ static void random_streams(void **state)
 }
 
 /* 65,535 octets: the stage holds it, and with markers FPDUPTR passes 16 bits without harm. */
+static void markers_that_stand_elsewhere(void **state)
+{
+	for (ref_step = 1024; ref_step <= MPA_MARKER_STEP_MAX; ref_step *= 2) {
+		every_phase_every_split(state);
+		octet_by_octet(state);
+		chains_are_views(state);
+		crumbs_are_staged(state);
+		random_streams(state);
+	}
+	ref_step = MPA_MARKER_STEP;
+}
+
+/* Each spacing that a sender may have is found by a receiver with each other one; those that look the same, too. */
+static void the_spacing_of_a_sender_is_found(void **state)
+{
+	static const uint32_t lens[] = { 1400, 3000, 6000 };
+
+	(void)state;
+	for (uint32_t s = 0; s < MPA_SPACINGS; s++) {
+		for (uint32_t k = 0; k < RN_ARRAY_LEN(lens); k++) {
+			ref_step = mpa_spacings[s];
+			ref_init(&ref, 4000, ref_step != 0, true); /* a marker of each spacing lies ahead */
+			ref_fpdu(&ref, 20, 1);
+			ref_fpdu(&ref, lens[k], 2);
+			for (uint32_t r = 0; r < MPA_SPACINGS; r++) {
+				struct rn_iov iov[2] = { { ref.buf, 700 }, { ref.buf + 700, ref.len - 700 } };
+				struct mpa_rx rx;
+				mpa_rx_init(&rx, mpa_spacings[r], true);
+				uint32_t fit = mpa_fitting(&rx, ref.base + ref.first[1], iov, 2, ref.first[1]);
+				assert_int_equal(fit >> s & 1, r != s);
+				assert_int_equal(fit >> r & 1, 0);
+				if (lens[k] == 6000)
+					assert_int_equal(fit & ~(1u << s), 0);
+				/* not whole, or with a wrong octet: nothing fits */
+				iov[1].len -= 1;
+				assert_int_equal(mpa_fitting(&rx, ref.base + ref.first[1], iov, 2, ref.first[1]), 0);
+				iov[1].len += 1;
+				ref.buf[ref.len - 1] ^= 1;
+				assert_int_equal(mpa_fitting(&rx, ref.base + ref.first[1], iov, 2, ref.first[1]), 0);
+				ref.buf[ref.len - 1] ^= 1;
+			}
+		}
+	}
+	ref_step = MPA_MARKER_STEP;
+}
+
 static void largest_fpdu(void **state)
 {
 	(void)state;
@@ -233,7 +279,7 @@ static void short_lengths_are_refused(void **state)
 			struct mpa_rx rx;
 			uint32_t k = 0;
 
-			mpa_rx_init(&rx, false, false);
+			mpa_rx_init(&rx, 0, false);
 			r = feed(&rx, &first, 1, &ref, &k);
 			if (r == MPA_RX_MORE)
 				r = feed(&rx, &rest, 1, &ref, &k);
@@ -260,7 +306,7 @@ static void empty_fpdu_has_its_own_verdict(void **state)
 		assert_int_equal(ref.len, 8);
 		iov[0] = (struct rn_iov){ ref.buf, cut };
 		iov[1] = (struct rn_iov){ ref.buf + cut, 8 - cut };
-		mpa_rx_init(&rx, false, true);
+		mpa_rx_init(&rx, 0, true);
 		for (uint32_t i = 0; i < 2; i++) {
 			mpa_rx_input(&in, iov + i, 1);
 			r = mpa_rx_next(&rx, &in, &v);
@@ -361,7 +407,7 @@ static void markers_in_the_wrong_direction(void **state)
 	(void)state;
 	ref_init(&ref, 0, false, true);
 	ref_fpdu(&ref, 1000, 4);
-	mpa_rx_init(&rx, true, true);
+	mpa_rx_init(&rx, MPA_MARKER_STEP, true);
 	struct rn_iov all = { ref.buf, ref.len };
 	enum mpa_rx_verdict r = feed(&rx, &all, 1, &ref, &k);
 	assert_true(r == MPA_RX_BAD_MARKER || r == MPA_RX_TOO_SHORT);
@@ -378,7 +424,7 @@ static void stage_is_lent_and_returned(void **state)
 	ref_init(&ref, 0, false, true);
 	ref_fpdu(&ref, 100, 4);
 	struct rn_iov a = { ref.buf, 60 }, b = { ref.buf + 60, ref.len - 60 };
-	mpa_rx_init(&rx, false, true);
+	mpa_rx_init(&rx, 0, true);
 	assert_null(mpa_rx_take_stage(&rx));
 	mpa_rx_input(&in, &a, 1);
 	assert_int_equal(mpa_rx_next(&rx, &in, &v), MPA_RX_NEED_STAGE);
@@ -429,6 +475,8 @@ int main(void)
 		cmocka_unit_test(chains_are_views),
 		cmocka_unit_test(crumbs_are_staged),
 		cmocka_unit_test(random_streams),
+		cmocka_unit_test(markers_that_stand_elsewhere),
+		cmocka_unit_test(the_spacing_of_a_sender_is_found),
 		cmocka_unit_test(largest_fpdu),
 		cmocka_unit_test(short_lengths_are_refused),
 		cmocka_unit_test(empty_fpdu_has_its_own_verdict),

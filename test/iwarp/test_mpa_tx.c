@@ -36,7 +36,7 @@ static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len
 	assert_int_equal(mpa_tx_frame(&f, hdr_len, payload, slices, ulpdu_len - hdr_len), MPA_TX_OK);
 	assert_int_equal(f.len, mpa_fpdu_len(ulpdu_len));
 	if (markers)
-		assert_int_equal(mpa_tx_mark(&f, pos), MPA_TX_OK);
+		assert_int_equal(mpa_tx_mark(&f, pos, ref_step), MPA_TX_OK);
 	if ((ulpdu_len ^ slices ^ pos >> 2) & 1) { /* the sum by the way of the copy */
 		memset(out, 0xee, ref.len + 1);
 		mpa_tx_copy(&f, crc, out);
@@ -56,7 +56,8 @@ static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len
 	mpa_tx_copy(&f, false, out);
 	assert_memory_equal(out, ref.buf, ref.len);
 	if (markers)
-		assert_int_equal(f.len, mpa_fpdu_len(ulpdu_len) + 4 * mpa_markers_in(pos, mpa_fpdu_len(ulpdu_len)));
+		assert_int_equal(f.len,
+				 mpa_fpdu_len(ulpdu_len) + 4 * mpa_markers_in(pos, mpa_fpdu_len(ulpdu_len), ref_step));
 }
 
 static int fill(void **state)
@@ -97,6 +98,13 @@ static void every_phase_of_markers(void **state)
 		}
 }
 
+static void every_phase_of_markers_that_stand_elsewhere(void **state)
+{
+	for (ref_step = 1024; ref_step <= MPA_MARKER_STEP_MAX; ref_step *= 2)
+		every_phase_of_markers(state);
+	ref_step = MPA_MARKER_STEP;
+}
+
 /* The header is the inline part: markers fall into it at every place. */
 static void markers_inside_header(void **state)
 {
@@ -112,7 +120,7 @@ static void jumbo_with_all_its_markers(void **state)
 {
 	(void)state;
 	for (uint32_t phase = 0; phase < 512; phase += 4)
-		same_as_reference(phase, mpa_mulpdu(8960, true), 18, 16, true, true);
+		same_as_reference(phase, mpa_mulpdu(8960, MPA_MARKER_STEP), 18, 16, true, true);
 }
 
 static void frame_verdicts(void **state)
@@ -144,14 +152,14 @@ static void mark_verdicts(void **state)
 	(void)state;
 	mpa_tx_begin(&f, iov, 4);
 	assert_int_equal(mpa_tx_frame(&f, 14, &payload, 1, 100), MPA_TX_OK);
-	assert_int_equal(mpa_tx_mark(&f, 4), MPA_TX_OK); /* none falls in */
+	assert_int_equal(mpa_tx_mark(&f, 4, MPA_MARKER_STEP), MPA_TX_OK); /* none falls in */
 	assert_int_equal(f.n_iov, 3);
-	assert_int_equal(mpa_tx_mark(&f, 500), MPA_TX_NO_IOV);
+	assert_int_equal(mpa_tx_mark(&f, 500, MPA_MARKER_STEP), MPA_TX_NO_IOV);
 	mpa_tx_begin(&f, iov, RN_ARRAY_LEN(iov));
 	assert_int_equal(mpa_tx_frame(&f, 14, &payload, 1, 20 * 508 - 20), MPA_TX_OK);
-	assert_int_equal(mpa_tx_mark(&f, 0), MPA_TX_OK);
+	assert_int_equal(mpa_tx_mark(&f, 0, MPA_MARKER_STEP), MPA_TX_OK);
 	assert_int_equal(mpa_tx_frame(&f, 14, &payload, 1, 20 * 508 - 19), MPA_TX_OK);
-	assert_int_equal(mpa_tx_mark(&f, 0), MPA_TX_TOO_LONG);
+	assert_int_equal(mpa_tx_mark(&f, 0, MPA_MARKER_STEP), MPA_TX_TOO_LONG);
 }
 
 /* RFC 5044: an FPDU of MULPDU octets fits the segment at every phase, and a smaller unit would waste room. */
@@ -159,29 +167,29 @@ static void mulpdu_fits(void **state)
 {
 	(void)state;
 	for (uint32_t emss = 100; emss < 9300; emss++) {
-		uint32_t plain = mpa_mulpdu(emss, false), marked = mpa_mulpdu(emss, true), worst = 0;
+		uint32_t plain = mpa_mulpdu(emss, 0), marked = mpa_mulpdu(emss, MPA_MARKER_STEP), worst = 0;
 
 		assert_true(mpa_fpdu_len(plain) <= emss);
 		assert_true(mpa_fpdu_len(plain + 4) > emss);
 		for (uint32_t phase = 0; phase < 512; phase += 4) {
 			uint32_t len = mpa_fpdu_len(marked);
-			uint32_t stream = len + 4 * mpa_markers_in(phase, len);
+			uint32_t stream = len + 4 * mpa_markers_in(phase, len, MPA_MARKER_STEP);
 
 			assert_true(stream <= emss);
 			worst = stream > worst ? stream : worst;
 		}
 		assert_true(worst + 8 > emss);
 	}
-	assert_int_equal(mpa_mulpdu(1448, false), 1442); /* the figure siw reaches too: 1424 + 18 */
-	assert_int_equal(mpa_mulpdu(6, false), 0);
-	assert_int_equal(mpa_mulpdu(10, true), 0);
-	assert_int_equal(mpa_mulpdu(70000, true), MPA_ULPDU_MARKED_MAX);
+	assert_int_equal(mpa_mulpdu(1448, 0), 1442); /* the figure siw reaches too: 1424 + 18 */
+	assert_int_equal(mpa_mulpdu(6, 0), 0);
+	assert_int_equal(mpa_mulpdu(10, MPA_MARKER_STEP), 0);
+	assert_int_equal(mpa_mulpdu(70000, MPA_MARKER_STEP), MPA_ULPDU_MARKED_MAX);
 	for (uint32_t emss = 9000; emss < 65536; emss += 7) {
-		uint32_t len = mpa_fpdu_len(mpa_tx_mulpdu(emss, true));
+		uint32_t len = mpa_fpdu_len(mpa_tx_mulpdu(emss, MPA_MARKER_STEP));
 
-		assert_true(mpa_tx_mulpdu(emss, false) == mpa_mulpdu(emss, false));
+		assert_true(mpa_tx_mulpdu(emss, 0) == mpa_mulpdu(emss, 0));
 		for (uint32_t phase = 0; phase < 512; phase += 4)
-			assert_true(mpa_markers_in(phase, len) <= MPA_TX_MARKERS);
+			assert_true(mpa_markers_in(phase, len, MPA_MARKER_STEP) <= MPA_TX_MARKERS);
 	}
 }
 
@@ -191,6 +199,7 @@ int main(void)
 		cmocka_unit_test(unmarked_frames),
 		cmocka_unit_test(largest_frame),
 		cmocka_unit_test(every_phase_of_markers),
+		cmocka_unit_test(every_phase_of_markers_that_stand_elsewhere),
 		cmocka_unit_test(markers_inside_header),
 		cmocka_unit_test(jumbo_with_all_its_markers),
 		cmocka_unit_test(frame_verdicts),

@@ -117,7 +117,7 @@ void raw_up(void)
 	mpa_neg_rx_init(&nrx, true);
 	assert_int_equal(mpa_neg_feed(&nrx, raw()->rx, raw()->rx_len, &used, &f), MPA_NEG_OK);
 	B.rx_at = used;
-	mpa_rx_init(&B.rx, false, true);
+	mpa_rx_init(&B.rx, 0, true);
 	assert_true(mpa_rx_give_stage(&B.rx, B.stage, sizeof(B.stage)));
 }
 
@@ -135,7 +135,7 @@ void raw_reply(const struct mpa_policy *p)
 	mpa_neg_rx_init(&nrx, false);
 	assert_int_equal(mpa_neg_feed(&nrx, raw()->rx, raw()->rx_len, &used, &f), MPA_NEG_OK);
 	B.rx_at = used;
-	mpa_rx_init(&B.rx, false, true);
+	mpa_rx_init(&B.rx, 0, true);
 	assert_true(mpa_rx_give_stage(&B.rx, B.stage, sizeof(B.stage)));
 	(void)!mpa_neg_accept(p, &f, NULL, 0, &out, &a);
 	send_bytes(out.buf, out.len);

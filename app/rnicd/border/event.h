@@ -38,6 +38,7 @@ struct event_fx {
 	uint16_t priv_len;
 	uint16_t ird, ord;
 	uint32_t vendor_err;
+	uint8_t spacings;
 	uint32_t worker;
 	uint32_t port;                 /* of a connection: index of the device */
 	uint64_t owner;                /* number of the connection, QP, CQ or SRQ */

@@ -11,6 +11,8 @@ struct mpa_policy conn_policy(const struct rnicd_port *port)
 				    .crc = c->crc,
 				    .crc_must = c->crc_required,
 				    .markers = c->markers,
+				    .spacing = (uint16_t)(c->spacing < RNICD_SPACING_NONE ? 512u << c->spacing : 0),
+				    .unmarked = c->spacing == RNICD_SPACING_NONE,
 				    .p2p = c->peer_to_peer,
 				    .rtr = c->rtr != 0 ? c->rtr : MPA_RTR_SEND | MPA_RTR_WRITE | MPA_RTR_READ,
 				    .ird = c->max_ird,

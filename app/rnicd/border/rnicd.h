@@ -71,6 +71,15 @@ enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of th
 
 enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the order of the key's words */
 
+/* Octets from marker to marker; in the order of the key's words. */
+enum rnicd_spacing {
+	RNICD_SPACING_512,
+	RNICD_SPACING_1024,
+	RNICD_SPACING_2048,
+	RNICD_SPACING_4096,
+	RNICD_SPACING_NONE
+};
+
 enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
 
 /* What a box on the way does to TCP segments; in the order of the key's words. */
@@ -113,6 +122,7 @@ struct rnicd_port_cfg {
 	bool crc_required; /* refuse a peer that will not have it */
 	bool crc_always;   /* sum and check it where frames do not leave the process either */
 	bool markers;      /* ask to receive markers */
+	uint8_t spacing;   /* enum rnicd_spacing: of markers, both ways */
 	uint8_t mpa_rev;   /* 1 or 2 as initiator */
 	bool peer_to_peer; /* RFC 6581 peer-to-peer mode with an RTR message */
 	uint8_t rtr;       /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */

@@ -22,6 +22,7 @@ static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
+static const char *const spacing_words[] = { "512", "1024", "2048", "4096", "none", NULL };
 static const char *const rnr_words[] = { "auto", "wait", "end", NULL };
 
 static bool half(char *why, const char *text)
@@ -318,6 +319,10 @@ const struct conf_key conf_keys_port[] = {
 	{ "crc", "on", "MPA CRC: off, on, required of the peer, or always: summed on a wire inside the daemon too",
 	  CONF_OWN, .own = own_crc },
 	{ "markers", "off", "ask the peer for MPA markers", CONF_BOOL, PORT(markers) },
+	{ "marker-spacing", "512",
+	  "bytes from one MPA marker to the next, or none: no markers though they were asked for; the same at both "
+	  "ends, as MPA cannot say it, and 512 for any other implementation",
+	  CONF_WORD, PORT(spacing), .words = spacing_words },
 	{ "mpa-revision", "2", "1 or 2, as initiator", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
 	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
 	  PORT(peer_to_peer) },

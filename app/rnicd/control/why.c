@@ -8,6 +8,7 @@
 #include "control/loop.h"
 #include "iwarp/iw_remedy.h"
 #include "iwarp/mpa_neg.h"
+#include "iwarp/mpa_rx.h"
 
 #define SAY_AGAIN_NS (10 * RN_NS_PER_S)
 #define LOOK_NS      RN_NS_PER_S
@@ -20,6 +21,7 @@ enum why {
 	WHY_NO_AGREEMENT,
 	WHY_BROKEN,
 	WHY_TERMINATE,
+	WHY_SPACING,
 	WHY_NO_NEIGHBOUR,
 	WHY_PATH_MTU,
 	WHY_CHECKSUM,
@@ -63,6 +65,10 @@ static const struct why_row rows[WHYS] = {
 			 "Look whether the peer's program and host are alive" },
 	[WHY_TERMINATE] = { RNICD_LOG_WARNING, "a connection ended with an error",
 			    "One of the two ends sent a Terminate message; see the next table.", NULL },
+	[WHY_SPACING] = { RNICD_LOG_ERROR, "the peer's markers stand at other places",
+			  "MPA markers are on, and the two ends have different marker-spacing: a received FPDU is "
+			  "wrong as this port reads it, and right with another spacing.",
+			  "Set marker-spacing alike at both ends (512 where the peer is another implementation)" },
 	[WHY_NO_NEIGHBOUR] = { RNICD_LOG_WARNING, "this address does not answer ARP",
 			       "No host of this network has the address, or frames do not get there.",
 			       "Look for a wrong address, a wrong VLAN, or a link that is down at the other end" },
@@ -145,6 +151,23 @@ static struct iw_err err_of(uint32_t vendor_err)
 				.code = (uint8_t)vendor_err };
 }
 
+/* bits: enum rnicd_spacing, which has the order of mpa_spacings. */
+static void spacing_why(const struct event_fx *fx)
+{
+	static const char *const words[MPA_SPACINGS] = { "512", "1024", "2048", "4096", "none" };
+	char detail[96] = "the peer's fit marker-spacing = ";
+	const char *between = "";
+
+	for (uint32_t i = 0; i < MPA_SPACINGS; i++) {
+		if ((fx->spacings & 1u << i) == 0)
+			continue;
+		size_t n = strlen(detail);
+		snprintf(detail + n, sizeof(detail) - n, "%s%s", between, words[i]);
+		between = " or ";
+	}
+	conn_why(fx, WHY_SPACING, rows[WHY_SPACING].remedy, detail);
+}
+
 /* The peer may have made the numbers of a Terminate up. */
 static void terminate_why(const struct event_fx *fx)
 {
@@ -165,11 +188,19 @@ void why_connection(const struct event_fx *fx)
 	case QP_FX_REJECTED: w = WHY_REJECTED; break;
 	case QP_FX_UNREACHABLE: w = fx->code == 0 ? WHY_SILENT : WHY_REFUSED; break;
 	case QP_FX_CONNECT_ERROR:
+		if (fx->spacings != 0) {
+			spacing_why(fx);
+			return;
+		}
 		w = fx->code == 0 ? WHY_SETUP_BROKEN : WHY_NO_AGREEMENT;
 		if (fx->code != 0)
 			detail = mpa_neg_text((enum mpa_neg_verdict)fx->code);
 		break;
 	case QP_FX_DISCONNECTED:
+		if (fx->spacings != 0) {
+			spacing_why(fx);
+			return;
+		}
 		if (fx->vendor_err != 0) {
 			terminate_why(fx);
 			return;

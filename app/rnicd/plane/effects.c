@@ -46,6 +46,7 @@ static void tell(struct rnicd_worker *w, const struct qp_fx *fx, struct event *e
 				    .ird = fx->ird,
 				    .ord = fx->ord,
 				    .vendor_err = fx->vendor_err,
+				    .spacings = fx->spacings,
 				    .worker = w->index,
 				    .owner = fx->owner };
 	if (about_conn(fx->type))

@@ -14,12 +14,12 @@ _Static_assert(IPC_STREAM_RING > 2 * MPA_RING_FPDU_MAX, "an FPDU that waits for 
 /* What the program says of a direction; false: nothing yet. */
 static bool stream_says(const struct ipc_stream_fpdus *f, struct mpa_ring *r)
 {
-	/* acquire: the two words were written before it */
+	/* acquire: the others were written before it */
 	uint32_t how = __atomic_load_n(&f->how, __ATOMIC_ACQUIRE);
 
 	if (rn_likely((how & IPC_STREAM_FPDUS) == 0))
 		return false;
-	r->markers = (how & IPC_STREAM_MARKERS) != 0;
+	r->step = __atomic_load_n(&f->step, __ATOMIC_RELAXED);
 	r->at = __atomic_load_n(&f->at, __ATOMIC_RELAXED);
 	r->base = __atomic_load_n(&f->base, __ATOMIC_RELAXED);
 	r->mask = MASK;
@@ -36,7 +36,7 @@ bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may)
 	if (rn_likely(s->tx_sums == STREAM_SUMS_NOT)) {
 		if (rn_likely(!stream_says(&s->mem->tx_fpdus, r)))
 			return true;
-		if (rn_unlikely(r->at - s->tx_put > IPC_STREAM_RING))
+		if (rn_unlikely(r->at - s->tx_put > IPC_STREAM_RING || !mpa_step_good(r->step)))
 			return false;
 		if (r->at - s->tx_put > tail - s->tx_put)
 			return true; /* the FPDUs are still to be put */
@@ -62,7 +62,8 @@ bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may)
 /* The summing begins where the program says if that is the next byte to come: it sums what it has been shown. */
 static void stream_sums_begin(struct stream *s)
 {
-	if (rn_likely(!stream_says(&s->mem->rx_fpdus, &s->rx_fpdus)) || s->rx_fpdus.at != s->rx_shown)
+	if (rn_likely(!stream_says(&s->mem->rx_fpdus, &s->rx_fpdus)) || s->rx_fpdus.at != s->rx_shown ||
+	    !mpa_step_good(s->rx_fpdus.step))
 		return;
 	s->rx_fpdus.bytes = (uint8_t *)s->mem + IPC_STREAM_RX_OFF;
 	s->rx_sums = STREAM_SUMS_ON;

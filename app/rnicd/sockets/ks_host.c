@@ -194,14 +194,14 @@ static void host_finish(const struct ks_src *s) { sock_finish(s->sock); }
 static void host_reset(const struct ks_src *s) { sock_reset(s->sock); }
 static bool host_readable(const struct ks_src *s) { return sock_readable(s->sock); }
 
-static void host_fpdus_out(const struct ks_src *s, uint32_t ahead, bool markers)
+static void host_fpdus_out(const struct ks_src *s, uint32_t ahead, uint32_t step)
 {
-	sock_fpdus_out(s->sock, ahead, markers);
+	sock_fpdus_out(s->sock, ahead, step);
 }
 
-static bool host_fpdus_in(const struct ks_src *s, uint32_t offset, bool markers)
+static bool host_fpdus_in(const struct ks_src *s, uint32_t offset, uint32_t step)
 {
-	return sock_fpdus_in(s->sock, offset, markers);
+	return sock_fpdus_in(s->sock, offset, step);
 }
 
 static void host_polled(const struct ks_src *s, bool polled)

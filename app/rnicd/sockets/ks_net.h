@@ -67,8 +67,8 @@ struct ks_net {
 	 * been sent, and their CRC fields are not filled in; the next byte to be read begins an FPDU and has this
 	 * offset in Full Operation. False: to be said again at a later FPDU, since bytes had come before it was heard.
 	 */
-	void (*fpdus_out)(const struct ks_src *s, uint32_t ahead, bool markers);
-	bool (*fpdus_in)(const struct ks_src *s, uint32_t offset, bool markers);
+	void (*fpdus_out)(const struct ks_src *s, uint32_t ahead, uint32_t step);
+	bool (*fpdus_in)(const struct ks_src *s, uint32_t offset, uint32_t step);
 };
 
 extern const struct ks_net ks_net_kernel; /* ks_kernel.c */

@@ -60,6 +60,7 @@ static void tell(const struct qp_fx *fx, struct event *ev)
 				    .ird = fx->ird,
 				    .ord = fx->ord,
 				    .vendor_err = fx->vendor_err,
+				    .spacings = fx->spacings,
 				    .owner = fx->owner };
 	if (fx->type <= QP_FX_CLOSED)
 		tell_conn(fx, &ev->fx);

@@ -131,8 +131,8 @@ void sock_took(struct sock *s, int fd, uint32_t n);
  * sent. in: the next unread byte begins an FPDU and has this offset in Full Operation; true: rnicd sums already, and
  * nothing was said. sock_summed(): how many of the unread bytes are whole FPDUs with good CRCs.
  */
-void sock_fpdus_out(const struct sock *s, uint32_t ahead, bool markers);
-bool sock_fpdus_in(const struct sock *s, uint32_t offset, bool markers);
+void sock_fpdus_out(const struct sock *s, uint32_t ahead, uint32_t step);
+bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step);
 uint32_t sock_summed(const struct sock *s);
 /* What became of connect; a blocking descriptor waits for it. first: it has just begun. 0 or -1 and errno. */
 int sock_connected(struct sock *s, int fd, bool first);

@@ -2,26 +2,27 @@
 /* Where the FPDUs of a stream are whose CRCs rnicd sums (ipc_stream.h). For the one thread that uses the stream. */
 #include "rnic/sock/sock.h"
 
-static void say_fpdus(struct ipc_stream_fpdus *f, uint32_t at, uint32_t base, bool markers)
+static void say_fpdus(struct ipc_stream_fpdus *f, uint32_t at, uint32_t base, uint32_t step)
 {
 	__atomic_store_n(&f->at, at, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->base, base, __ATOMIC_RELAXED);
-	/* release: rnicd reads the other two behind it */
-	__atomic_store_n(&f->how, IPC_STREAM_FPDUS | (markers ? (uint32_t)IPC_STREAM_MARKERS : 0), __ATOMIC_RELEASE);
+	__atomic_store_n(&f->step, step, __ATOMIC_RELAXED);
+	/* release: rnicd reads the others behind it */
+	__atomic_store_n(&f->how, IPC_STREAM_FPDUS, __ATOMIC_RELEASE);
 }
 
-void sock_fpdus_out(const struct sock *s, uint32_t ahead, bool markers)
+void sock_fpdus_out(const struct sock *s, uint32_t ahead, uint32_t step)
 {
 	uint32_t at = s->mem->tx_tail + ahead;
 
-	say_fpdus(&s->mem->tx_fpdus, at, at, markers);
+	say_fpdus(&s->mem->tx_fpdus, at, at, step);
 }
 
-bool sock_fpdus_in(const struct sock *s, uint32_t offset, bool markers)
+bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step)
 {
 	if ((__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_SUMS) != 0)
 		return true;
-	say_fpdus(&s->mem->rx_fpdus, s->mem->rx_head, s->mem->rx_head - offset, markers);
+	say_fpdus(&s->mem->rx_fpdus, s->mem->rx_head, s->mem->rx_head - offset, step);
 	return false;
 }
 
