@@ -8,6 +8,7 @@ everything under its prefix and `ninja uninstall` takes everything away.
 import glob
 import json
 import os
+import re
 import subprocess
 import tempfile
 
@@ -31,7 +32,8 @@ exec chroot "$1/root" sh /packages/in_root.sh
 
 
 def run(*argv, **more):
-    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=HANG, check=False, **more)
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                       timeout=HANG, check=False, **more)
     assert p.returncode == 0, f"{argv[:4]} ended with {p.returncode}:\n{p.stdout[-4000:]}"
     return p.stdout
 
@@ -74,13 +76,53 @@ def meson_install_puts_all_in_place_and_uninstall_leaves_nothing():
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", dest)
         for path in ("sbin/rnicd", "bin/rnicrun", "bin/rnicctl", "bin/testpmd-rdma", "include/rnic/rnic.h",
                      "include/rnic/rnicdv.h", libdir + "/librnic.so",
-                     libdir + "/pkgconfig/rnic.pc", "share/man/man8/rnicd.8", "share/doc/rnicd/examples/pair.conf"):
+                     "share/bash-completion/completions/rnicctl", "share/zsh/site-functions/_rnicrun",
+                     "lib/systemd/system/rnicd@.service", libdir + "/pkgconfig/rnic.pc", "share/man/man8/rnicd.8", "share/doc/rnicd/examples/pair.conf"):
             assert os.path.exists(dest + os.path.join(prefix, path)), path
         with open(f"{dest}{prefix}/lib/systemd/system/rnicd.service", encoding="utf-8") as f:
             assert f"ExecStart={prefix}/sbin/rnicd " in f.read()
         run("ninja", "-C", BUILD, "uninstall", env=dict(os.environ, DESTDIR=dest))
         left = [os.path.join(d, f) for d, _, files in os.walk(dest) for f in files]
         assert not left, left
+
+
+COMPLETE = """
+. "$1"
+COMP_WORDS=("$2" "$3") COMP_CWORD=1
+"_${2//-/_}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@case
+def shells_complete_every_option_that_help_names():
+    for name in ("rnicd", "rnicrun", "rnicctl", "testpmd-rdma"):
+        said = run(os.path.join(BUILD, "app", name, name), "--help")
+        told = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", said, re.M))
+        file = os.path.join(BUILD, "doc", name)
+        if not os.path.exists(file):
+            raise Skip("an instrumented program makes no completions")
+        offered = set(run("bash", "-c", COMPLETE, "bash", file, name, "--").split())
+        assert offered == told and len(told) > 5, (name, offered ^ told)
+        with open(os.path.join(BUILD, "doc", "_" + name), encoding="utf-8") as f:
+            zsh = f.read()
+        assert all(f"{o}[" in zsh or o + "}" in zsh for o in told), (name, zsh)
+    assert run("bash", "-c", COMPLETE, "bash", os.path.join(BUILD, "doc", "rnicctl"), "rnicctl", "cou") == "counters\n"
+
+
+@case
+def units_are_as_systemd_wants_them():
+    """Of the daemon, and of one by name. The program that they start is another: the verifier wants it installed."""
+    need("systemd-analyze")
+    with tempfile.TemporaryDirectory(prefix="rnic-unit-") as folder:
+        for unit in ("rnicd.service", "rnicd@.service"):
+            with open(os.path.join(BUILD, "config", unit), encoding="utf-8") as f:
+                text = f.read()
+            assert os.path.join(option("prefix"), "sbin/rnicd") in text, text
+            with open(os.path.join(folder, unit), "w", encoding="utf-8") as f:
+                f.write(text.replace(os.path.join(option("prefix"), "sbin/rnicd"), "/bin/true"))
+        assert run("systemd-analyze", "verify", folder + "/rnicd.service", folder + "/rnicd@one.service") == ""
+        assert "--config /etc/rnicd/%i.conf --socket /run/rnicd-%i/rnicd.sock" in text
 
 
 main()
