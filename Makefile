@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build demo test test-apps conformance bench fuzz deb format lint clean
+.PHONY: all deps build demo test test-apps conformance bench fuzz deb dist format lint clean
 all: build
 
 deps:
@@ -55,6 +55,11 @@ fuzz:
 deb:
 	@scripts/deps.sh build deb
 	@scripts/deb.sh $(BUILD)/deb
+
+# A release: sources, what the programs need at run time (SPDX), and sums.
+dist: build
+	@scripts/deps.sh deb
+	@scripts/dist.sh $(BUILD) $(BUILD)/dist
 
 clean:
 	rm -rf $(BUILD) build build-sanitize build-clang build-fuzz

@@ -8,7 +8,7 @@ build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-de
 test="clang curl iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client valgrind fio tgt"
 siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
 fuzz="clang libclang-rt-14-dev"
-deb="debhelper lintian dpkg-dev fakeroot git man-db"
+deb="debhelper lintian dpkg-dev fakeroot git man-db xz-utils"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
 lint="clang-format-14 clang-tidy-14"
 

@@ -125,4 +125,28 @@ def units_are_as_systemd_wants_them():
         assert "--config /etc/rnicd/%i.conf --socket /run/rnicd-%i/rnicd.sock" in text
 
 
+@case
+def a_release_is_made_of_what_is_committed_and_says_what_it_needs():
+    need("git")
+    if not os.path.exists(os.path.join(SOURCE, ".git")):
+        raise Skip("a release is made from a git checkout")
+    with tempfile.TemporaryDirectory(prefix="rnic-dist-") as out:
+        clone, script = os.path.join(out, "clone"), os.path.join(out, "clone", "scripts", "dist.sh")
+        run("git", "clone", "--quiet", SOURCE, clone)
+        run(script, BUILD, out)
+        run("sha256sum", "--check", "SHA256SUMS", cwd=out)
+        run("tar", "-xf", glob.glob(out + "/rnic-*.tar.xz")[0], "-C", out)
+        unpacked = glob.glob(out + "/rnic-*/")[0]
+        assert not os.path.exists(unpacked + ".git") and "project('rnic'" in run("cat", unpacked + "meson.build")
+        with open(glob.glob(out + "/rnic-*.spdx.json")[0], encoding="utf-8") as f:
+            spdx = json.load(f)
+        names = {p["name"]: p["versionInfo"] for p in spdx["packages"]}
+        assert spdx["spdxVersion"] == "SPDX-2.3" and {"rnic", "libc6", "libnuma1", "libjansson4"} <= set(names), names
+        assert any(n.startswith("librte-eal") for n in names) and all(names.values()), names
+        with open(os.path.join(clone, "README.md"), "a", encoding="utf-8") as f:
+            f.write("changed")
+        p = subprocess.run([script, BUILD, out], capture_output=True, text=True, timeout=HANG, check=False)
+        assert p.returncode == 1 and "not committed" in p.stderr, p.stderr
+
+
 main()
