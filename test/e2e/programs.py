@@ -202,8 +202,8 @@ def perftest(ends, managed, table=PERFTEST, devices=APART):
 # ---- without a connection manager ----
 
 def pingpongs(ends, devices=APART):
-    for kind, args in (("rc", "-c"), ("rc", "-c -e -s 100000"), ("rc", "-c -N"), ("rc", "-t"), ("uc", "-c"), ("uc", "-c -e"),
-                       ("srq", "-c"), ("srq", "-c -e -q 4"), ("ud", "-c -s 1000"), ("ud", "-c -e -s 1000")):
+    for kind, args in (("rc", "-c"), ("rc", "-c -e -s 100000"), ("rc", "-c -N"), ("rc", "-t"), ("rc", "-c -g 1"),
+                       ("uc", "-c"), ("uc", "-c -e"), ("ud", "-c -s 1000 -g 1"), ("srq", "-c"), ("srq", "-c -e -q 4"), ("ud", "-c -s 1000"), ("ud", "-c -e -s 1000")):
         argv = [f"ibv_{kind}_pingpong", "-g", "0", "-n", "100", *args.split()]
         for out in meet(ends, [*argv, *devices[0]], [*argv, *devices[1], "127.0.0.1"], on_host(18515)):
             assert re.search(r"^\d+ iters in", out, re.M) and "invalid data" not in out, out

@@ -317,9 +317,16 @@ static void devices(void **state)
 	assert_int_equal(ibv_query_port(c, 2, &p), EINVAL);
 	assert_int_equal(ibv_query_gid(c, 1, 0, &gid), 0);
 	assert_int_equal(gid.raw[15], 2);
-	assert_int_equal(ibv_query_gid(c, 1, 1, &gid), -1);
-	assert_int_equal(ibv_query_gid_table(c, table, 4, 0), 1);
-	assert_int_equal(table[0].gid_type, IBV_GID_TYPE_ROCE_V2);
+	assert_int_equal(p.gid_tbl_len, 2);
+	assert_int_equal(ibv_query_gid(c, 1, 2, &gid), -1);
+	assert_int_equal(ibv_query_gid_table(c, table, 1, 0), -EINVAL);
+	assert_int_equal(ibv_query_gid_table(c, table, 4, 0), 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(ibv_query_gid(c, 1, (int)i, &gid), 0);
+		assert_memory_equal(&table[i].gid, &gid, sizeof(gid));
+		assert_int_equal(table[i].gid_index, i);
+		assert_int_equal(table[i].gid_type, i == 0 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1);
+	}
 	assert_int_equal(ibv_query_pkey(c, 1, 0, &pkey), 0);
 	assert_int_equal(pkey, 0xffff);
 	assert_int_equal(ibv_get_pkey_index(c, 1, pkey), 0);

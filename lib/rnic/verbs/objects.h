@@ -7,6 +7,8 @@
 #include "rnic/verbs/verbs.h"
 #include "wqe/qp_wqe.h"
 
+#define RNIC_GIDS 2u /* entries of a port's GID table */
+
 /* ---- private to lib/rnic/verbs ---- */
 
 struct rnic_pd {

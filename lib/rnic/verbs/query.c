@@ -152,7 +152,7 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 	a.phys_state = info.up ? PHYS_LINK_UP : PHYS_DISABLED;
 	a.max_mtu = IBV_MTU_4096;
 	a.active_mtu = mtu_of(info.ud_mtu != 0 ? info.ud_mtu : info.mtu);
-	a.gid_tbl_len = 1;
+	a.gid_tbl_len = RNIC_GIDS;
 	a.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a.max_msg_sz = UINT32_MAX;
 	a.pkey_tbl_len = 1;
@@ -170,12 +170,18 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 	return rnic_query_port(c, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT);
 }
 
+/* The port's address is in the table for RoCE v2 first, as programs without a choice want it, and for RoCE v1. */
+static const struct {
+	uint32_t gid_type;     /* IBV_GID_TYPE_* */
+	unsigned int in_sysfs; /* of ibv_query_gid_type(), whose numbers are those of sysfs' names */
+} gid_table[RNIC_GIDS] = { { IBV_GID_TYPE_ROCE_V2, 1 }, { IBV_GID_TYPE_ROCE_V1, 0 } };
+
 static int gid_get(struct ibv_context *c, uint32_t port, uint32_t index, union ibv_gid *gid)
 {
 	struct ipc_dev_info info;
 	int rc;
 
-	if (port != PORT || index != 0)
+	if (port != PORT || index >= RNIC_GIDS)
 		return EINVAL;
 	rc = info_get(rnic_ctx(c), &info);
 	if (rc == 0)
@@ -196,12 +202,14 @@ int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid 
 
 static int gid_entry(struct ibv_context *c, uint32_t port, uint32_t index, void *entry, size_t size)
 {
-	struct ibv_gid_entry e = { .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2 };
+	struct ibv_gid_entry e = { .gid_index = index, .port_num = port };
 	int rc = gid_get(c, port, index, &e.gid);
 
-	if (rc == 0)
-		memcpy(entry, &e, size < sizeof(e) ? size : sizeof(e));
-	return rc;
+	if (rc != 0)
+		return rc;
+	e.gid_type = gid_table[index].gid_type;
+	memcpy(entry, &e, size < sizeof(e) ? size : sizeof(e));
+	return 0;
 }
 
 int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags,
@@ -224,10 +232,14 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
 		return -EOPNOTSUPP;
 	if (entry_size < sizeof(*entries))
 		return -EINVAL;
-	if (max == 0)
+	if (max < RNIC_GIDS)
 		return -EINVAL;
-	rc = gid_entry(c, PORT, 0, entries, entry_size);
-	return rc == 0 ? 1 : -rc;
+	for (uint32_t i = 0; i < RNIC_GIDS; i++) {
+		rc = gid_entry(c, PORT, i, (uint8_t *)entries + i * entry_size, entry_size);
+		if (rc != 0)
+			return -rc;
+	}
+	return RNIC_GIDS;
 }
 
 /* In the private version node of libibverbs, but ibv_devinfo uses it. */
@@ -235,11 +247,11 @@ int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, 
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type)
 {
 	RNIC_BESIDE(ibv_query_gid_type, c, -1, c, port, index, type);
-	if (port != PORT || index != 0) {
+	if (port != PORT || index >= RNIC_GIDS) {
 		errno = EINVAL;
 		return -1;
 	}
-	*type = 1; /* sysfs: "RoCE v2" */
+	*type = gid_table[index].in_sysfs;
 	return 0;
 }
 
