@@ -3,6 +3,7 @@
  * The next TCP segment of a connection: FPDUs are pulled while TCP would send them; its bytes as slices or as a copy.
  */
 #include "conn/rc_tcp_int.h"
+#include "tcp_lite/tcpl_path.h"
 
 /* What goes before anything else, whatever the peer's window is: set-up frames, RTR, Terminate. */
 static void queue_due(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
@@ -58,6 +59,8 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 			return;
 		len = rc_peek(&ctx->rc, &c->rc);
 		if (len == 0 || (len > tcpl_budget(&c->tcp) && !tcpl_idle(&c->tcp)))
+			return;
+		if (rn_unlikely(tcpl_path(&c->tcp) == TCPL_PATH_CUTS) && !rc_tx_copies(&ctx->rc, &c->rc))
 			return;
 		len = rc_pull(&ctx->rc, &c->rc, &ref);
 		if (len == 0)
@@ -158,6 +161,7 @@ uint32_t rc_tcp_slices(const struct rc_tcp *c, const struct tcpl_out *o, struct 
 
 	*crc_due = false;
 	while (walk_next(&w, &p)) {
+		p.keep = tcpl_path(&c->tcp) == TCPL_PATH_CUTS;
 		uint32_t k = rc_slices(&p, p.len == o->len, iov + n, max - n, crc_due);
 		if (k == 0)
 			return 0;
@@ -179,12 +183,15 @@ bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len)
 void rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst, bool *crc_due)
 {
 	struct walk w = walk_of(c, o);
+	const enum tcpl_path path = tcpl_path(&c->tcp);
 	bool open = *crc_due;
 	struct rc_part p;
 
 	*crc_due = false;
 	for (; walk_next(&w, &p); dst += p.len) {
 		*crc_due = open && p.len == o->len;
+		/* where the CRC may be left open, no box is on the way that has not shown itself */
+		p.keep = path == TCPL_PATH_CUTS || (path == TCPL_PATH_UNKNOWN && !open);
 		rc_copy(&ctx->rc, &c->rc, &p, dst, crc_due);
 	}
 }

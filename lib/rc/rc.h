@@ -334,6 +334,7 @@ void rc_dropped(struct rc_ctx *ctx, struct rc *c, uint64_t ref);
 struct rc_part {
 	uint64_t ref;
 	uint32_t off, len;
+	bool keep; /* a box on the way may cut it: what is sent again must have the same bytes */
 };
 
 /*
@@ -348,6 +349,10 @@ uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, u
  * part is a whole FPDU; out: it is.
  */
 void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part, uint8_t *dst, bool *crc_due);
+/*
+ * Whether there is a copy for another FPDU of a connection whose path cuts segments; one FPDU may always be on the way.
+ */
+bool rc_tx_copies(const struct rc_ctx *ctx, const struct rc *c);
 /* Whether a byte of it lies in [base, base + len). */
 bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len);
 
@@ -390,6 +395,7 @@ struct rc_cfg {
 	uint32_t recs;       /* FPDUs in flight, all connections */
 	uint32_t setups;     /* connections being set up at once */
 	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE each */
+	uint32_t copies;     /* FPDUs in flight of which the bytes are kept, max_mtu each */
 	uint32_t chunks;     /* FPDUs in flight per connection, a power of two, 64..4096 */
 	uint32_t stream[2];  /* bytes of a wide and of a narrow block that are the adapter's: rc_stream_mem */
 	uint64_t request_ns; /* passive: the stream and the MPA Request must be here. 10 s */
@@ -409,8 +415,9 @@ struct rc_ctx {
 	struct rn_list ready, answers;
 	struct rc_rec *rec_free;
 	uint32_t rec_left;
-	struct rn_list rnr;                 /* connections that wait for a receive of a shared queue */
-	uint32_t tx_stages;                 /* that keep FPDUs which were sent in parts */
+	struct rn_list rnr; /* connections that wait for a receive of a shared queue */
+	uint8_t *copy_free;
+	uint32_t copies_left;
 	uint32_t rnr_stages;                /* kept for the sake of receives */
 	uint32_t rnr_stages_of[QP_TENANTS]; /* the same, of each tenant */
 	struct rn_list starved[RC_WANTS];   /* connections that wait for a pool */

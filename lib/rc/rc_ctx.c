@@ -2,6 +2,9 @@
 /* A worker's own: pools, lists, effects. */
 #include "rc/rc_int.h"
 
+#define COPIES_MAX   1024u
+#define COPIES_BYTES (2u << 20)
+
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
 {
 	*cfg = (struct rc_cfg){
@@ -12,6 +15,7 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.recs = 8192,
 		.setups = rn_min_u32(conns, RC_SETUPS_MAX),
 		.stages = 64,
+		.copies = rn_min_u32(COPIES_MAX, COPIES_BYTES / max_mtu),
 		.chunks = 512,
 		.request_ns = 10 * RN_NS_PER_S,
 		.reply_ns = 10 * RN_NS_PER_S,
@@ -56,7 +60,7 @@ uint64_t rc_ctx_size(const struct rc_cfg *cfg)
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
 	return blocks_size(cfg) + cfg->recs * rec_size(cfg) + cfg->setups * line_up(sizeof(struct rc_setup)) +
-	       cfg->stages * line_up(MPA_STAGE_SIZE);
+	       cfg->stages * line_up(MPA_STAGE_SIZE) + cfg->copies * line_up(cfg->max_mtu);
 }
 
 static void *carve(uint8_t **p, uint64_t size)
@@ -82,6 +86,25 @@ static struct rc_block *block_fresh(struct rc_ctx *ctx)
 	return b;
 }
 
+/* A free copy keeps the link in its first bytes. */
+static void copy_put(struct rc_ctx *ctx, uint8_t *mem)
+{
+	memcpy(mem, &ctx->copy_free, sizeof(ctx->copy_free));
+	ctx->copy_free = mem;
+	ctx->copies_left++;
+}
+
+uint8_t *rc_copy_get(struct rc_ctx *ctx)
+{
+	uint8_t *mem = ctx->copy_free;
+
+	if (mem == NULL)
+		return NULL;
+	memcpy(&ctx->copy_free, mem, sizeof(ctx->copy_free));
+	ctx->copies_left--;
+	return mem;
+}
+
 enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size)
 {
 	uint64_t need = rc_ctx_size(cfg);
@@ -104,6 +127,8 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 	}
 	for (uint32_t i = 0; i < cfg->stages; i++)
 		rc_stage_put(ctx, carve(&p, MPA_STAGE_SIZE));
+	for (uint32_t i = 0; i < cfg->copies; i++)
+		copy_put(ctx, carve(&p, cfg->max_mtu));
 	return QP_OK;
 }
 
@@ -133,8 +158,7 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
 {
 	if (rn_unlikely(r->copy != NULL)) {
-		rc_stage_put(ctx, r->copy);
-		ctx->tx_stages--;
+		copy_put(ctx, r->copy);
 		r->copy = NULL;
 	}
 	r->next = ctx->rec_free;

@@ -19,7 +19,7 @@ struct rc_rec {
 	struct rc_rec *next;
 	uint32_t wr;   /* the work request that is done when this is acknowledged, or QP_WR_NONE */
 	bool crc;      /* it carries one: summed over what is sent, each time */
-	uint8_t *copy; /* a stage: all its octets as they were first sent in part; NULL: it was never cut */
+	uint8_t *copy; /* from the ctx: all its octets as they were first sent; NULL: they are taken from the memory */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
 };
@@ -89,6 +89,7 @@ struct rc_setup *rc_setup_get(struct rc_ctx *ctx);
 void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* it is free after the next rc_drained */
 uint8_t *rc_stage_get(struct rc_ctx *ctx);
 void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem);
+uint8_t *rc_copy_get(struct rc_ctx *ctx); /* NULL: all are in use */
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want);
 void rc_unlist(struct rc_ctx *ctx, struct rc *c);
 

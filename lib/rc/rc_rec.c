@@ -4,13 +4,11 @@
  *
  * The memory that a message is sent from may change at any time: a peer reads what its owner writes (RFC 5040 has
  * nothing against it). So a CRC is summed over the very bytes that leave, in the pass that copies them, and again when
- * they are sent again. A peer that has taken one sending of an FPDU throws the other one away whole. Of an FPDU that
- * this side sends in parts the peer could put together bytes of two sendings: the parts are taken from a copy, made
- * when the first part leaves.
+ * they are sent again. A peer that has taken one sending of an FPDU throws the other one away whole.
  *
- * One case has no mend here: a box on the way cuts a segment in two, one half is lost, and the memory has changed when
- * the FPDU is sent again. The peer then joins an old half with a new one, and its CRC check ends the connection. Only a
- * copy of each FPDU, kept until it is acknowledged, would prevent that.
+ * A peer that has taken a part of an FPDU could put together bytes of two sendings, and only one CRC can be right. So a
+ * copy of the FPDU is kept from its first sending on, and what is sent again is taken from the copy: where this side
+ * sends the FPDU in parts, and where a box on the way may cut segments in two (rc_part.keep).
  */
 #include "rc/rc_int.h"
 
@@ -23,7 +21,7 @@ uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, u
 	*crc_due = false;
 	if (part->ref == RC_REF_FRAME)
 		return 0;
-	if (r->crc && (!alone || !whole(r, part) || r->copy != NULL))
+	if (r->crc && (!alone || !whole(r, part) || part->keep || r->copy != NULL))
 		return 0;
 	if (r->f.markers != 0 && MPA_TX_IOV(r->f.n_iov - 2u, r->f.markers) > max)
 		return 0; /* copied, with the markers put in on the way */
@@ -45,19 +43,22 @@ bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len)
 }
 
 /*
- * Peers with small windows must not take the stages from those who receive: beyond a quarter of them the parts come
- * from the memory itself, and the CRC is good as long as that stays as it is.
+ * False: all copies are in use. The bytes then come from the memory itself; the CRC is good while they stay the same.
  */
-static void keep_copy(struct rc_ctx *ctx, struct rc_rec *r)
+static bool keep_copy(struct rc_ctx *ctx, struct rc_rec *r)
 {
-	if (ctx->tx_stages < (ctx->cfg.stages + 3) / 4)
-		r->copy = rc_stage_get(ctx);
-	if (r->copy != NULL) {
+	if (r->copy == NULL && r->f.len <= ctx->cfg.max_mtu && (r->copy = rc_copy_get(ctx)) != NULL)
 		mpa_tx_copy(&r->f, true, r->copy);
-		ctx->tx_stages++;
-	} else {
-		mpa_tx_crc(&r->f);
-	}
+	return r->copy != NULL;
+}
+
+/*
+ * One connection has a quarter of the copies at most. While an FPDU is on the way, its acknowledgement gives the
+ * connection its next turn.
+ */
+bool rc_tx_copies(const struct rc_ctx *ctx, const struct rc *c)
+{
+	return c->out.flying == 0 || (ctx->copies_left > 0 && c->out.flying < ctx->cfg.copies / 4);
 }
 
 /* A part of an FPDU; with CRC from its copy, which is made now unless it is there. */
@@ -65,12 +66,12 @@ static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];
 
-	if (r->crc && r->copy == NULL)
-		keep_copy(ctx, r);
-	if (r->copy != NULL) {
+	if (r->crc && keep_copy(ctx, r)) {
 		memcpy(dst, r->copy + part->off, part->len);
 		return;
 	}
+	if (r->crc)
+		mpa_tx_crc(&r->f);
 	/* as many slices as a record can have: it cannot fail */
 	uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), part->off, part->len, iov, RN_ARRAY_LEN(iov));
 	rn_iov_gather(iov, k, dst, part->len);
@@ -86,7 +87,7 @@ void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part,
 		memcpy(dst, c->setup->out.buf + part->off, part->len);
 		return;
 	}
-	if (rn_unlikely(!whole(r, part) || r->copy != NULL)) {
+	if (rn_unlikely(!whole(r, part) || r->copy != NULL || (part->keep && r->crc && keep_copy(ctx, r)))) {
 		copy_part(ctx, r, part, dst);
 		return;
 	}

@@ -262,6 +262,7 @@ struct tcpl_stats {
 	uint32_t dup_acks, sacks_in;   /* duplicate ACKs; ACKs with SACK blocks */
 	uint32_t idle_acks;            /* bare ACKs that said nothing new and repeated nothing of use */
 	uint32_t lost_rexmits;         /* retransmissions found lost without a timeout (RFC 8985) */
+	uint32_t cuts;                 /* ACKs and SACK edges that lie inside a segment: a box on the way had cut it */
 	uint32_t ooo, ooo_drops, dups; /* segments held; not held for want of room; received again */
 	uint32_t challenges;           /* challenge ACKs sent */
 	uint32_t win_probes, keep_probes;

@@ -58,6 +58,7 @@ static void trim_rec(struct tcpl_conn *c, struct tcpl_txrec *r, uint32_t ack, st
 	uint32_t n = ack - r->seq;
 
 	r->seq = ack;
+	c->stats.cuts++;
 	if (r->flags & R_SACKED)
 		a->known += n;
 	else
@@ -223,8 +224,10 @@ static void sack_block(struct tcpl_conn *c, uint64_t now, struct tcpl_block b, c
 {
 	uint32_t from = find_rec(c, b.seq), i, k, step;
 
-	if (from != c->r_tail && rn_seq_lt(tcpl_rec(c, from)->seq, b.seq))
+	if (from != c->r_tail && rn_seq_lt(tcpl_rec(c, from)->seq, b.seq)) {
+		c->stats.cuts++;
 		from++;
+	}
 	for (i = from; i != c->r_tail && rn_seq_le(tcpl_rec(c, i)->end, b.end);) {
 		if (tcpl_rec(c, i)->flags & R_SACKED) {
 			i += run_of(tcpl_rec(c, i));
@@ -233,6 +236,8 @@ static void sack_block(struct tcpl_conn *c, uint64_t now, struct tcpl_block b, c
 			i++;
 		}
 	}
+	if (i != c->r_tail && rn_seq_lt(tcpl_rec(c, i)->seq, b.end))
+		c->stats.cuts++;
 	for (k = from; k != i; k += step) {
 		step = run_of(tcpl_rec(c, k));
 		tcpl_rec(c, k)->run = (uint16_t)(i - k);

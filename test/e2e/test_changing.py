@@ -102,6 +102,11 @@ def changing_memory_over_a_wired_pair_that_sums():
 
 
 @case
+def changing_memory_past_a_box_that_cuts_and_loses():
+    over_pair("crc = always\nresegment = random\n" + LOSSY)
+
+
+@case
 def changing_memory_over_memif():
     over_memif("")
 

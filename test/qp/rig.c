@@ -132,6 +132,7 @@ static void node_make(struct rig *r, int id)
 	cfg.rc.recs = r->cfg.recs ? r->cfg.recs : 1024;
 	cfg.rc.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
 	cfg.rc.stages = r->cfg.stages ? r->cfg.stages : 4;
+	cfg.rc.copies = r->cfg.copies ? r->cfg.copies : 64;
 	cfg.rc.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
 	cfg.rc.wide = r->cfg.wide ? r->cfg.wide : cfg.rc.blocks;
 	uint64_t size = rc_tcp_ctx_size(&cfg);
@@ -543,6 +544,7 @@ static void node_free(struct rig *r, struct rig_node *n)
 	for (uint8_t *s = n->ctx.rc.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
 		stages++;
 	assert_int_equal(stages, n->ctx.rc.cfg.stages);
+	assert_int_equal(n->ctx.rc.copies_left, n->ctx.rc.cfg.copies);
 	free(n->pool);
 	free(n->region);
 	free(n->mem);

@@ -38,12 +38,12 @@ struct rig_cfg {
 	uint16_t ird, ord;
 	uint32_t accept_flags, connect_flags; /* RC_* */
 	bool raw[2];
-	bool manual;                                 /* CONNECT_REQUESTs are left to the test */
-	bool split;                                  /* packets come in several slices */
-	bool bulk;                                   /* and in long bursts, one between two turns */
-	uint32_t rcv_space;                          /* 0: default */
-	uint32_t cqe;                                /* 0: RIG_CQE */
-	uint32_t chunks, recs, stages, blocks, wide; /* 0: default */
+	bool manual;                                         /* CONNECT_REQUESTs are left to the test */
+	bool split;                                          /* packets come in several slices */
+	bool bulk;                                           /* and in long bursts, one between two turns */
+	uint32_t rcv_space;                                  /* 0: default */
+	uint32_t cqe;                                        /* 0: RIG_CQE */
+	uint32_t chunks, recs, stages, copies, blocks, wide; /* 0: default */
 	struct rig_link link;
 };
 

@@ -12,14 +12,16 @@
 #include <cmocka.h>
 
 #include "rig.h"
+#include "tcp_lite/tcpl_path.h"
 
-#define ROUNDS 300u
-#define BIG    20000u
-#define SINK   (1u << 20) /* where the other side's bytes go */
+#define BIG  20000u
+#define SINK (1u << 20) /* where the other side's bytes go */
+
+static bool changes = true;
 
 static void scribble(struct rig *r)
 {
-	for (int id = 0; id < 2; id++)
+	for (int id = 0; changes && id < 2; id++)
 		for (uint32_t i = 0; i < 16; i++)
 			r->n[id].mem[rn_rng_below(&r->rng, BIG)]++;
 }
@@ -55,7 +57,9 @@ static void post(struct rig *r, int id, uint32_t i)
 	assert_true(rig_post(n, 0, &w));
 }
 
-static uint64_t staged; /* FPDUs of the last run that came in parts */
+static uint32_t rounds = 300; /* messages of each side */
+static uint32_t copies;       /* of FPDUs in flight; 0: as many as they need */
+static uint64_t staged;       /* FPDUs of the last run that came in parts */
 
 /* Both sides keep a few on the way. Returns how many segments were sent again. */
 static uint64_t soak(const struct rig_cfg *cfg)
@@ -68,14 +72,14 @@ static uint64_t soak(const struct rig_cfg *cfg)
 	rig_connect(r, 0);
 	post(r, 0, 1);
 	posted[0]++;
-	while (done[0] < ROUNDS || done[1] < ROUNDS) {
+	while (done[0] < rounds || done[1] < rounds) {
 		for (int id = 0; id < 2; id++) {
 			done[id] += poll(&r->n[id]);
-			while (done[0] > 0 && posted[id] < ROUNDS && posted[id] - done[id] < 4)
+			while (done[0] > 0 && posted[id] < rounds && posted[id] - done[id] < 4)
 				post(r, id, ++posted[id]);
 		}
 		scribble(r);
-		if (!rig_step(r) && (done[0] < ROUNDS || done[1] < ROUNDS))
+		if (!rig_step(r) && (done[0] < rounds || done[1] < rounds))
 			fail_msg("stalled: %u %u", done[0], done[1]);
 	}
 	for (int id = 0; id < 2; id++) {
@@ -88,14 +92,18 @@ static uint64_t soak(const struct rig_cfg *cfg)
 	return again;
 }
 
+static uint64_t seed = 1;
+
 static void run(uint32_t mtu, uint32_t rcv_space, bool markers, uint32_t loss, uint32_t cut)
 {
 	struct rig_cfg cfg;
 
 	rig_defaults(&cfg);
+	cfg.seed = seed;
 	cfg.link.cut = cut;
 	cfg.mtu = mtu;
 	cfg.stages = 64;
+	cfg.copies = copies ? copies : 1024;
 	cfg.rcv_space = rcv_space;
 	cfg.markers[0] = cfg.markers[1] = markers;
 	cfg.link.loss = loss;
@@ -153,6 +161,39 @@ static void cut_on_the_way(void **state)
 	}
 }
 
+/* The same with loss: the peer holds a half of an FPDU while the memory changes, and gets the other half later. */
+static void halves_lost_on_the_way(void **state)
+{
+	(void)state;
+	for (seed = 1; seed <= 8; seed++) {
+		run(1500, 0, seed & 1, 20000, 500000);
+		assert_true(staged > 1000);
+		run(9000, 0, seed & 1, 20000, 500000);
+		assert_true(staged > 100);
+	}
+	seed = 1;
+}
+
+/* So long that a path without a cut would be taken for one that passes segments whole. */
+static void halves_lost_of_a_long_stream(void **state)
+{
+	(void)state;
+	rounds = 2 * TCPL_PATH_PROOF / (BIG / 2);
+	run(9000, 0, false, 20000, 500000);
+	rounds = 300;
+}
+
+/* A connection waits for a copy while its path cuts: nothing stalls, and all copies come back. */
+static void few_copies_hold_nothing_up(void **state)
+{
+	(void)state;
+	changes = false;
+	for (copies = 8; copies <= 64; copies *= 2)
+		run(1500, 0, false, 20000, 500000);
+	copies = 0;
+	changes = true;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +201,9 @@ int main(void)
 		cmocka_unit_test(sent_again),
 		cmocka_unit_test(sent_in_parts),
 		cmocka_unit_test(cut_on_the_way),
+		cmocka_unit_test(halves_lost_on_the_way),
+		cmocka_unit_test(halves_lost_of_a_long_stream),
+		cmocka_unit_test(few_copies_hold_nothing_up),
 	};
 
 	return cmocka_run_group_tests_name("qp_changing", tests, NULL, NULL);
