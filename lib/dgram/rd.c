@@ -39,10 +39,14 @@ void rd_build(uint8_t *p, const struct rd_hdr *h)
 
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run)
 {
-	*d = (struct rd_ctx){ .qp = qp, .pair = pair, .n = n_pairs, .run = run, .probe_at = RN_NEVER };
+	*d = (struct rd_ctx){
+		.qp = qp, .pair = pair, .n = n_pairs, .share = n_pairs, .run = run, .probe_at = RN_NEVER
+	};
 	for (uint32_t i = 0; i < n_pairs; i++)
 		rn_slist_push_back(&d->free, &pair[i].link);
 }
+
+void rd_share(struct rd_ctx *d, uint32_t pairs) { d->share = rn_max_u32(pairs, 1); }
 
 void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds)
 {
@@ -154,6 +158,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 		rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
 	}
 	rd_set_state(p, RD_ENDED);
+	d->used_by[qp->tenant]--;
 	if (tell)
 		rd_put(d, p);
 	else
@@ -187,17 +192,23 @@ static bool busy(const struct rd_pair *p)
 /* Nothing is under way: its place may be another's. */
 static bool rests(const struct rd_pair *p) { return p->state == RD_UP && !p->listed && !p->owes && !busy(p); }
 
+#define ANY_TENANT (-1)
+
 /*
- * The pair that rests longest ends, which fails nothing here. The peer's pair rests too, unless it has sent meanwhile:
- * then what it has sent is refused.
+ * The tenant's pair that rests longest ends, which fails nothing here. The peer's pair rests too, unless it has sent
+ * meanwhile: then what it has sent is refused.
  */
-static void evict(struct rd_ctx *d, bool tell)
+static void evict(struct rd_ctx *d, int tenant, bool tell)
 {
 	struct rd_pair *old = NULL;
 
-	for (uint32_t i = 0; i < d->n; i++)
-		if (rests(&d->pair[i]) && (old == NULL || d->pair[i].used < old->used))
-			old = &d->pair[i];
+	for (uint32_t i = 0; i < d->n; i++) {
+		struct rd_pair *p = &d->pair[i];
+
+		if (rests(p) && (tenant == ANY_TENANT || p->m.qp->tenant == tenant) &&
+		    (old == NULL || p->used < old->used))
+			old = p;
+	}
 	if (old == NULL)
 		return;
 	d->stats.evicted++;
@@ -206,19 +217,23 @@ static void evict(struct rd_ctx *d, bool tell)
 }
 
 /* The last free one is taken: another is made free in time, by way of rd_out; else at once, and the peer finds out. */
-static struct rd_pair *take_free(struct rd_ctx *d)
+static struct rd_pair *take_free(struct rd_ctx *d, uint8_t tenant)
 {
+	if (d->used_by[tenant] >= d->share)
+		evict(d, tenant, true);
+	if (d->used_by[tenant] >= d->share)
+		return NULL;
 	if (rn_slist_empty(&d->free))
-		evict(d, false);
+		evict(d, ANY_TENANT, false);
 	struct rd_pair *p = rn_slist_pop(&d->free, struct rd_pair, link);
 	if (p != NULL && rn_slist_empty(&d->free))
-		evict(d, true);
+		evict(d, ANY_TENANT, true);
 	return p;
 }
 
 struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
 {
-	struct rd_pair *p = take_free(d);
+	struct rd_pair *p = take_free(d, qp->tenant);
 
 	if (p == NULL) {
 		d->stats.no_pair++;
@@ -237,6 +252,7 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 	qp_attach(&p->m, qp);
 	qp_msgs_init(&p->m, RD_DEPTH, RD_DEPTH);
 	rd_set_state(p, RD_UP);
+	d->used_by[qp->tenant]++;
 	rn_list_push_back(&rd_side_of(qp)->pairs, &p->of_qp);
 	return p;
 }

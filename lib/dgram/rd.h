@@ -140,8 +140,10 @@ struct rd_ctx {
 	struct qp_ctx *qp;
 	struct rd_pair *pair; /* n of them */
 	uint32_t n;
-	uint32_t run;      /* the last one that was given */
-	uint64_t probe_at; /* when pairs that wait are looked at; RN_NEVER: none is under way */
+	uint32_t share;               /* pairs of one tenant at most */
+	uint32_t used_by[QP_TENANTS]; /* pairs of each tenant's queue pairs, those that have ended left out */
+	uint32_t run;                 /* the last one that was given */
+	uint64_t probe_at;            /* when pairs that wait are looked at; RN_NEVER: none is under way */
 	struct rn_slist free, holds, ready;
 	struct rn_list waits;
 	struct rd_stats stats;
@@ -152,6 +154,8 @@ struct rd_ctx {
  * restart, as the time of day in units of 1/64 s is.
  */
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run);
+/* How many of the pairs the queue pairs of one tenant (qp_attr) may have; all, until this is called. */
+void rd_share(struct rd_ctx *d, uint32_t pairs);
 void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds);
 
 /* A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. */

@@ -217,7 +217,8 @@ struct ipc_query_srq_ok {
 enum ipc_ud {
 	IPC_UD_NONE = 0, /* it has a connection */
 	IPC_UD_PLAIN,    /* without connection; a message is one datagram */
-	IPC_UD_LONG      /* the same, and longer messages take several */
+	IPC_UD_LONG,     /* the same, and longer messages take several */
+	IPC_RD           /* reliable datagrams */
 };
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;

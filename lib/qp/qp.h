@@ -97,7 +97,8 @@ enum qp_verdict {
 /* What carries a QP's messages. Fixed at qp_init. */
 enum qp_type {
 	QP_RC, /* one connection: lib/rc */
-	QP_UD  /* datagrams, each to an address of its own: lib/dgram */
+	QP_UD, /* datagrams, each to an address of its own: lib/dgram */
+	QP_RD  /* reliable datagrams: a sequence of messages for each peer, dgram/rd.h */
 };
 
 #define QP_TENANTS 64u

@@ -48,6 +48,7 @@ enum udpr_kind {
 	UDPR_ACK,
 	UDPR_UNKNOWN,
 };
+#define UDPR_KIND_LAST 0x2fu /* 0x20 to this are the transport's */
 
 #define UDPR_F_COOKIE 0x01u /* DATA: the cookie precedes what is carried */
 #define UDPR_F_TWICE  0x02u /* ACK: the echoed packet had come before */

@@ -253,6 +253,35 @@ static void resting_pairs_give_their_place(void **state)
 	rd_sim_down();
 }
 
+/* A tenant with its share of pairs gets another one only for one of its own that rests; other tenants have theirs. */
+static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_WRITE, .len = 2000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	rd_share(&sim.node[0].d, 1);
+	sim.node[0].n->q[0].qp.tenant = 1;
+	sim.node[0].n->q[1].qp.tenant = 2;
+	sim.blackout = sim.now + RN_NS_PER_S / 2;
+	const uint32_t a = rd_post(0, &w);
+	w.to = 1;
+	const uint32_t b = rd_post(0, &w);
+	w.from = 1;
+	const uint32_t c = rd_post(0, &w);
+	rd_run(2 * PATIENCE);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	assert_int_equal(rd_status(0, b), QP_WC_RETRY_EXC_ERR); /* the first one's pair does not rest yet */
+	assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
+	w.from = 0;
+	const uint32_t e = rd_post(0, &w);
+	rd_run(2 * RN_NS_PER_S);
+	assert_int_equal(rd_status(0, e), QP_WC_SUCCESS);
+	assert_true(sim.node[0].d.stats.evicted > 0);
+	rd_sim_down();
+}
+
 /* RESET ends the pairs of one end; what the other has under way fails. */
 static void a_peer_that_is_reset_fails_what_is_under_way(void **state)
 {
@@ -311,6 +340,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_receiver_that_is_not_ready_holds_up_no_other),
 		cmocka_unit_test(a_silent_peer_fails_requests_and_serves_later_ones),
 		cmocka_unit_test(resting_pairs_give_their_place),
+		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
 		cmocka_unit_test(a_peer_that_is_reset_fails_what_is_under_way),
 		cmocka_unit_test(an_impossible_work_request_ends_its_queue_pair_alone),
 	};

@@ -194,6 +194,54 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	assert_int_equal(rnicdv_query_device(ctx, &dev), EOPNOTSUPP);
 }
 
+/* Reliable datagrams: the work request is as a connection's, and the last slot says to whom it goes. */
+static void a_queue_pair_of_reliable_datagrams(void **state)
+{
+	struct ibv_sge sge = { .addr = 4096, .length = 100000000, .lkey = 7 };
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_UD,
+					 .pd = pd,
+					 .cap = { 16, 16, 1, 1, 0 },
+					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					 .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ };
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_RD };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, 5, 6 } }, *bad;
+
+	(void)state;
+	struct ibv_qp *q = rnicdv_create_qp(ctx, &a, &dv);
+	assert_non_null(q);
+	const struct fake_qp *f = &client()->qp[q->handle];
+	assert_int_equal(f->made.datagram, IPC_RD);
+	f->shm->state = IBV_QPS_RTS;
+	assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+	wr.wr.ud.remote_qpn = 1 << 24;
+	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
+	wr.opcode = IBV_WR_RDMA_WRITE; /* names no peer */
+	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
+	const struct qp_wqe *w = spsc_cons_slot(&f->sq, 0);
+	assert_true(w->op == QP_WR_SEND && w->slots == 2 && w->num_sge == 1 && w->sge[0].len == 100000000);
+	const struct qp_wqe_dest *to = spsc_cons_slot(&f->sq, 1);
+	assert_true(to->qpn == 5 && to->qkey == 6);
+	assert_memory_equal(to->addr, there, 16);
+
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(q);
+	ibv_wr_start(ex);
+	ibv_wr_rdma_write(ex, 0x1234, 0x7f0000000010);
+	ibv_wr_set_ud_addr(ex, ah, 8, 9);
+	ibv_wr_set_sge(ex, 7, 4096, 12);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	w = spsc_cons_slot(&f->sq, 2);
+	assert_true(w->op == QP_WR_WRITE && w->slots == 2 && w->rkey == 0x1234 && w->raddr == 0x7f0000000010);
+	to = spsc_cons_slot(&f->sq, 3);
+	assert_true(to->qpn == 8 && to->qkey == 9);
+	ibv_wr_start(ex); /* to nobody */
+	ibv_wr_rdma_write(ex, 0x1234, 0x7f0000000010);
+	ibv_wr_set_sge(ex, 7, 4096, 12);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	assert_int_equal(ibv_destroy_qp(q), 0);
+}
+
 static void its_states_need_a_q_key(void **state)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qkey = 0x1234, .port_num = 1 };
@@ -422,6 +470,7 @@ int main(void)
 		WITH_QP(address_handles),
 		WITH_QP(a_queue_pair_of_datagrams),
 		WITH_QP(a_queue_pair_of_long_datagrams),
+		WITH_QP(a_queue_pair_of_reliable_datagrams),
 		WITH_QP(its_states_need_a_q_key),
 		WITH_QP(what_is_posted),
 		WITH_QP(what_is_posted_by_functions),

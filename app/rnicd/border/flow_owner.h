@@ -95,6 +95,8 @@ static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct
 
 /* The same, for those who have no key and no hash yet. */
 uint32_t conn_owner(const struct conn_addr *a);
+/* The worker that owns all reliable-datagram QPs of a device: its flows to other devices are one worker's. */
+static inline uint32_t rd_owner(uint32_t port) { return port % rnicd.cfg.n_workers; }
 /* The worker that owns a datagram QP of a device. */
 uint32_t ud_owner(uint32_t port, uint32_t qpn);
 

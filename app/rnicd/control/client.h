@@ -153,7 +153,8 @@ struct client_qp {
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
 	bool datagram;
-	bool deaf; /* to what it sends to groups itself */
+	bool reliable; /* one of reliable datagrams; datagram is set too */
+	bool deaf;     /* to what it sends to groups itself */
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	enum client_qp_state state;
@@ -371,6 +372,8 @@ void client_qp_go_on(struct client_qp *q);
 void client_qp_destroy(struct client_qp *q, void (*then)(struct client_qp *q));
 
 /* Chooses the worker of a new QP, whose shm_off is set; forgets it again. */
+/* The worker that a new QP shall belong to. */
+uint32_t client_qp_home(const struct client_qp *q);
 void client_qp_place(struct client_qp *q);
 void client_qp_unplace(struct client_qp *q);
 /* The arguments that every command about the QP has. */

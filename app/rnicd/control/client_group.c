@@ -92,7 +92,7 @@ static struct client_qp *client_group_asked(struct client *c, struct pkt_addr *a
 	struct client_qp *q = table_get(&c->qp, c->req.attach.qp);
 
 	memcpy(addr->b, c->req.attach.group, sizeof(addr->b));
-	if (q == NULL || client_qp_is_ending(q) || !q->datagram)
+	if (q == NULL || client_qp_is_ending(q) || !q->datagram || q->reliable)
 		client_error(c, EINVAL, "there is no datagram queue pair %u", c->req.attach.qp);
 	else if (!pkt_addr_is_group(addr))
 		client_error(c, EINVAL, "it is not the address of an IPv4 group");

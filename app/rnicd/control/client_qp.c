@@ -8,6 +8,7 @@
 #include "control/dev.h"
 #include "control/group.h"
 #include "control/oob.h"
+#include "control/rd_memory.h"
 #include "border/policy.h"
 
 #define QPN_HASH 4096u
@@ -145,10 +146,14 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "its completion queues are of another device than its protection domain";
 	if (r->srq != 0 && (srq == NULL || srq->pd->dev != pd->dev))
 		return "there is no such shared receive queue";
-	if (r->datagram > IPC_UD_LONG)
+	if (r->datagram > IPC_RD)
 		return "there is no such kind of queue pairs";
 	if ((r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0))
 		return "there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
+	if (r->datagram == IPC_RD && rnicd.port[pd->dev]->mtu < RD_MTU_MIN)
+		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
+	if (r->datagram == IPC_RD && r->srq != 0)
+		return "reliable datagrams have no shared receive queue: give the queue pair one of its own";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
 	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
 		return "the sizes of its queues must be powers of two within the device's limit";
@@ -160,7 +165,10 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 /* A peer's rnr_retry is not known here; most programs have 7. */
 static uint64_t rnr_default(const struct client_qp *q)
 {
-	return rnicd_rnr_waits(rnicd.port[q->pd->dev]->cfg) ? RN_NEVER : 0;
+	const struct rnicd_port_cfg *cfg = rnicd.port[q->pd->dev]->cfg;
+
+	/* a sender of reliable datagrams cannot know who has posted receives, so its messages wait unless forbidden */
+	return rnicd_rnr_waits(cfg) || (q->reliable && cfg->rnr == RNICD_RNR_AUTO) ? RN_NEVER : 0;
 }
 
 /*
@@ -211,7 +219,10 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
 		.srq = q->srq != NULL ? q->srq->srq : NULL,
 		.sig_all = r->sig_all != 0,
 		.access = q->at.access,
-		.type = q->datagram ? QP_UD : QP_RC,
+		.type = q->reliable   ? QP_RD
+			: q->datagram ? QP_UD
+				      : QP_RC,
+		.many = q->reliable,
 		.max_msg = many          ? ud_max(port)
 			   : q->datagram ? ud_mtu(port)
 					 : 0,
@@ -234,18 +245,23 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	const struct rnicd_port *port = rnicd.port[client_pd_get(c, r->pd)->dev];
 	const bool many = r->datagram == IPC_UD_LONG;
 	/* a connected one is smaller than either kind of datagrams */
-	const size_t least = many ? sizeof(struct ud_long_qp) : sizeof(struct ud_qp);
+	const size_t least = r->datagram == IPC_RD ? sizeof(struct rd_qp)
+			     : many                ? sizeof(struct ud_long_qp)
+						   : sizeof(struct ud_qp);
 	const size_t size = (least + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
 	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size);
 
+	struct rd_port *rd = r->datagram == IPC_RD ? rd_memory(port->index) : NULL;
+
 	*v = QP_OK;
-	if (q == NULL || qp == NULL)
+	if (q == NULL || qp == NULL || (r->datagram == IPC_RD && rd == NULL))
 		goto fail;
 	memset(qp, 0, size);
 	*q = (struct client_qp){ .c = c,
 				 .qp = qp,
 				 .qpn = next_qpn(),
 				 .datagram = r->datagram != IPC_UD_NONE,
+				 .reliable = r->datagram == IPC_RD,
 				 .deaf = r->deaf != 0,
 				 .slots = r->sq_slots + r->rq_slots,
 				 .cookie = r->cookie,
@@ -262,9 +278,13 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		qp_set(qp, &t); /* no worker knows it yet */
 	if (*v == QP_OK && many)
 		dgram_msgs_init(&rn_container_of(ud_of(qp), struct ud_long_qp, u)->msgs, qp, ud_unit(port));
+	if (*v == QP_OK && rd != NULL)
+		*v = rd_qp_init(qp, rd);
 	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;
+	if (q->datagram)
+		q->worker = client_qp_home(q); /* its place is taken from what that worker has, and given back there */
 	if (taken != SPAN_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
 	bool bit = take_bit(c, &q->db_bit);

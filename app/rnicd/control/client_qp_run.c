@@ -88,10 +88,14 @@ static void belongs_to(struct client_qp *q, uint32_t worker)
 	__atomic_store_n(&shm->worker, worker, __ATOMIC_RELEASE);
 }
 
-void client_qp_place(struct client_qp *q)
+uint32_t client_qp_home(const struct client_qp *q)
 {
-	belongs_to(q, q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker());
+	if (q->reliable)
+		return rd_owner(q->pd->dev);
+	return q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker();
 }
+
+void client_qp_place(struct client_qp *q) { belongs_to(q, client_qp_home(q)); }
 
 void client_qp_unplace(struct client_qp *q) { per_worker[q->worker]--; }
 

@@ -41,6 +41,8 @@ static void qp_create(struct rnicd_worker *w, struct cmd_qp *q)
 	q->verdict = q->datagram && !ud_add(&w->uds, ud_of(q->qp), q->port) ? QP_NO_MEMORY : QP_OK;
 	if (q->verdict != QP_OK)
 		return;
+	if (qp_get_type(q->qp) == QP_RD)
+		rd_port_join(w, rd_port_of(q->qp));
 	if (q->has_state)
 		(void)worker_qp_modify(w, q->qp, q->state);
 	q->client->qp[q->bit] = q->qp;
@@ -70,7 +72,7 @@ static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
 static void qp_end(struct rnicd_worker *w, struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = NULL;
-	if (q->datagram && !q->orphan)
+	if (qp_get_type(q->qp) == QP_UD && !q->orphan)
 		ud_finish(w, ud_of(q->qp));
 	if (q->datagram)
 		ud_del(&w->uds, ud_of(q->qp));

@@ -101,6 +101,10 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		}
 		m = whole;
 	}
+	if (rd_port_wants(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len)) {
+		rd_port_input(w, port, m, p);
+		return;
+	}
 	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK) {
 		w->tcp.rc.qp.stats.ud_bad++;
 		goto out;
@@ -128,7 +132,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		goto out;
 	}
 	struct ud_qp *u = ud_find(&w->uds, port->index, h.dst_qpn, hash);
-	if (u != NULL)
+	if (u != NULL && rn_likely(qp_get_type(&u->qp) == QP_UD))
 		ud_deliver(w, &u->qp, m, p, &h);
 	else
 		w->tcp.rc.qp.stats.ud_no_qp++;
@@ -152,7 +156,7 @@ static uint32_t l2_len(const struct rnicd_port *port)
 	return PKT_ETH_LEN + (port->cfg->vlan != PKT_NO_VLAN ? PKT_VLAN_LEN : 0);
 }
 
-static uint32_t headers_len(const struct rnicd_port *port) { return l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
+uint32_t ud_headers_len(const struct rnicd_port *port) { return l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
 /*
  * The MAC of where a packet goes next; *e: its neighbour, whose MAC may not be known yet, or NULL for a group and the
@@ -180,9 +184,8 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	return true;
 }
 
-/* Headers before `len` bytes that lie in the buffer already, then on its way. The neighbour may have to be asked. */
-static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
-		   uint32_t len)
+void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
+	       uint32_t len)
 {
 	struct pkt_flow f = { .l2.vlan = port->cfg->vlan,
 			      .src = port->cfg->ip,
@@ -190,7 +193,7 @@ static void launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 			      .dport = port->cfg->ud_port };
 	const bool offload = port->caps.tx_csum;
 	struct arp_entry *e;
-	const uint32_t hdr = headers_len(port);
+	const uint32_t hdr = ud_headers_len(port);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
 	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
@@ -234,11 +237,11 @@ void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_a
 		return;
 	}
 	memcpy(dst.addr, to->b, sizeof(dst.addr));
-	memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), p, len);
-	launch(w, port, m, &dst, len);
+	memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)), p, len);
+	ud_launch(w, port, m, &dst, len);
 }
 
-static bool room(const struct rnicd_worker *w, const struct rnicd_port *port)
+bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port)
 {
 	return port_tx_room(&w->tx[port->index]) > 0 && w->loop_tail - w->loop_head < WORKER_LOOP;
 }
@@ -252,16 +255,17 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 	for (uint32_t i = 0; i < share; i++) {
 		if (!dgram_waits(qp))
 			return true;
-		struct rte_mbuf *m = worker_space(w) && room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
+		struct rte_mbuf *m = worker_space(w) && ud_room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
 		if (m == NULL)
 			return false;
-		uint32_t len = dgram_out(&w->dgram, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, headers_len(port)), &to);
+		uint32_t len = dgram_out(&w->dgram, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)),
+					 &to);
 		if (rn_unlikely(len == 0)) {
 			rte_pktmbuf_free(m);
 			return true;
 		}
 		(*count)++;
-		launch(w, port, m, &to, len);
+		ud_launch(w, port, m, &to, len);
 	}
 	return false;
 }

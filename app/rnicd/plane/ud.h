@@ -45,6 +45,14 @@ void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 /* Ends messages that wait for segments in vain; returns their number. */
 uint32_t ud_timers(struct rnicd_worker *w);
 
+/* Octets of a datagram's headers up to UDP's, which ud_launch() writes. */
+uint32_t ud_headers_len(const struct rnicd_port *port);
+/* Whether one more datagram may leave the device now. */
+bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
+/* Headers before `len` bytes that lie in m already, then on its way. The neighbour may have to be asked. Takes m. */
+void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
+	       uint32_t len);
+
 /* Transmits for QPs that are ready; returns the number of datagrams. */
 uint32_t ud_transmit(struct rnicd_worker *w);
 

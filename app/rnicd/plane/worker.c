@@ -11,6 +11,7 @@ static inline void doorbell(struct rnicd_worker *w, struct qp *qp)
 	switch (qp_get_type(qp)) {
 	case QP_RC: rc_doorbell(&w->tcp.rc, qp); return;
 	case QP_UD: dgram_doorbell(&w->dgram, qp); return;
+	case QP_RD: rd_doorbell(&rd_port_of(qp)->d, qp); return;
 	}
 }
 
@@ -21,6 +22,7 @@ enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_
 	switch (qp_get_type(qp)) {
 	case QP_RC: return rc_modify(&w->tcp.rc, qp, to);
 	case QP_UD: return dgram_modify(&w->dgram, qp, to);
+	case QP_RD: return rd_modify(&rd_port_of(qp)->d, qp, to);
 	}
 	return QP_BAD_STATE;
 }
@@ -30,6 +32,7 @@ void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
 	switch (qp_get_type(qp)) {
 	case QP_RC: rc_destroy(&w->tcp.rc, qp); return;
 	case QP_UD: dgram_destroy(&w->dgram, qp); return;
+	case QP_RD: rd_destroy(&rd_port_of(qp)->d, qp); return;
 	}
 }
 
@@ -134,6 +137,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);
 	n += ud_transmit(w);
+	n += rd_port_turn(w);
 	n += stream_transmit(w);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);

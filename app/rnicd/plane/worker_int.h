@@ -21,6 +21,7 @@
 #include "plane/conn.h"
 #include "plane/flow.h"
 #include "plane/port_tx.h"
+#include "plane/rd.h"
 #include "plane/stage.h"
 #include "plane/stream.h"
 #include "plane/ud.h"
@@ -121,6 +122,8 @@ struct rnicd_worker {
 	struct flow_table listens;
 	struct stream_ctx streams;
 	struct ud_table uds; /* datagram QPs */
+	bool rd_any;
+	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */
 	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;       /* datagrams that met one */
 	struct rn_list conn_free; /* struct conn, by link */

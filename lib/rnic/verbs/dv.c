@@ -9,11 +9,12 @@
 
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnicdv_qp_attr *dv)
 {
-	if (!rnic_ours(c) || dv->comp_mask != 0 || dv->type != RNICDV_QPT_UD || a->qp_type != IBV_QPT_UD) {
+	if (!rnic_ours(c) || dv->comp_mask != 0 || (dv->type != RNICDV_QPT_UD && dv->type != RNICDV_QPT_RD) ||
+	    a->qp_type != IBV_QPT_UD) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	return rnic_create_qp_as(c, a, IPC_UD_LONG);
+	return rnic_create_qp_as(c, a, dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG);
 }
 
 int rnicdv_query_device(struct ibv_context *c, struct rnicdv_device_attr *a)

@@ -7,7 +7,7 @@ static int tell(struct ibv_qp *qp, const union ibv_gid *group, enum ipc_type typ
 {
 	struct ipc_msg m = { .type = (uint16_t)type, .len = IPC_MSG_LEN(attach), .attach = { .qp = qp->handle } };
 
-	if (qp->qp_type != IBV_QPT_UD)
+	if (qp->qp_type != IBV_QPT_UD || rnic_qp(qp)->sq.many)
 		return EINVAL;
 	if (!rnic_gid_is_group4(group)) {
 		rnic_unsupported(type == IPC_ATTACH ? "ibv_attach_mcast" : "ibv_detach_mcast", RNIC_GROUPS);

@@ -47,6 +47,7 @@ struct rnic_sq {
 	uint8_t sig_all; /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
 	uint32_t ud_mtu; /* of a datagram queue pair: bytes of a message at most; 0: it is none */
+	bool many;       /* of reliable datagrams: the last slot of a work request says to whom it goes */
 	struct spsc_prod ring;
 	/*
 	 * Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding.
@@ -60,8 +61,9 @@ struct rnic_sq {
 	uint32_t staged_wrs;
 	int err;
 	struct qp_wqe *cur;
-	bool addressed; /* ibv_wr_set_ud_addr has been called for it */
-	uint8_t *wqe;   /* buffer of the work request under construction */
+	bool addressed;          /* ibv_wr_set_ud_addr has been called for it */
+	uint8_t *wqe;            /* buffer of the work request under construction */
+	struct qp_wqe_dest dest; /* to whom it goes, with `many` */
 };
 
 /*
@@ -119,6 +121,13 @@ struct rnic_ah {
 };
 
 static inline struct rnic_ah *rnic_ah(struct ibv_ah *a) { return (struct rnic_ah *)a; }
+
+static inline void rnic_dest_fill(struct qp_wqe_dest *d, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	*d = (struct qp_wqe_dest){ .qpn = qpn, .qkey = qkey };
+	memcpy(d->addr, rnic_ah(ah)->addr, sizeof(d->addr));
+}
+
 static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }
 static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
 static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
@@ -160,6 +169,9 @@ void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type);
 #define RNIC_SEND_OPS_UD_LONG \
 	(RNIC_SEND_OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ)
 
+#define RNIC_SEND_OPS_RD \
+	(RNIC_SEND_OPS_UD_LONG | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
 /* Bytes of a send WQE between its fixed part and its SGEs or inline data. */
 static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 {
@@ -167,6 +179,9 @@ static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 		return 0;
 	return op == QP_WR_WRITE || op == QP_WR_WRITE_IMM || op == QP_WR_READ ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
 }
+
+/* Whether each work request says to whom it goes. */
+static inline bool rnic_sq_addresses(const struct rnic_sq *sq) { return (sq->ud_mtu | sq->many) != 0; }
 
 /* The smallest power of two of slots that holds so many work requests of `each` slots. */
 static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)

@@ -243,6 +243,40 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	return 0;
 }
 
+/* The same of a queue pair of reliable datagrams. Who writes or reads names memory and a peer: ibv_wr_*() has both. */
+static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
+{
+	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	struct qp_wqe *w = (struct qp_wqe *)(void *)raw;
+	const bool inlined = (wr->send_flags & IBV_SEND_INLINE) != 0;
+	enum qp_wr_op op = op_of(wr->opcode);
+	uint32_t inl = 0;
+
+	if ((op != QP_WR_SEND && op != QP_WR_SEND_IMM) || wr->wr.ud.ah == NULL || wr->wr.ud.remote_qpn > 0xffffff ||
+	    wr->num_sge < 0 || (!inlined && (uint32_t)wr->num_sge > sq->max_sge) ||
+	    (inlined && inline_len(sq, wr, &inl) != 0))
+		return EINVAL;
+	const uint32_t bytes = inlined ? inl : (uint32_t)wr->num_sge * (uint32_t)sizeof(struct qp_sge);
+	const uint32_t slots = qp_wqe_slots(bytes) + 1;
+	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
+		return ENOMEM;
+	wqe_fill(w, sq, wr, op);
+	w->slots = (uint8_t)slots;
+	w->num_sge = (uint8_t)(inlined ? 0 : wr->num_sge);
+	w->inline_len = (uint16_t)inl;
+	payload_fill(raw + QP_WQE_FIXED, wr);
+	rnic_dest_fill((struct qp_wqe_dest *)(void *)(raw + (slots - 1) * QP_SLOT_SIZE), wr->wr.ud.ah,
+		       wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	spsc_prod_copy(&sq->ring, used, raw, slots * QP_SLOT_SIZE);
+	*took = slots;
+	return 0;
+}
+
+static int send_other(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
+{
+	return (sq->many ? send_reliable : send_datagram)(sq, wr, wrs, used, took);
+}
+
 int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rnic_qp *qp = rnic_qp(ibqp);
@@ -257,8 +291,8 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	}
 	rnic_spin_lock(&qp->sq.lock);
 	for (; wr != NULL; wr = wr->next) {
-		rc = rn_likely(qp->sq.ud_mtu == 0) ? send_one(&qp->sq, wr, wrs, used, &took)
-						   : send_datagram(&qp->sq, wr, wrs, used, &took);
+		rc = rn_likely(!rnic_sq_addresses(&qp->sq)) ? send_one(&qp->sq, wr, wrs, used, &took)
+							    : send_other(&qp->sq, wr, wrs, used, &took);
 		if (rn_unlikely(rc != 0)) {
 			*bad = wr;
 			break;

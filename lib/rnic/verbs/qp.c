@@ -42,9 +42,10 @@ static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a
 		return EINVAL;
 	cap->max_send_wr = rn_max_u32(cap->max_send_wr, CQ_NONE_WR);
 	bytes = rn_max_u32(cap->max_send_sge * (uint32_t)sizeof(struct qp_sge), cap->max_inline_data);
-	*sq_each = rn_max_u32(qp_wqe_slots(head + bytes), 1);
+	const uint32_t dest = kind == IPC_RD; /* the last slot says to whom */
+	*sq_each = rn_max_u32(qp_wqe_slots(head + bytes), 1) + dest;
 	*rq_each = rn_max_u32(qp_rwqe_slots(cap->max_recv_sge), 1);
-	bytes = *sq_each * QP_SLOT_SIZE - QP_WQE_FIXED - head;
+	bytes = (*sq_each - dest) * QP_SLOT_SIZE - QP_WQE_FIXED - head;
 	cap->max_send_sge = rn_max_u32(cap->max_send_sge, 1);
 	cap->max_inline_data = rn_min_u32(rn_min_u32(bytes, QP_MAX_INLINE), dev->max_inline);
 	if (srq)
@@ -129,7 +130,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.max_inline = a->cap.max_inline_data;
 	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
-	qp->rq.asks = rnic_ctx(b->context)->info.rnr_waits;
+	qp->rq.asks = rnic_ctx(b->context)->info.rnr_waits || qp->sq.many;
 	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&rnic_cq(a->recv_cq)->refs, 1, __ATOMIC_RELAXED);
 	if (a->srq != NULL)
@@ -168,7 +169,8 @@ static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr
 static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
 {
 	switch (kind) {
-	case IPC_UD_NONE: break;
+	case IPC_UD_NONE:
+	case IPC_RD: break;
 	case IPC_UD_PLAIN: return dev->ud_mtu;
 	case IPC_UD_LONG: return dev->ud_max;
 	}
@@ -195,6 +197,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp->s = ctx->s;
 	qp->sq.max_wr = a->cap.max_send_wr;
 	qp->sq.ud_mtu = max_message(&ctx->info, kind);
+	qp->sq.many = kind == IPC_RD;
 	m.create_qp.datagram = kind;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
@@ -235,7 +238,8 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-	const uint64_t there_are = kind == IPC_UD_LONG    ? RNIC_SEND_OPS_UD_LONG
+	const uint64_t there_are = kind == IPC_RD         ? RNIC_SEND_OPS_RD
+				   : kind == IPC_UD_LONG  ? RNIC_SEND_OPS_UD_LONG
 				   : kind == IPC_UD_PLAIN ? RNIC_SEND_OPS_UD
 							  : RNIC_SEND_OPS;
 	struct ibv_qp *qp;

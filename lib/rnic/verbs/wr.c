@@ -6,6 +6,8 @@
  */
 #include "rnic/verbs/objects.h"
 
+#define QPN_MAX UINT32_C(0xffffff)
+
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
 
 /* Where the SGEs or the inline data begin. */
@@ -18,7 +20,7 @@ static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 	uint64_t len = w->inline_len;
 
 	if (sq->ud_mtu == 0)
-		return true;
+		return !sq->many || sq->addressed;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		len += sge[i].len;
 	if (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM)
@@ -37,7 +39,8 @@ static void flush(struct rnic_sq *sq)
 	sq->cur = NULL;
 	slots = qp_wqe_slots(rnic_sq_head(sq, w->op) + ((w->flags & QP_WF_INLINE) != 0
 								? w->inline_len
-								: w->num_sge * (uint32_t)sizeof(struct qp_sge)));
+								: w->num_sge * (uint32_t)sizeof(struct qp_sge))) +
+		sq->many;
 	if (!addressed(sq, w)) {
 		sq->err = EINVAL;
 		return;
@@ -47,6 +50,8 @@ static void flush(struct rnic_sq *sq)
 		return;
 	}
 	w->slots = (uint8_t)slots;
+	if (sq->many)
+		memcpy(sq->wqe + (slots - 1) * QP_SLOT_SIZE, &sq->dest, sizeof(sq->dest));
 	spsc_prod_copy(&sq->ring, sq->staged, w, slots * QP_SLOT_SIZE);
 	sq->staged += slots;
 	sq->staged_wrs++;
@@ -131,8 +136,13 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 {
 	struct qp_wqe *w = qp_of(ex)->sq.cur;
 
-	if (w == NULL || ah == NULL) {
+	if (w == NULL || ah == NULL || (qp_of(ex)->sq.many && qpn > QPN_MAX)) {
 		fail(&qp_of(ex)->sq, EINVAL);
+		return;
+	}
+	if (qp_of(ex)->sq.many) {
+		rnic_dest_fill(&qp_of(ex)->sq.dest, ah, qpn, qkey);
+		qp_of(ex)->sq.addressed = true;
 		return;
 	}
 	memcpy(w->dgram.addr, rnic_ah(ah)->addr, sizeof(w->dgram.addr));

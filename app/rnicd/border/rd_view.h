@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reliable datagrams of a device: its flows to other devices and its pairs of queue pairs. The control thread makes
+ * the memory with the device's first such queue pair, and keeps it; the worker that rd_owner() names alone writes it
+ * from then on.
+ */
+#ifndef RD_VIEW_H
+#define RD_VIEW_H
+
+#include "base/rn_wheel.h"
+#include "border/ud_view.h"
+#include "dgram/rd.h"
+#include "udp/udpl.h"
+#include "udp/udpr.h"
+
+#define RD_PEERS 256u /* other devices that a device has flows with; a power of two */
+#define RD_PAIRS 512u /* pairs of queue pairs of a device */
+#define RD_RING  64u  /* packets on the way to a peer */
+
+/* The least MTU that holds any packet over IPv4 or IPv6. */
+#define RD_FRAME   (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
+#define RD_MTU_MIN (40u + PKT_UDP_LEN + RD_FRAME)
+_Static_assert(RD_MTU_MIN <= 1500, "a packet fits Ethernet's frame");
+
+struct rd_packet {
+	uint32_t len;
+	uint8_t b[RD_PACKET_MAX];
+};
+
+/* Another device: a flow each way, which all queue pairs of both devices share. */
+struct rd_peer {
+	struct pkt_addr addr;
+	bool used;             /* in a chain of rd_port */
+	bool touched;          /* in the list of rd_port.touched */
+	struct rd_peer *next;  /* in its chain */
+	struct rn_slink link;  /* free, or touched */
+	struct rn_timer timer; /* when the flows want to be looked at */
+	struct udpr_tx tx;
+	struct udpr_rx rx;
+	struct udpr_pkt ring[RD_RING];
+	uint32_t n_spare;
+	uint8_t spare[RD_RING]; /* packets that hold nothing */
+	struct rd_packet packet[RD_RING];
+};
+
+struct rd_port {
+	uint32_t port; /* index of the device */
+	struct rd_ctx d;
+	struct rn_wheel wheel;
+	struct rn_slist free, touched; /* struct rd_peer, by link */
+	uint32_t hand;                 /* where the next look for a resting peer begins */
+	uint64_t no_peer;              /* first packets and work requests that found no free peer */
+	struct rd_peer *chain[RD_PEERS];
+	struct rd_peer peer[RD_PEERS];
+	struct rd_pair pair[RD_PAIRS];
+	struct rd_hold hold[RD_PAIRS * RD_WIN]; /* all pairs may hold all they can: none is held up by another */
+};
+
+/* A queue pair of reliable datagrams. */
+struct rd_qp {
+	struct ud_qp u;
+	struct rd_port *of;
+	struct rd_side side;
+};
+
+static inline struct rd_qp *rd_qp_of(struct qp *qp) { return rn_container_of(ud_of(qp), struct rd_qp, u); }
+static inline struct rd_port *rd_port_of(struct qp *qp) { return rd_qp_of(qp)->of; }
+
+#endif

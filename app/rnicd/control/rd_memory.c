@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/rd_memory.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "border/rnicd.h"
+
+#define RUNS_PER_S 64u /* rd_init: later than all runs before a restart */
+
+static struct rd_port *of[RNICD_MAX_PORTS];
+
+struct rd_port *rd_memory(uint32_t port)
+{
+	if (of[port] != NULL)
+		return of[port];
+	struct rd_port *r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return NULL;
+	r->port = port;
+	rd_init(&r->d, NULL, r->pair, RD_PAIRS, (uint32_t)((uint64_t)time(NULL) * RUNS_PER_S));
+	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100);
+	rd_give_holds(&r->d, r->hold, RD_PAIRS * RD_WIN);
+	for (uint32_t i = 0; i < RD_PEERS; i++)
+		rn_slist_push_back(&r->free, &r->peer[i].link);
+	of[port] = r;
+	return r;
+}
+
+enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *r)
+{
+	rd_qp_of(qp)->of = r;
+	return rd_attach(qp, &rd_qp_of(qp)->side);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams: packets of flows as frames, and what flows and pairs tell each other. */
+#include "plane/rd.h"
+
+#include <rte_random.h>
+
+#include "border/flow_owner.h"
+#include "crc32c/crc32c.h"
+#include "plane/worker_int.h"
+
+#define ACK_DELAY    (50 * RN_NS_PER_US)
+#define PEER_REST_NS UDPR_IDLE_MIN /* a peer that is silent for so long may lose its place */
+#define PEER_LOOKS   8u            /* peers that are looked at for one that rests */
+#define TURN_SHARE   WORKER_BURST
+#define TURN_BLOCKED 16u /* pairs whose flow is full that are looked at in a turn */
+
+_Static_assert(PEER_REST_NS >= UDPR_IDLE_MIN, "what is forgotten has no valid cookie");
+
+static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
+					  .patience = 5 * RN_NS_PER_S,
+					  .ack_delay = ACK_DELAY };
+
+/* ---- peers ---- */
+
+static struct rd_peer **peer_chain(struct rd_port *r, const struct pkt_addr *addr)
+{
+	return &r->chain[flow_endpoint(rnicd.secret, addr, 0) % RD_PEERS];
+}
+
+static struct rd_peer *peer_find(struct rd_port *r, const struct pkt_addr *addr)
+{
+	struct rd_peer *p = *peer_chain(r, addr);
+
+	while (p != NULL && !pkt_addr_eq(&p->addr, addr))
+		p = p->next;
+	return p;
+}
+
+static void peer_touch(struct rd_port *r, struct rd_peer *p)
+{
+	if (p->touched)
+		return;
+	p->touched = true;
+	rn_slist_push_back(&r->touched, &p->link);
+}
+
+static bool peer_rests(const struct rd_peer *p, uint64_t now)
+{
+	return p->used && !p->touched && !udpr_tx_busy(&p->tx) && (!p->rx.open || now - p->rx.heard > PEER_REST_NS);
+}
+
+static void peer_drop(struct rd_port *r, struct rd_peer *p)
+{
+	struct rd_peer **at = peer_chain(r, &p->addr);
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	rn_wheel_disarm(&r->wheel, &p->timer);
+	p->used = false;
+	rn_slist_push_back(&r->free, &p->link);
+}
+
+/* NULL: all places are in use. */
+static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr, uint64_t now)
+{
+	for (uint32_t i = 0; i < PEER_LOOKS && rn_slist_empty(&r->free); i++) {
+		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
+		if (peer_rests(old, now))
+			peer_drop(r, old);
+	}
+	struct rd_peer *p = rn_slist_pop(&r->free, struct rd_peer, link);
+	if (p == NULL) {
+		r->no_peer++;
+		return NULL;
+	}
+	p->addr = *addr;
+	p->used = true;
+	p->touched = false;
+	memset(&p->tx, 0, sizeof(p->tx));
+	memset(&p->rx, 0, sizeof(p->rx));
+	p->n_spare = RD_RING;
+	for (uint32_t i = 0; i < RD_RING; i++)
+		p->spare[i] = (uint8_t)i;
+	struct rd_peer **at = peer_chain(r, addr);
+	p->next = *at;
+	*at = p;
+	return p;
+}
+
+/* ---- frames ---- */
+
+static void send_packet(struct rnicd_worker *w, const struct rd_port *r, const struct pkt_addr *to,
+			const struct udpr_hdr *h, const struct rd_packet *body)
+{
+	struct rnicd_port *port = rnicd.port[r->port];
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+	struct dgram_to dst = { .hop_limit = 0 };
+
+	if (m == NULL) { /* as if the network had lost it */
+		port->stats[w->index].no_buffer++;
+		return;
+	}
+	uint8_t *b = rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port));
+	uint32_t len = udpr_build(b, h);
+	if (body != NULL) {
+		memcpy(b + len, body->b, body->len);
+		len += body->len;
+	}
+	udpl_crc_put(b, len, crc32c(0, b, len));
+	memcpy(dst.addr, to->b, sizeof(dst.addr));
+	ud_launch(w, port, m, &dst, len + UDPL_CRC_LEN);
+}
+
+/* Whether the peer's flow takes one packet more than an answer may need. */
+static bool flow_room(const struct rd_peer *p) { return p->n_spare > 1 && p->tx.state != UDPR_LOST; }
+
+/* A packet that is made, to its flow. */
+static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uint64_t now)
+{
+	uint32_t flow;
+
+	p->n_spare--; /* it was the last one of the spare ones */
+	peer_touch(r, p);
+	if (rn_likely(udpr_tx_send(&p->tx, packet, now)))
+		return;
+	/* the flow is closed: not used for long, or never; as many packets as the ring has places are never spare */
+	do
+		flow = (uint32_t)rte_rand();
+	while (flow == 0);
+	udpr_tx_open(&p->tx, &flow_cfg, p->ring, RD_RING, flow);
+	if (!udpr_tx_send(&p->tx, packet, now))
+		p->n_spare++;
+}
+
+/* ---- receiving ---- */
+
+static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, const uint8_t *b,
+		    const struct udpr_hdr *h)
+{
+	struct rd_peer *p = peer_find(r, from);
+	struct udpr_rx fresh = { 0 };
+	struct udpr_hdr out;
+	struct rd_hdr rh;
+
+	if (udpr_rx_open(p != NULL ? &p->rx : &fresh, rnicd.secret, from->b, sizeof(from->b), h, w->now) != UDPR_OK) {
+		if (conn_answer_allowed(w, rnicd.port[r->port])) {
+			udpr_unknown(h, &out);
+			send_packet(w, r, from, &out, NULL);
+		}
+		return;
+	}
+	if (p == NULL && (p = peer_take(r, from, w->now)) == NULL)
+		return;
+	if (fresh.open)
+		p->rx = fresh;
+	peer_touch(r, p);
+	if (!rd_room(&r->d) || p->n_spare == 0 || p->tx.state == UDPR_LOST ||
+	    udpr_rx_data(&p->rx, h, w->now) != UDPR_OK)
+		return;
+	if (!rd_parse(b + h->body, h->body_len, &rh)) {
+		r->d.stats.bad++;
+		return;
+	}
+	struct ud_qp *u = ud_find(&w->uds, r->port, rh.dst_qpn, ud_hash(rnicd.secret, r->port, rh.dst_qpn));
+	const struct rd_rx rx = { .p = b + h->body, .len = h->body_len, .h = &rh, .addr = from->b };
+	const uint32_t spare = p->spare[p->n_spare - 1];
+	w->ud_wanted++;
+	p->packet[spare].len = rd_in(&r->d, u != NULL ? &u->qp : NULL, &rx, p->packet[spare].b);
+	if (p->packet[spare].len != 0)
+		flow_give(r, p, spare, w->now);
+}
+
+/* A packet whose checksum is good. */
+static void packet_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, const uint8_t *b,
+		      uint32_t len)
+{
+	struct udpr_hdr h, out;
+	struct rd_peer *p;
+
+	if (udpr_parse(b, len, &h) != UDPR_OK || h.src_worker != 0 || h.dst_worker != 0) {
+		w->tcp.rc.qp.stats.ud_bad++;
+		return;
+	}
+	if (!udpl_crc_good(b, len)) {
+		w->tcp.rc.qp.stats.ud_crc++;
+		return;
+	}
+	switch ((enum udpr_kind)h.kind) {
+	case UDPR_HELLO:
+		if (!conn_answer_allowed(w, rnicd.port[r->port]))
+			return;
+		udpr_cookie_make(rnicd.secret, from->b, sizeof(from->b), &h, w->now, &out);
+		send_packet(w, r, from, &out, NULL);
+		return;
+	case UDPR_DATA: data_in(w, r, from, b, &h); return;
+	case UDPR_COOKIE:
+	case UDPR_ACK:
+	case UDPR_UNKNOWN:
+		p = peer_find(r, from);
+		if (p == NULL || udpr_tx_in(&p->tx, &h, w->now) != UDPR_OK)
+			return;
+		w->ud_wanted++;
+		peer_touch(r, p);
+		return;
+	}
+}
+
+void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+	struct rd_port *r = w->rd[port->index];
+
+	if (rd_owner(port->index) != w->index) {
+		worker_move(w, port, m, rd_owner(port->index));
+		return;
+	}
+	if (!worker_csum_good(port, m, p) || (rte_pktmbuf_mtod(m, uint8_t *)[0] & 1) != 0 || pkt_addr_is_group(&p->dst))
+		st->rx_bad_csum++;
+	else if (r == NULL)
+		w->tcp.rc.qp.stats.ud_no_qp++;
+	else if (worker_space(w))
+		packet_in(w, r, &p->src, rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len);
+	rte_pktmbuf_free(m);
+}
+
+/* ---- a turn ---- */
+
+/* What has become of packets; a flow that is lost ends what was under way to the peer. False: no room for effects. */
+static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p)
+{
+	const bool lost = p->tx.state == UDPR_LOST;
+	uint64_t packet;
+	bool ok;
+
+	if (lost && !worker_space(w))
+		return false;
+	while (udpr_tx_done(&p->tx, &packet, &ok))
+		p->spare[p->n_spare++] = (uint8_t)packet;
+	if (lost) {
+		memset(&p->tx, 0, sizeof(p->tx));
+		rd_lost(&r->d, p->addr.b);
+	}
+	return true;
+}
+
+static void flows_look(struct rnicd_worker *w, struct rd_port *r)
+{
+	struct rn_timer *t;
+
+	while ((t = rn_wheel_pop(&r->wheel, w->now)) != NULL)
+		peer_touch(r, rn_container_of(t, struct rd_peer, timer));
+	rn_slist_each(struct rd_peer, p, &r->touched, link) {
+		udpr_tx_tick(&p->tx, w->now);
+		if (!flow_fates(w, r, p))
+			return;
+	}
+}
+
+/* All packets of a pair that its flow takes. False: the pair has more. */
+static bool pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair *x, uint32_t *n)
+{
+	struct pkt_addr to;
+	struct rd_peer *p;
+
+	memcpy(to.b, x->addr, sizeof(to.b));
+	p = peer_find(r, &to);
+	if (p == NULL && (p = peer_take(r, &to, w->now)) == NULL) {
+		rd_lost(&r->d, to.b);
+		return true;
+	}
+	while (worker_space(w) && flow_room(p)) {
+		const uint32_t packet = p->spare[p->n_spare - 1];
+
+		p->packet[packet].len = rd_out(&r->d, x, p->packet[packet].b);
+		if (p->packet[packet].len == 0)
+			return true;
+		flow_give(r, p, packet, w->now);
+		(*n)++;
+	}
+	return false;
+}
+
+static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
+{
+	uint32_t n = 0, blocked = 0;
+	struct rd_pair *x;
+
+	while (n < TURN_SHARE && blocked < TURN_BLOCKED && worker_space(w) && (x = rd_pop(&r->d)) != NULL) {
+		if (pair_give(w, r, x, &n))
+			continue;
+		rd_put(&r->d, x);
+		blocked++;
+	}
+	return n;
+}
+
+/* What the flow sends now. False: the device takes no more. */
+static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p, uint32_t *n)
+{
+	const struct rnicd_port *port = rnicd.port[r->port];
+	struct udpr_hdr h;
+	uint64_t packet;
+
+	while (ud_room(w, port) && udpr_tx_next(&p->tx, w->now, &h, &packet)) {
+		send_packet(w, r, &p->addr, &h, h.kind == UDPR_DATA ? &p->packet[packet] : NULL);
+		(*n)++;
+	}
+	if (udpr_rx_due(&p->rx, ACK_DELAY) <= w->now && ud_room(w, port)) {
+		udpr_rx_ack(&p->rx, w->now, &h);
+		send_packet(w, r, &p->addr, &h, NULL);
+		(*n)++;
+	}
+	return ud_room(w, port);
+}
+
+static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
+{
+	struct rd_peer *p;
+	uint32_t n = 0;
+
+	while ((p = rn_slist_pop(&r->touched, struct rd_peer, link)) != NULL) {
+		p->touched = false;
+		const bool more = flow_send(w, r, p, &n);
+		uint64_t due = rn_min_u64(udpr_tx_timer(&p->tx, w->now), udpr_rx_due(&p->rx, ACK_DELAY));
+
+		if (!more || p->tx.state == UDPR_LOST)
+			due = w->now;
+		if (due != RN_NEVER)
+			rn_wheel_arm(&r->wheel, &p->timer, rn_max_u64(due, w->now));
+		else
+			rn_wheel_disarm(&r->wheel, &p->timer);
+	}
+	return n;
+}
+
+static bool has_rd(const struct rnicd_worker *w) { return rn_unlikely(w->rd_any); }
+
+uint32_t rd_port_turn(struct rnicd_worker *w)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++) {
+		struct rd_port *r = w->rd[i];
+
+		if (r == NULL)
+			continue;
+		flows_look(w, r);
+		if (rd_timer(&r->d) <= w->now && worker_space(w))
+			rd_tick(&r->d);
+		n += pairs_give(w, r);
+		n += flows_send(w, r);
+	}
+	return n;
+}
+
+uint64_t rd_port_due(const struct rnicd_worker *w)
+{
+	uint64_t due = RN_NEVER;
+
+	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++)
+		if (w->rd[i] != NULL)
+			due = rn_min_u64(due, rn_min_u64(rn_wheel_next(&w->rd[i]->wheel), rd_timer(&w->rd[i]->d)));
+	return due;
+}
+
+void rd_port_join(struct rnicd_worker *w, struct rd_port *r)
+{
+	if (w->rd[r->port] != NULL)
+		return;
+	r->d.qp = &w->tcp.rc.qp;
+	rn_wheel_init(&r->wheel, w->now);
+	w->rd[r->port] = r;
+	w->rd_any = true;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reliable datagrams on a worker: joins the carrier (dgram/rd.h) to the flows (udp/udpr.h) and the flows to frames. All
+ * of a device's are one worker's (rd_owner), so two devices have one flow each way, and the workers' numbers in its
+ * packets are 0. Worker thread.
+ */
+#ifndef RNICD_RD_H
+#define RNICD_RD_H
+
+#include <rte_mbuf.h>
+
+#include "border/rd_view.h"
+#include "border/rnicd.h"
+
+struct rnicd_worker;
+
+/* Whether a datagram on the device's datagram-port is one of udpr.h. */
+static inline bool rd_port_wants(const uint8_t *p, uint32_t len)
+{
+	return len >= 2 && p[1] >= UDPR_HELLO && p[1] <= UDPR_KIND_LAST;
+}
+
+/* A queue pair of r is on this worker: packets for the device are taken from now on. */
+void rd_port_join(struct rnicd_worker *w, struct rd_port *r);
+
+/* Such a datagram, in one piece. Takes m. */
+void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
+
+/* Timers, and packets that may go now. Returns how much there was to do. */
+uint32_t rd_port_turn(struct rnicd_worker *w);
+
+/* When there is something to do again, if nothing comes; RN_NEVER: nothing is under way. */
+uint64_t rd_port_due(const struct rnicd_worker *w);
+
+#endif

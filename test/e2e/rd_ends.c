@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One end of reliable datagrams; each end is a process of its own. Message m of a client is a Write to slot m % SLOTS
+ * of the store's memory, a Read of the same slot, an atomic addition to the store's counter and a Send. Each byte
+ * follows from m and its place.
+ *
+ * usage: rd_ends ADDRESS store LEN LATER
+ *		says its QPN, address and STag; takes and checks the Sends of LEN bytes, and says how many came, once a
+ *		line of its stdin asks. LATER 1: posts no receive before the first line.
+ *        rd_ends ADDRESS client LEN
+ *		does what each line of its stdin says:
+ *		to TO QPN WHERE STAG	the store that all that follows goes to
+ *		go N			N messages, each complete before the next; says what they came to
+ *		until			messages until one fails; says the status
+ */
+#include "cm_rig.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rnic/rnicdv.h>
+
+#define QKEY        0x1234u
+#define PATIENCE_US 60000000 /* for a hang */
+#define SLOTS       4u
+#define RECVS       16u
+#define COUNTER_LEN 64u /* before the slots: the counter that clients add to */
+#define REMOTE      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS      (IBV_ACCESS_LOCAL_WRITE | REMOTE)
+
+static struct end e;
+static uint32_t len;
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("# %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
+
+static struct ibv_qp *make_qp(void)
+{
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_RD };
+	struct ibv_qp_init_attr_ex init = { .send_cq = e.cq,
+					    .recv_cq = e.cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = e.pd,
+					    .cap = { 8, RECVS, 1, 1, 0 },
+					    .sq_sig_all = 1,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+							      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
+	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
+
+	must(qp != NULL, "rnicdv_create_qp");
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
+	a.qp_state = IBV_QPS_INIT;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
+	a.qp_state = IBV_QPS_RTR;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
+	a.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
+	return qp;
+}
+
+static uint8_t *memory(size_t size, struct ibv_mr **mr)
+{
+	void *p = NULL;
+
+	must(posix_memalign(&p, 4096, size) == 0, "memory");
+	memset(p, 0, size);
+	*mr = ibv_reg_mr(e.pd, p, size, ACCESS);
+	must(*mr != NULL, "ibv_reg_mr");
+	return p;
+}
+
+static void check(const uint8_t *p, uint32_t m)
+{
+	for (uint32_t i = 4; i < len; i++) {
+		if (p[i] == byte_of(m, i))
+			continue;
+		printf("# message %u: byte %u is wrong\n", m, i);
+		exit(1);
+	}
+}
+
+static void fill(uint8_t *p, uint32_t m)
+{
+	for (uint32_t i = 0; i < len; i++)
+		p[i] = byte_of(m, i);
+	memcpy(p, &m, sizeof(m));
+}
+
+/* ---- the store ---- */
+
+static void post_sink(struct ibv_qp *qp, const struct ibv_mr *mr, uint64_t i)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr + i * len, .length = len, .lkey = mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	must(ibv_post_recv(qp, &wr, &bad) == 0, "ibv_post_recv");
+}
+
+static int store(bool later)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	struct ibv_mr *mr, *sinks;
+	bool asked = false;
+	uint32_t came = 0, m;
+	char line[64];
+	struct ibv_wc wc;
+	struct ibv_qp *qp = make_qp();
+	uint64_t *counter = (uint64_t *)(void *)memory(COUNTER_LEN + (size_t)SLOTS * len, &mr);
+	uint8_t *sink = memory((size_t)RECVS * len, &sinks);
+
+	printf("store %u %" PRIu64 " %u\n", qp->qp_num, (uint64_t)(uintptr_t)counter, mr->rkey);
+	fflush(stdout);
+	if (later)
+		must(fgets(line, sizeof(line), stdin) != NULL, "stdin");
+	for (uint64_t i = 0; i < RECVS; i++)
+		post_sink(qp, sinks, i);
+	for (;;) {
+		/* who asks is told of all that had come before */
+		if (rnicdv_poll_cq(e.cq, 1, &wc, asked ? 0 : 1000) == 1) {
+			must(wc.status == IBV_WC_SUCCESS && wc.byte_len == len, ibv_wc_status_str(wc.status));
+			memcpy(&m, sink + wc.wr_id * len, sizeof(m));
+			check(sink + wc.wr_id * len, m);
+			must(m == came, "a Send came twice, or out of order");
+			came++;
+			post_sink(qp, sinks, wc.wr_id);
+			continue;
+		}
+		if (asked) {
+			printf("came %u counter %" PRIu64 "\n", came, __atomic_load_n(counter, __ATOMIC_RELAXED));
+			fflush(stdout);
+			asked = false;
+		}
+		if (poll(&in, 1, 0) <= 0)
+			continue;
+		if (read(STDIN_FILENO, line, sizeof(line)) <= 0)
+			break;
+		asked = true;
+	}
+	must(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 && ibv_dereg_mr(sinks) == 0, "the end");
+	free(counter);
+	free(sink);
+	return 0;
+}
+
+/* ---- the client ---- */
+
+static struct client {
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *from, *back; /* what is written and sent, what was read */
+	uint64_t *sum;        /* what the counter was */
+	struct ibv_ah *ah;
+	uint32_t qpn, rkey, m;
+	uint64_t where;
+} c;
+
+static enum ibv_wc_status complete(void)
+{
+	struct ibv_wc wc;
+
+	must(rnicdv_poll_cq(e.cq, 1, &wc, PATIENCE_US) == 1, "a work request has no completion");
+	must(wc.wr_id == c.m, "the completion is of another work request");
+	return wc.status;
+}
+
+/* op 0: Write, 1: Read, 2: fetch and add */
+static enum ibv_wc_status one_sided(int op)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(c.qp);
+	const uint64_t slot = c.where + COUNTER_LEN + (uint64_t)(c.m % SLOTS) * len;
+	uint8_t *local = op == 0 ? c.from : op == 1 ? c.back : (uint8_t *)c.sum;
+
+	ibv_wr_start(ex);
+	ex->wr_id = c.m;
+	if (op == 0)
+		ibv_wr_rdma_write(ex, c.rkey, slot);
+	else if (op == 1)
+		ibv_wr_rdma_read(ex, c.rkey, slot);
+	else
+		ibv_wr_atomic_fetch_add(ex, c.rkey, c.where, 1);
+	ibv_wr_set_ud_addr(ex, c.ah, c.qpn, QKEY);
+	ibv_wr_set_sge(ex, c.mr->lkey, (uintptr_t)local, op == 2 ? 8 : len);
+	must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
+	return complete();
+}
+
+static enum ibv_wc_status send_message(void)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)c.from, .length = len, .lkey = c.mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = c.m, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { c.ah, c.qpn, QKEY }
+	};
+	struct ibv_send_wr *bad;
+
+	must(ibv_post_send(c.qp, &wr, &bad) == 0, "ibv_post_send");
+	return complete();
+}
+
+/* One message in its four forms. */
+static enum ibv_wc_status message(void)
+{
+	enum ibv_wc_status s;
+
+	fill(c.from, c.m);
+	memset(c.back, 0, len);
+	if ((s = one_sided(0)) != IBV_WC_SUCCESS || (s = one_sided(1)) != IBV_WC_SUCCESS)
+		return s;
+	must(memcmp(c.from, c.back, len) == 0, "what was read is not what was written");
+	if ((s = one_sided(2)) != IBV_WC_SUCCESS)
+		return s;
+	must(*c.sum == c.m, "the counter is wrong");
+	if ((s = send_message()) == IBV_WC_SUCCESS)
+		c.m++;
+	return s;
+}
+
+static void turn_to(const char *address)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+
+	attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xff;
+	must(inet_pton(AF_INET, address, attr.grh.dgid.raw + 12) == 1, address);
+	if (c.ah != NULL)
+		must(ibv_destroy_ah(c.ah) == 0, "ibv_destroy_ah");
+	c.ah = ibv_create_ah(e.pd, &attr);
+	must(c.ah != NULL, "ibv_create_ah");
+	c.m = 0;
+}
+
+static int client(void)
+{
+	enum ibv_wc_status s = IBV_WC_SUCCESS;
+	char line[128], address[64];
+	unsigned n;
+
+	c.qp = make_qp();
+	c.from = memory(2 * (size_t)len + 8, &c.mr);
+	c.back = c.from + len;
+	c.sum = (uint64_t *)(void *)(c.back + len);
+	while (fgets(line, sizeof(line), stdin) != NULL) {
+		if (sscanf(line, "to %63s %u %" SCNu64 " %u", address, &c.qpn, &c.where, &c.rkey) == 4) {
+			turn_to(address);
+			continue;
+		}
+		if (sscanf(line, "go %u", &n) == 1)
+			for (s = IBV_WC_SUCCESS; n > 0 && s == IBV_WC_SUCCESS; n--)
+				s = message();
+		else
+			while ((s = message()) == IBV_WC_SUCCESS)
+				;
+		printf("messages %u status %u\n", c.m, (unsigned)s);
+		fflush(stdout);
+	}
+	if (c.ah != NULL)
+		must(ibv_destroy_ah(c.ah) == 0, "ibv_destroy_ah");
+	must(ibv_destroy_qp(c.qp) == 0 && ibv_dereg_mr(c.mr) == 0, "the end");
+	free(c.from);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 4) {
+		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER\n       rd_ends ADDRESS client LEN\n");
+		return 2;
+	}
+	end_open(&e, argv[1]);
+	len = (uint32_t)atoi(argv[3]); /* a multiple of 8 */
+	return argc > 4 ? store(atoi(argv[4]) != 0) : client();
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Reliable datagrams between processes of one daemon and of two: Send, Write, Read and an atomic addition of every size,
+verified, over wires that lose, repeat, reorder and bend; a store without receives; a process, and a daemon, that ends
+in the middle and comes again.
+"""
+import signal
+
+from rig import PATIENCE, Daemon, case, helper, main, nothing_is_left, pair_conf, until
+
+A, B = "10.77.0.1", "10.77.0.2"
+SUCCESS = 0
+
+
+def memif_conf(role, socket, address):
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = no
+[port m]
+device = memif:role={role},id=0,bsize=16384,socket-abstract=no,socket={socket}
+address = {address}/24
+"""
+
+
+class Store:
+    def __init__(self, d, address, length, later=False):
+        self.address, self.p = address, d.run(helper("rd_ends"), address, "store", str(length), str(int(later)))
+        self.words = self.p.wait_line("store").split()[1:]
+
+    def say(self, line=""):
+        self.p.p.stdin.write(line + "\n")
+        self.p.p.stdin.flush()
+
+    def came(self):
+        self.say()
+        words = self.p.wait_line("came").split()
+        return int(words[1]), int(words[3])
+
+    def end(self):
+        self.p.p.stdin.close()
+        self.p.ok()
+
+
+class Client:
+    def __init__(self, d, address, length):
+        self.p, self.told = d.run(helper("rd_ends"), address, "client", str(length)), 0
+
+    def say(self, line):
+        self.p.p.stdin.write(line + "\n")
+        self.p.p.stdin.flush()
+
+    def to(self, store):
+        self.say(f"to {store.address} {' '.join(store.words)}")
+
+    def answer(self):
+        """Messages that were whole, and the status of the last work request."""
+        self.told += 1
+        lines = lambda: [s for s in self.p.out if s.startswith("messages")]
+        until(lambda: len(lines()) >= self.told, self.p.tail, 3 * PATIENCE)
+        words = lines()[self.told - 1].split()
+        return int(words[1]), int(words[3])
+
+    def go(self, n):
+        self.say(f"go {n}")
+        return self.answer()
+
+    def end(self):
+        self.p.p.stdin.close()
+        self.p.ok()
+
+
+def verified(d, length, count, e=None):
+    store = Store(e or d, B, length)
+    client = Client(d, A, length)
+    client.to(store)
+    assert client.go(count) == (count, SUCCESS)
+    assert store.came() == (count, count)
+    client.end()
+    store.end()
+
+
+@case
+def every_size_arrives():
+    with Daemon(pair_conf()) as d:
+        for length in (8, 1320, 4096, 65536, 1 << 20):
+            verified(d, length, 20)
+        nothing_is_left(d)
+
+
+def over_a_wire_with(loss):
+    with Daemon(pair_conf(both=f"loss = {loss}\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%")) as d:
+        verified(d, 20000, 50)
+        nothing_is_left(d)
+
+
+@case
+def all_is_right_over_a_wire_that_loses_a_hundredth():
+    over_a_wire_with("1%")
+
+
+@case
+def all_is_right_over_a_wire_that_loses_a_twentieth():
+    over_a_wire_with("5%")
+
+
+@case
+def a_device_reaches_itself():
+    with Daemon(pair_conf()) as d:
+        store, client = Store(d, A, 5000), Client(d, A, 5000)
+        client.to(store)
+        assert client.go(20) == (20, SUCCESS)
+        client.end()
+        store.end()
+        nothing_is_left(d)
+
+
+@case
+def a_send_waits_for_a_receive_and_holds_up_nobody_else():
+    with Daemon(pair_conf()) as d:
+        slow, client = Store(d, B, 3000, later=True), Client(d, A, 3000)
+        client.to(slow)
+        client.say("go 1")
+        verified(d, 3000, 20)
+        assert not client.p.out
+        slow.say()
+        assert client.answer() == (1, SUCCESS)
+        assert slow.came() == (1, 1)
+        client.end()
+        slow.end()
+        nothing_is_left(d)
+
+
+@case
+def a_killed_end_fails_what_goes_there_and_nothing_else():
+    with Daemon(pair_conf()) as d:
+        dead, alive, client = Store(d, B, 20000), Store(d, B, 20000), Client(d, A, 20000)
+        client.to(dead)
+        assert client.go(5) == (5, SUCCESS)
+        client.say("until")
+        dead.p.stop(signal.SIGKILL)
+        assert client.answer()[1] != SUCCESS
+        client.to(alive)
+        assert client.go(5) == (5, SUCCESS)
+        assert alive.came() == (5, 5)
+        client.end()
+        alive.end()
+        nothing_is_left(d)
+
+
+@case
+def queue_pairs_that_end_give_back_their_places_on_two_workers():
+    with Daemon(pair_conf(rnicd="workers = 0,0\nflows = 16\nuser-share = 100")) as d:
+        for _ in range(20):  # more queue pairs than places
+            verified(d, 5000, 5)
+        nothing_is_left(d)
+
+
+@case
+def who_has_no_key_gets_an_error_and_goes_on():
+    with Daemon(pair_conf()) as d:
+        store, client = Store(d, B, 3000), Client(d, A, 3000)
+        client.say(f"to {B} {store.words[0]} {store.words[1]} {int(store.words[2]) ^ 1}")
+        assert client.go(1) == (0, 10)  # IBV_WC_REM_ACCESS_ERR
+        client.to(store)
+        assert client.go(5) == (5, SUCCESS)
+        client.end()
+        store.end()
+
+
+@case
+def a_killed_daemon_fails_what_goes_there_and_its_successor_is_another():
+    with Daemon(memif_conf("server", "{dir}/wire.sock", A)) as d:
+        peer = memif_conf("client", d.dir + "/wire.sock", B)
+        client, e = Client(d, A, 20000), Daemon(peer)
+        try:
+            client.to(Store(e, B, 20000))
+            assert client.go(5) == (5, SUCCESS)
+            client.say("until")
+            e.stop(signal.SIGKILL)
+            assert client.answer()[1] != SUCCESS
+        finally:
+            e.close()
+        with Daemon(peer) as e:
+            store = Store(e, B, 20000)
+            client.to(store)
+            assert client.go(5) == (5, SUCCESS)
+            assert store.came() == (5, 5)
+            store.end()
+        client.end()
+
+
+main()
