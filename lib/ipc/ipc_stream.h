@@ -57,6 +57,7 @@ enum {
 enum {
 	IPC_STREAM_FIN = 1u << 0,   /* nothing follows behind tx_tail */
 	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; bytes that have not left yet are lost */
+	IPC_STREAM_ABORT = 1u << 2, /* it ends so when the last program has closed the socket (SO_LINGER of no time) */
 };
 
 /* ipc_stream_fpdus.how, of the program. */

@@ -19,6 +19,7 @@ import tempfile
 import termios
 import threading
 
+from sock_options import LINGER_SET, linger_of, lingering, sizes_of_segments
 from sock_mmsg import recv_several, send_several
 
 LIMIT = 60  # seconds: a hang
@@ -318,6 +319,29 @@ def errors_after_a_reset():
     s.close()
     out = [wait(c, IN) & IN, code(c.recv, 10), code(c.recv, 10), code(c.send, b"x")]
     return out
+
+
+@case
+def a_close_that_lingers_for_no_time_resets():
+    out = []
+    for where in LINGER_SET:
+        with listener() as l:
+            ends, other = lingering(l, where)
+        out.append(linger_of(ends))
+        copy = ends.dup()
+        ends.close()
+        out.append(events(other))
+        copy.close()
+        wait(other, IN)
+        out.append(code(other.recv, 10))
+    return out
+
+
+@case
+def two_options_tell_the_same_size_of_a_segment():
+    """It is another one on rnicd's network than on the kernel's loopback."""
+    told, size = sizes_of_segments(pair()[0])
+    return [size > 536, told == size]
 
 
 @case

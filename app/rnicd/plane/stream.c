@@ -231,7 +231,9 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 	if (!here(c))
 		return;
 	stream_look(w, s);
-	if (c->abort || s->state != STREAM_OWNED || !s->connected || s->rx_head != s->rx_tail)
+	const bool lingers_not = s->mem != NULL &&
+				 (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_ABORT) != 0;
+	if (c->abort || lingers_not || s->state != STREAM_OWNED || !s->connected || s->rx_head != s->rx_tail)
 		tcpl_abort(&s->tcp);
 	stream_set_state(s, STREAM_LEFT);
 	stream_ready(w, s);

@@ -231,7 +231,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
 	if (s->fin)
 		return;
-	bool last = fin != 0 || s->state == STREAM_LEFT;
+	bool last = (fin & IPC_STREAM_FIN) != 0 || s->state == STREAM_LEFT;
 	if (rn_unlikely(!stream_put(s, tail, last))) {
 		broken(w, s);
 		return;

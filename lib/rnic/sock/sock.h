@@ -35,9 +35,10 @@ struct sock {
 	pthread_mutex_t rx, tx;
 	bool watched; /* its descriptor has been polled: it is kept true from then on */
 	bool rx_shut;
-	bool error_taken;   /* what ended the connection has been told */
-	bool connect_told;  /* connect() has said that it is connected */
-	uint32_t told;      /* rx_head when the bell was last rung for it */
+	bool error_taken;  /* what ended the connection has been told */
+	bool connect_told; /* connect() has said that it is connected */
+	uint32_t told;     /* rx_head when the bell was last rung for it */
+	struct linger linger;
 	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: for ever */
 	struct sock *next;  /* free list */
 };
@@ -138,6 +139,8 @@ uint32_t sock_summed(const struct sock *s);
 int sock_connected(struct sock *s, int fd, bool first);
 void sock_finish(struct sock *s); /* nothing more will be sent */
 void sock_reset(struct sock *s);  /* the connection ends at once */
+/* SO_LINGER: with no time the last close() resets the connection; a longer time is kept, and close() does not wait. */
+void sock_set_linger(struct sock *s, struct linger l);
 /* Its descriptor's readiness is looked at from now on. */
 void sock_watch(struct sock *s, int fd);
 /* It says nothing any more, and costs rnicd nothing: the caller looks at the rings by itself until sock_watch(). */

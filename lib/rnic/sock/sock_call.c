@@ -67,6 +67,9 @@ static int replace(int fd, int made, struct sock *s)
 
 	s->rcv_ms = timeout_of(fd, SO_RCVTIMEO);
 	s->snd_ms = timeout_of(fd, SO_SNDTIMEO);
+	socklen_t len = sizeof(s->linger);
+	if (sock_libc.getsockopt(fd, SOL_SOCKET, SO_LINGER, &s->linger, &len) != 0)
+		s->linger = (struct linger){ 0 };
 	if (flags < 0 || cloexec < 0 || sock_libc.dup3(made, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
 		int err = errno;
 		sock_libc.close(made);

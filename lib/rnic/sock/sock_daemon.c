@@ -259,6 +259,7 @@ static int take_memory(struct sock *s, int fd)
 		return ENOMEM;
 	s->mem = p;
 	s->kind = SOCK_IS_STREAM;
+	sock_set_linger(s, s->linger); /* what has been asked for before there was a connection */
 	return 0;
 }
 
@@ -306,6 +307,7 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 		return err;
 	learn(s, &m.sock_ok);
 	s->connect_told = true;
+	s->linger = l->linger;
 	err = take_memory(s, fds[1]);
 	if (err != 0 || fds[0] < 0) {
 		if (fds[0] >= 0)

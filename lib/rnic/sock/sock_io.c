@@ -333,7 +333,7 @@ static int may_send(struct sock *s)
 		int err = sock_pending_error(s);
 		return err != 0 ? err : EPIPE;
 	}
-	if (s->mem->fin != 0)
+	if ((__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0)
 		return EPIPE;
 	if (!(state & IPC_STREAM_CONNECTED) || room(s) == 0)
 		return EAGAIN;
@@ -387,7 +387,7 @@ static void end(struct sock *s, uint32_t how)
 	if (s->kind != SOCK_IS_STREAM)
 		return;
 	pthread_mutex_lock(&s->tx);
-	__atomic_store_n(&s->mem->fin, s->mem->fin | how, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&s->mem->fin, how, __ATOMIC_RELEASE);
 	sock_bell(s);
 	pthread_mutex_unlock(&s->tx);
 }
@@ -395,6 +395,17 @@ static void end(struct sock *s, uint32_t how)
 void sock_finish(struct sock *s) { end(s, IPC_STREAM_FIN); }
 
 void sock_reset(struct sock *s) { end(s, IPC_STREAM_RESET); }
+
+void sock_set_linger(struct sock *s, struct linger l)
+{
+	pthread_mutex_lock(&s->tx);
+	s->linger = l;
+	if (s->kind == SOCK_IS_STREAM && l.l_onoff != 0 && l.l_linger == 0)
+		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_ABORT, __ATOMIC_RELEASE);
+	else if (s->kind == SOCK_IS_STREAM)
+		__atomic_fetch_and(&s->mem->fin, ~(uint32_t)IPC_STREAM_ABORT, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&s->tx);
+}
 
 int sock_connected(struct sock *s, int fd, bool first)
 {

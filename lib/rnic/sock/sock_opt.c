@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names and options. What rnicd's TCP does anyway (no delay, keepalive as the port is configured), or what cannot
- * matter to it, may be set and has no effect; what it lacks is refused.
+ * matter to it, may be set and has no effect. Options of other levels are refused.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -63,13 +63,12 @@ static struct timeval time_of(int ms)
 static int get_socket(struct sock *s, int name, void *to, socklen_t *len)
 {
 	struct timeval tv = time_of(name == SO_RCVTIMEO ? s->rcv_ms : s->snd_ms);
-	struct linger no_linger = { 0 };
 	int v = 0;
 
 	switch (name) {
 	case SO_RCVTIMEO:
 	case SO_SNDTIMEO: return give(to, len, &tv, sizeof(tv));
-	case SO_LINGER: return give(to, len, &no_linger, sizeof(no_linger));
+	case SO_LINGER: return give(to, len, &s->linger, sizeof(s->linger));
 	case SO_ERROR: v = sock_pending_error(s); break;
 	case SO_TYPE: v = SOCK_STREAM; break;
 	case SO_DOMAIN: v = s->domain; break;
@@ -85,8 +84,9 @@ static int get_socket(struct sock *s, int name, void *to, socklen_t *len)
 
 static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
 {
-	struct tcp_info info = { .tcpi_state = TCP_CLOSE, .tcpi_snd_mss = 1460, .tcpi_rcv_mss = 1460 };
-	uint32_t state = s->mem != NULL ? s->mem->state : 0;
+	uint32_t state = s->mem != NULL ? __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) : 0;
+	uint32_t mss = (state & IPC_STREAM_CONNECTED) != 0 ? s->mem->mss : TCP_MSS_DEFAULT;
+	struct tcp_info info = { .tcpi_state = TCP_CLOSE, .tcpi_snd_mss = mss, .tcpi_rcv_mss = mss };
 	int v = 0;
 
 	switch (name) {
@@ -98,7 +98,7 @@ static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
 		return give(to, len, &info, sizeof(info));
 	case TCP_CONGESTION: return give(to, len, "cubic", sizeof("cubic"));
 	case TCP_NODELAY: v = 1; break;
-	case TCP_MAXSEG: v = 1460; break;
+	case TCP_MAXSEG: v = (int)mss; break;
 	default: break;
 	}
 	return give(to, len, &v, sizeof(v));
@@ -136,6 +136,15 @@ static int set(struct sock *s, int level, int name, const void *from, socklen_t 
 		return set_time(&s->rcv_ms, from, len);
 	if (level == SOL_SOCKET && name == SO_SNDTIMEO)
 		return set_time(&s->snd_ms, from, len);
+	if (level == SOL_SOCKET && name == SO_LINGER) {
+		struct linger l;
+
+		if (len < sizeof(l))
+			return fail(EINVAL);
+		memcpy(&l, from, sizeof(l));
+		sock_set_linger(s, l);
+		return 0;
+	}
 	return level == SOL_SOCKET || level == IPPROTO_TCP || level == IPPROTO_IP || level == IPPROTO_IPV6
 		       ? 0
 		       : fail(ENOPROTOOPT);
