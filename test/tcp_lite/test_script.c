@@ -273,6 +273,7 @@ static void check_stat(struct run *r, char *p)
 		{ "rtos", t->rtos },
 		{ "tlps", t->tlps },
 		{ "spurious", t->spurious },
+		{ "cuts", t->cuts },
 		{ "lost_rexmits", t->lost_rexmits },
 		{ "ooo", t->ooo },
 		{ "ooo_drops", t->ooo_drops },
