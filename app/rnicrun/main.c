@@ -45,6 +45,9 @@ static void help(void)
 	     "      --sockets      run a TCP program: its sockets that are bound to the address of one of rnicd's ports,\n"
 	     "                     or connect to an address in a port's subnet, go through rnicd; all others through\n"
 	     "                     the kernel. The peer may be anyone\n"
+	     "      --inject SPEC  have calls and completions of PROGRAM fail, to test what it does then:\n"
+	     "                     WHAT:N=RESULT, several with commas: reg_mr:2=ENOMEM,wc.write:10=RETRY_EXC_ERR.\n"
+	     "                     Each failure is told in a line on stderr. See doc/testing.md\n"
 	     "      --doctor       check the set-up: library, daemon, devices, memory, the program; say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
@@ -85,16 +88,37 @@ static int is_design(const char *name)
 	return 0;
 }
 
+/* The program takes the place of this one, unless it has a daemon of its own. */
+static int run(char **program, int companion)
+{
+	const char *obstacle = program_obstacle(program[0]);
+
+	if (obstacle != NULL)
+		fprintf(stderr, "rnicrun: %s: %s\n", program[0], obstacle);
+	if (companion)
+		return companion_run(program);
+	execvp(program[0], program);
+	fprintf(stderr, "rnicrun: %s: %s\n", program[0], strerror(errno));
+	return 127;
+}
+
+/* NULL leaves the variable as it is. */
+static int tell(const char *variable, const char *value) { return value != NULL ? setenv(variable, value, 1) : 0; }
+
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' }, { "huge", no_argument, NULL, 'u' },
-		{ "embedded", no_argument, NULL, 'e' },     { "design", required_argument, NULL, 'D' },
-		{ "with-daemon", no_argument, NULL, 'w' },  { "sockets", no_argument, NULL, 'S' },
-		{ "doctor", no_argument, NULL, 'd' },       { "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
-	};
-	const char *sock = getenv("RNICD_SOCKET"), *design = NULL;
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "huge", no_argument, NULL, 'u' },
+						 { "embedded", no_argument, NULL, 'e' },
+						 { "design", required_argument, NULL, 'D' },
+						 { "with-daemon", no_argument, NULL, 'w' },
+						 { "sockets", no_argument, NULL, 'S' },
+						 { "doctor", no_argument, NULL, 'd' },
+						 { "inject", required_argument, NULL, 'i' },
+						 { "version", no_argument, NULL, 'V' },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
+	const char *sock = getenv("RNICD_SOCKET"), *design = NULL, *inject = NULL;
 	int check = 0, huge = 0, sockets = 0, companion = 0, embedded = 0, given = 0, o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
@@ -109,6 +133,7 @@ int main(int argc, char **argv)
 		case 'D': design = optarg; break;
 		case 'w': companion = 1; break;
 		case 'd': check = 1; break;
+		case 'i': inject = optarg; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
 		case 'h': help(); return 0;
 		default: fputs("rnicrun: see rnicrun --help\n", stderr); return 2;
@@ -125,6 +150,10 @@ int main(int argc, char **argv)
 	if (embedded && (check || given || companion || sockets)) {
 		fputs("rnicrun: --embedded has no daemon: leave out --doctor, --socket, --with-daemon and --sockets\n",
 		      stderr);
+		return 2;
+	}
+	if (inject != NULL && (check || sockets)) {
+		fputs("rnicrun: --inject fails calls of an RDMA program: leave out --doctor and --sockets\n", stderr);
 		return 2;
 	}
 	if (design != NULL && !is_design(design))
@@ -145,20 +174,13 @@ int main(int argc, char **argv)
 	const char *lib_huge = huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
 	if (lib == NULL || (huge && lib_huge == NULL))
 		return 127;
-	if (setenv("RNICD_SOCKET", sock, 1) != 0 || (embedded && setenv("RNIC_EMBEDDED", "yes", 1) != 0) ||
-	    (design != NULL && setenv("RNIC_DESIGN", design, 1) != 0) || (huge && preload(lib_huge) != 0) ||
+	if (tell("RNICD_SOCKET", sock) != 0 || tell("RNIC_EMBEDDED", embedded ? "yes" : NULL) != 0 ||
+	    tell("RNIC_DESIGN", design) != 0 || tell("RNIC_INJECT", inject) != 0 || (huge && preload(lib_huge) != 0) ||
 	    (!check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}
 	if (check)
 		return doctor(lib, sock, argv[optind]);
-	const char *obstacle = program_obstacle(argv[optind]);
-	if (obstacle != NULL)
-		fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], obstacle);
-	if (companion)
-		return companion_run(argv + optind);
-	execvp(argv[optind], argv + optind);
-	fprintf(stderr, "rnicrun: %s: %s\n", argv[optind], strerror(errno));
-	return 127;
+	return run(argv + optind, companion);
 }

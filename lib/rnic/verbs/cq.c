@@ -88,7 +88,9 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.cq_context = a->cq_context;
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
-	rc = shm_take(cq, rnic_slots_for(a->cqe, 1), &m.create_cq);
+	rc = rnic_inject(RNIC_INJECT_CREATE_CQ);
+	if (rc == 0)
+		rc = shm_take(cq, rnic_slots_for(a->cqe, 1), &m.create_cq);
 	if (rc == 0) {
 		m.create_cq.dev = ctx->index;
 		m.create_cq.channel = a->channel != NULL ? ((struct rnic_chan *)a->channel)->q.handle : 0;

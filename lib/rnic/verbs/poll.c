@@ -21,6 +21,19 @@ void rnic_cqe_failed(const struct qp_cqe *e)
 			  ibv_wc_status_str((enum ibv_wc_status)e->status));
 }
 
+/* *e, or *out, a copy of it that fails, when RNIC_INJECT says so. What has failed already counts and stays as it is. */
+static const struct qp_cqe *cqe_inject(const struct qp_cqe *e, struct qp_cqe *out)
+{
+	const uint32_t status = rnic_inject_cqe(e->op, e->qpn, e->wr_id);
+
+	if (status == IBV_WC_SUCCESS || e->status != IBV_WC_SUCCESS)
+		return e;
+	*out = *e;
+	out->status = (uint8_t)status;
+	out->vendor_err = 0;
+	return out;
+}
+
 static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 {
 	if (rn_unlikely(e->status != IBV_WC_SUCCESS))
@@ -63,8 +76,13 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	for (uint32_t i = 0, r = cq->turn; i < cq->nrings && got < room; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
 		uint32_t n = rn_min_u32(spsc_cons_avail(ring, 1), room - got);
-		for (uint32_t k = 0; k < n; k++)
-			wc_fill(&wc[got + k], spsc_cons_slot(ring, k));
+		for (uint32_t k = 0; k < n; k++) {
+			const struct qp_cqe *e = spsc_cons_slot(ring, k);
+			struct qp_cqe failed;
+			if (rn_unlikely(rnic_injecting))
+				e = cqe_inject(e, &failed);
+			wc_fill(&wc[got + k], e);
+		}
 		if (n > 0)
 			spsc_cons_release(ring, n);
 		got += n;
@@ -92,11 +110,15 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
 {
 	for (uint32_t i = 0, r = cq->turn; i < cq->nrings; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
+		struct qp_cqe failed;
+
 		r = r + 1 == cq->nrings ? 0 : r + 1;
 		if (spsc_cons_avail(ring, 1) == 0)
 			continue;
 		memcpy(out, spsc_cons_slot(ring, 0), sizeof(*out));
 		spsc_cons_release(ring, 1);
+		if (rn_unlikely(rnic_injecting))
+			*out = *cqe_inject(out, &failed);
 		cq->turn = r;
 		return true;
 	}

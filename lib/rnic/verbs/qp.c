@@ -186,6 +186,8 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	int rc = attr_check(c, a);
 
 	if (rc == 0)
+		rc = rnic_inject(RNIC_INJECT_CREATE_QP);
+	if (rc == 0)
 		rc = cap_fit(&ctx->info, a, kind, &sq_each, &rq_each);
 	if (rc == 0)
 		rc = posix_memalign((void **)&qp, RN_CACHE_LINE, sizeof(*qp));

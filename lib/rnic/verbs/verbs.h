@@ -7,6 +7,7 @@
 #define RNIC_VERBS_H
 
 #include "rnic/common.h"
+#include "rnic/inject.h"
 
 /* The process's session, made at the first call. NULL and errno (ENODEV: no daemon; EACCES, EPROTO). */
 struct rnic_session *rnic_session_get(void);

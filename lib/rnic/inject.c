@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rnic/inject.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+bool rnic_injecting;
+static struct rnic_inject_rules inject_rules;
+
+/* ---- the specification: WHAT:N=RESULT, several with commas ---- */
+
+#define INJECT_ERRNO_MOST 200
+
+static const struct {
+	const char *name, *function;
+	enum rnic_inject_at at;
+} inject_calls[] = {
+	{ "alloc_pd", "ibv_alloc_pd", RNIC_INJECT_ALLOC_PD },
+	{ "reg_mr", "ibv_reg_mr", RNIC_INJECT_REG_MR },
+	{ "create_cq", "ibv_create_cq", RNIC_INJECT_CREATE_CQ },
+	{ "create_qp", "ibv_create_qp", RNIC_INJECT_CREATE_QP },
+	{ "connect", "rdma_connect", RNIC_INJECT_CONNECT },
+};
+
+static const struct {
+	const char *name;
+	uint32_t first, last; /* enum ibv_wc_opcode */
+} inject_ops[] = {
+	{ "wc.send", IBV_WC_SEND, IBV_WC_SEND },
+	{ "wc.write", IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE },
+	{ "wc.read", IBV_WC_RDMA_READ, IBV_WC_RDMA_READ },
+	{ "wc.atomic", IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD },
+	{ "wc.recv", IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM },
+};
+
+static const struct {
+	const char *name;
+	enum ibv_wc_status status;
+} inject_statuses[] = {
+	{ "LOC_LEN_ERR", IBV_WC_LOC_LEN_ERR },       { "LOC_QP_OP_ERR", IBV_WC_LOC_QP_OP_ERR },
+	{ "LOC_PROT_ERR", IBV_WC_LOC_PROT_ERR },     { "WR_FLUSH_ERR", IBV_WC_WR_FLUSH_ERR },
+	{ "MW_BIND_ERR", IBV_WC_MW_BIND_ERR },       { "BAD_RESP_ERR", IBV_WC_BAD_RESP_ERR },
+	{ "LOC_ACCESS_ERR", IBV_WC_LOC_ACCESS_ERR }, { "REM_INV_REQ_ERR", IBV_WC_REM_INV_REQ_ERR },
+	{ "REM_ACCESS_ERR", IBV_WC_REM_ACCESS_ERR }, { "REM_OP_ERR", IBV_WC_REM_OP_ERR },
+	{ "RETRY_EXC_ERR", IBV_WC_RETRY_EXC_ERR },   { "RNR_RETRY_EXC_ERR", IBV_WC_RNR_RETRY_EXC_ERR },
+	{ "FATAL_ERR", IBV_WC_FATAL_ERR },           { "GENERAL_ERR", IBV_WC_GENERAL_ERR },
+};
+
+/* Of the opcodes of receives (IBV_WC_RECV and more) the low bits, shifted past those of requests. */
+uint32_t rnic_inject_op(uint32_t opcode)
+{
+	uint32_t bit = (opcode & IBV_WC_RECV) != 0 ? 16 + (opcode & 15) : opcode & 15;
+
+	return UINT32_C(1) << bit;
+}
+
+static bool inject_what(struct rnic_inject_rule *r, const char *name)
+{
+	for (size_t i = 0; i < sizeof(inject_calls) / sizeof(inject_calls[0]); i++)
+		if (strcmp(name, inject_calls[i].name) == 0) {
+			r->at = inject_calls[i].at;
+			return true;
+		}
+	r->at = RNIC_INJECT_WC;
+	r->ops = strcmp(name, "wc") == 0 ? UINT32_MAX : 0;
+	for (size_t i = 0; i < sizeof(inject_ops) / sizeof(inject_ops[0]); i++)
+		for (uint32_t op = inject_ops[i].first;
+		     strcmp(name, inject_ops[i].name) == 0 && op <= inject_ops[i].last; op++)
+			r->ops |= rnic_inject_op(op);
+	return r->ops != 0;
+}
+
+static bool inject_result(struct rnic_inject_rule *r, const char *name)
+{
+	if (r->at == RNIC_INJECT_WC) {
+		for (size_t i = 0; i < sizeof(inject_statuses) / sizeof(inject_statuses[0]); i++)
+			if (strcmp(name, inject_statuses[i].name) == 0)
+				r->result = (int)inject_statuses[i].status;
+		return r->result != 0;
+	}
+	for (int e = 1; e < INJECT_ERRNO_MOST && r->result == 0; e++) {
+		const char *is = strerrorname_np(e);
+		if (is != NULL && strcmp(name, is) == 0)
+			r->result = e;
+	}
+	return r->result != 0;
+}
+
+/* The digits at *p as a number above 0; *p is then behind them. */
+static bool inject_number(const char **p, uint64_t most, uint64_t *out)
+{
+	char *end;
+
+	if (**p < '1' || **p > '9')
+		return false;
+	errno = 0;
+	*out = strtoull(*p, &end, 10);
+	*p = end;
+	return errno == 0 && *out <= most;
+}
+
+/* One rule, which is r->text. */
+static const char *inject_rule(struct rnic_inject_rule *r)
+{
+	char name[sizeof(r->text)];
+	const size_t len = strcspn(r->text, "@:");
+	const char *p = r->text + len;
+	uint64_t qpn;
+
+	memcpy(name, r->text, len);
+	name[len] = '\0';
+	if (!inject_what(r, name))
+		return "the first word is alloc_pd, reg_mr, create_cq, create_qp, connect, wc, wc.send, wc.write, "
+		       "wc.read, wc.atomic or wc.recv";
+	if (*p == '@') {
+		p++;
+		if (r->at != RNIC_INJECT_WC || !inject_number(&p, 0xffffff, &qpn))
+			return "@ and the number of a queue pair go behind a word that begins with wc";
+		r->qpn = (uint32_t)qpn;
+	}
+	if (*p != ':')
+		return "the form is WHAT:N=RESULT, for example reg_mr:1=ENOMEM or wc.write:3=RETRY_EXC_ERR";
+	p++;
+	if (!inject_number(&p, INT64_MAX, &r->nth) || *p != '=')
+		return "behind the colon stand a number from 1 on, which says the one that fails, and an equals sign";
+	if (!inject_result(r, p + 1))
+		return r->at == RNIC_INJECT_WC
+			       ? "the result of a completion is the name of a status without IBV_WC_, as RETRY_EXC_ERR"
+			       : "the result of a call is the name of an errno, as ENOMEM";
+	return NULL;
+}
+
+const char *rnic_inject_parse(struct rnic_inject_rules *out, const char *spec, const char **rest)
+{
+	const char *wrong = NULL;
+
+	*out = (struct rnic_inject_rules){ .n = 0 };
+	while (wrong == NULL) {
+		struct rnic_inject_rule *r = &out->r[out->n];
+		const size_t len = strcspn(spec, ",");
+
+		*rest = spec;
+		if (out->n == RNIC_INJECT_MOST)
+			return "there are at most 16 failures";
+		if (len >= sizeof(r->text))
+			return "one failure has at most 39 characters";
+		memcpy(r->text, spec, len);
+		wrong = inject_rule(r);
+		out->n++;
+		if (spec[len] == '\0')
+			break;
+		spec += len + 1;
+	}
+	return wrong;
+}
+
+/* ---- what fails ---- */
+
+const struct rnic_inject_rule *rnic_inject_hit(struct rnic_inject_rules *rules, enum rnic_inject_at at, uint32_t opcode,
+					       uint32_t qpn)
+{
+	const struct rnic_inject_rule *hit = NULL;
+
+	for (uint32_t i = 0; i < rules->n; i++) {
+		struct rnic_inject_rule *r = &rules->r[i];
+		if (r->at != at || (at == RNIC_INJECT_WC &&
+				    ((r->ops & rnic_inject_op(opcode)) == 0 || (r->qpn != 0 && r->qpn != qpn))))
+			continue;
+		if (__atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED) == r->nth && hit == NULL)
+			hit = r;
+	}
+	return hit;
+}
+
+/* Each failure is told, whatever RNIC_VERBOSE says: the user has asked for it, and there are few. */
+static void inject_say(const char *line, int len)
+{
+	ssize_t done = write(STDERR_FILENO, line, (size_t)len);
+	(void)done;
+}
+
+int rnic_inject_call(enum rnic_inject_at at)
+{
+	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, at, 0, 0);
+	const char *function = "";
+	char line[160];
+
+	if (r == NULL)
+		return 0;
+	for (size_t i = 0; i < sizeof(inject_calls) / sizeof(inject_calls[0]); i++)
+		if (inject_calls[i].at == at)
+			function = inject_calls[i].function;
+	inject_say(line, snprintf(line, sizeof(line), "rnic: injected %s: call %llu of %s fails with %s\n", r->text,
+				  (unsigned long long)r->nth, function, strerrorname_np(r->result)));
+	return r->result;
+}
+
+uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id)
+{
+	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, RNIC_INJECT_WC, opcode, qpn);
+	char line[160];
+
+	if (r == NULL)
+		return IBV_WC_SUCCESS;
+	inject_say(line, snprintf(line, sizeof(line),
+				  "rnic: injected %s: work request 0x%llx of queue pair %u completes with an error\n",
+				  r->text, (unsigned long long)wr_id, qpn));
+	return (uint32_t)r->result;
+}
+
+/* A program that was to be tested must not run untested: a wrong specification ends the process. */
+__attribute__((constructor)) static void inject_start(void)
+{
+	const char *spec = getenv("RNIC_INJECT"), *rest = "";
+	char line[320];
+
+	if (spec == NULL || *spec == '\0')
+		return;
+	const char *wrong = rnic_inject_parse(&inject_rules, spec, &rest);
+	if (wrong != NULL) {
+		const int len = snprintf(line, sizeof(line), "rnic: RNIC_INJECT is wrong at '%.40s': %s\n", rest,
+					 wrong);
+		inject_say(line, len);
+		_exit(2);
+	}
+	rnic_injecting = true;
+}
