@@ -24,6 +24,10 @@ address = {address}/24
 """
 
 
+def counters(d):
+    return {k: v for k, v in d.telemetry("/rnic/counters").items() if k.startswith("rd_")}
+
+
 class Store:
     def __init__(self, d, address, length, later=False):
         self.address, self.p = address, d.run(helper("rd_ends"), address, "store", str(length), str(int(later)))
@@ -147,6 +151,8 @@ def a_killed_end_fails_what_goes_there_and_nothing_else():
         client.end()
         alive.end()
         nothing_is_left(d)
+        c = counters(d)
+        assert c["rd_refused"] > 0 and c["rd_segs_in"] > 10 * 20000 / 1360 and c["rd_no_pair"] == 0, c
 
 
 @case

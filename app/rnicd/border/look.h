@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dgram/rd.h"
 #include "rc/rc.h"
 #include "tcp_lite/tcpl.h"
 
@@ -25,6 +26,8 @@ enum stage {
 /* A worker. */
 struct look_worker {
 	struct qp_stats qp;
+	struct rd_stats rd;
+	uint64_t rd_no_peer; /* of struct rd_port */
 	uint64_t turns, sleeps;
 	uint64_t flushed_most; /* work requests in one turn */
 	uint64_t cycles[STAGES];

@@ -368,15 +368,19 @@ static int on_workers(const char *cmd, const char *params, struct rte_tel_data *
 }
 
 /* All workers' counters together. */
+static void sum_words(uint64_t *to, const uint64_t *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
 static void sum_workers(const struct look_worker *looks, struct look_worker *sum)
 {
-	uint64_t *to = (uint64_t *)(void *)&sum->qp;
-
 	*sum = (struct look_worker){ .turns = 0 };
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		const uint64_t *from = (const uint64_t *)(const void *)&looks[w].qp;
-		for (size_t i = 0; i < sizeof(sum->qp) / sizeof(uint64_t); i++)
-			to[i] += from[i];
+		sum_words((uint64_t *)(void *)&sum->qp, (const uint64_t *)(const void *)&looks[w].qp, sizeof(sum->qp));
+		sum_words((uint64_t *)(void *)&sum->rd, (const uint64_t *)(const void *)&looks[w].rd, sizeof(sum->rd));
+		sum->rd_no_peer += looks[w].rd_no_peer;
 		sum->connections += looks[w].connections;
 		sum->half_open += looks[w].half_open;
 		sum->blocks_used += looks[w].blocks_used;
@@ -404,6 +408,10 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 		T(ud_incomplete), T(ud_again), T(ud_full), T(ud_refused);
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
+#define T(name) U64(d, "rd_" #name, sum.rd.name)
+	T(segs_in), T(segs_out), T(held), T(refused), T(no_pair), T(evicted), T(bad), T(rnr_ends);
+#undef T
+	U64(d, "rd_no_peer", sum.rd_no_peer);
 	U64(d, "connections", sum.connections);
 	U64(d, "half_open", sum.half_open);
 	U64(d, "blocks_used", sum.blocks_used);

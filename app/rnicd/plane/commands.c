@@ -104,6 +104,7 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,
 				   .blocks_used = w->tcp.rc.cfg.blocks - w->tcp.rc.blk_left };
+	rd_port_look(w, l);
 	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
 		l->half_open += w->listener[i].half_open;

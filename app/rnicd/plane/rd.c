@@ -373,3 +373,21 @@ void rd_port_join(struct rnicd_worker *w, struct rd_port *r)
 	w->rd[r->port] = r;
 	w->rd_any = true;
 }
+
+void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
+{
+	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++) {
+		if (w->rd[i] == NULL)
+			continue;
+		const struct rd_stats *st = &w->rd[i]->d.stats;
+		l->rd.segs_in += st->segs_in;
+		l->rd.segs_out += st->segs_out;
+		l->rd.held += st->held;
+		l->rd.refused += st->refused;
+		l->rd.no_pair += st->no_pair;
+		l->rd.evicted += st->evicted;
+		l->rd.bad += st->bad;
+		l->rd.rnr_ends += st->rnr_ends;
+		l->rd_no_peer += w->rd[i]->no_peer;
+	}
+}
