@@ -24,7 +24,11 @@ static const struct {
 	{ "reg_mr", "ibv_reg_mr", RNIC_INJECT_REG_MR },
 	{ "create_cq", "ibv_create_cq", RNIC_INJECT_CREATE_CQ },
 	{ "create_qp", "ibv_create_qp", RNIC_INJECT_CREATE_QP },
+	{ "resolve_addr", "rdma_resolve_addr", RNIC_INJECT_RESOLVE_ADDR },
+	{ "resolve_route", "rdma_resolve_route", RNIC_INJECT_RESOLVE_ROUTE },
+	{ "listen", "rdma_listen", RNIC_INJECT_LISTEN },
 	{ "connect", "rdma_connect", RNIC_INJECT_CONNECT },
+	{ "accept", "rdma_accept", RNIC_INJECT_ACCEPT },
 };
 
 static const struct {
@@ -115,8 +119,8 @@ static const char *inject_rule(struct rnic_inject_rule *r)
 	memcpy(name, r->text, len);
 	name[len] = '\0';
 	if (!inject_what(r, name))
-		return "the first word is alloc_pd, reg_mr, create_cq, create_qp, connect, wc, wc.send, wc.write, "
-		       "wc.read, wc.atomic or wc.recv";
+		return "the first word is alloc_pd, reg_mr, create_cq, create_qp, resolve_addr, resolve_route, listen, "
+		       "connect, accept, wc, wc.send, wc.write, wc.read, wc.atomic or wc.recv";
 	if (*p == '@') {
 		p++;
 		if (r->at != RNIC_INJECT_WC || !inject_number(&p, 0xffffff, &qpn))

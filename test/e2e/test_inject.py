@@ -40,8 +40,23 @@ def fails(spec, *words):
 def each_call_fails_with_the_errno_that_is_named():
     for what, function, errno in (("alloc_pd", "ibv_alloc_pd", "ENOMEM"), ("reg_mr", "ibv_reg_mr", "EFAULT"),
                                   ("create_cq", "ibv_create_cq", "EINVAL"), ("create_qp", "ibv_create_qp", "EAGAIN"),
+                                  ("resolve_addr", "rdma_resolve_addr", "ENODEV"),
+                                  ("resolve_route", "rdma_resolve_route", "EHOSTUNREACH"),
                                   ("connect", "rdma_connect", "ETIMEDOUT")):
         fails(f"{what}:1={errno}", f"call 1 of {function} fails with {errno}")
+
+
+@case
+def the_calls_of_a_server_fail():
+    for what, function in (("listen", "rdma_listen"), ("accept", "rdma_accept")):
+        with Daemon(pair_conf()) as d:
+            server = d.run(RNICRUN, "--inject", f"{what}:1=EIO", TESTPMD, "-s", "-a", SERVER, "--once")
+            if what == "accept":
+                server.wait_line("listening")
+                d.run(TESTPMD, "-m", "write_bw", "--iters", "200", SERVER)
+            until(lambda p=server: told(p), server.tail)
+            assert f"call 1 of {function} fails with EIO" in told(server)[0], server.tail()
+            server.stop()
 
 
 @case

@@ -7,8 +7,10 @@ int rdma_listen(struct rdma_cm_id *rid, int backlog)
 	struct rnic_cm_id *id = cm_id(rid);
 	struct ipc_msg m = { .type = IPC_CM_LISTEN, .len = IPC_MSG_LEN(cm_listen) };
 	struct sockaddr_in any = { .sin_family = AF_INET };
-	int rc;
+	int rc = rnic_inject(RNIC_INJECT_LISTEN);
 
+	if (rc != 0)
+		return cm_ret(rc);
 	if (!id->bound && rdma_bind_addr(rid, (struct sockaddr *)&any) != 0)
 		return -1;
 	m.cm_listen.id = id->handle;
@@ -109,8 +111,10 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 				     .initiator_depth = id->peer_ird,
 				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect) };
-	int rc;
+	int rc = rnic_inject(RNIC_INJECT_ACCEPT);
 
+	if (rc != 0)
+		return cm_ret(rc);
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;

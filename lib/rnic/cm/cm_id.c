@@ -290,8 +290,10 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR,
 			     .len = IPC_MSG_LEN(cm_resolve),
 			     .cm_resolve = { .id = id->handle } };
-	int rc;
+	int rc = rnic_inject(RNIC_INJECT_RESOLVE_ADDR);
 
+	if (rc != 0)
+		return cm_ret(rc);
 	if (dst == NULL)
 		return cm_ret(EINVAL);
 	rc = cm_addr_from(&m.cm_resolve.dst, dst);
@@ -315,10 +317,11 @@ int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE,
 			     .len = IPC_MSG_LEN(cm_resolve),
 			     .cm_resolve = { .id = id->handle } };
-	int rc;
+	int rc = rnic_inject(RNIC_INJECT_RESOLVE_ROUTE);
 
 	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
-	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc == 0)
+		rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }
 
