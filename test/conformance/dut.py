@@ -7,6 +7,8 @@ row asks for beyond that is the name of a set-up ("variant"):
   p2p       an initiator that asks for the peer-to-peer model
   markers   asks to receive markers
   nocrc     does not ask for CRC
+
+With RNIC_DESIGN the program runs iWARP itself, with the same keys, over rnicd's TCP.
 """
 import os
 import socket
@@ -48,6 +50,17 @@ class Place:
         self.target.tell(f"listen {self.port} {RECEIVES} {DEPTH} {DEPTH} {how}")
 
 
+class Keyed:
+    """The daemon as a program with this set-up's keys sees it: a program that runs iWARP itself has its own."""
+
+    def __init__(self, daemon, keys):
+        self.daemon, self.children, self.keys = daemon, daemon.children, keys
+
+    def env(self):
+        keys = self.keys.replace(" ", "").replace("\n", ";")
+        return dict(self.daemon.env(), RNIC_EMBEDDED_KEYS=keys)
+
+
 class Rnicd:
     name = "rnicd"
     settle = 0  # seconds between a Reply and the first FPDU
@@ -72,7 +85,8 @@ class Rnicd:
         if variant not in self.places:
             i = list(VARIANTS).index(variant)
             addr = f"10.79.{i}.1"
-            self.places[variant] = Place(addr, f"10.79.{i}.2", wire.Target(self.daemon, addr))
+            target = wire.Target(Keyed(self.daemon, VARIANTS[variant]), addr)
+            self.places[variant] = Place(addr, f"10.79.{i}.2", target)
         return self.places[variant]
 
     @staticmethod

@@ -5,7 +5,8 @@ import struct
 from dut import DEPTH
 from rows_ddp import OPEN, SEND_HEAD, UNKNOWN, refuse, reserved
 from steps import (DDP, Differs, FREE, LLP, RDMAP, accepted, closes, completed, connected, delivered, do, ends_somehow,
-                   expects, holds, message, put, row, shuts, step, terminated, told, undelivered)
+                   expects, finished, holds, message, put, row, shuts, step, terminated, told,
+                   undelivered)
 from wire import (READ_RESP, SEND, SEND_INV, SEND_SE, SEND_SE_INV, TERMINATE, WRITE, read_req, send, tagged, terminate,
                   untagged)
 
@@ -155,7 +156,7 @@ row("read-completes-segmented", "5040 5.2", "I", "A Response may have any number
     response(99, b"t")), DONE)
 row("read-msn", "5040 5.2.1", "I", "The MSNs of Read Requests count on their own: 1, 2 beside Sends 1",
     connected(), do("send {n} 4"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 4)), reads(8),
-    put(response(0, b"a" * 8)), reads(8))
+    put(response(0, b"a" * 8)), finished(2), reads(8))  # placed before another row looks at the memory
 row("response-too-long", "5040 7.1", "I", "A Response longer than its Read is refused before it is placed",
     connected(), reads(100), put(response(0, b"r" * 101)), terminated(DDP, 1, 1, copies="ddp"))
 row("response-runs-on", "5040 7.1", "I", "A Response whose segments go beyond the Read is refused",

@@ -466,13 +466,16 @@ def pause(_, seconds=0.2):
 
 @step
 def closes(x, reset=None):
-    """The stream ends without another byte. reset: False asks for the orderly end."""
+    """The stream ends without another byte but an initiator's nudges. reset: False asks for the orderly end."""
     try:
         x.p.need(1)
+        if x.row.role == "initiator":
+            raise Differs(f"sends {x.get()[:40].hex()}; nothing was due")
     except Closed as c:
         if reset is False and c.reset:
             raise Differs("resets the connection") from None
-        return
+        if not x.p.buf:
+            return
     raise Differs(f"sends {x.p.buf[:40].hex()}; nothing was due")
 
 
@@ -514,6 +517,12 @@ def completed(x, opcode, status="success"):
     line = x.said(f"wc {x.number} ", what="completes nothing")
     if f" {opcode} " not in line or (status == "success") != ("success" in line):
         raise Differs(f"completes '{line}'")
+
+
+@step
+def finished(x, opcode):
+    """Among other work requests of the application one of this kind completes with success."""
+    x.said(f"wc {x.number} {opcode} success", what="does not complete it")
 
 
 @step
