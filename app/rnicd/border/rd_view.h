@@ -13,9 +13,12 @@
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-#define RD_PEERS 256u /* other devices that a device has flows with; a power of two */
+#define RD_PEERS 512u /* other devices that a device has flows with; a power of two */
 #define RD_PAIRS 512u /* pairs of queue pairs of a device */
 #define RD_RING  64u  /* packets on the way to a peer */
+
+/* A pair has one peer: a tenant with its share of the pairs leaves the others the same part of the peers. */
+_Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
 
 /* The least MTU that holds any packet over IPv4 or IPv6. */
 #define RD_FRAME   (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
