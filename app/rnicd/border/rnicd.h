@@ -296,6 +296,7 @@ struct rnicd {
 	uint32_t n_workers;
 	int control_fd;               /* eventfd, see event_prepare_sleep */
 	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
+	uint32_t setups;              /* connections that a worker has memory to set up at once; constant after start */
 	uint64_t secret[4];           /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;

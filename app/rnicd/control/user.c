@@ -10,7 +10,6 @@
 #include "border/rnicd.h"
 #include "control/client.h"
 #include "control/dev.h"
-#include "rc/rc.h"
 
 #define INDICES      RNICD_MAX_PORTS /* and workers */
 #define OWN_FDS      256u            /* of rnicd itself: ports, workers, files */
@@ -75,11 +74,11 @@ void user_start(void)
 	total[USER_FLOWS] = flows;
 	total[USER_UDS] = flows;
 	/*
-	 * Both are kept in the worker's memory for set-ups. Together the shares of one user are less than all of it. A
-	 * client that opens a connection waits for its turn, a request is refused: so there is more room for requests.
+	 * Both are kept in the worker's memory for set-ups, and divide that memory. A client that opens a connection
+	 * waits for its turn, a request is refused: so the larger part is for requests.
 	 */
-	total[USER_OPENINGS] = rn_min_u32(flows, RC_SETUPS_MAX) / 2;
-	total[USER_REQUESTS] = rn_min_u32(flows, RC_SETUPS_MAX) * 3 / 4;
+	total[USER_OPENINGS] = rnicd.setups / 4;
+	total[USER_REQUESTS] = rnicd.setups - rnicd.setups / 4;
 }
 
 uint32_t user_share(enum user_table table)
