@@ -13,10 +13,9 @@
  *		go N			N messages, each complete before the next; says what they came to
  *		until			messages until one fails; says the status
  */
-#include "cm_rig.h"
+#include "gram_end.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
@@ -24,9 +23,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <rnic/rnicdv.h>
-
-#define QKEY        0x1234u
 #define PATIENCE_US 60000000 /* for a hang */
 #define SLOTS       4u
 #define RECVS       16u
@@ -34,54 +30,14 @@
 #define REMOTE      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS      (IBV_ACCESS_LOCAL_WRITE | REMOTE)
 
-static struct end e;
 static uint32_t len;
-
-static void must(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	printf("# %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
 
 static struct ibv_qp *make_qp(void)
 {
-	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_RD };
-	struct ibv_qp_init_attr_ex init = { .send_cq = e.cq,
-					    .recv_cq = e.cq,
-					    .qp_type = IBV_QPT_UD,
-					    .pd = e.pd,
-					    .cap = { 8, RECVS, 1, 1, 0 },
-					    .sq_sig_all = 1,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-							      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD };
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
-	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
-
-	must(qp != NULL, "rnicdv_create_qp");
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
-	a.qp_state = IBV_QPS_INIT;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
-	a.qp_state = IBV_QPS_RTR;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
-	a.qp_state = IBV_QPS_RTS;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
-	return qp;
-}
-
-static uint8_t *memory(size_t size, struct ibv_mr **mr)
-{
-	void *p = NULL;
-
-	must(posix_memalign(&p, 4096, size) == 0, "memory");
-	memset(p, 0, size);
-	*mr = ibv_reg_mr(e.pd, p, size, ACCESS);
-	must(*mr != NULL, "ibv_reg_mr");
-	return p;
+	return gram_qp(e.cq, RNICDV_QPT_RD, (struct ibv_qp_cap){ 8, RECVS, 1, 1, 0 },
+		       IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
 }
 
 static void check(const uint8_t *p, uint32_t m)
@@ -120,8 +76,8 @@ static int store(bool later)
 	char line[64];
 	struct ibv_wc wc;
 	struct ibv_qp *qp = make_qp();
-	uint64_t *counter = (uint64_t *)(void *)memory(COUNTER_LEN + (size_t)SLOTS * len, &mr);
-	uint8_t *sink = memory((size_t)RECVS * len, &sinks);
+	uint64_t *counter = (uint64_t *)(void *)gram_memory(COUNTER_LEN + (size_t)SLOTS * len, ACCESS, &mr);
+	uint8_t *sink = gram_memory((size_t)RECVS * len, ACCESS, &sinks);
 
 	printf("store %u %" PRIu64 " %u\n", qp->qp_num, (uint64_t)(uintptr_t)counter, mr->rkey);
 	fflush(stdout);
@@ -249,7 +205,7 @@ static int client(void)
 	unsigned n;
 
 	c.qp = make_qp();
-	c.from = memory(2 * (size_t)len + 8, &c.mr);
+	c.from = gram_memory(2 * (size_t)len + 8, ACCESS, &c.mr);
 	c.back = c.from + len;
 	c.sum = (uint64_t *)(void *)(c.back + len);
 	while (fgets(line, sizeof(line), stdin) != NULL) {

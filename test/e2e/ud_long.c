@@ -8,32 +8,18 @@
  *        ud_long ADDRESS source TO QPN LEN...
  *		sends messages of these lengths in turn until its stdin ends
  */
-#include "cm_rig.h"
+#include "gram_end.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <rnic/rnicdv.h>
-
-#define QKEY  0x1234u
 #define RECVS 16u
 #define SENDS 4u
 #define GRH   40u
-
-static struct end e;
-
-static void must(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	printf("# %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static uint8_t byte_of(uint32_t m, uint32_t i)
 {
@@ -42,38 +28,7 @@ static uint8_t byte_of(uint32_t m, uint32_t i)
 
 static struct ibv_qp *make_qp(void)
 {
-	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_UD };
-	struct ibv_qp_init_attr_ex init = { .send_cq = e.cq,
-					    .recv_cq = e.cq,
-					    .qp_type = IBV_QPT_UD,
-					    .pd = e.pd,
-					    .cap = { SENDS, RECVS, 1, 1, 0 },
-					    .sq_sig_all = 1,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD };
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
-	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
-
-	must(qp != NULL, "rnicdv_create_qp");
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
-	a.qp_state = IBV_QPS_INIT;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
-	a.qp_state = IBV_QPS_RTR;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
-	a.qp_state = IBV_QPS_RTS;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
-	return qp;
-}
-
-/* Registered memory of n pieces. */
-static uint8_t *memory(uint32_t n, uint32_t each, struct ibv_mr **mr)
-{
-	void *p = NULL;
-
-	must(posix_memalign(&p, 4096, (size_t)n * each) == 0, "memory");
-	memset(p, 0, (size_t)n * each);
-	*mr = ibv_reg_mr(e.pd, p, (size_t)n * each, IBV_ACCESS_LOCAL_WRITE);
-	must(*mr != NULL, "ibv_reg_mr");
-	return p;
+	return gram_qp(e.cq, RNICDV_QPT_UD, (struct ibv_qp_cap){ SENDS, RECVS, 1, 1, 0 }, 0);
 }
 
 static void recv_again(struct ibv_qp *qp, const struct ibv_mr *mr, uint8_t *at, uint32_t i, uint32_t each)
@@ -101,7 +56,7 @@ static int sink(uint32_t count, uint32_t max)
 {
 	const uint32_t each = GRH + max;
 	struct ibv_mr *mr;
-	uint8_t *at = memory(RECVS, each, &mr);
+	uint8_t *at = gram_memory((size_t)RECVS * each, IBV_ACCESS_LOCAL_WRITE, &mr);
 	struct ibv_qp *qp = make_qp();
 	struct ibv_wc wc;
 
@@ -151,7 +106,7 @@ static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
 	struct ibv_wc wc;
 
 	must(rnicdv_query_device(e.verbs, &dev) == 0 && dev.max_ud_msg > 0, "rnicdv_query_device");
-	uint8_t *at = memory(SENDS, dev.max_ud_msg, &mr);
+	uint8_t *at = gram_memory((size_t)SENDS * dev.max_ud_msg, IBV_ACCESS_LOCAL_WRITE, &mr);
 	while (done < sent || !stdin_ended()) {
 		if (ibv_poll_cq(e.cq, 1, &wc) == 1) {
 			must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));

@@ -12,70 +12,25 @@
  *        ud_record ADDRESS reader TO QPN WHERE STAG MAX LEN...
  *		reads record after record as a writer writes them, and checks each range that it is told of
  */
-#include "cm_rig.h"
+#include "gram_end.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <rnic/rnicdv.h>
-
-#define QKEY          0x1234u
 #define PATIENCE_US   20000000 /* for a hang */
 #define ANSWER_US     5000000  /* then an answer is lost, or late */
 #define SINKS         16u
 #define TARGET_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-
-static struct end e;
-
-static void must(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	printf("# %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 /* Never 0, which is what the target's memory is filled with. */
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
 
 static struct ibv_qp *make_qp(struct ibv_cq *cq)
 {
-	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_UD };
-	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
-					    .recv_cq = cq,
-					    .qp_type = IBV_QPT_UD,
-					    .pd = e.pd,
-					    .cap = { 4, 4, 1, 1, 0 },
-					    .sq_sig_all = 1,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-							      IBV_QP_EX_WITH_RDMA_READ };
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
-	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
-
-	must(qp != NULL, "rnicdv_create_qp");
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
-	a.qp_state = IBV_QPS_INIT;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
-	a.qp_state = IBV_QPS_RTR;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
-	a.qp_state = IBV_QPS_RTS;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
-	return qp;
-}
-
-static uint8_t *memory(size_t len, int access, struct ibv_mr **mr)
-{
-	void *p = NULL;
-
-	must(posix_memalign(&p, 4096, len) == 0, "memory");
-	memset(p, 0, len);
-	*mr = ibv_reg_mr(e.pd, p, len, access);
-	must(*mr != NULL, "ibv_reg_mr");
-	return p;
+	return gram_qp(cq, RNICDV_QPT_UD, (struct ibv_qp_cap){ 4, 4, 1, 1, 0 },
+		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ);
 }
 
 static void check(const uint8_t *p, uint32_t m, uint64_t off, uint32_t len)
@@ -96,7 +51,7 @@ static int target(uint32_t count, uint32_t max)
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(e.verbs, &ca);
 	struct ibv_poll_cq_attr none = { 0 };
 	struct ibv_mr *mr;
-	uint8_t *at = memory((size_t)count * max, TARGET_ACCESS, &mr);
+	uint8_t *at = gram_memory((size_t)count * max, TARGET_ACCESS, &mr);
 	uint32_t records = 0, whole = 0;
 	unsigned long valid = 0;
 	struct rnicdv_record r;
@@ -152,7 +107,7 @@ static int writer(char **argv, uint32_t n_lens)
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 	struct ibv_ah *ah = way_to(argv[0]);
 	struct ibv_mr *mr;
-	uint8_t *p = memory(max, IBV_ACCESS_LOCAL_WRITE, &mr);
+	uint8_t *p = gram_memory(max, IBV_ACCESS_LOCAL_WRITE, &mr);
 	char line[16];
 	struct ibv_wc wc;
 	uint32_t m;
@@ -179,7 +134,7 @@ static int writer(char **argv, uint32_t n_lens)
 static int store(uint32_t count, uint32_t max)
 {
 	struct ibv_mr *mr;
-	uint8_t *at = memory((size_t)count * max, IBV_ACCESS_REMOTE_READ, &mr);
+	uint8_t *at = gram_memory((size_t)count * max, IBV_ACCESS_REMOTE_READ, &mr);
 	struct ibv_qp *qp = make_qp(e.cq);
 
 	for (uint32_t m = 0; m < count; m++)
@@ -240,7 +195,7 @@ static int reader(char **argv, uint32_t n_lens)
 	char line[16];
 	uint32_t m;
 
-	h.at = memory((size_t)SINKS * h.max, TARGET_ACCESS, &mr);
+	h.at = gram_memory((size_t)SINKS * h.max, TARGET_ACCESS, &mr);
 	for (m = 0; fgets(line, sizeof(line), stdin) != NULL; m++) {
 		uint8_t *sink = h.at + (size_t)(m % SINKS) * h.max;
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gram_end.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct end e;
+
+void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("# %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_qp_cap cap, uint64_t ops)
+{
+	struct rnicdv_qp_attr dv = { .type = type };
+	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
+					    .recv_cq = cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = e.pd,
+					    .cap = cap,
+					    .sq_sig_all = 1,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD,
+					    .send_ops_flags = ops };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET, .qkey = QKEY, .port_num = 1 };
+
+	if (ops != 0)
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
+	must(qp != NULL, "rnicdv_create_qp");
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
+	a.qp_state = IBV_QPS_INIT;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
+	a.qp_state = IBV_QPS_RTR;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
+	a.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
+	return qp;
+}
+
+uint8_t *gram_memory(size_t size, int access, struct ibv_mr **mr)
+{
+	void *p = NULL;
+
+	must(posix_memalign(&p, 4096, size) == 0, "memory");
+	memset(p, 0, size);
+	*mr = ibv_reg_mr(e.pd, p, size, access);
+	must(*mr != NULL, "ibv_reg_mr");
+	return p;
+}
