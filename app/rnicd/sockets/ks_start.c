@@ -172,6 +172,7 @@ static bool memory(void)
 	if (ks.rc_mem == MAP_FAILED)
 		return false;
 	ks.out = malloc(KS_BATCH + KS_MTU_MAX);
+	rnicd.setups = rn_min_u32(cfg.setups, cfg.blocks);
 	return ks.out != NULL && rc_ctx_init(&ks.rc, &cfg, ks.rc_mem, ks.rc_size) == QP_OK;
 }
 
