@@ -53,7 +53,7 @@ const struct rnic_inject_rule *rnic_inject_hit(struct rnic_inject_rules *rules, 
 					       uint32_t qpn);
 
 /* Written before main(). */
-extern bool rnic_injecting;
+extern bool rnic_injecting __attribute__((visibility("hidden")));
 
 RN_COLD int rnic_inject_call(enum rnic_inject_at at);
 RN_COLD uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id);

@@ -32,6 +32,7 @@ class World(Daemon):
         self.server = self.run(TESTPMD, "-s", "-a", "10.77.0.1", "-p", "7001")
         self.server.wait_line("listening")
         self.soak = self.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "3", "-p", "7001", "10.77.0.1")
+        rig.moves(self, 7001)  # what an attack takes away must not be what the soak begins with
 
     def attack(self, mode, *argv, **env):
         p = self.run(*NOBODY, helper("attack"), mode, *argv, **env)
