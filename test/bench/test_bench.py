@@ -53,7 +53,7 @@ def the_designs_are_compared_in_one_run():
                        timeout=PATIENCE * 5, check=False)
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
-    assert list(found) == ["offloaded", "host", "embedded"], found
+    assert list(found) == ["offloaded", "assisted", "host", "embedded"], found
     for design, sizes in found.items():
         for size, (latency, speed, programs, workers) in sizes.items():
             assert min(latency, speed, programs) > 0, (design, size, found)
