@@ -199,7 +199,7 @@ static long number(const char *path, const char *key)
 	return v;
 }
 
-/* Registering moves pages: who else writes to them meanwhile must be held up. */
+/* Registering moves pages: other threads that write to them meanwhile must be held up. */
 static void check_guard(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
@@ -208,7 +208,8 @@ static void check_guard(void)
 	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0)
 		say("ok", "userfaultfd guards memory while it is registered");
 	else
-		say("note", "no userfaultfd (%s): who writes to memory while it is registered is held up by SIGSEGV",
+		say("note",
+		    "no userfaultfd (%s): a thread that writes to memory while it is registered is held up by SIGSEGV",
 		    strerror(errno));
 	if (fd >= 0)
 		close(fd);

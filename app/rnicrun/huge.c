@@ -109,7 +109,7 @@ static void page_drop(uint64_t page)
 	}
 }
 
-/* Takes the units' pages from the system. False: there are not so many. */
+/* Takes the units' pages from the system. False: the system has too few. */
 static bool pages_take(uint64_t first, uint64_t n)
 {
 	for (uint64_t u = first; u < first + n; u++) {

@@ -18,7 +18,7 @@ static bool trusted(const struct stat *st)
 	return !others && (st->st_uid == 0 || st->st_uid == geteuid());
 }
 
-/* The file and its folder: who may write there could have put it there. */
+/* The file and its folder: any user that may write there could have put it there. */
 static bool nobody_else_writes(const char *path)
 {
 	char folder[PATH_MAX];

@@ -50,7 +50,7 @@ struct tp_opts {
 	uint64_t timeout;                                  /* ns without any progress until a run is given up */
 	uint64_t seed;
 	uint64_t max_memory; /* server: bytes that one client may ask for */
-	char host[256];      /* client: whom to call */
+	char host[256];      /* client: the server's name or address */
 	char addr[64];       /* server: where to listen; client: the address to call from */
 	char design[16];     /* for librnic's RNIC_DESIGN; empty: as the environment has it */
 };

@@ -37,7 +37,7 @@ bool tp_should_stop(const struct tp_run *r)
 
 /*
  * First call after empty polls: arm. Second: sleep until an event of either channel, or a slice of time. Credit is
- * written into memory and brings no event, so who waits for it sleeps in short slices.
+ * written into memory and brings no event, so the waiting side sleeps in short slices.
  */
 static enum tp_verdict sleep_on_events(struct tp_session *s, bool awaits_credit)
 {
@@ -132,7 +132,7 @@ enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Send");
 }
 
-/* Poll until so many fences have come in and so many own ones have completed. */
+/* Poll until `in` fences have come in and `out` own fences have completed. */
 static enum tp_verdict wait_fences(struct tp_run *r, uint64_t in, uint64_t out)
 {
 	struct tp_session *s = r->s;

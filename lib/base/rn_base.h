@@ -13,10 +13,12 @@
 #define RN_ALIGNED(n) __attribute__((aligned(n)))
 #define RN_NODISCARD  __attribute__((warn_unused_result))
 /*
- * Off the straight line: the function's code lies apart from what is called all the time, so that the latter stays
- * dense.
+ * RN_COLD: off the straight line. The function's code lies apart from what is called all the time, so that the latter
+ * stays dense. RN_HOT: on the straight line, though cold callers use it too. Link-time optimisation keeps one of
+ * several equal functions; should that one come from a cold caller, it would be made small and slow for all.
  */
 #define RN_COLD                          __attribute__((cold))
+#define RN_HOT                           __attribute__((hot))
 #define RN_NOINLINE                      __attribute__((noinline))
 #define rn_likely(x)                     __builtin_expect(!!(x), 1)
 #define rn_unlikely(x)                   __builtin_expect(!!(x), 0)

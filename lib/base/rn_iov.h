@@ -48,7 +48,7 @@ static inline uint32_t rn_iov_cut(const struct rn_iov *iov, uint32_t n, uint64_t
 }
 
 /* Copies up to len bytes out of the list; returns the bytes copied. */
-static inline uint32_t rn_iov_gather(const struct rn_iov *iov, uint32_t n, void *dst, uint32_t len)
+static inline RN_HOT uint32_t rn_iov_gather(const struct rn_iov *iov, uint32_t n, void *dst, uint32_t len)
 {
 	uint32_t done = 0;
 	for (uint32_t i = 0; i < n && done < len; i++) {

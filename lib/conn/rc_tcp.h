@@ -162,7 +162,7 @@ void rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tc
 bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len);
 
 /*
- * For who knows some time ahead which connections rc_tcp_segment will be called with: what a connection refers to is
+ * For a caller that knows ahead which connections rc_tcp_segment will be called with: what a connection refers to is
  * fetched, when its own lines are there, and then what that refers to.
  */
 void rc_tcp_fetch(const struct rc_tcp *c);

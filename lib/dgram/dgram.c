@@ -408,7 +408,7 @@ static void deliver(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *
 		return;
 	}
 	qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status });
-	/* A message that is too long may be the fault of its sender, who shall not end the queue pair. */
+	/* A message that is too long may be the fault of its sender, which must not end the queue pair. */
 	if (status == QP_WC_LOC_LEN_ERR)
 		ctx->stats.ud_too_long++;
 	else

@@ -2,8 +2,8 @@
 /*
  * RDMA Read-Record: a request in one datagram, and a Write-Record into the reader's memory as the answer. The reader
  * keeps nothing of a request: what comes of the answer is told as of any record. A queue pair answers in turn with the
- * work that is posted to it, and owes so many answers at most; rights are checked when the request comes and with each
- * segment of the answer.
+ * work that is posted to it, and owes a bounded number of answers; rights are checked when the request comes and with
+ * each segment of the answer.
  */
 #include "dgram/dgram.h"
 

@@ -61,7 +61,7 @@ enum ipc_type {
 	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that it will stand for */
 	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
-	/* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whoever made it */
+	/* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whichever process made it */
 	IPC_TOKEN_MR,
 	IPC_REACH,   /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
 	IPC_ATTACH,  /* a datagram queue pair receives what is sent to a group; once more is no error */
@@ -79,7 +79,7 @@ enum ipc_type {
 enum ipc_channel_kind { IPC_CHANNEL_COMP = 0, IPC_CHANNEL_ASYNC, IPC_CHANNEL_CM };
 
 struct ipc_hello {
-	uint32_t version; /* stays first in both: whatever else changes, who is older or newer can be told so */
+	uint32_t version; /* stays first in both: whatever else changes, an older or newer side can be told so */
 	uint32_t pid;     /* for messages only; the daemon trusts SO_PEERCRED */
 	uint64_t size[IPC_REGIONS]; /* bytes; 0: region absent */
 };
@@ -142,13 +142,13 @@ struct ipc_reg_mr_ok {
 
 /*
  * A token is a socket of the client's making that is connected to nothing: the kernel's number of it (SO_COOKIE) cannot
- * be forged, so who holds a descriptor of it has got it from its owner. It stands for a context, as ibv_context.cmd_fd.
- * EINVAL: no token; EPERM: of another user's client; ENODEV: that client's process has ended.
+ * be forged, so a process that holds a descriptor of it has got it from its owner. It stands for a context, as
+ * ibv_context.cmd_fd. EINVAL: no token; EPERM: of another user's client; ENODEV: that client's process has ended.
  *
- * A PD that stands for another client's is the same to all work: whoever registers a region in either, the QPs in both
- * use it. Regions and memory of a client that dies live on while others have the PD (of its importers: those of 32 who
- * are dead); when it is deallocated by its owner (EBUSY while living clients have anything in it) they go, and nothing
- * more can be made in it.
+ * A PD that stands for another client's is the same to all work: whichever client registers a region in either, the QPs
+ * in both use it. Regions and memory of a client that dies live on while others have the PD (of its importers: those of
+ * 32 who are dead); when it is deallocated by its owner (EBUSY while living clients have anything in it) they go, and
+ * nothing more can be made in it.
  */
 struct ipc_token_mr_ok {
 	uint32_t handle, stag;

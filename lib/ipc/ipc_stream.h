@@ -3,7 +3,7 @@
  * Stream sockets: the memory that a program and rnicd share for one TCP connection (RFC 9293), and the requests.
  *
  * A socket is a descriptor: one end of a socket pair that rnicd has made, and whose other end it keeps. The kernel
- * counts who has it (dup, fork, descriptors that are passed on) and tells rnicd when the last one is closed, also by
+ * counts its holders (dup, fork, descriptors that are passed on) and tells rnicd when the last one is closed, also by
  * death. Its readiness is the socket's: a byte in it means that there is something to read, or to accept; a byte of
  * the program's in it, which rnicd has not taken, means that nothing may be written; rnicd has shut down its end when
  * the peer will send no more.

@@ -10,10 +10,10 @@
 
 #define PKT_IP4_ALL_HOSTS   UINT32_C(0xe0000001) /* 224.0.0.1: every host is in it, nobody reports it */
 #define PKT_IP4_ALL_ROUTERS UINT32_C(0xe0000002)
-#define PKT_IP4_IGMP3       UINT32_C(0xe0000016) /* 224.0.0.22, who listens to version 3 reports */
+#define PKT_IP4_IGMP3       UINT32_C(0xe0000016) /* 224.0.0.22, routers that take version 3 reports */
 
 struct pkt_igmp_query {
-	uint8_t version; /* of who asks: 1, 2 or 3 */
+	uint8_t version; /* of the asking router: 1, 2 or 3 */
 	bool all;        /* about every group */
 	struct pkt_addr group;
 	uint32_t within_ms; /* the answers shall come at random times within */
@@ -27,7 +27,8 @@ enum pkt_igmp_verdict {
 
 /*
  * A packet of PKT_PROTO_IGMP to a group, of which `contiguous` bytes lie at frame. q is set for PKT_IGMP_QUERY. The
- * sources that a version 3 query may name are not looked at: who receives from all answers for all of the group.
+ * sources that a version 3 query may name are not looked at: a host that receives from all answers for all of the
+ * group.
  */
 RN_NODISCARD enum pkt_igmp_verdict pkt_igmp_parse(const uint8_t *frame, uint32_t contiguous, const struct pkt *p,
 						  struct pkt_igmp_query *q);

@@ -253,7 +253,7 @@ struct qp {
 	bool sparing;        /* of qp_attr */
 	uint8_t tenant;      /* of qp_attr */
 	bool many;           /* of qp_attr */
-	bool alone;          /* its connection without CM is over: who sends now finds nobody */
+	bool alone;          /* its connection without CM is over: a Send now finds no peer */
 	uint64_t silence_ns; /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
 	/* of a datagram QP */

@@ -346,7 +346,7 @@ enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access
 	return entry_slices(&e, a->to - e.iova, a, out, max, n);
 }
 
-/* Only the entry that was looked at: pairs with the stores of who registers and binds. */
+/* Only the entry that was looked at: pairs with the stores of registering and binding. */
 static enum qp_mr_verdict word_clear(struct qp_mr *mr, uint64_t word, uint64_t bit)
 {
 	return __atomic_compare_exchange_n(&mr->word, &word, word & ~bit, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)

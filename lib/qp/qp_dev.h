@@ -49,7 +49,7 @@ struct qp_piece {
 
 enum qp_entry_kind { QP_ENTRY_FREE = 0, QP_ENTRY_MR, QP_ENTRY_MW_1, QP_ENTRY_MW_2 };
 
-/* One entry. Written by the control thread; the word also by workers (invalidation), and by who binds a window. */
+/* One entry. Written by the control thread; the word also by workers (invalidation, binding of a window). */
 struct qp_mr {
 	uint64_t word; /* atomic: generation << 12 | MW << 11 | BUSY << 10 | WINDOW << 9 | VALID << 8 | key */
 	uint32_t pd;
@@ -104,7 +104,7 @@ struct qp_mr_attr {
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed);
 
 /*
- * Control thread. Mixes random bits of the caller's in: who has seen STags, however many, cannot compute the next. To
+ * Control thread. Mixes random bits of the caller's in: an observer of STags, however many, cannot compute the next. To
  * be called before each that is to be hard to guess.
  */
 void qp_dev_stir(struct qp_dev *dev, uint64_t random);

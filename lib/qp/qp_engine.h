@@ -118,7 +118,7 @@ struct qp_msgs {
 	struct qp *qp; /* NULL before attach and after the end */
 	struct qp_dev *dev;
 	struct qp_work *work; /* NULL while nothing is under way */
-	uint8_t src_turn;     /* enum qp_src: who began the last message */
+	uint8_t src_turn;     /* enum qp_src: the source of the last message */
 	uint8_t src;          /* enum qp_src: whose message is open */
 	bool draining;        /* carrier's: what is posted is sent in SQD too, before a graceful end */
 	bool keeps;           /* carrier's: what finds no receive can be brought again (NOT_READY) */

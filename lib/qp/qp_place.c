@@ -88,7 +88,7 @@ static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_
 	}
 }
 
-/* More pieces than a list holds: so many at a time, beginning with the k that dst has. */
+/* More pieces than a list holds: a list at a time, beginning with the k that dst has. */
 static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src,
 				     uint32_t n, struct rn_iov dst[DST_MAX], uint32_t k)
 {

@@ -45,7 +45,8 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 		}
 	}
 	/*
-	 * RFC 5040, 5.5: a fenced one waits for all answers before it; who is answered waits for a place in the depth.
+	 * RFC 5040, 5.5: a fenced one waits for all answers before it; an operation with an answer waits for a place in
+	 * the depth.
 	 */
 	if ((k->send.w.flags & QP_WF_FENCE) && !goes_on && rdmap_readq_count(&m->readq) > 0)
 		return QP_PULL_NONE;

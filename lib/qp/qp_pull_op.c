@@ -107,7 +107,7 @@ static void imm_note(struct qp_msgs *m, struct qp_seg *seg)
 	s->w.op = QP_WR_SEND;
 }
 
-/* A Write of nothing (RFC 5040, 5.2): whose length the immediate behind it then tells. */
+/* A zero-length Write (RFC 5040, 5.2). It tells the length of the Write that the immediate behind it belongs to. */
 static void write_nothing(struct qp_msgs *m, struct qp_seg *seg)
 {
 	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);

@@ -62,7 +62,7 @@ struct iw_err qp_source_err(enum qp_mr_verdict v, bool read)
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, read);
 }
 
-/* A Write of nothing names no memory (RFC 5040, 5.2); one of ours may say what comes: qp_imm.h. */
+/* A zero-length Write touches no memory (RFC 5040, 5.2); ours may carry the next Send's immediate: qp_imm.h. */
 static void write_of_nothing(struct qp_msgs *m, const struct ddp_hdr *h)
 {
 	if (h->stag != QP_IMM_STAG || h->to >> 32 != QP_IMM_MARK)

@@ -11,7 +11,7 @@ static bool shape_good(const struct qp_wqe *w, bool many)
 
 	if (w->op >= QP_WR_OPS || w->num_sge > QP_MAX_SGE || w->inline_len > QP_MAX_INLINE)
 		return false;
-	return w->slots == qp_wqe_slots(bytes) + many; /* the last slot says to whom */
+	return w->slots == qp_wqe_slots(bytes) + many; /* the last slot names the destination */
 }
 
 /* The memory that it names, and how much that is. */

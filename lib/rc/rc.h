@@ -427,7 +427,7 @@ struct rc_ctx {
 	uint8_t *blk_mem;             /* of those never used: its pages are untouched */
 	uint32_t blk_fresh;           /* their number */
 	uint32_t blk_left;            /* free and fresh ones */
-	bool fed;                     /* who waits for a pool is tried once between two flushes */
+	bool fed;                     /* those that wait for a pool are tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
 	uint32_t setups_left; /* free */
 	uint8_t *stage_free;
@@ -452,7 +452,7 @@ void rc_ready_put(struct rc_ctx *ctx, struct rc *c);
 const struct rc *rc_ready_first(const struct rc_ctx *ctx);
 
 /*
- * For who knows some time ahead which connections rc_in will be called with: what a connection refers to is fetched,
+ * For a caller that knows ahead which connections rc_in will be called with: what a connection refers to is fetched,
  * when its own lines are there, and then what that refers to.
  */
 void rc_fetch(const struct rc *c);

@@ -298,7 +298,7 @@ static void feed(struct rc_ctx *ctx, enum rc_want want, uint32_t n, struct rn_li
 			rn_list_insert(&ctx->ready, before, &c->ready);
 }
 
-/* Who has waited longest goes before those that are ready: these would take what has just come back. */
+/* The longest waiting connection goes before those that are ready: these would take what has just come back. */
 static void feed_starved(struct rc_ctx *ctx)
 {
 	uint32_t recs = ctx->rec_left > RC_CTRL_RECS ? ctx->rec_left - RC_CTRL_RECS : 0;

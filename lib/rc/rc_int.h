@@ -64,7 +64,7 @@ struct rc_setup {
 	bool fin_due;          /* the FIN waits for that: rc_quirk.h */
 };
 
-/* The last quarter is for those who receive: else all could wait with a message open for one that has none. */
+/* The last quarter is for receivers: else all could wait with a message open for one that has none. */
 static inline uint32_t rc_blocks_for_senders(const struct rc_ctx *ctx)
 {
 	uint32_t kept = ctx->cfg.blocks / 4;

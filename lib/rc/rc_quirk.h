@@ -22,7 +22,7 @@
 #include "base/rn_base.h"
 
 #define RC_NUDGES         4u
-#define RC_NUDGES_END     3u /* an early disconnect lets so many pass, then it is carried out: 210 ms */
+#define RC_NUDGES_END     3u /* nudges that an early disconnect lets pass before it is carried out: 210 ms */
 #define RC_NUDGE_FIRST_NS (10 * RN_NS_PER_MS)
 #define RC_NUDGE_FACTOR   4u /* the window is a few hundred microseconds; a guest without CPU time makes it longer */
 

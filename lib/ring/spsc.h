@@ -77,7 +77,7 @@ uint64_t spsc_size(uint32_t nslots, uint32_t slot_size);
 
 /*
  * Fills the handle. Goes on from the indices found in the memory (an impossible pair is SPSC_CORRUPT), so a side can
- * be attached again by whoever follows it. On any verdict but SPSC_OK the handle is not usable.
+ * be attached again by the next user. On any verdict but SPSC_OK the handle is not usable.
  */
 RN_NODISCARD enum spsc_verdict spsc_prod_attach(struct spsc_prod *p, const struct spsc_place *at);
 RN_NODISCARD enum spsc_verdict spsc_cons_attach(struct spsc_cons *c, const struct spsc_place *at);

@@ -109,7 +109,7 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 	if (m->status == 0)
 		return 0;
 	m->text[IPC_TEXT_MAX - 1] = '\0';
-	/* Who asks for an import says it better, with the range. */
+	/* The caller of an import reports it better, with the range. */
 	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR && type != IPC_IMPORT)
 		rnic_complain("rnic: %s", m->text);
 	return m->status > 0 ? m->status : EPROTO;

@@ -146,7 +146,7 @@ void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg
 		   void (*take)(const void *slot, void *to), void *to);
 /* Adds an event of our own making, with its token. */
 void rnic_evq_put(struct rnic_evq *q, const void *slot);
-/* The daemon is gone: whoever waits, now or later, gets EIO once the events are used up. */
+/* The daemon is gone: a wait, now or later, ends with EIO once the events are used up. */
 void rnic_evq_dead(struct rnic_evq *q);
 
 /* Nanoseconds. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The character device of a kernel's RDMA device, /dev/infiniband/NAME: some programs (UCX) use no device without it.
- * Whoever asks for ours, which have names as no kernel gives them, is told of /dev/null. Exported without a version and
- * under libc's names, for which its headers may have macros.
+ * A question for ours, which have names as no kernel gives them, is answered with /dev/null. Exported without a version
+ * and under libc's names, for which its headers may have macros.
  */
 #include <fcntl.h>
 #include <string.h>

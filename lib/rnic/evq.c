@@ -2,7 +2,7 @@
 /*
  * Event queues: the daemon's control thread writes an entry into the ring and then a token into the eventfd; here the
  * token is read first (so the descriptor blocks, polls and says EAGAIN as a real one does) and the entry after it.
- * There are never more tokens than entries: whoever removes an entry out of turn removes a token too.
+ * There are never more tokens than entries: removing an entry out of turn removes a token too.
  */
 #include "rnic/common.h"
 
@@ -78,7 +78,7 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 		if (got)
 			return 0;
 		if (rnic_dead(q->s)) {
-			token_put(q); /* for the next one who waits */
+			token_put(q); /* for the next waiting thread */
 			errno = EIO;
 			return -1;
 		}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mappings that librnic makes, ends and advises for itself: as mmap(2), munmap(2) and madvise(2), past whoever stands
- * before libc's functions. Libraries that remember registrations (libfabric, UCX) do, to hear what a program unmaps;
- * they hold a lock while they register, and would wait for it themselves were they told from inside a registration.
+ * Mappings that librnic makes, ends and advises for itself: as mmap(2), munmap(2) and madvise(2), past any library that
+ * stands before libc's functions. Libraries that remember registrations (libfabric, UCX) do, to hear what a program
+ * unmaps; they hold a lock while they register, and would wait for it themselves were they told from inside a
+ * registration.
  */
 #ifndef RNIC_MAP_H
 #define RNIC_MAP_H

@@ -280,7 +280,7 @@ struct tcpl_delivery {
 	uint64_t began;      /* ns: when the flight left that it ended */
 	uint32_t bytes;      /* so far, SACKed ones too; wraps */
 	uint32_t lost;       /* bytes found lost so far; wraps */
-	uint32_t limited_to; /* rates are the owner's until so many are delivered */
+	uint32_t limited_to; /* rates are the owner's until `delivered` reaches this */
 	bool limited;        /* limited_to is valid */
 	bool restart;        /* nothing was in flight when the owner came with more */
 };
@@ -375,7 +375,7 @@ struct tcpl_conn {
 	uint16_t fl_first, fl_last; /* slots: the records in flight in the order of transmission; TCPL_NO_SLOT: none */
 	uint32_t r_lost;            /* txrec index: none before it is marked lost */
 	uint32_t round_end;         /* a round trip ends when this is acknowledged */
-	uint32_t rounds;            /* so many have ended; wraps */
+	uint32_t rounds;            /* round trips that have ended; wraps */
 	uint32_t flight_max;        /* most bytes in flight until flight_end is acknowledged */
 	uint32_t flight_end;
 	uint32_t dup_acks;

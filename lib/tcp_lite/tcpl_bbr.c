@@ -168,7 +168,7 @@ static void probe_rtt(struct tcpl_conn *c, uint64_t now, bool round)
 		m->state = STARTUP;
 }
 
-/* 4.1.2 and 4.3.5: the least RTT of the last ten seconds. An owner who pauses lets the path run empty by himself. */
+/* 4.1.2 and 4.3.5: the least RTT of the last ten seconds. A pause of the owner lets the path run empty anyway. */
 static void update_rtt(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *r, bool round)
 {
 	struct tcpl_bbr_model *m = &c->bbr;

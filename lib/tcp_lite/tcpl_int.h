@@ -226,7 +226,7 @@ void tcpl_end_recovery(struct tcpl_conn *c);
 void tcpl_undo(struct tcpl_conn *c);
 /* A DSACK reports a duplicate: the last retransmission so reported undoes the reduction. */
 void tcpl_undo_dsack(struct tcpl_conn *c, struct tcpl_block b);
-/* An ACK in recovery that delivered so many bytes; safe: it moved SND.UNA and showed no further loss. */
+/* An ACK in recovery that reports `delivered` bytes; safe: it moved SND.UNA and showed no further loss. */
 void tcpl_prr(struct tcpl_conn *c, uint32_t delivered, bool safe);
 /* What an ACK says to F-RTO. */
 struct tcpl_frto_ack {

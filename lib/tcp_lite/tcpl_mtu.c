@@ -8,7 +8,7 @@
 
 #define MSS_LEAST  512u /* MTU 552 of IPv4: no ICMP brings a connection below */
 #define HOLE_TRIES 2u   /* timeouts of a full segment before smaller ones are tried */
-#define PROOF      4u   /* full segments: so many bytes acknowledged, and they pass */
+#define PROOF      4u   /* full segments: once that many bytes are acknowledged, they pass */
 
 /* MTU 1500 and RFC 8200's least, 1280, less the headers of IPv6 and TCP. Smaller ones are silent for other reasons. */
 static const uint16_t step[] = { 1440, 1220 };

@@ -56,8 +56,8 @@ void tcpl_pace_follow(struct tcpl_conn *c)
 }
 
 /*
- * A quantum may leave before it is paid for: a timer is not set for each segment. Who comes late has been paying
- * meanwhile, for so long.
+ * A quantum may leave before it is paid for: a timer is not set for each segment. A sender that comes late has been
+ * paying meanwhile, for so long.
  */
 static void pace_sent(struct tcpl_conn *c, uint64_t now, uint32_t len)
 {
@@ -135,7 +135,10 @@ void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_
 	d->restart = d->restart && n->bytes == 0;
 }
 
-/* Nothing more leaves now: is it the owner who has no more? Then rates are his until what is in flight has arrived. */
+/*
+ * Nothing more leaves now: has the owner no more? Then measured rates are the owner's until what is in flight has
+ * arrived.
+ */
 void tcpl_rate_idle(struct tcpl_conn *c)
 {
 	uint32_t inflight = c->snd_nxt - c->snd_una;

@@ -22,7 +22,7 @@ void tcpl_dsack(struct tcpl_conn *c, uint32_t seq, uint32_t end)
 
 static uint32_t hold_end(const struct tcpl_hold *h) { return h->seq + h->len; }
 
-/* RFC 5961, 7: per connection, so many in a second; the counter starts anew with each epoch. */
+/* RFC 5961, 7: challenge ACKs of a connection in a second; the counter starts anew with each epoch. */
 void tcpl_challenge(struct tcpl_conn *c, uint64_t now)
 {
 	uint32_t epoch = tcpl_epoch(now);

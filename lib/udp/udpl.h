@@ -7,7 +7,7 @@
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
  *	12  Q_Key
- *	16  octets of the whole message, of a segment; Q_Key of who asks, of a Read request; else 0
+ *	16  octets of the whole message, of a segment; Q_Key of the asking queue pair, of a Read request; else 0
  *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0); of a segment
  *	    one untagged DDP segment of a longer Send; of an RDMA Write-Record struct udpl_record and one tagged DDP
  *	    segment; of a Read request one DDP segment of RFC 5040, 4.4; of the others what udpl_sidr.h says
@@ -33,7 +33,7 @@
 #define UDPL_UNIT_MAX  (255u * UDPL_UNIT)
 #define UDPL_SEGS_MAX  1024u /* segments of a message */
 #define UDPL_QPN_MAX   UINT32_C(0xffffff)
-#define UDPL_QPN_CM    1u           /* whom SIDR messages are for, as on InfiniBand */
+#define UDPL_QPN_CM    1u           /* SIDR messages go to this number, as on InfiniBand */
 #define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group that the packet's address names, as on InfiniBand */
 
 enum udpl_kind {

@@ -2,7 +2,7 @@
 /*
  * Service id resolution, InfiniBand's SIDR (IBTA volume 1, 12.11) in our own form: a program asks which queue pair
  * serves a port of its connection manager, and gets number and Q_Key. A request is repeated until the reply is here;
- * whoever answers remembers what it has said, so that a repeated request gets the same reply.
+ * the answering side remembers what it has said, so that a repeated request gets the same reply.
  *
  *	 0  request id, the asking side's choice; the reply repeats it
  *	 8  request: 0 | reply: status (enum udpl_sidr_status)

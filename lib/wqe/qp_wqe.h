@@ -99,7 +99,7 @@ struct qp_wqe {
 	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
-/* The last slot of a work request of a queue pair with many peers: to whom it goes. */
+/* The last slot of a work request of a queue pair with many peers: its destination. */
 struct qp_wqe_dest {
 	uint8_t addr[16];   /* of the receiver's device */
 	uint32_t qpn, qkey; /* of the receiver */

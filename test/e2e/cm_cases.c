@@ -92,7 +92,7 @@ static bool connect_before_listen(uint16_t port, bool *late)
 	return drop(cid) && rdma_destroy_id(lid) == 0;
 }
 
-/* Who is bound may listen soon: its peer is not refused before it has had time to; but then. */
+/* A bound id may listen soon: its peer is refused only after the id has had time to listen. */
 static bool connects_between_bind_and_listen(void)
 {
 	struct rdma_cm_id *never = new_id(&srv), *cid;

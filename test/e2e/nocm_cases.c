@@ -121,13 +121,13 @@ static bool both_end(struct both *p)
 
 static bool either_comes_first(void)
 {
-	for (int turn = 0; turn < 4; turn++) { /* who has the larger address and number connects: both are tried */
+	for (int turn = 0; turn < 4; turn++) { /* the larger address and number connects: both are tried */
 		struct end *ea = turn & 1 ? &srv : &cli, *eb = turn & 1 ? &cli : &srv;
 		struct both p;
 
 		CHECK(both_new(&p, turn & 2 ? ea : eb, eb));
 		CHECK(to_rtr(p.a, p.eb, p.b->qp_num) && to_rts(p.a, 14, 7));
-		usleep(100000); /* whoever connects has been refused or is held by now */
+		usleep(100000); /* the connecting side has been refused or is held by now */
 		CHECK(to_rtr(p.b, p.ea, p.a->qp_num) && to_rts(p.b, 14, 7));
 		CHECK(carries(p.ea, p.a, p.eb, p.b) && carries(p.eb, p.b, p.ea, p.a));
 		CHECK(both_end(&p));
@@ -362,7 +362,7 @@ static bool a_send_to_nobody_fails_in_the_end(void)
 	uint32_t qpn = gone->qp_num;
 	CHECK(ibv_destroy_qp(gone) == 0);
 	CHECK(to_init(a) && recv_put(&cli, a, 1) && to_rtr(a, &srv, qpn) && to_rts(a, 1, 0));
-	CHECK(no_wc(&cli, NOT_LONG)); /* who only receives waits for good */
+	CHECK(no_wc(&cli, NOT_LONG)); /* a side that only receives waits for good */
 	CHECK(send_put(&cli, a, 2) && send_put(&cli, a, 3));
 	CHECK(wc_is(&cli, 2, IBV_WC_RETRY_EXC_ERR) && wc_is(&cli, 3, IBV_WC_WR_FLUSH_ERR));
 	CHECK(wc_is(&cli, 1, IBV_WC_WR_FLUSH_ERR));

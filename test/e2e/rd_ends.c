@@ -86,7 +86,7 @@ static int store(bool later)
 	for (uint64_t i = 0; i < RECVS; i++)
 		post_sink(qp, sinks, i);
 	for (;;) {
-		/* who asks is told of all that had come before */
+		/* the answer tells of all that had come before */
 		if (rnicdv_poll_cq(e.cq, 1, &wc, asked ? 0 : 1000) == 1) {
 			must(wc.status == IBV_WC_SUCCESS && wc.byte_len == len, ibv_wc_status_str(wc.status));
 			memcpy(&m, sink + wc.wr_id * len, sizeof(m));

@@ -163,7 +163,7 @@ static bool a_fork_works_with_them(void)
 	return true;
 }
 
-/* Who has imported passes it on, and may go: the third has it from the exporter as well. */
+/* An importer passes it on, and may go: the third has it from the exporter as well. */
 static bool what_was_imported_is_imported_from_there(void)
 {
 	for (int goes = 0; goes < 2; goes++) {

@@ -224,7 +224,7 @@ static void a_full_socket_says_eagain(void **state)
 	assert_true(n > 0);
 }
 
-/* Whoever changes a message changes a line here, and with it the version: unless no release has that one yet. */
+/* A change of a message changes a line here, and with it the version, unless no release has that version yet. */
 static void the_messages_are_those_of_this_version(void **state)
 {
 #define LEN(member) #member, sizeof(((struct ipc_msg *)0)->member)

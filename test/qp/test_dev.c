@@ -197,7 +197,7 @@ static void a_key_never_comes_twice_in_a_row(void **state)
 		assert_in_range(seen_keys[i], 100, 300);
 }
 
-/* Whoever has seen the STags of one device and seed does not know the next of the other, which was stirred. */
+/* An observer of one device's STags and seed does not know the next of the other, which was stirred. */
 static void indices_are_drawn_from_all_that_are_free(void **state)
 {
 	static struct qp_mr big[1024];

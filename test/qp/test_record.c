@@ -90,7 +90,7 @@ static void each_range_that_came_is_told_when_its_time_is_over(void **state)
 	rig_free(r);
 }
 
-/* No octet is written for who has no right to, and nobody is told of such a segment. */
+/* A segment without the right to write changes no octet, and completes nothing. */
 static void memory_is_refused_segment_by_segment(void **state)
 {
 	struct rig *r = pair();

@@ -398,7 +398,7 @@ static void those_of_a_shared_queue_are_served_as_they_came(void **state)
 		assert_true(rig_poll(&B->rcq_client, &e));
 		assert_int_equal(e.status, QP_WC_SUCCESS);
 		assert_int_equal(e.wr_id, k);
-		assert_int_equal(e.qpn, 10 + k % FLOWS); /* who has waited longest */
+		assert_int_equal(e.qpn, 10 + k % FLOWS); /* the one that has waited longest */
 		assert_int_equal(e.byte_len, 50 + got[e.qpn - 10]);
 		assert_memory_equal(B->mem, A->mem + 100 * (e.qpn - 10) + got[e.qpn - 10], e.byte_len);
 		got[e.qpn - 10]++;

@@ -285,7 +285,9 @@ static void terminate_in_every_state(void **state)
 	close_bench();
 }
 
-/* RFC 6191: who closed first makes room for a new connection of the same ports at once, not after TIME_WAIT. */
+/*
+ * RFC 6191: the side that closed first makes room for a new connection of the same ports at once, not after TIME_WAIT.
+ */
 static void time_wait_does_not_keep_a_new_syn_waiting(void **state)
 {
 	struct rig_cfg cfg;

@@ -341,7 +341,7 @@ static void joined(struct rdma_cm_id *id, uint32_t number, int status)
 	fake_cm(client(), &ev);
 }
 
-/* The event attaches the queue pair, leaving detaches it; who only sends is not attached. */
+/* The event attaches the queue pair, leaving detaches it; one that only sends is not attached. */
 static void groups_of_an_id(void **state)
 {
 	static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, none[16];

@@ -358,7 +358,7 @@ static void *wait_comp(void *arg)
 	return ibv_get_cq_event(arg, &cq, &context) == -1 && errno == EIO ? arg : NULL;
 }
 
-/* Whoever waits is woken, whoever asks is told, and a daemon that comes again is found again. */
+/* Waiting threads are woken, later calls are told, and a daemon that comes again is found again. */
 static void the_daemon_dies(void **state)
 {
 	struct ibv_async_event *ev;

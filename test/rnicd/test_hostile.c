@@ -52,7 +52,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* After each case: one who did no harm is served. */
+/* After each case: a client that did no harm is served. */
 static int still_served(void **state)
 {
 	struct ipc_msg m;

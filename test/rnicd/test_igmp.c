@@ -127,7 +127,7 @@ static void queries_are_answered(void **state)
 		ask(3, 1, 3000000, 40 * S);
 	assert_true(igmp_next(&igmp) <= at);
 	says(igmp_next(&igmp), PKT_IGMP_IS_IN_IT, 1);
-	/* who leaves meanwhile does not answer */
+	/* a member that leaves meanwhile does not answer */
 	ask(3, 1, 1000, 50 * S);
 	leave(1, 50 * S);
 	says(50 * S, PKT_IGMP_LEAVES, 1);
@@ -167,7 +167,7 @@ static void older_versions_while_they_are_asked_in(void **state)
 	settle(60 * S);
 	leave(2, 100 * S); /* in silence */
 	silent();
-	ask(3, 0, 1000, 200 * S); /* who asks in version 3 is answered in 1: the older one is still there */
+	ask(3, 0, 1000, 200 * S); /* a question in version 3 is answered in 1: the older router is still there */
 	assert_int_equal(igmp.version, 1);
 	says(within(200 * S, 201 * S), PKT_IGMP_IS_IN_IT, 1);
 	ask(2, 0, 1000, 300 * S);

@@ -426,7 +426,7 @@ static int token_call(struct fc *k, struct ipc_msg *m, enum ipc_type type, uint3
 	return fc_call(k, m, &fd, 1);
 }
 
-/* Who shows a context's token gets at its domains and regions; a number that comes without a token is nobody's. */
+/* A client that shows a context's token gets at its domains and regions; a number without a token is refused. */
 static void tokens_stand_for_contexts(void **state)
 {
 	int efd, cfd, sock = socket(AF_UNIX, SOCK_DGRAM, 0), other_sock = socket(AF_UNIX, SOCK_DGRAM, 0);

@@ -176,7 +176,7 @@ static void sacked_counts_once(void **state)
 	assert_int_equal(s.c.dlv.bytes, 10000);
 }
 
-/* Who sends less than cwnd allows tells of himself. */
+/* A sender below its cwnd measures its own rate, not the path's. */
 static void owner_limited(void **state)
 {
 	struct sender s;

@@ -228,7 +228,7 @@ static void rst_for(void **state)
 	assert_false(tcpl_rst_for(&s, &o));
 }
 
-/* Who is told twice to end before the port had room for the RST still sends it, once. */
+/* A connection that is told twice to end before the port had room for the RST still sends it, once. */
 static void aborted_twice(void **state)
 {
 	struct tcpl_out o;

@@ -93,7 +93,7 @@ static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct
 	return flow_owner(hash, rnicd.n_workers);
 }
 
-/* The same, for those who have no key and no hash yet. */
+/* The same, for callers that have no key and no hash yet. */
 uint32_t conn_owner(const struct conn_addr *a);
 /* The worker that owns all reliable-datagram QPs of a device: its flows to other devices are one worker's. */
 static inline uint32_t rd_owner(uint32_t port) { return port % rnicd.cfg.n_workers; }

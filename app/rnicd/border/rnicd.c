@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-/* QPNs: 24 bits; 0 and 1 are special on other RDMA devices, and the last one stands for whoever is in a group. */
+/* QPNs: 24 bits; 0 and 1 are special on other RDMA devices, and the last one stands for all members of a group. */
 struct rnicd rnicd = { .control_fd = -1, .qpn_first = 2, .qpn_last = 0xfffffe };
 
 uint64_t rnicd_now(void)

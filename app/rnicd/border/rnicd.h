@@ -277,7 +277,7 @@ static inline struct capture *port_capture(const struct rnicd_port *p)
 	return __atomic_load_n(&p->capture, __ATOMIC_ACQUIRE);
 }
 
-/* relaxed: who must have seen a change is sent a command behind it */
+/* relaxed: a worker that must have seen a change is sent a command behind it */
 static inline enum rnicd_link port_link(const struct rnicd_port *p)
 {
 	return (enum rnicd_link)__atomic_load_n(&p->link, __ATOMIC_RELAXED);

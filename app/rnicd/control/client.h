@@ -338,7 +338,7 @@ void client_pd_return(struct client_pd *p);
  * they do not any more. True: what it had borrowed has gone back.
  */
 bool client_pds_leave(struct client *c);
-/* A region comes into the PD: who shares it sends nothing by reference once every worker has come round. */
+/* A region comes into the PD: sharers send nothing by reference once every worker has come round. */
 void client_pd_shares(const struct client_pd *p);
 
 void client_create_qp(struct client *c); /* client_qp.c */

@@ -27,7 +27,7 @@ static struct client *oldest_silent(const struct user *u)
 }
 
 /*
- * Who is here with nothing but a socket makes room: a process of the same user, or when all places are taken of any.
+ * A client that has nothing but a socket makes room: a process of the same user, or when all places are taken of any.
  * It goes at the end of the turn and costs nothing else.
  */
 static bool find_place(struct user *u)

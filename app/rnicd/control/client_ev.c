@@ -15,7 +15,7 @@ static struct loop_timer retry;
 
 enum sent { SENT, NO_ROOM, BROKEN };
 
-/* The event first, then its token: who reads a token finds the event. */
+/* The event first, then its token: a reader of the token finds the event. */
 static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 {
 	struct pollfd p = { .fd = ch->fd, .events = POLLOUT };

@@ -36,8 +36,8 @@ static void qpn_put(struct client_qp *q) { rn_list_push_front(&by_qpn[q->qpn % Q
 static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 
 /*
- * Hard to guess: who knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so there is a
- * free one soon, and an old one is most likely long in coming again.
+ * Hard to guess: a peer that knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so
+ * there is a free one soon, and an old one is most likely long in coming again.
  */
 static uint32_t next_qpn(void)
 {
@@ -167,7 +167,10 @@ static uint64_t rnr_default(const struct client_qp *q)
 {
 	const struct rnicd_port_cfg *cfg = rnicd.port[q->pd->dev]->cfg;
 
-	/* a sender of reliable datagrams cannot know who has posted receives, so its messages wait unless forbidden */
+	/*
+	 * a sender of reliable datagrams cannot know which peers have posted receives, so its messages wait unless
+	 * forbidden
+	 */
 	return rnicd_rnr_waits(cfg) || (q->reliable && cfg->rnr == RNICD_RNR_AUTO) ? RN_NEVER : 0;
 }
 
@@ -327,10 +330,12 @@ void client_create_qp(struct client *c)
 	}
 	struct client_qp *q = qp_new(c, &r, &v);
 	if (q == NULL) {
-		client_error(c, v == QP_OK ? ENOMEM : EINVAL,
-			     v == QP_OK ? "no memory for a queue pair"
-					: "the queue pair's queues do not lie in the queue region as they must, or lie "
-					  "in another queue");
+		client_error(
+			c, v == QP_OK ? ENOMEM : EINVAL,
+			v == QP_OK
+				? "no memory for a queue pair"
+				: "the send or receive queue lies outside the queue region, or is misaligned, or lies "
+				  "in another queue");
 		return;
 	}
 	q->pd->users++;

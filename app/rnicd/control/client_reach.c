@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The way to an address, for an address handle: answered when the neighbour has. Few datagrams wait for a neighbour
- * that is not known, the rest is lost; so who makes a handle waits in their place, as with a kernel's RoCE device.
+ * that is not known, the rest is lost; so the call that makes a handle waits in their place, as with a kernel's RoCE
+ * device.
  */
 #include <errno.h>
 #include <stdlib.h>

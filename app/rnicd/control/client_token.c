@@ -10,7 +10,7 @@
 #include "control/client.h"
 #include "control/dev.h"
 
-#define DEAD_MAX 32u /* dead guests whose regions a PD keeps; who dies then takes its own along */
+#define DEAD_MAX 32u /* dead guests whose regions a PD keeps; the next one to die takes its own along */
 
 void client_token(struct client *c, struct fds_given *g, uint32_t n)
 {

@@ -75,7 +75,7 @@ struct cm_hold {
 	bool timewait;        /* TIMEWAIT_EXIT follows at once */
 	uint64_t qp;          /* owner of the queue pair; 0: none */
 	uint32_t worker;      /* whose rings the completions lie in */
-	uint32_t left;        /* so many when they were looked at last */
+	uint32_t left;        /* how many were left at the last look */
 	uint32_t upto[2];     /* of the send and the receive queue: the ring's index at the end of the connection */
 	uint64_t until, last; /* ns: it waits no longer when nothing is polled; in any case */
 };
@@ -157,7 +157,7 @@ void cm_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker);
 void cm_timewait_over(struct cm_id *id); /* behind DISCONNECTED */
 /*
  * Requests came in at the id and cannot any more: the client has heard of some, the others are rejected. None of them
- * names the id afterwards. Whoever stops an id from listening calls this.
+ * names the id afterwards. Call this wherever an id stops listening.
  */
 void cm_requests_end(struct cm_id *l);
 void cm_listen_end(struct cm_id *id); /* takes the listener from the workers; then frees the id */

@@ -119,7 +119,7 @@ static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 	}
 }
 
-/* The neighbour may be a gateway: all who wait on that device for somewhere behind it are told. */
+/* The neighbour may be a gateway: all ids that wait on that device for an address behind it are told. */
 void cm_neigh(const struct event_neigh *ev)
 {
 	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port space of datagrams (RDMA_PS_UDP): no connection is made, who asks is told number and Q_Key of the queue
- * pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that has
- * answered repeats its reply as often as it is asked, as long as it lives. Control thread.
+ * The port space of datagrams (RDMA_PS_UDP): no connection is made, the asking side is told number and Q_Key of the
+ * queue pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that
+ * has answered repeats its reply as often as it is asked, as long as it lives. Control thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static struct cm_sidr *words(struct client *c, struct cm_id *id, const uint8_t *
 	return id->sidr;
 }
 
-/* ---- who asks ---- */
+/* ---- the asking side ---- */
 
 static void over(struct cm_id *id, int status)
 {
@@ -122,7 +122,7 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 		id->local.port = cm_port_next(id->dev);
 	s->says.port = id->remote.port;
 	s->says.src_port = id->local.port;
-	/* nobody who has not seen the request can answer it */
+	/* only a peer that has seen the request can answer it */
 	if (getrandom(&s->says.id, sizeof(s->says.id), 0) != (ssize_t)sizeof(s->says.id))
 		s->says.id = owner_new();
 	owner_put(&id->owner, OWNER_SIDR, s->says.id);
@@ -150,7 +150,7 @@ static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 	cm_sidr_tell(id, CM_EV_ESTABLISHED, 0, s);
 }
 
-/* ---- who is asked ---- */
+/* ---- the answering side ---- */
 
 void cm_sidr_listen(struct client *c, struct cm_id *id)
 {

@@ -2,8 +2,8 @@
 /*
  * The helper processes of fds.h. One process (the broker) makes the others and never touches a descriptor of a client,
  * so it is never held up. Each of the others takes a job from the socket that all share, does it, and takes the next.
- * When the last idle one takes a job, the broker makes more. Who is held up for long is told to end: most waits in the
- * kernel end with the process. All end when rnicd has closed its side.
+ * When the last idle one takes a job, the broker makes more. A helper that is held up for long is told to end: most
+ * waits in the kernel end with the process. All end when rnicd has closed its side.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -193,7 +193,7 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	if (fds_send(answers, &reply, sizeof(reply), pass, n_pass) != 0)
 		_exit(1);
 	__atomic_store_n(&mine->number, 0,
-			 __ATOMIC_RELEASE); /* who ends before that is answered for twice, which is no harm */
+			 __ATOMIC_RELEASE); /* a helper that ends before that is answered for twice, which is no harm */
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);
 }
@@ -261,7 +261,7 @@ static void make_more(int jobs, int answers)
 		make_one(jobs, answers);
 }
 
-/* Who has ended in the middle of a job answers through the broker. */
+/* The broker answers for a helper that has ended in the middle of a job. */
 static void bury(int answers)
 {
 	pid_t pid;

@@ -5,7 +5,7 @@
 #define TELL_NS     RN_NS_PER_S          /* unsolicited report interval (8.11) */
 #define TELL_OLD_NS (10 * RN_NS_PER_S)   /* the same of version 2 (RFC 2236, 8.10) */
 #define OLD_NS      (260 * RN_NS_PER_S)  /* older version querier present (8.12), with the defaults of 8.1 to 8.3 */
-#define WITHIN_MIN  (100 * RN_NS_PER_MS) /* who asks for answers at once gets one of them in so long */
+#define WITHIN_MIN  (100 * RN_NS_PER_MS) /* a router that asks for answers at once gets one within this time */
 
 void igmp_init(struct igmp *i, uint64_t seed)
 {
@@ -150,7 +150,7 @@ static bool igmp_say(struct igmp *i, struct igmp_group *g, uint64_t now, struct 
 
 uint32_t igmp_out(struct igmp *i, uint64_t now, struct pkt_igmp_record r[IGMP_GROUPS])
 {
-	const uint32_t most = i->version < 3 ? 1 : IGMP_GROUPS; /* a packet of the smallest MTU holds so many */
+	const uint32_t most = i->version < 3 ? 1 : IGMP_GROUPS; /* what a packet of the smallest MTU holds */
 	uint32_t n = 0;
 
 	speak(i, now);

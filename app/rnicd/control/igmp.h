@@ -34,7 +34,7 @@ struct igmp_group {
 
 struct igmp {
 	struct rn_rng rng;
-	uint64_t old_until[3]; /* [1], [2]: when who asked in that version is forgotten */
+	uint64_t old_until[3]; /* [1], [2]: when the router that asked in that version is forgotten */
 	uint32_t version;      /* spoken now */
 	struct igmp_group group[IGMP_SLOTS];
 };

@@ -14,7 +14,7 @@ int numa_node_of_ports(void);
 /* One line for each worker that is, or may come to be, on another node than the ports. */
 void numa_node_check_workers(void);
 
-/* Pages of a client's region come from the ports' node where it has room, whoever touches them first. */
+/* Pages of a client's region come from the ports' node where it has room, whichever process touches them first. */
 void numa_node_place(void *base, uint64_t size);
 
 #endif

@@ -294,7 +294,7 @@ void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 
 /* ---- life ---- */
 
-/* Who connects: the larger (address, QPN). */
+/* The side with the larger (address, QPN) connects. */
 static bool larger(const struct client_qp *q, const uint8_t peer[16], uint32_t peer_qpn)
 {
 	int d = memcmp(rnicd.port[q->pd->dev]->cfg->ip.b, peer, 16);

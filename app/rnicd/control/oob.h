@@ -4,11 +4,11 @@
  * ("out of band") and bring their QPs up with ibv_modify_qp(). Control thread.
  *
  * Each device listens on one TCP port (qp-port). From RTR on both sides know both ends: the one with the larger
- * (address, QPN) connects, in MPA's peer-to-peer mode, and says in the private data who it is and whom it wants. The
- * other side may not be there yet: its daemon holds the request until its QP comes to RTR, for a time and up to a
- * number; and who connects tries again. The QP is attached only when a connection is through, so an attempt that fails
- * leaves no trace in it. A send that waits longer than timeout and retry_cnt allow ends with IBV_WC_RETRY_EXC_ERR;
- * receives wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
+ * (address, QPN) connects, in MPA's peer-to-peer mode, and says in the private data which queue pair it is and which
+ * one it wants. The other side may not be there yet: its daemon holds the request until its QP comes to RTR, for a time
+ * and up to a number; and the connecting side tries again. The QP is attached only when a connection is through, so an
+ * attempt that fails leaves no trace in it. A send that waits longer than timeout and retry_cnt allow ends with
+ * IBV_WC_RETRY_EXC_ERR; receives wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
  *
  * Only daemons say which queue pair they speak for. A client cannot connect to qp-port or listen there, and a daemon's
  * own connections leave from TCP ports below 1024, which rnicd gives to no user's program, as the kernels of other

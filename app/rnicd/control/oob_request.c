@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The well-known port: requests come in, find their QP or wait for it. Who sends them is not trusted. */
+/* The well-known port: requests come in, find their QP or wait for it. Their senders are not trusted. */
 #include <stdlib.h>
 #include <string.h>
 

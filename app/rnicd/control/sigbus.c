@@ -8,7 +8,7 @@
 #include "base/rn_base.h"
 #include "control/loop.h"
 
-#define PAGES_MAX 4u /* replaced one by one: each may cut a mapping in three, and the kernel allows so many in all */
+#define PAGES_MAX 4u /* replaced one by one: each may cut a mapping in three, and the kernel bounds mappings */
 
 /* Written by the control thread, read in the handler by any thread: size last when set, first when cleared. */
 static struct {

@@ -137,7 +137,7 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 	close(fd);
 	s->gone = true;
 	if (s->state == SK_LISTENING)
-		give_port(s); /* who listens there next is heard by the workers after this one's end */
+		give_port(s); /* the workers hear of the next listener there after this one's end */
 	sk_settle(s);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stream sockets as the control thread has them (ipc_stream.h). A socket belongs to a user, not to a client: it lives
- * as long as any process has its descriptor, whoever asked for it. What it has of rnicd goes when the descriptor is
- * closed everywhere and the worker has done with the connection. Control thread.
+ * as long as any process has its descriptor, whichever process asked for it. What it has of rnicd goes when the
+ * descriptor is closed everywhere and the worker has done with the connection. Control thread.
  */
 #ifndef SK_H
 #define SK_H

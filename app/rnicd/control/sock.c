@@ -40,8 +40,8 @@ static bool make_dir(const char *path, char *err, uint32_t len)
 }
 
 /*
- * Who may have the name is decided by a lock on a file beside it: it goes with its process, so two daemons that start
- * at once cannot both take a stale socket for theirs.
+ * Which daemon may have the name is decided by a lock on a file beside it: it goes with its process, so two daemons
+ * that start at once cannot both take a stale socket for theirs.
  */
 static int take_lock(const char *path, char *err, uint32_t len)
 {

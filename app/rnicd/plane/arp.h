@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Neighbours of one port as one worker knows them (RFC 826). Each worker learns for itself: ARP frames are shown to
- * all. An entry is made only for whom we want to reach and for who asks us, from its own network; so a flood of made-up
- * senders can take but the unused entries. Worker thread only; memory is taken at creation.
+ * all. An entry is made only for an address that we want to reach and for a host of the network that asks us; so a
+ * flood of made-up senders can take but the unused entries. Worker thread only; memory is taken at creation.
  */
 #ifndef RNICD_ARP_H
 #define RNICD_ARP_H

@@ -82,7 +82,7 @@ static void fetch_next(const struct rnicd_worker *w)
 	}
 }
 
-/* Who has received answers first, whatever else waits; what it has to send besides takes its turn. */
+/* A connection that has received answers first, whatever else waits; its other data take their turn. */
 static uint32_t conn_tx_answer(struct rnicd_worker *w)
 {
 	struct rc_tcp *qc;

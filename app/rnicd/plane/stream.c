@@ -158,7 +158,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 {
 	if (s->mem != NULL) {
 		s->mem->error = error;
-		/* release: who sees the end sees why */
+		/* release: a client that sees the end sees why */
 		__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_ENDED, __ATOMIC_RELEASE);
 	}
 	if (s->listener != NULL && !s->connected) {

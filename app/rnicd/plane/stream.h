@@ -83,7 +83,7 @@ struct stream_listener {
 
 struct stream_ctx {
 	struct stream *at;
-	uint32_t n, used; /* the first so many have been in use; pages behind them are untouched */
+	uint32_t n, used; /* used: this many from the first on have been in use; pages behind them are untouched */
 	struct stream *free;
 	struct stream_user *users;
 	struct rn_list ready, telling;
@@ -138,7 +138,7 @@ void stream_acked(struct rnicd_worker *w, struct stream *s);
 bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may);
 /* Shows the program the bytes that have come: its memory is there. all: also of an FPDU that is not whole. */
 void stream_show(struct stream *s, bool all);
-/* Gives its answers to who has asked to be told. */
+/* Answers those clients that have asked to be told. */
 void stream_answer(struct rnicd_worker *w, struct stream *s);
 
 #endif

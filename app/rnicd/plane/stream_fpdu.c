@@ -68,7 +68,7 @@ static void stream_sums_begin(struct stream *s)
 	s->rx_fpdus.bytes = (uint8_t *)s->mem + IPC_STREAM_RX_OFF;
 	s->rx_sums = STREAM_SUMS_ON;
 	__atomic_store_n(&s->mem->rx_summed, s->rx_shown, __ATOMIC_RELAXED);
-	/* release: rx_summed is valid for who sees it */
+	/* release: a client that sees it finds rx_summed valid */
 	__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_SUMS, __ATOMIC_RELEASE);
 }
 

@@ -9,7 +9,7 @@
 #define SLICES            8u             /* more are most often short ones, between markers: copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
-/* Who receives the frame is a connection of this process: the CRC may be left open. */
+/* The frame's receiver is a connection of this process: the CRC may be left open. */
 static bool crc_open(const struct conn *c)
 {
 	return (c->way.port->wire != NULL || c->way.neigh == NULL) && !c->way.port->crc_always;

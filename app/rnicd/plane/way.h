@@ -33,7 +33,7 @@ void way_leave(struct way *way);
 void way_refresh(struct rnicd_worker *w, struct way *way);
 /* Frames that may be sent now. */
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
-/* True: the checksum is left to who takes the frame. */
+/* True: the checksum is left to the frame's receiver. */
 static inline bool way_defers(const struct way *way) { return way->port->caps.tx_csum || way->neigh == NULL; }
 /* Writes the headers to m and says what of the checksum is left to do; returns their length. */
 uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m);

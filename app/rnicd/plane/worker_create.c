@@ -43,7 +43,7 @@ static void *worker_create_take(const struct rnicd_worker *w, const char *what, 
 	return rte_zmalloc_socket(what, size, RN_CACHE_LINE, w->socket);
 }
 
-/* One part in so many of the smallest port's buffers. */
+/* The divisor that gives a share of the smallest port's buffers. */
 static uint32_t pool_share(uint32_t parts)
 {
 	uint32_t least = UINT32_MAX;

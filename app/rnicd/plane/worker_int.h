@@ -102,7 +102,7 @@ struct rnicd_worker {
 	uint64_t busy;          /* when there was last something to do */
 	uint64_t ran;           /* until when it is known to have run, or to have slept because it wanted to */
 	bool more;              /* this turn has not seen all that had been received */
-	uint32_t more_turns;    /* so many in a row */
+	uint32_t more_turns;    /* turns in a row with more to do */
 	uint64_t shy_until;     /* until then it sleeps without spinning: the CPU is somebody else's too */
 	uint64_t nap;           /* ns: longest sleep while a port cannot tell of packets */
 	uint64_t turns, sleeps; /* counters */
@@ -140,7 +140,7 @@ struct rnicd_worker {
 	/* memory of the above */
 	struct conn *conns;
 	uint32_t n_conns;
-	uint32_t conns_used; /* the first so many; pages behind them are untouched */
+	uint32_t conns_used; /* this many from the first on have been in use; pages behind them are untouched */
 	struct flow_slot *flow_slots;
 	struct flow_slot *listen_slots;
 	struct ud_qp **ud_slots;

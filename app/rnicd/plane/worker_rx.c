@@ -118,7 +118,7 @@ static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	drop(r);
 }
 
-/* Who asks which groups are wanted; each asks the host once, so the other workers need not know. */
+/* A router asks which groups are wanted. It asks the host once, so the other workers need not know. */
 static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
@@ -376,7 +376,7 @@ static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
 
 /*
  * Whether to read the port now. To look at a tap is a system call, and one for each frame: in turns that are shorter
- * than this it waits, and the kernel's queue holds what comes, or drops it, at the cost of whoever sends it.
+ * than this it waits, and the kernel's queue holds what comes, or drops it, at the cost of its sender.
  */
 static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
 {

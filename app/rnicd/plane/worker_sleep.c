@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker does when there is nothing to do: it spins for cfg.spin_us, giving the CPU to whoever waits for it,
- * then sleeps until something happens (a command, a doorbell, a frame from another worker, a packet at a port that can
- * tell) or is due (a timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20 us,
- * and ever less often up to 500 us.
+ * What a worker does when there is nothing to do: it spins for cfg.spin_us, giving the CPU to any thread that waits for
+ * it, then sleeps until something happens (a command, a doorbell, a frame from another worker, a packet at a port that
+ * can tell) or is due (a timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20
+ * us, and ever less often up to 500 us.
  */
 #include <sched.h>
 #include <time.h>
@@ -97,7 +97,8 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 /*
  * Spins by yielding: a client that polls on the same CPU goes on at once, and comes back when it has yielded in turn.
  * One that does not yield keeps the CPU for its whole slice, milliseconds that its own doorbell would have to wait.
- * So after a long yield the worker sleeps without spinning for a while: who wakes goes before who computes.
+ * So after a long yield the worker sleeps without spinning for a while: the scheduler runs a thread that wakes before
+ * one that computes.
  */
 static void give_way(struct rnicd_worker *w)
 {

@@ -7,7 +7,7 @@
  *
  * There is one worker. Its turn is run by a thread of its own, which sleeps when there is nothing to do, and by any
  * thread of the program that polls a completion queue or posts work, so that a program that polls waits for no thread
- * switch. Whoever runs the turn holds ks.lock.
+ * switch. The thread that runs the turn holds ks.lock.
  *
  *	clock → commands → sockets with input → doorbells → timers → connections with output → effects
  *

@@ -31,7 +31,7 @@ struct passing {
 	struct pkt_addr to; /* the device's address */
 };
 
-/* A connection at qp-port that has not said yet whom it wants. */
+/* A connection at qp-port that has not named its queue pair yet. */
 struct guest {
 	struct ks_src src;
 	struct rn_link link;
@@ -98,7 +98,7 @@ static bool pass(uint32_t index, struct passing *head, int fd)
 	return sendmsg(passage.fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
-/* ---- connections that have not said whom they want ---- */
+/* ---- connections that have not named their queue pair ---- */
 
 static void guest_end(struct guest *g, bool closes)
 {

@@ -24,7 +24,7 @@ struct rnic_cm_channel {
 
 /*
  * Private data of a channel adapter's connections: what InfiniBand's messages have room for beside rdma_cm's own
- * header. They have no length: who receives some gets all of it, with zeros behind.
+ * header. They have no length: the receiver gets all of it, with zeros behind.
  */
 #define CM_PRIV_CONNECT 56u
 #define CM_PRIV_ACCEPT  196u

@@ -121,7 +121,7 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	m.cm_connect.qp = qp_of(id, &p);
 	if (m.cm_connect.qp == 0)
 		return cm_ret(EINVAL);
-	p.retry_count = RETRIES_MOST; /* who accepts has none to say */
+	p.retry_count = RETRIES_MOST; /* the accepting side has none to say */
 	param_send(&m.cm_connect.param, id, &p);
 	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
 		return cm_ret(EINVAL);
@@ -129,7 +129,7 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc == 0)
 		timeout_keep(id, qp);
-	/* Who answers for a datagram queue pair hears nothing more of it. */
+	/* The answering side of a datagram queue pair hears nothing more of it. */
 	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
 }
 
@@ -212,7 +212,7 @@ int rdma_establish(struct rdma_cm_id *rid)
 	m.cm_connect.qp = qp->handle;
 	param_send(&m.cm_connect.param, id,
 		   &(struct rdma_conn_param){ .retry_count = id->retry_cnt, .rnr_retry_count = id->rnr_retry });
-	id->quiet = true; /* ESTABLISHED is for those who did not establish it themselves */
+	id->quiet = true; /* ESTABLISHED is for the side that did not establish it itself */
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		id->quiet = false;

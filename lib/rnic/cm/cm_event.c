@@ -12,8 +12,8 @@ struct seen {
 };
 
 /*
- * Under the queue's lock: finds whom the event is about. An event that is handed out counts from here on, so that
- * rdma_destroy_id() waits for its acknowledgement.
+ * Under the queue's lock: finds the id that the event is about. An event that is handed out counts from here on, so
+ * that rdma_destroy_id() waits for its acknowledgement.
  */
 static void on_seen(const void *slot, void *arg)
 {

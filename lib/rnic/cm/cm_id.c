@@ -196,7 +196,9 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 		for (uint32_t i = 0; i < o.n; i++) {
 			struct whose orphan = { .handle = o.handle[i] };
 			rnic_call_handle(s, IPC_CM_DESTROY_ID, o.handle[i]);
-			/* What happened to it since: who reads the channel must not wait behind a token for nothing. */
+			/*
+			 * What happened to it since: a reader of the channel must not wait behind a token for nothing.
+			 */
 			rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &orphan, NULL, NULL);
 		}
 	} while (o.n == RN_ARRAY_LEN(o.handle));

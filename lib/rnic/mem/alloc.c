@@ -140,7 +140,7 @@ bool rnic_mem_free(struct rnic_mem *m, void *p)
 	pthread_mutex_unlock(&m->lock);
 	if (b == NULL)
 		return false;
-	munmap(b->p, b->len); /* the program's own: whoever watches (map.h) hears of it, without our lock */
+	munmap(b->p, b->len); /* the program's own: a watching library (map.h) hears of it, without our lock */
 	free(b);
 	return true;
 }

@@ -29,7 +29,7 @@ struct range {
 /* What the child must copy: made in the parent, used in the child. Under rnic_mem.lock; not on the heap. */
 static struct range *ranges;
 static size_t nranges, ranges_room;
-static pid_t parent;  /* who forks; 0: nobody */
+static pid_t parent;  /* the process that forks; 0: none */
 static sigset_t mask; /* of the thread that forks */
 
 static bool ranges_grow(void)

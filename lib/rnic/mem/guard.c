@@ -21,7 +21,7 @@ static struct {
 	uintptr_t start, end; /* the range guarded last */
 	uint32_t active;      /* futex: 1 while it is guarded */
 	uint32_t late;        /* faults in it that may be retried after its end */
-	struct sigaction old; /* whom we stand before */
+	struct sigaction old; /* the handler that we stand before */
 } sig;
 
 int rnic_guard_open(void)
@@ -150,7 +150,7 @@ static void uffd_end(const struct rnic_guard *g, bool moved)
 {
 	struct uffdio_range range = { .start = g->start, .len = g->len };
 
-	/* The new mapping is not registered: whoever slept on the old one tries again on it. */
+	/* The new mapping is not registered: threads that slept on the old one try again on it. */
 	if (moved)
 		ioctl(g->uffd, UFFDIO_WAKE, &range);
 	else

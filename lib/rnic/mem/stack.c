@@ -2,7 +2,7 @@
 /*
  * A thread's descriptor lies at the top of its stack, on one page with what its first functions keep there. Who joins
  * the thread sleeps on a word of it, a futex known by its address while the page is private and by its file when it is
- * not: the wake-up at the thread's end would miss those who slept before the page was moved. So it goes back before.
+ * not: the wake-up at the thread's end would miss threads that slept before the page was moved. So it goes back before.
  */
 #include "rnic/mem/arena.h"
 #include "rnic/map.h"

@@ -12,7 +12,7 @@
  * byte order of the host it is written to (HELLO_BIG_ENDIAN); a message is little-endian.
  *
  *   message, bits 31:29  bits 28:0
- *   0 DATA               so many bytes were written behind the last ones into the buffer that was offered
+ *   0 DATA               bytes written behind the last ones into the buffer that was offered
  *   4 CREDIT             sequence number (16 bits) of the last DATA message that may be sent; when a buffer is offered
  *                        with it, the next SGL entry was written before
  *   6 IOMAP              the iomap entry of this index was written before
@@ -29,8 +29,8 @@
  * it.
  *
  * THREADS: `lock` guards everything, `snd` and `rcv` make one sender and one receiver at a time and are taken before
- * it; data is copied under these alone. Whoever sleeps on a socket is in its list of waiters; whoever takes events or
- * completions from it wakes them all.
+ * it; data is copied under these alone. A thread that sleeps on a socket is in its list of waiters; one that takes
+ * events or completions from it wakes them all.
  */
 #ifndef RNIC_RSOCK_H
 #define RNIC_RSOCK_H
@@ -246,7 +246,7 @@ static inline bool rsock_room(const struct rsock *rs, uint32_t n)
 
 /* ---- rsock_wait.c; lock held ---- */
 
-/* Wakes everybody who sleeps on rs. */
+/* Wakes all threads that sleep on rs. */
 void rsock_kick(struct rsock *rs);
 /* Asks for an event with the next completion. */
 void rsock_arm(struct rsock *rs);
@@ -259,8 +259,8 @@ void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w);
 void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w);
 uint64_t rsock_now_us(void);
 /*
- * Who waits polls for this long and so many times before it sleeps: on CPUs with too much to do ibv_poll_cq() yields,
- * and the time passes while others, the daemon among them, run.
+ * A waiter polls for RSOCK_SPIN_US and at least RSOCK_SPIN_POLLS times before it sleeps: on CPUs with too much to do
+ * ibv_poll_cq() yields, and the time passes while others, the daemon among them, run.
  */
 #define RSOCK_SPIN_US    50u
 #define RSOCK_SPIN_POLLS 48u

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rsockets: sleeping. A sleeper has an eventfd of its own in the list of each socket it sleeps on, and sleeps on that
- * and on the socket's descriptor. Who wakes may take the event that another one sleeps for; so taking wakes all.
+ * and on the socket's descriptor. A thread that wakes may take the event that another one sleeps for; so taking wakes
+ * all.
  */
 #include "rnic/rsock/rsock.h"
 

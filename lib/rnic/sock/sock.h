@@ -23,7 +23,10 @@
 
 enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM };
 
-/* Memory of this kind is never given back to libc: who looks up a descriptor that is just being closed may read it. */
+/*
+ * Memory of this kind is never given back to libc: a thread that looks up a descriptor that is just being closed may
+ * read it.
+ */
 struct sock {
 	uint32_t refs; /* descriptors, and calls under way; 0: free */
 	enum sock_kind kind;

@@ -134,8 +134,8 @@ static uint64_t now_ns(void)
 }
 
 /*
- * What a ping-pong waits for comes in microseconds, and to sleep costs more. Who waits gives the CPU away in between:
- * the worker, or the peer, may be the one that needs it.
+ * What a ping-pong waits for comes in microseconds, and to sleep costs more. A waiting thread gives the CPU away in
+ * between: the worker, or the peer, may be the one that needs it.
  */
 static bool look_for_bytes(const struct sock *s)
 {

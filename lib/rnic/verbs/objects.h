@@ -47,7 +47,7 @@ struct rnic_sq {
 	uint8_t sig_all; /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
 	uint32_t ud_mtu; /* of a datagram queue pair: bytes of a message at most; 0: it is none */
-	bool many;       /* of reliable datagrams: the last slot of a work request says to whom it goes */
+	bool many;       /* of reliable datagrams: the last slot of a work request names its destination */
 	struct spsc_prod ring;
 	/*
 	 * Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding.
@@ -63,7 +63,7 @@ struct rnic_sq {
 	struct qp_wqe *cur;
 	bool addressed;          /* ibv_wr_set_ud_addr has been called for it */
 	uint8_t *wqe;            /* buffer of the work request under construction */
-	struct qp_wqe_dest dest; /* to whom it goes, with `many` */
+	struct qp_wqe_dest dest; /* its destination, with `many` */
 };
 
 /*
@@ -108,7 +108,7 @@ struct rnic_mr {
 	struct ibv_mr ibv; /* first */
 	struct rnic_session *s;
 	bool imported;   /* another process's: all below is not known */
-	uint32_t number; /* the daemon's handle of it; ibv.handle is the STag's index, for all who share the PD */
+	uint32_t number; /* the daemon's handle of it; ibv.handle is the STag's index, for all that share the PD */
 	unsigned int access;
 	uint64_t iova;
 	struct rnic_backing back; /* zeroed: a null region */
@@ -180,10 +180,10 @@ static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 	return op == QP_WR_WRITE || op == QP_WR_WRITE_IMM || op == QP_WR_READ ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
 }
 
-/* Whether each work request says to whom it goes. */
+/* Whether each work request names its destination. */
 static inline bool rnic_sq_addresses(const struct rnic_sq *sq) { return (sq->ud_mtu | sq->many) != 0; }
 
-/* The smallest power of two of slots that holds so many work requests of `each` slots. */
+/* The smallest power of two of slots that holds `wrs` work requests of `each` slots. */
 static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
 {
 	uint32_t p = 1;

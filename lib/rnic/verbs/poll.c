@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
- * machine with too few CPUs for everybody who polls.
+ * machine with too few CPUs for all threads that poll.
  */
 #include "rnic/verbs/objects.h"
 

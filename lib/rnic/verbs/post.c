@@ -35,7 +35,7 @@ int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_inf
 /* Partner: the worker sets need_wakeup, fences, and looks at its doorbells once more before it sleeps. */
 static void wake(const struct rnic_session *s, struct ipc_doorbell *db)
 {
-	/* One write a sleep: whoever takes the word writes; the worker sets it anew before it sleeps again. */
+	/* One write a sleep: the thread that takes the word writes; the worker sets it anew before it sleeps again. */
 	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
 	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
 		uint64_t one = 1;
@@ -243,7 +243,7 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	return 0;
 }
 
-/* The same of a queue pair of reliable datagrams. Who writes or reads names memory and a peer: ibv_wr_*() has both. */
+/* The same of a queue pair of reliable datagrams. A Write or a Read names memory and a peer: ibv_wr_*() has both. */
 static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);

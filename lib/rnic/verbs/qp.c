@@ -42,7 +42,7 @@ static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a
 		return EINVAL;
 	cap->max_send_wr = rn_max_u32(cap->max_send_wr, CQ_NONE_WR);
 	bytes = rn_max_u32(cap->max_send_sge * (uint32_t)sizeof(struct qp_sge), cap->max_inline_data);
-	const uint32_t dest = kind == IPC_RD; /* the last slot says to whom */
+	const uint32_t dest = kind == IPC_RD; /* the last slot names the destination */
 	*sq_each = rn_max_u32(qp_wqe_slots(head + bytes), 1) + dest;
 	*rq_each = rn_max_u32(qp_rwqe_slots(cap->max_recv_sge), 1);
 	bytes = (*sq_each - dest) * QP_SLOT_SIZE - QP_WQE_FIXED - head;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts, PDs and memory regions of other processes of the same user. A context's cmd_fd is a token: whoever has a
- * descriptor of it (by fork() or over a UNIX socket) may import the context, and by their handles its PDs and regions.
+ * Contexts, PDs and memory regions of other processes of the same user. A context's cmd_fd is a token: a process that
+ * has a descriptor of it (by fork() or over a UNIX socket) may import the context, and by their handles its PDs and
+ * regions.
  *
  * The importing process has a session of its own with the daemon; QPs and CQs that it makes are its own. Regions belong
  * to the PD, whoever has registered them: the QPs of all who have it use them, by their keys, and who has the context

@@ -94,7 +94,7 @@ int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
 
 /*
  * ibv_poll_cq() that waits up to timeout_us microseconds for the first completion; -1: without end, 0: not at all. What
- * is lost on the way to a datagram queue pair never completes, so who waits for it needs an end. The CPU is given away
+ * is lost on the way to a datagram queue pair never completes, so a wait for it needs an end. The CPU is given away
  * while nothing comes. Returns how many completions are in wc, 0 when the time is over, or -1 as ibv_poll_cq() does.
  */
 int rnicdv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc, int64_t timeout_us);
