@@ -47,6 +47,19 @@ def no_two_figures_have_the_same_name():
 
 
 @case
+def two_builds_are_compared_in_turns():
+    p = subprocess.run([sys.executable, os.path.join(HERE, "turns.py"), BUILD, BUILD, "--rounds", "1", "--seconds",
+                        "0.05", "--rows", "1500: write_(bw|lat) 64$"], capture_output=True, text=True,
+                       timeout=PATIENCE * 5, check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+    rows = [line for line in p.stdout.splitlines() if line.startswith("| MTU 1500: write_")]
+    assert len(rows) == 2 and "median of new : old over all rows: " in p.stdout, p.stdout
+    p = subprocess.run([sys.executable, os.path.join(HERE, "turns.py"), BUILD, BUILD, "--rows", "no such row"],
+                       capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert p.returncode != 0 and "no row matches" in p.stderr, p.stderr
+
+
+@case
 def the_designs_are_compared_in_one_run():
     p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
                         "--seconds", "0.05", "--sizes", "64,4k", "--json"], capture_output=True, text=True,
