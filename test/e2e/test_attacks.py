@@ -271,6 +271,31 @@ def one_user_leaves_room_for_others_to_connect():
 
 
 @case
+def one_user_leaves_connections_to_others():
+    """Both ends of each idle connection are the attacker's."""
+    with World("flows = 400\nuser-share = 30\n") as d:
+        server = d.run(*NOBODY, TESTPMD, "-s", "-a", "10.77.0.2", "-p", "7100")
+        server.wait_line("listening")
+        d.attackers.append(server)
+
+        before = d.counter("connections")
+
+        def held():
+            return d.counter("connections") - before
+
+        for n in range(1, 20):
+            p = d.run(*NOBODY, TESTPMD, "--mode", "idle", "--qps", "20", "--seconds", "600", "-p", "7100", "10.77.0.2")
+            d.attackers.append(p)
+            rig.until(lambda n=n, p=p: held() >= 2 * 20 * n or p.p.poll() is not None, lambda: f"{held()} connections")
+            if p.p.poll() is not None:
+                break
+        assert "(flows, user-share)" in p.stderr(), p.tail()
+        assert 120 <= held() <= 240, held()  # of 400 of each of two workers
+        d.logs("connections of a worker (flows)")
+        d.run(TESTPMD, "--mode", "send_bw", "--qps", "60", "--iters", "10", "-p", "7001", "10.77.0.1").ok()
+
+
+@case
 def one_user_leaves_places_to_other_clients():
     with World() as d:
         p = stays(d, "clients", "clients")

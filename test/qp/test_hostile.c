@@ -185,6 +185,26 @@ static void one_segment_faults(void **state)
 	}
 }
 
+/* A peer that tries STags until one fits shows in a counter, and pays for each try with its connection. */
+static void each_guess_of_an_stag_is_counted(void **state)
+{
+	static void (*const guess[])(void) = { w_bad_stag, w_stag_huge, w_wrong_key, w_stale,
+					       w_other_pd, r_bad_stag,  r_pd,        i_bad_stag };
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(guess); i++) {
+		open_bench(0, NULL);
+		raw_up();
+		send_write(0, 0, 0, true);
+		rig_settle(B.r);
+		guess[i]();
+		rig_settle(B.r);
+		assert_int_equal(dev()->ctx.rc.qp.stats.access_errors, 1);
+		assert_int_equal(dev()->ctx.rc.qp.stats.terms_sent, 1);
+		close_bench();
+	}
+}
+
 static void wrong_mo_is_refused(void **state)
 {
 	struct qp_sge s;
@@ -550,6 +570,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_segment_faults),
+		cmocka_unit_test(each_guess_of_an_stag_is_counted),
 		cmocka_unit_test(wrong_mo_is_refused),
 		cmocka_unit_test(later_segments_are_checked),
 		cmocka_unit_test(send_longer_than_its_receive),
