@@ -48,11 +48,16 @@ static void help(void)
 	     "      --inject SPEC  have calls and completions of PROGRAM fail, to test what it does then:\n"
 	     "                     WHAT:N=RESULT, several with commas: reg_mr:2=ENOMEM,wc.write:10=RETRY_EXC_ERR.\n"
 	     "                     Each failure is told in a line on stderr. See doc/testing.md\n"
+	     "      --sanitize[=ib]\n"
+	     "                     tell on stderr what PROGRAM does that this device forgives and another may not: a\n"
+	     "                     buffer changed while it is sent, say; with =ib also what InfiniBand alone forbids.\n"
+	     "                     A program with findings ends with 66 in the place of 0. See doc/testing.md\n"
 	     "      --doctor       check the set-up: library, daemon, devices, memory, the program; say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
 	     "EXIT STATUS\n"
-	     "  The program's; 127 when it cannot be started, 1 when the doctor found something, 2 for wrong options.");
+	     "  The program's; 66 when --sanitize has findings;\n"
+	     "  127 when it cannot be started, 1 when the doctor found something, 2 for wrong options.");
 }
 
 /* Seen from the folder of this program: in a build, in an installation. */
@@ -105,82 +110,92 @@ static int run(char **program, int companion)
 /* NULL leaves the variable as it is. */
 static int tell(const char *variable, const char *value) { return value != NULL ? setenv(variable, value, 1) : 0; }
 
-int main(int argc, char **argv)
+struct options {
+	const char *sock, *design, *inject, *sanitize; /* NULL: not given */
+	int check, huge, sockets, companion, embedded;
+};
+
+/* Options that do not go together: the sentence for the user, or NULL. */
+static const char *conflict(const struct options *o, int sock_given)
 {
-	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
-						 { "huge", no_argument, NULL, 'u' },
-						 { "embedded", no_argument, NULL, 'e' },
-						 { "design", required_argument, NULL, 'D' },
-						 { "with-daemon", no_argument, NULL, 'w' },
-						 { "sockets", no_argument, NULL, 'S' },
-						 { "doctor", no_argument, NULL, 'd' },
-						 { "inject", required_argument, NULL, 'i' },
-						 { "version", no_argument, NULL, 'V' },
-						 { "help", no_argument, NULL, 'h' },
-						 { NULL, 0, NULL, 0 } };
-	const char *sock = getenv("RNICD_SOCKET"), *design = NULL, *inject = NULL;
-	int check = 0, huge = 0, sockets = 0, companion = 0, embedded = 0, given = 0, o;
+	if (o->sockets && o->check)
+		return "--doctor checks RDMA programs: leave --sockets out, see rnicrun --help";
+	if (o->companion && (o->check || sock_given))
+		return "--with-daemon goes with neither --doctor nor --socket: see rnicrun --help";
+	if (o->embedded && (o->check || sock_given || o->companion || o->sockets))
+		return "--embedded has no daemon: leave out --doctor, --socket, --with-daemon and --sockets";
+	if (o->inject != NULL && (o->check || o->sockets))
+		return "--inject fails calls of an RDMA program: leave out --doctor and --sockets";
+	if (o->sanitize != NULL && (o->check || o->sockets))
+		return "--sanitize watches the calls of an RDMA program: leave out --doctor and --sockets";
+	if (o->design != NULL && (o->check || o->sockets || o->embedded))
+		return "--design is of an RDMA program: leave out --doctor, --sockets and --embedded";
+	return NULL;
+}
+
+/* -1: go on; else the status to end with. */
+static int read_options(int argc, char **argv, struct options *to)
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' },   { "huge", no_argument, NULL, 'u' },
+		{ "embedded", no_argument, NULL, 'e' },       { "design", required_argument, NULL, 'D' },
+		{ "with-daemon", no_argument, NULL, 'w' },    { "sockets", no_argument, NULL, 'S' },
+		{ "doctor", no_argument, NULL, 'd' },         { "inject", required_argument, NULL, 'i' },
+		{ "sanitize", optional_argument, NULL, 'z' }, { "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 }
+	};
+	int o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
 		switch (o) {
-		case 's':
-			sock = optarg;
-			given = 1;
-			break;
-		case 'u': huge = 1; break;
-		case 'S': sockets = 1; break;
-		case 'e': embedded = 1; break;
-		case 'D': design = optarg; break;
-		case 'w': companion = 1; break;
-		case 'd': check = 1; break;
-		case 'i': inject = optarg; break;
+		case 's': to->sock = optarg; break;
+		case 'u': to->huge = 1; break;
+		case 'S': to->sockets = 1; break;
+		case 'e': to->embedded = 1; break;
+		case 'D': to->design = optarg; break;
+		case 'w': to->companion = 1; break;
+		case 'd': to->check = 1; break;
+		case 'i': to->inject = optarg; break;
+		case 'z': to->sanitize = optarg != NULL ? optarg : "iwarp"; break;
 		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
 		case 'h': help(); return 0;
 		default: fputs("rnicrun: see rnicrun --help\n", stderr); return 2;
 		}
 	}
-	if (sockets && check) {
-		fputs("rnicrun: --doctor checks RDMA programs: leave --sockets out, see rnicrun --help\n", stderr);
+	if (to->design != NULL && !is_design(to->design))
 		return 2;
-	}
-	if (companion && (check || given)) {
-		fputs("rnicrun: --with-daemon goes with neither --doctor nor --socket: see rnicrun --help\n", stderr);
-		return 2;
-	}
-	if (embedded && (check || given || companion || sockets)) {
-		fputs("rnicrun: --embedded has no daemon: leave out --doctor, --socket, --with-daemon and --sockets\n",
-		      stderr);
-		return 2;
-	}
-	if (inject != NULL && (check || sockets)) {
-		fputs("rnicrun: --inject fails calls of an RDMA program: leave out --doctor and --sockets\n", stderr);
-		return 2;
-	}
-	if (design != NULL && !is_design(design))
-		return 2;
-	if (design != NULL && (check || sockets || embedded)) {
-		fputs("rnicrun: --design is of an RDMA program: leave out --doctor, --sockets and --embedded\n",
-		      stderr);
-		return 2;
-	}
-	if (sock == NULL || *sock == '\0')
-		sock = DEFAULT_SOCKET;
-	if (!check && optind == argc) {
-		fputs("rnicrun: which program? See rnicrun --help\n", stderr);
-		return 2;
-	}
-	const char *lib = sockets ? library_find("librnicsock", librnicsock, RNICRUN_SOCK_INSTALLED)
-				  : library_find("librnic", librnic, RNICRUN_INSTALLED);
-	const char *lib_huge = huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
-	if (lib == NULL || (huge && lib_huge == NULL))
+	const char *wrong = conflict(to, to->sock != NULL);
+	if (wrong == NULL && !to->check && optind == argc)
+		wrong = "which program? See rnicrun --help";
+	if (wrong != NULL)
+		fprintf(stderr, "rnicrun: %s\n", wrong);
+	return wrong != NULL ? 2 : -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .sock = NULL };
+	const int end = read_options(argc, argv, &o);
+
+	if (end >= 0)
+		return end;
+	if (o.sock == NULL)
+		o.sock = getenv("RNICD_SOCKET");
+	if (o.sock == NULL || *o.sock == '\0')
+		o.sock = DEFAULT_SOCKET;
+	const char *lib = o.sockets ? library_find("librnicsock", librnicsock, RNICRUN_SOCK_INSTALLED)
+				    : library_find("librnic", librnic, RNICRUN_INSTALLED);
+	const char *lib_huge = o.huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
+	if (lib == NULL || (o.huge && lib_huge == NULL))
 		return 127;
-	if (tell("RNICD_SOCKET", sock) != 0 || tell("RNIC_EMBEDDED", embedded ? "yes" : NULL) != 0 ||
-	    tell("RNIC_DESIGN", design) != 0 || tell("RNIC_INJECT", inject) != 0 || (huge && preload(lib_huge) != 0) ||
-	    (!check && preload(lib) != 0)) {
+	if (tell("RNICD_SOCKET", o.sock) != 0 || tell("RNIC_EMBEDDED", o.embedded ? "yes" : NULL) != 0 ||
+	    tell("RNIC_DESIGN", o.design) != 0 || tell("RNIC_INJECT", o.inject) != 0 ||
+	    tell("RNIC_SANITIZE", o.sanitize) != 0 || (o.huge && preload(lib_huge) != 0) ||
+	    (!o.check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}
-	if (check)
-		return doctor(lib, sock, argv[optind]);
-	return run(argv + optind, companion);
+	if (o.check)
+		return doctor(lib, o.sock, argv[optind]);
+	return run(argv + optind, o.companion);
 }

@@ -2,12 +2,13 @@
 #include "rnic/inject.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+
+#include "rnic/say.h"
 
 bool rnic_injecting;
 static struct rnic_inject_rules inject_rules;
@@ -181,39 +182,29 @@ const struct rnic_inject_rule *rnic_inject_hit(struct rnic_inject_rules *rules, 
 	return hit;
 }
 
-/* Each failure is told, whatever RNIC_VERBOSE says: the user has asked for it, and there are few. */
-static void inject_say(const char *line, int len)
-{
-	ssize_t done = write(STDERR_FILENO, line, (size_t)len);
-	(void)done;
-}
-
 int rnic_inject_call(enum rnic_inject_at at)
 {
 	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, at, 0, 0);
 	const char *function = "";
-	char line[160];
 
 	if (r == NULL)
 		return 0;
 	for (size_t i = 0; i < sizeof(inject_calls) / sizeof(inject_calls[0]); i++)
 		if (inject_calls[i].at == at)
 			function = inject_calls[i].function;
-	inject_say(line, snprintf(line, sizeof(line), "rnic: injected %s: call %llu of %s fails with %s\n", r->text,
-				  (unsigned long long)r->nth, function, strerrorname_np(r->result)));
+	rnic_report("rnic: injected %s: call %llu of %s fails with %s", r->text, (unsigned long long)r->nth, function,
+		    strerrorname_np(r->result));
 	return r->result;
 }
 
 uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id)
 {
 	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, RNIC_INJECT_WC, opcode, qpn);
-	char line[160];
 
 	if (r == NULL)
 		return IBV_WC_SUCCESS;
-	inject_say(line, snprintf(line, sizeof(line),
-				  "rnic: injected %s: work request 0x%llx of queue pair %u completes with an error\n",
-				  r->text, (unsigned long long)wr_id, qpn));
+	rnic_report("rnic: injected %s: work request 0x%llx of queue pair %u completes with an error", r->text,
+		    (unsigned long long)wr_id, qpn);
 	return (uint32_t)r->result;
 }
 
@@ -221,15 +212,12 @@ uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id)
 __attribute__((constructor)) static void inject_start(void)
 {
 	const char *spec = getenv("RNIC_INJECT"), *rest = "";
-	char line[320];
 
 	if (spec == NULL || *spec == '\0')
 		return;
 	const char *wrong = rnic_inject_parse(&inject_rules, spec, &rest);
 	if (wrong != NULL) {
-		const int len = snprintf(line, sizeof(line), "rnic: RNIC_INJECT is wrong at '%.40s': %s\n", rest,
-					 wrong);
-		inject_say(line, len);
+		rnic_report("rnic: RNIC_INJECT is wrong at '%.40s': %s", rest, wrong);
 		_exit(2);
 	}
 	rnic_injecting = true;

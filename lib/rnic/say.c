@@ -63,6 +63,17 @@ void rnic_complain(const char *fmt, ...)
 		print(line, len);
 }
 
+void rnic_report(const char *fmt, ...)
+{
+	char line[LINE_MAX_LEN] = "";
+	va_list ap;
+
+	va_start(ap, fmt);
+	int len = vsnprintf(line, sizeof(line) - 1, fmt, ap);
+	va_end(ap);
+	print(line, len);
+}
+
 /* ---- failures ---- */
 
 bool rnic_verbose(void)

@@ -15,6 +15,9 @@
  */
 void rnic_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* What the user has asked for by rnicrun --inject or --sanitize: printed always. */
+void rnic_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Whether RNIC_VERBOSE asks for a line on stderr for each failure that the program is told of by status or event. */
 bool rnic_verbose(void);
 

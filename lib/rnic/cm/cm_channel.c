@@ -21,13 +21,16 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return NULL;
 	}
 	ch->ch.fd = ch->q.fd;
+	rnic_made(RNIC_OBJ_CM_CHANNEL, ch);
 	return &ch->ch;
 }
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	if (channel != NULL && rnic_evq_close(&cm_channel(channel)->q) == 0)
-		free(channel);
+	if (channel == NULL || rnic_evq_close(&cm_channel(channel)->q) != 0)
+		return;
+	rnic_gone(RNIC_OBJ_CM_CHANNEL, channel);
+	free(channel);
 }
 
 /* ---- devices: opened once for all ids, kept open ---- */
@@ -49,6 +52,7 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		devs[i].ctx = rnic_open(s, list[i], -1);
 		devs[i].pd = devs[i].ctx != NULL ? ibv_alloc_pd(devs[i].ctx) : NULL;
+		rnic_gone(RNIC_OBJ_PD, devs[i].pd); /* it is not the program's to destroy */
 		if (devs[i].pd == NULL) {
 			free(devs);
 			return errno;

@@ -45,11 +45,37 @@ static void param_send(struct ipc_conn_param *to, const struct rnic_cm_id *id, c
 
 static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len, uint32_t room)
 {
-	if (len <= room || !cm_adapter(id) || id->id.ps == RDMA_PS_UDP)
+	if (len <= room || id->id.ps == RDMA_PS_UDP)
 		return true;
+	if (!cm_adapter(id)) {
+		if (rn_unlikely(rnic_sanitizing) && rnic_sanitize.ib)
+			rnic_finding(RNIC_FIND_PRIVATE,
+				     "%s: %u bytes of private data, and InfiniBand has room for %u: send the rest as "
+				     "a message",
+				     fn, len, room);
+		return true;
+	}
 	rnic_complain("rnic: %s: %u bytes of private data, but InfiniBand has room for %u: send the rest as a message",
 		      fn, len, room);
 	return false;
+}
+
+/* rnicrun --sanitize: what is asked for is more than what there is, and is made less without a word. */
+static void depth_check(const char *fn, const char *what, uint32_t asked, uint32_t most, const char *whose)
+{
+	if (rn_unlikely(rnic_sanitizing) && asked != RDMA_MAX_RESP_RES && asked > most)
+		rnic_finding(RNIC_FIND_DEPTH,
+			     "%s: %s is %u, and %s is %u: another device may refuse it, or fail the Reads", fn, what,
+			     asked, whose, most);
+}
+
+static void depths_check(const struct rnic_cm_id *id, const char *fn, const struct rdma_conn_param *p)
+{
+	if (id->id.verbs == NULL || id->id.ps == RDMA_PS_UDP)
+		return;
+	const uint32_t most = rnic_ctx(id->id.verbs)->info.max_rd_atomic;
+	depth_check(fn, "responder_resources", p->responder_resources, most, "the device's max_qp_rd_atom");
+	depth_check(fn, "initiator_depth", p->initiator_depth, most, "the device's max_qp_init_rd_atom");
 }
 
 /* The QP of a connection: the id's own, or one that the program made and names by its number. */
@@ -86,6 +112,7 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		m.cm_connect.qp = qp_of(id, &p);
 	else
 		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
+	depths_check(id, "rdma_connect", &p);
 	id->rnr_retry = p.rnr_retry_count;
 	id->retry_cnt = p.retry_count;
 	param_send(&m.cm_connect.param, id, &p);
@@ -121,6 +148,10 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	m.cm_connect.qp = qp_of(id, &p);
 	if (m.cm_connect.qp == 0)
 		return cm_ret(EINVAL);
+	depths_check(id, "rdma_accept", &p);
+	if (rid->ps != RDMA_PS_UDP)
+		depth_check("rdma_accept", "initiator_depth", p.initiator_depth, id->peer_ird,
+			    "responder_resources of the peer");
 	p.retry_count = RETRIES_MOST; /* the accepting side has none to say */
 	param_send(&m.cm_connect.param, id, &p);
 	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
@@ -155,6 +186,7 @@ int rdma_disconnect(struct rdma_cm_id *rid)
 	struct rnic_cm_id *id = cm_id(rid);
 	int rc = rnic_call_handle(id->s, IPC_CM_DISCONNECT, id->handle);
 
+	rnic_watch_ended(rid->qp);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }
 

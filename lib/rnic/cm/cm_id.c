@@ -96,6 +96,7 @@ struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct r
 		free(id);
 		return NULL;
 	}
+	rnic_made(RNIC_OBJ_CM_ID, id);
 	return id;
 }
 
@@ -207,7 +208,7 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 		rdma_ack_cm_event(rid->event);
 	pthread_mutex_lock(&id->lock);
 	while (id->events_done != id->events_seen)
-		pthread_cond_wait(&id->cond, &id->lock);
+		rnic_ack_wait(&id->cond, &id->lock, "rdma_destroy_id");
 	pthread_mutex_unlock(&id->lock);
 	if (id->sync)
 		rdma_destroy_event_channel(rid->channel);
@@ -216,6 +217,7 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	pthread_mutex_destroy(&id->lock);
 	pthread_cond_destroy(&id->cond);
 	free(id->connect_data);
+	rnic_gone(RNIC_OBJ_CM_ID, id);
 	free(id);
 	return 0;
 }

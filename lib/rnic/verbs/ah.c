@@ -39,6 +39,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.pd = pd;
 	memcpy(ah->addr, attr->grh.dgid.raw, sizeof(ah->addr));
 	ah->hop_limit = attr->grh.hop_limit;
+	rnic_made(RNIC_OBJ_AH, ah);
 	return &ah->ibv;
 }
 
@@ -71,6 +72,7 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	RNIC_BESIDE(ibv_destroy_ah, ah->context, EINVAL, ah);
+	rnic_gone(RNIC_OBJ_AH, ah);
 	free(rnic_ah(ah));
 	return 0;
 }

@@ -21,6 +21,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 	}
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->q.fd;
+	rnic_made(RNIC_OBJ_CHANNEL, ch);
 	return &ch->ibv;
 }
 
@@ -32,8 +33,10 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (__atomic_load_n(&channel->refcnt, __ATOMIC_ACQUIRE) != 0)
 		return EBUSY;
 	rc = rnic_evq_close(&chan_of(channel)->q);
-	if (rc == 0)
+	if (rc == 0) {
+		rnic_gone(RNIC_OBJ_CHANNEL, channel);
 		free(channel);
+	}
 	return rc;
 }
 

@@ -80,7 +80,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 	RNIC_PASS(ibv_open_device, rnic_our_dev(ibdev), NULL, ibdev);
 	struct rnic_session *s = rnic_session_get();
 
-	return s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev, -1) : NULL;
+	struct ibv_context *c = s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev, -1) : NULL;
+
+	rnic_made(RNIC_OBJ_CONTEXT, c);
+	return c;
 }
 
 int ibv_close_device(struct ibv_context *c)
@@ -89,6 +92,8 @@ int ibv_close_device(struct ibv_context *c)
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	int rc = rnic_evq_close(&ctx->async);
 
+	if (rc == 0 || rc == EBUSY)
+		rnic_gone(RNIC_OBJ_CONTEXT, c);
 	if ((rc == 0 || rc == EBUSY) && c->cmd_fd >= 0) {
 		close(c->cmd_fd);
 		c->cmd_fd = -1;

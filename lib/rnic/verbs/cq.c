@@ -85,6 +85,8 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->s = ctx->s;
 	cq->ex.context = c;
 	cq->ex.channel = a->channel;
+	cq->asked = a->cqe;
+	cq->watched = rnic_sanitizing;
 	cq->ex.cq_context = a->cq_context;
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
@@ -108,6 +110,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.handle = m.handle.handle;
 	if (a->channel != NULL)
 		__atomic_fetch_add(&a->channel->refcnt, 1, __ATOMIC_RELAXED);
+	rnic_made(RNIC_OBJ_CQ, cq);
 	return cq;
 }
 
@@ -221,6 +224,8 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		rc = EINVAL;
 	if (rc == 0 && cqe > ibcq->cqe)
 		rc = grow(cq, rnic_slots_for((uint32_t)cqe, 1));
+	if (rc == 0)
+		cq->asked = (uint32_t)cqe;
 	rnic_spin_unlock(&cq->lock);
 	return rc;
 }
@@ -274,12 +279,13 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	rnic_evq_drop(&rnic_ctx(ibcq->context)->async, cq_async_of, cq, NULL, NULL);
 	pthread_mutex_lock(&ibcq->mutex);
 	while (ibcq->comp_events_completed != cq->comp_events || ibcq->async_events_completed != cq->async_events)
-		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+		rnic_ack_wait(&ibcq->cond, &ibcq->mutex, "ibv_destroy_cq");
 	pthread_mutex_unlock(&ibcq->mutex);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	if (!rnic_dead(cq->s))
 		shm_give(cq);
+	rnic_gone(RNIC_OBJ_CQ, cq);
 	free(cq);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions. */
 #include "rnic/verbs/beside.h"
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -99,8 +99,10 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 	rc = mr_back(mr);
 	if (rc == 0) {
 		rc = mr_tell(mr, old);
-		if (rc == 0)
+		if (rc == 0) {
+			rnic_watch_mr(mr);
 			return &mr->ibv;
+		}
 		mr_free(mr);
 	} else {
 		free(mr);
@@ -117,7 +119,10 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		errno = injected;
 		return NULL;
 	}
-	return reg_instead(pd, addr, length, iova, access, 0);
+	struct ibv_mr *mr = reg_instead(pd, addr, length, iova, access, 0);
+
+	rnic_made(RNIC_OBJ_MR, mr);
+	return mr;
 }
 
 static uint64_t iova_of(const void *addr, unsigned int access)
@@ -152,10 +157,14 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 		free(mr);
 		return 0;
 	}
+	rnic_watch_mr_gone(mr, "ibv_dereg_mr");
 	int rc = rnic_call_handle(mr->s, IPC_DEREG_MR, mr->number);
 
-	if (rc != 0 && !rnic_dead(mr->s))
+	if (rc != 0 && !rnic_dead(mr->s)) {
+		rnic_watch_mr(mr);
 		return rc;
+	}
+	rnic_gone(RNIC_OBJ_MR, mr);
 	mr_free(mr);
 	return 0;
 }
@@ -199,12 +208,15 @@ static int rereg_input(struct ibv_mr *mr, int flags, const struct ibv_pd *pd, co
 /* The old region's place in the program's memory gets what the new one is. */
 static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 {
+	rnic_watch_mr_gone(by, NULL);
+	rnic_watch_mr_gone(mr, "ibv_rereg_mr");
 	rnic_mem_back_swap(mr->s->mem, &mr->back, &by->back);
 	mr->ibv = by->ibv;
 	mr->number = by->number;
 	mr->access = by->access;
 	mr->iova = by->iova;
 	free(by);
+	rnic_watch_mr(mr);
 }
 
 /* A new region in the place of the old one, with its keys; when it cannot be had the old one is as it was. */

@@ -34,9 +34,13 @@ struct rnic_cq {
 	uint32_t async_events;          /* handed out by ibv_get_async_event; under the async queue's lock */
 	uint32_t refs;                  /* atomic: QPs */
 	bool is_ex;                     /* polled through ibv_start_poll */
+	uint32_t asked;                 /* completions that the program wanted room for */
+	uint32_t due; /* that may come, of a watched program; with overrun_told under watch.c's lock */
+	bool overrun_told;
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* all below */
 	uint32_t nrings;                                 /* one per worker */
 	uint32_t turn;                                   /* ring to look at first */
+	bool watched;                                    /* rnicrun --sanitize */
 	uint32_t empty;                                  /* polls in a row that found nothing */
 	struct qp_cqe cur;                               /* between ibv_start_poll and ibv_end_poll */
 	struct spsc_cons ring[IPC_MAX_WORKERS];
@@ -46,14 +50,16 @@ struct rnic_sq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint8_t sig_all; /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
-	uint32_t ud_mtu; /* of a datagram queue pair: bytes of a message at most; 0: it is none */
-	bool many;       /* of reliable datagrams: the last slot of a work request names its destination */
+	uint32_t ud_mtu;          /* of a datagram queue pair: bytes of a message at most; 0: it is none */
+	bool many;                /* of reliable datagrams: the last slot of a work request names its destination */
+	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
 	struct spsc_prod ring;
 	/*
 	 * Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding.
 	 */
 	uint32_t max_wr;
 	uint32_t posted, retired; /* since ever; `retired` is looked for when the queue seems full */
+	uint32_t polled;          /* of a watched queue: those that the program knows to be done; atomic */
 	uint32_t ends_mask;
 	uint32_t *ends; /* by number of the work request: the ring's index behind its last slot */
 	/* an open ibv_wr_start() */
@@ -73,7 +79,8 @@ struct rnic_rq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t sge_end; /* as many SGEs are too many; 0: there is no such queue */
 	uint32_t wqe_slots;
-	bool asks; /* messages may wait for receives: the worker may want to be told of what is posted */
+	bool asks;                /* messages may wait for receives: the worker may want to be told of what is posted */
+	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
 	struct spsc_prod ring;
 };
 
@@ -112,6 +119,7 @@ struct rnic_mr {
 	unsigned int access;
 	uint64_t iova;
 	struct rnic_backing back; /* zeroed: a null region */
+	struct rn_link watch;     /* watch.c: all regions of a watched program */
 };
 
 struct rnic_ah {

@@ -24,6 +24,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 	pd->s = ctx->s;
 	pd->ibv.context = c;
 	pd->ibv.handle = pd->number = m.handle.handle;
+	rnic_made(RNIC_OBJ_PD, pd);
 	return &pd->ibv;
 }
 
@@ -41,6 +42,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		rc = rnic_call_handle(pd->s, IPC_DEALLOC_PD, pd->number);
 	if (rc != 0 && !rnic_dead(pd->s))
 		return rc;
+	rnic_gone(RNIC_OBJ_PD, pd);
 	free(pd);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
  * machine with too few CPUs for all threads that poll.
  */
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 #define EMPTY_BEFORE_YIELD 16
 
@@ -81,6 +81,8 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			struct qp_cqe failed;
 			if (rn_unlikely(rnic_injecting))
 				e = cqe_inject(e, &failed);
+			if (rn_unlikely(cq->watched))
+				rnic_watch_polled(cq, e);
 			wc_fill(&wc[got + k], e);
 		}
 		if (n > 0)
@@ -119,6 +121,8 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
 		spsc_cons_release(ring, 1);
 		if (rn_unlikely(rnic_injecting))
 			*out = *cqe_inject(out, &failed);
+		if (rn_unlikely(cq->watched))
+			rnic_watch_polled(cq, out);
 		cq->turn = r;
 		return true;
 	}

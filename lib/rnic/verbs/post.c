@@ -3,7 +3,7 @@
  * Posting: work requests go straight into the ring's slots; one release store and one doorbell for a whole list. The
  * only system call is the write that wakes a worker which asked for it before it slept.
  */
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 #include <unistd.h>
 
@@ -63,12 +63,22 @@ void rnic_doorbell(struct rnic_qp *qp)
 
 /* ---- send queue ---- */
 
+/* Another device may free the room of a work request only when its completion is polled: a watched queue does so. */
+static bool sq_held(const struct rnic_sq *sq)
+{
+	return sq->watch != NULL && sq->retired == __atomic_load_n(&sq->polled, __ATOMIC_RELAXED);
+}
+
 bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
 {
 	spsc_prod_refresh(&sq->ring);
-	while (sq->retired != sq->posted && (int32_t)(sq->ring.seen - sq->ends[sq->retired & sq->ends_mask]) >= 0)
+	while (sq->retired != sq->posted && (int32_t)(sq->ring.seen - sq->ends[sq->retired & sq->ends_mask]) >= 0 &&
+	       !sq_held(sq))
 		sq->retired++;
-	return sq->posted + wrs - sq->retired < sq->max_wr;
+	const bool room = sq->posted + wrs - sq->retired < sq->max_wr;
+	if (rn_unlikely(sq->watch != NULL) && !room && wrs == 0)
+		rnic_watch_full(sq);
+	return room;
 }
 
 /* The WQE's operation, or QP_WR_OPS for what this device does not do. */
@@ -295,12 +305,16 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 							    : send_other(&qp->sq, wr, wrs, used, &took);
 		if (rn_unlikely(rc != 0)) {
 			*bad = wr;
+			if (qp->sq.watch != NULL)
+				rnic_watch_refused(&qp->sq, wr);
 			break;
 		}
 		used += took;
 		wrs++;
 	}
 	if (rn_likely(used > 0)) {
+		if (rn_unlikely(qp->sq.watch != NULL))
+			rnic_watch_sends(&qp->sq, wrs);
 		qp->sq.posted += wrs;
 		spsc_prod_publish(&qp->sq.ring, used);
 	}
@@ -350,6 +364,8 @@ static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct i
 		}
 		used += rq->wqe_slots;
 	}
+	if (rn_unlikely(rq->watch != NULL) && used > 0)
+		rnic_watch_recvs(rq, used);
 	if (rn_likely(used > 0))
 		spsc_prod_publish(&rq->ring, used);
 	rnic_spin_unlock(&rq->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: making, changing, asking, destroying. Posting is in post.c. */
 #include "rnic/verbs/beside.h"
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 #define CQ_NONE_WR 1 /* queues have at least this many entries */
 
@@ -215,6 +215,8 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	pthread_mutex_init(&qp->ex.qp_base.mutex, NULL);
 	pthread_cond_init(&qp->ex.qp_base.cond, NULL);
 	qp_fill(qp, a, &m.create_qp_ok);
+	rnic_watch_open(qp);
+	rnic_made(RNIC_OBJ_QP, qp);
 	return &qp->ex.qp_base;
 }
 
@@ -396,6 +398,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RESET) {
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		cqs_clean(ibqp);
+		if (qp->sq.watch != NULL)
+			rnic_watch_reset(qp);
 	}
 	attr_keep(&qp->attr, a, mask);
 	if ((mask & IBV_QP_STATE) != 0)
@@ -453,7 +457,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, qp_async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != qp->async_events)
-		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
+		rnic_ack_wait(&ibqp->cond, &ibqp->mutex, "ibv_destroy_qp");
 	pthread_mutex_unlock(&ibqp->mutex);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
@@ -463,6 +467,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		__atomic_fetch_sub(&rnic_srq(ibqp->srq)->refs, 1, __ATOMIC_RELEASE);
 	if (!rnic_dead(qp->s))
 		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+	rnic_watch_close(qp);
+	rnic_gone(RNIC_OBJ_QP, qp);
 	free(qp->sq.wqe);
 	free(qp->sq.ends);
 	free(qp);

@@ -85,6 +85,7 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	init->attr = a;
+	rnic_made(RNIC_OBJ_SRQ, srq);
 	return &srq->ibv;
 }
 
@@ -164,12 +165,13 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	rnic_evq_drop(&rnic_ctx(ibsrq->context)->async, srq_async_of, srq, NULL, NULL);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->async_events)
-		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
+		rnic_ack_wait(&ibsrq->cond, &ibsrq->mutex, "ibv_destroy_srq");
 	pthread_mutex_unlock(&ibsrq->mutex);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	if (!rnic_dead(srq->s))
 		rnic_shm_free(srq->s->shm, srq->shm_off, srq->shm_size);
+	rnic_gone(RNIC_OBJ_SRQ, srq);
 	free(srq);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "rnic/common.h"
 #include "rnic/inject.h"
+#include "rnic/sanitize.h"
 
 /* The process's session, made at the first call. NULL and errno (ENODEV: no daemon; EACCES, EPROTO). */
 struct rnic_session *rnic_session_get(void);
@@ -47,6 +48,9 @@ struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_at
 struct ibv_qp *rnic_qp_find(uint32_t qpn);
 /* The local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() tells of it. */
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout);
+
+/* The program has disconnected it (NULL: none): what is posted to it uses no memory any more. */
+void rnic_watch_ended(struct ibv_qp *qp);
 
 /* Every context of ours polls with this function, and no other does (beside.h). */
 int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

@@ -4,7 +4,7 @@
  * operation or the end writes it into the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort, and an
  * error on the way is kept and told at the end.
  */
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 #define QPN_MAX UINT32_C(0xffffff)
 
@@ -157,6 +157,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 	struct qp_sge *sge;
 
+	if (rn_unlikely(sq->watch != NULL))
+		rnic_watch_caps(sq, "ibv_wr_set_sge_list", n, 0);
 	if (sq->cur == NULL || n > rnic_op_sges(sq->cur->op, sq->max_sge)) {
 		fail(sq, EINVAL);
 		return;
@@ -185,6 +187,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].length > sq->max_inline - len) {
+			if (sq->watch != NULL)
+				rnic_watch_caps(sq, "ibv_wr_set_inline_data", 0, len + list[i].length);
 			fail(sq, EINVAL);
 			return;
 		}
@@ -229,6 +233,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (err == 0)
 		staged = sq->staged;
 	if (staged > 0) {
+		if (rn_unlikely(sq->watch != NULL))
+			rnic_watch_sends(sq, sq->staged_wrs);
 		sq->posted += sq->staged_wrs;
 		spsc_prod_publish(&sq->ring, staged);
 	}

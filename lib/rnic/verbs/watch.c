@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rnic/verbs/watch.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/rn_sip.h"
+
+#define WATCH_BUCKETS 1024u
+#define SUM_PIECE     16384u
+
+/* A work request that the program has not yet been told of. */
+struct watched_wr {
+	uint64_t wr_id;
+	uint64_t sum; /* of the bytes that it sends, when it was posted */
+	uint8_t op;   /* enum qp_wr_op */
+	uint8_t num_sge;
+	bool signaled;
+	bool summed;
+};
+
+struct watch_queue {
+	struct watched_wr *wr; /* [mask + 1] */
+	struct qp_sge *sge;    /* [mask + 1][max_sge]; addr is the program's own, 0: not known */
+	uint32_t mask, max_sge;
+	uint32_t head, tail; /* of a send queue: the numbers of rnic_sq.posted */
+	struct rnic_cq *cq;
+};
+
+struct rnic_watch {
+	struct rnic_qp *qp;
+	struct rn_link link; /* watch_qps */
+	struct watch_queue sq, rq;
+	bool ended; /* the program has disconnected it: what is still posted is flushed */
+	bool stuck; /* RNIC_FIND_UNSIGNALED has been told */
+};
+
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* all below, and rnic_cq.due */
+static struct rn_list watch_qps[WATCH_BUCKETS];                /* struct rnic_watch, by QPN */
+static struct rn_list watch_mrs[WATCH_BUCKETS];                /* struct rnic_mr, by lkey */
+
+static const char *const op_names[QP_WR_OPS] = {
+	[QP_WR_SEND] = "Send",
+	[QP_WR_SEND_INV] = "Send with Invalidate",
+	[QP_WR_WRITE] = "RDMA Write",
+	[QP_WR_READ] = "RDMA Read",
+	[QP_WR_SEND_IMM] = "Send with immediate data",
+	[QP_WR_WRITE_IMM] = "RDMA Write with immediate data",
+	[QP_WR_CMP_SWAP] = "Compare and Swap",
+	[QP_WR_FETCH_ADD] = "Fetch and Add",
+	[QP_WR_LOCAL_INV] = "local invalidation",
+	[QP_WR_BIND_MW] = "bind of a window",
+};
+
+static bool op_fetches(uint8_t op) { return op == QP_WR_READ || op == QP_WR_CMP_SWAP || op == QP_WR_FETCH_ADD; }
+static bool op_sends(uint8_t op) { return op <= QP_WR_WRITE || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM; }
+
+static struct rn_list *qp_bucket(uint32_t qpn) { return &watch_qps[qpn % WATCH_BUCKETS]; }
+static struct rn_list *mr_bucket(uint32_t lkey) { return &watch_mrs[(lkey >> 8) % WATCH_BUCKETS]; }
+
+/* ---- memory ---- */
+
+static const struct rnic_mr *mr_find(const struct rnic_qp *qp, uint32_t lkey)
+{
+	const uint32_t dev = rnic_ctx(qp->ex.qp_base.context)->index;
+
+	rn_list_each(struct rnic_mr, mr, mr_bucket(lkey), watch) {
+		if (mr->ibv.lkey == lkey && mr->s == qp->s && rnic_ctx(mr->ibv.context)->index == dev)
+			return mr;
+	}
+	return NULL;
+}
+
+/* The program's own address of an SGE; 0: the region is not one of this process, or the SGE lies outside. */
+static uint64_t sge_address(const struct rnic_qp *qp, const struct qp_sge *s)
+{
+	const struct rnic_mr *mr = mr_find(qp, s->lkey);
+
+	if (mr == NULL || s->addr < mr->iova || s->len > mr->ibv.length || s->addr - mr->iova > mr->ibv.length - s->len)
+		return 0;
+	return (uintptr_t)mr->ibv.addr + (s->addr - mr->iova);
+}
+
+/* By the kernel: what the program has unmapped since must not end it. False: not all could be read. */
+static bool sum_range(uint64_t addr, uint32_t len, uint64_t *sum)
+{
+	uint8_t piece[SUM_PIECE];
+
+	while (len > 0) {
+		const uint32_t n = rn_min_u32(len, SUM_PIECE);
+		const struct iovec to = { .iov_base = piece, .iov_len = n };
+		const struct iovec from = { .iov_base = (void *)(uintptr_t)addr, .iov_len = n };
+		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)n)
+			return false;
+		*sum = rn_sip_hash((const uint64_t[2]){ *sum, 0 }, piece, n, 0);
+		addr += n;
+		len -= n;
+	}
+	return true;
+}
+
+static bool wr_sum(const struct watched_wr *w, const struct qp_sge *sge, uint64_t *sum)
+{
+	*sum = 0;
+	for (uint32_t i = 0; i < w->num_sge; i++)
+		if (sge[i].addr == 0 || !sum_range(sge[i].addr, sge[i].len, sum))
+			return false;
+	return true;
+}
+
+/* ---- queues ---- */
+
+static struct qp_sge *sges_of(const struct watch_queue *q, uint32_t i)
+{
+	return q->sge + (size_t)(i & q->mask) * q->max_sge;
+}
+
+static bool queue_make(struct watch_queue *q, uint32_t wrs, uint32_t max_sge, struct ibv_cq *cq)
+{
+	q->mask = rnic_slots_for(wrs, 1) - 1;
+	q->max_sge = rn_max_u32(max_sge, 1);
+	q->cq = rnic_cq(cq);
+	q->wr = calloc(q->mask + 1, sizeof(*q->wr));
+	q->sge = calloc((size_t)(q->mask + 1) * q->max_sge, sizeof(*q->sge));
+	return q->wr != NULL && q->sge != NULL;
+}
+
+static void queue_free(struct watch_queue *q)
+{
+	free(q->wr);
+	free(q->sge);
+}
+
+/* The oldest work requests, up to number `to`, are done. */
+static void queue_strike(struct watch_queue *q, uint32_t to)
+{
+	for (; q->head != to; q->head++)
+		if (q->wr[q->head & q->mask].signaled)
+			q->cq->due--;
+}
+
+/* The room that a program asked for is what another device may give. */
+static void queue_due(const struct watch_queue *q, const char *call)
+{
+	struct rnic_cq *cq = q->cq;
+
+	if (++cq->due <= cq->asked || cq->overrun_told)
+		return;
+	cq->overrun_told = true;
+	rnic_finding(
+		RNIC_FIND_OVERRUN,
+		"%s: completion queue %u was made for %u completions, and %u may come before the next poll: it could "
+		"overrun. Ask ibv_create_cq for as many as are posted at a time",
+		call, cq->ex.handle, cq->asked, cq->due);
+}
+
+/* ---- life ---- */
+
+void rnic_watch_open(struct rnic_qp *qp)
+{
+	struct ibv_qp *b = &qp->ex.qp_base;
+	struct rnic_watch *w;
+
+	if (rn_likely(!rnic_sanitizing) || qp->sq.many)
+		return;
+	w = calloc(1, sizeof(*w));
+	if (w == NULL)
+		return;
+	w->qp = qp;
+	if (!queue_make(&w->sq, qp->sq.max_wr, qp->sq.max_sge, b->send_cq) ||
+	    !queue_make(&w->rq, 2 * rn_max_u32(qp->cap.max_recv_wr, 1), qp->cap.max_recv_sge, b->recv_cq)) {
+		queue_free(&w->sq);
+		queue_free(&w->rq);
+		free(w);
+		return;
+	}
+	pthread_mutex_lock(&watch_lock);
+	rn_list_push_front(qp_bucket(b->qp_num), &w->link);
+	pthread_mutex_unlock(&watch_lock);
+	qp->sq.watch = qp->rq.watch = w;
+}
+
+static void strike_all(struct rnic_watch *w)
+{
+	queue_strike(&w->sq, w->sq.tail);
+	queue_strike(&w->rq, w->rq.tail);
+	__atomic_store_n(&w->qp->sq.polled, w->sq.head, __ATOMIC_RELAXED);
+}
+
+void rnic_watch_reset(struct rnic_qp *qp)
+{
+	pthread_mutex_lock(&watch_lock);
+	strike_all(qp->sq.watch);
+	qp->sq.watch->ended = false;
+	pthread_mutex_unlock(&watch_lock);
+}
+
+void rnic_watch_close(struct rnic_qp *qp)
+{
+	struct rnic_watch *w = qp->sq.watch;
+
+	if (w == NULL)
+		return;
+	pthread_mutex_lock(&watch_lock);
+	strike_all(w);
+	rn_list_remove(qp_bucket(qp->ex.qp_base.qp_num), &w->link);
+	pthread_mutex_unlock(&watch_lock);
+	queue_free(&w->sq);
+	queue_free(&w->rq);
+	free(w);
+}
+
+void rnic_watch_ended(struct ibv_qp *ibqp)
+{
+	struct rnic_watch *w = ibqp != NULL ? rnic_qp(ibqp)->sq.watch : NULL;
+
+	if (w != NULL)
+		__atomic_store_n(&w->ended, true, __ATOMIC_RELAXED);
+}
+
+/* ---- posting ---- */
+
+static bool overlap(const struct qp_sge *a, const struct qp_sge *b)
+{
+	return a->addr != 0 && b->addr != 0 && a->addr < b->addr + b->len && b->addr < a->addr + a->len;
+}
+
+/* The Read or Atomic whose result work request i would send, or NULL. */
+static const struct watched_wr *fetch_before(const struct watch_queue *q, uint32_t i)
+{
+	const struct watched_wr *w = &q->wr[i & q->mask];
+
+	for (uint32_t k = q->head; k != i; k++) {
+		const struct watched_wr *f = &q->wr[k & q->mask];
+		if (!op_fetches(f->op))
+			continue;
+		for (uint32_t a = 0; a < f->num_sge; a++)
+			for (uint32_t b = 0; b < w->num_sge; b++)
+				if (overlap(&sges_of(q, k)[a], &sges_of(q, i)[b]))
+					return f;
+	}
+	return NULL;
+}
+
+/* Slots wrap, so a WQE of several is copied together first. */
+static const struct qp_wqe *wqe_at(const struct rnic_sq *sq, uint32_t from, uint8_t *big)
+{
+	const struct qp_wqe *first = spsc_prod_slot(&sq->ring, from);
+
+	if (first->slots == 1)
+		return first;
+	for (uint32_t i = 0; i < first->slots && i < QP_WQE_MAX_SLOTS; i++)
+		memcpy(big + (size_t)i * QP_SLOT_SIZE, spsc_prod_slot(&sq->ring, from + i), QP_SLOT_SIZE);
+	return (const struct qp_wqe *)(const void *)big;
+}
+
+static void send_note(struct rnic_watch *watch, const struct rnic_sq *sq, const struct qp_wqe *e)
+{
+	struct watch_queue *q = &watch->sq;
+	struct watched_wr *w = &q->wr[q->tail & q->mask];
+	struct qp_sge *sge = sges_of(q, q->tail);
+
+	*w = (struct watched_wr){ .wr_id = e->wr_id,
+				  .op = e->op,
+				  .num_sge = (uint8_t)rn_min_u32(e->num_sge, q->max_sge),
+				  .signaled = (e->flags & QP_WF_SIGNALED) != 0 };
+	memcpy(sge, (const uint8_t *)e + QP_WQE_FIXED + rnic_sq_head(sq, e->op), w->num_sge * sizeof(*sge));
+	for (uint32_t i = 0; i < w->num_sge; i++)
+		sge[i].addr = sge_address(watch->qp, &sge[i]);
+	if (op_sends(w->op) && w->num_sge > 0) {
+		w->summed = wr_sum(w, sge, &w->sum);
+		const struct watched_wr *f = (e->flags & QP_WF_FENCE) == 0 ? fetch_before(q, q->tail) : NULL;
+		if (f != NULL)
+			rnic_finding(
+				RNIC_FIND_FENCE,
+				"ibv_post_send: queue pair %u: %s 0x%llx sends bytes that %s 0x%llx, posted before, "
+				"has yet to bring: poll its completion first, or set IBV_SEND_FENCE",
+				watch->qp->ex.qp_base.qp_num, op_names[w->op], (unsigned long long)w->wr_id,
+				op_names[f->op], (unsigned long long)f->wr_id);
+	}
+	q->tail++;
+	if (w->signaled)
+		queue_due(q, "ibv_post_send");
+}
+
+void rnic_watch_full(const struct rnic_sq *sq)
+{
+	struct rnic_watch *watch = sq->watch;
+	const struct watch_queue *q = &watch->sq;
+	bool signaled = watch->stuck;
+
+	pthread_mutex_lock(&watch_lock);
+	for (uint32_t i = q->head; i != q->tail && !signaled; i++)
+		signaled = q->wr[i & q->mask].signaled;
+	if (!signaled) {
+		watch->stuck = true;
+		rnic_finding(
+			RNIC_FIND_UNSIGNALED,
+			"ibv_post_send: queue pair %u: all its %u work requests are posted without IBV_SEND_SIGNALED: "
+			"no completion will make room for another one. Signal at least one in %u",
+			watch->qp->ex.qp_base.qp_num, sq->max_wr, sq->max_wr);
+	}
+	pthread_mutex_unlock(&watch_lock);
+}
+
+void rnic_watch_sends(struct rnic_sq *sq, uint32_t wrs)
+{
+	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t from = 0;
+
+	pthread_mutex_lock(&watch_lock);
+	for (uint32_t i = 0; i < wrs; i++) {
+		send_note(sq->watch, sq, wqe_at(sq, from, big));
+		from = sq->ends[(sq->posted + i) & sq->ends_mask] - sq->ring.own;
+	}
+	pthread_mutex_unlock(&watch_lock);
+}
+
+/* A receive that has no place was completed long ago by the queue's own count, and is not polled: it is not noted. */
+static void recv_note(struct rnic_watch *watch, const struct qp_rwqe *e)
+{
+	struct watch_queue *q = &watch->rq;
+	struct watched_wr *w = &q->wr[q->tail & q->mask];
+
+	if (q->tail - q->head > q->mask)
+		return;
+	*w = (struct watched_wr){ .wr_id = e->wr_id, .op = QP_WR_OPS, .signaled = true };
+	w->num_sge = (uint8_t)rn_min_u32(e->num_sge, q->max_sge);
+	q->tail++;
+	queue_due(q, "ibv_post_recv");
+}
+
+void rnic_watch_recvs(struct rnic_rq *rq, uint32_t used)
+{
+	struct watch_queue *q = &rq->watch->rq;
+
+	pthread_mutex_lock(&watch_lock);
+	for (uint32_t i = 0; i < used; i += rq->wqe_slots) {
+		const struct qp_rwqe *e = spsc_prod_slot(&rq->ring, i);
+		uint8_t *to = (uint8_t *)sges_of(q, q->tail);
+		const uint32_t room = q->max_sge * (uint32_t)sizeof(struct qp_sge);
+		uint32_t at = QP_RWQE_FIXED, done = 0;
+		/* The SGEs run on through the slots. */
+		for (uint32_t k = 0; k < rq->wqe_slots && done < room && q->tail - q->head <= q->mask; k++, at = 0) {
+			const uint32_t n = rn_min_u32(QP_SLOT_SIZE - at, room - done);
+			memcpy(to + done, (const uint8_t *)spsc_prod_slot(&rq->ring, i + k) + at, n);
+			done += n;
+		}
+		recv_note(rq->watch, e);
+	}
+	pthread_mutex_unlock(&watch_lock);
+}
+
+void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes)
+{
+	const uint32_t qpn = sq->watch->qp->ex.qp_base.qp_num;
+
+	if (sges > sq->max_sge)
+		rnic_finding(RNIC_FIND_CAPS, "%s: queue pair %u: %llu SGEs, and its max_send_sge is %u", call, qpn,
+			     (unsigned long long)sges, sq->max_sge);
+	if (inline_bytes > sq->max_inline)
+		rnic_finding(RNIC_FIND_CAPS, "%s: queue pair %u: %llu bytes inline, and its max_inline_data is %u",
+			     call, qpn, (unsigned long long)inline_bytes, sq->max_inline);
+}
+
+void rnic_watch_refused(const struct rnic_sq *sq, const struct ibv_send_wr *wr)
+{
+	uint64_t len = 0;
+
+	for (int i = 0; i < wr->num_sge && (wr->send_flags & IBV_SEND_INLINE) != 0; i++)
+		len += wr->sg_list[i].length;
+	rnic_watch_caps(sq, "ibv_post_send",
+			wr->num_sge > 0 && (wr->send_flags & IBV_SEND_INLINE) == 0 ? (uint64_t)wr->num_sge : 0, len);
+}
+
+/* ---- polling ---- */
+
+static void sent_check(const struct rnic_watch *watch, uint32_t i)
+{
+	const struct watched_wr *w = &watch->sq.wr[i & watch->sq.mask];
+	const struct qp_sge *sge = sges_of(&watch->sq, i);
+	uint64_t sum;
+
+	if (!w->summed || !wr_sum(w, sge, &sum) || sum == w->sum)
+		return;
+	rnic_finding(
+		RNIC_FIND_CHANGED,
+		"ibv_poll_cq: queue pair %u: the buffer at 0x%llx of %s 0x%llx has changed between ibv_post_send and "
+		"its completion, by the program, a receive or a peer's Write: the peer may have got either. Poll the "
+		"completion first",
+		watch->qp->ex.qp_base.qp_num, (unsigned long long)sge[0].addr, op_names[w->op],
+		(unsigned long long)w->wr_id);
+}
+
+/* A completion tells of the work requests before it too; one that has failed comes without being signalled. */
+static void queue_polled(struct rnic_watch *watch, struct watch_queue *q, const struct qp_cqe *e)
+{
+	for (uint32_t i = q->head; i != q->tail; i++) {
+		const struct watched_wr *w = &q->wr[i & q->mask];
+		if (w->wr_id != e->wr_id || (!w->signaled && e->status == IBV_WC_SUCCESS))
+			continue;
+		for (uint32_t k = q->head; q == &watch->sq && e->status == IBV_WC_SUCCESS && k != i + 1; k++)
+			sent_check(watch, k);
+		queue_strike(q, i + 1);
+		return;
+	}
+}
+
+void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e)
+{
+	if (e->op == QP_WC_RECORD)
+		return;
+	pthread_mutex_lock(&watch_lock);
+	rn_list_each(struct rnic_watch, w, qp_bucket(e->qpn), link) {
+		struct watch_queue *q = (e->op & IBV_WC_RECV) != 0 ? &w->rq : &w->sq;
+		if (w->qp->ex.qp_base.qp_num != e->qpn || q->cq != cq)
+			continue;
+		queue_polled(w, q, e);
+		__atomic_store_n(&w->qp->sq.polled, w->sq.head, __ATOMIC_RELAXED);
+		break;
+	}
+	pthread_mutex_unlock(&watch_lock);
+}
+
+/* ---- regions ---- */
+
+void rnic_watch_mr(struct rnic_mr *mr)
+{
+	if (rn_likely(!rnic_sanitizing))
+		return;
+	pthread_mutex_lock(&watch_lock);
+	rn_list_push_front(mr_bucket(mr->ibv.lkey), &mr->watch);
+	pthread_mutex_unlock(&watch_lock);
+}
+
+static bool queue_uses(const struct watch_queue *q, uint32_t lkey, const char *call, uint32_t qpn)
+{
+	for (uint32_t i = q->head; i != q->tail; i++) {
+		const struct watched_wr *w = &q->wr[i & q->mask];
+		for (uint32_t k = 0; k < w->num_sge; k++) {
+			if (sges_of(q, i)[k].lkey != lkey)
+				continue;
+			rnic_finding(
+				RNIC_FIND_DEREG,
+				"%s: the region with lkey 0x%08x is named by %s 0x%llx of queue pair %u, of which no "
+				"completion has been polled: poll it, or destroy the queue pair, before the "
+				"region goes",
+				call, lkey, w->op < QP_WR_OPS ? op_names[w->op] : "receive",
+				(unsigned long long)w->wr_id, qpn);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What is posted to a queue pair in error is flushed and uses no memory any more. */
+static bool is_idle(const struct rnic_watch *w)
+{
+	const uint32_t state = __atomic_load_n(&w->qp->shm->state, __ATOMIC_ACQUIRE);
+
+	return state == IBV_QPS_ERR || state == IBV_QPS_RESET || __atomic_load_n(&w->ended, __ATOMIC_RELAXED) ||
+	       rnic_dead(w->qp->s);
+}
+
+void rnic_watch_mr_gone(struct rnic_mr *mr, const char *call)
+{
+	bool told = false;
+
+	if (rn_likely(!rnic_sanitizing))
+		return;
+	pthread_mutex_lock(&watch_lock);
+	rn_list_remove(mr_bucket(mr->ibv.lkey), &mr->watch);
+	told = call == NULL;
+	for (uint32_t b = 0; b < WATCH_BUCKETS && !told; b++)
+		rn_list_each(struct rnic_watch, w, &watch_qps[b], link) {
+			const uint32_t qpn = w->qp->ex.qp_base.qp_num;
+			if (told || w->qp->ex.qp_base.context != mr->ibv.context || is_idle(w))
+				continue;
+			told = queue_uses(&w->sq, mr->ibv.lkey, call, qpn) ||
+			       queue_uses(&w->rq, mr->ibv.lkey, call, qpn);
+		}
+	pthread_mutex_unlock(&watch_lock);
+}

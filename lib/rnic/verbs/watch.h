@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The work requests of a program that runs under rnicrun --sanitize: each is noted when it is posted, and struck off
+ * when the program polls the completion that tells of it. Queue pairs of reliable datagrams and shared receive queues
+ * are not watched: their completions come in another order. Any thread; the one lock here is a leaf below the
+ * spinlocks of the queues.
+ */
+#ifndef RNIC_WATCH_H
+#define RNIC_WATCH_H
+
+#include "rnic/sanitize.h"
+#include "rnic/verbs/objects.h"
+
+/* ---- private to lib/rnic/verbs ---- */
+
+/* Begins, when the program is to be sanitized; without memory for it the queue pair stays unwatched. */
+void rnic_watch_open(struct rnic_qp *qp);
+void rnic_watch_close(struct rnic_qp *qp);
+/* The queue pair was reset: all that was posted is gone. */
+RN_COLD void rnic_watch_reset(struct rnic_qp *qp);
+
+/* Of a watched queue, under its lock: so many work requests of so many slots are written and not yet published. */
+RN_COLD void rnic_watch_sends(struct rnic_sq *sq, uint32_t wrs);
+RN_COLD void rnic_watch_recvs(struct rnic_rq *rq, uint32_t used);
+/* Of a watched queue, under its lock: it has no room for the first work request of a post. */
+RN_COLD void rnic_watch_full(const struct rnic_sq *sq);
+/* A post that is refused for its SGEs or its inline bytes. */
+RN_COLD void rnic_watch_refused(const struct rnic_sq *sq, const struct ibv_send_wr *wr);
+RN_COLD void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes);
+
+/* A completion that the program is given. */
+RN_COLD void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e);
+
+/* A region of this process comes; it goes, or becomes another, by this call. NULL: nobody has been given it. */
+void rnic_watch_mr(struct rnic_mr *mr);
+void rnic_watch_mr_gone(struct rnic_mr *mr, const char *call);
+
+#endif

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rnicrun --sanitize: each thing that a program does wrong is told with call and object, and nothing else is."""
+import os
+import re
+import subprocess
+import sys
+
+import stock
+from rig import RNICRUN, Daemon, case, helper, main, pair_conf, until
+
+SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+ENDS = ("10.77.0.1", "10.77.0.2")
+FOUND = 66
+
+
+def told(p):
+    return re.findall(r"^rnic: sanitize: (?!findings)(.*)$", p.stderr(), re.M)
+
+
+def run(name, how="--sanitize", conf=None):
+    """Runs a case of san_cases to its end; returns the status and the findings."""
+    with Daemon(conf or pair_conf()) as d:
+        p = d.run(RNICRUN, how, helper("san_cases"), *ENDS, name)
+        status = p.wait()
+        assert status in (0, FOUND), p.tail()
+        return status, told(p)
+
+
+def finds(name, *lines, how="--sanitize"):
+    """The program is told of by these lines and no other; each is a regular expression of the line's beginning."""
+    status, said = run(name, how)
+    assert status == FOUND, (name, said)
+    assert len(said) == len(lines), (name, said)
+    for line, want in zip(said, lines):
+        assert re.match(want, line), (want, line)
+
+
+def finds_nothing(name, how="--sanitize"):
+    status, said = run(name, how)
+    assert status == 0 and not said, (name, said)
+
+
+@case
+def a_program_that_is_right_has_no_finding():
+    finds_nothing("right", "--sanitize=ib")
+
+
+@case
+def a_send_buffer_changed_before_its_completion_is_told():
+    finds("changed_buffer", r"ibv_poll_cq: queue pair \d+: the buffer at 0x[0-9a-f]+ of Send 0x2 has changed")
+
+
+@case
+def a_region_deregistered_while_a_receive_names_it_is_told():
+    finds("dereg_in_use", r"ibv_dereg_mr: the region with lkey 0x[0-9a-f]{8} is named by receive 0x1 of queue pair \d+")
+
+
+@case
+def a_region_may_go_when_its_connection_has_ended():
+    finds_nothing("dereg_after_the_end")
+
+
+@case
+def bytes_sent_before_their_read_has_completed_are_told():
+    finds("missing_fence", r"ibv_post_send: queue pair \d+: Send 0x3 sends bytes that RDMA Read 0x2, posted before")
+
+
+@case
+def a_fence_orders_a_read_and_the_send_of_its_bytes():
+    finds_nothing("fence")
+
+
+@case
+def a_completion_queue_that_could_overrun_is_told_once():
+    finds("small_cq", r"ibv_post_recv: completion queue \d+ was made for 2 completions, and 3 may come")
+
+
+@case
+def a_send_queue_that_nothing_can_free_is_told():
+    finds("never_signaled", r"ibv_post_send: queue pair \d+: all its 4 work requests are posted without")
+
+
+@case
+def room_in_the_send_queue_comes_with_polled_completions_alone():
+    finds_nothing("full_queue")
+
+
+@case
+def more_sges_or_inline_bytes_than_asked_for_are_told():
+    finds("beyond_caps", r"ibv_post_send: queue pair \d+: 2 SGEs, and its max_send_sge is 1",
+          r"ibv_post_send: queue pair \d+: 65536 bytes inline, and its max_inline_data is \d+")
+
+
+@case
+def an_event_that_is_never_acknowledged_is_told_while_the_destroy_waits():
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "--sanitize", helper("san_cases"), *ENDS, "no_ack")
+        until(lambda: told(p), p.tail)
+        assert told(p)[0].startswith("ibv_destroy_cq: waits for the acknowledgement of an event"), p.tail()
+        assert p.p.poll() is None, p.tail()
+        p.stop()
+
+
+@case
+def private_data_beyond_infinibands_room_is_told_with_ib_alone():
+    finds("long_private_data", r"rdma_connect: 100 bytes of private data, and InfiniBand has room for 56",
+          how="--sanitize=ib")
+    finds_nothing("long_private_data")
+
+
+@case
+def more_reads_at_a_time_than_the_peer_allows_are_told():
+    finds("too_deep", r"rdma_accept: initiator_depth is 4, and responder_resources of the peer is 2")
+
+
+@case
+def objects_that_are_left_at_the_end_are_told_by_kind():
+    finds("leaks", r"exit: protection domains that were never destroyed: 3: call ibv_dealloc_pd",
+          r"exit: memory regions that were never destroyed: 4: call ibv_dereg_mr",
+          r"exit: completion queues that were never destroyed: 2",
+          r"exit: event channels that were never destroyed: 2",
+          r"exit: connection manager ids that were never destroyed: 2")
+
+
+@case
+def a_program_that_embeds_the_engine_is_watched_too():
+    for name, status in (("right", 0), ("changed_buffer", FOUND)):
+        p = subprocess.run([RNICRUN, "--embedded", "--sanitize", helper("san_cases"), "127.0.0.1", "127.0.0.1", name],
+                           capture_output=True, text=True, timeout=600, check=False)
+        assert p.returncode == status, p
+        assert p.stderr.count("rnic: sanitize: ibv_poll_cq") == (status == FOUND), p.stderr
+
+
+@case
+def stock_programs_have_no_finding():
+    for program, args in (("ibv_rc_pingpong", ("-g", "0", "-n", "200")), ("ibv_rc_pingpong", ("-g", "0", "-e")),
+                          ("ibv_srq_pingpong", ("-g", "0", "-n", "200")),
+                          ("ibv_ud_pingpong", ("-g", "0", "-n", "200"))):
+        stock.pair(program, args, RNIC_SANITIZE="ib")
+    for what in ("write_bw", "write_lat", "read_bw", "read_lat", "send_lat", "atomic_bw"):
+        stock.pair(f"ib_{what}", ("-n", "200"), personality="roce", RNIC_SANITIZE="ib")
+
+
+@case
+def stock_programs_of_the_connection_manager_have_no_finding():
+    for server, client in ((("rping", "-s", "-a", ENDS[0], "-C", "20"), ("rping", "-c", "-a", ENDS[0], "-C", "20")),
+                           (("ucmatose",), ("ucmatose", "-s", ENDS[0])),
+                           (("udaddy",), ("udaddy", "-s", ENDS[0]))):
+        with Daemon(pair_conf()) as d:
+            s = d.run(RNICRUN, "--sanitize=ib", *server)
+            until(lambda p=s, e=d: p.p.poll() is not None or e.telemetry("/rnic/listeners"), s.tail)
+            quiet(s, d.run(RNICRUN, "--sanitize=ib", *client))
+
+
+def quiet(server, client):
+    for p in (client, server):
+        assert p.wait() == 0 and not told(p), server.tail() + client.tail()
+
+
+@case
+def a_wrong_word_ends_the_program_with_a_sentence():
+    p = subprocess.run([RNICRUN, "--sanitize=infiniband", "true"], capture_output=True, text=True, timeout=600,
+                       check=False)
+    assert p.returncode == 2 and "RNIC_SANITIZE is wrong at 'infiniband': the word is iwarp or ib" in p.stderr, p
+
+
+if __name__ == "__main__":
+    sys.exit(main())
