@@ -57,6 +57,18 @@ assert got.decode() == f"{n} {h.hexdigest()}", (n, got)
 print("sum is right", flush=True)
 """
 
+# Says goodbye to everybody.
+SHORT = """
+import socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], int(sys.argv[2])))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+while True:
+    with l.accept()[0] as s:
+        s.sendall(b"bye")
+"""
+
 HOLD = """
 import socket, sys
 l = socket.socket()
@@ -363,6 +375,23 @@ def a_user_gets_no_more_than_its_share():
                 if r.connect(int.from_bytes(m[:8], "little"), A, at)[0] == 0:
                     made += 1
             assert 0 < made <= 8, made
+        s.stop()
+
+
+@case
+def connections_that_have_ended_leave_room_for_new_ones():
+    """One after the other, each leaves its server's end in TIME_WAIT for a second: of 64 places, 16 at most."""
+    with Daemon(pair_conf(rnicd="flows = 64")) as d:
+        s = ours(d, *python(SHORT, A, "0"))
+        c = ours(d, *python("""
+import socket, sys
+for _ in range(300):
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as c:
+        assert c.recv(10) == b"bye" and c.recv(10) == b""
+print("all", flush=True)
+""", A, port_of(s)))
+        assert "all" in c.ok()
+        assert sum(d.telemetry(f"/rnic/ports,{p}")["time_wait_overflow"] for p in "ab") > 0
         s.stop()
 
 

@@ -92,6 +92,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "rx_unanswered", s->rx_unanswered);
 	U64(d, "syn_cookies", s->syn_cookies);
 	U64(d, "syn_evicted", s->syn_evicted);
+	U64(d, "time_wait_overflow", s->time_wait_overflow);
 	U64(d, "rx_other", s->rx_other);
 	U64(d, "rx_moved", s->rx_moved);
 	U64(d, "rx_moved_drops", s->rx_moved_drops);

@@ -129,12 +129,38 @@ static void half_open_end(struct rnicd_worker *w, struct conn *c)
 	c->listener = NULL;
 }
 
+static void time_wait_end(struct rnicd_worker *w, struct conn *c)
+{
+	rn_list_remove(&w->time_wait, &c->half_any);
+	w->time_waits--;
+}
+
+/*
+ * TIME_WAIT keeps a connection's place for a second: with many short connections those that have ended would leave no
+ * room for new ones. So they have a quarter of the places at most, and the oldest one makes room.
+ */
+static void time_wait_begin(struct rnicd_worker *w, struct conn *c)
+{
+	if (rn_link_linked(&c->half_any)) /* half open: it goes with its listener's */
+		return;
+	rn_list_push_back(&w->time_wait, &c->half_any);
+	w->time_waits++;
+	while (w->time_waits > worker_time_waits(w->n_conns) && worker_space(w)) {
+		struct conn *oldest = rn_list_first(&w->time_wait, struct conn, half_any);
+		time_wait_end(w, oldest);
+		oldest->way.port->stats[w->index].time_wait_overflow++;
+		rc_abort(&w->tcp.rc, &oldest->qc.rc);
+	}
+}
+
 static void conn_free(struct rnicd_worker *w, struct conn *c)
 {
 	rn_wheel_disarm(&w->wheel, &c->timer);
 	flow_del(&w->flows, &c->flow);
 	way_leave(&c->way);
 	half_open_end(w, c);
+	if (rn_link_linked(&c->half_any))
+		time_wait_end(w, c);
 	c->client = NULL;
 	c->dead = false;
 	rn_list_push_front(&w->conn_free, &c->link);
@@ -479,7 +505,10 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	const enum tcpl_state was = tcpl_get_state(&qc->tcp);
 	bool anew = (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN &&
 		    (was == TCPL_S_TIME_WAIT || was == TCPL_S_CLOSED);
-	if (rc_tcp_segment(&w->tcp, qc, &seg))
+	bool held = rc_tcp_segment(&w->tcp, qc, &seg);
+	if (rn_unlikely(tcpl_get_state(&qc->tcp) == TCPL_S_TIME_WAIT) && was != TCPL_S_TIME_WAIT)
+		time_wait_begin(w, rn_container_of(qc, struct conn, qc));
+	if (held)
 		return NULL;
 	if (rn_unlikely(anew) && tcpl_get_state(&qc->tcp) == TCPL_S_CLOSED) {
 		/*

@@ -166,6 +166,10 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 		s->listener->n_half--;
 		s->key = 0; /* nobody has heard of it */
 	}
+	if (rn_link_linked(&s->time_wait)) {
+		rn_list_remove(&w->streams.time_wait, &s->time_wait);
+		w->streams.time_waits--;
+	}
 	let_go(s);
 	stream_set_state(s, STREAM_OVER);
 	rn_wheel_disarm(&w->streams.wheel, &s->timer);
@@ -344,6 +348,20 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 	return true;
 }
 
+/* As time_wait_begin() of conn.c: those that have ended leave room for new ones. */
+static void stream_time_wait(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_ctx *x = &w->streams;
+
+	rn_list_push_back(&x->time_wait, &s->time_wait);
+	x->time_waits++;
+	while (x->time_waits > worker_time_waits(x->n)) {
+		struct stream *oldest = rn_list_first(&x->time_wait, struct stream, time_wait);
+		oldest->way.tx->st->time_wait_overflow++;
+		stream_over(w, oldest, 0);
+	}
+}
+
 /* ---- the steps of a turn ---- */
 
 static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rte_mbuf *m, const struct pkt *p)
@@ -360,6 +378,9 @@ static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rt
 
 	enum tcpl_verdict v = tcpl_in(&s->tcp, w->now, &seg, &ev);
 	stream_take(w, s, &ev, m, p->payload_off);
+	if (rn_unlikely(tcpl_get_state(&s->tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
+	    s->state != STREAM_OVER && s->state != STREAM_FREE)
+		stream_time_wait(w, s);
 	if (v == TCPL_NEW_SYN) {
 		if (s->state != STREAM_OVER)
 			stream_over(w, s, 0);

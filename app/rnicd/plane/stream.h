@@ -55,6 +55,7 @@ struct stream {
 	struct rn_timer timer;
 	struct rn_link ready, telling; /* of stream_ctx; a stream is on a list while its link is linked */
 	struct rn_link half;           /* of its listener, until it is connected */
+	struct rn_link time_wait;      /* of stream_ctx */
 	struct stream_listener *listener;
 	struct stream *next;    /* free list */
 	struct ipc_stream *mem; /* NULL: none yet, or no more. Not trusted */
@@ -87,6 +88,8 @@ struct stream_ctx {
 	struct stream *free;
 	struct stream_user *users;
 	struct rn_list ready, telling;
+	struct rn_list time_wait; /* those in TIME_WAIT, oldest first */
+	uint32_t time_waits;      /* length of that list */
 	struct rn_wheel wheel;
 	struct flow_table listens;
 	struct stream_listener *listener;

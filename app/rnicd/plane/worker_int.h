@@ -67,9 +67,9 @@ struct conn {
 	struct worker_client *client; /* NULL: never by reference */
 	struct listener *listener;    /* half open and on its list; NULL: not */
 	struct rn_link half;          /* in its listener's list, and in the worker's of all listeners */
-	struct rn_link half_any;
-	struct rn_link link;    /* in conn_free, or in conn_transmit's list of parked connections */
-	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
+	struct rn_link half_any;      /* in the worker's list of those in TIME_WAIT, too: none is in both */
+	struct rn_link link;          /* in conn_free, or in conn_transmit's list of parked connections */
+	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
 	bool dead;
 	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
 };
@@ -128,6 +128,8 @@ struct rnicd_worker {
 	uint32_t ud_wanted;       /* datagrams that met one */
 	struct rn_list conn_free; /* struct conn, by link */
 	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
+	struct rn_list time_wait; /* struct conn, by half_any: oldest first */
+	uint32_t time_waits;      /* length of that list */
 	struct conn *dead;
 	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
 	uint32_t loop_head, loop_tail;
@@ -168,6 +170,9 @@ bool worker_effects(struct rnicd_worker *w);
 enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to);
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
 void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
+
+/* Of so many places, how many those in TIME_WAIT may have. */
+static inline uint32_t worker_time_waits(uint32_t places) { return places / 4; }
 
 static inline bool worker_space(struct rnicd_worker *w)
 {
