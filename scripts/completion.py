@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 # One space stands before an option's argument, more before its meaning.
-OPTION = re.compile(r'^ +(?:(-\w), )?(--[\w-]+)(?:\[=\w+\])?(?: ([A-Za-z][^ ]*))?(?: +(.*))?$')
+OPTION = re.compile(r'^ +(?:(-\w), )?(--[\w-]+)(?:\[=[^ ]*)?(?: ([A-Za-z][^ ]*))?(?: +(.*))?$')
 COMMAND = re.compile(r'^  ([a-z][a-z-]*)(?: .*?)?(?:  +(.*))?$')
 PATHS = ('FILE', 'PATH', 'FOLDER')
 RUNS_PROGRAMS = ('rnicrun',)  # what follows the options is a command line of its own

@@ -12,6 +12,7 @@
 #include "cause.h"
 #include "counter.h"
 #include "daemon.h"
+#include "events.h"
 #include "metrics.h"
 #include "order.h"
 #include "report.h"
@@ -41,6 +42,8 @@ static void help(void)
 	     "meaning;\n"
 	     "                     --list: the meaning of every counter, without a daemon\n"
 	     "  top                rates of ports, workers and stack, renewed each second, until Ctrl-C\n"
+	     "  events             connections, clients, ports and lines of the log as they come, until Ctrl-C;\n"
+	     "                     --all: those of before, too\n"
 	     "  metrics            counters in Prometheus' text format\n"
 	     "  report             versions, host, ports, clients, connections and counters, for a report of a fault; "
 	     "addresses of\n"
@@ -59,11 +62,11 @@ static void help(void)
 	     "  -s, --socket PATH     control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ",\n"
 	     "                        else the only daemon that runs here)\n"
 	     "      --telemetry PATH  telemetry socket of rnicd, when it cannot be found from the control socket\n"
-	     "  -j, --json            JSON for programs in place of tables (status, lists, objects, counters)\n"
-	     "  -a, --all             counters that are zero, too\n"
+	     "  -j, --json            JSON for programs in place of tables (status, lists, objects, counters, events)\n"
+	     "  -a, --all             counters that are zero, too; events that were before, too\n"
 	     "      --list            counters: see there\n"
-	     "  -i, --interval S      top: seconds between two views (default 1)\n"
-	     "  -c, --count N         top: end after N views\n"
+	     "  -i, --interval S      seconds between two views of top (default 1), two looks of events (default 0.1)\n"
+	     "  -c, --count N         top: end after N views; events: after N events\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
 	     "Only root and the user that rnicd runs as reach the telemetry socket; so only they can see and change.\n\n"
@@ -76,7 +79,7 @@ struct options {
 	bool named; /* the user has said which control socket */
 	struct show show;
 	bool list;
-	double interval;
+	double interval; /* s; 0: not given */
 	unsigned count;
 };
 
@@ -113,7 +116,8 @@ static int explain(const char *code)
 	return cause_explain((uint32_t)v);
 }
 
-static const char *const plain[] = { "status", "counters", "metrics", "top", "report", "listeners", "groups", NULL };
+static const char *const plain[] = { "status", "counters",  "metrics", "top", "events",
+				     "report", "listeners", "groups",  NULL };
 static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
 
 static const char *const orders[] = { "set", "drop-client", NULL };
@@ -142,7 +146,12 @@ static int ask(struct daemon *d, const struct options *o, char *const *word, int
 	if (strcmp(command, "metrics") == 0)
 		return metrics_print(d);
 	if (strcmp(command, "top") == 0)
-		return top_run(d, o->interval, o->count);
+		return top_run(d, o->interval > 0 ? o->interval : 1, o->count);
+	if (strcmp(command, "events") == 0)
+		return events_follow(d, &(struct events_how){ .json = o->show.json,
+							      .all = o->show.all,
+							      .interval = o->interval > 0 ? o->interval : 0.1,
+							      .count = o->count });
 	return show_objects(d, &o->show, command, which);
 }
 
@@ -184,7 +193,7 @@ int main(int argc, char **argv)
 		{ "count", required_argument, NULL, 'c' },  { "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
 	};
-	struct options o = { .control = getenv("RNICD_SOCKET"), .interval = 1 };
+	struct options o = { .control = getenv("RNICD_SOCKET") };
 	unsigned long count;
 	int c;
 

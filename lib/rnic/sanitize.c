@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rnic/sanitize.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,10 +155,35 @@ static void sanitize_child(void)
 
 /* ---- the start ---- */
 
+/* One word of the specification, of len characters. */
+static bool sanitize_word(struct rnic_sanitize_options *out, const char *word, size_t len)
+{
+	char *end;
+
+	if (len == 2 && memcmp(word, "ib", len) == 0) {
+		out->ib = true;
+		return true;
+	}
+	if (len == 5 && memcmp(word, "iwarp", len) == 0)
+		return true;
+	if (*word < '1' || *word > '9')
+		return false;
+	errno = 0;
+	out->seed = strtoull(word, &end, 10);
+	return errno == 0 && end == word + len;
+}
+
 const char *rnic_sanitize_parse(struct rnic_sanitize_options *out, const char *spec)
 {
-	*out = (struct rnic_sanitize_options){ .ib = strcmp(spec, "ib") == 0 };
-	return out->ib || strcmp(spec, "iwarp") == 0 ? NULL : "the word is iwarp or ib";
+	*out = (struct rnic_sanitize_options){ .seed = 0 };
+	for (;; spec++) {
+		const size_t len = strcspn(spec, ",");
+		if (!sanitize_word(out, spec, len))
+			return "the words are iwarp, ib, and a number from 1 on, with commas";
+		spec += len;
+		if (*spec == '\0')
+			return NULL;
+	}
 }
 
 /* A program that was to be tested must not run untested. */

@@ -46,7 +46,8 @@ enum rnic_object {
 };
 
 struct rnic_sanitize_options {
-	bool ib; /* also what iWARP allows and InfiniBand does not */
+	bool ib;       /* also what iWARP allows and InfiniBand does not */
+	uint64_t seed; /* completions come as late as they may, drawn from this; 0: as they come */
 };
 
 /* Reads RNIC_SANITIZE. NULL, or what is wrong with it. */

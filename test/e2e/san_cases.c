@@ -180,6 +180,64 @@ static bool too_deep(void)
 	return part(&j);
 }
 
+/* An event says that a completion is there; a device may raise it before, or once too often. */
+static bool event_join(struct joined *j, struct ibv_comp_channel **ch)
+{
+	CHECK((*ch = ibv_create_comp_channel(cli.verbs)) != NULL);
+	CHECK((cli.cq = ibv_create_cq(cli.verbs, 64, NULL, *ch, 0)) != NULL);
+	CHECK(join(j, PORT) && ibv_req_notify_cq(cli.cq, 0) == 0);
+	for (uint64_t i = 0; i < 32; i++)
+		CHECK(post_recv(&srv, j->sid, i, 64));
+	return true;
+}
+
+static bool event_part(struct joined *j, struct ibv_comp_channel *ch, struct ibv_cq *old)
+{
+	CHECK(part(j) && ibv_destroy_cq(cli.cq) == 0 && ibv_destroy_comp_channel(ch) == 0);
+	cli.cq = old;
+	return true;
+}
+
+static bool polls_once_for_an_event(void)
+{
+	struct ibv_cq *old = cli.cq, *got;
+	struct ibv_comp_channel *ch;
+	struct joined j;
+	struct ibv_wc wc;
+	void *context;
+
+	CHECK(event_join(&j, &ch));
+	CHECK(post_send(&cli, j.cid, 1, 64));
+	CHECK(ibv_get_cq_event(ch, &got, &context) == 0);
+	ibv_ack_cq_events(got, 1);
+	const int k = ibv_poll_cq(cli.cq, 1, &wc);
+	CHECK(k == 1);
+	return event_part(&j, ch, old);
+}
+
+static bool waits_for_events(void)
+{
+	struct ibv_cq *old = cli.cq, *got;
+	struct ibv_comp_channel *ch;
+	struct joined j;
+	struct ibv_wc wc;
+	void *context;
+	int done = 0, k;
+
+	CHECK(event_join(&j, &ch));
+	for (uint64_t i = 0; i < 32; i++)
+		CHECK(post_send(&cli, j.cid, i, 64));
+	while (done < 32) {
+		CHECK(ibv_get_cq_event(ch, &got, &context) == 0);
+		ibv_ack_cq_events(got, 1);
+		CHECK(ibv_req_notify_cq(cli.cq, 0) == 0);
+		while ((k = ibv_poll_cq(cli.cq, 1, &wc)) > 0)
+			done += k;
+		CHECK(k == 0);
+	}
+	return event_part(&j, ch, old);
+}
+
 static bool leaks(void)
 {
 	CHECK(ibv_alloc_pd(srv.verbs) != NULL);
@@ -188,10 +246,22 @@ static bool leaks(void)
 }
 
 static const struct rig_case cases[] = {
-	CASE(right),         CASE(changed_buffer), CASE(dereg_in_use), CASE(dereg_after_the_end),
-	CASE(missing_fence), CASE(fence),          CASE(small_cq),     CASE(never_signaled),
-	CASE(full_queue),    CASE(beyond_caps),    CASE(no_ack),       CASE(long_private_data),
-	CASE(too_deep),      CASE(leaks),
+	CASE(right),
+	CASE(changed_buffer),
+	CASE(dereg_in_use),
+	CASE(dereg_after_the_end),
+	CASE(missing_fence),
+	CASE(fence),
+	CASE(small_cq),
+	CASE(never_signaled),
+	CASE(full_queue),
+	CASE(beyond_caps),
+	CASE(no_ack),
+	CASE(long_private_data),
+	CASE(too_deep),
+	CASE(leaks),
+	CASE(polls_once_for_an_event),
+	CASE(waits_for_events),
 };
 
 int main(int argc, char **argv)

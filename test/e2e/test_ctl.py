@@ -142,6 +142,34 @@ def top_shows_rates_as_often_as_asked():
 
 
 @case
+def events_are_told_as_they_happen_and_those_before_on_request():
+    with Daemon(pair_conf()) as d:
+        assert d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR).wait() != 0, "nobody listens"
+        follows = d.run(RNICCTL, "--socket", d.sock, "events", "--all", "--json")
+        until(lambda: follows.out, follows.tail)
+        server = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+        server.wait_line("listening")
+        client = d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR)
+        assert client.wait() == 0 and server.wait() == 0, client.tail() + server.tail()
+
+        def told(kind, pattern):
+            events = [json.loads(line) for line in follows.out]
+            assert [e["number"] for e in events] == list(range(events[0]["number"], events[-1]["number"] + 1)), events
+            assert all(re.match(r"20\d\d-\d\d-\d\dT[\d:.]+Z$", e["time"]) for e in events), events
+            return any(e["kind"] == kind and re.search(pattern, e["text"]) for e in events)
+
+        ends = r"port b: 10\.77\.0\.2:\d+ to 10\.77\.0\.1:\d+ is "
+        who = rf"client \d+ \(pid {client.pid}, uid 0\) is "
+        for kind, pattern in (("client", who + "here"), ("connection", ends + "refused"),
+                              ("info", "the peer refused the connection"), ("connection", ends + "established"),
+                              ("connection", ends + "ended"), ("client", who + "gone")):
+            until(lambda k=kind, p=pattern: told(k, p), lambda p=pattern: p + "\n" + follows.tail())
+        first = ok("events", "--all", "--count", "3", sock=d.sock).splitlines()
+        assert len(first) == 3 and re.match(r"\d\d:\d\d:\d\d\.\d{3} \w+ +\S", first[0]), first
+        follows.stop()
+
+
+@case
 def the_daemon_of_the_named_socket_is_shown_and_no_other():
     with Daemon(pair_conf()) as a, Daemon(pair_conf()) as b:
         for d in (a, b):

@@ -8,6 +8,7 @@
 
 #include "border/event.h"
 #include "border/expect.h"
+#include "border/news.h"
 
 #define WORKERS 3u
 #define MANY    (4 * CMD_SLOTS)
@@ -186,6 +187,31 @@ static void expected_port_is_forgotten_after_its_time(void **state)
 	assert_false(expect_is(1, 80, now));
 }
 
+static void the_latest_news_are_kept_and_the_oldest_of_them_stand_for_older_ones(void **state)
+{
+	char longer[2 * NEWS_TEXT];
+	struct news n;
+
+	(void)state;
+	const uint64_t first = news_next();
+	assert_false(news_get(first, &n));
+	for (uint32_t i = 0; i < NEWS_KEPT + 10; i++)
+		news_add(i % 2 == 0 ? NEWS_CLIENT : NEWS_CONNECTION, "fact %u", i);
+	assert_int_equal(news_next(), first + NEWS_KEPT + 10);
+	assert_true(news_get(first, &n));
+	assert_int_equal(n.number, first + 10);
+	assert_string_equal(n.text, "fact 10");
+	assert_int_equal(n.kind, NEWS_CLIENT);
+	assert_true(news_get(first + NEWS_KEPT + 9, &n));
+	assert_string_equal(n.text, "fact 521");
+	assert_false(news_get(first + NEWS_KEPT + 10, &n));
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	news_add(NEWS_ERROR, "%s", longer);
+	assert_true(news_get(news_next() - 1, &n));
+	assert_int_equal(strlen(n.text), NEWS_TEXT - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +222,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_answer_comes_before_what_is_told_after_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(control_thread_does_not_sleep_over_an_event, setup, teardown),
 		cmocka_unit_test(expected_port_is_forgotten_after_its_time),
+		cmocka_unit_test(the_latest_news_are_kept_and_the_oldest_of_them_stand_for_older_ones),
 	};
 	return cmocka_run_group_tests_name("border", tests, NULL, NULL);
 }

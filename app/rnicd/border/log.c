@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "border/news.h"
 #include "border/rnicd.h"
 
 #define BURST    40u                /* lines that may come at once */
@@ -43,7 +44,9 @@ static bool may_write(enum rnicd_log_level level)
 void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 {
 	static const char *const name[] = { "error: ", "warning: ", "", "debug: " };
+	static const enum news_kind kind[] = { NEWS_ERROR, NEWS_WARNING, NEWS_INFO, NEWS_DEBUG };
 	char line[1024];
+	int text;
 	va_list ap;
 	int n;
 
@@ -51,7 +54,7 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 		return;
 	pthread_mutex_lock(&lock);
 	if (may_write(level)) {
-		n = snprintf(line, sizeof(line), "rnicd: %s", name[level]);
+		n = text = snprintf(line, sizeof(line), "rnicd: %s", name[level]);
 		va_start(ap, fmt);
 		n += vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 		va_end(ap);
@@ -60,6 +63,7 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 		if (cut > 0)
 			n += snprintf(line + n, sizeof(line) - (size_t)n, " (%u lines before this were cut)", cut);
 		cut = 0;
+		news_add(kind[level], "%s", line + text);
 		line[n] = '\n';
 		ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
 		(void)done; /* nobody to tell */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "border/news.h"
 #include "control/why.h"
 
 #define FDS_EACH      4u /* of a client: socket, /proc, wake, and one to spare */
@@ -140,6 +141,7 @@ void client_die(struct client *c)
 	if (c->state == CLIENT_DYING)
 		return;
 	rnicd_log(RNICD_LOG_DEBUG, "client %u (pid %d) is gone", c->id, (int)c->pid);
+	news_add(NEWS_CLIENT, "client %u (pid %d, uid %u) is gone", c->id, (int)c->pid, (unsigned)c->uid);
 	client_totals.died++;
 	c->state = CLIENT_DYING;
 	c->step = 0;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "border/news.h"
 #include "control/client.h"
 
 #define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
@@ -135,6 +136,7 @@ void client_adopt(int fd)
 	rn_list_push_front(&clients.all, &c->link);
 	clients.n++;
 	client_totals.accepted++;
+	news_add(NEWS_CLIENT, "client %u (pid %d, uid %u) is here", c->id, (int)c->pid, (unsigned)c->uid);
 }
 
 static void on_accept(struct loop_fd *f, uint32_t events)

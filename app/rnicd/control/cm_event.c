@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "border/news.h"
+#include "control/addr_text.h"
 #include "control/cm.h"
 #include "control/oob.h"
 #include "control/why.h"
@@ -89,6 +91,31 @@ static void on_closed(struct cm_conn *k)
 		cm_timewait_over(id);
 }
 
+/* What becomes of a connection, for rnicctl events. */
+static void fx_news(const struct event_fx *fx)
+{
+	const char *what = NULL;
+	char from[46], to[46];
+
+	switch ((enum qp_fx_type)fx->type) {
+	case QP_FX_ESTABLISHED: what = "established"; break;
+	case QP_FX_REJECTED: what = "rejected by the peer"; break;
+	case QP_FX_UNREACHABLE: what = fx->code == 0 ? "not answered" : "refused by the peer"; break;
+	case QP_FX_CONNECT_ERROR: what = "broken in its set-up"; break;
+	case QP_FX_DISCONNECTED: what = fx->vendor_err == 0 ? "ended" : "ended by a Terminate"; break;
+	case QP_FX_CONNECT_REQUEST:
+	case QP_FX_CONNECT_REPLY:
+	case QP_FX_CLOSED:
+	case QP_FX_QP_EVENT:
+	case QP_FX_CQ_ERROR:
+	case QP_FX_CQ_NOTIFY:
+	case QP_FX_SRQ_EVENT: return;
+	}
+	news_add(NEWS_CONNECTION, "port %s: %s:%u to %s:%u is %s", rnicd.port[fx->port]->cfg->name,
+		 addr_text(fx->local.ip, from, sizeof(from)), fx->local.port, addr_text(fx->remote.ip, to, sizeof(to)),
+		 fx->remote.port, what);
+}
+
 void cm_fx(const struct event_fx *fx)
 {
 	struct cm_conn *k = cm_conn_of(fx->owner);
@@ -102,6 +129,7 @@ void cm_fx(const struct event_fx *fx)
 	if (fx->type == QP_FX_ESTABLISHED)
 		cm_conn_established(k);
 	why_connection(fx);
+	fx_news(fx);
 	if (k->oob != NULL)
 		oob_fx(k, fx);
 	struct cm_id *id = k->id;

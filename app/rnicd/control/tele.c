@@ -17,6 +17,7 @@
 #include <rte_eal.h>
 #include <rte_telemetry.h>
 
+#include "border/news.h"
 #include "control/addr_text.h"
 #include "control/admin.h"
 #include "control/client.h"
@@ -437,6 +438,38 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	return 0;
 }
 
+/* ---- events ---- */
+
+/* DPDK's JSON has no way to write a quotation mark, a backslash or a control character. */
+static void plain_text(char *text)
+{
+	for (; *text != '\0'; text++)
+		if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ')
+			*text = *text == '"' ? '\'' : ' ';
+}
+
+/* Not under loop_lock: the news have a lock of their own. */
+static int on_events(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct news n;
+	char line[NEWS_TEXT + 80];
+
+	(void)cmd;
+	if (list_wanted(params)) {
+		const uint64_t next = news_next();
+		rte_tel_data_start_dict(d);
+		U64(d, "next", next);
+		U64(d, "oldest", news_get(0, &n) ? n.number : next);
+		return 0;
+	}
+	if (!news_get(strtoull(params, NULL, 10), &n))
+		return -ENOENT;
+	plain_text(n.text);
+	snprintf(line, sizeof(line), "%llu %llu %s %s", (unsigned long long)n.number, (unsigned long long)n.when,
+		 news_kind_text(n.kind), n.text);
+	return rte_tel_data_string(d, line);
+}
+
 /* ---- orders ---- */
 
 static int on_order(bool (*order)(const char *words, char *say), const char *params, struct rte_tel_data *d)
@@ -481,6 +514,7 @@ GUARDED(on_conns)
 GUARDED(on_listeners)
 GUARDED(on_counters)
 GUARDED(on_workers)
+GUARDED(on_events)
 GUARDED(on_set)
 GUARDED(on_drop_client)
 
@@ -497,6 +531,9 @@ bool tele_start(void)
 					  "Lists the connections. Parameter: number in the list") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
 					  "Lists the ports that connections are waited for at") == 0 &&
+	       rte_telemetry_register_cmd(
+		       "/rnic/events", on_events_guarded,
+		       "Numbers of the oldest and the next event. Parameter: number; then that event") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/set", on_set_guarded,
 					  "Changes 'port NAME KEY=VALUE ...' or 'log-level LEVEL'") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/drop_client", on_drop_client_guarded,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: making, arming, destroying. Polling is in poll.c. */
 #include "rnic/verbs/beside.h"
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 #define CQ_FLAGS_KNOWN (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
@@ -87,6 +87,8 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.channel = a->channel;
 	cq->asked = a->cqe;
 	cq->watched = rnic_sanitizing;
+	if (cq->watched)
+		rnic_late_init(cq);
 	cq->ex.cq_context = a->cq_context;
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);

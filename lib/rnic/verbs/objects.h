@@ -3,6 +3,7 @@
 #ifndef RNIC_OBJECTS_H
 #define RNIC_OBJECTS_H
 
+#include "base/rn_rng.h"
 #include "rnic/mem/mem.h"
 #include "rnic/verbs/verbs.h"
 #include "wqe/qp_wqe.h"
@@ -41,6 +42,8 @@ struct rnic_cq {
 	uint32_t nrings;                                 /* one per worker */
 	uint32_t turn;                                   /* ring to look at first */
 	bool watched;                                    /* rnicrun --sanitize */
+	uint32_t late;                                   /* polls for which a watched queue gives nothing; late.c */
+	struct rn_rng draw;                              /* for them */
 	uint32_t empty;                                  /* polls in a row that found nothing */
 	struct qp_cqe cur;                               /* between ibv_start_poll and ibv_end_poll */
 	struct spsc_cons ring[IPC_MAX_WORKERS];

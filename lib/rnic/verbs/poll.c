@@ -73,7 +73,8 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	uint32_t room = num > 0 ? (uint32_t)num : 0, got = 0;
 
 	rnic_spin_lock(&cq->lock);
-	for (uint32_t i = 0, r = cq->turn; i < cq->nrings && got < room; i++) {
+	const uint32_t nrings = rn_unlikely(cq->watched) && rnic_late(cq) ? 0 : cq->nrings;
+	for (uint32_t i = 0, r = cq->turn; i < nrings && got < room; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
 		uint32_t n = rn_min_u32(spsc_cons_avail(ring, 1), room - got);
 		for (uint32_t k = 0; k < n; k++) {

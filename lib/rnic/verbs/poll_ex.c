@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling a CQ through the functions in its ibv_cq_ex. The lock is held from a start that found something on. */
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/watch.h"
 
 static struct rnic_cq *cq_of(struct ibv_cq_ex *ex) { return (struct rnic_cq *)ex; }
 
@@ -19,7 +19,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr->comp_mask != 0)
 		return EINVAL;
 	rnic_spin_lock(&cq->lock);
-	if (rnic_cq_next(cq, &cq->cur)) {
+	if ((rn_likely(!cq->watched) || !rnic_late(cq)) && rnic_cq_next(cq, &cq->cur)) {
 		cq->empty = 0;
 		show(cq);
 		return 0;

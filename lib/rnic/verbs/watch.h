@@ -28,6 +28,10 @@ RN_COLD void rnic_watch_full(const struct rnic_sq *sq);
 RN_COLD void rnic_watch_refused(const struct rnic_sq *sq, const struct ibv_send_wr *wr);
 RN_COLD void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes);
 
+/* late.c, under the lock of a watched queue: whether this poll gives nothing. */
+void rnic_late_init(struct rnic_cq *cq);
+RN_COLD bool rnic_late(struct rnic_cq *cq);
+
 /* A completion that the program is given. */
 RN_COLD void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e);
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef EVENTS_H
+#define EVENTS_H
+
+#include "daemon.h"
+
+struct events_how {
+	bool json;       /* an object in a line for each, in place of text */
+	bool all;        /* begin with those that the daemon still has; else with the next one */
+	double interval; /* s between two looks */
+	unsigned count;  /* how many to show; 0: without end */
+};
+
+/* Shows what happens in the daemon, as it happens. Returns the exit status. */
+int events_follow(struct daemon *d, const struct events_how *how);
+
+#endif
