@@ -21,6 +21,7 @@ const struct counter counters[] = {
 	GROWS(STACK, "wqes", "requests", "send work requests taken from clients' send queues"),
 	GROWS(STACK, "rwqes", "requests", "receive work requests taken from clients' receive queues"),
 	GROWS(STACK, "cqes", "completions", "completions written"),
+	GROWS(STACK, "cq_events", "events", "completion events that woke, or will wake, programs that sleep on them"),
 	GROWS(STACK, "bytes_placed", "bytes", "payload written into clients' memory"),
 	GROWS(STACK, "bytes_streamed", "bytes", "payload written past the caches: bulk transfers"),
 	GROWS(STACK, "staged", "FPDUs", "FPDUs put together from several TCP segments before they were used"),

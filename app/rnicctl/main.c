@@ -13,6 +13,7 @@
 #include "counter.h"
 #include "daemon.h"
 #include "events.h"
+#include "explain.h"
 #include "metrics.h"
 #include "order.h"
 #include "report.h"
@@ -56,16 +57,18 @@ static void help(void)
 	     "  set log-level LEVEL\n"
 	     "                     error, warning, info or debug\n"
 	     "  drop-client NUMBER end a client's use of the daemon: its connections break, its memory is let go\n"
+	     "  explain            what limits the connections now, a sentence for each cause, the weightiest first\n"
 	     "  explain CODE       the meaning of vendor_err of a failed completion, 0x10202 for one, and what to "
 	     "do\n\n"
 	     "OPTIONS\n"
 	     "  -s, --socket PATH     control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ",\n"
 	     "                        else the only daemon that runs here)\n"
 	     "      --telemetry PATH  telemetry socket of rnicd, when it cannot be found from the control socket\n"
-	     "  -j, --json            JSON for programs in place of tables (status, lists, objects, counters, events)\n"
+	     "  -j, --json            JSON for programs in place of tables (status, lists, objects, counters, events,\n"
+	     "                        explain)\n"
 	     "  -a, --all             counters that are zero, too; events that were before, too\n"
 	     "      --list            counters: see there\n"
-	     "  -i, --interval S      seconds between two views of top (default 1), two looks of events (default 0.1)\n"
+	     "  -i, --interval S      seconds between two looks: of top and explain (default 1), of events (0.1)\n"
 	     "  -c, --count N         top: end after N views; events: after N events\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
@@ -107,17 +110,17 @@ static bool interval_of(const char *text, double *value)
 	return end != text && *end == '\0' && *value > 0 && *value <= INTERVAL_MAX;
 }
 
-static int explain(const char *code)
+static int explain_code(const char *code)
 {
 	unsigned long v;
 
-	if (code == NULL || !number_of(code, 0, UINT32_MAX, &v))
+	if (!number_of(code, 0, UINT32_MAX, &v))
 		return usage("explain wants the number in vendor_err, 0x10202 for one");
 	return cause_explain((uint32_t)v);
 }
 
-static const char *const plain[] = { "status", "counters",  "metrics", "top", "events",
-				     "report", "listeners", "groups",  NULL };
+static const char *const plain[] = { "status",  "counters", "metrics",   "top",    "events",
+				     "explain", "report",   "listeners", "groups", NULL };
 static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
 
 static const char *const orders[] = { "set", "drop-client", NULL };
@@ -147,6 +150,8 @@ static int ask(struct daemon *d, const struct options *o, char *const *word, int
 		return metrics_print(d);
 	if (strcmp(command, "top") == 0)
 		return top_run(d, o->interval > 0 ? o->interval : 1, o->count);
+	if (strcmp(command, "explain") == 0)
+		return explain_now(d, o->interval > 0 ? o->interval : 1, o->show.json);
 	if (strcmp(command, "events") == 0)
 		return events_follow(d, &(struct events_how){ .json = o->show.json,
 							      .all = o->show.all,
@@ -162,10 +167,10 @@ static int run(const struct options *o, char *const *word, int n)
 	bool order = among(orders, word[0]);
 	if (order && n < 2)
 		return usage("set what, drop which client?");
+	if (n == 2 && strcmp(word[0], "explain") == 0)
+		return explain_code(word[1]);
 	if ((n > 2 && !order) || (n == 2 && among(plain, word[0])))
 		return usage("too many words");
-	if (strcmp(word[0], "explain") == 0)
-		return explain(n > 1 ? word[1] : NULL);
 	if (!order && !among(plain, word[0]) && !among(named, word[0])) {
 		fprintf(stderr, "rnicctl: there is no command %s: see rnicctl --help\n", word[0]);
 		return WRONG_USAGE;

@@ -279,7 +279,8 @@ def another_user_can_neither_see_nor_change():
 
 @case
 def wrong_usage_says_so_in_one_line():
-    for args in ((), ("nonsense",), ("status", "x"), ("ports", "a", "b"), ("explain",), ("explain", "x"), ("top", "--count", "0"),
+    for args in ((), ("nonsense",), ("status", "x"), ("ports", "a", "b"), ("explain", "x"),
+                 ("explain", "1", "2"), ("top", "--count", "0"),
                  ("top", "--interval", "-1"), ("ports", "--list"), ("--nonsense",), ("set",), ("drop-client",)):
         p = ctl(*args)
         assert p.returncode == 2 and "--help" in p.stderr.splitlines()[-1], (args, p)

@@ -229,6 +229,7 @@ extern struct clients clients;
 struct client_totals {
 	uint64_t accepted, refused, died, dropped; /* dropped: by us, for its behaviour */
 	uint64_t requests, bad_requests;
+	uint64_t cq_events; /* client_chan.c */
 };
 extern struct client_totals client_totals;
 

@@ -146,6 +146,7 @@ void client_port_event(uint32_t dev, bool up)
 static void cq_fx(struct client_cq *q, uint8_t type)
 {
 	if (type == QP_FX_CQ_NOTIFY) {
+		client_totals.cq_events++;
 		if (q->chan != NULL)
 			ev_push_node(q->chan, &q->ev);
 	} else if (!q->told) {

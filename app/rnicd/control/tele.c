@@ -135,6 +135,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			U64(d, "mtu", p->mtu);
 			U64(d, "rate_bps", p->cfg->rate_bps);
 			TEXT(d, "link", port_link(p) == RNICD_LINK_UP ? "up" : "down");
+			TEXT(d, "capture", port_capture(p) != NULL ? "on" : "off");
 			U64(d, "queues", p->caps.queues);
 			sum_port(p, &s);
 			tell_stats(d, &s);
@@ -433,6 +434,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	U64(d, "helper_jobs_lost", fds_totals.lost);
 	U64(d, "helper_jobs_running", fds_totals.running);
 	U64(d, "helper_jobs_waiting", fds_totals.waiting);
+	U64(d, "cq_events", client_totals.cq_events);
 	U64(d, "requests", client_totals.requests);
 	U64(d, "bad_requests", client_totals.bad_requests);
 	return 0;
