@@ -130,6 +130,8 @@ struct qp_msgs {
 	uint32_t write_len;                      /* bytes so far of the peer's Write that is not finished */
 	uint32_t imm_len;                        /* bytes of the one that is: for an immediate behind it */
 	uint32_t imm;                            /* of the next Send, when imm_held: qp_imm.h */
+	uint32_t write_stag;                     /* of the last Write sent, with its TO; 0 and 0: none */
+	uint64_t write_to;
 	struct ddp_uq uq_send, uq_read, uq_atomic;
 	struct rdmap_readq readq;
 	struct rdmap_ird ird;
@@ -243,6 +245,7 @@ enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct
 
 /*
  * A segment that moves no data, which any sequence may hold: a Write of no bytes, or a Read of none, which is answered.
+ * The Write goes where the last Write went, if there was one: a peer that checks more than it must finds nothing wrong.
  */
 enum qp_empty { QP_EMPTY_WRITE, QP_EMPTY_READ };
 void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *s);

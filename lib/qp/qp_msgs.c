@@ -17,6 +17,8 @@ void qp_msgs_init(struct qp_msgs *m, uint32_t ird, uint32_t ord)
 	m->msn_send = m->msn_read = m->msn_atomic = 1;
 	m->write_len = m->imm_len = 0;
 	m->imm_held = m->wrote = false;
+	m->write_stag = 0;
+	m->write_to = 0;
 	ddp_uq_init(&m->uq_send);
 	ddp_uq_init(&m->uq_read);
 	ddp_uq_init(&m->uq_atomic);

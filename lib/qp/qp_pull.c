@@ -208,8 +208,14 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 	ddp_build(hdr_at, &hdr);
 	seg->wr = last && ends ? s->wr : QP_WR_NONE;
 	s->sent += len;
-	if (tagged)
+	if (tagged) {
 		m->wrote = ends;
+		m->write_stag = s->w.rkey;
+		m->write_to = s->w.raddr;
+	} else if (rn_unlikely(s->w.op == QP_WR_SEND_INV)) {
+		m->write_stag = 0; /* it may be the one that the peer makes invalid now */
+		m->write_to = 0;
+	}
 	if (last && ends) {
 		s->loaded = false;
 		m->src = QP_SRC_NONE;
@@ -261,7 +267,7 @@ void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *seg)
 {
 	const struct rdmap_read_req q = { 0 };
 	uint8_t body[RDMAP_READ_REQ_LEN];
-	struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);
+	struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, m->write_stag, m->write_to);
 
 	if (what == QP_EMPTY_READ) {
 		h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);

@@ -5,7 +5,8 @@
  *
  * Linux siw, responder: sends its Reply before it listens to the socket. FPDUs that come in between are
  *	acknowledged by TCP and lie there until more bytes come. RC_NUDGE (rc_life.c): to an initiator's first FPDUs
- *	that nobody answers, zero-length Writes are added, which any RDMAP stream may hold.
+ *	that nobody answers, zero-length messages are added, which any RDMAP stream may hold (rc_tx_nudge). Other
+ *	responders end the connection when such a Write names an STag that they have not given out.
  * Linux siw, responder in peer-to-peer mode: a FIN before it has seen the RTR trips a BUG() in its connection
  *	manager. RC_NUDGES_END (rc_life.c): an early disconnect waits until the peer has said something, which a
  *	zero-length Read asks it to.

@@ -142,8 +142,17 @@ static bool send_rtr(struct rc_ctx *ctx, struct rc *c)
 	return true;
 }
 
-/* RFC 5041, 5.2.1: nothing in it but its length is looked at. */
-bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c) { return send_empty(ctx, c, MPA_RTR_WRITE); }
+/*
+ * A Write of no bytes, in which nothing but its length is looked at (RFC 5041, 5.2.1). Some responders look at STag and
+ * TO all the same. So it names those of the last Write; a peer that has received none, and whose RTR was a Read, is
+ * asked by another Read.
+ */
+bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->agreed.rtr == MPA_RTR_READ && c->m.write_stag == 0)
+		return rc_tx_ask(ctx, c);
+	return send_empty(ctx, c, MPA_RTR_WRITE);
+}
 
 /* Something that the peer must answer; false when it cannot be sent. */
 bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c)

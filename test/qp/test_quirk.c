@@ -91,6 +91,67 @@ static void young(uint16_t ird)
 	assert_false(next_fpdu(&h, junk, &len));
 }
 
+/* The device's next FPDU, which it sends unasked because the responder is silent. */
+static struct ddp_hdr nudged(void)
+{
+	struct ddp_hdr h;
+	uint32_t len;
+
+	rig_run(B.r, RC_NUDGE_FIRST_NS * 2);
+	assert_true(next_fpdu(&h, junk, &len));
+	assert_int_equal(len, h.opcode == RDMAP_WRITE ? 0 : RDMAP_READ_REQ_LEN);
+	assert_int_equal(dev()->ctx.rc.qp.stats.nudges, 1);
+	return h;
+}
+
+/* A responder that checks STag and TO of a Write of no bytes finds those of a Write that it took. */
+static void a_nudge_goes_where_the_last_write_went(void **state)
+{
+	struct ddp_hdr h;
+	uint32_t len;
+
+	(void)state;
+	for (int invalidated = 0; invalidated < 2; invalidated++) {
+		young(8);
+		struct qp_sge src = rig_sge(dev(), 0, 32);
+		struct rig_wr w = { .op = QP_WR_WRITE, .sge = &src, .num_sge = 1, .raddr = 0x7000, .rkey = 0x1234 };
+		assert_true(rig_post(dev(), 0, &w));
+		w = (struct rig_wr){ .op = QP_WR_SEND_INV, .sge = &src, .num_sge = 1, .aux = 0x1234 };
+		assert_true(!invalidated || rig_post(dev(), 0, &w));
+		rig_run(B.r, RN_NS_PER_MS);
+		assert_true(next_fpdu(&h, junk, &len));
+		assert_int_equal(len, 32);
+		assert_true(!invalidated || next_fpdu(&h, junk, &len));
+		h = nudged();
+		assert_int_equal(h.opcode, RDMAP_WRITE);
+		assert_int_equal(h.stag, invalidated ? 0 : 0x1234);
+		assert_int_equal(h.to, invalidated ? 0 : 0x7000);
+		close_bench();
+	}
+}
+
+/* A responder that wanted a Read as RTR takes another one. */
+static void a_nudge_is_what_the_responder_wanted_as_rtr(void **state)
+{
+	struct mpa_policy p = raw_policy();
+	struct rig_cfg cfg;
+	struct ddp_hdr h;
+	uint32_t len;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.p2p = true;
+	open_bench(1, &cfg);
+	p.rtr = MPA_RTR_READ;
+	p.ird = 8;
+	raw_reply(&p);
+	rig_run(B.r, RN_NS_PER_MS);
+	assert_true(next_fpdu(&h, junk, &len));
+	assert_int_equal(h.opcode, RDMAP_READ_REQ);
+	assert_int_equal(nudged().opcode, RDMAP_READ_REQ);
+	close_bench();
+}
+
 static void must_ask(void)
 {
 	uint8_t body[64];
@@ -183,6 +244,8 @@ int main(void)
 		cmocka_unit_test(silent_peer_is_nudged_a_few_times),
 		cmocka_unit_test(peer_that_speaks_is_not_nudged),
 		cmocka_unit_test(nothing_said_nothing_nudged),
+		cmocka_unit_test(a_nudge_goes_where_the_last_write_went),
+		cmocka_unit_test(a_nudge_is_what_the_responder_wanted_as_rtr),
 		cmocka_unit_test(early_disconnect_waits_for_a_word),
 		cmocka_unit_test(early_disconnect_does_not_wait_for_ever),
 		cmocka_unit_test(early_destroy_waits_too),
