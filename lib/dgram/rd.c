@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/rn_be.h"
+#include "base/rn_sip.h"
 #include "dgram/rd_int.h"
 
 /* ---- the header ---- */
@@ -44,6 +45,14 @@ void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t
 	};
 	for (uint32_t i = 0; i < n_pairs; i++)
 		rn_slist_push_back(&d->free, &pair[i].link);
+	d->bucket = &d->one;
+}
+
+void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2])
+{
+	d->bucket = bucket;
+	d->bucket_mask = n - 1;
+	memcpy(d->key, key, sizeof(d->key));
 }
 
 void rd_share(struct rd_ctx *d, uint32_t pairs) { d->share = rn_max_u32(pairs, 1); }
@@ -96,10 +105,17 @@ static void give_back(struct rd_ctx *d, struct rd_pair *p)
 	rn_slist_push_back(&d->free, &p->link);
 }
 
-struct rd_pair *rd_find(const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+static struct rn_list *bucket_of(const struct rd_ctx *d, uint32_t qpn, const uint8_t *addr, uint32_t peer_qpn)
 {
-	rn_list_each(struct rd_pair, p, &rd_side_of(qp)->pairs, of_qp)
-		if (p->peer_qpn == peer_qpn && memcmp(p->addr, addr, RD_ADDR_LEN) == 0)
+	const uint64_t numbers = (uint64_t)qpn << 32 | peer_qpn;
+
+	return &d->bucket[rn_sip_hash(d->key, addr, RD_ADDR_LEN, numbers) & d->bucket_mask];
+}
+
+struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+{
+	rn_list_each(struct rd_pair, p, bucket_of(d, qp->qpn, addr, peer_qpn), of_bucket)
+		if (p->m.qp == qp && p->peer_qpn == peer_qpn && memcmp(p->addr, addr, RD_ADDR_LEN) == 0)
 			return p;
 	return NULL;
 }
@@ -145,6 +161,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 		rd_drop_hold(d, p, i);
 	rd_wait_over(d, p);
 	rn_list_remove(&rd_side_of(qp)->pairs, &p->of_qp);
+	rn_list_remove(bucket_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_bucket);
 	if (how == RD_END_FAIL) {
 		if (!blamed(p))
 			qp_unanswered(&p->m);
@@ -254,6 +271,7 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 	rd_set_state(p, RD_UP);
 	d->used_by[qp->tenant]++;
 	rn_list_push_back(&rd_side_of(qp)->pairs, &p->of_qp);
+	rn_list_push_front(bucket_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_bucket);
 	return p;
 }
 
@@ -303,7 +321,7 @@ static bool route_next(struct rd_ctx *d, struct qp *qp)
 
 	if (rn_unlikely(!head_dest(qp, &to, &w)))
 		return false;
-	struct rd_pair *p = rd_find(qp, to.addr, to.qpn);
+	struct rd_pair *p = rd_find(d, qp, to.addr, to.qpn);
 	if (p == NULL)
 		p = rd_make(d, qp, to.addr, to.qpn);
 	if (p == NULL) {
@@ -458,9 +476,10 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp)
 		rd_qp_error(d, qp);
 		return;
 	}
-	rn_list_each(struct rd_pair, p, &rd_side_of(qp)->pairs, of_qp)
-		if (p->waits && qp->state != QP_S_ERR && qp_rq_any(qp) && rd_take_held(d, p))
-			rd_put(d, p);
+	if (rd_side_of(qp)->waiting > 0)
+		rn_list_each(struct rd_pair, p, &rd_side_of(qp)->pairs, of_qp)
+			if (p->waits && qp->state != QP_S_ERR && qp_rq_any(qp) && rd_take_held(d, p))
+				rd_put(d, p);
 	if (qp->state != QP_S_ERR) {
 		qp->rung = true;
 		rd_route(d, qp);

@@ -105,6 +105,7 @@ struct rd_pair {
 	struct rn_slist sends;          /* work requests that wait for their turn: struct rd_send */
 	struct rn_slink link;           /* free list, or the worker's list of pairs with something to send */
 	struct rn_link of_qp, of_waits; /* the QP's pairs; the worker's pairs that wait for a receive */
+	struct rn_link of_bucket;
 	struct qp_work work;
 	struct qp_wr wr[RD_WRS];
 };
@@ -146,6 +147,10 @@ struct rd_ctx {
 	uint64_t probe_at;            /* when pairs that wait are looked at; RN_NEVER: none is under way */
 	struct rn_slist free, holds, ready;
 	struct rn_list waits;
+	struct rn_list *bucket; /* pairs by their QP and peer; a power of two of them */
+	struct rn_list one;     /* until rd_give_buckets */
+	uint32_t bucket_mask;
+	uint64_t key[2];
 	struct rd_stats stats;
 };
 
@@ -157,6 +162,11 @@ void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t
 /* How many of the pairs the queue pairs of one tenant (qp_attr) may have; all, until this is called. */
 void rd_share(struct rd_ctx *d, uint32_t pairs);
 void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds);
+/*
+ * Before the first pair: where pairs are looked up, without which each search goes through all of them. bucket: zeroed
+ * memory, n of them, a power of two. key: random and secret, else a peer could have all its pairs in one bucket.
+ */
+void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2]);
 
 /* A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. */
 RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side);

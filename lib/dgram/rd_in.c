@@ -127,7 +127,7 @@ static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *
 /* The peer's run is over, and with it ours. */
 static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 {
-	struct rd_pair *p = rd_find(qp, rx->addr, rx->h->src_qpn);
+	struct rd_pair *p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
 	struct rdmap_term t = { 0 };
 
 	if (p == NULL || (rx->h->peer_run != p->run && (rx->h->peer_run != 0 || rx->h->run != p->peer_run)))
@@ -149,7 +149,7 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, bool *refused)
 {
 	const struct rd_hdr *h = rx->h;
-	struct rd_pair *p = rd_find(qp, rx->addr, h->src_qpn);
+	struct rd_pair *p = rd_find(d, qp, rx->addr, h->src_qpn);
 
 	*refused = true;
 	if (h->peer_run != 0 && (p == NULL || h->peer_run != p->run))
@@ -162,7 +162,7 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 			p->term_len = 0;
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
-			p = rd_find(qp, rx->addr, h->src_qpn);
+			p = rd_find(d, qp, rx->addr, h->src_qpn);
 		} else {
 			for (uint32_t i = 0; i < RD_WIN; i++)
 				rd_drop_hold(d, p, i);
@@ -241,7 +241,7 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 	switch ((enum rd_kind)rx->h->kind) {
 	case RD_SEGMENT: return in_segment(d, qp, rx, answer);
 	case RD_TAKEN:
-		p = rd_find(qp, rx->addr, rx->h->src_qpn);
+		p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
 		if (p == NULL || !told_of(p, rx->h))
 			return refuse(d, rx, answer);
 		p->peer_run = rx->h->run;

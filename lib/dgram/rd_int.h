@@ -15,7 +15,7 @@ enum rd_end {
 };
 
 /* The pair with this peer QP; NULL: there is none. */
-struct rd_pair *rd_find(const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
+struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
 /* Gives back what is held in place i. */
 void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i);
 /* The pair waits for no receive any more. The client rings on as long as another pair of the QP waits. */

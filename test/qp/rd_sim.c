@@ -254,6 +254,7 @@ void rd_sim_up(uint64_t seed, uint32_t pairs)
 			n->spare[k] = k;
 		rd_init(&n->d, &n->n->ctx.rc.qp, n->pair, pairs, 100 * i);
 		rd_give_holds(&n->d, n->hold, PAIRS * RD_WIN);
+		rd_give_buckets(&n->d, n->bucket, RN_ARRAY_LEN(n->bucket), n->key);
 		for (uint32_t k = 0; k < 1u << 16; k++)
 			n->n->mem[AT_CONST + k] = (uint8_t)(k * 7 + k / 251 + i);
 		for (uint32_t k = 0; k < QPS; k++)

@@ -39,6 +39,7 @@ struct rd_node {
 	struct rig_node *n;
 	struct rd_ctx d;
 	struct rd_pair pair[PAIRS];
+	struct rn_list bucket[2]; /* pairs share them */
 	struct rd_hold hold[PAIRS * RD_WIN];
 	struct rd_side side[QPS];
 	struct udpr_tx tx;

@@ -19,6 +19,7 @@
 
 /* A pair has one peer: a tenant with its share of the pairs leaves the others the same part of the peers. */
 _Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
+_Static_assert((RD_PAIRS & (RD_PAIRS - 1)) == 0, "their buckets are masked");
 
 /* The least MTU that holds any packet over IPv4 or IPv6. */
 #define RD_FRAME   (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
@@ -56,6 +57,7 @@ struct rd_port {
 	struct rd_peer *chain[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];
+	struct rn_list bucket[RD_PAIRS];
 	struct rd_hold hold[RD_PAIRS * RD_WIN]; /* all pairs may hold all they can: none is held up by another */
 };
 
