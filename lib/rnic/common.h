@@ -8,7 +8,8 @@
  * die with it. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for each event queue, one for the control
  * socket, one for registered memory.
  *
- * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves. No lock is
+ * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves, but
+ * for what --inject and --sanitize do under a queue's: an event queue, the table of queue pairs, watch.c's. No lock is
  * held while waiting for an event.
  */
 #ifndef RNIC_COMMON_H

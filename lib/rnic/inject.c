@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include "rnic/say.h"
 
@@ -56,6 +56,32 @@ static const struct {
 	{ "FATAL_ERR", IBV_WC_FATAL_ERR },           { "GENERAL_ERR", IBV_WC_GENERAL_ERR },
 };
 
+/* Events in the place of a call's success. */
+static const struct {
+	enum rnic_inject_at at;
+	const char *name;
+	enum rdma_cm_event_type event;
+} inject_events[] = {
+	{ RNIC_INJECT_RESOLVE_ADDR, "ADDR_ERROR", RDMA_CM_EVENT_ADDR_ERROR },
+	{ RNIC_INJECT_RESOLVE_ROUTE, "ROUTE_ERROR", RDMA_CM_EVENT_ROUTE_ERROR },
+	{ RNIC_INJECT_CONNECT, "REJECTED", RDMA_CM_EVENT_REJECTED },
+	{ RNIC_INJECT_CONNECT, "UNREACHABLE", RDMA_CM_EVENT_UNREACHABLE },
+	{ RNIC_INJECT_CONNECT, "CONNECT_ERROR", RDMA_CM_EVENT_CONNECT_ERROR },
+};
+
+static const struct {
+	const char *name;
+	enum ibv_event_type event;
+} inject_asyncs[] = {
+	{ "PORT_ERR", IBV_EVENT_PORT_ERR },
+	{ "PORT_ACTIVE", IBV_EVENT_PORT_ACTIVE },
+	{ "DEVICE_FATAL", IBV_EVENT_DEVICE_FATAL },
+	{ "QP_FATAL", IBV_EVENT_QP_FATAL },
+	{ "QP_REQ_ERR", IBV_EVENT_QP_REQ_ERR },
+	{ "QP_ACCESS_ERR", IBV_EVENT_QP_ACCESS_ERR },
+	{ "QP_LAST_WQE_REACHED", IBV_EVENT_QP_LAST_WQE_REACHED },
+};
+
 /* Of the opcodes of receives (IBV_WC_RECV and more) the low bits, shifted past those of requests. */
 uint32_t rnic_inject_op(uint32_t opcode)
 {
@@ -71,8 +97,8 @@ static bool inject_what(struct rnic_inject_rule *r, const char *name)
 			r->at = inject_calls[i].at;
 			return true;
 		}
-	r->at = RNIC_INJECT_WC;
-	r->ops = strcmp(name, "wc") == 0 ? UINT32_MAX : 0;
+	r->at = strcmp(name, "async") == 0 ? RNIC_INJECT_ASYNC : RNIC_INJECT_WC;
+	r->ops = r->at == RNIC_INJECT_ASYNC || strcmp(name, "wc") == 0 ? UINT32_MAX : 0;
 	for (size_t i = 0; i < sizeof(inject_ops) / sizeof(inject_ops[0]); i++)
 		for (uint32_t op = inject_ops[i].first;
 		     strcmp(name, inject_ops[i].name) == 0 && op <= inject_ops[i].last; op++)
@@ -88,6 +114,17 @@ static bool inject_result(struct rnic_inject_rule *r, const char *name)
 				r->result = (int)inject_statuses[i].status;
 		return r->result != 0;
 	}
+	if (r->at == RNIC_INJECT_ASYNC) {
+		for (size_t i = 0; i < sizeof(inject_asyncs) / sizeof(inject_asyncs[0]); i++)
+			if (strcmp(name, inject_asyncs[i].name) == 0)
+				r->result = (int)inject_asyncs[i].event;
+		return r->result != 0;
+	}
+	for (size_t i = 0; i < sizeof(inject_events) / sizeof(inject_events[0]); i++)
+		if (inject_events[i].at == r->at && strcmp(name, inject_events[i].name) == 0)
+			r->event = (int)inject_events[i].event;
+	if (r->event != 0)
+		return true;
 	for (int e = 1; e < INJECT_ERRNO_MOST && r->result == 0; e++) {
 		const char *is = strerrorname_np(e);
 		if (is != NULL && strcmp(name, is) == 0)
@@ -121,11 +158,11 @@ static const char *inject_rule(struct rnic_inject_rule *r)
 	name[len] = '\0';
 	if (!inject_what(r, name))
 		return "the first word is alloc_pd, reg_mr, create_cq, create_qp, resolve_addr, resolve_route, listen, "
-		       "connect, accept, wc, wc.send, wc.write, wc.read, wc.atomic or wc.recv";
+		       "connect, accept, wc, wc.send, wc.write, wc.read, wc.atomic, wc.recv or async";
 	if (*p == '@') {
 		p++;
-		if (r->at != RNIC_INJECT_WC || !inject_number(&p, 0xffffff, &qpn))
-			return "@ and the number of a queue pair go behind a word that begins with wc";
+		if ((r->at != RNIC_INJECT_WC && r->at != RNIC_INJECT_ASYNC) || !inject_number(&p, 0xffffff, &qpn))
+			return "@ and the number of a queue pair go behind async or a word that begins with wc";
 		r->qpn = (uint32_t)qpn;
 	}
 	if (*p != ':')
@@ -133,11 +170,13 @@ static const char *inject_rule(struct rnic_inject_rule *r)
 	p++;
 	if (!inject_number(&p, INT64_MAX, &r->nth) || *p != '=')
 		return "behind the colon stand a number from 1 on, which says the one that fails, and an equals sign";
-	if (!inject_result(r, p + 1))
-		return r->at == RNIC_INJECT_WC
-			       ? "the result of a completion is the name of a status without IBV_WC_, as RETRY_EXC_ERR"
-			       : "the result of a call is the name of an errno, as ENOMEM";
-	return NULL;
+	if (inject_result(r, p + 1))
+		return NULL;
+	if (r->at == RNIC_INJECT_WC)
+		return "the result of a completion is the name of a status without IBV_WC_, as RETRY_EXC_ERR";
+	if (r->at == RNIC_INJECT_ASYNC)
+		return "the result of async is the name of an event without IBV_EVENT_, as PORT_ERR";
+	return "the result of a call is the name of an errno, as ENOMEM, or an event that may follow it, as REJECTED";
 }
 
 const char *rnic_inject_parse(struct rnic_inject_rules *out, const char *spec, const char **rest)
@@ -173,7 +212,7 @@ const struct rnic_inject_rule *rnic_inject_hit(struct rnic_inject_rules *rules, 
 
 	for (uint32_t i = 0; i < rules->n; i++) {
 		struct rnic_inject_rule *r = &rules->r[i];
-		if (r->at != at || (at == RNIC_INJECT_WC &&
+		if (r->at != at || (at >= RNIC_INJECT_WC &&
 				    ((r->ops & rnic_inject_op(opcode)) == 0 || (r->qpn != 0 && r->qpn != qpn))))
 			continue;
 		if (__atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED) == r->nth && hit == NULL)
@@ -182,7 +221,7 @@ const struct rnic_inject_rule *rnic_inject_hit(struct rnic_inject_rules *rules, 
 	return hit;
 }
 
-int rnic_inject_call(enum rnic_inject_at at)
+int rnic_inject_call(enum rnic_inject_at at, int *event)
 {
 	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, at, 0, 0);
 	const char *function = "";
@@ -192,6 +231,12 @@ int rnic_inject_call(enum rnic_inject_at at)
 	for (size_t i = 0; i < sizeof(inject_calls) / sizeof(inject_calls[0]); i++)
 		if (inject_calls[i].at == at)
 			function = inject_calls[i].function;
+	if (r->event != 0) {
+		rnic_report("rnic: injected %s: after call %llu of %s an event tells a failure", r->text,
+			    (unsigned long long)r->nth, function);
+		*event = r->event;
+		return 0;
+	}
 	rnic_report("rnic: injected %s: call %llu of %s fails with %s", r->text, (unsigned long long)r->nth, function,
 		    strerrorname_np(r->result));
 	return r->result;
@@ -206,6 +251,17 @@ uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id)
 	rnic_report("rnic: injected %s: work request 0x%llx of queue pair %u completes with an error", r->text,
 		    (unsigned long long)wr_id, qpn);
 	return (uint32_t)r->result;
+}
+
+int rnic_inject_async(uint32_t opcode, uint32_t qpn)
+{
+	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, RNIC_INJECT_ASYNC, opcode, qpn);
+
+	if (r == NULL)
+		return 0;
+	rnic_report("rnic: injected %s: an asynchronous event comes with completion %llu", r->text,
+		    (unsigned long long)r->nth);
+	return r->result;
 }
 
 /* A program that was to be tested must not run untested: a wrong specification ends the process. */

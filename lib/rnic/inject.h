@@ -22,18 +22,20 @@ enum rnic_inject_at {
 	RNIC_INJECT_LISTEN,
 	RNIC_INJECT_CONNECT,
 	RNIC_INJECT_ACCEPT,
-	RNIC_INJECT_WC, /* a completion that the program polls */
+	RNIC_INJECT_WC,    /* a completion that the program polls */
+	RNIC_INJECT_ASYNC, /* the same: with it an asynchronous event comes */
 };
 
 #define RNIC_INJECT_MOST 16u /* failures in one RNIC_INJECT */
 
 struct rnic_inject_rule {
 	enum rnic_inject_at at;
-	uint32_t ops;  /* RNIC_INJECT_WC: which opcodes count, a set of bits rnic_inject_op() */
-	uint32_t qpn;  /* RNIC_INJECT_WC: whose completions count; 0: any queue pair's */
+	uint32_t ops;  /* of completions: which opcodes count, a set of bits rnic_inject_op() */
+	uint32_t qpn;  /* of completions: whose completions count; 0: any queue pair's */
 	uint64_t nth;  /* from 1: which one fails */
 	uint64_t seen; /* atomic: calls or completions that counted */
-	int result;    /* errno of a call, enum ibv_wc_status of a completion */
+	int result;    /* errno of a call, enum ibv_wc_status of a completion, enum ibv_event_type; 0: `event` is */
+	int event;     /* the call succeeds and this event follows, an enum rdma_cm_event_type above 0 */
 	char text[40]; /* the rule as the user wrote it */
 };
 
@@ -55,10 +57,16 @@ const struct rnic_inject_rule *rnic_inject_hit(struct rnic_inject_rules *rules, 
 /* Written before main(). */
 extern bool rnic_injecting __attribute__((visibility("hidden")));
 
-RN_COLD int rnic_inject_call(enum rnic_inject_at at);
+/* *event: as in the rule, where calls of this kind have events; else NULL. */
+RN_COLD int rnic_inject_call(enum rnic_inject_at at, int *event);
 RN_COLD uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id);
+/* The asynchronous event that comes with this completion, an enum ibv_event_type above 0; 0: none. */
+RN_COLD int rnic_inject_async(uint32_t opcode, uint32_t qpn);
 
 /* Where a call enters: 0, or the errno that it fails with. */
-static inline int rnic_inject(enum rnic_inject_at at) { return rn_unlikely(rnic_injecting) ? rnic_inject_call(at) : 0; }
+static inline int rnic_inject(enum rnic_inject_at at)
+{
+	return rn_unlikely(rnic_injecting) ? rnic_inject_call(at, NULL) : 0;
+}
 
 #endif

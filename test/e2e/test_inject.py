@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import programs
-from rig import RNICRUN, TESTPMD, Daemon, Foreign, case, main, need, pair_conf, until
+from rig import RNICRUN, TESTPMD, Daemon, Foreign, case, helper, main, need, pair_conf, until
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SERVER = "10.77.0.1"
@@ -75,6 +75,17 @@ def calls_fail_with_a_private_daemon_and_with_none_too():
 
 
 @case
+def events_come_in_the_place_of_success_and_beside_completions():
+    for name, spec in (("connections_fail_by_events",
+                        "connect:1=REJECTED,connect:2=UNREACHABLE,connect:3=CONNECT_ERROR"),
+                       ("resolving_fails_by_events", "resolve_addr:2=ADDR_ERROR,resolve_route:1=ROUTE_ERROR"),
+                       ("asynchronous_events_come_with_completions", "async:2=PORT_ERR,async:3=QP_FATAL")):
+        with Daemon(pair_conf()) as d:
+            p = d.run(RNICRUN, "--inject", spec, helper("inject_cases"), SERVER, "10.77.0.2", name)
+            assert p.wait() == 0 and len(told(p)) == spec.count(":"), p.tail()
+
+
+@case
 def what_is_never_reached_fails_nothing():
     """The program's traffic has no atomics, and it makes fewer queue pairs than a thousand."""
     p = client("wc.atomic:1=FATAL_ERR,create_qp:1000=ENOMEM")
@@ -100,7 +111,8 @@ def ib_write_bw_reports_the_completion_that_fails():
 @case
 def a_wrong_specification_ends_the_program_with_a_sentence():
     for spec, word in (("reg_mr:1=NONSENSE", "errno"), ("wc:0=FATAL_ERR", "number from 1 on"),
-                       ("wx:1=EIO", "first word")):
+                       ("wx:1=EIO", "first word"),
+                       ("accept:1=REJECTED", "errno"), ("async:1=FATAL_ERR", "IBV_EVENT_")):
         p = subprocess.run([RNICRUN, "--inject", spec, "true"], capture_output=True, text=True, timeout=600,
                            check=False)
         assert p.returncode == 2 and p.stderr.count("\n") == 1, p
@@ -112,7 +124,7 @@ def the_page_has_each_word_of_the_specification():
     with open(os.path.join(SOURCE, "doc", "testing.md"), encoding="utf-8") as f:
         page = f.read()
     with open(os.path.join(SOURCE, "lib", "rnic", "inject.c"), encoding="utf-8") as f:
-        words = re.findall(r'\{ "([A-Za-z_.]+)",', f.read())
+        words = re.findall(r'\{ (?:RNIC_INJECT_\w+, )?"([A-Za-z_.]+)",', f.read())
     assert len(words) > 20, words
     missing = [w for w in words if f"`{w}`" not in page]
     assert not missing, missing

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include "rnic/inject.h"
 
@@ -53,6 +53,22 @@ static void a_completion_counts_by_its_opcode_and_queue_pair(void **state)
 	assert_null(rnic_inject_hit(&rules, RNIC_INJECT_WC, IBV_WC_RDMA_WRITE, 7));
 }
 
+static void an_event_follows_a_call_or_comes_with_a_completion(void **state)
+{
+	struct rnic_inject_rules rules;
+
+	(void)state;
+	parse(&rules, "connect:1=REJECTED,async@7:2=PORT_ERR,connect:2=ETIMEDOUT");
+	const struct rnic_inject_rule *r = rnic_inject_hit(&rules, RNIC_INJECT_CONNECT, 0, 0);
+	assert_true(r != NULL && r->event == RDMA_CM_EVENT_REJECTED && r->result == 0);
+	r = rnic_inject_hit(&rules, RNIC_INJECT_CONNECT, 0, 0);
+	assert_true(r != NULL && r->event == 0 && r->result == ETIMEDOUT);
+	assert_null(rnic_inject_hit(&rules, RNIC_INJECT_ASYNC, IBV_WC_SEND, 7));
+	assert_null(rnic_inject_hit(&rules, RNIC_INJECT_ASYNC, IBV_WC_SEND, 8));
+	assert_null(rnic_inject_hit(&rules, RNIC_INJECT_WC, IBV_WC_RECV, 7));
+	assert_int_equal(rnic_inject_hit(&rules, RNIC_INJECT_ASYNC, IBV_WC_RECV, 7)->result, IBV_EVENT_PORT_ERR);
+}
+
 static void no_two_opcodes_share_a_bit(void **state)
 {
 	static const uint32_t ops[] = { IBV_WC_SEND,      IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ,
@@ -80,6 +96,10 @@ static void a_wrong_specification_is_refused(void **state)
 					     "reg_mr:1=ENONSENSE",
 					     "reg_mr:1=RETRY_EXC_ERR",
 					     "wc:1=ENOMEM",
+					     "connect:1=ADDR_ERROR",
+					     "listen:1=REJECTED",
+					     "async:1=CQ_ERR",
+					     "async:1=ENOMEM",
 					     "wc:1=SUCCESS",
 					     "wc@:1=FATAL_ERR",
 					     "wc@0:1=FATAL_ERR",
@@ -122,6 +142,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_nth_call_fails_and_no_other),
 		cmocka_unit_test(a_completion_counts_by_its_opcode_and_queue_pair),
+		cmocka_unit_test(an_event_follows_a_call_or_comes_with_a_completion),
 		cmocka_unit_test(no_two_opcodes_share_a_bit),
 		cmocka_unit_test(a_wrong_specification_is_refused),
 		cmocka_unit_test(the_wrong_part_is_named_and_the_seventeenth_is_one),

@@ -103,6 +103,9 @@ static inline int cm_ret(int rc)
 /* After a request that an event answers: for a synchronous id, waits for it. -1 and errno when it tells a failure. */
 int cm_complete(struct rnic_cm_id *id);
 
+/* rnicrun --inject has this call fail, or an event tell a failure; *ret is then what the call returns. */
+bool cm_injected(struct rnic_cm_id *id, enum rnic_inject_at at, int *ret);
+
 /* Gives the id its device: context, port, default PD. 0 or an errno. */
 int cm_device(struct rnic_cm_id *id, uint32_t dev);
 

@@ -101,10 +101,10 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 				     .retry_count = RETRIES_MOST,
 				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
-	int rc = rnic_inject(RNIC_INJECT_CONNECT);
+	int rc;
 
-	if (rc != 0)
-		return cm_ret(rc);
+	if (cm_injected(id, RNIC_INJECT_CONNECT, &rc))
+		return rc;
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;

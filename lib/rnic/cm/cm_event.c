@@ -319,6 +319,37 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
+/* As the kernel's connection manager has it, with most causes. */
+static int status_of(int event)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_REJECTED: return -ECONNREFUSED;
+	case RDMA_CM_EVENT_CONNECT_ERROR: return -ECONNRESET;
+	case RDMA_CM_EVENT_ADDR_ERROR: return -EHOSTUNREACH;
+	default: return -ETIMEDOUT;
+	}
+}
+
+bool cm_injected(struct rnic_cm_id *id, enum rnic_inject_at at, int *ret)
+{
+	int event = 0;
+	const int rc = rn_unlikely(rnic_injecting) ? rnic_inject_call(at, &event) : 0;
+	union {
+		struct ipc_cm_event ev;
+		uint8_t slot[IPC_EVENT_SLOT_CM];
+	} u = { .ev = { .type = (uint32_t)event, .status = status_of(event), .id = id->handle } };
+
+	if (rc == 0 && event == 0)
+		return false;
+	if (rc != 0) {
+		*ret = cm_ret(rc);
+		return true;
+	}
+	rnic_evq_put(&cm_channel(id->id.channel)->q, u.slot);
+	*ret = cm_complete(id);
+	return true;
+}
+
 int cm_complete(struct rnic_cm_id *id)
 {
 	if (!id->sync)

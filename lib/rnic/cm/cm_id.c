@@ -294,10 +294,10 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR,
 			     .len = IPC_MSG_LEN(cm_resolve),
 			     .cm_resolve = { .id = id->handle } };
-	int rc = rnic_inject(RNIC_INJECT_RESOLVE_ADDR);
+	int rc;
 
-	if (rc != 0)
-		return cm_ret(rc);
+	if (cm_injected(id, RNIC_INJECT_RESOLVE_ADDR, &rc))
+		return rc;
 	if (dst == NULL)
 		return cm_ret(EINVAL);
 	rc = cm_addr_from(&m.cm_resolve.dst, dst);
@@ -321,11 +321,12 @@ int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE,
 			     .len = IPC_MSG_LEN(cm_resolve),
 			     .cm_resolve = { .id = id->handle } };
-	int rc = rnic_inject(RNIC_INJECT_RESOLVE_ROUTE);
+	int rc;
 
+	if (cm_injected(id, RNIC_INJECT_RESOLVE_ROUTE, &rc))
+		return rc;
 	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
-	if (rc == 0)
-		rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }
 

@@ -21,11 +21,30 @@ void rnic_cqe_failed(const struct qp_cqe *e)
 			  ibv_wc_status_str((enum ibv_wc_status)e->status));
 }
 
+/* The queue of events takes no lock of a completion queue: it may be locked under one. */
+static void async_inject(struct rnic_cq *cq, const struct qp_cqe *e)
+{
+	const int event = rnic_inject_async(e->op, e->qpn);
+	union {
+		struct ipc_async_event ev;
+		uint8_t slot[IPC_EVENT_SLOT_SMALL];
+	} u = { .ev = { .type = (uint32_t)event, .cookie = 1 /* the port's number */ } };
+
+	if (event == 0)
+		return;
+	if (event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR || event == IBV_EVENT_QP_ACCESS_ERR ||
+	    event == IBV_EVENT_QP_LAST_WQE_REACHED)
+		u.ev.cookie = (uintptr_t)rnic_qp_find(e->qpn);
+	if (u.ev.cookie != 0)
+		rnic_evq_put(&rnic_ctx(cq->ex.context)->async, u.slot);
+}
+
 /* *e, or *out, a copy of it that fails, when RNIC_INJECT says so. What has failed already counts and stays as it is. */
-static const struct qp_cqe *cqe_inject(const struct qp_cqe *e, struct qp_cqe *out)
+static const struct qp_cqe *cqe_inject(struct rnic_cq *cq, const struct qp_cqe *e, struct qp_cqe *out)
 {
 	const uint32_t status = rnic_inject_cqe(e->op, e->qpn, e->wr_id);
 
+	async_inject(cq, e);
 	if (status == IBV_WC_SUCCESS || e->status != IBV_WC_SUCCESS)
 		return e;
 	*out = *e;
@@ -81,7 +100,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			const struct qp_cqe *e = spsc_cons_slot(ring, k);
 			struct qp_cqe failed;
 			if (rn_unlikely(rnic_injecting))
-				e = cqe_inject(e, &failed);
+				e = cqe_inject(cq, e, &failed);
 			if (rn_unlikely(cq->watched))
 				rnic_watch_polled(cq, e);
 			wc_fill(&wc[got + k], e);
@@ -121,7 +140,7 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
 		memcpy(out, spsc_cons_slot(ring, 0), sizeof(*out));
 		spsc_cons_release(ring, 1);
 		if (rn_unlikely(rnic_injecting))
-			*out = *cqe_inject(out, &failed);
+			*out = *cqe_inject(cq, out, &failed);
 		if (rn_unlikely(cq->watched))
 			rnic_watch_polled(cq, out);
 		cq->turn = r;
