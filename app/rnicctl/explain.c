@@ -13,7 +13,8 @@
 
 #define CAUSES_MAX  64u
 #define THREADS_MAX 256u
-#define MOVES_BYTES 1e5 /* a second: a connection that carries less is at rest */
+#define FPDUS_MIN   100.0 /* between two looks: fewer say nothing of the messages' size */
+#define MOVES_BYTES 1e4   /* a second: a connection that carries less is at rest */
 
 /* One sentence. Weights compare causes: about the share of the possible speed, in percent, that each takes. */
 struct limit {
@@ -39,6 +40,7 @@ struct verdict {
 	struct limit limit[CAUSES_MAX];
 	uint32_t n;
 	uint32_t moving; /* connections that carry data */
+	double out, mss; /* bytes that all connections sent; the largest segment of one */
 };
 
 static void limit_add(struct verdict *v, double weight, const char *name, const char *fmt, ...)
@@ -145,6 +147,8 @@ static void conn_limits(struct verdict *v, const json_t *before, const json_t *a
 	const double again = grown(before, after, "retransmits"), mss = value_of(after, "mss");
 	const double flight = value_of(after, "in_flight");
 
+	v->out += out;
+	v->mss = mss > v->mss ? mss : v->mss;
 	if (out + grown(before, after, "bytes_in") < MOVES_BYTES * seconds)
 		return;
 	v->moving++;
@@ -156,11 +160,6 @@ static void conn_limits(struct verdict *v, const json_t *before, const json_t *a
 			name, 100 * again / segs, again, segs);
 	if (out < MOVES_BYTES * seconds)
 		return;
-	if (segs > 0 && out / segs < mss / 4)
-		limit_add(v, 40 * (1 - out / segs / mss), "small-messages",
-			  "connection %s: its TCP segments carry %.0f bytes on average, and %.0f fit: messages are "
-			  "small, and the cost of each is the limit. Send larger ones, or post several at a time",
-			  name, out / segs, mss);
 	if (flight + 2 * mss > value_of(after, "snd_wnd"))
 		limit_add(v, 35, "peer-window",
 			  "connection %s: %.0f bytes are under way, and the peer's window is %.0f: the peer takes data "
@@ -200,8 +199,15 @@ static void stack_limits(struct verdict *v, const json_t *before, const json_t *
 {
 	const double messages = grown(before, after, "rwqes"), waits = grown(before, after, "rnr_waits");
 	const double events = grown(before, after, "cq_events"), cqes = grown(before, after, "cqes");
+	const double fpdus = grown(before, after, "fpdus_out");
 	const double memory = grown(before, after, "no_block") + grown(before, after, "no_rec");
 
+	if (fpdus > FPDUS_MIN && v->out / fpdus < v->mss / 4)
+		limit_add(v, 40 * (1 - v->out / fpdus / v->mss), "small-messages",
+			  "the %.0f FPDUs that were sent have %.0f bytes on average, headers included, and %.0f would "
+			  "fit: messages are small, and the cost of each is the limit. Send larger ones, or post "
+			  "several at a time",
+			  fpdus, v->out / fpdus, v->mss);
 	if (waits > 0)
 		limit_add(v, 100 * waits / (messages > waits ? messages : waits), "receiver-not-ready",
 			  "%.0f of %.0f messages waited because no receive was posted. Post more receives ahead, and "

@@ -92,7 +92,8 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	uint32_t room = num > 0 ? (uint32_t)num : 0, got = 0;
 
 	rnic_spin_lock(&cq->lock);
-	const uint32_t nrings = rn_unlikely(cq->watched) && rnic_late(cq) ? 0 : cq->nrings;
+	const bool late = rn_unlikely(cq->watched) && rnic_late(cq);
+	const uint32_t nrings = late ? 0 : cq->nrings;
 	for (uint32_t i = 0, r = cq->turn; i < nrings && got < room; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
 		uint32_t n = rn_min_u32(spsc_cons_avail(ring, 1), room - got);
@@ -118,7 +119,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		__atomic_store_n(&cq->empty, 0, __ATOMIC_RELAXED);
 		return (int)got;
 	}
-	if (room == 0)
+	if (room == 0 || late) /* who is held up gives no CPU away: what is waited for is here */
 		return 0;
 	if (rnic_dead(cq->s) || rn_unlikely(__atomic_load_n(&cq->shm->error, __ATOMIC_RELAXED) != 0)) {
 		errno = EIO;

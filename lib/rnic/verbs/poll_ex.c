@@ -19,12 +19,15 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr->comp_mask != 0)
 		return EINVAL;
 	rnic_spin_lock(&cq->lock);
-	if ((rn_likely(!cq->watched) || !rnic_late(cq)) && rnic_cq_next(cq, &cq->cur)) {
+	const bool late = rn_unlikely(cq->watched) && rnic_late(cq);
+	if (!late && rnic_cq_next(cq, &cq->cur)) {
 		cq->empty = 0;
 		show(cq);
 		return 0;
 	}
 	rnic_spin_unlock(&cq->lock);
+	if (late)
+		return ENOENT;
 	if (rnic_dead(cq->s) || __atomic_load_n(&cq->shm->error, __ATOMIC_RELAXED) != 0)
 		return EIO;
 	rnic_cq_idle(cq);
