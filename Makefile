@@ -43,7 +43,7 @@ format:
 	@scripts/deps.sh lint
 	@find lib app examples test -name '*.[ch]' | xargs clang-format-14 -i
 
-# Looks for mistakes that the compilers do not see, by .clang-tidy.
+# Looks for mistakes that the compilers do not see: in sources, scripts, spelling and man pages.
 lint: build
 	@scripts/deps.sh build lint
 	@scripts/lint.sh $(BUILD)

@@ -6,7 +6,8 @@ set -u
 build=${1:-build}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/rnic-demo.XXXXXX")
 export RNICD_SOCKET=$dir/rnicd.sock
-daemon= server=
+daemon=
+server=
 
 finish() {
 	[ -n "$server" ] && kill "$server" 2>/dev/null && wait "$server" 2>/dev/null

@@ -1,10 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs clang-tidy with the checks of .clang-tidy over every source of lib, app and examples that the build knows.
+# Looks for mistakes that neither compilers nor tests see: clang-tidy with the checks of .clang-tidy over every source
+# of lib, app and examples that the build knows, shellcheck over the scripts, codespell over all text, man over the pages.
 # usage: scripts/lint.sh BUILD_FOLDER
 set -eu
 
 cd "$(dirname "$0")/.."
+found=0
+
 sed -n 's!^ *"file": "\(.*/\)\{0,1\}\(\(lib\|app\|examples\)/.*\.c\)".*!\2!p' "$1/compile_commands.json" | sort -u |
-	xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$1" --quiet 2>/dev/null
+	xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$1" --quiet 2>/dev/null || found=1
+
+# Those in sh and bash. Not told: matters of taste (-S), and variables that only a sourced file may use (SC2034).
+scripts=$(git ls-files | xargs awk 'FNR == 1 && /^#!.*[\/ ](ba)?sh$/ { print FILENAME }')
+# shellcheck disable=SC2086
+shellcheck -S warning -e SC2034 $scripts || found=1
+
+# Names of the code that look like misspelt words; the corpora of the fuzzers are no text.
+git ls-files | grep -v '^test/fuzz/corpus/' |
+	xargs codespell --ignore-words-list=inflight,upto,tolen,ser,mor || found=1
+
+for page in "$1"/doc/*.[1-8]; do
+	[ -e "$page" ] || continue
+	told=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null)
+	[ -z "$told" ] || { echo "$page: $told"; found=1; }
+done
+
+[ "$found" = 0 ] || { echo "lint: see above"; exit 1; }
 echo "lint: nothing found"

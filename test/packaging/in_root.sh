@@ -36,6 +36,7 @@ testpmd-rdma --iters 2000 10.77.0.1
 wait $server
 echo "done: measured Write"
 
+# shellcheck disable=SC2046
 cc -o /packages/hello /packages/hello.c $(pkg-config --cflags --libs rnic)
 /packages/hello -s 10.77.0.1 >/packages/hello.log 2>&1 &
 server=$!

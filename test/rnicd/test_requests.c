@@ -334,9 +334,9 @@ static void channels_that_do_not_fit(void **state)
 	REFUSED(CHANNEL(pipes[1], .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
 		"event channel: the descriptor is not an eventfd");
 	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 15), EINVAL,
-		"event channel: the ring does not lie in the queue region as it must");
+		"event channel: the ring lies outside the queue region, or is misaligned");
 	REFUSED(CHANNEL(efd, .ring_off = FC_QUEUES - 64, .ring_slots = 16), EINVAL,
-		"event channel: the ring does not lie in the queue region as it must");
+		"event channel: the ring lies outside the queue region, or is misaligned");
 	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 1u << 31), EINVAL,
 		"event channel: the ring is too long");
 	close(efd);

@@ -58,7 +58,7 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 	if (no == NULL) {
 		ch->slot_size = r.kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
 		if (attach(c, ch, &r) != SPSC_OK)
-			no = "the ring does not lie in the queue region as it must";
+			no = "the ring lies outside the queue region, or is misaligned";
 		else if ((ch->handle = table_add(&c->chan, ch)) == 0)
 			no = "no memory";
 	}

@@ -188,9 +188,10 @@ void client_create_cq(struct client *c)
 	struct client_cq *q = cq_new(c, &r, &v);
 	if (q == NULL) {
 		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL,
-			     v == SPSC_OK ? "no memory for a completion queue"
-					  : "the completion queue does not lie in the queue region as it must, or lies "
-					    "in another queue");
+			     v == SPSC_OK
+				     ? "no memory for a completion queue"
+				     : "the completion queue lies outside the queue region, or is misaligned, or lies "
+				       "in another queue");
 		return;
 	}
 	q->c = c;
@@ -324,7 +325,7 @@ void client_resize_cq(struct client *c)
 		client_error(c, taken == SPAN_NO_MEMORY ? ENOMEM : EINVAL,
 			     taken == SPAN_NO_MEMORY
 				     ? "no memory"
-				     : "the completion queue does not lie in the queue region as it must, or lies "
+				     : "the completion queue lies outside the queue region, or is misaligned, or lies "
 				       "in another queue");
 		free(e);
 		return;

@@ -84,11 +84,12 @@ void client_create_srq(struct client *c)
 	}
 	struct client_srq *s = srq_new(c, &r, &v);
 	if (s == NULL) {
-		client_error(c, v == SPSC_OK ? ENOMEM : EINVAL,
-			     v == SPSC_OK
-				     ? "no memory for a shared receive queue"
-				     : "the shared receive queue does not lie in the queue region as it must, or lies "
-				       "in another queue");
+		client_error(
+			c, v == SPSC_OK ? ENOMEM : EINVAL,
+			v == SPSC_OK
+				? "no memory for a shared receive queue"
+				: "the shared receive queue lies outside the queue region, or is misaligned, or lies "
+				  "in another queue");
 		return;
 	}
 	s->c = c;

@@ -8,13 +8,12 @@
 #include "crc32c/crc32c.h"
 #include "plane/worker_int.h"
 
-#define ACK_DELAY    (50 * RN_NS_PER_US)
-#define PEER_REST_NS UDPR_IDLE_MIN /* a peer that is silent for so long may lose its place */
-#define PEER_LOOKS   8u            /* peers that are looked at for one that rests */
+#define ACK_DELAY (50 * RN_NS_PER_US)
+/* A peer that is silent for that long may lose its place: what is forgotten has no valid cookie. */
+#define PEER_REST_NS UDPR_IDLE_MIN
+#define PEER_LOOKS   8u /* peers that are looked at for one that rests */
 #define TURN_SHARE   WORKER_BURST
 #define TURN_BLOCKED 16u /* pairs whose flow is full that are looked at in a turn */
-
-_Static_assert(PEER_REST_NS >= UDPR_IDLE_MIN, "what is forgotten has no valid cookie");
 
 static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
 					  .patience = 5 * RN_NS_PER_S,
