@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import programs
 import stock
 from rig import RNICRUN, Daemon, case, helper, main, pair_conf, until
 
@@ -144,18 +145,11 @@ def stock_programs_have_no_finding():
 
 @case
 def stock_programs_of_the_connection_manager_have_no_finding():
-    for server, client in ((("rping", "-s", "-a", ENDS[0], "-C", "20"), ("rping", "-c", "-a", ENDS[0], "-C", "20")),
-                           (("ucmatose",), ("ucmatose", "-s", ENDS[0])),
-                           (("udaddy",), ("udaddy", "-s", ENDS[0]))):
-        with Daemon(pair_conf()) as d:
-            s = d.run(RNICRUN, "--sanitize=ib", *server)
-            until(lambda p=s, e=d: p.p.poll() is not None or e.telemetry("/rnic/listeners"), s.tail)
-            quiet(s, d.run(RNICRUN, "--sanitize=ib", *client))
-
-
-def quiet(server, client):
-    for p in (client, server):
-        assert p.wait() == 0 and not told(p), server.tail() + client.tail()
+    with Daemon(pair_conf()) as d:
+        args = ["-a", ENDS[0], "-C", "20"]
+        programs.meet((d, d), ["rping", "-s", *args], ["rping", "-c", *args], programs.on_device(7174),
+                      RNIC_SANITIZE="ib")
+        programs.meet((d, d), ["ucmatose"], ["ucmatose", "-s", ENDS[0]], programs.on_device(7471), RNIC_SANITIZE="ib")
 
 
 @case
