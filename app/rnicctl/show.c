@@ -75,10 +75,29 @@ static const char *text_of(const json_t *v, char buf[CELL])
 /* An object's line begins with its number or name. */
 static void id_of(const char *line, char id[CELL]) { snprintf(id, CELL, "%.*s", (int)strcspn(line, " "), line); }
 
+/* An answer holds a part of a long list: asks for the rest until there is none. */
+static json_t *whole_list(struct daemon *d, const char *command)
+{
+	json_t *lines = daemon_ask(d, command, NULL), *more;
+	char from[CELL];
+
+	while (json_array_size(lines) > 0) {
+		snprintf(from, sizeof(from), "+%zu", json_array_size(lines));
+		more = daemon_ask(d, command, from);
+		bool none = json_array_size(more) == 0; /* NULL and what is no list have no size */
+		if (!none)
+			json_array_extend(lines, more);
+		json_decref(more);
+		if (none)
+			break;
+	}
+	return lines;
+}
+
 json_t *show_collect(struct daemon *d, const char *name)
 {
 	const struct kind *k = kind_of(name);
-	json_t *lines = daemon_ask(d, k->command, NULL), *out, *line;
+	json_t *lines = whole_list(d, k->command), *out, *line;
 	char id[CELL];
 	size_t i;
 

@@ -94,6 +94,21 @@ def lists_and_objects_agree_with_telemetry():
 
 
 @case
+def long_lists_are_whole():
+    """300 connections have two ends each: more than one answer of the telemetry socket holds."""
+    with Daemon(pair_conf()) as d:
+        server = d.run(TESTPMD, "-s", "-a", ADDR)
+        server.wait_line("listening")
+        client = d.run(TESTPMD, "--mode", "idle", "--qps", "300", "--seconds", "600", ADDR)
+        until(lambda: d.telemetry("/rnic/counters")["connections"] >= 600 or client.p.poll() is not None)
+        ids = [q["id"] for q in json.loads(ok("--json", "qps", sock=d.sock))]
+        assert len(ids) == len(set(ids)) >= 600, (len(ids), client.tail())
+        assert len(d.telemetry("/rnic/qps")) < 600, "one answer holds them all: the test tests nothing"
+        client.stop()
+        server.stop()
+
+
+@case
 def counters_that_are_zero_are_left_out_unless_asked_for():
     with Busy() as d:
         some, every = ok("counters", sock=d.sock), ok("counters", "--all", sock=d.sock)
