@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Looks for mistakes that neither compilers nor tests see: clang-tidy with the checks of .clang-tidy over every source
-# of lib, app and examples that the build knows, shellcheck over the scripts, codespell over all text, man over the pages.
+# of lib, app and examples that the build knows, shellcheck over scripts, codespell over all text, man over its pages.
 # usage: scripts/lint.sh BUILD_FOLDER
 set -eu
 
@@ -11,8 +11,8 @@ found=0
 sed -n 's!^ *"file": "\(.*/\)\{0,1\}\(\(lib\|app\|examples\)/.*\.c\)".*!\2!p' "$1/compile_commands.json" | sort -u |
 	xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$1" --quiet 2>/dev/null || found=1
 
-# Those in sh and bash. Not told: matters of taste (-S), and variables that only a sourced file may use (SC2034).
-scripts=$(git ls-files | xargs awk 'FNR == 1 && /^#!.*[\/ ](ba)?sh$/ { print FILENAME }')
+# Those in sh and bash, not busybox's. Not told: matters of taste (-S), and variables that seem unused (SC2034).
+scripts=$(git ls-files | xargs awk 'FNR == 1 && /^#!(\/usr)?\/bin\/(env )?(ba)?sh$/ { print FILENAME }')
 # shellcheck disable=SC2086
 shellcheck -S warning -e SC2034 $scripts || found=1
 
