@@ -19,6 +19,7 @@
 #include "report.h"
 #include "show.h"
 #include "top.h"
+#include "version/version.h"
 
 #define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
 #define WRONG_USAGE    2
@@ -145,7 +146,7 @@ static int ask(struct daemon *d, const struct options *o, char *const *word, int
 	if (strcmp(command, "counters") == 0)
 		return show_counters(d, &o->show);
 	if (strcmp(command, "report") == 0)
-		return report_print(d, RNICCTL_VERSION);
+		return report_print(d, version_text);
 	if (strcmp(command, "metrics") == 0)
 		return metrics_print(d);
 	if (strcmp(command, "top") == 0)
@@ -218,7 +219,7 @@ int main(int argc, char **argv)
 				return usage("--count wants a number from 1 on");
 			o.count = (unsigned)count;
 			break;
-		case 'V': puts("rnicctl " RNICCTL_VERSION); return 0;
+		case 'V': printf("rnicctl %s\n", version_text); return 0;
 		case 'h': help(); return 0;
 		default: return usage("wrong option");
 		}

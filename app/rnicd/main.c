@@ -34,6 +34,7 @@
 #include "control/unmap.h"
 #include "control/why.h"
 #include "plane/dataplane.h"
+#include "version/version.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
 #define EVENTS_MAX   256u              /* taken in one turn; the others wait */
@@ -115,7 +116,7 @@ static int options(int argc, char **argv, struct options *o)
 		case NO_HUGEPAGES: o->no_hugepages = true; break;
 		case HELP_CONFIG: conf_help(stdout); return 0;
 		case HELP_CAUSES: why_document(stdout); return 0;
-		case 'V': puts("rnicd " RNICD_VERSION); return 0;
+		case 'V': printf("rnicd %s\n", version_text); return 0;
 		case 'h': fputs(usage, stdout); return 0;
 		default: fputs("Try rnicd --help.\n", stderr); return 2;
 		}

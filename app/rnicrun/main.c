@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "library.h"
 #include "program.h"
+#include "version/version.h"
 
 #define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
 
@@ -159,7 +160,7 @@ static int read_options(int argc, char **argv, struct options *to)
 		case 'd': to->check = 1; break;
 		case 'i': to->inject = optarg; break;
 		case 'z': to->sanitize = optarg != NULL ? optarg : "iwarp"; break;
-		case 'V': puts("rnicrun " RNICRUN_VERSION); return 0;
+		case 'V': printf("rnicrun %s\n", version_text); return 0;
 		case 'h': help(); return 0;
 		default: fputs("rnicrun: see rnicrun --help\n", stderr); return 2;
 		}

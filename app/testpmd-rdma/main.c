@@ -3,6 +3,7 @@
 #include "tp_server.h"
 #include "tp_shell.h"
 #include "tp_sweep.h"
+#include "version/version.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
 	tp_opts_default(&o);
 	switch (tp_cli_parse(&o, argc, argv, &err)) {
 	case TP_CLI_HELP: tp_cli_help(stdout); return EXIT_GOOD;
-	case TP_CLI_VERSION: puts("testpmd-rdma " TP_VERSION); return EXIT_GOOD;
+	case TP_CLI_VERSION: printf("testpmd-rdma %s\n", version_text); return EXIT_GOOD;
 	case TP_CLI_BAD: fprintf(stderr, "testpmd-rdma: %s\n", err.text); return EXIT_USAGE;
 	case TP_CLI_RUN: break;
 	}

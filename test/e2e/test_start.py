@@ -82,6 +82,8 @@ def options():
         p = subprocess.run([RNICD, *argv], capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert p.returncode == rc, f"{argv}: {p.returncode}\n{p.stdout}{p.stderr}"
         assert (p.stdout if rc == 0 else p.stderr).strip(), argv
+        if argv == ["--version"]:
+            assert re.fullmatch(r"rnicd \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\+?\))?\n", p.stdout), p.stdout
 
 
 @case

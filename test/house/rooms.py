@@ -9,6 +9,7 @@ WINGS = ['border', 'plane', 'sockets', 'control']
 
 # room: the rooms it may include
 MAY_INCLUDE = {
+    'version': [],
     'base': [],
     'crc32c': ['base'],
     'ring': ['base'],
@@ -34,10 +35,10 @@ MAY_INCLUDE = {
     'plane': BELOW_RNICD + ['border'],
     'sockets': BELOW_RNICD + ['border', 'rnic/sock'],
     'control': BELOW_RNICD + ['border'],
-    'rnicd': BELOW_RNICD + WINGS,
-    'testpmd-rdma': [],
-    'rnicrun': [],
-    'rnicctl': ['base', 'iwarp'],
+    'rnicd': BELOW_RNICD + WINGS + ['version'],
+    'testpmd-rdma': ['version'],
+    'rnicrun': ['version'],
+    'rnicctl': ['base', 'iwarp', 'version'],
     'examples': [],
 }
 

@@ -138,6 +138,8 @@ def a_release_is_made_of_what_is_committed_and_says_what_it_needs():
         run("tar", "-xf", glob.glob(out + "/rnic-*.tar.xz")[0], "-C", out)
         unpacked = glob.glob(out + "/rnic-*/")[0]
         assert not os.path.exists(unpacked + ".git") and "project('rnic'" in run("cat", unpacked + "meson.build")
+        commit = run("git", "-C", clone, "rev-parse", "HEAD")[:12]
+        assert run("sh", unpacked + "scripts/commit.sh", "7.8.9").strip() == f"7.8.9 (commit {commit})"
         with open(glob.glob(out + "/rnic-*.spdx.json")[0], encoding="utf-8") as f:
             spdx = json.load(f)
         names = {p["name"]: p["versionInfo"] for p in spdx["packages"]}
