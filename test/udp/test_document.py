@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 doc/datagram-iwarp.md says what lib/udp does: the vectors of the document are built anew from their fields, with a CRC
-of this script's own, and are the octets that test_udpl.c reads and writes; the kinds are those of udpl.h.
+of this script's own, and are the octets that test_udpl.c and test_udpr.c read and write; the kinds are those of udpl.h
+and udpr.h.
 
 usage: test_document.py SOURCE_ROOT
 """
@@ -35,6 +36,11 @@ def datagram(kind, flags, qpns, qkey, body, unit=0, total=0):
     return head + struct.pack("<I", crc32c(head))
 
 
+def reliable(kind, flags, ranges, workers, token, rest, body=b""):
+    head = struct.pack(">BBBBHHII3I", 0x10, kind, flags, ranges, *workers, 0x11223344, token, *rest) + body
+    return head + struct.pack("<I", crc32c(head))
+
+
 CM = (UDPL_QPN_CM, UDPL_QPN_CM)
 IDENT, SERVICE = 0x0102030405060708, 7174
 VECTORS = {
@@ -55,6 +61,14 @@ VECTORS = {
     "request": datagram(2, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 40001, 0) + b"ping"),
     "reply": datagram(3, 0, CM, 0, struct.pack(">QBBHII", IDENT, 0, 0, SERVICE, 0x42, 0x01234567)),
 }
+OUT, BACK, TOKEN, COOKIE = (1, 2), (2, 1), 0x0c0d0e0f, bytes(range(16))
+RELIABLE = {
+    "hello": reliable(32, 0, 0, OUT, 0, (0, 1000, 0), bytes(16)),
+    "cookie": reliable(33, 0, 0, BACK, TOKEN, (0, 1000, 0), COOKIE),
+    "data": reliable(34, 1, 0, OUT, TOKEN, (7, 1010, 0), COOKIE + b"reliable"),
+    "ack": reliable(35, 2, 2, BACK, TOKEN, (5, 1010, 30), struct.pack(">4I", 7, 9, 12, 13)),
+    "unknown": reliable(36, 0, 0, BACK, TOKEN, (0, 0, 0)),
+}
 DOCUMENT = text("doc/datagram-iwarp.md")
 
 
@@ -64,16 +78,18 @@ def the_sum_of_the_castagnoli_check_value():
 
 def the_vectors_are_what_their_fields_say():
     found = dict(re.findall(r"^`(\w+)`:[^`]*```\n([0-9a-f \n]+)```", DOCUMENT, re.M))
-    assert found.keys() == VECTORS.keys(), sorted(found)
+    wanted = {**VECTORS, **RELIABLE}
+    assert found.keys() == wanted.keys(), sorted(found)
     for name, hexes in found.items():
-        assert bytes.fromhex(hexes) == VECTORS[name], (name, VECTORS[name].hex(" "))
+        assert bytes.fromhex(hexes) == wanted[name], (name, wanted[name].hex(" "))
 
 
 def the_vectors_are_what_the_code_is_tested_with():
-    arrays = dict(re.findall(r"wire_(\w+)\[\] = \{([^}]*)\}", text("test/udp/test_udpl.c")))
-    assert arrays.keys() == VECTORS.keys(), sorted(arrays)
-    for name, octets in arrays.items():
-        assert bytes(int(x, 16) for x in re.findall(r"0x\w+", octets)) == VECTORS[name], name
+    for path, vectors in (("test/udp/test_udpl.c", VECTORS), ("test/udp/test_udpr.c", RELIABLE)):
+        arrays = dict(re.findall(r"wire_(\w+)\[\] = \{([^}]*)\}", text(path)))
+        assert arrays.keys() == vectors.keys(), (path, sorted(arrays))
+        for name, octets in arrays.items():
+            assert bytes(int(x, 16) for x in re.findall(r"0x\w+", octets)) == vectors[name], name
 
 
 def the_kinds_are_those_of_the_header():
@@ -83,16 +99,18 @@ def the_kinds_are_those_of_the_header():
     assert said == code and code, (said, code)
 
 
-def the_kinds_of_reliable_datagrams_begin_where_they_are_reserved():
+def the_kinds_of_reliable_datagrams_are_those_of_the_header():
     first, last = map(int, re.search(r"^\| (\d+) to (\d+) \| reserved \| for reliable", DOCUMENT, re.M).groups())
-    enum = re.search(r"enum udpr_kind \{(.*?)\};", text("lib/udp/udpr.h"), re.S).group(1)
-    names = re.findall(r"UDPR_\w+", enum)
-    assert int(re.search(r"UDPR_HELLO = (\w+)", enum).group(1), 0) == first, (first, enum)
-    assert first + len(names) - 1 <= last, names
+    header = text("lib/udp/udpr.h")
+    enum = re.search(r"enum udpr_kind \{(.*?)\};", header, re.S).group(1)
+    begin = int(re.search(r"UDPR_HELLO = (\w+)", enum).group(1), 0)
+    code = [(str(n), name) for n, name in enumerate(re.findall(r"UDPR_\w+", enum), begin)]
+    assert begin == first and int(re.search(r"UDPR_KIND_LAST (\w+)u", header).group(1), 0) == last, (first, last)
+    assert re.findall(r"^\| (\d+) \| `(UDPR_\w+)` \|", DOCUMENT, re.M) == code, code
 
 
 def main():
-    cases = [the_kinds_of_reliable_datagrams_begin_where_they_are_reserved, the_sum_of_the_castagnoli_check_value,
+    cases = [the_kinds_of_reliable_datagrams_are_those_of_the_header, the_sum_of_the_castagnoli_check_value,
              the_vectors_are_what_their_fields_say,
              the_vectors_are_what_the_code_is_tested_with,
              the_kinds_are_those_of_the_header]
