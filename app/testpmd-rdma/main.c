@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "tp_about.h"
 #include "tp_cli.h"
 #include "tp_server.h"
 #include "tp_shell.h"
@@ -55,8 +56,10 @@ static int client(const struct tp_opts *o)
 	struct tp_client_env env = { &stop_wanted, &progress };
 	struct tp_sweep_sum sum;
 	struct tp_report rep;
+	struct tp_about about;
 
-	tp_report_begin(&rep, stdout, o->format);
+	tp_about_fill(&about);
+	tp_report_begin(&rep, stdout, o->format, &about);
 	sum = tp_sweep(o, &env, &(struct tp_sweep_to){ &rep, NULL, !o->quiet && isatty(STDERR_FILENO) });
 	tp_report_end(&rep);
 	return sum.failed + sum.wrong > 0 || rep.rows == 0 ? EXIT_RUN : EXIT_GOOD;

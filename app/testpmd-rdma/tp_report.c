@@ -199,13 +199,31 @@ static void json_row(struct tp_report *r, const struct tp_result *res)
 	fputs(" }", r->out);
 }
 
-void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format)
+static void json_member(FILE *out, const char *name, const char *text)
+{
+	fprintf(out, "  \"%s\": \"", name);
+	for (; *text != '\0'; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', out);
+		fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+	}
+	fputs("\",\n", out);
+}
+
+void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format, const struct tp_about *about)
 {
 	memset(r, 0, sizeof(*r));
 	r->out = out;
 	r->format = format;
-	if (format == TP_JSON)
-		fputs("{\n  \"program\": \"testpmd-rdma\",\n  \"results\": [", out);
+	if (format != TP_JSON)
+		return;
+	fprintf(out, "{\n  \"schema\": %d,\n", TP_REPORT_SCHEMA);
+	json_member(out, "program", "testpmd-rdma");
+	json_member(out, "version", about->version);
+	json_member(out, "date", about->date);
+	json_member(out, "host", about->host);
+	json_member(out, "cpu", about->cpu);
+	fputs("  \"results\": [", out);
 }
 
 void tp_report_row(struct tp_report *r, const struct tp_result *res)

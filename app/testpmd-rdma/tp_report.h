@@ -30,7 +30,18 @@ struct tp_report {
 	bool bidir;
 };
 
-void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format);
+/* What results were measured with, in any characters; strings that are empty are not known. */
+struct tp_about {
+	char version[64];
+	char date[32]; /* ISO 8601, UTC */
+	char host[256];
+	char cpu[128]; /* its model */
+};
+
+#define TP_REPORT_SCHEMA 1 /* raised when a name in the JSON document goes or means something else */
+
+/* about: of TP_JSON; else it may be NULL. */
+void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format, const struct tp_about *about);
 void tp_report_row(struct tp_report *r, const struct tp_result *res);
 void tp_report_end(struct tp_report *r);
 

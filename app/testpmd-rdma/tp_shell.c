@@ -30,7 +30,7 @@ static void *run_thread(void *arg)
 	struct shell *sh = arg;
 	struct tp_client_env env = { &sh->stop, &sh->progress };
 
-	tp_report_begin(&sh->report, stdout, TP_TEXT);
+	tp_report_begin(&sh->report, stdout, TP_TEXT, NULL);
 	sh->sum = tp_sweep(&sh->of_run, &env, &(struct tp_sweep_to){ &sh->report, &sh->results, false });
 	tp_report_end(&sh->report);
 	atomic_store(&sh->running, false);
@@ -98,7 +98,7 @@ static void show_stats(struct shell *sh)
 	char line[160];
 
 	pthread_mutex_lock(&sh->results.lock);
-	tp_report_begin(&rep, stdout, TP_TEXT);
+	tp_report_begin(&rep, stdout, TP_TEXT, NULL);
 	for (unsigned i = 0; i < sh->results.n; i++)
 		tp_report_row(&rep, &sh->results.list[i]);
 	tp_report_end(&rep);

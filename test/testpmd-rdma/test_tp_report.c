@@ -35,6 +35,10 @@ static struct tp_result result(enum tp_mode mode, uint64_t size)
 	};
 }
 
+static const struct tp_about about = {
+	.version = "1.2.3 (commit 0123456789ab)", .date = "2020-01-02T03:04:05Z", .host = "a \"b\" \\ c\n", .cpu = ""
+};
+
 static char *print(enum tp_format format, const struct tp_result *res, unsigned n)
 {
 	char *text = NULL;
@@ -42,7 +46,7 @@ static char *print(enum tp_format format, const struct tp_result *res, unsigned 
 	FILE *f = open_memstream(&text, &len);
 	struct tp_report rep;
 
-	tp_report_begin(&rep, f, format);
+	tp_report_begin(&rep, f, format, &about);
 	for (unsigned i = 0; i < n; i++)
 		tp_report_row(&rep, &res[i]);
 	tp_report_end(&rep);
@@ -167,6 +171,9 @@ static void test_json(void **state)
 	assert_int_equal(count(text, '{'), count(text, '}'));
 	assert_int_equal(count(text, '['), count(text, ']'));
 	assert_int_equal(count(text, '"') % 2, 0);
+	assert_non_null(strstr(text, "{\n  \"schema\": 1,\n"));
+	assert_non_null(strstr(text, "\"version\": \"1.2.3 (commit 0123456789ab)\",\n"));
+	assert_non_null(strstr(text, "\"host\": \"a \\\"b\\\" \\\\ c \",\n  \"cpu\": \"\",\n"));
 	assert_non_null(strstr(text, "\"mode\": \"send_bw\""));
 	assert_non_null(strstr(text, "\"gbytes_per_s\": 0.5,"));
 	assert_non_null(strstr(text, "\"bidir\": false"));
