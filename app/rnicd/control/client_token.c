@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What processes of one user have in common: contexts, protection domains and memory regions. Who shows a context's
- * token (ipc.h) may use them, and what he registers in a PD that he has imported is everybody's in it. Who dies stays,
- * without QPs, until nobody uses the PDs any more that it has lent or has regions in: its regions go on.
+ * What processes of one user have in common: contexts, protection domains and memory regions. A client that shows a
+ * context's token (ipc.h) may use them. A region that it registers in a PD that it has imported serves all clients of
+ * that PD. A client that dies stays, without QPs, until no other client uses the PDs that it has lent or has regions
+ * in: its regions go on.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ static void cm_event_on_request(const struct event_fx *fx)
 		cm_conn_free(k);
 		k = NULL;
 	}
-	if (k == NULL) { /* nobody listens any more, or he has too many to answer: as a full backlog does */
+	if (k == NULL) { /* the listener has gone, or has too many requests to answer: as a full backlog does */
 		if (id != NULL)
 			cm_id_free(id);
 		cm_conn_end(fx->worker, fx->conn, fx->owner);
