@@ -8,7 +8,7 @@
 
 #define TARGET(isa) __attribute__((target(isa)))
 
-/* Of less than two lines. */
+/* A copy of less than two cache lines. */
 static inline void few(uint8_t *d, const uint8_t *s, uint32_t len)
 {
 	__asm__("" : "+r"(len)); /* a compiler that knew the range would write a `rep`, slow to start */

@@ -54,7 +54,7 @@ struct crc32c_impl {
 	uint32_t (*words)(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
 };
 
-/* Those that run on this processor, best first; the first one is in use. Ends with one whose name is NULL. */
+/* The implementations that run on this processor, best first; the first is in use. The last one's name is NULL. */
 extern struct crc32c_impl crc32c_impls[];
 
 #endif

@@ -210,7 +210,7 @@ static uint32_t put_read(const struct qp *qp, const struct qp_send *s, uint8_t *
 	return UDPL_HDR_LEN + DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
 }
 
-/* Of the segment that carries the next len bytes. */
+/* Writes the headers of the segment that carries the next len bytes. */
 static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
 {
 	const bool imm = s->w.op == QP_WR_SEND_IMM || s->w.op == QP_WR_WRITE_IMM, record = is_record(&s->w);

@@ -75,7 +75,7 @@ static void begin_wait(struct rd_ctx *d, struct rd_pair *p)
 	rn_list_push_back(&d->waits, &p->of_waits);
 }
 
-/* Those that are held and whose turn has come. Returns false when the pair has ended. */
+/* Takes the held segments whose turn has come. Returns false when the pair has ended. */
 bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct rd_hold *x;

@@ -97,7 +97,7 @@ void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vend
 	fx->vendor_err = vendor_err;
 }
 
-/* Of something that the completion of a work request has told, or will. */
+/* Raises an event about what the completion of a work request has told, or will tell. */
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err)
 {
 	if (!qp->sparing)

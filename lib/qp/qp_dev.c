@@ -227,7 +227,7 @@ static enum qp_mr_verdict window_read(const struct qp_dev *dev, uint32_t stag, s
 	return __atomic_load_n(&mw->word, __ATOMIC_RELAXED) == word ? QP_MR_OK : QP_MR_BAD_STAG;
 }
 
-/* Whose it is: a window of type 2 belongs to one QP, one of type 1 to its protection domain. */
+/* Checks the owner: a window of type 2 belongs to one QP, one of type 1 to its protection domain. */
 static enum qp_mr_verdict window_owner(const struct window *w, uint32_t pd, uint32_t qpn)
 {
 	return pd == w->pd && (!w->narrow || w->qpn == qpn) ? QP_MR_OK : QP_MR_BAD_PD;

@@ -107,7 +107,7 @@ struct qp_work {
 };
 _Static_assert((QP_MAX_RD_ATOMIC & (QP_MAX_RD_ATOMIC - 1)) == 0, "rings of reads are masked");
 
-/* Whose message is sent. */
+/* The source of the message that is being sent. */
 enum qp_src {
 	QP_SRC_NONE = 0, /* no message is open */
 	QP_SRC_SQ,       /* a work request's */
@@ -332,7 +332,7 @@ void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r);
  * take half of it at most: the other half is for what is posted.
  */
 uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp);
-/* One such; op and wr_id are the carrier's. */
+/* Writes one of these completions; op and wr_id are the carrier's. */
 void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with);
 void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);

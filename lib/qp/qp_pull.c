@@ -2,7 +2,7 @@
 /* From work requests and the peer's Reads to segments: which message is next, and its next segment. */
 #include "qp/qp_int.h"
 
-/* It will not be sent (any further); those before it still complete, then it does and the sequence ends. */
+/* The work request is not sent (any further). Those before it still complete, then it does and the sequence ends. */
 enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why)
 {
 	struct qp_work *k = m->work;

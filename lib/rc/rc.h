@@ -318,7 +318,7 @@ enum rc_todo_bit {
 	RC_TODO_RST = 1 << 3  /* the stream ends at once */
 };
 static inline uint32_t rc_todo(const struct rc *c) { return c->out.todo; }
-/* It has been done, or will be. */
+/* The adapter has done, or will do, all that rc_todo() told it. */
 static inline void rc_todo_clear(struct rc *c) { c->out.todo = 0; }
 
 /* The next record that is due: its bytes; 0: no more. */
@@ -327,7 +327,7 @@ uint32_t rc_due(struct rc *c, uint64_t *ref);
 /* The peer has this record, and all before it. Then rc_complete once. */
 void rc_acked(struct rc_ctx *ctx, struct rc *c, uint64_t ref);
 void rc_complete(struct rc_ctx *ctx, struct rc *c);
-/* It was never acknowledged, and never will be. */
+/* The record was never acknowledged, and never will be. */
 void rc_dropped(struct rc_ctx *ctx, struct rc *c, uint64_t ref);
 
 /* Bytes [off, off + len) of a record. */

@@ -82,7 +82,7 @@ static const struct {
 	{ "QP_LAST_WQE_REACHED", IBV_EVENT_QP_LAST_WQE_REACHED },
 };
 
-/* Of the opcodes of receives (IBV_WC_RECV and more) the low bits, shifted past those of requests. */
+/* A bit for each opcode: those of requests, then those of receives (IBV_WC_RECV and more). */
 uint32_t rnic_inject_op(uint32_t opcode)
 {
 	uint32_t bit = (opcode & IBV_WC_RECV) != 0 ? 16 + (opcode & 15) : opcode & 15;

@@ -21,7 +21,7 @@ void rnic_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether RNIC_VERBOSE asks for a line on stderr for each failure that the program is told of by status or event. */
 bool rnic_verbose(void);
 
-/* Such a failure. In a second ten lines are printed; the first line of a later second says how many were not. */
+/* Tells a failure. Ten lines a second are printed; the first line of a later second says how many were not. */
 void rnic_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define RNIC_TELL_MOST 10u

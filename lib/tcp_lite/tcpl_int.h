@@ -91,7 +91,7 @@ struct tcpl_opts {
 	struct tcpl_block sack[4];
 };
 
-/* Of an ACK being worked on: the segment sent last among those that it says have arrived. */
+/* The segment that was sent last among those that the ACK at hand says have arrived. */
 struct tcpl_newest {
 	bool any, limited;
 	uint32_t bytes;    /* newly delivered, all segments */

@@ -15,7 +15,7 @@
 _Static_assert(sizeof(struct event) <= SLOT, "an event is one slot");
 _Static_assert(CMD_SLOTS + LOSSLESS < SLOTS, "droppable events have room too");
 
-/* One for each worker, which produces; the control thread consumes. */
+/* Each worker has a ring, into which it produces; the control thread consumes. */
 struct event_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* worker */
 	bool told;                                       /* something was put since the last flush */

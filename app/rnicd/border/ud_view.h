@@ -20,7 +20,7 @@ struct ud_qp {
 	struct ud_qp *next; /* in the same bucket of the worker's table */
 };
 
-/* One whose messages may take several datagrams. */
+/* A queue pair whose messages may take several datagrams. */
 struct ud_long_qp {
 	struct ud_qp u;
 	struct dgram_msgs msgs;

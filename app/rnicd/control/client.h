@@ -270,7 +270,7 @@ void client_on_fds(uint64_t key, struct fds_result *result); /* of the helper th
 
 /* ---- requests: each answers, now or when a worker has ---- */
 
-/* Those with descriptors take them by setting fd to -1; the others' are closed by the caller. */
+/* Handlers of requests. A handler takes a descriptor by setting fd to -1; the caller closes those that are left. */
 void client_hello(struct client *c, struct fds_given *g, uint32_t n); /* client_hello.c */
 void client_forget_regions(struct client *c);
 /* Its regions and the room of its imports, which nobody uses any more, go; whether they have gone. */

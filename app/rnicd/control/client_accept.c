@@ -16,7 +16,7 @@
 static struct loop_fd listener = { .fd = -1 };
 static uint32_t next_id;
 
-/* Of those that have not said HELLO the one that has had the longest time for it; u: of this user, NULL: of any. */
+/* The client that has had the longest time for a HELLO and has sent none; u: of this user, NULL: of any. */
 static struct client *oldest_silent(const struct user *u)
 {
 	struct client *silent = NULL;
@@ -47,7 +47,7 @@ static bool find_place(struct user *u)
 	return client_count_in(u);
 }
 
-/* It may have sent something already: a helper closes it. */
+/* The client may have sent something already: a helper closes its socket. */
 static void turn_away(int fd, uid_t uid, const char *why)
 {
 	struct fds_job *closing = fds_closing();

@@ -13,7 +13,7 @@
 #define PIECES_MAX  65536u
 #define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
 
-/* Of null regions. All workers write into the sink at once, and nobody reads it. */
+/* The memory behind null regions. All workers write into the sink at once, and nobody reads it. */
 static uint8_t zeros[16384], sink[16384];
 static const struct qp_piece nothing[2] = { { zeros, sizeof(zeros) }, { sink, sizeof(sink) } };
 

@@ -120,7 +120,7 @@ static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t
 				    .cqe = cqe };
 }
 
-/* Of all workers' rings; none of them lies in another. */
+/* Takes the places of all workers' rings; none of them lies in another. */
 static enum span_verdict take_rings(struct client *c, const struct qp_cq_attr *a, struct span *s)
 {
 	const uint64_t one = spsc_size(a->cqe, QP_CQE_SIZE);

@@ -25,7 +25,7 @@ bool conf_time(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why
 bool conf_prob(const char *s, uint64_t *v, char *why);
 /* yes, on, true, 1 or no, off, false, 0. */
 bool conf_bool(const char *s, uint64_t *v, char *why);
-/* One of words (NULL-terminated); its index. */
+/* The value is one of words (NULL-terminated); *v: its index. */
 bool conf_word(const char *s, const char *const *words, uint64_t *v, char *why);
 /* aa:bb:cc:dd:ee:ff, neither multicast nor all zero. */
 bool conf_mac(const char *s, uint8_t mac[PKT_MAC_LEN], char *why);

@@ -33,7 +33,7 @@ struct group {
 
 /* The group, made when there is none yet. NULL: it cannot be, and the client has been answered. */
 struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr);
-/* One more, or one less, in *count, which is g->joins or g->qps: the first and the last one are told to the network. */
+/* Counts in *count, g->joins or g->qps. The network is told of the first member's coming and the last one's going. */
 void group_enter(struct group *g, uint32_t *count);
 void group_leave(struct group *g, uint32_t *count);
 /* A command of it is back; an empty one is freed with the last. */

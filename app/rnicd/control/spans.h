@@ -20,7 +20,7 @@ struct span {
 	uint64_t len; /* bytes; 0: it has none */
 };
 
-/* Of one client. All zero: nothing is taken. */
+/* The spans of one client. All zero: nothing is taken. */
 struct spans {
 	void *root; /* of tsearch(3): spans in order of their offsets */
 };

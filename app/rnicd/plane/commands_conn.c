@@ -108,7 +108,7 @@ static void look_listener(struct cmd_look_listeners *l, uint32_t port, uint16_t 
 		l->l[l->n++] = (struct look_listener){ .port = port, .lport = lport };
 }
 
-/* Those of queue pairs, then those of stream sockets; of all users together there are no more than LOOK_LISTENERS. */
+/* Listeners of queue pairs, then of stream sockets; all users together have LOOK_LISTENERS at most. */
 static void look_listeners(const struct rnicd_worker *w, struct cmd_look_listeners *l)
 {
 	l->n = 0;

@@ -70,7 +70,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 	return done;
 }
 
-/* Of the connection that comes next, what qp does not know of. */
+/* Fetches what the engine does not know of the connection that comes next. */
 static void fetch_next(const struct rnicd_worker *w)
 {
 	const struct rc_tcp *first = rc_tcp_ready_first(&w->tcp);

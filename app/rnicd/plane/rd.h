@@ -24,7 +24,7 @@ static inline bool rd_port_wants(const uint8_t *p, uint32_t len)
 /* A queue pair of r is on this worker: packets for the device are taken from now on. */
 void rd_port_join(struct rnicd_worker *w, struct rd_port *r);
 
-/* Such a datagram, in one piece. Takes m. */
+/* A datagram for which rd_port_wants() was true, in one piece. Takes m. */
 void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
 
 /* Timers, and packets that may go now. Returns how much there was to do. */

@@ -22,7 +22,7 @@
 #define SMALL_ROOM    (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE   256u
 
-/* Of frames; any worker puts them in. */
+/* A ring of frames; any worker puts them in. */
 static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what)
 {
 	char name[RTE_RING_NAMESIZE];

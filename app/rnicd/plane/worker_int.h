@@ -171,7 +171,7 @@ enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
 void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
 
-/* Of so many places, how many those in TIME_WAIT may have. */
+/* The number of places that those in TIME_WAIT may have. */
 static inline uint32_t worker_time_waits(uint32_t places) { return places / 4; }
 
 static inline bool worker_space(struct rnicd_worker *w)
@@ -215,7 +215,7 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
 void conn_died(struct rnicd_worker *w, struct rc *qc);
 void conn_bury(struct rnicd_worker *w);
-/* It has sent its Request: it will not count as half open any more. */
+/* The connection's peer has sent its Request: it does not count as half open any more. */
 void conn_requested(struct rnicd_worker *w, struct rc *qc);
 /* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);

@@ -308,7 +308,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 	return r->flow != NULL;
 }
 
-/* Of a connection's first segment in a train, as deliver() will see it. NULL: none, or not known yet. */
+/* The connection of a train's first segment, as deliver() will see it. NULL: none, or not known yet. */
 static const struct rc_tcp *first_of(const struct rx *r)
 {
 	return r->m == NULL || r->follows || r->flow == NULL || r->flow->kind != FLOW_CONN

@@ -162,7 +162,7 @@ void ks_accept(struct ks_listener *l);
 void ks_passive(struct ks_src src, struct ks_listener *l);
 /* The TOS or traffic class of the connection's packets. */
 void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
-/* It has sent its Request, or has ended. */
+/* The peer has sent its Request, or the connection has ended. */
 void ks_conn_requested(struct ks_conn *c);
 void ks_conn_died(struct ks_conn *c);
 void ks_bury(void);

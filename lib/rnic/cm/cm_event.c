@@ -41,7 +41,7 @@ static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	p->initiator_depth = (uint8_t)rn_min_u32(ev->param.ird, UINT8_MAX);
 }
 
-/* Of a datagram id: where to send, once that is known. */
+/* Tells a datagram id where to send, once that is known. */
 static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 {
 	const struct rdma_conn_param conn = e->ev.param.conn;

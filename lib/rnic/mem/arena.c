@@ -43,7 +43,7 @@ int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
 }
 
 struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&last, __ATOMIC_ACQUIRE); }
-/* One without an arena has moved no memory: libc's functions do what they always did. */
+/* A session without an arena has moved no memory: libc's functions do what they always did. */
 void rnic_mem_publish(struct rnic_mem *m)
 {
 	if (!m->own)

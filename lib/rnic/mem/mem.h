@@ -21,7 +21,7 @@ struct rnic_mem *rnic_mem_create(struct rnic_session *s, int arena_fd, int huge_
 struct rnic_mem *rnic_mem_create_own(struct rnic_session *s);
 /* Its daemon is gone: memory that lies in its files may from now on be moved into another session's. */
 void rnic_mem_retire(struct rnic_mem *m);
-/* It is the last session's from now on. It stays so when the session has died: memory stays where it was moved to. */
+/* m is the last session's from now on, also when that session has died: memory stays where it was moved to. */
 void rnic_mem_publish(struct rnic_mem *m);
 /* The last session's; NULL: there was none. Any thread, without a lock: for what never changes in it. */
 struct rnic_mem *rnic_mem_last(void);

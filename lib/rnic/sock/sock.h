@@ -146,7 +146,7 @@ void sock_reset(struct sock *s);  /* the connection ends at once */
 void sock_set_linger(struct sock *s, struct linger l);
 /* Its descriptor's readiness is looked at from now on. */
 void sock_watch(struct sock *s, int fd);
-/* It says nothing any more, and costs rnicd nothing: the caller looks at the rings by itself until sock_watch(). */
+/* The descriptor says nothing and costs rnicd nothing: the caller looks at the rings until sock_watch(). */
 void sock_unwatch(struct sock *s, int fd);
 /* A read would not wait: there are bytes, the end of the stream, or an error. */
 bool sock_readable(const struct sock *s);

@@ -13,7 +13,7 @@ static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex
 /* Where the SGEs or the inline data begin. */
 static uint8_t *payload(const struct rnic_sq *sq, uint8_t op) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq, op); }
 
-/* Of a datagram queue pair: it names its destination, and is not too long. A record has bytes, a Read one SGE. */
+/* A datagram's request names its destination, and is not too long. A record has bytes, a Read one SGE. */
 static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 {
 	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq, w->op);

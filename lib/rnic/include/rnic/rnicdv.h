@@ -89,7 +89,7 @@ struct rnicdv_record {
 	uint32_t flags;  /* RNICDV_WC_RECORD_* */
 };
 
-/* Of the completion between ibv_start_poll() and ibv_end_poll(). EINVAL: its opcode is not IBV_WC_DRIVER1. */
+/* Reads the completion at hand, from ibv_start_poll() to ibv_end_poll(). EINVAL: its opcode is not IBV_WC_DRIVER1. */
 int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
 
 /*
