@@ -92,7 +92,7 @@ static bool next(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_slice *s,
 	return true;
 }
 
-/* Works off what is kept, so much at a time, as far as there are receives; thrown away when nobody is there for it. */
+/* Works off a part of what is kept, as far as there are receives; all of it is dropped once TCP is closed. */
 void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	bool dead = tcpl_get_state(&c->tcp) == TCPL_S_CLOSED, all = false, twice;

@@ -49,7 +49,7 @@
 #define RD_WRS        64u         /* work requests of a pair on the way; a power of two */
 #define RD_DEPTH      16u         /* Reads and Atomics of a pair under way, each way */
 #define RD_SEG_MAX    1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
-#define RD_PROBE_NS   RN_NS_PER_S /* a silent peer is asked so often whether it knows the pair */
+#define RD_PROBE_NS   RN_NS_PER_S /* a silent peer is asked this often whether it knows the pair */
 #define RD_PACKET_MAX (RD_HDR_LEN + RD_SEG_MAX)
 #define RD_ANSWER_MAX (RD_HDR_LEN + RDMAP_TERM_MAX_LEN)
 

@@ -147,7 +147,7 @@ struct tcpl_txrec {
 	uint32_t off;
 	uint64_t sent; /* ns of the last transmission */
 	uint8_t flags;
-	uint8_t rexmits;     /* 255: so often or more */
+	uint8_t rexmits;     /* times sent again; 255: that often or more */
 	uint16_t run;        /* this record and the run - 1 behind it are SACKed; 0: unknown */
 	uint16_t next, prev; /* in flight: slots of its neighbours in the order of transmission */
 };

@@ -135,7 +135,7 @@ void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out);
 
 struct udpr_cfg {
 	uint64_t target;    /* delay above the least round trip that is no congestion; ns */
-	uint64_t patience;  /* without any answer for so long, with packets waiting, the peer is gone; ns */
+	uint64_t patience;  /* a peer that answers nothing for this long while packets wait is gone; ns */
 	uint64_t ack_delay; /* the receivers' delay of an ACK, as udpr_rx_due() gets it; ns */
 };
 
@@ -155,7 +155,7 @@ enum udpr_pkt_state {
 	UDPR_PKT_TOLD,    /* udpr_tx_done() has said so; waits until all before it are told */
 };
 
-#define UDPR_TX_IDLE UDPR_COOKIE_NS /* what a sender has not used for so long ends before a receiver forgets it */
+#define UDPR_TX_IDLE UDPR_COOKIE_NS /* a flow unused for this long ends, before the receiver forgets it */
 
 struct udpr_pkt {
 	uint64_t user; /* the caller's */

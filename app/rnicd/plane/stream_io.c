@@ -9,7 +9,7 @@
 
 #define MASK       (IPC_STREAM_RING - 1)
 #define CHUNK_MAX  65536u
-#define OUT_ROOM   (IPC_STREAM_RING / 4) /* a program that waits for room hears of so much */
+#define OUT_ROOM   (IPC_STREAM_RING / 4) /* a program that waits for room is told when this much is free */
 #define SHARE      32u                   /* segments of one stream before the next one's turn */
 #define TURN_SHARE 64u
 

@@ -15,7 +15,7 @@
 #define SPIN_NS      (20 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
 #define WAY_NS       (50 * RN_NS_PER_US) /* the progress thread's pause while the program polls */
-#define WAY_POLLS    16u                 /* in which the program must have polled so often */
+#define WAY_POLLS    16u                 /* of the program, at least, in that time */
 
 struct ks ks = { .lock = PTHREAD_MUTEX_INITIALIZER, .ep = -1 };
 

@@ -16,7 +16,7 @@
 #define MASK     (IPC_STREAM_RING - 1)
 #define LOOKS    64u /* between two yields */
 #define LOOK_NS  (50 * RN_NS_PER_US)
-#define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd says that there is room when there is so much */
+#define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd says that there is room when this much is free */
 
 static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
 
