@@ -51,7 +51,10 @@ def changing(server, client, addr):
     s = server.run(helper("changing"), "-s", addr)
     s.wait_line("listening")
     c = client.run(helper("changing"), addr, SECONDS)
-    out = c.ok(timeout=float(SECONDS) + PATIENCE)
+    try:
+        out = c.ok(timeout=float(SECONDS) + PATIENCE)
+    except AssertionError as e:
+        raise AssertionError(f"{e}\n{s.tail()}\n{server.tail()}\n{client.tail()}") from e
     assert int(re.search(r"done (\d+)", out)[1]) > 100, out
     s.ok()
     for d in (server, client):
