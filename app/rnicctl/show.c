@@ -75,29 +75,39 @@ static const char *text_of(const json_t *v, char buf[CELL])
 /* An object's line begins with its number or name. */
 static void id_of(const char *line, char id[CELL]) { snprintf(id, CELL, "%.*s", (int)strcspn(line, " "), line); }
 
-/* An answer holds a part of a long list: asks for the rest until there is none. */
-static json_t *whole_list(struct daemon *d, const char *command)
+/*
+ * An answer holds a part of a long list: asks for the rest until there is none. A list may change between two answers,
+ * so that one object stands in both: it is kept once.
+ */
+static json_t *whole_list(struct daemon *d, const struct kind *k)
 {
-	json_t *lines = daemon_ask(d, command, NULL), *more;
-	char from[CELL];
+	json_t *lines = daemon_ask(d, k->command, NULL), *more = json_incref(lines), *seen = json_object(), *line;
+	json_t *out = lines != NULL ? json_array() : NULL;
+	char id[CELL];
+	size_t i, asked = 0;
 
-	while (json_array_size(lines) > 0) {
-		snprintf(from, sizeof(from), "+%zu", json_array_size(lines));
-		more = daemon_ask(d, command, from);
-		bool none = json_array_size(more) == 0; /* NULL and what is no list have no size */
-		if (!none)
-			json_array_extend(lines, more);
+	while (json_array_size(more) > 0) { /* NULL and what is no list have no size */
+		json_array_foreach(more, i, line) {
+			id_of(json_string_value(line), id);
+			if (k->text || json_object_get(seen, id) == NULL)
+				json_array_append(out, line);
+			json_object_set(seen, id, line);
+		}
+		asked += json_array_size(more);
 		json_decref(more);
-		if (none)
-			break;
+		snprintf(id, sizeof(id), "+%zu", asked);
+		more = daemon_ask(d, k->command, id);
 	}
-	return lines;
+	json_decref(more);
+	json_decref(seen);
+	json_decref(lines);
+	return out;
 }
 
 json_t *show_collect(struct daemon *d, const char *name)
 {
 	const struct kind *k = kind_of(name);
-	json_t *lines = whole_list(d, k->command), *out, *line;
+	json_t *lines = whole_list(d, k), *out, *line;
 	char id[CELL];
 	size_t i;
 

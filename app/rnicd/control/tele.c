@@ -41,28 +41,50 @@ const char *tele_path(void)
 
 static uint32_t number(const char *params) { return (uint32_t)strtoul(params, NULL, 10); }
 
+#define PAGE_MAX 512u /* entries of an answer: RTE_TEL_MAX_ARRAY_ENTRIES */
+#define PAGE_LEN \
+	(16u * 1024 - 256u) /* bytes of an answer: DPDK leaves out what does not fit 16 KiB, wherever it stands */
+
 /*
- * A list is wanted, and not one object. DPDK cuts an answer after 16 KiB or 512 entries. So "+N" wants the entries from
- * the Nth on: a list is whole when one more question finds no more.
+ * A list is wanted, and not one object. An answer holds its beginning; "+N" wants the entries from the Nth on. So a list
+ * is whole when one more question finds no more.
  */
 static bool list_wanted(const char *params) { return params == NULL || params[0] == '\0' || params[0] == '+'; }
-static uint32_t first_wanted(const char *params) { return params != NULL && params[0] == '+' ? number(params + 1) : 0; }
 
-/* One entry of a list, unless it is one of those to be skipped; cut where DPDK would refuse it. */
-static void add_line(struct rte_tel_data *d, uint32_t *skip, const char *fmt, ...)
+/* What of a list an answer holds: after `skip` entries as many as there is room for. */
+struct page {
+	uint32_t skip, entries, bytes;
+};
+
+static struct page page_of(const char *params)
+{
+	return (struct page){ .skip = params != NULL && params[0] == '+' ? number(params + 1) : 0,
+			      .entries = PAGE_MAX,
+			      .bytes = PAGE_LEN };
+}
+
+/* One entry of a list, if it is in the page; cut where DPDK would refuse it. */
+static void add_line(struct rte_tel_data *d, struct page *page, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void add_line(struct rte_tel_data *d, uint32_t *skip, const char *fmt, ...)
+static void add_line(struct rte_tel_data *d, struct page *page, const char *fmt, ...)
 {
 	char line[LINE];
 	va_list ap;
 
-	if (*skip > 0) {
-		(*skip)--;
+	if (page->skip > 0) {
+		page->skip--;
 		return;
 	}
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	const uint32_t len = (uint32_t)strlen(line) + 3; /* with quotes and comma */
+	if (page->entries == 0 || page->bytes < len) {
+		page->entries = 0; /* the next answer begins with this one */
+		return;
+	}
+	page->entries--;
+	page->bytes -= len;
 	rte_tel_data_add_array_string(d, line);
 }
 
@@ -128,7 +150,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 
 static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	struct rnicd_port_stats s;
 	char addr[INET6_ADDRSTRLEN];
 
@@ -139,7 +161,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 		const struct rnicd_port *p = rnicd.port[i];
 		addr_text(p->cfg->ip.b, addr, sizeof(addr));
 		if (list_wanted(params)) {
-			add_line(d, &skip, "%s %s mtu %u", p->cfg->name, addr, p->mtu);
+			add_line(d, &page, "%s %s mtu %u", p->cfg->name, addr, p->mtu);
 		} else if (strcmp(params, p->cfg->name) == 0) {
 			rte_tel_data_start_dict(d);
 			TEXT(d, "name", p->cfg->name);
@@ -161,7 +183,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 
 static int on_clients(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	int rc = list_wanted(params) ? 0 : -ENOENT;
 
 	(void)cmd;
@@ -170,7 +192,7 @@ static int on_clients(const char *cmd, const char *params, struct rte_tel_data *
 	loop_lock();
 	rn_list_each(const struct client, c, &clients.all, link) {
 		if (list_wanted(params)) {
-			add_line(d, &skip, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid,
+			add_line(d, &page, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid,
 				 (unsigned)c->uid, c->qp.live, c->mr.live, (unsigned long long)c->memory,
 				 c->state == CLIENT_DYING ? " dying" : "");
 		} else if (number(params) == c->id) {
@@ -209,7 +231,7 @@ static void tell_qp(struct rte_tel_data *d, const struct client_qp *q)
 
 static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	int rc = list_wanted(params) ? 0 : -ENOENT;
 
 	(void)cmd;
@@ -220,7 +242,7 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 		const struct client_qp *q;
 		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
 			if (list_wanted(params)) {
-				add_line(d, &skip, "%u client %u device %s worker %u %s", q->qpn, c->id,
+				add_line(d, &page, "%u client %u device %s worker %u %s", q->qpn, c->id,
 					 rnicd.port[q->pd->dev]->cfg->name, q->worker,
 					 qp_state_name(qp_get_state(q->qp)));
 			} else if (number(params) == q->qpn) {
@@ -235,7 +257,7 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 
 static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	char addr[INET6_ADDRSTRLEN];
 
 	(void)cmd;
@@ -245,7 +267,7 @@ static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d
 		if (g->joins == 0 && g->qps == 0)
 			continue;
 		addr_text(g->addr.b, addr, sizeof(addr));
-		add_line(d, &skip, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins, g->qps);
+		add_line(d, &page, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins, g->qps);
 	}
 	loop_unlock();
 	return 0;
@@ -296,7 +318,7 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 
 static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	uint32_t n, rc = 1;
 	struct tele_conn *t = tele_conns(&n);
 
@@ -309,7 +331,7 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (list_wanted(params)) {
-			add_line(d, &skip, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
+			add_line(d, &page, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
 				 tcpl_state_name(t[i].look.tcp.state), t[i].look.tcp.cwnd,
 				 (unsigned long long)(t[i].look.tcp.srtt_ns / 1000), t[i].look.stats.rexmits);
 		} else if (number(params) == i) {
@@ -324,7 +346,7 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 /* All workers have the same. */
 static int on_listeners(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	struct look_listener l[LOOK_LISTENERS];
 	uint32_t n;
 
@@ -333,7 +355,7 @@ static int on_listeners(const char *cmd, const char *params, struct rte_tel_data
 		return -ENOMEM;
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < n; i++)
-		add_line(d, &skip, "%s %u", rnicd.port[l[i].port]->cfg->name, l[i].lport);
+		add_line(d, &page, "%s %u", rnicd.port[l[i].port]->cfg->name, l[i].lport);
 	return 0;
 }
 
@@ -365,7 +387,7 @@ static int tell_worker(const char *number, const struct look_worker *looks, stru
 
 static int on_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t skip = first_wanted(params);
+	struct page page = page_of(params);
 	struct look_worker looks[RNICD_MAX_WORKERS];
 
 	(void)cmd;
@@ -377,10 +399,10 @@ static int on_workers(const char *cmd, const char *params, struct rte_tel_data *
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
 		const struct look_worker *w = &looks[i];
 		if (rnicd.cfg.pin)
-			add_line(d, &skip, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
+			add_line(d, &page, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
 				 (unsigned long long)w->turns, (unsigned long long)w->sleeps);
 		else
-			add_line(d, &skip, "%u floating turns %llu sleeps %llu", i, (unsigned long long)w->turns,
+			add_line(d, &page, "%u floating turns %llu sleeps %llu", i, (unsigned long long)w->turns,
 				 (unsigned long long)w->sleeps);
 	}
 	return 0;
