@@ -46,8 +46,8 @@ static uint32_t number(const char *params) { return (uint32_t)strtoul(params, NU
 	(16u * 1024 - 256u) /* bytes of an answer: DPDK leaves out what does not fit 16 KiB, wherever it stands */
 
 /*
- * A list is wanted, and not one object. An answer holds its beginning; "+N" wants the entries from the Nth on. So a list
- * is whole when one more question finds no more.
+ * A list is wanted, and not one object. An answer holds its beginning; "+N" wants the entries from the Nth on. So a
+ * list is whole when one more question finds no more.
  */
 static bool list_wanted(const char *params) { return params == NULL || params[0] == '\0' || params[0] == '+'; }
 
