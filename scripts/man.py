@@ -3,7 +3,8 @@
 """Writes a man page from what a program says of itself, so that the two cannot contradict each other.
 usage: man.py help NAME SECTION VERSION PROGRAM ARGUMENT...    from PROGRAM --help: its headings become sections
        man.py config VERSION PROGRAM ARGUMENT...               rnicd.conf(5), from rnicd --help-config
-       man.py counters VERSION PROGRAM ARGUMENT...             rnic-counters(7), from rnicctl counters --list"""
+       man.py counters VERSION PROGRAM ARGUMENT...             rnic-counters(7), from rnicctl counters --list
+       man.py markdown VERSION PROGRAM ARGUMENT...             doc/configuration.md, from rnicd --help-config"""
 
 import subprocess
 import sys
@@ -53,6 +54,17 @@ def from_help(name, section, version, text):
     return out + see_also('%s(%s)' % (name, section))
 
 
+def config_rows(text):
+    """What rnicd --help-config prints: (heading, its note) of a section, or (key, meaning) with False before it."""
+    for line in text.splitlines():
+        if line.startswith('['):
+            heading, _, note = line[1:].partition(']')
+            yield True, heading, note.strip() or 'The daemon itself; given once.'
+        elif line.strip():
+            key, _, meaning = line.strip().partition(' ')
+            yield False, key, meaning.strip()
+
+
 def from_config(version, text):
     out = [title('rnicd.conf', 5, version), '.SH NAME', 'rnicd.conf \\- configuration of the software RDMA network adapter',
            '.SH DESCRIPTION',
@@ -61,14 +73,30 @@ def from_config(version, text):
            'A # begins a comment. Sizes may end in K, M or G, times in us, ms or s, shares in %.',
            '.B rnicd \\-\\-check FILE', 'names the line of each mistake.',
            '.SH FILES', '/etc/rnicd/rnicd.conf']
-    for line in text.splitlines():
-        if line.startswith('['):
-            heading, _, rest = line.partition(']')
-            out += ['.SH "SECTION %s"' % roff(heading[1:].upper()), roff(rest.strip() or 'The daemon itself; given once.')]
-        elif line.strip():
-            key, _, meaning = line.strip().partition(' ')
-            out += ['.TP', '.B ' + roff(key), roff(meaning.strip())]
+    for section, name, meaning in config_rows(text):
+        out += ['.SH "SECTION %s"' % roff(name.upper()) if section else '.TP\n.B ' + roff(name), roff(meaning)]
     return out + see_also('rnicd.conf(5)')
+
+
+def from_config_markdown(_version, text):
+    out = ['# Configuration', '',
+           'This page is made from the table in the code:',
+           '`python3 scripts/man.py markdown - build/app/rnicd/rnicd --help-config > doc/configuration.md`.', '',
+           'Sections in square brackets hold lines of the form `key = value`. A `#` begins a comment. Sizes may end in',
+           '`K`, `M` or `G`, times in `us`, `ms` or `s`, shares in `%`. `rnicd --check FILE` names the line of each',
+           'mistake. SIGHUP has a running rnicd read the file again: log level, rate, impairment and capture change at',
+           'once, the log names the rest.']
+    for section, name, meaning in config_rows(text):
+        if section:
+            out += ['', '## Section [%s]' % name, '', meaning[0].upper() + meaning[1:], '']
+            out += ['| key | meaning | default |', '|---|---|---|']
+            continue
+        meaning, _, default = meaning.rpartition(' (default ') if ' (default ' in meaning else (meaning, '', '')
+        default = default[:-1] if default else ''
+        if meaning.endswith('(must be given)'):
+            meaning, default = meaning[:-len('(must be given)')].rstrip(), 'must be given'
+        out.append('| `%s` | %s | %s |' % (name, meaning.replace('|', '\\|'), default))
+    return out
 
 
 def from_counters(version, text):
@@ -88,7 +116,7 @@ def main():
     kind, rest = sys.argv[1], sys.argv[2:]
     head = rest[:3] if kind == 'help' else rest[:1]
     text = subprocess.run(rest[len(head):], check=True, capture_output=True, text=True).stdout
-    make = {'help': from_help, 'config': from_config, 'counters': from_counters}[kind]
+    make = {'help': from_help, 'config': from_config, 'counters': from_counters, 'markdown': from_config_markdown}[kind]
     print('\n'.join(make(*head, text)))
 
 

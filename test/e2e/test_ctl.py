@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 
 from rig import BUILD, TESTPMD, Daemon, Skip, case, main, pair_conf, until
@@ -73,6 +74,14 @@ def the_table_of_counters_has_what_the_daemon_tells_and_nothing_else():
 def the_committed_page_is_the_table():
     with open(DOCUMENT, encoding="utf-8") as f:
         assert f.read() == ok("counters", "--list"), "run: rnicctl counters --list > doc/counters.md"
+
+
+@case
+def the_committed_page_of_keys_is_what_the_daemon_says():
+    argv = ["scripts/man.py", "markdown", "-", os.path.join(BUILD, "app", "rnicd", "rnicd"), "--help-config"]
+    page = subprocess.run([sys.executable, "-B", *argv], cwd=SOURCE, capture_output=True, text=True, check=True).stdout
+    with open(os.path.join(SOURCE, "doc", "configuration.md"), encoding="utf-8") as f:
+        assert f.read() == page, f"run: python3 {' '.join(argv)} > doc/configuration.md"
 
 
 @case
