@@ -233,6 +233,16 @@ static enum tp_verdict setup(struct client *c)
 	return TP_OK;
 }
 
+/* What the connection manager has chosen. */
+static void tell_device(struct tp_result *res, struct ibv_context *verbs, uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	snprintf(res->device, sizeof(res->device), "%s", ibv_get_device_name(verbs->device));
+	if (ibv_query_port(verbs, port, &attr) == 0)
+		res->active_mtu = 128u << attr.active_mtu;
+}
+
 static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 {
 	struct tp_session *s = &c->s;
@@ -248,8 +258,10 @@ static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 		return tp_verbs_fail(s->err, "opening the connection manager");
 	s->ctrl.priv = (struct tp_private){ TP_ROLE_CONTROL, 0, s->id };
 	v = connect_all(c, &s->ctrl, 1);
-	if (v == TP_OK)
+	if (v == TP_OK) {
+		tell_device(res, s->verbs, s->ctrl.id->port_num);
 		v = setup(c);
+	}
 	if (v == TP_OK) {
 		start = tp_now();
 		v = connect_all(c, s->conns, s->point.qps);

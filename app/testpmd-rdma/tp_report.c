@@ -154,6 +154,8 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	UINT("overtaken", a->overtaken + b->overtaken);
 	UINT("seed", p->seed);
 	BOOL("touch", p->touch);
+	TEXT("device", res->device);
+	UINT("active_mtu", res->active_mtu);
 #undef TEXT
 #undef UINT
 #undef REAL

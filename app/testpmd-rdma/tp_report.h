@@ -11,6 +11,8 @@ struct tp_result {
 	struct tp_point point;
 	struct tp_figures mine, peer;  /* this side's, the server's */
 	uint64_t connect_ns, close_ns; /* for all the connections of the run */
+	char device[64];               /* the client's RDMA device; empty until it is known */
+	uint32_t active_mtu;           /* bytes, as its port tells; 0: not known */
 };
 
 /* Derived figures; rates are the sum of both directions. */

@@ -32,6 +32,8 @@ static struct tp_result result(enum tp_mode mode, uint64_t size)
 			  .cpu_ns = 500000000,
 			  .cpu_ops = 1000000 },
 		.connect_ns = 777,
+		.device = "rnic0",
+		.active_mtu = 4096,
 	};
 }
 
@@ -178,6 +180,7 @@ static void test_json(void **state)
 	assert_non_null(strstr(text, "\"gbytes_per_s\": 0.5,"));
 	assert_non_null(strstr(text, "\"bidir\": false"));
 	assert_non_null(strstr(text, "\"lat_p999_ns\": 1200000,"));
+	assert_non_null(strstr(text, "\"device\": \"rnic0\", \"active_mtu\": 4096 }"));
 	assert_null(strstr(text, ", }"));
 	assert_non_null(strstr(text, "},\n"));
 	free(text);
