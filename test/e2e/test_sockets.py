@@ -175,6 +175,62 @@ def what_no_port_reaches_stays_the_kernels():
         s.ok()
 
 
+# One call on a new UDP socket, twice; prints "taken" or the errno's name for each.
+UDP = """
+import ctypes, errno, socket, sys
+def refused(call):
+    try:
+        call()
+        print("taken")
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+def many():  # python has no sendmmsg
+    libc, to = ctypes.CDLL(None, use_errno=True), socket.inet_aton(sys.argv[2])
+    name = ctypes.create_string_buffer(b"\\x02\\0\\0\\x09" + to + bytes(8), 16)
+    v = (ctypes.c_uint64 * 8)(ctypes.addressof(name), 16)
+    with udp() as s:
+        if libc.sendmmsg(s.fileno(), v, 1, 0) < 0:
+            raise OSError(ctypes.get_errno(), "sendmmsg")
+def udp():
+    return socket.socket(type=socket.SOCK_DGRAM)
+calls = {"bind": lambda: udp().bind((sys.argv[2], 0)),
+         "connect": lambda: udp().connect((sys.argv[2], 9)),
+         "sendto": lambda: udp().sendto(b"x", (sys.argv[2], 9)),
+         "sendmsg": lambda: udp().sendmsg([b"x"], [], 0, (sys.argv[2], 9)),
+         "sendmmsg": many}
+for _ in range(2):
+    refused(calls[sys.argv[1]])
+"""
+TCP_ONLY = "rnicd carries TCP sockets only"
+
+
+def udp_with(d, call, address):
+    """In a network namespace without routes: the results are the kernel's own. Returns what librnicsock said."""
+    kernel = Process(["unshare", "-n", *python(UDP, call, address)]).ok()
+    p = d.run("unshare", "-n", RNICRUN, "--sockets", *python(UDP, call, address))
+    assert p.ok() == kernel and len(kernel.split()) == 2, f"{p.tail()}\nthe kernel says {kernel}"
+    assert call == "bind" or kernel.split() == ["ENETUNREACH"] * 2, kernel
+    return p.stderr()
+
+
+@case
+def udp_that_a_port_would_reach_is_the_kernels_and_it_is_said_once():
+    with Daemon(pair_conf()) as d:
+        for call in ("bind", "connect", "sendto", "sendmsg", "sendmmsg"):
+            said = udp_with(d, call, A)
+            assert said.count(TCP_ONLY) == 1 and f"address {A} " in said, f"{call}: {said}"
+
+
+@case
+def of_udp_that_no_port_reaches_nothing_is_said():
+    with Daemon(pair_conf()) as d:
+        for call in ("bind", "connect", "sendto", "sendmsg", "sendmmsg"):
+            said = udp_with(d, call, "10.99.0.1")
+            assert not said, f"{call}: {said}"
+        said = udp_with(d, "bind", "10.77.0.9")
+        assert not said, f"the kernel may have another address in a port's subnet: {said}"
+
+
 @case
 def without_a_daemon_sockets_are_the_kernels_and_it_is_said():
     with tempfile.TemporaryDirectory() as where:

@@ -157,6 +157,12 @@ int sock_pending_error(struct sock *s);
 /* As recvmsg: sock_recv() into the buffers of m, which gets no address and no control messages. */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 
+/* ---- sock_udp.c: says once a process that UDP is the kernel's. errno stays as it is ---- */
+/* fd may be a UDP socket. sa: the address that it is bound to, or sends to (NULL: none); a port may have it. */
+void sock_udp_look(int fd, const struct sockaddr *sa, socklen_t len, bool bound);
+/* rc is the result of the kernel's send: it knows no way to the address, which it has read. sock_udp_look() follows. */
+bool sock_no_way(ssize_t rc);
+
 /* ---- sock_addr.c ---- */
 /* False: no TCP address. */
 bool sock_addr_in(const struct sockaddr *sa, socklen_t len, struct ipc_addr *a);

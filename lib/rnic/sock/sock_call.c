@@ -115,8 +115,10 @@ PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
 		sock_put(s);
 		return result(EINVAL);
 	}
-	if (!sock_addr_in(sa, len, &a) || !is_tcp(fd) || !sock_is_port(&a))
+	if (!sock_addr_in(sa, len, &a) || !is_tcp(fd) || !sock_is_port(&a)) {
+		sock_udp_look(fd, sa, len, true);
 		return sock_libc.bind(fd, sa, len);
+	}
 	s = become(fd, &a);
 	if (s == NULL)
 		return -1;
@@ -143,8 +145,10 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	struct sock *s = sock_get(fd);
 	bool known = sock_addr_in(sa, len, &to);
 	if (s == NULL) {
-		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
+		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from)) {
+			sock_udp_look(fd, sa, len, false);
 			return sock_libc.connect(fd, sa, len);
+		}
 		s = become(fd, &from);
 		if (s == NULL)
 			return -1;

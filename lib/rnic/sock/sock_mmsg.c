@@ -94,8 +94,12 @@ PUBLIC int sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	if (s == NULL)
-		return sock_libc.sendmmsg(fd, v, n, flags);
+	if (s == NULL) {
+		int sent = sock_libc.sendmmsg(fd, v, n, flags);
+		if (__builtin_expect(sock_no_way(sent), 0)) /* of v[0]: behind others there is no error */
+			sock_udp_look(fd, v[0].msg_hdr.msg_name, v[0].msg_hdr.msg_namelen, false);
+		return sent;
+	}
 	int rc = entries_out(s, fd, v, n < SEND_MAX ? n : SEND_MAX, flags);
 	sock_put(s);
 	return rc;

@@ -115,14 +115,24 @@ PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct s
 
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	return s == NULL ? sock_libc.sendto(fd, p, n, flags, sa, len) : out(s, fd, &v, 1, flags);
+	if (s != NULL)
+		return out(s, fd, &v, 1, flags);
+	ssize_t rc = sock_libc.sendto(fd, p, n, flags, sa, len);
+	if (__builtin_expect(sock_no_way(rc), 0))
+		sock_udp_look(fd, sa, len, false);
+	return rc;
 }
 
 PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	return s == NULL ? sock_libc.sendmsg(fd, m, flags) : out(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+	if (s != NULL)
+		return out(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+	ssize_t rc = sock_libc.sendmsg(fd, m, flags);
+	if (__builtin_expect(sock_no_way(rc), 0))
+		sock_udp_look(fd, m->msg_name, m->msg_namelen, false);
+	return rc;
 }
 
 /* By copy: from the file's own position, or from *at, which moves then. */
