@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The kernels of examples/mpi over minimpi, each way that its bytes can travel, over a good wire and over one that loses
+datagrams. Each kernel checks its own result.
+"""
+import re
+
+from rig import PATIENCE, Daemon, case, example, main, nothing_is_left, pair_conf
+
+LOSS = "loss = 1%"
+KERNELS = (["pingpong", "20", "300000"], ["cg", "48"])
+
+
+def kernel(d, argv, ranks, channel, *options):
+    """Runs a kernel, and returns what all ranks together have used."""
+    p = d.run(example("mpi/minirun"), "-n", str(ranks), "-c", channel, *options, example("mpi/" + argv[0]), *argv[1:])
+    out = p.ok(5 * PATIENCE)
+    assert re.search(rf"^{argv[0]}: .*\bright$", out, re.M), out
+    words = re.search(r"^minimpi: all (.*)$", out, re.M).group(1).split()
+    return {k: float(v) for k, v in zip(words[::2], words[1::2])}
+
+
+def all_kernels(channel, carriers, port=""):
+    """carriers: those of rc, ud, rd that bytes must have travelled by; no others may."""
+    with Daemon(pair_conf(both=port)) as d:
+        for argv in KERNELS:
+            for ranks in (2, 4):
+                used = kernel(d, argv, ranks, channel)
+                assert {c for c in ("rc", "ud", "rd") if used[c] > 0} <= set(carriers), (argv, ranks, used)
+                assert used[carriers[0]] > 0, (argv, ranks, used)
+        nothing_is_left(d)
+
+
+@case
+def results_are_right_over_connections():
+    all_kernels("rc", ["rc"])
+
+
+@case
+def results_are_right_over_datagrams():
+    all_kernels("ud", ["ud"])
+
+
+@case
+def results_are_right_over_both():
+    all_kernels("hybrid", ["ud", "rc"])
+
+
+@case
+def results_are_right_over_reliable_datagrams():
+    all_kernels("rd", ["rd"])
+
+
+@case
+def results_are_right_over_datagrams_that_get_lost():
+    all_kernels("ud", ["ud"], port=LOSS)
+
+
+@case
+def results_are_right_over_both_where_datagrams_get_lost():
+    all_kernels("hybrid", ["ud", "rc"], port=LOSS)
+
+
+@case
+def what_is_lost_is_sent_again():
+    with Daemon(pair_conf(both="loss = 5%")) as d:
+        used = kernel(d, ["pingpong", "100", "100000"], 2, "ud")
+        assert used["repeated"] > 0, used
+
+
+@case
+def a_rank_has_no_more_connections_than_it_may():
+    with Daemon(pair_conf()) as d:
+        used = kernel(d, ["cg", "48"], 4, "hybrid", "-x", "1")
+        assert 0 < used["connections"] <= 4 and used["rc"] > 0 and used["ud"] > 0, used
+        assert kernel(d, ["cg", "48"], 4, "hybrid", "-x", "0")["rc"] == 0
+
+
+@case
+def a_rank_that_fails_ends_the_others():
+    with Daemon(pair_conf()) as d:
+        p = d.run(example("mpi/minirun"), "-n", "3", example("mpi/cg"), "2")
+        assert p.wait(PATIENCE) == 1 and "a rank has failed" in p.stderr(), p.tail()
+        nothing_is_left(d)
+
+
+main()
