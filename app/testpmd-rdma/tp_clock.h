@@ -22,6 +22,17 @@ static inline uint64_t tp_now(void) { return tp_clock_ns(CLOCK_MONOTONIC); }
 /* CPU time that the calling thread has used, ns: the run's thread is the only one of the process that works. */
 static inline uint64_t tp_cpu_ns(void) { return tp_clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
+/* Use the CPU for ns nanoseconds, as an application that computes does. Returns the time after it. */
+static inline uint64_t tp_compute(uint64_t ns)
+{
+	const uint64_t start = tp_now();
+	uint64_t now = start;
+
+	while (now - start < ns)
+		now = tp_now();
+	return now;
+}
+
 static inline void tp_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

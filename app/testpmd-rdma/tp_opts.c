@@ -231,6 +231,22 @@ static enum tp_verdict set_seconds(struct tp_opts *o, const char *value, struct 
 	return TP_OK;
 }
 
+static enum tp_verdict set_compute(struct tp_opts *o, const char *value, struct tp_err *err)
+{
+	uint64_t ns = 0;
+
+	if (!tp_parse_time(value, &ns) || ns > TP_MAX_COMPUTE)
+		return tp_fail(err, TP_BAD_OPTION, "bad time to compute \"%s\": write a time up to 1ms, such as 20us",
+			       value);
+	o->compute = ns;
+	return TP_OK;
+}
+
+static void show_compute(const struct tp_opts *o, char *buf, size_t len)
+{
+	snprintf(buf, len, "%gus", (double)o->compute / 1e3);
+}
+
 static enum tp_verdict set_warmup(struct tp_opts *o, const char *value, struct tp_err *err)
 {
 	uint64_t n = 0;
@@ -416,6 +432,10 @@ const struct tp_setting tp_settings[] = {
 	  show_events },
 	{ "touch", 0, NULL, G_HOW, "the receiver reads every byte of each message, as an application would (send_bw)",
 	  false, set_touch, show_touch },
+	{ "compute", 0, "TIME", G_HOW,
+	  "the client computes for this long after each post, and does not look at the device meanwhile: at most 1ms "
+	  "(bandwidth modes; default 0)",
+	  false, set_compute, show_compute },
 	{ "alloc", 0, "malloc|rnic", G_HOW,
 	  "where buffers come from: ordinary memory (default), or rnic_alloc() when the "
 	  "library has it",

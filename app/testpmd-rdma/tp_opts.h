@@ -31,6 +31,7 @@ enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
 #define TP_MAX_DEPTH   16384u
 #define TP_MAX_QPS     16384u
 #define TP_MAX_BUFFERS (1u << 20)
+#define TP_MAX_COMPUTE UINT64_C(1000000) /* ns: a whole depth of posts stays a matter of seconds */
 #define TP_PORT        18600
 
 struct tp_opts {
@@ -47,6 +48,7 @@ struct tp_opts {
 	uint64_t duration;                                 /* ns */
 	uint64_t warmup_ops;                               /* operations */
 	uint64_t warmup;                                   /* ns, used when warmup_ops is 0 */
+	uint64_t compute;                                  /* ns that the client computes after each post */
 	uint64_t timeout;                                  /* ns without any progress until a run is given up */
 	uint64_t seed;
 	uint64_t max_memory; /* server: bytes that one client may ask for */
@@ -55,7 +57,7 @@ struct tp_opts {
 	char design[16];     /* for librnic's RNIC_DESIGN; empty: as the environment has it */
 };
 
-/* How one point of a sweep runs, after defaults and limits: what the client tells the server. */
+/* How one point of a sweep runs, after defaults and limits: what the client tells the server, but for compute. */
 struct tp_point {
 	enum tp_mode mode;
 	bool bidir, verify, events;
@@ -64,6 +66,7 @@ struct tp_point {
 	uint32_t qps, depth, batch, signal_every;
 	uint32_t slots; /* buffers per queue pair and direction */
 	uint64_t size, iters, duration, warmup_ops, warmup, timeout, seed;
+	uint64_t compute; /* ns of computation after each post; only the side that posts has it: 0 on the server */
 };
 
 struct tp_setting {

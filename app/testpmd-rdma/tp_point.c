@@ -53,6 +53,11 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 				       "the receiver of %s does not learn of each message: --touch goes with "
 				       "send_bw",
 				       tp_mode_name(o->modes[i]));
+		if (o->modes[i] > TP_SEND_BW && o->compute != 0)
+			return tp_fail(err, TP_BAD_OPTION,
+				       "%s has no stream of posts to compute between: --compute goes with write_bw, "
+				       "read_bw and send_bw",
+				       tp_mode_name(o->modes[i]));
 		if (tp_mode_is_latency(o->modes[i]) && o->bidir)
 			return tp_fail(err, TP_BAD_OPTION,
 				       "%s is two-way already: --bidir goes with the bandwidth modes and soak",
@@ -96,6 +101,7 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 	p->warmup_ops = mode == TP_SOAK ? 0 : o->warmup_ops;
 	p->warmup = mode == TP_SOAK ? 0 : o->warmup;
 	p->timeout = o->timeout;
+	p->compute = o->compute;
 	p->seed = mode == TP_SOAK ? o->seed : o->seed ^ size << 8 ^ (uint64_t)mode << 56;
 	p->slots = o->buffers;
 	if (tp_mode_is_latency(mode) || mode == TP_IDLE) {

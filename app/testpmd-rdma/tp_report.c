@@ -154,6 +154,7 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	UINT("overtaken", a->overtaken + b->overtaken);
 	UINT("seed", p->seed);
 	BOOL("touch", p->touch);
+	UINT("compute_ns", p->compute);
 	TEXT("device", res->device);
 	UINT("active_mtu", res->active_mtu);
 #undef TEXT

@@ -246,6 +246,8 @@ static enum tp_verdict fill(struct stream *st, uint32_t q, uint64_t now)
 			break;
 		}
 		v = post(st, q, n, closed || n == st->target - st->posted, now);
+		if (p->compute != 0 && !closed)
+			now = tp_compute(p->compute);
 	}
 	return v;
 }

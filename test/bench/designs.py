@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Where iWARP runs, and what it costs: the designs offloaded, assisted, host and embedded in turns, over message sizes.
-For each size it tells the latency of a Write that is answered by a Write, the bandwidth of Writes, and the CPU time
-behind that bandwidth: of both programs together, and of rnicd, whose workers run all of iWARP, TCP and the sums of
-CRCs, TCP alone, or nothing.
+Where iWARP runs, and what it costs: the designs offloaded, assisted, host and embedded in turns.
+
+Over message sizes: the latency of a Write that is answered by a Write, the bandwidth of Writes, and the CPU time behind
+that bandwidth: of both programs together, and of rnicd, whose workers run all of iWARP, TCP and the sums of CRCs, TCP
+alone, or nothing.
+
+Over computation between requests: the bandwidth of Writes, and the same CPU times, when the client computes after each
+request that it posts, and does not look at its device meanwhile. The CPU of the programs contains this computation.
 
 The first three run over a pair of ports of one rnicd with every CRC summed (crc = always); embedded runs over the
 kernel's loopback. Each figure is the median of the rounds.
@@ -23,6 +27,9 @@ from stage import BenchError, Stage, end
 HERE = os.path.dirname(os.path.abspath(__file__))
 DESIGNS = ("offloaded", "assisted", "host", "embedded")
 SIZES = "64,1k,4k,16k,64k,256k,1m"
+COMPUTATION = "0,10,20,50,100,200"  # us
+COMPUTE_SIZES = "4k,128k"
+BANDWIDTH = "bandwidth, GB/s", "CPU of the programs, ns per 1,000 bytes", "CPU of rnicd, ns per 1,000 bytes"
 KEYS = {"rnicd": {"workers": 1}, "port": {"mtu": 9000, "crc": "always"}}
 
 
@@ -56,10 +63,10 @@ class Place:
         finally:
             end(self.server)
 
-    def run(self, mode, size, seconds):
+    def run(self, mode, size, seconds, *more):
         """The client's row, seconds of CPU of the two programs, and of rnicd."""
         argv = [self.stage.testpmd, "-m", mode, "-S", str(size), "-t", str(seconds), "--warmup", "1", "--json",
-                "--no-verify", "--quiet", "-p", self.port, self.addr]
+                "--no-verify", "--quiet", *more, "-p", self.port, self.addr]
         before = cpu_ns(self.server.pid), cpu_ns(self.stage.d.p.pid)
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env) as p:
             out = p.stdout.read()
@@ -72,29 +79,42 @@ class Place:
         return json.loads(out)["results"][0], clients, (cpu_ns(self.stage.d.p.pid) - before[1]) / 1e9
 
 
-def measure(places, sizes, rounds, seconds):
-    """[design][size]: lists of latency in us, GB/s, ns of the programs' CPU and of rnicd's for each 1,000 bytes."""
-    seen = {p.design: {s: ([], [], [], []) for s in sizes} for p in places}
+def bandwidth(place, size, seconds, *more):
+    """GB/s, ns of the programs' CPU and of rnicd's for each 1,000 bytes."""
+    row, clients, workers = place.run("write_bw", size, seconds, *more)
+    return row["gbytes_per_s"], clients * 1e12 / row["bytes"], workers * 1e12 / row["bytes"]
+
+
+def in_turns(places, points, rounds, figures):
+    """[design][point]: the median of each of the figures(place, point). In each round a point is run in each design."""
+    seen = {p.design: {point: [] for point in points} for p in places}
     for r in range(rounds):
-        for size in sizes:
+        for point in points:
             for p in places:
-                latency = p.run("write_lat", size, seconds)[0]
-                row, clients, workers = p.run("write_bw", size, seconds)
-                figures = (latency["lat_p50_ns"] / 1e3, row["gbytes_per_s"], clients * 1e12 / row["bytes"],
-                           workers * 1e12 / row["bytes"])
-                for kept, figure in zip(seen[p.design][size], figures):
-                    kept.append(figure)
+                seen[p.design][point].append(figures(p, point))
         print(f"round {r + 1} of {rounds} is done", file=sys.stderr, flush=True)
-    return {d: {s: [statistics.median(v) for v in lists] for s, lists in by.items()} for d, by in seen.items()}
+    return {d: {point: [statistics.median(v) for v in zip(*rows)] for point, rows in by.items()}
+            for d, by in seen.items()}
 
 
-def table(found, sizes):
-    titles = ("latency, us (median)", "bandwidth, GB/s", "CPU of the programs, ns per 1,000 bytes",
-              "CPU of rnicd, ns per 1,000 bytes")
+def over_sizes(places, sizes, rounds, seconds):
+    def figures(place, size):
+        latency = place.run("write_lat", size, seconds)[0]
+        return (latency["lat_p50_ns"] / 1e3, *bandwidth(place, size, seconds))
+    return in_turns(places, sizes, rounds, figures)
+
+
+def over_computation(places, times, size, rounds, seconds):
+    """One request a post, so that the computation lies between requests."""
+    return in_turns(places, times, rounds, lambda place, us: bandwidth(
+        place, size, seconds, "--batch", "1", "--depth", "16", "--compute", f"{us}us"))
+
+
+def table(found, what, titles, of=""):
     for i, title in enumerate(titles):
-        print(f"\n{title}\n\n| bytes | " + " | ".join(found) + " |\n" + "|---" * (1 + len(found)) + "|")
-        for size in sizes:
-            print(f"| {size} | " + " | ".join(f"{found[d][size][i]:.3g}" for d in found) + " |")
+        print(f"\n{title}{of}\n\n| {what} | " + " | ".join(found) + " |\n" + "|---" * (1 + len(found)) + "|")
+        for point in next(iter(found.values())):
+            print(f"| {point} | " + " | ".join(f"{by[point][i]:.3g}" for by in found.values()) + " |")
 
 
 def number(text):
@@ -106,24 +126,31 @@ def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--build", default=os.path.join(HERE, "..", "..", "build"))
     a.add_argument("--sizes", default=SIZES, help=f"bytes of a message (default {SIZES})")
+    a.add_argument("--computation", default=COMPUTATION, help=f"us of it between requests (default {COMPUTATION})")
+    a.add_argument("--compute-sizes", default=COMPUTE_SIZES, help="bytes of a message with computation between "
+                   f"requests (default {COMPUTE_SIZES})")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
     a.add_argument("--json", action="store_true", help="one JSON document in place of the tables")
     args = a.parse_args()
-    sizes = [number(s) for s in args.sizes.split(",")]
+    sizes, compute_sizes = ([number(s) for s in text.split(",")] for text in (args.sizes, args.compute_sizes))
+    times = [int(us) for us in args.computation.split(",")]
     stage = Stage(args)
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(stage.pair(KEYS, serve=False))
             places = [stack.enter_context(Place(stage, d).open()) for d in DESIGNS]
-            found = measure(places, sizes, args.rounds, args.seconds)
+            found = over_sizes(places, sizes, args.rounds, args.seconds)
+            computing = {s: over_computation(places, times, s, args.rounds, args.seconds) for s in compute_sizes}
     except BenchError as e:
         print(f"designs.py: {e}", file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps(found))
-    else:
-        table(found, sizes)
+        print(json.dumps({"sizes": found, "computation": computing}))
+        return 0
+    table(found, "bytes", ("latency, us (median)", *BANDWIDTH))
+    for size, by in computing.items():
+        table(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
     return 0
 
 

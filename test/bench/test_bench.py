@@ -62,12 +62,17 @@ def two_builds_are_compared_in_turns():
 @case
 def the_designs_are_compared_in_one_run():
     p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
-                        "--seconds", "0.05", "--sizes", "64,4k", "--json"], capture_output=True, text=True,
+                        "--seconds", "0.05", "--sizes", "64,4k", "--computation", "0,100", "--compute-sizes", "4k",
+                        "--json"], capture_output=True, text=True,
                        timeout=PATIENCE * 5, check=False)
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
-    assert list(found) == ["offloaded", "assisted", "host", "embedded"], found
-    for design, sizes in found.items():
+    computing = found["computation"]["4096"]
+    assert list(found["sizes"]) == list(computing) == ["offloaded", "assisted", "host", "embedded"], found
+    for design, times in computing.items():
+        # one Write in each 100 us at most; and up to 16 were under way when the 0.05 s began
+        assert list(times) == ["0", "100"] and 0 < times["100"][0] < 4096 / 100e3 * 1.1, (design, found)
+    for design, sizes in found["sizes"].items():
         for size, (latency, speed, programs, workers) in sizes.items():
             assert min(latency, speed, programs) > 0, (design, size, found)
             assert workers > 0 or design == "embedded", (design, size, found)

@@ -90,16 +90,36 @@ static void test_touch_goes_with_send_bw(void **state)
 	assert_non_null(strstr(err.text, "--touch"));
 }
 
+static void test_compute_goes_with_the_bandwidth_modes(void **state)
+{
+	struct tp_point p;
+
+	(void)state;
+	snprintf(o.host, sizeof(o.host), "10.0.0.2");
+	assert_int_equal(tp_opts_set(&o, "compute", "20us", &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "mode", "write_bw,read_bw,send_bw", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
+	tp_point_make(&p, &o, TP_WRITE_BW, 4096);
+	assert_int_equal(p.compute, 20000);
+	assert_int_equal(tp_opts_set(&o, "mode", "write_lat", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_BAD_OPTION);
+	assert_non_null(strstr(err.text, "--compute"));
+	assert_int_equal(tp_opts_set(&o, "mode", "soak", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_BAD_OPTION);
+	assert_int_equal(tp_opts_set(&o, "compute", "0", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
+}
+
 static void test_bad_values_leave_settings_alone(void **state)
 {
 	static const char *const bad[][2] = {
-		{ "size", "0" },     { "size", "2g" },      { "size", "8..4" },  { "size", "," },
-		{ "size", "4k.." },  { "size", "..4k" },    { "mode", "write" }, { "mode", "" },
-		{ "mode", "," },     { "depth", "0" },      { "depth", "1m" },   { "qps", "x" },
-		{ "port", "65536" }, { "port", "0" },       { "seconds", "0" },  { "seconds", "soon" },
-		{ "warmup", "-3" },  { "events", "maybe" }, { "inline", "1m" },  { "alloc", "heap" },
-		{ "cpu", "-1" },     { "nonsense", "1" },   { "iters", "0" },    { "buffers", "0" },
-		{ "seed", "" },
+		{ "size", "0" },     { "size", "2g" },      { "size", "8..4" },    { "size", "," },
+		{ "size", "4k.." },  { "size", "..4k" },    { "mode", "write" },   { "mode", "" },
+		{ "mode", "," },     { "depth", "0" },      { "depth", "1m" },     { "qps", "x" },
+		{ "port", "65536" }, { "port", "0" },       { "seconds", "0" },    { "seconds", "soon" },
+		{ "warmup", "-3" },  { "events", "maybe" }, { "inline", "1m" },    { "alloc", "heap" },
+		{ "cpu", "-1" },     { "nonsense", "1" },   { "iters", "0" },      { "buffers", "0" },
+		{ "seed", "" },      { "compute", "2ms" },  { "compute", "long" },
 	};
 	struct tp_opts before;
 
@@ -312,6 +332,7 @@ int main(void)
 		cmocka_unit_test_setup(test_times_with_units, setup),
 		cmocka_unit_test_setup(test_size_lists, setup),
 		cmocka_unit_test_setup(test_touch_goes_with_send_bw, setup),
+		cmocka_unit_test_setup(test_compute_goes_with_the_bandwidth_modes, setup),
 		cmocka_unit_test_setup(test_bad_values_leave_settings_alone, setup),
 		cmocka_unit_test_setup(test_later_of_iters_and_seconds_counts, setup),
 		cmocka_unit_test_setup(test_warmup_is_operations_or_time, setup),
