@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from rig import TESTPMD, Daemon, Skip, case, helper, main, need, pair_conf
+from rig import TESTPMD, Daemon, Skip, case, helper, main, need, pair_conf, until
 from wire import Target
 
 QUOTA = """
@@ -104,6 +104,8 @@ def completion_queue_that_nobody_polls():
     before = counter("cq_overruns")
     attack("overrun")
     assert counter("cq_overruns") > before, "no counter tells of it"
+    until(lambda: "a completion queue has overrun, and its queue pairs have failed: it has" in daemon().stderr(),
+          daemon().tail)
 
 
 @case

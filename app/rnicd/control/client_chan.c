@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "control/client.h"
+#include "control/why.h"
 
 #define CHANNELS_MAX   4096u
 #define RING_SLOTS_MAX 65536u
@@ -151,6 +152,7 @@ static void cq_fx(struct client_cq *q, uint8_t type)
 			ev_push_node(q->chan, &q->ev);
 	} else if (!q->told) {
 		q->told = true;
+		why_cq(q->c->id, (int)q->c->pid, q->cqe);
 		async_event(q->async, EVENT_CQ_ERR, q->cookie);
 	}
 }

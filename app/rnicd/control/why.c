@@ -31,6 +31,7 @@ enum why {
 	WHY_CAPTURE,
 	WHY_AGAIN,
 	WHY_QUOTA,
+	WHY_CQ,
 	WHYS
 };
 
@@ -100,6 +101,10 @@ static const struct why_row rows[WHYS] = {
 	[WHY_QUOTA] = { RNICD_LOG_WARNING, "a client asked for more than it may have",
 			"The client's quotas bound what one process can take of the daemon.",
 			"Raise the key that the sentence names in [rnicd], or use fewer objects" },
+	[WHY_CQ] = { RNICD_LOG_WARNING, "a completion queue has overrun, and its queue pairs have failed",
+		     "More work requests completed than the queue has entries: the program polled too late, or asked "
+		     "for too few entries.",
+		     "Ask ibv_create_cq for as many entries as work requests may complete between two polls" },
 };
 
 struct why_said {
@@ -250,6 +255,18 @@ void why_quota(uint32_t client, int pid, const char *text)
 	s.again = now + SAY_AGAIN_NS;
 	rnicd_log(rows[WHY_QUOTA].level, "client %u (pid %d): %s: %s. %s", client, pid, rows[WHY_QUOTA].symptom, text,
 		  rows[WHY_QUOTA].remedy);
+}
+
+void why_cq(uint32_t client, int pid, uint32_t entries)
+{
+	static struct why_said s;
+	uint64_t now = rnicd_now();
+
+	if (now < s.again)
+		return;
+	s.again = now + SAY_AGAIN_NS;
+	rnicd_log(rows[WHY_CQ].level, "client %u (pid %d): %s: it has %u entries. %s", client, pid,
+		  rows[WHY_CQ].symptom, entries, rows[WHY_CQ].remedy);
 }
 
 /* ---- counters ---- */

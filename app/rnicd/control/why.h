@@ -23,6 +23,9 @@ void why_path(const struct event_path *ev);
 /* A client has asked for more than its quota; text: the sentence that the client gets. */
 void why_quota(uint32_t client, int pid, const char *text);
 
+/* A client's completion queue of so many entries had no room for one more. */
+void why_cq(uint32_t client, int pid, uint32_t entries);
+
 /* From now on the ports' counters are looked at once a second. */
 void why_start(void);
 void why_stop(void);
