@@ -172,7 +172,16 @@ class Daemon(Process):
         return p
 
     def telemetry(self, command):
-        """Asks the daemon's rte_telemetry socket one command; returns the decoded answer."""
+        """Asks the daemon's rte_telemetry socket one command; returns the decoded answer. Null that comes late is no
+        answer: rnicd gives up after 2 s when a worker has no CPU. Then the question is asked again."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            asked = time.monotonic()
+            answer = self.ask(command)
+            if answer is not None or time.monotonic() - asked < 1 or asked > end:
+                return answer
+
+    def ask(self, command):
         path = self.runtime_socket()
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.settimeout(10)
