@@ -11,26 +11,30 @@
 
 /*
  * The free indices are an array without order, whose n-th element lies in the n-th entry: any of them is drawn in one
- * step.
+ * step. An element that is 0 has never been written and stands for n + 1, so a new table is all zeros and the memory
+ * of a large one is not touched before it is used.
  */
 static void free_put(struct qp_dev *dev, uint32_t i) { dev->mr[dev->n_free++].free = i; }
 
+static uint32_t free_get(const struct qp_dev *dev, uint32_t at)
+{
+	return dev->mr[at].free != 0 ? dev->mr[at].free : at + 1;
+}
+
 static uint32_t free_draw(struct qp_dev *dev)
 {
-	uint32_t at = rn_rng_below(&dev->rng, dev->n_free), i = dev->mr[at].free;
+	uint32_t at = rn_rng_below(&dev->rng, dev->n_free), i = free_get(dev, at);
 
-	dev->mr[at].free = dev->mr[--dev->n_free].free;
+	dev->n_free--;
+	if (at != dev->n_free)
+		dev->mr[at].free = free_get(dev, dev->n_free);
 	return i;
 }
 
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed)
 {
-	*dev = (struct qp_dev){ .mr = mr, .n = n };
+	*dev = (struct qp_dev){ .mr = mr, .n = n, .n_free = n - 1 };
 	rn_rng_seed(&dev->rng, seed);
-	for (uint32_t i = 0; i < n; i++)
-		mr[i] = (struct qp_mr){ .kind = QP_ENTRY_FREE };
-	for (uint32_t i = 1; i < n; i++)
-		free_put(dev, i);
 }
 
 void qp_dev_stir(struct qp_dev *dev, uint64_t random) { rn_rng_seed(&dev->rng, rn_rng_u64(&dev->rng) ^ random); }

@@ -100,7 +100,7 @@ struct qp_mr_attr {
 #define QP_NULL_MR(domain, two) \
 	((struct qp_mr_attr){ .pd = (domain), .rights = QP_ACC_LOCAL_WRITE, .len = UINT64_MAX, .pieces = (two) })
 
-/* n: entries, 2..2^24; seed: from a source that peers cannot guess. */
+/* mr: n entries, 2..2^24, all zeros; they are not touched here. seed: from a source that peers cannot guess. */
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed);
 
 /*

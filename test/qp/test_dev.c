@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -43,6 +44,7 @@ static enum qp_mr_verdict look(uint32_t stag, uint64_t to, uint32_t len)
 static int make(void **state)
 {
 	(void)state;
+	memset(table, 0, sizeof(table));
 	qp_dev_init(&dev, table, N, 7);
 	return 0;
 }
@@ -184,6 +186,7 @@ static void a_key_never_comes_twice_in_a_row(void **state)
 	uint32_t seen_keys[256] = { 0 }, last = 0;
 
 	(void)state;
+	memset(table, 0, sizeof(table));
 	qp_dev_init(&dev, table, 2, 5);
 	for (uint32_t i = 0; i < 256 * 200; i++) {
 		uint32_t s = reg(0, &p, 1, QP_ACC_ALL);
@@ -195,6 +198,30 @@ static void a_key_never_comes_twice_in_a_row(void **state)
 	}
 	for (uint32_t i = 0; i < 256; i++)
 		assert_in_range(seen_keys[i], 100, 300);
+}
+
+/* The table of an idle device costs no memory: making it writes nothing. It gives out each index once until it is full. */
+static void a_new_table_is_not_touched_and_whole(void **state)
+{
+	enum { ENTRIES = 1000, PAGES = ENTRIES * sizeof(struct qp_mr) };
+	static bool given[ENTRIES];
+	const struct qp_piece p = { mem, 64 };
+	struct qp_mr_attr a = { .pd = 1, .len = 64, .pieces = &p, .npieces = 1 };
+	void *at = mmap(NULL, PAGES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t s;
+
+	(void)state;
+	assert_ptr_not_equal(at, MAP_FAILED);
+	qp_dev_init(&dev, at, ENTRIES, 5);
+	assert_int_equal(mprotect(at, PAGES, PROT_READ | PROT_WRITE), 0);
+	for (uint32_t i = 1; i < ENTRIES; i++) {
+		assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_OK);
+		assert_in_range(s >> 8, 1, ENTRIES - 1);
+		assert_false(given[s >> 8]);
+		given[s >> 8] = true;
+	}
+	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_FULL);
+	munmap(at, PAGES);
 }
 
 /* An observer of one device's STags and seed does not know the next of the other, which was stirred. */
@@ -215,6 +242,7 @@ static void indices_are_drawn_from_all_that_are_free(void **state)
 	}
 	for (uint32_t i = 0; i < 4; i++)
 		assert_in_range(in[i], 60, 140);
+	memset(big, 0, sizeof(big));
 	qp_dev_init(&dev, big, RN_ARRAY_LEN(big), 5);
 	qp_dev_stir(&dev, 77);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(one); i++) {
@@ -274,6 +302,7 @@ static void readers_see_whole_entries(void **state)
 	void *bad;
 
 	(void)state;
+	memset(table, 0, sizeof(table));
 	qp_dev_init(&dev, table, 4, 1);
 	stop = false;
 	seen = 0;
@@ -450,6 +479,7 @@ int main(void)
 		cmocka_unit_test_setup(bad_registrations, make),
 		cmocka_unit_test_setup(a_stale_stag_names_nothing, make),
 		cmocka_unit_test_setup(a_key_never_comes_twice_in_a_row, make),
+		cmocka_unit_test_setup(a_new_table_is_not_touched_and_whole, make),
 		cmocka_unit_test_setup(indices_are_drawn_from_all_that_are_free, make),
 		cmocka_unit_test_setup(invalidation, make),
 		cmocka_unit_test(readers_see_whole_entries),

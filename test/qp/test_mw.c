@@ -69,6 +69,7 @@ static struct qp_mw_bind on(uint32_t mw, uint32_t mr)
 static int make(void **state)
 {
 	(void)state;
+	memset(table, 0, sizeof(table));
 	qp_dev_init(&dev, table, RN_ARRAY_LEN(table), 7);
 	return 0;
 }
