@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The two queues between the control thread and the workers; one thread plays both sides, none is started. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -170,6 +171,33 @@ static void control_thread_does_not_sleep_over_an_event(void **state)
 	event_awake();
 }
 
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* What a worker has written is read, whenever it was written; a descriptor that stays readable is no sleep at all. */
+static void a_knock_is_read_when_a_worker_has_knocked(void **state)
+{
+	(void)state;
+	event_awake();
+	assert_false(readable(rnicd.control_fd));
+	assert_true(event_prepare_sleep());
+	cmd_send(&cmds[0], 1);
+	assert_int_equal(work(1), 1);
+	event_flush(1);
+	assert_true(readable(rnicd.control_fd));
+	assert_false(event_prepare_sleep()); /* the answer is there; nobody sleeps, nothing is read */
+	assert_true(readable(rnicd.control_fd));
+	event_awake();
+	assert_int_equal(event_collect(MANY, take), 1);
+	assert_true(event_prepare_sleep());
+	event_awake();
+	assert_false(readable(rnicd.control_fd));
+}
+
 static void expected_port_is_forgotten_after_its_time(void **state)
 {
 	const uint64_t now = 1000 * RN_NS_PER_S;
@@ -221,6 +249,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(droppable_events_leave_room_for_lossless_ones, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_answer_comes_before_what_is_told_after_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(control_thread_does_not_sleep_over_an_event, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_knock_is_read_when_a_worker_has_knocked, setup, teardown),
 		cmocka_unit_test(expected_port_is_forgotten_after_its_time),
 		cmocka_unit_test(the_latest_news_are_kept_and_the_oldest_of_them_stand_for_older_ones),
 	};

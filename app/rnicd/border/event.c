@@ -26,6 +26,8 @@ struct event_ring {
 static struct event_ring *ring[RNICD_MAX_WORKERS];
 static uint32_t n_rings;
 static uint32_t control_sleeping; /* 1: the control thread sleeps and control_fd must be written */
+/* The control thread's: it has set control_sleeping; a worker has taken that, so control_fd is written or will be. */
+static bool announced, knocked;
 
 static void stop(void)
 {
@@ -62,6 +64,7 @@ static bool start(uint32_t workers)
 
 bool event_start(uint32_t workers, char *err, uint32_t err_len)
 {
+	announced = knocked = false;
 	rnicd.control_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (rnicd.control_fd < 0) {
 		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
@@ -157,14 +160,23 @@ uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev))
 	return k;
 }
 
+static void take_back(void)
+{
+	if (announced && __atomic_exchange_n(&control_sleeping, 0, __ATOMIC_RELAXED) == 0)
+		knocked = true;
+	announced = false;
+}
+
 bool event_prepare_sleep(void)
 {
+	take_back();
 	__atomic_store_n(&control_sleeping, 1, __ATOMIC_RELAXED);
+	announced = true;
 	/* pairs with the fence in event_flush() */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (uint32_t i = 0; i < n_rings; i++) {
 		if (spsc_cons_avail(&ring[i]->cons, 1) > 0) {
-			__atomic_store_n(&control_sleeping, 0, __ATOMIC_RELAXED);
+			take_back();
 			return false;
 		}
 	}
@@ -175,8 +187,8 @@ void event_awake(void)
 {
 	uint64_t n;
 
-	__atomic_store_n(&control_sleeping, 0, __ATOMIC_RELAXED);
-	/* not readable when something else has ended the sleep */
-	if (read(rnicd.control_fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
-		return;
+	take_back();
+	/* A worker that is late writes after this read: the next sleep ends at once then, and this is called again. */
+	if (knocked && read(rnicd.control_fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
+		knocked = false;
 }
