@@ -200,7 +200,7 @@ static void a_key_never_comes_twice_in_a_row(void **state)
 		assert_in_range(seen_keys[i], 100, 300);
 }
 
-/* The table of an idle device costs no memory: making it writes nothing. It gives out each index once until it is full. */
+/* The table of an idle device costs no memory: making it writes nothing. Each index comes once until it is full. */
 static void a_new_table_is_not_touched_and_whole(void **state)
 {
 	enum { ENTRIES = 1000, PAGES = ENTRIES * sizeof(struct qp_mr) };
