@@ -5,6 +5,7 @@ Two builds of this project against each other: python3 test/bench/turns.py OLD_B
 
 Each row is measured in turns: the old build, the old build again with a daemon of its own, the new build, and so on.
 The machine's speed changes from minute to minute; what the two old ones differ by tells how much of a ratio is chance.
+So does the place in memory that a daemon happens to get, so all daemons are started anew every few rounds.
 One daemon serves both ends over a pair of ports; a worker that floats serves both. A row prints the median of the old
 build, the median of the ratios old to old with the least and most of them, and the same of new to old. Above 1 is
 faster; of latency rows the ratio is turned round. Rows named "summed" have every CRC summed and checked on both builds
@@ -81,15 +82,13 @@ class Build:
         return 1e6 / float(row[1])
 
 
-def measure(builds, rows, rounds):
-    """[row][build name]: one figure a round."""
-    seen = {r: {b.name: [] for b in builds} for r in rows}
-    for i in range(rounds):
+def measure(builds, rows, rounds, seen):
+    """Appends one figure a round to seen[row][build name]."""
+    for i in rounds:
         turn = builds[i % len(builds):] + builds[:i % len(builds)]
         for r in rows:
             for b in turn:
                 seen[r][b.name].append(b.rate(*r))
-    return seen
 
 
 def ratios(figures, of):
@@ -105,12 +104,15 @@ def main():
     a.add_argument("old", help="build folder before the change")
     a.add_argument("new", help="build folder behind it")
     a.add_argument("--rounds", type=int, default=15)
+    a.add_argument("--rounds-a-start", type=int, default=3, help="then the daemons are started anew (default 3)")
     a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
     a.add_argument("--rows", default="", help="only rows whose name matches this regular expression")
     a.add_argument("--daemon-cpu", default="0")
     a.add_argument("--server-cpu", default="1")
     a.add_argument("--client-cpu", default="1")
     args = a.parse_args()
+    if args.rounds_a_start < 1:
+        raise BenchError("--rounds-a-start: at least 1")
     medians = []
     groups = [(g, keys, [r for r in rows if re.search(args.rows, f"{g}: {' '.join(r)}")]) for g, keys, rows in GROUPS]
     groups = [g for g in groups if g[2]]
@@ -118,10 +120,12 @@ def main():
         raise BenchError(f"no row matches '{args.rows}': row names look like 'MTU 1500: write_bw 64'")
     print(f"| row | old, a second | old again : old | new : old |\n|{'---|' * 4}")
     for group, keys, rows in groups:
-        with contextlib.ExitStack() as stack:
-            builds = [stack.enter_context(Build(n, args.new if n == "new" else args.old, args).open(keys))
-                      for n in NAMES]
-            seen = measure(builds, rows, args.rounds)
+        seen = {r: {n: [] for n in NAMES} for r in rows}
+        for i in range(0, args.rounds, args.rounds_a_start):
+            with contextlib.ExitStack() as stack:
+                builds = [stack.enter_context(Build(n, args.new if n == "new" else args.old, args).open(keys))
+                          for n in NAMES]
+                measure(builds, rows, range(i, min(i + args.rounds_a_start, args.rounds)), seen)
         for r in rows:
             new = ratios(seen[r], "new")
             medians.append(statistics.median(new))
