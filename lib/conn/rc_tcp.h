@@ -112,7 +112,7 @@ RN_NODISCARD enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struc
 struct rc_tcp_pkt {
 	const struct rn_iov *iov;
 	uint32_t n;   /* at most RC_MAX_IOV */
-	bool crc_due; /* it is one FPDU from this process, and its memory may still change: no CRC is looked at */
+	bool crc_due; /* it is whole FPDUs from this process, whose memory may still change: no CRC is looked at */
 	/* while it is kept for a QP that is not ready to receive: rc_tcp_rnr.c */
 	bool twice; /* TCP holds another part of it, which gives it back */
 	struct rc_tcp_pkt *next;
@@ -153,10 +153,12 @@ uint32_t rc_tcp_slices(const struct rc_tcp *c, const struct tcpl_out *o, struct 
 		       bool *crc_due);
 
 /*
- * Copies the bytes of the segment just made, reading each once: rc_copy. *crc_due in: the CRC may be left open where
- * the segment is one FPDU; out: it is.
+ * Copies the bytes of the segment just made, reading each once: rc_copy. inside: they stay in this process, so CRCs may
+ * be left open. Returns the number of FPDUs with an open CRC: all of the segment, which is whole FPDUs then, or none.
+ * Of several none has markers.
  */
-void rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst, bool *crc_due);
+uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
+		     bool inside);
 
 /* Whether any byte that waits to be sent or acknowledged lies in [base, base + len). Looks at all that is queued. */
 bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len);

@@ -180,18 +180,43 @@ bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len)
 	return false;
 }
 
-void rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst, bool *crc_due)
-{
-	struct walk w = walk_of(c, o);
-	const enum tcpl_path path = tcpl_path(&c->tcp);
-	bool open = *crc_due;
-	struct rc_part p;
+/* The CRCs of the FPDUs that a segment consists of. */
+enum crc_way {
+	CRC_SUMMED, /* in the pass that copies them; an FPDU that goes in parts, or may be cut on the way, is kept */
+	CRC_OPEN,   /* not at all: every one of them has to be whole */
+	CRC_INSIDE  /* summed, on a wire inside this process: no box is on the way that has not shown itself */
+};
 
-	*crc_due = false;
-	for (; walk_next(&w, &p); dst += p.len) {
-		*crc_due = open && p.len == o->len;
-		/* where the CRC may be left open, no box is on the way that has not shown itself */
-		p.keep = path == TCPL_PATH_CUTS || (path == TCPL_PATH_UNKNOWN && !open);
-		rc_copy(&ctx->rc, &c->rc, &p, dst, crc_due);
+/* The number of FPDUs. 0: with CRC_OPEN one of them is not whole, or has its CRC already. */
+static uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
+			   enum crc_way way)
+{
+	const enum tcpl_path path = tcpl_path(&c->tcp);
+	struct walk w = walk_of(c, o);
+	struct rc_part p;
+	uint32_t n = 0;
+
+	for (; walk_next(&w, &p); dst += p.len, n++) {
+		bool open = way == CRC_OPEN;
+		p.keep = path == TCPL_PATH_CUTS || (path == TCPL_PATH_UNKNOWN && way == CRC_SUMMED);
+		rc_copy(&ctx->rc, &c->rc, &p, dst, &open);
+		if (open != (way == CRC_OPEN))
+			return 0;
 	}
+	return n;
+}
+
+uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
+		     bool inside)
+{
+	const struct mpa_agreed *a = rc_agreed(&c->rc);
+
+	/* with markers the FPDUs of a segment are found by none but their receiver: one alone needs no finding */
+	if (inside && o->len > 0 && a->crc && (a->tx_markers == 0 || tcpl_chunk(&c->tcp, o->chunk)->len == o->len)) {
+		uint32_t n = copy_parts(ctx, c, o, dst, CRC_OPEN);
+		if (n != 0)
+			return n;
+	}
+	(void)copy_parts(ctx, c, o, dst, inside ? CRC_INSIDE : CRC_SUMMED);
+	return 0;
 }

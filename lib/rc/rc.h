@@ -220,7 +220,7 @@ struct rc_bytes {
 	uint32_t pos; /* of the first one */
 	/*
 	 * Of FPDUs that lie whole in iov no CRC is looked at: they come from this process, and their memory may still
-	 * change. With rc_early: all of iov is such an FPDU.
+	 * change. With rc_early: all of iov is such FPDUs.
 	 */
 	bool crc_due;
 };

@@ -65,7 +65,7 @@ void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 	if (!rc_streaming(c) || c->m.qp == NULL)
 		return;
 	mpa_find_init(&f, &c->in.mpa, pos, b->iov, b->n);
-	if (b->crc_due) { /* an FPDU by its maker's word */
+	if (b->crc_due) { /* FPDUs by their maker's word */
 		f.rx.crc = false;
 		f.state = MPA_FIND_SYNCED;
 	}

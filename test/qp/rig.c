@@ -235,13 +235,13 @@ static void bytes_of(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struc
 {
 	struct rn_iov iov[128];
 	static uint8_t again[70000];
-	bool copy_first = (o->seq >> 3) & 1, crc_due, open = false;
+	bool copy_first = (o->seq >> 3) & 1, crc_due;
 
 	if (copy_first)
-		rc_tcp_copy(ctx, c, o, buf, &open);
+		rc_tcp_copy(ctx, c, o, buf, false);
 	uint32_t n = rc_tcp_slices(c, o, iov, RN_ARRAY_LEN(iov), &crc_due);
 	if (!copy_first)
-		rc_tcp_copy(ctx, c, o, buf, &open);
+		rc_tcp_copy(ctx, c, o, buf, false);
 	if (n == 0)
 		return;
 	assert_int_equal(rn_iov_len(iov, n), o->len);

@@ -6,16 +6,19 @@
 #include "crc32c/crc32c.h"
 #include "iwarp/mpa_fpdu.h"
 
-uint64_t frame_crc_flag;
+uint64_t frame_crc_flag, frame_crcs_flag;
 
 bool frame_init(void)
 {
-	static const struct rte_mbuf_dynflag crc = { .name = "rnicd_crc_deferred" };
-	int bit = rte_mbuf_dynflag_register(&crc);
+	static const struct rte_mbuf_dynflag one = { .name = "rnicd_crc_deferred" },
+					     many = { .name = "rnicd_crcs_deferred" };
+	int a = rte_mbuf_dynflag_register(&one), b = rte_mbuf_dynflag_register(&many);
 
-	if (bit >= 0)
-		frame_crc_flag = UINT64_C(1) << bit;
-	return bit >= 0;
+	if (a < 0 || b < 0)
+		return false;
+	frame_crc_flag = UINT64_C(1) << a;
+	frame_crcs_flag = UINT64_C(1) << b;
+	return true;
 }
 
 uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct rn_iov *iov, uint32_t max)
@@ -37,12 +40,23 @@ uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct 
 	return len == 0 ? n : UINT32_MAX;
 }
 
-static void crc_finish(uint8_t *frame, const struct pkt *p)
+static void fpdu_finish(uint8_t *fpdu, uint32_t len)
 {
-	uint8_t *fpdu = frame + p->payload_off;
-	uint32_t len = p->payload_len - MPA_CRC_LEN, sum = crc32c(0, fpdu, len);
+	uint32_t sum = crc32c(0, fpdu, len - MPA_CRC_LEN);
 
-	memcpy(fpdu + len, &sum, MPA_CRC_LEN); /* RFC 5044, 4.4: least octet first */
+	memcpy(fpdu + len - MPA_CRC_LEN, &sum, MPA_CRC_LEN); /* RFC 5044, 4.4: least octet first */
+}
+
+static void crcs_finish(uint8_t *fpdu, uint32_t left)
+{
+	while (left > MPA_LEN_FIELD + MPA_CRC_LEN) {
+		uint32_t len = mpa_fpdu_len(rn_load_be16(fpdu));
+		if (len > left)
+			return;
+		fpdu_finish(fpdu, len);
+		fpdu += len;
+		left -= len;
+	}
 }
 
 void frame_finish(struct rte_mbuf *m)
@@ -53,12 +67,14 @@ void frame_finish(struct rte_mbuf *m)
 
 	if (!frame_csum_deferred(m))
 		return;
-	bool crc = frame_crc_deferred(m);
-	m->ol_flags &= ~(RTE_MBUF_F_TX_L4_MASK | frame_crc_flag);
+	const uint64_t crc = m->ol_flags & (frame_crc_flag | frame_crcs_flag);
+	m->ol_flags &= ~(RTE_MBUF_F_TX_L4_MASK | crc);
 	if (pkt_parse(frame, m->data_len, m->pkt_len, &p) != PKT_OK)
 		return;
-	if (crc)
-		crc_finish(frame, &p);
+	if (crc & frame_crcs_flag)
+		crcs_finish(frame + p.payload_off, p.payload_len);
+	else if (crc != 0)
+		fpdu_finish(frame + p.payload_off, p.payload_len);
 	uint32_t n = frame_iov(m, p.l4_off, p.l4_len, iov, FRAME_MAX_SEGS);
 	if (n != UINT32_MAX)
 		pkt_l4_csum_finish(&p, frame, iov, n);
@@ -81,8 +97,8 @@ struct rte_mbuf *frame_copy(struct rte_mempool *pool, const struct rte_mbuf *m)
 	copy->data_len = (uint16_t)m->pkt_len;
 	copy->pkt_len = m->pkt_len;
 	copy->port = m->port;
-	copy->ol_flags = m->ol_flags &
-			 (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | frame_crc_flag);
+	copy->ol_flags = m->ol_flags & (RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 |
+					frame_crc_flag | frame_crcs_flag);
 	copy->tx_offload = m->tx_offload;
 	return copy;
 }

@@ -4,9 +4,10 @@
  * ol_flags: the field holds the pseudo header's sum only (PKT_CSUM_PSEUDO). That is allowed towards ports with
  * caps.tx_csum and on wires that never leave the process.
  *
- * On such a wire the CRC of an FPDU may be deferred too: the TCP payload is that one FPDU, taken by reference from
- * memory that its owner may write to at any time, so a sum of it is worth something only in a copy. Who shows such a
- * frame, bends it or lets it out copies it and finishes the copy; a connection of this process takes it as it is.
+ * On such a wire the CRCs of FPDUs may be deferred too: the TCP payload is one FPDU, or several whole ones without
+ * markers. One that is taken by reference lies in memory that its owner may write to at any time, so a sum of it is
+ * worth something only in a copy. Code that shows such a frame, bends it or lets it out copies it and finishes the copy;
+ * a connection of this process takes it as it is.
  */
 #ifndef RNICD_FRAME_H
 #define RNICD_FRAME_H
@@ -22,12 +23,23 @@ uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct 
 
 static inline bool frame_csum_deferred(const struct rte_mbuf *m) { return (m->ol_flags & RTE_MBUF_F_TX_L4_MASK) != 0; }
 
-extern uint64_t frame_crc_flag; /* of ol_flags; constant after frame_init */
+/* Of ol_flags, for one FPDU and for several; constant after frame_init. */
+extern uint64_t frame_crc_flag, frame_crcs_flag;
 
 /* After EAL's start. False: DPDK has no flag left. */
 RN_NODISCARD bool frame_init(void);
 
-static inline bool frame_crc_deferred(const struct rte_mbuf *m) { return (m->ol_flags & frame_crc_flag) != 0; }
+static inline bool frame_crc_deferred(const struct rte_mbuf *m)
+{
+	return (m->ol_flags & (frame_crc_flag | frame_crcs_flag)) != 0;
+}
+
+/* The CRCs of so many FPDUs are left open. */
+static inline void frame_defer_crc(struct rte_mbuf *m, uint32_t fpdus)
+{
+	if (fpdus != 0)
+		m->ol_flags |= fpdus == 1 ? frame_crc_flag : frame_crcs_flag;
+}
 
 /*
  * Sums what was deferred. The header must be in the first segment, which must be the caller's alone; where a CRC is

@@ -38,11 +38,8 @@ static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const str
 	uint32_t hdr = pkt_tcp_hdr_len(&c->way.tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
-	bool crc_due = crc_open(c);
-	rc_tcp_copy(&w->tcp, &c->qc, o, payload, &crc_due);
+	frame_defer_crc(m, rc_tcp_copy(&w->tcp, &c->qc, o, payload, crc_open(c)));
 	put_header(m, c, o, way_defers(&c->way) ? 0 : pkt_sum(payload, o->len));
-	if (crc_due)
-		m->ol_flags |= frame_crc_flag;
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
 	return m;
@@ -154,8 +151,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 		return NULL;
 	head->pkt_len = hdr + o->len;
 	put_header(head, c, o, 0);
-	if (crc_due)
-		head->ol_flags |= frame_crc_flag;
+	frame_defer_crc(head, crc_due);
 	return head;
 }
 
