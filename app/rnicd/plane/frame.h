@@ -6,8 +6,8 @@
  *
  * On such a wire the CRCs of FPDUs may be deferred too: the TCP payload is one FPDU, or several whole ones without
  * markers. One that is taken by reference lies in memory that its owner may write to at any time, so a sum of it is
- * worth something only in a copy. Code that shows such a frame, bends it or lets it out copies it and finishes the copy;
- * a connection of this process takes it as it is.
+ * worth something only in a copy. Code that shows such a frame, bends it or lets it out copies it and finishes the
+ * copy; a connection of this process takes it as it is.
  */
 #ifndef RNICD_FRAME_H
 #define RNICD_FRAME_H
