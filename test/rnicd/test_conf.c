@@ -323,6 +323,9 @@ static void what_no_driver_takes_does_not_pass(void **state)
 		  "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
 		  "rsize, mac, secret and zero-copy" },
 		{ "memif:socket-abstract=no,socket=x", "has a socket that is not an absolute path" },
+		{ "memif:socket=/x,socket-abstract=yes",
+		  "has a socket that every local user can call, and DPDK's driver trusts its caller: "
+		  "set socket-abstract=no, and a socket in a folder of your own" },
 		{ "memif:rsize=15", "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)" },
 	};
 	char text[256], want[512];
@@ -337,6 +340,8 @@ static void what_no_driver_takes_does_not_pass(void **state)
 	assert_string_equal(c.d.port[0].args, "0000:3b:00.0");
 	expect("[port a]\ndevice = pci:0001:3b:00.0,x=1\naddress = 10.0.0.1/24\n", "");
 	assert_string_equal(c.d.port[0].args, "0001:3b:00.0,x=1");
+	expect("[port a]\ndevice = memif:role=server\naddress = 10.0.0.1/24\n", "");
+	assert_string_equal(c.d.port[0].args, "role=server,socket-abstract=no");
 }
 
 static void two_ports_on_one_device_do_not_pass(void **state)

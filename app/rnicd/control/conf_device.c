@@ -49,7 +49,34 @@ static bool is_number(const char *s, uint64_t max)
 	return conf_uint(s, 0, max, &v, unused);
 }
 
-static bool memif(const char *args, char *why)
+/*
+ * DPDK's driver follows offsets that the other end writes, and does not survive a caller that hangs up before it is
+ * greeted. So only processes that may write to the socket's file may call: an abstract name is open to every user.
+ */
+static bool memif_socket(struct rnicd_port_cfg *p, char *why)
+{
+	static const char file[] = ",socket-abstract=no";
+	char v[RNICD_ARGS_MAX];
+	size_t len = strlen(p->args);
+
+	if (!devargs_get(p->args, "socket-abstract", v, sizeof(v))) {
+		if (len + sizeof(file) > sizeof(p->args))
+			return no_device(why, "is too long");
+		memcpy(p->args + len, file, sizeof(file));
+	} else if (strcmp(v, "no") != 0) {
+		return no_device(why, "has a socket that every local user can call, and DPDK's driver trusts its "
+				      "caller: set socket-abstract=no, and a socket in a folder of your own");
+	}
+	if (!devargs_get(p->args, "socket", v, sizeof(v)))
+		return true;
+	if (v[0] != '/')
+		return no_device(why, "has a socket that is not an absolute path");
+	if (strlen(v) > 107) /* sun_path, unix(7) */
+		return no_device(why, "has a socket whose path is longer than 107 characters");
+	return true;
+}
+
+static bool memif(struct rnicd_port_cfg *p, const char *args, char *why)
 {
 	static const char *const known[] = { "role", "id",     "socket",    "socket-abstract", "bsize",     "rsize",
 					     "mac",  "secret", "zero-copy", "owner-uid",       "owner-gid", NULL };
@@ -71,12 +98,7 @@ static bool memif(const char *args, char *why)
 	if (devargs_get(args, "rsize", v, sizeof(v)) && !is_number(v, 14))
 		return no_device(why,
 				 "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)");
-	bool file = devargs_get(args, "socket-abstract", v, sizeof(v)) && strcmp(v, "no") == 0;
-	if (devargs_get(args, "socket", v, sizeof(v)) && file && v[0] != '/')
-		return no_device(why, "has a socket that is not an absolute path");
-	if (strlen(v) > 107) /* sun_path, unix(7) */
-		return no_device(why, "has a socket whose path is longer than 107 characters");
-	return true;
+	return memif_socket(p, why);
 }
 
 static bool hex(const char **s, unsigned digits)
@@ -115,7 +137,7 @@ bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 	p->kind = (enum rnicd_port_kind)k;
 	strcpy(p->args, args);
 	switch (p->kind) {
-	case RNICD_PORT_MEMIF: return memif(args, why);
+	case RNICD_PORT_MEMIF: return memif(p, args, why);
 	case RNICD_PORT_TAP:
 	case RNICD_PORT_AF_PACKET: return with_interface(args, why);
 	case RNICD_PORT_PCI: return pci(p, args, why);
