@@ -3,7 +3,7 @@
  * The carrier of reliable datagrams: queue pairs without a connection, whose work requests each name a peer. What goes
  * to one peer QP, and what comes from there, is one sequence of messages of the engine (qp_engine.h): Send, Write, Read
  * and Atomics, of any size, in order. A packet of this room is what udpr.h carries: each arrives at most once, in any
- * order, and the sender hears when the flow is gone.
+ * order, and the sender hears when the flow is gone. The rules, for both ends, are in doc/datagram-iwarp.md.
  *
  *	 0  kind (8 bits) | 0
  *	 4  0 | destination QPN (24 bits)

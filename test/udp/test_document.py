@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 doc/datagram-iwarp.md says what lib/udp does: the vectors of the document are built anew from their fields, with a CRC
-of this script's own, and are the octets that test_udpl.c and test_udpr.c read and write; the kinds are those of udpl.h
-and udpr.h.
+of this script's own, and are the octets that test_udpl.c, test_udpr.c and test_rd_wire.c read and write; the kinds are
+those of udpl.h, udpr.h and rd.h.
 
 usage: test_document.py SOURCE_ROOT
 """
@@ -69,6 +69,24 @@ RELIABLE = {
     "ack": reliable(35, 2, 2, BACK, TOKEN, (5, 1010, 30), struct.pack(">4I", 7, 9, 12, 13)),
     "unknown": reliable(36, 0, 0, BACK, TOKEN, (0, 0, 0)),
 }
+SEGMENT = struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 3, 0)
+
+
+def packet(number, stamp, back, kind, qkey, mine, taken, body=b""):
+    """What DATA without a cookie carries between the two queue pairs; back: from the other end."""
+    qpns, runs = (0x123456, 0xabcdef), (0x6543, 0x1234)
+    if back:
+        qpns, runs = qpns[::-1], runs[::-1]
+    return reliable(34, 0, 0, BACK if back else OUT, TOKEN, (number, stamp, 0),
+                    struct.pack(">8I", kind << 24, *qpns, qkey, *runs, mine, taken) + body)
+
+
+DATAGRAMS = {
+    "rd_segment": packet(8, 1020, False, 1, 0x11111111, 5, 2, SEGMENT + b"datagram"),
+    "rd_taken": packet(4, 2000, True, 2, 0, 0, 6),
+    # RDMAP, remote protection, access; length and DDP header of the segment that is at fault
+    "rd_refused": packet(4, 2000, True, 3, 0, 0, 5, struct.pack(">BBBBH", 0x01, 0x02, 0xc0, 0, 26) + SEGMENT),
+}
 DOCUMENT = text("doc/datagram-iwarp.md")
 
 
@@ -78,14 +96,15 @@ def the_sum_of_the_castagnoli_check_value():
 
 def the_vectors_are_what_their_fields_say():
     found = dict(re.findall(r"^`(\w+)`:[^`]*```\n([0-9a-f \n]+)```", DOCUMENT, re.M))
-    wanted = {**VECTORS, **RELIABLE}
+    wanted = {**VECTORS, **RELIABLE, **DATAGRAMS}
     assert found.keys() == wanted.keys(), sorted(found)
     for name, hexes in found.items():
         assert bytes.fromhex(hexes) == wanted[name], (name, wanted[name].hex(" "))
 
 
 def the_vectors_are_what_the_code_is_tested_with():
-    for path, vectors in (("test/udp/test_udpl.c", VECTORS), ("test/udp/test_udpr.c", RELIABLE)):
+    for path, vectors in (("test/udp/test_udpl.c", VECTORS), ("test/udp/test_udpr.c", RELIABLE),
+                          ("test/qp/test_rd_wire.c", DATAGRAMS)):
         arrays = dict(re.findall(r"wire_(\w+)\[\] = \{([^}]*)\}", text(path)))
         assert arrays.keys() == vectors.keys(), (path, sorted(arrays))
         for name, octets in arrays.items():
@@ -109,8 +128,23 @@ def the_kinds_of_reliable_datagrams_are_those_of_the_header():
     assert re.findall(r"^\| (\d+) \| `(UDPR_\w+)` \|", DOCUMENT, re.M) == code, code
 
 
+def the_packets_of_reliable_datagrams_are_those_of_the_header():
+    header = text("lib/dgram/rd.h")
+    enum = re.search(r"enum rd_kind \{(.*?)\};", header, re.S).group(1)
+    code = [(str(n), name) for n, name in enumerate(re.findall(r"^\s*(RD_\w+)", enum, re.M), 1)]
+    assert re.findall(r"^\| (\d+) \| `(RD_\w+)` \|", DOCUMENT, re.M) == code and len(code) == 3, code
+    number = {name: int(n) for name, n in re.findall(r"^#define (RD_\w+) +(\d+)u", header, re.M)}
+    chapter = re.search(r"^## Reliable datagrams\n(.*?)^## ", DOCUMENT, re.S | re.M).group(1)
+    longest = number["RD_HDR_LEN"] + number["RD_SEG_MAX"]
+    for said in (f"{number['RD_SEG_MAX']:,} octets at most", f"longer than {longest:,} octets",
+                 f"{number['RD_WIN']} or more above", f"one of the {number['RD_WIN']} from",
+                 f"more than {number['RD_DEPTH']}\n"):
+        assert said in chapter, said
+
+
 def main():
-    cases = [the_kinds_of_reliable_datagrams_are_those_of_the_header, the_sum_of_the_castagnoli_check_value,
+    cases = [the_packets_of_reliable_datagrams_are_those_of_the_header,
+             the_kinds_of_reliable_datagrams_are_those_of_the_header, the_sum_of_the_castagnoli_check_value,
              the_vectors_are_what_their_fields_say,
              the_vectors_are_what_the_code_is_tested_with,
              the_kinds_are_those_of_the_header]
