@@ -51,6 +51,12 @@ static inline uint32_t rn_iov_cut(const struct rn_iov *iov, uint32_t n, uint64_t
 static inline RN_HOT uint32_t rn_iov_gather(const struct rn_iov *iov, uint32_t n, void *dst, uint32_t len)
 {
 	uint32_t done = 0;
+
+	if (rn_likely(n == 1)) {
+		done = rn_min_u32(iov[0].len, len);
+		rn_copy(dst, iov[0].base, done);
+		return done;
+	}
 	for (uint32_t i = 0; i < n && done < len; i++) {
 		uint32_t take = rn_min_u32(iov[i].len, len - done);
 		rn_copy((uint8_t *)dst + done, iov[i].base, take);

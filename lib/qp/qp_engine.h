@@ -67,8 +67,10 @@ struct qp_send {
 	uint32_t at, at_off;  /* SGE and offset in it of the next byte */
 	uint32_t wr;          /* index in the ring */
 	uint32_t msn;
-	bool loaded;  /* w and u hold a work request that is not finished with */
-	bool started; /* it has its entry in the ring */
+	struct rn_iov only; /* the bytes of the only SGE */
+	bool found;         /* the last qp_peek has set `only`: good for the qp_pull that follows, no longer */
+	bool loaded;        /* w and u hold a work request that is not finished with */
+	bool started;       /* it has its entry in the ring */
 };
 
 /* The receive work request of the message that comes next or is open: a copy. */
@@ -212,9 +214,10 @@ static inline uint32_t qp_cut_len(const struct qp_send *s, uint32_t max)
  */
 static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len)
 {
-	const struct qp_work *w = m->work;
+	struct qp_work *w = m->work;
 	const struct qp *qp = m->qp;
 
+	w->send.found = false;
 	if (m->src == QP_SRC_SQ && rn_likely(w->send.w.op < QP_WR_READ)) {
 		*len = qp_cut_len(&w->send, max);
 		return QP_PULL_OK;

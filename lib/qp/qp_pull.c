@@ -58,6 +58,7 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 enum qp_pull qp_hand(struct qp_ctx *ctx, struct qp_msgs *m, const struct qp_send *s, enum qp_wc_status why)
 {
 	m->work->send = *s;
+	m->work->send.found = false;
 	if (why != QP_WC_SUCCESS && qp_sq_fail(ctx, m, why) == QP_PULL_FAILED)
 		return QP_PULL_FAILED;
 	return QP_PULL_OK;
@@ -122,8 +123,13 @@ static enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t ma
 	}
 	bool last = p->sent + len == p->r.len;
 	const struct ddp_hdr hdr = ddp_tagged(RDMAP_READ_RESP, last, p->r.sink_stag, p->r.sink_to + p->sent);
-	seg->hdr_len = ddp_build(seg->hdr, &hdr);
-	seg->len = len;
+	ddp_build(seg->hdr, &hdr);
+	bool small = len <= QP_SEG_HDR_MAX - DDP_TAGGED_HDR_LEN;
+	if (small)
+		rn_iov_gather(seg->iov, seg->n, seg->hdr + DDP_TAGGED_HDR_LEN, len);
+	seg->hdr_len = small ? DDP_TAGGED_HDR_LEN + len : DDP_TAGGED_HDR_LEN;
+	seg->n = small ? 0 : seg->n;
+	seg->len = small ? 0 : len;
 	seg->wr = QP_WR_NONE;
 	p->sent += len;
 	if (last) {
@@ -172,9 +178,14 @@ static inline uint32_t sq_payload(struct qp_msgs *m, uint8_t *behind, uint32_t r
 		iov[0] = (struct rn_iov){ .base = dst, .len = *len };
 		return *len > 0;
 	}
-	uint32_t n = qp_sq_slices(m->qp, s, len, iov, &v);
-	if (v != QP_MR_OK)
-		return UINT32_MAX;
+	uint32_t n = 1;
+	if (s->found && *len == s->total) {
+		iov[0] = s->only;
+	} else {
+		n = qp_sq_slices(m->qp, s, len, iov, &v);
+		if (v != QP_MR_OK)
+			return UINT32_MAX;
+	}
 	if (*len <= room)
 		rn_iov_gather(iov, n, behind, *len);
 	return n;

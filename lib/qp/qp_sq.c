@@ -37,6 +37,26 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 	return QP_WC_SUCCESS;
 }
 
+/*
+ * The same for a message of one SGE that only reads its memory. The slice that is found is kept for the pull that
+ * follows: most messages are one segment.
+ */
+static enum qp_wc_status check_only(const struct qp *qp, struct qp_send *s)
+{
+	const struct qp_sge *g = &s->u.sge[0];
+	const struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr, .len = g->len };
+	uint32_t n;
+	enum qp_mr_verdict v = qp_mr_slices(qp->dev, &a, &s->only, 1, &n);
+
+	if (rn_unlikely(v != QP_MR_OK && v != QP_MR_TOO_MANY))
+		return qp_mr_status(v);
+	if (rn_unlikely(g->len > QP_MSG_MAX))
+		return QP_WC_LOC_LEN_ERR;
+	s->found = v == QP_MR_OK && n == 1;
+	s->total = g->len;
+	return QP_WC_SUCCESS;
+}
+
 static bool to_wraps(const struct qp_send *s) { return s->total > 0 && s->w.raddr > UINT64_MAX - (s->total - 1); }
 
 /* The operations behind READ; their SGEs or inline data have been checked. */
@@ -73,7 +93,8 @@ static enum qp_wc_status check(const struct qp_msgs *m, struct qp_send *s)
 		if (s->w.op == QP_WR_READ)
 			return QP_WC_LOC_QP_OP_ERR;
 	} else {
-		enum qp_wc_status e = qp_sq_check_local(m->qp, s);
+		bool one = rn_likely(s->w.num_sge == 1) && !qp_op_answered(s->w.op);
+		enum qp_wc_status e = one ? check_only(m->qp, s) : qp_sq_check_local(m->qp, s);
 		if (e != QP_WC_SUCCESS)
 			return e;
 	}
@@ -108,7 +129,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 5));
 	memcpy(&s->w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(s->w));
 	s->sent = s->at = s->at_off = 0;
-	s->started = false;
+	s->started = s->found = false;
 	s->loaded = true;
 	ctx->stats.wqes++;
 	uint32_t end = qp->sq_taken + s->w.slots;
@@ -122,7 +143,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 		uint32_t bytes = s->w.flags & QP_WF_INLINE ? s->w.inline_len
 							   : s->w.num_sge * (uint32_t)sizeof(struct qp_sge);
 		uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_WQE_FIXED);
-		memcpy(&s->u, (const uint8_t *)&s->w + QP_WQE_FIXED, here);
+		memcpy(&s->u, (const uint8_t *)&s->w + QP_WQE_FIXED, QP_SLOT_SIZE - QP_WQE_FIXED);
 		if (rn_unlikely(bytes > here))
 			spsc_cons_copy(&qp->sq, qp->sq_taken + 1, (uint8_t *)&s->u + here, bytes - here);
 		*why = check(m, s);

@@ -162,12 +162,39 @@ static void local_work(void **state)
 	down();
 }
 
+/* A work request was taken, and its carrier had no room: the memory is looked up anew when there is room again. */
+static void memory_taken_back_before_its_segment_is_made(void **state)
+{
+	uint8_t hdr[QP_SEG_HDR_MAX], inl[QP_MAX_INLINE];
+	struct rn_iov iov[QP_SEG_SLICES];
+	struct qp_seg seg = { .hdr = hdr, .inl = inl, .iov = iov };
+	struct qp_cqe e;
+	uint32_t len;
+
+	(void)state;
+	for (uint32_t bytes = 50; bytes <= 500; bytes += 450) { /* copied behind the header; by reference */
+		up(1);
+		struct qp_sge from = rig_sge(A, 0, bytes);
+		from.lkey = rig_reg(A, 0, 1000, 0, RIG_PD);
+		post(1, QP_WR_WRITE, &from, 0);
+		assert_int_equal(qp_peek(a->ctx, &a->m, CARRIER_SEG, &len), QP_PULL_OK);
+		assert_int_equal(qp_mr_dereg(&A->dev, from.lkey), QP_MR_OK);
+		assert_int_equal(qp_peek(a->ctx, &a->m, CARRIER_SEG, &len), QP_PULL_OK);
+		assert_int_equal(qp_pull(a->ctx, &a->m, CARRIER_SEG, &seg), QP_PULL_FAILED);
+		qp_flush(a->ctx);
+		assert_true(rig_poll(&A->scq_client, &e));
+		assert_int_equal(e.status, QP_WC_LOC_PROT_ERR);
+		down();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_operations),
 		cmocka_unit_test(a_refused_message_ends_the_sequence),
 		cmocka_unit_test(local_work),
+		cmocka_unit_test(memory_taken_back_before_its_segment_is_made),
 	};
 
 	return cmocka_run_group_tests_name("qp_carrier", tests, NULL, NULL);
