@@ -394,14 +394,20 @@ static bool unsignalled_requests_end_with_the_signalled_one(void)
 
 #define THREADS 4
 #define EACH    1500
+#define AHEAD   512 /* a thread's posts whose completions have not been polled: those of all threads fit the CQ */
 
 static struct rdma_cm_id *shared_id;
+static uint64_t polled[THREADS];
 
 static void *post_many(void *arg)
 {
 	uintptr_t me = (uintptr_t)arg;
 
 	for (uint64_t i = 0; i < EACH;) {
+		if (i - __atomic_load_n(&polled[me], __ATOMIC_ACQUIRE) == AHEAD) {
+			sched_yield();
+			continue;
+		}
 		struct to w = { IBV_WR_RDMA_WRITE, (uintptr_t)srv.buf + me * 4096, srv.mr->rkey, 0 };
 		if (post_to(shared_id, &w, me << 32 | i, cli.buf + me * 4096, 512))
 			i++;
@@ -414,7 +420,6 @@ static void *post_many(void *arg)
 static bool threads_share_a_queue_pair(void)
 {
 	struct ibv_qp_cap c = { 64, 64, 1, 1, 0 };
-	uint64_t next[THREADS] = { 0 };
 	pthread_t t[THREADS];
 	struct joined j;
 	struct ibv_wc wc[16];
@@ -428,8 +433,8 @@ static bool threads_share_a_queue_pair(void)
 		CHECK(poll_n(&cli, wc, 1));
 		have++;
 		unsigned who = (unsigned)(wc[0].wr_id >> 32);
-		CHECK(wc[0].status == IBV_WC_SUCCESS && who < THREADS && (uint32_t)wc[0].wr_id == next[who]);
-		next[who]++;
+		CHECK(wc[0].status == IBV_WC_SUCCESS && who < THREADS && (uint32_t)wc[0].wr_id == polled[who]);
+		__atomic_store_n(&polled[who], polled[who] + 1, __ATOMIC_RELEASE);
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
 		CHECK(pthread_join(t[i], NULL) == 0);
