@@ -71,6 +71,12 @@ const struct counter counters[] = {
 	GROWS(STACK, "rd_bad", "packets", "packets that cannot be, or came too late"),
 	GROWS(STACK, "rd_rnr_ends", "runs", "sequences that ended because no receive was posted in time"),
 	GROWS(STACK, "rd_no_peer", "times", "another device found all places for flows in use"),
+	GROWS(STACK, "rd_unknown", "packets",
+	      "packets dropped: of no flow that is known here, with no cookie, a forged or an old one"),
+	GROWS(STACK, "rd_strange", "packets", "answers dropped: they belong to no flow of the device, or cannot be"),
+	GROWS(STACK, "rd_twice", "packets", "packets dropped: they had come before"),
+	GROWS(STACK, "rd_far", "packets", "packets dropped: their number is outside the window"),
+	GROWS(STACK, "rd_no_room", "packets", "packets dropped for want of room; their sender sends them again"),
 	GROWS(STACK, "nudges", "messages", "zero-length messages sent so that a silent peer-to-peer responder answers"),
 	GROWS(STACK, "setup_timeouts", "connections",
 	      "connections given up because a step of their set-up took too long"),
@@ -190,6 +196,20 @@ const struct counter counters[] = {
 	GAUGE(CONN, "markers_rx", "0 or 1", "received FPDUs carry markers"),
 	GAUGE(CONN, "markers_tx", "0 or 1", "sent FPDUs carry markers"),
 
+	/* reliable datagrams to and from one other device */
+	GAUGE(FLOW, "in_flight", "packets", "sent, and neither acknowledged nor found lost"),
+	GAUGE(FLOW, "waiting", "packets", "waiting to be sent, for the first time or again"),
+	GAUGE(FLOW, "cwnd", "packets", "congestion window"),
+	GAUGE(FLOW, "srtt_ns", "ns", "smoothed round-trip time"),
+	GAUGE(FLOW, "rttvar_ns", "ns", "variation of the round-trip time"),
+	GAUGE(FLOW, "min_rtt_ns", "ns", "least round-trip time of the flow"),
+	GROWS(FLOW, "packets_out", "packets", "sent, repetitions not counted"),
+	GROWS(FLOW, "again", "packets", "sent again"),
+	GROWS(FLOW, "packets_in", "packets", "taken"),
+	GROWS(FLOW, "twice", "packets", "dropped, as they had come before"),
+	GROWS(FLOW, "lost", "flows",
+	      "flows to the other device that ended because it was silent, or had forgotten them"),
+
 	/* one client */
 	GAUGE(CLIENT, "pid", "number", "process"),
 	GAUGE(CLIENT, "uid", "number", "user"),
@@ -221,6 +241,7 @@ const char *counter_group_name(enum counter_group group)
 	case COUNTER_PORT: return "port";
 	case COUNTER_WORKER: return "worker";
 	case COUNTER_CONN: return "connection";
+	case COUNTER_FLOW: return "flow";
 	case COUNTER_CLIENT: return "client";
 	case COUNTER_GROUPS: break;
 	}

@@ -9,7 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum counter_group { COUNTER_STACK, COUNTER_PORT, COUNTER_WORKER, COUNTER_CONN, COUNTER_CLIENT, COUNTER_GROUPS };
+enum counter_group {
+	COUNTER_STACK,
+	COUNTER_PORT,
+	COUNTER_WORKER,
+	COUNTER_CONN,
+	COUNTER_FLOW,
+	COUNTER_CLIENT,
+	COUNTER_GROUPS
+};
 
 struct counter {
 	enum counter_group group;

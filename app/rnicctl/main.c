@@ -37,9 +37,12 @@ static void help(void)
 	     "  clients [NUMBER]   the client processes\n"
 	     "  qps [QPN]          the queue pairs\n"
 	     "  conns [NUMBER]     the connections and their TCP\n"
+	     "  flows [DEVICE/ADDRESS]\n"
+	     "                     the flows of reliable datagrams, to and from each other device\n"
 	     "  workers [NUMBER]   the workers; with NUMBER the cycles of each stage (stage-cycles = yes)\n"
 	     "  listeners          the TCP ports on which connections are waited for\n"
 	     "  groups             the multicast groups\n"
+	     "  records            the messages of several datagrams, Write-Records too, of which not all have come\n"
 	     "  counters           the counters of the iWARP stack that are not zero (--all: all), with unit and "
 	     "meaning;\n"
 	     "                     --list: the meaning of every counter, without a daemon\n"
@@ -120,9 +123,9 @@ static int explain_code(const char *code)
 	return cause_explain((uint32_t)v);
 }
 
-static const char *const plain[] = { "status",  "counters", "metrics",   "top",    "events",
-				     "explain", "report",   "listeners", "groups", NULL };
-static const char *const named[] = { "ports", "clients", "qps", "conns", "workers", NULL };
+static const char *const plain[] = { "status", "counters",  "metrics", "top",     "events", "explain",
+				     "report", "listeners", "groups",  "records", NULL };
+static const char *const named[] = { "ports", "clients", "qps", "conns", "flows", "workers", NULL };
 
 static const char *const orders[] = { "set", "drop-client", NULL };
 

@@ -40,9 +40,16 @@ static const struct kind kinds[] = {
 	  COUNTER_CONN,
 	  false,
 	  { "id", "name", "state", "tcp", "cwnd", "in_flight", "srtt_ns", "bytes_in", "bytes_out", "retransmits" } },
+	{ "flows",
+	  "/rnic/flows",
+	  COUNTER_FLOW,
+	  false,
+	  { "id", "state", "from", "cwnd", "in_flight", "waiting", "srtt_ns", "packets_out", "again", "packets_in",
+	    "twice" } },
 	{ "workers", "/rnic/workers", COUNTER_WORKER, false, { "id", "turns", "sleeps" } },
 	{ "listeners", "/rnic/listeners", COUNTER_GROUPS, true, { "id" } },
 	{ "groups", "/rnic/groups", COUNTER_GROUPS, true, { "id" } },
+	{ "records", "/rnic/records", COUNTER_GROUPS, true, { "id" } },
 };
 
 static const struct kind *kind_of(const char *name)

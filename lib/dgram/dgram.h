@@ -87,6 +87,8 @@ void dgram_doorbell(struct dgram_ctx *d, struct qp *qp);
 
 /* Ends the incomplete message whose time is over (d->qp->now); false: there is none. */
 bool dgram_timer(struct dgram_ctx *d);
+/* The queue pair that receives an open message, and its number. */
+const struct qp *dgram_msg_qp(const struct dgram_msg *m, uint32_t *qpn);
 /* When the next one's time is over; RN_NEVER: no message is incomplete. */
 uint64_t dgram_due(const struct dgram_ctx *d);
 

@@ -86,6 +86,15 @@ static struct dgram_msgs *msgs_of(struct dgram_msg *m)
 	return rn_container_of(t, struct dgram_msgs, track);
 }
 
+const struct qp *dgram_msg_qp(const struct dgram_msg *m, uint32_t *qpn)
+{
+	const struct dgram_track *t = rn_container_of(m - m->place, const struct dgram_track, msg[0]);
+	const struct qp *qp = rn_container_of(t, const struct dgram_msgs, track)->qp;
+
+	*qpn = qp->qpn;
+	return qp;
+}
+
 uint64_t dgram_due(const struct dgram_ctx *d)
 {
 	const struct dgram_msg *m = rn_list_first(&d->open, struct dgram_msg, link);

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 
-from rig import BUILD, TESTPMD, Daemon, Skip, case, main, pair_conf, until
+from rig import BUILD, TESTPMD, Daemon, Skip, case, helper, main, pair_conf, until
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 DOCUMENT = os.path.join(SOURCE, "doc", "counters.md")
-ADDR = "10.77.0.1"
+ADDR, PEER = "10.77.0.1", "10.77.0.2"
 HANG = 120  # seconds: no answer by then is a hang
 
 
@@ -53,6 +53,21 @@ class Busy:
         self.d.close()
 
 
+def flow(d):
+    """What the daemon tells of a flow of reliable datagrams; the flow is used for the first time here."""
+    end = d.run(helper("rd_ends"), ADDR, "store", "8", "0")
+    words = end.wait_line("store").split()[1:]
+    client = d.run(helper("rd_ends"), PEER, "client", "8")
+    client.p.stdin.write(f"to {ADDR} {' '.join(words)}\ngo 1\n")
+    client.p.stdin.flush()
+    client.wait_line("messages 1 status 0")
+    told = d.telemetry(f"/rnic/flows,b/{ADDR}")
+    for p in (client, end):
+        p.p.stdin.close()
+        p.ok()
+    return told
+
+
 def names(page, group):
     """The names that a section of doc/counters.md lists."""
     part = re.search(rf"^## {group}\n(.*?)(?=^## |\Z)", page, re.M | re.S).group(1)
@@ -64,7 +79,7 @@ def the_table_of_counters_has_what_the_daemon_tells_and_nothing_else():
     page = ok("counters", "--list")
     with Busy() as d:
         told = {"stack": d.telemetry("/rnic/counters"), "port": d.telemetry("/rnic/ports,a"), "worker": d.telemetry("/rnic/workers,0"),
-                "connection": d.telemetry("/rnic/conns,0"), "client": d.telemetry("/rnic/clients,1")}
+                "connection": d.telemetry("/rnic/conns,0"), "client": d.telemetry("/rnic/clients,1"), "flow": flow(d)}
         for group, values in told.items():
             numbers = {name for name, v in values.items() if isinstance(v, int)}
             assert numbers == names(page, group), (group, numbers ^ names(page, group))
@@ -87,7 +102,9 @@ def the_committed_page_of_keys_is_what_the_daemon_says():
 @case
 def lists_and_objects_agree_with_telemetry():
     with Busy() as d:
-        for kind, column in (("ports", "id"), ("clients", "id"), ("qps", "id"), ("conns", "id"), ("workers", "id")):
+        assert flow(d)["packets_out"] > 0 and ok("records", sock=d.sock) == ""
+        for kind, column in (("ports", "id"), ("clients", "id"), ("qps", "id"), ("conns", "id"), ("flows", "id"),
+                             ("workers", "id")):
             head, *rows = ok(kind, sock=d.sock).splitlines()
             there = [line.split()[0] for line in d.telemetry(f"/rnic/{kind}")]
             assert head.split()[0] == column, head

@@ -85,6 +85,28 @@ def verified(d, length, count, e=None):
     store.end()
 
 
+def flow_of(d, device, peer):
+    return d.telemetry(f"/rnic/flows,{device}/{peer}")
+
+
+@case
+def flows_are_told_with_what_they_have_carried():
+    with Daemon(pair_conf(rnicd="workers = 0,0", both="loss = 2%")) as d:
+        assert d.telemetry("/rnic/flows") == [] and flow_of(d, "a", B) is None
+        verified(d, 20000, 30)
+        said = sorted(line.split()[0] for line in d.telemetry("/rnic/flows"))
+        assert said == [f"a/{B}", f"b/{A}"], said
+        there, back = flow_of(d, "a", B), flow_of(d, "b", A)
+        assert there["name"] == f"a/{B}" and there["state"] in ("open", "closed") and there["from"] == "open", there
+        for one in (there, back):
+            assert one["srtt_ns"] >= one["min_rtt_ns"] > 0 and one["cwnd"] > 0 and one["lost"] == 0, one
+        # a Write, a Send and the answer to a Read are 15 segments each
+        assert there["packets_out"] >= 30 * 2 * 15 and back["packets_out"] >= 30 * 15, (there, back)
+        assert there["packets_in"] <= back["packets_out"] and back["packets_in"] <= there["packets_out"], (there, back)
+        assert there["again"] + back["again"] > 0, "no packet was lost"
+        assert counters(d)["rd_twice"] == there["twice"] + back["twice"]
+
+
 @case
 def every_size_arrives():
     with Daemon(pair_conf()) as d:

@@ -200,6 +200,25 @@ def segments_of_a_record_in_any_order_and_without_one():
 
 
 @case
+def what_is_incomplete_is_told():
+    w = peer()
+    p = daemon().run(helper("ud_record"), ADDR, "target", "1", "5000")
+    qpn, where, stag = map(int, p.wait_line("target").split()[1:])
+    assert daemon().telemetry("/rnic/records") == []
+    said, number, end = [], 100, time.monotonic() + PATIENCE
+    while not said and time.monotonic() < end:  # a record is over after record-timeout: the answer may come too late
+        number += 1
+        w.put(struct.pack(">BBBBIIII", 0x10, 5, 0, 9, qpn, MY_QPN, WIRE_KEY, 5000) +
+              struct.pack(">IIIBBIQ", number, 576, 0, 0x81, 0x40, stag, where + 576) + bytes(576))
+        said = daemon().telemetry("/rnic/records")
+    assert len(said) == 1, said
+    text, waits = said[0].split(" waits ")
+    assert text == f"rnic0 qpn {qpn} record {number} of {HOST}:{MY_QPN} bytes 576 of 5000", said
+    assert waits.endswith("us"), said
+    p.stop()
+
+
+@case
 def a_read_is_answered_by_a_record_once():
     w = peer()
     p = daemon().run(helper("ud_record"), ADDR, "target", "1", "4000")

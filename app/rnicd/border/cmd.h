@@ -79,6 +79,8 @@ enum cmd_type {
 	CMD_LOOK_WORKER,    /* look_worker */
 	CMD_LOOK_LISTENERS, /* look_listeners */
 	CMD_LOOK_CONNS,     /* look_conns */
+	CMD_LOOK_FLOWS,     /* look_flows */
+	CMD_LOOK_RECORDS,   /* look_records */
 	CMD_TYPES
 };
 
@@ -237,6 +239,17 @@ struct cmd_look_conns {
 	uint32_t n;
 };
 
+/* Each worker writes what belongs to its devices. */
+struct cmd_look_flows {
+	struct look_flow *f; /* [device][RD_PEERS] */
+	uint32_t *n;         /* [device]: results */
+};
+
+struct cmd_look_records {
+	struct look_record *r; /* [worker][LOOK_RECORDS] */
+	uint32_t *n;           /* [worker]: results */
+};
+
 struct cmd {
 	enum cmd_type type;
 	void (*done)(struct cmd *c); /* control thread */
@@ -264,6 +277,8 @@ struct cmd {
 		struct look_worker *look_worker; /* [worker] */
 		struct cmd_look_listeners look_listeners;
 		struct cmd_look_conns look_conns;
+		struct cmd_look_flows look_flows;
+		struct cmd_look_records look_records;
 	};
 };
 

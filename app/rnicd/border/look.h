@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "border/rd_view.h"
 #include "dgram/rd.h"
 #include "rc/rc.h"
 #include "tcp_lite/tcpl.h"
@@ -27,7 +28,7 @@ enum stage {
 struct look_worker {
 	struct qp_stats qp;
 	struct rd_stats rd;
-	uint64_t rd_no_peer; /* of struct rd_port */
+	struct rd_drops rd_drops;
 	uint64_t turns, sleeps;
 	uint64_t flushed_most; /* work requests in one turn */
 	uint64_t cycles[STAGES];
@@ -57,5 +58,28 @@ struct look_conn {
 	struct tcpl_stats stats;
 	bool crc, rx_markers, tx_markers;
 };
+
+/* Another device that reliable datagrams go to or come from: a flow each way. */
+struct look_flow {
+	struct pkt_addr peer;
+	enum udpr_state state;          /* of the flow to it */
+	bool from;                      /* a flow from it is open */
+	uint32_t in_flight;             /* packets that wait for an ACK */
+	uint32_t waiting;               /* packets that wait to be sent */
+	uint32_t cwnd;                  /* packets */
+	uint32_t srtt, min_rtt, rttvar; /* ns; 0: none measured */
+	struct rd_flow_stats stats;
+};
+
+/* A message of several datagrams of which not all have come. */
+struct look_record {
+	uint32_t port;         /* index of the device */
+	uint32_t qpn;          /* that receives it */
+	bool record;           /* an RDMA Write-Record; else a Send */
+	struct dgram_key of;   /* which one: its sender and number */
+	uint32_t valid, total; /* octets that have come, of all */
+	uint64_t waited;       /* ns since the last segment that was new */
+};
+#define LOOK_RECORDS 512u /* of a worker: the longest waiting ones */
 
 #endif

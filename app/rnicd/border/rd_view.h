@@ -31,6 +31,23 @@ struct rd_packet {
 	uint8_t b[RD_PACKET_MAX];
 };
 
+/* What the flows to and from another device have carried, since it has its place. */
+struct rd_flow_stats {
+	uint64_t packets_out, again; /* sent for the first time; repetitions */
+	uint64_t packets_in, twice;  /* taken; dropped, as they had come before */
+	uint64_t lost;               /* flows to it that were lost */
+};
+
+/* Of a device: packets that were dropped, and what found no place. */
+struct rd_drops {
+	uint64_t no_peer; /* first packets and work requests that found no free peer */
+	uint64_t unknown; /* DATA of no flow, whose cookie opens none */
+	uint64_t strange; /* COOKIE, ACK and UNKNOWN that belong to no flow of the device, or cannot be */
+	uint64_t twice;   /* DATA that had come before */
+	uint64_t far;     /* DATA with a number outside the window */
+	uint64_t no_room; /* DATA that found no room: its sender sends it again */
+};
+
 /* Another device: a flow each way, which all queue pairs of both devices share. */
 struct rd_peer {
 	struct pkt_addr addr;
@@ -42,6 +59,7 @@ struct rd_peer {
 	struct udpr_tx tx;
 	struct udpr_rx rx;
 	struct udpr_pkt ring[RD_RING];
+	struct rd_flow_stats stats;
 	uint32_t n_spare;
 	uint8_t spare[RD_RING]; /* packets that hold nothing */
 	struct rd_packet packet[RD_RING];
@@ -53,7 +71,7 @@ struct rd_port {
 	struct rn_wheel wheel;
 	struct rn_slist free, touched; /* struct rd_peer, by link */
 	uint32_t hand;                 /* where the next look for a resting peer begins */
-	uint64_t no_peer;              /* first packets and work requests that found no free peer */
+	struct rd_drops drops;
 	struct rd_peer *chain[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];

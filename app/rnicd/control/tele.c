@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +25,8 @@
 #include "control/oob.h"
 #include "control/loop.h"
 #include "control/tele_ask.h"
-
-#define LINE 120 /* RTE_TEL_MAX_STRING_LEN is 128 */
+#include "control/tele_dgram.h"
+#include "control/tele_page.h"
 
 const char *tele_path(void)
 {
@@ -37,55 +36,6 @@ const char *tele_path(void)
 
 	snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir());
 	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? path : NULL;
-}
-
-static uint32_t number(const char *params) { return (uint32_t)strtoul(params, NULL, 10); }
-
-#define PAGE_MAX 512u /* entries of an answer: RTE_TEL_MAX_ARRAY_ENTRIES */
-#define PAGE_LEN \
-	(16u * 1024 - 256u) /* bytes of an answer: DPDK leaves out what does not fit 16 KiB, wherever it stands */
-
-/*
- * A list is wanted, and not one object. An answer holds its beginning; "+N" wants the entries from the Nth on. So a
- * list is whole when one more question finds no more.
- */
-static bool list_wanted(const char *params) { return params == NULL || params[0] == '\0' || params[0] == '+'; }
-
-/* What of a list an answer holds: after `skip` entries as many as there is room for. */
-struct page {
-	uint32_t skip, entries, bytes;
-};
-
-static struct page page_of(const char *params)
-{
-	return (struct page){ .skip = params != NULL && params[0] == '+' ? number(params + 1) : 0,
-			      .entries = PAGE_MAX,
-			      .bytes = PAGE_LEN };
-}
-
-/* One entry of a list, if it is in the page; cut where DPDK would refuse it. */
-static void add_line(struct rte_tel_data *d, struct page *page, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void add_line(struct rte_tel_data *d, struct page *page, const char *fmt, ...)
-{
-	char line[LINE];
-	va_list ap;
-
-	if (page->skip > 0) {
-		page->skip--;
-		return;
-	}
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	const uint32_t len = (uint32_t)strlen(line) + 3; /* with quotes and comma */
-	if (page->entries == 0 || page->bytes < len) {
-		page->entries = 0; /* the next answer begins with this one */
-		return;
-	}
-	page->entries--;
-	page->bytes -= len;
-	rte_tel_data_add_array_string(d, line);
 }
 
 #define U64(d, name, v)  rte_tel_data_add_dict_u64(d, name, (uint64_t)(v))
@@ -150,18 +100,18 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 
 static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
+	struct tele_page page = tele_page_of(params);
 	struct rnicd_port_stats s;
 	char addr[INET6_ADDRSTRLEN];
 
 	(void)cmd;
-	if (list_wanted(params))
+	if (tele_list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		const struct rnicd_port *p = rnicd.port[i];
 		addr_text(p->cfg->ip.b, addr, sizeof(addr));
-		if (list_wanted(params)) {
-			add_line(d, &page, "%s %s mtu %u", p->cfg->name, addr, p->mtu);
+		if (tele_list_wanted(params)) {
+			tele_add_line(d, &page, "%s %s mtu %u", p->cfg->name, addr, p->mtu);
 		} else if (strcmp(params, p->cfg->name) == 0) {
 			rte_tel_data_start_dict(d);
 			TEXT(d, "name", p->cfg->name);
@@ -176,26 +126,26 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			return 0;
 		}
 	}
-	return list_wanted(params) ? 0 : -ENOENT;
+	return tele_list_wanted(params) ? 0 : -ENOENT;
 }
 
 /* ---- clients, QPs ---- */
 
 static int on_clients(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
-	int rc = list_wanted(params) ? 0 : -ENOENT;
+	struct tele_page page = tele_page_of(params);
+	int rc = tele_list_wanted(params) ? 0 : -ENOENT;
 
 	(void)cmd;
-	if (list_wanted(params))
+	if (tele_list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
 	rn_list_each(const struct client, c, &clients.all, link) {
-		if (list_wanted(params)) {
-			add_line(d, &page, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid,
-				 (unsigned)c->uid, c->qp.live, c->mr.live, (unsigned long long)c->memory,
-				 c->state == CLIENT_DYING ? " dying" : "");
-		} else if (number(params) == c->id) {
+		if (tele_list_wanted(params)) {
+			tele_add_line(d, &page, "%u pid %d uid %u qps %u mrs %u bytes %llu%s", c->id, (int)c->pid,
+				      (unsigned)c->uid, c->qp.live, c->mr.live, (unsigned long long)c->memory,
+				      c->state == CLIENT_DYING ? " dying" : "");
+		} else if (tele_number(params) == c->id) {
 			rte_tel_data_start_dict(d);
 			U64(d, "pid", c->pid);
 			U64(d, "uid", c->uid);
@@ -231,21 +181,21 @@ static void tell_qp(struct rte_tel_data *d, const struct client_qp *q)
 
 static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
-	int rc = list_wanted(params) ? 0 : -ENOENT;
+	struct tele_page page = tele_page_of(params);
+	int rc = tele_list_wanted(params) ? 0 : -ENOENT;
 
 	(void)cmd;
-	if (list_wanted(params))
+	if (tele_list_wanted(params))
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	loop_lock();
 	rn_list_each(const struct client, c, &clients.all, link) {
 		const struct client_qp *q;
 		for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;) {
-			if (list_wanted(params)) {
-				add_line(d, &page, "%u client %u device %s worker %u %s", q->qpn, c->id,
-					 rnicd.port[q->pd->dev]->cfg->name, q->worker,
-					 qp_state_name(qp_get_state(q->qp)));
-			} else if (number(params) == q->qpn) {
+			if (tele_list_wanted(params)) {
+				tele_add_line(d, &page, "%u client %u device %s worker %u %s", q->qpn, c->id,
+					      rnicd.port[q->pd->dev]->cfg->name, q->worker,
+					      qp_state_name(qp_get_state(q->qp)));
+			} else if (tele_number(params) == q->qpn) {
 				tell_qp(d, q);
 				rc = 0;
 			}
@@ -257,7 +207,7 @@ static int on_qps(const char *cmd, const char *params, struct rte_tel_data *d)
 
 static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
+	struct tele_page page = tele_page_of(params);
 	char addr[INET6_ADDRSTRLEN];
 
 	(void)cmd;
@@ -267,7 +217,8 @@ static int on_groups(const char *cmd, const char *params, struct rte_tel_data *d
 		if (g->joins == 0 && g->qps == 0)
 			continue;
 		addr_text(g->addr.b, addr, sizeof(addr));
-		add_line(d, &page, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins, g->qps);
+		tele_add_line(d, &page, "%s device %s ids %u qps %u", addr, rnicd.port[g->dev]->cfg->name, g->joins,
+			      g->qps);
 	}
 	loop_unlock();
 	return 0;
@@ -318,23 +269,23 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 
 static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
+	struct tele_page page = tele_page_of(params);
 	uint32_t n, rc = 1;
 	struct tele_conn *t = tele_conns(&n);
 
 	(void)cmd;
 	if (t == NULL)
 		return -ENOMEM;
-	if (list_wanted(params)) {
+	if (tele_list_wanted(params)) {
 		rc = 0;
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (list_wanted(params)) {
-			add_line(d, &page, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
-				 tcpl_state_name(t[i].look.tcp.state), t[i].look.tcp.cwnd,
-				 (unsigned long long)(t[i].look.tcp.srtt_ns / 1000), t[i].look.stats.rexmits);
-		} else if (number(params) == i) {
+		if (tele_list_wanted(params)) {
+			tele_add_line(d, &page, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
+				      tcpl_state_name(t[i].look.tcp.state), t[i].look.tcp.cwnd,
+				      (unsigned long long)(t[i].look.tcp.srtt_ns / 1000), t[i].look.stats.rexmits);
+		} else if (tele_number(params) == i) {
 			tell_conn(d, &t[i]);
 			rc = 0;
 		}
@@ -346,7 +297,7 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 /* All workers have the same. */
 static int on_listeners(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
+	struct tele_page page = tele_page_of(params);
 	struct look_listener l[LOOK_LISTENERS];
 	uint32_t n;
 
@@ -355,7 +306,7 @@ static int on_listeners(const char *cmd, const char *params, struct rte_tel_data
 		return -ENOMEM;
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < n; i++)
-		add_line(d, &page, "%s %u", rnicd.port[l[i].port]->cfg->name, l[i].lport);
+		tele_add_line(d, &page, "%s %u", rnicd.port[l[i].port]->cfg->name, l[i].lport);
 	return 0;
 }
 
@@ -387,23 +338,23 @@ static int tell_worker(const char *number, const struct look_worker *looks, stru
 
 static int on_workers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	struct page page = page_of(params);
+	struct tele_page page = tele_page_of(params);
 	struct look_worker looks[RNICD_MAX_WORKERS];
 
 	(void)cmd;
 	if (!tele_workers(looks))
 		return -ENOMEM;
-	if (!list_wanted(params))
+	if (!tele_list_wanted(params))
 		return tell_worker(params, looks, d);
 	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
 		const struct look_worker *w = &looks[i];
 		if (rnicd.cfg.pin)
-			add_line(d, &page, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
-				 (unsigned long long)w->turns, (unsigned long long)w->sleeps);
+			tele_add_line(d, &page, "%u cpu %u turns %llu sleeps %llu", i, rnicd.cfg.lcore[i],
+				      (unsigned long long)w->turns, (unsigned long long)w->sleeps);
 		else
-			add_line(d, &page, "%u floating turns %llu sleeps %llu", i, (unsigned long long)w->turns,
-				 (unsigned long long)w->sleeps);
+			tele_add_line(d, &page, "%u floating turns %llu sleeps %llu", i, (unsigned long long)w->turns,
+				      (unsigned long long)w->sleeps);
 	}
 	return 0;
 }
@@ -421,7 +372,8 @@ static void sum_workers(const struct look_worker *looks, struct look_worker *sum
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
 		sum_words((uint64_t *)(void *)&sum->qp, (const uint64_t *)(const void *)&looks[w].qp, sizeof(sum->qp));
 		sum_words((uint64_t *)(void *)&sum->rd, (const uint64_t *)(const void *)&looks[w].rd, sizeof(sum->rd));
-		sum->rd_no_peer += looks[w].rd_no_peer;
+		sum_words((uint64_t *)(void *)&sum->rd_drops, (const uint64_t *)(const void *)&looks[w].rd_drops,
+			  sizeof(sum->rd_drops));
 		sum->connections += looks[w].connections;
 		sum->half_open += looks[w].half_open;
 		sum->blocks_used += looks[w].blocks_used;
@@ -452,7 +404,9 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 #define T(name) U64(d, "rd_" #name, sum.rd.name)
 	T(segs_in), T(segs_out), T(held), T(refused), T(no_pair), T(evicted), T(bad), T(rnr_ends);
 #undef T
-	U64(d, "rd_no_peer", sum.rd_no_peer);
+#define T(name) U64(d, "rd_" #name, sum.rd_drops.name)
+	T(no_peer), T(unknown), T(strange), T(twice), T(far), T(no_room);
+#undef T
 	U64(d, "connections", sum.connections);
 	U64(d, "half_open", sum.half_open);
 	U64(d, "blocks_used", sum.blocks_used);
@@ -495,7 +449,7 @@ static int on_events(const char *cmd, const char *params, struct rte_tel_data *d
 	char line[NEWS_TEXT + 80];
 
 	(void)cmd;
-	if (list_wanted(params)) {
+	if (tele_list_wanted(params)) {
 		const uint64_t next = news_next();
 		rte_tel_data_start_dict(d);
 		U64(d, "next", next);
@@ -521,7 +475,7 @@ static int on_order(bool (*order)(const char *words, char *say), const char *par
 	loop_unlock();
 	rte_tel_data_start_dict(d);
 	U64(d, "done", done);
-	say[LINE] = '\0'; /* DPDK would refuse more */
+	say[TELE_LINE] = '\0'; /* DPDK would refuse more */
 	TEXT(d, "say", say);
 	return 0;
 }
@@ -552,6 +506,8 @@ GUARDED(on_qps)
 GUARDED(on_groups)
 GUARDED(on_conns)
 GUARDED(on_listeners)
+GUARDED(tele_tell_flows)
+GUARDED(tele_tell_records)
 GUARDED(on_counters)
 GUARDED(on_workers)
 GUARDED(on_events)
@@ -571,6 +527,10 @@ bool tele_start(void)
 					  "Lists the connections. Parameter: number in the list") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
 					  "Lists the ports that connections are waited for at") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/flows", tele_tell_flows_guarded,
+					  "Lists the flows of reliable datagrams. Parameter: DEVICE/ADDRESS") == 0 &&
+	       rte_telemetry_register_cmd("/rnic/records", tele_tell_records_guarded,
+					  "Lists the messages of several datagrams that are incomplete") == 0 &&
 	       rte_telemetry_register_cmd(
 		       "/rnic/events", on_events_guarded,
 		       "Numbers of the oldest and the next event. Parameter: number; then that event") == 0 &&

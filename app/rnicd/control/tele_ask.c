@@ -21,7 +21,9 @@ struct ask {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done, abandoned; /* under lock */
+	void *list;           /* of the answers, freed with the command; or NULL */
 	union {
+		uint32_t n[RNICD_MAX_PORTS + RNICD_MAX_WORKERS]; /* how many of the list each device, or worker, has */
 		struct look_worker worker[RNICD_MAX_WORKERS];
 		struct look_listener listener[LOOK_LISTENERS];
 		struct {
@@ -39,6 +41,7 @@ static void ask_free(struct ask *a)
 {
 	pthread_mutex_destroy(&a->lock);
 	pthread_cond_destroy(&a->cond);
+	free(a->list);
 	free(a);
 }
 
@@ -168,4 +171,53 @@ bool tele_listeners(struct look_listener out[LOOK_LISTENERS], uint32_t *n)
 	memcpy(out, a->listener, *n * sizeof(out[0]));
 	ask_free(a);
 	return true;
+}
+
+/* ---- flows, records ---- */
+
+/* A command with room for its list. NULL: no memory. */
+static struct ask *ask_list(enum cmd_type type, size_t entries, size_t size)
+{
+	struct ask *a = ask_new(type);
+
+	if (a == NULL)
+		return NULL;
+	a->list = calloc(entries, size);
+	if (a->list != NULL)
+		return a;
+	ask_free(a);
+	return NULL;
+}
+
+/* The list of the answers, and how many of it each of `parts` has; NULL: no answer in time. */
+static void *listed(struct ask *a, uint32_t *n, uint32_t parts)
+{
+	loop_lock();
+	if (!ask_all(a))
+		return NULL;
+	void *list = a->list;
+	memcpy(n, a->n, parts * sizeof(n[0]));
+	a->list = NULL;
+	ask_free(a);
+	return list;
+}
+
+struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS])
+{
+	struct ask *a = ask_list(CMD_LOOK_FLOWS, (size_t)rnicd.n_ports * RD_PEERS, sizeof(struct look_flow));
+
+	if (a == NULL)
+		return NULL;
+	a->cmd.look_flows = (struct cmd_look_flows){ .f = a->list, .n = a->n };
+	return listed(a, n, rnicd.n_ports);
+}
+
+struct look_record *tele_records(uint32_t n[RNICD_MAX_WORKERS])
+{
+	struct ask *a = ask_list(CMD_LOOK_RECORDS, (size_t)rnicd.n_workers * LOOK_RECORDS, sizeof(struct look_record));
+
+	if (a == NULL)
+		return NULL;
+	a->cmd.look_records = (struct cmd_look_records){ .r = a->list, .n = a->n };
+	return listed(a, n, rnicd.n_workers);
 }

@@ -148,6 +148,8 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_PORT_CHANGE:
 	case CMD_PORT_UP: port_command(w, c); break;
 	case CMD_LOOK_WORKER: look_worker(w, &c->look_worker[w->index]); break;
+	case CMD_LOOK_FLOWS: rd_port_flows(w, &c->look_flows); break;
+	case CMD_LOOK_RECORDS: ud_records(w, &c->look_records); break;
 	case CMD_STREAM_JOIN:
 	case CMD_STREAM_LISTEN:
 	case CMD_STREAM_UNLISTEN:

@@ -70,7 +70,7 @@ static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr,
 	}
 	struct rd_peer *p = rn_slist_pop(&r->free, struct rd_peer, link);
 	if (p == NULL) {
-		r->no_peer++;
+		r->drops.no_peer++;
 		return NULL;
 	}
 	p->addr = *addr;
@@ -78,6 +78,7 @@ static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr,
 	p->touched = false;
 	memset(&p->tx, 0, sizeof(p->tx));
 	memset(&p->rx, 0, sizeof(p->rx));
+	memset(&p->stats, 0, sizeof(p->stats));
 	p->n_spare = RD_RING;
 	for (uint32_t i = 0; i < RD_RING; i++)
 		p->spare[i] = (uint8_t)i;
@@ -134,6 +135,21 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uin
 
 /* ---- receiving ---- */
 
+/* Whether the flow takes the packet; what it does not take is counted. */
+static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_hdr *h, uint64_t now)
+{
+	if (!rd_room(&r->d) || p->n_spare == 0 || p->tx.state == UDPR_LOST) {
+		r->drops.no_room++;
+		return false;
+	}
+	const enum udpr_verdict v = udpr_rx_data(&p->rx, h, now);
+	p->stats.packets_in += v == UDPR_OK;
+	p->stats.twice += v == UDPR_TWICE;
+	r->drops.twice += v == UDPR_TWICE;
+	r->drops.far += v == UDPR_FAR;
+	return v == UDPR_OK;
+}
+
 static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, const uint8_t *b,
 		    const struct udpr_hdr *h)
 {
@@ -143,6 +159,7 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 	struct rd_hdr rh;
 
 	if (udpr_rx_open(p != NULL ? &p->rx : &fresh, rnicd.secret, from->b, sizeof(from->b), h, w->now) != UDPR_OK) {
+		r->drops.unknown++;
 		if (conn_answer_allowed(w, rnicd.port[r->port])) {
 			udpr_unknown(h, &out);
 			send_packet(w, r, from, &out, NULL);
@@ -154,8 +171,7 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 	if (fresh.open)
 		p->rx = fresh;
 	peer_touch(r, p);
-	if (!rd_room(&r->d) || p->n_spare == 0 || p->tx.state == UDPR_LOST ||
-	    udpr_rx_data(&p->rx, h, w->now) != UDPR_OK)
+	if (!data_taken(r, p, h, w->now))
 		return;
 	if (!rd_parse(b + h->body, h->body_len, &rh)) {
 		r->d.stats.bad++;
@@ -197,8 +213,10 @@ static void packet_in(struct rnicd_worker *w, struct rd_port *r, const struct pk
 	case UDPR_ACK:
 	case UDPR_UNKNOWN:
 		p = peer_find(r, from);
-		if (p == NULL || udpr_tx_in(&p->tx, &h, w->now) != UDPR_OK)
+		if (p == NULL || udpr_tx_in(&p->tx, &h, w->now) != UDPR_OK) {
+			r->drops.strange++;
 			return;
+		}
 		w->ud_wanted++;
 		peer_touch(r, p);
 		return;
@@ -237,6 +255,7 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 	while (udpr_tx_done(&p->tx, &packet, &ok))
 		p->spare[p->n_spare++] = (uint8_t)packet;
 	if (lost) {
+		p->stats.lost++;
 		memset(&p->tx, 0, sizeof(p->tx));
 		rd_lost(&r->d, p->addr.b);
 	}
@@ -302,7 +321,11 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 	uint64_t packet;
 
 	while (ud_room(w, port) && udpr_tx_next(&p->tx, w->now, &h, &packet)) {
-		send_packet(w, r, &p->addr, &h, h.kind == UDPR_DATA ? &p->packet[packet] : NULL);
+		const bool data = h.kind == UDPR_DATA, again = data && p->ring[h.number % RD_RING].again;
+
+		send_packet(w, r, &p->addr, &h, data ? &p->packet[packet] : NULL);
+		p->stats.again += again;
+		p->stats.packets_out += data && !again;
 		(*n)++;
 	}
 	if (udpr_rx_due(&p->rx, ACK_DELAY) <= w->now && ud_room(w, port)) {
@@ -387,6 +410,35 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		l->rd.evicted += st->evicted;
 		l->rd.bad += st->bad;
 		l->rd.rnr_ends += st->rnr_ends;
-		l->rd_no_peer += w->rd[i]->no_peer;
+		const struct rd_drops *drops = &w->rd[i]->drops;
+		l->rd_drops.no_peer += drops->no_peer;
+		l->rd_drops.unknown += drops->unknown;
+		l->rd_drops.strange += drops->strange;
+		l->rd_drops.twice += drops->twice;
+		l->rd_drops.far += drops->far;
+		l->rd_drops.no_room += drops->no_room;
 	}
+}
+
+void rd_port_flows(const struct rnicd_worker *w, const struct cmd_look_flows *l)
+{
+	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++)
+		for (uint32_t k = 0; w->rd[i] != NULL && k < RD_PEERS; k++) {
+			const struct rd_peer *p = &w->rd[i]->peer[k];
+
+			if (!p->used)
+				continue;
+			l->f[i * RD_PEERS + l->n[i]++] = (struct look_flow){
+				.peer = p->addr,
+				.state = (enum udpr_state)p->tx.state,
+				.from = p->rx.open,
+				.in_flight = p->tx.flight,
+				.waiting = p->tx.end - p->tx.nxt + p->tx.gone,
+				.cwnd = p->tx.cwnd >> 16,
+				.srtt = p->tx.srtt,
+				.min_rtt = p->tx.min_rtt,
+				.rttvar = p->tx.rttvar,
+				.stats = p->stats,
+			};
+		}
 }

@@ -9,6 +9,7 @@
 
 #include <rte_mbuf.h>
 
+#include "border/cmd.h"
 #include "border/look.h"
 #include "border/rd_view.h"
 #include "border/rnicd.h"
@@ -33,7 +34,10 @@ uint32_t rd_port_turn(struct rnicd_worker *w);
 /* When there is something to do again, if nothing comes; RN_NEVER: nothing is under way. */
 uint64_t rd_port_due(const struct rnicd_worker *w);
 
-/* Adds what its devices have counted; l->rd is 0. */
+/* Adds what its devices have counted; l->rd and l->rd_drops are 0. */
 void rd_port_look(const struct rnicd_worker *w, struct look_worker *l);
+
+/* The flows of its devices. */
+void rd_port_flows(const struct rnicd_worker *w, const struct cmd_look_flows *l);
 
 #endif

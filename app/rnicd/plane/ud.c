@@ -149,6 +149,28 @@ uint32_t ud_timers(struct rnicd_worker *w)
 	return n;
 }
 
+void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l)
+{
+	struct look_record *out = &l->r[w->index * LOOK_RECORDS];
+	uint32_t n = 0;
+
+	rn_list_each(const struct dgram_msg, m, &w->dgram.open, link) {
+		uint32_t qpn;
+		const struct qp *qp = dgram_msg_qp(m, &qpn);
+
+		if (n == LOOK_RECORDS)
+			break;
+		out[n++] = (struct look_record){ .port = rn_container_of(qp, const struct ud_qp, qp)->port,
+						 .qpn = qpn,
+						 .record = m->record,
+						 .of = m->key,
+						 .valid = m->valid,
+						 .total = m->total,
+						 .waited = w->now - m->at };
+	}
+	l->n[w->index] = n;
+}
+
 /* ---- sending ---- */
 
 static uint32_t l2_len(const struct rnicd_port *port)

@@ -9,6 +9,7 @@
 
 #include <rte_mbuf.h>
 
+#include "border/cmd.h"
 #include "border/rnicd.h"
 #include "border/ud_view.h"
 #include "dgram/dgram.h"
@@ -44,6 +45,9 @@ void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 
 /* Ends messages that wait for segments in vain; returns their number. */
 uint32_t ud_timers(struct rnicd_worker *w);
+
+/* The messages that wait for segments. */
+void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l);
 
 /* Octets of a datagram's headers up to UDP's, which ud_launch() writes. */
 uint32_t ud_headers_len(const struct rnicd_port *port);

@@ -209,7 +209,9 @@ static void run_command(struct cmd *c)
 	case CMD_PORT_UP:
 	case CMD_LOOK_WORKER:
 	case CMD_LOOK_LISTENERS:
-	case CMD_LOOK_CONNS: break;
+	case CMD_LOOK_CONNS:
+	case CMD_LOOK_FLOWS:
+	case CMD_LOOK_RECORDS: break;
 	}
 }
 
