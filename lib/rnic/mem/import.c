@@ -45,21 +45,20 @@ static bool fd_is(int fd, const struct rnic_vma *v)
 static int find_fd(const struct rnic_vma *v, bool writable)
 {
 	int fd = v->name[0] == '/' ? open(v->name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC) : -1;
-	struct dirent *e;
-	DIR *d;
+	struct dirent **e = NULL;
 
 	if (fd >= 0 && fd_is(fd, v))
 		return fd;
 	if (fd >= 0)
 		close(fd);
-	d = strncmp(v->name, "/SYSV", 5) != 0 ? opendir("/proc/self/fd") : NULL;
-	for (fd = -1; d != NULL && fd < 0 && (e = readdir(d)) != NULL;) {
-		int n = atoi(e->d_name);
-		if (e->d_name[0] != '.' && fd_is(n, v))
-			fd = fcntl(n, F_DUPFD_CLOEXEC, 0);
+	fd = -1;
+	int n = strncmp(v->name, "/SYSV", 5) != 0 ? scandir("/proc/self/fd", &e, NULL, NULL) : 0;
+	for (int i = 0; i < n; i++) {
+		if (fd < 0 && e[i]->d_name[0] != '.' && fd_is(atoi(e[i]->d_name), v))
+			fd = fcntl(atoi(e[i]->d_name), F_DUPFD_CLOEXEC, 0);
+		free(e[i]);
 	}
-	if (d != NULL)
-		closedir(d);
+	free(e);
 	return fd;
 }
 
