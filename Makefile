@@ -31,6 +31,7 @@ test-apps:
 
 conformance: build
 	@scripts/deps.sh siw || echo "make: Linux siw will not be tested"
+	@RNIC_BUILD=$(abspath $(BUILD)) python3 test/conformance/datagrams.py
 	@RNIC_BUILD=$(abspath $(BUILD)) python3 test/conformance/conform.py --matrix
 
 bench: build

@@ -130,8 +130,10 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 	struct rd_pair *p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
 	struct rdmap_term t = { 0 };
 
-	if (p == NULL || (rx->h->peer_run != p->run && (rx->h->peer_run != 0 || rx->h->run != p->peer_run)))
+	if (p == NULL || (rx->h->peer_run != p->run && (rx->h->peer_run != 0 || rx->h->run != p->peer_run))) {
+		d->stats.bad++;
 		return;
+	}
 	if (!take_acks(d, p, rx->h)) /* what had its turn before the end has succeeded */
 		return;
 	if (rdmap_term_parse(rx->p + RD_HDR_LEN, rx->len - RD_HDR_LEN, &t) != RDMAP_TERM_SHORT)
@@ -236,8 +238,12 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 {
 	struct rd_pair *p;
 
-	if (qp == NULL || qp->beside == NULL || !qp->many || !may_receive(qp))
-		return rx->h->kind != RD_REFUSED ? refuse(d, rx, answer) : 0;
+	if (qp == NULL || qp->beside == NULL || !qp->many || !may_receive(qp)) {
+		if (rx->h->kind != RD_REFUSED)
+			return refuse(d, rx, answer);
+		d->stats.bad++;
+		return 0;
+	}
 	switch ((enum rd_kind)rx->h->kind) {
 	case RD_SEGMENT: return in_segment(d, qp, rx, answer);
 	case RD_TAKEN:

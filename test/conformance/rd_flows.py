@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rules of doc/datagram-iwarp.md, chapter "Reliable transport": a case each."""
+import itertools
+import struct
+import time
+
+import wire_rd
+from rd_scene import QKEY, RETRY_EXC, counters, customer, device, flow_of, scene, text
+from rig import case, until
+from wire_rd import ACK, COOKIE, DATA, F_TWICE, HELLO, SEGS, TAKEN, UNKNOWN, WINDOW
+from wire_rd import Pair, packet, ranges_of
+
+# ---- the transport: rnicd receives ----
+
+@scene()
+def a_hello_is_answered_by_a_cookie_as_long_and_nothing_is_kept(x):
+    d = device()
+    for body in (bytes(16), b"\xff" * 16):
+        d.flow += 0x11223344
+        d.put(packet(HELLO, flow=d.flow, stamp=0x01020304, body=body))
+        p = d.answered(COOKIE)
+        assert (p.flow, p.stamp, p.src, p.dst, p.number) == (d.flow, 0x01020304, 0, 0, 0) and p.token, p
+    assert flow_of(d) is None
+    d.close()
+    x.works()
+
+
+@scene()
+def data_with_the_cookie_opens_the_flow_and_is_acknowledged(x):
+    assert flow_of(x.d) is None
+    x.works()
+    assert flow_of(x.d)["from"] == "open" and x.d.opened
+    x.works()  # without the cookie
+    x.d.put_data(x.pair.packet(TAKEN), x.d.number, cookie=x.d.cookie)  # it may still be there
+    x.d.number += 1
+    x.works()
+
+
+def strangers(x):
+    """DATA that opens nothing: forged, of others, and without a cookie."""
+    d, other = device(), device()
+    d.ask()
+    body = Pair(d, 0x4242, x.qpn, QKEY).segment(x.attack())
+    flip = lambda i: bytes(b ^ (1 if k == i else 0) for k, b in enumerate(d.cookie))
+    yield from ((d, lambda i=i: d.put_data(body, 0, cookie=flip(i))) for i in (0, 7, 8, 15))
+    yield d, lambda: d.put_data(body, 0, cookie=bytes(16))
+    yield d, lambda: d.put_data(body, 0, cookie=None)
+    yield d, lambda: d.put_data(body, 0, token=d.token ^ 1)
+    yield d, lambda: d.put_data(body, 0, flow=d.flow ^ 1)
+    yield other, lambda: other.put_data(body, 0, flow=d.flow, token=d.token, cookie=d.cookie)
+    d.close()
+    other.close()
+
+
+@scene()
+def a_cookie_that_is_forged_or_of_another_opens_nothing(x):
+    for d, put in strangers(x):
+        x.dropped("rd_unknown", put)
+        d.answered(UNKNOWN)
+        assert flow_of(d) is None
+
+
+@scene()
+def a_cookie_is_good_for_four_seconds(x):
+    d = device()
+    d.ask()
+    asked = time.monotonic()
+    body = Pair(d, 0x4242, x.qpn, QKEY).segment(x.attack())
+    until(lambda: time.monotonic() - asked > 4.1)
+    x.dropped("rd_unknown", lambda: d.put_data(body, 0))
+    d.answered(UNKNOWN)
+    d.close()
+
+
+@scene()
+def a_replaced_flow_does_not_come_back(x):
+    x.works()
+    flow, token, cookie = x.d.flow, x.d.token, x.d.cookie
+    body = x.pair.segment(x.attack(), number=x.pair.number)
+    x.pair.number -= 1
+    x.d.ask()
+    x.works()
+    for old in (cookie, None):
+        x.dropped("rd_unknown", lambda old=old: x.d.put_data(body, 1, flow=flow, token=token, cookie=old))
+        p = x.d.answered(UNKNOWN)
+        assert (p.flow, p.token) == (flow, token), p
+
+
+@scene()
+def a_number_is_delivered_once(x):
+    x.works()
+    body = x.pair.segment(x.pair.message(text(x.m, x.length))[0])
+    number = x.d.give(body)
+    x.m += 1
+    x.d.delivered(number, body)
+    x.d.answers.clear()
+    x.dropped("rd_twice", lambda: x.d.put_data(body, number))
+    x.d.answers.clear()
+    x.d.put_data(x.pair.segment(x.attack()), number)  # another content does not make it another packet
+    x.pair.number -= 1
+    p = x.d.answered(ACK)
+    assert p.flags & F_TWICE and p.number > number, p
+    x.works()
+
+
+@scene()
+def a_number_outside_the_window_is_dropped(x):
+    x.works()
+    body = x.pair.segment(x.attack())
+    x.pair.number -= 1
+    for far in (WINDOW, WINDOW + 1, 1 << 30, (1 << 31) - 1):
+        x.dropped("rd_far", lambda far=far: x.d.put_data(body, x.d.number + far))
+    for behind in (1, 1 << 20, (1 << 31) - 1):
+        x.dropped("rd_twice", lambda behind=behind: x.d.put_data(body, x.d.number - behind))
+
+
+@case
+def an_ack_tells_the_lowest_ranges_in_order():
+    d = device()
+    d.ask()
+    nothing = bytes(32)  # a kind that there is not
+    for n in (2, 4, 5, 7, 9, 11, WINDOW - 1):
+        d.put_data(nothing, n, cookie=d.cookie)
+    told = lambda: {p.number: ranges_of(p) for p in d.answers if p.kind == ACK}
+    d.until(lambda: told().get(0) == [(2, 3), (4, 6), (7, 8), (9, 10)])
+    for n in (0, 1, 3):
+        d.put_data(nothing, n, cookie=d.cookie)
+    d.until(lambda: told().get(6) == [(7, 8), (9, 10), (11, 12), (WINDOW - 1, WINDOW)])
+    d.close()
+
+
+@scene()
+def datagrams_that_cannot_be_are_dropped(x):
+    x.works()
+    good = lambda **how: packet(**{"kind": DATA, "flow": x.d.flow, "token": x.d.token, "number": x.d.number, "body":
+                                   x.pair.segment(x.attack(), number=x.pair.number), **how})
+    held = x.pair.number
+    for wrong in (good(first=0x20), good(first=0), good(kind=37), good(kind=47), good()[:20], good(src=1), good(dst=1),
+                  good(kind=HELLO), good(kind=COOKIE), good(kind=UNKNOWN), good(kind=ACK, ranges=1),
+                  good(kind=ACK, ranges=5, body=bytes(40)), good(flags=1, body=bytes(15))):
+        x.pair.number = held
+        x.dropped("ud_bad", lambda wrong=wrong: x.d.put(wrong))
+        held = x.pair.number
+    x.pair.number = held
+    wrong = good()
+    x.pair.number = held
+    sum_ = struct.pack("<I", wire_rd.crc32c(wrong) ^ 1)
+    x.dropped("ud_crc", lambda: x.d.s.sendto(wrong + sum_, x.d.to))
+
+
+@scene()
+def answers_of_no_flow_are_dropped(x):
+    x.works()
+    for kind, body in ((COOKIE, bytes(16)), (ACK, b""), (UNKNOWN, b"")):
+        strange = device()
+        for d in (x.d, strange):
+            x.dropped("rd_strange", lambda d=d, p=packet(kind, flow=77, token=1, body=body): d.put(p))
+        strange.close()
+
+
+# ---- the transport: rnicd sends ----
+
+@customer(length=4000)
+def a_sender_writes_reads_adds_and_sends(c):
+    c.tell("go 8")
+    c.serves(c.store(), 8)
+
+
+@customer()
+def a_hello_is_repeated_until_its_cookie_comes(c):
+    c.d.answer = lambda p: p.kind != HELLO or len(c.d.hellos) > 3
+    c.tell("go 1")
+    c.serves(c.store(), 1)
+    assert len({p.flow for p in c.d.hellos}) == 1 and len(c.d.hellos) > 3, c.d.hellos
+    assert len({p.stamp for p in c.d.hellos}) > 3, "a repeated HELLO has a time stamp of its own"
+
+
+@customer(length=4000)
+def data_is_repeated_with_its_number_and_its_cookie_until_an_ack(c):
+    c.d.answer = lambda p: p.kind != DATA or len(c.d.data) > 6
+    c.tell("go 2")
+    c.serves(c.store(), 2)
+    assert all(p.flags & 1 for p in c.d.data[:6]), c.d.data[:6]
+    assert len({p.number for p in c.d.data[:6]}) < 6, "none of them was repeated"
+    assert not c.d.data[-1].flags & 1 and c.d.data[0].number == 0
+
+
+@customer(length=8000)
+def lost_packets_are_sent_again(c):
+    count = itertools.count()
+    c.d.answer = lambda p: p.kind != DATA or next(count) % 4 != 1
+    c.tell("go 10")
+    c.serves(c.store(), 10)
+
+
+@customer(length=60000)
+def no_more_than_sixteen_segments_wait_to_be_taken(c):
+    c.tell("go 1")
+    s = c.store()
+    s.quiet = True
+    s.until(lambda: len(s.held) == SEGS)
+    end = time.monotonic() + 0.5
+    s.until(lambda: time.monotonic() > end)  # a further segment would break the rule, which Pair checks
+    s.quiet = False
+    while s.next in s.held:
+        s.ddp.append(s.held.pop(s.next))
+        s.next += 1
+    c.serves(s, 1)
+
+
+@customer()
+def answers_that_break_a_rule_are_dropped(c):
+    c.d.answer = lambda p: False
+    c.tell("go 1")
+    c.d.until(lambda: c.d.hellos)
+    flow = c.d.hellos[0].flow
+    wrong = [packet(COOKIE, flow=flow ^ 1, token=1, body=bytes(16)), packet(ACK, flow=flow),
+             packet(UNKNOWN, flow=flow)]
+
+    def each():
+        for w in wrong:
+            c.d.barrier()
+            before = counters()["rd_strange"]
+            c.d.put(w)
+            until(lambda before=before: counters()["rd_strange"] == before + 1, f"{w.hex()}")
+
+    each()
+    c.d.answer = lambda p: p.kind == HELLO
+    c.d.until(lambda: c.d.data)
+    p = c.d.data[0]
+    how = {"flow": flow, "token": p.token}
+    pairs = lambda *r: b"".join(struct.pack(">II", *x) for x in r)
+    wrong = [packet(ACK, flow=flow, token=p.token ^ 1), packet(ACK, flow=flow ^ 1, token=p.token),
+             packet(UNKNOWN, flow=flow, token=p.token ^ 1), packet(ACK, number=1000, **how),
+             packet(ACK, ranges=1, body=pairs((1, 1000)), **how), packet(ACK, ranges=1, body=pairs((1, 1)), **how),
+             packet(COOKIE, body=bytes(16), **how)]
+    each()
+    c.d.answer = lambda p: True
+    c.serves(c.store(), 1)
+
+
+@customer()
+def a_lost_flow_fails_what_is_under_way_and_the_next_is_another(c):
+    c.tell("go 2")
+    s = c.store()
+    c.serves(s, 2)
+    flow, run_ = c.d.data[-1].flow, s.peer_run
+    c.d.incoming.clear()  # as if we had started anew: DATA is answered with UNKNOWN
+    c.tell("go 1")
+    assert c.answer() == (2, RETRY_EXC)
+    c.d.data.clear()
+    c.d.flow = 0
+    c.tell("go 1")
+    t = c.store()
+    t.memory = s.memory
+    c.serves(t, 1, before=2)
+    assert {p.flow for p in c.d.data} != {flow} and 0 < t.peer_run - run_ < 1 << 31, (flow, run_, t.peer_run)

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A peer of reliable datagrams of our own making, on UDP sockets of the kernel: it can say anything. Written from
+doc/datagram-iwarp.md alone; nothing of the project's own C code. Device is an address with its flows: it checks each
+datagram that comes by the rules of the transport, acknowledges DATA and hands on what it carries. Pair is an end of a
+pair of queue pairs: it puts segments into their order, and serves memory as a store of its own.
+"""
+import os
+import random
+import select
+import socket
+import struct
+import time
+from collections import deque, namedtuple
+
+from rig import PATIENCE
+from wire import READ_REQ, READ_RESP, SEND, SEND_SE, WRITE, tagged, untagged
+from wire_check import crc32c
+
+PORT = 4793
+HELLO, COOKIE, DATA, ACK, UNKNOWN = range(32, 37)
+F_COOKIE, F_TWICE = 1, 2
+SEGMENT, TAKEN, REFUSED = 1, 2, 3
+ATOMIC_REQ, ATOMIC_RESP = 10, 11
+HEAD, RD_HEAD, SEG_MAX, WINDOW, SEGS = 28, 32, 1360, 256, 16
+AGAIN = 0.2  # seconds: what is not answered is sent again
+
+Packet = namedtuple("Packet", "kind flags ranges src dst flow token number stamp hold body")
+Carried = namedtuple("Carried", "kind dst src qkey run peer_run number taken body")
+
+
+def now_us():
+    return time.monotonic_ns() // 1000 & 0xFFFFFFFF
+
+
+def summed(data):
+    return data + struct.pack("<I", crc32c(data))
+
+
+def packet(kind, flags=0, ranges=0, src=0, dst=0, flow=0, token=0, number=0, stamp=0, hold=0, body=b"", first=0x10):
+    return struct.pack(">BBBBHHIIIII", first, kind, flags, ranges, src, dst, flow, token, number & 0xFFFFFFFF, stamp,
+                       hold) + body
+
+
+def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b""):
+    return struct.pack(">8I", kind << 24, dst, src, qkey, run, peer_run, number & 0xFFFFFFFF, taken) + body
+
+
+def decode(data):
+    """A datagram of the transport, by the table of the document."""
+    assert len(data) >= HEAD + 4, f"{len(data)} octets"
+    assert struct.unpack("<I", data[-4:])[0] == crc32c(data[:-4]), "CRC"
+    first, *rest = struct.unpack_from(">BBBBHHIIIII", data)
+    p = Packet(*rest, data[HEAD:-4])
+    assert first == 0x10 and p.flow != 0, p
+    assert p.flags & ~{DATA: F_COOKIE, ACK: F_TWICE}.get(p.kind, 0) == 0, p
+    assert p.ranges <= 4 if p.kind == ACK else p.ranges == 0, p
+    assert p.kind in (DATA, ACK) or p.number == 0, p
+    assert p.kind == ACK or p.hold == 0, p
+    if p.kind == HELLO:
+        assert p.token == 0 and p.body == bytes(16), p
+    elif p.kind == COOKIE:
+        assert len(p.body) == 16, p
+    elif p.kind == ACK:
+        assert len(p.body) == 8 * p.ranges, p
+        last = p.number
+        for at, to in ranges_of(p):
+            assert last < at < to, ("ranges are above the number, apart and in order", p)
+            last = to
+    elif p.kind == UNKNOWN:
+        assert p.body == b"" and p.stamp == 0, p
+    else:
+        assert p.kind == DATA and len(p.body) >= (16 if p.flags & F_COOKIE else 0), p
+    return p
+
+
+def ranges_of(p):
+    return [struct.unpack_from(">II", p.body, 8 * i) for i in range(p.ranges)]
+
+
+def decode_carried(body):
+    """What DATA carries, by the table of the document."""
+    assert RD_HEAD <= len(body) <= RD_HEAD + SEG_MAX, len(body)
+    kind, *rest = struct.unpack_from(">8I", body)
+    c = Carried(kind >> 24, *rest, body[RD_HEAD:])
+    assert kind & 0xFFFFFF == 0 and c.kind in (SEGMENT, TAKEN, REFUSED), c
+    assert c.dst < 1 << 24 and c.src < 1 << 24 and (c.run or c.kind == REFUSED), c
+    assert c.kind == SEGMENT or c.number == 0, c
+    assert c.kind == SEGMENT and c.body or c.kind == TAKEN and not c.body or c.kind == REFUSED, c
+    return c
+
+
+class Incoming:
+    """A flow that comes to us: its cookie, which is known to its receiver alone, and the numbers that have come."""
+
+    def __init__(self):
+        self.cookie, self.token = os.urandom(16), random.getrandbits(32)
+        self.seen, self.acked, self.first = set(), False, {}
+
+
+class Device:
+    def __init__(self, host, to):
+        self.host, self.to = host, (to, PORT)
+        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.s.bind((host, PORT))
+        self.incoming = {}      # by flow
+        self.carried = deque()  # what has come and no pair has taken
+        self.answers = deque()  # COOKIE, ACK and UNKNOWN
+        self.hellos = []
+        self.data = []          # every DATA, the repeated ones too
+        self.answer = lambda p: True  # whether a HELLO or DATA is answered and taken
+        self.flow = self.token = self.number = 0
+        self.cookie, self.opened, self.had = b"", False, set()
+
+    # ---- what comes ----
+
+    def put(self, data):
+        self.s.sendto(summed(data), self.to)
+
+    def pump(self, timeout=0.0):
+        """Takes one datagram, if there is one within the time; returns it."""
+        if not select.select([self.s], [], [], timeout)[0]:
+            return None
+        data, peer = self.s.recvfrom(4000)
+        assert peer == self.to, peer
+        p = decode(data)
+        if p.kind == HELLO:
+            self.hello(p)
+        elif p.kind == DATA:
+            self.take(p)
+        else:
+            self.answers.append(p)
+            if p.kind == ACK and p.flow == self.flow and p.token == self.token:
+                self.opened = True
+                for at, to in [(0, p.number), *ranges_of(p)]:
+                    self.had.update(range(at, to))
+        return p
+
+    def hello(self, p):
+        self.hellos.append(p)
+        if self.answer(p):
+            f = self.incoming.setdefault(p.flow, Incoming())
+            self.put(packet(COOKIE, src=p.dst, dst=p.src, flow=p.flow, token=f.token, stamp=p.stamp, body=f.cookie))
+
+    def take(self, p):
+        self.data.append(p)
+        f = self.incoming.get(p.flow)
+        if f is None:
+            self.put(packet(UNKNOWN, src=p.dst, dst=p.src, flow=p.flow, token=p.token))
+            return
+        assert p.token == f.token, "a token that the COOKIE has not told"
+        assert p.flags & F_COOKIE or f.acked, "without the cookie before an ACK"
+        body = p.body
+        if p.flags & F_COOKIE:
+            assert body[:16] == f.cookie, "another cookie than ours"
+            body = body[16:]
+        assert f.first.setdefault(p.number, body) == body, "a number with two contents"
+        missing = min(n for n in range(len(f.seen) + 1) if n not in f.seen)
+        assert p.number - missing < WINDOW, "beyond the window"
+        if not self.answer(p):
+            return
+        if p.number not in f.seen:
+            f.seen.add(p.number)
+            self.carried.append(decode_carried(body))
+        missing = min(n for n in range(len(f.seen) + 1) if n not in f.seen)
+        spans = []
+        for n in sorted(x for x in f.seen if x > missing):
+            if spans and spans[-1][1] == n:
+                spans[-1][1] += 1
+            else:
+                spans.append([n, n + 1])
+        f.acked = True
+        self.put(packet(ACK, ranges=len(spans[:4]), src=p.dst, dst=p.src, flow=p.flow, token=p.token, number=missing,
+                        stamp=p.stamp, body=b"".join(struct.pack(">II", *s) for s in spans[:4])))
+
+    def until(self, what, why="", each=lambda: None, later=False):
+        """Takes what comes until `what` is so; `each` is done now, unless later, and every 0.2 s."""
+        end, again = time.monotonic() + PATIENCE, time.monotonic() + AGAIN * later
+        while not what():
+            now = time.monotonic()
+            assert now < end, why or "the device says nothing"
+            if now >= again:
+                each()
+                again = now + AGAIN
+            self.pump(0.05)
+
+    # ---- what we send ----
+
+    def ask(self, **other):
+        """A HELLO of a new flow until its COOKIE is here."""
+        self.flow, self.number, self.opened, self.had = random.randrange(1, 1 << 32), 0, False, set()
+        return self.ask_again(**other)
+
+    def ask_again(self, **other):
+        got = lambda: [p for p in self.answers if p.kind == COOKIE and p.flow == self.flow]
+        self.answers.clear()
+        self.until(got, "no COOKIE", lambda: self.put(packet(HELLO, flow=self.flow, stamp=now_us(), body=bytes(16),
+                                                              **other)))
+        p = got()[0]
+        self.answers.clear()
+        self.cookie, self.token = p.body, p.token
+        return p
+
+    def put_data(self, body, number, **other):
+        how = {"flow": self.flow, "token": self.token, "cookie": None if self.opened else self.cookie, **other}
+        cookie = how.pop("cookie")
+        self.put(packet(DATA, flags=F_COOKIE if cookie is not None else 0, number=number, stamp=now_us(),
+                        body=(cookie or b"") + body, **how))
+
+    def give(self, body):
+        """The next packet of the flow. Returns its number."""
+        if not self.flow:
+            self.ask()
+        number, self.number = self.number, self.number + 1
+        self.put_data(body, number)
+        return number
+
+    def deliver(self, body):
+        """As give, until an ACK tells it."""
+        number = self.give(body)
+        self.delivered(number, body)
+
+    def delivered(self, number, body):
+        self.until(lambda: number in self.had, "no ACK", lambda: self.put_data(body, number), True)
+
+    def barrier(self):
+        """rnicd has seen all that was sent before, repetitions too: the wire keeps the order."""
+        flow = random.randrange(1, 1 << 32)
+        got = lambda: any(p.kind == COOKIE and p.flow == flow for p in self.answers)
+        self.until(got, "no COOKIE", lambda: self.put(packet(HELLO, flow=flow, body=bytes(16))))
+
+    def answered(self, kind):
+        """The next answer of this kind; others before it are dropped."""
+        self.until(lambda: [p for p in self.answers if p.kind == kind], f"no answer {kind}")
+        while True:
+            p = self.answers.popleft()
+            if p.kind == kind:
+                return p
+
+    def close(self):
+        self.s.close()
+
+
+runs = int(time.time() * 64) & 0x7FFFFFFF
+
+
+def next_run():
+    global runs  # pylint: disable=global-statement
+    runs += 1
+    return runs
+
+
+def segments(op, head, data):
+    """DDP segments of one message; head(offset, last) makes the header of each."""
+    size = SEG_MAX - len(head(0, True))
+    for at in range(0, max(len(data), 1), size):
+        yield head(at, at + size >= len(data)) + data[at:at + size]
+
+
+class Pair:
+    """Our end of a pair: queue pair `mine` of the device dev with queue pair `qpn` of the other."""
+
+    def __init__(self, dev, mine, qpn, qkey, my_qkey=0):
+        self.dev, self.mine, self.qpn, self.qkey, self.my_qkey = dev, mine, qpn, qkey, my_qkey
+        self.begin()
+
+    def begin(self):
+        """A new run of ours; nothing is known of the other end's."""
+        self.run, self.peer_run, self.number, self.told = next_run(), 0, 0, 0
+        self.next, self.held, self.ddp, self.refused = 0, {}, deque(), None
+        self.msn = {0: 0, 1: 0}
+        self.quiet = False  # does not tell what it has taken
+
+    # ---- sending ----
+
+    def packet(self, kind, body=b"", **other):
+        how = {"dst": self.qpn, "src": self.mine, "qkey": self.qkey, "run": self.run, "peer_run": self.peer_run,
+               "taken": self.next, **other}
+        return carried(kind, body=body, **how)
+
+    def segment(self, ddp, **other):
+        number, self.number = self.number, self.number + 1
+        return self.packet(SEGMENT, ddp, **{"number": number, **other})
+
+    def put(self, *ddp):
+        for d in ddp:
+            self.dev.deliver(self.segment(d))
+
+    def next_msn(self, queue):
+        self.msn[queue] += 1
+        return self.msn[queue]
+
+    def message(self, data):
+        msn = self.next_msn(0)
+        return list(segments(SEND, lambda at, last: untagged(SEND, 0, msn, mo=at, last=last), data))
+
+    @staticmethod
+    def write(stag, to, data):
+        return list(segments(WRITE, lambda at, last: tagged(WRITE, stag, to + at, last=last), data))
+
+    def read_request(self, sink, size, source):
+        return untagged(READ_REQ, 1, self.next_msn(1), struct.pack(">IQIIQ", *sink, size, *source))
+
+    def add_request(self, ident, stag, to, value):
+        body = struct.pack(">IIIQQQQQ", 0, ident, stag, to, value, 1 << 63, 0, 0)
+        return untagged(ATOMIC_REQ, 1, self.next_msn(1), body)
+
+    # ---- what comes ----
+
+    def turn(self):
+        """Takes what the device has for this pair: segments into self.ddp in their order."""
+        mine = [c for c in self.dev.carried if (c.dst, c.src) == (self.mine, self.qpn)]
+        for c in mine:
+            self.dev.carried.remove(c)
+            self.one(c)
+
+    def one(self, c):
+        if c.kind == REFUSED:
+            self.refused = c
+            return
+        assert c.peer_run in (0, self.run), ("the run is not ours", c)
+        assert self.peer_run in (0, c.run), ("the other end's run changes", c)
+        self.peer_run = c.run
+        if c.peer_run:
+            assert c.taken <= self.number, ("tells what was not sent", self.number, c)
+            self.told = max(self.told, c.taken)  # packets may come in any order
+        if c.kind == TAKEN:
+            return
+        answer = c.body[1] & 15 in (READ_RESP, ATOMIC_RESP)
+        assert c.qkey == self.my_qkey or answer, ("the Q_Key", c)
+        assert self.next <= c.number < self.next + SEGS and c.number not in self.held, ("number", self.next, c)
+        self.held[c.number] = c.body
+        while self.next in self.held and not self.quiet:
+            self.ddp.append(self.held.pop(self.next))
+            self.next += 1
+
+    def until(self, what, why="", **how):
+        def so():
+            self.turn()
+            return what()
+        self.dev.until(so, why, **how)
+
+    def tell(self):
+        self.dev.deliver(self.packet(TAKEN))
+
+    def get(self):
+        """The next DDP segment in its turn; says that it is taken."""
+        self.until(lambda: self.ddp, "no segment comes")
+        self.tell()
+        return self.ddp.popleft()
+
+    def taken(self, number=None):
+        """Until the other end has taken all of ours."""
+        self.until(lambda: self.told == (self.number if number is None else number), "is not taken")
+
+    def is_refused(self):
+        self.until(lambda: self.refused, "is not refused")
+        return self.refused
+
+    def read(self, stag, to, size, sink=(0x77, 0x4000)):
+        """A Read of the other end's memory."""
+        self.put(self.read_request(sink, size, (stag, to)))
+        out = b""
+        while len(out) < size:
+            d = self.get()
+            assert d[:2] == bytes([0xC1 if len(out) + len(d) - 14 == size else 0x81, 0x40 | READ_RESP]), d[:14].hex()
+            assert struct.unpack_from(">IQ", d, 2) == (sink[0], sink[1] + len(out)), d[:14].hex()
+            out += d[14:]
+        return out
+
+    def add(self, stag, to, value, ident=7):
+        """An atomic addition there; what the word was."""
+        self.put(self.add_request(ident, stag, to, value))
+        d = self.get()
+        assert d[1] == 0x40 | ATOMIC_RESP and struct.unpack_from(">I", d, 6)[0] == 3 and len(d) == 30, d.hex()
+        assert struct.unpack_from(">I", d, 18)[0] == ident, d.hex()
+        return struct.unpack_from(">Q", d, 22)[0]
+
+
+class Store(Pair):
+    """An end with memory that the other end writes, reads and adds to; takes Sends."""
+
+    def __init__(self, *ends, stag=0, where=0, size=0, **more):
+        super().__init__(*ends, **more)
+        self.stag, self.where, self.memory = stag, where, bytearray(size)
+        self.messages, self.part, self.resp = [], b"", 0
+        self.at = {0: 1, 1: 1}  # the MSN that is due, of each queue
+
+    def place(self, stag, to, size):
+        at = to - self.where
+        assert stag == self.stag and 0 <= at and at + size <= len(self.memory), (stag, to, size)
+        return at
+
+    def serve(self, d):
+        op, data = d[1] & 15, d[14:]
+        assert d[1] >> 6 == 1 and d[0] & 0x3F == 1, d[:2].hex()
+        if d[0] & 0x80:
+            assert op == WRITE, op
+            at = self.place(*struct.unpack_from(">IQ", d, 2), len(data))
+            self.memory[at:at + len(data)] = data
+            return
+        queue, msn, offset = struct.unpack_from(">III", d, 6)
+        assert queue == (1 if op in (READ_REQ, ATOMIC_REQ) else 0) and msn == self.at[queue], (op, queue, msn)
+        data = d[18:]
+        if op in (SEND, SEND_SE):
+            assert offset == len(self.part), (offset, len(self.part))
+            self.part += data
+        if d[0] & 0x40:
+            self.at[queue] += 1
+        if op in (SEND, SEND_SE):
+            if d[0] & 0x40:
+                self.messages.append(self.part)
+                self.part = b""
+        elif op == READ_REQ:
+            sink, sink_to, size, stag, to = struct.unpack(">IQIIQ", data)
+            at = self.place(stag, to, size)
+            self.put(*segments(READ_RESP, lambda o, last: tagged(READ_RESP, sink, sink_to + o, last=last),
+                               bytes(self.memory[at:at + size])))
+        else:
+            assert op == ATOMIC_REQ, op
+            kind, ident, stag, to, value = struct.unpack_from(">IIIQQ", data)
+            at = self.place(stag, to, 8)
+            assert kind & 15 == 0 and len(data) == 52, data.hex()
+            old = struct.unpack_from("<Q", self.memory, at)[0]
+            struct.pack_into("<Q", self.memory, at, old + value)
+            self.resp += 1
+            self.put(untagged(ATOMIC_RESP, 3, self.resp, struct.pack(">IQ", ident, old)))
+
+    def serve_until(self, what):
+        while not what():
+            self.serve(self.get())
