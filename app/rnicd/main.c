@@ -359,9 +359,12 @@ static void say_ready(const char *pages)
 		       p->mac[1], p->mac[2], p->mac[3], p->mac[4], p->mac[5],
 		       p->cfg->capture[0] != '\0' ? ", captured to " : "", p->cfg->capture);
 	}
+	if (tele_path() == NULL)
+		rnicd_log(RNICD_LOG_WARNING, "no telemetry, so rnicctl will not find this daemon: %s",
+			  rnicd_dataplane_no_telemetry());
 	printf("rnicd: ready, %u port%s, %u worker%s, %s, socket %s, telemetry %s\n", rnicd.n_ports,
 	       rnicd.n_ports == 1 ? "" : "s", rnicd.n_workers, rnicd.n_workers == 1 ? "" : "s", pages, cfg->socket,
-	       tele_path() != NULL ? tele_path() : "none (DPDK did not start it)");
+	       tele_path() != NULL ? tele_path() : "none");
 	fflush(stdout);
 	sock_notify("READY=1");
 }

@@ -195,11 +195,6 @@ def a_run_directory_that_cannot_be_does_not_hide():
         file = os.path.join(tmp, "file")
         with open(file, "w", encoding="ascii"):
             pass
-        plain = pair_conf().replace("hugepages = auto", "hugepages = no")
-        assert "DPDK cannot make its run directory" in refused(plain, env=dict(os.environ, RUNTIME_DIRECTORY=file))
-        deep = os.path.join(tmp, "d" * 100)
-        os.mkdir(deep)
-        assert "has a path too long for sockets" in refused(plain, env=dict(os.environ, RUNTIME_DIRECTORY=deep))
         p = Process([RNICD, "--config", os.path.join(os.path.dirname(__file__), "../../config/pair.conf"), "--socket",
                      os.path.join(file, "rnicd.sock")])
         assert p.wait() == 1 and "cannot be" in p.stderr(), p.tail()
@@ -210,23 +205,27 @@ def a_run_directory_that_cannot_be_does_not_hide():
 
 @case
 def telemetry_that_did_not_start_is_not_announced():
-    """No run directory: with hugepages DPDK goes on without telemetry, with ordinary pages it does not start and says
-    why."""
+    """Without a run directory the daemon starts, says why it has no telemetry, and leaves no socket in /tmp."""
     with tempfile.TemporaryDirectory() as tmp:
-        file, path = os.path.join(tmp, "file"), os.path.join(tmp, "rnicd.conf")
+        file, path, deep = (os.path.join(tmp, name) for name in ("file", "rnicd.conf", "d" * 100))
         with open(file, "w", encoding="ascii"):
             pass
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(pair_conf().replace("{dir}", tmp))
-        p = Process([RNICD, "--config", path], env=dict(os.environ, RUNTIME_DIRECTORY=file))
-        try:
-            wait_for(lambda: "ready" in p.stdout() or p.p.poll() is not None, p.tail())
-            if p.p.poll() is None:
+        os.mkdir(deep)
+        for pages, place, why in (("auto", file, "DPDK cannot make its run directory"),
+                                  ("no", file, "DPDK cannot make its run directory"),
+                                  ("no", deep, "has a path too long for sockets")):
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(pair_conf().replace("{dir}", tmp).replace("hugepages = auto", f"hugepages = {pages}"))
+            p = Process([RNICD, "--config", path], env=dict(os.environ, RUNTIME_DIRECTORY=place))
+            try:
+                p.wait_line("ready")
                 assert "telemetry none" in p.stdout(), p.tail()
-            else:
-                assert "DPDK cannot make its run directory" in p.stderr(), p.tail()
-        finally:
-            p.stop()
+                wait_for(lambda: why in p.stderr(), p.tail())
+                sockets = subprocess.run(["ss", "-xlpH"], check=True, stdout=subprocess.PIPE, text=True).stdout
+                own = [line for line in sockets.splitlines() if f"pid={p.p.pid}," in line]
+                assert own and not any("dpdk_telemetry" in line for line in own), sockets
+            finally:
+                p.stop()
 
 
 @case

@@ -42,12 +42,16 @@ static bool start_eal(char *err, uint32_t err_len)
 		snprintf(err, err_len, "DPDK has no flag of packets left for the daemon: %s", rte_strerror(rte_errno));
 		return false;
 	}
-	int e = rte_errno;
-	if (!rundir_possible(err, err_len))
-		return false;
-	snprintf(err, err_len, "DPDK cannot start: %s%s", rte_strerror(e),
+	snprintf(err, err_len, "DPDK cannot start: %s%s", rte_strerror(rte_errno),
 		 rnicd.cfg.hugepages ? " (are there free hugepages? the configuration can do without)" : "");
 	return false;
+}
+
+const char *rnicd_dataplane_no_telemetry(void)
+{
+	const char *why = rundir_fault();
+
+	return why != NULL ? why : "DPDK did not start it";
 }
 
 /* ---- start and stop ---- */

@@ -11,6 +11,8 @@
  * in err (what, and what to do), everything undone but EAL, which DPDK starts once per process.
  */
 bool rnicd_dataplane_start(char *err, uint32_t err_len);
+/* One sentence: why DPDK has no telemetry socket, when control/tele.h finds none. */
+const char *rnicd_dataplane_no_telemetry(void);
 /* Stops workers, drains, closes ports, frees the queues. Connections are ended by the control side before. */
 void rnicd_dataplane_stop(void);
 /* The end of DPDK in this process, after the stop; it cannot be started again. */

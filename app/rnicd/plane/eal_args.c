@@ -74,6 +74,8 @@ void eal_args(struct eal_args *a)
 		arg(a, "--file-prefix=%s", rnicd.cfg.file_prefix);
 	else
 		arg(a, "--file-prefix=" RUNDIR_PREFIX "%d", (int)getpid());
+	if (rundir_fault() != NULL)
+		arg(a, "--no-telemetry");
 	/* of the machine's NICs only those that are named: the others may be another process's */
 	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++) {
 		if (rnicd.cfg.port[i].kind == RNICD_PORT_PCI) {

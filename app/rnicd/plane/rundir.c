@@ -104,24 +104,26 @@ static const char *parent_of_all(void)
 	return dir != NULL ? dir : "/tmp";
 }
 
-bool rundir_possible(char *err, uint32_t err_len)
+const char *rundir_fault(void)
 {
+	static char fault[2 * RNICD_PATH_MAX];
 	const char *dir = parent_of_all();
 	char path[RNICD_PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/dpdk", dir);
 	if (strlen(path) > LONGEST) {
-		snprintf(err, err_len,
+		snprintf(fault, sizeof(fault),
 			 "DPDK's run directory %s has a path too long for sockets in it (RUNTIME_DIRECTORY names "
 			 "another place)",
 			 path);
-		return false;
+		return fault;
 	}
 	if (access(path, W_OK | X_OK) == 0 || (errno == ENOENT && access(dir, W_OK | X_OK) == 0))
-		return true;
-	snprintf(err, err_len, "DPDK cannot make its run directory in %s: %s (RUNTIME_DIRECTORY names another place)",
-		 path, strerror(errno));
-	return false;
+		return NULL;
+	snprintf(fault, sizeof(fault),
+		 "DPDK cannot make its run directory in %s: %s (RUNTIME_DIRECTORY names another place)", path,
+		 strerror(errno));
+	return fault;
 }
 
 void rundir_is(const char *path)

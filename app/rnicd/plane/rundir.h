@@ -19,8 +19,11 @@ void rundir_clean(const char *dir);
 
 /* Removes the directory at exit, after EAL has taken its socket out of it. Call before rte_eal_init(). */
 void rundir_remove_at_exit(void);
-/* After a rte_eal_init() that failed. False with a sentence in err: there cannot be such a directory, which is why. */
-bool rundir_possible(char *err, uint32_t err_len);
+/*
+ * Whether DPDK can make such a directory; if not, one sentence that says why, NULL otherwise. Without a directory DPDK
+ * would put its telemetry socket into /tmp, where it stays and where a second daemon finds it taken.
+ */
+const char *rundir_fault(void);
 /* After rte_eal_init(): which one it is. Cleans its neighbours. */
 void rundir_is(const char *path);
 
