@@ -117,6 +117,10 @@ static void look_at(struct search *s, const char *path)
 		s->denied |= errno == EACCES;
 		return;
 	}
+	if (s->found != NULL && s->found->pid == d->pid) { /* two of the folders are one */
+		daemon_close(d);
+		return;
+	}
 	ports = s->pid == 0 || s->pid == d->pid ? daemon_ask(d, "/rnic/ports", NULL) : NULL;
 	if (ports == NULL || s->found != NULL) { /* another DPDK program, or the second rnicd */
 		s->count += ports != NULL;
@@ -146,14 +150,21 @@ static void look_in(struct search *s, const char *dir)
 	closedir(folder);
 }
 
-/* Where EAL makes its folders: as root, under systemd with RuntimeDirectory=rnicd, and as an ordinary user. */
-static void look_everywhere(struct search *s)
+/*
+ * Where EAL makes its folders: as root, under systemd in the runtime directory, where the control socket is too, and as
+ * an ordinary user.
+ */
+static void look_everywhere(struct search *s, const char *control)
 {
+	const char *slash = strrchr(control, '/');
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char dir[PATH_BYTES];
 
 	look_in(s, "/var/run/dpdk");
 	look_in(s, "/run/rnicd/dpdk");
+	if (slash != NULL &&
+	    snprintf(dir, sizeof(dir), "%.*s/dpdk", (int)(slash - control), control) < (int)sizeof(dir))
+		look_in(s, dir);
 	if (runtime != NULL && snprintf(dir, sizeof(dir), "%s/dpdk", runtime) < (int)sizeof(dir))
 		look_in(s, dir);
 	look_in(s, "/tmp/dpdk");
@@ -176,7 +187,7 @@ struct daemon *daemon_open(const char *telemetry, const char *control, bool any)
 		return open_named(telemetry);
 	s.pid = listener_pid(control);
 	if (s.pid != 0 || any)
-		look_everywhere(&s);
+		look_everywhere(&s, control);
 	if (s.found != NULL && s.count == 1)
 		return s.found;
 	if (s.found != NULL)

@@ -144,17 +144,20 @@ class Process:
 
 
 class Daemon(Process):
-    """An rnicd of its own: own directory, socket and configuration. `conf` may use {dir}."""
+    """An rnicd of its own: own directory, socket and configuration. `conf` may use {dir}. `under`: a command
+    that starts it and becomes it, of another user perhaps."""
 
-    def __init__(self, conf, argv=(), netns=None):
+    def __init__(self, conf, argv=(), netns=None, under=()):
         self.dir = tempfile.mkdtemp(prefix="rnic-test-")
         self.sock = os.path.join(self.dir, "rnicd.sock")
         self.conf = os.path.join(self.dir, "rnicd.conf")
         with open(self.conf, "w", encoding="utf-8") as f:
             f.write(conf.replace("{dir}", self.dir))
+        if under:
+            os.chmod(self.dir, 0o711)
         pre = ["ip", "netns", "exec", netns] if netns else []
         env = {k: v for k, v in os.environ.items() if k != "RNICD_SOCKET"}  # which beats the configuration
-        super().__init__(pre + [RNICD, "--config", self.conf, *argv], env=env, name="rnicd")
+        super().__init__(pre + [*under, RNICD, "--config", self.conf, *argv], env=env, name="rnicd")
         self.children = []
         try:
             self.wait_line("ready")
