@@ -80,6 +80,7 @@ static const struct {
 	{ "QP_REQ_ERR", IBV_EVENT_QP_REQ_ERR },
 	{ "QP_ACCESS_ERR", IBV_EVENT_QP_ACCESS_ERR },
 	{ "QP_LAST_WQE_REACHED", IBV_EVENT_QP_LAST_WQE_REACHED },
+	{ "SRQ_LIMIT_REACHED", IBV_EVENT_SRQ_LIMIT_REACHED },
 };
 
 /* A bit for each opcode: those of requests, then those of receives (IBV_WC_RECV and more). */
@@ -97,8 +98,10 @@ static bool inject_what(struct rnic_inject_rule *r, const char *name)
 			r->at = inject_calls[i].at;
 			return true;
 		}
-	r->at = strcmp(name, "async") == 0 ? RNIC_INJECT_ASYNC : RNIC_INJECT_WC;
-	r->ops = r->at == RNIC_INJECT_ASYNC || strcmp(name, "wc") == 0 ? UINT32_MAX : 0;
+	r->at = strcmp(name, "async") == 0    ? RNIC_INJECT_ASYNC
+		: strcmp(name, "daemon") == 0 ? RNIC_INJECT_GONE
+					      : RNIC_INJECT_WC;
+	r->ops = r->at != RNIC_INJECT_WC || strcmp(name, "wc") == 0 ? UINT32_MAX : 0;
 	for (size_t i = 0; i < sizeof(inject_ops) / sizeof(inject_ops[0]); i++)
 		for (uint32_t op = inject_ops[i].first;
 		     strcmp(name, inject_ops[i].name) == 0 && op <= inject_ops[i].last; op++)
@@ -120,6 +123,8 @@ static bool inject_result(struct rnic_inject_rule *r, const char *name)
 				r->result = (int)inject_asyncs[i].event;
 		return r->result != 0;
 	}
+	if (r->at == RNIC_INJECT_GONE)
+		return (r->result = strcmp(name, "GONE") == 0) != 0;
 	for (size_t i = 0; i < sizeof(inject_events) / sizeof(inject_events[0]); i++)
 		if (inject_events[i].at == r->at && strcmp(name, inject_events[i].name) == 0)
 			r->event = (int)inject_events[i].event;
@@ -158,11 +163,11 @@ static const char *inject_rule(struct rnic_inject_rule *r)
 	name[len] = '\0';
 	if (!inject_what(r, name))
 		return "the first word is alloc_pd, reg_mr, create_cq, create_qp, resolve_addr, resolve_route, listen, "
-		       "connect, accept, wc, wc.send, wc.write, wc.read, wc.atomic, wc.recv or async";
+		       "connect, accept, wc, wc.send, wc.write, wc.read, wc.atomic, wc.recv, async or daemon";
 	if (*p == '@') {
 		p++;
-		if ((r->at != RNIC_INJECT_WC && r->at != RNIC_INJECT_ASYNC) || !inject_number(&p, 0xffffff, &qpn))
-			return "@ and the number of a queue pair go behind async or a word that begins with wc";
+		if (r->at < RNIC_INJECT_WC || !inject_number(&p, 0xffffff, &qpn))
+			return "@ and the number of a queue pair go behind async, daemon or a word that begins with wc";
 		r->qpn = (uint32_t)qpn;
 	}
 	if (*p != ':')
@@ -176,6 +181,8 @@ static const char *inject_rule(struct rnic_inject_rule *r)
 		return "the result of a completion is the name of a status without IBV_WC_, as RETRY_EXC_ERR";
 	if (r->at == RNIC_INJECT_ASYNC)
 		return "the result of async is the name of an event without IBV_EVENT_, as PORT_ERR";
+	if (r->at == RNIC_INJECT_GONE)
+		return "the result of daemon is GONE";
 	return "the result of a call is the name of an errno, as ENOMEM, or an event that may follow it, as REJECTED";
 }
 
@@ -262,6 +269,16 @@ int rnic_inject_async(uint32_t opcode, uint32_t qpn)
 	rnic_report("rnic: injected %s: an asynchronous event comes with completion %llu", r->text,
 		    (unsigned long long)r->nth);
 	return r->result;
+}
+
+bool rnic_inject_gone(uint32_t opcode, uint32_t qpn)
+{
+	const struct rnic_inject_rule *r = rnic_inject_hit(&inject_rules, RNIC_INJECT_GONE, opcode, qpn);
+
+	if (r != NULL)
+		rnic_report("rnic: injected %s: the connection to rnicd breaks with completion %llu", r->text,
+			    (unsigned long long)r->nth);
+	return r != NULL;
 }
 
 /* A program that was to be tested must not run untested: a wrong specification ends the process. */

@@ -24,6 +24,7 @@ enum rnic_inject_at {
 	RNIC_INJECT_ACCEPT,
 	RNIC_INJECT_WC,    /* a completion that the program polls */
 	RNIC_INJECT_ASYNC, /* the same: with it an asynchronous event comes */
+	RNIC_INJECT_GONE,  /* the same: with it the connection to rnicd breaks */
 };
 
 #define RNIC_INJECT_MOST 16u /* failures in one RNIC_INJECT */
@@ -34,7 +35,7 @@ struct rnic_inject_rule {
 	uint32_t qpn;  /* of completions: whose completions count; 0: any queue pair's */
 	uint64_t nth;  /* from 1: which one fails */
 	uint64_t seen; /* atomic: calls or completions that counted */
-	int result;    /* errno of a call, enum ibv_wc_status of a completion, enum ibv_event_type; 0: `event` is */
+	int result;    /* errno of a call, enum ibv_wc_status of a completion, enum ibv_event_type, 1; 0: `event` is */
 	int event;     /* the call succeeds and this event follows, an enum rdma_cm_event_type above 0 */
 	char text[40]; /* the rule as the user wrote it */
 };
@@ -62,6 +63,8 @@ RN_COLD int rnic_inject_call(enum rnic_inject_at at, int *event);
 RN_COLD uint32_t rnic_inject_cqe(uint32_t opcode, uint32_t qpn, uint64_t wr_id);
 /* The asynchronous event that comes with this completion, an enum ibv_event_type above 0; 0: none. */
 RN_COLD int rnic_inject_async(uint32_t opcode, uint32_t qpn);
+/* With this completion rnicd is to be gone, as far as this process can see. */
+bool rnic_inject_gone(uint32_t opcode, uint32_t qpn);
 
 /* Where a call enters: 0, or the errno that it fails with. */
 static inline int rnic_inject(enum rnic_inject_at at)

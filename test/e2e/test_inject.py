@@ -79,7 +79,9 @@ def events_come_in_the_place_of_success_and_beside_completions():
     for name, spec in (("connections_fail_by_events",
                         "connect:1=REJECTED,connect:2=UNREACHABLE,connect:3=CONNECT_ERROR"),
                        ("resolving_fails_by_events", "resolve_addr:2=ADDR_ERROR,resolve_route:1=ROUTE_ERROR"),
-                       ("asynchronous_events_come_with_completions", "async:2=PORT_ERR,async:3=QP_FATAL")):
+                       ("asynchronous_events_come_with_completions", "async:2=PORT_ERR,async:3=QP_FATAL"),
+                       ("a_shared_receive_queue_has_an_event_of_its_own", "async:1=SRQ_LIMIT_REACHED"),
+                       ("the_daemon_is_gone_and_a_device_that_is_opened_anew_works", "daemon:2=GONE")):
         with Daemon(pair_conf()) as d:
             p = d.run(RNICRUN, "--inject", spec, helper("inject_cases"), SERVER, "10.77.0.2", name)
             assert p.wait() == 0 and len(told(p)) == spec.count(":"), p.tail()
@@ -112,7 +114,8 @@ def ib_write_bw_reports_the_completion_that_fails():
 def a_wrong_specification_ends_the_program_with_a_sentence():
     for spec, word in (("reg_mr:1=NONSENSE", "errno"), ("wc:0=FATAL_ERR", "number from 1 on"),
                        ("wx:1=EIO", "first word"),
-                       ("accept:1=REJECTED", "errno"), ("async:1=FATAL_ERR", "IBV_EVENT_")):
+                       ("accept:1=REJECTED", "errno"), ("async:1=FATAL_ERR", "IBV_EVENT_"),
+                       ("daemon:1=EIO", "GONE")):
         p = subprocess.run([RNICRUN, "--inject", spec, "true"], capture_output=True, text=True, timeout=600,
                            check=False)
         assert p.returncode == 2 and p.stderr.count("\n") == 1, p

@@ -99,6 +99,7 @@ static void a_wrong_specification_is_refused(void **state)
 					     "connect:1=ADDR_ERROR",
 					     "listen:1=REJECTED",
 					     "async:1=CQ_ERR",
+					     "daemon:1=FATAL_ERR",
 					     "async:1=ENOMEM",
 					     "wc:1=SUCCESS",
 					     "wc@:1=FATAL_ERR",

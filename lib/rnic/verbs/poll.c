@@ -3,6 +3,8 @@
  * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
  * machine with too few CPUs for all threads that poll.
  */
+#include <sys/socket.h>
+
 #include "rnic/verbs/watch.h"
 
 #define EMPTY_BEFORE_YIELD 16
@@ -35,6 +37,10 @@ static void async_inject(struct rnic_cq *cq, const struct qp_cqe *e)
 	if (event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR || event == IBV_EVENT_QP_ACCESS_ERR ||
 	    event == IBV_EVENT_QP_LAST_WQE_REACHED)
 		u.ev.cookie = (uintptr_t)rnic_qp_find(e->qpn);
+	if (event == IBV_EVENT_SRQ_LIMIT_REACHED) {
+		const struct ibv_qp *qp = rnic_qp_find(e->qpn);
+		u.ev.cookie = qp != NULL ? (uintptr_t)qp->srq : 0;
+	}
 	if (u.ev.cookie != 0)
 		rnic_evq_put(&rnic_ctx(cq->ex.context)->async, u.slot);
 }
@@ -45,6 +51,8 @@ static const struct qp_cqe *cqe_inject(struct rnic_cq *cq, const struct qp_cqe *
 	const uint32_t status = rnic_inject_cqe(e->op, e->qpn, e->wr_id);
 
 	async_inject(cq, e);
+	if (rnic_inject_gone(e->op, e->qpn)) /* the rest is as when rnicd ends: call.c sees the hang-up */
+		shutdown(rnic_ctx(cq->ex.context)->s->sock, SHUT_RDWR);
 	if (status == IBV_WC_SUCCESS || e->status != IBV_WC_SUCCESS)
 		return e;
 	*out = *e;
