@@ -174,6 +174,8 @@ const struct counter counters[] = {
 	GAUGE(CONN, "snd_wnd", "bytes", "window that the peer offers"),
 	GAUGE(CONN, "rcv_wnd", "bytes", "window offered to the peer"),
 	GAUGE(CONN, "queued", "bytes", "waiting to be sent or acknowledged"),
+	GAUGE(CONN, "fpdus", "FPDUs", "waiting to be sent or acknowledged"),
+	GAUGE(CONN, "fpdus_most", "FPDUs", "that can wait so; 0 while the connection is at rest"),
 	GAUGE(CONN, "srtt_ns", "ns", "smoothed round-trip time"),
 	GAUGE(CONN, "rttvar_ns", "ns", "variation of the round-trip time"),
 	GAUGE(CONN, "rto_ns", "ns", "retransmission time-out"),

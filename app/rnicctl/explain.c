@@ -145,7 +145,8 @@ static void conn_limits(struct verdict *v, const json_t *before, const json_t *a
 	const char *name = string_of(after, "name");
 	const double out = grown(before, after, "bytes_out"), segs = grown(before, after, "segs_out");
 	const double again = grown(before, after, "retransmits"), mss = value_of(after, "mss");
-	const double flight = value_of(after, "in_flight");
+	const double flight = value_of(after, "in_flight"), rtt = value_of(after, "srtt_ns") / 1e3;
+	const double fpdus = value_of(after, "fpdus"), most = value_of(after, "fpdus_most");
 
 	v->out += out;
 	v->mss = mss > v->mss ? mss : v->mss;
@@ -164,7 +165,13 @@ static void conn_limits(struct verdict *v, const json_t *before, const json_t *a
 		limit_add(v, 35, "peer-window",
 			  "connection %s: %.0f bytes are under way, and the peer's window is %.0f: the peer takes data "
 			  "too slowly, or offers too little for the round-trip time of %.0f us",
-			  name, flight, value_of(after, "snd_wnd"), value_of(after, "srtt_ns") / 1e3);
+			  name, flight, value_of(after, "snd_wnd"), rtt);
+	else if (fpdus > 0.97 * most)
+		limit_add(
+			v, 35, "fpdus-under-way",
+			"connection %s: %.0f FPDUs are under way, and a connection has room for %.0f: too few for the "
+			"round-trip time of %.0f us. Use a larger MTU, or congestion = bbr, which has more room",
+			name, fpdus, most, rtt);
 }
 
 static void port_limits(struct verdict *v, const json_t *before, const json_t *after, double seconds)

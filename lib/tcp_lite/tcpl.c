@@ -278,6 +278,8 @@ void tcpl_get_info(const struct tcpl_conn *c, struct tcpl_info *info)
 		.snd_wnd = c->snd_wnd,
 		.rcv_wnd = c->rcv_adv - c->rcv_nxt,
 		.queued = tcpl_unsent(c),
+		.chunks = c->q_tail - c->q_head,
+		.chunks_most = c->mem.chunk_n,
 		.srtt_ns = c->srtt,
 		.rttvar_ns = c->rttvar,
 		.rto_ns = tcpl_backed_off(c),

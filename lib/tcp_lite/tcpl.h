@@ -586,7 +586,8 @@ static inline bool tcpl_idle(const struct tcpl_conn *c) { return c->q_head == c-
 struct tcpl_info {
 	enum tcpl_state state;
 	uint32_t mss, cwnd, ssthresh, pipe, snd_wnd, rcv_wnd;
-	uint32_t queued; /* bytes not yet sent */
+	uint32_t queued;              /* bytes not yet sent */
+	uint32_t chunks, chunks_most; /* queued or unacknowledged, and the room for them; 0 at rest */
 	uint64_t srtt_ns, rttvar_ns, rto_ns, min_rtt_ns;
 	uint64_t pace; /* bytes/s; 0: not paced */
 	uint8_t snd_wscale, rcv_wscale;

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, helper, main, moves, pair_conf, until
+from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, helper, main, moves, on_ordinary_pages, pair_conf, until
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 ADDR = "10.77.0.1"
@@ -110,6 +110,25 @@ def a_worker_that_shares_its_cpu_is_told():
         tells(d, "cpu-shared", "waited for its CPU")
         for p in other:
             p.stop()
+
+
+@case
+def a_long_path_is_told_with_what_bounds_the_bytes_under_way():
+    """A window is a mebibyte: more than 512 FPDUs of a small MTU, and less than 512 of a large one."""
+    with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(mtu=9000, both="delay = 10ms")) as d:
+        tells(d, "peer-window", "and the peer's window is")
+        assert "fpdus-under-way" not in explain(d), explain(d)
+    with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(both="delay = 10ms")) as d:
+        tells(d, "fpdus-under-way", "FPDUs are under way")
+        assert "peer-window" not in explain(d), explain(d)
+
+
+@case
+def working_memory_that_has_run_out_is_told():
+    conf = on_ordinary_pages(pair_conf(rnicd="memory = 64M"))
+    with Traffic("-m", "write_bw", "--size", "64", "--qps", "1024", "--depth", "16", conf=conf,
+                 begun=lambda *_: None) as d:
+        tells(d, "memory", "working memory or FPDU records had run out")
 
 
 @case

@@ -245,6 +245,8 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 	U64(d, "snd_wnd", t->look.tcp.snd_wnd);
 	U64(d, "rcv_wnd", t->look.tcp.rcv_wnd);
 	U64(d, "queued", t->look.tcp.queued);
+	U64(d, "fpdus", t->look.tcp.chunks);
+	U64(d, "fpdus_most", t->look.tcp.chunks_most);
 	U64(d, "srtt_ns", t->look.tcp.srtt_ns);
 	U64(d, "rttvar_ns", t->look.tcp.rttvar_ns);
 	U64(d, "rto_ns", t->look.tcp.rto_ns);
