@@ -159,6 +159,7 @@ class Daemon(Process):
         env = {k: v for k, v in os.environ.items() if k != "RNICD_SOCKET"}  # which beats the configuration
         super().__init__(pre + [*under, RNICD, "--config", self.conf, *argv], env=env, name="rnicd")
         self.children = []
+        self.ended = False
         try:
             self.wait_line("ready")
         except AssertionError:
@@ -204,7 +205,8 @@ class Daemon(Process):
         return self.p.poll() is None
 
     def end(self):
-        """SIGTERM must end the daemon in order."""
+        """SIGTERM must end the daemon in order. Its captures are whole then, and not before."""
+        self.ended = True
         assert self.alive(), f"rnicd died:\n{self.tail()}"
         rc = self.stop()
         assert rc == 0, f"rnicd ended with {rc}:\n{self.tail()}"
@@ -221,7 +223,7 @@ class Daemon(Process):
 
     def __exit__(self, kind, *_):
         try:
-            if kind is None:
+            if kind is None and not self.ended:
                 self.end()
             elif self.alive():
                 self.stop()

@@ -76,6 +76,7 @@ def mckey_from_port_to_port():
         # A sender that is in its group had its own.
         assert counter(d, "ud_out") == 10 + 20 + 10 + 10, counter(d, "ud_out")
         assert counter(d, "ud_bad") == counter(d, "ud_crc") == counter(d, "ud_qkey") == 0
+        d.end()
         sent = [r for r in fields(d.dir + "/a.pcapng", "ip.src", "ip.dst", "eth.dst", "ip.ttl", "udp.dstport", of="udp")
                 if r[0] == A]
         assert len(sent) == 20 and all(r[3:] == ["64", "4793"] for r in sent), sent
@@ -183,6 +184,7 @@ def over_a_bridge_that_snoops():
         until("groups that nobody is in", lambda: groups(a) + groups(b), [])
         assert stranger.next(lambda ip: ip[9] == 17 and ip[16:20] == socket.inet_aton("239.7.0.1"), 0.2) is None
         assert counter(a, "ud_out") == counter(b, "ud_in") == 10
+        b.end()
         seen = fields(b.dir + "/p.pcapng", "ip.src", "eth.dst", "ip.ttl", "igmp.type", "igmp.record_type", "igmp.maddr",
                       "igmp.checksum.status", "_ws.malformed", of="igmp")
         ours = [r for r in seen if r[0] == "10.79.0.2"]

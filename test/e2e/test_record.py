@@ -51,6 +51,7 @@ def an_independent_reader_puts_a_record_together():
         assert told(target) == (1, 1, 5000)
         writer.ok()
         nothing_is_left(d)
+        d.end()
         parts = [g for g in wire_ud.datagrams(d.dir + "/a.pcapng") if g.kind == 5]
         assert [g.offset for g in parts] == [0, 1408, 2816, 4224] and all(g.total == 5000 for g in parts), parts
         body = b"".join(g.body for g in parts)

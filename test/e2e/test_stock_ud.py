@@ -22,12 +22,11 @@ MPICH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_cases.c")
 def with_daemon(conf, f):
     """f over a daemon of its own in the place of the roce one."""
     daemon("roce")
-    usual, stock.world["roce"] = stock.world["roce"], Daemon(conf)
+    usual = stock.world["roce"]
     try:
-        f()
-        stock.world["roce"].end()
+        with Daemon(conf) as stock.world["roce"]:
+            f()
     finally:
-        stock.world["roce"].close()
         stock.world["roce"] = usual
 
 
@@ -81,6 +80,7 @@ def the_bytes_on_the_wire():
             d = daemon("roce")
             pingpong(["-n", "50", "-s", "1000"], TWO, "roce")
             holes = d.telemetry("/rnic/ports,a")["capture_drops"]
+            d.end()
             seen.append(None if holes else wire_ud.datagrams(os.path.join(d.dir, "a.pcapng")))
 
         with_daemon(pair_conf(both="personality = roce", a="capture = {dir}/a.pcapng"), look)

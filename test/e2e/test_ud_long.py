@@ -57,6 +57,7 @@ def an_independent_reader_puts_the_messages_together():
         sink.ok(PATIENCE)
         end_source(source)
         nothing_is_left(d)
+        d.end()
         got = defaultdict(dict)
         for g in wire_ud.datagrams(d.dir + "/a.pcapng"):
             if g.src == A and g.kind in (1, 4):
