@@ -19,7 +19,7 @@ int order_send(struct daemon *d, const char *command, char *const *word, int n)
 			fprintf(stderr, "rnicctl: the order is longer than %u bytes: give it in two\n", ORDER_MAX - 1);
 			return rc;
 		}
-		len += (size_t)sprintf(order + len, "%s%s", i > 0 ? " " : "", word[i]);
+		len += (size_t)snprintf(order + len, sizeof(order) - len, "%s%s", i > 0 ? " " : "", word[i]);
 	}
 	snprintf(path, sizeof(path), "/rnic/%s", command);
 	for (char *p = path; *p != '\0'; p++)

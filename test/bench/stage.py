@@ -11,10 +11,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 PATIENCE = 60  # seconds until something that should have happened is given up
+
+
+# A benchmark that is ended ends what it has started.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class BenchError(Exception):
