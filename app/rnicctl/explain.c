@@ -11,7 +11,8 @@
 
 #include "show.h"
 
-#define CAUSES_MAX  64u
+#define LIMITS_MAX  64u
+#define EACH_MAX    4u /* limits of one cause: the heaviest are told, the others are counted */
 #define THREADS_MAX 256u
 #define FPDUS_MIN   100.0 /* between two looks: fewer say nothing of the messages' size */
 #define MOVES_BYTES 1e4   /* a second: a connection that carries less is at rest */
@@ -19,7 +20,8 @@
 /* One sentence. Weights compare causes: about the share of the possible speed, in percent, that each takes. */
 struct limit {
 	double weight;
-	const char *name; /* for programs */
+	const char *name; /* the cause, for programs */
+	uint32_t more;    /* limits of this cause that were lighter */
 	char text[320];
 };
 
@@ -37,21 +39,39 @@ struct sight {
 };
 
 struct verdict {
-	struct limit limit[CAUSES_MAX];
+	struct limit limit[LIMITS_MAX];
 	uint32_t n;
 	uint32_t moving; /* connections that carry data */
 	double out, mss; /* bytes that all connections sent; the largest segment of one */
 };
+
+/* Where a limit is written: at the end, or over the lightest of its cause. NULL: others of its cause are heavier. */
+static struct limit *limit_place(struct verdict *v, double weight, const char *name)
+{
+	struct limit *lightest = NULL;
+	uint32_t same = 0;
+
+	for (uint32_t i = 0; i < v->n; i++)
+		if (strcmp(v->limit[i].name, name) == 0) {
+			same++;
+			if (lightest == NULL || v->limit[i].weight < lightest->weight)
+				lightest = &v->limit[i];
+		}
+	if (same < EACH_MAX)
+		return v->n < LIMITS_MAX ? &v->limit[v->n++] : NULL;
+	lightest->more++;
+	return weight > lightest->weight ? lightest : NULL;
+}
 
 static void limit_add(struct verdict *v, double weight, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static void limit_add(struct verdict *v, double weight, const char *name, const char *fmt, ...)
 {
 	va_list ap;
+	struct limit *l = limit_place(v, weight, name);
 
-	if (v->n == CAUSES_MAX)
+	if (l == NULL)
 		return;
-	struct limit *l = &v->limit[v->n++];
 	l->weight = weight < 100 ? weight : 100;
 	l->name = name;
 	va_start(ap, fmt);
@@ -258,6 +278,20 @@ static int heavier(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
+/* Of the last limit of a cause: how many others of the cause are not told. */
+static uint32_t untold(const struct verdict *v, uint32_t at)
+{
+	uint32_t more = 0;
+
+	for (uint32_t i = 0; i < v->n; i++)
+		if (strcmp(v->limit[i].name, v->limit[at].name) == 0) {
+			if (i > at)
+				return 0;
+			more += v->limit[i].more;
+		}
+	return more;
+}
+
 static void limits_json(const struct verdict *v)
 {
 	json_t *list = json_array();
@@ -267,6 +301,7 @@ static void limits_json(const struct verdict *v)
 		json_object_set_new(o, "weight", json_real(v->limit[i].weight));
 		json_object_set_new(o, "cause", json_string(v->limit[i].name));
 		json_object_set_new(o, "text", json_string(v->limit[i].text));
+		json_object_set_new(o, "more", json_integer(untold(v, i)));
 		json_array_append_new(list, o);
 	}
 	json_dumpf(list, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(4));
@@ -278,8 +313,12 @@ static void limits_text(const struct verdict *v)
 {
 	if (v->moving == 0)
 		puts("No connection carries data now.");
-	for (uint32_t i = 0; i < v->n; i++)
+	for (uint32_t i = 0; i < v->n; i++) {
+		const uint32_t more = untold(v, i);
 		printf("%u. %s.\n", i + 1, v->limit[i].text);
+		if (more > 0)
+			printf("   The same is true of %u others.\n", more);
+	}
 	if (v->n == 0 && v->moving > 0)
 		printf("%u connections carry data, and nothing is seen here that limits them.\n", v->moving);
 }

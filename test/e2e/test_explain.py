@@ -19,10 +19,14 @@ def ctl(d, *args):
     return p.stdout
 
 
-def explain(d):
+def limits_of(d):
     limits = json.loads(ctl(d, "--json", "explain"))
     assert limits == sorted(limits, key=lambda limit: -limit["weight"]), limits
-    return {limit["cause"]: limit for limit in limits}
+    return limits
+
+
+def explain(d):
+    return {limit["cause"]: limit for limit in limits_of(d)}
 
 
 class Traffic:
@@ -121,6 +125,17 @@ def a_long_path_is_told_with_what_bounds_the_bytes_under_way():
     with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(both="delay = 10ms")) as d:
         tells(d, "fpdus-under-way", "FPDUs are under way")
         assert "peer-window" not in explain(d), explain(d)
+
+
+@case
+def the_heaviest_limits_of_a_cause_are_told_and_the_others_counted():
+    with Traffic("-m", "write_bw", "--size", "1m", "--qps", "12", conf=pair_conf(mtu=9000, both="delay = 20ms")) as d:
+        def folded():
+            limits = [at["more"] for at in limits_of(d) if at["cause"] == "peer-window"]
+            assert len(limits) <= 4 and not any(limits[:-1]), limits
+            return limits and limits[-1]
+        until(folded, lambda: limits_of(d))
+        until(lambda: "The same is true of" in ctl(d, "explain"), lambda: ctl(d, "explain"))
 
 
 @case
