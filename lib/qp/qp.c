@@ -314,6 +314,8 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 	}
 }
 
+bool qp_failed(const struct qp *qp) { return qp->state == QP_S_ERR; }
+
 bool qp_send_waits(struct qp *qp)
 {
 	return qp->msgs == NULL && (qp->state == QP_S_RTR || qp->state == QP_S_RTS) &&
@@ -364,7 +366,6 @@ static void reset(struct qp_ctx *ctx, struct qp *qp)
 	qp_cq_publish(ctx, qp->rcq);
 	qp->vendor_err = 0;
 	qp->last_told = false;
-	qp->alone = false;
 	qp_set_state(qp, QP_S_RESET);
 }
 

@@ -146,6 +146,8 @@ void qp_set(struct qp *qp, const struct qp_tune *t);
 
 /* Send work is posted and there is no connection to take it. The worker that owns the QP. */
 bool qp_send_waits(struct qp *qp);
+/* The QP is in ERR: what is posted is flushed. The worker that owns the QP. */
+bool qp_failed(const struct qp *qp);
 
 /*
  * The peer of a QP without connection cannot be had: the oldest send gets RETRY_EXC, the rest is flushed, the QP is in
@@ -253,7 +255,6 @@ struct qp {
 	bool sparing;        /* of qp_attr */
 	uint8_t tenant;      /* of qp_attr */
 	bool many;           /* of qp_attr */
-	bool alone;          /* its connection without CM is over: a Send now finds no peer */
 	uint64_t silence_ns; /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
 	/* of a datagram QP */

@@ -370,7 +370,7 @@ void qp_terminated(struct qp_ctx *ctx, struct qp_msgs *m, const struct rdmap_ter
 
 enum qp_end {
 	QP_END_FLUSH, /* ERR, all work is flushed */
-	/* the QP stays as it is: what was not begun goes back to the queues; what is under way gets RETRY_EXC */
+	/* the QP stays as it is: what is under way and what was not begun goes back to the queues */
 	QP_END_KEEP,
 	QP_END_FAIL, /* the QP stays as it is: what is under way or taken completes, as it was blamed or flushed */
 	QP_END_NEVER /* it never worked: the QP is as before qp_attach */

@@ -50,7 +50,10 @@ void qp_unanswered(struct qp_msgs *m)
 		k->wr[k->wr_head & k->wr_mask].status = QP_WC_RETRY_EXC_ERR;
 }
 
-/* Nobody tells the QP of the peer's end; only what it sends, or has sent, finds out. */
+/*
+ * Nobody tells the QP of the peer's end. What is under way is in the queue again, and waits there with what is not
+ * begun: a peer on InfiniBand that has destroyed its QP is silent too. A message that the carrier has given up fails.
+ */
 static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 {
 	const struct qp_cqe cut = { .status = QP_WC_WR_FLUSH_ERR };
@@ -64,10 +67,15 @@ static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 	if (k->send.loaded && !k->send.started)
 		qp->sq_taken -= k->send.w.slots; /* back into the queue */
 	k->send.loaded = k->recv.loaded = false;
-	if (k->wr_head != k->wr_tail) {
+	if (k->wr_head == k->wr_tail)
+		return;
+	if (qp->state != QP_S_RTS || k->wr[k->wr_head & k->wr_mask].status != QP_WC_SUCCESS) {
 		qp_unanswered(m);
 		qp_enter_error(ctx, qp);
+		return;
 	}
+	for (; k->wr_head != k->wr_tail; k->wr_head++)
+		qp->sq_taken -= k->wr[k->wr_head & k->wr_mask].slots;
 }
 
 void qp_detach(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_end how)

@@ -70,9 +70,9 @@ enum rc_rnr {
 /* Set in params.flags. */
 enum {
 	/*
-	 * No CM above: the peer's end, short of a Terminate, leaves the QP as it is and its receives posted. Who sends
-	 * then, or has sent, gets QP_WC_RETRY_EXC_ERR. Our own end (ERR, RESET, destroy) is a FIN to the peer, no
-	 * Terminate.
+	 * No CM above: the peer's end, short of a Terminate, leaves the QP as it is and its receives posted. Sends that
+	 * it has not acknowledged, and those that are posted later, wait in the queue for qp_unreachable(). Our own end
+	 * (ERR, RESET, destroy) is a FIN to the peer, no Terminate.
 	 */
 	RC_KEEP_RECV = 1 << 0,
 	/*

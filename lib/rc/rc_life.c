@@ -127,8 +127,6 @@ void rc_doorbell(struct rc_ctx *ctx, struct qp *qp)
 		rc_ready_put(ctx, c);
 	else if (qp->state == QP_S_ERR)
 		qp_enter_error(&ctx->qp, qp);
-	else if (qp->alone)
-		qp_unreachable(&ctx->qp, qp);
 }
 
 /*
@@ -145,8 +143,6 @@ void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code
 		qp_detach(&ctx->qp, &c->m, QP_END_NEVER); /* the user may try it again */
 	} else if (qp != NULL && (c->flags & RC_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {
 		qp_detach(&ctx->qp, &c->m, QP_END_KEEP);
-		qp->alone = rc_is_up(c);
-		rc_doorbell(ctx, qp);
 	} else {
 		qp_detach(&ctx->qp, &c->m, QP_END_FLUSH);
 	}

@@ -212,6 +212,38 @@ static void kept_receives_survive_an_orderly_end(void **state)
 	rig_free(R);
 }
 
+/* The peer's QP ends while Sends are on the way: they wait in the queue until somebody gives them up. */
+static void sends_under_way_wait_after_the_peers_end(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.connect_flags = RC_KEEP_RECV;
+	up_with(&cfg);
+	struct qp *qp = &A->q[0].qp;
+	struct qp_sge s = rig_sge(A, 0, 64);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		rig_post(A, 0, &w);
+	}
+	rig_turn(R, 0);
+	rc_destroy(&B->ctx.rc, &B->q[0].qp);
+	rig_run(R, 3 * RN_NS_PER_S);
+	assert_int_equal(qp->state, QP_S_RTS);
+	assert_null(rc_of(qp));
+	expect_none(&A->scq_client);
+	assert_true(qp_send_waits(qp));
+	qp_unreachable(&A->ctx.rc.qp, qp);
+	qp_flush(&A->ctx.rc.qp);
+	expect(&A->scq_client, 0, QP_WC_RETRY_EXC_ERR);
+	expect(&A->scq_client, 1, QP_WC_WR_FLUSH_ERR);
+	expect(&A->scq_client, 2, QP_WC_WR_FLUSH_ERR);
+	expect_none(&A->scq_client);
+	assert_int_equal(qp->state, QP_S_ERR);
+	rig_free(R);
+}
+
 static void destroy_makes_no_completion(void **state)
 {
 	(void)state;
@@ -331,6 +363,7 @@ int main(void)
 		cmocka_unit_test(armed_queues_notify_once),
 		cmocka_unit_test(error_flushes_both_queues_in_order),
 		cmocka_unit_test(kept_receives_survive_an_orderly_end),
+		cmocka_unit_test(sends_under_way_wait_after_the_peers_end),
 		cmocka_unit_test(destroy_makes_no_completion),
 		cmocka_unit_test(a_dead_peer_is_noticed),
 		cmocka_unit_test(few_blocks_serve_many_connections),

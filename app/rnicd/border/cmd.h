@@ -128,6 +128,7 @@ struct cmd_qp {
 	uint64_t seen; /* LEAVE, DESTROY: time of the turn; LATER compares with it */
 	bool later;    /* LATER: another turn has begun since */
 	bool waits;    /* WAITS */
+	bool works;    /* WAITS: the QP is not in ERR */
 };
 
 struct cmd_resize {

@@ -11,6 +11,7 @@
 
 #define PAUSE_FIRST_NS  (20 * RN_NS_PER_MS)
 #define PAUSE_MAX_NS    (250 * RN_NS_PER_MS)
+#define PARTING_NS      RN_NS_PER_S /* a program ends with its last receive: by then the other has seen it arrive */
 #define PATIENCE_MIN_NS (4 * RN_NS_PER_S) /* set-up goes through ARP, two TCP handshakes' worth and two schedulers */
 
 struct oob_totals oob_totals;
@@ -21,12 +22,17 @@ static void oob_set_state(struct oob *o, enum oob_state to) { o->state = to; }
 
 static void tick(struct loop_timer *t);
 
-static void seek(struct oob *o, uint64_t pause_ns)
+static void look_later(struct oob *o, uint64_t pause_ns)
 {
-	oob_set_state(o, OOB_SEEKING);
 	o->pause_ns = pause_ns;
 	o->timer.due = tick;
 	loop_timer_arm(&o->timer, rnicd_now() + pause_ns);
+}
+
+static void seek(struct oob *o, uint64_t pause_ns)
+{
+	oob_set_state(o, OOB_SEEKING);
+	look_later(o, pause_ns);
 }
 
 /* The attempt is over; its connection, if there still is one, is nobody's. */
@@ -139,7 +145,9 @@ static void looked(struct cmd *cmd)
 		o->since = 0;
 	else if (o->since == 0)
 		o->since = now;
-	if (o->state == OOB_SEEKING && o->since != 0 && now - o->since > o->patience_ns) {
+	uint64_t patience_ns = o->state == OOB_OVER ? PARTING_NS : o->patience_ns;
+	bool looks = o->state == OOB_SEEKING || o->state == OOB_OVER;
+	if (looks && o->since != 0 && now - o->since > patience_ns) {
 		q->cmd.qp = (struct cmd_qp){ .qp = q->qp };
 		client_qp_command(q, CMD_QP_GIVE_UP, gave_up);
 		return;
@@ -148,6 +156,8 @@ static void looked(struct cmd *cmd)
 		o->pause_ns = rn_min_u64(2 * o->pause_ns, PAUSE_MAX_NS);
 		if (!o->active || !open_conn(o))
 			seek(o, o->pause_ns);
+	} else if (o->state == OOB_OVER && cmd->qp.works) {
+		look_later(o, PAUSE_MAX_NS);
 	}
 	client_qp_return(q);
 }
@@ -159,7 +169,7 @@ static void tick(struct loop_timer *t)
 	if (o->q->c->state != CLIENT_READY)
 		return;
 	if (!client_qp_is_free(o->q)) {
-		seek(o, o->pause_ns);
+		look_later(o, o->pause_ns);
 		return;
 	}
 	o->q->cmd.qp = (struct cmd_qp){ .qp = o->q->qp };
@@ -280,6 +290,8 @@ void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 			oob_set_state(o, OOB_OVER);
 			o->k = NULL;
 			k->oob = NULL;
+			o->since = 0;
+			look_later(o, PAUSE_MAX_NS);
 		} else {
 			seek_again(o);
 		}

@@ -8,7 +8,8 @@
  * one it wants. The other side may not be there yet: its daemon holds the request until its QP comes to RTR, for a time
  * and up to a number; and the connecting side tries again. The QP is attached only when a connection is through, so an
  * attempt that fails leaves no trace in it. A send that waits longer than timeout and retry_cnt allow ends with
- * IBV_WC_RETRY_EXC_ERR; receives wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
+ * IBV_WC_RETRY_EXC_ERR, and so does, after a second, one that the peer had not acknowledged when its QP ended; receives
+ * wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
  *
  * Only daemons say which queue pair they speak for. A client cannot connect to qp-port or listen there, and a daemon's
  * own connections leave from TCP ports below 1024, which rnicd gives to no user's program, as the kernels of other
@@ -55,7 +56,7 @@ struct oob {
 	struct cm_conn *k;          /* OPENING to UP */
 	struct cmd_conn which;      /* JOINING: k's, which may go meanwhile */
 	uint8_t priv[OOB_PRIV_LEN]; /* JOINING: the Reply's */
-	struct loop_timer timer;    /* SEEKING */
+	struct loop_timer timer;    /* SEEKING, OVER */
 	uint64_t pause_ns;          /* until the next look */
 	uint64_t patience_ns;       /* of sends, RN_NEVER: without end */
 	uint64_t since;             /* a send has been seen waiting since; 0: none */

@@ -136,7 +136,10 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_QP_LATER: c->qp.later = w->now != c->qp.seen; break;
 	case CMD_QP_ARRIVE: qp_arrive(w, &c->qp); break;
 	case CMD_QP_DESTROY: qp_end(w, &c->qp); break;
-	case CMD_QP_WAITS: c->qp.waits = qp_send_waits(c->qp.qp); break;
+	case CMD_QP_WAITS:
+		c->qp.waits = qp_send_waits(c->qp.qp);
+		c->qp.works = !qp_failed(c->qp.qp);
+		break;
 	case CMD_QP_GIVE_UP: qp_unreachable(&w->tcp.rc.qp, c->qp.qp); break;
 	case CMD_CQ_RESIZE: qp_cq_change(&w->tcp.rc.qp, c->resize.cq, c->resize.ring); break;
 	case CMD_GROUP: group_change(w, &c->group); break;

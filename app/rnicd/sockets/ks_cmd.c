@@ -181,7 +181,10 @@ static void run_command(struct cmd *c)
 	case CMD_QP_LATER: c->qp.later = ks.now != c->qp.seen; break;
 	case CMD_QP_ARRIVE: qp_arrive(&c->qp); break;
 	case CMD_QP_DESTROY: qp_end(&c->qp); break;
-	case CMD_QP_WAITS: c->qp.waits = qp_send_waits(c->qp.qp); break;
+	case CMD_QP_WAITS:
+		c->qp.waits = qp_send_waits(c->qp.qp);
+		c->qp.works = !qp_failed(c->qp.qp);
+		break;
 	case CMD_QP_GIVE_UP: qp_unreachable(&ks.rc.qp, c->qp.qp); break;
 	case CMD_CQ_RESIZE: qp_cq_change(&ks.rc.qp, c->resize.cq, c->resize.ring); break;
 	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel asks neighbours by itself */
