@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
+#include "ipc/ipc_gram.h"
 #include "ipc/ipc_stream.h"
 
 #define IPC_VERSION        6 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
@@ -73,6 +74,8 @@ enum ipc_type {
 	IPC_SOCK_LISTEN,  /* from now on a byte in the descriptor is a connection to be accepted */
 	IPC_SOCK_CONNECT, /* the answer's fd: the memory. The descriptor is writable when the peer has answered */
 	IPC_SOCK_ACCEPT,  /* fds of the answer: a descriptor, the stream's memory. EAGAIN, ECONNABORTED */
+	IPC_SOCK_GRAM,    /* a new datagram socket; fds of the answer: its descriptor, its memory */
+	IPC_SOCK_PEER,    /* the peer of a datagram socket, or none */
 	IPC_TYPES
 };
 
@@ -375,6 +378,7 @@ struct ipc_msg {
 		struct ipc_sock_join_ok sock_join_ok;
 		struct ipc_sock_addr sock_addr;
 		struct ipc_sock_listen sock_listen;
+		struct ipc_sock_gram sock_gram;
 		struct ipc_sock_ok sock_ok;
 		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
 	};

@@ -78,6 +78,16 @@ class Raw:
         self.mem = mmap.mmap(fds[0], SIZE)
         return self.mem
 
+    def gram(self, ip, port=0, flags=0):
+        """A datagram socket: (status, its number); its memory where there is one."""
+        body = struct.pack("<QII", 0, flags, 0) + addr(ip, port) + addr("0.0.0.0")
+        status, m, fds = self.ask("IPC_SOCK_GRAM", body)
+        if status != 0:
+            return status, 0
+        self.worker, self.bit = struct.unpack_from("<II", m, 8)
+        self.mem = mmap.mmap(fds[1], SIZE)
+        return status, struct.unpack_from("<Q", m)[0]
+
     def word(self, at):
         return struct.unpack_from("<I", self.mem, at)[0]
 

@@ -4,18 +4,16 @@
 Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; as the
 kernel's sockets behave (sock_table.py); programs that die, and that break the rules of the shared memory.
 """
-import contextlib
 import hashlib
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 
 from nets import KERNEL, OURS, tap
 from rig import PATIENCE, RNICRUN, Daemon, Process, case, main, need, pair_conf, until
+from sock_rig import kernels, lines, nothing_left, ours, port_of, python
 from sock_raw import FIN, RESET, RING, RX_HEAD, TX_TAIL, Raw
 
 A, B = "10.77.0.1", "10.77.0.2"
@@ -91,41 +89,6 @@ time.sleep(1000)
 """
 
 
-def ours(d, *argv, netns=None):
-    pre = ["ip", "netns", "exec", netns] if netns else []
-    return d.run(*pre, RNICRUN, "--sockets", *argv)
-
-
-def kernels(d, *argv, netns):
-    return d.run("ip", "netns", "exec", netns, *argv)
-
-
-def python(text, *argv):
-    return [sys.executable, "-c", text, *[str(a) for a in argv]]
-
-
-def port_of(p):
-    return int(p.wait_line("listening").split()[1])
-
-
-def descriptors(d):
-    return len(os.listdir(f"/proc/{d.pid}/fd"))
-
-
-@contextlib.contextmanager
-def nothing_left(d):
-    """What the daemon has beyond its clients is what it had before, after the first socket of a user."""
-    with Raw(d.sock) as r:
-        r.join()
-    before = until(lambda: descriptors(d))
-    yield
-    until(lambda: descriptors(d) <= before, lambda: f"{descriptors(d)} descriptors, {before} before")
-
-
-def lines(p):
-    return {n: r for n, r in map(json.loads, p.ok(4 * PATIENCE).splitlines())}
-
-
 def same_as_the_kernel(conf):
     kernel = lines(Process([sys.executable, TABLE, "127.0.0.1"]))
     with Daemon(conf) as d, nothing_left(d):
@@ -173,62 +136,6 @@ def what_no_port_reaches_stays_the_kernels():
         s = ours(d, *python(SERVE, "0.0.0.0", 0, 1))
         Process(python(SEND, "127.0.0.1", port_of(s), 5, 100_000)).ok()
         s.ok()
-
-
-# One call on a new UDP socket, twice; prints "taken" or the errno's name for each.
-UDP = """
-import ctypes, errno, socket, sys
-def refused(call):
-    try:
-        call()
-        print("taken")
-    except OSError as e:
-        print(errno.errorcode[e.errno])
-def many():  # python has no sendmmsg
-    libc, to = ctypes.CDLL(None, use_errno=True), socket.inet_aton(sys.argv[2])
-    name = ctypes.create_string_buffer(b"\\x02\\0\\0\\x09" + to + bytes(8), 16)
-    v = (ctypes.c_uint64 * 8)(ctypes.addressof(name), 16)
-    with udp() as s:
-        if libc.sendmmsg(s.fileno(), v, 1, 0) < 0:
-            raise OSError(ctypes.get_errno(), "sendmmsg")
-def udp():
-    return socket.socket(type=socket.SOCK_DGRAM)
-calls = {"bind": lambda: udp().bind((sys.argv[2], 0)),
-         "connect": lambda: udp().connect((sys.argv[2], 9)),
-         "sendto": lambda: udp().sendto(b"x", (sys.argv[2], 9)),
-         "sendmsg": lambda: udp().sendmsg([b"x"], [], 0, (sys.argv[2], 9)),
-         "sendmmsg": many}
-for _ in range(2):
-    refused(calls[sys.argv[1]])
-"""
-TCP_ONLY = "rnicd carries TCP sockets only"
-
-
-def udp_with(d, call, address):
-    """In a network namespace without routes: the results are the kernel's own. Returns what librnicsock said."""
-    kernel = Process(["unshare", "-n", *python(UDP, call, address)]).ok()
-    p = d.run("unshare", "-n", RNICRUN, "--sockets", *python(UDP, call, address))
-    assert p.ok() == kernel and len(kernel.split()) == 2, f"{p.tail()}\nthe kernel says {kernel}"
-    assert call == "bind" or kernel.split() == ["ENETUNREACH"] * 2, kernel
-    return p.stderr()
-
-
-@case
-def udp_that_a_port_would_reach_is_the_kernels_and_it_is_said_once():
-    with Daemon(pair_conf()) as d:
-        for call in ("bind", "connect", "sendto", "sendmsg", "sendmmsg"):
-            said = udp_with(d, call, A)
-            assert said.count(TCP_ONLY) == 1 and f"address {A} " in said, f"{call}: {said}"
-
-
-@case
-def of_udp_that_no_port_reaches_nothing_is_said():
-    with Daemon(pair_conf()) as d:
-        for call in ("bind", "connect", "sendto", "sendmsg", "sendmmsg"):
-            said = udp_with(d, call, "10.99.0.1")
-            assert not said, f"{call}: {said}"
-        said = udp_with(d, "bind", "10.77.0.9")
-        assert not said, f"the kernel may have another address in a port's subnet: {said}"
 
 
 @case

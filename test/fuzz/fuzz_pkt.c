@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "pkt/pkt.h"
+#include "pkt/pkt_icmp.h"
 #include "pkt/pkt_igmp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -54,6 +55,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct pkt_too_big b;
 		if (pkt_icmp_too_big(frame, contiguous, &p, &b))
 			check(p.kind == PKT_KIND_ICMP && b.mtu >= 68 && b.mtu <= UINT16_MAX);
+		struct pkt_refused r;
+		if (pkt_icmp_refused(frame, contiguous, &p, &r))
+			check(p.kind == PKT_KIND_ICMP);
+		uint8_t answer[PKT_ICMP_PORT_MAX];
+		struct pkt_l2 l2 = { .vlan = 1 };
+		check(pkt_icmp_port_build(answer, &l2, frame, contiguous, &p) <= sizeof(answer));
 		if (p.kind == PKT_KIND_TCP) {
 			check(p.tcp_opt_len <= PKT_TCP_OPT_MAX && p.payload_off <= contiguous);
 			rebuild(&p);

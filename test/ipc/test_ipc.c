@@ -233,7 +233,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		size_t is, was;
 	} layout[] = {
 		{ "version", IPC_VERSION, 6 },
-		{ "types", IPC_TYPES, 49 },
+		{ "types", IPC_TYPES, 51 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -271,6 +271,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(sock_addr), 32 },
 		{ LEN(sock_listen), 16 },
 		{ LEN(sock_ok), 64 },
+		{ LEN(sock_gram), 64 },
+		{ "gram", sizeof(struct ipc_gram), 320 },
 		{ "stream", sizeof(struct ipc_stream), 320 },
 		{ "control block", sizeof(struct ipc_ctrl), 10304 },
 		{ "piece", sizeof(struct ipc_piece), 24 },

@@ -20,6 +20,7 @@
 
 #include "border/client_view.h"
 #include "border/flow_owner.h"
+#include "border/gram_view.h"
 #include "border/look.h"
 #include "border/rnicd.h"
 #include "border/stream_view.h"
@@ -66,6 +67,10 @@ enum cmd_type {
 	CMD_STREAM_OPEN,     /* stream: an active connection, at the worker that conn_owner() names */
 	CMD_STREAM_ADOPT,    /* stream: a program takes a connection of its listener */
 	CMD_STREAM_CLOSE,    /* stream: no program has it any more */
+
+	CMD_GRAM_OPEN,  /* gram: at the worker that gram_owner() names; datagrams find it from now on */
+	CMD_GRAM_PEER,  /* gram: another peer, or none */
+	CMD_GRAM_CLOSE, /* gram: no program has it any more; what waits to be sent is sent before */
 
 	CMD_NEIGH, /* neigh: asks for the neighbour behind an address */
 
@@ -219,6 +224,13 @@ struct cmd_stream {
 	enum conn_verdict verdict; /* result of OPEN and ADOPT; CONN_FULL of ADOPT: it has ended */
 };
 
+struct cmd_gram {
+	struct gram *gram;
+	struct gram_peer peer; /* PEER */
+	bool waits;            /* result of CLOSE: there are datagrams that could not be sent yet. It is open still */
+	bool give_up;          /* CLOSE: they are not sent */
+};
+
 struct cmd_neigh {
 	uint32_t port;
 	struct pkt_addr dst;
@@ -272,6 +284,7 @@ struct cmd {
 		struct stream_user *const *stream_join; /* [worker] */
 		struct cmd_stream_listen stream_listen;
 		struct cmd_stream stream;
+		struct cmd_gram gram;
 		struct cmd_neigh neigh;
 		struct rnicd_port *port;
 		struct cmd_port_change change;

@@ -97,6 +97,11 @@ static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct
 uint32_t conn_owner(const struct conn_addr *a);
 /* The worker that owns all reliable-datagram QPs of a device: its flows to other devices are one worker's. */
 static inline uint32_t rd_owner(uint32_t port) { return port % rnicd.cfg.n_workers; }
+/* The worker that owns the datagram sockets with a UDP port, at whatever address: a socket may have all of them. */
+static inline uint32_t gram_owner(uint16_t lport)
+{
+	return flow_owner((uint32_t)(flow_mix(lport ^ rnicd.secret[0]) >> 32), rnicd.cfg.n_workers);
+}
 /* The worker that owns a datagram QP of a device. */
 uint32_t ud_owner(uint32_t port, uint32_t qpn);
 

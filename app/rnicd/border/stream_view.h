@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stream sockets of a user (uid) as one worker sees them: where the doorbells are, and which stream each bit is of.
+ * The sockets of a user (uid) as one worker sees them: where the doorbells are, and which socket each bit is of.
  * The control thread makes it and never frees it; from CMD_STREAM_JOIN on it is the worker's.
  */
 #ifndef STREAM_VIEW_H
@@ -9,11 +9,13 @@
 #include "ipc/ipc_stream.h"
 
 struct stream; /* plane/stream.h: a connection of this kind; others hold it as a name, together with its number */
+struct gram;   /* gram_view.h */
 
 struct stream_user {
 	struct ipc_doorbell *bell;      /* of this worker, in memory that the user's programs have too: not trusted */
 	struct stream_user *next;       /* the worker's list */
 	struct stream *at[IPC_MAX_QPS]; /* by doorbell bit; NULL: no such stream */
+	struct gram *gram[IPC_MAX_QPS]; /* the same of datagram sockets; a bit is of one kind */
 };
 
 /* What a worker tells of a stream (EVENT_STREAM); bits. */

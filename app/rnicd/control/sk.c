@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stream sockets: their descriptors, memory and end. */
+/* Sockets: their descriptors, memory and end. */
 #include "control/sk.h"
 
 #include <errno.h>
@@ -122,6 +122,10 @@ static void give_port(struct sk *s)
 	if (!s->has_port)
 		return;
 	s->has_port = false;
+	if (s->state == SK_GRAM) {
+		sk_gram_give_port(s);
+		return;
+	}
 	rn_list_remove(&bound, &s->bound);
 	cm_port_give(s->dev, FAMILIES, s->local.port);
 }
@@ -209,12 +213,14 @@ static bool sk_take_bit(struct sk *s)
 	return false;
 }
 
+static enum user_table table_of(const struct sk *s) { return s->state == SK_GRAM ? USER_UDS : USER_FLOWS; }
+
 bool sk_arm(struct sk *s, const char **why)
 {
 	void *base;
 
 	*why = "this user has as many stream sockets as a user may: close some, or raise user-share or flows";
-	if (!s->has_flow && !user_take(s->user, USER_FLOWS, s->worker, 1))
+	if (!s->has_flow && !user_take(s->user, table_of(s), s->worker, 1))
 		return false;
 	s->has_flow = true;
 	if (!sk_take_bit(s) || !user_take(s->user, USER_MAPPINGS, 0, 1))
@@ -243,7 +249,7 @@ void sk_disarm(struct sk *s)
 		s->su->taken[s->bit / 64] &= ~(UINT64_C(1) << (s->bit % 64));
 	s->has_bit = false;
 	if (s->has_flow)
-		user_give(s->user, USER_FLOWS, s->worker, 1);
+		user_give(s->user, table_of(s), s->worker, 1);
 	s->has_flow = false;
 }
 
@@ -364,6 +370,8 @@ void sk_settle(struct sk *s)
 		sk_send(s, CMD_STREAM_UNLISTEN, unlistened);
 		return;
 	}
+	if (s->state == SK_GRAM && sk_gram_end(s))
+		return;
 	if (s->stream == NULL) {
 		sk_release(s);
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream sockets as the control thread has them (ipc_stream.h). A socket belongs to a user, not to a client: it lives
- * as long as any process has its descriptor, whichever process asked for it. What it has of rnicd goes when the
+ * Sockets as the control thread has them (ipc_stream.h, ipc_gram.h). A socket belongs to a user, not to a client: it
+ * lives as long as any process has its descriptor, whichever process asked for it. What it has of rnicd goes when the
  * descriptor is closed everywhere and the worker has done with the connection. Control thread.
  */
 #ifndef SK_H
@@ -20,6 +20,7 @@ enum sk_state {
 	SK_LISTENING, /* until its descriptor is closed */
 	SK_PENDING,   /* a listener's connection that nobody has accepted; it has no descriptor */
 	SK_STREAM,    /* a connection, begun, open or ended, with a descriptor */
+	SK_GRAM,      /* a datagram socket, from its beginning to its end */
 };
 
 /* The doorbells of a user's sockets; from the first client for sockets to the end of rnicd. */
@@ -63,12 +64,15 @@ struct sk {
 	struct ipc_stream *mem;
 	int mem_fd;    /* until it has been passed; -1 */
 	bool peer_fin; /* the peer will send no more */
-	bool has_flow; /* counts among the connections of worker */
+	bool has_flow; /* counts among the connections, or the datagram sockets, of worker */
 	bool has_bit;
 	uint32_t bit;
+	/* datagram socket; dev may be GRAM_ANY_DEV */
+	struct gram *gram; /* the worker's, while there is one */
+	bool reuse;        /* others of the user with this word set may have its port too */
 };
 
-/* A client's request of IPC_SOCK_*; answers, now or later (sk_request.c). */
+/* A client's request of IPC_SOCK_*; answers, now or later (sk_request.c, sk_gram.c). */
 void sk_request(struct client *c);
 
 void sk_event(const struct event_stream *ev, uint32_t worker); /* sk_event.c */
@@ -97,5 +101,17 @@ void sk_writable(const struct sk *s);
 bool sk_readable(const struct sk *s); /* false: the descriptor is full of such bytes, and readable */
 void sk_listener_readable(struct sk *l);
 void sk_send(struct sk *s, enum cmd_type type, void (*done)(struct cmd *));
+/* The client's socket in this state; NULL: the client was answered. */
+struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state);
+/* The descriptors that are the program's from now on. */
+void sk_hand_over(struct client *c, struct sk *s, bool with_memory);
+
+/* ---- sk_gram.c ---- */
+void sk_gram_request(struct client *c);
+/* Why the port is not this client's (NULL: any) to take; NULL: it may. */
+const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port);
+void sk_gram_give_port(struct sk *s);
+/* Its descriptor is closed. False: nothing is under way any more. */
+bool sk_gram_end(struct sk *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs ask for about stream sockets. */
+/* What programs ask for about sockets; of datagrams: sk_gram.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -36,8 +36,7 @@ static void sk_join(struct client *c)
 	client_answer_fds(c, &m, IPC_MSG_LEN(sock_join_ok), fds, 2);
 }
 
-/* The descriptors that are the program's from now on. */
-static void hand_over(struct client *c, struct sk *s, bool with_memory)
+void sk_hand_over(struct client *c, struct sk *s, bool with_memory)
 {
 	struct ipc_msg m = { .sock_ok = { .sock = s->owner.key,
 					  .worker = s->worker,
@@ -57,8 +56,7 @@ static void hand_over(struct client *c, struct sk *s, bool with_memory)
 	s->fd = s->mem_fd = -1;
 }
 
-/* The client's socket in this state; NULL: the client was answered. */
-static struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
+struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
 {
 	struct sk *s = sk_of(key);
 
@@ -109,7 +107,7 @@ static void sk_bind(struct client *c)
 		return;
 	}
 	s->gone = false;
-	hand_over(c, s, false);
+	sk_hand_over(c, s, false);
 }
 
 /* ---- listen ---- */
@@ -214,7 +212,7 @@ static void connecting(struct cmd *cmd)
 				     "the connection cannot be begun: there is one already, no way to the "
 				     "peer, or no more room (flows)");
 	} else if (client_back(c)) {
-		hand_over(c, s, true);
+		sk_hand_over(c, s, true);
 	}
 	sk_settle(s);
 }
@@ -264,7 +262,7 @@ static void adopted(struct cmd *cmd)
 		if (s->peer_fin)
 			shutdown(s->src.fd, SHUT_WR);
 		if (ok)
-			hand_over(c, s, true);
+			sk_hand_over(c, s, true);
 		else
 			client_error(c, ECONNABORTED, "the connection has ended before it was accepted");
 	}
@@ -295,7 +293,7 @@ static void sk_accept(struct client *c)
 	s->listener = NULL;
 	sk_listener_readable(l);
 	s->gone = true; /* until it has a descriptor */
-	if (s->stream == NULL || !sk_open(s) || !sk_arm(s, &why)) {
+	if (s->stream == NULL || !sk_arm(s, &why) || !sk_open(s)) {
 		client_error(c, s->stream == NULL ? ECONNABORTED : ENOBUFS,
 			     s->stream == NULL ? "the connection has ended before it was accepted"
 					       : "no more descriptors or memory for this user's sockets");
@@ -320,6 +318,8 @@ void sk_request(struct client *c)
 	case IPC_SOCK_LISTEN: sk_listen(c); break;
 	case IPC_SOCK_CONNECT: sk_connect(c); break;
 	case IPC_SOCK_ACCEPT: sk_accept(c); break;
+	case IPC_SOCK_GRAM:
+	case IPC_SOCK_PEER: sk_gram_request(c); break;
 	default: break;
 	}
 }

@@ -85,6 +85,10 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "arp_tx", s->arp_tx);
 	U64(d, "arp_failed", s->arp_failed);
 	U64(d, "icmp_echo", s->icmp_echo);
+	U64(d, "gram_rx", s->gram_rx);
+	U64(d, "gram_tx", s->gram_tx);
+	U64(d, "gram_full", s->gram_full);
+	U64(d, "gram_refused", s->gram_refused);
 	U64(d, "igmp_rx", s->igmp_rx);
 	U64(d, "igmp_tx", s->igmp_tx);
 	U64(d, "igmp_bad", s->igmp_bad);

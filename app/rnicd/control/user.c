@@ -34,7 +34,7 @@ static const char *const name[USER_TABLES] = {
 	[USER_FLOWS] = "connections of a worker (flows)",
 	[USER_OPENINGS] = "connections of a worker that are being opened",
 	[USER_REQUESTS] = "requests for connections of a worker",
-	[USER_UDS] = "datagram queue pairs of a worker (flows)",
+	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
 };
 
 static struct rn_list users;

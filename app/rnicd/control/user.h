@@ -22,7 +22,7 @@ enum user_table {
 	USER_FLOWS,     /* connections of a worker */
 	USER_OPENINGS,  /* of them, those that the user opens and that are not established yet */
 	USER_REQUESTS,  /* of them, those that a peer asks for and that are not established yet */
-	USER_UDS,       /* datagram queue pairs of a worker */
+	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
 	USER_TABLES
 };
 

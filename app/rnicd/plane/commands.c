@@ -159,6 +159,9 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_STREAM_OPEN:
 	case CMD_STREAM_ADOPT:
 	case CMD_STREAM_CLOSE: command_stream(w, c); break;
+	case CMD_GRAM_OPEN:
+	case CMD_GRAM_PEER:
+	case CMD_GRAM_CLOSE: command_gram(w, c); break;
 	case CMD_LISTEN:
 	case CMD_UNLISTEN:
 	case CMD_CONN_OPEN:

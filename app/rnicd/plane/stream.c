@@ -417,33 +417,10 @@ void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too
 		stream_ready(w, s);
 }
 
-static void ring(struct rnicd_worker *w, struct stream *s)
+void stream_ring(struct rnicd_worker *w, struct stream *s)
 {
 	stream_answer(w, s);
 	stream_ready(w, s);
-}
-
-uint32_t stream_doorbells(struct rnicd_worker *w)
-{
-	uint32_t n = 0;
-
-	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next) {
-		if (rn_likely(__atomic_load_n(&u->bell->summary, __ATOMIC_RELAXED) == 0))
-			continue;
-		uint64_t words = __atomic_exchange_n(&u->bell->summary, 0, __ATOMIC_ACQUIRE);
-		for (; words != 0; words &= words - 1) {
-			uint32_t word = (uint32_t)__builtin_ctzll(words);
-			/* acquire: pairs with the program's release; its indices are in the rings */
-			uint64_t bits = __atomic_exchange_n(&u->bell->bits[word], 0, __ATOMIC_ACQUIRE);
-			for (; bits != 0; bits &= bits - 1) {
-				struct stream *s = u->at[word * 64 + (uint32_t)__builtin_ctzll(bits)];
-				n++;
-				if (s != NULL)
-					ring(w, s);
-			}
-		}
-	}
-	return n;
 }
 
 uint32_t stream_timers(struct rnicd_worker *w)

@@ -109,8 +109,9 @@ void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf 
 bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port);
 void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
 
+/* The stream's doorbell has been rung. */
+void stream_ring(struct rnicd_worker *w, struct stream *s);
 /* The steps of a turn; each returns how much there was to do. */
-uint32_t stream_doorbells(struct rnicd_worker *w);
 uint32_t stream_timers(struct rnicd_worker *w);
 uint32_t stream_transmit(struct rnicd_worker *w);
 void stream_events(struct rnicd_worker *w);

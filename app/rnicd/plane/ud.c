@@ -206,29 +206,23 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	return true;
 }
 
-void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
-	       uint32_t len)
+void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
+		    uint32_t len)
 {
-	struct pkt_flow f = { .l2.vlan = port->cfg->vlan,
-			      .src = port->cfg->ip,
-			      .sport = port->cfg->ud_port,
-			      .dport = port->cfg->ud_port };
 	const bool offload = port->caps.tx_csum;
 	struct arp_entry *e;
 	const uint32_t hdr = ud_headers_len(port);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
-	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
-	if (!next_mac(w, port, &f.dst, f.l2.dst, &e)) {
+	f->l2.vlan = port->cfg->vlan;
+	f->src = port->cfg->ip;
+	if (!next_mac(w, port, &f->dst, f->l2.dst, &e)) {
 		w->tx[port->index].st->tx_drops++;
 		rte_pktmbuf_free(m);
 		return;
 	}
-	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
-	const bool group = pkt_addr_is_group(&f.dst);
-	if (group)
-		f.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
-	pkt_udp_build(frame, &f, len, offload ? 0 : pkt_sum(frame + hdr, len),
+	memcpy(f->l2.src, port->mac, PKT_MAC_LEN);
+	pkt_udp_build(frame, f, len, offload ? 0 : pkt_sum(frame + hdr, len),
 		      offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
 	m->data_len = (uint16_t)(hdr + len);
 	m->pkt_len = hdr + len;
@@ -239,14 +233,25 @@ void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM |
 			       (port_ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 	}
-	if (group) {
-		ud_group_loop(w, port, m, &f.dst);
+	if (pkt_addr_is_group(&f->dst)) {
+		ud_group_loop(w, port, m, &f->dst);
 		port_tx_push(&w->tx[port->index], m);
 	} else if (e == NULL) {
 		conn_loop(w, port, m);
 	} else if (rn_likely(arp_usable(e)) || !arp_park(w->arp[port->index], e, m)) {
 		port_tx_push(&w->tx[port->index], m);
 	}
+}
+
+void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
+	       uint32_t len)
+{
+	struct pkt_flow f = { .sport = port->cfg->ud_port, .dport = port->cfg->ud_port };
+
+	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
+	if (pkt_addr_is_group(&f.dst))
+		f.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
+	ud_launch_flow(w, port, m, &f, len);
 }
 
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)

@@ -53,6 +53,9 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l);
 uint32_t ud_headers_len(const struct rnicd_port *port);
 /* Whether one more datagram may leave the device now. */
 bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
+/* Of f are set: dst, ports, tos, ttl. All else as ud_launch(). */
+void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
+		    uint32_t len);
 /* Headers before `len` bytes that lie in m already, then on its way. The neighbour may have to be asked. Takes m. */
 void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 	       uint32_t len);

@@ -81,6 +81,32 @@ static uint32_t doorbells(struct rnicd_worker *w)
 	return n;
 }
 
+/* Of sockets: both kinds have the doorbells of their user. */
+static uint32_t socket_doorbells(struct rnicd_worker *w)
+{
+	uint32_t n = 0;
+
+	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next) {
+		if (rn_likely(__atomic_load_n(&u->bell->summary, __ATOMIC_RELAXED) == 0))
+			continue;
+		uint64_t words = __atomic_exchange_n(&u->bell->summary, 0, __ATOMIC_ACQUIRE);
+		for (; words != 0; words &= words - 1) {
+			uint32_t word = (uint32_t)__builtin_ctzll(words);
+			/* acquire: pairs with the program's release; its indices are in the rings */
+			uint64_t bits = __atomic_exchange_n(&u->bell->bits[word], 0, __ATOMIC_ACQUIRE);
+			for (; bits != 0; bits &= bits - 1) {
+				uint32_t bit = word * 64 + (uint32_t)__builtin_ctzll(bits);
+				n++;
+				if (u->at[bit] != NULL)
+					stream_ring(w, u->at[bit]);
+				else if (u->gram[bit] != NULL)
+					gram_ring(w, u->gram[bit]);
+			}
+		}
+	}
+	return n;
+}
+
 static uint32_t transmit(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
@@ -128,7 +154,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	worker_tell_behind(w);
 	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
-	n += stream_doorbells(w);
+	n += socket_doorbells(w);
 	stage_end(&w->stages, STAGE_DOORBELLS);
 	n += conn_timers(w);
 	n += stream_timers(w);
@@ -139,9 +165,11 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += ud_transmit(w);
 	n += rd_port_turn(w);
 	n += stream_transmit(w);
+	n += gram_transmit(w);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
 	stream_events(w);
+	gram_events(w);
 	count_flushes(w);
 	n += !rn_list_empty(&w->tcp.rc.qp.flushing); /* there is more to do in the next turn */
 	conn_bury(w);

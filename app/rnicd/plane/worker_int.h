@@ -20,6 +20,7 @@
 #include "plane/arp.h"
 #include "plane/conn.h"
 #include "plane/flow.h"
+#include "plane/gram.h"
 #include "plane/port_tx.h"
 #include "plane/rd.h"
 #include "plane/stage.h"
@@ -121,6 +122,7 @@ struct rnicd_worker {
 	struct flow_table flows;
 	struct flow_table listens;
 	struct stream_ctx streams;
+	struct gram_ctx grams;
 	struct ud_table uds; /* datagram QPs */
 	bool rd_any;
 	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */

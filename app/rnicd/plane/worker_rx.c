@@ -85,12 +85,56 @@ static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	r->m = NULL;
 }
 
-/* A router may say that a segment was too large; the worker that owns the flow hears of it. All else is not for us. */
+/* Whether a frame is now another worker's, or has a bad checksum. */
+static bool not_mine(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, uint32_t owner)
+{
+	if (owner != w->index) {
+		worker_move(w, port, r->m, owner);
+		r->m = NULL;
+		return true;
+	}
+	/* a group's MAC with an address of one station is nobody's (RFC 1122, section 3.3.6) */
+	if (worker_csum_good(port, r->m, &r->p) && (rte_pktmbuf_mtod(r->m, const uint8_t *)[0] & 1) == 0)
+		return false;
+	port->stats[w->index].rx_bad_csum++;
+	drop(r);
+	return true;
+}
+
+/* True: the ICMP message says that nobody has the port of a datagram, and is done with. */
+static bool no_such_port(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
+{
+	struct pkt_refused about;
+
+	if (!pkt_icmp_refused(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &about) ||
+	    !pkt_addr_eq(&about.src, &port->cfg->ip))
+		return false;
+	if (!not_mine(w, port, r, gram_owner(about.sport))) {
+		gram_refused(w, &about);
+		drop(r);
+	}
+	return true;
+}
+
+static void udp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
+{
+	if (r->p.dport == port->cfg->ud_port || pkt_addr_is_group(&r->p.dst)) {
+		ud_input(w, port, r->m, &r->p, from_wire);
+		r->m = NULL;
+	} else if (!not_mine(w, port, r, gram_owner(r->p.dport))) {
+		gram_input(w, port, r->m, &r->p);
+		drop(r);
+	}
+}
+
+/* A router may say that a segment was too large, a host that it has no such UDP port: the owner hears of it. */
 static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 	struct pkt_too_big b;
 
+	if (no_such_port(w, port, r))
+		return;
 	if (!pkt_icmp_too_big(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &b)) {
 		st->rx_other++;
 		drop(r);
@@ -265,10 +309,7 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		trim(r->m, &r->p);
 		echo_frame(w, port, r);
 		break;
-	case PKT_KIND_UDP:
-		ud_input(w, port, r->m, &r->p, from_wire);
-		r->m = NULL;
-		break;
+	case PKT_KIND_UDP: udp_frame(w, port, r, from_wire); break;
 	case PKT_KIND_IGMP: igmp_frame(w, port, r); break;
 	case PKT_KIND_ICMP: icmp_frame(w, port, r); break;
 	case PKT_KIND_OTHER:

@@ -31,7 +31,7 @@ static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 static bool anything_waits(const struct rnicd_worker *w)
 {
 	if (cmd_waits(w->index) || !rte_ring_empty(w->sh.rx_moved) || !rte_ring_empty(w->sh.tx_moved) ||
-	    w->loop_head != w->loop_tail || rc_tcp_full(&w->tcp) || stream_waits(w))
+	    w->loop_head != w->loop_tail || rc_tcp_full(&w->tcp) || stream_waits(w) || gram_waits(w))
 		return true;
 	for (const struct worker_client *c = w->clients; c != NULL; c = c->next) {
 		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||

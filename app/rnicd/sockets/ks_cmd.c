@@ -203,6 +203,9 @@ static void run_command(struct cmd *c)
 	case CMD_STREAM_OPEN:
 	case CMD_STREAM_ADOPT:
 	case CMD_STREAM_CLOSE:
+	case CMD_GRAM_OPEN:
+	case CMD_GRAM_PEER:
+	case CMD_GRAM_CLOSE:
 	case CMD_GROUP:
 	case CMD_SEND_FRAME:
 	case CMD_SEND_DATAGRAM:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librnicsock: stands in front of libc's socket calls. A TCP socket that is bound to a port's address, or connects to
- * an address in a port's subnet, becomes one of rnicd's: its descriptor is replaced by the one that rnicd made, whose
- * readiness in poll, select and epoll is the socket's (ipc_stream.h). All others stay the kernel's, untouched.
+ * librnicsock: stands in front of libc's socket calls. A TCP or UDP socket that is bound to a port's address, connects
+ * to an address in a port's subnet or sends a datagram there becomes one of rnicd's: its descriptor is replaced by the
+ * one that rnicd made, whose readiness in poll, select and epoll is the socket's (ipc_stream.h, ipc_gram.h). All others
+ * stay the kernel's, untouched. Below a UDP socket the kernel's is kept, for addresses that no port reaches.
  *
  * Threads: any; one lock a direction of a socket. After fork both processes have the sockets; each talks to rnicd for
  * itself.
@@ -21,7 +22,7 @@
 
 #include "ipc/ipc.h"
 
-enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM };
+enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM, SOCK_IS_GRAM };
 
 /*
  * Memory of this kind is never given back to libc: a thread that looks up a descriptor that is just being closed may
@@ -43,7 +44,21 @@ struct sock {
 	uint32_t told;     /* rx_head when the bell was last rung for it */
 	struct linger linger;
 	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: for ever */
-	struct sock *next;  /* free list */
+	/* datagrams */
+	struct ipc_gram *gram;
+	int below;       /* the kernel's socket; -1: none */
+	bool below_live; /* it has a port: it may have received something */
+	bool wild;       /* bound to all addresses */
+	bool has_peer;   /* remote; the kernel's socket is connected to it with peer_below */
+	bool peer_below;
+	bool tx_shut;
+	bool pktinfo, recv_ttl, recv_tos; /* control messages that are asked for */
+	uint8_t tos, ttl;                 /* ttl 0: the usual one */
+	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
+	uint32_t turns;                   /* receives */
+	uint8_t last_ip[16];              /* of the last datagram's destination, and the port that reaches it */
+	uint32_t last_dev;
+	struct sock *next; /* free list */
 };
 
 /* libc's own. */
@@ -118,6 +133,15 @@ int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 int sock_accept(const struct sock *l, struct sock *s, int *fd);
 void sock_bell(const struct sock *s);
+/* The port with this address or number; UINT32_MAX, NULL: there is none. */
+uint32_t sock_port_of(const struct ipc_addr *a);
+const struct ipc_sock_port *sock_port(uint32_t dev);
+/* False: no port reaches it for sure. Costs little. */
+bool sock_may_reach(const struct sockaddr *sa, socklen_t len);
+/* A datagram socket, its descriptor and memory; local.ip zero: all ports. */
+int sock_gram_new(struct sock *s, const struct ipc_addr *local, bool reuse, int *fd);
+/* What comes from others than `peer` is dropped; NULL: from nobody. */
+int sock_gram_peer(struct sock *s, const struct ipc_addr *peer);
 void sock_daemon_fork(bool over); /* as sock_tab_fork */
 
 /* ---- sock_io.c ---- */
@@ -153,15 +177,19 @@ bool sock_readable(const struct sock *s);
 uint32_t sock_unread(const struct sock *s);
 int sock_pending_error(struct sock *s);
 
-/* ---- sock_rw.c ---- */
-/* As recvmsg: sock_recv() into the buffers of m, which gets no address and no control messages. */
-ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
+/* Takes the bytes of readiness from a descriptor. False: rnicd has closed its end. */
+bool sock_empty(int fd);
+bool sock_does_not_block(int fd, int flags);
+uint64_t sock_now(void); /* ns */
 
-/* ---- sock_udp.c: says once a process that UDP is the kernel's. errno stays as it is ---- */
-/* fd may be a UDP socket. sa: the address that it is bound to, or sends to (NULL: none); a port may have it. */
-void sock_udp_look(int fd, const struct sockaddr *sa, socklen_t len, bool bound);
-/* rc is the result of the kernel's send: it knows no way to the address, which it has read. sock_udp_look() follows. */
-bool sock_no_way(ssize_t rc);
+/* ---- sock_rw.c: as recvmsg and sendmsg. Of a stream: no address, no control messages ---- */
+ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
+ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags);
+
+/* ---- sock_call.c ---- */
+/* `made` takes the number fd, with what the program has set of the old one. 0 or an errno. */
+int sock_replace(int fd, int made, struct sock *s);
+int sock_option(int fd, int which); /* of SOL_SOCKET; -1: it has none */
 
 /* ---- sock_addr.c ---- */
 /* False: no TCP address. */

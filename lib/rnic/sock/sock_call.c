@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -22,6 +23,7 @@ static void after_fork(void)
 {
 	sock_tab_fork(true);
 	sock_daemon_fork(true);
+	sock_pid_forget();
 }
 
 static void make_ready(void)
@@ -40,7 +42,7 @@ void sock_ready(void)
 
 /* ---- from the kernel's descriptor to ours ---- */
 
-static int option(int fd, int which)
+int sock_option(int fd, int which)
 {
 	int value = -1;
 	socklen_t len = sizeof(value);
@@ -58,10 +60,12 @@ static int timeout_of(int fd, int which)
 	return (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
 }
 
-static bool is_tcp(int fd) { return option(fd, SO_TYPE) == SOCK_STREAM && option(fd, SO_PROTOCOL) == IPPROTO_TCP; }
+static bool is_tcp(int fd)
+{
+	return sock_option(fd, SO_TYPE) == SOCK_STREAM && sock_option(fd, SO_PROTOCOL) == IPPROTO_TCP;
+}
 
-/* `made` takes the number fd, with what the program has set of the old one. 0 or an errno. */
-static int replace(int fd, int made, struct sock *s)
+int sock_replace(int fd, int made, struct sock *s)
 {
 	int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
 
@@ -84,11 +88,11 @@ static int replace(int fd, int made, struct sock *s)
 /* A new socket of rnicd's at this address in place of the kernel's; held. NULL and errno. */
 static struct sock *become(int fd, const struct ipc_addr *local)
 {
-	struct sock *s = sock_new(option(fd, SO_DOMAIN));
+	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, &made);
 
 	if (err == 0)
-		err = replace(fd, made, s);
+		err = sock_replace(fd, made, s);
 	if (err == 0)
 		return s;
 	if (s != NULL)
@@ -115,10 +119,12 @@ PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
 		sock_put(s);
 		return result(EINVAL);
 	}
-	if (!sock_addr_in(sa, len, &a) || !is_tcp(fd) || !sock_is_port(&a)) {
-		sock_udp_look(fd, sa, len, true);
+	bool known = sock_addr_in(sa, len, &a);
+	int rc;
+	if (known && sock_udp_bind(fd, &a, sa, len, &rc))
+		return rc;
+	if (!known || !is_tcp(fd) || !sock_is_port(&a))
 		return sock_libc.bind(fd, sa, len);
-	}
 	s = become(fd, &a);
 	if (s == NULL)
 		return -1;
@@ -132,7 +138,9 @@ PUBLIC int listen(int fd, int backlog)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.listen(fd, backlog);
-	int err = s->kind == SOCK_IS_STREAM ? EINVAL : sock_listen(s, backlog < 0 ? 4096 : (uint32_t)backlog);
+	int err = s->kind == SOCK_IS_GRAM     ? EOPNOTSUPP
+		  : s->kind == SOCK_IS_STREAM ? EINVAL
+					      : sock_listen(s, backlog < 0 ? 4096 : (uint32_t)backlog);
 	sock_put(s);
 	return result(err);
 }
@@ -145,14 +153,17 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	struct sock *s = sock_get(fd);
 	bool known = sock_addr_in(sa, len, &to);
 	if (s == NULL) {
-		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from)) {
-			sock_udp_look(fd, sa, len, false);
+		s = known ? sock_udp_sends(fd, sa, len) : NULL;
+		if (s != NULL)
+			return sock_udp_connect(s, sa, len);
+		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
 			return sock_libc.connect(fd, sa, len);
-		}
 		s = become(fd, &from);
 		if (s == NULL)
 			return -1;
 	}
+	if (s->kind == SOCK_IS_GRAM)
+		return sock_udp_connect(s, sa, len);
 	int err = s->kind == SOCK_LISTENS ? EISCONN : !known ? EAFNOSUPPORT : 0, rc = -1;
 	if (err == 0 && s->kind == SOCK_BOUND) {
 		err = sock_connect(s, &to);
@@ -200,7 +211,8 @@ PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.accept4(fd, sa, len, flags);
-	int rc = s->kind == SOCK_LISTENS ? accept_one(s, fd, sa, len, flags) : result(EINVAL);
+	int rc = s->kind == SOCK_LISTENS ? accept_one(s, fd, sa, len, flags)
+					 : result(s->kind == SOCK_IS_GRAM ? EOPNOTSUPP : EINVAL);
 	sock_put(s);
 	return rc;
 }
@@ -213,7 +225,12 @@ PUBLIC int shutdown(int fd, int how)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.shutdown(fd, how);
-	int err = how < SHUT_RD || how > SHUT_RDWR ? EINVAL : s->kind == SOCK_IS_STREAM ? 0 : ENOTCONN;
+	int err = how < SHUT_RD || how > SHUT_RDWR ? EINVAL : s->kind >= SOCK_IS_STREAM ? 0 : ENOTCONN;
+	if (err == 0 && s->kind == SOCK_IS_GRAM) {
+		err = sock_udp_shutdown(s, fd, how);
+		sock_put(s);
+		return result(err);
+	}
 	if (err == 0 && how != SHUT_WR)
 		s->rx_shut = true;
 	if (err == 0 && how != SHUT_RD)
@@ -301,7 +318,7 @@ PUBLIC int ioctl(int fd, unsigned long what, ...)
 	struct sock *s = what == FIONREAD ? sock_get(fd) : NULL;
 	if (s == NULL)
 		return sock_libc.ioctl(fd, what, arg);
-	*(int *)arg = (int)sock_unread(s);
+	*(int *)arg = (int)(s->kind == SOCK_IS_GRAM ? sock_gram_next(s) : sock_unread(s));
 	sock_put(s);
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* The session with rnicd: one a process, begun with the first socket that may be ours. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +231,64 @@ bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from)
 	return found;
 }
 
+uint32_t sock_port_of(const struct ipc_addr *a)
+{
+	for (uint32_t i = 0; i < world.ports && i < IPC_SOCK_PORTS_MAX; i++)
+		if (memcmp(world.port[i].ip, a->ip, 16) == 0)
+			return i;
+	return UINT32_MAX;
+}
+
+const struct ipc_sock_port *sock_port(uint32_t dev)
+{
+	return dev < world.ports && dev < IPC_SOCK_PORTS_MAX ? &world.port[dev] : NULL;
+}
+
+/* The IPv4 networks of the ports, for a look without a lock. */
+static struct net {
+	uint32_t ip, mask; /* as in memory */
+} nets[IPC_SOCK_PORTS_MAX];
+static uint32_t n_nets = UINT32_MAX; /* UINT32_MAX: rnicd has not been asked yet. Released behind nets */
+
+static uint32_t learn_nets(void)
+{
+	uint32_t n = 0;
+
+	(void)begin();
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; session >= 0 && i < world.ports && i < IPC_SOCK_PORTS_MAX; i++) {
+		const struct ipc_sock_port *p = &world.port[i];
+		if (p->prefix_len < 96 || p->prefix_len > 128)
+			continue;
+		uint32_t bits = p->prefix_len - 96;
+		nets[n].mask = bits == 0 ? 0 : htonl(UINT32_MAX << (32 - bits));
+		memcpy(&nets[n].ip, p->ip + 12, sizeof(nets[n].ip));
+		nets[n].ip &= nets[n].mask;
+		n++;
+	}
+	__atomic_store_n(&n_nets, n, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+bool sock_may_reach(const struct sockaddr *sa, socklen_t len)
+{
+	struct ipc_addr a;
+	uint32_t ip, n;
+
+	if (sa == NULL || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6) || !sock_addr_in(sa, len, &a) ||
+	    no_port_can_have(&a))
+		return false;
+	n = __atomic_load_n(&n_nets, __ATOMIC_ACQUIRE);
+	if (n == UINT32_MAX)
+		n = learn_nets();
+	memcpy(&ip, a.ip + 12, sizeof(ip));
+	for (uint32_t i = 0; i < n; i++)
+		if ((ip & nets[i].mask) == nets[i].ip)
+			return true;
+	return false;
+}
+
 /* ---- requests ---- */
 
 static int request(struct ipc_msg *m, uint16_t len, int fds[2])
@@ -316,6 +375,41 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 	}
 	*fd = fds[0];
 	return 0;
+}
+
+int sock_gram_new(struct sock *s, const struct ipc_addr *local, bool reuse, int *fd)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_GRAM,
+			     .sock_gram = { .flags = reuse ? IPC_GRAM_REUSE : 0, .local = *local } };
+	int fds[2], err = request(&m, IPC_MSG_LEN(sock_gram), fds);
+	void *p = MAP_FAILED;
+
+	if (err != 0)
+		return err;
+	learn(s, &m.sock_ok);
+	if (fds[1] >= 0) {
+		p = mmap(NULL, IPC_GRAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+		sock_libc.close(fds[1]);
+	}
+	if (p == MAP_FAILED) {
+		if (fds[0] >= 0)
+			sock_libc.close(fds[0]);
+		return ENOBUFS;
+	}
+	s->gram = p;
+	s->kind = SOCK_IS_GRAM;
+	*fd = fds[0];
+	return 0;
+}
+
+int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_PEER, .sock_gram.sock = s->id };
+	int fds[2];
+
+	if (peer != NULL)
+		m.sock_gram.remote = *peer;
+	return request(&m, IPC_MSG_LEN(sock_gram), fds);
 }
 
 void sock_bell(const struct sock *s)

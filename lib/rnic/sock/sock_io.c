@@ -44,13 +44,15 @@ uint32_t sock_unread(const struct sock *s)
 
 /* ---- readiness of the descriptor ---- */
 
-static void empty(int fd)
+bool sock_empty(int fd)
 {
-	uint8_t sink[64];
+	uint8_t sink[64]; /* bytes that say "readable" */
+	ssize_t n;
 
-	while (sock_libc.recv(fd, sink, sizeof(sink), MSG_DONTWAIT) == (ssize_t)sizeof(sink)) {
-		/* bytes that say "readable" */
-	}
+	do
+		n = sock_libc.recv(fd, sink, sizeof(sink), MSG_DONTWAIT);
+	while (n == (ssize_t)sizeof(sink));
+	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
 /* Nothing is left to read: the descriptor says so until rnicd has something. */
@@ -58,7 +60,7 @@ static void settle_in(const struct sock *s, int fd)
 {
 	int saved = errno;
 
-	empty(fd);
+	(void)sock_empty(fd);
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_IN, __ATOMIC_SEQ_CST);
 	if (unread(s) != 0)
 		sock_bell(s);
@@ -99,7 +101,7 @@ void sock_unwatch(struct sock *s, int fd)
 	pthread_mutex_lock(&s->rx);
 	__atomic_store_n(&s->watched, false, __ATOMIC_RELAXED);
 	__atomic_fetch_and(&s->mem->want, ~(uint32_t)IPC_STREAM_WANT_IN, __ATOMIC_RELAXED);
-	empty(fd);
+	(void)sock_empty(fd);
 	pthread_mutex_unlock(&s->rx);
 	errno = saved;
 }
@@ -109,7 +111,7 @@ bool sock_readable(const struct sock *s)
 	return unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0;
 }
 
-static bool does_not_block(int fd, int flags)
+bool sock_does_not_block(int fd, int flags)
 {
 	return (flags & MSG_DONTWAIT) != 0 || (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
 }
@@ -125,7 +127,7 @@ static bool wait_for(int fd, short events, int ms)
 	return n > 0;
 }
 
-static uint64_t now_ns(void)
+uint64_t sock_now(void)
 {
 	struct timespec ts;
 
@@ -139,7 +141,7 @@ static uint64_t now_ns(void)
  */
 static bool look_for_bytes(const struct sock *s)
 {
-	uint64_t end = now_ns() + LOOK_NS;
+	uint64_t end = sock_now() + LOOK_NS;
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++) {
@@ -147,7 +149,7 @@ static bool look_for_bytes(const struct sock *s)
 				return true;
 		}
 		sched_yield();
-	} while (now_ns() < end);
+	} while (sock_now() < end);
 	return false;
 }
 
@@ -265,7 +267,7 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 /* Waits until there may be something. False and errno: not now. */
 static bool wait_in(struct sock *s, int fd, int flags)
 {
-	if (does_not_block(fd, flags)) {
+	if (sock_does_not_block(fd, flags)) {
 		if (s->watched)
 			settle_in(s, fd);
 		errno = EAGAIN;
@@ -365,7 +367,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		if (err != EAGAIN)
 			break;
 		settle_out(s, fd);
-		if (does_not_block(fd, flags))
+		if (sock_does_not_block(fd, flags))
 			break;
 		if (!wait_for(fd, POLLOUT, s->snd_ms)) {
 			err = errno;
@@ -409,7 +411,7 @@ void sock_set_linger(struct sock *s, struct linger l)
 
 int sock_connected(struct sock *s, int fd, bool first)
 {
-	bool block = !does_not_block(fd, 0);
+	bool block = !sock_does_not_block(fd, 0);
 
 	if (first && !block) {
 		errno = EINPROGRESS; /* as the kernel says it, however soon the peer has answered */

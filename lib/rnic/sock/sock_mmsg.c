@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several messages in one call, in front of libc's: recvmmsg(2), sendmmsg(2). A stream has no messages: each entry
- * stands for one recvmsg or sendmsg, and the results are those of the kernel's TCP sockets.
+ * Several messages in one call, in front of libc's: recvmmsg(2), sendmmsg(2). Each entry stands for one recvmsg or
+ * sendmsg; a stream has no messages, and the results are those of the kernel's TCP sockets.
  */
 #include <errno.h>
 #include <time.h>
 
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
 
 #define PUBLIC   __attribute__((visibility("default")))
 #define SEND_MAX 1024u /* entries of one sendmmsg that Linux looks at */
@@ -38,6 +39,8 @@ static int entries_in(struct sock *s, int fd, struct mmsghdr *v, unsigned int n,
 
 	for (unsigned int i = 0; i < n; i++) {
 		ssize_t got = sock_recv_msg(s, fd, &v[i].msg_hdr, flags);
+		if (got < 0 && i > 0 && s->kind == SOCK_IS_GRAM && errno != EAGAIN && errno != EINTR)
+			sock_gram_error_back(s, errno);
 		if (got < 0 && i > 0)
 			s->error_taken = taken; /* the next call tells the error */
 		if (got < 0)
@@ -80,7 +83,7 @@ static int entries_out(struct sock *s, int fd, struct mmsghdr *v, unsigned int n
 {
 	for (unsigned int i = 0; i < n; i++) {
 		const struct msghdr *m = &v[i].msg_hdr;
-		ssize_t put = sock_send(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+		ssize_t put = sock_send_msg(s, fd, m, flags);
 		if (put < 0)
 			return i > 0 ? (int)i : -1;
 		v[i].msg_len = (unsigned int)put;
@@ -94,12 +97,10 @@ PUBLIC int sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	if (s == NULL) {
-		int sent = sock_libc.sendmmsg(fd, v, n, flags);
-		if (__builtin_expect(sock_no_way(sent), 0)) /* of v[0]: behind others there is no error */
-			sock_udp_look(fd, v[0].msg_hdr.msg_name, v[0].msg_hdr.msg_namelen, false);
-		return sent;
-	}
+	if (s == NULL && n > 0 && v[0].msg_hdr.msg_name != NULL)
+		s = sock_udp_sends(fd, v[0].msg_hdr.msg_name, v[0].msg_hdr.msg_namelen);
+	if (s == NULL)
+		return sock_libc.sendmmsg(fd, v, n, flags);
 	int rc = entries_out(s, fd, v, n < SEND_MAX ? n : SEND_MAX, flags);
 	sock_put(s);
 	return rc;

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -25,9 +26,13 @@ PUBLIC int getsockname(int fd, struct sockaddr *sa, socklen_t *len)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.getsockname(fd, sa, len);
-	sock_addr_out(s, &s->local, sa, len);
+	int rc = 0;
+	if (s->kind == SOCK_IS_GRAM && s->peer_below)
+		rc = sock_libc.getsockname(s->below, sa, len);
+	else
+		sock_addr_out(s, &s->local, sa, len);
 	sock_put(s);
-	return 0;
+	return rc;
 }
 
 PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
@@ -36,7 +41,9 @@ PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.getpeername(fd, sa, len);
-	bool connected = s->kind == SOCK_IS_STREAM && (s->mem->state & IPC_STREAM_CONNECTED) != 0;
+	bool connected = s->kind == SOCK_IS_GRAM
+				 ? s->has_peer
+				 : s->kind == SOCK_IS_STREAM && (s->mem->state & IPC_STREAM_CONNECTED) != 0;
 	if (connected)
 		sock_addr_out(s, &s->remote, sa, len);
 	sock_put(s);
@@ -110,14 +117,15 @@ PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.getsockopt(fd, level, name, to, len);
-	int rc = level == SOL_SOCKET    ? get_socket(s, name, to, len)
-		 : level == IPPROTO_TCP ? get_tcp(s, name, to, len)
-					: fail(ENOPROTOOPT);
+	int rc = s->kind == SOCK_IS_GRAM ? sock_udp_getopt(s, level, name, to, len)
+		 : level == SOL_SOCKET   ? get_socket(s, name, to, len)
+		 : level == IPPROTO_TCP  ? get_tcp(s, name, to, len)
+					 : fail(ENOPROTOOPT);
 	sock_put(s);
 	return rc;
 }
 
-static int set_time(int *ms, const void *from, socklen_t len)
+int sock_set_time(int *ms, const void *from, socklen_t len)
 {
 	struct timeval tv;
 
@@ -133,9 +141,9 @@ static int set_time(int *ms, const void *from, socklen_t len)
 static int set(struct sock *s, int level, int name, const void *from, socklen_t len)
 {
 	if (level == SOL_SOCKET && name == SO_RCVTIMEO)
-		return set_time(&s->rcv_ms, from, len);
+		return sock_set_time(&s->rcv_ms, from, len);
 	if (level == SOL_SOCKET && name == SO_SNDTIMEO)
-		return set_time(&s->snd_ms, from, len);
+		return sock_set_time(&s->snd_ms, from, len);
 	if (level == SOL_SOCKET && name == SO_LINGER) {
 		struct linger l;
 
@@ -156,7 +164,7 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t l
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.setsockopt(fd, level, name, from, len);
-	int rc = set(s, level, name, from, len);
+	int rc = s->kind == SOCK_IS_GRAM ? sock_udp_setopt(s, level, name, from, len) : set(s, level, name, from, len);
 	sock_put(s);
 	return rc;
 }

@@ -7,13 +7,32 @@
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 #define PIECE  65536u /* of a file, at a time */
 
+ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	if (s->kind == SOCK_IS_GRAM)
+		return sock_gram_recv(s, fd, m, flags);
+	m->msg_namelen = 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return sock_recv(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+}
+
+ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags)
+{
+	if (s->kind == SOCK_IS_GRAM)
+		return sock_gram_send(s, fd, m, flags);
+	return sock_send(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+}
+
 static ssize_t in(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
-	ssize_t rc = sock_recv(s, fd, iov, n, flags);
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
+	ssize_t rc = sock_recv_msg(s, fd, &m, flags);
 
 	sock_put(s);
 	return rc;
@@ -21,7 +40,8 @@ static ssize_t in(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 
 static ssize_t out(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
-	ssize_t rc = sock_send(s, fd, iov, n, flags);
+	const struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
+	ssize_t rc = sock_send_msg(s, fd, &m, flags);
 
 	sock_put(s);
 	return rc;
@@ -54,23 +74,22 @@ PUBLIC ssize_t recv(int fd, void *p, size_t n, int flags)
 
 PUBLIC ssize_t recvfrom(int fd, void *p, size_t n, int flags, struct sockaddr *sa, socklen_t *len)
 {
-	const struct iovec v = { p, n };
+	struct iovec v = { p, n };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
 
 	sock_ready();
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.recvfrom(fd, p, n, flags, sa, len);
-	if (sa != NULL && len != NULL)
-		*len = 0; /* a stream's bytes have no address */
-	return in(s, fd, &v, 1, flags);
-}
-
-ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags)
-{
-	m->msg_namelen = 0;
-	m->msg_controllen = 0;
-	m->msg_flags = 0;
-	return sock_recv(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
+	if (sa != NULL && len != NULL) {
+		m.msg_name = sa;
+		m.msg_namelen = *len;
+	}
+	ssize_t rc = sock_recv_msg(s, fd, &m, flags);
+	if (rc >= 0 && sa != NULL && len != NULL)
+		*len = m.msg_namelen; /* a stream's bytes have no address */
+	sock_put(s);
+	return rc;
 }
 
 PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
@@ -111,15 +130,19 @@ PUBLIC ssize_t send(int fd, const void *p, size_t n, int flags)
 
 PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct sockaddr *sa, socklen_t len)
 {
-	const struct iovec v = { (void *)(uintptr_t)p, n };
+	struct iovec v = { (void *)(uintptr_t)p, n };
+	const struct msghdr m = {
+		.msg_name = (void *)(uintptr_t)sa, .msg_namelen = len, .msg_iov = &v, .msg_iovlen = 1
+	};
 
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	if (s != NULL)
-		return out(s, fd, &v, 1, flags);
-	ssize_t rc = sock_libc.sendto(fd, p, n, flags, sa, len);
-	if (__builtin_expect(sock_no_way(rc), 0))
-		sock_udp_look(fd, sa, len, false);
+	if (s == NULL)
+		s = sock_udp_sends(fd, sa, len);
+	if (s == NULL)
+		return sock_libc.sendto(fd, p, n, flags, sa, len);
+	ssize_t rc = sock_send_msg(s, fd, &m, flags);
+	sock_put(s);
 	return rc;
 }
 
@@ -127,11 +150,12 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	if (s != NULL)
-		return out(s, fd, m->msg_iov, (int)m->msg_iovlen, flags);
-	ssize_t rc = sock_libc.sendmsg(fd, m, flags);
-	if (__builtin_expect(sock_no_way(rc), 0))
-		sock_udp_look(fd, m->msg_name, m->msg_namelen, false);
+	if (s == NULL && m->msg_name != NULL)
+		s = sock_udp_sends(fd, m->msg_name, m->msg_namelen);
+	if (s == NULL)
+		return sock_libc.sendmsg(fd, m, flags);
+	ssize_t rc = sock_send_msg(s, fd, m, flags);
+	sock_put(s);
 	return rc;
 }
 
@@ -146,8 +170,9 @@ static ssize_t copy_file(struct sock *s, int fd, int file, off_t *at, size_t n)
 		ssize_t got = at != NULL ? pread(file, piece, want, *at) : sock_libc.read(file, piece, want);
 		if (got <= 0)
 			return done > 0 ? (ssize_t)done : got;
-		const struct iovec v = { piece, (size_t)got };
-		ssize_t put = sock_send(s, fd, &v, 1, 0);
+		struct iovec v = { piece, (size_t)got };
+		const struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+		ssize_t put = sock_send_msg(s, fd, &m, 0);
 		if (put > 0 && at != NULL)
 			*at += put;
 		if (put < got && at == NULL)

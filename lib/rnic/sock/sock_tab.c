@@ -42,6 +42,12 @@ void sock_put(struct sock *s)
 	if (s->mem != NULL)
 		munmap(s->mem, IPC_STREAM_SIZE);
 	s->mem = NULL;
+	if (s->gram != NULL)
+		munmap(s->gram, IPC_GRAM_SIZE);
+	s->gram = NULL;
+	if (s->below >= 0)
+		sock_libc.close(s->below);
+	s->below = -1;
 	pthread_mutex_lock(&lock);
 	s->next = unused;
 	unused = s;
@@ -61,7 +67,7 @@ struct sock *sock_new(int domain)
 		return NULL;
 	memset(s, 0, sizeof(*s));
 	s->domain = domain;
-	s->rcv_ms = s->snd_ms = -1;
+	s->rcv_ms = s->snd_ms = s->below = -1;
 	pthread_mutex_init(&s->rx, NULL);
 	pthread_mutex_init(&s->tx, NULL);
 	__atomic_store_n(&s->refs, 1, __ATOMIC_RELEASE);

@@ -1,59 +1,353 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP sockets stay the kernel's. A program that binds one to the address of a port of rnicd's, or sends to an address
- * in a port's subnet, is told so in one line: the kernel's error does not name the reason, or there is none.
+ * UDP sockets: when they become rnicd's, and what is asked of them beside datagrams. The kernel's socket stays below:
+ * it keeps all options, and carries what no port reaches. Where rnicd refuses one, the socket stays the kernel's, and
+ * the program is told so in one line.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
+
+#define BELOW_FIRST 512 /* descriptors that programs do not meet: small numbers are theirs to choose */
+
+static pid_t self;
+
+pid_t sock_pid(void)
+{
+	pid_t p = __atomic_load_n(&self, __ATOMIC_RELAXED);
+
+	if (p == 0) {
+		p = getpid();
+		__atomic_store_n(&self, p, __ATOMIC_RELAXED);
+	}
+	return p;
+}
+
+void sock_pid_forget(void) { __atomic_store_n(&self, 0, __ATOMIC_RELAXED); }
 
 static bool is_udp(int fd)
 {
-	int protocol = 0;
-	socklen_t len = sizeof(protocol);
-
-	return sock_libc.getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_UDP;
+	return sock_option(fd, SO_PROTOCOL) == IPPROTO_UDP && sock_option(fd, SO_TYPE) == SOCK_DGRAM;
 }
 
-static void udp_say(const struct sockaddr *sa, const struct ipc_addr *a)
+static void udp_say(const struct ipc_addr *a, int err)
 {
-	char ip[INET6_ADDRSTRLEN] = "", line[256];
+	static bool said; /* by any thread; a child of fork has it from its parent */
+	char ip[INET_ADDRSTRLEN] = "", line[256];
 
-	if (sa->sa_family == AF_INET)
-		inet_ntop(AF_INET, a->ip + 12, ip, sizeof(ip));
-	else
-		inet_ntop(AF_INET6, a->ip, ip, sizeof(ip));
-	int n = snprintf(
-		line, sizeof(line),
-		"librnicsock: rnicd carries TCP sockets only: UDP with the address %s goes through the kernel; "
-		"use TCP, or an address that the kernel reaches\n",
-		ip);
+	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		return;
+	inet_ntop(AF_INET, a->ip + 12, ip, sizeof(ip));
+	int n = snprintf(line, sizeof(line),
+			 "librnicsock: a UDP socket with the address %s and port %u stays the kernel's, as rnicd "
+			 "refuses it: %s\n",
+			 ip, a->port, strerror(err));
 	if (sock_libc.write(STDERR_FILENO, line, (size_t)n) < 0)
 		return; /* there is nobody to tell */
 }
 
-/* Would a TCP socket with this address be rnicd's? bound: it is the socket's own address. */
-static bool would_be_ours(const struct ipc_addr *a, bool bound)
-{
-	struct ipc_addr from;
+/* ---- from the kernel's socket to ours ---- */
 
-	return bound ? sock_is_port(a) : sock_reaches(a, &from);
+static int number(int fd, int level, int name)
+{
+	int v = 0;
+	socklen_t len = sizeof(v);
+
+	return sock_libc.getsockopt(fd, level, name, &v, &len) == 0 ? v : 0;
 }
 
-void sock_udp_look(int fd, const struct sockaddr *sa, socklen_t len, bool bound)
+/* What the kernel's socket has been asked for. */
+static void learn_options(struct sock *s)
 {
-	static bool said; /* by any thread; a child of fork has it from its parent */
-	struct ipc_addr a;
+	s->pktinfo = number(s->below, IPPROTO_IP, IP_PKTINFO) != 0;
+	s->recv_ttl = number(s->below, IPPROTO_IP, IP_RECVTTL) != 0;
+	s->recv_tos = number(s->below, IPPROTO_IP, IP_RECVTOS) != 0;
+	s->tos = (uint8_t)number(s->below, IPPROTO_IP, IP_TOS);
+	s->ttl = (uint8_t)number(s->below, IPPROTO_IP, IP_TTL);
+	s->segment = (uint16_t)number(s->below, IPPROTO_UDP, UDP_SEGMENT);
+	__atomic_store_n(&s->gram->rx_room, (uint32_t)number(s->below, SOL_SOCKET, SO_RCVBUF), __ATOMIC_RELAXED);
+}
+
+/* A socket of rnicd's with this address; *made: its descriptor. NULL and errno. */
+static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, int *made)
+{
+	static const uint8_t none[16];
+	bool reuse = sock_option(fd, SO_REUSEADDR) > 0 || sock_option(fd, SO_REUSEPORT) > 0;
+	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
+	struct ipc_addr a = *local;
+	int err = s == NULL ? ENOMEM : 0;
+
+	if (wild)
+		memcpy(a.ip, none, sizeof(a.ip));
+	if (err == 0)
+		err = sock_gram_new(s, &a, reuse, made);
+	if (err == 0) {
+		s->wild = wild;
+		memcpy(s->local.ip, local->ip, sizeof(s->local.ip));
+		return s;
+	}
+	if (s != NULL)
+		sock_put(s);
+	errno = err;
+	return NULL;
+}
+
+/* The socket takes fd's place, and what was there is below it. False and errno; s is put then. */
+static bool take_place(int fd, int made, struct sock *s)
+{
+	int err = 0;
+
+	s->below = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, BELOW_FIRST);
+	if (s->below < 0) {
+		err = errno;
+		sock_libc.close(made);
+	} else {
+		learn_options(s);
+		err = sock_replace(fd, made, s);
+	}
+	if (err == 0)
+		return true;
+	sock_put(s);
+	errno = err;
+	return false;
+}
+
+static bool is_any(const struct ipc_addr *a)
+{
+	static const uint8_t none[16], v4[16] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(a->ip, none, 16) == 0 || memcmp(a->ip, v4, 16) == 0;
+}
+
+/* The address of one of rnicd's ports: rnicd alone has it. */
+static int bind_port(int fd, const struct ipc_addr *a)
+{
+	int made;
+	struct sock *s = make_new(fd, a, false, &made);
+
+	if (s == NULL || !take_place(fd, made, s))
+		return -1;
+	sock_put(s);
+	return 0;
+}
+
+/* All addresses: the port is taken at rnicd's first, then at the kernel's. */
+static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len)
+{
+	int made;
+	struct sock *s = make_new(fd, a, true, &made);
+
+	if (s == NULL) {
+		if (errno == EADDRINUSE)
+			return -1;
+		udp_say(a, errno);
+		return sock_libc.bind(fd, sa, len);
+	}
+	if (sock_libc.bind(fd, sa, len) != 0) {
+		int err = errno;
+		sock_libc.close(made);
+		sock_put(s);
+		errno = err;
+		return -1;
+	}
+	s->below_live = true;
+	if (!take_place(fd, made, s))
+		return -1;
+	sock_put(s);
+	return 0;
+}
+
+bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len, int *rc)
+{
+	bool any = is_any(a) && a->port != 0;
 	int saved = errno;
 
-	if (!__atomic_load_n(&said, __ATOMIC_RELAXED) && sock_addr_in(sa, len, &a) && is_udp(fd) &&
-	    would_be_ours(&a, bound) && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
-		udp_say(sa, &a);
+	if ((!any && !sock_may_reach(sa, len)) || !is_udp(fd)) {
+		errno = saved;
+		return false;
+	}
+	errno = saved;
+	if (any && sock_world() != NULL && number(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0) {
+		*rc = bind_any(fd, a, sa, len);
+		return true;
+	}
+	if (any || !sock_is_port(a))
+		return false;
+	*rc = bind_port(fd, a);
+	return true;
+}
+
+/* The kernel's name of a socket that is bound to no address in particular. False: it has a peer, or an address. */
+static bool kernels_port(int fd, struct ipc_addr *a)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	if (sock_libc.getpeername(fd, (struct sockaddr *)&sa, &len) == 0)
+		return false;
+	len = sizeof(sa);
+	return sock_libc.getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+	       sock_addr_in((struct sockaddr *)&sa, len, a) && is_any(a);
+}
+
+static struct sock *becomes(int fd, const struct ipc_addr *to)
+{
+	struct ipc_addr local;
+	int made;
+
+	if (!kernels_port(fd, &local))
+		return NULL;
+	struct sock *s = make_new(fd, &local, true, &made);
+	if (s == NULL && local.port != 0) { /* another program of rnicd's has it: the peer sees another number */
+		struct ipc_addr other = local;
+		other.port = 0;
+		s = make_new(fd, &other, true, &made);
+	}
+	if (s == NULL) {
+		udp_say(to, errno);
+		return NULL;
+	}
+	s->below_live = local.port != 0;
+	return take_place(fd, made, s) ? s : NULL;
+}
+
+struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	struct ipc_addr to, from;
+	int saved = errno;
+	struct sock *s = NULL;
+
+	if (__builtin_expect(!sock_may_reach(sa, len), 1))
+		return NULL;
+	if (is_udp(fd) && sock_addr_in(sa, len, &to) && sock_reaches(&to, &from))
+		s = becomes(fd, &to);
+	errno = saved;
+	return s;
+}
+
+void sock_gram_below(struct sock *s)
+{
+	struct ipc_addr any = { .port = s->local.port };
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	int saved = errno;
+
+	if (s->below_live)
+		return;
+	sock_addr_out(s, &any, (struct sockaddr *)&sa, &len);
+	/* where the number is taken the kernel chooses another one */
+	(void)sock_libc.bind(s->below, (struct sockaddr *)&sa, len);
+	s->below_live = true;
 	errno = saved;
 }
 
-bool sock_no_way(ssize_t rc) { return rc < 0 && (errno == ENETUNREACH || errno == EHOSTUNREACH); }
+/* ---- peers ---- */
+
+/* From anybody again; a socket that was bound to all addresses is so again. 0 or an errno. */
+static int no_peer(struct sock *s)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int err = sock_gram_peer(s, NULL);
+
+	if (err != 0)
+		return err;
+	if (s->peer_below)
+		(void)sock_libc.connect(s->below, &none, sizeof(none));
+	s->has_peer = s->peer_below = false;
+	if (s->wild)
+		memset(s->local.ip, 0, sizeof(s->local.ip));
+	return 0;
+}
+
+static int peer_of(struct sock *s, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to)
+{
+	struct ipc_addr from = s->local;
+	bool ours = !s->wild || sock_reaches(to, &from);
+	int err = s->peer_below ? no_peer(s) : 0;
+
+	if (err == 0)
+		err = sock_gram_peer(s, to);
+	if (err != 0)
+		return err;
+	if (!ours) {
+		sock_gram_below(s);
+		if (sock_libc.connect(s->below, sa, len) != 0) {
+			err = errno;
+			(void)sock_gram_peer(s, s->has_peer ? &s->remote : NULL);
+			return err;
+		}
+	}
+	s->remote = *to;
+	s->has_peer = true;
+	s->peer_below = !ours;
+	if (s->wild && ours)
+		memcpy(s->local.ip, from.ip, sizeof(s->local.ip));
+	return 0;
+}
+
+int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len)
+{
+	struct ipc_addr to;
+	int err;
+
+	if (len >= sizeof(sa->sa_family) && sa->sa_family == AF_UNSPEC)
+		err = no_peer(s);
+	else if (!sock_addr_in(sa, len, &to))
+		err = len < sizeof(struct sockaddr_in) ? EINVAL : EAFNOSUPPORT;
+	else
+		err = peer_of(s, sa, len, &to);
+	sock_put(s);
+	if (err == 0)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+int sock_udp_shutdown(struct sock *s, int fd, int how)
+{
+	if (how != SHUT_WR)
+		s->rx_shut = true;
+	if (how != SHUT_RD)
+		s->tx_shut = true;
+	if (how != SHUT_WR) /* whoever waits at the descriptor wakes */
+		(void)sock_libc.shutdown(fd, SHUT_RD);
+	return s->has_peer ? 0 : ENOTCONN;
+}
+
+/* ---- options: the kernel's socket below keeps them ---- */
+
+int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *len)
+{
+	if (level == SOL_SOCKET && name == SO_ERROR && *len >= sizeof(int)) {
+		int err = sock_gram_error(s);
+		if (err != 0) {
+			memcpy(to, &err, sizeof(err));
+			*len = sizeof(err);
+			return 0;
+		}
+	}
+	return sock_libc.getsockopt(s->below, level, name, to, len);
+}
+
+int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len)
+{
+	int rc = sock_libc.setsockopt(s->below, level, name, from, len);
+
+	if (rc != 0)
+		return rc;
+	if (level == SOL_SOCKET && name == SO_RCVTIMEO)
+		return sock_set_time(&s->rcv_ms, from, len);
+	if (level == SOL_SOCKET && name == SO_SNDTIMEO)
+		return sock_set_time(&s->snd_ms, from, len);
+	if (level == IPPROTO_IP || level == IPPROTO_UDP || level == SOL_SOCKET)
+		learn_options(s);
+	return 0;
+}

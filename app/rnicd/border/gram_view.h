@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A datagram socket as its worker has it. The control thread makes and frees the memory; the worker alone writes it
+ * from CMD_GRAM_OPEN until CMD_GRAM_CLOSE is answered.
+ */
+#ifndef GRAM_VIEW_H
+#define GRAM_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_list.h"
+#include "border/stream_view.h"
+#include "ipc/ipc_gram.h"
+#include "pkt/pkt.h"
+
+#define GRAM_ANY_DEV UINT32_MAX
+
+struct gram_peer {
+	struct pkt_addr ip;
+	uint16_t port; /* 0: anybody */
+};
+
+struct gram {
+	uint64_t key;   /* the control thread's number of it */
+	uint32_t dev;   /* index of the port whose address it has; GRAM_ANY_DEV: all of them */
+	uint16_t lport; /* host order */
+	bool broken;    /* the program has broken the rules of its memory: it is not looked at any more */
+	uint32_t bit;   /* of the user's doorbell */
+	uint32_t tell;  /* STREAM_IN, STREAM_OUT: not told yet */
+	struct gram_peer peer;
+	struct ipc_gram *mem; /* not trusted */
+	struct stream_user *user;
+	uint32_t rx_tail, rx_head;     /* rx_head is the program's, checked */
+	uint32_t tx_head;              /* what has left */
+	struct rn_link ready, telling; /* of gram_ctx; it is on a list while its link is linked */
+	struct gram *next;             /* in the same bucket */
+};
+
+#endif

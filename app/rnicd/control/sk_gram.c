@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagram sockets as the control thread has them (ipc_gram.h): UDP ports, requests, the end. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "control/cm.h"
+#include "control/dev.h"
+#include "control/sk.h"
+
+#define BUCKETS   1024u
+#define FIRST     32768u /* as cm_port.c */
+#define LAST      60999u
+#define LAST_TURN 64u /* of a closed socket's worker, in which what it has not sent yet may leave */
+
+/* Sockets by UDP port. A socket may have the port of each address. */
+static struct rn_list ports[BUCKETS];
+
+/* ---- UDP ports ---- */
+
+static bool same_address(const struct sk *s, uint32_t dev)
+{
+	return s->dev == dev || s->dev == GRAM_ANY_DEV || dev == GRAM_ANY_DEV;
+}
+
+/* As a kernel has it: a program that has closed a socket, or has ended, has given its port back. */
+static bool has_ended(struct sk *s)
+{
+	struct pollfd p = { .fd = s->src.fd };
+
+	return s->gone || p.fd < 0 || poll(&p, 1, 0) == 1;
+}
+
+static bool is_free(const struct sk *s, uint16_t port)
+{
+	rn_list_each(struct sk, o, &ports[port % BUCKETS], bound)
+		if (o->local.port == port && same_address(o, s->dev) && !(s->reuse && o->reuse && o->user == s->user) &&
+		    !has_ended(o))
+			return false;
+	return true;
+}
+
+static uint16_t gram_port_any(const struct sk *s)
+{
+	static uint32_t at; /* starts where nobody can guess (RFC 6056), then counts */
+
+	if (at == 0 && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
+		at = 1;
+	for (uint32_t i = FIRST; i <= LAST; i++) {
+		uint16_t port = (uint16_t)(FIRST + ++at % (LAST - FIRST + 1));
+		if (is_free(s, port) && sk_gram_refusal(NULL, s->dev, port) == NULL)
+			return port;
+	}
+	return 0;
+}
+
+static bool gram_take_port(struct sk *s)
+{
+	if (s->local.port == 0)
+		s->local.port = gram_port_any(s);
+	else if (!is_free(s, s->local.port))
+		return false;
+	s->has_port = s->local.port != 0;
+	if (s->has_port)
+		rn_list_push_front(&ports[s->local.port % BUCKETS], &s->bound);
+	return s->has_port;
+}
+
+void sk_gram_give_port(struct sk *s) { rn_list_remove(&ports[s->local.port % BUCKETS], &s->bound); }
+
+const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port)
+{
+	for (uint32_t d = 0; d < rnicd.n_ports; d++)
+		if ((d == dev || dev == GRAM_ANY_DEV) && port != 0 && rnicd.port[d]->cfg->ud_port == port)
+			return "it is datagram-port, which is rnicd's own: choose another port, or move datagram-port "
+			       "in rnicd's configuration, on all hosts";
+	return c == NULL || port == 0 || port >= CM_PORT_FREE || c->uid == 0 || c->uid == geteuid()
+		       ? NULL
+		       : "ports below 1024 are root's, as those of the system: choose another one";
+}
+
+/* ---- requests ---- */
+
+static void gram_opened(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+
+	s->busy = false;
+	s->c = NULL;
+	if (client_back(c))
+		sk_hand_over(c, s, true);
+	if (s->fd >= 0) { /* nobody has got it */
+		close(s->fd);
+		s->fd = -1;
+	}
+	sk_settle(s);
+}
+
+static void gram_begin(struct client *c, struct sk *s)
+{
+	s->gram->key = s->owner.key;
+	s->gram->dev = s->dev;
+	s->gram->lport = s->local.port;
+	s->gram->bit = s->bit;
+	s->gram->mem = (struct ipc_gram *)(void *)s->mem;
+	s->gram->user = s->su->view[s->worker];
+	s->gone = false;
+	s->c = c;
+	s->cmd.gram = (struct cmd_gram){ .gram = s->gram };
+	client_hold(c);
+	sk_send(s, CMD_GRAM_OPEN, gram_opened);
+}
+
+/* The index of the device with the address, GRAM_ANY_DEV for none in particular. False: the client was answered. */
+static bool device_of(struct client *c, const struct ipc_addr *a, uint32_t *dev)
+{
+	static const uint8_t none[16];
+	const char *no;
+
+	*dev = memcmp(a->ip, none, sizeof(none)) == 0 ? GRAM_ANY_DEV : dev_by_addr(a->ip);
+	if (*dev == UINT32_MAX && memcmp(a->ip, none, sizeof(none)) != 0) {
+		client_error(c, EADDRNOTAVAIL, "no port of rnicd has this address");
+		return false;
+	}
+	if (*dev != GRAM_ANY_DEV && !pkt_addr_is_ip4(&rnicd.port[*dev]->cfg->ip)) {
+		client_error(c, EAFNOSUPPORT, "datagram sockets are of IPv4: choose a port with such an address");
+		return false;
+	}
+	no = sk_gram_refusal(c, *dev, a->port);
+	if (no != NULL)
+		client_error(c, EACCES, "port %u: %s", a->port, no);
+	return no == NULL;
+}
+
+static void sk_gram_new(struct client *c)
+{
+	const struct ipc_sock_gram r = c->req.sock_gram;
+	const char *why;
+	uint32_t dev;
+
+	if (!device_of(c, &r.local, &dev))
+		return;
+	struct sk_user *su = sk_user_get(c);
+	struct sk *s = su != NULL ? sk_new(c->user, su, 0) : NULL;
+	if (s == NULL) {
+		client_error(c, ENOMEM, "no memory for another socket");
+		return;
+	}
+	sk_set_state(s, SK_GRAM);
+	s->dev = dev;
+	s->local = r.local;
+	s->reuse = (r.flags & IPC_GRAM_REUSE) != 0;
+	s->gone = true; /* until it has a descriptor */
+	if (!gram_take_port(s)) {
+		client_error(c, EADDRINUSE, "port %u is in use", r.local.port);
+		sk_settle(s);
+		return;
+	}
+	s->worker = gram_owner(s->local.port);
+	s->gram = calloc(1, sizeof(*s->gram));
+	if (s->gram == NULL || !sk_arm(s, &why) || !sk_open(s)) { /* what is open ends by its descriptor */
+		client_error(c, ENOBUFS,
+			     "this user has as many descriptors or sockets of rnicd as a user may, or the system has "
+			     "no more: close some, or raise user-share or flows");
+		free(s->gram);
+		s->gram = NULL;
+		sk_settle(s);
+		return;
+	}
+	sk_writable(s);
+	gram_begin(c, s);
+}
+
+static void has_peer(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+
+	s->busy = false;
+	s->c = NULL;
+	if (client_back(c))
+		sk_hand_over(c, s, false);
+	sk_settle(s);
+}
+
+static void sk_gram_peer(struct client *c)
+{
+	const struct ipc_sock_gram r = c->req.sock_gram;
+	struct sk *s = sk_find(c, r.sock, SK_GRAM);
+
+	if (s == NULL)
+		return;
+	s->remote = r.remote;
+	s->c = c;
+	s->cmd.gram = (struct cmd_gram){ .gram = s->gram, .peer.port = r.remote.port };
+	memcpy(s->cmd.gram.peer.ip.b, r.remote.ip, sizeof(r.remote.ip));
+	client_hold(c);
+	sk_send(s, CMD_GRAM_PEER, has_peer);
+}
+
+void sk_gram_request(struct client *c)
+{
+	if (c->req.type == IPC_SOCK_GRAM)
+		sk_gram_new(c);
+	else
+		sk_gram_peer(c);
+}
+
+/* ---- end ---- */
+
+static void gram_closed(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+
+	s->busy = false;
+	if (!cmd->gram.waits) {
+		free(s->gram);
+		s->gram = NULL;
+	}
+	sk_settle(s);
+}
+
+bool sk_gram_end(struct sk *s)
+{
+	if (s->gram == NULL)
+		return false;
+	s->cmd.gram = (struct cmd_gram){ .gram = s->gram, .give_up = ++s->tokens > LAST_TURN };
+	sk_send(s, CMD_GRAM_CLOSE, gram_closed);
+	return true;
+}

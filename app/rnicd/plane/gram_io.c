@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs send by datagram sockets: from their rings into frames. */
+#include "plane/worker_int.h"
+
+#define MASK       (IPC_GRAM_RING - 1)
+#define SHARE      32u /* datagrams of one socket before the next one's turn */
+#define TURN_SHARE 64u
+
+/* A copy of the next record's head. 0: there is none, UINT32_MAX: it breaks the rules, else the record's bytes. */
+static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
+{
+	const uint8_t *ring = (const uint8_t *)g->mem + IPC_GRAM_TX_OFF;
+	/* acquire: pairs with the program's release; the records are in the ring */
+	uint32_t there = __atomic_load_n(&g->mem->tx_tail, __ATOMIC_ACQUIRE) - g->tx_head;
+
+	if (there == 0)
+		return 0;
+	if (rn_unlikely(there > IPC_GRAM_RING || there < sizeof(*rec)))
+		return UINT32_MAX;
+	memcpy(rec, ring + (g->tx_head & MASK), sizeof(*rec));
+	if (rn_unlikely(rec->len > IPC_GRAM_RING || ipc_gram_need(rec->len) > there || rec->dev >= rnicd.n_ports ||
+			(g->dev != GRAM_ANY_DEV && rec->dev != g->dev) || rec->port == 0 ||
+			rec->len + IPC_GRAM_HDRS > rnicd.port[rec->dev]->mtu))
+		return UINT32_MAX;
+	return ipc_gram_need(rec->len);
+}
+
+static void copy_payload(const struct gram *g, uint8_t *to, uint32_t len)
+{
+	const uint8_t *ring = (const uint8_t *)g->mem + IPC_GRAM_TX_OFF;
+	uint32_t place = (g->tx_head + (uint32_t)sizeof(struct ipc_gram_rec)) & MASK;
+	uint32_t first = rn_min_u32(len, IPC_GRAM_RING - place);
+
+	memcpy(to, ring + place, first);
+	memcpy(to + first, ring, len - first);
+}
+
+static void gram_launch(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
+			struct rte_mbuf *m)
+{
+	struct rnicd_port *port = rnicd.port[rec->dev];
+	struct pkt_flow f = { .sport = g->lport, .dport = rec->port, .tos = rec->tos, .ttl = rec->ttl };
+
+	memcpy(f.dst.b, rec->ip, sizeof(f.dst.b));
+	copy_payload(g, rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)), rec->len);
+	port->stats[w->index].gram_tx++;
+	ud_launch_flow(w, port, m, &f, rec->len);
+}
+
+bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count)
+{
+	uint32_t before = g->tx_head;
+	bool done = false;
+
+	for (uint32_t i = 0; i < share && !done; i++) {
+		struct ipc_gram_rec rec;
+		uint32_t need = next_record(g, &rec);
+		if (rn_unlikely(need == UINT32_MAX)) {
+			gram_broken(w, g);
+			return true;
+		}
+		done = need == 0;
+		if (done)
+			break;
+		struct rnicd_port *port = rnicd.port[rec.dev];
+		struct rte_mbuf *m = ud_room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
+		if (m == NULL)
+			break;
+		gram_launch(w, g, &rec, m);
+		g->tx_head += need;
+		(*count)++;
+	}
+	if (g->tx_head != before) {
+		__atomic_store_n(&g->mem->tx_head, g->tx_head, __ATOMIC_RELEASE);
+		gram_answer(w, g);
+	}
+	return done;
+}
+
+uint32_t gram_transmit(struct rnicd_worker *w)
+{
+	struct rn_list again = { 0 };
+	struct gram *g;
+	uint32_t count = 0;
+
+	while (count < TURN_SHARE && (g = rn_list_pop(&w->grams.ready, struct gram, ready)) != NULL)
+		if (!gram_send(w, g, SHARE, &count))
+			rn_list_push_back(&again, &g->ready);
+	while ((g = rn_list_pop(&again, struct gram, ready)) != NULL)
+		rn_list_push_back(&w->grams.ready, &g->ready);
+	return count;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs of datagram sockets, and the control thread, are told. */
+#include "plane/worker_int.h"
+
+static void gram_tell(struct rnicd_worker *w, struct gram *g, uint32_t bits)
+{
+	g->tell |= bits;
+	if (!rn_link_linked(&g->telling))
+		rn_list_push_back(&w->grams.telling, &g->telling);
+}
+
+void gram_answer(struct rnicd_worker *w, struct gram *g)
+{
+	uint32_t say = 0;
+
+	/* pairs with the program's: it says what it wants, then looks once more */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	uint32_t want = __atomic_load_n(&g->mem->want, __ATOMIC_RELAXED);
+	if ((want & IPC_STREAM_WANT_IN) && (__atomic_load_n(&g->mem->rx_head, __ATOMIC_RELAXED) != g->rx_tail ||
+					    g->broken || __atomic_load_n(&g->mem->error, __ATOMIC_RELAXED) != 0))
+		say |= IPC_STREAM_WANT_IN;
+	if ((want & IPC_STREAM_WANT_OUT) &&
+	    (g->broken || __atomic_load_n(&g->mem->tx_tail, __ATOMIC_RELAXED) - g->tx_head <= IPC_GRAM_RING / 2))
+		say |= IPC_STREAM_WANT_OUT;
+	if (rn_likely(say == 0))
+		return;
+	__atomic_fetch_and(&g->mem->want, ~say, __ATOMIC_RELAXED);
+	gram_tell(w, g, ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
+}
+
+void gram_events(struct rnicd_worker *w)
+{
+	while (!rn_list_empty(&w->grams.telling)) {
+		struct event *ev = event_room(w->index, EVENT_LOSSLESS);
+		if (ev == NULL)
+			return; /* the control thread is behind: in a later turn */
+		struct gram *g = rn_list_pop(&w->grams.telling, struct gram, telling);
+		ev->type = EVENT_STREAM;
+		ev->stream = (struct event_stream){ .bits = g->tell, .key = g->key };
+		event_put(w->index);
+		g->tell = 0;
+	}
+}
+
+void gram_broken(struct rnicd_worker *w, struct gram *g)
+{
+	g->broken = true;
+	__atomic_store_n(&g->mem->state, IPC_GRAM_BROKEN, __ATOMIC_RELEASE);
+	gram_answer(w, g);
+}
+
+bool gram_waits(const struct rnicd_worker *w)
+{
+	return !rn_list_empty(&w->grams.ready) || !rn_list_empty(&w->grams.telling);
+}

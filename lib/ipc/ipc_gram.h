@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagram sockets: the memory that a program and rnicd share for one UDP socket (RFC 768), and the requests.
+ *
+ * A socket is a descriptor as a stream's is (ipc_stream.h): an end of a socket pair whose holders the kernel counts,
+ * and whose readiness is the socket's. It is writable from the start.
+ *
+ * The memory is rnicd's, sealed, and passed with the descriptor: struct ipc_gram, the datagrams that go out at
+ * IPC_GRAM_TX_OFF, those that came in at IPC_GRAM_RX_OFF; IPC_GRAM_RING bytes each. A datagram is a record: struct
+ * ipc_gram_rec, its bytes, and padding to a whole number of IPC_GRAM_UNIT. Bytes may wrap around the ring's end, a
+ * struct ipc_gram_rec never does. Indices run freely and wrap at 2^32; they stand between two records. The writer of an
+ * index publishes it with a release store, behind the record.
+ *
+ * Security model
+ *   - rnicd copies a record's head, checks the copy and uses the copy. It reads bytes inside of the ring alone. An
+ *     index that jumps, a record that is cut by its index or is longer than the port takes, or a port that is not the
+ *     socket's: the socket is broken, sends and receives nothing more, and says so in `state`.
+ *   - Source address and source port of what leaves are rnicd's own words, never the program's.
+ *   - Processes that have the socket in common (fork, a passed descriptor) take turns by two words that rnicd never
+ *     reads. One that keeps no turn spoils what the socket carries, and nothing else.
+ *
+ * Doorbells are the user's, as for streams: the socket's bit is rung when records have been put, or when a bit of
+ * `want` has been set and what is wanted is there already.
+ */
+#ifndef IPC_GRAM_H
+#define IPC_GRAM_H
+
+#include "ipc/ipc_stream.h"
+
+#define IPC_GRAM_RING   (UINT32_C(1) << 18) /* bytes, each way */
+#define IPC_GRAM_UNIT   UINT32_C(32)
+#define IPC_GRAM_TX_OFF UINT32_C(4096)
+#define IPC_GRAM_RX_OFF (IPC_GRAM_TX_OFF + IPC_GRAM_RING)
+#define IPC_GRAM_SIZE   (IPC_GRAM_RX_OFF + IPC_GRAM_RING)
+#define IPC_GRAM_HDRS   28u /* bytes of IPv4 and UDP headers: the MTU less these is the longest datagram */
+
+struct ipc_gram_rec {
+	uint32_t len;   /* bytes that follow */
+	uint16_t port;  /* of the peer, host order */
+	uint16_t dev;   /* index in ipc_sock_join_ok.port: where it leaves, or came in */
+	uint8_t ip[16]; /* of the peer */
+	uint8_t tos;
+	uint8_t ttl; /* 0: the usual one */
+	uint8_t rsv[6];
+};
+_Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
+
+/* The bytes of the ring that a datagram takes. */
+static inline uint32_t ipc_gram_need(uint32_t len)
+{
+	return (uint32_t)sizeof(struct ipc_gram_rec) + ((len + IPC_GRAM_UNIT - 1) & ~(IPC_GRAM_UNIT - 1));
+}
+
+/* ipc_gram.state, of rnicd. */
+enum {
+	IPC_GRAM_BROKEN = 1u << 0, /* the rules were broken: nothing leaves and nothing comes any more */
+};
+
+struct ipc_gram {
+	/* the program's */
+	uint32_t tx_tail RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t tx_turn; /* number of the process that puts records, or 0 */
+	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t rx_turn; /* of the process that takes records, or 0 */
+	uint32_t rx_room; /* bytes of records that may wait (SO_RCVBUF); 0, and above the ring: the ring */
+	/* both: atomic */
+	uint32_t want RN_ALIGNED(RN_CACHE_LINE); /* IPC_STREAM_WANT_IN, IPC_STREAM_WANT_OUT */
+	uint32_t error;                          /* errno that the next call tells, which takes it away; 0: none */
+	/* rnicd's */
+	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t state;
+	uint32_t dropped; /* datagrams for which there was no room */
+};
+_Static_assert(sizeof(struct ipc_gram) <= IPC_GRAM_TX_OFF, "in front of the bytes");
+_Static_assert(IPC_GRAM_SIZE == IPC_STREAM_SIZE, "both kinds of sockets get the same piece of memory");
+
+/* ipc_sock_gram.flags */
+enum {
+	IPC_GRAM_REUSE = 1u << 0, /* other sockets of this user with the same flag may have the port too */
+};
+
+/*
+ * SOCK_GRAM: a new socket; local.ip is a port's address, or zero: all ports. local.port 0: any. SOCK_PEER: what comes
+ * from others than `remote` is not for the socket; remote.port 0: from anybody.
+ */
+struct ipc_sock_gram {
+	uint64_t sock; /* of SOCK_PEER */
+	uint32_t flags;
+	uint32_t rsv;
+	struct ipc_addr local, remote;
+};
+
+#endif

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams in and out of the shared rings (ipc_gram.h). What no port of rnicd's reaches goes through the kernel's
+ * socket below, and comes from there.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
+
+#define MASK     (IPC_GRAM_RING - 1)
+#define OUT_ROOM (IPC_GRAM_RING / 2) /* rnicd says that there is room when this much is free */
+#define LOOKS    64u
+#define LOOK_NS  (50 * RN_NS_PER_US)
+#define TURN_NS  (2 * RN_NS_PER_S) /* a process that keeps its turn for so long has died in another pid namespace */
+#define FAIR     16u               /* of so many datagrams one is looked for in the kernel's socket first */
+#define GSO_MAX  64u               /* segments of one send, as Linux has it */
+
+/* ---- turns: threads of this process by the mutex, processes by the word ---- */
+
+static void turn_begin(pthread_mutex_t *m, uint32_t *word)
+{
+	uint32_t self = (uint32_t)sock_pid(), holder = 0;
+	uint64_t end = 0;
+
+	pthread_mutex_lock(m);
+	while (!__atomic_compare_exchange_n(word, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		uint64_t now = sock_now();
+		if (end == 0)
+			end = now + TURN_NS;
+		if (holder == self || now > end || (kill((pid_t)holder, 0) != 0 && errno == ESRCH)) {
+			/* it was killed in its turn: the index it would have published stands as it was */
+			if (__atomic_compare_exchange_n(word, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				return;
+		}
+		holder = 0;
+		sched_yield();
+	}
+}
+
+static void turn_end(pthread_mutex_t *m, uint32_t *word)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(m);
+}
+
+/* ---- readiness of the descriptor ---- */
+
+static uint32_t gram_unread(const struct sock *s)
+{
+	return __atomic_load_n(&s->gram->rx_tail, __ATOMIC_ACQUIRE) -
+	       __atomic_load_n(&s->gram->rx_head, __ATOMIC_RELAXED);
+}
+
+static uint32_t gram_room(const struct sock *s)
+{
+	uint32_t n = s->gram->tx_tail - __atomic_load_n(&s->gram->tx_head, __ATOMIC_ACQUIRE);
+
+	return n <= IPC_GRAM_RING ? IPC_GRAM_RING - n : 0;
+}
+
+static bool gram_broken(const struct sock *s)
+{
+	return (__atomic_load_n(&s->gram->state, __ATOMIC_ACQUIRE) & IPC_GRAM_BROKEN) != 0;
+}
+
+static bool something_in(const struct sock *s)
+{
+	return gram_unread(s) != 0 || __atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) != 0 || gram_broken(s);
+}
+
+/* Nothing is left to read: the descriptor says so until rnicd has something. False: rnicd is gone. */
+static bool gram_settle_in(const struct sock *s, int fd)
+{
+	int saved = errno;
+	bool there = sock_empty(fd);
+
+	__atomic_fetch_or(&s->gram->want, IPC_STREAM_WANT_IN, __ATOMIC_SEQ_CST);
+	if (something_in(s))
+		sock_bell(s);
+	errno = saved;
+	return there || s->rx_shut;
+}
+
+/* There is no room: the descriptor says so until rnicd has some. False: rnicd is gone. */
+static bool gram_settle_out(const struct sock *s, int fd)
+{
+	static const uint8_t block[IPC_STREAM_BLOCK];
+	int saved = errno;
+	bool there = sock_libc.send(fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN;
+
+	__atomic_fetch_or(&s->gram->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
+	sock_bell(s);
+	errno = saved;
+	return there;
+}
+
+void sock_gram_watch(struct sock *s, int fd)
+{
+	if (__atomic_load_n(&s->watched, __ATOMIC_RELAXED))
+		return;
+	turn_begin(&s->rx, &s->gram->rx_turn);
+	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
+	(void)gram_settle_in(s, fd);
+	turn_end(&s->rx, &s->gram->rx_turn);
+}
+
+static bool look_a_while(const struct sock *s)
+{
+	uint64_t end = sock_now() + LOOK_NS;
+
+	do {
+		for (uint32_t i = 0; i < LOOKS; i++)
+			if (something_in(s))
+				return true;
+		sched_yield();
+	} while (sock_now() < end);
+	return false;
+}
+
+int sock_gram_below_fd(const struct sock *s)
+{
+	return s->kind == SOCK_IS_GRAM && s->below_live && (!s->has_peer || s->peer_below) ? s->below : -1;
+}
+
+/* Sleeps until there may be something here or in the kernel's socket. 0 or an errno. */
+static int sleep_for(const struct sock *s, int fd, short events, int ms)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = events }, { .fd = sock_gram_below_fd(s), .events = POLLIN } };
+	int n = sock_libc.poll(p, events == POLLIN ? 2 : 1, ms);
+
+	if (n < 0)
+		return errno;
+	if (n == 0)
+		return EAGAIN;
+	return (p[0].revents & (POLLHUP | POLLERR)) != 0 && !s->rx_shut ? ENETDOWN : 0;
+}
+
+/* ---- errors ---- */
+
+int sock_gram_error(struct sock *s)
+{
+	uint32_t e;
+
+	if (__atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) == 0)
+		return 0;
+	e = __atomic_exchange_n(&s->gram->error, 0, __ATOMIC_ACQ_REL);
+	return e < 4096 ? (int)e : EIO;
+}
+
+void sock_gram_error_back(struct sock *s, int error)
+{
+	__atomic_store_n(&s->gram->error, (uint32_t)error, __ATOMIC_RELEASE);
+}
+
+uint32_t sock_gram_next(const struct sock *s)
+{
+	struct ipc_gram_rec rec;
+
+	if (gram_unread(s) < sizeof(rec) || gram_unread(s) > IPC_GRAM_RING)
+		return 0;
+	memcpy(&rec, (const uint8_t *)s->gram + IPC_GRAM_RX_OFF + (s->gram->rx_head & MASK), sizeof(rec));
+	return rec.len <= UINT16_MAX ? rec.len : 0;
+}
+
+/* ---- received ---- */
+
+static uint32_t gram_copy_out(const struct sock *s, uint32_t pos, uint32_t n, const struct msghdr *m)
+{
+	const uint8_t *ring = (const uint8_t *)s->gram + IPC_GRAM_RX_OFF;
+	uint32_t done = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen && done < n; i++) {
+		uint32_t left = n - done, place = pos & MASK;
+		uint32_t len = m->msg_iov[i].iov_len < left ? (uint32_t)m->msg_iov[i].iov_len : left;
+		uint32_t first = rn_min_u32(len, IPC_GRAM_RING - place);
+		memcpy(m->msg_iov[i].iov_base, ring + place, first);
+		memcpy((uint8_t *)m->msg_iov[i].iov_base + first, ring, len - first);
+		pos += len;
+		done += len;
+	}
+	return done;
+}
+
+struct control {
+	struct msghdr *m;
+	size_t room, used;
+};
+
+static void put_control(struct control *c, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr h = { .cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type };
+
+	if (c->room - c->used < h.cmsg_len) {
+		c->m->msg_flags |= MSG_CTRUNC;
+		return;
+	}
+	uint8_t *to = (uint8_t *)c->m->msg_control + c->used;
+	memcpy(to, &h, sizeof(h));
+	memcpy(to + CMSG_LEN(0), data, len);
+	size_t space = CMSG_SPACE(len), left = c->room - c->used;
+	c->used += space < left ? space : left;
+}
+
+static void put_controls(const struct sock *s, const struct ipc_gram_rec *rec, struct msghdr *m)
+{
+	struct control c = { .m = m, .room = m->msg_control != NULL ? m->msg_controllen : 0 };
+	struct in_pktinfo info = { 0 };
+	int ttl = rec->ttl;
+	const struct ipc_sock_port *port = sock_port(rec->dev);
+
+	if (s->pktinfo && port != NULL) {
+		memcpy(&info.ipi_addr, port->ip + 12, 4);
+		info.ipi_spec_dst = info.ipi_addr;
+		put_control(&c, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+	}
+	if (s->recv_ttl)
+		put_control(&c, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+	if (s->recv_tos)
+		put_control(&c, IPPROTO_IP, IP_TOS, &rec->tos, sizeof(rec->tos));
+	m->msg_controllen = c.used;
+}
+
+/* The record at the head of the ring. Bytes, or -1 and errno. */
+static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	uint32_t head = s->gram->rx_head, there = gram_unread(s);
+	struct ipc_gram_rec rec;
+	struct ipc_addr from = { .port = 0 };
+
+	if (there < sizeof(rec) || there > IPC_GRAM_RING) {
+		errno = there == 0 ? EAGAIN : EIO;
+		return -1;
+	}
+	memcpy(&rec, (const uint8_t *)s->gram + IPC_GRAM_RX_OFF + (head & MASK), sizeof(rec));
+	if (rec.len > UINT16_MAX || ipc_gram_need(rec.len) > there) {
+		errno = EIO; /* another process of this user has scribbled over the ring */
+		return -1;
+	}
+	uint32_t done = gram_copy_out(s, head + (uint32_t)sizeof(rec), rec.len, m);
+	memcpy(from.ip, rec.ip, sizeof(from.ip));
+	from.port = rec.port;
+	m->msg_flags = done < rec.len ? MSG_TRUNC : 0;
+	if (m->msg_name != NULL)
+		sock_addr_out(s, &from, m->msg_name, &m->msg_namelen);
+	put_controls(s, &rec, m);
+	if (s->wild && sock_port(rec.dev) != NULL) { /* the answer goes the way that the question came */
+		pthread_mutex_lock(&s->tx);
+		memcpy(s->last_ip, rec.ip, sizeof(s->last_ip));
+		s->last_dev = rec.dev;
+		pthread_mutex_unlock(&s->tx);
+	}
+	if ((flags & MSG_PEEK) == 0) {
+		__atomic_store_n(&s->gram->rx_head, head + ipc_gram_need(rec.len), __ATOMIC_RELEASE);
+		if (s->watched && there == ipc_gram_need(rec.len))
+			(void)gram_settle_in(s, fd);
+	}
+	return (flags & MSG_TRUNC) != 0 ? (ssize_t)rec.len : (ssize_t)done;
+}
+
+static ssize_t gram_take(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	ssize_t r;
+
+	if (gram_unread(s) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	turn_begin(&s->rx, &s->gram->rx_turn);
+	r = take_record(s, fd, m, flags);
+	turn_end(&s->rx, &s->gram->rx_turn);
+	return r;
+}
+
+static bool hears_below(const struct sock *s) { return sock_gram_below_fd(s) >= 0; }
+
+static ssize_t take_below(struct sock *s, struct msghdr *m, int flags)
+{
+	if (hears_below(s))
+		return sock_libc.recvmsg(s->below, m, flags | MSG_DONTWAIT);
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Nothing is there. 0: there may be something now, else an errno. */
+static int gram_wait_in(struct sock *s, int fd, int flags)
+{
+	bool there = true;
+
+	if (sock_does_not_block(fd, flags)) {
+		if (s->watched)
+			there = gram_settle_in(s, fd);
+		return there ? EAGAIN : ENETDOWN;
+	}
+	if (look_a_while(s))
+		return 0;
+	return gram_settle_in(s, fd) ? sleep_for(s, fd, POLLIN, s->rcv_ms) : ENETDOWN;
+}
+
+ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	int err = 0;
+
+	if ((flags & MSG_ERRQUEUE) != 0)
+		return sock_libc.recvmsg(s->below, m, flags);
+	while (err == 0) {
+		bool below_first = hears_below(s) && ++s->turns % FAIR == 0;
+		err = sock_gram_error(s);
+		if (err != 0)
+			break;
+		ssize_t r = below_first ? take_below(s, m, flags) : gram_take(s, fd, m, flags);
+		if (r < 0 && errno == EAGAIN)
+			r = below_first ? gram_take(s, fd, m, flags) : take_below(s, m, flags);
+		if (r >= 0 || errno != EAGAIN)
+			return r;
+		if (gram_broken(s))
+			err = EIO;
+		else if (s->rx_shut)
+			return 0;
+		else
+			err = gram_wait_in(s, fd, flags);
+	}
+	errno = err;
+	return -1;
+}
+
+/* ---- sent ---- */
+
+/* Where a datagram goes. */
+struct way {
+	struct ipc_addr to;
+	uint32_t dev;
+	uint32_t segment; /* bytes of each datagram; 0: one takes all */
+	uint8_t tos, ttl;
+	bool below;
+};
+
+/* What control messages say. 0 or an errno. */
+static int read_controls(const struct sock *s, const struct msghdr *m, struct way *w)
+{
+	struct msghdr *all = (struct msghdr *)(uintptr_t)m; /* CMSG_NXTHDR writes nothing */
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(all); c != NULL; c = CMSG_NXTHDR(all, c)) {
+		const void *data = CMSG_DATA(c);
+		size_t len = c->cmsg_len - CMSG_LEN(0);
+		struct in_pktinfo info;
+		uint16_t segment;
+		int v = 0;
+
+		if (c->cmsg_len < CMSG_LEN(0))
+			return EINVAL;
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO && len == sizeof(info)) {
+			struct ipc_addr a = { .ip = { [10] = 0xff, [11] = 0xff } };
+			memcpy(&info, data, sizeof(info));
+			memcpy(a.ip + 12, &info.ipi_spec_dst, 4);
+			uint32_t dev = sock_port_of(&a);
+			if (dev != UINT32_MAX && s->wild)
+				w->dev = dev;
+		} else if (c->cmsg_level == IPPROTO_IP && (c->cmsg_type == IP_TTL || c->cmsg_type == IP_TOS)) {
+			if (len != sizeof(v) && (c->cmsg_type == IP_TTL || len != 1))
+				return EINVAL;
+			memcpy(&v, data, len);
+			if (c->cmsg_type == IP_TTL ? v < 1 || v > 255 : v < 0 || v > 255)
+				return EINVAL;
+			*(c->cmsg_type == IP_TTL ? &w->ttl : &w->tos) = (uint8_t)v;
+		} else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_SEGMENT && len == sizeof(segment)) {
+			memcpy(&segment, data, sizeof(segment));
+			w->segment = segment;
+		} else if (c->cmsg_level == IPPROTO_IP || c->cmsg_level == IPPROTO_UDP) {
+			return EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* The way to an address, from the socket's own. The last one is remembered. 0 or an errno. */
+static int find_way(struct sock *s, const struct ipc_addr *to, struct way *w)
+{
+	struct ipc_addr from;
+
+	w->to = *to;
+	if (memcmp(s->last_ip, to->ip, sizeof(s->last_ip)) != 0) {
+		memcpy(s->last_ip, to->ip, sizeof(s->last_ip));
+		s->last_dev = !s->wild                  ? sock_port_of(&s->local)
+			      : sock_reaches(to, &from) ? sock_port_of(&from)
+							: UINT32_MAX;
+	}
+	w->dev = s->last_dev;
+	w->below = w->dev == UINT32_MAX;
+	return 0;
+}
+
+static int way_of(struct sock *s, const struct msghdr *m, struct way *w)
+{
+	struct ipc_addr to;
+	int err;
+
+	*w = (struct way){ .tos = s->tos, .ttl = s->ttl, .segment = s->segment };
+	if (m->msg_name == NULL || m->msg_namelen == 0) {
+		if (!s->has_peer)
+			return EDESTADDRREQ;
+		to = s->remote;
+	} else if (!sock_addr_in(m->msg_name, m->msg_namelen, &to)) {
+		return m->msg_namelen < sizeof(struct sockaddr_in) ? EINVAL : EAFNOSUPPORT;
+	} else if (to.port == 0) {
+		return EINVAL;
+	}
+	pthread_mutex_lock(&s->tx); /* the remembered way is of all threads */
+	err = find_way(s, &to, w);
+	pthread_mutex_unlock(&s->tx);
+	if (err == 0 && !w->below && m->msg_control != NULL)
+		err = read_controls(s, m, w);
+	return err;
+}
+
+static void ring_in(const struct sock *s, uint32_t pos, const void *p, uint32_t len)
+{
+	uint8_t *ring = (uint8_t *)s->gram + IPC_GRAM_TX_OFF;
+	uint32_t place = pos & MASK, first = rn_min_u32(len, IPC_GRAM_RING - place);
+
+	memcpy(ring + place, p, first);
+	memcpy(ring, (const uint8_t *)p + first, len - first);
+}
+
+/* The bytes [skip, skip + len) of the program's buffers. */
+static void gather(const struct sock *s, uint32_t pos, const struct msghdr *m, size_t skip, uint32_t len)
+{
+	for (size_t i = 0; i < m->msg_iovlen && len > 0; i++) {
+		size_t cut = skip < m->msg_iov[i].iov_len ? skip : m->msg_iov[i].iov_len;
+		size_t left = m->msg_iov[i].iov_len - cut;
+		uint32_t n = left < len ? (uint32_t)left : len;
+		ring_in(s, pos, (const uint8_t *)m->msg_iov[i].iov_base + cut, n);
+		skip -= cut;
+		pos += n;
+		len -= n;
+	}
+}
+
+/* All datagrams of one send, or none. False: there is no room. */
+static bool gram_put(struct sock *s, const struct msghdr *m, const struct way *w, uint32_t total)
+{
+	uint32_t step = w->segment != 0 ? w->segment : total, need = 0, pos = s->gram->tx_tail;
+	struct ipc_gram_rec rec = { .port = w->to.port, .dev = (uint16_t)w->dev, .tos = w->tos, .ttl = w->ttl };
+
+	for (uint32_t at = 0; at < total || at == 0; at += rn_max_u32(step, 1))
+		need += ipc_gram_need(rn_min_u32(step, total - at));
+	if (gram_room(s) < need)
+		return false;
+	memcpy(rec.ip, w->to.ip, sizeof(rec.ip));
+	for (uint32_t at = 0; at < total || at == 0; at += rn_max_u32(step, 1)) {
+		rec.len = rn_min_u32(step, total - at);
+		ring_in(s, pos, &rec, sizeof(rec));
+		gather(s, pos + (uint32_t)sizeof(rec), m, at, rec.len);
+		pos += ipc_gram_need(rec.len);
+	}
+	__atomic_store_n(&s->gram->tx_tail, pos, __ATOMIC_RELEASE);
+	return true;
+}
+
+static int check_length(const struct way *w, size_t total)
+{
+	const struct ipc_sock_port *port = sock_port(w->dev);
+	size_t longest = port != NULL && port->mtu > IPC_GRAM_HDRS ? port->mtu - IPC_GRAM_HDRS : 0;
+	size_t one = w->segment != 0 && total > w->segment ? w->segment : total;
+
+	if (total > UINT16_MAX - IPC_GRAM_HDRS || one > longest)
+		return EMSGSIZE;
+	return w->segment != 0 && total > (size_t)w->segment * GSO_MAX ? EINVAL : 0;
+}
+
+static size_t total_of(const struct msghdr *m)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		sum += m->msg_iov[i].iov_len;
+	return sum;
+}
+
+static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, const struct way *w)
+{
+	size_t total = total_of(m);
+	int err = check_length(w, total);
+
+	while (err == 0) {
+		turn_begin(&s->tx, &s->gram->tx_turn);
+		bool done = gram_put(s, m, w, (uint32_t)total);
+		bool there = done || gram_settle_out(s, fd);
+		turn_end(&s->tx, &s->gram->tx_turn);
+		if (done) {
+			sock_bell(s);
+			return 0;
+		}
+		if (!there)
+			err = ENETDOWN;
+		else if (gram_broken(s))
+			err = EIO;
+		else
+			err = sock_does_not_block(fd, flags) ? EAGAIN : sleep_for(s, fd, POLLOUT, s->snd_ms);
+	}
+	return err;
+}
+
+ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags)
+{
+	struct way w;
+	int err = s->tx_shut ? EPIPE : (flags & MSG_OOB) != 0 ? EOPNOTSUPP : 0;
+
+	if (err == 0)
+		err = sock_gram_error(s);
+	if (err == 0)
+		err = way_of(s, m, &w);
+	if (err == 0 && w.below) {
+		sock_gram_below(s);
+		return sock_libc.sendmsg(s->below, m, flags);
+	}
+	if (err == 0)
+		err = send_ours(s, fd, m, flags, &w);
+	if (err == 0)
+		return (ssize_t)total_of(m);
+	errno = err; /* EPIPE is no signal here: that is the streams' */
+	return -1;
+}

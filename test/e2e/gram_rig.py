@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ends of gram_table.py, at the address that the program was called with."""
+import ctypes
+import errno
+import select
+import socket
+import struct
+import sys
+
+LIMIT = 60  # seconds: a hang
+ADDR = sys.argv[1]
+IN, OUT = select.POLLIN, select.POLLOUT
+
+
+def code(call, *args):
+    """The name of the errno that a call ends with, or what it gives."""
+    try:
+        return call(*args)
+    except OSError as e:
+        return errno.errorcode[e.errno] if e.errno else type(e).__name__
+
+
+def new():
+    return socket.socket(type=socket.SOCK_DGRAM)
+
+
+def bound(port=0):
+    s = new()
+    s.bind((ADDR, port))
+    return s
+
+
+def pair():
+    """(a, b), each with the other as its peer."""
+    a, b = bound(), bound()
+    a.connect(b.getsockname())
+    b.connect(a.getsockname())
+    return a, b
+
+
+def nobody():
+    """An address at which no socket is."""
+    with bound() as s:
+        return s.getsockname()
+
+
+def events(s, mask=IN | OUT, ms=0):
+    p = select.poll()
+    p.register(s, mask)
+    return sum(e for _, e in p.poll(ms)) & mask
+
+
+def wait(s, mask=IN, gone=False):
+    for _ in range(LIMIT * 100):
+        now = events(s)
+        if (now & mask == 0) if gone else (now & mask == mask):
+            return now
+        select.select([], [], [], 0.01)
+    return "never"
+
+
+def get(s, level, name):
+    return s.getsockopt(level, name)
+
+
+def libc_disconnect(s):
+    libc = ctypes.CDLL(None, use_errno=True)
+    none = struct.pack("=H14x", socket.AF_UNSPEC)
+    if libc.connect(s.fileno(), none, len(none)) != 0:
+        raise OSError(ctypes.get_errno(), "connect")
+
+
+def epoll_of(s, mask):
+    e = select.epoll()
+    e.register(s, mask)
+    return e
