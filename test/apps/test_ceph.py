@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Ceph with its messages over RDMA: a monitor, an object store in memory and rados as client, each a process of its own
-under rnicrun. Ceph exchanges the queue pairs' numbers and addresses over TCP by itself (type = ib).
+under rnicrun. Ceph exchanges the queue pairs' numbers and addresses over TCP by itself (type = ib), or connects by
+rdma_cm (type = iwarp).
 """
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from programs import A, B, on_host, own_network
+from programs import A, B, on_device, on_host, own_network
 from rig import PATIENCE, RNICRUN, Daemon, case, main, need, pair_conf, until
 
 FSID, OSD = "0f5c1f0e-6c4b-4d5a-9a7e-000000000001", "5e1c9f6e-6c4b-4d5a-9a7e-000000000002"
@@ -33,11 +34,8 @@ ms type = async+rdma
 ms cluster type = async+rdma
 ms public type = async+rdma
 ms async rdma device name = {device}
-ms async rdma type = ib
-ms async rdma receive buffers = 1024
 ms async rdma send buffers = 1024
-ms async rdma receive queue len = 512
-ms async rdma buffer size = 65536
+{connections}
 run dir = {dir}
 admin socket = {dir}/$name.asok
 log file = {dir}/$name.log
@@ -50,23 +48,43 @@ osd class dir = /usr/lib/rados-classes
 """
 
 
+OUT_OF_BAND = """
+ms async rdma type = ib
+ms async rdma receive buffers = 1024
+ms async rdma receive queue len = 512
+ms async rdma buffer size = 65536
+"""
+# Without a shared receive queue each connection takes its own receives. Where Ceph's pool of buffers runs out it posts
+# more receives than it has asked room for, and ends.
+BY_CM = """
+ms async rdma type = iwarp
+ms async rdma cm = true
+ms async rdma support srq = false
+ms async rdma receive buffers = 4096
+ms async rdma receive queue len = 128
+ms async rdma buffer size = 16384
+"""
+
+
 class Cluster:
-    def __init__(self, d):
+    def __init__(self, d, cm):
         self.d = d
+        store, listens = (A, on_device) if cm else (B, on_host)  # by rdma_cm each process keeps to the device it names
         self.conf = os.path.join(d.dir, "ceph.conf")
         with open(self.conf, "w", encoding="ascii") as f:
-            f.write(CONF.format(fsid=FSID, a=A, device="a", dir=d.dir, plugins=PLUGINS))
+            f.write(CONF.format(fsid=FSID, a=A, device="a", dir=d.dir, plugins=PLUGINS,
+                                connections=BY_CM if cm else OUT_OF_BAND))
         for name in ("mon", "osd"):
             os.mkdir(os.path.join(d.dir, name))
         subprocess.run(["monmaptool", "--create", "--addv", "a", f"[v1:{A}:6789]", "--fsid", FSID, d.dir + "/monmap"],
                        check=True, capture_output=True)
         self("ceph-mon", "--mkfs", "-i", "a", "--monmap", d.dir + "/monmap")
         self.mon = self.start("ceph-mon", "-f", "-i", "a", "--public-addr", f"{A}:6789")
-        until(lambda: self.mon.p.poll() is not None or on_host(6789)(d), self.mon.tail)
+        until(lambda: self.mon.p.poll() is not None or listens(6789)(d), self.mon.tail)
         assert self.mon.p.poll() is None, self.mon.tail()
         self("ceph", "osd", "new", OSD)
         self("ceph-osd", "--mkfs", "-i", "0", "--osd-uuid", OSD)
-        self.osd = self.start("ceph-osd", "-f", "-i", "0", "--public-addr", B, "--cluster-addr", B)
+        self.osd = self.start("ceph-osd", "-f", "-i", "0", "--public-addr", store, "--cluster-addr", store)
         until(lambda: "1 up" in self("ceph", "osd", "stat"), self.osd.tail)
         self("ceph", "osd", "pool", "create", "pool", "8")
 
@@ -81,12 +99,12 @@ class Cluster:
         self.mon.stop()
 
 
-def stores(personality):
+def stores(personality, cm=False, rnicd=""):
     need("ceph-mon")
     own_network()
     data = os.urandom(9 << 20)
-    with Daemon(pair_conf(9000, both=f"personality = {personality}")) as d:
-        c = Cluster(d)
+    with Daemon(pair_conf(9000, rnicd=rnicd, both=f"personality = {personality}")) as d:
+        c = Cluster(d, cm)
         with open(d.dir + "/object", "wb") as f:
             f.write(data)
         c("rados", "-p", "pool", "put", "object", d.dir + "/object")
@@ -109,6 +127,11 @@ def objects_as_over_a_roce_adapter():
 @case
 def objects_over_iwarp():
     stores("iwarp")
+
+
+@case
+def objects_over_rdma_cm():
+    stores("iwarp", cm=True, rnicd="own-address = port")
 
 
 if __name__ == "__main__":
