@@ -14,6 +14,7 @@
 #include "daemon.h"
 #include "events.h"
 #include "explain.h"
+#include "exporter.h"
 #include "metrics.h"
 #include "order.h"
 #include "report.h"
@@ -49,7 +50,7 @@ static void help(void)
 	     "  top                rates of ports, workers and stack, renewed each second, until Ctrl-C\n"
 	     "  events             connections, clients, ports and lines of the log as they come, until Ctrl-C;\n"
 	     "                     --all: those of before, too\n"
-	     "  metrics            counters in Prometheus' text format\n"
+	     "  metrics            counters in Prometheus' text format; with --listen over HTTP, when asked\n"
 	     "  report             versions, host, ports, clients, connections and counters, for a report of a fault; "
 	     "addresses of\n"
 	     "                     ports and peers are in it, what programs send is not\n"
@@ -72,6 +73,8 @@ static void help(void)
 	     "                        explain)\n"
 	     "  -a, --all             counters that are zero, too; events that were before, too\n"
 	     "      --list            counters: see there\n"
+	     "      --listen ADDRESS  metrics: answer GET /metrics on a loopback address and port (127.0.0.1:9464)\n"
+	     "                        or on a Unix socket (a path), until Ctrl-C\n"
 	     "  -i, --interval S      seconds between two looks: of top and explain (default 1), of events (0.1)\n"
 	     "  -c, --count N         top: end after N views; events: after N events\n"
 	     "  -V, --version\n"
@@ -86,7 +89,8 @@ struct options {
 	bool named; /* the user has said which control socket */
 	struct show show;
 	bool list;
-	double interval; /* s; 0: not given */
+	const char *listen; /* NULL: not given */
+	double interval;    /* s; 0: not given */
 	unsigned count;
 };
 
@@ -164,6 +168,13 @@ static int ask(struct daemon *d, const struct options *o, char *const *word, int
 	return show_objects(d, &o->show, command, which);
 }
 
+static int serve_metrics(const struct options *o, const char *command)
+{
+	const struct exporter e = { o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named };
+
+	return strcmp(command, "metrics") == 0 ? exporter_run(&e, o->listen) : usage("--listen goes with metrics only");
+}
+
 static int run(const struct options *o, char *const *word, int n)
 {
 	if (n == 0)
@@ -185,6 +196,8 @@ static int run(const struct options *o, char *const *word, int n)
 		counter_document();
 		return 0;
 	}
+	if (o->listen != NULL)
+		return serve_metrics(o, word[0]);
 	struct daemon *d = daemon_open(o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named);
 	if (d == NULL)
 		return 1;
@@ -195,13 +208,17 @@ static int run(const struct options *o, char *const *word, int n)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' }, { "telemetry", required_argument, NULL, 't' },
-		{ "json", no_argument, NULL, 'j' },         { "all", no_argument, NULL, 'a' },
-		{ "list", no_argument, NULL, 'l' },         { "interval", required_argument, NULL, 'i' },
-		{ "count", required_argument, NULL, 'c' },  { "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
-	};
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "telemetry", required_argument, NULL, 't' },
+						 { "json", no_argument, NULL, 'j' },
+						 { "all", no_argument, NULL, 'a' },
+						 { "list", no_argument, NULL, 'l' },
+						 { "interval", required_argument, NULL, 'i' },
+						 { "listen", required_argument, NULL, 'L' },
+						 { "count", required_argument, NULL, 'c' },
+						 { "version", no_argument, NULL, 'V' },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
 	struct options o = { .control = getenv("RNICD_SOCKET") };
 	unsigned long count;
 	int c;
@@ -213,6 +230,7 @@ int main(int argc, char **argv)
 		case 'j': o.show.json = true; break;
 		case 'a': o.show.all = true; break;
 		case 'l': o.list = true; break;
+		case 'L': o.listen = optarg; break;
 		case 'i':
 			if (!interval_of(optarg, &o.interval))
 				return usage("--interval wants seconds, 0.5 for one");

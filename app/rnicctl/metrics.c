@@ -12,9 +12,10 @@ static void name_of(const struct counter *c, char *buf, size_t size)
 	snprintf(buf, size, "rnic_%s_%s%s", counter_group_name(c->group), c->name, c->gauge ? "" : "_total");
 }
 
-static void head(const struct counter *c, const char *name)
+static void head(FILE *out, const struct counter *c, const char *name)
 {
-	printf("# HELP %s %s (%s)\n# TYPE %s %s\n", name, c->meaning, c->unit, name, c->gauge ? "gauge" : "counter");
+	fprintf(out, "# HELP %s %s (%s)\n# TYPE %s %s\n", name, c->meaning, c->unit, name,
+		c->gauge ? "gauge" : "counter");
 }
 
 static long long value(const json_t *object, const char *name)
@@ -23,7 +24,7 @@ static long long value(const json_t *object, const char *name)
 }
 
 /* One metric: a sample of each object that has it. label: NULL for the stack, which there is one of. */
-static void metric(const struct counter *c, const json_t *objects, const char *label)
+static void metric(FILE *out, const struct counter *c, const json_t *objects, const char *label)
 {
 	char name[96];
 	const json_t *one;
@@ -35,17 +36,17 @@ static void metric(const struct counter *c, const json_t *objects, const char *l
 		if (json_object_get(one, c->name) == NULL)
 			continue;
 		if (!any)
-			head(c, name);
+			head(out, c, name);
 		any = true;
 		if (label != NULL)
-			printf("%s{%s=\"%s\"} %lld\n", name, label, json_string_value(json_object_get(one, "id")),
-			       value(one, c->name));
+			fprintf(out, "%s{%s=\"%s\"} %lld\n", name, label, json_string_value(json_object_get(one, "id")),
+				value(one, c->name));
 		else
-			printf("%s %lld\n", name, value(one, c->name));
+			fprintf(out, "%s %lld\n", name, value(one, c->name));
 	}
 }
 
-int metrics_print(struct daemon *d)
+bool metrics_write(struct daemon *d, FILE *out)
 {
 	json_t *of[COUNTER_GROUPS] = {
 		[COUNTER_PORT] = show_collect(d, "ports"), [COUNTER_WORKER] = show_collect(d, "workers")
@@ -58,8 +59,10 @@ int metrics_print(struct daemon *d)
 	json_array_append_new(of[COUNTER_STACK], stack);
 	for (uint32_t i = 0; whole && i < n_counters; i++)
 		if (of[counters[i].group] != NULL)
-			metric(&counters[i], of[counters[i].group], label[counters[i].group]);
+			metric(out, &counters[i], of[counters[i].group], label[counters[i].group]);
 	for (uint32_t g = 0; g < COUNTER_GROUPS; g++)
 		json_decref(of[g]);
-	return whole ? 0 : daemon_gone(d);
+	return whole;
 }
+
+int metrics_print(struct daemon *d) { return metrics_write(d, stdout) ? 0 : daemon_gone(d); }

@@ -3,8 +3,13 @@
 #ifndef METRICS_H
 #define METRICS_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
 #include "daemon.h"
 
+/* Writes them to `out`. False: the daemon does not answer any more. */
+bool metrics_write(struct daemon *d, FILE *out);
 /* Writes them to stdout. Returns the exit status. */
 int metrics_print(struct daemon *d);
 

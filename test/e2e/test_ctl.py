@@ -5,9 +5,12 @@ tells."""
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from http.client import HTTPConnection
 
 from rig import BUILD, TESTPMD, Daemon, Skip, case, helper, main, pair_conf, until
 
@@ -176,6 +179,92 @@ def metrics_are_what_prometheus_reads():
         assert sample[("rnic_port_rx_packets_total", (("port", "a"),))] > 0, text
         assert sample[("rnic_worker_turns_total", (("worker", "1"),))] > 0, text
         assert sample[("rnic_stack_connections", ())] >= 8, text
+
+
+class Listens:
+    """rnicctl metrics --listen, and questions to it."""
+
+    def __init__(self, address, *sock):
+        self.address = address
+        self.p = subprocess.Popen([RNICCTL, *sock, "metrics", "--listen", address], stdout=subprocess.PIPE, text=True)
+        assert self.p.stdout.readline() == f"rnicctl: counters are told at {address}\n"
+
+    def get(self, path="/metrics", method="GET"):
+        """(status, type, text)"""
+        unix = self.address.startswith("/")
+        s = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
+        s.settimeout(HANG)
+        s.connect(self.address if unix else ("127.0.0.1", int(self.address.split(":")[1])))
+        http = HTTPConnection("localhost")
+        http.sock = s
+        http.request(method, path)
+        r = http.getresponse()
+        text = r.read().decode()
+        http.close()
+        return r.status, r.getheader("Content-Type"), text
+
+    def end(self):
+        self.p.terminate()
+        return self.p.wait(HANG)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+@case
+def metrics_are_told_over_http_also_after_a_restart_of_the_daemon():
+    with tempfile.TemporaryDirectory(prefix="rnic-test-") as folder:
+        conf, sock = pair_conf().replace("{dir}", folder), os.path.join(folder, "rnicd.sock")
+        with Daemon(conf):
+            listens = Listens(f"127.0.0.1:{free_port()}", "--socket", sock)
+            status, kind, text = listens.get()
+            assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8"), (status, kind, text)
+            names = {name for _, _, samples in parsed(text) for name, _, _ in samples}
+            asked = {name for _, _, samples in parsed(ok("metrics", sock=sock)) for name, _, _ in samples}
+            assert names == asked and "rnic_stack_connections" in names, names ^ asked
+            assert listens.get("/")[0] == 404 and "/metrics" in listens.get("/")[2]
+            assert listens.get(method="HEAD")[0] == 200 and listens.get(method="POST")[0] in (405, 501)
+        status, _, text = listens.get()
+        assert status == 503 and "no rnicd answers" in text, (status, text)
+        with Daemon(conf):
+            assert listens.get()[0] == 200
+        assert listens.end() == 0
+
+
+@case
+def a_socket_of_metrics_is_for_its_user_and_leaves_nothing():
+    with Daemon(pair_conf()) as d:
+        path = os.path.join(d.dir, "metrics.sock")
+        listens = Listens(path, "--socket", d.sock)
+        assert listens.get()[0] == 200 and os.stat(path).st_mode & 0o007 == 0
+        p = ctl("metrics", "--listen", path, sock=d.sock)
+        assert p.returncode == 2 and "the file is there already" in p.stderr, p
+        assert listens.end() == 0 and not os.path.exists(path)
+
+
+@case
+def metrics_are_not_told_beyond_this_host():
+    for address, word in (("0.0.0.0:9464", "only loopback addresses"), ("[::]:9464", "only loopback addresses"),
+                          ("192.0.2.1:9464", "only loopback addresses"), ("9464", "give a loopback address and a port"),
+                          ("127.0.0.1:", "give a loopback address"), ("127.0.0.1:70000", "give a loopback address"),
+                          ("127.0.0.1:0", "give a loopback address"),
+                          ("/" + 120 * "x", "at most 107 characters")):
+        p = ctl("metrics", "--listen", address)
+        assert p.returncode == 2 and word in p.stderr, (address, p)
+    assert ctl("ports", "--listen", "127.0.0.1:9464").returncode == 2
+
+
+@case
+def the_dashboard_asks_for_metrics_that_there_are():
+    with open(os.path.join(SOURCE, "config", "grafana.json"), encoding="utf-8") as f:
+        board = json.load(f)
+    with Daemon(pair_conf(rnicd="stage-cycles = yes")) as d:
+        there = {name for _, _, samples in parsed(ok("metrics", sock=d.sock)) for name, _, _ in samples}
+    asked = {name for panel in board["panels"] for target in panel["targets"]
+             for name in re.findall(r"rnic_\w+", target["expr"])}
+    assert len(asked) > 30 and asked <= there, asked - there
 
 
 @case
