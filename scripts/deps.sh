@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that are missing.
+# Names the Debian packages that are missing, asks where a terminal is there, and installs them. On systems without
+# such packages nothing is installed: what the build needs is looked for, and what is missing is said.
 # Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint] [apps]   (default: build)
 set -eu
 
@@ -13,6 +14,23 @@ bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils l
 lint="clang-format-14 clang-tidy-14 shellcheck codespell man-db groff-base git"
 
 apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpich2 hpcc openmpi-bin mpich"
+
+# What pkg-config and the shell find, where there are no Debian packages.
+elsewhere() {
+	lack=
+	for program in cc meson ninja pkg-config python3; do
+		command -v "$program" >/dev/null || lack="$lack $program"
+	done
+	for library in libdpdk libibverbs librdmacm numa cmocka jansson libevent; do
+		pkg-config --exists "$library" 2>/dev/null || lack="$lack $library"
+	done
+	[ -n "$lack" ] || exit 0
+	echo "deps: no Debian packages here; install these programs and libraries yourself:$lack" >&2
+	exit 1
+}
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+	elsewhere
+fi
 
 missing=
 for group in "${@:-build}"; do
@@ -36,6 +54,14 @@ done
 if [ "$(id -u)" != 0 ]; then
 	echo "deps: not root, and these packages are missing:$missing" >&2
 	exit 1
+fi
+if [ -t 0 ] && [ -t 1 ]; then
+	echo "deps: these packages are missing:$missing"
+	printf 'deps: install them with apt-get? [Y/n] '
+	read -r answer
+	case $answer in
+	[Nn]*) echo "deps: nothing was installed" >&2; exit 1 ;;
+	esac
 fi
 echo "deps: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
