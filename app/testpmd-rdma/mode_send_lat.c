@@ -83,7 +83,7 @@ static enum tp_verdict send_lat_ping(struct tp_run *r, uint64_t i)
 	uint64_t slot = i / r->p->qps % r->p->slots;
 	struct ibv_sge sge = { (uintptr_t)s->region + tp_tx_off(&s->layout, q, slot), (uint32_t)r->p->size,
 			       s->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	enum tp_verdict v = TP_OK;
 
 	while (v == TP_OK && c->posted - c->done >= SQ_DEPTH)
@@ -95,7 +95,7 @@ static enum tp_verdict send_lat_ping(struct tp_run *r, uint64_t i)
 	wr.wr_id = tp_wr_id(TP_WR_DATA, q, c->posted);
 	wr.send_flags = (r->p->size <= s->inline_max ? IBV_SEND_INLINE : 0) |
 			(c->posted % SIGNAL_EVERY == 0 ? IBV_SEND_SIGNALED : 0);
-	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Send");
 }
 

@@ -126,8 +126,7 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 				  .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED },
-			   *bad;
+				  .send_flags = IBV_SEND_SIGNALED };
 
 	if (op.kind == SOAK_READ) {
 		wr.opcode = IBV_WR_RDMA_READ;
@@ -146,7 +145,7 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 	st->bytes += op.len;
 	st->started++;
 	sq->stamp[slot] = now;
-	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
 }
 
@@ -176,15 +175,14 @@ static enum tp_verdict soak_grant(struct tp_run *r, uint32_t q, uint64_t step)
 				  .num_sge = 1,
 				  .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } },
-			   *bad;
+				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } };
 
 	if (sq->credit_busy || sq->expect - sq->granted < step)
 		return TP_OK;
 	sq->granted = sq->expect;
 	*word = htole64(sq->granted);
 	sq->credit_busy = true;
-	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a credit Write");
 }
 

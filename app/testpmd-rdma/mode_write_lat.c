@@ -73,8 +73,7 @@ static enum tp_verdict write_lat_ping(struct tp_run *r, uint64_t i)
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_RDMA_WRITE,
-				  .wr.rdma = { s->peer.addr + tp_rx_off(&s->layout, q, slot), s->peer.rkey } },
-			   *bad;
+				  .wr.rdma = { s->peer.addr + tp_rx_off(&s->layout, q, slot), s->peer.rkey } };
 	enum tp_verdict v = TP_OK;
 
 	while (v == TP_OK && c->posted - c->done >= SQ_DEPTH) {
@@ -90,7 +89,7 @@ static enum tp_verdict write_lat_ping(struct tp_run *r, uint64_t i)
 	wr.wr_id = tp_wr_id(TP_WR_DATA, q, c->posted);
 	wr.send_flags = (r->p->size <= s->inline_max ? IBV_SEND_INLINE : 0) |
 			(c->posted % SIGNAL_EVERY == 0 ? IBV_SEND_SIGNALED : 0);
-	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Write");
 }
 

@@ -3,6 +3,7 @@
 #include "tp_clock.h"
 #include "tp_cm.h"
 #include "tp_engine.h"
+#include "tp_loss.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -230,7 +231,7 @@ static enum tp_verdict setup(struct client *c)
 	if (s->peer.len != s->layout.len)
 		return tp_fail(s->err, TP_BAD_PEER,
 			       "the server laid out its buffers otherwise: use the same version on both sides");
-	return TP_OK;
+	return s->grams != NULL ? tp_gram_exchange(s) : TP_OK;
 }
 
 /* What the connection manager has chosen. */
@@ -246,6 +247,7 @@ static void tell_device(struct tp_result *res, struct ibv_context *verbs, uint8_
 static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 {
 	struct tp_session *s = &c->s;
+	struct tp_err unsaid;
 	uint64_t start;
 	enum tp_verdict v = tp_cm_address(c->o->host, c->o->port, false, &c->to, s->err);
 
@@ -264,12 +266,19 @@ static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 	}
 	if (v == TP_OK) {
 		start = tp_now();
-		v = connect_all(c, s->conns, s->point.qps);
+		v = s->grams != NULL ? tp_gram_join(s) : connect_all(c, s->conns, s->point.qps);
 		res->connect_ns = tp_now() - start;
 	}
 	if (v == TP_OK)
 		v = start_watcher(c);
-	return v == TP_OK ? tp_run_point(s, &res->mine, &res->peer) : v;
+	if (v == TP_OK && s->point.loss != TP_NO_LOSS)
+		v = tp_loss_set(res->device, s->point.loss, s->err);
+	if (v != TP_OK)
+		return v;
+	v = tp_run_point(s, &res->mine, &res->peer);
+	if (s->point.loss != TP_NO_LOSS && tp_loss_set(res->device, 0, &unsaid) != TP_OK && v == TP_OK)
+		v = tp_fail(s->err, TP_BAD_OPTION, "%s", unsaid.text);
+	return v;
 }
 
 /* The server learns why, if the control connection still carries it. */

@@ -62,6 +62,7 @@ enum tp_verdict tp_ctrl_pump(struct tp_session *s)
 				       s->is_server ? "client" : "server");
 		if (wc.status != IBV_WC_SUCCESS)
 			return tp_wc_fail(s, &wc);
+		s->cards_done += tp_wr_kind(wc.wr_id) == TP_WR_CARDS;
 		if (tp_wr_kind(wc.wr_id) != TP_WR_CTRL_RECV)
 			continue;
 		v = take_message(s, &wc);
@@ -85,6 +86,33 @@ static enum tp_verdict nap(struct tp_session *s)
 	ibv_ack_cq_events(cq, 1);
 	errno = ibv_req_notify_cq(cq, 0);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "asking for control events");
+}
+
+enum tp_verdict tp_ctrl_rdma(struct tp_session *s, enum ibv_wr_opcode op, uint64_t local, uint64_t remote, uint32_t len)
+{
+	const uint32_t want = s->cards_done + 1;
+	const uint64_t start = tp_now();
+	struct ibv_sge sge = { (uintptr_t)s->region + local, len, s->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_CARDS, 0, 0),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { s->peer.addr + remote, s->peer.rkey } },
+			   *bad;
+	enum tp_verdict v;
+
+	errno = ibv_post_send(s->ctrl.id->qp, &wr, &bad);
+	if (errno != 0)
+		return tp_verbs_fail(s->err, "exchanging queue pairs");
+	while ((v = tp_ctrl_pump(s)) == TP_OK && s->cards_done != want) {
+		if (atomic_load(&s->dead) || tp_now() - start > s->point.timeout)
+			return tp_fail(s->err, TP_PEER_GONE, "the server went away while queue pairs were exchanged");
+		v = nap(s);
+		if (v != TP_OK)
+			return v;
+	}
+	return v;
 }
 
 /* Pump and nap until a message or a FIN is there. */

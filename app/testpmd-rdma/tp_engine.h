@@ -23,6 +23,7 @@ struct tp_run {
 	struct tp_figures fig;
 	struct tp_hist hist;
 	void *state; /* the engine's own, freed by tp_run_point */
+	bool *whole; /* likewise, of tp_ud_take(): in which receive slots something came whole */
 };
 
 struct tp_engine {
@@ -42,7 +43,7 @@ struct tp_engine {
 extern const struct tp_engine tp_write_bw, tp_read_bw, tp_send_bw, tp_write_lat, tp_read_lat, tp_send_lat, tp_soak,
 	tp_idle_conns;
 
-const struct tp_engine *tp_engine_find(enum tp_mode mode);
+const struct tp_engine *tp_engine_find(const struct tp_point *p);
 /* Queue sizes for a point: the engine's own needs and the fences. */
 void tp_engine_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq);
 
@@ -65,6 +66,8 @@ enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp);
 /* A person on either side wants the run to end. */
 bool tp_should_stop(const struct tp_run *r);
 
+/* Compare one receive slot, bytes [0, len), with what the peer filled. */
+void tp_check_slot(struct tp_run *r, uint32_t qp, uint64_t slot, uint64_t len);
 /* Fill every transmit slot; compare the first n receive slots of qp, bytes [0, len), with what the peer filled. */
 void tp_fill_tx(struct tp_run *r);
 enum tp_verdict tp_check_rx(struct tp_run *r, uint32_t qp, uint64_t n, uint64_t len);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MAGIC   UINT64_C(0x7465737472646d61) /* "testrdma" */
-#define VERSION 1
+#define VERSION 2
 
 static void put64(uint8_t *p, uint64_t v)
 {
@@ -111,6 +111,7 @@ void tp_msg_put_setup(struct tp_msg *m, const struct tp_point *p, const struct t
 	m->word[15] = p->warmup;
 	m->word[16] = p->timeout;
 	m->word[17] = p->seed;
+	m->word[18] = p->qp_type;
 }
 
 void tp_msg_get_setup(const struct tp_msg *m, struct tp_point *p, struct tp_region *r, uint32_t *inline_max)
@@ -136,6 +137,8 @@ void tp_msg_get_setup(const struct tp_msg *m, struct tp_point *p, struct tp_regi
 	p->warmup = m->word[15];
 	p->timeout = m->word[16];
 	p->seed = m->word[17];
+	p->qp_type = m->word[18] < TP_QP_TYPES ? (enum tp_qp_type)m->word[18] : TP_QP_TYPES;
+	p->loss = TP_NO_LOSS;
 }
 
 void tp_msg_put_result(struct tp_msg *m, const struct tp_figures *f)
@@ -157,6 +160,11 @@ void tp_msg_put_result(struct tp_msg *m, const struct tp_figures *f)
 	m->word[12] = f->lat.max;
 	m->word[13] = f->lat.mean;
 	m->word[14] = f->overtaken;
+	m->word[15] = f->sent;
+	m->word[16] = f->sent_bytes;
+	m->word[17] = f->arrived;
+	m->word[18] = f->partial;
+	m->word[19] = f->valid;
 }
 
 void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
@@ -169,6 +177,11 @@ void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
 	f->checked = m->word[5];
 	f->wrong = m->word[6];
 	f->overtaken = m->word[14];
+	f->sent = m->word[15];
+	f->sent_bytes = m->word[16];
+	f->arrived = m->word[17];
+	f->partial = m->word[18];
+	f->valid = m->word[19];
 	f->lat = (struct tp_quantiles){ .count = m->word[7],
 					.min = m->word[8],
 					.p50 = m->word[9],

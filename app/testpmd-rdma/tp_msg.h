@@ -61,6 +61,10 @@ struct tp_figures {
 	uint64_t wrong;      /* comparisons that failed */
 	uint64_t overtaken;  /* soak: completions that came before an earlier operation's */
 	struct tp_quantiles lat;
+	/* Of datagrams that may be lost, of the whole run: what this side posted, and what came of the other's. */
+	uint64_t sent, sent_bytes; /* messages; bytes */
+	uint64_t arrived, partial; /* messages that came whole, and in part */
+	uint64_t valid;            /* bytes that came */
 };
 
 enum tp_role { TP_ROLE_CONTROL = 1, TP_ROLE_DATA = 2 };

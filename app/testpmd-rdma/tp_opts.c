@@ -13,6 +13,10 @@ static const char *const mode_names[TP_MODE_COUNT] = {
 	[TP_READ_LAT] = "read_lat", [TP_SEND_LAT] = "send_lat", [TP_SOAK] = "soak",       [TP_IDLE] = "idle",
 };
 
+static const char *const qp_type_names[TP_QP_TYPES] = { "rc", "ud", "rd" };
+
+const char *tp_qp_type_name(enum tp_qp_type type) { return qp_type_names[type]; }
+
 const char *tp_mode_name(enum tp_mode mode) { return mode_names[mode]; }
 
 bool tp_mode_is_latency(enum tp_mode mode)
@@ -103,6 +107,36 @@ static enum tp_verdict set_sizes(struct tp_opts *o, const char *value, struct tp
 		return tp_fail(err, TP_BAD_OPTION, "no size given: write for example 64k");
 	memcpy(o->sizes, sizes, n * sizeof(sizes[0]));
 	o->n_sizes = n;
+	return TP_OK;
+}
+
+static enum tp_verdict set_qp_type(struct tp_opts *o, const char *value, struct tp_err *err)
+{
+	for (unsigned t = 0; t < TP_QP_TYPES; t++) {
+		if (strcmp(value, qp_type_names[t]) == 0) {
+			o->qp_type = (enum tp_qp_type)t;
+			return TP_OK;
+		}
+	}
+	return tp_fail(err, TP_BAD_OPTION, "unknown type of queue pair \"%s\": choose from rc, ud, rd", value);
+}
+
+static enum tp_verdict set_loss(struct tp_opts *o, const char *value, struct tp_err *err)
+{
+	uint32_t losses[TP_MAX_LOSSES];
+	char copy[256], *save = NULL;
+	unsigned n = 0;
+
+	snprintf(copy, sizeof(copy), "%s", value);
+	for (char *w = strtok_r(copy, ",", &save); w != NULL; w = strtok_r(NULL, ",", &save))
+		if (n == TP_MAX_LOSSES || !tp_parse_share(w, &losses[n++]))
+			return tp_fail(err, TP_BAD_OPTION,
+				       "bad loss \"%s\": write shares of frames such as 0,0.1%%,1%%, %d at most", value,
+				       TP_MAX_LOSSES);
+	if (n == 0)
+		return tp_fail(err, TP_BAD_OPTION, "no loss given: write for example 1%%");
+	memcpy(o->losses, losses, n * sizeof(losses[0]));
+	o->n_losses = n;
 	return TP_OK;
 }
 
@@ -342,6 +376,19 @@ static void show_sizes(const struct tp_opts *o, char *buf, size_t len)
 	}
 }
 
+static void show_qp_type(const struct tp_opts *o, char *buf, size_t len)
+{
+	snprintf(buf, len, "%s", qp_type_names[o->qp_type]);
+}
+
+static void show_loss(const struct tp_opts *o, char *buf, size_t len)
+{
+	size_t n = (size_t)snprintf(buf, len, "%s", o->n_losses == 0 ? "(the port's own)" : "");
+
+	for (unsigned i = 0; i < o->n_losses && n < len; i++)
+		n += (size_t)snprintf(buf + n, len - n, "%s%g%%", i ? "," : "", o->losses[i] / 1e4);
+}
+
 static void show_warmup(const struct tp_opts *o, char *buf, size_t len)
 {
 	if (o->warmup_ops > 0 || o->warmup == 0)
@@ -413,6 +460,14 @@ const struct tp_setting tp_settings[] = {
 	  false, set_warmup, show_warmup },
 	{ "bidir", 'b', NULL, G_WHAT, "both sides work at once (bandwidth modes and soak); rates are the sum", false,
 	  set_bidir, show_bidir },
+	{ "qp-type", 0, "rc|ud|rd", G_WHAT,
+	  "queue pairs of connections (default), or of the software RNIC's unreliable (ud) or reliable datagrams (rd); "
+	  "with ud a Write is a Write-Record, a Read a Read-Record, up to 1m, and rates are of what arrives",
+	  false, set_qp_type, show_qp_type },
+	{ "loss", 0, "SHARE[,..]", G_WHAT,
+	  "run everything with the client's port losing these shares of the frames that it sends: 0,0.1%,1%; set by "
+	  "rnicctl, which needs rnicd's user or root; afterwards the port loses none",
+	  false, set_loss, show_loss },
 	{ "depth", 'd', "N", G_HOW,
 	  "operations outstanding per queue pair (default 128, at most 64 MiB of them; latency "
 	  "modes 1)",

@@ -24,13 +24,22 @@ enum tp_mode {
 	TP_MODE_COUNT
 };
 
+/*
+ * What carries the operations. With unreliable datagrams (TP_QP_UD) a Write is a Write-Record, a Read a Read-Record,
+ * and what is lost stays lost; with reliable ones (TP_QP_RD) all is as over connections.
+ */
+enum tp_qp_type { TP_QP_RC, TP_QP_UD, TP_QP_RD, TP_QP_TYPES };
+
 enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
 
 #define TP_MAX_SIZES   64
 #define TP_MAX_SIZE    (UINT64_C(1) << 30)
+#define TP_MAX_UD_SIZE (UINT64_C(1) << 20)
 #define TP_MAX_DEPTH   16384u
 #define TP_MAX_QPS     16384u
 #define TP_MAX_BUFFERS (1u << 20)
+#define TP_MAX_LOSSES  16
+#define TP_NO_LOSS     UINT32_MAX        /* the port is left as it is */
 #define TP_MAX_COMPUTE UINT64_C(1000000) /* ns: a whole depth of posts stays a matter of seconds */
 #define TP_PORT        18600
 
@@ -40,9 +49,11 @@ struct tp_opts {
 	uint16_t port;
 	int cpu;        /* -1: wherever the scheduler likes */
 	int inline_max; /* bytes; -1: 64 if the device has it, else none */
-	unsigned n_modes, n_sizes;
+	unsigned n_modes, n_sizes, n_losses;
 	enum tp_mode modes[TP_MODE_COUNT];
-	uint64_t sizes[TP_MAX_SIZES];                      /* bytes */
+	uint64_t sizes[TP_MAX_SIZES]; /* bytes */
+	enum tp_qp_type qp_type;
+	uint32_t losses[TP_MAX_LOSSES];                    /* frames of a million that the client's port loses */
 	uint32_t depth, qps, batch, signal_every, buffers; /* depth, batch, signal_every: 0 = the mode's own default */
 	uint64_t iters;                                    /* operations; 0: run for duration */
 	uint64_t duration;                                 /* ns */
@@ -60,6 +71,8 @@ struct tp_opts {
 /* How one point of a sweep runs, after defaults and limits: what the client tells the server, but for compute. */
 struct tp_point {
 	enum tp_mode mode;
+	enum tp_qp_type qp_type;
+	uint32_t loss; /* frames of a million, or TP_NO_LOSS; only the client has it */
 	bool bidir, verify, events;
 	bool touch; /* the receiver reads what arrives */
 	bool more;  /* another run of the same sweep follows */
@@ -90,16 +103,21 @@ enum tp_verdict tp_opts_set(struct tp_opts *o, const char *name, const char *val
 enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err);
 /* The point for one mode and size; never fails after tp_opts_check. */
 void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mode, uint64_t size);
+/* Receives that the bandwidth modes keep posted on a queue pair; a sender that is told of them is ahead by no more. */
+uint32_t tp_recv_depth(const struct tp_point *p);
 /* The rules that hold between the numbers of any point, also one that a peer sent. */
 enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err);
 
 const char *tp_mode_name(enum tp_mode mode);
+const char *tp_qp_type_name(enum tp_qp_type type);
 bool tp_mode_is_latency(enum tp_mode mode);
 
 /* "64", "4k", "1m", "2g" (powers of 1024) to a number; false when it is anything else or above max. */
 bool tp_parse_size(const char *s, uint64_t max, uint64_t *out);
 /* "1.5", "2s", "200ms", "50us" to ns; a bare number means seconds. */
 bool tp_parse_time(const char *s, uint64_t *ns);
+/* "1%", "0.05%", "0" to parts of a million; false when it is anything else or above 100 %. */
+bool tp_parse_share(const char *s, uint32_t *ppm);
 /* "64k" for 65536 and so on; exact values only, else plain digits. */
 void tp_format_size(uint64_t bytes, char *buf, size_t len);
 

@@ -60,6 +60,20 @@ bool tp_parse_time(const char *s, uint64_t *ns)
 	return false;
 }
 
+bool tp_parse_share(const char *s, uint32_t *ppm)
+{
+	char *end;
+	double v;
+
+	if (!isdigit((unsigned char)*s) && *s != '.')
+		return false;
+	v = strtod(s, &end);
+	if (!(v >= 0 && v <= 100) || (strcmp(end, "%") != 0 && (*end != '\0' || v > 0)))
+		return false;
+	*ppm = (uint32_t)(v * 1e4 + 0.5);
+	return true;
+}
+
 void tp_format_size(uint64_t bytes, char *buf, size_t len)
 {
 	if (bytes >= 1u << 30 && (bytes & ((1u << 30) - 1)) == 0)

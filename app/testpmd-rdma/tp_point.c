@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define DEFAULT_DEPTH     128u
+#define UD_READS          8u  /* outstanding: half of what a peer owes at most */
+#define UD_LATE           64u /* Reads after which an answer is not taken for that of another one */
 #define DEFAULT_BATCH     16u
 #define DEFAULT_IN_FLIGHT (UINT64_C(64) << 20) /* bytes outstanding per queue pair */
 
@@ -68,6 +70,11 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 				       "a bandwidth mode, which reports latency under load",
 				       tp_mode_name(o->modes[i]));
 	}
+	for (unsigned i = 0; o->qp_type == TP_QP_UD && i < o->n_sizes; i++)
+		if (o->sizes[i] > TP_MAX_UD_SIZE)
+			return tp_fail(err, TP_BAD_OPTION,
+				       "a message of unreliable datagrams has at most 1m bytes: use smaller --size, or "
+				       "--qp-type rd");
 	if (o->depth != 0 && o->batch > o->depth)
 		return tp_fail(err, TP_BAD_OPTION,
 			       "--batch %" PRIu32 " does not fit into --depth %" PRIu32 ": make it smaller", o->batch,
@@ -86,10 +93,25 @@ static uint32_t default_depth(uint64_t size)
 	return fit < 4 ? 4 : (uint32_t)fit;
 }
 
+uint32_t tp_recv_depth(const struct tp_point *p) { return p->depth < 32 ? 64 : 2 * p->depth; }
+
+/*
+ * What comes is told apart by its buffer, where it may be lost: that of an answer to a Read says which one it is of,
+ * and a receive with bytes of its own shares them with no other one.
+ */
+static uint32_t ud_slots(const struct tp_point *p)
+{
+	uint32_t least = p->mode == TP_READ_BW ? 2 * p->depth : p->slots > 1 ? tp_recv_depth(p) : 1;
+
+	return p->slots > least ? p->slots : least;
+}
+
 void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mode, uint64_t size)
 {
 	memset(p, 0, sizeof(*p));
 	p->mode = mode;
+	p->qp_type = o->qp_type;
+	p->loss = TP_NO_LOSS;
 	p->size = size;
 	p->qps = o->qps;
 	p->bidir = o->bidir;
@@ -106,12 +128,19 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 	p->slots = o->buffers;
 	if (tp_mode_is_latency(mode) || mode == TP_IDLE) {
 		p->depth = p->batch = p->signal_every = 1;
+		if (p->qp_type == TP_QP_UD)
+			p->slots = mode == TP_READ_LAT ? UD_LATE : 1;
 		return;
 	}
 	p->depth = o->depth != 0 ? o->depth : default_depth(size);
+	if (p->qp_type == TP_QP_UD && mode != TP_WRITE_BW && mode != TP_SEND_BW && o->depth == 0)
+		p->depth = min_u32(p->depth, UD_READS);
 	if (mode == TP_SOAK) {
-		/* Every message has its slot until the receiver has compared it: one kind for Sends, one for Writes. */
-		p->slots = 2 * p->depth;
+		/*
+		 * Every message has its slot until the receiver has compared it: one kind for Sends, one for Writes,
+		 * and one for Read-Records, whose answer may come while the peer writes.
+		 */
+		p->slots = (p->qp_type == TP_QP_UD ? 3 : 2) * p->depth;
 		p->batch = p->signal_every = 1;
 		return;
 	}
@@ -120,21 +149,26 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 		p->batch = 1;
 	/* A batch must still fit while the newest signal_every - 1 requests cannot be known to be complete. */
 	p->signal_every = min_u32(o->signal_every != 0 ? o->signal_every : p->batch, p->depth - p->batch + 1);
+	if (p->qp_type == TP_QP_UD)
+		p->slots = ud_slots(p);
 }
 
 enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err)
 {
-	if ((unsigned)p->mode >= TP_MODE_COUNT || p->size == 0 || p->size > TP_MAX_SIZE || p->qps == 0 ||
-	    p->qps > TP_MAX_QPS || p->depth == 0 || p->depth > TP_MAX_DEPTH || p->slots == 0 ||
-	    p->slots > TP_MAX_BUFFERS || p->batch == 0 || p->batch > p->depth || p->signal_every == 0 ||
-	    p->signal_every > p->depth - p->batch + 1 || (p->iters == 0 && p->duration == 0) || p->timeout == 0)
+	if ((unsigned)p->mode >= TP_MODE_COUNT || (unsigned)p->qp_type >= TP_QP_TYPES || p->size == 0 ||
+	    p->size > TP_MAX_SIZE || p->qps == 0 || p->qps > TP_MAX_QPS || p->depth == 0 || p->depth > TP_MAX_DEPTH ||
+	    p->slots == 0 || p->slots > TP_MAX_BUFFERS || p->batch == 0 || p->batch > p->depth ||
+	    p->signal_every == 0 || p->signal_every > p->depth - p->batch + 1 || (p->iters == 0 && p->duration == 0) ||
+	    p->timeout == 0)
 		return tp_fail(err, TP_BAD_PEER,
 			       "the client asked for a run that makes no sense: use the same version of "
 			       "testpmd-rdma on both sides");
 	if (tp_mode_is_latency(p->mode) && (p->depth != 1 || p->bidir))
 		return tp_fail(err, TP_BAD_PEER,
 			       "the client asked for a latency run with several operations outstanding");
-	if (p->mode == TP_SOAK && p->slots < 2 * p->depth)
+	if (p->qp_type == TP_QP_UD && p->size > TP_MAX_UD_SIZE)
+		return tp_fail(err, TP_BAD_PEER, "the client asked for datagrams that are too long");
+	if (p->mode == TP_SOAK && p->slots < (p->qp_type == TP_QP_UD ? 3 : 2) * p->depth)
 		return tp_fail(err, TP_BAD_PEER, "the client asked for a soak with fewer buffers than messages");
 	return TP_OK;
 }

@@ -16,6 +16,11 @@ void tp_rates_make(struct tp_rates *r, const struct tp_result *res)
 		bytes_ns += per((double)b->bytes, (double)b->ns);
 		ops_ns += per((double)b->ops, (double)b->ns);
 	}
+	if (res->point.qp_type == TP_QP_UD && !tp_mode_is_latency(res->point.mode)) {
+		/* What arrives, and no more, is a rate. */
+		bytes_ns *= per((double)(a->valid + b->valid), (double)(a->sent_bytes + b->sent_bytes));
+		ops_ns *= per((double)(a->arrived + b->arrived), (double)(a->sent + b->sent));
+	}
 	r->gbytes = bytes_ns;
 	r->gbits = bytes_ns * 8;
 	r->mmsgs = ops_ns * 1e3;
@@ -45,11 +50,23 @@ static void format_count(uint64_t n, char *buf, size_t len)
 		snprintf(buf, len, "%.2fM", (double)n / 1e6);
 }
 
-static const char *verdict(const struct tp_result *res)
+static const char *plain_verdict(const struct tp_result *res)
 {
 	if (res->mine.wrong + res->peer.wrong > 0)
 		return "WRONG";
 	return res->mine.checked + res->peer.checked > 0 ? "verified" : "-";
+}
+
+static const char *verdict(const struct tp_result *res, char *buf, size_t len)
+{
+	const struct tp_figures *a = &res->mine, *b = &res->peer;
+	const char *said = plain_verdict(res);
+
+	if (a->sent_bytes + b->sent_bytes == 0)
+		return said;
+	snprintf(buf, len, "%.4g%% %s",
+		 100 * per((double)(a->valid + b->valid), (double)(a->sent_bytes + b->sent_bytes)), said);
+	return buf;
 }
 
 static void text_head(struct tp_report *r, const struct tp_point *p)
@@ -60,6 +77,11 @@ static void text_head(struct tp_report *r, const struct tp_point *p)
 		r->rows ? "\n" : "", tp_mode_name(p->mode), p->bidir ? " both ways" : "", p->qps,
 		p->qps == 1 ? "" : "s", p->depth, p->batch, p->signal_every, p->slots, p->slots == 1 ? "" : "s",
 		p->events ? ", events" : "", p->touch ? ", read by the receiver" : "");
+	if (p->qp_type != TP_QP_RC)
+		fprintf(r->out, "%s datagrams%s\n", p->qp_type == TP_QP_UD ? "unreliable" : "reliable",
+			p->qp_type == TP_QP_UD ? "; in front of data: the share of bytes that arrived" : "");
+	if (p->loss != TP_NO_LOSS)
+		fprintf(r->out, "the client's port loses %g %% of its frames\n", p->loss / 1e4);
 	if (tp_mode_is_latency(p->mode))
 		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", "size", "ops", "min", "median", "p99",
 			"p99.9", "max", "mean", "cpu/msg", "peer", "data");
@@ -71,10 +93,10 @@ static void text_head(struct tp_report *r, const struct tp_point *p)
 static void text_row(struct tp_report *r, const struct tp_result *res)
 {
 	const struct tp_quantiles *q = &res->mine.lat;
-	char size[24], ops[24], t[6][24], cpu[24], peer[24];
+	char size[24], ops[24], t[6][24], cpu[24], peer[24], data[40];
 	struct tp_rates rate;
 
-	if (r->rows == 0 || r->mode != res->point.mode)
+	if (r->rows == 0 || r->mode != res->point.mode || r->loss != res->point.loss)
 		text_head(r, &res->point);
 	tp_rates_make(&rate, res);
 	tp_format_size(res->point.size, size, sizeof(size));
@@ -89,11 +111,11 @@ static void text_row(struct tp_report *r, const struct tp_result *res)
 	tp_format_ns((uint64_t)rate.peer_cpu_ns_per_msg, peer, sizeof(peer));
 	if (tp_mode_is_latency(res->point.mode))
 		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", size, ops, t[0], t[1], t[2], t[3],
-			t[4], t[5], cpu, peer, verdict(res));
+			t[4], t[5], cpu, peer, verdict(res, data, sizeof(data)));
 	else
 		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %8s %8.3f %8s\n", size, ops, rate.gbytes,
 			rate.gbits, rate.mmsgs, t[1], t[2], t[3], cpu, peer, rate.cpu_s_per_gb + rate.peer_cpu_s_per_gb,
-			verdict(res));
+			verdict(res, data, sizeof(data)));
 }
 
 /* The columns of CSV and the members of a JSON result: one list for both. */
@@ -155,6 +177,13 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	UINT("seed", p->seed);
 	BOOL("touch", p->touch);
 	UINT("compute_ns", p->compute);
+	TEXT("qp_type", tp_qp_type_name(p->qp_type));
+	REAL("loss_percent", p->loss != TP_NO_LOSS ? p->loss / 1e4 : 0);
+	UINT("sent", a->sent + b->sent);
+	UINT("sent_bytes", a->sent_bytes + b->sent_bytes);
+	UINT("arrived", a->arrived + b->arrived);
+	UINT("partial", a->partial + b->partial);
+	UINT("valid_bytes", a->valid + b->valid);
 	TEXT("device", res->device);
 	UINT("active_mtu", res->active_mtu);
 #undef TEXT
@@ -238,6 +267,7 @@ void tp_report_row(struct tp_report *r, const struct tp_result *res)
 	}
 	r->rows++;
 	r->mode = res->point.mode;
+	r->loss = res->point.loss;
 	fflush(r->out);
 }
 

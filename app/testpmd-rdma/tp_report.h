@@ -29,6 +29,7 @@ struct tp_report {
 	enum tp_format format;
 	unsigned rows;
 	enum tp_mode mode; /* of the last row */
+	uint32_t loss;     /* likewise */
 	bool bidir;
 };
 

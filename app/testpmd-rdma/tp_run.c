@@ -2,6 +2,7 @@
 /* One run: the order of steps that is the same for every engine, and the steps that engines share. */
 #include "tp_engine.h"
 #include "tp_pattern.h"
+#include "tp_ud.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,11 +22,21 @@ static const struct tp_engine *const engines[TP_MODE_COUNT] = {
 	[TP_SOAK] = &tp_soak,           [TP_IDLE] = &tp_idle_conns,
 };
 
-const struct tp_engine *tp_engine_find(enum tp_mode mode) { return engines[mode]; }
+/* Where there is none, the one for connections serves: it loses nothing by it. */
+static const struct tp_engine *const ud_engines[TP_MODE_COUNT] = {
+	[TP_WRITE_BW] = &tp_ud_write_bw, [TP_READ_BW] = &tp_ud_read_bw, [TP_SEND_BW] = &tp_ud_send_bw,
+	[TP_WRITE_LAT] = &tp_ud_lat,     [TP_READ_LAT] = &tp_ud_lat,    [TP_SEND_LAT] = &tp_ud_lat,
+	[TP_SOAK] = &tp_ud_soak,         [TP_IDLE] = &tp_idle_conns,
+};
+
+const struct tp_engine *tp_engine_find(const struct tp_point *p)
+{
+	return (p->qp_type == TP_QP_UD ? ud_engines : engines)[p->mode];
+}
 
 void tp_engine_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
-	engines[p->mode]->depths(p, sq, rq);
+	tp_engine_find(p)->depths(p, sq, rq);
 	*sq += 2; /* the initiator's first word, and the fence behind the run */
 	*rq += 2;
 }
@@ -125,10 +136,9 @@ enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp)
 				  .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED },
-			   *bad;
+				  .send_flags = IBV_SEND_SIGNALED };
 
-	errno = ibv_post_send(tp_qp(s, qp), &wr, &bad);
+	errno = tp_post_send(s, qp, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Send");
 }
 
@@ -188,24 +198,26 @@ void tp_fill_tx(struct tp_run *r)
 					tp_pattern_seed(seed, q, i), 0);
 }
 
-enum tp_verdict tp_check_rx(struct tp_run *r, uint32_t qp, uint64_t n, uint64_t len)
+void tp_check_slot(struct tp_run *r, uint32_t qp, uint64_t slot, uint64_t len)
 {
 	struct tp_session *s = r->s;
 	uint64_t seed = r->p->seed ^ (uint64_t)!s->is_server << 63;
+	const uint8_t *buf = s->region + tp_rx_off(&s->layout, qp, slot);
+	size_t bad = tp_pattern_check(buf, len, tp_pattern_seed(seed, qp, slot), 0);
 
-	for (uint64_t i = 0; i < n && i < r->p->slots; i++) {
-		const uint8_t *buf = s->region + tp_rx_off(&s->layout, qp, i);
-		size_t bad = tp_pattern_check(buf, len, tp_pattern_seed(seed, qp, i), 0);
+	r->fig.checked += len;
+	if (bad == TP_PATTERN_GOOD || r->fig.wrong++ > 0)
+		return;
+	tp_fail(s->err, TP_CORRUPT,
+		"wrong data: %s of %" PRIu64 " bytes, queue pair %u, buffer %" PRIu64
+		", first wrong byte %zu (it is 0x%02x)",
+		tp_mode_name(r->p->mode), r->p->size, qp, slot, bad, buf[bad]);
+}
 
-		r->fig.checked += len;
-		if (bad == TP_PATTERN_GOOD)
-			continue;
-		if (r->fig.wrong++ == 0)
-			tp_fail(s->err, TP_CORRUPT,
-				"wrong data: %s of %" PRIu64 " bytes, queue pair %u, buffer %" PRIu64
-				", first wrong byte %zu (it is 0x%02x)",
-				tp_mode_name(r->p->mode), r->p->size, qp, i, bad, buf[bad]);
-	}
+enum tp_verdict tp_check_rx(struct tp_run *r, uint32_t qp, uint64_t n, uint64_t len)
+{
+	for (uint64_t i = 0; i < n && i < r->p->slots; i++)
+		tp_check_slot(r, qp, i, len);
 	return TP_OK;
 }
 
@@ -260,13 +272,19 @@ static enum tp_verdict wait_established(struct tp_session *s)
 	return TP_OK;
 }
 
+/* Unreliable datagrams have none: what is lost cannot be waited for. */
+static bool has_fences(const struct tp_run *r, const struct tp_engine *e)
+{
+	return e->fence && r->p->qp_type != TP_QP_UD;
+}
+
 /* Buffers filled, every receive posted that the peer may use. */
 static enum tp_verdict run_prepare(struct tp_run *r, const struct tp_engine *e)
 {
 	enum tp_verdict v = e->prepare(r);
 
-	for (uint32_t q = 0; v == TP_OK && e->fence && r->rx && q < r->p->qps; q++)
-		v = tp_post_fence_recv(r->s, q);
+	for (uint32_t q = 0; v == TP_OK && has_fences(r, e) && r->rx && q < r->p->qps; q++)
+		v = tp_post_fence_recv(r->s, q < tp_n_qps(r->s) ? q : 0);
 	return v;
 }
 
@@ -280,8 +298,8 @@ static enum tp_verdict line_up(struct tp_run *r, const struct tp_engine *e)
 	if (s->is_server) {
 		v = tp_ctrl_wait(s, TP_MSG_GO, &m, TP_NO_TIMEOUT);
 		if (v == TP_OK)
-			v = wait_established(s);
-		if (v == TP_OK)
+			v = s->grams != NULL ? tp_gram_join(s) : wait_established(s);
+		if (v == TP_OK && s->point.qp_type != TP_QP_UD)
 			v = wait_fences(r, s->point.qps, 0);
 		if (v == TP_OK)
 			v = run_prepare(r, e);
@@ -300,6 +318,7 @@ static enum tp_verdict body(struct tp_run *r, const struct tp_engine *e)
 {
 	struct tp_session *s = r->s;
 	uint64_t cpu = tp_cpu_ns(), first = s->is_server ? r->p->qps : 0, own = s->is_server ? 0 : r->p->qps;
+	const bool fence = has_fences(r, e);
 	enum tp_verdict v = TP_OK;
 
 	if (e->two_sided || r->tx)
@@ -308,9 +327,9 @@ static enum tp_verdict body(struct tp_run *r, const struct tp_engine *e)
 		v = tp_ctrl_send_fin(s, r->posted, r->min_posted);
 	if (v == TP_OK)
 		v = tp_ctrl_wait_fin(s, TP_NO_TIMEOUT);
-	if (v == TP_OK && e->fence && r->tx)
+	if (v == TP_OK && fence && r->tx)
 		v = post_fences(s);
-	if (v == TP_OK && e->fence)
+	if (v == TP_OK && fence)
 		v = wait_fences(r, first + (r->rx ? r->p->qps : 0), own + (r->tx ? r->p->qps : 0));
 	if (v == TP_OK && r->fig.cpu_ops == 0) {
 		r->fig.cpu_ns = tp_cpu_ns() - cpu;
@@ -323,7 +342,7 @@ static enum tp_verdict body(struct tp_run *r, const struct tp_engine *e)
 
 enum tp_verdict tp_run_point(struct tp_session *s, struct tp_figures *mine, struct tp_figures *peer)
 {
-	const struct tp_engine *e = tp_engine_find(s->point.mode);
+	const struct tp_engine *e = tp_engine_find(&s->point);
 	struct tp_run *r = calloc(1, sizeof(*r));
 	struct tp_msg m;
 	enum tp_verdict v;
@@ -351,6 +370,7 @@ enum tp_verdict tp_run_point(struct tp_session *s, struct tp_figures *mine, stru
 		}
 	}
 	free(r->state);
+	free(r->whole);
 	free(r);
 	return v;
 }

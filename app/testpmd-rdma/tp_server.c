@@ -209,7 +209,7 @@ static void accept_data(struct server *srv, struct rdma_cm_id *id, const struct 
 	struct serving *v = find(srv, p->session);
 	struct tp_conn *c;
 
-	if (v == NULL || !atomic_load(&v->setup_done) || p->index >= v->s.point.qps ||
+	if (v == NULL || !atomic_load(&v->setup_done) || v->s.conns == NULL || p->index >= v->s.point.qps ||
 	    v->s.conns[p->index].id != NULL) {
 		reject(id, "a data connection that belongs to no run");
 		return;

@@ -11,18 +11,22 @@
 
 #define PAGE        UINT64_C(4096)
 #define AUTO_INLINE 64u
+#define UD_RANGE    (UINT64_C(16) << 10) /* bytes */
 
 static uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 void tp_layout_make(struct tp_layout *l, const struct tp_point *p)
 {
 	uint64_t shift = p->mode == TP_SOAK ? 64 : 0; /* soak moves messages about inside their slot */
+	uint64_t cards = p->qp_type != TP_QP_RC ? 8 * (uint64_t)p->qps : 0;
 
 	memset(l, 0, sizeof(*l));
-	l->stride = round_up(p->size + shift, 64);
+	l->head = p->qp_type == TP_QP_UD ? 64 : 0;
+	l->stride = round_up(l->head + p->size + shift, 64);
 	l->slots = p->slots;
 	l->fence = (uint64_t)p->qps * 128;
-	l->tx = round_up(l->fence + 128, PAGE);
+	l->cards = l->fence + 128;
+	l->tx = round_up(l->cards + cards, PAGE);
 	l->rx = round_up(l->tx + p->qps * l->slots * l->stride, PAGE);
 	l->constant = round_up(l->rx + p->qps * l->slots * l->stride, PAGE);
 	l->len = round_up(l->constant + (p->mode == TP_SOAK ? l->stride : 0), PAGE);
@@ -61,6 +65,7 @@ static const char *kind_name(enum tp_kind kind)
 	case TP_WR_FENCE_RECV: return "fence receive";
 	case TP_WR_CTRL: return "control message";
 	case TP_WR_CTRL_RECV: return "control receive";
+	case TP_WR_CARDS: return "exchange of queue pairs";
 	}
 	return "work request";
 }
@@ -116,7 +121,7 @@ enum tp_verdict tp_session_open(struct tp_session *s)
 		return tp_verbs_fail(s->err, "registering the control buffers");
 	attr.send_cq = attr.recv_cq = s->ctrl_cq;
 	attr.cap = (struct ibv_qp_cap){
-		.max_send_wr = TP_CTRL_MSGS, .max_recv_wr = TP_CTRL_MSGS, .max_send_sge = 1, .max_recv_sge = 1
+		.max_send_wr = TP_CTRL_MSGS + 2, .max_recv_wr = TP_CTRL_MSGS, .max_send_sge = 1, .max_recv_sge = 1
 	};
 	if (rdma_create_qp(s->ctrl.id, s->pd, &attr) != 0)
 		return tp_verbs_fail(s->err, "creating the control queue pair");
@@ -162,6 +167,9 @@ static enum tp_verdict make_cq(struct tp_session *s, const struct ibv_device_att
 	uint64_t want = (uint64_t)p->qps * (s->sq_depth + s->rq_depth), max = (uint64_t)dev->max_cqe;
 	uint64_t need = (uint64_t)p->qps * (s->sq_depth / p->signal_every + s->rq_depth + 2);
 
+	/* Records take half of it at most, and many completions where a segment in twenty is lost. */
+	if (p->qp_type == TP_QP_UD)
+		want = (uint64_t)p->qps * (s->sq_depth + 4 * (uint64_t)s->rq_depth * (1 + p->size / UD_RANGE));
 	if (need > max)
 		return tp_fail(s->err, TP_BAD_OPTION,
 			       "the device has completion queues of %" PRIu64 " entries, this run needs %" PRIu64
@@ -199,6 +207,8 @@ enum tp_verdict tp_session_setup(struct tp_session *s, int inline_want, bool rni
 		v = alloc_region(s, rnic_alloc);
 	if (v != TP_OK)
 		return v;
+	if (s->point.qp_type != TP_QP_RC)
+		return tp_gram_open(s);
 	s->conns = calloc(s->point.qps, sizeof(*s->conns));
 	if (s->conns == NULL)
 		return tp_fail(s->err, TP_NO_MEMORY, "out of memory");
@@ -265,6 +275,7 @@ void tp_session_close(struct tp_session *s)
 {
 	for (uint32_t q = 0; s->conns != NULL && q < s->point.qps; q++)
 		close_conn(&s->conns[q]);
+	tp_gram_close(s);
 	close_conn(&s->ctrl);
 	free(s->conns);
 	s->conns = NULL;

@@ -16,7 +16,8 @@
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 
-#define TP_CTRL_MSGS   8 /* more than either side ever sends in a session, so no slot is used twice */
+#define TP_CTRL_MSGS   8   /* more than either side ever sends in a session, so no slot is used twice */
+#define TP_GRH         40u /* bytes before each message that unreliable datagrams deliver */
 #define TP_NO_TIMEOUT  UINT64_MAX
 #define TP_NO_MORE_QPS UINT32_MAX
 
@@ -27,24 +28,37 @@
  */
 struct tp_layout {
 	uint64_t stride; /* distance of slots */
-	uint64_t slots, fence, tx, rx, constant, len;
+	uint64_t head;   /* before the bytes of a slot: room for a GRH, TP_GRH of it */
+	uint64_t slots, fence, cards, tx, rx, constant, len;
 };
 
 void tp_layout_make(struct tp_layout *l, const struct tp_point *p);
 
 static inline uint64_t tp_credit_in(uint32_t qp) { return (uint64_t)qp * 128; }
 static inline uint64_t tp_credit_out(uint32_t qp) { return (uint64_t)qp * 128 + 64; }
+/* Numbers of queue pairs, 4 bytes each: those of the peer, and this side's own. */
+static inline uint64_t tp_cards_in(const struct tp_layout *l) { return l->cards; }
+static inline uint64_t tp_cards_out(const struct tp_layout *l, uint32_t qps) { return l->cards + 4 * (uint64_t)qps; }
 static inline uint64_t tp_tx_off(const struct tp_layout *l, uint32_t qp, uint64_t slot)
 {
-	return l->tx + (qp * l->slots + slot) * l->stride;
+	return l->tx + (qp * l->slots + slot) * l->stride + l->head;
 }
 static inline uint64_t tp_rx_off(const struct tp_layout *l, uint32_t qp, uint64_t slot)
 {
-	return l->rx + (qp * l->slots + slot) * l->stride;
+	return l->rx + (qp * l->slots + slot) * l->stride + l->head;
 }
 
 /* wr_id: what completed, on which queue pair, and a count of operations up to this one (its low 40 bits). */
-enum tp_kind { TP_WR_DATA, TP_WR_RECV, TP_WR_CREDIT, TP_WR_FENCE, TP_WR_FENCE_RECV, TP_WR_CTRL, TP_WR_CTRL_RECV };
+enum tp_kind {
+	TP_WR_DATA,
+	TP_WR_RECV,
+	TP_WR_CREDIT,
+	TP_WR_FENCE,
+	TP_WR_FENCE_RECV,
+	TP_WR_CTRL,
+	TP_WR_CTRL_RECV,
+	TP_WR_CARDS
+};
 
 static inline uint64_t tp_wr_id(enum tp_kind kind, uint32_t qp, uint64_t count)
 {
@@ -67,6 +81,13 @@ struct tp_conn {
 	bool established; /* owner: the thread that handles CM events */
 };
 
+/* A queue pair of datagrams, and the one of the other side that it talks to. */
+struct tp_gram {
+	struct ibv_qp *qp;
+	struct ibv_qp_ex *ex;
+	uint32_t peer_qpn;
+};
+
 /* Watched by the person: written by the run's thread, read by anybody. */
 struct tp_progress {
 	_Atomic uint64_t ops, bytes, start, deadline, target;
@@ -86,7 +107,10 @@ struct tp_session {
 	struct ibv_mr *mr, *ctrl_mr;
 	uint8_t *region, *ctrl_buf;
 	struct tp_region peer;
-	struct tp_conn ctrl, *conns;
+	struct tp_conn ctrl, *conns; /* conns: with TP_QP_RC */
+	struct tp_gram *grams;       /* else */
+	struct ibv_ah *ah;           /* to the other side */
+	uint32_t n_grams, cards_done;
 	unsigned ctrl_sent, inbox_head, inbox_tail;
 	struct tp_msg inbox[TP_CTRL_MSGS];
 	uint64_t fin_posted, fin_min_posted; /* the peer's FIN: operations in all, and on the least used queue pair */
@@ -112,7 +136,31 @@ enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c);
 /* Frees everything; disconnects what is connected. Safe at any stage after memset 0. */
 void tp_session_close(struct tp_session *s);
 
-static inline struct ibv_qp *tp_qp(const struct tp_session *s, uint32_t qp) { return s->conns[qp].id->qp; }
+static inline struct ibv_qp *tp_qp(const struct tp_session *s, uint32_t qp)
+{
+	return s->grams != NULL ? s->grams[qp].qp : s->conns[qp].id->qp;
+}
+
+/* This side's queue pairs: of idle datagrams the server has one for all of the client's. */
+static inline uint32_t tp_n_qps(const struct tp_session *s) { return s->grams != NULL ? s->n_grams : s->point.qps; }
+
+/* --- queue pairs of datagrams (tp_gram.c) --- */
+/* Makes this side's, for s->point. */
+enum tp_verdict tp_gram_open(struct tp_session *s);
+/* The client, which knows the server's region: both sides learn each other's queue pairs. */
+enum tp_verdict tp_gram_exchange(struct tp_session *s);
+/* The server, when the client has said GO: the client's cards are here. Both: the way to the other side. */
+enum tp_verdict tp_gram_join(struct tp_session *s);
+void tp_gram_close(struct tp_session *s);
+int tp_gram_post(struct tp_session *s, uint32_t qp, const struct ibv_send_wr *wr);
+
+/* As ibv_post_send(), on the session's queue pair number qp: 0 or an errno. */
+static inline int tp_post_send(struct tp_session *s, uint32_t qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return s->grams != NULL ? tp_gram_post(s, qp, wr) : ibv_post_send(s->conns[qp].id->qp, wr, &bad);
+}
 
 /* --- control messages (tp_ctrl.c) --- */
 enum tp_verdict tp_ctrl_send(struct tp_session *s, const struct tp_msg *m);
@@ -120,6 +168,9 @@ enum tp_verdict tp_ctrl_send(struct tp_session *s, const struct tp_msg *m);
 enum tp_verdict tp_ctrl_pump(struct tp_session *s);
 /* Sleep until a message of this type is there; any other type is TP_BAD_PEER. timeout: ns or TP_NO_TIMEOUT. */
 enum tp_verdict tp_ctrl_wait(struct tp_session *s, enum tp_msg_type type, struct tp_msg *m, uint64_t timeout);
+/* RDMA between [local, local + len) of the region and the same place of the peer's; returns when it is done. */
+enum tp_verdict tp_ctrl_rdma(struct tp_session *s, enum ibv_wr_opcode op, uint64_t local, uint64_t remote,
+			     uint32_t len);
 enum tp_verdict tp_ctrl_wait_fin(struct tp_session *s, uint64_t timeout);
 enum tp_verdict tp_ctrl_send_fin(struct tp_session *s, uint64_t posted, uint64_t min_posted);
 

@@ -5,8 +5,14 @@
  *
  * Sends are paced by credit, so that no receive queue ever runs dry (on iWARP that ends the connection): the receiver
  * RDMA-Writes the number of receives it has posted so far into a word of the sender's region.
+ *
+ * With unreliable datagrams Write-Records are paced too, since their completions take room in the target's queue, and
+ * Read-Records, since their work requests complete before the answer is there. Each message has its number with it, and
+ * what is ahead of the highest number that was heard of is bounded. A sender that hears of nothing for UD_PATIENCE_NS
+ * takes what it has posted for lost.
  */
 #include "tp_engine.h"
+#include "tp_ud.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -15,6 +21,8 @@
 
 #define POLL_BATCH     32
 #define TURNS_PER_LOOK 256u /* turns between two looks at the control queue while busy */
+#define UD_PATIENCE_NS UINT64_C(100000000)
+#define UD_QUIET_NS    UINT64_C(300000000) /* then nothing more comes: more than record-timeout's default */
 
 enum phase { WARM, MEASURE, DRAIN }; /* WARM and MEASURE post; DRAIN only collects */
 
@@ -22,7 +30,10 @@ struct stream_qp {
 	uint64_t posted, done; /* operations */
 	uint64_t granted;      /* receives posted, told to the peer */
 	uint64_t posted_recv, arrived;
-	uint64_t *stamp; /* when the signalled request with count c was posted: stamp[c & mask], ns */
+	uint64_t heard;   /* of messages that may be lost: the highest number that came back, or came here */
+	uint64_t assumed; /* credit that was taken after UD_PATIENCE_NS */
+	uint64_t stalled_with, stalled_at; /* posted then; ns */
+	uint64_t *stamp;                   /* when the signalled request with count c was posted: stamp[c & mask], ns */
 	uint32_t unsignaled, used_recv;
 	uint32_t tx_slot;
 	bool stalled, credit_busy;
@@ -32,6 +43,8 @@ struct stream {
 	struct tp_run *r;
 	struct tp_session *s;
 	enum ibv_wr_opcode opcode;
+	bool ud;          /* what is sent may be lost */
+	uint64_t last_at; /* ns: when something of the other side came last */
 	enum phase phase;
 	struct stream_qp *qp;
 	struct ibv_send_wr *wr; /* one chain of `batch` requests, used for every post */
@@ -52,12 +65,10 @@ void tp_stream_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 	*rq = 0;
 }
 
-static uint32_t recv_depth(const struct tp_point *p) { return p->depth < 32 ? 64 : 2 * p->depth; }
-
 void tp_stream_send_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	*sq = p->depth + 1 + 1; /* and one for the credit */
-	*rq = recv_depth(p);
+	*rq = tp_recv_depth(p);
 }
 
 static enum tp_verdict post_recvs(struct stream *st, uint32_t q, uint32_t n)
@@ -70,7 +81,8 @@ static enum tp_verdict post_recvs(struct stream *st, uint32_t q, uint32_t n)
 		uint64_t slot = sq->posted_recv++ % st->r->p->slots;
 
 		st->rsge[i].addr = (uintptr_t)s->region + tp_rx_off(&s->layout, q, slot);
-		st->rwr[i].wr_id = tp_wr_id(TP_WR_RECV, q, 0);
+		st->rsge[i].addr -= st->ud ? TP_GRH : 0;
+		st->rwr[i].wr_id = tp_wr_id(TP_WR_RECV, q, st->ud ? slot : 0);
 		st->rwr[i].next = i + 1 < n ? &st->rwr[i + 1] : NULL;
 	}
 	errno = ibv_post_recv(tp_qp(s, q), st->rwr, &bad);
@@ -80,7 +92,7 @@ static enum tp_verdict post_recvs(struct stream *st, uint32_t q, uint32_t n)
 static struct stream *stream_new(struct tp_run *r)
 {
 	const struct tp_point *p = r->p;
-	uint32_t ring = 1, refill = recv_depth(p) / 4;
+	uint32_t ring = 1, refill = tp_recv_depth(p) / 4;
 	size_t fixed;
 	struct stream *st;
 	uint8_t *mem;
@@ -101,6 +113,7 @@ static struct stream *stream_new(struct tp_run *r)
 	st->rsge = st->sge + p->batch;
 	st->r = r;
 	st->s = r->s;
+	st->ud = p->qp_type == TP_QP_UD;
 	st->mask = ring - 1;
 	st->refill = refill;
 	for (uint32_t q = 0; q < p->qps; q++)
@@ -112,7 +125,7 @@ static struct stream *stream_new(struct tp_run *r)
 		st->wr[i].num_sge = 1;
 	}
 	for (uint32_t i = 0; i < refill; i++) {
-		st->rsge[i].length = (uint32_t)p->size;
+		st->rsge[i].length = (uint32_t)p->size + (p->qp_type == TP_QP_UD ? TP_GRH : 0);
 		st->rsge[i].lkey = r->s->mr->lkey;
 		st->rwr[i].sg_list = &st->rsge[i];
 		st->rwr[i].num_sge = 1;
@@ -142,16 +155,30 @@ enum tp_verdict tp_stream_prepare_recv(struct tp_run *r)
 	return v;
 }
 
+static bool is_paced(const struct stream *st) { return st->opcode == IBV_WR_SEND || st->ud; }
+
 /* How many Sends the peer has receives for, in all. It begins with what tp_stream_prepare_recv posts there. */
 static uint64_t credit(const struct stream *st, uint32_t q)
 {
 	const _Atomic uint64_t *word = (const void *)(st->s->region + tp_credit_in(q));
+	const struct stream_qp *sq = &st->qp[q];
 	uint64_t c;
 
-	if (st->opcode != IBV_WR_SEND)
+	if (!is_paced(st))
 		return UINT64_MAX;
-	c = atomic_load_explicit(word, memory_order_acquire);
-	return c != 0 ? le64toh(c) : 4 * (uint64_t)st->refill;
+	if (st->opcode == IBV_WR_RDMA_READ) {
+		c = sq->heard + st->r->p->depth;
+	} else {
+		c = atomic_load_explicit(word, memory_order_acquire);
+		c = c != 0 ? le64toh(c) : 4 * (uint64_t)st->refill;
+	}
+	return c > sq->assumed ? c : sq->assumed;
+}
+
+/* What the peer may have posted in all. */
+static uint64_t to_grant(const struct stream *st, const struct stream_qp *sq)
+{
+	return st->ud ? sq->heard + 4 * (uint64_t)st->refill : sq->posted_recv;
 }
 
 /*
@@ -168,15 +195,14 @@ static enum tp_verdict stream_grant(struct stream *st, uint32_t q)
 				  .num_sge = 1,
 				  .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } },
-			   *bad;
+				  .wr.rdma = { s->peer.addr + tp_credit_in(q), s->peer.rkey } };
 
-	if (sq->credit_busy || sq->granted == sq->posted_recv)
+	if (sq->credit_busy || to_grant(st, sq) - sq->granted < (st->ud ? st->refill : 1))
 		return TP_OK;
-	sq->granted = sq->posted_recv;
+	sq->granted = to_grant(st, sq);
 	*word = htole64(sq->granted);
 	sq->credit_busy = true;
-	errno = ibv_post_send(tp_qp(s, q), &wr, &bad);
+	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a credit Write");
 }
 
@@ -186,7 +212,6 @@ static enum tp_verdict post(struct stream *st, uint32_t q, uint32_t n, bool last
 	const struct tp_point *p = st->r->p;
 	struct stream_qp *sq = &st->qp[q];
 	bool is_read = st->opcode == IBV_WR_RDMA_READ;
-	struct ibv_send_wr *bad;
 
 	if (sq->posted == sq->done)
 		st->open++;
@@ -199,6 +224,7 @@ static enum tp_verdict post(struct stream *st, uint32_t q, uint32_t n, bool last
 		wr->send_flags = p->size <= s->inline_max && !is_read ? IBV_SEND_INLINE : 0;
 		wr->next = i + 1 < n ? wr + 1 : NULL;
 		sq->posted++;
+		wr->imm_data = htobe32((uint32_t)sq->posted);
 		if (++sq->tx_slot == p->slots)
 			sq->tx_slot = 0;
 		if (++sq->unsignaled >= p->signal_every || (last && i + 1 == n)) {
@@ -211,7 +237,7 @@ static enum tp_verdict post(struct stream *st, uint32_t q, uint32_t n, bool last
 		}
 	}
 	st->posted += n;
-	errno = ibv_post_send(tp_qp(s, q), st->wr, &bad);
+	errno = tp_post_send(s, q, st->wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a batch");
 }
 
@@ -243,7 +269,13 @@ static enum tp_verdict fill(struct stream *st, uint32_t q, uint64_t now)
 		if (sq->posted + n > credit(st, q)) {
 			sq->stalled = true;
 			st->n_stalled++;
-			break;
+			if (sq->stalled_with != sq->posted)
+				sq->stalled_at = now;
+			sq->stalled_with = sq->posted;
+			if (!st->ud || now - sq->stalled_at < UD_PATIENCE_NS)
+				break;
+			sq->assumed = sq->posted + 4 * (uint64_t)st->refill;
+			continue;
 		}
 		v = post(st, q, n, closed || n == st->target - st->posted, now);
 		if (p->compute != 0 && !closed)
@@ -294,12 +326,42 @@ static enum tp_verdict stream_on_recv(struct stream *st, const struct ibv_wc *wc
 	return v == TP_OK ? stream_grant(st, q) : v;
 }
 
+/* A message of unreliable datagrams, or a part of one, or the answer to a Read. */
+static enum tp_verdict stream_on_gram(struct stream *st, const struct ibv_wc *wc, uint64_t now)
+{
+	struct tp_ud_msg m;
+	struct stream_qp *sq;
+	uint64_t number;
+	enum tp_verdict v = tp_ud_take(st->r, wc, &m);
+
+	if (v != TP_OK || m.credit)
+		return v;
+	sq = &st->qp[m.qp];
+	st->last_at = now;
+	if (st->opcode == IBV_WR_RDMA_READ) /* the last one with this slot */
+		number = sq->posted - (sq->posted - 1 - m.slot + st->r->p->slots) % st->r->p->slots;
+	else
+		number = sq->heard + (uint64_t)(int64_t)(int32_t)(m.number - (uint32_t)sq->heard);
+	if ((int64_t)(number - sq->heard) > 0)
+		sq->heard = number;
+	st->received += m.last;
+	if (st->opcode == IBV_WR_RDMA_READ)
+		return fill(st, m.qp, now);
+	if (wc->opcode == IBV_WC_RECV && ++sq->used_recv == st->refill) {
+		sq->used_recv = 0;
+		v = post_recvs(st, m.qp, st->refill);
+	}
+	return v == TP_OK ? stream_grant(st, m.qp) : v;
+}
+
 static enum tp_verdict stream_on_wc(struct stream *st, const struct ibv_wc *wc, uint64_t now)
 {
 	uint32_t q = tp_wr_qp(wc->wr_id);
 	struct stream_qp *sq;
 	uint64_t count;
 
+	if (st->ud && wc->status == IBV_WC_SUCCESS && wc->opcode >= IBV_WC_RECV)
+		return stream_on_gram(st, wc, now);
 	if (wc->status != IBV_WC_SUCCESS || q >= st->r->p->qps)
 		return tp_session_wc(st->s, wc);
 	sq = &st->qp[q];
@@ -318,7 +380,8 @@ static enum tp_verdict stream_on_wc(struct stream *st, const struct ibv_wc *wc, 
 	case TP_WR_FENCE:
 	case TP_WR_FENCE_RECV:
 	case TP_WR_CTRL:
-	case TP_WR_CTRL_RECV: break;
+	case TP_WR_CTRL_RECV:
+	case TP_WR_CARDS: break;
 	}
 	return tp_session_wc(st->s, wc);
 }
@@ -386,14 +449,27 @@ static enum tp_verdict send_fin(struct stream *st)
 		if (st->qp[q].posted < r->min_posted)
 			r->min_posted = st->qp[q].posted;
 	r->fin_sent = true;
+	r->fig.sent = st->ud ? st->posted : 0;
+	r->fig.sent_bytes = r->fig.sent * r->p->size;
 	return tp_ctrl_send_fin(st->s, r->posted, r->min_posted);
 }
 
-static bool rx_finished(const struct stream *st)
+/* All has come, or what has not come is lost. */
+static bool all_heard(struct stream *st)
 {
-	if (st->opcode != IBV_WR_SEND || !st->r->rx)
+	const bool reads = st->opcode == IBV_WR_RDMA_READ;
+	const uint64_t due = reads ? st->posted : st->s->fin_posted;
+
+	if (!reads && !st->s->fin_seen)
+		st->last_at = tp_now();
+	return (reads || st->s->fin_seen) && (st->received >= due || (st->ud && tp_now() - st->last_at > UD_QUIET_NS));
+}
+
+static bool rx_finished(struct stream *st)
+{
+	if (!is_paced(st) || (!st->r->rx && st->opcode != IBV_WR_RDMA_READ))
 		return true;
-	if (!st->s->fin_seen || st->received < st->s->fin_posted)
+	if (!all_heard(st))
 		return false;
 	for (uint32_t q = 0; q < st->r->p->qps; q++)
 		if (st->qp[q].credit_busy)
@@ -435,7 +511,10 @@ enum tp_verdict tp_stream_run(struct tp_run *r, enum ibv_wr_opcode opcode)
 
 	st->opcode = opcode;
 	for (uint32_t i = 0; i < r->p->batch; i++) {
-		st->wr[i].opcode = opcode;
+		st->wr[i].opcode = !st->ud                       ? opcode
+				   : opcode == IBV_WR_SEND       ? IBV_WR_SEND_WITH_IMM
+				   : opcode == IBV_WR_RDMA_WRITE ? IBV_WR_RDMA_WRITE_WITH_IMM
+								 : opcode;
 		st->wr[i].wr.rdma.rkey = r->s->peer.rkey;
 	}
 	st->phase = r->tx ? WARM : DRAIN;

@@ -138,15 +138,19 @@ struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env
 {
 	struct tp_sweep_sum sum = { 0 };
 
+	const unsigned sizes = o->n_sizes ? o->n_sizes : 1, losses = o->n_losses ? o->n_losses : 1,
+		       each = sizes * losses;
+
 	for (unsigned m = 0; m < o->n_modes; m++) {
 		uint64_t fallback = tp_mode_is_latency(o->modes[m]) || o->modes[m] == TP_IDLE ? 8 : 64 << 10;
-		unsigned n = o->n_sizes ? o->n_sizes : 1;
 
-		for (unsigned i = 0; i < n; i++) {
+		for (unsigned i = 0; i < each; i++) {
 			struct tp_point p;
 
-			tp_point_make(&p, o, o->modes[m], o->n_sizes ? o->sizes[i] : fallback);
-			p.more = m + 1 < o->n_modes || i + 1 < n;
+			tp_point_make(&p, o, o->modes[m], o->n_sizes ? o->sizes[i % sizes] : fallback);
+			if (o->n_losses > 0)
+				p.loss = o->losses[i / sizes];
+			p.more = m + 1 < o->n_modes || i + 1 < each;
 			if (to->keep != NULL) {
 				pthread_mutex_lock(&to->keep->lock);
 				to->keep->running = p;

@@ -45,6 +45,9 @@ MAY_INCLUDE = {
 # No allocation, no system call, no clock, no output, no state of their own.
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn']
 
+# The rooms that may include what other devices do not have; each says so where the device has it not.
+DEVICE_OWN = {'rnic/rnicdv.h': ['rnic', 'rnic/verbs', 'testpmd-rdma', 'examples']}
+
 # The only room that knows DPDK.
 DPDK = ['rnicd', 'border', 'plane', 'control']
 

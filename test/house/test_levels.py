@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from rooms import DPDK, MAY_INCLUDE, PURE, Tap, closure, room_of, sources
+from rooms import DEVICE_OWN, DPDK, MAY_INCLUDE, PURE, Tap, closure, room_of, sources
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 CONDITION = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif|else)\b', re.M)
@@ -30,6 +30,8 @@ def include_problems(path, text, here):
         target = '/'.join(name.split('/')[:2])
         if target not in MAY_INCLUDE:
             target = name.split('/')[0]
+        if name in DEVICE_OWN and room not in DEVICE_OWN[name]:
+            out.append('%s: %s may not include <%s>' % (path, room, name))
         if target in MAY_INCLUDE and '/' in name:
             public = (target, kind) == ('rnic', '<')  # <rnic/rnic.h>, the extension's public header
             if target != room and target not in MAY_INCLUDE[room] and not public:
@@ -108,6 +110,7 @@ def self_tests(tap):
         ('app/rnicd/sockets/x.c', '#include <rte_mbuf.h>\n'),
         ('app/testpmd-rdma/x.c', '#include "base/rn_be.h"\n'),
         ('examples/x.c', '#include "ring/spsc.h"\n'),
+        ('app/rnicrun/x.c', '#include <rnic/rnicdv.h>\n'),
         ('lib/base/x.c', '#include "nowhere.h"\n'),
         ('lib/base/x.c', '#include "../qp/qp.h"\n'),
     ]
@@ -117,7 +120,7 @@ def self_tests(tap):
         ('lib/rnic/rsock/x.c', '#include "rnic/rsock/rsock.h"\n#include <rnic/rnic.h>\n'),
         ('lib/ipc/x.c', '#include <sys/socket.h>\n#include "ring/spsc.h"\n'),
         ('app/rnicd/x.c', '#include <rte_ethdev.h>\n#include "qp/qp.h"\n'),
-        ('app/testpmd-rdma/x.c', '#include <infiniband/verbs.h>\n#include <rnic/rnic.h>\n'),
+        ('app/testpmd-rdma/x.c', '#include <infiniband/verbs.h>\n#include <rnic/rnic.h>\n#include <rnic/rnicdv.h>\n'),
     ]
     tap.case('the include check says no to what is wrong',
              ['passed: %s: %s' % (p, t.strip()) for p, t in bad if not include_problems(p, t, ['here.h'])])

@@ -12,6 +12,7 @@ static struct tp_err err;
 static void test_setup_survives_the_wire(void **state)
 {
 	struct tp_point p = { .mode = TP_SEND_BW,
+			      .qp_type = TP_QP_RD,
 			      .bidir = true,
 			      .verify = true,
 			      .events = false,
@@ -41,6 +42,8 @@ static void test_setup_survives_the_wire(void **state)
 	assert_int_equal(n.type, TP_MSG_SETUP);
 	tp_msg_get_setup(&n, &q, &s, &inline_max);
 	assert_int_equal(q.mode, p.mode);
+	assert_int_equal(q.qp_type, p.qp_type);
+	assert_int_equal(q.loss, TP_NO_LOSS);
 	assert_true(q.bidir && q.verify && !q.events && q.touch);
 	assert_int_equal(q.qps, p.qps);
 	assert_int_equal(q.depth, p.depth);
@@ -62,7 +65,7 @@ static void test_setup_survives_the_wire(void **state)
 
 static void test_result_survives_the_wire(void **state)
 {
-	struct tp_figures f = { 1, 2, 3, 4, 5, 6, 7, 8, { 9, 10, 11, 12, 13, 14, 15 } }, g;
+	struct tp_figures f = { 1, 2, 3, 4, 5, 6, 7, 8, { 9, 10, 11, 12, 13, 14, 15 }, 16, 17, 18, 19, 20 }, g;
 	uint8_t wire[TP_MSG_SIZE];
 	struct tp_msg m, n;
 
@@ -86,8 +89,10 @@ static void test_numbers_are_not_cut(void **state)
 	tp_msg_put_setup(&m, &p, &r, 0);
 	m.word[4] = UINT64_C(1) << 32;
 	m.word[6] = (UINT64_C(1) << 32) + 1;
+	m.word[18] = UINT64_C(1) << 32;
 	tp_msg_get_setup(&m, &p, &r, &inline_max);
 	assert_int_equal(p.mode, TP_MODE_COUNT);
+	assert_int_equal(p.qp_type, TP_QP_TYPES);
 	assert_int_equal(p.qps, UINT32_MAX);
 }
 

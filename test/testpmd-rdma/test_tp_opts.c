@@ -110,6 +110,62 @@ static void test_compute_goes_with_the_bandwidth_modes(void **state)
 	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
 }
 
+static void test_shares(void **state)
+{
+	uint32_t ppm = 7;
+
+	(void)state;
+	assert_true(tp_parse_share("1%", &ppm) && ppm == 10000);
+	assert_true(tp_parse_share("0.05%", &ppm) && ppm == 500);
+	assert_true(tp_parse_share("0", &ppm) && ppm == 0);
+	assert_true(tp_parse_share("100%", &ppm) && ppm == 1000000);
+	assert_false(tp_parse_share("101%", &ppm));
+	assert_false(tp_parse_share("1", &ppm)); /* a per cent, or all of them? */
+	assert_false(tp_parse_share("%", &ppm));
+	assert_false(tp_parse_share("-1%", &ppm));
+	assert_false(tp_parse_share("1%%", &ppm));
+}
+
+static void test_datagrams(void **state)
+{
+	struct tp_point p;
+
+	(void)state;
+	snprintf(o.host, sizeof(o.host), "10.0.0.2");
+	assert_int_equal(tp_opts_set(&o, "qp-type", "ud", &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "loss", "0,0.1%,5%", &err), TP_OK);
+	assert_int_equal(o.n_losses, 3);
+	assert_int_equal(o.losses[1], 1000);
+	assert_int_equal(tp_opts_set(&o, "size", "1,1m", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
+	/* an answer to a Read is told from that of another one by its buffer, and few may be under way */
+	tp_point_make(&p, &o, TP_READ_BW, 4096);
+	assert_int_equal(p.qp_type, TP_QP_UD);
+	assert_true(p.depth <= 8 && p.slots >= 2 * p.depth);
+	assert_int_equal(tp_point_check(&p, &err), TP_OK);
+	/* in a soak Sends, records and answers each have buffers of their own */
+	tp_point_make(&p, &o, TP_SOAK, 4096);
+	assert_int_equal(p.slots, 3 * p.depth);
+	p.slots--;
+	assert_int_equal(tp_point_check(&p, &err), TP_BAD_PEER);
+	/* receives do not share a buffer, when there is more than one */
+	tp_point_make(&p, &o, TP_SEND_BW, 4096);
+	assert_int_equal(p.slots, 1);
+	o.buffers = 2;
+	tp_point_make(&p, &o, TP_SEND_BW, 4096);
+	assert_true(p.slots >= tp_recv_depth(&p));
+	p.size = (1 << 20) + 1;
+	assert_int_equal(tp_point_check(&p, &err), TP_BAD_PEER);
+	p.qp_type = TP_QP_TYPES;
+	p.size = 1;
+	assert_int_equal(tp_point_check(&p, &err), TP_BAD_PEER);
+	assert_int_equal(tp_opts_set(&o, "size", "2m", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_BAD_OPTION);
+	assert_non_null(strstr(err.text, "--qp-type rd"));
+	assert_int_equal(tp_opts_set(&o, "qp-type", "rd", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
+}
+
 static void test_bad_values_leave_settings_alone(void **state)
 {
 	static const char *const bad[][2] = {
@@ -119,7 +175,8 @@ static void test_bad_values_leave_settings_alone(void **state)
 		{ "port", "65536" }, { "port", "0" },       { "seconds", "0" },    { "seconds", "soon" },
 		{ "warmup", "-3" },  { "events", "maybe" }, { "inline", "1m" },    { "alloc", "heap" },
 		{ "cpu", "-1" },     { "nonsense", "1" },   { "iters", "0" },      { "buffers", "0" },
-		{ "seed", "" },      { "compute", "2ms" },  { "compute", "long" },
+		{ "seed", "" },      { "compute", "2ms" },  { "compute", "long" }, { "qp-type", "uc" },
+		{ "loss", "" },      { "loss", "1" },       { "loss", "1%,x" },
 	};
 	struct tp_opts before;
 
@@ -331,6 +388,8 @@ int main(void)
 		cmocka_unit_test_setup(test_sizes_with_units, setup),
 		cmocka_unit_test_setup(test_times_with_units, setup),
 		cmocka_unit_test_setup(test_size_lists, setup),
+		cmocka_unit_test_setup(test_shares, setup),
+		cmocka_unit_test_setup(test_datagrams, setup),
 		cmocka_unit_test_setup(test_touch_goes_with_send_bw, setup),
 		cmocka_unit_test_setup(test_compute_goes_with_the_bandwidth_modes, setup),
 		cmocka_unit_test_setup(test_bad_values_leave_settings_alone, setup),

@@ -17,7 +17,8 @@ static struct tp_result result(enum tp_mode mode, uint64_t size)
 			   .depth = 128,
 			   .batch = 16,
 			   .signal_every = 16,
-			   .slots = 1 },
+			   .slots = 1,
+			   .loss = TP_NO_LOSS },
 		/* 2 s, a million messages, 1 us of CPU each */
 		.mine = { .ops = 1000000,
 			  .bytes = 1000000 * size,
@@ -77,6 +78,54 @@ static void test_rates(void **state)
 	memset(&res.peer, 0, sizeof(res.peer));
 	tp_rates_make(&r, &res);
 	assert_true(r.gbytes == 0 && r.cpu_ns_per_msg == 0 && r.cpu_s_per_gb == 0);
+}
+
+static void test_rates_of_datagrams_are_of_what_arrives(void **state)
+{
+	struct tp_result res = result(TP_WRITE_BW, 1000);
+	struct tp_rates r;
+	char *text;
+
+	(void)state;
+	res.point.qp_type = TP_QP_UD;
+	res.point.loss = 10000;
+	res.mine.sent = 2000000;
+	res.mine.sent_bytes = 2000000000;
+	res.peer.arrived = 1000000;
+	res.peer.partial = 900000;
+	res.peer.valid = 1900000000;
+	tp_rates_make(&r, &res);
+	assert_true(r.gbytes > 0.4749 && r.gbytes < 0.4751);
+	assert_true(r.mmsgs > 0.2499 && r.mmsgs < 0.2501);
+	text = print(TP_JSON, &res, 1);
+	assert_non_null(strstr(text, "\"qp_type\": \"ud\", \"loss_percent\": 1, \"sent\": 2000000, "
+				     "\"sent_bytes\": 2000000000, \"arrived\": 1000000, \"partial\": 900000, "
+				     "\"valid_bytes\": 1900000000,"));
+	free(text);
+	text = print(TP_TEXT, &res, 1);
+	assert_non_null(strstr(text, "\nunreliable datagrams"));
+	assert_non_null(strstr(text, "loses 1 % of its frames"));
+	assert_non_null(strstr(text, "95% verified"));
+	free(text);
+	res.point.qp_type = TP_QP_RD; /* nothing is lost */
+	tp_rates_make(&r, &res);
+	assert_true(r.gbytes > 0.4999 && r.gbytes < 0.5001);
+}
+
+static void test_a_table_begins_with_each_loss(void **state)
+{
+	struct tp_result res[3] = { result(TP_WRITE_BW, 1000), result(TP_WRITE_BW, 1000), result(TP_WRITE_BW, 64) };
+	unsigned heads = 0;
+	char *text;
+
+	(void)state;
+	res[1].point.loss = res[2].point.loss = 500;
+	text = print(TP_TEXT, res, 3);
+	for (char *p = text; (p = strstr(p, " size ")) != NULL; p++)
+		heads++;
+	assert_int_equal(heads, 2);
+	assert_non_null(strstr(text, "loses 0.05 % of its frames"));
+	free(text);
 }
 
 static void test_durations(void **state)
@@ -193,9 +242,14 @@ static void test_json(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rates),      cmocka_unit_test(test_durations),
-		cmocka_unit_test(test_text_table), cmocka_unit_test(test_wrong_data_is_loud),
-		cmocka_unit_test(test_csv),        cmocka_unit_test(test_json),
+		cmocka_unit_test(test_rates),
+		cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_text_table),
+		cmocka_unit_test(test_wrong_data_is_loud),
+		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_rates_of_datagrams_are_of_what_arrives),
+		cmocka_unit_test(test_a_table_begins_with_each_loss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,11 +22,13 @@ check() {
 	fi
 }
 
-echo 1..7
+echo 1..9
 check "help" 0 SYNOPSIS --help
 check "version" 0 "testpmd-rdma [0-9]" --version
 check "no server named" 2 "no server named"
 check "unknown option" 2 "unknown option --frobnicate" --frobnicate x
 check "bad size" 2 "bad size" --size 3q x
+check "no such queue pairs" 2 "choose from rc, ud, rd" --qp-type uc x
+check "datagrams that are too long" 2 "at most 1m bytes" --qp-type ud --size 2m x
 check "no such CPU" 2 "cannot run on CPU" --cpu 4000 x
 check "name that is no address" 1 "is no address" "no such host"
