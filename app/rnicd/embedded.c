@@ -158,6 +158,7 @@ static int start(struct ipc_own *own, int pair[2])
 		return EINVAL;
 	ks.net = own->design == IPC_OWN_EMBEDDED ? &ks_net_kernel : &ks_net_host;
 	ks.assisted = own->design == IPC_OWN_ASSISTED;
+	rnicd.taker = &ks_taker;
 	if (!ks.net->ports(&like, own->err, sizeof(own->err)))
 		return ENODEV;
 	if (!ks_start(own->err, sizeof(own->err)))

@@ -45,7 +45,8 @@ static void help(void)
 	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
 	     "      --sockets      run a TCP or UDP program: its sockets that are bound to the address of one of\n"
 	     "                     rnicd's ports, or connect or send to an address in a port's subnet, go through\n"
-	     "                     rnicd; all others through the kernel. The peer may be anyone\n"
+	     "                     rnicd; all others through the kernel. The peer may be anyone. With --design host\n"
+	     "                     or assisted the program may switch a connection to iWARP (rnic/rnicdv.h)\n"
 	     "      --inject SPEC  have calls and completions of PROGRAM fail, to test what it does then:\n"
 	     "                     WHAT:N=RESULT, several with commas: reg_mr:2=ENOMEM,wc.write:10=RETRY_EXC_ERR,\n"
 	     "                     connect:1=REJECTED,async:100=PORT_ERR.\n"
@@ -131,8 +132,11 @@ static const char *conflict(const struct options *o, int sock_given)
 		return "--inject fails calls of an RDMA program: leave out --doctor and --sockets";
 	if (o->sanitize != NULL && (o->check || o->sockets))
 		return "--sanitize watches the calls of an RDMA program: leave out --doctor and --sockets";
-	if (o->design != NULL && (o->check || o->sockets || o->embedded))
-		return "--design is of an RDMA program: leave out --doctor, --sockets and --embedded";
+	if (o->design != NULL && (o->check || o->embedded))
+		return "--design says where iWARP runs: leave out --doctor and --embedded";
+	if (o->sockets && o->design != NULL && strcmp(o->design, "host") != 0 && strcmp(o->design, "assisted") != 0)
+		return "--sockets goes with --design host or assisted, for programs that switch a connection to iWARP "
+		       "(rnic/rnicdv.h)";
 	return NULL;
 }
 
@@ -188,13 +192,16 @@ int main(int argc, char **argv)
 		o.sock = DEFAULT_SOCKET;
 	const char *lib = o.sockets ? library_find("librnicsock", librnicsock, RNICRUN_SOCK_INSTALLED)
 				    : library_find("librnic", librnic, RNICRUN_INSTALLED);
+	/* a program that switches a socket to iWARP needs both */
+	const char *lib_below = o.sockets && o.design != NULL ? library_find("librnic", librnic, RNICRUN_INSTALLED)
+							      : lib;
 	const char *lib_huge = o.huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
-	if (lib == NULL || (o.huge && lib_huge == NULL))
+	if (lib == NULL || lib_below == NULL || (o.huge && lib_huge == NULL))
 		return 127;
 	if (tell("RNICD_SOCKET", o.sock) != 0 || tell("RNIC_EMBEDDED", o.embedded ? "yes" : NULL) != 0 ||
 	    tell("RNIC_DESIGN", o.design) != 0 || tell("RNIC_INJECT", o.inject) != 0 ||
 	    tell("RNIC_SANITIZE", o.sanitize) != 0 || (o.huge && preload(lib_huge) != 0) ||
-	    (!o.check && preload(lib) != 0)) {
+	    (lib_below != lib && preload(lib_below) != 0) || (!o.check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}

@@ -19,7 +19,7 @@
 #include "ipc/ipc_gram.h"
 #include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        6 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
+#define IPC_VERSION        7 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 
@@ -50,6 +50,8 @@ enum ipc_type {
 	IPC_CM_REJECT,
 	IPC_CM_DISCONNECT, /* event DISCONNECTED, on both sides */
 	IPC_CM_MIGRATE,
+	IPC_CM_SOCKET, /* a connected socket of the client's is to carry the id's connection; passive: event
+			  CONNECT_REQUEST or CONNECT_ERROR, about the id itself */
 	IPC_RESIZE_CQ,
 	IPC_CREATE_SRQ,
 	IPC_MODIFY_SRQ,
@@ -307,6 +309,17 @@ struct ipc_cm_resolve {
 	uint32_t rsv;
 	struct ipc_addr src, dst;
 };
+struct ipc_cm_socket {
+	uint32_t id;
+	uint32_t fd; /* the descriptor's number in the client's process, which is the daemon's too, or EOPNOTSUPP */
+	uint32_t passive; /* 1: the peer sends the MPA Request */
+	uint32_t rsv;
+};
+struct ipc_cm_socket_ok {
+	struct ipc_addr local, remote;
+	uint32_t dev;
+	uint32_t rsv;
+};
 struct ipc_cm_listen {
 	uint32_t id;
 	uint32_t backlog;
@@ -369,6 +382,8 @@ struct ipc_msg {
 		struct ipc_cm_bind cm_bind;
 		struct ipc_cm_bind_ok cm_bind_ok;
 		struct ipc_cm_resolve cm_resolve;
+		struct ipc_cm_socket cm_socket;
+		struct ipc_cm_socket_ok cm_socket_ok;
 		struct ipc_cm_listen cm_listen;
 		struct ipc_cm_connect cm_connect;
 		struct ipc_cm_reject cm_reject;

@@ -80,6 +80,8 @@ enum {
 	 * MPA frames, and QP_FX_CONNECT_REPLY has no private data.
 	 */
 	RC_SELF = 1 << 1,
+	/* Passive: whose connection it is, is known before the peer's Request, so its end without one is told. */
+	RC_AWAITED = 1 << 2,
 };
 
 struct rc_params {

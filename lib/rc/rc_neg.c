@@ -288,6 +288,8 @@ enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct rc_par
 
 	if (v != QP_OK)
 		return v;
+	if (p->flags & RC_AWAITED)
+		rc_tell(c, RC_NEWS_OPENING);
 	rc_to(ctx, c, RC_WAIT_REQ);
 	ctx->qp.stats.opened++;
 	return QP_OK;

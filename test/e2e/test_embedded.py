@@ -6,61 +6,16 @@ ordinary user. All run in one network namespace whose kernel has 10.77.0.1 and 1
 """
 import os
 import re
-import shutil
 import signal
-import stat
 import subprocess
 import sys
-import tempfile
 
 import nets
 import programs
+from host_rig import Host, open_to_all
 from rig import PATIENCE, RNICRUN, Process, Skip, case, helper, main, need, until
 
 A, B = programs.A, programs.B
-NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
-
-
-def open_to_all(path):
-    """Every user may go through the folders above."""
-    while path != "/":
-        path = os.path.dirname(path)
-        if not os.stat(path).st_mode & stat.S_IXOTH:
-            return False
-    return True
-
-
-class Host:
-    """What the functions of programs.py ask of a daemon; there is none."""
-
-    def __init__(self):
-        programs.own_network()
-        self.dir = tempfile.mkdtemp(prefix="rnic-test-")
-        os.chmod(self.dir, 0o777)
-        self.children = []
-
-    def run(self, *argv, **env):
-        argv = list(argv)
-        user = NOBODY if open_to_all(RNICRUN) else []
-        if argv[0] == RNICRUN:
-            argv[1:1] = ["--embedded"]
-        env.setdefault("RNIC_EMBEDDED", "yes")
-        p = Process(user + argv, env=dict(os.environ, RNICD_SOCKET="/nonexistent", **env), name=argv[-1])
-        self.children.append(p)
-        return p
-
-    def telemetry(self, _):
-        """The listeners of the kernel, as those of rnicd's devices are told."""
-        with open("/proc/self/net/tcp", encoding="ascii") as f:
-            return [f"host {int(port, 16)}" for port in re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", f.read())]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for c in self.children:
-            c.stop(signal.SIGKILL)
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 @case

@@ -46,7 +46,7 @@ MAY_INCLUDE = {
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn']
 
 # The rooms that may include what other devices do not have; each says so where the device has it not.
-DEVICE_OWN = {'rnic/rnicdv.h': ['rnic', 'rnic/verbs', 'testpmd-rdma', 'examples']}
+DEVICE_OWN = {'rnic/rnicdv.h': ['rnic', 'rnic/verbs', 'rnic/cm', 'rnic/esock', 'testpmd-rdma', 'examples']}
 
 # The only room that knows DPDK.
 DPDK = ['rnicd', 'border', 'plane', 'control']

@@ -232,8 +232,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		const char *what;
 		size_t is, was;
 	} layout[] = {
-		{ "version", IPC_VERSION, 6 },
-		{ "types", IPC_TYPES, 51 },
+		{ "version", IPC_VERSION, 7 },
+		{ "types", IPC_TYPES, 52 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -261,6 +261,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(cm_bind), 32 },
 		{ LEN(cm_bind_ok), 32 },
 		{ LEN(cm_resolve), 64 },
+		{ LEN(cm_socket), 16 },
+		{ LEN(cm_socket_ok), 56 },
 		{ LEN(cm_listen), 16 },
 		{ LEN(cm_connect), 532 },
 		{ LEN(cm_reject), 520 },

@@ -10,7 +10,8 @@ import sys
 
 # Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs).
 LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file)$')
-OWN = {'rnic_alloc', 'rnic_free', 'rnicdv_create_qp', 'rnicdv_poll_cq', 'rnicdv_query_device', 'rnicdv_wc_read_record'}
+OWN = {'rnic_alloc', 'rnic_free', 'rnicdv_await_socket', 'rnicdv_create_qp', 'rnicdv_poll_cq', 'rnicdv_query_device',
+       'rnicdv_resolve_socket', 'rnicdv_wc_read_record'}
 HOOKS = {'access', 'closedir', 'dlopen', 'fork', 'madvise', 'mremap', 'opendir', 'readdir', 'readdir64', 'rewinddir',
          'sigaction', 'signal', 'stat', 'stat64', 'statx'}  # libc's, which librnic stands before
 

@@ -360,6 +360,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_TOKEN_DEV:
 	case IPC_TOKEN_PD:
 	case IPC_TOKEN_MR: close(fds[0]); return EINVAL;
+	case IPC_CM_SOCKET: return EOPNOTSUPP;   /* as rnicd */
 	case IPC_SOCK_JOIN ... IPC_TYPES: break; /* librnicsock's, and none */
 	}
 	return EINVAL;

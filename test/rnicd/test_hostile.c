@@ -121,6 +121,7 @@ static uint16_t right_length(uint16_t type)
 		[IPC_CM_ACCEPT] = IPC_MSG_LEN(cm_connect),
 		[IPC_CM_REJECT] = IPC_MSG_LEN(cm_reject),
 		[IPC_CM_MIGRATE] = IPC_MSG_LEN(cm_migrate),
+		[IPC_CM_SOCKET] = IPC_MSG_LEN(cm_socket),
 	};
 	return type < IPC_TYPES && len[type] != 0 ? len[type] : IPC_MSG_LEN(handle);
 }

@@ -169,12 +169,15 @@ struct cmd_listen {
 		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
 };
 
+struct handed;
 struct cmd_conn_open {
 	struct conn_addr addr;
 	uint64_t owner; /* the connection's number */
 	struct qp_dev *dev;
 	struct mpa_policy policy;
 	uint32_t flags;               /* RC_* */
+	struct handed *handed;        /* the connection that there is; NULL: to be opened. Taken with CONN_OK */
+	bool passive;                 /* with handed: the peer sends the Request */
 	struct qp *qp;                /* NULL: attached later, by CMD_CONN_JOIN */
 	struct worker_client *client; /* of the QP, as this worker has it */
 	struct qp_tune tune;          /* of the QP */

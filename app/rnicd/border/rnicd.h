@@ -293,6 +293,8 @@ static inline void port_set_link(struct rnicd_port *p, enum rnicd_link link)
 
 /* ---- the daemon ---- */
 
+struct handed_taker;
+
 struct rnicd {
 	struct rnicd_cfg cfg;
 	uint32_t n_ports;
@@ -301,7 +303,8 @@ struct rnicd {
 	int control_fd;               /* eventfd, see event_prepare_sleep */
 	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
 	uint32_t setups;              /* connections that a worker has memory to set up at once; constant after start */
-	uint64_t secret[4];           /* random from cfg.seed: flow hash, ISN key; constant after start */
+	const struct handed_taker *taker; /* handed.h; NULL: no socket is taken over. Constant after start */
+	uint64_t secret[4];               /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
 

@@ -48,6 +48,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_ATTACH] = R(attach, client_attach),
 	[IPC_DETACH] = R(attach, client_detach),
 	[IPC_CM_JOIN] = R(cm_join, cm_join),
+	[IPC_CM_SOCKET] = R(cm_socket, cm_socket),
 	[IPC_CM_LEAVE] = R(cm_join, cm_leave),
 	[IPC_CM_CREATE_ID] = R(cm_create_id, cm_create_id),
 	[IPC_CM_DESTROY_ID] = R(handle, cm_destroy_id),

@@ -38,6 +38,7 @@ enum cm_state {
 	CM_ROUTE_WAIT,  /* the neighbour is being asked; its answer or the time-out moves it on */
 	CM_ROUTE_KNOWN, /* connect */
 	CM_LISTENING,   /* until destroyed */
+	CM_AWAITING,    /* passive on a socket that was handed over: the peer's Request or a time-out */
 	CM_CONNECTING,  /* the SYN is out; the peer or a time-out */
 	CM_RESPONDED,   /* active without QP: the peer's Reply is here; accept (with the QP) or destroy */
 	CM_REQUESTED,   /* passive: made by a request; accept or reject */
@@ -94,6 +95,8 @@ struct cm_id {
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
 	struct rn_list joins; /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
 	uint32_t n_joins;
+	struct handed
+		*handed;      /* the socket that carries its connection (cm_socket.c); NULL: none, or a worker has it */
 	struct cm_sidr *sidr; /* of such a one: what it says to its peer; NULL: nothing yet */
 	struct cm_conn *conn;
 	struct cm_id *listener; /* REQUESTED: where it came in */
@@ -123,6 +126,7 @@ void cm_connect(struct client *c); /* cm_conn.c */
 void cm_accept(struct client *c);
 void cm_reject(struct client *c);
 void cm_disconnect(struct client *c);
+void cm_socket(struct client *c); /* cm_socket.c */
 
 /*
  * The death of a client, c->under_way counts what takes time: its ids are destroyed and their connections told to

@@ -212,7 +212,7 @@ static void open_go(struct op *o);
 /* Chooses a port such that the flow belongs to the QP's worker, as far as that can be had. */
 static uint32_t choose_port(struct op *o)
 {
-	bool fixed = o->id->has_port;
+	bool fixed = o->id->has_port || o->id->handed != NULL;
 
 	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev);
 	for (uint32_t i = 0; !fixed && o->q != NULL && i < 16 * rnicd.n_workers && conn_owner(&o->addr) != o->q->worker;
@@ -249,6 +249,7 @@ static void cm_conn_opened(struct cmd *cmd)
 			o->k->conn = cmd->open.conn;
 			o->k->lport = o->addr.lport;
 		}
+		o->id->handed = NULL;
 		op_end(o, 0, "");
 		return;
 	case CONN_IN_USE:
@@ -313,6 +314,7 @@ static void open_go(struct op *o)
 					      .owner = o->k->owner.key,
 					      .dev = dev_get(o->addr.port),
 					      .policy = o->policy,
+					      .handed = o->id->handed,
 					      .priv = o->priv,
 					      .priv_len = o->priv_len };
 	if (o->q != NULL) {

@@ -157,7 +157,11 @@ void cm_fx(const struct event_fx *fx)
 		break;
 	case QP_FX_CONNECT_ERROR: on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL); break;
 	case QP_FX_DISCONNECTED: on_disconnected(id, k->qp, k->worker); break;
-	case QP_FX_CONNECT_REQUEST:
+	case QP_FX_CONNECT_REQUEST: /* on a socket that was handed over: there is no listener */
+		id->listener_handle = id->handle;
+		cm_set_state(id, CM_REQUESTED);
+		cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx);
+		break;
 	case QP_FX_CLOSED:
 	case QP_FX_QP_EVENT:
 	case QP_FX_CQ_ERROR:

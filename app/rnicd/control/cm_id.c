@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "border/expect.h"
+#include "border/handed.h"
 #include "control/cm.h"
 #include "control/dev.h"
 
@@ -13,9 +14,9 @@
 
 const char *cm_state_name(enum cm_state s)
 {
-	static const char *const name[] = { "idle",        "bound",     "addr-known", "route-wait",
-					    "route-known", "listening", "connecting", "responded",
-					    "requested",   "accepting", "connected",  "over" };
+	static const char *const name[] = { "idle",      "bound",     "addr-known", "route-wait", "route-known",
+					    "listening", "awaiting",  "connecting", "responded",  "requested",
+					    "accepting", "connected", "over" };
 
 	return name[s];
 }
@@ -68,6 +69,8 @@ void cm_id_free(struct cm_id *id)
 	cm_sidr_forget(id);
 	if (id->hold.on)
 		loop_timer_disarm(&id->hold.timer);
+	if (id->handed != NULL)
+		rnicd.taker->drop(id->handed);
 	cm_joins_end(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)

@@ -43,6 +43,11 @@ struct ks_src {
 	struct sock *sock; /* designs host and assisted: the stream of rnicd's behind the descriptor */
 };
 
+/* A connected socket of the program's (handed.h). */
+struct handed {
+	struct ks_src src;
+};
+
 /* Received bytes; a connection keeps them while its QP has no receive for them. */
 struct ks_buf {
 	uint32_t off, len; /* of those that are kept */
@@ -154,6 +159,9 @@ uint32_t ks_commands(void);
 
 /* ---- ks_conn.c ---- */
 enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp);
+/* The same over a socket that there is, which is taken with CONN_OK. passive: the peer sends the Request. */
+enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, struct rc_params *p, bool passive,
+			       struct rc **out, enum qp_verdict *qp);
 enum conn_verdict ks_listen(const struct ks_listener *l);
 void ks_unlisten(uint32_t port, uint16_t lport);
 /* The listener's socket has connections. */
@@ -175,6 +183,9 @@ void ks_close_all(void);
 
 /* NULL: nobody listens there. */
 struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
+
+/* ---- ks_handed.c ---- */
+extern const struct handed_taker ks_taker;
 
 /* ---- ks_pass.c: processes of one user that share an address ---- */
 /* This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). False with a sentence in err. */

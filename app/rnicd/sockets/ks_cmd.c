@@ -106,7 +106,10 @@ static void conn_begin(struct cmd_conn_open *o)
 
 	if (o->qp != NULL)
 		qp_set(o->qp, &o->tune);
-	o->cv = ks_conn_open(&o->addr, &p, &o->conn, &o->qv);
+	if (o->handed != NULL)
+		o->cv = ks_conn_take(o->handed, &o->addr, &p, o->passive, &o->conn, &o->qv);
+	else
+		o->cv = ks_conn_open(&o->addr, &p, &o->conn, &o->qv);
 }
 
 static void conn_join(struct cmd_conn_join *j)

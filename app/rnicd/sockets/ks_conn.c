@@ -133,6 +133,31 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 	return CONN_OK;
 }
 
+enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, struct rc_params *p, bool passive,
+			       struct rc **out, enum qp_verdict *qp)
+{
+	struct ks_conn *c = conn_new(a, h->src);
+
+	if (c == NULL)
+		return CONN_FULL;
+	*qp = passive ? rc_passive(&ks.rc, &c->rc, p) : rc_connect(&ks.rc, &c->rc, p);
+	if (*qp != QP_OK) {
+		c->src.fd = -1; /* both stay with h */
+		c->src.sock = NULL;
+		conn_free(c);
+		return CONN_QP;
+	}
+	free(h);
+	ks.net->begin(&c->src);
+	keep_alive(c, p->flags);
+	ks_opened(c);
+	if (!passive)
+		rc_opened(&ks.rc, &c->rc, c->pos);
+	rc_ready_put(&ks.rc, &c->rc);
+	*out = &c->rc;
+	return CONN_OK;
+}
+
 void ks_connected(struct ks_conn *c)
 {
 	int err = ks.net->connected(&c->src);

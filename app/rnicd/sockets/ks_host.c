@@ -3,7 +3,9 @@
  * rnicd's streams as this plane's connections: designs host and assisted. TCP runs in rnicd's worker; bytes go through
  * rings that both share (ipc_stream.h). RDMAP, DDP, MPA and markers run here; the CRC too, or (assisted) in the worker.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +149,39 @@ static bool host_accept(const struct ks_src *l, struct ks_src *s)
 	return false;
 }
 
+/*
+ * The program's stream is one of librnicsock, which was preloaded and is another copy of the same code. Both copies
+ * have the stream from now on; the program must use its descriptor no more.
+ */
+static int host_take(int fd, struct ks_src *s, char *err, uint32_t err_len)
+{
+	int (*look)(uint32_t version, int fd, struct sock_seen *seen) = NULL;
+	void *found = dlsym(RTLD_DEFAULT, SOCK_SEE);
+	struct sock_seen seen;
+
+	memcpy(&look, &found, sizeof(look));
+	if (look == NULL || look(IPC_VERSION, fd, &seen) != 0) {
+		snprintf(err, err_len,
+			 "descriptor %d is no connection over rnicd: run the program with rnicrun --sockets too, and "
+			 "connect to an address that one of rnicd's ports reaches, or run it with rnicrun --embedded",
+			 fd);
+		return fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK;
+	}
+	s->sock = sock_new(AF_INET);
+	s->fd = s->sock != NULL ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	if (s->fd >= 0 && sock_take(s->sock, &seen))
+		return 0;
+	host_close(s);
+	snprintf(err, err_len, "no memory or file descriptors");
+	return ENOMEM;
+}
+
+static void host_begin(const struct ks_src *s)
+{
+	fcntl(s->fd, F_SETFL, fcntl(s->fd, F_GETFL) | O_NONBLOCK);
+	sock_watch(s->sock, s->fd);
+}
+
 static bool host_ends(const struct ks_src *s, struct conn_addr *a)
 {
 	memcpy(a->local.b, s->sock->local.ip, sizeof(a->local.b));
@@ -219,6 +254,8 @@ const struct ks_net ks_net_host = {
 	.connected = host_connected,
 	.listen = host_listen,
 	.accept = host_accept,
+	.take = host_take,
+	.begin = host_begin,
 	.ends = host_ends,
 	.mss = host_mss,
 	.recv = host_recv,

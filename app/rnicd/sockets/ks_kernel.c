@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel's TCP sockets as this plane's connections: design embedded. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,11 +19,22 @@ static struct sockaddr_in sockaddr_of(const struct pkt_addr *ip, uint16_t port)
 	return sin;
 }
 
-static struct pkt_addr addr_of(const struct sockaddr_in *sin)
+/* Address and port; of other families than TCP's, all zero. A program's socket may be of either family. */
+static struct pkt_addr addr_of(const struct sockaddr_storage *ss, uint16_t *port)
 {
-	struct pkt_addr a = { .b = { [10] = 0xff, [11] = 0xff } };
+	const struct sockaddr_in *sin = (const void *)ss;
+	const struct sockaddr_in6 *sin6 = (const void *)ss;
+	struct pkt_addr a = { .b = { 0 } };
 
-	memcpy(a.b + 12, &sin->sin_addr, sizeof(sin->sin_addr));
+	*port = 0;
+	if (ss->ss_family == AF_INET) {
+		a.b[10] = a.b[11] = 0xff;
+		memcpy(a.b + 12, &sin->sin_addr, sizeof(sin->sin_addr));
+		*port = ntohs(sin->sin_port);
+	} else if (ss->ss_family == AF_INET6) {
+		memcpy(a.b, &sin6->sin6_addr, sizeof(sin6->sin6_addr));
+		*port = ntohs(sin6->sin6_port);
+	}
 	return a;
 }
 
@@ -119,18 +132,44 @@ static bool kernel_accept(const struct ks_src *l, struct ks_src *s)
 	return s->fd >= 0;
 }
 
+static int option_of(int fd, int which)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, which, &value, &len) == 0 ? value : -1;
+}
+
+static int kernel_take(int fd, struct ks_src *s, char *err, uint32_t err_len)
+{
+	if (option_of(fd, SO_TYPE) != SOCK_STREAM || option_of(fd, SO_PROTOCOL) != IPPROTO_TCP) {
+		int rc = fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK;
+		snprintf(err, err_len, "descriptor %d is no TCP socket of the kernel's", fd);
+		return rc;
+	}
+	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (s->fd >= 0)
+		return 0;
+	snprintf(err, err_len, "no file descriptors: raise the limit of the program's (ulimit -n)");
+	return EMFILE;
+}
+
+static void kernel_begin(const struct ks_src *s)
+{
+	fcntl(s->fd, F_SETFL, fcntl(s->fd, F_GETFL) | O_NONBLOCK);
+	at_once(s);
+}
+
 static bool kernel_ends(const struct ks_src *s, struct conn_addr *a)
 {
-	struct sockaddr_in local, remote;
+	struct sockaddr_storage local, remote;
 	socklen_t len = sizeof(local), rlen = sizeof(remote);
 
 	if (getsockname(s->fd, (struct sockaddr *)&local, &len) != 0 ||
 	    getpeername(s->fd, (struct sockaddr *)&remote, &rlen) != 0)
 		return false;
-	a->local = addr_of(&local);
-	a->remote = addr_of(&remote);
-	a->lport = ntohs(local.sin_port);
-	a->rport = ntohs(remote.sin_port);
+	a->local = addr_of(&local, &a->lport);
+	a->remote = addr_of(&remote, &a->rport);
 	return true;
 }
 
@@ -153,12 +192,14 @@ static ssize_t kernel_send(const struct ks_src *s, const struct iovec *iov, uint
 
 static void kernel_finish(const struct ks_src *s) { shutdown(s->fd, SHUT_WR); }
 
-/* Its close will do it. */
+/* Its close will do it; a socket that was handed over may have more descriptors than ours, so it is reset at once. */
 static void kernel_reset(const struct ks_src *s)
 {
 	const struct linger now = { .l_onoff = 1 };
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	connect(s->fd, &none, sizeof(none));
 }
 
 const struct ks_net ks_net_kernel = {
@@ -170,6 +211,8 @@ const struct ks_net ks_net_kernel = {
 	.connected = kernel_connected,
 	.listen = kernel_listen,
 	.accept = kernel_accept,
+	.take = kernel_take,
+	.begin = kernel_begin,
 	.ends = kernel_ends,
 	.mss = kernel_mss,
 	.recv = kernel_recv,

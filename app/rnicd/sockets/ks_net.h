@@ -41,6 +41,13 @@ struct ks_net {
 	bool (*listen)(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how);
 	/* One connection of a listener's. */
 	bool (*accept)(const struct ks_src *l, struct ks_src *s);
+	/*
+	 * *s gets a descriptor of its own of the socket that a descriptor of the program's is of. 0 or an errno with a
+	 * sentence in err.
+	 */
+	int (*take)(int fd, struct ks_src *s, char *err, uint32_t err_len);
+	/* A connection begins on it: the program does not use it any more. */
+	void (*begin)(const struct ks_src *s);
 	/* Both ends of a connection: all of *a but the port. */
 	bool (*ends)(const struct ks_src *s, struct conn_addr *a);
 	/* Payload bytes of a full segment; 0: not known. */

@@ -35,7 +35,7 @@ static void tell_conn(const struct qp_fx *fx, struct event_fx *o)
 	struct rc *c = fx->conn;
 	const struct conn_addr *a = &ks_conn_of(c)->addr;
 
-	if (c->passive && (c->owner & EVENT_OWNER_PASSIVE) == 0) {
+	if (c->passive && (c->flags & RC_AWAITED) == 0 && (c->owner & EVENT_OWNER_PASSIVE) == 0) {
 		o->listener = c->owner;
 		c->owner = EVENT_OWNER_PASSIVE | ++ks.passive;
 	}

@@ -109,6 +109,19 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	return rc;
 }
 
+/* A request on a socket that was handed over is the id's own: it had no listener. */
+static int own_request_fill(struct rnic_cm_event *e)
+{
+	e->about->peer_ird = e->ev.param.conn.initiator_depth;
+	e->about->peer_ord = e->ev.param.conn.responder_resources;
+	return 0;
+}
+
+static int request(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+{
+	return ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev);
+}
+
 /* An event that tells of a failure: with RNIC_VERBOSE it is said, with the address that the program had called. */
 static void tell_failure(const struct ipc_cm_event *ev)
 {
@@ -210,7 +223,7 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 	e->ev.status = ev->status;
 	e->ev.id = &e->about->id;
 	param_fill(e, ev);
-	rc = ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? request_fill(e, ev) : id_update(e->about, ev);
+	rc = ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? request(e, ev) : id_update(e->about, ev);
 	if (ev->type == RDMA_CM_EVENT_ESTABLISHED && about->quiet) {
 		about->quiet = false;
 		ack_count(about);

@@ -144,6 +144,20 @@ int sock_gram_new(struct sock *s, const struct ipc_addr *local, bool reuse, int 
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer);
 void sock_daemon_fork(bool over); /* as sock_tab_fork */
 
+/* ---- sock_hand.c: the stream of a descriptor, for another copy of this code in the same process ---- */
+#define SOCK_SEE "rnicsock_see"
+struct sock_seen {
+	uint64_t id;
+	uint32_t worker, bit, told;
+	bool watched;
+	struct ipc_addr local, remote;
+	struct ipc_stream *mem;
+};
+/* Of the copy that has the descriptor. 0, or an errno: it is no connected stream, or the versions differ. */
+int rnicsock_see(uint32_t version, int fd, struct sock_seen *seen);
+/* Of the other one: s, a new socket, is that stream too, with a mapping of its own. False: no memory. */
+bool sock_take(struct sock *s, const struct sock_seen *seen);
+
 /* ---- sock_io.c ---- */
 /* As recv and send, of which flags are taken; -1 and errno. */
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags);

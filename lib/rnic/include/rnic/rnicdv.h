@@ -101,6 +101,24 @@ int rnicdv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc, int64_
 
 int rnicdv_query_device(struct ibv_context *context, struct rnicdv_device_attr *attr);
 
+/*
+ * A connection over a TCP socket that is connected already, from a point of its stream on that both ends have agreed
+ * upon (RFC 5044, 7.1): all that the program has written leaves before it, and the first byte that it has not read
+ * belongs to MPA. id is new, of RDMA_PS_TCP. The end that sends the MPA Request calls rnicdv_resolve_socket(), then
+ * rdma_create_qp() and rdma_connect(): id has its device and its route. The other end calls rnicdv_await_socket();
+ * the event CONNECT_REQUEST tells of the peer's Request with id itself, and is answered by rdma_accept() (with a queue
+ * pair on id) or rdma_reject(). CONNECT_ERROR: there was none within 10 s, or the peer has ended the stream. The
+ * standard says that the end that has connected sends the Request.
+ *
+ * The program closes fd then, or leaves it alone: a read would take the connection's bytes. 0, or -1 and errno:
+ * EOPNOTSUPP: the program runs iWARP in rnicd (rnicrun without --embedded or --design host); ENOTSOCK, ENOTCONN: fd is
+ * no connected TCP socket, or in design host none over rnicd; EADDRNOTAVAIL: no device has the socket's address.
+ * The socket is the program's as before then.
+ */
+struct rdma_cm_id;
+int rnicdv_resolve_socket(struct rdma_cm_id *id, int fd);
+int rnicdv_await_socket(struct rdma_cm_id *id, int fd);
+
 #ifdef __cplusplus
 }
 #endif

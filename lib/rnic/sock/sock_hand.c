@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program's stream, shown to the library that runs iWARP over it (rnicd's design host). */
+#include <errno.h>
+
+#include "rnic/sock/sock.h"
+
+__attribute__((visibility("default"))) int rnicsock_see(uint32_t version, int fd, struct sock_seen *seen)
+{
+	if (version != IPC_VERSION)
+		return EPROTO;
+	sock_ready();
+	struct sock *s = sock_get(fd);
+	if (s == NULL)
+		return ENOTSOCK;
+	bool connected = s->kind == SOCK_IS_STREAM &&
+			 (__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_CONNECTED) != 0;
+	if (connected)
+		*seen = (struct sock_seen){ .id = s->id,
+					    .worker = s->worker,
+					    .bit = s->bit,
+					    .told = s->told,
+					    .watched = __atomic_load_n(&s->watched, __ATOMIC_RELAXED),
+					    .local = s->local,
+					    .remote = s->remote,
+					    .mem = s->mem };
+	sock_put(s);
+	return connected ? 0 : ENOTCONN;
+}

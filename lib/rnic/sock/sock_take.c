@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A stream of another copy of this code in the same process. */
+#include <sys/mman.h>
+
+#include "rnic/sock/sock.h"
+
+bool sock_take(struct sock *s, const struct sock_seen *seen)
+{
+	/* of a shared mapping, no old bytes to move means: a second mapping of the same memory (mremap(2)) */
+	void *p = mremap(seen->mem, 0, IPC_STREAM_SIZE, MREMAP_MAYMOVE);
+
+	if (p == MAP_FAILED)
+		return false;
+	s->mem = p;
+	s->kind = SOCK_IS_STREAM;
+	s->id = seen->id;
+	s->worker = seen->worker;
+	s->bit = seen->bit;
+	s->told = seen->told;
+	s->watched = seen->watched;
+	s->local = seen->local;
+	s->remote = seen->remote;
+	s->connect_told = true;
+	return true;
+}

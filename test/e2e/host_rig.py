@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The host as the place where embedded programs run, as an ordinary user, beside those on daemons."""
+import os
+import re
+import shutil
+import signal
+import stat
+import tempfile
+
+import programs
+from rig import RNICRUN, Process
+
+NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+
+
+def open_to_all(path):
+    """Every user may go through the folders above."""
+    while path != "/":
+        path = os.path.dirname(path)
+        if not os.stat(path).st_mode & stat.S_IXOTH:
+            return False
+    return True
+
+
+class Host:
+    """What the functions of programs.py ask of a daemon; there is none."""
+
+    def __init__(self):
+        programs.own_network()
+        self.dir = tempfile.mkdtemp(prefix="rnic-test-")
+        os.chmod(self.dir, 0o777)
+        self.children = []
+
+    def run(self, *argv, **env):
+        argv = list(argv)
+        user = NOBODY if open_to_all(RNICRUN) else []
+        if argv[0] == RNICRUN:
+            argv[1:1] = ["--embedded"]
+        env.setdefault("RNIC_EMBEDDED", "yes")
+        p = Process(user + argv, env=dict(os.environ, RNICD_SOCKET="/nonexistent", **env), name=argv[-1])
+        self.children.append(p)
+        return p
+
+    def telemetry(self, _):
+        """The listeners of the kernel, as those of rnicd's devices are told."""
+        with open("/proc/self/net/tcp", encoding="ascii") as f:
+            return [f"host {int(port, 16)}" for port in re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", f.read())]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for c in self.children:
+            c.stop(signal.SIGKILL)
+        shutil.rmtree(self.dir, ignore_errors=True)
