@@ -5,7 +5,7 @@
 # Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint] [apps]   (default: build)
 set -eu
 
-build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev libevent-dev"
+build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev libevent-dev libpng-dev"
 test="clang curl iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client python3-yaml valgrind fio tgt libiscsi-bin qemu-utils qemu-block-extra g++ libgloo-dev"
 siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
 fuzz="clang libclang-rt-14-dev"
@@ -21,7 +21,7 @@ elsewhere() {
 	for program in cc meson ninja pkg-config python3; do
 		command -v "$program" >/dev/null || lack="$lack $program"
 	done
-	for library in libdpdk libibverbs librdmacm numa cmocka jansson libevent; do
+	for library in libdpdk libibverbs librdmacm numa cmocka jansson libevent libpng; do
 		pkg-config --exists "$library" 2>/dev/null || lack="$lack $library"
 	done
 	[ -n "$lack" ] || exit 0

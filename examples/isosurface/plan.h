@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ISO_PLAN_H
+#define ISO_PLAN_H
+
+#include <stdbool.h>
+
+/* Which filters run in which process. Filters of one process follow one another, and hand on by calls. */
+enum filter_kind { READ, EXTRACT, RASTERISE, MERGE, FILTERS };
+
+#define RANKS     8 /* processes at most */
+#define INSTANCES 2 /* of a filter at most */
+
+struct place {
+	enum filter_kind first, last;
+	unsigned instance; /* of each of them */
+};
+
+struct plan {
+	unsigned n, count[FILTERS]; /* processes; instances of each filter */
+	struct place rank[RANKS];
+};
+
+extern const char *const filter_names[FILTERS];
+
+/* For 1 to RANKS processes. */
+void plan_make(struct plan *p, unsigned n);
+/*
+ * Is there a stream from one process to another? To each instance of the next filter, and from the second instance of
+ * merge, which has half of the picture, to the first one, which writes it.
+ */
+bool plan_stream(const struct plan *p, unsigned from, unsigned to);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef ISO_STREAM_H
+#define ISO_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Streams of units between processes, all of one process together: it makes those that leave it, and takes those that
+ * come to it. A unit has at most `unit` bytes, the granularity of distribution. Whatever ends a stream before its
+ * producer has finished it ends the process with one sentence.
+ */
+#define STREAMS      8  /* each way at most */
+#define BUFFERS_MOST 64 /* of a stream */
+
+struct hub_cfg {
+	const char *addr[STREAMS]; /* of each process */
+	uint16_t port;             /* process i listens at port + i */
+	unsigned me, n_to, n_from, to[STREAMS];
+	uint32_t unit, buffers; /* bytes; units that may be under way on each stream */
+	bool polling;           /* in place of sleeping until there is something */
+	unsigned patience;      /* s until a process that is to be reached must listen */
+};
+
+struct unit {
+	const uint8_t *data; /* until unit_done() */
+	uint32_t len;
+	void *owner;
+};
+
+struct hub;
+
+struct hub_ops {
+	struct hub *(*open)(const struct hub_cfg *cfg);
+	/* Memory for the next unit of stream i; waits until there is some. */
+	uint8_t *(*buffer)(struct hub *h, unsigned i);
+	/* Sends it, of at least one byte. */
+	void (*send)(struct hub *h, unsigned i, uint32_t len);
+	/* The next unit of any stream; waits for it. False: all streams are finished. */
+	bool (*receive)(struct hub *h, struct unit *u);
+	void (*done)(struct hub *h, struct unit *u);
+	/* Finishes what leaves, waits until all of it has been received, and ends. */
+	void (*close)(struct hub *h);
+};
+
+extern const struct hub_ops hub_verbs, hub_sockets;
+
+/* What a producer says of itself first. In the order of its CPU's bytes: units are in it too. */
+struct hello {
+	uint32_t magic, unit, buffers, from;
+};
+
+#define HELLO_MAGIC 0x49534f31u
+
+struct hello hello_make(const struct hub_cfg *cfg);
+/* False: it is no producer of ours. One that was started otherwise ends the process. */
+bool hello_fits(const struct hub_cfg *cfg, const struct hello *h);
+
+#endif
