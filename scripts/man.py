@@ -4,12 +4,18 @@
 usage: man.py help NAME SECTION VERSION PROGRAM ARGUMENT...    from PROGRAM --help: its headings become sections
        man.py config VERSION PROGRAM ARGUMENT...               rnicd.conf(5), from rnicd --help-config
        man.py counters VERSION PROGRAM ARGUMENT...             rnic-counters(7), from rnicctl counters --list
+       man.py header NAME VERSION PROGRAM ARGUMENT...          NAME(3), from a C header that PROGRAM prints
        man.py markdown VERSION PROGRAM ARGUMENT...             doc/configuration.md, from rnicd --help-config"""
 
+import re
 import subprocess
 import sys
 
-SEE_ALSO = ['rnicd(8)', 'rnicd.conf(5)', 'rnicrun(1)', 'rnicctl(1)', 'testpmd-rdma(1)', 'rnic-counters(7)']
+SEE_ALSO = ['rnicd(8)', 'rnicd.conf(5)', 'rnicrun(1)', 'rnicctl(1)', 'testpmd-rdma(1)', 'rnic-counters(7)',
+            'rnic(7)', 'rnic.h(3)', 'rnicdv(3)']
+BRIEF = {'rnic.h': 'memory that is shared with rnicd from birth',
+         'rnicdv': 'datagram queue pairs beyond those of libibverbs'}
+COMMENT = re.compile(r'/\*(.*?)\*/\n', re.S)
 
 
 def roff(text):
@@ -112,11 +118,33 @@ def from_counters(version, text):
     return out + see_also('rnic-counters(7)')
 
 
+def of_comment(text):
+    """The lines of a C comment without its stars."""
+    return [re.sub(r'^ ?\*? ?', '', line).rstrip() for line in text.strip().splitlines()]
+
+
+def from_header(name, version, text):
+    """The comment at the head of the header, then each declaration with the comment before it."""
+    head = next(m for m in COMMENT.finditer(text) if 'SPDX' not in m.group(1))
+    body = text.partition('extern "C" {\n#endif\n')[2].rpartition('#ifdef __cplusplus')[0]
+    out = [title(name, 3, version), '.SH NAME', '%s \\- %s' % (roff(name), BRIEF[name]), '.SH SYNOPSIS',
+           '.B #include <rnic/%s.h>' % name.removesuffix('.h'), '.SH DESCRIPTION',
+           *paragraph(of_comment(head.group(1))), '.SH DECLARATIONS']
+    for part in re.split(r'\n\n(?=/\*|\w)', body.strip('\n')):
+        comment = COMMENT.match(part)
+        code = part[comment.end():] if comment else part
+        out += ['.PP', *paragraph(code.expandtabs(8).strip('\n').split('\n'))]
+        if comment:
+            out += ['.RS', *paragraph(of_comment(comment.group(1))), '.RE']
+    return out + see_also(name + '(3)')
+
+
 def main():
     kind, rest = sys.argv[1], sys.argv[2:]
-    head = rest[:3] if kind == 'help' else rest[:1]
+    head = rest[:{'help': 3, 'header': 2}.get(kind, 1)]
     text = subprocess.run(rest[len(head):], check=True, capture_output=True, text=True).stdout
-    make = {'help': from_help, 'config': from_config, 'counters': from_counters, 'markdown': from_config_markdown}[kind]
+    make = {'help': from_help, 'config': from_config, 'counters': from_counters, 'markdown': from_config_markdown,
+            'header': from_header}[kind]
     print('\n'.join(make(*head, text)))
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Documents: the README is short, links lead to files and headings that exist, the picture is XML that a browser reads.
+"""Documents: the README is short, links lead to files and headings that exist, the picture is XML that a browser reads,
+rnic(7) has the variables of the environment that the library reads.
 usage: test_docs.py SOURCE_ROOT"""
 
 import glob
@@ -53,6 +54,12 @@ def main():
     pages = [os.path.relpath(p, root) for p in glob.glob(root + '/*.md') + glob.glob(root + '/doc/*.md')]
     bad = [problem for page in sorted(pages) for problem in bad_links(page, read(page), read)]
     tap.case('links of the documents lead somewhere', bad)
+    code = ''.join(read(os.path.relpath(p, root)) for p in glob.glob(root + '/lib/**/*.c', recursive=True) +
+                   glob.glob(root + '/app/rnicd/embedded.c'))
+    variables = set(re.findall(r'getenv\("(RNIC\w*)"\)', code))
+    named = set(re.findall(r'^  (RNIC\w*)', read('doc/rnic.txt'), re.M))
+    tap.case('rnic(7) has each variable that the library reads, and no other',
+             ['%s is in one of both' % v for v in sorted(variables ^ named)] + ([] if variables else ['none is read']))
     xml.etree.ElementTree.fromstring(read('doc/picture.svg'))
     tap.case('the picture is XML', [])
     return tap.done()

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What librnic offers beyond <infiniband/verbs.h> and <rdma/rdma_cma.h>. Safe from any thread.
- *
- * Environment of a program that uses librnic
- *   RNICD_SOCKET      the daemon's control socket (default /run/rnicd/rnicd.sock)
- *   RNIC_HUGE         0: rnic_alloc() never uses hugepages; 1: it uses nothing else; unset: where there are any
- *   RNIC_VERBOSE      1: a line on stderr for each work request and connection that fails, with what to look at
- *   RNIC_INJECT       which calls and completions fail, to test the program (rnicrun --inject, doc/testing.md)
- *   RNIC_REG_VERBOSE  0: nothing on stderr; 1: a line for each range that ibv_reg_mr moves; unset: refusals only
+ * What librnic offers beyond <infiniband/verbs.h> and <rdma/rdma_cma.h>. Safe from any thread. rnic(7) has the
+ * variables of the environment that the library reads.
  */
 #ifndef RNIC_RNIC_H
 #define RNIC_RNIC_H
