@@ -20,8 +20,10 @@ set ylabel '{ylabel}'
 """
 TICKS = (("8 B", 8), ("64 B", 64), ("512 B", 512), ("4 KiB", 4096), ("32 KiB", 32768), ("256 KiB", 262144),
          ("2 MiB", 2097152))
+LOST = "grams lost, "  # then what
 SIZES = "set logscale x 2\nset xtics (" + ", ".join(f"'{n}' {v}" for n, v in TICKS) + ")"
 
+ALL_SIZES = SIZES.replace("('8 B' 8", "('1 B' 1, '8 B' 8") + "\nset xrange [0.8:1.5e6]"
 
 SPEED = ("limit: CRC+CRC+copy, MTU 1500, in cache", "RC Write 64k, MTU 1500, CRC on",
          "RC Read 64k, MTU 1500, CRC on", "RC Send 64k, MTU 1500, CRC on",
@@ -101,10 +103,22 @@ def evenly(names):
     return f"set xtics ({', '.join(tics)})\nset xrange [-0.2:{len(tics) - 0.8}]"
 
 
+def lost_charts(rows, directory):
+    """One picture for each kind of datagram, one line in it for each loss."""
+    out = []
+    for i, what in enumerate(sorted({r["chart"] for r in rows if (r["chart"] or "").startswith(LOST)})):
+        name = f"grams-lost-{i}"
+        out.append((name, f"{what[len(LOST):]} with frames lost at random, both ways: what arrives",
+                    chart(rows, what, os.path.join(directory, f"{name}.svg"), xlabel="message size", ylabel="GB/s",
+                          more=ALL_SIZES + "\nset yrange [0:*]")))
+    return out
+
+
 def all_charts(rows, directory):
     """File name and caption of each picture that could be drawn."""
     rate = [r["name"] for r in rows if " B Writes, " in r["name"]]
-    names = ("speed", "wait", "bandwidth", "latency", "distribution", "loss", "cost", "rate")
+    names = ("speed", "wait", "bandwidth", "latency", "distribution", "loss", "cost", "rate", "grams-latency",
+             "grams-bandwidth", "grams-memory")
     at = {n: os.path.join(directory, f"{n}.svg") for n in names}
     done = (
         ("speed", "64 KiB messages: what the bytes need at least, this project (blue), what one would take instead",
@@ -127,5 +141,15 @@ def all_charts(rows, directory):
         ("cost", "CPU time for a GB over message size; the daemon spins, all of its core counts",
          chart(rows, "cost", at["cost"], levels="cost level", xlabel="message size", ylabel="CPU seconds",
                more=SIZES + "\nset xrange [48:12e6]\nset logscale y")),
+        ("grams-latency", "Connections and datagrams, latency one way (every CRC summed)",
+         chart(rows, "grams latency", at["grams-latency"], xlabel="message size", ylabel="us",
+               more=ALL_SIZES + "\nset logscale y")),
+        ("grams-bandwidth", "Connections and datagrams, bandwidth (every CRC summed)",
+         chart(rows, "grams bandwidth", at["grams-bandwidth"], xlabel="message size", ylabel="GB/s",
+               more=ALL_SIZES + "\nset yrange [0:*]")),
+        *lost_charts(rows, directory),
+        ("grams-memory", "The daemon's memory for a peer",
+         chart(rows, "grams memory", at["grams-memory"], xlabel="peers of one queue pair", ylabel="KiB",
+               more="set logscale x\nset xrange [8:13000]\nset yrange [0:*]")),
     )
     return [(f"{name}.svg", caption) for name, caption, drawn in done if drawn]

@@ -6,6 +6,12 @@
 FULL_FRAME = 1428 / (1500 + 14 + 4 + 20) * 10
 PACKED = {n: n / (n + 20) * 1448 / 1538 * 10 for n in (64, 256)}
 
+
+def ratio(name, *bar):
+    """A bar on a figure that is a ratio already."""
+    return (name, f"ratio: {name}", 1, *bar)
+
+
 # What, figure, divided by (a figure or a number), at least or at most, the bar (None: none), the goal.
 BARS = (
     ("Write 64 KiB, MTU 1500 / kernel TCP without offloads", "RC Write 64k, MTU 1500, CRC on",
@@ -38,6 +44,22 @@ BARS = (
      "ratio: iperf3, sockets / kernel over veth, MTU 1500, offloads on", 1, "at least", 1.5, 2.5),
     ("sockets, ping-pong of 64 B: the kernel's time / ours", "ratio: ping-pong of 64 B, kernel over veth / sockets", 1,
      "at least", 5, 12),
+    *(ratio(f"{what}, {size} latency", "at most", bar, goal)
+      for what in ("UD Send / RC Send", "UD Write-Record / RC Write")
+      for size, bar, goal in (("64", 0.9, 0.8), ("2k", 0.9, 0.75))),
+    *(ratio(f"UD Write-Record / RC Write, {size} bandwidth", "at least", bar, goal)
+      for size, bar, goal in (("1k", 1.2, 2.0), ("64k", 1.1, 1.5), ("512k", 1.1, 1.5))),
+    ratio("UD Send / RC Send, 64 rate", "at least", 1.0, 1.5),
+    ratio("UD Send / RC Send, 4k bandwidth", "at least", 1.5, 2.0),
+    ratio("RD Send / RC Send, 64 rate", "at least", 0.85, 1.0),
+    ratio("RD Send / RC Send, 64k bandwidth", "at least", 0.85, 1.0),
+    ratio("UD Write-Record 64k, 5 % lost / none", "at least", 0.9, 0.94),
+    ratio("UD Write-Record 1m, 5 % lost / none", "at least", 0.9, 0.94),
+    ratio("RD Write 64k / RC with bbr, 1 % lost, RTT 1 ms", "at least", 1.0, 1.5),
+    ("64 B beside 16 senders, 10 Gb/s, p99.9: RD / RC", "RD Send 64 B beside 16 senders of 64 KiB, 10 Gb/s, p99.9",
+     "RC Send 64 B beside 16 senders of 64 KiB, 10 Gb/s, p99.9", "at most", 1.0, 0.3),
+    ("memory for a peer of reliable datagrams, B", "daemon's memory for a peer, RD, 1000 peers", 1 / 1024,
+     "at most", 160, 96),
 )
 
 

@@ -103,6 +103,7 @@ class Stage:
         self.ns = (f"rnicbench{os.getpid()}a", f"rnicbench{os.getpid()}b")
         self.directory = None
         self.d = None                      # the daemon that serves the clients
+        self.far = None                    # of two daemons the one that serves the server
 
     @contextlib.contextmanager
     def nothing(self):
@@ -186,7 +187,7 @@ class Stage:
         each = [dict(keys, rnicd=dict(keys["rnicd"], workers=c)) for c in cpus]
         with self.place():
             devices = [d.replace("{dir}", self.directory) for d in devices]
-            with self.one_daemon("a", each[0], [("left", devices[0], self.ADDR[0])], before[0]), \
+            with self.one_daemon("a", each[0], [("left", devices[0], self.ADDR[0])], before[0]) as self.far, \
                  self.one_daemon("b", each[1], [("right", devices[1], self.ADDR[1])], before[1]) as self.d:
                 self.env = self.env_of("b")
                 with self.server(self.env_of("a"), self.ADDR[0], cpu=cpus[0]):

@@ -11,6 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 
+import datagram  # pylint: disable=wrong-import-position
 import plots  # pylint: disable=wrong-import-position
 import report
 from rig import PATIENCE, case, main
@@ -23,7 +24,8 @@ BUILD = os.environ["RNIC_BUILD"]
 
 def figures(full):
     args = argparse.Namespace(full=full, seconds=0.1, daemon_cpu=0, client_cpu=1)
-    return [f for r in [*project_rows(args), *socket_rows(args), *rival_rows(args)] for f in r.figures]
+    return [f for r in [*project_rows(args), *datagram.datagram_rows(args), *socket_rows(args), *rival_rows(args)]
+            for f in r.figures]
 
 
 def bench(*argv):
@@ -91,6 +93,60 @@ def every_picture_finds_its_figures():
     assert set(plots.SPEED) | set(plots.WAIT) <= names, (set(plots.SPEED) | set(plots.WAIT)) - names
     charts = {f.chart for f in figures(False)}
     assert {"bandwidth", "latency", "distribution", "loss", "cost", "level", "cost level"} <= charts, charts
+    assert {c for c in charts if c and c.startswith("grams")} == {
+        "grams latency", "grams bandwidth", "grams memory",
+        *(datagram.lost_chart(k, m) for m, k in datagram.LOST)}, charts
+
+
+@case
+def each_kind_of_datagram_stands_beside_connections():
+    drawn = {}
+    for f in figures(False):
+        if f.chart in ("grams latency", "grams bandwidth"):
+            drawn.setdefault(f.chart, {}).setdefault(f.line, set()).add(f.x)
+    want = {"RC Send", "RC Write", "UD Send", "UD Write-Record", "RD Send", "RD Write"}
+    for chart, lines in drawn.items():
+        assert set(lines) == want and len(set(map(frozenset, lines.values()))) == 1, (chart, lines)
+        assert {1, 1 << 20} <= lines["RC Send"], (chart, lines)
+    sides = [s for r in datagram.ratios(argparse.Namespace(full=False, seconds=0.1, daemon_cpu=0, client_cpu=1))
+             for s in r.sides]
+    assert all(s.keys["port"]["crc"] == "always" for s in sides), "a side does not sum"
+
+
+@case
+def memory_is_shared_among_the_peers():
+    assert datagram.Peers.share(1 << 20, 3 << 20, 1024) == 2
+    assert datagram.Peers.share(5000, 4000, 10) == 0  # pages that others gave back
+
+
+@case
+def a_ratio_of_turns_is_their_median_and_of_the_first_to_the_second():
+    values = iter([(6.0, 2.0), (8.0, 2.0), (100.0, 2.0)])
+
+    class Fixed(datagram.Turns):
+        def __init__(self):
+            self.sides, self.figures, self.now, self.first = (), [], None, []
+
+        def turn(self, i):
+            if len(self.first) % 2 == 0:
+                self.now = next(values)
+            self.first.append(i)
+            return self.now[i]
+
+    r = Fixed()
+    assert r.run(None) == [4.0] and r.first[::2] == [0, 1, 0], r.first
+
+
+@case
+def datagrams_are_measured():
+    _, doc, _ = bench("--only", "UD Write-Record 64, summed, one way")
+    rows = {r["name"]: r for r in doc["rows"]}
+    row = rows["UD Write-Record 64, summed, one way, median"]
+    assert row["values"] or row["failure"] == "nothing was completed in the time", row
+    assert "--qp-type ud" in row["command"] and "crc=always" in row["command"], row
+    _, doc, _ = bench("--only", "memory for a peer, RD, 10 ")
+    row, = doc["rows"]
+    assert row["failure"] is None and len(row["values"]) == 2 and row["median"] < 1000, row
 
 
 @case

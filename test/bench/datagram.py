@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Datagrams beside connections: latency and bandwidth over the size of a message, bandwidth where frames are lost, what a
+peer costs the daemon, and the ratios that the bars are about. Every CRC is summed and checked on both sides of each
+ratio (`crc = always`), with one worker that serves both ends of a pair, MTU 1500.
+"""
+import json
+import subprocess
+import time
+
+from rows import GBS, WORD, Figure, Rnic, Row, Versus, field, in_bytes
+from stage import PATIENCE, BenchError, end, run
+
+KINDS = ("rc", "ud", "rd")
+SUMMED = {"crc": "always"}
+SIZES = "1,64,1k,2k,4k,16k,64k,256k,1m"
+LOST_SIZES = "1k,4k,64k,256k,1m"
+LOSSES = ("0.1%", "0.5%", "1%", "5%")
+LOST = (("send_bw", "ud"), ("write_bw", "ud"), ("write_bw", "rd"))  # what is measured where frames are lost
+QUIET = ("64", "64k")  # the sizes that the printed table shows
+
+
+def what(kind, mode):
+    """"UD Write-Record", "RC Send"."""
+    word = WORD[mode]
+    return f"{kind.upper()} {'Write-Record' if (kind, word) == ('ud', 'Write') else word}"
+
+
+def kind_of(kind, *more):
+    return ["--qp-type", kind, "--warmup", "20ms", *more]
+
+
+def lost_chart(kind, mode):
+    return f"grams lost, {what(kind, mode)}"
+
+
+class Datagram(Rnic):
+    """One testpmd-rdma run over one type of queue pair."""
+
+    def __init__(self, args, kind, mode, sizes, figures, more=(), **keys):
+        super().__init__(args, mode, sizes, figures, extra=kind_of(kind, *more), **dict({"port": SUMMED}, **keys))
+
+
+def sweeps(args):
+    quick = max(0.08, args.seconds / 5)
+    for kind in KINDS:
+        yield Datagram(args, kind, "write_lat,send_lat", SIZES, lambda m, s, k=kind: [
+            Figure(f"{what(k, m)} {s}, summed, one way, median", "us", field("lat_p50_ns", 1e-3), chart="grams latency",
+                   line=what(k, m), x=in_bytes(s), quiet=s not in QUIET)], seconds=quick)
+        yield Datagram(args, kind, "write_bw,send_bw", SIZES, lambda m, s, k=kind: [
+            Figure(f"{what(k, m)} {s}, summed", GBS, field("gbytes_per_s"), chart="grams bandwidth", line=what(k, m),
+                   x=in_bytes(s), quiet=s not in QUIET)], more=["--no-verify"], seconds=quick)
+
+
+def losses(args):
+    for loss in LOSSES:
+        for mode, kind in LOST:
+            yield Datagram(args, kind, mode, LOST_SIZES, lambda m, s, k=kind, l=loss: [
+                Figure(f"{what(k, m)} {s}, {l} of frames lost", GBS, field("gbytes_per_s"), chart=lost_chart(k, m),
+                       line=f"{l} lost", x=in_bytes(s), quiet=s not in QUIET)],
+                           more=["--no-verify"], port=dict(SUMMED, loss=loss), seconds=max(0.08, args.seconds / 4))
+
+
+class Peers(Row):
+    """What one queue pair that talks to many peers costs its daemon; with RC it has a connection for each."""
+
+    def __init__(self, args, kind, count):
+        self.kind, self.count = kind, count
+        self.keys = {"rnicd": {"poll": "adaptive", "hugepages": "no", "flows": max(4096, 2 * count + 64)},
+                     "port": {"mtu": 1500}}
+        self.figures = [Figure(f"daemon's memory for a peer, {kind.upper()}, {count} peer{'' if count == 1 else 's'}",
+                               "KiB", None, chart="grams memory", line=kind.upper(), x=count)]
+
+    def group(self):
+        return self.figures[0].name
+
+    def scene(self, stage):
+        return stage.memif(self.keys)
+
+    def line(self, stage, count):
+        return [stage.testpmd, "--mode", "idle", "--qps", str(count), "--seconds", "600", "--qp-type", self.kind,
+                stage.ADDR[0]]
+
+    def command(self, stage):
+        return f"{' '.join(self.line(stage, self.count))}   [memif between two daemons; memory of the server's]"
+
+    @staticmethod
+    def share(before, after, count):
+        """KiB for each peer. Pages that the first one needs are everybody's."""
+        return max(0, after - before) / count / 1024
+
+    def run(self, stage):
+        # What a daemon makes with its first queue pair of a kind is there before, and its buffers of packets are used.
+        run([a if a != "600" else "0.1" for a in self.line(stage, 1)], env=stage.env)
+        run([stage.testpmd, "--mode", "write_bw", "--qps", "32", "--no-verify", "--seconds", "0.5", stage.ADDR[0]],
+            env=stage.env)
+        before, met = stage.far.memory(), self.met(stage)
+        with subprocess.Popen([*self.line(stage, self.count), "--json"], env=stage.env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            try:
+                until = time.monotonic() + PATIENCE
+                while self.met(stage) - met < self.count:
+                    if p.poll() is not None or time.monotonic() > until:
+                        raise BenchError(f"{self.count} peers did not come: {p.stderr.read().strip()}"
+                                         if p.poll() is not None else f"{self.count} peers did not come")
+                    time.sleep(0.1)
+                time.sleep(0.5)
+                after = stage.far.memory()
+                p.send_signal(2)
+                out, err = p.communicate(timeout=PATIENCE)
+                if p.returncode != 0 or not json.loads(out)["results"]:
+                    raise BenchError(f"not all of {self.count} peers were alive: {err.strip()}")
+            finally:
+                end(p)
+        return [self.share(before, after, self.count)]
+
+    def met(self, stage):
+        """First words that the client's queue pairs have said, or connections, of which one is the client's own."""
+        c = stage.d.counters()
+        return {"rc": c["opened"] - 1, "ud": c["ud_out"], "rd": c["rd_segs_out"]}[self.kind]
+
+
+class Incast(Datagram):
+    """A small message beside 16 senders of large ones on a line of 10 Gb/s: what all but one of a thousand take."""
+    SENDERS = 16
+
+    def __init__(self, args, kind):
+        name = f"{kind.upper()} Send 64 B beside {self.SENDERS} senders of 64 KiB, 10 Gb/s, p99.9"
+        super().__init__(args, kind, "send_lat", "64", lambda m, s: [Figure(name, "us", field("lat_p999_ns", 1e-3))],
+                         port=dict(SUMMED, rate="10G"))
+        self.load = ["--mode", "send_bw", "--size", "64k", "--qps", str(self.SENDERS), "--depth", "4",
+                     "--seconds", "60", "--no-verify", "--cpu", str(args.client_cpu), "--qp-type", kind]
+
+    def run(self, stage):
+        before = stage.d.counters()["wqes"]
+        with subprocess.Popen([stage.testpmd, *self.load, stage.ADDR[0]], env=stage.env, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as p:
+            try:
+                until = time.monotonic() + PATIENCE
+                while stage.d.counters()["wqes"] < before + 50 * self.SENDERS:
+                    if p.poll() is not None or time.monotonic() > until:
+                        raise BenchError("the senders beside it did not begin")
+                    time.sleep(0.05)
+                return super().run(stage)
+            finally:
+                end(p)
+
+
+class Turns(Versus):
+    """The same, shorter: there are many of them."""
+    TURNS = 3
+
+
+def ratios(args):
+    quick = max(0.08, args.seconds / 4)
+
+    def side(kind, mode, size, **port):
+        take = field("lat_p50_ns") if mode.endswith("_lat") else field("gbytes_per_s")
+        more = [] if mode.endswith("_lat") else ["--no-verify"]
+        return Datagram(args, kind, mode, size, lambda m, s: [Figure("", "", take)], more, seconds=quick,
+                        port=dict(SUMMED, **port))
+
+    def versus(kind, mode, size):
+        kinds = f"{what(kind, mode)} / {what('rc', mode)}"
+        how = "latency" if mode.endswith("_lat") else "rate" if size == "64" else "bandwidth"
+        return Turns(f"{kinds}, {size} {how}", side(kind, mode, size), side("rc", mode, size))
+
+    for mode in ("send_lat", "write_lat"):
+        for size in ("64", "2k"):
+            yield versus("ud", mode, size)
+    for size in ("1k", "64k", "512k"):
+        yield versus("ud", "write_bw", size)
+    for kind, sizes in (("ud", ("64", "4k")), ("rd", ("64", "64k"))):
+        for size in sizes:
+            yield versus(kind, "send_bw", size)
+    for size in ("64k", "1m"):
+        yield Turns(f"UD Write-Record {size}, 5 % lost / none", side("ud", "write_bw", size, loss="5%"),
+                    side("ud", "write_bw", size))
+    far = {"delay": "500us", "loss": "1%"}
+    yield Turns("RD Write 64k / RC with bbr, 1 % lost, RTT 1 ms", side("rd", "write_bw", "64k", **far),
+                side("rc", "write_bw", "64k", congestion="bbr", **far))
+
+
+def datagram_rows(args):
+    out = [*sweeps(args), *losses(args), *ratios(args), *(Incast(args, kind) for kind in ("rc", "rd"))]
+    for count in (10, 100, 1000, 10000) if args.full else (10, 100, 1000):
+        out += [Peers(args, kind, count) for kind in KINDS]
+    return out
