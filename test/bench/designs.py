@@ -1,88 +1,56 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Where iWARP runs, and what it costs: the designs offloaded, assisted, host and embedded in turns.
+Where iWARP runs, and what it costs: the designs offloaded, assisted, host and embedded in turns. Figures, each with the
+bandwidth of Writes and the CPU time behind it, of all programs together and of rnicd, whose workers run all of iWARP,
+TCP and the sums of CRCs, TCP alone, or nothing:
 
-Over message sizes: the latency of a Write that is answered by a Write, the bandwidth of Writes, and the CPU time behind
-that bandwidth: of both programs together, and of rnicd, whose workers run all of iWARP, TCP and the sums of CRCs, TCP
-alone, or nothing.
+  sizes        over message sizes, with the latency of a Write that is answered by a Write
+  cold         the same with buffers that no cache holds
+  markers      over the spacing of markers, messages of 64 KiB
+  computation  over computation between requests: the client computes after each request that it posts, and does not
+               look at its device meanwhile. The CPU of the programs contains this computation
+  isosurface   an application over its granularity of distribution: examples/isosurface, eight processes. Its time is
+               that of the whole picture, and the CPU of the programs contains the drawing
+  nic          what an adapter's memory would have to do for what design offloaded sent: nic_model.py, fed with a
+               capture of messages of 64 KiB
 
-Over computation between requests: the bandwidth of Writes, and the same CPU times, when the client computes after each
-request that it posts, and does not look at its device meanwhile. The CPU of the programs contains this computation.
-
-The first three run over a pair of ports of one rnicd with every CRC summed (crc = always); embedded runs over the
-kernel's loopback. Each figure is the median of the rounds.
+The first three designs run over a pair of ports of one rnicd; embedded runs over the kernel's loopback. All sum every
+CRC (crc = always) and have markers. Each figure but nic is the median of the rounds.
 """
 import argparse
 import contextlib
-import glob
 import json
 import os
 import statistics
-import subprocess
 import sys
+import time
 
-from stage import BenchError, Stage, end
+import nic_model
+from design_place import BUFFERS, DESIGNS, Place
+from stage import PATIENCE, BenchError, Stage, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DESIGNS = ("offloaded", "assisted", "host", "embedded")
+FIGURES = ("sizes", "cold", "markers", "computation", "isosurface", "nic")
 SIZES = "64,1k,4k,16k,64k,256k,1m"
 COMPUTATION = "0,10,20,50,100,200"  # us
 COMPUTE_SIZES = "4k,128k"
-BANDWIDTH = "bandwidth, GB/s", "CPU of the programs, ns per 1,000 bytes", "CPU of rnicd, ns per 1,000 bytes"
-KEYS = {"rnicd": {"workers": 1}, "port": {"mtu": 9000, "crc": "always"}}
+SPACINGS = "512,1024,2048,4096,none"
+MARKED = 65536  # bytes of a message
+UNITS = "8k,64k,1m"
+BANDWIDTH = ("bandwidth, GB/s", "CPU of the programs, ns per 1,000 bytes", "CPU of rnicd, ns per 1,000 bytes",
+             "GB for each CPU second of both")
+RNICD = {"workers": 1}
+PORT = {"mtu": 9000, "crc": "always", "markers": "on"}
 
 
-def cpu_ns(pid):
-    """What all threads of a process have run."""
-    total = 0
-    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as f:
-            total += int(f.read().split()[0])
-    return total
-
-
-class Place:
-    """A server in one design, and clients of it."""
-
-    def __init__(self, stage, design):
-        self.stage, self.design = stage, design
-        self.addr = "127.0.0.1" if design == "embedded" else stage.ADDR[0]
-        self.port = str(18600 + DESIGNS.index(design))
-        self.env = dict(stage.env, RNIC_DESIGN=design)
-
-    @contextlib.contextmanager
-    def open(self):
-        log = os.path.join(self.stage.directory, f"{self.design}.log")
-        with open(log, "w", encoding="utf-8") as f:
-            self.server = subprocess.Popen([self.stage.testpmd, "-s", "-a", self.addr, "-p", self.port], stdout=f,
-                                           stderr=f, env=self.env)
-        try:
-            self.stage.wait_for(self.server, log, "listening", "testpmd-rdma -s")
-            yield self
-        finally:
-            end(self.server)
-
-    def run(self, mode, size, seconds, *more):
-        """The client's row, seconds of CPU of the two programs, and of rnicd."""
-        argv = [self.stage.testpmd, "-m", mode, "-S", str(size), "-t", str(seconds), "--warmup", "1", "--json",
-                "--no-verify", "--quiet", *more, "-p", self.port, self.addr]
-        before = cpu_ns(self.server.pid), cpu_ns(self.stage.d.p.pid)
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env) as p:
-            out = p.stdout.read()
-            err = p.stderr.read()
-            _, status, usage = os.wait4(p.pid, 0)
-            p.returncode = os.waitstatus_to_exitcode(status)
-        if p.returncode != 0:
-            raise BenchError(f"{' '.join(argv)} ({self.design}): {err.strip() or out.strip()}")
-        clients = (cpu_ns(self.server.pid) - before[0]) / 1e9 + usage.ru_utime + usage.ru_stime
-        return json.loads(out)["results"][0], clients, (cpu_ns(self.stage.d.p.pid) - before[1]) / 1e9
-
-
-def bandwidth(place, size, seconds, *more):
-    """GB/s, ns of the programs' CPU and of rnicd's for each 1,000 bytes."""
-    row, clients, workers = place.run("write_bw", size, seconds, *more)
-    return row["gbytes_per_s"], clients * 1e12 / row["bytes"], workers * 1e12 / row["bytes"]
+@contextlib.contextmanager
+def places_of(stage, more):
+    """A server in each design, and a daemon for all of them; more: keys of the ports."""
+    keys = dict(PORT, **more)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(stage.pair({"rnicd": RNICD, "port": keys}, serve=False))
+        yield [stack.enter_context(Place(stage, d, keys).open()) for d in DESIGNS]
 
 
 def in_turns(places, points, rounds, figures):
@@ -97,17 +65,49 @@ def in_turns(places, points, rounds, figures):
             for d, by in seen.items()}
 
 
-def over_sizes(places, sizes, rounds, seconds):
-    def figures(place, size):
-        latency = place.run("write_lat", size, seconds)[0]
-        return (latency["lat_p50_ns"] / 1e3, *bandwidth(place, size, seconds))
-    return in_turns(places, sizes, rounds, figures)
+def captured(stage, place, spacing):
+    """The FPDUs of some messages, from a capture at the port that sends them."""
+    path = os.path.join(stage.directory, f"nic-{spacing}.pcapng")
+    ctl = [os.path.join(stage.args.build, "app", "rnicctl", "rnicctl"), "--socket",
+           stage.env["RNICD_SOCKET"], "set", "port", "right"]
+    run([*ctl, f"capture={path}"], env=stage.env)
+    place.ended([stage.testpmd, "-m", "write_bw", "-S", str(MARKED), "-n", "32", "--warmup", "1", "--depth", "4",
+                 "--batch", "1", "--no-verify", "--quiet", "-p", place.port, place.addr[0]])
+    until = time.monotonic() + PATIENCE
+    run([*ctl, "capture="], env=stage.env)
+    while "stays as it is" not in run([*ctl, "capture="], env=stage.env):  # it has been written to its end
+        if time.monotonic() > until:
+            raise BenchError("the capture does not end")
+        time.sleep(0.02)
+    try:
+        return nic_model.capture_fpdus(path, 0 if spacing == "none" else int(spacing))
+    except nic_model.wire_check.WireError as e:
+        raise BenchError(f"capture with markers every {spacing}: {e}") from None
 
 
-def over_computation(places, times, size, rounds, seconds):
-    """One request a post, so that the computation lies between requests."""
-    return in_turns(places, times, rounds, lambda place, us: bandwidth(
-        place, size, seconds, "--batch", "1", "--depth", "16", "--compute", f"{us}us"))
+def measure(stage, a):
+    """{figure: {design: {point: numbers}}}; of computation {size: that}."""
+    found, n, s = {}, a.rounds, a.seconds
+    with places_of(stage, {}) as places:
+        if "sizes" in a.figures:
+            found["sizes"] = in_turns(places, a.sizes, n, lambda p, size: p.latency(size, s))
+        if "cold" in a.figures:
+            sizes = [size for size in a.sizes if size >= 1024 and size <= BUFFERS // 16]
+            found["cold"] = in_turns(places, sizes, n, lambda p, size: p.cold(size, s))
+        if "computation" in a.figures:
+            found["computation"] = {size: in_turns(places, a.computation, n, lambda p, us, size=size: p.computing(
+                size, us, s)) for size in a.compute_sizes}
+        if "isosurface" in a.figures:
+            found["isosurface"] = in_turns(places, a.units, n, lambda p, unit: p.isosurface(unit, a.dims))
+    found.update({f: {} for f in ("markers", "nic") if f in a.figures})
+    for spacing in a.spacings if "markers" in found or "nic" in found else ():
+        with places_of(stage, {"marker-spacing": spacing}) as places:
+            if "markers" in found:
+                for d, by in in_turns(places, [spacing], n, lambda p, _: p.bandwidth(MARKED, s)).items():
+                    found["markers"].setdefault(d, {}).update(by)
+            if "nic" in found:
+                found["nic"][spacing] = nic_model.every_way(captured(stage, places[0], spacing))
+    return found
 
 
 def table(found, what, titles, of=""):
@@ -117,40 +117,62 @@ def table(found, what, titles, of=""):
             print(f"| {point} | " + " | ".join(f"{by[point][i]:.3g}" for by in found.values()) + " |")
 
 
+def tables(found):
+    for figure, what, titles, of in (
+            ("sizes", "bytes", ("latency, us (median)", *BANDWIDTH), ""),
+            ("cold", "bytes", BANDWIDTH, ", buffers that no cache holds"),
+            ("markers", "bytes between markers", BANDWIDTH, f", messages of {MARKED} bytes"),
+            ("isosurface", "bytes of a unit", ("time of the picture, s", *BANDWIDTH), ", isosurface")):
+        if figure in found:
+            table(found[figure], what, titles, of)
+    for size, by in found.get("computation", {}).items():
+        table(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
+    for spacing, rows in found.get("nic", {}).items():
+        print(f"\nmemory of an adapter, {spacing} bytes between markers\n")
+        nic_model.table(rows)
+
+
 def number(text):
     unit = {"k": 1 << 10, "m": 1 << 20}.get(text[-1:].lower())
     return int(text[:-1]) * unit if unit else int(text)
 
 
+def numbers(text):
+    return [number(s) for s in text.split(",")]
+
+
+def names(text):
+    wrong = set(text.split(",")) - set(FIGURES)
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(wrong))}: figures are {', '.join(FIGURES)}")
+    return text.split(",")
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--build", default=os.path.join(HERE, "..", "..", "build"))
-    a.add_argument("--sizes", default=SIZES, help=f"bytes of a message (default {SIZES})")
-    a.add_argument("--computation", default=COMPUTATION, help=f"us of it between requests (default {COMPUTATION})")
-    a.add_argument("--compute-sizes", default=COMPUTE_SIZES, help="bytes of a message with computation between "
-                   f"requests (default {COMPUTE_SIZES})")
+    a.add_argument("--figures", type=names, default=list(FIGURES), help=f"of {','.join(FIGURES)} (default: all)")
+    for name, values, what in (
+            ("--sizes", SIZES, "bytes of a message"), ("--computation", COMPUTATION, "us of it between requests"),
+            ("--compute-sizes", COMPUTE_SIZES, "bytes of a message with computation between requests"),
+            ("--units", UNITS, "bytes of a unit of the application")):
+        a.add_argument(name, type=numbers, default=numbers(values), help=f"{what} (default {values})")
+    a.add_argument("--spacings", type=lambda t: t.split(","), default=SPACINGS.split(","),
+                   help=f"bytes between markers (default {SPACINGS})")
+    a.add_argument("--dims", type=int, default=160, help="samples of the application's volume along an axis")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
     a.add_argument("--json", action="store_true", help="one JSON document in place of the tables")
     args = a.parse_args()
-    sizes, compute_sizes = ([number(s) for s in text.split(",")] for text in (args.sizes, args.compute_sizes))
-    times = [int(us) for us in args.computation.split(",")]
-    stage = Stage(args)
     try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(stage.pair(KEYS, serve=False))
-            places = [stack.enter_context(Place(stage, d).open()) for d in DESIGNS]
-            found = over_sizes(places, sizes, args.rounds, args.seconds)
-            computing = {s: over_computation(places, times, s, args.rounds, args.seconds) for s in compute_sizes}
+        found = measure(Stage(args), args)
     except BenchError as e:
         print(f"designs.py: {e}", file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps({"sizes": found, "computation": computing}))
-        return 0
-    table(found, "bytes", ("latency, us (median)", *BANDWIDTH))
-    for size, by in computing.items():
-        table(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
+        print(json.dumps(found))
+    else:
+        tables(found)
     return 0
 
 

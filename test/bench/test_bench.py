@@ -65,19 +65,27 @@ def two_builds_are_compared_in_turns():
 def the_designs_are_compared_in_one_run():
     p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
                         "--seconds", "0.05", "--sizes", "64,4k", "--computation", "0,100", "--compute-sizes", "4k",
-                        "--json"], capture_output=True, text=True,
-                       timeout=PATIENCE * 5, check=False)
+                        "--spacings", "512,none", "--units", "8k", "--dims", "40", "--json"], capture_output=True,
+                       text=True, timeout=PATIENCE * 5, check=False)
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
-    computing = found["computation"]["4096"]
-    assert list(found["sizes"]) == list(computing) == ["offloaded", "assisted", "host", "embedded"], found
-    for design, times in computing.items():
+    figures = {name: (found[name], 4) for name in ("cold", "markers")}
+    figures.update({name: (found[name], 5) for name in ("sizes", "isosurface")})  # latency or time before them
+    figures["computation"] = (found["computation"]["4096"], 4)
+    for name, (designs, n) in figures.items():
+        assert list(designs) == ["offloaded", "assisted", "host", "embedded"], (name, found)
+        for design, points in designs.items():
+            for row in points.values():
+                assert len(row) == n and min(row[:-2] + row[-1:]) > 0, (name, design, found)
+                assert row[-2] > 0 or design == "embedded", (name, design, found)  # rnicd's CPU
+    for design, times in found["computation"]["4096"].items():
         # one Write in each 100 us at most; and up to 16 were under way when the 0.05 s began
         assert list(times) == ["0", "100"] and 0 < times["100"][0] < 4096 / 100e3 * 1.1, (design, found)
-    for design, sizes in found["sizes"].items():
-        for size, (latency, speed, programs, workers) in sizes.items():
-            assert min(latency, speed, programs) > 0, (design, size, found)
-            assert workers > 0 or design == "embedded", (design, size, found)
+    for spacing in ("512", "none"):
+        row = found["nic"][spacing][0]  # DMAs of 2 KiB, CRC and SEND on their own
+        assert 4.9 < row["touched_per_byte"] <= 5 and row["payload"] >= 32 * 65536, found["nic"]
+    assert found["nic"]["512"][2]["dmas"] > 4 * found["nic"]["none"][2]["dmas"], found["nic"]
+    assert list(found["cold"]["host"]) == ["4096"] and list(found["markers"]["host"]) == ["512", "none"], found
 
 
 @case
