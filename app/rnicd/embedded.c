@@ -59,6 +59,7 @@ static bool configure(struct rnicd_port_cfg *port, char *err)
 
 	conf_key_defaults(conf_keys_rnicd, &conf);
 	rnicd.cfg = conf.d;
+	rnicd.own = true;
 	rnicd.cfg.n_workers = 1;
 	rnicd.cfg.log_level = RNICD_LOG_ERROR;
 	rnicd.cfg.own_by_port = true;
@@ -67,7 +68,6 @@ static bool configure(struct rnicd_port_cfg *port, char *err)
 	memset(port, 0, sizeof(*port));
 	conf_key_defaults(conf_keys_port, port);
 	port->qp_peers = RNICD_PEERS_ANY;
-	port->ud_port = 0;
 	for (char *item; good && (item = strsep(&rest, ";, ")) != NULL;)
 		good = item[0] == '\0' || key(port, item, err);
 	free(copy);
@@ -171,6 +171,8 @@ static int start(struct ipc_own *own, int pair[2])
 	}
 	fcntl(pair[1], F_SETFL, O_NONBLOCK);
 	client_serve_sockets(no_sockets);
+	if (own->design == IPC_OWN_EMBEDDED)
+		cm_sidr_share(ks_pass_serve, ks_pass_serve_end);
 	oob_start();
 	client_adopt(pair[1]);
 	return 0;

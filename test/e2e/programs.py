@@ -186,14 +186,14 @@ def figures(out, sizes=1):
     assert len(rows) == sizes, f"{len(rows)} lines of figures:\n{out}"
 
 
-def perftest(ends, managed, table=PERFTEST, devices=APART):
+def perftest(ends, managed, table=PERFTEST, devices=APART, **env):
     """managed: with -R."""
     def job(port, name, args):
         argv = [name, *args.split(), "-p", str(port)]
         if managed:
-            out, _ = meet(ends, [*argv, "-R"], [*argv, "-R", A], on_device(port))
+            out, _ = meet(ends, [*argv, "-R"], [*argv, "-R", A], on_device(port), **env)
         else:
-            out, _ = meet(ends, [*argv, *devices[0]], [*argv, *devices[1], "127.0.0.1"], on_host(port))
+            out, _ = meet(ends, [*argv, *devices[0]], [*argv, *devices[1], "127.0.0.1"], on_host(port), **env)
         figures(out, 23 if "-a" in argv else 1)
 
     side_by_side([lambda i=i, row=row: job(18600 + i, *row) for i, row in enumerate(table)])

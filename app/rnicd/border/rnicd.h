@@ -302,6 +302,8 @@ struct rnicd {
 	uint32_t n_workers;
 	int control_fd;               /* eventfd, see event_prepare_sleep */
 	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
+	uint8_t process;              /* embedded: index among the processes of the user that share addresses; else 0 */
+	bool own;                     /* all of this runs in the process of its only client (embedded.c) */
 	uint32_t setups;              /* connections that a worker has memory to set up at once; constant after start */
 	const struct handed_taker *taker; /* handed.h; NULL: no socket is taken over. Constant after start */
 	uint64_t secret[4];               /* random from cfg.seed: flow hash, ISN key; constant after start */

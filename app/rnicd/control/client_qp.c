@@ -132,6 +132,12 @@ static void created(struct cmd *cmd)
 			     "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
 }
 
+static const char no_port[] =
+	"there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
+static const char no_socket[] =
+	"there are no datagram queue pairs on the device: another program or user has its UDP port. "
+	"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
+
 static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
 {
 	const struct client_pd *pd = client_pd_get(c, r->pd);
@@ -148,8 +154,10 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "there is no such shared receive queue";
 	if (r->datagram > IPC_RD)
 		return "there is no such kind of queue pairs";
-	if ((r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0))
-		return "there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
+	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
+		return rnicd.own ? no_socket : no_port;
+	if (r->datagram == IPC_RD && rnicd.own)
+		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
 	if (r->datagram == IPC_RD && rnicd.port[pd->dev]->mtu < RD_MTU_MIN)
 		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
 	if (r->datagram == IPC_RD && r->srq != 0)

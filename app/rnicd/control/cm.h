@@ -165,6 +165,13 @@ void cm_timewait_over(struct cm_id *id); /* behind DISCONNECTED */
  */
 void cm_requests_end(struct cm_id *l);
 void cm_listen_end(struct cm_id *id); /* takes the listener from the workers; then frees the id */
+/*
+ * Embedded: ports of the udp port space are taken from other processes of the user before an id listens, and given
+ * back after. ip NULL: at all addresses. take says false: another process has it.
+ */
+void cm_sidr_share(bool (*take)(const struct pkt_addr *ip, uint16_t port),
+		   void (*give)(const struct pkt_addr *ip, uint16_t port));
+
 /* Requests about an id of the udp port space; each answers (cm_sidr.c). */
 void cm_sidr_connect(struct client *c, struct cm_id *id);
 void cm_sidr_listen(struct client *c, struct cm_id *id);

@@ -24,6 +24,17 @@ struct cm_sidr {
 
 static struct rn_list listeners; /* struct cm_id, by `wait` */
 
+/* NULL: nobody else has ports here. */
+static bool (*take_port)(const struct pkt_addr *ip, uint16_t port);
+static void (*give_port)(const struct pkt_addr *ip, uint16_t port);
+
+void cm_sidr_share(bool (*take)(const struct pkt_addr *ip, uint16_t port),
+		   void (*give)(const struct pkt_addr *ip, uint16_t port))
+{
+	take_port = take;
+	give_port = give;
+}
+
 /* ---- messages ---- */
 
 struct out {
@@ -125,6 +136,8 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 	/* only a peer that has seen the request can answer it */
 	if (getrandom(&s->says.id, sizeof(s->says.id), 0) != (ssize_t)sizeof(s->says.id))
 		s->says.id = owner_new();
+	/* the reply comes back to this process by the last 8 bits, and the others say enough */
+	s->says.id = s->says.id << 8 | rnicd.process;
 	owner_put(&id->owner, OWNER_SIDR, s->says.id);
 	cm_set_state(id, CM_CONNECTING);
 	client_ok(c);
@@ -152,10 +165,19 @@ static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 
 /* ---- the answering side ---- */
 
+static const struct pkt_addr *address_of(const struct cm_id *id)
+{
+	return id->dev == CM_NO_DEV ? NULL : &rnicd.port[id->dev]->cfg->ip;
+}
+
 void cm_sidr_listen(struct client *c, struct cm_id *id)
 {
 	if (!id->has_port) {
 		client_error(c, ENOMEM, "no port for another listener");
+		return;
+	}
+	if (take_port != NULL && !take_port(address_of(id), id->local.port)) {
+		client_error(c, EADDRINUSE, "port %u is in use", id->local.port);
 		return;
 	}
 	rn_list_push_front(&listeners, &id->wait);
@@ -163,7 +185,12 @@ void cm_sidr_listen(struct client *c, struct cm_id *id)
 	client_ok(c);
 }
 
-void cm_sidr_listen_end(struct cm_id *id) { rn_list_remove(&listeners, &id->wait); }
+void cm_sidr_listen_end(struct cm_id *id)
+{
+	rn_list_remove(&listeners, &id->wait);
+	if (give_port != NULL)
+		give_port(address_of(id), id->local.port);
+}
 
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 {

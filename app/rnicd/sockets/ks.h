@@ -9,7 +9,7 @@
  * thread of the program that polls a completion queue or posts work, so that a program that polls waits for no thread
  * switch. The thread that runs the turn holds ks.lock.
  *
- *	clock → commands → sockets with input → doorbells → timers → connections with output → effects
+ *	clock → commands → sockets with input → doorbells → timers → connections, datagram QPs with output → effects
  *
  * Everything here is for the holder of ks.lock unless marked otherwise.
  */
@@ -25,17 +25,19 @@
 #include "border/client_view.h"
 #include "border/cmd.h"
 #include "border/rnicd.h"
+#include "dgram/dgram.h"
 #include "rc/rc.h"
 #include "sockets/ks_net.h"
 
-#define KS_MTU_MAX   9000u /* bytes of an IP packet; interfaces that take more (lo) are used as if they took this */
-#define KS_HOT       4u    /* connections whose sockets each turn reads without asking epoll */
-#define KS_BATCH     (256u << 10) /* bytes that one system call sends, about */
-#define KS_BATCH_IOV 256u
-#define KS_BUF       (256u << 10) /* bytes that one system call receives at most */
+#define KS_MTU_MAX     9000u /* bytes of an IP packet; interfaces that take more (lo) are used as if they took this */
+#define KS_HOT         4u    /* connections whose sockets each turn reads without asking epoll */
+#define KS_BATCH       (256u << 10) /* bytes that one system call sends, about */
+#define KS_BATCH_IOV   256u
+#define KS_INDEX_SHIFT 16u          /* of a queue pair's number: the bits above it are the index of its process */
+#define KS_BUF         (256u << 10) /* bytes that one system call receives at most */
 
 /* What epoll tells of: the first member of each object with a socket. */
-enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE };
+enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_UD, KS_GROUP };
 struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */
@@ -121,11 +123,13 @@ struct ks {
 	struct rn_wheel wheel;
 	struct rn_list conns, listeners;
 	uint32_t n_conns;
+	uint32_t n_uds; /* datagram QPs */
 	struct ks_conn *dead;
 	struct ks_conn *idle;        /* closed ones, kept: a command may still name one */
 	struct ks_conn *hot[KS_HOT]; /* the most recent first */
 	struct ks_buf *in;           /* for the next recv(); NULL: none */
 	uint8_t *out;                /* copies of a batch */
+	struct dgram_ctx dgram;
 	struct rc_ctx rc;
 	void *rc_mem;
 	uint64_t rc_size;
@@ -150,9 +154,19 @@ bool ks_start(char *err, uint32_t err_len);
 bool ks_poll(void);
 /* The progress thread's life. */
 void *ks_main(void *arg);
+/* In a child of fork(): what the parent's sockets hold open is let go. */
+void ks_close_all(void);
+
+/* ---- ks_fx.c ---- */
+
 /* Room for the effects of one more call into lib/conn; false: the control thread is behind. */
 bool ks_effects(void);
 static inline bool ks_space(void) { return rn_likely(!qp_ctx_full(&ks.rc.qp)) || ks_effects(); }
+/* The peer has sent its Request, or the connection has ended. */
+void ks_conn_requested(struct ks_conn *c);
+void ks_conn_died(struct ks_conn *c);
+/* epoll watches the socket for this; 0: not at all. */
+void ks_watch(struct ks_src *s, uint32_t events);
 
 /* ---- ks_cmd.c ---- */
 uint32_t ks_commands(void);
@@ -170,16 +184,9 @@ void ks_accept(struct ks_listener *l);
 void ks_passive(struct ks_src src, struct ks_listener *l);
 /* The TOS or traffic class of the connection's packets. */
 void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
-/* The peer has sent its Request, or the connection has ended. */
-void ks_conn_requested(struct ks_conn *c);
-void ks_conn_died(struct ks_conn *c);
 void ks_bury(void);
 /* The connect is through, or has failed, or is not through yet. */
 void ks_connected(struct ks_conn *c);
-/* epoll watches the socket for this; 0: not at all. */
-void ks_watch(struct ks_src *s, uint32_t events);
-/* In a child of fork(): what the parent's sockets hold open is let go. */
-void ks_close_all(void);
 
 /* NULL: nobody listens there. */
 struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
@@ -190,11 +197,17 @@ extern const struct handed_taker ks_taker;
 /* ---- ks_pass.c: processes of one user that share an address ---- */
 /* This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). False with a sentence in err. */
 bool ks_pass_start(char *err, uint32_t err_len);
+/*
+ * Control thread: requests for a port of RDMA_PS_UDP come to this process from now on, or no more. ip: the device's
+ * address; NULL: all of them. False: another process of the user has it.
+ */
+bool ks_pass_serve(const struct pkt_addr *ip, uint16_t service);
+void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t service);
 /* A connection at qp-port: it stays here or goes to the process that its Request wants. It is taken, or closed. */
 void ks_guest(int fd, const struct ks_listener *l);
 void ks_guest_in(struct ks_src *s);
 /* What others have passed on to this process. */
-void ks_passed_in(void);
+void ks_passed_in(const struct ks_src *s);
 void ks_pass_close(void);
 
 /* ---- ks_stream.c ---- */

@@ -2,7 +2,7 @@
 /* The bodies of all commands (cmd.h). A body does not block. */
 #include "border/event.h"
 #include "border/policy.h"
-#include "sockets/ks.h"
+#include "sockets/ks_ud.h"
 
 /* ---- clients and QPs ---- */
 
@@ -22,18 +22,25 @@ static void client_del(const struct worker_client *c)
 		*at = c->next;
 }
 
+static enum qp_verdict modify(struct qp *qp, enum qp_state to)
+{
+	return qp_get_type(qp) == QP_UD ? dgram_modify(&ks.dgram, qp, to) : rc_modify(&ks.rc, qp, to);
+}
+
 static void qp_create(struct cmd_qp *q)
 {
 	q->verdict = QP_OK;
+	if (q->datagram)
+		ks_ud_add(ud_of(q->qp), q->port);
 	if (q->has_state)
-		(void)rc_modify(&ks.rc, q->qp, q->state);
+		(void)modify(q->qp, q->state);
 	q->client->qp[q->bit] = q->qp;
 }
 
 static void qp_change(struct cmd_qp *q)
 {
 	qp_set(q->qp, &q->tune);
-	q->verdict = q->has_state ? rc_modify(&ks.rc, q->qp, q->state) : QP_OK;
+	q->verdict = q->has_state ? modify(q->qp, q->state) : QP_OK;
 	if (q->verdict != QP_OK)
 		qp_set(q->qp, &q->was);
 }
@@ -48,13 +55,18 @@ static void qp_leave(struct cmd_qp *q)
 static void qp_arrive(const struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = q->qp;
-	rc_doorbell(&ks.rc, q->qp); /* one that rang while it was away */
+	ks_doorbell(q->qp); /* one that rang while it was away */
 }
 
 static void qp_end(struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = NULL;
-	rc_destroy(&ks.rc, q->qp);
+	if (q->datagram) {
+		ks_ud_end(ud_of(q->qp), !q->orphan);
+		dgram_destroy(&ks.dgram, q->qp);
+	} else {
+		rc_destroy(&ks.rc, q->qp);
+	}
 	q->seen = ks.now;
 }
 
@@ -190,6 +202,8 @@ static void run_command(struct cmd *c)
 		break;
 	case CMD_QP_GIVE_UP: qp_unreachable(&ks.rc.qp, c->qp.qp); break;
 	case CMD_CQ_RESIZE: qp_cq_change(&ks.rc.qp, c->resize.cq, c->resize.ring); break;
+	case CMD_GROUP: ks_group_change(&c->group); break;
+	case CMD_SEND_DATAGRAM: ks_ud_send(c->send.port, &c->send.to, c->send.p, c->send.len); break;
 	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel asks neighbours by itself */
 	case CMD_LISTEN:
 	case CMD_UNLISTEN:
@@ -199,7 +213,7 @@ static void run_command(struct cmd *c)
 	case CMD_CONN_DISCONNECT:
 	case CMD_CONN_END:
 	case CMD_CONN_LET_GO: conn_command(c); break;
-	/* of stream sockets, datagrams, Ethernet ports and telemetry, which nobody has here */
+	/* of sockets, Ethernet ports and telemetry, which nobody has here */
 	case CMD_STREAM_JOIN:
 	case CMD_STREAM_LISTEN:
 	case CMD_STREAM_UNLISTEN:
@@ -209,9 +223,7 @@ static void run_command(struct cmd *c)
 	case CMD_GRAM_OPEN:
 	case CMD_GRAM_PEER:
 	case CMD_GRAM_CLOSE:
-	case CMD_GROUP:
 	case CMD_SEND_FRAME:
-	case CMD_SEND_DATAGRAM:
 	case CMD_PORT_LEAVE:
 	case CMD_PORT_JOIN:
 	case CMD_PORT_CHANGE:

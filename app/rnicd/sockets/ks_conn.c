@@ -4,23 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "sockets/ks.h"
 
 #define BACKLOG_DEFAULT 128u
 #define HALF_OPEN       4u  /* times the backlog: connections without a Request; more are closed at once */
 #define CONNS_AT_ONCE   16u /* accepted in one turn from one listener */
-
-void ks_watch(struct ks_src *s, uint32_t events)
-{
-	struct epoll_event e = { .events = events, .data.ptr = s };
-
-	if (events == s->events || s->fd < 0)
-		return;
-	epoll_ctl(ks.ep, s->events == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, s->fd, &e);
-	s->events = events;
-}
 
 /* ---- connections ---- */
 
@@ -64,22 +53,6 @@ static void conn_free(struct ks_conn *c)
 	ks.n_conns--;
 	c->next = ks.idle;
 	ks.idle = c;
-}
-
-void ks_conn_requested(struct ks_conn *c)
-{
-	if (c->half != NULL)
-		c->half->half_open--;
-	c->half = NULL;
-}
-
-void ks_conn_died(struct ks_conn *c)
-{
-	if (c->dead)
-		return;
-	c->dead = true;
-	c->next = ks.dead;
-	ks.dead = c;
 }
 
 void ks_bury(void)
@@ -257,15 +230,4 @@ void ks_accept(struct ks_listener *l)
 		else
 			ks_passive(src, l);
 	}
-}
-
-void ks_close_all(void)
-{
-	rn_list_each(struct ks_conn, c, &ks.conns, link)
-		if (c->src.fd >= 0)
-			close(c->src.fd);
-	rn_list_each(struct ks_listener, l, &ks.listeners, link)
-		close(l->src.fd);
-	ks_pass_close();
-	close(ks.ep);
 }

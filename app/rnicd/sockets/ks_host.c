@@ -38,7 +38,8 @@ static bool host_port(const struct ipc_sock_port *at, const struct rnicd_port_cf
 	cfg->mtu = at->mtu;
 	cfg->gateway_set = true; /* where a destination lies is rnicd's to know */
 	cfg->gateway = ip;
-	cfg->qp_port = 0; /* that port is rnicd's own */
+	cfg->qp_port = 0; /* that port is rnicd's own, and so is the next one */
+	cfg->ud_port = 0;
 	const uint8_t mac[PKT_MAC_LEN] = { 2, 0, ip.b[12], ip.b[13], ip.b[14], ip.b[15] };
 	return ks_port_add(mac);
 }

@@ -3,7 +3,8 @@
  * Several processes of one user share an address, and with it the port where queue pairs without connection manager
  * find each other (qp-port): each process listens there (SO_REUSEPORT), and the kernel gives a connection to any of
  * them. The upper 8 bits of a queue pair's number are the index of its process. A process that gets a connection for
- * another one passes its descriptor on, before it has read anything from it.
+ * another one passes its descriptor on, before it has read anything from it. Datagrams are passed whole. A process that
+ * serves a port of RDMA_PS_UDP has a name for that, too.
  *
  * A process gets its index by binding a socket to an abstract name in the network namespace: the first index that is
  * free. Messages of other users are ignored.
@@ -19,16 +20,25 @@
 
 #include "border/oob_wire.h"
 #include "iwarp/mpa_neg.h"
-#include "sockets/ks.h"
+#include "sockets/ks_ud.h"
 
-#define INDEXES     255u /* QPNs of a further one would be those of groups */
-#define INDEX_SHIFT 16u
-#define GUESTS_MAX  256u /* of a process; then the oldest makes room */
-#define PASSED_MAX  64u  /* messages taken in one turn */
+#define INDEXES    255u /* QPNs of a further one would be those of groups */
+#define GUESTS_MAX 256u /* of a process; then the oldest makes room */
+#define PASSED_MAX 64u  /* messages taken in one turn */
 
-/* The message that a descriptor comes with. */
+/* Before what is passed. */
 struct passing {
-	struct pkt_addr to; /* the device's address */
+	struct pkt_addr from, to; /* to: the device's address; from: of a datagram */
+	uint8_t gram;             /* a datagram follows; else a connection's descriptor comes along */
+	uint8_t tos, hop_limit;
+};
+
+/* A port of RDMA_PS_UDP that this process serves. */
+struct service {
+	struct ks_src src;
+	struct rn_link link;
+	struct pkt_addr ip;
+	uint16_t port;
 };
 
 /* A connection at qp-port that has not named its queue pair yet. */
@@ -40,6 +50,7 @@ struct guest {
 };
 
 static struct rn_list guests; /* the oldest first */
+static struct rn_list services;
 static uint32_t n_guests;
 static uint32_t own;
 static struct ks_src passage = { .kind = KS_PASSAGE, .fd = -1 };
@@ -51,51 +62,147 @@ static socklen_t passage_name(uint32_t index, struct sockaddr_un *un)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
+/* A socket that what others pass comes to; -1 and errno. */
+static int passage_open(const struct sockaddr_un *un, socklen_t len)
+{
+	const int one = 1;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) == 0 &&
+	    bind(fd, (const struct sockaddr *)un, len) == 0)
+		return fd;
+	int err = errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
 bool ks_pass_start(char *err, uint32_t err_len)
 {
 	struct sockaddr_un un;
-	int one = 1;
 
-	passage.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (passage.fd < 0 || setsockopt(passage.fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0) {
+	do {
+		passage.fd = passage_open(&un, passage_name(own, &un));
+	} while (passage.fd < 0 && errno == EADDRINUSE && ++own < INDEXES);
+	if (passage.fd < 0 && own < INDEXES) {
 		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
 		return false;
 	}
-	while (own < INDEXES && bind(passage.fd, (const struct sockaddr *)&un, passage_name(own, &un)) != 0)
-		own++;
 	if (own == INDEXES) {
 		snprintf(err, err_len, "%u processes of this user run embedded already: end some", INDEXES);
 		return false;
 	}
-	rnicd.qpn_first = own << INDEX_SHIFT | 2;
-	rnicd.qpn_last = own << INDEX_SHIFT | 0xfffe;
+	rnicd.process = (uint8_t)own;
+	rnicd.qpn_first = own << KS_INDEX_SHIFT | 2;
+	rnicd.qpn_last = own << KS_INDEX_SHIFT | 0xfffe;
 	ks_watch(&passage, EPOLLIN);
 	return true;
 }
 
 /* ---- sending ---- */
 
-/* False: that process is not there, or does not take it. */
-static bool pass(uint32_t index, struct passing *head, int fd)
+/* A descriptor or a datagram, to the process that has the name. */
+static enum ks_passed send_to(struct sockaddr_un *un, socklen_t len, struct passing *head, struct iovec body, int fd)
 {
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int))];
 	} ctl = { .buf = { 0 } };
-	struct iovec iov = { head, sizeof(*head) };
-	struct sockaddr_un un;
-	struct msghdr mh = {
-		.msg_name = &un, .msg_namelen = passage_name(index, &un), .msg_iov = &iov, .msg_iovlen = 1
-	};
+	struct iovec iov[2] = { { head, sizeof(*head) }, body };
+	struct msghdr mh = { .msg_name = un, .msg_namelen = len, .msg_iov = iov, .msg_iovlen = head->gram ? 2 : 1 };
 
-	mh.msg_control = ctl.buf;
-	mh.msg_controllen = sizeof(ctl.buf);
-	struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	return sendmsg(passage.fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+	if (fd >= 0) {
+		mh.msg_control = ctl.buf;
+		mh.msg_controllen = sizeof(ctl.buf);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	if (sendmsg(passage.fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return KS_PASSED;
+	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? KS_PASS_FULL : KS_PASS_NOBODY;
+}
+
+/* False: that process is not there, or does not take it. */
+static bool pass(uint32_t index, struct passing *head, int fd)
+{
+	struct sockaddr_un un;
+
+	return send_to(&un, passage_name(index, &un), head, (struct iovec){ NULL, 0 }, fd) == KS_PASSED;
+}
+
+static enum ks_passed pass_gram(struct sockaddr_un *un, socklen_t len, const struct ks_gram *g)
+{
+	struct passing head = { .from = g->from, .to = g->to, .gram = 1, .tos = g->tos, .hop_limit = g->hop_limit };
+
+	return send_to(un, len, &head, (struct iovec){ (void *)(uintptr_t)g->p, g->len }, -1);
+}
+
+enum ks_passed ks_pass_gram(uint32_t index, const struct ks_gram *g)
+{
+	struct sockaddr_un un;
+
+	return index < INDEXES ? pass_gram(&un, passage_name(index, &un), g) : KS_PASS_NOBODY;
+}
+
+/* ---- ports of RDMA_PS_UDP ---- */
+
+static const struct pkt_addr any = { .b = { [10] = 0xff, [11] = 0xff } };
+
+static socklen_t service_name(const struct pkt_addr *ip, uint16_t port, struct sockaddr_un *un)
+{
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-embedded-%u-%08x-%u", (unsigned)geteuid(),
+			 pkt_addr_to_ip4(ip), port);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+enum ks_passed ks_pass_request(uint16_t port, const struct ks_gram *g)
+{
+	struct sockaddr_un un;
+	enum ks_passed v = pass_gram(&un, service_name(&g->to, port, &un), g);
+
+	return v == KS_PASS_NOBODY ? pass_gram(&un, service_name(&any, port, &un), g) : v;
+}
+
+bool ks_pass_serve(const struct pkt_addr *ip, uint16_t port)
+{
+	struct service *s = calloc(1, sizeof(*s));
+	struct sockaddr_un un;
+
+	if (s == NULL)
+		return false;
+	s->ip = ip != NULL ? *ip : any;
+	s->port = port;
+	s->src = (struct ks_src){ .kind = KS_PASSAGE, .fd = passage_open(&un, service_name(&s->ip, port, &un)) };
+	if (s->src.fd < 0) {
+		free(s);
+		return false;
+	}
+	pthread_mutex_lock(&ks.lock);
+	rn_list_push_front(&services, &s->link);
+	ks_watch(&s->src, EPOLLIN);
+	pthread_mutex_unlock(&ks.lock);
+	return true;
+}
+
+void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t port)
+{
+	pthread_mutex_lock(&ks.lock);
+	rn_list_each(struct service, s, &services, link) {
+		if (s->port != port || !pkt_addr_eq(&s->ip, ip != NULL ? ip : &any))
+			continue;
+		ks_watch(&s->src, 0);
+		close(s->src.fd);
+		rn_list_remove(&services, &s->link);
+		free(s);
+		break;
+	}
+	pthread_mutex_unlock(&ks.lock);
 }
 
 /* ---- connections that have not named their queue pair ---- */
@@ -147,9 +254,9 @@ static enum whom wanted(int fd, uint32_t *index)
 	enum mpa_neg_verdict v = mpa_neg_feed(&rx, bytes, (uint32_t)n, &used, &f);
 	if (v == MPA_NEG_MORE)
 		return WHOM_UNKNOWN;
-	if (v != MPA_NEG_OK || !oob_wanted(f.pd, f.pd_len, &qpn) || qpn >> INDEX_SHIFT == own)
+	if (v != MPA_NEG_OK || !oob_wanted(f.pd, f.pd_len, &qpn) || qpn >> KS_INDEX_SHIFT == own)
 		return WHOM_US;
-	*index = qpn >> INDEX_SHIFT;
+	*index = qpn >> KS_INDEX_SHIFT;
 	return WHOM_OTHER;
 }
 
@@ -202,27 +309,49 @@ static void conn_taken(const struct passing *head, int fd)
 	close(fd);
 }
 
-void ks_passed_in(void)
+static void gram_taken(const struct passing *head, const uint8_t *p, uint32_t len)
 {
+	struct ks_gram g = { .p = p,
+			     .len = len,
+			     .from = head->from,
+			     .to = head->to,
+			     .tos = head->tos,
+			     .hop_limit = head->hop_limit,
+			     .passed = true };
+
+	for (; g.port < rnicd.n_ports; g.port++) {
+		if (pkt_addr_eq(&rnicd.port[g.port]->cfg->ip, &head->to)) {
+			ks_ud_take(&g);
+			return;
+		}
+	}
+}
+
+void ks_passed_in(const struct ks_src *s)
+{
+	static uint8_t body[KS_UD_ROOM];
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 	} ctl;
 	struct passing head;
-	struct iovec iov = { &head, sizeof(head) };
+	struct iovec iov[2] = { { &head, sizeof(head) }, { body, sizeof(body) } };
 	bool trusted;
 
 	for (uint32_t i = 0; i < PASSED_MAX && ks_space(); i++) {
 		struct msghdr mh = {
-			.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+			.msg_iov = iov, .msg_iovlen = 2, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
 		};
-		ssize_t n = recvmsg(passage.fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		ssize_t n = recvmsg(s->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (n < 0)
 			return;
 		int fd = taken(&mh, &trusted);
-		if (trusted && n == (ssize_t)sizeof(head) && fd >= 0)
+		const bool good = trusted && n >= (ssize_t)sizeof(head) && (mh.msg_flags & MSG_TRUNC) == 0;
+		if (good && head.gram != 0)
+			gram_taken(&head, body, (uint32_t)(n - (ssize_t)sizeof(head)));
+		else if (good && fd >= 0)
 			conn_taken(&head, fd);
-		else if (fd >= 0)
+		if (fd >= 0 && (!good || head.gram != 0))
 			close(fd);
 	}
 }
@@ -231,5 +360,7 @@ void ks_pass_close(void)
 {
 	rn_list_each(struct guest, g, &guests, link)
 		close(g->src.fd);
+	rn_list_each(struct service, s, &services, link)
+		close(s->src.fd);
 	close(passage.fd);
 }

@@ -17,7 +17,7 @@
 
 #include "border/bell.h"
 #include "border/event.h"
-#include "sockets/ks.h"
+#include "sockets/ks_ud.h"
 
 #define MTU_MIN 576
 #define RECS    1024u /* FPDUs under way: those of one batch */
@@ -172,6 +172,9 @@ static bool memory(void)
 	if (ks.rc_mem == MAP_FAILED)
 		return false;
 	ks.out = malloc(KS_BATCH + KS_MTU_MAX);
+	ks.dgram = (struct dgram_ctx){ .qp = &ks.rc.qp,
+				       .timeout = rnicd.cfg.record_timeout_ns,
+				       .linger = rnicd.cfg.record_linger_ns };
 	rnicd.setups = rn_min_u32(cfg.setups, cfg.blocks);
 	return ks.out != NULL && rc_ctx_init(&ks.rc, &cfg, ks.rc_mem, ks.rc_size) == QP_OK;
 }
@@ -193,6 +196,7 @@ bool ks_start(char *err, uint32_t err_len)
 	}
 	if (!ks_pass_start(err, err_len))
 		return false;
+	ks_ud_start();
 	if (memory())
 		return true;
 	snprintf(err, err_len, "no memory: see whether ulimit -v is unlimited");

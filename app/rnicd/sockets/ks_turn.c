@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The turn of the worker, the threads that run it, and what it tells the control thread. */
+/* The turn of the worker, and the threads that run it. */
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "border/bell.h"
 #include "border/event.h"
-#include "sockets/ks.h"
+#include "sockets/ks_ud.h"
 
 #define EVENTS       64
 #define LOOK_EVERY   16u /* turns between two looks at epoll while sockets are hot */
@@ -16,89 +17,6 @@
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
 #define WAY_NS       (50 * RN_NS_PER_US) /* the progress thread's pause while the program polls */
 #define WAY_POLLS    16u                 /* of the program, at least, in that time */
-
-struct ks ks = { .lock = PTHREAD_MUTEX_INITIALIZER, .ep = -1 };
-
-/* ---- effects ---- */
-
-static struct ipc_addr endpoint(const struct pkt_addr *ip, uint16_t port)
-{
-	struct ipc_addr a = { .port = port };
-
-	memcpy(a.ip, ip->b, sizeof(a.ip));
-	return a;
-}
-
-/* A connection of a listener gets a number of its own with its first effect. */
-static void tell_conn(const struct qp_fx *fx, struct event_fx *o)
-{
-	struct rc *c = fx->conn;
-	const struct conn_addr *a = &ks_conn_of(c)->addr;
-
-	if (c->passive && (c->flags & RC_AWAITED) == 0 && (c->owner & EVENT_OWNER_PASSIVE) == 0) {
-		o->listener = c->owner;
-		c->owner = EVENT_OWNER_PASSIVE | ++ks.passive;
-	}
-	o->owner = c->owner;
-	o->conn = c;
-	o->port = a->port;
-	o->local = endpoint(&a->local, a->lport);
-	o->remote = endpoint(&a->remote, a->rport);
-	if (fx->type == QP_FX_CLOSED)
-		c->owner = 0; /* commands still under way find that it is not theirs */
-	if (fx->priv_len > 0 && fx->priv_len <= IPC_PRIV_MAX) {
-		memcpy(o->priv, fx->priv, fx->priv_len);
-		o->priv_len = fx->priv_len;
-	}
-}
-
-static void tell(const struct qp_fx *fx, struct event *ev)
-{
-	ev->type = EVENT_FX;
-	ev->fx = (struct event_fx){ .type = fx->type,
-				    .code = fx->code,
-				    .ird = fx->ird,
-				    .ord = fx->ord,
-				    .vendor_err = fx->vendor_err,
-				    .spacings = fx->spacings,
-				    .owner = fx->owner };
-	if (fx->type <= QP_FX_CLOSED)
-		tell_conn(fx, &ev->fx);
-	event_put(0);
-}
-
-/* False: the queue has no room for the rest, which comes in a later turn. */
-static bool tell_all(void)
-{
-	struct event *ev;
-
-	while (ks.fx_told < ks.rc.qp.n_fx) {
-		ev = event_room(0, EVENT_LOSSLESS);
-		if (ev == NULL)
-			return false;
-		tell(&ks.rc.qp.fx[ks.fx_told++], ev);
-	}
-	ks.fx_told = 0;
-	return true;
-}
-
-bool ks_effects(void)
-{
-	struct rc_ctx *ctx = &ks.rc;
-
-	rc_flush(ctx);
-	if (!tell_all())
-		return false;
-	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
-		const struct qp_fx *fx = &ctx->qp.fx[i];
-		if (fx->type == QP_FX_CONNECT_REQUEST)
-			ks_conn_requested(ks_conn_of(fx->conn));
-		else if (fx->type == QP_FX_CLOSED)
-			ks_conn_died(ks_conn_of(fx->conn));
-	}
-	rc_drained(ctx);
-	return true;
-}
 
 /* ---- the turn ---- */
 
@@ -117,7 +35,7 @@ static uint32_t ring_word(struct worker_client *c, uint32_t word)
 			__atomic_fetch_or(&c->doorbell->summary, UINT64_C(1) << word, __ATOMIC_RELAXED);
 			return n;
 		}
-		rc_doorbell(&ks.rc, qp);
+		ks_doorbell(qp);
 		n++;
 	}
 	return n;
@@ -224,13 +142,18 @@ static uint32_t look_at_sockets(void)
 		case KS_CONN: conn_event(rn_container_of(s, struct ks_conn, src), e[i].events); break;
 		case KS_LISTENER: listener_event(rn_container_of(s, struct ks_listener, src), e[i].events); break;
 		case KS_GUEST: ks_guest_in(s); break;
-		case KS_PASSAGE: ks_passed_in(); break;
+		case KS_PASSAGE: ks_passed_in(s); break;
+		case KS_UD: ks_ud_event(s, e[i].events); break;
+		case KS_GROUP: (void)ks_group_event(s); break;
 		}
 	}
 	return n > 0 ? (uint32_t)n : 0;
 }
 
-/* The sockets that had input last are read as they are; epoll is asked for the others now and then. */
+/*
+ * The connections that had input last are read as they are; epoll is asked for the others now and then, in each turn
+ * where there are datagram QPs.
+ */
 static uint32_t receive(void)
 {
 	uint32_t n = 0;
@@ -245,9 +168,9 @@ static uint32_t receive(void)
 			n++;
 		}
 	}
-	if (n != 0 && ++ks.looks < LOOK_EVERY)
+	if (n != 0 && ks.n_uds == 0 && ++ks.looks < LOOK_EVERY)
 		return n;
-	if (ks.hot[0] != NULL && ks.looks++ % LOOK_EVERY != 0)
+	if (ks.hot[0] != NULL && ks.n_uds == 0 && ks.looks++ % LOOK_EVERY != 0)
 		return n;
 	ks.looks = 1;
 	return n + look_at_sockets();
@@ -284,7 +207,7 @@ static uint32_t transmit(void)
 static bool more(void)
 {
 	return !rn_list_empty(&ks.rc.ready) || !rn_list_empty(&ks.rc.answers) || !rn_list_empty(&ks.rc.qp.flushing) ||
-	       ks.rc.qp.n_fx != 0;
+	       ks.rc.qp.n_fx != 0 || ks_ud_more();
 }
 
 static uint32_t turn(void)
@@ -296,13 +219,17 @@ static uint32_t turn(void)
 	n += receive();
 	n += doorbells();
 	n += timers();
+	n += ks_ud_timers();
 	n += transmit();
+	n += ks_ud_transmit();
 	ks_effects();
 	n += more();
 	ks_bury();
 	event_flush(0);
 	return n;
 }
+
+static uint64_t next_due(void) { return rn_min_u64(rn_wheel_next(&ks.wheel), ks_ud_due()); }
 
 bool ks_poll(void)
 {
@@ -311,7 +238,7 @@ bool ks_poll(void)
 	turn();
 	/* The progress thread sleeps longer than something that this turn has begun may wait. */
 	uint64_t till = __atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED);
-	bool wake = till != 0 && (more() || rn_wheel_next(&ks.wheel) < till);
+	bool wake = till != 0 && (more() || next_due() < till);
 	pthread_mutex_unlock(&ks.lock);
 	__atomic_fetch_add(&ks.polled, 1, __ATOMIC_RELAXED);
 	if (wake)
@@ -343,7 +270,7 @@ static bool anything_waits(void)
 /* With ks.lock, which is free while it sleeps. */
 static void sleep_well(void)
 {
-	uint64_t now = rnicd_now(), due = rn_min_u64(rn_wheel_next(&ks.wheel), now + SLEEP_MAX_NS);
+	uint64_t now = rnicd_now(), due = rn_min_u64(next_due(), now + SLEEP_MAX_NS);
 
 	say_sleeping(1);
 	/* pairs with the fences in bell_ring() and in the client's doorbell */
@@ -393,4 +320,16 @@ void *ks_main(void *arg)
 		pthread_mutex_unlock(&ks.lock);
 	}
 	return arg;
+}
+
+void ks_close_all(void)
+{
+	rn_list_each(struct ks_conn, c, &ks.conns, link)
+		if (c->src.fd >= 0)
+			close(c->src.fd);
+	rn_list_each(struct ks_listener, l, &ks.listeners, link)
+		close(l->src.fd);
+	ks_ud_close();
+	ks_pass_close();
+	close(ks.ep);
 }

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the worker tells the control thread, and epoll. */
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "border/event.h"
+#include "sockets/ks.h"
+
+struct ks ks = { .lock = PTHREAD_MUTEX_INITIALIZER, .ep = -1 };
+
+static struct ipc_addr endpoint(const struct pkt_addr *ip, uint16_t port)
+{
+	struct ipc_addr a = { .port = port };
+
+	memcpy(a.ip, ip->b, sizeof(a.ip));
+	return a;
+}
+
+/* A connection of a listener gets a number of its own with its first effect. */
+static void tell_conn(const struct qp_fx *fx, struct event_fx *o)
+{
+	struct rc *c = fx->conn;
+	const struct conn_addr *a = &ks_conn_of(c)->addr;
+
+	if (c->passive && (c->flags & RC_AWAITED) == 0 && (c->owner & EVENT_OWNER_PASSIVE) == 0) {
+		o->listener = c->owner;
+		c->owner = EVENT_OWNER_PASSIVE | ++ks.passive;
+	}
+	o->owner = c->owner;
+	o->conn = c;
+	o->port = a->port;
+	o->local = endpoint(&a->local, a->lport);
+	o->remote = endpoint(&a->remote, a->rport);
+	if (fx->type == QP_FX_CLOSED)
+		c->owner = 0; /* commands still under way find that it is not theirs */
+	if (fx->priv_len > 0 && fx->priv_len <= IPC_PRIV_MAX) {
+		memcpy(o->priv, fx->priv, fx->priv_len);
+		o->priv_len = fx->priv_len;
+	}
+}
+
+static void tell(const struct qp_fx *fx, struct event *ev)
+{
+	ev->type = EVENT_FX;
+	ev->fx = (struct event_fx){ .type = fx->type,
+				    .code = fx->code,
+				    .ird = fx->ird,
+				    .ord = fx->ord,
+				    .vendor_err = fx->vendor_err,
+				    .spacings = fx->spacings,
+				    .owner = fx->owner };
+	if (fx->type <= QP_FX_CLOSED)
+		tell_conn(fx, &ev->fx);
+	event_put(0);
+}
+
+/* False: the queue has no room for the rest, which comes in a later turn. */
+static bool tell_all(void)
+{
+	struct event *ev;
+
+	while (ks.fx_told < ks.rc.qp.n_fx) {
+		ev = event_room(0, EVENT_LOSSLESS);
+		if (ev == NULL)
+			return false;
+		tell(&ks.rc.qp.fx[ks.fx_told++], ev);
+	}
+	ks.fx_told = 0;
+	return true;
+}
+
+bool ks_effects(void)
+{
+	struct rc_ctx *ctx = &ks.rc;
+
+	rc_flush(ctx);
+	if (!tell_all())
+		return false;
+	for (uint32_t i = 0; i < ctx->qp.n_fx; i++) {
+		const struct qp_fx *fx = &ctx->qp.fx[i];
+		if (fx->type == QP_FX_CONNECT_REQUEST)
+			ks_conn_requested(ks_conn_of(fx->conn));
+		else if (fx->type == QP_FX_CLOSED)
+			ks_conn_died(ks_conn_of(fx->conn));
+	}
+	rc_drained(ctx);
+	return true;
+}
+
+void ks_conn_requested(struct ks_conn *c)
+{
+	if (c->half != NULL)
+		c->half->half_open--;
+	c->half = NULL;
+}
+
+void ks_conn_died(struct ks_conn *c)
+{
+	if (c->dead)
+		return;
+	c->dead = true;
+	c->next = ks.dead;
+	ks.dead = c;
+}
+
+void ks_watch(struct ks_src *s, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = s };
+
+	if (events == s->events || s->fd < 0)
+		return;
+	epoll_ctl(ks.ep, s->events == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, s->fd, &e);
+	s->events = events;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams to many: a device's groups that queue pairs of this process are in. Each has a socket that is bound to the
+ * group's address and a member by the device's own; the kernel tells the network of it (IGMP), and gives every such
+ * socket of the host a copy, also of what the host itself sends.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sockets/ks_ud.h"
+
+/* From the first member on until the last one has gone. */
+struct ks_group {
+	struct ks_src src;
+	const struct ud_group *g;
+	struct rn_link link;
+};
+
+static struct rn_list groups;
+
+static struct ks_group *group_of(const struct ud_group *g)
+{
+	rn_list_each(struct ks_group, k, &groups, link)
+		if (k->g == g)
+			return k;
+	return NULL;
+}
+
+static bool enter(int fd, const struct ud_group *g)
+{
+	struct ip_mreqn who = { 0 };
+	const int off = 0;
+
+	memcpy(&who.imr_multiaddr, g->addr.b + 12, sizeof(who.imr_multiaddr));
+	memcpy(&who.imr_address, rnicd.port[g->port]->cfg->ip.b + 12, sizeof(who.imr_address));
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)); /* what comes by other interfaces is theirs */
+	return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &who, sizeof(who)) == 0;
+}
+
+static void group_open(const struct ud_group *g)
+{
+	struct ks_group *k = calloc(1, sizeof(*k));
+	int fd = k != NULL ? ks_ud_socket(&g->addr, g->port, SO_REUSEADDR) : -1;
+
+	if (fd < 0 || !enter(fd, g)) {
+		rnicd_log(RNICD_LOG_ERROR, "%s is in no group: the kernel says %s", rnicd.port[g->port]->cfg->name,
+			  strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		free(k);
+		return;
+	}
+	k->src = (struct ks_src){ .kind = KS_GROUP, .fd = fd };
+	k->g = g;
+	rn_list_push_front(&groups, &k->link);
+	ks_watch(&k->src, EPOLLIN);
+}
+
+static void group_end(struct ks_group *k)
+{
+	if (k == NULL)
+		return;
+	ks_watch(&k->src, 0);
+	close(k->src.fd);
+	rn_list_remove(&groups, &k->link);
+	free(k);
+}
+
+void ks_group_change(const struct cmd_group *c)
+{
+	struct ud_group *g = c->at;
+	struct ud_member **at = &g->members;
+
+	if (c->leaves) {
+		while (*at != c->m)
+			at = &(*at)->next;
+		*at = c->m->next;
+	} else {
+		c->m->next = g->members;
+		g->members = c->m;
+	}
+	if (g->workers == 0 && c->workers != 0)
+		group_open(g);
+	else if (g->workers != 0 && c->workers == 0)
+		group_end(group_of(g));
+	g->workers = c->workers;
+}
+
+uint32_t ks_group_event(struct ks_src *s)
+{
+	const struct ks_group *k = rn_container_of(s, struct ks_group, src);
+
+	return ks_ud_read(s, k->g->port, &k->g->addr);
+}
+
+void ks_group_take(const struct ks_gram *gram, const struct udpl_hdr *h)
+{
+	const bool own = pkt_addr_eq(&gram->from, &rnicd.port[gram->port]->cfg->ip);
+	const struct ud_group *g = NULL;
+
+	rn_list_each(const struct ks_group, k, &groups, link)
+		if (k->g->port == gram->port && pkt_addr_eq(&k->g->addr, &gram->to))
+			g = k->g;
+	if (udpl_for_cm(h->kind) || h->dst_qpn != UDPL_QPN_GROUP) {
+		ks.rc.qp.stats.ud_bad++;
+		return;
+	}
+	for (const struct ud_member *i = g != NULL ? g->members : NULL; i != NULL && ks_space(); i = i->next)
+		if (!own || !i->deaf || i->u->qp.qpn != h->src_qpn)
+			ks_ud_deliver(&i->u->qp, gram, h);
+}
+
+void ks_group_close(void)
+{
+	rn_list_each(struct ks_group, k, &groups, link)
+		close(k->src.fd);
+}

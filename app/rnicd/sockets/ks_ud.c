@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams: the devices' sockets, and what comes in. */
+#include "sockets/ks_ud.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "border/event.h"
+#include "border/flow_owner.h"
+#include "udp/udpl_sidr.h"
+
+#define SOCKET_BUF (4 << 20) /* bytes; the kernel gives less where net.core.rmem_max is less */
+#define BUCKETS    256u
+
+static struct {
+	struct ks_src src[RNICD_MAX_PORTS];
+	struct ud_qp *bucket[BUCKETS];
+	uint8_t (*in)[KS_UD_ROOM]; /* [KS_UD_BURST] datagrams, from the first one on */
+} ud;
+
+/* ---- start and end ---- */
+
+/* The QPN's upper 8 bits are the socket's place among those of the address, while all have come in order and stay. */
+static void steer(int fd)
+{
+	struct sock_filter f[] = { BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 5), BPF_STMT(BPF_RET | BPF_A, 0) };
+	const struct sock_fprog prog = { .len = RN_ARRAY_LEN(f), .filter = f };
+
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog));
+}
+
+static void tell_more(int fd)
+{
+	const int one = 1, size = SOCKET_BUF;
+
+	setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+}
+
+int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, int reuse)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(rnicd.port[port]->cfg->ud_port) };
+	struct ip_mreqn out = { 0 };
+	const int one = 1;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	memcpy(&sin.sin_addr, ip->b + 12, sizeof(sin.sin_addr));
+	memcpy(&out.imr_address, rnicd.port[port]->cfg->ip.b + 12, sizeof(out.imr_address));
+	setsockopt(fd, SOL_SOCKET, reuse, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out));
+	tell_more(fd);
+	if (bind(fd, (const struct sockaddr *)&sin, sizeof(sin)) == 0)
+		return fd;
+	int err = errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
+void ks_ud_start(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		struct rnicd_port_cfg *cfg = &rnicd.cfg.port[i];
+		ud.src[i] = (struct ks_src){ .kind = KS_UD, .fd = -1 };
+		if (cfg->ud_port == 0)
+			continue;
+		ud.src[i].fd = ks_ud_socket(&cfg->ip, i, SO_REUSEPORT);
+		if (ud.src[i].fd < 0) {
+			cfg->ud_port = 0; /* another user's, or another program's */
+			continue;
+		}
+		steer(ud.src[i].fd);
+		ks_watch(&ud.src[i], EPOLLIN);
+	}
+}
+
+void ks_ud_close(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (ud.src[i].fd >= 0)
+			close(ud.src[i].fd);
+	ks_group_close();
+}
+
+void ks_ud_add(struct ud_qp *u, uint32_t port)
+{
+	u->port = port;
+	u->hash = ud_hash(rnicd.secret, port, u->qp.qpn);
+	struct ud_qp **at = &ud.bucket[u->hash % BUCKETS];
+	u->next = *at;
+	*at = u;
+	ks.n_uds++;
+}
+
+static struct ud_qp *find(uint32_t port, uint32_t qpn)
+{
+	struct ud_qp *u = ud.bucket[ud_hash(rnicd.secret, port, qpn) % BUCKETS];
+
+	while (u != NULL && (u->qp.qpn != qpn || u->port != port))
+		u = u->next;
+	return u;
+}
+
+void ks_ud_end(struct ud_qp *u, bool sends)
+{
+	struct ud_qp **at = &ud.bucket[u->hash % BUCKETS];
+
+	if (sends)
+		ks_ud_finish(&u->qp);
+	while (*at != NULL && *at != u)
+		at = &(*at)->next;
+	if (*at == NULL)
+		return;
+	*at = u->next;
+	ks.n_uds--;
+}
+
+const struct ks_src *ks_ud_src(uint32_t port) { return &ud.src[port]; }
+
+void ks_ud_blocked(uint32_t port) { ks_watch(&ud.src[port], EPOLLIN | EPOLLOUT); }
+
+/* ---- receiving ---- */
+
+void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h)
+{
+	struct dgram_rx rx = { .p = g->p, .len = g->len, .h = h, .tos = g->tos, .hop_limit = g->hop_limit };
+
+	memcpy(rx.src, g->from.b, sizeof(rx.src));
+	memcpy(rx.dst, g->to.b, sizeof(rx.dst));
+	dgram_in(&ks.dgram, qp, &rx);
+}
+
+static void tell_cm(const struct ks_gram *g, const struct udpl_hdr *h)
+{
+	struct event *ev = event_room(0, EVENT_DROPPABLE);
+
+	if (ev == NULL)
+		return; /* as if the network had lost it: the peer asks again */
+	ev->type = EVENT_SIDR;
+	ev->sidr.port = g->port;
+	ev->sidr.kind = h->kind;
+	ev->sidr.from = (struct ipc_addr){ .port = 0 };
+	memcpy(ev->sidr.from.ip, g->from.b, sizeof(ev->sidr.from.ip));
+	ev->sidr.len = h->body_len;
+	memcpy(ev->sidr.body, g->p + UDPL_HDR_LEN, h->body_len);
+	event_put(0);
+}
+
+/*
+ * A message of the connection manager: a request is for the process that serves its port, a reply for the one whose
+ * index the request's id ends with. A request that nobody wants is answered here.
+ */
+static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
+{
+	struct udpl_sidr s;
+
+	if (h->body_len > IPC_PRIV_MAX || h->dst_qpn != UDPL_QPN_CM ||
+	    !udpl_sidr_parse(g->p + UDPL_HDR_LEN, h->body_len, (enum udpl_kind)h->kind, &s)) {
+		ks.rc.qp.stats.ud_bad++;
+		return;
+	}
+	if (!udpl_crc_good(g->p, g->len)) {
+		ks.rc.qp.stats.ud_crc++;
+		return;
+	}
+	const uint8_t index = (uint8_t)s.id;
+	if (!g->passed && h->kind == UDPL_SIDR_REQ && ks_pass_request(s.port, g) != KS_PASS_NOBODY)
+		return;
+	if (!g->passed && h->kind == UDPL_SIDR_REP && index != rnicd.process) {
+		(void)ks_pass_gram(index, g); /* lost where it cannot be passed: it is asked for again */
+		return;
+	}
+	tell_cm(g, h);
+}
+
+void ks_ud_take(const struct ks_gram *g)
+{
+	struct qp_stats *st = &ks.rc.qp.stats;
+	struct udpl_hdr h;
+
+	if (udpl_parse(g->p, g->len, &h) != UDPL_OK) {
+		st->ud_bad++;
+		return;
+	}
+	if (!ks_space())
+		return;
+	if (rn_unlikely(pkt_addr_is_group(&g->to))) {
+		ks_group_take(g, &h);
+		return;
+	}
+	if (rn_unlikely(udpl_for_cm(h.kind))) {
+		for_cm(g, &h);
+		return;
+	}
+	const uint32_t index = h.dst_qpn >> KS_INDEX_SHIFT;
+	if (rn_unlikely(index != rnicd.process)) {
+		if (g->passed || ks_pass_gram(index, g) != KS_PASSED)
+			st->ud_no_qp++;
+		return;
+	}
+	struct ud_qp *u = find(g->port, h.dst_qpn);
+	if (u != NULL)
+		ks_ud_deliver(&u->qp, g, &h);
+	else
+		st->ud_no_qp++;
+}
+
+/* What recvmmsg() is given, and gives. */
+struct burst {
+	struct mmsghdr m[KS_UD_BURST];
+	struct iovec iov[KS_UD_BURST];
+	struct sockaddr_in from[KS_UD_BURST];
+	union {
+		struct cmsghdr align;
+		uint8_t b[2 * CMSG_SPACE(sizeof(int))];
+	} ctl[KS_UD_BURST];
+};
+
+static void in_packet(struct msghdr *mh, struct ks_gram *g)
+{
+	int ttl = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c != NULL; c = CMSG_NXTHDR(mh, c)) {
+		if (c->cmsg_level != IPPROTO_IP)
+			continue;
+		if (c->cmsg_type == IP_TTL)
+			memcpy(&ttl, CMSG_DATA(c), sizeof(ttl));
+		else if (c->cmsg_type == IP_TOS)
+			g->tos = *CMSG_DATA(c);
+	}
+	g->hop_limit = (uint8_t)ttl;
+}
+
+uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr *to)
+{
+	static struct burst b;
+
+	if (ud.in == NULL)
+		ud.in = malloc(KS_UD_BURST * sizeof(*ud.in));
+	if (ud.in == NULL)
+		return 0;
+	for (uint32_t i = 0; i < KS_UD_BURST; i++) {
+		b.iov[i] = (struct iovec){ .iov_base = ud.in[i], .iov_len = KS_UD_ROOM };
+		b.m[i].msg_hdr = (struct msghdr){ .msg_name = &b.from[i],
+						  .msg_namelen = sizeof(b.from[i]),
+						  .msg_iov = &b.iov[i],
+						  .msg_iovlen = 1,
+						  .msg_control = &b.ctl[i],
+						  .msg_controllen = sizeof(b.ctl[i]) };
+	}
+	int n = recvmmsg(s->fd, b.m, KS_UD_BURST, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++) {
+		struct ks_gram g = { .p = ud.in[i], .len = b.m[i].msg_len, .port = port, .to = *to, .hop_limit = 0 };
+		if (b.from[i].sin_family != AF_INET || (b.m[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+			ks.rc.qp.stats.ud_bad++;
+			continue;
+		}
+		g.from = pkt_addr_ip4(ntohl(b.from[i].sin_addr.s_addr));
+		in_packet(&b.m[i].msg_hdr, &g);
+		ks_ud_take(&g);
+	}
+	return n > 0 ? (uint32_t)n : 0;
+}
+
+void ks_ud_event(struct ks_src *s, uint32_t events)
+{
+	const uint32_t port = (uint32_t)(s - ud.src);
+
+	if ((events & EPOLLOUT) != 0) {
+		ks_watch(s, EPOLLIN);
+		ks_ud_writable(port);
+	}
+	if ((events & EPOLLIN) != 0)
+		(void)ks_ud_read(s, port, &rnicd.port[port]->cfg->ip);
+}
+
+uint32_t ks_ud_timers(void)
+{
+	uint32_t n = 0;
+
+	while (ks_space() && dgram_timer(&ks.dgram))
+		n++;
+	return n;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams that go out. They are made into buffers, whose bytes are no longer the program's, and leave with one system
+ * call for a run of them. While something cannot leave no more are made.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/rn_be.h"
+#include "sockets/ks_ud.h"
+
+#define SHARE      32u                 /* that one QP may send before the next one's turn */
+#define TURN_SHARE 128u                /* of a turn */
+#define STUCK_NS   (20 * RN_NS_PER_MS) /* a process that takes nothing for so long is not waited for any more */
+#define AGAIN_NS   (50 * RN_NS_PER_US) /* until a process that had no room is tried again */
+#define NETWORK    UINT32_MAX          /* no process of this host: by UDP */
+
+/* A datagram that has been made and has not left. */
+struct leaving {
+	uint32_t port;
+	uint32_t len;
+	uint32_t index; /* of the process that it is for, or NETWORK */
+	uint8_t hop_limit;
+	struct pkt_addr to;
+};
+
+static struct {
+	uint8_t (*buf)[KS_UD_ROOM]; /* [KS_UD_BURST], from the first datagram on */
+	struct leaving leaving[KS_UD_BURST];
+	uint32_t n, at;   /* leaving[at..n) */
+	bool blocked;     /* the socket of leaving[at] takes no more; epoll tells when it does */
+	uint64_t stuck;   /* since when the process of leaving[at] has no room; 0: it has */
+	uint64_t slow[4]; /* a bit for each index: its process is not waited for */
+} out;
+
+static bool is_own(const struct pkt_addr *a)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (pkt_addr_eq(a, &rnicd.port[i]->cfg->ip))
+			return true;
+	return false;
+}
+
+static struct ks_gram gram_of(uint32_t i)
+{
+	const struct leaving *l = &out.leaving[i];
+
+	return (struct ks_gram){ .p = out.buf[i],
+				 .len = l->len,
+				 .port = l->port,
+				 .from = rnicd.port[l->port]->cfg->ip,
+				 .to = l->to,
+				 .hop_limit = 64,
+				 .passed = true };
+}
+
+/* ---- to a process of this host ---- */
+
+static bool is_slow(uint32_t index) { return (out.slow[index / 64] >> (index % 64) & 1) != 0; }
+
+/* False: it has no room, and is worth waiting for. */
+static bool to_process(struct leaving *l)
+{
+	const uint64_t bit = UINT64_C(1) << (l->index % 64);
+	const struct ks_gram g = gram_of(out.at);
+
+	switch (ks_pass_gram(l->index, &g)) {
+	case KS_PASSED:
+		out.slow[l->index / 64] &= ~bit;
+		out.at++;
+		break;
+	case KS_PASS_NOBODY: l->index = NETWORK; break; /* it may be of another user */
+	case KS_PASS_FULL:
+		if (out.stuck == 0)
+			out.stuck = ks.now;
+		if (!is_slow(l->index) && ks.now - out.stuck < STUCK_NS)
+			return false;
+		out.slow[l->index / 64] |= bit;
+		rnicd.port[l->port]->stats[0].rx_moved_drops++;
+		out.at++;
+		break;
+	}
+	out.stuck = 0;
+	return true;
+}
+
+/* ---- to the network ---- */
+
+struct burst {
+	struct mmsghdr m[KS_UD_BURST];
+	struct iovec iov[KS_UD_BURST];
+	struct sockaddr_in to[KS_UD_BURST];
+	union {
+		struct cmsghdr align;
+		uint8_t b[CMSG_SPACE(sizeof(int))];
+	} ctl[KS_UD_BURST];
+};
+
+static void hops(struct msghdr *mh, void *ctl, uint32_t len, int hop_limit)
+{
+	mh->msg_control = ctl;
+	mh->msg_controllen = len;
+	struct cmsghdr *c = CMSG_FIRSTHDR(mh);
+	c->cmsg_level = IPPROTO_IP;
+	c->cmsg_type = IP_TTL;
+	c->cmsg_len = CMSG_LEN(sizeof(hop_limit));
+	memcpy(CMSG_DATA(c), &hop_limit, sizeof(hop_limit));
+}
+
+static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_t *p)
+{
+	struct msghdr *mh = &b->m[i].msg_hdr;
+
+	b->to[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(rnicd.port[l->port]->cfg->ud_port) };
+	memcpy(&b->to[i].sin_addr, l->to.b + 12, sizeof(b->to[i].sin_addr));
+	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
+	*mh = (struct msghdr){
+		.msg_name = &b->to[i], .msg_namelen = sizeof(b->to[i]), .msg_iov = &b->iov[i], .msg_iovlen = 1
+	};
+	if (pkt_addr_is_group(&l->to))
+		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), (int)rn_max_u32(l->hop_limit, 1));
+}
+
+/* The run of datagrams of one device. False: its socket takes no more now. */
+static bool to_network(void)
+{
+	static struct burst b;
+	const uint32_t port = out.leaving[out.at].port;
+	uint32_t n = 0;
+
+	for (uint32_t i = out.at; i < out.n && out.leaving[i].index == NETWORK && out.leaving[i].port == port; i++)
+		address(&b, n++, &out.leaving[i], out.buf[i]);
+	int sent = sendmmsg(ks_ud_src(port)->fd, b.m, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+		out.blocked = true;
+		ks_ud_blocked(port);
+		return false;
+	}
+	if (sent <= 0) { /* this one can never leave: no way to its address, or the like */
+		rnicd.port[port]->stats[0].tx_drops++;
+		sent = 1;
+	}
+	out.at += (uint32_t)sent;
+	return true;
+}
+
+/* False: something is left. */
+static bool flush(void)
+{
+	while (out.at < out.n && !out.blocked) {
+		struct leaving *l = &out.leaving[out.at];
+		if (!(l->index == NETWORK ? to_network() : to_process(l)))
+			return false;
+	}
+	if (out.at < out.n)
+		return false;
+	out.at = out.n = 0;
+	return true;
+}
+
+void ks_ud_writable(uint32_t port)
+{
+	if (out.blocked && out.leaving[out.at].port == port)
+		out.blocked = false;
+	(void)flush();
+}
+
+/* ---- the QPs' turn ---- */
+
+/* Where the next datagram is to be made; NULL: not now. */
+static uint8_t *next_buffer(void)
+{
+	if (out.buf == NULL)
+		out.buf = malloc(KS_UD_BURST * sizeof(*out.buf));
+	if (out.buf == NULL || (out.n == KS_UD_BURST && !flush()))
+		return NULL;
+	return out.buf[out.n];
+}
+
+/* A datagram of len octets lies in the next buffer. */
+static void leave(uint32_t port, const struct pkt_addr *to, uint8_t hop_limit, uint32_t len)
+{
+	const bool inside = !pkt_addr_is_group(to) && is_own(to);
+	const uint32_t index = inside ? rn_load_be32(out.buf[out.n] + 4) >> KS_INDEX_SHIFT : NETWORK;
+
+	out.leaving[out.n] =
+		(struct leaving){ .port = port, .len = len, .index = index, .hop_limit = hop_limit, .to = *to };
+	if (index == rnicd.process) {
+		const struct ks_gram g = gram_of(out.n);
+		ks_ud_take(&g);
+		return;
+	}
+	out.n++;
+}
+
+/* At most `share` datagrams. True when the QP has nothing more to send now. */
+static bool send_some(struct qp *qp, uint32_t *count)
+{
+	struct dgram_to dst;
+	struct pkt_addr to;
+
+	for (uint32_t i = 0; i < SHARE; i++) {
+		if (!dgram_waits(qp))
+			return true;
+		uint8_t *p = ks_space() ? next_buffer() : NULL;
+		if (p == NULL)
+			return false;
+		uint32_t len = dgram_out(&ks.dgram, qp, p, &dst);
+		if (len == 0)
+			return true;
+		(*count)++;
+		memcpy(to.b, dst.addr, sizeof(to.b));
+		leave(ud_of(qp)->port, &to, dst.hop_limit, len);
+	}
+	return false;
+}
+
+void ks_ud_finish(struct qp *qp)
+{
+	uint32_t count = 0;
+
+	(void)send_some(qp, &count);
+	(void)flush();
+}
+
+uint32_t ks_ud_transmit(void)
+{
+	struct rn_slist parked = { NULL, NULL };
+	uint32_t count = 0;
+	struct qp *qp;
+
+	if (!flush())
+		return 0;
+	while (count < TURN_SHARE && (qp = dgram_pop(&ks.dgram)) != NULL)
+		if (!send_some(qp, &count))
+			rn_slist_push_back(&parked, &qp->link);
+	while ((qp = rn_slist_pop(&parked, struct qp, link)) != NULL)
+		dgram_put(&ks.dgram, qp);
+	(void)flush();
+	return count;
+}
+
+void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
+{
+	const struct leaving l = { .port = port, .len = len, .to = *to };
+	static struct burst b;
+
+	if (ks_ud_src(port)->fd < 0)
+		return;
+	address(&b, 0, &l, (uint8_t *)(uintptr_t)p);
+	if (sendmsg(ks_ud_src(port)->fd, &b.m[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		rnicd.port[port]->stats[0].tx_drops++;
+}
+
+bool ks_ud_more(void) { return out.n == out.at && !rn_slist_empty(&ks.dgram.ready); }
+
+uint64_t ks_ud_due(void)
+{
+	const uint64_t again = out.at < out.n && !out.blocked ? ks.now + AGAIN_NS : RN_NEVER;
+
+	return rn_min_u64(again, dgram_due(&ks.dgram));
+}
