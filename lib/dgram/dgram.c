@@ -390,7 +390,7 @@ static void deliver(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *
 	switch (dgram_recv_take(dg, qp, 0, &r)) {
 	case QP_TAKE_OK: break;
 	case QP_TAKE_BAD:
-		qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR });
+		qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR }, NULL);
 		dgram_fail(dg, qp);
 		return;
 	case QP_TAKE_BAD_RING: dgram_ring_broken(dg, qp); return;
@@ -404,10 +404,10 @@ static void deliver(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *
 		}
 		ctx->stats.ud_in++;
 		ctx->stats.bytes_placed += d->payload_len;
-		qp_recv_cqe(ctx, qp, &r, &cqe);
+		qp_recv_cqe(ctx, qp, &r, &cqe, rx->src);
 		return;
 	}
-	qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status });
+	qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status }, NULL);
 	/* A message that is too long may be the fault of its sender, which must not end the queue pair. */
 	if (status == QP_WC_LOC_LEN_ERR)
 		ctx->stats.ud_too_long++;

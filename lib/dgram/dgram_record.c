@@ -26,7 +26,7 @@ bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m)
 			cqe.flags |= QP_WCF_RECORD_WHOLE;
 		else if (dgram_msg_valid(m, &next) > 0)
 			cqe.flags |= QP_WCF_RECORD_MORE;
-		qp_extra_cqe(d->qp, qp, &cqe);
+		qp_extra_cqe(d->qp, qp, &cqe, m->key.src);
 		off += len;
 		m->told = off;
 	}

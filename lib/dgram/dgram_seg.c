@@ -163,7 +163,7 @@ static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, c
 	switch (dgram_recv_take(d, qp, m->place, &r)) {
 	case QP_TAKE_OK: break;
 	case QP_TAKE_BAD:
-		qp_recv_cqe(d->qp, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR });
+		qp_recv_cqe(d->qp, qp, &r, &(struct qp_cqe){ .status = QP_WC_LOC_QP_OP_ERR }, NULL);
 		dgram_fail(d, qp);
 		return false;
 	case QP_TAKE_BAD_RING: dgram_ring_broken(d, qp); return false;
@@ -179,7 +179,7 @@ static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, c
 		m->holds = true;
 		return true;
 	}
-	qp_recv_cqe(d->qp, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status });
+	qp_recv_cqe(d->qp, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status }, NULL);
 	if (status != QP_WC_LOC_LEN_ERR) {
 		dgram_fail(d, qp);
 		return false;
@@ -202,7 +202,7 @@ static void complete_msg(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m
 		cqe.flags |= QP_WCF_WITH_IMM;
 		rn_store_be32(&cqe.aux, h->stag);
 	}
-	qp_recv_cqe(d->qp, qp, &g->recv[m->place], &cqe);
+	qp_recv_cqe(d->qp, qp, &g->recv[m->place], &cqe, rx->src);
 	g->recv[m->place].loaded = false;
 	dgram_msg_end(d, g, m);
 }
@@ -232,7 +232,7 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 	at.last = m->valid + h->payload_len == m->total; /* to come */
 	const enum qp_mr_verdict v = qp_rq_place(ctx, qp, &g->recv[m->place], &at, &src, 1);
 	if (rn_unlikely(v != QP_MR_OK)) { /* the memory that its owner had named is gone */
-		qp_recv_cqe(ctx, qp, &g->recv[m->place], &(struct qp_cqe){ .status = (uint8_t)qp_mr_status(v) });
+		qp_recv_cqe(ctx, qp, &g->recv[m->place], &(struct qp_cqe){ .status = (uint8_t)qp_mr_status(v) }, NULL);
 		g->recv[m->place].loaded = false;
 		dgram_fail(d, qp);
 		return;

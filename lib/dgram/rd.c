@@ -268,6 +268,8 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 	qp_msgs_work(&p->m, &p->work);
 	qp_attach(&p->m, qp);
 	qp_msgs_init(&p->m, RD_DEPTH, RD_DEPTH);
+	p->m.peer = p->addr;
+	p->m.peer_qpn = peer_qpn;
 	rd_set_state(p, RD_UP);
 	d->used_by[qp->tenant]++;
 	rn_list_push_back(&rd_side_of(qp)->pairs, &p->of_qp);

@@ -107,11 +107,13 @@ struct ipc_dev_info {
 	uint32_t max_qp; /* and as many SRQs */
 	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
-	uint32_t roce;      /* 1: the device shows itself as a RoCE channel adapter, the wire is the same */
+	uint32_t roce;      /* 1: the device behaves as a RoCE channel adapter does, the wire is the same */
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
 	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
 	uint32_t rnr_waits;                 /* 1: a message may wait for a receive, so posting one may have to ring */
 	uint32_t ud_max; /* bytes of a message at most that takes several datagrams (IPC_UD_LONG); 0: no datagrams */
+	uint32_t efa;    /* 1, with roce: as an Elastic Fabric Adapter, by efadv's calls too */
+	uint32_t rsv;
 };
 
 struct ipc_create_channel {
@@ -187,7 +189,7 @@ struct ipc_create_cq {
 	uint32_t cqe;         /* slots of each ring, power of two */
 	uint32_t comp_vector;
 	uint32_t async; /* handle of the ASYNC channel that hears of an overrun, or 0 */
-	uint32_t rsv;
+	uint32_t wide;  /* 1: entries are struct qp_cqe_wide, which tells senders' addresses */
 };
 
 /*

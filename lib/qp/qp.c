@@ -120,13 +120,13 @@ static uint8_t wc_op(uint8_t op)
 	return of[op];
 }
 
-static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe)
+static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe, const uint8_t *from)
 {
 	/*
 	 * A CQ that takes no more ends its QPs: the carrier finds this one in ERR. In ERR already, it has nothing left
 	 * to lose.
 	 */
-	if (rn_unlikely(!qp_cq_push(ctx, cq, cqe)) && qp->state != QP_S_ERR) {
+	if (rn_unlikely(!qp_cq_push(ctx, cq, cqe, from)) && qp->state != QP_S_ERR) {
 		qp_set_state(qp, QP_S_ERR);
 		qp_event(ctx, qp, QP_EVENT_FATAL, 0);
 	}
@@ -146,11 +146,12 @@ void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum
 		cqe.solicited = 1;
 	if (status != QP_WC_SUCCESS && status != QP_WC_WR_FLUSH_ERR)
 		cqe.vendor_err = qp->vendor_err;
-	push(ctx, qp, qp->scq, &cqe);
+	push(ctx, qp, qp->scq, &cqe, NULL);
 }
 
 /* with: length, flags, status, aux, solicited; op, if it is not QP_WC_RECV. */
-void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with)
+void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with,
+		 const uint8_t *from)
 {
 	struct qp_cqe cqe = *with;
 
@@ -161,7 +162,7 @@ void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, con
 		cqe.solicited = 1;
 	qp->rq_done += r->slots;
 	qp_list_qp(ctx, qp);
-	push(ctx, qp, qp->rcq, &cqe);
+	push(ctx, qp, qp->rcq, &cqe, from);
 }
 
 uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp)
@@ -173,12 +174,12 @@ uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp)
 	return room > taken ? room - taken : 0;
 }
 
-void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with)
+void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with, const uint8_t *from)
 {
 	struct qp_cqe cqe = *with;
 
 	cqe.qpn = qp->qpn;
-	push(ctx, qp, qp->rcq, &cqe);
+	push(ctx, qp, qp->rcq, &cqe, from);
 }
 
 /* ---- flush ---- */
@@ -228,7 +229,7 @@ static void flush_rq(struct qp_ctx *ctx, struct qp *qp, uint32_t left)
 		r.slots = (uint8_t)rn_min_u32(w.slots == 0 || w.slots > QP_WQE_MAX_SLOTS ? 1 : w.slots, have);
 		left -= rn_min_u32(r.slots, left);
 		count_flushed(ctx, qp);
-		qp_recv_cqe(ctx, qp, &r, &with);
+		qp_recv_cqe(ctx, qp, &r, &with, NULL);
 	}
 }
 
@@ -243,7 +244,7 @@ void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s)
 void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r)
 {
 	count_flushed(ctx, qp);
-	qp_recv_cqe(ctx, qp, r, &(struct qp_cqe){ .status = QP_WC_WR_FLUSH_ERR });
+	qp_recv_cqe(ctx, qp, r, &(struct qp_cqe){ .status = QP_WC_WR_FLUSH_ERR }, NULL);
 }
 
 /* What the carrier has taken from the queues, oldest first; what was finished in time still succeeds. */

@@ -4,7 +4,7 @@
 static enum spsc_verdict ring_attach(const struct qp_cq_attr *a, uint32_t worker, struct spsc_prod *p)
 {
 	struct spsc_place at = {
-		.region = a->region, .region_size = a->region_size, .nslots = a->cqe, .slot_size = QP_CQE_SIZE
+		.region = a->region, .region_size = a->region_size, .nslots = a->cqe, .slot_size = qp_cqe_size(a->wide)
 	};
 
 	if (a->ring_stride > a->region_size || a->ring_off > a->region_size)
@@ -15,7 +15,7 @@ static enum spsc_verdict ring_attach(const struct qp_cq_attr *a, uint32_t worker
 
 enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a)
 {
-	*cq = (struct qp_cq){ .owner = a->owner, .workers = a->workers };
+	*cq = (struct qp_cq){ .owner = a->owner, .workers = a->workers, .wide = a->wide };
 	if (a->workers == 0 || a->workers > QP_MAX_WORKERS)
 		return SPSC_BAD_GEOMETRY;
 	if (!rn_in_range(a->shm_off, sizeof(*cq->shm), a->region_size))
@@ -44,8 +44,16 @@ static void cq_fail(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cq_rin
 	qp_fx_add(ctx, QP_FX_CQ_ERROR, cq->owner);
 }
 
+static void put_from(struct qp_cqe_wide *to, const uint8_t *from)
+{
+	if (from != NULL)
+		memcpy(to->from, from, sizeof(to->from));
+	else
+		memset(to->from, 0, sizeof(to->from));
+}
+
 /* False: the CQ is in error and the entry is lost; the QP must go to ERR. */
-bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe)
+bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe, const uint8_t *from)
 {
 	struct qp_cq_ring *r = &cq->ring[ctx->worker];
 
@@ -58,6 +66,8 @@ bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe)
 	struct qp_cqe *to = spsc_prod_slot(&r->prod, r->pending);
 	*to = *cqe;
 	to->when = (uint32_t)ctx->now;
+	if (rn_unlikely(cq->wide))
+		put_from((struct qp_cqe_wide *)(void *)to, from);
 	r->pending++;
 	r->solicited |= cqe->solicited != 0;
 	ctx->stats.cqes++;
@@ -118,7 +128,7 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 	}
 	from.own = from.seen; /* its slots from the oldest on */
 	for (uint32_t i = 0; i < left; i++)
-		memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), QP_CQE_SIZE);
+		memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), qp_cqe_size(cq->wide));
 	spsc_prod_publish(&to, left - r->pending);
 	r->prod = to;
 }

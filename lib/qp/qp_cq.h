@@ -29,6 +29,7 @@ struct qp_cq {
 	uint64_t owner; /* the caller's, returned in effects */
 	uint32_t workers;
 	uint32_t error; /* atomic, any worker: 1 for good */
+	bool wide;      /* its entries are struct qp_cqe_wide */
 	struct qp_cq_ring ring[QP_MAX_WORKERS];
 };
 
@@ -41,7 +42,10 @@ struct qp_cq_attr {
 	uint64_t ring_stride; /* bytes between two workers' rings */
 	uint32_t workers;
 	uint32_t cqe; /* slots of each ring, a power of two */
+	bool wide;    /* entries of QP_CQE_WIDE bytes */
 };
+
+static inline uint32_t qp_cqe_size(bool wide) { return wide ? QP_CQE_WIDE : QP_CQE_SIZE; }
 
 /* Everything comes from the client (a copy): each offset is checked. */
 RN_NODISCARD enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a);

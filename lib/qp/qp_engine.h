@@ -128,6 +128,9 @@ struct qp_msgs {
 	bool wrote;        /* the last Write sent had no immediate: one right behind it would be taken for its own */
 	bool err_named;    /* the Terminate names the segment at hand */
 	struct iw_err err; /* after a failure */
+	/* carrier's, after qp_msgs_init: the sender that receive completions tell, where there is no connection */
+	const uint8_t *peer;                     /* QP_UD_ADDR_LEN bytes; NULL: a connection's */
+	uint32_t peer_qpn;                       /* of a connection 0 */
 	uint32_t msn_send, msn_read, msn_atomic; /* next MSN of QN 0, QN 1 and QN 3, sending */
 	uint32_t write_len;                      /* bytes so far of the peer's Write that is not finished */
 	uint32_t imm_len;                        /* bytes of the one that is: for an immediate behind it */
@@ -326,7 +329,9 @@ enum qp_wc_status qp_mr_status(enum qp_mr_verdict v);
 enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s);
 uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v);
 void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status);
-void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with);
+/* from: the address of the datagram's sender; NULL: there is none. */
+void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with,
+		 const uint8_t *from);
 /* What the carrier has taken from a queue and not finished fails as what is still in the queue will. */
 void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s);
 void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r);
@@ -336,7 +341,7 @@ void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r);
  */
 uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp);
 /* Writes one of these completions; op and wr_id are the carrier's. */
-void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with);
+void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with, const uint8_t *from);
 void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner);

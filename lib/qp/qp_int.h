@@ -60,7 +60,8 @@ static inline void qp_fail(struct qp_msgs *m, struct iw_err e, bool named)
 void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
 
 /* qp_cq.c */
-bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe);
+/* from: the address of a datagram's sender; NULL: there is none. */
+bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe, const uint8_t *from);
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
 
 /* qp.c */

@@ -19,6 +19,8 @@ void qp_msgs_init(struct qp_msgs *m, uint32_t ird, uint32_t ord)
 	m->imm_held = m->wrote = false;
 	m->write_stag = 0;
 	m->write_to = 0;
+	m->peer = NULL;
+	m->peer_qpn = 0;
 	ddp_uq_init(&m->uq_send);
 	ddp_uq_init(&m->uq_read);
 	ddp_uq_init(&m->uq_atomic);
@@ -62,8 +64,8 @@ static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 	if (k == NULL)
 		return;
 	if (k->recv.loaded && qp->srq != NULL)
-		qp_recv_cqe(ctx, qp, &k->recv,
-			    &cut); /* what comes from an SRQ cannot go back; from its own queue it can */
+		qp_recv_cqe(ctx, qp, &k->recv, &cut,
+			    NULL); /* what comes from an SRQ cannot go back; from its own queue it can */
 	if (k->send.loaded && !k->send.started)
 		qp->sq_taken -= k->send.w.slots; /* back into the queue */
 	k->send.loaded = k->recv.loaded = false;

@@ -118,7 +118,7 @@ static enum qp_push recv_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_
 {
 	const struct qp_cqe with = { .status = (uint8_t)status, .vendor_err = qp_vendor_err(e) };
 
-	qp_recv_cqe(ctx, m->qp, &m->work->recv, &with);
+	qp_recv_cqe(ctx, m->qp, &m->work->recv, &with, m->peer);
 	m->work->recv.loaded = false;
 	qp_event_too(ctx, m->qp, event_of(e), qp_vendor_err(e));
 	qp_fail(m, e, true);
@@ -154,7 +154,7 @@ static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, bool waits)
 static enum qp_push send_deliver(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h)
 {
 	const struct rdmap_op *op = rdmap_op_of(h->opcode);
-	struct qp_cqe with = { .byte_len = h->mo + h->payload_len, .solicited = op->solicited };
+	struct qp_cqe with = { .byte_len = h->mo + h->payload_len, .solicited = op->solicited, .src_qp = m->peer_qpn };
 
 	if (op->invalidates) { /* before the message is delivered: RFC 5040, 5.3 */
 		if (qp_mr_invalidate(m->dev, m->qp->pd, m->qp->qpn, h->stag) != QP_MR_OK) {
@@ -172,7 +172,7 @@ static enum qp_push send_deliver(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	}
 	m->imm_len = 0; /* an immediate belongs to the Write right before it */
 	m->work->recv.loaded = false;
-	qp_recv_cqe(ctx, m->qp, &m->work->recv, &with);
+	qp_recv_cqe(ctx, m->qp, &m->work->recv, &with, m->peer);
 	return QP_PUSH_DELIVERED;
 }
 
@@ -210,7 +210,8 @@ static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct d
 	struct qp_cqe with = { .op = QP_WC_RECV_RDMA_WITH_IMM,
 			       .flags = QP_WCF_WITH_IMM,
 			       .byte_len = m->imm_len,
-			       .solicited = rdmap_op_of(h->opcode)->solicited };
+			       .solicited = rdmap_op_of(h->opcode)->solicited,
+			       .src_qp = m->peer_qpn };
 	struct qp_recv *r = &m->work->recv;
 	struct rn_iov iov[QP_ULPDU_IOV];
 
@@ -228,7 +229,7 @@ static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct d
 	ddp_uq_advance(&m->uq_send, h);
 	m->imm_len = 0;
 	r->loaded = false;
-	qp_recv_cqe(ctx, m->qp, r, &with);
+	qp_recv_cqe(ctx, m->qp, r, &with, m->peer);
 	return QP_PUSH_DELIVERED;
 }
 

@@ -8,7 +8,8 @@ static bool stock_name(const char *path)
 {
 	const char *slash = path != NULL ? strrchr(path, '/') : NULL, *name = slash != NULL ? slash + 1 : path;
 
-	return name != NULL && (strncmp(name, "libibverbs.so", 13) == 0 || strncmp(name, "librdmacm.so", 12) == 0);
+	return name != NULL && (strncmp(name, "libibverbs.so", 13) == 0 || strncmp(name, "librdmacm.so", 12) == 0 ||
+				strncmp(name, "libefa.so", 9) == 0);
 }
 
 static const char *own_path(const char *otherwise)

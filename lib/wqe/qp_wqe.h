@@ -17,6 +17,7 @@
 
 #define QP_SLOT_SIZE  64
 #define QP_CQE_SIZE   32
+#define QP_CQE_WIDE   64  /* with the sender's address behind it */
 #define QP_MAX_SGE    30  /* what a work request may carry, send and receive */
 #define QP_MAX_INLINE 480 /* bytes */
 
@@ -201,11 +202,19 @@ struct qp_cqe {
 	uint8_t solicited; /* 1: the message was one with Solicited Event, or the completion is an error */
 	union {
 		uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
-		uint32_t src_qp;     /* of a datagram received: the sender's QPN */
+		uint32_t src_qp;     /* of a datagram received, either kind: the sender's QPN */
 	};
 	uint32_t when; /* low half of the nanoseconds at which it was made; the daemon's clock is CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache line");
+
+/* An entry of a completion queue that tells senders' addresses. */
+struct qp_cqe_wide {
+	struct qp_cqe e;
+	uint8_t from[QP_UD_ADDR_LEN]; /* of a datagram received: its sender's device; else 0 */
+	uint8_t rsv[16];
+};
+_Static_assert(sizeof(struct qp_cqe_wide) == QP_CQE_WIDE, "one completion a cache line");
 
 /*
  * One completion queue in shared memory: a control block and one spsc ring per worker (each worker is the only

@@ -291,16 +291,17 @@ def case(f):
     return f
 
 
-def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=(), **env):
+def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=(), under=(), **env):
     """
     Makes a case of each case of a helper program that runs them all in one process over two devices, or over one, and
-    one that says what is left in the daemon afterwards.
+    one that says what is left in the daemon afterwards. under: what runs the program: rnicrun, for one that is linked
+    with the stock libraries.
     """
     results = {}
 
     def run_all():
         with Daemon(conf) as d:
-            p = d.run(helper(program), *ends, *(n for n in listed if n not in without), **env)
+            p = d.run(*under, helper(program), *ends, *(n for n in listed if n not in without), **env)
             rc = p.wait(10 * PATIENCE)
             notes = []
             for line in p.out:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-rdma-core's own tests (Debian's python3-pyverbs has them), over one device in either personality. What the device does
+rdma-core's own tests (Debian's python3-pyverbs has them), over one device in each personality. What the device does
 not have they skip by themselves. Tests of the connection manager need an interface of the host that has the device's
 address: they look for it in the folder /sys/class/infiniband/a/device/net, which librnic answers for.
 """
@@ -27,8 +27,8 @@ def unpack(to):
             shutil.copyfileobj(f, out)
 
 
-def run(personality, refused=()):
-    """refused: tests that this personality cannot pass."""
+def run(personality, refused=(), only=None, least=75):
+    """refused: tests that this personality cannot pass; only: part of the names of those that are run."""
     if not os.path.isdir(TESTS):
         raise Skip(f"python3-pyverbs is not installed with its documents ({TESTS})")
     conf = alone_conf(port=f"personality = {personality}")
@@ -36,17 +36,17 @@ def run(personality, refused=()):
         sh("ip", "-n", ns, "addr", "add", "10.77.0.1/24", "dev", "v0")
         unpack(tmp + "/tests")
         p = d.run("ip", "netns", "exec", ns, RNICRUN, "/usr/bin/python3", tmp + "/tests/run_tests.py",
-                  "--dev", "a", "-v", PYTHONPATH=tmp)
+                  "--dev", "a", "-v", *(("-k", only) if only else ()), PYTHONPATH=tmp)
         p.wait(200)
         missed = re.findall(r"^(test_rdmacm_\w+) \(tests\.test_rdmacm\..* skipped ", p.stderr(), re.M)
         assert not missed, f"tests of the connection manager that were skipped: {missed}\n{p.tail(120)}"
         bad = set(re.findall(r"^(?:FAIL|ERROR): (\w+)", p.stderr(), re.M)) - set(refused)
         ran = re.search(r"^Ran (\d+) tests", p.stderr(), re.M)
         skipped = re.search(r"skipped=(\d+)", p.stderr())
-        assert ran and skipped, p.tail()
-        good = int(ran.group(1)) - int(skipped.group(1)) - len(bad) - len(refused)
+        assert ran and (skipped or only), p.tail()
+        good = int(ran.group(1)) - int(skipped.group(1) if skipped else 0) - len(bad) - len(refused)
         assert not bad, f"{sorted(bad)}\n{p.tail(120)}"
-        assert good >= 75, f"only {good} tests passed\n{p.tail()}"
+        assert good >= least, f"only {good} tests passed\n{p.tail()}"
 
 
 @case
@@ -58,6 +58,11 @@ def rdma_cores_tests_on_an_rnic():
 @case
 def rdma_cores_tests_on_an_adapter():
     run("roce")
+
+
+@case
+def rdma_cores_tests_of_elastic_fabric_adapters():
+    run("efa", only="test_efa", least=16)
 
 
 if __name__ == "__main__":

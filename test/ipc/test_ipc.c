@@ -238,7 +238,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
 		{ LEN(query_dev), 4 },
-		{ LEN(dev_info), 136 },
+		{ LEN(dev_info), 144 },
 		{ LEN(create_channel), 24 },
 		{ LEN(handle), 8 },
 		{ LEN(alloc_pd), 8 },

@@ -241,6 +241,7 @@ void rd_sim_up(uint64_t seed, uint32_t pairs)
 	memset(&sim, 0, sizeof(sim));
 	rig_defaults(&c);
 	c.seed = sim.seed = seed;
+	c.from = true;
 	sim.r = rig_new(&c);
 	sim.now = sim.r->now;
 	rn_rng_seed(&sim.rng, seed);
@@ -354,7 +355,11 @@ static void collect_recvs(uint32_t i)
 	struct rd_node *n = &sim.node[i], *peer = &sim.node[!i];
 	struct qp_cqe e;
 
-	while (rig_poll(&n->n->rcq_client, &e)) {
+	while (spsc_cons_avail(&n->n->rcq_client, 1) > 0) {
+		const struct qp_cqe_wide *w = spsc_cons_slot(&n->n->rcq_client, 0);
+		const bool known = memcmp(w->from, addr_of[!i], RD_ADDR_LEN) == 0;
+
+		assert_true(rig_poll(&n->n->rcq_client, &e));
 		const uint8_t *p = n->n->mem + AT_RECV + e.wr_id * OP_MAX;
 
 		if (e.status != QP_WC_SUCCESS) {
@@ -364,6 +369,7 @@ static void collect_recvs(uint32_t i)
 		const uint32_t id = p[0], to = e.qpn - 10, from = peer->ops[id].from;
 		assert_true(id < peer->given && peer->ops[id].op == QP_WR_SEND && peer->ops[id].to == to);
 		assert_int_equal(e.byte_len, peer->ops[id].len);
+		assert_true(known && e.src_qp == 10 + from);
 		assert_true(filled(p, e.byte_len, !i, id));
 		assert_false(peer->ops[id].came); /* never twice */
 		peer->ops[id].came = true;

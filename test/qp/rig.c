@@ -42,12 +42,15 @@ static uint64_t cq_make(struct rig *r, struct rig_node *n, struct qp_cq *cq, str
 				      .region_size = RIG_REGION,
 				      .shm_off = off,
 				      .ring_off = ring,
-				      .ring_stride = spsc_size(cqe, QP_CQE_SIZE),
+				      .ring_stride = spsc_size(cqe, qp_cqe_size(r->cfg.from)),
 				      .workers = 1,
-				      .cqe = cqe };
-	struct spsc_place at = {
-		.region = n->region, .region_size = RIG_REGION, .off = ring, .nslots = cqe, .slot_size = QP_CQE_SIZE
-	};
+				      .cqe = cqe,
+				      .wide = r->cfg.from };
+	struct spsc_place at = { .region = n->region,
+				 .region_size = RIG_REGION,
+				 .off = ring,
+				 .nslots = cqe,
+				 .slot_size = qp_cqe_size(a.wide) };
 
 	assert_int_equal(qp_cq_init(cq, &a), SPSC_OK);
 	assert_int_equal(spsc_cons_attach(client, &at), SPSC_OK);

@@ -43,6 +43,7 @@ struct rig_cfg {
 	bool bulk;                                           /* and in long bursts, one between two turns */
 	uint32_t rcv_space;                                  /* 0: default */
 	uint32_t cqe;                                        /* 0: RIG_CQE */
+	bool from;                                           /* completion queues tell senders' addresses */
 	uint32_t chunks, recs, stages, copies, blocks, wide; /* 0: default */
 	struct rig_link link;
 };

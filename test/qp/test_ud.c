@@ -48,11 +48,12 @@ static void up(struct rig_node *n, uint32_t i)
 		assert_int_equal(dgram_modify(&n->dgram, &n->q[i].qp, (enum qp_state)s), QP_OK);
 }
 
-static struct rig *pair(void)
+static struct rig *pair_of(bool from)
 {
 	struct rig_cfg cfg;
 
 	rig_defaults(&cfg);
+	cfg.from = from;
 	struct rig *r = rig_new(&cfg);
 	for (int id = 0; id < 2; id++) {
 		make_ud(&r->n[id], 0, NULL);
@@ -60,6 +61,8 @@ static struct rig *pair(void)
 	}
 	return r;
 }
+
+static struct rig *pair(void) { return pair_of(false); }
 
 static struct rig_wr send_wr(const struct qp_sge *sge, uint32_t n)
 {
@@ -199,6 +202,32 @@ static void every_length(void **state)
 		assert_int_equal(m[DGRAM_GRH_LEN + len], 0xee);
 	}
 	assert_int_equal(A->ctx.rc.qp.stats.ud_out, B->ctx.rc.qp.stats.ud_in);
+	rig_free(r);
+}
+
+/* Of what has failed, and of a Send's own completion, none. */
+static void a_queue_that_tells_of_senders(void **state)
+{
+	static const uint8_t none_of[QP_UD_ADDR_LEN];
+	struct rig *r = pair_of(true);
+	const uint32_t fits[] = { DGRAM_GRH_LEN + 100, 50, DGRAM_GRH_LEN + 100 };
+	struct gram g;
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(fits); i++) {
+		const struct qp_cqe_wide *w;
+
+		recv_into(r, fits[i]);
+		memset(g.p, 0, sizeof(g.p));
+		one(r, &g);
+		in(B, &g);
+		assert_int_equal(spsc_cons_avail(&B->rcq_client, 1), 1);
+		w = spsc_cons_slot(&B->rcq_client, 0);
+		const bool good = w->e.status == QP_WC_SUCCESS;
+		assert_int_equal(good, fits[i] > 100);
+		assert_memory_equal(w->from, good ? addr_a : none_of, sizeof(w->from));
+		(void)got(&B->rcq_client);
+	}
 	rig_free(r);
 }
 
@@ -551,6 +580,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length),
+		cmocka_unit_test(a_queue_that_tells_of_senders),
 		cmocka_unit_test(immediate_inline_and_solicited),
 		cmocka_unit_test(as_many_sges_as_there_may_be),
 		cmocka_unit_test(what_is_not_good_is_dropped),

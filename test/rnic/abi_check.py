@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exported symbols of librnic against those of the system's libibverbs and librdmacm: same name, same version.
+"""The exported symbols of librnic against those of the system's libibverbs, librdmacm and libefa: name and version.
 
 usage: abi_check.py LIBRNIC  (speaks TAP)
 """
@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 
+LIBRARIES = ('libibverbs.so.1', 'librdmacm.so.1', 'libefa.so.1')
 # Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs).
 LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file)$')
 OWN = {'rnic_alloc', 'rnic_free', 'rnicdv_await_socket', 'rnicdv_create_qp', 'rnicdv_poll_cq', 'rnicdv_query_device',
        'rnicdv_resolve_socket', 'rnicdv_wc_read_record'}
-HOOKS = {'access', 'closedir', 'dlopen', 'fork', 'madvise', 'mremap', 'opendir', 'readdir', 'readdir64', 'rewinddir',
-         'sigaction', 'signal', 'stat', 'stat64', 'statx'}  # libc's, which librnic stands before
+# libc's, which librnic stands before
+HOOKS = {'__realpath_chk', 'access', 'closedir', 'dlopen', 'fork', 'madvise', 'mremap', 'open', 'open64', 'opendir',
+         'readdir', 'readdir64', 'realpath', 'rewinddir', 'sigaction', 'signal', 'stat', 'stat64', 'statx'}
 
 
 def exported(path):
@@ -36,13 +38,13 @@ def stock(name):
 def main():
     ours = exported(sys.argv[1])
     results = []
-    for lib in ('libibverbs.so.1', 'librdmacm.so.1'):
+    for lib in LIBRARIES:
         public = {n: v for n, v in stock(lib).items() if 'PRIVATE' not in v or n == 'ibv_query_gid_type'}
         missing = sorted(n for n in public if n not in ours and not LEFT_OUT.match(n))
         other = sorted(n for n in public if n in ours and ours[n] != public[n])
         results.append((f'every public function of {lib} that takes an object is defined', missing))
         results.append((f'the version nodes are those of {lib}', other))
-    known = {**stock('libibverbs.so.1'), **stock('librdmacm.so.1')}
+    known = {n: v for lib in LIBRARIES for n, v in stock(lib).items()}
     results.append(('nothing else is exported', sorted(n for n in ours if n not in known and n not in OWN)))
     results.append(('without a version there are libc\'s functions that are stood before', sorted(unversioned(sys.argv[1]) ^ HOOKS)))
     dyn = subprocess.run(['readelf', '-d', sys.argv[1]], check=True, capture_output=True, text=True).stdout

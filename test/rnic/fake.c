@@ -53,6 +53,8 @@ static int hello(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	return 0;
 }
 
+bool fake_efa;
+
 static int query_dev(struct ipc_msg *m)
 {
 	uint32_t dev = m->query_dev.dev;
@@ -76,6 +78,7 @@ static int query_dev(struct ipc_msg *m)
 	i->max_rd_atomic = 32;
 	i->max_mr_size = UINT64_C(1) << 36;
 	i->rate_mbps = 10000;
+	i->efa = i->roce = fake_efa && dev == 0;
 	m->len = IPC_MSG_LEN(dev_info);
 	return 0;
 }
@@ -108,11 +111,13 @@ static int create_cq(struct fake_client *c, struct ipc_msg *m)
 	    !rn_in_range(a.shm_off, sizeof(struct qp_cq_shm), IPC_QUEUES_SIZE))
 		return EINVAL;
 	for (uint32_t w = 0; w < FAKE_WORKERS; w++) {
-		struct spsc_place at = place(c, a.ring_off + w * a.ring_stride, a.cqe, QP_CQE_SIZE);
+		struct spsc_place at = place(c, a.ring_off + w * a.ring_stride, a.cqe,
+					     a.wide ? QP_CQE_WIDE : QP_CQE_SIZE);
 		if (spsc_prod_attach(&c->cq[h].ring[w], &at) != SPSC_OK)
 			return EINVAL;
 	}
 	c->cq[h].used = true;
+	c->cq[h].wide = a.wide != 0;
 	c->cq[h].channel = a.channel;
 	c->cq[h].async = a.async;
 	c->cq[h].cookie = a.cookie;
@@ -127,8 +132,9 @@ static int resize_cq(struct fake_client *c, struct ipc_msg *m)
 
 	if (!VALID(c->cq, a.cq))
 		return EINVAL;
+	const uint32_t size = c->cq[a.cq].wide ? QP_CQE_WIDE : QP_CQE_SIZE;
 	for (uint32_t w = 0; w < FAKE_WORKERS; w++) {
-		struct spsc_place at = place(c, a.ring_off + w * a.ring_stride, a.cqe, QP_CQE_SIZE);
+		struct spsc_place at = place(c, a.ring_off + w * a.ring_stride, a.cqe, size);
 		struct spsc_prod to, from = c->cq[a.cq].ring[w];
 		if (spsc_prod_attach(&to, &at) != SPSC_OK)
 			return EINVAL;
@@ -136,7 +142,7 @@ static int resize_cq(struct fake_client *c, struct ipc_msg *m)
 		uint32_t left = from.own - from.seen;
 		from.own = from.seen;
 		for (uint32_t i = 0; i < left; i++)
-			memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), QP_CQE_SIZE);
+			memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), size);
 		spsc_prod_publish(&to, left);
 		c->cq[a.cq].ring[w] = to;
 	}
@@ -481,11 +487,20 @@ void fake_version(struct fake *f, uint32_t version) { f->version = version; }
 
 void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e)
 {
+	static const uint8_t none[16];
+
+	fake_cqe_from(c, cq, worker, e, none);
+}
+
+void fake_cqe_from(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e, const uint8_t from[16])
+{
 	struct spsc_prod *r = &c->cq[cq].ring[worker];
 
 	if (spsc_prod_free(r, 1) == 0)
 		abort();
 	memcpy(spsc_prod_slot(r, 0), e, sizeof(*e));
+	if (c->cq[cq].wide)
+		memcpy(((struct qp_cqe_wide *)spsc_prod_slot(r, 0))->from, from, 16);
 	spsc_prod_publish(r, 1);
 }
 

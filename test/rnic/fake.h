@@ -24,7 +24,7 @@ struct fake_chan {
 	struct spsc_prod ring;
 };
 struct fake_cq {
-	bool used;
+	bool used, wide;
 	uint32_t channel, async;
 	uint64_t cookie;
 	struct qp_cq_shm *shm;
@@ -82,6 +82,7 @@ struct fake_client {
 struct fake; /* the thread and its socket */
 
 struct fake *fake_start(void);  /* sets RNICD_SOCKET */
+extern bool fake_efa;           /* device 0 shows itself as an Elastic Fabric Adapter; set before the start */
 void fake_stop(struct fake *f); /* hangs up on all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
 void fake_refuse(struct fake *f, int errno_value, const char *text); /* the next request; 0: no more */
@@ -90,6 +91,8 @@ void fake_version(struct fake *f, uint32_t version);                 /* told in 
 
 /* As the worker and the control thread do. */
 void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e);
+/* The same with its sender's address, in a queue that tells them. */
+void fake_cqe_from(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e, const uint8_t from[16]);
 void fake_event(struct fake_client *c, uint32_t chan, const void *slot, uint32_t size);
 void fake_cm(struct fake_client *c, const struct ipc_cm_event *ev); /* to the channel of its id, or of its listener */
 /* What the daemon reads and writes at a tagged offset, through its own descriptors. false: not within the region. */

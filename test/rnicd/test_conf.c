@@ -65,7 +65,7 @@ static void the_least_file(void **state)
 	assert_int_equal(p->prefix_len, 120);
 	assert_int_equal(p->vlan, PKT_NO_VLAN);
 	assert_int_equal(p->rate_bps, 0);
-	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && !p->roce &&
+	assert_true(p->crc && !p->crc_required && !p->markers && p->peer_to_peer && p->personality == RNICD_IWARP &&
 		    p->congestion == RNICD_CUBIC);
 	assert_int_equal(p->mpa_rev, 2);
 	assert_int_equal(p->rtr, 0);
@@ -120,7 +120,7 @@ static void every_key(void **state)
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
 	assert_int_equal(p->rtr, 4);
 	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->congestion == RNICD_NEWRENO &&
-		    p->min_rto_ns == RN_NS_PER_S && p->roce);
+		    p->min_rto_ns == RN_NS_PER_S && p->personality == RNICD_ROCE);
 	assert_true(!p->crc_always && c.d.port[1].crc && c.d.port[1].crc_always && !c.d.port[1].crc_required);
 	assert_string_equal(c.d.port[1].args, "a");
 }
@@ -207,7 +207,7 @@ static void values_that_cannot_be(void **state)
 		{ "congestion = vegas", "'congestion = vegas' must be cubic, newreno or bbr" },
 		{ "min-rto = 1", "'min-rto = 1' must be a time (ns, us, ms, s) from 0 to 10s" },
 		{ "keepalive = 5", "'keepalive = 5' must be auto, 0 for never, or a time such as 60s" },
-		{ "personality = ib", "'personality = ib' must be iwarp or roce" },
+		{ "personality = ib", "'personality = ib' must be iwarp, roce or efa" },
 	};
 	char text[512], want[512];
 

@@ -141,6 +141,7 @@ static void aim(struct rn_rng *r, struct ipc_msg *m)
 		uint64_t at = (UINT64_C(1) << 20) + rn_rng_below(r, 16) * 65536;
 		m->create_cq.dev = rn_rng_below(r, 2);
 		m->create_cq.cqe = 64;
+		m->create_cq.wide = rn_rng_below(r, 2);
 		m->create_cq.async = rn_rng_below(r, 4);
 		m->create_cq.shm_off = at;
 		m->create_cq.ring_off = at + 4096;
@@ -549,6 +550,11 @@ static void no_two_rings_of_completions_lie_in_the_same_bytes(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(21), .ring_off = at + 4096,
 				 .ring_stride = one, .cqe = 64),
 			 0); /* where the smaller ones were */
+#define WIDE(stride) \
+	FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(22), .ring_off = FC_PLACE(22) + 4096, \
+		.ring_stride = stride, .cqe = 64, .wide = 1)
+	assert_int_equal(WIDE(one), EINVAL); /* entries of 64 bytes need more */
+	assert_int_equal(WIDE(spsc_size(64, 64)), 0);
 	fc_close(&c);
 }
 

@@ -67,6 +67,9 @@ enum rnicd_port_kind {
 
 enum rnicd_congestion { RNICD_CUBIC, RNICD_NEWRENO, RNICD_BBR }; /* in the order of the key's words */
 
+/* How a device shows itself; in the order of the key's words. The wire is the same. */
+enum rnicd_personality { RNICD_IWARP, RNICD_ROCE, RNICD_EFA };
+
 enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of the key's words */
 
 enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the order of the key's words */
@@ -136,15 +139,18 @@ struct rnicd_port_cfg {
 	uint64_t keepalive_ns;    /* silence before an idle peer is asked whether it lives; 0: it is not */
 	uint64_t qp_keepalive_ns; /* the same, of connections without connection manager */
 	bool pacing;              /* what cwnd allows leaves over the round trip */
-	bool roce;                /* the device shows itself as a RoCE adapter; the wire stays iWARP */
+	uint8_t personality;      /* enum rnicd_personality */
 	uint8_t designs;          /* enum rnicd_designs: where iWARP of this device may run */
 	uint8_t rnr;              /* enum rnicd_rnr: what becomes of a message that finds no receive */
 };
 
+/* Whether the device behaves as adapters of InfiniBand's kind do, not as iWARP's. */
+static inline bool rnicd_adapter(const struct rnicd_port_cfg *cfg) { return cfg->personality != RNICD_IWARP; }
+
 /* Whether a message that finds no receive posted waits for one; else the connection ends (RFC 5040, 5.4). */
 static inline bool rnicd_rnr_waits(const struct rnicd_port_cfg *cfg)
 {
-	return cfg->rnr == RNICD_RNR_WAIT || (cfg->rnr == RNICD_RNR_AUTO && cfg->roce);
+	return cfg->rnr == RNICD_RNR_WAIT || (cfg->rnr == RNICD_RNR_AUTO && rnicd_adapter(cfg));
 }
 
 struct rnicd_cfg {

@@ -110,20 +110,21 @@ static const char *cq_refusal(const struct client *c, const struct ipc_create_cq
 	return NULL;
 }
 
-static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t stride, uint32_t cqe)
+static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t stride, uint32_t cqe, bool wide)
 {
 	return (struct qp_cq_attr){ .region = c->region[IPC_REGION_QUEUES].base,
 				    .region_size = c->region[IPC_REGION_QUEUES].size,
 				    .ring_off = off,
 				    .ring_stride = stride,
 				    .workers = rnicd.n_workers,
-				    .cqe = cqe };
+				    .cqe = cqe,
+				    .wide = wide };
 }
 
 /* Takes the places of all workers' rings; none of them lies in another. */
 static enum span_verdict take_rings(struct client *c, const struct qp_cq_attr *a, struct span *s)
 {
-	const uint64_t one = spsc_size(a->cqe, QP_CQE_SIZE);
+	const uint64_t one = spsc_size(a->cqe, qp_cqe_size(a->wide));
 
 	if (a->workers > 1 && a->ring_stride < one)
 		return SPAN_OVERLAPS;
@@ -139,7 +140,7 @@ static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r,
 	*v = SPSC_OK;
 	if (q == NULL || cq == NULL)
 		goto fail;
-	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
+	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe, r->wide != 0);
 	a.owner = owner_new();
 	a.shm_off = r->shm_off;
 	*v = qp_cq_init(cq, &a);
@@ -315,7 +316,7 @@ void client_resize_cq(struct client *c)
 				  rnicd.cfg.quota_wrs);
 		return;
 	}
-	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe);
+	struct qp_cq_attr a = rings_of(c, r->ring_off, r->ring_stride, r->cqe, q->cq->wide);
 	struct cq_resize *e = calloc(1, sizeof(*e));
 	enum span_verdict taken = SPAN_NO_MEMORY;
 	const uint32_t now = q->rings[0].len != 0 ? 0 : 1;

@@ -11,7 +11,9 @@
 #include "control/rd_memory.h"
 #include "border/policy.h"
 
-#define QPN_HASH 4096u
+#define QPN_HASH     4096u
+#define QPN_LAST_EFA 0xffffu
+#define QPN_DRAWS    1024u
 
 #define RNR_FOR_GOOD 7u
 #define RNR_UNIT_NS  (10 * RN_NS_PER_US)
@@ -37,16 +39,21 @@ static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_H
 
 /*
  * Hard to guess: a peer that knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so
- * there is a free one soon, and an old one is most likely long in coming again.
+ * there is a free one soon, and an old one is most likely long in coming again. A datagram queue pair of an Elastic
+ * Fabric Adapter has 16 bits: libfabric's addresses have room for no more. 0: hardly one is free.
  */
-static uint32_t next_qpn(void)
+static uint32_t next_qpn(const struct rnicd_port *port, bool datagram)
 {
-	uint32_t qpn;
+	const bool few = datagram && port->cfg->personality == RNICD_EFA;
+	const uint32_t last = few ? QPN_LAST_EFA : rnicd.qpn_last;
+	uint32_t qpn = 0;
 
-	do {
-		qpn = rnicd.qpn_first + (uint32_t)(dev_random() % (rnicd.qpn_last - rnicd.qpn_first + 1));
-	} while (client_qp_of(qpn) != NULL);
-	return qpn;
+	for (uint32_t i = 0; i < QPN_DRAWS; i++) {
+		qpn = rnicd.qpn_first + (uint32_t)(dev_random() % (last - rnicd.qpn_first + 1));
+		if (client_qp_of(qpn) == NULL)
+			return qpn;
+	}
+	return 0;
 }
 
 /* ---- creation ---- */
@@ -192,7 +199,7 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
 
 	q->at.rnr_ns = rnr_default(q);
-	if (q->at.rnr_ns != 0 && retry < RNR_FOR_GOOD && rnicd.port[q->pd->dev]->cfg->roce)
+	if (q->at.rnr_ns != 0 && retry < RNR_FOR_GOOD && rnicd_adapter(rnicd.port[q->pd->dev]->cfg))
 		q->at.rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
 }
 
@@ -237,7 +244,7 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
 		.max_msg = many          ? ud_max(port)
 			   : q->datagram ? ud_mtu(port)
 					 : 0,
-		.sparing = port->cfg->roce,
+		.sparing = rnicd_adapter(port->cfg),
 		.tenant = (uint8_t)(q->c->uid % QP_TENANTS),
 		.region = q->c->region[IPC_REGION_QUEUES].base,
 		.region_size = q->c->region[IPC_REGION_QUEUES].size,
@@ -265,12 +272,13 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	struct rd_port *rd = r->datagram == IPC_RD ? rd_memory(port->index) : NULL;
 
 	*v = QP_OK;
-	if (q == NULL || qp == NULL || (r->datagram == IPC_RD && rd == NULL))
+	const uint32_t qpn = next_qpn(port, r->datagram != IPC_UD_NONE);
+	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd == NULL))
 		goto fail;
 	memset(qp, 0, size);
 	*q = (struct client_qp){ .c = c,
 				 .qp = qp,
-				 .qpn = next_qpn(),
+				 .qpn = qpn,
 				 .datagram = r->datagram != IPC_UD_NONE,
 				 .reliable = r->datagram == IPC_RD,
 				 .deaf = r->deaf != 0,
@@ -358,8 +366,8 @@ void client_create_qp(struct client *c)
 	c->slots += q->slots;
 	client_qp_place(q);
 	q->cmd.qp = client_qp_args(q);
-	/* A QP of an iWARP device is in INIT from the beginning, of a RoCE adapter in RESET. */
-	q->cmd.qp.has_state = !rnicd.port[q->pd->dev]->cfg->roce;
+	/* A QP of an iWARP device is in INIT from the beginning, of an adapter in RESET. */
+	q->cmd.qp.has_state = !rnicd_adapter(rnicd.port[q->pd->dev]->cfg);
 	q->cmd.qp.state = QP_S_INIT;
 	client_qp_command(q, CMD_QP_CREATE, created);
 }

@@ -53,7 +53,7 @@ enum { IB_REJ_SERVICE = 8, IB_REJ_CONSUMER = 28 };
 
 static int refused(const struct cm_id *id, int ib_reason)
 {
-	return rnicd.port[id->dev]->cfg->roce ? ib_reason : -ECONNREFUSED;
+	return rnicd_adapter(rnicd.port[id->dev]->cfg) ? ib_reason : -ECONNREFUSED;
 }
 
 static void on_end(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx)
@@ -87,7 +87,7 @@ static void on_closed(struct cm_conn *k)
 	else if (id->state != CM_OVER)
 		on_end(id, CM_EV_CONNECT_ERROR, -ECONNRESET, NULL);
 	/* InfiniBand's connection manager tells when the QP's number may be used again; iWARP's has no such event. */
-	if (id->disconnected && rnicd.port[id->dev]->cfg->roce)
+	if (id->disconnected && rnicd_adapter(rnicd.port[id->dev]->cfg))
 		cm_timewait_over(id);
 }
 

@@ -27,7 +27,7 @@ static uint32_t unread(const struct client_cq *cq, const struct cm_hold *h, uint
 				       .region_size = r->size,
 				       .off = cq->ring_off + h->worker * cq->ring_stride,
 				       .nslots = cq->cqe,
-				       .slot_size = QP_CQE_SIZE };
+				       .slot_size = qp_cqe_size(cq->cq->wide) };
 	struct spsc_cons ring; /* a look: nothing is taken */
 	uint32_t n = 0;
 

@@ -19,7 +19,7 @@ static const char *const huge_words[] = { "no", "yes", "auto", NULL };
 static const char *const level_words[] = { "error", "warning", "info", "debug", NULL };
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
 static const char *const peers_words[] = { "daemons", "any", NULL };
-static const char *const personality_words[] = { "iwarp", "roce", NULL };
+static const char *const personality_words[] = { "iwarp", "roce", "efa", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
 static const char *const spacing_words[] = { "512", "1024", "2048", "4096", "none", NULL };
@@ -348,15 +348,16 @@ const struct conf_key conf_keys_port[] = {
 	  "silence after which an idle peer is asked whether it lives, 0: never; auto: 60s, and only where no "
 	  "rdma_cm would tell",
 	  CONF_OWN, .own = own_keepalive },
-	{ "personality", "iwarp", "how the device shows itself: iwarp or roce (the wire is iWARP)", CONF_WORD,
-	  PORT(roce), .words = personality_words },
+	{ "personality", "iwarp",
+	  "how the device shows itself: iwarp, roce, or efa, whose SRD is reliable datagrams (the wire is iWARP)",
+	  CONF_WORD, PORT(personality), .words = personality_words },
 	{ "designs", "any",
 	  "where iWARP of this device may run: any, or offloaded: in rnicd, not in programs (rnicrun --design host or "
 	  "assisted)",
 	  CONF_WORD, PORT(designs), .words = designs_words },
 	{ "rnr", "auto",
 	  "a message that finds no receive posted: wait for one, or end the connection (RFC 5040); auto: wait with "
-	  "personality roce",
+	  "personality roce or efa",
 	  CONF_WORD, PORT(rnr), .words = rnr_words },
 	{ NULL }
 };

@@ -108,15 +108,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 
 int rdma_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context,
-					 .send_cq = init->send_cq,
-					 .recv_cq = init->recv_cq,
-					 .srq = init->srq,
-					 .cap = init->cap,
-					 .qp_type = init->qp_type,
-					 .sq_sig_all = init->sq_sig_all,
-					 .comp_mask = IBV_QP_INIT_ATTR_PD,
-					 .pd = pd };
+	struct ibv_qp_init_attr_ex a = rnic_qp_attr_ex(pd, init);
 	int rc = rdma_create_qp_ex(rid, &a);
 
 	if (rc == 0) {

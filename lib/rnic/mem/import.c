@@ -44,7 +44,7 @@ static bool fd_is(int fd, const struct rnic_vma *v)
 /* By its name, or a descriptor that the program still has. -1: neither. The caller closes it. */
 static int find_fd(const struct rnic_vma *v, bool writable)
 {
-	int fd = v->name[0] == '/' ? open(v->name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC) : -1;
+	int fd = v->name[0] == '/' ? openat(AT_FDCWD, v->name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC) : -1;
 	struct dirent **e = NULL;
 
 	if (fd >= 0 && fd_is(fd, v))

@@ -37,8 +37,8 @@ int rnic_procfs_open(struct rnic_procfs *p)
 {
 	struct rnic_vma v;
 
-	p->maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	p->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	p->maps = openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	p->pagemap = openat(AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (p->maps < 0 || p->pagemap < 0) {
 		int rc = errno;
 		rnic_procfs_close(p);

@@ -38,6 +38,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
 	memcpy(ah->addr, attr->grh.dgid.raw, sizeof(ah->addr));
+	if (ctx->ahns != NULL && (ah->number = rnic_ahn_take(ctx->ahns, ah->addr)) == RNIC_AHN_NONE) {
+		free(ah);
+		errno = ENOMEM;
+		return NULL;
+	}
 	ah->hop_limit = attr->grh.hop_limit;
 	rnic_made(RNIC_OBJ_AH, ah);
 	return &ah->ibv;
@@ -73,6 +78,8 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	RNIC_BESIDE(ibv_destroy_ah, ah->context, EINVAL, ah);
 	rnic_gone(RNIC_OBJ_AH, ah);
+	if (rnic_ctx(ah->context)->ahns != NULL)
+		rnic_ahn_give(rnic_ctx(ah->context)->ahns, rnic_ah(ah)->number);
 	free(rnic_ah(ah));
 	return 0;
 }

@@ -60,8 +60,11 @@ struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int 
 	ctx->index = dev->index;
 	ctx->info = dev->info;
 	ops_set(&ctx->vctx);
-	rc = rnic_evq_open(&ctx->async, s, IPC_CHANNEL_ASYNC, ctx->index);
+	if (ctx->info.efa)
+		ctx->ahns = rnic_ahns_new();
+	rc = ctx->info.efa && ctx->ahns == NULL ? ENOMEM : rnic_evq_open(&ctx->async, s, IPC_CHANNEL_ASYNC, ctx->index);
 	if (rc != 0) {
+		rnic_ahns_free(ctx->ahns);
 		free(ctx);
 		errno = rc;
 		return NULL;
@@ -103,6 +106,7 @@ int ibv_close_device(struct ibv_context *c)
 	if (rc != 0)
 		return rc;
 	pthread_mutex_destroy(&c->mutex);
+	rnic_ahns_free(ctx->ahns);
 	free(ctx);
 	return 0;
 }

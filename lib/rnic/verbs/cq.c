@@ -11,11 +11,13 @@ struct rings {
 	struct spsc_cons ring[IPC_MAX_WORKERS];
 };
 
-static int cq_rings_make(struct rnic_session *s, uint32_t slots, struct rings *r)
+static uint32_t slot_size(bool wide) { return wide ? QP_CQE_WIDE : QP_CQE_SIZE; }
+
+static int cq_rings_make(struct rnic_session *s, uint32_t slots, bool wide, struct rings *r)
 {
 	uint64_t line = RN_CACHE_LINE;
 
-	r->stride = (spsc_size(slots, QP_CQE_SIZE) + line - 1) & ~(line - 1);
+	r->stride = (spsc_size(slots, slot_size(wide)) + line - 1) & ~(line - 1);
 	r->size = r->stride * s->workers;
 	r->off = rnic_shm_alloc(s->shm, r->size);
 	if (r->off == 0)
@@ -25,7 +27,7 @@ static int cq_rings_make(struct rnic_session *s, uint32_t slots, struct rings *r
 					 .region_size = IPC_QUEUES_SIZE,
 					 .off = r->off + i * r->stride,
 					 .nslots = slots,
-					 .slot_size = QP_CQE_SIZE };
+					 .slot_size = slot_size(wide) };
 		if (spsc_cons_attach(&r->ring[i], &at) != SPSC_OK)
 			return EINVAL;
 	}
@@ -52,7 +54,7 @@ static void shm_give(struct rnic_cq *cq)
 static int shm_take(struct rnic_cq *cq, uint32_t slots, struct ipc_create_cq *arg)
 {
 	struct rings r = { 0 };
-	int rc = cq_rings_make(cq->s, slots, &r);
+	int rc = cq_rings_make(cq->s, slots, cq->wide, &r);
 
 	rings_use(cq, &r, slots);
 	cq->shm_off = rc == 0 ? rnic_shm_alloc(cq->s->shm, sizeof(struct qp_cq_shm)) : 0;
@@ -63,6 +65,7 @@ static int shm_take(struct rnic_cq *cq, uint32_t slots, struct ipc_create_cq *ar
 	arg->ring_off = r.off;
 	arg->ring_stride = r.stride;
 	arg->cqe = slots;
+	arg->wide = cq->wide;
 	return rc;
 }
 
@@ -86,6 +89,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.context = c;
 	cq->ex.channel = a->channel;
 	cq->asked = a->cqe;
+	cq->wide = ctx->ahns != NULL; /* the senders' addresses tell their numbers */
 	cq->watched = rnic_sanitizing;
 	if (cq->watched)
 		rnic_late_init(cq);
@@ -167,7 +171,7 @@ void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn)
 			if (e->qpn == qpn)
 				gone++;
 			else if (gone > 0)
-				memcpy((void *)(uintptr_t)spsc_cons_slot(ring, i + gone), e, sizeof(*e));
+				memcpy((void *)(uintptr_t)spsc_cons_slot(ring, i + gone), e, slot_size(cq->wide));
 		}
 		spsc_cons_release(ring, gone);
 	}
@@ -188,7 +192,7 @@ static int grow(struct rnic_cq *cq, uint32_t slots)
 {
 	struct ipc_msg m = { .type = IPC_RESIZE_CQ, .len = IPC_MSG_LEN(resize_cq) };
 	struct rings r = { 0 };
-	int rc = cq_rings_make(cq->s, slots, &r);
+	int rc = cq_rings_make(cq->s, slots, cq->wide, &r);
 
 	if (rc == 0) {
 		m.resize_cq.cq = cq->ex.handle;

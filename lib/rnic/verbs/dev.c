@@ -28,8 +28,10 @@ static struct rnic_dev *dev_make(struct rnic_session *s, uint32_t index)
 	d->info = m.dev_info;
 	d->info.name[IPC_DEV_NAME_MAX - 1] = '\0';
 	d->ibv._ops._dummy2 = rnic_dev_mark;
-	d->ibv.node_type = d->info.roce ? IBV_NODE_CA : IBV_NODE_RNIC;
-	d->ibv.transport_type = d->info.roce ? IBV_TRANSPORT_IB : IBV_TRANSPORT_IWARP;
+	d->ibv.node_type = d->info.efa ? IBV_NODE_UNSPECIFIED : d->info.roce ? IBV_NODE_CA : IBV_NODE_RNIC;
+	d->ibv.transport_type = d->info.efa    ? IBV_TRANSPORT_UNSPECIFIED
+				: d->info.roce ? IBV_TRANSPORT_IB
+					       : IBV_TRANSPORT_IWARP;
 	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", d->info.name);
 	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs-%s", d->info.name);
 	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/" RNIC_DEV_PREFIX "%s",

@@ -3,6 +3,8 @@
 #ifndef RNIC_OBJECTS_H
 #define RNIC_OBJECTS_H
 
+#include <infiniband/efadv.h>
+
 #include "base/rn_rng.h"
 #include "rnic/mem/mem.h"
 #include "rnic/verbs/verbs.h"
@@ -36,6 +38,8 @@ struct rnic_cq {
 	uint32_t refs;                  /* atomic: QPs */
 	bool is_ex;                     /* polled through ibv_start_poll */
 	uint32_t asked;                 /* completions that the program wanted room for */
+	bool wide;                      /* entries are struct qp_cqe_wide */
+	struct efadv_cq efa;
 	uint32_t due; /* that may come, of a watched program; with overrun_told under watch.c's lock */
 	bool overrun_told;
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* all below */
@@ -46,6 +50,7 @@ struct rnic_cq {
 	struct rn_rng draw;                              /* for them */
 	uint32_t empty;                                  /* polls in a row that found nothing */
 	struct qp_cqe cur;                               /* between ibv_start_poll and ibv_end_poll */
+	uint8_t from[QP_UD_ADDR_LEN];                    /* its sender, of a wide queue */
 	struct spsc_cons ring[IPC_MAX_WORKERS];
 };
 
@@ -129,6 +134,7 @@ struct rnic_ah {
 	struct ibv_ah ibv; /* first */
 	uint8_t addr[QP_UD_ADDR_LEN];
 	uint8_t hop_limit;
+	uint16_t number; /* where its context numbers them: ahn.c */
 };
 
 static inline struct rnic_ah *rnic_ah(struct ibv_ah *a) { return (struct rnic_ah *)a; }
@@ -170,7 +176,7 @@ int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void rnic_doorbell(struct rnic_qp *qp);
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
-void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type);
+void rnic_wr_init(struct ibv_qp_ex *ex);
 #define RNIC_SEND_OPS \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV | \
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
@@ -203,6 +209,30 @@ static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
 		p *= 2;
 	return p;
 }
+
+/* ahn.c; an address has QP_UD_ADDR_LEN bytes */
+#define RNIC_AHN_MAX  65535u
+#define RNIC_AHN_NONE UINT16_MAX
+struct rnic_ahns *rnic_ahns_new(void);
+void rnic_ahns_free(struct rnic_ahns *a);
+uint16_t rnic_ahn_take(struct rnic_ahns *a, const uint8_t *addr); /* RNIC_AHN_NONE: no more numbers, or no memory */
+void rnic_ahn_give(struct rnic_ahns *a, uint16_t n);
+uint16_t rnic_ahn_find(struct rnic_ahns *a, const uint8_t *addr); /* RNIC_AHN_NONE: no handle is for the address */
+
+/* What a device with `personality = efa` says of itself: efa.c, query.c. Its queues take more. */
+#define RNIC_EFA_MSG    8192u      /* bytes of a message; libfabric's buffers are as large */
+#define RNIC_EFA_WR     4096u      /* work requests of a queue */
+#define RNIC_EFA_SQ_SGE 2u         /* libfabric has arrays for no more */
+#define RNIC_EFA_RDMA   (1u << 30) /* bytes of a Read or Write */
+
+/* Elastic Fabric Adapters tell a Read as a Send: libfabric knows no other completion of its send queue. */
+static inline enum ibv_wc_opcode rnic_cq_opcode(const struct rnic_cq *of, const struct qp_cqe *e)
+{
+	return rn_unlikely(of->wide) && e->op == QP_WC_RDMA_READ ? IBV_WC_SEND : (enum ibv_wc_opcode)e->op;
+}
+
+/* What a completion tells as the sender's LID: the number of an address handle, on devices that have them. */
+uint16_t rnic_cq_slid(const struct rnic_cq *cq, const struct qp_cqe *e, const uint8_t *from);
 
 /* mr.c */
 struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);

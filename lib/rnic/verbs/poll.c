@@ -80,6 +80,18 @@ static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 	wc->dlid_path_bits = 0;
 }
 
+uint16_t rnic_cq_slid(const struct rnic_cq *cq, const struct qp_cqe *e, const uint8_t *from)
+{
+	struct rnic_ahns *a = rnic_ctx(cq->ex.context)->ahns;
+
+	return cq->wide && a != NULL && (e->op & QP_WC_RECV) != 0 ? rnic_ahn_find(a, from) : 0;
+}
+
+static const uint8_t *from_of(const struct spsc_cons *ring, uint32_t k)
+{
+	return ((const struct qp_cqe_wide *)spsc_cons_slot(ring, k))->from;
+}
+
 void rnic_cq_idle(struct rnic_cq *cq)
 {
 	/* A count that two threads disturb is still good enough. */
@@ -113,6 +125,10 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			if (rn_unlikely(cq->watched))
 				rnic_watch_polled(cq, e);
 			wc_fill(&wc[got + k], e);
+			if (rn_unlikely(cq->wide)) {
+				wc[got + k].opcode = rnic_cq_opcode(cq, e);
+				wc[got + k].slid = rnic_cq_slid(cq, e, from_of(ring, k));
+			}
 		}
 		if (n > 0)
 			spsc_cons_release(ring, n);
@@ -147,6 +163,8 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
 		if (spsc_cons_avail(ring, 1) == 0)
 			continue;
 		memcpy(out, spsc_cons_slot(ring, 0), sizeof(*out));
+		if (rn_unlikely(cq->wide))
+			memcpy(cq->from, from_of(ring, 0), sizeof(cq->from));
 		spsc_cons_release(ring, 1);
 		if (rn_unlikely(rnic_injecting))
 			*out = *cqe_inject(cq, out, &failed);

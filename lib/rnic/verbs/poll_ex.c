@@ -46,7 +46,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex) { rnic_spin_unlock(&cq_of(ex)->lock); }
 
-static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return (enum ibv_wc_opcode)cq_of(ex)->cur.op; }
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return rnic_cq_opcode(cq_of(ex), &cq_of(ex)->cur); }
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.vendor_err; }
 static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.byte_len; }
 static __be32 read_imm_data(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.aux; }
@@ -55,13 +55,9 @@ static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.qpn; }
 
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.flags; }
 
-/* Addresses of InfiniBand, which there are none of. */
-static uint32_t read_zero32(struct ibv_cq_ex *ex)
-{
-	(void)ex;
-	return 0;
-}
+static uint32_t read_slid(struct ibv_cq_ex *ex) { return rnic_cq_slid(cq_of(ex), &cq_of(ex)->cur, cq_of(ex)->from); }
 
+/* Addresses of InfiniBand, which there are none of. */
 static uint8_t read_zero8(struct ibv_cq_ex *ex)
 {
 	(void)ex;
@@ -97,7 +93,7 @@ void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags)
 	if ((wc_flags & IBV_WC_EX_WITH_SRC_QP) != 0)
 		ex->read_src_qp = read_src_qp;
 	if ((wc_flags & IBV_WC_EX_WITH_SLID) != 0)
-		ex->read_slid = read_zero32;
+		ex->read_slid = read_slid;
 	if ((wc_flags & IBV_WC_EX_WITH_SL) != 0)
 		ex->read_sl = read_zero8;
 	if ((wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS) != 0)

@@ -151,9 +151,11 @@ void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t time
 }
 
 /* 0 or the errno of a queue pair that cannot be had. */
-static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
+static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
 {
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD) {
+	if (a->qp_type == IBV_QPT_DRIVER
+		    ? kind != IPC_RD
+		    : a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD) {
 		rnic_unsupported("ibv_create_qp", "the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD");
 		return EOPNOTSUPP;
 	}
@@ -183,7 +185,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp) };
 	uint32_t sq_each = 0, rq_each = 0;
 	struct rnic_qp *qp = NULL;
-	int rc = attr_check(c, a);
+	int rc = attr_check(c, a, kind);
 
 	if (rc == 0)
 		rc = rnic_inject(RNIC_INJECT_CREATE_QP);
@@ -220,18 +222,19 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	return &qp->ex.qp_base;
 }
 
+/* Of an Elastic Fabric Adapter a datagram is as long as a port's max_msg_sz, whatever the MTU is. */
+static enum ipc_ud kind_of(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->qp_type != IBV_QPT_UD)
+		return IPC_UD_NONE;
+	return rnic_ctx(c)->info.efa && a->srq == NULL ? IPC_UD_LONG : IPC_UD_PLAIN;
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	RNIC_BESIDE(ibv_create_qp, pd->context, NULL, pd, init);
-	struct ibv_qp_init_attr_ex a = { .qp_context = init->qp_context,
-					 .send_cq = init->send_cq,
-					 .recv_cq = init->recv_cq,
-					 .srq = init->srq,
-					 .cap = init->cap,
-					 .qp_type = init->qp_type,
-					 .sq_sig_all = init->sq_sig_all,
-					 .pd = pd };
-	struct ibv_qp *qp = qp_make(pd->context, &a, a.qp_type == IBV_QPT_UD ? IPC_UD_PLAIN : IPC_UD_NONE);
+	struct ibv_qp_init_attr_ex a = rnic_qp_attr_ex(pd, init);
+	struct ibv_qp *qp = qp_make(pd->context, &a, kind_of(pd->context, &a));
 
 	if (qp != NULL)
 		init->cap = a.cap;
@@ -269,14 +272,14 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 			return NULL;
 		}
 		rnic_qp(qp)->is_ex = true;
-		rnic_wr_init(&rnic_qp(qp)->ex, qp->qp_type);
+		rnic_wr_init(&rnic_qp(qp)->ex);
 	}
 	return qp;
 }
 
 struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
 {
-	return rnic_create_qp_as(c, a, a->qp_type == IBV_QPT_UD ? IPC_UD_PLAIN : IPC_UD_NONE);
+	return rnic_create_qp_as(c, a, kind_of(c, a));
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -355,7 +358,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 
-	if (ibqp->qp_type == IBV_QPT_UD && ud_refuses(ibqp, a, mask))
+	if (rnic_sq_addresses(&qp->sq) && ud_refuses(ibqp, a, mask))
 		return EINVAL;
 	if ((mask & IBV_QP_QKEY) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_QKEY;

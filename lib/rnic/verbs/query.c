@@ -12,7 +12,9 @@
 #define CORE_CLOCK_KHZ   1000000 /* completions carry nanoseconds */
 #define PKEY_DEFAULT     0xffff
 #define VENDOR_PART      1
-#define PHYS_LINK_UP     5 /* IBTA numbers of the physical port state */
+#define EFA_VENDOR       0x1d0f /* what programs know an Elastic Fabric Adapter by: PCI's number of its vendor, */
+#define EFA_PART         0xefa1 /* and the first of its kinds that has Reads */
+#define PHYS_LINK_UP     5      /* IBTA numbers of the physical port state */
 #define PHYS_DISABLED    3
 #define PORT_ATTR_COMPAT offsetof(struct ibv_port_attr, port_cap_flags2)
 
@@ -65,6 +67,11 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_ah = i->ud_mtu != 0 ? INT32_MAX : 0; /* they are the client's own memory */
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;
+	if (i->efa) {
+		a->vendor_id = EFA_VENDOR;
+		a->vendor_part_id = EFA_PART;
+		a->max_ah = (int)RNIC_AHN_MAX;
+	}
 	return 0;
 }
 
@@ -157,6 +164,11 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 	a.max_msg_sz = UINT32_MAX;
 	a.pkey_tbl_len = 1;
 	a.link_layer = IBV_LINK_LAYER_ETHERNET;
+	if (info.efa) {
+		a.active_mtu = IBV_MTU_4096;
+		a.max_msg_sz = RNIC_EFA_MSG;
+		a.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+	}
 	rate_set(&a, info.rate_mbps);
 	memset(attr, 0, size);
 	memcpy(attr, &a, size < sizeof(a) ? size : sizeof(a));

@@ -21,12 +21,15 @@ struct rnic_dev {
 	struct ipc_dev_info info;
 };
 
+struct rnic_ahns;
+
 struct rnic_ctx {
 	struct rnic_session *s;
 	uint32_t index;
 	struct ipc_dev_info info;
 	struct rnic_evq async;
 	struct rnic_dev *dev;
+	struct rnic_ahns *ahns;    /* ahn.c; NULL: address handles have no numbers */
 	struct verbs_context vctx; /* its last member is the ibv_context */
 };
 
@@ -41,6 +44,20 @@ struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n);
 struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int token);
 
 /* ---- objects ---- */
+
+/* The same attributes in the longer structure. */
+static inline struct ibv_qp_init_attr_ex rnic_qp_attr_ex(struct ibv_pd *of, const struct ibv_qp_init_attr *init)
+{
+	return (struct ibv_qp_init_attr_ex){ .qp_context = init->qp_context,
+					     .send_cq = init->send_cq,
+					     .recv_cq = init->recv_cq,
+					     .srq = init->srq,
+					     .cap = init->cap,
+					     .qp_type = init->qp_type,
+					     .sq_sig_all = init->sq_sig_all,
+					     .comp_mask = IBV_QP_INIT_ATTR_PD,
+					     .pd = of };
+}
 
 struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);

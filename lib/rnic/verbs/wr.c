@@ -246,11 +246,11 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex) { rnic_spin_unlock(&qp_of(ex)->sq.lock); }
 
-void rnic_wr_init(struct ibv_qp_ex *ex, enum ibv_qp_type type)
+void rnic_wr_init(struct ibv_qp_ex *ex)
 {
 	ex->wr_send = wr_send;
 	ex->wr_send_imm = wr_send_imm;
-	ex->wr_set_ud_addr = type == IBV_QPT_UD ? wr_set_ud_addr : NULL;
+	ex->wr_set_ud_addr = rnic_sq_addresses(&qp_of(ex)->sq) ? wr_set_ud_addr : NULL;
 	ex->wr_send_inv = wr_send_inv;
 	ex->wr_rdma_write_imm = wr_rdma_write_imm;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;

@@ -48,11 +48,12 @@ enum rnicdv_qp_type {
 	/*
 	 * Reliable datagrams: each work request names its peer, and what goes to one peer arrives once and in order.
 	 * Sends by ibv_post_send() with wr.ud; Sends, Writes, Reads and Atomics of any size by ibv_wr_*() with
-	 * ibv_wr_set_ud_addr(). States and Q_Key are as with IBV_QPT_UD, which is qp_type. Receives get no GRH. There
-	 * are no groups and no shared receive queues. A work request completes with IBV_WC_SUCCESS when the peer has
-	 * its bytes. IBV_WC_RETRY_EXC_ERR or another error: the bytes arrived once, or never, or in part. An error
-	 * flushes what was posted for the same peer before it became known; work requests for other peers, and those
-	 * that are posted later, go on. A message that finds no receive waits for one, unless rnicd's `rnr` forbids it.
+	 * ibv_wr_set_ud_addr(). States and Q_Key are as with IBV_QPT_UD, which is qp_type. Receives get no GRH, but
+	 * src_qp. There are no groups and no shared receive queues. A work request completes with IBV_WC_SUCCESS when
+	 * the peer has its bytes. IBV_WC_RETRY_EXC_ERR or another error: the bytes arrived once, or never, or in
+	 * part. An error flushes what was posted for the same peer before it became known; work requests for other
+	 * peers, and those that are posted later, go on. A message that finds no receive waits for one, unless
+	 * rnicd's `rnr` forbids it.
 	 */
 	RNICDV_QPT_RD = 2
 };

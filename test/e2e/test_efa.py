@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Devices of `personality = efa`, whose SRD is reliable datagrams: a program of our own that is linked with libefa,
+libfabric's efa provider and OpenMPI over it, as Debian has them. What they move
+goes by reliable datagrams: the counters cover it.
+"""
+import os
+import re
+import subprocess
+import sys
+
+import programs
+from rig import RNICRUN, Daemon, case, cases_of, main, need, nothing_is_left, pair_conf, until
+
+A, B = "10.77.0.1", "10.77.0.2"
+EFA = "personality = efa"
+BAD = EFA + "\nloss = 1%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%\nseed = 5"
+NOT_BY_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}  # both devices are of one host, which the provider would make use of
+
+cases_of("efa_cases", pair_conf(both=EFA), under=(RNICRUN,))
+cases_of("efa_cases", pair_conf(both=BAD), "_on_a_bad_wire", under=(RNICRUN,),
+         without=("datagrams_are_as_long_as_the_port_says",))
+
+
+def counted(d, name):
+    return d.telemetry("/rnic/counters")[name]
+
+
+@case
+def a_device_of_another_personality_is_no_such_adapter():
+    need("fi_info")
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "fi_info", "-p", "efa")
+        assert p.wait() != 0 and "provider: efa" not in p.stdout(), p.tail()
+
+
+@case
+def fi_info_finds_both_kinds_of_endpoints():
+    need("fi_info")
+    with Daemon(pair_conf(both=EFA)) as d:
+        out = d.run(RNICRUN, "fi_info", "-p", "efa").ok()
+        for domain, kind in (("a-rdm", "RDM"), ("b-rdm", "RDM"), ("a-dgrm", "DGRAM"), ("b-dgrm", "DGRAM")):
+            assert re.search(rf"domain: {domain}\n.*\n\s+type: FI_EP_{kind}\n\s+protocol: FI_PROTO_EFA", out), out
+
+
+def pingpong(endpoint, domain, conf, sizes, **env):
+    """Between a and b; each byte is checked by both ends. Returns the daemon's counters."""
+    need("fi_pingpong")
+    programs.own_network()
+    with Daemon(conf) as d:
+        ends = []
+        for dev, to in (("a", []), ("b", ["127.0.0.1"])):
+            argv = ["fi_pingpong", "-p", "efa", "-e", endpoint, "-d", f"{dev}-{domain}", "-I", "10", "-c", "-S", sizes]
+            p = d.run(RNICRUN, *argv, *to, RNIC_REG_VERBOSE="0", **NOT_BY_SHM, **env)
+            ends.append(p)
+            if not to:
+                until(lambda: p.p.poll() is not None or programs.on_host(47592)(d), p.tail)
+                assert p.p.poll() is None, p.tail()
+        for p in reversed(ends):
+            assert p.wait() == 0, ends[1].tail() + ends[0].tail()
+        now = d.telemetry("/rnic/counters")
+        nothing_is_left(d)
+        return now, ends[0].stdout()
+
+
+@case
+def fi_pingpong_by_srd():
+    now, out = pingpong("rdm", "rdm", pair_conf(both=EFA), "all")
+    assert re.search(r"^6m\s+10\s+=10\s", out, re.M), out
+    assert now["bytes_placed"] >= 2 * 10 * (6 << 20) and now["rd_segs_in"] > 0, now
+
+
+@case
+def fi_pingpong_by_srd_with_the_devices_reads():
+    now, _ = pingpong("rdm", "rdm", pair_conf(9000, both=EFA), str(2 << 20), FI_EFA_USE_DEVICE_RDMA="1")
+    assert now["bytes_placed"] >= 2 * 10 * (2 << 20), now
+
+
+@case
+def fi_pingpong_by_srd_on_a_bad_wire():
+    now, _ = pingpong("rdm", "rdm", pair_conf(both=BAD), "100000")
+    assert now["bytes_placed"] >= 2 * 10 * 100000 and now["rd_twice"] > 0, now
+
+
+@case
+def fi_pingpong_by_datagrams():
+    now, _ = pingpong("dgram", "dgrm", pair_conf(both=EFA), "8000")
+    assert now["bytes_placed"] >= 2 * 10 * 8000 and now["rd_segs_in"] == 0, now
+
+
+@case
+def openmpi():
+    """Ranks of one process and of several; what the ring alone carries is more than the messages about it."""
+    need("mpicc.openmpi")
+    programs.own_network()
+    with Daemon(pair_conf(both=EFA)) as d:
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_cases.c")
+        subprocess.run(["mpicc.openmpi", "-O2", "-o", d.dir + "/mpi", source], check=True)
+        for ranks in (2, 4):
+            before = counted(d, "bytes_placed")
+            out = d.run(RNICRUN, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks),
+                        "--mca", "btl", "self", "--mca", "pml", "cm", "--mca", "mtl", "ofi",
+                        "--mca", "mtl_ofi_provider_include", "efa", d.dir + "/mpi",
+                        RNIC_REG_VERBOSE="0", **NOT_BY_SHM).ok(600)
+            for name in ("ring", "all_to_all", "stencil"):
+                assert f"ok {name} of {ranks} ranks" in out.splitlines(), out
+            assert counted(d, "bytes_placed") - before >= ranks * 4 * 301001, "the ring went another way"
+        assert counted(d, "rd_segs_in") * 1360 >= counted(d, "bytes_placed")
+        nothing_is_left(d)
+
+
+sys.exit(main())
