@@ -52,6 +52,7 @@ enum udpr_kind {
 
 #define UDPR_F_COOKIE 0x01u /* DATA: the cookie precedes what is carried */
 #define UDPR_F_TWICE  0x02u /* ACK: the echoed packet had come before */
+#define UDPR_F_LATE   0x04u /* ACK: the receiver had not run when its packets came; its delay is not the network's */
 
 enum udpr_verdict {
 	UDPR_OK = 0,
@@ -105,9 +106,9 @@ struct udpr_rx {
 	uint32_t flow, token;
 	uint32_t stamp; /* the latest packet's */
 	uint16_t src_worker, dst_worker;
-	uint8_t owed; /* packets that no ACK has told */
-	bool at_once; /* the next ACK has news that does not wait: a hole, or a packet that came twice */
-	bool twice;
+	uint8_t owed;  /* packets that no ACK has told */
+	bool at_once;  /* the next ACK has news that does not wait: a hole, or a packet that came twice */
+	uint8_t flags; /* of the next ACK */
 	bool open;
 };
 
@@ -121,6 +122,9 @@ RN_NODISCARD enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t k
 
 /* Takes note of DATA. UDPR_OK: the caller delivers the packet. Any other verdict: the caller must not. */
 RN_NODISCARD enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now);
+
+/* What is read now may have waited because nobody ran here. */
+static inline void udpr_rx_late(struct udpr_rx *rx) { rx->flags |= UDPR_F_LATE; }
 
 /* When an ACK is due: at once (0), at a time, or RN_NEVER. delay: how long an ACK may wait for more packets. */
 uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay);
@@ -236,8 +240,11 @@ static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->e
 void udpr_cc_start(struct udpr_tx *t);
 /* The longest that a flow with packets waits before it sends one; ns. */
 static inline uint64_t udpr_cc_longest(const struct udpr_tx *t) { return t->cfg->patience / 16; }
-/* One round trip was measured (ns); acked: packets that came with it. */
-void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, uint32_t acked, uint64_t now);
+/*
+ * One round trip was measured (ns); acked: packets that came with it. late: an end had not run meanwhile, so a long one
+ * is no sign of congestion, and loss alone makes the window smaller.
+ */
+void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uint64_t now);
 void udpr_cc_loss(struct udpr_tx *t, uint64_t now);
 void udpr_cc_timeout(struct udpr_tx *t, uint64_t now);
 /* Whether the window has room for one more packet, and charges the pace for one. */

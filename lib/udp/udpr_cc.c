@@ -3,6 +3,8 @@
  * Swift (Kumar et al., SIGCOMM 2020, algorithm 1): a window in packets, fractions included. A delay below the target
  * makes the window larger by one packet a round trip; a delay above it makes the window smaller in proportion to the
  * excess, once a round trip; so does a loss, by half at most. A window below one packet is a pace.
+ * Swift takes the delay at the ends apart from the network's by the adapter's time stamps; here the ends say when they
+ * have not run.
  */
 #include "udp/udpr.h"
 
@@ -24,11 +26,11 @@ static void cut_by(struct udpr_tx *t, uint32_t percent, uint64_t now)
 	t->cwnd = rn_max_u32(CWND_MIN, (uint32_t)((uint64_t)t->cwnd * (100 - percent) / 100));
 }
 
-void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, uint32_t acked, uint64_t now)
+void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uint64_t now)
 {
 	uint64_t target = t->min_rtt + t->cfg->target, more;
 
-	if (rtt < target) {
+	if (rtt < target || late) {
 		more = (uint64_t)acked * ONE;
 		if (t->cwnd >= ONE)
 			more = more * ONE / t->cwnd;

@@ -91,7 +91,8 @@ enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uin
 	if (rx->owed < UINT8_MAX)
 		rx->owed++;
 	if (rn_seq_lt(h->number, rx->next) || (h->number - rx->next < UDPR_WINDOW && bit_get(rx, h->number))) {
-		rx->twice = rx->at_once = true;
+		rx->flags |= UDPR_F_TWICE;
+		rx->at_once = true;
 		return UDPR_TWICE;
 	}
 	if (h->number - rx->next >= UDPR_WINDOW)
@@ -131,13 +132,13 @@ void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out)
 	*out = (struct udpr_hdr){ .kind = UDPR_ACK,
 				  .src_worker = rx->src_worker,
 				  .dst_worker = rx->dst_worker,
-				  .flags = rx->twice ? UDPR_F_TWICE : 0,
+				  .flags = rx->flags,
 				  .flow = rx->flow,
 				  .token = rx->token,
 				  .number = rx->next,
 				  .stamp = rx->stamp,
 				  .hold = (uint32_t)((now - rx->heard) / RN_NS_PER_US) };
 	put_ranges(rx, out);
-	rx->owed = 0;
-	rx->at_once = rx->twice = false;
+	rx->owed = rx->flags = 0;
+	rx->at_once = false;
 }

@@ -243,7 +243,7 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 	/* what came twice may echo a copy that was long on the way */
 	rtt = h->flags & UDPR_F_TWICE ? 0 : measure(t, h, now);
 	if (rtt != 0)
-		udpr_cc_ack(t, rtt, news, now);
+		udpr_cc_ack(t, rtt, (h->flags & UDPR_F_LATE) != 0, news, now);
 	find_lost(t, now);
 	return UDPR_OK;
 }

@@ -187,9 +187,9 @@ static uint32_t open_flow(uint32_t n)
 	return sent;
 }
 
-static void ack(uint32_t below, uint32_t from, uint32_t to, uint64_t now)
+static void ack_with(uint32_t below, uint32_t from, uint32_t to, uint8_t flags, uint64_t now)
 {
-	struct udpr_hdr h = { .kind = UDPR_ACK, .flow = tx.flow, .token = tx.token, .number = below };
+	struct udpr_hdr h = { .kind = UDPR_ACK, .flags = flags, .flow = tx.flow, .token = tx.token, .number = below };
 
 	h.stamp = (uint32_t)((start + rtt) / RN_NS_PER_US);
 	h.sacks = from != to;
@@ -197,6 +197,8 @@ static void ack(uint32_t below, uint32_t from, uint32_t to, uint64_t now)
 	h.sack[0].to = to;
 	assert_int_equal(udpr_tx_in(&tx, &h, now), UDPR_OK);
 }
+
+static void ack(uint32_t below, uint32_t from, uint32_t to, uint64_t now) { ack_with(below, from, to, 0, now); }
 
 static uint32_t told(bool want)
 {
@@ -317,6 +319,39 @@ static void delay_above_the_target_makes_the_window_smaller(void **state)
 	assert_int_equal(tx.cwnd, before); /* one cut a round trip */
 }
 
+static void delay_of_an_end_that_did_not_run_is_no_congestion(void **state)
+{
+	uint32_t before, srtt;
+
+	(void)state;
+	assert_int_equal(open_flow(20), 10);
+	ack(1, 0, 0, start + 2 * rtt);
+	before = tx.cwnd;
+	srtt = tx.srtt;
+	ack_with(2, 0, 0, UDPR_F_LATE, start + 40 * rtt);
+	assert_true(tx.cwnd > before && tx.srtt > srtt); /* yet timers go by it */
+	before = tx.cwnd;
+	ack(3, 0, 0, start + 80 * rtt);
+	assert_true(tx.cwnd < before);
+}
+
+static void a_receiver_that_did_not_run_says_so_once(void **state)
+{
+	struct udpr_hdr h = { .kind = UDPR_DATA }, out;
+
+	(void)state;
+	assert_int_equal(open_flow(2), 2);
+	h.flow = tx.flow;
+	h.token = tx.token;
+	udpr_rx_late(&rx);
+	assert_int_equal(udpr_rx_data(&rx, &h, start + rtt), UDPR_OK);
+	udpr_rx_ack(&rx, start + rtt, &out);
+	assert_int_equal(out.flags, UDPR_F_LATE);
+	assert_int_equal(udpr_rx_data(&rx, &h, start + rtt), UDPR_TWICE);
+	udpr_rx_ack(&rx, start + rtt, &out);
+	assert_int_equal(out.flags, UDPR_F_TWICE);
+}
+
 static void a_flow_ends_at_its_sender_before_a_receiver_forgets_it(void **state)
 {
 	(void)state;
@@ -341,6 +376,8 @@ int main(void)
 		cmocka_unit_test(a_restarted_receiver_ends_the_flow_at_once),
 		cmocka_unit_test(a_flow_ends_at_its_sender_before_a_receiver_forgets_it),
 		cmocka_unit_test(delay_above_the_target_makes_the_window_smaller),
+		cmocka_unit_test(delay_of_an_end_that_did_not_run_is_no_congestion),
+		cmocka_unit_test(a_receiver_that_did_not_run_says_so_once),
 	};
 
 	return cmocka_run_group_tests_name("udpr", tests, NULL, NULL);

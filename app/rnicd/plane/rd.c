@@ -171,6 +171,8 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 	if (fresh.open)
 		p->rx = fresh;
 	peer_touch(r, p);
+	if (rn_unlikely(w->late))
+		udpr_rx_late(&p->rx);
 	if (!data_taken(r, p, h, w->now))
 		return;
 	if (!rd_parse(b + h->body, h->body_len, &rh)) {
@@ -213,6 +215,7 @@ static void packet_in(struct rnicd_worker *w, struct rd_port *r, const struct pk
 	case UDPR_ACK:
 	case UDPR_UNKNOWN:
 		p = peer_find(r, from);
+		h.flags |= w->late ? UDPR_F_LATE : 0;
 		if (p == NULL || udpr_tx_in(&p->tx, &h, w->now) != UDPR_OK) {
 			r->drops.strange++;
 			return;

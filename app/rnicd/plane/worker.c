@@ -118,12 +118,16 @@ static uint32_t transmit(struct rnicd_worker *w)
 
 /* A turn takes far less: if the next begins later than this, somebody else had the CPU. */
 #define TURN_MAX_NS RN_NS_PER_MS
+#define LATE_NS     (50 * RN_NS_PER_US) /* so long a turn is late for what has come meanwhile */
+
 void worker_tell_lost(struct rnicd_worker *w)
 {
 	uint64_t gap = w->now - w->ran;
 
 	if (rn_unlikely(gap > TURN_MAX_NS))
 		w->tcp.turns.lost += gap;
+	w->late = gap > LATE_NS || w->woken || (w->late && w->more);
+	w->woken = false;
 	w->ran = w->now;
 }
 

@@ -102,6 +102,8 @@ struct rnicd_worker {
 	uint64_t now;
 	uint64_t busy;          /* when there was last something to do */
 	uint64_t ran;           /* until when it is known to have run, or to have slept because it wanted to */
+	bool woken;             /* by a bell, since the last turn */
+	bool late;              /* what is read now may have waited for this worker */
 	bool more;              /* this turn has not seen all that had been received */
 	uint32_t more_turns;    /* turns in a row with more to do */
 	uint64_t shy_until;     /* until then it sleeps without spinning: the CPU is somebody else's too */

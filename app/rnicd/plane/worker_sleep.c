@@ -85,6 +85,7 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	bool rang = bell_wait(w->index, &ts);
 	uint64_t woke = rnicd_now();
 	w->ran = rang ? woke : rn_min_u64(woke, now + left);
+	w->woken = rang;
 	if (rang) {
 		w->nap = 0;
 		worker_rx_all(w);
