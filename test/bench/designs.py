@@ -15,6 +15,8 @@ TCP and the sums of CRCs, TCP alone, or nothing:
   nic          what an adapter's memory would have to do for what design offloaded sent: nic_model.py, fed with a
                capture of messages of 64 KiB
 
+With --cachegrind, in place of them: bytes between cores and caches for each byte that is moved (design_cache.py).
+
 The first three designs run over a pair of ports of one rnicd; embedded runs over the kernel's loopback. All sum every
 CRC (crc = always) and have markers. Each figure but nic is the median of the rounds.
 """
@@ -26,6 +28,7 @@ import statistics
 import sys
 import time
 
+import design_cache
 import nic_model
 from design_place import BUFFERS, DESIGNS, Place
 from stage import PATIENCE, BenchError, Stage, run
@@ -162,15 +165,22 @@ def main():
     a.add_argument("--dims", type=int, default=160, help="samples of the application's volume along an axis")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
+    a.add_argument("--cachegrind", metavar="DESIGNS", nargs="?", const=",".join(DESIGNS), type=lambda t: t.split(","),
+                   help="bytes that go between cores and caches, by valgrind's model (default: all designs)")
     a.add_argument("--json", action="store_true", help="one JSON document in place of the tables")
     args = a.parse_args()
     try:
-        found = measure(Stage(args), args)
+        if args.cachegrind:
+            found = design_cache.traffic(Stage(args), args.cachegrind, {"rnicd": RNICD, "port": PORT})
+        else:
+            found = measure(Stage(args), args)
     except BenchError as e:
         print(f"designs.py: {e}", file=sys.stderr)
         return 1
     if args.json:
         print(json.dumps(found))
+    elif args.cachegrind:
+        design_cache.table(found)
     else:
         tables(found)
     return 0

@@ -89,6 +89,19 @@ def the_designs_are_compared_in_one_run():
 
 
 @case
+def a_program_touches_bytes_where_iwarp_runs_in_it_and_only_there():
+    p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--cachegrind",
+                        "offloaded,embedded", "--json"], capture_output=True, text=True, timeout=PATIENCE * 5,
+                       check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+    found = json.loads(p.stdout)
+    for role in ("transmit", "receive"):
+        assert max(found["offloaded"][role]) < 0.1, found
+        first, last = found["embedded"][role]  # each byte is read or written in buffers that the last cache cannot hold
+        assert first >= last > 0.8, found
+
+
+@case
 def every_bar_finds_its_figures():
     names = {f.name for f in figures(False)}
     for name, a, b, _, _, _ in report.BARS:
