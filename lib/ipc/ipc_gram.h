@@ -62,6 +62,7 @@ struct ipc_gram {
 	uint32_t tx_turn; /* number of the process that puts records, or 0 */
 	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t rx_turn; /* of the process that takes records, or 0 */
+	uint32_t shut;    /* programs' own, rnicd never reads it: IPC_GRAM_SHUT_* */
 	uint32_t rx_room; /* bytes of records that may wait (SO_RCVBUF); 0, and above the ring: the ring */
 	/* both: atomic */
 	uint32_t want RN_ALIGNED(RN_CACHE_LINE); /* IPC_STREAM_WANT_IN, IPC_STREAM_WANT_OUT */
@@ -74,6 +75,12 @@ struct ipc_gram {
 };
 _Static_assert(sizeof(struct ipc_gram) <= IPC_GRAM_TX_OFF, "in front of the bytes");
 _Static_assert(IPC_GRAM_SIZE == IPC_STREAM_SIZE, "both kinds of sockets get the same piece of memory");
+
+/* ipc_gram.shut; or-ed */
+enum {
+	IPC_GRAM_SHUT_IN = 1u << 0,
+	IPC_GRAM_SHUT_OUT = 1u << 1,
+};
 
 /* ipc_sock_gram.flags */
 enum {

@@ -58,6 +58,7 @@ enum {
 	IPC_STREAM_FIN = 1u << 0,   /* nothing follows behind tx_tail */
 	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; bytes that have not left yet are lost */
 	IPC_STREAM_ABORT = 1u << 2, /* it ends so when the last program has closed the socket (SO_LINGER of no time) */
+	IPC_STREAM_DEAF = 1u << 3,  /* shut down for reading: with IPC_STREAM_FIN what comes resets the connection */
 };
 
 /* ipc_stream_fpdus.how, of the program. */
@@ -86,8 +87,8 @@ struct ipc_stream {
 	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE); /* the peer has what lies before it */
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
-	int32_t error;      /* 0 or a positive errno; valid with IPC_STREAM_ENDED */
-	uint32_t mss;       /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
+	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED. Which program tells it takes it away */
+	uint32_t mss;  /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
 	uint32_t rx_summed; /* released before rx_tail; valid with IPC_STREAM_SUMS */
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");

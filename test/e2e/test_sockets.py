@@ -4,6 +4,7 @@
 Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; as the
 kernel's sockets behave (sock_table.py); programs that die, and that break the rules of the shared memory.
 """
+import contextlib
 import hashlib
 import json
 import os
@@ -248,6 +249,38 @@ def a_program_may_reset_its_connection_though_bytes_wait():
         r.put(FIN, RESET)
 
     broken(change)
+
+
+@case
+def a_killed_daemon_ends_what_waits_for_it():
+    with contextlib.closing(Daemon(pair_conf())) as d:
+        waits = [ours(d, *python("""
+import errno, select, socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(1)
+c = socket.create_connection(l.getsockname())
+s, _ = l.accept()
+if sys.argv[2] == "poll":
+    s.setblocking(False)
+    print("waits", flush=True)
+    select.select([s], [], [])
+else:
+    print("waits", flush=True)
+try:
+    while True:
+        if sys.argv[2] == "send":
+            s.sendall(bytes(100000))
+        else:
+            s.recv(9)
+except OSError as e:
+    print(errno.errorcode[e.errno], flush=True)
+""", A, how)) for how in ("recv", "poll", "send")]
+        for p in waits:
+            p.wait_line("waits")
+        d.stop(signal.SIGKILL)
+        for p in waits:
+            assert p.ok().split()[-1] == "ECONNRESET", p.tail()
 
 
 @case

@@ -353,6 +353,8 @@ static void stream_time_wait(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_ctx *x = &w->streams;
 
+	if (s->mem != NULL) /* both directions are done */
+		__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_ENDED, __ATOMIC_RELEASE);
 	rn_list_push_back(&x->time_wait, &s->time_wait);
 	x->time_waits++;
 	while (x->time_waits > worker_time_waits(x->n)) {

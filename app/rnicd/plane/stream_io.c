@@ -58,13 +58,25 @@ static void stream_drain(struct stream *s)
 	}
 }
 
+/* As Linux tells a reset behind the peer's FIN (tcp_reset). What is read here is the program's own business. */
+static bool was_half_closed(const struct stream *s)
+{
+	return !s->fin && s->mem != NULL && (s->mem->state & IPC_STREAM_PEER_FIN) != 0;
+}
+
 static int end_error(const struct stream *s, const struct tcpl_ev *ev)
 {
 	if (ev->bits & TCPL_EV_TIMEOUT)
 		return ETIMEDOUT;
 	if (ev->bits & TCPL_EV_RESET)
-		return s->connected ? ECONNRESET : ECONNREFUSED;
+		return !s->connected ? ECONNREFUSED : was_half_closed(s) ? EPIPE : ECONNRESET;
 	return 0;
+}
+
+/* Shut down both ways: what comes now nobody will ever read (RFC 1122, 4.2.2.13). */
+static bool is_deaf(const struct stream *s)
+{
+	return s->fin && s->mem != NULL && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0;
 }
 
 static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
@@ -73,7 +85,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	struct tcpl_slice sl;
 	uint64_t ref;
 
-	if (s->state == STREAM_LEFT && (ev->bits & TCPL_EV_DATA)) {
+	if ((s->state == STREAM_LEFT || is_deaf(s)) && (ev->bits & TCPL_EV_DATA)) {
 		tcpl_abort(&s->tcp); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}

@@ -37,11 +37,10 @@ struct sock {
 	struct ipc_addr local, remote;
 	struct ipc_stream *mem; /* of a stream */
 	pthread_mutex_t rx, tx;
-	bool watched; /* its descriptor has been polled: it is kept true from then on */
-	bool rx_shut;
-	bool error_taken;  /* what ended the connection has been told */
-	bool connect_told; /* connect() has said that it is connected */
-	uint32_t told;     /* rx_head when the bell was last rung for it */
+	bool watched;          /* its descriptor has been polled: it is kept true from then on */
+	bool rx_shut, tx_shut; /* before it has a connection; then in the memory */
+	bool connect_told;     /* connect() has said that it is connected */
+	uint32_t told;         /* rx_head when the bell was last rung for it */
 	struct linger linger;
 	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: for ever */
 	/* datagrams */
@@ -51,7 +50,6 @@ struct sock {
 	bool wild;       /* bound to all addresses */
 	bool has_peer;   /* remote; the kernel's socket is connected to it with peer_below */
 	bool peer_below;
-	bool tx_shut;
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that are asked for */
 	uint8_t tos, ttl;                 /* ttl 0: the usual one */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
@@ -159,6 +157,7 @@ int rnicsock_see(uint32_t version, int fd, struct sock_seen *seen);
 bool sock_take(struct sock *s, const struct sock_seen *seen);
 
 /* ---- sock_io.c ---- */
+size_t sock_bytes(const struct iovec *iov, size_t n);
 /* As recv and send, of which flags are taken; -1 and errno. */
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
@@ -178,16 +177,23 @@ bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step);
 uint32_t sock_summed(const struct sock *s);
 /* What became of connect; a blocking descriptor waits for it. first: it has just begun. 0 or -1 and errno. */
 int sock_connected(struct sock *s, int fd, bool first);
-void sock_finish(struct sock *s); /* nothing more will be sent */
-void sock_reset(struct sock *s);  /* the connection ends at once */
+int sock_shut(struct sock *s, int fd, int how); /* as shutdown: 0 or an errno */
+void sock_finish(struct sock *s);               /* nothing more will be sent */
+void sock_reset(struct sock *s);                /* the connection ends at once */
 /* SO_LINGER: with no time the last close() resets the connection; a longer time is kept, and close() does not wait. */
 void sock_set_linger(struct sock *s, struct linger l);
+/* As poll tells it of a stream, and of a socket that is no more than bound; told: what poll says of its descriptor. */
+short sock_stream_events(const struct sock *s, short told);
+short sock_bound_events(const struct sock *s);
+/* Its descriptor said that there is something, and there is nothing: it says so again when there is. */
+void sock_settle(struct sock *s, int fd);
 /* Its descriptor's readiness is looked at from now on. */
 void sock_watch(struct sock *s, int fd);
 /* The descriptor says nothing and costs rnicd nothing: the caller looks at the rings until sock_watch(). */
 void sock_unwatch(struct sock *s, int fd);
 /* A read would not wait: there are bytes, the end of the stream, or an error. */
 bool sock_readable(const struct sock *s);
+bool sock_is_connected(const struct sock *s);
 uint32_t sock_unread(const struct sock *s);
 int sock_pending_error(struct sock *s);
 

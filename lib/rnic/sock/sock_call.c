@@ -179,14 +179,31 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	return rc;
 }
 
+/* The byte of one connection. 1, 0: the listener is no more, or -1 and errno. */
+static ssize_t take_token(const struct sock *l, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint8_t token;
+
+	for (;;) {
+		ssize_t n = sock_libc.recv(fd, &token, 1, MSG_DONTWAIT);
+		if (n >= 0 || errno != EAGAIN || sock_does_not_block(fd, 0))
+			return n;
+		int ready = sock_libc.poll(&p, 1, l->rcv_ms);
+		if (ready == 0)
+			errno = EAGAIN;
+		if (ready <= 0)
+			return -1;
+	}
+}
+
 /* One connection of the listener's, if the byte for it is still there. -1 and errno. */
 static int accept_one(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
 {
 	int made, err = EAGAIN;
-	uint8_t token;
 
 	while (err == EAGAIN || err == ECONNABORTED) {
-		ssize_t n = sock_libc.recv(fd, &token, 1, 0);
+		ssize_t n = take_token(l, fd);
 		if (n < 0)
 			return -1;
 		if (n == 0)
@@ -219,22 +236,33 @@ PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 
 PUBLIC int accept(int fd, struct sockaddr *sa, socklen_t *len) { return accept4(fd, sa, len, 0); }
 
+static int shut(struct sock *s, int fd, int how)
+{
+	switch (s->kind) {
+	case SOCK_IS_GRAM: return sock_udp_shutdown(s, fd, how);
+	case SOCK_LISTENS:
+		if (how == SHUT_WR)
+			return 0;
+		/* it listens no more: to rnicd it is closed */
+		s->kind = SOCK_BOUND;
+		(void)sock_libc.shutdown(fd, SHUT_RDWR);
+		return 0;
+	case SOCK_BOUND:
+		s->rx_shut = s->rx_shut || how != SHUT_WR;
+		s->tx_shut = s->tx_shut || how != SHUT_RD;
+		return ENOTCONN;
+	case SOCK_IS_STREAM: return sock_shut(s, fd, how);
+	}
+	return 0;
+}
+
 PUBLIC int shutdown(int fd, int how)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.shutdown(fd, how);
-	int err = how < SHUT_RD || how > SHUT_RDWR ? EINVAL : s->kind >= SOCK_IS_STREAM ? 0 : ENOTCONN;
-	if (err == 0 && s->kind == SOCK_IS_GRAM) {
-		err = sock_udp_shutdown(s, fd, how);
-		sock_put(s);
-		return result(err);
-	}
-	if (err == 0 && how != SHUT_WR)
-		s->rx_shut = true;
-	if (err == 0 && how != SHUT_RD)
-		sock_finish(s);
+	int err = how < SHUT_RD || how > SHUT_RDWR ? EINVAL : shut(s, fd, how);
 	sock_put(s);
 	return result(err);
 }
@@ -318,7 +346,9 @@ PUBLIC int ioctl(int fd, unsigned long what, ...)
 	struct sock *s = what == FIONREAD ? sock_get(fd) : NULL;
 	if (s == NULL)
 		return sock_libc.ioctl(fd, what, arg);
-	*(int *)arg = (int)(s->kind == SOCK_IS_GRAM ? sock_gram_next(s) : sock_unread(s));
+	int err = s->kind == SOCK_LISTENS ? EINVAL : 0;
+	if (err == 0)
+		*(int *)arg = (int)(s->kind == SOCK_IS_GRAM ? sock_gram_next(s) : sock_unread(s));
 	sock_put(s);
-	return 0;
+	return result(err);
 }

@@ -367,6 +367,8 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 	learn(s, &m.sock_ok);
 	s->connect_told = true;
 	s->linger = l->linger;
+	s->rcv_ms = l->rcv_ms;
+	s->snd_ms = l->snd_ms;
 	err = take_memory(s, fds[1]);
 	if (err != 0 || fds[0] < 0) {
 		if (fds[0] >= 0)

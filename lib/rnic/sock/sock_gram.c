@@ -71,6 +71,11 @@ static bool gram_broken(const struct sock *s)
 	return (__atomic_load_n(&s->gram->state, __ATOMIC_ACQUIRE) & IPC_GRAM_BROKEN) != 0;
 }
 
+static bool gram_shut(const struct sock *s, uint32_t how)
+{
+	return (__atomic_load_n(&s->gram->shut, __ATOMIC_RELAXED) & how) != 0;
+}
+
 static bool something_in(const struct sock *s)
 {
 	return gram_unread(s) != 0 || __atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) != 0 || gram_broken(s);
@@ -86,7 +91,7 @@ static bool gram_settle_in(const struct sock *s, int fd)
 	if (something_in(s))
 		sock_bell(s);
 	errno = saved;
-	return there || s->rx_shut;
+	return there || gram_shut(s, IPC_GRAM_SHUT_IN);
 }
 
 /* There is no room: the descriptor says so until rnicd has some. False: rnicd is gone. */
@@ -110,6 +115,33 @@ void sock_gram_watch(struct sock *s, int fd)
 	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
 	(void)gram_settle_in(s, fd);
 	turn_end(&s->rx, &s->gram->rx_turn);
+}
+
+void sock_gram_settle(struct sock *s, int fd)
+{
+	turn_begin(&s->rx, &s->gram->rx_turn);
+	if (!something_in(s))
+		(void)gram_settle_in(s, fd);
+	turn_end(&s->rx, &s->gram->rx_turn);
+}
+
+short sock_gram_events(const struct sock *s, short told)
+{
+	bool room_there = (__atomic_load_n(&s->gram->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) == 0;
+	bool gone = gram_broken(s) || ((told & POLLHUP) != 0 && !gram_shut(s, IPC_GRAM_SHUT_IN));
+	int e = 0;
+
+	if (gram_unread(s) != 0 || gram_shut(s, IPC_GRAM_SHUT_IN) || gone)
+		e |= POLLIN | POLLRDNORM;
+	if (gram_shut(s, IPC_GRAM_SHUT_IN))
+		e |= POLLRDHUP;
+	if (gram_shut(s, IPC_GRAM_SHUT_IN) && gram_shut(s, IPC_GRAM_SHUT_OUT))
+		e |= POLLHUP;
+	if (room_there || gone)
+		e |= POLLOUT | POLLWRNORM;
+	if (__atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) != 0 || gone)
+		e |= POLLERR;
+	return (short)(e | (told & POLLNVAL));
 }
 
 static bool look_a_while(const struct sock *s)
@@ -140,7 +172,7 @@ static int sleep_for(const struct sock *s, int fd, short events, int ms)
 		return errno;
 	if (n == 0)
 		return EAGAIN;
-	return (p[0].revents & (POLLHUP | POLLERR)) != 0 && !s->rx_shut ? ENETDOWN : 0;
+	return (p[0].revents & (POLLHUP | POLLERR)) != 0 && !gram_shut(s, IPC_GRAM_SHUT_IN) ? ENETDOWN : 0;
 }
 
 /* ---- errors ---- */
@@ -304,6 +336,14 @@ static int gram_wait_in(struct sock *s, int fd, int flags)
 	return gram_settle_in(s, fd) ? sleep_for(s, fd, POLLIN, s->rcv_ms) : ENETDOWN;
 }
 
+static ssize_t nothing(struct msghdr *m)
+{
+	m->msg_namelen = 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return 0;
+}
+
 ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 {
 	int err = 0;
@@ -322,8 +362,8 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 			return r;
 		if (gram_broken(s))
 			err = EIO;
-		else if (s->rx_shut)
-			return 0;
+		else if (gram_shut(s, IPC_GRAM_SHUT_IN) && !sock_does_not_block(fd, flags))
+			return nothing(m); /* where it does not block Linux says EAGAIN */
 		else
 			err = gram_wait_in(s, fd, flags);
 	}
@@ -475,18 +515,9 @@ static int check_length(const struct way *w, size_t total)
 	return w->segment != 0 && total > (size_t)w->segment * GSO_MAX ? EINVAL : 0;
 }
 
-static size_t total_of(const struct msghdr *m)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < m->msg_iovlen; i++)
-		sum += m->msg_iov[i].iov_len;
-	return sum;
-}
-
 static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, const struct way *w)
 {
-	size_t total = total_of(m);
+	size_t total = sock_bytes(m->msg_iov, m->msg_iovlen);
 	int err = check_length(w, total);
 
 	while (err == 0) {
@@ -511,12 +542,12 @@ static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, 
 ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags)
 {
 	struct way w;
-	int err = s->tx_shut ? EPIPE : (flags & MSG_OOB) != 0 ? EOPNOTSUPP : 0;
+	int err = (flags & MSG_OOB) != 0 ? EOPNOTSUPP : way_of(s, m, &w);
 
 	if (err == 0)
 		err = sock_gram_error(s);
-	if (err == 0)
-		err = way_of(s, m, &w);
+	if (err == 0 && gram_shut(s, IPC_GRAM_SHUT_OUT))
+		err = EPIPE;
 	if (err == 0 && w.below) {
 		sock_gram_below(s);
 		return sock_libc.sendmsg(s->below, m, flags);
@@ -524,7 +555,7 @@ ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags
 	if (err == 0)
 		err = send_ours(s, fd, m, flags, &w);
 	if (err == 0)
-		return (ssize_t)total_of(m);
+		return (ssize_t)sock_bytes(m->msg_iov, m->msg_iovlen);
 	errno = err; /* EPIPE is no signal here: that is the streams' */
 	return -1;
 }

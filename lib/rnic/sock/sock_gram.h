@@ -10,6 +10,8 @@
 ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags);
 void sock_gram_watch(struct sock *s, int fd);
+void sock_gram_settle(struct sock *s, int fd);            /* as sock_settle */
+short sock_gram_events(const struct sock *s, short told); /* as sock_stream_events */
 /* The error that waits to be told, once. */
 int sock_gram_error(struct sock *s);
 /* One that could not be told now. */

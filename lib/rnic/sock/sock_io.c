@@ -35,6 +35,12 @@ static uint32_t room(const struct sock *s)
 	return n <= IPC_STREAM_RING ? IPC_STREAM_RING - n : 0;
 }
 
+bool sock_is_connected(const struct sock *s)
+{
+	return s->kind == SOCK_IS_STREAM &&
+	       (state_of(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_CONNECTED;
+}
+
 uint32_t sock_unread(const struct sock *s)
 {
 	uint32_t n = s->kind == SOCK_IS_STREAM ? unread(s) : 0;
@@ -82,6 +88,58 @@ static void settle_out(const struct sock *s, int fd)
 	errno = saved;
 }
 
+void sock_settle(struct sock *s, int fd)
+{
+	if (s->kind != SOCK_IS_STREAM)
+		return;
+	pthread_mutex_lock(&s->rx);
+	if (unread(s) == 0)
+		settle_in(s, fd);
+	pthread_mutex_unlock(&s->rx);
+}
+
+short sock_bound_events(const struct sock *s)
+{
+	int in = s->rx_shut ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
+
+	return (short)(in | POLLOUT | POLLWRNORM | POLLHUP);
+}
+
+/* rnicd has closed its end of the descriptor: it is gone, and so is the connection. */
+static void lost(const struct sock *s)
+{
+	if ((state_of(s) & IPC_STREAM_ENDED) != 0)
+		return;
+	s->mem->error = ECONNRESET;
+	__atomic_fetch_or(&s->mem->state, IPC_STREAM_ENDED, __ATOMIC_RELEASE);
+}
+
+/* As Linux says it of TCP. */
+short sock_stream_events(const struct sock *s, short told)
+{
+	if ((told & POLLHUP) != 0)
+		lost(s);
+	uint32_t state = state_of(s), fin = __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED);
+	bool ended = (state & IPC_STREAM_ENDED) != 0, connected = (state & IPC_STREAM_CONNECTED) != 0;
+	bool none = ended && !connected && s->connect_told; /* connect() has failed and said so: as if never tried */
+	bool in_shut = (fin & IPC_STREAM_DEAF) != 0 || (ended && !none) || (state & IPC_STREAM_PEER_FIN) != 0;
+	bool out_shut = ended || (fin & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0;
+	bool room_there = room(s) > 0 && (__atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) == 0;
+	int e = 0;
+
+	if (in_shut || unread(s) != 0)
+		e |= POLLIN | POLLRDNORM;
+	if (in_shut)
+		e |= POLLRDHUP;
+	if (out_shut || (connected && room_there))
+		e |= POLLOUT | POLLWRNORM;
+	if ((in_shut && out_shut) || none)
+		e |= POLLHUP;
+	if (ended && __atomic_load_n(&s->mem->error, __ATOMIC_RELAXED) != 0)
+		e |= POLLERR;
+	return (short)(e | (told & POLLNVAL));
+}
+
 void sock_watch(struct sock *s, int fd)
 {
 	if (s->kind != SOCK_IS_STREAM || __atomic_load_n(&s->watched, __ATOMIC_RELAXED))
@@ -117,13 +175,15 @@ bool sock_does_not_block(int fd, int flags)
 }
 
 /* False and errno: the time is over, or a signal has come. */
-static bool wait_for(int fd, short events, int ms)
+static bool wait_for(const struct sock *s, int fd, short events, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 	int n = sock_libc.poll(&p, 1, ms);
 
 	if (n == 0)
 		errno = EAGAIN;
+	if (n > 0 && (p.revents & POLLHUP) != 0)
+		lost(s);
 	return n > 0;
 }
 
@@ -178,21 +238,22 @@ static size_t copy_out(const struct sock *s, uint32_t n, const struct iovec *iov
 	return done;
 }
 
-static size_t total(const struct iovec *iov, int n)
+size_t sock_bytes(const struct iovec *iov, size_t n)
 {
 	size_t sum = 0;
 
-	for (int i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		sum += iov[i].iov_len;
 	return sum;
 }
 
+static size_t fit(uint32_t there, size_t room) { return there < room ? there : room; }
+
 int sock_pending_error(struct sock *s)
 {
-	if (s->kind != SOCK_IS_STREAM || !(state_of(s) & IPC_STREAM_ENDED) || s->error_taken)
+	if (s->kind != SOCK_IS_STREAM || !(state_of(s) & IPC_STREAM_ENDED))
 		return 0;
-	s->error_taken = true;
-	return s->mem->error;
+	return __atomic_exchange_n(&s->mem->error, 0, __ATOMIC_RELAXED);
 }
 
 /* The first n unread bytes are the program's: their room is rnicd's again. */
@@ -231,7 +292,7 @@ void sock_took(struct sock *s, int fd, uint32_t n)
 }
 
 /* Bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing yet. */
-static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, bool peek)
+static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, int flags)
 {
 	uint32_t state = state_of(s),
 		 there = unread(s); /* in this order: what ended the stream came behind its bytes */
@@ -240,11 +301,12 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		errno = EIO;
 		return -1;
 	}
-	if (s->rx_shut && there == 0)
+	if (there == 0 && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0)
 		return 0;
 	if (there != 0) {
-		size_t got = copy_out(s, there, iov, n, skip);
-		if (peek)
+		size_t got = (flags & MSG_TRUNC) != 0 ? fit(there, sock_bytes(iov, (size_t)n) - skip)
+						      : copy_out(s, there, iov, n, skip);
+		if ((flags & MSG_PEEK) != 0)
 			return (ssize_t)got;
 		give_back(s, (uint32_t)got);
 		if (got == there && s->watched)
@@ -255,6 +317,8 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		return 0;
 	if (state & IPC_STREAM_ENDED) {
 		int err = sock_pending_error(s);
+		if (err == 0 && (state & IPC_STREAM_CONNECTED) == 0 && s->connect_told)
+			err = ENOTCONN; /* connect() has failed and said so: as if it had not been tried */
 		if (err == 0)
 			return 0;
 		errno = err;
@@ -276,27 +340,31 @@ static bool wait_in(struct sock *s, int fd, int flags)
 	if (look_for_bytes(s))
 		return true;
 	settle_in(s, fd);
-	return wait_for(fd, POLLIN, s->rcv_ms);
+	return wait_for(s, fd, POLLIN, s->rcv_ms);
 }
 
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
-	bool peek = (flags & MSG_PEEK) != 0, all = (flags & MSG_WAITALL) != 0 && !peek;
-	size_t want = total(iov, n), got = 0;
+	bool all = (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL;
+	size_t want = sock_bytes(iov, (size_t)n), got = 0;
 	ssize_t r = 0;
 
+	if (s->kind == SOCK_BOUND && s->rx_shut)
+		return 0;
 	if (s->kind != SOCK_IS_STREAM || (flags & MSG_OOB) != 0) {
 		errno = s->kind != SOCK_IS_STREAM ? ENOTCONN : EINVAL;
 		return -1;
 	}
 	pthread_mutex_lock(&s->rx);
-	while (got < want) {
-		r = take(s, fd, iov, n, got, peek);
+	do { /* once where nothing is asked for: Linux says what there is to say then, too */
+		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
 			got += (size_t)r;
 		if (r == 0 || (r > 0 && !all) || (r < 0 && errno != EAGAIN) || (r < 0 && !wait_in(s, fd, flags)))
 			break;
-	}
+	} while (got < want);
+	if (want == 0 && r < 0 && errno == EAGAIN && !sock_does_not_block(fd, flags))
+		r = 0; /* it has waited once */
 	pthread_mutex_unlock(&s->rx);
 	return got > 0 ? (ssize_t)got : r;
 }
@@ -344,7 +412,7 @@ static int may_send(struct sock *s)
 
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
-	size_t want = total(iov, n), put = 0;
+	size_t want = sock_bytes(iov, (size_t)n), put = 0;
 	int err = 0;
 
 	if (s->kind != SOCK_IS_STREAM) {
@@ -356,8 +424,15 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	} else {
 		pthread_mutex_lock(&s->tx);
 	}
-	while (put < want) {
+	/* once where nothing is to be sent: Linux says then, too, that the socket is at its end */
+	for (bool empty = want == 0 && s->kind == SOCK_IS_STREAM; put < want || empty;) {
+		if (put > 0 && (state_of(s) & IPC_STREAM_ENDED) != 0)
+			break; /* the next call tells why */
 		err = may_send(s);
+		if (empty && (err == 0 || sock_is_connected(s)))
+			err = err == EAGAIN ? 0 : err;
+		if (empty && err != EAGAIN)
+			break;
 		if (err == 0) {
 			uint32_t may = room(s);
 			put += copy_in(s, want - put < may ? (uint32_t)(want - put) : may, iov, n, put);
@@ -369,7 +444,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		settle_out(s, fd);
 		if (sock_does_not_block(fd, flags))
 			break;
-		if (!wait_for(fd, POLLOUT, s->snd_ms)) {
+		if (!wait_for(s, fd, POLLOUT, s->snd_ms)) {
 			err = errno;
 			break;
 		}
@@ -392,6 +467,19 @@ static void end(struct sock *s, uint32_t how)
 	__atomic_fetch_or(&s->mem->fin, how, __ATOMIC_RELEASE);
 	sock_bell(s);
 	pthread_mutex_unlock(&s->tx);
+}
+
+int sock_shut(struct sock *s, int fd, int how)
+{
+	bool ended = (state_of(s) & IPC_STREAM_ENDED) != 0;
+
+	if (how != SHUT_WR) {
+		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_DEAF, __ATOMIC_RELEASE);
+		(void)sock_libc.shutdown(fd, SHUT_RD); /* whoever waits at the descriptor wakes */
+	}
+	if (how != SHUT_RD && !ended)
+		sock_finish(s);
+	return ended ? ENOTCONN : 0;
 }
 
 void sock_finish(struct sock *s) { end(s, IPC_STREAM_FIN); }
@@ -427,10 +515,11 @@ int sock_connected(struct sock *s, int fd, bool first)
 		}
 		if (state & IPC_STREAM_ENDED) {
 			int err = sock_pending_error(s);
+			s->connect_told = true;
 			errno = err != 0 ? err : ECONNABORTED;
 			return -1;
 		}
-		if (!block || !wait_for(fd, POLLOUT, s->snd_ms)) {
+		if (!block || !wait_for(s, fd, POLLOUT, s->snd_ms)) {
 			if (!block)
 				errno = EINPROGRESS;
 			return -1;

@@ -30,19 +30,25 @@ static bool time_left(uint64_t end, struct timespec *limit)
 	return left > 0;
 }
 
+/* The next call tells the error. */
+static void error_back(struct sock *s, int error)
+{
+	if (s->kind == SOCK_IS_GRAM)
+		sock_gram_error_back(s, error);
+	else if (s->kind == SOCK_IS_STREAM)
+		__atomic_store_n(&s->mem->error, error, __ATOMIC_RELAXED);
+}
+
 /* The time limit is looked at behind each entry, as Linux does it: a wait for bytes does not end with it. */
 static int entries_in(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags, struct timespec *limit)
 {
 	uint64_t end = limit != NULL ? clock_ns() + (uint64_t)limit->tv_sec * RN_NS_PER_S + (uint64_t)limit->tv_nsec
 				     : 0;
-	bool taken = s->error_taken;
 
 	for (unsigned int i = 0; i < n; i++) {
 		ssize_t got = sock_recv_msg(s, fd, &v[i].msg_hdr, flags);
-		if (got < 0 && i > 0 && s->kind == SOCK_IS_GRAM && errno != EAGAIN && errno != EINTR)
-			sock_gram_error_back(s, errno);
-		if (got < 0 && i > 0)
-			s->error_taken = taken; /* the next call tells the error */
+		if (got < 0 && i > 0 && errno != EAGAIN && errno != EINTR)
+			error_back(s, errno);
 		if (got < 0)
 			return i > 0 ? (int)i : -1;
 		v[i].msg_len = (unsigned int)got;
@@ -69,15 +75,6 @@ PUBLIC int recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags, struct
 	return rc;
 }
 
-static size_t bytes_of(const struct msghdr *m)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < m->msg_iovlen; i++)
-		sum += m->msg_iov[i].iov_len;
-	return sum;
-}
-
 /* Ends at the first entry of which not all bytes were taken: what follows would stand in front of the rest. */
 static int entries_out(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
@@ -87,7 +84,7 @@ static int entries_out(struct sock *s, int fd, struct mmsghdr *v, unsigned int n
 		if (put < 0)
 			return i > 0 ? (int)i : -1;
 		v[i].msg_len = (unsigned int)put;
-		if ((size_t)put < bytes_of(m))
+		if ((size_t)put < sock_bytes(m->msg_iov, m->msg_iovlen))
 			return (int)i + 1;
 	}
 	return (int)n;

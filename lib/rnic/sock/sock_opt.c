@@ -41,9 +41,7 @@ PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.getpeername(fd, sa, len);
-	bool connected = s->kind == SOCK_IS_GRAM
-				 ? s->has_peer
-				 : s->kind == SOCK_IS_STREAM && (s->mem->state & IPC_STREAM_CONNECTED) != 0;
+	bool connected = s->kind == SOCK_IS_GRAM ? s->has_peer : sock_is_connected(s);
 	if (connected)
 		sock_addr_out(s, &s->remote, sa, len);
 	sock_put(s);

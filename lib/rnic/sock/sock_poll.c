@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for several descriptors is the kernel's; from the first time on ours are kept true for it. */
+/*
+ * Waiting for several descriptors. What a socket of ours is ready for stands in its memory; its descriptor wakes who
+ * waits, and is kept true for epoll from the first time on. Lists without a socket of ours are the kernel's alone.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,79 +12,170 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
+#define FEW    64u /* descriptors for which no memory is asked of libc */
+#define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
 
-/* Its readiness is kept true from now on. Returns the kernel's socket below, which may be ready too; -1: none. */
-static int watch(int fd)
+/* Its readiness is kept true from now on. */
+static void watch(struct sock *s, int fd)
 {
-	struct sock *s = sock_get(fd);
-	int below = -1;
-
-	if (s == NULL)
-		return -1;
 	if (s->kind == SOCK_IS_GRAM)
 		sock_gram_watch(s, fd);
 	else
 		sock_watch(s, fd);
-	below = sock_gram_below_fd(s);
-	sock_put(s);
-	return below;
 }
 
-/* How many of them have a kernel's socket below. */
-static nfds_t watch_all(const struct pollfd *p, nfds_t n)
+static bool is_ours(int fd)
 {
-	nfds_t below = 0;
+	return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL;
+}
 
-	sock_ready();
+static bool some_ours(const struct pollfd *p, nfds_t n)
+{
 	for (nfds_t i = 0; i < n; i++)
-		below += watch(p[i].fd) >= 0;
-	return below;
+		if (is_ours(p[i].fd))
+			return true;
+	return false;
 }
 
-/* The same call with the kernel's sockets behind the program's list, `more` of them at most. */
-static int poll_both(struct pollfd *p, nfds_t n, nfds_t more, const struct timespec *ts, const sigset_t *mask)
+/* What a socket is ready for. told: what its descriptor says, 0 before it has been asked. */
+static short events_of(const struct sock *s, short told)
 {
-	struct pollfd *all = malloc((n + more) * sizeof(*all));
-	nfds_t *of = malloc(more * sizeof(*of)), k = 0;
-	int rc = -1, ready = 0;
+	switch (s->kind) {
+	case SOCK_BOUND: return sock_bound_events(s);
+	case SOCK_LISTENS: return (short)(told & (POLLIN | POLLRDNORM | POLLNVAL));
+	case SOCK_IS_STREAM: return sock_stream_events(s, told);
+	case SOCK_IS_GRAM: return sock_gram_events(s, told);
+	}
+	return 0;
+}
 
-	if (all != NULL && of != NULL) {
-		memcpy(all, p, n * sizeof(*all));
-		for (nfds_t i = 0; i < n && k < more; i++) {
-			int below = (p[i].events & (POLLIN | POLLRDNORM)) != 0 ? watch(p[i].fd) : -1;
-			if (below < 0)
-				continue;
-			of[k] = i;
-			all[n + k++] = (struct pollfd){ .fd = below, .events = p[i].events & (POLLIN | POLLRDNORM) };
+/* One look at a list. */
+struct look {
+	struct pollfd *all; /* the program's list, then the kernel's sockets below some of them */
+	nfds_t *of;         /* of those: which entry of the program's */
+	nfds_t n, below;
+};
+
+/* Fills the list. True: the memory of some socket says already that there is something. */
+static bool look_first(struct look *l, struct pollfd *p)
+{
+	bool some = false;
+
+	l->below = 0;
+	for (nfds_t i = 0; i < l->n; i++) {
+		struct sock *s = sock_get(p[i].fd);
+		l->all[i] = p[i];
+		if (s == NULL)
+			continue;
+		watch(s, p[i].fd);
+		some = some || (events_of(s, 0) & (p[i].events | ALWAYS)) != 0;
+		if (s->kind == SOCK_LISTENS)
+			l->all[i].events &= (POLLIN | POLLRDNORM);
+		int below = (p[i].events & (POLLIN | POLLRDNORM)) != 0 ? sock_gram_below_fd(s) : -1;
+		if (below >= 0) {
+			l->of[l->below] = i;
+			l->all[l->n + l->below++] = (struct pollfd){ .fd = below,
+								     .events = p[i].events & (POLLIN | POLLRDNORM) };
 		}
-		rc = sock_libc.ppoll(all, n + k, ts, mask);
-	} else {
-		errno = ENOMEM;
+		sock_put(s);
 	}
-	for (nfds_t i = 0; rc >= 0 && i < k; i++)
-		all[of[i]].revents |= all[n + i].revents;
-	for (nfds_t i = 0; rc >= 0 && i < n; i++) {
-		p[i].revents = all[i].revents;
+	return some;
+}
+
+static void settle(struct sock *s, int fd)
+{
+	if (s->kind == SOCK_IS_GRAM)
+		sock_gram_settle(s, fd);
+	else
+		sock_settle(s, fd);
+}
+
+/* What is told of the program's descriptors; how many have something. */
+static int look_behind(const struct look *l, struct pollfd *p)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < l->n; i++) {
+		struct sock *s = sock_get(p[i].fd);
+		p[i].revents = l->all[i].revents;
+		if (s != NULL) {
+			p[i].revents = (short)(events_of(s, l->all[i].revents) & (p[i].events | ALWAYS));
+			if ((l->all[i].revents & POLLIN) != 0 && (events_of(s, l->all[i].revents) & POLLIN) == 0)
+				settle(s, p[i].fd); /* the byte in the descriptor was of what has been read since */
+			sock_put(s);
+		}
+	}
+	for (nfds_t i = 0; i < l->below; i++)
+		p[l->of[i]].revents |= l->all[l->n + i].revents;
+	for (nfds_t i = 0; i < l->n; i++)
 		ready += p[i].revents != 0;
+	return ready;
+}
+
+static struct timespec until_then(uint64_t end)
+{
+	uint64_t now = sock_now(), left = now < end ? end - now : 0;
+
+	return (struct timespec){ .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
+}
+
+static int look_until(struct look *l, struct pollfd *p, const struct timespec *ts, const sigset_t *mask)
+{
+	static const struct timespec now;
+	uint64_t end = ts == NULL ? UINT64_MAX
+				  : sock_now() + (uint64_t)ts->tv_sec * RN_NS_PER_S + (uint64_t)ts->tv_nsec;
+
+	for (;;) {
+		bool some = look_first(l, p);
+		struct timespec left = until_then(end);
+		int rc = sock_libc.ppoll(l->all, l->n + l->below, some ? &now : ts == NULL ? NULL : &left, mask);
+		if (rc < 0)
+			return rc;
+		int ready = look_behind(l, p);
+		if (ready > 0 || (!some && rc == 0))
+			return ready;
+		if (ts != NULL && sock_now() >= end)
+			return 0;
 	}
-	free(all);
-	free(of);
-	return rc < 0 ? rc : ready;
+}
+
+static int poll_ours(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask)
+{
+	struct pollfd few[2 * FEW];
+	nfds_t few_of[FEW];
+	struct look l = { .all = few, .of = few_of, .n = n };
+
+	if (ts != NULL && (ts->tv_sec < 0 || ts->tv_nsec < 0 || ts->tv_nsec >= (long)RN_NS_PER_S)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (n <= FEW)
+		return look_until(&l, p, ts, mask);
+	l.all = malloc(2 * n * sizeof(*l.all));
+	l.of = malloc(n * sizeof(*l.of));
+	int rc = -1, err = ENOMEM;
+	if (l.all != NULL && l.of != NULL) {
+		rc = look_until(&l, p, ts, mask);
+		err = errno;
+	}
+	free(l.all);
+	free(l.of);
+	errno = err;
+	return rc;
 }
 
 PUBLIC int poll(struct pollfd *p, nfds_t n, int ms)
 {
-	nfds_t below = watch_all(p, n);
 	const struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 
-	return below == 0 ? sock_libc.poll(p, n, ms) : poll_both(p, n, below, ms < 0 ? NULL : &ts, NULL);
+	sock_ready();
+	return some_ours(p, n) ? poll_ours(p, n, ms < 0 ? NULL : &ts, NULL) : sock_libc.poll(p, n, ms);
 }
 
 PUBLIC int ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask)
 {
-	nfds_t below = watch_all(p, n);
-
-	return below == 0 ? sock_libc.ppoll(p, n, ts, mask) : poll_both(p, n, below, ts, mask);
+	sock_ready();
+	return some_ours(p, n) ? poll_ours(p, n, ts, mask) : sock_libc.ppoll(p, n, ts, mask);
 }
 
 /* Names of libc's own for programs that are built with _FORTIFY_SOURCE. */
@@ -99,64 +193,88 @@ PUBLIC int __ppoll_chk(struct pollfd *p, nfds_t n, const struct timespec *ts, co
 	return ppoll(p, n, ts, mask);
 }
 
-/* The kernel's sockets below those of a set, while a call waits for them too. */
-struct both {
-	int below[FD_SETSIZE]; /* by descriptor of the program's; valid where it is in `of` */
-	fd_set of;
-	int n; /* the call's first argument */
+/* ---- select: as a poll of the same descriptors ---- */
+
+struct sets {
+	int n;
+	fd_set *r, *w, *x;
 };
 
-static void watch_sets(struct both *b, int n, fd_set *r, const fd_set *w)
+static bool in_set(const fd_set *s, int fd) { return s != NULL && FD_ISSET(fd, s); }
+
+static bool sets_ours(const struct sets *t)
 {
-	sock_ready();
-	b->n = n;
-	FD_ZERO(&b->of);
-	for (int fd = 0; fd < n && fd < FD_SETSIZE; fd++) {
-		bool in = r != NULL && FD_ISSET(fd, r);
-		int below = in || (w != NULL && FD_ISSET(fd, w)) ? watch(fd) : -1;
-		if (!in || below < 0 || below >= FD_SETSIZE || FD_ISSET(below, r))
-			continue;
-		b->below[fd] = below;
-		FD_SET(fd, &b->of);
-		if (b->n <= below)
-			b->n = below + 1;
-	}
-	for (int fd = 0; fd < n && fd < FD_SETSIZE; fd++)
-		if (FD_ISSET(fd, &b->of))
-			FD_SET(b->below[fd], r);
+	for (int fd = 0; fd < t->n && fd < FD_SETSIZE; fd++)
+		if ((in_set(t->r, fd) || in_set(t->w, fd) || in_set(t->x, fd)) && is_ours(fd))
+			return true;
+	return false;
 }
 
-/* What the call has found, told of the program's own descriptors. Returns the call's result. */
-static int told(const struct both *b, int n, fd_set *r, int rc)
+static int put_set(fd_set *s, int fd, bool ready)
 {
-	for (int fd = 0; b->n > n && fd < n && fd < FD_SETSIZE; fd++) {
-		if (!FD_ISSET(fd, &b->of) || !FD_ISSET(b->below[fd], r))
-			continue;
-		FD_CLR(b->below[fd], r);
-		if (rc < 0)
-			continue;
-		if (FD_ISSET(fd, r))
-			rc--;
-		FD_SET(fd, r);
+	if (!in_set(s, fd))
+		return 0;
+	if (!ready)
+		FD_CLR(fd, s);
+	return ready;
+}
+
+/* Which events are which set's: select(2), "Correspondence between select() and poll() notifications". */
+static int select_ours(const struct sets *t, const struct timespec *ts, const sigset_t *mask)
+{
+	struct pollfd p[FD_SETSIZE];
+	nfds_t n = 0;
+	int ready = 0;
+
+	for (int fd = 0; fd < t->n && fd < FD_SETSIZE; fd++) {
+		int e = (in_set(t->r, fd) ? POLLIN : 0) | (in_set(t->w, fd) ? POLLOUT : 0) |
+			(in_set(t->x, fd) ? POLLPRI : 0);
+		if (e != 0)
+			p[n++] = (struct pollfd){ .fd = fd, .events = (short)e };
 	}
-	return rc;
+	if (poll_ours(p, n, ts, mask) < 0)
+		return -1;
+	for (nfds_t i = 0; i < n; i++) {
+		if ((p[i].revents & POLLNVAL) != 0) {
+			errno = EBADF;
+			return -1;
+		}
+	}
+	for (nfds_t i = 0; i < n; i++) {
+		ready += put_set(t->r, p[i].fd, (p[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0);
+		ready += put_set(t->w, p[i].fd, (p[i].revents & (POLLOUT | POLLERR)) != 0);
+		ready += put_set(t->x, p[i].fd, (p[i].revents & POLLPRI) != 0);
+	}
+	return ready;
 }
 
 PUBLIC int select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 {
-	struct both b;
+	const struct sets t = { n, r, w, x };
+	struct timespec ts = { 0 };
 
-	watch_sets(&b, n, r, w);
-	return told(&b, n, r, sock_libc.select(b.n, r, w, x, tv));
+	sock_ready();
+	if (!sets_ours(&t))
+		return sock_libc.select(n, r, w, x, tv);
+	if (tv == NULL)
+		return select_ours(&t, NULL, NULL);
+	ts = (struct timespec){ .tv_sec = tv->tv_sec + tv->tv_usec / 1000000, .tv_nsec = tv->tv_usec % 1000000 * 1000 };
+	uint64_t end = sock_now() + (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
+	int rc = select_ours(&t, &ts, NULL);
+	ts = until_then(end);
+	*tv = (struct timeval){ .tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000 };
+	return rc;
 }
 
 PUBLIC int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct timespec *ts, const sigset_t *mask)
 {
-	struct both b;
+	const struct sets t = { n, r, w, x };
 
-	watch_sets(&b, n, r, w);
-	return told(&b, n, r, sock_libc.pselect(b.n, r, w, x, ts, mask));
+	sock_ready();
+	return sets_ours(&t) ? select_ours(&t, ts, mask) : sock_libc.pselect(n, r, w, x, ts, mask);
 }
+
+/* ---- epoll ---- */
 
 /* The kernel's socket below is in the same set and says the same of itself, but for room to write. */
 static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
@@ -179,8 +297,11 @@ static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
 PUBLIC int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
 	sock_ready();
-	if (op != EPOLL_CTL_DEL)
-		(void)watch(fd);
+	struct sock *s = op != EPOLL_CTL_DEL ? sock_get(fd) : NULL;
+	if (s != NULL) {
+		watch(s, fd);
+		sock_put(s);
+	}
 	int rc = sock_libc.epoll_ctl(ep, op, fd, ev);
 	if (rc == 0)
 		epoll_below(ep, op, fd, ev);

@@ -38,6 +38,15 @@ static ssize_t in(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	return rc;
 }
 
+/* As a file is read: without a byte of room nothing is looked at. */
+static ssize_t file_in(struct sock *s, int fd, const struct iovec *iov, int n)
+{
+	if (sock_bytes(iov, (size_t)n) != 0)
+		return in(s, fd, iov, n, 0);
+	sock_put(s);
+	return 0;
+}
+
 static ssize_t out(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
 	const struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
@@ -53,14 +62,14 @@ PUBLIC ssize_t read(int fd, void *p, size_t n)
 
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	return s == NULL ? sock_libc.read(fd, p, n) : in(s, fd, &v, 1, 0);
+	return s == NULL ? sock_libc.read(fd, p, n) : file_in(s, fd, &v, 1);
 }
 
 PUBLIC ssize_t readv(int fd, const struct iovec *iov, int n)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	return s == NULL ? sock_libc.readv(fd, iov, n) : in(s, fd, iov, n, 0);
+	return s == NULL ? sock_libc.readv(fd, iov, n) : file_in(s, fd, iov, n);
 }
 
 PUBLIC ssize_t recv(int fd, void *p, size_t n, int flags)
@@ -116,6 +125,10 @@ PUBLIC ssize_t writev(int fd, const struct iovec *iov, int n)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
+	if (s != NULL && sock_bytes(iov, (size_t)n) == 0) {
+		sock_put(s);
+		return 0;
+	}
 	return s == NULL ? sock_libc.writev(fd, iov, n) : out(s, fd, iov, n, 0);
 }
 

@@ -314,9 +314,9 @@ int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len)
 int sock_udp_shutdown(struct sock *s, int fd, int how)
 {
 	if (how != SHUT_WR)
-		s->rx_shut = true;
+		__atomic_fetch_or(&s->gram->shut, IPC_GRAM_SHUT_IN, __ATOMIC_RELAXED);
 	if (how != SHUT_RD)
-		s->tx_shut = true;
+		__atomic_fetch_or(&s->gram->shut, IPC_GRAM_SHUT_OUT, __ATOMIC_RELAXED);
 	if (how != SHUT_WR) /* whoever waits at the descriptor wakes */
 		(void)sock_libc.shutdown(fd, SHUT_RD);
 	return s->has_peer ? 0 : ENOTCONN;
