@@ -63,6 +63,7 @@ int main(void)
 	by_name("libibverbs.so", "ibv_open_device", NULL);
 	by_name("librdmacm.so.1", "rdma_create_id", "RDMACM_1.0");
 	by_name("librdmacm.so.1", "rdma_establish", NULL);
+	by_name("libefa.so.1", "efadv_create_cq", "EFA_1.2");
 	by_name("libm.so.6", "cos", NULL);
 	LINKED(ibv_get_device_list);
 	LINKED(rdma_create_event_channel);

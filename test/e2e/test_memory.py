@@ -14,6 +14,7 @@ OURS, VERBS = "librnic.so", "libibverbs.so"
 FROM = {
     "libibverbs.so.1:ibv_get_device_list": OURS, "/usr/lib/x86_64-linux-gnu/libibverbs.so.1:ibv_reg_mr_iova2": OURS,
     "libibverbs.so:ibv_open_device": OURS, "librdmacm.so.1:rdma_create_id": OURS, "librdmacm.so.1:rdma_establish": OURS,
+    "libefa.so.1:efadv_create_cq": OURS,
     "libm.so.6:cos": "libm.so", "ibv_get_device_list": OURS, "rdma_create_event_channel": OURS, "ibv_get_sysfs_path": VERBS,
     "ibv_read_sysfs_file": VERBS, "ibv_copy_ah_attr_from_kern": VERBS, "ibv_copy_path_rec_from_kern": VERBS,
     "ibv_copy_path_rec_to_kern": VERBS, "ibv_copy_qp_attr_from_kern": VERBS,
