@@ -194,6 +194,38 @@ def mckey():
 
 
 @case
+def dapl():
+    with Host() as h:
+        programs.dtest((h, h))
+        programs.dapltest((h, h))
+
+
+def ranks(h, compiler, launcher, *argv, **env):
+    """Four processes, each with its own devices; the kernels check what they get."""
+    need(compiler)
+    path = h.dir + "/mpi"
+    subprocess.run([compiler, "-O2", "-o", path, programs.MPI], check=True)
+    out = h.run(RNICRUN, launcher, "-np", "4", *argv, path, RNIC_REG_VERBOSE="0", HOME=h.dir, **env).ok(240)
+    for name in ("ring", "all_to_all", "stencil"):
+        assert f"ok {name} of 4 ranks" in out.splitlines(), out
+
+
+@case
+def openmpi_over_ucx():
+    with Host() as h:
+        for tls in ("rc_v,ud_v,self", "ud_v,self"):
+            ranks(h, *programs.OPENMPI, *"--allow-run-as-root --oversubscribe --mca btl self --mca pml ucx".split(),
+                  UCX_TLS=tls, UCX_NET_DEVICES="rnic-ra:1", RNIC_EMBEDDED_KEYS="personality=roce")
+
+
+@case
+def mpich_over_ucx():
+    with Host() as h:
+        ranks(h, *programs.MPICH, UCX_TLS="rc_v,ud_v,self", UCX_NET_DEVICES="rnic-ra:1",
+              RNIC_EMBEDDED_KEYS="personality=roce")
+
+
+@case
 def rcopy():
     with Host() as h:
         programs.rcopy((h, h))
