@@ -6,7 +6,8 @@ bandwidth of Writes and the CPU time behind it, of all programs together and of 
 TCP and the sums of CRCs, TCP alone, or nothing:
 
   sizes        over message sizes, with the latency of a Write that is answered by a Write
-  cold         the same with buffers that no cache holds
+  cold         the same with buffers that no cache holds, each run four times as long: the CPU of the programs contains
+               the making and registering of 128 MiB of buffers
   markers      over the spacing of markers, messages of 64 KiB
   computation  over computation between requests: the client computes after each request that it posts, and does not
                look at its device meanwhile. The CPU of the programs contains this computation
