@@ -62,6 +62,8 @@ const struct counter counters[] = {
 	GROWS(STACK, "ud_refused", "datagrams", "datagrams of Write-Records dropped: no such memory, bounds or rights"),
 	GROWS(STACK, "ud_full", "datagrams",
 	      "datagrams dropped: as many messages of several datagrams were open as a queue pair has room for"),
+	GROWS(STACK, "xrc_refused", "messages",
+	      "messages to an XRC target that named no shared receive queue of its domain: the connection ended"),
 	GROWS(STACK, "rd_segs_in", "segments", "segments of reliable datagrams that were taken"),
 	GROWS(STACK, "rd_segs_out", "segments", "segments of reliable datagrams that were made"),
 	GROWS(STACK, "rd_held", "segments", "segments that waited for those before them, or for a receive"),

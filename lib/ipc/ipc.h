@@ -71,6 +71,9 @@ enum ipc_type {
 	IPC_DETACH,  /* EINVAL: it is not attached */
 	IPC_CM_JOIN, /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
 	IPC_CM_LEAVE,
+	IPC_OPEN_XRCD,    /* fds: none, or a file, by which processes of one user find the same domain */
+	IPC_CLOSE_XRCD,   /* EBUSY while it has queues that were made with this handle */
+	IPC_OPEN_QP,      /* a target of the domain, by its number; answered with create_qp_ok */
 	IPC_SOCK_JOIN,    /* in place of HELLO: a client for sockets, which may say these requests alone */
 	IPC_SOCK_BIND,    /* a new socket; the answer's fd: its descriptor */
 	IPC_SOCK_LISTEN,  /* from now on a byte in the descriptor is a connection to be accepted */
@@ -111,9 +114,9 @@ struct ipc_dev_info {
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
 	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
 	uint32_t rnr_waits;                 /* 1: a message may wait for a receive, so posting one may have to ring */
+	uint32_t xrc;    /* 1: there are XRC domains, since queue pairs connect without connection manager */
 	uint32_t ud_max; /* bytes of a message at most that takes several datagrams (IPC_UD_LONG); 0: no datagrams */
 	uint32_t efa;    /* 1, with roce: as an Elastic Fabric Adapter, by efadv's calls too */
-	uint32_t rsv;
 };
 
 struct ipc_create_channel {
@@ -210,6 +213,25 @@ struct ipc_create_srq {
 	uint32_t ring_slots; /* a power of two */
 	uint32_t limit;      /* as in IPC_MODIFY_SRQ */
 	uint32_t async;      /* handle of the ASYNC channel that hears of it, or 0 */
+	uint32_t xrcd;       /* handle of its XRC domain, or 0 */
+	uint32_t cq;         /* handle; with xrcd: where its completions go */
+	uint32_t rsv;
+};
+struct ipc_create_srq_ok {
+	uint32_t handle;
+	uint32_t number; /* with xrcd: by which a peer names it */
+};
+
+enum { IPC_XRCD_CREATE = 1 << 0, IPC_XRCD_EXCLUSIVE = 1 << 1 }; /* O_CREAT and O_EXCL */
+struct ipc_open_xrcd {
+	uint32_t dev;
+	uint32_t flags;
+};
+struct ipc_open_qp {
+	uint32_t xrcd;
+	uint32_t qpn;
+	uint64_t cookie;
+	uint32_t async;
 	uint32_t rsv;
 };
 struct ipc_modify_srq {
@@ -227,6 +249,12 @@ enum ipc_ud {
 	IPC_UD_LONG,     /* the same, and longer messages take several */
 	IPC_RD           /* reliable datagrams */
 };
+enum ipc_xrc {
+	IPC_XRC_NONE = 0,
+	IPC_XRC_INITIATOR, /* it receives nothing */
+	IPC_XRC_TARGET     /* it belongs to its domain: it outlives its process while others have that open */
+};
+#define IPC_QP_SHARED UINT32_C(0x80000000) /* bit of the handle of a target, which has no doorbell */
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */
@@ -239,6 +267,8 @@ struct ipc_create_qp {
 	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
 	uint32_t datagram; /* enum ipc_ud */
 	uint32_t deaf;     /* 1: what it sends to a group it is in does not come back to it */
+	uint32_t xrc;      /* enum ipc_xrc */
+	uint32_t xrcd;     /* TARGET: handle of its domain. Of the others cookie and async count */
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;
@@ -373,6 +403,9 @@ struct ipc_msg {
 		struct ipc_create_cq create_cq;
 		struct ipc_resize_cq resize_cq;
 		struct ipc_create_srq create_srq;
+		struct ipc_create_srq_ok create_srq_ok;
+		struct ipc_open_xrcd open_xrcd;
+		struct ipc_open_qp open_qp;
 		struct ipc_modify_srq modify_srq;
 		struct ipc_query_srq_ok query_srq_ok;
 		struct ipc_create_qp create_qp;

@@ -37,6 +37,9 @@ static const struct remedy remedies[] = {
 	  "connection), or set rnr = wait on the port, where the message waits for one." },
 	{ IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG,
 	  "A Send is longer than the receive that it met: post larger receive buffers." },
+	{ IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN,
+	  "An XRC message named a shared receive queue that is not in the target's domain: compare the number of "
+	  "ibv_get_srq_num() that the program exchanged, and look whether that queue's process has ended." },
 	{ IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC,
 	  "An FPDU arrived damaged: something between the two hosts changes bytes, or `corrupt` is set on "
 	  "the port." },

@@ -21,6 +21,10 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 			   .sparing = a->sparing,
 			   .tenant = a->tenant,
 			   .many = a->many,
+			   .xrc = (uint8_t)a->xrc,
+			   .srqn_mask = a->xrc == QP_XRC_INITIATOR ? UINT16_MAX : 0,
+			   .xrcd = a->xrcd,
+			   .target = a->target,
 			   .rung = true };
 	if (a->dev == NULL || a->scq == NULL || a->rcq == NULL)
 		return QP_BAD_ATTR;
@@ -295,7 +299,20 @@ void qp_flush_on(struct qp_ctx *ctx)
 	ctx->flushed = 0;
 }
 
-void qp_unlist(struct qp_ctx *ctx, struct qp *qp) { rn_list_remove(&ctx->flushing, &qp->flush_link); }
+void qp_target_clear(struct qp_ctx *ctx, struct qp *qp)
+{
+	qp->srq = &qp->target->srq;
+	qp->rcq = &qp->target->cq;
+	qp->recv_pd = qp->pd = 0;
+	rn_list_remove(&ctx->targets, &qp->xrc_link);
+}
+
+void qp_unlist(struct qp_ctx *ctx, struct qp *qp)
+{
+	rn_list_remove(&ctx->flushing, &qp->flush_link);
+	if (rn_unlikely(qp->xrc == QP_XRC_TARGET))
+		qp_target_clear(ctx, qp);
+}
 
 /* ERR, and everything outstanding or posted completes in order. Any number of times. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
@@ -309,7 +326,7 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 		else
 			rn_list_push_back(&ctx->flushing, &qp->flush_link);
 	}
-	if (qp->srq != NULL && !qp->last_told) {
+	if (qp->srq != NULL && qp->xrc == QP_XRC_NONE && !qp->last_told) {
 		qp->last_told = true;
 		qp_event(ctx, qp, QP_EVENT_LAST_WQE, 0);
 	}

@@ -29,6 +29,7 @@
 #include "qp/qp_cq.h"
 #include "qp/qp_dev.h"
 #include "qp/qp_srq.h"
+#include "qp/qp_xrc.h"
 #include "ring/spsc.h"
 #include "wqe/qp_wqe.h"
 
@@ -103,6 +104,13 @@ enum qp_type {
 
 #define QP_TENANTS 64u
 
+/* What a QP_RC is of an extended reliable connection (qp_xrc.h). */
+enum qp_xrc {
+	QP_XRC_NONE,      /* nothing: it has both queues */
+	QP_XRC_INITIATOR, /* sends, and each message names the shared receive queue that takes it */
+	QP_XRC_TARGET     /* receives; it has no queues of its own */
+};
+
 struct qp_attr {
 	enum qp_type type;
 	uint64_t owner; /* the caller's, returned in effects */
@@ -119,7 +127,11 @@ struct qp_attr {
 	/* many sequences of messages, each with a peer of its own, take from the queues: dgram/rd.h */
 	bool many;
 	uint8_t tenant; /* below QP_TENANTS: QPs of one number share what a carrier keeps for slow receivers */
-	void *region;   /* mapping of the client's queue region */
+	enum qp_xrc xrc;
+	/* TARGET: its domain, and what stands for queues: qp_target_attr() sets this and all that follows */
+	struct qp_xrcd *xrcd;
+	struct qp_target *target;
+	void *region; /* mapping of the client's queue region */
 	uint64_t region_size;
 	uint64_t shm_off;        /* struct qp_shm, cache-line aligned */
 	uint64_t sq_off, rq_off; /* spsc rings of QP_SLOT_SIZE slots */
@@ -197,6 +209,7 @@ struct qp_stats {
 	uint64_t ud_again;      /* segments that had come before, or whose message was over */
 	uint64_t ud_refused;    /* segments of Write-Records: no such memory for this sender, or no right */
 	uint64_t ud_full;       /* segments of messages that found no place beside those that are open */
+	uint64_t xrc_refused;   /* messages that named no shared receive queue of the target's domain */
 };
 
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker);
@@ -250,12 +263,17 @@ struct qp {
 	struct qp_srq *srq;
 	struct qp_shm *shm;
 	uint64_t owner;
-	uint32_t vendor_err; /* of the first error */
-	uint32_t flushed;    /* work requests flushed so far */
-	bool sparing;        /* of qp_attr */
-	uint8_t tenant;      /* of qp_attr */
-	bool many;           /* of qp_attr */
-	uint64_t silence_ns; /* of qp_tune */
+	uint32_t vendor_err;      /* of the first error */
+	uint32_t flushed;         /* work requests flushed so far */
+	bool sparing;             /* of qp_attr */
+	uint8_t tenant;           /* of qp_attr */
+	bool many;                /* of qp_attr */
+	uint8_t xrc;              /* enum qp_xrc */
+	uint16_t srqn_mask;       /* INITIATOR: all ones; else a work request's srqn is not one */
+	struct qp_xrcd *xrcd;     /* TARGET */
+	struct qp_target *target; /* the same; srq, rcq and recv_pd are those of the message that came last */
+	struct rn_link xrc_link;  /* in ctx's list of targets whose srq or pd is not `target`'s */
+	uint64_t silence_ns;      /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
 	/* of a datagram QP */
 	uint32_t max_msg;          /* of qp_attr */
@@ -292,6 +310,7 @@ struct qp_ctx {
 	struct rn_list
 		flushing; /* QPs in ERR whose queues were not empty when this turn had flushed enough, by flush_link */
 	uint32_t flushed; /* work requests in this turn, at once with what makes them fail */
+	struct rn_list targets; /* XRC targets here that hold on to a shared receive queue or a PD, by xrc_link */
 	struct qp_stream stream;
 };
 

@@ -259,6 +259,16 @@ static enum qp_mr_verdict window_get(const struct qp_dev *dev, const struct qp_a
 	return QP_MR_OK;
 }
 
+uint32_t qp_mr_pd(const struct qp_dev *dev, uint32_t stag)
+{
+	struct entry e;
+	struct window w;
+
+	if (entry_read(dev, stag, &e) == QP_MR_OK)
+		return e.pd;
+	return window_read(dev, stag, &w) == QP_MR_OK ? w.pd : 0;
+}
+
 /* Apart, so that a region's lookup keeps its entry in registers. */
 static __attribute__((noinline)) enum qp_mr_verdict window_check(const struct qp_dev *dev, const struct qp_access *a)
 {

@@ -75,13 +75,16 @@ struct qp_mr {
 };
 _Static_assert(sizeof(struct qp_mr) == RN_CACHE_LINE, "a lookup touches one line");
 
+struct qp_srq;
+
 struct qp_dev {
 	struct qp_mr *mr; /* caller's, n entries */
 	uint32_t n;
 	uint32_t n_free;
 	uint32_t live;
-	struct rn_rng rng; /* indices and keys */
-	uint64_t owner;    /* the caller's */
+	struct rn_rng rng;    /* indices and keys */
+	uint64_t owner;       /* the caller's */
+	struct qp_srq **xsrq; /* caller's, QP_XSRQ_NUMS of them by number: qp_xrc.h; NULL: none */
 };
 
 struct qp_mr_attr {
@@ -145,6 +148,9 @@ RN_NODISCARD enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const stru
  * no remote right, or the window is of type 1. Any thread.
  */
 RN_NODISCARD enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qpn, uint32_t stag);
+
+/* The protection domain of what the STag names; 0: it names nothing. Any thread. */
+uint32_t qp_mr_pd(const struct qp_dev *dev, uint32_t stag);
 
 /* ---- memory windows ---- */
 

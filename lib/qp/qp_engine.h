@@ -355,6 +355,8 @@ void qp_unlist(struct qp_ctx *ctx, struct qp *qp);
 enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
 /* The QP goes away: no completion follows. The carrier has let go of it. */
 void qp_forget(struct qp_ctx *ctx, struct qp *qp);
+/* A target lets go of the shared receive queue and the PD that its last messages have named. */
+void qp_target_clear(struct qp_ctx *ctx, struct qp *qp);
 /* In SQD, when something may have ended. */
 void qp_look_drained(struct qp_ctx *ctx, struct qp *qp);
 

@@ -11,6 +11,9 @@ static inline bool qp_op_answered(uint8_t op)
 	return (1u << op & (1u << QP_WR_READ | 1u << QP_WR_CMP_SWAP | 1u << QP_WR_FETCH_ADD)) != 0;
 }
 
+/* The word for the ULP of a message of this work request, which an XRC initiator's peer looks at. */
+static inline uint32_t qp_srqn(const struct qp *qp, const struct qp_wqe *w) { return w->srqn & qp->srqn_mask; }
+
 /* Its entry in the ring of work requests on the way; from here on it is completed from there. */
 static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
 {
@@ -96,6 +99,15 @@ void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *
 /* qp_push.c */
 RN_COLD enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);
 struct iw_err qp_source_err(enum qp_mr_verdict v, bool read);
+/* qp_xrc.c */
+/* False: the header names none of the QP's domain. */
+RN_COLD bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_hdr *h);
+/*
+ * A peer's access failed for its PD: true, and a->pd is another one, when the QP is a target and the memory is of its
+ * domain.
+ */
+RN_COLD bool qp_xrc_other_pd(struct qp_ctx *ctx, struct qp *qp, struct qp_access *a);
+
 /* qp_push_atomic.c */
 RN_NOINLINE enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
 					    const struct rn_iov *ulpdu, uint32_t n);

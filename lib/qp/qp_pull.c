@@ -107,13 +107,15 @@ static enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t ma
 	}
 	uint32_t len = resp_len(p, max);
 	/* Looked up anew with each segment: the application may have taken the memory back. */
-	const struct qp_access a = { .pd = m->qp->pd,
-				     .stag = p->r.src_stag,
-				     .to = p->r.src_to + p->sent,
-				     .len = len,
-				     .rights = QP_ACC_REMOTE_READ,
-				     .qpn = m->qp->qpn };
+	struct qp_access a = { .pd = m->qp->pd,
+			       .stag = p->r.src_stag,
+			       .to = p->r.src_to + p->sent,
+			       .len = len,
+			       .rights = QP_ACC_REMOTE_READ,
+			       .qpn = m->qp->qpn };
 	enum qp_mr_verdict v = qp_mr_slices(m->dev, &a, seg->iov, QP_SEG_SLICES, &seg->n);
+	if (rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(ctx, m->qp, &a))
+		v = qp_mr_slices(m->dev, &a, seg->iov, QP_SEG_SLICES, &seg->n);
 	if (v == QP_MR_TOO_MANY) {
 		len = (uint32_t)rn_iov_len(seg->iov, seg->n);
 	} else if (v != QP_MR_OK) {
@@ -215,7 +217,8 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 	bool last = s->sent + len == s->total;
 	const struct ddp_hdr hdr = tagged ? ddp_tagged(RDMAP_WRITE, last, s->w.rkey, s->w.raddr + s->sent)
 					  : ddp_untagged((enum rdmap_opcode)send_opcode(&s->w), last,
-							 s->w.op == QP_WR_SEND_INV ? s->w.aux : 0, s->msn, s->sent);
+							 s->w.op == QP_WR_SEND_INV ? s->w.aux : qp_srqn(m->qp, &s->w),
+							 s->msn, s->sent);
 	ddp_build(hdr_at, &hdr);
 	seg->wr = last && ends ? s->wr : QP_WR_NONE;
 	s->sent += len;

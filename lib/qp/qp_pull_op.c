@@ -121,7 +121,7 @@ static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_send *s = &m->work->send;
 	const enum rdmap_opcode op = s->w.flags & QP_WF_SOLICITED ? RDMAP_IMM_SE : RDMAP_IMM;
-	const struct ddp_hdr h = ddp_untagged(op, true, 0, m->msn_send, 0);
+	const struct ddp_hdr h = ddp_untagged(op, true, qp_srqn(m->qp, &s->w), m->msn_send, 0);
 	uint8_t body[RDMAP_IMM_LEN] = { 0 };
 
 	if (!s->started) /* no bytes */

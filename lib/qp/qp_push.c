@@ -79,20 +79,24 @@ static enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct
 	if (rn_unlikely(h->payload_len == 0)) {
 		write_of_nothing(m, h);
 	} else if (ulpdu != NULL) {
-		const struct qp_access a = { .pd = m->qp->pd,
-					     .stag = h->stag,
-					     .to = h->to,
-					     .len = h->payload_len,
-					     .rights = QP_ACC_REMOTE_WRITE,
-					     .qpn = m->qp->qpn,
-					     .last = h->last };
+		struct qp_access a = { .pd = m->qp->pd,
+				       .stag = h->stag,
+				       .to = h->to,
+				       .len = h->payload_len,
+				       .rights = QP_ACC_REMOTE_WRITE,
+				       .qpn = m->qp->qpn,
+				       .last = h->last };
 		enum qp_mr_verdict mr = QP_MR_BAD_RIGHTS;
 
 		if (rn_likely(m->qp->access & QP_ACC_REMOTE_WRITE))
 			mr = qp_place(ctx, m->dev, &a, iov, qp_payload(h, ulpdu, n, iov));
 		if (rn_unlikely(mr != QP_MR_OK)) {
-			ctx->stats.access_errors++;
-			return qp_push_refuse(ctx, m, write_err(mr), true);
+			if (mr == QP_MR_BAD_PD && qp_xrc_other_pd(ctx, m->qp, &a))
+				mr = qp_place(ctx, m->dev, &a, iov, qp_payload(h, ulpdu, n, iov));
+			if (mr != QP_MR_OK) {
+				ctx->stats.access_errors++;
+				return qp_push_refuse(ctx, m, write_err(mr), true);
+			}
 		}
 		ctx->stats.bytes_placed += h->payload_len;
 	}
@@ -129,8 +133,14 @@ static enum qp_push recv_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_
  * The receive of the message that begins. OK also when there is none, and the message cannot wait: its check will say
  * so.
  */
-static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, bool waits)
+static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, bool waits)
 {
+	/*
+	 * refused as a message for a queue that there is not (RFC 5041, 8.2): its sender is told of an invalid request,
+	 * as on InfiniBand
+	 */
+	if (rn_unlikely(m->qp->xrc != QP_XRC_NONE) && !qp_xrc_choose(ctx, m->qp, h))
+		return qp_push_refuse(ctx, m, iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false), true);
 	enum qp_take t = qp_rq_take(ctx, m->qp, &m->work->recv);
 
 	if (rn_unlikely(t == QP_TAKE_NONE) && waits && m->keeps && m->qp->rnr_ns != 0) {
@@ -183,7 +193,7 @@ static enum qp_push rx_send(struct qp_ctx *ctx, struct qp_msgs *m, const struct 
 	struct rn_iov iov[QP_ULPDU_IOV];
 
 	if (!r->loaded) {
-		enum qp_push p = recv_load(ctx, m, ulpdu != NULL);
+		enum qp_push p = recv_load(ctx, m, h, ulpdu != NULL);
 		if (rn_unlikely(p != QP_PUSH_OK))
 			return p;
 	}
@@ -216,7 +226,7 @@ static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct d
 	struct rn_iov iov[QP_ULPDU_IOV];
 
 	if (!r->loaded) {
-		enum qp_push p = recv_load(ctx, m, ulpdu != NULL);
+		enum qp_push p = recv_load(ctx, m, h, ulpdu != NULL);
 		if (rn_unlikely(p != QP_PUSH_OK))
 			return p;
 	}
@@ -233,20 +243,23 @@ static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct d
 	return QP_PUSH_DELIVERED;
 }
 
-static enum qp_mr_verdict source_check(const struct qp_msgs *m, const struct rdmap_read_req *q)
+static enum qp_mr_verdict source_check(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rdmap_read_req *q)
 {
-	const struct qp_access a = { .pd = m->qp->pd,
-				     .stag = q->src_stag,
-				     .to = q->src_to,
-				     .len = q->len,
-				     .rights = QP_ACC_REMOTE_READ,
-				     .qpn = m->qp->qpn };
+	struct qp_access a = { .pd = m->qp->pd,
+			       .stag = q->src_stag,
+			       .to = q->src_to,
+			       .len = q->len,
+			       .rights = QP_ACC_REMOTE_READ,
+			       .qpn = m->qp->qpn };
 
 	if (q->len == 0)
 		return QP_MR_OK;
 	if (q->sink_to > UINT64_MAX - (q->len - 1))
 		return QP_MR_TO_WRAP;
-	return m->qp->access & QP_ACC_REMOTE_READ ? qp_mr_check(m->dev, &a) : QP_MR_BAD_RIGHTS;
+	if ((m->qp->access & QP_ACC_REMOTE_READ) == 0)
+		return QP_MR_BAD_RIGHTS;
+	enum qp_mr_verdict v = qp_mr_check(m->dev, &a);
+	return rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(ctx, m->qp, &a) ? qp_mr_check(m->dev, &a) : v;
 }
 
 static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
@@ -264,7 +277,7 @@ static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	}
 	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
 	rdmap_read_req_parse(body, &q);
-	enum qp_mr_verdict mr = source_check(m, &q);
+	enum qp_mr_verdict mr = source_check(ctx, m, &q);
 	if (rn_unlikely(mr != QP_MR_OK)) {
 		ctx->stats.access_errors++;
 		return qp_push_refuse(ctx, m, qp_source_err(mr, true), true);

@@ -25,14 +25,15 @@ static bool rmw(uint64_t *word, const struct rdmap_atomic_req *q, uint64_t *old)
 }
 
 /* Checks and executes. False: *e says why not. */
-static bool execute(const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old, struct iw_err *e)
+static bool execute(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old,
+		    struct iw_err *e)
 {
-	const struct qp_access a = { .pd = m->qp->pd,
-				     .stag = q->stag,
-				     .to = q->to,
-				     .len = sizeof(uint64_t),
-				     .rights = QP_ACC_REMOTE_ATOMIC,
-				     .qpn = m->qp->qpn };
+	struct qp_access a = { .pd = m->qp->pd,
+			       .stag = q->stag,
+			       .to = q->to,
+			       .len = sizeof(uint64_t),
+			       .rights = QP_ACC_REMOTE_ATOMIC,
+			       .qpn = m->qp->qpn };
 	enum qp_mr_verdict v = QP_MR_BAD_RIGHTS;
 	struct rn_iov at[2];
 	uint32_t n;
@@ -41,6 +42,8 @@ static bool execute(const struct qp_msgs *m, const struct rdmap_atomic_req *q, u
 	if (q->op != RDMAP_FETCH_ADD && q->op != RDMAP_CMP_SWAP)
 		return false;
 	if (m->qp->access & QP_ACC_REMOTE_ATOMIC)
+		v = qp_mr_slices(m->dev, &a, at, RN_ARRAY_LEN(at), &n);
+	if (v == QP_MR_BAD_PD && qp_xrc_other_pd(ctx, m->qp, &a))
 		v = qp_mr_slices(m->dev, &a, at, RN_ARRAY_LEN(at), &n);
 	*e = qp_source_err(v, false);
 	if (v != QP_MR_OK)
@@ -71,7 +74,7 @@ enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
 	rdmap_atomic_req_parse(body, &q);
 	qp_place_settle(ctx);
-	if (!execute(m, &q, &old, &e)) {
+	if (!execute(ctx, m, &q, &old, &e)) {
 		ctx->stats.access_errors++;
 		return qp_push_refuse(ctx, m, e, true);
 	}

@@ -21,12 +21,15 @@
 #include "ring/spsc.h"
 
 struct qp_srq {
-	uint32_t busy;      /* the lock: ring and broken */
-	uint32_t limit;     /* atomic; receives: fewer left raise an event, once. 0: not armed */
-	uint32_t wqe_slots; /* of each receive */
-	uint32_t pd;        /* the receives' lkeys are of this one, whatever the QP's is */
-	uint64_t owner;     /* the caller's, returned in effects */
-	bool broken;        /* the client wrote an impossible index, which has been told */
+	uint32_t busy;        /* the lock: ring and broken */
+	uint32_t limit;       /* atomic; receives: fewer left raise an event, once. 0: not armed */
+	uint32_t wqe_slots;   /* of each receive */
+	uint32_t pd;          /* the receives' lkeys are of this one, whatever the QP's is */
+	uint32_t num;         /* XRC: its number, by which peers name it; else 0 */
+	struct qp_xrcd *xrcd; /* XRC: its domain; else NULL */
+	struct qp_cq *cq;     /* XRC: where its completions go; else NULL */
+	uint64_t owner;       /* the caller's, returned in effects */
+	bool broken;          /* the client wrote an impossible index, which has been told */
 	uint32_t waiting
 		[QP_MAX_WORKERS]; /* connections of each worker that wait for a receive; the ring's asked has its bit */
 	struct spsc_cons ring;

@@ -477,6 +477,12 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to);
  */
 void rc_doorbell(struct rc_ctx *ctx, struct qp *qp);
 
+/*
+ * An XRC shared receive queue ends, which has been withdrawn: targets let go of it and of its PD. A connection that has
+ * received a part of a message into it ends; of one that waits for it the message comes again, and is refused.
+ */
+void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq);
+
 /* A client has posted to shared receive queues that somebody on this worker waits for. */
 void rc_recvs(struct rc_ctx *ctx);
 

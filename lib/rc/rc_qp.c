@@ -74,6 +74,32 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 	return qp_step(&ctx->qp, qp, to);
 }
 
+/* A target whose message waits for the queue brings the message again, and finds no such queue. */
+static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq *srq)
+{
+	const struct iw_err e = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false); /* as of the next message */
+	struct rc *c = rc_of(qp);
+
+	if (qp->srq == srq && c != NULL) {
+		if (c->rnr.srq == srq)
+			rc_rnr_stop(ctx, c);
+		if (c->m.work != NULL && c->m.work->recv.loaded) {
+			qp_event(&ctx->qp, qp, QP_EVENT_FATAL, qp_vendor_err(e));
+			qp_enter_error(&ctx->qp, qp); /* what it has taken is flushed while there is a CQ for it */
+			rc_terminate(ctx, c, e, NULL);
+		}
+	}
+	qp_target_clear(&ctx->qp, qp);
+}
+
+void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq)
+{
+	rn_list_each(struct qp, qp, &ctx->qp.targets, xrc_link) {
+		if (qp->srq == srq || (qp->xrcd == srq->xrcd && !qp_xrcd_has(qp->xrcd, qp->pd)))
+			target_leave(ctx, qp, srq);
+	}
+}
+
 void rc_destroy(struct rc_ctx *ctx, struct qp *qp)
 {
 	drop_conn(ctx, qp);

@@ -65,8 +65,13 @@ struct qp_wqe {
 	uint8_t num_sge;
 	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
 	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
-	uint8_t hop_limit;   /* of a datagram to a group: routers that it may pass and one more; 0 is 1 */
-	uint8_t rsv;
+	union {
+		struct {
+			uint8_t hop_limit; /* of a datagram to a group: routers that it may pass and one more; 0 is 1 */
+			uint8_t rsv;
+		};
+		uint16_t srqn; /* of an XRC initiator: the peer's shared receive queue that takes the message */
+	};
 	union {
 		/* Write, Read, Atomic: remote tagged offset; bind: the window's first byte, as in its MR */
 		uint64_t raddr;

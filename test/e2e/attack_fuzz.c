@@ -103,6 +103,7 @@ static uint16_t right_length(uint16_t type)
 		[IPC_ALLOC_PD] = IPC_MSG_LEN(alloc_pd),          [IPC_REG_MR] = IPC_MSG_LEN(reg_mr),
 		[IPC_CREATE_CQ] = IPC_MSG_LEN(create_cq),        [IPC_RESIZE_CQ] = IPC_MSG_LEN(resize_cq),
 		[IPC_CREATE_QP] = IPC_MSG_LEN(create_qp),        [IPC_MODIFY_QP] = IPC_MSG_LEN(modify_qp),
+		[IPC_OPEN_XRCD] = IPC_MSG_LEN(open_xrcd),        [IPC_OPEN_QP] = IPC_MSG_LEN(open_qp),
 		[IPC_CREATE_SRQ] = IPC_MSG_LEN(create_srq),      [IPC_MODIFY_SRQ] = IPC_MSG_LEN(modify_srq),
 		[IPC_CM_CREATE_ID] = IPC_MSG_LEN(cm_create_id),  [IPC_CM_BIND] = IPC_MSG_LEN(cm_bind),
 		[IPC_CM_RESOLVE_ADDR] = IPC_MSG_LEN(cm_resolve), [IPC_CM_RESOLVE_ROUTE] = IPC_MSG_LEN(cm_resolve),

@@ -147,7 +147,57 @@ static int qps(struct raw *r, uint32_t pd, const struct raw_cq *cq, const struct
 	REFUSED("state block outside", m.create_qp.shm_off = RAW_QUEUES);
 	REFUSED("state block that wraps", m.create_qp.shm_off = WRAPS(64));
 	REFUSED("state block off its line", m.create_qp.shm_off += 1);
+	REFUSED("no such part of XRC", m.create_qp.xrc = 3);
+	REFUSED("no such part of XRC, 2^32-1", m.create_qp.xrc = 0xffffffff);
+	REFUSED("an initiator of datagrams",
+		(m.create_qp.xrc = IPC_XRC_INITIATOR, m.create_qp.datagram = IPC_UD_PLAIN));
+	for (unsigned i = 0; i < N_NO_HANDLES; i++)
+		REFUSED("target of nobody's domain",
+			(m.create_qp.xrc = IPC_XRC_TARGET, m.create_qp.xrcd = no_handles[i]));
 #undef REFUSED
+	return bad;
+}
+
+/* XRC domains, their queues and their targets. */
+static int domains(struct raw *r, uint32_t pd, const struct raw_cq *cq, const struct raw_cq *other_dev)
+{
+	const uint64_t at = raw_room(r, 1 << 16);
+	struct ipc_msg m = { .type = IPC_OPEN_XRCD,
+			     .len = IPC_MSG_LEN(open_xrcd),
+			     .open_xrcd = { .flags = IPC_XRCD_CREATE } };
+	int bad = 0;
+
+	EXPECT(raw_call(r, &m, -1) == 0, "a domain");
+	const uint32_t xrcd = m.handle.handle;
+	const struct ipc_create_srq good = {
+		.pd = pd, .wqe_slots = 1, .ring_off = at, .ring_slots = 64, .xrcd = xrcd, .cq = cq->handle
+	};
+#define REFUSED(what, kind, member, set) \
+	do { \
+		m = (struct ipc_msg){ .type = (kind), .len = IPC_MSG_LEN(member) }; \
+		set; \
+		int rc_ = raw_call(r, &m, -1); \
+		EXPECT(rc_ == EINVAL || rc_ == EAGAIN, "%s: %d", what, rc_); \
+	} while (0)
+	REFUSED("a domain of no device", IPC_OPEN_XRCD, open_xrcd, m.open_xrcd.dev = 99);
+	REFUSED("a domain that is not made", IPC_OPEN_XRCD, open_xrcd, m.open_xrcd.dev = 0);
+	REFUSED("a queue without CQ", IPC_CREATE_SRQ, create_srq, (m.create_srq = good, m.create_srq.cq = 0));
+	REFUSED("a queue with another device's CQ", IPC_CREATE_SRQ, create_srq,
+		(m.create_srq = good, m.create_srq.cq = other_dev->handle));
+	REFUSED("a CQ without domain", IPC_CREATE_SRQ, create_srq, (m.create_srq = good, m.create_srq.xrcd = 0));
+	for (unsigned i = 0; i < N_NO_HANDLES; i++) {
+		const uint32_t no = no_handles[i] == xrcd ? 77 : no_handles[i];
+		REFUSED("a queue of nobody's domain", IPC_CREATE_SRQ, create_srq,
+			(m.create_srq = good, m.create_srq.xrcd = no != 0 ? no : 77));
+		REFUSED("a target of nobody's domain", IPC_OPEN_QP, open_qp, m.open_qp.xrcd = no);
+		REFUSED("a target that is none", IPC_OPEN_QP, open_qp, (m.open_qp.xrcd = xrcd, m.open_qp.qpn = no));
+		REFUSED("the end of nobody's domain", IPC_CLOSE_XRCD, handle, m.handle.handle = no);
+		REFUSED("the end of nobody's target", IPC_DESTROY_QP, handle, m.handle.handle = no | IPC_QP_SHARED);
+		REFUSED("a question about nobody's target", IPC_QUERY_QP, handle, m.handle.handle = no | IPC_QP_SHARED);
+		REFUSED("a change of nobody's target", IPC_MODIFY_QP, modify_qp, m.modify_qp.qp = no | IPC_QP_SHARED);
+	}
+#undef REFUSED
+	EXPECT(raw_call_handle(r, IPC_CLOSE_XRCD, xrcd) == 0, "its end");
 	return bad;
 }
 
@@ -301,6 +351,7 @@ int mode_objects(const struct where *w)
 	bad += regions(&r, pd);
 	bad += cqs(&r);
 	bad += qps(&r, pd, &cq, &other);
+	bad += domains(&r, pd, &cq, &other);
 	bad += channels(&r);
 	bad += handles(&r);
 	bad += in_use(&r, pd, &cq);

@@ -103,6 +103,15 @@ def queue_pairs_without_a_connection_manager_find_the_process_they_are_of():
 
 
 @case
+def extended_reliable_connections():
+    """The domain is one process's: another one finds none by the same file."""
+    with Host() as h:
+        argv = "ibv_xsrq_pingpong -g 0 -n 100 -p 18540 -d rnic-ra".split()
+        for out in programs.meet((h, h), argv, [*argv, "127.0.0.1"], programs.on_host(18540)):
+            assert "success" in out, out
+
+
+@case
 def perftest_without_a_connection_manager():
     table = (("ib_write_bw", "-n 50 -q 8 -b -s 8192"), ("ib_read_bw", "-n 50 -s 8"), ("ib_write_lat", "-n 50 -s 8"),
              ("ib_atomic_bw", "-n 200 -e"))

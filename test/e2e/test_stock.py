@@ -5,7 +5,7 @@ import re
 import sys
 
 import programs
-from rig import RNICRUN, Daemon, Process, case, main, need, pair_conf, until
+from rig import RNICRUN, Daemon, Process, case, main, need, pair_conf
 
 ADDR = "10.77.0.1"
 
@@ -111,21 +111,6 @@ def srq_pingpong():
             argv = ["ibv_srq_pingpong", "-g", "0", *args]
             out, _ = programs.meet((d, d), [*argv, "-d", "a"], [*argv, "-d", "b", "127.0.0.1"], programs.on_host(18515))
             assert "iters in" in out, out
-
-
-@case
-def xrc_is_refused_in_words():
-    """What asks for them ends at once and says why."""
-    programs.own_network()
-    with Daemon(pair_conf()) as d:
-        xrc = "use a shared receive queue"
-        p = run(d, "ibv_xsrq_pingpong", "-g", "0")
-        assert p.wait() != 0 and xrc in p.stderr(), p.tail()
-        argv = ["ib_write_bw", "-c", "XRC", "-p", "18655"]
-        s = run(d, *argv)
-        until(lambda: s.p.poll() is not None or programs.on_host(18655)(d), s.tail)
-        for p in (s, run(d, *argv, "127.0.0.1")):
-            assert p.wait() != 0 and xrc in p.stderr(), p.tail()
 
 
 @case

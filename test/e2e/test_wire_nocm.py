@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The port where QPs without rdma_cm find each other, met by a peer of our own making: a good one, wrong ones, and many.
-The daemon's side is Debian's ibv_rc_pingpong, which waits on a TCP port of the host for the other's address.
+The daemon's side is Debian's ibv_rc_pingpong, which waits on a TCP port of the host for the other's address, and for
+extended reliable connections xrc_end.c.
 """
 import errno
 import itertools
@@ -13,16 +14,20 @@ import time
 
 import wire
 from rig import PATIENCE, RNICRUN, Process, case, need
-from wire import C, R, S, SEND, WRITE, Closed, Peer, mpa_request, send, tagged
-from wire_world import daemon, run
+from wire import C, R, S, SEND, WRITE, Closed, Peer, mpa_request, send, tagged, untagged
+from wire_world import DDP, daemon, run
+from xrc_rig import End
 
 QP_PORT = 4791
 GID = "00000000000000000000ffff%02x%02x%02x%02x" % tuple(socket.inet_aton(wire.HOST))
 MY_QPN, COOKIE = 0x4242, bytes(range(8))
 
 
-def hello(dst, src=MY_QPN, magic=b"RNQP", version=1, kind=1):
-    return magic + struct.pack(">BBHII", version, kind, 0, src, dst) + COOKIE
+INITIATOR, TARGET = 1, 2
+
+
+def hello(dst, src=MY_QPN, magic=b"RNQP", version=1, kind=1, xrc=0):
+    return magic + struct.pack(">BBBBII", version, kind, xrc, 0, src, dst) + COOKIE
 
 
 def counters():
@@ -144,7 +149,8 @@ def a_peer_that_is_no_daemon_speaks_for_no_queue_pair():
 @case
 def requests_that_are_not_ours_are_rejected():
     s = Pingpong()
-    for priv in (b"", b"RNQP", hello(s.qpn)[:-1], hello(s.qpn, magic=b"RNQQ"), hello(s.qpn, version=2), hello(s.qpn, kind=2)):
+    for priv in (b"", b"RNQP", hello(s.qpn)[:-1], hello(s.qpn, magic=b"RNQQ"), hello(s.qpn, version=3),
+                 hello(s.qpn, version=2), hello(s.qpn, kind=2)):
         refused(priv, "bad")
     refused(hello(0xffffff), "unwanted")
     refused(hello(0xff000000 | s.qpn), "unwanted")
@@ -204,6 +210,103 @@ def a_peer_that_falls_silent_in_the_middle_is_replaced():
             except (AssertionError, Closed):
                 time.sleep(0.05) # the daemon has not heard of it yet
     s.ok()
+
+
+# ---- extended reliable connections: doc/wire.md ----
+
+class Xrc:
+    """A process with a domain, a shared receive queue and a queue pair of one kind, which waits for our peer."""
+
+    def __init__(self, kind):
+        self.e = End(daemon(), "rnic0")
+        self.e.do("open", "-", "c")
+        self.srqn = self.e.number("srq")
+        self.which, self.xrc = ("t", TARGET) if kind == "target" else ("i", INITIATOR)
+        self.qpn = self.e.number(kind)
+
+    def told(self):
+        gid = bytes.fromhex(GID)
+        self.e.do("join", self.which, MY_QPN, *(gid[i:i + 8][::-1].hex() for i in (0, 8)))
+
+    def meet(self):
+        """The peer is the counterpart; the Reply says which of the two this side is."""
+        self.told()
+        p = request(hello(self.qpn, version=2, xrc=TARGET + INITIATOR - self.xrc))
+        flags, _, rep = p.frame()
+        p.crc = bool(flags & C)
+        assert flags & S and not flags & R, f"flags {flags:#x}"
+        assert rep[4:] == hello(MY_QPN, self.qpn, version=2, kind=2, xrc=self.xrc), rep.hex()
+        p.put(tagged(WRITE, 0, 0))
+        return p
+
+    def end(self):
+        self.e.p.stdin.close()
+        assert self.e.wait() == 0, self.e.tail()
+
+
+@case
+def a_targets_message_goes_to_the_queue_that_its_word_names():
+    x = Xrc("target")
+    x.e.do("recv", 0, 1)
+    with x.meet() as p:
+        p.put(send(1, b"A" * 500, last=False, word=x.srqn), send(1, b"B" * 12, mo=500, word=x.srqn))
+        assert x.e.done()[:4] == (0, 128, 0, 512)
+        # the word is the message's, not the segment's
+        p.put(send(2, b"A", last=False, word=x.srqn), send(2, b"B", mo=1, word=x.srqn + 1))
+        assert p.terminated()[0] == 0
+    x.end()
+
+
+@case
+def a_word_that_names_no_queue_of_the_domain_is_refused():
+    other = Xrc("target")
+    other.e.do("recv", 0)
+    for bad in (lambda u: send(1, b"A", word=0), lambda u: send(1, b"A", word=other.srqn),
+                lambda u: send(1, b"A", word=0x10000 | u), lambda u: send(1, b"A", word=0xffffffff),
+                lambda u: untagged(8, 0, 1, b"\0" * 8, word=0),  # Immediate Data
+                lambda u: untagged(4, 0, 1, b"A", word=u)):  # Send with Invalidate: its word is an STag
+        x = Xrc("target")
+        x.e.do("recv", 0)
+        with x.meet() as p:
+            p.put(bad(x.srqn))
+            assert p.terminated()[:3] == (DDP, 2, 1)
+        assert x.e.number("empty") == 1
+        x.end()
+    assert other.e.number("empty") == 1
+    other.end()
+
+
+@case
+def an_initiators_sends_name_the_queue_and_it_takes_none():
+    x = Xrc("ini")
+    with x.meet() as p:
+        x.e.do("send", 0x2345, 3000, 1)
+        x.e.do("imm", 0x2346, 4, 1)
+        seen = []
+        while len(seen) < 4:
+            u = p.get()
+            if u[1] & 15 == SEND:
+                seen.append(u)
+        assert [struct.unpack(">I", u[2:6])[0] for u in seen] == [0x2345] * 3 + [0x2346], [u[:18].hex() for u in seen]
+        p.put(send(1, b"A", word=0x2345))
+        assert p.terminated()[:3] == (DDP, 2, 1)
+    x.end()
+
+
+@case
+def only_counterparts_that_say_so_connect():
+    for kind in ("target", "ini"):
+        x = Xrc(kind)
+        x.told()
+        refused(hello(x.qpn), "unwanted")  # an ordinary queue pair, perhaps of an rnicd that knows no others
+        refused(hello(x.qpn, version=2, xrc=x.xrc), "unwanted")
+        refused(hello(x.qpn, version=2), "bad")
+        refused(hello(x.qpn, version=2, xrc=3), "bad")
+        x.end()
+    s = Pingpong()
+    s.told()
+    refused(hello(s.qpn, version=2, xrc=INITIATOR), "unwanted")
+    s.stop()
 
 
 run()

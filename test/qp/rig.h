@@ -140,6 +140,7 @@ struct rig_wr {
 	uint32_t inl_len;
 	uint64_t raddr;
 	uint32_t rkey, aux;
+	uint16_t srqn;          /* of an XRC initiator */
 	uint64_t operand, swap; /* Atomics */
 	uint64_t bind_len;
 	uint32_t access; /* bind */

@@ -35,6 +35,7 @@ bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w)
 			    .num_sge = (uint8_t)w->num_sge,
 			    .slots = (uint8_t)qp_wqe_slots(bytes),
 			    .inline_len = (uint16_t)w->inl_len,
+			    .srqn = w->srqn,
 			    .raddr = w->raddr,
 			    .rkey = w->rkey,
 			    .aux = w->aux };

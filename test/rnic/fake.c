@@ -79,6 +79,7 @@ static int query_dev(struct ipc_msg *m)
 	i->max_mr_size = UINT64_C(1) << 36;
 	i->rate_mbps = 10000;
 	i->efa = i->roce = fake_efa && dev == 0;
+	i->xrc = dev == 0;
 	m->len = IPC_MSG_LEN(dev_info);
 	return 0;
 }
@@ -156,13 +157,16 @@ static int create_srq(struct fake_client *c, struct ipc_msg *m)
 	uint32_t h;
 
 	TAKE(c->srq, h);
-	if (h == 0 || a.pd == 0 || a.wqe_slots == 0 || spsc_cons_attach(&c->srq[h].ring, &at) != SPSC_OK)
+	if (h == 0 || a.pd == 0 || a.wqe_slots == 0 || spsc_cons_attach(&c->srq[h].ring, &at) != SPSC_OK ||
+	    a.xrcd > c->xrcds || (a.xrcd != 0 && !VALID(c->cq, a.cq)))
 		return EINVAL;
 	c->srq[h].used = true;
 	c->srq[h].limit = a.limit;
 	c->srq[h].wqe_slots = a.wqe_slots;
 	c->srq[h].cookie = a.cookie;
-	return fake_answer_handle(m, h);
+	m->create_srq_ok = (struct ipc_create_srq_ok){ .handle = h, .number = a.xrcd != 0 ? FAKE_SRQN + h : 0 };
+	m->len = IPC_MSG_LEN(create_srq_ok);
+	return 0;
 }
 
 static int modify_srq(struct fake_client *c, struct ipc_msg *m)
@@ -182,6 +186,16 @@ static int query_srq(struct fake_client *c, struct ipc_msg *m)
 	return 0;
 }
 
+/* Targets have no memory of the client's. */
+static int target(struct fake_client *c, struct ipc_msg *m, uint32_t xrcd, uint32_t qpn)
+{
+	if (xrcd == 0 || xrcd > c->xrcds)
+		return EINVAL;
+	m->create_qp_ok = (struct ipc_create_qp_ok){ .handle = ++c->targets | IPC_QP_SHARED, .qpn = qpn };
+	m->len = IPC_MSG_LEN(create_qp_ok);
+	return 0;
+}
+
 static int create_qp(struct fake_client *c, struct ipc_msg *m)
 {
 	struct ipc_create_qp a = m->create_qp;
@@ -189,6 +203,8 @@ static int create_qp(struct fake_client *c, struct ipc_msg *m)
 	struct spsc_place rq = place(c, a.rq_off, a.rq_slots, QP_SLOT_SIZE);
 	uint32_t h;
 
+	if (a.xrc == IPC_XRC_TARGET)
+		return target(c, m, a.xrcd, FAKE_TARGET_QPN);
 	TAKE(c->qp, h);
 	if (h == 0 || !VALID(c->cq, a.send_cq) || !VALID(c->cq, a.recv_cq) || a.pd == 0 ||
 	    !rn_in_range(a.shm_off, sizeof(struct qp_shm), IPC_QUEUES_SIZE) || a.shm_off % RN_CACHE_LINE != 0 ||
@@ -221,6 +237,11 @@ static int modify_qp(struct fake_client *c, struct ipc_msg *m)
 
 static int query_qp(struct fake_client *c, struct ipc_msg *m)
 {
+	if ((m->handle.handle & IPC_QP_SHARED) != 0) {
+		m->query_qp_ok = (struct ipc_query_qp_ok){ .state = QP_S_RTS };
+		m->len = IPC_MSG_LEN(query_qp_ok);
+		return 0;
+	}
 	if (!VALID(c->qp, m->handle.handle))
 		return EINVAL;
 	m->query_qp_ok = (struct ipc_query_qp_ok){ .state = c->qp[m->handle.handle].shm->state, .ird = 4, .ord = 5 };
@@ -251,6 +272,8 @@ static int destroy(struct fake_client *c, struct ipc_msg *m)
 		c->cq[h].used = false;
 		break;
 	case IPC_DESTROY_QP:
+		if ((h & IPC_QP_SHARED) != 0)
+			break;
 		if (!VALID(c->qp, h))
 			return EINVAL;
 		c->qp[h].used = false;
@@ -366,7 +389,15 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_TOKEN_DEV:
 	case IPC_TOKEN_PD:
 	case IPC_TOKEN_MR: close(fds[0]); return EINVAL;
-	case IPC_CM_SOCKET: return EOPNOTSUPP;   /* as rnicd */
+	case IPC_CM_SOCKET: return EOPNOTSUPP; /* as rnicd */
+	case IPC_OPEN_XRCD:
+		c->xrcd_file = nfds == 1;
+		if (nfds == 1)
+			close(fds[0]);
+		return fake_answer_handle(m, ++c->xrcds);
+	case IPC_CLOSE_XRCD:
+		return m->handle.handle == 0 || m->handle.handle > c->xrcds ? EINVAL : fake_answer_empty(m);
+	case IPC_OPEN_QP: return target(c, m, m->open_qp.xrcd, m->open_qp.qpn);
 	case IPC_SOCK_JOIN ... IPC_TYPES: break; /* librnicsock's, and none */
 	}
 	return EINVAL;

@@ -14,9 +14,11 @@
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
-#define FAKE_MAX     4096u
-#define FAKE_WORKERS 2u
-#define FAKE_DEVS    2u
+#define FAKE_MAX        4096u
+#define FAKE_SRQN       0x4000u /* number of an XRC shared receive queue, less its handle */
+#define FAKE_TARGET_QPN 0x900u
+#define FAKE_WORKERS    2u
+#define FAKE_DEVS       2u
 
 struct fake_chan {
 	bool used;
@@ -76,7 +78,9 @@ struct fake_client {
 	struct fake_id id[64];
 	struct fake_import import[16];
 	uint32_t pds;
-	struct ipc_msg last; /* the last request */
+	uint32_t xrcds, targets; /* ever made */
+	bool xrcd_file;          /* the last domain is one of a file */
+	struct ipc_msg last;     /* the last request */
 };
 
 struct fake; /* the thread and its socket */

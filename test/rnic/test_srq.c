@@ -96,7 +96,7 @@ static void kinds_that_this_device_does_not_have(void **state)
 {
 	struct ibv_srq_init_attr_ex a = { .attr = { 4, 1, 0 },
 					  .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-					  .srq_type = IBV_SRQT_XRC,
+					  .srq_type = IBV_SRQT_TM,
 					  .pd = pd };
 	uint32_t num;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is under way with a QP: the test plays the workers, the client and the QP's connection. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 struct rnicd rnicd;
 
-static struct client cl;
+static struct client cl, other;
 static struct client_pd pd;
 static struct client_qp qp;
 static struct qp engine_qp;
@@ -24,7 +25,7 @@ static uint8_t queues[4096] RN_ALIGNED(64);
 /* ---- what the file under test stands on ---- */
 
 static struct cmd *sent;
-static uint32_t sent_to, deaths, settled, parked, arrived, ended;
+static uint32_t sent_to, deaths, settled, parked, arrived, ended, refused;
 
 void client_hold(struct client *c) { c->under_way++; }
 void client_unhold(struct client *c)
@@ -32,6 +33,15 @@ void client_unhold(struct client *c)
 	assert_int_not_equal(c->under_way, 0);
 	c->under_way--;
 	deaths += c->state == CLIENT_DYING && c->under_way == 0;
+}
+
+/* Another client's request that was parked, when the QP goes. */
+void client_error(struct client *c, int err, const char *fmt, ...)
+{
+	(void)fmt;
+	assert_ptr_equal(c, &other);
+	assert_int_equal(err, EIO);
+	refused++;
 }
 
 void oob_settled(struct client_qp *q)
@@ -66,7 +76,8 @@ static int begin(void **state)
 	(void)state;
 	rnicd.n_workers = WORKERS;
 	sent = NULL;
-	deaths = settled = parked = arrived = ended = 0;
+	deaths = settled = parked = arrived = ended = refused = 0;
+	other = (struct client){ .state = CLIENT_READY };
 	cl = (struct client){ .state = CLIENT_READY,
 			      .region[IPC_REGION_QUEUES] = { .base = queues, .size = sizeof(queues) } };
 	for (uint32_t i = 0; i < WORKERS; i++)
@@ -136,6 +147,7 @@ static void request_that_waited_goes_on_before_the_connection(void **state)
 	(void)state;
 	client_qp_command(&qp, CMD_QP_MODIFY, done);
 	qp.parked = goes_on;
+	qp.parker = &cl;
 	answer(CMD_QP_MODIFY, qp.worker);
 	assert_int_equal(parked, 1);
 	assert_int_equal(settled, 0);
@@ -176,10 +188,30 @@ static void death_waits_for_the_qp_and_wakes_nobody_else(void **state)
 	(void)state;
 	client_qp_command(&qp, CMD_QP_MODIFY, done);
 	qp.parked = goes_on;
+	qp.parker = &cl;
 	cl.state = CLIENT_DYING;
 	answer(CMD_QP_MODIFY, qp.worker);
 	assert_int_equal(deaths, 1);
 	assert_int_equal(parked + settled, 0);
+}
+
+/* Of a target, which several clients have open. */
+static void another_clients_request_holds_that_client_and_is_refused_at_the_end(void **state)
+{
+	(void)state;
+	client_qp_ask(&qp, &other);
+	client_qp_command(&qp, CMD_QP_MODIFY, done);
+	assert_int_equal(other.under_way, 1);
+	assert_ptr_equal(client_qp_asked(&qp), &other);
+	assert_int_equal(other.under_way, 0);
+	qp.parked = goes_on;
+	qp.parker = &other;
+	client_hold(&other);
+	cl.state = CLIENT_DYING;
+	answer(CMD_QP_MODIFY, qp.worker);
+	assert_int_equal(refused, 1);
+	assert_int_equal(other.under_way, 0);
+	assert_int_equal(parked, 0);
 }
 
 static void destroyed_qp_is_over_one_turn_later(void **state)
@@ -223,6 +255,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(request_that_waited_goes_on_before_the_connection, begin, end),
 		cmocka_unit_test_setup_teardown(lent_qp_comes_to_the_wanted_worker, begin, end),
 		cmocka_unit_test_setup_teardown(death_waits_for_the_qp_and_wakes_nobody_else, begin, end),
+		cmocka_unit_test_setup_teardown(another_clients_request_holds_that_client_and_is_refused_at_the_end,
+						begin, end),
 		cmocka_unit_test_setup_teardown(destroyed_qp_is_over_one_turn_later, begin, end),
 		cmocka_unit_test_setup_teardown(new_qps_go_to_the_idlest_worker, begin, end),
 	};

@@ -47,6 +47,8 @@ enum cmd_type {
 	CMD_QP_GIVE_UP, /* qp: the sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
 
 	CMD_CQ_RESIZE, /* resize: all workers; completions go to the new rings */
+	/* srq: all workers; XRC targets let go of it, and of its PD. Again until a turn of each worker has passed */
+	CMD_SRQ_LEAVE,
 
 	CMD_GROUP,         /* group: all workers; a QP enters or leaves a multicast group */
 	CMD_SEND_FRAME,    /* send: a whole frame goes out */
@@ -139,6 +141,12 @@ struct cmd_qp {
 struct cmd_resize {
 	struct qp_cq *cq;
 	const struct spsc_prod *ring; /* [worker], of qp_cq_rings() */
+};
+
+struct cmd_srq {
+	struct qp_srq *srq;
+	uint64_t seen[RNICD_MAX_WORKERS]; /* results: time of the turn in which the worker let go of it */
+	bool again;                       /* result, atomic: of a worker that turn may not be over */
 };
 
 struct cmd_group {
@@ -278,6 +286,7 @@ struct cmd {
 		struct cmd_refers refers;
 		struct cmd_qp qp;
 		struct cmd_resize resize;
+		struct cmd_srq srq;
 		struct cmd_group group;
 		struct cmd_send_out send;
 		struct cmd_listen listen;

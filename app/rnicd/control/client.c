@@ -140,6 +140,14 @@ void client_die(struct client *c)
 {
 	if (c->state == CLIENT_DYING)
 		return;
+	if (c->hosts != NULL) { /* no process, and no socket */
+		c->state = CLIENT_DYING;
+		c->step = 0;
+		free(c->closing);
+		c->closing = NULL;
+		client_death_soon(c);
+		return;
+	}
 	rnicd_log(RNICD_LOG_DEBUG, "client %u (pid %d) is gone", c->id, (int)c->pid);
 	news_add(NEWS_CLIENT, "client %u (pid %d, uid %u) is gone", c->id, (int)c->pid, (unsigned)c->uid);
 	client_totals.died++;

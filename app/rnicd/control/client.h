@@ -108,8 +108,31 @@ struct client_cq {
 	struct qp_cq *cq;
 };
 
+/* An XRC domain that the client has open: client_xrc.c. */
+struct xrcd;
+struct client_xrcd {
+	struct xrcd *d;
+	uint32_t handle;
+	uint32_t users; /* SRQs and targets by it */
+};
+
+/* A target queue pair that the client has open. The queue pair is its domain's. */
+struct client_target {
+	struct client *c;
+	uint32_t handle;
+	struct client_qp *q; /* NULL: it is gone */
+	struct client_xrcd *x;
+	uint64_t cookie;
+	struct client_chan *async; /* NULL: none */
+	struct rn_link link;       /* in q->opens */
+};
+
 struct client_srq {
 	struct owner owner;
+	struct cmd cmd;           /* XRC: of its end */
+	struct client_xrcd *xrcd; /* NULL: none */
+	struct client_cq *cq;     /* XRC */
+	bool withdrawn;           /* XRC: its end has begun */
 	struct client *c;
 	uint32_t handle;
 	uint32_t slots; /* counted against the quota */
@@ -152,6 +175,12 @@ struct client_qp {
 	struct client_srq *srq;    /* NULL: a receive queue of its own */
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
+	uint32_t xrc;                /* enum ipc_xrc */
+	struct xrcd *xrcd;           /* TARGET: its domain, whose `host` is c */
+	struct qp_target *no_queues; /* TARGET: what it has in their place */
+	struct rn_list opens;        /* TARGET: struct client_target */
+	struct client *asker;        /* TARGET: the client whose request is under way with it; held */
+	struct client *parker;       /* the client whose request is parked; held when it is not c */
 	bool datagram;
 	bool reliable; /* one of reliable datagrams; datagram is set too */
 	bool deaf;     /* to what it sends to groups itself */
@@ -185,7 +214,8 @@ struct client {
 	struct unmap unmap[IPC_REGIONS + 1]; /* of the regions and the room, at its end */
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* what each worker knows of it */
-	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports;
+	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports, xrcd, target;
+	struct xrcd *hosts;                 /* it is no process: it has the targets of this domain; else NULL */
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* bits of the doorbell bitmaps that are given out */
 	uint64_t memory;                    /* registered, bytes */
 	uint64_t slots;                     /* of all queues */
@@ -234,6 +264,10 @@ struct client_totals {
 extern struct client_totals client_totals;
 
 /* ---- answers (client.c) ---- */
+
+/* A client without process, which has the targets of an XRC domain. NULL: no memory, or the user has no more room. */
+struct client *client_host(struct user *u, uid_t uid); /* client_accept.c */
+bool client_host_join(struct client *c);               /* client_hello.c */
 
 /* Answers c->req with m; type and seq are filled in here. */
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len);
@@ -299,6 +333,22 @@ void client_modify_srq(struct client *c);
 void client_query_srq(struct client *c);
 void client_destroy_srq(struct client *c);
 void client_srq_free(struct client_srq *s);
+/* The client is dying: targets let go of all its XRC queues. */
+void client_srqs_withdraw(struct client *c);
+
+void client_open_xrcd(struct client *c, struct fds_given *g, uint32_t n); /* client_xrc.c */
+void client_close_xrcd(struct client *c);
+void client_create_any_qp(struct client *c);
+void client_destroy_any_qp(struct client *c);
+void client_open_qp(struct client *c);
+/* The domain of an open one, as workers see it, and its device. */
+struct qp_xrcd *client_xrcd_view(const struct client_xrcd *x);
+uint32_t client_xrcd_dev(const struct client_xrcd *x);
+/* The client is dying: targets live on without it. Then, when its queues are withdrawn, without its hold of domains. */
+void client_targets_leave(struct client *c);
+void client_xrcds_leave(struct client *c);
+/* The death of a domain's host is complete. */
+void client_host_gone(struct client *host);
 
 void client_create_channel(struct client *c, struct fds_given *g, uint32_t n); /* client_chan.c */
 void client_destroy_channel(struct client *c);
@@ -346,6 +396,14 @@ void client_create_qp(struct client *c); /* client_qp.c */
 void client_modify_qp(struct client *c);
 void client_query_qp(struct client *c);
 void client_destroy_qp(struct client *c);
+/* A number that no QP has; 0: hardly one is free. */
+uint32_t client_qp_number(const struct rnicd_port *port, bool datagram);
+/* Into the tables: of its client by a handle and a doorbell, of the daemon by its number. False: no memory. */
+bool client_qp_enter(struct client_qp *q, uint64_t owner);
+/* NULL: the client has no such QP. */
+struct client_qp *client_qp_get(const struct client *c, uint32_t handle);
+/* The same, when nothing is under way with it. NULL: answered, or parked until then: `again` is called. */
+struct client_qp *client_qp_find(struct client *c, uint32_t handle, void (*again)(struct client *c));
 /* Destroys it; answers the client when the client is not dying. The QP is FREE. */
 void client_qp_end(struct client_qp *q);
 /* What the client may have changed, as the engine gets it. tell_drained is false. */
@@ -369,6 +427,9 @@ void client_qp_return(struct client_qp *q);
 /* The two halves of that, with room for something in between. give_back returns false: the client is dying. */
 bool client_qp_give_back(struct client_qp *q);
 void client_qp_go_on(struct client_qp *q);
+/* The client's request is under way with it. asked: no more; returns the client, which may be dying. */
+void client_qp_ask(struct client_qp *q, struct client *c);
+struct client *client_qp_asked(struct client_qp *q);
 /* FREE to ENDING: the worker destroys it; `then` frees it, with its hold of the client. */
 void client_qp_destroy(struct client_qp *q, void (*then)(struct client_qp *q));
 

@@ -77,10 +77,32 @@ static struct client *client_new(const struct ucred *cred, struct user *u)
 	c->uid = cred->uid;
 	c->user = u;
 	c->counted = true;
-	c->proc = client_proc_open(cred->pid, cred->uid, cred->gid);
+	c->proc = (struct client_proc){ .dir = -1 };
+	if (cred->pid != 0)
+		c->proc = client_proc_open(cred->pid, cred->uid, cred->gid);
 	c->wake_fd = -1;
 	c->closing = closing;
 	c->src = (struct loop_fd){ .fd = -1, .ready = client_on_ready };
+	return c;
+}
+
+struct client *client_host(struct user *u, uid_t uid)
+{
+	const struct ucred nobody = { .uid = uid };
+
+	if (clients.n >= CLIENTS_MAX || !client_count_in(u))
+		return NULL;
+	struct client *c = client_new(&nobody, user_hold(u));
+	if (c == NULL || !client_host_join(c)) {
+		if (c != NULL)
+			free(c->closing);
+		free(c);
+		client_count_out(&(struct client){ .user = u, .counted = true });
+		user_put(u);
+		return NULL;
+	}
+	rn_list_push_front(&clients.all, &c->link);
+	clients.n++;
 	return c;
 }
 

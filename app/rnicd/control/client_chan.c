@@ -169,6 +169,8 @@ void client_fx(const struct event_fx *fx)
 	if (kind == OWNER_QP) {
 		const struct client_qp *q = rn_container_of(o, struct client_qp, owner);
 		async_event(q->async, fx->code, q->cookie);
+		rn_list_each(const struct client_target, t, &q->opens, link)
+			async_event(t->async, fx->code, t->cookie);
 	} else if (kind == OWNER_SRQ) {
 		const struct client_srq *s = rn_container_of(o, struct client_srq, owner);
 		async_event(s->async, fx->code, s->cookie);

@@ -9,6 +9,8 @@
 enum step {
 	STEP_IDS,     /* connection manager ids and connections without QP */
 	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
+	STEP_SRQS,    /* XRC: targets live on without it, and let go of its shared receive queues */
+	STEP_XRCDS,   /* its XRC domains, whose targets end with the last reference */
 	STEP_CONNS,   /* connections that have not closed yet end without it */
 	STEP_LENT,    /* others that use its memory are waited for; what it has borrowed goes back */
 	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
@@ -152,6 +154,8 @@ static void release(struct client *c)
 	table_free(&c->cq);
 	table_free(&c->chan);
 	table_free(&c->qp);
+	table_free(&c->xrcd);
+	table_free(&c->target);
 	table_free(&c->cm);
 	client_forget_workers(c);
 	client_unmap(c);
@@ -164,6 +168,11 @@ static void go_on_dying(struct client *c)
 		switch ((enum step)c->step) {
 		case STEP_IDS: cm_client_dies(c); break;
 		case STEP_QPS: step_qps(c); break;
+		case STEP_SRQS:
+			client_targets_leave(c);
+			client_srqs_withdraw(c);
+			break;
+		case STEP_XRCDS: client_xrcds_leave(c); break;
 		case STEP_CONNS: cm_client_conns(c); break;
 		case STEP_LENT:
 			if (!client_pds_leave(c))
@@ -196,6 +205,8 @@ static void go_on_dying(struct client *c)
 			loop_timer_disarm(&c->timer);
 			client_imports_free(c);
 			client_forget_regions(c);
+			if (c->hosts != NULL)
+				client_host_gone(c);
 			client_gone(c);
 			return;
 		}

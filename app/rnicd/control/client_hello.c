@@ -151,7 +151,8 @@ static void join_done(struct cmd *cmd)
 void client_forget_workers(struct client *c)
 {
 	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++) {
-		if (c->wc[i] != NULL) /* closing is not enough: the client has the same eventfd open */
+		if (c->wc[i] != NULL &&
+		    c->wake_fd >= 0) /* closing is not enough: the client has the same eventfd open */
 			bell_unwatch(i, c->wake_fd);
 		free(c->wc[i]);
 		c->wc[i] = NULL;
@@ -170,13 +171,54 @@ static bool make_workers(struct client *c, struct ipc_ctrl *ctrl)
 			break;
 		memset(c->wc[i], 0, sizeof(*c->wc[i]));
 		c->wc[i]->doorbell = &ctrl->doorbell[i];
-		if (!bell_watch(i, c->wake_fd, EPOLLIN | EPOLLET))
+		if (c->wake_fd >= 0 && !bell_watch(i, c->wake_fd, EPOLLIN | EPOLLET))
 			break;
 	}
 	if (i == rnicd.n_workers)
 		return true;
 	client_forget_workers(c);
 	return false;
+}
+
+static void host_joined(struct cmd *cmd)
+{
+	struct join *j = rn_container_of(cmd, struct join, cmd);
+	struct client *c = j->c;
+
+	free(j);
+	c->joined = true;
+	client_unhold(c);
+}
+
+/* Its region is rnicd's own memory. Commands to a worker stay in order, so others may follow at once. */
+bool client_host_join(struct client *c)
+{
+	const int how = MAP_PRIVATE | MAP_ANONYMOUS;
+	struct client_region *r = &c->region[IPC_REGION_QUEUES];
+	void *base = mmap(NULL, IPC_QUEUES_FREE_OFF, PROT_READ | PROT_WRITE, how, -1, 0);
+	struct join *j = calloc(1, sizeof(*j));
+
+	if (base != MAP_FAILED)
+		*r = (struct client_region){ .base = base,
+					     .size = IPC_QUEUES_FREE_OFF,
+					     .watch = sigbus_watch(base, IPC_QUEUES_FREE_OFF) };
+	if (base == MAP_FAILED || j == NULL || r->watch < 0 || !make_workers(c, base)) {
+		if (base != MAP_FAILED && r->watch >= 0)
+			sigbus_forget(r->watch);
+		if (base != MAP_FAILED)
+			munmap(base, IPC_QUEUES_FREE_OFF);
+		free(j);
+		return false;
+	}
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		c->wc[i]->shares = true; /* what its queue pairs send is memory of others */
+	j->c = c;
+	j->cmd = (struct cmd){ .type = CMD_CLIENT_ADD, .done = host_joined, .client.view = c->wc };
+	c->state = CLIENT_READY;
+	c->shared = true;
+	client_hold(c);
+	cmd_send_all(&j->cmd);
+	return true;
 }
 
 void client_hello(struct client *c, struct fds_given *g, uint32_t n)

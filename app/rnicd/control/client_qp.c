@@ -42,7 +42,7 @@ static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_H
  * there is a free one soon, and an old one is most likely long in coming again. A datagram queue pair of an Elastic
  * Fabric Adapter has 16 bits: libfabric's addresses have room for no more. 0: hardly one is free.
  */
-static uint32_t next_qpn(const struct rnicd_port *port, bool datagram)
+uint32_t client_qp_number(const struct rnicd_port *port, bool datagram)
 {
 	const bool few = datagram && port->cfg->personality == RNICD_EFA;
 	const uint32_t last = few ? QPN_LAST_EFA : rnicd.qpn_last;
@@ -102,6 +102,10 @@ static void forget(struct client_qp *q)
 
 	owner_del(&q->owner);
 	qpn_del(q);
+	rn_list_each(struct client_target, t, &q->opens, link) { /* their domain's host has been ended */
+		rn_list_remove(&q->opens, &t->link);
+		t->q = NULL;
+	}
 	table_del(&c->qp, q->handle);
 	give_bit(c, q->db_bit);
 	c->slots -= q->slots;
@@ -118,7 +122,24 @@ static void forget(struct client_qp *q)
 	give_spans(q);
 	client_qp_unplace(q);
 	free(q->qp);
+	free(q->no_queues);
 	free(q);
+}
+
+bool client_qp_enter(struct client_qp *q, uint64_t owner)
+{
+	struct client *c = q->c;
+	bool bit = take_bit(c, &q->db_bit);
+
+	q->handle = bit ? table_add(&c->qp, q) : 0;
+	if (q->handle == 0) {
+		if (bit)
+			give_bit(c, q->db_bit);
+		return false;
+	}
+	owner_put(&q->owner, OWNER_QP, owner);
+	qpn_put(q);
+	return true;
 }
 
 static void created(struct cmd *cmd)
@@ -159,7 +180,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "its completion queues are of another device than its protection domain";
 	if (r->srq != 0 && (srq == NULL || srq->pd->dev != pd->dev))
 		return "there is no such shared receive queue";
-	if (r->datagram > IPC_RD)
+	if (r->datagram > IPC_RD || r->xrc > IPC_XRC_INITIATOR ||
+	    (r->xrc != IPC_XRC_NONE && (r->datagram != IPC_UD_NONE || r->srq != 0)))
 		return "there is no such kind of queue pairs";
 	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
 		return rnicd.own ? no_socket : no_port;
@@ -241,6 +263,7 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
 			: q->datagram ? QP_UD
 				      : QP_RC,
 		.many = q->reliable,
+		.xrc = q->xrc == IPC_XRC_INITIATOR ? QP_XRC_INITIATOR : QP_XRC_NONE,
 		.max_msg = many          ? ud_max(port)
 			   : q->datagram ? ud_mtu(port)
 					 : 0,
@@ -272,7 +295,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	struct rd_port *rd = r->datagram == IPC_RD ? rd_memory(port->index) : NULL;
 
 	*v = QP_OK;
-	const uint32_t qpn = next_qpn(port, r->datagram != IPC_UD_NONE);
+	const uint32_t qpn = client_qp_number(port, r->datagram != IPC_UD_NONE);
 	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd == NULL))
 		goto fail;
 	memset(qp, 0, size);
@@ -282,6 +305,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				 .datagram = r->datagram != IPC_UD_NONE,
 				 .reliable = r->datagram == IPC_RD,
 				 .deaf = r->deaf != 0,
+				 .xrc = r->xrc,
 				 .slots = r->sq_slots + r->rq_slots,
 				 .cookie = r->cookie,
 				 .pd = client_pd_get(c, r->pd),
@@ -306,17 +330,11 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		q->worker = client_qp_home(q); /* its place is taken from what that worker has, and given back there */
 	if (taken != SPAN_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
-	bool bit = take_bit(c, &q->db_bit);
-	q->handle = bit ? table_add(&c->qp, q) : 0;
-	if (q->handle == 0) {
-		if (bit)
-			give_bit(c, q->db_bit);
+	if (!client_qp_enter(q, a.owner)) {
 		if (q->datagram)
 			user_give(c->user, USER_UDS, q->worker, 1);
 		goto fail;
 	}
-	owner_put(&q->owner, OWNER_QP, a.owner);
-	qpn_put(q);
 	return q;
 fail:
 	if (q != NULL && q->c != NULL)
@@ -374,20 +392,32 @@ void client_create_qp(struct client *c)
 
 /* ---- attributes ---- */
 
-/* NULL: answered, or parked until the QP's connection is through with it; then `again` is called. */
-static struct client_qp *client_qp_find(struct client *c, uint32_t handle, void (*again)(struct client *c))
+struct client_qp *client_qp_get(const struct client *c, uint32_t handle)
 {
-	struct client_qp *q = table_get(&c->qp, handle);
+	const struct client_target *t;
+
+	if ((handle & IPC_QP_SHARED) == 0)
+		return table_get(&c->qp, handle);
+	t = table_get(&c->target, handle & ~IPC_QP_SHARED);
+	return t != NULL ? t->q : NULL;
+}
+
+struct client_qp *client_qp_find(struct client *c, uint32_t handle, void (*again)(struct client *c))
+{
+	struct client_qp *q = client_qp_get(c, handle);
 
 	if (q == NULL || client_qp_is_ending(q)) {
 		client_error(c, EINVAL, "there is no queue pair %u", handle);
 		return NULL;
 	}
-	if (!client_qp_is_free(q) && q->oob != NULL) {
+	if (!client_qp_is_free(q) && (q->oob != NULL || q->xrc == IPC_XRC_TARGET) && q->parked == NULL) {
 		q->parked = again;
+		q->parker = c;
+		if (c != q->c)
+			client_hold(c);
 		return NULL;
 	}
-	if (!client_qp_is_free(q)) { /* a connection is being set up with it in this very moment */
+	if (!client_qp_is_free(q)) { /* a connection is being set up with it, or others that share it do something */
 		client_error(c, EBUSY, "the queue pair is being connected");
 		return NULL;
 	}
@@ -398,23 +428,27 @@ static void modified(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
-	const struct ipc_modify_qp *r = &q->c->req.modify_qp;
+	struct client *c = client_qp_asked(q);
+	const struct ipc_modify_qp *r = &c->req.modify_qp;
 	const struct cmd_qp did = cmd->qp; /* the next command may be sent below */
 
-	if (!client_qp_give_back(q))
+	if (!client_qp_give_back(q)) {
+		if (c != q->c)
+			client_error(c, EIO, "the queue pair is being destroyed");
 		return;
+	}
 	if (did.verdict != QP_OK) {
 		q->at = q->was;
-		client_error(q->c, EINVAL, "the queue pair cannot go to that state from %s",
+		client_error(c, EINVAL, "the queue pair cannot go to that state from %s",
 			     qp_state_name(qp_get_state(q->qp)));
 	} else if ((r->mask & IPC_QP_ATTR_DEST) != 0 && !oob_begin(q, r)) {
-		client_error(q->c, ENOMEM, "no memory to connect the queue pair");
+		client_error(c, ENOMEM, "no memory to connect the queue pair");
 	} else {
 		if (did.has_state)
 			q->asked = did.state;
 		if ((r->mask & IPC_QP_ATTR_RETRY) != 0)
 			oob_patience(q, r->timeout, r->retry_cnt);
-		client_ok(q->c);
+		client_ok(c);
 	}
 	client_qp_go_on(q);
 }
@@ -485,12 +519,13 @@ void client_modify_qp(struct client *c)
 	q->cmd.qp.has_state = has_state;
 	q->cmd.qp.state = (enum qp_state)r->state;
 	q->cmd.qp.tune.tell_drained = (r->mask & IPC_QP_ATTR_SQD_NOTIFY) != 0 && has_state && r->state == QP_S_SQD;
+	client_qp_ask(q, c);
 	client_qp_command(q, CMD_QP_MODIFY, modified);
 }
 
 void client_query_qp(struct client *c)
 {
-	struct client_qp *q = table_get(&c->qp, c->req.handle.handle);
+	struct client_qp *q = client_qp_get(c, c->req.handle.handle);
 
 	if (q == NULL || client_qp_is_ending(q)) {
 		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
@@ -509,11 +544,11 @@ void client_query_qp(struct client *c)
 
 static void destroyed(struct client_qp *q)
 {
-	struct client *c = q->c;
+	struct client *c = q->c, *asker = q->asker != NULL ? client_qp_asked(q) : c;
 
 	forget(q); /* its hold of the client is client_back's */
-	if (client_back(c))
-		client_ok(c);
+	if (client_back(c) || asker != c)
+		client_ok(asker);
 }
 
 void client_qp_end(struct client_qp *q)

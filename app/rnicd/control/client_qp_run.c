@@ -3,6 +3,8 @@
  * What is under way with a QP, and the worker it belongs to. A QP belongs to one worker from its creation; before it
  * gets a connection it may be moved to the connection's worker. One command is under way with it at a time.
  */
+#include <errno.h>
+
 #include "border/flow_owner.h"
 #include "control/client.h"
 #include "control/oob.h"
@@ -40,23 +42,60 @@ void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(str
 	cmd_send(&q->cmd, q->worker);
 }
 
+void client_qp_ask(struct client_qp *q, struct client *c)
+{
+	q->asker = c;
+	if (c != q->c)
+		client_hold(c);
+}
+
+struct client *client_qp_asked(struct client_qp *q)
+{
+	struct client *c = q->asker;
+
+	q->asker = NULL;
+	if (c != q->c)
+		client_unhold(c); /* its death goes on at the end of the turn */
+	return c;
+}
+
+/* The request that has waited, and its client; NULL: none, or that is dying. */
+static struct client *unpark(struct client_qp *q, void (**parked)(struct client *c))
+{
+	struct client *c = q->parked != NULL ? q->parker : NULL;
+
+	*parked = q->parked;
+	q->parked = NULL;
+	q->parker = NULL;
+	if (c != NULL && c != q->c)
+		client_unhold(c);
+	return c != NULL && c->state != CLIENT_DYING ? c : NULL;
+}
+
 bool client_qp_give_back(struct client_qp *q)
 {
-	struct client *c = q->c;
+	void (*parked)(struct client * c);
+	struct client *c = q->c, *other;
 
 	client_qp_run_set_state(q, CLIENT_QP_FREE);
-	return c->state != CLIENT_DYING;
+	if (c->state != CLIENT_DYING)
+		return true;
+	other = unpark(q, &parked);
+	if (other != NULL)
+		client_error(other, EIO, "the queue pair is being destroyed");
+	return false;
 }
 
 void client_qp_go_on(struct client_qp *q)
 {
-	void (*parked)(struct client * c) = q->parked;
+	void (*parked)(struct client * c);
+	struct client *c;
 
 	if (q->state != CLIENT_QP_FREE)
 		return;
-	q->parked = NULL;
-	if (parked != NULL)
-		parked(q->c);
+	c = unpark(q, &parked);
+	if (c != NULL)
+		parked(c);
 	else
 		oob_settled(q);
 }
@@ -83,6 +122,8 @@ static void belongs_to(struct client_qp *q, uint32_t worker)
 {
 	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm.off);
 
+	if (q->no_queues != NULL)
+		shm = &q->no_queues->shm;
 	q->worker = worker;
 	per_worker[worker]++;
 	__atomic_store_n(&shm->worker, worker, __ATOMIC_RELEASE);

@@ -5,13 +5,20 @@
 
 #include "control/client.h"
 #include "control/dev.h"
+#include "qp/qp_xrc.h"
 
 static const char *srq_refusal(const struct client *c, const struct ipc_create_srq *r, struct client_chan **async)
 {
 	const struct client_pd *pd = client_pd_get(c, r->pd);
+	const struct client_xrcd *x = table_get(&c->xrcd, r->xrcd);
+	const struct client_cq *cq = table_get(&c->cq, r->cq);
 
 	if (pd == NULL)
 		return "there is no such protection domain";
+	if (r->xrcd != 0 && (x == NULL || client_xrcd_dev(x) != pd->dev))
+		return "there is no such XRC domain";
+	if (r->xrcd != 0 ? cq == NULL || cq->dev != pd->dev : r->cq != 0)
+		return "there is no such completion queue";
 	if (r->wqe_slots == 0 || r->wqe_slots > QP_WQE_MAX_SLOTS || r->ring_slots > DEV_MAX_SLOTS)
 		return "the size of its ring or of a receive is beyond the device's limit";
 	if (r->limit > r->ring_slots / r->wqe_slots)
@@ -19,6 +26,29 @@ static const char *srq_refusal(const struct client *c, const struct ipc_create_s
 	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
 		return "there is no such channel for asynchronous events";
 	return NULL;
+}
+
+/* Peers find it by its number from now on. False: there is no more room for it. */
+static bool join_domain(struct client_srq *s, const struct ipc_create_srq *r)
+{
+	struct client_xrcd *x = table_get(&s->c->xrcd, r->xrcd);
+	struct client_cq *cq = table_get(&s->c->cq, r->cq);
+	const uint32_t dev = s->pd->dev;
+
+	if (!user_take(s->c->user, USER_XSRQS, dev, 1))
+		return false;
+	s->srq->xrcd = client_xrcd_view(x);
+	s->srq->cq = cq->cq;
+	if (!qp_xsrq_publish(dev_get(dev), s->srq, (uint32_t)dev_random())) {
+		user_give(s->c->user, USER_XSRQS, dev, 1);
+		return false;
+	}
+	s->xrcd = x;
+	s->cq = cq;
+	x->users++;
+	cq->users++;
+	s->c->shared = true; /* the domain's connections may have bytes of it to send */
+	return true;
 }
 
 static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq *r, enum spsc_verdict *v)
@@ -52,8 +82,13 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 	s->handle = table_add(&c->srq, s);
 	if (s->handle == 0)
 		goto fail;
+	s->c = c;
 	s->pd = pd;
 	s->srq = srq;
+	if (r->xrcd != 0 && !join_domain(s, r)) {
+		table_del(&c->srq, s->handle);
+		goto fail;
+	}
 	owner_put(&s->owner, OWNER_SRQ, a.owner);
 	return s;
 fail:
@@ -92,7 +127,6 @@ void client_create_srq(struct client *c)
 				  "in another queue");
 		return;
 	}
-	s->c = c;
 	s->slots = r.ring_slots;
 	s->cookie = r.cookie;
 	s->async = async;
@@ -101,7 +135,8 @@ void client_create_srq(struct client *c)
 	s->pd->users++;
 	c->slots += s->slots;
 	qp_srq_arm(s->srq, r.limit);
-	client_ok_handle(c, s->handle);
+	struct ipc_msg m = { .create_srq_ok = { .handle = s->handle, .number = s->srq->num } };
+	client_answer(c, &m, IPC_MSG_LEN(create_srq_ok));
 }
 
 static struct client_srq *client_srq_find(struct client *c, uint32_t handle)
@@ -142,6 +177,12 @@ void client_srq_free(struct client_srq *s)
 {
 	if (s->async != NULL)
 		s->async->users--;
+	if (s->cq != NULL) {
+		s->cq->users--;
+		user_give(s->c->user, USER_XSRQS, s->pd->dev, 1);
+	}
+	if (s->xrcd != NULL)
+		s->xrcd->users--;
 	owner_del(&s->owner);
 	s->pd->users--;
 	s->c->slots -= s->slots;
@@ -149,6 +190,42 @@ void client_srq_free(struct client_srq *s)
 	table_del(&s->c->srq, s->handle);
 	free(s->srq);
 	free(s);
+}
+
+/* ---- the end of one in an XRC domain: qp_xrc.h ---- */
+
+static void srq_left(struct cmd *cmd)
+{
+	struct client_srq *s = rn_container_of(cmd, struct client_srq, cmd);
+	struct client *c = s->c;
+
+	if (cmd->srq.again) {
+		cmd->srq.again = false;
+		cmd_send_all(cmd);
+		return;
+	}
+	if (!client_back(c))
+		return;
+	client_srq_free(s);
+	client_ok(c);
+}
+
+static void withdraw(struct client_srq *s)
+{
+	s->withdrawn = true; /* its number may be another's from here on */
+	qp_xsrq_withdraw(dev_get(s->pd->dev), s->srq);
+	s->cmd = (struct cmd){ .type = CMD_SRQ_LEAVE, .done = srq_left, .srq.srq = s->srq };
+	client_hold(s->c);
+	cmd_send_all(&s->cmd);
+}
+
+void client_srqs_withdraw(struct client *c)
+{
+	struct client_srq *s;
+
+	for (uint32_t h = 0; (s = table_next(&c->srq, &h)) != NULL;)
+		if (s->xrcd != NULL && !s->withdrawn)
+			withdraw(s);
 }
 
 /* Each of its QPs went with a turn of its worker behind it: nobody looks at the ring any more. */
@@ -160,6 +237,10 @@ void client_destroy_srq(struct client *c)
 		return;
 	if (s->users > 0) {
 		client_error(c, EBUSY, "the shared receive queue is in use by %u queue pairs", s->users);
+		return;
+	}
+	if (s->xrcd != NULL) {
+		withdraw(s);
 		return;
 	}
 	client_srq_free(s);

@@ -159,8 +159,10 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type t
 		client_error(c, EINVAL, "there is no queue pair %u", r->qp);
 		return NULL;
 	}
-	if (q != NULL && q->datagram) {
-		client_error(c, EINVAL, "the queue pair is one of datagrams: it cannot be connected");
+	if (q != NULL && (q->datagram || q->xrc != IPC_XRC_NONE)) {
+		client_error(c, EINVAL, "the queue pair is one of %s",
+			     q->datagram ? "datagrams: it cannot be connected"
+					 : "XRC: connect it by ibv_modify_qp, without connection manager");
 		return NULL;
 	}
 	if (q != NULL && q->pd->dev != id->dev) {

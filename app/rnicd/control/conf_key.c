@@ -167,7 +167,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
 	{ "user-share", "75",
 	  "percent of rnicd's client places, listeners, connections (also those being set up), memory regions, "
-	  "groups, descriptors and mappings that one user's processes may have together",
+	  "groups, descriptors, mappings, XRC domains and XRC shared receive queues that one user's processes may have "
+	  "together",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "record-timeout", "200ms", "how long an incomplete message of many datagrams waits for its next one",
 	  CONF_TIME, GLOBAL(d.record_timeout_ns), RANGE(RN_NS_PER_MS, 10 * RN_NS_PER_S) },

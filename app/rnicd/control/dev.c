@@ -5,12 +5,14 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "qp/qp_xrc.h"
 #include "rc/rc.h"
 #include "border/policy.h"
 
 static struct {
 	struct qp_dev dev;
 	struct qp_mr *mr;
+	struct qp_srq **xsrq;
 } devs[RNICD_MAX_PORTS];
 
 bool dev_start(void)
@@ -18,13 +20,16 @@ bool dev_start(void)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		uint64_t seed;
 		devs[i].mr = calloc(DEV_MAX_MR + 1, sizeof(struct qp_mr));
-		if (devs[i].mr == NULL || getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
+		devs[i].xsrq = calloc(QP_XSRQ_NUMS, sizeof(*devs[i].xsrq));
+		if (devs[i].mr == NULL || devs[i].xsrq == NULL ||
+		    getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
 			dev_stop();
 			return false;
 		}
 		if (rnicd.cfg.seed != 0)
 			seed = rnicd.cfg.seed + i;
 		qp_dev_init(&devs[i].dev, devs[i].mr, DEV_MAX_MR + 1, seed);
+		devs[i].dev.xsrq = devs[i].xsrq;
 	}
 	return true;
 }
@@ -34,6 +39,8 @@ void dev_stop(void)
 	for (uint32_t i = 0; i < RNICD_MAX_PORTS; i++) {
 		free(devs[i].mr);
 		devs[i].mr = NULL;
+		free(devs[i].xsrq);
+		devs[i].xsrq = NULL;
 	}
 }
 
@@ -81,6 +88,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.roce = rnicd_adapter(cfg),
 		.efa = cfg->personality == RNICD_EFA,
 		.rnr_waits = rnicd_rnr_waits(cfg),
+		.xrc = cfg->qp_port != 0,
 		.max_groups = ud_mtu(p) != 0 ? DEV_MAX_GROUPS : 0,
 		.max_group_qps = ud_mtu(p) != 0 ? DEV_GROUP_QPS : 0,
 		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),

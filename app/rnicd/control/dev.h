@@ -16,8 +16,9 @@
 #define DEV_MAX_WR      16384u
 #define DEV_MAX_SLOTS   (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
 #define DEV_MAX_MR_SIZE (UINT64_C(1) << 36)
-#define DEV_MAX_GROUPS  64u  /* multicast; a report of all of them fits a packet of the smallest MTU */
-#define DEV_GROUP_QPS   256u /* QPs in a group */
+#define DEV_MAX_GROUPS  64u   /* multicast; a report of all of them fits a packet of the smallest MTU */
+#define DEV_GROUP_QPS   256u  /* QPs in a group */
+#define DEV_MAX_XRCDS   4096u /* XRC domains, by how often they are open, of all devices */
 
 /* Before clients come. False: no memory. */
 bool dev_start(void);

@@ -37,6 +37,8 @@ struct fds_given {
 	enum fds_kind kind;
 	int fd;          /* of EVENTFD and MEMORY: the receiver's to close; else -1 */
 	uint64_t cookie; /* of SOCKET */
+	bool file;       /* it is a file or a folder, which fdev and fino name */
+	uint64_t fdev, fino;
 };
 
 /* What a job has brought. */

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -125,7 +126,13 @@ static struct fds_given look(int fd)
 {
 	struct fds_given g = { .kind = FDS_OTHER, .fd = -1 };
 	socklen_t len = sizeof(g.cookie);
+	struct stat st;
 
+	if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+		g.file = true;
+		g.fdev = st.st_dev;
+		g.fino = st.st_ino;
+	}
 	if (fcntl(fd, F_GET_SEALS) >= 0) /* files of tmpfs and hugetlbfs have seals, no others */
 		g.kind = FDS_MEMORY;
 	else if (is_eventfd(fd))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "control/fds.h"
@@ -50,7 +51,13 @@ static struct fds_given given_of(int fd)
 {
 	struct fds_given g = { .kind = FDS_EVENTFD, .fd = fd };
 	socklen_t len = sizeof(g.cookie);
+	struct stat st;
 
+	if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+		g.file = true;
+		g.fdev = st.st_dev;
+		g.fino = st.st_ino;
+	}
 	if (fcntl(fd, F_GET_SEALS) >= 0)
 		g.kind = FDS_MEMORY;
 	else if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &g.cookie, &len) == 0)

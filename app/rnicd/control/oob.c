@@ -90,7 +90,9 @@ static bool open_conn(struct oob *o)
 		free(op);
 		return false;
 	}
-	const struct oob_hello h = { .src_qpn = o->q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
+	const struct oob_hello h = {
+		.src_qpn = o->q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie, .xrc = (uint8_t)o->q->xrc
+	};
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
 	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .rport = rnicd.port[dev]->cfg->qp_port };
 	a.lport = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS ? cm_port_own(dev) : cm_port_next(dev);
@@ -198,7 +200,9 @@ static void send_join(struct oob *o)
 {
 	struct client_qp *q = o->q;
 	const struct rnicd_port_cfg *p = rnicd.port[q->pd->dev]->cfg;
-	const struct oob_hello h = { .src_qpn = q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie };
+	const struct oob_hello h = {
+		.src_qpn = q->qpn, .dst_qpn = o->peer_qpn, .cookie = o->cookie, .xrc = (uint8_t)q->xrc
+	};
 
 	oob_hello_build(o->priv, OOB_REPLY, &h);
 	q->cmd.join = (struct cmd_conn_join){ .which = o->which,
@@ -260,7 +264,7 @@ static bool reply_good(const struct oob *o, const struct event_fx *fx)
 	struct oob_hello h;
 
 	return o->self || (oob_hello_parse(fx->priv, fx->priv_len, OOB_REPLY, &h) && h.src_qpn == o->peer_qpn &&
-			   h.dst_qpn == o->q->qpn && h.cookie == o->cookie);
+			   h.dst_qpn == o->q->qpn && h.cookie == o->cookie && h.xrc == oob_counterpart(o->q->xrc));
 }
 
 void oob_fx(struct cm_conn *k, const struct event_fx *fx)
@@ -330,7 +334,8 @@ bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
 	o->q = q;
 	o->peer_qpn = r->dest_qpn;
 	o->tos = r->tos;
-	o->self = r->dest_qpn == q->qpn && memcmp(o->peer, rnicd.port[q->pd->dev]->cfg->ip.b, sizeof(o->peer)) == 0;
+	o->self = r->dest_qpn == q->qpn && q->xrc == IPC_XRC_NONE &&
+		  memcmp(o->peer, rnicd.port[q->pd->dev]->cfg->ip.b, sizeof(o->peer)) == 0;
 	o->active = o->self || larger(q, o->peer, r->dest_qpn);
 	o->patience_ns = RN_NEVER;
 	o->pause_ns = PAUSE_FIRST_NS;

@@ -16,8 +16,10 @@
  * hosts do not. With qp-peers = daemons a request from another port is refused. So a peer has at most 1,023 such
  * connections with this device at a time; qp-peers = any is for more, and for peers that are no rnicd.
  *
- * Private data of Request and Reply, big endian: "RNQP", version 1, kind (1 Request, 2 Reply), 2 octets 0, QPN of the
- * sender, QPN it wants, 8 octets that a Request chooses and its Reply repeats.
+ * Private data of Request and Reply, big endian: "RNQP", version, kind (1 Request, 2 Reply), what the sender is of an
+ * extended reliable connection (0 nothing, 1 initiator, 2 target), 1 octet 0, QPN of the sender, QPN it wants, 8 octets
+ * that a Request chooses and its Reply repeats. The version is 1 where the third is 0, and 2 otherwise: a peer that
+ * does not know it refuses. An initiator connects with a target and nothing else.
  */
 #ifndef OOB_H
 #define OOB_H
@@ -66,10 +68,16 @@ struct oob {
 struct oob_hello {
 	uint32_t src_qpn, dst_qpn;
 	uint64_t cookie;
+	uint8_t xrc; /* enum ipc_xrc: of the sender */
 };
 
 enum oob_kind { OOB_REQUEST = 1, OOB_REPLY = 2 };
 void oob_hello_build(uint8_t priv[OOB_PRIV_LEN], enum oob_kind kind, const struct oob_hello *h);
+/* What the peer of a queue pair is, of an extended reliable connection. */
+static inline uint8_t oob_counterpart(uint32_t xrc)
+{
+	return xrc == IPC_XRC_INITIATOR ? IPC_XRC_TARGET : xrc == IPC_XRC_TARGET ? IPC_XRC_INITIATOR : IPC_XRC_NONE;
+}
 /* False: not ours. More octets than the version's are ignored. */
 bool oob_hello_parse(const uint8_t *priv, uint32_t len, enum oob_kind kind, struct oob_hello *h);
 

@@ -12,14 +12,16 @@
 #define BACKLOG  128u
 
 static const uint8_t magic[4] = { 'R', 'N', 'Q', 'P' };
-#define VERSION 1
+#define VERSION     1
+#define VERSION_XRC 2
 
 void oob_hello_build(uint8_t priv[OOB_PRIV_LEN], enum oob_kind kind, const struct oob_hello *h)
 {
 	memset(priv, 0, OOB_PRIV_LEN);
 	memcpy(priv, magic, sizeof(magic));
-	priv[4] = VERSION;
+	priv[4] = h->xrc != IPC_XRC_NONE ? VERSION_XRC : VERSION;
 	priv[5] = (uint8_t)kind;
+	priv[6] = h->xrc;
 	rn_store_be32(priv + 8, h->src_qpn);
 	rn_store_be32(priv + 12, h->dst_qpn);
 	rn_store_be64(priv + 16, h->cookie);
@@ -27,7 +29,10 @@ void oob_hello_build(uint8_t priv[OOB_PRIV_LEN], enum oob_kind kind, const struc
 
 bool oob_hello_parse(const uint8_t *priv, uint32_t len, enum oob_kind kind, struct oob_hello *h)
 {
-	if (len < OOB_PRIV_LEN || memcmp(priv, magic, sizeof(magic)) != 0 || priv[4] != VERSION || priv[5] != kind)
+	if (len < OOB_PRIV_LEN || memcmp(priv, magic, sizeof(magic)) != 0 || priv[5] != kind)
+		return false;
+	h->xrc = priv[4] == VERSION_XRC ? priv[6] : IPC_XRC_NONE;
+	if (priv[4] == VERSION_XRC ? h->xrc == IPC_XRC_NONE || h->xrc > IPC_XRC_TARGET : priv[4] != VERSION)
 		return false;
 	h->src_qpn = rn_load_be32(priv + 8);
 	h->dst_qpn = rn_load_be32(priv + 12);
@@ -159,7 +164,7 @@ static bool oob_request_place(const struct event_fx *fx, const struct oob_hello 
 
 	if (q == NULL || client_qp_is_ending(q) || q->pd->dev != fx->port || q->c->state != CLIENT_READY)
 		return false;
-	if (o == NULL && qp_get_state(q->qp) > QP_S_INIT)
+	if (h->xrc != oob_counterpart(q->xrc) || (o == NULL && qp_get_state(q->qp) > QP_S_INIT))
 		return false;
 	if (o != NULL && (o->state != OOB_SEEKING || o->active || o->peer_qpn != h->src_qpn ||
 			  memcmp(o->peer, fx->remote.ip, sizeof(o->peer)) != 0))

@@ -10,6 +10,7 @@
 #include "border/rnicd.h"
 #include "control/client.h"
 #include "control/dev.h"
+#include "qp/qp_xrc.h"
 
 #define INDICES      RNICD_MAX_PORTS /* and workers */
 #define OWN_FDS      256u            /* of rnicd itself: ports, workers, files */
@@ -34,6 +35,8 @@ static const char *const name[USER_TABLES] = {
 	[USER_FLOWS] = "connections of a worker (flows)",
 	[USER_OPENINGS] = "connections of a worker that are being opened",
 	[USER_REQUESTS] = "requests for connections of a worker",
+	[USER_XSRQS] = "XRC shared receive queues of a device",
+	[USER_XRCDS] = "XRC domains",
 	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
 };
 
@@ -73,6 +76,8 @@ void user_start(void)
 	total[USER_GROUPS] = DEV_MAX_GROUPS;
 	total[USER_FLOWS] = flows;
 	total[USER_UDS] = flows;
+	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
+	total[USER_XRCDS] = DEV_MAX_XRCDS;
 	/*
 	 * Both are kept in the worker's memory for set-ups, and divide that memory. A client that opens a connection
 	 * waits for its turn, a request is refused: so the larger part is for requests.

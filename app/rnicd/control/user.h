@@ -22,6 +22,8 @@ enum user_table {
 	USER_FLOWS,     /* connections of a worker */
 	USER_OPENINGS,  /* of them, those that the user opens and that are not established yet */
 	USER_REQUESTS,  /* of them, those that a peer asks for and that are not established yet */
+	USER_XSRQS,     /* XRC shared receive queues of a device */
+	USER_XRCDS,     /* XRC domains: how often they are open */
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
 	USER_TABLES
 };

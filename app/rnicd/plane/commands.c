@@ -69,6 +69,17 @@ static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
 	worker_qp_doorbell(w, q->qp); /* one that rang at the old worker while it left */
 }
 
+/* In the turn of the first time its completion queue may still be on a list. */
+static void srq_leave(struct rnicd_worker *w, struct cmd_srq *s)
+{
+	if (s->seen[w->index] == 0) {
+		rc_srq_leave(&w->tcp.rc, s->srq);
+		s->seen[w->index] = w->now;
+	}
+	if (s->seen[w->index] == w->now)
+		__atomic_store_n(&s->again, true, __ATOMIC_RELAXED); /* the answer orders it */
+}
+
 static void qp_end(struct rnicd_worker *w, struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = NULL;
@@ -142,6 +153,7 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 		break;
 	case CMD_QP_GIVE_UP: qp_unreachable(&w->tcp.rc.qp, c->qp.qp); break;
 	case CMD_CQ_RESIZE: qp_cq_change(&w->tcp.rc.qp, c->resize.cq, c->resize.ring); break;
+	case CMD_SRQ_LEAVE: srq_leave(w, &c->srq); break;
 	case CMD_GROUP: group_change(w, &c->group); break;
 	case CMD_SEND_FRAME: ud_group_report(w, rnicd.port[c->send.port], c->send.p, c->send.len); break;
 	case CMD_SEND_DATAGRAM: ud_send(w, rnicd.port[c->send.port], &c->send.to, c->send.p, c->send.len); break;

@@ -58,6 +58,15 @@ static void qp_arrive(const struct cmd_qp *q)
 	ks_doorbell(q->qp); /* one that rang while it was away */
 }
 
+static void srq_leave(struct cmd_srq *s)
+{
+	if (s->seen[0] == 0) {
+		rc_srq_leave(&ks.rc, s->srq);
+		s->seen[0] = ks.now;
+	}
+	s->again = s->seen[0] == ks.now;
+}
+
 static void qp_end(struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = NULL;
@@ -204,6 +213,7 @@ static void run_command(struct cmd *c)
 	case CMD_CQ_RESIZE: qp_cq_change(&ks.rc.qp, c->resize.cq, c->resize.ring); break;
 	case CMD_GROUP: ks_group_change(&c->group); break;
 	case CMD_SEND_DATAGRAM: ks_ud_send(c->send.port, &c->send.to, c->send.p, c->send.len); break;
+	case CMD_SRQ_LEAVE: srq_leave(&c->srq); break;
 	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel asks neighbours by itself */
 	case CMD_LISTEN:
 	case CMD_UNLISTEN:

@@ -42,6 +42,9 @@ static void ops_set(struct verbs_context *v)
 	v->create_qp_ex = rnic_create_qp_ex;
 	v->create_srq_ex = rnic_create_srq_ex;
 	v->open_xrcd = rnic_open_xrcd;
+	v->close_xrcd = rnic_close_xrcd;
+	v->get_srq_num = rnic_get_srq_num;
+	v->open_qp = rnic_open_qp;
 	v->alloc_null_mr = rnic_alloc_null_mr;
 	v->alloc_parent_domain = rnic_alloc_parent_domain;
 	v->alloc_td = rnic_alloc_td;

@@ -60,6 +60,7 @@ struct rnic_sq {
 	uint32_t max_sge, max_inline;
 	uint32_t ud_mtu;          /* of a datagram queue pair: bytes of a message at most; 0: it is none */
 	bool many;                /* of reliable datagrams: the last slot of a work request names its destination */
+	bool xrc;                 /* each work request names a shared receive queue of the peer */
 	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
 	struct spsc_prod ring;
 	/*
@@ -97,9 +98,19 @@ struct rnic_srq {
 	struct rnic_session *s;
 	uint64_t shm_off, shm_size;
 	uint32_t max_wr, max_sge;
-	uint32_t async_events; /* under the async queue's lock */
-	uint32_t refs;         /* atomic: QPs */
+	uint32_t async_events;  /* under the async queue's lock */
+	uint32_t refs;          /* atomic: QPs */
+	uint32_t number;        /* XRC: by which peers name it; 0: it is a basic one */
+	struct rnic_xrcd *xrcd; /* XRC */
+	struct ibv_cq *cq;      /* XRC */
 	struct rnic_rq rq;
+};
+
+struct rnic_xrcd {
+	struct ibv_xrcd ibv; /* first */
+	struct rnic_session *s;
+	uint32_t number; /* the daemon's handle of it */
+	uint32_t refs;   /* atomic: SRQs and QPs */
 };
 
 struct rnic_qp {
@@ -115,6 +126,7 @@ struct rnic_qp {
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr; /* what was set and only needs to be told again */
 	bool is_ex;              /* created with send ops */
+	struct rnic_xrcd *xrcd;  /* of an XRC target; else NULL */
 	uint32_t async_events;   /* under the async queue's lock */
 	struct rn_link link;     /* qp.c: all QPs of the process */
 };
@@ -149,6 +161,7 @@ static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd
 static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
 static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
 static inline struct rnic_srq *rnic_srq(struct ibv_srq *q) { return (struct rnic_srq *)q; }
+static inline struct rnic_xrcd *rnic_xrcd(struct ibv_xrcd *x) { return (struct rnic_xrcd *)x; }
 static inline struct rnic_mr *rnic_mr(struct ibv_mr *m) { return (struct rnic_mr *)m; }
 
 /* query.c */
@@ -169,6 +182,9 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's loc
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 
 /* qp.c, post.c, wr.c */
+/* Enters the process's list of queue pairs, and leaves it. */
+void rnic_qp_list(struct rnic_qp *qp);
+void rnic_qp_unlist(struct rnic_qp *qp);
 /* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too. */
 struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind);
 int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -181,6 +197,8 @@ void rnic_wr_init(struct ibv_qp_ex *ex);
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV | \
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define RNIC_SEND_OPS_XRC \
+	(RNIC_SEND_OPS & ~(uint64_t)(IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV))
 #define RNIC_SEND_OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
 #define RNIC_SEND_OPS_UD_LONG \
@@ -254,9 +272,13 @@ static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used,
 	return true;
 }
 
-/* srq.c */
-struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c,
-				struct ibv_xrcd_init_attr *a); /* there are none: unsupported.c */
+/* xrc.c */
+struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a);
+int rnic_close_xrcd(struct ibv_xrcd *xrcd);
+int rnic_get_srq_num(struct ibv_srq *srq, uint32_t *num);
+struct ibv_qp *rnic_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *a);
+/* A new target of the domain in *a. */
+struct ibv_qp *rnic_target_create(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
 
 /* mw.c */
 struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);

@@ -156,6 +156,14 @@ static void wqe_fill(struct qp_wqe *w, const struct rnic_sq *sq, const struct ib
 		w->aux = 0;
 }
 
+/* False: a number that no queue has, or an operation that no XRC queue pair has. */
+static bool srqn_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op op)
+{
+	w->srqn = (uint16_t)wr->qp_type.xrc.remote_srqn;
+	return w->srqn == wr->qp_type.xrc.remote_srqn && op != QP_WR_SEND_INV && op != QP_WR_LOCAL_INV &&
+	       op != QP_WR_BIND_MW;
+}
+
 /* What a work request has that is no message of bytes; they all take one slot. 0 or an errno. */
 static int op_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op op)
 {
@@ -200,6 +208,8 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	struct qp_wqe *w = slots == 1 ? spsc_prod_slot(&sq->ring, used) : (struct qp_wqe *)(void *)big;
 	wqe_fill(w, sq, wr, op);
+	if (rn_unlikely(sq->xrc) && !srqn_fill(w, wr, op))
+		return EINVAL;
 	if (rn_unlikely(op > QP_WR_WRITE_IMM)) {
 		int rc = op_fill(w, wr, op);
 		if (rc != 0)

@@ -8,6 +8,20 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rn_list list; /* struct rnic_qp, all of the process */
 
+void rnic_qp_list(struct rnic_qp *qp)
+{
+	pthread_mutex_lock(&list_lock);
+	rn_list_push_front(&list, &qp->link);
+	pthread_mutex_unlock(&list_lock);
+}
+
+void rnic_qp_unlist(struct rnic_qp *qp)
+{
+	pthread_mutex_lock(&list_lock);
+	rn_list_remove(&list, &qp->link);
+	pthread_mutex_unlock(&list_lock);
+}
+
 struct ibv_qp *rnic_qp_find(uint32_t qpn)
 {
 	struct rnic_qp *found = NULL;
@@ -21,6 +35,10 @@ struct ibv_qp *rnic_qp_find(uint32_t qpn)
 	return found != NULL ? &found->ex.qp_base : NULL;
 }
 
+/* An XRC initiator receives nothing: what is said of that has no meaning. */
+static bool receives(const struct ibv_qp_init_attr_ex *a) { return a->qp_type != IBV_QPT_XRC_SEND; }
+static struct ibv_srq *srq_of(const struct ibv_qp_init_attr_ex *a) { return receives(a) ? a->srq : NULL; }
+
 /*
  * Checks what is asked for. The depths and the inline bytes are rounded up to what the slots hold anyway; the numbers
  * of SGEs stay as asked, because programs (UCX) have arrays of just that length for them.
@@ -28,12 +46,12 @@ struct ibv_qp *rnic_qp_find(uint32_t qpn)
 static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t *sq_each,
 		   uint32_t *rq_each)
 {
-	const bool srq = a->srq != NULL;
+	const bool srq = srq_of(a) != NULL;
 	const uint32_t head = kind == IPC_UD_LONG ? QP_UD_WRITE_LEN : kind == IPC_UD_PLAIN ? QP_UD_ADDR_LEN : 0;
 	struct ibv_qp_cap *cap = &a->cap;
 	uint32_t bytes;
 
-	if (srq) /* what is said of a receive queue then has no meaning */
+	if (srq || !receives(a)) /* what is said of a receive queue then has no meaning */
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (cap->max_send_wr > dev->max_wr || cap->max_recv_wr > dev->max_wr ||
 	    cap->max_send_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
@@ -91,14 +109,15 @@ static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, stru
 
 	m->create_qp.pd = rnic_pd(a->pd)->number;
 	m->create_qp.send_cq = a->send_cq->handle;
-	m->create_qp.recv_cq = a->recv_cq->handle;
+	m->create_qp.recv_cq = (receives(a) ? a->recv_cq : a->send_cq)->handle;
+	m->create_qp.xrc = a->qp_type == IBV_QPT_XRC_SEND ? IPC_XRC_INITIATOR : IPC_XRC_NONE;
 	m->create_qp.sig_all = a->sq_sig_all != 0;
 	m->create_qp.cookie = (uintptr_t)qp;
 	m->create_qp.max_send_wr = a->cap.max_send_wr;
 	m->create_qp.max_recv_wr = a->cap.max_recv_wr;
 	m->create_qp.deaf = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
 			    (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
-	m->create_qp.srq = a->srq != NULL ? a->srq->handle : 0;
+	m->create_qp.srq = srq_of(a) != NULL ? a->srq->handle : 0;
 	m->create_qp.async = rnic_ctx(a->pd->context)->async.handle;
 	rc = rnic_call(qp->s, m, IPC_MSG_LEN(create_qp_ok), -1);
 	if (rc == 0 && m->create_qp_ok.db_bit >= IPC_MAX_QPS)
@@ -114,8 +133,8 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	b->qp_context = a->qp_context;
 	b->pd = a->pd;
 	b->send_cq = a->send_cq;
-	b->recv_cq = a->recv_cq;
-	b->srq = a->srq;
+	b->recv_cq = receives(a) ? a->recv_cq : NULL;
+	b->srq = srq_of(a);
 	b->handle = ok->handle;
 	b->qp_num = ok->qpn;
 	b->qp_type = a->qp_type;
@@ -128,16 +147,16 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->sq.sig_all = a->sq_sig_all ? QP_WF_SIGNALED : 0;
 	qp->sq.max_sge = a->cap.max_send_sge;
 	qp->sq.max_inline = a->cap.max_inline_data;
-	qp->rq.sge_end = a->srq != NULL ? 0 : a->cap.max_recv_sge + 1;
+	qp->sq.xrc = a->qp_type == IBV_QPT_XRC_SEND;
+	qp->rq.sge_end = b->srq != NULL || !receives(a) ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
 	qp->rq.asks = rnic_ctx(b->context)->info.rnr_waits || qp->sq.many;
 	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&rnic_cq(a->recv_cq)->refs, 1, __ATOMIC_RELAXED);
-	if (a->srq != NULL)
-		__atomic_fetch_add(&rnic_srq(a->srq)->refs, 1, __ATOMIC_RELAXED);
-	pthread_mutex_lock(&list_lock);
-	rn_list_push_front(&list, &qp->link);
-	pthread_mutex_unlock(&list_lock);
+	if (b->recv_cq != NULL)
+		__atomic_fetch_add(&rnic_cq(b->recv_cq)->refs, 1, __ATOMIC_RELAXED);
+	if (b->srq != NULL)
+		__atomic_fetch_add(&rnic_srq(b->srq)->refs, 1, __ATOMIC_RELAXED);
+	rnic_qp_list(qp);
 }
 
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout)
@@ -151,18 +170,22 @@ void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t time
 }
 
 /* 0 or the errno of a queue pair that cannot be had. */
-static int attr_check(const struct ibv_context *c, const struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
+static int attr_check(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
 {
+	const bool xrc = a->qp_type == IBV_QPT_XRC_SEND && rnic_ctx(c)->info.xrc;
+
 	if (a->qp_type == IBV_QPT_DRIVER
 		    ? kind != IPC_RD
-		    : a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD) {
-		rnic_unsupported("ibv_create_qp", "the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD");
+		    : a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD && !xrc) {
+		rnic_unsupported("ibv_create_qp",
+				 "the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD, and with qp-port "
+				 "IBV_QPT_XRC_SEND and IBV_QPT_XRC_RECV");
 		return EOPNOTSUPP;
 	}
-	if (a->pd == NULL || a->send_cq == NULL || a->recv_cq == NULL)
+	if (a->pd == NULL || a->send_cq == NULL || (receives(a) && a->recv_cq == NULL))
 		return EINVAL;
-	if (a->pd->context != c || a->send_cq->context != c || a->recv_cq->context != c ||
-	    (a->srq != NULL && a->srq->context != c))
+	if (a->pd->context != c || a->send_cq->context != c || (receives(a) && a->recv_cq->context != c) ||
+	    (srq_of(a) != NULL && a->srq->context != c))
 		return EINVAL;
 	return 0;
 }
@@ -204,7 +227,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp->sq.many = kind == IPC_RD;
 	m.create_qp.datagram = kind;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
-			   a->srq != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
+			   srq_of(a) != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
@@ -245,10 +268,11 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-	const uint64_t there_are = kind == IPC_RD         ? RNIC_SEND_OPS_RD
-				   : kind == IPC_UD_LONG  ? RNIC_SEND_OPS_UD_LONG
-				   : kind == IPC_UD_PLAIN ? RNIC_SEND_OPS_UD
-							  : RNIC_SEND_OPS;
+	const uint64_t there_are = kind == IPC_RD                   ? RNIC_SEND_OPS_RD
+				   : kind == IPC_UD_LONG            ? RNIC_SEND_OPS_UD_LONG
+				   : kind == IPC_UD_PLAIN           ? RNIC_SEND_OPS_UD
+				   : a->qp_type == IBV_QPT_XRC_SEND ? RNIC_SEND_OPS_XRC
+								    : RNIC_SEND_OPS;
 	struct ibv_qp *qp;
 
 	/* What is not understood is refused: a pointer that is not set would be called. */
@@ -279,6 +303,8 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 
 struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
 {
+	if (a->qp_type == IBV_QPT_XRC_RECV)
+		return rnic_target_create(c, a);
 	return rnic_create_qp_as(c, a, kind_of(c, a));
 }
 
@@ -334,8 +360,10 @@ static void dest_set(struct ipc_modify_qp *to, const struct ibv_qp_attr *a, int 
 
 static void cqs_clean(struct ibv_qp *qp)
 {
-	rnic_cq_clean(rnic_cq(qp->send_cq), qp->qp_num);
-	rnic_cq_clean(rnic_cq(qp->recv_cq), qp->qp_num);
+	if (qp->send_cq != NULL)
+		rnic_cq_clean(rnic_cq(qp->send_cq), qp->qp_num);
+	if (qp->recv_cq != NULL)
+		rnic_cq_clean(rnic_cq(qp->recv_cq), qp->qp_num);
 }
 
 /* A datagram queue pair has no peer of its own, and needs a Q_Key before anything may come in (IBTA, 11.2.5.2). */
@@ -454,9 +482,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc != 0 && !rnic_dead(qp->s))
 		return rc;
-	pthread_mutex_lock(&list_lock);
-	rn_list_remove(&list, &qp->link);
-	pthread_mutex_unlock(&list_lock);
+	rnic_qp_unlist(qp);
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, qp_async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != qp->async_events)
@@ -464,11 +490,15 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_unlock(&ibqp->mutex);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
-	__atomic_fetch_sub(&rnic_cq(ibqp->send_cq)->refs, 1, __ATOMIC_RELEASE);
-	__atomic_fetch_sub(&rnic_cq(ibqp->recv_cq)->refs, 1, __ATOMIC_RELEASE);
+	if (ibqp->send_cq != NULL)
+		__atomic_fetch_sub(&rnic_cq(ibqp->send_cq)->refs, 1, __ATOMIC_RELEASE);
+	if (ibqp->recv_cq != NULL)
+		__atomic_fetch_sub(&rnic_cq(ibqp->recv_cq)->refs, 1, __ATOMIC_RELEASE);
 	if (ibqp->srq != NULL)
 		__atomic_fetch_sub(&rnic_srq(ibqp->srq)->refs, 1, __ATOMIC_RELEASE);
-	if (!rnic_dead(qp->s))
+	if (qp->xrcd != NULL)
+		__atomic_fetch_sub(&qp->xrcd->refs, 1, __ATOMIC_RELEASE);
+	else if (!rnic_dead(qp->s))
 		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
 	rnic_watch_close(qp);
 	rnic_gone(RNIC_OBJ_QP, qp);

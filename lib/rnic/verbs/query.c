@@ -47,6 +47,8 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_qp_wr = (int)i->max_wr;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (i->xrc)
+		a->device_cap_flags |= IBV_DEVICE_XRC;
 	a->max_sge = (int)i->max_sge;
 	a->max_sge_rd = (int)i->max_sge;
 	a->max_cq = (int)i->max_cq;

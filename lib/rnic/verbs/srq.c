@@ -30,6 +30,7 @@ static int ring_make(struct rnic_srq *srq, uint32_t slots)
 	return spsc_prod_attach(&srq->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
 }
 
+/* srq->xrcd and cq are set when it is an XRC one. */
 static int srq_tell(struct rnic_srq *srq, struct ibv_pd *pd, uint32_t slots, uint32_t limit)
 {
 	struct ipc_msg m = { .type = IPC_CREATE_SRQ, .len = IPC_MSG_LEN(create_srq) };
@@ -42,12 +43,17 @@ static int srq_tell(struct rnic_srq *srq, struct ibv_pd *pd, uint32_t slots, uin
 	m.create_srq.ring_slots = slots;
 	m.create_srq.limit = limit;
 	m.create_srq.async = rnic_ctx(pd->context)->async.handle;
-	rc = rnic_call(srq->s, &m, IPC_MSG_LEN(handle), -1);
-	srq->ibv.handle = m.handle.handle;
+	m.create_srq.xrcd = srq->xrcd != NULL ? srq->xrcd->number : 0;
+	m.create_srq.cq = srq->cq != NULL ? srq->cq->handle : 0;
+	rc = rnic_call(srq->s, &m, IPC_MSG_LEN(create_srq_ok), -1);
+	srq->ibv.handle = m.create_srq_ok.handle;
+	srq->number = m.create_srq_ok.number;
 	return rc;
 }
 
-static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+/* xrcd, cq: of an XRC one; else NULL. */
+static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
+				struct ibv_cq *cq)
 {
 	struct rnic_ctx *ctx = rnic_ctx(pd->context);
 	struct ibv_srq_attr a = init->attr;
@@ -63,6 +69,8 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	}
 	memset(srq, 0, sizeof(*srq));
 	srq->s = ctx->s;
+	srq->xrcd = xrcd != NULL ? rnic_xrcd(xrcd) : NULL;
+	srq->cq = cq;
 	srq->max_wr = a.max_wr;
 	srq->max_sge = a.max_sge;
 	srq->rq.sge_end = a.max_sge + 1;
@@ -82,6 +90,10 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	srq->ibv.context = pd->context;
 	srq->ibv.srq_context = init->srq_context;
 	srq->ibv.pd = pd;
+	if (xrcd != NULL) {
+		__atomic_fetch_add(&srq->xrcd->refs, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&rnic_cq(cq)->refs, 1, __ATOMIC_RELAXED);
+	}
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	init->attr = a;
@@ -92,25 +104,30 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	RNIC_BESIDE(ibv_create_srq, pd->context, NULL, pd, init);
-	return srq_make(pd, init);
+	return srq_make(pd, init, NULL, NULL);
 }
 
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a)
 {
 	struct ibv_srq_init_attr init = { .srq_context = a->srq_context, .attr = a->attr };
 	struct ibv_srq *srq;
-
+	const uint32_t of_xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	/* Without a type it is a basic one. */
-	if ((a->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD)) != 0 ||
-	    ((a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && a->srq_type != IBV_SRQT_BASIC)) {
+	const enum ibv_srq_type type = (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? a->srq_type : IBV_SRQT_BASIC;
+	const bool xrc = type == IBV_SRQT_XRC;
+	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (xrc ? of_xrc : 0);
+
+	if ((a->comp_mask & ~known) != 0 || (type != IBV_SRQT_BASIC && !xrc)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	if ((a->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || a->pd == NULL || a->pd->context != c) {
+	if ((a->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || a->pd == NULL || a->pd->context != c ||
+	    (xrc && ((a->comp_mask & of_xrc) != of_xrc || a->xrcd == NULL || a->xrcd->context != c || a->cq == NULL ||
+		     a->cq->context != c))) {
 		errno = EINVAL;
 		return NULL;
 	}
-	srq = srq_make(a->pd, &init);
+	srq = srq_make(a->pd, &init, xrc ? a->xrcd : NULL, xrc ? a->cq : NULL);
 	if (srq != NULL)
 		a->attr = init.attr;
 	return srq;
@@ -171,6 +188,10 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	pthread_cond_destroy(&ibsrq->cond);
 	if (!rnic_dead(srq->s))
 		rnic_shm_free(srq->s->shm, srq->shm_off, srq->shm_size);
+	if (srq->xrcd != NULL) {
+		__atomic_fetch_sub(&srq->xrcd->refs, 1, __ATOMIC_RELEASE);
+		__atomic_fetch_sub(&rnic_cq(srq->cq)->refs, 1, __ATOMIC_RELEASE);
+	}
 	rnic_gone(RNIC_OBJ_SRQ, srq);
 	free(srq);
 	return 0;

@@ -12,14 +12,6 @@ static void *none(void)
 	return NULL;
 }
 
-struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a)
-{
-	(void)c;
-	(void)a;
-	rnic_unsupported("ibv_open_xrcd", "there are no XRC domains: use a shared receive queue (ibv_create_srq)");
-	return none();
-}
-
 /* ---- addresses ---- */
 
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],

@@ -152,6 +152,17 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	qp_of(ex)->sq.addressed = true;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct qp_wqe *w = qp_of(ex)->sq.cur;
+
+	if (w == NULL || srqn > UINT16_MAX) {
+		fail(&qp_of(ex)->sq, EINVAL);
+		return;
+	}
+	w->srqn = (uint16_t)srqn;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct rnic_sq *sq = &qp_of(ex)->sq;
@@ -251,6 +262,7 @@ void rnic_wr_init(struct ibv_qp_ex *ex)
 	ex->wr_send = wr_send;
 	ex->wr_send_imm = wr_send_imm;
 	ex->wr_set_ud_addr = rnic_sq_addresses(&qp_of(ex)->sq) ? wr_set_ud_addr : NULL;
+	ex->wr_set_xrc_srqn = qp_of(ex)->sq.xrc ? wr_set_xrc_srqn : NULL;
 	ex->wr_send_inv = wr_send_inv;
 	ex->wr_rdma_write_imm = wr_rdma_write_imm;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * XRC domains (qp_xrc.h), which processes of one user share by a file that each of them has open: device and inode of
+ * the file are the domain's name. Another user's process with the same file has a domain of its own.
+ *
+ * A target queue pair is the domain's. It outlives the process that has made it, so it belongs to a client without
+ * process, the domain's host, which is made with the first target and dies with the last process that has the domain
+ * open. Everything else about a target is as of other queue pairs. Processes have it open by handles; the last one that
+ * destroys its handle destroys the target, and one that dies leaves it to the others.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/client.h"
+#include "control/dev.h"
+
+#define XRCDS_EACH 16u /* that a client has open */
+
+struct xrcd {
+	struct rn_link link; /* in `domains`, while a client has it open */
+	uid_t uid;
+	uint32_t dev;
+	bool file; /* others find it by fdev and fino */
+	uint64_t fdev, fino;
+	uint32_t opens;      /* struct client_xrcd */
+	struct client *host; /* NULL: no target yet */
+	struct client_pd pd; /* in its targets these stand for what they do not have */
+	struct client_cq cq;
+	struct qp_xrcd view;
+};
+
+static struct rn_list domains;
+
+struct qp_xrcd *client_xrcd_view(const struct client_xrcd *x) { return &x->d->view; }
+uint32_t client_xrcd_dev(const struct client_xrcd *x) { return x->d->dev; }
+
+/* ---- domains ---- */
+
+static struct xrcd *domain_find(const struct client *c, uint32_t dev, const struct fds_given *g)
+{
+	rn_list_each(struct xrcd, d, &domains, link) {
+		if (d->file && d->uid == c->uid && d->dev == dev && d->fdev == g->fdev && d->fino == g->fino)
+			return d;
+	}
+	return NULL;
+}
+
+static struct xrcd *domain_new(const struct client *c, uint32_t dev, const struct fds_given *g)
+{
+	struct xrcd *d = calloc(1, sizeof(*d));
+
+	if (d == NULL)
+		return NULL;
+	d->uid = c->uid;
+	d->dev = d->pd.dev = d->cq.dev = dev;
+	if (g != NULL) {
+		d->file = true;
+		d->fdev = g->fdev;
+		d->fino = g->fino;
+	}
+	rn_list_push_front(&domains, &d->link);
+	return d;
+}
+
+/* One client less has it open. */
+static void domain_put(struct xrcd *d)
+{
+	if (--d->opens > 0)
+		return;
+	rn_list_remove(&domains, &d->link);
+	if (d->host != NULL)
+		client_die(d->host);
+	else
+		free(d);
+}
+
+void client_host_gone(struct client *host)
+{
+	struct xrcd *d = host->hosts;
+
+	d->host = NULL;
+	if (d->opens == 0)
+		free(d);
+}
+
+static const char *xrcd_refusal(const struct ipc_open_xrcd *r, const struct fds_given *g, uint32_t n)
+{
+	if (r->dev >= rnicd.n_ports)
+		return "there is no such device";
+	if (rnicd.port[r->dev]->cfg->qp_port == 0)
+		return "its queue pairs connect without rdma_cm: set 'qp-port' in rnicd's configuration";
+	if (n > 0 && !g[0].file)
+		return "it is shared by a file or a folder, and the descriptor is of something else";
+	return NULL;
+}
+
+void client_open_xrcd(struct client *c, struct fds_given *g, uint32_t n)
+{
+	const struct ipc_open_xrcd *r = &c->req.open_xrcd;
+	const char *no = xrcd_refusal(r, g, n);
+
+	if (no != NULL) {
+		client_error(c, EINVAL, "XRC domain: %s", no);
+		return;
+	}
+	struct xrcd *d = n > 0 ? domain_find(c, r->dev, &g[0]) : NULL;
+	if (d == NULL && (r->flags & IPC_XRCD_CREATE) == 0) {
+		client_error(c, EAGAIN, "XRC domain: there is none by this file yet: pass O_CREAT");
+		return;
+	}
+	if (d != NULL && (r->flags & IPC_XRCD_EXCLUSIVE) != 0) {
+		client_error(c, EINVAL, "XRC domain: there is one by this file, and O_EXCL asks for a new one");
+		return;
+	}
+	if (c->xrcd.live >= XRCDS_EACH || !user_take(c->user, USER_XRCDS, 0, 1)) {
+		client_error(c, ENOMEM, "no more XRC domains: %u are open", c->xrcd.live);
+		return;
+	}
+	struct client_xrcd *x = calloc(1, sizeof(*x));
+	if (x != NULL)
+		x->handle = table_add(&c->xrcd, x);
+	if (x != NULL && x->handle != 0 && d == NULL)
+		d = domain_new(c, r->dev, n > 0 ? &g[0] : NULL);
+	if (x == NULL || x->handle == 0 || d == NULL) {
+		if (x != NULL)
+			table_del(&c->xrcd, x->handle);
+		free(x);
+		user_give(c->user, USER_XRCDS, 0, 1);
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	x->d = d;
+	d->opens++;
+	client_ok_handle(c, x->handle);
+}
+
+static void xrcd_free(struct client *c, struct client_xrcd *x)
+{
+	table_del(&c->xrcd, x->handle);
+	user_give(c->user, USER_XRCDS, 0, 1);
+	domain_put(x->d);
+	free(x);
+}
+
+void client_close_xrcd(struct client *c)
+{
+	struct client_xrcd *x = table_get(&c->xrcd, c->req.handle.handle);
+
+	if (x == NULL) {
+		client_error(c, EINVAL, "there is no XRC domain %u", c->req.handle.handle);
+		return;
+	}
+	if (x->users > 0) {
+		client_error(c, EBUSY, "the XRC domain is in use by %u queues", x->users);
+		return;
+	}
+	xrcd_free(c, x);
+	client_ok(c);
+}
+
+void client_xrcds_leave(struct client *c)
+{
+	struct client_xrcd *x;
+	struct client_srq *s;
+
+	for (uint32_t h = 0; (s = table_next(&c->srq, &h)) != NULL;)
+		s->xrcd = NULL;
+	for (uint32_t h = 0; (x = table_next(&c->xrcd, &h)) != NULL;)
+		xrcd_free(c, x);
+}
+
+/* ---- handles of targets ---- */
+
+/* NULL: the client was answered. */
+static struct client_target *open_new(struct client *c, uint32_t xrcd, uint32_t async, uint64_t cookie)
+{
+	struct client_xrcd *x = table_get(&c->xrcd, xrcd);
+	struct client_chan *chan = NULL;
+
+	if (x == NULL || !client_chan_find(c, async, IPC_CHANNEL_ASYNC, x->d->dev, &chan)) {
+		client_error(c, EINVAL, "queue pair: there is no such %s",
+			     x == NULL ? "XRC domain" : "channel for asynchronous events");
+		return NULL;
+	}
+	if (c->qp.live + c->target.live >= rnicd.cfg.quota_qps) {
+		client_over_quota(c, "quota: a client may have %u queue pairs (quota-qps)", rnicd.cfg.quota_qps);
+		return NULL;
+	}
+	struct client_target *t = calloc(1, sizeof(*t));
+	if (t != NULL)
+		t->handle = table_add(&c->target, t);
+	if (t == NULL || t->handle == 0) {
+		free(t);
+		client_error(c, ENOMEM, "no memory for a queue pair");
+		return NULL;
+	}
+	t->c = c;
+	t->x = x;
+	t->cookie = cookie;
+	t->async = chan;
+	if (chan != NULL)
+		chan->users++;
+	x->users++;
+	return t;
+}
+
+static void open_free(struct client_target *t)
+{
+	if (t->q != NULL)
+		rn_list_remove(&t->q->opens, &t->link);
+	if (t->async != NULL)
+		t->async->users--;
+	t->x->users--;
+	table_del(&t->c->target, t->handle);
+	free(t);
+}
+
+static void open_is_of(struct client_target *t, struct client_qp *q)
+{
+	t->q = q;
+	rn_list_push_back(&q->opens, &t->link);
+}
+
+static void open_answer(const struct client_target *t)
+{
+	struct ipc_msg m = { .create_qp_ok = { .handle = t->handle | IPC_QP_SHARED, .qpn = t->q->qpn } };
+
+	client_answer(t->c, &m, IPC_MSG_LEN(create_qp_ok));
+}
+
+void client_open_qp(struct client *c)
+{
+	const struct ipc_open_qp *r = &c->req.open_qp;
+	struct client_target *t = open_new(c, r->xrcd, r->async, r->cookie);
+
+	if (t == NULL)
+		return;
+	struct client_qp *q = client_qp_of(r->qpn);
+	if (q == NULL || q->xrcd != t->x->d || client_qp_is_ending(q)) {
+		open_free(t);
+		client_error(c, EINVAL, "the XRC domain has no target queue pair %u", r->qpn);
+		return;
+	}
+	open_is_of(t, q);
+	open_answer(t);
+}
+
+static void close_target(struct client *c)
+{
+	const uint32_t handle = c->req.handle.handle;
+	struct client_target *t = table_get(&c->target, handle & ~IPC_QP_SHARED);
+
+	if (t == NULL) {
+		client_error(c, EINVAL, "there is no queue pair %u", handle);
+		return;
+	}
+	const bool last = t->q != NULL && rn_list_first(&t->q->opens, struct client_target, link) == t &&
+			  rn_list_next(t, struct client_target, link) == NULL;
+	struct client_qp *q = last ? client_qp_find(c, handle, close_target) : NULL;
+	if (last && q == NULL)
+		return; /* it waits for its turn, or was answered */
+	open_free(t);
+	if (!last) {
+		client_ok(c);
+		return;
+	}
+	client_qp_ask(q, c);
+	client_qp_end(q);
+}
+
+void client_targets_leave(struct client *c)
+{
+	struct client_target *t;
+
+	for (uint32_t h = 0; (t = table_next(&c->target, &h)) != NULL;)
+		open_free(t);
+}
+
+/* ---- targets ---- */
+
+/* The client that has them; NULL: there is no room for it. */
+static struct client *host_of(struct xrcd *d, struct user *u)
+{
+	if (d->host == NULL)
+		d->host = client_host(u, d->uid);
+	if (d->host != NULL) {
+		d->host->hosts = d;
+		d->pd.c = d->cq.c = d->host;
+	}
+	return d->host;
+}
+
+static struct client_qp *target_new(struct xrcd *d)
+{
+	struct client_qp *q = calloc(1, sizeof(*q));
+	struct qp *qp = aligned_alloc(RN_CACHE_LINE, (sizeof(*qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
+	struct qp_target *t = aligned_alloc(RN_CACHE_LINE, sizeof(*t));
+
+	if (q == NULL || qp == NULL || t == NULL)
+		goto fail;
+	*q = (struct client_qp){ .c = d->host,
+				 .qp = qp,
+				 .no_queues = t,
+				 .qpn = client_qp_number(rnicd.port[d->dev], false),
+				 .xrc = IPC_XRC_TARGET,
+				 .xrcd = d,
+				 .pd = &d->pd,
+				 .scq = &d->cq,
+				 .rcq = &d->cq,
+				 .at.access = QP_ACC_REMOTE };
+	client_qp_rnr(q, 7, 0); /* for good, where messages wait */
+	struct qp_attr a = { .type = QP_RC,
+			     .owner = owner_new(),
+			     .qpn = q->qpn,
+			     .dev = dev_get(d->dev),
+			     .access = q->at.access,
+			     .sparing = rnicd_adapter(rnicd.port[d->dev]->cfg),
+			     .tenant = (uint8_t)(d->uid % QP_TENANTS) };
+	qp_target_attr(t, &d->view, &a);
+	memset(qp, 0, sizeof(*qp));
+	if (q->qpn == 0 || qp_init(qp, &a) != QP_OK || !client_qp_enter(q, a.owner))
+		goto fail;
+	const struct qp_tune tune = client_qp_tune(q);
+	qp_set(qp, &tune); /* no worker knows it yet */
+	d->pd.users++;
+	d->cq.users++;
+	return q;
+fail:
+	free(q);
+	free(qp);
+	free(t);
+	return NULL;
+}
+
+static void target_created(struct cmd *cmd)
+{
+	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
+	const struct client *c = client_qp_asked(q);
+
+	(void)client_qp_give_back(q);
+	rn_list_each(const struct client_target, t, &q->opens, link) {
+		if (t->c == c)
+			open_answer(t);
+	}
+	client_qp_go_on(q);
+}
+
+static void create_target(struct client *c)
+{
+	const struct ipc_create_qp *r = &c->req.create_qp;
+	struct client_target *t = open_new(c, r->xrcd, r->async, r->cookie);
+
+	if (t == NULL)
+		return;
+	struct xrcd *d = t->x->d;
+	struct client_qp *q = host_of(d, c->user) != NULL && d->host->qp.live < rnicd.cfg.quota_qps ? target_new(d)
+												    : NULL;
+	if (q == NULL) {
+		open_free(t);
+		client_over_quota(
+			c, "quota: an XRC domain takes a client's place and has %u target queue pairs (quota-qps)",
+			rnicd.cfg.quota_qps);
+		return;
+	}
+	open_is_of(t, q);
+	client_qp_place(q);
+	q->cmd.qp = client_qp_args(q);
+	q->cmd.qp.has_state = !rnicd_adapter(rnicd.port[d->dev]->cfg);
+	q->cmd.qp.state = QP_S_INIT;
+	client_qp_ask(q, c);
+	client_qp_command(q, CMD_QP_CREATE, target_created);
+}
+
+/* ---- requests about queue pairs of either kind ---- */
+
+void client_create_any_qp(struct client *c)
+{
+	if (c->req.create_qp.xrc == IPC_XRC_TARGET)
+		create_target(c);
+	else
+		client_create_qp(c);
+}
+
+void client_destroy_any_qp(struct client *c)
+{
+	if ((c->req.handle.handle & IPC_QP_SHARED) != 0)
+		close_target(c);
+	else
+		client_destroy_qp(c);
+}

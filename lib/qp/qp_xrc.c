@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Extended reliable connections: the numbers of shared receive queues, and a target's choice of one per message. */
+#include "qp/qp_xrc.h"
+
+#include "qp/qp_int.h"
+
+/* ---- control thread ---- */
+
+void qp_target_attr(struct qp_target *t, struct qp_xrcd *d, struct qp_attr *a)
+{
+	memset(t, 0, sizeof(*t));
+	t->cq.error = 1;
+	const struct qp_srq_attr sa = { .wqe_slots = 1,
+					.ring = { .region = &t->srq.none,
+						  .region_size = sizeof(t->srq.none),
+						  .nslots = 1,
+						  .slot_size = QP_SLOT_SIZE } };
+	a->xrc = QP_XRC_TARGET;
+	a->xrcd = d;
+	a->target = t;
+	a->pd = 0;
+	a->scq = a->rcq = &t->cq;
+	a->srq = qp_srq_init(&t->srq, &sa) == SPSC_OK ? &t->srq : NULL; /* qp_init() refuses it then */
+	a->region = t;
+	a->region_size = sizeof(*t);
+	a->shm_off = offsetof(struct qp_target, shm);
+	a->sq_off = offsetof(struct qp_target, sq);
+	a->sq_slots = 1;
+	a->rq_off = 0;
+	a->rq_slots = 0;
+}
+
+/* False: it has no room for another one. */
+static bool pd_add(struct qp_xrcd *d, uint32_t pd)
+{
+	uint32_t at = QP_XRCD_PDS;
+
+	for (uint32_t i = 0; i < QP_XRCD_PDS; i++) {
+		if (d->users[i] > 0 && d->pd[i] == pd) {
+			d->users[i]++;
+			return true;
+		}
+		if (d->users[i] == 0 && at == QP_XRCD_PDS)
+			at = i;
+	}
+	if (at == QP_XRCD_PDS)
+		return false;
+	d->users[at] = 1;
+	__atomic_store_n(&d->pd[at], pd, __ATOMIC_RELAXED); /* a number alone */
+	if (at >= d->end)
+		__atomic_store_n(&d->end, at + 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+static void pd_del(struct qp_xrcd *d, uint32_t pd)
+{
+	for (uint32_t i = 0; i < d->end; i++)
+		if (d->users[i] > 0 && d->pd[i] == pd && --d->users[i] == 0)
+			__atomic_store_n(&d->pd[i], 0, __ATOMIC_RELAXED);
+}
+
+bool qp_xsrq_publish(struct qp_dev *dev, struct qp_srq *srq, uint32_t from)
+{
+	for (uint32_t i = 0; i < QP_XSRQ_NUMS; i++) {
+		const uint32_t num = (from + i) % QP_XSRQ_NUMS;
+
+		if (num == 0 || dev->xsrq[num] != NULL)
+			continue;
+		if (!pd_add(srq->xrcd, srq->pd))
+			return false;
+		srq->num = num;
+		/* release: pairs with the acquire in qp_xrc_choose(); the queue is complete */
+		__atomic_store_n(&dev->xsrq[num], srq, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+void qp_xsrq_withdraw(struct qp_dev *dev, struct qp_srq *srq)
+{
+	__atomic_store_n(&dev->xsrq[srq->num], NULL, __ATOMIC_RELEASE);
+	pd_del(srq->xrcd, srq->pd);
+}
+
+/* ---- workers ---- */
+
+bool qp_xrcd_has(const struct qp_xrcd *d, uint32_t pd)
+{
+	const uint32_t end = __atomic_load_n(&d->end, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; pd != 0 && i < end; i++)
+		if (__atomic_load_n(&d->pd[i], __ATOMIC_RELAXED) == pd)
+			return true;
+	return false;
+}
+
+static void holds_on(struct qp_ctx *ctx, struct qp *qp)
+{
+	if (!rn_link_linked(&qp->xrc_link))
+		rn_list_push_back(&ctx->targets, &qp->xrc_link);
+}
+
+/* A message begins: the QP's receive queue is from here on the one that its header names. */
+bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_hdr *h)
+{
+	struct qp_srq *srq = NULL;
+
+	if (qp->xrc == QP_XRC_TARGET && !rdmap_op_of(h->opcode)->invalidates && h->stag < QP_XSRQ_NUMS)
+		srq = __atomic_load_n(&qp->dev->xsrq[h->stag], __ATOMIC_ACQUIRE);
+	if (srq == NULL || srq->xrcd != qp->xrcd) {
+		ctx->stats.xrc_refused++;
+		return false;
+	}
+	if (qp->srq != srq) {
+		qp->srq = srq;
+		qp->rcq = srq->cq;
+		qp->recv_pd = srq->pd;
+		holds_on(ctx, qp);
+	}
+	return true;
+}
+
+bool qp_xrc_other_pd(struct qp_ctx *ctx, struct qp *qp, struct qp_access *a)
+{
+	if (qp->xrc != QP_XRC_TARGET)
+		return false;
+	const uint32_t pd = qp_mr_pd(qp->dev, a->stag);
+	if (pd == qp->pd || !qp_xrcd_has(qp->xrcd, pd))
+		return false;
+	a->pd = qp->pd = pd;
+	holds_on(ctx, qp);
+	return true;
+}

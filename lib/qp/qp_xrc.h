@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Extended reliable connections (IBTA, annex A14): processes of one user share an XRC domain. Each has shared receive
+ * queues in it, and all of them share the domain's target queue pairs. Each message that a target receives names, by
+ * number, the shared receive queue of the domain that takes it, so an initiator reaches all processes of a host by one
+ * connection. doc/wire.md says where the number stands.
+ *
+ * A target has neither queues nor a protection domain. It has those of the message that came last: its srq, rcq and
+ * recv_pd. A Write, Read or Atomic names no queue; it reaches memory of each PD that has a shared receive queue in the
+ * domain, since its sender may name each of these queues.
+ *
+ * Threads: the control thread makes and ends all of these, and publishes a queue by its number when it is complete. Any
+ * worker looks numbers up. A queue ends in steps: its number and its PD are taken out of the tables, then every worker
+ * lets go of it (rc_srq_leave), then comes another turn of every worker; only then may its memory go, and its CQ's.
+ */
+#ifndef QP_XRC_H
+#define QP_XRC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rn_base.h"
+#include "qp/qp_cq.h"
+#include "qp/qp_srq.h"
+#include "wqe/qp_wqe.h"
+
+struct qp_attr;
+struct qp_dev;
+
+#define QP_XSRQ_NUMS 65536u /* numbers of a device's XRC shared receive queues; 0 is none */
+#define QP_XRCD_PDS  256u   /* protection domains that have shared receive queues in one XRC domain */
+
+/* An XRC domain, as workers see it. */
+struct qp_xrcd {
+	uint32_t pd[QP_XRCD_PDS];    /* atomic; the control thread writes. 0: free */
+	uint32_t users[QP_XRCD_PDS]; /* control thread: shared receive queues of it */
+	uint32_t end;                /* atomic: none is in use from here on */
+};
+
+/* What a target has in the place of queues: nothing is in them, and nothing comes into them. */
+struct qp_target {
+	struct qp_shm shm;
+	struct {
+		struct spsc_hdr hdr;
+		uint8_t slot[QP_SLOT_SIZE];
+	} sq;
+	struct qp_srq srq;
+	struct qp_cq cq;
+};
+
+/* Control thread. Makes the target's memory ready (cache-line aligned), and sets what of *a is about queues. */
+void qp_target_attr(struct qp_target *t, struct qp_xrcd *d, struct qp_attr *a);
+
+/*
+ * Control thread. The queue, whose xrcd and cq are set, gets the first free number from `from` on, and peers find it.
+ * False: no number is free, or the domain has QP_XRCD_PDS PDs.
+ */
+RN_NODISCARD bool qp_xsrq_publish(struct qp_dev *dev, struct qp_srq *srq, uint32_t from);
+/* Control thread: peers do not find it any more. */
+void qp_xsrq_withdraw(struct qp_dev *dev, struct qp_srq *srq);
+
+/* Any thread. */
+bool qp_xrcd_has(const struct qp_xrcd *d, uint32_t pd);
+
+#endif
