@@ -32,6 +32,8 @@ struct dgram_msg *dgram_track_find(struct dgram_track *t, const struct dgram_key
 
 bool dgram_track_over(const struct dgram_track *t, const struct dgram_key *k, uint64_t now, uint64_t linger)
 {
+	if (rn_likely(t->over_by_id[k->id % DGRAM_OVER_BY_ID] == 0))
+		return false;
 	for (uint32_t i = 0; i < DGRAM_OVER; i++)
 		if (t->over[i].at != 0 && now - t->over[i].at < linger && same_key(&t->over[i].key, k))
 			return true;
@@ -74,6 +76,9 @@ void dgram_track_end(struct dgram_track *t, struct dgram_msg *m, const struct dg
 {
 	struct dgram_over *o = &t->over[t->next++ % DGRAM_OVER];
 
+	if (o->at != 0)
+		t->over_by_id[o->key.id % DGRAM_OVER_BY_ID]--;
+	t->over_by_id[k->id % DGRAM_OVER_BY_ID]++;
 	o->key = *k;
 	o->at = now != 0 ? now : 1;
 	if (m == NULL)

@@ -21,6 +21,7 @@
 #define DGRAM_OPEN       32u
 #define DGRAM_PER_SOURCE 8u
 #define DGRAM_OVER       64u
+#define DGRAM_OVER_BY_ID 256u /* above DGRAM_OVER: a sender's next number mostly finds nothing; a power of two */
 
 /* What tells messages apart. No padding: compared as bytes. */
 struct dgram_key {
@@ -50,8 +51,9 @@ struct dgram_msg {
 struct dgram_track {
 	struct dgram_msg msg[DGRAM_OPEN];
 	uint32_t n_open;
-	uint32_t last; /* index: segments mostly come one message after the other */
-	uint32_t next; /* of over[]: the oldest one, which is forgotten next */
+	uint32_t last;                        /* index: segments mostly come one message after the other */
+	uint32_t next;                        /* of over[]: the oldest one, which is forgotten next */
+	uint8_t over_by_id[DGRAM_OVER_BY_ID]; /* how many entries of over[] have an id with this remainder */
 	struct dgram_over {
 		struct dgram_key key;
 		uint64_t at; /* when the message ended; 0: the entry is empty */

@@ -314,6 +314,28 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 	assert_true(y.bytes > sent_bytes / 2 && incomplete > 1000);
 }
 
+static void what_is_over_is_known_until_as_many_others_are(void **state)
+{
+	/* numbers that follow one another, and numbers that share their place by number */
+	static const uint32_t step[] = { 1, DGRAM_OVER_BY_ID, 3 * DGRAM_OVER_BY_ID + 1 };
+	struct dgram_key k = { .src_qpn = 7 };
+
+	(void)state;
+	for (uint32_t s = 0; s < RN_ARRAY_LEN(step); s++) {
+		struct dgram_track t = { .n_open = 0 };
+
+		for (uint32_t i = 0; i < 1000; i++) {
+			k.id = i * step[s];
+			assert_false(dgram_track_over(&t, &k, i + 1, RN_NEVER));
+			dgram_track_end(&t, NULL, &k, i + 1);
+			for (uint32_t back = 0; back <= i && back <= DGRAM_OVER; back++) {
+				k.id = (i - back) * step[s];
+				assert_int_equal(dgram_track_over(&t, &k, i + 1, RN_NEVER), back < DGRAM_OVER);
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +347,7 @@ int main(void)
 		cmocka_unit_test(a_full_cq_delays_what_is_told),
 		cmocka_unit_test(a_write_of_nothing_or_beyond_the_end_fails),
 		cmocka_unit_test(no_seed_names_a_byte_that_is_not_valid),
+		cmocka_unit_test(what_is_over_is_known_until_as_many_others_are),
 	};
 
 	return cmocka_run_group_tests_name("qp_record", tests, NULL, NULL);
