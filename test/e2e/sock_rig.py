@@ -3,9 +3,10 @@
 import contextlib
 import json
 import os
+import signal
 import sys
 
-from rig import PATIENCE, RNICRUN, until
+from rig import PATIENCE, RNICRUN, Daemon, pair_conf, until
 from sock_raw import Raw
 
 
@@ -38,6 +39,35 @@ def nothing_left(d):
     before = until(lambda: descriptors(d))
     yield
     until(lambda: descriptors(d) <= before, lambda: f"{descriptors(d)} descriptors, {before} before")
+
+
+WAITS = """
+if sys.argv[2] == "poll":
+    s.setblocking(False)
+print("waits", flush=True)
+if sys.argv[2] == "poll":
+    select.select([s], [], [])
+try:
+    while True:
+        if sys.argv[2] == "send":
+            send()
+        else:
+            s.recv(9)
+except OSError as e:
+    print(errno.errorcode[e.errno], flush=True)
+"""
+
+
+def killed_daemon(socket_and_send, address, told):
+    """Programs that receive, poll and send while their daemon is killed end with this errno."""
+    with contextlib.closing(Daemon(pair_conf())) as d:
+        text = "import errno, select, socket, sys\n" + socket_and_send + WAITS
+        waits = [ours(d, *python(text, address, how)) for how in ("recv", "poll", "send")]
+        for p in waits:
+            p.wait_line("waits")
+        d.stop(signal.SIGKILL)
+        for p in waits:
+            assert p.ok().split()[-1] == told, p.tail()
 
 
 def lines(p):

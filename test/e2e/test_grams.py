@@ -4,7 +4,6 @@
 UDP sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's UDP; as the kernel's
 sockets behave (gram_table.py); programs that die, and that break the rules of the shared memory.
 """
-import contextlib
 import hashlib
 import os
 import signal
@@ -14,7 +13,7 @@ import sys
 from nets import KERNEL, OURS, tap
 from rig import PATIENCE, Daemon, Process, case, main, pair_conf, until
 from sock_raw import Raw, addr
-from sock_rig import kernels, lines, nothing_left, ours, port_of, python
+from sock_rig import kernels, killed_daemon, lines, nothing_left, ours, port_of, python
 
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gram_table.py")
@@ -223,31 +222,11 @@ os._exit(0)
 
 @case
 def a_killed_daemon_ends_what_waits_for_it():
-    with contextlib.closing(Daemon(pair_conf())) as d:
-        waits = [ours(d, *python("""
-import errno, select, socket, sys
+    killed_daemon("""
 s = socket.socket(type=socket.SOCK_DGRAM)
 s.bind((sys.argv[1], 0))
-if sys.argv[2] == "poll":
-    s.setblocking(False)
-    print("waits", flush=True)
-    select.select([s], [], [])
-else:
-    print("waits", flush=True)
-try:
-    while True:
-        if sys.argv[2] == "send":
-            s.sendto(bytes(1000), ("10.77.0.2", 9))
-        else:
-            s.recv(9)
-except OSError as e:
-    print(errno.errorcode[e.errno], flush=True)
-""", A, how)) for how in ("recv", "poll", "send")]
-        for p in waits:
-            p.wait_line("waits")
-        d.stop(signal.SIGKILL)
-        for p in waits:
-            assert p.ok().split()[-1] == "ENETDOWN", p.tail()
+def send(): s.sendto(bytes(1000), ("10.77.0.2", 9))
+""", A, "ENETDOWN")
 
 
 def record(to, port, data, length=None, dev=1):

@@ -4,7 +4,6 @@
 Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; as the
 kernel's sockets behave (sock_table.py); programs that die, and that break the rules of the shared memory.
 """
-import contextlib
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ import tempfile
 
 from nets import KERNEL, OURS, tap
 from rig import PATIENCE, RNICRUN, Daemon, Process, case, main, need, pair_conf, until
-from sock_rig import kernels, lines, nothing_left, ours, port_of, python
+from sock_rig import kernels, killed_daemon, lines, nothing_left, ours, port_of, python
 from sock_raw import FIN, RESET, RING, RX_HEAD, TX_TAIL, Raw
 
 A, B = "10.77.0.1", "10.77.0.2"
@@ -253,34 +252,14 @@ def a_program_may_reset_its_connection_though_bytes_wait():
 
 @case
 def a_killed_daemon_ends_what_waits_for_it():
-    with contextlib.closing(Daemon(pair_conf())) as d:
-        waits = [ours(d, *python("""
-import errno, select, socket, sys
+    killed_daemon("""
 l = socket.socket()
 l.bind((sys.argv[1], 0))
 l.listen(1)
 c = socket.create_connection(l.getsockname())
 s, _ = l.accept()
-if sys.argv[2] == "poll":
-    s.setblocking(False)
-    print("waits", flush=True)
-    select.select([s], [], [])
-else:
-    print("waits", flush=True)
-try:
-    while True:
-        if sys.argv[2] == "send":
-            s.sendall(bytes(100000))
-        else:
-            s.recv(9)
-except OSError as e:
-    print(errno.errorcode[e.errno], flush=True)
-""", A, how)) for how in ("recv", "poll", "send")]
-        for p in waits:
-            p.wait_line("waits")
-        d.stop(signal.SIGKILL)
-        for p in waits:
-            assert p.ok().split()[-1] == "ECONNRESET", p.tail()
+def send(): s.sendall(bytes(100000))
+""", A, "ECONNRESET")
 
 
 @case
