@@ -46,7 +46,7 @@ static void help(void)
 	     "      --sockets      run a TCP or UDP program: its sockets that are bound to the address of one of\n"
 	     "                     rnicd's ports, or connect or send to an address in a port's subnet, go through\n"
 	     "                     rnicd; all others through the kernel. The peer may be anyone. With --design host\n"
-	     "                     or assisted the program may switch a connection to iWARP (rnic/rnicdv.h)\n"
+	     "                     or assisted the program may switch a connection to iWARP (rnic/esock.h)\n"
 	     "      --inject SPEC  have calls and completions of PROGRAM fail, to test what it does then:\n"
 	     "                     WHAT:N=RESULT, several with commas: reg_mr:2=ENOMEM,wc.write:10=RETRY_EXC_ERR,\n"
 	     "                     connect:1=REJECTED,async:100=PORT_ERR.\n"
@@ -136,7 +136,7 @@ static const char *conflict(const struct options *o, int sock_given)
 		return "--design says where iWARP runs: leave out --doctor and --embedded";
 	if (o->sockets && o->design != NULL && strcmp(o->design, "host") != 0 && strcmp(o->design, "assisted") != 0)
 		return "--sockets goes with --design host or assisted, for programs that switch a connection to iWARP "
-		       "(rnic/rnicdv.h)";
+		       "(rnic/esock.h)";
 	return NULL;
 }
 

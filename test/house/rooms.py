@@ -17,6 +17,7 @@ MAY_INCLUDE = {
     'wqe': ['base'],
     'tcp_lite': ['base'],
     'udp': ['base', 'crc32c'],
+    'esock': ['base'],
     'iwarp': ['base', 'crc32c'],
     'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp'],
     'dgram': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'udp', 'qp'],
@@ -29,6 +30,7 @@ MAY_INCLUDE = {
     'rnic/verbs': ['base', 'ring', 'wqe', 'ipc', 'rnic', 'rnic/mem'],
     'rnic/cm': ['base', 'ring', 'ipc', 'rnic', 'rnic/verbs'],
     'rnic/rsock': ['base'],
+    'rnic/esock': ['base', 'esock'],
     'rnic/sock': ['base', 'ipc'],
     # The wings of rnicd: the two planes and control include the border, never each other.
     'border': BELOW_RNICD,
@@ -43,7 +45,8 @@ MAY_INCLUDE = {
 }
 
 # No allocation, no system call, no clock, no output, no state of their own.
-PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn']
+PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'esock', 'iwarp', 'qp', 'dgram', 'rc',
+        'conn']
 
 # The rooms that may include what other devices do not have; each says so where the device has it not.
 DEVICE_OWN = {'rnic/rnicdv.h': ['rnic', 'rnic/verbs', 'rnic/cm', 'rnic/esock', 'testpmd-rdma', 'examples']}

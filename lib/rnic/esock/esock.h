@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Extended sockets (rnic/esock.h) on verbs, rdma_cm and what rnicdv.h has for a connected socket. The protocol of bytes
+ * is lib/esock's.
+ *
+ * Every work request is a struct es_op, whose address is its wr_id. One completion queue; what it gives goes to the
+ * lists that the calls of the program take from.
+ *
+ * THREADS: `lock` guards everything. Of the threads that wait for a socket one sleeps at the descriptor, the others at
+ * `turn`, and whoever has taken something wakes them. The descriptor of the program is an epoll's, with the completion
+ * channel, the connection manager's channel, and an eventfd that is set while a list has something.
+ */
+#ifndef RNIC_ESOCK_INT_H
+#define RNIC_ESOCK_INT_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/rdma_cma.h>
+#include <rnic/esock.h>
+#include <rnic/rnicdv.h>
+
+#include "base/rn_base.h"
+#include "esock/esk.h"
+
+/* ---- private to lib/rnic/esock ---- */
+
+#define ES_INLINE   64u
+#define ES_SGE      8u
+#define ES_OUT      16u /* buffers of bytes that go out */
+#define ES_PIECES   8u  /* messages without a copy under way */
+#define ES_CONTROL  8u  /* CREDIT and END under way */
+#define ES_CLOSE_MS 10000
+
+enum es_kind {
+	ES_SEND,  /* the program's: sends, writes, reads */
+	ES_RECV,  /* the program's */
+	ES_BYTES, /* a copy of bytes that go out */
+	ES_PIECE, /* bytes that go out from the program's memory */
+	ES_CTRL,  /* CREDIT, END */
+	ES_SLOT,  /* a receive for bytes */
+	ES_KINDS
+};
+
+struct es_op {
+	struct es_op *next;
+	enum es_kind kind;
+	uint32_t length; /* SLOT: bytes of its message */
+	uint32_t off;    /* SLOT: of those, how many have been taken */
+	int error;
+	uint64_t cookie;
+	uint8_t *buf;  /* RECV: where to; BYTES and SLOT: its part of `mem` */
+	uint8_t *head; /* SEND and PIECE: a place in `mem` for a message's head */
+};
+
+struct es_list {
+	struct es_op *first, *last;
+};
+
+/* One writer: es_set_state. */
+enum es_state {
+	ES_PREPARED, /* rnic_sock_start() moves it on */
+	ES_STARTING, /* it waits for the peer */
+	ES_OPEN,     /* until either end goes */
+	ES_OVER      /* `err` says why; what was received can still be taken */
+};
+
+struct es {
+	int fd; /* the program's */
+	int ep, ready_fd;
+	int kick_fd; /* wakes the thread that sleeps, when another one has taken something */
+	bool ready;  /* ready_fd is set */
+	uint32_t refs;
+	pthread_mutex_t lock;
+	pthread_cond_t turn;
+	bool sleeps;    /* a thread sleeps at ep */
+	uint64_t taken; /* counts what progress has found */
+	enum es_state state;
+	int err;               /* OVER: 0: an orderly end */
+	enum esk_verdict rule; /* that the peer has broken */
+	struct rnic_iwarp_mode mode;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *cc;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	bool armed;
+	bool agreed; /* whether there are bytes is known */
+	bool bytes;
+	struct esk_hello hello; /* the own one */
+	struct esk esk;
+	uint8_t *mem;
+	struct ibv_mr *mr; /* of mem */
+	uint32_t out_size;
+	struct es_op *ops;
+	struct es_list free[ES_KINDS];
+	struct es_list send_done, recv_done;
+	struct es_list recv_wait; /* RECV: until bytes come, or until it is known that none do */
+	struct es_list in;        /* SLOT: messages with bytes that nobody has taken */
+	uint32_t pieces;          /* PIECE under way */
+	uint32_t sending;         /* all under way in the send queue */
+	struct ibv_mr **mrs;
+	uint32_t n_mrs, mrs_room;
+};
+
+/* ---- esock_list.c ---- */
+void es_put(struct es_list *l, struct es_op *op);
+struct es_op *es_take(struct es_list *l); /* NULL: it is empty */
+bool es_make_ops(struct es *es);
+/* The memory of bytes, when they are agreed on. 0 or an errno. */
+int es_make_bytes(struct es *es);
+
+/* ---- esock_tab.c ---- */
+/* The socket, held and locked; NULL and errno. */
+struct es *es_get(int fd);
+void es_let(struct es *es);   /* unlocked, and no longer held */
+bool es_enter(struct es *es); /* under es->fd; false: the table has no room for it */
+struct es *es_leave(int fd);  /* held and locked; nobody finds it any more. NULL and errno */
+/* -1 and errno; the sentence is kept for rnic_sock_error(). */
+int es_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- esock_start.c ---- */
+void es_set_state(struct es *es, enum es_state to);
+void es_free(struct es *es);
+
+/* ---- esock_wait.c ---- */
+/* What has come is taken into the lists. True: there was something. */
+bool es_progress(struct es *es);
+/* Until something comes, or `until` (ns; RN_NEVER). False: the time is over. */
+bool es_wait(struct es *es, uint64_t until);
+/* At the end of a call: the descriptor tells what is left. idle: the call found nothing. */
+void es_settle(struct es *es, bool idle);
+bool es_blocks(const struct es *es);
+uint64_t es_now(void);
+/* A time of the API's: milliseconds, -1: without end. */
+uint64_t es_until(int timeout_ms);
+/* The connection has failed. */
+void es_broken(struct es *es, int err);
+/* -1 and errno, with the sentence: it is over; err: what an orderly end is to this call. */
+int es_gone(const struct es *es, int err);
+
+/* ---- esock_async.c ---- */
+/* The region that has all of [buf, buf + len); NULL: none. */
+struct ibv_mr *es_mr_of(const struct es *es, const void *buf, size_t len);
+int es_post_recv(struct es *es, struct es_op *op);
+
+/* ---- esock_bytes.c ---- */
+/* A message is here. One that breaks a rule ends the connection. */
+void es_message(struct es *es, struct es_op *slot, uint32_t len);
+void es_serve_receives(struct es *es);
+/* CREDIT, if one is due. */
+void es_credit(struct es *es);
+int es_post_slot(struct es *es, struct es_op *slot);
+/* A message of the bytes' protocol; op is one of the free ones. 0 or an errno. */
+int es_post_message(struct es *es, struct es_op *op, enum esk_kind kind, struct ibv_sge *sge, int n);
+void es_first_credit(struct es *es);
+/* END, when the peer has a slot for it. */
+void es_say_end(struct es *es, uint64_t until);
+
+#endif

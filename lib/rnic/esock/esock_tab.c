@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which descriptors are extended sockets, and why the last call failed. */
+#include "rnic/esock/esock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define FDS 65536
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct es *table[FDS];
+static __thread char why[256];
+
+const char *rnic_sock_error(void) { return why[0] != '\0' ? why : "nothing has failed"; }
+
+int es_fail(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	errno = err;
+	return -1;
+}
+
+static struct es *find(int fd, bool leaves)
+{
+	pthread_mutex_lock(&table_lock);
+	struct es *es = fd >= 0 && fd < FDS ? table[fd] : NULL;
+	if (es != NULL && leaves)
+		table[fd] = NULL; /* the table's own hold is the caller's */
+	else if (es != NULL)
+		es->refs++;
+	pthread_mutex_unlock(&table_lock);
+	if (es != NULL)
+		pthread_mutex_lock(&es->lock);
+	else
+		es_fail(EBADF,
+			"descriptor %d is no extended socket: rnic_sock_prepare() makes one of a connected socket", fd);
+	return es;
+}
+
+struct es *es_get(int fd) { return find(fd, false); }
+struct es *es_leave(int fd) { return find(fd, true); }
+
+void es_let(struct es *es)
+{
+	pthread_mutex_unlock(&es->lock);
+	pthread_mutex_lock(&table_lock);
+	bool last = --es->refs == 0;
+	pthread_mutex_unlock(&table_lock);
+	if (last)
+		es_free(es);
+}
+
+bool es_enter(struct es *es)
+{
+	pthread_mutex_lock(&table_lock);
+	bool room = es->fd < FDS && table[es->fd] == NULL;
+	if (room) {
+		table[es->fd] = es;
+		es->refs = 1;
+	}
+	pthread_mutex_unlock(&table_lock);
+	return room;
+}

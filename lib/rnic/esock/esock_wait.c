@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What comes: completions, events of the connection manager; and sleeping until then. */
+#include "rnic/esock/esock.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define POLLED  16
+#define LOOK_NS (50 * RN_NS_PER_US) /* before a thread sleeps */
+
+uint64_t es_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * RN_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+uint64_t es_until(int timeout_ms) { return timeout_ms < 0 ? RN_NEVER : es_now() + (uint64_t)timeout_ms * RN_NS_PER_MS; }
+
+bool es_blocks(const struct es *es) { return (fcntl(es->fd, F_GETFL) & O_NONBLOCK) == 0; }
+
+void es_broken(struct es *es, int err)
+{
+	if (es->state == ES_OVER)
+		return;
+	es->err = err;
+	es_set_state(es, ES_OVER);
+}
+
+int es_gone(const struct es *es, int err)
+{
+	if (es->err == EPROTO)
+		return es_fail(EPROTO, "the peer broke the rules of extended sockets: %s", esk_verdict_text(es->rule));
+	return es_fail(err, "the connection has ended: the peer is gone");
+}
+
+/* ---- completions ---- */
+
+static int error_of(enum ibv_wc_status s)
+{
+	switch ((int)s) {
+	case IBV_WC_SUCCESS: return 0;
+	case IBV_WC_WR_FLUSH_ERR: return ECANCELED;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_REM_INV_REQ_ERR: return EACCES;
+	case IBV_WC_LOC_LEN_ERR: return EMSGSIZE;
+	default: return EIO;
+	}
+}
+
+/* The program's own receives are served from the lists from now on: what waits is told that it ends. */
+static void end_receives(struct es *es)
+{
+	struct es_op *op;
+
+	while (es->in.first == NULL && (op = es_take(&es->recv_wait)) != NULL) {
+		op->error = es->bytes && es->esk.in_ended ? 0 : ECANCELED;
+		op->length = 0;
+		es_put(&es->recv_done, op);
+	}
+}
+
+static void completed(struct es *es, const struct ibv_wc *wc)
+{
+	struct es_op *op = (struct es_op *)(uintptr_t)wc->wr_id;
+	bool good = wc->status == IBV_WC_SUCCESS;
+
+	op->error = error_of(wc->status);
+	if (op->kind != ES_RECV && op->kind != ES_SLOT)
+		es->sending--;
+	switch (op->kind) {
+	case ES_SEND: es_put(&es->send_done, op); break;
+	case ES_RECV:
+		op->length = good ? wc->byte_len : 0;
+		es_put(&es->recv_done, op);
+		break;
+	case ES_PIECE:
+		es->pieces--;
+		es_put(&es->free[ES_PIECE], op);
+		break;
+	case ES_BYTES:
+	case ES_CTRL: es_put(&es->free[op->kind], op); break;
+	case ES_SLOT:
+		if (good)
+			es_message(es, op, wc->byte_len);
+		break;
+	case ES_KINDS: break;
+	}
+	if (!good && wc->status != IBV_WC_WR_FLUSH_ERR)
+		es_broken(es, ECONNRESET);
+}
+
+static void arm(struct es *es)
+{
+	if (es->armed)
+		return;
+	es->armed = ibv_req_notify_cq(es->cq, 0) == 0;
+}
+
+static bool completions(struct es *es)
+{
+	struct ibv_wc wc[POLLED];
+	struct ibv_cq *cq;
+	void *context;
+	bool any = false;
+	int n;
+
+	if (es->armed && ibv_get_cq_event(es->cc, &cq, &context) == 0) {
+		ibv_ack_cq_events(cq, 1);
+		es->armed = false;
+		if (es->sleeps) /* that thread has to hear of what comes next */
+			arm(es);
+	}
+	while ((n = ibv_poll_cq(es->cq, POLLED, wc)) > 0) {
+		for (int i = 0; i < n; i++)
+			completed(es, &wc[i]);
+		any = true;
+	}
+	return any;
+}
+
+/* ---- the connection ---- */
+
+/* While the connection is up there is one event to come, its end. */
+static bool ended(struct es *es)
+{
+	struct rdma_cm_event *ev;
+
+	if (es->state != ES_OPEN || rdma_get_cm_event(es->ch, &ev) != 0)
+		return false;
+	bool end = ev->event == RDMA_CM_EVENT_DISCONNECTED || ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
+	rdma_ack_cm_event(ev);
+	return end;
+}
+
+bool es_progress(struct es *es)
+{
+	bool over = ended(es), any = completions(es);
+
+	if (over) /* with all that came before it */
+		es_broken(es, es->bytes && !es->esk.in_ended ? ECONNRESET : 0);
+	if (es->bytes) {
+		es_serve_receives(es);
+		es_credit(es);
+	}
+	if (es->state == ES_OVER)
+		end_receives(es);
+	if (any || over) {
+		const uint64_t one = 1;
+		es->taken++;
+		pthread_cond_broadcast(&es->turn);
+		if (es->sleeps && write(es->kick_fd, &one, sizeof(one)) < 0)
+			return true; /* its counter is full: that thread wakes */
+	}
+	return any || over;
+}
+
+/* ---- sleeping ---- */
+
+static bool has_something(const struct es *es)
+{
+	return es->in.first != NULL || es->recv_done.first != NULL || es->send_done.first != NULL ||
+	       es->state == ES_OVER;
+}
+
+void es_settle(struct es *es, bool idle)
+{
+	uint64_t v = 1;
+	ssize_t n = 0;
+
+	if (idle && !has_something(es)) {
+		arm(es);
+		es_progress(es); /* what came before that has no event */
+	}
+	bool ready = has_something(es);
+	if (ready == es->ready)
+		return;
+	n = ready ? write(es->ready_fd, &v, sizeof(v)) : read(es->ready_fd, &v, sizeof(v));
+	es->ready = n > 0 ? ready : es->ready;
+}
+
+/* Another thread sleeps at the descriptor: what it finds may be for this one. */
+static bool follow(struct es *es, uint64_t until)
+{
+	const uint64_t seen = es->taken;
+	int rc = 0;
+
+	if (until == RN_NEVER) {
+		pthread_cond_wait(&es->turn, &es->lock);
+	} else {
+		struct timespec ts = { .tv_sec = (time_t)(until / RN_NS_PER_S),
+				       .tv_nsec = (long)(until % RN_NS_PER_S) };
+		rc = pthread_cond_timedwait(&es->turn, &es->lock, &ts);
+	}
+	return rc == 0 || es->taken != seen;
+}
+
+bool es_wait(struct es *es, uint64_t until)
+{
+	const uint64_t begun = es_now(), seen = es->taken;
+
+	while (es_now() - begun < rn_min_u64(LOOK_NS, until > begun ? until - begun : 0))
+		if (es_progress(es))
+			return true;
+	arm(es);
+	if (es_progress(es))
+		return true;
+	if (es->sleeps)
+		return follow(es, until);
+	for (;;) {
+		const uint64_t now = es_now();
+		const uint64_t ms = until == RN_NEVER ? UINT64_MAX : until > now ? (until - now) / RN_NS_PER_MS + 1 : 0;
+		struct pollfd p[3] = { { .fd = es->cc->fd, .events = POLLIN },
+				       { .fd = es->ch->fd, .events = POLLIN },
+				       { .fd = es->kick_fd, .events = POLLIN } };
+		uint64_t kicks;
+
+		if (ms == 0) {
+			pthread_cond_broadcast(&es->turn);
+			return false;
+		}
+		es->sleeps = true;
+		pthread_mutex_unlock(&es->lock);
+		poll(p, 3, (int)rn_min_u64(ms, 1000));
+		pthread_mutex_lock(&es->lock);
+		es->sleeps = false;
+		if (p[2].revents != 0 && read(es->kick_fd, &kicks, sizeof(kicks)) < 0)
+			continue;
+		if (es_progress(es) || es->taken != seen) /* another thread may have taken it */
+			return true;
+		arm(es);
+		if (es_progress(es)) /* what came before that has no event */
+			return true;
+	}
+}

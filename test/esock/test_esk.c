@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rn_rng.h"
+#include "esock/esk.h"
+
+/* Those of doc/extended-sockets.md. */
+static const struct {
+	const char *name, *hex;
+} vectors[] = {
+	{ "hello", "524e5853 01000020 00004000" },
+	{ "data", "01000000 00000005 62797465 73" },
+	{ "credit", "02000000 00000010" },
+	{ "end", "03000000 00000000" },
+};
+
+static const uint8_t *vector(const char *name, uint32_t *len)
+{
+	static uint8_t out[64];
+	const char *at = NULL;
+
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
+		if (strcmp(vectors[i].name, name) == 0)
+			at = vectors[i].hex;
+	assert_non_null(at);
+	*len = 0;
+	while (*at != '\0') {
+		char digits[3] = { 0 };
+		if (*at == ' ') {
+			at++;
+			continue;
+		}
+		memcpy(digits, at, 2);
+		out[(*len)++] = (uint8_t)strtoul(digits, NULL, 16);
+		at += 2;
+	}
+	return out;
+}
+
+static struct esk two_ends(uint16_t own, uint16_t peer)
+{
+	const struct esk_hello o = { .version = 1, .slots = own, .size = 64 };
+	const struct esk_hello p = { .version = 1, .slots = peer, .size = 128 };
+	struct esk e;
+
+	esk_init(&e, &o, &p);
+	return e;
+}
+
+static void a_hello_is_the_documents(void **state)
+{
+	const struct esk_hello h = { .version = 1, .slots = 32, .size = 16384 };
+	uint8_t out[ESK_HELLO_LEN], more[ESK_HELLO_LEN + 5] = { 0 };
+	struct esk_hello got;
+	uint32_t len;
+	const uint8_t *want = vector("hello", &len);
+
+	(void)state;
+	esk_hello_build(out, &h);
+	assert_int_equal(len, sizeof(out));
+	assert_memory_equal(out, want, len);
+	memcpy(more, out, sizeof(out));
+	assert_int_equal(esk_hello_parse(more, sizeof(more), &got), ESK_HELLO_OK);
+	assert_int_equal(got.version, 1);
+	assert_int_equal(got.slots, 32);
+	assert_int_equal(got.size, 16384);
+	more[5] = 0xff; /* flags are of later versions */
+	assert_int_equal(esk_hello_parse(more, sizeof(more), &got), ESK_HELLO_OK);
+}
+
+static void private_data_that_is_no_hello_is_told_apart_from_a_wrong_one(void **state)
+{
+	static const struct {
+		const char *octets;
+		uint32_t len;
+		enum esk_hello_verdict v;
+	} row[] = {
+		{ "", 0, ESK_HELLO_NONE },
+		{ "RNX", 3, ESK_HELLO_NONE },
+		{ "RNX0\1\0\0\4\0\0\0\x40", 12, ESK_HELLO_NONE },
+		{ "RNXS", 4, ESK_HELLO_BAD },
+		{ "RNXS\1\0\0\4\0\0\0", 11, ESK_HELLO_BAD },
+		{ "RNXS\1\0\0\4\0\0\0\x40", 12, ESK_HELLO_OK },
+		{ "RNXS\xff\0\x10\0\0\x10\0\0", 12, ESK_HELLO_OK },
+		{ "RNXS\0\0\0\4\0\0\0\x40", 12, ESK_HELLO_BAD },
+		{ "RNXS\1\0\0\3\0\0\0\x40", 12, ESK_HELLO_BAD },
+		{ "RNXS\1\0\x10\1\0\0\0\x40", 12, ESK_HELLO_BAD },
+		{ "RNXS\1\0\0\4\0\0\0\x3f", 12, ESK_HELLO_BAD },
+		{ "RNXS\1\0\0\4\0\x10\0\1", 12, ESK_HELLO_BAD },
+		{ "RNXS\1\0\0\4\xff\xff\xff\xff", 12, ESK_HELLO_BAD },
+	};
+	struct esk_hello h;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		if (esk_hello_parse((const uint8_t *)row[i].octets, row[i].len, &h) != row[i].v)
+			fail_msg("row %zu", i);
+	assert_int_equal(esk_version(1), 1);
+	assert_int_equal(esk_version(255), ESK_VERSION);
+}
+
+static void messages_are_the_documents(void **state)
+{
+	struct esk e = two_ends(32, 32);
+	uint8_t head[ESK_HEAD_LEN];
+	enum esk_kind kind;
+	uint32_t len;
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++)
+		esk_posted(&e);
+	esk_out(&e, ESK_DATA, head);
+	assert_memory_equal(head, vector("data", &len), sizeof(head));
+	for (uint32_t i = 0; i < 16; i++)
+		esk_posted(&e);
+	assert_true(esk_credit_due(&e));
+	esk_out(&e, ESK_CREDIT, head);
+	assert_memory_equal(head, vector("credit", &len), sizeof(head));
+	esk_out(&e, ESK_END, head);
+	assert_memory_equal(head, vector("end", &len), sizeof(head));
+	assert_int_equal(esk_room(&e), 0);
+	assert_int_equal(e.credits, 29);
+	e = two_ends(32, 32);
+	e.credits = 2;
+	const uint8_t *p = vector("data", &len);
+	assert_int_equal(esk_in(&e, p, len, &kind), ESK_OK);
+	assert_int_equal(kind, ESK_DATA);
+	assert_int_equal(e.credits, 7);
+	p = vector("credit", &len);
+	assert_int_equal(esk_in(&e, p, len, &kind), ESK_OK);
+	assert_int_equal(e.credits, 23);
+	p = vector("end", &len);
+	assert_int_equal(esk_in(&e, p, len, &kind), ESK_OK);
+	assert_true(e.in_ended);
+	assert_int_equal(esk_in(&e, p, len, &kind), ESK_AFTER_END);
+}
+
+static void what_breaks_a_rule_changes_nothing(void **state)
+{
+	static const struct {
+		const char *octets;
+		uint32_t len;
+		enum esk_verdict v;
+	} row[] = {
+		{ "", 0, ESK_SHORT },
+		{ "\1\0\0\0\0\0\0", 7, ESK_SHORT },
+		{ "\0\0\0\0\0\0\0\0x", 9, ESK_UNKNOWN },
+		{ "\4\0\0\0\0\0\0\0", 8, ESK_UNKNOWN },
+		{ "\1\1\0\0\0\0\0\0x", 9, ESK_UNKNOWN },
+		{ "\1\0\0\1\0\0\0\0x", 9, ESK_UNKNOWN },
+		{ "\1\0\0\0\0\0\0\0", 8, ESK_LENGTH },
+		{ "\2\0\0\0\0\0\0\0x", 9, ESK_LENGTH },
+		{ "\3\0\0\0\0\0\0\0x", 9, ESK_LENGTH },
+		{ "\1\0\0\0\0\0\0\4x", 9, ESK_OVERDRAWN },
+		{ "\2\0\0\0\xff\xff\xff\xff", 8, ESK_OVERDRAWN },
+	};
+	enum esk_kind kind;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct esk e = two_ends(8, 8), before;
+		e.credits = 5;
+		before = e;
+		if (esk_in(&e, (const uint8_t *)row[i].octets, row[i].len, &kind) != row[i].v)
+			fail_msg("row %zu", i);
+		assert_memory_equal(&e, &before, sizeof(e));
+		assert_true(strlen(esk_verdict_text(row[i].v)) > 10);
+	}
+}
+
+static void the_last_credit_is_for_a_credit(void **state)
+{
+	struct esk e = two_ends(4, 4);
+	uint8_t head[ESK_HEAD_LEN];
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(esk_room(&e), 128 - ESK_HEAD_LEN);
+		esk_out(&e, ESK_DATA, head);
+	}
+	assert_int_equal(esk_room(&e), 0);
+	assert_false(esk_may_end(&e));
+	esk_posted(&e);
+	assert_false(esk_credit_due(&e));
+	esk_posted(&e);
+	assert_true(esk_credit_due(&e));
+	esk_out(&e, ESK_CREDIT, head);
+	for (uint32_t i = 0; i < 4; i++)
+		esk_posted(&e);
+	assert_false(esk_credit_due(&e));
+}
+
+/* ---- two ends over a wire, of which one may be slower than the other ---- */
+
+struct side {
+	struct esk e;
+	uint8_t wire[64][ESK_HEAD_LEN + 1]; /* to the other one */
+	uint32_t len[64];
+	uint32_t head, tail, unread, sent, got;
+};
+
+static void say(struct side *s, enum esk_kind kind)
+{
+	uint8_t *at = s->wire[s->tail % 64];
+
+	esk_out(&s->e, kind, at);
+	s->len[s->tail++ % 64] = ESK_HEAD_LEN + (kind == ESK_DATA);
+	s->sent += kind == ESK_DATA;
+}
+
+static bool step(struct side *s, struct side *from, uint32_t what, uint32_t most)
+{
+	enum esk_kind kind;
+
+	if (what == 0 && s->sent < most && esk_room(&s->e) > 0) {
+		say(s, ESK_DATA);
+		return true;
+	}
+	if (what == 1 && from->head != from->tail) {
+		const uint32_t at = from->head++ % 64;
+		assert_int_equal(esk_in(&s->e, from->wire[at], from->len[at], &kind), ESK_OK);
+		if (kind == ESK_DATA)
+			s->unread++;
+		else
+			esk_posted(&s->e);
+		return true;
+	}
+	if (what == 2 && s->unread > 0) {
+		s->unread--;
+		s->got++;
+		esk_posted(&s->e);
+		return true;
+	}
+	if (what == 3 && esk_credit_due(&s->e)) {
+		say(s, ESK_CREDIT);
+		return true;
+	}
+	return false;
+}
+
+static bool any_step(struct side s[2], uint32_t most)
+{
+	for (uint32_t i = 0; i < 8; i++)
+		if (step(&s[i / 4], &s[1 - i / 4], i % 4, most))
+			return true;
+	return false;
+}
+
+/* In any order of steps, with slots of any number; and no more messages are under way than the receiver has slots. */
+static void two_ends_that_read_never_wait_for_each_other(void **state)
+{
+	const uint32_t most = 200;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 500; seed++) {
+		struct rn_rng r;
+		struct side s[2] = { { .sent = 0 } };
+		rn_rng_seed(&r, seed);
+		const uint16_t a = (uint16_t)(4 + rn_rng_below(&r, 20)), b = (uint16_t)(4 + rn_rng_below(&r, 20));
+		s[0].e = two_ends(a, b);
+		s[1].e = two_ends(b, a);
+		say(&s[0], ESK_CREDIT); /* the initiator's first message */
+		while (s[0].got < most || s[1].got < most) {
+			const uint32_t i = rn_rng_below(&r, 2);
+			if (!step(&s[i], &s[1 - i], rn_rng_below(&r, 4), most) && !any_step(s, most))
+				fail_msg("seed %u: both wait", (unsigned)seed);
+			assert_true(s[0].tail - s[0].head + s[1].unread <= b);
+			assert_true(s[1].tail - s[1].head + s[0].unread <= a);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_hello_is_the_documents),
+		cmocka_unit_test(private_data_that_is_no_hello_is_told_apart_from_a_wrong_one),
+		cmocka_unit_test(messages_are_the_documents),
+		cmocka_unit_test(what_breaks_a_rule_changes_nothing),
+		cmocka_unit_test(the_last_credit_is_for_a_credit),
+		cmocka_unit_test(two_ends_that_read_never_wait_for_each_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
