@@ -13,20 +13,30 @@ bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h)
 	if (len < RD_HDR_LEN)
 		return false;
 	*h = (struct rd_hdr){ .kind = p[0],
+			      .flags = p[1],
 			      .dst_qpn = rn_load_be32(p + 4),
 			      .src_qpn = rn_load_be32(p + 8),
 			      .qkey = rn_load_be32(p + 12),
 			      .run = rn_load_be32(p + 16),
 			      .peer_run = rn_load_be32(p + 20),
 			      .number = rn_load_be32(p + 24),
-			      .taken = rn_load_be32(p + 28) };
+			      .taken = rn_load_be32(p + 28),
+			      .body = RD_HDR_LEN };
+	if (h->flags & RD_F_MORE) {
+		h->body += RD_MORE_LEN;
+		if (len < h->body)
+			return false;
+		h->more = rn_load_be64(p + RD_HDR_LEN);
+	}
 	return h->kind >= RD_SEGMENT && h->kind <= RD_REFUSED && h->dst_qpn <= RD_QPN_MAX && h->src_qpn <= RD_QPN_MAX &&
 	       (h->run != 0 || h->kind == RD_REFUSED) && len <= RD_PACKET_MAX;
 }
 
-void rd_build(uint8_t *p, const struct rd_hdr *h)
+uint32_t rd_build(uint8_t *p, const struct rd_hdr *h)
 {
-	rn_store_be32(p, (uint32_t)h->kind << 24);
+	const uint8_t flags = (uint8_t)((h->flags & ~RD_F_MORE) | (h->more != 0 ? RD_F_MORE : 0));
+
+	rn_store_be32(p, (uint32_t)h->kind << 24 | (uint32_t)flags << 16);
 	rn_store_be32(p + 4, h->dst_qpn);
 	rn_store_be32(p + 8, h->src_qpn);
 	rn_store_be32(p + 12, h->qkey);
@@ -34,6 +44,10 @@ void rd_build(uint8_t *p, const struct rd_hdr *h)
 	rn_store_be32(p + 20, h->peer_run);
 	rn_store_be32(p + 24, h->number);
 	rn_store_be32(p + 28, h->taken);
+	if (h->more == 0)
+		return RD_HDR_LEN;
+	rn_store_be64(p + RD_HDR_LEN, h->more);
+	return RD_HDR_LEN + RD_MORE_LEN;
 }
 
 /* ---- pairs ---- */
@@ -63,11 +77,18 @@ void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds)
 		rn_slist_push_back(&d->holds, &hold[i].link);
 }
 
-enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side)
+void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains)
+{
+	for (uint32_t i = 0; i < n_chains; i++)
+		rn_slist_push_back(&d->chains, &chain[i].link);
+}
+
+enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, bool loose)
 {
 	if (!qp->many || qp->srq != NULL)
 		return QP_BAD_ATTR;
 	memset(side, 0, sizeof(*side));
+	side->loose = loose;
 	for (uint32_t i = 0; i < RD_SENDS; i++)
 		rn_slist_push_back(&side->spare, &side->send[i].link);
 	qp->beside = side;
@@ -96,7 +117,7 @@ struct rd_pair *rd_pop(struct rd_ctx *d)
 }
 
 /* The pair has let go of its QP and has nothing to say. */
-static void give_back(struct rd_ctx *d, struct rd_pair *p)
+void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	if (p->listed)
 		(void)rn_slist_remove(&d->ready, &p->link);
@@ -129,6 +150,25 @@ void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i)
 	p->holds--;
 }
 
+void rd_drop_holds(struct rd_ctx *d, struct rd_pair *p)
+{
+	for (uint32_t i = 0; i < RD_SPAN && p->holds > 0; i++)
+		rd_drop_hold(d, p, i);
+}
+
+/* The receives of messages that are not whole are flushed, unless nobody is to hear of them. */
+static void drop_chains(struct rd_ctx *d, struct rd_pair *p, struct qp *qp, enum rd_end how)
+{
+	struct rd_chain *c;
+
+	while ((c = rn_slist_pop(&p->chains, struct rd_chain, link)) != NULL) {
+		if (c->recv.loaded && how == RD_END_FAIL)
+			qp_flush_recv(d->qp, qp, &c->recv);
+		rn_slist_push_front(&d->chains, &c->link);
+	}
+	p->n_chains = 0;
+}
+
 /* The client rings on as long as another pair of the QP waits. */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 {
@@ -157,8 +197,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	struct qp *qp = p->m.qp;
 	struct rd_send *x;
 
-	for (uint32_t i = 0; i < RD_WIN; i++)
-		rd_drop_hold(d, p, i);
+	rd_drop_holds(d, p);
 	rd_wait_over(d, p);
 	rn_list_remove(&rd_side_of(qp)->pairs, &p->of_qp);
 	rn_list_remove(bucket_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_bucket);
@@ -169,6 +208,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	} else {
 		qp_abandon(&p->m);
 	}
+	drop_chains(d, p, qp, how);
 	while ((x = rn_slist_pop(&p->sends, struct rd_send, link)) != NULL) {
 		if (how == RD_END_FAIL)
 			qp_flush_send(d->qp, qp, &x->s);
@@ -179,17 +219,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	if (tell)
 		rd_put(d, p);
 	else
-		give_back(d, p);
-}
-
-/* What is at fault, for the peer: the error and the begin of the segment that led to it. */
-static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uint32_t len)
-{
-	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
-
-	if (len > 0)
-		memcpy(head, seg, rn_min_u32(len, sizeof(head)));
-	p->term_len = rdmap_term_build(p->term, e, len > 0 ? head : NULL, len);
+		rd_give_back(d, p);
 }
 
 /* From now on pairs that wait for the peer are looked at. */
@@ -202,8 +232,8 @@ void rd_arm_probe(struct rd_ctx *d)
 /* Something is under way. */
 static bool busy(const struct rd_pair *p)
 {
-	return p->state == RD_UP &&
-	       (p->sent != p->acked || p->holds > 0 || !rn_slist_empty(&p->sends) || !qp_msgs_resting(&p->m));
+	return p->state == RD_UP && (p->sent != p->acked || p->holds > 0 || p->n_chains > 0 ||
+				     !rn_slist_empty(&p->sends) || !qp_msgs_resting(&p->m));
 }
 
 /* Nothing is under way: its place may be another's. */
@@ -262,6 +292,7 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 		d->run = 1;
 	p->run = d->run;
 	p->m.keeps = true;
+	p->m.unordered = p->loose = rd_side_of(qp)->loose;
 	p->work.wr = p->wr;
 	p->work.wr_mask = RD_WRS - 1;
 	qp_work_init(&p->work);
@@ -359,117 +390,6 @@ void rd_route(struct rd_ctx *d, struct qp *qp)
 	}
 }
 
-/* ---- sending ---- */
-
-/* Our run has failed by the engine's verdict. */
-void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
-{
-	struct qp *qp = p->m.qp;
-
-	d->stats.refused++;
-	put_term(p, p->m.err, seg, len);
-	rd_end(d, p, RD_END_FAIL, true);
-	rd_route(d, qp);
-}
-
-static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
-{
-	p->owes = false;
-	return (struct rd_hdr){ .kind = (uint8_t)kind,
-				.dst_qpn = p->peer_qpn,
-				.src_qpn = p->qpn,
-				.qkey = p->qkey,
-				.run = p->run,
-				.peer_run = p->peer_run,
-				.taken = p->next };
-}
-
-/* The last packet of a pair that has ended. */
-static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
-{
-	const struct rd_hdr h = hdr_of(p, RD_REFUSED);
-	const uint32_t len = RD_HDR_LEN + p->term_len;
-
-	rd_build(buf, &h);
-	memcpy(buf + RD_HDR_LEN, p->term, p->term_len);
-	give_back(d, p);
-	return len;
-}
-
-/* Hands the pair its next work request. False: there is none, or the pair is not done with those before it. */
-static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
-{
-	struct qp *qp = p->m.qp;
-	struct rd_send *x;
-
-	if (!qp_takes(&p->m) || (x = rn_slist_pop(&p->sends, struct rd_send, link)) == NULL)
-		return false;
-	p->qkey = x->qkey;
-	*v = qp_hand(d->qp, &p->m, &x->s, x->why);
-	rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
-	return *v != QP_PULL_FAILED;
-}
-
-/* A segment of the engine's behind the header. 0: none now; *gone: and the pair has ended. */
-static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf, bool *gone)
-{
-	struct qp *qp = p->m.qp;
-	struct rn_iov iov[QP_SEG_SLICES];
-	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
-	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
-	enum qp_pull v = QP_PULL_NONE;
-	uint32_t len;
-
-	if (p->m.src == QP_SRC_NONE) /* else the open message has a Q_Key of its own */
-		(void)hand(d, p, &v);
-	do {
-		if (v != QP_PULL_FAILED)
-			v = qp_peek(d->qp, &p->m, RD_SEG_MAX, &len);
-	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* what was local is done */
-	if (v == QP_PULL_OK)
-		v = qp_pull(d->qp, &p->m, RD_SEG_MAX, &seg);
-	*gone = v == QP_PULL_FAILED;
-	if (*gone)
-		rd_fail(d, p, NULL, 0);
-	else
-		rd_route(d, qp); /* places may have become free */
-	*gone |= p->state != RD_UP;
-	if (*gone || v != QP_PULL_OK)
-		return 0;
-	memcpy(buf + RD_HDR_LEN, head, seg.hdr_len);
-	rn_iov_gather(iov, seg.n, buf + RD_HDR_LEN + seg.hdr_len, seg.len);
-	p->wr_of[p->sent % RD_WIN] = seg.wr;
-	return seg.hdr_len + seg.len;
-}
-
-uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
-{
-	uint32_t len = 0;
-	bool gone = false;
-
-	if (p->state == RD_FREE)
-		return 0;
-	if (p->state == RD_ENDED)
-		return out_refused(d, p, buf);
-	if (p->m.qp->state == QP_S_ERR) {
-		rd_qp_error(d, p->m.qp);
-		return 0;
-	}
-	p->used = d->qp->now;
-	if (p->sent - p->acked < RD_WIN)
-		len = out_segment(d, p, buf, &gone);
-	if (gone || (len == 0 && !p->owes))
-		return 0;
-	struct rd_hdr h = hdr_of(p, len > 0 ? RD_SEGMENT : RD_TAKEN);
-	if (len > 0) {
-		h.number = p->sent++;
-		rd_arm_probe(d);
-		d->stats.segs_out++;
-	}
-	rd_build(buf, &h);
-	return RD_HDR_LEN + len;
-}
-
 /* ---- verbs, time, the end of a flow ---- */
 
 void rd_doorbell(struct rd_ctx *d, struct qp *qp)
@@ -524,7 +444,7 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 		if (p->state == RD_FREE || memcmp(p->addr, addr, RD_ADDR_LEN) != 0)
 			continue;
 		if (p->state == RD_ENDED) {
-			give_back(d, p);
+			rd_give_back(d, p);
 			continue;
 		}
 		p->term_len = 0;
@@ -567,7 +487,7 @@ void rd_tick(struct rd_ctx *d)
 {
 	probe(d);
 	rn_list_each(struct rd_pair, p, &d->waits, of_waits) {
-		const struct rd_hold *x = p->held[p->next % RD_WIN];
+		const struct rd_hold *x = p->held[p->wait_number % RD_SPAN];
 
 		if (p->wait_end > d->qp->now)
 			continue;

@@ -5,15 +5,16 @@
  * and Atomics, of any size, in order. A packet of this room is what udpr.h carries: each arrives at most once, in any
  * order, and the sender hears when the flow is gone. The rules, for both ends, are in doc/datagram-iwarp.md.
  *
- *	 0  kind (8 bits) | 0
+ *	 0  kind (8 bits) | flags (8 bits) | 0
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
- *	12  Q_Key of the destination (SEGMENT)
+ *	12  Q_Key of the destination (SEGMENT); of an answer to a Read or Atomic the MSN of the request
  *	16  run: the sender's number for this pair of QPs; a later run has a greater number (RFC 1982)
  *	20  the receiver's run, as far as the sender knows it; 0: not yet
  *	24  number of the segment in the run, from 0 (SEGMENT)
  *	28  how many segments of the receiver's run have had their turn
- *	32  body: SEGMENT one DDP segment; REFUSED nothing, or what an RDMAP Terminate says (RFC 5040, 4.8)
+ *	32  with flag RD_F_MORE: which segments behind these have had their turn (64 bits)
+ *	    body: SEGMENT one DDP segment; REFUSED nothing, or what an RDMAP Terminate says (RFC 5040, 4.8)
  *
  * A pair of QPs is made on first use from a bounded table. At most RD_WIN segments of a run are on the way, so a
  * receiver keeps no more than that for a pair whose next segment is missing, or finds no receive. A work request is
@@ -21,6 +22,10 @@
  * that is at fault gets its status, those behind are flushed, and REFUSED tells the peer. The QP and its
  * other pairs go on; the next work request to that peer begins a new run. A success was delivered exactly once, a
  * failure at most once.
+ *
+ * A run is ordered, or unordered: then its segments are chains, one for each message. A segment has its turn when those
+ * before it in its chain have had theirs, so what is lost delays its own message alone, and work requests complete in
+ * any order. An ordered run is a chain of its own.
  *
  * A work request whose pair is full waits beside the queue, so those behind it for other peers go on; RD_SENDS of a QP
  * wait at most, then the queue stands still. Shared receive queues are not served.
@@ -43,8 +48,10 @@
 #include "qp/qp_engine.h"
 
 #define RD_HDR_LEN    32u
+#define RD_MORE_LEN   8u
 #define RD_ADDR_LEN   16u
 #define RD_WIN        16u         /* segments of a run on the way; a power of two */
+#define RD_SPAN       64u         /* of an unordered run: from the first to the last of these; bits of a word */
 #define RD_SENDS      64u         /* work requests of a QP that wait for their pairs */
 #define RD_WRS        64u         /* work requests of a pair on the way; a power of two */
 #define RD_DEPTH      16u         /* Reads and Atomics of a pair under way, each way */
@@ -59,16 +66,24 @@ enum rd_kind {
 	RD_REFUSED, /* the receiver's run is over; has no answer */
 };
 
+#define RD_F_LOOSE 0x01u /* SEGMENT: its run is unordered, */
+#define RD_F_FIRST 0x02u /* and it begins a chain */
+#define RD_F_LAST  0x04u /* and it ends a chain */
+#define RD_F_MORE  0x08u /* `more` follows the header */
+
 struct rd_hdr {
-	uint8_t kind; /* enum rd_kind */
+	uint8_t kind;  /* enum rd_kind */
+	uint8_t flags; /* RD_F_*; RD_F_MORE is so when more is not 0 */
 	uint32_t dst_qpn, src_qpn, qkey;
 	uint32_t run, peer_run, number, taken;
+	uint64_t more; /* bit i: segment taken + 1 + i has had its turn */
+	uint32_t body; /* parsed only: where the body begins */
 };
 
 /* Reads a packet's header. False: too short, a kind that there is not, or a number that cannot be. */
 RN_NODISCARD bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h);
-/* Writes RD_HDR_LEN octets. */
-void rd_build(uint8_t *p, const struct rd_hdr *h);
+/* Writes RD_HDR_LEN octets, or RD_MORE_LEN more. Returns how many. */
+uint32_t rd_build(uint8_t *p, const struct rd_hdr *h);
 
 enum rd_state {
 	RD_FREE = 0, /* in the list of free ones; first use moves on */
@@ -80,7 +95,19 @@ enum rd_state {
 struct rd_hold {
 	struct rn_slink link;
 	uint32_t len;
+	uint32_t asked; /* of an answer: the MSN of its request */
+	uint8_t flags;  /* RD_F_* */
 	uint8_t seg[RD_SEG_MAX];
+};
+
+/* A chain of an unordered run that goes on, while the engine is in the middle of another one. */
+struct rd_chain {
+	struct rn_slink link;
+	uint32_t at; /* the number of its next segment */
+	bool imm_held;
+	uint32_t imm, imm_len, write_len;
+	struct ddp_uq uq;
+	struct qp_recv recv;
 };
 
 struct rd_pair {
@@ -88,17 +115,26 @@ struct rd_pair {
 	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
 	bool listed;   /* in the worker's list of pairs with something to send */
 	bool owes;     /* segments have had their turn and no packet has said so */
-	bool waits;    /* for a receive, until wait_end */
+	bool waits;    /* segment wait_number, for a receive, until wait_end */
+	bool loose;    /* our run is unordered */
+	bool peer_loose;
+	bool chained; /* peer_loose: the engine is in the middle of the chain whose next segment is `at` */
 	uint8_t addr[RD_ADDR_LEN];
-	uint32_t qpn, peer_qpn;       /* ours, the peer's */
-	uint32_t qkey;                /* of the peer, in the message that is sent */
-	uint32_t run, peer_run;       /* peer_run 0: nothing has come from the peer */
-	uint32_t sent, acked;         /* segments of our run: made; of these, taken by the peer */
-	uint32_t next;                /* the segment of the peer's run whose turn it is */
-	uint32_t wr_of[RD_WIN];       /* what qp_acked() wants, of segment number % RD_WIN */
-	struct rd_hold *held[RD_WIN]; /* the peer's segment number % RD_WIN */
-	uint32_t holds;               /* how many are held */
-	uint32_t term_len;            /* RD_ENDED: of term */
+	uint32_t qpn, peer_qpn;        /* ours, the peer's */
+	uint32_t qkey;                 /* of the peer, in the message that is sent */
+	uint32_t run, peer_run;        /* peer_run 0: nothing has come from the peer */
+	uint32_t sent, acked;          /* segments of our run: made; of these, taken by the peer */
+	uint64_t had;                  /* loose; bit i: the peer has taken segment acked + i */
+	uint32_t n_had;                /* bits in it */
+	uint32_t next;                 /* the first segment of the peer's run that has not had its turn */
+	uint64_t map;                  /* peer_loose; bit i: segment next + i has had its turn */
+	uint32_t at, wait_number;      /* numbers of the peer's segments */
+	uint32_t wr_of[RD_SPAN];       /* what qp_acked() wants, of segment number % RD_SPAN */
+	struct rd_hold *held[RD_SPAN]; /* the peer's segment number % RD_SPAN */
+	uint32_t holds;                /* how many are held; RD_WIN at most */
+	struct rn_slist chains;        /* struct rd_chain; RD_WIN at most */
+	uint32_t n_chains;
+	uint32_t term_len; /* RD_ENDED: of term */
 	uint8_t term[RDMAP_TERM_MAX_LEN];
 	uint64_t wait_end;
 	uint64_t used;                  /* when something was last sent or taken */
@@ -121,6 +157,7 @@ struct rd_send {
 /* Beside a QP; qp->beside leads here. */
 struct rd_side {
 	struct rn_list pairs;
+	bool loose;            /* its runs are unordered */
 	struct rn_slist spare; /* of send, those that hold nothing */
 	uint32_t waiting;      /* pairs that wait for a receive */
 	struct rd_send send[RD_SENDS];
@@ -145,7 +182,7 @@ struct rd_ctx {
 	uint32_t used_by[QP_TENANTS]; /* pairs of each tenant's queue pairs, those that have ended left out */
 	uint32_t run;                 /* the last one that was given */
 	uint64_t probe_at;            /* when pairs that wait are looked at; RN_NEVER: none is under way */
-	struct rn_slist free, holds, ready;
+	struct rn_slist free, holds, ready, chains;
 	struct rn_list waits;
 	struct rn_list *bucket; /* pairs by their QP and peer; a power of two of them */
 	struct rn_list one;     /* until rd_give_buckets */
@@ -161,15 +198,20 @@ struct rd_ctx {
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run);
 /* How many of the pairs the queue pairs of one tenant (qp_attr) may have; all, until this is called. */
 void rd_share(struct rd_ctx *d, uint32_t pairs);
+/* RD_WIN of each for each pair: then no pair is held up by others. Fewer, too, do for tests. */
 void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds);
+void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains);
 /*
  * Before the first pair: where pairs are looked up, without which each search goes through all of them. bucket: zeroed
  * memory, n of them, a power of two. key: random and secret, else a peer could have all its pairs in one bucket.
  */
 void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2]);
 
-/* A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. */
-RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side);
+/*
+ * A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. loose: what it sends
+ * is unordered.
+ */
+RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, bool loose);
 
 /* The worker that owns the QP. What qp_step and qp_forget say, and the client has rung. */
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to);

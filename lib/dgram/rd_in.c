@@ -20,101 +20,50 @@ static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer
 				  .peer_run = rx->h->run };
 
 	d->stats.refused++;
-	rd_build(answer, &h);
-	return RD_HDR_LEN;
+	return rd_build(answer, &h);
 }
 
-enum turn {
-	TURN_NEXT,  /* the segment has had its turn */
-	TURN_WAITS, /* for a receive */
-	TURN_ENDED, /* the pair has */
-};
-
-/* The segment whose turn it is. */
-static enum turn take_turn(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
+/* The peer has taken the segment `acked + i`. False: that is no news. */
+static bool take_ack(struct rd_pair *p, uint32_t i)
 {
-	const struct rn_iov ulpdu = { .base = (uint8_t *)(uintptr_t)seg, .len = len };
-	struct qp *qp = p->m.qp;
-	struct ddp_hdr h;
+	const uint32_t wr = p->wr_of[(p->acked + i) % RD_SPAN];
 
-	enum ddp_verdict v = ddp_parse(seg, len, &h);
-	enum qp_push r = QP_PUSH_FAILED;
-	if (v != DDP_OK)
-		p->m.err = ddp_verdict_err(v, &h);
-	else if (h.opcode == RDMAP_TERMINATE)
-		p->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, false);
-	else
-		r = qp_push(d->qp, &p->m, &h, &ulpdu, 1);
-	if (qp->state == QP_S_ERR || qp->rq.verdict != SPSC_OK) {
-		rd_qp_error(d, qp);
-		return TURN_ENDED;
-	}
-	if (r == QP_PUSH_NOT_READY)
-		return TURN_WAITS;
-	if (r == QP_PUSH_FAILED) {
-		rd_fail(d, p, seg, len);
-		return TURN_ENDED;
-	}
-	p->next++;
-	p->owes = true;
-	p->used = d->qp->now;
-	return TURN_NEXT;
-}
-
-static void begin_wait(struct rd_ctx *d, struct rd_pair *p)
-{
-	struct qp *qp = p->m.qp;
-
-	if (p->waits)
-		return;
-	d->qp->stats.rnr_waits++;
-	p->waits = true;
-	rd_side_of(qp)->waiting++;
-	p->wait_end = qp->rnr_ns == RN_NEVER ? RN_NEVER : d->qp->now + qp->rnr_ns;
-	qp_recv_waits(d->qp, qp);
-	rn_list_push_back(&d->waits, &p->of_waits);
-}
-
-/* Takes the held segments whose turn has come. Returns false when the pair has ended. */
-bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
-{
-	struct rd_hold *x;
-
-	while ((x = p->held[p->next % RD_WIN]) != NULL) {
-		const uint32_t i = p->next % RD_WIN;
-		enum turn t = take_turn(d, p, x->seg, x->len);
-
-		if (t == TURN_ENDED)
-			return false;
-		if (t == TURN_WAITS) {
-			begin_wait(d, p);
-			return true;
-		}
-		rd_wait_over(d, p);
-		rd_drop_hold(d, p, i);
-	}
+	if (p->had >> i & 1)
+		return false;
+	p->had |= UINT64_C(1) << i;
+	p->n_had++;
+	if (wr != QP_WR_NONE)
+		qp_acked(&p->m, wr);
 	return true;
 }
 
-static void keep(struct rd_ctx *d, struct rd_pair *p, uint32_t number, const uint8_t *seg, uint32_t len)
+/* What the peer tells beyond h->taken is believed when all of it was sent. */
+static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
 {
-	struct rd_hold *x = rn_slist_pop(&d->holds, struct rd_hold, link);
+	if (!p->loose || h->more == 0)
+		return 0;
+	const uint32_t last = h->taken + 64 - (uint32_t)__builtin_clzll(h->more);
 
-	x->len = len;
-	memcpy(x->seg, seg, len);
-	p->held[number % RD_WIN] = x;
-	p->holds++;
-	d->stats.held++;
+	return last - p->acked < p->sent - p->acked ? h->more : 0;
 }
 
-/* Our segments below h->taken have had their turn at the peer. False: the pair has ended. */
+/* Our segments below h->taken, and those of h->more, have had their turn at the peer. False: the pair has ended. */
 static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
-	if (h->peer_run != p->run || h->taken - p->acked > p->sent - p->acked || h->taken == p->acked)
+	bool news = false;
+
+	if (h->peer_run != p->run || h->taken - p->acked > p->sent - p->acked)
 		return true;
-	for (; p->acked != h->taken; p->acked++)
-		if (p->wr_of[p->acked % RD_WIN] != QP_WR_NONE)
-			qp_acked(&p->m, p->wr_of[p->acked % RD_WIN]);
+	for (uint64_t more = more_of(p, h), left; more != 0; more = left) {
+		left = more & (more - 1);
+		const uint32_t i = h->taken - p->acked + 1 + (uint32_t)__builtin_ctzll(more);
+		if (i < RD_SPAN)
+			news |= take_ack(p, i);
+	}
+	for (; p->acked != h->taken; p->acked++, p->n_had--, p->had >>= 1)
+		news |= take_ack(p, 0) || !p->loose;
+	if (!news)
+		return true;
 	p->used = d->qp->now;
 	rd_put(d, p);
 	if (qp_complete(d->qp, &p->m) == QP_PULL_FAILED) {
@@ -136,7 +85,7 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 	}
 	if (!take_acks(d, p, rx->h)) /* what had its turn before the end has succeeded */
 		return;
-	if (rdmap_term_parse(rx->p + RD_HDR_LEN, rx->len - RD_HDR_LEN, &t) != RDMAP_TERM_SHORT)
+	if (rdmap_term_parse(rx->p + rx->h->body, rx->len - rx->h->body, &t) != RDMAP_TERM_SHORT)
 		qp_blame(&p->m, &t);
 	d->stats.refused++;
 	p->term_len = 0;
@@ -160,14 +109,14 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 		*refused = false;
 		if (rn_seq_lt(h->run, p->peer_run))
 			return NULL;
-		if (p->next > 0) { /* the peer has begun anew: of our run it knows nothing any more */
+		if (p->next > 0 || p->map != 0) { /* the peer has begun anew: of our run it knows nothing any more */
 			p->term_len = 0;
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
 		} else {
-			for (uint32_t i = 0; i < RD_WIN; i++)
-				rd_drop_hold(d, p, i);
+			rd_drop_holds(d, p);
+			rd_wait_over(d, p); /* what waited for a receive has gone */
 		}
 		*refused = true;
 	}
@@ -186,10 +135,28 @@ static bool is_answer(const uint8_t *seg, uint32_t len)
 	return ddp_parse(seg, len, &h) == DDP_OK && (h.opcode == RDMAP_READ_RESP || h.opcode == RDMAP_ATOMIC_RESP);
 }
 
+/* Whether the segment is one of those that may come, and is not here already. */
+static bool in_window(struct rd_pair *p, const struct rd_hdr *h)
+{
+	const uint32_t ahead = h->number - p->next;
+	const bool loose = (h->flags & RD_F_LOOSE) != 0;
+
+	if (loose != p->peer_loose) {
+		if (p->next > 0 || p->map != 0 || p->holds > 0) /* a run is one or the other */
+			return false;
+		p->peer_loose = loose;
+	}
+	return ahead < (loose ? RD_SPAN : RD_WIN) && (p->map >> ahead & 1) == 0 &&
+	       p->held[h->number % RD_SPAN] == NULL && (ahead == 0 || p->holds < RD_WIN);
+}
+
 static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t *answer)
 {
-	const uint8_t *seg = rx->p + RD_HDR_LEN;
-	const uint32_t len = rx->len - RD_HDR_LEN, number = rx->h->number;
+	const struct rd_seg s = { .p = rx->p + rx->h->body,
+				  .len = rx->len - rx->h->body,
+				  .number = rx->h->number,
+				  .asked = rx->h->qkey,
+				  .flags = rx->h->flags };
 	bool refused;
 
 	struct rd_pair *p = pair_for(d, qp, rx, &refused);
@@ -197,31 +164,28 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 		d->stats.bad++;
 		return refused ? refuse(d, rx, answer) : 0;
 	}
-	if (rn_unlikely(rx->h->qkey != qp->qkey) && !is_answer(seg, len)) {
+	if (rn_unlikely(rx->h->qkey != qp->qkey) && !is_answer(s.p, s.len)) {
 		d->qp->stats.ud_qkey++;
 		p->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
 		p->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
-		rd_fail(d, p, seg, len);
+		rd_fail(d, p, s.p, s.len);
 		return 0;
 	}
 	if (!take_acks(d, p, rx->h))
 		return 0;
-	if (number - p->next >= RD_WIN || p->held[number % RD_WIN] != NULL) {
+	if (!in_window(p, rx->h)) {
 		d->stats.bad++;
 		return 0;
 	}
 	d->stats.segs_in++;
 	rd_arm_probe(d);
-	enum turn t = number == p->next ? take_turn(d, p, seg, len) : TURN_WAITS;
-	if (t == TURN_ENDED)
+	const enum rd_turn t = rd_take_turn(d, p, &s);
+	if (t == RD_TURN_ENDED)
 		return 0;
-	if (t == TURN_WAITS) {
-		keep(d, p, number, seg, len);
-		if (number == p->next)
-			begin_wait(d, p);
-	} else if (!rd_take_held(d, p)) {
+	if (t != RD_TURN_NEXT)
+		rd_keep(d, p, &s, t == RD_TURN_WAITS);
+	else if (p->holds > 0 && !rd_take_held(d, p))
 		return 0;
-	}
 	rd_put(d, p);
 	return 0;
 }

@@ -16,8 +16,11 @@ enum rd_end {
 
 /* The pair with this peer QP; NULL: there is none. */
 struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
-/* Gives back what is held in place i. */
+/* Gives back what is held in place i, or all. */
 void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i);
+void rd_drop_holds(struct rd_ctx *d, struct rd_pair *p);
+/* The pair has let go of its QP and has nothing to say. */
+void rd_give_back(struct rd_ctx *d, struct rd_pair *p);
 /* The pair waits for no receive any more. The client rings on as long as another pair of the QP waits. */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p);
 /* The run is over. The peer is told when `tell`; p->term says what, p->term_len how much. */
@@ -32,6 +35,24 @@ void rd_route(struct rd_ctx *d, struct qp *qp);
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
 /* From now on pairs that wait for the peer are looked at. */
 void rd_arm_probe(struct rd_ctx *d);
+
+/* rd_turn.c */
+enum rd_turn {
+	RD_TURN_NEXT,  /* the segment has had its turn */
+	RD_TURN_EARLY, /* its turn has not come */
+	RD_TURN_WAITS, /* for a receive */
+	RD_TURN_ENDED, /* the pair has */
+};
+/* A segment of the peer's run that has not had its turn, and is not held. */
+struct rd_seg {
+	const uint8_t *p;
+	uint32_t len, number;
+	uint32_t asked;
+	uint8_t flags;
+};
+enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s);
+/* Keeps it until its turn has come; waits: that was so, and there is no receive. There is room. */
+void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits);
 /* Takes what is held and whose turn has come. False: the pair has ended. */
 bool rd_take_held(struct rd_ctx *d, struct rd_pair *p);
 

@@ -19,7 +19,7 @@
 #include "ipc/ipc_gram.h"
 #include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        7 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
+#define IPC_VERSION        8 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 
@@ -255,6 +255,10 @@ enum ipc_xrc {
 	IPC_XRC_TARGET     /* it belongs to its domain: it outlives its process while others have that open */
 };
 #define IPC_QP_SHARED UINT32_C(0x80000000) /* bit of the handle of a target, which has no doorbell */
+enum {
+	IPC_RD_UNORDERED = 1 << 0, /* no message that it sends waits for another */
+};
+#define IPC_RD_FLAGS IPC_RD_UNORDERED /* all that there are */
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */
@@ -269,6 +273,8 @@ struct ipc_create_qp {
 	uint32_t deaf;     /* 1: what it sends to a group it is in does not come back to it */
 	uint32_t xrc;      /* enum ipc_xrc */
 	uint32_t xrcd;     /* TARGET: handle of its domain. Of the others cookie and async count */
+	uint32_t rd_flags; /* of IPC_RD: IPC_RD_* */
+	uint32_t rsv;
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;

@@ -77,9 +77,12 @@ struct rdmap_read *rdmap_readq_head(const struct rdmap_readq *q)
 	return q->head == q->tail ? NULL : &q->ring[q->head & q->mask];
 }
 
-void rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie)
+struct rdmap_read *rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie)
 {
-	q->ring[q->tail++ & q->mask] = (struct rdmap_read){ .stag = stag, .to = to, .len = len, .cookie = cookie };
+	struct rdmap_read *r = &q->ring[q->tail++ & q->mask];
+
+	*r = (struct rdmap_read){ .stag = stag, .to = to, .len = len, .cookie = cookie };
+	return r;
 }
 
 void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t id, uint32_t cookie)
@@ -87,6 +90,24 @@ void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, 
 	q->ring[q->tail++ & q->mask] = (struct rdmap_read){
 		.stag = stag, .to = to, .len = sizeof(uint64_t), .cookie = cookie, .id = id, .atomic = true
 	};
+}
+
+bool rdmap_readq_bring(struct rdmap_readq *q, uint32_t id)
+{
+	struct rdmap_read *head = rdmap_readq_head(q);
+
+	for (uint32_t i = q->head; i != q->tail; i++) {
+		struct rdmap_read *r = &q->ring[i & q->mask];
+
+		if (r->id != id)
+			continue;
+		const struct rdmap_read other = *head;
+		*head = *r;
+		if (r != head)
+			*r = other;
+		return true;
+	}
+	return false;
 }
 
 enum rdmap_verdict rdmap_readq_check_atomic(const struct rdmap_readq *q, uint32_t id)

@@ -76,7 +76,7 @@ struct rdmap_read {
 	uint64_t to;     /* data sink */
 	uint32_t got;    /* octets delivered so far */
 	uint32_t cookie; /* the caller's (its work request) */
-	uint32_t id;     /* Atomic: its Request Identifier */
+	uint32_t id;     /* Atomic: its Request Identifier. Read: the caller's */
 	bool atomic;
 };
 
@@ -94,8 +94,8 @@ static inline uint32_t rdmap_readq_count(const struct rdmap_readq *q) { return q
 static inline bool rdmap_readq_full(const struct rdmap_readq *q) { return q->tail - q->head >= q->ord; }
 /* The oldest outstanding Read, NULL when none. Valid until rdmap_readq_advance completes it. */
 struct rdmap_read *rdmap_readq_head(const struct rdmap_readq *q);
-/* Call only when not full. */
-void rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie);
+/* Call only when not full. Returns the entry. */
+struct rdmap_read *rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie);
 /* As above for an Atomic Request: the original value goes to (stag, to). */
 void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t id, uint32_t cookie);
 
@@ -106,6 +106,8 @@ void rdmap_readq_advance(struct rdmap_readq *q, const struct ddp_hdr *h);
 /* In-order Atomic Response: RDMAP_DONE or what is wrong with it. rdmap_readq_retire commits it: the head is retired. */
 enum rdmap_verdict rdmap_readq_check_atomic(const struct rdmap_readq *q, uint32_t id) RN_NODISCARD;
 static inline void rdmap_readq_retire(struct rdmap_readq *q) { q->head++; }
+/* For answers in any order: the one with this id becomes the oldest outstanding. False: there is none. */
+RN_NODISCARD bool rdmap_readq_bring(struct rdmap_readq *q, uint32_t id);
 /* Read Response ahead of the stream: does it lie wholly inside the sink of some outstanding Read? */
 enum rdmap_verdict rdmap_readq_peek(const struct rdmap_readq *q, const struct ddp_hdr *h) RN_NODISCARD;
 

@@ -257,6 +257,8 @@ void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 	for (; k->wr_head != k->wr_tail; k->wr_head++) {
 		const struct qp_wr *wr = &k->wr[k->wr_head & k->wr_mask];
 
+		if (wr->done == QP_WR_TOLD)
+			continue;
 		if (!wr->done)
 			count_flushed(ctx, qp);
 		qp_send_cqe(ctx, qp, wr,

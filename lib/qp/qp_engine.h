@@ -38,6 +38,12 @@
 #define QP_ULPDU_IOV   40u /* slices of one segment received */
 #define QP_MSG_MAX     UINT32_C(0x80000000) /* bytes of one message */
 
+enum qp_wr_done {
+	QP_WR_UNDER_WAY = 0,
+	QP_WR_DONE,
+	QP_WR_TOLD /* of an unordered sequence: it has completed before an older one */
+};
+
 /* A send work request taken from the SQ and not yet completed. */
 struct qp_wr {
 	uint64_t wr_id;
@@ -47,7 +53,7 @@ struct qp_wr {
 	uint8_t op;    /* enum qp_wr_op */
 	uint8_t flags; /* QP_WF_* */
 	uint8_t slots;
-	uint8_t done;
+	uint8_t done;   /* enum qp_wr_done */
 	uint8_t status; /* enum qp_wc_status */
 	uint8_t sinks;  /* Read: the Requests that it takes, one for each sink with bytes */
 	union {
@@ -87,6 +93,7 @@ struct qp_recv {
 struct qp_resp {
 	struct rdmap_read_req r;
 	uint32_t sent;
+	uint32_t msn; /* of the request */
 	bool is_atomic;
 	struct rdmap_atomic_resp atomic;
 };
@@ -124,6 +131,7 @@ struct qp_msgs {
 	uint8_t src;          /* enum qp_src: whose message is open */
 	bool draining;        /* carrier's: what is posted is sent in SQD too, before a graceful end */
 	bool keeps;           /* carrier's: what finds no receive can be brought again (NOT_READY) */
+	bool unordered;       /* carrier's: work requests complete in any order */
 	bool imm_held;
 	bool wrote;        /* the last Write sent had no immediate: one right behind it would be taken for its own */
 	bool err_named;    /* the Terminate names the segment at hand */
@@ -266,7 +274,13 @@ static inline void qp_acked(struct qp_msgs *m, uint32_t idx)
 		wr->done = 1;
 }
 
-/* Completes what is done, in the order of posting. OK, or FAILED: a failed work request's turn has come. */
+/* The MSN of the request that the next segment answers; after qp_peek said OK, with m->src QP_SRC_RESP. */
+static inline uint32_t qp_asked(const struct qp_msgs *m)
+{
+	return m->work->resp[m->work->resp_head & (QP_MAX_RD_ATOMIC - 1)].msn;
+}
+
+/* Completes what is done, in the order of posting unless m->unordered. FAILED: a failed work request had its turn. */
 enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m);
 
 /* ---- receiving ---- */

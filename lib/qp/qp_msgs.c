@@ -140,6 +140,8 @@ static struct qp_wr *blamed(struct qp_work *k, const struct rdmap_term *t)
 	for (uint32_t i = k->wr_head; i != k->wr_tail; i++) {
 		struct qp_wr *wr = &k->wr[i & k->wr_mask];
 
+		if (wr->done == QP_WR_TOLD)
+			continue;
 		if (found != NULL)
 			wr->done = 0;
 		else if ((!wr->done || !qp_op_answered(wr->op)) && names(wr, t, &h))

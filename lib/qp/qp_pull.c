@@ -285,7 +285,7 @@ void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *seg)
 
 	if (what == QP_EMPTY_READ) {
 		h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);
-		rdmap_readq_post(&m->readq, 0, 0, 0, QP_WR_NONE);
+		(void)rdmap_readq_post(&m->readq, 0, 0, 0, QP_WR_NONE);
 	}
 	rdmap_read_req_build(body, &q);
 	qp_pull_short(&h, body, seg);

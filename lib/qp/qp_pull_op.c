@@ -61,7 +61,7 @@ static void read_request(struct qp_msgs *m, struct qp_seg *seg)
 	}
 	rdmap_read_req_build(body, &q);
 	qp_pull_short(&h, body, seg);
-	rdmap_readq_post(&m->readq, q.sink_stag, q.sink_to, q.len, s->wr);
+	rdmap_readq_post(&m->readq, q.sink_stag, q.sink_to, q.len, s->wr)->id = h.msn;
 	s->sent += q.len;
 	s->at++;
 	if (s->sent == s->total)

@@ -285,7 +285,7 @@ static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	qp_place_settle(ctx); /* it reads what the Writes before it have placed */
 	ddp_uq_advance(&m->uq_read, h);
 	if (rdmap_ird_take(&m->ird) == RDMAP_OK)
-		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] = (struct qp_resp){ .r = q };
+		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] = (struct qp_resp){ .r = q, .msn = h->msn };
 	return QP_PUSH_OK;
 }
 

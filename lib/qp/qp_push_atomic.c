@@ -81,7 +81,7 @@ enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	ddp_uq_advance(&m->uq_read, h);
 	if (rdmap_ird_take(&m->ird) == RDMAP_OK)
 		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] =
-			(struct qp_resp){ .is_atomic = true, .atomic = { .id = q.id, .value = old } };
+			(struct qp_resp){ .msn = h->msn, .is_atomic = true, .atomic = { .id = q.id, .value = old } };
 	return QP_PUSH_OK;
 }
 

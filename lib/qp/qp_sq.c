@@ -185,6 +185,23 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 	return n;
 }
 
+/* What is done completes now, and waits for no older work request. One that failed ends the sequence in its turn. */
+static void complete_any(struct qp_ctx *ctx, struct qp_msgs *m)
+{
+	struct qp_work *k = m->work;
+
+	for (uint32_t i = k->wr_head; i != k->wr_tail; i++) {
+		struct qp_wr *wr = &k->wr[i & k->wr_mask];
+
+		if (wr->done != QP_WR_DONE || wr->status != QP_WC_SUCCESS)
+			continue;
+		wr->done = QP_WR_TOLD;
+		qp_send_cqe(ctx, m->qp, wr, QP_WC_SUCCESS);
+	}
+	while (k->wr_head != k->wr_tail && k->wr[k->wr_head & k->wr_mask].done == QP_WR_TOLD)
+		k->wr_head++;
+}
+
 enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_work *k = m->work;
@@ -192,6 +209,8 @@ enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m)
 
 	if (qp == NULL || k == NULL)
 		return QP_PULL_OK;
+	if (m->unordered)
+		complete_any(ctx, m);
 	while (k->wr_head != k->wr_tail) {
 		const struct qp_wr *wr = &k->wr[k->wr_head & k->wr_mask];
 

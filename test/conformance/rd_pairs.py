@@ -64,7 +64,7 @@ def a_header_that_cannot_be_is_dropped_and_acknowledged(x):
                   lambda: p.packet(SEGMENT, tagged(WRITE, x.stag, x.where, bytes(1347)), number=p.number)):
         x.dropped("rd_bad", lambda wrong=wrong: x.d.deliver(wrong()))
     ignored = good()
-    x.d.deliver(ignored[:1] + b"\xff\xff\xff" + ignored[4:])
+    x.d.deliver(ignored[:1] + b"\xf6\xff\xff" + ignored[4:])
     p.number += 1
     x.works()
     assert x.memory()[COUNTER:COUNTER + 64] == b"\xee" * 64, "the octets that a receiver ignores"

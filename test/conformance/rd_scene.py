@@ -44,9 +44,9 @@ def flow_of(dev):
 class Scene:
     """rd_ends.c's store, a device of ours and a pair with the store."""
 
-    def __init__(self, length=1000, later=False):
+    def __init__(self, length=1000, later=False, how=()):
         self.length, self.m = length, 0
-        self.p = daemon().run(helper("rd_ends"), ADDR, "store", str(length), str(int(later)))
+        self.p = daemon().run(helper("rd_ends"), ADDR, "store", str(length), str(int(later)), *how)
         self.qpn, self.where, self.stag = map(int, self.p.wait_line("store").split()[1:])
         self.d = device()
         self.pair = Pair(self.d, 0x4242, self.qpn, QKEY)
@@ -133,10 +133,10 @@ def scene(**how):
 class Customer:
     """rd_ends.c's client, which works on our store."""
 
-    def __init__(self, length=1000):
+    def __init__(self, length=1000, how=()):
         self.length, self.said = length, 0
         self.d = device()
-        self.p = daemon().run(helper("rd_ends"), ADDR, "client", str(length))
+        self.p = daemon().run(helper("rd_ends"), ADDR, "client", str(length), *how)
         self.mine = 0x6000 + next(numbers)
         self.tell(f"to {self.d.host} {self.mine} {WHERE} {STAG}")
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 struct end e;
+uint32_t gram_flags;
 
 void must(bool ok, const char *what)
 {
@@ -17,7 +18,7 @@ void must(bool ok, const char *what)
 
 struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_qp_cap cap, uint64_t ops)
 {
-	struct rnicdv_qp_attr dv = { .type = type };
+	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS, .type = type, .flags = gram_flags };
 	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
 					    .recv_cq = cq,
 					    .qp_type = IBV_QPT_UD,

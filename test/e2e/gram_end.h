@@ -9,7 +9,8 @@
 
 #define QKEY 0x1234u
 
-extern struct end e; /* the device and what is made on it */
+extern struct end e;        /* the device and what is made on it */
+extern uint32_t gram_flags; /* RNICDV_QP_* of the queue pairs that are made */
 
 /* Ends the program and says what is not so, with errno's sentence, unless ok. */
 void must(bool ok, const char *what);

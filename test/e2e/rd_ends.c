@@ -4,14 +4,16 @@
  * of the store's memory, a Read of the same slot, an atomic addition to the store's counter and a Send. Each byte
  * follows from m and its place.
  *
- * usage: rd_ends ADDRESS store LEN LATER
+ * usage: rd_ends ADDRESS store LEN LATER [unordered]
  *		says its QPN, address and STag; takes and checks the Sends of LEN bytes, and says how many came, once a
  *		line of its stdin asks. LATER 1: posts no receive before the first line.
- *        rd_ends ADDRESS client LEN
+ *        rd_ends ADDRESS client LEN [unordered]
  *		does what each line of its stdin says:
  *		to TO QPN WHERE STAG	the store that all that follows goes to
  *		go N			N messages, each complete before the next; says what they came to
  *		until			messages until one fails; says the status
+ *		burst N			N Sends and Writes, many at a time; says how many completed before an older one
+ * unordered: its queue pair is so, and a store takes Sends in any order.
  */
 #include "gram_end.h"
 
@@ -25,12 +27,15 @@
 
 #define PATIENCE_US 60000000 /* for a hang */
 #define SLOTS       4u
+#define BURST       8u    /* under way at a time */
+#define MESSAGES    4096u /* that an unordered store has at most */
 #define RECVS       16u
 #define COUNTER_LEN 64u /* before the slots: the counter that clients add to */
 #define REMOTE      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS      (IBV_ACCESS_LOCAL_WRITE | REMOTE)
 
 static uint32_t len;
+static bool unordered;
 
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
 
@@ -58,6 +63,16 @@ static void fill(uint8_t *p, uint32_t m)
 }
 
 /* ---- the store ---- */
+
+static uint8_t seen[MESSAGES];
+
+/* The Send of message m, the n-th that has come, may come. */
+static void note(uint32_t m, uint32_t n)
+{
+	must(unordered ? m < MESSAGES && !seen[m] : m == n, "a Send came twice, or out of order");
+	if (unordered)
+		seen[m] = 1;
+}
 
 static void post_sink(struct ibv_qp *qp, const struct ibv_mr *mr, uint64_t i)
 {
@@ -88,11 +103,14 @@ static int store(bool later)
 	for (;;) {
 		/* the answer tells of all that had come before */
 		if (rnicdv_poll_cq(e.cq, 1, &wc, asked ? 0 : 1000) == 1) {
+			if (unordered && wc.status == IBV_WC_WR_FLUSH_ERR) { /* a Send that was cut off */
+				post_sink(qp, sinks, wc.wr_id);
+				continue;
+			}
 			must(wc.status == IBV_WC_SUCCESS && wc.byte_len == len, ibv_wc_status_str(wc.status));
 			memcpy(&m, sink + wc.wr_id * len, sizeof(m));
 			check(sink + wc.wr_id * len, m);
-			must(m == came, "a Send came twice, or out of order");
-			came++;
+			note(m, came++);
 			post_sink(qp, sinks, wc.wr_id);
 			continue;
 		}
@@ -123,6 +141,8 @@ static struct client {
 	struct ibv_ah *ah;
 	uint32_t qpn, rkey, m;
 	uint64_t where;
+	uint8_t *many; /* BURST messages */
+	struct ibv_mr *many_mr;
 } c;
 
 static enum ibv_wc_status complete(void)
@@ -185,6 +205,55 @@ static enum ibv_wc_status message(void)
 	return s;
 }
 
+/* Message m: a Write to the store's slot when m is odd, else a Send. */
+static void post_one(uint32_t m, uint8_t *from)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)from, .length = len, .lkey = c.many_mr->lkey };
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(c.qp);
+
+	fill(from, m / 2);
+	ibv_wr_start(ex);
+	ex->wr_id = m;
+	if (m % 2)
+		ibv_wr_rdma_write(ex, c.rkey, c.where + COUNTER_LEN + (uint64_t)(m / 2 % SLOTS) * len);
+	else
+		ibv_wr_send(ex);
+	ibv_wr_set_ud_addr(ex, c.ah, c.qpn, QKEY);
+	ibv_wr_set_sge_list(ex, 1, &sge);
+	must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
+}
+
+/* Returns how many completed while an older one had not. */
+static uint32_t burst(uint32_t n)
+{
+	uint32_t of[BURST], given = 0, overtaken = 0; /* of: the message of each place */
+	bool used[BURST] = { false };
+	struct ibv_wc wc;
+
+	for (uint32_t done = 0; done < n; done++) {
+		for (uint32_t i = 0; i < BURST && given < n; i++) {
+			if (used[i])
+				continue;
+			used[i] = true;
+			of[i] = given;
+			post_one(given++, c.many + (size_t)i * len);
+		}
+		must(rnicdv_poll_cq(e.cq, 1, &wc, PATIENCE_US) == 1, "a work request has no completion");
+		must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
+		bool mine = false, older = false;
+		for (uint32_t i = 0; i < BURST; i++) {
+			older |= used[i] && of[i] < wc.wr_id;
+			if (!used[i] || of[i] != wc.wr_id)
+				continue;
+			used[i] = false;
+			mine = true;
+		}
+		must(mine, "a completion came twice");
+		overtaken += older;
+	}
+	return overtaken;
+}
+
 static void turn_to(const char *address)
 {
 	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
@@ -208,9 +277,15 @@ static int client(void)
 	c.from = gram_memory(2 * (size_t)len + 8, ACCESS, &c.mr);
 	c.back = c.from + len;
 	c.sum = (uint64_t *)(void *)(c.back + len);
+	c.many = gram_memory(BURST * (size_t)len, ACCESS, &c.many_mr);
 	while (fgets(line, sizeof(line), stdin) != NULL) {
 		if (sscanf(line, "to %63s %u %" SCNu64 " %u", address, &c.qpn, &c.where, &c.rkey) == 4) {
 			turn_to(address);
+			continue;
+		}
+		if (sscanf(line, "burst %u", &n) == 1) {
+			printf("overtaken %u\n", burst(n));
+			fflush(stdout);
 			continue;
 		}
 		if (sscanf(line, "go %u", &n) == 1)
@@ -224,18 +299,22 @@ static int client(void)
 	}
 	if (c.ah != NULL)
 		must(ibv_destroy_ah(c.ah) == 0, "ibv_destroy_ah");
-	must(ibv_destroy_qp(c.qp) == 0 && ibv_dereg_mr(c.mr) == 0, "the end");
+	must(ibv_destroy_qp(c.qp) == 0 && ibv_dereg_mr(c.mr) == 0 && ibv_dereg_mr(c.many_mr) == 0, "the end");
 	free(c.from);
+	free(c.many);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc < 4) {
-		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER\n       rd_ends ADDRESS client LEN\n");
+	if (argc < 4 || (strcmp(argv[2], "store") == 0 && argc < 5)) {
+		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER [unordered]\n"
+				"       rd_ends ADDRESS client LEN [unordered]\n");
 		return 2;
 	}
+	unordered = strcmp(argv[argc - 1], "unordered") == 0;
+	gram_flags = unordered ? RNICDV_QP_UNORDERED : 0;
 	end_open(&e, argv[1]);
 	len = (uint32_t)atoi(argv[3]); /* a multiple of 8 */
-	return argc > 4 ? store(atoi(argv[4]) != 0) : client();
+	return strcmp(argv[2], "store") == 0 ? store(atoi(argv[4]) != 0) : client();
 }

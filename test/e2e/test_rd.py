@@ -29,8 +29,8 @@ def counters(d):
 
 
 class Store:
-    def __init__(self, d, address, length, later=False):
-        self.address, self.p = address, d.run(helper("rd_ends"), address, "store", str(length), str(int(later)))
+    def __init__(self, d, address, length, later=False, how=()):
+        self.address, self.p = address, d.run(helper("rd_ends"), address, "store", str(length), str(int(later)), *how)
         self.words = self.p.wait_line("store").split()[1:]
 
     def say(self, line=""):
@@ -48,8 +48,8 @@ class Store:
 
 
 class Client:
-    def __init__(self, d, address, length):
-        self.p, self.told = d.run(helper("rd_ends"), address, "client", str(length)), 0
+    def __init__(self, d, address, length, how=()):
+        self.p, self.told = d.run(helper("rd_ends"), address, "client", str(length), *how), 0
 
     def say(self, line):
         self.p.p.stdin.write(line + "\n")
@@ -75,9 +75,9 @@ class Client:
         self.p.ok()
 
 
-def verified(d, length, count, e=None):
-    store = Store(e or d, B, length)
-    client = Client(d, A, length)
+def verified(d, length, count, e=None, how=()):
+    store = Store(e or d, B, length, how=how)
+    client = Client(d, A, length, how=how)
     client.to(store)
     assert client.go(count) == (count, SUCCESS)
     assert store.came() == (count, count)
@@ -129,6 +129,42 @@ def all_is_right_over_a_wire_that_loses_a_hundredth():
 @case
 def all_is_right_over_a_wire_that_loses_a_twentieth():
     over_a_wire_with("5%")
+
+
+def overtaken(conf, length, count, client_is, store_is):
+    """How many of the client's work requests completed before an older one; each arrived once."""
+    with Daemon(pair_conf(both=conf)) as d:
+        store, client = Store(d, B, length, how=store_is), Client(d, A, length, how=client_is)
+        client.to(store)
+        client.say(f"burst {2 * count}")
+        n = int(client.p.wait_line("overtaken", 3 * PATIENCE).split()[1])
+        assert store.came() == (count, 0)
+        client.end()
+        store.end()
+        nothing_is_left(d)
+        return n
+
+
+LOSSY = "loss = 5%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%"
+ANY_ORDER = ("unordered",)
+
+
+@case
+def of_an_unordered_queue_pair_each_message_arrives_once_in_any_order():
+    assert overtaken(LOSSY, 6000, 300, ANY_ORDER, ANY_ORDER) > 0
+
+
+@case
+def an_ordered_queue_pair_completes_in_order_over_the_same_wire():
+    assert overtaken(LOSSY, 6000, 300, (), ANY_ORDER) == 0
+
+
+@case
+def all_that_a_queue_pair_does_is_right_when_it_is_unordered():
+    with Daemon(pair_conf(both=LOSSY)) as d:
+        for length in (8, 20000, 1 << 18):
+            verified(d, length, 20, how=ANY_ORDER)
+        nothing_is_left(d)
 
 
 @case

@@ -21,12 +21,14 @@ PORT = 4793
 HELLO, COOKIE, DATA, ACK, UNKNOWN = range(32, 37)
 F_COOKIE, F_TWICE = 1, 2
 SEGMENT, TAKEN, REFUSED = 1, 2, 3
+LOOSE, FIRST, LAST, MORE = 1, 2, 4, 8
 ATOMIC_REQ, ATOMIC_RESP = 10, 11
 HEAD, RD_HEAD, SEG_MAX, WINDOW, SEGS = 28, 32, 1360, 256, 16
+SPAN, MAP = 64, 8
 AGAIN = 0.2  # seconds: what is not answered is sent again
 
 Packet = namedtuple("Packet", "kind flags ranges src dst flow token number stamp hold body")
-Carried = namedtuple("Carried", "kind dst src qkey run peer_run number taken body")
+Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body")
 
 
 def now_us():
@@ -42,8 +44,10 @@ def packet(kind, flags=0, ranges=0, src=0, dst=0, flow=0, token=0, number=0, sta
                        hold) + body
 
 
-def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b""):
-    return struct.pack(">8I", kind << 24, dst, src, qkey, run, peer_run, number & 0xFFFFFFFF, taken) + body
+def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b"", flags=0, more=0):
+    word = kind << 24 | (flags | (MORE if more else 0)) << 16
+    return struct.pack(">8I", word, dst, src, qkey, run, peer_run, number & 0xFFFFFFFF, taken) + \
+        (struct.pack(">Q", more) if more else b"") + body
 
 
 def decode(data):
@@ -81,9 +85,13 @@ def ranges_of(p):
 def decode_carried(body):
     """What DATA carries, by the table of the document."""
     assert RD_HEAD <= len(body) <= RD_HEAD + SEG_MAX, len(body)
-    kind, *rest = struct.unpack_from(">8I", body)
-    c = Carried(kind >> 24, *rest, body[RD_HEAD:])
-    assert kind & 0xFFFFFF == 0 and c.kind in (SEGMENT, TAKEN, REFUSED), c
+    word, *rest = struct.unpack_from(">8I", body)
+    flags = word >> 16 & 255
+    more = struct.unpack_from(">Q", body, RD_HEAD)[0] if flags & MORE else 0
+    c = Carried(word >> 24, flags & ~MORE, *rest, more, body[RD_HEAD + (MAP if flags & MORE else 0):])
+    assert word & 0xFFFF == 0 and c.kind in (SEGMENT, TAKEN, REFUSED), c
+    assert flags <= 15 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
+    assert not c.flags or c.flags & LOOSE and c.kind == SEGMENT, c
     assert c.dst < 1 << 24 and c.src < 1 << 24 and (c.run or c.kind == REFUSED), c
     assert c.kind == SEGMENT or c.number == 0, c
     assert c.kind == SEGMENT and c.body or c.kind == TAKEN and not c.body or c.kind == REFUSED, c
@@ -269,22 +277,31 @@ class Pair:
         self.run, self.peer_run, self.number, self.told = next_run(), 0, 0, 0
         self.next, self.held, self.ddp, self.refused = 0, {}, deque(), None
         self.msn = {0: 0, 1: 0}
-        self.quiet = False  # does not tell what it has taken
+        self.quiet = False    # does not tell what it has taken
+        self.loose = False    # our run is unordered
+        self.turned, self.flags, self.told_too = set(), {}, set()
+        self.asked = []       # which requests segments of answers have named
+        self.waits = set()    # of the other end's unordered run: numbers that do not have their turn yet
 
     # ---- sending ----
 
     def packet(self, kind, body=b"", **other):
         how = {"dst": self.qpn, "src": self.mine, "qkey": self.qkey, "run": self.run, "peer_run": self.peer_run,
-               "taken": self.next, **other}
+               "taken": self.next, "more": sum(1 << n - self.next - 1 for n in self.turned if n > self.next), **other}
         return carried(kind, body=body, **how)
 
     def segment(self, ddp, **other):
         number, self.number = self.number, self.number + 1
-        return self.packet(SEGMENT, ddp, **{"number": number, **other})
+        return self.packet(SEGMENT, ddp, **{"number": number, "flags": (LOOSE | FIRST | LAST) * self.loose, **other})
 
-    def put(self, *ddp):
-        for d in ddp:
-            self.dev.deliver(self.segment(d))
+    def chain(self, *ddp, **other):
+        """The packets of one message."""
+        flags = lambda k: (LOOSE | (FIRST if k == 0 else 0) | (LAST if k == len(ddp) - 1 else 0)) * self.loose
+        return [self.segment(d, **{"flags": flags(k), **other}) for k, d in enumerate(ddp)]
+
+    def put(self, *ddp, **other):
+        for body in self.chain(*ddp, **other):
+            self.dev.deliver(body)
 
     def next_msn(self, queue):
         self.msn[queue] += 1
@@ -324,15 +341,36 @@ class Pair:
         if c.peer_run:
             assert c.taken <= self.number, ("tells what was not sent", self.number, c)
             self.told = max(self.told, c.taken)  # packets may come in any order
+            more = {c.taken + 1 + i for i in range(64) if c.more >> i & 1}
+            assert self.loose or not more, ("a map of an ordered run", c)
+            assert all(n < self.number for n in more), ("tells what was not sent", self.number, c)
+            self.told_too |= more
         if c.kind == TAKEN:
             return
         answer = c.body[1] & 15 in (READ_RESP, ATOMIC_RESP)
         assert c.qkey == self.my_qkey or answer, ("the Q_Key", c)
-        assert self.next <= c.number < self.next + SEGS and c.number not in self.held, ("number", self.next, c)
-        self.held[c.number] = c.body
-        while self.next in self.held and not self.quiet:
-            self.ddp.append(self.held.pop(self.next))
-            self.next += 1
+        assert not answer or 1 <= c.qkey <= self.msn[1], ("the request that is answered", c)
+        self.asked += [c.qkey] * answer
+        span = SPAN if c.flags & LOOSE else SEGS
+        assert self.next <= c.number < self.next + span and c.number not in self.held, ("number", self.next, c)
+        assert c.number not in self.turned and len(self.held) < SEGS, ("number", self.next, c)
+        self.held[c.number], self.flags[c.number] = c.body, c.flags
+        self.take()
+
+    def take(self):
+        """Whose turn it is."""
+        for n in sorted(self.held):
+            chained = self.flags[n] & LOOSE
+            first = self.flags[n] & FIRST
+            before = n == 0 or n - 1 in self.turned or n - 1 < self.next
+            assert not first or n == 0 or self.flags.get(n - 1, LAST) & LAST, ("a chain begins within one", n)
+            if self.quiet or n in self.waits or not (first or before and (n > 0 or not chained)):
+                continue
+            self.turned.add(n)
+            self.ddp.append(self.held.pop(n))
+            while self.next in self.turned:
+                self.turned.remove(self.next)
+                self.next += 1
 
     def until(self, what, why="", **how):
         def so():
@@ -383,7 +421,7 @@ class Store(Pair):
     def __init__(self, *ends, stag=0, where=0, size=0, **more):
         super().__init__(*ends, **more)
         self.stag, self.where, self.memory = stag, where, bytearray(size)
-        self.messages, self.part, self.resp = [], b"", 0
+        self.messages, self.part, self.resp = [], {}, 0
         self.at = {0: 1, 1: 1}  # the MSN that is due, of each queue
 
     def place(self, stag, to, size):
@@ -400,22 +438,23 @@ class Store(Pair):
             self.memory[at:at + len(data)] = data
             return
         queue, msn, offset = struct.unpack_from(">III", d, 6)
-        assert queue == (1 if op in (READ_REQ, ATOMIC_REQ) else 0) and msn == self.at[queue], (op, queue, msn)
+        any_order = any(f & LOOSE for f in self.flags.values())
+        assert queue == (1 if op in (READ_REQ, ATOMIC_REQ) else 0), (op, queue, msn)
+        assert any_order or msn == self.at[queue], (op, queue, msn)
         data = d[18:]
         if op in (SEND, SEND_SE):
-            assert offset == len(self.part), (offset, len(self.part))
-            self.part += data
+            part = self.part[msn] = self.part.get(msn, b"") + data
+            assert offset + len(data) == len(part), (offset, len(part))
         if d[0] & 0x40:
             self.at[queue] += 1
         if op in (SEND, SEND_SE):
             if d[0] & 0x40:
-                self.messages.append(self.part)
-                self.part = b""
+                self.messages.append(self.part.pop(msn))
         elif op == READ_REQ:
             sink, sink_to, size, stag, to = struct.unpack(">IQIIQ", data)
             at = self.place(stag, to, size)
             self.put(*segments(READ_RESP, lambda o, last: tagged(READ_RESP, sink, sink_to + o, last=last),
-                               bytes(self.memory[at:at + size])))
+                               bytes(self.memory[at:at + size])), qkey=msn)
         else:
             assert op == ATOMIC_REQ, op
             kind, ident, stag, to, value = struct.unpack_from(">IIIQQ", data)
@@ -424,7 +463,7 @@ class Store(Pair):
             old = struct.unpack_from("<Q", self.memory, at)[0]
             struct.pack_into("<Q", self.memory, at, old + value)
             self.resp += 1
-            self.put(untagged(ATOMIC_RESP, 3, self.resp, struct.pack(">IQ", ident, old)))
+            self.put(untagged(ATOMIC_RESP, 3, self.resp, struct.pack(">IQ", ident, old)), qkey=msn)
 
     def serve_until(self, what):
         while not what():

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct rd_ctx d;
 static struct rd_pair pair[PAIRS];
 static struct rd_hold hold[HOLDS];
+static struct rd_chain chain[HOLDS];
 static struct rd_side side[QPS];
 static struct rig_node *n;
 static const uint8_t *in;
@@ -39,7 +40,7 @@ static void make_rd(uint32_t i)
 
 	a.many = true;
 	rc_destroy(&n->ctx.rc, qp_at(i));
-	check(qp_init(qp_at(i), &a) == QP_OK && rd_attach(qp_at(i), &side[i]) == QP_OK);
+	check(qp_init(qp_at(i), &a) == QP_OK && rd_attach(qp_at(i), &side[i], i == 1) == QP_OK);
 	qp_set(qp_at(i), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = 1, .rnr_ns = RN_NS_PER_S });
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
 		check(rd_modify(&d, qp_at(i), (enum qp_state)s) == QP_OK);
@@ -53,20 +54,21 @@ static void packet(void)
 	static const uint8_t addr[2][RD_ADDR_LEN] = { { 1 }, { 2 } };
 	uint8_t p[RD_PACKET_MAX], answer[RD_ANSWER_MAX];
 	const uint8_t what = octet(), more = octet();
+	const uint8_t flags = octet();
 	struct rd_hdr h = { .kind = 1 + what % 3,
+			    .flags = flags,
 			    .dst_qpn = 10 + (what >> 2) % 3,
 			    .src_qpn = 20 + (what >> 4) % 3,
 			    .qkey = more % 16 != 0,
 			    .run = 200 + (more >> 4) % 4,
 			    .peer_run = more & 8 ? run_of(octet()) : 0,
-			    .number = octet() % 20,
+			    .number = octet() % 80,
+			    .more = flags & RD_F_MORE ? (uint64_t)octet() << octet() % 56 : 0,
 			    .taken = octet() % 20 };
-	uint32_t len = octet();
+	const uint32_t body = octet(), at = rd_build(p, &h), len = at + body;
 
-	rd_build(p, &h);
-	for (uint32_t i = 0; i < len; i++)
-		p[RD_HDR_LEN + i] = octet();
-	len += RD_HDR_LEN;
+	for (uint32_t i = 0; i < body; i++)
+		p[at + i] = octet();
 	uint8_t *exact = malloc(len);
 	memcpy(exact, p, len);
 	check(rd_parse(exact, len, &h));
@@ -174,6 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(hold, 0, sizeof(hold));
 	rd_init(&d, &n->ctx.rc.qp, pair, PAIRS, 0);
 	rd_give_holds(&d, hold, HOLDS);
+	memset(chain, 0, sizeof(chain));
+	rd_give_chains(&d, chain, HOLDS);
 	for (uint32_t i = 0; i < QPS; i++)
 		make_rd(i);
 	while (left > 0)
@@ -183,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(length(&side[i].spare) == RD_SENDS && side[i].waiting == 0);
 	}
 	send_all();
-	check(length(&d.free) == PAIRS && length(&d.holds) == HOLDS);
+	check(length(&d.free) == PAIRS && length(&d.holds) == HOLDS && length(&d.chains) == HOLDS);
 	rig_free(r);
 	return 0;
 }

@@ -232,7 +232,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		const char *what;
 		size_t is, was;
 	} layout[] = {
-		{ "version", IPC_VERSION, 7 },
+		{ "version", IPC_VERSION, 8 },
 		{ "types", IPC_TYPES, 55 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
@@ -255,7 +255,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(open_qp), 24 },
 		{ LEN(modify_srq), 8 },
 		{ LEN(query_srq_ok), 8 },
-		{ LEN(create_qp), 88 },
+		{ LEN(create_qp), 96 },
 		{ LEN(create_qp_ok), 16 },
 		{ LEN(modify_qp), 56 },
 		{ LEN(query_qp_ok), 16 },

@@ -253,9 +253,31 @@ static void more_reads_than_ird(void **state)
 	assert_int_equal(rdmap_ird_take(&q), RDMAP_IRD_OVERFLOW);
 }
 
+static void an_answer_in_any_order_finds_its_read(void **state)
+{
+	struct rdmap_read ring[4];
+	struct rdmap_readq q;
+
+	(void)state;
+	rdmap_readq_init(&q, ring, 4, 4);
+	assert_false(rdmap_readq_bring(&q, 0));
+	for (uint32_t i = 5; i < 8; i++)
+		rdmap_readq_post(&q, i, 0, 100, i)->id = i;
+	rdmap_readq_post_atomic(&q, 9, 0, 8, 8);
+	static const uint32_t order[] = { 7, 5, 8, 6 };
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(order); i++) {
+		assert_true(rdmap_readq_bring(&q, order[i]));
+		assert_int_equal(rdmap_readq_head(&q)->cookie, order[i]);
+		rdmap_readq_retire(&q);
+		assert_false(rdmap_readq_bring(&q, order[i]));
+	}
+	assert_int_equal(rdmap_readq_count(&q), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_answer_in_any_order_finds_its_read),
 		cmocka_unit_test(messages_in_order),
 		cmocka_unit_test(message_verdicts),
 		cmocka_unit_test(msn_wraps),

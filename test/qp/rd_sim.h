@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two devices with two queue pairs of reliable datagrams each (dgram/rd.h), a flow of udpr.h each way, and a network
- * that loses, repeats, delays and reorders. Time is the test's. Each completion is checked as it comes: once, in order,
- * and with the bytes that were meant.
+ * that loses, repeats, delays and reorders. Time is the test's. Each completion is checked as it comes: once, with the
+ * bytes that were meant, and in order where its queue pair is ordered.
  */
 #ifndef RD_SIM_H
 #define RD_SIM_H
@@ -41,6 +41,7 @@ struct rd_node {
 	struct rd_pair pair[PAIRS];
 	struct rn_list bucket[2]; /* pairs share them */
 	struct rd_hold hold[PAIRS * RD_WIN];
+	struct rd_chain chain[PAIRS * RD_WIN];
 	struct rd_side side[QPS];
 	struct udpr_tx tx;
 	struct udpr_rx rx;
@@ -58,6 +59,7 @@ struct rd_node {
 		uint8_t status;
 	} ops[OPS];
 	uint32_t given, recvs;
+	uint32_t overtaken;      /* completions before one of an older work request for the same queue pair */
 	uint32_t last[QPS][QPS]; /* the last Send that came, of source and destination; 0: none */
 };
 
@@ -69,7 +71,12 @@ extern struct sim {
 	struct rd_frame wire[WIRE];
 	uint32_t on_wire, loss, twice, late, lost;
 	bool faults;
+	bool hole; /* the network lets packet hole_at of node 0 never through */
+	uint32_t hole_at;
 } sim;
+
+/* Queue pair q of both nodes is unordered when bit q is set: for the next rd_sim_up(). */
+extern uint32_t rd_sim_loose;
 
 /* The fields that differ from one to the next. */
 struct rd_wr {

@@ -98,6 +98,84 @@ static void each_request_is_carried_out_once_and_in_order(void **state)
 	assert_true(only || (held > 1000 && lost > 1000)); /* the network was what it says */
 }
 
+/* Of both devices one queue pair is unordered, or both are: either kind speaks to either. */
+static void each_request_is_carried_out_once_in_any_order(void **state)
+{
+	uint64_t overtaken = 0;
+
+	(void)state;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {
+		rd_sim_loose = 1 + seed % 3;
+		a_seed(seed, false);
+		overtaken += sim.node[0].overtaken + sim.node[1].overtaken;
+		rd_sim_loose = 1 + seed % 3;
+		a_seed(seed, true);
+	}
+	rd_sim_loose = 0;
+	assert_true(only || overtaken > 1000);
+}
+
+/* The packet never comes through; the others do. Nothing waits for it but its own message, which takes several. */
+static void a_lost_packet_delays_its_own_message_alone(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_SEND, .len = 5000, .qkey = RD_QKEY };
+	uint32_t id[12];
+
+	(void)state;
+	for (rd_sim_loose = 0; rd_sim_loose < 2; rd_sim_loose++) {
+		rd_sim_up(1, PAIRS);
+		for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++)
+			rd_post_recv(1, 0);
+		sim.hole = true;
+		sim.hole_at = 1;
+		for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++) {
+			static const uint8_t op[] = { QP_WR_SEND, QP_WR_WRITE, QP_WR_READ, QP_WR_FETCH_ADD };
+			w.op = op[k % 4];
+			w.len = k == 0 ? 5000 : 500;
+			id[k] = rd_post(0, &w);
+		}
+		rd_run(PATIENCE / 2);
+		for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++)
+			assert_int_equal(sim.node[0].ops[id[k]].over, rd_sim_loose && k > 0);
+		sim.hole = false;
+		rd_run(PATIENCE);
+		rd_all_over();
+		rd_sim_down();
+	}
+	rd_sim_loose = 0;
+}
+
+/* A Send without a receive waits, and what else is for the same queue pair goes on. */
+static void in_any_order_a_send_waits_alone_for_its_receive(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_loose = 1;
+	rd_sim_up(1, PAIRS);
+	const uint32_t a = rd_post(0, &w), b = rd_post(0, &w);
+	w.op = QP_WR_WRITE;
+	const uint32_t c = rd_post(0, &w);
+	rd_run(10 * RN_NS_PER_S);
+	assert_false(sim.node[0].ops[a].over || sim.node[0].ops[b].over);
+	assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	assert_false(sim.node[0].ops[b].over);
+	sim.faults = true;
+	qp_set(&sim.node[1].n->q[0].qp, &(struct qp_tune){ .qkey = RD_QKEY, .rnr_ns = RN_NS_PER_S });
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, b), QP_WC_SUCCESS);
+	w.op = QP_WR_SEND;
+	const uint32_t e = rd_post(0, &w);
+	rd_run(3 * RN_NS_PER_S);
+	assert_int_equal(rd_status(0, e), QP_WC_RNR_RETRY_EXC_ERR);
+	rd_sim_down();
+	rd_sim_loose = 0;
+}
+
 /* Wrong STags, wrong Q_Keys, and a network that is silent for longer than a flow's patience. */
 static void a_failed_request_was_carried_out_at_most_once(void **state)
 {
@@ -111,30 +189,32 @@ static void a_packet_of_any_content_harms_nobody(void **state)
 {
 	static const uint32_t runs[] = { 0, 1, 2, 3, 100, 101, 102, UINT32_MAX };
 	static const uint8_t addr[RD_ADDR_LEN] = { [15] = 2 }; /* of node 1 */
-	uint8_t p[RD_HDR_LEN + 64], out[RD_PACKET_MAX];
+	uint8_t p[RD_HDR_LEN + RD_MORE_LEN + 64], out[RD_PACKET_MAX];
 	struct rd_node *n = &sim.node[0];
 	struct rd_pair *pair;
 	struct rd_hdr h;
 
 	(void)state;
+	rd_sim_loose = 2;
 	rd_sim_up(1, PAIRS);
 	sim.faults = true;
-	for (uint32_t k = 0; k < 200000; k++) {
-		const uint32_t len = RD_HDR_LEN + rn_rng_below(&sim.rng, sizeof(p) - RD_HDR_LEN + 1);
-
-		for (uint32_t i = RD_HDR_LEN; i < len; i++)
-			p[i] = (uint8_t)rn_rng_u32(&sim.rng);
-		p[RD_HDR_LEN] = (uint8_t)(0x01 | rn_rng_below(&sim.rng, 4) << 6);
-		p[RD_HDR_LEN + 1] = (uint8_t)(0x40 | rn_rng_below(&sim.rng, 12));
+	for (uint32_t k = 0; k < 400000; k++) {
 		h = (struct rd_hdr){ .kind = (uint8_t)(1 + rn_rng_below(&sim.rng, 3)),
+				     .flags = k % 2 ? (uint8_t)(rn_rng_below(&sim.rng, 8) | RD_F_LOOSE) : 0,
+				     .more = rn_rng_below(&sim.rng, 4) ? 0 : rn_rng_u64(&sim.rng),
 				     .dst_qpn = 10 + rn_rng_below(&sim.rng, 3),
 				     .src_qpn = rn_rng_below(&sim.rng, 12),
 				     .qkey = rn_rng_below(&sim.rng, 8) ? RD_QKEY : 0,
 				     .run = runs[rn_rng_below(&sim.rng, RN_ARRAY_LEN(runs))],
 				     .peer_run = rn_rng_below(&sim.rng, 2) ? n->d.run : 0,
-				     .number = rn_rng_below(&sim.rng, 20),
+				     .number = rn_rng_below(&sim.rng, k % 2 ? 70 : 20),
 				     .taken = rn_rng_below(&sim.rng, 4) };
-		rd_build(p, &h);
+		const uint32_t at = rd_build(p, &h), len = at + rn_rng_below(&sim.rng, 65);
+
+		for (uint32_t i = at; i < len; i++)
+			p[i] = (uint8_t)rn_rng_u32(&sim.rng);
+		p[at] = (uint8_t)(0x01 | rn_rng_below(&sim.rng, 4) << 6);
+		p[at + 1] = (uint8_t)(0x40 | rn_rng_below(&sim.rng, 12));
 		uint8_t *exact = malloc(len);
 		memcpy(exact, p, len);
 		const struct rd_rx rx = { .p = exact, .len = len, .h = &h, .addr = addr };
@@ -152,6 +232,7 @@ static void a_packet_of_any_content_harms_nobody(void **state)
 	for (uint32_t k = 0; k < QPS; k++)
 		assert_int_equal(qp_get_state(&n->n->q[k].qp), QP_S_RTS);
 	rd_sim_down();
+	rd_sim_loose = 0;
 }
 
 static void a_refused_request_ends_its_pair_alone(void **state)
@@ -334,6 +415,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_request_is_carried_out_once_and_in_order),
+		cmocka_unit_test(each_request_is_carried_out_once_in_any_order),
+		cmocka_unit_test(a_lost_packet_delays_its_own_message_alone),
+		cmocka_unit_test(in_any_order_a_send_waits_alone_for_its_receive),
 		cmocka_unit_test(a_failed_request_was_carried_out_at_most_once),
 		cmocka_unit_test(a_packet_of_any_content_harms_nobody),
 		cmocka_unit_test(a_refused_request_ends_its_pair_alone),

@@ -21,6 +21,15 @@ static const uint8_t wire_rd_segment[] = {
 	0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0x64, 0x61, 0x74, 0x61, 0x67, 0x72, 0x61, 0x6d, 0x2f, 0xa3, 0xeb, 0xc3,
 };
 
+static const uint8_t wire_rd_chain[] = {
+	0x10, 0x22, 0x00, 0x00, 0x00, 0x01, 0x00, 0x02, 0x11, 0x22, 0x33, 0x44, 0x0c, 0x0d, 0x0e, 0x0f, 0x00,
+	0x00, 0x00, 0x09, 0x00, 0x00, 0x04, 0x06, 0x00, 0x00, 0x00, 0x00, 0x01, 0x0b, 0x00, 0x00, 0x00, 0x12,
+	0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11, 0x11, 0x00, 0x00, 0x65, 0x43, 0x00, 0x00, 0x12,
+	0x34, 0x00, 0x00, 0x00, 0x06, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x0b,
+	0x01, 0x43, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00,
+	0x00, 0x64, 0x61, 0x74, 0x61, 0x67, 0x72, 0x61, 0x6d, 0xe6, 0x60, 0xbb, 0x16,
+};
+
 static const uint8_t wire_rd_taken[] = {
 	0x10, 0x22, 0x00, 0x00, 0x00, 0x02, 0x00, 0x01, 0x11, 0x22, 0x33, 0x44, 0x0c, 0x0d, 0x0e, 0x0f,
 	0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 0x07, 0xd0, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00,
@@ -39,7 +48,7 @@ static const uint8_t wire_rd_refused[] = {
 /* What DATA of known octets carries; the sum, the header and its body are checked on the way. */
 static const uint8_t *carried(const uint8_t *p, uint32_t len, const struct rd_hdr *want, uint32_t *body)
 {
-	uint8_t built[RD_HDR_LEN];
+	uint8_t built[RD_HDR_LEN + RD_MORE_LEN];
 	struct udpr_hdr u;
 	struct rd_hdr h;
 
@@ -47,12 +56,12 @@ static const uint8_t *carried(const uint8_t *p, uint32_t len, const struct rd_hd
 	assert_int_equal(udpr_parse(p, len, &u), UDPR_OK);
 	assert_int_equal(u.kind, UDPR_DATA);
 	assert_true(rd_parse(p + u.body, u.body_len, &h));
-	rd_build(built, &h); /* what was read, */
-	assert_memory_equal(p + u.body, built, RD_HDR_LEN);
-	rd_build(built, want); /* and what is to be read */
-	assert_memory_equal(p + u.body, built, RD_HDR_LEN);
-	*body = u.body_len - RD_HDR_LEN;
-	return p + u.body + RD_HDR_LEN;
+	assert_int_equal(rd_build(built, &h), h.body); /* what was read, */
+	assert_memory_equal(p + u.body, built, h.body);
+	assert_int_equal(rd_build(built, want), h.body); /* and what is to be read */
+	assert_memory_equal(p + u.body, built, h.body);
+	*body = u.body_len - h.body;
+	return p + u.body + h.body;
 }
 
 static struct rd_hdr header(uint8_t kind, uint32_t number, uint32_t taken)
@@ -82,6 +91,26 @@ static void a_segment_of_known_octets(void **state)
 	assert_int_equal(len, DDP_UNTAGGED_HDR_LEN + 8);
 	assert_int_equal(ddp_parse(seg, len, &d), DDP_OK);
 	assert_int_equal(d.opcode, RDMAP_SEND);
+	assert_memory_equal(seg + DDP_UNTAGGED_HDR_LEN, "datagram", 8);
+}
+
+static void a_chain_and_a_map_of_known_octets(void **state)
+{
+	struct rd_hdr want = header(RD_SEGMENT, 6, 2);
+	struct ddp_hdr d;
+	uint32_t len;
+
+	(void)state;
+	want.flags = RD_F_LOOSE | RD_F_FIRST;
+	want.more = 1 | 2 | 8;
+	want.dst_qpn = 0x123456;
+	want.src_qpn = 0xabcdef;
+	want.qkey = 0x11111111;
+	want.run = 0x6543;
+	want.peer_run = 0x1234;
+	const uint8_t *seg = carried(wire_rd_chain, sizeof(wire_rd_chain), &want, &len);
+	assert_int_equal(ddp_parse(seg, len, &d), DDP_OK);
+	assert_false(d.last);
 	assert_memory_equal(seg + DDP_UNTAGGED_HDR_LEN, "datagram", 8);
 }
 
@@ -116,10 +145,10 @@ static void a_header_that_cannot_be_is_not_read(void **state)
 		uint8_t at, octet;
 		bool good;
 	} change[] = {
-		{ 0, 0, false }, { 0, 4, false }, { 0, 0xff, false }, /* kinds that there are not */
-		{ 1, 1, true },  { 2, 1, true },  { 3, 1, true },     /* octets that a receiver ignores */
-		{ 4, 1, false }, { 8, 1, false },                     /* more than 24 bits */
-		{ 0, 2, true },  { 0, 3, true },
+		{ 0, 0, false },   { 0, 4, false }, { 0, 0xff, false }, /* kinds that there are not */
+		{ 1, 0xf6, true }, { 2, 1, true },  { 3, 1, true },     /* octets that a receiver ignores */
+		{ 4, 1, false },   { 8, 1, false },                     /* more than 24 bits */
+		{ 0, 2, true },    { 0, 3, true },
 	};
 	uint8_t p[RD_PACKET_MAX + 1] = { 0 };
 	struct rd_hdr h = header(RD_SEGMENT, 0, 0);
@@ -141,6 +170,10 @@ static void a_header_that_cannot_be_is_not_read(void **state)
 		rd_build(p, &h);
 		assert_true(rd_parse(p, RD_HDR_LEN, &read));
 		assert_false(rd_parse(p, RD_HDR_LEN - 1, &read));
+		p[1] = RD_F_MORE;
+		assert_false(rd_parse(p, RD_HDR_LEN + RD_MORE_LEN - 1, &read));
+		assert_true(rd_parse(p, RD_HDR_LEN + RD_MORE_LEN, &read));
+		p[1] = 0;
 		assert_false(rd_parse(p, RD_PACKET_MAX + 1, &read));
 	}
 }
@@ -149,6 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_segment_of_known_octets),
+		cmocka_unit_test(a_chain_and_a_map_of_known_octets),
 		cmocka_unit_test(what_is_taken_in_known_octets),
 		cmocka_unit_test(a_refusal_of_known_octets),
 		cmocka_unit_test(a_header_that_cannot_be_is_not_read),

@@ -185,9 +185,17 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	dv.type = 99;
 	assert_null(rnicdv_create_qp(ctx, &a, &dv));
 	assert_int_equal(errno, EOPNOTSUPP);
-	dv = (struct rnicdv_qp_attr){ .comp_mask = 1, .type = RNICDV_QPT_UD };
-	assert_null(rnicdv_create_qp(ctx, &a, &dv));
-	dv.comp_mask = 0;
+	const struct rnicdv_qp_attr unknown[] = {
+		{ .comp_mask = 1u << 31, .type = RNICDV_QPT_UD },
+		{ .comp_mask = RNICDV_QP_ATTR_FLAGS, .type = RNICDV_QPT_RD, .flags = 1u << 31 },
+		{ .comp_mask = RNICDV_QP_ATTR_FLAGS, .type = RNICDV_QPT_UD, .flags = RNICDV_QP_UNORDERED },
+	};
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(unknown); i++) {
+		errno = 0;
+		assert_null(rnicdv_create_qp(ctx, &a, &unknown[i]));
+		assert_int_equal(errno, EOPNOTSUPP);
+	}
+	dv = (struct rnicdv_qp_attr){ .type = RNICDV_QPT_UD };
 	a.qp_type = IBV_QPT_RC;
 	assert_null(rnicdv_create_qp(ctx, &a, &dv));
 	dev.comp_mask = 1;

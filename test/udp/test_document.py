@@ -72,17 +72,20 @@ RELIABLE = {
 SEGMENT = struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 3, 0)
 
 
-def packet(number, stamp, back, kind, qkey, mine, taken, body=b""):
+def packet(number, stamp, back, kind, qkey, mine, taken, body=b"", flags=0):
     """What DATA without a cookie carries between the two queue pairs; back: from the other end."""
     qpns, runs = (0x123456, 0xabcdef), (0x6543, 0x1234)
     if back:
         qpns, runs = qpns[::-1], runs[::-1]
     return reliable(34, 0, 0, BACK if back else OUT, TOKEN, (number, stamp, 0),
-                    struct.pack(">8I", kind << 24, *qpns, qkey, *runs, mine, taken) + body)
+                    struct.pack(">8I", kind << 24 | flags << 16, *qpns, qkey, *runs, mine, taken) + body)
 
 
 DATAGRAMS = {
     "rd_segment": packet(8, 1020, False, 1, 0x11111111, 5, 2, SEGMENT + b"datagram"),
+    # the first segment of a chain; of the other end's run 2 is missing, and 3, 4 and 6 have had their turn
+    "rd_chain": packet(9, 1030, False, 1, 0x11111111, 6, 2, struct.pack(">Q", 0xb) + SEGMENT[:1].replace(b"A", b"\1") +
+                       SEGMENT[1:] + b"datagram", flags=0x0b),
     "rd_taken": packet(4, 2000, True, 2, 0, 0, 6),
     # RDMAP, remote protection, access; length and DDP header of the segment that is at fault
     "rd_refused": packet(4, 2000, True, 3, 0, 0, 5, struct.pack(">BBBBH", 0x01, 0x02, 0xc0, 0, 26) + SEGMENT),
@@ -138,12 +141,20 @@ def the_packets_of_reliable_datagrams_are_those_of_the_header():
     longest = number["RD_HDR_LEN"] + number["RD_SEG_MAX"]
     for said in (f"{number['RD_SEG_MAX']:,} octets at most", f"longer than {longest:,} octets",
                  f"{number['RD_WIN']} or more above", f"one of the {number['RD_WIN']} from",
-                 f"more than {number['RD_DEPTH']}\n"):
+                 f"more than {number['RD_DEPTH']}\n", f"the bound is {number['RD_SPAN']}",
+                 f"unordered run {number['RD_SPAN']})",
+                 f"{number['RD_SEG_MAX'] - number['RD_MORE_LEN']:,} behind a map"):
         assert said in chapter, said
 
 
+def the_flags_of_reliable_datagrams_are_those_of_the_header():
+    code = re.findall(r"^#define (RD_F_\w+) +(0x\w+)u", text("lib/dgram/rd.h"), re.M)
+    assert [(name, flag) for flag, name in re.findall(r"^\| (0x\w+) \| `(RD_F_\w+)` \|", DOCUMENT, re.M)] == code, code
+
+
 def main():
-    cases = [the_packets_of_reliable_datagrams_are_those_of_the_header,
+    cases = [the_flags_of_reliable_datagrams_are_those_of_the_header,
+             the_packets_of_reliable_datagrams_are_those_of_the_header,
              the_kinds_of_reliable_datagrams_are_those_of_the_header, the_sum_of_the_castagnoli_check_value,
              the_vectors_are_what_their_fields_say,
              the_vectors_are_what_the_code_is_tested_with,

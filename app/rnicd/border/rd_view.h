@@ -77,6 +77,7 @@ struct rd_port {
 	struct rd_pair pair[RD_PAIRS];
 	struct rn_list bucket[RD_PAIRS];
 	struct rd_hold hold[RD_PAIRS * RD_WIN]; /* all pairs may hold all they can: none is held up by another */
+	struct rd_chain aside[RD_PAIRS * RD_WIN];
 };
 
 /* A queue pair of reliable datagrams. */

@@ -189,6 +189,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
 	if (r->datagram == IPC_RD && rnicd.port[pd->dev]->mtu < RD_MTU_MIN)
 		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
+	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
+		return "only reliable datagrams may be unordered";
 	if (r->datagram == IPC_RD && r->srq != 0)
 		return "reliable datagrams have no shared receive queue: give the queue pair one of its own";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
@@ -322,7 +324,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	if (*v == QP_OK && many)
 		dgram_msgs_init(&rn_container_of(ud_of(qp), struct ud_long_qp, u)->msgs, qp, ud_unit(port));
 	if (*v == QP_OK && rd != NULL)
-		*v = rd_qp_init(qp, rd);
+		*v = rd_qp_init(qp, rd, (r->rd_flags & IPC_RD_UNORDERED) != 0);
 	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;

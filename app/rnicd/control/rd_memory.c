@@ -21,6 +21,7 @@ struct rd_port *rd_memory(uint32_t port)
 	rd_init(&r->d, NULL, r->pair, RD_PAIRS, (uint32_t)((uint64_t)time(NULL) * RUNS_PER_S));
 	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100);
 	rd_give_holds(&r->d, r->hold, RD_PAIRS * RD_WIN);
+	rd_give_chains(&r->d, r->aside, RD_PAIRS * RD_WIN);
 	rd_give_buckets(&r->d, r->bucket, RD_PAIRS, rnicd.secret);
 	for (uint32_t i = 0; i < RD_PEERS; i++)
 		rn_slist_push_back(&r->free, &r->peer[i].link);
@@ -28,8 +29,8 @@ struct rd_port *rd_memory(uint32_t port)
 	return r;
 }
 
-enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *r)
+enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *r, bool unordered)
 {
 	rd_qp_of(qp)->of = r;
-	return rd_attach(qp, &rd_qp_of(qp)->side);
+	return rd_attach(qp, &rd_qp_of(qp)->side, unordered);
 }

@@ -9,12 +9,16 @@
 
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnicdv_qp_attr *dv)
 {
-	if (!rnic_ours(c) || dv->comp_mask != 0 || (dv->type != RNICDV_QPT_UD && dv->type != RNICDV_QPT_RD) ||
-	    a->qp_type != IBV_QPT_UD) {
+	const uint32_t flags = dv->comp_mask & RNICDV_QP_ATTR_FLAGS ? dv->flags : 0;
+	const uint32_t known = dv->type == RNICDV_QPT_RD ? RNICDV_QP_UNORDERED : 0;
+
+	_Static_assert((int)IPC_RD_UNORDERED == (int)RNICDV_QP_UNORDERED, "the daemon's number");
+	if (!rnic_ours(c) || (dv->comp_mask & ~(uint32_t)RNICDV_QP_ATTR_FLAGS) != 0 || (flags & ~known) != 0 ||
+	    (dv->type != RNICDV_QPT_UD && dv->type != RNICDV_QPT_RD) || a->qp_type != IBV_QPT_UD) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	return rnic_create_qp_as(c, a, dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG);
+	return rnic_create_qp_as(c, a, dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG, flags);
 }
 
 int rnicdv_query_device(struct ibv_context *c, struct rnicdv_device_attr *a)

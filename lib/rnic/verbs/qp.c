@@ -202,7 +202,7 @@ static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
 	return 0;
 }
 
-static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
+static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t rd_flags)
 {
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp) };
@@ -226,6 +226,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp->sq.ud_mtu = max_message(&ctx->info, kind);
 	qp->sq.many = kind == IPC_RD;
 	m.create_qp.datagram = kind;
+	m.create_qp.rd_flags = rd_flags;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   srq_of(a) != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)
@@ -257,14 +258,15 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	RNIC_BESIDE(ibv_create_qp, pd->context, NULL, pd, init);
 	struct ibv_qp_init_attr_ex a = rnic_qp_attr_ex(pd, init);
-	struct ibv_qp *qp = qp_make(pd->context, &a, kind_of(pd->context, &a));
+	struct ibv_qp *qp = qp_make(pd->context, &a, kind_of(pd->context, &a), 0);
 
 	if (qp != NULL)
 		init->cap = a.cap;
 	return qp;
 }
 
-struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
+struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind,
+				 uint32_t rd_flags)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
@@ -287,7 +289,7 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 		errno = EINVAL;
 		return NULL;
 	}
-	qp = qp_make(c, a, kind);
+	qp = qp_make(c, a, kind, rd_flags);
 	if (qp != NULL && ops) {
 		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
 		    0) {
@@ -305,7 +307,7 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	if (a->qp_type == IBV_QPT_XRC_RECV)
 		return rnic_target_create(c, a);
-	return rnic_create_qp_as(c, a, kind_of(c, a));
+	return rnic_create_qp_as(c, a, kind_of(c, a), 0);
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

@@ -46,7 +46,8 @@ enum rnicdv_qp_type {
 	 */
 	RNICDV_QPT_UD = 1,
 	/*
-	 * Reliable datagrams: each work request names its peer, and what goes to one peer arrives once and in order.
+	 * Reliable datagrams: each work request names its peer, and what goes to one peer arrives once and in order
+	 * (or in any order: RNICDV_QP_UNORDERED).
 	 * Sends by ibv_post_send() with wr.ud; Sends, Writes, Reads and Atomics of any size by ibv_wr_*() with
 	 * ibv_wr_set_ud_addr(). States and Q_Key are as with IBV_QPT_UD, which is qp_type. Receives get no GRH, but
 	 * src_qp. There are no groups and no shared receive queues. A work request completes with IBV_WC_SUCCESS when
@@ -58,15 +59,31 @@ enum rnicdv_qp_type {
 	RNICDV_QPT_RD = 2
 };
 
+enum {
+	RNICDV_QP_ATTR_FLAGS = 1 << 0 /* in comp_mask: flags is set */
+};
+
+enum {
+	/*
+	 * RNICDV_QPT_RD: no work request waits for another one, also of the same peer. What is lost on the way delays
+	 * its own message alone. Messages may arrive, be carried out and complete in any order: of what a peer sees of
+	 * a Write only the completion tells, also of a later Send. IBV_SEND_FENCE keeps its meaning. The queue pair
+	 * speaks to queue pairs of either kind; each decides for what it sends.
+	 */
+	RNICDV_QP_UNORDERED = 1 << 0
+};
+
 struct rnicdv_qp_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* RNICDV_QP_ATTR_* */
 	uint32_t type;      /* enum rnicdv_qp_type */
+	uint32_t flags;     /* RNICDV_QP_* */
+	uint32_t reserved;
 };
 
 /*
  * As ibv_create_qp_ex() with attr->qp_type IBV_QPT_UD. NULL and errno: EOPNOTSUPP: another type, unknown bits in a
- * comp_mask, or the device is another vendor's; EINVAL; ENOMEM. The queue pair ends with ibv_destroy_qp(), which lets a
- * message that is half sent end there.
+ * comp_mask or in flags, or the device is another vendor's; EINVAL; ENOMEM. The queue pair ends with ibv_destroy_qp(),
+ * which lets a message that is half sent end there.
  */
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				const struct rnicdv_qp_attr *dv);

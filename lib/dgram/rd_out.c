@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams: packets that go out. */
+#include <string.h>
+
+#include "dgram/rd_int.h"
+
+/* What is at fault, for the peer: the error and the begin of the segment that led to it. */
+static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uint32_t len)
+{
+	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
+
+	if (len > 0)
+		memcpy(head, seg, rn_min_u32(len, sizeof(head)));
+	p->term_len = rdmap_term_build(p->term, e, len > 0 ? head : NULL, len);
+}
+
+/* Our run has failed by the engine's verdict. */
+void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
+{
+	struct qp *qp = p->m.qp;
+
+	d->stats.refused++;
+	put_term(p, p->m.err, seg, len);
+	rd_end(d, p, RD_END_FAIL, true);
+	rd_route(d, qp);
+}
+
+static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
+{
+	p->owes = false;
+	return (struct rd_hdr){ .kind = (uint8_t)kind,
+				.dst_qpn = p->peer_qpn,
+				.src_qpn = p->qpn,
+				.qkey = p->qkey,
+				.run = p->run,
+				.peer_run = p->peer_run,
+				.taken = p->next,
+				.more = p->map >> 1 };
+}
+
+/* The last packet of a pair that has ended. */
+static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
+{
+	const struct rd_hdr h = hdr_of(p, RD_REFUSED);
+	const uint32_t at = rd_build(buf, &h);
+
+	memcpy(buf + at, p->term, p->term_len);
+	rd_give_back(d, p);
+	return at + p->term_len;
+}
+
+/* Hands the pair its next work request. False: there is none, or the pair is not done with those before it. */
+static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
+{
+	struct qp *qp = p->m.qp;
+	struct rd_send *x;
+
+	if (!qp_takes(&p->m) || (x = rn_slist_pop(&p->sends, struct rd_send, link)) == NULL)
+		return false;
+	p->qkey = x->qkey;
+	*v = qp_hand(d->qp, &p->m, &x->s, x->why);
+	rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
+	return *v != QP_PULL_FAILED;
+}
+
+/* A segment of the engine's behind the header. 0: none now; *gone: and the pair has ended. h: what is told of it. */
+static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, struct rd_hdr *h, bool *gone)
+{
+	const uint32_t max = p->map != 0 ? RD_SEG_MAX - RD_MORE_LEN : RD_SEG_MAX;
+	const bool first = p->m.src == QP_SRC_NONE;
+	struct qp *qp = p->m.qp;
+	struct rn_iov iov[QP_SEG_SLICES];
+	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
+	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
+	enum qp_pull v = QP_PULL_NONE;
+	uint32_t len;
+
+	if (first) /* else the open message has a Q_Key of its own */
+		(void)hand(d, p, &v);
+	do {
+		if (v != QP_PULL_FAILED)
+			v = qp_peek(d->qp, &p->m, max, &len);
+	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* what was local is done */
+	h->qkey = v == QP_PULL_OK && p->m.src == QP_SRC_RESP ? qp_asked(&p->m) : p->qkey;
+	if (v == QP_PULL_OK)
+		v = qp_pull(d->qp, &p->m, max, &seg);
+	if (p->loose)
+		h->flags = (uint8_t)(RD_F_LOOSE | (first ? RD_F_FIRST : 0) | (p->m.src == QP_SRC_NONE ? RD_F_LAST : 0));
+	*gone = v == QP_PULL_FAILED;
+	if (*gone)
+		rd_fail(d, p, NULL, 0);
+	else
+		rd_route(d, qp); /* places may have become free */
+	*gone |= p->state != RD_UP;
+	if (*gone || v != QP_PULL_OK)
+		return 0;
+	memcpy(at, head, seg.hdr_len);
+	rn_iov_gather(iov, seg.n, at + seg.hdr_len, seg.len);
+	p->wr_of[p->sent % RD_SPAN] = seg.wr;
+	return seg.hdr_len + seg.len;
+}
+
+/* Whether the peer keeps one segment more. */
+static bool may_send(const struct rd_pair *p)
+{
+	const uint32_t span = p->sent - p->acked;
+
+	if (!p->loose)
+		return span < RD_WIN;
+	return span < RD_SPAN && span - p->n_had < RD_WIN;
+}
+
+uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
+{
+	uint32_t len = 0;
+	bool gone = false;
+
+	if (p->state == RD_FREE)
+		return 0;
+	if (p->state == RD_ENDED)
+		return out_refused(d, p, buf);
+	if (p->m.qp->state == QP_S_ERR) {
+		rd_qp_error(d, p->m.qp);
+		return 0;
+	}
+	p->used = d->qp->now;
+	struct rd_hdr h = { .flags = 0 };
+	const uint32_t at = RD_HDR_LEN + (p->map != 0 ? RD_MORE_LEN : 0);
+	if (may_send(p))
+		len = out_segment(d, p, buf + at, &h, &gone);
+	if (gone || (len == 0 && !p->owes))
+		return 0;
+	const uint8_t flags = h.flags;
+	const uint32_t qkey = h.qkey;
+	h = hdr_of(p, len > 0 ? RD_SEGMENT : RD_TAKEN);
+	if (len > 0) {
+		h.flags = flags;
+		h.qkey = qkey;
+		h.number = p->sent++;
+		rd_arm_probe(d);
+		d->stats.segs_out++;
+	}
+	return rd_build(buf, &h) + len;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams: which segment of a peer's run has its turn, and what is kept until then. */
+#include <string.h>
+
+#include "dgram/rd_int.h"
+
+/* ---- the chains of an unordered run: the engine is in the middle of one, the others lie beside it ---- */
+
+static struct iw_err chain_err(void)
+{
+	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, false);
+}
+
+static bool had_turn(const struct rd_pair *p, uint32_t number)
+{
+	const uint32_t ahead = number - p->next;
+
+	return ahead > RD_SPAN || (ahead < RD_SPAN && (p->map >> ahead & 1) != 0);
+}
+
+/* The chain whose next segment this is lies beside. */
+static struct rd_chain *chain_at(const struct rd_pair *p, uint32_t number)
+{
+	rn_slist_each(struct rd_chain, c, &p->chains, link)
+		if (c->at == number)
+			return c;
+	return NULL;
+}
+
+/* The engine lays the chain aside that it is in the middle of. False: the peer has more of them than may be. */
+static bool chain_aside(struct rd_ctx *d, struct rd_pair *p)
+{
+	struct qp_msgs *m = &p->m;
+	struct rd_chain *c;
+
+	if (!p->chained)
+		return true;
+	if (p->n_chains == RD_WIN || (c = rn_slist_pop(&d->chains, struct rd_chain, link)) == NULL)
+		return false;
+	c->at = p->at;
+	c->imm_held = m->imm_held;
+	c->imm = m->imm;
+	c->imm_len = m->imm_len;
+	c->write_len = m->write_len;
+	c->uq = m->uq_send;
+	c->recv = p->work.recv;
+	rn_slist_push_front(&p->chains, &c->link);
+	p->n_chains++;
+	p->work.recv.loaded = false;
+	p->chained = false;
+	return true;
+}
+
+/* The engine turns to a chain that lies beside. */
+static void chain_resume(struct rd_ctx *d, struct rd_pair *p, struct rd_chain *c)
+{
+	const struct rd_chain one = *c; /* its place may be the other's */
+	struct qp_msgs *m = &p->m;
+
+	(void)rn_slist_remove(&p->chains, &c->link);
+	p->n_chains--;
+	rn_slist_push_front(&d->chains, &c->link);
+	(void)chain_aside(d, p);
+	m->imm_held = one.imm_held;
+	m->imm = one.imm;
+	m->imm_len = one.imm_len;
+	m->write_len = one.write_len;
+	m->uq_send = one.uq;
+	p->work.recv = one.recv;
+	p->at = one.at;
+	p->chained = true;
+}
+
+static void chain_begin(struct rd_pair *p, uint32_t number)
+{
+	struct qp_msgs *m = &p->m;
+
+	m->imm_held = false;
+	m->imm_len = m->write_len = 0;
+	ddp_uq_init(&m->uq_send);
+	p->at = number;
+	p->chained = true;
+}
+
+/* The engine turns to the segment's chain. NEXT, EARLY, or ENDED: the chains cannot be; p->m.err. */
+static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
+{
+	const bool first = (s->flags & RD_F_FIRST) != 0, here = p->chained && p->at == s->number;
+	struct rd_chain *c = here ? NULL : chain_at(p, s->number);
+
+	if (here && !first)
+		return RD_TURN_NEXT;
+	if (!first && c == NULL)
+		return RD_TURN_EARLY;
+	p->m.err = chain_err();
+	if (first && (here || c != NULL)) /* another chain goes on with this number */
+		return RD_TURN_ENDED;
+	if (c != NULL)
+		chain_resume(d, p, c);
+	else if (chain_aside(d, p))
+		chain_begin(p, s->number);
+	else
+		return RD_TURN_ENDED;
+	return RD_TURN_NEXT;
+}
+
+/* The segment has had its turn in its chain. False: its chain cannot go on so; p->m.err. */
+static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
+{
+	p->at = s->number + 1;
+	p->chained = (s->flags & RD_F_LAST) == 0;
+	p->m.err = chain_err();
+	return p->chained ? !had_turn(p, p->at) : !p->work.recv.loaded;
+}
+
+/* ---- a segment's turn ---- */
+
+/* In which order the messages of a queue come says nothing in an unordered run, and nothing of answers to one. */
+static bool align(struct rd_pair *p, const struct ddp_hdr *h, uint32_t asked)
+{
+	struct qp_msgs *m = &p->m;
+
+	if (p->peer_loose && !h->tagged && h->qn == DDP_QN_SEND && !m->uq_send.open)
+		m->uq_send.msn = h->msn;
+	if (p->peer_loose && !h->tagged && h->qn == DDP_QN_READ_REQ)
+		m->uq_read.msn = h->msn;
+	if (h->opcode != RDMAP_READ_RESP && h->opcode != RDMAP_ATOMIC_RESP)
+		return true;
+	m->uq_atomic.msn = h->opcode == RDMAP_ATOMIC_RESP ? h->msn : m->uq_atomic.msn;
+	return rdmap_readq_bring(&m->readq, asked);
+}
+
+static enum qp_push push(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
+{
+	const struct rn_iov ulpdu = { .base = (uint8_t *)(uintptr_t)s->p, .len = s->len };
+	struct ddp_hdr h;
+
+	enum ddp_verdict v = ddp_parse(s->p, s->len, &h);
+	if (v != DDP_OK)
+		p->m.err = ddp_verdict_err(v, &h);
+	else if (h.opcode == RDMAP_TERMINATE)
+		p->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, false);
+	else if ((p->peer_loose || p->loose) && !align(p, &h, s->asked))
+		p->m.err = rdmap_verdict_err(RDMAP_READ_NONE, &h);
+	else
+		return qp_push(d->qp, &p->m, &h, &ulpdu, 1);
+	return QP_PUSH_FAILED;
+}
+
+static void note_turn(struct rd_ctx *d, struct rd_pair *p, uint32_t number)
+{
+	for (p->map |= UINT64_C(1) << (number - p->next); p->map & 1; p->map >>= 1)
+		p->next++;
+	p->owes = true;
+	p->used = d->qp->now;
+}
+
+enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
+{
+	struct qp *qp = p->m.qp;
+	enum rd_turn t = RD_TURN_NEXT;
+
+	if (p->peer_loose)
+		t = chain_turn(d, p, s);
+	else if (s->number != p->next)
+		t = RD_TURN_EARLY;
+	if (t == RD_TURN_EARLY)
+		return t;
+	const enum qp_push r = t == RD_TURN_NEXT ? push(d, p, s) : QP_PUSH_FAILED;
+	if (qp->state == QP_S_ERR || qp->rq.verdict != SPSC_OK) {
+		rd_qp_error(d, qp);
+		return RD_TURN_ENDED;
+	}
+	if (r == QP_PUSH_NOT_READY) {
+		p->chained = p->chained && !(s->flags & RD_F_FIRST);
+		return RD_TURN_WAITS;
+	}
+	if (r != QP_PUSH_FAILED) {
+		note_turn(d, p, s->number);
+		if (!p->peer_loose || chain_went_on(p, s))
+			return RD_TURN_NEXT;
+	}
+	rd_fail(d, p, s->p, s->len);
+	return RD_TURN_ENDED;
+}
+
+/* ---- what is kept ---- */
+
+/* Of all segments that wait for a receive the pair's time is that of the first one. */
+static void begin_wait(struct rd_ctx *d, struct rd_pair *p, uint32_t number)
+{
+	struct qp *qp = p->m.qp;
+
+	if (p->waits && p->wait_number == number)
+		return;
+	d->qp->stats.rnr_waits++;
+	p->wait_number = number;
+	p->wait_end = qp->rnr_ns == RN_NEVER ? RN_NEVER : d->qp->now + qp->rnr_ns;
+	if (p->waits)
+		return;
+	p->waits = true;
+	rd_side_of(qp)->waiting++;
+	qp_recv_waits(d->qp, qp);
+	rn_list_push_back(&d->waits, &p->of_waits);
+}
+
+void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits)
+{
+	struct rd_hold *x = rn_slist_pop(&d->holds, struct rd_hold, link);
+
+	x->len = s->len;
+	x->asked = s->asked;
+	x->flags = s->flags;
+	memcpy(x->seg, s->p, s->len);
+	p->held[s->number % RD_SPAN] = x;
+	p->holds++;
+	d->stats.held++;
+	if (waits && !p->waits)
+		begin_wait(d, p, s->number);
+}
+
+/* From the first number on: in an unordered run one that waits holds up no other. */
+bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
+{
+	const uint32_t from = p->next;
+	bool waits = false;
+
+	for (uint32_t i = 0; i < RD_SPAN && p->holds > 0; i++) {
+		struct rd_hold *x = p->held[(from + i) % RD_SPAN];
+		if (x == NULL)
+			continue;
+		const struct rd_seg s = {
+			.p = x->seg, .len = x->len, .number = from + i, .asked = x->asked, .flags = x->flags
+		};
+		const enum rd_turn t = rd_take_turn(d, p, &s);
+		if (t == RD_TURN_ENDED)
+			return false;
+		if (t == RD_TURN_EARLY || (t == RD_TURN_WAITS && waits))
+			continue;
+		if (t == RD_TURN_WAITS) {
+			begin_wait(d, p, s.number);
+			waits = true;
+		} else {
+			rd_drop_hold(d, p, s.number % RD_SPAN);
+		}
+	}
+	if (!waits)
+		rd_wait_over(d, p);
+	return true;
+}
