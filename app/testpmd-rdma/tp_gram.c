@@ -78,7 +78,7 @@ static enum tp_verdict open_one(struct tp_session *s, create_fn create, uint32_t
 
 	g->qp = make_qp(s, create, s->inline_max);
 	if (g->qp == NULL)
-		return tp_verbs_fail(s->err, "creating a queue pair of datagrams");
+		return errno == EOPNOTSUPP ? no_such(s) : tp_verbs_fail(s->err, "creating a queue pair of datagrams");
 	g->ex = ibv_qp_to_qp_ex(g->qp);
 	((uint32_t *)(void *)(s->region + tp_cards_out(&s->layout, s->point.qps)))[q] = htole32(g->qp->qp_num);
 	v = make_ready(s, g->qp);

@@ -103,11 +103,11 @@ def idle_queue_pairs_of_datagrams_are_alive():
 
 
 @case
-def a_device_without_datagrams_is_told_as_such():
+def a_device_without_reliable_datagrams_is_told_as_such():
     with Daemon(pair_conf()) as d:
         s = d.run(TESTPMD, "-s", "-a", "127.0.0.1", "-p", "7311", "--design", "embedded")
         s.wait_line("listening")
-        c = d.run(TESTPMD, "--design", "embedded", "--qp-type", "ud", "-p", "7311", "127.0.0.1")
+        c = d.run(TESTPMD, "--design", "embedded", "--qp-type", "rd", "-p", "7311", "127.0.0.1")
         assert c.wait() == 1
         assert "this device has no such queue pairs" in c.tail(), c.tail()
         c = d.run(TESTPMD, "--design", "embedded", "--loss", "1%", "-p", "7311", "127.0.0.1")

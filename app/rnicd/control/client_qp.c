@@ -185,10 +185,6 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "there is no such kind of queue pairs";
 	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
 		return rnicd.own ? no_socket : no_port;
-	if (r->datagram == IPC_RD && rnicd.own)
-		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
-	if (r->datagram == IPC_RD && rnicd.port[pd->dev]->mtu < RD_MTU_MIN)
-		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
 	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
 		return "only reliable datagrams may be unordered";
 	if (r->datagram == IPC_RD && r->srq != 0)
@@ -198,6 +194,16 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return "the sizes of its queues must be powers of two within the device's limit";
 	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
 		return "there is no such channel for asynchronous events";
+	return NULL;
+}
+
+/* Why the device has no queue pairs of reliable datagrams; NULL: it has some. */
+static const char *no_reliable(uint32_t dev)
+{
+	if (rnicd.own)
+		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
+	if (rnicd.port[dev]->mtu < RD_MTU_MIN)
+		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
 	return NULL;
 }
 
@@ -355,6 +361,11 @@ void client_create_qp(struct client *c)
 
 	if (no != NULL) {
 		client_error(c, EINVAL, "queue pair: %s", no);
+		return;
+	}
+	no = r.datagram == IPC_RD ? no_reliable(client_pd_get(c, r.pd)->dev) : NULL;
+	if (no != NULL) {
+		client_error(c, EOPNOTSUPP, "queue pair: %s", no);
 		return;
 	}
 	if (c->qp.live >= rnicd.cfg.quota_qps || c->slots + r.sq_slots + r.rq_slots > rnicd.cfg.quota_wrs) {

@@ -82,8 +82,8 @@ struct rnicdv_qp_attr {
 
 /*
  * As ibv_create_qp_ex() with attr->qp_type IBV_QPT_UD. NULL and errno: EOPNOTSUPP: another type, unknown bits in a
- * comp_mask or in flags, or the device is another vendor's; EINVAL; ENOMEM. The queue pair ends with ibv_destroy_qp(),
- * which lets a message that is half sent end there.
+ * comp_mask or in flags, a device that has no such queue pairs, or another vendor's; EINVAL; ENOMEM. The queue pair
+ * ends with ibv_destroy_qp(), which lets a message that is half sent end there.
  */
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				const struct rnicdv_qp_attr *dv);
