@@ -45,8 +45,25 @@ class Different(Exception):
     pass
 
 
+class Behind:
+    """Two datagram sockets of the same address: when what one has sent has come to the other, twice, no datagram that
+    was sent before is on its way any more. The kernel's loopback has none on its way ever, a network has."""
+
+    def __init__(self):
+        self.one, self.other = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
+        for s in (self.one, self.other):
+            s.bind((ADDR, 0))
+            s.settimeout(LIMIT)
+
+    def wait(self):
+        for _ in range(2):
+            self.one.sendto(b"behind", self.other.getsockname())
+            self.other.recv(6)
+
+
 class Walk:
-    def __init__(self, seed, expected):
+    def __init__(self, seed, expected, behind):
+        self.behind = behind
         self.random = random.Random(seed)
         self.seed = seed
         self.expected = expected
@@ -78,6 +95,8 @@ class Walk:
         if self.expected is not None and (i >= len(self.expected) or self.expected[i][:2] != step):
             kernels = self.expected[i][:2] if i < len(self.expected) else None
             raise Different(f"{what}: {result}, the kernel says {kernels}")
+        if any(s.type & 0xf == socket.SOCK_DGRAM for s in self.socks):
+            self.behind.wait()
         self.steps.append(step + [self.settled(i)])
 
     def settled(self, i):
@@ -419,9 +438,10 @@ def main():
     if len(sys.argv) > 4:
         with open(sys.argv[4], encoding="utf-8") as f:
             expected = dict(json.loads(line) for line in f)
+    behind = Behind()
     different = 0
     for seed in range(first, first + count):
-        w = Walk(seed, expected[seed] if expected else None)
+        w = Walk(seed, expected[seed] if expected else None, behind)
         try:
             w.walk()
             if not expected:

@@ -19,7 +19,7 @@ from wire_check import crc32c
 
 PORT = 4793
 HELLO, COOKIE, DATA, ACK, UNKNOWN = range(32, 37)
-F_COOKIE, F_TWICE = 1, 2
+F_COOKIE, F_TWICE, F_LATE = 1, 2, 4
 SEGMENT, TAKEN, REFUSED = 1, 2, 3
 LOOSE, FIRST, LAST, MORE = 1, 2, 4, 8
 ATOMIC_REQ, ATOMIC_RESP = 10, 11
@@ -57,7 +57,7 @@ def decode(data):
     first, *rest = struct.unpack_from(">BBBBHHIIIII", data)
     p = Packet(*rest, data[HEAD:-4])
     assert first == 0x10 and p.flow != 0, p
-    assert p.flags & ~{DATA: F_COOKIE, ACK: F_TWICE}.get(p.kind, 0) == 0, p
+    assert p.flags & ~{DATA: F_COOKIE, ACK: F_TWICE | F_LATE}.get(p.kind, 0) == 0, p
     assert p.ranges <= 4 if p.kind == ACK else p.ranges == 0, p
     assert p.kind in (DATA, ACK) or p.number == 0, p
     assert p.kind == ACK or p.hold == 0, p
