@@ -209,7 +209,7 @@ _Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three wo
 void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow);
 
 /*
- * Gives a packet to the flow. False: the ring is full, or the state is UDPR_CLOSED (now also when the flow was not
+ * Gives a packet to the flow. False: udpr_tx_room() is 0, or the state is UDPR_CLOSED (now also when the flow was not
  * used for UDPR_TX_IDLE) or UDPR_LOST; then the caller opens a flow anew. user: comes back from udpr_tx_done().
  */
 RN_NODISCARD bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now);
@@ -234,6 +234,15 @@ void udpr_tx_tick(struct udpr_tx *t, uint64_t now);
 RN_NODISCARD bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivered);
 
 static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->end; }
+
+/*
+ * How many packets more the ring has numbers for. A number is in use until all before it are told, so fewer can be free
+ * than packets were told. UDPR_CLOSED: none, a new flow's ring is empty.
+ */
+static inline uint32_t udpr_tx_room(const struct udpr_tx *t)
+{
+	return t->state == UDPR_CLOSED ? 0 : t->mask + 1 - (t->end - t->una);
+}
 
 /* ---- private to lib/udp ---- */
 

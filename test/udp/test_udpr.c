@@ -233,6 +233,27 @@ static void a_hole_delays_its_own_packet_alone(void **state)
 	assert_false(udpr_tx_busy(&tx));
 }
 
+static void a_hole_keeps_the_numbers_behind_it_in_use(void **state)
+{
+	const uint64_t now = start + 2 * rtt;
+
+	(void)state;
+	assert_int_equal(open_flow(4), 4);
+	ack(0, 1, 4, now);
+	assert_int_equal(told(true), 3);
+	assert_int_equal(udpr_tx_room(&tx), UDPR_WINDOW - 4);
+	for (uint32_t left = UDPR_WINDOW - 4; left > 0; left--) {
+		assert_int_equal(udpr_tx_room(&tx), left);
+		assert_true(udpr_tx_send(&tx, left, now));
+	}
+	assert_int_equal(udpr_tx_room(&tx), 0);
+	assert_false(udpr_tx_send(&tx, 0, now));
+	assert_int_equal(tx.state, UDPR_OPEN);
+	ack(4, 0, 0, now + rtt);
+	assert_int_equal(told(true), 1);
+	assert_int_equal(udpr_tx_room(&tx), 4);
+}
+
 static void a_lost_tail_is_probed_before_all_is_sent_again(void **state)
 {
 	struct udpr_hdr h;
@@ -370,6 +391,7 @@ int main(void)
 		cmocka_unit_test(a_cookie_serves_one_peer_one_flow_and_its_time),
 		cmocka_unit_test(a_flow_that_was_replaced_does_not_come_back),
 		cmocka_unit_test(a_hole_delays_its_own_packet_alone),
+		cmocka_unit_test(a_hole_keeps_the_numbers_behind_it_in_use),
 		cmocka_unit_test(a_lost_tail_is_probed_before_all_is_sent_again),
 		cmocka_unit_test(an_ack_of_what_was_never_sent_changes_nothing),
 		cmocka_unit_test(a_silent_peer_fails_every_packet_after_patience),
