@@ -61,7 +61,8 @@ static const struct why_row rows[WHYS] = {
 			       "MPA's negotiation failed: revision, CRC, markers, or the depths of Reads.",
 			       "Compare crc, markers, mpa-revision and peer-to-peer of both ends" },
 	[WHY_BROKEN] = { RNICD_LOG_INFO, "an established connection broke",
-			 "The peer reset its TCP connection or answers no more: its program was killed, its host is "
+			 "The peer reset its TCP connection or answers no more: its program was killed, or gave its "
+			 "queue pair up before its last Send was acknowledged (clients of Ceph end so), its host is "
 			 "down, or the network lost it.",
 			 "Look whether the peer's program and host are alive" },
 	[WHY_TERMINATE] = { RNICD_LOG_WARNING, "a connection ended with an error",
