@@ -95,7 +95,6 @@ static struct rdma_cm_id *client_with(uint16_t port, uint8_t tos, uint8_t timeou
 	struct rdma_conn_param p = param(4, 4, NULL, 0);
 	struct rdma_cm_id *id = route_to(port);
 
-	p.retry_count = 7;
 	if (id == NULL || set(id, RDMA_OPTION_ID_TOS, tos) != 0 || set(id, RDMA_OPTION_ID_ACK_TIMEOUT, timeout) != 0)
 		return NULL;
 	return rdma_connect(id, &p) == 0 ? id : NULL;
@@ -119,6 +118,31 @@ static bool options_of_a_connection_are_kept(void)
 	CHECK(poll_n(&srv, &wc, 1) && wc.status == IBV_WC_SUCCESS && poll_n(&cli, &wc, 1) &&
 	      wc.status == IBV_WC_SUCCESS);
 	return part(&j);
+}
+
+static bool meets(struct joined *j)
+{
+	CHECK(j->lid != NULL && j->cid != NULL && (j->sid = answer(NULL)) != NULL);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ESTABLISHED, NULL) && want(srv.ch, RDMA_CM_EVENT_ESTABLISHED, NULL));
+	return true;
+}
+
+/* Of two clients that send into silence the one that has set an ACK_TIMEOUT hears of it before the other one. */
+static bool a_silent_peer_is_waited_for_no_longer_than_asked(void)
+{
+	struct joined as_tcp = { .lid = listen_on(&srv, 8305, 4), .cid = dial(8305, NULL) };
+	CHECK(meets(&as_tcp));
+	struct joined a_moment = { .lid = listen_on(&srv, 8306, 4), .cid = client_with(8306, 0, 1) };
+	CHECK(meets(&a_moment));
+	struct ibv_wc wc;
+
+	puts("joined");
+	CHECK(getchar() == '\n'); /* test_options.py has silenced the wire */
+	CHECK(post_send(&cli, as_tcp.cid, 1, 64) && post_send(&cli, a_moment.cid, 2, 64));
+	CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 2 && wc.status == IBV_WC_RETRY_EXC_ERR);
+	struct got g;
+	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, &g) && g.id == a_moment.cid);
+	return true;
 }
 
 /* From INIT the way to RTS is over RTR; what came with a step that is not possible is not there either. */
@@ -213,6 +237,7 @@ static const struct rig_case cases[] = {
 	CASE(options_out_of_range_are_refused),
 	CASE(wildcards_of_both_families_do_not_meet),
 	CASE(options_of_a_connection_are_kept),
+	CASE(a_silent_peer_is_waited_for_no_longer_than_asked),
 	CASE(a_modify_that_fails_changes_nothing),
 	CASE(a_query_does_not_write_a_state_that_was_not_asked_for),
 	CASE(a_read_fills_several_sinks_and_completes_once),

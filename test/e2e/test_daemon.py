@@ -4,6 +4,7 @@
 start."""
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -280,6 +281,22 @@ def the_doctor_does_not_pass_what_is_no_program():
         assert "is not linked" not in d.run(RNICRUN, "--doctor", TESTPMD).ok()
         p = d.run(RNICRUN, "--socket", text, "--doctor")
         assert p.wait() == 1 and "is no socket" in p.stdout() and "left over" not in p.stdout(), p.tail()
+
+
+@case
+def what_the_doctor_prints_lets_libfabric_find_the_device():
+    """An address of the loopback is none of the device's; the doctor's own lines are the remedy."""
+    def note():
+        out = d.run("ip", "netns", "exec", ns, RNICRUN, "--doctor").ok()
+        return re.search(r"a: libfabric, and OpenMPI .* has its address: (.*)$", out, re.M)
+
+    with netns() as ns, Daemon(pair_conf()) as d:
+        sh("ip", "-n", ns, "addr", "add", f"{ADDR}/32", "dev", "lo")
+        lines = note()
+        assert lines, "the loopback will do"
+        sh("ip", "-n", ns, "addr", "del", f"{ADDR}/32", "dev", "lo")
+        p = sh("ip", "netns", "exec", ns, "sh", "-ec", lines.group(1))
+        assert p.returncode == 0 and not note(), p.stderr
 
 
 @case

@@ -90,6 +90,17 @@ def fi_pingpong_by_datagrams():
 
 
 @case
+def perftest_by_srd():
+    """perftest wants to be told which GID it shall use."""
+    programs.own_network()
+    with Daemon(pair_conf(both=EFA)) as d:
+        names = ("ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat")
+        programs.perftest((d, d), False, [(name, "-n 100 -c SRD -x 0") for name in names])
+        assert counted(d, "rd_segs_in") > 0
+        nothing_is_left(d)
+
+
+@case
 def openmpi():
     """Ranks of one process and of several; what the ring alone carries is more than the messages about it."""
     need("mpicc.openmpi")

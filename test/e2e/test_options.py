@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The small print, from option_cases.c: for each personality, and for a port where messages wait for receives."""
 import os
+import subprocess
 import sys
 
 import wire_check
-from rig import Daemon, case, cases_of, helper, main, pair_conf
+from rig import BUILD, PATIENCE, Daemon, case, cases_of, helper, main, pair_conf
 
-cases_of("option_cases", pair_conf())
-cases_of("option_cases", pair_conf(both="personality = roce"), "_of_an_adapter")
-cases_of("option_cases", pair_conf(both="rnr = wait"), "_where_messages_wait", RNR_WAITS="1")
+RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
+SILENT = "a_silent_peer_is_waited_for_no_longer_than_asked"  # it needs a wire that goes silent
+
+cases_of("option_cases", pair_conf(), without=(SILENT,))
+cases_of("option_cases", pair_conf(both="personality = roce"), "_of_an_adapter", without=(SILENT,))
+cases_of("option_cases", pair_conf(both="rnr = wait"), "_where_messages_wait", without=(SILENT,), RNR_WAITS="1")
 
 
 @case
@@ -27,6 +31,19 @@ def the_type_of_service_of_both_ends_is_on_the_wire():
         assert seen == {bytes([10, 77, 0, 2]): {0xb8}, bytes([10, 77, 0, 1]): {0x48}}, seen
     finally:
         d.close()
+
+
+@case
+def a_silent_peer_is_waited_for_no_longer_than_the_acks_timeout_says():
+    for personality in ("iwarp", "roce"):
+        with Daemon(pair_conf(both=f"personality = {personality}")) as d:
+            p = d.run(helper("option_cases"), "10.77.0.1", "10.77.0.2", SILENT)
+            p.wait_line("joined")
+            subprocess.run([RNICCTL, "--socket", d.sock, "set", "port", "b", "loss=100%"], check=True, timeout=PATIENCE,
+                           capture_output=True)
+            p.p.stdin.write("\n")
+            p.p.stdin.flush()
+            p.ok()
 
 
 if __name__ == "__main__":

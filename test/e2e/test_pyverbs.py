@@ -17,6 +17,7 @@ from nets import sh, veth
 from rig import RNICRUN, Daemon, Skip, alone_conf, case, main
 
 TESTS = "/usr/share/doc/rdma-core/tests"
+NEVER_SKIPPED = {"test_timestamp_real_time_rc_traffic", "test_query_gid_ex", "test_query_gid_table"}
 
 
 def unpack(to):
@@ -40,6 +41,8 @@ def run(personality, refused=(), only=None, least=75):
         p.wait(200)
         missed = re.findall(r"^(test_rdmacm_\w+) \(tests\.test_rdmacm\..* skipped ", p.stderr(), re.M)
         assert not missed, f"tests of the connection manager that were skipped: {missed}\n{p.tail(120)}"
+        skips = re.findall(r"^(test_\w+) \(tests\.[^\n]*(?:\n(?!test_)[^\n]*)*?\.\.\. skipped ", p.stderr(), re.M)
+        assert only or not NEVER_SKIPPED & set(skips), f"{NEVER_SKIPPED & set(skips)} were skipped\n{p.tail(120)}"
         xrc = re.findall(r"^(test_\w*xrc\w*) \(tests\..* ok$", p.stderr(), re.M)
         assert only or len(xrc) >= 6, f"of the tests of XRC only these passed: {xrc}\n{p.tail(120)}"
         bad = set(re.findall(r"^(?:FAIL|ERROR): (\w+)", p.stderr(), re.M)) - set(refused)
