@@ -44,9 +44,9 @@ format:
 	@scripts/deps.sh lint
 	@find lib app examples test -name '*.[ch]' | xargs clang-format-14 -i
 
-# Looks for mistakes that the compilers do not see: in sources, scripts, spelling and man pages.
+# Looks for mistakes that the compilers do not see: in sources, scripts, spelling, man pages, units and packages.
 lint: build
-	@scripts/deps.sh build lint
+	@scripts/deps.sh build lint deb
 	@scripts/lint.sh $(BUILD)
 
 fuzz:

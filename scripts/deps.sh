@@ -11,7 +11,7 @@ siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/int
 fuzz="clang libclang-rt-14-dev"
 deb="debhelper lintian dpkg-dev fakeroot git man-db xz-utils"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
-lint="clang-format-14 clang-tidy-14 shellcheck codespell man-db groff-base git"
+lint="clang-format-14 clang-tidy-14 shellcheck codespell man-db groff-base git systemd"
 
 apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpich2 hpcc openmpi-bin mpich"
 

@@ -122,6 +122,8 @@ const struct counter counters[] = {
 	GROWS(PORT, "tx_drops", "frames", "frames dropped because the transmit queue stayed full or had no way out"),
 	GROWS(PORT, "tx_data", "segments", "TCP segments sent that carried data, those sent again included"),
 	GROWS(PORT, "tx_again", "segments", "TCP segments that carried bytes which had been sent before"),
+	GROWS(PORT, "tx_copied", "segments",
+	      "long TCP segments built by a copy of their bytes, not by reference to them"),
 	GROWS(PORT, "rx_not_ours", "frames", "frames for another MAC or IP address"),
 	GROWS(PORT, "rx_bad", "frames", "frames with a malformed header, fragments included"),
 	GROWS(PORT, "rx_fragments", "frames", "IP fragments; they are dropped"),

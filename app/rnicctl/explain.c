@@ -36,6 +36,7 @@ struct sight {
 	json_t *ports, *conns, *stack;
 	struct thread_time thread[THREADS_MAX];
 	uint32_t threads;
+	double stolen, ticks; /* of all CPUs since the start: what the host took, and all */
 };
 
 struct verdict {
@@ -108,6 +109,24 @@ static void threads_look(struct sight *s, long pid)
 		closedir(dir);
 }
 
+/* What /proc/stat says of all CPUs. None: a kernel that does not tell. */
+static void steal_look(struct sight *s)
+{
+	FILE *f = fopen("/proc/stat", "re");
+	double t[8] = { 0 }; /* user nice system idle iowait irq softirq steal */
+
+	s->stolen = s->ticks = 0;
+	if (f == NULL)
+		return;
+	if (fscanf(f, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) ==
+	    8) {
+		s->stolen = t[7];
+		for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+			s->ticks += t[i];
+	}
+	fclose(f);
+}
+
 /* False: the daemon is gone. */
 static bool sight_take(struct daemon *d, struct sight *s)
 {
@@ -116,6 +135,7 @@ static bool sight_take(struct daemon *d, struct sight *s)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	s->at = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 	threads_look(s, daemon_pid(d));
+	steal_look(s);
 	s->ports = show_collect(d, "ports");
 	s->conns = show_collect(d, "conns");
 	s->stack = daemon_ask(d, "/rnic/counters", NULL);
@@ -201,7 +221,21 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 	const double lost = grown(before, after, "impair_lost") + grown(before, after, "impair_corrupt");
 	const double sends = grown(before, after, "tx_packets");
 	const double none = grown(before, after, "no_buffer") + grown(before, after, "tx_drops");
+	const double copied = grown(before, after, "tx_copied"), data = grown(before, after, "tx_data");
+	const double silent = grown(before, after, "arp_failed");
 
+	if (strcmp(string_of(after, "link"), "down") == 0)
+		limit_add(
+			v, 100, "link",
+			"port %s: its link is down: %.0f frames were dropped since the last look. Look at the cable, the "
+			"interface, or the peer of the memif; rnicd's log says which",
+			name, none);
+	if (silent > 0)
+		limit_add(
+			v, 99, "arp",
+			"port %s: %.0f neighbours did not answer ARP: rnicd's log has their addresses. Look for a wrong "
+			"address, a wrong VLAN, or a link that is down at the other end",
+			name, silent);
 	if (rate > 0 && sent > 0.9 * rate)
 		limit_add(v, 95, "rate",
 			  "port %s: it sends %.3f Gb/s, and its rate is set to %.3f Gb/s. Raise rate, or unset it",
@@ -210,7 +244,7 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 		limit_add(v, 1 + 1000 * lost / (sends + lost), "impairment",
 			  "port %s: it lost or corrupted %.0f frames because it is told to. Unset its loss and corrupt",
 			  name, lost);
-	if (none > 0)
+	if (none > 0 && strcmp(string_of(after, "link"), "down") != 0)
 		limit_add(v, 60, "buffers",
 			  "port %s: %.0f frames were lost for want of packet memory or of room in the transmit queue. "
 			  "Raise memory in [rnicd]",
@@ -220,6 +254,12 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 			  "port %s: a capture is on, which copies each of its %.0f frames a second. End it: "
 			  "rnicctl set port %s capture=",
 			  name, sends / seconds, name);
+	if (copied > data / 10)
+		limit_add(
+			v, 10 * copied / data, "by-copy",
+			"port %s: the bytes of %.0f of its %.0f data segments were copied once more than on a wire that takes "
+			"references, because %s",
+			name, copied, data, string_of(after, "copies_because"));
 }
 
 static void stack_limits(struct verdict *v, const json_t *before, const json_t *after)
@@ -267,6 +307,19 @@ static void cpu_limits(struct verdict *v, const struct sight *a, const struct si
 				  "there. Give rnicd CPUs of its own (workers)",
 				  b->thread[i].tid, 100 * waited / (ran + waited));
 		}
+}
+
+/* Of a virtual machine, whose host has less to give than it shows. */
+static void steal_limit(struct verdict *v, const struct sight *a, const struct sight *b)
+{
+	const double share = b->ticks > a->ticks ? 100 * (b->stolen - a->stolen) / (b->ticks - a->ticks) : 0;
+
+	if (share > 5)
+		limit_add(
+			v, share, "cpu-stolen",
+			"the host of this virtual machine took %.0f %% of the time of its CPUs for others (steal in top). Give "
+			"the machine CPUs of its own",
+			share);
 }
 
 /* ---- telling ---- */
@@ -342,6 +395,7 @@ static void judge(struct verdict *v, const struct sight *a, const struct sight *
 	}
 	stack_limits(v, a->stack, b->stack);
 	cpu_limits(v, a, b);
+	steal_limit(v, a, b);
 	qsort(v->limit, v->n, sizeof(v->limit[0]), heavier);
 }
 

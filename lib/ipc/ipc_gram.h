@@ -31,8 +31,8 @@
 #define IPC_GRAM_UNIT   UINT32_C(32)
 #define IPC_GRAM_TX_OFF UINT32_C(4096)
 #define IPC_GRAM_RX_OFF (IPC_GRAM_TX_OFF + IPC_GRAM_RING)
-#define IPC_GRAM_SIZE   (IPC_GRAM_RX_OFF + IPC_GRAM_RING)
-#define IPC_GRAM_HDRS   28u /* bytes of IPv4 and UDP headers: the MTU less these is the longest datagram */
+#define IPC_GRAM_SIZE   IPC_STREAM_SIZE /* both kinds of sockets get the same piece of memory */
+#define IPC_GRAM_HDRS   28u             /* bytes of IPv4 and UDP headers: the MTU less these is the longest datagram */
 
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */
@@ -74,7 +74,7 @@ struct ipc_gram {
 	uint32_t dropped; /* datagrams for which there was no room */
 };
 _Static_assert(sizeof(struct ipc_gram) <= IPC_GRAM_TX_OFF, "in front of the bytes");
-_Static_assert(IPC_GRAM_SIZE == IPC_STREAM_SIZE, "both kinds of sockets get the same piece of memory");
+_Static_assert(IPC_GRAM_SIZE - IPC_GRAM_RX_OFF >= IPC_GRAM_RING, "room for both rings");
 
 /* ipc_gram.shut; or-ed */
 enum {

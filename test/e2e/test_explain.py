@@ -3,13 +3,18 @@
 """rnicctl explain: each cause that limits a connection is set up, and told with its figure."""
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 
+from nets import OURS, conf
 from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, helper, main, moves, on_ordinary_pages, pair_conf, until
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 ADDR = "10.77.0.1"
+SHORT = "0.5"  # seconds between two looks
 
 
 def ctl(d, *args):
@@ -19,14 +24,14 @@ def ctl(d, *args):
     return p.stdout
 
 
-def limits_of(d):
-    limits = json.loads(ctl(d, "--json", "explain"))
+def limits_of(d, seconds=SHORT):
+    limits = json.loads(ctl(d, "--json", "explain", "--interval", seconds))
     assert limits == sorted(limits, key=lambda limit: -limit["weight"]), limits
     return limits
 
 
-def explain(d):
-    return {limit["cause"]: limit for limit in limits_of(d)}
+def explain(d, seconds=SHORT):
+    return {limit["cause"]: limit for limit in limits_of(d, seconds)}
 
 
 class Traffic:
@@ -57,7 +62,8 @@ class Traffic:
 def tells(d, cause, *words):
     """The cause is told, some time; so does the text for people."""
     until(lambda: cause in explain(d), lambda: f"{cause} is not told: {explain(d)}")
-    until(lambda: all(w in ctl(d, "explain") for w in words), lambda: f"{words}: {ctl(d, 'explain')}")
+    text = lambda: ctl(d, "explain", "--interval", SHORT)
+    until(lambda: all(w in text() for w in words), lambda: f"{words}: {text()}")
 
 
 @case
@@ -144,6 +150,78 @@ def working_memory_that_has_run_out_is_told():
     with Traffic("-m", "write_bw", "--size", "64", "--qps", "1024", "--depth", "16", conf=conf,
                  begun=lambda *_: None) as d:
         tells(d, "memory", "working memory or FPDU records had run out")
+
+
+@case
+def a_link_that_is_down_is_told():
+    with Daemon(conf("memif:role=server,id=0,socket-abstract=no,socket={dir}/memif.sock")) as d:
+        tells(d, "link", "port a: its link is down")
+
+
+@case
+def a_neighbour_that_answers_no_arp_is_told():
+    def asked():
+        d.run(TESTPMD, "-m", "write_bw", "-n", "1", "10.77.0.9")
+        return explain(d).get("arp")
+    with Daemon(pair_conf()) as d:
+        told = until(asked, d.tail)
+        assert "did not answer ARP" in told["text"] and "wrong VLAN" in told["text"], told
+
+
+@case
+def frames_that_a_port_cannot_send_are_told():
+    """The daemon at the other end of a memif of 16 places stands still."""
+    with tempfile.TemporaryDirectory() as folder:
+        there, here = (conf(f"memif:role={role},id=0,rsize=4,socket-abstract=no,socket={folder}/memif.sock")
+                       for role in ("server", "client"))
+        with Daemon(there) as far, Daemon(here.replace(OURS, "10.79.0.3")) as d:
+            until(lambda: d.telemetry("/rnic/ports,a")["link"] == "up", d.tail)
+            server = far.run(TESTPMD, "-s", "-a", OURS, "--once")
+            server.wait_line("listening")
+            client = d.run(TESTPMD, "-m", "write_bw", "--qps", "4", "--seconds", "600", OURS)
+            moves(far, 18600, 4)
+            far.p.send_signal(signal.SIGSTOP)
+            try:
+                until(lambda: "frames were lost" in explain(d, "3").get("buffers", {"text": ""})["text"],
+                      lambda: explain(d, "3"))
+            finally:
+                far.p.send_signal(signal.SIGCONT)
+            client.stop()
+            server.stop()
+
+
+@case
+def long_segments_that_are_copied_are_told_with_the_reason():
+    with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(mtu=9000, both="crc = always")) as d:
+        tells(d, "by-copy", "were copied once more", "because a CRC or a checksum is summed")
+    with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(mtu=9000)) as d:
+        assert "by-copy" not in explain(d) and d.telemetry("/rnic/ports,b")["tx_data"] > 100, explain(d)
+
+
+@case
+def time_that_the_host_of_a_virtual_machine_takes_is_told():
+    """In place of the kernel's /proc/stat rnicctl gets one whose CPUs are at work half of the time, and stolen half."""
+    end = threading.Event()
+
+    def pass_time(file):
+        ticks = 1000
+        while not end.wait(0.02):
+            ticks += 1
+            os.pwrite(file, b"cpu  %010d 0 0 0 0 0 0 %010d 0 0\n" % (ticks, ticks), 0)
+
+    with Daemon(pair_conf()) as d, tempfile.NamedTemporaryFile() as stat:
+        os.pwrite(stat.fileno(), b"cpu  %010d 0 0 0 0 0 0 %010d 0 0\n" % (1000, 1000), 0)
+        clock = threading.Thread(target=pass_time, args=(stat.fileno(),))
+        clock.start()
+        try:
+            said = subprocess.run(["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "--mount", "sh", "-c",
+                                   'mount --bind "$1" /proc/stat; shift; exec "$@"', "sh", stat.name, RNICCTL,
+                                   "--socket", d.sock, "explain"], capture_output=True, text=True, timeout=PATIENCE,
+                                  check=False)
+        finally:
+            end.set()
+            clock.join()
+        assert "took 50 % of the time of its CPUs" in said.stdout, said
 
 
 @case

@@ -205,6 +205,7 @@ struct rnicd_port_stats {
 	uint64_t tx_drops;             /* the port took too long and the queue was full */
 	uint64_t tx_data;              /* TCP segments that carried data, as often as they were sent */
 	uint64_t tx_again;             /* TCP segments that carried what had been sent before */
+	uint64_t tx_copied;            /* TCP segments long enough to go by reference, whose bytes were copied */
 	uint64_t rx_not_ours;          /* other MAC or other address */
 	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse */
 	uint64_t rx_bad_csum;

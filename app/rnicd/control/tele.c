@@ -68,6 +68,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "tx_drops", s->tx_drops);
 	U64(d, "tx_data", s->tx_data);
 	U64(d, "tx_again", s->tx_again);
+	U64(d, "tx_copied", s->tx_copied);
 	U64(d, "rx_not_ours", s->rx_not_ours);
 	U64(d, "rx_bad", bad);
 	U64(d, "rx_fragments", s->rx_bad[PKT_FRAGMENT]);
@@ -102,6 +103,16 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "capture_drops", s->capture_drops);
 }
 
+/* Why long segments are not sent by reference to programs' memory (plane/txseg.c). */
+static const char *copies_because(const struct rnicd_port *p)
+{
+	if (!p->caps.zero_copy)
+		return "the driver of the port takes no references to the memory of programs";
+	if (!p->caps.wire_mem || p->crc_always)
+		return "a CRC or a checksum is summed in the pass that copies";
+	return "the program shares its memory with others";
+}
+
 static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct tele_page page = tele_page_of(params);
@@ -124,6 +135,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			U64(d, "rate_bps", p->cfg->rate_bps);
 			TEXT(d, "link", port_link(p) == RNICD_LINK_UP ? "up" : "down");
 			TEXT(d, "capture", port_capture(p) != NULL ? "on" : "off");
+			TEXT(d, "copies_because", copies_because(p));
 			U64(d, "queues", p->caps.queues);
 			sum_port(p, &s);
 			tell_stats(d, &s);

@@ -172,5 +172,6 @@ struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struc
 		if (m != NULL)
 			return m;
 	}
+	c->way.tx->st->tx_copied += o->len >= zcopy_min;
 	return linear(w, c, o);
 }
