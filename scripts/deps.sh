@@ -6,7 +6,7 @@
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev libevent-dev libpng-dev"
-test="clang curl iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client python3-yaml valgrind fio tgt libiscsi-bin qemu-utils qemu-block-extra g++ libgloo-dev nginx-light wrk redis-server memcached haproxy lighttpd apache2-utils netcat-openbsd sockperf iperf"
+test="clang gnuplot-nox curl iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client python3-yaml valgrind fio tgt libiscsi-bin qemu-utils qemu-block-extra g++ libgloo-dev nginx-light wrk redis-server memcached haproxy lighttpd apache2-utils netcat-openbsd sockperf iperf"
 siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
 fuzz="clang libclang-rt-14-dev"
 deb="debhelper lintian dpkg-dev fakeroot git man-db xz-utils"

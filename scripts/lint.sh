@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Looks for mistakes that neither compilers nor tests see: clang-tidy with the checks of .clang-tidy over every source
-# of lib, app and examples that the build knows, shellcheck over scripts, codespell over all text, man over its pages, systemd-analyze over
-# the units, lintian over the Debian packages.
+# of lib, app and examples that the build knows, shellcheck over scripts, codespell over all text, man over its pages,
+# systemd-analyze over the units, lintian over the Debian packages.
 # usage: scripts/lint.sh BUILD_FOLDER
 set -eu
 

@@ -225,17 +225,15 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 	const double silent = grown(before, after, "arp_failed");
 
 	if (strcmp(string_of(after, "link"), "down") == 0)
-		limit_add(
-			v, 100, "link",
-			"port %s: its link is down: %.0f frames were dropped since the last look. Look at the cable, the "
-			"interface, or the peer of the memif; rnicd's log says which",
-			name, none);
+		limit_add(v, 100, "link",
+			  "port %s: its link is down: %.0f frames were dropped since the last look. Look at the cable, "
+			  "the interface, or the peer of the memif; rnicd's log says which",
+			  name, none);
 	if (silent > 0)
-		limit_add(
-			v, 99, "arp",
-			"port %s: %.0f neighbours did not answer ARP: rnicd's log has their addresses. Look for a wrong "
-			"address, a wrong VLAN, or a link that is down at the other end",
-			name, silent);
+		limit_add(v, 99, "arp",
+			  "port %s: %.0f neighbours did not answer ARP: rnicd's log has their addresses. Look for a "
+			  "wrong address, a wrong VLAN, or a link that is down at the other end",
+			  name, silent);
 	if (rate > 0 && sent > 0.9 * rate)
 		limit_add(v, 95, "rate",
 			  "port %s: it sends %.3f Gb/s, and its rate is set to %.3f Gb/s. Raise rate, or unset it",
@@ -255,11 +253,10 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 			  "rnicctl set port %s capture=",
 			  name, sends / seconds, name);
 	if (copied > data / 10)
-		limit_add(
-			v, 10 * copied / data, "by-copy",
-			"port %s: the bytes of %.0f of its %.0f data segments were copied once more than on a wire that takes "
-			"references, because %s",
-			name, copied, data, string_of(after, "copies_because"));
+		limit_add(v, 10 * copied / data, "by-copy",
+			  "port %s: the bytes of %.0f of its %.0f data segments were copied once more than on a wire "
+			  "that takes references, because %s",
+			  name, copied, data, string_of(after, "copies_because"));
 }
 
 static void stack_limits(struct verdict *v, const json_t *before, const json_t *after)
@@ -315,11 +312,10 @@ static void steal_limit(struct verdict *v, const struct sight *a, const struct s
 	const double share = b->ticks > a->ticks ? 100 * (b->stolen - a->stolen) / (b->ticks - a->ticks) : 0;
 
 	if (share > 5)
-		limit_add(
-			v, share, "cpu-stolen",
-			"the host of this virtual machine took %.0f %% of the time of its CPUs for others (steal in top). Give "
-			"the machine CPUs of its own",
-			share);
+		limit_add(v, share, "cpu-stolen",
+			  "the host of this virtual machine took %.0f %% of the time of its CPUs (steal in top). "
+			  "Give the machine CPUs of its own",
+			  share);
 }
 
 /* ---- telling ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tp_about.h"
 #include "tp_cli.h"
+#include "tp_plot.h"
 #include "tp_server.h"
 #include "tp_shell.h"
 #include "tp_sweep.h"
@@ -57,12 +58,25 @@ static int client(const struct tp_opts *o)
 	struct tp_sweep_sum sum;
 	struct tp_report rep;
 	struct tp_about about;
+	struct tp_results keep = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	const bool plot = o->plot[0] != '\0';
+	enum tp_verdict drawn = TP_OK;
+	struct tp_err err;
 
+	if (plot && tp_plot_ready(&err) != TP_OK) {
+		fprintf(stderr, "testpmd-rdma: %s\n", err.text);
+		return EXIT_USAGE;
+	}
 	tp_about_fill(&about);
 	tp_report_begin(&rep, stdout, o->format, &about);
-	sum = tp_sweep(o, &env, &(struct tp_sweep_to){ &rep, NULL, !o->quiet && isatty(STDERR_FILENO) });
+	sum = tp_sweep(o, &env, &(struct tp_sweep_to){ &rep, plot ? &keep : NULL, !o->quiet && isatty(STDERR_FILENO) });
 	tp_report_end(&rep);
-	return sum.failed + sum.wrong > 0 || rep.rows == 0 ? EXIT_RUN : EXIT_GOOD;
+	if (plot && keep.n > 0)
+		drawn = tp_plot_draw(o->plot, &about, keep.list, keep.n, &err);
+	if (drawn != TP_OK)
+		fprintf(stderr, "testpmd-rdma: %s\n", err.text);
+	free(keep.list);
+	return sum.failed + sum.wrong > 0 || rep.rows == 0 || drawn != TP_OK ? EXIT_RUN : EXIT_GOOD;
 }
 
 int main(int argc, char **argv)

@@ -29,7 +29,11 @@ void tp_about_fill(struct tp_about *a)
 	const time_t now = time(NULL);
 	struct tm utc;
 
+	memset(a, 0, sizeof(*a));
 	snprintf(a->version, sizeof(a->version), "%s", version_text);
+	const char *commit = strstr(version_text, "(commit ");
+	if (commit != NULL && sscanf(commit, "(commit %31[^)]", a->commit) != 1)
+		a->commit[0] = '\0';
 	gmtime_r(&now, &utc);
 	strftime(a->date, sizeof(a->date), "%Y-%m-%dT%H:%M:%SZ", &utc);
 	if (gethostname(a->host, sizeof(a->host)) != 0)

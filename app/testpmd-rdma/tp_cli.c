@@ -140,9 +140,10 @@ void tp_cli_help(FILE *out)
 	      "  testpmd-rdma -i [options] [HOST]\n\n"
 	      "DESCRIPTION\n"
 	      "  One side is the server; it needs no parameters and serves any number of clients, one run after\n"
-	      "  another or side by side. The client tells it what to do over an RDMA connection, runs each mode at\n"
-	      "  each size, and prints one line per run. Data carries a pattern that depends on the run and on the\n"
-	      "  position, and both sides compare it afterwards; soak compares every message while it runs.\n"
+	      "  another or side by side. The client tells it what to do over an RDMA connection, runs each mode\n"
+	      "  with each size, number of queue pairs, depth and loss that is asked for, and prints one line per\n"
+	      "  run. Data carries a pattern that depends on the run and on the position, and both sides compare\n"
+	      "  it afterwards; soak compares every message while it runs.\n"
 	      "  Any RDMA device with rdma_cm connections will do; --qp-type ud and rd are for the software RNIC's.\n"
 	      "  Over ud what is lost stays lost: only what completions say is valid is compared and counted.\n",
 	      out);
@@ -160,6 +161,8 @@ void tp_cli_help(FILE *out)
 	      "  GB/s is 10^9 payload bytes a second, Gb/s 10^9 bits, Mmsg/s 10^6 messages. Latency of write_lat and\n"
 	      "  send_lat is half a round trip; of read_lat the whole operation; of bandwidth modes the time from post\n"
 	      "  to completion under load. CPU is thread time: ns per message and s per 10^9 bytes, on either side.\n"
+	      "  Behind a figure stands what spoils it, counted on the ports of both ends where rnicctl may ask\n"
+	      "  rnicd: segments that TCP has sent again, and frames that were dropped.\n"
 	      "  With ud latency is that of what is not lost; the share in front of data is of bytes that arrived.\n"
 	      "\nEXIT STATUS\n"
 	      "  0 all runs were done and every comparison matched, 1 a run failed or data was wrong, 2 bad usage\n"
@@ -168,6 +171,7 @@ void tp_cli_help(FILE *out)
 	      "  testpmd-rdma -m write_bw,read_bw --size 4k..1m 10.0.0.2\n"
 	      "  testpmd-rdma -m write_lat --size 8,64 --iters 100000 --json 10.0.0.2\n"
 	      "  testpmd-rdma -m write_bw,send_bw --qp-type ud --size 1k..1m --loss 0,0.1%,1% 10.0.0.2\n"
+	      "  testpmd-rdma --size 64 --qps 1..64 --depth 16,128 --plot rate.svg 10.0.0.2\n"
 	      "  testpmd-rdma -m soak --bidir --qps 8 --seconds 10m 10.0.0.2\n",
 	      out);
 }

@@ -276,6 +276,7 @@ static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 	if (v != TP_OK)
 		return v;
 	v = tp_run_point(s, &res->mine, &res->peer);
+	res->counts = s->counts;
 	if (s->point.loss != TP_NO_LOSS && tp_loss_set(res->device, 0, &unsaid) != TP_OK && v == TP_OK)
 		v = tp_fail(s->err, TP_BAD_OPTION, "%s", unsaid.text);
 	return v;

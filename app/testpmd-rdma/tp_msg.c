@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MAGIC   UINT64_C(0x7465737472646d61) /* "testrdma" */
-#define VERSION 2
+#define VERSION 3
 
 static void put64(uint8_t *p, uint64_t v)
 {
@@ -165,6 +165,9 @@ void tp_msg_put_result(struct tp_msg *m, const struct tp_figures *f)
 	m->word[17] = f->arrived;
 	m->word[18] = f->partial;
 	m->word[19] = f->valid;
+	m->word[20] = f->counted;
+	m->word[21] = f->again;
+	m->word[22] = f->dropped;
 }
 
 void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
@@ -182,6 +185,9 @@ void tp_msg_get_result(const struct tp_msg *m, struct tp_figures *f)
 	f->arrived = m->word[17];
 	f->partial = m->word[18];
 	f->valid = m->word[19];
+	f->counted = m->word[20] != 0;
+	f->again = m->word[21];
+	f->dropped = m->word[22];
 	f->lat = (struct tp_quantiles){ .count = m->word[7],
 					.min = m->word[8],
 					.p50 = m->word[9],

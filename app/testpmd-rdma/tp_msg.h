@@ -65,6 +65,9 @@ struct tp_figures {
 	uint64_t sent, sent_bytes; /* messages; bytes */
 	uint64_t arrived, partial; /* messages that came whole, and in part */
 	uint64_t valid;            /* bytes that came */
+	/* Of this side's port, in the run: counted where rnicctl could ask rnicd. */
+	uint64_t counted;        /* 0 or 1 */
+	uint64_t again, dropped; /* TCP segments that were sent again; frames that were dropped */
 };
 
 enum tp_role { TP_ROLE_CONTROL = 1, TP_ROLE_DATA = 2 };

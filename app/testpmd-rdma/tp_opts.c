@@ -64,50 +64,55 @@ static enum tp_verdict set_mode(struct tp_opts *o, const char *value, struct tp_
 	return TP_OK;
 }
 
-static bool add_size(uint64_t *sizes, unsigned *n, uint64_t size)
-{
-	if (*n == TP_MAX_SIZES || size == 0)
-		return false;
-	sizes[(*n)++] = size;
-	return true;
-}
-
 static enum tp_verdict set_sizes(struct tp_opts *o, const char *value, struct tp_err *err)
 {
-	uint64_t sizes[TP_MAX_SIZES], from, to;
-	char copy[512], *save = NULL;
-	unsigned n = 0;
+	uint64_t sizes[TP_MAX_LIST];
+	unsigned n;
 
-	if (strcmp(value, "all") == 0)
-		value = "8..8m";
-	if (snprintf(copy, sizeof(copy), "%s", value) >= (int)sizeof(copy))
-		return tp_fail(err, TP_BAD_OPTION, "the list of sizes is too long: use a range such as 4k..1m");
-	for (char *w = strtok_r(copy, ",", &save); w != NULL; w = strtok_r(NULL, ",", &save)) {
-		char *dots = strstr(w, "..");
-		bool good;
-
-		if (dots != NULL)
-			*dots = '\0';
-		good = tp_parse_size(w, TP_MAX_SIZE, &from);
-		to = from;
-		if (good && dots != NULL)
-			good = tp_parse_size(dots + 2, TP_MAX_SIZE, &to) && from <= to;
-		if (good && from == to)
-			good = add_size(sizes, &n, from);
-		else
-			for (uint64_t s = from; good && s <= to; s *= 2)
-				good = add_size(sizes, &n, s);
-		if (!good)
-			return tp_fail(err, TP_BAD_OPTION,
-				       "bad size \"%s%s%s\": write 1 to 1g bytes such as 64, 4k, 1m, or a "
-				       "range such as 4k..1m that doubles, %d sizes at most",
-				       w, dots ? ".." : "", dots ? dots + 2 : "", TP_MAX_SIZES);
-	}
-	if (n == 0)
-		return tp_fail(err, TP_BAD_OPTION, "no size given: write for example 64k");
+	if (!tp_parse_list(strcmp(value, "all") == 0 ? "8..8m" : value, TP_MAX_SIZE, sizes, &n))
+		return tp_fail(
+			err, TP_BAD_OPTION,
+			"bad size \"%s\": write 1 to 1g bytes such as 64, 4k, 1m, lists of them, or a range such "
+			"as 4k..1m that doubles, %d sizes at most",
+			value, TP_MAX_SIZES);
 	memcpy(o->sizes, sizes, n * sizeof(sizes[0]));
 	o->n_sizes = n;
 	return TP_OK;
+}
+
+static enum tp_verdict numbers(const char *value, const char *name, uint32_t max, uint32_t *list, unsigned *n,
+			       struct tp_err *err)
+{
+	uint64_t all[TP_MAX_LIST];
+	unsigned k;
+
+	if (!tp_parse_list(value, max, all, &k))
+		return tp_fail(err, TP_BAD_OPTION,
+			       "bad %s \"%s\": write a number from 1 to %" PRIu32
+			       ", a list such as 1,4,16, or a range such as 1..16 that doubles",
+			       name, value, max);
+	for (unsigned i = 0; i < k; i++)
+		list[i] = (uint32_t)all[i];
+	*n = k;
+	return TP_OK;
+}
+
+static enum tp_verdict set_depth(struct tp_opts *o, const char *value, struct tp_err *err)
+{
+	enum tp_verdict v = numbers(value, "depth", TP_MAX_DEPTH, o->depths, &o->n_depths, err);
+
+	if (v == TP_OK)
+		o->depth = o->depths[0];
+	return v;
+}
+
+static enum tp_verdict set_qps(struct tp_opts *o, const char *value, struct tp_err *err)
+{
+	enum tp_verdict v = numbers(value, "number of queue pairs", TP_MAX_QPS, o->qps_list, &o->n_qps, err);
+
+	if (v == TP_OK)
+		o->qps = o->qps_list[0];
+	return v;
 }
 
 static enum tp_verdict set_qp_type(struct tp_opts *o, const char *value, struct tp_err *err)
@@ -217,8 +222,6 @@ static enum tp_verdict set_text(char *dst, size_t len, const char *name, const c
 	}
 
 SETTER(set_iters, number(value, "number of operations", 1, UINT64_C(1) << 40, &o->iters, err))
-SETTER(set_depth, number32(value, "depth", 1, TP_MAX_DEPTH, &o->depth, err))
-SETTER(set_qps, number32(value, "number of queue pairs", 1, TP_MAX_QPS, &o->qps, err))
 SETTER(set_batch, number32(value, "batch", 1, TP_MAX_DEPTH, &o->batch, err))
 SETTER(set_signal, number32(value, "signal interval", 1, TP_MAX_DEPTH, &o->signal_every, err))
 SETTER(set_buffers, number32(value, "number of buffers", 1, TP_MAX_BUFFERS, &o->buffers, err))
@@ -235,13 +238,12 @@ SETTER(set_once, set_bool(&o->once, "once", value, err))
 SETTER(set_interactive, set_bool(&o->interactive, "interactive", value, err))
 SETTER(set_host, set_text(o->host, sizeof(o->host), "host name", value, err))
 SETTER(set_design, set_text(o->design, sizeof(o->design), "design", value, err))
+SETTER(set_plot, set_text(o->plot, sizeof(o->plot), "name of the file", value, err))
 SETTER(set_addr, set_text(o->addr, sizeof(o->addr), "address", value, err))
 SHOW_UINT(show_iters, iters)
-SHOW_UINT(show_qps, qps)
 SHOW_UINT(show_buffers, buffers)
 SHOW_UINT(show_seed, seed)
 SHOW_UINT(show_port, port)
-SHOW_AUTO(show_depth, depth)
 SHOW_AUTO(show_batch, batch)
 SHOW_AUTO(show_signal, signal_every)
 SHOW_TIME(show_seconds, duration)
@@ -376,6 +378,26 @@ static void show_sizes(const struct tp_opts *o, char *buf, size_t len)
 	}
 }
 
+static void show_numbers(const uint32_t *list, unsigned count, char *buf, size_t len)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < count && n < len; i++)
+		n += (size_t)snprintf(buf + n, len - n, "%s%" PRIu32, i ? "," : "", list[i]);
+}
+
+static void show_depth(const struct tp_opts *o, char *buf, size_t len)
+{
+	snprintf(buf, len, "auto");
+	show_numbers(o->depths, o->n_depths, buf, len);
+}
+
+static void show_qps(const struct tp_opts *o, char *buf, size_t len)
+{
+	snprintf(buf, len, "%" PRIu32, o->qps);
+	show_numbers(o->qps_list, o->n_qps, buf, len);
+}
+
 static void show_qp_type(const struct tp_opts *o, char *buf, size_t len)
 {
 	snprintf(buf, len, "%s", qp_type_names[o->qp_type]);
@@ -468,11 +490,12 @@ const struct tp_setting tp_settings[] = {
 	  "run everything with the client's port losing these shares of the frames that it sends: 0,0.1%,1%; set by "
 	  "rnicctl, which needs rnicd's user or root; afterwards the port loses none",
 	  false, set_loss, show_loss },
-	{ "depth", 'd', "N", G_HOW,
-	  "operations outstanding per queue pair (default 128, at most 64 MiB of them; latency "
-	  "modes 1)",
+	{ "depth", 'd', "N[,..]", G_HOW,
+	  "operations outstanding per queue pair: 16, a list or a range as of sizes (default 128, at most 64 MiB of "
+	  "them; latency modes 1)",
 	  false, set_depth, show_depth },
-	{ "qps", 'q', "N", G_HOW, "queue pairs, each its own connection (default 1)", false, set_qps, show_qps },
+	{ "qps", 'q', "N[,..]", G_HOW, "queue pairs, each its own connection: 4, 1,4,16, 1..64 (default 1)", false,
+	  set_qps, show_qps },
 	{ "batch", 0, "N", G_HOW, "work requests linked into one post (default 16, at most half the depth)", false,
 	  set_batch, show_batch },
 	{ "signal-every", 0, "N", G_HOW, "ask for a completion of every Nth operation (default: the batch)", false,
@@ -498,6 +521,10 @@ const struct tp_setting tp_settings[] = {
 	{ "cpu", 'c', "N", G_HOW, "run on this CPU only", true, set_cpu, NULL },
 	{ "csv", 0, NULL, G_OUT, "comma-separated values with a header line", true, set_csv, NULL },
 	{ "json", 0, NULL, G_OUT, "one JSON document", true, set_json, NULL },
+	{ "plot", 0, "FILE.svg", G_OUT,
+	  "draw the results with gnuplot when all runs are over: over the sizes, queue pairs, depths or losses, a line "
+	  "for each of the others",
+	  true, set_plot, NULL },
 	{ "quiet", 0, NULL, G_OUT, "no progress line", true, set_quiet, NULL },
 	{ "no-verify", 0, NULL, G_OUT, "do not compare the buffers after a run (soak always compares every message)",
 	  false, set_no_verify, show_no_verify },

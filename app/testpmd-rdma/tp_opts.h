@@ -32,7 +32,8 @@ enum tp_qp_type { TP_QP_RC, TP_QP_UD, TP_QP_RD, TP_QP_TYPES };
 
 enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
 
-#define TP_MAX_SIZES   64
+#define TP_MAX_LIST    64
+#define TP_MAX_SIZES   TP_MAX_LIST
 #define TP_MAX_SIZE    (UINT64_C(1) << 30)
 #define TP_MAX_UD_SIZE (UINT64_C(1) << 20)
 #define TP_MAX_DEPTH   16384u
@@ -49,11 +50,12 @@ struct tp_opts {
 	uint16_t port;
 	int cpu;        /* -1: wherever the scheduler likes */
 	int inline_max; /* bytes; -1: 64 if the device has it, else none */
-	unsigned n_modes, n_sizes, n_losses;
+	unsigned n_modes, n_sizes, n_losses, n_depths, n_qps;
 	enum tp_mode modes[TP_MODE_COUNT];
 	uint64_t sizes[TP_MAX_SIZES]; /* bytes */
 	enum tp_qp_type qp_type;
-	uint32_t losses[TP_MAX_LOSSES];                    /* frames of a million that the client's port loses */
+	uint32_t losses[TP_MAX_LOSSES];                      /* frames of a million that the client's port loses */
+	uint32_t depths[TP_MAX_LIST], qps_list[TP_MAX_LIST]; /* all that were asked for; depth and qps are the first */
 	uint32_t depth, qps, batch, signal_every, buffers; /* depth, batch, signal_every: 0 = the mode's own default */
 	uint64_t iters;                                    /* operations; 0: run for duration */
 	uint64_t duration;                                 /* ns */
@@ -66,13 +68,15 @@ struct tp_opts {
 	char host[256];      /* client: the server's name or address */
 	char addr[64];       /* server: where to listen; client: the address to call from */
 	char design[16];     /* for librnic's RNIC_DESIGN; empty: as the environment has it */
+	char plot[256];      /* client: the SVG file that gnuplot draws; empty: none */
 };
 
 /* How one point of a sweep runs, after defaults and limits: what the client tells the server, but for compute. */
 struct tp_point {
 	enum tp_mode mode;
 	enum tp_qp_type qp_type;
-	uint32_t loss; /* frames of a million, or TP_NO_LOSS; only the client has it */
+	uint32_t loss;   /* frames of a million, or TP_NO_LOSS; only the client has it */
+	unsigned series; /* runs of a sweep that differ in size alone have the same; likewise */
 	bool bidir, verify, events;
 	bool touch; /* the receiver reads what arrives */
 	bool more;  /* another run of the same sweep follows */
@@ -103,6 +107,10 @@ enum tp_verdict tp_opts_set(struct tp_opts *o, const char *name, const char *val
 enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err);
 /* The point for one mode and size; never fails after tp_opts_check. */
 void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mode, uint64_t size);
+/* All runs that the options ask for: mode after mode, each with every loss, number of queue pairs, depth and size. */
+unsigned tp_opts_points(const struct tp_opts *o);
+/* Number i of them; p->more says whether another one follows. */
+void tp_opts_point(const struct tp_opts *o, unsigned i, struct tp_point *p);
 /* Receives that the bandwidth modes keep posted on a queue pair; a sender that is told of them is ahead by no more. */
 uint32_t tp_recv_depth(const struct tp_point *p);
 /* The rules that hold between the numbers of any point, also one that a peer sent. */
@@ -114,6 +122,8 @@ bool tp_mode_is_latency(enum tp_mode mode);
 
 /* "64", "4k", "1m", "2g" (powers of 1024) to a number; false when it is anything else or above max. */
 bool tp_parse_size(const char *s, uint64_t max, uint64_t *out);
+/* "64,4k,1m..4m": numbers and ranges that double, from 1 to max. False when it is anything else, or too many. */
+bool tp_parse_list(const char *s, uint64_t max, uint64_t list[TP_MAX_LIST], unsigned *n);
 /* "1.5", "2s", "200ms", "50us" to ns; a bare number means seconds. */
 bool tp_parse_time(const char *s, uint64_t *ns);
 /* "1%", "0.05%", "0" to parts of a million; false when it is anything else or above 100 %. */

@@ -36,6 +36,47 @@ bool tp_parse_size(const char *s, uint64_t max, uint64_t *out)
 	return true;
 }
 
+static bool list_add(uint64_t *list, unsigned *n, uint64_t v)
+{
+	if (*n == TP_MAX_LIST || v == 0)
+		return false;
+	list[(*n)++] = v;
+	return true;
+}
+
+/* A number, or a range. */
+static bool parse_word(char *w, uint64_t max, uint64_t *list, unsigned *n)
+{
+	char *dots = strstr(w, "..");
+	uint64_t from, to;
+
+	if (dots != NULL)
+		*dots = '\0';
+	if (!tp_parse_size(w, max, &from))
+		return false;
+	if (dots == NULL)
+		return list_add(list, n, from);
+	if (!tp_parse_size(dots + 2, max, &to) || from > to)
+		return false;
+	for (uint64_t v = from; v <= to; v *= 2)
+		if (!list_add(list, n, v))
+			return false;
+	return true;
+}
+
+bool tp_parse_list(const char *s, uint64_t max, uint64_t list[TP_MAX_LIST], unsigned *n)
+{
+	char copy[512], *save = NULL;
+
+	*n = 0;
+	if (snprintf(copy, sizeof(copy), "%s", s) >= (int)sizeof(copy))
+		return false;
+	for (char *w = strtok_r(copy, ",", &save); w != NULL; w = strtok_r(NULL, ",", &save))
+		if (!parse_word(w, max, list, n))
+			return false;
+	return *n > 0;
+}
+
 bool tp_parse_time(const char *s, uint64_t *ns)
 {
 	static const struct {

@@ -28,8 +28,28 @@ void tp_opts_default(struct tp_opts *o)
 	o->max_memory = UINT64_C(4) << 30;
 }
 
+/* Values of a list; one where none is given: the default. */
+static unsigned count_of(unsigned n) { return n > 0 ? n : 1; }
+
+static enum tp_verdict check_depth(const struct tp_opts *o, uint32_t depth, struct tp_err *err)
+{
+	for (unsigned i = 0; depth > 1 && i < o->n_modes; i++)
+		if (tp_mode_is_latency(o->modes[i]))
+			return tp_fail(err, TP_BAD_OPTION,
+				       "%s has one operation outstanding by definition: leave out --depth, or use "
+				       "a bandwidth mode, which reports latency under load",
+				       tp_mode_name(o->modes[i]));
+	if (depth != 0 && o->batch > depth)
+		return tp_fail(err, TP_BAD_OPTION,
+			       "--batch %" PRIu32 " does not fit into --depth %" PRIu32 ": make it smaller", o->batch,
+			       depth);
+	return TP_OK;
+}
+
 enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 {
+	if (o->plot[0] != '\0' && (o->server || o->interactive))
+		return tp_fail(err, TP_BAD_OPTION, "--plot draws what a client has measured: leave out -s and -i");
 	if (o->server) {
 		if (o->interactive)
 			return tp_fail(err, TP_BAD_OPTION, "the server has no prompt: give -s or -i, not both");
@@ -64,21 +84,18 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err)
 			return tp_fail(err, TP_BAD_OPTION,
 				       "%s is two-way already: --bidir goes with the bandwidth modes and soak",
 				       tp_mode_name(o->modes[i]));
-		if (tp_mode_is_latency(o->modes[i]) && o->depth > 1)
-			return tp_fail(err, TP_BAD_OPTION,
-				       "%s has one operation outstanding by definition: leave out --depth, or use "
-				       "a bandwidth mode, which reports latency under load",
-				       tp_mode_name(o->modes[i]));
 	}
 	for (unsigned i = 0; o->qp_type == TP_QP_UD && i < o->n_sizes; i++)
 		if (o->sizes[i] > TP_MAX_UD_SIZE)
 			return tp_fail(err, TP_BAD_OPTION,
 				       "a message of unreliable datagrams has at most 1m bytes: use smaller --size, or "
 				       "--qp-type rd");
-	if (o->depth != 0 && o->batch > o->depth)
-		return tp_fail(err, TP_BAD_OPTION,
-			       "--batch %" PRIu32 " does not fit into --depth %" PRIu32 ": make it smaller", o->batch,
-			       o->depth);
+	for (unsigned i = 0; i < count_of(o->n_depths); i++) {
+		enum tp_verdict v = check_depth(o, o->n_depths > 0 ? o->depths[i] : o->depth, err);
+
+		if (v != TP_OK)
+			return v;
+	}
 	return TP_OK;
 }
 
@@ -151,6 +168,40 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 	p->signal_every = min_u32(o->signal_every != 0 ? o->signal_every : p->batch, p->depth - p->batch + 1);
 	if (p->qp_type == TP_QP_UD)
 		p->slots = ud_slots(p);
+}
+
+unsigned tp_opts_points(const struct tp_opts *o)
+{
+	return o->n_modes * count_of(o->n_losses) * count_of(o->n_qps) * count_of(o->n_depths) * count_of(o->n_sizes);
+}
+
+/* The next of the values that i counts through. */
+static unsigned place_in(unsigned *i, unsigned n)
+{
+	unsigned at = *i % count_of(n);
+
+	*i /= count_of(n);
+	return at;
+}
+
+void tp_opts_point(const struct tp_opts *o, unsigned i, struct tp_point *p)
+{
+	const bool more = i + 1 < tp_opts_points(o);
+	const unsigned size = place_in(&i, o->n_sizes), series = i, depth = place_in(&i, o->n_depths);
+	const unsigned qps = place_in(&i, o->n_qps), loss = place_in(&i, o->n_losses);
+	const enum tp_mode mode = o->modes[i];
+	const uint64_t fallback = tp_mode_is_latency(mode) || mode == TP_IDLE ? 8 : 64 << 10;
+	struct tp_opts one = *o;
+
+	if (o->n_depths > 0)
+		one.depth = o->depths[depth];
+	if (o->n_qps > 0)
+		one.qps = o->qps_list[qps];
+	tp_point_make(p, &one, mode, o->n_sizes > 0 ? o->sizes[size] : fallback);
+	if (o->n_losses > 0)
+		p->loss = o->losses[loss];
+	p->series = series;
+	p->more = more;
 }
 
 enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err)

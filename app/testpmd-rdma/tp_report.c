@@ -63,10 +63,23 @@ static const char *verdict(const struct tp_result *res, char *buf, size_t len)
 	const char *said = plain_verdict(res);
 
 	if (a->sent_bytes + b->sent_bytes == 0)
-		return said;
-	snprintf(buf, len, "%.4g%% %s",
-		 100 * per((double)(a->valid + b->valid), (double)(a->sent_bytes + b->sent_bytes)), said);
+		snprintf(buf, len, "%s", said);
+	else
+		snprintf(buf, len, "%.4g%% %s",
+			 100 * per((double)(a->valid + b->valid), (double)(a->sent_bytes + b->sent_bytes)), said);
 	return buf;
+}
+
+/* What spoils a figure stands behind it. */
+static void text_spoiled(struct tp_report *r, const struct tp_result *res)
+{
+	const struct tp_figures *a = &res->mine, *b = &res->peer;
+
+	if (a->again + b->again > 0)
+		fprintf(r->out, ", %" PRIu64 " segments sent again", a->again + b->again);
+	if (a->dropped + b->dropped > 0)
+		fprintf(r->out, ", %" PRIu64 " frames dropped", a->dropped + b->dropped);
+	fputc('\n', r->out);
 }
 
 static void text_head(struct tp_report *r, const struct tp_point *p)
@@ -83,11 +96,11 @@ static void text_head(struct tp_report *r, const struct tp_point *p)
 	if (p->loss != TP_NO_LOSS)
 		fprintf(r->out, "the client's port loses %g %% of its frames\n", p->loss / 1e4);
 	if (tp_mode_is_latency(p->mode))
-		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", "size", "ops", "min", "median", "p99",
-			"p99.9", "max", "mean", "cpu/msg", "peer", "data");
+		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %12s %8s\n", "size", "ops", "min", "median", "p99",
+			"p99.9", "max", "mean", "cpu/msg", "peer cpu/msg", "data");
 	else
-		fprintf(r->out, "%8s %9s %8s %8s %9s %9s %9s %9s %8s %8s %8s %8s\n", "size", "ops", "GB/s", "Gb/s",
-			"Mmsg/s", "median", "p99", "p99.9", "cpu/msg", "peer", "cpus/GB", "data");
+		fprintf(r->out, "%8s %9s %8s %8s %9s %9s %9s %9s %8s %12s %8s %8s\n", "size", "ops", "GB/s", "Gb/s",
+			"Mmsg/s", "median", "p99", "p99.9", "cpu/msg", "peer cpu/msg", "cpu s/GB", "data");
 }
 
 static void text_row(struct tp_report *r, const struct tp_result *res)
@@ -96,7 +109,7 @@ static void text_row(struct tp_report *r, const struct tp_result *res)
 	char size[24], ops[24], t[6][24], cpu[24], peer[24], data[40];
 	struct tp_rates rate;
 
-	if (r->rows == 0 || r->mode != res->point.mode || r->loss != res->point.loss)
+	if (r->rows == 0 || r->mode != res->point.mode || r->loss != res->point.loss || r->series != res->point.series)
 		text_head(r, &res->point);
 	tp_rates_make(&rate, res);
 	tp_format_size(res->point.size, size, sizeof(size));
@@ -110,18 +123,19 @@ static void text_row(struct tp_report *r, const struct tp_result *res)
 	tp_format_ns((uint64_t)rate.cpu_ns_per_msg, cpu, sizeof(cpu));
 	tp_format_ns((uint64_t)rate.peer_cpu_ns_per_msg, peer, sizeof(peer));
 	if (tp_mode_is_latency(res->point.mode))
-		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %8s %8s\n", size, ops, t[0], t[1], t[2], t[3],
-			t[4], t[5], cpu, peer, verdict(res, data, sizeof(data)));
+		fprintf(r->out, "%8s %9s %9s %9s %9s %9s %9s %9s %8s %12s %8s", size, ops, t[0], t[1], t[2], t[3], t[4],
+			t[5], cpu, peer, verdict(res, data, sizeof(data)));
 	else
-		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %8s %8.3f %8s\n", size, ops, rate.gbytes,
+		fprintf(r->out, "%8s %9s %8.3f %8.2f %9.4f %9s %9s %9s %8s %12s %8.3f %8s", size, ops, rate.gbytes,
 			rate.gbits, rate.mmsgs, t[1], t[2], t[3], cpu, peer, rate.cpu_s_per_gb + rate.peer_cpu_s_per_gb,
 			verdict(res, data, sizeof(data)));
+	text_spoiled(r, res);
 }
 
 /* The columns of CSV and the members of a JSON result: one list for both. */
 struct field {
 	const char *name;
-	enum { F_TEXT, F_UINT, F_REAL, F_BOOL } kind;
+	enum { F_TEXT, F_UINT, F_REAL, F_BOOL, F_UNKNOWN } kind;
 	union {
 		const char *s;
 		uint64_t u;
@@ -139,10 +153,11 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	unsigned n = 0;
 
 	tp_rates_make(&r, res);
-#define TEXT(nm, x) (f[n++] = (struct field){ nm, F_TEXT, { .s = (x) } })
-#define UINT(nm, x) (f[n++] = (struct field){ nm, F_UINT, { .u = (x) } })
-#define REAL(nm, x) (f[n++] = (struct field){ nm, F_REAL, { .d = (x) } })
-#define BOOL(nm, x) (f[n++] = (struct field){ nm, F_BOOL, { .u = (x) } })
+#define TEXT(nm, x)      (f[n++] = (struct field){ nm, F_TEXT, { .s = (x) } })
+#define UINT(nm, x)      (f[n++] = (struct field){ nm, F_UINT, { .u = (x) } })
+#define REAL(nm, x)      (f[n++] = (struct field){ nm, F_REAL, { .d = (x) } })
+#define BOOL(nm, x)      (f[n++] = (struct field){ nm, F_BOOL, { .u = (x) } })
+#define KNOWN(nm, is, x) (f[n++] = (struct field){ nm, (is) ? F_UINT : F_UNKNOWN, { .u = (x) } })
 	TEXT("mode", tp_mode_name(p->mode));
 	UINT("size", p->size);
 	UINT("qps", p->qps);
@@ -186,6 +201,11 @@ static unsigned fields(struct field *f, const struct tp_result *res)
 	UINT("valid_bytes", a->valid + b->valid);
 	TEXT("device", res->device);
 	UINT("active_mtu", res->active_mtu);
+	KNOWN("mtu", res->counts.known, res->counts.mtu);
+	TEXT("crc", res->counts.crc);
+	KNOWN("retransmits", a->counted && b->counted && p->qp_type != TP_QP_RD, a->again + b->again);
+	KNOWN("drops", a->counted && b->counted, a->dropped + b->dropped);
+#undef KNOWN
 #undef TEXT
 #undef UINT
 #undef REAL
@@ -205,7 +225,7 @@ static void csv_row(struct tp_report *r, const struct tp_result *res)
 			fputs(f[i].v.s, r->out);
 		else if (f[i].kind == F_REAL)
 			fprintf(r->out, "%.6g", f[i].v.d);
-		else
+		else if (f[i].kind != F_UNKNOWN)
 			fprintf(r->out, "%" PRIu64, f[i].v.u);
 		fputc(i + 1 < n ? ',' : '\n', r->out);
 	}
@@ -225,21 +245,30 @@ static void json_row(struct tp_report *r, const struct tp_result *res)
 			fprintf(r->out, "%.6g", f[i].v.d);
 		else if (f[i].kind == F_BOOL)
 			fputs(f[i].v.u ? "true" : "false", r->out);
+		else if (f[i].kind == F_UNKNOWN)
+			fputs("null", r->out);
 		else
 			fprintf(r->out, "%" PRIu64, f[i].v.u);
 	}
 	fputs(" }", r->out);
 }
 
-static void json_member(FILE *out, const char *name, const char *text)
+static void json_text(FILE *out, const char *text)
 {
-	fprintf(out, "  \"%s\": \"", name);
+	fputc('"', out);
 	for (; *text != '\0'; text++) {
 		if (*text == '"' || *text == '\\')
 			fputc('\\', out);
 		fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
 	}
-	fputs("\",\n", out);
+	fputc('"', out);
+}
+
+static void json_member(FILE *out, const char *name, const char *text)
+{
+	fprintf(out, "  \"%s\": ", name);
+	json_text(out, text);
+	fputs(",\n", out);
 }
 
 void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format, const struct tp_about *about)
@@ -252,6 +281,7 @@ void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format, cons
 	fprintf(out, "{\n  \"schema\": %d,\n", TP_REPORT_SCHEMA);
 	json_member(out, "program", "testpmd-rdma");
 	json_member(out, "version", about->version);
+	json_member(out, "commit", about->commit);
 	json_member(out, "date", about->date);
 	json_member(out, "host", about->host);
 	json_member(out, "cpu", about->cpu);
@@ -268,12 +298,21 @@ void tp_report_row(struct tp_report *r, const struct tp_result *res)
 	r->rows++;
 	r->mode = res->point.mode;
 	r->loss = res->point.loss;
+	r->series = res->point.series;
 	fflush(r->out);
 }
 
+void tp_report_fail(struct tp_report *r, const char *error) { snprintf(r->error, sizeof(r->error), "%s", error); }
+
 void tp_report_end(struct tp_report *r)
 {
-	if (r->format == TP_JSON)
-		fputs("\n  ]\n}\n", r->out);
+	if (r->format == TP_JSON) {
+		fputs("\n  ],\n  \"error\": ", r->out);
+		if (r->error[0] != '\0')
+			json_text(r->out, r->error);
+		else
+			fputs("null", r->out);
+		fputs("\n}\n", r->out);
+	}
 	fflush(r->out);
 }

@@ -3,6 +3,7 @@
 #ifndef TP_REPORT_H
 #define TP_REPORT_H
 
+#include "tp_counts.h"
 #include "tp_msg.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ struct tp_result {
 	uint64_t connect_ns, close_ns; /* for all the connections of the run */
 	char device[64];               /* the client's RDMA device; empty until it is known */
 	uint32_t active_mtu;           /* bytes, as its port tells; 0: not known */
+	struct tp_counts counts;       /* the client's port, as rnicctl has shown it */
 };
 
 /* Derived figures; rates are the sum of both directions. */
@@ -30,13 +32,15 @@ struct tp_report {
 	unsigned rows;
 	enum tp_mode mode; /* of the last row */
 	uint32_t loss;     /* likewise */
-	bool bidir;
+	unsigned series;   /* likewise */
+	char error[512];   /* why the last run failed, or what of its data was wrong; empty: nothing did */
 };
 
 /* What results were measured with, in any characters; strings that are empty are not known. */
 struct tp_about {
 	char version[64];
-	char date[32]; /* ISO 8601, UTC */
+	char commit[32]; /* that it was built from */
+	char date[32];   /* ISO 8601, UTC */
 	char host[256];
 	char cpu[128]; /* its model */
 };
@@ -46,6 +50,8 @@ struct tp_about {
 /* about: of TP_JSON; else it may be NULL. */
 void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format, const struct tp_about *about);
 void tp_report_row(struct tp_report *r, const struct tp_result *res);
+/* For tp_report_end(): a run has failed, or its data was wrong. */
+void tp_report_fail(struct tp_report *r, const char *error);
 void tp_report_end(struct tp_report *r);
 
 /* A duration for a person: "850ns", "2.35us", "1.20ms", "3.1s". */

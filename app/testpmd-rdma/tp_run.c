@@ -340,6 +340,20 @@ static enum tp_verdict body(struct tp_run *r, const struct tp_engine *e)
 	return v;
 }
 
+/* What rnicd has counted since the run began, where it can be asked. */
+static void count_spoilt(struct tp_run *r)
+{
+	const struct tp_counts *before = &r->s->counts;
+	struct tp_counts after;
+
+	tp_counts_look(ibv_get_device_name(r->s->verbs->device), &after);
+	r->fig.counted = before->known && after.known;
+	if (r->fig.counted) {
+		r->fig.again = after.again - before->again;
+		r->fig.dropped = after.dropped - before->dropped;
+	}
+}
+
 enum tp_verdict tp_run_point(struct tp_session *s, struct tp_figures *mine, struct tp_figures *peer)
 {
 	const struct tp_engine *e = tp_engine_find(&s->point);
@@ -354,11 +368,13 @@ enum tp_verdict tp_run_point(struct tp_session *s, struct tp_figures *mine, stru
 	r->tx = !s->is_server || s->point.bidir || e->ping_pong;
 	r->rx = s->is_server || s->point.bidir || e->ping_pong;
 	tp_hist_reset(&r->hist);
+	tp_counts_look(ibv_get_device_name(s->verbs->device), &s->counts);
 	v = line_up(r, e);
 	if (v == TP_OK)
 		v = body(r, e);
 	if (v == TP_OK) {
 		tp_hist_summary(&r->hist, &r->fig.lat);
+		count_spoilt(r);
 		*mine = r->fig;
 		if (s->is_server) {
 			tp_msg_put_result(&m, mine);

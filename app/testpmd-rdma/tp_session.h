@@ -10,6 +10,7 @@
 #ifndef TP_SESSION_H
 #define TP_SESSION_H
 
+#include "tp_counts.h"
 #include "tp_msg.h"
 
 #include <infiniband/verbs.h>
@@ -116,6 +117,7 @@ struct tp_session {
 	uint64_t fin_posted, fin_min_posted; /* the peer's FIN: operations in all, and on the least used queue pair */
 	uint64_t fences_in, fences_out;      /* fences received, and own fences completed */
 	uint64_t connect_ns;
+	struct tp_counts counts;      /* of this side's port, before the run */
 	_Atomic uint32_t established; /* data connections */
 	_Atomic bool dead;            /* a connection of the session has ended */
 	const atomic_bool *stop;      /* the person wants it to end */

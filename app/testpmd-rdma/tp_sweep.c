@@ -111,6 +111,7 @@ static bool one(const struct tp_sweep_to *to, const struct tp_opts *o, const str
 	if (v != TP_OK) {
 		sum->failed += v != TP_STOPPED;
 		fprintf(stderr, "testpmd-rdma: %s\n", err.text);
+		tp_report_fail(to->rep, err.text);
 		return false;
 	}
 	if (res.mine.ops == 0 && atomic_load(env->stop)) {
@@ -121,9 +122,11 @@ static bool one(const struct tp_sweep_to *to, const struct tp_opts *o, const str
 	if (to->keep != NULL)
 		keep_result(to->keep, &res);
 	if (res.mine.wrong + res.peer.wrong > 0) {
+		const char *what = res.mine.wrong ? err.text : "wrong data: the server says what and where";
+
 		sum->wrong++;
-		fprintf(stderr, "testpmd-rdma: %s\n",
-			res.mine.wrong ? err.text : "wrong data: the server says what and where");
+		fprintf(stderr, "testpmd-rdma: %s\n", what);
+		tp_report_fail(to->rep, what);
 	}
 	if (res.mine.overtaken + res.peer.overtaken > 0)
 		fprintf(stderr,
@@ -136,29 +139,19 @@ static bool one(const struct tp_sweep_to *to, const struct tp_opts *o, const str
 
 struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env *env, const struct tp_sweep_to *to)
 {
+	const unsigned points = tp_opts_points(o);
 	struct tp_sweep_sum sum = { 0 };
+	struct tp_point p;
 
-	const unsigned sizes = o->n_sizes ? o->n_sizes : 1, losses = o->n_losses ? o->n_losses : 1,
-		       each = sizes * losses;
-
-	for (unsigned m = 0; m < o->n_modes; m++) {
-		uint64_t fallback = tp_mode_is_latency(o->modes[m]) || o->modes[m] == TP_IDLE ? 8 : 64 << 10;
-
-		for (unsigned i = 0; i < each; i++) {
-			struct tp_point p;
-
-			tp_point_make(&p, o, o->modes[m], o->n_sizes ? o->sizes[i % sizes] : fallback);
-			if (o->n_losses > 0)
-				p.loss = o->losses[i / sizes];
-			p.more = m + 1 < o->n_modes || i + 1 < each;
-			if (to->keep != NULL) {
-				pthread_mutex_lock(&to->keep->lock);
-				to->keep->running = p;
-				pthread_mutex_unlock(&to->keep->lock);
-			}
-			if (!one(to, o, &p, env, &sum))
-				return sum;
+	for (unsigned i = 0; i < points; i++) {
+		tp_opts_point(o, i, &p);
+		if (to->keep != NULL) {
+			pthread_mutex_lock(&to->keep->lock);
+			to->keep->running = p;
+			pthread_mutex_unlock(&to->keep->lock);
 		}
+		if (!one(to, o, &p, env, &sum))
+			break;
 	}
 	return sum;
 }

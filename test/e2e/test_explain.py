@@ -214,7 +214,8 @@ def time_that_the_host_of_a_virtual_machine_takes_is_told():
         clock = threading.Thread(target=pass_time, args=(stat.fileno(),))
         clock.start()
         try:
-            said = subprocess.run(["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "--mount", "sh", "-c",
+            user = ["--map-root-user"] if os.geteuid() != 0 else []
+            said = subprocess.run(["unshare", *user, "--mount", "sh", "-c",
                                    'mount --bind "$1" /proc/stat; shift; exec "$@"', "sh", stat.name, RNICCTL,
                                    "--socket", d.sock, "explain"], capture_output=True, text=True, timeout=PATIENCE,
                                   check=False)

@@ -75,7 +75,8 @@ def meson_install_puts_all_in_place_and_uninstall_leaves_nothing():
     with tempfile.TemporaryDirectory(prefix="rnic-dest-") as dest:
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", dest)
         for path in ("sbin/rnicd", "bin/rnicrun", "bin/rnicctl", "bin/testpmd-rdma", "include/rnic/rnic.h",
-                     "include/rnic/rnicdv.h", "include/rnic/esock.h", "share/man/man3/esock.h.3", libdir + "/librnic.so",
+                     "include/rnic/rnicdv.h", "include/rnic/esock.h", libdir + "/librnic.so",
+                     "share/man/man3/esock.h.3",
                      "share/bash-completion/completions/rnicctl", "share/zsh/site-functions/_rnicrun",
                      "lib/systemd/system/rnicd@.service", "lib/systemd/system/rnicd-unprivileged@.service",
                      libdir + "/pkgconfig/rnic.pc", "share/man/man8/rnicd.8", "share/doc/rnicd/examples/pair.conf"):

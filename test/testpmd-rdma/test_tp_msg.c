@@ -65,7 +65,8 @@ static void test_setup_survives_the_wire(void **state)
 
 static void test_result_survives_the_wire(void **state)
 {
-	struct tp_figures f = { 1, 2, 3, 4, 5, 6, 7, 8, { 9, 10, 11, 12, 13, 14, 15 }, 16, 17, 18, 19, 20 }, g;
+	struct tp_figures f = { 1, 2, 3, 4, 5, 6, 7, 8, { 9, 10, 11, 12, 13, 14, 15 }, 16, 17, 18, 19, 20, 1, 21, 22 },
+			  g;
 	uint8_t wire[TP_MSG_SIZE];
 	struct tp_msg m, n;
 

@@ -78,6 +78,43 @@ static void test_size_lists(void **state)
 	assert_int_equal(o.n_sizes, 1);
 }
 
+static void test_lists_make_every_combination_once(void **state)
+{
+	static const struct {
+		uint32_t qps, depth;
+		uint64_t size;
+	} want[] = { { 1, 8, 64 }, { 1, 8, 4096 }, { 1, 16, 64 }, { 1, 16, 4096 },
+		     { 3, 8, 64 }, { 3, 8, 4096 }, { 3, 16, 64 }, { 3, 16, 4096 } };
+	struct tp_point p;
+
+	(void)state;
+	snprintf(o.host, sizeof(o.host), "10.0.0.2");
+	assert_int_equal(tp_opts_set(&o, "size", "64,4k", &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "qps", "1,3", &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "depth", "8..16", &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "mode", "write_bw,read_bw", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
+	assert_int_equal(tp_opts_points(&o), 16);
+	for (unsigned i = 0; i < 16; i++) {
+		tp_opts_point(&o, i, &p);
+		assert_int_equal(p.mode, i < 8 ? TP_WRITE_BW : TP_READ_BW);
+		assert_int_equal(p.qps, want[i % 8].qps);
+		assert_int_equal(p.depth, want[i % 8].depth);
+		assert_int_equal(p.size, want[i % 8].size);
+		assert_int_equal(p.series, i / 2);
+		assert_int_equal(p.more, i < 15);
+	}
+	/* a rule that one of a list breaks is broken */
+	assert_int_equal(tp_opts_set(&o, "batch", "16", &err), TP_OK);
+	assert_int_equal(tp_opts_check(&o, &err), TP_BAD_OPTION);
+	assert_int_equal(tp_opts_set(&o, "qps", "0", &err), TP_BAD_OPTION);
+	assert_int_equal(tp_opts_set(&o, "depth", "8,", &err), TP_OK);
+	assert_int_equal(tp_opts_set(&o, "depth", "8,x", &err), TP_BAD_OPTION);
+	assert_int_equal(tp_opts_set(&o, "depth", "16..8", &err), TP_BAD_OPTION);
+	assert_int_equal(tp_opts_set(&o, "depth", "99999", &err), TP_BAD_OPTION);
+	assert_int_equal(o.depth, 8);
+}
+
 static void test_touch_goes_with_send_bw(void **state)
 {
 	(void)state;
@@ -390,6 +427,7 @@ int main(void)
 		cmocka_unit_test_setup(test_size_lists, setup),
 		cmocka_unit_test_setup(test_shares, setup),
 		cmocka_unit_test_setup(test_datagrams, setup),
+		cmocka_unit_test_setup(test_lists_make_every_combination_once, setup),
 		cmocka_unit_test_setup(test_touch_goes_with_send_bw, setup),
 		cmocka_unit_test_setup(test_compute_goes_with_the_bandwidth_modes, setup),
 		cmocka_unit_test_setup(test_bad_values_leave_settings_alone, setup),

@@ -38,9 +38,11 @@ static struct tp_result result(enum tp_mode mode, uint64_t size)
 	};
 }
 
-static const struct tp_about about = {
-	.version = "1.2.3 (commit 0123456789ab)", .date = "2020-01-02T03:04:05Z", .host = "a \"b\" \\ c\n", .cpu = ""
-};
+static const struct tp_about about = { .version = "1.2.3 (commit 0123456789ab)",
+				       .commit = "0123456789ab",
+				       .date = "2020-01-02T03:04:05Z",
+				       .host = "a \"b\" \\ c\n",
+				       .cpu = "" };
 
 static char *print(enum tp_format format, const struct tp_result *res, unsigned n)
 {
@@ -55,6 +57,50 @@ static char *print(enum tp_format format, const struct tp_result *res, unsigned 
 	tp_report_end(&rep);
 	fclose(f);
 	return text;
+}
+
+static void test_what_spoils_a_figure_stands_behind_it(void **state)
+{
+	struct tp_result res = result(TP_WRITE_BW, 1000);
+	char *text;
+
+	(void)state;
+	res.counts = (struct tp_counts){ .known = true, .mtu = 1500, .crc = "on" };
+	res.mine.counted = res.peer.counted = 1;
+	text = print(TP_TEXT, &res, 1);
+	assert_non_null(strstr(text, " verified\n"));
+	free(text);
+	res.mine.again = 5;
+	res.peer.again = 2;
+	res.peer.dropped = 4;
+	text = print(TP_TEXT, &res, 1);
+	assert_non_null(strstr(text, " verified, 7 segments sent again, 4 frames dropped\n"));
+	assert_non_null(strstr(text, "peer cpu/msg cpu s/GB"));
+	free(text);
+	text = print(TP_JSON, &res, 1);
+	assert_non_null(strstr(text, "\"mtu\": 1500, \"crc\": \"on\", \"retransmits\": 7, \"drops\": 4 }"));
+	free(text);
+	res.peer.counted = 0; /* one end alone says nothing */
+	text = print(TP_CSV, &res, 1);
+	assert_non_null(strstr(text, ",mtu,crc,retransmits,drops\n"));
+	assert_non_null(strstr(text, ",1500,on,,\n"));
+	free(text);
+}
+
+static void test_a_failure_ends_the_document(void **state)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	struct tp_report rep;
+
+	(void)state;
+	tp_report_begin(&rep, f, TP_JSON, &about);
+	tp_report_fail(&rep, "nobody \"there\"");
+	tp_report_end(&rep);
+	fclose(f);
+	assert_non_null(strstr(text, "\"results\": [\n  ],\n  \"error\": \"nobody \\\"there\\\"\"\n}\n"));
+	free(text);
 }
 
 static void test_rates(void **state)
@@ -229,7 +275,10 @@ static void test_json(void **state)
 	assert_non_null(strstr(text, "\"gbytes_per_s\": 0.5,"));
 	assert_non_null(strstr(text, "\"bidir\": false"));
 	assert_non_null(strstr(text, "\"lat_p999_ns\": 1200000,"));
-	assert_non_null(strstr(text, "\"device\": \"rnic0\", \"active_mtu\": 4096 }"));
+	assert_non_null(strstr(text, "\"commit\": \"0123456789ab\",\n"));
+	assert_non_null(strstr(text, "\"device\": \"rnic0\", \"active_mtu\": 4096, \"mtu\": null, \"crc\": \"\", "
+				     "\"retransmits\": null, \"drops\": null }"));
+	assert_non_null(strstr(text, "],\n  \"error\": null\n}\n"));
 	assert_null(strstr(text, ", }"));
 	assert_non_null(strstr(text, "},\n"));
 	free(text);
@@ -250,6 +299,8 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_rates_of_datagrams_are_of_what_arrives),
 		cmocka_unit_test(test_a_table_begins_with_each_loss),
+		cmocka_unit_test(test_what_spoils_a_figure_stands_behind_it),
+		cmocka_unit_test(test_a_failure_ends_the_document),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

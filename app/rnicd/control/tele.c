@@ -135,6 +135,7 @@ static int on_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			U64(d, "rate_bps", p->cfg->rate_bps);
 			TEXT(d, "link", port_link(p) == RNICD_LINK_UP ? "up" : "down");
 			TEXT(d, "capture", port_capture(p) != NULL ? "on" : "off");
+			TEXT(d, "crc", p->crc_always ? "always" : p->cfg->crc ? "on" : "off");
 			TEXT(d, "copies_because", copies_because(p));
 			U64(d, "queues", p->caps.queues);
 			sum_port(p, &s);
