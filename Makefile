@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build demo test test-apps conformance bench fuzz deb dist format lint clean
+.PHONY: all deps build demo test test-apps conformance bench bench-rivals fuzz deb dist format lint clean
 all: build
 
 deps:
@@ -38,6 +38,12 @@ bench: build
 	@scripts/deps.sh bench
 	@$(BUILD)/test/bench/bench_limits
 	@python3 test/bench/bench.py --build $(BUILD)
+
+# Linux siw and rxe in a guest, for the report of make bench. Takes some minutes.
+bench-rivals: build
+	@scripts/deps.sh bench siw
+	@python3 test/bench/siw.py --build $(BUILD)
+	@test ! -e $(BUILD)/bench/results.json || python3 test/bench/bench.py --build $(BUILD) --redraw
 
 # Lays the C sources out by .clang-format.
 format:

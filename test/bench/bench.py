@@ -54,6 +54,11 @@ def machine():
     return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
+def version(stage):
+    """Of what is measured, with the commit that it was built from."""
+    return subprocess.run([stage.rnicd, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
 def choose(rows, args):
     out, why = [], []
     for r in rows:
@@ -113,7 +118,7 @@ def measure(rows, args, stage):
 
 
 def result(f, row, stage, values, failures):
-    return {"name": f.name, "unit": f.unit, "command": row.command(stage), "values": values,
+    return {"name": f.name, "unit": f.unit, "command": row.command(stage), "values": values, "sides": row.absolute(),
             "median": statistics.median(values) if values else None,
             "failure": None if values else failures.get(f.name),
             "chart": f.chart, "line": f.line, "x": f.x, "quiet": f.quiet}
@@ -123,7 +128,8 @@ def run(rows, args, stage, left_out):
     start = time.monotonic()
     values, failures = measure(rows, args, stage)
     results = [result(f, r, stage, values[f.name], failures) for r in rows for f in r.figures]
-    return {"machine": machine(), "rounds": args.rounds, "seconds": args.seconds, "took": time.monotonic() - start,
+    return {"date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "version": version(stage), "machine": machine(),
+            "rounds": args.rounds, "seconds": args.seconds, "took": time.monotonic() - start,
             "rows": results, "bars": report.bars(results), "left_out": left_out}
 
 

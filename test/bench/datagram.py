@@ -82,7 +82,7 @@ class Peers(Row):
                 stage.ADDR[0]]
 
     def command(self, stage):
-        return f"{' '.join(self.line(stage, self.count))}   [memif between two daemons; memory of the server's]"
+        return f"{' '.join(self.line(stage, self.count))}   # memif between two daemons; memory of the server's"
 
     @staticmethod
     def share(before, after, count):
@@ -156,8 +156,9 @@ def ratios(args):
 
     def side(kind, mode, size, **port):
         take = field("lat_p50_ns") if mode.endswith("_lat") else field("gbytes_per_s")
+        unit = "ns" if mode.endswith("_lat") else GBS
         more = [] if mode.endswith("_lat") else ["--no-verify"]
-        return Datagram(args, kind, mode, size, lambda m, s: [Figure("", "", take)], more, seconds=quick,
+        return Datagram(args, kind, mode, size, lambda m, s: [Figure("", unit, take)], more, seconds=quick,
                         port=dict(SUMMED, **port))
 
     def versus(kind, mode, size):

@@ -12,7 +12,7 @@ def ratio(name, *bar):
     return (name, f"ratio: {name}", 1, *bar)
 
 
-# What, figure, divided by (a figure or a number), at least or at most, the bar (None: none), the goal.
+# What, figure, divided by (a figure or a number), at least or at most, the target (None: none), the goal.
 BARS = (
     ("Write 64 KiB, MTU 1500 / kernel TCP without offloads", "RC Write 64k, MTU 1500, CRC on",
      "kernel TCP, MTU 1500, segmentation offloads off", "at least", 4, 6),
@@ -67,12 +67,21 @@ def judge(value, sense, bar, goal):
     def good(want):
         return value >= want if sense == "at least" else value <= want
     if good(goal):
-        return "reached, and the goal"
-    return "no bar, goal not reached" if bar is None else "reached" if good(bar) else "not reached"
+        return "goal met"
+    return "goal missed" if bar is None else "target met" if good(bar) else "target missed"
+
+
+def absolute(row, b, over):
+    """The numbers behind a figure: a row's own, and what it was divided by."""
+    sides = row.get("sides") or [(row["median"], row["unit"])]
+    if isinstance(b, str):
+        sides = [*sides, (over, row["unit"])]
+    return " / ".join(f"{number(v)} {unit}".strip() for v, unit in sides)
 
 
 def bars(results):
     median = {r["name"]: r["median"] for r in results}
+    of = {r["name"]: r for r in results}
     out = []
     for name, a, b, sense, bar, goal in BARS:
         over = median.get(b) if isinstance(b, str) else b
@@ -80,7 +89,7 @@ def bars(results):
             continue
         value = median[a] / over
         out.append({"name": name, "value": value, "sense": sense, "bar": bar, "goal": goal,
-                    "verdict": judge(value, sense, bar, goal)})
+                    "verdict": judge(value, sense, bar, goal), "absolute": absolute(of[a], b, over)})
     return out
 
 
@@ -95,8 +104,8 @@ def spread(r):
 
 
 def headline(doc):
-    return (f"{doc['machine']}; {doc['rounds']} interleaved rounds, {doc['seconds']} s a measurement; "
-            f"took {doc['took']:.0f} s")
+    return (f"{doc['date']}; {doc['version']}; {doc['machine']}; {doc['rounds']} interleaved rounds, "
+            f"{doc['seconds']} s a measurement; took {doc['took']:.0f} s")
 
 
 def table(doc, out):
@@ -108,7 +117,7 @@ def table(doc, out):
         print("{:<68} {:>8} {:>8} {:>8}  {}{}".format(r["name"], *spread(r), r["unit"], note), file=out)
     for line in doc["left_out"]:
         print(line, file=out)
-    print(f"\n{'medians':<58} {'here':>8} {'':>8} {'bar':>5} {'goal':>5}", file=out)
+    print(f"\n{'medians':<58} {'here':>8} {'':>8} {'target':>6} {'goal':>5}", file=out)
     for b in doc["bars"]:
-        print(f"{b['name']:<58} {number(b['value']):>8} {b['sense']:>8} {number(b['bar']):>5} {number(b['goal']):>5}"
-              f"  {b['verdict']}", file=out)
+        print(f"{b['name']:<58} {number(b['value']):>8} {b['sense']:>8} {number(b['bar']):>6} {number(b['goal']):>5}"
+              f"  {b['verdict']}; {b['absolute']}", file=out)

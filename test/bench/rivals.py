@@ -33,7 +33,7 @@ class Kernel(Row):
         return ["iperf3", "-c", stage.NET[0], "-t", str(self.seconds), "-O", "1", "-l", "64K", "-J"]
 
     def command(self, stage):
-        return " ".join(self.client(stage)) + f"   [veth, MTU {self.mtu}, offloads {'on' if self.offload else 'off'}]"
+        return " ".join(self.client(stage)) + f"   # veth, MTU {self.mtu}, offloads {'on' if self.offload else 'off'}"
 
     def run(self, stage):
         out = stage.kernel_pair(["iperf3", "-s", "-1", "--forceflush"], self.client(stage), "Server listening")

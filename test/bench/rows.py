@@ -38,6 +38,10 @@ class Row:
     def scene(self, stage):
         return stage.nothing()
 
+    def absolute(self):
+        """Of a ratio: what it was made of."""
+        return []
+
 
 class Limit(Row):
     """What the machine can do with the bytes at best."""
@@ -87,10 +91,10 @@ class Rnic(Row):
 
     def setting(self):
         conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
-        return f"[{'' if self.kind == 'pair' else self.kind + ' between two daemons; '}rnicd: {conf}]"
+        return f"{'' if self.kind == 'pair' else self.kind + ' between two daemons; '}rnicd: {conf}"
 
     def command(self, stage):
-        return f"{stage.testpmd} {' '.join(self.argv)} {stage.ADDR[0]}   {self.setting()}"
+        return f"{stage.testpmd} {' '.join(self.argv)} {stage.ADDR[0]}   # {self.setting()}"
 
     def run(self, stage):
         out = run([stage.testpmd, *self.argv, "--json", "--timeout", "5", stage.ADDR[0]], env=stage.env)
@@ -110,7 +114,7 @@ class Versus(Row):
     TURNS = 5
 
     def __init__(self, name, *sides):
-        self.sides = sides
+        self.sides, self.seen = sides, ([], [])
         self.figures = [Figure(f"ratio: {name}", "", None)]
 
     def group(self):
@@ -120,7 +124,7 @@ class Versus(Row):
         return [p for side in self.sides for p in side.needs()]
 
     def command(self, stage):
-        return " in turns with ".join(side.command(stage) for side in self.sides)
+        return "\n".join(side.command(stage) for side in self.sides)
 
     @contextlib.contextmanager
     def scene(self, stage):
@@ -143,8 +147,14 @@ class Versus(Row):
         for n in range(self.TURNS):
             first = n % 2
             value = {i: self.turn(i) for i in (first, 1 - first)}
+            for i, seen in enumerate(self.seen):
+                seen.append(value[i])
             ratios.append(value[0] / value[1])
         return [statistics.median(ratios)]
+
+
+    def absolute(self):
+        return [(statistics.median(seen), side.figures[0].unit) for seen, side in zip(self.seen, self.sides) if seen]
 
 
 class Idle(Rnic):

@@ -33,7 +33,7 @@ class Sockets(Row):
         return []
 
     def command(self, stage):
-        return f"rnicrun --sockets {' '.join(self.client(stage))}   [MTU {self.keys['port']['mtu']}]"
+        return f"rnicrun --sockets {' '.join(self.client(stage))}   # MTU {self.keys['port']['mtu']}"
 
     def run(self, stage):
         pre = [os.path.join(stage.args.build, "app", "rnicrun", "rnicrun"), "--sockets"]

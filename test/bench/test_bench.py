@@ -4,6 +4,8 @@
 import argparse
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +14,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 
 import datagram  # pylint: disable=wrong-import-position
+import page  # pylint: disable=wrong-import-position
 import plots  # pylint: disable=wrong-import-position
 import report
+import siw
 from rig import PATIENCE, case, main
 from rivals import rival_rows
 from rows import project_rows
@@ -146,7 +150,7 @@ def a_ratio_of_turns_is_their_median_and_of_the_first_to_the_second():
 
     class Fixed(datagram.Turns):
         def __init__(self):
-            self.sides, self.figures, self.now, self.first = (), [], None, []
+            self.sides, self.seen, self.figures, self.now, self.first = (), ([], []), [], None, []
 
         def turn(self, i):
             if len(self.first) % 2 == 0:
@@ -155,7 +159,7 @@ def a_ratio_of_turns_is_their_median_and_of_the_first_to_the_second():
             return self.now[i]
 
     r = Fixed()
-    assert r.run(None) == [4.0] and r.first[::2] == [0, 1, 0], r.first
+    assert r.run(None) == [4.0] and r.first[::2] == [0, 1, 0] and r.seen[1] == [2.0] * 3, (r.first, r.seen)
 
 
 @case
@@ -172,21 +176,63 @@ def datagrams_are_measured():
 
 @case
 def a_bar_is_judged_both_ways():
-    assert report.judge(5, "at least", 4, 6) == "reached"
-    assert report.judge(6, "at least", 4, 6) == "reached, and the goal"
-    assert report.judge(3, "at least", 4, 6) == "not reached"
-    assert report.judge(3, "at most", 2, 1) == "not reached"
-    assert report.judge(1, "at most", 2, 1) == "reached, and the goal"
-    assert report.judge(3, "at least", None, 4) == "no bar, goal not reached"
+    assert report.judge(5, "at least", 4, 6) == "target met"
+    assert report.judge(6, "at least", 4, 6) == "goal met"
+    assert report.judge(3, "at least", 4, 6) == "target missed"
+    assert report.judge(3, "at most", 2, 1) == "target missed"
+    assert report.judge(1, "at most", 2, 1) == "goal met"
+    assert report.judge(3, "at least", None, 4) == "goal missed"
 
 
 @case
 def a_row_leaves_results_and_a_page():
-    name = "limit: memcpy, MTU 9000, in cache"
+    name = "limit: CRC+CRC+copy, MTU 1500, in cache"
     text, doc, html = bench("--only", name)
     row, = doc["rows"]
     assert len(row["values"]) == 2 and min(row["values"]) <= row["median"] <= max(row["values"]), row
-    assert name in text and name in html and "--copy 8936" in html, text
+    assert name in text and name in html and "--loop 1440" in html, text
+    for word in (doc["date"], "(commit ", " CPUs, Linux "):
+        assert word in text and word in html, (word, text)
+    run = subprocess.run(["sh", "-c", row["command"]], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert run.returncode == 0 and float(run.stdout.split()[0]) > 0, run  # the line can be pasted
+
+
+@case
+def the_page_is_one_file_with_the_rivals_in_it():
+    row = {"name": plots.WAIT[0], "unit": "us", "command": "a <b>   # c", "values": [1, 2], "median": 1.5,
+           "failure": None, "chart": "latency", "line": "a", "x": 64, "quiet": False, "sides": []}
+    doc = {"date": "2020-01-02", "version": "rnicd 1 (commit 2)", "machine": "m", "rounds": 2, "seconds": 1, "took": 3,
+           "rows": [row], "left_out": [], "bars": report.bars([row])}
+    rival = {"name": "Write 64 KiB, siw", "unit": "GB/s", "command": "testpmd-rdma", "values": [0.1], "median": 0.1,
+             "failure": None, "of_tcp": 0.5}
+    with tempfile.TemporaryDirectory() as out:
+        with open(page.make(doc, out), encoding="utf-8") as f:
+            assert "make bench-rivals" in f.read()
+        with open(os.path.join(out, "rivals.json"), "w", encoding="utf-8") as f:
+            json.dump({"date": "2020-02-03", "kernel": "6.1", "caveat": siw.CAVEAT, "rounds": 1, "rows": [rival]}, f)
+        with open(page.make(doc, out), encoding="utf-8") as f:
+            text = f.read()
+    assert "Write 64 KiB, siw" in text and "TCG" in text and "2020-02-03" in text and "a &lt;b&gt;" in text, text
+    assert not re.search(r"<img|<link|<script|\bsrc=", text) and "name=viewport" in text, text
+    pictures = text.count("<svg")
+    assert pictures == (2 if shutil.which("gnuplot") else 0), pictures
+    ids = re.findall(r"""\bid=['"]([^'"]+)""", text)
+    used = re.findall(r"""(?:href=['"]#|url\(['"]?#)([^'")]+)""", text)
+    assert len(ids) == len(set(ids)) and set(used) <= set(ids), (ids, used)
+
+
+@case
+def a_ratio_shows_the_numbers_behind_it():
+    def row(name, median, unit, sides=()):
+        return {"name": name, "median": median, "unit": unit, "sides": list(sides)}
+    told = {b["name"]: b["absolute"] for b in report.bars([
+        row("RC Write 64k, MTU 1500, CRC on", 20, "GB/s"),
+        row("kernel TCP, MTU 1500, segmentation offloads on", 5, "GB/s"),
+        row("ratio: Write 64 B on 1024 QPs / on 1 QP", 0.75, "", [(0.3, "GB/s"), (0.4, "GB/s")]),
+        row("Write latency, 64 B, median", 1.25, "us")])}
+    assert told == {"Write 64 KiB, MTU 1500 / kernel TCP with offloads": "20.0 GB/s / 5 GB/s",
+                    "1024 QPs / 1 QP, 64 B Writes": "0.3 GB/s / 0.4 GB/s",
+                    "Write latency 64 B, median, us": "1.25 us"}, told
 
 
 @case

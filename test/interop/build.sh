@@ -116,8 +116,11 @@ for b in rping rdma_client rdma_server ucmatose ibv_devinfo rdma ip ss tc \
 	 ib_write_bw ib_send_bw ib_read_bw ib_write_lat ib_send_lat ib_read_lat; do
 	take "$(PATH=$PATH:/sbin:/usr/sbin command -v $b)" "$root/usr/bin/$b"
 done
-take "$(ls /usr/lib/x86_64-linux-gnu/libibverbs/libsiw-rdmav*.so | head -1)" "$root/usr/lib/x86_64-linux-gnu/libibverbs/"
-echo "driver siw" >"$root/etc/libibverbs.d/siw.driver"
+for driver in siw rxe; do # rxe: for the benchmark's rivals
+	to=usr/lib/x86_64-linux-gnu/libibverbs
+	take "$(ls /$to/lib$driver-rdmav*.so | head -1)" "$root/$to/"
+	echo "driver $driver" >"$root/etc/libibverbs.d/$driver.driver"
+done
 for l in $(printf '%s\n' $libs | sort -u); do
 	mkdir -p "$root$(dirname "$l")"
 	cp -Lf "$l" "$root$l"
@@ -141,7 +144,7 @@ add() {
 	basename "$f" >>"$root/modules/order"
 }
 for m in virtio_pci virtio_net crc32c_generic crc32c_intel libcrc32c ib_core iw_cm rdma_cm ib_uverbs rdma_ucm \
-	 sch_netem sch_ingress cls_matchall cls_u32 act_mirred act_gact ifb; do
+	 crc32_generic crc32_pclmul rdma_rxe sch_netem sch_ingress cls_matchall cls_u32 act_mirred act_gact ifb; do
 	add $m
 done
 cp "$siw/siw.ko" "$root/modules/"

@@ -142,7 +142,7 @@ def built(*names):
 
 
 PEERS = {**built("test/interop/peer-siw", "examples/hello-verbs", "examples/onesided-verbs", "app/testpmd-rdma/testpmd-rdma-verbs"),
-         "rstream": "/usr/bin/rstream"}
+         "rstream": "/usr/bin/rstream", "qperf": "/usr/bin/qperf"}
 
 
 class Guest:

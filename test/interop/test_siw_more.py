@@ -4,8 +4,11 @@
 import os
 import sys
 
+import batch
 from batch import PEER, PORT, Batch, autopsy, cleanup, conf, end, guest, select, whole, with_guest
 from guest import GUEST, RNIC
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+import siw  # pylint: disable=wrong-import-position
 from rig import BUILD, PATIENCE, TESTPMD, Daemon, Foreign, case, example, main, nothing_is_left
 
 LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
@@ -173,6 +176,25 @@ for way in (True, False):
     programs("onesided", "onesided -s {a}", "onesided {a}", out=way, own=(example("onesided"), example("onesided")))
     programs("testpmd-rdma soak", "testpmd-rdma -s -a {a} --once", "testpmd-rdma --mode soak --iters 100 {a}", out=way,
              own=(TESTPMD, TESTPMD))
+
+
+@case
+def the_benchmark_measures_siw_beside_the_kernels_tcp():
+    rows = {r.name: r for r in siw.rivals(0.1)}
+    names = ("kernel TCP, 64 KiB, guest to itself", "Write 64 KiB, siw, guest to itself",
+             "Send latency, 64 B, rnicd to siw")
+
+    def measured():
+        guest().siw()
+        with Daemon(conf(capture=False)) as d:
+            place = siw.Place(batch, guest(), d)
+            return {name: place.measure(rows[name]) for name in names}
+    values = with_guest(measured)
+    tcp, write, latency = (values[n] for n in names)
+    rows[names[1]].values.append(write)
+    told = rows[names[1]].told({names[0]: tcp})
+    assert min(values.values()) > 0 and latency > 1 and told["of_tcp"] == write / tcp, values
+
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["-k"]:
