@@ -99,7 +99,7 @@ static enum tp_verdict send_lat_ping(struct tp_run *r, uint64_t i)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Send");
 }
 
-static enum tp_verdict send_lat_await(struct tp_run *r, uint64_t i, bool *ended)
+static enum tp_verdict send_lat_await(struct tp_run *r, uint64_t i, enum tp_pong *pong)
 {
 	struct tp_session *s = r->s;
 	uint32_t q = (uint32_t)(i % r->p->qps);
@@ -109,7 +109,7 @@ static enum tp_verdict send_lat_await(struct tp_run *r, uint64_t i, bool *ended)
 	tp_busy(r);
 	while (v == TP_OK && c->received <= i / r->p->qps) {
 		if (s->fin_seen && s->fin_posted <= i) {
-			*ended = true;
+			*pong = TP_PONG_ENDED;
 			return TP_OK;
 		}
 		v = poll_or_idle(r);

@@ -8,25 +8,15 @@
  * The receiver RDMA-Writes the number of the operation that it waits for into the sender's credit word; a sender is
  * never more than `depth` operations ahead of it, which is the number of receives and of slots.
  */
-#include "tp_engine.h"
 #include "tp_pattern.h"
+#include "tp_soaking.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define POLL_BATCH  16
-#define NOTE_LEN    8u
-#define CONSTANT_QP UINT32_C(0x7fffff) /* the "queue pair" whose pattern the constant area carries */
-
-enum soak_kind { SOAK_SEND, SOAK_WRITE, SOAK_READ };
-
-struct soak_op {
-	enum soak_kind kind;
-	uint32_t len, off; /* off: 0..63, inside the slot */
-	uint64_t seed;
-};
+#define NOTE_LEN 8u
 
 struct soak_qp {
 	uint64_t posted, done; /* own operations */
@@ -39,7 +29,8 @@ struct soak_qp {
 };
 
 struct soak {
-	uint64_t started, noted, received, bytes; /* noted: own operations that make the peer receive */
+	struct tp_soaking sum;
+	uint64_t noted; /* own operations that make the peer receive */
 	struct soak_qp qp[];
 };
 
@@ -49,22 +40,10 @@ static void soak_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 	*rq = p->depth;
 }
 
-static struct soak_op make_op(const struct tp_run *r, bool by_server, uint32_t q, uint64_t k)
-{
-	struct soak_op op;
-	uint64_t h = op.seed = tp_pattern_seed(r->p->seed ^ (uint64_t)by_server << 63, q, k);
-	uint64_t range = (h & 12) == 0 && r->p->size > 64 ? 64 : r->p->size; /* a quarter of them small */
-
-	op.kind = (enum soak_kind)((h >> 4 & 0xffff) % 3);
-	op.len = (uint32_t)(1 + (h >> 20) % range);
-	op.off = h >> 58;
-	return op;
-}
-
 /* Operation k moved past all Reads, which the receiver does not notice. */
 static uint64_t next_noticed(const struct tp_run *r, bool by_server, uint32_t q, uint64_t k)
 {
-	while (make_op(r, by_server, q, k).kind == SOAK_READ)
+	while (tp_soak_op(r, by_server, q, k).kind == TP_SOAK_READ)
 		k++;
 	return k;
 }
@@ -93,8 +72,7 @@ static enum tp_verdict soak_prepare(struct tp_run *r)
 	if (k == NULL)
 		return tp_fail(s->err, TP_NO_MEMORY, "out of memory");
 	r->state = k;
-	tp_pattern_fill(s->region + s->layout.constant, s->layout.stride,
-			tp_pattern_seed(p->seed ^ (uint64_t)s->is_server << 63, CONSTANT_QP, 0), 0);
+	tp_soak_fill_constant(r);
 	for (uint32_t q = 0; q < p->qps; q++) {
 		k->qp[q].stamp = (uint64_t *)(void *)&k->qp[p->qps] + (size_t)q * p->depth;
 		k->qp[q].completed = (bool *)((uint64_t *)(void *)&k->qp[p->qps] + (size_t)p->qps * p->depth) +
@@ -113,7 +91,7 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 	struct soak *st = r->state;
 	struct soak_qp *sq = &st->qp[q];
 	uint64_t k = sq->posted++, slot = k % r->p->depth;
-	struct soak_op op = make_op(r, s->is_server, q, k);
+	struct tp_soak_op op = tp_soak_op(r, s->is_server, q, k);
 	uint8_t *tx = s->region + tp_tx_off(&s->layout, q, slot) + op.off;
 	struct ibv_sge sge = { (uintptr_t)tx, op.len, s->mr->lkey };
 	struct ibv_sge note = { (uintptr_t)s->region + s->layout.fence, NOTE_LEN, s->mr->lkey };
@@ -128,32 +106,34 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
 
-	if (op.kind == SOAK_READ) {
+	if (op.kind == TP_SOAK_READ) {
 		wr.opcode = IBV_WR_RDMA_READ;
 		wr.wr.rdma.remote_addr = s->peer.addr + s->layout.constant + op.off;
 	} else {
 		tp_pattern_fill(tx, op.len, op.seed, 0);
 		st->noted++;
 	}
-	if (op.kind == SOAK_WRITE) {
+	if (op.kind == TP_SOAK_WRITE) {
 		wr.opcode = IBV_WR_RDMA_WRITE;
 		wr.wr.rdma.remote_addr = s->peer.addr + tp_rx_off(&s->layout, q, r->p->depth + slot) + op.off;
 		wr.send_flags = 0;
 		wr.next = &second;
 	}
 	wr.wr.rdma.rkey = s->peer.rkey;
-	st->bytes += op.len;
-	st->started++;
+	st->sum.bytes += op.len;
+	st->sum.started++;
 	sq->stamp[slot] = now;
 	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
 }
 
 /* Operation k has left its bytes at buf: those of seed's pattern, from position pos on. */
-static void compare(struct tp_run *r, uint64_t k, const struct soak_op *op, const void *buf, uint64_t seed,
+static void compare(struct tp_run *r, uint64_t k, const struct tp_soak_op *op, const void *buf, uint64_t seed,
 		    uint64_t pos)
 {
-	static const char *const what[] = { [SOAK_SEND] = "Send", [SOAK_WRITE] = "Write", [SOAK_READ] = "Read" };
+	static const char *const what[] = {
+		[TP_SOAK_SEND] = "Send", [TP_SOAK_WRITE] = "Write", [TP_SOAK_READ] = "Read"
+	};
 	size_t bad = tp_pattern_check(buf, op->len, seed, pos);
 
 	r->fig.checked += op->len;
@@ -195,8 +175,8 @@ static enum tp_verdict soak_on_recv(struct tp_run *r, const struct ibv_wc *wc)
 	struct soak *st = r->state;
 	struct soak_qp *sq = &st->qp[q];
 	uint64_t k = sq->expect, recv_slot = sq->received++ % r->p->depth;
-	struct soak_op op = make_op(r, !s->is_server, q, k);
-	uint32_t due = op.kind == SOAK_WRITE ? NOTE_LEN : op.len;
+	struct tp_soak_op op = tp_soak_op(r, !s->is_server, q, k);
+	uint32_t due = op.kind == TP_SOAK_WRITE ? NOTE_LEN : op.len;
 	enum tp_verdict v;
 
 	if (wc->byte_len != due)
@@ -204,12 +184,12 @@ static enum tp_verdict soak_on_recv(struct tp_run *r, const struct ibv_wc *wc)
 			       "message %" PRIu64 " of queue pair %u has %u bytes instead of %u: lost, doubled or "
 			       "out of order; repeat with --seed %" PRIu64,
 			       k, q, wc->byte_len, due, r->p->seed);
-	if (op.kind == SOAK_WRITE)
+	if (op.kind == TP_SOAK_WRITE)
 		compare(r, k, &op, s->region + tp_rx_off(&s->layout, q, r->p->depth + k % r->p->depth) + op.off,
 			op.seed, 0);
 	else
 		compare(r, k, &op, s->region + tp_rx_off(&s->layout, q, recv_slot), op.seed, 0);
-	st->received++;
+	st->sum.come++;
 	sq->expect = next_noticed(r, !s->is_server, q, k + 1);
 	v = soak_post_recv(r, q);
 	return v == TP_OK ? soak_grant(r, q, grant_step(r)) : v;
@@ -220,7 +200,7 @@ static enum tp_verdict soak_on_wc(struct tp_run *r, const struct ibv_wc *wc, uin
 	struct tp_session *s = r->s;
 	uint32_t q = tp_wr_qp(wc->wr_id);
 	struct soak_qp *sq;
-	struct soak_op op;
+	struct tp_soak_op op;
 	uint64_t k;
 
 	if (wc->status != IBV_WC_SUCCESS || q >= r->p->qps)
@@ -243,91 +223,58 @@ static enum tp_verdict soak_on_wc(struct tp_run *r, const struct ibv_wc *wc, uin
 	while (sq->done < sq->posted && sq->completed[sq->done % r->p->depth])
 		sq->completed[sq->done++ % r->p->depth] = false;
 	tp_hist_add(&r->hist, now - sq->stamp[k % r->p->depth]);
-	op = make_op(r, s->is_server, q, k);
-	if (op.kind == SOAK_READ)
+	op = tp_soak_op(r, s->is_server, q, k);
+	if (op.kind == TP_SOAK_READ)
 		compare(r, k, &op, s->region + tp_tx_off(&s->layout, q, k % r->p->depth) + op.off,
-			tp_pattern_seed(r->p->seed ^ (uint64_t)!s->is_server << 63, CONSTANT_QP, 0), op.off);
+			tp_soak_constant(r, true), op.off);
 	return TP_OK;
 }
 
-static bool may_post(const struct tp_run *r, uint32_t q)
+static enum tp_verdict soak_start(struct tp_run *r, uint32_t q, uint64_t now, bool drained, bool *posted)
 {
 	const struct soak_qp *sq = &((const struct soak *)r->state)->qp[q];
 	const _Atomic uint64_t *word = (const void *)(r->s->region + tp_credit_in(q));
 	uint64_t awaited = le64toh(atomic_load_explicit(word, memory_order_acquire));
 
+	(void)drained;
 	if (awaited < sq->first)
 		awaited = sq->first; /* nothing granted yet; Reads before it need no receiver */
-	return sq->posted - sq->done < r->p->depth && (sq->posted < awaited || sq->posted - awaited < r->p->depth);
+	if (sq->posted - sq->done >= r->p->depth || (sq->posted >= awaited && sq->posted - awaited >= r->p->depth))
+		return TP_OK;
+	*posted = true;
+	return post_op(r, q, now);
 }
 
-static bool all_done(const struct tp_run *r)
+static bool soak_done(const struct tp_run *r, uint64_t now)
 {
 	const struct soak *st = r->state;
 
+	(void)now;
 	for (uint32_t q = 0; q < r->p->qps; q++)
 		if (st->qp[q].done != st->qp[q].posted || st->qp[q].credit_busy)
 			return false;
 	return true;
 }
 
-/* Poll once, work it off; post where there is room. *open: new operations may still start. */
-static enum tp_verdict soak_turn(struct tp_run *r, bool open, uint64_t now)
+static enum tp_verdict soak_end(struct tp_run *r)
 {
-	struct ibv_wc wc[POLL_BATCH];
-	int n = ibv_poll_cq(r->s->cq, POLL_BATCH, wc);
-	enum tp_verdict v = TP_OK;
-	bool posted = false;
+	r->posted = ((const struct soak *)r->state)->noted;
+	return tp_ctrl_send_fin(r->s, r->posted, 0);
+}
 
-	if (n < 0)
-		return tp_fail(r->s->err, TP_VERBS_ERROR, "polling the completion queue failed");
-	for (int i = 0; i < n && v == TP_OK; i++)
-		v = soak_on_wc(r, &wc[i], now);
-	for (uint32_t q = 0; open && v == TP_OK && q < r->p->qps; q++) {
-		if (!may_post(r, q))
-			continue;
-		v = post_op(r, q, now);
-		posted = true;
-	}
-	if (v != TP_OK || n > 0 || posted) {
-		tp_busy(r);
-		return v == TP_OK ? tp_ctrl_pump(r->s) : v;
-	}
-	r->awaits_credit = open;
-	return tp_idle(r);
+static bool soak_all_come(const struct tp_run *r, uint64_t now)
+{
+	(void)now;
+	return ((const struct soak *)r->state)->sum.come == r->s->fin_posted;
 }
 
 static enum tp_verdict soak_run(struct tp_run *r)
 {
-	struct soak *st = r->state;
-	uint64_t begin = tp_now(), now = begin, cpu = tp_cpu_ns();
-	enum tp_verdict v = TP_OK;
-	bool open = r->tx;
+	static const struct tp_soak_way way = {
+		.on_wc = soak_on_wc, .start = soak_start, .done = soak_done, .end = soak_end, .all_come = soak_all_come
+	};
 
-	tp_progress_phase(r, 3, begin);
-	while (v == TP_OK) {
-		if (open && (tp_should_stop(r) ||
-			     (r->p->iters != 0 ? st->started >= r->p->iters : now - begin >= r->p->duration)))
-			open = false;
-		v = soak_turn(r, open, now);
-		now = tp_now();
-		tp_progress_tick(r, now, st->started);
-		if (v != TP_OK || open || !all_done(r))
-			continue;
-		if (!r->fin_sent) {
-			r->posted = st->noted;
-			r->fin_sent = true;
-			r->fig.ns = now - begin;
-			v = tp_ctrl_send_fin(r->s, r->posted, 0);
-		}
-		if (!r->rx || (r->s->fin_seen && st->received == r->s->fin_posted))
-			break;
-	}
-	r->fig.ops = st->started;
-	r->fig.bytes = st->bytes;
-	r->fig.cpu_ns = tp_cpu_ns() - cpu;
-	r->fig.cpu_ops = st->started + st->received != 0 ? st->started + st->received : 1;
-	return v;
+	return tp_soak_run(r, &way);
 }
 
 const struct tp_engine tp_soak = {

@@ -20,6 +20,7 @@ struct ud_lat {
 	uint32_t came;    /* number of the last message that came whole */
 	uint32_t came_on; /* its queue pair */
 	uint64_t place;   /* its slot */
+	uint64_t from;    /* ns: when the client began to wait; 0: not yet */
 	bool any;
 };
 
@@ -127,79 +128,57 @@ static enum tp_verdict ud_lat_post(struct tp_run *r, uint32_t q, uint32_t number
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a datagram");
 }
 
-/* One there and back; *back is when it was, 0 when it was lost. */
-static enum tp_verdict ud_lat_round(struct tp_run *r, uint64_t i, uint64_t from, uint64_t *back)
+static enum tp_verdict ud_lat_ping(struct tp_run *r, uint64_t i)
 {
 	struct ud_lat *l = r->state;
-	const uint32_t number = (uint32_t)i + 1;
-	enum tp_verdict v;
 
+	if (r->s->is_server)
+		return ud_lat_post(r, l->came_on, l->came);
 	l->any = false;
+	l->from = 0;
 	tp_busy(r);
-	v = ud_lat_post(r, (uint32_t)(i % r->p->qps), number);
-	*back = 0;
-	while (v == TP_OK &&
-	       !(l->any && (r->p->mode == TP_READ_LAT ? l->place == read_slot(r, number) : l->came == number))) {
-		v = ud_lat_poll(r);
-		if (tp_now() - from > LOST_NS)
-			return v;
-	}
-	*back = tp_now();
-	return v;
+	return ud_lat_post(r, (uint32_t)(i % r->p->qps), (uint32_t)i + 1);
 }
 
-static enum tp_verdict ud_lat_client(struct tp_run *r)
+/* The server takes any ping for the next one: those before it are lost. */
+static bool is_back(const struct tp_run *r, uint32_t number)
 {
-	const uint64_t halves = r->p->mode == TP_READ_LAT ? 1 : 2;
-	uint64_t t = tp_now(), t0 = t, begin = 0, cpu = 0, ops = 0, back;
-	bool measuring = false;
-	enum tp_verdict v = TP_OK;
+	const struct ud_lat *l = r->state;
 
-	tp_progress_phase(r, 2, t0);
-	for (uint64_t i = 0; v == TP_OK && !tp_should_stop(r); i++) {
-		if (!measuring && (r->p->warmup_ops != 0 ? i >= r->p->warmup_ops : t - t0 >= r->p->warmup)) {
-			measuring = true;
-			cpu = tp_cpu_ns();
-			begin = t = tp_now();
-			tp_progress_phase(r, 3, begin);
-		}
-		if (measuring && (r->p->iters != 0 ? ops >= r->p->iters : t - begin >= r->p->duration))
-			break;
-		v = ud_lat_round(r, i, t, &back);
-		if (measuring && back != 0) {
-			tp_hist_add(&r->hist, (back - t) / halves);
-			tp_progress_tick(r, back, ++ops);
-		}
-		t = back != 0 ? back : tp_now();
-	}
-	r->fig.ops = ops;
-	r->fig.bytes = ops * r->p->size;
-	r->fig.ns = measuring ? t - begin : 0;
-	r->fig.cpu_ns = measuring ? tp_cpu_ns() - cpu : 0;
-	r->fig.cpu_ops = ops != 0 ? ops : 1;
-	return v;
+	if (!l->any || r->s->is_server)
+		return l->any;
+	return r->p->mode == TP_READ_LAT ? l->place == read_slot(r, number) : l->came == number;
 }
 
-static enum tp_verdict ud_lat_server(struct tp_run *r)
+static enum tp_verdict ud_lat_await(struct tp_run *r, uint64_t i, enum tp_pong *pong)
 {
 	struct ud_lat *l = r->state;
 	enum tp_verdict v = TP_OK;
+	uint64_t now;
 
-	while (v == TP_OK && !r->s->fin_seen) {
+	while (v == TP_OK && !is_back(r, (uint32_t)i + 1)) {
+		if (r->s->is_server && r->s->fin_seen) {
+			*pong = TP_PONG_ENDED;
+			return TP_OK;
+		}
 		v = ud_lat_poll(r);
-		if (v == TP_OK && l->any) {
-			l->any = false;
-			v = ud_lat_post(r, l->came_on, l->came);
+		now = r->s->is_server ? 0 : tp_now();
+		if (l->from == 0)
+			l->from = now;
+		if (now - l->from > LOST_NS) {
+			*pong = TP_PONG_LOST;
+			return v;
 		}
 	}
+	l->any = false;
 	return v;
 }
 
 static enum tp_verdict ud_lat_run(struct tp_run *r)
 {
-	if (r->s->is_server)
-		return r->p->mode == TP_READ_LAT ? tp_ctrl_wait_fin(r->s, TP_NO_TIMEOUT) : ud_lat_server(r);
-	return ud_lat_client(r);
+	if (r->s->is_server && r->p->mode == TP_READ_LAT)
+		return tp_ctrl_wait_fin(r->s, TP_NO_TIMEOUT);
+	return tp_ping_pong(r, ud_lat_ping, ud_lat_await);
 }
 
 const struct tp_engine tp_ud_lat = {

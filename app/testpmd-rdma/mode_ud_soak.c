@@ -10,6 +10,7 @@
  * then, or GONE_NS after an operation that was followed by one that is over, or AGE_NS after any: they are lost then.
  */
 #include "tp_pattern.h"
+#include "tp_soaking.h"
 #include "tp_ud.h"
 
 #include <endian.h>
@@ -18,21 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLL_BATCH  16
-#define GONE_NS     UINT64_C(600000000) /* longer than rnicd's record-timeout is by default */
-#define AGE_NS      UINT64_C(3000000000)
-#define QUIET_NS    UINT64_C(300000000)
-#define ACKS        2u
-#define CONSTANT_QP UINT32_C(0x7fffff) /* the "queue pair" whose pattern the constant area carries */
-#define WIPE        0
-
-enum ud_kind { UD_SEND, UD_RECORD, UD_READ };
-
-struct ud_op {
-	enum ud_kind kind;
-	uint32_t len, off; /* off: 0..63, inside the slot */
-	uint64_t seed;
-};
+#define GONE_NS  UINT64_C(600000000) /* longer than rnicd's record-timeout is by default */
+#define AGE_NS   UINT64_C(3000000000)
+#define QUIET_NS UINT64_C(300000000)
+#define ACKS     2u
+#define WIPE     0
 
 struct ud_slot {
 	bool busy, sent; /* sent: its work request is complete */
@@ -48,7 +39,8 @@ struct ud_qp {
 };
 
 struct ud_soak {
-	uint64_t started, bytes, come, last_at; /* come: of the peer's operations */
+	struct tp_soaking sum;
+	uint64_t last_at; /* ns: when something came */
 	struct ud_qp qp[];
 };
 
@@ -58,17 +50,12 @@ static void ud_soak_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 	*rq = p->depth;
 }
 
-static struct ud_op op_of(const struct tp_run *r, bool by_server, uint32_t q, uint32_t k)
+static struct tp_soak_op op_of(const struct tp_run *r, bool by_server, uint32_t q, uint32_t k)
 {
-	struct ud_op op;
-	uint64_t h = op.seed = tp_pattern_seed(r->p->seed ^ (uint64_t)by_server << 63, q, k);
-	uint64_t range = (h & 12) == 0 && r->p->size > 64 ? 64 : r->p->size; /* a quarter of them small */
+	struct tp_soak_op op = tp_soak_op(r, by_server, q, k);
 
-	op.kind = (enum ud_kind)((h >> 4 & 0xffff) % 3);
-	op.len = (uint32_t)(1 + (h >> 20) % range);
-	op.off = h >> 58;
 	/* Of Sends only the length varies: the receive has been posted before. */
-	op.off = op.kind == UD_SEND ? 0 : op.off;
+	op.off = op.kind == TP_SOAK_SEND ? 0 : op.off;
 	if (op.len + op.off > TP_MAX_UD_SIZE)
 		op.len = (uint32_t)TP_MAX_UD_SIZE - op.off;
 	return op;
@@ -96,8 +83,7 @@ static enum tp_verdict ud_soak_prepare(struct tp_run *r)
 	r->state = st;
 	if (st == NULL)
 		return tp_fail(s->err, TP_NO_MEMORY, "out of memory");
-	tp_pattern_fill(s->region + s->layout.constant, s->layout.stride,
-			tp_pattern_seed(p->seed ^ (uint64_t)s->is_server << 63, CONSTANT_QP, 0), 0);
+	tp_soak_fill_constant(r);
 	for (uint32_t q = 0; q < p->qps; q++) {
 		st->qp[q].slot = (struct ud_slot *)(void *)&st->qp[p->qps] + (size_t)q * p->depth;
 		for (uint32_t i = 0; r->rx && v == TP_OK && i < p->depth; i++)
@@ -111,11 +97,11 @@ static enum tp_verdict ud_soak_post(struct tp_run *r, uint32_t q, uint32_t slot,
 	struct tp_session *s = r->s;
 	struct ud_soak *st = r->state;
 	const uint32_t k = st->qp[q].posted++;
-	const struct ud_op op = op_of(r, s->is_server, q, k);
+	const struct tp_soak_op op = op_of(r, s->is_server, q, k);
 	const uint64_t there = tp_rx_off(&s->layout, q, r->p->depth + slot);
 	const uint64_t back = tp_rx_off(&s->layout, q, 2 * r->p->depth + slot);
 	uint8_t *tx = s->region + tp_tx_off(&s->layout, q, slot) + op.off, *sink = s->region + back + op.off;
-	struct ibv_sge sge = { (uintptr_t)(op.kind == UD_READ ? sink : tx), op.len, s->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)(op.kind == TP_SOAK_READ ? sink : tx), op.len, s->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = tp_wr_id(TP_WR_DATA, q, slot),
 				  .sg_list = &sge,
 				  .num_sge = 1,
@@ -124,18 +110,18 @@ static enum tp_verdict ud_soak_post(struct tp_run *r, uint32_t q, uint32_t slot,
 				  .opcode = IBV_WR_SEND_WITH_IMM,
 				  .wr.rdma = { s->peer.addr + there + op.off, s->peer.rkey } };
 
-	if (op.kind == UD_READ) {
+	if (op.kind == TP_SOAK_READ) {
 		memset(sink, WIPE, op.len);
 		wr.opcode = IBV_WR_RDMA_READ;
 		wr.wr.rdma.remote_addr = s->peer.addr + s->layout.constant + s->layout.head + op.off;
 	} else {
 		tp_pattern_fill(tx, op.len, op.seed, 0);
 	}
-	if (op.kind == UD_RECORD)
+	if (op.kind == TP_SOAK_WRITE)
 		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 	st->qp[q].slot[slot] = (struct ud_slot){ .busy = true, .k = k, .since = now };
-	st->started++;
-	st->bytes += op.len;
+	st->sum.started++;
+	st->sum.bytes += op.len;
 	errno = tp_post_send(s, q, &wr);
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
 }
@@ -164,11 +150,11 @@ static enum tp_verdict ud_soak_ack(struct tp_run *r, uint32_t q, uint32_t k)
 }
 
 /* [at, at + len) is told as valid: bytes of seed's pattern from position pos on. */
-static void ud_compare(struct tp_run *r, uint32_t k, const struct ud_op *op, const struct tp_ud_msg *m, uint64_t seed,
-		       uint64_t pos)
+static void ud_compare(struct tp_run *r, uint32_t k, const struct tp_soak_op *op, const struct tp_ud_msg *m,
+		       uint64_t seed, uint64_t pos)
 {
 	static const char *const what[] = {
-		[UD_SEND] = "Send", [UD_RECORD] = "Write-Record", [UD_READ] = "Read-Record"
+		[TP_SOAK_SEND] = "Send", [TP_SOAK_WRITE] = "Write-Record", [TP_SOAK_READ] = "Read-Record"
 	};
 	const size_t bad = tp_pattern_check(m->at, m->len, seed, pos);
 
@@ -192,17 +178,17 @@ static enum tp_verdict ud_misplaced(struct tp_run *r, uint32_t k, const struct t
 /* The peer's Send or Write-Record. */
 static enum tp_verdict ud_soak_come(struct tp_run *r, const struct ibv_wc *wc, const struct tp_ud_msg *m)
 {
-	const struct ud_op op = op_of(r, !r->s->is_server, m->qp, m->number);
+	const struct tp_soak_op op = op_of(r, !r->s->is_server, m->qp, m->number);
 	const bool send = wc->opcode == IBV_WC_RECV;
 	enum tp_verdict v = TP_OK;
 
-	if (op.kind != (send ? UD_SEND : UD_RECORD) || m->off < op.off || m->off + m->len > op.off + op.len ||
+	if (op.kind != (send ? TP_SOAK_SEND : TP_SOAK_WRITE) || m->off < op.off || m->off + m->len > op.off + op.len ||
 	    m->whole != (m->len == op.len))
 		return ud_misplaced(r, m->number, m);
 	ud_compare(r, m->number, &op, m, op.seed, m->off - op.off);
 	if (!m->last)
 		return TP_OK;
-	((struct ud_soak *)r->state)->come++;
+	((struct ud_soak *)r->state)->sum.come++;
 	if (send)
 		v = ud_soak_recv(r, m->qp, wc->wr_id & 0xffffffffff);
 	else
@@ -215,12 +201,11 @@ static enum tp_verdict ud_soak_answer(struct tp_run *r, const struct tp_ud_msg *
 {
 	struct tp_session *s = r->s;
 	struct ud_slot *at = &((struct ud_soak *)r->state)->qp[m->qp].slot[m->slot - 2 * r->p->depth];
-	const struct ud_op op = op_of(r, s->is_server, m->qp, at->k);
+	const struct tp_soak_op op = op_of(r, s->is_server, m->qp, at->k);
 
-	if (!at->busy || op.kind != UD_READ || m->off < op.off || m->off + m->len > op.off + op.len)
+	if (!at->busy || op.kind != TP_SOAK_READ || m->off < op.off || m->off + m->len > op.off + op.len)
 		return ud_misplaced(r, at->k, m);
-	ud_compare(r, at->k, &op, m, tp_pattern_seed(r->p->seed ^ (uint64_t)!s->is_server << 63, CONSTANT_QP, 0),
-		   s->layout.head + m->off);
+	ud_compare(r, at->k, &op, m, tp_soak_constant(r, true), s->layout.head + m->off);
 	if (m->last)
 		at->busy = false;
 	return TP_OK;
@@ -308,67 +293,33 @@ static bool all_free(const struct tp_run *r, uint64_t now)
 	return true;
 }
 
-static enum tp_verdict ud_soak_turn(struct tp_run *r, bool open, uint64_t now)
+static enum tp_verdict ud_soak_end(struct tp_run *r)
 {
-	struct ibv_wc wc[POLL_BATCH];
-	int n = ibv_poll_cq(r->s->cq, POLL_BATCH, wc);
-	enum tp_verdict v = TP_OK;
-	bool posted = false;
+	const struct tp_soaking *sum = r->state;
 
-	if (n < 0)
-		return tp_fail(r->s->err, TP_VERBS_ERROR, "polling the completion queue failed");
-	for (int i = 0; i < n && v == TP_OK; i++)
-		v = ud_soak_on_wc(r, &wc[i], now);
-	for (uint32_t q = 0; open && v == TP_OK && q < r->p->qps; q++)
-		v = ud_soak_start(r, q, now, n == 0, &posted);
-	if (v != TP_OK || n > 0 || posted) {
-		tp_busy(r);
-		return v == TP_OK ? tp_ctrl_pump(r->s) : v;
-	}
-	r->awaits_credit = true; /* time alone may set a slot free */
-	return tp_idle(r);
+	r->posted = sum->started;
+	r->fig.sent = sum->started;
+	r->fig.sent_bytes = sum->bytes;
+	return tp_ctrl_send_fin(r->s, r->posted, 0);
 }
 
-static enum tp_verdict ud_soak_end(struct tp_run *r, uint64_t ns)
+/* What is late may still come. */
+static bool ud_soak_all_come(const struct tp_run *r, uint64_t now)
 {
-	struct ud_soak *st = r->state;
-
-	r->posted = st->started;
-	r->fin_sent = true;
-	r->fig.ns = ns;
-	r->fig.sent = st->started;
-	r->fig.sent_bytes = st->bytes;
-	return tp_ctrl_send_fin(r->s, r->posted, 0);
+	return now - ((const struct ud_soak *)r->state)->last_at > QUIET_NS;
 }
 
 static enum tp_verdict ud_soak_run(struct tp_run *r)
 {
-	struct ud_soak *st = r->state;
-	uint64_t begin = tp_now(), now = begin, cpu = tp_cpu_ns();
-	enum tp_verdict v = TP_OK;
-	bool open = r->tx;
+	static const struct tp_soak_way way = { .by_time = true, /* it may set a slot free */
+						.on_wc = ud_soak_on_wc,
+						.start = ud_soak_start,
+						.done = all_free,
+						.end = ud_soak_end,
+						.all_come = ud_soak_all_come };
 
-	tp_progress_phase(r, 3, begin);
-	st->last_at = begin;
-	while (v == TP_OK) {
-		if (open && (tp_should_stop(r) ||
-			     (r->p->iters != 0 ? st->started >= r->p->iters : now - begin >= r->p->duration)))
-			open = false;
-		v = ud_soak_turn(r, open, now);
-		now = tp_now();
-		tp_progress_tick(r, now, st->started);
-		if (v != TP_OK || open)
-			continue;
-		if (!r->fin_sent && all_free(r, now))
-			v = ud_soak_end(r, now - begin);
-		if (r->fin_sent && (!r->rx || (r->s->fin_seen && now - st->last_at > QUIET_NS)))
-			break;
-	}
-	r->fig.ops = st->started;
-	r->fig.bytes = st->bytes;
-	r->fig.cpu_ns = tp_cpu_ns() - cpu;
-	r->fig.cpu_ops = st->started + st->come != 0 ? st->started + st->come : 1;
-	return v;
+	((struct ud_soak *)r->state)->last_at = tp_now();
+	return tp_soak_run(r, &way);
 }
 
 const struct tp_engine tp_ud_soak = {

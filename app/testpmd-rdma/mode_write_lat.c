@@ -93,8 +93,8 @@ static enum tp_verdict write_lat_ping(struct tp_run *r, uint64_t i)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting a Write");
 }
 
-/* Wait for ping i of the peer. *ended: the client has said that there will be none. */
-static enum tp_verdict write_lat_await(struct tp_run *r, uint64_t i, bool *ended)
+/* Wait for ping i of the peer. */
+static enum tp_verdict write_lat_await(struct tp_run *r, uint64_t i, enum tp_pong *pong)
 {
 	struct tp_session *s = r->s;
 	uint8_t mark;
@@ -114,7 +114,7 @@ static enum tp_verdict write_lat_await(struct tp_run *r, uint64_t i, bool *ended
 		if (v == TP_OK)
 			v = tp_idle(r);
 		if (s->fin_seen && s->fin_posted <= i) {
-			*ended = true;
+			*pong = TP_PONG_ENDED;
 			break;
 		}
 	}

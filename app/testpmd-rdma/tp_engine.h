@@ -77,10 +77,15 @@ enum tp_verdict tp_verify_written(struct tp_run *r);
 void tp_progress_phase(struct tp_run *r, uint32_t phase, uint64_t now);
 void tp_progress_tick(struct tp_run *r, uint64_t now, uint64_t ops);
 
-/* --- the ping-pong that write_lat and send_lat share (tp_ping_pong.c) --- */
+/* --- the ping-pong that the latency modes share (tp_ping_pong.c); over ud it may be a Read of the client's --- */
 typedef enum tp_verdict (*tp_ping_fn)(struct tp_run *r, uint64_t i);
-/* Wait for the peer's ping i; *ended when its FIN says that there is none. */
-typedef enum tp_verdict (*tp_await_fn)(struct tp_run *r, uint64_t i, bool *ended);
+enum tp_pong {
+	TP_PONG_BACK,
+	TP_PONG_ENDED, /* the peer's FIN says that there is none */
+	TP_PONG_LOST,  /* the next one is sent, and no figure of latency contains this one */
+};
+/* Wait for the peer's ping i; *pong is TP_PONG_BACK unless it is set. */
+typedef enum tp_verdict (*tp_await_fn)(struct tp_run *r, uint64_t i, enum tp_pong *pong);
 enum tp_verdict tp_ping_pong(struct tp_run *r, tp_ping_fn ping, tp_await_fn await);
 
 /* --- the pipeline that the bandwidth modes share (tp_stream.c) --- */

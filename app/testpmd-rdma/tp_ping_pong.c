@@ -10,7 +10,9 @@ static bool warm(const struct tp_run *r, uint64_t i, uint64_t since)
 static enum tp_verdict measure(struct tp_run *r, tp_ping_fn ping, tp_await_fn await)
 {
 	uint64_t t0 = tp_now(), t = t0, begin = 0, cpu = 0, ops = 0, next;
-	bool measuring = false, ended = false;
+	const uint64_t halves = r->p->mode == TP_READ_LAT ? 1 : 2;
+	enum tp_pong pong;
+	bool measuring = false;
 	enum tp_verdict v = TP_OK;
 
 	tp_progress_phase(r, 2, t0);
@@ -23,16 +25,17 @@ static enum tp_verdict measure(struct tp_run *r, tp_ping_fn ping, tp_await_fn aw
 		}
 		if (measuring && (r->p->iters != 0 ? ops >= r->p->iters : t - begin >= r->p->duration))
 			break;
+		pong = TP_PONG_BACK;
 		v = ping(r, i);
 		if (v == TP_OK)
-			v = await(r, i, &ended);
+			v = await(r, i, &pong);
 		if (v != TP_OK)
 			return v;
-		if (ended)
+		if (pong == TP_PONG_ENDED)
 			return tp_fail(r->s->err, TP_BAD_PEER, "the server ended the run");
 		next = tp_now();
-		if (measuring) {
-			tp_hist_add(&r->hist, (next - t) / 2);
+		if (measuring && pong == TP_PONG_BACK) {
+			tp_hist_add(&r->hist, (next - t) / halves);
 			ops++;
 			tp_progress_tick(r, next, ops);
 		}
@@ -49,11 +52,11 @@ static enum tp_verdict measure(struct tp_run *r, tp_ping_fn ping, tp_await_fn aw
 static enum tp_verdict answer(struct tp_run *r, tp_ping_fn ping, tp_await_fn await)
 {
 	enum tp_verdict v = TP_OK;
-	bool ended = false;
+	enum tp_pong pong = TP_PONG_BACK;
 
-	for (uint64_t i = 0; v == TP_OK && !ended; i++) {
-		v = await(r, i, &ended);
-		if (v == TP_OK && !ended)
+	for (uint64_t i = 0; v == TP_OK && pong != TP_PONG_ENDED; i++) {
+		v = await(r, i, &pong);
+		if (v == TP_OK && pong != TP_PONG_ENDED)
 			v = ping(r, i);
 	}
 	return v;

@@ -24,8 +24,8 @@ td,th{padding:.25em .35em}}
 """
 CLASS = {"goal met": "best", "target met": "good", "target missed": "bad", "goal missed": "sub"}
 HOW = """A row is repeated, with all that it needs around it, by
-<code>test/bench/bench.py --build build --only 'NAME'</code> with the name of one of its figures. The command line that it
-runs stands above its figures; of two lines each has its turn against the other. Behind a # stand the keys of rnicd's
+<code>test/bench/bench.py --build build --only 'NAME'</code> with the name of one of its figures. The command line that
+it runs stands above its figures; of two lines each has its turn against the other. Behind a # stand the keys of rnicd's
 configuration that differ from <code>config/pair.conf</code>: start rnicd with them and
 <code>testpmd-rdma -s -a 10.77.0.1</code>, then the line can be pasted."""
 
