@@ -3,10 +3,12 @@
 """Why something does not work: each case sets a cause up and expects the sentence that rnicd's log has for it."""
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
-from rig import RNICD, TESTPMD, Daemon, case, helper, main, pair_conf, until
+from rig import RNICD, TESTPMD, Daemon, case, helper, main, moves, pair_conf, until
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ENDS = ("10.77.0.1", "10.77.0.2")
@@ -100,6 +102,23 @@ def a_wire_that_loses_nothing_is_not_blamed():
         assert d.telemetry("/rnic/ports,a")["tx_data"] > 1000
         again = [d.telemetry(f"/rnic/ports,{port}")["tx_again"] for port in ("a", "b")]
         assert "sent again" not in d.stderr() or max(again) >= 10, (again, d.stderr())
+
+
+@case
+def a_worker_that_was_not_run_is_said():
+    with Daemon(pair_conf()) as d:
+        server = d.run(TESTPMD, "-s", "-a", ENDS[0])
+        server.wait_line("listening")
+        d.run(TESTPMD, "-m", "write_bw", "--seconds", "600", ENDS[0])
+        moves(d, 18600)
+
+        def stalled():
+            d.p.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            d.p.send_signal(signal.SIGCONT)
+            return "was not run for 100 ms" in d.stderr()
+        until(stalled, d.tail)
+        assert re.search(r"warning: worker \d+, \d+ ms: .* CPUs of its own", d.stderr()), d.tail()
 
 
 @case

@@ -10,6 +10,8 @@
  *   object                            written by                                     read by
  *   struct rnicd_cfg                  control thread, before the start               all
  *   struct rnicd: ports, secret       the plane's start, before the workers          all
+ *     .stalled[w]                     worker w, and the control thread that takes    control thread
+ *                                     it away: atomic
  *   struct rnicd_port                 the plane's start, before the workers          all
  *     .stats[w]                       worker w                                       all: torn never, late always
  *     .shape_tat                      any worker, by compare-and-swap                any worker
@@ -312,8 +314,9 @@ struct rnicd {
 	uint8_t process;              /* embedded: index among the processes of the user that share addresses; else 0 */
 	bool own;                     /* all of this runs in the process of its only client (embedded.c) */
 	uint32_t setups;              /* connections that a worker has memory to set up at once; constant after start */
-	const struct handed_taker *taker; /* handed.h; NULL: no socket is taken over. Constant after start */
-	uint64_t secret[4];               /* random from cfg.seed: flow hash, ISN key; constant after start */
+	const struct handed_taker *taker;    /* handed.h; NULL: no socket is taken over. Constant after start */
+	uint64_t stalled[RNICD_MAX_WORKERS]; /* ns: the longest time that it was not run of late, 0: never (why.c) */
+	uint64_t secret[4];                  /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
 

@@ -12,6 +12,7 @@
 
 #define SAY_AGAIN_NS (10 * RN_NS_PER_S)
 #define LOOK_NS      RN_NS_PER_S
+#define STALLED_NS   (100 * RN_NS_PER_MS)
 
 enum why {
 	WHY_REFUSED,
@@ -30,6 +31,7 @@ enum why {
 	WHY_NO_BUFFERS,
 	WHY_CAPTURE,
 	WHY_AGAIN,
+	WHY_STALLED,
 	WHY_QUOTA,
 	WHY_CQ,
 	WHYS
@@ -99,6 +101,10 @@ static const struct why_row rows[WHYS] = {
 			"short of buffers or of CPU, a duplex or cable fault, or the port's own loss.",
 			"Look at the counters of drops at both ends and of the switches between them; set congestion = bbr "
 			"where the line loses packets at random" },
+	[WHY_STALLED] = { RNICD_LOG_WARNING, "a worker was not run for 100 ms or more",
+			  "Another program had the worker's CPU, or the host of a virtual machine gave that CPU to others. "
+			  "Connections wait meanwhile.",
+			  "Give rnicd CPUs of its own (workers), and the virtual machine, too" },
 	[WHY_QUOTA] = { RNICD_LOG_WARNING, "a client asked for more than it may have",
 			"The client's quotas bound what one process can take of the daemon.",
 			"Raise the key that the sentence names in [rnicd], or use fewer objects" },
@@ -118,23 +124,32 @@ static uint64_t seen[RNICD_MAX_PORTS][WHYS]; /* sums of the ports' counters at t
 static struct loop_timer timer;
 static bool stopped;
 
+/* Whether a cause was said a short time ago: then this time is counted. more: what the next line says of those. */
+static bool said_lately(struct why_said *s, char *more, size_t len)
+{
+	const uint64_t now = rnicd_now();
+
+	more[0] = '\0';
+	if (now < s->again) {
+		s->more++;
+		return true;
+	}
+	if (s->more > 0)
+		snprintf(more, len, " (%u more since the last line)", s->more);
+	*s = (struct why_said){ .again = now + SAY_AGAIN_NS };
+	return false;
+}
+
 /* One line: what it is about, the symptom, the remedy. */
 static void say_why(uint32_t port, enum why w, const char *remedy, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static void say_why(uint32_t port, enum why w, const char *remedy, const char *fmt, ...)
 {
-	struct why_said *s = &said[port][w];
-	uint64_t now = rnicd_now();
-	char about[320], more[64] = "";
+	char about[320], more[64];
 	va_list ap;
 
-	if (now < s->again) {
-		s->more++;
+	if (said_lately(&said[port][w], more, sizeof(more)))
 		return;
-	}
-	if (s->more > 0)
-		snprintf(more, sizeof(more), " (%u more since the last line)", s->more);
-	*s = (struct why_said){ .again = now + SAY_AGAIN_NS };
 	va_start(ap, fmt);
 	vsnprintf(about, sizeof(about), fmt, ap);
 	va_end(ap);
@@ -314,6 +329,20 @@ static void look_at_retransmissions(uint32_t port)
 			(unsigned long long)more, (unsigned long long)of);
 }
 
+static void look_at_workers(void)
+{
+	const struct why_row *row = &rows[WHY_STALLED];
+	char more[64];
+
+	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+		const uint64_t ns = __atomic_exchange_n(&rnicd.stalled[w], 0, __ATOMIC_RELAXED);
+
+		if (ns >= STALLED_NS && !said_lately(&said[0][WHY_STALLED], more, sizeof(more)))
+			rnicd_log(row->level, "worker %u, %llu ms: %s%s. %s", w,
+				  (unsigned long long)(ns / RN_NS_PER_MS), row->symptom, more, row->remedy);
+	}
+}
+
 static void look_at_counters(struct loop_timer *t)
 {
 	if (stopped)
@@ -328,6 +357,7 @@ static void look_at_counters(struct loop_timer *t)
 		}
 		look_at_retransmissions(i);
 	}
+	look_at_workers();
 	loop_timer_arm(t, rnicd_now() + LOOK_NS);
 }
 

@@ -124,8 +124,11 @@ void worker_tell_lost(struct rnicd_worker *w)
 {
 	uint64_t gap = w->now - w->ran;
 
-	if (rn_unlikely(gap > TURN_MAX_NS))
+	if (rn_unlikely(gap > TURN_MAX_NS)) {
 		w->tcp.turns.lost += gap;
+		if (gap > __atomic_load_n(&rnicd.stalled[w->index], __ATOMIC_RELAXED))
+			__atomic_store_n(&rnicd.stalled[w->index], gap, __ATOMIC_RELAXED);
+	}
 	w->late = gap > LATE_NS || w->woken || (w->late && w->more);
 	w->woken = false;
 	w->ran = w->now;
