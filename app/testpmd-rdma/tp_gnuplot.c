@@ -8,8 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* Starts gnuplot with `in` as its input, which is closed here; -1: none. Its exit status, or -errno. */
 static int run_gnuplot(char *option, int in)
 {

@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static void find_rnicctl(char *path, size_t len)
 {
 	static const char *const beside[] = { "rnicctl", "../rnicctl/rnicctl" };
