@@ -84,7 +84,9 @@ enum {
 
 /* ipc_sock_gram.flags */
 enum {
-	IPC_GRAM_REUSE = 1u << 0, /* other sockets of this user with the same flag may have the port too */
+	/* other sockets of this user with the same flag may have the port too */
+	IPC_GRAM_REUSE = 1u << 0,   /* SO_REUSEADDR: the newest of them gets what comes */
+	IPC_GRAM_BALANCE = 1u << 1, /* SO_REUSEPORT: what comes is shared among them, by the peers' addresses */
 };
 
 /*

@@ -59,6 +59,7 @@ enum {
 	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; bytes that have not left yet are lost */
 	IPC_STREAM_ABORT = 1u << 2, /* it ends so when the last program has closed the socket (SO_LINGER of no time) */
 	IPC_STREAM_DEAF = 1u << 3,  /* shut down for reading: with IPC_STREAM_FIN what comes resets the connection */
+	IPC_STREAM_TOLD = 1u << 4,  /* programs' own, rnicd never reads it: connect() has told what became of it */
 };
 
 /* ipc_stream_fpdus.how, of the program. */
@@ -116,9 +117,23 @@ struct ipc_sock_join_ok {
 	struct ipc_sock_port port[IPC_SOCK_PORTS_MAX];
 };
 
-struct ipc_sock_addr { /* SOCK_BIND: addr.ip is a port's address, addr.port 0: any. SOCK_CONNECT: the peer's */
+/* ipc_sock_addr.flags, of SOCK_BIND */
+enum {
+	IPC_SOCK_IP4 = 1u << 0, /* with addr.ip zero: all ports with an IPv4 address */
+	IPC_SOCK_IP6 = 1u << 1, /* the same with an IPv6 address */
+	IPC_SOCK_REUSE =
+		1u << 2, /* others of this user with this flag may be bound and listen there, each has its share */
+};
+
+/*
+ * SOCK_BIND: addr.ip is a port's address, addr.port 0: any. addr.ip zero: all ports, to listen at; addr.port is not 0.
+ * SOCK_CONNECT: the peer's.
+ */
+struct ipc_sock_addr {
 	uint64_t sock;
 	struct ipc_addr addr;
+	uint32_t flags;
+	uint32_t rsv;
 };
 struct ipc_sock_listen { /* LISTEN and ACCEPT */
 	uint64_t sock;

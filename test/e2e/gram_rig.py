@@ -10,6 +10,12 @@ import sys
 LIMIT = 60  # seconds: a hang
 ADDR = sys.argv[1]
 IN, OUT = select.POLLIN, select.POLLOUT
+TABLE = []
+
+
+def case(f):
+    TABLE.append(f)
+    return f
 
 
 def code(call, *args):

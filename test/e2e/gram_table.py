@@ -17,16 +17,12 @@ import sys
 import termios
 import threading
 
-from gram_rig import ADDR, IN, LIMIT, bound, code, epoll_of, events, get, libc_disconnect, new, nobody, pair, wait
+import gram_ports  # pylint: disable=unused-import
+from gram_rig import (ADDR, IN, LIMIT, TABLE, bound, case, code, epoll_of, events, get, libc_disconnect, new, nobody,
+                      pair, wait)
 from sock_mmsg import recv_several, send_several
 
-TABLE = []
 LONGEST = 1472  # bytes that every path here takes in one packet
-
-
-def case(f):
-    TABLE.append(f)
-    return f
 
 
 @case

@@ -62,11 +62,12 @@ class Raw:
         self.bells = mmap.mmap(fds[0], 0)
         self.wake = fds[1]
 
-    def bind(self, ip, port=0):
-        return self.ask("IPC_SOCK_BIND", struct.pack("<Q", 0) + addr(ip, port))
+    def bind(self, ip, port=0, flags=0):
+        at = addr(ip, port) if ip else bytes(24 - 8) + struct.pack("<H6x", port)
+        return self.ask("IPC_SOCK_BIND", struct.pack("<Q", 0) + at + struct.pack("<II", flags, 0))
 
     def connect(self, sock, ip, port):
-        return self.ask("IPC_SOCK_CONNECT", struct.pack("<Q", sock) + addr(ip, port))
+        return self.ask("IPC_SOCK_CONNECT", struct.pack("<Q", sock) + addr(ip, port) + bytes(8))
 
     def stream(self, ip, to, port):
         """A connection: its memory; self.bell() rings for it."""

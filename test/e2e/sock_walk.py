@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Random sequences of calls on TCP and UDP sockets, both ends in this process: `sock_walk.py ADDRESS FIRST COUNT [FILE]`
-walks COUNT seeds from FIRST on and prints for each a line of JSON: what each call gave, and what was ready behind it.
+Random sequences of calls on TCP and UDP sockets, both ends in this process: `sock_walk.py ADDRESS SEEDS [FILE]`
+walks the seeds ("0-199,731") and prints for each a line of JSON: what each call gave, and what was ready behind it.
 FILE has the lines of an earlier run, on the kernel's sockets: the walk waits until what is ready is what it was there,
 as a network has its delays, and prints the seeds that came out otherwise. test_sock_walks.py runs both.
 
@@ -46,19 +46,25 @@ class Different(Exception):
 
 
 class Behind:
-    """Two datagram sockets of the same address: when what one has sent has come to the other, twice, no datagram that
-    was sent before is on its way any more. The kernel's loopback has none on its way ever, a network has."""
+    """What is behind a step, so that the next one meets no more of it than on the kernel's loopback: when a datagram
+    has come twice, none that was sent before is on its way any more; when two sockets have been made, one after the
+    other, what was closed before them is closed for the peers too."""
 
     def __init__(self):
-        self.one, self.other = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
-        for s in (self.one, self.other):
-            s.bind((ADDR, 0))
-            s.settimeout(LIMIT)
+        self.other = self.made()
+
+    @staticmethod
+    def made():
+        s = socket.socket(type=socket.SOCK_DGRAM)
+        s.bind((ADDR, 0))
+        s.settimeout(LIMIT)
+        return s
 
     def wait(self):
         for _ in range(2):
-            self.one.sendto(b"behind", self.other.getsockname())
-            self.other.recv(6)
+            with self.made() as one:
+                one.sendto(b"behind", self.other.getsockname())
+                self.other.recv(6)
 
 
 class Walk:
@@ -69,19 +75,27 @@ class Walk:
         self.expected = expected
         self.socks = []
         self.names = {}
+        self.named = 0
         self.steps = []
         self.not_in_child = ()
         self.sent = 0
 
     # ---- what is the same everywhere ----
 
-    def name(self, at):
-        """A socket's address: the same number for the same address."""
+    def name(self, s, at):
+        """An address of a socket's kind: the same number for the same address."""
         if not isinstance(at, tuple):
             return at
         if at[0] == "0.0.0.0":
             return "none" if at[1] == 0 else "any"
-        return self.names.setdefault(at, len(self.names))
+        if (s.type, at) not in self.names:
+            self.names[s.type, at] = self.named
+            self.named += 1
+        return self.names[s.type, at]
+
+    def new_name(self, s):
+        """Its address is nobody's any more that had it before: ports come again, by chance."""
+        self.names.pop((s.type, s.getsockname()), None)
 
     def bytes_of(self, n):
         self.sent += 1
@@ -130,6 +144,8 @@ class Walk:
     def new(self, kind):
         s = socket.socket(type=kind)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, WAIT)
+        if kind == socket.SOCK_STREAM:  # small bytes do not wait for the kernel's delayed ACK
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.random.random() < 0.3:
             s.setblocking(False)
         return s
@@ -148,7 +164,10 @@ class Walk:
         c = self.new(socket.SOCK_STREAM)
         self.add(l)
         self.add(c)
-        self.tell("connect", code(c.connect, l.getsockname()))
+        result = code(c.connect, l.getsockname())
+        self.new_name(l)
+        self.new_name(c)
+        self.tell("connect", result)
         return self.accept(l)
 
     def accept(self, l=None):
@@ -161,15 +180,16 @@ class Walk:
         s, at = got
         s.setblocking(True)
         same = code(s.getpeername) == at
-        self.tell(f"accept {self.index(l)}", [self.add(s), self.name(at), same])
+        self.tell(f"accept {self.index(l)}", [self.add(s), self.name(s, at), same])
         return None
 
     def make_grams(self):
         """A bound socket, sometimes with another one as its peer."""
         s = self.new(socket.SOCK_DGRAM)
         s.bind((ADDR, 0))
+        self.new_name(s)
         self.add(s)
-        self.tell("bound datagram socket", self.name(s.getsockname()))
+        self.tell("bound datagram socket", self.name(s, s.getsockname()))
         other = self.any(socket.SOCK_DGRAM)
         if self.random.random() < 0.6:
             self.tell(f"its peer is {self.index(other)}", code(s.connect, other.getsockname()))
@@ -179,6 +199,7 @@ class Walk:
         s = self.new(socket.SOCK_STREAM)
         how = self.random.randrange(3)
         s.bind((ADDR, 0))
+        self.new_name(s)
         self.add(s)
         if how == 1:
             self.tell("listen", code(s.listen, 4))
@@ -188,7 +209,7 @@ class Walk:
                 at = gone.getsockname()
             self.tell("refused", code(s.connect, at))
         else:
-            self.tell("bound", self.name(s.getsockname()))
+            self.tell("bound", self.name(s, s.getsockname()))
 
     def connect(self):
         s, to = self.any(), self.any()
@@ -251,14 +272,14 @@ class Walk:
         got = code(s.recvfrom_into, buf, n, flags)
         if isinstance(got, str):
             return got
-        return [got[0], hash_of(buf), self.name(got[1])]
+        return [got[0], hash_of(buf), self.name(s, got[1])]
 
     def recv_message(self, s, n, flags):
         a, b = bytearray(b"\xee" * (n // 2)), bytearray(b"\xee" * (n - n // 2))
         got = code(s.recvmsg_into, [a, b], 0, flags)
         if isinstance(got, str):
             return got
-        return [got[0], hash_of(a + b), got[2], self.name(got[3])]
+        return [got[0], hash_of(a + b), got[2], self.name(s, got[3])]
 
     @staticmethod
     def read(s, n, _):
@@ -334,7 +355,7 @@ class Walk:
 
     def ask_names(self):
         s = self.any()
-        self.tell(f"names of {self.index(s)}", [self.name(code(s.getsockname)), self.name(code(s.getpeername))])
+        self.tell(f"names of {self.index(s)}", [self.name(s, code(s.getsockname)), self.name(s, code(s.getpeername))])
 
     def in_child(self):
         """One call of a child that has the sockets too."""
@@ -433,14 +454,15 @@ def hash_of(data):
 
 
 def main():
-    first, count = int(sys.argv[2]), int(sys.argv[3])
+    seeds = [n for part in sys.argv[2].split(",") for first, _, last in [part.partition("-")]
+             for n in range(int(first), int(last or first) + 1)]
     expected = {}
-    if len(sys.argv) > 4:
-        with open(sys.argv[4], encoding="utf-8") as f:
+    if len(sys.argv) > 3:
+        with open(sys.argv[3], encoding="utf-8") as f:
             expected = dict(json.loads(line) for line in f)
     behind = Behind()
     different = 0
-    for seed in range(first, first + count):
+    for seed in seeds:
         w = Walk(seed, expected[seed] if expected else None, behind)
         try:
             w.walk()
@@ -451,7 +473,7 @@ def main():
             print(f"seed {seed}, step {len(w.steps)}: {d}", flush=True)
         finally:
             w.end()
-    print(f"# {count} seeds, {different} different", file=sys.stderr)
+    print(f"# {len(seeds)} seeds, {different} different", file=sys.stderr)
     return 1 if different else 0
 
 

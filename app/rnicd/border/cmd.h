@@ -217,10 +217,11 @@ struct cmd_conn_join {
 };
 
 struct cmd_stream_listen {
-	uint32_t port; /* index of the device */
+	uint32_t port; /* index of the device; STREAM_ANY_PORT: all whose address is of these families */
 	uint16_t lport;
 	uint16_t backlog;
-	uint64_t key; /* of the listener, not 0: named by STREAM_ARRIVED of its connections */
+	uint8_t families; /* STREAM_IP4, STREAM_IP6 */
+	uint64_t key;     /* of the listener, not 0: named by STREAM_ARRIVED of its connections */
 	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. Where it is not OK nobody listens */
 };
 

@@ -25,6 +25,7 @@ struct gram {
 	uint64_t key;   /* the control thread's number of it */
 	uint32_t dev;   /* index of the port whose address it has; GRAM_ANY_DEV: all of them */
 	uint16_t lport; /* host order */
+	bool balance;   /* what comes is shared with others that have the same port and address */
 	bool broken;    /* the program has broken the rules of its memory: it is not looked at any more */
 	uint32_t bit;   /* of the user's doorbell */
 	uint32_t tell;  /* STREAM_IN, STREAM_OUT: not told yet */

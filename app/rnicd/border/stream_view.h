@@ -18,6 +18,10 @@ struct stream_user {
 	struct gram *gram[IPC_MAX_QPS]; /* the same of datagram sockets; a bit is of one kind */
 };
 
+/* Of a listener at all ports: those whose address is of these families. */
+#define STREAM_ANY_PORT UINT32_MAX
+enum { STREAM_IP4 = 1u << 0, STREAM_IP6 = 1u << 1 };
+
 /* What a worker tells of a stream (EVENT_STREAM); bits. */
 enum {
 	STREAM_ARRIVED = 1u << 0,   /* a listener's; it has no memory yet: CMD_STREAM_ADOPT */

@@ -17,8 +17,6 @@
 
 #define LEFT_NS (60 * RN_NS_PER_S) /* what a closed socket still had to send is given up then, as Linux does */
 
-#define FAMILIES (CM_IP4 | CM_IP6) /* a socket's port is taken for both */
-
 static struct rn_list users;
 static struct rn_list bound; /* struct sk that have a port */
 static struct rn_list dead;  /* by link: to be freed at the end of the turn, when no event of it is under way */
@@ -117,6 +115,16 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 	return s;
 }
 
+/* Of those that share a port one is enough to keep it. NULL: no other one has it. */
+static struct sk *sharer(const struct sk *s)
+{
+	rn_list_each(struct sk, o, &bound, bound)
+		if (o != s && o->balance && s->balance && o->user == s->user && o->dev == s->dev &&
+		    o->families == s->families && o->local.port == s->local.port)
+			return o;
+	return NULL;
+}
+
 static void give_port(struct sk *s)
 {
 	if (!s->has_port)
@@ -127,7 +135,8 @@ static void give_port(struct sk *s)
 		return;
 	}
 	rn_list_remove(&bound, &s->bound);
-	cm_port_give(s->dev, FAMILIES, s->local.port);
+	if (sharer(s) == NULL)
+		cm_port_give(s->dev, s->families, s->local.port);
 }
 
 static void on_hup(struct loop_fd *f, uint32_t events)
@@ -146,28 +155,26 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 }
 
 /* As a kernel has it: a program that has closed a socket, or has ended, has given its port back. */
-static void look_for_end(uint32_t dev, uint16_t port)
+static void look_for_end(const struct sk *wants)
 {
 	rn_list_each(struct sk, s, &bound, bound) {
 		struct pollfd p = { .fd = s->src.fd };
-		if (s->dev != dev || s->local.port != port || p.fd < 0)
-			continue;
-		if (poll(&p, 1, 0) == 1)
+		if ((s->dev == wants->dev || s->dev == CM_NO_DEV || wants->dev == CM_NO_DEV) &&
+		    s->local.port == wants->local.port && p.fd >= 0 && poll(&p, 1, 0) == 1)
 			on_hup(&s->src, EPOLLHUP);
-		return;
 	}
 }
 
 bool sk_take_port(struct sk *s)
 {
 	if (s->local.port == 0) {
-		s->local.port = cm_port_any(s->dev, FAMILIES);
+		s->local.port = cm_port_any(s->dev, s->families);
 		s->has_port = s->local.port != 0;
 	} else {
-		s->has_port = cm_port_take(s->dev, FAMILIES, s->local.port);
+		s->has_port = cm_port_take(s->dev, s->families, s->local.port);
 		if (!s->has_port) {
-			look_for_end(s->dev, s->local.port);
-			s->has_port = cm_port_take(s->dev, FAMILIES, s->local.port);
+			look_for_end(s);
+			s->has_port = sharer(s) != NULL || cm_port_take(s->dev, s->families, s->local.port);
 		}
 	}
 	if (s->has_port)

@@ -40,7 +40,8 @@ struct sk {
 	enum sk_state state;
 	struct user *user;
 	struct sk_user *su;
-	uint32_t dev;
+	uint32_t dev;     /* CM_NO_DEV: a listener at all ports */
+	uint8_t families; /* CM_IP4, CM_IP6: in which a stream's port is taken */
 	struct ipc_addr local, remote;
 	bool has_port; /* local.port is taken by it, and it is on the list of those */
 	struct rn_link bound;
@@ -67,9 +68,9 @@ struct sk {
 	bool has_flow; /* counts among the connections, or the datagram sockets, of worker */
 	bool has_bit;
 	uint32_t bit;
+	bool reuse, balance; /* others of the user with this word set may have its port too: IPC_SOCK_*, IPC_GRAM_* */
 	/* datagram socket; dev may be GRAM_ANY_DEV */
 	struct gram *gram; /* the worker's, while there is one */
-	bool reuse;        /* others of the user with this word set may have its port too */
 };
 
 /* A client's request of IPC_SOCK_*; answers, now or later (sk_request.c, sk_gram.c). */

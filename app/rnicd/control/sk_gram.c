@@ -33,11 +33,15 @@ static bool has_ended(struct sk *s)
 	return s->gone || p.fd < 0 || poll(&p, 1, 0) == 1;
 }
 
+static bool may_share(const struct sk *s, const struct sk *o)
+{
+	return o->user == s->user && ((s->reuse && o->reuse) || (s->balance && o->balance));
+}
+
 static bool is_free(const struct sk *s, uint16_t port)
 {
 	rn_list_each(struct sk, o, &ports[port % BUCKETS], bound)
-		if (o->local.port == port && same_address(o, s->dev) && !(s->reuse && o->reuse && o->user == s->user) &&
-		    !has_ended(o))
+		if (o->local.port == port && same_address(o, s->dev) && !may_share(s, o) && !has_ended(o))
 			return false;
 	return true;
 }
@@ -105,6 +109,7 @@ static void gram_begin(struct client *c, struct sk *s)
 	s->gram->dev = s->dev;
 	s->gram->lport = s->local.port;
 	s->gram->bit = s->bit;
+	s->gram->balance = s->balance;
 	s->gram->mem = (struct ipc_gram *)(void *)s->mem;
 	s->gram->user = s->su->view[s->worker];
 	s->gone = false;
@@ -153,6 +158,7 @@ static void sk_gram_new(struct client *c)
 	s->dev = dev;
 	s->local = r.local;
 	s->reuse = (r.flags & IPC_GRAM_REUSE) != 0;
+	s->balance = (r.flags & IPC_GRAM_BALANCE) != 0;
 	s->gone = true; /* until it has a descriptor */
 	if (!gram_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.local.port);

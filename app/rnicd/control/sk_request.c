@@ -71,20 +71,37 @@ struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
 	return s;
 }
 
+/* The port of rnicd's, CM_NO_DEV for all of some families, and those. False: the client was answered. */
+static bool bound_to(struct client *c, const struct ipc_sock_addr *r, uint32_t *dev, uint8_t *families)
+{
+	static const uint8_t none[16];
+	const bool all = memcmp(r->addr.ip, none, sizeof(none)) == 0 && r->addr.port != 0;
+	const char *no;
+
+	*dev = dev_by_addr(r->addr.ip);
+	*families = CM_IP4 | CM_IP6; /* a socket's port is taken for both */
+	if (all) {
+		*dev = CM_NO_DEV;
+		*families = (r->flags & IPC_SOCK_IP4 ? CM_IP4 : 0) | (r->flags & IPC_SOCK_IP6 ? CM_IP6 : 0);
+	}
+	if (all ? *families == 0 : *dev == UINT32_MAX) {
+		client_error(c, EADDRNOTAVAIL, "no port of rnicd has this address");
+		return false;
+	}
+	no = cm_port_refusal(c, *dev, r->addr.port);
+	if (no != NULL)
+		client_error(c, EACCES, "port %u: %s", r->addr.port, no);
+	return no == NULL;
+}
+
 static void sk_bind(struct client *c)
 {
 	const struct ipc_sock_addr r = c->req.sock_addr;
-	uint32_t dev = dev_by_addr(r.addr.ip);
-	const char *no = dev == UINT32_MAX ? NULL : cm_port_refusal(c, dev, r.addr.port);
+	uint32_t dev;
+	uint8_t families;
 
-	if (dev == UINT32_MAX) {
-		client_error(c, EADDRNOTAVAIL, "no port of rnicd has this address");
+	if (!bound_to(c, &r, &dev, &families))
 		return;
-	}
-	if (no != NULL) {
-		client_error(c, EACCES, "port %u: %s", r.addr.port, no);
-		return;
-	}
 	struct sk_user *su = sk_user_get(c);
 	struct sk *s = su != NULL ? sk_new(c->user, su, 0) : NULL;
 	if (s == NULL) {
@@ -92,7 +109,9 @@ static void sk_bind(struct client *c)
 		return;
 	}
 	s->dev = dev;
+	s->families = families;
 	s->local = r.addr;
+	s->balance = (r.flags & IPC_SOCK_REUSE) != 0;
 	s->gone = true; /* until it has a descriptor */
 	if (!sk_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);
@@ -166,8 +185,15 @@ static void sk_listen(struct client *c)
 	s->backlog = backlog;
 	s->c = c;
 	s->cmd.stream_listen = (struct cmd_stream_listen){
-		.port = s->dev, .lport = s->local.port, .backlog = (uint16_t)backlog, .key = s->owner.key
+		.port = s->dev,
+		.lport = s->local.port,
+		.backlog = (uint16_t)backlog,
+		.families = STREAM_IP4 | STREAM_IP6,
+		.key = s->owner.key,
 	};
+	if (s->dev == CM_NO_DEV)
+		s->cmd.stream_listen.families = (s->families & CM_IP4 ? STREAM_IP4 : 0) |
+						(s->families & CM_IP6 ? STREAM_IP6 : 0);
 	client_hold(c);
 	sk_send(s, CMD_STREAM_LISTEN, sk_listens_now);
 }
@@ -227,7 +253,8 @@ static void sk_connect(struct client *c)
 		return;
 	s->remote = r.addr;
 	no = cm_port_refusal(c, s->dev, r.addr.port);
-	if (r.addr.port == 0 || !dev_reaches(s->dev, r.addr.ip) || (no != NULL && r.addr.port >= CM_PORT_FREE)) {
+	if (r.addr.port == 0 || s->dev == CM_NO_DEV || !dev_reaches(s->dev, r.addr.ip) ||
+	    (no != NULL && r.addr.port >= CM_PORT_FREE)) {
 		client_error(c, ENETUNREACH, "the socket's port does not reach this address");
 		return;
 	}

@@ -115,9 +115,13 @@ static void look_listeners(const struct rnicd_worker *w, struct cmd_look_listene
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
 		if (w->listener[i].used)
 			look_listener(l, w->listener[i].cfg.port, w->listener[i].cfg.lport);
-	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
-		if (w->streams.listener[i].key != 0)
-			look_listener(l, w->streams.listener[i].flow.key.port, w->streams.listener[i].flow.key.lport);
+	for (uint32_t i = 0; i < WORKER_LISTENERS; i++) {
+		const struct stream_listener *sl = &w->streams.listener[i];
+		for (uint32_t p = 0; sl->key != 0 && p < rnicd.n_ports; p++)
+			if (sl->flow.key.port == p || (sl->flow.key.port == STREAM_ANY_PORT &&
+						       (sl->families & stream_family(&rnicd.port[p]->cfg->ip)) != 0))
+				look_listener(l, p, sl->flow.key.lport);
+	}
 }
 
 static void look_conn(struct look_conn *l)

@@ -17,24 +17,46 @@ static bool from_peer(const struct gram *g, const struct pkt_addr *ip, uint16_t 
 	return g->peer.port == port && pkt_addr_eq(&g->peer.ip, ip);
 }
 
-/* Of several with the port: the one with this peer, else the one with this address, else the newest. NULL: none. */
+/* How well a socket fits a packet: it has this peer, else this address. 0: it is not for the socket. */
+static uint32_t fits(const struct gram *g, uint32_t dev, const struct pkt *p)
+{
+	if (g->lport != p->dport || (g->dev != dev && g->dev != GRAM_ANY_DEV))
+		return 0;
+	if (g->peer.port != 0 && !from_peer(g, &p->src, p->sport))
+		return 0;
+	return 1u + (g->dev == dev) + 2u * (g->peer.port != 0);
+}
+
+/* Of those that fit as well as `first` and share what comes: which one it is for, the peer's address says. */
+static struct gram *balanced(struct gram *first, uint32_t n, uint32_t dev, const struct pkt *p)
+{
+	const struct flow_key key = {
+		.local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport, .port = dev
+	};
+	const uint32_t most = fits(first, dev, p);
+	struct gram *g = first;
+
+	for (n = flow_hash(rnicd.secret, &key) % n; !g->balance || fits(g, dev, p) != most || n-- > 0;)
+		g = g->next;
+	return g;
+}
+
+/* Of several with the port: the one that fits best, of those the newest. NULL: none. */
 static struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p)
 {
 	struct gram *best = NULL;
-	uint32_t most = 0;
+	uint32_t most = 0, same = 0;
 
 	for (struct gram *g = gram_bucket(w, p->dport); g != NULL; g = g->next) {
-		if (g->lport != p->dport || (g->dev != dev && g->dev != GRAM_ANY_DEV))
-			continue;
-		if (g->peer.port != 0 && !from_peer(g, &p->src, p->sport))
-			continue;
-		uint32_t fits = 1u + (g->dev == dev) + 2u * (g->peer.port != 0);
-		if (fits > most) {
-			most = fits;
+		uint32_t f = fits(g, dev, p);
+		if (f > most) {
+			most = f;
 			best = g;
+			same = 0;
 		}
+		same += f == most && g->balance;
 	}
-	return best;
+	return rn_likely(same < 2 || !best->balance) ? best : balanced(best, same, dev, p);
 }
 
 static void gram_put(const struct gram *g, uint32_t at, const void *p, uint32_t len)

@@ -253,8 +253,17 @@ static struct flow listener_flow(uint32_t port, uint16_t lport)
 	return f;
 }
 
+static struct stream_listener *first_listener(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
+{
+	struct flow f = listener_flow(port, lport);
+	struct flow *found = flow_find(&w->streams.listens, &f.key, f.hash);
+
+	return found == NULL ? NULL : rn_container_of(found, struct stream_listener, flow);
+}
+
 static void listen_on(struct rnicd_worker *w, struct cmd_stream_listen *c)
 {
+	struct stream_listener *first = first_listener(w, c->port, c->lport);
 	enum conn_verdict *v = &c->verdict[w->index];
 
 	*v = CONN_FULL;
@@ -263,29 +272,77 @@ static void listen_on(struct rnicd_worker *w, struct cmd_stream_listen *c)
 		if (l->key != 0)
 			continue;
 		l->flow = listener_flow(c->port, c->lport);
-		if (flow_add(&w->streams.listens, &l->flow) != FLOW_OK)
+		if (first == NULL && flow_add(&w->streams.listens, &l->flow) != FLOW_OK)
 			return;
+		if (first != NULL) {
+			l->same = first->same;
+			first->same = l;
+		}
 		l->key = c->key;
+		l->families = c->families;
 		l->backlog = rn_min_u32(c->backlog, BACKLOG_MOST);
 		*v = CONN_OK;
 		return;
 	}
 }
 
-static struct stream_listener *listener_at(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
+/* Out of the list of those with its key, whose first is in the table. */
+static void leave_others(struct rnicd_worker *w, struct stream_listener *l)
 {
-	struct flow f = listener_flow(port, lport);
-	struct flow *found = flow_find(&w->streams.listens, &f.key, f.hash);
+	struct stream_listener *first = first_listener(w, l->flow.key.port, l->flow.key.lport);
 
-	return found == NULL ? NULL : rn_container_of(found, struct stream_listener, flow);
+	if (first == l) {
+		flow_del(&w->streams.listens, &l->flow);
+		if (l->same != NULL)
+			(void)flow_add(&w->streams.listens, &l->same->flow); /* into the place of l */
+		return;
+	}
+	while (first->same != l)
+		first = first->same;
+	first->same = l->same;
+}
+
+/* Of several, connections are the one's that their addresses say, as long as they listen (SO_REUSEPORT). */
+static struct stream_listener *pick(struct stream_listener *first, uint8_t family, uint32_t hash)
+{
+	uint32_t n = 0;
+
+	for (const struct stream_listener *l = first; l != NULL; l = l->same)
+		n += (l->families & family) != 0;
+	if (n == 0)
+		return NULL;
+	for (n = hash % n; (first->families & family) == 0 || n-- > 0;)
+		first = first->same;
+	return first;
+}
+
+static struct stream_listener *listener_for(const struct rnicd_worker *w, const struct conn_addr *a)
+{
+	struct stream_listener *l = first_listener(w, a->port, a->lport);
+	const struct flow_key key = flow_key_of(a);
+
+	if (l == NULL)
+		l = first_listener(w, STREAM_ANY_PORT, a->lport);
+	if (rn_likely(l == NULL))
+		return NULL;
+	return pick(l, stream_family(&a->local), flow_hash(rnicd.secret, &key));
+}
+
+static struct stream_listener *listener_at(const struct rnicd_worker *w, const struct cmd_stream_listen *c)
+{
+	struct stream_listener *l = first_listener(w, c->port, c->lport);
+
+	while (l != NULL && l->key != c->key)
+		l = l->same;
+	return l;
 }
 
 static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c)
 {
-	struct stream_listener *l = listener_at(w, c->port, c->lport);
+	struct stream_listener *l = listener_at(w, c);
 	struct stream *s;
 
-	if (l == NULL || l->key != c->key)
+	if (l == NULL)
 		return;
 	while ((s = rn_list_first(&l->half, struct stream, half)) != NULL) {
 		rn_list_remove(&l->half, &s->half);
@@ -298,7 +355,7 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 	for (uint32_t i = 0; i < w->streams.used; i++) /* connected, but not told yet: its number will find nobody */
 		if (w->streams.at[i].listener == l)
 			w->streams.at[i].listener = NULL;
-	flow_del(&w->streams.listens, &l->flow);
+	leave_others(w, l);
 	*l = (struct stream_listener){ .key = 0 };
 }
 
@@ -317,8 +374,8 @@ static void make_room(struct rnicd_worker *w, struct stream_listener *l)
 
 bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 {
-	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : listener_at(w, port, p->dport);
 	struct conn_addr a = { .port = port, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport };
+	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : listener_for(w, &a);
 	struct tcpl_seg seg = { .seq = p->tcp_seq,
 				.ack = p->tcp_ack,
 				.wnd = p->tcp_wnd,

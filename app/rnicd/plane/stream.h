@@ -76,8 +76,10 @@ struct stream {
 };
 
 struct stream_listener {
-	struct flow flow; /* key: port and lport */
-	uint64_t key;     /* 0: not in use */
+	struct flow flow; /* key: port (STREAM_ANY_PORT: all) and lport; in the table is the first of `same` */
+	struct stream_listener *same; /* next one with this key: connections are balanced over those */
+	uint64_t key;                 /* 0: not in use */
+	uint8_t families;             /* STREAM_IP4, STREAM_IP6 */
 	uint32_t backlog, n_half;
 	struct rn_list half; /* oldest first */
 };
@@ -96,6 +98,8 @@ struct stream_ctx {
 	struct flow_slot *listen_slots;
 	uint64_t passive; /* numbered so far */
 };
+
+static inline uint8_t stream_family(const struct pkt_addr *ip) { return pkt_addr_is_ip4(ip) ? STREAM_IP4 : STREAM_IP6; }
 
 /* What the streams of a port have in common; before the workers start. */
 void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port);

@@ -88,7 +88,7 @@ static bool host_open(struct ks_src *s, const struct conn_addr *a)
 	s->fd = -1;
 	s->sock = sock_new(AF_INET);
 	if (s->sock != NULL)
-		err = sock_bind_new(s->sock, &local, &s->fd);
+		err = sock_bind_new(s->sock, &local, 0, &s->fd);
 	if (err == 0)
 		return true;
 	host_close(s);

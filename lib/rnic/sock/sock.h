@@ -39,13 +39,12 @@ struct sock {
 	pthread_mutex_t rx, tx;
 	bool watched;          /* its descriptor has been polled: it is kept true from then on */
 	bool rx_shut, tx_shut; /* before it has a connection; then in the memory */
-	bool connect_told;     /* connect() has said that it is connected */
 	uint32_t told;         /* rx_head when the bell was last rung for it */
 	struct linger linger;
 	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: for ever */
 	/* datagrams */
 	struct ipc_gram *gram;
-	int below;       /* the kernel's socket; -1: none */
+	int below;       /* the kernel's socket, of a listener too; -1: none */
 	bool below_live; /* it has a port: it may have received something */
 	bool wild;       /* bound to all addresses */
 	bool has_peer;   /* remote; the kernel's socket is connected to it with peer_below */
@@ -126,7 +125,7 @@ const struct ipc_sock_join_ok *sock_world(void);
 const char *sock_rnicd(void); /* the path at which it is asked */
 bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
 bool sock_is_port(const struct ipc_addr *a);
-int sock_bind_new(struct sock *s, const struct ipc_addr *a, int *fd);
+int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd); /* flags: IPC_SOCK_* */
 int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 int sock_accept(const struct sock *l, struct sock *s, int *fd);
@@ -137,7 +136,7 @@ const struct ipc_sock_port *sock_port(uint32_t dev);
 /* False: no port reaches it for sure. Costs little. */
 bool sock_may_reach(const struct sockaddr *sa, socklen_t len);
 /* A datagram socket, its descriptor and memory; local.ip zero: all ports. */
-int sock_gram_new(struct sock *s, const struct ipc_addr *local, bool reuse, int *fd);
+int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd); /* IPC_GRAM_* */
 /* What comes from others than `peer` is dropped; NULL: from nobody. */
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer);
 void sock_daemon_fork(bool over); /* as sock_tab_fork */
@@ -177,6 +176,8 @@ bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step);
 uint32_t sock_summed(const struct sock *s);
 /* What became of connect; a blocking descriptor waits for it. first: it has just begun. 0 or -1 and errno. */
 int sock_connected(struct sock *s, int fd, bool first);
+/* connect() has told what became of it. True: it had before. */
+bool sock_tell_connect(struct sock *s);
 int sock_shut(struct sock *s, int fd, int how); /* as shutdown: 0 or an errno */
 void sock_finish(struct sock *s);               /* nothing more will be sent */
 void sock_reset(struct sock *s);                /* the connection ends at once */
@@ -211,7 +212,16 @@ ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags)
 int sock_replace(int fd, int made, struct sock *s);
 int sock_option(int fd, int which); /* of SOL_SOCKET; -1: it has none */
 
+/* ---- sock_any.c: a listener at all addresses, the kernel's and those of all ports ---- */
+/* As listen() of fd, not ours, which becomes such a listener where rnicd has the port free. */
+int sock_listen_any(int fd, int backlog);
+/* A connection of the kernel's, with the flags of accept4. -1 and errno; EAGAIN: there is none now. */
+int sock_accept_below(const struct sock *l, struct sockaddr *sa, socklen_t *len, int flags);
+/* Where the kernel may have something for the socket; -1: nowhere. */
+int sock_below_fd(const struct sock *s);
+
 /* ---- sock_addr.c ---- */
+bool sock_addr_is_any(const struct ipc_addr *a);
 /* False: no TCP address. */
 bool sock_addr_in(const struct sockaddr *sa, socklen_t len, struct ipc_addr *a);
 void sock_addr_out(const struct sock *s, const struct ipc_addr *a, struct sockaddr *sa, socklen_t *len);

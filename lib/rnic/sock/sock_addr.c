@@ -30,6 +30,13 @@ bool sock_addr_in(const struct sockaddr *sa, socklen_t len, struct ipc_addr *a)
 	return false;
 }
 
+bool sock_addr_is_any(const struct ipc_addr *a)
+{
+	static const uint8_t none[16];
+
+	return memcmp(a->ip, none, 16) == 0 || (memcmp(a->ip, mapped, 12) == 0 && memcmp(a->ip + 12, none, 4) == 0);
+}
+
 static void give_address(const void *from, socklen_t size, struct sockaddr *sa, socklen_t *len)
 {
 	memcpy(sa, from, *len < size ? *len : size);

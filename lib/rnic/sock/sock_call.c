@@ -88,8 +88,9 @@ int sock_replace(int fd, int made, struct sock *s)
 /* A new socket of rnicd's at this address in place of the kernel's; held. NULL and errno. */
 static struct sock *become(int fd, const struct ipc_addr *local)
 {
+	uint32_t reuse = sock_option(fd, SO_REUSEPORT) > 0 ? IPC_SOCK_REUSE : 0;
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
-	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, &made);
+	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, reuse, &made);
 
 	if (err == 0)
 		err = sock_replace(fd, made, s);
@@ -137,7 +138,9 @@ PUBLIC int listen(int fd, int backlog)
 	sock_ready();
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
-		return sock_libc.listen(fd, backlog);
+		return is_tcp(fd) ? sock_listen_any(fd, backlog) : sock_libc.listen(fd, backlog);
+	if (s->kind == SOCK_LISTENS && s->below >= 0)
+		(void)sock_libc.listen(s->below, backlog);
 	int err = s->kind == SOCK_IS_GRAM     ? EOPNOTSUPP
 		  : s->kind == SOCK_IS_STREAM ? EINVAL
 					      : sock_listen(s, backlog < 0 ? 4096 : (uint32_t)backlog);
@@ -179,21 +182,33 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	return rc;
 }
 
-/* The byte of one connection. 1, 0: the listener is no more, or -1 and errno. */
-static ssize_t take_token(const struct sock *l, int fd)
+/* The byte of one connection of rnicd's, or a connection of the kernel's. */
+struct waiting {
+	ssize_t token; /* 1, 0: the listener is no more, or -1 and errno */
+	int below;     /* -1: none */
+};
+
+static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = l->below, .events = POLLIN } };
+	struct waiting w = { .below = -1 };
 	uint8_t token;
 
 	for (;;) {
-		ssize_t n = sock_libc.recv(fd, &token, 1, MSG_DONTWAIT);
-		if (n >= 0 || errno != EAGAIN || sock_does_not_block(fd, 0))
-			return n;
-		int ready = sock_libc.poll(&p, 1, l->rcv_ms);
+		bool below_first = ++l->turns % 2 != 0; /* none of both waits for the other's to come to an end */
+		if (below_first)
+			w.below = sock_accept_below(l, sa, len, flags);
+		if (w.below < 0)
+			w.token = sock_libc.recv(fd, &token, 1, MSG_DONTWAIT);
+		if (w.below < 0 && w.token < 0 && errno == EAGAIN && !below_first)
+			w.below = sock_accept_below(l, sa, len, flags);
+		if (w.below >= 0 || w.token >= 0 || errno != EAGAIN || sock_does_not_block(fd, 0))
+			return w;
+		int ready = sock_libc.poll(p, 2, l->rcv_ms);
 		if (ready == 0)
 			errno = EAGAIN;
 		if (ready <= 0)
-			return -1;
+			return w;
 	}
 }
 
@@ -203,10 +218,10 @@ static int accept_one(struct sock *l, int fd, struct sockaddr *sa, socklen_t *le
 	int made, err = EAGAIN;
 
 	while (err == EAGAIN || err == ECONNABORTED) {
-		ssize_t n = take_token(l, fd);
-		if (n < 0)
-			return -1;
-		if (n == 0)
+		struct waiting w = next_waiting(l, fd, sa, len, flags);
+		if (w.below >= 0 || w.token < 0)
+			return w.below;
+		if (w.token == 0)
 			return result(EINVAL);
 		struct sock *s = sock_new(l->domain);
 		err = s == NULL ? ENOMEM : sock_accept(l, s, &made);
@@ -246,6 +261,8 @@ static int shut(struct sock *s, int fd, int how)
 		/* it listens no more: to rnicd it is closed */
 		s->kind = SOCK_BOUND;
 		(void)sock_libc.shutdown(fd, SHUT_RDWR);
+		if (s->below >= 0)
+			(void)sock_libc.shutdown(s->below, SHUT_RDWR);
 		return 0;
 	case SOCK_BOUND:
 		s->rx_shut = s->rx_shut || how != SHUT_WR;

@@ -322,9 +322,9 @@ static int take_memory(struct sock *s, int fd)
 	return 0;
 }
 
-int sock_bind_new(struct sock *s, const struct ipc_addr *a, int *fd)
+int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
-	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr.addr = *a };
+	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
 	int fds[2], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
 
 	if (err == 0 && fds[0] < 0)
@@ -365,11 +365,12 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 	if (err != 0)
 		return err;
 	learn(s, &m.sock_ok);
-	s->connect_told = true;
 	s->linger = l->linger;
 	s->rcv_ms = l->rcv_ms;
 	s->snd_ms = l->snd_ms;
 	err = take_memory(s, fds[1]);
+	if (err == 0)
+		(void)sock_tell_connect(s);
 	if (err != 0 || fds[0] < 0) {
 		if (fds[0] >= 0)
 			sock_libc.close(fds[0]);
@@ -379,10 +380,9 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 	return 0;
 }
 
-int sock_gram_new(struct sock *s, const struct ipc_addr *local, bool reuse, int *fd)
+int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
 {
-	struct ipc_msg m = { .type = IPC_SOCK_GRAM,
-			     .sock_gram = { .flags = reuse ? IPC_GRAM_REUSE : 0, .local = *local } };
+	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
 	int fds[2], err = request(&m, IPC_MSG_LEN(sock_gram), fds);
 	void *p = MAP_FAILED;
 

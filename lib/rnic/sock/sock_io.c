@@ -18,6 +18,11 @@
 #define LOOK_NS  (50 * RN_NS_PER_US)
 #define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd says that there is room when this much is free */
 
+static uint32_t fin_of(const struct sock *s) { return __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED); }
+
+/* connect() has told what became of it, in whichever process. */
+static bool connect_told(const struct sock *s) { return (fin_of(s) & IPC_STREAM_TOLD) != 0; }
+
 static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
 
 /* Bytes to read; UINT32_MAX: somebody has scribbled over the indices. */
@@ -119,9 +124,10 @@ short sock_stream_events(const struct sock *s, short told)
 {
 	if ((told & POLLHUP) != 0)
 		lost(s);
-	uint32_t state = state_of(s), fin = __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED);
+	uint32_t state = state_of(s), fin = fin_of(s);
 	bool ended = (state & IPC_STREAM_ENDED) != 0, connected = (state & IPC_STREAM_CONNECTED) != 0;
-	bool none = ended && !connected && s->connect_told; /* connect() has failed and said so: as if never tried */
+	bool none = ended && !connected &&
+		    (fin & IPC_STREAM_TOLD) != 0; /* connect() has failed and said so: as if never tried */
 	bool in_shut = (fin & IPC_STREAM_DEAF) != 0 || (ended && !none) || (state & IPC_STREAM_PEER_FIN) != 0;
 	bool out_shut = ended || (fin & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0;
 	bool room_there = room(s) > 0 && (__atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) == 0;
@@ -301,8 +307,6 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		errno = EIO;
 		return -1;
 	}
-	if (there == 0 && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0)
-		return 0;
 	if (there != 0) {
 		size_t got = (flags & MSG_TRUNC) != 0 ? fit(there, sock_bytes(iov, (size_t)n) - skip)
 						      : copy_out(s, there, iov, n, skip);
@@ -313,18 +317,18 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 			settle_in(s, fd);
 		return (ssize_t)got;
 	}
-	if (state & IPC_STREAM_PEER_FIN)
+	if ((state & IPC_STREAM_PEER_FIN) != 0 || (skip > 0 && (state & IPC_STREAM_ENDED) != 0))
+		return 0; /* behind bytes of the same call an error is the next one's */
+	/* an error is told before the end that the program has made itself: tcp_recvmsg of Linux */
+	int err = sock_pending_error(s);
+	if (err == 0 && (fin_of(s) & IPC_STREAM_DEAF) != 0)
 		return 0;
-	if (state & IPC_STREAM_ENDED) {
-		int err = sock_pending_error(s);
-		if (err == 0 && (state & IPC_STREAM_CONNECTED) == 0 && s->connect_told)
-			err = ENOTCONN; /* connect() has failed and said so: as if it had not been tried */
-		if (err == 0)
+	if (err == 0 && (state & IPC_STREAM_ENDED) != 0) {
+		if ((state & IPC_STREAM_CONNECTED) != 0 || !connect_told(s))
 			return 0;
-		errno = err;
-		return -1;
+		err = ENOTCONN; /* connect() has failed and said so: as if it had not been tried */
 	}
-	errno = EAGAIN;
+	errno = err != 0 ? err : EAGAIN;
 	return -1;
 }
 
@@ -403,7 +407,7 @@ static int may_send(struct sock *s)
 		int err = sock_pending_error(s);
 		return err != 0 ? err : EPIPE;
 	}
-	if ((__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0)
+	if ((fin_of(s) & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0)
 		return EPIPE;
 	if (!(state & IPC_STREAM_CONNECTED) || room(s) == 0)
 		return EAGAIN;
@@ -473,6 +477,8 @@ int sock_shut(struct sock *s, int fd, int how)
 {
 	bool ended = (state_of(s) & IPC_STREAM_ENDED) != 0;
 
+	if (sock_is_connected(s))
+		(void)sock_tell_connect(s); /* Linux tells it here, too: a connect() after it is one too many */
 	if (how != SHUT_WR) {
 		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_DEAF, __ATOMIC_RELEASE);
 		(void)sock_libc.shutdown(fd, SHUT_RD); /* whoever waits at the descriptor wakes */
@@ -497,6 +503,11 @@ void sock_set_linger(struct sock *s, struct linger l)
 	pthread_mutex_unlock(&s->tx);
 }
 
+bool sock_tell_connect(struct sock *s)
+{
+	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
+}
+
 int sock_connected(struct sock *s, int fd, bool first)
 {
 	bool block = !sock_does_not_block(fd, 0);
@@ -509,13 +520,11 @@ int sock_connected(struct sock *s, int fd, bool first)
 		uint32_t state = state_of(s);
 		if (state & IPC_STREAM_CONNECTED) {
 			errno = EISCONN;
-			bool told = s->connect_told;
-			s->connect_told = true;
-			return told ? -1 : 0;
+			return sock_tell_connect(s) ? -1 : 0;
 		}
 		if (state & IPC_STREAM_ENDED) {
 			int err = sock_pending_error(s);
-			s->connect_told = true;
+			(void)sock_tell_connect(s);
 			errno = err != 0 ? err : ECONNABORTED;
 			return -1;
 		}

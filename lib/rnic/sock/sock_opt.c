@@ -116,6 +116,7 @@ PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
 	if (s == NULL)
 		return sock_libc.getsockopt(fd, level, name, to, len);
 	int rc = s->kind == SOCK_IS_GRAM ? sock_udp_getopt(s, level, name, to, len)
+		 : s->below >= 0         ? sock_libc.getsockopt(s->below, level, name, to, len)
 		 : level == SOL_SOCKET   ? get_socket(s, name, to, len)
 		 : level == IPPROTO_TCP  ? get_tcp(s, name, to, len)
 					 : fail(ENOPROTOOPT);
@@ -162,7 +163,11 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t l
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.setsockopt(fd, level, name, from, len);
-	int rc = s->kind == SOCK_IS_GRAM ? sock_udp_setopt(s, level, name, from, len) : set(s, level, name, from, len);
+	int rc = s->kind == SOCK_IS_GRAM ? sock_udp_setopt(s, level, name, from, len)
+		 : s->below >= 0         ? sock_libc.setsockopt(s->below, level, name, from, len)
+					 : 0;
+	if (rc == 0 && s->kind != SOCK_IS_GRAM)
+		rc = set(s, level, name, from, len);
 	sock_put(s);
 	return rc;
 }

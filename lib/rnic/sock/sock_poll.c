@@ -71,7 +71,7 @@ static bool look_first(struct look *l, struct pollfd *p)
 		some = some || (events_of(s, 0) & (p[i].events | ALWAYS)) != 0;
 		if (s->kind == SOCK_LISTENS)
 			l->all[i].events &= (POLLIN | POLLRDNORM);
-		int below = (p[i].events & (POLLIN | POLLRDNORM)) != 0 ? sock_gram_below_fd(s) : -1;
+		int below = (p[i].events & (POLLIN | POLLRDNORM)) != 0 ? sock_below_fd(s) : -1;
 		if (below >= 0) {
 			l->of[l->below] = i;
 			l->all[l->n + l->below++] = (struct pollfd){ .fd = below,
@@ -282,7 +282,7 @@ static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
 	struct sock *s = sock_get(fd);
 	int saved = errno;
 
-	if (s != NULL && s->kind == SOCK_IS_GRAM && s->wild && s->below >= 0) {
+	if (s != NULL && s->wild && s->below >= 0) {
 		struct epoll_event in = { 0 };
 		if (ev != NULL)
 			in = *ev;

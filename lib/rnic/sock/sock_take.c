@@ -20,6 +20,6 @@ bool sock_take(struct sock *s, const struct sock_seen *seen)
 	s->watched = seen->watched;
 	s->local = seen->local;
 	s->remote = seen->remote;
-	s->connect_told = true;
+	(void)sock_tell_connect(s);
 	return true;
 }

@@ -80,7 +80,8 @@ static void learn_options(struct sock *s)
 static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, int *made)
 {
 	static const uint8_t none[16];
-	bool reuse = sock_option(fd, SO_REUSEADDR) > 0 || sock_option(fd, SO_REUSEPORT) > 0;
+	uint32_t flags = (sock_option(fd, SO_REUSEADDR) > 0 ? IPC_GRAM_REUSE : 0) |
+			 (sock_option(fd, SO_REUSEPORT) > 0 ? IPC_GRAM_BALANCE : 0);
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	struct ipc_addr a = *local;
 	int err = s == NULL ? ENOMEM : 0;
@@ -88,7 +89,7 @@ static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, in
 	if (wild)
 		memcpy(a.ip, none, sizeof(a.ip));
 	if (err == 0)
-		err = sock_gram_new(s, &a, reuse, made);
+		err = sock_gram_new(s, &a, flags, made);
 	if (err == 0) {
 		s->wild = wild;
 		memcpy(s->local.ip, local->ip, sizeof(s->local.ip));
@@ -118,13 +119,6 @@ static bool take_place(int fd, int made, struct sock *s)
 	sock_put(s);
 	errno = err;
 	return false;
-}
-
-static bool is_any(const struct ipc_addr *a)
-{
-	static const uint8_t none[16], v4[16] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(a->ip, none, 16) == 0 || memcmp(a->ip, v4, 16) == 0;
 }
 
 /* The address of one of rnicd's ports: rnicd alone has it. */
@@ -167,7 +161,7 @@ static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa,
 
 bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len, int *rc)
 {
-	bool any = is_any(a) && a->port != 0;
+	bool any = sock_addr_is_any(a) && a->port != 0;
 	int saved = errno;
 
 	if ((!any && !sock_may_reach(sa, len)) || !is_udp(fd)) {
@@ -195,7 +189,7 @@ static bool kernels_port(int fd, struct ipc_addr *a)
 		return false;
 	len = sizeof(sa);
 	return sock_libc.getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
-	       sock_addr_in((struct sockaddr *)&sa, len, a) && is_any(a);
+	       sock_addr_in((struct sockaddr *)&sa, len, a) && sock_addr_is_any(a);
 }
 
 static struct sock *becomes(int fd, const struct ipc_addr *to)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A TCP listener at all addresses, as servers have it usually: the kernel's socket goes on listening below one of
+ * rnicd's, which listens at all ports. Where rnicd refuses that one, the kernel's is alone, and the program is told so
+ * in one line.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
+
+#define BELOW_FIRST 512 /* descriptors that programs do not meet: small numbers are theirs to choose */
+
+static void any_say(const struct ipc_addr *a, int err)
+{
+	static bool said; /* by any thread; a child of fork has it from its parent */
+	char line[256];
+
+	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		return;
+	int n = snprintf(line, sizeof(line),
+			 "librnicsock: the TCP listener at port %u of all addresses stays the kernel's alone, as rnicd "
+			 "refuses it: %s\n",
+			 a->port, strerror(err));
+	if (sock_libc.write(STDERR_FILENO, line, (size_t)n) < 0)
+		return; /* there is nobody to tell */
+}
+
+static bool kernels_name(int fd, struct ipc_addr *a)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	return sock_libc.getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+	       sock_addr_in((struct sockaddr *)&sa, len, a) && sock_addr_is_any(a);
+}
+
+static uint32_t families_of(int fd)
+{
+	int only = 0;
+	socklen_t len = sizeof(only);
+
+	if (sock_option(fd, SO_DOMAIN) != AF_INET6)
+		return IPC_SOCK_IP4;
+	(void)sock_libc.getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, &len);
+	return only != 0 ? IPC_SOCK_IP6 : IPC_SOCK_IP4 | IPC_SOCK_IP6;
+}
+
+/* rnicd's listener at the kernel's port; *made: its descriptor. 0 or an errno. */
+static int listen_at_all(struct sock *s, int fd, const struct ipc_addr *a, uint32_t backlog, int *made)
+{
+	struct ipc_addr all = { .port = a->port };
+	uint32_t reuse = sock_option(fd, SO_REUSEPORT) > 0 ? IPC_SOCK_REUSE : 0;
+	int err = sock_bind_new(s, &all, families_of(fd) | reuse, made);
+
+	if (err != 0)
+		return err;
+	err = sock_listen(s, backlog);
+	if (err != 0)
+		sock_libc.close(*made);
+	return err;
+}
+
+/* fd's place is s's from now on, and the kernel's listener is below it. 0 or an errno; made is closed then. */
+static int place_above(int fd, int made, struct sock *s)
+{
+	s->below = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, BELOW_FIRST);
+	if (s->below < 0) {
+		int err = errno;
+		sock_libc.close(made);
+		return err;
+	}
+	s->wild = s->below_live = true;
+	int flags = sock_libc.fcntl(fd, F_GETFL), err = sock_replace(fd, made, s);
+	/* from now on nobody waits in it: another process may take what poll() has told of */
+	if (err == 0)
+		(void)sock_libc.fcntl(s->below, F_SETFL, flags | O_NONBLOCK);
+	return err;
+}
+
+int sock_listen_any(int fd, int backlog)
+{
+	struct ipc_addr a;
+	int saved = errno, made, rc, err;
+
+	if (!kernels_name(fd, &a) || sock_world() == NULL) {
+		errno = saved;
+		return sock_libc.listen(fd, backlog);
+	}
+	rc = sock_libc.listen(fd, backlog);
+	if (rc != 0 || !kernels_name(fd, &a)) /* it had no port before */
+		return rc;
+	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
+	err = s == NULL ? ENOMEM : listen_at_all(s, fd, &a, backlog < 0 ? 4096 : (uint32_t)backlog, &made);
+	if (err == 0)
+		err = place_above(fd, made, s);
+	if (s != NULL)
+		sock_put(s);
+	if (err != 0)
+		any_say(&a, err);
+	errno = saved;
+	return 0;
+}
+
+int sock_accept_below(const struct sock *l, struct sockaddr *sa, socklen_t *len, int flags)
+{
+	if (l->below >= 0)
+		return sock_libc.accept4(l->below, sa, len, flags);
+	errno = EAGAIN;
+	return -1;
+}
+
+int sock_below_fd(const struct sock *s) { return s->kind == SOCK_LISTENS ? s->below : sock_gram_below_fd(s); }

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows of sock_table.py: listeners at all addresses, and several listeners with one port."""
+import os
+import select
+import socket
+import threading
+
+from sock_case import ADDR, IN, LIMIT, case, code, epoll_of, events, listener, wait
+
+LOOPBACK = "127.0.0.1"
+
+
+def at_all(family=socket.AF_INET, only=0):
+    s = socket.socket(family)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+    s.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
+    s.listen(8)
+    return s
+
+
+def serves(l, to):
+    """One connection through a listener: what both ends say of themselves."""
+    c = socket.create_connection((to, l.getsockname()[1]), timeout=LIMIT)
+    s, who = l.accept()
+    s.sendall(b"welcome")
+    with c, s:
+        return [c.recv(9).decode(), who[1] == c.getsockname()[1], s.getsockname()[0].endswith(to),
+                s.getsockname()[1] == l.getsockname()[1], s.family == l.family]
+
+
+@case
+def a_listener_at_all_addresses():
+    with at_all() as l:
+        return [l.getsockname()[0], l.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), events(l),
+                serves(l, ADDR), serves(l, LOOPBACK), serves(l, ADDR), code(l.getpeername), code(l.recv, 1)]
+
+
+@case
+def a_listener_at_all_addresses_of_both_families():
+    with at_all(socket.AF_INET6) as l:
+        return [l.getsockname()[0], serves(l, ADDR), serves(l, LOOPBACK)]
+
+
+@case
+def a_listener_at_all_addresses_of_the_other_family():
+    with at_all(socket.AF_INET6, only=1) as l, socket.socket() as c:
+        with socket.socket() as s:
+            s.bind(("0.0.0.0", l.getsockname()[1]))
+            s.listen(1)
+            out = [serves(s, ADDR)]
+        return out + [code(c.connect, (ADDR, l.getsockname()[1]))]
+
+
+@case
+def readiness_of_a_listener_at_all_addresses():
+    with at_all() as l:
+        l.setblocking(False)
+        e = epoll_of(l, select.EPOLLIN)
+        out = [events(l), len(e.poll(0)), code(l.accept)]
+        for to in (ADDR, LOOPBACK):
+            c = socket.create_connection((to, l.getsockname()[1]))
+            out += [wait(l, IN), e.poll(LIMIT)[0][1], select.select([l], [], [], LIMIT)[0] == [l]]
+            l.accept()[0].close()
+            out += [wait(l, IN, gone=True), len(e.poll(0)), code(l.accept)]
+            c.close()
+        return out
+
+
+@case
+def an_accept_that_waits_takes_what_comes_from_anywhere():
+    out = []
+    with at_all() as l:
+        for to in (ADDR, LOOPBACK, ADDR):
+            t = threading.Timer(0.02, socket.create_connection, ((to, l.getsockname()[1]),))
+            t.start()
+            s, _ = l.accept()
+            out.append(s.getsockname()[0] == to)
+            t.join()
+        l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bytes(8) + (20_000).to_bytes(8, "little"))
+        return out + [code(l.accept)]
+
+
+@case
+def children_accept_at_a_listener_at_all_addresses():
+    with at_all() as l:
+        pids = []
+        for _ in range(2):
+            pid = os.fork()
+            if pid == 0:
+                l.accept()[0].sendall(b"child")
+                os._exit(0)
+            pids.append(pid)
+        out = []
+        for to in (ADDR, LOOPBACK):
+            with socket.create_connection((to, l.getsockname()[1])) as c:
+                out.append(c.recv(9).decode())
+        return out + [os.waitpid(p, 0)[1] for p in pids]
+
+
+@case
+def a_port_of_all_addresses_is_taken_and_given_back():
+    out = []
+    with at_all() as l:
+        at = l.getsockname()[1]
+        with socket.socket() as s:
+            out.append(code(s.bind, (ADDR, at)))
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return out + [code(s.bind, (ADDR, at)), code(s.listen, 1)]
+
+
+def reusing(address, port=0, option=socket.SO_REUSEPORT):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, option, 1)
+    s.bind((address, port))
+    s.listen(128)
+    return s
+
+
+def shares_of(listeners, n):
+    """How many connections of n each listener has got."""
+    at = (ADDR, listeners[0].getsockname()[1])
+    clients = [socket.create_connection(at) for _ in range(n)]
+    got = [0] * len(listeners)
+    while sum(got) < n:
+        for s in select.select(listeners, [], [], LIMIT)[0]:
+            s.accept()[0].close()
+            got[listeners.index(s)] += 1
+    for c in clients:
+        c.close()
+    return got
+
+
+@case
+def listeners_that_reuse_a_port_share_its_connections():
+    out = []
+    for address in (ADDR, "0.0.0.0"):
+        first = reusing(address)
+        at = first.getsockname()[1]
+        all_ = [first] + [reusing(address, at) for _ in range(3)]
+        out.append(all(shares_of(all_, 100)))
+        all_.pop(0).close()
+        out.append(all(shares_of(all_, 100)))
+        while len(all_) > 1:
+            all_.pop().close()
+        out.append(shares_of(all_, 5))
+        all_.pop().close()
+    return out
+
+
+@case
+def a_port_is_shared_by_those_that_reuse_it_alone():
+    with reusing(ADDR) as l, listener() as other:
+        at = l.getsockname()[1]
+        return [code(reusing, ADDR, at, socket.SO_REUSEADDR), code(reusing, ADDR, other.getsockname()[1])]
