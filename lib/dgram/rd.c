@@ -14,6 +14,7 @@ bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h)
 		return false;
 	*h = (struct rd_hdr){ .kind = p[0],
 			      .flags = p[1],
+			      .rnr = p[2],
 			      .dst_qpn = rn_load_be32(p + 4),
 			      .src_qpn = rn_load_be32(p + 8),
 			      .qkey = rn_load_be32(p + 12),
@@ -36,7 +37,7 @@ uint32_t rd_build(uint8_t *p, const struct rd_hdr *h)
 {
 	const uint8_t flags = (uint8_t)((h->flags & ~RD_F_MORE) | (h->more != 0 ? RD_F_MORE : 0));
 
-	rn_store_be32(p, (uint32_t)h->kind << 24 | (uint32_t)flags << 16);
+	rn_store_be32(p, (uint32_t)h->kind << 24 | (uint32_t)flags << 16 | (uint32_t)h->rnr << 8);
 	rn_store_be32(p + 4, h->dst_qpn);
 	rn_store_be32(p + 8, h->src_qpn);
 	rn_store_be32(p + 12, h->qkey);
@@ -83,12 +84,13 @@ void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains)
 		rn_slist_push_back(&d->chains, &chain[i].link);
 }
 
-enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, bool loose)
+enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner manner)
 {
 	if (!qp->many || qp->srq != NULL)
 		return QP_BAD_ATTR;
 	memset(side, 0, sizeof(*side));
-	side->loose = loose;
+	side->loose = manner.loose;
+	side->strict = manner.strict;
 	for (uint32_t i = 0; i < RD_SENDS; i++)
 		rn_slist_push_back(&side->spare, &side->send[i].link);
 	qp->beside = side;
@@ -191,6 +193,21 @@ static bool blamed(const struct rd_pair *p)
 	return false;
 }
 
+/* What the peer is told of its run's end. Segments that come behind it are refused with the same words. */
+static void remember(struct rd_ctx *d, const struct rd_pair *p)
+{
+	struct rd_told *t = &d->told[d->n_told++ % RD_TOLD];
+
+	*t = (struct rd_told){ .qpn = p->qpn,
+			       .peer_qpn = p->peer_qpn,
+			       .peer_run = p->peer_run,
+			       .len = p->term_len,
+			       .taken = p->next,
+			       .more = p->map >> 1 };
+	memcpy(t->addr, p->addr, RD_ADDR_LEN);
+	memcpy(t->term, p->term, p->term_len);
+}
+
 /* The run is over. The peer is told when `tell`; p->term says what, p->term_len how much. */
 void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 {
@@ -202,6 +219,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	rn_list_remove(&rd_side_of(qp)->pairs, &p->of_qp);
 	rn_list_remove(bucket_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_bucket);
 	if (how == RD_END_FAIL) {
+		rd_side_of(qp)->failed |= p->work.wr_head != p->work.wr_tail || !rn_slist_empty(&p->sends);
 		if (!blamed(p))
 			qp_unanswered(&p->m);
 		qp_detach(d->qp, &p->m, QP_END_FAIL);
@@ -216,6 +234,8 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	}
 	rd_set_state(p, RD_ENDED);
 	d->used_by[qp->tenant]--;
+	if (tell && p->term_len > 0)
+		remember(d, p);
 	if (tell)
 		rd_put(d, p);
 	else
@@ -341,6 +361,7 @@ static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 	};
 
 	qp->sq_taken += w->slots;
+	rd_side_of(qp)->failed = true;
 	qp_send_cqe(d->qp, qp, &wr, QP_WC_RETRY_EXC_ERR);
 }
 
@@ -373,21 +394,30 @@ static bool route_next(struct rd_ctx *d, struct qp *qp)
 	return d->qp->stats.bad_wqes == bad;
 }
 
+/* A work request has failed on a QP that does not go on then. */
+static bool stops(const struct qp *qp)
+{
+	return rn_unlikely(rd_side_of(qp)->failed) && rd_side_of(qp)->strict &&
+	       (qp->state == QP_S_RTS || qp->state == QP_S_SQD);
+}
+
 void rd_route(struct rd_ctx *d, struct qp *qp)
 {
 	const struct rd_side *side = rd_side_of(qp);
 
-	while (qp->state == QP_S_RTS && !rn_slist_empty(&side->spare)) {
+	while (qp->state == QP_S_RTS && !stops(qp) && !rn_slist_empty(&side->spare)) {
 		bool any = spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
 
 		if (!any && rn_likely(qp->sq.verdict == SPSC_OK))
-			return;
+			break;
 		if (any && rn_likely(route_next(d, qp)))
 			continue;
 		d->qp->stats.bad_wqes++;
 		qp_event(d->qp, qp, QP_EVENT_FATAL, 0);
 		rd_qp_error(d, qp);
 	}
+	if (stops(qp))
+		rd_qp_error(d, qp);
 }
 
 /* ---- verbs, time, the end of a flow ---- */
@@ -419,8 +449,10 @@ static void abandon(struct rd_ctx *d, struct qp *qp)
 
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to)
 {
-	if (to == QP_S_RESET)
+	if (to == QP_S_RESET) {
 		abandon(d, qp);
+		rd_side_of(qp)->failed = false;
+	}
 	if (to == QP_S_ERR)
 		rd_qp_error(d, qp);
 	enum qp_verdict v = qp_step(d->qp, qp, to);

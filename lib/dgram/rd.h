@@ -56,9 +56,11 @@
 #define RD_WRS        64u         /* work requests of a pair on the way; a power of two */
 #define RD_DEPTH      16u         /* Reads and Atomics of a pair under way, each way */
 #define RD_SEG_MAX    1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
+#define RD_TOLD       32u         /* ended runs whose errors are remembered */
+#define RD_RNR_LAST   7u          /* of rnr: a sender that waits more often waits for good */
 #define RD_PROBE_NS   RN_NS_PER_S /* a silent peer is asked this often whether it knows the pair */
 #define RD_PACKET_MAX (RD_HDR_LEN + RD_SEG_MAX)
-#define RD_ANSWER_MAX (RD_HDR_LEN + RDMAP_TERM_MAX_LEN)
+#define RD_ANSWER_MAX (RD_HDR_LEN + RD_MORE_LEN + RDMAP_TERM_MAX_LEN)
 
 enum rd_kind {
 	RD_SEGMENT = 1,
@@ -74,6 +76,7 @@ enum rd_kind {
 struct rd_hdr {
 	uint8_t kind;  /* enum rd_kind */
 	uint8_t flags; /* RD_F_*; RD_F_MORE is so when more is not 0 */
+	uint8_t rnr;   /* SEGMENT: how often its message waits for a receive, times + 1; 0: as the receiver has it */
 	uint32_t dst_qpn, src_qpn, qkey;
 	uint32_t run, peer_run, number, taken;
 	uint64_t more; /* bit i: segment taken + 1 + i has had its turn */
@@ -97,6 +100,7 @@ struct rd_hold {
 	uint32_t len;
 	uint32_t asked; /* of an answer: the MSN of its request */
 	uint8_t flags;  /* RD_F_* */
+	uint8_t rnr;    /* of rd_hdr */
 	uint8_t seg[RD_SEG_MAX];
 };
 
@@ -158,6 +162,8 @@ struct rd_send {
 struct rd_side {
 	struct rn_list pairs;
 	bool loose;            /* its runs are unordered */
+	bool strict;           /* the first work request that fails takes the QP to ERR */
+	bool failed;           /* one has */
 	struct rn_slist spare; /* of send, those that hold nothing */
 	uint32_t waiting;      /* pairs that wait for a receive */
 	struct rd_send send[RD_SENDS];
@@ -171,6 +177,15 @@ struct rd_stats {
 	uint64_t evicted;  /* resting pairs that gave their place to others */
 	uint64_t bad;      /* packets that cannot be, or come too late */
 	uint64_t rnr_ends; /* runs that ended because no receive was posted in time */
+};
+
+/* The end of a peer's run: how far it came, and what an RDMAP Terminate says of it. */
+struct rd_told {
+	uint32_t qpn, peer_qpn, peer_run, len; /* len: of term; 0: an entry that is not in use */
+	uint32_t taken;                        /* of rd_hdr */
+	uint64_t more;                         /* of rd_hdr */
+	uint8_t addr[RD_ADDR_LEN];
+	uint8_t term[RDMAP_TERM_MAX_LEN];
 };
 
 /* A worker's. */
@@ -188,6 +203,8 @@ struct rd_ctx {
 	struct rn_list one;     /* until rd_give_buckets */
 	uint32_t bucket_mask;
 	uint64_t key[2];
+	struct rd_told told[RD_TOLD]; /* the latest ones, in turns */
+	uint32_t n_told;
 	struct rd_stats stats;
 };
 
@@ -207,11 +224,13 @@ void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains)
  */
 void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2]);
 
-/*
- * A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. loose: what it sends
- * is unordered.
- */
-RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, bool loose);
+/* How a queue pair of reliable datagrams behaves. */
+struct rd_manner {
+	bool loose;  /* what it sends is unordered */
+	bool strict; /* the first work request that fails takes it to ERR */
+};
+/* A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. */
+RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner manner);
 
 /* The worker that owns the QP. What qp_step and qp_forget say, and the client has rung. */
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to);

@@ -10,17 +10,37 @@ static bool may_receive(const struct qp *qp)
 	return qp->state == QP_S_RTR || qp->state == QP_S_RTS || qp->state == QP_S_SQD;
 }
 
-/* REFUSED to a packet of which nothing is known here. */
+/* What was said when the run of this packet ended; that may still be on its way, behind the answer. NULL: nothing. */
+static const struct rd_told *told(const struct rd_ctx *d, const struct rd_rx *rx)
+{
+	for (uint32_t i = 0; i < RD_TOLD; i++) {
+		const struct rd_told *t = &d->told[i];
+
+		if (t->len > 0 && t->qpn == rx->h->dst_qpn && t->peer_qpn == rx->h->src_qpn &&
+		    t->peer_run == rx->h->run && memcmp(t->addr, rx->addr, RD_ADDR_LEN) == 0)
+			return t;
+	}
+	return NULL;
+}
+
+/* REFUSED to a packet of a pair that is not there. */
 static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer)
 {
+	const struct rd_told *t = told(d, rx);
 	const struct rd_hdr h = { .kind = RD_REFUSED,
 				  .dst_qpn = rx->h->src_qpn,
 				  .src_qpn = rx->h->dst_qpn,
 				  .run = rx->h->peer_run,
-				  .peer_run = rx->h->run };
+				  .peer_run = rx->h->run,
+				  .taken = t != NULL ? t->taken : 0,
+				  .more = t != NULL ? t->more : 0 };
+	const uint32_t len = rd_build(answer, &h);
 
 	d->stats.refused++;
-	return rd_build(answer, &h);
+	if (t == NULL)
+		return len;
+	memcpy(answer + len, t->term, t->len);
+	return len + t->len;
 }
 
 /* The peer has taken the segment `acked + i`. False: that is no news. */
@@ -105,6 +125,8 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 	*refused = true;
 	if (h->peer_run != 0 && (p == NULL || h->peer_run != p->run))
 		return NULL;
+	if (rn_unlikely(p == NULL) && told(d, rx) != NULL) /* it has ended */
+		return NULL;
 	if (p != NULL && p->peer_run != 0 && h->run != p->peer_run) {
 		*refused = false;
 		if (rn_seq_lt(h->run, p->peer_run))
@@ -156,7 +178,8 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 				  .len = rx->len - rx->h->body,
 				  .number = rx->h->number,
 				  .asked = rx->h->qkey,
-				  .flags = rx->h->flags };
+				  .flags = rx->h->flags,
+				  .rnr = rx->h->rnr };
 	bool refused;
 
 	struct rd_pair *p = pair_for(d, qp, rx, &refused);

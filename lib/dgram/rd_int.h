@@ -48,7 +48,7 @@ struct rd_seg {
 	const uint8_t *p;
 	uint32_t len, number;
 	uint32_t asked;
-	uint8_t flags;
+	uint8_t flags, rnr;
 };
 enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s);
 /* Keeps it until its turn has come; waits: that was so, and there is no receive. There is room. */

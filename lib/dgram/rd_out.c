@@ -124,7 +124,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 		return 0;
 	}
 	p->used = d->qp->now;
-	struct rd_hdr h = { .flags = 0 };
+	struct rd_hdr h = { .flags = 0 }; /* what out_segment tells of a segment */
 	const uint32_t at = RD_HDR_LEN + (p->map != 0 ? RD_MORE_LEN : 0);
 	if (may_send(p))
 		len = out_segment(d, p, buf + at, &h, &gone);
@@ -136,6 +136,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	if (len > 0) {
 		h.flags = flags;
 		h.qkey = qkey;
+		h.rnr = p->m.qp->rnr_told;
 		h.number = p->sent++;
 		rd_arm_probe(d);
 		d->stats.segs_out++;

@@ -186,16 +186,25 @@ enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_s
 
 /* ---- what is kept ---- */
 
+/* How long a message waits for a receive: as the QP allows it, and no more often than its sender says. */
+static uint64_t wait_of(const struct qp *qp, uint8_t rnr)
+{
+	if (rnr == 0 || rnr > RD_RNR_LAST)
+		return qp->rnr_ns;
+	return rn_min_u64(qp->rnr_ns, (rnr - 1) * qp->rnr_unit_ns);
+}
+
 /* Of all segments that wait for a receive the pair's time is that of the first one. */
-static void begin_wait(struct rd_ctx *d, struct rd_pair *p, uint32_t number)
+static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
 	struct qp *qp = p->m.qp;
+	const uint64_t ns = wait_of(qp, s->rnr);
 
-	if (p->waits && p->wait_number == number)
+	if (p->waits && p->wait_number == s->number)
 		return;
 	d->qp->stats.rnr_waits++;
-	p->wait_number = number;
-	p->wait_end = qp->rnr_ns == RN_NEVER ? RN_NEVER : d->qp->now + qp->rnr_ns;
+	p->wait_number = s->number;
+	p->wait_end = ns == RN_NEVER ? RN_NEVER : d->qp->now + ns;
 	if (p->waits)
 		return;
 	p->waits = true;
@@ -211,12 +220,13 @@ void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool w
 	x->len = s->len;
 	x->asked = s->asked;
 	x->flags = s->flags;
+	x->rnr = s->rnr;
 	memcpy(x->seg, s->p, s->len);
 	p->held[s->number % RD_SPAN] = x;
 	p->holds++;
 	d->stats.held++;
 	if (waits && !p->waits)
-		begin_wait(d, p, s->number);
+		begin_wait(d, p, s);
 }
 
 /* From the first number on: in an unordered run one that waits holds up no other. */
@@ -229,16 +239,19 @@ bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 		struct rd_hold *x = p->held[(from + i) % RD_SPAN];
 		if (x == NULL)
 			continue;
-		const struct rd_seg s = {
-			.p = x->seg, .len = x->len, .number = from + i, .asked = x->asked, .flags = x->flags
-		};
+		const struct rd_seg s = { .p = x->seg,
+					  .len = x->len,
+					  .number = from + i,
+					  .asked = x->asked,
+					  .flags = x->flags,
+					  .rnr = x->rnr };
 		const enum rd_turn t = rd_take_turn(d, p, &s);
 		if (t == RD_TURN_ENDED)
 			return false;
 		if (t == RD_TURN_EARLY || (t == RD_TURN_WAITS && waits))
 			continue;
 		if (t == RD_TURN_WAITS) {
-			begin_wait(d, p, s.number);
+			begin_wait(d, p, &s);
 			waits = true;
 		} else {
 			rd_drop_hold(d, p, s.number % RD_SPAN);

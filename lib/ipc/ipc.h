@@ -257,8 +257,9 @@ enum ipc_xrc {
 #define IPC_QP_SHARED UINT32_C(0x80000000) /* bit of the handle of a target, which has no doorbell */
 enum {
 	IPC_RD_UNORDERED = 1 << 0, /* no message that it sends waits for another */
+	IPC_RD_STRICT = 1 << 1,    /* the first work request that fails takes it to ERR */
 };
-#define IPC_RD_FLAGS IPC_RD_UNORDERED /* all that there are */
+#define IPC_RD_FLAGS (IPC_RD_UNORDERED | IPC_RD_STRICT) /* all that there are */
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */

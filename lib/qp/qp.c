@@ -57,6 +57,8 @@ void qp_set(struct qp *qp, const struct qp_tune *t)
 	qp->qkey = t->qkey;
 	qp->rnr_ns = t->rnr_ns;
 	qp->silence_ns = t->silence_ns;
+	qp->rnr_told = t->rnr_told;
+	qp->rnr_unit_ns = t->rnr_unit_ns;
 	qp->tell_drained = t->tell_drained;
 }
 

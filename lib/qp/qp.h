@@ -147,7 +147,9 @@ struct qp_tune {
 	uint32_t qkey;   /* UD: the Q_Key that a datagram for the QP must have */
 	uint64_t rnr_ns; /* RC: a message that finds no receive waits this long; 0: not at all, RN_NEVER: without end */
 	uint64_t silence_ns; /* RC: a peer that answers nothing is waited for this long; 0: as the carrier has it */
-	bool tell_drained;   /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
+	uint8_t rnr_told;    /* RD: how often a message of ours waits for a receive: times + 1; 0: as the peer has it */
+	uint64_t rnr_unit_ns; /* RD: how long each of those times is when the peer's message waits here */
+	bool tell_drained;    /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
 };
 
 /*
@@ -278,6 +280,8 @@ struct qp {
 	/* of a datagram QP */
 	uint32_t max_msg;          /* of qp_attr */
 	uint32_t qkey;             /* that datagrams for it must have */
+	uint8_t rnr_told;          /* of qp_tune */
+	uint64_t rnr_unit_ns;      /* of qp_tune */
 	uint32_t msn;              /* messages sent */
 	bool midway;               /* of a message some segments are sent and some are not */
 	void *beside;              /* what the carrier keeps beside the QP; NULL: nothing */

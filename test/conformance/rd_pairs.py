@@ -6,7 +6,7 @@ import wire_rd
 from rd_scene import COUNTER, QKEY, REM_ACCESS, SLOTS, counters, customer, device, scene, text
 from rig import helper, until
 from wire import ADDR, WRITE, tagged, untagged
-from wire_rd import REFUSED, SEGMENT, SEGS, TAKEN, Pair
+from wire_rd import F_COOKIE, REFUSED, SEGMENT, SEGS, TAKEN, Pair, decode_carried
 from wire_world import daemon
 
 # ---- reliable datagrams: rnicd receives ----
@@ -52,6 +52,24 @@ def a_send_without_a_receive_waits_and_holds_up_no_other_pair(x):
     x.say()  # now the store posts its receives
     x.pair.taken()
     x.works()
+
+
+@scene(later=True)
+def a_send_waits_no_longer_than_its_patience(x):
+    p = Pair(x.d, 0x4343, x.qpn, QKEY)
+    p.put(*p.message(text(0, x.length)), rnr=1)
+    c = p.is_refused()
+    assert c.body[:2] == bytes((0x12, 0x02)), c
+    p.refused = None  # what comes behind the run's end hears the same, as the first answer may have been overtaken
+    p.put(*p.message(text(1, x.length)))
+    assert p.is_refused().body == c.body, (p.refused, c)
+    p.begin()
+    p.put(*p.message(text(0, x.length)), rnr=200)
+    x.d.barrier()
+    p.turn()
+    assert p.told == 0 and not p.refused
+    x.say()
+    p.taken()
 
 
 @scene()
@@ -272,6 +290,14 @@ def a_refusal_of_another_run_or_of_another_device_fails_nothing(c):
         until(lambda before=before: counters()["rd_bad"] == before + 1)
     c.serves(s, 1)
     other.close()
+
+
+@customer(how=("rnr=2",))
+def segments_tell_how_often_their_message_may_wait(c):
+    c.tell("go 2")
+    c.serves(c.store(), 2)
+    came = [decode_carried(p.body[16:] if p.flags & F_COOKIE else p.body) for p in c.d.data]
+    assert {s.rnr for s in came if s.kind == SEGMENT} == {3}, came
 
 
 @customer()

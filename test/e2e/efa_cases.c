@@ -268,6 +268,7 @@ static bool the_device_is_described(void)
 	CHECK(a.comp_mask == 0 && a.max_sq_wr >= 256 && a.max_rq_wr >= 256 && a.max_sq_sge == 2 && a.max_rq_sge == 1);
 	CHECK(a.inline_buf_size >= 32 && a.max_rdma_size >= SIZE && a.reserved[0] == 0 && a.reserved[1] == 0);
 	CHECK((a.device_caps & EFADV_DEVICE_ATTR_CAPS_RDMA_READ) != 0 &&
+	      (a.device_caps & EFADV_DEVICE_ATTR_CAPS_RNR_RETRY) != 0 &&
 	      (a.device_caps & EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID) != 0);
 	/* an older program's structure is shorter, and nothing behind it is written */
 	memset(&part, 0x5a, sizeof(part));

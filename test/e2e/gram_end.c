@@ -7,6 +7,7 @@
 
 struct end e;
 uint32_t gram_flags;
+int gram_rnr = -1;
 
 void must(bool ok, const char *what)
 {
@@ -39,7 +40,8 @@ struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_q
 	a.qp_state = IBV_QPS_RTR;
 	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RTR");
 	a.qp_state = IBV_QPS_RTS;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
+	a.rnr_retry = (uint8_t)gram_rnr;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (gram_rnr >= 0 ? IBV_QP_RNR_RETRY : 0)) == 0, "RTS");
 	return qp;
 }
 

@@ -4,16 +4,17 @@
  * of the store's memory, a Read of the same slot, an atomic addition to the store's counter and a Send. Each byte
  * follows from m and its place.
  *
- * usage: rd_ends ADDRESS store LEN LATER [unordered]
+ * usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N]
  *		says its QPN, address and STag; takes and checks the Sends of LEN bytes, and says how many came, once a
  *		line of its stdin asks. LATER 1: posts no receive before the first line.
- *        rd_ends ADDRESS client LEN [unordered]
+ *        rd_ends ADDRESS client LEN [unordered] [strict] [rnr=N]
  *		does what each line of its stdin says:
  *		to TO QPN WHERE STAG	the store that all that follows goes to
  *		go N			N messages, each complete before the next; says what they came to
  *		until			messages until one fails; says the status
  *		burst N			N Sends and Writes, many at a time; says how many completed before an older one
- * unordered: its queue pair is so, and a store takes Sends in any order.
+ * unordered: its queue pair is so, and a store takes Sends in any order. strict: its first failure ends its queue pair.
+ * rnr: its rnr_retry.
  */
 #include "gram_end.h"
 
@@ -308,12 +309,17 @@ static int client(void)
 int main(int argc, char **argv)
 {
 	if (argc < 4 || (strcmp(argv[2], "store") == 0 && argc < 5)) {
-		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER [unordered]\n"
-				"       rd_ends ADDRESS client LEN [unordered]\n");
+		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N]\n"
+				"       rd_ends ADDRESS client LEN [unordered] [strict] [rnr=N]\n");
 		return 2;
 	}
-	unordered = strcmp(argv[argc - 1], "unordered") == 0;
-	gram_flags = unordered ? RNICDV_QP_UNORDERED : 0;
+	for (int i = 4; i < argc; i++) {
+		unordered |= strcmp(argv[i], "unordered") == 0;
+		gram_flags |= strcmp(argv[i], "strict") == 0 ? RNICDV_QP_STRICT : 0;
+		if (strncmp(argv[i], "rnr=", 4) == 0)
+			gram_rnr = atoi(argv[i] + 4);
+	}
+	gram_flags |= unordered ? RNICDV_QP_UNORDERED : 0;
 	end_open(&e, argv[1]);
 	len = (uint32_t)atoi(argv[3]); /* a multiple of 8 */
 	return strcmp(argv[2], "store") == 0 ? store(atoi(argv[4]) != 0) : client();

@@ -195,6 +195,35 @@ def a_send_waits_for_a_receive_and_holds_up_nobody_else():
 
 
 @case
+def a_send_waits_no_longer_for_a_receive_than_its_sender_wants():
+    with Daemon(pair_conf()) as d:
+        slow, ready = Store(d, B, 3000, later=True), Store(d, B, 3000)
+        client = Client(d, A, 3000, ("rnr=0",))
+        client.to(slow)
+        assert client.go(1) == (0, 13)  # IBV_WC_RNR_RETRY_EXC_ERR
+        client.to(ready)
+        assert client.go(5) == (5, SUCCESS)
+        client.end()
+        slow.say()
+        slow.end()
+        ready.end()
+        nothing_is_left(d)
+
+
+@case
+def a_strict_queue_pair_ends_with_its_first_failure():
+    with Daemon(pair_conf()) as d:
+        store, client = Store(d, B, 3000), Client(d, A, 3000, ("strict",))
+        client.say(f"to {B} {store.words[0]} {store.words[1]} {int(store.words[2]) ^ 1}")
+        assert client.go(1) == (0, 10)  # IBV_WC_REM_ACCESS_ERR
+        client.to(store)
+        assert client.go(1) == (0, 5)  # IBV_WC_WR_FLUSH_ERR
+        client.end()
+        store.end()
+        nothing_is_left(d)
+
+
+@case
 def a_killed_end_fails_what_goes_there_and_nothing_else():
     with Daemon(pair_conf()) as d:
         dead, alive, client = Store(d, B, 20000), Store(d, B, 20000), Client(d, A, 20000)

@@ -28,7 +28,7 @@ SPAN, MAP = 64, 8
 AGAIN = 0.2  # seconds: what is not answered is sent again
 
 Packet = namedtuple("Packet", "kind flags ranges src dst flow token number stamp hold body")
-Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body")
+Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body rnr")
 
 
 def now_us():
@@ -44,8 +44,8 @@ def packet(kind, flags=0, ranges=0, src=0, dst=0, flow=0, token=0, number=0, sta
                        hold) + body
 
 
-def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b"", flags=0, more=0):
-    word = kind << 24 | (flags | (MORE if more else 0)) << 16
+def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b"", flags=0, more=0, rnr=0):
+    word = kind << 24 | (flags | (MORE if more else 0)) << 16 | rnr << 8
     return struct.pack(">8I", word, dst, src, qkey, run, peer_run, number & 0xFFFFFFFF, taken) + \
         (struct.pack(">Q", more) if more else b"") + body
 
@@ -88,8 +88,9 @@ def decode_carried(body):
     word, *rest = struct.unpack_from(">8I", body)
     flags = word >> 16 & 255
     more = struct.unpack_from(">Q", body, RD_HEAD)[0] if flags & MORE else 0
-    c = Carried(word >> 24, flags & ~MORE, *rest, more, body[RD_HEAD + (MAP if flags & MORE else 0):])
-    assert word & 0xFFFF == 0 and c.kind in (SEGMENT, TAKEN, REFUSED), c
+    c = Carried(word >> 24, flags & ~MORE, *rest, more, body[RD_HEAD + (MAP if flags & MORE else 0):],
+                word >> 8 & 255)
+    assert word & 0xFF == 0 and c.rnr <= (7 if c.kind == SEGMENT else 0) and c.kind in (SEGMENT, TAKEN, REFUSED), c
     assert flags <= 15 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
     assert not c.flags or c.flags & LOOSE and c.kind == SEGMENT, c
     assert c.dst < 1 << 24 and c.src < 1 << 24 and (c.run or c.kind == REFUSED), c

@@ -40,7 +40,8 @@ static void make_rd(uint32_t i)
 
 	a.many = true;
 	rc_destroy(&n->ctx.rc, qp_at(i));
-	check(qp_init(qp_at(i), &a) == QP_OK && rd_attach(qp_at(i), &side[i], i == 1) == QP_OK);
+	check(qp_init(qp_at(i), &a) == QP_OK &&
+	      rd_attach(qp_at(i), &side[i], (struct rd_manner){ .loose = i == 1 }) == QP_OK);
 	qp_set(qp_at(i), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = 1, .rnr_ns = RN_NS_PER_S });
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
 		check(rd_modify(&d, qp_at(i), (enum qp_state)s) == QP_OK);

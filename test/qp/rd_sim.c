@@ -15,6 +15,7 @@
 
 struct sim sim;
 uint32_t rd_sim_loose;
+bool rd_sim_strict;
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
 static const uint8_t addr_of[2][RD_ADDR_LEN] = { { [15] = 1 }, { [15] = 2 } };
 
@@ -234,7 +235,8 @@ static void make_rd(struct rd_node *n, uint32_t i)
 	a.many = true;
 	rc_destroy(&n->n->ctx.rc, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
-	assert_int_equal(rd_attach(&q->qp, &n->side[i], rd_sim_loose >> i & 1), QP_OK);
+	const struct rd_manner manner = { .loose = rd_sim_loose >> i & 1, .strict = rd_sim_strict };
+	assert_int_equal(rd_attach(&q->qp, &n->side[i], manner), QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = RD_QKEY, .rnr_ns = RN_NEVER });
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
 		assert_int_equal(rd_modify(&n->d, &q->qp, (enum qp_state)s), QP_OK);

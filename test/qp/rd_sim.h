@@ -77,6 +77,8 @@ extern struct sim {
 
 /* Queue pair q of both nodes is unordered when bit q is set: for the next rd_sim_up(). */
 extern uint32_t rd_sim_loose;
+/* The queue pairs end with their first failure: for the next rd_sim_up(). */
+extern bool rd_sim_strict;
 
 /* The fields that differ from one to the next. */
 struct rd_wr {

@@ -294,6 +294,69 @@ static void a_receiver_that_is_not_ready_holds_up_no_other(void **state)
 	rd_sim_down();
 }
 
+/* The sender says how often, the receiver how long each time is. */
+static void a_message_waits_for_a_receive_as_often_as_its_sender_says(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_SEND, .to = 0, .len = 3000, .qkey = RD_QKEY };
+	struct qp_tune t = { .qkey = RD_QKEY, .rnr_ns = RN_NEVER, .rnr_unit_ns = RN_NS_PER_S };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	qp_set(&sim.node[1].n->q[0].qp, &t);
+	for (uint32_t times = 0; times < 7; times++) {
+		t.rnr_told = (uint8_t)(times + 1);
+		qp_set(&sim.node[0].n->q[0].qp, &t);
+		const uint32_t a = rd_post(0, &w);
+		if (times > 0) {
+			rd_run(times * RN_NS_PER_S - RN_NS_PER_S / 2);
+			assert_false(sim.node[0].ops[a].over);
+		}
+		rd_run(RN_NS_PER_S);
+		assert_int_equal(rd_status(0, a), QP_WC_RNR_RETRY_EXC_ERR);
+	}
+	t.rnr_told = 0;
+	qp_set(&sim.node[0].n->q[0].qp, &t);
+	const uint32_t b = rd_post(0, &w);
+	rd_run(20 * RN_NS_PER_S);
+	assert_false(sim.node[0].ops[b].over);
+	t.rnr_told = 1;
+	qp_set(&sim.node[0].n->q[0].qp, &t);
+	rd_post_recv(1, 0);
+	rd_post_recv(1, 0);
+	const uint32_t c = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, b), QP_WC_SUCCESS);
+	assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
+static void a_strict_queue_pair_ends_with_its_first_failure(void **state)
+{
+	const struct rd_wr good = { .op = QP_WR_WRITE, .to = 0, .len = 5000, .qkey = RD_QKEY };
+	struct rd_wr bad = good, other = good;
+
+	(void)state;
+	bad.wrong = true;
+	other.to = 1;
+	rd_sim_strict = true;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	const uint32_t a = rd_post(0, &good);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	const uint32_t b = rd_post(0, &bad);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, b), QP_WC_REM_ACCESS_ERR);
+	assert_int_equal(qp_get_state(&sim.node[0].n->q[0].qp), QP_S_ERR);
+	const uint32_t c = rd_post(0, &other);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, c), QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(qp_get_state(&sim.node[1].n->q[0].qp), QP_S_RTS); /* nothing of its own has failed */
+	rd_sim_down();
+	rd_sim_strict = false;
+}
+
 static void a_silent_peer_fails_requests_and_serves_later_ones(void **state)
 {
 	const struct rd_wr w = { .op = QP_WR_WRITE, .to = 0, .len = 5000, .qkey = RD_QKEY };
@@ -422,6 +485,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_packet_of_any_content_harms_nobody),
 		cmocka_unit_test(a_refused_request_ends_its_pair_alone),
 		cmocka_unit_test(a_receiver_that_is_not_ready_holds_up_no_other),
+		cmocka_unit_test(a_message_waits_for_a_receive_as_often_as_its_sender_says),
+		cmocka_unit_test(a_strict_queue_pair_ends_with_its_first_failure),
 		cmocka_unit_test(a_silent_peer_fails_requests_and_serves_later_ones),
 		cmocka_unit_test(resting_pairs_give_their_place),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),

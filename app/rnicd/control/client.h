@@ -156,7 +156,8 @@ enum client_qp_state {
 /* What a client may change of a queue pair; all of it or nothing. */
 struct client_qp_attr {
 	uint32_t access, ird, ord, qkey;
-	uint64_t rnr_ns, silence_ns; /* of struct qp */
+	uint64_t rnr_ns, rnr_unit_ns, silence_ns; /* of struct qp */
+	uint8_t rnr_told;                         /* of struct qp */
 };
 
 struct client_qp {

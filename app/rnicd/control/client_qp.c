@@ -186,7 +186,7 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
 		return rnicd.own ? no_socket : no_port;
 	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
-		return "only reliable datagrams may be unordered";
+		return "only reliable datagrams may be unordered, or fail as a whole";
 	if (r->datagram == IPC_RD && r->srq != 0)
 		return "reliable datagrams have no shared receive queue: give the queue pair one of its own";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
@@ -229,6 +229,11 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
 
 	q->at.rnr_ns = rnr_default(q);
+	if (q->reliable) { /* its messages tell the peer how often they wait, its timer says how long the peer's do */
+		q->at.rnr_told = retry == RNR_FOR_GOOD ? 0 : (uint8_t)(retry + 1);
+		q->at.rnr_unit_ns = rn_max_u64(ns * RNR_UNIT_NS, RNR_LEAST_NS);
+		return;
+	}
 	if (q->at.rnr_ns != 0 && retry < RNR_FOR_GOOD && rnicd_adapter(rnicd.port[q->pd->dev]->cfg))
 		q->at.rnr_ns = retry == 0 ? 0 : rn_max_u64(retry * ns * RNR_UNIT_NS, RNR_LEAST_NS);
 }
@@ -246,9 +251,12 @@ void client_qp_silence(struct client_qp *q, uint32_t timeout, uint32_t retry_cnt
 
 struct qp_tune client_qp_tune(const struct client_qp *q)
 {
-	return (struct qp_tune){
-		.access = q->at.access, .qkey = q->at.qkey, .rnr_ns = q->at.rnr_ns, .silence_ns = q->at.silence_ns
-	};
+	return (struct qp_tune){ .access = q->at.access,
+				 .qkey = q->at.qkey,
+				 .rnr_ns = q->at.rnr_ns,
+				 .silence_ns = q->at.silence_ns,
+				 .rnr_told = q->at.rnr_told,
+				 .rnr_unit_ns = q->at.rnr_unit_ns };
 }
 
 /* What the engine is told of a new QP. */
@@ -321,7 +329,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				 .rcq = table_get(&c->cq, r->recv_cq),
 				 .srq = table_get(&c->srq, r->srq),
 				 .at.access = QP_ACC_REMOTE };
-	q->at.rnr_ns = rnr_default(q);
+	client_qp_rnr(q, RNR_FOR_GOOD, 0);
 	const struct qp_attr a = attr_of(q, r);
 	*v = qp_init(qp, &a);
 	const struct qp_tune t = client_qp_tune(q);
@@ -330,7 +338,9 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	if (*v == QP_OK && many)
 		dgram_msgs_init(&rn_container_of(ud_of(qp), struct ud_long_qp, u)->msgs, qp, ud_unit(port));
 	if (*v == QP_OK && rd != NULL)
-		*v = rd_qp_init(qp, rd, (r->rd_flags & IPC_RD_UNORDERED) != 0);
+		*v = rd_qp_init(qp, rd,
+				(struct rd_manner){ .loose = (r->rd_flags & IPC_RD_UNORDERED) != 0,
+						    .strict = (r->rd_flags & IPC_RD_STRICT) != 0 });
 	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;
@@ -517,7 +527,7 @@ void client_modify_qp(struct client *c)
 		q->at.qkey = r->qkey;
 	const bool has_state = (r->mask & IPC_QP_ATTR_STATE) != 0;
 	if (has_state && r->state == QP_S_RESET) {
-		q->at.rnr_ns = rnr_default(q);
+		client_qp_rnr(q, RNR_FOR_GOOD, 0);
 		q->at.silence_ns = 0;
 	}
 	if ((r->mask & IPC_QP_ATTR_RNR) != 0)

@@ -29,8 +29,8 @@ struct rd_port *rd_memory(uint32_t port)
 	return r;
 }
 
-enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *r, bool unordered)
+enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *r, struct rd_manner manner)
 {
 	rd_qp_of(qp)->of = r;
-	return rd_attach(qp, &rd_qp_of(qp)->side, unordered);
+	return rd_attach(qp, &rd_qp_of(qp)->side, manner);
 }

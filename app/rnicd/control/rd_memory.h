@@ -9,6 +9,6 @@
 struct rd_port *rd_memory(uint32_t port);
 
 /* A queue pair of QP_RD, which lies in a struct rd_qp, after qp_init. What rd_attach says. */
-RN_NODISCARD enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *of, bool unordered);
+RN_NODISCARD enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *of, struct rd_manner manner);
 
 #endif

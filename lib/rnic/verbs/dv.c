@@ -10,9 +10,10 @@
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnicdv_qp_attr *dv)
 {
 	const uint32_t flags = dv->comp_mask & RNICDV_QP_ATTR_FLAGS ? dv->flags : 0;
-	const uint32_t known = dv->type == RNICDV_QPT_RD ? RNICDV_QP_UNORDERED : 0;
+	const uint32_t known = dv->type == RNICDV_QPT_RD ? RNICDV_QP_UNORDERED | RNICDV_QP_STRICT : 0;
 
-	_Static_assert((int)IPC_RD_UNORDERED == (int)RNICDV_QP_UNORDERED, "the daemon's number");
+	_Static_assert((int)IPC_RD_UNORDERED == (int)RNICDV_QP_UNORDERED && (int)IPC_RD_STRICT == (int)RNICDV_QP_STRICT,
+		       "the daemon's numbers");
 	if (!rnic_ours(c) || (dv->comp_mask & ~(uint32_t)RNICDV_QP_ATTR_FLAGS) != 0 || (flags & ~known) != 0 ||
 	    (dv->type != RNICDV_QPT_UD && dv->type != RNICDV_QPT_RD) || a->qp_type != IBV_QPT_UD) {
 		errno = EOPNOTSUPP;

@@ -31,7 +31,8 @@ int efadv_query_device(struct ibv_context *c, struct efadv_device_attr *attr, ui
 		.max_sq_sge = RNIC_EFA_SQ_SGE,
 		.max_rq_sge = 1,
 		.inline_buf_size = (uint16_t)i->max_inline,
-		.device_caps = EFADV_DEVICE_ATTR_CAPS_RDMA_READ | EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID | CAP_RDMA_WRITE,
+		.device_caps = EFADV_DEVICE_ATTR_CAPS_RDMA_READ | EFADV_DEVICE_ATTR_CAPS_RNR_RETRY |
+			       EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID | CAP_RDMA_WRITE,
 		.max_rdma_size = RNIC_EFA_RDMA,
 	};
 

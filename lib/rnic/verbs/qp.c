@@ -241,6 +241,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	pthread_mutex_init(&qp->ex.qp_base.mutex, NULL);
 	pthread_cond_init(&qp->ex.qp_base.cond, NULL);
 	qp_fill(qp, a, &m.create_qp_ok);
+	qp->attr.rnr_retry = kind == IPC_RD ? 7 : 0; /* a message waits until there is a receive */
 	rnic_watch_open(qp);
 	rnic_made(RNIC_OBJ_QP, qp);
 	return &qp->ex.qp_base;
@@ -368,15 +369,20 @@ static void cqs_clean(struct ibv_qp *qp)
 		rnic_cq_clean(rnic_cq(qp->recv_cq), qp->qp_num);
 }
 
-/* A datagram queue pair has no peer of its own, and needs a Q_Key before anything may come in (IBTA, 11.2.5.2). */
-static bool ud_refuses(const struct ibv_qp *qp, const struct ibv_qp_attr *a, int mask)
+/*
+ * A datagram queue pair has no peer of its own, and needs a Q_Key before anything may come in (IBTA, 11.2.5.2). many:
+ * of reliable datagrams, whose messages may wait for a receive.
+ */
+static bool ud_refuses(const struct ibv_qp *qp, bool many, const struct ibv_qp_attr *a, int mask)
 {
+	const int of_patience = IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER;
 	const int of_connections = IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | IBV_QP_TIMEOUT |
-				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS |
-				   IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH;
+				   IBV_QP_RETRY_CNT | IBV_QP_ACCESS_FLAGS | IBV_QP_MAX_QP_RD_ATOMIC |
+				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH;
 
-	return (mask & of_connections) != 0 || ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_INIT &&
-						qp->state == IBV_QPS_RESET && (mask & IBV_QP_QKEY) == 0);
+	return (mask & (many ? of_connections : of_connections | of_patience)) != 0 ||
+	       ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_INIT && qp->state == IBV_QPS_RESET &&
+		(mask & IBV_QP_QKEY) == 0);
 }
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
@@ -388,7 +394,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 			     .modify_qp = { .qp = ibqp->handle } };
 	int rc = 0;
 
-	if (rnic_sq_addresses(&qp->sq) && ud_refuses(ibqp, a, mask))
+	if (rnic_sq_addresses(&qp->sq) && ud_refuses(ibqp, qp->sq.many, a, mask))
 		return EINVAL;
 	if ((mask & IBV_QP_QKEY) != 0) {
 		m.modify_qp.mask |= IPC_QP_ATTR_QKEY;
@@ -407,9 +413,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	}
 	if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && a->en_sqd_async_notify)
 		m.modify_qp.mask |= IPC_QP_ATTR_SQD_NOTIFY;
-	if ((mask & IBV_QP_RNR_RETRY) != 0) {
+	if ((mask & IBV_QP_RNR_RETRY) != 0 || (qp->sq.many && (mask & IBV_QP_MIN_RNR_TIMER) != 0)) {
 		m.modify_qp.mask |= IPC_QP_ATTR_RNR;
-		m.modify_qp.rnr_retry = a->rnr_retry;
+		m.modify_qp.rnr_retry = (mask & IBV_QP_RNR_RETRY) != 0 ? a->rnr_retry : qp->attr.rnr_retry;
 		m.modify_qp.rnr_timer = (mask & IBV_QP_MIN_RNR_TIMER) != 0 ? a->min_rnr_timer : qp->attr.min_rnr_timer;
 	}
 	if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {

@@ -53,8 +53,10 @@ enum rnicdv_qp_type {
 	 * src_qp. There are no groups and no shared receive queues. A work request completes with IBV_WC_SUCCESS when
 	 * the peer has its bytes. IBV_WC_RETRY_EXC_ERR or another error: the bytes arrived once, or never, or in
 	 * part. An error flushes what was posted for the same peer before it became known; work requests for other
-	 * peers, and those that are posted later, go on. A message that finds no receive waits for one, unless
-	 * rnicd's `rnr` forbids it.
+	 * peers, and those that are posted later, go on (or not: RNICDV_QP_STRICT). A message that finds no receive
+	 * waits for one, unless rnicd's `rnr` forbids it there: as often as the sender's IBV_QP_RNR_RETRY says (0 to 6;
+	 * 7, which is the default: until there is one), each time as long as the receiver's IBV_QP_MIN_RNR_TIMER says,
+	 * and 100 ms at least. Then it completes with IBV_WC_RNR_RETRY_EXC_ERR.
 	 */
 	RNICDV_QPT_RD = 2
 };
@@ -70,7 +72,12 @@ enum {
 	 * a Write only the completion tells, also of a later Send. IBV_SEND_FENCE keeps its meaning. The queue pair
 	 * speaks to queue pairs of either kind; each decides for what it sends.
 	 */
-	RNICDV_QP_UNORDERED = 1 << 0
+	RNICDV_QP_UNORDERED = 1 << 0,
+	/*
+	 * RNICDV_QPT_RD: the first work request that fails, whichever peer it was for, takes the queue pair to ERR. All
+	 * that is posted is flushed then. Without the flag the queue pair goes on.
+	 */
+	RNICDV_QP_STRICT = 1 << 1
 };
 
 struct rnicdv_qp_attr {
