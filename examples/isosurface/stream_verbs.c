@@ -258,7 +258,9 @@ static enum rdma_cm_event_type cm_event(struct verbs_hub *h)
 		h->up_in += !s->out;
 	}
 	rdma_ack_cm_event(ev);
-	if (s != NULL && copy.event == RDMA_CM_EVENT_DISCONNECTED)
+	/* the other event comes of a producer that ends while its connection is accepted */
+	if (s != NULL &&
+	    (copy.event == RDMA_CM_EVENT_DISCONNECTED || (copy.event == RDMA_CM_EVENT_CONNECT_ERROR && !s->out)))
 		gone(s);
 	if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		die("the RDMA device is gone");

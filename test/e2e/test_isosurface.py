@@ -129,7 +129,9 @@ def a_process_that_dies_ends_all_with_one_sentence():
     with Daemon(pair_conf()) as d:
         ranks = [d.run(ISO, "--dims", "256", "-n", "3", "--rank", str(r), "-o", os.path.join(d.dir, "x.png"), *ENDS)
                  for r in (1, 2)]
-        until(lambda: d.telemetry("/rnic/conns"), "extract and merge are not joined")
+        states = lambda: [d.telemetry(f"/rnic/conns,{c.split()[0]}")["state"] for c in d.telemetry("/rnic/conns")]
+        until(lambda: len(s := states()) == 2 and set(s) <= {"OPERATIONAL", "WAIT_FIRST"},
+              lambda: f"extract and merge are not joined: {states()}")
         ranks[0].stop(signal.SIGKILL)
         assert ranks[1].wait() == 1, ranks[1].tail()
         assert len(ranks[1].err) == 1, ranks[1].tail()

@@ -230,8 +230,10 @@ bool es_wait(struct es *es, uint64_t until)
 		es->sleeps = false;
 		if (p[2].revents != 0 && read(es->kick_fd, &kicks, sizeof(kicks)) < 0)
 			continue;
-		if (es_progress(es) || es->taken != seen) /* another thread may have taken it */
+		if (es_progress(es) || es->taken != seen) { /* another thread may have taken it, */
+			pthread_cond_broadcast(&es->turn);  /* and follow already: one of those sleeps next */
 			return true;
+		}
 		arm(es);
 		if (es_progress(es)) /* what came before that has no event */
 			return true;
