@@ -47,8 +47,8 @@ class Different(Exception):
 
 class Behind:
     """What is behind a step, so that the next one meets no more of it than on the kernel's loopback: when a datagram
-    has come twice, none that was sent before is on its way any more; when two sockets have been made, one after the
-    other, what was closed before them is closed for the peers too."""
+    has come twice, nothing that was sent before is on its way any more, no end of a stream either; when two sockets
+    have been made, one after the other, what was closed before them is closed for the peers too."""
 
     def __init__(self):
         self.other = self.made()
@@ -109,8 +109,7 @@ class Walk:
         if self.expected is not None and (i >= len(self.expected) or self.expected[i][:2] != step):
             kernels = self.expected[i][:2] if i < len(self.expected) else None
             raise Different(f"{what}: {result}, the kernel says {kernels}")
-        if any(s.type & 0xf == socket.SOCK_DGRAM for s in self.socks):
-            self.behind.wait()
+        self.behind.wait()
         self.steps.append(step + [self.settled(i)])
 
     def settled(self, i):
