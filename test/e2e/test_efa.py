@@ -29,10 +29,12 @@ def counted(d, name):
 
 @case
 def a_device_of_another_personality_is_no_such_adapter():
+    """Nor is there one for the provider where a device of another personality is beside it: doc/programs.md says so."""
     need("fi_info")
-    with Daemon(pair_conf()) as d:
-        p = d.run(RNICRUN, "fi_info", "-p", "efa")
-        assert p.wait() != 0 and "provider: efa" not in p.stdout(), p.tail()
+    for a, b in (("iwarp", "iwarp"), ("efa", "iwarp"), ("efa", "roce")):
+        with Daemon(pair_conf(a=f"personality = {a}", b=f"personality = {b}")) as d:
+            p = d.run(RNICRUN, "fi_info", "-p", "efa")
+            assert p.wait() != 0 and "provider: efa" not in p.stdout(), p.tail()
 
 
 @case

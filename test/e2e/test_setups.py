@@ -191,6 +191,21 @@ def examples_for_the_system_libraries_run_over_librnic():
 
 
 @case
+def a_program_of_your_own_is_linked_as_the_document_says():
+    source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    with open(os.path.join(source, "doc", "programs.md"), encoding="utf-8") as f:
+        line = re.search(r"^cc -o hello .*$", f.read(), re.M).group()
+    with Daemon(pair_conf()) as d:
+        os.symlink(os.path.join(source, "examples"), os.path.join(d.dir, "examples"))
+        os.symlink(BUILD, os.path.join(d.dir, "build"))
+        subprocess.run(["sh", "-ec", line], cwd=d.dir, check=True, timeout=PATIENCE)
+        s = d.run(d.dir + "/hello", "-s", ADDR)
+        s.wait_line("listening")
+        assert d.run(d.dir + "/hello", ADDR).ok().strip()
+        s.ok()
+
+
+@case
 def examples_are_short_and_explain_themselves():
     for name in ("hello", "onesided", "kvget"):
         path = os.path.join(os.path.dirname(__file__), "..", "..", "examples", name + ".c")
