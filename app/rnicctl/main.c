@@ -15,6 +15,7 @@
 #include "events.h"
 #include "explain.h"
 #include "exporter.h"
+#include "injector.h"
 #include "metrics.h"
 #include "order.h"
 #include "report.h"
@@ -62,6 +63,10 @@ static void help(void)
 	     "  set log-level LEVEL\n"
 	     "                     error, warning, info or debug\n"
 	     "  drop-client NUMBER end a client's use of the daemon: its connections break, its memory is let go\n"
+	     "  inject CLIENT SPEC have calls and completions of a running program fail, as rnicrun --inject SPEC\n"
+	     "                     does, in the place of what was to fail; none: nothing. CLIENT is a number of\n"
+	     "                     clients, or pid=NUMBER; the program was started with rnicrun --inject none, or\n"
+	     "                     with failures\n"
 	     "  explain            what limits the connections now, a sentence for each cause, the weightiest first\n"
 	     "  explain CODE       the meaning of vendor_err of a failed completion, 0x10202 for one, and what to "
 	     "do\n\n"
@@ -79,7 +84,8 @@ static void help(void)
 	     "  -c, --count N         top: end after N views; events: after N events\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
-	     "Only root and the user that rnicd runs as reach the telemetry socket; so only they can see and change.\n\n"
+	     "Only root and the user that rnicd runs as reach the telemetry socket; so only they can see and change.\n"
+	     "inject uses the control socket: root and the user that the program runs as may.\n\n"
 	     "EXIT STATUS\n"
 	     "  0; 1 when there is no daemon, no such object, or it refuses a change; 2 for wrong usage.");
 }
@@ -179,6 +185,9 @@ static int run(const struct options *o, char *const *word, int n)
 {
 	if (n == 0)
 		return usage("which command?");
+	if (strcmp(word[0], "inject") == 0)
+		return n == 3 ? injector_send(o->named ? o->control : DEFAULT_SOCKET, word[1], word[2])
+			      : usage("inject which client, and what?");
 	bool order = among(orders, word[0]);
 	if (order && n < 2)
 		return usage("set what, drop which client?");

@@ -71,11 +71,12 @@ enum ipc_type {
 	IPC_DETACH,  /* EINVAL: it is not attached */
 	IPC_CM_JOIN, /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
 	IPC_CM_LEAVE,
-	IPC_OPEN_XRCD,    /* fds: none, or a file, by which processes of one user find the same domain */
-	IPC_CLOSE_XRCD,   /* EBUSY while it has queues that were made with this handle */
-	IPC_OPEN_QP,      /* a target of the domain, by its number; answered with create_qp_ok */
-	IPC_SOCK_JOIN,    /* in place of HELLO: a client for sockets, which may say these requests alone */
-	IPC_SOCK_BIND,    /* a new socket; the answer's fd: its descriptor */
+	IPC_OPEN_XRCD,  /* fds: none, or a file, by which processes of one user find the same domain */
+	IPC_CLOSE_XRCD, /* EBUSY while it has queues that were made with this handle */
+	IPC_OPEN_QP,    /* a target of the domain, by its number; answered with create_qp_ok */
+	IPC_INJECT,    /* in place of HELLO: what rnicrun --inject has another process do; of this user, any for root */
+	IPC_SOCK_JOIN, /* in place of HELLO: a client for sockets, which may say these requests alone */
+	IPC_SOCK_BIND, /* a new socket; the answer's fd: its descriptor */
 	IPC_SOCK_LISTEN,  /* from now on a byte in the descriptor is a connection to be accepted */
 	IPC_SOCK_CONNECT, /* the answer's fd: the memory. The descriptor is writable when the peer has answered */
 	IPC_SOCK_ACCEPT,  /* fds of the answer: a descriptor, the stream's memory. EAGAIN, ECONNABORTED */
@@ -84,7 +85,12 @@ enum ipc_type {
 	IPC_TYPES
 };
 
-enum ipc_channel_kind { IPC_CHANNEL_COMP = 0, IPC_CHANNEL_ASYNC, IPC_CHANNEL_CM };
+enum ipc_channel_kind {
+	IPC_CHANNEL_COMP = 0,
+	IPC_CHANNEL_ASYNC,
+	IPC_CHANNEL_CM,
+	IPC_CHANNEL_ORDERS /* what IPC_INJECT brings, to a process that takes such orders; one a client at most */
+};
 
 struct ipc_hello {
 	uint32_t version; /* stays first in both: whatever else changes, an older or newer side can be told so */
@@ -327,6 +333,12 @@ struct ipc_attach { /* ATTACH and DETACH */
 	uint8_t group[16]; /* an IPv4 group, as ::ffff:224.0.0.0 and so on */
 };
 
+struct ipc_inject {
+	uint32_t client; /* its number, or 0: */
+	uint32_t pid;    /* that process's client */
+	char spec[IPC_ORDER_MAX];
+};
+
 struct ipc_cm_create_id {
 	uint32_t channel;
 	uint32_t datagram; /* 1: RDMA_PS_UDP */
@@ -420,6 +432,7 @@ struct ipc_msg {
 		struct ipc_modify_qp modify_qp;
 		struct ipc_query_qp_ok query_qp_ok;
 		struct ipc_reach reach;
+		struct ipc_inject inject;
 		struct ipc_cm_create_id cm_create_id;
 		struct ipc_cm_bind cm_bind;
 		struct ipc_cm_bind_ok cm_bind_ok;

@@ -95,6 +95,12 @@ struct ipc_async_event {
 };
 _Static_assert(sizeof(struct ipc_async_event) == IPC_EVENT_SLOT_SMALL, "slot");
 
+/* An order to a process that takes some: a specification of rnicrun --inject, which ends with a NUL. */
+#define IPC_ORDER_MAX 900 /* bytes */
+struct ipc_order {
+	char spec[IPC_ORDER_MAX];
+};
+
 #define IPC_PRIV_MAX 512 /* MPA private data, bytes (RFC 5044, 7.1); with enhanced MPA 508 are the user's */
 
 /* Addresses are 128 bits: IPv4 as ::ffff:a.b.c.d. Port in host order. */

@@ -59,7 +59,7 @@ void rnic_watch_look(struct rnic_session *s)
 		session_died(s);
 }
 
-int rnic_watch_start(struct rnic_session *s)
+int rnic_thread(void *(*run)(void *), void *arg)
 {
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -70,11 +70,13 @@ int rnic_watch_start(struct rnic_session *s)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = pthread_create(&t, &attr, watch, s);
+	rc = pthread_create(&t, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return rc;
 }
+
+int rnic_watch_start(struct rnic_session *s) { return rnic_thread(watch, s); }
 
 /* ---- requests ---- */
 

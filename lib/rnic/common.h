@@ -94,6 +94,8 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd);
 /* As rnic_call() for the types whose argument is a handle and whose answer is empty. */
 int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle);
 
+/* A thread of the library's own, which no signal of the program interrupts. 0 or an errno. */
+int rnic_thread(void *(*run)(void *), void *arg);
 /* The thread that sees the daemon's death; the last step of making a session. 0 or an errno. */
 int rnic_watch_start(struct rnic_session *s);
 /* The daemon may have died a moment ago, and the thread not have come to it yet. */

@@ -150,11 +150,12 @@ static void link_out(struct rnic_evq *q)
 
 int rnic_evq_open(struct rnic_evq *q, struct rnic_session *s, enum ipc_channel_kind kind, uint32_t dev)
 {
-	uint32_t slots = kind == IPC_CHANNEL_CM ? SLOTS_CM : SLOTS_SMALL;
+	const bool large = kind == IPC_CHANNEL_CM || kind == IPC_CHANNEL_ORDERS;
+	uint32_t slots = large ? SLOTS_CM : SLOTS_SMALL;
 	int rc;
 
 	*q = (struct rnic_evq){ .s = s, .kind = kind };
-	q->slot_size = kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
+	q->slot_size = large ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
 	q->ring_size = spsc_size(slots, q->slot_size);
 	pthread_mutex_init(&q->lock, NULL);
 	q->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);

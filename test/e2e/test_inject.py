@@ -7,10 +7,12 @@ import subprocess
 import sys
 
 import programs
-from rig import RNICRUN, TESTPMD, Daemon, Foreign, case, helper, main, need, pair_conf, until
+from rig import BUILD, RNICRUN, TESTPMD, Daemon, Foreign, case, helper, main, need, pair_conf, until
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-SERVER = "10.77.0.1"
+SERVER, PEER = "10.77.0.1", "10.77.0.2"
+STRANGER = ("setpriv", "--reuid", "65534", "--clear-groups")
+RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 
 
 def client(spec, *argv):
@@ -81,10 +83,107 @@ def events_come_in_the_place_of_success_and_beside_completions():
                        ("resolving_fails_by_events", "resolve_addr:2=ADDR_ERROR,resolve_route:1=ROUTE_ERROR"),
                        ("asynchronous_events_come_with_completions", "async:2=PORT_ERR,async:3=QP_FATAL"),
                        ("a_shared_receive_queue_has_an_event_of_its_own", "async:1=SRQ_LIMIT_REACHED"),
-                       ("the_daemon_is_gone_and_a_device_that_is_opened_anew_works", "daemon:2=GONE")):
+                       ("the_daemon_is_gone_and_a_device_that_is_opened_anew_works", "daemon:2=GONE"),
+                       ("a_port_goes_down_and_up_and_events_come_at_a_time",
+                        "async@passive:1=PORT_ERR,async@passive:2=PORT_ACTIVE,async@passive:100ms=QP_LAST_WQE_REACHED,"
+                        "async:100ms=DEVICE_FATAL"),
+                       ("the_daemon_restarts_after_a_time", "daemon:2=GONE/300ms")):
         with Daemon(pair_conf()) as d:
-            p = d.run(RNICRUN, "--inject", spec, helper("inject_cases"), SERVER, "10.77.0.2", name)
-            assert p.wait() == 0 and len(told(p)) == spec.count(":"), p.tail()
+            runs_case(d, name, spec)
+
+
+def runs_case(d, name, spec):
+    p = d.run(RNICRUN, "--inject", spec, helper("inject_cases"), SERVER, PEER, name)
+    assert p.wait() == 0 and len(told(p)) == spec.count(":"), p.tail()
+
+
+@case
+def what_is_late_comes_later_and_not_before():
+    held = "post_recv:2=HELD/300ms"
+    late = "wc.send@active:2=DELAYED/300ms"
+    with Daemon(pair_conf(both="rnr = wait")) as d:
+        runs_case(d, "a_completion_is_delayed_and_those_behind_it_with_it", late)
+        runs_case(d, "a_delayed_completion_wakes_who_waits_for_its_event", late)
+        runs_case(d, "a_receiver_is_not_ready_for_a_time", held)
+    with Daemon(pair_conf()) as d:
+        runs_case(d, "a_receiver_that_is_not_ready_ends_the_stream", held)
+
+
+@case
+def a_connection_fails_in_each_way_on_both_kinds_of_device():
+    spec = "connect:1=REFUSED,connect:2=REJECTED,connect:3=TIMED_OUT/300ms"
+    for more in ("", "personality = roce"):
+        with Daemon(pair_conf(both=more)) as d:
+            runs_case(d, "a_connection_is_refused_rejected_or_times_out", spec)
+
+
+@case
+def the_calls_of_objects_and_posts_fail():
+    with Daemon(pair_conf()) as d:
+        runs_case(d, "other_calls_fail_with_their_errno",
+                  "open_device:1=EACCES,create_comp_channel:1=EMFILE,create_srq:1=ENOMEM,"
+                  "create_ah:1=EHOSTUNREACH,alloc_mw:1=EPERM,"
+                  "post_send:1=ENOMEM,post_recv:1=EINVAL,modify_qp:1=EIO,post_srq_recv:1=ENOMEM")
+    p = embedded("bind_addr:1=EADDRINUSE", "none")
+    assert p.returncode == 2 and "call 1 of rdma_bind_addr fails with EADDRINUSE" in p.stderr, p
+
+
+def embedded(spec, name):
+    argv = [RNICRUN, "--embedded", "--inject", spec, helper("inject_cases"), "127.0.0.1", "127.0.0.1", name]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+
+
+@case
+def a_seed_repeats_what_chance_does():
+    def failed(seed):
+        p = embedded(f"create_comp_channel:?20=ENOMEM,seed={seed}", "many_channels_are_made")
+        return re.findall(r"call (\d+) of ibv_create_comp_channel fails", p.stderr)
+
+    assert failed(3) == failed(3) and failed(3) != failed(4) and len(failed(3)) > 5, failed(3)
+
+
+def ctl(d, *words, under=()):
+    return subprocess.run([*under, RNICCTL, "--socket", d.sock, "inject", *words], capture_output=True, text=True,
+                          timeout=600, check=False)
+
+
+def refused(d, word, *words, under=()):
+    p = ctl(d, *words, under=under)
+    assert p.returncode != 0 and word in p.stderr and p.stderr.count("\n") == 1, p
+
+
+@case
+def a_running_program_is_told_by_rnicctl():
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "--inject", "none", helper("inject_cases"), SERVER, PEER, "a_running_program_is_told")
+        p.wait_line("runs")
+        who = f"pid={p.p.pid}"
+        refused(d, "no such client", "pid=1", "none")
+        refused(d, "no such client", "77", "none")
+        refused(d, "first word", who, "alloc:1=ENOMEM")
+        refused(d, "wants the number", "me", "none")
+        number, = [line.split()[0] for line in d.telemetry("/rnic/clients")]
+        assert ctl(d, number, "create_qp:1=ENOMEM").returncode == 0
+        said = ctl(d, who, "alloc_pd:3=ENOMEM")
+        assert said.returncode == 0 and "is told" in said.stdout, said
+        assert p.wait() == 0 and len(told(p)) == 1, p.tail()
+        orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
+        assert orders == ["create_qp:1=ENOMEM", "alloc_pd:3=ENOMEM"], p.tail()
+
+
+@case
+def a_program_that_takes_no_orders_or_is_another_users_is_left_alone():
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, helper("inject_cases"), SERVER, PEER, "a_running_program_is_told")
+        p.wait_line("runs")
+        refused(d, "takes no orders", f"pid={p.p.pid}", "alloc_pd:3=ENOMEM")
+        p.stop()
+        os.chmod(d.dir, 0o711)
+        p = d.run(RNICRUN, "--inject", "none", helper("inject_cases"), SERVER, PEER, "a_running_program_is_told")
+        p.wait_line("runs")
+        refused(d, "another user's", f"pid={p.p.pid}", "alloc_pd:3=ENOMEM", under=STRANGER)
+        assert p.p.poll() is None and "rnicctl inject" not in p.stderr(), p.tail()
+        p.stop()
 
 
 @case
@@ -126,8 +225,8 @@ def a_wrong_specification_ends_the_program_with_a_sentence():
 def the_page_has_each_word_of_the_specification():
     with open(os.path.join(SOURCE, "doc", "testing.md"), encoding="utf-8") as f:
         page = f.read()
-    with open(os.path.join(SOURCE, "lib", "rnic", "inject.c"), encoding="utf-8") as f:
-        words = re.findall(r'\{ (?:RNIC_INJECT_\w+, )?"([A-Za-z_.]+)",', f.read())
+    with open(os.path.join(SOURCE, "lib", "inject", "inject_spec.c"), encoding="utf-8") as f:
+        words = re.findall(r'\{ (?:INJECT_\w+, )?"([A-Za-z_.]+)",', f.read())
     assert len(words) > 20, words
     missing = [w for w in words if f"`{w}`" not in page]
     assert not missing, missing

@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     'tcp_lite': ['base'],
     'udp': ['base', 'crc32c'],
     'esock': ['base'],
+    'inject': ['base'],
     'iwarp': ['base', 'crc32c'],
     'qp': ['base', 'crc32c', 'ring', 'wqe', 'iwarp'],
     'dgram': ['base', 'crc32c', 'ring', 'wqe', 'iwarp', 'udp', 'qp'],
@@ -25,10 +26,10 @@ MAY_INCLUDE = {
     'conn': ['base', 'tcp_lite', 'rc'],
     'ipc': ['base', 'ring'],
     # librnic: what lies in its folder itself is below its rooms.
-    'rnic': ['base', 'ring', 'ipc'],
+    'rnic': ['base', 'inject', 'ring', 'ipc'],
     'rnic/mem': ['base', 'ring', 'ipc', 'rnic'],
-    'rnic/verbs': ['base', 'ring', 'wqe', 'ipc', 'rnic', 'rnic/mem'],
-    'rnic/cm': ['base', 'ring', 'ipc', 'rnic', 'rnic/verbs'],
+    'rnic/verbs': ['base', 'inject', 'ring', 'wqe', 'ipc', 'rnic', 'rnic/mem'],
+    'rnic/cm': ['base', 'inject', 'ring', 'ipc', 'rnic', 'rnic/verbs'],
     'rnic/rsock': ['base'],
     'rnic/esock': ['base', 'esock'],
     'rnic/sock': ['base', 'ipc'],
@@ -40,7 +41,7 @@ MAY_INCLUDE = {
     'rnicd': BELOW_RNICD + WINGS + ['version'],
     'testpmd-rdma': ['version'],
     'rnicrun': ['version'],
-    'rnicctl': ['base', 'iwarp', 'version'],
+    'rnicctl': ['base', 'inject', 'iwarp', 'ipc', 'version'],
     'examples': [],
 }
 

@@ -398,7 +398,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CLOSE_XRCD:
 		return m->handle.handle == 0 || m->handle.handle > c->xrcds ? EINVAL : fake_answer_empty(m);
 	case IPC_OPEN_QP: return target(c, m, m->open_qp.xrcd, m->open_qp.qpn);
-	case IPC_SOCK_JOIN ... IPC_TYPES: break; /* librnicsock's, and none */
+	case IPC_INJECT ... IPC_TYPES: break; /* somebody else's, librnicsock's, and none */
 	}
 	return EINVAL;
 }

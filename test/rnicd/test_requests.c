@@ -327,7 +327,7 @@ static void channels_that_do_not_fit(void **state)
 			       .len = IPC_MSG_LEN(create_channel), \
 			       .create_channel = { __VA_ARGS__ } }, \
 	 fc_call(&c, &m, &(int){ fd }, 1))
-	REFUSED(CHANNEL(efd, .kind = 3, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
+	REFUSED(CHANNEL(efd, .kind = IPC_CHANNEL_ORDERS + 1, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
 		"event channel: there is no such kind of channel");
 	REFUSED(CHANNEL(efd, .kind = IPC_CHANNEL_ASYNC, .dev = 7, .ring_off = 1 << 21, .ring_slots = 16), EINVAL,
 		"event channel: there is no such device");
@@ -339,6 +339,11 @@ static void channels_that_do_not_fit(void **state)
 		"event channel: the ring lies outside the queue region, or is misaligned");
 	REFUSED(CHANNEL(efd, .ring_off = 1 << 21, .ring_slots = 1u << 31), EINVAL,
 		"event channel: the ring is too long");
+	assert_int_equal(CHANNEL(efd, .kind = IPC_CHANNEL_ORDERS, .ring_off = 1 << 21, .ring_slots = 16), 0);
+	const uint32_t orders = m.handle.handle;
+	REFUSED(CHANNEL(efd, .kind = IPC_CHANNEL_ORDERS, .ring_off = 1 << 22, .ring_slots = 16), EINVAL,
+		"event channel: there is a channel for orders already");
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CHANNEL, handle, .handle = orders), 0);
 	close(efd);
 	close(pipes[0]);
 	close(pipes[1]);

@@ -326,6 +326,9 @@ void client_resize_cq(struct client *c);
 void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
 
+void client_inject(struct client *c); /* client_inject.c */
+/* Its channel for orders. NULL: it takes none. */
+struct client_chan *client_orders(const struct client *c);
 void client_reach(struct client *c); /* client_reach.c */
 void client_reach_neigh(const struct event_neigh *ev);
 

@@ -37,10 +37,12 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 	const char *no = NULL;
 
 	(void)n;
-	if (r.kind > IPC_CHANNEL_CM)
+	if (r.kind > IPC_CHANNEL_ORDERS)
 		no = "there is no such kind of channel";
 	else if (r.kind == IPC_CHANNEL_ASYNC && r.dev >= rnicd.n_ports)
 		no = "there is no such device";
+	else if (r.kind == IPC_CHANNEL_ORDERS && client_orders(c) != NULL)
+		no = "there is a channel for orders already";
 	else if (r.ring_slots > RING_SLOTS_MAX)
 		no = "the ring is too long";
 	else if (c->chan.live >= CHANNELS_MAX)
@@ -57,7 +59,7 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 		return;
 	}
 	if (no == NULL) {
-		ch->slot_size = r.kind == IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
+		ch->slot_size = r.kind >= IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
 		if (attach(c, ch, &r) != SPSC_OK)
 			no = "the ring lies outside the queue region, or is misaligned";
 		else if ((ch->handle = table_add(&c->chan, ch)) == 0)

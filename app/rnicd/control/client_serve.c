@@ -73,6 +73,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_OPEN_XRCD] = { .len = IPC_MSG_LEN(open_xrcd), .max_fds = 1, .run_fds = client_open_xrcd },
 	[IPC_CLOSE_XRCD] = R(handle, client_close_xrcd),
 	[IPC_OPEN_QP] = R(open_qp, client_open_qp),
+	[IPC_INJECT] = R(inject, client_inject),
 	[IPC_SOCK_JOIN] = { .len = IPC_MSG_HDR, .run = about_sockets },
 	[IPC_SOCK_BIND] = R(sock_addr, about_sockets),
 	[IPC_SOCK_LISTEN] = R(sock_listen, about_sockets),
@@ -93,10 +94,13 @@ static bool other_version(const struct client *c)
 	       c->req.len >= IPC_MSG_HDR + sizeof(c->req.hello.version) && c->req.hello.version != IPC_VERSION;
 }
 
-/* HELLO or SOCK_JOIN comes first, and once; a client for sockets has no memory that other requests could name. */
+/*
+ * HELLO or SOCK_JOIN comes first, and once, an order by somebody else before both; a client for sockets has no memory
+ * that other requests could name.
+ */
 static const char *out_of_turn(const struct client *c)
 {
-	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN;
+	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN || c->req.type == IPC_INJECT;
 	bool sockets = c->req.type > IPC_SOCK_JOIN;
 
 	if (first != (c->state == CLIENT_NEW))

@@ -11,6 +11,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
+#include "rnic/later.h"
 #include "rnic/verbs/verbs.h"
 
 /* ---- private to lib/rnic/cm ---- */
@@ -104,7 +105,7 @@ static inline int cm_ret(int rc)
 int cm_complete(struct rnic_cm_id *id);
 
 /* rnicrun --inject has this call fail, or an event tell a failure; *ret is then what the call returns. */
-bool cm_injected(struct rnic_cm_id *id, enum rnic_inject_at at, int *ret);
+bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret);
 
 /* Gives the id its device: context, port, default PD. 0 or an errno. */
 int cm_device(struct rnic_cm_id *id, uint32_t dev);

@@ -7,7 +7,7 @@ int rdma_listen(struct rdma_cm_id *rid, int backlog)
 	struct rnic_cm_id *id = cm_id(rid);
 	struct ipc_msg m = { .type = IPC_CM_LISTEN, .len = IPC_MSG_LEN(cm_listen) };
 	struct sockaddr_in any = { .sin_family = AF_INET };
-	int rc = rnic_inject(RNIC_INJECT_LISTEN);
+	int rc = rnic_inject(INJECT_LISTEN);
 
 	if (rc != 0)
 		return cm_ret(rc);
@@ -79,10 +79,11 @@ static void depths_check(const struct rnic_cm_id *id, const char *fn, const stru
 }
 
 /* The QP of a connection: the id's own, or one that the program made and names by its number. */
-static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param *p)
+static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param *p, enum inject_side side)
 {
-	const struct ibv_qp *qp = id->id.qp != NULL ? id->id.qp : rnic_qp_find(p->qp_num);
+	struct ibv_qp *qp = id->id.qp != NULL ? id->id.qp : rnic_qp_find(p->qp_num);
 
+	rnic_qp_side(qp, side);
 	return qp != NULL ? qp->handle : 0;
 }
 
@@ -103,13 +104,13 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	struct ipc_msg m = { .type = IPC_CM_CONNECT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc;
 
-	if (cm_injected(id, RNIC_INJECT_CONNECT, &rc))
+	if (cm_injected(id, INJECT_CONNECT, &rc))
 		return rc;
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;
 	if (rid->qp != NULL || !cm_adapter(id))
-		m.cm_connect.qp = qp_of(id, &p);
+		m.cm_connect.qp = qp_of(id, &p, INJECT_ACTIVE);
 	else
 		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
 	depths_check(id, "rdma_connect", &p);
@@ -138,14 +139,14 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 				     .initiator_depth = id->peer_ird,
 				     .rnr_retry_count = RNR_FOR_GOOD };
 	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect) };
-	int rc = rnic_inject(RNIC_INJECT_ACCEPT);
+	int rc = rnic_inject(INJECT_ACCEPT);
 
 	if (rc != 0)
 		return cm_ret(rc);
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;
-	m.cm_connect.qp = qp_of(id, &p);
+	m.cm_connect.qp = qp_of(id, &p, INJECT_PASSIVE);
 	if (m.cm_connect.qp == 0)
 		return cm_ret(EINVAL);
 	depths_check(id, "rdma_accept", &p);

@@ -332,33 +332,56 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
-/* As the kernel's connection manager has it, with most causes. */
-static int status_of(int event)
+/* As the kernel's connection manager has it, with most causes; of a reject on InfiniBand its reason (IBTA, 12.6.7). */
+#define IB_REJ_SERVICE  8
+#define IB_REJ_CONSUMER 28
+static int status_of(const struct rnic_cm_id *id, const struct rnic_injected *i)
 {
-	switch (event) {
-	case RDMA_CM_EVENT_REJECTED: return -ECONNREFUSED;
+	switch (i->event) {
+	case RDMA_CM_EVENT_REJECTED:
+		if (cm_adapter(id))
+			return i->refused ? IB_REJ_SERVICE : IB_REJ_CONSUMER;
+		return -ECONNREFUSED;
 	case RDMA_CM_EVENT_CONNECT_ERROR: return -ECONNRESET;
 	case RDMA_CM_EVENT_ADDR_ERROR: return -EHOSTUNREACH;
 	default: return -ETIMEDOUT;
 	}
 }
 
-bool cm_injected(struct rnic_cm_id *id, enum rnic_inject_at at, int *ret)
-{
-	int event = 0;
-	const int rc = rn_unlikely(rnic_injecting) ? rnic_inject_call(at, &event) : 0;
-	union {
-		struct ipc_cm_event ev;
-		uint8_t slot[IPC_EVENT_SLOT_CM];
-	} u = { .ev = { .type = (uint32_t)event, .status = status_of(event), .id = id->handle } };
+union cm_slot {
+	struct ipc_cm_event ev;
+	uint8_t slot[IPC_EVENT_SLOT_CM];
+};
 
-	if (rc == 0 && event == 0)
+/* arg: type and status. */
+static void event_comes(void *object, uint64_t arg)
+{
+	struct rnic_cm_id *id = object;
+	const union cm_slot u = {
+		.ev = { .type = (uint32_t)(arg >> 32), .status = (int32_t)(uint32_t)arg, .id = id->handle }
+	};
+
+	pthread_mutex_lock(&id->s->id_lock); /* rdma_migrate_id() may change the channel */
+	rnic_evq_put(&cm_channel(id->id.channel)->q, u.slot);
+	pthread_mutex_unlock(&id->s->id_lock);
+}
+
+bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret)
+{
+	const struct inject_what what = { .at = at };
+	struct rnic_injected i = { .rc = 0 };
+
+	if (rn_unlikely(rnic_injecting))
+		i = rnic_inject_at(&what);
+	if (i.rc == 0 && i.event == 0)
 		return false;
-	if (rc != 0) {
-		*ret = cm_ret(rc);
+	if (i.rc != 0) {
+		*ret = cm_ret(i.rc);
 		return true;
 	}
-	rnic_evq_put(&cm_channel(id->id.channel)->q, u.slot);
+	const uint64_t arg = (uint64_t)i.event << 32 | (uint32_t)status_of(id, &i);
+	if (i.later == 0 || !rnic_later(i.later, event_comes, id, arg))
+		event_comes(id, arg);
 	*ret = cm_complete(id);
 	return true;
 }

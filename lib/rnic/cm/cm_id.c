@@ -179,6 +179,8 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	struct orphans o;
 	int rc;
 
+	if (rn_unlikely(rnic_injecting))
+		rnic_later_forget(id);
 	pthread_mutex_lock(&s->id_lock);
 	/* Out of the table first: from its answer on the daemon may use the handle for a request's id. */
 	table_put(s, id->handle, NULL);
@@ -254,9 +256,11 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		rid->event = NULL;
 	}
 	struct whose whose = { .handle = id->handle };
+	pthread_mutex_lock(&id->s->id_lock); /* an event of rnicrun --inject comes to either channel, and is moved */
 	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
 	id->sync = channel == NULL;
 	rid->channel = ch;
+	pthread_mutex_unlock(&id->s->id_lock);
 	if (was_sync)
 		rdma_destroy_event_channel(old);
 	return 0;
@@ -268,10 +272,10 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
 	struct rnic_cm_id *id = cm_id(rid);
 	struct ipc_msg m = { .type = IPC_CM_BIND, .len = IPC_MSG_LEN(cm_bind), .cm_bind = { .id = id->handle } };
-	int rc;
+	int rc = rnic_inject(INJECT_BIND_ADDR);
 
-	if (addr == NULL)
-		return cm_ret(EINVAL);
+	if (rc != 0 || addr == NULL)
+		return cm_ret(rc != 0 ? rc : EINVAL);
 	m.cm_bind.own_family = id->opt.own_family;
 	rc = cm_addr_from(&m.cm_bind.addr, addr);
 	if (rc == 0)
@@ -296,7 +300,7 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 			     .cm_resolve = { .id = id->handle } };
 	int rc;
 
-	if (cm_injected(id, RNIC_INJECT_RESOLVE_ADDR, &rc))
+	if (cm_injected(id, INJECT_RESOLVE_ADDR, &rc))
 		return rc;
 	if (dst == NULL)
 		return cm_ret(EINVAL);
@@ -323,7 +327,7 @@ int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 			     .cm_resolve = { .id = id->handle } };
 	int rc;
 
-	if (cm_injected(id, RNIC_INJECT_RESOLVE_ROUTE, &rc))
+	if (cm_injected(id, INJECT_RESOLVE_ROUTE, &rc))
 		return rc;
 	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);

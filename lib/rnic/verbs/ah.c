@@ -25,7 +25,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct rnic_ah *ah = NULL;
 	int rc = EINVAL; /* Ethernet has GIDs only: the GRH must be there */
 
-	if (attr->is_global && attr->port_num == 1 && attr->grh.sgid_index < RNIC_GIDS)
+	const int injected = rnic_inject(INJECT_CREATE_AH);
+
+	if (injected != 0)
+		rc = injected;
+	else if (attr->is_global && attr->port_num == 1 && attr->grh.sgid_index < RNIC_GIDS)
 		rc = reach(ctx, &attr->grh.dgid);
 	if (rc == 0) {
 		ah = calloc(1, sizeof(*ah));

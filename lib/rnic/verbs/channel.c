@@ -9,11 +9,12 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
 	RNIC_BESIDE(ibv_create_comp_channel, c, NULL, c);
 	struct rnic_chan *ch = calloc(1, sizeof(*ch));
-	int rc;
+	int rc = rnic_inject(INJECT_CREATE_CHANNEL);
 
 	if (ch == NULL)
 		return NULL;
-	rc = rnic_evq_open(&ch->q, rnic_ctx(c)->s, IPC_CHANNEL_COMP, rnic_ctx(c)->index);
+	if (rc == 0)
+		rc = rnic_evq_open(&ch->q, rnic_ctx(c)->s, IPC_CHANNEL_COMP, rnic_ctx(c)->index);
 	if (rc != 0) {
 		free(ch);
 		errno = rc;

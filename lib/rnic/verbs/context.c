@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opened devices: what an application finds behind its ibv_context. */
 #include "rnic/verbs/beside.h"
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/fail.h"
 
 #include <unistd.h>
 
@@ -29,9 +29,9 @@ static void ops_set(struct verbs_context *v)
 	o->dealloc_mw = rnic_dealloc_mw;
 	o->poll_cq = rnic_poll_cq;
 	o->req_notify_cq = rnic_req_notify_cq;
-	o->post_srq_recv = rnic_post_srq_recv;
-	o->post_send = rnic_post_send;
-	o->post_recv = rnic_post_recv;
+	o->post_srq_recv = rnic_injecting ? rnic_fail_post_srq_recv : rnic_post_srq_recv;
+	o->post_send = rnic_injecting ? rnic_fail_post_send : rnic_post_send;
+	o->post_recv = rnic_injecting ? rnic_fail_post_recv : rnic_post_recv;
 
 	/* Extended operations left NULL make the header's inline functions say EOPNOTSUPP. */
 	v->sz = sizeof(*v);
@@ -84,8 +84,13 @@ struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int 
 struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 {
 	RNIC_PASS(ibv_open_device, rnic_our_dev(ibdev), NULL, ibdev);
-	struct rnic_session *s = rnic_session_get();
+	const int injected = rnic_inject(INJECT_OPEN_DEVICE);
 
+	if (injected != 0) {
+		errno = injected;
+		return NULL;
+	}
+	struct rnic_session *s = rnic_session_get();
 	struct ibv_context *c = s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev, -1) : NULL;
 
 	rnic_made(RNIC_OBJ_CONTEXT, c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: making, arming, destroying. Polling is in poll.c. */
 #include "rnic/verbs/beside.h"
+#include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
 #define CQ_FLAGS_KNOWN (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
@@ -96,7 +97,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.cq_context = a->cq_context;
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
-	rc = rnic_inject(RNIC_INJECT_CREATE_CQ);
+	rc = rnic_inject(INJECT_CREATE_CQ);
 	if (rc == 0)
 		rc = shm_take(cq, rnic_slots_for(a->cqe, 1), &m.create_cq);
 	if (rc == 0) {
@@ -277,6 +278,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	rc = rnic_call_handle(cq->s, IPC_DESTROY_CQ, ibcq->handle);
 	if (rc != 0 && !rnic_dead(cq->s))
 		return rc;
+	rnic_fail_forget(cq);
 	/* From here on no new events; those not yet fetched are removed, those fetched must be acknowledged. */
 	if (ibcq->channel != NULL) {
 		rnic_evq_drop(&((struct rnic_chan *)ibcq->channel)->q, comp_of, cq, NULL, NULL);

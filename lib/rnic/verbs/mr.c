@@ -113,7 +113,7 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	const int injected = rnic_inject(RNIC_INJECT_REG_MR);
+	const int injected = rnic_inject(INJECT_REG_MR);
 
 	if (injected != 0) {
 		errno = injected;

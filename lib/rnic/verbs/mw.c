@@ -14,11 +14,12 @@ struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 			     .len = IPC_MSG_LEN(alloc_mw),
 			     .alloc_mw = { .pd = rnic_pd(pd)->number, .type = type } };
 	struct rnic_mw *mw = calloc(1, sizeof(*mw));
-	int rc;
+	int rc = rnic_inject(INJECT_ALLOC_MW);
 
 	if (mw == NULL)
 		return NULL;
-	rc = rnic_call(s, &m, IPC_MSG_LEN(reg_mr_ok), -1);
+	if (rc == 0)
+		rc = rnic_call(s, &m, IPC_MSG_LEN(reg_mr_ok), -1);
 	if (rc != 0) {
 		free(mw);
 		errno = rc;

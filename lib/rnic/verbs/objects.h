@@ -6,6 +6,7 @@
 #include <infiniband/efadv.h>
 
 #include "base/rn_rng.h"
+#include "rnic/later.h"
 #include "rnic/mem/mem.h"
 #include "rnic/verbs/verbs.h"
 #include "wqe/qp_wqe.h"
@@ -49,8 +50,10 @@ struct rnic_cq {
 	uint32_t late;                                   /* polls for which a watched queue gives nothing; late.c */
 	struct rn_rng draw;                              /* for them */
 	uint32_t empty;                                  /* polls in a row that found nothing */
-	struct qp_cqe cur;                               /* between ibv_start_poll and ibv_end_poll */
-	uint8_t from[QP_UD_ADDR_LEN];                    /* its sender, of a wide queue */
+	uint64_t held_until;          /* ns, of rnicrun --inject: no completion before; 0: none is held back */
+	uint32_t held_ring;           /* its first completion is the one that comes late */
+	struct qp_cqe cur;            /* between ibv_start_poll and ibv_end_poll */
+	uint8_t from[QP_UD_ADDR_LEN]; /* its sender, of a wide queue */
 	struct spsc_cons ring[IPC_MAX_WORKERS];
 };
 
@@ -89,6 +92,8 @@ struct rnic_rq {
 	uint32_t sge_end; /* as many SGEs are too many; 0: there is no such queue */
 	uint32_t wqe_slots;
 	bool asks;                /* messages may wait for receives: the worker may want to be told of what is posted */
+	uint32_t holds;           /* atomic; of rnicrun --inject: above 0 what is posted waits */
+	uint32_t held;            /* slots that are written and wait */
 	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
 	struct spsc_prod ring;
 };
@@ -126,9 +131,10 @@ struct rnic_qp {
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr; /* what was set and only needs to be told again */
 	bool is_ex;              /* created with send ops */
+	enum inject_side side;   /* of its connection, as the connection manager has made it */
 	struct rnic_xrcd *xrcd;  /* of an XRC target; else NULL */
 	uint32_t async_events;   /* under the async queue's lock */
-	struct rn_link link;     /* qp.c: all QPs of the process */
+	struct rn_link link;     /* qps.c: all QPs of the process */
 };
 
 struct rnic_mr {
@@ -178,13 +184,15 @@ void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn);
 /* A completion that failed: RNIC_VERBOSE prints it. Flushed ones are not printed, they follow from one that failed. */
 RN_COLD void rnic_cqe_failed(const struct qp_cqe *e);
+bool rnic_cq_late(struct rnic_cq *cq); /* under the CQ's lock: --sanitize or --inject lets this poll find nothing */
 bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 
-/* qp.c, post.c, wr.c */
+/* qps.c, qp.c, post.c, wr.c */
 /* Enters the process's list of queue pairs, and leaves it. */
 void rnic_qp_list(struct rnic_qp *qp);
 void rnic_qp_unlist(struct rnic_qp *qp);
+void rnic_qp_each(void (*fn)(struct rnic_qp *qp, void *arg), void *arg); /* under the list's lock */
 /* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too; rd_flags: IPC_RD_*. */
 struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind,
 				 uint32_t rd_flags);
@@ -192,6 +200,9 @@ int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void rnic_doorbell(struct rnic_qp *qp);
+/* One wish fewer that what is posted waits; after the last one it reaches the device. */
+void rnic_recv_release(struct rnic_qp *qp);
+void rnic_srq_release(struct rnic_srq *srq);
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
 void rnic_wr_init(struct ibv_qp_ex *ex);
 #define RNIC_SEND_OPS \

@@ -13,7 +13,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 
 	if (pd == NULL)
 		return NULL;
-	rc = rnic_inject(RNIC_INJECT_ALLOC_PD);
+	rc = rnic_inject(INJECT_ALLOC_PD);
 	if (rc == 0)
 		rc = rnic_call(ctx->s, &m, IPC_MSG_LEN(handle), -1);
 	if (rc != 0) {

@@ -3,8 +3,7 @@
  * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
  * machine with too few CPUs for all threads that poll.
  */
-#include <sys/socket.h>
-
+#include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
 #define EMPTY_BEFORE_YIELD 16
@@ -21,44 +20,6 @@ void rnic_cqe_failed(const struct qp_cqe *e)
 	else
 		rnic_tell("rnic: queue pair %u: work request 0x%llx failed: %s", e->qpn, (unsigned long long)e->wr_id,
 			  ibv_wc_status_str((enum ibv_wc_status)e->status));
-}
-
-/* The queue of events takes no lock of a completion queue: it may be locked under one. */
-static void async_inject(struct rnic_cq *cq, const struct qp_cqe *e)
-{
-	const int event = rnic_inject_async(e->op, e->qpn);
-	union {
-		struct ipc_async_event ev;
-		uint8_t slot[IPC_EVENT_SLOT_SMALL];
-	} u = { .ev = { .type = (uint32_t)event, .cookie = 1 /* the port's number */ } };
-
-	if (event == 0)
-		return;
-	if (event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR || event == IBV_EVENT_QP_ACCESS_ERR ||
-	    event == IBV_EVENT_QP_LAST_WQE_REACHED)
-		u.ev.cookie = (uintptr_t)rnic_qp_find(e->qpn);
-	if (event == IBV_EVENT_SRQ_LIMIT_REACHED) {
-		const struct ibv_qp *qp = rnic_qp_find(e->qpn);
-		u.ev.cookie = qp != NULL ? (uintptr_t)qp->srq : 0;
-	}
-	if (u.ev.cookie != 0)
-		rnic_evq_put(&rnic_ctx(cq->ex.context)->async, u.slot);
-}
-
-/* *e, or *out, a copy of it that fails, when RNIC_INJECT says so. What has failed already counts and stays as it is. */
-static const struct qp_cqe *cqe_inject(struct rnic_cq *cq, const struct qp_cqe *e, struct qp_cqe *out)
-{
-	const uint32_t status = rnic_inject_cqe(e->op, e->qpn, e->wr_id);
-
-	async_inject(cq, e);
-	if (rnic_inject_gone(e->op, e->qpn)) /* the rest is as when rnicd ends: call.c sees the hang-up */
-		shutdown(rnic_ctx(cq->ex.context)->s->sock, SHUT_RDWR);
-	if (status == IBV_WC_SUCCESS || e->status != IBV_WC_SUCCESS)
-		return e;
-	*out = *e;
-	out->status = (uint8_t)status;
-	out->vendor_err = 0;
-	return out;
 }
 
 static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
@@ -106,22 +67,32 @@ void rnic_cq_idle(struct rnic_cq *cq)
 		sched_yield();
 }
 
+bool rnic_cq_late(struct rnic_cq *cq)
+{
+	return (rn_unlikely(cq->watched) && rnic_late(cq)) || (rn_unlikely(rnic_injecting) && rnic_fail_holds(cq));
+}
+
 int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 {
 	struct rnic_cq *cq = rnic_cq(ibcq);
 	uint32_t room = num > 0 ? (uint32_t)num : 0, got = 0;
 
 	rnic_spin_lock(&cq->lock);
-	const bool late = rn_unlikely(cq->watched) && rnic_late(cq);
-	const uint32_t nrings = late ? 0 : cq->nrings;
+	const bool late = rnic_cq_late(cq);
+	uint32_t nrings = late ? 0 : cq->nrings;
 	for (uint32_t i = 0, r = cq->turn; i < nrings && got < room; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
 		uint32_t n = rn_min_u32(spsc_cons_avail(ring, 1), room - got);
 		for (uint32_t k = 0; k < n; k++) {
 			const struct qp_cqe *e = spsc_cons_slot(ring, k);
 			struct qp_cqe failed;
+			if (rn_unlikely(rnic_injecting) && rnic_fail_holds_back(cq, r, e)) {
+				n = k;
+				nrings = 0; /* nothing follows it */
+				break;
+			}
 			if (rn_unlikely(rnic_injecting))
-				e = cqe_inject(cq, e, &failed);
+				e = rnic_fail_cqe(cq, e, &failed);
 			if (rn_unlikely(cq->watched))
 				rnic_watch_polled(cq, e);
 			wc_fill(&wc[got + k], e);
@@ -159,15 +130,19 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
 		struct spsc_cons *ring = &cq->ring[r];
 		struct qp_cqe failed;
 
+		const uint32_t at = r;
 		r = r + 1 == cq->nrings ? 0 : r + 1;
 		if (spsc_cons_avail(ring, 1) == 0)
 			continue;
+		if (rn_unlikely(rnic_injecting) &&
+		    (rnic_fail_holds(cq) || rnic_fail_holds_back(cq, at, spsc_cons_slot(ring, 0))))
+			return false;
 		memcpy(out, spsc_cons_slot(ring, 0), sizeof(*out));
 		if (rn_unlikely(cq->wide))
 			memcpy(cq->from, from_of(ring, 0), sizeof(cq->from));
 		spsc_cons_release(ring, 1);
 		if (rn_unlikely(rnic_injecting))
-			*out = *cqe_inject(cq, out, &failed);
+			*out = *rnic_fail_cqe(cq, out, &failed);
 		if (rn_unlikely(cq->watched))
 			rnic_watch_polled(cq, out);
 		cq->turn = r;

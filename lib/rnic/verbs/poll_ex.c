@@ -19,7 +19,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr->comp_mask != 0)
 		return EINVAL;
 	rnic_spin_lock(&cq->lock);
-	const bool late = rn_unlikely(cq->watched) && rnic_late(cq);
+	const bool late = rnic_cq_late(cq);
 	if (!late && rnic_cq_next(cq, &cq->cur)) {
 		cq->empty = 0;
 		show(cq);

@@ -359,13 +359,19 @@ static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t u
 	return 0;
 }
 
+static inline void recv_publish(struct rnic_rq *rq, uint32_t used)
+{
+	rq->held = 0;
+	spsc_prod_publish(&rq->ring, used);
+}
+
 /* Writes the list into the ring, as far as it is good and fits. 0, or the errno of *bad; *posted: whether any was. */
 static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, bool *posted)
 {
-	uint32_t used = 0;
 	int rc = 0;
 
 	rnic_spin_lock(&rq->lock);
+	uint32_t used = rq->held;
 	for (; wr != NULL; wr = wr->next) {
 		rc = recv_one(rq, wr, used);
 		if (rn_unlikely(rc != 0)) {
@@ -374,13 +380,31 @@ static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct i
 		}
 		used += rq->wqe_slots;
 	}
-	if (rn_unlikely(rq->watch != NULL) && used > 0)
-		rnic_watch_recvs(rq, used);
+	if (rn_unlikely(rq->watch != NULL) && used > rq->held)
+		rnic_watch_recvs(rq, rq->held, used);
+	if (rn_unlikely(__atomic_load_n(&rq->holds, __ATOMIC_RELAXED) != 0)) {
+		rq->held = used;
+		used = 0;
+	}
 	if (rn_likely(used > 0))
-		spsc_prod_publish(&rq->ring, used);
+		recv_publish(rq, used);
 	rnic_spin_unlock(&rq->lock);
 	*posted = used > 0;
 	return rc;
+}
+
+/* True: receives that have waited are published. */
+static bool recv_let_go(struct rnic_rq *rq)
+{
+	bool any = false;
+
+	rnic_spin_lock(&rq->lock);
+	if (__atomic_sub_fetch(&rq->holds, 1, __ATOMIC_RELAXED) == 0 && rq->held > 0) {
+		recv_publish(rq, rq->held);
+		any = true;
+	}
+	rnic_spin_unlock(&rq->lock);
+	return any;
 }
 
 /* Workers on which messages wait for receives of this queue. */
@@ -397,6 +421,14 @@ static void srq_doorbells(struct rnic_srq *srq, uint32_t workers)
 	}
 }
 
+static inline void srq_posted(struct rnic_srq *srq)
+{
+	uint32_t workers = spsc_prod_asked(&srq->rq.ring);
+
+	if (rn_unlikely(workers != 0))
+		srq_doorbells(srq, workers);
+}
+
 int rnic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rnic_srq *srq = rnic_srq(ibsrq);
@@ -407,12 +439,23 @@ int rnic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv
 		return EIO;
 	}
 	int rc = recv_list(&srq->rq, wr, bad, &posted);
-	if (posted && srq->rq.asks) {
-		uint32_t workers = spsc_prod_asked(&srq->rq.ring);
-		if (rn_unlikely(workers != 0))
-			srq_doorbells(srq, workers);
-	}
+	if (posted && srq->rq.asks)
+		srq_posted(srq);
 	return rc;
+}
+
+void rnic_srq_release(struct rnic_srq *srq)
+{
+	if (recv_let_go(&srq->rq) && srq->rq.asks)
+		srq_posted(srq);
+}
+
+/* A worker looks into the receive queue when a message arrives; only one that flushes, or has asked, must be told. */
+static inline void recv_posted(struct rnic_qp *qp)
+{
+	if ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||
+	    rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR))
+		rnic_doorbell(qp);
 }
 
 int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -425,12 +468,13 @@ int rnic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 		return rnic_dead(qp->s) ? EIO : EINVAL;
 	}
 	int rc = recv_list(&qp->rq, wr, bad, &posted);
-	/*
-	 * A worker looks into the receive queue when a message arrives; only one that flushes, or has asked, must be
-	 * told.
-	 */
-	if (posted && ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||
-		       rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR)))
-		rnic_doorbell(qp);
+	if (posted)
+		recv_posted(qp);
 	return rc;
+}
+
+void rnic_recv_release(struct rnic_qp *qp)
+{
+	if (recv_let_go(&qp->rq))
+		recv_posted(qp);
 }

@@ -1,39 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: making, changing, asking, destroying. Posting is in post.c. */
 #include "rnic/verbs/beside.h"
+#include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
 #define CQ_NONE_WR 1 /* queues have at least this many entries */
-
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rn_list list; /* struct rnic_qp, all of the process */
-
-void rnic_qp_list(struct rnic_qp *qp)
-{
-	pthread_mutex_lock(&list_lock);
-	rn_list_push_front(&list, &qp->link);
-	pthread_mutex_unlock(&list_lock);
-}
-
-void rnic_qp_unlist(struct rnic_qp *qp)
-{
-	pthread_mutex_lock(&list_lock);
-	rn_list_remove(&list, &qp->link);
-	pthread_mutex_unlock(&list_lock);
-}
-
-struct ibv_qp *rnic_qp_find(uint32_t qpn)
-{
-	struct rnic_qp *found = NULL;
-
-	pthread_mutex_lock(&list_lock);
-	rn_list_each(struct rnic_qp, qp, &list, link) {
-		if (qp->ex.qp_base.qp_num == qpn && found == NULL) /* an older one may be a dead daemon's */
-			found = qp;
-	}
-	pthread_mutex_unlock(&list_lock);
-	return found != NULL ? &found->ex.qp_base : NULL;
-}
 
 /* An XRC initiator receives nothing: what is said of that has no meaning. */
 static bool receives(const struct ibv_qp_init_attr_ex *a) { return a->qp_type != IBV_QPT_XRC_SEND; }
@@ -159,16 +130,6 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	rnic_qp_list(qp);
 }
 
-void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout)
-{
-	pthread_mutex_lock(&list_lock);
-	rn_list_each(struct rnic_qp, qp, &list, link) {
-		if (qp->s == s && qp->ex.qp_base.handle == handle)
-			qp->attr.timeout = timeout;
-	}
-	pthread_mutex_unlock(&list_lock);
-}
-
 /* 0 or the errno of a queue pair that cannot be had. */
 static int attr_check(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
 {
@@ -211,7 +172,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	int rc = attr_check(c, a, kind);
 
 	if (rc == 0)
-		rc = rnic_inject(RNIC_INJECT_CREATE_QP);
+		rc = rnic_inject(INJECT_CREATE_QP);
 	if (rc == 0)
 		rc = cap_fit(&ctx->info, a, kind, &sq_each, &rq_each);
 	if (rc == 0)
@@ -392,8 +353,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	struct ipc_msg m = { .type = IPC_MODIFY_QP,
 			     .len = IPC_MSG_LEN(modify_qp),
 			     .modify_qp = { .qp = ibqp->handle } };
-	int rc = 0;
+	int rc = rnic_inject(INJECT_MODIFY_QP);
 
+	if (rc != 0)
+		return rc;
 	if (rnic_sq_addresses(&qp->sq) && ud_refuses(ibqp, qp->sq.many, a, mask))
 		return EINVAL;
 	if ((mask & IBV_QP_QKEY) != 0) {
@@ -437,6 +400,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RESET) {
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		cqs_clean(ibqp);
+		rnic_spin_lock(&qp->rq.lock);
+		qp->rq.held = 0;
+		rnic_spin_unlock(&qp->rq.lock);
 		if (qp->sq.watch != NULL)
 			rnic_watch_reset(qp);
 	}
@@ -490,6 +456,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc != 0 && !rnic_dead(qp->s))
 		return rc;
+	rnic_fail_forget(qp);
 	rnic_qp_unlist(qp);
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, qp_async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);

@@ -157,8 +157,9 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 	rc = info_get(rnic_ctx(c), &info);
 	if (rc != 0)
 		return rc;
-	a.state = info.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	a.phys_state = info.up ? PHYS_LINK_UP : PHYS_DISABLED;
+	const bool up = info.up && !__atomic_load_n(&rnic_ctx(c)->port_down, __ATOMIC_RELAXED);
+	a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	a.phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED;
 	a.max_mtu = IBV_MTU_4096;
 	a.active_mtu = mtu_of(info.ud_mtu != 0 ? info.ud_mtu : info.mtu);
 	a.gid_tbl_len = RNIC_GIDS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process's connection to rnicd: made at the first verbs call, lost with the daemon, left behind by a fork. */
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/fail.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -240,7 +240,7 @@ static struct rnic_session *session_make(void)
 	s->wake_fd = -1;
 	for (unsigned r = 0; r < IPC_REGIONS; r++)
 		s->fd[r] = -1;
-	rc = connect_to_daemon(s);
+	rc = rnic_fail_away() ? ENODEV : connect_to_daemon(s);
 	if (rc != 0)
 		goto fail;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -352,6 +352,8 @@ struct rnic_session *rnic_session_get(void)
 		current = session_make();
 		if (current != NULL)
 			rnic_mem_publish(current->mem);
+		if (current != NULL && rn_unlikely(rnic_injecting))
+			rnic_fail_begin(current);
 	}
 	s = current;
 	pthread_mutex_unlock(&make_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues. Posting is in post.c. */
 #include "rnic/verbs/beside.h"
-#include "rnic/verbs/objects.h"
+#include "rnic/verbs/fail.h"
 
 /* Checks what is asked for; the depth is rounded up to what the ring holds, the number of SGEs stays as asked. */
 static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint32_t *each)
@@ -59,8 +59,10 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	struct ibv_srq_attr a = init->attr;
 	struct rnic_srq *srq = NULL;
 	uint32_t each = 0, slots;
-	int rc = attr_fit(&ctx->info, &a, &each);
+	int rc = rnic_inject(INJECT_CREATE_SRQ);
 
+	if (rc == 0)
+		rc = attr_fit(&ctx->info, &a, &each);
 	if (rc == 0)
 		rc = posix_memalign((void **)&srq, RN_CACHE_LINE, sizeof(*srq));
 	if (rc != 0) {
@@ -179,6 +181,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	rc = rnic_call_handle(srq->s, IPC_DESTROY_SRQ, ibsrq->handle);
 	if (rc != 0 && !rnic_dead(srq->s))
 		return rc;
+	rnic_fail_forget(srq);
 	rnic_evq_drop(&rnic_ctx(ibsrq->context)->async, srq_async_of, srq, NULL, NULL);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->async_events)

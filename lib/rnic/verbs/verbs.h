@@ -28,6 +28,7 @@ struct rnic_ctx {
 	uint32_t index;
 	struct ipc_dev_info info;
 	struct rnic_evq async;
+	bool port_down; /* atomic: rnicrun --inject has said so */
 	struct rnic_dev *dev;
 	struct rnic_ahns *ahns;    /* ahn.c; NULL: address handles have no numbers */
 	struct verbs_context vctx; /* its last member is the ibv_context */
@@ -63,6 +64,8 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
 /* A queue pair of this process. NULL: none has the number. */
 struct ibv_qp *rnic_qp_find(uint32_t qpn);
+/* Which side of its connection the queue pair (NULL: none) is: rnicrun --inject counts by it. */
+void rnic_qp_side(struct ibv_qp *qp, enum inject_side side);
 /* The local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() tells of it. */
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout);
 

@@ -330,12 +330,12 @@ static void recv_note(struct rnic_watch *watch, const struct qp_rwqe *e)
 	queue_due(q, "ibv_post_recv");
 }
 
-void rnic_watch_recvs(struct rnic_rq *rq, uint32_t used)
+void rnic_watch_recvs(struct rnic_rq *rq, uint32_t from, uint32_t used)
 {
 	struct watch_queue *q = &rq->watch->rq;
 
 	pthread_mutex_lock(&watch_lock);
-	for (uint32_t i = 0; i < used; i += rq->wqe_slots) {
+	for (uint32_t i = from; i < used; i += rq->wqe_slots) {
 		const struct qp_rwqe *e = spsc_prod_slot(&rq->ring, i);
 		uint8_t *to = (uint8_t *)sges_of(q, q->tail);
 		const uint32_t room = q->max_sge * (uint32_t)sizeof(struct qp_sge);

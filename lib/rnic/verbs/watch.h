@@ -19,9 +19,9 @@ void rnic_watch_close(struct rnic_qp *qp);
 /* The queue pair was reset: all that was posted is gone. */
 RN_COLD void rnic_watch_reset(struct rnic_qp *qp);
 
-/* Under a watched queue's lock: wrs work requests, or `used` slots of them, are written and not yet published. */
+/* Under a watched queue's lock: wrs work requests, or the slots [from, used), are written and not yet published. */
 RN_COLD void rnic_watch_sends(struct rnic_sq *sq, uint32_t wrs);
-RN_COLD void rnic_watch_recvs(struct rnic_rq *rq, uint32_t used);
+RN_COLD void rnic_watch_recvs(struct rnic_rq *rq, uint32_t from, uint32_t used);
 /* Under a watched queue's lock: the queue has no room for the first work request of a post. */
 RN_COLD void rnic_watch_full(const struct rnic_sq *sq);
 /* A post that is refused for its SGEs or its inline bytes. */

@@ -4,6 +4,7 @@
  * operation or the end writes it into the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort, and an
  * error on the way is kept and told at the end.
  */
+#include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
 #define QPN_MAX UINT32_C(0xffffff)
@@ -240,6 +241,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		fail(sq, EIO);
 	else if (state == IBV_QPS_RESET || state == IBV_QPS_INIT)
 		fail(sq, EINVAL);
+	else if (rn_unlikely(rnic_injecting))
+		fail(sq, rnic_fail_posted(qp));
 	err = sq->err;
 	if (err == 0)
 		staged = sq->staged;
