@@ -266,6 +266,10 @@ enum {
 	IPC_RD_STRICT = 1 << 1,    /* the first work request that fails takes it to ERR */
 };
 #define IPC_RD_FLAGS (IPC_RD_UNORDERED | IPC_RD_STRICT) /* all that there are */
+enum {
+	IPC_HOLD_WRITES = 1 << 0,  /* the peer's Writes are held back, and show in an order drawn from hold_seed */
+	IPC_HOLD_ORDERED = 1 << 1, /* as on InfiniBand: in any order within one Write alone */
+};
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */
@@ -281,7 +285,9 @@ struct ipc_create_qp {
 	uint32_t xrc;      /* enum ipc_xrc */
 	uint32_t xrcd;     /* TARGET: handle of its domain. Of the others cookie and async count */
 	uint32_t rd_flags; /* of IPC_RD: IPC_RD_* */
-	uint32_t rsv;
+	uint32_t hold;     /* of a connected one: IPC_HOLD_* */
+	uint64_t hold_off; /* struct qp_hold_shm */
+	uint64_t hold_seed;
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;

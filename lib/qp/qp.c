@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pair: states, completions, flush. */
+#include "qp/qp_hold.h"
 #include "qp/qp_int.h"
 
 enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
@@ -51,9 +52,19 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 	return QP_OK;
 }
 
+/* Where Writes are held back the QP's own right is taken away, so that a Write comes to where that is looked at. */
+void qp_access_set(struct qp *qp, uint32_t access)
+{
+	qp->access = (uint8_t)(access & QP_ACC_ALL);
+	if (rn_unlikely(qp->holds)) {
+		qp->hold->writes = (access & QP_ACC_REMOTE_WRITE) != 0;
+		qp->access &= (uint8_t)~QP_ACC_REMOTE_WRITE;
+	}
+}
+
 void qp_set(struct qp *qp, const struct qp_tune *t)
 {
-	qp->access = (uint8_t)(t->access & QP_ACC_ALL);
+	qp_access_set(qp, t->access);
 	qp->qkey = t->qkey;
 	qp->rnr_ns = t->rnr_ns;
 	qp->silence_ns = t->silence_ns;
@@ -368,6 +379,8 @@ static void forget(struct qp_ctx *ctx, struct qp *qp)
 		if (ctx->dirty_qp[i] == qp)
 			ctx->dirty_qp[i--] = ctx->dirty_qp[--ctx->n_dirty_qp];
 	qp->listed = 0;
+	if (rn_unlikely(qp->holds))
+		qp_hold_settle(ctx, qp, false);
 	qp_unlist(ctx, qp);
 	qp_release(qp);
 	spsc_cons_release(&qp->sq, spsc_cons_avail(&qp->sq, qp->sq.mask + 1));

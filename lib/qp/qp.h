@@ -35,6 +35,7 @@
 
 struct rc;
 struct qp;
+struct qp_hold;
 struct qp_ctx;
 struct qp_msgs;
 
@@ -250,6 +251,7 @@ struct qp {
 	uint8_t access;
 	uint8_t listed; /* on ctx's list of queues to release */
 	bool rung;      /* the client may have posted sends that have not been looked for */
+	bool holds;     /* `hold` is there */
 	uint32_t qpn;
 	uint32_t pd;
 	uint32_t sq_taken;    /* SQ slots copied and not yet released */
@@ -275,6 +277,7 @@ struct qp {
 	struct qp_xrcd *xrcd;     /* TARGET */
 	struct qp_target *target; /* the same; srq, rcq and recv_pd are those of the message that came last */
 	struct rn_link xrc_link;  /* in ctx's list of targets whose srq or pd is not `target`'s */
+	struct qp_hold *hold;     /* the peer's Writes are held back: qp_hold.h */
 	uint64_t silence_ns;      /* of qp_tune */
 	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
 	/* of a datagram QP */

@@ -76,6 +76,13 @@ void qp_release(struct qp *qp);
 /* qp_rq.c */
 void qp_recv_ask(struct qp_ctx *ctx, struct qp *qp);
 
+/* qp.c */
+void qp_access_set(struct qp *qp, uint32_t access); /* QP_ACC_REMOTE_* */
+
+/* qp_hold.c: as qp_place() of a Write's segment to the QP's memory */
+enum qp_mr_verdict qp_hold_write(struct qp_ctx *ctx, struct qp *qp, const struct qp_access *a, const struct rn_iov *src,
+				 uint32_t n);
+
 /* qp_place.c */
 void qp_place_fence(struct qp_ctx *ctx);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A sequence of messages begins and ends; what a peer's Terminate says of it (RFC 5040, 4.8 and 7). */
+#include "qp/qp_hold.h"
 #include "qp/qp_int.h"
 
 void qp_work_init(struct qp_work *k)
@@ -83,6 +84,8 @@ static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 void qp_detach(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_end how)
 {
 	if (m->qp != NULL) {
+		if (rn_unlikely(m->qp->holds))
+			qp_hold_settle(ctx, m->qp, false);
 		switch (how) {
 		case QP_END_FLUSH: qp_enter_error(ctx, m->qp); break;
 		case QP_END_KEEP: keep(ctx, m->qp, m); break;

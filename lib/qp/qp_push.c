@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One DDP segment in its turn: check, place, advance, and deliver with the last one (RFC 5040, 5; RFC 5041, 5). */
 #include "base/rn_be.h"
+#include "qp/qp_hold.h"
 #include "qp/qp_imm.h"
 #include "qp/qp_int.h"
 
@@ -90,6 +91,8 @@ static enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct
 
 		if (rn_likely(m->qp->access & QP_ACC_REMOTE_WRITE))
 			mr = qp_place(ctx, m->dev, &a, iov, qp_payload(h, ulpdu, n, iov));
+		else if (m->qp->holds)
+			mr = qp_hold_write(ctx, m->qp, &a, iov, qp_payload(h, ulpdu, n, iov));
 		if (rn_unlikely(mr != QP_MR_OK)) {
 			if (mr == QP_MR_BAD_PD && qp_xrc_other_pd(ctx, m->qp, &a))
 				mr = qp_place(ctx, m->dev, &a, iov, qp_payload(h, ulpdu, n, iov));
@@ -331,6 +334,8 @@ static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 		     uint32_t n)
 {
+	if (rn_unlikely(m->qp->holds) && h->opcode != RDMAP_WRITE)
+		qp_hold_settle(ctx, m->qp, h->opcode == RDMAP_ATOMIC_REQ);
 	switch ((enum rdmap_opcode)h->opcode) {
 	case RDMAP_WRITE: return rx_write(ctx, m, h, ulpdu, n);
 	case RDMAP_READ_RESP: return rx_read_resp(ctx, m, h, ulpdu, n);

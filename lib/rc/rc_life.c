@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a connection: states, time-outs, ends. */
+#include "qp/qp_hold.h"
 #include "rc/rc_int.h"
 #include "rc/rc_quirk.h"
 
@@ -123,6 +124,8 @@ void rc_doorbell(struct rc_ctx *ctx, struct qp *qp)
 	struct rc *c = rc_of(qp);
 
 	qp->rung = true;
+	if (rn_unlikely(qp->holds))
+		qp_hold_some(&ctx->qp, qp);
 	if (rn_likely(c != NULL && qp->state != QP_S_ERR))
 		rc_ready_put(ctx, c);
 	else if (qp->state == QP_S_ERR)

@@ -35,6 +35,7 @@ static const struct {
 	[RNIC_OBJ_CONTEXT] = { "device contexts", "ibv_close_device" },
 	[RNIC_OBJ_PD] = { "protection domains", "ibv_dealloc_pd" },
 	[RNIC_OBJ_MR] = { "memory regions", "ibv_dereg_mr" },
+	[RNIC_OBJ_MW] = { "memory windows", "ibv_dealloc_mw" },
 	[RNIC_OBJ_CHANNEL] = { "completion channels", "ibv_destroy_comp_channel" },
 	[RNIC_OBJ_CQ] = { "completion queues", "ibv_destroy_cq" },
 	[RNIC_OBJ_SRQ] = { "shared receive queues", "ibv_destroy_srq" },

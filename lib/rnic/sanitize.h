@@ -27,6 +27,8 @@ enum rnic_finding {
 	RNIC_FIND_ACK,        /* a destroy waits for an event that is not acknowledged */
 	RNIC_FIND_PRIVATE,    /* private data that InfiniBand has no room for */
 	RNIC_FIND_DEPTH,      /* more Reads at a time than agreed on */
+	RNIC_FIND_EARLY,      /* memory is used that the device may be writing */
+	RNIC_FIND_UNMAPPED,   /* a buffer is unmapped while a work request names it */
 	RNIC_FIND_LEAK,       /* objects that are left at the end */
 	RNIC_FINDINGS
 };
@@ -35,6 +37,7 @@ enum rnic_object {
 	RNIC_OBJ_CONTEXT,
 	RNIC_OBJ_PD,
 	RNIC_OBJ_MR,
+	RNIC_OBJ_MW,
 	RNIC_OBJ_CHANNEL,
 	RNIC_OBJ_CQ,
 	RNIC_OBJ_SRQ,

@@ -9,7 +9,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <rnic/rnicdv.h>
 
 #define PORT 7900
 
@@ -238,8 +242,224 @@ static bool waits_for_events(void)
 	return event_part(&j, ch, old);
 }
 
+/* ---- memory that the device may be writing ---- */
+
+#define PART    8192u
+#define ROUNDS  200u
+#define WAIT_NS UINT64_C(15000000000)
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Whether the byte gets the value. */
+static bool becomes(const uint8_t *byte, uint8_t value)
+{
+	const uint64_t until = now_ns() + WAIT_NS;
+
+	while (__atomic_load_n(byte, __ATOMIC_ACQUIRE) != value)
+		if (now_ns() > until)
+			return false;
+	return true;
+}
+
+static int write_to(struct rdma_cm_id *id, uint32_t from, uint32_t to, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)cli.buf + from, len, cli.mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED
+	};
+	struct ibv_send_wr *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)srv.buf + to;
+	wr.wr.rdma.rkey = srv.mr->rkey;
+	return ibv_post_send(id->qp, &wr, &bad);
+}
+
+/* A receive's buffer is looked at while the device may write it. */
+static bool receive_used(void)
+{
+	struct ibv_wc wc;
+	struct joined j;
+
+	CHECK(join(&j, PORT) && post_recv(&srv, j.sid, 1, BUF_LEN));
+	CHECK(__atomic_load_n(&srv.buf[100], __ATOMIC_RELAXED) == 0);
+	CHECK(post_send(&cli, j.cid, 2, BUF_LEN) && poll_n(&srv, &wc, 1) && poll_n(&cli, &wc, 1));
+	CHECK(srv.buf[100] == cli.buf[100]);
+	return part(&j);
+}
+
+/* Each message is read before its buffer is posted anew: right. */
+static bool receive_read_in_turn(void)
+{
+	struct ibv_wc wc;
+	struct joined j;
+
+	CHECK(join(&j, PORT));
+	for (uint8_t i = 1; i <= 20; i++) {
+		CHECK(post_recv(&srv, j.sid, i, BUF_LEN));
+		memset(cli.buf, i, BUF_LEN);
+		CHECK(post_send(&cli, j.cid, i, BUF_LEN) && poll_n(&cli, &wc, 1) && poll_n(&srv, &wc, 1));
+		CHECK(srv.buf[0] == i && srv.buf[BUF_LEN - 1] == i);
+	}
+	return part(&j);
+}
+
+static bool written_used(void)
+{
+	struct ibv_wc wc;
+	struct joined j;
+
+	CHECK(join(&j, PORT));
+	memset(cli.buf, 5, PART);
+	CHECK(write_to(j.cid, 0, 0, PART) == 0 && becomes(&srv.buf[PART - 1], 5) && poll_n(&cli, &wc, 1));
+	return part(&j);
+}
+
+/* A Send behind the Write says that it is whole: right. */
+static bool written_and_told(void)
+{
+	struct ibv_wc wc[2];
+	struct joined j;
+
+	CHECK(join(&j, PORT));
+	for (uint8_t i = 1; i <= 20; i++) {
+		CHECK(post_recv(&srv, j.sid, i, 0));
+		memset(cli.buf, i, PART);
+		CHECK(write_to(j.cid, 0, 0, PART) == 0 && write_to(j.cid, 100, 2 * PART, 8) == 0);
+		CHECK(send_with(j.cid, i, 0, IBV_SEND_SIGNALED) == 0 && poll_n(&srv, wc, 1) && poll_n(&cli, wc, 2));
+		CHECK(poll_n(&cli, wc, 1) && srv.buf[2 * PART] == i);
+		for (uint32_t k = 0; k < PART; k++)
+			CHECK(srv.buf[k] == i);
+	}
+	return part(&j);
+}
+
+/* An Atomic behind it says so too: the program looks at the word that it changes. */
+static bool written_and_counted(void)
+{
+	struct ibv_sge sge = { (uintptr_t)cli.buf + PART, 8, cli.mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD }, *bad;
+	struct ibv_wc wc[2];
+	struct joined j;
+
+	CHECK(join(&j, PORT));
+	memset(cli.buf, 5, PART);
+	wr.wr.atomic.remote_addr = (uintptr_t)srv.buf + 4 * PART;
+	wr.wr.atomic.rkey = srv.mr->rkey;
+	wr.wr.atomic.compare_add = 1;
+	CHECK(write_to(j.cid, 0, 0, PART) == 0 && ibv_post_send(j.cid->qp, &wr, &bad) == 0 && poll_n(&cli, wc, 2));
+	CHECK(becomes(&srv.buf[4 * PART], 1));
+	for (uint32_t k = 0; k < PART; k++)
+		CHECK(srv.buf[k] == 5);
+	return part(&j);
+}
+
+/* The last byte, or a flag written behind, is taken for the whole; a device may show it first. */
+static bool trusts(bool flag)
+{
+	const uint32_t at = flag ? 4 * PART : PART - 1;
+	struct ibv_wc wc[2];
+	struct joined j;
+	uint32_t torn = 0;
+
+	CHECK(join(&j, PORT));
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		memset(cli.buf, (uint8_t)i, PART);
+		CHECK(write_to(j.cid, 0, 0, PART) == 0 && (!flag || write_to(j.cid, 0, at, 1) == 0));
+		CHECK(becomes(&srv.buf[at], (uint8_t)i));
+		for (uint32_t k = 0; k < PART; k++)
+			if (__atomic_load_n(&srv.buf[k], __ATOMIC_RELAXED) != (uint8_t)i) {
+				torn++;
+				break;
+			}
+		CHECK(poll_n(&cli, wc, flag ? 2 : 1));
+	}
+	printf("torn %u\n", torn);
+	return part(&j);
+}
+
+static bool trusts_the_last_byte(void) { return trusts(false); }
+static bool trusts_a_flag(void) { return trusts(true); }
+
+/* ---- queues of other kinds ---- */
+
+static bool dereg_under_srq(void)
+{
+	struct ibv_srq_init_attr room = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(srv.pd, &room);
+	struct ibv_sge sge = { .addr = (uintptr_t)srv.buf, .length = 64, .lkey = srv.mr->lkey };
+	struct ibv_sge two[2] = { sge, sge };
+	struct ibv_recv_wr wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wide = { .wr_id = 10, .sg_list = two, .num_sge = 2 };
+
+	CHECK(srq != NULL && ibv_post_srq_recv(srq, &wr, &bad) == 0 && ibv_post_srq_recv(srq, &wide, &bad) == EINVAL);
+	CHECK(ibv_dereg_mr(srv.mr) == 0 && ibv_destroy_srq(srq) == 0);
+	return (srv.mr = ibv_reg_mr(srv.pd, srv.buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE)) != NULL;
+}
+
+/* Two queue pairs of datagrams; who is sent what the other has not got does not matter here. */
+static bool datagram_changed(bool reliable)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = cli.cq,
+		.recv_cq = cli.cq,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
+		.sq_sig_all = 1,
+		.qp_type = IBV_QPT_UD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = cli.pd
+	};
+	struct rnicdv_qp_attr rd = { .type = RNICDV_QPT_RD };
+	struct ibv_qp_attr at = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
+	struct ibv_ah_attr where = { .is_global = 1, .port_num = 1 };
+	struct ibv_sge in = { (uintptr_t)cli.buf + PART, 1024, cli.mr->lkey };
+	struct ibv_sge out = { (uintptr_t)cli.buf, 512, cli.mr->lkey };
+	struct ibv_recv_wr rwr = { .wr_id = 1, .sg_list = &in, .num_sge = 1 }, *rbad;
+	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_wc wc[2];
+	struct ibv_qp *qp;
+
+	CHECK((qp = reliable ? rnicdv_create_qp(cli.verbs, &a, &rd) : ibv_create_qp_ex(cli.verbs, &a)) != NULL);
+	CHECK(ibv_modify_qp(qp, &at, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
+	for (at.qp_state = IBV_QPS_RTR; at.qp_state <= IBV_QPS_RTS; at.qp_state++)
+		CHECK(ibv_modify_qp(qp, &at, IBV_QP_STATE) == 0);
+	CHECK(ibv_query_gid(cli.verbs, 1, 0, &where.grh.dgid) == 0 && ibv_post_recv(qp, &rwr, &rbad) == 0);
+	CHECK((wr.wr.ud.ah = ibv_create_ah(cli.pd, &where)) != NULL);
+	wr.wr.ud.remote_qpn = qp->qp_num;
+	wr.wr.ud.remote_qkey = 1;
+	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+	cli.buf[511] ^= 1;
+	CHECK(poll_n(&cli, wc, 2));
+	return ibv_destroy_ah(wr.wr.ud.ah) == 0 && ibv_destroy_qp(qp) == 0;
+}
+
+static bool ud_changed(void) { return datagram_changed(false); }
+static bool rd_changed(void) { return datagram_changed(true); }
+
+static bool unmapped_buffer(void)
+{
+	uint8_t *buf = mmap(NULL, BUF_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(cli.pd, memset(buf, 1, BUF_LEN), BUF_LEN, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)buf, BUF_LEN, mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_wc wc;
+	struct joined j;
+
+	CHECK(mr != NULL && join(&j, PORT) && post_recv(&srv, j.sid, 1, BUF_LEN));
+	CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
+	munmap(buf, BUF_LEN);
+	CHECK(poll_n(&cli, &wc, 1) && poll_n(&srv, &wc, 1) && ibv_dereg_mr(mr) == 0);
+	return part(&j);
+}
+
 static bool leaks(void)
 {
+	CHECK(ibv_alloc_mw(cli.pd, IBV_MW_TYPE_2) != NULL);
 	CHECK(ibv_alloc_pd(srv.verbs) != NULL);
 	CHECK(ibv_reg_mr(cli.pd, cli.buf, 64, 0) != NULL && ibv_reg_mr(cli.pd, cli.buf, 64, 0) != NULL);
 	return true;
@@ -262,6 +482,17 @@ static const struct rig_case cases[] = {
 	CASE(leaks),
 	CASE(polls_once_for_an_event),
 	CASE(waits_for_events),
+	CASE(receive_used),
+	CASE(receive_read_in_turn),
+	CASE(written_used),
+	CASE(written_and_told),
+	CASE(written_and_counted),
+	CASE(trusts_the_last_byte),
+	CASE(trusts_a_flag),
+	CASE(dereg_under_srq),
+	CASE(ud_changed),
+	CASE(rd_changed),
+	CASE(unmapped_buffer),
 };
 
 int main(int argc, char **argv)

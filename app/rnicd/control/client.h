@@ -189,7 +189,8 @@ struct client_qp {
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	enum client_qp_state state;
 	uint32_t target; /* worker it moves to */
-	struct span shm, sq, rq;
+	struct span shm, sq, rq, held;
+	struct qp_hold *hold;              /* NULL: the peer's Writes are not held back */
 	void (*then)(struct client_qp *q); /* LEAVING, ARRIVING: when it is there; ENDING: when it is over */
 	void *borrower;                    /* of client_qp_lend */
 	struct oob *oob;                   /* from RTR on without a connection manager; else NULL */
@@ -326,6 +327,10 @@ void client_resize_cq(struct client *c);
 void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
 
+/* client_hold.c: NULL, or why not; false: no memory, or it cannot be there; the queue pair goes. */
+const char *client_hold_refusal(const struct ipc_create_qp *r);
+bool client_hold_begin(struct client_qp *q, const struct ipc_create_qp *r);
+void client_hold_end(struct client_qp *q);
 void client_inject(struct client *c); /* client_inject.c */
 /* Its channel for orders. NULL: it takes none. */
 struct client_chan *client_orders(const struct client *c);

@@ -120,6 +120,7 @@ static void forget(struct client_qp *q)
 	if (q->datagram)
 		user_give(c->user, USER_UDS, q->worker, 1);
 	give_spans(q);
+	client_hold_end(q);
 	client_qp_unplace(q);
 	free(q->qp);
 	free(q->no_queues);
@@ -183,6 +184,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	if (r->datagram > IPC_RD || r->xrc > IPC_XRC_INITIATOR ||
 	    (r->xrc != IPC_XRC_NONE && (r->datagram != IPC_UD_NONE || r->srq != 0)))
 		return "there is no such kind of queue pairs";
+	if (client_hold_refusal(r) != NULL)
+		return client_hold_refusal(r);
 	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
 		return rnicd.own ? no_socket : no_port;
 	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
@@ -342,6 +345,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				(struct rd_manner){ .loose = (r->rd_flags & IPC_RD_UNORDERED) != 0,
 						    .strict = (r->rd_flags & IPC_RD_STRICT) != 0 });
 	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
+	if (taken == SPAN_OK && !client_hold_begin(q, r))
+		taken = SPAN_OVERLAPS;
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;
 	if (q->datagram)
@@ -355,8 +360,10 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	}
 	return q;
 fail:
-	if (q != NULL && q->c != NULL)
+	if (q != NULL && q->c != NULL) {
 		give_spans(q);
+		client_hold_end(q);
+	}
 	free(q);
 	free(qp);
 	return NULL;

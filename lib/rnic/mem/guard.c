@@ -24,6 +24,14 @@ static struct {
 	struct sigaction old; /* the handler that we stand before */
 } sig;
 
+static bool (*fault_hook)(uintptr_t addr);
+
+void rnic_mem_on_fault(bool (*hook)(uintptr_t addr))
+{
+	if (rnic_guard_install() == 0)
+		fault_hook = hook;
+}
+
 int rnic_guard_open(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
@@ -65,7 +73,8 @@ static void on_fault(int signo, siginfo_t *info, void *ctx)
 {
 	int err = errno;
 
-	if (guarded((uintptr_t)info->si_addr) || rnic_mem_fork_fault((uintptr_t)info->si_addr)) {
+	if (guarded((uintptr_t)info->si_addr) || rnic_mem_fork_fault((uintptr_t)info->si_addr) ||
+	    (fault_hook != NULL && fault_hook((uintptr_t)info->si_addr))) {
 		errno = err;
 		return;
 	}

@@ -36,6 +36,9 @@ void rnic_mem_unback(struct rnic_mem *m, struct rnic_backing *b);
 /* b gets what `by` has, and `by` is empty. */
 void rnic_mem_back_swap(struct rnic_mem *m, struct rnic_backing *b, struct rnic_backing *by);
 
+/* Faults that are nobody's here are handed to `hook`: whether the access may be tried again. A signal handler. */
+void rnic_mem_on_fault(bool (*hook)(uintptr_t addr));
+
 /* ---- blocks that lie in the arena from birth ---- */
 
 void *rnic_mem_alloc(struct rnic_mem *m, size_t size); /* NULL and errno */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions. */
 #include "rnic/verbs/beside.h"
+#include "rnic/verbs/veil.h"
 #include "rnic/verbs/watch.h"
 
 #undef ibv_reg_mr
@@ -96,6 +97,7 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 	mr->access = access;
 	mr->iova = iova;
 	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
+	rnic_veil_take_range((uintptr_t)addr, length); /* pages are moved as the program has them */
 	rc = mr_back(mr);
 	if (rc == 0) {
 		rc = mr_tell(mr, old);

@@ -9,6 +9,7 @@
 #include "rnic/later.h"
 #include "rnic/mem/mem.h"
 #include "rnic/verbs/verbs.h"
+#include "wqe/qp_hold.h"
 #include "wqe/qp_wqe.h"
 
 #define RNIC_GIDS 2u /* entries of a port's GID table */
@@ -133,8 +134,12 @@ struct rnic_qp {
 	bool is_ex;              /* created with send ops */
 	enum inject_side side;   /* of its connection, as the connection manager has made it */
 	struct rnic_xrcd *xrcd;  /* of an XRC target; else NULL */
-	uint32_t async_events;   /* under the async queue's lock */
-	struct rn_link link;     /* qps.c: all QPs of the process */
+	uint64_t hold_off;       /* of `hold`; 0: the peer's Writes are not held back */
+	struct qp_hold_shm *hold;
+	uint32_t hold_seen;    /* target.c: records below this number have been looked at */
+	uint32_t hold_allowed; /* under watch.c's lock: those below this one, by a completion that was polled */
+	uint32_t async_events; /* under the async queue's lock */
+	struct rn_link link;   /* qps.c: all QPs of the process */
 };
 
 struct rnic_mr {

@@ -66,7 +66,7 @@ void rnic_doorbell(struct rnic_qp *qp)
 /* Another device may free the room of a work request only when its completion is polled: a watched queue does so. */
 static bool sq_held(const struct rnic_sq *sq)
 {
-	return sq->watch != NULL && sq->retired == __atomic_load_n(&sq->polled, __ATOMIC_RELAXED);
+	return sq->watch != NULL && !sq->many && sq->retired == __atomic_load_n(&sq->polled, __ATOMIC_RELAXED);
 }
 
 bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
@@ -376,6 +376,8 @@ static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct i
 		rc = recv_one(rq, wr, used);
 		if (rn_unlikely(rc != 0)) {
 			*bad = wr;
+			if (rq->watch != NULL)
+				rnic_watch_recv_caps(rq, wr);
 			break;
 		}
 		used += rq->wqe_slots;

@@ -190,9 +190,12 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	m.create_qp.rd_flags = rd_flags;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   srq_of(a) != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
+	if (rc == 0 && rn_unlikely(rnic_sanitizing) && kind == IPC_UD_NONE && receives(a))
+		rc = rnic_target_ask(qp, &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
+		rnic_target_free(qp);
 		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
 		free(qp->sq.ends);
 		free(qp);
@@ -204,6 +207,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp_fill(qp, a, &m.create_qp_ok);
 	qp->attr.rnr_retry = kind == IPC_RD ? 7 : 0; /* a message waits until there is a receive */
 	rnic_watch_open(qp);
+	rnic_target_begin(qp);
 	rnic_made(RNIC_OBJ_QP, qp);
 	return &qp->ex.qp_base;
 }
@@ -448,6 +452,12 @@ static bool qp_async_of(const void *slot, void *arg)
 	return ev->type != IBV_EVENT_CQ_ERR && ev->cookie == (uintptr_t)arg;
 }
 
+static void qp_shm_free(struct rnic_qp *qp)
+{
+	rnic_target_free(qp);
+	rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
 	RNIC_BESIDE(ibv_destroy_qp, ibqp->context, EINVAL, ibqp);
@@ -457,6 +467,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (rc != 0 && !rnic_dead(qp->s))
 		return rc;
 	rnic_fail_forget(qp);
+	rnic_target_end(qp);
 	rnic_qp_unlist(qp);
 	rnic_evq_drop(&rnic_ctx(ibqp->context)->async, qp_async_of, qp, NULL, NULL);
 	pthread_mutex_lock(&ibqp->mutex);
@@ -474,7 +485,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (qp->xrcd != NULL)
 		__atomic_fetch_sub(&qp->xrcd->refs, 1, __ATOMIC_RELEASE);
 	else if (!rnic_dead(qp->s))
-		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+		qp_shm_free(qp);
 	rnic_watch_close(qp);
 	rnic_gone(RNIC_OBJ_QP, qp);
 	free(qp->sq.wqe);

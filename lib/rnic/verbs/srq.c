@@ -2,6 +2,7 @@
 /* Shared receive queues. Posting is in post.c. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/fail.h"
+#include "rnic/verbs/watch.h"
 
 /* Checks what is asked for; the depth is rounded up to what the ring holds, the number of SGEs stays as asked. */
 static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint32_t *each)
@@ -99,6 +100,7 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	init->attr = a;
+	rnic_watch_open_srq(srq);
 	rnic_made(RNIC_OBJ_SRQ, srq);
 	return &srq->ibv;
 }
@@ -182,6 +184,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (rc != 0 && !rnic_dead(srq->s))
 		return rc;
 	rnic_fail_forget(srq);
+	rnic_watch_close_srq(srq);
 	rnic_evq_drop(&rnic_ctx(ibsrq->context)->async, srq_async_of, srq, NULL, NULL);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->async_events)

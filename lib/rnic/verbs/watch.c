@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rnic/verbs/watch.h"
 
-#include <sys/uio.h>
-#include <unistd.h>
+#include <stdio.h>
 
-#include "base/rn_sip.h"
+#include "rnic/verbs/veil.h"
 
 #define WATCH_BUCKETS 1024u
-#define SUM_PIECE     16384u
 
 /* A work request that the program has not yet been told of. */
 struct watched_wr {
@@ -17,6 +15,7 @@ struct watched_wr {
 	uint8_t num_sge;
 	bool signaled;
 	bool summed;
+	bool done; /* of a queue that completes in any order: told of before an older one */
 };
 
 struct watch_queue {
@@ -24,12 +23,15 @@ struct watch_queue {
 	struct qp_sge *sge;    /* [mask + 1][max_sge]; addr is the program's own, 0: not known */
 	uint32_t mask, max_sge;
 	uint32_t head, tail; /* of a send queue: the numbers of rnic_sq.posted */
-	struct rnic_cq *cq;
+	struct rnic_cq *cq;  /* NULL: of a shared receive queue, which has many */
+	bool any_order;      /* what completes says nothing of what was posted before */
 };
 
 struct rnic_watch {
-	struct rnic_qp *qp;
-	struct rn_link link; /* watch_qps */
+	struct rnic_qp *qp; /* NULL: a shared receive queue's */
+	struct ibv_context *context;
+	struct rnic_session *s;
+	struct rn_link link; /* watch_qps; of a shared receive queue by its handle */
 	struct watch_queue sq, rq;
 	bool ended; /* the program has disconnected it: what is still posted is flushed */
 	bool stuck; /* RNIC_FIND_UNSIGNALED has been told */
@@ -60,50 +62,32 @@ static struct rn_list *mr_bucket(uint32_t lkey) { return &watch_mrs[(lkey >> 8) 
 
 /* ---- memory ---- */
 
-static const struct rnic_mr *mr_find(const struct rnic_qp *qp, uint32_t lkey)
+static const struct rnic_mr *mr_find(const struct rnic_watch *w, uint32_t lkey)
 {
-	const uint32_t dev = rnic_ctx(qp->ex.qp_base.context)->index;
+	const uint32_t dev = rnic_ctx(w->context)->index;
 
 	rn_list_each(struct rnic_mr, mr, mr_bucket(lkey), watch) {
-		if (mr->ibv.lkey == lkey && mr->s == qp->s && rnic_ctx(mr->ibv.context)->index == dev)
+		if (mr->ibv.lkey == lkey && mr->s == w->s && rnic_ctx(mr->ibv.context)->index == dev)
 			return mr;
 	}
 	return NULL;
 }
 
 /* The program's own address of an SGE; 0: the region is not one of this process, or the SGE lies outside. */
-static uint64_t sge_address(const struct rnic_qp *qp, const struct qp_sge *s)
+static uint64_t sge_address(const struct rnic_watch *w, const struct qp_sge *s)
 {
-	const struct rnic_mr *mr = mr_find(qp, s->lkey);
+	const struct rnic_mr *mr = mr_find(w, s->lkey);
 
 	if (mr == NULL || s->addr < mr->iova || s->len > mr->ibv.length || s->addr - mr->iova > mr->ibv.length - s->len)
 		return 0;
 	return (uintptr_t)mr->ibv.addr + (s->addr - mr->iova);
 }
 
-/* By the kernel: what the program has unmapped since must not end it. False: not all could be read. */
-static bool sum_range(uint64_t addr, uint32_t len, uint64_t *sum)
-{
-	uint8_t piece[SUM_PIECE];
-
-	while (len > 0) {
-		const uint32_t n = rn_min_u32(len, SUM_PIECE);
-		const struct iovec to = { .iov_base = piece, .iov_len = n };
-		const struct iovec from = { .iov_base = (void *)(uintptr_t)addr, .iov_len = n };
-		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)n)
-			return false;
-		*sum = rn_sip_hash((const uint64_t[2]){ *sum, 0 }, piece, n, 0);
-		addr += n;
-		len -= n;
-	}
-	return true;
-}
-
 static bool wr_sum(const struct watched_wr *w, const struct qp_sge *sge, uint64_t *sum)
 {
 	*sum = 0;
 	for (uint32_t i = 0; i < w->num_sge; i++)
-		if (sge[i].addr == 0 || !sum_range(sge[i].addr, sge[i].len, sum))
+		if (sge[i].addr == 0 || !rnic_peek_sum(sge[i].addr, sge[i].len, sum))
 			return false;
 	return true;
 }
@@ -119,7 +103,7 @@ static bool queue_make(struct watch_queue *q, uint32_t wrs, uint32_t max_sge, st
 {
 	q->mask = rnic_slots_for(wrs, 1) - 1;
 	q->max_sge = rn_max_u32(max_sge, 1);
-	q->cq = rnic_cq(cq);
+	q->cq = cq != NULL ? rnic_cq(cq) : NULL;
 	q->wr = calloc(q->mask + 1, sizeof(*q->wr));
 	q->sge = calloc((size_t)(q->mask + 1) * q->max_sge, sizeof(*q->sge));
 	return q->wr != NULL && q->sge != NULL;
@@ -131,12 +115,32 @@ static void queue_free(struct watch_queue *q)
 	free(q->sge);
 }
 
+static void one_strike(struct watch_queue *q, uint32_t i)
+{
+	struct watched_wr *w = &q->wr[i & q->mask];
+
+	if (!w->done && w->signaled && q->cq != NULL)
+		q->cq->due--;
+	w->done = true;
+	rnic_veil_take(q, i);
+}
+
 /* The oldest work requests, up to number `to`, are done. */
 static void queue_strike(struct watch_queue *q, uint32_t to)
 {
 	for (; q->head != to; q->head++)
-		if (q->wr[q->head & q->mask].signaled)
-			q->cq->due--;
+		one_strike(q, q->head);
+}
+
+/* One is done, and so are those before it that nothing will ever tell of. */
+static void queue_strike_one(struct watch_queue *q, uint32_t i)
+{
+	one_strike(q, i);
+	for (uint32_t k = q->head; k != i; k++)
+		if (!q->wr[k & q->mask].signaled)
+			one_strike(q, k);
+	while (q->head != q->tail && q->wr[q->head & q->mask].done)
+		q->head++;
 }
 
 /* The room that a program asked for is what another device may give. */
@@ -144,7 +148,7 @@ static void queue_due(const struct watch_queue *q, const char *call)
 {
 	struct rnic_cq *cq = q->cq;
 
-	if (++cq->due <= cq->asked || cq->overrun_told)
+	if (cq == NULL || ++cq->due <= cq->asked || cq->overrun_told)
 		return;
 	cq->overrun_told = true;
 	rnic_finding(
@@ -161,12 +165,13 @@ void rnic_watch_open(struct rnic_qp *qp)
 	struct ibv_qp *b = &qp->ex.qp_base;
 	struct rnic_watch *w;
 
-	if (rn_likely(!rnic_sanitizing) || qp->sq.many)
+	if (rn_likely(!rnic_sanitizing))
 		return;
 	w = calloc(1, sizeof(*w));
 	if (w == NULL)
 		return;
-	w->qp = qp;
+	*w = (struct rnic_watch){ .qp = qp, .s = qp->s, .context = b->context };
+	w->sq.any_order = qp->sq.many;
 	if (!queue_make(&w->sq, qp->sq.max_wr, qp->sq.max_sge, b->send_cq) ||
 	    !queue_make(&w->rq, 2 * rn_max_u32(qp->cap.max_recv_wr, 1), qp->cap.max_recv_sge, b->recv_cq)) {
 		queue_free(&w->sq);
@@ -178,6 +183,44 @@ void rnic_watch_open(struct rnic_qp *qp)
 	rn_list_push_front(qp_bucket(b->qp_num), &w->link);
 	pthread_mutex_unlock(&watch_lock);
 	qp->sq.watch = qp->rq.watch = w;
+	rnic_veil_start();
+}
+
+void rnic_watch_open_srq(struct rnic_srq *srq)
+{
+	struct rnic_watch *w;
+
+	if (rn_likely(!rnic_sanitizing))
+		return;
+	w = calloc(1, sizeof(*w));
+	if (w == NULL)
+		return;
+	*w = (struct rnic_watch){ .s = srq->s, .context = srq->ibv.context };
+	w->rq.any_order = true;
+	if (!queue_make(&w->rq, 2 * srq->max_wr, srq->max_sge, NULL)) {
+		queue_free(&w->rq);
+		free(w);
+		return;
+	}
+	pthread_mutex_lock(&watch_lock);
+	rn_list_push_front(qp_bucket(srq->ibv.handle), &w->link);
+	pthread_mutex_unlock(&watch_lock);
+	srq->rq.watch = w;
+	rnic_veil_start();
+}
+
+void rnic_watch_close_srq(struct rnic_srq *srq)
+{
+	struct rnic_watch *w = srq->rq.watch;
+
+	if (w == NULL)
+		return;
+	pthread_mutex_lock(&watch_lock);
+	queue_strike(&w->rq, w->rq.tail);
+	rn_list_remove(qp_bucket(srq->ibv.handle), &w->link);
+	pthread_mutex_unlock(&watch_lock);
+	queue_free(&w->rq);
+	free(w);
 }
 
 static void strike_all(struct rnic_watch *w)
@@ -214,8 +257,17 @@ void rnic_watch_ended(struct ibv_qp *ibqp)
 {
 	struct rnic_watch *w = ibqp != NULL ? rnic_qp(ibqp)->sq.watch : NULL;
 
-	if (w != NULL)
-		__atomic_store_n(&w->ended, true, __ATOMIC_RELAXED);
+	if (w == NULL)
+		return;
+	__atomic_store_n(&w->ended, true, __ATOMIC_RELAXED);
+	rnic_watch_over(rnic_qp(ibqp));
+}
+
+void rnic_watch_over(struct rnic_qp *qp)
+{
+	rnic_veil_take_all(qp);
+	if (qp->rq.watch != NULL)
+		rnic_veil_take_all(&qp->rq.watch->rq);
 }
 
 /* ---- posting ---- */
@@ -266,7 +318,7 @@ static void send_note(struct rnic_watch *watch, const struct rnic_sq *sq, const 
 				  .signaled = (e->flags & QP_WF_SIGNALED) != 0 };
 	memcpy(sge, (const uint8_t *)e + QP_WQE_FIXED + rnic_sq_head(sq, e->op), w->num_sge * sizeof(*sge));
 	for (uint32_t i = 0; i < w->num_sge; i++)
-		sge[i].addr = sge_address(watch->qp, &sge[i]);
+		sge[i].addr = sge_address(watch, &sge[i]);
 	if (op_sends(w->op) && w->num_sge > 0) {
 		w->summed = wr_sum(w, sge, &w->sum);
 		const struct watched_wr *f = (e->flags & QP_WF_FENCE) == 0 ? fetch_before(q, q->tail) : NULL;
@@ -326,6 +378,19 @@ static void recv_note(struct rnic_watch *watch, const struct qp_rwqe *e)
 		return;
 	*w = (struct watched_wr){ .wr_id = e->wr_id, .op = QP_WR_OPS, .signaled = true };
 	w->num_sge = (uint8_t)rn_min_u32(e->num_sge, q->max_sge);
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		struct qp_sge *g = &sges_of(q, q->tail)[i];
+		g->addr = sge_address(watch, g);
+		if (g->addr != 0 && watch->s->own.turn == NULL)
+			rnic_veil_put(&(struct rnic_veil){ .qp = watch->qp,
+							   .queue = q,
+							   .from = g->addr,
+							   .to = g->addr + g->len,
+							   .least = g->addr,
+							   .most = g->addr + g->len,
+							   .wr_id = e->wr_id,
+							   .number = q->tail });
+	}
 	q->tail++;
 	queue_due(q, "ibv_post_recv");
 }
@@ -351,28 +416,6 @@ void rnic_watch_recvs(struct rnic_rq *rq, uint32_t from, uint32_t used)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes)
-{
-	const uint32_t qpn = sq->watch->qp->ex.qp_base.qp_num;
-
-	if (sges > sq->max_sge)
-		rnic_finding(RNIC_FIND_CAPS, "%s: queue pair %u: %llu SGEs, and its max_send_sge is %u", call, qpn,
-			     (unsigned long long)sges, sq->max_sge);
-	if (inline_bytes > sq->max_inline)
-		rnic_finding(RNIC_FIND_CAPS, "%s: queue pair %u: %llu bytes inline, and its max_inline_data is %u",
-			     call, qpn, (unsigned long long)inline_bytes, sq->max_inline);
-}
-
-void rnic_watch_refused(const struct rnic_sq *sq, const struct ibv_send_wr *wr)
-{
-	uint64_t len = 0;
-
-	for (int i = 0; i < wr->num_sge && (wr->send_flags & IBV_SEND_INLINE) != 0; i++)
-		len += wr->sg_list[i].length;
-	rnic_watch_caps(sq, "ibv_post_send",
-			wr->num_sge > 0 && (wr->send_flags & IBV_SEND_INLINE) == 0 ? (uint64_t)wr->num_sge : 0, len);
-}
-
 /* ---- polling ---- */
 
 static void sent_check(const struct rnic_watch *watch, uint32_t i)
@@ -381,6 +424,12 @@ static void sent_check(const struct rnic_watch *watch, uint32_t i)
 	const struct qp_sge *sge = sges_of(&watch->sq, i);
 	uint64_t sum;
 
+	if (w->summed && !rnic_peek_mapped(sge[0].addr))
+		rnic_finding(RNIC_FIND_UNMAPPED,
+			     "ibv_poll_cq: queue pair %u: the buffer at 0x%llx of %s 0x%llx was unmapped before its "
+			     "completion: the device may read it until then. Poll the completion first",
+			     watch->qp->ex.qp_base.qp_num, (unsigned long long)sge[0].addr, op_names[w->op],
+			     (unsigned long long)w->wr_id);
 	if (!w->summed || !wr_sum(w, sge, &sum) || sum == w->sum)
 		return;
 	rnic_finding(
@@ -392,18 +441,56 @@ static void sent_check(const struct rnic_watch *watch, uint32_t i)
 		(unsigned long long)w->wr_id);
 }
 
+static void received_check(const struct watch_queue *q, uint32_t i)
+{
+	const struct watched_wr *w = &q->wr[i & q->mask];
+	const struct qp_sge *sge = sges_of(q, i);
+
+	for (uint32_t k = 0; k < w->num_sge; k++)
+		if (sge[k].addr != 0 && sge[k].len > 0 && !rnic_peek_mapped(sge[k].addr)) {
+			rnic_finding(RNIC_FIND_UNMAPPED,
+				     "ibv_poll_cq: the buffer at 0x%llx of receive 0x%llx was unmapped before its "
+				     "completion: the device may write it until then. Poll the completion first",
+				     (unsigned long long)sge[k].addr, (unsigned long long)w->wr_id);
+			return;
+		}
+}
+
 /* A completion tells of the work requests before it too; one that has failed comes without being signalled. */
 static void queue_polled(struct rnic_watch *watch, struct watch_queue *q, const struct qp_cqe *e)
 {
+	const bool good = e->status == IBV_WC_SUCCESS;
+
 	for (uint32_t i = q->head; i != q->tail; i++) {
 		const struct watched_wr *w = &q->wr[i & q->mask];
-		if (w->wr_id != e->wr_id || (!w->signaled && e->status == IBV_WC_SUCCESS))
+		if (w->done || w->wr_id != e->wr_id || (!w->signaled && good))
 			continue;
-		for (uint32_t k = q->head; q == &watch->sq && e->status == IBV_WC_SUCCESS && k != i + 1; k++)
+		for (uint32_t k = q->any_order ? i : q->head; q == &watch->sq && good && k != i + 1; k++)
 			sent_check(watch, k);
-		queue_strike(q, i + 1);
+		if (q == &watch->rq && good)
+			received_check(q, i);
+		if (q->any_order)
+			queue_strike_one(q, i);
+		else
+			queue_strike(q, i + 1);
 		return;
 	}
+}
+
+/* The receives of the queue pair's messages. */
+static struct rnic_watch *receiver_of(struct rnic_watch *w)
+{
+	const struct ibv_srq *srq = w->qp->ex.qp_base.srq;
+
+	return srq != NULL ? rnic_srq((struct ibv_srq *)(uintptr_t)srq)->rq.watch : w;
+}
+
+/* What was written before the message may be used now. What came since is not told from it, and allowed too. */
+static void written_allow(struct rnic_qp *qp)
+{
+	if (qp->hold != NULL)
+		qp->hold_allowed = __atomic_load_n(&qp->hold->put, __ATOMIC_ACQUIRE);
+	rnic_veil_take_all(qp);
 }
 
 void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e)
@@ -412,10 +499,14 @@ void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e)
 		return;
 	pthread_mutex_lock(&watch_lock);
 	rn_list_each(struct rnic_watch, w, qp_bucket(e->qpn), link) {
-		struct watch_queue *q = (e->op & IBV_WC_RECV) != 0 ? &w->rq : &w->sq;
-		if (w->qp->ex.qp_base.qp_num != e->qpn || q->cq != cq)
+		const bool recv = (e->op & IBV_WC_RECV) != 0;
+		if (w->qp == NULL || w->qp->ex.qp_base.qp_num != e->qpn || (recv ? w->rq.cq : w->sq.cq) != cq)
 			continue;
-		queue_polled(w, q, e);
+		struct rnic_watch *of = recv ? receiver_of(w) : w;
+		if (of != NULL)
+			queue_polled(of, recv ? &of->rq : &of->sq, e);
+		if (recv && e->status == IBV_WC_SUCCESS)
+			written_allow(w->qp);
 		__atomic_store_n(&w->qp->sq.polled, w->sq.head, __ATOMIC_RELAXED);
 		break;
 	}
@@ -423,6 +514,25 @@ void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e)
 }
 
 /* ---- regions ---- */
+
+void rnic_watch_written(struct rnic_qp *qp, const struct qp_hold_rec *r, uint32_t first, uint32_t end)
+{
+	struct rnic_veil v = { .qp = qp, .queue = qp, .write = true, .number = end - 1 };
+	struct rnic_watch *w = qp->rq.watch;
+
+	pthread_mutex_lock(&watch_lock);
+	const bool open = w != NULL && !w->ended && (int32_t)(first - qp->hold_allowed) >= 0;
+	const struct rnic_mr *mr = open ? mr_find(w, r->stag) : NULL; /* a window's key is no region's */
+	if (mr != NULL && r->to >= mr->iova && r->len <= mr->ibv.length &&
+	    r->to - mr->iova <= mr->ibv.length - r->len) {
+		v.least = (uintptr_t)mr->ibv.addr;
+		v.most = v.least + mr->ibv.length;
+		v.from = v.least + (r->to - mr->iova);
+		v.to = v.from + r->len;
+		rnic_veil_put(&v);
+	}
+	pthread_mutex_unlock(&watch_lock);
+}
 
 void rnic_watch_mr(struct rnic_mr *mr)
 {
@@ -433,20 +543,23 @@ void rnic_watch_mr(struct rnic_mr *mr)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-static bool queue_uses(const struct watch_queue *q, uint32_t lkey, const char *call, uint32_t qpn)
+static bool queue_uses(const struct rnic_watch *of, const struct watch_queue *q, uint32_t lkey, const char *call)
 {
+	char whose[32] = "of a shared receive queue";
+
+	if (of->qp != NULL)
+		snprintf(whose, sizeof(whose), "of queue pair %u", of->qp->ex.qp_base.qp_num);
 	for (uint32_t i = q->head; i != q->tail; i++) {
 		const struct watched_wr *w = &q->wr[i & q->mask];
 		for (uint32_t k = 0; k < w->num_sge; k++) {
-			if (sges_of(q, i)[k].lkey != lkey)
+			if (w->done || sges_of(q, i)[k].lkey != lkey)
 				continue;
 			rnic_finding(
 				RNIC_FIND_DEREG,
-				"%s: the region with lkey 0x%08x is named by %s 0x%llx of queue pair %u, of which no "
-				"completion has been polled: poll it, or destroy the queue pair, before the "
-				"region goes",
+				"%s: the region with lkey 0x%08x is named by %s 0x%llx %s, of which no completion has "
+				"been polled: poll it, or destroy the queue, before the region goes",
 				call, lkey, w->op < QP_WR_OPS ? op_names[w->op] : "receive",
-				(unsigned long long)w->wr_id, qpn);
+				(unsigned long long)w->wr_id, whose);
 			return true;
 		}
 	}
@@ -456,6 +569,8 @@ static bool queue_uses(const struct watch_queue *q, uint32_t lkey, const char *c
 /* What is posted to a queue pair in error is flushed and uses no memory any more. */
 static bool is_idle(const struct rnic_watch *w)
 {
+	if (w->qp == NULL)
+		return rnic_dead(w->s);
 	const uint32_t state = __atomic_load_n(&w->qp->shm->state, __ATOMIC_ACQUIRE);
 
 	return state == IBV_QPS_ERR || state == IBV_QPS_RESET || __atomic_load_n(&w->ended, __ATOMIC_RELAXED) ||
@@ -470,14 +585,13 @@ void rnic_watch_mr_gone(struct rnic_mr *mr, const char *call)
 		return;
 	pthread_mutex_lock(&watch_lock);
 	rn_list_remove(mr_bucket(mr->ibv.lkey), &mr->watch);
+	rnic_veil_take_range((uintptr_t)mr->ibv.addr, mr->ibv.length);
 	told = call == NULL;
 	for (uint32_t b = 0; b < WATCH_BUCKETS && !told; b++)
 		rn_list_each(struct rnic_watch, w, &watch_qps[b], link) {
-			const uint32_t qpn = w->qp->ex.qp_base.qp_num;
-			if (told || w->qp->ex.qp_base.context != mr->ibv.context || is_idle(w))
+			if (told || w->context != mr->ibv.context || is_idle(w))
 				continue;
-			told = queue_uses(&w->sq, mr->ibv.lkey, call, qpn) ||
-			       queue_uses(&w->rq, mr->ibv.lkey, call, qpn);
+			told = queue_uses(w, &w->sq, mr->ibv.lkey, call) || queue_uses(w, &w->rq, mr->ibv.lkey, call);
 		}
 	pthread_mutex_unlock(&watch_lock);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The work requests of a program that runs under rnicrun --sanitize: each is noted when it is posted, and struck off
- * when the program polls the completion that tells of it. Queue pairs of reliable datagrams and shared receive queues
- * are not watched: their completions come in another order. Any thread; the one lock here is a leaf below the
+ * when the program polls the completion that tells of it: of reliable datagrams and of shared receive queues that one
+ * alone, since others before it may still be under way. Any thread; the one lock here is a leaf below the
  * spinlocks of the queues.
  */
 #ifndef RNIC_WATCH_H
@@ -13,9 +13,25 @@
 
 /* ---- private to lib/rnic/verbs ---- */
 
+/* peek.c: by the kernel, as the program may have unmapped it. False: not all could be read. */
+bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum);
+bool rnic_peek_mapped(uint64_t addr); /* whatever the program may do there */
+
+/* target.c: what the queue pair's peer writes is held back, in a program that is to be sanitized. 0 or an errno. */
+int rnic_target_ask(struct rnic_qp *qp, struct ipc_create_qp *arg);
+void rnic_target_begin(struct rnic_qp *qp);
+void rnic_target_end(struct rnic_qp *qp);
+void rnic_target_free(struct rnic_qp *qp);
+/* The records [first, end) say that the peer has written there. */
+void rnic_watch_written(struct rnic_qp *qp, const struct qp_hold_rec *r, uint32_t first, uint32_t end);
+
 /* Begins, when the program is to be sanitized; without memory for it the queue pair stays unwatched. */
 void rnic_watch_open(struct rnic_qp *qp);
 void rnic_watch_close(struct rnic_qp *qp);
+void rnic_watch_open_srq(struct rnic_srq *srq);
+void rnic_watch_close_srq(struct rnic_srq *srq);
+/* What was posted is the program's again: the queue pair is in error. */
+void rnic_watch_over(struct rnic_qp *qp);
 /* The queue pair was reset: all that was posted is gone. */
 RN_COLD void rnic_watch_reset(struct rnic_qp *qp);
 
@@ -26,7 +42,8 @@ RN_COLD void rnic_watch_recvs(struct rnic_rq *rq, uint32_t from, uint32_t used);
 RN_COLD void rnic_watch_full(const struct rnic_sq *sq);
 /* A post that is refused for its SGEs or its inline bytes. */
 RN_COLD void rnic_watch_refused(const struct rnic_sq *sq, const struct ibv_send_wr *wr);
-RN_COLD void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes);
+RN_COLD void rnic_watch_recv_caps(const struct rnic_rq *rq, const struct ibv_recv_wr *wr);
+void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes);
 
 /* late.c, under the lock of a watched queue: whether this poll gives nothing. */
 void rnic_late_init(struct rnic_cq *cq);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs whose client wants the peer's Writes held back (rnicrun --sanitize): what the engine needs for that. */
+#include <stdlib.h>
+
+#include "control/client.h"
+#include "qp/qp_hold.h"
+
+const char *client_hold_refusal(const struct ipc_create_qp *r)
+{
+	if ((r->hold & ~(uint32_t)(IPC_HOLD_WRITES | IPC_HOLD_ORDERED)) != 0)
+		return "there is no such way to hold Writes back";
+	if ((r->hold & IPC_HOLD_WRITES) != 0 && (r->datagram != IPC_UD_NONE || r->xrc != IPC_XRC_NONE))
+		return "Writes are held back of connected queue pairs alone";
+	return NULL;
+}
+
+bool client_hold_begin(struct client_qp *q, const struct ipc_create_qp *r)
+{
+	const struct client_region *at = &q->c->region[IPC_REGION_QUEUES];
+
+	if ((r->hold & IPC_HOLD_WRITES) == 0)
+		return true;
+	if (r->hold_off % RN_CACHE_LINE != 0 || !rn_in_range(r->hold_off, sizeof(struct qp_hold_shm), at->size))
+		return false;
+	q->held = (struct span){ .off = r->hold_off, .len = sizeof(struct qp_hold_shm) };
+	if (spans_take(&q->c->spans, &q->held) != SPAN_OK)
+		return false;
+	q->hold = malloc(sizeof(*q->hold));
+	if (q->hold == NULL)
+		return false;
+	qp_hold_begin(q->qp, q->hold, (struct qp_hold_shm *)(void *)(at->base + r->hold_off), r->hold_seed,
+		      (r->hold & IPC_HOLD_ORDERED) != 0);
+	return true;
+}
+
+void client_hold_end(struct client_qp *q)
+{
+	spans_give(&q->c->spans, &q->held);
+	free(q->hold);
+}

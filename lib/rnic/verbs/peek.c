@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A look at memory of a program that may have unmapped it. */
+#include "rnic/verbs/watch.h"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/rn_sip.h"
+
+#define SUM_PIECE 16384u
+
+/* By the kernel: what the program has unmapped since must not end it. False: not all could be read. */
+bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum)
+{
+	uint8_t piece[SUM_PIECE];
+
+	while (len > 0) {
+		const uint32_t n = rn_min_u32(len, SUM_PIECE);
+		const struct iovec to = { .iov_base = piece, .iov_len = n };
+		const struct iovec from = { .iov_base = (void *)(uintptr_t)addr, .iov_len = n };
+		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)n)
+			return false;
+		*sum = rn_sip_hash((const uint64_t[2]){ *sum, 0 }, piece, n, 0);
+		addr += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* Whatever the program may do there. */
+bool rnic_peek_mapped(uint64_t addr)
+{
+	unsigned char in;
+
+	return mincore((void *)(uintptr_t)(addr & ~UINT64_C(4095)), 1, &in) == 0 || errno != ENOMEM;
+}
