@@ -28,10 +28,18 @@ class Machine:
         until(lambda: self.p.p.poll() is not None or os.path.exists(self.path), self.p.tail)
         assert self.p.p.poll() is None, self.p.tail()
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
+        until(self.listens, self.p.tail)
         self.lines = self.sock.makefile("r", encoding="utf-8")
         self.lines.readline()
         self("qmp_capabilities")
+
+    def listens(self):
+        """The socket is in its folder before QEMU listens at it."""
+        try:
+            self.sock.connect(self.path)
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def __call__(self, command, **arguments):
         self.sock.sendall(json.dumps({"execute": command, "arguments": arguments}).encode())

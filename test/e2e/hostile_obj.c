@@ -218,7 +218,7 @@ static int channels(struct raw *r)
 		int rc_ = raw_call(r, &m, fd); \
 		EXPECT(rc_ == EINVAL || rc_ == ENOMEM, "channel, %s: %d", what, rc_); \
 	} while (0)
-	REFUSED("kind 3", m.create_channel.kind = 3);
+	REFUSED("kind 4", m.create_channel.kind = IPC_CHANNEL_ORDERS + 1);
 	REFUSED("kind 2^32-1", m.create_channel.kind = 0xffffffff);
 	REFUSED("no such device", (m.create_channel.kind = IPC_CHANNEL_ASYNC, m.create_channel.dev = 99));
 	REFUSED("0 slots", m.create_channel.ring_slots = 0);

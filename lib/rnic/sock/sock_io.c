@@ -347,6 +347,23 @@ static bool wait_in(struct sock *s, int fd, int flags)
 	return wait_for(s, fd, POLLIN, s->rcv_ms);
 }
 
+/*
+ * MSG_PEEK with MSG_WAITALL, which is rare: waits until as much is there, or nothing more comes. The descriptor cannot
+ * say this; it tells of the first byte.
+ */
+static void wait_for_all(const struct sock *s, int fd, size_t want, int flags)
+{
+	const struct timespec nap = { .tv_nsec = (long)(200 * RN_NS_PER_US) };
+	uint64_t end = s->rcv_ms < 0 ? UINT64_MAX : sock_now() + (uint64_t)s->rcv_ms * RN_NS_PER_MS;
+
+	if (want > IPC_STREAM_RING)
+		want = IPC_STREAM_RING;
+	while (unread(s) < want && (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) == 0 &&
+	       (fin_of(s) & IPC_STREAM_DEAF) == 0 && !sock_does_not_block(fd, flags) && sock_now() < end)
+		if (nanosleep(&nap, NULL) != 0)
+			return; /* a signal */
+}
+
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
 	bool all = (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL;
@@ -360,6 +377,8 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		return -1;
 	}
 	pthread_mutex_lock(&s->rx);
+	if ((flags & (MSG_WAITALL | MSG_PEEK)) == (MSG_WAITALL | MSG_PEEK))
+		wait_for_all(s, fd, want, flags);
 	do { /* once where nothing is asked for: Linux says what there is to say then, too */
 		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
