@@ -14,7 +14,8 @@
 
 #define SOCKET_NAME "dpdk_telemetry.v2"
 #define ANSWER_MAX  (1u << 20) /* bytes; DPDK sends 16 KiB at most */
-#define PATIENCE_S  5          /* a daemon that does not answer for this long is taken for lost */
+#define PATIENCE_S  5          /* a daemon that does not answer for this long is taken for lost, */
+#define QUEUE_S     1          /* and one that takes no connection for this long */
 #define PATH_BYTES  512
 
 struct daemon {
@@ -25,10 +26,10 @@ struct daemon {
 	char answer[ANSWER_MAX];
 };
 
-/* -1 and errno when nobody answers. */
+/* -1 and errno when nobody answers; also when the queue of a daemon that stands still is full. */
 static int connect_to(const char *path)
 {
-	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	const struct timeval patience = { .tv_sec = PATIENCE_S }, in_queue = { .tv_sec = QUEUE_S };
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	int fd;
 
@@ -41,6 +42,7 @@ static int connect_to(const char *path)
 	if (fd < 0)
 		return -1;
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &in_queue, sizeof(in_queue)) != 0 ||
 	    connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
 		int e = errno;
 		close(fd);
@@ -59,8 +61,20 @@ static json_t *receive(struct daemon *d)
 	return answer;
 }
 
-/* NULL and errno: nobody answers at this path, or it is no telemetry socket. */
-static struct daemon *attach(const char *path)
+/* The process that listens at the other end; 0: not known. */
+static long peer_pid(int fd)
+{
+	struct ucred who = { .pid = 0 };
+	socklen_t len = sizeof(who);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? who.pid : 0;
+}
+
+/*
+ * NULL and errno: nobody answers at this path, or it is no telemetry socket, or that of another process than pid (0:
+ * any), of which no answer is awaited.
+ */
+static struct daemon *attach(const char *path, long pid)
 {
 	struct daemon *d = malloc(sizeof(*d));
 	json_t *greeting;
@@ -72,6 +86,11 @@ static struct daemon *attach(const char *path)
 	d->fd = connect_to(path);
 	if (d->fd < 0) {
 		free(d);
+		return NULL;
+	}
+	if (pid != 0 && peer_pid(d->fd) != pid) {
+		daemon_close(d);
+		errno = ESRCH;
 		return NULL;
 	}
 	greeting = receive(d);
@@ -88,16 +107,13 @@ static struct daemon *attach(const char *path)
 /* The process that listens at a unix socket; 0: nobody does. */
 static long listener_pid(const char *path)
 {
-	struct ucred who = { .pid = 0 };
-	socklen_t len = sizeof(who);
 	int fd = connect_to(path);
 
 	if (fd < 0)
 		return 0;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
-		who.pid = 0;
+	long pid = peer_pid(fd);
 	close(fd);
-	return who.pid;
+	return pid;
 }
 
 /* The daemons found so far: the one with the wanted process number, or all when there is none (pid 0). */
@@ -110,7 +126,7 @@ struct search {
 
 static void look_at(struct search *s, const char *path)
 {
-	struct daemon *d = attach(path);
+	struct daemon *d = attach(path, s->pid);
 	json_t *ports;
 
 	if (d == NULL) {
@@ -121,7 +137,7 @@ static void look_at(struct search *s, const char *path)
 		daemon_close(d);
 		return;
 	}
-	ports = s->pid == 0 || s->pid == d->pid ? daemon_ask(d, "/rnic/ports", NULL) : NULL;
+	ports = daemon_ask(d, "/rnic/ports", NULL);
 	if (ports == NULL || s->found != NULL) { /* another DPDK program, or the second rnicd */
 		s->count += ports != NULL;
 		daemon_close(d);
@@ -172,7 +188,7 @@ static void look_everywhere(struct search *s, const char *control)
 
 static struct daemon *open_named(const char *path)
 {
-	struct daemon *d = attach(path);
+	struct daemon *d = attach(path, 0);
 
 	if (d == NULL)
 		fprintf(stderr, "rnicctl: nobody answers at the telemetry socket %s: %s\n", path, strerror(errno));

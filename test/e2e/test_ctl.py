@@ -5,6 +5,7 @@ tells."""
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -420,6 +421,17 @@ def wrong_usage_says_so_in_one_line():
     with Daemon(pair_conf()) as d:
         p = ctl("ports", "none", sock=d.sock)
         assert p.returncode == 1 and len(p.stderr.splitlines()) == 1, p
+
+
+@case
+def a_daemon_that_stands_still_holds_up_no_question_to_another():
+    with Daemon(pair_conf()) as still, Daemon(pair_conf()) as d:
+        still.p.send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(4):  # more than wait at a socket where nobody takes them
+                assert ADDR in ok("ports", sock=d.sock)
+        finally:
+            still.p.send_signal(signal.SIGCONT)
 
 
 main()
