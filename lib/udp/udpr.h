@@ -236,12 +236,14 @@ RN_NODISCARD bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivere
 static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->end; }
 
 /*
- * How many packets more the ring has numbers for. A number is in use until all before it are told, so fewer can be free
- * than packets were told. UDPR_CLOSED: none, a new flow's ring is empty.
+ * How many packets more the flow takes; of a closed one, when it is opened anew. len: of its ring, as in udpr_tx_open().
+ * A number is in use until all before it are told, so fewer can be free than packets were told.
  */
-static inline uint32_t udpr_tx_room(const struct udpr_tx *t)
+static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 {
-	return t->state == UDPR_CLOSED ? 0 : t->mask + 1 - (t->end - t->una);
+	if (t->state == UDPR_CLOSED)
+		return len;
+	return t->state == UDPR_LOST ? 0 : len - (t->end - t->una);
 }
 
 /* ---- private to lib/udp ---- */

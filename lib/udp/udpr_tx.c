@@ -38,7 +38,7 @@ static bool alive(const struct udpr_tx *t) { return t->state != UDPR_CLOSED && t
 
 bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now)
 {
-	if (!alive(t) || udpr_tx_room(t) == 0)
+	if (!alive(t) || udpr_tx_room(t, t->mask + 1) == 0)
 		return false;
 	if (!udpr_tx_busy(t)) {
 		if (t->state == UDPR_OPEN && now - t->last_sent > UDPR_TX_IDLE) {

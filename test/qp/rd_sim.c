@@ -56,15 +56,8 @@ static void send_hdr(uint32_t from, const struct udpr_hdr *h, uint32_t user)
 	put_frame(!from, b, len + UDPL_CRC_LEN);
 }
 
-static uint32_t flow_room(const struct rd_node *n)
-{
-	if (n->tx.state == UDPR_CLOSED)
-		return n->n_spare;
-	return n->tx.state == UDPR_LOST ? 0 : udpr_tx_room(&n->tx);
-}
-
 /* For one packet more than an answer may need. */
-static bool room(const struct rd_node *n) { return flow_room(n) > 1; }
+static bool room(const struct rd_node *n) { return udpr_tx_room(&n->tx, RING) > 1; }
 
 static void give_packet(struct rd_node *n, uint32_t buf)
 {
@@ -92,7 +85,7 @@ static void data_in(uint32_t i, const struct rd_frame *f, const struct udpr_hdr 
 		send_hdr(i, &out, 0);
 		return;
 	}
-	if (!rd_room(&n->d) || flow_room(n) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
+	if (!rd_room(&n->d) || udpr_tx_room(&n->tx, RING) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
 		return;
 	assert_true(rd_parse(f->b + h->body, h->body_len, &rh));
 	const struct rd_rx rx = { .p = f->b + h->body, .len = h->body_len, .h = &rh, .addr = addr_of[from] };

@@ -241,17 +241,17 @@ static void a_hole_keeps_the_numbers_behind_it_in_use(void **state)
 	assert_int_equal(open_flow(4), 4);
 	ack(0, 1, 4, now);
 	assert_int_equal(told(true), 3);
-	assert_int_equal(udpr_tx_room(&tx), UDPR_WINDOW - 4);
+	assert_int_equal(udpr_tx_room(&tx, UDPR_WINDOW), UDPR_WINDOW - 4);
 	for (uint32_t left = UDPR_WINDOW - 4; left > 0; left--) {
-		assert_int_equal(udpr_tx_room(&tx), left);
+		assert_int_equal(udpr_tx_room(&tx, UDPR_WINDOW), left);
 		assert_true(udpr_tx_send(&tx, left, now));
 	}
-	assert_int_equal(udpr_tx_room(&tx), 0);
+	assert_int_equal(udpr_tx_room(&tx, UDPR_WINDOW), 0);
 	assert_false(udpr_tx_send(&tx, 0, now));
 	assert_int_equal(tx.state, UDPR_OPEN);
 	ack(4, 0, 0, now + rtt);
 	assert_int_equal(told(true), 1);
-	assert_int_equal(udpr_tx_room(&tx), 4);
+	assert_int_equal(udpr_tx_room(&tx, UDPR_WINDOW), 4);
 }
 
 static void a_lost_tail_is_probed_before_all_is_sent_again(void **state)

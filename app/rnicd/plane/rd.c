@@ -112,19 +112,6 @@ static void send_packet(struct rnicd_worker *w, const struct rd_port *r, const s
 	ud_launch(w, port, m, &dst, len + UDPL_CRC_LEN);
 }
 
-/* How many packets the peer's flow takes. Packets may be spare while the flow's numbers are all in use. */
-static uint32_t flow_room(const struct rd_peer *p)
-{
-	switch ((enum udpr_state)p->tx.state) {
-	case UDPR_CLOSED: return p->n_spare;
-	case UDPR_ASKING:
-	case UDPR_OPENING:
-	case UDPR_OPEN: return udpr_tx_room(&p->tx);
-	case UDPR_LOST: return 0;
-	}
-	return 0;
-}
-
 /* A packet that is made, to its flow. */
 static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uint64_t now)
 {
@@ -148,7 +135,7 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uin
 /* Whether the flow takes the packet; what it does not take is counted. */
 static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_hdr *h, uint64_t now)
 {
-	if (!rd_room(&r->d) || flow_room(p) == 0) { /* an answer may be needed */
+	if (!rd_room(&r->d) || udpr_tx_room(&p->tx, RD_RING) == 0) { /* an answer may be needed */
 		r->drops.no_room++;
 		return false;
 	}
@@ -300,7 +287,7 @@ static bool pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair 
 		rd_lost(&r->d, to.b);
 		return true;
 	}
-	while (worker_space(w) && flow_room(p) > 1) { /* one is left for an answer */
+	while (worker_space(w) && udpr_tx_room(&p->tx, RD_RING) > 1) { /* one is left for an answer */
 		const uint32_t packet = p->spare[p->n_spare - 1];
 
 		p->packet[packet].len = rd_out(&r->d, x, p->packet[packet].b);
