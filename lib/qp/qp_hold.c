@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "qp/qp_hold.h"
 
+#include "base/rn_seq.h"
 #include "qp/qp_int.h"
 
 void qp_hold_begin(struct qp *qp, struct qp_hold *h, struct qp_hold_shm *shm, uint64_t seed, bool ordered)
@@ -61,7 +62,7 @@ void qp_hold_some(struct qp_ctx *ctx, struct qp *qp)
 	uint32_t seen = 0;
 
 	/* Those that the client has not seen are the last ones. Whatever it says, some of what is held goes. */
-	while (seen < h->n && (int32_t)(h->held[seen].number - shown) < 0)
+	while (seen < h->n && rn_seq_lt(h->held[seen].number, shown))
 		seen++;
 	uint32_t some = h->by_chance && seen > 0 ? 1 + rn_rng_below(&h->draw, seen) : seen;
 	for (; some > 0; some--, seen--)

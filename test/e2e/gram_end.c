@@ -17,6 +17,14 @@ void must(bool ok, const char *what)
 	exit(1);
 }
 
+static int rnr_retry_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	return ibv_query_qp(qp, &a, IBV_QP_RNR_RETRY, &init) == 0 ? a.rnr_retry : -1;
+}
+
 struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_qp_cap cap, uint64_t ops)
 {
 	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS, .type = type, .flags = gram_flags };
@@ -35,6 +43,7 @@ struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_q
 	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
 	must(qp != NULL, "rnicdv_create_qp");
 	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
+	must(rnr_retry_of(qp) == (type == RNICDV_QPT_RD ? 7 : 0), "rnr_retry in RESET");
 	a.qp_state = IBV_QPS_INIT;
 	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0, "INIT");
 	a.qp_state = IBV_QPS_RTR;

@@ -3,7 +3,8 @@
 import select
 import socket
 
-from gram_rig import ADDR, LIMIT, bound, case, code, new, nobody
+from gram_rig import bound, new, nobody
+from sock_twice import ADDR, LIMIT, case, code
 
 
 def sharing(address, port, option=socket.SO_REUSEPORT):

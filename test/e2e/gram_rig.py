@@ -1,29 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ends of gram_table.py, at the address that the program was called with."""
 import ctypes
-import errno
 import select
 import socket
 import struct
-import sys
 
-LIMIT = 60  # seconds: a hang
-ADDR = sys.argv[1]
-IN, OUT = select.POLLIN, select.POLLOUT
-TABLE = []
-
-
-def case(f):
-    TABLE.append(f)
-    return f
-
-
-def code(call, *args):
-    """The name of the errno that a call ends with, or what it gives."""
-    try:
-        return call(*args)
-    except OSError as e:
-        return errno.errorcode[e.errno] if e.errno else type(e).__name__
+from sock_twice import ADDR, IN, LIMIT, OUT
 
 
 def new():
@@ -74,9 +56,3 @@ def libc_disconnect(s):
     none = struct.pack("=H14x", socket.AF_UNSPEC)
     if libc.connect(s.fileno(), none, len(none)) != 0:
         raise OSError(ctypes.get_errno(), "connect")
-
-
-def epoll_of(s, mask):
-    e = select.epoll()
-    e.register(s, mask)
-    return e

@@ -7,20 +7,18 @@ a case. test_grams.py runs it on the kernel's sockets and on rnicd's; the kernel
 import array
 import errno
 import fcntl
-import json
 import os
 import select
 import signal
 import socket
 import struct
-import sys
 import termios
 import threading
 
 import gram_ports  # pylint: disable=unused-import
-from gram_rig import (ADDR, IN, LIMIT, TABLE, bound, case, code, epoll_of, events, get, libc_disconnect, new, nobody,
-                      pair, wait)
+from gram_rig import bound, events, get, libc_disconnect, new, nobody, pair, wait
 from sock_mmsg import recv_several, send_several
+from sock_twice import ADDR, IN, LIMIT, case, code, epoll_of, main
 
 LONGEST = 1472  # bytes that every path here takes in one packet
 
@@ -530,19 +528,6 @@ def an_end_of_all_addresses_hears_both_the_port_and_the_kernel():
     t = threading.Timer(0.05, there.sendto, (b"late", ("127.0.0.1", at[1])))
     t.start()
     return out + [every.recv(9).decode()]
-
-
-def main():
-    wanted = sys.argv[2:]
-    for f in TABLE:
-        if wanted and f.__name__ not in wanted:
-            continue
-        signal.alarm(LIMIT)
-        try:
-            result = f()
-        except Exception as e:  # pylint: disable=broad-except
-            result = f"{type(e).__name__}: {e}"
-        print(json.dumps([f.__name__, result], default=repr), flush=True)
 
 
 main()

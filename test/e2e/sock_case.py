@@ -1,28 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the cases of sock_table.py stand on: both ends of a connection in this process, and what they are ready for."""
-import errno
-import os
 import select
 import socket
-import sys
 
-LIMIT = 60  # seconds: a hang
-TABLE = []
-ADDR = sys.argv[1]
-IN, OUT, RDHUP = select.POLLIN, select.POLLOUT, select.POLLRDHUP
+from sock_twice import ADDR, IN, LIMIT, OUT
 
-
-def case(f):
-    TABLE.append(f)
-    return f
-
-
-def code(call, *args):
-    """The name of the errno that a call ends with, or what it gives."""
-    try:
-        return call(*args)
-    except OSError as e:
-        return errno.errorcode[e.errno] if e.errno else type(e).__name__
+RDHUP = select.POLLRDHUP
 
 
 def listener(backlog=8):
@@ -70,9 +53,3 @@ def read_all(s):
     while b := s.recv(65536):
         got += b
     return got
-
-
-def epoll_of(s, mask):
-    e = select.epoll()
-    e.register(s, mask)
-    return e

@@ -5,17 +5,18 @@ import select
 import socket
 import threading
 
-from sock_case import ADDR, IN, LIMIT, case, code, epoll_of, events, listener, wait
+from sock_case import events, listener, wait
+from sock_twice import ADDR, IN, LIMIT, case, code, epoll_of
 
 LOOPBACK = "127.0.0.1"
 
 
-def at_all(family=socket.AF_INET, only=0):
+def at_all(family=socket.AF_INET, only=0, port=0):
     s = socket.socket(family)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if family == socket.AF_INET6:
         s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
-    s.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
+    s.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", port))
     s.listen(8)
     return s
 
@@ -45,10 +46,15 @@ def a_listener_at_all_addresses_of_both_families():
 
 @case
 def a_listener_at_all_addresses_of_the_other_family():
-    with at_all(socket.AF_INET6, only=1) as l, socket.socket() as c:
-        with socket.socket() as s:
-            s.bind(("0.0.0.0", l.getsockname()[1]))
-            s.listen(1)
+    s = None
+    while s is None:
+        l = at_all(socket.AF_INET6, only=1)
+        try:
+            s = at_all(port=l.getsockname()[1])
+        except OSError:  # a connection of somebody else has this port
+            l.close()
+    with l, socket.socket() as c:
+        with s:
             out = [serves(s, ADDR)]
         return out + [code(c.connect, (ADDR, l.getsockname()[1]))]
 

@@ -9,21 +9,19 @@ import array
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import select
 import signal
 import socket
-import sys
 import tempfile
 import termios
 import threading
 
 import sock_servers  # pylint: disable=unused-import
-from sock_case import (ADDR, IN, LIMIT, OUT, RDHUP, TABLE, case, code, epoll_of, events, listener, pair, plain,
-                       read_all, wait)
+from sock_case import RDHUP, events, listener, pair, plain, read_all, wait
 from sock_options import LINGER_SET, linger_of, lingering, sizes_of_segments
 from sock_mmsg import recv_several, send_several
+from sock_twice import ADDR, IN, LIMIT, OUT, case, code, epoll_of, main
 
 
 @case
@@ -515,18 +513,5 @@ def many_connections_one_epoll():
         return [sorted(got)[0], sorted(got)[-1], len(set(got)), back == ["%03d" % i for i in range(100)]]
 
 
-def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    wanted = sys.argv[2:]
-    for f in TABLE:
-        if wanted and f.__name__ not in wanted:
-            continue
-        signal.alarm(LIMIT)
-        try:
-            result = f()
-        except Exception as e:  # pylint: disable=broad-except
-            result = f"{type(e).__name__}: {e}"
-        print(json.dumps([f.__name__, result], default=repr), flush=True)
-
-
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 main()

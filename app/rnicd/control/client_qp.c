@@ -184,8 +184,9 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	if (r->datagram > IPC_RD || r->xrc > IPC_XRC_INITIATOR ||
 	    (r->xrc != IPC_XRC_NONE && (r->datagram != IPC_UD_NONE || r->srq != 0)))
 		return "there is no such kind of queue pairs";
-	if (client_hold_refusal(r) != NULL)
-		return client_hold_refusal(r);
+	const char *held = client_hold_refusal(r);
+	if (held != NULL)
+		return held;
 	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
 		return rnicd.own ? no_socket : no_port;
 	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)

@@ -97,6 +97,9 @@ struct sock_libc {
 extern struct sock_libc sock_libc; /* constant after sock_libc_find */
 void sock_libc_find(void);
 
+/* A second number for fd, which programs do not meet: small numbers are theirs to choose. -1 and errno. */
+int sock_libc_aside(int fd);
+
 /* Before anything else in a call: libc's functions are known from now on. */
 void sock_ready(void);
 

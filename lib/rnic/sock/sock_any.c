@@ -14,8 +14,6 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-#define BELOW_FIRST 512 /* descriptors that programs do not meet: small numbers are theirs to choose */
-
 static void any_say(const struct ipc_addr *a, int err)
 {
 	static bool said; /* by any thread; a child of fork has it from its parent */
@@ -69,7 +67,7 @@ static int listen_at_all(struct sock *s, int fd, const struct ipc_addr *a, uint3
 /* fd's place is s's from now on, and the kernel's listener is below it. 0 or an errno; made is closed then. */
 static int place_above(int fd, int made, struct sock *s)
 {
-	s->below = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, BELOW_FIRST);
+	s->below = sock_libc_aside(fd);
 	if (s->below < 0) {
 		int err = errno;
 		sock_libc.close(made);

@@ -76,10 +76,10 @@ static void forget(void)
 	session = -1;
 }
 
-/* Descriptors that programs do not meet: small numbers are theirs to choose. */
-static int aside(int fd)
+/* fd moves to a number that programs do not meet, if there is one. */
+static int moved_aside(int fd)
 {
-	int high = fd < 0 ? -1 : sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, 512);
+	int high = fd < 0 ? -1 : sock_libc_aside(fd);
 
 	if (high < 0)
 		return fd;
@@ -98,7 +98,7 @@ static bool join(void)
 	if (bells == NULL) {
 		void *p = mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 		bells = p == MAP_FAILED ? NULL : p;
-		wake_fd = aside(fds[1]);
+		wake_fd = moved_aside(fds[1]);
 	} else {
 		sock_libc.close(fds[1]); /* after fork: the same as before */
 	}
@@ -133,7 +133,7 @@ static bool begun_quietly(void)
 	tried = true;
 	if (rnicd.sun_family == 0 && !find_rnicd())
 		return false;
-	session = aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	session = moved_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (session < 0)
 		return false;
 	if (sock_libc.connect(session, (struct sockaddr *)&rnicd, sizeof(rnicd)) == 0 && join())

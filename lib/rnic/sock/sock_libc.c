@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libc's own functions, which this room calls by another way than their names. */
 #include <dlfcn.h>
+#include <fcntl.h>
 
 #include "rnic/sock/sock.h"
 
@@ -50,3 +51,5 @@ void sock_libc_find(void)
 	for (size_t i = 0; i < RN_ARRAY_LEN(calls); i++)
 		*calls[i].to = dlsym(RTLD_NEXT, calls[i].name);
 }
+
+int sock_libc_aside(int fd) { return sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, 512); }

@@ -16,8 +16,6 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-#define BELOW_FIRST 512 /* descriptors that programs do not meet: small numbers are theirs to choose */
-
 static pid_t self;
 
 pid_t sock_pid(void)
@@ -106,7 +104,7 @@ static bool take_place(int fd, int made, struct sock *s)
 {
 	int err = 0;
 
-	s->below = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, BELOW_FIRST);
+	s->below = sock_libc_aside(fd);
 	if (s->below < 0) {
 		err = errno;
 		sock_libc.close(made);

@@ -163,6 +163,9 @@ static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
 	return 0;
 }
 
+/* What ibv_query_qp() tells of a queue pair in RESET. By reliable datagrams a message waits until there is a receive. */
+static void attr_begin(struct rnic_qp *qp) { qp->attr = (struct ibv_qp_attr){ .rnr_retry = qp->sq.many ? 7 : 0 }; }
+
 static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t rd_flags)
 {
 	struct rnic_ctx *ctx = rnic_ctx(c);
@@ -205,7 +208,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	pthread_mutex_init(&qp->ex.qp_base.mutex, NULL);
 	pthread_cond_init(&qp->ex.qp_base.cond, NULL);
 	qp_fill(qp, a, &m.create_qp_ok);
-	qp->attr.rnr_retry = kind == IPC_RD ? 7 : 0; /* a message waits until there is a receive */
+	attr_begin(qp);
 	rnic_watch_open(qp);
 	rnic_target_begin(qp);
 	rnic_made(RNIC_OBJ_QP, qp);
@@ -402,7 +405,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	if (rc != 0)
 		return rc;
 	if ((mask & IBV_QP_STATE) != 0 && a->qp_state == IBV_QPS_RESET) {
-		memset(&qp->attr, 0, sizeof(qp->attr));
+		attr_begin(qp);
 		cqs_clean(ibqp);
 		rnic_spin_lock(&qp->rq.lock);
 		qp->rq.held = 0;

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/rn_seq.h"
 #include "rnic/sanitize.h"
 #include "wqe/qp_hold.h"
 
@@ -58,7 +59,7 @@ static bool is_finding(const struct veil *v, uint64_t addr)
 
 	if (addr < r->from || addr >= r->to || (r->qp != NULL && is_over(r->qp)))
 		return false;
-	return !r->write || (int32_t)(r->number - __atomic_load_n(&r->qp->hold->allowed, __ATOMIC_RELAXED)) >= 0;
+	return !r->write || rn_seq_ge(r->number, __atomic_load_n(&r->qp->hold->allowed, __ATOMIC_RELAXED));
 }
 
 static void early_tell(const struct rnic_veil *v, uint64_t addr)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/rn_seq.h"
 #include "rnic/verbs/veil.h"
 
 #define WATCH_BUCKETS 1024u
@@ -160,53 +161,54 @@ static void queue_due(const struct watch_queue *q, const char *call)
 
 /* ---- life ---- */
 
+static void watch_free(struct rnic_watch *w)
+{
+	queue_free(&w->sq);
+	queue_free(&w->rq);
+	free(w);
+}
+
+/* `number`: of the queue pair or the shared receive queue. */
+static void watch_begin(struct rnic_watch *w, uint32_t number)
+{
+	pthread_mutex_lock(&watch_lock);
+	rn_list_push_front(qp_bucket(number), &w->link);
+	pthread_mutex_unlock(&watch_lock);
+	rnic_veil_start();
+}
+
 void rnic_watch_open(struct rnic_qp *qp)
 {
 	struct ibv_qp *b = &qp->ex.qp_base;
-	struct rnic_watch *w;
+	struct rnic_watch *w = rn_likely(!rnic_sanitizing) ? NULL : calloc(1, sizeof(*w));
 
-	if (rn_likely(!rnic_sanitizing))
-		return;
-	w = calloc(1, sizeof(*w));
 	if (w == NULL)
 		return;
 	*w = (struct rnic_watch){ .qp = qp, .s = qp->s, .context = b->context };
 	w->sq.any_order = qp->sq.many;
 	if (!queue_make(&w->sq, qp->sq.max_wr, qp->sq.max_sge, b->send_cq) ||
 	    !queue_make(&w->rq, 2 * rn_max_u32(qp->cap.max_recv_wr, 1), qp->cap.max_recv_sge, b->recv_cq)) {
-		queue_free(&w->sq);
-		queue_free(&w->rq);
-		free(w);
+		watch_free(w);
 		return;
 	}
-	pthread_mutex_lock(&watch_lock);
-	rn_list_push_front(qp_bucket(b->qp_num), &w->link);
-	pthread_mutex_unlock(&watch_lock);
 	qp->sq.watch = qp->rq.watch = w;
-	rnic_veil_start();
+	watch_begin(w, b->qp_num);
 }
 
 void rnic_watch_open_srq(struct rnic_srq *srq)
 {
-	struct rnic_watch *w;
+	struct rnic_watch *w = rn_likely(!rnic_sanitizing) ? NULL : calloc(1, sizeof(*w));
 
-	if (rn_likely(!rnic_sanitizing))
-		return;
-	w = calloc(1, sizeof(*w));
 	if (w == NULL)
 		return;
 	*w = (struct rnic_watch){ .s = srq->s, .context = srq->ibv.context };
 	w->rq.any_order = true;
 	if (!queue_make(&w->rq, 2 * srq->max_wr, srq->max_sge, NULL)) {
-		queue_free(&w->rq);
-		free(w);
+		watch_free(w);
 		return;
 	}
-	pthread_mutex_lock(&watch_lock);
-	rn_list_push_front(qp_bucket(srq->ibv.handle), &w->link);
-	pthread_mutex_unlock(&watch_lock);
 	srq->rq.watch = w;
-	rnic_veil_start();
+	watch_begin(w, srq->ibv.handle);
 }
 
 void rnic_watch_close_srq(struct rnic_srq *srq)
@@ -219,8 +221,7 @@ void rnic_watch_close_srq(struct rnic_srq *srq)
 	queue_strike(&w->rq, w->rq.tail);
 	rn_list_remove(qp_bucket(srq->ibv.handle), &w->link);
 	pthread_mutex_unlock(&watch_lock);
-	queue_free(&w->rq);
-	free(w);
+	watch_free(w);
 }
 
 static void strike_all(struct rnic_watch *w)
@@ -248,9 +249,7 @@ void rnic_watch_close(struct rnic_qp *qp)
 	strike_all(w);
 	rn_list_remove(qp_bucket(qp->ex.qp_base.qp_num), &w->link);
 	pthread_mutex_unlock(&watch_lock);
-	queue_free(&w->sq);
-	queue_free(&w->rq);
-	free(w);
+	watch_free(w);
 }
 
 void rnic_watch_ended(struct ibv_qp *ibqp)
@@ -521,7 +520,7 @@ void rnic_watch_written(struct rnic_qp *qp, const struct qp_hold_rec *r, uint32_
 	struct rnic_watch *w = qp->rq.watch;
 
 	pthread_mutex_lock(&watch_lock);
-	const bool open = w != NULL && !w->ended && (int32_t)(first - qp->hold_allowed) >= 0;
+	const bool open = w != NULL && !w->ended && rn_seq_ge(first, qp->hold_allowed);
 	const struct rnic_mr *mr = open ? mr_find(w, r->stag) : NULL; /* a window's key is no region's */
 	if (mr != NULL && r->to >= mr->iova && r->len <= mr->ibv.length &&
 	    r->to - mr->iova <= mr->ibv.length - r->len) {
