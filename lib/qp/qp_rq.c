@@ -105,6 +105,8 @@ enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 
 	if (rn_unlikely(t != QP_TAKE_OK))
 		return take_else(ctx, qp, r, t);
+	/* the receives of the next messages: their lines are still with the client's core */
+	__builtin_prefetch(spsc_cons_slot(&qp->rq, qp->rq_done + r->slots + 3));
 	ctx->stats.rwqes++;
 	r->loaded = true;
 	return QP_TAKE_OK;

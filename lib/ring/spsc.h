@@ -116,6 +116,15 @@ static inline void *spsc_prod_slot(const struct spsc_prod *p, uint32_t i)
 	return p->slots + ((size_t)((p->own + i) & p->mask) << p->shift);
 }
 
+/*
+ * The i-th slot and the n - 1 behind it, to be written in place; NULL: they wrap, and go by spsc_prod_copy(). What has
+ * just been written by small stores is slow to copy: the wide loads wait for all of them.
+ */
+static inline void *spsc_prod_run(const struct spsc_prod *p, uint32_t i, uint32_t n)
+{
+	return ((p->own + i) & p->mask) + n <= p->mask + 1 ? spsc_prod_slot(p, i) : NULL;
+}
+
 /* Copies len bytes into consecutive slots from the i-th on, wrapping. The slots must be free. */
 static inline void spsc_prod_copy(const struct spsc_prod *p, uint32_t i, const void *src, size_t len)
 {

@@ -206,6 +206,23 @@ static void entries_of_many_slots_wrap(void **state)
 		assert_int_equal(mem.before[i] | mem.after[i], 0);
 }
 
+static void entries_that_do_not_wrap_are_written_in_place(void **state)
+{
+	struct spsc_prod p;
+	struct spsc_cons c;
+
+	(void)state;
+	for (uint32_t start = 0; start < NSLOTS; start++) {
+		fresh(&p, &c, UINT32_MAX - NSLOTS + 1 + start);
+		for (uint32_t i = 0; i < NSLOTS; i++) {
+			const uint32_t at = (start + i) % NSLOTS;
+			for (uint32_t n = 1; n <= NSLOTS; n++)
+				assert_ptr_equal(spsc_prod_run(&p, i, n),
+						 at + n <= NSLOTS ? mem.ring + BYTES - (NSLOTS - at) * SLOT : NULL);
+		}
+	}
+}
+
 static void consumer_latches_a_corrupt_producer(void **state)
 {
 	static const uint32_t bad[] = { 99, 100 + NSLOTS + 1, 0, 0x80000064u, UINT32_MAX };
@@ -361,6 +378,7 @@ int main(void)
 		cmocka_unit_test(full_is_full_and_empty_is_empty),
 		cmocka_unit_test(refresh_only_when_short),
 		cmocka_unit_test(entries_of_many_slots_wrap),
+		cmocka_unit_test(entries_that_do_not_wrap_are_written_in_place),
 		cmocka_unit_test(consumer_latches_a_corrupt_producer),
 		cmocka_unit_test(producer_latches_a_corrupt_consumer),
 		cmocka_unit_test(hostile_indices_never_lead_outside),

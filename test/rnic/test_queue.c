@@ -326,14 +326,10 @@ static void a_sleeping_worker_is_woken(void **state)
 		assert_int_equal(take_send(peer())->slots, 1);
 }
 
-static void work_requests_through_qp_ex(void **state)
+static void list_through_qp_ex(struct ibv_qp_ex *ex, uint8_t bytes[100])
 {
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 	struct ibv_sge sge[3] = { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } };
-	uint8_t bytes[100] = "inline";
 
-	(void)state;
-	assert_non_null(ex);
 	ibv_wr_start(ex);
 	ex->wr_id = 1;
 	ex->wr_flags = IBV_SEND_SIGNALED;
@@ -342,7 +338,7 @@ static void work_requests_through_qp_ex(void **state)
 	ex->wr_id = 2;
 	ex->wr_flags = 0;
 	ibv_wr_send(ex);
-	ibv_wr_set_inline_data(ex, bytes, sizeof(bytes));
+	ibv_wr_set_inline_data(ex, bytes, 100);
 	ex->wr_id = 3;
 	ibv_wr_rdma_read(ex, 0x33, 0x44);
 	ibv_wr_set_sge(ex, 9, 8, 7);
@@ -357,11 +353,26 @@ static void work_requests_through_qp_ex(void **state)
 	assert_int_equal(w->wr_id, 2);
 	assert_int_equal(w->flags, QP_WF_INLINE);
 	assert_int_equal(w->inline_len, 100);
+	assert_memory_equal((uint8_t *)w + QP_WQE_FIXED, bytes, 100);
 	w = take_send(peer());
 	assert_int_equal(w->op, QP_WR_READ);
 	assert_int_equal(w->sge[0].addr, 8);
 	assert_int_equal(w->sge[0].len, 7);
 	assert_int_equal(w->sge[0].lkey, 9);
+}
+
+static void work_requests_through_qp_ex(void **state)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	uint8_t bytes[100] = "inline";
+
+	(void)state;
+	assert_non_null(ex);
+	/* Many times, so that WQEs of several slots wrap around the ring's end. */
+	for (uint8_t round = 0; round < 50; round++) {
+		memset(bytes + 50, round, 50);
+		list_through_qp_ex(ex, bytes);
+	}
 	/* An error on the way takes the whole list with it. */
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);

@@ -81,7 +81,8 @@ struct rnic_sq {
 	int err;
 	struct qp_wqe *cur;
 	bool addressed;          /* ibv_wr_set_ud_addr has been called for it */
-	uint8_t *wqe;            /* buffer of the work request under construction */
+	uint8_t *wqe;            /* the work request under construction: in the ring, or aside */
+	uint8_t *aside;          /* QP_WQE_MAX_SLOTS slots */
 	struct qp_wqe_dest dest; /* its destination, with `many` */
 };
 

@@ -206,7 +206,9 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 		return ENOMEM;
 
 	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
-	struct qp_wqe *w = slots == 1 ? spsc_prod_slot(&sq->ring, used) : (struct qp_wqe *)(void *)big;
+	struct qp_wqe *in_place = spsc_prod_run(&sq->ring, used, slots), *w = in_place;
+	if (rn_unlikely(w == NULL))
+		w = (struct qp_wqe *)(void *)big;
 	wqe_fill(w, sq, wr, op);
 	if (rn_unlikely(sq->xrc) && !srqn_fill(w, wr, op))
 		return EINVAL;
@@ -221,7 +223,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	else
 		w->num_sge = (uint8_t)wr->num_sge;
 	payload_fill((uint8_t *)w + QP_WQE_FIXED, wr);
-	if (slots > 1)
+	if (rn_unlikely(in_place == NULL))
 		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
 	*took = slots;
 	return 0;
@@ -230,8 +232,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 /* The same of a datagram queue pair. A message that no datagram holds is refused here and not when its turn comes. */
 static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
-	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
-	struct qp_wqe *w = (struct qp_wqe *)(void *)raw;
+	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	const bool inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
 	enum qp_wr_op op = op_of(wr->opcode);
 	uint64_t len = 0;
@@ -247,6 +248,9 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	uint32_t slots = qp_wqe_slots(bytes);
 	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
+	struct qp_wqe *in_place = spsc_prod_run(&sq->ring, used, slots), *w = in_place;
+	if (rn_unlikely(w == NULL))
+		w = (struct qp_wqe *)(void *)big;
 	*w = (struct qp_wqe){ .wr_id = wr->wr_id,
 			      .op = (uint8_t)op,
 			      .flags = flags_of(wr->send_flags) | sq->sig_all,
@@ -257,8 +261,9 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 			      .aux = op == QP_WR_SEND_IMM ? wr->imm_data : 0,
 			      .ud = { .qpn = wr->wr.ud.remote_qpn, .qkey = wr->wr.ud.remote_qkey } };
 	memcpy(w->dgram.addr, rnic_ah(wr->wr.ud.ah)->addr, sizeof(w->dgram.addr));
-	payload_fill(raw + QP_WQE_FIXED + QP_UD_ADDR_LEN, wr);
-	spsc_prod_copy(&sq->ring, used, raw, slots * QP_SLOT_SIZE);
+	payload_fill((uint8_t *)w + QP_WQE_FIXED + QP_UD_ADDR_LEN, wr);
+	if (rn_unlikely(in_place == NULL))
+		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
 	*took = slots;
 	return 0;
 }
@@ -266,8 +271,7 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 /* The same of a queue pair of reliable datagrams. A Write or a Read names memory and a peer: ibv_wr_*() has both. */
 static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
-	uint8_t raw[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
-	struct qp_wqe *w = (struct qp_wqe *)(void *)raw;
+	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	const bool inlined = (wr->send_flags & IBV_SEND_INLINE) != 0;
 	enum qp_wr_op op = op_of(wr->opcode);
 	uint32_t inl = 0;
@@ -280,14 +284,18 @@ static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	const uint32_t slots = qp_wqe_slots(bytes) + 1;
 	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
+	struct qp_wqe *in_place = spsc_prod_run(&sq->ring, used, slots), *w = in_place;
+	if (rn_unlikely(w == NULL))
+		w = (struct qp_wqe *)(void *)big;
 	wqe_fill(w, sq, wr, op);
 	w->slots = (uint8_t)slots;
 	w->num_sge = (uint8_t)(inlined ? 0 : wr->num_sge);
 	w->inline_len = (uint16_t)inl;
-	payload_fill(raw + QP_WQE_FIXED, wr);
-	rnic_dest_fill((struct qp_wqe_dest *)(void *)(raw + (slots - 1) * QP_SLOT_SIZE), wr->wr.ud.ah,
+	payload_fill((uint8_t *)w + QP_WQE_FIXED, wr);
+	rnic_dest_fill((struct qp_wqe_dest *)(void *)((uint8_t *)w + (slots - 1) * QP_SLOT_SIZE), wr->wr.ud.ah,
 		       wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
-	spsc_prod_copy(&sq->ring, used, raw, slots * QP_SLOT_SIZE);
+	if (rn_unlikely(in_place == NULL))
+		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
 	*took = slots;
 	return 0;
 }
@@ -345,7 +353,9 @@ static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t u
 		return EINVAL;
 	if (rn_unlikely(spsc_prod_free(&rq->ring, used + slots) < used + slots))
 		return ENOMEM;
-	struct qp_rwqe *w = slots == 1 ? spsc_prod_slot(&rq->ring, used) : (struct qp_rwqe *)(void *)big;
+	struct qp_rwqe *in_place = spsc_prod_run(&rq->ring, used, slots), *w = in_place;
+	if (rn_unlikely(w == NULL))
+		w = (struct qp_rwqe *)(void *)big;
 	w->wr_id = wr->wr_id;
 	w->num_sge = (uint8_t)wr->num_sge;
 	w->slots = (uint8_t)slots;
@@ -354,7 +364,7 @@ static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t u
 	struct qp_sge *sge = (struct qp_sge *)(void *)((uint8_t *)w + QP_RWQE_FIXED);
 	for (int i = 0; i < wr->num_sge; i++)
 		sge[i] = (struct qp_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
-	if (slots > 1)
+	if (rn_unlikely(in_place == NULL))
 		spsc_prod_copy(&rq->ring, used, big, QP_RWQE_FIXED + (uint32_t)wr->num_sge * sizeof(struct qp_sge));
 	return 0;
 }

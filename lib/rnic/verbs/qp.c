@@ -260,7 +260,7 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 	}
 	qp = qp_make(c, a, kind, rd_flags);
 	if (qp != NULL && ops) {
-		if (posix_memalign((void **)&rnic_qp(qp)->sq.wqe, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
+		if (posix_memalign((void **)&rnic_qp(qp)->sq.aside, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
 		    0) {
 			ibv_destroy_qp(qp);
 			errno = ENOMEM;
@@ -491,7 +491,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		qp_shm_free(qp);
 	rnic_watch_close(qp);
 	rnic_gone(RNIC_OBJ_QP, qp);
-	free(qp->sq.wqe);
+	free(qp->sq.aside);
 	free(qp->sq.ends);
 	free(qp);
 	return 0;

@@ -53,17 +53,30 @@ static void flush(struct rnic_sq *sq)
 	w->slots = (uint8_t)slots;
 	if (sq->many)
 		memcpy(sq->wqe + (slots - 1) * QP_SLOT_SIZE, &sq->dest, sizeof(sq->dest));
-	spsc_prod_copy(&sq->ring, sq->staged, w, slots * QP_SLOT_SIZE);
+	if (sq->wqe == sq->aside)
+		spsc_prod_copy(&sq->ring, sq->staged, w, slots * QP_SLOT_SIZE);
 	sq->staged += slots;
 	sq->staged_wrs++;
+}
+
+/* Where the next work request is built: in the ring, when the longest one has room there, as far as is known now. */
+static uint8_t *place(const struct rnic_sq *sq)
+{
+	const uint32_t room = sq->ring.mask + 1 - (sq->ring.own - sq->ring.seen);
+
+	if (room < sq->staged + QP_WQE_MAX_SLOTS)
+		return sq->aside;
+	uint8_t *in_place = spsc_prod_run(&sq->ring, sq->staged, QP_WQE_MAX_SLOTS);
+	return in_place != NULL ? in_place : sq->aside;
 }
 
 static struct qp_wqe *begin(struct ibv_qp_ex *ex, enum qp_wr_op op)
 {
 	struct rnic_sq *sq = &qp_of(ex)->sq;
-	struct qp_wqe *w = (struct qp_wqe *)(void *)sq->wqe;
 
 	flush(sq);
+	sq->wqe = place(sq);
+	struct qp_wqe *w = (struct qp_wqe *)(void *)sq->wqe;
 	memset(w, 0, QP_SLOT_SIZE);
 	w->wr_id = ex->wr_id;
 	w->op = (uint8_t)op;
