@@ -13,7 +13,8 @@ deb="debhelper lintian dpkg-dev fakeroot git man-db xz-utils"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"
 lint="clang-format-14 clang-tidy-14 shellcheck codespell man-db groff-base git systemd"
 
-apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpich2 hpcc openmpi-bin mpich"
+apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpich2 hpcc"
+apps="$apps openmpi-bin libopenmpi-dev mpich libmpich-dev"
 
 # What pkg-config and the shell find, where there are no Debian packages.
 elsewhere() {

@@ -13,7 +13,7 @@
 
 #define TAG_OWN (1 << 24) /* tags of the library's own messages: the kernels' are below */
 
-enum { TAG_REDUCE = TAG_OWN, TAG_BCAST, TAG_ALLTOALL, TAG_USED };
+enum { TAG_REDUCE = TAG_OWN, TAG_BCAST, TAG_ALLGATHER, TAG_ALLTOALL, TAG_USED };
 
 struct mini mini;
 
@@ -305,21 +305,51 @@ int MPI_Barrier(MPI_Comm comm)
 	return MPI_Allreduce(MPI_IN_PLACE, &n, 1, MPI_INT64_T, MPI_SUM, comm);
 }
 
-int mini_alltoall(const void *from, unsigned long bytes, void *to, unsigned long to_bytes)
+int mini_sendrecv(const void *out, struct mini_end to, void *in, struct mini_end from, MPI_Status *status)
+{
+	MPI_Request r[2];
+
+	mini_irecv(in, from.bytes, from.rank, from.tag, &r[0]);
+	mini_isend(out, to.bytes, to.rank, to.tag, &r[1]);
+	mini_need(status == MPI_STATUS_IGNORE, "a status that is not MPI_STATUS_IGNORE");
+	return MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+}
+
+/* Around a ring: each rank passes on what it got last. */
+int mini_allgather(const void *from, unsigned long bytes, void *to, unsigned long to_bytes)
 {
 	const unsigned me = mini.rank, n = mini.size;
-	const uint8_t *out = from;
-	uint8_t *in = to;
+	const int next = (int)((me + 1) % n), last = (int)((me + n - 1) % n);
+	uint8_t *all = to;
 
-	mini_need(bytes == to_bytes, "MPI_Alltoall() with two sizes");
-	memcpy(in + bytes * me, out + bytes * me, bytes);
+	mini_need(bytes == to_bytes, "MPI_Allgather() with two sizes");
+	memcpy(all + bytes * me, from, bytes);
+	for (unsigned step = 0; step + 1 < n; step++)
+		mini_sendrecv(all + bytes * ((me + n - step) % n), (struct mini_end){ bytes, next, TAG_ALLGATHER },
+			      all + bytes * ((me + n - step - 1) % n), (struct mini_end){ bytes, last, TAG_ALLGATHER },
+			      MPI_STATUS_IGNORE);
+	return MPI_SUCCESS;
+}
+
+int mini_alltoallv(const void *from, struct mini_parts out, void *to, struct mini_parts in)
+{
+	const unsigned me = mini.rank, n = mini.size;
+	const unsigned long out_size = mini_bytes(1, out.type), in_size = mini_bytes(1, in.type);
+	const uint8_t *o = from;
+	uint8_t *i = to;
+
+	mini_need(mini_bytes(out.counts[me], out.type) == mini_bytes(in.counts[me], in.type),
+		  "MPI_Alltoallv() with two sizes for the rank's own part");
+	memcpy(i + in_size * (unsigned)in.at[me], o + out_size * (unsigned)out.at[me],
+	       mini_bytes(in.counts[me], in.type));
 	for (unsigned step = 1; step < n; step++) {
 		const unsigned next = (me + step) % n, last = (me + n - step) % n;
-		MPI_Request r[2];
 
-		mini_irecv(in + bytes * last, bytes, (int)last, TAG_ALLTOALL, &r[0]);
-		mini_isend(out + bytes * next, bytes, (int)next, TAG_ALLTOALL, &r[1]);
-		MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+		mini_sendrecv(o + out_size * (unsigned)out.at[next],
+			      (struct mini_end){ mini_bytes(out.counts[next], out.type), (int)next, TAG_ALLTOALL },
+			      i + in_size * (unsigned)in.at[last],
+			      (struct mini_end){ mini_bytes(in.counts[last], in.type), (int)last, TAG_ALLTOALL },
+			      MPI_STATUS_IGNORE);
 	}
 	return MPI_SUCCESS;
 }

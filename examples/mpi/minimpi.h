@@ -49,13 +49,31 @@ int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_
 	mini_isend(buf, mini_bytes(count, type), dest, tag, request)
 #define MPI_Irecv(buf, count, type, source, tag, comm, request) \
 	mini_irecv(buf, mini_bytes(count, type), source, tag, request)
-#define MPI_Alltoall(from, count, type, to, to_count, to_type, comm) \
-	mini_alltoall(from, mini_bytes(count, type), to, mini_bytes(to_count, to_type))
+#define MPI_Sendrecv(out, out_count, out_type, dest, out_tag, in, in_count, in_type, source, in_tag, comm, status) \
+	mini_sendrecv(out, (struct mini_end){ mini_bytes(out_count, out_type), dest, out_tag }, in, \
+		      (struct mini_end){ mini_bytes(in_count, in_type), source, in_tag }, status)
+#define MPI_Allgather(from, count, type, to, to_count, to_type, comm) \
+	mini_allgather(from, mini_bytes(count, type), to, mini_bytes(to_count, to_type))
+#define MPI_Alltoallv(from, counts, at, type, to, to_counts, to_at, to_type, comm) \
+	mini_alltoallv(from, (struct mini_parts){ counts, at, type }, to, \
+		       (struct mini_parts){ to_counts, to_at, to_type })
+
+struct mini_end { /* a message of MPI_Sendrecv() */
+	unsigned long bytes;
+	int rank, tag;
+};
+
+struct mini_parts { /* of MPI_Alltoallv(): what goes to each rank, or comes from each */
+	const int *counts, *at;
+	MPI_Datatype type;
+};
 
 unsigned long mini_bytes(int count, MPI_Datatype type);
 int mini_recv(void *buf, unsigned long bytes, int source, int tag, MPI_Status *status);
 int mini_isend(const void *buf, unsigned long bytes, int dest, int tag, MPI_Request *request);
 int mini_irecv(void *buf, unsigned long bytes, int source, int tag, MPI_Request *request);
-int mini_alltoall(const void *from, unsigned long bytes, void *to, unsigned long to_bytes);
+int mini_sendrecv(const void *out, struct mini_end to, void *in, struct mini_end from, MPI_Status *status);
+int mini_allgather(const void *from, unsigned long bytes, void *to, unsigned long to_bytes);
+int mini_alltoallv(const void *from, struct mini_parts out, void *to, struct mini_parts in);
 
 #endif

@@ -25,7 +25,7 @@ static struct rank {
 } ranks[RANKS];
 
 static unsigned char cards[RANKS][CARD];
-static int size;
+static int size, hold;
 
 static void end_all(void)
 {
@@ -117,16 +117,24 @@ static void serve(void)
 				tell_all(cards, (size_t)size * CARD);
 		}
 	}
+	if (hold) { /* the ranks are all there, with all that they have made */
+		puts("minirun: held");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+	}
 	tell_all("e", 1);
 }
 
 static int usage(int status)
 {
-	fputs("usage: minirun -n RANKS [-c rc|ud|hybrid|rd] [-a ADDRESS[,ADDRESS]] [-x MAX-RC] PROGRAM [ARGUMENT...]\n"
+	fputs("usage: minirun -n RANKS [-c rc|ud|hybrid|rd] [-a ADDRESS[,ADDRESS]] [-x MAX-RC] [-k] PROGRAM "
+	      "[ARGUMENT...]\n"
 	      "  -n RANKS    1 to 64\n"
 	      "  -c CHANNEL  how bytes travel (default hybrid)\n"
 	      "  -a LIST     addresses of RDMA devices, which the ranks use in turn (default 10.77.0.1,10.77.0.2)\n"
-	      "  -x MAX-RC   connections that a rank has at most with hybrid (default 4)\n",
+	      "  -x MAX-RC   connections that a rank has at most with hybrid (default 4)\n"
+	      "  -k          keep the ranks at their end, say \"held\", and let them go when standard input ends\n",
 	      status == 0 ? stdout : stderr);
 	return status;
 }
@@ -136,7 +144,7 @@ int main(int argc, char **argv)
 	const char *channel = "hybrid", *addresses = "10.77.0.1,10.77.0.2";
 	int c, max_rc = 4, status, failed = 0;
 
-	while ((c = getopt(argc, argv, "+hn:c:a:x:")) != -1) {
+	while ((c = getopt(argc, argv, "+hkn:c:a:x:")) != -1) {
 		if (c == 'n')
 			size = atoi(optarg);
 		else if (c == 'c')
@@ -145,6 +153,8 @@ int main(int argc, char **argv)
 			addresses = optarg;
 		else if (c == 'x')
 			max_rc = atoi(optarg);
+		else if (c == 'k')
+			hold = 1;
 		else
 			return usage(c == 'h' ? 0 : 2);
 	}

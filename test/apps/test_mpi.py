@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks of MPI that verify their data: NetPIPE over OpenMPI and MPICH, and HPC Challenge."""
+"""MPI that verifies its data: NetPIPE and the kernels of examples/mpi over OpenMPI and MPICH, and HPC Challenge."""
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
@@ -14,6 +15,11 @@ from rig import RNICRUN, Daemon, case, main, need, pair_conf
 OFI = ["--mca", "btl", "self", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include",
        "verbs;ofi_rxm"]
 UCX = ["--mca", "btl", "self", "--mca", "pml", "ucx", "-x", "UCX_TLS=rc_v,ud_v,self"]
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "mpi")
+# MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array without room.
+CC = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"]
+KERNELS = (["pingpong", "50"], ["bibw", "3", "300000"], ["cg", "64"], ["mg", "32"], ["lu", "32"], ["radix"],
+           ["smg", "16"])
 HPCC_INPUT = "/usr/share/doc/hpcc/examples/_hpccinf.txt"  # matrices of order 1000 on 2 x 2 ranks
 
 
@@ -50,6 +56,34 @@ def netpipe_over_openmpi_and_ucx():
 @case
 def netpipe_over_mpich():
     netpipe("NPmpich2", ["mpirun.mpich"], personality="roce", UCX_TLS="rc_v,ud_v,self")
+
+
+def kernels(compiler, launcher, *options, **env):
+    """Those of examples/mpi, whose own checks must find each result right."""
+    need(compiler)
+    need(launcher[0])
+    programs.own_network()
+    with Daemon(pair_conf(both="personality = roce")) as d:
+        for name, *argv in KERNELS:
+            files = [os.path.join(EXAMPLES, f"{name}.c")]
+            with open(files[0], encoding="utf-8") as f:
+                files += [os.path.join(EXAMPLES, "grid.c")] if '"grid.h"' in f.read() else []
+            subprocess.run([compiler, *CC, "-o", os.path.join(d.dir, name), *files, "-lm"], check=True)
+            p = d.run(RNICRUN, *launcher, "-np", "4", *options, os.path.join(d.dir, name), *argv, RNIC_REG_VERBOSE="0",
+                      OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **env)
+            out = p.ok(600)
+            assert re.search(rf"^{name}: .*\bright$", out, re.M), p.tail()
+        served(d, 10000)
+
+
+@case
+def kernels_over_openmpi():
+    kernels("mpicc.openmpi", ["mpirun.openmpi", "--oversubscribe"], *UCX)
+
+
+@case
+def kernels_over_mpich():
+    kernels("mpicc.mpich", ["mpirun.mpich"], UCX_TLS="rc_v,ud_v,self")
 
 
 @case

@@ -10,6 +10,7 @@ from rig import PATIENCE, Daemon, case, example, main, nothing_is_left, pair_con
 
 LOSS = "loss = 1%"
 KERNELS = (["pingpong", "20", "300000"], ["cg", "48"])
+CHANNELS = {"rc": ["rc"], "ud": ["ud"], "hybrid": ["ud", "rc"], "rd": ["rd"]}  # and what bytes travel by
 
 
 def kernel(d, argv, ranks, channel, *options):
@@ -62,10 +63,57 @@ def results_are_right_over_both_where_datagrams_get_lost():
     all_kernels("hybrid", ["ud", "rc"], port=LOSS)
 
 
+def over_every_channel(*argv, ranks=4, port=""):
+    with Daemon(pair_conf(both=port)) as d:
+        for channel, carriers in CHANNELS.items():
+            used = kernel(d, argv, ranks, channel)
+            assert {c for c in ("rc", "ud", "rd") if used[c] > 0} <= set(carriers), (channel, used)
+            assert used[carriers[0]] > 0, (channel, used)
+        nothing_is_left(d)
+
+
+@case
+def multigrid_finds_its_solution():
+    over_every_channel("mg", "16", ranks=3)  # boxes of unlike sizes
+
+
+@case
+def multigrid_finds_its_solution_where_frames_get_lost():
+    over_every_channel("mg", "8", port=LOSS)
+
+
+@case
+def a_wave_front_finds_its_solution():
+    over_every_channel("lu", "16", "30")
+
+
+@case
+def keys_are_sorted():
+    over_every_channel("radix", "20000", ranks=5)
+
+
+@case
+def semicoarsening_multigrid_finds_its_solution():
+    over_every_channel("smg", "8")
+
+
+@case
+def two_pairs_send_both_ways():
+    over_every_channel("bibw", "2", "70000", "8")
+
+
+@case
+def a_result_that_is_not_reached_is_called_wrong():
+    with Daemon(pair_conf()) as d:
+        for name in ("mg", "lu", "smg", "cg"):
+            p = d.run(example("mpi/minirun"), "-n", "2", example("mpi/" + name), "16", "1")
+            assert p.wait(PATIENCE) == 1 and re.search(rf"^{name}: .*: wrong$", p.stdout(), re.M), p.tail()
+
+
 @case
 def what_is_lost_is_sent_again():
     with Daemon(pair_conf(both="loss = 5%")) as d:
-        used = kernel(d, ["pingpong", "100", "100000"], 2, "ud")
+        used = kernel(d, ["pingpong", "20", "20000"], 2, "ud")
         assert used["repeated"] > 0, used
 
 
