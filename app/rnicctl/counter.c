@@ -133,6 +133,8 @@ const struct counter counters[] = {
 	GROWS(PORT, "rx_unanswered", "segments", "TCP segments of strangers beyond what is answered in a second"),
 	GROWS(PORT, "syn_cookies", "segments", "SYNs answered by a cookie because the listener's backlog was full"),
 	GROWS(PORT, "syn_evicted", "connections", "connections without an MPA Request that made room for newer ones"),
+	GROWS(PORT, "no_request", "connections",
+	      "connections of peers that were over before an MPA Request had come, the evicted ones not counted"),
 	GROWS(PORT, "time_wait_overflow", "connections",
 	      "ended connections whose TIME_WAIT was cut short: a quarter of 'flows' was in it"),
 	GROWS(PORT, "rx_other", "frames", "frames of a protocol or UDP port that rnicd does not serve"),

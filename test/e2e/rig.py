@@ -283,6 +283,14 @@ def nothing_is_left(d, kinds=("/rnic/clients", "/rnic/qps", "/rnic/conns")):
     until(lambda: not left(), lambda: f"left in the daemon: {left()}")
 
 
+def said(d, *words):
+    """Waits for one line of the daemon's log with all these words; returns it."""
+    def line():
+        return next((s for s in d.stderr().splitlines() if all(w in s for w in words)), None)
+    until(line, lambda: f"the log has no line with {words}:\n{d.tail()}")
+    return line()
+
+
 CASES = []
 
 
@@ -291,13 +299,15 @@ def case(f):
     return f
 
 
-def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=(), under=(), **env):
+def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=(), under=(), says=None, **env):
     """
     Makes a case of each case of a helper program that runs them all in one process over two devices, or over one, and
     one that says what is left in the daemon afterwards. under: what runs the program: rnicrun, for one that is linked
-    with the stock libraries.
+    with the stock libraries. says: {what: words of one line of the daemon's log}, a case each.
     """
     results = {}
+    checks = {name: lambda d, words=words: said(d, *words) for name, words in (says or {}).items()}
+    checks["nothing_is_left_in_the_daemon"] = nothing_is_left
 
     def run_all():
         with Daemon(conf) as d:
@@ -311,11 +321,12 @@ def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=()
                     results[line.split()[-1]] = (line.startswith("ok "), "\n".join(notes))
                     notes = []
             results["*"] = (rc in (0, 1), f"{program} ended with {rc}\n{p.tail()}")
-            try:
-                nothing_is_left(d)
-                results["nothing_is_left_in_the_daemon"] = (True, "")
-            except AssertionError as e:
-                results["nothing_is_left_in_the_daemon"] = (False, str(e))
+            for name, check in checks.items():
+                try:
+                    check(d)
+                    results[name] = (True, "")
+                except AssertionError as e:
+                    results[name] = (False, str(e))
 
     def make(name):
         def f():
@@ -329,7 +340,7 @@ def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=()
         case(f)
 
     listed = subprocess.run([helper(program), "--list"], check=True, capture_output=True, text=True).stdout.split()
-    for name in [n for n in listed if n not in without] + ["nothing_is_left_in_the_daemon"]:
+    for name in [n for n in listed if n not in without] + [*checks]:
         make(name)
 
 

@@ -6,7 +6,8 @@ import sys
 
 from rig import cases_of, main, pair_conf
 
-cases_of("cm_cases", pair_conf())
+cases_of("cm_cases", pair_conf(), says={"a_peer_that_never_answers_is_said": (
+    "10.77.0.1:8025", "the peer does not answer the connection's set-up", "whether the server accepts")})
 # TIMEWAIT_EXIT comes between the events that the first two count; the others take long and are the same.
 NOT_HERE = ("disconnect_by_both_at_once", "hundreds_of_connections_at_once", "hundreds_of_connections_one_after_the_other",
             "request_that_is_never_answered", "neighbour_does_not_answer")

@@ -69,6 +69,8 @@ def flow(d):
     for p in (client, end):
         p.p.stdin.close()
         p.ok()
+    ended = [f" pid {p.pid} " for p in (client, end)]
+    until(lambda: not any(pid in line for line in d.telemetry("/rnic/clients") for pid in ended), d.tail)
     return told
 
 

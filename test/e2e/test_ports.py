@@ -280,7 +280,9 @@ def over_a_narrow_path(tells):
             server.ok()
             assert out.count("verified") == 3, out
             until(lambda: "takes packets of 1" in da.stderr(), "a line of the daemon about the path")
-            return da.stderr()
+            line, = [s for s in da.stderr().splitlines() if "takes packets of" in s]
+            assert "segments are cut to fit the path. Give the port the mtu that the path takes" in line, line
+            return line
 
 
 @case

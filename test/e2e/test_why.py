@@ -4,22 +4,19 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 
-from rig import RNICD, TESTPMD, Daemon, case, helper, main, moves, pair_conf, until
+import wire
+from rig import BUILD, RNICD, RNICRUN, TESTPMD, Daemon, Skip, case, helper, main, moves, pair_conf, said, until
+from wire import C, S, Peer, Target, fpdu, mpa_request, send, tap_up
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 ENDS = ("10.77.0.1", "10.77.0.2")
-
-
-def said(d, *words):
-    """Waits for one line of the log with all these words; returns it."""
-    def line():
-        return next((s for s in d.stderr().splitlines() if all(w in s for w in words)), None)
-    until(line, lambda: f"the log has no line with {words}:\n{d.tail()}")
-    return line()
 
 
 def one_case(program, name, *words, conf=None):
@@ -132,6 +129,128 @@ def a_client_over_its_quota_is_said_with_the_key():
 
 
 @case
+def frames_that_a_slow_capture_misses_are_said():
+    """The capture's file is a pipe that nobody reads."""
+    with tempfile.TemporaryDirectory() as there:
+        pipe = os.path.join(there, "pipe")
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        with Daemon(pair_conf(a=f"capture = {pipe}")) as d:
+            server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")
+            server.wait_line("listening")
+            d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "600", ENDS[0])
+            said(d, "port a", "packets are missing in the capture", "Capture to memory")
+            os.close(reader)  # else the writer would wait for good
+            said(d, f"capture {pipe}", "the rest is not recorded")
+
+
+FLOOD = """
+import socket, sys
+a, b = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
+a.bind(("10.77.0.1", 5000))
+b.bind(("10.77.0.2", 0))
+b.sendto(b"x", a.getsockname())
+a.recv(1)
+print("reached", flush=True)
+sys.stdin.readline()
+while True:
+    b.sendto(bytes(1000), a.getsockname())
+"""
+
+
+@case
+def packet_buffers_that_run_out_are_said():
+    """The line holds more frames than there are buffers, and datagrams take what there is; so nobody can connect."""
+    with Daemon(pair_conf(rnicd="memory = 64M", b="limit = 60000")) as d:
+        flood = d.run(RNICRUN, "--sockets", sys.executable, "-c", FLOOD)
+        flood.wait_line("reached")
+        subprocess.run([RNICCTL, "--socket", d.sock, "set", "port", "b", "delay=10s"], check=True, capture_output=True)
+        flood.p.stdin.write("\n")
+        flood.p.stdin.flush()
+        d.run(TESTPMD, "-m", "write_bw", "-n", "1", ENDS[0])
+        said(d, "port b", "packet buffers had run out", "Raise memory in [rnicd]")
+
+
+# ---- a peer of our own making, on the kernel's TCP ----
+
+class World:
+    """A daemon that demands CRC, on a tap in a network of its own, and a program that listens and connects."""
+    one = None
+
+    @classmethod
+    def of(cls):
+        if cls.one is None:
+            cls.one = cls()
+        return cls.one
+
+    def __init__(self):
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("no /dev/net/tun")
+        wire.own_network()
+        self.d = Daemon(wire.TAP_CONF + "crc = required\n")
+        tap_up()
+        self.target = Target(self.d)
+        self.target.tell("listen 7000 4 4 4")
+
+    def called(self):
+        """The program connects to us; the peer that it has, when its Request has come."""
+        with socket.create_server((wire.HOST, 0)) as s:
+            port = s.getsockname()[1]
+            self.target.tell(f"connect {wire.HOST} {port} 0")
+            s.settimeout(60)
+            p = Peer(sock=s.accept()[0])
+        p.frame(wire.REQ)
+        return p, f"{wire.ADDR}:", f"to {wire.HOST}:{port}"
+
+
+@case
+def a_peer_that_declines_the_crc_is_said():
+    w = World.of()
+    p, *ends = w.called()
+    p.raw(mpa_request(key=wire.REP, flags=S))
+    said(w.d, *ends, "do not agree on how to speak", "peer declines CRC, which is demanded here",
+         "Compare crc, markers")
+    p.close()
+
+
+@case
+def a_peer_that_goes_in_the_set_up_is_said():
+    w = World.of()
+    p, *ends = w.called()
+    p.kill()
+    said(w.d, *ends, "the connection broke while it was set up", "Look whether the peer's program still runs")
+
+
+@case
+def a_wrong_crc_is_said():
+    w = World.of()
+    with Peer(port=7000) as p:
+        p.hello(flags=C | S)
+        p.put(send(1, b"sound"))
+        p.raw(fpdu(send(2, b"not sound"), crc=False))
+        here = p.s.getsockname()[1]
+        said(w.d, f"{wire.ADDR}:7000 to {wire.HOST}:{here}", "ended with an error", "CRC", "(0x20002)")
+
+
+@case
+def peers_without_a_request_are_said():
+    w = World.of()
+    with Peer(port=7000):
+        pass  # connects, and goes without a word
+    said(w.d, "port rnic0", "1 connection: the peers sent no MPA Request", "whether the peers are RDMA programs")
+
+
+@case
+def a_listener_whose_backlog_is_full_is_said():
+    w = World.of()
+    w.target.tell("listen 7001 4 4 4")
+    silent = [Peer(port=7001) for _ in range(200)]  # more than target's backlog, and without a Request
+    said(w.d, "port rnic0", "connection requests exceed a listener's backlog", "Raise the backlog in rdma_listen")
+    for p in silent:
+        p.close()
+
+
+@case
 def what_happens_again_at_once_is_counted_and_not_said():
     with Daemon(pair_conf()) as d:
         for _ in range(3):
@@ -151,4 +270,9 @@ def the_committed_page_is_the_table():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+    finally:
+        if World.one is not None:
+            World.one.d.close()
+    sys.exit(code)

@@ -215,6 +215,7 @@ struct rnicd_port_stats {
 	uint64_t rx_unanswered;      /* of those and of SYNs to a full backlog: beyond what strangers are worth */
 	uint64_t syn_cookies;        /* SYNs answered without memory: the listener's backlog was full */
 	uint64_t syn_evicted;        /* connections that never sent a Request and made room for newer ones */
+	uint64_t no_request;         /* other connections of peers that were over before their Request had come */
 	uint64_t time_wait_overflow; /* connections and sockets whose TIME_WAIT was cut short for newer ones */
 	uint64_t rx_other;           /* nothing we speak */
 	uint64_t rx_moved;           /* handed to the worker that owns the flow */

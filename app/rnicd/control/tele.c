@@ -77,6 +77,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "rx_unanswered", s->rx_unanswered);
 	U64(d, "syn_cookies", s->syn_cookies);
 	U64(d, "syn_evicted", s->syn_evicted);
+	U64(d, "no_request", s->no_request);
 	U64(d, "time_wait_overflow", s->time_wait_overflow);
 	U64(d, "rx_other", s->rx_other);
 	U64(d, "rx_moved", s->rx_moved);

@@ -19,6 +19,7 @@ enum why {
 	WHY_REJECTED,
 	WHY_SILENT,
 	WHY_SETUP_BROKEN,
+	WHY_NO_REQUEST,
 	WHY_NO_AGREEMENT,
 	WHY_BROKEN,
 	WHY_TERMINATE,
@@ -59,6 +60,11 @@ static const struct why_row rows[WHYS] = {
 			       "The peer reset or closed the TCP connection before it was established: its program "
 			       "ended, gave up waiting, or speaks no MPA.",
 			       "Look whether the peer's program still runs, and whether it is an RDMA program" },
+	[WHY_NO_REQUEST] = { RNICD_LOG_INFO, "the peers sent no MPA Request",
+			     "They opened a TCP connection and were silent for 10 s, closed it, or sent other bytes: "
+			     "a TCP program at the port of an RDMA server (a health check, a scan, a browser), or "
+			     "an RDMA program that hung or ended while it connected.",
+			     "Look whether the peers are RDMA programs, and whether they use the right port number" },
 	[WHY_NO_AGREEMENT] = { RNICD_LOG_WARNING, "the two ends do not agree on how to speak",
 			       "MPA's negotiation failed: revision, CRC, markers, or the depths of Reads.",
 			       "Compare crc, markers, mpa-revision and peer-to-peer of both ends" },
@@ -290,15 +296,17 @@ void why_cq(uint32_t client, int pid, uint32_t entries)
 /* One counter of a port that tells of a cause by growing. */
 struct why_counter {
 	enum why why;
-	size_t offset; /* in struct rnicd_port_stats */
+	size_t offset;    /* in struct rnicd_port_stats */
+	const char *unit; /* of one */
 };
 
 static const struct why_counter counters[] = {
-	{ WHY_CHECKSUM, offsetof(struct rnicd_port_stats, rx_bad_csum) },
-	{ WHY_FRAGMENTS, offsetof(struct rnicd_port_stats, rx_bad) + PKT_FRAGMENT * sizeof(uint64_t) },
-	{ WHY_BACKLOG, offsetof(struct rnicd_port_stats, syn_cookies) },
-	{ WHY_NO_BUFFERS, offsetof(struct rnicd_port_stats, no_buffer) },
-	{ WHY_CAPTURE, offsetof(struct rnicd_port_stats, capture_drops) },
+	{ WHY_CHECKSUM, offsetof(struct rnicd_port_stats, rx_bad_csum), "packet" },
+	{ WHY_FRAGMENTS, offsetof(struct rnicd_port_stats, rx_bad) + PKT_FRAGMENT * sizeof(uint64_t), "packet" },
+	{ WHY_BACKLOG, offsetof(struct rnicd_port_stats, syn_cookies), "packet" },
+	{ WHY_NO_REQUEST, offsetof(struct rnicd_port_stats, no_request), "connection" },
+	{ WHY_NO_BUFFERS, offsetof(struct rnicd_port_stats, no_buffer), "packet" },
+	{ WHY_CAPTURE, offsetof(struct rnicd_port_stats, capture_drops), "packet" },
 };
 
 static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
@@ -316,8 +324,8 @@ static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
 
 static void look_at_retransmissions(uint32_t port)
 {
-	static const struct why_counter again = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_again) };
-	static const struct why_counter data = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_data) };
+	static const struct why_counter again = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_again), NULL };
+	static const struct why_counter data = { WHY_AGAIN, offsetof(struct rnicd_port_stats, tx_data), NULL };
 	static uint64_t data_seen[RNICD_MAX_PORTS];
 	const uint64_t a = sum_of(rnicd.port[port], &again), d = sum_of(rnicd.port[port], &data);
 	const uint64_t more = a - seen[port][WHY_AGAIN], of = d - data_seen[port];
@@ -350,9 +358,10 @@ static void look_at_counters(struct loop_timer *t)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		for (size_t k = 0; k < RN_ARRAY_LEN(counters); k++) {
 			enum why w = counters[k].why;
-			uint64_t now = sum_of(rnicd.port[i], &counters[k]);
-			if (now != seen[i][w])
-				say_why(i, w, rows[w].remedy, "%llu packets", (unsigned long long)(now - seen[i][w]));
+			uint64_t now = sum_of(rnicd.port[i], &counters[k]), more = now - seen[i][w];
+			if (more != 0)
+				say_why(i, w, rows[w].remedy, "%llu %s%s", (unsigned long long)more, counters[k].unit,
+					more == 1 ? "" : "s");
 			seen[i][w] = now;
 		}
 		look_at_retransmissions(i);

@@ -157,8 +157,10 @@ static void conn_free(struct rnicd_worker *w, struct conn *c)
 {
 	rn_wheel_disarm(&w->wheel, &c->timer);
 	flow_del(&w->flows, &c->flow);
-	way_leave(&c->way);
+	if (c->listener != NULL)
+		c->way.port->stats[w->index].no_request++;
 	half_open_end(w, c);
+	way_leave(&c->way);
 	if (rn_link_linked(&c->half_any))
 		time_wait_end(w, c);
 	c->client = NULL;
