@@ -47,6 +47,28 @@ def many_datagrams_arrive_as_they_were_sent():
 
 
 @case
+def datagrams_longer_than_a_packet_arrive_whole():
+    a, b = pair()
+    out = []
+    for n in (1472, 1473, 2953, 8192, 65000, 65507):
+        d = os.urandom(n)
+        out.append([a.send(d), code(b.recv, n - 1, socket.MSG_PEEK) == d[:-1]])
+        got, _, flags, who = b.recvmsg(70000)
+        out += [got == d, flags, who == a.getsockname()]
+    out += [code(a.send, bytes(65508)), code(a.sendto, bytes(65536), b.getsockname()), events(b)]
+    a.sendmsg([d[:20000], d[20000:]])
+    a.send(b"next")
+    return out + [b.recv(70000) == d, b.recv(9).decode()]
+
+
+@case
+def long_datagrams_to_nobody_are_refused_as_short_ones():
+    a = bound()
+    a.connect(nobody())
+    return [a.send(bytes(20000)), code(a.recv, 9)]
+
+
+@case
 def a_socket_that_was_never_bound_sends_and_gets_the_answer():
     a, b = new(), bound()
     out = [a.sendto(b"hello", b.getsockname())]

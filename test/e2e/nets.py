@@ -2,8 +2,10 @@
 """Network namespaces with a tap or a veth pair in them, a daemon with one port, and waiting for what it says: for tests
 of ports."""
 import contextlib
+import ctypes
 import os
 import subprocess
+import threading
 import time
 
 from rig import PATIENCE, Daemon, Skip, need
@@ -27,6 +29,35 @@ def netns(which=""):
         yield name
     finally:
         sh("ip", "netns", "del", name, check=False)
+
+
+class In:
+    """A thread of its own in a namespace, for sockets."""
+
+    def __init__(self, ns):
+        self.ns = ns
+
+    def run(self, f):
+        result = []
+
+        def work():
+            fd = os.open(f"/run/netns/{self.ns}", os.O_RDONLY)
+            try:
+                if ctypes.CDLL(None, use_errno=True).setns(fd, 0x40000000) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+                result.append(f())
+            except BaseException as e:  # pylint: disable=broad-except
+                result.append(e)
+            finally:
+                os.close(fd)
+
+        t = threading.Thread(target=work)
+        t.start()
+        t.join(PATIENCE)
+        assert result, "no answer from the namespace"
+        if isinstance(result[0], BaseException):
+            raise result[0]
+        return result[0]
 
 
 def conf(device, extra=""):

@@ -15,38 +15,9 @@ import threading
 import time
 
 import wire_check
-from nets import OURS, KERNEL, conf, netns, ping, sh, tap, veth
+from nets import OURS, KERNEL, In, conf, netns, ping, sh, tap, veth
 from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need, until
 from shark import fields
-
-class In:
-    """A thread of its own in a namespace, for sockets."""
-
-    def __init__(self, ns):
-        self.ns = ns
-
-    def run(self, f):
-        result = []
-
-        def work():
-            fd = os.open(f"/run/netns/{self.ns}", os.O_RDONLY)
-            try:
-                import ctypes
-                if ctypes.CDLL(None, use_errno=True).setns(fd, 0x40000000) != 0:
-                    raise OSError(ctypes.get_errno(), "setns")
-                result.append(f())
-            except BaseException as e:  # pylint: disable=broad-except
-                result.append(e)
-            finally:
-                os.close(fd)
-
-        t = threading.Thread(target=work)
-        t.start()
-        t.join(PATIENCE)
-        assert result, "no answer from the namespace"
-        if isinstance(result[0], BaseException):
-            raise result[0]
-        return result[0]
 
 
 def connect(port, timeout=5):

@@ -20,6 +20,11 @@ struct mpa_policy conn_policy(const struct rnicd_port *port)
 				    .ird_max = c->max_ird };
 }
 
+uint32_t port_l2_len(const struct rnicd_port *port)
+{
+	return PKT_ETH_LEN + (port->cfg->vlan != PKT_NO_VLAN ? PKT_VLAN_LEN : 0);
+}
+
 uint32_t port_ip_len(const struct rnicd_port *port)
 {
 	return pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;

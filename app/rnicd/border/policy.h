@@ -10,6 +10,8 @@
 struct mpa_policy conn_policy(const struct rnicd_port *port);
 
 /* Bytes of IP header in the port's packets. */
+/* Octets of the Ethernet header, and its tag, of frames that leave the port. */
+uint32_t port_l2_len(const struct rnicd_port *port);
 uint32_t port_ip_len(const struct rnicd_port *port);
 
 /* The largest message that a device sends in a datagram, one of verbs' MTUs, in bytes; 0: it has no datagrams. */

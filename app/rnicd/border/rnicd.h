@@ -43,7 +43,7 @@
 
 #include "base/rn_base.h"
 #include "ipc/ipc_shm.h"
-#include "pkt/pkt.h"
+#include "pkt/pkt_frag.h"
 
 #define RNICD_MAX_PORTS 16u
 #define RNICD_MTU_WIRE  9000u /* bytes: what Ethernet adapters and their peers take at most */
@@ -209,7 +209,7 @@ struct rnicd_port_stats {
 	uint64_t tx_again;             /* TCP segments that carried what had been sent before */
 	uint64_t tx_copied;            /* TCP segments long enough to go by reference, whose bytes were copied */
 	uint64_t rx_not_ours;          /* other MAC or other address */
-	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse */
+	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: those that are not put together */
 	uint64_t rx_bad_csum;
 	uint64_t rx_no_flow;         /* TCP without connection or listener: answered by a reset */
 	uint64_t rx_unanswered;      /* of those and of SYNs to a full backlog: beyond what strangers are worth */
@@ -221,9 +221,11 @@ struct rnicd_port_stats {
 	uint64_t rx_moved;           /* handed to the worker that owns the flow */
 	uint64_t rx_moved_drops;     /* its ring was full */
 	uint64_t no_buffer;
-	uint64_t gram_rx, gram_tx; /* of datagram sockets */
-	uint64_t gram_full;        /* for them, and there was no room */
-	uint64_t gram_refused;     /* senders who were told that nobody has the UDP port */
+	uint64_t gram_rx, gram_tx;   /* of datagram sockets */
+	uint64_t gram_full;          /* for them, and there was no room */
+	struct pkt_frag_counts frag; /* of UDP fragments received */
+	uint64_t frag_tx;            /* fragments sent */
+	uint64_t gram_refused;       /* senders who were told that nobody has the UDP port */
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;       /* neighbours that did not answer */
 	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */

@@ -72,6 +72,13 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "rx_not_ours", s->rx_not_ours);
 	U64(d, "rx_bad", bad);
 	U64(d, "rx_fragments", s->rx_bad[PKT_FRAGMENT]);
+	U64(d, "frag_rx", s->frag.taken);
+	U64(d, "frag_whole", s->frag.whole);
+	U64(d, "frag_again", s->frag.again);
+	U64(d, "frag_bad", s->frag.bad);
+	U64(d, "frag_late", s->frag.late);
+	U64(d, "frag_evicted", s->frag.evicted);
+	U64(d, "frag_tx", s->frag_tx);
 	U64(d, "rx_bad_csum", s->rx_bad_csum);
 	U64(d, "rx_no_flow", s->rx_no_flow);
 	U64(d, "rx_unanswered", s->rx_unanswered);

@@ -90,7 +90,7 @@ static const struct why_row rows[WHYS] = {
 			   "the line damages packets.",
 			   "Switch the sender's checksum offload off: ethtool -K INTERFACE tx off" },
 	[WHY_FRAGMENTS] = { RNICD_LOG_WARNING, "fragmented packets were dropped",
-			    "A host or router on the way cuts packets; rnicd puts none together.",
+			    "A host or router on the way cuts packets; rnicd puts none together but UDP over IPv4.",
 			    "Give both ends an mtu that the whole path takes" },
 	[WHY_BACKLOG] = { RNICD_LOG_WARNING, "connection requests exceed a listener's backlog",
 			  "More peers connect at once than the server has asked to hold, or somebody floods the port "

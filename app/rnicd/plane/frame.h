@@ -16,7 +16,7 @@
 
 #include "pkt/pkt.h"
 
-#define FRAME_MAX_SEGS 40u
+#define FRAME_MAX_SEGS 128u
 
 /* The bytes [off, off + len) of a frame as slices; returns their number, UINT32_MAX when max is too few. */
 uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct rn_iov *iov, uint32_t max);

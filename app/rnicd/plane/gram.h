@@ -3,7 +3,7 @@
  * Datagram sockets in a worker: UDP between a program's rings (ipc_gram.h) and a peer that may be anyone. Worker
  * thread.
  *
- *	program's record → tx ring → gram_transmit: head copied and checked → one copy → frame
+ *	program's record → tx ring → gram_transmit: head copied and checked → one copy → frame, or fragments (frag.h)
  *	frame → gram_input: socket by port and address → one copy → rx ring → program
  *
  * All sockets with one UDP port are the worker's that gram_owner() names, so any worker knows where a datagram goes.

@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs send by datagram sockets: from their rings into frames. */
+#include "border/policy.h"
+#include "pkt/pkt_frag.h"
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_GRAM_RING - 1)
 #define SHARE      32u /* datagrams of one socket before the next one's turn */
 #define TURN_SHARE 64u
+
+/* Octets of a datagram: what IP's length can say, or without fragments (IPv6) what the port takes. */
+static uint32_t gram_longest(const struct rnicd_port *port)
+{
+	const uint32_t ip = port_ip_len(port);
+
+	return (ip == PKT_IP4_LEN ? UINT16_MAX : port->mtu) - ip - PKT_UDP_LEN;
+}
 
 /* A copy of the next record's head. 0: there is none, UINT32_MAX: it breaks the rules, else the record's bytes. */
 static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
@@ -20,19 +30,35 @@ static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
 	memcpy(rec, ring + (g->tx_head & MASK), sizeof(*rec));
 	if (rn_unlikely(rec->len > IPC_GRAM_RING || ipc_gram_need(rec->len) > there || rec->dev >= rnicd.n_ports ||
 			(g->dev != GRAM_ANY_DEV && rec->dev != g->dev) || rec->port == 0 ||
-			rec->len + IPC_GRAM_HDRS > rnicd.port[rec->dev]->mtu))
+			rec->len > gram_longest(rnicd.port[rec->dev])))
 		return UINT32_MAX;
 	return ipc_gram_need(rec->len);
 }
 
-static void copy_payload(const struct gram *g, uint8_t *to, uint32_t len)
+/* `len` octets of the next record's datagram from `at` on. */
+static void copy_payload(const struct gram *g, uint8_t *to, uint32_t at, uint32_t len)
 {
 	const uint8_t *ring = (const uint8_t *)g->mem + IPC_GRAM_TX_OFF;
-	uint32_t place = (g->tx_head + (uint32_t)sizeof(struct ipc_gram_rec)) & MASK;
+	uint32_t place = (g->tx_head + (uint32_t)sizeof(struct ipc_gram_rec) + at) & MASK;
 	uint32_t first = rn_min_u32(len, IPC_GRAM_RING - place);
 
 	memcpy(to, ring + place, first);
 	memcpy(to + first, ring, len - first);
+}
+
+/* A datagram longer than the MTU: in each buffer as much as a fragment has, headers in front of the first. */
+static RN_COLD void fill_chain(const struct gram *g, const struct rnicd_port *port, struct rte_mbuf *m, uint32_t len)
+{
+	uint32_t at = 0, room = pkt_frag_step(port->mtu) - PKT_UDP_LEN, hdr = ud_headers_len(port);
+
+	for (; m != NULL; m = m->next) {
+		uint32_t n = rn_min_u32(len - at, room);
+		copy_payload(g, rte_pktmbuf_mtod_offset(m, uint8_t *, hdr), at, n);
+		m->data_len = (uint16_t)(hdr + n);
+		at += n;
+		room = pkt_frag_step(port->mtu);
+		hdr = 0;
+	}
 }
 
 static void gram_launch(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
@@ -42,9 +68,22 @@ static void gram_launch(struct rnicd_worker *w, const struct gram *g, const stru
 	struct pkt_flow f = { .sport = g->lport, .dport = rec->port, .tos = rec->tos, .ttl = rec->ttl };
 
 	memcpy(f.dst.b, rec->ip, sizeof(f.dst.b));
-	copy_payload(g, rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)), rec->len);
+	if (rn_likely(m->nb_segs == 1))
+		copy_payload(g, rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)), 0, rec->len);
+	else
+		fill_chain(g, port, m, rec->len);
 	port->stats[w->index].gram_tx++;
 	ud_launch_flow(w, port, m, &f, rec->len);
+}
+
+/* Buffers for the next datagram, when it may leave now; NULL: later. */
+static struct rte_mbuf *gram_buffers(const struct rnicd_worker *w, const struct rnicd_port *port, uint32_t n)
+{
+	if (!ud_room(w, port))
+		return NULL;
+	if (rn_likely(n == 1))
+		return rte_pktmbuf_alloc(port->pool);
+	return port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
 }
 
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count)
@@ -52,7 +91,7 @@ bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t 
 	uint32_t before = g->tx_head;
 	bool done = false;
 
-	for (uint32_t i = 0; i < share && !done; i++) {
+	for (uint32_t i = 0, n = 1; i < share && !done; i += n) {
 		struct ipc_gram_rec rec;
 		uint32_t need = next_record(g, &rec);
 		if (rn_unlikely(need == UINT32_MAX)) {
@@ -63,12 +102,13 @@ bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t 
 		if (done)
 			break;
 		struct rnicd_port *port = rnicd.port[rec.dev];
-		struct rte_mbuf *m = ud_room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
+		n = frag_buffers(port, rec.len + PKT_UDP_LEN);
+		struct rte_mbuf *m = gram_buffers(w, port, n);
 		if (m == NULL)
 			break;
 		gram_launch(w, g, &rec, m);
 		g->tx_head += need;
-		(*count)++;
+		*count += n;
 	}
 	if (g->tx_head != before) {
 		__atomic_store_n(&g->mem->tx_head, g->tx_head, __ATOMIC_RELEASE);

@@ -7,7 +7,7 @@
 void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo)
 {
 	for (uint32_t i = 0; i < todo->n_out; i++)
-		port_tx_push(&w->tx[port->index], todo->out[i]);
+		frag_push(w, port, todo->out[i]);
 	struct arp_entry *e = todo->told;
 	if (e == NULL)
 		return;

@@ -52,6 +52,9 @@ static inline uint32_t port_tx_room(const struct port_tx *t)
 	return waits < PORT_TX_WIRE ? PORT_TX_WIRE - waits : 0;
 }
 
+/* Frames that port_tx_push() has a place for. */
+static inline uint32_t port_tx_free(const struct port_tx *t) { return PORT_TX_QUEUE - (t->tail - t->head); }
+
 /*
  * Takes a frame; what the port cannot do with it (a chain, a deferred checksum) is done here. Dropped and counted when
  * the queue is full.

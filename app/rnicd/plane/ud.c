@@ -93,6 +93,10 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		goto out;
 	}
 	if (rn_unlikely(m->nb_segs > 1)) {
+		if (m->pkt_len > port_l2_len(port) + port->mtu) { /* put together; a segment fits the path */
+			w->tcp.rc.qp.stats.ud_bad++;
+			goto out;
+		}
 		struct rte_mbuf *whole = frame_copy(port->pool, m);
 		rte_pktmbuf_free(m);
 		if (whole == NULL) {
@@ -173,12 +177,7 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l)
 
 /* ---- sending ---- */
 
-static uint32_t l2_len(const struct rnicd_port *port)
-{
-	return PKT_ETH_LEN + (port->cfg->vlan != PKT_NO_VLAN ? PKT_VLAN_LEN : 0);
-}
-
-uint32_t ud_headers_len(const struct rnicd_port *port) { return l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
+uint32_t ud_headers_len(const struct rnicd_port *port) { return port_l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
 /*
  * The MAC of where a packet goes next; *e: its neighbour, whose MAC may not be known yet, or NULL for a group and the
@@ -206,10 +205,25 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	return true;
 }
 
+/* To the device itself. What is longer than the MTU need not be cut there, but a capture has frames alone. */
+static void ud_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
+{
+	struct rte_mbuf *out[PKT_FRAG_EACH];
+
+	if (rn_likely(m->nb_segs == 1 || port_capture(port) == NULL)) {
+		conn_loop(w, port, m);
+		return;
+	}
+	uint32_t n = frag_cut(w, port, m, out);
+	for (uint32_t i = 0; i < n; i++)
+		conn_loop(w, port, out[i]);
+}
+
 void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
 		    uint32_t len)
 {
-	const bool offload = port->caps.tx_csum;
+	/* of several buffers: until they are cut, or for good on the device's own loop */
+	const bool offload = port->caps.tx_csum || m->nb_segs > 1;
 	struct arp_entry *e;
 	const uint32_t hdr = ud_headers_len(port);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
@@ -224,22 +238,24 @@ void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 	memcpy(f->l2.src, port->mac, PKT_MAC_LEN);
 	pkt_udp_build(frame, f, len, offload ? 0 : pkt_sum(frame + hdr, len),
 		      offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
-	m->data_len = (uint16_t)(hdr + len);
 	m->pkt_len = hdr + len;
+	if (rn_likely(m->nb_segs == 1))
+		m->data_len = (uint16_t)(hdr + len);
 	if (offload) {
-		m->l2_len = l2_len(port);
+		m->l2_len = port_l2_len(port);
 		m->l3_len = port_ip_len(port);
 		m->l4_len = PKT_UDP_LEN;
 		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM |
 			       (port_ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 	}
 	if (pkt_addr_is_group(&f->dst)) {
-		ud_group_loop(w, port, m, &f->dst);
-		port_tx_push(&w->tx[port->index], m);
+		if (rn_likely(m->nb_segs == 1)) /* a QP's message fits a packet */
+			ud_group_loop(w, port, m, &f->dst);
+		frag_push(w, port, m);
 	} else if (e == NULL) {
-		conn_loop(w, port, m);
+		ud_loop(w, port, m);
 	} else if (rn_likely(arp_usable(e)) || !arp_park(w->arp[port->index], e, m)) {
-		port_tx_push(&w->tx[port->index], m);
+		frag_push(w, port, m);
 	}
 }
 

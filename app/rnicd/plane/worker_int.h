@@ -20,6 +20,7 @@
 #include "plane/arp.h"
 #include "plane/conn.h"
 #include "plane/flow.h"
+#include "plane/frag.h"
 #include "plane/gram.h"
 #include "plane/port_tx.h"
 #include "plane/rd.h"
@@ -139,6 +140,8 @@ struct rnicd_worker {
 	uint32_t loop_head, loop_tail;
 	struct rte_mbuf *loop[WORKER_LOOP];
 	struct arp_table *arp[RNICD_MAX_PORTS];
+	struct pkt_frag_table *frag[RNICD_MAX_PORTS]; /* NULL: fragments that come there are another worker's */
+	uint16_t frag_id[FRAG_IDS];                   /* frag.c: frag_next_id() */
 	struct port_tx tx[RNICD_MAX_PORTS];
 	struct rc_tcp_ctx tcp;
 	struct dgram_ctx dgram;

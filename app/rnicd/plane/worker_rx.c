@@ -228,6 +228,42 @@ static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port 
 	       (r->p.kind == PKT_KIND_UDP && ud_group_find(w, port->index, &r->p.dst) != NULL);
 }
 
+/* By VLAN, MAC and IP address. */
+static bool is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
+{
+	/* a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9 */
+	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
+	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
+
+	return port_mac_is_ours(port, rte_pktmbuf_mtod(r->m, const uint8_t *)) && vid == ours &&
+	       (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r));
+}
+
+/* False: the datagram is not whole, or the frame was dropped. */
+static RN_COLD bool parse_fragment(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r,
+				   struct rnicd_port_stats *st)
+{
+	if (!is_ours(w, port, r)) {
+		st->rx_not_ours++;
+		drop(r);
+		return false;
+	}
+	if (frag_owner(port) != w->index) {
+		worker_move(w, port, r->m, frag_owner(port));
+		r->m = NULL;
+		return false;
+	}
+	r->m = frag_input(w, port, r->m, &r->p);
+	if (r->m == NULL)
+		return false;
+	enum pkt_verdict v = pkt_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, r->m->pkt_len, &r->p);
+	if (v == PKT_OK)
+		return true;
+	st->rx_bad[v]++;
+	drop(r);
+	return false;
+}
+
 /* Reads headers; false: the frame has been dropped and counted. */
 static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, struct rnicd_port_stats *st)
 {
@@ -244,16 +280,13 @@ static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r,
 		v = pkt_parse(rte_pktmbuf_mtod(whole, const uint8_t *), whole->data_len, whole->pkt_len, &r->p);
 	}
 	if (rn_unlikely(v != PKT_OK)) {
+		if (v == PKT_FRAGMENT)
+			return parse_fragment(w, port, r, st);
 		st->rx_bad[v]++;
 		drop(r);
 		return false;
 	}
-	/* a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9 */
-	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
-	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
-	bool for_us = port_mac_is_ours(port, rte_pktmbuf_mtod(r->m, const uint8_t *)) && vid == ours &&
-		      (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r));
-	if (rn_unlikely(!for_us)) {
+	if (rn_unlikely(!is_ours(w, port, r))) {
 		st->rx_not_ours++;
 		drop(r);
 		return false;

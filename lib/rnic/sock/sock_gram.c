@@ -380,6 +380,7 @@ struct way {
 	uint32_t segment; /* bytes of each datagram; 0: one takes all */
 	uint8_t tos, ttl;
 	bool below;
+	bool whole; /* rnicd must not cut it into fragments */
 };
 
 /* What control messages say. 0 or an errno. */
@@ -442,7 +443,7 @@ static int way_of(struct sock *s, const struct msghdr *m, struct way *w)
 	struct ipc_addr to;
 	int err;
 
-	*w = (struct way){ .tos = s->tos, .ttl = s->ttl, .segment = s->segment };
+	*w = (struct way){ .tos = s->tos, .ttl = s->ttl, .segment = s->segment, .whole = s->whole };
 	if (m->msg_name == NULL || m->msg_namelen == 0) {
 		if (!s->has_peer)
 			return EDESTADDRREQ;
@@ -507,10 +508,10 @@ static bool gram_put(struct sock *s, const struct msghdr *m, const struct way *w
 static int check_length(const struct way *w, size_t total)
 {
 	const struct ipc_sock_port *port = sock_port(w->dev);
-	size_t longest = port != NULL && port->mtu > IPC_GRAM_HDRS ? port->mtu - IPC_GRAM_HDRS : 0;
-	size_t one = w->segment != 0 && total > w->segment ? w->segment : total;
+	const size_t whole = port != NULL && port->mtu > IPC_GRAM_HDRS ? port->mtu - IPC_GRAM_HDRS : 0;
+	const bool many = w->segment != 0 && total > w->segment;
 
-	if (total > UINT16_MAX - IPC_GRAM_HDRS || one > longest)
+	if (total > UINT16_MAX - IPC_GRAM_HDRS || ((w->whole || many) && (many ? w->segment : total) > whole))
 		return EMSGSIZE;
 	return w->segment != 0 && total > (size_t)w->segment * GSO_MAX ? EINVAL : 0;
 }

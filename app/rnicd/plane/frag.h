@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * IPv4 fragments of UDP datagrams (pkt_frag.h): put together before a worker looks whose they are, and made of what is
+ * longer than the port's MTU. All fragments that a port receives are one worker's (frag_owner), whichever queue they
+ * came by: only the first of a datagram names UDP ports. What is whole is a frame in several buffers, and goes to its
+ * owner like any other. Worker thread.
+ */
+#ifndef RNICD_FRAG_H
+#define RNICD_FRAG_H
+
+#include <rte_mbuf.h>
+
+#include "border/rnicd.h"
+
+struct rnicd_worker;
+
+#define FRAG_IDS 256u /* counters of identifications; destinations share them by a hash */
+
+static inline uint32_t frag_owner(const struct rnicd_port *port) { return port->index % rnicd.cfg.n_workers; }
+
+/* At start: memory for the ports whose fragments are this worker's. False: there is none. */
+RN_NODISCARD bool frag_start(struct rnicd_worker *w);
+void frag_stop(struct rnicd_worker *w); /* all buffers are given back; before the ports' pools go */
+
+/*
+ * A frame for the port's own address of which pkt_parse() has said PKT_FRAGMENT, at frag_owner(). Takes m. The whole
+ * datagram, to be parsed; NULL: others are still to come, or it was dropped and counted.
+ */
+struct rte_mbuf *frag_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
+
+void frag_timers(struct rnicd_worker *w);
+uint64_t frag_due(const struct rnicd_worker *w); /* ns */
+
+/* Buffers for a datagram with `len` octets behind its IPv4 header on this port; at most PKT_FRAG_EACH. */
+uint32_t frag_buffers(const struct rnicd_port *port, uint32_t len);
+/* So many buffers as one frame, each with room for a fragment's headers; NULL: there are not so many. */
+struct rte_mbuf *frag_chain(const struct rnicd_port *port, uint32_t n);
+/*
+ * Such a frame as fragments, one a buffer: the first has all headers, the others bytes alone; each but the last has
+ * pkt_frag_step() octets behind the IPv4 header. Takes m. Their number; out has room for PKT_FRAG_EACH.
+ */
+uint32_t frag_cut(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct rte_mbuf **out);
+/* To the port's queue: as it is, or as fragments where it is longer than the MTU. Takes m. */
+void frag_push(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
+
+#endif

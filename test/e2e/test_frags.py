@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Datagrams of programs' UDP sockets that are longer than a packet: to and from the kernel's UDP, over a line that loses
+and reorders, and as a raw peer cuts them, which keeps no rules.
+"""
+import itertools
+import random
+import socket
+import struct
+import time
+import zlib
+
+from nets import KERNEL, OURS, In, ping, sh, tap
+from rig import Daemon, case, main, pair_conf, until
+from sock_rig import kernels, nothing_left, ours, port_of, python
+
+A, B, RAW, FLOOD = "10.77.0.1", "10.77.0.2", "10.79.0.77", "10.79.0.78"
+MF, DF = 0x2000, 0x4000
+
+# Says of each datagram its length, its CRC and its sender; answers it with the CRC.
+READS = """
+import socket, sys, zlib
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 0))
+print("listening", s.getsockname()[1], flush=True)
+while True:
+    d, who = s.recvfrom(70000)
+    print("got", len(d), zlib.crc32(d), who[0], flush=True)
+    if d[:4] == b"tell":
+        s.sendto(d[::-1], who)
+"""
+
+# Asks with datagrams of many lengths until each has come back whole.
+ASKS = """
+import os, socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM)
+if len(sys.argv) > 4:
+    s.bind((sys.argv[4], 0))
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.settimeout(0.2)
+for n in map(int, sys.argv[3].split(",")):
+    d = b"tell" + os.urandom(n - 4)
+    while True:
+        s.send(d)
+        try:
+            while (r := s.recv(70000)) != d[::-1]:
+                assert len(r) != n, "what came is not what was sent"
+            break
+        except socket.timeout:
+            pass
+print("answered", flush=True)
+"""
+LENGTHS = "1472,1473,1480,1481,2952,2953,8192,32768,65506,65507"
+
+
+def frags(d, port="a"):
+    return {k: v for k, v in d.telemetry(f"/rnic/ports,{port}").items() if k.startswith("frag_")}
+
+
+def header(src, ident, field, payload, proto=17):
+    h = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), ident, field, 64, proto, 0, socket.inet_aton(src),
+                    socket.inet_aton(OURS))
+    return h[:10] + struct.pack(">H", checksum(h)) + h[12:]
+
+
+def checksum(data):
+    s = sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    while s >> 16:
+        s = (s & 0xffff) + (s >> 16)
+    return ~s & 0xffff
+
+
+def datagram(src, port, data):
+    h = struct.pack(">HHHH", 4000, port, 8 + len(data), 0)
+    pseudo = socket.inet_aton(src) + socket.inet_aton(OURS) + struct.pack(">BBH", 0, 17, len(h) + len(data))
+    return h[:6] + struct.pack(">H", checksum(pseudo + h + data) or 0xffff) + data
+
+
+class Wire:
+    """The kernel's end of the tap, without the kernel."""
+
+    def __init__(self, ns):
+        assert ping(ns, "-c", "1").returncode == 0
+        mac = sh("ip", "-n", ns, "neigh", "show", OURS).stdout.split("lladdr ")[1].split()[0]
+        self.eth = bytes.fromhex(mac.replace(":", "")) + bytes.fromhex("0200000000770800")
+        self.s = In(ns).run(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)))
+        self.s.bind(("rt0", 0x0800))
+
+    def part(self, src, ident, data, off, end, more=True):
+        """A fragment: bytes [off, end) of what lies behind the IP header."""
+        self.s.send(self.eth + header(src, ident, off // 8 | (MF if more else 0), data[off:end]) + data[off:end])
+
+    def all_parts(self, src, ident, data, step=1480, order=list):
+        for off in order(range(0, len(data), step)):
+            self.part(src, ident, data, off, off + step, off + step < len(data))
+
+
+def told(data, src=RAW):
+    return f"got {len(data)} {zlib.crc32(data)} {src}"
+
+
+@case
+def long_datagrams_pass_between_a_program_and_the_kernel_both_ways():
+    with tap() as (ns, d), nothing_left(d):
+        s = kernels(d, *python(READS, KERNEL), netns=ns)
+        ours(d, *python(ASKS, KERNEL, port_of(s), LENGTHS), netns=ns).ok()
+        s.stop()
+        s = ours(d, *python(READS, OURS), netns=ns)
+        kernels(d, *python(ASKS, OURS, port_of(s), LENGTHS), netns=ns).ok()
+        s.stop()
+        got = frags(d)
+        assert got["frag_bad"] == 0 and got["frag_whole"] >= 18 and got["frag_tx"] >= 2 * 120, got
+
+
+@case
+def what_leaves_is_cut_as_rfc_791_and_6864_have_it():
+    with tap() as (ns, d):
+        wire = Wire(ns)
+        wire.s.settimeout(60)
+        ours(d, *python("""
+import socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM)
+for i in range(20):
+    s.sendto(bytes(1400), (sys.argv[1], 9))
+    s.sendto(bytes(4000), (sys.argv[1], 9))
+""", KERNEL), netns=ns).ok()
+        parts = {}
+        while sum(map(len, parts.values())) < 60:
+            f = wire.s.recv(2000)
+            ident, field = struct.unpack(">HH", f[18:22])
+            if f[26:30] != socket.inet_aton(OURS) or f[23] != 17:
+                continue
+            assert len(f) <= 1514 and checksum(f[14:34]) == 0
+            if len(f) > 1442 or field != DF:
+                parts.setdefault(ident, []).append((field, len(f) - 34))
+        assert len(parts) == 20, "an identification was used twice"
+        assert all(p == [(MF, 1480), (MF | 185, 1480), (370, 1048)] for p in parts.values()), parts
+
+
+# What each way of IP_MTU_DISCOVER makes of lengths.
+DISCOVER = """
+import errno, socket, sys
+out = []
+for how in range(6):
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    if sys.argv[3] == "connect":
+        s.connect((sys.argv[1], int(sys.argv[2])))
+    s.setsockopt(socket.IPPROTO_IP, 10, how)
+    for n in (1472, 1473, 65507, 65508):
+        try:
+            out.append(s.sendto(bytes(n), (sys.argv[1], int(sys.argv[2]))))
+        except OSError as e:
+            out.append(errno.errorcode[e.errno])
+print(out)
+"""
+
+
+@case
+def mtu_discover_refuses_what_the_kernel_refuses():
+    with tap() as (ns, d):
+        here, there = (make(d, *python(READS, at), netns=ns) for make, at in ((ours, OURS), (kernels, KERNEL)))
+        for how in ("connect", "address"):
+            want = kernels(d, *python(DISCOVER, OURS, port_of(here), how), netns=ns).ok()
+            got = ours(d, *python(DISCOVER, KERNEL, port_of(there), how), netns=ns).ok()
+            assert got == want and "EMSGSIZE" in got, f"{got}, the kernel says {want}"
+
+
+@case
+def what_arrives_over_a_line_that_loses_and_reorders_is_whole_and_right():
+    lengths = ",".join(map(str, random.Random(17).sample(range(1400, 20000), 40)))
+    conf = pair_conf(rnicd="workers = 0,1", both="loss = 1%\nreorder = 5%\nduplicate = 1%")
+    with Daemon(conf) as d, nothing_left(d):
+        servers = [ours(d, *python(READS, A)) for _ in range(2)]
+        clients = [ours(d, *python(ASKS, A, port_of(s), lengths, B)) for s in servers]
+        for c in clients:
+            c.ok()
+        got = frags(d)
+        assert got["frag_whole"] >= 60 and got["frag_again"] > 0 and got["frag_bad"] == 0, got
+        for s in servers:
+            s.stop()
+        until(lambda: frags(d)["frag_late"] > 0, "what lost a fragment is given up")
+
+
+@case
+def a_raw_peers_fragments_are_put_together_unless_they_break_a_rule():
+    rng = random.Random(5)
+    with tap() as (ns, d), nothing_left(d):
+        wire = Wire(ns)
+        s = ours(d, *python(READS, OURS), netns=ns)
+        at = port_of(s)
+
+        def shuffled(r):
+            return rng.sample(list(r), len(r))
+        for i, (n, step, order) in enumerate([(4000, 1480, list), (65507, 1480, shuffled), (5000, 48, shuffled),
+                                              (3001, 1480, lambda r: list(r)[::-1])]):
+            data = rng.randbytes(n)
+            wire.all_parts(RAW, i, datagram(RAW, at, data), step, order)
+            s.wait_line(told(data))
+        sound = frags(d)
+        assert sound["frag_whole"] == 4 and sound["frag_bad"] == sound["frag_late"] == 0, sound
+        # of each of these nothing may arrive
+        data = rng.randbytes(4000)
+        dg = datagram(RAW, at, data)
+        wrong = [((0, 1480), (1472, 2952), (2952, 4008)),  # an overlap
+                 ((0, 1480), (0, 1472), (1480, 2960), (2960, 4008)),  # another first one
+                 ((0, 40), (40, 1480), (1480, 2960), (2960, 4008)),  # a first one that no link makes so short
+                 ((0, 1480), (1480, 2950), (2960, 4008)),  # in the middle, and no multiple of 8
+                 ((2960, 4000), (2960, 4008), (0, 1480), (1480, 2960))]  # two ends
+        for i, parts in enumerate(wrong):
+            for k, (off, end) in enumerate(parts):
+                wire.part(RAW, 100 + i, dg, off, end, end < 4000)
+        wire.part(RAW, 200, bytes(70000), 65528, 65560, False)
+        wire.all_parts(RAW, 201, dg[:6] + b"xx" + dg[8:])  # a wrong sum over the whole
+        wire.all_parts(RAW, 202, dg)
+        s.wait_line(told(data))
+        assert sum("got" in x for x in s.out) == 5, s.tail()
+        until(lambda: frags(d)["frag_late"] == 2, "what is not whole is given up")
+        got = frags(d)
+        assert got["frag_bad"] == 3 + 4 + 1 + 1 + 4 + 1 and got["frag_whole"] == 6, got
+        assert d.telemetry("/rnic/ports,a")["rx_bad_csum"] == 1
+        s.stop()
+
+
+@case
+def a_flood_of_first_fragments_leaves_a_neighbours_datagram_whole():
+    with tap() as (ns, d), nothing_left(d):
+        wire = Wire(ns)
+        s = ours(d, *python(READS, OURS), netns=ns)
+        at = port_of(s)
+
+        numbers = itertools.count()
+
+        def flood(n):
+            for _ in range(n):
+                wire.part(FLOOD, next(numbers) % 65536, bytes(1480), 0, 1480)
+
+        def evicted(more):
+            flood(100)
+            return frags(d)["frag_evicted"] >= more
+
+        def arrives():
+            """Its last fragment comes behind more first ones than the table holds: once within its time, at least."""
+            i = next(numbers) % 65536
+            data = b"%05d" % i + bytes(9000)
+            dg = datagram(RAW, at, data)
+            for off in range(0, 7400, 1480):
+                wire.part(RAW, i, dg, off, off + 1480)
+            before = frags(d)
+            until(lambda: evicted(before["frag_evicted"] + 200))
+            for off in range(7400, len(dg), 1480):
+                wire.part(RAW, i, dg, off, off + 1480, off + 1480 < len(dg))
+
+            def here():
+                return any(told(data) in x for x in s.out)
+            until(lambda: here() or frags(d)["frag_late"] > before["frag_late"])
+            return here()
+        until(arrives, lambda: f"{frags(d)} {s.tail()}")
+        k = kernels(d, *python(ASKS, OURS, at, LENGTHS), netns=ns)
+        while k.p.poll() is None:
+            flood(50)
+            time.sleep(0.01)
+        k.ok()
+        s.stop()
+
+
+main()
