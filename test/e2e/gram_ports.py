@@ -3,7 +3,7 @@
 import select
 import socket
 
-from gram_rig import bound, new, nobody
+from gram_rig import bound, libc_disconnect, new, nobody
 from sock_twice import ADDR, LIMIT, case, code
 
 
@@ -38,3 +38,49 @@ def a_port_is_shared_by_those_that_reuse_it_in_the_same_way():
     with sharing(ADDR, 0) as a, sharing(ADDR, 0, socket.SO_REUSEADDR) as b:
         one, other = a.getsockname()[1], b.getsockname()[1]
         return [code(sharing, ADDR, one, socket.SO_REUSEADDR), code(sharing, ADDR, other), code(bound, one)]
+
+
+@case
+def a_socket_that_was_never_bound_gives_its_port_back():
+    peer, out = bound(), []
+    with new() as s:
+        copy = s.dup()
+        for _ in range(3):
+            s.connect(peer.getsockname())
+            at = s.getsockname()[1]
+            s.send(b"x")
+            out.append(peer.recvfrom(9)[1][1] == at)
+            libc_disconnect(s)
+            out += [s.getsockname()[1], code(s.send, b"x")]
+            bound(at).close()
+        s.sendto(b"y", peer.getsockname())
+        return out + [peer.recvfrom(9)[1][1] == s.getsockname()[1], copy.fileno() >= 0]
+
+
+@case
+def an_epoll_set_keeps_a_socket_that_sends_later():
+    peer, e = bound(), select.epoll()
+    with new() as s, new() as t:
+        for x in (s, t):
+            e.register(x, select.EPOLLIN)
+        s.connect(peer.getsockname())
+        t.bind((ADDR, 0))
+        out = []
+        for x in (s, t):
+            peer.sendto(b"x", x.getsockname())
+            out += [e.poll(LIMIT) == [(x.fileno(), select.EPOLLIN)], x.recv(9).decode(), len(e.poll(0))]
+        return out
+
+
+@case
+def an_epoll_set_keeps_a_socket_that_gives_its_port_back():
+    peer, e, out = bound(), select.epoll(), []
+    with new() as s:
+        s.connect(peer.getsockname())
+        e.register(s, select.EPOLLIN)
+        for _ in range(2):
+            libc_disconnect(s)
+            s.connect(peer.getsockname())
+            peer.sendto(b"x", s.getsockname())
+            out += [e.poll(LIMIT) == [(s.fileno(), select.EPOLLIN)], s.recv(9).decode(), len(e.poll(0))]
+        return out

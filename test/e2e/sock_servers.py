@@ -3,9 +3,11 @@
 import os
 import select
 import socket
+import struct
 import threading
+import time
 
-from sock_case import events, listener, wait
+from sock_case import events, listener, pair, read_all, wait
 from sock_twice import ADDR, IN, LIMIT, case, code, epoll_of
 
 LOOPBACK = "127.0.0.1"
@@ -161,3 +163,57 @@ def a_port_is_shared_by_those_that_reuse_it_alone():
     with reusing(ADDR) as l, listener() as other:
         at = l.getsockname()[1]
         return [code(reusing, ADDR, at, socket.SO_REUSEADDR), code(reusing, ADDR, other.getsockname()[1])]
+
+
+def full(c):
+    """What c has sent until no more of it went: its peer does not read."""
+    c.setblocking(False)
+    while code(c.send, bytes(65536)) != "EAGAIN":
+        pass
+    c.setblocking(True)
+
+
+@case
+def a_close_that_lingers_waits_for_the_peer_as_long_as_it_was_told():
+    out = []
+    for reads in (True, False):
+        c, s = pair()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LIMIT if reads else 1))
+        full(c)
+        t = threading.Thread(target=read_all, args=(s,))
+        if reads:
+            t.start()
+        c.dup().close()
+        begin = time.monotonic()
+        c.close()
+        took = time.monotonic() - begin
+        out.append(took < LIMIT / 2 if reads else took > 0.9)
+        if reads:
+            t.join()
+        s.close()
+    return out
+
+
+@case
+def an_epoll_set_keeps_a_socket_that_is_bound_or_connected_later():
+    out, e = [], select.epoll()
+    with socket.socket() as l, socket.socket() as c:
+        for s in (l, c):
+            s.setblocking(False)
+        l.bind(("0.0.0.0", 0))
+        e.register(l, select.EPOLLIN)
+        l.listen(4)
+        e.poll(0)
+        e.register(c, select.EPOLLOUT)
+        out.append(code(c.connect, (ADDR, l.getsockname()[1])))
+        while (c.fileno(), select.EPOLLOUT) not in e.poll(LIMIT):
+            pass
+        out.append(c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        e.unregister(c)
+        out.append(e.poll(LIMIT) == [(l.fileno(), select.EPOLLIN)])
+        s, _ = l.accept()
+        e.register(c, select.EPOLLIN)
+        s.sendall(b"x")
+        out.append(e.poll(LIMIT) == [(c.fileno(), select.EPOLLIN)])
+        s.close()
+        return out

@@ -37,6 +37,7 @@ struct sock {
 	struct ipc_addr local, remote;
 	struct ipc_stream *mem; /* of a stream */
 	pthread_mutex_t rx, tx;
+	bool in_epoll;         /* it is in a set of epoll's */
 	bool watched;          /* its descriptor has been polled: it is kept true from then on */
 	bool rx_shut, tx_shut; /* before it has a connection; then in the memory */
 	uint32_t told;         /* rx_head when the bell was last rung for it */
@@ -47,6 +48,7 @@ struct sock {
 	int below;       /* the kernel's socket, of a listener too; -1: none */
 	bool below_live; /* it has a port: it may have received something */
 	bool wild;       /* bound to all addresses */
+	bool named;      /* the program has named a port, or an address, for it */
 	bool has_peer;   /* remote; the kernel's socket is connected to it with peer_below */
 	bool peer_below;
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that are asked for */
@@ -101,8 +103,10 @@ void sock_libc_find(void);
 /* A second number for fd, which programs do not meet: small numbers are theirs to choose. -1 and errno. */
 int sock_libc_aside(int fd);
 
+/* ---- sock_ready.c ---- */
 /* Before anything else in a call: libc's functions are known from now on. */
 void sock_ready(void);
+pid_t sock_pid(void); /* of this process */
 
 /* ---- sock_tab.c ---- */
 #define SOCK_FDS 65536
@@ -119,6 +123,8 @@ void sock_put(struct sock *s);
 struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* The descriptor is the socket's from now on, or (NULL) nobody's. */
 void sock_set(int fd, struct sock *s);
+/* No descriptor of this process is the socket's any more. */
+bool sock_unused(const struct sock *s);
 
 /* Before and after fork, in both processes: nobody is in the middle of it. */
 void sock_tab_fork(bool over);
@@ -185,8 +191,10 @@ bool sock_tell_connect(struct sock *s);
 int sock_shut(struct sock *s, int fd, int how); /* as shutdown: 0 or an errno */
 void sock_finish(struct sock *s);               /* nothing more will be sent */
 void sock_reset(struct sock *s);                /* the connection ends at once */
-/* SO_LINGER: with no time the last close() resets the connection; a longer time is kept, and close() does not wait. */
+/* SO_LINGER: with no time the last close() resets the connection; with one, sock_linger() waits. */
 void sock_set_linger(struct sock *s, struct linger l);
+/* The last descriptor of this process has been closed: waits until the peer has all bytes, or that time is over. */
+void sock_linger(struct sock *s);
 /* As poll tells it of a stream, and of a socket that is no more than bound; told: what poll says of its descriptor. */
 short sock_stream_events(const struct sock *s, short told);
 short sock_bound_events(const struct sock *s);
@@ -211,10 +219,12 @@ uint64_t sock_now(void); /* ns */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags);
 
-/* ---- sock_call.c ---- */
+/* ---- sock_place.c ---- */
 /* `made` takes the number fd, with what the program has set of the old one. 0 or an errno. */
 int sock_replace(int fd, int made, struct sock *s);
 int sock_option(int fd, int which); /* of SOL_SOCKET; -1: it has none */
+/* A struct timeval of the program's, as ms; -1: no limit. -1 and errno: it is none. */
+int sock_set_time(int *ms, const void *from, socklen_t len);
 
 /* ---- sock_any.c: a listener at all addresses, the kernel's and those of all ports ---- */
 /* As listen() of fd, not ours, which becomes such a listener where rnicd has the port free. */
@@ -223,6 +233,14 @@ int sock_listen_any(int fd, int backlog);
 int sock_accept_below(const struct sock *l, struct sockaddr *sa, socklen_t *len, int flags);
 /* Where the kernel may have something for the socket; -1: nowhere. */
 int sock_below_fd(const struct sock *s);
+
+/* ---- sock_epoll.c ---- */
+/* The descriptor of the socket tells its readiness from now on, to poll and to sets of epoll's. */
+void sock_keep_true(struct sock *s, int fd);
+/* A descriptor that becomes another file leaves its set before. False: it is in none. */
+bool sock_epoll_out(int fd);
+/* It is in that set again, with the same events, as the file that it is now. */
+void sock_epoll_in(int fd);
 
 /* ---- sock_addr.c ---- */
 bool sock_addr_is_any(const struct ipc_addr *a);

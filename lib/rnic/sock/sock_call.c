@@ -13,76 +13,11 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-static void before_fork(void)
-{
-	sock_daemon_fork(false);
-	sock_tab_fork(false);
-}
-
-static void after_fork(void)
-{
-	sock_tab_fork(true);
-	sock_daemon_fork(true);
-	sock_pid_forget();
-}
-
-static void make_ready(void)
-{
-	sock_libc_find();
-	/* where there is no memory for it, a child of a process with threads may wait for good */
-	(void)pthread_atfork(before_fork, after_fork, after_fork);
-}
-
-void sock_ready(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, make_ready);
-}
-
 /* ---- from the kernel's descriptor to ours ---- */
-
-int sock_option(int fd, int which)
-{
-	int value = -1;
-	socklen_t len = sizeof(value);
-
-	return sock_libc.getsockopt(fd, SOL_SOCKET, which, &value, &len) == 0 ? value : -1;
-}
-
-static int timeout_of(int fd, int which)
-{
-	struct timeval tv = { 0 };
-	socklen_t len = sizeof(tv);
-
-	if (sock_libc.getsockopt(fd, SOL_SOCKET, which, &tv, &len) != 0 || (tv.tv_sec == 0 && tv.tv_usec == 0))
-		return -1;
-	return (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
-}
 
 static bool is_tcp(int fd)
 {
 	return sock_option(fd, SO_TYPE) == SOCK_STREAM && sock_option(fd, SO_PROTOCOL) == IPPROTO_TCP;
-}
-
-int sock_replace(int fd, int made, struct sock *s)
-{
-	int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
-
-	s->rcv_ms = timeout_of(fd, SO_RCVTIMEO);
-	s->snd_ms = timeout_of(fd, SO_SNDTIMEO);
-	socklen_t len = sizeof(s->linger);
-	if (sock_libc.getsockopt(fd, SOL_SOCKET, SO_LINGER, &s->linger, &len) != 0)
-		s->linger = (struct linger){ 0 };
-	if (flags < 0 || cloexec < 0 || sock_libc.dup3(made, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
-		int err = errno;
-		sock_libc.close(made);
-		return err;
-	}
-	sock_libc.close(made);
-	sock_libc.fcntl(fd, F_SETFL, flags & O_NONBLOCK);
-	sock_set(fd, s);
-	return 0;
 }
 
 /* A new socket of rnicd's at this address in place of the kernel's; held. NULL and errno. */
@@ -170,6 +105,8 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	int err = s->kind == SOCK_LISTENS ? EISCONN : !known ? EAFNOSUPPORT : 0, rc = -1;
 	if (err == 0 && s->kind == SOCK_BOUND) {
 		err = sock_connect(s, &to);
+		if (err == 0 && s->in_epoll)
+			sock_watch(s, fd);
 		rc = err == 0 ? sock_connected(s, fd, true) : -1;
 	} else if (err == 0) {
 		rc = sock_connected(s, fd, false);
@@ -286,11 +223,25 @@ PUBLIC int shutdown(int fd, int how)
 
 /* ---- descriptors ---- */
 
+static int close_ours(int fd)
+{
+	struct sock *s = sock_get(fd);
+
+	sock_set(fd, NULL);
+	int rc = sock_libc.close(fd);
+	if (s != NULL && s->kind == SOCK_IS_STREAM && s->linger.l_onoff != 0 && s->linger.l_linger > 0 &&
+	    sock_unused(s))
+		sock_linger(s);
+	if (s != NULL)
+		sock_put(s);
+	return rc;
+}
+
 PUBLIC int close(int fd)
 {
 	sock_ready();
 	if ((uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL)
-		sock_set(fd, NULL);
+		return close_ours(fd);
 	return sock_libc.close(fd);
 }
 

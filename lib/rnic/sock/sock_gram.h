@@ -21,8 +21,6 @@ uint32_t sock_gram_next(const struct sock *s); /* bytes of the next datagram */
 int sock_gram_below_fd(const struct sock *s);
 
 /* ---- sock_udp.c ---- */
-pid_t sock_pid(void); /* of this process */
-void sock_pid_forget(void);
 /* True: fd is UDP and its bind() is done, with this result. */
 bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len, int *rc);
 /*
@@ -37,8 +35,5 @@ int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *le
 int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len);
 /* The kernel's socket below gets the port, as far as it is free there: something is sent through it. */
 void sock_gram_below(struct sock *s);
-
-/* ---- sock_opt.c ---- */
-int sock_set_time(int *ms, const void *from, socklen_t len);
 
 #endif

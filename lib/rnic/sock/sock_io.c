@@ -527,6 +527,22 @@ bool sock_tell_connect(struct sock *s)
 	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
 }
 
+void sock_linger(struct sock *s)
+{
+	const struct timespec nap = { .tv_nsec = (long)RN_NS_PER_MS };
+	uint64_t end = sock_now() + (uint64_t)s->linger.l_linger * RN_NS_PER_S;
+	int saved = errno;
+
+	/* Its descriptor is closed: there is nothing to sleep at. A peer that is near answers before the first nap. */
+	while (s->mem->tx_tail != __atomic_load_n(&s->mem->tx_head, __ATOMIC_ACQUIRE) &&
+	       (state_of(s) & IPC_STREAM_ENDED) == 0 && sock_now() < end) {
+		sched_yield();
+		if (s->mem->tx_tail != __atomic_load_n(&s->mem->tx_head, __ATOMIC_ACQUIRE))
+			nanosleep(&nap, NULL);
+	}
+	errno = saved;
+}
+
 int sock_connected(struct sock *s, int fd, bool first)
 {
 	bool block = !sock_does_not_block(fd, 0);

@@ -124,19 +124,6 @@ PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
 	return rc;
 }
 
-int sock_set_time(int *ms, const void *from, socklen_t len)
-{
-	struct timeval tv;
-
-	if (len < sizeof(tv))
-		return fail(EINVAL);
-	memcpy(&tv, from, sizeof(tv));
-	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
-		return fail(EDOM);
-	*ms = tv.tv_sec == 0 && tv.tv_usec == 0 ? -1 : (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
-	return 0;
-}
-
 static int set(struct sock *s, int level, int name, const void *from, socklen_t len)
 {
 	if (level == SOL_SOCKET && name == SO_RCVTIMEO)

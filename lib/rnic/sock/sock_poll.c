@@ -15,15 +15,6 @@
 #define FEW    64u /* descriptors for which no memory is asked of libc */
 #define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
 
-/* Its readiness is kept true from now on. */
-static void watch(struct sock *s, int fd)
-{
-	if (s->kind == SOCK_IS_GRAM)
-		sock_gram_watch(s, fd);
-	else
-		sock_watch(s, fd);
-}
-
 static bool is_ours(int fd)
 {
 	return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL;
@@ -67,7 +58,7 @@ static bool look_first(struct look *l, struct pollfd *p)
 		l->all[i] = p[i];
 		if (s == NULL)
 			continue;
-		watch(s, p[i].fd);
+		sock_keep_true(s, p[i].fd);
 		some = some || (events_of(s, 0) & (p[i].events | ALWAYS)) != 0;
 		if (s->kind == SOCK_LISTENS)
 			l->all[i].events &= (POLLIN | POLLRDNORM);
@@ -272,38 +263,4 @@ PUBLIC int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct timespec
 
 	sock_ready();
 	return sets_ours(&t) ? select_ours(&t, ts, mask) : sock_libc.pselect(n, r, w, x, ts, mask);
-}
-
-/* ---- epoll ---- */
-
-/* The kernel's socket below is in the same set and says the same of itself, but for room to write. */
-static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
-{
-	struct sock *s = sock_get(fd);
-	int saved = errno;
-
-	if (s != NULL && s->wild && s->below >= 0) {
-		struct epoll_event in = { 0 };
-		if (ev != NULL)
-			in = *ev;
-		in.events &= ~(uint32_t)(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
-		(void)sock_libc.epoll_ctl(ep, op, s->below, &in);
-	}
-	if (s != NULL)
-		sock_put(s);
-	errno = saved;
-}
-
-PUBLIC int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
-{
-	sock_ready();
-	struct sock *s = op != EPOLL_CTL_DEL ? sock_get(fd) : NULL;
-	if (s != NULL) {
-		watch(s, fd);
-		sock_put(s);
-	}
-	int rc = sock_libc.epoll_ctl(ep, op, fd, ev);
-	if (rc == 0)
-		epoll_below(ep, op, fd, ev);
-	return rc;
 }

@@ -74,6 +74,14 @@ struct sock *sock_new(int domain)
 	return s;
 }
 
+bool sock_unused(const struct sock *s)
+{
+	for (uint32_t fd = 0; fd < SOCK_FDS; fd++)
+		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) == s)
+			return false;
+	return true;
+}
+
 void sock_set(int fd, struct sock *s)
 {
 	if ((uint32_t)fd >= SOCK_FDS)

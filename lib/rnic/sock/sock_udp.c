@@ -16,21 +16,6 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-static pid_t self;
-
-pid_t sock_pid(void)
-{
-	pid_t p = __atomic_load_n(&self, __ATOMIC_RELAXED);
-
-	if (p == 0) {
-		p = getpid();
-		__atomic_store_n(&self, p, __ATOMIC_RELAXED);
-	}
-	return p;
-}
-
-void sock_pid_forget(void) { __atomic_store_n(&self, 0, __ATOMIC_RELAXED); }
-
 static bool is_udp(int fd)
 {
 	return sock_option(fd, SO_PROTOCOL) == IPPROTO_UDP && sock_option(fd, SO_TYPE) == SOCK_DGRAM;
@@ -127,7 +112,10 @@ static int bind_port(int fd, const struct ipc_addr *a)
 	int made;
 	struct sock *s = make_new(fd, a, false, &made);
 
-	if (s == NULL || !take_place(fd, made, s))
+	if (s == NULL)
+		return -1;
+	s->named = true;
+	if (!take_place(fd, made, s))
 		return -1;
 	sock_put(s);
 	return 0;
@@ -152,7 +140,7 @@ static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa,
 		errno = err;
 		return -1;
 	}
-	s->below_live = true;
+	s->below_live = s->named = true;
 	if (!take_place(fd, made, s))
 		return -1;
 	sock_put(s);
@@ -239,7 +227,7 @@ void sock_gram_below(struct sock *s)
 	sock_addr_out(s, &any, (struct sockaddr *)&sa, &len);
 	/* where the number is taken the kernel chooses another one */
 	(void)sock_libc.bind(s->below, (struct sockaddr *)&sa, len);
-	s->below_live = true;
+	s->below_live = s->named = true; /* to the kernel, bind() has named the port */
 	errno = saved;
 }
 
@@ -258,6 +246,30 @@ static int no_peer(struct sock *s)
 	s->has_peer = s->peer_below = false;
 	if (s->wild)
 		memset(s->local.ip, 0, sizeof(s->local.ip));
+	return 0;
+}
+
+/*
+ * As Linux has it, a socket that was never bound gives its port back: all its descriptors in this process are the
+ * kernel's socket again, as it was.
+ */
+static int as_it_was(struct sock *s)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	(void)sock_libc.connect(s->below, &none, sizeof(none));
+	for (int fd = 0; fd < SOCK_FDS; fd++) {
+		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != s)
+			continue;
+		int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
+		const bool in_epoll = sock_epoll_out(fd);
+		if (sock_libc.dup3(s->below, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0)
+			return errno;
+		sock_libc.fcntl(fd, F_SETFL, flags);
+		sock_set(fd, NULL);
+		if (in_epoll)
+			sock_epoll_in(fd);
+	}
 	return 0;
 }
 
@@ -293,7 +305,7 @@ int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len)
 	int err;
 
 	if (len >= sizeof(sa->sa_family) && sa->sa_family == AF_UNSPEC)
-		err = no_peer(s);
+		err = s->named ? no_peer(s) : as_it_was(s);
 	else if (!sock_addr_in(sa, len, &to))
 		err = len < sizeof(struct sockaddr_in) ? EINVAL : EAFNOSUPPORT;
 	else

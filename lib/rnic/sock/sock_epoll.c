@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sets of epoll's, of which descriptors of ours are members. */
+#include <errno.h>
+
+#include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+void sock_keep_true(struct sock *s, int fd)
+{
+	if (s->kind == SOCK_IS_GRAM)
+		sock_gram_watch(s, fd);
+	else
+		sock_watch(s, fd);
+}
+
+/* The kernel's socket below is in the same set and says the same of itself, but for room to write. */
+static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
+{
+	struct sock *s = sock_get(fd);
+	int saved = errno;
+
+	if (s != NULL && s->wild && s->below >= 0) {
+		struct epoll_event in = { 0 };
+		if (ev != NULL)
+			in = *ev;
+		in.events &= ~(uint32_t)(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
+		(void)sock_libc.epoll_ctl(ep, op, s->below, &in);
+	}
+	if (s != NULL)
+		sock_put(s);
+	errno = saved;
+}
+
+/*
+ * The set that each descriptor was added to last. The descriptor may be closed since, or another file may have its
+ * number: then it is in this set no more, which the kernel says when it is taken out.
+ */
+static struct {
+	int set; /* number of its descriptor, and 1; 0: none */
+	struct epoll_event ev;
+} member[SOCK_FDS];
+
+static void remember(int ep, int op, int fd, const struct epoll_event *ev)
+{
+	if ((uint32_t)fd >= SOCK_FDS || op == EPOLL_CTL_DEL || ev == NULL)
+		return;
+	member[fd].set = ep + 1;
+	member[fd].ev = *ev;
+}
+
+bool sock_epoll_out(int fd)
+{
+	int saved = errno;
+	bool was = (uint32_t)fd < SOCK_FDS && member[fd].set != 0 &&
+		   sock_libc.epoll_ctl(member[fd].set - 1, EPOLL_CTL_DEL, fd, NULL) == 0;
+
+	errno = saved;
+	return was;
+}
+
+void sock_epoll_in(int fd)
+{
+	struct epoll_event ev = member[fd].ev;
+	int saved = errno;
+
+	(void)epoll_ctl(member[fd].set - 1, EPOLL_CTL_ADD, fd, &ev);
+	errno = saved;
+}
+
+PUBLIC int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+{
+	sock_ready();
+	struct sock *s = op != EPOLL_CTL_DEL ? sock_get(fd) : NULL;
+	if (s != NULL) {
+		s->in_epoll = true;
+		sock_keep_true(s, fd);
+		sock_put(s);
+	}
+	int rc = sock_libc.epoll_ctl(ep, op, fd, ev);
+	if (rc != 0)
+		return rc;
+	remember(ep, op, fd, ev);
+	epoll_below(ep, op, fd, ev);
+	return 0;
+}

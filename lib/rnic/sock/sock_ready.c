@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each call does before anything else, and what fork leaves to do. */
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+static pid_t self;
+
+pid_t sock_pid(void)
+{
+	pid_t p = __atomic_load_n(&self, __ATOMIC_RELAXED);
+
+	if (p == 0) {
+		p = getpid();
+		__atomic_store_n(&self, p, __ATOMIC_RELAXED);
+	}
+	return p;
+}
+
+static void before_fork(void)
+{
+	sock_daemon_fork(false);
+	sock_tab_fork(false);
+}
+
+static void after_fork(void)
+{
+	sock_tab_fork(true);
+	sock_daemon_fork(true);
+	__atomic_store_n(&self, 0, __ATOMIC_RELAXED);
+}
+
+static void make_ready(void)
+{
+	sock_libc_find();
+	/* where there is no memory for it, a child of a process with threads may wait for good */
+	(void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+void sock_ready(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_ready);
+}
