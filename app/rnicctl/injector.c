@@ -16,23 +16,47 @@
 
 #define WRONG_USAGE 2
 
-static int dial(const char *path)
+static int dial(const struct sockaddr_un *un, socklen_t len)
+{
+	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (sock >= 0 && connect(sock, (const struct sockaddr *)un, len) != 0) {
+		const int err = errno;
+		close(sock);
+		errno = err;
+		return -1;
+	}
+	return sock;
+}
+
+static int dial_rnicd(const char *path)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	int sock;
 
 	if (strlen(path) >= sizeof(un.sun_path)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
 	memcpy(un.sun_path, path, strlen(path));
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (sock >= 0 && connect(sock, (struct sockaddr *)&un, sizeof(un)) != 0) {
-		const int err = errno;
+	return dial(&un, sizeof(un));
+}
+
+/* A program that runs iWARP itself and takes orders. -1: there is none; anybody may have taken the name. */
+static int dial_program(uint32_t pid, uid_t *user)
+{
+	struct sockaddr_un un;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	const socklen_t name = ipc_orders_name(&un, pid);
+	const int sock = dial(&un, name);
+
+	if (sock < 0)
+		return -1;
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.pid != (pid_t)pid) {
 		close(sock);
-		errno = err;
 		return -1;
 	}
+	*user = cred.uid;
 	return sock;
 }
 
@@ -50,44 +74,88 @@ static bool client_is(struct ipc_inject *to, const char *client)
 	return true;
 }
 
-int injector_send(const char *socket_path, const char *client, const char *spec)
+/* False, and a sentence on stderr: it is wrong. */
+static bool read_order(struct ipc_msg *m, const char *client, const char *spec)
 {
-	struct ipc_msg m = { .type = IPC_INJECT, .len = IPC_MSG_LEN(inject), .seq = 1 };
 	struct inject_rules rules;
 	const char *rest;
-	unsigned none = 0;
 
-	if (!client_is(&m.inject, client)) {
+	if (!client_is(&m->inject, client)) {
 		fprintf(stderr,
 			"rnicctl: inject wants the number of a client, as rnicctl clients has it, or pid=NUMBER\n");
-		return WRONG_USAGE;
+		return false;
 	}
 	const char *wrong = inject_parse(&rules, spec, &rest);
-	if (wrong == NULL && strlen(spec) >= sizeof(m.inject.spec)) {
+	if (wrong == NULL && strlen(spec) >= sizeof(m->inject.spec)) {
 		rest = spec;
 		wrong = "a specification has at most 899 characters";
 	}
 	if (wrong != NULL) {
 		fprintf(stderr, "rnicctl: the specification is wrong at '%.40s': %s\n", rest, wrong);
-		return WRONG_USAGE;
+		return false;
 	}
-	memcpy(m.inject.spec, spec, strlen(spec) + 1);
-	const int sock = dial(socket_path);
-	int rc = sock < 0 ? -errno : ipc_send(sock, &m, NULL, 0);
+	memcpy(m->inject.spec, spec, strlen(spec) + 1);
+	return true;
+}
+
+/* One answer to one message; the socket is closed. 0 or a negative errno. */
+static int told(int sock, struct ipc_msg *m)
+{
+	unsigned none = 0;
+	int rc = ipc_send(sock, m, NULL, 0);
+
 	if (rc == 0)
-		rc = ipc_recv(sock, &m, NULL, &none);
-	if (sock >= 0)
-		close(sock);
-	if (rc != 0) {
-		fprintf(stderr, "rnicctl: rnicd does not answer at %s: %s\n", socket_path, strerror(-rc));
-		return 1;
-	}
-	m.text[IPC_TEXT_MAX - 1] = '\0';
-	if (m.type != IPC_INJECT || m.status != 0) {
+		rc = ipc_recv(sock, m, NULL, &none);
+	close(sock);
+	m->text[IPC_TEXT_MAX - 1] = '\0';
+	return rc;
+}
+
+static int by_rnicd(const char *socket_path, struct ipc_msg *m)
+{
+	const bool pid = m->inject.pid != 0;
+	const int sock = dial_rnicd(socket_path);
+	const int rc = sock < 0 ? -errno : told(sock, m);
+
+	if (rc == 0 && m->type == IPC_INJECT && m->status == 0)
+		return 0;
+	if (rc != 0)
+		fprintf(stderr, "rnicctl: %srnicd does not answer at %s: %s\n",
+			pid ? "the process takes no orders itself (was it started with rnicrun --inject?), and " : "",
+			socket_path, strerror(-rc));
+	else
 		fprintf(stderr, "rnicctl: %s\n",
-			m.type == IPC_INJECT && m.len > IPC_MSG_HDR ? m.text : "rnicd refuses it");
+			m->type == IPC_INJECT && m->len > IPC_MSG_HDR ? m->text : "rnicd refuses it");
+	return 1;
+}
+
+static int by_itself(int sock, struct ipc_msg *m, uid_t user)
+{
+	const uint32_t pid = m->inject.pid;
+
+	if (geteuid() != 0 && geteuid() != user) {
+		close(sock);
+		fprintf(stderr, "rnicctl: process %u is another user's: only that user and root may\n", pid);
 		return 1;
 	}
-	printf("client %s is told; it says on its stderr what it injects\n", client);
-	return 0;
+	const int rc = told(sock, m);
+	if (rc == 0 && m->type == IPC_INJECT && m->status == 0)
+		return 0;
+	fprintf(stderr, "rnicctl: process %u does not take the order: %s\n", pid,
+		rc != 0 ? strerror(-rc) : "it is of another release");
+	return 1;
+}
+
+int injector_send(const char *socket_path, const char *client, const char *spec)
+{
+	struct ipc_msg m = { .type = IPC_INJECT, .len = IPC_MSG_LEN(inject), .seq = 1 };
+	uid_t user = 0;
+
+	if (!read_order(&m, client, spec))
+		return WRONG_USAGE;
+	const int sock = m.inject.pid != 0 ? dial_program(m.inject.pid, &user) : -1;
+	const int rc = sock >= 0 ? by_itself(sock, &m, user) : by_rnicd(socket_path, &m);
+	if (rc == 0)
+		printf("client %s is told; it says on its stderr what it injects\n", client);
+	return rc;
 }

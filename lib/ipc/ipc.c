@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void close_all(const int *fds, unsigned n)
@@ -130,4 +132,12 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 	if (nfds != NULL)
 		*nfds = k;
 	return 0;
+}
+
+uint32_t ipc_orders_name(struct sockaddr_un *un, uint32_t pid)
+{
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX }; /* sun_path[0] stays NUL: abstract */
+	const int len = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-inject-%u", pid);
+
+	return (uint32_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }

@@ -473,4 +473,11 @@ int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds);
 int ipc_peek(int sock, bool *fds);
 int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds); /* *nfds: room in, received out */
 
+/*
+ * Where a process that is no client of rnicd's takes IPC_INJECT: an abstract name with its number, so both sides look
+ * at SO_PEERCRED. Returns the length of the name.
+ */
+struct sockaddr_un;
+uint32_t ipc_orders_name(struct sockaddr_un *un, uint32_t pid);
+
 #endif

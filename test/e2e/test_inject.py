@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rnicrun --inject: the call or completion that is named fails, in one process, and is told in one line."""
 import os
+import random
 import re
+import socket
 import subprocess
 import sys
 
@@ -169,6 +171,48 @@ def a_running_program_is_told_by_rnicctl():
         assert p.wait() == 0 and len(told(p)) == 1, p.tail()
         orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
         assert orders == ["create_qp:1=ENOMEM", "alloc_pd:3=ENOMEM"], p.tail()
+
+
+@case
+def a_program_that_runs_iwarp_itself_is_told_by_its_process_number():
+    """Without a daemon, or over the streams of one; a stranger is refused, and a program that takes no orders named."""
+    with Daemon(pair_conf()) as d:
+        os.chmod(d.dir, 0o711)
+        for way, ends in (("--embedded", ("127.0.0.1", "127.0.0.1")), ("--design=host", (SERVER, PEER)),
+                          ("--design=assisted", (SERVER, PEER))):
+            p = d.run(RNICRUN, way, "--inject", "none", helper("inject_cases"), *ends, "a_running_program_is_told")
+            p.wait_line("runs")
+            who = f"pid={p.p.pid}"
+            refused(d, "another user's", who, "alloc_pd:3=ENOMEM", under=STRANGER)
+            assert ctl(d, who, "create_qp:1=ENOMEM").returncode == 0
+            said = ctl(d, who, "alloc_pd:3=ENOMEM")
+            assert said.returncode == 0 and "is told" in said.stdout, (way, said)
+            assert p.wait() == 0 and len(told(p)) == 1, p.tail()
+            orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
+            assert orders == ["create_qp:1=ENOMEM", "alloc_pd:3=ENOMEM"], p.tail()
+        p = d.run(RNICRUN, "--embedded", helper("inject_cases"), "127.0.0.1", "127.0.0.1", "a_running_program_is_told")
+        p.wait_line("runs")
+        refused(d, "rnicrun --inject", f"pid={p.p.pid}", "alloc_pd:3=ENOMEM")
+        p.stop()
+    refused(d, "takes no orders itself", "pid=1", "none")
+
+
+@case
+def whoever_says_nothing_or_nonsense_does_not_keep_orders_away():
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "--embedded", "--inject", "none", helper("inject_cases"), "127.0.0.1", "127.0.0.1",
+                  "a_running_program_is_told")
+        p.wait_line("runs")
+        for junk in (b"", b"x", bytes(40), random.Random(1).randbytes(2000)):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.connect(f"\0rnic-inject-{p.p.pid}")
+                if junk:
+                    s.send(junk)
+        silent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        silent.connect(f"\0rnic-inject-{p.p.pid}")
+        assert ctl(d, f"pid={p.p.pid}", "alloc_pd:3=ENOMEM").returncode == 0
+        silent.close()
+        assert p.wait() == 0 and len(told(p)) == 1, p.tail()
 
 
 @case

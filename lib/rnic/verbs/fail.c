@@ -148,40 +148,9 @@ static bool fire(const struct inject_rule *r)
 	return fire_at_devices(s, r->result);
 }
 
-/* ---- orders of rnicctl ---- */
-
-static void nothing_seen(const void *slot, void *arg)
-{
-	(void)slot;
-	(void)arg;
-}
-
-static void *orders_take(void *arg)
-{
-	struct rnic_evq *q = arg;
-	union {
-		struct ipc_order order;
-		uint8_t slot[IPC_EVENT_SLOT_CM];
-	} u;
-
-	while (rnic_evq_get(q, u.slot, nothing_seen, NULL) == 0) {
-		u.order.spec[sizeof(u.order.spec) - 1] = '\0';
-		rnic_inject_order(u.order.spec);
-	}
-	return NULL; /* rnicd is gone; the queue stays with its session */
-}
-
 void rnic_fail_begin(struct rnic_session *s)
 {
-	struct rnic_evq *q = NULL;
-
 	__atomic_store_n(&last, s, __ATOMIC_RELEASE);
 	rnic_inject_begin(fire);
-	if (s->own.turn != NULL) /* no rnicd: nobody can send an order */
-		return;
-	q = calloc(1, sizeof(*q));
-	if (q == NULL || rnic_evq_open(q, s, IPC_CHANNEL_ORDERS, 0) != 0)
-		free(q);
-	else
-		(void)rnic_thread(orders_take, q); /* without it rnicctl is told, and nothing happens */
+	rnic_orders_begin(s);
 }

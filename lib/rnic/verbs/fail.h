@@ -19,6 +19,9 @@ bool rnic_fail_away(void);
 /* The queue pair's side of its connection, where a rule asks for it. */
 struct inject_what rnic_fail_what(enum inject_at at, uint32_t opcode, uint32_t qpn);
 
+/* orders.c: from now on rnicctl inject reaches the process. */
+RN_COLD void rnic_orders_begin(struct rnic_session *s);
+
 /* fail_late.c; under the CQ's lock: whether it gives nothing now; whether e, the next one of a ring, is held back. */
 RN_COLD bool rnic_fail_holds(const struct rnic_cq *cq);
 RN_COLD bool rnic_fail_holds_back(struct rnic_cq *cq, uint32_t ring, const struct qp_cqe *e);
