@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "known.h"
+
 #define GROWS(group, name, unit, meaning) \
 	{ \
 		COUNTER_##group, false, name, unit, meaning \
@@ -280,4 +282,5 @@ void counter_document(void)
 				printf("| `%s` | %s | %s | %s |\n", counters[i].name,
 				       counters[i].gauge ? "gauge" : "counter", counters[i].unit, counters[i].meaning);
 	}
+	known_document();
 }

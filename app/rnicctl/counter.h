@@ -34,7 +34,7 @@ const struct counter *counter_find(enum counter_group group, const char *name);
 /* "stack", "port", ... */
 const char *counter_group_name(enum counter_group group);
 
-/* Writes the table to stdout as doc/counters.md has it. */
+/* Writes the table to stdout as doc/counters.md has it, with the names that users may know (known.h). */
 void counter_document(void);
 
 #endif

@@ -98,6 +98,20 @@ def the_committed_page_is_the_table():
 
 
 @case
+def each_name_that_users_may_know_has_a_counter_that_there_is():
+    page = ok("counters", "--list")
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| .* \|$", page.split("## Names that you may know")[1], re.M)
+    missing = [row for row in rows if row[1] not in names(page, row[2])]
+    assert len(rows) > 50 and not missing, missing
+    heads = []  # every second line has the numbers
+    for file in ("/proc/net/snmp", "/proc/net/netstat"):
+        with open(file, encoding="ascii") as f:
+            heads += f.read().splitlines()[::2]
+    kernels = {kind.rstrip(":") + name for kind, *words in map(str.split, heads) for name in words}
+    assert {row[0] for row in rows if row[0].startswith("Tcp")} <= kernels, "names that this kernel does not have"
+
+
+@case
 def the_committed_page_of_keys_is_what_the_daemon_says():
     argv = ["scripts/man.py", "markdown", "-", os.path.join(BUILD, "app", "rnicd", "rnicd"), "--help-config"]
     page = subprocess.run([sys.executable, "-B", *argv], cwd=SOURCE, capture_output=True, text=True, check=True).stdout
