@@ -29,7 +29,15 @@ def parse(text):
     return options, commands
 
 
-def bash(name, options, commands):
+def seconds(text):
+    """{command: [words that stand behind it as they are]}, "set port" for one"""
+    out = {}
+    for command, word in re.findall(r'^  ([a-z][a-z-]*) ([a-z][a-z-]*)(?= [A-Z])', text, re.M):
+        out.setdefault(command, []).append(word)
+    return out
+
+
+def bash(name, options, commands, behind):
     f = '_' + name.replace('-', '_')
     words = ' '.join([o[1] for o in options] + [o[0] for o in options if o[0]])
     files = '|'.join(w for o in options if o[2] in PATHS for w in o[:2] if w)
@@ -40,6 +48,10 @@ def bash(name, options, commands):
         out += ['\tlocal i', '\tfor ((i = 1; i < COMP_CWORD; i++)); do',
                 '\t\tcase ${COMP_WORDS[i]} in', '\t\t%s) ((++i)) ;;' % '|'.join(filter(None, (files, others))),
                 '\t\t-*) ;;', '\t\t*) return ;; # the program\'s own arguments', '\t\tesac', '\tdone']
+    if commands:
+        out += ['\tlocal i command', '\tfor ((i = 1; i < COMP_CWORD; i++)); do',
+                '\t\tcase ${COMP_WORDS[i]} in', '\t\t%s) ((++i)) ;;' % '|'.join(filter(None, (files, others))),
+                '\t\t-*) ;;', '\t\t*) command=${COMP_WORDS[i]}; break ;;', '\t\tesac', '\tdone']
     out += ['\tcase $before in']
     if files:
         out += ['\t%s) COMPREPLY=($(compgen -f -- "$cur")); return ;;' % files]
@@ -47,7 +59,11 @@ def bash(name, options, commands):
         out += ['\t%s) return ;;' % others]
     out += ['\tesac', '\tcase $cur in', '\t-*) COMPREPLY=($(compgen -W "%s" -- "$cur")) ;;' % words]
     if commands:
-        out += ['\t*) COMPREPLY=($(compgen -W "%s" -- "$cur")) ;;' % ' '.join(c for c, _ in commands)]
+        out += ['\t*)', '\t\tcase $command in',
+                '\t\t"") COMPREPLY=($(compgen -W "%s" -- "$cur")) ;;' % ' '.join(c for c, _ in commands)]
+        out += ['\t\t%s) [[ $before != %s ]] || COMPREPLY=($(compgen -W "%s" -- "$cur")) ;;' % (c, c, ' '.join(words))
+                for c, words in behind.items()]
+        out += ['\t\tesac ;;']
     elif name in RUNS_PROGRAMS:
         out += ['\t*) COMPREPLY=($(compgen -c -- "$cur")) ;;']
     return out + ['\tesac', '}', 'complete -o default -F %s %s' % (f, name)]
@@ -78,7 +94,9 @@ def main():
         sys.exit(__doc__)
     text = subprocess.run(sys.argv[3:], check=True, stdout=subprocess.PIPE, text=True).stdout
     options, commands = parse(text)
-    print('\n'.join((bash if sys.argv[1] == 'bash' else zsh)(sys.argv[2], options, commands)))
+    name = sys.argv[2]
+    print('\n'.join(bash(name, options, commands, seconds(text)) if sys.argv[1] == 'bash' else
+                    zsh(name, options, commands)))
 
 
 if __name__ == '__main__':

@@ -113,6 +113,11 @@ def from_counters(version, text):
     for line in text.splitlines():
         if line.startswith('## '):
             out.append('.SH ' + roff(line[3:].upper()))
+        elif line.startswith('`') and line.endswith(':'):
+            out.append('.SS ' + roff(line.rstrip(':').replace('`', '')))
+        elif re.match(r'\| `\w+` \| `', line):  # a name elsewhere, the name here
+            name, here, group, but = [c.strip() for c in line.replace('`', '').strip('|').split('|')]
+            out += ['.TP', '.B ' + roff(name), roff('%s of the %s%s.' % (here, group, '; ' + but if but else ''))]
         elif line.startswith('| `'):
             name, kind, unit, meaning = [c.strip() for c in line.strip('|').split('|')]
             out += ['.TP', '.B ' + roff(name.strip('`')), roff('%s (%s, %s).' % (meaning, kind, unit))]

@@ -114,8 +114,8 @@ static const struct known_place places[] = {
 void known_document(void)
 {
 	puts("\n## Names that you may know\n\n"
-	     "What other devices and the kernel count, and the counter above that says the same of rnicd. Where a port, a\n"
-	     "connection or the stack is named, `rnicctl counters`, `ports NAME` or `conns NUMBER` shows it.");
+	     "What other devices and the kernel count, and the counter above that says the same of rnicd.\n"
+	     "`rnicctl counters` shows those of the stack, `ports NAME` of a port, `conns NUMBER` of a connection.");
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(places); i++) {
 		printf("\n%s:\n\n| name there | here | of | difference |\n|---|---|---|---|\n", places[i].where);
 		for (const struct known *k = places[i].known; k < places[i].known + places[i].n; k++)

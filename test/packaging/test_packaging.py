@@ -90,10 +90,15 @@ def meson_install_puts_all_in_place_and_uninstall_leaves_nothing():
 
 COMPLETE = """
 . "$1"
-COMP_WORDS=("$2" "$3") COMP_CWORD=1
+COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
 "_${2//-/_}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+
+
+def offers(name, *words):
+    """What bash offers for the last of the words behind a program's name."""
+    return set(run("bash", "-c", COMPLETE, "bash", os.path.join(BUILD, "doc", name), name, *words).split())
 
 
 @case
@@ -104,12 +109,27 @@ def shells_complete_every_option_that_help_names():
         file = os.path.join(BUILD, "doc", name)
         if not os.path.exists(file):
             raise Skip("an instrumented program makes no completions")
-        offered = set(run("bash", "-c", COMPLETE, "bash", file, name, "--").split())
-        assert offered == told and len(told) > 5, (name, offered ^ told)
+        assert offers(name, "--") == told and len(told) > 5, (name, offers(name, "--") ^ told)
         with open(os.path.join(BUILD, "doc", "_" + name), encoding="utf-8") as f:
             zsh = f.read()
         assert all(f"{o}[" in zsh or o + "}" in zsh for o in told), (name, zsh)
-    assert run("bash", "-c", COMPLETE, "bash", os.path.join(BUILD, "doc", "rnicctl"), "rnicctl", "cou") == "counters\n"
+
+
+@case
+def shells_complete_every_command_that_help_names():
+    """As the first word that is no option, and what may stand behind it as it is."""
+    if not os.path.exists(os.path.join(BUILD, "doc", "rnicctl")):
+        raise Skip("an instrumented program makes no completions")
+    said = run(os.path.join(BUILD, "app", "rnicctl", "rnicctl"), "--help")
+    lines = said.split("\nCOMMANDS\n")[1].split("\nOPTIONS\n")[0]
+    told = {line.split()[0] for line in lines.splitlines() if re.match("  [a-z]", line)}
+    assert offers("rnicctl", "") == told and {"inject", "status", "drop-client"} < told, offers("rnicctl", "") ^ told
+    assert offers("rnicctl", "--socket", "s", "-j", "inj") == {"inject"} and offers("rnicctl", "cou") == {"counters"}
+    assert offers("rnicctl", "inject", "") == offers("rnicctl", "set", "port", "") == set()
+    assert offers("rnicctl", "set", "") == {"port", "log-level"}
+    with open(os.path.join(BUILD, "doc", "_rnicctl"), encoding="utf-8") as f:
+        zsh = f.read()
+    assert all(f' {c}\\:"' in zsh or f'({c}\\:"' in zsh for c in told), zsh
 
 
 @case

@@ -53,10 +53,9 @@ void client_inject(struct client *c)
 	if (!is_text(&order)) {
 		client_error(c, EINVAL, "a specification is one line of visible characters");
 	} else if (to == NULL) {
-		client_error(
-			c, ESRCH,
-			"there is no such client: rnicctl clients lists them; a program beside rnicd (--embedded, --design) has "
-			"pid=NUMBER, and has to be started with rnicrun --inject none");
+		client_error(c, ESRCH,
+			     "there is no such client: rnicctl clients lists them; a program beside rnicd "
+			     "(--embedded, --design) has pid=NUMBER, and has to be started with rnicrun --inject none");
 	} else if (c->uid != 0 && c->uid != to->uid) {
 		rnicd_log(RNICD_LOG_WARNING, "uid %u may not inject failures into client %u (pid %d) of uid %u",
 			  (unsigned)c->uid, to->id, (int)to->pid, (unsigned)to->uid);
