@@ -12,8 +12,8 @@
  *                              Leaving elsewhere is a search. A list may be moved by assignment; the old one is then
  *                              to be zeroed.
  *
- * Both keep their last link, so objects are added at either end in O(1). No locks: one thread owns a list with all its
- * links, or the caller holds a lock.
+ * Both kinds keep their last link, so objects are added at either end in O(1). No locks: one thread owns a list with
+ * all its links, or the caller holds a lock. struct rn_pool, at the end, has the free objects of an array.
  */
 #ifndef RN_LIST_H
 #define RN_LIST_H
@@ -176,5 +176,46 @@ static inline void *rn_slink_object(const struct rn_slink *x, size_t at)
 #define rn_slist_each(type, var, l, member) \
 	for (type *var = rn_slist_first(l, type, member), *var##_next; \
 	     var != NULL && ((var##_next = rn_slist_next(var, type, member)), true); var = var##_next)
+
+/* ---- a pool: the objects of an array that are free, of which those that nobody has had are not touched ---- */
+
+struct rn_pool {
+	struct rn_slist back;    /* objects that have come back, which are taken first */
+	struct rn_slink *unused; /* the link of the first object that nobody has had */
+	uint32_t n_unused;
+	size_t size; /* bytes of an object */
+};
+
+static inline bool rn_pool_empty(const struct rn_pool *p) { return p->n_unused == 0 && rn_slist_empty(&p->back); }
+static inline void rn_pool_push_front(struct rn_pool *p, struct rn_slink *x) { rn_slist_push_front(&p->back, x); }
+static inline void rn_pool_push_back(struct rn_pool *p, struct rn_slink *x) { rn_slist_push_back(&p->back, x); }
+
+/* Takes a free object's link; NULL when there is none. */
+static inline struct rn_slink *rn_pool_take(struct rn_pool *p)
+{
+	struct rn_slink *x = rn_slist_take(&p->back);
+
+	if (x != NULL || p->n_unused == 0)
+		return x;
+	x = p->unused;
+	p->unused = (struct rn_slink *)((uintptr_t)x + p->size);
+	p->n_unused--;
+	return x;
+}
+
+/* How many objects are free. O(those that have come back). */
+static inline uint32_t rn_pool_left(const struct rn_pool *p)
+{
+	uint32_t n = p->n_unused;
+
+	for (const struct rn_slink *x = p->back.first; x != NULL; x = x->next)
+		n++;
+	return n;
+}
+
+/* array: n objects in zeroed memory. */
+#define rn_pool_of(array, n, member) \
+	((struct rn_pool){ .unused = &(array)->member, .n_unused = (n), .size = sizeof(*(array)) })
+#define rn_pool_pop(p, type, member) ((type *)rn_slink_object(rn_pool_take(p), offsetof(type, member)))
 
 #endif

@@ -58,8 +58,7 @@ void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t
 	*d = (struct rd_ctx){
 		.qp = qp, .pair = pair, .n = n_pairs, .share = n_pairs, .run = run, .probe_at = RN_NEVER
 	};
-	for (uint32_t i = 0; i < n_pairs; i++)
-		rn_slist_push_back(&d->free, &pair[i].link);
+	d->free = rn_pool_of(pair, n_pairs, link);
 	d->bucket = &d->one;
 }
 
@@ -74,14 +73,12 @@ void rd_share(struct rd_ctx *d, uint32_t pairs) { d->share = rn_max_u32(pairs, 1
 
 void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds)
 {
-	for (uint32_t i = 0; i < n_holds; i++)
-		rn_slist_push_back(&d->holds, &hold[i].link);
+	d->holds = rn_pool_of(hold, n_holds, link);
 }
 
 void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains)
 {
-	for (uint32_t i = 0; i < n_chains; i++)
-		rn_slist_push_back(&d->chains, &chain[i].link);
+	d->chains = rn_pool_of(chain, n_chains, link);
 }
 
 enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner manner)
@@ -125,7 +122,7 @@ void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
 		(void)rn_slist_remove(&d->ready, &p->link);
 	p->listed = false;
 	rd_set_state(p, RD_FREE);
-	rn_slist_push_back(&d->free, &p->link);
+	rn_pool_push_back(&d->free, &p->link);
 }
 
 static struct rn_list *bucket_of(const struct rd_ctx *d, uint32_t qpn, const uint8_t *addr, uint32_t peer_qpn)
@@ -147,7 +144,7 @@ void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i)
 {
 	if (p->held[i] == NULL)
 		return;
-	rn_slist_push_front(&d->holds, &p->held[i]->link);
+	rn_pool_push_front(&d->holds, &p->held[i]->link);
 	p->held[i] = NULL;
 	p->holds--;
 }
@@ -166,7 +163,7 @@ static void drop_chains(struct rd_ctx *d, struct rd_pair *p, struct qp *qp, enum
 	while ((c = rn_slist_pop(&p->chains, struct rd_chain, link)) != NULL) {
 		if (c->recv.loaded && how == RD_END_FAIL)
 			qp_flush_recv(d->qp, qp, &c->recv);
-		rn_slist_push_front(&d->chains, &c->link);
+		rn_pool_push_front(&d->chains, &c->link);
 	}
 	p->n_chains = 0;
 }
@@ -290,10 +287,10 @@ static struct rd_pair *take_free(struct rd_ctx *d, uint8_t tenant)
 		evict(d, tenant, true);
 	if (d->used_by[tenant] >= d->share)
 		return NULL;
-	if (rn_slist_empty(&d->free))
+	if (rn_pool_empty(&d->free))
 		evict(d, ANY_TENANT, false);
-	struct rd_pair *p = rn_slist_pop(&d->free, struct rd_pair, link);
-	if (p != NULL && rn_slist_empty(&d->free))
+	struct rd_pair *p = rn_pool_pop(&d->free, struct rd_pair, link);
+	if (p != NULL && rn_pool_empty(&d->free))
 		evict(d, ANY_TENANT, true);
 	return p;
 }

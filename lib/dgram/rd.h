@@ -197,7 +197,8 @@ struct rd_ctx {
 	uint32_t used_by[QP_TENANTS]; /* pairs of each tenant's queue pairs, those that have ended left out */
 	uint32_t run;                 /* the last one that was given */
 	uint64_t probe_at;            /* when pairs that wait are looked at; RN_NEVER: none is under way */
-	struct rn_slist free, holds, ready, chains;
+	struct rn_pool free, holds, chains;
+	struct rn_slist ready;
 	struct rn_list waits;
 	struct rn_list *bucket; /* pairs by their QP and peer; a power of two of them */
 	struct rn_list one;     /* until rd_give_buckets */
@@ -251,7 +252,7 @@ struct rd_rx {
 	const uint8_t *addr;    /* RD_ADDR_LEN */
 };
 /* Whether a packet can be taken that is not in its turn. */
-static inline bool rd_room(const struct rd_ctx *d) { return !rn_slist_empty(&d->holds); }
+static inline bool rd_room(const struct rd_ctx *d) { return !rn_pool_empty(&d->holds); }
 /*
  * Takes it. qp: the one that h->dst_qpn names; NULL: none. Returns the length of the answer to the same address, which
  * MUST be sent; 0: none.

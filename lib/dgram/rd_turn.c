@@ -35,7 +35,7 @@ static bool chain_aside(struct rd_ctx *d, struct rd_pair *p)
 
 	if (!p->chained)
 		return true;
-	if (p->n_chains == RD_WIN || (c = rn_slist_pop(&d->chains, struct rd_chain, link)) == NULL)
+	if (p->n_chains == RD_WIN || (c = rn_pool_pop(&d->chains, struct rd_chain, link)) == NULL)
 		return false;
 	c->at = p->at;
 	c->imm_held = m->imm_held;
@@ -59,7 +59,7 @@ static void chain_resume(struct rd_ctx *d, struct rd_pair *p, struct rd_chain *c
 
 	(void)rn_slist_remove(&p->chains, &c->link);
 	p->n_chains--;
-	rn_slist_push_front(&d->chains, &c->link);
+	rn_pool_push_front(&d->chains, &c->link);
 	(void)chain_aside(d, p);
 	m->imm_held = one.imm_held;
 	m->imm = one.imm;
@@ -215,7 +215,7 @@ static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg 
 
 void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits)
 {
-	struct rd_hold *x = rn_slist_pop(&d->holds, struct rd_hold, link);
+	struct rd_hold *x = rn_pool_pop(&d->holds, struct rd_hold, link);
 
 	x->len = s->len;
 	x->asked = s->asked;

@@ -276,6 +276,37 @@ static void a_singly_linked_list_is_like_an_array(void **state)
 	}
 }
 
+static void a_pool_gives_each_object_once_and_touches_no_other(void **state)
+{
+	struct rn_pool p = rn_pool_of(t, N, next);
+
+	(void)state;
+	assert_int_equal(rn_pool_left(&p), N);
+	for (uint32_t i = 0; i < N; i++)
+		t[i].next.next = &t[0].next; /* shows when it is written */
+	struct thing *a = rn_pool_pop(&p, struct thing, next), *b = rn_pool_pop(&p, struct thing, next);
+	assert_int_equal(a->name, 0);
+	assert_int_equal(b->name, 1);
+	rn_pool_push_front(&p, &a->next);
+	rn_pool_push_front(&p, &b->next);
+	assert_int_equal(rn_pool_left(&p), N);
+	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), b); /* what has come back is taken first */
+	rn_pool_push_back(&p, &b->next);
+	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), a);
+	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), b);
+	for (uint32_t i = 2; i < N; i++)
+		assert_ptr_equal(t[i].next.next, &t[0].next);
+	for (uint32_t i = 2; i < N; i++) {
+		assert_false(rn_pool_empty(&p));
+		assert_ptr_equal(rn_pool_pop(&p, struct thing, next), &t[i]);
+	}
+	assert_true(rn_pool_empty(&p) && rn_pool_left(&p) == 0);
+	assert_null(rn_pool_pop(&p, struct thing, next));
+	rn_pool_push_front(&p, &t[5].next);
+	assert_false(rn_pool_empty(&p));
+	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), &t[5]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +319,7 @@ int main(void)
 		cmocka_unit_test_setup(a_singly_linked_list_may_be_moved, clean),
 		cmocka_unit_test_setup(a_doubly_linked_list_is_like_an_array, clean),
 		cmocka_unit_test_setup(a_singly_linked_list_is_like_an_array, clean),
+		cmocka_unit_test_setup(a_pool_gives_each_object_once_and_touches_no_other, clean),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

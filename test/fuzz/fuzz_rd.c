@@ -188,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(length(&side[i].spare) == RD_SENDS && side[i].waiting == 0);
 	}
 	send_all();
-	check(length(&d.free) == PAIRS && length(&d.holds) == HOLDS && length(&d.chains) == HOLDS);
+	check(rn_pool_left(&d.free) == PAIRS && rn_pool_left(&d.holds) == HOLDS && rn_pool_left(&d.chains) == HOLDS);
 	rig_free(r);
 	return 0;
 }

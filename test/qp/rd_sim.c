@@ -270,14 +270,8 @@ void rd_sim_down(void)
 	for (uint32_t i = 0; i < 2; i++) {
 		for (uint32_t k = 0; k < QPS; k++)
 			rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
-		uint32_t holds = 0;
-		rn_slist_each(struct rd_hold, x, &sim.node[i].d.holds, link)
-			holds++;
-		assert_int_equal(holds, PAIRS * RD_WIN); /* all have come back */
-		uint32_t chains = 0;
-		rn_slist_each(struct rd_chain, x, &sim.node[i].d.chains, link)
-			chains++;
-		assert_int_equal(chains, PAIRS * RD_WIN);
+		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), PAIRS * RD_WIN); /* all have come back */
+		assert_int_equal(rn_pool_left(&sim.node[i].d.chains), PAIRS * RD_WIN);
 	}
 	rig_free(sim.r);
 }

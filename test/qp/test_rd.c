@@ -447,6 +447,32 @@ static void a_peer_that_is_reset_fails_what_is_under_way(void **state)
 	rd_sim_down();
 }
 
+static void untouched(const void *from, const void *to)
+{
+	for (const uint8_t *b = from; b < (const uint8_t *)to; b++)
+		assert_int_equal(*b, 0);
+}
+
+/* A device's tables are long; their pages are to be had only where somebody talks. */
+static void tables_cost_memory_as_far_as_they_are_used(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 0, .to = 1, .len = 100, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	const uint32_t a = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct rd_node *n = &sim.node[i];
+
+		untouched(&n->pair[1], n->pair + PAIRS);
+		untouched(n->hold, n->hold + RN_ARRAY_LEN(n->hold));
+		untouched(n->chain, n->chain + RN_ARRAY_LEN(n->chain));
+	}
+	rd_sim_down();
+}
+
 /* ERR completes what is posted, and rings that cannot be end their QP alone. */
 static void an_impossible_work_request_ends_its_queue_pair_alone(void **state)
 {
@@ -491,6 +517,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(resting_pairs_give_their_place),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
 		cmocka_unit_test(a_peer_that_is_reset_fails_what_is_under_way),
+		cmocka_unit_test(tables_cost_memory_as_far_as_they_are_used),
 		cmocka_unit_test(an_impossible_work_request_ends_its_queue_pair_alone),
 	};
 

@@ -69,8 +69,9 @@ struct rd_port {
 	uint32_t port; /* index of the device */
 	struct rd_ctx d;
 	struct rn_wheel wheel;
-	struct rn_slist free, touched; /* struct rd_peer, by link */
-	uint32_t hand;                 /* where the next look for a resting peer begins */
+	struct rn_pool free;     /* struct rd_peer, by link */
+	struct rn_slist touched; /* likewise */
+	uint32_t hand;           /* where the next look for a resting peer begins */
 	struct rd_drops drops;
 	struct rd_peer *chain[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];

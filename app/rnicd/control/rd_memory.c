@@ -23,8 +23,7 @@ struct rd_port *rd_memory(uint32_t port)
 	rd_give_holds(&r->d, r->hold, RD_PAIRS * RD_WIN);
 	rd_give_chains(&r->d, r->aside, RD_PAIRS * RD_WIN);
 	rd_give_buckets(&r->d, r->bucket, RD_PAIRS, rnicd.secret);
-	for (uint32_t i = 0; i < RD_PEERS; i++)
-		rn_slist_push_back(&r->free, &r->peer[i].link);
+	r->free = rn_pool_of(r->peer, RD_PEERS, link);
 	of[port] = r;
 	return r;
 }

@@ -57,18 +57,18 @@ static void peer_drop(struct rd_port *r, struct rd_peer *p)
 	*at = p->next;
 	rn_wheel_disarm(&r->wheel, &p->timer);
 	p->used = false;
-	rn_slist_push_back(&r->free, &p->link);
+	rn_pool_push_back(&r->free, &p->link);
 }
 
 /* NULL: all places are in use. */
 static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr, uint64_t now)
 {
-	for (uint32_t i = 0; i < PEER_LOOKS && rn_slist_empty(&r->free); i++) {
+	for (uint32_t i = 0; i < PEER_LOOKS && rn_pool_empty(&r->free); i++) {
 		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
 		if (peer_rests(old, now))
 			peer_drop(r, old);
 	}
-	struct rd_peer *p = rn_slist_pop(&r->free, struct rd_peer, link);
+	struct rd_peer *p = rn_pool_pop(&r->free, struct rd_peer, link);
 	if (p == NULL) {
 		r->drops.no_peer++;
 		return NULL;
