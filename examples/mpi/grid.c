@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,10 @@ void grid_share(struct axis axes[3], int n, const int split[3])
 		}
 	}
 	for (int d = 0; d < 3; d++) {
+		if (axes[d].ranks >= n) {
+			fprintf(stderr, "%d points in a direction are too few for %d ranks\n", n - 1, axes[d].ranks);
+			MPI_Abort(MPI_COMM_WORLD, 2);
+		}
 		axes[d].step = step;
 		axes[d].me = rank / step % axes[d].ranks;
 		step *= axes[d].ranks;

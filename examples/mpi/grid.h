@@ -25,7 +25,10 @@ struct grid {
 	int size; /* values of an array, those of the neighbours around it included; 0: the rank has no points */
 };
 
-/* Shares the ranks out over the directions; of a direction that is not split[] each rank has all points. */
+/*
+ * Shares the ranks out over the directions; ends the job where one has fewer points than ranks. Of a direction that is
+ * not split[] each rank has all points.
+ */
 void grid_share(struct axis axes[3], int n, const int split[3]);
 struct grid grid_level(const struct axis axes[3], int x_level, int y_level, int z_level);
 /* An array of zeros. */

@@ -202,14 +202,13 @@ static double whole(void)
 int main(int argc, char **argv)
 {
 	const int n = argc > 1 ? atoi(argv[1]) : 32, most = argc > 2 ? atoi(argv[2]) : 30;
-	int rank, ranks, cycles;
+	int rank, cycles;
 	double worst;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	if (n < 4 || n > 1 << LEVELS || (n & (n - 1)) != 0 || ranks >= n) {
-		fprintf(stderr, "smg: N is no power of two from 4 to %d above the number of ranks\n", 1 << LEVELS);
+	if (n < 4 || n > 1 << LEVELS || (n & (n - 1)) != 0) {
+		fprintf(stderr, "smg: N is no power of two from 4 to %d\n", 1 << LEVELS);
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	make(n);

@@ -21,6 +21,7 @@ import time
 import page
 import report
 from datagram import datagram_rows
+from mpi import mpi_rows
 from rivals import Kernel, rival_rows
 from rows import project_rows
 from sockets import socket_rows
@@ -33,7 +34,7 @@ def arguments():
     a.add_argument("--rounds", type=int, default=5, help="how often each row is measured (default: 5)")
     a.add_argument("--seconds", type=float, default=0.4, help="length of one measurement (default: 0.4)")
     a.add_argument("--full", action="store_true",
-                   help="more sizes, every message rate, 20,000 connections: 40 minutes instead of 15")
+                   help="more sizes, every message rate, 20,000 connections: 50 minutes instead of 20")
     a.add_argument("--only", default="", metavar="TEXT", help="only rows with a figure whose name contains TEXT")
     a.add_argument("--no-kernel", action="store_true", help="leave out what runs over the kernel's TCP (it needs root)")
     a.add_argument("--out", default=None, metavar="DIR", help="where results go (default: BUILD/bench)")
@@ -142,7 +143,8 @@ def main():
         with open(file, encoding="utf-8") as f:
             print(page.make(json.load(f), out))
         return 0
-    rows, left_out = choose([*project_rows(args), *datagram_rows(args), *socket_rows(args), *rival_rows(args)], args)
+    rows, left_out = choose([*project_rows(args), *datagram_rows(args), *mpi_rows(args), *socket_rows(args),
+                             *rival_rows(args)], args)
     if args.list:
         for r in rows:
             print("\n".join(f.name for f in r.figures) + f"\n    {r.command(stage)}")

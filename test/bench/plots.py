@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pictures by gnuplot: what a chart shows is told by its figures (chart, line, x)."""
 import os
+import re
 import subprocess
 
 from report import number
@@ -21,6 +22,9 @@ set ylabel '{ylabel}'
 TICKS = (("8 B", 8), ("64 B", 64), ("512 B", 512), ("4 KiB", 4096), ("32 KiB", 32768), ("256 KiB", 262144),
          ("2 MiB", 2097152))
 LOST = "grams lost, "  # then what
+MPI = (("MPI run, ", "ms", "MPI {}: time of a run (all ranks share a CPU)"),  # then the kernel
+       ("MPI calls, ", "ms", "MPI {}: time of a rank inside of MPI's calls"),
+       ("MPI memory, ", "MiB", "MPI {}: registered buffers and queues of all ranks, and what rnicd needs for them"))
 SIZES = "set logscale x 2\nset xtics (" + ", ".join(f"'{n}' {v}" for n, v in TICKS) + ")"
 
 ALL_SIZES = SIZES.replace("('8 B' 8", "('1 B' 1, '8 B' 8") + "\nset xrange [0.8:1.5e6]"
@@ -114,11 +118,23 @@ def lost_charts(rows, directory):
     return out
 
 
+def mpi_charts(rows, directory):
+    """One picture for each kernel and each thing that is measured of it."""
+    out = []
+    for kind, unit, text in MPI:
+        for what in sorted({r["chart"] for r in rows if (r["chart"] or "").startswith(kind)}):
+            name = re.sub(r"\W+", "-", what).lower()
+            out.append((name, text.format(what[len(kind):]),
+                        chart(rows, what, os.path.join(directory, f"{name}.svg"), xlabel="ranks", ylabel=unit,
+                              more="set logscale x 2\nset xrange [1.8:18]\nset yrange [0:*]")))
+    return out
+
+
 def all_charts(rows, directory):
     """File name and caption of each picture that could be drawn."""
     rate = [r["name"] for r in rows if " B Writes, " in r["name"]]
     names = ("speed", "wait", "bandwidth", "latency", "distribution", "loss", "cost", "rate", "grams-latency",
-             "grams-bandwidth", "grams-memory")
+             "grams-bandwidth", "grams-memory", "mpi-latency", "mpi-bandwidth")
     at = {n: os.path.join(directory, f"{n}.svg") for n in names}
     done = (
         ("speed", "64 KiB messages: what the bytes need at least, this project (blue), what one would take instead",
@@ -151,5 +167,12 @@ def all_charts(rows, directory):
         ("grams-memory", "The daemon's memory for a peer",
          chart(rows, "grams memory", at["grams-memory"], xlabel="peers of one queue pair", ylabel="KiB",
                more="set logscale x\nset xrange [8:13000]\nset yrange [0:*]")),
+        ("mpi-latency", "MPI: half of a round of a ping-pong (every CRC summed)",
+         chart(rows, "MPI latency", at["mpi-latency"], xlabel="message size", ylabel="us",
+               more=ALL_SIZES + "\nset logscale y")),
+        ("mpi-bandwidth", "MPI: bandwidth of two pairs of ranks in opposite directions (every CRC summed)",
+         chart(rows, "MPI bandwidth", at["mpi-bandwidth"], xlabel="message size", ylabel="GB/s",
+               more=ALL_SIZES + "\nset yrange [0:*]")),
+        *mpi_charts(rows, directory),
     )
     return [(f"{name}.svg", caption) for name, caption, drawn in done if drawn]

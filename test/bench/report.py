@@ -4,6 +4,7 @@
 # Payload rate of a 10 Gb/s port in Gb/s. A full frame: 1428 B of payload (40 of IP and TCP, 12 of timestamps, 20 of DDP
 # and MPA) on 1538 of wire. Small messages are packed, 20 B of framing each.
 FULL_FRAME = 1428 / (1500 + 14 + 4 + 20) * 10
+MOST_RANKS = 16
 PACKED = {n: n / (n + 20) * 1448 / 1538 * 10 for n in (64, 256)}
 
 
@@ -58,6 +59,10 @@ BARS = (
     ratio("RD Write 64k / RC with bbr, 1 % lost, RTT 1 ms", "at least", 1.0, 1.5),
     ("64 B beside 16 senders, 10 Gb/s, p99.9: RD / RC", "RD Send 64 B beside 16 senders of 64 KiB, 10 Gb/s, p99.9",
      "RC Send 64 B beside 16 senders of 64 KiB, 10 Gb/s, p99.9", "at most", 1.0, 0.3),
+    *((f"MPI {what}, {MOST_RANKS} ranks, memory: {kind} / RC", f"MPI memory, {what}, {MOST_RANKS} ranks, {kind}",
+       f"MPI memory, {what}, {MOST_RANKS} ranks, RC", "at most", 0.7, 0.7)
+      for what in ("CG", "radix sort") for kind in ("UD", "RD")),
+    *(ratio(f"MPI kernels, {MOST_RANKS} ranks, {kind} / RC run time", "at most", 1.0, 1.0) for kind in ("UD", "RD")),
     ("memory for a peer of reliable datagrams, B", "daemon's memory for a peer, RD, 1000 peers", 1 / 1024,
      "at most", 160, 96),
 )

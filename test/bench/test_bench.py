@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 
 import datagram  # pylint: disable=wrong-import-position
+import mpi
 import page  # pylint: disable=wrong-import-position
 import plots  # pylint: disable=wrong-import-position
 import report
@@ -28,8 +29,8 @@ BUILD = os.environ["RNIC_BUILD"]
 
 def figures(full):
     args = argparse.Namespace(full=full, seconds=0.1, daemon_cpu=0, client_cpu=1)
-    return [f for r in [*project_rows(args), *datagram.datagram_rows(args), *socket_rows(args), *rival_rows(args)]
-            for f in r.figures]
+    return [f for r in [*project_rows(args), *datagram.datagram_rows(args), *mpi.mpi_rows(args), *socket_rows(args),
+                        *rival_rows(args)] for f in r.figures]
 
 
 def bench(*argv):
@@ -121,6 +122,10 @@ def every_picture_finds_its_figures():
     assert {c for c in charts if c and c.startswith("grams")} == {
         "grams latency", "grams bandwidth", "grams memory",
         *(datagram.lost_chart(k, m) for m, k in datagram.LOST)}, charts
+    assert {c for c in charts if c and c.startswith("MPI")} == {
+        "MPI latency", "MPI bandwidth", "MPI memory, CG", "MPI memory, radix sort",
+        *(kind + what for kind in (mpi.RUN, mpi.CALLS) for what in mpi.KERNELS)}, charts
+    assert {mpi.RUN, mpi.CALLS} < {kind for kind, _, _ in plots.MPI}
 
 
 @case
@@ -172,6 +177,27 @@ def datagrams_are_measured():
     _, doc, _ = bench("--only", "memory for a peer, RD, 10 ")
     row, = doc["rows"]
     assert row["failure"] is None and len(row["values"]) == 2 and row["median"] < 1000, row
+
+
+@case
+def kernels_of_mpi_are_measured_over_every_channel():
+    _, doc, html = bench("--only", "MPI MG, 2 ranks")
+    rows = {r["name"]: r for r in doc["rows"]}
+    for channel in ("RC", "UD", "hybrid", "RD"):
+        run, calls = (rows[f"MPI MG, 2 ranks, {channel}, {what}"] for what in ("run", "inside of calls"))
+        assert run["failure"] is None and run["median"] > calls["median"] > 0, (run, calls)
+    assert "MPI MG: time of a run" in html or not shutil.which("gnuplot"), html
+    _, doc, _ = bench("--only", "MPI ping-pong 64 B, RD")
+    assert len(doc["rows"]) == 11 and all(r["failure"] is None and r["median"] > 0 for r in doc["rows"]), doc["rows"]
+
+
+@case
+def memory_of_mpi_is_that_of_its_ranks_and_of_the_daemon():
+    _, doc, _ = bench("--only", "MPI memory, radix sort, 4 ranks, RD")
+    both, shared, own = doc["rows"]
+    assert both["failure"] is None and len(both["values"]) == 2, both
+    assert shared["median"] > 4 * 256 * 4096 / 2**20, shared  # the receives of each rank
+    assert 0 <= own["median"] < 16, own  # tables that nobody needs cost nothing
 
 
 @case

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+MPI over connections (rc), datagrams (ud), both (hybrid) and reliable datagrams (rd): the kernels of examples/mpi over
+minimpi. Latency and bandwidth both ways over the size of a message, time of the kernels and its part inside of MPI's
+calls over the number of ranks, and what the ranks and the daemon need of memory for it. Every CRC is summed and checked
+(`crc = always`). All ranks share one CPU, so times are those of the work that all of them do.
+"""
+import glob
+import os
+import re
+import subprocess
+
+from rows import GBS, Figure, Row, Versus
+from stage import PATIENCE, BenchError, end, run
+
+CHANNELS = ("rc", "ud", "hybrid", "rd")
+RANKS = (2, 4, 8, 16)
+MOST = RANKS[-1]
+KERNELS = {  # the kernel's line
+    "CG": ("cg", "32"), "MG": ("mg", "16"), "LU": ("lu", "16", "30"), "radix sort": ("radix", "20000"),
+    "SMG": ("smg", "8"),
+}
+SIZES = 4 ** 10  # bytes of the largest message, in powers of 4
+RUN, CALLS = "MPI run, ", "MPI calls, "  # charts, then the kernel
+
+
+def name_of(channel):
+    return channel if channel == "hybrid" else channel.upper()
+
+
+class Mpi(Row):
+    """A kernel's run, in a daemon with two wired ports, which the ranks use in turn."""
+    KEEP = ()
+
+    def __init__(self, args, channel, ranks, kernel, **rnicd):
+        self.channel, self.ranks, self.kernel, self.cpu = channel, ranks, kernel, args.client_cpu
+        self.keys = {"rnicd": {"workers": args.daemon_cpu, "poll": "busy", **rnicd},
+                     "port": {"mtu": 1500, "crc": "always"}}
+        self.figures = []
+
+    def group(self):
+        return f"mpi {sorted(self.keys['rnicd'].items())}"
+
+    def scene(self, stage):
+        return stage.pair(self.keys, serve=False)
+
+    def line(self, stage):
+        folder = os.path.join(stage.args.build, "examples", "mpi")
+        return ["taskset", "-c", str(self.cpu), os.path.join(folder, "minirun"), *self.KEEP, "-n", str(self.ranks),
+                "-c", self.channel, os.path.join(folder, self.kernel[0]), *self.kernel[1:]]
+
+    def command(self, stage):
+        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
+        return f"{' '.join(self.line(stage))}   # rnicd: {conf}"
+
+    def right(self, out):
+        """What all ranks together have used, of a run whose result the kernel has found right."""
+        if not re.search(rf"^{self.kernel[0]}: .*\bright$", out, re.M):
+            raise BenchError(f"{self.kernel[0]} did not find its result right")
+        words = re.search(r"^minimpi: all (.*)$", out, re.M).group(1).split()
+        return {k: float(v) for k, v in zip(words[::2], words[1::2])}
+
+
+class Times(Mpi):
+    """Of the slowest rank, from MPI_Init() to MPI_Finalize(); inside of MPI's calls, the mean of the ranks."""
+
+    def __init__(self, args, channel, ranks, what):
+        super().__init__(args, channel, ranks, KERNELS[what])
+        name = f"MPI {what}, {ranks} ranks, {name_of(channel)}"
+        self.figures = [Figure(f"{name}, run", "ms", None, chart=RUN + what, line=name_of(channel), x=ranks,
+                               quiet=ranks != MOST),
+                        Figure(f"{name}, inside of calls", "ms", None, chart=CALLS + what, line=name_of(channel),
+                               x=ranks, quiet=ranks != MOST)]
+
+    def run(self, stage):
+        used = self.right(run(self.line(stage), env=stage.env))
+        return [used["run_s"] * 1e3, used["comm_s"] / self.ranks * 1e3]
+
+
+class Sizes(Mpi):
+    """A test that prints a line for each size."""
+
+    def __init__(self, args, channel, ranks, kernel, what, *, unit, chart):
+        super().__init__(args, channel, ranks, kernel)
+        sizes = [4 ** i for i in range(11) if 4 ** i <= SIZES]
+        self.figures = [Figure(f"MPI {what} {size} B, {name_of(channel)}", unit, None, chart=chart,
+                               line=name_of(channel), x=size, quiet=size not in (64, 65536)) for size in sizes]
+
+    def run(self, stage):
+        out = run(self.line(stage), env=stage.env)
+        self.right(out)
+        found = {int(size): float(v) for size, v in re.findall(rf"^{self.kernel[0]}: (\d+) bytes (\S+) ", out, re.M)}
+        return [found[f.x] for f in self.figures]
+
+
+class Memory(Mpi):
+    """
+    What a job has taken when its ranks are at their end: the ranks' files of memory, which hold registered buffers and
+    queues and which the daemon shares, and what the daemon has of its own and did not have before. Ordinary pages.
+    """
+    KEEP = ("-k",)
+
+    def __init__(self, args, channel, ranks, what):
+        super().__init__(args, channel, ranks, KERNELS[what], poll="adaptive", hugepages="no")
+        name = f"MPI memory, {what}, {ranks} ranks, {name_of(channel)}"
+        self.figures = [Figure(name, "MiB", None, chart=f"MPI memory, {what}", line=name_of(channel), x=ranks),
+                        Figure(f"{name}, registered buffers and queues", "MiB", None, quiet=True),
+                        Figure(f"{name}, the daemon's own", "MiB", None, quiet=True)]
+
+    def group(self):
+        return self.figures[0].name  # a daemon that has served nobody
+
+    @staticmethod
+    def shared(pids):
+        """Bytes of the files of memory that these processes have open, each file once."""
+        seen = {}
+        for fd in (fd for pid in pids for fd in glob.glob(f"/proc/{pid}/fd/*")):
+            try:
+                if "/memfd:rnic" in os.readlink(fd):
+                    s = os.stat(fd)
+                    seen[s.st_dev, s.st_ino] = s.st_blocks * 512
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return sum(seen.values())
+
+    def run(self, stage):
+        before, out = stage.d.memory(), ""
+        with subprocess.Popen(self.line(stage), env=dict(stage.env, RNIC_HUGE="0"), text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+            try:
+                for text in p.stdout:
+                    out += text
+                    if text.startswith("minirun: held"):
+                        break
+                self.right(out)
+                with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                    shared = self.shared(f.read().split())
+                own = stage.d.memory() - before
+                p.stdin.close()
+                if p.wait(PATIENCE) != 0:
+                    raise BenchError(f"{self.kernel[0]}: exit status {p.returncode}")
+            finally:
+                end(p)
+        return [v / (1 << 20) for v in (shared + own, shared, own)]
+
+
+class Suite(Mpi):
+    """All kernels, one after the other: the sum of their times."""
+
+    def __init__(self, args, channel, ranks):
+        super().__init__(args, channel, ranks, next(iter(KERNELS.values())))
+        self.figures = [Figure("", "s", None)]
+
+    def command(self, stage):
+        lines = []
+        for self.kernel in KERNELS.values():
+            lines.append(super().command(stage))
+        return "\n".join(lines)
+
+    def run(self, stage):
+        took = 0
+        for self.kernel in KERNELS.values():
+            took += self.right(run(self.line(stage), env=stage.env))["run_s"]
+        return [took]
+
+
+class Turns(Versus):
+    """One pair of runs a round: a run is long."""
+    TURNS = 1
+
+
+def mpi_rows(args):
+    rounds = str(max(5, int(args.seconds * 250)))
+    for channel in CHANNELS:
+        yield Sizes(args, channel, 2, ("pingpong", rounds, str(SIZES)), "ping-pong", unit="us", chart="MPI latency")
+        yield Sizes(args, channel, 4, ("bibw", "3", str(SIZES), "8"), "both ways", unit=GBS, chart="MPI bandwidth")
+    for what in KERNELS:
+        for ranks in RANKS:
+            for channel in CHANNELS:
+                yield Times(args, channel, ranks, what)
+    for what in KERNELS if args.full else ("CG", "radix sort"):
+        for ranks in RANKS:
+            for channel in CHANNELS:
+                yield Memory(args, channel, ranks, what)
+    for channel in CHANNELS[1:]:
+        yield Turns(f"MPI kernels, {MOST} ranks, {name_of(channel)} / RC run time", Suite(args, channel, MOST),
+                    Suite(args, "rc", MOST))
