@@ -105,13 +105,13 @@ bool rnic_later(uint32_t ms, void (*run)(void *object, uint64_t arg), void *obje
 void rnic_later_forget(const void *object)
 {
 	pthread_mutex_lock(&later_lock);
+	while (being_done == object) /* first: what is being done may wish for the next time */
+		pthread_cond_wait(&later_cond, &later_lock);
 	rn_list_each(struct wish, w, &wishes, link) {
 		if (w->object != object)
 			continue;
 		rn_list_remove(&wishes, &w->link);
 		free(w);
 	}
-	while (being_done == object)
-		pthread_cond_wait(&later_cond, &later_lock);
 	pthread_mutex_unlock(&later_lock);
 }

@@ -26,7 +26,7 @@ def run(name, how="--sanitize", d=None):
             return run(name, how, own)
     p = d.run(RNICRUN, how, helper("san_cases"), *ENDS, name)
     status = p.wait()
-    assert status in (0, FOUND), p.tail()
+    assert status in (0, FOUND), f"exit status {status}:\n{p.tail()}"
     return status, told(p)
 
 
