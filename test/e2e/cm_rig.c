@@ -119,9 +119,12 @@ struct rdma_cm_id *listen_on(struct end *e, uint16_t port, int backlog)
 
 bool give_qp(struct end *e, struct rdma_cm_id *id)
 {
-	struct ibv_qp_init_attr a = {
-		.send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = sig_all, .cap = caps
-	};
+	struct ibv_qp_init_attr a = { .send_cq = e->cq,
+				      .recv_cq = e->cq,
+				      .srq = e->srq,
+				      .qp_type = IBV_QPT_RC,
+				      .sq_sig_all = sig_all,
+				      .cap = caps };
 
 	return rdma_create_qp(id, e->pd, &a) == 0;
 }
@@ -190,6 +193,16 @@ bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, stru
 	return true;
 }
 
+bool with_srq(bool (*f)(void))
+{
+	struct ibv_srq_init_attr room = { .attr = { .max_wr = 64, .max_sge = 1 } };
+
+	CHECK((srv.srq = ibv_create_srq(srv.pd, &room)) != NULL);
+	CHECK(f() && ibv_destroy_srq(srv.srq) == 0);
+	srv.srq = NULL;
+	return true;
+}
+
 bool join(struct joined *j, uint16_t port) { return join_with(j, port, NULL, NULL); }
 
 bool part(struct joined *j)
@@ -205,7 +218,7 @@ bool post_recv(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t le
 	struct ibv_sge sge = { (uintptr_t)e->buf, len, e->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	return ibv_post_recv(id->qp, &wr, &bad) == 0;
+	return (e->srq != NULL ? ibv_post_srq_recv(e->srq, &wr, &bad) : ibv_post_recv(id->qp, &wr, &bad)) == 0;
 }
 
 static bool post(struct ibv_send_wr *wr, struct rdma_cm_id *id)

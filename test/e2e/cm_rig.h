@@ -33,6 +33,7 @@ struct end {
 	struct ibv_cq *cq;
 	uint8_t *buf;
 	struct ibv_mr *mr;
+	struct ibv_srq *srq; /* of the QPs that give_qp() makes, and where post_recv() posts; NULL: their own */
 };
 
 extern struct end srv, cli;
@@ -75,6 +76,8 @@ bool drop(struct rdma_cm_id *id);
 struct joined {
 	struct rdma_cm_id *lid, *sid, *cid;
 };
+/* Runs a case with a shared receive queue at the server. */
+bool with_srq(bool (*f)(void));
 bool join(struct joined *j, uint16_t port);
 bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, struct rdma_conn_param *sp);
 /* Takes it apart in order: disconnect by the client, both hear, everything destroyed. */

@@ -204,6 +204,12 @@ static bool a_receiver_is_not_ready_for_a_time(void)
 	return part(&j);
 }
 
+/* post_srq_recv:2=HELD/300ms: of all queue pairs of the queue */
+static bool a_shared_receive_queue_is_not_ready_for_a_time(void)
+{
+	return with_srq(a_receiver_is_not_ready_for_a_time);
+}
+
 /* The same where a message ends the connection for which there is no receive. */
 static bool a_receiver_that_is_not_ready_ends_the_stream(void)
 {
@@ -335,6 +341,7 @@ int main(int argc, char **argv)
 						 CASE(a_delayed_completion_wakes_who_waits_for_its_event),
 						 CASE(a_receiver_is_not_ready_for_a_time),
 						 CASE(a_receiver_that_is_not_ready_ends_the_stream),
+						 CASE(a_shared_receive_queue_is_not_ready_for_a_time),
 						 CASE(a_port_goes_down_and_up_and_events_come_at_a_time),
 						 CASE(other_calls_fail_with_their_errno),
 						 CASE(the_daemon_restarts_after_a_time),

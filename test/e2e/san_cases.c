@@ -388,6 +388,12 @@ static bool trusts_a_flag(void) { return trusts(true); }
 
 /* ---- queues of other kinds ---- */
 
+static bool receive_used_of_srq(void) { return with_srq(receive_used); }
+static bool receive_read_in_turn_of_srq(void) { return with_srq(receive_read_in_turn); }
+static bool written_used_beside_srq(void) { return with_srq(written_used); }
+static bool written_and_told_by_srq(void) { return with_srq(written_and_told); }
+static bool trusts_the_last_byte_beside_srq(void) { return with_srq(trusts_the_last_byte); }
+
 static bool dereg_under_srq(void)
 {
 	struct ibv_srq_init_attr room = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -490,6 +496,11 @@ static const struct rig_case cases[] = {
 	CASE(trusts_the_last_byte),
 	CASE(trusts_a_flag),
 	CASE(dereg_under_srq),
+	CASE(receive_used_of_srq),
+	CASE(receive_read_in_turn_of_srq),
+	CASE(written_used_beside_srq),
+	CASE(written_and_told_by_srq),
+	CASE(trusts_the_last_byte_beside_srq),
 	CASE(ud_changed),
 	CASE(rd_changed),
 	CASE(unmapped_buffer),

@@ -107,6 +107,7 @@ def what_is_late_comes_later_and_not_before():
         runs_case(d, "a_completion_is_delayed_and_those_behind_it_with_it", late)
         runs_case(d, "a_delayed_completion_wakes_who_waits_for_its_event", late)
         runs_case(d, "a_receiver_is_not_ready_for_a_time", held)
+        runs_case(d, "a_shared_receive_queue_is_not_ready_for_a_time", "post_srq_recv:2=HELD/300ms")
     with Daemon(pair_conf()) as d:
         runs_case(d, "a_receiver_that_is_not_ready_ends_the_stream", held)
 

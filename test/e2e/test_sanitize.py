@@ -139,6 +139,20 @@ def memory_that_the_device_may_be_writing_is_told_when_it_is_used():
         finds_nothing("written_and_counted", "--sanitize=7", d)
 
 
+@case
+def a_shared_receive_queue_and_what_lies_beside_it_is_held_back_as_well():
+    """Receives of a shared queue, and the Writes of a peer whose receives come from one."""
+    with Daemon(pair_conf()) as d:
+        byte = r"the program: queue pair \d+: the byte at 0x[0-9a-f]+ is used, and "
+        finds("receive_used_of_srq", r"the program: the byte at 0x[0-9a-f]+ is used, and it is in the buffer of "
+              "receive 0x1 of a shared receive queue, of which no completion has been polled", d=d)
+        finds("written_used_beside_srq", byte + "a peer has written it: nothing says yet that the Write is whole", d=d)
+        finds_nothing("receive_read_in_turn_of_srq", d=d)
+        for how in ("--sanitize=5", "--sanitize=ib,6"):
+            finds_nothing("written_and_told_by_srq", how, d)
+    assert torn("--sanitize=1", "trusts_the_last_byte_beside_srq", ("--with-daemon",)) > 0
+
+
 def torn(how, case_of, way=(), ends=ENDS):
     """How many of 200 Writes a program saw in part that took one byte for the whole."""
     argv = [RNICRUN, *way, *([how] if how else []), helper("san_cases"), *ends, case_of]
