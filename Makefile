@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build demo test test-apps conformance bench bench-rivals fuzz deb dist format lint clean
+.PHONY: all deps build programs demo test test-apps conformance bench bench-rivals fuzz deb dist format lint clean
 all: build
 
 deps:
@@ -15,6 +15,11 @@ deps:
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@ninja -C $(BUILD)
+
+# rnicd, rnicrun, rnicctl and the libraries alone: for CI.
+programs: deps
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	@ninja -C $(BUILD) programs
 
 demo: build
 	@scripts/demo.sh $(BUILD)

@@ -13,7 +13,7 @@ from rig import BUILD, case, main, need
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HANG = 300  # seconds: no end by then is a hang
 # What a job does before: it installs and builds, as whoever runs this test has done.
-BEFORE = ("apt-get update", "git clone $RNIC_URL rnic", "make -C rnic")
+BEFORE = ("apt-get update", "git clone $RNIC_URL rnic", "make -C rnic programs")
 
 
 def blocks(kind):
@@ -52,6 +52,22 @@ def the_job_for_github_runs_as_it_stands():
 @case
 def the_job_for_gitlab_runs_as_it_stands():
     runs_as_it_stands(next(b for b in blocks("yaml") if "script:" in b))
+
+
+def made_of(target):
+    """The files that a target of ninja's needs, the made ones among them."""
+    asked = [subprocess.run(["ninja", "-C", BUILD, "-t", what, target], capture_output=True, text=True, check=True)
+             for what in ("inputs", "query")]  # one has all but the first of each chain, the other these
+    return {word for p in asked for word in p.stdout.split()}
+
+
+@case
+def the_build_for_a_job_has_what_runs_there_and_no_test():
+    files = made_of("programs")
+    want = {"app/rnicd/rnicd", "app/rnicd/librnic_embedded.so.0.1.0", "app/rnicrun/rnicrun", "app/rnicctl/rnicctl",
+            "lib/rnic/librnic.so.0.1.0"}
+    assert want <= files, want - files
+    assert not [f for f in files if f.startswith(("test/", "examples/")) or "/test/" in f or "testpmd" in f], files
 
 
 if __name__ == "__main__":
