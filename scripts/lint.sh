@@ -19,7 +19,7 @@ shellcheck -S warning -e SC2034 $scripts || found=1
 
 # Names of the code that look like misspelt words; the corpora of the fuzzers are no text.
 git ls-files | grep -v '^test/fuzz/corpus/' |
-	xargs codespell --ignore-words-list=inflight,upto,tolen,ser,mor || found=1
+	xargs codespell --ignore-words-list=inflight,upto,tolen,ser,mor,ect || found=1
 
 for page in "$1"/doc/*.[1-8]; do
 	[ -e "$page" ] || continue
