@@ -4,13 +4,16 @@
 Datagrams of programs' UDP sockets that are longer than a packet: to and from the kernel's UDP, over a line that loses
 and reorders, and as a raw peer cuts them, which keeps no rules.
 """
+import collections
 import itertools
+import os
 import random
 import socket
 import struct
 import time
 import zlib
 
+import wire_check
 from nets import KERNEL, OURS, In, ping, sh, tap
 from rig import Daemon, case, main, pair_conf, until
 from sock_rig import kernels, nothing_left, ours, port_of, python
@@ -100,11 +103,22 @@ def told(data, src=RAW):
     return f"got {len(data)} {zlib.crc32(data)} {src}"
 
 
+def heard(reader, data, src=RAW):
+    return any(told(data, src) in line for line in list(reader.out))
+
+
 @case
 def long_datagrams_pass_between_a_program_and_the_kernel_both_ways():
     with tap() as (ns, d), nothing_left(d):
         s = kernels(d, *python(READS, KERNEL), netns=ns)
-        ours(d, *python(ASKS, KERNEL, port_of(s), LENGTHS), netns=ns).ok()
+        at = port_of(s)
+        # nobody has asked yet who has the address: the whole datagram waits for the answer
+        ours(d, *python("""
+import socket, sys
+socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(65507), (sys.argv[1], int(sys.argv[2])))
+""", KERNEL, at), netns=ns).ok()
+        s.wait_line(told(bytes(65507), OURS))
+        ours(d, *python(ASKS, KERNEL, at, LENGTHS), netns=ns).ok()
         s.stop()
         s = ours(d, *python(READS, OURS), netns=ns)
         kernels(d, *python(ASKS, OURS, port_of(s), LENGTHS), netns=ns).ok()
@@ -168,23 +182,56 @@ def mtu_discover_refuses_what_the_kernel_refuses():
 
 @case
 def what_arrives_over_a_line_that_loses_and_reorders_is_whole_and_right():
-    lengths = ",".join(map(str, random.Random(17).sample(range(1400, 20000), 40)))
-    conf = pair_conf(rnicd="workers = 0,1", both="loss = 1%\nreorder = 5%\nduplicate = 1%")
+    lengths = ",".join(map(str, random.Random(17).sample(range(1500, 14000), 16)))
+    conf = pair_conf(rnicd="workers = 0,1", both="loss = 1%\nreorder = 5%\nduplicate = 5%\nvlan = 7")
     with Daemon(conf) as d, nothing_left(d):
         servers = [ours(d, *python(READS, A)) for _ in range(2)]
         clients = [ours(d, *python(ASKS, A, port_of(s), lengths, B)) for s in servers]
         for c in clients:
             c.ok()
         got = frags(d)
-        assert got["frag_whole"] >= 60 and got["frag_again"] > 0 and got["frag_bad"] == 0, got
+        assert got["frag_whole"] >= 32 and got["frag_bad"] == 0, got
         for s in servers:
             s.stop()
-        until(lambda: frags(d)["frag_late"] > 0, "what lost a fragment is given up")
+
+
+def put_together(path):
+    """The UDP payloads that a capture's fragments make, as this file puts them together: {length: how many}."""
+    parts, whole = {}, collections.Counter()
+    for f in wire_check.frames(path):
+        if f[12:14] != b"\x08\x00" or f[23] != 17:
+            continue
+        assert len(f) <= 1514, "longer than a frame"
+        length, ident, field = struct.unpack(">HHH", f[16:22])
+        mine = parts.setdefault((f[26:34], ident, field == DF), {})
+        mine[field & 0x1fff] = (field & MF, f[34:14 + length])
+        if sum(len(p) for _, p in mine.values()) == max(mine) * 8 + len(mine[max(mine)][1]) and not mine[max(mine)][0]:
+            data = b"".join(p for _, (_, p) in sorted(mine.items()))
+            pseudo = f[26:34] + struct.pack(">BBH", 0, 17, len(data))
+            assert checksum(pseudo + data) == 0, f"a wrong sum over {len(data)} bytes"
+            whole[len(data) - 8] += 1
+            mine.clear()
+    return whole
+
+
+@case
+def a_capture_has_long_datagrams_as_fragments_with_good_sums():
+    with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
+        s = ours(d, *python(READS, A))
+        at = port_of(s)
+        for source in (A, B):  # to the port itself, and over the wire
+            ours(d, *python(ASKS, A, at, "1473,65507", source)).ok()
+        s.stop()
+        d.end()
+        got = put_together(os.path.join(d.dir, "a.pcapng"))
+        # 1,024 frames wait for the writer at most: each length was sent four times, to lose three of them is much
+        assert got[1473] and got[65507], got
 
 
 @case
 def a_raw_peers_fragments_are_put_together_unless_they_break_a_rule():
     rng = random.Random(5)
+    numbers = itertools.count()
     with tap() as (ns, d), nothing_left(d):
         wire = Wire(ns)
         s = ours(d, *python(READS, OURS), netns=ns)
@@ -192,33 +239,44 @@ def a_raw_peers_fragments_are_put_together_unless_they_break_a_rule():
 
         def shuffled(r):
             return rng.sample(list(r), len(r))
-        for i, (n, step, order) in enumerate([(4000, 1480, list), (65507, 1480, shuffled), (5000, 48, shuffled),
-                                              (3001, 1480, lambda r: list(r)[::-1])]):
+
+        def arrives(data, step, order):
+            """False: this program was held up for so long that the datagram was given up. It may be sent again."""
+            late = frags(d)["frag_late"]
+            wire.all_parts(RAW, next(numbers), datagram(RAW, at, data), step, order)
+            until(lambda: heard(s, data) or frags(d)["frag_late"] > late)
+            return heard(s, data)
+
+        for n, step, order in [(4000, 1480, list), (65507, 1480, shuffled), (5000, 48, shuffled),
+                               (3001, 1480, lambda r: list(r)[::-1])]:
             data = rng.randbytes(n)
-            wire.all_parts(RAW, i, datagram(RAW, at, data), step, order)
-            s.wait_line(told(data))
-        sound = frags(d)
-        assert sound["frag_whole"] == 4 and sound["frag_bad"] == sound["frag_late"] == 0, sound
-        # of each of these nothing may arrive
+            until(lambda: arrives(data, step, order))
+        assert frags(d)["frag_bad"] == 0
         data = rng.randbytes(4000)
         dg = datagram(RAW, at, data)
-        wrong = [((0, 1480), (1472, 2952), (2952, 4008)),  # an overlap
-                 ((0, 1480), (0, 1472), (1480, 2960), (2960, 4008)),  # another first one
-                 ((0, 40), (40, 1480), (1480, 2960), (2960, 4008)),  # a first one that no link makes so short
-                 ((0, 1480), (1480, 2950), (2960, 4008)),  # in the middle, and no multiple of 8
-                 ((2960, 4000), (2960, 4008), (0, 1480), (1480, 2960))]  # two ends
-        for i, parts in enumerate(wrong):
-            for k, (off, end) in enumerate(parts):
-                wire.part(RAW, 100 + i, dg, off, end, end < 4000)
-        wire.part(RAW, 200, bytes(70000), 65528, 65560, False)
-        wire.all_parts(RAW, 201, dg[:6] + b"xx" + dg[8:])  # a wrong sum over the whole
-        wire.all_parts(RAW, 202, dg)
-        s.wait_line(told(data))
-        assert sum("got" in x for x in s.out) == 5, s.tail()
-        until(lambda: frags(d)["frag_late"] == 2, "what is not whole is given up")
-        got = frags(d)
-        assert got["frag_bad"] == 3 + 4 + 1 + 1 + 4 + 1 and got["frag_whole"] == 6, got
-        assert d.telemetry("/rnic/ports,a")["rx_bad_csum"] == 1
+
+        def refused(parts):
+            """Of each of these something is bad, and nothing may arrive. False: held up for too long, as above."""
+            before = frags(d)
+            ident = next(numbers)
+            for off, end in parts:
+                wire.part(RAW, ident, dg, off, end, end < 4000)
+            until(lambda: frags(d)["frag_rx"] >= before["frag_rx"] + len(parts))
+            return frags(d)["frag_bad"] > before["frag_bad"]
+        for parts in [((0, 1480), (1472, 2952), (2952, 4008)),  # an overlap
+                      ((0, 1480), (0, 1472), (1480, 2960), (2960, 4008)),  # another first one
+                      ((0, 40), (40, 1480), (1480, 2960), (2960, 4008)),  # a first one that no link makes so short
+                      ((0, 1480), (1480, 2950), (2960, 4008)),  # in the middle, and no multiple of 8
+                      ((2960, 4000), (2960, 4008), (0, 1480), (1480, 2960))]:  # two ends
+            until(lambda: refused(parts))
+        wire.part(RAW, next(numbers), bytes(70000), 65528, 65560, False)
+
+        def wrong_sum():
+            wire.all_parts(RAW, next(numbers), dg[:6] + b"xx" + dg[8:])
+            return d.telemetry("/rnic/ports,a")["rx_bad_csum"] > 0
+        until(wrong_sum)
+        assert not heard(s, data)
+        until(lambda: arrives(data, 1480, list))
         s.stop()
 
 
@@ -240,21 +298,20 @@ def a_flood_of_first_fragments_leaves_a_neighbours_datagram_whole():
             return frags(d)["frag_evicted"] >= more
 
         def arrives():
-            """Its last fragment comes behind more first ones than the table holds: once within its time, at least."""
+            """Its last fragment comes behind more first ones than the table holds. False: that took too long, or the
+            table takes both sources for one; then for the next neighbour."""
             i = next(numbers) % 65536
+            raw = f"10.79.0.{100 + i % 100}"
             data = b"%05d" % i + bytes(9000)
-            dg = datagram(RAW, at, data)
+            dg = datagram(raw, at, data)
             for off in range(0, 7400, 1480):
-                wire.part(RAW, i, dg, off, off + 1480)
+                wire.part(raw, i, dg, off, off + 1480)
             before = frags(d)
             until(lambda: evicted(before["frag_evicted"] + 200))
             for off in range(7400, len(dg), 1480):
-                wire.part(RAW, i, dg, off, off + 1480, off + 1480 < len(dg))
-
-            def here():
-                return any(told(data) in x for x in s.out)
-            until(lambda: here() or frags(d)["frag_late"] > before["frag_late"])
-            return here()
+                wire.part(raw, i, dg, off, off + 1480, off + 1480 < len(dg))
+            until(lambda: heard(s, data, raw) or frags(d)["frag_late"] > before["frag_late"])
+            return heard(s, data, raw)
         until(arrives, lambda: f"{frags(d)} {s.tail()}")
         k = kernels(d, *python(ASKS, OURS, at, LENGTHS), netns=ns)
         while k.p.poll() is None:
