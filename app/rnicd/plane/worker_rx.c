@@ -229,7 +229,7 @@ static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port 
 }
 
 /* By VLAN, MAC and IP address. */
-static bool is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
+static inline bool is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
 {
 	/* a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9 */
 	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
