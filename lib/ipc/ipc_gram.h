@@ -32,7 +32,7 @@
 #define IPC_GRAM_TX_OFF UINT32_C(4096)
 #define IPC_GRAM_RX_OFF (IPC_GRAM_TX_OFF + IPC_GRAM_RING)
 #define IPC_GRAM_SIZE   IPC_STREAM_SIZE /* both kinds of sockets get the same piece of memory */
-#define IPC_GRAM_HDRS   28u             /* bytes of IPv4 and UDP headers: the MTU less these is the longest datagram */
+#define IPC_GRAM_HDRS   28u             /* bytes of IPv4 and UDP headers: 65,535 less these is the longest datagram */
 
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */

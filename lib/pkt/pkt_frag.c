@@ -96,7 +96,7 @@ static void evict(struct pkt_frag_table *t, uint32_t source)
 
 static struct pkt_frag_gram *begin(struct pkt_frag_table *t, const struct pkt_frag *f, uint8_t bucket, uint64_t now)
 {
-	const uint8_t source = (uint8_t)(rn_sip_hash(t->key, &f->src, sizeof(f->src), 0) % PKT_FRAG_SOURCES);
+	const uint16_t source = (uint16_t)(rn_sip_hash(t->key, &f->src, sizeof(f->src), 0) % PKT_FRAG_SOURCES);
 
 	if (t->source_grams[source] >= PKT_FRAG_GRAMS / 2)
 		evict(t, source);

@@ -22,7 +22,8 @@
  *   - A datagram's time is PKT_FRAG_NS from its first fragment on. RFC 791 has 15 s, RFC 1122 (section 3.3.2) 60 s;
  *     at today's rates identifications are used again sooner, and pieces of two datagrams would meet (RFC 4963).
  *   - What is full makes room: the oldest datagram goes. One source has half of the table at most, and then its own
- *     oldest goes, so that a flood from one source leaves the others theirs. Sources are told apart by a keyed hash.
+ *     oldest goes, so that a flood from one source leaves the others theirs. Sources are told apart by
+ *     a keyed hash of 10 bits.
  *   - Congestion marks are joined as RFC 3168, section 5.3 has it.
  *
  * Sizes: references, datagrams. Times: ns of the caller's clock. Pure; the memory of a table is the caller's and stays
@@ -39,7 +40,7 @@
 #define PKT_FRAG_GRAMS      256u /* datagrams */
 #define PKT_FRAG_EACH       128u /* fragments of one datagram; 65,535 octets at an MTU of 576 are 119 */
 #define PKT_FRAG_HASH       256u
-#define PKT_FRAG_SOURCES    64u
+#define PKT_FRAG_SOURCES    1024u
 #define PKT_FRAG_NS         RN_NS_PER_S
 
 /* What the IPv4 header of a fragment says. */
@@ -83,8 +84,8 @@ struct pkt_frag_gram {
 	bool spoilt;     /* it has no pieces and takes none */
 	uint8_t ecn;     /* a bit for each value that has come */
 	uint8_t hdr_len; /* the first fragment's; 0: it has not come */
-	uint8_t source;  /* index of its source's counters */
 	uint8_t bucket;
+	uint16_t source;      /* index of its source's counters */
 	uint16_t chain;       /* the next one with the same hash */
 	uint16_t first, last; /* pieces */
 	uint16_t n;
