@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "order.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define ORDER_MAX   400u /* bytes */
 #define COMMAND_MAX 32u
+#define LOOK_NS     20000000L
+#define LOOKS_MOST  250u /* five seconds */
+
+/* The answer; a change that is still under way in rnicd is waited for, which takes a moment. */
+static json_t *answer_to(struct daemon *d, const char *path, const char *order)
+{
+	const struct timespec nap = { .tv_nsec = LOOK_NS };
+	json_t *answer = daemon_ask(d, path, order);
+
+	for (uint32_t i = 0; i < LOOKS_MOST && json_integer_value(json_object_get(answer, "again")) == 1; i++) {
+		json_decref(answer);
+		nanosleep(&nap, NULL);
+		answer = daemon_ask(d, path, order);
+	}
+	return answer;
+}
 
 int order_send(struct daemon *d, const char *command, char *const *word, int n)
 {
@@ -25,7 +43,7 @@ int order_send(struct daemon *d, const char *command, char *const *word, int n)
 	for (char *p = path; *p != '\0'; p++)
 		if (*p == '-')
 			*p = '_'; /* DPDK's telemetry takes no hyphen */
-	json_t *answer = daemon_ask(d, path, order);
+	json_t *answer = answer_to(d, path, order);
 	if (daemon_lost(d))
 		return daemon_gone(d);
 	const char *say = json_string_value(json_object_get(answer, "say"));

@@ -82,6 +82,8 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 	return true;
 }
 
+bool reload_under_way(void) { return under_way > 0; }
+
 /* Whether two configurations are one but for what can change. */
 static bool same_port(const struct rnicd_port_cfg *a, const struct rnicd_port_cfg *b)
 {
@@ -98,7 +100,7 @@ bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t 
 {
 	const char *name = rnicd.cfg.port[i].name;
 
-	if (under_way > 0) {
+	if (reload_under_way()) {
 		snprintf(say, len, "the change before is still under way: ask again");
 		return false;
 	}
@@ -143,7 +145,7 @@ void reload(void)
 	static struct conf to;
 	bool any = false;
 
-	if (under_way > 0) {
+	if (reload_under_way()) {
 		rnicd_log(RNICD_LOG_WARNING, "reload: the one before is still under way: ask again");
 		return;
 	}

@@ -18,5 +18,7 @@ void reload(void);
  * something in it cannot change, or a change is under way, and nothing was changed. Also under loop_lock.
  */
 bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t len);
+/* Whether workers, or a capture that is written to its end, hold the next change up. Under loop_lock. */
+bool reload_under_way(void);
 
 #endif

@@ -24,6 +24,7 @@
 #include "control/group.h"
 #include "control/oob.h"
 #include "control/loop.h"
+#include "control/reload.h"
 #include "control/tele_ask.h"
 #include "control/tele_dgram.h"
 #include "control/tele_page.h"
@@ -498,10 +499,11 @@ static int on_order(bool (*order)(const char *words, char *say), const char *par
 	char say[ADMIN_SAY_MAX] = "";
 
 	loop_lock();
-	bool done = order(params != NULL ? params : "", say);
+	bool done = order(params != NULL ? params : "", say), again = !done && reload_under_way();
 	loop_unlock();
 	rte_tel_data_start_dict(d);
 	U64(d, "done", done);
+	U64(d, "again", again);
 	say[TELE_LINE] = '\0'; /* DPDK would refuse more */
 	TEXT(d, "say", say);
 	return 0;
