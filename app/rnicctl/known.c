@@ -20,7 +20,6 @@ struct known_place {
 	uint32_t n;
 };
 
-#define EACH_CONN   "of each connection"
 #define AT_RECEIVER "counted where the receive is missing; the sender waits for TCP's window"
 
 static const struct known port_counters[] = {

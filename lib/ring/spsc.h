@@ -116,15 +116,6 @@ static inline void *spsc_prod_slot(const struct spsc_prod *p, uint32_t i)
 	return p->slots + ((size_t)((p->own + i) & p->mask) << p->shift);
 }
 
-/*
- * The i-th slot and the n - 1 behind it, to be written in place; NULL: they wrap, and go by spsc_prod_copy(). What has
- * just been written by small stores is slow to copy: the wide loads wait for all of them.
- */
-static inline void *spsc_prod_run(const struct spsc_prod *p, uint32_t i, uint32_t n)
-{
-	return ((p->own + i) & p->mask) + n <= p->mask + 1 ? spsc_prod_slot(p, i) : NULL;
-}
-
 /* Copies len bytes into consecutive slots from the i-th on, wrapping. The slots must be free. */
 static inline void spsc_prod_copy(const struct spsc_prod *p, uint32_t i, const void *src, size_t len)
 {
@@ -134,6 +125,23 @@ static inline void spsc_prod_copy(const struct spsc_prod *p, uint32_t i, const v
 	memcpy(spsc_prod_slot(p, i), src, first);
 	if (rn_unlikely(first < len))
 		memcpy(p->slots, (const uint8_t *)src + first, len - first);
+}
+
+/*
+ * Where the i-th slot and the n - 1 behind it are written: in the ring, or aside when they wrap. What has just been
+ * written by small stores is slow to copy, as the wide loads wait for all of them. aside: n slots of the caller's.
+ */
+static inline void *spsc_prod_place(const struct spsc_prod *p, uint32_t i, uint32_t n, void *aside)
+{
+	return rn_likely(((p->own + i) & p->mask) + n <= p->mask + 1) ? spsc_prod_slot(p, i) : aside;
+}
+
+/* They are written, `len` bytes of them, at the place that spsc_prod_place() gave. */
+static inline void spsc_prod_placed(const struct spsc_prod *p, uint32_t i, const void *place, const void *aside,
+				    size_t len)
+{
+	if (rn_unlikely(place == aside))
+		spsc_prod_copy(p, i, aside, len);
 }
 
 /* Hands the next n slots to the consumer, n <= spsc_prod_free(). */

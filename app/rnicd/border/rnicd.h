@@ -223,9 +223,9 @@ struct rnicd_port_stats {
 	uint64_t no_buffer;
 	uint64_t gram_rx, gram_tx;   /* of datagram sockets */
 	uint64_t gram_full;          /* for them, and there was no room */
+	uint64_t gram_refused;       /* senders who were told that nobody has the UDP port */
 	struct pkt_frag_counts frag; /* of UDP fragments received */
 	uint64_t frag_tx;            /* fragments sent */
-	uint64_t gram_refused;       /* senders who were told that nobody has the UDP port */
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;       /* neighbours that did not answer */
 	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */

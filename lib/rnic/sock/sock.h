@@ -222,6 +222,11 @@ ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags)
 /* ---- sock_place.c ---- */
 /* `made` takes the number fd, with what the program has set of the old one. 0 or an errno. */
 int sock_replace(int fd, int made, struct sock *s);
+/*
+ * The number fd is `file` too from now on, in its set of epoll's as before, and the socket's, or (NULL) the kernel's.
+ * keep: the flags of F_GETFL that go over. 0 or an errno.
+ */
+int sock_become(int fd, int file, int keep, struct sock *s);
 int sock_option(int fd, int which); /* of SOL_SOCKET; -1: it has none */
 /* A struct timeval of the program's, as ms; -1: no limit. -1 and errno: it is none. */
 int sock_set_time(int *ms, const void *from, socklen_t len);

@@ -534,10 +534,9 @@ void sock_linger(struct sock *s)
 	int saved = errno;
 
 	/* Its descriptor is closed: there is nothing to sleep at. A peer that is near answers before the first nap. */
-	while (s->mem->tx_tail != __atomic_load_n(&s->mem->tx_head, __ATOMIC_ACQUIRE) &&
-	       (state_of(s) & IPC_STREAM_ENDED) == 0 && sock_now() < end) {
+	while (room(s) != IPC_STREAM_RING && (state_of(s) & IPC_STREAM_ENDED) == 0 && sock_now() < end) {
 		sched_yield();
-		if (s->mem->tx_tail != __atomic_load_n(&s->mem->tx_head, __ATOMIC_ACQUIRE))
+		if (room(s) != IPC_STREAM_RING)
 			nanosleep(&nap, NULL);
 	}
 	errno = saved;

@@ -15,47 +15,63 @@ int sock_option(int fd, int which)
 	return sock_libc.getsockopt(fd, SOL_SOCKET, which, &value, &len) == 0 ? value : -1;
 }
 
+/* -1: no limit. */
+static int ms_of(const struct timeval *tv)
+{
+	return tv->tv_sec == 0 && tv->tv_usec == 0 ? -1 : (int)(tv->tv_sec * 1000 + (tv->tv_usec + 999) / 1000);
+}
+
 static int timeout_of(int fd, int which)
 {
 	struct timeval tv = { 0 };
 	socklen_t len = sizeof(tv);
 
-	if (sock_libc.getsockopt(fd, SOL_SOCKET, which, &tv, &len) != 0 || (tv.tv_sec == 0 && tv.tv_usec == 0))
-		return -1;
-	return (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
+	return sock_libc.getsockopt(fd, SOL_SOCKET, which, &tv, &len) == 0 ? ms_of(&tv) : -1;
 }
 
 int sock_set_time(int *ms, const void *from, socklen_t len)
 {
-	struct timeval tv = { 0 };
+	struct timeval tv;
 
-	memcpy(&tv, from, rn_min_u64(len, sizeof(tv)));
-	if (len < sizeof(tv) || tv.tv_usec < 0 || tv.tv_usec >= 1000000) {
-		errno = len < sizeof(tv) ? EINVAL : EDOM;
+	if (len < sizeof(tv)) {
+		errno = EINVAL;
 		return -1;
 	}
-	*ms = tv.tv_sec == 0 && tv.tv_usec == 0 ? -1 : (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
+	memcpy(&tv, from, sizeof(tv));
+	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000) {
+		errno = EDOM;
+		return -1;
+	}
+	*ms = ms_of(&tv);
 	return 0;
+}
+
+int sock_become(int fd, int file, int keep, struct sock *s)
+{
+	const int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
+	const bool in_epoll = sock_epoll_out(fd);
+	int err = 0;
+
+	if (flags < 0 || cloexec < 0 || sock_libc.dup3(file, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
+		err = errno;
+	} else {
+		sock_libc.fcntl(fd, F_SETFL, flags & keep);
+		sock_set(fd, s);
+	}
+	if (in_epoll)
+		sock_epoll_in(fd);
+	return err;
 }
 
 int sock_replace(int fd, int made, struct sock *s)
 {
-	int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD), err = 0;
+	socklen_t len = sizeof(s->linger);
 
 	s->rcv_ms = timeout_of(fd, SO_RCVTIMEO);
 	s->snd_ms = timeout_of(fd, SO_SNDTIMEO);
-	socklen_t len = sizeof(s->linger);
 	if (sock_libc.getsockopt(fd, SOL_SOCKET, SO_LINGER, &s->linger, &len) != 0)
 		s->linger = (struct linger){ 0 };
-	const bool in_epoll = sock_epoll_out(fd);
-	if (flags < 0 || cloexec < 0 || sock_libc.dup3(made, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
-		err = errno;
-	} else {
-		sock_libc.fcntl(fd, F_SETFL, flags & O_NONBLOCK);
-		sock_set(fd, s);
-	}
+	const int err = sock_become(fd, made, O_NONBLOCK, s);
 	sock_libc.close(made);
-	if (in_epoll)
-		sock_epoll_in(fd);
 	return err;
 }

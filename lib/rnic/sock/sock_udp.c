@@ -256,21 +256,13 @@ static int no_peer(struct sock *s)
 static int as_it_was(struct sock *s)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int err = 0;
 
 	(void)sock_libc.connect(s->below, &none, sizeof(none));
-	for (int fd = 0; fd < SOCK_FDS; fd++) {
-		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != s)
-			continue;
-		int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
-		const bool in_epoll = sock_epoll_out(fd);
-		if (sock_libc.dup3(s->below, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0)
-			return errno;
-		sock_libc.fcntl(fd, F_SETFL, flags);
-		sock_set(fd, NULL);
-		if (in_epoll)
-			sock_epoll_in(fd);
-	}
-	return 0;
+	for (int fd = 0; fd < SOCK_FDS && err == 0; fd++)
+		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) == s)
+			err = sock_become(fd, s->below, ~0, NULL);
+	return err;
 }
 
 static int peer_of(struct sock *s, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to)

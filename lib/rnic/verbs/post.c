@@ -205,10 +205,8 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
 
-	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
-	struct qp_wqe *in_place = spsc_prod_run(&sq->ring, used, slots), *w = in_place;
-	if (rn_unlikely(w == NULL))
-		w = (struct qp_wqe *)(void *)big;
+	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	struct qp_wqe *w = spsc_prod_place(&sq->ring, used, slots, aside);
 	wqe_fill(w, sq, wr, op);
 	if (rn_unlikely(sq->xrc) && !srqn_fill(w, wr, op))
 		return EINVAL;
@@ -223,8 +221,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	else
 		w->num_sge = (uint8_t)wr->num_sge;
 	payload_fill((uint8_t *)w + QP_WQE_FIXED, wr);
-	if (rn_unlikely(in_place == NULL))
-		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
+	spsc_prod_placed(&sq->ring, used, w, aside, slots * QP_SLOT_SIZE);
 	*took = slots;
 	return 0;
 }
@@ -232,7 +229,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 /* The same of a datagram queue pair. A message that no datagram holds is refused here and not when its turn comes. */
 static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
-	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	const bool inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
 	enum qp_wr_op op = op_of(wr->opcode);
 	uint64_t len = 0;
@@ -248,9 +245,7 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	uint32_t slots = qp_wqe_slots(bytes);
 	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
-	struct qp_wqe *in_place = spsc_prod_run(&sq->ring, used, slots), *w = in_place;
-	if (rn_unlikely(w == NULL))
-		w = (struct qp_wqe *)(void *)big;
+	struct qp_wqe *w = spsc_prod_place(&sq->ring, used, slots, aside);
 	*w = (struct qp_wqe){ .wr_id = wr->wr_id,
 			      .op = (uint8_t)op,
 			      .flags = flags_of(wr->send_flags) | sq->sig_all,
@@ -262,8 +257,7 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 			      .ud = { .qpn = wr->wr.ud.remote_qpn, .qkey = wr->wr.ud.remote_qkey } };
 	memcpy(w->dgram.addr, rnic_ah(wr->wr.ud.ah)->addr, sizeof(w->dgram.addr));
 	payload_fill((uint8_t *)w + QP_WQE_FIXED + QP_UD_ADDR_LEN, wr);
-	if (rn_unlikely(in_place == NULL))
-		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
+	spsc_prod_placed(&sq->ring, used, w, aside, slots * QP_SLOT_SIZE);
 	*took = slots;
 	return 0;
 }
@@ -271,7 +265,7 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 /* The same of a queue pair of reliable datagrams. A Write or a Read names memory and a peer: ibv_wr_*() has both. */
 static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
-	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	const bool inlined = (wr->send_flags & IBV_SEND_INLINE) != 0;
 	enum qp_wr_op op = op_of(wr->opcode);
 	uint32_t inl = 0;
@@ -284,9 +278,7 @@ static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	const uint32_t slots = qp_wqe_slots(bytes) + 1;
 	if (rn_unlikely(!rnic_sq_room(sq, wrs, used, slots)))
 		return ENOMEM;
-	struct qp_wqe *in_place = spsc_prod_run(&sq->ring, used, slots), *w = in_place;
-	if (rn_unlikely(w == NULL))
-		w = (struct qp_wqe *)(void *)big;
+	struct qp_wqe *w = spsc_prod_place(&sq->ring, used, slots, aside);
 	wqe_fill(w, sq, wr, op);
 	w->slots = (uint8_t)slots;
 	w->num_sge = (uint8_t)(inlined ? 0 : wr->num_sge);
@@ -294,8 +286,7 @@ static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	payload_fill((uint8_t *)w + QP_WQE_FIXED, wr);
 	rnic_dest_fill((struct qp_wqe_dest *)(void *)((uint8_t *)w + (slots - 1) * QP_SLOT_SIZE), wr->wr.ud.ah,
 		       wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
-	if (rn_unlikely(in_place == NULL))
-		spsc_prod_copy(&sq->ring, used, big, slots * QP_SLOT_SIZE);
+	spsc_prod_placed(&sq->ring, used, w, aside, slots * QP_SLOT_SIZE);
 	*took = slots;
 	return 0;
 }
@@ -346,16 +337,14 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 
 static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t used)
 {
-	uint8_t big[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t slots = rq->wqe_slots;
 
 	if (rn_unlikely((uint32_t)wr->num_sge >= rq->sge_end))
 		return EINVAL;
 	if (rn_unlikely(spsc_prod_free(&rq->ring, used + slots) < used + slots))
 		return ENOMEM;
-	struct qp_rwqe *in_place = spsc_prod_run(&rq->ring, used, slots), *w = in_place;
-	if (rn_unlikely(w == NULL))
-		w = (struct qp_rwqe *)(void *)big;
+	struct qp_rwqe *w = spsc_prod_place(&rq->ring, used, slots, aside);
 	w->wr_id = wr->wr_id;
 	w->num_sge = (uint8_t)wr->num_sge;
 	w->slots = (uint8_t)slots;
@@ -364,8 +353,7 @@ static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t u
 	struct qp_sge *sge = (struct qp_sge *)(void *)((uint8_t *)w + QP_RWQE_FIXED);
 	for (int i = 0; i < wr->num_sge; i++)
 		sge[i] = (struct qp_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
-	if (rn_unlikely(in_place == NULL))
-		spsc_prod_copy(&rq->ring, used, big, QP_RWQE_FIXED + (uint32_t)wr->num_sge * sizeof(struct qp_sge));
+	spsc_prod_placed(&rq->ring, used, w, aside, QP_RWQE_FIXED + (uint32_t)wr->num_sge * sizeof(struct qp_sge));
 	return 0;
 }
 

@@ -53,8 +53,7 @@ static void flush(struct rnic_sq *sq)
 	w->slots = (uint8_t)slots;
 	if (sq->many)
 		memcpy(sq->wqe + (slots - 1) * QP_SLOT_SIZE, &sq->dest, sizeof(sq->dest));
-	if (sq->wqe == sq->aside)
-		spsc_prod_copy(&sq->ring, sq->staged, w, slots * QP_SLOT_SIZE);
+	spsc_prod_placed(&sq->ring, sq->staged, w, sq->aside, slots * QP_SLOT_SIZE);
 	sq->staged += slots;
 	sq->staged_wrs++;
 }
@@ -66,8 +65,7 @@ static uint8_t *place(const struct rnic_sq *sq)
 
 	if (room < sq->staged + QP_WQE_MAX_SLOTS)
 		return sq->aside;
-	uint8_t *in_place = spsc_prod_run(&sq->ring, sq->staged, QP_WQE_MAX_SLOTS);
-	return in_place != NULL ? in_place : sq->aside;
+	return spsc_prod_place(&sq->ring, sq->staged, QP_WQE_MAX_SLOTS, sq->aside);
 }
 
 static struct qp_wqe *begin(struct ibv_qp_ex *ex, enum qp_wr_op op)
