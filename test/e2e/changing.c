@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads, Writes and Sends of memory that its owner writes to all the time, on both sides, for so many seconds. Whatever
- * the bytes are that arrive, none of it may fail. Plain verbs and rdma_cm.
+ * Reads, Writes and Sends of memory that its owner writes to all the time, on both sides: for that many seconds, and
+ * LEAST operations. Whatever the bytes are that arrive, none of it may fail. Plain verbs and rdma_cm.
  *
  * usage: changing -s ADDRESS | changing ADDRESS SECONDS
  */
@@ -19,8 +19,9 @@
 
 #define LEN   65536u
 #define RECVS 16u
-#define GRANT 8u  /* receives posted again of which the server tells the client by a Send of nothing */
-#define DEPTH 12u /* work requests on the way: a third each */
+#define GRANT 8u    /* receives posted again of which the server tells the client by a Send of nothing */
+#define DEPTH 12u   /* work requests on the way: a third each */
+#define LEAST 1000u /* operations, however slow they are */
 
 struct region {
 	uint64_t addr;
@@ -165,7 +166,7 @@ static int client(const char *addr, double seconds)
 	if (pthread_create(&th, NULL, owner, NULL) != 0)
 		die("thread");
 	const double end = now() + seconds;
-	for (bool over = false; !over || done < posted; over = now() >= end) {
+	for (bool over = false; !over || done < posted; over = now() >= end && done >= LEAST) {
 		for (; !over && posted - done < DEPTH; posted++)
 			post_next(id, far, &credits);
 		while (take(id->send_cq, NULL))

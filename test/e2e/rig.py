@@ -268,13 +268,35 @@ def be32(data, off):
     return struct.unpack_from(">I", data, off)[0]
 
 
-def moves(d, port, qps=1):
-    """Waits until data moves on that many queue pairs of testpmd-rdma, whose server is at that port: 1 MB into each."""
-    def moving():
-        lines = [line for line in d.telemetry("/rnic/conns") if re.search(rf":{port}\b", line) and " ESTABLISHED " in line]
-        told = [d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in lines]
-        return sum(t is not None and t["bytes_in"] > 1e6 for t in told) >= qps
-    until(moving, lambda: f"no data moves: {d.telemetry('/rnic/conns')}")
+def bytes_in(d, port):
+    """What each connection of testpmd-rdma, whose server is at that port, has received: one number a connection."""
+    lines = [line for line in d.telemetry("/rnic/conns") if re.search(rf":{port}\b", line) and " ESTABLISHED " in line]
+    told = [d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in lines]
+    return [t["bytes_in"] for t in told if t is not None]
+
+
+def moves(d, port, qps=1, beyond=0):
+    """Waits until data moves on that many queue pairs of testpmd-rdma, whose server is at that port: 1 MB into each,
+    beyond what had come before."""
+    until(lambda: sum(n > beyond + 1e6 for n in bytes_in(d, port)) >= qps,
+          lambda: f"no data moves: {d.telemetry('/rnic/conns')}")
+
+
+class Soak:
+    """Verified data from this process to a server of testpmd-rdma, until end(): what a case does must not harm it."""
+
+    def __init__(self, d, addr, port, *args):
+        self.d, self.port = d, port
+        self.p = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "600", "-p", str(port), *args, addr)
+        moves(d, port)  # what an attack takes away must not be what the soak begins with
+
+    def end(self, blind=False):
+        """blind: the daemon cannot be asked whether data still moves; the comparison of what has come remains."""
+        if not blind:
+            moves(self.d, self.port, beyond=max(bytes_in(self.d, self.port), default=0))
+        self.p.p.send_signal(signal.SIGINT)
+        out = self.p.ok()
+        assert re.search("verified", out), out
 
 
 def nothing_is_left(d, kinds=("/rnic/clients", "/rnic/qps", "/rnic/conns")):

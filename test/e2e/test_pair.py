@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from rig import PATIENCE, TESTPMD, Daemon, Process, case, example, main, moves, need, pair_conf, until
+from rig import PATIENCE, TESTPMD, Daemon, Process, Soak, case, example, main, moves, need, pair_conf, until
 import wire_check
 from shark import shark
 
@@ -249,7 +249,7 @@ def killed_client_leaves_nothing_and_disturbs_nobody():
         s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7002", "--once")
         s1.wait_line("listening")
         s2.wait_line("listening")
-        bystander = d.run(TESTPMD, "--mode", "soak", "--seconds", "6", "-p", "7001", ADDR)
+        bystander = Soak(d, ADDR, 7001)
         for round_ in range(4):
             victim = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "600", "-p", "7002", ADDR)
             moves(d, 7002)
@@ -258,7 +258,7 @@ def killed_client_leaves_nothing_and_disturbs_nobody():
             s2.wait()  # its peer sees the connection end and ends too
             s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7002", "--once")
             s2.wait_line("listening")
-        bystander.ok()
+        bystander.end()
         s1.ok()
         s2.stop(signal.SIGKILL)
         until(lambda: len(d.telemetry("/rnic/clients")) == before, lambda: d.telemetry("/rnic/clients"))

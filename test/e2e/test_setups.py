@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, example, main, moves, need, pair_conf, until
+from rig import BUILD, PATIENCE, TESTPMD, Daemon, Soak, case, example, main, moves, need, pair_conf, until
 import wire_check
 from shark import fields
 
@@ -66,7 +66,9 @@ def connections_that_have_ended_leave_room_for_new_ones():
 @case
 def killed_client_with_two_workers():
     with Daemon(pair_conf(rnicd="workers = 0,1")) as d:
-        s, bystander = soak(d, 7200, "--seconds", "5", "--qps", "4")
+        s = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7200", "--once")
+        s.wait_line("listening")
+        bystander = Soak(d, ADDR, 7200, "--qps", "4")
         for _ in range(3):
             s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7201", "--once")
             s2.wait_line("listening")
@@ -75,7 +77,7 @@ def killed_client_with_two_workers():
             os.kill(victim.pid, signal.SIGKILL)
             victim.wait()
             s2.wait()
-        bystander.ok()
+        bystander.end()
         s.ok()
 
 

@@ -199,7 +199,7 @@ static void kernel_reset(const struct ks_src *s)
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	connect(s->fd, &none, sizeof(none));
+	(void)connect(s->fd, &none, sizeof(none)); /* what cannot be reset has ended */
 }
 
 const struct ks_net ks_net_kernel = {
