@@ -130,7 +130,7 @@ static void check_device(struct ibv_device *dev)
 		wrong("device %s (%s) has no link: look at the other end of its wire", name, ip);
 	else
 		say("ok", "device %s, address %s, link up", name, ip);
-	if (ip[0] != '?' && !kernel_has(gid.raw + 12))
+	if (strncmp(ip, "::ffff:", 7) == 0 && !kernel_has(gid.raw + 12)) /* those of IPv6 are the kernel's own */
 		say("note",
 		    "%s: libfabric, and OpenMPI over it, use a device only if an interface of the kernel has its address: "
 		    "ip link add name %s type veth peer name %s-peer; ip addr add %s/32 dev %s; ip link set dev %s up",

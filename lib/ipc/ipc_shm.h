@@ -107,7 +107,8 @@ struct ipc_order {
 struct ipc_addr {
 	uint8_t ip[16];
 	uint16_t port;
-	uint16_t rsv[3];
+	uint16_t rsv;
+	uint32_t scope; /* of a link-local address: the number of its interface (RFC 3493, 3.3); 0: not said */
 };
 
 struct ipc_conn_param {

@@ -43,8 +43,9 @@ class Host:
 
     def telemetry(self, _):
         """The listeners of the kernel, as those of rnicd's devices are told."""
-        with open("/proc/self/net/tcp", encoding="ascii") as f:
-            return [f"host {int(port, 16)}" for port in re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", f.read())]
+        with open("/proc/self/net/tcp", encoding="ascii") as v4, open("/proc/self/net/tcp6", encoding="ascii") as v6:
+            ports = re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", v4.read() + v6.read())
+        return [f"host {int(port, 16)}" for port in ports]
 
     def __enter__(self):
         return self

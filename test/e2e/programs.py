@@ -115,15 +115,15 @@ def cm_tools(ends):
     assert "disconnect" in out, out
 
 
-def udaddy(ends):
+def udaddy(ends, server=A, client=B):
     """The server does not say when it is there for datagrams' questions: a client that comes too soon is told, and asks
     again."""
     need("udaddy")
-    s = ends[0].run(RNICRUN, "udaddy", "-b", A, "-C", "20")
+    s = ends[0].run(RNICRUN, "udaddy", "-b", server, "-C", "20")
     told = []
 
     def served():
-        c = ends[1].run(RNICRUN, "udaddy", "-b", B, "-s", A, "-C", "20")
+        c = ends[1].run(RNICRUN, "udaddy", "-b", client, "-s", server, "-C", "20")
         early = c.wait() != 0 and "UNREACHABLE, error: 1" in c.stdout()
         assert early or c.wait() == 0, c.tail() + s.tail()
         told.append(c.stdout())

@@ -19,13 +19,22 @@ from rig import PATIENCE, RNICRUN, Process, Skip, case, helper, main, need, unti
 A, B = programs.A, programs.B
 
 
+def kernel_has_given_link_local_addresses():
+    with open("/proc/self/net/if_inet6", encoding="ascii") as f:
+        return sum(line.startswith("fe80") for line in f) == 2
+
+
 @case
 def the_devices_are_the_hosts_addresses():
     with Host() as h:
+        until(kernel_has_given_link_local_addresses, "no link-local addresses")
         out = h.run(RNICRUN, "ibv_devinfo", "-v").ok()
         names = re.findall(r"hca_id:\s+(\S+)", out)
-        assert sorted(names[:2]) == ["rnic-ra", "rnic-rb"] and names[2:] == ["rnic-lo"], out
-        assert out.count("PORT_ACTIVE (4)") == 3 and "::ffff:10.77.0.1" in out and "::ffff:127.0.0.1" in out, out
+        assert sorted(names[:2]) == ["rnic-ra", "rnic-rb"] and names[2:4] == ["rnic-lo", "rnic-lo-v6"], out
+        assert sorted(names[4:]) == ["rnic-ra-ll", "rnic-rb-ll"] and out.count("PORT_ACTIVE (4)") == 6, out
+        gids = re.findall(r"GID\[ +0\]:\s+(\S+), RoCE v2", out)
+        assert len(gids) == 6 and {"::ffff:10.77.0.1", "::ffff:127.0.0.1", "::1"} < set(gids), out
+        assert all(g.startswith("fe80::") for g in gids[4:]), out
 
 
 @case
@@ -67,6 +76,20 @@ def loopback_is_a_device_of_its_own():
         args = ["-a", "127.0.0.1", "-C", "10", "-V", "-v"]
         out, _ = programs.meet((h, h), ["rping", "-s", *args], ["rping", "-c", *args], programs.on_device(7174))
         assert out.count("ping data:") == 10, out
+
+
+@case
+def ipv6_on_loopback():
+    """Connections and datagrams, with and without connection manager."""
+    with Host() as h:
+        args = ["-a", "::1", "-C", "10", "-V", "-v"]
+        out, _ = programs.meet((h, h), ["rping", "-s", *args], ["rping", "-c", *args], programs.on_device(7174))
+        assert out.count("ping data:") == 10, out
+        for kind, port in (("rc", 18545), ("ud", 18546)):
+            argv = f"ibv_{kind}_pingpong -g 0 -n 100 -s 1000 -c -p {port} -d rnic-lo-v6".split()
+            for out in programs.meet((h, h), argv, [*argv, "127.0.0.1"], programs.on_host(port)):
+                assert "GID ::1" in out and re.search(r"^100 iters in", out, re.M) and "invalid" not in out, out
+        programs.udaddy((h, h), "::1", "::1")
 
 
 @case
@@ -379,16 +402,44 @@ def a_group_reaches_another_host():
             assert "data transfers complete" in p.ok(), p.tail()
 
 
+def ucmatose(hosts, server, client):
+    """The options that say where the server is to each of the two."""
+    argv = [RNICRUN, "--embedded", "ucmatose", "-C", "50", "-S", "50000"]
+    s = in_netns(hosts[0], *argv, *server)
+    try:
+        until(lambda: in_netns(hosts[1], *argv, *client).wait() == 0, s.tail)
+        s.ok()
+    finally:
+        s.stop(signal.SIGKILL)
+
+
 @case
 def two_network_namespaces_are_two_hosts():
-    with two_hosts() as (ns, other):
-        argv = [RNICRUN, "--embedded", "ucmatose", "-C", "50", "-S", "50000"]
-        s = in_netns(ns, *argv, "-b", A)
-        try:
-            until(lambda: in_netns(other, *argv, "-s", A).wait() == 0, s.tail)
-            s.ok()
-        finally:
-            s.stop(signal.SIGKILL)
+    with two_hosts() as hosts:
+        ucmatose(hosts, ("-b", A), ("-s", A))
+
+
+@case
+def two_hosts_meet_by_ipv6():
+    """A link-local address is that of the interface that the program names: both have the peer's on another one too."""
+    with two_hosts() as hosts:
+        for ns, dev, n, peer in ((hosts[0], "v0", 1, 2), (hosts[1], "v1", 2, 1)):
+            nets.sh("ip", "-n", ns, "link", "add", "aa", "type", "veth", "peer", "name", "ab")
+            for name, addr in ((dev, f"fd77::{n}"), (dev, f"fe80::{n}"), ("aa", f"fe80::{peer}")):
+                nets.sh("ip", "-n", ns, "addr", "add", f"{addr}/64", "dev", name, "nodad")
+            nets.sh("ip", "-n", ns, "link", "set", "aa", "up")
+            nets.sh("ip", "-n", ns, "link", "set", "ab", "up")
+        ucmatose(hosts, ("-f", "ip6", "-b", "fd77::1"), ("-f", "ip6", "-s", "fd77::1"))
+        ucmatose(hosts, ("-f", "ip6", "-b", "fe80::1%v0"), ("-f", "ip6", "-s", "fe80::1%v1"))
+        for row, kind in enumerate(("v6", "ll", "ll")):
+            argv = f"ibv_{'rc' if row == 2 else 'ud'}_pingpong -g 0 -n 100 -s 1000 -c -p {18580 + row}".split()
+            s = in_netns(hosts[0], RNICRUN, "--embedded", *argv, "-d", f"rnic-v0-{kind}")
+            try:
+                until(listens(hosts[0], 18580 + row), s.tail)
+                for p in (in_netns(hosts[1], RNICRUN, "--embedded", *argv, "-d", f"rnic-v1-{kind}", A), s):
+                    assert "100 iters in" in p.ok(), p.tail()
+            finally:
+                s.stop(signal.SIGKILL)
 
 
 # What is not as with rnicd: a Write or Send is complete when the kernel has its bytes, not when the peer has them, so

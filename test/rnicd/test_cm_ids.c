@@ -213,6 +213,7 @@ bool dev_reaches(uint32_t index, const uint8_t dst[16])
 	(void)index;
 	return dst[12] == 10;
 }
+uint32_t dev_by_scope(const struct ipc_addr *a) { return a->scope != 0 && dev_is_local(a->ip) ? 0 : UINT32_MAX; }
 uint32_t dev_by_route(const uint8_t dst[16]) { return dst[12] == 10 ? 0 : UINT32_MAX; }
 
 /* ---- a client ---- */
@@ -455,6 +456,17 @@ static void a_family_does_not_take_the_ports_of_the_other(void **state)
 	assert_true(port_is_free(0, 20003) && port_is_free(1, 20003));
 }
 
+/* No device here has a link-local address: one that names the interface of one is not taken for another device's. */
+static void a_link_local_address_is_of_the_interface_that_it_names(void **state)
+{
+	const struct ipc_addr local = { .ip = { 0xfe, 0x80, [15] = 2 }, .port = 20004, .scope = 7 };
+	uint32_t id = new_id();
+
+	(void)state;
+	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = local), EADDRNOTAVAIL);
+	assert_true(destroyed(id));
+}
+
 static void an_address_that_no_device_reaches_keeps_no_port(void **state)
 {
 	uint32_t id = new_id();
@@ -499,6 +511,7 @@ int main(void)
 		T(a_request_beyond_its_users_share_leaves_no_id),
 		T(listeners_of_one_user_leave_room),
 		T(an_address_that_no_device_reaches_keeps_no_port),
+		T(a_link_local_address_is_of_the_interface_that_it_names),
 		T(a_family_does_not_take_the_ports_of_the_other),
 		T(an_id_that_goes_gives_back_no_port_of_others),
 	};

@@ -227,5 +227,9 @@ static inline bool cm_addr_is_any(const struct ipc_addr *a)
 
 /* The host's loopback, unless a device has it, becomes the address of the first device. */
 void cm_addr_own(struct ipc_addr *a);
+/* The device that has the address; UINT32_MAX: none has it. */
+uint32_t cm_addr_dev(const struct ipc_addr *a);
+/* A link-local address of the device or of a peer's gets its interface, a program's address is to be complete. */
+void cm_addr_scope(struct ipc_addr *a, uint32_t dev);
 
 #endif

@@ -95,6 +95,8 @@ bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 		.remote = id->remote,
 	};
 
+	cm_addr_scope(&ev.local, id->dev);
+	cm_addr_scope(&ev.remote, id->dev);
 	if (fx != NULL) {
 		/* An effect's depths are ours; the event's are the peer's. */
 		ev.param.ird = fx->ord;
@@ -158,15 +160,30 @@ void cm_addr_own(struct ipc_addr *a)
 		memcpy(a->ip, rnicd.port[0]->cfg->ip.b, sizeof(a->ip));
 }
 
+uint32_t cm_addr_dev(const struct ipc_addr *a)
+{
+	const uint32_t dev = dev_by_scope(a);
+
+	if (dev == UINT32_MAX)
+		return dev_by_addr(a->ip);
+	return memcmp(rnicd.port[dev]->cfg->ip.b, a->ip, sizeof(a->ip)) == 0 ? dev : UINT32_MAX;
+}
+
+void cm_addr_scope(struct ipc_addr *a, uint32_t dev)
+{
+	if (dev < rnicd.n_ports && dev_is_local(a->ip))
+		a->scope = rnicd.port[dev]->if_index;
+}
+
 /*
  * No device has the address. Programs that look for devices (libfabric) try each address of the host: of link-local
- * ones, which no port can have, nothing is said on their stderr.
+ * ones, which no port of rnicd's can have, nothing is said on their stderr.
  */
 static void no_such_address(struct client *c, const struct ipc_addr *a)
 {
 	char text[INET6_ADDRSTRLEN];
 
-	if (a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80)
+	if (dev_is_local(a->ip))
 		client_error(c, EADDRNOTAVAIL, "%s", "");
 	else
 		client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s", cm_id_show(a, text, sizeof(text)));
@@ -197,7 +214,7 @@ void cm_bind(struct client *c)
 	}
 	cm_addr_own(&a);
 	if (!cm_addr_is_any(&a)) {
-		dev = dev_by_addr(a.ip);
+		dev = cm_addr_dev(&a);
 		if (dev == UINT32_MAX) {
 			no_such_address(c, &a);
 			return;
@@ -221,6 +238,7 @@ void cm_bind(struct client *c)
 	id->families = families;
 	id->local = a;
 	id->has_port = true;
+	cm_addr_scope(&a, dev);
 	cm_set_state(id, CM_BOUND);
 	expect(id);
 	struct ipc_msg m = { .cm_bind_ok = { .addr = a, .dev = dev } };

@@ -19,8 +19,10 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 	if (id->dev != CM_NO_DEV)
 		return id->dev;
 	if (r->has_src != 0 && !cm_addr_is_any(&r->src))
-		return dev_by_addr(r->src.ip);
-	uint32_t dev = dev_by_route(r->dst.ip);
+		return cm_addr_dev(&r->src);
+	uint32_t dev = dev_by_scope(&r->dst);
+	if (dev == UINT32_MAX)
+		dev = dev_by_route(r->dst.ip);
 	return dev != UINT32_MAX && (id->families & cm_family_of(dev)) == 0 ? UINT32_MAX : dev;
 }
 

@@ -66,6 +66,8 @@ static bool cm_sidr_tell(struct cm_id *id, enum cm_event_type type, int status, 
 				   .local = id->local,
 				   .remote = id->remote };
 
+	cm_addr_scope(&ev.local, id->dev);
+	cm_addr_scope(&ev.remote, id->dev);
 	if (s != NULL) {
 		ev.qpn = s->qpn;
 		ev.qkey = s->qkey;

@@ -68,6 +68,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 {
 	const struct rnicd_port *p = rnicd.port[index];
 	const struct rnicd_port_cfg *cfg = p->cfg;
+	const bool groups = ud_mtu(p) != 0 && pkt_addr_is_ip4(&cfg->ip);
 
 	*d = (struct ipc_dev_info){
 		.up = port_link(p) == RNICD_LINK_UP,
@@ -89,8 +90,8 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.efa = cfg->personality == RNICD_EFA,
 		.rnr_waits = rnicd_rnr_waits(cfg),
 		.xrc = cfg->qp_port != 0,
-		.max_groups = ud_mtu(p) != 0 ? DEV_MAX_GROUPS : 0,
-		.max_group_qps = ud_mtu(p) != 0 ? DEV_GROUP_QPS : 0,
+		.max_groups = groups ? DEV_MAX_GROUPS : 0,
+		.max_group_qps = groups ? DEV_GROUP_QPS : 0,
 		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),
 	};
 	_Static_assert(IPC_DEV_NAME_MAX >= RNICD_NAME_MAX, "a port's name fits");
@@ -103,6 +104,14 @@ uint32_t dev_by_addr(const uint8_t ip[16])
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		if (memcmp(rnicd.port[i]->cfg->ip.b, ip, 16) == 0)
+			return i;
+	return UINT32_MAX;
+}
+
+uint32_t dev_by_scope(const struct ipc_addr *a)
+{
+	for (uint32_t i = 0; a->scope != 0 && dev_is_local(a->ip) && i < rnicd.n_ports; i++)
+		if (rnicd.port[i]->if_index == a->scope && dev_is_local(rnicd.port[i]->cfg->ip.b))
 			return i;
 	return UINT32_MAX;
 }

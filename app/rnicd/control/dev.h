@@ -35,6 +35,10 @@ void dev_info(uint32_t index, struct ipc_dev_info *info);
 
 /* The device with this address; UINT32_MAX: none. */
 uint32_t dev_by_addr(const uint8_t ip[16]);
+/* A link-local address (RFC 4291, 2.5.6): the same one may be at several interfaces. */
+static inline bool dev_is_local(const uint8_t ip[16]) { return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80; }
+/* The device on a link-local address's interface; UINT32_MAX: none, or the address names no interface. */
+uint32_t dev_by_scope(const struct ipc_addr *a);
 /*
  * The device to reach dst from: one whose subnet holds dst, better one that is not dst itself (its wire, not its own
  * loopback); else one with a gateway of the same address family; for a group else the first. UINT32_MAX: none.

@@ -84,7 +84,7 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 	struct ks_src src = { .kind = KS_CONN, .fd = -1 };
 	struct ks_conn *c;
 
-	if (!pkt_addr_is_ip4(&a->remote))
+	if (pkt_addr_is_ip4(&a->remote) != pkt_addr_is_ip4(&a->local))
 		return CONN_NO_ROUTE;
 	if (!ks.net->open(&src, a))
 		return errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE : CONN_FULL;

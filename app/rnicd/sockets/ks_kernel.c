@@ -2,41 +2,11 @@
 /* The kernel's TCP sockets as this plane's connections: design embedded. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "sockets/ks.h"
-
-static struct sockaddr_in sockaddr_of(const struct pkt_addr *ip, uint16_t port)
-{
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(port) };
-
-	memcpy(&sin.sin_addr, ip->b + 12, sizeof(sin.sin_addr));
-	return sin;
-}
-
-/* Address and port; of other families than TCP's, all zero. A program's socket may be of either family. */
-static struct pkt_addr addr_of(const struct sockaddr_storage *ss, uint16_t *port)
-{
-	const struct sockaddr_in *sin = (const void *)ss;
-	const struct sockaddr_in6 *sin6 = (const void *)ss;
-	struct pkt_addr a = { .b = { 0 } };
-
-	*port = 0;
-	if (ss->ss_family == AF_INET) {
-		a.b[10] = a.b[11] = 0xff;
-		memcpy(a.b + 12, &sin->sin_addr, sizeof(sin->sin_addr));
-		*port = ntohs(sin->sin_port);
-	} else if (ss->ss_family == AF_INET6) {
-		memcpy(a.b, &sin6->sin6_addr, sizeof(sin6->sin6_addr));
-		*port = ntohs(sin6->sin6_port);
-	}
-	return a;
-}
 
 static void kernel_close(struct ks_src *s)
 {
@@ -46,11 +16,12 @@ static void kernel_close(struct ks_src *s)
 }
 
 /* False and errno: the socket is closed. */
-static bool bound(struct ks_src *s, const struct pkt_addr *ip, uint16_t port)
+static bool bound(struct ks_src *s, const struct conn_addr *a)
 {
-	const struct sockaddr_in sin = sockaddr_of(ip, port);
+	union ks_sockaddr at;
+	const socklen_t len = ks_sockaddr(&at, a->port, &a->local, a->lport);
 
-	if (s->fd >= 0 && bind(s->fd, (const struct sockaddr *)&sin, sizeof(sin)) == 0)
+	if (s->fd >= 0 && bind(s->fd, &at.sa, len) == 0)
 		return true;
 	int err = errno;
 	kernel_close(s);
@@ -67,9 +38,9 @@ static void at_once(const struct ks_src *s)
 
 static bool kernel_open(struct ks_src *s, const struct conn_addr *a)
 {
-	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	s->fd = ks_socket(&a->local, SOCK_STREAM);
 	at_once(s);
-	return bound(s, &a->local, a->lport);
+	return bound(s, a);
 }
 
 static void kernel_tos(const struct ks_src *s, uint8_t tos)
@@ -77,6 +48,7 @@ static void kernel_tos(const struct ks_src *s, uint8_t tos)
 	int value = tos;
 
 	setsockopt(s->fd, IPPROTO_IP, IP_TOS, &value, sizeof(value));
+	setsockopt(s->fd, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof(value)); /* not of an IPv4 socket */
 }
 
 static void kernel_keepalive(const struct ks_src *s, uint64_t ns)
@@ -92,9 +64,10 @@ static void kernel_keepalive(const struct ks_src *s, uint64_t ns)
 
 static bool kernel_connect(const struct ks_src *s, const struct conn_addr *a)
 {
-	const struct sockaddr_in to = sockaddr_of(&a->remote, a->rport);
+	union ks_sockaddr to;
+	const socklen_t len = ks_sockaddr(&to, a->port, &a->remote, a->rport);
 
-	return connect(s->fd, (const struct sockaddr *)&to, sizeof(to)) == 0 || errno == EINPROGRESS;
+	return connect(s->fd, &to.sa, len) == 0 || errno == EINPROGRESS;
 }
 
 static int kernel_connected(const struct ks_src *s)
@@ -109,13 +82,13 @@ static bool kernel_listen(struct ks_src *s, const struct conn_addr *at, const st
 {
 	int one = 1;
 
-	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	s->fd = ks_socket(&at->local, SOCK_STREAM);
 	if (s->fd >= 0)
 		setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (s->fd >= 0 && how->shared)
 		setsockopt(s->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	kernel_tos(s, how->tos); /* the connections inherit it */
-	if (!bound(s, &at->local, at->lport))
+	if (!bound(s, at))
 		return false;
 	if (listen(s->fd, (int)how->backlog) == 0)
 		return true;
@@ -162,14 +135,13 @@ static void kernel_begin(const struct ks_src *s)
 
 static bool kernel_ends(const struct ks_src *s, struct conn_addr *a)
 {
-	struct sockaddr_storage local, remote;
+	union ks_sockaddr local = { .sa = { .sa_family = AF_UNSPEC } }, remote = local;
 	socklen_t len = sizeof(local), rlen = sizeof(remote);
 
-	if (getsockname(s->fd, (struct sockaddr *)&local, &len) != 0 ||
-	    getpeername(s->fd, (struct sockaddr *)&remote, &rlen) != 0)
+	if (getsockname(s->fd, &local.sa, &len) != 0 || getpeername(s->fd, &remote.sa, &rlen) != 0)
 		return false;
-	a->local = addr_of(&local, &a->lport);
-	a->remote = addr_of(&remote, &a->rport);
+	a->local = ks_sockaddr_ip(&local, &a->lport);
+	a->remote = ks_sockaddr_ip(&remote, &a->rport);
 	return true;
 }
 

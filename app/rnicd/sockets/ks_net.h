@@ -7,8 +7,10 @@
 #ifndef KS_NET_H
 #define KS_NET_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -17,6 +19,24 @@
 
 struct ks_src;
 struct sock;
+
+/* An address and a port as the kernel has them. */
+union ks_sockaddr {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+/* Returns the length. dev: index of the device, whose interface a link-local address is of. */
+socklen_t ks_sockaddr(union ks_sockaddr *s, uint32_t dev, const struct pkt_addr *ip, uint16_t port);
+/* All zero: of another family. */
+struct pkt_addr ks_sockaddr_ip(const union ks_sockaddr *s, uint16_t *port);
+/* The device has the address. scope: the interface of a link-local one, which several interfaces may have. */
+bool ks_has_addr(uint32_t dev, const struct pkt_addr *ip, uint32_t scope);
+/*
+ * A socket of the address's family, which no exec inherits and no call waits for. An IPv6 address that the kernel still
+ * asks the network about (RFC 4862, 5.4) can be bound already. -1 and errno.
+ */
+int ks_socket(const struct pkt_addr *ip, int type);
 
 /* What a listener is asked for beside its address. */
 struct ks_listening {

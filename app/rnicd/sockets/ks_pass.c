@@ -31,6 +31,7 @@ struct passing {
 	struct pkt_addr from, to; /* to: the device's address; from: of a datagram */
 	uint8_t gram;             /* a datagram follows; else a connection's descriptor comes along */
 	uint8_t tos, hop_limit;
+	uint32_t scope; /* the interface that it came by, or goes by */
 };
 
 /* A port of RDMA_PS_UDP that this process serves. */
@@ -139,6 +140,7 @@ static enum ks_passed pass_gram(struct sockaddr_un *un, socklen_t len, const str
 {
 	struct passing head = { .from = g->from, .to = g->to, .gram = 1, .tos = g->tos, .hop_limit = g->hop_limit };
 
+	head.scope = rnicd.port[g->port]->if_index;
 	return send_to(un, len, &head, (struct iovec){ (void *)(uintptr_t)g->p, g->len }, -1);
 }
 
@@ -155,9 +157,13 @@ static const struct pkt_addr any = { .b = { [10] = 0xff, [11] = 0xff } };
 
 static socklen_t service_name(const struct pkt_addr *ip, uint16_t port, struct sockaddr_un *un)
 {
+	char text[2 * sizeof(ip->b) + 1];
+
+	for (uint32_t i = 0, from = pkt_addr_is_ip4(ip) ? 12 : 0; i + from < sizeof(ip->b); i++)
+		snprintf(text + 2 * i, 3, "%02x", ip->b[from + i]);
 	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-embedded-%u-%08x-%u", (unsigned)geteuid(),
-			 pkt_addr_to_ip4(ip), port);
+	int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-embedded-%u-%s-%u", (unsigned)geteuid(),
+			 text, port);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -263,7 +269,7 @@ static enum whom wanted(int fd, uint32_t *index)
 void ks_guest_in(struct ks_src *s)
 {
 	struct guest *g = rn_container_of(s, struct guest, src);
-	struct passing head = { .to = rnicd.port[g->port]->cfg->ip };
+	struct passing head = { .to = rnicd.port[g->port]->cfg->ip, .scope = rnicd.port[g->port]->if_index };
 	struct ks_listener *l = ks_listener(g->port, g->lport);
 	uint32_t index;
 	int fd = g->src.fd;
@@ -301,7 +307,7 @@ static void conn_taken(const struct passing *head, int fd)
 {
 	for (uint32_t d = 0; d < rnicd.n_ports; d++) {
 		struct ks_listener *l = ks_listener(d, rnicd.port[d]->cfg->qp_port);
-		if (l != NULL && pkt_addr_eq(&rnicd.port[d]->cfg->ip, &head->to)) {
+		if (l != NULL && ks_has_addr(d, &head->to, head->scope)) {
 			ks_passive((struct ks_src){ .kind = KS_CONN, .fd = fd }, l);
 			return;
 		}
@@ -320,7 +326,7 @@ static void gram_taken(const struct passing *head, const uint8_t *p, uint32_t le
 			     .passed = true };
 
 	for (; g.port < rnicd.n_ports; g.port++) {
-		if (pkt_addr_eq(&rnicd.port[g.port]->cfg->ip, &head->to)) {
+		if (ks_has_addr(g.port, &head->to, head->scope)) {
 			ks_ud_take(&g);
 			return;
 		}

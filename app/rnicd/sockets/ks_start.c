@@ -39,6 +39,12 @@ uint32_t ud_owner(uint32_t port, uint32_t qpn)
 
 /* ---- ports ---- */
 
+/*
+ * In which order addresses become devices. A program that takes the first device means the network, so loopback comes
+ * after it; link-local addresses, of which a host has one for each of its bridges and pairs, come last.
+ */
+enum turn { IP4, IP6, LO4, LO6, LOCAL, TURNS };
+
 static uint32_t mtu_of(int sock, const char *name)
 {
 	struct ifreq r = { 0 };
@@ -50,13 +56,12 @@ static uint32_t mtu_of(int sock, const char *name)
 }
 
 /* An interface without an Ethernet address gets one that its IP address makes (locally administered). */
-static void mac_of(const struct ifaddrs *all, const struct ifaddrs *i, uint8_t mac[PKT_MAC_LEN])
+static void mac_of(const struct ifaddrs *all, const struct ifaddrs *i, const struct pkt_addr *ip,
+		   uint8_t mac[PKT_MAC_LEN])
 {
-	const struct sockaddr_in *sin = (const void *)i->ifa_addr;
-
 	mac[0] = 2;
 	mac[1] = 0;
-	memcpy(mac + 2, &sin->sin_addr, sizeof(sin->sin_addr));
+	memcpy(mac + 2, ip->b + 12, 4);
 	for (; all != NULL; all = all->ifa_next) {
 		const struct sockaddr_ll *ll = (const void *)all->ifa_addr;
 		if (ll == NULL || ll->sll_family != AF_PACKET || strcmp(all->ifa_name, i->ifa_name) != 0)
@@ -77,12 +82,47 @@ static bool name_taken(const char *name)
 	return false;
 }
 
-/* rnic-eth0; the second address of an interface is rnic-eth0-2. */
-static void name_of(const char *interface, char name[RNICD_NAME_MAX])
+/*
+ * rnic-eth0; the second address of an interface is rnic-eth0-2. IPv6 counts for itself, link-local addresses too, so
+ * what comes and goes in one of them changes no name of another: rnic-eth0-v6, rnic-eth0-ll.
+ */
+static void name_of(const char *interface, enum turn turn, char name[RNICD_NAME_MAX])
 {
-	snprintf(name, RNICD_NAME_MAX, "rnic-%.20s", interface);
+	static const char *const kind[TURNS] = {
+		[IP4] = "", [IP6] = "-v6", [LO4] = "", [LO6] = "-v6", [LOCAL] = "-ll"
+	};
+
+	snprintf(name, RNICD_NAME_MAX, "rnic-%.15s%s", interface, kind[turn]);
 	for (unsigned n = 2; name_taken(name); n++)
-		snprintf(name, RNICD_NAME_MAX, "rnic-%.20s-%u", interface, n);
+		snprintf(name, RNICD_NAME_MAX, "rnic-%.15s%s-%u", interface, kind[turn], n);
+}
+
+static enum turn turn_of(const struct ifaddrs *i)
+{
+	const union ks_sockaddr *a = (const void *)i->ifa_addr;
+	const bool loop = (i->ifa_flags & IFF_LOOPBACK) != 0;
+
+	if (a == NULL || (i->ifa_flags & IFF_UP) == 0)
+		return TURNS;
+	if (a->sa.sa_family == AF_INET)
+		return loop ? LO4 : IP4;
+	if (a->sa.sa_family != AF_INET6)
+		return TURNS;
+	return loop ? LO6 : IN6_IS_ADDR_LINKLOCAL(&a->v6.sin6_addr) ? LOCAL : IP6;
+}
+
+static uint32_t prefix_of(const struct ifaddrs *i)
+{
+	const union ks_sockaddr *mask = (const void *)i->ifa_netmask;
+	uint32_t n = 0;
+
+	if (mask == NULL)
+		return 128;
+	if (i->ifa_addr->sa_family == AF_INET)
+		return 96 + (uint32_t)__builtin_popcount(mask->v4.sin_addr.s_addr);
+	for (unsigned k = 0; k < sizeof(mask->v6.sin6_addr.s6_addr); k++)
+		n += (uint32_t)__builtin_popcount(mask->v6.sin6_addr.s6_addr[k]);
+	return n;
 }
 
 bool ks_port_add(const uint8_t mac[PKT_MAC_LEN])
@@ -108,28 +148,28 @@ bool ks_port_add(const uint8_t mac[PKT_MAC_LEN])
 static bool interface_add(const struct ifaddrs *all, const struct ifaddrs *i, const struct rnicd_port_cfg *like,
 			  int sock)
 {
-	const struct sockaddr_in *sin = (const void *)i->ifa_addr, *mask = (const void *)i->ifa_netmask;
 	struct rnicd_port_cfg *cfg = &rnicd.cfg.port[rnicd.n_ports];
+	const enum turn turn = turn_of(i);
 	uint8_t mac[PKT_MAC_LEN];
+	uint16_t port;
 
 	*cfg = *like;
-	name_of(i->ifa_name, cfg->name);
-	cfg->ip = (struct pkt_addr){ .b = { [10] = 0xff, [11] = 0xff } };
-	memcpy(cfg->ip.b + 12, &sin->sin_addr, sizeof(sin->sin_addr));
-	cfg->prefix_len = 96 + (mask != NULL ? (uint32_t)__builtin_popcount(mask->sin_addr.s_addr) : 32);
+	name_of(i->ifa_name, turn, cfg->name);
+	cfg->ip = ks_sockaddr_ip((const void *)i->ifa_addr, &port);
+	cfg->prefix_len = prefix_of(i);
 	cfg->mtu = mtu_of(sock, i->ifa_name);
-	/* where a destination lies is the kernel's to know; only loopback leads nowhere else */
-	cfg->gateway_set = (i->ifa_flags & IFF_LOOPBACK) == 0;
+	/* where a destination lies is the kernel's to know; only loopback and a link lead nowhere else */
+	cfg->gateway_set = turn == IP4 || turn == IP6;
 	cfg->gateway = cfg->ip;
-	mac_of(all, i, mac);
+	mac_of(all, i, &cfg->ip, mac);
 	if (!ks_port_add(mac))
 		return false;
 	struct rnicd_port *p = rnicd.port[rnicd.n_ports - 1];
 	snprintf(p->if_name, sizeof(p->if_name), "%.15s", i->ifa_name);
+	p->if_index = if_nametoindex(i->ifa_name);
 	return true;
 }
 
-/* Loopback comes last: a program that takes the first device means the network. */
 bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
 {
 	struct ifaddrs *all;
@@ -142,18 +182,17 @@ bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
 			close(sock);
 		return false;
 	}
-	for (unsigned loop = 0; loop < 2; loop++)
+	for (enum turn turn = 0; turn < TURNS; turn++)
 		for (const struct ifaddrs *i = all; good && i != NULL && rnicd.n_ports < RNICD_MAX_PORTS;
 		     i = i->ifa_next)
-			if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) != 0 &&
-			    ((i->ifa_flags & IFF_LOOPBACK) != 0) == (loop == 1))
+			if (turn_of(i) == turn)
 				good = interface_add(all, i, like, sock);
 	freeifaddrs(all);
 	close(sock);
 	if (good && rnicd.n_ports > 0)
 		return true;
 	snprintf(err, err_len,
-		 good ? "no interface of the host is up and has an IPv4 address (ip addr shows them)" : "no memory");
+		 good ? "no interface of the host is up and has an address (ip addr shows them)" : "no memory");
 	return false;
 }
 

@@ -4,11 +4,9 @@
 
 #include <errno.h>
 #include <linux/filter.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "border/event.h"
@@ -41,24 +39,27 @@ static void tell_more(int fd)
 
 	setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &one,
+		   sizeof(one)); /* those of IPv6 an IPv4 socket does not have */
+	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
 int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, int reuse)
 {
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(rnicd.port[port]->cfg->ud_port) };
+	union ks_sockaddr at;
+	const socklen_t len = ks_sockaddr(&at, port, ip, rnicd.port[port]->cfg->ud_port);
 	struct ip_mreqn out = { 0 };
 	const int one = 1;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = ks_socket(ip, SOCK_DGRAM);
 
 	if (fd < 0)
 		return -1;
-	memcpy(&sin.sin_addr, ip->b + 12, sizeof(sin.sin_addr));
 	memcpy(&out.imr_address, rnicd.port[port]->cfg->ip.b + 12, sizeof(out.imr_address));
 	setsockopt(fd, SOL_SOCKET, reuse, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out));
 	tell_more(fd);
-	if (bind(fd, (const struct sockaddr *)&sin, sizeof(sin)) == 0)
+	if (bind(fd, &at.sa, len) == 0)
 		return fd;
 	int err = errno;
 	close(fd);
@@ -218,7 +219,7 @@ void ks_ud_take(const struct ks_gram *g)
 struct burst {
 	struct mmsghdr m[KS_UD_BURST];
 	struct iovec iov[KS_UD_BURST];
-	struct sockaddr_in from[KS_UD_BURST];
+	union ks_sockaddr from[KS_UD_BURST];
 	union {
 		struct cmsghdr align;
 		uint8_t b[2 * CMSG_SPACE(sizeof(int))];
@@ -227,17 +228,21 @@ struct burst {
 
 static void in_packet(struct msghdr *mh, struct ks_gram *g)
 {
-	int ttl = 0;
+	int ttl = 0, tclass = 0;
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c != NULL; c = CMSG_NXTHDR(mh, c)) {
-		if (c->cmsg_level != IPPROTO_IP)
+		const bool v6 = c->cmsg_level == IPPROTO_IPV6;
+		if (!v6 && c->cmsg_level != IPPROTO_IP)
 			continue;
-		if (c->cmsg_type == IP_TTL)
+		if (c->cmsg_type == (v6 ? IPV6_HOPLIMIT : IP_TTL))
 			memcpy(&ttl, CMSG_DATA(c), sizeof(ttl));
-		else if (c->cmsg_type == IP_TOS)
-			g->tos = *CMSG_DATA(c);
+		else if (v6 && c->cmsg_type == IPV6_TCLASS)
+			memcpy(&tclass, CMSG_DATA(c), sizeof(tclass));
+		else if (!v6 && c->cmsg_type == IP_TOS)
+			tclass = *CMSG_DATA(c);
 	}
 	g->hop_limit = (uint8_t)ttl;
+	g->tos = (uint8_t)tclass;
 }
 
 uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr *to)
@@ -260,11 +265,12 @@ uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr
 	int n = recvmmsg(s->fd, b.m, KS_UD_BURST, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
 		struct ks_gram g = { .p = ud.in[i], .len = b.m[i].msg_len, .port = port, .to = *to, .hop_limit = 0 };
-		if (b.from[i].sin_family != AF_INET || (b.m[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+		uint16_t from_port;
+		if (b.m[i].msg_hdr.msg_namelen == 0 || (b.m[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
 			ks.rc.qp.stats.ud_bad++;
 			continue;
 		}
-		g.from = pkt_addr_ip4(ntohl(b.from[i].sin_addr.s_addr));
+		g.from = ks_sockaddr_ip(&b.from[i], &from_port);
 		in_packet(&b.m[i].msg_hdr, &g);
 		ks_ud_take(&g);
 	}

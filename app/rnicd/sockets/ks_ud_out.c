@@ -4,10 +4,8 @@
  * call for a run of them. While something cannot leave no more are made.
  */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/rn_be.h"
 #include "sockets/ks_ud.h"
@@ -36,10 +34,11 @@ static struct {
 	uint64_t slow[4]; /* a bit for each index: its process is not waited for */
 } out;
 
-static bool is_own(const struct pkt_addr *a)
+/* The address is this host's, as the device sees it. */
+static bool is_own(uint32_t port, const struct pkt_addr *a)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
-		if (pkt_addr_eq(a, &rnicd.port[i]->cfg->ip))
+		if (ks_has_addr(i, a, rnicd.port[port]->if_index))
 			return true;
 	return false;
 }
@@ -92,7 +91,7 @@ static bool to_process(struct leaving *l)
 struct burst {
 	struct mmsghdr m[KS_UD_BURST];
 	struct iovec iov[KS_UD_BURST];
-	struct sockaddr_in to[KS_UD_BURST];
+	union ks_sockaddr to[KS_UD_BURST];
 	union {
 		struct cmsghdr align;
 		uint8_t b[CMSG_SPACE(sizeof(int))];
@@ -114,12 +113,10 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 {
 	struct msghdr *mh = &b->m[i].msg_hdr;
 
-	b->to[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(rnicd.port[l->port]->cfg->ud_port) };
-	memcpy(&b->to[i].sin_addr, l->to.b + 12, sizeof(b->to[i].sin_addr));
+	const socklen_t len = ks_sockaddr(&b->to[i], l->port, &l->to, rnicd.port[l->port]->cfg->ud_port);
+
 	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
-	*mh = (struct msghdr){
-		.msg_name = &b->to[i], .msg_namelen = sizeof(b->to[i]), .msg_iov = &b->iov[i], .msg_iovlen = 1
-	};
+	*mh = (struct msghdr){ .msg_name = &b->to[i], .msg_namelen = len, .msg_iov = &b->iov[i], .msg_iovlen = 1 };
 	if (pkt_addr_is_group(&l->to))
 		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), (int)rn_max_u32(l->hop_limit, 1));
 }
@@ -183,7 +180,7 @@ static uint8_t *next_buffer(void)
 /* A datagram of len octets lies in the next buffer. */
 static void leave(uint32_t port, const struct pkt_addr *to, uint8_t hop_limit, uint32_t len)
 {
-	const bool inside = !pkt_addr_is_group(to) && is_own(to);
+	const bool inside = !pkt_addr_is_group(to) && is_own(port, to);
 	const uint32_t index = inside ? rn_load_be32(out.buf[out.n] + 4) >> KS_INDEX_SHIFT : NETWORK;
 
 	out.leaving[out.n] =

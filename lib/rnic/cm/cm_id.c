@@ -26,6 +26,7 @@ int cm_addr_from(struct ipc_addr *a, const struct sockaddr *sa)
 		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
 		memcpy(a->ip, &in6->sin6_addr, 16);
 		a->port = ntohs(in6->sin6_port);
+		a->scope = in6->sin6_scope_id;
 		return 0;
 	}
 	return EAFNOSUPPORT;
@@ -43,6 +44,7 @@ void cm_addr_to(struct sockaddr_storage *ss, const struct ipc_addr *a)
 		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)ss;
 		in6->sin6_family = AF_INET6;
 		in6->sin6_port = htons(a->port);
+		in6->sin6_scope_id = a->scope;
 		memcpy(&in6->sin6_addr, a->ip, 16);
 	}
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses of both families between the protocol, which has 128 bits of them, and the kernel's sockets. */
+#include <string.h>
+
+#include "sockets/ks_net.h"
+
+static bool is_link_local(const struct pkt_addr *a) { return a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80; }
+
+socklen_t ks_sockaddr(union ks_sockaddr *s, uint32_t dev, const struct pkt_addr *ip, uint16_t port)
+{
+	memset(s, 0, sizeof(*s));
+	if (pkt_addr_is_ip4(ip)) {
+		s->v4.sin_family = AF_INET;
+		s->v4.sin_port = htons(port);
+		memcpy(&s->v4.sin_addr, ip->b + 12, sizeof(s->v4.sin_addr));
+		return sizeof(s->v4);
+	}
+	s->v6.sin6_family = AF_INET6;
+	s->v6.sin6_port = htons(port);
+	memcpy(&s->v6.sin6_addr, ip->b, sizeof(s->v6.sin6_addr));
+	if (is_link_local(ip))
+		s->v6.sin6_scope_id = rnicd.port[dev]->if_index;
+	return sizeof(s->v6);
+}
+
+struct pkt_addr ks_sockaddr_ip(const union ks_sockaddr *s, uint16_t *port)
+{
+	struct pkt_addr a = { .b = { 0 } };
+
+	*port = 0;
+	if (s->sa.sa_family == AF_INET) {
+		a = pkt_addr_ip4(ntohl(s->v4.sin_addr.s_addr));
+		*port = ntohs(s->v4.sin_port);
+	} else if (s->sa.sa_family == AF_INET6) {
+		memcpy(a.b, &s->v6.sin6_addr, sizeof(a.b));
+		*port = ntohs(s->v6.sin6_port);
+	}
+	return a;
+}
+
+bool ks_has_addr(uint32_t dev, const struct pkt_addr *ip, uint32_t scope)
+{
+	const struct rnicd_port *p = rnicd.port[dev];
+
+	return pkt_addr_eq(&p->cfg->ip, ip) && (!is_link_local(ip) || p->if_index == scope);
+}
+
+int ks_socket(const struct pkt_addr *ip, int type)
+{
+	const bool v4 = pkt_addr_is_ip4(ip);
+	const int one = 1;
+	int fd = socket(v4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && !v4) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+		setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one));
+	}
+	return fd;
+}
