@@ -83,7 +83,7 @@ void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains)
 
 enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner manner)
 {
-	if (!qp->many || qp->srq != NULL)
+	if (!qp->many)
 		return QP_BAD_ATTR;
 	memset(side, 0, sizeof(*side));
 	side->loose = manner.loose;
@@ -168,7 +168,7 @@ static void drop_chains(struct rd_ctx *d, struct rd_pair *p, struct qp *qp, enum
 	p->n_chains = 0;
 }
 
-/* The client rings on as long as another pair of the QP waits. */
+/* The client rings on as long as another pair of the QP waits, or another one of its shared receive queue. */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct qp *qp = p->m.qp;
@@ -177,7 +177,10 @@ void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 		return;
 	p->waits = false;
 	rn_list_remove(&d->waits, &p->of_waits);
-	if (--rd_side_of(qp)->waiting == 0 && qp->state != QP_S_ERR)
+	rd_side_of(qp)->waiting--;
+	if (qp->srq != NULL)
+		qp_recv_over(d->qp, qp, qp->srq);
+	else if (rd_side_of(qp)->waiting == 0 && qp->state != QP_S_ERR)
 		qp_recv_over(d->qp, qp, NULL);
 }
 
@@ -433,6 +436,30 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp)
 		qp->rung = true;
 		rd_route(d, qp);
 	}
+}
+
+void rd_recvs(struct rd_ctx *d)
+{
+	d->looks = 0;
+	rn_list_each(const struct rd_pair, p, &d->waits, of_waits)
+		d->looks++;
+}
+
+/* In turns. Pairs that have ended meanwhile leave some of the others to be looked at twice, which harms nothing. */
+bool rd_look(struct rd_ctx *d)
+{
+	struct rd_pair *p = d->looks > 0 ? rn_list_first(&d->waits, struct rd_pair, of_waits) : NULL;
+
+	if (p == NULL) {
+		d->looks = 0;
+		return false;
+	}
+	d->looks--;
+	rn_list_remove(&d->waits, &p->of_waits);
+	rn_list_push_back(&d->waits, &p->of_waits);
+	if (p->m.qp->srq != NULL && qp_rq_any(p->m.qp) && rd_take_held(d, p))
+		rd_put(d, p);
+	return true;
 }
 
 /* The QP has no pairs any more; no completion tells. */

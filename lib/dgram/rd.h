@@ -28,11 +28,12 @@
  * any order. An ordered run is a chain of its own.
  *
  * A work request whose pair is full waits beside the queue, so those behind it for other peers go on; RD_SENDS of a QP
- * wait at most, then the queue stands still. Shared receive queues are not served.
+ * wait at most, then the queue stands still.
  *
  * In a worker's turn:
  *	for each DATA of a flow		rd_room(d), else lost; udpr_rx_data(), rd_in(), send the answer
- *	for each doorbell		rd_doorbell(d, qp)
+ *	for each doorbell		rd_doorbell(d, qp), or of a shared receive queue rd_recvs(d)
+ *	while (rd_look(d)), as far as there is room for effects
  *	when rd_timer(d) is due		rd_tick(d)
  *	while ((p = rd_pop(d)))
  *		while (p's flow has room and (len = rd_out(d, p, buffer))) give it to the flow;	(no room: rd_put(d, p))
@@ -200,6 +201,7 @@ struct rd_ctx {
 	struct rn_pool free, holds, chains;
 	struct rn_slist ready;
 	struct rn_list waits;
+	uint32_t looks;         /* how many of `waits` must be looked at, from the first one on */
 	struct rn_list *bucket; /* pairs by their QP and peer; a power of two of them */
 	struct rn_list one;     /* until rd_give_buckets */
 	uint32_t bucket_mask;
@@ -230,13 +232,17 @@ struct rd_manner {
 	bool loose;  /* what it sends is unordered */
 	bool strict; /* the first work request that fails takes it to ERR */
 };
-/* A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP, or has a shared receive queue. */
+/* A QP of qp_attr.many, after qp_init. BAD_ATTR: it is another QP. */
 RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner manner);
 
 /* The worker that owns the QP. What qp_step and qp_forget say, and the client has rung. */
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to);
 void rd_destroy(struct rd_ctx *d, struct qp *qp);
 void rd_doorbell(struct rd_ctx *d, struct qp *qp);
+/* The client has posted to a shared receive queue: pairs that wait are looked at by rd_look(). */
+void rd_recvs(struct rd_ctx *d);
+/* Looks at one pair that waits, whose message may have a receive now. False: none is left to look at. */
+bool rd_look(struct rd_ctx *d);
 
 /* Pairs of which rd_out must be called, until it returns 0; NULL: no more. */
 struct rd_pair *rd_pop(struct rd_ctx *d);

@@ -21,7 +21,7 @@ void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i);
 void rd_drop_holds(struct rd_ctx *d, struct rd_pair *p);
 /* The pair has let go of its QP and has nothing to say. */
 void rd_give_back(struct rd_ctx *d, struct rd_pair *p);
-/* The pair waits for no receive any more. The client rings on as long as another pair of the QP waits. */
+/* The pair waits for no receive any more. */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p);
 /* The run is over. The peer is told when `tell`; p->term says what, p->term_len how much. */
 void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell);

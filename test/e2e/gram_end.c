@@ -8,6 +8,7 @@
 struct end e;
 uint32_t gram_flags;
 int gram_rnr = -1;
+struct ibv_srq *gram_srq;
 
 void must(bool ok, const char *what)
 {
@@ -30,6 +31,7 @@ struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_q
 	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS, .type = type, .flags = gram_flags };
 	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
 					    .recv_cq = cq,
+					    .srq = gram_srq,
 					    .qp_type = IBV_QPT_UD,
 					    .pd = e.pd,
 					    .cap = cap,

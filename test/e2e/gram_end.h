@@ -9,9 +9,10 @@
 
 #define QKEY 0x1234u
 
-extern struct end e;        /* the device and what is made on it */
-extern uint32_t gram_flags; /* RNICDV_QP_* of the queue pairs that are made */
-extern int gram_rnr;        /* their rnr_retry; -1: what a new queue pair has */
+extern struct end e;             /* the device and what is made on it */
+extern uint32_t gram_flags;      /* RNICDV_QP_* of the queue pairs that are made */
+extern struct ibv_srq *gram_srq; /* of the queue pairs that are made; NULL: each has its own receive queue */
+extern int gram_rnr;             /* their rnr_retry; -1: what a new queue pair has */
 
 /* Ends the program and says what is not so, with errno's sentence, unless ok. */
 void must(bool ok, const char *what);

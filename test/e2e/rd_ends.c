@@ -4,7 +4,7 @@
  * of the store's memory, a Read of the same slot, an atomic addition to the store's counter and a Send. Each byte
  * follows from m and its place.
  *
- * usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N]
+ * usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N] [shared]
  *		says its QPN, address and STag; takes and checks the Sends of LEN bytes, and says how many came, once a
  *		line of its stdin asks. LATER 1: posts no receive before the first line.
  *        rd_ends ADDRESS client LEN [unordered] [strict] [rnr=N]
@@ -14,7 +14,7 @@
  *		until			messages until one fails; says the status
  *		burst N			N Sends and Writes, many at a time; says how many completed before an older one
  * unordered: its queue pair is so, and a store takes Sends in any order. strict: its first failure ends its queue pair.
- * rnr: its rnr_retry.
+ * rnr: its rnr_retry. shared: its receives are those of a shared receive queue.
  */
 #include "gram_end.h"
 
@@ -36,7 +36,7 @@
 #define ACCESS      (IBV_ACCESS_LOCAL_WRITE | REMOTE)
 
 static uint32_t len;
-static bool unordered;
+static bool unordered, shared;
 
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
 
@@ -80,7 +80,16 @@ static void post_sink(struct ibv_qp *qp, const struct ibv_mr *mr, uint64_t i)
 	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr + i * len, .length = len, .lkey = mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	must(ibv_post_recv(qp, &wr, &bad) == 0, "ibv_post_recv");
+	must((gram_srq != NULL ? ibv_post_srq_recv(gram_srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad)) == 0,
+	     "posting a receive");
+}
+
+static void share(void)
+{
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = RECVS, .max_sge = 1 } };
+
+	gram_srq = ibv_create_srq(e.pd, &a);
+	must(gram_srq != NULL, "ibv_create_srq");
 }
 
 static int store(bool later)
@@ -91,6 +100,8 @@ static int store(bool later)
 	uint32_t came = 0, m;
 	char line[64];
 	struct ibv_wc wc;
+	if (shared)
+		share();
 	struct ibv_qp *qp = make_qp();
 	uint64_t *counter = (uint64_t *)(void *)gram_memory(COUNTER_LEN + (size_t)SLOTS * len, ACCESS, &mr);
 	uint8_t *sink = gram_memory((size_t)RECVS * len, ACCESS, &sinks);
@@ -127,6 +138,7 @@ static int store(bool later)
 		asked = true;
 	}
 	must(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 && ibv_dereg_mr(sinks) == 0, "the end");
+	must(gram_srq == NULL || ibv_destroy_srq(gram_srq) == 0, "ibv_destroy_srq");
 	free(counter);
 	free(sink);
 	return 0;
@@ -309,12 +321,13 @@ static int client(void)
 int main(int argc, char **argv)
 {
 	if (argc < 4 || (strcmp(argv[2], "store") == 0 && argc < 5)) {
-		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N]\n"
+		fprintf(stderr, "usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N] [shared]\n"
 				"       rd_ends ADDRESS client LEN [unordered] [strict] [rnr=N]\n");
 		return 2;
 	}
 	for (int i = 4; i < argc; i++) {
 		unordered |= strcmp(argv[i], "unordered") == 0;
+		shared |= strcmp(argv[i], "shared") == 0;
 		gram_flags |= strcmp(argv[i], "strict") == 0 ? RNICDV_QP_STRICT : 0;
 		if (strncmp(argv[i], "rnr=", 4) == 0)
 			gram_rnr = atoi(argv[i] + 4);

@@ -195,6 +195,23 @@ def a_send_waits_for_a_receive_and_holds_up_nobody_else():
 
 
 @case
+def a_shared_receive_queue_serves_reliable_datagrams_too():
+    with Daemon(pair_conf(both=LOSSY)) as d:
+        verified(d, 20000, 20, how=("shared",))
+        verified(d, 20000, 20, how=("shared", "unordered"))
+        slow, client = Store(d, B, 3000, later=True, how=("shared",)), Client(d, A, 3000)
+        client.to(slow)
+        client.say("go 1")
+        until(lambda: d.telemetry("/rnic/counters")["rnr_waits"] > 0, "no message waits for a receive")
+        slow.say()
+        assert client.answer() == (1, SUCCESS)
+        assert slow.came() == (1, 1)
+        client.end()
+        slow.end()
+        nothing_is_left(d)
+
+
+@case
 def a_send_waits_no_longer_for_a_receive_than_its_sender_wants():
     with Daemon(pair_conf()) as d:
         slow, ready = Store(d, B, 3000, later=True), Store(d, B, 3000)

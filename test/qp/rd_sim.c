@@ -15,7 +15,7 @@
 
 struct sim sim;
 uint32_t rd_sim_loose;
-bool rd_sim_strict;
+bool rd_sim_strict, rd_sim_shared;
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
 static const uint8_t addr_of[2][RD_ADDR_LEN] = { { [15] = 1 }, { [15] = 2 } };
 
@@ -162,6 +162,8 @@ static uint64_t turn(uint32_t i)
 	tell_fates(i);
 	if (rd_timer(&n->d) <= sim.now)
 		rd_tick(&n->d);
+	while (rd_look(&n->d))
+		;
 	send_pairs(n);
 	while (udpr_tx_next(&n->tx, sim.now, &h, &user))
 		send_hdr(i, &h, (uint32_t)user);
@@ -226,6 +228,8 @@ static void make_rd(struct rd_node *n, uint32_t i)
 	struct qp_attr a = rig_attr(n->n, i);
 
 	a.many = true;
+	a.srq = n->srq;
+	a.rq_slots = n->srq != NULL ? 0 : a.rq_slots;
 	rc_destroy(&n->n->ctx.rc, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	const struct rd_manner manner = { .loose = rd_sim_loose >> i & 1, .strict = rd_sim_strict };
@@ -233,6 +237,17 @@ static void make_rd(struct rd_node *n, uint32_t i)
 	qp_set(&q->qp, &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = RD_QKEY, .rnr_ns = RN_NEVER });
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
 		assert_int_equal(rd_modify(&n->d, &q->qp, (enum qp_state)s), QP_OK);
+}
+
+static void share_receives(struct rd_node *n)
+{
+	const struct qp_srq_attr a = { .pd = RIG_PD,
+				       .wqe_slots = 1,
+				       .ring = { n->n->region, RIG_REGION, RIG_REGION / 2, 256, QP_SLOT_SIZE } };
+
+	n->srq = aligned_alloc(RN_CACHE_LINE, sizeof(*n->srq));
+	assert_int_equal(qp_srq_init(n->srq, &a), SPSC_OK);
+	assert_int_equal(spsc_prod_attach(&n->srq_ring, &a.ring), SPSC_OK);
 }
 
 void rd_sim_up(uint64_t seed, uint32_t pairs)
@@ -260,6 +275,8 @@ void rd_sim_up(uint64_t seed, uint32_t pairs)
 		rd_give_buckets(&n->d, n->bucket, RN_ARRAY_LEN(n->bucket), n->key);
 		for (uint32_t k = 0; k < 1u << 16; k++)
 			n->n->mem[AT_CONST + k] = (uint8_t)(k * 7 + k / 251 + i);
+		if (rd_sim_shared)
+			share_receives(n);
 		for (uint32_t k = 0; k < QPS; k++)
 			make_rd(n, k);
 	}
@@ -272,6 +289,8 @@ void rd_sim_down(void)
 			rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
 		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), PAIRS * RD_WIN); /* all have come back */
 		assert_int_equal(rn_pool_left(&sim.node[i].d.chains), PAIRS * RD_WIN);
+		assert_true(sim.node[i].srq == NULL || sim.node[i].srq->waiting[0] == 0);
+		free(sim.node[i].srq);
 	}
 	rig_free(sim.r);
 }
@@ -280,7 +299,17 @@ void rd_post_recv(uint32_t i, uint32_t q)
 {
 	struct rd_node *n = &sim.node[i];
 	struct qp_sge s = rig_sge(n->n, AT_RECV + n->recvs % 128 * OP_MAX, OP_MAX);
+	const struct qp_rwqe w = { .wr_id = n->recvs % 128, .num_sge = 1, .slots = 1, .sge[0] = s };
 
+	if (n->srq != NULL) {
+		n->recvs++;
+		assert_true(spsc_prod_free(&n->srq_ring, 1) >= 1);
+		spsc_prod_copy(&n->srq_ring, 0, &w, sizeof(w));
+		spsc_prod_publish(&n->srq_ring, 1);
+		if (spsc_prod_asked(&n->srq_ring) != 0)
+			rd_recvs(&n->d);
+		return;
+	}
 	assert_true(rig_post_recv(n->n, q, n->recvs++ % 128, &s, 1));
 	rd_doorbell(&n->d, &n->n->q[q].qp);
 }

@@ -59,6 +59,8 @@ struct rd_node {
 		uint8_t status;
 	} ops[OPS];
 	uint32_t given, recvs;
+	struct qp_srq *srq; /* of its queue pairs, when they share one */
+	struct spsc_prod srq_ring;
 	uint32_t overtaken;      /* completions before one of an older work request for the same queue pair */
 	uint32_t last[QPS][QPS]; /* the last Send that came, of source and destination; 0: none */
 };
@@ -79,6 +81,8 @@ extern struct sim {
 extern uint32_t rd_sim_loose;
 /* The queue pairs end with their first failure: for the next rd_sim_up(). */
 extern bool rd_sim_strict;
+/* The queue pairs of a node share one receive queue: for the next rd_sim_up(). */
+extern bool rd_sim_shared;
 
 /* The fields that differ from one to the next. */
 struct rd_wr {
@@ -92,7 +96,7 @@ void rd_run(uint64_t ns);
 /* pairs: the length of each device's table of pairs. */
 void rd_sim_up(uint64_t seed, uint32_t pairs);
 void rd_sim_down(void);
-/* A receive of OP_MAX bytes for QP q of node i. */
+/* A receive of OP_MAX bytes for QP q of node i, or for all when they share the queue. */
 void rd_post_recv(uint32_t i, uint32_t q);
 /* A work request of node i for the other node. Returns its number. */
 uint32_t rd_post(uint32_t i, const struct rd_wr *w);

@@ -115,6 +115,53 @@ static void each_request_is_carried_out_once_in_any_order(void **state)
 	assert_true(only || overtaken > 1000);
 }
 
+/* Receives are the queue's, not a queue pair's: in any order, with failures, and where messages wait for them. */
+static void each_request_is_carried_out_once_over_a_shared_receive_queue(void **state)
+{
+	(void)state;
+	rd_sim_shared = true;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS / 5); seed++) {
+		rd_sim_loose = seed % 4;
+		a_seed(seed, false);
+		rd_sim_loose = seed % 4;
+		a_seed(seed, true);
+	}
+	rd_sim_loose = 0;
+	rd_sim_shared = false;
+}
+
+/* Both queue pairs wait for a receive of their queue; the one that goes takes none away from the other. */
+static void of_pairs_that_wait_for_a_shared_receive_each_gets_one(void **state)
+{
+	const struct rd_wr first = { .op = QP_WR_SEND, .to = 0, .len = 3000, .qkey = RD_QKEY };
+	const struct rd_wr second = { .op = QP_WR_SEND, .from = 1, .to = 1, .len = 3000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_shared = true;
+	rd_sim_up(1, PAIRS);
+	const uint32_t a = rd_post(0, &first), b = rd_post(0, &second);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(sim.node[1].srq->waiting[0], 2);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(sim.node[0].ops[a].over + sim.node[0].ops[b].over, 1);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	rd_all_over();
+	assert_int_equal(spsc_prod_asked(&sim.node[1].srq_ring), 0);
+	const uint32_t c = rd_post(0, &first), e = rd_post(0, &second);
+	rd_run(RN_NS_PER_S);
+	sim.faults = true;
+	assert_int_equal(rd_modify(&sim.node[1].d, &sim.node[1].n->q[0].qp, QP_S_RESET), QP_OK);
+	rd_run(RN_NS_PER_S);
+	assert_int_not_equal(rd_status(0, c), QP_WC_SUCCESS);
+	rd_post_recv(1, 1);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, e), QP_WC_SUCCESS);
+	rd_sim_down();
+	rd_sim_shared = false;
+}
+
 /* The packet never comes through; the others do. Nothing waits for it but its own message, which takes several. */
 static void a_lost_packet_delays_its_own_message_alone(void **state)
 {
@@ -505,6 +552,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_request_is_carried_out_once_and_in_order),
 		cmocka_unit_test(each_request_is_carried_out_once_in_any_order),
+		cmocka_unit_test(each_request_is_carried_out_once_over_a_shared_receive_queue),
+		cmocka_unit_test(of_pairs_that_wait_for_a_shared_receive_each_gets_one),
 		cmocka_unit_test(a_lost_packet_delays_its_own_message_alone),
 		cmocka_unit_test(in_any_order_a_send_waits_alone_for_its_receive),
 		cmocka_unit_test(a_failed_request_was_carried_out_at_most_once),

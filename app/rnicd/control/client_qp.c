@@ -191,8 +191,6 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 		return rnicd.own ? no_socket : no_port;
 	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
 		return "only reliable datagrams may be unordered, or fail as a whole";
-	if (r->datagram == IPC_RD && r->srq != 0)
-		return "reliable datagrams have no shared receive queue: give the queue pair one of its own";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
 	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
 		return "the sizes of its queues must be powers of two within the device's limit";

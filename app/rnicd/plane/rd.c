@@ -358,6 +358,13 @@ static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
 
 static bool has_rd(const struct rnicd_worker *w) { return rn_unlikely(w->rd_any); }
 
+void rd_port_recvs(struct rnicd_worker *w)
+{
+	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++)
+		if (w->rd[i] != NULL)
+			rd_recvs(&w->rd[i]->d);
+}
+
 uint32_t rd_port_turn(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
@@ -370,6 +377,8 @@ uint32_t rd_port_turn(struct rnicd_worker *w)
 		flows_look(w, r);
 		if (rd_timer(&r->d) <= w->now && worker_space(w))
 			rd_tick(&r->d);
+		while (worker_space(w) && rd_look(&r->d))
+			n++;
 		n += pairs_give(w, r);
 		n += flows_send(w, r);
 	}

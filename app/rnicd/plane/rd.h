@@ -25,6 +25,9 @@ static inline bool rd_port_wants(const uint8_t *p, uint32_t len)
 /* A queue pair of r is on this worker: packets for the device are taken from now on. */
 void rd_port_join(struct rnicd_worker *w, struct rd_port *r);
 
+/* A client has posted to a shared receive queue for which messages wait. */
+void rd_port_recvs(struct rnicd_worker *w);
+
 /* A datagram for which rd_port_wants() was true, in one piece. Takes m. */
 void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
 

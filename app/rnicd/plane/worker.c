@@ -66,6 +66,7 @@ static uint32_t doorbells(struct rnicd_worker *w)
 		if (rn_unlikely(__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0) &&
 		    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
 			rc_recvs(&w->tcp.rc);
+			rd_port_recvs(w);
 			n++;
 		}
 		if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))

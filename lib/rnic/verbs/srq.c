@@ -78,7 +78,7 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	srq->max_sge = a.max_sge;
 	srq->rq.sge_end = a.max_sge + 1;
 	srq->rq.wqe_slots = each;
-	srq->rq.asks = ctx->info.rnr_waits;
+	srq->rq.asks = true; /* messages of reliable datagrams may wait though those of connections may not */
 	slots = rnic_slots_for(a.max_wr, each);
 	rc = ring_make(srq, slots);
 	if (rc == 0)

@@ -50,7 +50,7 @@ enum rnicdv_qp_type {
 	 * (or in any order: RNICDV_QP_UNORDERED).
 	 * Sends by ibv_post_send() with wr.ud; Sends, Writes, Reads and Atomics of any size by ibv_wr_*() with
 	 * ibv_wr_set_ud_addr(). States and Q_Key are as with IBV_QPT_UD, which is qp_type. Receives get no GRH, but
-	 * src_qp. There are no groups and no shared receive queues. A work request completes with IBV_WC_SUCCESS when
+	 * src_qp. There are no groups. A work request completes with IBV_WC_SUCCESS when
 	 * the peer has its bytes. IBV_WC_RETRY_EXC_ERR or another error: the bytes arrived once, or never, or in
 	 * part. An error flushes what was posted for the same peer before it became known; work requests for other
 	 * peers, and those that are posted later, go on (or not: RNICDV_QP_STRICT). A message that finds no receive
