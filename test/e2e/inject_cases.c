@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -314,12 +315,11 @@ static bool many_channels_are_made(void)
 }
 
 /* none; rnicctl says alloc_pd:3=ENOMEM when this is running */
-static bool a_running_program_is_told(void)
+static bool is_told(void)
 {
 	const uint64_t began = now_ms();
 	struct ibv_pd *pd;
 
-	puts("runs");
 	while (now_ms() - began < 8 * WAIT_MS) {
 		if ((pd = ibv_alloc_pd(cli.verbs)) == NULL)
 			return errno == ENOMEM && (pd = ibv_alloc_pd(cli.verbs)) != NULL && ibv_dealloc_pd(pd) == 0;
@@ -327,6 +327,29 @@ static bool a_running_program_is_told(void)
 		usleep(10000);
 	}
 	return false;
+}
+
+static bool a_running_program_is_told(void)
+{
+	puts("runs");
+	return is_told();
+}
+
+/* The same, to the child of this process, which opens a device of its own. */
+static bool a_child_is_told(void)
+{
+	const pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		int n = 0;
+		struct ibv_device **list = ibv_get_device_list(&n);
+		cli.verbs = n > 0 ? ibv_open_device(list[0]) : NULL;
+		printf("child runs %d\n", (int)getpid());
+		fflush(stdout);
+		_exit(cli.verbs != NULL && is_told() ? 0 : 1);
+	}
+	return waitpid(child, &status, 0) == child && status == 0;
 }
 
 int main(int argc, char **argv)
@@ -346,7 +369,8 @@ int main(int argc, char **argv)
 						 CASE(other_calls_fail_with_their_errno),
 						 CASE(the_daemon_restarts_after_a_time),
 						 CASE(many_channels_are_made),
-						 CASE(a_running_program_is_told) };
+						 CASE(a_running_program_is_told),
+						 CASE(a_child_is_told) };
 
 	return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

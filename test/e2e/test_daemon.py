@@ -221,7 +221,8 @@ def telemetry_that_did_not_start_is_not_announced():
             try:
                 p.wait_line("ready")
                 assert "telemetry none" in p.stdout(), p.tail()
-                wait_for(lambda: why in p.stderr(), p.tail())
+                sentence = "no telemetry, so rnicctl will not find this daemon: "
+                wait_for(lambda: any(sentence in s and why in s for s in p.stderr().splitlines()), p.tail())
                 sockets = subprocess.run(["ss", "-xlpH"], check=True, stdout=subprocess.PIPE, text=True).stdout
                 own = [line for line in sockets.splitlines() if f"pid={p.p.pid}," in line]
                 assert own and not any("dpdk_telemetry" in line for line in own), sockets

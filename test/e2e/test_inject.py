@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import programs
-from rig import BUILD, RNICRUN, TESTPMD, Daemon, Foreign, case, helper, main, need, pair_conf, until
+from rig import BUILD, RNICRUN, TESTPMD, Daemon, Foreign, case, helper, main, need, pair_conf, said, until
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SERVER, PEER = "10.77.0.1", "10.77.0.2"
@@ -167,8 +167,9 @@ def a_running_program_is_told_by_rnicctl():
         refused(d, "wants the number", "me", "none")
         number, = [line.split()[0] for line in d.telemetry("/rnic/clients")]
         assert ctl(d, number, "create_qp:1=ENOMEM").returncode == 0
-        said = ctl(d, who, "alloc_pd:3=ENOMEM")
-        assert said.returncode == 0 and "is told" in said.stdout, said
+        answer = ctl(d, who, "alloc_pd:3=ENOMEM")
+        assert answer.returncode == 0 and "is told" in answer.stdout, answer
+        said(d, f"client {number} (pid {p.p.pid}) is to inject alloc_pd:3=ENOMEM, uid {os.geteuid()} says")
         assert p.wait() == 0 and len(told(p)) == 1, p.tail()
         orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
         assert orders == ["create_qp:1=ENOMEM", "alloc_pd:3=ENOMEM"], p.tail()
@@ -186,8 +187,8 @@ def a_program_that_runs_iwarp_itself_is_told_by_its_process_number():
             who = f"pid={p.p.pid}"
             refused(d, "another user's", who, "alloc_pd:3=ENOMEM", under=STRANGER)
             assert ctl(d, who, "create_qp:1=ENOMEM").returncode == 0
-            said = ctl(d, who, "alloc_pd:3=ENOMEM")
-            assert said.returncode == 0 and "is told" in said.stdout, (way, said)
+            answer = ctl(d, who, "alloc_pd:3=ENOMEM")
+            assert answer.returncode == 0 and "is told" in answer.stdout, (way, answer)
             assert p.wait() == 0 and len(told(p)) == 1, p.tail()
             orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
             assert orders == ["create_qp:1=ENOMEM", "alloc_pd:3=ENOMEM"], p.tail()
@@ -196,6 +197,16 @@ def a_program_that_runs_iwarp_itself_is_told_by_its_process_number():
         refused(d, "rnicrun --inject", f"pid={p.p.pid}", "alloc_pd:3=ENOMEM")
         p.stop()
     refused(d, "takes no orders itself", "pid=1", "none")
+
+
+@case
+def the_child_of_a_program_that_runs_iwarp_itself_is_told_by_a_number_of_its_own():
+    with Daemon(pair_conf()) as d:
+        p = d.run(RNICRUN, "--embedded", "--inject", "none", helper("inject_cases"), "127.0.0.1", "127.0.0.1",
+                  "a_child_is_told")
+        child = p.wait_line("child runs").split()[-1]
+        assert ctl(d, f"pid={child}", "alloc_pd:3=ENOMEM").returncode == 0
+        assert p.wait() == 0 and len(told(p)) == 1, p.tail()
 
 
 @case
@@ -227,6 +238,7 @@ def a_program_that_takes_no_orders_or_is_another_users_is_left_alone():
         p = d.run(RNICRUN, "--inject", "none", helper("inject_cases"), SERVER, PEER, "a_running_program_is_told")
         p.wait_line("runs")
         refused(d, "another user's", f"pid={p.p.pid}", "alloc_pd:3=ENOMEM", under=STRANGER)
+        said(d, "uid 65534 may not inject failures into client", f"(pid {p.p.pid}) of uid {os.geteuid()}")
         assert p.p.poll() is None and "rnicctl inject" not in p.stderr(), p.tail()
         p.stop()
 
