@@ -299,7 +299,7 @@ static void migrating_takes_events_along(void **state)
 static void addresses(void **state)
 {
 	struct sockaddr_in in = addr(9, 1234);
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(77) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(77), .sin6_scope_id = 3 };
 	struct sockaddr_storage back;
 	struct sockaddr odd = { .sa_family = AF_UNIX };
 	struct ipc_addr a;
@@ -318,6 +318,17 @@ static void addresses(void **state)
 	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
 	assert_memory_equal(res->ai_src_addr, &in, sizeof(in));
 	assert_null(res->ai_dst_addr);
+	rdma_freeaddrinfo(res);
+	/* It asks for localhost to learn of a device, which is the first one; with a service the address is meant. */
+	hints = (struct rdma_addrinfo){ .ai_flags = RAI_PASSIVE, .ai_family = AF_INET };
+	struct sockaddr_in *got;
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), 0);
+	got = (struct sockaddr_in *)(void *)res->ai_src_addr;
+	assert_int_equal(ntohl(got->sin_addr.s_addr) >> 24, 192);
+	rdma_freeaddrinfo(res);
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", "5000", &hints, &res), 0);
+	got = (struct sockaddr_in *)(void *)res->ai_src_addr;
+	assert_int_equal(ntohl(got->sin_addr.s_addr), INADDR_LOOPBACK);
 	rdma_freeaddrinfo(res);
 	assert_int_equal(rdma_getaddrinfo(NULL, NULL, NULL, &res), -1);
 	assert_int_equal(errno, EINVAL);

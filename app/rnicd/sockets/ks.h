@@ -79,6 +79,7 @@ struct ks_listener {
 enum ks_state {
 	KS_NEW,        /* active: its first turn begins the connect */
 	KS_CONNECTING, /* active: connect is under way; the socket's readiness moves it on */
+	KS_REFUSED,    /* active, without a socket: nobody listened; at `again` it connects anew */
 	KS_OPEN,       /* the socket is connected */
 	KS_BROKEN,     /* the socket has failed or was reset: no further system call on it */
 };
@@ -100,6 +101,8 @@ struct ks_conn {
 	struct ks_rest *rest;
 	struct ks_buf *kept; /* received, and the QP has no receive for it; the socket is not read meanwhile */
 	struct rn_timer timer;
+	uint64_t again;           /* REFUSED: when */
+	uint32_t refused;         /* how often it has been so far */
 	struct ks_listener *half; /* counted there as half open */
 	struct rn_link link;
 	struct ks_conn *next; /* in ks.dead, or ks.idle */
@@ -187,6 +190,13 @@ void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
 void ks_bury(void);
 /* The connect is through, or has failed, or is not through yet. */
 void ks_connected(struct ks_conn *c);
+/* Begins the connect, the first one or one after a refusal. */
+void ks_connect(struct ks_conn *c);
+/* When the connection's timer is due. */
+static inline uint64_t ks_conn_due(const struct ks_conn *c)
+{
+	return c->state == KS_REFUSED ? rn_min_u64(c->again, rc_next_wake(&c->rc)) : rc_next_wake(&c->rc);
+}
 
 /* NULL: nobody listens there. */
 struct ks_listener *ks_listener(uint32_t port, uint16_t lport);

@@ -10,6 +10,8 @@
 #define BACKLOG_DEFAULT 128u
 #define HALF_OPEN       4u  /* times the backlog: connections without a Request; more are closed at once */
 #define CONNS_AT_ONCE   16u /* accepted in one turn from one listener */
+#define REFUSALS        7u  /* then it is told: after 0.6 s */
+#define REFUSED_NS      (5 * RN_NS_PER_MS) /* after the first one; each pause is twice the one before */
 
 /* ---- connections ---- */
 
@@ -131,6 +133,42 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 	return CONN_OK;
 }
 
+/*
+ * A program that has bound an id listens soon: some tell their peer the port in between (qperf -cm1). rnicd lets the
+ * peer's TCP ask again; the kernel refuses at once, so the active end asks again here. Queue pairs without connection
+ * manager do so by themselves (control/oob.c).
+ */
+static void not_connected(struct ks_conn *c, int err)
+{
+	if (err != ECONNREFUSED || (c->rc.flags & RC_KEEP_RECV) != 0 || c->refused == REFUSALS) {
+		ks_broken(c, true);
+		return;
+	}
+	ks_watch(&c->src, 0);
+	ks.net->close(&c->src);
+	c->state = KS_REFUSED;
+	c->again = ks.now + (REFUSED_NS << c->refused++);
+}
+
+void ks_connect(struct ks_conn *c)
+{
+	const bool anew = c->state == KS_REFUSED;
+
+	if (anew && !ks.net->open(&c->src, &c->addr)) {
+		ks_broken(c, true);
+		return;
+	}
+	if (anew) {
+		keep_alive(c, c->rc.flags);
+		ks_conn_tos(c, c->addr.tos);
+	}
+	c->state = KS_CONNECTING;
+	if (ks.net->connect(&c->src, &c->addr))
+		ks_interest(c);
+	else
+		not_connected(c, errno);
+}
+
 void ks_connected(struct ks_conn *c)
 {
 	int err = ks.net->connected(&c->src);
@@ -138,7 +176,7 @@ void ks_connected(struct ks_conn *c)
 	if (err == EINPROGRESS)
 		return;
 	if (err != 0) {
-		ks_broken(c, true);
+		not_connected(c, err);
 		return;
 	}
 	ks_opened(c);

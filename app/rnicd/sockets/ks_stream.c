@@ -194,15 +194,6 @@ static void ready_to_receive(struct ks_conn *c)
 
 /* ---- out ---- */
 
-static void begin(struct ks_conn *c)
-{
-	c->state = KS_CONNECTING;
-	if (ks.net->connect(&c->src, &c->addr))
-		ks_interest(c);
-	else
-		ks_broken(c, true);
-}
-
 /* Design assisted: where the first FPDU will be. Nothing is behind it that is no FPDU. */
 static void leave_sums(struct ks_conn *c, const struct batch *b)
 {
@@ -401,8 +392,6 @@ bool ks_out(struct ks_conn *c)
 		rc_lost(&ks.rc, &c->rc, RC_LOST_RESET);
 	}
 	obey(c, &b);
-	if (c->state == KS_NEW)
-		begin(c);
 	rc_turn(&ks.rc, &c->rc);
 	if (c->rc.rnr.state != RC_RNR_NONE)
 		ready_to_receive(c);

@@ -61,7 +61,7 @@ static uint32_t doorbells(void)
 	return n;
 }
 
-static void arm(struct ks_conn *c) { rn_wheel_arm(&ks.wheel, &c->timer, rc_next_wake(&c->rc)); }
+static void arm(struct ks_conn *c) { rn_wheel_arm(&ks.wheel, &c->timer, ks_conn_due(c)); }
 
 static void heat(struct ks_conn *c)
 {
@@ -183,6 +183,8 @@ static uint32_t timers(void)
 
 	while (ks_space() && (t = rn_wheel_pop(&ks.wheel, ks.now)) != NULL) {
 		struct ks_conn *c = rn_container_of(t, struct ks_conn, timer);
+		if (c->state == KS_REFUSED && ks.now >= c->again)
+			ks_connect(c);
 		rc_timer(&ks.rc, &c->rc);
 		arm(c);
 		n++;
@@ -198,6 +200,8 @@ static uint32_t transmit(void)
 	for (uint32_t looks = 0; looks < BATCHES && ks_space() && (qc = rc_ready_pop(&ks.rc)) != NULL; looks++) {
 		struct ks_conn *c = ks_conn_of(qc);
 		n += ks_out(c);
+		if (c->state == KS_NEW)
+			ks_connect(c);
 		arm(c);
 	}
 	return n;

@@ -48,6 +48,39 @@ static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 	return r->ai_qp_type == IBV_QPT_RC || r->ai_qp_type == IBV_QPT_UD ? 0 : EOPNOTSUPP;
 }
 
+static bool is_loopback(const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/*
+ * Who asks for localhost as the passive end, and names no service, wants to know some device of this host: libfabric
+ * binds an id to the address and uses the id's device, but never a loopback one. It gets the first device's address.
+ */
+static int first_device(struct rdma_addrinfo *r)
+{
+	struct rnic_session *s = rnic_session_get();
+	uint32_t n = 0;
+	struct rnic_dev **devs = s != NULL ? rnic_devices(s, &n) : NULL;
+	struct sockaddr_storage ss;
+	struct ipc_addr a = { .port = 0 };
+	int rc = 0;
+
+	if (n > 0) {
+		memcpy(a.ip, devs[0]->info.ip, sizeof(a.ip));
+		cm_addr_to(&ss, &a);
+		free(r->ai_src_addr);
+		r->ai_src_addr = NULL;
+		rc = addr_copy(&r->ai_src_addr, &r->ai_src_len, (struct sockaddr *)&ss,
+			       ss.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+		r->ai_family = ss.ss_family;
+	}
+	free(devs);
+	return rc;
+}
+
 static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *service, const struct rdma_addrinfo *hints)
 {
 	bool passive = (r->ai_flags & RAI_PASSIVE) != 0;
@@ -71,6 +104,8 @@ static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *serv
 	r->ai_family = ai->ai_family;
 	if (passive) {
 		rc = addr_copy(&r->ai_src_addr, &r->ai_src_len, ai->ai_addr, ai->ai_addrlen);
+		if (rc == 0 && service == NULL && is_loopback(ai->ai_addr))
+			rc = first_device(r);
 	} else {
 		rc = addr_copy(&r->ai_dst_addr, &r->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
 		if (rc == 0 && hints != NULL)
