@@ -12,10 +12,11 @@ import subprocess
 import sys
 
 SEE_ALSO = ['rnicd(8)', 'rnicd.conf(5)', 'rnicrun(1)', 'rnicctl(1)', 'testpmd-rdma(1)', 'rnic-counters(7)',
-            'rnic(7)', 'rnic.h(3)', 'rnicdv(3)', 'esock.h(3)']
+            'rnic(7)', 'rnic.h(3)', 'rnicdv(3)', 'esock.h(3)', 'sock.h(3)']
 BRIEF = {'rnic.h': 'memory that is shared with rnicd from birth',
          'rnicdv': 'datagram queue pairs beyond those of libibverbs',
-         'esock.h': 'extended sockets: a connected TCP socket that goes over to iWARP'}
+         'esock.h': 'extended sockets: a connected TCP socket that goes over to iWARP',
+         'sock.h': 'the wire by which UDP sockets under rnicrun --sockets send'}
 COMMENT = re.compile(r'/\*(.*?)\*/\n', re.S)
 
 

@@ -13,8 +13,9 @@
  *
  * Security model
  *   - rnicd copies a record's head, checks the copy and uses the copy. It reads bytes inside of the ring alone. An
- *     index that jumps, a record that is cut by its index or is longer than the port takes, or a port that is not the
- *     socket's: the socket is broken, sends and receives nothing more, and says so in `state`.
+ *     index that jumps, a record that is cut by its index or is longer than the port takes, a wire that does not exist,
+ *     or a port that is not the socket's: the socket is broken, sends and receives nothing more, and says so in
+ *     `state`.
  *   - Source address and source port of what leaves are rnicd's own words, never the program's.
  *   - Processes that have the socket in common (fork, a passed descriptor) take turns by two words that rnicd never
  *     reads. One that keeps no turn spoils what the socket carries, and nothing else.
@@ -40,8 +41,9 @@ struct ipc_gram_rec {
 	uint16_t dev;   /* index in ipc_sock_join_ok.port: where it leaves, or came in */
 	uint8_t ip[16]; /* of the peer */
 	uint8_t tos;
-	uint8_t ttl; /* 0: the usual one */
-	uint8_t rsv[6];
+	uint8_t ttl;  /* 0: the usual one */
+	uint8_t wire; /* IPC_GRAM_*: by which it is to leave; in what came in, by which it came */
+	uint8_t rsv[5];
 };
 _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
 
@@ -50,6 +52,13 @@ static inline uint32_t ipc_gram_need(uint32_t len)
 {
 	return (uint32_t)sizeof(struct ipc_gram_rec) + ((len + IPC_GRAM_UNIT - 1) & ~(IPC_GRAM_UNIT - 1));
 }
+
+/* ipc_gram_rec.wire */
+enum {
+	IPC_GRAM_AS_PORT = 0, /* as the port is configured */
+	IPC_GRAM_PLAIN = 1,
+	IPC_GRAM_IWARP = 2, /* where the peer takes that (doc/datagram-sockets.md), else plain */
+};
 
 /* ipc_gram.state, of rnicd. */
 enum {

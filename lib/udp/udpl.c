@@ -23,7 +23,7 @@ enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 	h->src_qpn = rn_load_be32(p + 8);
 	h->qkey = rn_load_be32(p + 12);
 	h->body_len = len - UDPL_HDR_LEN - UDPL_CRC_LEN;
-	if (h->kind < UDPL_SEND || h->kind > UDPL_READ)
+	if (h->kind < UDPL_SEND || h->kind > UDPL_SOCK_ANSWER)
 		return UDPL_BAD_KIND;
 	if (h->dst_qpn > UDPL_QPN_MAX || h->src_qpn > UDPL_QPN_MAX)
 		return UDPL_BAD_QPN;
@@ -33,6 +33,8 @@ enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 	if (h->kind == UDPL_READ)
 		return UDPL_OK;
 	h->unit = p[3] * UDPL_UNIT;
+	if (rn_unlikely(h->kind > UDPL_READ))
+		return udpl_is_sock(h->dst_qpn) && udpl_is_sock(h->src_qpn) ? UDPL_OK : UDPL_BAD_QPN;
 	return h->total == 0 || h->total > h->unit * UDPL_SEGS_MAX ? UDPL_BAD_SIZE : UDPL_OK;
 }
 

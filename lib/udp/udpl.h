@@ -7,10 +7,11 @@
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
  *	12  Q_Key
- *	16  octets of the whole message, of a segment; Q_Key of the asking queue pair, of a Read request; else 0
+ *	16  octets of the whole message, of a segment; Q_Key of the asking queue pair, of a Read request; STag, of a
+ *	    socket's answer; else 0
  *	20  body: of a Send one untagged DDP segment that is a whole message (RFC 5041, 4.2: L set, MO 0); of a segment
  *	    one untagged DDP segment of a longer Send; of an RDMA Write-Record struct udpl_record and one tagged DDP
- *	    segment; of a Read request one DDP segment of RFC 5040, 4.4; of the others what udpl_sidr.h says
+ *	    segment; of a Read request one DDP segment of RFC 5040, 4.4; of the others what udpl_sidr.h and udps.h say
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
@@ -40,11 +41,17 @@ enum udpl_kind {
 	UDPL_SEND = 1,     /* unreliable */
 	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
 	UDPL_SIDR_REP = 3,
-	UDPL_SEGMENT = 4, /* a segment of a Send that takes several */
-	UDPL_RECORD = 5,  /* a segment of an RDMA Write-Record */
-	UDPL_READ = 6,    /* a request that is answered by an RDMA Write-Record */
-	/* reserved: 7 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
+	UDPL_SEGMENT = 4,     /* a segment of a Send that takes several */
+	UDPL_RECORD = 5,      /* a segment of an RDMA Write-Record */
+	UDPL_READ = 6,        /* a request that is answered by an RDMA Write-Record */
+	UDPL_SOCK_ASK = 7,    /* may datagrams for this UDP port come in this format? udps.h */
+	UDPL_SOCK_ANSWER = 8, /* the answer, or what a sender of such datagrams must know */
+	/* reserved: 9 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
 };
+
+/* Numbers of datagram sockets: this one and a UDP port. No queue pair has one of them. */
+#define UDPL_QPN_SOCKS UINT32_C(0xfe0000)
+static inline bool udpl_is_sock(uint32_t qpn) { return qpn >> 16 == UDPL_QPN_SOCKS >> 16; }
 
 /* flags */
 #define UDPL_F_IMM 0x01u /* the immediate is in the DDP header's word for the ULP, or in struct udpl_record */
@@ -56,7 +63,7 @@ struct udpl_hdr {
 	uint32_t qkey;
 	/* of a segment, in octets; else 0 */
 	uint32_t unit;     /* what each segment of the message carries but the last one, which carries the rest */
-	uint32_t total;    /* the whole message; of UDPL_READ instead the Q_Key of the queue pair that asks */
+	uint32_t total;    /* the whole message; of UDPL_READ the asking queue pair's Q_Key, of UDPL_SOCK_* an STag */
 	uint32_t body_len; /* parsed only */
 };
 
@@ -73,7 +80,7 @@ enum udpl_verdict {
 	UDPL_SHORT, /* no room for header and CRC */
 	UDPL_BAD_VERSION,
 	UDPL_BAD_KIND,
-	UDPL_BAD_QPN,  /* more than 24 bits */
+	UDPL_BAD_QPN,  /* more than 24 bits, or a socket's message and no socket's number */
 	UDPL_BAD_SIZE, /* a segment of a message that cannot be: of no octets, of no unit, of too many segments */
 	UDPL_VERDICTS
 };

@@ -10,7 +10,7 @@ dpkg -i /packages/*.deb >/packages/log 2>&1 || { tail -n 20 /packages/log; exit 
 echo "done: install"
 
 for page in 8/rnicd 5/rnicd.conf 7/rnic-counters 1/rnicrun 1/rnicctl 1/testpmd-rdma 7/rnic \
-	3/rnic.h 3/rnicdv 3/esock.h; do
+	3/rnic.h 3/rnicdv 3/esock.h 3/sock.h; do
 	gzip -dc "/usr/share/man/man${page%/*}/${page#*/}.${page%/*}.gz" >/packages/page
 	[ -z "$(man -l --warnings /packages/page 2>&1 >/dev/null)" ]
 done

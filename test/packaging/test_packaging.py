@@ -76,7 +76,7 @@ def meson_install_puts_all_in_place_and_uninstall_leaves_nothing():
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", dest)
         for path in ("sbin/rnicd", "bin/rnicrun", "bin/rnicctl", "bin/testpmd-rdma", "include/rnic/rnic.h",
                      "include/rnic/rnicdv.h", "include/rnic/esock.h", libdir + "/librnic.so",
-                     "share/man/man3/esock.h.3",
+                     "share/man/man3/esock.h.3", "include/rnic/sock.h", "share/man/man3/sock.h.3",
                      "share/bash-completion/completions/rnicctl", "share/zsh/site-functions/_rnicrun",
                      "lib/systemd/system/rnicd@.service", "lib/systemd/system/rnicd-unprivileged@.service",
                      libdir + "/pkgconfig/rnic.pc", "share/man/man8/rnicd.8", "share/doc/rnicd/examples/pair.conf"):

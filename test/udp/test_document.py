@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-doc/datagram-iwarp.md says what lib/udp does: the vectors of the document are built anew from their fields, with a CRC
-of this script's own, and are the octets that test_udpl.c, test_udpr.c and test_rd_wire.c read and write; the kinds are
-those of udpl.h, udpr.h and rd.h.
+doc/datagram-iwarp.md and doc/datagram-sockets.md say what lib/udp does: their vectors are built anew from their fields,
+with a CRC of this script's own, and are the octets that test_udpl.c, test_udps.c, test_udpr.c and test_rd_wire.c read
+and write; the kinds are those of udpl.h, udpr.h and rd.h, what sockets say is that of udps.h.
 
 usage: test_document.py SOURCE_ROOT
 """
@@ -91,6 +91,24 @@ DATAGRAMS = {
     "rd_refused": packet(4, 2000, True, 3, 0, 0, 5, struct.pack(">BBBBH", 0x01, 0x02, 0xc0, 0, 26) + SEGMENT),
 }
 DOCUMENT = text("doc/datagram-iwarp.md")
+SOCKETS = text("doc/datagram-sockets.md")
+ASKING, ASKED = 0xfe0000 + 5000, 0xfe0000 + 7174
+
+
+def word(kind, qpns, nonce, status, qkey=0, unit=0):
+    return datagram(kind, 0, qpns, qkey, struct.pack(">QBB", nonce, status, 0), unit)
+
+
+SOCKET = {
+    "ask": word(7, (ASKED, ASKING), IDENT, 0, unit=1408),
+    "takes": word(8, (ASKING, ASKED), IDENT, 1, 0x89abcdef, 8896),
+    "stale": word(8, (ASKING, ASKED), 0, 3, 0x89abcdef),
+    "datagram": datagram(1, 0, (ASKED, ASKING), 0x89abcdef,
+                         struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 7, 0) + b"datagram"),
+    "part": datagram(4, 0, (ASKED, ASKING), 0x89abcdef,
+                     struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 8, 128) + b"the end of the message",
+                     unit=64, total=150),
+}
 
 
 def the_sum_of_the_castagnoli_check_value():
@@ -98,16 +116,16 @@ def the_sum_of_the_castagnoli_check_value():
 
 
 def the_vectors_are_what_their_fields_say():
-    found = dict(re.findall(r"^`(\w+)`:[^`]*```\n([0-9a-f \n]+)```", DOCUMENT, re.M))
-    wanted = {**VECTORS, **RELIABLE, **DATAGRAMS}
-    assert found.keys() == wanted.keys(), sorted(found)
-    for name, hexes in found.items():
-        assert bytes.fromhex(hexes) == wanted[name], (name, wanted[name].hex(" "))
+    for document, wanted in ((DOCUMENT, {**VECTORS, **RELIABLE, **DATAGRAMS}), (SOCKETS, SOCKET)):
+        found = dict(re.findall(r"^`(\w+)`:[^`]*```\n([0-9a-f \n]+)```", document, re.M))
+        assert found.keys() == wanted.keys(), sorted(found)
+        for name, hexes in found.items():
+            assert bytes.fromhex(hexes) == wanted[name], (name, wanted[name].hex(" "))
 
 
 def the_vectors_are_what_the_code_is_tested_with():
     for path, vectors in (("test/udp/test_udpl.c", VECTORS), ("test/udp/test_udpr.c", RELIABLE),
-                          ("test/qp/test_rd_wire.c", DATAGRAMS)):
+                          ("test/qp/test_rd_wire.c", DATAGRAMS), ("test/udp/test_udps.c", SOCKET)):
         arrays = dict(re.findall(r"wire_(\w+)\[\] = \{([^}]*)\}", text(path)))
         assert arrays.keys() == vectors.keys(), (path, sorted(arrays))
         for name, octets in arrays.items():
@@ -119,6 +137,18 @@ def the_kinds_are_those_of_the_header():
     enum = re.search(r"enum udpl_kind \{(.*?)\};", text("lib/udp/udpl.h"), re.S).group(1)
     code = {number: name for name, number in re.findall(r"^\s*(UDPL_\w+) = (\d+),", enum, re.M)}
     assert said == code and code, (said, code)
+
+
+def the_status_and_sizes_of_sockets_are_those_of_the_header():
+    header = text("lib/udp/udps.h")
+    said = re.findall(r"^\| (\d+) \| `(UDPS_\w+)` \|", SOCKETS, re.M)
+    enum = re.search(r"enum udps_status \{(.*?)\};", header, re.S).group(1)
+    assert said == [(n, name) for name, n in re.findall(r"^\s*(UDPS_\w+) = (\d+),", enum, re.M)] and said, said
+    number = {name: int(n) for name, n in re.findall(r"^#define (UDPS_\w+) +(\d+)u", header, re.M)}
+    for line in (f"Both are {number['UDPS_LEN']} octets long", f"shorter than {number['UDPS_LEN']} octets",
+                 f"more than {number['UDPS_SEGS_MAX']} segments", f"more than {number['UDPS_LONGEST']:,} octets",
+                 f"rnicd: {number['UDPS_SETS'] * number['UDPS_WAYS']:,} a worker"):
+        assert line in SOCKETS, line
 
 
 def the_kinds_of_reliable_datagrams_are_those_of_the_header():
@@ -153,7 +183,8 @@ def the_flags_of_reliable_datagrams_are_those_of_the_header():
 
 
 def main():
-    cases = [the_flags_of_reliable_datagrams_are_those_of_the_header,
+    cases = [the_status_and_sizes_of_sockets_are_those_of_the_header,
+             the_flags_of_reliable_datagrams_are_those_of_the_header,
              the_packets_of_reliable_datagrams_are_those_of_the_header,
              the_kinds_of_reliable_datagrams_are_those_of_the_header, the_sum_of_the_castagnoli_check_value,
              the_vectors_are_what_their_fields_say,

@@ -189,8 +189,9 @@ static void every_wrong_header_has_its_name(void **state)
 		enum udpl_verdict is;
 	} t[] = {
 		{ 0, 0x00, UDPL_BAD_VERSION }, { 0, 0x20, UDPL_BAD_VERSION }, { 1, 0, UDPL_BAD_KIND },
-		{ 1, 7, UDPL_BAD_KIND },       { 4, 1, UDPL_BAD_QPN },        { 8, 0xff, UDPL_BAD_QPN },
-		{ 0, 0x1f, UDPL_OK },          { 3, 0xff, UDPL_OK },          { 16, 0xff, UDPL_OK } /* reserved */
+		{ 1, 9, UDPL_BAD_KIND },       { 1, 7, UDPL_BAD_QPN },        { 4, 1, UDPL_BAD_QPN },
+		{ 8, 0xff, UDPL_BAD_QPN },     { 0, 0x1f, UDPL_OK },          { 3, 0xff, UDPL_OK },
+		{ 16, 0xff, UDPL_OK } /* reserved */
 	};
 	uint8_t b[sizeof(wire_send)];
 	struct udpl_hdr h;

@@ -74,6 +74,7 @@ enum rnicd_personality { RNICD_IWARP, RNICD_ROCE, RNICD_EFA };
 
 enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of the key's words */
 
+enum rnicd_gram_wire { RNICD_GRAM_PLAIN, RNICD_GRAM_IWARP };       /* in the order of the key's words */
 enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the order of the key's words */
 
 /* Octets from marker to marker; in the order of the key's words. */
@@ -142,6 +143,7 @@ struct rnicd_port_cfg {
 	uint64_t qp_keepalive_ns; /* the same, of connections without connection manager */
 	bool pacing;              /* what cwnd allows leaves over the round trip */
 	uint8_t personality;      /* enum rnicd_personality */
+	uint8_t gram_wire;        /* enum rnicd_gram_wire: by which datagram sockets send that say nothing */
 	uint8_t designs;          /* enum rnicd_designs: where iWARP of this device may run */
 	uint8_t rnr;              /* enum rnicd_rnr: what becomes of a message that finds no receive */
 };
@@ -221,11 +223,13 @@ struct rnicd_port_stats {
 	uint64_t rx_moved;           /* handed to the worker that owns the flow */
 	uint64_t rx_moved_drops;     /* its ring was full */
 	uint64_t no_buffer;
-	uint64_t gram_rx, gram_tx;   /* of datagram sockets */
-	uint64_t gram_full;          /* for them, and there was no room */
-	uint64_t gram_refused;       /* senders who were told that nobody has the UDP port */
-	struct pkt_frag_counts frag; /* of UDP fragments received */
-	uint64_t frag_tx;            /* fragments sent */
+	uint64_t gram_rx, gram_tx;             /* of datagram sockets */
+	uint64_t gram_full;                    /* for them, and there was no room */
+	uint64_t gram_iwarp_rx, gram_iwarp_tx; /* of those: over the wire iwarp */
+	uint64_t gram_asked, gram_answered;    /* questions about that wire */
+	uint64_t gram_refused;                 /* senders who were told that nobody has the UDP port */
+	struct pkt_frag_counts frag;           /* of UDP fragments received */
+	uint64_t frag_tx;                      /* fragments sent */
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;       /* neighbours that did not answer */
 	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */

@@ -50,7 +50,7 @@ uint32_t client_qp_number(const struct rnicd_port *port, bool datagram)
 
 	for (uint32_t i = 0; i < QPN_DRAWS; i++) {
 		qpn = rnicd.qpn_first + (uint32_t)(dev_random() % (last - rnicd.qpn_first + 1));
-		if (client_qp_of(qpn) == NULL)
+		if (client_qp_of(qpn) == NULL && !udpl_is_sock(qpn))
 			return qpn;
 	}
 	return 0;

@@ -20,6 +20,7 @@ static const char *const level_words[] = { "error", "warning", "info", "debug", 
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
 static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", "efa", NULL };
+static const char *const gram_wire_words[] = { "plain", "iwarp", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
 static const char *const spacing_words[] = { "512", "1024", "2048", "4096", "none", NULL };
@@ -337,6 +338,9 @@ const struct conf_key conf_keys_port[] = {
 	  CONF_WORD, PORT(qp_peers), .words = peers_words },
 	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT,
 	  PORT(ud_port), RANGE(0, 65535) },
+	{ "datagram-wire", "plain",
+	  "how UDP sockets of programs under rnicrun --sockets send: plain UDP, or iwarp where the peer takes it",
+	  CONF_WORD, PORT(gram_wire), .words = gram_wire_words },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
 	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD,

@@ -99,6 +99,10 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "gram_tx", s->gram_tx);
 	U64(d, "gram_full", s->gram_full);
 	U64(d, "gram_refused", s->gram_refused);
+	U64(d, "gram_iwarp_rx", s->gram_iwarp_rx);
+	U64(d, "gram_iwarp_tx", s->gram_iwarp_tx);
+	U64(d, "gram_asked", s->gram_asked);
+	U64(d, "gram_answered", s->gram_answered);
 	U64(d, "igmp_rx", s->igmp_rx);
 	U64(d, "igmp_tx", s->igmp_tx);
 	U64(d, "igmp_bad", s->igmp_bad);

@@ -29,7 +29,7 @@ bool frag_start(struct rnicd_worker *w)
 	return true;
 }
 
-static void frag_free_dead(struct pkt_frag_table *t)
+void frag_free_dead(struct pkt_frag_table *t)
 {
 	void *m;
 
@@ -51,8 +51,7 @@ void frag_stop(struct rnicd_worker *w)
 
 /* ---- received ---- */
 
-/* The buffers of the datagram that has become whole, as one frame. */
-static struct rte_mbuf *frag_join(struct pkt_frag_table *t)
+struct rte_mbuf *frag_joined(struct pkt_frag_table *t)
 {
 	struct rte_mbuf *head = pkt_frag_whole(t), *last = head, *m;
 
@@ -102,7 +101,7 @@ struct rte_mbuf *frag_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	case PKT_FRAG_HELD: break;
 	case PKT_FRAG_DROPPED: rte_pktmbuf_free(m); break;
 	case PKT_FRAG_WHOLE:
-		whole = frag_join(t);
+		whole = frag_joined(t);
 		pkt_frag_join(t, rte_pktmbuf_mtod_offset(whole, uint8_t *, p->l3_off));
 		break;
 	}

@@ -11,6 +11,7 @@
 #include <rte_mbuf.h>
 
 #include "border/rnicd.h"
+#include "pkt/pkt_frag.h"
 
 struct rnicd_worker;
 
@@ -27,6 +28,10 @@ void frag_stop(struct rnicd_worker *w); /* all buffers are given back; before th
  * datagram, to be parsed; NULL: others are still to come, or it was dropped and counted.
  */
 struct rte_mbuf *frag_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
+
+/* What pkt_frag_whole() gives, as one frame; and what pkt_frag_dead() does, freed. */
+struct rte_mbuf *frag_joined(struct pkt_frag_table *t);
+void frag_free_dead(struct pkt_frag_table *t);
 
 void frag_timers(struct rnicd_worker *w);
 uint64_t frag_due(const struct rnicd_worker *w); /* ns */

@@ -6,6 +6,11 @@
  *	program's record → tx ring → gram_transmit: head copied and checked → one copy → frame, or fragments (frag.h)
  *	frame → gram_input: socket by port and address → one copy → rx ring → program
  *
+ * Over the wire iwarp (udps.h) the frames are segments to datagram-port instead, whose number names the UDP port:
+ *
+ *	gram_transmit → gram_iwarp_peer: does the peer take them? → gram_iwarp_send: one copy that sums → frames
+ *	ud_input → gram_iwarp_input: CRC, rules, Q_Key, socket → one copy; of several segments when all are there
+ *
  * All sockets with one UDP port are the worker's that gram_owner() names, so any worker knows where a datagram goes.
  */
 #ifndef RNICD_GRAM_H
@@ -15,7 +20,9 @@
 
 #include "border/cmd.h"
 #include "border/gram_view.h"
+#include "pkt/pkt_frag.h"
 #include "pkt/pkt_icmp.h"
+#include "udp/udps.h"
 
 struct rnicd_worker;
 
@@ -24,7 +31,21 @@ struct rnicd_worker;
 struct gram_ctx {
 	struct gram *slot[GRAM_HASH]; /* by the lower bits of lport; those that came last are first */
 	struct rn_list ready, telling;
+	struct udps_table *peers;
+	struct pkt_frag_table *segs; /* segments whose datagrams are not whole yet */
+	struct pkt_frag_counts seg_counts;
+	uint32_t msn; /* of the last datagram that left as segments */
 };
+
+/* At start: memory for the wire iwarp. False: there is none. */
+RN_NODISCARD bool gram_start(struct rnicd_worker *w);
+void gram_stop(struct rnicd_worker *w); /* all buffers are given back; before the ports' pools go */
+void gram_timers(struct rnicd_worker *w);
+uint64_t gram_due(const struct rnicd_worker *w); /* ns */
+
+/* A datagram whose destination is a socket's number; parsed. Takes m. */
+void gram_iwarp_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
+		      const struct udpl_hdr *h);
 
 /* A UDP packet for a port of this worker's that is not datagram-port, checksum good. The frame stays the caller's. */
 void gram_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
@@ -47,6 +68,37 @@ void command_gram(struct rnicd_worker *w, struct cmd *c);
 void gram_answer(struct rnicd_worker *w, struct gram *g);
 /* At most `share` datagrams. False: there is no room for more now. */
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count);
+/* The next record's bytes from `at` on, where they lie in the ring; how many pieces. */
+static inline uint32_t gram_tx_bytes(const struct gram *g, uint32_t at, uint32_t len, struct rn_iov iov[2])
+{
+	uint8_t *ring = (uint8_t *)g->mem + IPC_GRAM_TX_OFF;
+	const uint32_t place = (g->tx_head + (uint32_t)sizeof(struct ipc_gram_rec) + at) & (IPC_GRAM_RING - 1);
+	const uint32_t first = rn_min_u32(len, IPC_GRAM_RING - place);
+
+	iov[0] = (struct rn_iov){ .base = ring + place, .len = first };
+	iov[1] = (struct rn_iov){ .base = ring, .len = len - first };
+	return len > first ? 2 : 1;
+}
+
+/* The socket of this worker's that such a packet (dport, src, sport) is for; NULL: none. */
+struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p);
+/*
+ * A datagram for the socket: rec->len octets of a frame from `off` on. False: there was no room for it, which was
+ * counted.
+ */
+bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
+		  uint32_t off, const struct ipc_gram_rec *rec);
+/* What stands in a record about the packet. */
+struct ipc_gram_rec gram_record(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
+
+/* ---- the wire iwarp: gram_iwarp.c sends, gram_iwarp_rx.c receives ---- */
+
+/* Who takes this record's datagram so; NULL: it goes plain. The peer may be asked meanwhile. */
+struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec);
+/* Sends the next record; how many frames. 0: there is no room now. */
+uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
+			 const struct udps_peer *to);
+
 /* The program has broken the rules of its memory. */
 void gram_broken(struct rnicd_worker *w, struct gram *g);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs send by datagram sockets: from their rings into frames. */
 #include "border/policy.h"
-#include "pkt/pkt_frag.h"
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_GRAM_RING - 1)
@@ -29,8 +28,8 @@ static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
 		return UINT32_MAX;
 	memcpy(rec, ring + (g->tx_head & MASK), sizeof(*rec));
 	if (rn_unlikely(rec->len > IPC_GRAM_RING || ipc_gram_need(rec->len) > there || rec->dev >= rnicd.n_ports ||
-			(g->dev != GRAM_ANY_DEV && rec->dev != g->dev) || rec->port == 0 ||
-			rec->len > gram_longest(rnicd.port[rec->dev])))
+			rec->wire > IPC_GRAM_IWARP || (g->dev != GRAM_ANY_DEV && rec->dev != g->dev) ||
+			rec->port == 0 || rec->len > gram_longest(rnicd.port[rec->dev])))
 		return UINT32_MAX;
 	return ipc_gram_need(rec->len);
 }
@@ -38,12 +37,11 @@ static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
 /* `len` octets of the next record's datagram from `at` on. */
 static void copy_payload(const struct gram *g, uint8_t *to, uint32_t at, uint32_t len)
 {
-	const uint8_t *ring = (const uint8_t *)g->mem + IPC_GRAM_TX_OFF;
-	uint32_t place = (g->tx_head + (uint32_t)sizeof(struct ipc_gram_rec) + at) & MASK;
-	uint32_t first = rn_min_u32(len, IPC_GRAM_RING - place);
+	struct rn_iov iov[2];
 
-	memcpy(to, ring + place, first);
-	memcpy(to + first, ring, len - first);
+	gram_tx_bytes(g, at, len, iov);
+	memcpy(to, iov[0].base, iov[0].len);
+	memcpy(to + iov[0].len, iov[1].base, iov[1].len);
 }
 
 /* A datagram longer than the MTU: in each buffer as much as a fragment has, headers in front of the first. */
@@ -86,6 +84,25 @@ static struct rte_mbuf *gram_buffers(const struct rnicd_worker *w, const struct 
 	return port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
 }
 
+/* Sends the next record as plain UDP; how many frames. 0: there is no room now. */
+static uint32_t send_plain(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec)
+{
+	struct rnicd_port *port = rnicd.port[rec->dev];
+	const uint32_t n = frag_buffers(port, rec->len + PKT_UDP_LEN);
+	struct rte_mbuf *m = gram_buffers(w, port, n);
+
+	if (m == NULL)
+		return 0;
+	gram_launch(w, g, rec, m);
+	return n;
+}
+
+static bool wants_iwarp(const struct ipc_gram_rec *rec)
+{
+	return rec->wire == IPC_GRAM_IWARP ||
+	       (rec->wire == IPC_GRAM_AS_PORT && rnicd.port[rec->dev]->cfg->gram_wire == RNICD_GRAM_IWARP);
+}
+
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count)
 {
 	uint32_t before = g->tx_head;
@@ -101,12 +118,10 @@ bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t 
 		done = need == 0;
 		if (done)
 			break;
-		struct rnicd_port *port = rnicd.port[rec.dev];
-		n = frag_buffers(port, rec.len + PKT_UDP_LEN);
-		struct rte_mbuf *m = gram_buffers(w, port, n);
-		if (m == NULL)
+		const struct udps_peer *peer = rn_unlikely(wants_iwarp(&rec)) ? gram_iwarp_peer(w, g, &rec) : NULL;
+		n = rn_unlikely(peer != NULL) ? gram_iwarp_send(w, g, &rec, peer) : send_plain(w, g, &rec);
+		if (n == 0)
 			break;
-		gram_launch(w, g, &rec, m);
 		g->tx_head += need;
 		*count += n;
 	}

@@ -41,8 +41,8 @@ static struct gram *balanced(struct gram *first, uint32_t n, uint32_t dev, const
 	return g;
 }
 
-/* Of several with the port: the one that fits best, of those the newest. NULL: none. */
-static struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p)
+/* Of several with the port: the one that fits best, of those the newest. */
+struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p)
 {
 	struct gram *best = NULL;
 	uint32_t most = 0, same = 0;
@@ -90,33 +90,41 @@ static bool gram_room(struct rnicd_worker *w, struct gram *g, uint32_t need)
 	return false;
 }
 
-static void gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
-			 const struct pkt *p)
+struct ipc_gram_rec gram_record(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
 {
-	struct rnicd_port_stats *st = &port->stats[w->index];
 	struct ipc_gram_rec rec = { .len = p->payload_len,
 				    .port = p->sport,
 				    .dev = port->index,
 				    .tos = p->ip_tos,
-				    .ttl = rte_pktmbuf_mtod(m, const uint8_t *)[p->l3_off + 8] };
-	struct rn_iov iov[FRAME_MAX_SEGS];
-	uint32_t n = frame_iov(m, p->payload_off, p->payload_len, iov, FRAME_MAX_SEGS), at = g->rx_tail;
+				    .ttl = rte_pktmbuf_mtod(m, const uint8_t *)[p->l3_off + 8],
+				    .wire = IPC_GRAM_PLAIN };
 
-	if (g->broken || n == UINT32_MAX || !gram_room(w, g, ipc_gram_need(rec.len))) {
-		st->gram_full++;
-		return;
-	}
 	memcpy(rec.ip, p->src.b, sizeof(rec.ip));
-	gram_put(g, at, &rec, sizeof(rec));
-	at += sizeof(rec);
+	return rec;
+}
+
+bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
+		  uint32_t off, const struct ipc_gram_rec *rec)
+{
+	struct rnicd_port_stats *st = &port->stats[w->index];
+	struct rn_iov iov[FRAME_MAX_SEGS];
+	uint32_t n = frame_iov(m, off, rec->len, iov, FRAME_MAX_SEGS), at = g->rx_tail;
+
+	if (g->broken || n == UINT32_MAX || !gram_room(w, g, ipc_gram_need(rec->len))) {
+		st->gram_full++;
+		return false;
+	}
+	gram_put(g, at, rec, sizeof(*rec));
+	at += (uint32_t)sizeof(*rec);
 	for (uint32_t i = 0; i < n; i++) {
 		gram_put(g, at, iov[i].base, (uint32_t)iov[i].len);
 		at += (uint32_t)iov[i].len;
 	}
-	g->rx_tail += ipc_gram_need(rec.len);
+	g->rx_tail += ipc_gram_need(rec->len);
 	__atomic_store_n(&g->mem->rx_tail, g->rx_tail, __ATOMIC_RELEASE);
 	st->gram_rx++;
 	gram_answer(w, g);
+	return true;
 }
 
 /* Nobody has the port: its sender is told, as often as strangers are worth it. */
@@ -152,8 +160,9 @@ void gram_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 	struct gram *g = p->ip_version == 4 ? gram_find(w, port->index, p) : NULL;
 
 	if (rn_likely(g != NULL)) {
+		const struct ipc_gram_rec rec = gram_record(port, m, p);
 		w->ud_wanted++;
-		gram_deliver(w, port, g, m, p);
+		(void)gram_deliver(w, port, g, m, p->payload_off, &rec);
 	} else {
 		port->stats[w->index].rx_other++;
 		gram_refuse(w, port, m, p);

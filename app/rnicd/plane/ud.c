@@ -117,6 +117,10 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		ud_group_input(w, port, m, p, &h, from_wire);
 		return;
 	}
+	if (rn_unlikely(udpl_is_sock(h.dst_qpn))) {
+		gram_iwarp_input(w, port, m, p, &h);
+		return;
+	}
 	const uint32_t hash = ud_hash(rnicd.secret, port->index, h.dst_qpn);
 	const uint32_t owner = flow_owner(hash, rnicd.n_workers);
 	if (rn_unlikely(owner != w->index)) {

@@ -168,6 +168,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += stream_timers(w);
 	n += ud_timers(w);
 	frag_timers(w);
+	gram_timers(w);
 	neigh_timers(w);
 	stage_end(&w->stages, STAGE_TIMERS);
 	n += conn_transmit(w);

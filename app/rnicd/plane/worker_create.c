@@ -167,7 +167,7 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 	bool ok = worker_create_make_rings(w) && make_tables(w);
 	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
 		ok = make_port_side(w, rnicd.port[i]);
-	ok = ok && frag_start(w);
+	ok = ok && frag_start(w) && gram_start(w);
 	if (!ok) {
 		snprintf(err, err_len,
 			 "worker %u: no memory for %u connections (raise the daemon's memory or lower flows)", index,
@@ -196,6 +196,7 @@ static void drain_frames(struct rte_ring *r)
 void worker_drain(struct rnicd_worker *w)
 {
 	frag_stop(w);
+	gram_stop(w);
 	for (; w->loop_head != w->loop_tail; w->loop_head++)
 		rte_pktmbuf_free(w->loop[w->loop_head % WORKER_LOOP]);
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {

@@ -55,7 +55,7 @@ static uint64_t next_due(const struct rnicd_worker *w)
 	uint64_t due = rn_min_u64(rn_wheel_next(&w->wheel), rn_wheel_next(&w->streams.wheel));
 
 	due = rn_min_u64(rn_min_u64(due, dgram_due(&w->dgram)), rd_port_due(w));
-	due = rn_min_u64(due, frag_due(w));
+	due = rn_min_u64(due, rn_min_u64(frag_due(w), gram_due(w)));
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		due = rn_min_u64(due, rn_min_u64(w->tx[i].wake, arp_next(w->arp[i])));
 	return due;

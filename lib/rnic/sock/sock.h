@@ -54,6 +54,7 @@ struct sock {
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that are asked for */
 	uint8_t tos, ttl;                 /* ttl 0: the usual one */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
+	uint8_t wire;                     /* of what is sent: IPC_GRAM_* */
 	bool whole;                       /* IP_MTU_DISCOVER: what is longer than the MTU is not sent */
 	uint32_t turns;                   /* receives */
 	uint8_t last_ip[16];              /* of the last datagram's destination, and the port that reaches it */

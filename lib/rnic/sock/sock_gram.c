@@ -488,7 +488,9 @@ static void gather(const struct sock *s, uint32_t pos, const struct msghdr *m, s
 static bool gram_put(struct sock *s, const struct msghdr *m, const struct way *w, uint32_t total)
 {
 	uint32_t step = w->segment != 0 ? w->segment : total, need = 0, pos = s->gram->tx_tail;
-	struct ipc_gram_rec rec = { .port = w->to.port, .dev = (uint16_t)w->dev, .tos = w->tos, .ttl = w->ttl };
+	struct ipc_gram_rec rec = {
+		.port = w->to.port, .dev = (uint16_t)w->dev, .tos = w->tos, .ttl = w->ttl, .wire = s->wire
+	};
 
 	for (uint32_t at = 0; at < total || at == 0; at += rn_max_u32(step, 1))
 		need += ipc_gram_need(rn_min_u32(step, total - at));

@@ -33,6 +33,13 @@ int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len);
 int sock_udp_shutdown(struct sock *s, int fd, int how); /* 0 or an errno */
 int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *len);
 int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len);
+/* ---- sock_wire.c ---- */
+/* The option SOL_RNIC (rnic/sock.h) of a descriptor, ours or not, as setsockopt and getsockopt. */
+int sock_wire_set(int fd, int name, const void *from, socklen_t len);
+int sock_wire_get(int fd, int name, void *to, socklen_t *len);
+/* By which wire a socket is to send whose kernel's socket this is: IPC_GRAM_*. */
+uint8_t sock_wire_of(int below);
+
 /* The kernel's socket below gets the port, as far as it is free there: something is sent through it. */
 void sock_gram_below(struct sock *s);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include <rnic/sock.h>
+
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
@@ -112,6 +114,8 @@ static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
 PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
 {
 	sock_ready();
+	if (level == SOL_RNIC)
+		return sock_wire_get(fd, name, to, len);
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.getsockopt(fd, level, name, to, len);
@@ -147,6 +151,8 @@ static int set(struct sock *s, int level, int name, const void *from, socklen_t 
 PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t len)
 {
 	sock_ready();
+	if (level == SOL_RNIC)
+		return sock_wire_set(fd, name, from, len);
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.setsockopt(fd, level, name, from, len);

@@ -57,6 +57,7 @@ static void learn_options(struct sock *s)
 	s->ttl = (uint8_t)number(s->below, IPPROTO_IP, IP_TTL);
 	s->segment = (uint16_t)number(s->below, IPPROTO_UDP, UDP_SEGMENT);
 	int discover = number(s->below, IPPROTO_IP, IP_MTU_DISCOVER);
+	s->wire = sock_wire_of(s->below);
 	s->whole = discover == IP_PMTUDISC_DO || discover == IP_PMTUDISC_PROBE || discover == IP_PMTUDISC_INTERFACE;
 	__atomic_store_n(&s->gram->rx_room, (uint32_t)number(s->below, SOL_SOCKET, SO_RCVBUF), __ATOMIC_RELAXED);
 }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sockets of programs under rnicrun --sockets: what a program may ask of one of them with setsockopt(), beside all that
+ * it asks of any socket. A program that runs without rnicrun gets ENOPROTOOPT, as for every option that the kernel does
+ * not know.
+ *
+ *	int wire = RNIC_WIRE_IWARP;
+ *	setsockopt(fd, SOL_RNIC, RNIC_WIRE, &wire, sizeof(wire));
+ *
+ * The wire says how a UDP socket sends. What it receives may come by either. With RNIC_WIRE_IWARP a datagram goes as
+ * one or more DDP segments with a CRC32C (doc/datagram-sockets.md) where the peer's rnicd takes that for the peer's UDP
+ * port, and as plain UDP to all others; so any peer can be reached. RNIC_WIRE=iwarp or plain in the environment sets it
+ * for all sockets of a program, datagram-wire in rnicd's configuration for the programs that say nothing.
+ */
+#ifndef RNIC_SOCK_OPT_H
+#define RNIC_SOCK_OPT_H
+
+#define SOL_RNIC 0x524e /* level */
+
+/*
+ * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is not UDP's, as connections
+ * have the wire plain alone. Counts for what is sent afterwards; a program that is started by exec() begins with the
+ * environment's.
+ */
+#define RNIC_WIRE 1
+
+enum {
+	RNIC_WIRE_PORT = 0, /* as the port is configured */
+	RNIC_WIRE_PLAIN = 1,
+	RNIC_WIRE_IWARP = 2,
+};
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * By which wire a UDP socket sends (rnic/sock.h). A program may say so before its socket is rnicd's; until then the
+ * kernel's socket has it, by the number that the kernel has given that and nobody else.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <rnic/sock.h>
+
+#include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
+
+#define SEATS 1024u
+#define WAYS  8u
+
+_Static_assert(RNIC_WIRE_PORT == (int)IPC_GRAM_AS_PORT && RNIC_WIRE_PLAIN == (int)IPC_GRAM_PLAIN &&
+		       RNIC_WIRE_IWARP == (int)IPC_GRAM_IWARP,
+	       "the option is what records say");
+
+/*
+ * Number of a socket << 8 | wire + 1; 0: free. A seat is one word, so nobody waits for anybody. Sockets that have gone
+ * leave theirs to others: the seat of a number is one of WAYS, and the next of them is taken when none is free.
+ */
+static uint64_t seat[SEATS];
+static uint32_t turn;
+
+static uint64_t number_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino << 8 : 0;
+}
+
+static uint64_t *seat_of(uint64_t number, uint32_t way) { return &seat[((number >> 8) / WAYS * WAYS + way) % SEATS]; }
+
+static void wire_keep(uint64_t number, int wire)
+{
+	uint32_t way = WAYS;
+
+	for (uint32_t i = WAYS; i-- > 0;) {
+		uint64_t there = __atomic_load_n(seat_of(number, i), __ATOMIC_RELAXED);
+		if (there >> 8 == number >> 8) {
+			way = i;
+			break;
+		}
+		if (there == 0)
+			way = i;
+	}
+	if (way == WAYS)
+		way = __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % WAYS;
+	__atomic_store_n(seat_of(number, way), number | (uint64_t)(wire + 1), __ATOMIC_RELAXED);
+}
+
+/* What the environment says of all sockets. */
+static uint8_t usual_wire(void)
+{
+	static bool said;
+	const char *v = getenv("RNIC_WIRE");
+
+	if (v == NULL || *v == '\0')
+		return RNIC_WIRE_PORT;
+	if (strcmp(v, "iwarp") == 0)
+		return RNIC_WIRE_IWARP;
+	if (strcmp(v, "plain") != 0 && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		fprintf(stderr, "librnicsock: RNIC_WIRE is plain or iwarp, and not %s: its sockets are plain\n", v);
+	return RNIC_WIRE_PLAIN;
+}
+
+uint8_t sock_wire_of(int below)
+{
+	const uint64_t number = number_of(below);
+
+	for (uint32_t i = 0; number != 0 && i < WAYS; i++) {
+		uint64_t there = __atomic_load_n(seat_of(number, i), __ATOMIC_RELAXED);
+		if (there >> 8 == number >> 8 && there != 0)
+			return (uint8_t)((uint8_t)there - 1);
+	}
+	return usual_wire();
+}
+
+static bool speaks_udp(int fd)
+{
+	int v = 0;
+	socklen_t len = sizeof(v);
+
+	return sock_libc.getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &v, &len) == 0 && v == IPPROTO_UDP;
+}
+
+static int wire_refuse(int err)
+{
+	errno = err;
+	return -1;
+}
+
+int sock_wire_set(int fd, int name, const void *from, socklen_t len)
+{
+	struct sock *s = sock_get(fd);
+	const bool gram = s != NULL ? s->kind == SOCK_IS_GRAM : speaks_udp(fd);
+	const uint64_t number = number_of(s != NULL && gram ? s->below : fd);
+	int wire = -1, err = 0;
+
+	if (number == 0)
+		err = ENOTSOCK;
+	else if (name != RNIC_WIRE)
+		err = ENOPROTOOPT;
+	else if (len < sizeof(wire))
+		err = EINVAL;
+	else
+		memcpy(&wire, from, sizeof(wire));
+	if (err == 0 && (wire < RNIC_WIRE_PORT || wire > RNIC_WIRE_IWARP))
+		err = EINVAL;
+	if (err == 0 && !gram && wire == RNIC_WIRE_IWARP)
+		err = EOPNOTSUPP;
+	if (err == 0 && gram) {
+		wire_keep(number, wire);
+		if (s != NULL)
+			s->wire = (uint8_t)wire;
+	}
+	if (s != NULL)
+		sock_put(s);
+	return err != 0 ? wire_refuse(err) : 0;
+}
+
+int sock_wire_get(int fd, int name, void *to, socklen_t *len)
+{
+	struct sock *s = sock_get(fd);
+	const bool gram = s != NULL ? s->kind == SOCK_IS_GRAM : speaks_udp(fd);
+	int wire = !gram ? RNIC_WIRE_PLAIN : s != NULL ? s->wire : sock_wire_of(fd);
+
+	if (s != NULL)
+		sock_put(s);
+	if (name != RNIC_WIRE)
+		return wire_refuse(ENOPROTOOPT);
+	if (*len > sizeof(wire))
+		*len = sizeof(wire);
+	memcpy(to, &wire, *len);
+	return 0;
+}

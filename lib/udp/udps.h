@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagram sockets over this transport instead of plain UDP (doc/datagram-sockets.md): a socket with a UDP port has the
+ * number UDPL_QPN_SOCKS + port, and its datagrams are Sends and segments between such numbers. Whether a peer takes
+ * them is asked: a question and its answer are one header and ten octets, both of the same length.
+ *
+ *	 3  of the header: the longest segment that the speaker takes, in 64 octets
+ *	12  question: 0 | answer: Q_Key for datagrams from the asker to this number | unasked: the Q_Key that came
+ *	16  STag of the slots that are lent, 0: none
+ *	20  nonce, the asker's choice and not 0; an answer repeats it; 0: unasked
+ *	28  enum udps_status
+ *	29  how many slots are lent
+ *
+ * The table of peers is what the asking side remembers. It is bounded, is filled by what is sent here alone, and never
+ * makes a datagram wait: until there is an answer, and where there is none, the datagram goes as plain UDP.
+ *
+ *	NEW     nothing is known                                first datagram: question, ASKED
+ *	ASKED   plain; asked up to UDPS_TRIES times             answer: SPEAKS or PLAIN; none: PLAIN for UDPS_SILENT_NS
+ *	SPEAKS  in this format; asked anew each UDPS_FRESH_NS   no answer to that, "nobody": PLAIN; "stale": NEW
+ *	PLAIN   plain, for a time                               time over: as NEW
+ *
+ * Pure; `now` goes in. One thread at a time. Times are nanoseconds, lengths octets, ports host order.
+ */
+#ifndef UDPS_H
+#define UDPS_H
+
+#include "udp/udpl.h"
+
+#define UDPS_LEN      34u    /* a question, an answer */
+#define UDPS_LONGEST  65507u /* octets of a datagram: 65,535 less the headers of IPv4 and UDP */
+#define UDPS_SEGS_MAX 128u   /* segments of a datagram; one that takes more goes plain */
+
+enum udps_status {
+	UDPS_ASKS = 0,   /* of the question */
+	UDPS_TAKES = 1,  /* a socket has the port */
+	UDPS_NOBODY = 2, /* no socket has the port; unasked: it had one */
+	UDPS_STALE = 3,  /* unasked: the Q_Key is none of this speaker's, who may have been started anew */
+};
+
+struct udps_msg {
+	uint16_t to, from; /* ports: of the socket that is spoken to, and spoken for */
+	uint32_t unit;     /* a multiple of UDPL_UNIT */
+	uint32_t qkey, stag;
+	uint64_t nonce;
+	uint8_t status; /* enum udps_status */
+	uint8_t slots;
+};
+
+static inline uint32_t udps_number(uint16_t port) { return UDPL_QPN_SOCKS | port; }
+static inline uint16_t udps_port(uint32_t number) { return (uint16_t)number; }
+
+/* Of a parsed header of UDPL_SOCK_*, whose CRC is good. False: a rule is broken. */
+RN_NODISCARD bool udps_parse(const struct udpl_hdr *h, const uint8_t *body, struct udps_msg *m);
+/* Writes UDPS_LEN octets, CRC included: a question where the status is UDPS_ASKS, else an answer. */
+void udps_build(uint8_t *out, const struct udps_msg *m);
+
+/* ---- peers ---- */
+
+#define UDPS_SETS      512u
+#define UDPS_WAYS      4u
+#define UDPS_TRIES     4u
+#define UDPS_RETRY_NS  (20 * RN_NS_PER_MS) /* to the second question; then twice as long each */
+#define UDPS_FRESH_NS  RN_NS_PER_S
+#define UDPS_OLD_NS    (3 * RN_NS_PER_S) /* an answer is believed for so long without datagrams */
+#define UDPS_NOBODY_NS RN_NS_PER_S
+#define UDPS_SILENT_NS (10 * RN_NS_PER_S)
+#define UDPS_IDLE_NS   RN_NS_PER_S /* a peer that nothing was sent to for so long makes room */
+
+/* Compared as bytes: no padding. */
+struct udps_key {
+	uint8_t ip[16]; /* of the peer */
+	uint32_t dev;
+	uint16_t port; /* of the peer's socket */
+	uint16_t from; /* of the socket here */
+};
+
+enum udps_state { UDPS_NEW, UDPS_ASKED, UDPS_SPEAKS, UDPS_PLAIN };
+
+struct udps_peer {
+	struct udps_key key;
+	uint8_t state; /* enum udps_state */
+	uint8_t tries; /* questions since the last answer */
+	uint8_t slots;
+	uint32_t unit, qkey, stag; /* as answered */
+	uint64_t nonce;            /* of the questions since the last answer; 0: there are none */
+	uint64_t at;               /* SPEAKS, ASKED: when it is asked again; PLAIN: until when */
+	uint64_t used;             /* when a datagram last asked for it */
+};
+
+struct udps_table {
+	uint64_t key[2];
+	uint64_t nonces;
+	struct udps_peer peer[UDPS_SETS][UDPS_WAYS];
+};
+
+void udps_init(struct udps_table *t, const uint64_t key[2]);
+
+/*
+ * A datagram is about to go to the peer. NULL, and every state but SPEAKS: as plain UDP. *ask: a question with the
+ * peer's nonce goes first.
+ */
+struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint64_t now, bool *ask);
+
+/* An answer, or what came unasked. True: datagrams had found nobody at the port, which their socket is to be told. */
+RN_NODISCARD bool udps_hear(struct udps_table *t, const struct udps_key *k, const struct udps_msg *m, uint64_t now);
+
+#endif

@@ -1,0 +1,468 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+UDP sockets of unchanged programs over the wire iwarp (doc/datagram-sockets.md): as the kernel's sockets behave; what is
+on the wire, judged by wire_ud.py; peers that do not speak it; a peer in Python that asks and answers by itself, is
+started anew, and breaks the rules.
+"""
+import os
+import random
+import socket
+import struct
+import sys
+import time
+import zlib
+
+import wire_check
+import wire_ud
+from nets import KERNEL, OURS, In, tap
+from rig import RNICRUN, Daemon, Process, case, main, pair_conf, until
+from sock_rig import kernels, lines, nothing_left, ours, port_of, python
+
+A, B = "10.77.0.1", "10.77.0.2"
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gram_table.py")
+IWARP = ("env", "RNIC_WIRE=iwarp")
+NUMBER, PORT, SOL_RNIC, WIRE = 0xfe0000, 4793, 0x524e, 1
+ASK, ANSWER, SEND, SEGMENT = 7, 8, 1, 4
+TAKES, NOBODY, STALE = 1, 2, 3
+
+READS = """
+import socket, sys, zlib
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 0))
+print("listening", s.getsockname()[1], flush=True)
+while True:
+    d, who = s.recvfrom(70000)
+    print("got", len(d), zlib.crc32(d), *who, flush=True)
+    if d[:4] == b"tell":
+        s.sendto(d[::-1], who)
+"""
+
+# Asks with datagrams of many lengths until each has come back whole.
+ASKS = """
+import os, socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.bind((sys.argv[4], 0))
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.settimeout(0.05)
+for n in map(int, sys.argv[3].split(",")):
+    d = b"tell"[:n] + os.urandom(max(n - 4, 0))
+    want = d[::-1] if n >= 4 else b"llet"
+    while True:
+        s.send(d if n >= 4 else d + b"tell"[n:])
+        try:
+            while (r := s.recv(70000)) != want:
+                assert len(r) != len(want), "what came is not what was sent"
+            break
+        except socket.timeout:
+            pass
+print("answered", flush=True)
+"""
+
+# Sends lines of its input to an address, each with its number of bytes in front; told which wire, first by the option.
+SENDS = """
+import socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM)
+if len(sys.argv) > 3:
+    s.setsockopt(0x524e, 1, int(sys.argv[3]))
+s.connect((sys.argv[1], int(sys.argv[2])))
+print("sending", s.getsockname()[1], flush=True)
+for n in sys.stdin:
+    try:
+        s.send(bytes(i % 251 for i in range(int(n))))
+        print("sent", flush=True)
+    except OSError as e:
+        print(type(e).__name__, flush=True)
+"""
+
+
+def grams(d, port="a"):
+    return {k: v for k, v in d.telemetry(f"/rnic/ports,{port}").items() if k.startswith("gram_")}
+
+
+def drops(d):
+    return {k: v for k, v in d.telemetry("/rnic/counters").items() if k.startswith("ud_")}
+
+
+def iwarp(d, *argv, netns=None):
+    pre = ["ip", "netns", "exec", netns] if netns else []
+    return d.run(*pre, *IWARP, RNICRUN, "--sockets", *argv)
+
+
+def put(p, n):
+    p.p.stdin.write(f"{n}\n")
+    p.p.stdin.flush()
+
+
+def pattern(n):
+    return bytes(i % 251 for i in range(n))
+
+
+@case
+def sockets_do_what_the_kernels_do_over_iwarp():
+    kernel = lines(Process([sys.executable, TABLE, "127.0.0.1"]))
+    for workers in ("0", "0,1"):
+        conf = pair_conf(rnicd=f"workers = {workers}", both="datagram-wire = iwarp")
+        with Daemon(conf) as d, nothing_left(d):
+            p = ours(d, sys.executable, TABLE, A)
+            mine = lines(p)
+            wrong = [f"{n}: {mine.get(n)}, the kernel says {kernel[n]}" for n in kernel if mine.get(n) != kernel[n]]
+            assert not wrong, "\n".join(wrong)
+            assert not p.stderr(), p.stderr()
+            assert grams(d)["gram_iwarp_rx"] > 3000, grams(d)
+            assert not drops(d)["ud_bad"] and not drops(d)["ud_crc"], drops(d)
+
+
+@case
+def all_lengths_arrive_right_over_a_line_that_loses_and_reorders():
+    lengths = "4,5,1407,1408,1409,2816,2817," + ",".join(map(str, random.Random(7).sample(range(3000, 20000), 8)))
+    with Daemon(pair_conf(both="loss = 1%\nreorder = 5%\nduplicate = 5%\nvlan = 7")) as d, nothing_left(d):
+        s = iwarp(d, *python(READS, A))
+
+        def some_were_lost():
+            iwarp(d, *python(ASKS, A, port_of(s), lengths, B)).ok()
+            return drops(d)["ud_incomplete"] > 0
+        until(some_were_lost)
+        assert not drops(d)["ud_bad"] and not drops(d)["ud_crc"], drops(d)
+        s.stop()
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        s = iwarp(d, *python(READS, A))
+        for source in (A, B):  # to the port itself, and over the wire
+            iwarp(d, *python(ASKS, A, port_of(s), "32768,65506,65507,4", source)).ok()
+        assert grams(d)["gram_iwarp_rx"] > 2 and not drops(d)["ud_incomplete"], drops(d)
+        s.stop()
+
+
+def plain(path, port):
+    """UDP packets to and from the port in a capture."""
+    return sum(f[12:14] == b"\x08\x00" and f[23] == 17 and port in struct.unpack(">HH", f[34:38])
+               for f in wire_check.frames(path))
+
+
+@case
+def the_wire_is_datagram_iwarp_with_good_crcs():
+    with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
+        s = iwarp(d, *python(READS, A))
+        at = port_of(s)
+        iwarp(d, *python(ASKS, A, at, ",".join(["4"] * 20 + ["1408", "1409", "65507"]), B)).ok()
+        s.stop()
+        d.end()
+        path = os.path.join(d.dir, "a.pcapng")
+        seen = wire_ud.datagrams(path)  # raises where a header, a sum or a CRC is wrong
+        number = NUMBER + at
+        there = [g for g in seen if g.dst_qpn == number and g.kind != ANSWER]
+        assert {ASK, SEND, SEGMENT} == {g.kind for g in there}, {g.kind for g in there}
+        asker, = {g.src_qpn for g in there}
+        answers = [g for g in seen if g.kind == ANSWER and g.dst_qpn == asker]
+        assert {(g.src_qpn, g.body[8]) for g in answers} == {(number, TAKES)}, answers
+        assert {g.qkey for g in answers} == {g.qkey for g in there if g.kind != ASK}
+        whole = {}
+        for g in there:
+            if g.kind == SEGMENT:
+                assert g.unit == 1408 and (g.imm, g.solicited) == (None, False)
+                whole.setdefault((g.msn, g.total), {})[g.offset] = g.body
+        assert {1409, 65507} <= {total for _, total in whole}
+        assert all(len(b"".join(parts.values())) == total for (_, total), parts in whole.items())
+        assert plain(path, at) < 10, "the first went plain until there was an answer, and no others"
+
+
+@case
+def the_wire_is_chosen_by_port_program_and_socket():
+    with Daemon(pair_conf(a="datagram-wire = iwarp")) as d:
+        s = ours(d, *python(READS, A))
+        at = port_of(s)
+
+        def wires(run, *argv, to=A, port=at):
+            """How datagrams of a program went: until one goes by iwarp, or 20 have gone plain."""
+            p = run(d, *python(SENDS, to, port, *argv))
+            p.wait_line("sending")
+            before = grams(d, "b")["gram_iwarp_tx"] + grams(d)["gram_iwarp_tx"]
+            for i in range(20):
+                put(p, 1)
+                until(lambda i=i: sum("sent" in x for x in list(p.out)) > i)
+                time.sleep(0.001)
+            p.stop()
+            return grams(d, "b")["gram_iwarp_tx"] + grams(d)["gram_iwarp_tx"] > before
+        assert wires(iwarp) and not wires(ours, 1), "the environment, and plain although the port says iwarp"
+        assert not wires(lambda d, *a: d.run("env", "RNIC_WIRE=plain", RNICRUN, "--sockets", *a))
+        assert wires(ours, 2), "the socket's option alone"
+        s.stop()
+
+
+OPTION = """
+import errno, socket, sys
+def code(f, *a):
+    try:
+        return f(*a)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+out = []
+for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+    s = socket.socket(type=kind)
+    out += [s.getsockopt(0x524e, 1), code(s.setsockopt, 0x524e, 1, 2), code(s.setsockopt, 0x524e, 1, 3)]
+    out += [code(s.setsockopt, 0x524e, 2, 1), code(s.setsockopt, 0x524e, 1, b"x"), s.dup().getsockopt(0x524e, 1)]
+    s.bind((sys.argv[1], 0))
+    out += [s.getsockopt(0x524e, 1), code(s.setsockopt, 0x524e, 1, 1), s.getsockopt(0x524e, 1)]
+print(*out)
+"""
+
+
+@case
+def the_option_is_kept_before_and_after_a_socket_is_ours():
+    with Daemon(pair_conf()) as d:
+        assert ours(d, *python(OPTION, A)).ok().split() == [
+            "0", "None", "EINVAL", "ENOPROTOOPT", "EINVAL", "2", "2", "None", "1",
+            "1", "ENOTSUP", "EINVAL", "ENOPROTOOPT", "EINVAL", "1", "1", "None", "1"]
+        p = d.run("env", "RNIC_WIRE=copper", RNICRUN, "--sockets", *python(OPTION, A))
+        p.ok()
+        assert "RNIC_WIRE is plain or iwarp, and not copper" in p.stderr(), p.stderr()
+
+
+@case
+def a_peer_that_does_not_speak_it_gets_plain_udp():
+    with tap() as (ns, d), nothing_left(d):
+        s = kernels(d, *python(READS, KERNEL), netns=ns)
+        iwarp(d, *python(ASKS, KERNEL, port_of(s), "4,1400,65507,4", OURS), netns=ns).ok()
+        s.stop()
+        s = iwarp(d, *python(READS, OURS), netns=ns)
+        kernels(d, *python(ASKS, OURS, port_of(s), "4,1400,65507,4", KERNEL), netns=ns).ok()
+        s.stop()
+        got = grams(d)
+        assert got["gram_iwarp_tx"] == got["gram_iwarp_rx"] == got["gram_answered"] == 0 < got["gram_asked"] < 40, got
+
+
+# ---- a peer of its own ----
+
+class Peer:
+    """The kernel's end of the tap speaks the protocol by itself: datagram-port is an ordinary UDP socket of its."""
+
+    def __init__(self, ns):
+        def sockets():
+            return [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
+        self.wire, self.own = In(ns).run(sockets)
+        self.wire.bind((KERNEL, PORT))
+        self.own.bind((KERNEL, 0))
+        self.port = self.own.getsockname()[1]  # a program's here
+        for s in (self.wire, self.own):
+            s.settimeout(60)
+        self.msn = 0
+
+    def say(self, kind, to, body, qkey=0, unit=0, total=0, source=None, crc=0, flags=0):
+        source = NUMBER + self.port if source is None else source
+        h = struct.pack(">BBBBIIII", 0x10, kind, flags, unit // 64, to, source, qkey, total) + body
+        self.wire.sendto(h + struct.pack("<I", wire_check.crc32c(h) ^ crc), (OURS, PORT))
+
+    def hear(self, *kinds):
+        while True:
+            p = self.wire.recv(65535)
+            g = wire_ud.decode("from rnicd: ", OURS, KERNEL, p)
+            if g.kind in kinds:
+                return g, len(p)
+
+    def ask(self, port, nonce=7, **more):
+        self.say(ASK, NUMBER + port, struct.pack(">QBB", nonce, 0, 0), unit=1408, **more)
+
+    def qkey_for(self, port):
+        """Asks as a peer does, until there is an answer."""
+        self.ask(port)
+        g, size = self.hear(ANSWER)
+        nonce, status, _ = struct.unpack(">QBB", g.body)
+        assert (nonce, status, g.src_qpn, g.dst_qpn, g.unit, size) == (
+            7, TAKES, NUMBER + port, NUMBER + self.port, 1408, 34), g
+        return g.qkey
+
+    def answer(self, g, status, qkey=0, unit=1408):
+        self.say(ANSWER, g.src_qpn, g.body[:8] + bytes((status, 0)), qkey, unit)
+
+    def unasked(self, g, status, qkey):
+        self.say(ANSWER, g.src_qpn, bytes((*bytes(8), status, 0)), qkey)
+
+    def send(self, port, data, qkey, **more):
+        self.msn += 1
+        self.say(SEND, NUMBER + port, struct.pack(">BBIIII", 0x41, 0x43, 0, 0, self.msn, 0) + data, qkey, **more)
+
+    def segments(self, data, unit=1024):
+        """What say() takes for each segment of a datagram."""
+        self.msn += 1
+        return [(struct.pack(">BBIIII", 0x41 if at + unit >= len(data) else 1, 0x43, 0, 0, self.msn, at) +
+                 data[at:at + unit], unit, len(data)) for at in range(0, len(data), unit)]
+
+    def send_all(self, port, parts, qkey):
+        for body, unit, total in parts:
+            self.say(SEGMENT, NUMBER + port, body, qkey, unit, total)
+
+
+def heard(reader, data, peer):
+    line = f"got {len(data)} {zlib.crc32(data)} {KERNEL} {peer.port}"
+    return sum(line in x for x in list(reader.out))
+
+
+@case
+def a_peer_of_its_own_asks_and_is_heard():
+    rng = random.Random(3)
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(READS, OURS), netns=ns)
+        at, peer = port_of(s), Peer(ns)
+        qkey = peer.qkey_for(at)
+        for n in (0, 1, 1408):
+            data = rng.randbytes(n)
+            peer.send(at, data, qkey)
+            until(lambda data=data: heard(s, data, peer), s.tail)
+        for n, unit, order in ((1409, 1408, list), (65507, 1408, rng.sample), (5000, 64, lambda p, n: p[::-1]),
+                               (65507, 576, rng.sample)):
+            data = rng.randbytes(n)
+            parts = peer.segments(data, unit)
+            peer.send_all(at, order(parts, len(parts)) if order is not list else parts, qkey)
+            until(lambda data=data: heard(s, data, peer), s.tail)
+        assert peer.qkey_for(at) == qkey
+        peer.ask(at + 1 if at < 65535 else 1)
+        g, _ = peer.hear(ANSWER)
+        assert g.body[8] == NOBODY and g.qkey == 0, g
+        got = drops(d)
+        assert not (got["ud_bad"] or got["ud_crc"] or got["ud_qkey"] or got["ud_incomplete"]), got
+        s.stop()
+
+
+@case
+def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
+    with tap() as (ns, d), nothing_left(d):
+        peer = Peer(ns)
+        p = ours(d, *python(SENDS, KERNEL, peer.port, 2), netns=ns)
+        me = NUMBER + int(p.wait_line("sending").split()[1])
+
+        def sends(n):
+            put(p, n)
+
+        def question():
+            g, size = peer.hear(ASK)
+            assert (g.dst_qpn, g.src_qpn, g.qkey, g.unit, g.total, g.body[8:], size) == (
+                NUMBER + peer.port, me, 0, 1408, 0, b"\0\0", 34), g
+            return g
+        sends(100)
+        first = question()
+        assert peer.own.recv(2000) == pattern(100), "the datagram has waited for an answer"
+        peer.answer(first._replace(body=bytes(8)), TAKES, 1)  # another nonce: it is not believed
+        peer.answer(first, TAKES, 0x1234, 640)
+        # the answer is heard sooner or later
+        while True:
+            sends(100)
+            peer.wire.settimeout(0.05)
+            try:
+                g, _ = peer.hear(SEND)
+                break
+            except socket.timeout:
+                pass
+        peer.wire.settimeout(60)
+        assert (g.dst_qpn, g.src_qpn, g.qkey, g.body) == (NUMBER + peer.port, me, 0x1234, pattern(100)), g
+        sends(1500)  # in units that the peer takes
+        parts = {}
+        while len(parts) < 3:
+            g, _ = peer.hear(SEGMENT)
+            assert (g.qkey, g.unit, g.total) == (0x1234, 640, 1500), g
+            parts[g.offset] = g.body
+        assert b"".join(parts[k] for k in sorted(parts)) == pattern(1500)
+        # who does not know the Q_Key changes nothing
+        peer.unasked(g, STALE, 0x1235)
+        sends(7)
+        assert peer.hear(SEND)[0].body == pattern(7)
+        # started anew: asked again, meanwhile plain, and then with the new Q_Key
+        peer.unasked(g, STALE, 0x1234)
+        sends(9)
+        again = question()
+        assert again.body[:8] != first.body[:8]
+        until(lambda: peer.own.recv(2000) == pattern(9))
+        peer.answer(again, TAKES, 0x777)
+        while True:
+            sends(11)
+            peer.wire.settimeout(0.05)
+            try:
+                g, _ = peer.hear(SEND)
+                break
+            except socket.timeout:
+                pass
+        assert g.qkey == 0x777
+        # nobody has the port any more: told as an ICMP message is
+        peer.unasked(g, NOBODY, 0x777)
+
+        def refused():
+            sends(1)
+            return any("ConnectionRefusedError" in x for x in list(p.out))
+        until(refused, p.tail)
+        p.stop()
+
+
+@case
+def what_breaks_a_rule_is_dropped_counted_and_answered_by_no_more_than_came():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(READS, OURS), netns=ns)
+        at, peer = port_of(s), Peer(ns)
+        qkey = peer.qkey_for(at)
+
+        def counted(what, send, n=1):
+            before = drops(d)[what]
+            send()
+            until(lambda: drops(d)[what] >= before + n, lambda: f"{what}: {drops(d)}")
+        bad = b"not for the program"
+        counted("ud_crc", lambda: peer.send(at, bad, qkey, crc=1))
+        counted("ud_bad", lambda: peer.send(at, bad, qkey, source=0x1234))  # a queue pair's number
+        counted("ud_bad", lambda: peer.send(at, bad, qkey, source=NUMBER))  # port 0
+        counted("ud_bad", lambda: peer.send(at, bad, qkey, flags=1))  # an immediate
+        counted("ud_bad", lambda: peer.say(5, NUMBER + at, bytes(26) + bad, qkey, 64, 19))  # a record
+        counted("ud_bad", lambda: peer.say(6, NUMBER + at, bytes(46), qkey))
+        counted("ud_bad", lambda: peer.ask(at, nonce=0))
+        counted("ud_bad", lambda: peer.ask(at, source=5))
+        counted("ud_bad", lambda: peer.say(ASK, NUMBER + at, bytes(7) + b"\1\0\0x"))
+        counted("ud_bad", lambda: peer.say(ANSWER, NUMBER + at, bytes(7) + b"\1\4\0"))
+        body = struct.pack(">BBIIII", 0x41, 0x43, 0, 0, 5, 65472) + bytes(64)
+        counted("ud_bad", lambda: peer.say(SEGMENT, NUMBER + at, body, qkey, 64, 65536))  # longer than UDP has it
+        one, two, three = peer.segments(bytes(2500))
+        counted("ud_bad", lambda: peer.send_all(at, [one, three, (two[0], 1024, 2400)], qkey))  # the total
+        wrong = [one, (struct.pack(">BBIIII", 1, 0x43, 0, 0, peer.msn + 1, 512) + bytes(512), 512, 2500)]
+        wrong[0] = (one[0][:10] + struct.pack(">I", peer.msn + 1) + one[0][14:], 1024, 2500)
+        counted("ud_bad", lambda: peer.send_all(at, wrong, qkey), 2)  # an overlap
+        # a Q_Key that is none, or another port's or another address's: the speaker is told, and nobody else
+        counted("ud_qkey", lambda: peer.send(at, bad, qkey ^ 1))
+        g, size = peer.hear(ANSWER)
+        assert (g.body, g.qkey, g.src_qpn, size) == (bytes(8) + b"\3\0", qkey ^ 1, NUMBER + at, 34), g
+        other = ours(d, *python(READS, OURS), netns=ns)
+        counted("ud_qkey", lambda: peer.send(port_of(other), bad, qkey))
+        assert peer.hear(ANSWER)[0].body[8] == STALE
+        # a datagram that does not become whole is dropped
+        counted("ud_incomplete", lambda: peer.send_all(at, peer.segments(bad * 200)[1:], qkey))
+        # many questions: each gets one answer at most, which is as long as the question
+        for i in range(3000):
+            peer.ask(at, nonce=i + 1, source=NUMBER + 1 + i)
+        peer.ask(at, nonce=5000)
+        size = 0
+        peer.wire.settimeout(1)
+        try:
+            while True:
+                g, n = peer.hear(ANSWER)
+                size += n
+        except socket.timeout:
+            pass
+        assert 34 <= size <= 3001 * 34, size
+        good = b"afterwards"
+
+        def arrives():
+            peer.send(at, good, qkey)
+            return heard(s, good, peer)
+        until(arrives)
+        assert not any(str(zlib.crc32(bad)) in x for x in [*s.out, *other.out])
+        port = port_of(other)
+        peer.wire.settimeout(60)
+        own = peer.qkey_for(port)
+        other.stop()
+        while True:  # closed: whoever goes on sending is told
+            peer.send(port, bad, own)
+            peer.wire.settimeout(0.1)
+            try:
+                g, size = peer.hear(ANSWER)
+                break
+            except socket.timeout:
+                pass
+        assert (g.body, g.qkey, size) == (bytes(8) + b"\2\0", own, 34), g
+        s.stop()
+
+
+main()
