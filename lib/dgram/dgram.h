@@ -54,6 +54,16 @@ struct dgram_answer {
 	struct rdmap_read_req req;
 };
 
+/* What a member of a group has for a tag: where Write-Records to the group go that name the tag as their STag. */
+#define DGRAM_BINDS 16u
+struct dgram_bind {
+	uint8_t group[16]; /* the group's address */
+	uint32_t tag;
+	uint32_t stag; /* of the device's table; checked with each segment */
+	uint64_t to;   /* tagged offset in the STag of the sender's 0 */
+	uint64_t len;  /* octets from there on; 0: the group's tag leads nowhere */
+};
+
 /* What a queue pair has beside its struct qp whose messages may have many segments. The caller's memory. */
 struct dgram_msgs {
 	struct qp *qp;
@@ -70,6 +80,8 @@ struct dgram_msgs {
 	uint32_t answer_head, answer_tail; /* free running */
 	bool answering;                    /* the message that is being sent is an answer, no work request */
 	bool answered;                     /* the last one was: the next work request goes first */
+	uint32_t n_binds;
+	struct dgram_bind bind[DGRAM_BINDS];
 };
 
 /*
@@ -84,6 +96,12 @@ static inline uint32_t dgram_max(uint32_t unit) { return rn_min_u32(unit * UDPL_
 enum qp_verdict dgram_modify(struct dgram_ctx *d, struct qp *qp, enum qp_state to);
 void dgram_destroy(struct dgram_ctx *d, struct qp *qp);
 void dgram_doorbell(struct dgram_ctx *d, struct qp *qp);
+
+/*
+ * In place of what the QP has for the same group and tag. b->len 0: it has nothing any more. False: there was nothing,
+ * or DGRAM_BINDS are in use.
+ */
+bool dgram_bind(struct dgram_msgs *g, const struct dgram_bind *b);
 
 /* Ends the incomplete message whose time is over (d->qp->now); false: there is none. */
 bool dgram_timer(struct dgram_ctx *d);

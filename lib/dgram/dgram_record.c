@@ -4,7 +4,12 @@
  * hears by completions which octets are valid: one when the record is whole, else one for each range after d->timeout.
  * It consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated
  * in the middle stops the rest.
+ *
+ * A record to a group names a tag in place of an STag, as members have none in common. Each member has bound the tag to
+ * memory of its own.
  */
+#include <string.h>
+
 #include "dgram/dgram.h"
 
 bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m)
@@ -38,13 +43,46 @@ static bool parse_record(const struct dgram_rx *rx, struct udpl_record *r, struc
 {
 	const uint8_t *body = rx->p + UDPL_HDR_LEN;
 
-	if (rx->h->body_len < DGRAM_INNER_MAX || rx->h->dst_qpn == UDPL_QPN_GROUP)
+	if (rx->h->body_len < DGRAM_INNER_MAX)
 		return false;
 	udpl_record_parse(body, r);
 	return ddp_parse(body + UDPL_RECORD_LEN, rx->h->body_len - UDPL_RECORD_LEN, h) == DDP_OK &&
 	       h->opcode == RDMAP_WRITE && h->to >= r->offset &&
 	       dgram_seg_fits(rx->h->unit, rx->h->total, r->offset, h->payload_len) &&
 	       h->last == (r->offset + h->payload_len == rx->h->total);
+}
+
+static struct dgram_bind *bind_of(struct dgram_msgs *g, const uint8_t group[16], uint32_t tag)
+{
+	for (uint32_t i = 0; i < g->n_binds; i++)
+		if (g->bind[i].tag == tag && memcmp(g->bind[i].group, group, sizeof(g->bind[i].group)) == 0)
+			return &g->bind[i];
+	return NULL;
+}
+
+bool dgram_bind(struct dgram_msgs *g, const struct dgram_bind *b)
+{
+	struct dgram_bind *old = bind_of(g, b->group, b->tag);
+
+	if (old == NULL && (b->len == 0 || g->n_binds == DGRAM_BINDS))
+		return false;
+	if (b->len == 0)
+		*old = g->bind[--g->n_binds];
+	else
+		*(old != NULL ? old : &g->bind[g->n_binds++]) = *b;
+	return true;
+}
+
+/* The segment names this member's memory from now on, in place of the group's tag. False: the tag leads nowhere. */
+static bool to_member(struct dgram_msgs *g, const struct dgram_rx *rx, struct ddp_hdr *h)
+{
+	const struct dgram_bind *b = bind_of(g, rx->dst, h->stag);
+
+	if (b == NULL || h->to > b->len || h->payload_len > b->len - h->to)
+		return false;
+	h->stag = b->stag;
+	h->to += b->to;
+	return true;
 }
 
 /* Whether the segment is one of this record, and is still wanted. */
@@ -92,6 +130,10 @@ void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *
 	}
 	if (rx->h->qkey != qp->qkey) {
 		d->qp->stats.ud_qkey++;
+		return;
+	}
+	if (rn_unlikely(rx->h->dst_qpn == UDPL_QPN_GROUP) && !to_member(g, rx, &h)) {
+		d->qp->stats.ud_refused++;
 		return;
 	}
 	struct qp_access a = { .pd = qp->pd,

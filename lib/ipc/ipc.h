@@ -66,10 +66,11 @@ enum ipc_type {
 	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
 	/* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whichever process made it */
 	IPC_TOKEN_MR,
-	IPC_REACH,   /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
-	IPC_ATTACH,  /* a datagram queue pair receives what is sent to a group; once more is no error */
-	IPC_DETACH,  /* EINVAL: it is not attached */
-	IPC_CM_JOIN, /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
+	IPC_REACH,      /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
+	IPC_ATTACH,     /* a datagram queue pair receives what is sent to a group; once more is no error */
+	IPC_DETACH,     /* EINVAL: it is not attached */
+	IPC_GROUP_BIND, /* where Write-Records to a group go that name a tag */
+	IPC_CM_JOIN,    /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
 	IPC_CM_LEAVE,
 	IPC_OPEN_XRCD,  /* fds: none, or a file, by which processes of one user find the same domain */
 	IPC_CLOSE_XRCD, /* EBUSY while it has queues that were made with this handle */
@@ -339,6 +340,15 @@ struct ipc_attach { /* ATTACH and DETACH */
 	uint8_t group[16]; /* an IPv4 group, as ::ffff:224.0.0.0 and so on */
 };
 
+struct ipc_group_bind {
+	uint32_t qp;
+	uint32_t tag;
+	uint32_t stag; /* of memory in the QP's PD that others may write to */
+	uint32_t rsv;
+	uint64_t addr, len; /* in it, as it was registered; len 0: what was bound is bound no more */
+	uint8_t group[16];  /* as in ipc_attach */
+};
+
 struct ipc_inject {
 	uint32_t client; /* its number, or 0: */
 	uint32_t pid;    /* that process's client */
@@ -450,6 +460,7 @@ struct ipc_msg {
 		struct ipc_cm_reject cm_reject;
 		struct ipc_cm_migrate cm_migrate;
 		struct ipc_attach attach;
+		struct ipc_group_bind group_bind;
 		struct ipc_cm_join cm_join;
 		struct ipc_sock_join_ok sock_join_ok;
 		struct ipc_sock_addr sock_addr;

@@ -74,6 +74,34 @@ def what_is_told_over_a_bad_wire_is_right():
         nothing_is_left(d)
 
 
+GROUP, TAG = "239.7.7.7", "9"
+
+
+def written_to_group(d, count, lens):
+    """What three members say, one of them on the writer's own device: records, whole ones, valid bytes."""
+    members = [d.run(helper("ud_record"), at, "member", str(count), str(max(lens)), GROUP, TAG) for at in (A, B, B)]
+    for m in members:
+        assert m.wait_line("target").split()[1:] == [str(0xffffff), "0", TAG], m.tail()
+    writer = d.run(helper("ud_record"), A, "writer", GROUP, str(0xffffff), "0", TAG, str(max(lens)), *map(str, lens))
+    writer.p.stdin.write("w\n" * count)
+    writer.p.stdin.close()
+    writer.ok()
+    return [told(m) for m in members]
+
+
+@case
+def a_record_to_a_group_is_in_the_memory_that_each_member_has_bound():
+    lens = [1, 1409, 65536]
+    for workers in ("0", "0,0"):
+        with Daemon(pair_conf(rnicd=f"workers = {workers}")) as d:
+            assert written_to_group(d, 9, lens) == [(9, 9, 3 * sum(lens))] * 3
+            nothing_is_left(d)
+    with Daemon(pair_conf(a="loss = 2%", rnicd="record-timeout = 1s")) as d:
+        for records, whole, valid in written_to_group(d, 20, [65536]):
+            assert records == 20 and 0.9 * 20 * 65536 < valid <= 20 * 65536, (records, whole, valid)
+        nothing_is_left(d)
+
+
 def read_from_store(d, count, lens, stag=lambda s: s):
     """What a reader says that has read `count` records: records, whole ones, lost ones, valid bytes."""
     store = d.run(helper("ud_record"), B, "store", str(count), str(max(lens)))

@@ -200,6 +200,23 @@ def segments_of_a_record_in_any_order_and_without_one():
 
 
 @case
+def a_record_to_a_group_names_a_tag_in_place_of_an_stag():
+    w, group = peer(), "239.7.7.8"
+    p = daemon().run(helper("ud_record"), ADDR, "member", "1", "2000", group, "300")
+    p.wait_line("target")
+    body = bytes((i * 7 + (i >> 8) * 13 | 1) & 255 for i in range(2000))
+    w.s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(HOST))
+    refused = counters()["refused"]
+    for tag, end in ((301, 0xc1), (300, 0xc1)):  # 301 leads nowhere
+        for at in (576, 0, 1728, 1152):
+            data = (struct.pack(">BBBBIIII", 0x10, 5, 1, 9, 0xffffff, MY_QPN, WIRE_KEY, 2000) +
+                    struct.pack(">IIIBBIQ", tag, at, 0, end if at == 1728 else 0x81, 0x40, tag, at) + body[at:at + 576])
+            w.s.sendto(data + struct.pack("<I", crc32c(data)), (group, wire_ud.PORT))
+    assert "told 1 whole 1 valid 2000" in p.ok(), p.tail()
+    assert counters()["refused"] == refused + 4
+
+
+@case
 def what_is_incomplete_is_told():
     w = peer()
     p = daemon().run(helper("ud_record"), ADDR, "target", "1", "5000")

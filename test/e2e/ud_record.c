@@ -5,6 +5,8 @@
  *
  * usage: ud_record ADDRESS target COUNT MAX
  *		says its QPN, address and STag; checks each range that it is told of; ends after COUNT records
+ *        ud_record ADDRESS member COUNT MAX GROUP TAG
+ *		is a target in the group, whose memory is what others write to as address 0 of the STag TAG
  *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
  *		writes records of these lengths in turn, one for each line of its stdin, until that ends
  *        ud_record ADDRESS store COUNT MAX
@@ -15,6 +17,7 @@
 #include "gram_end.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +46,38 @@ static void check(const uint8_t *p, uint32_t m, uint64_t off, uint32_t len)
 	}
 }
 
-static int target(uint32_t count, uint32_t max)
+static union ibv_gid gid_of(const char *address)
+{
+	union ibv_gid g = { .raw = { [10] = 0xff, 0xff } };
+
+	must(inet_pton(AF_INET, address, g.raw + 12) == 1, address);
+	return g;
+}
+
+/* argv: GROUP TAG. What cannot be bound is refused before. */
+static void enter(struct ibv_qp *qp, char **argv, struct ibv_mr *mr)
+{
+	const union ibv_gid group = gid_of(argv[0]), host = gid_of("10.77.0.1");
+	const uint32_t tag = (uint32_t)atoi(argv[1]);
+	struct ibv_mr *read_only = ibv_reg_mr(e.pd, mr->addr, mr->length, IBV_ACCESS_REMOTE_READ);
+
+	must(read_only != NULL, "ibv_reg_mr");
+	must(ibv_attach_mcast(qp, &group, 0) == 0, "ibv_attach_mcast");
+	must(rnicdv_group_bind(qp, &group, tag, NULL, NULL, 0) == EINVAL, "a tag that leads nowhere is taken away");
+	must(rnicdv_group_bind(qp, &host, tag, mr, mr->addr, mr->length) == EINVAL, "a host's address is a group");
+	must(rnicdv_group_bind(qp, &group, tag, read_only, mr->addr, mr->length) == EINVAL, "memory without the right");
+	must(rnicdv_group_bind(qp, &group, tag, mr, mr->addr, mr->length + 1) == EINVAL, "more than the memory");
+	for (uint32_t i = 0; i < 16; i++)
+		must(rnicdv_group_bind(qp, &group, tag + i, mr, mr->addr, 8) == 0, "rnicdv_group_bind");
+	must(rnicdv_group_bind(qp, &group, tag + 16, mr, mr->addr, 8) == ENOMEM, "a tag too many");
+	must(rnicdv_group_bind(qp, &group, tag, mr, mr->addr, mr->length) == 0, "rnicdv_group_bind");
+	must(rnicdv_group_bind(qp, &group, tag + 1, NULL, NULL, 0) == 0, "rnicdv_group_bind");
+	must(ibv_dereg_mr(read_only) == 0, "ibv_dereg_mr");
+	printf("target %u 0 %u\n", 0xffffff, tag);
+}
+
+/* argv: as of enter(), or NULL. */
+static int target(uint32_t count, uint32_t max, char **argv)
 {
 	struct ibv_cq_init_attr_ex ca = {
 		.cqe = 4096, .wc_flags = IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_BYTE_LEN
@@ -58,7 +92,10 @@ static int target(uint32_t count, uint32_t max)
 
 	must(cq != NULL, "ibv_create_cq_ex");
 	struct ibv_qp *qp = make_qp(ibv_cq_ex_to_cq(cq));
-	printf("target %u %lu %u\n", qp->qp_num, (unsigned long)(uintptr_t)at, mr->rkey);
+	if (argv != NULL)
+		enter(qp, argv, mr);
+	else
+		printf("target %u %lu %u\n", qp->qp_num, (unsigned long)(uintptr_t)at, mr->rkey);
 	fflush(stdout);
 	while (records < count) {
 		if (ibv_start_poll(cq, &none) != 0) {
@@ -88,10 +125,7 @@ static int target(uint32_t count, uint32_t max)
 
 static struct ibv_ah *way_to(const char *address)
 {
-	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
-
-	attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xff;
-	must(inet_pton(AF_INET, address, attr.grh.dgid.raw + 12) == 1, address);
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh.dgid = gid_of(address) };
 	struct ibv_ah *ah = ibv_create_ah(e.pd, &attr);
 	must(ah != NULL, "ibv_create_ah");
 	return ah;
@@ -217,12 +251,15 @@ int main(int argc, char **argv)
 	if (argc < 5) {
 		fprintf(stderr, "usage: ud_record ADDRESS target COUNT MAX\n"
 				"       ud_record ADDRESS store COUNT MAX\n"
+				"       ud_record ADDRESS member COUNT MAX GROUP TAG\n"
 				"       ud_record ADDRESS writer|reader TO QPN WHERE STAG MAX LEN...\n");
 		return 2;
 	}
 	end_open(&e, argv[1]);
 	if (strcmp(argv[2], "target") == 0)
-		return target((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+		return target((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]), NULL);
+	if (strcmp(argv[2], "member") == 0 && argc == 7)
+		return target((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]), argv + 5);
 	if (strcmp(argv[2], "store") == 0)
 		return store((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
 	if (argc <= 8)

@@ -24,6 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define REC_AT  (2u << 20) /* the region that records may be written to */
 #define REC_LEN 8192u
 #define FILL    0xeeu
+#define TAG     7u /* of a group, bound to the region of records */
 
 static struct dgram_msgs msgs;
 
@@ -78,6 +79,8 @@ static void open_target(struct play *y)
 	must(qp_mr_dereg(&n->dev, n->rkey) == QP_MR_OK);
 	n->lkey = rig_reg(n, RECV_AT, RECVS * MAX, QP_ACC_LOCAL_WRITE, RIG_PD);
 	y->rkey = rig_reg(n, REC_AT, REC_LEN, QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE, RIG_PD);
+	must(dgram_bind(&msgs, &(struct dgram_bind){
+				       .tag = TAG, .stag = y->rkey, .to = RIG_IOVA(1) + REC_AT, .len = REC_LEN }));
 	memset(n->mem, FILL, RIG_MEM);
 	for (uint32_t i = 0; i < RECVS; i++)
 		post_recv_at(y, i);
@@ -139,13 +142,14 @@ static uint32_t build(const struct play *y, const uint8_t *s, uint8_t *p)
 	const uint32_t total = 1 + (s[3] | s[4] << 8) % 5000u, off = s[5] % ((total + unit - 1) / unit) * unit;
 	const bool record = (s[0] & 3) == 2, many = (s[0] & 3) != 0;
 	const uint32_t len = many ? rn_min_u32(unit, total - off) : rn_min_u32(total, 600), at = many ? off : 0;
+	const bool group = record && (s[10] & 0x80) != 0;
 	const bool last = !many || off + len == total;
 	const uint64_t to = RIG_IOVA(1) + REC_AT + (uint64_t)(s[6] | s[7] << 8) % (REC_LEN + 512) - 256 + off;
 	struct udpl_hdr h = { .kind = record ? UDPL_RECORD
 				      : many ? UDPL_SEGMENT
 					     : UDPL_SEND,
 			      .flags = UDPL_F_IMM,
-			      .dst_qpn = QPN,
+			      .dst_qpn = group ? UDPL_QPN_GROUP : QPN,
 			      .src_qpn = src,
 			      .qkey = QKEY,
 			      .unit = many ? unit : 0,
@@ -155,7 +159,8 @@ static uint32_t build(const struct play *y, const uint8_t *s, uint8_t *p)
 
 	udpl_build(p, &h);
 	if (record) {
-		const struct ddp_hdr d = ddp_tagged(RDMAP_WRITE, last, y->rkey, to);
+		const struct ddp_hdr d = ddp_tagged(RDMAP_WRITE, last, group ? TAG : y->rkey,
+						    group ? to - RIG_IOVA(1) - REC_AT : to);
 		udpl_record_build(p + n, &r);
 		n += UDPL_RECORD_LEN;
 		n += ddp_build(p + n, &d);
@@ -225,6 +230,11 @@ static void step(struct play *y, const uint8_t *s)
 		take_completions(y, true);
 }
 
+static bool untouched(const uint8_t *mem, uint32_t from, uint32_t to)
+{
+	return mem[from] == FILL && memcmp(mem + from, mem + from + 1, to - from - 1) == 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct play y = { .posted = 0 };
@@ -241,9 +251,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(dgram_modify(&n->dgram, &n->q[0].qp, QP_S_ERR) == QP_OK);
 	take_completions(&y, false);
 	must(y.completed == y.posted && rn_list_empty(&n->dgram.open));
-	for (uint32_t i = 0; i < RIG_MEM; i++)
-		must(n->mem[i] == FILL || (i >= RECV_AT && i < RECV_AT + RECVS * MAX) ||
-		     (i >= REC_AT && i < REC_AT + REC_LEN));
+	must(untouched(n->mem, 0, RECV_AT));
+	must(untouched(n->mem, RECV_AT + RECVS * MAX, REC_AT));
+	must(untouched(n->mem, REC_AT + REC_LEN, RIG_MEM));
 	rig_free(y.r);
 	return 0;
 }

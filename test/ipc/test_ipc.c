@@ -233,7 +233,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		size_t is, was;
 	} layout[] = {
 		{ "version", IPC_VERSION, 8 },
-		{ "types", IPC_TYPES, 56 },
+		{ "types", IPC_TYPES, 57 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -271,6 +271,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(cm_reject), 520 },
 		{ LEN(cm_migrate), 8 },
 		{ LEN(attach), 24 },
+		{ LEN(group_bind), 48 },
 		{ LEN(inject), 908 },
 		{ LEN(cm_join), 32 },
 		{ LEN(sock_join_ok), 1040 },

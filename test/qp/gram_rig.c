@@ -10,6 +10,7 @@
 #include "gram_rig.h"
 
 const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16] = { [10] = 0xff, 0xff, 10, 77, 0, 2 };
+const uint8_t *to_addr = addr_b;
 struct dgram_msgs msgs[2];
 struct gram wire[WIRE];
 uint32_t n_wire;
@@ -71,7 +72,7 @@ void in_from(struct rig_node *n, const struct gram *g, uint8_t host)
 
 	memcpy(exact, g->p, g->len);
 	memcpy(rx.src, addr_a, 16);
-	memcpy(rx.dst, addr_b, 16);
+	memcpy(rx.dst, to_addr, 16);
 	rx.src[15] = host;
 	rx.p = exact;
 	if (udpl_parse(exact, g->len, &h) == UDPL_OK)

@@ -41,7 +41,7 @@ void post_write(struct rig *r, const struct write *x)
 		       .slots = 2,
 		       .rkey = x->rkey,
 		       .aux = x->op == QP_WR_WRITE_IMM ? x->m : 0,
-		       .ud = { .qpn = 10, .qkey = x->qkey } } };
+		       .ud = { .qpn = x->group ? UDPL_QPN_GROUP : 10, .qkey = x->qkey } } };
 
 	for (uint32_t i = 0; i < x->len; i++)
 		A->mem[at + i] = byte_of(x->m, i);

@@ -13,6 +13,7 @@ struct write {
 	uint64_t to;
 	uint32_t rkey, qkey;
 	uint8_t op;
+	bool group; /* it goes to a group; rkey is the tag */
 };
 
 struct rig *pair_with(uint32_t cqe);

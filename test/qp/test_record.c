@@ -148,6 +148,93 @@ static void memory_is_refused_segment_by_segment(void **state)
 	rig_free(r);
 }
 
+static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 }, other[16] = { [10] = 0xff, 0xff, 239, 1, 2, 4 };
+
+/* Tag 7 of the group leads to record m's place at B, to len octets; 0: nowhere. */
+static void bind_tag(struct rig *r, uint32_t m, uint64_t len)
+{
+	struct dgram_bind b = { .tag = 7, .stag = B->rkey, .to = there(m), .len = len };
+
+	memcpy(b.group, group, sizeof(b.group));
+	assert_true(dgram_bind(&msgs[1], &b));
+}
+
+static void to_group(struct rig *r, uint32_t tag, uint32_t len, uint64_t to)
+{
+	n_wire = 0;
+	post_write(r, &(struct write){ 0, len, to, tag, QKEY, QP_WR_WRITE, true });
+	send_all(r);
+}
+
+static void a_record_to_a_group_goes_where_each_member_has_bound_its_tag(void **state)
+{
+	struct rig *r = pair();
+
+	(void)state;
+	to_addr = group;
+	bind_tag(r, 0, SLOT);
+	to_group(r, 7, 3 * UNIT, 0);
+	for (uint32_t i = 3; i-- > 0;)
+		in(r, &wire[i]);
+	struct qp_cqe c = got(&B->rcq_client);
+	assert_true(told(r, &c, 0) == 0 && c.byte_len == 3 * UNIT && c.flags == QP_WCF_RECORD_WHOLE);
+	/* the last octet that is bound, and one more; another tag; the STag itself; another group */
+	to_group(r, 7, 100, SLOT - 100);
+	in(r, &wire[0]);
+	c = got(&B->rcq_client);
+	assert_true(c.wr_id == there(0) + SLOT - 100 && c.byte_len == 100);
+	to_group(r, 7, 100, SLOT - 99);
+	in(r, &wire[0]);
+	to_group(r, 7, 100, UINT64_MAX - 99);
+	in(r, &wire[0]);
+	to_group(r, 8, 100, 0);
+	in(r, &wire[0]);
+	to_group(r, B->rkey, 100, there(0));
+	in(r, &wire[0]);
+	to_group(r, 7, 100, 0);
+	to_addr = other;
+	in(r, &wire[0]);
+	assert_int_equal(stats(r)->ud_refused, 5);
+	to_addr = group;
+	/* bound anew in the middle: the rest of the record is not one with what came before */
+	to_group(r, 7, 2 * UNIT, 0);
+	in(r, &wire[0]);
+	bind_tag(r, 1, SLOT);
+	in(r, &wire[1]);
+	assert_int_equal(stats(r)->ud_bad, 1);
+	assert_int_equal(B->mem[FROM + SLOT + UNIT], 0xee);
+	clock_on(r, TIMEOUT);
+	c = got(&B->rcq_client);
+	assert_true(c.wr_id == there(0) && c.byte_len == UNIT);
+	bind_tag(r, 0, 0);
+	to_group(r, 7, 100, 0);
+	in(r, &wire[0]);
+	assert_int_equal(stats(r)->ud_refused, 6);
+	none(&B->rcq_client);
+	to_addr = addr_b;
+	rig_free(r);
+}
+
+static void tags_beyond_the_table_are_refused(void **state)
+{
+	struct rig *r = pair();
+	struct dgram_bind b = { .stag = B->rkey, .to = there(0), .len = SLOT };
+
+	(void)state;
+	for (b.tag = 0; b.tag < DGRAM_BINDS; b.tag++)
+		assert_true(dgram_bind(&msgs[1], &b));
+	assert_false(dgram_bind(&msgs[1], &b));
+	b.tag = 3;
+	assert_true(dgram_bind(&msgs[1], &b)); /* in place of the one before */
+	b.len = 0;
+	assert_true(dgram_bind(&msgs[1], &b));
+	assert_false(dgram_bind(&msgs[1], &b));
+	b.len = SLOT;
+	b.tag = DGRAM_BINDS;
+	assert_true(dgram_bind(&msgs[1], &b));
+	rig_free(r);
+}
+
 static void an_stag_that_goes_in_the_middle_stops_the_rest(void **state)
 {
 	struct rig *r = pair();
@@ -342,6 +429,8 @@ int main(void)
 		cmocka_unit_test(every_length_in_any_order),
 		cmocka_unit_test(each_range_that_came_is_told_when_its_time_is_over),
 		cmocka_unit_test(memory_is_refused_segment_by_segment),
+		cmocka_unit_test(a_record_to_a_group_goes_where_each_member_has_bound_its_tag),
+		cmocka_unit_test(tags_beyond_the_table_are_refused),
 		cmocka_unit_test(an_stag_that_goes_in_the_middle_stops_the_rest),
 		cmocka_unit_test(a_segment_of_another_record_is_dropped),
 		cmocka_unit_test(a_full_cq_delays_what_is_told),

@@ -358,6 +358,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_QUERY_SRQ: return query_srq(c, m);
 	case IPC_REACH: /* 192.0.2.99 does not answer */
 		return m->reach.ip[15] == 99 ? EHOSTUNREACH : fake_answer_empty(m);
+	case IPC_GROUP_BIND: return EINVAL;
 	case IPC_ATTACH:
 	case IPC_DETACH: return attach(c, m);
 	case IPC_CREATE_QP: return create_qp(c, m);

@@ -51,6 +51,7 @@ enum cmd_type {
 	CMD_SRQ_LEAVE,
 
 	CMD_GROUP,         /* group: all workers; a QP enters or leaves a multicast group */
+	CMD_GROUP_BIND,    /* group_bind: where a QP has Write-Records to a group, at the QP's worker */
 	CMD_SEND_FRAME,    /* send: a whole frame goes out */
 	CMD_SEND_DATAGRAM, /* send: a UDP payload goes out */
 
@@ -155,6 +156,12 @@ struct cmd_group {
 	uint32_t worker;  /* of the QP */
 	uint32_t workers; /* bit mask of the workers with members after this command */
 	bool leaves;
+};
+
+struct cmd_group_bind {
+	struct qp *qp;
+	struct dgram_bind b;
+	bool ok; /* result: of dgram_bind() */
 };
 
 struct cmd_send_out {
@@ -289,6 +296,7 @@ struct cmd {
 		struct cmd_resize resize;
 		struct cmd_srq srq;
 		struct cmd_group group;
+		struct cmd_group_bind group_bind;
 		struct cmd_send_out send;
 		struct cmd_listen listen;
 		struct cmd_conn_open open;

@@ -87,13 +87,14 @@ static struct client_member *client_group_find(const struct client_qp *q, const 
 }
 
 /* The QP that a request names, and the group's address. NULL: answered. */
-static struct client_qp *client_group_asked(struct client *c, struct pkt_addr *addr)
+static struct client_qp *client_group_asked(struct client *c, uint32_t qp, const uint8_t group[16],
+					    struct pkt_addr *addr)
 {
-	struct client_qp *q = table_get(&c->qp, c->req.attach.qp);
+	struct client_qp *q = table_get(&c->qp, qp);
 
-	memcpy(addr->b, c->req.attach.group, sizeof(addr->b));
+	memcpy(addr->b, group, sizeof(addr->b));
 	if (q == NULL || client_qp_is_ending(q) || !q->datagram || q->reliable)
-		client_error(c, EINVAL, "there is no datagram queue pair %u", c->req.attach.qp);
+		client_error(c, EINVAL, "there is no datagram queue pair %u", qp);
 	else if (!pkt_addr_is_group(addr))
 		client_error(c, EINVAL, "it is not the address of an IPv4 group");
 	else
@@ -104,7 +105,7 @@ static struct client_qp *client_group_asked(struct client *c, struct pkt_addr *a
 void client_attach(struct client *c)
 {
 	struct pkt_addr addr;
-	struct client_qp *q = client_group_asked(c, &addr);
+	struct client_qp *q = client_group_asked(c, c->req.attach.qp, c->req.attach.group, &addr);
 
 	if (q == NULL)
 		return;
@@ -141,7 +142,7 @@ void client_attach(struct client *c)
 void client_detach(struct client *c)
 {
 	struct pkt_addr addr;
-	struct client_qp *q = client_group_asked(c, &addr);
+	struct client_qp *q = client_group_asked(c, c->req.attach.qp, c->req.attach.group, &addr);
 
 	if (q == NULL)
 		return;
@@ -152,4 +153,73 @@ void client_detach(struct client *c)
 	}
 	rn_slist_remove(&q->groups, &i->link);
 	client_group_leave(q, i, c);
+}
+
+/* ---- Write-Records to a group ---- */
+
+struct client_bind {
+	struct cmd cmd;
+	struct client *c;
+};
+
+static void bound(struct cmd *cmd)
+{
+	struct client_bind *b = rn_container_of(cmd, struct client_bind, cmd);
+	const bool ok = cmd->group_bind.ok, unbinds = cmd->group_bind.b.len == 0;
+	struct client *c = b->c;
+
+	free(b);
+	if (!client_back(c))
+		return;
+	if (ok)
+		client_ok(c);
+	else if (unbinds)
+		client_error(c, EINVAL, "the queue pair has bound no memory to this tag of the group");
+	else
+		client_error(c, ENOMEM, "a queue pair can bind %u tags", DGRAM_BINDS);
+}
+
+static bool may_be_written(const struct client_qp *q, const struct ipc_group_bind *r)
+{
+	const struct qp_access a = { .pd = q->pd->id,
+				     .stag = r->stag,
+				     .to = r->addr,
+				     .len = (uint32_t)r->len,
+				     .rights = QP_ACC_REMOTE_WRITE,
+				     .qpn = q->qpn };
+
+	return r->len == 0 || (r->len <= UINT32_MAX && qp_mr_check(dev_get(q->pd->dev), &a) == QP_MR_OK);
+}
+
+void client_group_bind(struct client *c)
+{
+	const struct ipc_group_bind r = c->req.group_bind;
+	struct pkt_addr addr;
+	struct client_qp *q = client_group_asked(c, r.qp, r.group, &addr);
+
+	if (q == NULL)
+		return;
+	if (dgram_msgs_of(q->qp) == NULL) {
+		client_error(c, EINVAL, "queue pair %u has no Write-Records: rnicdv_create_qp() makes some that do",
+			     r.qp);
+		return;
+	}
+	if (!may_be_written(q, &r)) {
+		client_error(c, EINVAL,
+			     "the memory is not open for remote writes in the queue pair's protection domain");
+		return;
+	}
+	struct client_bind *b = calloc(1, sizeof(*b));
+	if (b == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	b->c = c;
+	b->cmd = (struct cmd){ .type = CMD_GROUP_BIND,
+			       .done = bound,
+			       .group_bind = { .qp = q->qp,
+					       .b = { .tag = r.tag, .stag = r.stag, .to = r.addr, .len = r.len } } };
+	memcpy(b->cmd.group_bind.b.group, addr.b, sizeof(addr.b));
+	client_hold(c);
+	cmd_send(&b->cmd, q->worker);
 }

@@ -47,6 +47,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_REACH] = R(reach, client_reach),
 	[IPC_ATTACH] = R(attach, client_attach),
 	[IPC_DETACH] = R(attach, client_detach),
+	[IPC_GROUP_BIND] = R(group_bind, client_group_bind),
 	[IPC_CM_JOIN] = R(cm_join, cm_join),
 	[IPC_CM_SOCKET] = R(cm_socket, cm_socket),
 	[IPC_CM_LEAVE] = R(cm_join, cm_leave),

@@ -58,6 +58,7 @@ void group_net_query(const struct event_query *ev);
 
 void client_attach(struct client *c);
 void client_detach(struct client *c);
+void client_group_bind(struct client *c);
 /* Takes the QP out of all its groups, before the command that destroys it is sent. */
 void client_groups_leave(struct client_qp *q);
 

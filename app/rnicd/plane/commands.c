@@ -155,6 +155,7 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_CQ_RESIZE: qp_cq_change(&w->tcp.rc.qp, c->resize.cq, c->resize.ring); break;
 	case CMD_SRQ_LEAVE: srq_leave(w, &c->srq); break;
 	case CMD_GROUP: group_change(w, &c->group); break;
+	case CMD_GROUP_BIND: c->group_bind.ok = dgram_bind(dgram_msgs_of(c->group_bind.qp), &c->group_bind.b); break;
 	case CMD_SEND_FRAME: ud_group_report(w, rnicd.port[c->send.port], c->send.p, c->send.len); break;
 	case CMD_SEND_DATAGRAM: ud_send(w, rnicd.port[c->send.port], &c->send.to, c->send.p, c->send.len); break;
 	case CMD_NEIGH: c->neigh.verdict = neigh_resolve(w, rnicd.port[c->neigh.port], &c->neigh.dst); break;

@@ -212,6 +212,7 @@ static void run_command(struct cmd *c)
 	case CMD_QP_GIVE_UP: qp_unreachable(&ks.rc.qp, c->qp.qp); break;
 	case CMD_CQ_RESIZE: qp_cq_change(&ks.rc.qp, c->resize.cq, c->resize.ring); break;
 	case CMD_GROUP: ks_group_change(&c->group); break;
+	case CMD_GROUP_BIND: c->group_bind.ok = dgram_bind(dgram_msgs_of(c->group_bind.qp), &c->group_bind.b); break;
 	case CMD_SEND_DATAGRAM: ks_ud_send(c->send.port, &c->send.to, c->send.p, c->send.len); break;
 	case CMD_SRQ_LEAVE: srq_leave(&c->srq); break;
 	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel asks neighbours by itself */

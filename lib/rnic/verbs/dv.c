@@ -2,6 +2,7 @@
 /* What <rnic/rnicdv.h> offers beyond standard verbs. */
 #include <rnic/rnicdv.h>
 
+#include <string.h>
 #include <time.h>
 
 #include "rnic/verbs/beside.h"
@@ -28,6 +29,26 @@ int rnicdv_query_device(struct ibv_context *c, struct rnicdv_device_attr *a)
 		return EOPNOTSUPP;
 	a->max_ud_msg = rnic_ctx(c)->info.ud_max;
 	return 0;
+}
+
+int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t tag, struct ibv_mr *mr, void *addr,
+		      uint64_t length)
+{
+	struct ipc_msg m = { .type = IPC_GROUP_BIND,
+			     .len = IPC_MSG_LEN(group_bind),
+			     .group_bind = { .qp = qp->handle, .tag = tag } };
+
+	if (!rnic_ours(qp->context))
+		return EOPNOTSUPP;
+	if (qp->qp_type != IBV_QPT_UD || !rnic_gid_is_group4(group) || (mr != NULL && length == 0))
+		return EINVAL;
+	memcpy(m.group_bind.group, group->raw, sizeof(m.group_bind.group));
+	if (mr != NULL) {
+		m.group_bind.stag = mr->rkey;
+		m.group_bind.addr = (uintptr_t)addr;
+		m.group_bind.len = length;
+	}
+	return rnic_call(rnic_qp(qp)->s, &m, IPC_MSG_HDR, -1);
 }
 
 #define SPIN_NS    (50 * RN_NS_PER_US)

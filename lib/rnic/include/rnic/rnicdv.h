@@ -124,6 +124,20 @@ int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
  */
 int rnicdv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc, int64_t timeout_us);
 
+/*
+ * Where RDMA Write-Records to a group arrive at this queue pair. It is of RNICDV_QPT_UD and attached to the group by
+ * ibv_attach_mcast(). The writer names the group's address handle and QPN 0xffffff. It gives `tag` as rkey, and a
+ * remote address that counts from 0, which is `addr` here. Each member binds memory of its own: `length` bytes of `mr`,
+ * at most 2^32 - 1, with IBV_ACCESS_REMOTE_WRITE. Completions name addresses of this memory. A queue pair has 16 tags
+ * at most; a tag that is bound again leads to the new memory. mr NULL: the tag leads nowhere any more, and neither does
+ * it when mr has been deregistered.
+ *
+ * EINVAL: no group, another kind of queue pair, memory without the right or out of bounds, or with mr NULL a tag that
+ * was not bound. ENOMEM: a tag too many.
+ */
+int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t tag, struct ibv_mr *mr, void *addr,
+		      uint64_t length);
+
 int rnicdv_query_device(struct ibv_context *context, struct rnicdv_device_attr *attr);
 
 /*
