@@ -83,6 +83,12 @@ enum ipc_type {
 	IPC_SOCK_ACCEPT,  /* fds of the answer: a descriptor, the stream's memory. EAGAIN, ECONNABORTED */
 	IPC_SOCK_GRAM,    /* a new datagram socket; fds of the answer: its descriptor, its memory */
 	IPC_SOCK_PEER,    /* the peer of a datagram socket, or none */
+	/*
+	 * fds: the descriptor of a socket, which is the permission to use it: what socket is it? EBADF: none of
+	 * rnicd's. fds of the answer: the doorbells' memory, the wake eventfd, and of a stream or a datagram socket its
+	 * memory
+	 */
+	IPC_SOCK_FIND,
 	IPC_TYPES
 };
 
@@ -467,6 +473,7 @@ struct ipc_msg {
 		struct ipc_sock_listen sock_listen;
 		struct ipc_sock_gram sock_gram;
 		struct ipc_sock_ok sock_ok;
+		struct ipc_sock_found sock_found;
 		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
 	};
 };

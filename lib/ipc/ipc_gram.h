@@ -82,7 +82,7 @@ struct ipc_gram {
 	uint32_t state;
 	uint32_t dropped; /* datagrams for which there was no room */
 };
-_Static_assert(sizeof(struct ipc_gram) <= IPC_GRAM_TX_OFF, "in front of the bytes");
+_Static_assert(sizeof(struct ipc_gram) <= IPC_SOCK_KEPT_OFF, "in front of what programs keep of it");
 _Static_assert(IPC_GRAM_SIZE - IPC_GRAM_RX_OFF >= IPC_GRAM_RING, "room for both rings");
 
 /* ipc_gram.shut; or-ed */

@@ -141,11 +141,36 @@ struct ipc_sock_listen { /* LISTEN and ACCEPT */
 	uint32_t rsv;
 };
 
-/* Answer to SOCK_BIND, SOCK_CONNECT and SOCK_ACCEPT. */
+/* Answer to SOCK_BIND, SOCK_CONNECT, SOCK_ACCEPT and SOCK_GRAM. */
 struct ipc_sock_ok {
 	uint64_t sock;
 	uint32_t worker, bit; /* whose doorbell, and which bit of it. Not of SOCK_BIND */
 	struct ipc_addr local, remote;
 };
+
+/* Answer to SOCK_FIND. */
+enum { IPC_SOCK_IS_BOUND, IPC_SOCK_LISTENS, IPC_SOCK_IS_STREAM, IPC_SOCK_IS_GRAM };
+
+struct ipc_sock_found {
+	struct ipc_sock_ok sock;
+	uint32_t kind;     /* IPC_SOCK_IS_* */
+	uint32_t families; /* of a listener at all ports: IPC_SOCK_IP4, IPC_SOCK_IP6; else 0 */
+};
+
+/*
+ * What programs keep for each other of a socket that has memory, in that memory at IPC_SOCK_KEPT_OFF: a program that is
+ * executed in the place of another one, or by it, finds the socket as that one has left it. rnicd never reads it.
+ */
+struct ipc_sock_kept {
+	uint32_t domain; /* AF_INET or AF_INET6; 0: nothing has been kept yet */
+	int32_t rcv_ms, snd_ms;
+	int32_t linger_on, linger_s;
+	uint32_t flags; /* of lib/rnic/sock */
+	uint64_t below; /* the kernel's number of its own socket below it; 0: there is none */
+	struct ipc_addr local, remote;
+};
+#define IPC_SOCK_KEPT_OFF UINT32_C(3072)
+_Static_assert(sizeof(struct ipc_stream) <= IPC_SOCK_KEPT_OFF, "behind the indices");
+_Static_assert(IPC_SOCK_KEPT_OFF + sizeof(struct ipc_sock_kept) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 
 #endif

@@ -48,10 +48,10 @@ class Raw:
         self.seq = 0
         self.fds = []
 
-    def ask(self, name, body=b""):
+    def ask(self, name, body=b"", shows=()):
         """(status, body of the answer, descriptors)"""
         self.seq += 1
-        self.s.send(struct.pack("<HHIiI", TYPE[name], HDR + len(body), self.seq, 0, 0) + body)
+        socket.send_fds(self.s, [struct.pack("<HHIiI", TYPE[name], HDR + len(body), self.seq, 0, 0) + body], shows)
         m, fds, _, _ = socket.recv_fds(self.s, 8192, 8)
         self.fds += fds
         return struct.unpack_from("<i", m, 8)[0], m[HDR:], fds

@@ -4,6 +4,7 @@
 Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; as the
 kernel's sockets behave (sock_table.py); programs that die, and that break the rules of the shared memory.
 """
+import errno
 import hashlib
 import json
 import os
@@ -334,6 +335,12 @@ def requests_that_make_no_sense_are_refused():
         assert r.ask("IPC_SOCK_LISTEN", sock.to_bytes(8, "little") + bytes(8))[0] == 0
         assert r.connect(sock, B, 5)[0] != 0
         assert r.ask("IPC_SOCK_ACCEPT", sock.to_bytes(8, "little") + bytes(8))[0] == 11, "EAGAIN"
+        assert r.ask("IPC_SOCK_FIND")[0] == errno.EINVAL, "a descriptor belongs to it"
+        with open("/dev/null", encoding="ascii") as other:
+            for fd in (other.fileno(), r.s.fileno(), r.wake):
+                assert r.ask("IPC_SOCK_FIND", shows=[fd])[0] == errno.EBADF
+        status, m, fds = r.ask("IPC_SOCK_FIND", shows=[r.fds[2]])
+        assert (status, m[:8], len(fds)) == (0, sock.to_bytes(8, "little"), 2), "a listener has no memory"
 
 
 @case
@@ -412,6 +419,72 @@ def socat_both_ends_ours_and_with_the_kernel():
         s.ok()
         with open(where + "/out", "rb") as f:
             assert f.read() == data
+
+
+# Executes another program with a connection as its input and output, and closes its own end; the peer's end of it.
+HANDS_ON = """
+import os, socket, subprocess, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+c = socket.create_connection(l.getsockname())
+s, _ = l.accept()
+p = subprocess.Popen(sys.argv[2:], stdin=s, stdout=s)
+s.close()
+c.sendall(b"hello")
+c.shutdown(socket.SHUT_WR)
+got = b""
+try:
+    while b := c.recv(100):
+        got += b
+    print("end", got.decode())
+except OSError as e:
+    print(type(e).__name__)
+p.wait()
+"""
+
+
+@case
+def a_program_that_is_not_preloaded_is_told_and_its_socket_is_reset():
+    with Daemon(pair_conf()) as d:
+        assert ours(d, *python(HANDS_ON, A, "cat")).ok() == "end hello"
+        for argv, why in (("env -i cat", "no LD_PRELOAD"), ("env -u LD_PRELOAD cat", "no LD_PRELOAD")):
+            p = ours(d, *python(HANDS_ON, A, *argv.split()))
+            assert p.ok() == "ConnectionResetError", p.tail()
+            assert p.stderr().count("librnicsock") == 1 and why in p.stderr(), p.tail()
+            assert "cat: -: Connection reset" in p.stderr(), p.tail()
+
+
+# A server that gives up root's rights behind its listening, as most do.
+OTHER_USER = """
+import encodings.idna, os, socket, subprocess, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+os.setgid(65534)
+os.setuid(65534)
+if os.fork() == 0:
+    s, _ = l.accept()
+    subprocess.run(["cat"], stdin=s, stdout=s)
+    with socket.create_connection((sys.argv[2], int(sys.argv[3]))) as c:
+        c.sendall(b"from nobody")
+    os._exit(0)
+os.wait()
+"""
+
+
+@case
+def a_server_of_another_user_than_its_listeners_accepts_connects_and_executes():
+    with Daemon(pair_conf(rnicd="socket-mode = 0666")) as d:
+        os.chmod(os.path.dirname(d.sock), 0o755)
+        h = ours(d, *python(SERVE, B, 0, 1))
+        s = ours(d, *python(OTHER_USER, A, B, port_of(h)))
+        p = ours(d, "sh", "-c", f"echo through cat | nc -N {A} {port_of(s)}")
+        assert p.ok() == "through cat", p.tail()
+        s.ok()
+        assert s.stderr() == "", s.tail()
+        h.ok()
 
 
 if __name__ == "__main__":

@@ -233,7 +233,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		size_t is, was;
 	} layout[] = {
 		{ "version", IPC_VERSION, 8 },
-		{ "types", IPC_TYPES, 57 },
+		{ "types", IPC_TYPES, 58 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -279,6 +279,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(sock_listen), 16 },
 		{ LEN(sock_ok), 64 },
 		{ LEN(sock_gram), 64 },
+		{ LEN(sock_found), 72 },
+		{ "kept of a socket", sizeof(struct ipc_sock_kept), 80 },
 		{ "gram", sizeof(struct ipc_gram), 320 },
 		{ "stream", sizeof(struct ipc_stream), 320 },
 		{ "control block", sizeof(struct ipc_ctrl), 10304 },

@@ -229,6 +229,7 @@ struct client {
 	void (*opening)(struct client *c, struct fds_result *r); /* goes on with the request when its mapping is open */
 	struct fds_job *closing;                                 /* of its socket; NULL: dying */
 	struct ipc_msg req;                                      /* the request under way */
+	uint64_t shown; /* of the descriptor that came with IPC_SOCK_FIND: the kernel's number of it */
 	bool busy;
 	bool deaf;                 /* it sent another one meanwhile: its socket is not looked at until the answer */
 	bool joined;               /* the workers know it */

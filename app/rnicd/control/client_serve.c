@@ -29,6 +29,13 @@ void client_serve_sockets(void (*serve)(struct client *c)) { serve_sockets = ser
 
 static void about_sockets(struct client *c) { serve_sockets(c); }
 
+static void about_a_descriptor(struct client *c, struct fds_given *g, uint32_t n)
+{
+	(void)n;
+	c->shown = g[0].cookie;
+	serve_sockets(c);
+}
+
 static const struct request requests[IPC_TYPES] = {
 	[IPC_HELLO] = { .len = IPC_MSG_LEN(hello), .min_fds = 2, .max_fds = 1 + IPC_REGIONS, .run_fds = client_hello },
 	[IPC_QUERY_DEV] = R(query_dev, client_query_dev),
@@ -82,6 +89,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_SOCK_ACCEPT] = R(sock_listen, about_sockets),
 	[IPC_SOCK_GRAM] = R(sock_gram, about_sockets),
 	[IPC_SOCK_PEER] = R(sock_gram, about_sockets),
+	[IPC_SOCK_FIND] = { .len = IPC_MSG_HDR, .min_fds = 1, .max_fds = 1, .run_fds = about_a_descriptor },
 	[IPC_TOKEN] = FD(handle, client_token),
 	[IPC_TOKEN_DEV] = FD(handle, client_token_dev),
 	[IPC_TOKEN_PD] = FD(handle, client_token_pd),

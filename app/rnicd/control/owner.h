@@ -21,7 +21,8 @@ enum owner_kind {
 	OWNER_SIDR,
 	OWNER_MR,
 	OWNER_FDS,
-	OWNER_SOCK
+	OWNER_SOCK,
+	OWNER_SOCK_FD
 };
 
 /* Embedded in the object. */
@@ -31,7 +32,7 @@ struct owner {
 	enum owner_kind kind;
 };
 
-/* A new number, from 1 on. Tokens have numbers of the kernel's, memory regions their STag's. */
+/* A new number, from 1 on. Tokens and descriptors have numbers of the kernel's, memory regions their STag's. */
 uint64_t owner_new(void);
 void owner_put(struct owner *o, enum owner_kind kind, uint64_t key);
 void owner_del(struct owner *o);

@@ -182,6 +182,21 @@ bool sk_take_port(struct sk *s)
 	return s->has_port;
 }
 
+static void name_file(struct sk *s)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	if (getsockopt(s->fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 && cookie != 0)
+		owner_put(&s->file, OWNER_SOCK_FD, cookie);
+}
+
+static void unname_file(struct sk *s)
+{
+	if (s->file.key != 0)
+		owner_del(&s->file);
+}
+
 bool sk_open(struct sk *s)
 {
 	static const uint8_t block[IPC_STREAM_BLOCK];
@@ -203,6 +218,7 @@ bool sk_open(struct sk *s)
 		return false;
 	}
 	s->fd = pair[0];
+	name_file(s);
 	return true;
 }
 
@@ -222,6 +238,15 @@ static bool sk_take_bit(struct sk *s)
 
 static enum user_table table_of(const struct sk *s) { return s->state == SK_GRAM ? USER_UDS : USER_FLOWS; }
 
+static void drop_memory_fd(struct sk *s)
+{
+	if (s->mem_fd < 0)
+		return;
+	close(s->mem_fd);
+	s->mem_fd = -1;
+	user_give(s->user, USER_FDS, 0, 1);
+}
+
 bool sk_arm(struct sk *s, const char **why)
 {
 	void *base;
@@ -230,13 +255,17 @@ bool sk_arm(struct sk *s, const char **why)
 	if (!s->has_flow && !user_take(s->user, table_of(s), s->worker, 1))
 		return false;
 	s->has_flow = true;
+	drop_memory_fd(s); /* of a connection that it has tried before */
 	if (!sk_take_bit(s) || !user_take(s->user, USER_MAPPINGS, 0, 1))
 		return false;
-	s->mem_fd = memory("rnicd-stream", IPC_STREAM_SIZE, &base);
+	bool counts = user_take(s->user, USER_FDS, 0, 1);
+	s->mem_fd = counts ? memory("rnicd-stream", IPC_STREAM_SIZE, &base) : -1;
 	if (s->mem_fd >= 0) {
 		s->mem = base;
 		return true;
 	}
+	if (counts)
+		user_give(s->user, USER_FDS, 0, 1);
 	user_give(s->user, USER_MAPPINGS, 0, 1);
 	*why = "rnicd has no memory or descriptor for another stream socket";
 	return false;
@@ -249,9 +278,6 @@ void sk_disarm(struct sk *s)
 		user_give(s->user, USER_MAPPINGS, 0, 1);
 	}
 	s->mem = NULL;
-	if (s->mem_fd >= 0)
-		close(s->mem_fd);
-	s->mem_fd = -1;
 	if (s->has_bit)
 		s->su->taken[s->bit / 64] &= ~(UINT64_C(1) << (s->bit % 64));
 	s->has_bit = false;
@@ -318,6 +344,8 @@ static void sk_release(struct sk *s)
 	owner_del(&s->owner);
 	loop_timer_disarm(&s->timer);
 	sk_disarm(s);
+	drop_memory_fd(s);
+	unname_file(s);
 	if (s->fd >= 0)
 		close(s->fd);
 	if (s->counted)

@@ -36,6 +36,9 @@ struct sk_user {
 
 struct sk {
 	struct owner owner; /* OWNER_SOCK: as clients and workers name it */
+	struct owner file;  /* OWNER_SOCK_FD: the kernel's number of the program's end of its descriptor */
+	bool is_shown;      /* a program of another user, shown, has the descriptor, too */
+	uid_t shown;
 	struct loop_fd src; /* rnicd's end of the descriptor */
 	enum sk_state state;
 	struct user *user;
@@ -63,7 +66,7 @@ struct sk {
 	uint32_t worker;
 	struct stream *stream; /* NULL: not yet, or no more */
 	struct ipc_stream *mem;
-	int mem_fd;    /* until it has been passed; -1 */
+	int mem_fd;    /* -1: it has had none */
 	bool peer_fin; /* the peer will send no more */
 	bool has_flow; /* counts among the connections, or the datagram sockets, of worker */
 	bool has_bit;
@@ -104,8 +107,13 @@ void sk_listener_readable(struct sk *l);
 void sk_send(struct sk *s, enum cmd_type type, void (*done)(struct cmd *));
 /* The client's socket in this state; NULL: the client was answered. */
 struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state);
+/* The socket, as programs are told of it. */
+struct ipc_sock_ok sk_answer(const struct sk *s);
 /* The descriptors that are the program's from now on. */
 void sk_hand_over(struct client *c, struct sk *s, bool with_memory);
+
+/* What socket the descriptor is that the client has shown (sk_find.c). */
+void sk_show(struct client *c);
 
 /* ---- sk_gram.c ---- */
 void sk_gram_request(struct client *c);

@@ -36,13 +36,16 @@ static void sk_join(struct client *c)
 	client_answer_fds(c, &m, IPC_MSG_LEN(sock_join_ok), fds, 2);
 }
 
+struct ipc_sock_ok sk_answer(const struct sk *s)
+{
+	return (struct ipc_sock_ok){
+		.sock = s->owner.key, .worker = s->worker, .bit = s->bit, .local = s->local, .remote = s->remote
+	};
+}
+
 void sk_hand_over(struct client *c, struct sk *s, bool with_memory)
 {
-	struct ipc_msg m = { .sock_ok = { .sock = s->owner.key,
-					  .worker = s->worker,
-					  .bit = s->bit,
-					  .local = s->local,
-					  .remote = s->remote } };
+	struct ipc_msg m = { .sock_ok = sk_answer(s) };
 	int fds[2] = { -1, -1 };
 	uint32_t n = 0;
 
@@ -51,16 +54,21 @@ void sk_hand_over(struct client *c, struct sk *s, bool with_memory)
 	if (with_memory && s->mem_fd >= 0)
 		fds[n++] = s->mem_fd;
 	client_answer_fds(c, &m, IPC_MSG_LEN(sock_ok), fds, n);
-	for (uint32_t i = 0; i < n; i++)
-		close(fds[i]);
-	s->fd = s->mem_fd = -1;
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+static bool may_use(const struct client *c, const struct sk *s)
+{
+	return s->user == c->user || (s->is_shown && s->shown == c->uid);
 }
 
 struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
 {
 	struct sk *s = sk_of(key);
 
-	if (s == NULL || s->user != c->user || s->gone) {
+	if (s == NULL || !may_use(c, s) || s->gone) {
 		client_error(c, EBADF, "there is no such socket");
 		return NULL;
 	}
@@ -169,7 +177,7 @@ static void sk_listen(struct client *c)
 	uint32_t backlog = rn_min_u32(rn_max_u32(r.backlog, 1), BACKLOG_MAX);
 	struct sk *s = sk_of(r.sock);
 
-	if (s != NULL && s->user == c->user && s->state == SK_LISTENING) { /* once more: another backlog */
+	if (s != NULL && may_use(c, s) && s->state == SK_LISTENING) { /* once more: another backlog */
 		s->backlog = backlog;
 		client_ok(c);
 		return;
@@ -177,7 +185,7 @@ static void sk_listen(struct client *c)
 	s = sk_find(c, r.sock, SK_BOUND);
 	if (s == NULL)
 		return;
-	if (!user_take(c->user, USER_LISTENERS, 0, 1)) {
+	if (!user_take(s->user, USER_LISTENERS, 0, 1)) {
 		client_error(c, ENOMEM, "the user of this client has as many listeners as a user may: %u (user-share)",
 			     user_share(USER_LISTENERS));
 		return;
@@ -347,6 +355,7 @@ void sk_request(struct client *c)
 	case IPC_SOCK_ACCEPT: sk_accept(c); break;
 	case IPC_SOCK_GRAM:
 	case IPC_SOCK_PEER: sk_gram_request(c); break;
+	case IPC_SOCK_FIND: sk_show(c); break;
 	default: break;
 	}
 }

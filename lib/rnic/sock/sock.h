@@ -6,13 +6,15 @@
  * stay the kernel's, untouched. Below a UDP socket the kernel's is kept, for addresses that no port reaches.
  *
  * Threads: any; one lock a direction of a socket. After fork both processes have the sockets; each talks to rnicd for
- * itself.
+ * itself. After exec the new program shows rnicd the descriptors that it has, and is told which sockets they are
+ * (sock_found.c); so has one that gets them in another way than by this library, as a child of posix_spawn().
  */
 #ifndef RNIC_SOCK_H
 #define RNIC_SOCK_H
 
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -24,6 +26,13 @@
 
 enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM, SOCK_IS_GRAM };
 
+struct sock_bells { /* of a user; never freed */
+	dev_t dev;
+	ino_t ino; /* of the memory's file */
+	struct ipc_doorbell *bell;
+	int wake_fd;
+};
+
 /*
  * Memory of this kind is never given back to libc: a thread that looks up a descriptor that is just being closed may
  * read it.
@@ -34,6 +43,7 @@ struct sock {
 	uint64_t id; /* rnicd's */
 	int domain;  /* AF_INET or AF_INET6: how addresses are shown */
 	uint32_t worker, bit;
+	const struct sock_bells *bells; /* NULL: those of this process's user */
 	struct ipc_addr local, remote;
 	struct ipc_stream *mem; /* of a stream */
 	pthread_mutex_t rx, tx;
@@ -83,6 +93,7 @@ struct sock_libc {
 	int (*accept4)(int, struct sockaddr *, socklen_t *, int);
 	int (*shutdown)(int, int);
 	int (*close)(int);
+	int (*close_range)(unsigned int, unsigned int, int);
 	int (*dup)(int);
 	int (*dup2)(int, int);
 	int (*dup3)(int, int, int);
@@ -97,17 +108,39 @@ struct sock_libc {
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
+	pid_t (*vfork)(void);
+	int (*execve)(const char *, char *const[], char *const[]);
+	int (*execvpe)(const char *, char *const[], char *const[]);
+	int (*execveat)(int, const char *, char *const[], char *const[], int);
+	int (*fexecve)(int, char *const[], char *const[]);
+	int (*posix_spawn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+			   char *const[], char *const[]);
+	int (*posix_spawnp)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+			    char *const[], char *const[]);
 };
 extern struct sock_libc sock_libc; /* constant after sock_libc_find */
 void sock_libc_find(void);
 
-/* A second number for fd, which programs do not meet: small numbers are theirs to choose. -1 and errno. */
+/*
+ * A second number for fd, which programs do not meet: small numbers are theirs to choose. -1 and errno. What a program
+ * closes by number, or by all numbers, is never such a one.
+ */
 int sock_libc_aside(int fd);
+void sock_libc_close_aside(int fd); /* one of them, or another one */
+bool sock_libc_is_aside(int fd);
+int sock_libc_take_aside(int fd); /* a number that is one from now on; returns it */
 
 /* ---- sock_ready.c ---- */
 /* Before anything else in a call: libc's functions are known from now on. */
 void sock_ready(void);
 pid_t sock_pid(void); /* of this process */
+/*
+ * This is a child of vfork(), in its parent's memory, with descriptors of its own: what it does to them does not show
+ * in the table.
+ */
+bool sock_in_vfork(void);
+void sock_flagged(int fd);     /* FD_CLOEXEC of the descriptor may have changed */
+void *sock_vfork_begins(void); /* libc's vfork(), which is called next */
 
 /* ---- sock_tab.c ---- */
 #define SOCK_FDS 65536
@@ -124,8 +157,8 @@ void sock_put(struct sock *s);
 struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* The descriptor is the socket's from now on, or (NULL) nobody's. */
 void sock_set(int fd, struct sock *s);
-/* No descriptor of this process is the socket's any more. */
-bool sock_unused(const struct sock *s);
+/* A descriptor of this process that is the socket's; -1: there is none any more. */
+int sock_number(const struct sock *s);
 
 /* Before and after fork, in both processes: nobody is in the middle of it. */
 void sock_tab_fork(bool over);
@@ -141,6 +174,9 @@ int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 int sock_accept(const struct sock *l, struct sock *s, int *fd);
 void sock_bell(const struct sock *s);
+/* What socket the descriptor is. memory: its memory's, the caller's to close; -1. */
+int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u);
+void sock_learn(struct sock *s, const struct ipc_sock_ok *ok);
 /* The port with this address or number; UINT32_MAX, NULL: there is none. */
 uint32_t sock_port_of(const struct ipc_addr *a);
 const struct ipc_sock_port *sock_port(uint32_t dev);
@@ -231,6 +267,21 @@ int sock_become(int fd, int file, int keep, struct sock *s);
 int sock_option(int fd, int which); /* of SOL_SOCKET; -1: it has none */
 /* A struct timeval of the program's, as ms; -1: no limit. -1 and errno: it is none. */
 int sock_set_time(int *ms, const void *from, socklen_t len);
+
+/* ---- sock_fds.c ---- */
+void sock_flagged(int fd); /* FD_CLOEXEC of the descriptor may have changed */
+
+/* ---- sock_kept.c ---- */
+struct ipc_sock_kept *sock_kept_of(const struct sock *s); /* NULL: it has no memory */
+uint64_t sock_file_number(int fd);                        /* the kernel's number of a socket; 0: it is none */
+/* For the program that comes next: what this one has set of the socket. */
+void sock_keep(const struct sock *s);
+void sock_learn_kept(struct sock *s);
+/* The kernel's socket below goes to the next program when a descriptor of the socket does. */
+void sock_below_follows(const struct sock *s);
+
+/* ---- sock_found.c: sockets that the program before this one has left it ---- */
+bool sock_looks_ours(int fd); /* the descriptor may be one that rnicd has made */
 
 /* ---- sock_any.c: a listener at all addresses, the kernel's and those of all ports ---- */
 /* As listen() of fd, not ours, which becomes such a listener where rnicd has the port free. */

@@ -78,6 +78,7 @@ static int place_above(int fd, int made, struct sock *s)
 	/* from now on nobody waits in it: another process may take what poll() has told of */
 	if (err == 0)
 		(void)sock_libc.fcntl(s->below, F_SETFL, flags | O_NONBLOCK);
+	sock_below_follows(s);
 	return err;
 }
 

@@ -221,88 +221,6 @@ PUBLIC int shutdown(int fd, int how)
 	return result(err);
 }
 
-/* ---- descriptors ---- */
-
-static int close_ours(int fd)
-{
-	struct sock *s = sock_get(fd);
-
-	sock_set(fd, NULL);
-	int rc = sock_libc.close(fd);
-	if (s != NULL && s->kind == SOCK_IS_STREAM && s->linger.l_onoff != 0 && s->linger.l_linger > 0 &&
-	    sock_unused(s))
-		sock_linger(s);
-	if (s != NULL)
-		sock_put(s);
-	return rc;
-}
-
-PUBLIC int close(int fd)
-{
-	sock_ready();
-	if ((uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL)
-		return close_ours(fd);
-	return sock_libc.close(fd);
-}
-
-/* The copy is of the same socket, or of none. */
-static int copied(int fd, int copy)
-{
-	if (copy < 0 || copy == fd)
-		return copy;
-	struct sock *s = sock_get(fd);
-	if (s != NULL || ((uint32_t)copy < SOCK_FDS && __atomic_load_n(&sock_tab[copy], __ATOMIC_RELAXED) != NULL))
-		sock_set(copy, s);
-	if (s != NULL)
-		sock_put(s);
-	return copy;
-}
-
-PUBLIC int dup(int fd)
-{
-	sock_ready();
-	return copied(fd, sock_libc.dup(fd));
-}
-
-PUBLIC int dup2(int fd, int to)
-{
-	sock_ready();
-	return copied(fd, sock_libc.dup2(fd, to));
-}
-
-PUBLIC int dup3(int fd, int to, int flags)
-{
-	sock_ready();
-	return copied(fd, sock_libc.dup3(fd, to, flags));
-}
-
-static int control(int fd, int cmd, void *arg)
-{
-	sock_ready();
-	int rc = sock_libc.fcntl(fd, cmd, arg);
-	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc) : rc;
-}
-
-PUBLIC int fcntl(int fd, int cmd, ...)
-{
-	va_list ap;
-
-	va_start(ap, cmd);
-	void *arg = va_arg(ap, void *);
-	va_end(ap);
-	return control(fd, cmd, arg);
-}
-
-PUBLIC int fcntl64(int fd, int cmd, ...)
-{
-	va_list ap;
-
-	va_start(ap, cmd);
-	void *arg = va_arg(ap, void *);
-	va_end(ap);
-	return control(fd, cmd, arg);
-}
-
 PUBLIC int ioctl(int fd, unsigned long what, ...)
 {
 	va_list ap;
@@ -312,8 +230,12 @@ PUBLIC int ioctl(int fd, unsigned long what, ...)
 	va_end(ap);
 	sock_ready();
 	struct sock *s = what == FIONREAD ? sock_get(fd) : NULL;
-	if (s == NULL)
-		return sock_libc.ioctl(fd, what, arg);
+	if (s == NULL) {
+		int rc = sock_libc.ioctl(fd, what, arg);
+		if (what == FIOCLEX || what == FIONCLEX)
+			sock_flagged(fd);
+		return rc;
+	}
 	int err = s->kind == SOCK_LISTENS ? EINVAL : 0;
 	if (err == 0)
 		*(int *)arg = (int)(s->kind == SOCK_IS_GRAM ? sock_gram_next(s) : sock_unread(s));

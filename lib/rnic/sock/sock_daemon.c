@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
+
+#define FDS 3u /* descriptors of an answer at most */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int session = -1;
@@ -19,27 +22,45 @@ static struct sockaddr_un rnicd; /* where it listens; sun_family 0: not looked u
 static pid_t owner;
 static uint32_t seq;
 static struct ipc_sock_join_ok world;
-static struct ipc_doorbell *bells;
-static int wake_fd = -1;
+
+/*
+ * Doorbells of users: of this process's, and of those whose sockets it has from another process. Each stays. A word
+ * is released behind what it names.
+ */
+#define USERS_MAX 16u
+static struct sock_bells users[USERS_MAX];
+static uint32_t n_users;
+static const struct sock_bells *bells; /* of the session's user */
 
 /*
  * By libc's own calls: those of lib/ipc go by the names that this library stands for. An answer that is no answer, or
  * comes with more descriptors than belong to one, ends the session.
  */
-static bool say(const struct ipc_msg *m)
+static bool say(const struct ipc_msg *m, int shown)
 {
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} ctl = { .align = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { (void *)(uintptr_t)m, m->len };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 
+	if (shown >= 0) {
+		memcpy(CMSG_DATA(&ctl.align), &shown, sizeof(shown));
+		mh.msg_control = ctl.buf;
+		mh.msg_controllen = sizeof(ctl.buf);
+	}
 	do
-		n = sock_libc.send(session, m, m->len, MSG_NOSIGNAL);
+		n = sock_libc.sendmsg(session, &mh, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	return n == m->len;
 }
 
-static bool hear(struct ipc_msg *m, int fds[2])
+static bool hear(struct ipc_msg *m, int fds[FDS])
 {
 	union {
-		char buf[CMSG_SPACE(2 * sizeof(int))];
+		char buf[CMSG_SPACE(FDS * sizeof(int))];
 		struct cmsghdr align;
 	} ctl;
 	struct iovec iov = { m, sizeof(*m) };
@@ -53,26 +74,27 @@ static bool hear(struct ipc_msg *m, int fds[2])
 	while (n < 0 && errno == EINTR);
 	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
 	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(c), rn_min_u64(c->cmsg_len - CMSG_LEN(0), 2 * sizeof(int)));
+		memcpy(fds, CMSG_DATA(c), rn_min_u64(c->cmsg_len - CMSG_LEN(0), FDS * sizeof(int)));
 	return n >= IPC_MSG_HDR && n == m->len && (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
 }
 
-/* One request and its answer. fds: room for 2; -1: none came. 0 or a positive errno. */
-static int ask(struct ipc_msg *m, uint16_t len, int fds[2])
+/* One request, which shows a descriptor (-1: none), and its answer. fds: -1: none came. 0 or a positive errno. */
+static int ask(struct ipc_msg *m, uint16_t len, int shown, int fds[FDS])
 {
 	enum ipc_type type = m->type;
 
-	fds[0] = fds[1] = -1;
+	for (uint32_t i = 0; i < FDS; i++)
+		fds[i] = -1;
 	m->len = len;
 	m->seq = ++seq;
 	m->status = 0;
-	return say(m) && hear(m, fds) && m->type == type ? m->status : EIO;
+	return say(m, shown) && hear(m, fds) && m->type == type ? m->status : EIO;
 }
 
 static void forget(void)
 {
 	if (session >= 0)
-		sock_libc.close(session);
+		sock_libc_close_aside(session);
 	session = -1;
 }
 
@@ -87,23 +109,43 @@ static int moved_aside(int fd)
 	return high;
 }
 
+/* The doorbells that two descriptors bring, which are closed or kept; with the lock held. NULL: no memory. */
+static const struct sock_bells *user_of(int memory, int wake)
+{
+	struct stat st = { 0 };
+	struct sock_bells *u = NULL;
+
+	if (memory >= 0 && wake >= 0 && fstat(memory, &st) == 0)
+		for (uint32_t i = 0; i < n_users && u == NULL; i++)
+			if (users[i].dev == st.st_dev && users[i].ino == st.st_ino)
+				u = &users[i];
+	if (u == NULL && n_users < USERS_MAX && st.st_ino != 0) {
+		void *p = mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+		if (p != MAP_FAILED) {
+			u = &users[n_users++];
+			*u = (struct sock_bells){
+				.dev = st.st_dev, .ino = st.st_ino, .bell = p, .wake_fd = moved_aside(wake)
+			};
+			wake = -1;
+		}
+	}
+	if (memory >= 0)
+		sock_libc.close(memory);
+	if (wake >= 0)
+		sock_libc.close(wake);
+	return u;
+}
+
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
-	int fds[2];
+	int fds[FDS], err = ask(&m, IPC_MSG_HDR, -1, fds);
 
-	if (ask(&m, IPC_MSG_HDR, fds) != 0 || fds[0] < 0 || fds[1] < 0)
+	bells = user_of(fds[0], fds[1]);
+	if (err != 0 || bells == NULL)
 		return false;
 	world = m.sock_join_ok;
-	if (bells == NULL) {
-		void *p = mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-		bells = p == MAP_FAILED ? NULL : p;
-		wake_fd = moved_aside(fds[1]);
-	} else {
-		sock_libc.close(fds[1]); /* after fork: the same as before */
-	}
-	sock_libc.close(fds[0]);
-	return bells != NULL;
+	return true;
 }
 
 /* Once: a child may have cleared its environment (nginx). False: the name is too long. */
@@ -291,21 +333,64 @@ bool sock_may_reach(const struct sockaddr *sa, socklen_t len)
 
 /* ---- requests ---- */
 
-static int request(struct ipc_msg *m, uint16_t len, int fds[2])
+static int request(struct ipc_msg *m, uint16_t len, int fds[FDS])
 {
 	pthread_mutex_lock(&lock);
-	int err = begun() ? ask(m, len, fds) : ENETDOWN;
+	int err = begun() ? ask(m, len, -1, fds) : ENETDOWN;
 	pthread_mutex_unlock(&lock);
 	return err;
 }
 
-static void learn(struct sock *s, const struct ipc_sock_ok *ok)
+int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_FIND };
+	int fds[FDS] = { -1, -1, -1 };
+
+	pthread_mutex_lock(&lock);
+	int err = begun_quietly() ? ask(&m, IPC_MSG_HDR, fd, fds) : ENETDOWN;
+	*u = user_of(fds[0], fds[1]);
+	pthread_mutex_unlock(&lock);
+	*memory = fds[2];
+	if (err == 0 && *u == NULL)
+		err = ENOMEM;
+	if (err != 0 && fds[2] >= 0)
+		sock_libc.close(fds[2]);
+	if (err == 0)
+		*f = m.sock_found;
+	return err;
+}
+
+/*
+ * A request about a socket. One of another user's, which this process has from before it took its user, is shown to
+ * rnicd first.
+ */
+static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int fds[FDS])
+{
+	const struct ipc_msg same = *m;
+	const struct sock_bells *u;
+	struct ipc_sock_found f;
+	int err = request(m, len, fds), memory, fd;
+
+	if (err != EBADF)
+		return err;
+	fd = sock_number(s);
+	if (fd < 0 || sock_show(fd, &f, &memory, &u) != 0)
+		return err;
+	if (memory >= 0)
+		sock_libc.close(memory);
+	*m = same;
+	return request(m, len, fds);
+}
+
+void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
 {
 	s->id = ok->sock;
 	s->local = ok->local;
 	s->remote = ok->remote;
 	s->worker = ok->worker % IPC_MAX_WORKERS;
 	s->bit = ok->bit % IPC_MAX_QPS;
+	if (s->bells == NULL)
+		s->bells = bells;
 }
 
 static int take_memory(struct sock *s, int fd)
@@ -319,19 +404,20 @@ static int take_memory(struct sock *s, int fd)
 	s->mem = p;
 	s->kind = SOCK_IS_STREAM;
 	sock_set_linger(s, s->linger); /* what has been asked for before there was a connection */
+	sock_keep(s);
 	return 0;
 }
 
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
-	int fds[2], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
+	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
 
 	if (err == 0 && fds[0] < 0)
 		err = EMFILE;
 	if (err != 0)
 		return err;
-	learn(s, &m.sock_ok);
+	sock_learn(s, &m.sock_ok);
 	*fd = fds[0];
 	return 0;
 }
@@ -339,7 +425,7 @@ int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int 
 int sock_listen(struct sock *s, uint32_t backlog)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_LISTEN, .sock_listen = { .sock = s->id, .backlog = backlog } };
-	int fds[2], err = request(&m, IPC_MSG_LEN(sock_listen), fds);
+	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_listen), fds);
 
 	if (err == 0)
 		s->kind = SOCK_LISTENS;
@@ -349,22 +435,23 @@ int sock_listen(struct sock *s, uint32_t backlog)
 int sock_connect(struct sock *s, const struct ipc_addr *to)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_CONNECT, .sock_addr = { .sock = s->id, .addr = *to } };
-	int fds[2], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
+	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), fds);
 
 	if (err != 0)
 		return err;
-	learn(s, &m.sock_ok);
+	sock_learn(s, &m.sock_ok);
 	return take_memory(s, fds[0]);
 }
 
 int sock_accept(const struct sock *l, struct sock *s, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_ACCEPT, .sock_listen.sock = l->id };
-	int fds[2], err = request(&m, IPC_MSG_LEN(sock_listen), fds);
+	int fds[FDS], err = request_about(l, &m, IPC_MSG_LEN(sock_listen), fds);
 
 	if (err != 0)
 		return err;
-	learn(s, &m.sock_ok);
+	s->bells = l->bells;
+	sock_learn(s, &m.sock_ok);
 	s->linger = l->linger;
 	s->rcv_ms = l->rcv_ms;
 	s->snd_ms = l->snd_ms;
@@ -383,12 +470,12 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	int fds[2], err = request(&m, IPC_MSG_LEN(sock_gram), fds);
+	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), fds);
 	void *p = MAP_FAILED;
 
 	if (err != 0)
 		return err;
-	learn(s, &m.sock_ok);
+	sock_learn(s, &m.sock_ok);
 	if (fds[1] >= 0) {
 		p = mmap(NULL, IPC_GRAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 		sock_libc.close(fds[1]);
@@ -407,22 +494,24 @@ int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, 
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_PEER, .sock_gram.sock = s->id };
-	int fds[2];
+	int fds[FDS];
 
 	if (peer != NULL)
 		m.sock_gram.remote = *peer;
-	return request(&m, IPC_MSG_LEN(sock_gram), fds);
+	return request_about(s, &m, IPC_MSG_LEN(sock_gram), fds);
 }
 
 void sock_bell(const struct sock *s)
 {
-	struct ipc_doorbell *b = &bells[s->worker];
+	const struct sock_bells *u = s->bells != NULL ? s->bells : bells;
+	struct ipc_doorbell *b = &u->bell[s->worker];
 	const uint64_t one = 1;
 
 	/* release: pairs with the worker's acquire; the indices have been written */
 	__atomic_fetch_or(&b->bits[s->bit / 64], UINT64_C(1) << (s->bit % 64), __ATOMIC_RELEASE);
 	__atomic_fetch_or(&b->summary, UINT64_C(1) << (s->bit / 64), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&b->need_wakeup, __ATOMIC_RELAXED) != 0 && sock_libc.write(wake_fd, &one, sizeof(one)) < 0)
+	if (__atomic_load_n(&b->need_wakeup, __ATOMIC_RELAXED) != 0 &&
+	    sock_libc.write(u->wake_fd, &one, sizeof(one)) < 0)
 		return; /* its counter is full: the worker wakes */
 }

@@ -31,6 +31,8 @@ struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len);
 /* As connect; puts s. */
 int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len);
 int sock_udp_shutdown(struct sock *s, int fd, int how); /* 0 or an errno */
+/* What the kernel's socket below has been asked for. */
+void sock_udp_learn_options(struct sock *s);
 int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *len);
 int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len);
 /* ---- sock_wire.c ---- */

@@ -5,6 +5,8 @@
 
 #include "rnic/sock/sock.h"
 
+#define FIRST_ASIDE 512
+
 struct sock_libc sock_libc;
 
 void sock_libc_find(void)
@@ -46,10 +48,43 @@ void sock_libc_find(void)
 		{ "select", (void **)&sock_libc.select },
 		{ "pselect", (void **)&sock_libc.pselect },
 		{ "epoll_ctl", (void **)&sock_libc.epoll_ctl },
+		{ "vfork", (void **)&sock_libc.vfork },
+		{ "close_range", (void **)&sock_libc.close_range },
+		{ "execve", (void **)&sock_libc.execve },
+		{ "execvpe", (void **)&sock_libc.execvpe },
+		{ "execveat", (void **)&sock_libc.execveat },
+		{ "fexecve", (void **)&sock_libc.fexecve },
+		{ "posix_spawn", (void **)&sock_libc.posix_spawn },
+		{ "posix_spawnp", (void **)&sock_libc.posix_spawnp },
 	};
 
 	for (size_t i = 0; i < RN_ARRAY_LEN(calls); i++)
 		*calls[i].to = dlsym(RTLD_NEXT, calls[i].name);
 }
 
-int sock_libc_aside(int fd) { return sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, 512); }
+static bool aside[SOCK_FDS];
+
+int sock_libc_aside(int fd)
+{
+	int high = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, FIRST_ASIDE);
+
+	if (high >= 0 && high < SOCK_FDS)
+		__atomic_store_n(&aside[high], true, __ATOMIC_RELAXED);
+	return high;
+}
+
+void sock_libc_close_aside(int fd)
+{
+	if ((uint32_t)fd < SOCK_FDS)
+		__atomic_store_n(&aside[fd], false, __ATOMIC_RELAXED);
+	sock_libc.close(fd);
+}
+
+int sock_libc_take_aside(int fd)
+{
+	if ((uint32_t)fd < SOCK_FDS)
+		__atomic_store_n(&aside[fd], true, __ATOMIC_RELAXED);
+	return fd;
+}
+
+bool sock_libc_is_aside(int fd) { return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&aside[fd], __ATOMIC_RELAXED); }

@@ -161,6 +161,7 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t l
 					 : 0;
 	if (rc == 0 && s->kind != SOCK_IS_GRAM)
 		rc = set(s, level, name, from, len);
+	sock_keep(s);
 	sock_put(s);
 	return rc;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each call does before anything else, and what fork leaves to do. */
+/* What each call does before anything else, and what fork and vfork leave to do. */
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
 
 static pid_t self;
+static __thread pid_t vfork_of; /* the process whose thread has called vfork(); 0: it has not, or is back */
 
 pid_t sock_pid(void)
 {
@@ -19,6 +20,7 @@ pid_t sock_pid(void)
 
 static void before_fork(void)
 {
+	(void)sock_in_vfork(); /* a thread that has come back from vfork() forgets of it */
 	sock_daemon_fork(false);
 	sock_tab_fork(false);
 }
@@ -42,4 +44,21 @@ void sock_ready(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, make_ready);
+}
+
+void *sock_vfork_begins(void)
+{
+	sock_ready();
+	vfork_of = getpid();
+	return (void *)(uintptr_t)sock_libc.vfork;
+}
+
+bool sock_in_vfork(void)
+{
+	if (__builtin_expect(vfork_of == 0, 1))
+		return false;
+	if (getpid() != vfork_of)
+		return true;
+	vfork_of = 0;
+	return false;
 }

@@ -46,7 +46,7 @@ void sock_put(struct sock *s)
 		munmap(s->gram, IPC_GRAM_SIZE);
 	s->gram = NULL;
 	if (s->below >= 0)
-		sock_libc.close(s->below);
+		sock_libc_close_aside(s->below);
 	s->below = -1;
 	pthread_mutex_lock(&lock);
 	s->next = unused;
@@ -74,12 +74,12 @@ struct sock *sock_new(int domain)
 	return s;
 }
 
-bool sock_unused(const struct sock *s)
+int sock_number(const struct sock *s)
 {
-	for (uint32_t fd = 0; fd < SOCK_FDS; fd++)
+	for (int fd = 0; fd < SOCK_FDS; fd++)
 		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) == s)
-			return false;
-	return true;
+			return fd;
+	return -1;
 }
 
 void sock_set(int fd, struct sock *s)

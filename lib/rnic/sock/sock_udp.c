@@ -47,8 +47,7 @@ static int number(int fd, int level, int name)
 	return sock_libc.getsockopt(fd, level, name, &v, &len) == 0 ? v : 0;
 }
 
-/* What the kernel's socket has been asked for. */
-static void learn_options(struct sock *s)
+void sock_udp_learn_options(struct sock *s)
 {
 	s->pktinfo = number(s->below, IPPROTO_IP, IP_PKTINFO) != 0;
 	s->recv_ttl = number(s->below, IPPROTO_IP, IP_RECVTTL) != 0;
@@ -97,11 +96,14 @@ static bool take_place(int fd, int made, struct sock *s)
 		err = errno;
 		sock_libc.close(made);
 	} else {
-		learn_options(s);
+		sock_udp_learn_options(s);
 		err = sock_replace(fd, made, s);
 	}
-	if (err == 0)
+	if (err == 0) {
+		sock_keep(s);
+		sock_below_follows(s);
 		return true;
+	}
 	sock_put(s);
 	errno = err;
 	return false;
@@ -229,6 +231,7 @@ void sock_gram_below(struct sock *s)
 	/* where the number is taken the kernel chooses another one */
 	(void)sock_libc.bind(s->below, (struct sockaddr *)&sa, len);
 	s->below_live = s->named = true; /* to the kernel, bind() has named the port */
+	sock_keep(s);
 	errno = saved;
 }
 
@@ -303,6 +306,7 @@ int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len)
 		err = len < sizeof(struct sockaddr_in) ? EINVAL : EAFNOSUPPORT;
 	else
 		err = peer_of(s, sa, len, &to);
+	sock_keep(s);
 	sock_put(s);
 	if (err == 0)
 		return 0;
@@ -347,6 +351,6 @@ int sock_udp_setopt(struct sock *s, int level, int name, const void *from, sockl
 	if (level == SOL_SOCKET && name == SO_SNDTIMEO)
 		return sock_set_time(&s->snd_ms, from, len);
 	if (level == IPPROTO_IP || level == IPPROTO_UDP || level == SOL_SOCKET)
-		learn_options(s);
+		sock_udp_learn_options(s);
 	return 0;
 }

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * execve() and its kin, in front of libc's. A program that is preloaded finds its sockets itself (sock_found.c). One
+ * that is not cannot use them: it is told so in one line, and gets a descriptor that has been reset in the place of
+ * each. When it cannot be executed, all is as it was.
+ *
+ * A child of vfork() calls this in its parent's memory: nothing is changed but descriptors, which are its own.
+ */
+#include <alloca.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+#define PUBLIC   __attribute__((visibility("default")))
+#define SELF     "librnicsock.so"
+#define DEAD_MAX 128u /* descriptors; what is above stays, and ends with the program before */
+#define HEAD     4096u
+
+/* ---- is the next program preloaded? ---- */
+
+static bool env_preloads(char *const env[])
+{
+	static const char name[] = "LD_PRELOAD=";
+
+	for (size_t i = 0; env != NULL && env[i] != NULL; i++)
+		if (strncmp(env[i], name, sizeof(name) - 1) == 0)
+			return strstr(env[i], SELF) != NULL;
+	return false;
+}
+
+static bool is_static(const uint8_t *head, size_t n)
+{
+	Elf64_Ehdr e;
+	Elf64_Phdr p;
+
+	memcpy(&e, head, sizeof(e));
+	if (n < sizeof(e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64)
+		return false;
+	for (size_t i = 0, at = e.e_phoff; i < e.e_phnum && at < n && n - at >= sizeof(p); i++, at += sizeof(p)) {
+		memcpy(&p, head + at, sizeof(p));
+		if (p.p_type == PT_INTERP)
+			return false;
+	}
+	return e.e_type == ET_EXEC; /* of the others, the dynamic linker itself has none either */
+}
+
+/* NULL: the file loads this library when its environment says so. */
+static const char *file_refuses(const char *path)
+{
+	uint8_t head[HEAD] = { 0 };
+	struct stat st;
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return NULL;
+	n = fstat(fd, &st) == 0 ? sock_libc.read(fd, head, sizeof(head)) : -1;
+	sock_libc.close(fd);
+	if (n < 0)
+		return NULL;
+	if (((st.st_mode & S_ISUID) != 0 && st.st_uid != geteuid()) ||
+	    ((st.st_mode & S_ISGID) != 0 && st.st_gid != getegid()))
+		return "it runs as another user";
+	return is_static(head, (size_t)n) ? "it is linked statically" : NULL;
+}
+
+/* ---- descriptors that it cannot use ---- */
+
+struct dead {
+	uint32_t n;
+	int fd[DEAD_MAX], was[DEAD_MAX];
+};
+
+static bool goes_over(int fd)
+{
+	int flags = sock_libc.fcntl(fd, F_GETFD);
+
+	return flags >= 0 && (flags & FD_CLOEXEC) == 0 && sock_looks_ours(fd);
+}
+
+static uint32_t list_of(struct dead *d)
+{
+	for (int fd = 0; fd < SOCK_FDS && d->n < DEAD_MAX; fd++)
+		if ((fd <= STDERR_FILENO || __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL) && goes_over(fd))
+			d->fd[d->n++] = fd;
+	return d->n;
+}
+
+/* A socket whose peer has reset it; -1. */
+static int reset_socket(void)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return -1;
+	/* closed with something unread in it: the other end is told ECONNRESET */
+	(void)sock_libc.send(pair[0], "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	sock_libc.close(pair[1]);
+	return pair[0];
+}
+
+/* The peer of a connection that is the program's input, output or both is told, when nobody else has it. */
+static void abort_last(int fd, bool on)
+{
+	struct sock *s = fd <= STDERR_FILENO ? sock_get(fd) : NULL;
+
+	if (s == NULL)
+		return;
+	if (s->kind == SOCK_IS_STREAM && on)
+		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_ABORT, __ATOMIC_RELEASE);
+	else if (s->kind == SOCK_IS_STREAM && (s->linger.l_onoff == 0 || s->linger.l_linger != 0))
+		__atomic_fetch_and(&s->mem->fin, ~(uint32_t)IPC_STREAM_ABORT, __ATOMIC_RELEASE);
+	sock_put(s);
+}
+
+static void kill_all(struct dead *d)
+{
+	for (uint32_t i = 0; i < d->n; i++) {
+		int made = reset_socket();
+		d->was[i] = sock_libc.fcntl(d->fd[i], F_DUPFD_CLOEXEC, 0);
+		abort_last(d->fd[i], true);
+		if (made < 0 || d->was[i] < 0)
+			sock_libc.fcntl(d->fd[i], F_SETFD, FD_CLOEXEC); /* none at all, then */
+		else
+			sock_libc.dup2(made, d->fd[i]);
+		if (made >= 0)
+			sock_libc.close(made);
+	}
+}
+
+/* There was no exec. */
+static void revive(const struct dead *d)
+{
+	int saved = errno;
+
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (d->was[i] >= 0) {
+			sock_libc.dup2(d->was[i], d->fd[i]);
+			sock_libc.close(d->was[i]);
+		}
+		sock_libc.fcntl(d->fd[i], F_SETFD, 0);
+		abort_last(d->fd[i], false);
+	}
+	errno = saved;
+}
+
+static void exec_say(const char *path, const char *why)
+{
+	char line[512];
+	int n = snprintf(line, sizeof(line),
+			 "librnicsock: %.200s runs without this library (%s): the sockets of rnicd that it would have "
+			 "are reset\n",
+			 path, why);
+
+	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+		return; /* there is nobody to tell */
+}
+
+/* What is done before an exec; undone by revive(). Leaves errno as it was. */
+static void before(const char *path, char *const env[], bool kills, struct dead *d)
+{
+	int saved = errno;
+	const char *why = NULL;
+
+	sock_ready();
+	d->n = 0;
+	if (path != NULL && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 && list_of(d) != 0) {
+		why = env_preloads(env) ? file_refuses(path) : "its environment has no LD_PRELOAD with it";
+		if (why != NULL)
+			exec_say(path, why);
+	}
+	if (why == NULL || !kills)
+		d->n = 0;
+	kill_all(d);
+	errno = saved;
+}
+
+/* Where execvp() finds it; NULL: nowhere. */
+static const char *search(const char *file, char at[HEAD])
+{
+	const char *path = getenv("PATH");
+
+	if (strchr(file, '/') != NULL)
+		return file;
+	for (path = path != NULL ? path : "/bin:/usr/bin"; *path != '\0';) {
+		size_t n = strcspn(path, ":");
+		if (snprintf(at, HEAD, "%.*s%s%s", (int)n, path, n != 0 ? "/" : "", file) < (int)HEAD &&
+		    access(at, X_OK) == 0)
+			return at;
+		path += n + (path[n] == ':');
+	}
+	return NULL;
+}
+
+/* ---- the calls ---- */
+
+PUBLIC int execve(const char *path, char *const argv[], char *const env[])
+{
+	struct dead d;
+
+	before(path, env, true, &d);
+	int rc = sock_libc.execve(path, argv, env);
+	revive(&d);
+	return rc;
+}
+
+PUBLIC int execv(const char *path, char *const argv[]) { return execve(path, argv, environ); }
+
+PUBLIC int execvpe(const char *file, char *const argv[], char *const env[])
+{
+	char at[HEAD];
+	struct dead d;
+
+	before(search(file, at), env, true, &d);
+	int rc = sock_libc.execvpe(file, argv, env);
+	revive(&d);
+	return rc;
+}
+
+PUBLIC int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, environ); }
+
+PUBLIC int execveat(int dir, const char *path, char *const argv[], char *const env[], int flags)
+{
+	char at[HEAD];
+	struct dead d;
+
+	snprintf(at, sizeof(at), "/proc/self/fd/%d%s%s", dir, *path != '\0' ? "/" : "", path);
+	before(dir == AT_FDCWD || *path == '/' ? path : at, env, true, &d);
+	int rc = sock_libc.execveat(dir, path, argv, env, flags);
+	revive(&d);
+	return rc;
+}
+
+PUBLIC int fexecve(int fd, char *const argv[], char *const env[])
+{
+	char at[64];
+	struct dead d;
+
+	snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
+	before(at, env, true, &d);
+	int rc = sock_libc.fexecve(fd, argv, env);
+	revive(&d);
+	return rc;
+}
+
+/* The arguments behind the first, to their NULL, and that. */
+static size_t count(va_list ap)
+{
+	size_t n = 1;
+
+	while (va_arg(ap, char *) != NULL)
+		n++;
+	return n + 1;
+}
+
+#define ARGUMENTS(argv, first, ap) \
+	do { \
+		va_start(ap, first); \
+		const size_t many = count(ap); \
+		va_end(ap); \
+		(argv) = alloca(many * sizeof(*(argv))); \
+		va_start(ap, first); \
+		(argv)[0] = (char *)(uintptr_t)(first); \
+		for (size_t i = 1; i < many; i++) \
+			(argv)[i] = va_arg(ap, char *); \
+	} while (0)
+
+PUBLIC int execl(const char *path, const char *arg, ...)
+{
+	va_list ap;
+	char **argv;
+
+	ARGUMENTS(argv, arg, ap);
+	va_end(ap);
+	return execve(path, argv, environ);
+}
+
+PUBLIC int execlp(const char *file, const char *arg, ...)
+{
+	va_list ap;
+	char **argv;
+
+	ARGUMENTS(argv, arg, ap);
+	va_end(ap);
+	return execvpe(file, argv, environ);
+}
+
+PUBLIC int execle(const char *path, const char *arg, ...)
+{
+	va_list ap;
+	char **argv;
+
+	ARGUMENTS(argv, arg, ap);
+	char *const *env = va_arg(ap, char *const *);
+	va_end(ap);
+	return execve(path, argv, env);
+}
+
+/* Which descriptors its child gets is known to libc alone: it is told, at most. */
+PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+	struct dead d;
+
+	before(path, env, false, &d);
+	return sock_libc.posix_spawn(pid, path, actions, attr, argv, env);
+}
+
+PUBLIC int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+	char at[HEAD];
+	struct dead d;
+
+	before(search(file, at), env, false, &d);
+	return sock_libc.posix_spawnp(pid, file, actions, attr, argv, env);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls that copy, change and close descriptors, in front of libc's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static int close_ours(int fd)
+{
+	struct sock *s = sock_get(fd);
+
+	sock_set(fd, NULL);
+	int rc = sock_libc.close(fd);
+	if (s != NULL && s->kind == SOCK_IS_STREAM && s->linger.l_onoff != 0 && s->linger.l_linger > 0 &&
+	    sock_number(s) < 0)
+		sock_linger(s);
+	if (s != NULL)
+		sock_put(s);
+	return rc;
+}
+
+PUBLIC int close(int fd)
+{
+	sock_ready();
+	if ((uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL && !sock_in_vfork())
+		return close_ours(fd);
+	if (sock_libc_is_aside(fd)) {
+		errno = EBADF; /* the program has no such number */
+		return -1;
+	}
+	return sock_libc.close(fd);
+}
+
+/* The copy is of the same socket, or of none. */
+static int copied(int fd, int copy)
+{
+	if (copy < 0 || copy == fd)
+		return copy;
+	struct sock *s = sock_get(fd);
+	if (sock_in_vfork()) { /* for the next program: this one's table is its parent's */
+		if (s != NULL && s->below >= 0 && (sock_libc.fcntl(copy, F_GETFD) & FD_CLOEXEC) == 0)
+			(void)sock_libc.fcntl(s->below, F_SETFD, 0);
+	} else if (s != NULL ||
+		   ((uint32_t)copy < SOCK_FDS && __atomic_load_n(&sock_tab[copy], __ATOMIC_RELAXED) != NULL)) {
+		sock_set(copy, s);
+		if (s != NULL)
+			sock_below_follows(s);
+	}
+	if (s != NULL)
+		sock_put(s);
+	return copy;
+}
+
+PUBLIC int dup(int fd)
+{
+	sock_ready();
+	return copied(fd, sock_libc.dup(fd));
+}
+
+PUBLIC int dup2(int fd, int to)
+{
+	sock_ready();
+	return copied(fd, sock_libc.dup2(fd, to));
+}
+
+PUBLIC int dup3(int fd, int to, int flags)
+{
+	sock_ready();
+	return copied(fd, sock_libc.dup3(fd, to, flags));
+}
+
+void sock_flagged(int fd)
+{
+	struct sock *s = sock_get(fd);
+
+	if (s == NULL)
+		return;
+	sock_below_follows(s); /* in a child of vfork, too: its descriptors are its own */
+	sock_put(s);
+}
+
+static int control(int fd, int cmd, void *arg)
+{
+	sock_ready();
+	int rc = sock_libc.fcntl(fd, cmd, arg);
+	if (cmd == F_SETFD)
+		sock_flagged(fd);
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc) : rc;
+}
+
+PUBLIC int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+
+	va_start(ap, cmd);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return control(fd, cmd, arg);
+}
+
+PUBLIC int fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+
+	va_start(ap, cmd);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return control(fd, cmd, arg);
+}
+
+/* Numbers that programs do not meet stay open; those between them are closed. */
+static int range_without_aside(unsigned int first, unsigned int last, int flags)
+{
+	unsigned int from = first;
+	int rc = 0;
+
+	for (unsigned int fd = first; rc == 0 && fd < SOCK_FDS && fd <= last; fd++) {
+		if (!sock_libc_is_aside((int)fd))
+			continue;
+		if (fd > from)
+			rc = sock_libc.close_range(from, fd - 1, flags);
+		from = fd + 1;
+	}
+	return rc == 0 && from <= last ? sock_libc.close_range(from, last, flags) : rc;
+}
+
+PUBLIC int close_range(unsigned int first, unsigned int last, int flags)
+{
+	sock_ready();
+	if (first > last)
+		return sock_libc.close_range(first, last, flags);
+	bool closes = ((unsigned int)flags & CLOSE_RANGE_CLOEXEC) == 0 && !sock_in_vfork();
+	for (unsigned int fd = first; closes && fd < SOCK_FDS && fd <= last; fd++)
+		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL)
+			(void)close_ours((int)fd);
+	return range_without_aside(first, last, flags);
+}
+
+PUBLIC void closefrom(int first)
+{
+	int saved = errno;
+
+	(void)close_range(first < 0 ? 0 : (unsigned int)first, ~0U, 0);
+	errno = saved;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sockets that a program has from the one before it, by execve(): their descriptors are there, and rnicd says what they
+ * are. What a program has set of a socket stands in the socket's memory; the kernel's sockets below are inherited, too.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
+
+#define LEAST_SNDBUF 8192 /* bytes: rnicd's descriptors have less, and no other socket has by itself */
+#define NO_PROC      1024 /* descriptors that are looked at where there is no /proc */
+
+/* ---- the descriptors of this process ---- */
+
+/* Calls each() with all of them, until it says true. */
+static void each_descriptor(bool (*each)(int fd, void *arg), void *arg)
+{
+	DIR *d = opendir("/proc/self/fd");
+	const struct dirent *e;
+
+	if (d == NULL) {
+		for (int fd = 0; fd < NO_PROC; fd++)
+			if (each(fd, arg))
+				return;
+		return;
+	}
+	while ((e = readdir(d)) != NULL) {
+		int fd = e->d_name[0] == '.' ? -1 : atoi(e->d_name);
+		if (fd >= 0 && fd != dirfd(d) && each(fd, arg))
+			break;
+	}
+	closedir(d);
+}
+
+bool sock_looks_ours(int fd)
+{
+	return sock_option(fd, SO_DOMAIN) == AF_UNIX && sock_option(fd, SO_TYPE) == SOCK_STREAM &&
+	       sock_option(fd, SO_SNDBUF) < LEAST_SNDBUF;
+}
+
+struct wanted {
+	uint64_t number;           /* of the kernel's; 0: by address */
+	const struct ipc_addr *at; /* a listener's of all addresses */
+	int fd;                    /* -1: not found */
+};
+
+static bool is_it(int fd, void *arg)
+{
+	struct wanted *w = arg;
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	struct ipc_addr a;
+
+	if (sock_tab[fd < SOCK_FDS ? fd : 0] != NULL || sock_libc_is_aside(fd))
+		return false;
+	if (w->number != 0)
+		w->fd = sock_file_number(fd) == w->number ? fd : -1;
+	else if (sock_option(fd, SO_ACCEPTCONN) == 1 && sock_option(fd, SO_PROTOCOL) == IPPROTO_TCP &&
+		 sock_libc.getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+		 sock_addr_in((struct sockaddr *)&sa, len, &a) && sock_addr_is_any(&a) && a.port == w->at->port)
+		w->fd = fd;
+	return w->fd >= 0;
+}
+
+/* The kernel's socket below, which the program before has handed on beside its descriptor. */
+static int inherited_below(const struct sock *s)
+{
+	const struct ipc_sock_kept *k = sock_kept_of(s);
+	struct wanted w = { .number = k != NULL ? k->below : 0, .at = &s->local, .fd = -1 };
+
+	if (k == NULL || w.number != 0)
+		each_descriptor(is_it, &w);
+	return w.fd < 0 ? -1 : sock_libc_take_aside(w.fd);
+}
+
+/* ---- one socket ---- */
+
+static bool found_memory(struct sock *s, uint32_t kind, int memory)
+{
+	void *p = memory < 0 ? MAP_FAILED : mmap(NULL, IPC_STREAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	if (kind == IPC_SOCK_IS_STREAM) {
+		s->mem = p;
+		s->told = s->mem->rx_head;
+		s->kind = SOCK_IS_STREAM;
+	} else {
+		s->gram = p;
+		s->kind = SOCK_IS_GRAM;
+	}
+	sock_learn_kept(s);
+	return true;
+}
+
+static void found_below(struct sock *s)
+{
+	s->below = inherited_below(s);
+	if (s->kind == SOCK_LISTENS) {
+		s->wild = s->below_live = s->below >= 0;
+		return;
+	}
+	if (s->below < 0) { /* all options that it had are as at the beginning */
+		int fd = socket(s->domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		s->below = sock_libc_aside(fd);
+		s->below_live = false;
+		sock_libc.close(fd);
+	}
+	if (s->below >= 0)
+		sock_udp_learn_options(s);
+}
+
+/* The socket, held; NULL: no memory. */
+static struct sock *found_new(const struct ipc_sock_found *f, int memory)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+	bool four = f->families != 0 ? f->families == IPC_SOCK_IP4 : memcmp(f->sock.local.ip, v4, sizeof(v4)) == 0;
+	struct sock *s = sock_new(four ? AF_INET : AF_INET6);
+
+	if (s == NULL)
+		return NULL;
+	sock_learn(s, &f->sock);
+	s->kind = f->kind == IPC_SOCK_LISTENS ? SOCK_LISTENS : SOCK_BOUND;
+	if ((f->kind == IPC_SOCK_IS_STREAM || f->kind == IPC_SOCK_IS_GRAM) && !found_memory(s, f->kind, memory)) {
+		sock_put(s);
+		return NULL;
+	}
+	if (s->kind == SOCK_IS_GRAM || (s->kind == SOCK_LISTENS && f->families != 0))
+		found_below(s);
+	return s;
+}
+
+static struct sock *known(uint64_t id)
+{
+	for (int fd = 0; fd < SOCK_FDS; fd++) {
+		struct sock *s = sock_get(fd);
+		if (s != NULL && s->id == id)
+			return s;
+		if (s != NULL)
+			sock_put(s);
+	}
+	return NULL;
+}
+
+static bool look_at(int fd, void *arg)
+{
+	const struct sock_bells *u;
+	struct ipc_sock_found f;
+	int memory;
+
+	(void)arg;
+	if (fd >= SOCK_FDS || !sock_looks_ours(fd) || sock_show(fd, &f, &memory, &u) != 0)
+		return false;
+	struct sock *s = known(f.sock.sock);
+	if (s == NULL)
+		s = found_new(&f, memory);
+	if (s != NULL) {
+		s->bells = u;
+		sock_set(fd, s);
+		sock_put(s);
+	}
+	if (memory >= 0)
+		sock_libc.close(memory);
+	return false;
+}
+
+__attribute__((constructor)) static void find_inherited(void)
+{
+	int saved = errno;
+
+	sock_ready();
+	each_descriptor(look_at, NULL);
+	errno = saved;
+}

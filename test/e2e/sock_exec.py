@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows of sock_table.py: sockets that another program gets by exec, and descriptors that vfork's children change."""
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+import sys
+
+from sock_case import events, listener, pair, read_all
+from sock_twice import ADDR, case, code
+
+# What the next program does with descriptor argv[1]; argv[2] names it.
+NEXT = """
+import select, socket, sys
+fd, what = int(sys.argv[1]), sys.argv[2]
+s = socket.socket(fileno=fd)
+if what == "echo":
+    while b := s.recv(65536):
+        s.sendall(b)
+    s.shutdown(socket.SHUT_WR)
+elif what == "say":
+    peer = s.getpeername() if s.type == socket.SOCK_STREAM else ""
+    options = [s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16)[:8],
+               s.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)]
+    at = s.getsockname()[0] == sys.argv[3]
+    s.sendall(repr([s.family.name, s.type.name, at, bool(peer), options]).encode())
+elif what == "accept":
+    for _ in range(int(sys.argv[3])):
+        c, _ = s.accept()
+        c.sendall(b"next")
+        c.close()
+elif what == "datagrams":
+    for _ in range(int(sys.argv[3])):
+        select.select([s], [], [])
+        b, who = s.recvfrom(100)
+        s.sendto(b"answer to " + b, who)
+"""
+
+
+def next_program(s, *what, **how):
+    """Another program with this socket, by whatever way subprocess takes."""
+    return subprocess.Popen([sys.executable, "-c", NEXT, str(s.fileno()), *map(str, what)],
+                            pass_fds=[s.fileno()], **how)
+
+
+def execs(s, *what):
+    """The same by fork and exec."""
+    pid = os.fork()
+    if pid == 0:
+        s.set_inheritable(True)
+        os.execv(sys.executable, [sys.executable, "-c", NEXT, str(s.fileno()), *map(str, what)])
+    return pid
+
+
+@case
+def the_next_program_goes_on_with_a_connection():
+    c, s = pair()
+    data = os.urandom(500_000)
+    c.sendall(data[:1000])
+    pid = execs(s, "echo")
+    s.close()
+    c.sendall(data[1000:100_000])
+    c.shutdown(socket.SHUT_WR)
+    return [read_all(c) == data[:100_000], os.waitpid(pid, 0)[1]]
+
+
+@case
+def the_next_program_knows_what_was_set_of_a_connection():
+    c, s = pair()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 7, 0))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3))
+    p = next_program(s, "say", ADDR)
+    s.close()
+    return [read_all(c).decode(), p.wait()]
+
+
+@case
+def both_programs_use_a_connection():
+    c, s = pair()
+    p = next_program(s, "say", ADDR)
+    first = c.recv(1000).decode()
+    p.wait()
+    s.sendall(b" and the first one")
+    s.close()
+    return first + read_all(c).decode()
+
+
+@case
+def the_next_program_has_a_connection_as_its_input_and_output():
+    c, s = pair()
+    p = subprocess.Popen(["cat"], stdin=s, stdout=s)
+    s.close()
+    c.sendall(b"through cat")
+    c.shutdown(socket.SHUT_WR)
+    return [read_all(c).decode(), p.wait()]
+
+
+@case
+def a_shell_and_its_programs_have_a_connection():
+    c, s = pair()
+    p = subprocess.Popen("read a; echo got $a; seq 3 | cat; exec cat", shell=True,
+                         stdin=s, stdout=s)
+    s.close()
+    c.sendall(b"word\nthe rest")
+    c.shutdown(socket.SHUT_WR)
+    got = read_all(c).decode().split("\n")
+    return [got, p.wait()]
+
+
+@case
+def os_posix_spawn_hands_a_connection_on():
+    c, s = pair()
+    s.set_inheritable(True)
+    argv = [sys.executable, "-c", NEXT, str(s.fileno()), "echo"]
+    pid = os.posix_spawn(sys.executable, argv, os.environ)
+    s.close()
+    c.sendall(b"spawned")
+    c.shutdown(socket.SHUT_WR)
+    return [read_all(c).decode(), os.waitpid(pid, 0)[1]]
+
+
+@case
+def what_closes_on_exec_is_closed():
+    c, s = pair()
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.set_inheritable(r, True)
+        os.dup2(r, 0)
+        c.close()
+        os.execvp("cat", ["cat"])
+    os.close(r)
+    s.close()
+    return [read_all(c).decode(), os.close(w), os.waitpid(pid, 0)[1]]
+
+
+@case
+def an_exec_that_fails_leaves_a_connection_as_it_was():
+    c, s = pair()
+    c.sendall(b"before")
+    pid = os.fork()
+    if pid == 0:
+        s.set_inheritable(True)
+        out = [code(os.execve, "/nonexistent", ["x"], {}), code(os.execve, "/etc/passwd", ["x"], {}),
+               code(os.execv, "/", ["x"])]
+        s.sendall(repr(out).encode() + s.recv(6))
+        os._exit(0)
+    s.close()
+    return [read_all(c).decode(), os.waitpid(pid, 0)[1]]
+
+
+@case
+def the_next_program_listens_on():
+    out = []
+    with listener() as l:
+        at = l.getsockname()
+        p = next_program(l, "accept", 2)
+        for _ in range(2):
+            with socket.create_connection(at) as c:
+                out.append(read_all(c).decode())
+    return out + [p.wait(), code(socket.create_connection, at)]
+
+
+@case
+def the_next_program_listens_on_at_all_addresses():
+    out = []
+    with socket.socket() as l:
+        l.bind(("0.0.0.0", 0))
+        l.listen(8)
+        at = l.getsockname()[1]
+        p = next_program(l, "accept", 4)
+    for to in (ADDR, "127.0.0.1", ADDR, "127.0.0.1"):
+        with socket.create_connection((to, at)) as c:
+            out.append(read_all(c).decode())
+    return out + [p.wait(), code(socket.create_connection, ("127.0.0.1", at))]
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("0.0.0.0", 0))
+        return s.getsockname()[1]
+
+
+@case
+def the_next_program_has_a_socket_of_datagrams():
+    out = []
+    for bound in (ADDR, "0.0.0.0"):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind((bound, 0 if bound == ADDR else free_port()))
+            at = s.getsockname()[1]
+            p = next_program(s, "datagrams", 2)
+        for to in (ADDR, ADDR if bound == ADDR else "127.0.0.1"):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as c:
+                c.sendto(b"a question", (to, at))
+                out.append(c.recv(100).decode())
+        out.append(p.wait())
+    return out
+
+
+@case
+def the_next_program_has_a_connected_socket_of_datagrams():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as c:
+        c.bind((ADDR, 0))
+        s.connect(c.getsockname())
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 9, 0))
+        p = next_program(s, "say", s.getsockname()[0])
+        return [c.recv(1000).decode(), p.wait()]
+
+
+@case
+def what_a_child_of_vfork_does_to_its_descriptors_is_its_own():
+    c, s = pair()
+    os.dup2(s.fileno(), 100)
+    p = subprocess.Popen(["true"], close_fds=True, stdin=subprocess.PIPE)  # which closes 100, in the child
+    p.communicate()
+    t = socket.socket(fileno=100)
+    c.sendall(b"still here")
+    out = [t.recv(100).decode(), events(t), t.fileno()]
+    t.sendall(b"and there")
+    return out + [c.recv(100).decode()]
+
+
+@case
+def numbers_that_are_closed_all_at_once():
+    c, s = pair()
+    low, high = min(c.fileno(), s.fileno()), max(c.fileno(), s.fileno())
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(s.fileno(), 1000)
+        ctypes.CDLL(None).closefrom(low)
+        out = [code(os.fstat, high), code(os.fstat, 1000)]
+        with socket.socket() as l:
+            l.bind((ADDR, 0))
+            l.listen(1)
+            d = socket.create_connection(l.getsockname())
+            e, _ = l.accept()
+            d.sendall(repr(out).encode())
+            os._exit(0 if e.recv(100).decode() == "['EBADF', 'EBADF']" else 1)
+    s.close()
+    return [read_all(c).decode(), os.waitpid(pid, 0)[1] >> 8]
