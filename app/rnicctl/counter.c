@@ -156,6 +156,8 @@ const struct counter counters[] = {
 	GROWS(PORT, "arp_tx", "frames", "ARP frames sent"),
 	GROWS(PORT, "arp_failed", "neighbours", "neighbours that did not answer ARP"),
 	GROWS(PORT, "icmp_echo", "packets", "pings answered"),
+	GROWS(PORT, "sums_rx", "FPDUs", "FPDUs whose CRC rnicd has checked for programs in design assisted"),
+	GROWS(PORT, "sums_tx", "FPDUs", "FPDUs whose CRC rnicd has filled in for programs in design assisted"),
 	GROWS(PORT, "gram_rx", "packets", "datagrams that UDP sockets of programs have received"),
 	GROWS(PORT, "gram_tx", "packets", "datagrams that UDP sockets of programs have sent"),
 	GROWS(PORT, "gram_full", "packets", "datagrams dropped because a UDP socket's program does not read them"),

@@ -158,6 +158,8 @@ static int start(struct ipc_own *own, int pair[2])
 		return EINVAL;
 	ks.net = own->design == IPC_OWN_EMBEDDED ? &ks_net_kernel : &ks_net_host;
 	ks.assisted = own->design == IPC_OWN_ASSISTED;
+	rnicd.designs = own->design == IPC_OWN_EMBEDDED ? 1u << IPC_DESIGN_EMBEDDED
+							: 1u << IPC_DESIGN_HOST | 1u << IPC_DESIGN_ASSISTED;
 	rnicd.taker = &ks_taker;
 	if (!ks.net->ports(&like, own->err, sizeof(own->err)))
 		return ENODEV;

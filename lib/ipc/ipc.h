@@ -277,6 +277,14 @@ enum {
 	IPC_HOLD_WRITES = 1 << 0,  /* the peer's Writes are held back, and show in an order drawn from hold_seed */
 	IPC_HOLD_ORDERED = 1 << 1, /* as on InfiniBand: in any order within one Write alone */
 };
+/* Where the iWARP of a queue pair runs: what is a client's here has these numbers in <rnic/rnicdv.h> too. */
+enum ipc_design {
+	IPC_DESIGN_ANY, /* as the process has it */
+	IPC_DESIGN_OFFLOADED,
+	IPC_DESIGN_ASSISTED,
+	IPC_DESIGN_HOST,
+	IPC_DESIGN_EMBEDDED,
+};
 struct ipc_create_qp {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sig_all;            /* 1: every send WQE completes with a CQE */
@@ -295,6 +303,8 @@ struct ipc_create_qp {
 	uint32_t hold;     /* of a connected one: IPC_HOLD_* */
 	uint64_t hold_off; /* struct qp_hold_shm */
 	uint64_t hold_seed;
+	uint32_t design; /* enum ipc_design */
+	uint32_t rsv;
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;

@@ -65,11 +65,12 @@ struct rnic_session {
 	uint32_t seq;
 	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
 	uint32_t ndevs, workers;
-	bool yield;            /* fewer CPUs than a daemon and two pollers want */
-	struct ipc_own own;    /* own.turn is NULL unless the daemon's part runs in this process */
-	uint8_t *queues;       /* IPC_REGION_QUEUES */
-	struct ipc_ctrl *ctrl; /* at its start */
-	int fd[IPC_REGIONS];   /* -1: absent */
+	bool yield;             /* fewer CPUs than a daemon and two pollers want */
+	enum ipc_design design; /* of its queue pairs, unless they ask for another one */
+	struct ipc_own own;     /* own.turn is NULL unless the daemon's part runs in this process */
+	uint8_t *queues;        /* IPC_REGION_QUEUES */
+	struct ipc_ctrl *ctrl;  /* at its start */
+	int fd[IPC_REGIONS];    /* -1: absent */
 	struct rnic_shm *shm;
 	struct rnic_mem *mem;
 	struct rn_list evqs; /* struct rnic_evq, all: told of the daemon's death */

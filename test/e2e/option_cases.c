@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rnic/rnicdv.h>
+
 static bool adapter(void) { return srv.verbs->device->node_type == IBV_NODE_CA; }
 
 static int set(struct rdma_cm_id *id, int name, uint8_t v) { return rdma_set_option(id, RDMA_OPTION_ID, name, &v, 1); }
@@ -233,6 +235,71 @@ static bool a_read_fills_several_sinks_and_completes_once(void)
 	return no_wc(&cli, 20) && part(&j);
 }
 
+static struct ibv_qp *qp_of_design(struct end *e, uint32_t design)
+{
+	struct ibv_qp_init_attr_ex a = { .send_cq = e->cq,
+					 .recv_cq = e->cq,
+					 .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1,
+					 .cap = caps,
+					 .pd = e->pd,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD };
+	const struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_DESIGN, .design = design };
+
+	return rnicdv_create_qp(e->verbs, &a, &dv);
+}
+
+/* The id's queue pair becomes one of this design. */
+static bool give_design(struct end *e, struct rdma_cm_id *id, uint32_t design)
+{
+	if (id->qp != NULL)
+		rdma_destroy_qp(id);
+	CHECK((id->qp = qp_of_design(e, design)) != NULL);
+	return qp_init(id->qp) == 0;
+}
+
+static bool moves_data(struct joined *j)
+{
+	struct ibv_wc wc;
+
+	for (uint32_t len = 1; len < BUF_LEN; len = len * 5 + 3) {
+		memset(cli.buf, (int)len, len);
+		CHECK(post_recv(&srv, j->sid, 1, BUF_LEN) && post_send(&cli, j->cid, 2, len));
+		CHECK(poll_n(&srv, &wc, 1) && wc.status == IBV_WC_SUCCESS && wc.byte_len == len);
+		CHECK(poll_n(&cli, &wc, 1) && wc.status == IBV_WC_SUCCESS && memcmp(srv.buf, cli.buf, len) == 0);
+	}
+	return true;
+}
+
+/*
+ * DESIGNS in the environment: a digit of enum rnicdv_design for each one that the process's queue pairs may have; none:
+ * rnicd's. ONLY: which of them are tried, 0 for the process's own; none: all.
+ */
+static bool a_queue_pair_has_the_design_that_it_asks_for_or_is_refused(void)
+{
+	const char *designs = getenv("DESIGNS"), *may = designs != NULL ? designs : "1", *only = getenv("ONLY");
+	struct got g;
+	struct joined j;
+
+	for (uint32_t d = 0; d < 7; d++) {
+		if (only != NULL && strchr(only, '0' + (int)d) == NULL)
+			continue;
+		if (d != 0 && strchr(may, '0' + (int)d) == NULL) {
+			CHECK(qp_of_design(&cli, d) == NULL && errno == EOPNOTSUPP);
+			continue;
+		}
+		CHECK((j.lid = listen_on(&srv, (uint16_t)(8310 + d), 4)) != NULL);
+		CHECK((j.cid = route_to((uint16_t)(8310 + d))) != NULL && give_design(&cli, j.cid, d));
+		struct rdma_conn_param p = param(1, 1, NULL, 0);
+		CHECK(rdma_connect(j.cid, &p) == 0 && want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g));
+		j.sid = g.id;
+		CHECK(give_design(&srv, j.sid, d) && rdma_accept(j.sid, &p) == 0);
+		CHECK(want(cli.ch, RDMA_CM_EVENT_ESTABLISHED, NULL) && want(srv.ch, RDMA_CM_EVENT_ESTABLISHED, NULL));
+		CHECK(moves_data(&j) && part(&j));
+	}
+	return true;
+}
+
 static const struct rig_case cases[] = {
 	CASE(options_out_of_range_are_refused),
 	CASE(wildcards_of_both_families_do_not_meet),
@@ -242,6 +309,7 @@ static const struct rig_case cases[] = {
 	CASE(a_query_does_not_write_a_state_that_was_not_asked_for),
 	CASE(a_read_fills_several_sinks_and_completes_once),
 	CASE(no_receive_is_no_bad_request_of_an_adapter),
+	CASE(a_queue_pair_has_the_design_that_it_asks_for_or_is_refused),
 };
 
 int main(int argc, char **argv) { return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); }

@@ -200,4 +200,25 @@ def a_message_that_finds_no_receive_waits_for_one_where_that_is_asked_for():
         assert re.findall(r"^ok (\w+)$", p.ok(), re.M), p.tail()
 
 
+def sums(d):
+    ports = [d.telemetry(f"/rnic/ports,{name}") for name in ("a", "b")]
+    return [sum(p[key] for p in ports) for key in ("sums_tx", "sums_rx")]
+
+
+@case
+def a_queue_pair_has_the_design_that_it_asks_for():
+    """Where rnicd sums, its counters tell: of the process's own design, of one that is asked for beside it."""
+    name = "a_queue_pair_has_the_design_that_it_asks_for_or_is_refused"
+    with Daemon(pair_conf(both="crc = always")) as d:
+        for design, only, summed in (("host", "03", False), ("host", "2", True), ("host", "1456", False),
+                                     ("assisted", "3", False), ("assisted", "02", True)):
+            before = sums(d)
+            p = d.run(helper("option_cases"), A, B, name, RNIC_DESIGN=design, DESIGNS="23", ONLY=only)
+            assert f"ok {name}" in p.ok(), p.tail()
+            grown = [now > was for now, was in zip(sums(d), before)]
+            assert grown == [summed, summed], (design, only, before, sums(d))
+            if only == "1456":
+                assert "a queue pair in it cannot have design offloaded" in p.stderr(), p.tail()
+
+
 sys.exit(main())

@@ -448,6 +448,14 @@ def two_hosts_meet_by_ipv6():
                 s.stop(signal.SIGKILL)
 
 
+@case
+def a_queue_pair_has_no_other_design_than_embedded():
+    name = "a_queue_pair_has_the_design_that_it_asks_for_or_is_refused"
+    with Host() as h:
+        p = h.run(helper("option_cases"), A, B, name, DESIGNS="4")
+        assert f"ok {name}" in p.ok() and "cannot have design host" in p.stderr(), p.tail()
+
+
 # What is not as with rnicd: a Write or Send is complete when the kernel has its bytes, not when the peer has them, so
 # what the peer refuses is told by the event and not by the completion. Ways and refusals are the kernel's, not ARP's.
 OTHERWISE = {

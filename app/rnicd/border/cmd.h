@@ -196,6 +196,7 @@ struct cmd_conn_open {
 	struct qp *qp;                /* NULL: attached later, by CMD_CONN_JOIN */
 	struct worker_client *client; /* of the QP, as this worker has it */
 	struct qp_tune tune;          /* of the QP */
+	uint32_t design;              /* of the QP: enum ipc_design */
 	const uint8_t *priv;
 	uint32_t priv_len;
 	/* results */
@@ -218,7 +219,8 @@ struct cmd_conn_join {
 	uint16_t ird, ord;
 	const uint8_t *priv;
 	uint16_t priv_len;
-	uint8_t tos; /* of the connection's packets from now on; not of REJECT */
+	uint8_t tos;    /* of the connection's packets from now on; not of REJECT */
+	uint8_t design; /* of the QP: enum ipc_design */
 	/* result; QP_BAD_STATE: the connection has closed, or the QP is in no state for it. REJECT: QP_OK then */
 	enum qp_verdict qv;
 };

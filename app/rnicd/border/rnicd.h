@@ -230,6 +230,7 @@ struct rnicd_port_stats {
 	uint64_t gram_refused;                 /* senders who were told that nobody has the UDP port */
 	struct pkt_frag_counts frag;           /* of UDP fragments received */
 	uint64_t frag_tx;                      /* fragments sent */
+	uint64_t sums_rx, sums_tx;             /* FPDUs of design assisted: CRCs checked, CRCs filled in */
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;       /* neighbours that did not answer */
 	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */
@@ -320,6 +321,7 @@ struct rnicd {
 	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
 	uint8_t process;              /* embedded: index among the processes of the user that share addresses; else 0 */
 	bool own;                     /* all of this runs in the process of its only client (embedded.c) */
+	uint32_t designs;             /* own: a bit for each enum ipc_design that its queue pairs may have */
 	uint32_t setups;              /* connections that a worker has memory to set up at once; constant after start */
 	const struct handed_taker *taker;    /* handed.h; NULL: no socket is taken over. Constant after start */
 	uint64_t stalled[RNICD_MAX_WORKERS]; /* ns: the longest time that it was not run of late, 0: never (why.c) */

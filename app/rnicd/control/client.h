@@ -176,6 +176,7 @@ struct client_qp {
 	struct client_srq *srq;    /* NULL: a receive queue of its own */
 	struct client_chan *async; /* NULL: none */
 	struct qp *qp;
+	uint32_t design;             /* enum ipc_design; rnicd's own queue pairs have one design */
 	uint32_t xrc;                /* enum ipc_xrc */
 	struct xrcd *xrcd;           /* TARGET: its domain, whose `host` is c */
 	struct qp_target *no_queues; /* TARGET: what it has in their place */

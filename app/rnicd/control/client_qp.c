@@ -184,6 +184,8 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	if (r->datagram > IPC_RD || r->xrc > IPC_XRC_INITIATOR ||
 	    (r->xrc != IPC_XRC_NONE && (r->datagram != IPC_UD_NONE || r->srq != 0)))
 		return "there is no such kind of queue pairs";
+	if (!dev_has_design(r->design))
+		return "the design that it asks for is none of those that this process has";
 	const char *held = client_hold_refusal(r);
 	if (held != NULL)
 		return held;
@@ -323,6 +325,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 				 .datagram = r->datagram != IPC_UD_NONE,
 				 .reliable = r->datagram == IPC_RD,
 				 .deaf = r->deaf != 0,
+				 .design = r->design,
 				 .xrc = r->xrc,
 				 .slots = r->sq_slots + r->rq_slots,
 				 .cookie = r->cookie,

@@ -323,6 +323,7 @@ static void open_go(struct op *o)
 		o->cmd.open.qp = o->q->qp;
 		o->cmd.open.client = o->c->wc[o->k->worker];
 		o->cmd.open.tune = client_qp_tune(o->q);
+		o->cmd.open.design = o->q->design;
 	}
 	cmd_send(&o->cmd, o->k->worker);
 }
@@ -395,6 +396,7 @@ static void accept_go(struct op *o)
 					      .ird = o->ird,
 					      .ord = o->ord,
 					      .tos = o->tos,
+					      .design = (uint8_t)o->q->design,
 					      .priv = o->priv,
 					      .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);

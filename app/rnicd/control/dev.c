@@ -100,6 +100,13 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 	memcpy(d->ip, cfg->ip.b, sizeof(d->ip));
 }
 
+bool dev_has_design(uint32_t design)
+{
+	const uint32_t all = rnicd.own ? rnicd.designs : 1u << IPC_DESIGN_OFFLOADED;
+
+	return design == IPC_DESIGN_ANY || (design <= IPC_DESIGN_EMBEDDED && (all >> design & 1) != 0);
+}
+
 uint32_t dev_by_addr(const uint8_t ip[16])
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)

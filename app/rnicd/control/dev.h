@@ -33,6 +33,9 @@ struct qp_dev *dev_stirred(uint32_t index);
 uint64_t dev_random(void);
 void dev_info(uint32_t index, struct ipc_dev_info *info);
 
+/* Queue pairs may have this one (enum ipc_design, of whatever a client says). */
+bool dev_has_design(uint32_t design);
+
 /* The device with this address; UINT32_MAX: none. */
 uint32_t dev_by_addr(const uint8_t ip[16]);
 /* A link-local address (RFC 4291, 2.5.6): the same one may be at several interfaces. */

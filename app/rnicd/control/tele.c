@@ -95,6 +95,8 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "arp_tx", s->arp_tx);
 	U64(d, "arp_failed", s->arp_failed);
 	U64(d, "icmp_echo", s->icmp_echo);
+	U64(d, "sums_rx", s->sums_rx);
+	U64(d, "sums_tx", s->sums_tx);
 	U64(d, "gram_rx", s->gram_rx);
 	U64(d, "gram_tx", s->gram_tx);
 	U64(d, "gram_full", s->gram_full);

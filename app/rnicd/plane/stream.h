@@ -143,9 +143,9 @@ void stream_acked(struct rnicd_worker *w, struct stream *s);
  * The end of what may leave of the bytes before tail, at most about 64 KiB from tx_put on where CRCs are summed. all:
  * an FPDU that is not whole leaves too. False: the program breaks the rules.
  */
-bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may);
+bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t tail, bool all, uint32_t *may);
 /* Shows the program the bytes that have come: its memory is there. all: also of an FPDU that is not whole. */
-void stream_show(struct stream *s, bool all);
+void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all);
 /* Answers those clients that have asked to be told. */
 void stream_answer(struct rnicd_worker *w, struct stream *s);
 

@@ -28,7 +28,7 @@ static bool stream_says(const struct ipc_stream_fpdus *f, struct mpa_ring *r)
 
 /* ---- sent ---- */
 
-bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may)
+bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t tail, bool all, uint32_t *may)
 {
 	struct mpa_ring *r = &s->tx_fpdus;
 
@@ -46,8 +46,10 @@ bool stream_fpdus_out(struct stream *s, uint32_t tail, bool all, uint32_t *may)
 	if (s->tx_sums == STREAM_SUMS_END)
 		return true;
 	while ((int32_t)(r->at - s->tx_put) < (int32_t)AHEAD) {
-		if (mpa_ring_seal(r, tail) == MPA_RING_FPDU)
+		if (mpa_ring_seal(r, tail) == MPA_RING_FPDU) {
+			st->sums_tx++;
 			continue;
+		}
 		if (all)
 			s->tx_sums = STREAM_SUMS_END;
 		break;
@@ -72,16 +74,16 @@ static void stream_sums_begin(struct stream *s)
 	__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_SUMS, __ATOMIC_RELEASE);
 }
 
-void stream_show(struct stream *s, bool all)
+void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all)
 {
 	struct mpa_ring *r = &s->rx_fpdus;
-	enum mpa_ring_verdict v = MPA_RING_FPDU;
+	enum mpa_ring_verdict v;
 
 	if (rn_likely(s->rx_sums == STREAM_SUMS_NOT))
 		stream_sums_begin(s);
 	if (rn_unlikely(s->rx_sums == STREAM_SUMS_ON)) {
-		while (v == MPA_RING_FPDU)
-			v = mpa_ring_check(r, s->rx_tail);
+		while ((v = mpa_ring_check(r, s->rx_tail)) == MPA_RING_FPDU)
+			st->sums_rx++;
 		__atomic_store_n(&s->mem->rx_summed, r->at, __ATOMIC_RELEASE);
 		if (v == MPA_RING_BAD_CRC || all)
 			s->rx_sums = STREAM_SUMS_END;

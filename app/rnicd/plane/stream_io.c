@@ -16,6 +16,11 @@
 static uint8_t *tx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_TX_OFF; }
 static uint8_t *rx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_RX_OFF; }
 
+static struct rnicd_port_stats *stats_of(const struct rnicd_worker *w, const struct stream *s)
+{
+	return &rnicd.port[s->addr.port]->stats[w->index];
+}
+
 /* ---- received ---- */
 
 static void ring_put(const struct stream *s, uint32_t at, const uint8_t *p, uint32_t len)
@@ -102,7 +107,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	while (tcpl_rx_next(&s->tcp, &sl))
 		stream_deliver(s, &sl);
 	if (s->mem != NULL)
-		stream_show(s, false);
+		stream_show(s, stats_of(w, s), false);
 	stream_answer(w, s);
 }
 
@@ -136,7 +141,7 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 		take_data(w, s, ev, m, payload_off);
 	if (ev->bits & TCPL_EV_PEER_FIN) {
 		if (s->mem != NULL)
-			stream_show(s, true);
+			stream_show(s, stats_of(w, s), true);
 		flag(s, IPC_STREAM_PEER_FIN);
 		stream_tell(w, s, STREAM_PEER_FIN);
 	}
@@ -204,12 +209,12 @@ static void feed(struct stream *s, uint32_t tail)
 }
 
 /* False: the program breaks the rules. last: nothing follows behind tail. */
-static bool stream_put(struct stream *s, uint32_t tail, bool last)
+static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool last)
 {
 	uint32_t before = s->tx_put, may;
 
 	do {
-		if (rn_unlikely(!stream_fpdus_out(s, tail, last, &may)))
+		if (rn_unlikely(!stream_fpdus_out(s, stats_of(w, s), tail, last, &may)))
 			return false;
 		feed(s, may);
 		if (s->tx_put == before)
@@ -244,7 +249,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	if (s->fin)
 		return;
 	bool last = (fin & IPC_STREAM_FIN) != 0 || s->state == STREAM_LEFT;
-	if (rn_unlikely(!stream_put(s, tail, last))) {
+	if (rn_unlikely(!stream_put(w, s, tail, last))) {
 		broken(w, s);
 		return;
 	}

@@ -95,6 +95,7 @@ struct ks_conn {
 	bool fin;      /* our FIN goes out behind `rest` */
 	bool fin_sent; /* it has */
 	bool lost_due; /* BROKEN, and the connection has not heard of it yet */
+	bool assisted; /* as its queue pair's design is: the CRCs of its FPDUs are rnicd's to sum */
 	bool sums_out; /* design assisted: FPDUs go out, and rnicd fills in their CRCs */
 	bool sums_in;  /* it sums those that come */
 	bool dead;     /* QP_FX_CLOSED has been told: freed at the end of the turn */
@@ -113,7 +114,7 @@ static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_contain
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
-	bool assisted; /* constant after start: the CRCs of FPDUs are rnicd's to sum */
+	bool assisted; /* constant after start: design of connections whose queue pair asks for none */
 	int ep;        /* all sockets; itself in the bell's epoll */
 	uint64_t now;
 	uint32_t looks;       /* turns since epoll was last asked */

@@ -2,6 +2,7 @@
 /* The bodies of all commands (cmd.h). A body does not block. */
 #include "border/event.h"
 #include "border/policy.h"
+#include "ipc/ipc.h"
 #include "sockets/ks_ud.h"
 
 /* ---- clients and QPs ---- */
@@ -115,6 +116,12 @@ static void unlisten(const struct cmd_listen *c)
 		ks_unlisten(d, c->lport);
 }
 
+/* Before the connection has an FPDU: its queue pair is known. */
+static void conn_design(struct rc *c, uint32_t design)
+{
+	ks_conn_of(c)->assisted = design == IPC_DESIGN_ANY ? ks.assisted : design == IPC_DESIGN_ASSISTED;
+}
+
 static void conn_begin(struct cmd_conn_open *o)
 {
 	struct rc_params p = { .dev = o->dev,
@@ -131,6 +138,8 @@ static void conn_begin(struct cmd_conn_open *o)
 		o->cv = ks_conn_take(o->handed, &o->addr, &p, o->passive, &o->conn, &o->qv);
 	else
 		o->cv = ks_conn_open(&o->addr, &p, &o->conn, &o->qv);
+	if (o->cv == CONN_OK && o->qp != NULL)
+		conn_design(o->conn, o->design);
 }
 
 static void conn_join(struct cmd_conn_join *j)
@@ -144,6 +153,7 @@ static void conn_join(struct cmd_conn_join *j)
 	if (!conn_here(&j->which))
 		return;
 	ks_conn_tos(ks_conn_of(conn), j->tos);
+	conn_design(conn, j->design);
 	if (j->tune != NULL)
 		qp_set(j->qp, j->tune);
 	j->qv = rc_is_passive(conn) ? rc_accept(&ks.rc, conn, &a) : rc_attach(&ks.rc, conn, j->qp);

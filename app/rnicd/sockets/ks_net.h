@@ -99,6 +99,6 @@ struct ks_net {
 };
 
 extern const struct ks_net ks_net_kernel; /* ks_kernel.c */
-extern const struct ks_net ks_net_host;   /* ks_host.c; the CRCs are rnicd's to sum with ks.assisted */
+extern const struct ks_net ks_net_host;   /* ks_host.c; the CRCs of assisted connections are rnicd's to sum */
 
 #endif

@@ -90,7 +90,7 @@ static void ask_for_sums(struct ks_conn *c)
 {
 	uint32_t offset;
 
-	if (rn_likely(!ks.assisted || c->sums_in) || c->state != KS_OPEN || c->kept != NULL || !rc_agreed(&c->rc)->crc)
+	if (rn_likely(!c->assisted || c->sums_in) || c->state != KS_OPEN || c->kept != NULL || !rc_agreed(&c->rc)->crc)
 		return;
 	if (rc_fpdu_next(&c->rc, &offset))
 		c->sums_in = ks.net->fpdus_in(&c->src, offset, rc_agreed(&c->rc)->rx_markers);
@@ -213,11 +213,11 @@ static void put(struct ks_conn *c, struct batch *b, uint64_t ref, uint32_t len)
 	const struct rc_part part = { .ref = ref, .len = len };
 	struct rn_iov iov[SLICES_MAX];
 	bool due = false;
-	uint32_t n = len < SLICE_MIN ? 0 : rc_slices(&part, ks.assisted, iov, SLICES_MAX, &due);
+	uint32_t n = len < SLICE_MIN ? 0 : rc_slices(&part, c->assisted, iov, SLICES_MAX, &due);
 
 	if (n == 0) {
 		uint8_t *at = ks.out + b->copied;
-		due = ks.assisted;
+		due = c->assisted;
 		rc_copy(&ks.rc, &c->rc, &part, at, &due);
 		b->copied += len;
 		iov[0] = (struct rn_iov){ .base = at, .len = len };

@@ -8,19 +8,57 @@
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
+/* One process has one plane: rnicd's, its own over rnicd's streams, or its own over the kernel's sockets. */
+static bool design_served(const struct rnic_session *s, uint32_t design, enum ibv_qp_type type)
+{
+	static const char *const name[] = { "", "offloaded", "assisted", "host", "embedded" };
+	const bool streams = s->design == IPC_DESIGN_HOST || s->design == IPC_DESIGN_ASSISTED;
+	const bool asks_streams = design == IPC_DESIGN_HOST || design == IPC_DESIGN_ASSISTED;
+
+	if (design == IPC_DESIGN_ANY || design == s->design)
+		return true;
+	if (streams && asks_streams && (type == IBV_QPT_RC || type == IBV_QPT_UC))
+		return true;
+	if (design >= RN_ARRAY_LEN(name))
+		rnic_complain("rnic: rnicdv_create_qp: design %u is not known", design);
+	else
+		rnic_complain(
+			"rnic: rnicdv_create_qp: the process runs in design %s, and a queue pair in it cannot have "
+			"design %s: start the program with rnicrun --design %s (RNIC_DESIGN); host and assisted go "
+			"together",
+			name[s->design], name[design], name[design]);
+	return false;
+}
+
+static struct ibv_qp *dv_refuse(int err)
+{
+	errno = err;
+	return NULL;
+}
+
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnicdv_qp_attr *dv)
 {
+	const uint32_t bits = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_DESIGN;
 	const uint32_t flags = dv->comp_mask & RNICDV_QP_ATTR_FLAGS ? dv->flags : 0;
+	const uint32_t design = dv->comp_mask & RNICDV_QP_ATTR_DESIGN ? dv->design : 0;
 	const uint32_t known = dv->type == RNICDV_QPT_RD ? RNICDV_QP_UNORDERED | RNICDV_QP_STRICT : 0;
 
 	_Static_assert((int)IPC_RD_UNORDERED == (int)RNICDV_QP_UNORDERED && (int)IPC_RD_STRICT == (int)RNICDV_QP_STRICT,
 		       "the daemon's numbers");
-	if (!rnic_ours(c) || (dv->comp_mask & ~(uint32_t)RNICDV_QP_ATTR_FLAGS) != 0 || (flags & ~known) != 0 ||
-	    (dv->type != RNICDV_QPT_UD && dv->type != RNICDV_QPT_RD) || a->qp_type != IBV_QPT_UD) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	return rnic_create_qp_as(c, a, dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG, flags);
+	_Static_assert((int)IPC_DESIGN_OFFLOADED == (int)RNICDV_DESIGN_OFFLOADED &&
+			       (int)IPC_DESIGN_ASSISTED == (int)RNICDV_DESIGN_ASSISTED &&
+			       (int)IPC_DESIGN_HOST == (int)RNICDV_DESIGN_HOST &&
+			       (int)IPC_DESIGN_EMBEDDED == (int)RNICDV_DESIGN_EMBEDDED,
+		       "the daemon's numbers");
+	if (!rnic_ours(c) || (dv->comp_mask & ~bits) != 0 || (flags & ~known) != 0 || dv->type > RNICDV_QPT_RD ||
+	    (dv->type != RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_UD) ||
+	    !design_served(rnic_ctx(c)->s, design, a->qp_type))
+		return dv_refuse(EOPNOTSUPP);
+	if (dv->type != RNICDV_QPT_VERBS)
+		return rnic_create_qp_as(c, a, dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG, flags, IPC_DESIGN_ANY);
+	if (a->qp_type == IBV_QPT_RC || a->qp_type == IBV_QPT_UC)
+		return rnic_create_qp_as(c, a, IPC_UD_NONE, 0, (enum ipc_design)design);
+	return rnic_create_qp_ex(c, a); /* the process's design */
 }
 
 int rnicdv_query_device(struct ibv_context *c, struct rnicdv_device_attr *a)

@@ -201,7 +201,7 @@ void rnic_qp_unlist(struct rnic_qp *qp);
 void rnic_qp_each(void (*fn)(struct rnic_qp *qp, void *arg), void *arg); /* under the list's lock */
 /* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too; rd_flags: IPC_RD_*. */
 struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind,
-				 uint32_t rd_flags);
+				 uint32_t rd_flags, enum ipc_design design);
 int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -166,7 +166,8 @@ static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
 /* What ibv_query_qp() tells of a queue pair in RESET. By reliable datagrams a message waits until there is a receive. */
 static void attr_begin(struct rnic_qp *qp) { qp->attr = (struct ibv_qp_attr){ .rnr_retry = qp->sq.many ? 7 : 0 }; }
 
-static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t rd_flags)
+static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t rd_flags,
+			      enum ipc_design design)
 {
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp) };
@@ -191,6 +192,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp->sq.many = kind == IPC_RD;
 	m.create_qp.datagram = kind;
 	m.create_qp.rd_flags = rd_flags;
+	m.create_qp.design = design;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   srq_of(a) != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0 && rn_unlikely(rnic_sanitizing) && kind == IPC_UD_NONE && receives(a))
@@ -227,7 +229,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	RNIC_BESIDE(ibv_create_qp, pd->context, NULL, pd, init);
 	struct ibv_qp_init_attr_ex a = rnic_qp_attr_ex(pd, init);
-	struct ibv_qp *qp = qp_make(pd->context, &a, kind_of(pd->context, &a), 0);
+	struct ibv_qp *qp = qp_make(pd->context, &a, kind_of(pd->context, &a), 0, IPC_DESIGN_ANY);
 
 	if (qp != NULL)
 		init->cap = a.cap;
@@ -235,7 +237,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 }
 
 struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind,
-				 uint32_t rd_flags)
+				 uint32_t rd_flags, enum ipc_design design)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
@@ -258,7 +260,7 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 		errno = EINVAL;
 		return NULL;
 	}
-	qp = qp_make(c, a, kind, rd_flags);
+	qp = qp_make(c, a, kind, rd_flags, design);
 	if (qp != NULL && ops) {
 		if (posix_memalign((void **)&rnic_qp(qp)->sq.aside, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
 		    0) {
@@ -276,7 +278,7 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	if (a->qp_type == IBV_QPT_XRC_RECV)
 		return rnic_target_create(c, a);
-	return rnic_create_qp_as(c, a, kind_of(c, a), 0);
+	return rnic_create_qp_as(c, a, kind_of(c, a), 0, IPC_DESIGN_ANY);
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

@@ -107,12 +107,17 @@ static int connect_to_daemon(struct rnic_session *s)
 		return EINVAL;
 	if (d == DESIGN_OFFLOADED || d == DESIGN_AUTO) {
 		s->sock = dial(d == DESIGN_AUTO);
-		if (s->sock >= 0)
+		if (s->sock >= 0) {
+			s->design = IPC_DESIGN_OFFLOADED;
 			return 0;
+		}
 		if (d == DESIGN_OFFLOADED || errno != ENODEV)
 			return errno;
 		rnic_complain("rnic: rnicd is not running: the kernel's sockets are used instead (RNIC_EMBEDDED=auto)");
 	}
+	s->design = d == DESIGN_ASSISTED ? IPC_DESIGN_ASSISTED
+		    : d == DESIGN_HOST   ? IPC_DESIGN_HOST
+					 : IPC_DESIGN_EMBEDDED;
 	int rc = rnic_own_start(&s->own, own_design(d));
 	if (rc == 0)
 		s->sock = s->own.sock;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs that standard verbs have no type for: datagrams beyond one packet. All else about them is standard:
+ * Queue pairs that standard verbs have no type for: datagrams beyond one packet; and of the standard types such as
+ * choose their design. All else about them is standard:
  * ibv_modify_qp(), ibv_post_send(), ibv_wr_*, ibv_poll_cq(), address handles. Safe from any thread.
  *
  * RDMA Write-Record (doc/datagram-iwarp.md): ibv_wr_rdma_write() and ibv_wr_rdma_write_imm() with
@@ -34,6 +35,8 @@ extern "C" {
 #endif
 
 enum rnicdv_qp_type {
+	/* The standard type that attr->qp_type names, as ibv_create_qp_ex() makes it: for `design`. */
+	RNICDV_QPT_VERBS = 0,
 	/*
 	 * Unreliable datagrams with Sends of any size up to max_ud_msg. A message longer than one packet goes as
 	 * segments, each with its own header and CRC (doc/datagram-iwarp.md), which may come in any order. The receive
@@ -62,7 +65,20 @@ enum rnicdv_qp_type {
 };
 
 enum {
-	RNICDV_QP_ATTR_FLAGS = 1 << 0 /* in comp_mask: flags is set */
+	RNICDV_QP_ATTR_FLAGS = 1 << 0, /* in comp_mask: flags is set */
+	RNICDV_QP_ATTR_DESIGN = 1 << 1 /* design is set */
+};
+
+/*
+ * Where the iWARP of a queue pair runs. A process has one of these designs, by RNIC_DESIGN or rnicrun --design, and its
+ * queue pairs have that of the process. In a process of design host or assisted a queue pair of IBV_QPT_RC or
+ * IBV_QPT_UC may have either of the two. The wire is the same in all of them, and the peer may have another one.
+ */
+enum rnicdv_design {
+	RNICDV_DESIGN_OFFLOADED = 1, /* in rnicd */
+	RNICDV_DESIGN_ASSISTED = 2,  /* in the program; rnicd has TCP and sums the CRCs */
+	RNICDV_DESIGN_HOST = 3,      /* in the program; rnicd has TCP */
+	RNICDV_DESIGN_EMBEDDED = 4   /* in the program, over the kernel's TCP */
 };
 
 enum {
@@ -84,13 +100,15 @@ struct rnicdv_qp_attr {
 	uint32_t comp_mask; /* RNICDV_QP_ATTR_* */
 	uint32_t type;      /* enum rnicdv_qp_type */
 	uint32_t flags;     /* RNICDV_QP_* */
-	uint32_t reserved;
+	uint32_t design;    /* enum rnicdv_design; 0: that of the process */
 };
 
 /*
- * As ibv_create_qp_ex() with attr->qp_type IBV_QPT_UD. NULL and errno: EOPNOTSUPP: another type, unknown bits in a
- * comp_mask or in flags, a device that has no such queue pairs, or another vendor's; EINVAL; ENOMEM. The queue pair
- * ends with ibv_destroy_qp(), which lets a message that is half sent end there.
+ * As ibv_create_qp_ex(), with attr->qp_type IBV_QPT_UD unless type is RNICDV_QPT_VERBS. NULL and errno: EOPNOTSUPP:
+ * another type, unknown bits in a comp_mask or in flags, a design that the process cannot have beside its own (a line
+ * on stderr says which it has), a device that has no such queue pairs, or another vendor's; EINVAL; ENOMEM. The queue
+ * pair ends with ibv_destroy_qp(), which lets a message that is half sent end there. A connected one goes to an id of
+ * rdma_cm as id->qp, once ibv_modify_qp() has taken it to INIT.
  */
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				const struct rnicdv_qp_attr *dv);
