@@ -99,7 +99,7 @@ def the_next_program_has_a_connection_as_its_input_and_output():
 @case
 def a_shell_and_its_programs_have_a_connection():
     c, s = pair()
-    p = subprocess.Popen("read a; echo got $a; seq 3 | cat; exec cat", shell=True,
+    p = subprocess.Popen("read a; echo got $a; seq 3 | sed s/^/n/; exec cat", shell=True,
                          stdin=s, stdout=s)
     s.close()
     c.sendall(b"word\nthe rest")
@@ -239,3 +239,41 @@ def numbers_that_are_closed_all_at_once():
             os._exit(0 if e.recv(100).decode() == "['EBADF', 'EBADF']" else 1)
     s.close()
     return [read_all(c).decode(), os.waitpid(pid, 0)[1] >> 8]
+
+
+# Streams of C's stdio, by ctypes.
+STDIO = """
+import ctypes, os, sys
+c = ctypes.CDLL(None)
+c.fdopen.restype = ctypes.c_void_p
+f = ctypes.c_void_p(c.fdopen(int(sys.argv[1]), b"r+"))
+line = ctypes.create_string_buffer(100)
+c.fgets(line, 100, f)
+c.fprintf(f, b"got %s", line)
+c.fflush(f)
+c.dprintf(c.fileno(f), b"by number %d\\n", 7)
+print(c.fileno(f) == int(sys.argv[1]), c.fclose(f))
+"""
+
+
+@case
+def a_stream_of_stdio_on_a_connection():
+    c, s = pair()
+    p = subprocess.Popen([sys.executable, "-c", STDIO, str(s.fileno())], pass_fds=[s.fileno()], stdout=subprocess.PIPE)
+    s.close()
+    c.sendall(b"a line\nrest")
+    return [read_all(c).decode(), p.communicate()[0].decode()]
+
+
+@case
+def what_printf_writes_goes_where_the_standard_output_is_turned_to():
+    c, s = pair()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(s.fileno(), 1)
+        lib = ctypes.CDLL(None)
+        lib.printf(b"%d bottles", 99)
+        lib.fflush(None)
+        os._exit(0)
+    s.close()
+    return [read_all(c).decode(), os.waitpid(pid, 0)[1]]

@@ -17,6 +17,7 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -109,6 +110,9 @@ struct sock_libc {
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 	pid_t (*vfork)(void);
+	int (*prctl)(int, ...);
+	FILE *(*fdopen)(int, const char *);
+	int (*fileno)(FILE *);
 	int (*execve)(const char *, char *const[], char *const[]);
 	int (*execvpe)(const char *, char *const[], char *const[]);
 	int (*execveat)(int, const char *, char *const[], char *const[], int);
@@ -128,6 +132,15 @@ void sock_libc_find(void);
 int sock_libc_aside(int fd);
 void sock_libc_close_aside(int fd); /* one of them, or another one */
 bool sock_libc_is_aside(int fd);
+/*
+ * A process that confines itself by seccomp, as a sandbox for what strangers send, has few system calls from then on:
+ * read, write, poll and clocks belong to them. A stream that it has goes on with those.
+ */
+void sock_libc_confine(void);                       /* before it does */
+bool sock_libc_blocks_not(int fd);                  /* O_NONBLOCK */
+ssize_t sock_libc_take(int fd, void *to, size_t n); /* as recv and send with MSG_DONTWAIT */
+ssize_t sock_libc_put(int fd, const void *from, size_t n);
+void sock_libc_yield(void);
 int sock_libc_take_aside(int fd); /* a number that is one from now on; returns it */
 
 /* ---- sock_ready.c ---- */
@@ -282,6 +295,10 @@ void sock_below_follows(const struct sock *s);
 
 /* ---- sock_found.c: sockets that the program before this one has left it ---- */
 bool sock_looks_ours(int fd); /* the descriptor may be one that rnicd has made */
+
+/* ---- sock_stdio.c ---- */
+/* The descriptor is the socket's now: the standard stream with this number, if there is one, goes over to it. */
+void sock_stdio_follows(int fd);
 
 /* ---- sock_any.c: a listener at all addresses, the kernel's and those of all ports ---- */
 /* As listen() of fd, not ours, which becomes such a listener where rnicd has the port free. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * execve() and its kin, in front of libc's. A program that is preloaded finds its sockets itself (sock_found.c). One
- * that is not cannot use them: it is told so in one line, and gets a descriptor that has been reset in the place of
- * each. When it cannot be executed, all is as it was.
+ * execve() and its kin, and prctl(), in front of libc's. A program that is preloaded finds its sockets itself
+ * (sock_found.c). One that is not cannot use them: it is told so in one line, and gets a descriptor that has been reset
+ * in the place of each. When it cannot be executed, all is as it was.
  *
  * A child of vfork() calls this in its parent's memory: nothing is changed but descriptors, which are its own.
  */
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -322,4 +323,19 @@ PUBLIC int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 
 	before(search(file, at), env, false, &d);
 	return sock_libc.posix_spawnp(pid, file, actions, attr, argv, env);
+}
+
+PUBLIC int prctl(int what, ...)
+{
+	unsigned long a[4];
+	va_list ap;
+
+	va_start(ap, what);
+	for (size_t i = 0; i < RN_ARRAY_LEN(a); i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	sock_ready();
+	if (what == PR_SET_SECCOMP)
+		sock_libc_confine();
+	return sock_libc.prctl(what, a[0], a[1], a[2], a[3]);
 }

@@ -47,8 +47,10 @@ static int copied(int fd, int copy)
 	} else if (s != NULL ||
 		   ((uint32_t)copy < SOCK_FDS && __atomic_load_n(&sock_tab[copy], __ATOMIC_RELAXED) != NULL)) {
 		sock_set(copy, s);
-		if (s != NULL)
+		if (s != NULL) {
 			sock_below_follows(s);
+			sock_stdio_follows(copy);
+		}
 	}
 	if (s != NULL)
 		sock_put(s);

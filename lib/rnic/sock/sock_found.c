@@ -166,6 +166,7 @@ static bool look_at(int fd, void *arg)
 		s->bells = u;
 		sock_set(fd, s);
 		sock_put(s);
+		sock_stdio_follows(fd);
 	}
 	if (memory >= 0)
 		sock_libc.close(memory);

@@ -61,7 +61,7 @@ bool sock_empty(int fd)
 	ssize_t n;
 
 	do
-		n = sock_libc.recv(fd, sink, sizeof(sink), MSG_DONTWAIT);
+		n = sock_libc_take(fd, sink, sizeof(sink));
 	while (n == (ssize_t)sizeof(sink));
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
@@ -85,7 +85,7 @@ static void settle_out(const struct sock *s, int fd)
 	int saved = errno;
 
 	/* where it finds no place, the descriptor is not writable already */
-	if (sock_libc.send(fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (sock_libc_put(fd, block, sizeof(block)) < 0)
 		errno = saved;
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
 	if (room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED))
@@ -175,10 +175,7 @@ bool sock_readable(const struct sock *s)
 	return unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0;
 }
 
-bool sock_does_not_block(int fd, int flags)
-{
-	return (flags & MSG_DONTWAIT) != 0 || (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
-}
+bool sock_does_not_block(int fd, int flags) { return (flags & MSG_DONTWAIT) != 0 || sock_libc_blocks_not(fd); }
 
 /* False and errno: the time is over, or a signal has come. */
 static bool wait_for(const struct sock *s, int fd, short events, int ms)
@@ -214,7 +211,7 @@ static bool look_for_bytes(const struct sock *s)
 			if (sock_readable(s))
 				return true;
 		}
-		sched_yield();
+		sock_libc_yield();
 	} while (sock_now() < end);
 	return false;
 }

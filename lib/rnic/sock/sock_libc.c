@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libc's own functions, which this room calls by another way than their names. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 
 #include "rnic/sock/sock.h"
 
@@ -49,6 +52,9 @@ void sock_libc_find(void)
 		{ "pselect", (void **)&sock_libc.pselect },
 		{ "epoll_ctl", (void **)&sock_libc.epoll_ctl },
 		{ "vfork", (void **)&sock_libc.vfork },
+		{ "prctl", (void **)&sock_libc.prctl },
+		{ "fdopen", (void **)&sock_libc.fdopen },
+		{ "fileno", (void **)&sock_libc.fileno },
 		{ "close_range", (void **)&sock_libc.close_range },
 		{ "execve", (void **)&sock_libc.execve },
 		{ "execvpe", (void **)&sock_libc.execvpe },
@@ -88,3 +94,55 @@ int sock_libc_take_aside(int fd)
 }
 
 bool sock_libc_is_aside(int fd) { return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&aside[fd], __ATOMIC_RELAXED); }
+
+/* ---- a process that has forbidden itself most system calls ---- */
+
+static bool confined, blocks_not[SOCK_FDS];
+
+void sock_libc_confine(void)
+{
+	for (int fd = 0; fd < SOCK_FDS; fd++)
+		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL)
+			blocks_not[fd] = (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+	__atomic_store_n(&confined, true, __ATOMIC_RELEASE);
+}
+
+static bool is_confined(void) { return __builtin_expect(__atomic_load_n(&confined, __ATOMIC_RELAXED), 0); }
+
+bool sock_libc_blocks_not(int fd)
+{
+	if (is_confined() && (uint32_t)fd < SOCK_FDS)
+		return blocks_not[fd];
+	return (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+}
+
+/* poll() says first that the call behind it does not wait. */
+static bool ready_now(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	if (sock_libc.poll(&p, 1, 0) > 0)
+		return true;
+	errno = EAGAIN;
+	return false;
+}
+
+ssize_t sock_libc_take(int fd, void *to, size_t n)
+{
+	if (!is_confined())
+		return sock_libc.recv(fd, to, n, MSG_DONTWAIT);
+	return ready_now(fd, POLLIN) ? sock_libc.read(fd, to, n) : -1;
+}
+
+ssize_t sock_libc_put(int fd, const void *from, size_t n)
+{
+	if (!is_confined())
+		return sock_libc.send(fd, from, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return ready_now(fd, POLLOUT) ? sock_libc.write(fd, from, n) : -1;
+}
+
+void sock_libc_yield(void)
+{
+	if (!is_confined())
+		sched_yield();
+}
