@@ -7,7 +7,9 @@
  *
  * The memory is rnicd's, sealed, and passed with the descriptor: struct ipc_gram, the datagrams that go out at
  * IPC_GRAM_TX_OFF, those that came in at IPC_GRAM_RX_OFF; IPC_GRAM_RING bytes each. A datagram is a record: struct
- * ipc_gram_rec, its bytes, and padding to a whole number of IPC_GRAM_UNIT. Bytes may wrap around the ring's end, a
+ * ipc_gram_rec, its bytes, and padding to a whole number of IPC_GRAM_UNIT. Behind the rings are slots: a long datagram
+ * of the wire iwarp may be placed in one of them as it comes, and its record is its head alone. The slot is rnicd's
+ * again when the record has been read. Bytes may wrap around the ring's end, a
  * struct ipc_gram_rec never does. Indices run freely and wrap at 2^32; they stand between two records. The writer of an
  * index publishes it with a release store, behind the record.
  *
@@ -28,12 +30,15 @@
 
 #include "ipc/ipc_stream.h"
 
-#define IPC_GRAM_RING   (UINT32_C(1) << 18) /* bytes, each way */
-#define IPC_GRAM_UNIT   UINT32_C(32)
-#define IPC_GRAM_TX_OFF UINT32_C(4096)
-#define IPC_GRAM_RX_OFF (IPC_GRAM_TX_OFF + IPC_GRAM_RING)
-#define IPC_GRAM_SIZE   IPC_STREAM_SIZE /* both kinds of sockets get the same piece of memory */
-#define IPC_GRAM_HDRS   28u             /* bytes of IPv4 and UDP headers: 65,535 less these is the longest datagram */
+#define IPC_GRAM_RING     (UINT32_C(1) << 18) /* bytes, each way */
+#define IPC_GRAM_UNIT     UINT32_C(32)
+#define IPC_GRAM_TX_OFF   UINT32_C(4096)
+#define IPC_GRAM_RX_OFF   (IPC_GRAM_TX_OFF + IPC_GRAM_RING)
+#define IPC_GRAM_SLOTS    4u                  /* that rnicd lends to one sender (udps.h) */
+#define IPC_GRAM_SLOT     (UINT32_C(1) << 16) /* bytes of each: the longest datagram fits */
+#define IPC_GRAM_SLOT_OFF (IPC_GRAM_RX_OFF + IPC_GRAM_RING)
+#define IPC_GRAM_SIZE     (IPC_GRAM_SLOT_OFF + IPC_GRAM_SLOTS * IPC_GRAM_SLOT)
+#define IPC_GRAM_HDRS     28u /* bytes of IPv4 and UDP headers: 65,535 less these is the longest datagram */
 
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */
@@ -43,7 +48,8 @@ struct ipc_gram_rec {
 	uint8_t tos;
 	uint8_t ttl;  /* 0: the usual one */
 	uint8_t wire; /* IPC_GRAM_*: by which it is to leave; in what came in, by which it came */
-	uint8_t rsv[5];
+	uint8_t slot; /* of what came in: its bytes are in that slot, counted from 1; 0: they follow */
+	uint8_t rsv[4];
 };
 _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
 
@@ -51,6 +57,12 @@ _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps
 static inline uint32_t ipc_gram_need(uint32_t len)
 {
 	return (uint32_t)sizeof(struct ipc_gram_rec) + ((len + IPC_GRAM_UNIT - 1) & ~(IPC_GRAM_UNIT - 1));
+}
+
+/* The same of a record that came in. */
+static inline uint32_t ipc_gram_rec_need(const struct ipc_gram_rec *rec)
+{
+	return rec->slot != 0 ? (uint32_t)sizeof(*rec) : ipc_gram_need(rec->len);
 }
 
 /* ipc_gram_rec.wire */
@@ -83,7 +95,7 @@ struct ipc_gram {
 	uint32_t dropped; /* datagrams for which there was no room */
 };
 _Static_assert(sizeof(struct ipc_gram) <= IPC_SOCK_KEPT_OFF, "in front of what programs keep of it");
-_Static_assert(IPC_GRAM_SIZE - IPC_GRAM_RX_OFF >= IPC_GRAM_RING, "room for both rings");
+_Static_assert(IPC_GRAM_SLOTS *IPC_GRAM_SLOT <= IPC_GRAM_RING, "what wraps around a ring does not in slots");
 
 /* ipc_gram.shut; or-ed */
 enum {

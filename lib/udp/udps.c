@@ -7,6 +7,7 @@
 #include "base/rn_sip.h"
 #include "crc32c/crc32c.h"
 
+#define WANTS    2u /* questions for slots after the last long datagram, and one more */
 #define BODY_LEN (UDPS_LEN - UDPL_HDR_LEN - UDPL_CRC_LEN)
 
 _Static_assert(sizeof(struct udps_key) == 24, "compared as bytes");
@@ -97,6 +98,7 @@ static bool ask_again(struct udps_table *t, struct udps_peer *p, uint64_t now)
 	if (p->tries == 0)
 		p->nonce = rn_sip_hash(t->key, &p->key, sizeof(p->key), ++t->nonces) | 1;
 	p->at = now + (UDPS_RETRY_NS << p->tries++);
+	p->wants = (uint8_t)(p->wants - (p->wants != 0));
 	return true;
 }
 
@@ -135,6 +137,17 @@ static bool hear_unasked(struct udps_peer *p, const struct udps_msg *m, uint64_t
 	return m->status == UDPS_NOBODY;
 }
 
+bool udps_slot(struct udps_peer *p, uint64_t now)
+{
+	if (p->wants == 0 && p->slots == 0 && p->tries == 0)
+		p->at = now; /* asked for with the next datagram */
+	p->wants = WANTS;
+	if (p->slots == 0 || now >= p->lent)
+		return false;
+	p->slot = (uint8_t)((p->slot + 1u) % p->slots);
+	return true;
+}
+
 bool udps_hear(struct udps_table *t, const struct udps_key *k, const struct udps_msg *m, uint64_t now)
 {
 	struct udps_peer *p = peer_in(set_of(t, k), k);
@@ -153,7 +166,8 @@ bool udps_hear(struct udps_table *t, const struct udps_key *k, const struct udps
 	p->unit = m->unit;
 	p->qkey = m->qkey;
 	p->stag = m->stag;
-	p->slots = m->slots;
+	p->slots = m->stag != 0 ? m->slots : 0;
+	p->lent = now + UDPS_LENT_NS;
 	turn_to(p, UDPS_SPEAKS, now + UDPS_FRESH_NS);
 	return false;
 }

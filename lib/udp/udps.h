@@ -9,7 +9,7 @@
  *	16  STag of the slots that are lent, 0: none
  *	20  nonce, the asker's choice and not 0; an answer repeats it; 0: unasked
  *	28  enum udps_status
- *	29  how many slots are lent
+ *	29  question: 1: slots are wanted, since long datagrams are sent | answer: how many slots are lent
  *
  * The table of peers is what the asking side remembers. It is bounded, is filled by what is sent here alone, and never
  * makes a datagram wait: until there is an answer, and where there is none, the datagram goes as plain UDP.
@@ -27,6 +27,7 @@
 #include "udp/udpl.h"
 
 #define UDPS_LEN      34u    /* a question, an answer */
+#define UDPS_SLOT_MIN 32768u /* octets of a datagram for a slot: the ring takes more shorter ones */
 #define UDPS_LONGEST  65507u /* octets of a datagram: 65,535 less the headers of IPv4 and UDP */
 #define UDPS_SEGS_MAX 128u   /* segments of a datagram; one that takes more goes plain */
 
@@ -63,6 +64,7 @@ void udps_build(uint8_t *out, const struct udps_msg *m);
 #define UDPS_FRESH_NS  RN_NS_PER_S
 #define UDPS_OLD_NS    (3 * RN_NS_PER_S) /* an answer is believed for so long without datagrams */
 #define UDPS_NOBODY_NS RN_NS_PER_S
+#define UDPS_LENT_NS   (2 * RN_NS_PER_S) /* slots are used for so long after an answer, and lent for twice as long */
 #define UDPS_SILENT_NS (10 * RN_NS_PER_S)
 #define UDPS_IDLE_NS   RN_NS_PER_S /* a peer that nothing was sent to for so long makes room */
 
@@ -81,9 +83,12 @@ struct udps_peer {
 	uint8_t state; /* enum udps_state */
 	uint8_t tries; /* questions since the last answer */
 	uint8_t slots;
+	uint8_t wants;             /* not 0: slots, since long datagrams are sent */
+	uint8_t slot;              /* that the last Write-Record went to */
 	uint32_t unit, qkey, stag; /* as answered */
 	uint64_t nonce;            /* of the questions since the last answer; 0: there are none */
 	uint64_t at;               /* SPEAKS, ASKED: when it is asked again; PLAIN: until when */
+	uint64_t lent;             /* until when slots may be used */
 	uint64_t used;             /* when a datagram last asked for it */
 };
 
@@ -100,6 +105,12 @@ void udps_init(struct udps_table *t, const uint64_t key[2]);
  * peer's nonce goes first.
  */
 struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint64_t now, bool *ask);
+
+/*
+ * The slot for a long datagram to a peer that speaks. It is asked for some if it has lent none. False: there is none,
+ * and the datagram goes as a Send.
+ */
+bool udps_slot(struct udps_peer *p, uint64_t now);
 
 /* An answer, or what came unasked. True: datagrams had found nobody at the port, which their socket is to be told. */
 RN_NODISCARD bool udps_hear(struct udps_table *t, const struct udps_key *k, const struct udps_msg *m, uint64_t now);

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from rig import PATIENCE, RNICRUN, Daemon, pair_conf, until
+from rig import PATIENCE, RNICRUN, Daemon, Process, pair_conf, until
 from sock_raw import Raw
 
 
@@ -41,6 +41,19 @@ def nothing_left(d):
     until(lambda: descriptors(d) <= before, lambda: f"{descriptors(d)} descriptors, {before} before")
 
 
+# Says of each datagram its length, its CRC and its sender; sends one that asks for it back, the last byte first.
+READS = """
+import socket, sys, zlib
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 0))
+print("listening", s.getsockname()[1], flush=True)
+while True:
+    d, who = s.recvfrom(70000)
+    print("got", len(d), zlib.crc32(d), *who, flush=True)
+    if d[:4] == b"tell":
+        s.sendto(d[::-1], who)
+"""
+
 WAITS = """
 if sys.argv[2] == "poll":
     s.setblocking(False)
@@ -72,3 +85,13 @@ def killed_daemon(socket_and_send, address, told):
 
 def lines(p):
     return {n: r for n, r in map(json.loads, p.ok(4 * PATIENCE).splitlines())}
+
+
+def same_as_the_kernel(d, table, address):
+    """Each case of a table of calls gives on our sockets what it gives on the kernel's."""
+    kernel = lines(Process([sys.executable, table, "127.0.0.1"]))
+    p = ours(d, sys.executable, table, address)
+    mine = lines(p)
+    wrong = [f"{n}: {mine.get(n)}, the kernel says {kernel[n]}" for n in kernel if mine.get(n) != kernel[n]]
+    assert kernel and not wrong, "\n".join(wrong)
+    assert not p.stderr(), p.stderr()

@@ -16,23 +16,10 @@ import zlib
 import wire_check
 from nets import KERNEL, OURS, In, ping, sh, tap
 from rig import Daemon, case, main, pair_conf, until
-from sock_rig import kernels, nothing_left, ours, port_of, python
+from sock_rig import READS, kernels, nothing_left, ours, port_of, python
 
 A, B, RAW, FLOOD = "10.77.0.1", "10.77.0.2", "10.79.0.77", "10.79.0.78"
 MF, DF = 0x2000, 0x4000
-
-# Says of each datagram its length, its CRC and its sender; answers it with the CRC.
-READS = """
-import socket, sys, zlib
-s = socket.socket(type=socket.SOCK_DGRAM)
-s.bind((sys.argv[1], 0))
-print("listening", s.getsockname()[1], flush=True)
-while True:
-    d, who = s.recvfrom(70000)
-    print("got", len(d), zlib.crc32(d), who[0], flush=True)
-    if d[:4] == b"tell":
-        s.sendto(d[::-1], who)
-"""
 
 # Asks with datagrams of many lengths until each has come back whole.
 ASKS = """

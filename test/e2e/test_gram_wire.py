@@ -9,15 +9,14 @@ import os
 import random
 import socket
 import struct
-import sys
 import time
 import zlib
 
 import wire_check
 import wire_ud
 from nets import KERNEL, OURS, In, tap
-from rig import RNICRUN, Daemon, Process, case, main, pair_conf, until
-from sock_rig import kernels, lines, nothing_left, ours, port_of, python
+from rig import RNICRUN, Daemon, case, main, pair_conf, until
+from sock_rig import READS, kernels, nothing_left, ours, port_of, python, same_as_the_kernel
 
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gram_table.py")
@@ -25,18 +24,6 @@ IWARP = ("env", "RNIC_WIRE=iwarp")
 NUMBER, PORT, SOL_RNIC, WIRE = 0xfe0000, 4793, 0x524e, 1
 ASK, ANSWER, SEND, SEGMENT = 7, 8, 1, 4
 TAKES, NOBODY, STALE = 1, 2, 3
-
-READS = """
-import socket, sys, zlib
-s = socket.socket(type=socket.SOCK_DGRAM)
-s.bind((sys.argv[1], 0))
-print("listening", s.getsockname()[1], flush=True)
-while True:
-    d, who = s.recvfrom(70000)
-    print("got", len(d), zlib.crc32(d), *who, flush=True)
-    if d[:4] == b"tell":
-        s.sendto(d[::-1], who)
-"""
 
 # Asks with datagrams of many lengths until each has come back whole.
 ASKS = """
@@ -100,15 +87,10 @@ def pattern(n):
 
 @case
 def sockets_do_what_the_kernels_do_over_iwarp():
-    kernel = lines(Process([sys.executable, TABLE, "127.0.0.1"]))
     for workers in ("0", "0,1"):
         conf = pair_conf(rnicd=f"workers = {workers}", both="datagram-wire = iwarp")
         with Daemon(conf) as d, nothing_left(d):
-            p = ours(d, sys.executable, TABLE, A)
-            mine = lines(p)
-            wrong = [f"{n}: {mine.get(n)}, the kernel says {kernel[n]}" for n in kernel if mine.get(n) != kernel[n]]
-            assert not wrong, "\n".join(wrong)
-            assert not p.stderr(), p.stderr()
+            same_as_the_kernel(d, TABLE, A)
             assert grams(d)["gram_iwarp_rx"] > 3000, grams(d)
             assert not drops(d)["ud_bad"] and not drops(d)["ud_crc"], drops(d)
 
@@ -130,6 +112,8 @@ def all_lengths_arrive_right_over_a_line_that_loses_and_reorders():
         for source in (A, B):  # to the port itself, and over the wire
             iwarp(d, *python(ASKS, A, port_of(s), "32768,65506,65507,4", source)).ok()
         assert grams(d)["gram_iwarp_rx"] > 2 and not drops(d)["ud_incomplete"], drops(d)
+        iwarp(d, *python(ASKS, A, port_of(s), ",".join(["65507"] * 20), B)).ok()
+        assert grams(d, "b")["gram_slots_rx"] > 0, grams(d, "b")  # those of A's socket are the first asker's
         s.stop()
 
 
@@ -151,7 +135,7 @@ def the_wire_is_datagram_iwarp_with_good_crcs():
         seen = wire_ud.datagrams(path)  # raises where a header, a sum or a CRC is wrong
         number = NUMBER + at
         there = [g for g in seen if g.dst_qpn == number and g.kind != ANSWER]
-        assert {ASK, SEND, SEGMENT} == {g.kind for g in there}, {g.kind for g in there}
+        assert {ASK, SEND, SEGMENT} <= {g.kind for g in there} <= {ASK, SEND, SEGMENT, 5}, {g.kind for g in there}
         asker, = {g.src_qpn for g in there}
         answers = [g for g in seen if g.kind == ANSWER and g.dst_qpn == asker]
         assert {(g.src_qpn, g.body[8]) for g in answers} == {(number, TAKES)}, answers
@@ -246,6 +230,7 @@ class Peer:
         for s in (self.wire, self.own):
             s.settimeout(60)
         self.msn = 0
+        self.says = None  # what answer() has for questions that come while another datagram is waited for
 
     def say(self, kind, to, body, qkey=0, unit=0, total=0, source=None, crc=0, flags=0):
         source = NUMBER + self.port if source is None else source
@@ -258,6 +243,8 @@ class Peer:
             g = wire_ud.decode("from rnicd: ", OURS, KERNEL, p)
             if g.kind in kinds:
                 return g, len(p)
+            if g.kind == ASK and self.says:
+                self.answer(g, TAKES, *self.says)
 
     def ask(self, port, nonce=7, **more):
         self.say(ASK, NUMBER + port, struct.pack(">QBB", nonce, 0, 0), unit=1408, **more)
@@ -271,8 +258,8 @@ class Peer:
             7, TAKES, NUMBER + port, NUMBER + self.port, 1408, 34), g
         return g.qkey
 
-    def answer(self, g, status, qkey=0, unit=1408):
-        self.say(ANSWER, g.src_qpn, g.body[:8] + bytes((status, 0)), qkey, unit)
+    def answer(self, g, status, qkey=0, unit=1408, stag=0, slots=0):
+        self.say(ANSWER, g.src_qpn, g.body[:8] + bytes((status, slots)), qkey, unit, stag)
 
     def unasked(self, g, status, qkey):
         self.say(ANSWER, g.src_qpn, bytes((*bytes(8), status, 0)), qkey)
@@ -286,6 +273,24 @@ class Peer:
         self.msn += 1
         return [(struct.pack(">BBIIII", 0x41 if at + unit >= len(data) else 1, 0x43, 0, 0, self.msn, at) +
                  data[at:at + unit], unit, len(data)) for at in range(0, len(data), unit)]
+
+    def record(self, port, data, lent, slot, order=lambda parts: parts, **more):
+        """A Write-Record into a slot; lent: Q_Key and STag. more: fields that are wrong."""
+        qkey, stag = lent
+        self.msn += 1
+        unit = 1408
+        for at in order(list(range(0, len(data), unit))):
+            last = at + unit >= len(data)
+            body = struct.pack(">IIIBBIQ", more.get("msn", self.msn), at, 0, 0xc1 if last else 0x81, 0x40,
+                               more.get("stag", stag), more.get("to", slot << 16) + at) + data[at:at + unit]
+            self.say(5, NUMBER + port, body, qkey, unit, more.get("total", len(data)), source=more.get("source"))
+
+    def slots_of(self, port, **more):
+        """Q_Key and STag of the slots that a question gets; no STag: none."""
+        self.say(ASK, NUMBER + port, struct.pack(">QBB", 9, 0, 1), unit=1408, **more)
+        g, _ = self.hear(ANSWER)
+        assert g.body == struct.pack(">QBB", 9, TAKES, 4 if g.total else 0), g
+        return g.qkey, g.total
 
     def send_all(self, port, parts, qkey):
         for body, unit, total in parts:
@@ -324,6 +329,74 @@ def a_peer_of_its_own_asks_and_is_heard():
 
 
 @case
+def a_peer_of_its_own_writes_long_datagrams_into_slots_that_it_has_been_lent():
+    rng = random.Random(4)
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(READS, OURS), netns=ns)
+        at, peer = port_of(s), Peer(ns)
+        lent = peer.slots_of(at)
+        assert lent[1] and peer.slots_of(at) == lent, "they stay with whom they are lent to"
+        assert peer.slots_of(at, source=NUMBER + peer.port - 1) == (lent[0], 0), "one sender has them"
+
+        def arrives(data, slot, order=lambda parts: parts):
+            peer.record(at, data, lent, slot, order)
+            until(lambda: heard(s, data, peer), lambda: f"{grams(d)} {drops(d)}")
+        for i, order in enumerate((lambda p: p, lambda p: p[::-1], lambda p: rng.sample(p, len(p)),
+                                   lambda p: [x for x in p for _ in range(2)])):
+            arrives(rng.randbytes(65507 - i), i, order)
+        arrives(rng.randbytes(1), 0)
+        assert grams(d)["gram_slots_rx"] == 5 and drops(d)["ud_again"] > 40, (grams(d), drops(d))
+
+        def dropped(what, slot, **more):
+            before = drops(d)[what]
+            peer.record(at, b"wrong" * 10, lent, slot, **more)
+            until(lambda: drops(d)[what] > before, lambda: f"{what}: {drops(d)}")
+        dropped("ud_refused", 0, stag=lent[1] ^ 4)
+        dropped("ud_refused", 4)
+        dropped("ud_refused", 0, to=1 << 63)
+        dropped("ud_refused", 0, to=8)  # not where the slot begins
+        dropped("ud_refused", 0, source=NUMBER + peer.port - 1)  # another's
+        dropped("ud_again", 0, msn=1)  # older than what has been there
+        dropped("ud_bad", 0, total=65508)
+        # one that is not whole is dropped when the next one comes into its slot, and nothing of it is seen
+        lost, data = rng.randbytes(40000), rng.randbytes(50000)
+        peer.record(at, lost, lent, 2, lambda p: p[1:])
+        arrives(data, 2)
+        assert drops(d)["ud_incomplete"] == 1 and not heard(s, lost, peer), drops(d)
+        s.stop()
+
+
+@case
+def a_slot_whose_datagram_is_not_read_is_not_written_to():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python("""
+import socket, sys, zlib
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 0))
+print("listening", s.getsockname()[1], flush=True)
+for _ in sys.stdin:
+    d = s.recv(70000)
+    print("got", len(d), zlib.crc32(d), flush=True)
+""", OURS), netns=ns)
+        at, peer = port_of(s), Peer(ns)
+        lent = peer.slots_of(at)
+        first, second, third = (bytes([i]) * 40000 for i in range(3))
+
+        def written(what):
+            return grams(d)[what]
+        peer.record(at, first, lent, 1)
+        until(lambda: written("gram_slots_rx") == 1)
+        peer.record(at, second, lent, 1)
+        until(lambda: written("gram_full") == 1, lambda: f"{grams(d)}")
+        put(s, 1)
+        s.wait_line(f"got 40000 {zlib.crc32(first)}")
+        peer.record(at, third, lent, 1)
+        put(s, 1)
+        s.wait_line(f"got 40000 {zlib.crc32(third)}")
+        s.stop()
+
+
+@case
 def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
     with tap() as (ns, d), nothing_left(d):
         peer = Peer(ns)
@@ -333,58 +406,74 @@ def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
         def sends(n):
             put(p, n)
 
-        def question():
-            g, size = peer.hear(ASK)
-            assert (g.dst_qpn, g.src_qpn, g.qkey, g.unit, g.total, g.body[8:], size) == (
-                NUMBER + peer.port, me, 0, 1408, 0, b"\0\0", 34), g
-            return g
+        def spoken(n, *kinds):
+            """A datagram of n bytes by iwarp, or a segment of one, sent until it is there."""
+            peer.wire.settimeout(0.1)
+            while True:
+                sends(n)
+                try:
+                    while True:
+                        g, _ = peer.hear(*kinds)
+                        if (g.total or len(g.body)) == n and g.qkey == peer.says[0]:
+                            assert (g.dst_qpn, g.src_qpn) == (NUMBER + peer.port, me), g
+                            return g
+                except socket.timeout:
+                    pass
+
+        def all_of(n, kind):
+            parts = {}
+            while len(parts) < -(-n // 640):  # in units that the peer takes
+                g = spoken(n, kind)
+                assert g.unit == 640, g
+                parts[g.offset] = g.body
+                assert kind == SEGMENT or (g.stag, (g.to - g.offset) >> 16 in (0, 1), (g.to - g.offset) & 65535) == (
+                    0xabc, True, 0), g
+                try:
+                    while True:  # those that have come with it
+                        g, _ = peer.hear(kind)
+                        if g.total == n:
+                            parts[g.offset] = g.body
+                except socket.timeout:
+                    pass
+            assert b"".join(parts[k] for k in sorted(parts)) == pattern(n)
+
+        def plain(n):
+            peer.own.settimeout(0.1)
+            while True:
+                sends(n)
+                try:
+                    while peer.own.recv(65535) != pattern(n):
+                        pass
+                    return
+                except socket.timeout:
+                    pass
         sends(100)
-        first = question()
+        g, size = peer.hear(ASK)
+        assert (g.dst_qpn, g.src_qpn, g.qkey, g.unit, g.total, g.body[8:], size) == (
+            NUMBER + peer.port, me, 0, 1408, 0, b"\0\0", 34), g
         assert peer.own.recv(2000) == pattern(100), "the datagram has waited for an answer"
-        peer.answer(first._replace(body=bytes(8)), TAKES, 1)  # another nonce: it is not believed
-        peer.answer(first, TAKES, 0x1234, 640)
-        # the answer is heard sooner or later
-        while True:
-            sends(100)
-            peer.wire.settimeout(0.05)
-            try:
-                g, _ = peer.hear(SEND)
-                break
-            except socket.timeout:
-                pass
-        peer.wire.settimeout(60)
-        assert (g.dst_qpn, g.src_qpn, g.qkey, g.body) == (NUMBER + peer.port, me, 0x1234, pattern(100)), g
-        sends(1500)  # in units that the peer takes
-        parts = {}
-        while len(parts) < 3:
-            g, _ = peer.hear(SEGMENT)
-            assert (g.qkey, g.unit, g.total) == (0x1234, 640, 1500), g
-            parts[g.offset] = g.body
-        assert b"".join(parts[k] for k in sorted(parts)) == pattern(1500)
+        peer.answer(g._replace(body=bytes(7) + b"\1"), TAKES, 1)  # another nonce: it is not believed
+        peer.says = 0x1234, 640
+        peer.answer(g, TAKES, *peer.says)
+        assert spoken(100, SEND).body == pattern(100)
+        all_of(1500, SEGMENT)
+        # a long datagram has it ask for slots, and go there when some are lent
+        peer.says = 0x1234, 640, 0xabc, 2
+        all_of(40000, 5)
         # who does not know the Q_Key changes nothing
+        g = spoken(7, SEND)
         peer.unasked(g, STALE, 0x1235)
-        sends(7)
-        assert peer.hear(SEND)[0].body == pattern(7)
+        assert spoken(8, SEND).body == pattern(8)
         # started anew: asked again, meanwhile plain, and then with the new Q_Key
         peer.unasked(g, STALE, 0x1234)
-        sends(9)
-        again = question()
-        assert again.body[:8] != first.body[:8]
-        until(lambda: peer.own.recv(2000) == pattern(9))
-        peer.answer(again, TAKES, 0x777)
-        while True:
-            sends(11)
-            peer.wire.settimeout(0.05)
-            try:
-                g, _ = peer.hear(SEND)
-                break
-            except socket.timeout:
-                pass
-        assert g.qkey == 0x777
-        # nobody has the port any more: told as an ICMP message is
-        peer.unasked(g, NOBODY, 0x777)
+        plain(9)
+        peer.says = 0x777, 640
+        g = spoken(11, SEND)
 
         def refused():
+            """Nobody has the port any more: told as an ICMP message is."""
+            spoken(11, SEND)
+            peer.unasked(g, NOBODY, 0x777)
             sends(1)
             return any("ConnectionRefusedError" in x for x in list(p.out))
         until(refused, p.tail)
@@ -407,7 +496,7 @@ def what_breaks_a_rule_is_dropped_counted_and_answered_by_no_more_than_came():
         counted("ud_bad", lambda: peer.send(at, bad, qkey, source=0x1234))  # a queue pair's number
         counted("ud_bad", lambda: peer.send(at, bad, qkey, source=NUMBER))  # port 0
         counted("ud_bad", lambda: peer.send(at, bad, qkey, flags=1))  # an immediate
-        counted("ud_bad", lambda: peer.say(5, NUMBER + at, bytes(26) + bad, qkey, 64, 19))  # a record
+        counted("ud_bad", lambda: peer.say(5, NUMBER + at, bytes(26) + bad, qkey, 64, 19))  # no record
         counted("ud_bad", lambda: peer.say(6, NUMBER + at, bytes(46), qkey))
         counted("ud_bad", lambda: peer.ask(at, nonce=0))
         counted("ud_bad", lambda: peer.ask(at, source=5))

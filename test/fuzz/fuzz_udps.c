@@ -64,6 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			asked |= ask;
 			check(p != NULL && p->state <= UDPS_PLAIN && p->tries <= UDPS_TRIES && (!ask || p->nonce != 0));
 			check(p->state != UDPS_SPEAKS || (asked && p->unit != 0));
+			if (p->state == UDPS_SPEAKS && (op & 8) != 0 && udps_slot(p, now))
+				check(p->slot < p->slots && p->stag != 0 && now < p->lent);
 			continue;
 		}
 		if (look_word(data, len, &m)) {

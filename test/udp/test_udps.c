@@ -312,6 +312,41 @@ static void an_old_answer_is_not_believed(void **state)
 	assert_int_equal(sends(&a_peer, MS + UDPS_FRESH_NS + UDPS_OLD_NS, true), UDPS_ASKED);
 }
 
+static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **state)
+{
+	bool ask;
+
+	(void)state;
+	speaks(MS);
+	struct udps_peer *p = udps_way(&table, &a_peer, MS, &ask);
+	assert_true(p->wants == 0 && !udps_slot(p, MS));
+	assert_int_equal(sends(&a_peer, MS, true), UDPS_SPEAKS); /* at once, and once */
+	assert_true(p->wants != 0 && !udps_slot(p, MS));
+	assert_int_equal(sends(&a_peer, MS, false), UDPS_SPEAKS);
+	struct udps_msg m = answer(p->nonce, UDPS_TAKES);
+	m.slots = 2;
+	m.stag = 5;
+	assert_false(udps_hear(&table, &a_peer, &m, MS));
+	assert_true(udps_slot(p, MS) && p->slot == 1 && p->stag == 5);
+	assert_true(udps_slot(p, MS) && p->slot == 0);
+	assert_true(udps_slot(p, MS + UDPS_LENT_NS - 1) && p->slot == 1);
+	assert_false(udps_slot(p, MS + UDPS_LENT_NS)); /* another sender may have them soon */
+	for (uint64_t t = MS + UDPS_FRESH_NS; t < 6 * UDPS_FRESH_NS; t += UDPS_FRESH_NS) { /* no long datagrams */
+		assert_int_equal(sends(&a_peer, t, true), UDPS_SPEAKS);
+		m = answer(p->nonce, UDPS_TAKES);
+		assert_false(udps_hear(&table, &a_peer, &m, t));
+	}
+	assert_true(p->wants == 0 && p->slots == 0);
+	m.nonce = 0;
+	speaks(MS);
+	p = udps_way(&table, &a_peer, MS, &ask);
+	assert_int_equal(sends(&a_peer, MS + UDPS_FRESH_NS, true), UDPS_SPEAKS);
+	m = answer(p->nonce, UDPS_TAKES);
+	m.slots = 3; /* and no STag */
+	assert_false(udps_hear(&table, &a_peer, &m, MS + UDPS_FRESH_NS));
+	assert_false(udps_slot(p, MS + UDPS_FRESH_NS));
+}
+
 static void peers_in_use_are_not_forgotten_for_others_and_the_table_is_bounded(void **state)
 {
 	struct udps_key k = a_peer;
@@ -349,6 +384,7 @@ int main(void)
 		cmocka_unit_test(what_comes_unasked_must_know_the_q_key),
 		cmocka_unit_test(a_peer_is_asked_anew_while_it_is_spoken_to),
 		cmocka_unit_test(an_old_answer_is_not_believed),
+		cmocka_unit_test(slots_are_asked_for_when_they_are_wanted_and_used_in_turn),
 		cmocka_unit_test(peers_in_use_are_not_forgotten_for_others_and_the_table_is_bounded),
 	};
 

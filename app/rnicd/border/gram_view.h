@@ -21,6 +21,17 @@ struct gram_peer {
 	uint16_t port; /* 0: anybody */
 };
 
+/* A slot of the socket's memory, and the Write-Record that is in it or comes into it. */
+struct gram_slot {
+	bool known;  /* id is that of the newest record that has begun */
+	bool open;   /* not whole yet */
+	bool unread; /* whole, and its record of the ring ends at `end` */
+	uint32_t end;
+	uint32_t id, unit, total, valid;
+	uint64_t map[2]; /* a bit for each segment that has come */
+	uint64_t at;     /* when the record began */
+};
+
 struct gram {
 	uint64_t key;   /* the control thread's number of it */
 	uint32_t dev;   /* index of the port whose address it has; GRAM_ANY_DEV: all of them */
@@ -36,6 +47,9 @@ struct gram {
 	uint32_t tx_head;              /* what has left */
 	struct rn_link ready, telling; /* of gram_ctx; it is on a list while its link is linked */
 	struct gram *next;             /* in the same bucket */
+	struct gram_peer lent;         /* the socket that has the slots, until lent_until */
+	uint64_t lent_until;
+	struct gram_slot slot[IPC_GRAM_SLOTS];
 };
 
 #endif

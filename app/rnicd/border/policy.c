@@ -40,9 +40,4 @@ uint32_t ud_unit(const struct rnicd_port *port)
 	return port->cfg->ud_port == 0 ? 0 : udpl_unit(port->mtu - port_ip_len(port) - PKT_UDP_LEN, DGRAM_INNER_MAX);
 }
 
-uint32_t gram_unit(const struct rnicd_port *port)
-{
-	return port->cfg->ud_port == 0 ? 0 : udpl_unit(port->mtu - port_ip_len(port) - PKT_UDP_LEN, DGRAM_INNER);
-}
-
 uint32_t ud_max(const struct rnicd_port *port) { return dgram_max(ud_unit(port)); }

@@ -20,7 +20,5 @@ uint32_t ud_mtu(const struct rnicd_port *port);
 uint32_t ud_unit(const struct rnicd_port *port);
 /* Bytes of such a message at most. */
 uint32_t ud_max(const struct rnicd_port *port);
-/* Octets of each segment of a datagram socket's datagram (udps.h); 0: the device has no datagrams. */
-uint32_t gram_unit(const struct rnicd_port *port);
 
 #endif

@@ -226,6 +226,7 @@ struct rnicd_port_stats {
 	uint64_t gram_rx, gram_tx;             /* of datagram sockets */
 	uint64_t gram_full;                    /* for them, and there was no room */
 	uint64_t gram_iwarp_rx, gram_iwarp_tx; /* of those: over the wire iwarp */
+	uint64_t gram_slots_rx, gram_slots_tx; /* of those: as Write-Records */
 	uint64_t gram_asked, gram_answered;    /* questions about that wire */
 	uint64_t gram_refused;                 /* senders who were told that nobody has the UDP port */
 	struct pkt_frag_counts frag;           /* of UDP fragments received */

@@ -247,6 +247,8 @@ static void drop_memory_fd(struct sk *s)
 	user_give(s->user, USER_FDS, 0, 1);
 }
 
+static size_t memory_size(const struct sk *s) { return s->state == SK_GRAM ? IPC_GRAM_SIZE : IPC_STREAM_SIZE; }
+
 bool sk_arm(struct sk *s, const char **why)
 {
 	void *base;
@@ -259,7 +261,7 @@ bool sk_arm(struct sk *s, const char **why)
 	if (!sk_take_bit(s) || !user_take(s->user, USER_MAPPINGS, 0, 1))
 		return false;
 	bool counts = user_take(s->user, USER_FDS, 0, 1);
-	s->mem_fd = counts ? memory("rnicd-stream", IPC_STREAM_SIZE, &base) : -1;
+	s->mem_fd = counts ? memory("rnicd-stream", memory_size(s), &base) : -1;
 	if (s->mem_fd >= 0) {
 		s->mem = base;
 		return true;
@@ -274,7 +276,7 @@ bool sk_arm(struct sk *s, const char **why)
 void sk_disarm(struct sk *s)
 {
 	if (s->mem != NULL) {
-		munmap(s->mem, IPC_STREAM_SIZE);
+		munmap(s->mem, memory_size(s));
 		user_give(s->user, USER_MAPPINGS, 0, 1);
 	}
 	s->mem = NULL;

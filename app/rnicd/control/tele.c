@@ -103,6 +103,8 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "gram_refused", s->gram_refused);
 	U64(d, "gram_iwarp_rx", s->gram_iwarp_rx);
 	U64(d, "gram_iwarp_tx", s->gram_iwarp_tx);
+	U64(d, "gram_slots_rx", s->gram_slots_rx);
+	U64(d, "gram_slots_tx", s->gram_slots_tx);
 	U64(d, "gram_asked", s->gram_asked);
 	U64(d, "gram_answered", s->gram_answered);
 	U64(d, "igmp_rx", s->igmp_rx);

@@ -37,6 +37,15 @@ struct gram_ctx {
 	uint32_t msn; /* of the last datagram that left as segments */
 };
 
+/* A segment of a Write-Record; q: its packet, with the sockets' ports and the place of its octets. */
+struct gram_seg {
+	const struct pkt *q;
+	uint32_t unit, total;
+	uint32_t id, offset;
+	uint32_t stag;
+	uint64_t to; /* tagged offset */
+};
+
 /* At start: memory for the wire iwarp. False: there is none. */
 RN_NODISCARD bool gram_start(struct rnicd_worker *w);
 void gram_stop(struct rnicd_worker *w); /* all buffers are given back; before the ports' pools go */
@@ -91,13 +100,24 @@ bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *
 /* What stands in a record about the packet. */
 struct ipc_gram_rec gram_record(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
 
-/* ---- the wire iwarp: gram_iwarp.c sends, gram_iwarp_rx.c receives ---- */
+/* What the program has read of the ring of what came in is noted. False: it breaks the rules. */
+bool gram_read(struct rnicd_worker *w, struct gram *g);
+/* Such a record, whose octets lie in a slot. False: there is no room for it now. */
+bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram_rec *rec);
+
+/* ---- the wire iwarp: gram_iwarp.c sends, gram_iwarp_rx.c receives, gram_slot.c places ---- */
+
+/* The slots go to the socket that asks, or stay with it. Their STag; 0: another one has them. */
+uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const struct pkt *q);
+/* A segment of a Write-Record, sound but for its slot. True: with it the datagram was delivered. */
+bool gram_place(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
+		const struct gram_seg *seg);
 
 /* Who takes this record's datagram so; NULL: it goes plain. The peer may be asked meanwhile. */
 struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec);
 /* Sends the next record; how many frames. 0: there is no room now. */
 uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
-			 const struct udps_peer *to);
+			 struct udps_peer *to);
 
 /* The program has broken the rules of its memory. */
 void gram_broken(struct rnicd_worker *w, struct gram *g);

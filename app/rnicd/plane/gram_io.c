@@ -118,7 +118,7 @@ bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t 
 		done = need == 0;
 		if (done)
 			break;
-		const struct udps_peer *peer = rn_unlikely(wants_iwarp(&rec)) ? gram_iwarp_peer(w, g, &rec) : NULL;
+		struct udps_peer *peer = rn_unlikely(wants_iwarp(&rec)) ? gram_iwarp_peer(w, g, &rec) : NULL;
 		n = rn_unlikely(peer != NULL) ? gram_iwarp_send(w, g, &rec, peer) : send_plain(w, g, &rec);
 		if (n == 0)
 			break;

@@ -41,7 +41,12 @@ void gram_stop(struct rnicd_worker *w)
 static void gram_ask(struct rnicd_worker *w, struct rnicd_port *port, const struct udps_peer *p)
 {
 	const struct udps_msg m = {
-		.to = p->key.port, .from = p->key.from, .unit = gram_unit(port), .nonce = p->nonce, .status = UDPS_ASKS
+		.to = p->key.port,
+		.from = p->key.from,
+		.unit = ud_unit(port),
+		.nonce = p->nonce,
+		.status = UDPS_ASKS,
+		.slots = p->wants != 0,
 	};
 	uint8_t buf[UDPS_LEN];
 	struct pkt_addr to;
@@ -61,28 +66,47 @@ struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, 
 
 	memcpy(k.ip, rec->ip, sizeof(k.ip));
 	memcpy(to.b, rec->ip, sizeof(to.b));
-	if (gram_unit(port) == 0 || pkt_addr_is_group(&to))
+	if (ud_unit(port) == 0 || pkt_addr_is_group(&to))
 		return NULL;
 	struct udps_peer *p = udps_way(w->grams.peers, &k, w->now, &ask);
 	if (rn_unlikely(ask))
 		gram_ask(w, port, p);
 	if (p == NULL || p->state != UDPS_SPEAKS)
 		return NULL;
-	const uint32_t unit = rn_min_u32(p->unit, gram_unit(port));
+	const uint32_t unit = rn_min_u32(p->unit, ud_unit(port));
 	return rec->len <= unit * UDPS_SEGS_MAX ? p : NULL;
 }
 
-/* The segment at `at` of the next record; its octets behind the UDP header. */
-static uint32_t build_segment(const struct gram *g, const struct ipc_gram_rec *rec, const struct udpl_hdr *h,
-			      const struct ddp_hdr *d, uint8_t *to)
+/* What the segments of a datagram have in common. */
+struct cut {
+	struct udpl_hdr h;
+	uint32_t msn, stag;
+	uint64_t to; /* of the slot's first octet */
+};
+
+/* DDP header of the segment at `at`, with what stands before it. */
+static uint32_t build_ddp(const struct cut *c, uint32_t at, bool last, uint8_t *to)
 {
-	const uint32_t bytes = h->kind == UDPL_SEND ? rec->len : rn_min_u32(h->unit, rec->len - d->mo);
+	const struct udpl_record r = { .id = c->msn, .offset = at };
+	struct ddp_hdr d = ddp_untagged(RDMAP_SEND, last, 0, c->msn, at);
+
+	if (c->h.kind != UDPL_RECORD)
+		return ddp_build(to, &d);
+	d = ddp_tagged(RDMAP_WRITE, last, c->stag, c->to + at);
+	udpl_record_build(to, &r);
+	return UDPL_RECORD_LEN + ddp_build(to + UDPL_RECORD_LEN, &d);
+}
+
+/* The segment of so many octets at `at` of the next record; its length behind the UDP header. */
+static uint32_t build_segment(const struct gram *g, const struct cut *c, uint32_t at, uint32_t bytes, uint8_t *to)
+{
+	const bool last = c->h.kind == UDPL_SEND || at + bytes == c->h.total;
 	struct rn_iov iov[2];
 
-	udpl_build(to, h);
-	uint32_t len = UDPL_HDR_LEN + ddp_build(to + UDPL_HDR_LEN, d);
+	udpl_build(to, &c->h);
+	uint32_t len = UDPL_HDR_LEN + build_ddp(c, at, last, to + UDPL_HDR_LEN);
 	uint32_t sum = crc32c(0, to, len);
-	const uint32_t n = gram_tx_bytes(g, d->mo, bytes, iov);
+	const uint32_t n = gram_tx_bytes(g, at, bytes, iov);
 	for (uint32_t i = 0; i < n; i++) {
 		sum = crc32c_copy(sum, to + len, iov[i].base, iov[i].len);
 		len += (uint32_t)iov[i].len;
@@ -101,34 +125,39 @@ static bool room_for(const struct rnicd_worker *w, const struct rnicd_port *port
 }
 
 uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
-			 const struct udps_peer *to)
+			 struct udps_peer *to)
 {
 	struct rnicd_port *port = rnicd.port[rec->dev];
-	const uint32_t unit = rn_min_u32(to->unit, gram_unit(port));
-	const uint32_t n = rn_max_u32((rec->len + unit - 1) / unit, 1);
+	const uint32_t unit = rn_min_u32(to->unit, ud_unit(port)), n = rn_max_u32((rec->len + unit - 1) / unit, 1);
 	struct rte_mbuf *m[UDPS_SEGS_MAX];
-	const struct udpl_hdr h = { .kind = n == 1 ? UDPL_SEND : UDPL_SEGMENT,
-				    .dst_qpn = udps_number(rec->port),
-				    .src_qpn = udps_number(g->lport),
-				    .qkey = to->qkey,
-				    .unit = n == 1 ? 0 : unit,
-				    .total = n == 1 ? 0 : rec->len };
+	struct cut c = { .h = { .kind = UDPL_SEND,
+				.dst_qpn = udps_number(rec->port),
+				.src_qpn = udps_number(g->lport),
+				.qkey = to->qkey } };
 
 	if (!room_for(w, port, rec, n) || rte_pktmbuf_alloc_bulk(port->pool, m, n) != 0)
 		return 0;
-	w->grams.msn++;
+	if (n > 1) {
+		c.h.kind = rec->len >= UDPS_SLOT_MIN && udps_slot(to, w->now) ? UDPL_RECORD : UDPL_SEGMENT;
+		c.h.unit = unit;
+		c.h.total = rec->len;
+		c.stag = to->stag;
+		c.to = (uint64_t)to->slot * IPC_GRAM_SLOT;
+	}
+	c.msn = ++w->grams.msn;
 	port->stats[w->index].gram_tx++;
 	port->stats[w->index].gram_iwarp_tx++;
+	port->stats[w->index].gram_slots_tx += c.h.kind == UDPL_RECORD;
 	w->tcp.rc.qp.stats.ud_out += n;
 	for (uint32_t i = 0; i < n; i++) {
 		struct pkt_flow f = {
 			.sport = port->cfg->ud_port, .dport = port->cfg->ud_port, .tos = rec->tos, .ttl = rec->ttl
 		};
-		const struct ddp_hdr d = ddp_untagged(RDMAP_SEND, i + 1 == n, 0, w->grams.msn, i * unit);
 		uint8_t *at = rte_pktmbuf_mtod_offset(m[i], uint8_t *, ud_headers_len(port));
+		const uint32_t bytes = rn_min_u32(unit, rec->len - i * unit);
 
 		memcpy(f.dst.b, rec->ip, sizeof(f.dst.b));
-		ud_launch_flow(w, port, m[i], &f, build_segment(g, rec, &h, &d, at));
+		ud_launch_flow(w, port, m[i], &f, build_segment(g, &c, i * unit, bytes, at));
 	}
 	return n;
 }

@@ -62,10 +62,13 @@ static void sock_answer(struct rnicd_worker *w, struct rnicd_port *port, const s
 	const struct pkt q = as_plain(p, h);
 	struct udps_msg m = { .to = asked->from, .from = asked->to, .nonce = asked->nonce, .status = UDPS_NOBODY };
 
-	if (gram_find(w, port->index, &q) != NULL) {
+	struct gram *g = gram_find(w, port->index, &q);
+	if (g != NULL) {
 		m.status = UDPS_TAKES;
-		m.unit = gram_unit(port);
+		m.unit = ud_unit(port);
 		m.qkey = qkey_of(port, &p->src, asked->to);
+		m.stag = asked->slots != 0 ? gram_lend(w, g, port->index, &q) : 0;
+		m.slots = m.stag != 0 ? IPC_GRAM_SLOTS : 0;
 	}
 	say(w, port, p, &m);
 }
@@ -119,16 +122,35 @@ void gram_timers(struct rnicd_worker *w)
 
 uint64_t gram_due(const struct rnicd_worker *w) { return pkt_frag_due(w->grams.segs); }
 
-/* RFC 5041, 4.2 and RFC 5040, 4.3: a Send of one segment, or one segment of many. */
-static bool is_datagram(const struct udpl_hdr *h, const struct ddp_hdr *d)
+/*
+ * RFC 5041, 4.2 and RFC 5040, 4.3: a Send of one segment, or one segment of many, of a Send or a Write-Record. `at`: of
+ * those its place in the datagram.
+ */
+static bool is_datagram(const struct udpl_hdr *h, const struct ddp_hdr *d, uint32_t at)
 {
-	if (d->opcode != RDMAP_SEND || (h->flags & UDPL_F_IMM) != 0)
+	if (d->opcode != (h->kind == UDPL_RECORD ? RDMAP_WRITE : RDMAP_SEND) || (h->flags & UDPL_F_IMM) != 0)
 		return false;
 	if (h->kind == UDPL_SEND)
-		return d->last && d->mo == 0;
-	return h->kind == UDPL_SEGMENT && h->total <= UDPS_LONGEST && h->total <= h->unit * UDPS_SEGS_MAX &&
-	       dgram_seg_fits(h->unit, h->total, d->mo, d->payload_len) &&
-	       d->last == (d->mo + d->payload_len == h->total);
+		return d->last && at == 0;
+	return (h->kind == UDPL_SEGMENT || h->kind == UDPL_RECORD) && h->total <= UDPS_LONGEST &&
+	       h->total <= h->unit * UDPS_SEGS_MAX && dgram_seg_fits(h->unit, h->total, at, d->payload_len) &&
+	       d->last == (at + d->payload_len == h->total);
+}
+
+/* Reads the DDP header and what stands before it. False: a rule is broken. */
+static bool read_ddp(const uint8_t *body, const struct udpl_hdr *h, struct ddp_hdr *d, struct gram_seg *seg)
+{
+	const uint32_t ahead = h->kind == UDPL_RECORD ? UDPL_RECORD_LEN : 0;
+	struct udpl_record r = { .id = 0 };
+
+	if (h->body_len < ahead || ddp_parse(body + ahead, h->body_len - ahead, d) != DDP_OK)
+		return false;
+	if (ahead != 0)
+		udpl_record_parse(body, &r);
+	*seg = (struct gram_seg){
+		.unit = h->unit, .total = h->total, .id = r.id, .offset = r.offset, .stag = d->stag, .to = d->to
+	};
+	return is_datagram(h, d, ahead != 0 ? r.offset : d->mo);
 }
 
 /*
@@ -165,11 +187,11 @@ static struct rte_mbuf *sock_datagram(struct rnicd_worker *w, struct rnicd_port 
 				      const struct pkt *p, const struct udpl_hdr *h)
 {
 	struct pkt q = as_plain(p, h);
+	struct gram_seg seg;
 	struct ddp_hdr d;
 
-	if (ddp_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off + UDPL_HDR_LEN), h->body_len, &d) !=
-		    DDP_OK ||
-	    !is_datagram(h, &d) || q.sport == 0) {
+	if (q.sport == 0 ||
+	    !read_ddp(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off + UDPL_HDR_LEN), h, &d, &seg)) {
 		sock_stats(w)->ud_bad++;
 		return m;
 	}
@@ -186,8 +208,13 @@ static struct rte_mbuf *sock_datagram(struct rnicd_worker *w, struct rnicd_port 
 	}
 	w->ud_wanted++;
 	sock_stats(w)->ud_in++;
-	q.payload_off += UDPL_HDR_LEN + d.hdr_len;
+	q.payload_off += UDPL_HDR_LEN + d.hdr_len + (h->kind == UDPL_RECORD ? UDPL_RECORD_LEN : 0);
 	q.payload_len = d.payload_len;
+	if (h->kind == UDPL_RECORD) {
+		seg.q = &q;
+		port->stats[w->index].gram_iwarp_rx += gram_place(w, port, g, m, &seg);
+		return m;
+	}
 	struct ipc_gram_rec rec = gram_record(port, m, &q);
 	rec.wire = IPC_GRAM_IWARP;
 	if (h->kind == UDPL_SEGMENT) {

@@ -68,19 +68,27 @@ static void gram_put(const struct gram *g, uint32_t at, const void *p, uint32_t 
 	memcpy(ring, (const uint8_t *)p + first, len - first);
 }
 
-/* Whether a record of this length may be put. The program's index is copied and checked. */
-static bool gram_room(struct rnicd_worker *w, struct gram *g, uint32_t need)
+bool gram_read(struct rnicd_worker *w, struct gram *g)
 {
 	/* acquire: pairs with the program's release; it has done with the records before */
 	uint32_t head = __atomic_load_n(&g->mem->rx_head, __ATOMIC_ACQUIRE);
-	uint32_t may = __atomic_load_n(&g->mem->rx_room, __ATOMIC_RELAXED);
 
 	if (rn_unlikely(head - g->rx_head > g->rx_tail - g->rx_head)) {
 		gram_broken(w, g);
 		return false;
 	}
 	g->rx_head = head;
-	uint32_t used = g->rx_tail - head;
+	return true;
+}
+
+/* Whether a record of this length may be put. The program's index is copied and checked. */
+static bool gram_room(struct rnicd_worker *w, struct gram *g, uint32_t need)
+{
+	uint32_t may = __atomic_load_n(&g->mem->rx_room, __ATOMIC_RELAXED);
+
+	if (!gram_read(w, g))
+		return false;
+	uint32_t used = g->rx_tail - g->rx_head;
 	if (may == 0 || may > IPC_GRAM_RING)
 		may = IPC_GRAM_RING;
 	/* as Linux has it, the one that goes beyond the limit is still taken */
@@ -123,6 +131,17 @@ bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *
 	g->rx_tail += ipc_gram_need(rec->len);
 	__atomic_store_n(&g->mem->rx_tail, g->rx_tail, __ATOMIC_RELEASE);
 	st->gram_rx++;
+	gram_answer(w, g);
+	return true;
+}
+
+bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram_rec *rec)
+{
+	if (g->broken || !gram_room(w, g, sizeof(*rec)))
+		return false;
+	gram_put(g, g->rx_tail, rec, sizeof(*rec));
+	g->rx_tail += (uint32_t)sizeof(*rec);
+	__atomic_store_n(&g->mem->rx_tail, g->rx_tail, __ATOMIC_RELEASE);
 	gram_answer(w, g);
 	return true;
 }

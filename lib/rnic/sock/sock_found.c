@@ -85,7 +85,8 @@ static int inherited_below(const struct sock *s)
 
 static bool found_memory(struct sock *s, uint32_t kind, int memory)
 {
-	void *p = memory < 0 ? MAP_FAILED : mmap(NULL, IPC_STREAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	const size_t size = kind == IPC_SOCK_IS_STREAM ? IPC_STREAM_SIZE : IPC_GRAM_SIZE;
+	void *p = memory < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 
 	if (p == MAP_FAILED)
 		return false;

@@ -204,10 +204,17 @@ uint32_t sock_gram_next(const struct sock *s)
 
 /* ---- received ---- */
 
-static uint32_t gram_copy_out(const struct sock *s, uint32_t pos, uint32_t n, const struct msghdr *m)
+/* Bytes of a record to the program's buffers; pos: in the ring, or of a record with a slot in that. */
+static uint32_t gram_copy_out(const struct sock *s, uint32_t pos, const struct ipc_gram_rec *rec,
+			      const struct msghdr *m)
 {
 	const uint8_t *ring = (const uint8_t *)s->gram + IPC_GRAM_RX_OFF;
-	uint32_t done = 0;
+	uint32_t done = 0, n = rec->len;
+
+	if (rec->slot != 0) { /* of the ring's length from its beginning on there is memory: slots never wrap */
+		ring = (const uint8_t *)s->gram + IPC_GRAM_SLOT_OFF;
+		pos = (rec->slot - 1u) * IPC_GRAM_SLOT;
+	}
 
 	for (size_t i = 0; i < m->msg_iovlen && done < n; i++) {
 		uint32_t left = n - done, place = pos & MASK;
@@ -272,11 +279,11 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 		return -1;
 	}
 	memcpy(&rec, (const uint8_t *)s->gram + IPC_GRAM_RX_OFF + (head & MASK), sizeof(rec));
-	if (rec.len > UINT16_MAX || ipc_gram_need(rec.len) > there) {
+	if (rec.len > UINT16_MAX || ipc_gram_rec_need(&rec) > there || rec.slot > IPC_GRAM_SLOTS) {
 		errno = EIO; /* another process of this user has scribbled over the ring */
 		return -1;
 	}
-	uint32_t done = gram_copy_out(s, head + (uint32_t)sizeof(rec), rec.len, m);
+	uint32_t done = gram_copy_out(s, head + (uint32_t)sizeof(rec), &rec, m);
 	memcpy(from.ip, rec.ip, sizeof(from.ip));
 	from.port = rec.port;
 	m->msg_flags = done < rec.len ? MSG_TRUNC : 0;
@@ -290,8 +297,8 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 		pthread_mutex_unlock(&s->tx);
 	}
 	if ((flags & MSG_PEEK) == 0) {
-		__atomic_store_n(&s->gram->rx_head, head + ipc_gram_need(rec.len), __ATOMIC_RELEASE);
-		if (s->watched && there == ipc_gram_need(rec.len))
+		__atomic_store_n(&s->gram->rx_head, head + ipc_gram_rec_need(&rec), __ATOMIC_RELEASE);
+		if (s->watched && there == ipc_gram_rec_need(&rec))
 			(void)gram_settle_in(s, fd);
 	}
 	return (flags & MSG_TRUNC) != 0 ? (ssize_t)rec.len : (ssize_t)done;

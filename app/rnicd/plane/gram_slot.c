@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long datagrams of the wire iwarp as Write-Records: each segment is placed in a slot of the socket's memory as it
+ * comes, and the record of the ring that names the slot follows when all are there. One sender has the slots at a time,
+ * and takes them in turn: a newer record in a slot ends an older one that is not whole.
+ */
+#include "base/rn_seq.h"
+#include "base/rn_sip.h"
+#include "plane/worker_int.h"
+
+#define STAGS   UINT64_C(0x736c6f74) /* sets these hashes apart from others with the same key */
+#define LENT_NS (2 * UDPS_LENT_NS)
+
+_Static_assert(UDPS_LONGEST <= IPC_GRAM_SLOT, "a slot takes every datagram");
+_Static_assert(UDPS_SEGS_MAX <= 8 * sizeof(((struct gram_slot *)0)->map), "a bit for each segment");
+
+static uint32_t stag_of(uint32_t dev, const struct pkt *q)
+{
+	struct udps_key k = { .dev = dev, .port = q->dport, .from = q->sport };
+
+	memcpy(k.ip, q->src.b, sizeof(k.ip));
+	return (uint32_t)rn_sip_hash(&rnicd.secret[2], &k, sizeof(k), STAGS) | 1;
+}
+
+static bool has_slots(const struct rnicd_worker *w, const struct gram *g, const struct pkt *q)
+{
+	return w->now < g->lent_until && g->lent.port == q->sport && pkt_addr_eq(&g->lent.ip, &q->src);
+}
+
+static void slot_drop(struct rnicd_worker *w, struct gram_slot *s)
+{
+	w->tcp.rc.qp.stats.ud_incomplete += s->open;
+	s->open = false;
+}
+
+uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const struct pkt *q)
+{
+	const bool same = has_slots(w, g, q);
+
+	if (!same && w->now < g->lent_until)
+		return 0;
+	/* a sender that was started anew counts from another number on */
+	for (uint32_t i = 0; i < IPC_GRAM_SLOTS; i++) {
+		struct gram_slot *s = &g->slot[i];
+		if (!same || w->now - s->at >= UDPS_FRESH_NS)
+			slot_drop(w, s);
+		s->known = s->open;
+	}
+	g->lent = (struct gram_peer){ .ip = q->src, .port = q->sport };
+	g->lent_until = w->now + LENT_NS;
+	return stag_of(dev, q);
+}
+
+/* Whether the slot's bytes are still the program's to read. */
+static bool is_unread(struct rnicd_worker *w, struct gram *g, struct gram_slot *s)
+{
+	if (s->unread && gram_read(w, g))
+		s->unread = rn_seq_lt(g->rx_head, s->end);
+	return s->unread || g->broken;
+}
+
+/* The record begins, and what was in the slot before is over. False: the slot is not free. */
+static bool slot_begin(struct rnicd_worker *w, struct gram *g, struct gram_slot *s, const struct gram_seg *seg)
+{
+	if (is_unread(w, g, s))
+		return false;
+	slot_drop(w, s);
+	*s = (struct gram_slot){
+		.known = true, .open = true, .id = seg->id, .unit = seg->unit, .total = seg->total, .at = w->now
+	};
+	return true;
+}
+
+/* The datagram is whole. */
+static bool slot_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, struct gram_slot *s,
+			 struct ipc_gram_rec *rec)
+{
+	s->open = false;
+	rec->len = s->total;
+	rec->wire = IPC_GRAM_IWARP;
+	rec->slot = (uint8_t)(s - g->slot + 1);
+	if (!gram_put_slot(w, g, rec)) {
+		port->stats[w->index].gram_full++;
+		return false;
+	}
+	s->unread = true;
+	s->end = g->rx_tail;
+	port->stats[w->index].gram_rx++;
+	port->stats[w->index].gram_slots_rx++;
+	return true;
+}
+
+/* The slot that the segment is for, with its record begun. NULL: it is dropped and counted. */
+static struct gram_slot *slot_for(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g,
+				  const struct gram_seg *seg)
+{
+	const uint64_t i = seg->to / IPC_GRAM_SLOT;
+	struct qp_stats *st = &w->tcp.rc.qp.stats;
+
+	if (seg->stag != stag_of(port->index, seg->q) || !has_slots(w, g, seg->q) || i >= IPC_GRAM_SLOTS ||
+	    seg->to != i * IPC_GRAM_SLOT + seg->offset) {
+		st->ud_refused++;
+		return NULL;
+	}
+	struct gram_slot *s = &g->slot[i];
+	if (s->known && (rn_seq_lt(seg->id, s->id) || (seg->id == s->id && !s->open))) {
+		st->ud_again++;
+		return NULL;
+	}
+	if ((!s->known || seg->id != s->id) && !slot_begin(w, g, s, seg)) {
+		/* the program reads too slowly: once for each record */
+		port->stats[w->index].gram_full += seg->offset == 0;
+		return NULL;
+	}
+	if (s->unit == seg->unit && s->total == seg->total)
+		return s;
+	st->ud_bad++;
+	return NULL;
+}
+
+bool gram_place(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
+		const struct gram_seg *seg)
+{
+	const struct pkt *q = seg->q;
+	const uint32_t bit = seg->offset / seg->unit;
+	struct gram_slot *s = slot_for(w, port, g, seg);
+
+	if (s == NULL)
+		return false;
+	if ((s->map[bit / 64] >> bit % 64 & 1) != 0) {
+		w->tcp.rc.qp.stats.ud_again++;
+		return false;
+	}
+	memcpy((uint8_t *)g->mem + IPC_GRAM_SLOT_OFF + seg->to,
+	       rte_pktmbuf_mtod_offset(m, const uint8_t *, q->payload_off), q->payload_len);
+	s->map[bit / 64] |= UINT64_C(1) << bit % 64;
+	s->valid += q->payload_len;
+	if (s->valid < s->total)
+		return false;
+	struct ipc_gram_rec rec = gram_record(port, m, q);
+	return slot_deliver(w, port, g, s, &rec);
+}
