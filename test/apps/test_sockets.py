@@ -14,11 +14,11 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from nets import OURS, tap
+from nets import KERNEL, OURS, tap
 from rig import Daemon, case, main, need, pair_conf, until
 from sock_rig import kernels, ours
 
-A = "10.77.0.1"
+A, B = "10.77.0.1", "10.77.0.2"
 LARGE = 100_000_000  # bytes
 LONG = 300  # seconds: a hang
 
@@ -259,6 +259,22 @@ def dnsperf_asks_unbound_by_udp_and_tcp():
     for p in ("unbound", "dnsperf"):
         need(p)
     on_both(unbound)
+
+
+# ---- sip ----
+
+def sip(server, client, at, where):
+    for mode in ("u1", "un", "t1", "tn"):  # by UDP and TCP, over one socket and with one for each call
+        s = server("sipp", "-sn", "uas", "-i", at, "-p", "5070", "-t", mode[0] + "1", "-nostdin")
+        answers(client, "sh", "-c", f"cd {where} && exec sipp -sn uac {at}:5070 -i {B if at == A else KERNEL} -t {mode} "
+                "-m 400 -r 200 -l 100 -max_socket 1000 -nostdin -timeout 60s -timeout_error")
+        s.stop()
+
+
+@case
+def sipp_makes_calls_by_udp_and_tcp():
+    need("sipp")
+    on_both(sip)
 
 
 if __name__ == "__main__":
