@@ -48,16 +48,10 @@ static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 	return r->ai_qp_type == IBV_QPT_RC || r->ai_qp_type == IBV_QPT_UD ? 0 : EOPNOTSUPP;
 }
 
-static bool is_loopback(const struct sockaddr *sa)
-{
-	if (sa->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
-	return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
 /*
- * Who asks for localhost as the passive end, and names no service, wants to know some device of this host: libfabric
- * binds an id to the address and uses the id's device, but never a loopback one. It gets the first device's address.
+ * Who asks for localhost by this name as the passive end, and names no service, wants to know some device of this
+ * host: libfabric binds an id to the address and uses the id's device, but never a loopback one. It gets the first
+ * device's address. An address of loopback's stays what it is.
  */
 static int first_device(struct rdma_addrinfo *r)
 {
@@ -104,7 +98,7 @@ static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *serv
 	r->ai_family = ai->ai_family;
 	if (passive) {
 		rc = addr_copy(&r->ai_src_addr, &r->ai_src_len, ai->ai_addr, ai->ai_addrlen);
-		if (rc == 0 && service == NULL && is_loopback(ai->ai_addr))
+		if (rc == 0 && service == NULL && strcmp(node, "localhost") == 0)
 			rc = first_device(r);
 	} else {
 		rc = addr_copy(&r->ai_dst_addr, &r->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
