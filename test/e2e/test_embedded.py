@@ -408,6 +408,18 @@ def a_group_reaches_another_host():
             assert "data transfers complete" in p.ok(), p.tail()
 
 
+@case
+def a_young_connection_ends_by_a_fin_and_not_by_a_reset_of_a_time_out():
+    """Those of this case are as young at their end as a disconnect that waits for the peer's first word."""
+    with nets.netns() as ns:
+        name = "a_limit_is_told_once"
+        p = in_netns(ns, RNICRUN, "--embedded", helper("object_cases"), "127.0.0.1", "127.0.0.1", name)
+        assert f"ok {name}" in p.ok(), p.tail()
+        names, values = (line.split() for line in nets.sh("ip", "netns", "exec", ns, "grep", "^Tcp:", "/proc/net/snmp")
+                         .stdout.splitlines())
+        assert dict(zip(names, values))["OutRsts"] == "0", values
+
+
 def ucmatose(hosts, server, client):
     """The options that say where the server is to each of the two."""
     argv = [RNICRUN, "--embedded", "ucmatose", "-C", "50", "-S", "50000"]

@@ -401,7 +401,9 @@ bool ks_out(struct ks_conn *c)
 	obey(c, &b);
 	send_batch(c, &b);
 	finish(c);
-	if (rc_todo(&c->rc) != 0 || rc_failed(&c->rc))
+	/* An end that waits for the last record: sent is acknowledged here, so no later event tells of it. */
+	const bool drained = b.n_ref > 0 && rc_get_state(&c->rc) == RC_DRAINING;
+	if (rc_todo(&c->rc) != 0 || rc_failed(&c->rc) || drained)
 		rc_ready_put(&ks.rc, &c->rc);
 	look_closed(c);
 	if (c->rest == NULL && c->kept == NULL && rc_get_state(&c->rc) != RC_FREE && rc_resting(&ks.rc, &c->rc))
