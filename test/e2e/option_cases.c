@@ -273,16 +273,16 @@ static bool moves_data(struct joined *j)
 
 /*
  * DESIGNS in the environment: a digit of enum rnicdv_design for each one that the process's queue pairs may have; none:
- * rnicd's. ONLY: which of them are tried, 0 for the process's own; none: all.
+ * rnicd's. TRIES: which of them are tried, 0 for the process's own; none: all.
  */
 static bool a_queue_pair_has_the_design_that_it_asks_for_or_is_refused(void)
 {
-	const char *designs = getenv("DESIGNS"), *may = designs != NULL ? designs : "1", *only = getenv("ONLY");
+	const char *designs = getenv("DESIGNS"), *may = designs != NULL ? designs : "1", *tries = getenv("TRIES");
 	struct got g;
 	struct joined j;
 
 	for (uint32_t d = 0; d < 7; d++) {
-		if (only != NULL && strchr(only, '0' + (int)d) == NULL)
+		if (tries != NULL && strchr(tries, '0' + (int)d) == NULL)
 			continue;
 		if (d != 0 && strchr(may, '0' + (int)d) == NULL) {
 			CHECK(qp_of_design(&cli, d) == NULL && errno == EOPNOTSUPP);

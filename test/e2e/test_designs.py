@@ -213,7 +213,7 @@ def a_queue_pair_has_the_design_that_it_asks_for():
         for design, only, summed in (("host", "03", False), ("host", "2", True), ("host", "1456", False),
                                      ("assisted", "3", False), ("assisted", "02", True)):
             before = sums(d)
-            p = d.run(helper("option_cases"), A, B, name, RNIC_DESIGN=design, DESIGNS="23", ONLY=only)
+            p = d.run(helper("option_cases"), A, B, name, RNIC_DESIGN=design, DESIGNS="23", TRIES=only)
             assert f"ok {name}" in p.ok(), p.tail()
             grown = [now > was for now, was in zip(sums(d), before)]
             assert grown == [summed, summed], (design, only, before, sums(d))
