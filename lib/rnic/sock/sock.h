@@ -152,7 +152,6 @@ pid_t sock_pid(void); /* of this process */
  * in the table.
  */
 bool sock_in_vfork(void);
-void sock_flagged(int fd);     /* FD_CLOEXEC of the descriptor may have changed */
 void *sock_vfork_begins(void); /* libc's vfork(), which is called next */
 
 /* ---- sock_tab.c ---- */
