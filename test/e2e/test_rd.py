@@ -178,20 +178,27 @@ def a_device_reaches_itself():
         nothing_is_left(d)
 
 
+def late_receive(d, meanwhile, how=()):
+    """A Send waits for the receive that is posted when meanwhile(client) is over, and arrives then."""
+    slow, client = Store(d, B, 3000, later=True, how=how), Client(d, A, 3000)
+    client.to(slow)
+    client.say("go 1")
+    meanwhile(client)
+    slow.say()
+    assert client.answer() == (1, SUCCESS)
+    assert slow.came() == (1, 1)
+    client.end()
+    slow.end()
+    nothing_is_left(d)
+
+
 @case
 def a_send_waits_for_a_receive_and_holds_up_nobody_else():
     with Daemon(pair_conf()) as d:
-        slow, client = Store(d, B, 3000, later=True), Client(d, A, 3000)
-        client.to(slow)
-        client.say("go 1")
-        verified(d, 3000, 20)
-        assert not client.p.out
-        slow.say()
-        assert client.answer() == (1, SUCCESS)
-        assert slow.came() == (1, 1)
-        client.end()
-        slow.end()
-        nothing_is_left(d)
+        def others(client):
+            verified(d, 3000, 20)
+            assert not client.p.out
+        late_receive(d, others)
 
 
 @case
@@ -199,16 +206,8 @@ def a_shared_receive_queue_serves_reliable_datagrams_too():
     with Daemon(pair_conf(both=LOSSY)) as d:
         verified(d, 20000, 20, how=("shared",))
         verified(d, 20000, 20, how=("shared", "unordered"))
-        slow, client = Store(d, B, 3000, later=True, how=("shared",)), Client(d, A, 3000)
-        client.to(slow)
-        client.say("go 1")
-        until(lambda: d.telemetry("/rnic/counters")["rnr_waits"] > 0, "no message waits for a receive")
-        slow.say()
-        assert client.answer() == (1, SUCCESS)
-        assert slow.came() == (1, 1)
-        client.end()
-        slow.end()
-        nothing_is_left(d)
+        late_receive(d, lambda _: until(lambda: d.telemetry("/rnic/counters")["rnr_waits"] > 0,
+                                        "no message waits for a receive"), how=("shared",))
 
 
 @case

@@ -186,9 +186,9 @@ static uint32_t timers(void)
 		if (c->state == KS_REFUSED && ks.now >= c->again)
 			ks_connect(c);
 		rc_timer(&ks.rc, &c->rc);
+		/* what the timer wants to be sent, or an end that waited for it */
 		if (rc_get_state(&c->rc) != RC_FREE)
-			rc_ready_put(&ks.rc,
-				     &c->rc); /* what the timer wants to be sent, or an end that waited for it */
+			rc_ready_put(&ks.rc, &c->rc);
 		arm(c);
 		n++;
 	}

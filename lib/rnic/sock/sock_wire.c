@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <rnic/sock.h>
 
@@ -29,12 +28,7 @@ _Static_assert(RNIC_WIRE_PORT == (int)IPC_GRAM_AS_PORT && RNIC_WIRE_PLAIN == (in
 static uint64_t seat[SEATS];
 static uint32_t turn;
 
-static uint64_t number_of(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino << 8 : 0;
-}
+static uint64_t number_of(int fd) { return sock_file_number(fd) << 8; }
 
 static uint64_t *seat_of(uint64_t number, uint32_t way) { return &seat[((number >> 8) / WAYS * WAYS + way) % SEATS]; }
 
@@ -83,13 +77,7 @@ uint8_t sock_wire_of(int below)
 	return usual_wire();
 }
 
-static bool speaks_udp(int fd)
-{
-	int v = 0;
-	socklen_t len = sizeof(v);
-
-	return sock_libc.getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &v, &len) == 0 && v == IPPROTO_UDP;
-}
+static bool speaks_udp(int fd) { return sock_option(fd, SO_PROTOCOL) == IPPROTO_UDP; }
 
 static int wire_refuse(int err)
 {
