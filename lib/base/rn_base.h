@@ -25,6 +25,20 @@
 #define RN_ARRAY_LEN(a)                  (sizeof(a) / sizeof((a)[0]))
 #define rn_container_of(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
 
+/*
+ * The cache line at p will be written soon. Fetching the line for writing takes the line from another core at once; a
+ * prefetch for reading would only share the line, and the write would wait once more. A CPU without the instruction
+ * does nothing here.
+ */
+static inline void rn_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 static inline uint32_t rn_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static inline uint32_t rn_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static inline uint64_t rn_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -100,7 +100,7 @@ static void fetch_ahead(const struct rc *next)
 	for (uint32_t at = 0; third != NULL && at < offsetof(struct rc_tcp, rc); at += RN_CACHE_LINE)
 		__builtin_prefetch((const uint8_t *)rc_tcp_of(third) + at);
 	if (next->blk != NULL)
-		__builtin_prefetch(tcpl_chunk(tcp, tcp->q_tail), 1);
+		rn_prefetch_write(tcpl_chunk(tcp, tcp->q_tail));
 }
 
 struct rc_tcp *rc_tcp_ready_pop(struct rc_tcp_ctx *ctx)

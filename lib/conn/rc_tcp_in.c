@@ -55,7 +55,7 @@ static inline void acked(struct rc_tcp_ctx *ctx, struct rc_tcp *c, bool complete
 	uint64_t ref;
 
 	while (tcpl_acked(&c->tcp, &ref)) {
-		__builtin_prefetch((const void *)(uintptr_t)tcpl_chunk(&c->tcp, c->tcp.q_head + ACKED_AHEAD)->ref, 1);
+		rn_prefetch_write((const void *)(uintptr_t)tcpl_chunk(&c->tcp, c->tcp.q_head + ACKED_AHEAD)->ref);
 		rc_acked(&ctx->rc, &c->rc, ref);
 	}
 	if (rn_likely(complete))

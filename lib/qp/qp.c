@@ -137,7 +137,8 @@ static uint8_t wc_op(uint8_t op)
 	return of[op];
 }
 
-static void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq, const struct qp_cqe *cqe, const uint8_t *from)
+static inline __attribute__((always_inline)) void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq,
+						       const struct qp_cqe *cqe, const uint8_t *from)
 {
 	/*
 	 * A CQ that takes no more ends its QPs: the carrier finds this one in ERR. In ERR already, it has nothing left

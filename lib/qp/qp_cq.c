@@ -31,8 +31,10 @@ enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a)
 	return SPSC_OK;
 }
 
-static void cq_fail(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cq_ring *r)
+void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq)
 {
+	const struct qp_cq_ring *r = &cq->ring[ctx->worker];
+
 	if (r->prod.verdict == SPSC_CORRUPT)
 		ctx->stats.bad_rings++;
 	else
@@ -42,44 +44,6 @@ static void cq_fail(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cq_rin
 		return;
 	__atomic_store_n(&cq->shm->error, 1, __ATOMIC_RELEASE);
 	qp_fx_add(ctx, QP_FX_CQ_ERROR, cq->owner);
-}
-
-static void put_from(struct qp_cqe_wide *to, const uint8_t *from)
-{
-	if (from != NULL)
-		memcpy(to->from, from, sizeof(to->from));
-	else
-		memset(to->from, 0, sizeof(to->from));
-}
-
-/* False: the CQ is in error and the entry is lost; the QP must go to ERR. */
-bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe, const uint8_t *from)
-{
-	struct qp_cq_ring *r = &cq->ring[ctx->worker];
-
-	if (rn_unlikely(__atomic_load_n(&cq->error, __ATOMIC_RELAXED) != 0))
-		return false;
-	if (rn_unlikely(spsc_prod_free(&r->prod, r->pending + 1) < r->pending + 1)) {
-		cq_fail(ctx, cq, r);
-		return false;
-	}
-	struct qp_cqe *to = spsc_prod_slot(&r->prod, r->pending);
-	*to = *cqe;
-	to->when = (uint32_t)ctx->now;
-	if (rn_unlikely(cq->wide))
-		put_from((struct qp_cqe_wide *)(void *)to, from);
-	r->pending++;
-	r->solicited |= cqe->solicited != 0;
-	ctx->stats.cqes++;
-	if (!r->dirty) {
-		if (ctx->n_dirty_cq == QP_DIRTY_MAX) {
-			qp_cq_publish(ctx, cq);
-			return true;
-		}
-		r->dirty = true;
-		ctx->dirty_cq[ctx->n_dirty_cq++] = cq;
-	}
-	return true;
 }
 
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
@@ -123,7 +87,7 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 		return;
 	uint32_t left = from.own - from.seen + r->pending;
 	if (spsc_prod_free(&to, left) < left) {
-		cq_fail(ctx, cq, r);
+		qp_cq_fail(ctx, cq);
 		return;
 	}
 	from.own = from.seen; /* its slots from the oldest on */

@@ -63,9 +63,61 @@ static inline void qp_fail(struct qp_msgs *m, struct iw_err e, bool named)
 void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
 
 /* qp_cq.c */
-/* from: the address of a datagram's sender; NULL: there is none. */
-bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq, const struct qp_cqe *cqe, const uint8_t *from);
+/* The ring of this worker is full or corrupt: the CQ takes no more entries. */
+RN_COLD void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq);
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
+
+#define QP_CQE_AHEAD 4u /* completions: the cache line behind the next one is fetched while an entry is written */
+
+/*
+ * Writes one completion, and tells the client with the others of this turn. from: the address of a datagram's sender;
+ * NULL: there is none. False: the CQ is in error and the entry is lost; the QP must go to ERR.
+ * Inline, so that the entry's fields go from registers into the slot: an entry that is built aside by small stores and
+ * then copied by wide loads waits until these stores have left the core, behind all other stores to shared memory.
+ */
+static inline __attribute__((always_inline)) bool qp_cq_push(struct qp_ctx *ctx, struct qp_cq *cq,
+							     const struct qp_cqe *cqe, const uint8_t *from)
+{
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
+
+	if (rn_unlikely(__atomic_load_n(&cq->error, __ATOMIC_RELAXED) != 0))
+		return false;
+	if (rn_unlikely(spsc_prod_free(&r->prod, r->pending + 1) < r->pending + 1)) {
+		qp_cq_fail(ctx, cq);
+		return false;
+	}
+	struct qp_cqe *to = spsc_prod_slot(&r->prod, r->pending);
+	rn_prefetch_write(spsc_prod_slot(&r->prod, r->pending + QP_CQE_AHEAD));
+	to->wr_id = cqe->wr_id;
+	to->qpn = cqe->qpn;
+	to->byte_len = cqe->byte_len;
+	to->aux = cqe->aux;
+	to->op = cqe->op;
+	to->status = cqe->status;
+	to->flags = cqe->flags;
+	to->solicited = cqe->solicited;
+	to->src_qp = cqe->src_qp;
+	to->when = (uint32_t)ctx->now;
+	if (rn_unlikely(cq->wide)) {
+		struct qp_cqe_wide *wide = (struct qp_cqe_wide *)(void *)to;
+		if (from != NULL)
+			memcpy(wide->from, from, sizeof(wide->from));
+		else
+			memset(wide->from, 0, sizeof(wide->from));
+	}
+	r->pending++;
+	r->solicited |= cqe->solicited != 0;
+	ctx->stats.cqes++;
+	if (rn_likely(r->dirty))
+		return true;
+	if (rn_unlikely(ctx->n_dirty_cq == QP_DIRTY_MAX)) {
+		qp_cq_publish(ctx, cq);
+		return true;
+	}
+	r->dirty = true;
+	ctx->dirty_cq[ctx->n_dirty_cq++] = cq;
+	return true;
+}
 
 /* qp.c */
 /* Goes on flushing the queue pairs that are listed for it, up to a turn's share. */

@@ -23,9 +23,13 @@ static inline enum qp_take rq_read(struct spsc_cons *rq, uint32_t at, struct qp_
 	}
 	uint32_t bytes = w.num_sge * (uint32_t)sizeof(struct qp_sge);
 	uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_RWQE_FIXED);
-	memcpy(r->sge, w.sge, here);
-	if (rn_unlikely(bytes > here))
-		spsc_cons_copy(rq, at + 1, (uint8_t *)r->sge + here, bytes - here);
+	if (rn_likely(w.num_sge == 1)) { /* the most by far: without a call of memcpy() */
+		r->sge[0] = w.sge[0];
+	} else {
+		memcpy(r->sge, w.sge, here);
+		if (rn_unlikely(bytes > here))
+			spsc_cons_copy(rq, at + 1, (uint8_t *)r->sge + here, bytes - here);
+	}
 	for (uint32_t i = 0; i < w.num_sge; i++)
 		total += r->sge[i].len;
 	r->len = (uint32_t)rn_min_u64(total, QP_MSG_MAX);

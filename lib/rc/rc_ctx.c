@@ -148,9 +148,9 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 	ctx->rec_left--;
 	/* With many connections the free ones are in no cache near: the next one comes while this one is filled. */
 	if (rn_likely(next != NULL)) {
-		__builtin_prefetch(next, 1);
-		__builtin_prefetch((const uint8_t *)next + RN_CACHE_LINE, 1);
-		__builtin_prefetch(next->iov, 1);
+		rn_prefetch_write(next);
+		rn_prefetch_write((const uint8_t *)next + RN_CACHE_LINE);
+		rn_prefetch_write(next->iov);
 	}
 	return r;
 }
@@ -337,7 +337,7 @@ static void fetch_ahead(const struct rc *next)
 		__builtin_prefetch(spsc_cons_slot(&next->m.qp->sq, next->m.qp->sq_taken));
 	}
 	if (next->blk != NULL)
-		__builtin_prefetch(&next->blk->work.wr[next->blk->work.wr_tail & next->blk->work.wr_mask], 1);
+		rn_prefetch_write(&next->blk->work.wr[next->blk->work.wr_tail & next->blk->work.wr_mask]);
 }
 
 void rc_fetch(const struct rc *c)
@@ -352,8 +352,8 @@ void rc_fetch_queues(const struct rc *c)
 {
 	if (c->blk == NULL)
 		return;
-	__builtin_prefetch(&c->blk->work.wr[c->blk->work.wr_head & c->blk->work.wr_mask], 1);
-	__builtin_prefetch(&c->blk->work.wr[(c->blk->work.wr_head + 2) & c->blk->work.wr_mask], 1);
+	rn_prefetch_write(&c->blk->work.wr[c->blk->work.wr_head & c->blk->work.wr_mask]);
+	rn_prefetch_write(&c->blk->work.wr[(c->blk->work.wr_head + 2) & c->blk->work.wr_mask]);
 }
 
 const struct rc *rc_ready_first(const struct rc_ctx *ctx) { return rn_list_first(&ctx->ready, struct rc, ready); }

@@ -144,6 +144,18 @@ static inline void spsc_prod_placed(const struct spsc_prod *p, uint32_t i, const
 		spsc_prod_copy(p, i, aside, len);
 }
 
+/*
+ * The n slots from the i-th on will be written soon: fetches their cache lines, which lie in the consumer's core. Only
+ * slots that are known to be free: the consumer may be about to read any other.
+ */
+static inline void spsc_prod_ahead(const struct spsc_prod *p, uint32_t i, uint32_t n)
+{
+	if (rn_unlikely(i + n > p->mask + 1 - (p->own - p->seen)))
+		return;
+	for (uint32_t k = i; k < i + n; k++)
+		rn_prefetch_write(spsc_prod_slot(p, k));
+}
+
 /* Hands the next n slots to the consumer, n <= spsc_prod_free(). */
 static inline void spsc_prod_publish(struct spsc_prod *p, uint32_t n)
 {

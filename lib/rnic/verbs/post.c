@@ -207,6 +207,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 
 	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
 	struct qp_wqe *w = spsc_prod_place(&sq->ring, used, slots, aside);
+	spsc_prod_ahead(&sq->ring, used + 2 * slots, 2);
 	wqe_fill(w, sq, wr, op);
 	if (rn_unlikely(sq->xrc) && !srqn_fill(w, wr, op))
 		return EINVAL;
@@ -345,6 +346,7 @@ static int recv_one(struct rnic_rq *rq, const struct ibv_recv_wr *wr, uint32_t u
 	if (rn_unlikely(spsc_prod_free(&rq->ring, used + slots) < used + slots))
 		return ENOMEM;
 	struct qp_rwqe *w = spsc_prod_place(&rq->ring, used, slots, aside);
+	spsc_prod_ahead(&rq->ring, used + 3 * slots, 1);
 	w->wr_id = wr->wr_id;
 	w->num_sge = (uint8_t)wr->num_sge;
 	w->slots = (uint8_t)slots;
