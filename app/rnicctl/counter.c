@@ -147,7 +147,7 @@ const struct counter counters[] = {
 	GROWS(PORT, "no_request", "connections",
 	      "connections of peers that were over before an MPA Request had come, the evicted ones not counted"),
 	GROWS(PORT, "time_wait_overflow", "connections",
-	      "ended connections whose TIME_WAIT was cut short: a quarter of 'flows' was in it"),
+	      "ended connections whose TIME_WAIT was cut short: an eighth of 'flows' was in it"),
 	GROWS(PORT, "rx_other", "frames", "frames of a protocol or UDP port that rnicd does not serve"),
 	GROWS(PORT, "rx_moved", "frames", "frames handed to the worker that owns their connection"),
 	GROWS(PORT, "rx_moved_drops", "frames", "frames dropped because that worker's ring was full"),

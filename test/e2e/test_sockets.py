@@ -362,7 +362,7 @@ def a_user_gets_no_more_than_its_share():
 
 @case
 def connections_that_have_ended_leave_room_for_new_ones():
-    """One after the other, each leaves its server's end in TIME_WAIT for a second: of 64 places, 16 at most."""
+    """One after the other, each leaves its server's end in TIME_WAIT for a second: of 64 places, 8 at most."""
     with Daemon(pair_conf(rnicd="flows = 64")) as d:
         s = ours(d, *python(SHORT, A, "0"))
         c = ours(d, *python("""

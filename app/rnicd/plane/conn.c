@@ -137,7 +137,7 @@ static void time_wait_end(struct rnicd_worker *w, struct conn *c)
 
 /*
  * TIME_WAIT keeps a connection's place for a second: with many short connections those that have ended would leave no
- * room for new ones. So they have a quarter of the places at most, and the oldest one makes room.
+ * room for new ones. So they have an eighth of the places at most, and the oldest one makes room.
  */
 static void time_wait_begin(struct rnicd_worker *w, struct conn *c)
 {

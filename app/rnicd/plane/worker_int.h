@@ -179,7 +179,7 @@ void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
 void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
 
 /* The number of places that those in TIME_WAIT may have. */
-static inline uint32_t worker_time_waits(uint32_t places) { return places / 4; }
+static inline uint32_t worker_time_waits(uint32_t places) { return places / 8; }
 
 static inline bool worker_space(struct rnicd_worker *w)
 {
