@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows of sock_table.py: listeners at all addresses, and several listeners with one port."""
+import errno
 import os
 import select
 import socket
@@ -8,7 +9,7 @@ import threading
 import time
 
 from sock_case import events, listener, pair, read_all, wait
-from sock_twice import ADDR, IN, LIMIT, case, code, epoll_of
+from sock_twice import ADDR, IN, LIMIT, OUT, case, code, epoll_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -217,3 +218,36 @@ def an_epoll_set_keeps_a_socket_that_is_bound_or_connected_later():
         out.append(e.poll(LIMIT) == [(c.fileno(), select.EPOLLIN)])
         s.close()
         return out
+
+
+@case
+def a_full_backlog_makes_peers_wait_and_refuses_none():
+    """A backlog of one lets two wait; the SYN of the third is answered once the program has accepted these."""
+    out = []
+    with listener(1) as l:
+        cs = [socket.socket() for _ in range(3)]
+        for i, c in enumerate(cs):
+            c.setblocking(False)
+            out.append(c.connect_ex(l.getsockname()) == errno.EINPROGRESS)
+            if i < 2:
+                out.append(wait(c, OUT))
+        for _ in cs:
+            s, _ = l.accept()
+            s.sendall(b"served")
+            s.close()
+        for c in cs:
+            c.setblocking(True)
+            out.append(read_all(c).decode())
+            c.close()
+    return out
+
+
+@case
+def a_backlog_can_grow():
+    with listener(1) as l:
+        l.listen(8)
+        cs = [socket.create_connection(l.getsockname(), timeout=LIMIT) for _ in range(9)]
+        got = len([l.accept()[0].close() for _ in cs])
+        for c in cs:
+            c.close()
+        return got

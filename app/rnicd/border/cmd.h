@@ -230,6 +230,7 @@ struct cmd_stream_listen {
 	uint16_t lport;
 	uint16_t backlog;
 	uint8_t families; /* STREAM_IP4, STREAM_IP6 */
+	bool again;       /* the listener is there already, if it has not ended: its backlog changes */
 	uint64_t key;     /* of the listener, not 0: named by STREAM_ARRIVED of its connections */
 	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. Where it is not OK nobody listens */
 };

@@ -213,11 +213,11 @@ struct rnicd_port_stats {
 	uint64_t rx_not_ours;          /* other MAC or other address */
 	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: those that are not put together */
 	uint64_t rx_bad_csum;
-	uint64_t rx_no_flow;         /* TCP without connection or listener: answered by a reset */
-	uint64_t rx_unanswered;      /* of those and of SYNs to a full backlog: beyond what strangers are worth */
-	uint64_t syn_cookies;        /* SYNs answered without memory: the listener's backlog was full */
-	uint64_t syn_evicted;        /* connections that never sent a Request and made room for newer ones */
-	uint64_t no_request;         /* other connections of peers that were over before their Request had come */
+	uint64_t rx_no_flow;    /* TCP without connection or listener: answered by a reset */
+	uint64_t rx_unanswered; /* of those beyond what strangers are worth; SYNs and last ACKs to a full backlog */
+	uint64_t syn_cookies;   /* SYNs answered without memory: the listener's backlog was full */
+	uint64_t syn_evicted;   /* connections that never sent a Request and made room for newer ones */
+	uint64_t no_request;    /* other connections of peers that were over before their Request had come */
 	uint64_t time_wait_overflow; /* connections and sockets whose TIME_WAIT was cut short for newer ones */
 	uint64_t rx_other;           /* nothing we speak */
 	uint64_t rx_moved;           /* handed to the worker that owns the flow */

@@ -9,8 +9,8 @@ static struct sk *sk_arrived(const struct event_stream *ev, uint32_t worker)
 {
 	struct sk *l = sk_of(ev->listener), *s = NULL;
 
-	if (l != NULL && l->state == SK_LISTENING && !l->gone && l->n_pending < l->backlog &&
-	    user_take(l->user, USER_FLOWS, worker, 1)) {
+	/* Each worker has kept to the backlog; what it had let in before a smaller one is not refused. */
+	if (l != NULL && l->state == SK_LISTENING && !l->gone && user_take(l->user, USER_FLOWS, worker, 1)) {
 		s = sk_new(l->user, l->su, ev->key);
 		if (s == NULL)
 			user_give(l->user, USER_FLOWS, worker, 1);

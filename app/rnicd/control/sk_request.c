@@ -171,15 +171,34 @@ static void sk_listens_now(struct cmd *cmd)
 	sk_settle(s);
 }
 
+static void listens_again(struct cmd *cmd) { free(cmd); }
+
+/* listen() once more: another backlog. The socket is not busy meanwhile, as connections may be taken from it. */
+static void listen_again(struct client *c, struct sk *s, uint32_t backlog)
+{
+	struct cmd *cmd = calloc(1, sizeof(*cmd));
+
+	if (cmd == NULL) {
+		client_error(c, ENOMEM, "rnicd has no memory for another backlog");
+		return;
+	}
+	s->backlog = backlog;
+	*cmd = (struct cmd){ .type = CMD_STREAM_LISTEN, .done = listens_again };
+	cmd->stream_listen = (struct cmd_stream_listen){
+		.port = s->dev, .lport = s->local.port, .backlog = (uint16_t)backlog, .again = true, .key = s->owner.key
+	};
+	cmd_send_all(cmd);
+	client_ok(c);
+}
+
 static void sk_listen(struct client *c)
 {
 	const struct ipc_sock_listen r = c->req.sock_listen;
 	uint32_t backlog = rn_min_u32(rn_max_u32(r.backlog, 1), BACKLOG_MAX);
 	struct sk *s = sk_of(r.sock);
 
-	if (s != NULL && may_use(c, s) && s->state == SK_LISTENING) { /* once more: another backlog */
-		s->backlog = backlog;
-		client_ok(c);
+	if (s != NULL && may_use(c, s) && s->state == SK_LISTENING) {
+		listen_again(c, s, backlog);
 		return;
 	}
 	s = sk_find(c, r.sock, SK_BOUND);

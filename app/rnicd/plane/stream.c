@@ -14,7 +14,7 @@
 #define MIN_RTO_NS   (50 * RN_NS_PER_MS)
 #define PEER_DELACK  (40 * RN_NS_PER_MS)
 #define BACKLOG_MORE 64u  /* half-open connections of a listener beyond its backlog: a SYN is not yet a peer */
-#define BACKLOG_MOST 256u /* and a flood of them leaves room for other listeners */
+#define HALF_MOST    256u /* and a flood of them leaves room for other listeners */
 
 /*
  * Constant after start. [1]: of a listener's, whose window is shut until a program has accepted them. Its peer may
@@ -134,7 +134,7 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, bo
 	s->mem = NULL;
 	s->user = NULL;
 	s->listener = NULL;
-	s->fin = s->connected = false;
+	s->fin = s->connected = s->unclaimed = false;
 	s->rx_tail = s->rx_head = s->rx_shown = s->tx_head = s->tx_put = 0;
 	s->tx_sums = s->rx_sums = STREAM_SUMS_NOT;
 	return s;
@@ -143,6 +143,14 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, bo
 static uint32_t iss_of(const struct rnicd_worker *w, const struct stream *s)
 {
 	return tcpl_isn(&rnicd.secret[2], &s->flow.key, sizeof(s->flow.key), w->now);
+}
+
+/* A program has accepted the connection, or none will. */
+static void claim(struct stream *s)
+{
+	if (s->unclaimed)
+		s->listener->n_unclaimed--;
+	s->unclaimed = false;
 }
 
 /* The program's memory and doorbell are not touched from now on. */
@@ -166,6 +174,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 		s->listener->n_half--;
 		s->key = 0; /* nobody has heard of it */
 	}
+	claim(s);
 	if (rn_link_linked(&s->time_wait)) {
 		rn_list_remove(&w->streams.time_wait, &s->time_wait);
 		w->streams.time_waits--;
@@ -218,6 +227,7 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	if (!here(c) || s->state != STREAM_WAITS)
 		return;
 	c->verdict = CONN_OK;
+	claim(s);
 	s->listener = NULL;
 	own(s, c);
 	c->mem->mss = tcpl_emss(&s->tcp);
@@ -239,6 +249,7 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 				 (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_ABORT) != 0;
 	if (c->abort || lingers_not || s->state != STREAM_OWNED || !s->connected || s->rx_head != s->rx_tail)
 		tcpl_abort(&s->tcp);
+	claim(s);
 	stream_set_state(s, STREAM_LEFT);
 	stream_ready(w, s);
 }
@@ -280,10 +291,27 @@ static void listen_on(struct rnicd_worker *w, struct cmd_stream_listen *c)
 		}
 		l->key = c->key;
 		l->families = c->families;
-		l->backlog = rn_min_u32(c->backlog, BACKLOG_MOST);
+		l->backlog = c->backlog;
 		*v = CONN_OK;
 		return;
 	}
+}
+
+static struct stream_listener *listener_at(const struct rnicd_worker *w, const struct cmd_stream_listen *c)
+{
+	struct stream_listener *l = first_listener(w, c->port, c->lport);
+
+	while (l != NULL && l->key != c->key)
+		l = l->same;
+	return l;
+}
+
+static void listen_again(struct rnicd_worker *w, struct cmd_stream_listen *c)
+{
+	struct stream_listener *l = listener_at(w, c);
+
+	if (l != NULL)
+		l->backlog = c->backlog;
 }
 
 /* Out of the list of those with its key, whose first is in the table. */
@@ -328,15 +356,6 @@ static struct stream_listener *listener_for(const struct rnicd_worker *w, const 
 	return pick(l, stream_family(&a->local), flow_hash(rnicd.secret, &key));
 }
 
-static struct stream_listener *listener_at(const struct rnicd_worker *w, const struct cmd_stream_listen *c)
-{
-	struct stream_listener *l = first_listener(w, c->port, c->lport);
-
-	while (l != NULL && l->key != c->key)
-		l = l->same;
-	return l;
-}
-
 static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c)
 {
 	struct stream_listener *l = listener_at(w, c);
@@ -353,10 +372,24 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 		stream_ready(w, s);
 	}
 	for (uint32_t i = 0; i < w->streams.used; i++) /* connected, but not told yet: its number will find nobody */
-		if (w->streams.at[i].listener == l)
+		if (w->streams.at[i].listener == l) {
+			claim(&w->streams.at[i]);
 			w->streams.at[i].listener = NULL;
+		}
 	leave_others(w, l);
 	*l = (struct stream_listener){ .key = 0 };
+}
+
+/*
+ * As a kernel has it: a backlog of n lets n + 1 connections wait to be accepted. Beyond that neither a SYN nor the last
+ * ACK of a handshake is heard, so that the peer or our SYN-ACK asks again later; nobody is refused.
+ */
+static bool backlog_full(const struct stream_listener *l) { return l->n_unclaimed > l->backlog; }
+
+static bool must_wait(const struct stream *s, uint8_t flags)
+{
+	return s->state == STREAM_WAITS && !s->connected && s->listener != NULL && (flags & TCPL_RST) == 0 &&
+	       backlog_full(s->listener);
 }
 
 /* The oldest makes room: under a flood of SYNs an honest peer's last one has the longest time to be answered. */
@@ -386,7 +419,11 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 
 	if (l == NULL || (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_SYN)
 		return false;
-	if (l->n_half >= l->backlog + BACKLOG_MORE)
+	if (backlog_full(l)) {
+		w->tx[port].st->rx_unanswered++;
+		return true; /* the peer's TCP asks again */
+	}
+	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
 		make_room(w, l);
 	struct stream *s = make(w, &a, true, &v);
 	if (s == NULL)
@@ -435,6 +472,10 @@ static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rt
 				.opt = p->tcp_opt,
 				.ref = (uint64_t)(uintptr_t)m };
 
+	if (rn_unlikely(must_wait(s, p->tcp_flags))) {
+		s->way.tx->st->rx_unanswered++;
+		return;
+	}
 	enum tcpl_verdict v = tcpl_in(&s->tcp, w->now, &seg, &ev);
 	stream_take(w, s, &ev, m, p->payload_off);
 	if (rn_unlikely(tcpl_get_state(&s->tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
@@ -517,7 +558,7 @@ void command_stream(struct rnicd_worker *w, struct cmd *c)
 		c->stream_join[w->index]->next = w->streams.users;
 		w->streams.users = c->stream_join[w->index];
 		break;
-	case CMD_STREAM_LISTEN: listen_on(w, &c->stream_listen); break;
+	case CMD_STREAM_LISTEN: (c->stream_listen.again ? listen_again : listen_on)(w, &c->stream_listen); break;
 	case CMD_STREAM_UNLISTEN: listen_end(w, &c->stream_listen); break;
 	case CMD_STREAM_OPEN: open_stream(w, &c->stream); break;
 	case CMD_STREAM_ADOPT: adopt(w, &c->stream); break;

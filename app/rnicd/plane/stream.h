@@ -63,6 +63,7 @@ struct stream {
 	uint32_t bit;
 	bool fin;         /* the program's end of the stream is in tcp */
 	bool connected;   /* has been told so */
+	bool unclaimed;   /* counted in n_unclaimed of its listener */
 	uint32_t rx_seq0; /* sequence numbers of the first byte each way */
 	uint32_t tx_seq0;
 	uint32_t rx_tail, rx_head; /* positions; rx_head is the program's, checked */
@@ -80,7 +81,9 @@ struct stream_listener {
 	struct stream_listener *same; /* next one with this key: connections are balanced over those */
 	uint64_t key;                 /* 0: not in use */
 	uint8_t families;             /* STREAM_IP4, STREAM_IP6 */
-	uint32_t backlog, n_half;
+	uint32_t backlog;
+	uint32_t n_unclaimed; /* connections that no program has accepted yet: CMD_STREAM_ADOPT or _CLOSE */
+	uint32_t n_half;
 	struct rn_list half; /* oldest first */
 };
 

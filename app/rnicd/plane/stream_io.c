@@ -130,6 +130,8 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 		if (s->listener != NULL) {
 			rn_list_remove(&s->listener->half, &s->half);
 			s->listener->n_half--;
+			s->listener->n_unclaimed++;
+			s->unclaimed = true;
 			stream_tell(w, s, STREAM_ARRIVED);
 		} else {
 			stream_tell(w, s, STREAM_CONNECTED);
