@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What librnic offers beyond <infiniband/verbs.h> and <rdma/rdma_cma.h>. Safe from any thread. rnic(7) has the
- * variables of the environment that the library reads.
+ * What librnic offers beyond <infiniband/verbs.h> and <rdma/rdma_cma.h>. Safe from any thread. The environment
+ * variables that the library reads are in rnic(7).
  */
 #ifndef RNIC_RNIC_H
 #define RNIC_RNIC_H
@@ -13,14 +13,14 @@ extern "C" {
 #endif
 
 /*
- * Memory that is shared with rnicd from birth: ibv_reg_mr() of it moves nothing. At least `size` bytes, zeroed, aligned
- * to a page; from 1 MiB on to 2 MiB and on hugepages where the system has free ones. The caller owns it and gives it
- * back with rnic_free() after the memory regions in it are deregistered.
- * NULL and errno: ENODEV no daemon, ENOMEM no space, EINVAL size 0.
+ * Allocates memory that is shared with rnicd from the start, so ibv_reg_mr() need not move it. At least `size` bytes,
+ * zeroed and aligned to a page. From 1 MiB on the memory is aligned to 2 MiB and lies on hugepages if the system has
+ * free ones. The caller owns the memory, and frees it with rnic_free() after deregistering the memory regions in it. On
+ * failure NULL and errno: ENODEV: no daemon; ENOMEM: no space; EINVAL: size is 0.
  */
 void *rnic_alloc(size_t size);
 
-/* Takes back what rnic_alloc() returned; NULL is allowed. */
+/* Frees memory of rnic_alloc(). NULL is allowed. */
 void rnic_free(void *p);
 
 #ifdef __cplusplus

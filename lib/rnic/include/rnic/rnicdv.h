@@ -35,31 +35,35 @@ extern "C" {
 #endif
 
 enum rnicdv_qp_type {
-	/* The standard type that attr->qp_type names, as ibv_create_qp_ex() makes it: for `design`. */
+	/* The standard type that attr->qp_type names, as ibv_create_qp_ex() makes it. Used to choose the `design`. */
 	RNICDV_QPT_VERBS = 0,
 	/*
-	 * Unreliable datagrams with Sends of any size up to max_ud_msg. A message longer than one packet goes as
-	 * segments, each with its own header and CRC (doc/datagram-iwarp.md), which may come in any order. The receive
-	 * is one of the whole message, and 40 bytes of GRH as ever. It completes when the last missing segment has
-	 * come, so receives may complete in another order than the one of posting. A message of which a segment is
-	 * lost is dropped after rnicd's `record-timeout`, and counted as ud_incomplete; its receive is used again.
+	 * Unreliable datagrams with Sends of any size up to max_ud_msg. A message longer than one packet is sent as
+	 * segments, each with its own header and CRC (doc/datagram-iwarp.md). Segments may arrive in any order. One
+	 * receive takes the whole message behind 40 bytes of GRH, as with IBV_QPT_UD. The receive completes when the
+	 * last missing segment has arrived, so receives may complete in another order than they were posted in. When a
+	 * segment is lost, its message is dropped after rnicd's `record-timeout` and counted as ud_incomplete; the
+	 * receive is used again for a later message.
 	 *
 	 * Everything else is as with IBV_QPT_UD, which is qp_type: states, Q_Key, groups. The two kinds exchange
 	 * messages of one packet with each other.
 	 */
 	RNICDV_QPT_UD = 1,
 	/*
-	 * Reliable datagrams: each work request names its peer, and what goes to one peer arrives once and in order
-	 * (or in any order: RNICDV_QP_UNORDERED).
-	 * Sends by ibv_post_send() with wr.ud; Sends, Writes, Reads and Atomics of any size by ibv_wr_*() with
-	 * ibv_wr_set_ud_addr(). States and Q_Key are as with IBV_QPT_UD, which is qp_type. Receives get no GRH, but
-	 * src_qp. There are no groups. A work request completes with IBV_WC_SUCCESS when
-	 * the peer has its bytes. IBV_WC_RETRY_EXC_ERR or another error: the bytes arrived once, or never, or in
-	 * part. An error flushes what was posted for the same peer before it became known; work requests for other
-	 * peers, and those that are posted later, go on (or not: RNICDV_QP_STRICT). A message that finds no receive
-	 * waits for one, unless rnicd's `rnr` forbids it there: as often as the sender's IBV_QP_RNR_RETRY says (0 to 6;
-	 * 7, which is the default: until there is one), each time as long as the receiver's IBV_QP_MIN_RNR_TIMER says,
-	 * and 100 ms at least. Then it completes with IBV_WC_RNR_RETRY_EXC_ERR.
+	 * Reliable datagrams: each work request names its peer, and messages to one peer arrive once and in order (in
+	 * any order: RNICDV_QP_UNORDERED). ibv_post_send() with wr.ud posts Sends; ibv_wr_*() with ibv_wr_set_ud_addr()
+	 * post Sends, Writes, Reads and Atomics of any size. States and Q_Key are as with IBV_QPT_UD, which is qp_type.
+	 * Receive completions have src_qp, but receives have no GRH. There are no multicast groups.
+	 *
+	 * A work request completes with IBV_WC_SUCCESS when the peer has its bytes. After IBV_WC_RETRY_EXC_ERR or
+	 * another error the bytes have arrived once, or never, or in part. An error flushes the work requests for the
+	 * same peer that were posted before the error was known; work requests for other peers, and later ones, go on
+	 * (unless RNICDV_QP_STRICT is set).
+	 *
+	 * A message that finds no receive waits for one, unless the receiver's rnicd forbids that by `rnr`. The
+	 * sender's IBV_QP_RNR_RETRY says how often the message waits (0 to 6; 7, the default: until there is a
+	 * receive). The receiver's IBV_QP_MIN_RNR_TIMER says how long each wait lasts, at least 100 ms. After the last
+	 * wait the work request completes with IBV_WC_RNR_RETRY_EXC_ERR.
 	 */
 	RNICDV_QPT_RD = 2
 };
@@ -70,28 +74,29 @@ enum {
 };
 
 /*
- * Where the iWARP of a queue pair runs. A process has one of these designs, by RNIC_DESIGN or rnicrun --design, and its
- * queue pairs have that of the process. In a process of design host or assisted a queue pair of IBV_QPT_RC or
- * IBV_QPT_UC may have either of the two. The wire is the same in all of them, and the peer may have another one.
+ * Where the iWARP of a queue pair runs. RNIC_DESIGN or rnicrun --design gives a process one of these designs, and its
+ * queue pairs have the design of the process. In a process of design host or assisted, a queue pair of IBV_QPT_RC or
+ * IBV_QPT_UC may choose either of these two. The wire is the same for all designs, and the peer may have another one.
  */
 enum rnicdv_design {
 	RNICDV_DESIGN_OFFLOADED = 1, /* in rnicd */
-	RNICDV_DESIGN_ASSISTED = 2,  /* in the program; rnicd has TCP and sums the CRCs */
-	RNICDV_DESIGN_HOST = 3,      /* in the program; rnicd has TCP */
+	RNICDV_DESIGN_ASSISTED = 2,  /* in the program; rnicd runs TCP and sums the CRCs */
+	RNICDV_DESIGN_HOST = 3,      /* in the program; rnicd runs TCP */
 	RNICDV_DESIGN_EMBEDDED = 4   /* in the program, over the kernel's TCP */
 };
 
 enum {
 	/*
-	 * RNICDV_QPT_RD: no work request waits for another one, also of the same peer. What is lost on the way delays
-	 * its own message alone. Messages may arrive, be carried out and complete in any order: of what a peer sees of
-	 * a Write only the completion tells, also of a later Send. IBV_SEND_FENCE keeps its meaning. The queue pair
-	 * speaks to queue pairs of either kind; each decides for what it sends.
+	 * RNICDV_QPT_RD: no work request waits for another one, not even for one to the same peer. A lost packet delays
+	 * only its own message. Messages may arrive, be carried out and complete in any order: only a Write's own
+	 * completion says that the peer sees its bytes, a later Send does not. IBV_SEND_FENCE keeps its meaning. An
+	 * unordered and an ordered queue pair can talk to each other; the flag counts for what its own queue pair
+	 * sends.
 	 */
 	RNICDV_QP_UNORDERED = 1 << 0,
 	/*
-	 * RNICDV_QPT_RD: the first work request that fails, whichever peer it was for, takes the queue pair to ERR. All
-	 * that is posted is flushed then. Without the flag the queue pair goes on.
+	 * RNICDV_QPT_RD: the first work request that fails, whatever its peer, takes the queue pair to ERR, which
+	 * flushes all posted work requests. Without the flag the queue pair goes on.
 	 */
 	RNICDV_QP_STRICT = 1 << 1
 };
@@ -115,7 +120,7 @@ struct ibv_qp *rnicdv_create_qp(struct ibv_context *context, struct ibv_qp_init_
 
 struct rnicdv_device_attr {
 	uint32_t comp_mask; /* 0 */
-	/* bytes of a Send or Write-Record of RNICDV_QPT_UD at most; 0: the device has no datagrams */
+	/* maximum size of a Send or Write-Record of RNICDV_QPT_UD, bytes; 0: the device has no datagrams */
 	uint32_t max_ud_msg;
 };
 
@@ -136,22 +141,22 @@ struct rnicdv_record {
 int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
 
 /*
- * ibv_poll_cq() that waits up to timeout_us microseconds for the first completion; -1: without end, 0: not at all. What
- * is lost on the way to a datagram queue pair never completes, so a wait for it needs an end. The CPU is given away
- * while nothing comes. Returns how many completions are in wc, 0 when the time is over, or -1 as ibv_poll_cq() does.
+ * As ibv_poll_cq(), but waits up to timeout_us microseconds for the first completion; -1: without end, 0: not at all.
+ * What is lost on the way to a datagram queue pair never completes, so a wait for it needs a time-out. The wait gives
+ * the CPU away. Returns the number of completions in wc, 0 when the time is over, or -1 as ibv_poll_cq() does.
  */
 int rnicdv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc, int64_t timeout_us);
 
 /*
- * Where RDMA Write-Records to a group arrive at this queue pair. It is of RNICDV_QPT_UD and attached to the group by
- * ibv_attach_mcast(). The writer names the group's address handle and QPN 0xffffff. It gives `tag` as rkey, and a
- * remote address that counts from 0, which is `addr` here. Each member binds memory of its own: `length` bytes of `mr`,
- * at most 2^32 - 1, with IBV_ACCESS_REMOTE_WRITE. Completions name addresses of this memory. A queue pair has 16 tags
- * at most; a tag that is bound again leads to the new memory. mr NULL: the tag leads nowhere any more, and neither does
- * it when mr has been deregistered.
+ * Binds a multicast group's tag to memory of this queue pair: RDMA Write-Records to the group that name the tag arrive
+ * there. The queue pair is of RNICDV_QPT_UD and attached to the group by ibv_attach_mcast(). The writer names the
+ * group's address handle and QPN 0xffffff, gives `tag` as rkey, and a remote address of which 0 stands for `addr` here.
+ * Each member binds memory of its own: `length` bytes of `mr`, at most 2^32 - 1, with IBV_ACCESS_REMOTE_WRITE.
+ * Completions name addresses in this memory. A queue pair has at most 16 tags. Binding a tag again replaces its memory.
+ * With mr NULL, or once mr has been deregistered, the tag is bound to nothing.
  *
- * EINVAL: no group, another kind of queue pair, memory without the right or out of bounds, or with mr NULL a tag that
- * was not bound. ENOMEM: a tag too many.
+ * EINVAL: `group` is no multicast group, the queue pair is of another type, the memory lacks the right or is out of
+ * bounds, or mr is NULL and the tag was not bound. ENOMEM: the queue pair has 16 tags.
  */
 int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t tag, struct ibv_mr *mr, void *addr,
 		      uint64_t length);
@@ -159,18 +164,20 @@ int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t ta
 int rnicdv_query_device(struct ibv_context *context, struct rnicdv_device_attr *attr);
 
 /*
- * A connection over a TCP socket that is connected already, from a point of its stream on that both ends have agreed
- * upon (RFC 5044, 7.1): all that the program has written leaves before it, and the first byte that it has not read
- * belongs to MPA. id is new, of RDMA_PS_TCP. The end that sends the MPA Request calls rnicdv_resolve_socket(), then
- * rdma_create_qp() and rdma_connect(): id has its device and its route. The other end calls rnicdv_await_socket();
- * the event CONNECT_REQUEST tells of the peer's Request with id itself, and is answered by rdma_accept() (with a queue
- * pair on id) or rdma_reject(). CONNECT_ERROR: there was none within 10 s, or the peer has ended the stream. The
- * standard says that the end that has connected sends the Request.
+ * An RDMA connection over a TCP socket that is connected already. Both ends have agreed at which byte of the stream MPA
+ * begins (RFC 5044, 7.1): all that the program has written is sent before MPA, and the first byte that the program has
+ * not read belongs to MPA. id is new, of RDMA_PS_TCP.
  *
- * The program closes fd then, or leaves it alone: a read would take the connection's bytes. 0, or -1 and errno:
- * EOPNOTSUPP: the program runs iWARP in rnicd (rnicrun without --embedded or --design host); ENOTSOCK, ENOTCONN: fd is
- * no connected TCP socket, or in design host none over rnicd; EADDRNOTAVAIL: no device has the socket's address.
- * The socket is the program's as before then.
+ * The end that sends the MPA Request (by the standard the one that has called connect()) calls rnicdv_resolve_socket(),
+ * which gives id its device and route, then rdma_create_qp() and rdma_connect(). The other end calls
+ * rnicdv_await_socket(). The event CONNECT_REQUEST, with id itself, then tells that the peer's Request has come;
+ * rdma_accept() (with a queue pair on id) or rdma_reject() answers. CONNECT_ERROR: no Request came within 10 s, or the
+ * peer has ended the stream.
+ *
+ * After either call the program closes fd or leaves it alone: a read would take the connection's bytes. Returns 0, or
+ * -1 and errno, and then the socket is unchanged: EOPNOTSUPP: the program's iWARP runs in rnicd (rnicrun without
+ * --embedded or --design host); ENOTSOCK, ENOTCONN: fd is no connected TCP socket, or in design host none over rnicd;
+ * EADDRNOTAVAIL: no device has the socket's address.
  */
 struct rdma_cm_id;
 int rnicdv_resolve_socket(struct rdma_cm_id *id, int fd);

@@ -15,7 +15,7 @@
 #ifndef RNIC_SOCK_OPT_H
 #define RNIC_SOCK_OPT_H
 
-#define SOL_RNIC 0x524e /* level */
+#define SOL_RNIC 0x524e /* the level of setsockopt() */
 
 /*
  * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is not UDP's, as connections
@@ -25,7 +25,7 @@
 #define RNIC_WIRE 1
 
 enum {
-	RNIC_WIRE_PORT = 0, /* as the port is configured */
+	RNIC_WIRE_PORT = 0, /* as rnicd's configuration of the port says */
 	RNIC_WIRE_PLAIN = 1,
 	RNIC_WIRE_IWARP = 2,
 };
