@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The few words every room uses. Header only, no state, safe from any thread.
- */
+/* Small helpers that every room uses. Header only, no state, safe from any thread. */
 #ifndef RN_BASE_H
 #define RN_BASE_H
 
@@ -13,9 +11,10 @@
 #define RN_ALIGNED(n) __attribute__((aligned(n)))
 #define RN_NODISCARD  __attribute__((warn_unused_result))
 /*
- * RN_COLD: off the straight line. The function's code lies apart from what is called all the time, so that the latter
- * stays dense. RN_HOT: on the straight line, though cold callers use it too. Link-time optimisation keeps one of
- * several equal functions; should that one come from a cold caller, it would be made small and slow for all.
+ * RN_COLD: a function that is rarely called. Its code lies apart, so that the code that runs all the time stays dense.
+ * RN_HOT: a function that runs all the time, though cold callers use it too. Link-time optimisation keeps one of
+ * several equal copies of a function; without RN_HOT a copy from a cold caller would be compiled small and slow for all
+ * callers.
  */
 #define RN_COLD                          __attribute__((cold))
 #define RN_HOT                           __attribute__((hot))
@@ -52,7 +51,7 @@ static inline bool rn_is_pow2(uint64_t n) { return n != 0 && (n & (n - 1)) == 0;
  */
 static inline bool rn_in_range(uint64_t off, uint64_t len, uint64_t size) { return off <= size && len <= size - off; }
 
-/* One-clock rule: time is a uint64_t of nanoseconds on a monotonic clock, and it is always an argument. */
+/* One-clock rule: time is always an argument, a uint64_t of nanoseconds on a monotonic clock. */
 #define RN_NS_PER_US UINT64_C(1000)
 #define RN_NS_PER_MS UINT64_C(1000000)
 #define RN_NS_PER_S  UINT64_C(1000000000)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A slice of bytes that someone else owns, and lists of them. The owner is named where a list is handed over.
+ * Slices of bytes, and lists of them. A slice does not own its bytes: where a list is handed over, a comment names the
+ * owner.
  */
 #ifndef RN_IOV_H
 #define RN_IOV_H

@@ -27,7 +27,7 @@
 
 struct rn_link {
 	struct rn_link *next;   /* NULL: the last one */
-	struct rn_link **pprev; /* what points here: the list's first or another link's next. NULL: in no list */
+	struct rn_link **pprev; /* the pointer to this link: the list's first or another's next. NULL: in no list */
 };
 
 struct rn_list {
@@ -177,11 +177,11 @@ static inline void *rn_slink_object(const struct rn_slink *x, size_t at)
 	for (type *var = rn_slist_first(l, type, member), *var##_next; \
 	     var != NULL && ((var##_next = rn_slist_next(var, type, member)), true); var = var##_next)
 
-/* ---- a pool: the objects of an array that are free, of which those that nobody has had are not touched ---- */
+/* ---- a pool: the free objects of an array. Objects that were never taken are never touched ---- */
 
 struct rn_pool {
-	struct rn_slist back;    /* objects that have come back, which are taken first */
-	struct rn_slink *unused; /* the link of the first object that nobody has had */
+	struct rn_slist back;    /* objects that were put back; they are taken first */
+	struct rn_slink *unused; /* the link of the first object that was never taken */
 	uint32_t n_unused;
 	size_t size; /* bytes of an object */
 };
@@ -203,7 +203,7 @@ static inline struct rn_slink *rn_pool_take(struct rn_pool *p)
 	return x;
 }
 
-/* How many objects are free. O(those that have come back). */
+/* How many objects are free. O(objects that were put back). */
 static inline uint32_t rn_pool_left(const struct rn_pool *p)
 {
 	uint32_t n = p->n_unused;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012): a keyed hash that is cheap on short input. Without the key
- * nobody can say the hash of anything, so it makes cookies. Pure, safe from any thread.
+ * nobody can predict a hash, so hashes serve as cookies. Pure, safe from any thread.
  */
 #ifndef RN_SIP_H
 #define RN_SIP_H
@@ -38,7 +38,7 @@ static inline void rn_sip_word(struct rn_sip *s, uint64_t m)
 	s->v0 ^= m;
 }
 
-/* The hash of len octets of data, and of the number `extra` behind them. */
+/* The hash of `len` octets of data, followed by the number `extra`. */
 static inline uint64_t rn_sip_hash(const uint64_t key[2], const void *data, uint32_t len, uint64_t extra)
 {
 	struct rn_sip s = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,

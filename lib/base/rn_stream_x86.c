@@ -11,11 +11,14 @@
 /* A copy of less than two cache lines. */
 static inline void few(uint8_t *d, const uint8_t *s, uint32_t len)
 {
-	__asm__("" : "+r"(len)); /* a compiler that knew the range would write a `rep`, slow to start */
+	__asm__("" : "+r"(len)); /* a compiler that knows the range would emit a `rep`, which starts slowly */
 	memcpy(d, s, len);
 }
 
-/* What is not a whole line of dst at both ends; *n: the lines between. Returns where they begin. */
+/*
+ * Copies the parts of dst at both ends that are no whole cache line. *n: whole lines between. Returns the offset of the
+ * first.
+ */
 static inline uint32_t ends(uint8_t *d, const uint8_t *s, uint32_t len, uint32_t *n)
 {
 	uint32_t head = (uint32_t)(-(uintptr_t)d & (RN_CACHE_LINE - 1));
@@ -56,7 +59,7 @@ TARGET("avx2") static void stream256(void *dst, const void *src, uint32_t len)
 					    _mm256_lddqu_si256((const __m256i *)(const void *)(s + i)));
 }
 
-/* A store that is the line: nothing has to be put together. */
+/* One store writes a whole cache line, so the processor need not combine several. */
 TARGET("avx512f") static void stream512(void *dst, const void *src, uint32_t len)
 {
 	uint32_t n, at = ends(dst, src, len, &n);

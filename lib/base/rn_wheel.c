@@ -63,7 +63,10 @@ void rn_wheel_arm(struct rn_wheel *w, struct rn_timer *t, uint64_t when)
 	}
 	if (rn_timer_armed(t)) {
 		if (when >= t->when) {
-			/* Lazy: its slot comes too early, and puts it where it belongs then. */
+			/*
+			 * Lazy: the timer stays in its slot, which comes too early. When the slot is emptied, the timer
+			 * is put where it belongs.
+			 */
 			t->when = when;
 			return;
 		}
@@ -94,7 +97,7 @@ static bool next_slot(const struct rn_wheel *w, uint32_t *level, uint32_t *digit
 	return false;
 }
 
-/* Empties the next slot that has begun by w->horizon: onto the expired list or into finer slots. */
+/* Empties the next slot, if it has begun by w->horizon: its timers go onto the expired list or into finer slots. */
 static bool advance(struct rn_wheel *w)
 {
 	uint32_t level, digit;
@@ -133,7 +136,7 @@ struct rn_timer *rn_wheel_pop_due(struct rn_wheel *w, uint64_t now)
 			unlink_timer(w, t);
 			if (due <= w->tick)
 				return t;
-			/* Moved to a later time while it waited here. */
+			/* The timer was moved to a later time while it was on the expired list. */
 			insert(w, t, due);
 		}
 	} while (advance(w));

@@ -24,7 +24,7 @@
 struct rn_timer {
 	struct rn_timer *next;
 	struct rn_timer **pprev; /* NULL when not armed */
-	uint64_t when;           /* ns: when it shall fire; may be later than the slot it lies in */
+	uint64_t when;           /* ns: when the timer shall fire; may be later than the slot that holds the timer */
 };
 
 struct rn_wheel {
@@ -45,7 +45,7 @@ void rn_wheel_arm(struct rn_wheel *w, struct rn_timer *t, uint64_t when);
 void rn_wheel_disarm(struct rn_wheel *w, struct rn_timer *t);
 static inline bool rn_timer_armed(const struct rn_timer *t) { return t->pprev != NULL; }
 
-/* The part of rn_wheel_pop() that has work to do. */
+/* The slow part of rn_wheel_pop(). */
 struct rn_timer *rn_wheel_pop_due(struct rn_wheel *w, uint64_t now);
 
 /* Next timer that is due at `now`, disarmed, or NULL. Call until NULL. */

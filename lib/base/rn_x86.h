@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an x86 processor offers and the operating system lets be used. Only there. */
+/*
+ * Which instruction sets an x86 processor has, and which of them the operating system lets programs use. For x86 only.
+ */
 #ifndef RN_X86_H
 #define RN_X86_H
 
@@ -9,12 +11,12 @@
 
 /* What the operating system saves at a context switch: XCR0, Intel SDM volume 1 section 13.3. */
 #define RN_XCR0_AVX    0x06u /* SSE and AVX state */
-#define RN_XCR0_AVX512 0xE6u /* those, opmask and the upper halves */
+#define RN_XCR0_AVX512 0xE6u /* SSE and AVX state, opmask and the upper halves */
 
 struct rn_x86 {
 	uint32_t f1_ecx;         /* CPUID function 1 */
 	uint32_t f7_ebx, f7_ecx; /* function 7 */
-	uint32_t xcr0;           /* 0: not to be had */
+	uint32_t xcr0;           /* 0: not available */
 };
 
 static inline struct rn_x86 rn_x86_look(void)

@@ -43,7 +43,7 @@ static uint32_t times(uint32_t a, uint32_t b)
 
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b)
 {
-	/* The initial and final inversions of the two sums cancel: what is left is A moved up by B's length, plus B. */
+	/* The initial and final inversions of the two sums cancel: the result is A moved up by B's length, plus B. */
 	for (uint32_t k = 0; len_b != 0; k++, len_b >>= 1)
 		if ((len_b & 1) != 0)
 			crc_a = times(crc_a, crc32c_x8_pow2[k]);

@@ -8,8 +8,8 @@
 #ifdef __x86_64__
 #include "crc32c/crc32c_x86.h"
 
-#define FOLD_BYTES  64 /* per turn, in the front part */
-#define CHAIN_WORDS 4  /* per turn and chain, in the three parts behind it */
+#define FOLD_BYTES  64 /* per turn, in the front part that PCLMULQDQ folds */
+#define CHAIN_WORDS 4  /* per turn and chain, in the three parts after that */
 #define TURN_BYTES  (FOLD_BYTES + 3 * CHAIN_WORDS * 8)
 #define MAX_TURNS   ((CRC32C_NSHIFT - 1) / (3 * CHAIN_WORDS))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks the processor once, before main(), what it can do, and orders the implementations. */
+/* Before main(): asks the processor what it can do, and orders the implementations by speed. */
 #include "crc32c/crc32c_impl.h"
 
 #ifdef __x86_64__
@@ -9,7 +9,7 @@
 #include <sys/auxv.h>
 #endif
 
-/* Written by the constructor alone, before there is a second thread; every state of it is a valid list. */
+/* Written only by the constructor, before there is a second thread. The list is valid at any moment. */
 struct crc32c_impl crc32c_impls[8] = { { "table", crc32c_table_sum, crc32c_table_copy, crc32c_plain_words } };
 
 static void __attribute__((unused)) put_first(const char *name, uint32_t (*sum)(uint32_t, const void *, size_t),

@@ -27,7 +27,7 @@ extern const uint32_t crc32c_shift[CRC32C_NSHIFT];
 /* x8_pow2[k] = x^(8 * 2^k) mod P: 2^k zero bytes. */
 extern const uint32_t crc32c_x8_pow2[64];
 
-/* Copies piece by piece, then sums the whole with the implementation in use. */
+/* Copies piece by piece, then sums the whole with the chosen implementation. */
 uint32_t crc32c_plain_words(uint32_t crc, void *dst, const void *src, size_t n, struct crc32c_words *w);
 
 uint32_t crc32c_table_sum(uint32_t crc, const void *p, size_t n);

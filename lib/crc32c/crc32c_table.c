@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slicing by 8: for processors without a CRC instruction, and the yardstick of the others. */
+/* Slicing by 8: for processors without a CRC instruction, and as the reference that tests compare with. */
 #include "crc32c/crc32c_impl.h"
 
 static inline uint32_t word_sum(uint32_t crc, uint64_t v)

@@ -127,14 +127,17 @@ AVX512 uint32_t crc32c_vpclmul512_copy(uint32_t crc, void *dst, const void *src,
 	return ~run512(~crc, src, dst, n, true);
 }
 
-/* A copy with words in between, on its way. */
+/* The state of crc32c_copy_words(). */
 struct walk512 {
 	const uint8_t *s;
 	uint8_t *d;
 	struct crc32c_words w;
 };
 
-/* The next `lanes` times 4 bytes of the output, at the end of a block of 64. At most one word falls in. */
+/*
+ * Copies the next `lanes` times 4 bytes of the output and returns them at the end of a block of 64. They contain at
+ * most one inserted word.
+ */
 AVX512_INLINE __m512i words512(struct walk512 *k, uint32_t lanes)
 {
 	uint32_t gap = 16 - lanes, len = 4 * lanes;
@@ -184,7 +187,7 @@ AVX512 uint32_t crc32c_vpclmul512_words(uint32_t crc, void *dst, const void *src
 	for (all /= 256; all > 0; all--)
 		for (int j = 0; j < 4; j++)
 			a[j] = fold512(a[j], far, words512(&k, 16));
-	/* A word that is due stands before whole bytes: none is left for the last one to three. */
+	/* A word is never inserted among the last one to three bytes. */
 	crc = ~crc32c_chain(join512(a), k.s, k.d, tail, true);
 	k.w.at -= tail;
 	*w = k.w;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inside lib/crc32c: the steps that the x86 implementations share. They work on the register, that is the sum without
- * the initial and final inversion. `d` is where the bytes are copied to; the callers pass a constant `cp`, so that one
- * source makes both the sum and the copy.
+ * the initial and final inversion. `d` is where the bytes are copied to if `cp` is true. Callers pass a constant `cp`,
+ * so that one source makes both the sum and the summing copy.
  */
 #ifndef CRC32C_X86_H
 #define CRC32C_X86_H
@@ -25,7 +25,7 @@ CRC32C_SSE42_INLINE uint64_t crc32c_take64(const uint8_t *s, uint8_t *d, bool cp
 	return v;
 }
 
-/* One chain, word by word, then the bytes that are left: for what is too short for anything better. */
+/* One chain, word by word, then the remaining bytes: for input too short for anything better. */
 CRC32C_SSE42_INLINE uint32_t crc32c_chain(uint32_t reg, const uint8_t *s, uint8_t *d, size_t n, bool cp)
 {
 	uint64_t r = reg;

@@ -89,13 +89,13 @@ static inline bool pkt_addr_is_ip4(const struct pkt_addr *a)
 	return memcmp(a->b, prefix, sizeof(prefix)) == 0;
 }
 
-/* The IPv4 address in host order; only for an address that pkt_addr_is_ip4() knows. */
+/* The IPv4 address in host order; only for an address of which pkt_addr_is_ip4() is true. */
 static inline uint32_t pkt_addr_to_ip4(const struct pkt_addr *a) { return rn_load_be32(a->b + 12); }
 
 /* A group of IPv4 hosts (RFC 1112, section 4): 224.0.0.0 to 239.255.255.255. */
 static inline bool pkt_addr_is_group(const struct pkt_addr *a) { return a->b[12] >> 4 == 14 && pkt_addr_is_ip4(a); }
 
-/* Its Ethernet address, which 32 groups share (RFC 1112, section 6.4). */
+/* The group's Ethernet address, which 32 groups share (RFC 1112, section 6.4). */
 static inline void pkt_group_mac(uint8_t mac[PKT_MAC_LEN], const struct pkt_addr *group)
 {
 	mac[0] = 0x01;
@@ -156,8 +156,8 @@ struct pkt {
 
 /*
  * Reads the headers of a frame of frame_len bytes whose first contiguous_len bytes are at frame. Only those are read.
- * The destination MAC is not judged (frame[0..6) is it); the TCP/UDP/ICMP checksum is not either (pkt_l4_csum_ok).
- * On any verdict but PKT_OK only what is named at the verdict is set in out.
+ * Neither the destination MAC (frame[0..6)) nor the TCP, UDP or ICMP checksum (pkt_l4_csum_ok) is checked. On any
+ * verdict but PKT_OK only what is named at the verdict is set in out.
  */
 RN_NODISCARD enum pkt_verdict pkt_parse(const uint8_t *frame, uint32_t contiguous_len, uint32_t frame_len,
 					struct pkt *out);
@@ -170,20 +170,20 @@ const char *pkt_verdict_name(enum pkt_verdict v);
  */
 bool pkt_l4_csum_ok(const struct pkt *p, const struct rn_iov *l4, uint32_t n);
 
-/* ---- ICMP: a packet of ours was too large ---- */
+/* ---- ICMP: a packet that we sent was too large ---- */
 
 struct pkt_too_big {
-	struct pkt_addr src, dst; /* of the packet that was */
+	struct pkt_addr src, dst; /* of the packet that was too large */
 	uint16_t sport, dport;
-	uint32_t seq; /* TCP */
-	uint32_t mtu; /* of the link that it was too large for, as a router says */
+	uint32_t seq; /* TCP sequence number */
+	uint32_t mtu; /* MTU of the link that the packet was too large for, as a router says */
 };
 
 /*
  * Reads "fragmentation needed" (RFC 792, RFC 1191 section 4) or "packet too big" (RFC 4443 section 3.2) about a TCP
- * segment from a parsed PKT_KIND_ICMP. False: it is something else, about something else, cut before the sequence
- * number, or names no MTU that can be (0 from old routers; below 1280 for IPv6, RFC 8201 section 4). It may be forged:
- * nothing but the form has been looked at.
+ * segment from a parsed PKT_KIND_ICMP. False: another message, one about another kind of packet, one cut before the
+ * sequence number, or one with an impossible MTU (0 from old routers; below 1280 for IPv6, RFC 8201 section 4). The
+ * message may be forged: only its form is checked.
  */
 bool pkt_icmp_too_big(const uint8_t *frame, uint32_t contiguous_len, const struct pkt *p, struct pkt_too_big *out);
 
@@ -261,10 +261,10 @@ struct pkt_tcp_seg {
 
 void pkt_tcp_template_init(struct pkt_tcp_template *t, const struct pkt_flow *flow);
 
-/* The neighbour's MAC has changed. */
+/* Call when the neighbour's MAC has changed. */
 void pkt_tcp_template_set_dst_mac(struct pkt_tcp_template *t, const uint8_t mac[PKT_MAC_LEN]);
 
-/* From the next segment on. */
+/* Counts from the next segment on. */
 void pkt_tcp_template_set_tos(struct pkt_tcp_template *t, uint8_t tos);
 
 static inline uint32_t pkt_tcp_hdr_len(const struct pkt_tcp_template *t, uint32_t opt_len)
@@ -273,7 +273,7 @@ static inline uint32_t pkt_tcp_hdr_len(const struct pkt_tcp_template *t, uint32_
 }
 
 /*
- * Writes all headers of a segment to out and not a byte more: the payload may lie behind them already. Returns their
+ * Writes all headers of a segment to out and not a byte more, since the payload may follow there already. Returns their
  * length, pkt_tcp_hdr_len().
  */
 uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, enum pkt_csum mode, uint8_t *out);

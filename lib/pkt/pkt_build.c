@@ -32,7 +32,7 @@ uint32_t pkt_arp_build(uint8_t *out, const struct pkt_l2 *l2, const struct pkt_a
 	memcpy(a->target_mac, arp->target_mac, PKT_MAC_LEN);
 	memcpy(a->target_ip, arp->target.b + 12, 4);
 	off += PKT_ARP_LEN;
-	/* a tagged frame may lose its tag on the way and must still be long enough: 802.3 counts 60 without it */
+	/* 802.3 asks for 60 bytes without the tag, and a frame may lose its tag on the way */
 	uint32_t min = l2->vlan == PKT_NO_VLAN ? PKT_ETH_MIN : PKT_ETH_MIN + PKT_VLAN_LEN;
 	memset(out + off, 0, min - off);
 	return min;
@@ -142,7 +142,7 @@ uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, 
 	uint32_t l4_off = (uint32_t)t->l2_len + t->l3_len;
 	uint32_t tcp_len = PKT_TCP_LEN + s->opt_len + s->payload_len;
 
-	/* the ports are the last of it; a constant length for the common case */
+	/* the ports end the header that is built in advance; a constant length is fast for the common case */
 	if (rn_likely(l4_off == PKT_ETH_LEN + PKT_IP4_LEN))
 		memcpy(out, t->hdr, PKT_ETH_LEN + PKT_IP4_LEN + 4);
 	else

@@ -5,7 +5,7 @@
 #include "pkt/pkt_wire.h"
 
 #define NONE    UINT16_MAX
-#define OCTETS  65535u /* of a datagram, header included */
+#define OCTETS  65535u /* octets of a datagram at most, header included */
 #define MF      0x2000u
 #define OFFSET  0x1fffu
 #define ECN     3u
@@ -16,7 +16,7 @@
 
 static struct pkt_frag_piece *piece(struct pkt_frag_table *t, uint16_t i) { return &t->piece[i]; }
 
-/* Takes the first piece of a chain off and frees its place; its reference. */
+/* Takes the first piece off a chain and frees its place. Returns the piece's reference. */
 static void *chain_pop(struct pkt_frag_table *t, uint16_t *chain)
 {
 	uint16_t i = *chain;
@@ -33,7 +33,7 @@ void *pkt_frag_whole(struct pkt_frag_table *t) { return chain_pop(t, &t->whole);
 
 void *pkt_frag_dead(struct pkt_frag_table *t) { return chain_pop(t, &t->dead); }
 
-/* All pieces of the datagram go to the front of a chain, in their order. */
+/* Moves all pieces of the datagram to the front of a chain, in their order. */
 static void release(struct pkt_frag_table *t, struct pkt_frag_gram *g, uint16_t *chain)
 {
 	if (g->n == 0)
@@ -82,7 +82,7 @@ static void spoil(struct pkt_frag_table *t, struct pkt_frag_gram *g)
 	g->spoilt = true;
 }
 
-/* The oldest one makes room; source: of this one alone, or PKT_FRAG_SOURCES. */
+/* Gives up the oldest datagram of a source, to make room. PKT_FRAG_SOURCES: the oldest of all. */
 static void evict(struct pkt_frag_table *t, uint32_t source)
 {
 	rn_list_each(struct pkt_frag_gram, g, &t->open, age) {
@@ -121,7 +121,7 @@ static struct pkt_frag_gram *begin(struct pkt_frag_table *t, const struct pkt_fr
 
 /* ---- fragments ---- */
 
-/* Rules that a fragment keeps by itself. */
+/* The rules that concern a fragment alone. */
 static bool is_sound(const struct pkt_frag *f)
 {
 	if (f->len == 0 || f->off % 8 != 0 || f->hdr_len + f->off + f->len > OCTETS)
@@ -131,7 +131,10 @@ static bool is_sound(const struct pkt_frag *f)
 	return !f->more || f->len % 8 == 0;
 }
 
-/* Behind which piece a fragment belongs; NONE: it is the first. False: it overlaps, or is one of them once more. */
+/*
+ * *behind: the piece that the fragment follows; NONE: it is the first. False: it overlaps a piece, or (*again) repeats
+ * one.
+ */
 static bool place_of(struct pkt_frag_table *t, const struct pkt_frag_gram *g, const struct pkt_frag *f,
 		     uint16_t *behind, bool *again)
 {
@@ -139,7 +142,7 @@ static bool place_of(struct pkt_frag_table *t, const struct pkt_frag_gram *g, co
 
 	*behind = NONE;
 	*again = false;
-	/* most come in order */
+	/* most fragments come in order */
 	if (g->n != 0 && f->off >= (uint32_t)piece(t, g->last)->off + piece(t, g->last)->len) {
 		*behind = g->last;
 		return true;
@@ -187,7 +190,7 @@ static void put(struct pkt_frag_table *t, struct pkt_frag_gram *g, const struct 
 		g->total = f->off + f->len;
 }
 
-/* RFC 3168, section 5.3: a packet that had no marks, and one that was marked, were never one. */
+/* RFC 3168, section 5.3: fragments with Not-ECT and with CE are never of one packet. */
 static bool marks_agree(const struct pkt_frag_gram *g)
 {
 	return (g->ecn & 1u << ECN_CE) == 0 || (g->ecn & 1u << ECN_NOT) == 0;
@@ -199,7 +202,7 @@ static enum pkt_frag_verdict finish(struct pkt_frag_table *t, struct pkt_frag_gr
 		return PKT_FRAG_HELD;
 	if (g->hdr_len + g->total > OCTETS || !marks_agree(g)) {
 		spoil(t, g);
-		return PKT_FRAG_HELD; /* the table had it; it is dead */
+		return PKT_FRAG_HELD; /* the table has taken the reference; it is in `dead` now */
 	}
 	t->whole_len = g->total;
 	t->whole_ecn = g->ecn;
@@ -210,8 +213,8 @@ static enum pkt_frag_verdict finish(struct pkt_frag_table *t, struct pkt_frag_gr
 }
 
 /*
- * A place for one more piece of `keep`. It alone has less than half of the table (PKT_FRAG_EACH), so there are others
- * that can go.
+ * Makes room for one more piece of `keep`, which itself has less than half of the table (PKT_FRAG_EACH): another
+ * datagram can go.
  */
 static void make_room(struct pkt_frag_table *t, const struct pkt_frag_gram *keep)
 {
@@ -260,7 +263,7 @@ enum pkt_frag_verdict pkt_frag_in(struct pkt_frag_table *t, const struct pkt_fra
 	}
 	make_room(t, g);
 	if (rn_unlikely(t->free_piece == NONE)) {
-		t->counts->evicted++; /* the caller has not taken what is dead */
+		t->counts->evicted++; /* the caller has not fetched the dead references */
 		return PKT_FRAG_DROPPED;
 	}
 	put(t, g, f, ref, behind);

@@ -3,7 +3,7 @@
 
 #include "pkt/pkt_wire.h"
 
-#define PORT_UNREACHABLE 3u /* the code */
+#define PORT_UNREACHABLE 3u /* code of PKT_ICMP_UNREACHABLE */
 #define TTL              64u
 
 bool pkt_icmp_refused(const uint8_t *frame, uint32_t contiguous_len, const struct pkt *p, struct pkt_refused *out)
@@ -29,7 +29,7 @@ bool pkt_icmp_refused(const uint8_t *frame, uint32_t contiguous_len, const struc
 	return true;
 }
 
-/* One station's address: neither this network's, nor loopback, a group or broadcast. */
+/* Whether an address is one station's: not this network's, nor loopback, a group or broadcast. */
 static bool may_be_told(const struct pkt_addr *a)
 {
 	return pkt_addr_is_ip4(a) && a->b[12] != 0 && a->b[12] != 127 && a->b[12] < 224;

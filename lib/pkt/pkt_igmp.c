@@ -10,7 +10,7 @@
 #define REPORT_V3 0x22u
 
 #define MESSAGE_LEN  8u  /* of versions 1 and 2, and before the records of version 3 */
-#define QUERY3_LEN   12u /* at least */
+#define QUERY3_LEN   12u /* smallest length of a version 3 query */
 #define RECORD_LEN   8u
 #define V1_WITHIN_MS 10000u
 
@@ -49,7 +49,7 @@ static uint32_t code_ms(uint8_t code)
 	return tenths * 100;
 }
 
-/* By its length and code (RFC 3376, section 7.1); 0: of no version. */
+/* A query's version, by its length and code (RFC 3376, section 7.1); 0: none. */
 static uint8_t version_of(const uint8_t *m, uint32_t len)
 {
 	if (len == MESSAGE_LEN)
@@ -74,7 +74,7 @@ enum pkt_igmp_verdict pkt_igmp_parse(const uint8_t *frame, uint32_t contiguous, 
 	q->group = pkt_addr_ip4(rn_load_be32(m + 4));
 	q->all = rn_load_be32(m + 4) == 0;
 	q->within_ms = q->version == 1 ? V1_WITHIN_MS : q->version == 2 ? m[1] * 100u : code_ms(m[1]);
-	/* RFC 3376, section 9.1: forged ones are most often like this */
+	/* RFC 3376, section 9.1: most forged queries fail these checks */
 	if (q->version == 0 || (q->version > 1 && !has_router_alert(ip, p->l4_off - (uint32_t)p->l3_off)) ||
 	    (q->all ? !pkt_addr_eq(&p->dst, &all_hosts) : !pkt_addr_is_group(&q->group)))
 		return PKT_IGMP_BAD;
@@ -83,7 +83,7 @@ enum pkt_igmp_verdict pkt_igmp_parse(const uint8_t *frame, uint32_t contiguous, 
 
 /* ---- reports ---- */
 
-/* The IPv4 header with the router alert, as all messages of hosts have it but those of version 1. */
+/* Writes the IPv4 header with the router alert, which all messages of hosts have except those of version 1. */
 static uint32_t igmp_ip_build(uint8_t *out, const struct pkt_addr *src, const struct pkt_addr *dst, uint32_t len,
 			      bool alert)
 {
@@ -107,7 +107,7 @@ static uint32_t igmp_ip_build(uint8_t *out, const struct pkt_addr *src, const st
 	return hdr;
 }
 
-/* The message without its checksum; returns its length. */
+/* Writes the message without its checksum; returns its length. */
 static uint32_t message(uint8_t *m, uint32_t version, const struct pkt_igmp_record *r, uint32_t n)
 {
 	uint32_t len = MESSAGE_LEN;

@@ -10,30 +10,32 @@
 
 #define PKT_IP4_ALL_HOSTS   UINT32_C(0xe0000001) /* 224.0.0.1: every host is in it, nobody reports it */
 #define PKT_IP4_ALL_ROUTERS UINT32_C(0xe0000002)
-#define PKT_IP4_IGMP3       UINT32_C(0xe0000016) /* 224.0.0.22, routers that take version 3 reports */
+#define PKT_IP4_IGMP3       UINT32_C(0xe0000016) /* 224.0.0.22: routers that take version 3 reports */
 
 struct pkt_igmp_query {
 	uint8_t version; /* of the asking router: 1, 2 or 3 */
-	bool all;        /* about every group */
+	bool all;        /* the query asks about every group */
 	struct pkt_addr group;
-	uint32_t within_ms; /* the answers shall come at random times within */
+	uint32_t within_ms; /* the host answers after a random time of at most this */
 };
 
 enum pkt_igmp_verdict {
 	PKT_IGMP_QUERY,
-	PKT_IGMP_OTHER, /* what others report, which is no host's business */
-	PKT_IGMP_BAD,   /* to be ignored: wrong in itself, or has come from behind a router */
+	PKT_IGMP_OTHER, /* reports of others, which a host ignores */
+	PKT_IGMP_BAD,   /* to be ignored: malformed, or it has passed a router */
 };
 
 /*
- * A packet of PKT_PROTO_IGMP to a group, of which `contiguous` bytes lie at frame. q is set for PKT_IGMP_QUERY. The
- * sources that a version 3 query may name are not looked at: a host that receives from all answers for all of the
- * group.
+ * Parses a packet of PKT_PROTO_IGMP to a group, of which `contiguous` bytes lie at frame. q is set for PKT_IGMP_QUERY.
+ * The sources that a version 3 query may name are ignored, since this host receives from all sources.
  */
 RN_NODISCARD enum pkt_igmp_verdict pkt_igmp_parse(const uint8_t *frame, uint32_t contiguous, const struct pkt *p,
 						  struct pkt_igmp_query *q);
 
-/* Record types of version 3 (RFC 3376, section 4.2.12), for any version. No sources: from all, or from none. */
+/*
+ * Record types of version 3 (RFC 3376, section 4.2.12), for any version. The list of sources is empty, so each means
+ * all sources or none.
+ */
 enum pkt_igmp_says {
 	PKT_IGMP_IS_IN_IT = 2, /* MODE_IS_EXCLUDE {}: the answer to a query */
 	PKT_IGMP_LEAVES = 3,   /* CHANGE_TO_INCLUDE_MODE {} */
@@ -49,8 +51,8 @@ struct pkt_igmp_record {
 #define PKT_IGMP_FRAME(n) (PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP4_LEN + 4u + 8u + 8u * (n) + 10u)
 
 /*
- * Writes a report of n groups to `out`, a whole frame; l2's destination is found here. Before version 3 a message is of
- * one group (n is 1), and version 1 knows no leaving. Returns its length.
+ * Writes a whole frame with a report of n groups to `out`, and sets the destination MAC itself. Returns the frame's
+ * length. Before version 3 a message is about one group (n is 1), and version 1 has no message for leaving.
  */
 uint32_t pkt_igmp_build(uint8_t *out, const struct pkt_l2 *l2, const struct pkt_addr *src, uint32_t version,
 			const struct pkt_igmp_record *r, uint32_t n);

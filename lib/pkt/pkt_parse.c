@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pkt/pkt_wire.h"
 
-/* Extension headers before the transport header; more than a few is nobody's honest traffic. */
+/* Most IPv6 extension headers before the transport header; honest traffic has only a few. */
 #define IP6_EXT_MAX 4u
 
 #define IP6_EXT_HOP_BY_HOP 0u
@@ -9,14 +9,14 @@
 #define IP6_EXT_FRAGMENT   44u
 #define IP6_EXT_DSTOPTS    60u
 
-/* What is being read: the two lengths never change, end is cut to what the IP header promises. */
+/* The frame that is being read. The two lengths never change; `end` is cut to what the IP header promises. */
 struct view {
 	const uint8_t *frame;
 	uint32_t contiguous;
 	uint32_t end;
 };
 
-/* The next len bytes of headers at off: are they there, and can they be read? */
+/* Whether the `len` bytes of headers at `off` are in the frame, and contiguous. */
 static enum pkt_verdict need(const struct view *v, uint32_t off, uint32_t len)
 {
 	if (rn_unlikely(!rn_in_range(off, len, v->end)))

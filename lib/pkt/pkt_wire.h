@@ -82,7 +82,7 @@ _Static_assert(sizeof(struct pkt_arp_wire) == PKT_ARP_LEN, "ARP packet");
 
 #define PKT_ICMP_ECHO_REPLY    0u
 #define PKT_ICMP_UNREACHABLE   3u
-#define PKT_ICMP_FRAG_NEEDED   4u /* its code */
+#define PKT_ICMP_FRAG_NEEDED   4u /* code of PKT_ICMP_UNREACHABLE */
 #define PKT_ICMP6_TOO_BIG      2u
 #define PKT_ICMP_ECHO_REQUEST  8u
 #define PKT_ICMP6_ECHO_REQUEST 128u

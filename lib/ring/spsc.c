@@ -21,7 +21,7 @@ static enum spsc_verdict place_check(const struct spsc_place *at)
 	return SPSC_OK;
 }
 
-/* Both indices are read once here, and checked as a pair. */
+/* Reads both indices once, and checks them as a pair. */
 static enum spsc_verdict indices_check(struct spsc_hdr *hdr, uint32_t nslots, uint32_t *prod, uint32_t *cons)
 {
 	*cons = __atomic_load_n(&hdr->cons, __ATOMIC_ACQUIRE);

@@ -3,11 +3,11 @@
  * Single-producer single-consumer ring in any memory, also between processes that do not trust each other.
  *
  * In the shared memory lie two free-running indices and the slots, nothing else: no pointer, no length, no geometry.
- * Each side keeps a private handle with the geometry it was told at attach, its own index and the last index of the
- * other side that it has seen and checked. It never reads its own index back from shared memory, so a side that
- * writes garbage over the indices harms only itself: the other one notices at its next refresh, latches SPSC_CORRUPT
- * and from then on sees the ring as empty (consumer) or full (producer). What lies in the slots stays untrusted:
- * copy a slot, check the copy, use the copy.
+ * Each side keeps a private handle: the geometry given at attach, its own index, and the last checked index of the
+ * other side. A side never reads its own index back from shared memory, so a side that writes garbage over the indices
+ * harms only itself: the other side notices at its next refresh, latches SPSC_CORRUPT and from then on sees the ring as
+ * empty (consumer) or full (producer). What lies in the slots stays untrusted: copy a slot, check the copy, use the
+ * copy.
  *
  * A slot is a power of two of bytes. An entry may take several consecutive slots; it wraps from the last slot to the
  * first, so it is not contiguous there: fetch each slot by its number or copy with spsc_cons_copy().
@@ -35,7 +35,7 @@ enum spsc_verdict {
 /* The shared part. The slots follow it. */
 struct spsc_hdr {
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t prod; /* slots published since ever; written by the producer only */
-	/* the consumer wants to be told of the next publication; what the bits mean is its owner's matter */
+	/* bits set by the consumer, which wants a notification of the next publication; the ring's user defines them */
 	uint32_t asked;
 	RN_ALIGNED(RN_CACHE_LINE) uint32_t cons; /* slots released since ever; written by the consumer only */
 };
@@ -43,7 +43,7 @@ struct spsc_hdr {
 _Static_assert(sizeof(struct spsc_hdr) == 2 * RN_CACHE_LINE, "shared between processes");
 _Static_assert(offsetof(struct spsc_hdr, cons) == RN_CACHE_LINE, "shared between processes");
 
-/* Where a ring lies and its shape, from a source that the attaching side trusts or has copied. */
+/* Where a ring lies, and its shape. The attaching side trusts the source of these numbers, or has copied them. */
 struct spsc_place {
 	void *region;         /* start of a mapping in this process */
 	uint64_t region_size; /* bytes */
@@ -57,7 +57,7 @@ struct spsc_prod {
 	uint8_t *slots;
 	uint32_t mask;             /* nslots - 1 */
 	uint32_t shift;            /* log2 of the slot size */
-	uint32_t own;              /* what was last published */
+	uint32_t own;              /* the index that was last published */
 	uint32_t seen;             /* the consumer's index when last refreshed */
 	enum spsc_verdict verdict; /* SPSC_OK or, for good, SPSC_CORRUPT */
 };
@@ -67,7 +67,7 @@ struct spsc_cons {
 	const uint8_t *slots;
 	uint32_t mask;
 	uint32_t shift;
-	uint32_t own;  /* what was last released */
+	uint32_t own;  /* the index that was last released */
 	uint32_t seen; /* the producer's index when last refreshed */
 	enum spsc_verdict verdict;
 };
@@ -97,8 +97,8 @@ static inline void spsc_prod_refresh(struct spsc_prod *p)
 }
 
 /*
- * Slots that may be written now. Looks at the shared index only when those known of are fewer than `want`. When the
- * answer is short of what was wanted, p->verdict tells a full ring from a corrupt one.
+ * How many slots may be written now. Reads the shared index only when fewer than `want` are known to be free. When the
+ * result is below `want`, p->verdict tells a full ring from a corrupt one.
  */
 static inline uint32_t spsc_prod_free(struct spsc_prod *p, uint32_t want)
 {
@@ -110,7 +110,7 @@ static inline uint32_t spsc_prod_free(struct spsc_prod *p, uint32_t want)
 	return p->mask + 1 - (p->own - p->seen);
 }
 
-/* The i-th slot after those published, i < spsc_prod_free(). Written in place; aligned to its size up to 64. */
+/* The i-th slot after those published, i < spsc_prod_free(). To be written in place; aligned to its size up to 64. */
 static inline void *spsc_prod_slot(const struct spsc_prod *p, uint32_t i)
 {
 	return p->slots + ((size_t)((p->own + i) & p->mask) << p->shift);
@@ -128,15 +128,19 @@ static inline void spsc_prod_copy(const struct spsc_prod *p, uint32_t i, const v
 }
 
 /*
- * Where the i-th slot and the n - 1 behind it are written: in the ring, or aside when they wrap. What has just been
- * written by small stores is slow to copy, as the wide loads wait for all of them. aside: n slots of the caller's.
+ * Where the caller writes the i-th slot and the n - 1 after it: in the ring, or in `aside`, n slots of the caller's,
+ * when they wrap. Writing in place avoids a copy right after small stores, which is slow: its wide loads wait for all
+ * of them.
  */
 static inline void *spsc_prod_place(const struct spsc_prod *p, uint32_t i, uint32_t n, void *aside)
 {
 	return rn_likely(((p->own + i) & p->mask) + n <= p->mask + 1) ? spsc_prod_slot(p, i) : aside;
 }
 
-/* They are written, `len` bytes of them, at the place that spsc_prod_place() gave. */
+/*
+ * The caller has written `len` bytes at the place that spsc_prod_place() returned. Copies them into the ring if that
+ * was `aside`.
+ */
 static inline void spsc_prod_placed(const struct spsc_prod *p, uint32_t i, const void *place, const void *aside,
 				    size_t len)
 {
@@ -165,17 +169,20 @@ static inline void spsc_prod_publish(struct spsc_prod *p, uint32_t n)
 }
 
 /*
- * For a producer that tells its consumer by other means. After a publication: the bits that the consumer has set, and
- * for each of which it must be told.
+ * For a producer that notifies its consumer by other means. After a publication: the bits that the consumer has set;
+ * for each of them it wants a notification.
  */
 static inline uint32_t spsc_prod_asked(const struct spsc_prod *p)
 {
-	/* Partner: spsc_cons_ask(). Either this side sees the bit or that one the slots. */
+	/* Partner: spsc_cons_ask(). Either the producer sees the bit, or the consumer the slots. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&p->hdr->asked, __ATOMIC_RELAXED);
 }
 
-/* The consumer asks to be told, and must look once more then: the producer may have been faster. */
+/*
+ * The consumer asks for a notification. It must look at the ring once more afterwards: the producer may have been
+ * faster.
+ */
 static inline void spsc_cons_ask(struct spsc_cons *c, uint32_t bits)
 {
 	__atomic_fetch_or(&c->hdr->asked, bits, __ATOMIC_RELAXED);
@@ -203,8 +210,8 @@ static inline void spsc_cons_refresh(struct spsc_cons *c)
 }
 
 /*
- * Slots that may be read now. Looks at the shared index only when those known of are fewer than `want`. When the
- * answer is short of what was wanted, c->verdict tells an empty ring from a corrupt one.
+ * How many slots may be read now. Reads the shared index only when fewer than `want` are known to be there. When the
+ * result is below `want`, c->verdict tells an empty ring from a corrupt one.
  */
 static inline uint32_t spsc_cons_avail(struct spsc_cons *c, uint32_t want)
 {

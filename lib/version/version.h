@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs say of themselves with --version. */
+/* What programs print for --version. */
 #ifndef VERSION_H
 #define VERSION_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What of a peer's Writes is held back (rnicrun --sanitize): the worker puts received bytes here, the client looks
- * which they are, may guard the memory that they are for, and rings; then they are placed, in any order that the
- * specification allows. What is ordered behind them places all that is left.
+ * Bytes of a peer's Writes that are held back (rnicrun --sanitize). The worker puts received bytes here. The client
+ * looks for which memory they are, may guard that memory, and rings the doorbell. Then the worker places the bytes, in
+ * any order that the specification allows. An operation that is ordered behind them places all that are left.
  *
- * Trust: all of it is the client's memory. The worker knows by itself what it holds; what the client changes here are
- * bytes of its own memory.
+ * Trust: this is the client's memory. The worker keeps its own account of what is held; by a change here the client
+ * only changes bytes of its own memory.
  */
 #ifndef QP_HOLD_H
 #define QP_HOLD_H
@@ -23,11 +23,11 @@ struct qp_hold_rec {
 };
 
 struct qp_hold_shm {
-	/* worker -> client: records written since ever, number n into rec[n % QP_HOLD_CELLS]; bytes that are held */
+	/* worker -> client: records written so far, record n in rec[n % QP_HOLD_CELLS]; bytes that are held */
 	uint32_t put RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t held;
-	uint32_t allowed; /* records below this number may be used without a completion: an Atomic came behind them */
-	uint32_t shown RN_ALIGNED(RN_CACHE_LINE); /* client -> worker: those below may be placed, in any order */
+	uint32_t allowed; /* records below this number may be used without a completion: an Atomic has followed them */
+	uint32_t shown RN_ALIGNED(RN_CACHE_LINE); /* client -> worker: records below this may be placed, in any order */
 	struct qp_hold_rec rec[QP_HOLD_CELLS];
 	uint8_t cell[QP_HOLD_CELLS][QP_HOLD_CELL];
 };

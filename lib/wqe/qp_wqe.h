@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client and the daemon's engine share: the queues' entries as they lie in shared memory, which are send and
- * receive work requests (WQEs) and completions (CQEs); the rights of memory; the states of a queue pair. librnic writes
- * WQEs and reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings of QP_SLOT_SIZE-byte (WQE) and
+ * What a client and the daemon's engine share: the entries of queues as they lie in shared memory, that is send and
+ * receive work requests (WQEs) and completions (CQEs); access rights of memory; the states of a queue pair. librnic
+ * writes WQEs and reads CQEs; lib/qp the other way round. Rings are ring/spsc.h rings of QP_SLOT_SIZE-byte (WQE) and
  * QP_CQE_SIZE-byte (CQE) slots.
  *
  * Trust: the client can change a WQE at any time. lib/qp copies each WQE once, checks the copy and uses only the copy.
@@ -18,12 +18,12 @@
 #define QP_SLOT_SIZE  64
 #define QP_CQE_SIZE   32
 #define QP_CQE_WIDE   64  /* with the sender's address behind it */
-#define QP_MAX_SGE    30  /* what a work request may carry, send and receive */
-#define QP_MAX_INLINE 480 /* bytes */
+#define QP_MAX_SGE    30  /* SGEs of a work request, send or receive */
+#define QP_MAX_INLINE 480 /* inline bytes of a work request */
 
 /*
- * Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). Those behind
- * READ are no plain message or none at all.
+ * Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). Operations
+ * after READ in this list are no plain message, or send nothing.
  */
 enum qp_wr_op {
 	QP_WR_SEND = 0,
@@ -53,21 +53,21 @@ struct qp_sge {
 };
 
 /*
- * Send WQE: a 32-byte fixed part, then num_sge SGEs (or inline_len bytes), running on through as many consecutive
- * slots as are needed (the ring wraps slot-wise). A work request with two SGEs or 32 inline bytes fits one slot.
- * In one of a datagram queue pair the receiver's address stands between the two: one SGE or 16 inline bytes fit. In a
- * datagram queue pair's Write the remote tagged offset stands there too.
+ * Send WQE: a 32-byte fixed part, then num_sge SGEs (or inline_len bytes), in as many consecutive slots as are needed
+ * (the ring wraps slot-wise). A work request with two SGEs or 32 inline bytes fits one slot. In a WQE of a datagram
+ * queue pair the receiver's address stands between the fixed part and the SGEs, so one SGE or 16 inline bytes fit one
+ * slot. In a datagram queue pair's Write the remote tagged offset stands there too.
  */
 struct qp_wqe {
 	uint64_t wr_id;
 	uint8_t op;    /* enum qp_wr_op */
 	uint8_t flags; /* QP_WF_* */
 	uint8_t num_sge;
-	uint8_t slots;       /* slots this WQE takes: qp_wqe_slots() */
+	uint8_t slots;       /* slots that this WQE takes: qp_wqe_slots() */
 	uint16_t inline_len; /* bytes, with QP_WF_INLINE */
 	union {
 		struct {
-			uint8_t hop_limit; /* of a datagram to a group: routers that it may pass and one more; 0 is 1 */
+			uint8_t hop_limit; /* of a datagram to a group: hop limit of its packets; 0: 1 */
 			uint8_t rsv;
 		};
 		uint16_t srqn; /* of an XRC initiator: the peer's shared receive queue that takes the message */
@@ -81,7 +81,7 @@ struct qp_wqe {
 		} ud;
 	};
 	uint32_t rkey; /* Write, Read, Atomic: remote STag; bind: the window's STag from now on */
-	uint32_t aux;  /* as said at the operation; bind: lkey of the MR */
+	uint32_t aux;  /* as said at enum qp_wr_op; bind: lkey of the MR */
 	union {
 		struct qp_sge sge[2];
 		struct {
@@ -98,14 +98,14 @@ struct qp_wqe {
 			struct qp_sge sge[1];
 		} dgram;
 		struct {
-			uint8_t addr[16]; /* the same */
+			uint8_t addr[16]; /* of the receiver's device */
 			uint64_t raddr;   /* remote tagged offset */
 			uint64_t rsv;
 		} dgram_write; /* a datagram queue pair's Write: SGEs or inline data follow in the next slot */
 	};
 };
 _Static_assert(sizeof(struct qp_wqe) == QP_SLOT_SIZE, "a plain send WQE fills one slot");
-/* The last slot of a work request of a queue pair with many peers: its destination. */
+/* The last slot of a work request on a queue pair with many peers (qp_attr.many): the destination. */
 struct qp_wqe_dest {
 	uint8_t addr[16];   /* of the receiver's device */
 	uint32_t qpn, qkey; /* of the receiver */
@@ -114,7 +114,7 @@ struct qp_wqe_dest {
 _Static_assert(sizeof(struct qp_wqe_dest) == QP_SLOT_SIZE, "a destination fills one slot");
 #define QP_WQE_FIXED    32
 #define QP_UD_ADDR_LEN  16u
-#define QP_UD_WRITE_LEN 32u /* of struct dgram_write */
+#define QP_UD_WRITE_LEN 32u /* bytes of struct dgram_write */
 #define QP_QKEY_OWN     UINT32_C(0x80000000)
 
 /* Receive WQE: a 16-byte fixed part, then the SGEs, running on through consecutive slots. */
@@ -135,14 +135,14 @@ _Static_assert(QP_WQE_FIXED + QP_UD_WRITE_LEN + QP_MAX_INLINE <= QP_WQE_MAX_SLOT
 	       "all inline bytes fit");
 _Static_assert(QP_WQE_FIXED + QP_MAX_SGE * 16 <= (QP_WQE_MAX_SLOTS - 1) * QP_SLOT_SIZE, "a destination fits behind");
 
-/* Slots for a WQE whose SGEs or inline data, and the address before them if there is one, take `bytes` bytes. */
+/* Slots of a WQE with `bytes` bytes of SGEs or inline data, a receiver's address before them included. */
 static inline uint32_t qp_wqe_slots(uint32_t bytes) { return (QP_WQE_FIXED + bytes + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE; }
 static inline uint32_t qp_rwqe_slots(uint32_t num_sge)
 {
 	return (QP_RWQE_FIXED + num_sge * (uint32_t)sizeof(struct qp_sge) + QP_SLOT_SIZE - 1) / QP_SLOT_SIZE;
 }
 
-/* Rights; numbers of ibv_access_flags. Local read is always allowed. */
+/* Access rights, with the numbers of ibv_access_flags. Local read is always allowed. */
 enum {
 	QP_ACC_LOCAL_WRITE = 1,
 	QP_ACC_REMOTE_WRITE = 2,
@@ -161,7 +161,7 @@ enum qp_wc_status {
 	QP_WC_LOC_QP_OP_ERR = 2,
 	QP_WC_LOC_PROT_ERR = 4,
 	QP_WC_WR_FLUSH_ERR = 5,
-	QP_WC_MW_BIND_ERR = 6, /* and a local invalidation that failed */
+	QP_WC_MW_BIND_ERR = 6, /* also a local invalidation that failed */
 	QP_WC_BAD_RESP_ERR = 7,
 	QP_WC_LOC_ACCESS_ERR = 8,
 	QP_WC_REM_INV_REQ_ERR = 9,
@@ -188,7 +188,7 @@ enum qp_wc_op {
 
 /* Numbers of ibv_wc_flags. */
 enum {
-	QP_WCF_GRH = 1 << 0, /* of a datagram: 40 bytes that tell its addresses lie before the message, and count */
+	QP_WCF_GRH = 1 << 0, /* of a datagram: the 40 bytes of its GRH lie before the message, and count in byte_len */
 	QP_WCF_WITH_IMM = 1 << 1, /* aux = the 4 bytes as they came from the wire */
 	QP_WCF_WITH_INV = 1 << 3, /* aux = the STag that was invalidated */
 	/* of QP_WC_RECORD, as in <rnic/rnicdv.h>; no numbers of ibv_wc_flags that other completions have */
@@ -204,19 +204,19 @@ struct qp_cqe {
 	uint8_t op;        /* enum qp_wc_op */
 	uint8_t status;    /* enum qp_wc_status */
 	uint8_t flags;     /* QP_WCF_* */
-	uint8_t solicited; /* 1: the message was one with Solicited Event, or the completion is an error */
+	uint8_t solicited; /* 1: the message was a Send with Solicited Event, or the completion is an error */
 	union {
 		uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code that caused it, or 0 */
-		uint32_t src_qp;     /* of a datagram received, either kind: the sender's QPN */
+		uint32_t src_qp;     /* of a received datagram, reliable or not: the sender's QPN */
 	};
-	uint32_t when; /* low half of the nanoseconds at which it was made; the daemon's clock is CLOCK_MONOTONIC */
+	uint32_t when; /* when the CQE was written: low half of ns of CLOCK_MONOTONIC, the daemon's clock */
 };
 _Static_assert(sizeof(struct qp_cqe) == QP_CQE_SIZE, "two completions a cache line");
 
-/* An entry of a completion queue that tells senders' addresses. */
+/* An entry of a completion queue that also tells the sender's address. */
 struct qp_cqe_wide {
 	struct qp_cqe e;
-	uint8_t from[QP_UD_ADDR_LEN]; /* of a datagram received: its sender's device; else 0 */
+	uint8_t from[QP_UD_ADDR_LEN]; /* of a received datagram: the sender's device; else 0 */
 	uint8_t rsv[16];
 };
 _Static_assert(sizeof(struct qp_cqe_wide) == QP_CQE_WIDE, "one completion a cache line");
@@ -226,7 +226,7 @@ _Static_assert(sizeof(struct qp_cqe_wide) == QP_CQE_WIDE, "one completion a cach
  * producer of its ring, the client the only consumer of all of them), each `ring_stride` bytes after the last.
  */
 struct qp_cq_shm {
-	/* Written by the client (ibv_req_notify_cq), taken by atomic exchange by the worker that raises the event. */
+	/* Written by the client (ibv_req_notify_cq); the worker that raises the event takes it by atomic exchange. */
 	uint32_t armed RN_ALIGNED(RN_CACHE_LINE); /* enum qp_cq_arm */
 	/* Written by the daemon. */
 	uint32_t error RN_ALIGNED(RN_CACHE_LINE); /* 1: overrun, the CQ takes no more entries */
@@ -241,17 +241,17 @@ enum qp_state {
 	QP_S_RTR = 2,   /* as INIT; posts are kept until a connection is attached */
 	QP_S_RTS = 3,   /* works while a connection is attached; error, close or ibv_modify_qp moves it on */
 	/*
-	 * With a CM: the local side asked for a graceful end, what is posted is sent, then FIN. Without: no new send
-	 * work is begun until ibv_modify_qp to RTS.
+	 * With a CM: the local side asked for a graceful end; all posted work is sent, then FIN. Without a CM: no new
+	 * send work is begun until ibv_modify_qp to RTS.
 	 */
 	QP_S_SQD = 4,
 	QP_S_ERR = 6 /* all posted and later posted work is flushed; ibv_modify_qp to RESET moves it on */
 };
 
-/* What the daemon tells the client of a QP without being asked (the client only reads; the daemon never reads it). */
+/* State of a QP, which the daemon tells the client without being asked (the daemon writes, the client reads). */
 struct qp_shm {
 	uint32_t state RN_ALIGNED(RN_CACHE_LINE); /* enum qp_state */
-	uint32_t worker;                          /* whose doorbell bitmap to ring */
+	uint32_t worker;                          /* the worker whose doorbell bitmap the client rings */
 };
 
 #endif
