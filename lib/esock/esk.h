@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended sockets (doc/extended-sockets.md): what both ends say in MPA's private data, and the messages that carry a
- * stream of bytes over Sends, with credits for the receives that the other end has posted.
+ * Extended sockets (doc/extended-sockets.md): what both ends send in MPA's private data (the hello), and the messages
+ * that carry a byte stream in Sends. A sender has one credit for each receive that the other end has posted.
  *
  * Hello, in the private data of Request and Reply, big endian, 12 octets: "RNXS", version, flags, slots (16 bits), size
- * of a slot (32 bits). A slot is a posted receive. A message begins with 8 octets: kind, three octets of 0, grant
- * (32 bits): how many slots more the sender of the message has posted since its last one.
+ * of a slot (32 bits). A slot is a posted receive. A message begins with a head of 8 octets: kind, three octets of 0,
+ * grant (32 bits): how many slots the sender of the message has posted since its last message.
  *
- * Each message takes a slot of its receiver. The last credit is for CREDIT messages: an end that owes half of its slots
- * says so, and then the other end can. So no two ends wait for each other while both read.
+ * Each message takes a slot of its receiver. The last credit may be used for a CREDIT message only. An end that has
+ * posted half of its slots again, without having granted them, sends a CREDIT; then the other end can send. So two ends
+ * that both read never wait for each other.
  *
- * Pure. The peer is untrusted: what it grants beyond its own slots, and what is no message, is a verdict.
+ * Pure. The peer is untrusted: a grant of more slots than it has, and a malformed message, have a verdict each.
  */
 #ifndef ESK_H
 #define ESK_H
@@ -29,19 +30,19 @@
 struct esk_hello {
 	uint8_t version;
 	uint16_t slots;
-	uint32_t size; /* octets of a slot: of a message at most, its head included */
+	uint32_t size; /* octets of a slot: the longest message, its head included */
 };
 
 enum esk_hello_verdict {
 	ESK_HELLO_OK,
 	ESK_HELLO_NONE, /* the peer has no extended sockets: other private data, or none */
-	ESK_HELLO_BAD   /* "RNXS", and the rest cannot be */
+	ESK_HELLO_BAD   /* "RNXS", but the rest is malformed */
 };
 
 void esk_hello_build(uint8_t out[ESK_HELLO_LEN], const struct esk_hello *h);
-/* Octets behind the hello are left to later versions. */
+/* Octets after the hello are ignored: later versions may use them. */
 enum esk_hello_verdict esk_hello_parse(const uint8_t *p, uint32_t len, struct esk_hello *h);
-/* The version that a Reply answers a Request's with. */
+/* The version in the Reply to a Request of version `asked`. */
 static inline uint8_t esk_version(uint8_t asked) { return asked < ESK_VERSION ? asked : (uint8_t)ESK_VERSION; }
 
 enum esk_kind {
@@ -52,38 +53,38 @@ enum esk_kind {
 
 enum esk_verdict {
 	ESK_OK,
-	ESK_SHORT,     /* no room for a head */
-	ESK_UNKNOWN,   /* a kind that version 1 has not, or octets that are not 0 */
-	ESK_LENGTH,    /* DATA without bytes, or bytes behind another kind */
-	ESK_OVERDRAWN, /* more slots granted than the peer has */
-	ESK_AFTER_END, /* DATA or END behind an END */
+	ESK_SHORT,     /* shorter than a head */
+	ESK_UNKNOWN,   /* a kind that version 1 does not have, or octets that are not 0 */
+	ESK_LENGTH,    /* DATA without bytes, or another kind with bytes */
+	ESK_OVERDRAWN, /* grants more slots than the peer has */
+	ESK_AFTER_END, /* DATA or END after an END */
 };
 const char *esk_verdict_text(enum esk_verdict v);
 
 /* Both directions of a connection. */
 struct esk {
 	struct esk_hello own, peer;
-	uint32_t credits; /* messages that the peer has slots for */
-	uint32_t owed;    /* our own slots that have been posted again, and the peer does not know of yet */
+	uint32_t credits; /* messages that may be sent: slots of the peer that are free */
+	uint32_t owed;    /* own slots that were posted again and are not granted to the peer yet */
 	bool out_ended, in_ended;
 };
 
 void esk_init(struct esk *e, const struct esk_hello *own, const struct esk_hello *peer);
 
-/* Bytes that a DATA message may have; 0: none may be sent now. */
+/* How many bytes a DATA message may have; 0: none may be sent now. */
 static inline uint32_t esk_room(const struct esk *e)
 {
 	return e->credits >= 2 && !e->out_ended ? e->peer.size - ESK_HEAD_LEN : 0;
 }
 static inline bool esk_may_end(const struct esk *e) { return e->credits >= 2 && !e->out_ended; }
-/* A CREDIT is to be sent. */
+/* Whether a CREDIT must be sent. */
 static inline bool esk_credit_due(const struct esk *e) { return e->credits >= 1 && e->owed >= e->own.slots / 2u; }
-/* A message is sent: its head. The caller has asked whether it may be. */
+/* Writes the head of a message that is sent now. The caller has checked that it may be sent. */
 void esk_out(struct esk *e, enum esk_kind kind, uint8_t head[ESK_HEAD_LEN]);
 
-/* A message of len octets has come; *kind is valid with ESK_OK. */
+/* Takes a received message of len octets. *kind is valid with ESK_OK. */
 enum esk_verdict esk_in(struct esk *e, const uint8_t *p, uint32_t len, enum esk_kind *kind);
-/* The slot of a message that had come is posted again. */
+/* The slot of a received message has been posted again. */
 static inline void esk_posted(struct esk *e) { e->owed++; }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failures that a user asks for, to test what a program does about them: how they are written, and which call or
- * completion each of them is about. doc/testing.md has the grammar. librnic makes them happen; rnicctl looks whether a
- * specification is right before it sends it.
+ * Rules of injected failures, which a user asks for to test how a program handles them: the parser, and the choice of
+ * the call or completion that fails. doc/testing.md has the grammar. librnic makes the failures happen; rnicctl checks
+ * a specification before sending it.
  */
 #ifndef INJECT_RULE_H
 #define INJECT_RULE_H
@@ -34,32 +34,35 @@ enum inject_at {
 	INJECT_CONNECT,
 	INJECT_ACCEPT,
 	/* completions that the program polls */
-	INJECT_WC,    /* it fails, or comes later */
-	INJECT_ASYNC, /* with it an asynchronous event comes */
-	INJECT_GONE,  /* with it the connection to rnicd breaks */
+	INJECT_WC,    /* the completion fails, or comes later */
+	INJECT_ASYNC, /* an asynchronous event comes with the completion */
+	INJECT_GONE,  /* the connection to rnicd breaks with the completion */
 	INJECT_POINTS
 };
 
-enum inject_side { INJECT_BOTH, INJECT_ACTIVE, INJECT_PASSIVE }; /* of the connection of a queue pair */
+enum inject_side { INJECT_BOTH, INJECT_ACTIVE, INJECT_PASSIVE }; /* which side of its queue pair's connection */
 
-#define INJECT_MOST  16u /* failures in one specification */
-#define INJECT_TEXT  64u /* bytes of one */
-#define INJECT_LATER -1  /* inject_rule.result of what does not fail and comes inject_rule.last_ms later */
+#define INJECT_MOST  16u /* rules in one specification */
+#define INJECT_TEXT  64u /* bytes of one rule's text */
+#define INJECT_LATER -1  /* inject_rule.result of a rule that delays by inject_rule.last_ms and fails nothing */
 
 struct inject_rule {
 	enum inject_at at;
-	uint32_t ops; /* of completions: which opcodes count, a set of bits inject_op_bit() */
-	uint32_t qpn; /* of queue pairs: which one counts; 0: any */
+	uint32_t ops; /* of completions: the opcodes that count, a set of inject_op_bit() */
+	uint32_t qpn; /* of queue pairs: the one that counts; 0: any */
 	enum inject_side side;
-	uint64_t nth;      /* from 1: which one fails; 0: one of the other two */
-	uint32_t one_in;   /* by chance one in so many fails, drawn from the seed */
-	uint32_t after_ms; /* at that time after the rules were set */
-	uint32_t last_ms;  /* how long it lasts, or how much later its event comes; 0: not said */
-	uint64_t seen;     /* atomic: calls or completions that counted */
-	/* errno of a call, enum ibv_wc_status of a completion, enum ibv_event_type, 1; INJECT_LATER; 0: event */
+	uint64_t nth;      /* the number of the call or completion that fails, from 1; 0: one_in or after_ms says */
+	uint32_t one_in;   /* each one fails with a chance of 1 in this many, drawn from the seed */
+	uint32_t after_ms; /* ms from setting the rules to the failure */
+	uint32_t last_ms;  /* ms: how long the failure lasts, or how much later its event comes; 0: not given */
+	uint64_t seen;     /* atomic: calls or completions counted so far */
+	/*
+	 * errno of a call; enum ibv_wc_status of a completion; enum ibv_event_type; 1 for INJECT_GONE; INJECT_LATER; 0:
+	 * event
+	 */
 	int result;
-	int event;              /* the call succeeds and this event follows, an enum rdma_cm_event_type above 0 */
-	bool refused;           /* of RDMA_CM_EVENT_REJECTED: nobody listens there */
+	int event;              /* an enum rdma_cm_event_type above 0: the call succeeds and this event follows */
+	bool refused;           /* for RDMA_CM_EVENT_REJECTED: the reason is that nobody listens there */
 	char text[INJECT_TEXT]; /* the rule as the user wrote it */
 };
 
@@ -69,13 +72,13 @@ struct inject_rules {
 	uint64_t seed;
 };
 
-/* The bit of an opcode, which is an enum ibv_wc_opcode. */
+/* The bit of an opcode of enum ibv_wc_opcode. */
 uint32_t inject_op_bit(uint32_t opcode);
 
-/* Reads a specification. NULL, or what is wrong with it; *rest is then the part that is wrong. */
+/* Parses a specification. Returns NULL, or what is wrong with it; *rest is then the part that is wrong. */
 const char *inject_parse(struct inject_rules *out, const char *spec, const char **rest);
 
-/* What a call, or a queue pair's completion, is; opcode, qpn and side are 0 where they mean nothing. */
+/* Describes a call, or a completion of a queue pair; opcode, qpn and side are 0 where they mean nothing. */
 struct inject_what {
 	enum inject_at at;
 	uint32_t opcode, qpn;
@@ -83,13 +86,13 @@ struct inject_what {
 };
 
 /*
- * The rule that fails this call or completion now, or NULL; *count: how many calls or completions it has counted.
- * later: rules of INJECT_LATER alone, else all others. Any thread.
+ * The rule that applies to this call or completion now, or NULL; *count: how many calls or completions the rule has
+ * counted. later: look at rules of INJECT_LATER only, else at all others. Any thread.
  */
 const struct inject_rule *inject_hit(struct inject_rules *rules, const struct inject_what *what, bool later,
 				     uint64_t *count);
 
-/* The function of verbs or rdma_cm that a point is. */
+/* The name of the verbs or rdma_cm function that `at` stands for. */
 const char *inject_function(enum inject_at at);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The specification: WHAT[@WHOSE]:WHEN=RESULT[/TIME], several with commas; seed=N beside them; or none. */
+/*
+ * Parses WHAT[@WHOSE]:WHEN=RESULT[/TIME]. A specification has several of these, separated by commas, and perhaps
+ * seed=N; or is "none".
+ */
 #include "inject/inject_rule.h"
 
 #include <errno.h>
@@ -39,13 +42,13 @@ static const struct {
 	{ "accept", "rdma_accept", INJECT_ACCEPT },
 };
 
-#define OPS_SENT UINT32_C(0xffff) /* see inject_op_bit() */
+#define OPS_SENT UINT32_C(0xffff) /* in place of first and last: see inject_op_bit() */
 
 static const struct {
 	const char *name;
 	enum inject_at at;
-	uint32_t first, last; /* enum ibv_wc_opcode; last < first: all */
-	uint32_t ops;         /* then these */
+	uint32_t first, last; /* enum ibv_wc_opcode; last < first: all opcodes */
+	uint32_t ops;         /* the opcodes that count then */
 } completions[] = {
 	{ "wc", INJECT_WC, 1, 0, UINT32_MAX },
 	{ "wc.sq", INJECT_WC, 1, 0, OPS_SENT },
@@ -71,7 +74,7 @@ static const struct {
 	{ "FATAL_ERR", IBV_WC_FATAL_ERR },           { "GENERAL_ERR", IBV_WC_GENERAL_ERR },
 };
 
-/* Events in the place of a call's success. */
+/* Events that replace a call's success. */
 static const struct {
 	enum inject_at at;
 	const char *name;
@@ -133,7 +136,7 @@ static bool what_is(struct inject_rule *r, const char *name, size_t len)
 	return false;
 }
 
-/* The digits at *p as a number above 0; *p is then behind them. */
+/* Reads the digits at *p as a number above 0 and moves *p past them. */
 static bool number_is(const char **p, uint64_t most, uint64_t *out)
 {
 	char *end;
@@ -146,7 +149,7 @@ static bool number_is(const char **p, uint64_t most, uint64_t *out)
 	return errno == 0 && *out <= most;
 }
 
-/* What lies behind the number of a time: ms or s. */
+/* Reads the unit of a time, ms or s. */
 static bool unit_is(const char **p, uint64_t n, uint32_t *ms)
 {
 	const uint64_t each = strncmp(*p, "ms", 2) == 0 ? 1 : **p == 's' ? 1000 : 0;
@@ -169,14 +172,14 @@ static const char *whose_is(struct inject_rule *r, const char **p)
 	uint64_t qpn;
 
 	if (!counts_of_a_queue_pair(r->at))
-		return "@ goes behind async, daemon, post_send, post_recv or a word that begins with wc";
+		return "@ may follow only async, daemon, post_send, post_recv or a word that begins with wc";
 	if (is_word(*p, len, "active") || is_word(*p, len, "passive")) {
 		r->side = **p == 'a' ? INJECT_ACTIVE : INJECT_PASSIVE;
 		*p += len;
 		return NULL;
 	}
 	if (!number_is(p, QPN_MAX, &qpn))
-		return "behind @ stands the number of a queue pair, or active or passive: its side of the connection";
+		return "after @ comes the number of a queue pair, or its side of the connection: active or passive";
 	r->qpn = (uint32_t)qpn;
 	return NULL;
 }
@@ -188,18 +191,23 @@ static const char *when_is(struct inject_rule *r, const char **p)
 
 	*p += chance;
 	if (!number_is(p, INT64_MAX, &n))
-		return "behind the colon stand a number from 1 on, which says the one that fails, and an equals sign";
+		return "after the colon come a number from 1 on, which chooses the call or completion that "
+		       "fails, and an equals sign";
 	if (chance) {
 		r->one_in = (uint32_t)n;
-		return n <= ONE_IN_MOST && **p == '=' ? NULL : "?N= means that one in N fails, by chance";
+		return n <= ONE_IN_MOST && **p == '=' ? NULL
+						      : "after ? come a number N and an equals sign: "
+							"one in N fails, by chance";
 	}
 	if (**p == '=') {
 		r->nth = n;
 		return NULL;
 	}
 	if (!unit_is(p, n, &r->after_ms) || **p != '=')
-		return "behind the number stands an equals sign, or ms= or s= where it is a time of at most an hour";
-	return r->at == INJECT_ASYNC || r->at == INJECT_GONE ? NULL : "only async and daemon come at a time";
+		return "after the number comes an equals sign, or ms= or s= if the number is a time (at most an hour)";
+	return r->at == INJECT_ASYNC || r->at == INJECT_GONE ? NULL
+							     : "only async and daemon can "
+							       "happen at a given time (ms= or s=)";
 }
 
 /* ---- results ---- */
@@ -247,14 +255,16 @@ static bool result_is(struct inject_rule *r, const char *name, size_t len)
 static const char *why_no_result(enum inject_at at)
 {
 	if (at == INJECT_WC)
-		return "the result of a completion is the name of a status without IBV_WC_, as RETRY_EXC_ERR, or "
+		return "the result of a completion is the name of a status without IBV_WC_, for example "
+		       "RETRY_EXC_ERR, or "
 		       "DELAYED/TIME";
 	if (at == INJECT_ASYNC)
-		return "the result of async is the name of an event without IBV_EVENT_, as PORT_ERR";
+		return "the result of async is the name of an event without IBV_EVENT_, for example PORT_ERR";
 	if (at == INJECT_GONE)
 		return "the result of daemon is GONE, or GONE/TIME";
-	return "the result of a call is the name of an errno, as ENOMEM, or an event that may follow it, as REJECTED; "
-	       "of post_recv and post_srq_recv also HELD/TIME";
+	return "the result of a call is an errno, for example ENOMEM, or an event that may follow the call, "
+	       "for example REJECTED; "
+	       "for post_recv and post_srq_recv also HELD/TIME";
 }
 
 static const char *time_is(struct inject_rule *r, const char *p)
@@ -266,11 +276,12 @@ static const char *time_is(struct inject_rule *r, const char *p)
 		return r->result != INJECT_LATER ? NULL : "DELAYED and HELD need a time: DELAYED/500ms";
 	p++;
 	if (!may || !number_is(&p, TIME_MAX, &n) || !unit_is(&p, n, &r->last_ms) || *p != '\0')
-		return "/ and a time, as 500ms or 2s, go behind DELAYED, HELD, GONE or an event of a connection";
+		return "/ and a time, for example /500ms or /2s, may follow only DELAYED, HELD, GONE or an event of "
+		       "a connection";
 	return NULL;
 }
 
-/* One rule, which is r->text. */
+/* Parses one rule, whose text is r->text. */
 static const char *rule_is(struct inject_rule *r)
 {
 	const size_t len = strcspn(r->text, "@:");
@@ -298,7 +309,7 @@ static const char *rule_is(struct inject_rule *r)
 	return result_is(r, p, name) ? time_is(r, p + name) : why_no_result(r->at);
 }
 
-/* seed=N, of len bytes. *is: it is that. */
+/* Parses seed=N, of len bytes. *is: whether the text is of that form. */
 static const char *seed_is(struct inject_rules *out, const char *spec, size_t len, bool *is)
 {
 	const char *p = spec + strlen("seed=");
@@ -306,7 +317,7 @@ static const char *seed_is(struct inject_rules *out, const char *spec, size_t le
 	*is = len > strlen("seed=") && strncmp(spec, "seed=", strlen("seed=")) == 0;
 	if (!*is)
 		return NULL;
-	return number_is(&p, UINT64_MAX, &out->seed) && p == spec + len ? NULL : "a seed is a number from 1 on";
+	return number_is(&p, UINT64_MAX, &out->seed) && p == spec + len ? NULL : "seed= takes a number from 1 on";
 }
 
 const char *inject_parse(struct inject_rules *out, const char *spec, const char **rest)
@@ -325,7 +336,7 @@ const char *inject_parse(struct inject_rules *out, const char *spec, const char 
 		*rest = spec;
 		wrong = seed_is(out, spec, len, &seed);
 		if (!seed && out->n == INJECT_MOST)
-			return "there are at most 16 failures";
+			return "a specification has at most 16 failures";
 		if (!seed && len >= sizeof(r->text))
 			return "one failure has at most 63 characters";
 		if (!seed) {

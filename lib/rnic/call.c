@@ -27,7 +27,7 @@ static void session_died(struct rnic_session *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
-		/* first of all: a program that hears of it may end at once */
+		/* before all else: a program that learns of the death may end at once */
 		rnic_complain(
 			"rnic: rnicd has ended or was killed, or has dropped this process (its log says why): the "
 			"devices fail from now on; start rnicd, then this program again");
@@ -39,7 +39,7 @@ static void session_died(struct rnic_session *s)
 
 static bool hung_up(short revents) { return (revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0; }
 
-/* Sleeps until the daemon hangs up. The only thread of the library that lives on. */
+/* Sleeps until the daemon hangs up. The only thread of the library that runs all the time. */
 static void *watch(void *arg)
 {
 	struct rnic_session *s = arg;
@@ -98,7 +98,7 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 	rc = ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0);
 	if (rc == 0)
 		rc = ipc_recv(s->sock, m, NULL, &nfds);
-	/* A socket out of step cannot be trusted with another request. */
+	/* A socket whose answers do not match the requests cannot carry another request. */
 	if (rc == 0 && (m->type != type || m->seq != seq || (m->status == 0 && m->len != want)))
 		rc = -EPROTO;
 	if (rc != 0)
@@ -111,7 +111,7 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 	if (m->status == 0)
 		return 0;
 	m->text[IPC_TEXT_MAX - 1] = '\0';
-	/* The caller of an import reports it better, with the range. */
+	/* The caller of IPC_IMPORT prints a better message, with the range of memory. */
 	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR && type != IPC_IMPORT)
 		rnic_complain("rnic: %s", m->text);
 	return m->status > 0 ? m->status : EPROTO;

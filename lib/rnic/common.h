@@ -4,13 +4,13 @@
  * queues, the functions of libraries behind this one. The rooms, each above the one before: mem (registered memory),
  * verbs (sessions, devices, objects), cm (connection manager), rsock (sockets).
  *
- * One session (daemon connection, shared regions) per process; verbs objects point to the session they were made in and
- * die with it. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for each event queue, one for the control
- * socket, one for registered memory.
+ * One session (daemon connection, shared regions) per process; a verbs object points to the session that it was made
+ * in, and becomes useless with the session's daemon. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for
+ * each event queue, one for the control socket, one for registered memory.
  *
- * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Spinlocks are leaves, but
- * for what --inject and --sanitize do under a queue's: an event queue, the table of queue pairs, watch.c's. No lock is
- * held while waiting for an event.
+ * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Nothing is locked under a
+ * spinlock, except for --inject and --sanitize, which under a queue's spinlock lock an event queue, the table of queue
+ * pairs, or watch.c's lock. No lock is held while waiting for an event.
  */
 #ifndef RNIC_COMMON_H
 #define RNIC_COMMON_H
@@ -34,7 +34,7 @@
 #include "ipc/ipc_shm.h"
 #include "ring/spsc.h"
 
-/* ---- spinlock: held for nanoseconds, but its holder may lose its CPU ---- */
+/* ---- spinlock: held for nanoseconds, unless the thread that holds the lock loses its CPU ---- */
 
 struct rnic_spin {
 	uint32_t taken;
@@ -50,7 +50,7 @@ static inline void rnic_spin_lock(struct rnic_spin *l)
 
 static inline void rnic_spin_unlock(struct rnic_spin *l) { __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE); }
 
-/* ---- the session: made by verbs/session.c; call.c speaks for it ---- */
+/* ---- the session: verbs/session.c makes and ends it, call.c sends its requests ---- */
 
 struct rnic_evq;
 struct rnic_mem;
@@ -59,47 +59,48 @@ struct rnic_cm_dev;
 struct rnic_dev;
 
 struct rnic_session {
-	pthread_mutex_t lock; /* the control socket: one request and its answer at a time; evqs */
+	pthread_mutex_t lock; /* guards the control socket (one request and its answer at a time) and evqs */
 	int sock;
 	int wake_fd; /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
 	uint32_t seq;
 	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
 	uint32_t ndevs, workers;
-	bool yield;             /* fewer CPUs than a daemon and two pollers want */
-	enum ipc_design design; /* of its queue pairs, unless they ask for another one */
+	bool yield;             /* yield the CPU while polling: fewer CPUs than a daemon and two pollers want */
+	enum ipc_design design; /* of the session's queue pairs, unless a queue pair asks for another design */
 	struct ipc_own own;     /* own.turn is NULL unless the daemon's part runs in this process */
 	uint8_t *queues;        /* IPC_REGION_QUEUES */
-	struct ipc_ctrl *ctrl;  /* at its start */
+	struct ipc_ctrl *ctrl;  /* at the start of queues */
 	int fd[IPC_REGIONS];    /* -1: absent */
 	struct rnic_shm *shm;
 	struct rnic_mem *mem;
-	struct rn_list evqs; /* struct rnic_evq, all: told of the daemon's death */
+	struct rn_list evqs; /* struct rnic_evq: all event queues, which are told of the daemon's death */
 	/* verbs */
-	pthread_mutex_t dev_lock;   /* devs and cm_devs: made once */
-	struct rnic_dev **devs;     /* [ndevs]; NULL before anybody asked */
-	struct rnic_session *older; /* sessions whose daemon is gone: their objects may still be in use */
+	pthread_mutex_t dev_lock;   /* guards devs and cm_devs, which are made once */
+	struct rnic_dev **devs;     /* [ndevs]; NULL until the first ibv_get_device_list() or the like */
+	struct rnic_session *older; /* earlier sessions, whose daemon is gone: objects of theirs may still be in use */
 	/* cm */
-	pthread_mutex_t id_lock;  /* making and destroying CM ids: a handle means one id at a time */
-	pthread_mutex_t ids_lock; /* the table */
+	pthread_mutex_t id_lock;  /* held while CM ids are made and destroyed: a handle means one id at a time */
+	pthread_mutex_t ids_lock; /* guards ids and nids */
 	struct rnic_cm_id **ids;  /* by handle */
 	uint32_t nids;
-	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts and PDs that CM ids stand on */
+	struct rnic_cm_dev *cm_devs; /* [ndevs]: the contexts and PDs that CM ids without ones of their own use */
 };
 
 /*
  * Sends m (type, len and the type's member filled in) and waits for the answer, which replaces it. 0 or a positive
- * errno; EIO when the daemon is gone. want: length that a good answer must have. fd: passed along, or -1.
+ * errno; EIO when the daemon is gone. want: the length that the answer of a successful request must have. fd: a
+ * descriptor to pass along, or -1.
  */
 int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd);
 
 /* As rnic_call() for the types whose argument is a handle and whose answer is empty. */
 int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle);
 
-/* A thread of the library's own, which no signal of the program interrupts. 0 or an errno. */
+/* Starts a thread of the library's own, which blocks all signals. 0 or an errno. */
 int rnic_thread(void *(*run)(void *), void *arg);
-/* The thread that sees the daemon's death; the last step of making a session. 0 or an errno. */
+/* Starts the thread that sees the daemon's death; the last step of making a session. 0 or an errno. */
 int rnic_watch_start(struct rnic_session *s);
-/* The daemon may have died a moment ago, and the thread not have come to it yet. */
+/* Looks for the daemon's death now: the thread of rnic_watch_start() may not have noticed it yet. */
 void rnic_watch_look(struct rnic_session *s);
 
 static inline bool rnic_dead(const struct rnic_session *s)
@@ -107,18 +108,21 @@ static inline bool rnic_dead(const struct rnic_session *s)
 	return rn_unlikely(__atomic_load_n(&s->dead, __ATOMIC_RELAXED) != 0);
 }
 
-/* For what this device does not have. */
+/* Prints why a function refuses what this device does not have. */
 #define RNIC_GROUPS               "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
 /* ---- shmem.c: blocks of the queue region ---- */
 
 struct rnic_shm *rnic_shm_create(uint8_t *base, uint64_t first, uint64_t size);
-/* A zeroed block, aligned to its size rounded up to a power of two (at most a page). 0: no room. */
+/*
+ * Allocates a zeroed block, aligned to its size rounded up to a power of two (at most a page). Returns its offset; 0:
+ * no room.
+ */
 uint64_t rnic_shm_alloc(struct rnic_shm *m, uint64_t size);
 void rnic_shm_free(struct rnic_shm *m, uint64_t off, uint64_t size);
 
-/* ---- evq.c: a daemon-to-client event queue, an eventfd and a ring ---- */
+/* ---- evq.c: an event queue from daemon to client: an eventfd and a ring ---- */
 
 struct rnic_evq {
 	struct rnic_session *s;
@@ -127,10 +131,10 @@ struct rnic_evq {
 	uint32_t handle;
 	uint32_t slot_size;
 	uint64_t ring_off, ring_size;
-	pthread_mutex_t lock; /* ring and kept */
+	pthread_mutex_t lock; /* guards ring and kept */
 	struct spsc_cons ring;
-	struct rn_list kept; /* struct rnic_ev: already taken out of the ring, older than those in it */
-	struct rn_link link; /* in the session's evqs */
+	struct rn_list kept; /* struct rnic_ev: entries already taken out of the ring, older than those in the ring */
+	struct rn_link link; /* in session.evqs */
 };
 
 struct rnic_ev {
@@ -145,15 +149,15 @@ int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
  * the queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
  */
 int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
-/* Removes the events that match, with their tokens; each is handed to `take` when given. */
+/* Removes the events that match, with their tokens; `take`, if not NULL, is called with each. */
 void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to);
-/* Adds an event of our own making, with its token. */
+/* Adds an event that the library itself has made, with its token. */
 void rnic_evq_put(struct rnic_evq *q, const void *slot);
 /* The daemon is gone: a wait, now or later, ends with EIO once the events are used up. */
 void rnic_evq_dead(struct rnic_evq *q);
 
-/* Nanoseconds. */
+/* The time of a clock, ns. */
 static inline uint64_t rnic_clock(clockid_t clock)
 {
 	struct timespec t;
@@ -164,10 +168,10 @@ static inline uint64_t rnic_clock(clockid_t clock)
 
 /* ---- stock.c: the libraries behind this one ---- */
 
-/* The next library's function of that name; NULL: there is none. */
+/* The function `name` of the next library in the search order; NULL: there is none. */
 typedef void (*rnic_fn)(void);
 rnic_fn rnic_stock(const char *name);
 
-#define RNIC_DEV_PREFIX "uverbs-" /* of ibv_device.dev_name */
+#define RNIC_DEV_PREFIX "uverbs-" /* prefix of ibv_device.dev_name */
 
 #endif

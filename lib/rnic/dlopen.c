@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that open the stock libraries by name get this one. Exported without a version, in the place of any. */
+/*
+ * dlopen() in front of libc's: programs that open the stock libraries by name get this library. The symbol is exported
+ * without a version, so it replaces libc's of any version.
+ */
 #include <dlfcn.h>
 
 #include "rnic/common.h"
@@ -19,7 +22,7 @@ static const char *own_path(const char *otherwise)
 	return dladdr((void *)(uintptr_t)rnic_stock, &self) != 0 ? self.dli_fname : otherwise;
 }
 
-/* Left by a jump, so that libc sees the caller's caller: its search path counts. */
+/* A tail call, so that libc sees the caller's caller: dlopen() searches the paths of its caller. */
 void *dlopen(const char *path, int flags)
 {
 	__typeof__(&dlopen) libc = (__typeof__(&dlopen))rnic_stock("dlopen");

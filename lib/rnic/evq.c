@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Event queues: the daemon's control thread writes an entry into the ring and then a token into the eventfd; here the
- * token is read first (so the descriptor blocks, polls and says EAGAIN as a real one does) and the entry after it.
- * There are never more tokens than entries: removing an entry out of turn removes a token too.
+ * Event queues: the daemon's control thread writes an entry into the ring and then a token into the eventfd. This side
+ * reads the token first, so that the descriptor blocks, polls and returns EAGAIN as a real device's does, and the entry
+ * after it. There are never more tokens than entries: removing an entry out of turn removes a token too.
  */
 #include "rnic/common.h"
 
@@ -18,10 +18,10 @@ static void token_put(struct rnic_evq *q)
 {
 	uint64_t one = 1;
 	ssize_t n = write(q->fd, &one, sizeof(one));
-	(void)n; /* fails only when the counter is full, and then there are tokens enough */
+	(void)n; /* fails only when the eventfd's counter is full, and then there are tokens enough */
 }
 
-/* Takes a token if there is one, whatever O_NONBLOCK the program has set. */
+/* Takes a token if there is one, whether or not the program has set O_NONBLOCK. */
 static bool token_take(struct rnic_evq *q)
 {
 	uint64_t v;
@@ -35,7 +35,7 @@ static bool token_take(struct rnic_evq *q)
 	return poll(&p, 1, 0) == 1 && read(q->fd, &v, sizeof(v)) == (ssize_t)sizeof(v);
 }
 
-/* ---- entries; the caller holds the lock ---- */
+/* ---- entries; the caller holds the queue's lock ---- */
 
 static bool keep(struct rnic_evq *q, const void *slot)
 {
@@ -82,7 +82,7 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 			errno = EIO;
 			return -1;
 		}
-		/* The entry of this token was removed between the two steps: wait for another. */
+		/* rnic_evq_drop() removed this token's entry after the token was read: wait for another. */
 	}
 }
 

@@ -11,20 +11,20 @@
 #include "rnic/say.h"
 
 #define AGAIN_MS    20
-#define ORDERS_MOST 1000u /* rules that were replaced stay, as another thread may look at them: so few bytes in all */
+#define ORDERS_MOST 1000u /* replaced rule sets are never freed, since other threads may read them: bounded */
 
 bool rnic_injecting;
 
-/* A set of rules; the one in force is looked at by any thread. */
+/* A set of rules. Any thread reads the set that is in force. */
 struct rule_set {
 	struct inject_rules rules;
-	bool sides; /* one of them asks for a side */
+	bool sides; /* a rule of the set names a side of connections */
 	struct rule_set *before;
 };
 
-static struct rule_set first;                                  /* those of RNIC_INJECT */
+static struct rule_set first;                                  /* the rules of RNIC_INJECT */
 static struct rule_set *in_force = &first;                     /* atomic */
-static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER; /* setting in_force; all below */
+static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER; /* guards writes of in_force, and all below */
 static uint32_t orders;
 static bool (*fire_rule)(const struct inject_rule *r);
 
@@ -42,7 +42,7 @@ struct rnic_injected rnic_inject_at(const struct inject_what *what)
 	const struct inject_rule *r = inject_hit(rules, what, false, &n);
 
 	if (r != NULL && r->event != 0) {
-		rnic_report("rnic: injected %s: after call %llu of %s an event tells a failure", r->text,
+		rnic_report("rnic: injected %s: call %llu of %s succeeds, and an event tells of a failure", r->text,
 			    (unsigned long long)n, function);
 		return (struct rnic_injected){ .event = r->event, .refused = r->refused, .later = r->last_ms };
 	}
@@ -54,7 +54,7 @@ struct rnic_injected rnic_inject_at(const struct inject_what *what)
 	r = inject_hit(rules, what, true, &n);
 	if (r == NULL)
 		return (struct rnic_injected){ .rc = 0 };
-	rnic_report("rnic: injected %s: what call %llu of %s posts, and what follows, reaches the device %u ms later",
+	rnic_report("rnic: injected %s: receives of call %llu of %s, and later ones, reach the device %u ms later",
 		    r->text, (unsigned long long)n, function, r->last_ms);
 	return (struct rnic_injected){ .later = r->last_ms };
 }
@@ -97,22 +97,22 @@ const struct inject_rule *rnic_inject_beside(const struct inject_what *what)
 	return r;
 }
 
-/* ---- what comes at a time ---- */
+/* ---- rules that are due at a time ---- */
 
 static void time_is_up(void *set, uint64_t i)
 {
 	const struct inject_rule *r = &((struct rule_set *)set)->rules.r[i];
 
 	if (set != now_in_force())
-		return; /* replaced meanwhile */
+		return; /* other rules have replaced the set */
 	if (fire_rule(r))
 		rnic_report("rnic: injected %s: after %u ms %s", r->text, r->after_ms,
 			    r->at == INJECT_GONE ? "the connection to rnicd breaks" : "an asynchronous event comes");
 	else
-		rnic_later(AGAIN_MS, time_is_up, set, i); /* there is nothing yet that it could come to */
+		rnic_later(AGAIN_MS, time_is_up, set, i); /* no device to apply the rule to yet: try again */
 }
 
-/* Under order_lock. */
+/* The caller holds order_lock. */
 static void times_set(struct rule_set *set)
 {
 	for (uint32_t i = 0; i < set->rules.n && fire_rule != NULL; i++)
@@ -167,10 +167,10 @@ void rnic_inject_order(const char *spec)
 static void inject_child(void)
 {
 	pthread_mutex_init(&order_lock, NULL);
-	fire_rule = NULL; /* the times begin anew with the child's first device */
+	fire_rule = NULL; /* the child's first device starts the times of its rules anew */
 }
 
-/* A program that was to be tested must not run untested: a wrong specification ends the process. */
+/* A program that was to be tested must not run untested, so a wrong specification ends the process. */
 __attribute__((constructor)) static void inject_start(void)
 {
 	const char *spec = getenv("RNIC_INJECT"), *rest = "";

@@ -14,10 +14,10 @@ struct wish {
 	uint64_t arg;
 };
 
-static pthread_mutex_t later_lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
-static pthread_cond_t later_cond = PTHREAD_COND_INITIALIZER;   /* a wish has come, or one is done */
+static pthread_mutex_t later_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static pthread_cond_t later_cond = PTHREAD_COND_INITIALIZER;   /* a wish was added, or one is done */
 static struct rn_list wishes;
-static const void *being_done; /* the object */
+static const void *being_done; /* the object of the wish that runs now */
 static bool runs, hooked;
 
 static struct wish *soonest(void)
@@ -31,7 +31,7 @@ static struct wish *soonest(void)
 	return first;
 }
 
-/* Under the lock, which is let go for the time of the call. */
+/* The caller holds later_lock, which is released while w->run() runs. */
 static void wish_do(struct wish *w)
 {
 	rn_list_remove(&wishes, &w->link);
@@ -65,7 +65,7 @@ static void *wishes_do(void *arg)
 	return NULL;
 }
 
-/* The child has no thread, and the wishes are its parent's. */
+/* After fork(): the child has no such thread, and the wishes are its parent's. */
 static void later_child(void)
 {
 	pthread_mutex_init(&later_lock, NULL);
@@ -105,7 +105,7 @@ bool rnic_later(uint32_t ms, void (*run)(void *object, uint64_t arg), void *obje
 void rnic_later_forget(const void *object)
 {
 	pthread_mutex_lock(&later_lock);
-	while (being_done == object) /* first: what is being done may wish for the next time */
+	while (being_done == object) /* before the search: the running function may add another wish */
 		pthread_cond_wait(&later_cond, &later_lock);
 	rn_list_each(struct wish, w, &wishes, link) {
 		if (w->object != object)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is to be done at a time, for rnicrun --inject and --sanitize: one thread does it, which the first wish starts.
- * Without a wish there is no thread. Any thread; no lock is held over what is done.
+ * Functions to be called at a later time (wishes), for rnicrun --inject and --sanitize. One thread calls them; the
+ * first wish starts the thread. No lock is held during the calls. All functions here are safe from any thread.
  */
 #ifndef RNIC_LATER_H
 #define RNIC_LATER_H
@@ -10,11 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In so many milliseconds run(object, arg) is called. False: no memory, or no thread. */
+/* Calls run(object, arg) after `ms` milliseconds. False: no memory, or no thread. */
 bool rnic_later(uint32_t ms, void (*run)(void *object, uint64_t arg), void *object, uint64_t arg);
 /*
- * What is still to be done with the object is not done, and what is being done with it is over when this returns, the
- * wishes included that the running function has made. Not from such a function; nobody else wishes for the object.
+ * Removes all wishes of the object. When this returns, a function that was running for the object has ended, and wishes
+ * that it made are removed too. Not to be called from such a function; no other thread may make a wish for the object
+ * meanwhile.
  */
 void rnic_later_forget(const void *object);
 

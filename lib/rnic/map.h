@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mappings that librnic makes, ends and advises for itself: as mmap(2), munmap(2) and madvise(2), past any library that
- * stands before libc's functions. Libraries that remember registrations (libfabric, UCX) do, to hear what a program
- * unmaps; they hold a lock while they register, and would wait for it themselves were they told from inside a
- * registration.
+ * mmap(2), munmap(2) and madvise(2) for librnic's own mappings, as direct system calls. Libraries that cache
+ * registrations (libfabric, UCX) intercept libc's functions to learn what a program unmaps. They hold a lock while they
+ * register memory, so a call from inside a registration to a function that they intercept would deadlock.
  */
 #ifndef RNIC_MAP_H
 #define RNIC_MAP_H

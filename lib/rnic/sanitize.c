@@ -18,9 +18,9 @@
 bool rnic_sanitizing;
 struct rnic_sanitize_options rnic_sanitize;
 
-static pthread_mutex_t sanitize_lock = PTHREAD_MUTEX_INITIALIZER; /* all below; a leaf */
+static pthread_mutex_t sanitize_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; no lock is taken under it */
 static uint32_t findings[RNIC_FINDINGS];
-static struct rn_list left[BUCKETS]; /* struct left_object, by address */
+static struct rn_list left[BUCKETS]; /* struct left_object, hashed by address: objects not yet destroyed */
 static uint32_t nleft[RNIC_OBJECTS];
 
 struct left_object {
@@ -30,7 +30,7 @@ struct left_object {
 };
 
 static const struct {
-	const char *what, *end; /* and the call that ends it */
+	const char *what, *end; /* what: the objects; end: the call that destroys one */
 } objects[RNIC_OBJECTS] = {
 	[RNIC_OBJ_CONTEXT] = { "device contexts", "ibv_close_device" },
 	[RNIC_OBJ_PD] = { "protection domains", "ibv_dealloc_pd" },
@@ -91,7 +91,7 @@ void rnic_object_made(enum rnic_object kind, const void *object)
 {
 	struct left_object *o = malloc(sizeof(*o));
 
-	if (o == NULL) /* what is not noted is not missed at the end */
+	if (o == NULL) /* no memory to note the object: it is not reported at the end */
 		return;
 	*o = (struct left_object){ .kind = kind, .object = object };
 	pthread_mutex_lock(&sanitize_lock);
@@ -126,7 +126,10 @@ static void leaks_tell(void)
 				     objects[k].what, nleft[k], objects[k].end);
 }
 
-/* A program that ends with an error need not clear up. What stdio still holds goes out before the other status. */
+/*
+ * At exit. A program that ends with an error status need not destroy its objects. stdio's buffers are flushed, since
+ * _exit() with the other status does not do so.
+ */
 static void sanitize_end(int status, void *arg)
 {
 	uint32_t n = 0;
@@ -145,7 +148,7 @@ static void sanitize_end(int status, void *arg)
 	_exit(RNIC_SANITIZE_STATUS);
 }
 
-/* The child of a fork has a life of its own: the parent's objects and findings stay the parent's. */
+/* After fork(): the parent's objects and findings are not the child's. */
 static void sanitize_child(void)
 {
 	pthread_mutex_init(&sanitize_lock, NULL);

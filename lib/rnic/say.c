@@ -13,7 +13,7 @@
 #define COMPLAINTS_MAX 10
 #define LINE_MAX_LEN   512u
 
-/* Prints the line, of len bytes, and the end of the line. */
+/* Prints `len` bytes of line and a newline. */
 static void print(char line[LINE_MAX_LEN], int len)
 {
 	if (len < 0)
@@ -27,7 +27,7 @@ static void print(char line[LINE_MAX_LEN], int len)
 
 /* ---- refusals ---- */
 
-/* True: the line is due. Each is printed once, and no more than a few different ones. */
+/* True: print the line. Each line is printed once, and at most COMPLAINTS_MAX different lines. */
 static bool first_time(const char *line)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,7 +79,7 @@ void rnic_report(const char *fmt, ...)
 bool rnic_verbose(void)
 {
 	enum { UNKNOWN, QUIET, VERBOSE };
-	static int is; /* atomic, relaxed: each thread finds the same */
+	static int is; /* atomic, relaxed: every thread computes the same value */
 	int now = __atomic_load_n(&is, __ATOMIC_RELAXED);
 
 	if (now == UNKNOWN) {

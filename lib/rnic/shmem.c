@@ -9,7 +9,7 @@
 #define MIN_ORDER  7 /* 128 bytes: two cache lines */
 #define MAX_ORDER  30
 #define PAGE       4096u
-#define REMOVE_MIN (UINT64_C(64) << 10) /* bytes: larger blocks give their pages back while free */
+#define REMOVE_MIN (UINT64_C(64) << 10) /* bytes: larger blocks give their pages back to the system while free */
 
 struct freelist {
 	uint64_t *off;
@@ -19,7 +19,7 @@ struct freelist {
 struct rnic_shm {
 	pthread_mutex_t lock;
 	uint8_t *base;
-	uint64_t next, size; /* bytes: [next, size) was never handed out */
+	uint64_t next, size; /* bytes: [next, size) has never been allocated */
 	struct freelist list[MAX_ORDER + 1];
 };
 
@@ -95,7 +95,7 @@ void rnic_shm_free(struct rnic_shm *m, uint64_t off, uint64_t size)
 			f->room = room;
 		}
 	}
-	/* Without memory for the list the block is lost to this process, and nothing else is. */
+	/* Without memory for the list entry this process cannot use the block again; nothing else is lost. */
 	if (f->n < f->room)
 		f->off[f->n++] = off;
 	pthread_mutex_unlock(&m->lock);

@@ -5,6 +5,6 @@
 
 rnic_fn rnic_stock(const char *name)
 {
-	/* Not dlvsym: the default version is what a program built today would bind to. */
+	/* dlsym(), not dlvsym(): a program built today would bind to the default version. */
 	return (rnic_fn)dlsym(RTLD_NEXT, name);
 }

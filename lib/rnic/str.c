@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers to words and to each other: the part of the API that needs no device. */
+/* Names of enum values, and conversions between rates and multiples: the part of the API that needs no device. */
 #include "rnic/common.h"
 
 #include <rdma/rdma_cma.h>
