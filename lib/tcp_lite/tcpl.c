@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Birth and end of a connection, the owner's side of the send queue, and what telemetry reads. */
+/* Start and end of a connection, the owner's side of the send queue, and what telemetry reads. */
 #include "tcpl_int.h"
 
 void tcpl_cfg_default(struct tcpl_cfg *cfg, uint16_t mss)
@@ -51,7 +51,7 @@ bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
 	return true;
 }
 
-/* What both opens and cookies share: everything of our side that the ISN decides. */
+/* What connect, accept and a SYN cookie share: everything on our side that the ISN decides. */
 void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 {
 	const struct tcpl_cfg *cfg = c->cfg;
@@ -59,7 +59,7 @@ void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 	c->iss = iss;
 	c->snd_una = iss;
 	c->snd_nxt = iss + 1;
-	/* Chunks queued before the connection began get their sequence numbers now. */
+	/* Chunks queued before the connection began get their sequence numbers here. */
 	c->q_end = iss + 1;
 	for (uint32_t i = c->q_head; i != c->q_tail; i++) {
 		struct tcpl_chunk *ch = &c->mem.chunk[i & (c->mem.chunk_n - 1)];
@@ -115,14 +115,14 @@ void tcpl_established(struct tcpl_conn *c, uint64_t now)
 	tcpl_set_state(c, c->flags & F_FIN_QUEUED ? TCPL_S_FIN_WAIT_1 : TCPL_S_ESTABLISHED);
 	c->rtx_mode = TCPL_RTX_OFF;
 	c->t_rtx = RN_NEVER;
-	if (c->backoff > 0) /* a SYN was lost: the path may have room for little (RFC 5681, 3.1) */
+	if (c->backoff > 0) /* a SYN was lost: the path may be congested (RFC 5681, 3.1) */
 		c->cwnd = c->mss;
 	c->backoff = 0;
 	c->rto_base = c->tlp_base = now;
 	tcpl_rearm_idle(c, now);
 }
 
-/* CLOSED, whatever was before: no timer, nothing more is taken or sent. The queues stay for the owner to drain. */
+/* CLOSED from any state: no timer runs, nothing more is taken or sent. The queues stay for the owner to drain. */
 void tcpl_finish(struct tcpl_conn *c)
 {
 	tcpl_set_state(c, TCPL_S_CLOSED);
@@ -237,7 +237,7 @@ void tcpl_shutdown(struct tcpl_conn *c, uint64_t now)
 
 void tcpl_abort(struct tcpl_conn *c)
 {
-	if (c->state == TCPL_S_CLOSED) /* its RST may not have gone out yet */
+	if (c->state == TCPL_S_CLOSED) /* a RST may not have gone out yet */
 		return;
 	/* RFC 9293, 3.10.5: SYN_SENT has no peer yet; after both FINs there is nothing to reset. */
 	bool rst = c->state != TCPL_S_SYN_SENT && c->state != TCPL_S_TIME_WAIT;

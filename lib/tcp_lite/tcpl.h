@@ -209,7 +209,7 @@ struct tcpl_cc {
 	void (*init)(struct tcpl_conn *c);
 	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* of a cwnd in use */
 	uint32_t (*ssthresh)(struct tcpl_conn *c, uint64_t now);          /* a loss: the new slow start threshold */
-	void (*undo)(struct tcpl_conn *c); /* that loss was none: fields are as before ssthresh(). May be NULL */
+	void (*undo)(struct tcpl_conn *c); /* the loss was spurious: fields are as before ssthresh(). May be NULL */
 	/* With a model of the path: called in place of `acked` for each ACK with news, in recovery too. Else NULL. */
 	void (*measured)(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate *r);
 };
@@ -276,8 +276,8 @@ struct tcpl_block {
 
 /* Deliveries of a connection whose congestion control models the path. Private to tcpl_rate.c. */
 struct tcpl_delivery {
-	uint64_t at;         /* ns: the last one */
-	uint64_t began;      /* ns: when the flight left that it ended */
+	uint64_t at;         /* ns: time of the last delivery */
+	uint64_t began;      /* ns: when the flight left that the last delivery ended */
 	uint32_t bytes;      /* so far, SACKed ones too; wraps */
 	uint32_t lost;       /* bytes found lost so far; wraps */
 	uint32_t limited_to; /* rates are the owner's until `delivered` reaches this */
@@ -359,7 +359,7 @@ struct tcpl_conn {
 	const struct tcpl_cfg *cfg;
 	const struct tcpl_turns *turns; /* NULL: nothing is known */
 	uint64_t patience;  /* ns: a peer that does not answer is given up then; 0: cfg->retries says when */
-	uint64_t asked_at;  /* while tries or probes are not 0: when the peer was first left to answer */
+	uint64_t asked_at;  /* while tries or probes are not 0: since when the peer's answer is awaited */
 	uint64_t lost_seen; /* turns->lost, as far as rto_base and tlp_base allow for it */
 	uint64_t rto_base;  /* when the retransmission timer was last restarted (RFC 6298, 5) */
 	uint64_t tlp_base;  /* last new data sent or acknowledged */
@@ -385,7 +385,7 @@ struct tcpl_conn {
 	uint16_t mss_full;  /* mss as negotiated */
 	uint16_t mss_hint;  /* said by ICMP, not believed yet; 0: none */
 	uint16_t mss_low;   /* TCPL_MTU_AGAIN: the size that was answered */
-	uint16_t mss_acked; /* largest segment that was ever acknowledged */
+	uint16_t mss_acked; /* payload of the largest segment ever acknowledged */
 	uint8_t mtu;        /* enum tcpl_mtu (private) */
 	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
 	uint32_t undo_una;     /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */

@@ -10,7 +10,7 @@ struct acked {
 	uint32_t sacked; /* newly SACKed bytes */
 	uint32_t recs;
 	uint64_t rtt;     /* of the earliest sent, never retransmitted; RN_NEVER: none */
-	uint32_t rtt_end; /* and where that one ends */
+	uint32_t rtt_end; /* end of the segment that rtt is from */
 	bool dsack;
 	struct tcpl_block dup;     /* what the DSACK reports */
 	struct tcpl_newest newest; /* only with F_MODEL */
@@ -52,7 +52,7 @@ void tcpl_window_in(struct tcpl_conn *c, const struct tcpl_seg *s, struct tcpl_e
 	c->max_wnd = rn_max_u32(c->max_wnd, wnd);
 }
 
-/* The first bytes of r are acknowledged: what would be sent again starts behind them. */
+/* The first bytes of r are acknowledged: a retransmission starts after them. */
 static void trim_rec(struct tcpl_conn *c, struct tcpl_txrec *r, uint32_t ack, struct acked *a)
 {
 	uint32_t n = ack - r->seq;
@@ -117,12 +117,12 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 		c->r_lost = c->r_head;
 }
 
-/* Counts round trips; and what was in flight at most, until all of that has arrived. */
+/* Counts round trips, and in flight_max the most bytes in flight until all of them have arrived. */
 static void round_in(struct tcpl_conn *c)
 {
 	if (rn_seq_ge(c->snd_una, c->round_end)) {
 		c->round_end = c->snd_nxt;
-		c->rounds += c->r_head != c->r_tail; /* else the next one begins with the next flight */
+		c->rounds += c->r_head != c->r_tail; /* else the next round trip begins with the next flight */
 	}
 	if (rn_seq_ge(c->snd_una, c->flight_end)) {
 		c->flight_end = c->snd_nxt;
@@ -368,7 +368,9 @@ static void detect(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o,
 		c->reo_at = 0;
 }
 
-/* Was the loss one? RFC 3522: an ACK after a retransmission that echoes an earlier timestamp speaks of the original. */
+/*
+ * Was the loss real? RFC 3522: an ACK after a retransmission that echoes an earlier timestamp speaks of the original.
+ */
 static void judge(struct tcpl_conn *c, const struct tcpl_opts *o, const struct acked *a, bool dup)
 {
 	if (a->bytes > 0 && (c->flags & F_UNDO_TS)) {
@@ -406,7 +408,7 @@ static void old_ack(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s,
 		ev->bits |= TCPL_EV_SPACE;
 }
 
-/* The peer answers, and its window leaves no room for what is sent again: it lives (RFC 9293, 3.8.6.1). */
+/* The peer answers, but its window has no room for the retransmission: the peer is alive (RFC 9293, 3.8.6.1). */
 static void refused(struct tcpl_conn *c)
 {
 	if (c->r_head != c->r_tail && tcpl_rec(c, c->r_head)->end - c->snd_una > c->snd_wnd)
@@ -422,7 +424,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 
 	if (rn_seq_lt(s->ack, c->snd_una)) {
 		old_ack(c, now, s, o, ev);
-		return; /* its payload is good */
+		return; /* the payload of the segment is still good */
 	}
 	tcpl_window_in(c, s, ev);
 	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) &&

@@ -16,7 +16,7 @@ enum bbr_state {
 	PROBE_RTT, /* hardly anything on the way for 200 ms: what the path takes when it is empty */
 };
 
-#define UNIT         256u /* of gains */
+#define UNIT         256u /* a gain of 1 */
 #define GAIN_HIGH    739u /* 2 / ln 2: doubles what is delivered each round trip */
 #define GAIN_DRAIN   89u  /* ln 2 / 2 */
 #define BW_ROUNDS    8u   /* a cycle of PROBE_BW at least */

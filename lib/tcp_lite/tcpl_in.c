@@ -59,7 +59,7 @@ static enum tcpl_verdict reset_in(struct tcpl_conn *c, uint64_t now, const struc
 			tcpl_challenge(c, now);
 		return TCPL_DROP_RST;
 	}
-	/* With both FINs out and all data acknowledged it is only the end come early (RFC 9293, 3.10.7.4, second). */
+	/* With both FINs out and all data acknowledged a reset is only an early end (RFC 9293, 3.10.7.4, second). */
 	bool over = (c->flags & F_FIN_RCVD) && (c->flags & F_FIN_SENT) && c->snd_una + 1 == c->snd_nxt;
 	tcpl_finish(c);
 	ev->bits |= over ? TCPL_EV_CLOSED : TCPL_EV_RESET;

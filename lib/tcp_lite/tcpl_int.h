@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this room share. Not for anyone else. */
+/* Private to lib/tcp_lite: what its files share. */
 #ifndef TCPL_INT_H
 #define TCPL_INT_H
 
@@ -17,19 +17,19 @@ enum {
 	F_FIN_RCVD = 1u << 6, /* the peer's FIN is in order: rcv_nxt stands behind it */
 	F_ACK_NOW = 1u << 7,
 	F_SYN_NOW = 1u << 8,    /* SYN or SYN-ACK */
-	F_RST_NOW = 1u << 9,    /* the last word of a closed connection, at rst_seq */
+	F_RST_NOW = 1u << 9,    /* a reset at rst_seq ends the connection */
 	F_RST_REPLY = 1u << 10, /* a reset at rst_seq for a bad handshake ACK; the state stays */
 	F_WIN_PROBE = 1u << 11,
 	F_KEEP_PROBE = 1u << 12,
 	F_TLP_NOW = 1u << 13,
 	F_TLP_ON = 1u << 14,     /* a tail loss probe is out, tlp_end is valid */
-	F_TLP_REXMIT = 1u << 15, /* and it was a retransmission */
+	F_TLP_REXMIT = 1u << 15, /* and the probe was a retransmission */
 	F_FORCE = 1u << 16,      /* one retransmission without asking cwnd (RFC 6675, 5 (4.3)) */
 	F_REORDERING = 1u << 17, /* RACK.reordering_seen */
 	F_UNDO = 1u << 18,       /* undo_* are valid, undo_ts too once F_UNDO_TS is set */
 	F_UNDO_TS = 1u << 19,
 	F_SENT = 1u << 20,      /* something went out since the timers were last set */
-	F_RST_ACK = 1u << 21,   /* that last RST carries an ACK */
+	F_RST_ACK = 1u << 21,   /* the reset of F_RST_NOW carries an ACK */
 	F_MODEL = 1u << 22,     /* congestion control models the path: tcpl_rate.c keeps the books */
 	F_PACE_WAIT = 1u << 23, /* paced, and not before pace_at */
 	F_REO_ROUND = 1u << 24, /* reo_round is valid: it lies ahead of SND.UNA */
@@ -52,15 +52,15 @@ enum tcpl_recovery {
 enum tcpl_frto {
 	TCPL_FRTO_OFF,
 	TCPL_FRTO_FIRST,  /* waits for the first ACK after the timeout */
-	TCPL_FRTO_SECOND, /* that one moved SND.UNA: new data go, retransmissions wait, for the ACK that tells */
+	TCPL_FRTO_SECOND, /* the first ACK moved SND.UNA: new data go, retransmissions wait for the next ACK */
 };
 
 /* What is known of the path's MTU. One writer: tcpl_mtu.c. */
 enum tcpl_mtu {
 	TCPL_MTU_FULL,  /* nothing speaks against full segments */
 	TCPL_MTU_TRIED, /* full segments were not answered: small ones are tried, in case it is their size */
-	TCPL_MTU_AGAIN, /* small ones were answered: full ones once more, for it may have been a silence of any size */
-	TCPL_MTU_LOW,   /* small ones pass and full ones do not, or ICMP said so */
+	TCPL_MTU_AGAIN, /* small segments were answered: full ones once more, since any size may have met the silence */
+	TCPL_MTU_LOW,   /* small segments pass and full ones do not, or ICMP said so */
 };
 
 enum tcpl_rtx {
@@ -134,7 +134,7 @@ static inline void tcpl_flight_add(struct tcpl_conn *c, uint32_t idx)
 	c->fl_last = slot;
 }
 
-/* A record in flight is so no more. `prev` of the first one is not kept up. */
+/* Takes a record off those in flight. `prev` of the first one is not kept up. */
 static inline void tcpl_flight_del(struct tcpl_conn *c, uint32_t idx)
 {
 	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
@@ -251,7 +251,7 @@ void tcpl_pace_follow(struct tcpl_conn *c);
 /* Bytes that may leave at once. */
 uint32_t tcpl_pace_quantum(const struct tcpl_conn *c);
 void tcpl_pace_set(struct tcpl_conn *c, uint64_t rate);
-/* Paced, and its time has not come. */
+/* Whether a paced connection must wait for its next turn. */
 static inline bool tcpl_pace_waits(struct tcpl_conn *c, uint64_t now)
 {
 	if (rn_likely(!(c->flags & F_PACE_WAIT)))
@@ -263,7 +263,7 @@ static inline bool tcpl_pace_waits(struct tcpl_conn *c, uint64_t now)
 }
 
 /* tcpl_mtu.c */
-/* The retransmission timer goes off, and c->tries times it did so before. */
+/* The retransmission timer went off; it had gone off c->tries times before. */
 void tcpl_mtu_timeout(struct tcpl_conn *c);
 /* SND.UNA has moved; only when anything of the path's MTU is open. */
 void tcpl_mtu_progress(struct tcpl_conn *c);

@@ -19,7 +19,7 @@ static uint32_t len_of(const struct tcpl_txrec *r) { return r->end - r->seq - !!
 
 uint32_t tcpl_path_mss(const struct tcpl_conn *c) { return c->mtu == TCPL_MTU_LOW ? c->mss + options(c) : 0; }
 
-/* What is in flight and too large has not arrived, and will not. */
+/* Segments in flight that are larger than `mss` have not arrived, and will not. */
 static void believe(struct tcpl_conn *c, uint32_t mss)
 {
 	c->mtu = TCPL_MTU_LOW;

@@ -21,7 +21,7 @@ static void parse_sack(const uint8_t *p, uint32_t len, struct tcpl_opts *o)
 		o->sack[o->n_sack++] = (struct tcpl_block){ rn_load_be32(p + i), rn_load_be32(p + i + 4) };
 }
 
-/* A known option of the wrong length is ignored as if unknown, save that its length must be sane. */
+/* A known option of the wrong length is ignored like an unknown one, as long as it ends inside the header. */
 static void parse_one(uint8_t kind, const uint8_t *p, uint32_t len, struct tcpl_opts *o)
 {
 	if (kind == OPT_TS && len == 8) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes out next. Order: the last word, handshake, news of holes, retransmissions, new data, probes, bare ACKs. */
+/* Chooses the next segment. Order: reset, SYN, ACKs that report holes, retransmissions, new data, probes, bare ACKs. */
 #include "tcpl_int.h"
 
-/* Moves the announced right edge when that is worth it (RFC 9293, 3.8.6.2.2), never left. */
+/* Moves the announced right edge when that is worth a segment (RFC 9293, 3.8.6.2.2), never left. */
 static uint16_t window_out(struct tcpl_conn *c)
 {
 	uint32_t edge = c->rcv_nxt + c->rcv_space;
@@ -32,7 +32,7 @@ static void header(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, uint32
 	c->stats.segs_out++;
 }
 
-/* With an ACK it ends a synchronised connection: then it has a timestamp (RFC 7323, 3.2). */
+/* A reset with an ACK ends a synchronised connection, so it has a timestamp (RFC 7323, 3.2). */
 static bool out_rst(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
 	bool ack = (c->flags & F_RST_ACK) != 0;
@@ -327,10 +327,10 @@ static bool out_probe(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 
 static bool out_synchronised(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
-	/* Holes are told in an ACK of their own, so that data segments always have the same room. */
+	/* SACK blocks go in an ACK of their own, so that data segments always have the same room. */
 	if ((c->flags & F_ACK_NOW) && (c->flags & F_SACK) && (c->n_blocks > 0 || c->dsack.seq != c->dsack.end))
 		return out_ack(c, now, o);
-	/* what is lost goes before what is new, and waits only while F-RTO asks about it */
+	/* retransmissions go before new data; they wait only while F-RTO probes for a spurious timeout */
 	bool lost = c->n_lost > 0 && c->frto != TCPL_FRTO_SECOND;
 	if (lost && out_lost(c, now, o))
 		return true;
@@ -367,7 +367,7 @@ bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 		return true;
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_idle(c);
-	/* Sent something, or cannot: then a timer must stand for what waits. */
+	/* Whether or not a segment was sent: unsent or unacknowledged data needs a timer. */
 	if ((c->flags & F_SENT) || (c->rtx_mode == TCPL_RTX_OFF && tcpl_waits(c))) {
 		c->flags &= ~(uint32_t)F_SENT;
 		tcpl_rearm(c, now);

@@ -18,7 +18,7 @@ void tcpl_rack_seen(struct tcpl_conn *c, uint64_t now, const struct tcpl_txrec *
 	else if (r->rexmits == 0 && rn_seq_lt(r->end, c->rack_fack))
 		c->flags |= F_REORDERING;
 	if (r->rexmits > 0) {
-		/* Was it the retransmission that arrived, or the original after all? */
+		/* Does the ACK report the retransmission, or the original after all? */
 		if (rtt < c->min_rtt)
 			return;
 		if ((c->flags & F_TS) && o && o->has_ts && rn_seq_lt(o->tsecr, tcpl_tsval(c, r->sent)))

@@ -11,7 +11,7 @@
 
 #define QUANTUM_SHIFT 13u         /* of the pace: what leaves in 1/8192 s, 122 us */
 #define QUANTUM_MAX   (64u << 10) /* bytes */
-#define CREDIT        4u          /* quanta that a late turn may catch up with */
+#define CREDIT        4u          /* quanta that a sender which comes late may make up for at once */
 
 void tcpl_rate_start(struct tcpl_conn *c)
 {
@@ -36,7 +36,7 @@ uint32_t tcpl_pace_quantum(const struct tcpl_conn *c)
 	return (uint32_t)rn_max_u64(rn_min_u64(n, QUANTUM_MAX), 2u * c->mss);
 }
 
-/* bytes/s */
+/* rate: bytes/s */
 void tcpl_pace_set(struct tcpl_conn *c, uint64_t rate)
 {
 	c->pace_cost = (RN_NS_PER_S << TCPL_PACE_SHIFT) / rn_max_u64(rate, 1000);
@@ -44,8 +44,8 @@ void tcpl_pace_set(struct tcpl_conn *c, uint64_t rate)
 }
 
 /*
- * A window per round trip, and so much more that cwnd, not the pace, is what holds back: twice while slow start doubles
- * it, a fifth afterwards.
+ * The pace is a window per round trip, and more, so that cwnd, not the pace, is the limit: twice that while slow start
+ * doubles cwnd, a fifth more afterwards.
  */
 void tcpl_pace_follow(struct tcpl_conn *c)
 {
@@ -56,8 +56,8 @@ void tcpl_pace_follow(struct tcpl_conn *c)
 }
 
 /*
- * A quantum may leave before it is paid for: a timer is not set for each segment. A sender that comes late has been
- * paying meanwhile, for so long.
+ * A quantum may leave before its time, so that not each segment sets a timer. A sender that comes late may make up for
+ * CREDIT quanta.
  */
 static void pace_sent(struct tcpl_conn *c, uint64_t now, uint32_t len)
 {
@@ -104,7 +104,7 @@ void tcpl_rate_seen(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl
 				   r->rexmits == 0 ? now - r->sent : RN_NEVER };
 }
 
-/* An ACK has been worked on: flight: bytes in the network before it; lost: bytes that it showed to be lost. */
+/* Called after an ACK. flight: bytes in the network before the ACK; lost: bytes that the ACK showed to be lost. */
 void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_t lost, const struct tcpl_newest *n)
 {
 	struct tcpl_delivery *d = &c->dlv;
@@ -127,7 +127,7 @@ void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_
 	if (n->any) {
 		uint64_t took = rn_max_u64(n->sent - n->began, now - n->prior_at);
 		d->began = n->sent;
-		/* less than a round trip: an ACK of many that a retransmission made whole, it tells nothing */
+		/* shorter than a round trip: one ACK of much that a retransmission has completed tells no rate */
 		if (took >= c->min_rtt && took > 0)
 			r.rate = (d->bytes - n->prior) * RN_NS_PER_S / took;
 	}
@@ -136,8 +136,8 @@ void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_
 }
 
 /*
- * Nothing more leaves now: has the owner no more? Then measured rates are the owner's until what is in flight has
- * arrived.
+ * No more segments leave now. If that is because the owner has no more data, measured rates are the owner's, not the
+ * path's, until what is in flight has arrived.
  */
 void tcpl_rate_idle(struct tcpl_conn *c)
 {

@@ -37,7 +37,7 @@ static void save_undo(struct tcpl_conn *c)
 	c->flags = (c->flags & ~(uint32_t)F_UNDO_TS) | F_UNDO;
 }
 
-/* Whether cwnd in recovery is RFC 9937's: needs SACK, and a model of the path has its own way. */
+/* Whether cwnd in recovery follows RFC 9937: only with SACK, and without a model of the path. */
 static bool use_prr(const struct tcpl_conn *c) { return (c->flags & (F_SACK | F_MODEL)) == F_SACK; }
 
 void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight)
@@ -86,7 +86,7 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 	bool reneged = (tcpl_rec(c, c->r_head)->flags & R_SACKED) != 0;
 
 	c->stats.rtos++;
-	/* one window of data, one reduction: a fast recovery that ends here has had its own */
+	/* one reduction for a window of data: a fast recovery that ends here has made it */
 	c->frto = c->recovery == TCPL_R_OPEN && !reneged ? TCPL_FRTO_FIRST : TCPL_FRTO_OFF;
 	if (c->recovery == TCPL_R_OPEN) {
 		save_undo(c);
@@ -107,7 +107,7 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 	c->recovery = TCPL_R_LOSS;
 	c->dup_acks = 0;
 	c->reo_at = 0;
-	/* F_PACE_WAIT: the timer has had its patience, its segment goes now */
+	/* F_PACE_WAIT: the retransmission goes now, since the timer has waited already */
 	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT | F_TLP_NOW | F_PACE_WAIT | F_RECOVER | F_PIECE);
 }
 
@@ -147,7 +147,7 @@ void tcpl_end_recovery(struct tcpl_conn *c)
 		c->flags &= ~(uint32_t)F_UNDO;
 }
 
-/* Puts idx into the list of those in flight by its time; from the end, where it mostly belongs. */
+/* Puts idx into the list of records in flight by its time; searches from the end, where it mostly belongs. */
 static void flight_insert(struct tcpl_conn *c, uint32_t idx)
 {
 	struct tcpl_txrec *r = tcpl_rec(c, idx), *rec = c->mem.rec;

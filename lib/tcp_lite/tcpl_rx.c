@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiver's half: what of a segment is new, what is delivered, what is held, and what is said about it in ACKs.
- * Whatever came first wins: a later copy of the same sequence numbers is trimmed, never compared, never preferred.
+ * The receiver: which bytes of a segment are new, delivered or held, and what ACKs report about them. Whatever came
+ * first wins: a later copy of the same sequence numbers is trimmed, never compared, never preferred.
  */
 #include "tcpl_int.h"
 

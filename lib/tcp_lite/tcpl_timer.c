@@ -30,7 +30,7 @@ static void wait_for_pace(struct tcpl_conn *c)
 	c->t_rtx = c->pace_at;
 }
 
-/* Data (or a FIN) wait, nothing is in flight, and it was not cwnd that stopped them: only a probe can help. */
+/* Data (or a FIN) wait, nothing is in flight, and cwnd was not the reason: only a window probe can help. */
 static void rearm_empty(struct tcpl_conn *c, uint64_t now)
 {
 	if (!tcpl_waits(c) || c->state == TCPL_S_TIME_WAIT) {
@@ -44,8 +44,8 @@ static void rearm_empty(struct tcpl_conn *c, uint64_t now)
 }
 
 /*
- * Time in which the owner did not run is no time that the peer had: the waits go on by it. `lost` is counted since they
- * were last looked at, which may be long before they began: they do not begin later than now.
+ * The peer had no chance to be heard while the owner did not run, so each wait is longer by that time. `lost` counts
+ * since the last call, perhaps before a wait began: no wait begins later than now.
  */
 static void allow_for_turns(struct tcpl_conn *c, uint64_t now)
 {
@@ -64,7 +64,7 @@ static bool too_long(const struct tcpl_conn *c, uint64_t now)
 	return c->patience != 0 && now - c->asked_at >= c->patience;
 }
 
-/* A deadline of a peer that is silent: not behind the end of the patience with it. */
+/* A deadline for a silent peer: not later than the end of `patience`. */
 static uint64_t in_time(const struct tcpl_conn *c, uint64_t at)
 {
 	return rn_likely(c->patience == 0) ? at : rn_min_u64(at, c->asked_at + c->patience);
@@ -179,7 +179,7 @@ static void on_tlp(struct tcpl_conn *c, uint64_t now)
 	tcpl_rearm(c, now);
 }
 
-/* A wait for the peer that its owner has not given it: it goes on. */
+/* Whether the peer had no fair chance to answer, because the owner did not run: then the timer is set again. */
 static bool unfair(struct tcpl_conn *c, uint64_t now)
 {
 	bool waits = c->rtx_mode == TCPL_RTX_RTO || c->rtx_mode == TCPL_RTX_TLP || c->rtx_mode == TCPL_RTX_REO;
@@ -222,7 +222,7 @@ static void on_keepalive(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 	if (now - c->last_in < cfg->keep_idle_ns) {
 		c->t_idle = c->last_in + cfg->keep_idle_ns;
 	} else if (c->r_head != c->r_tail || tcpl_unsent(c) > 0) {
-		c->t_idle = now + cfg->keep_idle_ns; /* their own timers find out */
+		c->t_idle = now + cfg->keep_idle_ns; /* t_rtx finds out whether the peer is there */
 	} else if (c->probes >= cfg->keep_probes) {
 		give_up(c, ev);
 	} else {

@@ -34,22 +34,22 @@
 #define UDPL_UNIT_MAX  (255u * UDPL_UNIT)
 #define UDPL_SEGS_MAX  1024u /* segments of a message */
 #define UDPL_QPN_MAX   UINT32_C(0xffffff)
-#define UDPL_QPN_CM    1u           /* SIDR messages go to this number, as on InfiniBand */
-#define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group that the packet's address names, as on InfiniBand */
+#define UDPL_QPN_CM    1u           /* destination of SIDR messages, as on InfiniBand */
+#define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group of the packet's address, as on InfiniBand */
 
 enum udpl_kind {
 	UDPL_SEND = 1,     /* unreliable */
-	UDPL_SIDR_REQ = 2, /* which queue pair serves this port? */
+	UDPL_SIDR_REQ = 2, /* asks which queue pair serves a port */
 	UDPL_SIDR_REP = 3,
 	UDPL_SEGMENT = 4,     /* a segment of a Send that takes several */
 	UDPL_RECORD = 5,      /* a segment of an RDMA Write-Record */
-	UDPL_READ = 6,        /* a request that is answered by an RDMA Write-Record */
-	UDPL_SOCK_ASK = 7,    /* may datagrams for this UDP port come in this format? udps.h */
-	UDPL_SOCK_ANSWER = 8, /* the answer, or what a sender of such datagrams must know */
+	UDPL_READ = 6,        /* a request for a Read-Record; the answer is an RDMA Write-Record */
+	UDPL_SOCK_ASK = 7,    /* asks whether datagrams for this UDP port may come in this format: udps.h */
+	UDPL_SOCK_ANSWER = 8, /* the answer, or an unasked notice to a sender of such datagrams: udps.h */
 	/* reserved: 9 to 15 for unreliable tagged messages, 32 to 47 for reliable datagrams, udpr.h */
 };
 
-/* Numbers of datagram sockets: this one and a UDP port. No queue pair has one of them. */
+/* QPNs of datagram sockets: this number plus a UDP port. No queue pair has one of them. */
 #define UDPL_QPN_SOCKS UINT32_C(0xfe0000)
 static inline bool udpl_is_sock(uint32_t qpn) { return qpn >> 16 == UDPL_QPN_SOCKS >> 16; }
 
@@ -61,13 +61,13 @@ struct udpl_hdr {
 	uint8_t flags; /* UDPL_F_* */
 	uint32_t dst_qpn, src_qpn;
 	uint32_t qkey;
-	/* of a segment, in octets; else 0 */
-	uint32_t unit;     /* what each segment of the message carries but the last one, which carries the rest */
+	/* for a segment, in octets; else 0 */
+	uint32_t unit;     /* octets in each segment of the message but the last, which carries the rest */
 	uint32_t total;    /* the whole message; of UDPL_READ the asking queue pair's Q_Key, of UDPL_SOCK_* an STag */
 	uint32_t body_len; /* parsed only */
 };
 
-/* Before the DDP segment of an RDMA Write-Record. */
+/* The header before the DDP segment of an RDMA Write-Record. */
 #define UDPL_RECORD_LEN 12u
 struct udpl_record {
 	uint32_t id;     /* counts the sender's messages, as the MSN of Sends does */
@@ -80,15 +80,15 @@ enum udpl_verdict {
 	UDPL_SHORT, /* no room for header and CRC */
 	UDPL_BAD_VERSION,
 	UDPL_BAD_KIND,
-	UDPL_BAD_QPN,  /* more than 24 bits, or a socket's message and no socket's number */
-	UDPL_BAD_SIZE, /* a segment of a message that cannot be: of no octets, of no unit, of too many segments */
+	UDPL_BAD_QPN,  /* more than 24 bits, or a socket's message to or from a number that is no socket's */
+	UDPL_BAD_SIZE, /* a segment of an impossible message: no octets, no unit, or too many segments */
 	UDPL_VERDICTS
 };
 
-/* Reads the header of a datagram of len octets at p, which are contiguous. The CRC is another question. */
+/* Reads the header of a datagram of len octets at p, which are contiguous. The CRC is not checked. */
 RN_NODISCARD enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h);
 
-/* Whether the last four octets of a datagram that has been parsed are the CRC of those before. */
+/* Whether the last four octets of a parsed datagram are the CRC of the octets before. */
 RN_NODISCARD bool udpl_crc_good(const uint8_t *p, uint32_t len);
 
 /* Writes UDPL_HDR_LEN octets. */
@@ -98,19 +98,19 @@ void udpl_build(uint8_t *p, const struct udpl_hdr *h);
 void udpl_record_parse(const uint8_t *p, struct udpl_record *r);
 void udpl_record_build(uint8_t *p, const struct udpl_record *r);
 
-/* Writes the CRC behind len octets whose sum it is; sum: crc32c() of them. */
+/* Writes a CRC behind len octets; sum: crc32c() of these octets. */
 void udpl_crc_put(uint8_t *p, uint32_t len, uint32_t sum);
 
 /*
- * The largest of verbs' MTUs (256 to 4096) whose message fits a packet, of `room` octets behind the UDP header, that
- * begins with `inner` octets of DDP header. 0: not even the smallest.
+ * The largest of verbs' MTUs (256 to 4096) whose message fits a packet with `room` octets behind the UDP header,
+ * `inner` of them for the DDP header. 0: not even the smallest fits.
  */
 uint32_t udpl_mtu(uint32_t room, uint32_t inner);
 
 /* The largest unit whose segments fit such a packet. 0: none does. */
 uint32_t udpl_unit(uint32_t room, uint32_t inner);
 
-/* Whether a parsed kind is a message for the connection manager (udpl_sidr.h) and for no queue pair. */
+/* Whether a message of this kind is for the connection manager (udpl_sidr.h), not for a queue pair. */
 static inline bool udpl_for_cm(uint8_t kind) { return kind == UDPL_SIDR_REQ || kind == UDPL_SIDR_REP; }
 
 #endif

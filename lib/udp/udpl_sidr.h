@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Service id resolution, InfiniBand's SIDR (IBTA volume 1, 12.11) in our own form: a program asks which queue pair
- * serves a port of its connection manager, and gets number and Q_Key. A request is repeated until the reply is here;
- * the answering side remembers what it has said, so that a repeated request gets the same reply.
+ * serves a port of the peer's connection manager, and gets the QPN and Q_Key. A request is repeated until the reply
+ * arrives; the answering side remembers its replies, so that a repeated request gets the same reply.
  *
  *	 0  request id, the asking side's choice; the reply repeats it
  *	 8  request: 0 | reply: status (enum udpl_sidr_status)
@@ -24,19 +24,19 @@ enum udpl_sidr_status { UDPL_SIDR_VALID = 0, UDPL_SIDR_NO_SERVICE = 1, UDPL_SIDR
 
 struct udpl_sidr {
 	uint64_t id;
-	uint8_t status;     /* reply */
-	uint16_t port;      /* host order, as all here */
-	uint16_t src_port;  /* request */
-	uint32_t qpn, qkey; /* reply */
+	uint8_t status;     /* in a reply only */
+	uint16_t port;      /* host order, as all numbers here */
+	uint16_t src_port;  /* in a request only */
+	uint32_t qpn, qkey; /* in a reply only */
 	uint32_t priv_len;
-	const uint8_t *priv; /* parsed: into the body */
+	const uint8_t *priv; /* parsed: points into the body */
 };
 
-/* False: too short, or with too much private data. */
+/* False: the body is too short, or has too much private data. */
 RN_NODISCARD bool udpl_sidr_parse(const uint8_t *body, uint32_t len, enum udpl_kind kind, struct udpl_sidr *s);
 
 #define UDPL_SIDR_MAX (UDPL_HDR_LEN + UDPL_SIDR_LEN + UDPL_SIDR_PRIV_MAX + UDPL_CRC_LEN)
-/* Writes a whole datagram, header to CRC, of at most UDPL_SIDR_MAX octets; returns its length. */
+/* Writes a whole datagram, from header to CRC, of at most UDPL_SIDR_MAX octets; returns its length. */
 uint32_t udpl_sidr_build(uint8_t *out, enum udpl_kind kind, const struct udpl_sidr *s);
 
 #endif

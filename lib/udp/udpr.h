@@ -15,12 +15,12 @@
  *	    ACK its ranges of numbers that have come: first (32 bits), behind the last (32 bits)
  *	 n  CRC32C as in udpl.h
  *
- * HELLO is answered by COOKIE. The receiver keeps nothing for a HELLO, and its answer is as long as the question. DATA
- * carries the cookie until an ACK has come. A receiver that knows no such flow answers with UNKNOWN. The kinds lie
+ * A HELLO is answered by a COOKIE. The receiver keeps nothing for a HELLO, and its answer is as long as the question.
+ * DATA carries the cookie until an ACK has come. A receiver that knows no such flow answers with UNKNOWN. The kinds lie
  * beyond those of udpl.h, so one UDP port serves both.
  *
- * What is lost: RACK-TLP's rules (RFC 8985) over packets. How much is sent: Swift (Kumar et al., SIGCOMM 2020), with a
- * target of the least round trip and `target` above it; topology and flow scaling are left out.
+ * Loss detection: RACK-TLP (RFC 8985) over packets. Congestion control: Swift (Kumar et al., SIGCOMM 2020), whose
+ * target delay is the least round trip plus `target`; topology and flow scaling are left out.
  *
  * Pure: `now` is nanoseconds on the caller's monotonic clock. A flow belongs to one thread.
  */
@@ -34,12 +34,12 @@
 
 #define UDPR_HDR_LEN    28u
 #define UDPR_COOKIE_LEN 16u
-#define UDPR_SACKS      4u   /* ranges in an ACK, at most */
-#define UDPR_WINDOW     256u /* packets behind the lowest missing one that a receiver takes */
+#define UDPR_SACKS      4u   /* ranges in an ACK at most */
+#define UDPR_WINDOW     256u /* a receiver takes packets up to this many behind the lowest missing one */
 #define UDPR_ACK_LEN    (UDPR_HDR_LEN + 8u * UDPR_SACKS)
-#define UDPR_COOKIE_NS  (4 * RN_NS_PER_S) /* how long a cookie makes a flow */
+#define UDPR_COOKIE_NS  (4 * RN_NS_PER_S) /* for how long after its making a cookie opens a flow */
 #define UDPR_IDLE_MIN \
-	(2 * UDPR_COOKIE_NS + 1u) /* a receiver's least idle time: what is forgotten has no valid cookie */
+	(2 * UDPR_COOKIE_NS + 1u) /* a receiver's least idle time: a forgotten flow has no valid cookie left */
 
 enum udpr_kind {
 	UDPR_HELLO = 0x20,
@@ -48,7 +48,7 @@ enum udpr_kind {
 	UDPR_ACK,
 	UDPR_UNKNOWN,
 };
-#define UDPR_KIND_LAST 0x2fu /* 0x20 to this are the transport's */
+#define UDPR_KIND_LAST 0x2fu /* kinds from 0x20 to this one are the transport's */
 
 #define UDPR_F_COOKIE 0x01u /* DATA: the cookie precedes what is carried */
 #define UDPR_F_TWICE  0x02u /* ACK: the echoed packet had come before */
@@ -59,11 +59,11 @@ enum udpr_verdict {
 	UDPR_SHORT,
 	UDPR_BAD_VERSION,
 	UDPR_BAD_KIND,
-	UDPR_BAD_BODY,   /* its length is not what the kind and the flags say */
+	UDPR_BAD_BODY,   /* the body's length does not fit the kind and the flags */
 	UDPR_BAD_COOKIE, /* forged, too old, or for another flow */
 	UDPR_STRANGE,    /* for another flow than this one */
-	UDPR_TWICE,      /* the packet has come before */
-	UDPR_FAR,        /* a number outside the window */
+	UDPR_TWICE,      /* the packet had come before */
+	UDPR_FAR,        /* the number lies outside the window */
 	UDPR_VERDICTS
 };
 
@@ -77,7 +77,7 @@ struct udpr_hdr {
 	struct {
 		uint32_t from, to;
 	} sack[UDPR_SACKS];
-	uint32_t body;     /* parsed only: where begins what DATA carries, octets from the header's begin */
+	uint32_t body;     /* parsed only: octets from the header's begin to what DATA carries */
 	uint32_t body_len; /* parsed only */
 };
 
@@ -85,7 +85,8 @@ struct udpr_hdr {
 RN_NODISCARD enum udpr_verdict udpr_parse(const uint8_t *p, uint32_t len, struct udpr_hdr *h);
 
 /*
- * Writes the header and all octets of the body that the transport itself makes. Returns how many: UDPR_ACK_LEN at most.
+ * Writes the header and all octets of the body that the transport itself makes. Returns how many octets: UDPR_ACK_LEN
+ * at most.
  */
 uint32_t udpr_build(uint8_t *p, const struct udpr_hdr *h);
 
@@ -97,18 +98,18 @@ uint32_t udpr_build(uint8_t *p, const struct udpr_hdr *h);
 void udpr_cookie_make(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *hello,
 		      uint64_t now, struct udpr_hdr *out);
 
-/* A flow that is heard of: 72 octets. Zeroed memory is no flow. */
+/* A receiver's flow, 72 octets. Zeroed memory is no flow. */
 struct udpr_rx {
 	uint64_t heard;  /* when its last DATA came; UDPR_IDLE_MIN later, or still later, the caller forgets the flow */
-	uint64_t issued; /* when its cookie was made: a flow of the same peer with an older cookie is not believed */
+	uint64_t issued; /* when the flow's cookie was made: a flow of the same peer with an older cookie is refused */
 	uint64_t bits[UDPR_WINDOW / 64]; /* bit (number % UDPR_WINDOW): the number has come, is `next` or behind it */
 	uint32_t next;                   /* the lowest number that has not come */
 	uint32_t flow, token;
-	uint32_t stamp; /* the latest packet's */
+	uint32_t stamp; /* the latest packet's time stamp */
 	uint16_t src_worker, dst_worker;
-	uint8_t owed;  /* packets that no ACK has told */
-	bool at_once;  /* the next ACK has news that does not wait: a hole, or a packet that came twice */
-	uint8_t flags; /* of the next ACK */
+	uint8_t owed;  /* packets that no ACK has reported */
+	bool at_once;  /* the next ACK must not wait: there is a hole, or a packet came twice */
+	uint8_t flags; /* UDPR_F_* of the next ACK */
 	bool open;
 };
 
@@ -120,40 +121,40 @@ struct udpr_rx {
 RN_NODISCARD enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const void *peer,
 					    uint32_t peer_len, const struct udpr_hdr *h, uint64_t now);
 
-/* Takes note of DATA. UDPR_OK: the caller delivers the packet. Any other verdict: the caller must not. */
+/* Records a DATA packet. UDPR_OK: the caller delivers the packet. Any other verdict: the caller must not. */
 RN_NODISCARD enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now);
 
-/* What is read now may have waited because nobody ran here. */
+/* Packets that are read now may have waited because this worker did not run: the next ACK says so. */
 static inline void udpr_rx_late(struct udpr_rx *rx) { rx->flags |= UDPR_F_LATE; }
 
 /* When an ACK is due: at once (0), at a time, or RN_NEVER. delay: how long an ACK may wait for more packets. */
 uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay);
 
-/* Makes the ACK. */
+/* Writes the ACK that is due. */
 void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out);
 
-/* The answer to DATA of a flow that nobody knows. */
+/* The answer to DATA of an unknown flow. */
 void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out);
 
 /* ---- the sender's end ---- */
 
 struct udpr_cfg {
-	uint64_t target;    /* delay above the least round trip that is no congestion; ns */
-	uint64_t patience;  /* a peer that answers nothing for this long while packets wait is gone; ns */
-	uint64_t ack_delay; /* the receivers' delay of an ACK, as udpr_rx_due() gets it; ns */
+	uint64_t target;    /* delay above the least round trip that does not count as congestion; ns */
+	uint64_t patience;  /* a peer that answers nothing for this long while packets wait counts as gone; ns */
+	uint64_t ack_delay; /* how long receivers delay an ACK, as in udpr_rx_due(); ns */
 };
 
 enum udpr_state {
 	UDPR_CLOSED = 0, /* no flow; udpr_tx_open() moves on */
-	UDPR_ASKING,     /* waits for the receiver's COOKIE; that moves on, or patience */
+	UDPR_ASKING,     /* waits for the receiver's COOKIE; COOKIE or patience moves on */
 	UDPR_OPENING,    /* DATA carries the cookie; the first ACK moves on, or patience */
-	UDPR_OPEN,       /* DATA goes without; UNKNOWN, patience or UDPR_TX_IDLE moves on */
+	UDPR_OPEN,       /* DATA carries no cookie; UNKNOWN, patience or UDPR_TX_IDLE moves on */
 	UDPR_LOST,       /* the receiver has forgotten or is silent: every packet fails; udpr_tx_open() moves on */
 };
 
 enum udpr_pkt_state {
 	UDPR_PKT_NEW = 0, /* waits for its first sending */
-	UDPR_PKT_FLIGHT,  /* waits for an ACK; that moves it on, or the rules of loss */
+	UDPR_PKT_FLIGHT,  /* waits for an ACK; the ACK or the rules of loss move on */
 	UDPR_PKT_GONE,    /* waits to be sent again */
 	UDPR_PKT_HAD,     /* the receiver has it; udpr_tx_done() has not said so */
 	UDPR_PKT_TOLD,    /* udpr_tx_done() has said so; waits until all before it are told */
@@ -162,28 +163,28 @@ enum udpr_pkt_state {
 #define UDPR_TX_IDLE UDPR_COOKIE_NS /* a flow unused for this long ends, before the receiver forgets it */
 
 struct udpr_pkt {
-	uint64_t user; /* the caller's */
-	uint64_t sent; /* when, last; ns */
+	uint64_t user; /* the caller's value, for udpr_tx_done() */
+	uint64_t sent; /* when the packet was last sent; ns */
 	uint8_t state; /* enum udpr_pkt_state */
 	uint8_t again; /* sent more than once */
 };
 
-/* A sender's flow. What is in flight lies in the caller's ring, which the flow needs only while udpr_tx_busy(). */
+/* A sender's flow. Packets in flight lie in the caller's ring, which the flow needs only while udpr_tx_busy(). */
 struct udpr_tx {
 	const struct udpr_cfg *cfg;
 	struct udpr_pkt *ring;
-	uint64_t heard;     /* the last answer, or the begin of the wait for one */
-	uint64_t last_sent; /* of any packet */
-	uint64_t pace;      /* nothing new goes before */
+	uint64_t heard;     /* when the last answer came, or the wait for one began */
+	uint64_t last_sent; /* when a packet was last sent */
+	uint64_t pace;      /* no new packet is sent before this time */
 	uint64_t cut;       /* when Swift last made the window smaller */
-	uint64_t rack_sent; /* when the latest sent of the packets that have come was sent (RACK.xmit_ts) */
-	uint64_t reo_due;   /* when the next packet is lost by RACK's rule; RN_NEVER: none waits for that */
-	uint32_t mask;      /* of the ring; its length - 1 */
-	uint32_t una;       /* the lowest number that has not been told */
+	uint64_t rack_sent; /* when the packet was sent that was sent last among those that have come (RACK.xmit_ts) */
+	uint64_t reo_due;   /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
+	uint32_t mask;      /* the ring's length - 1 */
+	uint32_t una;       /* the lowest number that udpr_tx_done() has not returned */
 	uint32_t nxt;       /* the next new number to be sent */
-	uint32_t end;       /* behind the last number that was given */
-	uint32_t rack_num;  /* that packet's number */
-	uint32_t scan;      /* udpr_tx_done() has told everything below that has come */
+	uint32_t end;       /* one more than the last number that was given */
+	uint32_t rack_num;  /* the number of the packet of rack_sent */
+	uint32_t scan;      /* udpr_tx_done() has returned every packet below this number that has come */
 	uint32_t had, gone; /* how many packets are UDPR_PKT_HAD, UDPR_PKT_GONE */
 	uint32_t flight;    /* how many are UDPR_PKT_FLIGHT */
 	uint32_t cwnd;      /* Swift's window; packets * 65536 */
@@ -193,51 +194,53 @@ struct udpr_tx {
 	uint8_t state;  /* enum udpr_state; written by set_state() alone */
 	uint8_t probes; /* timeouts since the last answer */
 	uint8_t reo;    /* the reordering window: quarters of the least round trip */
-	bool probe;     /* the last packet in flight is to be sent again */
+	bool probe;     /* the last packet in flight is sent again next, as a probe */
 	uint8_t cookie[UDPR_COOKIE_LEN];
 };
 
-/* State of an active peer, both ways, without what is in flight; and of one that only sends to us. */
+/* The sizes of a flow's state: both ways without packets in flight, and the receiver's alone. */
 _Static_assert(sizeof(struct udpr_tx) + sizeof(struct udpr_rx) <= 1024, "an active peer's state has grown");
 _Static_assert(sizeof(struct udpr_rx) == 72, "an idle peer's state has grown");
 _Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three words");
 
 /*
  * Begins a flow. ring: `len` entries, a power of two, UDPR_WINDOW at most. flow: random, another one at each call,
- * never 0. The caller has set src_worker and dst_worker, which stand in every packet.
+ * never 0. The caller has set src_worker and dst_worker, which every packet carries.
  */
 void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow);
 
 /*
- * Gives a packet to the flow. False: udpr_tx_room() is 0, or the state is UDPR_CLOSED (now also when the flow was not
- * used for UDPR_TX_IDLE) or UDPR_LOST; then the caller opens a flow anew. user: comes back from udpr_tx_done().
+ * Gives a packet to the flow. False: udpr_tx_room() is 0, or the state is UDPR_CLOSED or UDPR_LOST; then the caller
+ * opens a flow anew. A flow that was not used for UDPR_TX_IDLE becomes UDPR_CLOSED here. user: udpr_tx_done() returns
+ * it.
  */
 RN_NODISCARD bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now);
 
 /*
- * What goes out now. True: *out is the header; of DATA *user is the packet's, and its octets follow what udpr_build()
- * has written. False: nothing until udpr_tx_timer().
+ * The next packet to send. True: *out is the header; for DATA *user is the packet's, and the caller appends the
+ * packet's octets to what udpr_build() has written. False: nothing to send until udpr_tx_timer().
  */
 RN_NODISCARD bool udpr_tx_next(struct udpr_tx *t, uint64_t now, struct udpr_hdr *out, uint64_t *user);
 
 /* Takes a COOKIE, ACK or UNKNOWN. */
 RN_NODISCARD enum udpr_verdict udpr_tx_in(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t now);
 
-/* When the flow wants udpr_tx_tick() and udpr_tx_next() again; RN_NEVER: not before something comes or is given. */
+/* When to call udpr_tx_tick() and udpr_tx_next() again; RN_NEVER: not before a packet comes or is given. */
 uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now);
 void udpr_tx_tick(struct udpr_tx *t, uint64_t now);
 
 /*
- * The next packet whose fate is known, in no order. *delivered: the receiver has it exactly once; otherwise at most
- * once. False: there is none.
+ * The next packet whose fate is known, in no particular order. *delivered true: the receiver got the packet exactly
+ * once; false: at most once. False: there is no such packet.
  */
 RN_NODISCARD bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivered);
 
 static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->end; }
 
 /*
- * How many packets more the flow takes; of a closed one, when it is opened anew. len: of its ring, as in udpr_tx_open().
- * A number is in use until all before it are told, so fewer can be free than packets were told.
+ * How many more packets the flow takes (a closed flow: once it is opened anew). len: length of the ring, as in
+ * udpr_tx_open(). A number stays in use until udpr_tx_done() has returned all before it, so fewer than the returned
+ * ones may be free.
  */
 static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 {
@@ -249,16 +252,16 @@ static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 /* ---- private to lib/udp ---- */
 
 void udpr_cc_start(struct udpr_tx *t);
-/* The longest that a flow with packets waits before it sends one; ns. */
+/* The longest time that a flow with packets waits before it sends one; ns. */
 static inline uint64_t udpr_cc_longest(const struct udpr_tx *t) { return t->cfg->patience / 16; }
 /*
- * One round trip was measured (ns); acked: packets that came with it. late: an end had not run meanwhile, so a long one
- * is no sign of congestion, and loss alone makes the window smaller.
+ * A round trip of rtt ns was measured; acked: packets that the ACK reports. late: an end had not run meanwhile, so a
+ * long round trip is no sign of congestion, and only loss makes the window smaller.
  */
 void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uint64_t now);
 void udpr_cc_loss(struct udpr_tx *t, uint64_t now);
 void udpr_cc_timeout(struct udpr_tx *t, uint64_t now);
-/* Whether the window has room for one more packet, and charges the pace for one. */
+/* Whether the window has room for one more packet; if so, charges the pace for it. */
 bool udpr_cc_room(const struct udpr_tx *t, uint64_t now);
 void udpr_cc_sent(struct udpr_tx *t, uint64_t now);
 

@@ -2,9 +2,8 @@
 /*
  * Swift (Kumar et al., SIGCOMM 2020, algorithm 1): a window in packets, fractions included. A delay below the target
  * makes the window larger by one packet a round trip; a delay above it makes the window smaller in proportion to the
- * excess, once a round trip; so does a loss, by half at most. A window below one packet is a pace.
- * Swift takes the delay at the ends apart from the network's by the adapter's time stamps; here the ends say when they
- * have not run.
+ * excess, once a round trip; so does a loss, by half at most. A window below one packet is a pace. Swift separates the
+ * ends' delay from the network's by time stamps of the adapter; here the ends report when they have not run.
  */
 #include "udp/udpr.h"
 
@@ -12,9 +11,9 @@
 #define CWND_MIN  (ONE / 16) /* one packet in 16 round trips */
 #define CWND_MAX  (UDPR_WINDOW * ONE)
 #define CWND_INIT (10u * ONE)         /* as TCP's (RFC 6928) */
-#define BETA_PCT  80u                 /* of the excess */
-#define CUT_PCT   50u                 /* the largest cut */
-#define BURST_NS  (50 * RN_NS_PER_US) /* what a late sender may make up for at once */
+#define BETA_PCT  80u                 /* percent of the excess */
+#define CUT_PCT   50u                 /* percent of the window: the largest cut */
+#define BURST_NS  (50 * RN_NS_PER_US) /* how late a sender may come and still make up for it at once */
 
 void udpr_cc_start(struct udpr_tx *t) { t->cwnd = CWND_INIT; }
 
@@ -55,7 +54,7 @@ bool udpr_cc_room(const struct udpr_tx *t, uint64_t now)
 	return t->cwnd < ONE ? t->flight == 0 : (uint64_t)(t->flight + 1) * ONE <= t->cwnd;
 }
 
-/* A window of one packet or more goes at twice its rate, so that it is never the pace that limits it. */
+/* A window of one packet or more is paced at twice its rate, so that the pace is never the limit. */
 void udpr_cc_sent(struct udpr_tx *t, uint64_t now)
 {
 	uint64_t gap = (uint64_t)t->srtt * ONE / t->cwnd;

@@ -8,11 +8,11 @@
 #include "base/rn_seq.h"
 #include "base/rn_sip.h"
 
-#define ACK_EVERY 8u /* packets that one ACK tells, at most, before it is due at once */
+#define ACK_EVERY 8u /* packets that wait for one ACK at most */
 #define WORDS     (UDPR_WINDOW / 64)
 
 /*
- * The cookie's second half: a keyed hash of the first half (when the cookie was made), the peer, the flow and the
+ * The cookie's second half: a keyed hash of the first half (the time of its making), the peer, the flow and the
  * workers.
  */
 static uint64_t cookie_hash(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *h,
@@ -67,7 +67,7 @@ enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const 
 	if (issued > now || now - issued > UDPR_COOKIE_NS || h->token != (uint32_t)hash ||
 	    hash != cookie_hash(key, peer, peer_len, h, issued))
 		return UDPR_BAD_COOKIE;
-	/* a flow that has been replaced does not come back: its packets may have been delivered */
+	/* a flow that has been replaced stays refused: its packets may have been delivered */
 	if (rx->open && issued <= rx->issued)
 		return UDPR_BAD_COOKIE;
 	*rx = (struct udpr_rx){ .heard = now,
@@ -111,10 +111,7 @@ uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay)
 	return rx->at_once || rx->owed >= ACK_EVERY ? 0 : rx->heard + delay;
 }
 
-/*
- * The ranges that have come behind `next`, lowest first: the sender's oldest packets are those whose fate is wanted
- * most.
- */
+/* The ranges that have come behind `next`, lowest first: the sender wants the fate of its oldest packets most. */
 static void put_ranges(const struct udpr_rx *rx, struct udpr_hdr *out)
 {
 	for (uint32_t i = 1; i < UDPR_WINDOW && out->sacks < UDPR_SACKS; i++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sender's end of a reliable flow: what goes out, and what becomes of it. RFC 8985's rules over packet numbers. */
+/* The sender's end of a reliable flow: sending, and loss detection by RFC 8985's rules over packet numbers. */
 #include "udp/udpr.h"
 
 #include <string.h>
 
 #include "base/rn_seq.h"
 
-#define PTO_FIRST   (10 * RN_NS_PER_MS)  /* while no round trip has been measured */
-#define PTO_FLOOR   (100 * RN_NS_PER_US) /* beyond the round trip: the receiver's worker has other work too */
-#define BACKOFF_MAX 8u                   /* doublings */
-#define RTT_MAX_US  (60u * 1000 * 1000)  /* an echo that says more is not believed */
+#define PTO_FIRST   (10 * RN_NS_PER_MS)  /* timeout while no round trip has been measured */
+#define PTO_FLOOR   (100 * RN_NS_PER_US) /* time beyond the round trip: the receiver's worker has other work too */
+#define BACKOFF_MAX 8u                   /* doublings of the timeout */
+#define RTT_MAX_US  (60u * 1000 * 1000)  /* echoes that say more are not believed */
 #define REO_MAX     16u                  /* quarters of the least round trip */
 
 /* The one writer of a flow's state. */
@@ -59,7 +59,7 @@ static void lose_flow(struct udpr_tx *t)
 	t->probe = false;
 }
 
-/* ---- what goes out ---- */
+/* ---- sending ---- */
 
 static void start_hdr(const struct udpr_tx *t, enum udpr_kind kind, uint64_t now, struct udpr_hdr *out)
 {
@@ -89,7 +89,7 @@ static void put_data(struct udpr_tx *t, uint32_t n, uint64_t now, struct udpr_hd
 	udpr_cc_sent(t, now);
 }
 
-/* The packet to be sent now. A probe is the last one in flight (RFC 8985, 7.3), whatever the window says. */
+/* The packet to send now. A probe is the last packet in flight (RFC 8985, 7.3), and ignores the window. */
 static bool choose(struct udpr_tx *t, uint64_t now, uint32_t *n)
 {
 	if (t->probe) {
@@ -130,13 +130,13 @@ bool udpr_tx_next(struct udpr_tx *t, uint64_t now, struct udpr_hdr *out, uint64_
 	return true;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- acknowledgement and loss ---- */
 
 static uint64_t reo_window(const struct udpr_tx *t) { return rn_min_u64((uint64_t)t->min_rtt * t->reo / 4, t->srtt); }
 
 /*
  * RACK (RFC 8985, 6.2): lost is what was sent before a packet that has come, when a round trip and the reordering
- * window have passed since. What is not lost yet gets a time.
+ * window have passed since. For the others reo_due says when to look again.
  */
 static void find_lost(struct udpr_tx *t, uint64_t now)
 {
@@ -163,7 +163,7 @@ static void find_lost(struct udpr_tx *t, uint64_t now)
 		udpr_cc_loss(t, now);
 }
 
-/* The receiver has the numbers from `from` to before `to`. Returns how many of them are news. */
+/* The receiver has the packets from number `from` to before `to`. Returns how many of these are newly reported. */
 static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64_t now)
 {
 	uint32_t news = 0;
@@ -178,7 +178,7 @@ static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64
 		t->had++;
 		p->state = UDPR_PKT_HAD;
 		news++;
-		/* an answer sooner than the least round trip is one to an earlier sending (RFC 8985, 6.2, step 2) */
+		/* sooner than the least round trip: an answer to an earlier sending (RFC 8985, 6.2, step 2) */
 		if (p->sent >= t->rack_sent && !(p->again && now - p->sent < t->min_rtt)) {
 			t->rack_sent = p->sent;
 			t->rack_num = n;
@@ -188,7 +188,7 @@ static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64
 	return news;
 }
 
-/* A round trip from the peer's echo, as RFC 6298, 2 smooths it. 0: the echo is not to be believed. */
+/* A round trip from the peer's echo, smoothed as in RFC 6298, 2. 0: the echo is implausible. */
 static uint64_t measure(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t now)
 {
 	uint32_t us = (uint32_t)(now / RN_NS_PER_US) - h->stamp, ns, off;
@@ -228,7 +228,7 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 		return UDPR_FAR;
 	if (t->state == UDPR_OPENING)
 		set_state(t, UDPR_OPEN);
-	/* a packet that was sent again for nothing: the path reorders more than was thought (RFC 8985, 6.2, step 4) */
+	/* a needless retransmission: the path reorders more than was assumed (RFC 8985, 6.2, step 4) */
 	if (h->flags & UDPR_F_TWICE && t->reo < REO_MAX)
 		t->reo++;
 	news = take_range(t, t->una, h->number, now);
@@ -240,7 +240,7 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 	t->probes = 0;
 	t->probe = false;
 	t->scan = t->una;
-	/* what came twice may echo a copy that was long on the way */
+	/* a packet that came twice may echo a copy that was long on the way */
 	rtt = h->flags & UDPR_F_TWICE ? 0 : measure(t, h, now);
 	if (rtt != 0)
 		udpr_cc_ack(t, rtt, (h->flags & UDPR_F_LATE) != 0, news, now);
@@ -280,7 +280,7 @@ static uint64_t probe_due(const struct udpr_tx *t)
 		return RN_NEVER;
 	if (t->srtt != 0)
 		pto = rn_max_u64(2ull * t->srtt, t->srtt + 4ull * t->rttvar) + t->cfg->ack_delay + PTO_FLOOR;
-	/* within `patience` a peer is asked several times, whatever was measured */
+	/* a peer is probed several times within `patience`, whatever round trip was measured */
 	return t->last_sent + rn_min_u64(pto << rn_min_u32(t->probes, BACKOFF_MAX), udpr_cc_longest(t));
 }
 

@@ -8,7 +8,7 @@
 
 #define SACK_LEN 8u
 
-/* How many octets of the body the transport itself reads; UINT32_MAX: the kind is unknown. */
+/* How many octets of the body belong to the transport itself; UINT32_MAX: the kind is unknown. */
 static uint32_t own_len(const struct udpr_hdr *h)
 {
 	switch (h->kind) {

@@ -7,7 +7,7 @@
 #include "base/rn_sip.h"
 #include "crc32c/crc32c.h"
 
-#define WANTS    2u /* questions for slots after the last long datagram, and one more */
+#define WANTS    2u /* questions for slots after the last long datagram, plus one */
 #define BODY_LEN (UDPS_LEN - UDPL_HDR_LEN - UDPL_CRC_LEN)
 
 _Static_assert(sizeof(struct udps_key) == 24, "compared as bytes");
@@ -68,7 +68,7 @@ static struct udps_peer *peer_in(struct udps_peer *set, const struct udps_key *k
 	return NULL;
 }
 
-/* The peer of the set that has been idle longest, for another one. NULL: all are in use. */
+/* The peer of the set that has been idle longest, which makes room for another one. NULL: all are in use. */
 static struct udps_peer *room_in(struct udps_peer *set, uint64_t now)
 {
 	struct udps_peer *oldest = &set[0];
@@ -88,7 +88,7 @@ static void turn_to(struct udps_peer *p, enum udps_state to, uint64_t at)
 		p->tries = 0;
 }
 
-/* One more question; false: there have been enough, and the peer is silent. */
+/* Asks once more; false: all tries are used, and the peer counts as silent. */
 static bool ask_again(struct udps_table *t, struct udps_peer *p, uint64_t now)
 {
 	if (p->tries == UDPS_TRIES) {
@@ -124,7 +124,7 @@ struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint6
 	return p;
 }
 
-/* Unasked, so what it says of the Q_Key must be what only the peer knows. */
+/* An unasked message: its Q_Key must be one that only the peer knows. */
 static bool hear_unasked(struct udps_peer *p, const struct udps_msg *m, uint64_t now)
 {
 	if (p->state != UDPS_SPEAKS || m->qkey != p->qkey)
@@ -140,7 +140,7 @@ static bool hear_unasked(struct udps_peer *p, const struct udps_msg *m, uint64_t
 bool udps_slot(struct udps_peer *p, uint64_t now)
 {
 	if (p->wants == 0 && p->slots == 0 && p->tries == 0)
-		p->at = now; /* asked for with the next datagram */
+		p->at = now; /* the next datagram asks the peer */
 	p->wants = WANTS;
 	if (p->slots == 0 || now >= p->lent)
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Datagram sockets over this transport instead of plain UDP (doc/datagram-sockets.md): a socket with a UDP port has the
- * number UDPL_QPN_SOCKS + port, and its datagrams are Sends and segments between such numbers. Whether a peer takes
- * them is asked: a question and its answer are one header and ten octets, both of the same length.
+ * QPN UDPL_QPN_SOCKS + port, and its datagrams are Sends and segments between such QPNs. A question finds out whether a
+ * peer takes them; question and answer are a header and ten octets each:
  *
  *	 3  of the header: the longest segment that the speaker takes, in 64 octets
  *	12  question: 0 | answer: Q_Key for datagrams from the asker to this number | unasked: the Q_Key that came
@@ -11,8 +11,8 @@
  *	28  enum udps_status
  *	29  question: 1: slots are wanted, since long datagrams are sent | answer: how many slots are lent
  *
- * The table of peers is what the asking side remembers. It is bounded, is filled by what is sent here alone, and never
- * makes a datagram wait: until there is an answer, and where there is none, the datagram goes as plain UDP.
+ * The asking side remembers its peers in a bounded table, which only datagrams sent here fill. No datagram waits for an
+ * answer: until the answer comes, and if none comes, datagrams go as plain UDP.
  *
  *	NEW     nothing is known                                first datagram: question, ASKED
  *	ASKED   plain; asked up to UDPS_TRIES times             answer: SPEAKS or PLAIN; none: PLAIN for UDPS_SILENT_NS
@@ -27,19 +27,19 @@
 #include "udp/udpl.h"
 
 #define UDPS_LEN      34u    /* a question, an answer */
-#define UDPS_SLOT_MIN 32768u /* octets of a datagram for a slot: the ring takes more shorter ones */
+#define UDPS_SLOT_MIN 32768u /* octets of a datagram at least that goes to a slot: the ring holds many shorter ones */
 #define UDPS_LONGEST  65507u /* octets of a datagram: 65,535 less the headers of IPv4 and UDP */
 #define UDPS_SEGS_MAX 128u   /* segments of a datagram; one that takes more goes plain */
 
 enum udps_status {
-	UDPS_ASKS = 0,   /* of the question */
+	UDPS_ASKS = 0,   /* a question */
 	UDPS_TAKES = 1,  /* a socket has the port */
-	UDPS_NOBODY = 2, /* no socket has the port; unasked: it had one */
-	UDPS_STALE = 3,  /* unasked: the Q_Key is none of this speaker's, who may have been started anew */
+	UDPS_NOBODY = 2, /* no socket has the port; unasked: the socket with the port is gone */
+	UDPS_STALE = 3,  /* unasked: the Q_Key is none of this speaker's, perhaps because it was started anew */
 };
 
 struct udps_msg {
-	uint16_t to, from; /* ports: of the socket that is spoken to, and spoken for */
+	uint16_t to, from; /* UDP ports: of the receiving socket, and of the sending one */
 	uint32_t unit;     /* a multiple of UDPL_UNIT */
 	uint32_t qkey, stag;
 	uint64_t nonce;
@@ -50,7 +50,7 @@ struct udps_msg {
 static inline uint32_t udps_number(uint16_t port) { return UDPL_QPN_SOCKS | port; }
 static inline uint16_t udps_port(uint32_t number) { return (uint16_t)number; }
 
-/* Of a parsed header of UDPL_SOCK_*, whose CRC is good. False: a rule is broken. */
+/* Parses the body of UDPL_SOCK_*, whose CRC is good. False: a rule is broken. */
 RN_NODISCARD bool udps_parse(const struct udpl_hdr *h, const uint8_t *body, struct udps_msg *m);
 /* Writes UDPS_LEN octets, CRC included: a question where the status is UDPS_ASKS, else an answer. */
 void udps_build(uint8_t *out, const struct udps_msg *m);
@@ -60,15 +60,15 @@ void udps_build(uint8_t *out, const struct udps_msg *m);
 #define UDPS_SETS      512u
 #define UDPS_WAYS      4u
 #define UDPS_TRIES     4u
-#define UDPS_RETRY_NS  (20 * RN_NS_PER_MS) /* to the second question; then twice as long each */
+#define UDPS_RETRY_NS  (20 * RN_NS_PER_MS) /* wait before the second question; each later wait is twice as long */
 #define UDPS_FRESH_NS  RN_NS_PER_S
-#define UDPS_OLD_NS    (3 * RN_NS_PER_S) /* an answer is believed for so long without datagrams */
+#define UDPS_OLD_NS    (3 * RN_NS_PER_S) /* how long an answer is believed without datagrams */
 #define UDPS_NOBODY_NS RN_NS_PER_S
-#define UDPS_LENT_NS   (2 * RN_NS_PER_S) /* slots are used for so long after an answer, and lent for twice as long */
+#define UDPS_LENT_NS   (2 * RN_NS_PER_S) /* how long slots are used after an answer; they are lent for twice as long */
 #define UDPS_SILENT_NS (10 * RN_NS_PER_S)
-#define UDPS_IDLE_NS   RN_NS_PER_S /* a peer that nothing was sent to for so long makes room */
+#define UDPS_IDLE_NS   RN_NS_PER_S /* a peer that nothing was sent to for so long may make room for another */
 
-/* Compared as bytes: no padding. */
+/* Compared as bytes, so there is no padding. */
 struct udps_key {
 	uint8_t ip[16]; /* of the peer */
 	uint32_t dev;
@@ -81,15 +81,15 @@ enum udps_state { UDPS_NEW, UDPS_ASKED, UDPS_SPEAKS, UDPS_PLAIN };
 struct udps_peer {
 	struct udps_key key;
 	uint8_t state; /* enum udps_state */
-	uint8_t tries; /* questions since the last answer */
+	uint8_t tries; /* questions asked since the last answer */
 	uint8_t slots;
-	uint8_t wants;             /* not 0: slots, since long datagrams are sent */
-	uint8_t slot;              /* that the last Write-Record went to */
-	uint32_t unit, qkey, stag; /* as answered */
-	uint64_t nonce;            /* of the questions since the last answer; 0: there are none */
-	uint64_t at;               /* SPEAKS, ASKED: when it is asked again; PLAIN: until when */
-	uint64_t lent;             /* until when slots may be used */
-	uint64_t used;             /* when a datagram last asked for it */
+	uint8_t wants;             /* not 0: the peer is asked for slots, since long datagrams are sent */
+	uint8_t slot;              /* the slot that the last Write-Record went to */
+	uint32_t unit, qkey, stag; /* from the peer's answer */
+	uint64_t nonce;            /* nonce of the questions since the last answer; 0: none was asked */
+	uint64_t at;               /* SPEAKS, ASKED: when the peer is asked again; PLAIN: until when it is plain */
+	uint64_t lent;             /* until when the lent slots may be used */
+	uint64_t used;             /* when a datagram last looked for this peer */
 };
 
 struct udps_table {
@@ -101,18 +101,21 @@ struct udps_table {
 void udps_init(struct udps_table *t, const uint64_t key[2]);
 
 /*
- * A datagram is about to go to the peer. NULL, and every state but SPEAKS: as plain UDP. *ask: a question with the
- * peer's nonce goes first.
+ * Looks up the peer of a datagram to be sent. NULL, or any state but SPEAKS: the datagram goes as plain UDP. *ask: a
+ * question with the peer's nonce goes first.
  */
 struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint64_t now, bool *ask);
 
 /*
- * The slot for a long datagram to a peer that speaks. It is asked for some if it has lent none. False: there is none,
- * and the datagram goes as a Send.
+ * Chooses a slot for a long datagram to a peer in SPEAKS. A peer that has lent no slots is asked for some. False: there
+ * is no slot, and the datagram goes as a Send.
  */
 bool udps_slot(struct udps_peer *p, uint64_t now);
 
-/* An answer, or what came unasked. True: datagrams had found nobody at the port, which their socket is to be told. */
+/*
+ * Takes an answer or an unasked message. True: datagrams found no socket with the port, of which their sender's socket
+ * is to be told.
+ */
 RN_NODISCARD bool udps_hear(struct udps_table *t, const struct udps_key *k, const struct udps_msg *m, uint64_t now);
 
 #endif
