@@ -74,7 +74,7 @@ struct iw_err ddp_verdict_err(enum ddp_verdict v, const struct ddp_hdr *h)
 	bool rr = h->opcode == RDMAP_READ_REQ;
 
 	switch (v) {
-	case DDP_TOO_SHORT: /* the length field says what cannot be */
+	case DDP_TOO_SHORT: /* the length field is impossible */
 		return iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_MARKER, false);
 	case DDP_BAD_VERSION:
 		return h->tagged ? iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_VERSION, rr)

@@ -47,18 +47,18 @@ enum ddp_verdict {
 
 /*
  * Reads the header of one ULPDU. `p` points to min(ulpdu_len, DDP_MAX_HDR_LEN) contiguous readable octets. On DDP_OK
- * every field of *h is valid; on another verdict those that could be read are (for the Terminate's copied header).
- * What it checks is written at the verdicts; STags, MSNs and buffers are for others to check.
+ * every field of *h is valid; on another verdict those that could be read are (for the Terminate's copied header). The
+ * verdicts say what is checked; STags, MSNs and buffers are not.
  */
 enum ddp_verdict ddp_parse(const uint8_t *p, uint32_t ulpdu_len, struct ddp_hdr *h) RN_NODISCARD;
 
 /* The Terminate that answers a verdict other than DDP_OK for the header h. */
 struct iw_err ddp_verdict_err(enum ddp_verdict v, const struct ddp_hdr *h);
 
-/* Writes the header: uses opcode, last and the fields of the opcode's form. Returns its length, 14 or 18 octets. */
+/* Writes the header, from opcode, last and the fields of the opcode's form. Returns its length, 14 or 18 octets. */
 uint32_t ddp_build(uint8_t *dst, const struct ddp_hdr *h);
 
-/* Shorthands for the transmit path. */
+/* For the transmit path: headers of the two forms. */
 struct ddp_hdr ddp_tagged(enum rdmap_opcode op, bool last, uint32_t stag, uint64_t to);
 struct ddp_hdr ddp_untagged(enum rdmap_opcode op, bool last, uint32_t inv_stag, uint32_t msn, uint32_t mo);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What two MPA frames add up to: RFC 5044 section 7.1.1, RFC 6581 section 9. */
+/* What two MPA frames agree on: RFC 5044 section 7.1.1, RFC 6581 section 9. */
 #include "iwarp/mpa_fpdu.h"
 #include "iwarp/mpa_neg.h"
 
 static uint16_t min16(uint16_t a, uint16_t b) { return a < b ? a : b; }
 
-/* The preferred one of a set: Write costs the responder least, Read needs a queue entry, Send has no DDP header. */
+/* Chooses one kind of a set: Write costs the responder least, Read needs a queue entry, Send has no DDP header. */
 static enum mpa_rtr pick_rtr(uint8_t set)
 {
 	if (set & MPA_RTR_WRITE)
@@ -45,7 +45,7 @@ enum mpa_neg_verdict mpa_neg_request(const struct mpa_policy *p, const uint8_t *
 	return emit(&f, pd, pd_len, out);
 }
 
-/* The common beginning of both Replies: our revision and whether it is enhanced follow the Request. */
+/* The common part of both Replies: our revision, and whether the frame is enhanced, follow the Request. */
 static struct mpa_frame reply_to(const struct mpa_policy *p, const struct mpa_frame *req)
 {
 	struct mpa_frame f = { .reply = true, .rev = p->rev < req->rev ? p->rev : req->rev };
@@ -91,7 +91,9 @@ enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa
 	}
 	f.flags |= (uint8_t)((p->markers ? MPA_F_MARKERS : 0) | (a->crc ? MPA_F_CRC : 0));
 	if (f.enhanced) {
-		/* RFC 6581 section 9.1: each side's IRD answers the other's ORD; NONE is the largest number. */
+		/*
+		 * RFC 6581 section 9.1: each side's IRD answers the other's ORD; MPA_DEPTH_NONE is the largest number.
+		 */
 		a->enhanced = true;
 		a->ird = f.ird = min16(p->ird, req->ord);
 		a->ord = f.ord = min16(p->ord, req->ird);
@@ -100,7 +102,10 @@ enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa
 
 			a->p2p = f.p2p = true;
 			a->rtr = pick_rtr(can & req->rtr);
-			/* Nothing in common: our kinds go back, so that the initiator can say so and terminate. */
+			/*
+			 * No kind in common: the Reply offers our kinds, so that the initiator can report this and
+			 * terminate.
+			 */
 			f.rtr = a->rtr ? (uint8_t)a->rtr : can;
 			v = a->rtr ? MPA_NEG_OK : MPA_NEG_NO_RTR;
 		}

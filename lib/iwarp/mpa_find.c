@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole FPDUs in a segment ahead of the stream: RFC 5044 section 6 and appendix B (out-of-order receipt). */
+/* Finds whole FPDUs in a segment ahead of the stream: RFC 5044 section 6 and appendix B (out-of-order receipt). */
 #include "iwarp/mpa_rx.h"
 
 #include "base/rn_be.h"
@@ -12,7 +12,7 @@ void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, co
 	f->state = MPA_FIND_START;
 }
 
-/* The next FPDU from where the cursor stands, if it is whole and its CRC good. */
+/* The next FPDU at the cursor, if it is whole and its CRC is good. */
 static bool next_here(struct mpa_find *f, struct mpa_view *v)
 {
 	for (;;) {
@@ -89,7 +89,7 @@ static bool first_fpdu(struct mpa_find *f, struct mpa_view *v)
 
 	if (f->rx.step != 0)
 		return sync_by_marker(f, pos) && next_here(f, v);
-	/* An aligned sender begins the segment with an FPDU; the CRC says whether this may be one. */
+	/* An aligned sender begins the segment with an FPDU; the CRC tells whether this is one. */
 	return f->rx.crc && next_here(f, v);
 }
 

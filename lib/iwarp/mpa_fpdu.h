@@ -36,7 +36,10 @@ static inline uint32_t mpa_fpdu_len(uint32_t ulpdu_len)
 	return ((MPA_LEN_FIELD + ulpdu_len + 3) & ~3u) + MPA_CRC_LEN;
 }
 
-/* Markers inside an FPDU of len octets (markers not counted) that begins at stream offset pos, its leading one too. */
+/*
+ * Markers inside an FPDU of len octets (markers not counted) that begins at stream offset pos, a leading marker
+ * included.
+ */
 static inline uint32_t mpa_markers_in(uint32_t pos, uint32_t len, uint32_t step)
 {
 	uint32_t first = (0u - pos) & (step - 1);
@@ -44,7 +47,9 @@ static inline uint32_t mpa_markers_in(uint32_t pos, uint32_t len, uint32_t step)
 	return step != 0 && len > first ? 1 + (len - first - 1) / (step - MPA_MARKER_LEN) : 0;
 }
 
-/* Octets of the marker at stream offset pos: of an FPDU that begins with one, in front of its length field. */
+/*
+ * Octets of the marker in front of the length field, for an FPDU that begins at stream offset pos; 0: no marker there.
+ */
 static inline uint32_t mpa_lead(uint32_t pos, uint32_t step)
 {
 	return step != 0 && (pos & (step - 1)) == 0 ? MPA_MARKER_LEN : 0;

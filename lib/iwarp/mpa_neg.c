@@ -17,8 +17,8 @@ const char *mpa_neg_text(enum mpa_neg_verdict v)
 	switch (v) {
 	case MPA_NEG_OK: return "agreed";
 	case MPA_NEG_MORE: return "frame not complete";
-	case MPA_NEG_BAD_KEY: return "not the MPA frame that is due";
-	case MPA_NEG_REV_0: return "MPA revision 0 is not spoken here";
+	case MPA_NEG_BAD_KEY: return "not the expected MPA frame";
+	case MPA_NEG_REV_0: return "MPA revision 0 is not supported";
 	case MPA_NEG_REV_UNKNOWN: return "MPA revision unknown";
 	case MPA_NEG_PD_TOO_LONG: return "private data too long";
 	case MPA_NEG_PD_SHORT: return "enhanced frame without its IRD and ORD words";
@@ -79,7 +79,7 @@ static enum mpa_neg_verdict read_frame(const struct mpa_neg_rx *rx, struct mpa_f
 	/* S has no meaning in revision 1 (RFC 5044 calls it reserved: not to be checked). */
 	if (f->rev < 2 || !(f->flags & MPA_F_ENHANCED))
 		return MPA_NEG_OK;
-	if (f->pd_len < MPA_ENH_LEN) /* siw's reject may come so: what it says is clear without the words */
+	if (f->pd_len < MPA_ENH_LEN) /* siw's reject may lack the words; its meaning is clear without them */
 		return f->reply && (f->flags & MPA_F_REJECT) ? MPA_NEG_OK : MPA_NEG_PD_SHORT;
 	read_enhanced(f->pd, f);
 	f->pd += MPA_ENH_LEN;

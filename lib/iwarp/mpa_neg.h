@@ -43,9 +43,9 @@ enum mpa_rtr {
 /* A parsed frame. */
 struct mpa_frame {
 	bool reply;
-	uint8_t flags;     /* octet 16 as received; unknown bits are the peer's affair */
+	uint8_t flags;     /* octet 16 as received; unknown bits are ignored */
 	uint8_t rev;       /* 1 or 2 */
-	bool enhanced;     /* the next four are valid */
+	bool enhanced;     /* the next four members are valid */
 	bool p2p;          /* A */
 	uint8_t rtr;       /* mask of enum mpa_rtr */
 	uint16_t ird, ord; /* as the sender of the frame sees itself; MPA_DEPTH_NONE possible */
@@ -56,14 +56,14 @@ struct mpa_frame {
 enum mpa_neg_verdict {
 	MPA_NEG_OK = 0,      /* feed: a whole frame is there; others: agreed */
 	MPA_NEG_MORE,        /* feed: not whole yet, everything was consumed */
-	MPA_NEG_BAD_KEY,     /* not an MPA frame, or a Request where a Reply was due (or the other way round) */
-	MPA_NEG_REV_0,       /* revision 0: the RDMAC draft protocol, not spoken here */
+	MPA_NEG_BAD_KEY,     /* not an MPA frame, or a Request where a Reply was expected (or the other way round) */
+	MPA_NEG_REV_0,       /* revision 0: the RDMAC draft protocol, not supported */
 	MPA_NEG_REV_UNKNOWN, /* revision 3 and above, or a Reply above the Request's */
 	MPA_NEG_PD_TOO_LONG, /* PD_Length above 512 */
 	MPA_NEG_PD_SHORT,    /* enhanced, but PD_Length below 4 */
 	MPA_NEG_REJECTED,    /* finish: R set; private data is valid */
 	MPA_NEG_NO_RTR,      /* no RTR kind in common */
-	MPA_NEG_IRD_SHORT,   /* finish: the responder means to read deeper than we can serve */
+	MPA_NEG_IRD_SHORT,   /* finish: the responder's ORD is above our IRD */
 	MPA_NEG_NO_MARKERS,  /* the peer wants markers and the policy refuses to send them */
 	MPA_NEG_NO_CRC,      /* policy demands CRC and the peer declines */
 };
@@ -137,12 +137,12 @@ enum mpa_neg_verdict mpa_neg_request(const struct mpa_policy *p, const uint8_t *
  */
 enum mpa_neg_verdict mpa_neg_accept(const struct mpa_policy *p, const struct mpa_frame *req, const uint8_t *pd,
 				    uint32_t pd_len, struct mpa_out *out, struct mpa_agreed *a) RN_NODISCARD;
-/* Responder: the Reply with R, in the Request's revision. */
-/* The step of markers that a side has asked for, or not. */
+/* The spacing of the markers that a side has asked for; 0: it has not asked. */
 uint16_t mpa_step_of(const struct mpa_policy *p, bool asked);
+/* Responder: builds the Reply with R (a reject), in the Request's revision. */
 enum mpa_neg_verdict mpa_neg_reject(const struct mpa_policy *p, const struct mpa_frame *req, const uint8_t *pd,
 				    uint32_t pd_len, struct mpa_out *out) RN_NODISCARD;
-/* Initiator: what the Reply means for the Request that was sent under p. */
+/* Initiator: evaluates the Reply to the Request that was sent under p. */
 enum mpa_neg_verdict mpa_neg_finish(const struct mpa_policy *p, const struct mpa_frame *rep,
 				    struct mpa_agreed *a) RN_NODISCARD;
 

@@ -17,7 +17,7 @@ static void ring_set(const struct mpa_ring *r, uint32_t at, const uint8_t *from,
 		r->bytes[(at + i) & r->mask] = from[i];
 }
 
-/* Octets of the next FPDU on the stream, markers included; 0: it is not whole before tail. */
+/* Octets of the next FPDU on the stream, markers included; 0: the FPDU is not whole before tail. */
 static uint32_t whole_fpdu(const struct mpa_ring *r, uint32_t tail)
 {
 	uint32_t pos = r->at - r->base, there = tail - r->at;

@@ -23,7 +23,7 @@ static bool in_settle(struct mpa_rx_in *in)
 	return in->idx < in->n;
 }
 
-/* Takes n octets in one piece after the other; the caller knows that they are there. */
+/* Takes n octets, slice by slice; the caller has checked that they are there. */
 static struct rn_iov in_piece(struct mpa_rx_in *in, uint32_t n)
 {
 	in_settle(in);
@@ -60,7 +60,7 @@ static bool in_holds(const struct mpa_rx_in *in, uint32_t n)
 	return n == 0;
 }
 
-/* ---- rules both paths share ---- */
+/* ---- rules for both paths ---- */
 
 /* Octets from stream offset pos to the next marker; 0 when a marker begins there. */
 static uint32_t to_marker(const struct mpa_rx *rx, uint32_t pos)
@@ -106,7 +106,7 @@ static enum mpa_rx_verdict finish_view(struct mpa_rx *rx, struct mpa_view *v, ui
 
 enum slice_verdict { SLICE_OK, SLICE_BAD_MARKER, SLICE_TOO_MANY };
 
-/* Walks one FPDU and notes where its ULPDU lies. *in moves only over what is walked. */
+/* Walks one FPDU and notes where its ULPDU lies. *in moves only past what is walked. */
 static enum slice_verdict slice_fpdu(const struct mpa_rx *rx, struct mpa_rx_in *in, uint32_t ulpdu_len,
 				     struct mpa_view *v)
 {
@@ -143,11 +143,11 @@ static enum slice_verdict slice_fpdu(const struct mpa_rx *rx, struct mpa_rx_in *
 	return SLICE_OK;
 }
 
-/* The same where all raw octets lie at p in one piece, as nearly always. */
+/* The same for raw octets that lie at p in one piece, as nearly always. */
 static enum slice_verdict slice_flat(const struct mpa_rx *rx, const uint8_t *p, uint32_t ulpdu_len, struct mpa_view *v)
 {
 	uint32_t at = 0, next = to_marker(rx, rx->pos), left = ulpdu_len;
-	uint32_t skip = MPA_LEN_FIELD; /* octets before the next slice that are not ULPDU */
+	uint32_t skip = MPA_LEN_FIELD; /* octets to skip before the next slice of ULPDU */
 
 	for (v->n = 0;; left -= v->ulpdu[v->n++].len) {
 		if (at == next) {
@@ -177,13 +177,13 @@ static enum slice_verdict slice_flat(const struct mpa_rx *rx, const uint8_t *p, 
 	return SLICE_OK;
 }
 
-/* MPA_RX_MORE: not this way, the input as it was. */
+/* MPA_RX_MORE: this path cannot take the FPDU; the input is unchanged. */
 static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, struct mpa_view *v)
 {
 	uint32_t lead = to_marker(rx, rx->pos) == 0 ? MPA_MARKER_LEN : 0;
 	uint8_t copy[MPA_MARKER_LEN + MPA_LEN_FIELD];
 	struct mpa_rx_in at = *in;
-	uint32_t flat = 0; /* octets in one piece from the cursor on */
+	uint32_t flat = 0; /* contiguous octets from the cursor on */
 	const uint8_t *head = copy;
 
 	if (in_settle(&at))
@@ -223,7 +223,10 @@ static enum mpa_rx_verdict fast_sliced(struct mpa_rx *rx, struct mpa_rx_in *in, 
 	return finish_view(rx, v, ulpdu_len, rx->pos + raw);
 }
 
-/* An FPDU as a sender chains it that sends by reference: headers, payload, and pad with CRC, a slice each; or false. */
+/*
+ * An FPDU in the slices of a sender that sends by reference: headers, payload, and pad with CRC, one slice each. Or
+ * false.
+ */
 static bool three_slices(struct mpa_rx_in *in, uint32_t head, uint32_t ulpdu_len, struct mpa_view *v)
 {
 	const struct rn_iov *s = &in->iov[in->idx];
@@ -278,7 +281,7 @@ static void sum_on(struct mpa_rx *rx, const uint8_t *p, uint32_t n)
 		rx->sum = crc32c(rx->sum, p, n);
 }
 
-/* One piece of the marker at or around rx->pos. */
+/* Takes one piece of the marker at or around rx->pos. */
 static enum mpa_rx_verdict slow_marker(struct mpa_rx *rx, struct mpa_rx_in *in, uint32_t seen)
 {
 	struct rn_iov piece = in_piece(in, MPA_MARKER_LEN - seen);
@@ -304,7 +307,7 @@ static enum mpa_rx_verdict slow_len(struct mpa_rx *rx, struct mpa_rx_in *in)
 	return MPA_RX_MORE;
 }
 
-/* One piece of ULPDU, pad and CRC field into the stage. */
+/* Copies one piece of ULPDU, pad and CRC field into the stage. */
 static enum mpa_rx_verdict slow_body(struct mpa_rx *rx, struct mpa_rx_in *in, struct mpa_view *v)
 {
 	uint32_t total = staged_total(rx);

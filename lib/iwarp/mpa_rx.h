@@ -37,7 +37,7 @@ enum mpa_rx_verdict {
 	MPA_RX_FPDU = 0,   /* *v is filled */
 	MPA_RX_EMPTY,      /* ULPDU_Length 0, *v is filled: only legal as RTR (RFC 6581), an error elsewhere */
 	MPA_RX_MORE,       /* input used up */
-	MPA_RX_NEED_STAGE, /* nothing consumed that was not kept: give a stage and call again */
+	MPA_RX_NEED_STAGE, /* everything consumed so far is kept: give a stage and call again */
 	MPA_RX_BAD_MARKER, /* FPDUPTR does not point at the length field */
 	MPA_RX_TOO_SHORT,  /* ULPDU_Length 1..13: no DDP header fits */
 };
@@ -51,25 +51,25 @@ struct mpa_rx_in {
 
 struct mpa_view {
 	uint32_t ulpdu_len;
-	uint32_t pos;     /* offset in Full Operation of its first octet (leading marker included), mod 2^32 */
+	uint32_t pos;     /* offset in Full Operation of the FPDU's first octet (leading marker included), mod 2^32 */
 	uint32_t raw_len; /* octets on the stream, markers, pad and CRC included */
 	uint32_t n;       /* slices of the ULPDU */
 	bool staged;      /* slices point into the stage */
 	bool crc_on;
-	uint32_t crc_sum;     /* staged: sum over all octets before the CRC field */
+	uint32_t crc_sum;     /* staged: the sum of all octets before the CRC field */
 	uint32_t crc_field;   /* as received */
-	struct mpa_rx_in raw; /* unstaged: where its octets begin in the input */
+	struct mpa_rx_in raw; /* unstaged: where the FPDU's octets begin in the input */
 	struct rn_iov ulpdu[MPA_VIEW_IOV];
 };
 
 struct mpa_rx {
 	uint32_t pos;   /* offset in Full Operation of the next octet to be consumed, mod 2^32 */
 	uint32_t start; /* offset of the current FPDU's first octet; == pos between FPDUs */
-	uint16_t step;  /* of the markers that the peer puts in; 0: none */
+	uint16_t step;  /* spacing of the peer's markers; 0: none */
 	bool crc;
 	uint8_t nlen; /* octets of the length field seen, 0..2 */
 	uint8_t len_field[MPA_LEN_FIELD];
-	uint8_t mark[MPA_MARKER_LEN]; /* the marker being read; how much of it there is follows from pos */
+	uint8_t mark[MPA_MARKER_LEN]; /* the marker being read; pos tells how much of it is there */
 	uint32_t have;                /* octets in the stage: ULPDU, pad and CRC, no markers */
 	uint32_t sum;                 /* running CRC32C over everything before the CRC field */
 	uint8_t *stage;               /* borrowed */
@@ -91,14 +91,14 @@ enum mpa_rx_verdict mpa_rx_next(struct mpa_rx *rx, struct mpa_rx_in *in, struct 
 
 /* After MPA_RX_NEED_STAGE: how large the stage must be, at most MPA_STAGE_SIZE. */
 uint32_t mpa_rx_stage_need(const struct mpa_rx *rx);
-/* False when mem is too small for the FPDU at hand. The memory is borrowed until mpa_rx_take_stage. */
+/* False: mem is too small for the current FPDU. The memory is borrowed until mpa_rx_take_stage. */
 bool mpa_rx_give_stage(struct mpa_rx *rx, uint8_t *mem, uint32_t size) RN_NODISCARD;
-/* True when the stage holds no part of an FPDU still to come. A staged view still lies in it: use that first. */
+/* True when the stage holds no part of an unfinished FPDU. A staged view still lies there: use that first. */
 bool mpa_rx_idle(const struct mpa_rx *rx);
 /* Takes the stage back; NULL when there is none or mpa_rx_idle is false. */
 uint8_t *mpa_rx_take_stage(struct mpa_rx *rx);
 
-/* True when the CRC is good, or not in use. Must come before any octet of the view is placed or believed. */
+/* True when the CRC is good, or not in use. Call before placing or using any octet of the view. */
 bool mpa_rx_crc(const struct mpa_view *v) RN_NODISCARD;
 
 /* The Terminate for BAD_MARKER, TOO_SHORT and EMPTY; for a bad CRC use iw_err_of(IW_LAYER_LLP, .., IW_MPA_CRC). */
@@ -117,12 +117,11 @@ static inline const uint8_t *mpa_view_head(const struct mpa_view *v, uint8_t *sc
 }
 
 /*
- * Whole FPDUs inside a segment that arrived ahead of its turn, for placing them at once. pos: offset of the
- * segment's first octet in Full Operation. With markers a marker leads to the FPDU's start; without, the segment is
- * taken to begin with an FPDU, which only a good CRC can confirm, so find gives nothing when CRC is off; and payload
- * may have been chosen to look like that, so the caller must know from elsewhere that an FPDU begins there. Every FPDU
- * given has a good CRC when CRC is in use. What it gives is placement only: the same octets come through mpa_rx_next
- * again.
+ * Whole FPDUs inside a segment that arrived ahead of its turn, for placing them at once. pos: offset of the segment's
+ * first octet in Full Operation. With markers, a marker leads to the FPDU's start. Without markers, the segment is
+ * assumed to begin with an FPDU, which only a good CRC can confirm, so with CRC off nothing is found. Payload may have
+ * been chosen to look like an FPDU, so the caller must know from elsewhere that an FPDU begins there. With CRC in use,
+ * every FPDU returned has a good CRC. The FPDUs are for placement only: the same octets come through mpa_rx_next again.
  */
 enum mpa_find_state {
 	MPA_FIND_START,  /* no FPDU's beginning is known yet */
@@ -140,15 +139,15 @@ void mpa_find_init(struct mpa_find *f, const struct mpa_rx *rx, uint32_t pos, co
 /* True: *v is the next whole FPDU. False: no more can be found. */
 bool mpa_find_next(struct mpa_find *f, struct mpa_view *v) RN_NODISCARD;
 
-/* The FPDU just given, unstaged, has not been used: its octets will come again. */
+/* The last FPDU returned, which is unstaged, was not used: its octets will come again. */
 void mpa_rx_unread(struct mpa_rx *rx, const struct mpa_view *v);
 /* Offset in Full Operation of the next octet mpa_rx_next will take. */
 static inline uint32_t mpa_rx_pos(const struct mpa_rx *rx) { return rx->pos; }
 
 /*
- * An FPDU did not come out as rx has its markers: with which other spacings would the octets behind the first `off` of
- * iov begin with a sound FPDU? pos: the offset in Full Operation of that place. Bit i stands for mpa_spacings[i]; 0:
- * the FPDU is not whole, or wrong with any. Without CRC (rx->crc) it must end where iov ends.
+ * An FPDU is wrong with the markers of rx: finds the other spacings with which the octets of iov, from `off` on, begin
+ * with a sound FPDU. pos: the offset in Full Operation of these octets. Bit i stands for mpa_spacings[i]; 0: the FPDU
+ * is not whole, or wrong with each spacing. Without CRC (rx->crc) the FPDU must end where iov ends.
  */
 #define MPA_SPACINGS 5u
 extern const uint16_t mpa_spacings[MPA_SPACINGS]; /* octets from marker to marker; 0: no markers */

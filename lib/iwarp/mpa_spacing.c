@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which spacing of markers a sender has. MPA has no field for it: the FPDU that is wrong is tried with others. */
+/* Finds the spacing of a sender's markers, for which MPA has no field: tries the wrong FPDU with other spacings. */
 #include "iwarp/mpa_rx.h"
 
 const uint16_t mpa_spacings[MPA_SPACINGS] = { 512, 1024, 2048, 4096, 0 };
 
-/* The octets behind the first `off` ones. */
+/* Skips the first `off` octets. */
 static struct mpa_rx_in behind(const struct rn_iov *iov, uint32_t n, uint32_t off)
 {
 	struct mpa_rx_in in;

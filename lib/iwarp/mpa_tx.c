@@ -86,7 +86,7 @@ uint32_t mpa_tx_slices(struct mpa_fpdu *f)
 {
 	if (rn_likely(f->markers == 0))
 		return f->n_iov;
-	/* The slices move to the array's end and are written again from its beginning, split where a marker falls. */
+	/* Moves the slices to the array's end and writes them again from its beginning, split where a marker falls. */
 	uint32_t from = (uint32_t)f->max_iov - f->n_iov, to = 0;
 	memmove(f->iov + from, f->iov, f->n_iov * sizeof(f->iov[0]));
 
@@ -128,7 +128,7 @@ void mpa_tx_crc(struct mpa_fpdu *f)
 	put_crc(f, crc32c(sum, f->iov[last].base, f->iov[last].len - MPA_CRC_LEN));
 }
 
-/* Copies all but the CRC field, noted markers in between; returns the sum. */
+/* Copies all but the CRC field, with the noted markers in between; returns the sum. */
 static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 {
 	const uint32_t *word = marker_words(f);
@@ -139,7 +139,7 @@ static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 		uint32_t n = f->iov[i].len - (i + 1 == f->n_iov ? MPA_CRC_LEN : 0);
 
 		uint8_t *to = dst + done + MPA_MARKER_LEN * (w.next - word);
-		if (n < w.at) { /* none falls in: mostly so for header and tail */
+		if (n < w.at) { /* no marker falls in: mostly so for header and tail */
 			sum = crc32c_copy(sum, to, f->iov[i].base, n);
 			w.at -= n;
 		} else {
@@ -147,7 +147,7 @@ static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 		}
 		done += n;
 	}
-	if (w.at == 0) /* the last one stands before the CRC field */
+	if (w.at == 0) /* the last marker stands before the CRC field */
 		sum = crc32c_copy(sum, dst + f->len - MPA_CRC_LEN - MPA_MARKER_LEN, w.next, MPA_MARKER_LEN);
 	return sum;
 }

@@ -12,7 +12,7 @@
  *   mpa_tx_crc(&f)                                     only with CRC; the four octets are zero otherwise
  * or, where the octets are copied anyway, in place of the last: mpa_tx_copy(&f, true, dst)
  *
- * Until somebody asks for slices (mpa_tx_slices) markers are only noted, and the copy puts them where they belong.
+ * Markers are only noted until mpa_tx_slices() is called; a copy inserts them.
  */
 #ifndef MPA_TX_H
 #define MPA_TX_H
@@ -45,9 +45,9 @@ struct mpa_fpdu {
 	struct rn_iov *iov; /* the caller's array of max_iov entries, which belongs to the record */
 	uint16_t max_iov;
 	uint16_t n_iov;   /* slices in use */
-	uint16_t markers; /* noted and not yet slices; they lie in inl, aligned, from `used` on */
-	uint16_t first;   /* octets before the first of them */
-	uint16_t step;    /* from one to the next */
+	uint16_t markers; /* markers that are noted, but no slices yet; they lie in inl, aligned, from `used` on */
+	uint16_t first;   /* octets before the first noted marker */
+	uint16_t step;    /* octets from one marker to the next */
 	uint32_t len;     /* octets on the stream, markers included */
 	uint16_t ulpdu_len;
 	uint16_t crc_at; /* offset of the CRC field in inl */
@@ -89,7 +89,7 @@ uint32_t mpa_tx_slices(struct mpa_fpdu *f);
 /* Stage 3: CRC32C over all but the CRC field; reads the payload once. */
 void mpa_tx_crc(struct mpa_fpdu *f);
 
-/* Copies the f->len octets to dst, with crc after stage 3, which then is done in the same pass. */
+/* Copies the f->len octets to dst. With crc, stage 3 is done in the same pass. */
 void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The RDMAP opcodes and every fact about them that code would otherwise branch on. RFC 5040 section 4.3 and figure 3;
- * 8..11: RFC 7306 section 4. Constant table, safe from any thread.
+ * The RDMAP opcodes, with a table of the properties that code depends on. RFC 5040 section 4.3 and figure 3; 8..11: RFC
+ * 7306 section 4. Constant table, safe from any thread.
  */
 #ifndef RDMAP_OP_H
 #define RDMAP_OP_H

@@ -125,7 +125,7 @@ enum rdmap_verdict rdmap_readq_check(const struct rdmap_readq *q, const struct d
 
 	if (r == NULL || r->atomic)
 		return RDMAP_READ_NONE;
-	/* The sink of a Read of nothing is not validated, so neither is its echo (RFC 5040 section 5.2). */
+	/* The sink of a zero-length Read is not validated, so neither is its echo (RFC 5040 section 5.2). */
 	if (r->len > 0 && h->stag != r->stag)
 		return RDMAP_READ_STAG;
 	if (r->len > 0 && h->to != r->to + r->got)

@@ -70,7 +70,7 @@ uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old)
 {
 	if (r->op == RDMAP_CMP_SWAP)
 		return (old ^ r->compare) & r->compare_mask ? old : (old & ~r->mask) | (r->data & r->mask);
-	/* All fields at once: added without their highest bits, which then take the carry but pass none on. */
+	/* Adds all fields at once: without their highest bits, which then take the carry but pass none on. */
 	return ((old & ~r->mask) + (r->data & ~r->mask)) ^ ((old ^ r->data) & r->mask);
 }
 
@@ -92,8 +92,8 @@ static struct iw_err read_swapped(const uint8_t *p)
 }
 
 /*
- * The HdrCt octet decides where it can: M D R stand at opposite ends of it. With no header copied, the reading that
- * an RFC knows wins, and the RFC's own form wins where both are known.
+ * The HdrCt octet decides, if it can: M D R stand at its opposite ends. With no header copied, the form wins in which
+ * an RFC names the error; if both do, the RFC's own form wins.
  */
 static struct iw_err read_control(const uint8_t *p, enum rdmap_term_form *form)
 {

@@ -21,7 +21,7 @@ struct rdmap_read_req {
 	uint64_t src_to;
 };
 
-/* dst / p: RDMAP_READ_REQ_LEN octets. Cannot fail: ranges are the STag table's business. */
+/* dst / p: RDMAP_READ_REQ_LEN octets. Cannot fail: the STag table checks ranges. */
 void rdmap_read_req_build(uint8_t *dst, const struct rdmap_read_req *r);
 void rdmap_read_req_parse(const uint8_t *p, struct rdmap_read_req *r);
 
@@ -34,9 +34,9 @@ struct rdmap_atomic_req {
 	uint8_t op;  /* enum rdmap_atomic_op, or what the peer wrote there */
 	uint32_t id; /* Request Identifier: comes back in the Response */
 	uint32_t stag;
-	uint64_t to;   /* of 8 octets */
+	uint64_t to;   /* tagged offset of the 8 octets */
 	uint64_t data; /* Add Data or Swap Data */
-	uint64_t mask; /* Add Mask: the highest bit of each field, no carry leaves it. Swap Mask: the bits to write */
+	uint64_t mask; /* Add Mask: the highest bit of each field, no carry passes it. Swap Mask: the bits to write */
 	uint64_t compare, compare_mask; /* CmpSwap; FetchAdd: 0 */
 };
 #define RDMAP_ADD_ONE_FIELD (UINT64_C(1) << 63) /* Add Mask of a plain 64-bit addition */
@@ -52,7 +52,7 @@ void rdmap_atomic_req_parse(const uint8_t *p, struct rdmap_atomic_req *r);
 void rdmap_atomic_resp_build(uint8_t *dst, const struct rdmap_atomic_resp *r);
 void rdmap_atomic_resp_parse(const uint8_t *p, struct rdmap_atomic_resp *r);
 
-/* The value that the operation leaves where it found `old`: RFC 7306 sections 5.1.1, 5.1.2. op is one of the enum. */
+/* The value that the operation makes of `old`: RFC 7306 sections 5.1.1, 5.1.2. op is one of the enum. */
 uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old);
 
 /* ---- Terminate ---- */
@@ -60,7 +60,7 @@ uint64_t rdmap_atomic_result(const struct rdmap_atomic_req *r, uint64_t old);
 enum rdmap_term_form {
 	RDMAP_TERM_RFC,     /* layer in the high nibble, M D R = 0x80 0x40 0x20 */
 	RDMAP_TERM_SWAPPED, /* Linux siw on little endian: nibbles and the M D R bits mirrored */
-	RDMAP_TERM_EITHER,  /* reads the same in both (for example 0x11 with no header copied) */
+	RDMAP_TERM_EITHER,  /* the same octet in both forms (for example 0x11 with no header copied) */
 };
 
 enum rdmap_term_verdict {
@@ -81,9 +81,9 @@ struct rdmap_term {
 };
 
 /*
- * Reads a Terminate payload of len octets, in the RFC's form or in siw's, and says which. The verdict is for logs and
- * counters: whatever it is, the stream has been terminated by the peer. The copied headers are the peer's claim; use
- * them to find a work request to blame, never as an index unchecked.
+ * Parses a Terminate payload of len octets, in the RFC's form or in siw's. The verdict is for logs and counters:
+ * whatever it is, the peer has terminated the stream. The copied headers are the peer's claim: use them to find the
+ * work request at fault, never as an unchecked index.
  */
 enum rdmap_term_verdict rdmap_term_parse(const uint8_t *p, uint32_t len, struct rdmap_term *t);
 
