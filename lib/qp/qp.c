@@ -52,7 +52,10 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 	return QP_OK;
 }
 
-/* Where Writes are held back the QP's own right is taken away, so that a Write comes to where that is looked at. */
+/*
+ * Sets the QP's access rights. Where Writes are held back (qp_hold.c) the QP loses its right to be written to, so that
+ * a Write takes the path that looks for that.
+ */
 void qp_access_set(struct qp *qp, uint32_t access)
 {
 	qp->access = (uint8_t)(access & QP_ACC_ALL);
@@ -92,7 +95,7 @@ const char *qp_state_name(enum qp_state s)
 	return "?";
 }
 
-/* Gives the slots of finished work requests back to the client. */
+/* Releases the slots of finished work requests to the client. */
 void qp_release(struct qp *qp)
 {
 	if (qp->sq_done > 0) {
@@ -114,7 +117,7 @@ void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vend
 	fx->vendor_err = vendor_err;
 }
 
-/* Raises an event about what the completion of a work request has told, or will tell. */
+/* Raises an event about something that a completion reports too, unless the QP is `sparing`. */
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err)
 {
 	if (!qp->sparing)
@@ -123,7 +126,7 @@ void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t 
 
 /* ---- completions ---- */
 
-/* op: of a copy, and one that there is. */
+/* op: of a checked copy, below QP_WR_OPS. */
 static uint8_t wc_op(uint8_t op)
 {
 	static const uint8_t of[QP_WR_OPS] = {
@@ -140,17 +143,14 @@ static uint8_t wc_op(uint8_t op)
 static inline __attribute__((always_inline)) void push(struct qp_ctx *ctx, struct qp *qp, struct qp_cq *cq,
 						       const struct qp_cqe *cqe, const uint8_t *from)
 {
-	/*
-	 * A CQ that takes no more ends its QPs: the carrier finds this one in ERR. In ERR already, it has nothing left
-	 * to lose.
-	 */
+	/* A full or corrupt CQ ends its QPs: the carrier finds this QP in ERR. A QP in ERR stays there. */
 	if (rn_unlikely(!qp_cq_push(ctx, cq, cqe, from)) && qp->state != QP_S_ERR) {
 		qp_set_state(qp, QP_S_ERR);
 		qp_event(ctx, qp, QP_EVENT_FATAL, 0);
 	}
 }
 
-/* A send work request is over: its slots are free, and a completion is due if asked for or if it failed. */
+/* Ends a send work request: its slots are released, and a CQE is written if asked for or if it failed. */
 void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status)
 {
 	qp->sq_done += wr->slots;
@@ -209,14 +209,14 @@ static void count_flushed(struct qp_ctx *ctx, struct qp *qp)
 }
 
 /*
- * A turn's flushes are bounded, whatever clients' rings say: others wait for the turn's end. A queue pair gets a
- * portion at once, as long as the turn has any left; the rest comes with the ends of this turn and the next ones
- * (qp_flush_on), a portion of each queue pair in its turn.
+ * The number of flushes in a turn is bounded, however many entries clients' rings have, since other queue pairs wait
+ * for the turn's end. A queue pair flushes a portion at once, as long as the turn has flushes left. The rest is flushed
+ * at the ends of this turn and of the next ones (qp_flush_on), one portion of each queue pair after another.
  */
 #define FLUSH_PORTION 256u  /* slots of each queue */
 #define FLUSH_TURN    4096u /* work requests at once, and as many again at the turn's end */
 
-/* left: slots. A client that goes on posting is met again at its next doorbell. */
+/* left: slots. What a client posts meanwhile is flushed at its next doorbell. */
 static void flush_sq(struct qp_ctx *ctx, struct qp *qp, uint32_t left, enum qp_wc_status status)
 {
 	while (left > 0 && spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken) {
@@ -265,7 +265,7 @@ void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r)
 	qp_recv_cqe(ctx, qp, r, &(struct qp_cqe){ .status = QP_WC_WR_FLUSH_ERR }, NULL);
 }
 
-/* What the carrier has taken from the queues, oldest first; what was finished in time still succeeds. */
+/* Flushes the work requests that the carrier has taken from the queues, oldest first; finished ones still succeed. */
 void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 {
 	for (; k->wr_head != k->wr_tail; k->wr_head++) {
@@ -293,7 +293,7 @@ static bool posted(struct qp *qp)
 	       spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done;
 }
 
-/* A portion; the queue pair is listed while there is more. */
+/* Flushes a portion; lists the queue pair while there is more. */
 static void flush_portion(struct qp_ctx *ctx, struct qp *qp)
 {
 	const uint64_t before = ctx->stats.flushed;
@@ -330,13 +330,13 @@ void qp_unlist(struct qp_ctx *ctx, struct qp *qp)
 		qp_target_clear(ctx, qp);
 }
 
-/* ERR, and everything outstanding or posted completes in order. Any number of times. */
+/* The QP goes to ERR, and everything outstanding or posted completes in order. May be called again. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 {
 	qp_set_state(qp, QP_S_ERR);
 	if (qp->msgs != NULL && qp->msgs->work != NULL)
 		qp_flush_work(ctx, qp, qp->msgs->work);
-	if (!rn_link_linked(&qp->flush_link)) { /* else its turn comes */
+	if (!rn_link_linked(&qp->flush_link)) { /* else the list's turn comes */
 		if (ctx->flushed < FLUSH_TURN)
 			flush_portion(ctx, qp);
 		else
@@ -398,7 +398,7 @@ void qp_forget(struct qp_ctx *ctx, struct qp *qp)
 static void reset(struct qp_ctx *ctx, struct qp *qp)
 {
 	forget(ctx, qp);
-	qp_cq_publish(ctx, qp->scq); /* the client takes out what it has not polled: all is there by now */
+	qp_cq_publish(ctx, qp->scq); /* the client removes what it has not polled, so all must be in the ring */
 	qp_cq_publish(ctx, qp->rcq);
 	qp->vendor_err = 0;
 	qp->last_told = false;
@@ -420,7 +420,7 @@ enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 			qp_set_state(qp, to);
 		if (qp->state != QP_S_RTR && qp->state != QP_S_RTS && (qp->state != QP_S_INIT || to == QP_S_RTS))
 			return QP_BAD_STATE; /* IBTA, 11.2.5.2: RTS has RTR before it */
-		if (qp->state < (uint8_t)to) /* a connection may have been faster: RTS stays */
+		if (qp->state < (uint8_t)to) /* a connection may have set RTS already */
 			qp_set_state(qp, to);
 		return QP_OK;
 	case QP_S_SQD:

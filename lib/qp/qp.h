@@ -41,10 +41,10 @@ struct qp_msgs;
 
 #define QP_MAX_RD_ATOMIC 128u /* largest IRD and ORD */
 
-/* ---- effects: what the control plane must hear of ---- */
+/* ---- effects: events for the control plane ---- */
 
 enum qp_fx_type {
-	/* of connections: lib/rc says when */
+	/* about connections: lib/rc says when */
 	QP_FX_CONNECT_REQUEST, /* passive: the Request is here; priv, ird, ord. Answer: accept or reject */
 	QP_FX_CONNECT_REPLY,   /* active without a QP: accepted; priv, ird, ord. Answer: attach or abort */
 	QP_FX_ESTABLISHED,     /* both sides, QP is in RTS; priv on the active side; ird, ord as agreed */
@@ -52,8 +52,8 @@ enum qp_fx_type {
 	QP_FX_UNREACHABLE,     /* active: TCP or the Reply timed out (code 0), or TCP was refused (code 1) */
 	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict or 0 */
 	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED; once; code 0: orderly. The QP is detached */
-	QP_FX_CLOSED,          /* last word about a connection: its memory and its flow entry may be reused */
-	/* of the engine */
+	QP_FX_CLOSED,          /* last effect of a connection: its memory and its flow entry may be reused */
+	/* of the engine itself */
 	QP_FX_QP_EVENT,  /* code: enum qp_event; vendor_err */
 	QP_FX_CQ_ERROR,  /* overrun or corrupt ring */
 	QP_FX_CQ_NOTIFY, /* the CQ was armed and has new entries */
@@ -66,21 +66,21 @@ enum qp_event {
 	QP_EVENT_REQ_ERR = 2,
 	QP_EVENT_ACCESS_ERR = 3,
 	QP_EVENT_COMM_EST = 4,
-	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (qp_tune): no work that was begun is on the way any more */
-	QP_EVENT_SRQ_ERR = 14,   /* its ring is corrupt */
+	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (qp_tune): no work that was begun is under way any more */
+	QP_EVENT_SRQ_ERR = 14,   /* the SRQ's ring is corrupt */
 	QP_EVENT_SRQ_LIMIT = 15,
-	QP_EVENT_LAST_WQE = 16 /* a QP in ERR takes no more from its SRQ, and what it had taken is flushed */
+	QP_EVENT_LAST_WQE = 16 /* a QP in ERR takes no more receives from its SRQ, and those it had taken are flushed */
 };
 
 struct qp_fx {
 	uint8_t type; /* enum qp_fx_type */
 	uint8_t code;
 	uint16_t priv_len;
-	uint16_t ird, ord; /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: it did not say */
+	uint16_t ird, ord;   /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: not given */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
-	uint8_t spacings; /* DISCONNECTED, CONNECT_ERROR: of markers, that the peer may have: mpa_spacings (mpa_rx.h) */
-	uint64_t owner;   /* of the connection, QP, CQ or SRQ it is about */
-	struct rc *conn;  /* of the first eight types */
+	uint8_t spacings;    /* DISCONNECTED, CONNECT_ERROR: spacings of markers that the peer may use: mpa_rx.h */
+	uint64_t owner;      /* of the connection, QP, CQ or SRQ that the effect is about */
+	struct rc *conn;     /* for the first eight types: the connection */
 	const uint8_t *priv; /* valid until qp_drained; CONNECT_REQUEST: until accept, reject or the end */
 };
 
@@ -92,24 +92,24 @@ enum qp_verdict {
 	QP_BAD_STATE,    /* not in this state */
 	QP_NO_MEMORY,    /* a pool of the ctx is empty */
 	QP_BAD_PRIV,     /* private data too long */
-	QP_NO_AGREEMENT, /* accept: MPA terms do not meet; the connection is being closed, effects follow */
-	QP_BAD_SEGMENT   /* passive: not an acceptable SYN */
+	QP_NO_AGREEMENT, /* accept: no common MPA terms; the connection is being closed, effects follow */
+	QP_BAD_SEGMENT   /* passive: the segment is not an acceptable SYN */
 };
 
 /* What carries a QP's messages. Fixed at qp_init. */
 enum qp_type {
 	QP_RC, /* one connection: lib/rc */
-	QP_UD, /* datagrams, each to an address of its own: lib/dgram */
-	QP_RD  /* reliable datagrams: a sequence of messages for each peer, dgram/rd.h */
+	QP_UD, /* datagrams, each with its own destination: lib/dgram */
+	QP_RD  /* reliable datagrams, with a sequence of messages for each peer: dgram/rd.h */
 };
 
 #define QP_TENANTS 64u
 
-/* What a QP_RC is of an extended reliable connection (qp_xrc.h). */
+/* The part that a QP_RC has in an extended reliable connection (qp_xrc.h). */
 enum qp_xrc {
-	QP_XRC_NONE,      /* nothing: it has both queues */
-	QP_XRC_INITIATOR, /* sends, and each message names the shared receive queue that takes it */
-	QP_XRC_TARGET     /* receives; it has no queues of its own */
+	QP_XRC_NONE,      /* none: the QP has both queues */
+	QP_XRC_INITIATOR, /* sends only; each message names the shared receive queue that takes it */
+	QP_XRC_TARGET     /* receives only; the QP has no queues of its own */
 };
 
 struct qp_attr {
@@ -119,17 +119,19 @@ struct qp_attr {
 	uint32_t pd;
 	struct qp_dev *dev;
 	struct qp_cq *scq, *rcq;
-	struct qp_srq *srq; /* NULL: a receive queue of its own, rq_off and rq_slots */
+	struct qp_srq *srq; /* NULL: the QP has a receive queue of its own, rq_off and rq_slots */
 	uint32_t sig_all;   /* 1: every send WQE completes with a CQE */
 	uint32_t access;    /* QP_ACC_REMOTE_*: what peers may do through this QP, besides each MR's rights */
 	uint32_t max_msg;   /* UD: bytes of a message at most */
-	/* as InfiniBand: no event for what a completion tells too; a peer without a receive is RNR_RETRY_EXC */
+	/*
+	 * as on InfiniBand: no event where a completion reports the same; a peer without a receive means RNR_RETRY_EXC
+	 */
 	bool sparing;
-	/* many sequences of messages, each with a peer of its own, take from the queues: dgram/rd.h */
+	/* many sequences of messages, each with its own peer, take from the QP's queues: dgram/rd.h */
 	bool many;
-	uint8_t tenant; /* below QP_TENANTS: QPs of one number share what a carrier keeps for slow receivers */
+	uint8_t tenant; /* below QP_TENANTS: QPs of one tenant share what a carrier keeps for slow receivers */
 	enum qp_xrc xrc;
-	/* TARGET: its domain, and what stands for queues: qp_target_attr() sets this and all that follows */
+	/* TARGET: the domain, and what stands for the QP's queues: qp_target_attr() sets this and all that follows */
 	struct qp_xrcd *xrcd;
 	struct qp_target *target;
 	void *region; /* mapping of the client's queue region */
@@ -146,27 +148,27 @@ RN_NODISCARD enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a);
 struct qp_tune {
 	uint32_t access; /* QP_ACC_REMOTE_* */
 	uint32_t qkey;   /* UD: the Q_Key that a datagram for the QP must have */
-	uint64_t rnr_ns; /* RC: a message that finds no receive waits this long; 0: not at all, RN_NEVER: without end */
-	uint64_t silence_ns; /* RC: a peer that answers nothing is waited for this long; 0: as the carrier has it */
-	uint8_t rnr_told;    /* RD: how often a message of ours waits for a receive: times + 1; 0: as the peer has it */
-	uint64_t rnr_unit_ns; /* RD: how long each of those times is when the peer's message waits here */
-	bool tell_drained;    /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is on the way any more */
+	uint64_t rnr_ns; /* RC: how long a message that finds no receive waits; 0: not at all, RN_NEVER: without end */
+	uint64_t silence_ns;  /* RC: how long a silent peer is waited for; 0: as the carrier decides */
+	uint8_t rnr_told;     /* RD: how often our message waits for a receive, plus 1; 0: as the peer decides */
+	uint64_t rnr_unit_ns; /* RD: how long each such wait lasts when the peer's message waits here */
+	bool tell_drained;    /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is under way any more */
 };
 
 /*
- * The worker that owns the QP; the control thread while no worker knows it. Before the change of state that it belongs
- * to.
+ * Called by the worker that owns the QP, or by the control thread while no worker knows the QP; before the change of
+ * state that the attributes belong to.
  */
 void qp_set(struct qp *qp, const struct qp_tune *t);
 
-/* Send work is posted and there is no connection to take it. The worker that owns the QP. */
+/* Whether send work is posted and no connection takes it. Called by the worker that owns the QP. */
 bool qp_send_waits(struct qp *qp);
-/* The QP is in ERR: what is posted is flushed. The worker that owns the QP. */
+/* Flushes what is posted; the QP is in ERR. Called by the worker that owns the QP. */
 bool qp_failed(const struct qp *qp);
 
 /*
- * The peer of a QP without connection cannot be had: the oldest send gets RETRY_EXC, the rest is flushed, the QP is in
- * ERR.
+ * The peer of a QP without a connection cannot be reached: the oldest send fails with RETRY_EXC, the rest is flushed,
+ * and the QP goes to ERR.
  */
 void qp_unreachable(struct qp_ctx *ctx, struct qp *qp);
 
@@ -178,61 +180,61 @@ const char *qp_state_name(enum qp_state s);
 #define QP_FX_PER_CALL 16u
 #define QP_DIRTY_MAX   64u
 
-/* Counters of one worker, of the engine and of its carriers; the worker writes, anyone reads. */
+/* Counters of one worker, for the engine and its carriers; the worker writes, any thread reads. */
 struct qp_stats {
 	uint64_t fpdus_in, fpdus_out;
 	uint64_t wqes, cqes, rwqes;
 	uint64_t bytes_placed;
-	uint64_t bytes_streamed; /* of those, past the caches */
-	uint64_t staged;         /* FPDUs that TCP had split */
-	uint64_t ooo_placed;     /* FPDUs placed ahead of their turn */
+	uint64_t bytes_streamed; /* of these, bytes placed by stores past the caches */
+	uint64_t staged;         /* FPDUs that TCP had split into several segments */
+	uint64_t ooo_placed;     /* FPDUs placed before a hole in front of them was filled */
 	uint64_t flushed;
 	uint64_t terms_sent, terms_rcvd;
 	uint64_t crc_errors, framing_errors, ddp_errors, rdmap_errors, access_errors;
 	uint64_t bad_wqes;  /* malformed work requests of clients */
 	uint64_t bad_rings; /* impossible indices written by clients */
 	uint64_t cq_overruns;
-	uint64_t no_block, no_rec, no_setup, no_stage; /* pool was empty */
+	uint64_t no_block, no_rec, no_setup, no_stage; /* how often a pool was empty */
 	uint64_t neg_errors;                           /* bad MPA frames */
-	uint64_t nudges;                               /* rc_quirk.h */
-	uint64_t rnr_waits, rnr_timeouts;              /* messages that waited for a receive; in vain */
-	uint64_t rnr_drops;                            /* segments that were not kept: rnr_pkts */
-	uint64_t hold_drops;                           /* segments behind a hole that were not held: hold_pkts */
+	uint64_t nudges;                               /* see rc_quirk.h */
+	uint64_t rnr_waits, rnr_timeouts;              /* messages that waited for a receive; waits in vain */
+	uint64_t rnr_drops;                            /* segments dropped for want of rnr_pkts */
+	uint64_t hold_drops;                           /* segments behind a hole dropped for want of hold_pkts */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
 	uint64_t ud_in, ud_out; /* datagrams delivered and sent */
-	uint64_t ud_crc;        /* and those that were dropped: bad CRC */
-	uint64_t ud_bad;        /* header or DDP segment that cannot be */
-	uint64_t ud_no_qp;      /* no such QP here, or not ready to receive */
-	uint64_t ud_qkey;       /* another Q_Key */
+	uint64_t ud_crc;        /* datagrams dropped, by cause: bad CRC */
+	uint64_t ud_bad;        /* impossible header or DDP segment */
+	uint64_t ud_no_qp;      /* no such QP here, or the QP is not ready to receive */
+	uint64_t ud_qkey;       /* wrong Q_Key */
 	uint64_t ud_no_recv;    /* no receive posted */
-	uint64_t ud_too_long;   /* did not fit the receive, which completed with an error */
-	/* of messages of many segments */
+	uint64_t ud_too_long;   /* longer than the receive, which completed with an error */
+	/* about messages of many segments */
 	uint64_t ud_incomplete; /* messages that ended before all their segments had come */
-	uint64_t ud_again;      /* segments that had come before, or whose message was over */
-	uint64_t ud_refused;    /* segments of Write-Records: no such memory for this sender, or no right */
-	uint64_t ud_full;       /* segments of messages that found no place beside those that are open */
+	uint64_t ud_again;      /* segments that had come before, or whose message had ended */
+	uint64_t ud_refused;    /* segments of Write-Records: no such memory for this sender, or a missing right */
+	uint64_t ud_full;       /* segments of messages for which no open message could be made */
 	uint64_t xrc_refused;   /* messages that named no shared receive queue of the target's domain */
 };
 
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker);
 
 /*
- * Before the segments of a received burst, whose length says whether they are a bulk transfer. What they bring is whole
- * in the clients' memory with the next qp_flush, or earlier; nothing may be told of it before. Worker thread.
+ * Call before the segments of a received burst: the burst's length says whether it is a bulk transfer. Its bytes are in
+ * the clients' memory with the next qp_flush or earlier; nothing may announce them before. Worker thread.
  */
 void qp_burst(struct qp_ctx *ctx, uint32_t frames);
 
 /* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */
 void qp_flush(struct qp_ctx *ctx);
 
-/* Effects have been taken. */
+/* Call after the effects have been taken. */
 static inline void qp_drained(struct qp_ctx *ctx);
 
-/* True: the effects must be taken before the next call. */
+/* Whether the effects must be taken before the next call. */
 static inline bool qp_ctx_full(const struct qp_ctx *ctx);
 
-/* Any thread may look; the worker that owns the QP writes. */
+/* Any thread may read; the worker that owns the QP writes. */
 static inline enum qp_state qp_get_state(const struct qp *qp);
 static inline uint32_t qp_get_vendor_err(const struct qp *qp);
 static inline uint32_t qp_get_flushed(const struct qp *qp); /* work requests */
@@ -244,62 +246,62 @@ static inline enum qp_type qp_get_type(const struct qp *qp);
  */
 
 struct qp {
-	/* Line 1: both paths. */
+	/* Line 1: used by both paths. */
 	uint8_t state; /* enum qp_state */
 	uint8_t type;  /* enum qp_type */
 	uint8_t sig_all;
 	uint8_t access;
-	uint8_t listed; /* on ctx's list of queues to release */
-	bool rung;      /* the client may have posted sends that have not been looked for */
-	bool holds;     /* `hold` is there */
+	uint8_t listed; /* on ctx's list of QPs with slots to release */
+	bool rung;      /* the client may have posted sends that have not been looked at */
+	bool holds;     /* `hold` is used */
 	uint32_t qpn;
 	uint32_t pd;
 	uint32_t sq_taken;    /* SQ slots copied and not yet released */
-	struct qp_msgs *msgs; /* of the carrier that is attached; NULL: none, or datagrams */
+	struct qp_msgs *msgs; /* of the attached carrier; NULL: none, or a datagram QP */
 	struct qp_dev *dev;
 	struct qp_cq *scq, *rcq;
-	uint32_t sq_done, rq_done; /* slots to be released by qp_flush */
+	uint32_t sq_done, rq_done; /* slots that qp_flush will release */
 	struct spsc_cons sq;
-	struct spsc_cons rq; /* with an SRQ: empty for good */
-	uint32_t recv_pd;    /* of the receives' lkeys */
-	bool last_told;      /* QP_EVENT_LAST_WQE */
-	bool tell_drained;   /* QP_EVENT_SQ_DRAINED is due */
+	struct spsc_cons rq; /* with an SRQ: always empty */
+	uint32_t recv_pd;    /* protection domain of the receives' lkeys */
+	bool last_told;      /* QP_EVENT_LAST_WQE has been raised */
+	bool tell_drained;   /* QP_EVENT_SQ_DRAINED is to be raised */
 	struct qp_srq *srq;
 	struct qp_shm *shm;
 	uint64_t owner;
-	uint32_t vendor_err;      /* of the first error */
+	uint32_t vendor_err;      /* vendor_err of the QP's first error */
 	uint32_t flushed;         /* work requests flushed so far */
-	bool sparing;             /* of qp_attr */
-	uint8_t tenant;           /* of qp_attr */
-	bool many;                /* of qp_attr */
+	bool sparing;             /* as in qp_attr */
+	uint8_t tenant;           /* as in qp_attr */
+	bool many;                /* as in qp_attr */
 	uint8_t xrc;              /* enum qp_xrc */
-	uint16_t srqn_mask;       /* INITIATOR: all ones; else a work request's srqn is not one */
+	uint16_t srqn_mask;       /* INITIATOR: all ones; otherwise 0: a work request's srqn is ignored */
 	struct qp_xrcd *xrcd;     /* TARGET */
-	struct qp_target *target; /* the same; srq, rcq and recv_pd are those of the message that came last */
+	struct qp_target *target; /* TARGET; srq, rcq and recv_pd belong to the message that came last */
 	struct rn_link xrc_link;  /* in ctx's list of targets whose srq or pd is not `target`'s */
-	struct qp_hold *hold;     /* the peer's Writes are held back: qp_hold.h */
-	uint64_t silence_ns;      /* of qp_tune */
-	uint64_t rnr_ns; /* a message that finds no receive waits so long: 0 not at all, RN_NEVER for good (lib/rc) */
-	/* of a datagram QP */
-	uint32_t max_msg;          /* of qp_attr */
-	uint32_t qkey;             /* that datagrams for it must have */
-	uint8_t rnr_told;          /* of qp_tune */
-	uint64_t rnr_unit_ns;      /* of qp_tune */
+	struct qp_hold *hold;     /* where the peer's Writes are held back: qp_hold.h */
+	uint64_t silence_ns;      /* as in qp_tune */
+	uint64_t rnr_ns; /* lib/rc: how long a message that finds no receive waits: 0 not at all, RN_NEVER for good */
+	/* used by datagram QPs */
+	uint32_t max_msg;          /* as in qp_attr */
+	uint32_t qkey;             /* Q_Key that datagrams for the QP must have */
+	uint8_t rnr_told;          /* as in qp_tune */
+	uint64_t rnr_unit_ns;      /* as in qp_tune */
 	uint32_t msn;              /* messages sent */
-	bool midway;               /* of a message some segments are sent and some are not */
+	bool midway;               /* some segments of a message are sent and some are not */
 	void *beside;              /* what the carrier keeps beside the QP; NULL: nothing */
 	bool ready;                /* on the worker's list of QPs with something to send */
 	struct rn_slink link;      /* in that list */
 	struct rn_link flush_link; /* in ctx's list of QPs in ERR that have more to flush */
 };
 
-/* What of a long burst is not yet to be seen: qp_place.c. */
+/* Ends of messages that are held back while streamed stores are not ordered: qp_place.c. */
 struct qp_stream {
 	rn_stream_fn copy;
 	bool on;  /* the burst is long */
-	bool out; /* stores are out that nothing orders yet */
+	bool out; /* streamed stores have been issued without a fence */
 	uint32_t n;
-	struct qp_stream_end { /* of a message, held back until they are in order */
+	struct qp_stream_end { /* the end of a message, stored after the fence */
 		uint8_t *dst;
 		uint32_t len;
 		uint8_t bytes[RN_CACHE_LINE];
@@ -308,16 +310,15 @@ struct qp_stream {
 
 struct qp_ctx {
 	uint64_t now;    /* written by the worker */
-	uint32_t worker; /* its number, < QP_MAX_WORKERS: its ring in each CQ */
+	uint32_t worker; /* the worker's number, < QP_MAX_WORKERS: which ring of each CQ is its own */
 	uint32_t n_fx, n_dirty_cq, n_dirty_qp;
 	struct qp_stats stats;
 	struct qp_fx fx[QP_FX_MAX];
 	struct qp_cq *dirty_cq[QP_DIRTY_MAX];
 	struct qp *dirty_qp[QP_DIRTY_MAX];
-	struct rn_list
-		flushing; /* QPs in ERR whose queues were not empty when this turn had flushed enough, by flush_link */
-	uint32_t flushed; /* work requests in this turn, at once with what makes them fail */
-	struct rn_list targets; /* XRC targets here that hold on to a shared receive queue or a PD, by xrc_link */
+	struct rn_list flushing; /* QPs in ERR with more to flush in a later portion, by flush_link */
+	uint32_t flushed;        /* work requests flushed in this turn as soon as they failed */
+	struct rn_list targets;  /* XRC targets here that still use a shared receive queue or a PD, by xrc_link */
 	struct qp_stream stream;
 };
 
@@ -326,7 +327,7 @@ static inline bool qp_ctx_full(const struct qp_ctx *ctx) { return ctx->n_fx + QP
 static inline enum qp_state qp_get_state(const struct qp *qp)
 {
 	return (enum qp_state)__atomic_load_n(&qp->state,
-					      __ATOMIC_RELAXED); /* a number alone: nothing is read behind it */
+					      __ATOMIC_RELAXED); /* relaxed: no other data depends on this number */
 }
 static inline uint32_t qp_get_vendor_err(const struct qp *qp)
 {

@@ -39,7 +39,7 @@ void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq)
 		ctx->stats.bad_rings++;
 	else
 		ctx->stats.cq_overruns++;
-	/* Relaxed: a flag for good, no data behind it; other workers may see it a little later. */
+	/* Relaxed: the flag is never cleared and guards no data; other workers may see it a little later. */
 	if (__atomic_exchange_n(&cq->error, 1, __ATOMIC_RELAXED) != 0)
 		return;
 	__atomic_store_n(&cq->shm->error, 1, __ATOMIC_RELEASE);
@@ -82,15 +82,14 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 	struct spsc_prod to = ring[ctx->worker], from = r->prod;
 
 	spsc_prod_refresh(&from);
-	if (from.verdict !=
-	    SPSC_OK) /* it takes no more entries, so none is written where the client may use the memory */
+	if (from.verdict != SPSC_OK) /* a CQ in error takes no more entries: the client may use the memory */
 		return;
 	uint32_t left = from.own - from.seen + r->pending;
 	if (spsc_prod_free(&to, left) < left) {
 		qp_cq_fail(ctx, cq);
 		return;
 	}
-	from.own = from.seen; /* its slots from the oldest on */
+	from.own = from.seen; /* the entries from the oldest on */
 	for (uint32_t i = 0; i < left; i++)
 		memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), qp_cqe_size(cq->wide));
 	spsc_prod_publish(&to, left - r->pending);

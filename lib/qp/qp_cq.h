@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A completion queue as the daemon sees it: private handles on the rings of struct qp_cq_shm, one per worker. Entries
- * are collected and published in bursts (qp_flush of qp.h). A full or corrupt ring puts the CQ into error: an event, no
- * more entries, never an overwritten one; the QPs that complete into it go to ERR.
+ * are collected and published in bursts (qp_flush of qp.h). A full or corrupt ring puts the CQ into error: an event is
+ * raised, no more entries are written, none is overwritten, and the QPs that complete into the CQ go to ERR.
  *
  * Threads: init by the control thread before any QP names the CQ; ring[w] is worker w's alone.
  */
@@ -20,16 +20,16 @@
 struct qp_cq_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t pending; /* entries written and not yet published */
-	bool solicited;   /* one of them is */
-	bool dirty;       /* on the worker's list */
+	bool solicited;   /* one of the pending entries is solicited */
+	bool dirty;       /* on the worker's list of CQs to publish */
 };
 
 struct qp_cq {
 	struct qp_cq_shm *shm;
 	uint64_t owner; /* the caller's, returned in effects */
 	uint32_t workers;
-	uint32_t error; /* atomic, any worker: 1 for good */
-	bool wide;      /* its entries are struct qp_cqe_wide */
+	uint32_t error; /* atomic, any worker sets it: 1 from then on */
+	bool wide;      /* the entries are struct qp_cqe_wide */
 	struct qp_cq_ring ring[QP_MAX_WORKERS];
 };
 
@@ -47,13 +47,13 @@ struct qp_cq_attr {
 
 static inline uint32_t qp_cqe_size(bool wide) { return wide ? QP_CQE_WIDE : QP_CQE_SIZE; }
 
-/* Everything comes from the client (a copy): each offset is checked. */
+/* All offsets come from the client (as a copy), and are checked. */
 RN_NODISCARD enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a);
 
 /*
- * Larger rings for a CQ in use. The control thread prepares one for each worker (of *a the rings alone count); then
- * each worker changes to its own: entries that the client has not taken, published or not, move along in order. The
- * client takes none meanwhile. A ring that is too small after all is an overrun.
+ * Larger rings for a CQ in use. The control thread prepares one for each worker (it uses only the rings in *a); then
+ * each worker changes to its own, and moves entries that the client has not taken, published or not, in order. The
+ * client takes no entries meanwhile. A ring that is too small for the entries is an overrun.
  */
 struct qp_ctx;
 RN_NODISCARD enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS]);

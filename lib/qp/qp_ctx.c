@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's own: effects, and what waits for the end of its turn. */
+/* A worker's own state: effects, and what is done at the end of its turn. */
 #include "qp/qp_int.h"
 
 enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker)
@@ -15,7 +15,10 @@ enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker)
 
 struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner)
 {
-	/* A caller that drains by qp_ctx_full() never meets a full list; one that does not loses the last news. */
+	/*
+	 * A caller that drains when qp_ctx_full() says so never meets a full list; one that does not loses the latest
+	 * effects.
+	 */
 	uint32_t i = rn_min_u32(ctx->n_fx, QP_FX_MAX - 1);
 
 	ctx->n_fx = i + 1;
@@ -40,7 +43,7 @@ void qp_flush(struct qp_ctx *ctx)
 	qp_place_settle(ctx);
 	if (rn_unlikely(ctx->flushed != 0 || !rn_list_empty(&ctx->flushing)))
 		qp_flush_on(ctx);
-	/* Slots first: a client that has seen the completion finds room to post. */
+	/* Slots are released before completions: a client that has seen a completion finds room to post. */
 	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++) {
 		ctx->dirty_qp[i]->listed = 0;
 		qp_release(ctx->dirty_qp[i]);

@@ -10,9 +10,9 @@
 #define WORD_GEN_STEP (UINT64_C(1) << 12)
 
 /*
- * The free indices are an array without order, whose n-th element lies in the n-th entry: any of them is drawn in one
- * step. An element that is 0 has never been written and stands for n + 1, so a new table is all zeros and the memory
- * of a large one is not touched before it is used.
+ * The free indices are an unordered array, whose n-th element lies in the n-th entry, so drawing any of them takes one
+ * step. An element of 0 has never been written and stands for n + 1, so a new table is all zeros, and the memory of a
+ * large one is not touched before it is used.
  */
 static void free_put(struct qp_dev *dev, uint32_t i) { dev->mr[dev->n_free++].free = i; }
 
@@ -64,7 +64,7 @@ static void word_move(struct qp_mr *mr)
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* Draws a free entry; its fields may be written then, and entry_publish ends it. NULL: none left. */
+/* Draws a free entry, whose fields may be written until entry_publish. NULL: none is free. */
 static struct qp_mr *entry_take(struct qp_dev *dev)
 {
 	if (dev->n_free == 0)
@@ -231,13 +231,16 @@ static enum qp_mr_verdict window_read(const struct qp_dev *dev, uint32_t stag, s
 	return __atomic_load_n(&mw->word, __ATOMIC_RELAXED) == word ? QP_MR_OK : QP_MR_BAD_STAG;
 }
 
-/* Checks the owner: a window of type 2 belongs to one QP, one of type 1 to its protection domain. */
+/* Checks the owner of a window: type 2 belongs to one QP, type 1 to its protection domain. */
 static enum qp_mr_verdict window_owner(const struct window *w, uint32_t pd, uint32_t qpn)
 {
 	return pd == w->pd && (!w->narrow || w->qpn == qpn) ? QP_MR_OK : QP_MR_BAD_PD;
 }
 
-/* A peer's access through a window: *e is its region then, *off the access' place in it. */
+/*
+ * Looks up a peer's access through a window: *e becomes the window's region, *off the place of the access in the
+ * region.
+ */
 static enum qp_mr_verdict window_get(const struct qp_dev *dev, const struct qp_access *a, struct entry *e,
 				     uint64_t *off)
 {
@@ -269,7 +272,7 @@ uint32_t qp_mr_pd(const struct qp_dev *dev, uint32_t stag)
 	return window_read(dev, stag, &w) == QP_MR_OK ? w.pd : 0;
 }
 
-/* Apart, so that a region's lookup keeps its entry in registers. */
+/* A function of its own, so that the lookup of a region keeps the entry in registers. */
 static __attribute__((noinline)) enum qp_mr_verdict window_check(const struct qp_dev *dev, const struct qp_access *a)
 {
 	struct entry e;
@@ -302,7 +305,7 @@ static enum qp_mr_verdict null_slices(const struct qp_piece two[2], const struct
 	return QP_MR_OK;
 }
 
-/* The slices of an access that begins off bytes into a region. */
+/* The slices of an access that begins `off` bytes into a region. */
 static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t off, const struct qp_access *a,
 					      struct rn_iov *out, uint32_t max, uint32_t *n)
 {
@@ -360,7 +363,7 @@ enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access
 	return entry_slices(&e, a->to - e.iova, a, out, max, n);
 }
 
-/* Only the entry that was looked at: pairs with the stores of registering and binding. */
+/* Compares and swaps the word that was looked at: pairs with the stores of registering and binding. */
 static enum qp_mr_verdict word_clear(struct qp_mr *mr, uint64_t word, uint64_t bit)
 {
 	return __atomic_compare_exchange_n(&mr->word, &word, word & ~bit, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
@@ -388,7 +391,7 @@ enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qp
 	return v == QP_MR_OK ? word_clear(&dev->mr[stag >> 8], w.word, WORD_WINDOW) : v;
 }
 
-/* ---- windows, made and bound ---- */
+/* ---- windows, allocated and bound ---- */
 
 enum qp_mr_verdict qp_mw_alloc(struct qp_dev *dev, uint32_t pd, enum qp_entry_kind kind, uint32_t *stag)
 {
@@ -404,13 +407,13 @@ enum qp_mr_verdict qp_mw_alloc(struct qp_dev *dev, uint32_t pd, enum qp_entry_ki
 
 void qp_mw_close(struct qp_dev *dev, uint32_t stag)
 {
-	/* A worker that is binding it finds its word changed and gives up. */
+	/* A worker that is binding the window finds its word changed and gives up. */
 	__atomic_fetch_and(&dev->mr[stag >> 8].word, ~(WORD_MW | WORD_WINDOW | WORD_BUSY), __ATOMIC_SEQ_CST);
 }
 
 void qp_mw_free(struct qp_dev *dev, uint32_t stag) { entry_free(dev, stag >> 8); }
 
-/* What the region must be for it. */
+/* Checks the region that a window is to be bound to. */
 static enum qp_mr_verdict bind_check(const struct qp_mw_bind *b, const struct entry *e)
 {
 	const uint32_t changes = QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC;
@@ -433,7 +436,7 @@ enum qp_mr_verdict qp_mw_bind(struct qp_dev *dev, const struct qp_mw_bind *b)
 		return QP_MR_BAD_STAG;
 	struct qp_mr *mw = &dev->mr[i];
 	uint64_t word = __atomic_load_n(&mw->word, __ATOMIC_ACQUIRE);
-	bool narrow = mw->kind == QP_ENTRY_MW_2; /* as pd: true if the word is still the same at the exchange below */
+	bool narrow = mw->kind == QP_ENTRY_MW_2; /* as with pd: valid if the word is unchanged at the exchange below */
 	if ((word & (WORD_MW | WORD_BUSY)) != WORD_MW)
 		return QP_MR_BAD_STAG;
 	if (b->pd != mw->pd)

@@ -32,7 +32,7 @@
 enum qp_mr_verdict {
 	QP_MR_OK = 0,
 	QP_MR_BAD_STAG,   /* no such STag, stale key, or invalidated */
-	QP_MR_BAD_PD,     /* of another protection domain, or a window of another QP */
+	QP_MR_BAD_PD,     /* another protection domain, or a window of another QP */
 	QP_MR_BAD_RIGHTS, /* the right is missing */
 	QP_MR_BAD_BOUNDS, /* not inside the registered range */
 	QP_MR_TO_WRAP,    /* offset + length passes 2^64 */
@@ -55,7 +55,7 @@ struct qp_mr {
 	uint32_t pd;
 	uint32_t npieces;
 	uint8_t rights;   /* QP_ACC_* */
-	uint8_t kind;     /* enum qp_entry_kind: control thread's; of a window any worker reads it */
+	uint8_t kind;     /* enum qp_entry_kind; the control thread writes, workers read it for a window */
 	uint8_t last_key; /* of the entry's last use; control thread only */
 	uint32_t free; /* an element of the device's array of free indices, not about this entry; control thread only */
 	uint64_t iova; /* tagged offset of the first byte */
@@ -78,7 +78,7 @@ _Static_assert(sizeof(struct qp_mr) == RN_CACHE_LINE, "a lookup touches one line
 struct qp_srq;
 
 struct qp_dev {
-	struct qp_mr *mr; /* caller's, n entries */
+	struct qp_mr *mr; /* the caller's, n entries */
 	uint32_t n;
 	uint32_t n_free;
 	uint32_t live;
@@ -92,13 +92,13 @@ struct qp_mr_attr {
 	uint32_t rights;
 	uint64_t iova;
 	uint64_t len;                  /* bytes; the sum of the pieces */
-	const struct qp_piece *pieces; /* one is copied; more stay the caller's until after qp_mr_dereg */
+	const struct qp_piece *pieces; /* a single piece is copied; a list stays the caller's until after qp_mr_dereg */
 	uint32_t npieces;
 };
 
 /*
- * A null region has npieces 0 and yet two of the caller's: where its bytes come from (zeros) and where they go to.
- * Every tagged offset is in it. It has no remote rights.
+ * A null region has npieces 0, but two pieces of the caller's: where its bytes are read from (zeros) and where they are
+ * written to. Every tagged offset lies in it. It has no remote rights.
  */
 #define QP_NULL_MR(domain, two) \
 	((struct qp_mr_attr){ .pd = (domain), .rights = QP_ACC_LOCAL_WRITE, .len = UINT64_MAX, .pieces = (two) })
@@ -107,56 +107,58 @@ struct qp_mr_attr {
 void qp_dev_init(struct qp_dev *dev, struct qp_mr *mr, uint32_t n, uint64_t seed);
 
 /*
- * Control thread. Mixes random bits of the caller's in: an observer of STags, however many, cannot compute the next. To
- * be called before each that is to be hard to guess.
+ * Control thread. Mixes in random bits of the caller's, so that an observer of STags, however many, cannot compute the
+ * next one. Call it before each STag that must be hard to guess.
  */
 void qp_dev_stir(struct qp_dev *dev, uint64_t random);
 
 /* Control thread. OK, FULL or BAD_ATTR. */
 RN_NODISCARD enum qp_mr_verdict qp_mr_reg(struct qp_dev *dev, const struct qp_mr_attr *a, uint32_t *stag);
 /*
- * Control thread. Makes a region another one under the same STag; windows bound to it are void then. OK, BAD_STAG or
- * BAD_ATTR. For the old pieces holds what is said of qp_mr_dereg. An access in this very moment may find no region.
+ * Control thread. Replaces a region under the same STag; windows bound to the region become void. OK, BAD_STAG or
+ * BAD_ATTR. The old pieces are to be kept as after qp_mr_dereg. An access at this moment may find no region.
  */
 enum qp_mr_verdict qp_mr_change(struct qp_dev *dev, uint32_t stag, const struct qp_mr_attr *a);
-/* Control thread. OK or BAD_STAG; also takes STags that have been invalidated. Windows bound to it are void then. */
+/* Control thread. OK or BAD_STAG; also for an invalidated STag. Windows bound to the region become void. */
 enum qp_mr_verdict qp_mr_dereg(struct qp_dev *dev, uint32_t stag);
 
-/* What an access is for. */
+/* The rights and the owner of an access. */
 struct qp_access {
 	uint32_t pd;
 	uint32_t stag;
 	uint64_t to;
 	uint32_t len;    /* bytes */
-	uint32_t rights; /* every one of them is needed */
-	uint32_t qpn;    /* whose access: of a peer only, for windows */
-	bool last;       /* with it a message is whole */
+	uint32_t rights; /* QP_ACC_*: all of them are needed */
+	uint32_t qpn;    /* for a peer's access to a window: the QP of the access */
+	bool last;       /* the access completes a message */
 };
 
 /*
- * The slices of the access in out[0..max), *n of them. Length 0 is always OK with no slice: STag and TO are not
- * looked at (RFC 5040, section 5.2 and 5.5). Any thread.
+ * Finds the slices of the access: out[0..max), *n of them. Length 0 is always OK with no slice, whatever STag and TO
+ * (RFC 5040, section 5.2 and 5.5). Any thread.
  */
 RN_NODISCARD enum qp_mr_verdict qp_mr_slices(const struct qp_dev *dev, const struct qp_access *a, struct rn_iov *out,
 					     uint32_t max, uint32_t *n);
 
-/* The checks alone. */
+/* Checks as qp_mr_slices() does, without slices. */
 RN_NODISCARD enum qp_mr_verdict qp_mr_check(const struct qp_dev *dev, const struct qp_access *a);
 
 /*
- * A peer's Send with Invalidate or a local invalidation, on a QP: OK, BAD_STAG, BAD_PD, or BAD_RIGHTS: the region has
- * no remote right, or the window is of type 1. Any thread.
+ * Invalidates an STag, for a peer's Send with Invalidate or a local invalidation on a QP: OK, BAD_STAG, BAD_PD, or
+ * BAD_RIGHTS: the region has no remote right, or the window is of type 1. Any thread.
  */
 RN_NODISCARD enum qp_mr_verdict qp_mr_invalidate(struct qp_dev *dev, uint32_t pd, uint32_t qpn, uint32_t stag);
 
-/* The protection domain of what the STag names; 0: it names nothing. Any thread. */
+/* The protection domain of the region or window of an STag; 0: there is none. Any thread. */
 uint32_t qp_mr_pd(const struct qp_dev *dev, uint32_t stag);
 
 /* ---- memory windows ---- */
 
-/* Control thread. kind: one of the two windows. OK or FULL; the STag names nothing before it is bound. */
+/* Control thread. kind: one of the two kinds of window. OK or FULL. The STag is valid once the window is bound. */
 RN_NODISCARD enum qp_mr_verdict qp_mw_alloc(struct qp_dev *dev, uint32_t pd, enum qp_entry_kind kind, uint32_t *stag);
-/* Control thread; stag: of any key. Unbinds for good; after every worker has come round the entry may be freed. */
+/*
+ * Control thread. stag: with any key. Unbinds for good; the entry may be freed after every worker has come round once.
+ */
 void qp_mw_close(struct qp_dev *dev, uint32_t stag);
 void qp_mw_free(struct qp_dev *dev, uint32_t stag);
 
@@ -170,8 +172,8 @@ struct qp_mw_bind {
 };
 
 /*
- * Any worker. OK; BAD_STAG (no such window or region, or another bind is under way), BAD_PD, BAD_RIGHTS (the region
- * does not allow it), BAD_BOUNDS, BAD_ATTR (type 2 is bound already, or length 0).
+ * Binds a window. Any worker. OK; BAD_STAG (no such window or region, or another bind is under way), BAD_PD, BAD_RIGHTS
+ * (the region does not allow it), BAD_BOUNDS, BAD_ATTR (type 2 is bound already, or length 0).
  */
 RN_NODISCARD enum qp_mr_verdict qp_mw_bind(struct qp_dev *dev, const struct qp_mw_bind *b);
 

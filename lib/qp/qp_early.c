@@ -3,13 +3,13 @@
  * Placing a segment ahead of its turn (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what
  * InfiniBand keeps: a later message never shows before an earlier one, a message's last bytes never before its others,
  * and what was written later wins. So only a segment of the message that is open may be placed early, and not the last
- * one. Which message a segment belongs to must be certain. A Send says it by its MSN. Of a Read Response the length is
- * known: it is over when all that was asked for is there. A Write says neither: it may end in the hole, and another one
- * begin there that happens to go on in the same place. So Writes wait.
+ * one. It must be certain which message a segment belongs to. A Send has its MSN. A Read Response has a known length:
+ * it ends when all requested bytes have arrived. A Write has neither: it may end inside the hole, and another Write may
+ * begin there and go on at the same place. So Writes wait.
  */
 #include "qp/qp_int.h"
 
-#define DIST_MAX (UINT32_C(1) << 30) /* bytes: farther ahead no window reaches */
+#define DIST_MAX (UINT32_C(1) << 30) /* bytes: no window reaches farther ahead */
 
 uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h)
 {
@@ -22,7 +22,7 @@ uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h)
 		if (r == NULL || r->atomic || r->stag != h->stag)
 			return 0;
 		dist = h->to - (r->to + r->got);
-		room = r->len - r->got - 1; /* the last byte comes in its turn */
+		room = r->len - r->got - 1; /* all but the last byte, which is placed in its turn */
 	} else {
 		const struct ddp_uq *q = &m->uq_send;
 		if (!rdmap_op_of(h->opcode)->takes_recv || !q->open || !m->work->recv.loaded)

@@ -17,8 +17,8 @@
  *	qp_push(ctx, m, &h, ulpdu, n)
  * Ending: qp_blame, qp_detach, qp_enter_error.
  *
- * When a call says that the sequence has failed, m->err says what to tell the peer (RFC 5040, 4.8); what concerns the
- * client has been told by then. The carrier tells the peer, then lets the QP go.
+ * When a call returns that the sequence has failed, m->err says what to tell the peer (RFC 5040, 4.8), and the client
+ * has got its completions and events. The carrier tells the peer, then detaches the QP.
  *
  * Threads: all of a qp_msgs and its QP belong to one worker. Lengths are bytes.
  */
@@ -34,14 +34,14 @@
 
 #define QP_WR_NONE     UINT32_MAX
 #define QP_SEG_SLICES  6u  /* payload slices of one segment sent; a segment with more is made shorter */
-#define QP_SEG_HDR_MAX 96u /* a segment's header and what is copied behind it */
+#define QP_SEG_HDR_MAX 96u /* a segment's header, and payload that is copied behind the header */
 #define QP_ULPDU_IOV   40u /* slices of one segment received */
 #define QP_MSG_MAX     UINT32_C(0x80000000) /* bytes of one message */
 
 enum qp_wr_done {
 	QP_WR_UNDER_WAY = 0,
 	QP_WR_DONE,
-	QP_WR_TOLD /* of an unordered sequence: it has completed before an older one */
+	QP_WR_TOLD /* of an unordered sequence: completed before an older work request */
 };
 
 /* A send work request taken from the SQ and not yet completed. */
@@ -55,10 +55,10 @@ struct qp_wr {
 	uint8_t slots;
 	uint8_t done;   /* enum qp_wr_done */
 	uint8_t status; /* enum qp_wc_status */
-	uint8_t sinks;  /* Read: the Requests that it takes, one for each sink with bytes */
+	uint8_t sinks;  /* Read: how many Read Requests there are, one for each sink with bytes */
 	union {
 		uint16_t imm_msn; /* Write with immediate: the low half of its Immediate Data message's MSN */
-		uint16_t due;     /* Read: Requests that are not sent, or not answered */
+		uint16_t due;     /* Read: Read Requests that are not yet sent, or not yet answered */
 	};
 };
 
@@ -74,12 +74,12 @@ struct qp_send {
 	uint32_t wr;          /* index in the ring */
 	uint32_t msn;
 	struct rn_iov only; /* the bytes of the only SGE */
-	bool found;         /* the last qp_peek has set `only`: good for the qp_pull that follows, no longer */
-	bool loaded;        /* w and u hold a work request that is not finished with */
-	bool started;       /* it has its entry in the ring */
+	bool found;         /* set by qp_peek with `only`: valid for the qp_pull that follows */
+	bool loaded;        /* w and u hold an unfinished work request */
+	bool started;       /* the work request has its entry in the ring */
 };
 
-/* The receive work request of the message that comes next or is open: a copy. */
+/* The receive work request of the next or open message: a copy. */
 struct qp_recv {
 	uint64_t wr_id;
 	uint32_t len;
@@ -89,25 +89,25 @@ struct qp_recv {
 	struct qp_sge sge[QP_MAX_SGE];
 };
 
-/* An RDMA Read of the peer that is to be answered, or an Atomic that has been executed. */
+/* A Read of the peer that is yet to be answered, or an Atomic that has been executed. */
 struct qp_resp {
 	struct rdmap_read_req r;
 	uint32_t sent;
-	uint32_t msn; /* of the request */
+	uint32_t msn; /* MSN of the request */
 	bool is_atomic;
 	struct rdmap_atomic_resp atomic;
 };
 
 /*
- * What a sequence of messages needs while something is under way. The carrier's memory; it may be taken away and given
- * again while qp_msgs_resting(). wr, wr_mask (their number - 1, a power of two) are set by the carrier, then
- * qp_work_init.
+ * Working memory of a sequence of messages while something is under way. The memory is the carrier's, which may take it
+ * away and give it again while qp_msgs_resting(). The carrier sets wr and wr_mask (a power of two, less one), then
+ * calls qp_work_init.
  */
 struct qp_work {
 	struct qp_wr *wr;
 	uint32_t wr_mask;
-	uint32_t wr_head, wr_tail; /* free running */
-	bool stop;                 /* a work request failed: nothing more is taken, it reports when its turn has come */
+	uint32_t wr_head, wr_tail;     /* free running */
+	bool stop;                     /* a work request has failed: no more are taken; it completes in its turn */
 	uint32_t resp_head, resp_tail; /* free running */
 	struct qp_send send;
 	struct qp_recv recv;
@@ -119,31 +119,33 @@ _Static_assert((QP_MAX_RD_ATOMIC & (QP_MAX_RD_ATOMIC - 1)) == 0, "rings of reads
 /* The source of the message that is being sent. */
 enum qp_src {
 	QP_SRC_NONE = 0, /* no message is open */
-	QP_SRC_SQ,       /* a work request's */
-	QP_SRC_RESP      /* the answer to a Read or Atomic of the peer */
+	QP_SRC_SQ,       /* a work request */
+	QP_SRC_RESP      /* an answer to a Read or Atomic of the peer */
 };
 
 struct qp_msgs {
 	struct qp *qp; /* NULL before attach and after the end */
 	struct qp_dev *dev;
-	struct qp_work *work; /* NULL while nothing is under way */
+	struct qp_work *work; /* NULL: nothing is under way */
 	uint8_t src_turn;     /* enum qp_src: the source of the last message */
 	uint8_t src;          /* enum qp_src: whose message is open */
-	bool draining;        /* carrier's: what is posted is sent in SQD too, before a graceful end */
-	bool keeps;           /* carrier's: what finds no receive can be brought again (NOT_READY) */
-	bool unordered;       /* carrier's: work requests complete in any order */
+	bool draining;        /* set by the carrier: posted work is sent in SQD too, before a graceful end */
+	bool keeps;           /* set by the carrier: a segment that finds no receive can be brought again (NOT_READY) */
+	bool unordered;       /* set by the carrier: work requests complete in any order */
 	bool imm_held;
-	bool wrote;        /* the last Write sent had no immediate: one right behind it would be taken for its own */
-	bool err_named;    /* the Terminate names the segment at hand */
+	bool wrote;        /* the last Write sent had no immediate: one right behind would seem to be its own */
+	bool err_named;    /* the Terminate names the current segment */
 	struct iw_err err; /* after a failure */
-	/* carrier's, after qp_msgs_init: the sender that receive completions tell, where there is no connection */
-	const uint8_t *peer;                     /* QP_UD_ADDR_LEN bytes; NULL: a connection's */
-	uint32_t peer_qpn;                       /* of a connection 0 */
+	/*
+	 * set by the carrier after qp_msgs_init: the sender that receive completions name, where there is no connection
+	 */
+	const uint8_t *peer;                     /* QP_UD_ADDR_LEN bytes; NULL for a connection */
+	uint32_t peer_qpn;                       /* 0 for a connection */
 	uint32_t msn_send, msn_read, msn_atomic; /* next MSN of QN 0, QN 1 and QN 3, sending */
 	uint32_t write_len;                      /* bytes so far of the peer's Write that is not finished */
-	uint32_t imm_len;                        /* bytes of the one that is: for an immediate behind it */
-	uint32_t imm;                            /* of the next Send, when imm_held: qp_imm.h */
-	uint32_t write_stag;                     /* of the last Write sent, with its TO; 0 and 0: none */
+	uint32_t imm_len;                        /* bytes of the last finished Write: for an immediate behind it */
+	uint32_t imm;                            /* immediate of the next Send, if imm_held: qp_imm.h */
+	uint32_t write_stag;                     /* of the last Write sent, with its TO in write_to; 0 and 0: none */
 	uint64_t write_to;
 	struct ddp_uq uq_send, uq_read, uq_atomic;
 	struct rdmap_readq readq;
@@ -151,19 +153,19 @@ struct qp_msgs {
 };
 
 void qp_work_init(struct qp_work *w);
-/* A sequence begins: first messages, depths as agreed. m->work, keeps and dev are set; a QP may be attached. */
+/* Begins a sequence: first message numbers, depths as agreed. m->work, keeps and dev are set; a QP may be attached. */
 void qp_msgs_init(struct qp_msgs *m, uint32_t ird, uint32_t ord);
-/* Gives the working memory, or takes it (NULL) when qp_msgs_resting. */
+/* Gives the working memory to the sequence, or takes it away (NULL) while qp_msgs_resting. */
 static inline void qp_msgs_work(struct qp_msgs *m, struct qp_work *w)
 {
 	m->work = w;
 	if (w != NULL)
 		m->readq.ring = w->read;
 }
-/* Binds the QP, and takes its device. */
+/* Attaches the QP, and takes over its device. */
 void qp_attach(struct qp_msgs *m, struct qp *qp);
 
-/* Nothing lies in the working memory. */
+/* Whether nothing lies in the working memory. */
 static inline bool qp_msgs_resting(const struct qp_msgs *m)
 {
 	const struct qp_work *w = m->work;
@@ -172,7 +174,7 @@ static inline bool qp_msgs_resting(const struct qp_msgs *m)
 	       !w->recv.loaded && !w->stop && rdmap_readq_count(&m->readq) == 0;
 }
 
-/* Nothing is left to be sent or to be completed of what has been taken. */
+/* Whether no taken work is left to be sent or completed. */
 static inline bool qp_msgs_sent(const struct qp_msgs *m)
 {
 	const struct qp_work *w = m->work;
@@ -180,20 +182,20 @@ static inline bool qp_msgs_sent(const struct qp_msgs *m)
 	return w == NULL || (w->wr_head == w->wr_tail && !w->send.loaded && w->resp_head == w->resp_tail);
 }
 
-/* Work requests are on the way. */
+/* Whether work requests are under way. */
 static inline bool qp_msgs_busy(const struct qp_msgs *m)
 {
 	return m->work != NULL && m->work->wr_head != m->work->wr_tail;
 }
 
-/* Send work is posted that nobody has taken; a ring that cannot be counts when `any`. The worker's alone to ask. */
+/* Whether send work is posted that the engine has not taken; a corrupt ring counts if `any`. For the worker only. */
 static inline bool qp_posted(struct qp *qp) { return spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken; }
 
 /* ---- sending ---- */
 
 enum qp_pull {
 	QP_PULL_OK = 0,
-	QP_PULL_NONE,  /* nothing to send now: a doorbell, an answer or an acknowledgement changes that */
+	QP_PULL_NONE,  /* nothing to send now; a doorbell, an answer or an acknowledgement may change that */
 	QP_PULL_FAILED /* the sequence is over: m->err */
 };
 
@@ -202,12 +204,12 @@ struct qp_seg {
 	uint8_t *hdr;       /* QP_SEG_HDR_MAX bytes */
 	uint8_t *inl;       /* QP_MAX_INLINE bytes, for payload that is not the client's memory */
 	struct rn_iov *iov; /* QP_SEG_SLICES: the payload */
-	uint32_t hdr_len;   /* DDP header and what lies behind it */
+	uint32_t hdr_len;   /* DDP header, and payload copied behind the header */
 	uint32_t n, len;    /* slices and bytes of the payload */
 	uint32_t wr;        /* for qp_acked; QP_WR_NONE: nothing waits for this segment's acknowledgement */
 };
 
-/* What qp_peek does when no segment of a Send or Write is next. */
+/* The slow part of qp_peek: the next segment is not one of a Send or Write. */
 enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len);
 
 /* Bytes of the next segment of a Send or Write, with its header. */
@@ -240,26 +242,27 @@ static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32
 }
 
 /*
- * For a QP of qp_attr.many, whose work requests the carrier takes: copies and checks the next one, as qp_rq_take does.
- * BAD_RING, and BAD when stats.bad_wqes grows: where the next one begins is not known.
+ * For a QP of qp_attr.many, whose work requests the carrier takes: copies and checks the next work request. After
+ * BAD_RING, and after BAD when stats.bad_wqes grows, the work requests behind cannot be found.
  */
 enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why);
-/* Whether the sequence can be handed a work request. */
+/* Whether the sequence can take a work request from qp_hand. */
 static inline bool qp_takes(const struct qp_msgs *m)
 {
 	const struct qp_work *k = m->work;
 
 	return !k->send.loaded && !k->stop && k->wr_tail - k->wr_head <= k->wr_mask;
 }
-/* Hands it over: m's next message, or a failure in its turn when why is no success. OK, or FAILED: m->err. */
+/* Makes a work request the next message of m, or fails it in its turn if why is not success. OK, or FAILED: m->err. */
 enum qp_pull qp_hand(struct qp_ctx *ctx, struct qp_msgs *m, const struct qp_send *s, enum qp_wc_status why);
 
-/* After qp_peek said OK with the same max. OK: the segment is made and counts as sent. */
+/* Makes the next segment, after qp_peek returned OK with the same max. OK: the segment counts as sent. */
 enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *s);
 
 /*
- * A segment that moves no data, which any sequence may hold: a Write of no bytes, or a Read of none, which is answered.
- * The Write goes where the last Write went, if there was one: a peer that checks more than it must finds nothing wrong.
+ * Makes a segment without data, which any sequence may contain: a zero-length Write, or a zero-length Read, which the
+ * peer must answer. The Write names the memory of the last Write, if there was one, so that a peer which checks more
+ * than it must accepts it.
  */
 enum qp_empty { QP_EMPTY_WRITE, QP_EMPTY_READ };
 void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *s);
@@ -274,61 +277,68 @@ static inline void qp_acked(struct qp_msgs *m, uint32_t idx)
 		wr->done = 1;
 }
 
-/* The MSN of the request that the next segment answers; after qp_peek said OK, with m->src QP_SRC_RESP. */
+/* The MSN of the request that the next segment answers. Call after qp_peek returned OK, with m->src QP_SRC_RESP. */
 static inline uint32_t qp_asked(const struct qp_msgs *m)
 {
 	return m->work->resp[m->work->resp_head & (QP_MAX_RD_ATOMIC - 1)].msn;
 }
 
-/* Completes what is done, in the order of posting unless m->unordered. FAILED: a failed work request had its turn. */
+/*
+ * Writes the completions of finished work, in the order of posting unless m->unordered. FAILED: the turn of a failed
+ * work request has come.
+ */
 enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m);
 
 /* ---- receiving ---- */
 
 enum qp_push {
 	QP_PUSH_OK = 0,
-	QP_PUSH_DELIVERED, /* a message is whole: its sender's completion waits for the acknowledgement */
-	QP_PUSH_NOT_READY, /* no receive is posted: bring the segment again (qp_recv_waits). Nothing has been used */
-	QP_PUSH_TERMINATE, /* a Terminate: the carrier's */
+	QP_PUSH_DELIVERED, /* a message is whole: its sender waits for the acknowledgement to complete it */
+	QP_PUSH_NOT_READY, /* no receive is posted: bring the segment again (qp_recv_waits). Nothing was used */
+	QP_PUSH_TERMINATE, /* a Terminate, which the carrier handles */
 	QP_PUSH_FAILED     /* the sequence is over: m->err */
 };
 
-/* The segment whose turn it is: its parsed header, its bytes in n slices; NULL: qp_early_place has placed them. */
+/*
+ * Takes the segment whose turn has come: its parsed header, its bytes in n slices; NULL: qp_early_place has placed
+ * them.
+ */
 enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 		     uint32_t n);
 
-/* The header that ddp_parse refuses, *h as far as it was read: m->err. */
+/* Sets m->err for a header that ddp_parse refuses; *h: as far as it was read. */
 void qp_push_malformed(struct qp_ctx *ctx, struct qp_msgs *m, enum ddp_verdict v, const struct ddp_hdr *h);
 
 /*
- * A segment ahead of its turn. Returns how many bytes after the place where its message stands its payload belongs; 0:
- * it may not be placed now (qp_early.c says why). A carrier that is not certain where the segment begins does not ask.
+ * Asks whether a segment may be placed ahead of its turn. Returns how many bytes after the current place of its message
+ * the payload belongs; 0: it must wait (qp_early.c says why). Only for a carrier that is certain where the segment
+ * begins.
  */
 uint32_t qp_early(const struct qp_msgs *m, const struct ddp_hdr *h);
 /*
- * Places it. False: the memory has gone meanwhile; its turn will tell. In its turn the segment goes to qp_push with its
- * bytes all the same, or without them when nothing but segments of the same message came between.
+ * Places the segment. False: the memory is gone, which qp_push will report in the segment's turn. In its turn the
+ * segment still goes to qp_push: with its bytes, or without them if only segments of the same message came between.
  */
 bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 		    uint32_t n);
 
 /*
- * After NOT_READY: from here on the client rings when it posts (its own queue), or rings its worker (a shared one),
- * until qp_recv_over. The carrier keeps the srq, which is NULL for the QP's own queue.
+ * After NOT_READY: asks the client to ring a doorbell when it posts receives, until qp_recv_over: the QP's for its own
+ * queue, the worker's for a shared one. The carrier keeps the srq, which is NULL for the QP's own queue.
  */
 void qp_recv_waits(struct qp_ctx *ctx, struct qp *qp);
 void qp_recv_over(struct qp_ctx *ctx, struct qp *qp, struct qp_srq *srq);
-/* Nobody waits after all. */
+/* Ends what qp_recv_waits began. */
 void qp_recv_unask(struct qp_ctx *ctx, struct qp *qp);
 
 /* Copies the receive work request that the next message takes, for carriers without a qp_msgs. */
 enum qp_take { QP_TAKE_OK, QP_TAKE_NONE, QP_TAKE_BAD, QP_TAKE_BAD_RING };
 enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 bool qp_rq_any(struct qp *qp);
-/* The carrier keeps a receive that it has taken, and others are taken meanwhile: the slots go back to the client. */
+/* The carrier keeps a receive that it has taken, while it takes others: the slots go back to the client now. */
 void qp_rq_keep(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r);
 
-/* Writes a->len bytes of src to where the access says. On anything but OK nothing is written. */
+/* Writes a->len bytes of src to the memory of the access. On anything but OK nothing is written. */
 enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const struct qp_access *a,
 			    const struct rn_iov *src, uint32_t n);
 
@@ -343,35 +353,35 @@ enum qp_wc_status qp_mr_status(enum qp_mr_verdict v);
 enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s);
 uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v);
 void qp_send_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status);
-/* from: the address of the datagram's sender; NULL: there is none. */
+/* from: the address of a datagram's sender; NULL: none. */
 void qp_recv_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct qp_cqe *with,
 		 const uint8_t *from);
-/* What the carrier has taken from a queue and not finished fails as what is still in the queue will. */
+/* Flushes a work request that the carrier has taken from a queue and not finished. */
 void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s);
 void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r);
 /*
- * How many completions that no posted work request has a place for may come into the queue pair's receive CQ now. They
- * take half of it at most: the other half is for what is posted.
+ * How many completions without a posted work request (of records) the queue pair's receive CQ can take now. They take
+ * at most half of the CQ: the other half is for posted work requests.
  */
 uint32_t qp_extra_room(const struct qp_ctx *ctx, struct qp *qp);
-/* Writes one of these completions; op and wr_id are the carrier's. */
+/* Writes such a completion; op and wr_id are the carrier's. */
 void qp_extra_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_cqe *with, const uint8_t *from);
 void qp_event(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 void qp_event_too(struct qp_ctx *ctx, struct qp *qp, enum qp_event ev, uint32_t vendor_err);
 struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner);
 
 void qp_set_state(struct qp *qp, enum qp_state to);
-/* ERR, and everything outstanding or posted completes in order. Any number of times. */
+/* The QP goes to ERR, and everything outstanding or posted completes in order. May be called again. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp);
-/* The queue pair leaves this worker: what of it is not flushed yet, the next one flushes. */
+/* The queue pair leaves this worker: what is not flushed yet, the next worker flushes. */
 void qp_unlist(struct qp_ctx *ctx, struct qp *qp);
-/* The part of a change of state that concerns no carrier. The carrier has let go of the QP before RESET. */
+/* The part of a change of state that concerns no carrier. Before RESET the carrier has let the QP go. */
 enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);
-/* The QP goes away: no completion follows. The carrier has let go of it. */
+/* The QP goes away: no more completions follow. The carrier has let the QP go. */
 void qp_forget(struct qp_ctx *ctx, struct qp *qp);
-/* A target lets go of the shared receive queue and the PD that its last messages have named. */
+/* A target stops using the shared receive queue and the PD that its last messages named. */
 void qp_target_clear(struct qp_ctx *ctx, struct qp *qp);
-/* In SQD, when something may have ended. */
+/* Called in SQD when something may have ended. */
 void qp_look_drained(struct qp_ctx *ctx, struct qp *qp);
 
 /* ---- the end ---- */
@@ -381,26 +391,26 @@ static inline uint32_t qp_vendor_err(struct iw_err e)
 	return (uint32_t)e.layer << 16 | (uint32_t)e.etype << 8 | e.code;
 }
 
-/* A failure that is this side's own (RFC 5040, 4.8). */
+/* The error to report for a failure on our own side (RFC 5040, 4.8). */
 static inline struct iw_err qp_local_err(void) { return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false); }
 
-/* What a Terminate says becomes the status of the work request that it is about. */
+/* Sets the status of the work request that the peer's Terminate is about. */
 void qp_blame(struct qp_msgs *m, const struct rdmap_term *t);
-/* The peer has sent a Terminate: what the client is told of it. */
+/* The peer has sent a Terminate: raises the client's event. */
 void qp_terminated(struct qp_ctx *ctx, struct qp_msgs *m, const struct rdmap_term *t);
 
 enum qp_end {
-	QP_END_FLUSH, /* ERR, all work is flushed */
-	/* the QP stays as it is: what is under way and what was not begun goes back to the queues */
+	QP_END_FLUSH, /* ERR; all work is flushed */
+	/* the QP's state stays: work that is under way or not begun goes back to the queues */
 	QP_END_KEEP,
-	QP_END_FAIL, /* the QP stays as it is: what is under way or taken completes, as it was blamed or flushed */
-	QP_END_NEVER /* it never worked: the QP is as before qp_attach */
+	QP_END_FAIL, /* the QP's state stays: work that is under way or taken completes, as blamed or flushed */
+	QP_END_NEVER /* the sequence never worked: the QP is as before qp_attach */
 };
-/* The sequence is over; the QP, if any, is let go. */
+/* Ends the sequence, and detaches the QP if there is one. */
 void qp_detach(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_end how);
-/* The peer does not answer: the oldest work request on the way fails with RETRY_EXC. Before qp_detach. */
+/* The peer does not answer: the oldest work request under way fails with RETRY_EXC. Call before qp_detach. */
 void qp_unanswered(struct qp_msgs *m);
-/* The QP leaves without completions (RESET, destroy). */
+/* Detaches the QP without completions (RESET, destroy). */
 void qp_abandon(struct qp_msgs *m);
 
 #endif

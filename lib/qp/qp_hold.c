@@ -19,7 +19,7 @@ static void hold_tell(struct qp_hold *h)
 	__atomic_store_n(&h->shm->put, h->put, __ATOMIC_RELEASE); /* partner: the client reads put, then the records */
 }
 
-/* Places number i of those held. The region may be gone by now, or be another: it is looked up anew, as at first. */
+/* Places the held piece number i. The region is looked up anew, since it may be gone or another one by now. */
 static void hold_place(struct qp_ctx *ctx, struct qp *qp, uint32_t i)
 {
 	struct qp_hold *h = qp->hold;
@@ -61,7 +61,10 @@ void qp_hold_some(struct qp_ctx *ctx, struct qp *qp)
 	const uint32_t shown = __atomic_load_n(&h->shm->shown, __ATOMIC_ACQUIRE);
 	uint32_t seen = 0;
 
-	/* Those that the client has not seen are the last ones. Whatever it says, some of what is held goes. */
+	/*
+	 * Pieces that the client has not seen are the last ones. Whatever the client writes there, some held pieces are
+	 * placed.
+	 */
 	while (seen < h->n && rn_seq_lt(h->held[seen].number, shown))
 		seen++;
 	uint32_t some = h->by_chance && seen > 0 ? 1 + rn_rng_below(&h->draw, seen) : seen;
@@ -70,7 +73,10 @@ void qp_hold_some(struct qp_ctx *ctx, struct qp *qp)
 	hold_tell(h);
 }
 
-/* What was written later wins: what is held for the same place goes first, and so does what another STag names. */
+/*
+ * The later Write wins: held pieces for the same place are placed first, and so are all pieces if the STag is another
+ * one.
+ */
 static void make_way(struct qp_ctx *ctx, struct qp *qp, const struct qp_hold_rec *r)
 {
 	struct qp_hold *h = qp->hold;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this room share. Not for anyone else. */
+/* Private to lib/qp: what its files share. */
 #ifndef QP_INT_H
 #define QP_INT_H
 
 #include "qp/qp_engine.h"
 
-/* Work requests that the peer answers: they take a place in the outbound depth. */
+/* Whether the peer answers the operation: such work requests take a place in the outbound depth. */
 static inline bool qp_op_answered(uint8_t op)
 {
 	return (1u << op & (1u << QP_WR_READ | 1u << QP_WR_CMP_SWAP | 1u << QP_WR_FETCH_ADD)) != 0;
 }
 
-/* The word for the ULP of a message of this work request, which an XRC initiator's peer looks at. */
+/* The word for the ULP of this work request's message: for an XRC initiator the number of the shared receive queue. */
 static inline uint32_t qp_srqn(const struct qp *qp, const struct qp_wqe *w) { return w->srqn & qp->srqn_mask; }
 
-/* Its entry in the ring of work requests on the way; from here on it is completed from there. */
+/* Adds the work request to the ring of those under way, from which it will be completed. */
 static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
 {
 	struct qp_work *k = m->work;
@@ -36,7 +36,7 @@ static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
 	return wr;
 }
 
-/* Slices of the payload of a segment of n slices; the header is inside the segment, so the cut cannot fail. */
+/* The payload's slices, of a segment in n slices. The header lies inside the segment, so the cut cannot fail. */
 static inline uint32_t qp_payload(const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n, struct rn_iov *iov)
 {
 	if (rn_likely(n == 1)) {
@@ -52,7 +52,7 @@ static inline uint32_t qp_payload(const struct ddp_hdr *h, const struct rn_iov *
 	return rn_iov_cut(ulpdu, n, h->hdr_len, h->payload_len, iov, QP_ULPDU_IOV);
 }
 
-/* The sequence fails with e; the Terminate names the segment at hand when `named`. */
+/* Fails the sequence with e; the Terminate names the current segment if `named`. */
 static inline void qp_fail(struct qp_msgs *m, struct iw_err e, bool named)
 {
 	m->err = e;
@@ -71,7 +71,7 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
 
 /*
  * Writes one completion, and tells the client with the others of this turn. from: the address of a datagram's sender;
- * NULL: there is none. False: the CQ is in error and the entry is lost; the QP must go to ERR.
+ * NULL: none. False: the CQ is in error and the entry is lost; the QP must go to ERR.
  * Inline, so that the entry's fields go from registers into the slot: an entry that is built aside by small stores and
  * then copied by wide loads waits until these stores have left the core, behind all other stores to shared memory.
  */
@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) bool qp_cq_push(struct qp_ctx *ctx,
 }
 
 /* qp.c */
-/* Goes on flushing the queue pairs that are listed for it, up to a turn's share. */
+/* Goes on flushing the listed queue pairs, as much as one turn may. */
 void qp_flush_on(struct qp_ctx *ctx);
 void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k);
 void qp_release(struct qp *qp);
@@ -131,14 +131,14 @@ void qp_recv_ask(struct qp_ctx *ctx, struct qp *qp);
 /* qp.c */
 void qp_access_set(struct qp *qp, uint32_t access); /* QP_ACC_REMOTE_* */
 
-/* qp_hold.c: as qp_place() of a Write's segment to the QP's memory */
+/* qp_hold.c: in place of qp_place(), for a segment of a Write to the QP's memory */
 enum qp_mr_verdict qp_hold_write(struct qp_ctx *ctx, struct qp *qp, const struct qp_access *a, const struct rn_iov *src,
 				 uint32_t n);
 
 /* qp_place.c */
 void qp_place_fence(struct qp_ctx *ctx);
 
-/* All that was placed is there for everyone: before it is told of, or read here. */
+/* Makes all placed bytes visible. Call before announcing them, or reading the memory here. */
 static inline void qp_place_settle(struct qp_ctx *ctx)
 {
 	if (rn_unlikely(ctx->stream.out))
@@ -147,7 +147,7 @@ static inline void qp_place_settle(struct qp_ctx *ctx)
 
 /* qp_pull.c */
 RN_COLD enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why);
-/* qp_pull_op.c: the work request that is next is neither a Send nor a Write of bytes */
+/* qp_pull_op.c: for a work request that is neither a Send nor a Write of bytes */
 bool qp_op_local(const struct qp_send *s);
 uint32_t qp_op_len(const struct qp_msgs *m);
 RN_NOINLINE enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m);
@@ -159,11 +159,11 @@ void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *
 RN_COLD enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);
 struct iw_err qp_source_err(enum qp_mr_verdict v, bool read);
 /* qp_xrc.c */
-/* False: the header names none of the QP's domain. */
+/* Chooses the shared receive queue that the header names. False: it names none of the QP's domain. */
 RN_COLD bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_hdr *h);
 /*
- * A peer's access failed for its PD: true, and a->pd is another one, when the QP is a target and the memory is of its
- * domain.
+ * After a peer's access failed for its PD. True: the QP is a target and another PD of its domain has the memory; a->pd
+ * is set.
  */
 RN_COLD bool qp_xrc_other_pd(struct qp_ctx *ctx, struct qp *qp, struct qp_access *a);
 

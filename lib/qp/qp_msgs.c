@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sequence of messages begins and ends; what a peer's Terminate says of it (RFC 5040, 4.8 and 7). */
+/* Begin and end of a sequence of messages, and what a peer's Terminate says about it (RFC 5040, 4.8 and 7). */
 #include "qp/qp_hold.h"
 #include "qp/qp_int.h"
 
@@ -35,7 +35,7 @@ void qp_attach(struct qp_msgs *m, struct qp *qp)
 	m->dev = qp->dev;
 	if (!qp->many)
 		qp->msgs = m;
-	qp->rung = true; /* perhaps elsewhere */
+	qp->rung = true; /* work may have been posted while another worker, or none, had the QP */
 }
 
 static void let_go(struct qp_msgs *m)
@@ -54,8 +54,9 @@ void qp_unanswered(struct qp_msgs *m)
 }
 
 /*
- * Nobody tells the QP of the peer's end. What is under way is in the queue again, and waits there with what is not
- * begun: a peer on InfiniBand that has destroyed its QP is silent too. A message that the carrier has given up fails.
+ * Ends a sequence, and the QP does not learn of the peer's end. Work under way goes back to the queue and waits there
+ * with the work not begun, since on InfiniBand a peer that has destroyed its QP is silent too. A message that the
+ * carrier has given up fails.
  */
 static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 {
@@ -66,7 +67,7 @@ static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 		return;
 	if (k->recv.loaded && qp->srq != NULL)
 		qp_recv_cqe(ctx, qp, &k->recv, &cut,
-			    NULL); /* what comes from an SRQ cannot go back; from its own queue it can */
+			    NULL); /* a receive of an SRQ cannot go back; one of the QP's own queue can */
 	if (k->send.loaded && !k->send.started)
 		qp->sq_taken -= k->send.w.slots; /* back into the queue */
 	k->send.loaded = k->recv.loaded = false;
@@ -130,8 +131,8 @@ static bool names(const struct qp_wr *wr, const struct rdmap_term *t, const stru
 }
 
 /*
- * Finds the work request that the copied headers are about; the peer's claim, so only ever one of ours on the way. What
- * was posted after it the peer has thrown away, acknowledged or not.
+ * Finds the work request that the copied headers are about. The headers are the peer's claim, so only work requests
+ * under way count. The peer has thrown away those posted after it, acknowledged or not.
  */
 static struct qp_wr *blamed(struct qp_work *k, const struct rdmap_term *t)
 {
@@ -153,7 +154,7 @@ static struct qp_wr *blamed(struct qp_work *k, const struct rdmap_term *t)
 	return found;
 }
 
-/* sparing: as InfiniBand has it, where a peer without a receive has a word of its own. */
+/* sparing: the status as on InfiniBand, which has one for a peer without a receive. */
 static enum qp_wc_status status_of(struct iw_err e, bool atomic, bool sparing)
 {
 	bool tagged = e.layer == IW_LAYER_DDP && e.etype == IW_DDP_TAGGED;
@@ -161,7 +162,7 @@ static enum qp_wc_status status_of(struct iw_err e, bool atomic, bool sparing)
 
 	if (tagged || (e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_PROTECTION))
 		return QP_WC_REM_ACCESS_ERR;
-	/* An Atomic is refused as an operation for its address (RFC 7306, 8.2). */
+	/* An Atomic with a bad address is refused as an operation (RFC 7306, 8.2). */
 	if (atomic && e.layer == IW_LAYER_RDMAP && e.etype == IW_RDMAP_OPERATION)
 		return QP_WC_REM_INV_REQ_ERR;
 	if (untagged && e.code == IW_DU_NO_BUFFER && sparing)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placing: the one copy of a received byte. In a long burst large segments are streamed past the caches (rn_stream.h):
- * what they displace there is worth more than they are, stores that own no line do not wait for memory, and when a
- * client on another core has read the buffer before, they need not fetch its lines from there.
+ * Placing: the one copy of a received byte. In a long burst large segments are streamed past the caches (rn_stream.h),
+ * for three reasons: the cached data that they would displace is worth more; streaming stores do not wait for a cache
+ * line's memory; and they need not fetch lines from another core, where a client has read the buffer before.
  *
- * A client may watch the last byte of a message and take it for the whole. So while streamed stores are out the end of
- * a message is held back until a fence has been set: qp_place_settle(). That is done when the turn's completions are
- * published; by then the stores have drained, and the fence waits for nothing.
+ * A client may watch the last byte of a message and take it for the whole. So after streamed stores the end of a
+ * message is held back until a fence: qp_place_settle(). The fence comes when the turn's completions are published; by
+ * then the stores have drained, and the fence does not wait.
  */
 #include "qp/qp_int.h"
 
-#define STREAM_BURST 16u   /* frames: fewer are somebody's turn in a conversation, which is read at once */
-#define DST_MAX      16u   /* pieces of a region looked at at once */
+#define STREAM_BURST 16u   /* frames: a shorter burst is part of a dialogue, whose data is read at once */
+#define DST_MAX      16u   /* pieces of a region looked up at a time */
 #define STREAM_MIN   2048u /* bytes of a segment in one piece: below, streaming gains nothing */
 
 void qp_burst(struct qp_ctx *ctx, uint32_t frames) { ctx->stream.on = frames >= STREAM_BURST; }
@@ -44,7 +44,7 @@ static void hold(struct qp_stream *st, uint8_t *dst, const uint8_t *src, uint32_
 	memcpy(e->bytes, src, len);
 }
 
-/* One piece of a segment, in a long burst. last: of its message. */
+/* Places one slice of a segment in a long burst. last: the slice ends its message. */
 static void put(struct qp_ctx *ctx, uint8_t *dst, const struct rn_iov *src, bool last)
 {
 	struct qp_stream *st = &ctx->stream;
@@ -65,7 +65,7 @@ static void put(struct qp_ctx *ctx, uint8_t *dst, const struct rn_iov *src, bool
 		hold(st, dst + len, src->base + len, end);
 }
 
-/* Both lists hold the same number of bytes. */
+/* Copies `bytes` bytes from list to list; both have that many. */
 static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_t bytes)
 {
 	uint32_t doff = 0, soff = 0;
@@ -88,7 +88,7 @@ static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_
 	}
 }
 
-/* More pieces than a list holds: a list at a time, beginning with the k that dst has. */
+/* For an access with more slices than a list holds: copies list by list, beginning with the k slices in dst. */
 static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_access *a, const struct rn_iov *src,
 				     uint32_t n, struct rn_iov dst[DST_MAX], uint32_t k)
 {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From work requests and the peer's Reads to segments: which message is next, and its next segment. */
+/* Makes segments of work requests and of the peer's Reads: chooses the next message, and cuts its next segment. */
 #include "qp/qp_int.h"
 
-/* The work request is not sent (any further). Those before it still complete, then it does and the sequence ends. */
+/*
+ * Fails a work request, of which no more is sent. Earlier work requests still complete, then this one does, and the
+ * sequence ends.
+ */
 enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status why)
 {
 	struct qp_work *k = m->work;
@@ -24,14 +27,14 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 	struct qp_work *k = m->work;
 	enum qp_wc_status why;
 
-	const bool goes_on = k->send.loaded && k->send.started; /* a Read with another sink */
+	const bool goes_on = k->send.loaded && k->send.started; /* a Read with one more sink */
 	const bool may_begin = (m->qp->state == QP_S_RTS || m->draining) && k->wr_tail - k->wr_head <= k->wr_mask;
 
 	if (k->stop || !(may_begin || goes_on))
 		return QP_PULL_NONE;
 	if (!k->send.loaded) {
 		if (rn_unlikely(m->qp->many))
-			return QP_PULL_NONE; /* the carrier hands them over */
+			return QP_PULL_NONE; /* the carrier hands work requests over (qp_hand) */
 		switch (qp_sq_take(ctx, m, &k->send, &why)) {
 		case QP_TAKE_OK: break;
 		case QP_TAKE_BAD: return qp_sq_fail(ctx, m, why);
@@ -45,8 +48,8 @@ static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 		}
 	}
 	/*
-	 * RFC 5040, 5.5: a fenced one waits for all answers before it; an operation with an answer waits for a place in
-	 * the depth.
+	 * RFC 5040, 5.5: a fenced work request waits for all answers before it; an operation with an answer waits for a
+	 * place in the depth.
 	 */
 	if ((k->send.w.flags & QP_WF_FENCE) && !goes_on && rdmap_readq_count(&m->readq) > 0)
 		return QP_PULL_NONE;
@@ -106,7 +109,7 @@ static enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t ma
 		return QP_PULL_OK;
 	}
 	uint32_t len = resp_len(p, max);
-	/* Looked up anew with each segment: the application may have taken the memory back. */
+	/* Looked up anew with each segment: the application may have deregistered the memory. */
 	struct qp_access a = { .pd = m->qp->pd,
 			       .stag = p->r.src_stag,
 			       .to = p->r.src_to + p->sent,
@@ -153,10 +156,10 @@ static uint8_t send_opcode(const struct qp_wqe *w)
 	return se ? RDMAP_SEND_SE : RDMAP_SEND;
 }
 
-/* The segments of a Write, or of the Write in a Write with immediate. */
+/* Whether the next segments are tagged: those of a Write, or of the Write in a Write with immediate. */
 static bool is_tagged(const struct qp_send *s) { return s->w.op == QP_WR_WRITE || s->w.op == QP_WR_WRITE_IMM; }
 
-/* Neither a Send nor a Write, or a Write with immediate whose bytes are sent. */
+/* Whether the next segment is neither one of a Send nor one of a Write's bytes. */
 static bool is_op(const struct qp_send *s)
 {
 	return rn_unlikely(s->w.op >= QP_WR_READ) && (s->w.op != QP_WR_WRITE_IMM || s->sent == s->total);
@@ -164,7 +167,8 @@ static bool is_op(const struct qp_send *s)
 
 /*
  * The payload of the segment, at most *len bytes. Up to `room` bytes are copied behind the header; more inline data go
- * to the carrier's memory, else slices name them. Returns the number of slices, UINT32_MAX: the memory cannot be had.
+ * to seg->inl, other payload is named by slices. Returns the number of slices; UINT32_MAX: the memory is not
+ * accessible.
  */
 static inline uint32_t sq_payload(struct qp_msgs *m, uint8_t *behind, uint32_t room, const struct qp_seg *seg,
 				  uint32_t *len)
@@ -203,8 +207,8 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 	}
 	bool tagged = is_tagged(s), ends = s->w.op != QP_WR_WRITE_IMM;
 	/*
-	 * What is known here stays in registers: seg may be anywhere, so each store would make the compiler read it
-	 * again.
+	 * Values known here stay in locals (registers): seg may alias anything, so each store would make the compiler
+	 * reload them.
 	 */
 	uint32_t hdr_len = tagged ? DDP_TAGGED_HDR_LEN : DDP_UNTAGGED_HDR_LEN, room = QP_SEG_HDR_MAX - hdr_len;
 	uint32_t len = rn_min_u32(s->total - s->sent, max - hdr_len);
@@ -227,7 +231,7 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 		m->write_stag = s->w.rkey;
 		m->write_to = s->w.raddr;
 	} else if (rn_unlikely(s->w.op == QP_WR_SEND_INV)) {
-		m->write_stag = 0; /* it may be the one that the peer makes invalid now */
+		m->write_stag = 0; /* the peer may invalidate this very STag now */
 		m->write_to = 0;
 	}
 	if (last && ends) {
@@ -241,7 +245,7 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 	return QP_PULL_OK;
 }
 
-/* ---- what carriers call ---- */
+/* ---- called by carriers ---- */
 
 enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len)
 {

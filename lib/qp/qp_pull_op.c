@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests that are more than a message of the client's bytes, or less: Read and Atomic Requests, immediate data,
- * and what is done without the peer. The work request in m->work->send is next.
+ * Work requests other than Sends and Writes of bytes: Read and Atomic Requests, immediate data, and operations without
+ * the peer. The work request in m->work->send is next.
  */
 #include "base/rn_be.h"
 #include "qp/qp_imm.h"
@@ -13,7 +13,7 @@ static void done_with(struct qp_msgs *m)
 	m->src = QP_SRC_NONE;
 }
 
-/* A message of one segment, whose payload (as much as the opcode has) is small. body is NULL where there is none. */
+/* Makes a message of one segment, with the small payload that the opcode has. body: NULL if there is none. */
 void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg)
 {
 	uint32_t len = rdmap_op_of(h->opcode)->min_payload;
@@ -26,7 +26,7 @@ void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *
 	seg->wr = QP_WR_NONE;
 }
 
-/* So many Requests does the Read take: one for each sink with bytes; without bytes one. */
+/* How many Read Requests the Read needs: one for each sink with bytes; one if there are no bytes. */
 static uint8_t sinks_of(const struct qp_send *s)
 {
 	uint8_t n = 0;
@@ -37,8 +37,8 @@ static uint8_t sinks_of(const struct qp_send *s)
 }
 
 /*
- * The next Request of a Read. Between two of them the peer's Reads have their turn, and the next one waits for its
- * place in the depth: two ends that read from each other would wait for each other otherwise.
+ * Makes the next Request of a Read. Between two Requests the peer's Reads have their turn, and each Request waits for
+ * its place in the depth: otherwise two ends that read from each other would deadlock.
  */
 static void read_request(struct qp_msgs *m, struct qp_seg *seg)
 {
@@ -96,7 +96,10 @@ static void atomic_request(struct qp_msgs *m, struct qp_seg *seg)
 	done_with(m);
 }
 
-/* What says that the Send behind it has an immediate; from here on it is a Send as any other. */
+/*
+ * Makes the zero-length Write that carries the immediate of the Send behind it; that Send is an ordinary one from then
+ * on.
+ */
 static void imm_note(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_send *s = &m->work->send;
@@ -107,7 +110,7 @@ static void imm_note(struct qp_msgs *m, struct qp_seg *seg)
 	s->w.op = QP_WR_SEND;
 }
 
-/* A zero-length Write (RFC 5040, 5.2). It tells the length of the Write that the immediate behind it belongs to. */
+/* Makes a zero-length Write (RFC 5040, 5.2), so that an immediate behind it belongs to a Write of length 0. */
 static void write_nothing(struct qp_msgs *m, struct qp_seg *seg)
 {
 	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);
@@ -116,7 +119,9 @@ static void write_nothing(struct qp_msgs *m, struct qp_seg *seg)
 	m->wrote = false;
 }
 
-/* Its Write, if any, is on the way; the acknowledgement of the Immediate Data behind it completes both. */
+/*
+ * The Write, if there are bytes, is sent already; the acknowledgement of the Immediate Data behind it completes both.
+ */
 static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_send *s = &m->work->send;
@@ -139,9 +144,7 @@ static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 
 bool qp_op_local(const struct qp_send *s) { return s->w.op == QP_WR_LOCAL_INV || s->w.op == QP_WR_BIND_MW; }
 
-/*
- * Binds and invalidates here and now: what was posted before has been sent, or waits for its answer (see QP_WF_FENCE).
- */
+/* Binds and invalidates at once: earlier work requests have been sent, or wait for their answer (see QP_WF_FENCE). */
 enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_send *s = &m->work->send;
@@ -183,7 +186,7 @@ uint32_t qp_op_len(const struct qp_msgs *m)
 	case QP_WR_SEND:
 	case QP_WR_SEND_INV:
 	case QP_WR_WRITE:
-	case QP_WR_OPS: break; /* qp_pull.c has these */
+	case QP_WR_OPS: break; /* handled in qp_pull.c */
 	}
 	return 0;
 }
@@ -201,11 +204,11 @@ void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg)
 	case QP_WR_SEND:
 	case QP_WR_SEND_INV:
 	case QP_WR_WRITE:
-	case QP_WR_OPS: break; /* as above: qp_peek has not said OK for one of these */
+	case QP_WR_OPS: break; /* not reached: qp_peek returns OK for none of these */
 	}
 }
 
-/* The answer to the oldest of the peer's requests, which has been executed (RFC 7306, 5.4). */
+/* Makes the answer to the oldest request of the peer, an Atomic that has been executed (RFC 7306, 5.4). */
 void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_work *k = m->work;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One DDP segment in its turn: check, place, advance, and deliver with the last one (RFC 5040, 5; RFC 5041, 5). */
+/*
+ * Handles a DDP segment in its turn: checks, places, advances, and delivers the message with its last segment (RFC
+ * 5040, 5; RFC 5041, 5).
+ */
 #include "base/rn_be.h"
 #include "qp/qp_hold.h"
 #include "qp/qp_imm.h"
@@ -16,7 +19,7 @@ static enum qp_event event_of(struct iw_err e)
 
 enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named)
 {
-	if (!m->qp->many) /* one peer of many does not raise events: its sequence ends alone */
+	if (!m->qp->many) /* a peer's fault raises no event where the QP has many peers: only its sequence ends */
 		qp_event(ctx, m->qp, event_of(e), qp_vendor_err(e));
 	qp_fail(m, e, named);
 	return QP_PUSH_FAILED;
@@ -112,15 +115,15 @@ static enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct
 }
 
 /*
- * The receive's own fault. Not told as a local error, whose Terminate names no message (RFC 5040, 4.8): the sender
- * shall know which of its Sends it was.
+ * The error for a bad receive of our own. It is not reported as a local error, whose Terminate names no message (RFC
+ * 5040, 4.8), so that the sender learns which Send failed.
  */
 static struct iw_err recv_err(void)
 {
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, false);
 }
 
-/* Its completion says so, then the sequence ends. */
+/* Completes the receive with an error, then fails the sequence. */
 static enum qp_push recv_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status status, struct iw_err e)
 {
 	const struct qp_cqe with = { .status = (uint8_t)status, .vendor_err = qp_vendor_err(e) };
@@ -133,14 +136,14 @@ static enum qp_push recv_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_
 }
 
 /*
- * The receive of the message that begins. OK also when there is none, and the message cannot wait: its check will say
- * so.
+ * Takes the receive of the message that begins. OK also if there is none and the message cannot wait: a later check
+ * fails.
  */
 static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, bool waits)
 {
 	/*
-	 * refused as a message for a queue that there is not (RFC 5041, 8.2): its sender is told of an invalid request,
-	 * as on InfiniBand
+	 * refused like a message for an unknown queue (RFC 5041, 8.2), so its sender gets an invalid request, as on
+	 * InfiniBand
 	 */
 	if (rn_unlikely(m->qp->xrc != QP_XRC_NONE) && !qp_xrc_choose(ctx, m->qp, h))
 		return qp_push_refuse(ctx, m, iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false), true);
@@ -216,7 +219,7 @@ static enum qp_push rx_send(struct qp_ctx *ctx, struct qp_msgs *m, const struct 
 	return u == RDMAP_DONE ? send_deliver(ctx, m, h) : QP_PUSH_OK;
 }
 
-/* RFC 7306, 6.3: takes a receive, and leaves its memory alone. */
+/* RFC 7306, 6.3: takes a receive, and does not use its memory. */
 static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
 			   uint32_t n)
 {
@@ -285,7 +288,7 @@ static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 		ctx->stats.access_errors++;
 		return qp_push_refuse(ctx, m, qp_source_err(mr, true), true);
 	}
-	qp_place_settle(ctx); /* it reads what the Writes before it have placed */
+	qp_place_settle(ctx); /* the Read reads what earlier Writes have placed */
 	ddp_uq_advance(&m->uq_read, h);
 	if (rdmap_ird_take(&m->ird) == RDMAP_OK)
 		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] = (struct qp_resp){ .r = q, .msn = h->msn };
@@ -306,7 +309,7 @@ static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	const struct rdmap_read *rd = rdmap_readq_head(&m->readq);
 	struct qp_wr *wr = rd->cookie != QP_WR_NONE ? &k->wr[rd->cookie & k->wr_mask] : NULL;
 	if (ulpdu != NULL && h->payload_len > 0) {
-		/* The sink needs only our own right to write: the peer writes where our Read asked it to. */
+		/* The sink needs local write access only: the peer writes where our Read asked it to. */
 		const struct qp_access a = { .pd = m->qp->pd,
 					     .stag = rd->stag,
 					     .to = rd->to + rd->got,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic Operations received: RFC 7306, 5. A Request is executed when it is delivered, once: the carrier gives each
- * segment once, and what is sent again is the Response that was made then. Read, change and write are one instruction
+ * Atomic Operations received: RFC 7306, 5. A Request is executed once, when it is delivered: the carrier brings each
+ * segment once, and only the Response that was made then is retransmitted. Read, change and write are one instruction
  * of the CPU, or a compare-and-swap repeated until it holds, so they are atomic against other workers and the
  * application's own atomics.
  */
@@ -9,7 +9,7 @@
 
 #define RMW_TRIES 1000u /* an application that changes the same word without a pause must not hold the worker */
 
-/* False: the word would not stand still. */
+/* False: the value kept changing. */
 static bool rmw(uint64_t *word, const struct rdmap_atomic_req *q, uint64_t *old)
 {
 	if (q->op == RDMAP_FETCH_ADD && (q->mask & ~RDMAP_ADD_ONE_FIELD) == 0) {
@@ -24,7 +24,7 @@ static bool rmw(uint64_t *word, const struct rdmap_atomic_req *q, uint64_t *old)
 	return false;
 }
 
-/* Checks and executes. False: *e says why not. */
+/* Checks the Request and executes it. False: *e says why not. */
 static bool execute(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old,
 		    struct iw_err *e)
 {
@@ -48,7 +48,7 @@ static bool execute(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rd
 	*e = qp_source_err(v, false);
 	if (v != QP_MR_OK)
 		return false;
-	/* RFC 7306, 5.1: on a boundary of 64 bits, in the peer's address space and in ours. */
+	/* RFC 7306, 5.1: aligned to 64 bits, in the peer's address space and in ours. */
 	*e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_CATASTROPHIC_STREAM, false);
 	if (q->to % sizeof(uint64_t) != 0 || n != 1 || (uintptr_t)at[0].base % sizeof(uint64_t) != 0)
 		return false;

@@ -2,7 +2,7 @@
 /* The receive queues, a QP's own and the shared one, and the one copy of received bytes. */
 #include "qp/qp_int.h"
 
-/* Copies the receive work request that begins `at` slots on. On BAD it takes one slot and wr_id is as it is found. */
+/* Copies the receive work request that begins `at` slots on. On BAD it takes one slot; wr_id is copied as it is. */
 static inline enum qp_take rq_read(struct spsc_cons *rq, uint32_t at, struct qp_recv *r)
 {
 	struct qp_rwqe w;
@@ -49,14 +49,17 @@ static void srq_event(struct qp_ctx *ctx, const struct qp_srq *srq, enum qp_even
 	qp_fx_add(ctx, QP_FX_SRQ_EVENT, srq->owner)->code = (uint8_t)ev;
 }
 
-/* Under the lock, after a take. Looks at the client's index only when what is known of would be too little. */
+/*
+ * The SRQ is locked. After a take: raises the limit's event. Reads the client's index only if the known receives are
+ * fewer than the limit.
+ */
 static void srq_look(struct qp_ctx *ctx, struct qp_srq *srq)
 {
 	uint32_t limit = qp_srq_limit(srq);
 
 	if (rn_likely(limit == 0) || spsc_cons_avail(&srq->ring, limit * srq->wqe_slots) >= limit * srq->wqe_slots)
 		return;
-	/* The control thread may have armed it anew meanwhile: then that counts, at the next take. */
+	/* The control thread may have armed a new limit meanwhile: then that counts, at the next take. */
 	if (__atomic_compare_exchange_n(&srq->limit, &limit, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		srq_event(ctx, srq, QP_EVENT_SRQ_LIMIT);
 }
@@ -68,7 +71,7 @@ static void srq_lock(struct qp_srq *srq)
 			;
 }
 
-/* The slots go back at once: what the QP needs is in r. */
+/* The slots go back to the client at once: the QP needs only r. */
 static enum qp_take srq_take(struct qp_ctx *ctx, struct qp_srq *srq, struct qp_recv *r)
 {
 	srq_lock(srq);
@@ -83,11 +86,11 @@ static enum qp_take srq_take(struct qp_ctx *ctx, struct qp_srq *srq, struct qp_r
 		srq_event(ctx, srq, QP_EVENT_SRQ_ERR);
 	}
 	__atomic_store_n(&srq->busy, 0, __ATOMIC_RELEASE);
-	r->slots = 0; /* none of the QP's own */
+	r->slots = 0; /* no slots of the QP's own queue */
 	return t;
 }
 
-/* Nothing in the QP's own queue, or nothing good. */
+/* The QP's own queue has no receive, or a bad one. */
 static __attribute__((noinline)) enum qp_take take_else(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r,
 							enum qp_take t)
 {
@@ -109,7 +112,7 @@ enum qp_take qp_rq_take(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 
 	if (rn_unlikely(t != QP_TAKE_OK))
 		return take_else(ctx, qp, r, t);
-	/* the receives of the next messages: their lines are still with the client's core */
+	/* the receives of the next messages: their cache lines are still with the client's core */
 	__builtin_prefetch(spsc_cons_slot(&qp->rq, qp->rq_done + r->slots + 3));
 	ctx->stats.rwqes++;
 	r->loaded = true;
@@ -123,7 +126,7 @@ void qp_rq_keep(struct qp_ctx *ctx, struct qp *qp, struct qp_recv *r)
 	qp_list_qp(ctx, qp);
 }
 
-/* Whether a look at the queue is worth it: a receive is there, or a ring that cannot be. */
+/* Whether the queue is worth a look: it has a receive, or its ring is corrupt. */
 bool qp_rq_any(struct qp *qp)
 {
 	if (spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done || qp->rq.verdict != SPSC_OK)
@@ -136,9 +139,9 @@ bool qp_rq_any(struct qp *qp)
 	return any;
 }
 
-/* ---- the client is asked to ring ---- */
+/* ---- asking the client to ring ---- */
 
-#define OWN_BIT 1u /* of a ring that belongs to one QP; a shared one has a bit for each worker */
+#define OWN_BIT 1u /* the bit of a ring that belongs to one QP; a shared ring has a bit for each worker */
 
 static uint32_t worker_bit(const struct qp_ctx *ctx) { return UINT32_C(1) << ctx->worker; }
 

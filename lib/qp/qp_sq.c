@@ -4,7 +4,7 @@
 
 enum qp_wc_status qp_mr_status(enum qp_mr_verdict v) { return v == QP_MR_OK ? QP_WC_SUCCESS : QP_WC_LOC_PROT_ERR; }
 
-/* The fields that say how long the work request is. */
+/* Checks the fields that give the work request's length. */
 static bool shape_good(const struct qp_wqe *w, bool many)
 {
 	uint32_t bytes = w->flags & QP_WF_INLINE ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
@@ -14,7 +14,7 @@ static bool shape_good(const struct qp_wqe *w, bool many)
 	return w->slots == qp_wqe_slots(bytes) + many; /* the last slot names the destination */
 }
 
-/* The memory that it names, and how much that is. */
+/* Checks the memory that the work request names, and adds up its length. */
 enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 {
 	const uint32_t rights = qp_op_answered(s->w.op) ? QP_ACC_LOCAL_WRITE : 0;
@@ -38,8 +38,8 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 }
 
 /*
- * The same for a message of one SGE that only reads its memory. The slice that is found is kept for the pull that
- * follows: most messages are one segment.
+ * The same for a message of one SGE whose memory is only read. The slice is kept for the next qp_pull, since most
+ * messages are one segment.
  */
 static enum qp_wc_status check_only(const struct qp *qp, struct qp_send *s)
 {
@@ -59,7 +59,7 @@ static enum qp_wc_status check_only(const struct qp *qp, struct qp_send *s)
 
 static bool to_wraps(const struct qp_send *s) { return s->total > 0 && s->w.raddr > UINT64_MAX - (s->total - 1); }
 
-/* The operations behind READ; their SGEs or inline data have been checked. */
+/* Checks operations after READ; their SGEs or inline data have been checked. */
 static enum qp_wc_status check_op(const struct qp_msgs *m, struct qp_send *s)
 {
 	const struct qp_wqe *w = &s->w;
@@ -99,13 +99,13 @@ static enum qp_wc_status check(const struct qp_msgs *m, struct qp_send *s)
 			return e;
 	}
 	if (s->w.op == QP_WR_READ && m->readq.ord == 0)
-		return QP_WC_LOC_QP_OP_ERR; /* no depth was agreed */
+		return QP_WC_LOC_QP_OP_ERR; /* the agreed depth is 0 */
 	if ((s->w.op == QP_WR_READ || s->w.op == QP_WR_WRITE) && to_wraps(s))
 		return QP_WC_LOC_LEN_ERR;
 	return rn_likely(s->w.op <= QP_WR_READ) ? QP_WC_SUCCESS : check_op(m, s);
 }
 
-/* Whether the client has posted more: its index comes from its CPU's cache, so one look per doorbell is enough. */
+/* Whether the client has posted more. Its index comes from another CPU's cache, so one look per doorbell is enough. */
 static bool more_posted(struct qp *qp)
 {
 	if (!qp->rung)
@@ -115,7 +115,7 @@ static bool more_posted(struct qp *qp)
 }
 
 /*
- * Copies the next work request. OK: checked and ready to go. BAD: *why says what is wrong, the copy tells which one.
+ * Copies the next work request. OK: checked and ready to go. BAD: *why says what is wrong, the copy has the wr_id.
  * BAD_RING: the client wrote an impossible index.
  */
 enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why)
@@ -124,7 +124,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 
 	if (qp->sq.seen - qp->sq.own <= qp->sq_taken && !more_posted(qp))
 		return rn_likely(qp->sq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
-	/* two or more work requests ahead: their lines are still with the client's core */
+	/* two or more work requests ahead: their cache lines are still with the client's core */
 	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 4));
 	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 5));
 	memcpy(&s->w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(s->w));
@@ -136,7 +136,7 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 	bool whole = shape_good(&s->w, qp->many) && spsc_cons_avail(&qp->sq, end) >= end;
 	if (rn_unlikely(!whole)) {
 		s->w.slots = 1;
-		s->w.op = QP_WR_SEND; /* it has no operation that means anything */
+		s->w.op = QP_WR_SEND; /* the copy has no valid operation */
 		ctx->stats.bad_wqes++;
 		*why = QP_WC_LOC_QP_OP_ERR;
 	} else {
@@ -153,8 +153,8 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 }
 
 /*
- * Slices of the next *len bytes of the message; *len shrinks when they would be more than QP_SEG_SLICES. Each range is
- * looked up anew: the memory may have been deregistered since the last segment.
+ * Finds the slices of the next *len bytes of the message; *len shrinks if they would be more than QP_SEG_SLICES. Each
+ * range is looked up anew: the memory may have been deregistered since the last segment.
  */
 uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn_iov *out, enum qp_mr_verdict *v)
 {
@@ -169,7 +169,7 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 
 		*v = qp_mr_slices(qp->dev, &a, out + n, QP_SEG_SLICES - n, &k);
 		if (*v == QP_MR_TOO_MANY)
-			take = (uint32_t)rn_iov_len(out + n, k); /* as far as they reach */
+			take = (uint32_t)rn_iov_len(out + n, k); /* the bytes that fit into the slices */
 		else if (*v != QP_MR_OK)
 			return 0;
 		*v = QP_MR_OK;
@@ -185,7 +185,7 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 	return n;
 }
 
-/* What is done completes now, and waits for no older work request. One that failed ends the sequence in its turn. */
+/* Completes what is done without waiting for older work requests. A failed one ends the sequence in its turn. */
 static void complete_any(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_work *k = m->work;
@@ -219,7 +219,7 @@ enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m)
 		k->wr_head++;
 		qp_send_cqe(ctx, qp, wr, (enum qp_wc_status)wr->status);
 		if (rn_unlikely(wr->status != QP_WC_SUCCESS)) {
-			/* Our own fault, told to the peer as such: RFC 5040, 4.8, local catastrophic error. */
+			/* A fault of our own: the peer is told of a local catastrophic error (RFC 5040, 4.8). */
 			qp_event_too(ctx, qp, QP_EVENT_FATAL, 0);
 			qp_fail(m, qp_local_err(), false);
 			return QP_PULL_FAILED;

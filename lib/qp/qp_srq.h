@@ -8,7 +8,7 @@
  * All receives of one queue take the same number of slots: the queue's length is known without looking into them.
  *
  * Threads: init and arm by the control thread; takes by any worker that owns one of its QPs, under a spinlock that is
- * held for one copy. With one worker nobody ever waits for it.
+ * held for one copy. With one worker there is no contention.
  */
 #ifndef QP_SRQ_H
 #define QP_SRQ_H
@@ -21,19 +21,19 @@
 #include "ring/spsc.h"
 
 struct qp_srq {
-	uint32_t busy;        /* the lock: ring and broken */
-	uint32_t limit;       /* atomic; receives: fewer left raise an event, once. 0: not armed */
+	uint32_t busy;        /* the lock of ring and broken */
+	uint32_t limit;       /* atomic; number of receives: fewer raise an event, once. 0: not armed */
 	uint32_t wqe_slots;   /* of each receive */
-	uint32_t pd;          /* the receives' lkeys are of this one, whatever the QP's is */
-	uint32_t num;         /* XRC: its number, by which peers name it; else 0 */
-	struct qp_xrcd *xrcd; /* XRC: its domain; else NULL */
-	struct qp_cq *cq;     /* XRC: where its completions go; else NULL */
+	uint32_t pd;          /* protection domain of the receives' lkeys, whatever the QP's is */
+	uint32_t num;         /* XRC: the number by which peers name the queue; else 0 */
+	struct qp_xrcd *xrcd; /* XRC: the queue's domain; else NULL */
+	struct qp_cq *cq;     /* XRC: the CQ for the queue's completions; else NULL */
 	uint64_t owner;       /* the caller's, returned in effects */
-	bool broken;          /* the client wrote an impossible index, which has been told */
+	bool broken;          /* the client wrote an impossible index, and the event has been raised */
 	uint32_t waiting
 		[QP_MAX_WORKERS]; /* connections of each worker that wait for a receive; the ring's asked has its bit */
 	struct spsc_cons ring;
-	struct { /* the empty receive queue that its QPs have */
+	struct { /* the empty receive queue that the SRQ's QPs use */
 		struct spsc_hdr hdr;
 		uint8_t slot[QP_SLOT_SIZE];
 	} none;
@@ -46,16 +46,16 @@ struct qp_srq_attr {
 	struct spsc_place ring; /* of QP_SLOT_SIZE slots; what comes from the client is checked */
 };
 
-/* Cache-line aligned. */
+/* srq: cache-line aligned. */
 RN_NODISCARD enum spsc_verdict qp_srq_init(struct qp_srq *srq, const struct qp_srq_attr *a);
 
-/* From the next take on: an event when fewer than `limit` receives are left. 0: none. Any thread. */
+/* From the next take on: fewer than `limit` receives raise an event. 0: none. Any thread. */
 static inline void qp_srq_arm(struct qp_srq *srq, uint32_t limit)
 {
-	__atomic_store_n(&srq->limit, limit, __ATOMIC_RELAXED); /* orders nothing but itself */
+	__atomic_store_n(&srq->limit, limit, __ATOMIC_RELAXED); /* relaxed: orders nothing else */
 }
 
-/* What is armed; 0 again once the event has been raised. Any thread. */
+/* The armed limit; 0 again once the event has been raised. Any thread. */
 static inline uint32_t qp_srq_limit(const struct qp_srq *srq) { return __atomic_load_n(&srq->limit, __ATOMIC_RELAXED); }
 
 #endif

@@ -20,7 +20,7 @@ void qp_target_attr(struct qp_target *t, struct qp_xrcd *d, struct qp_attr *a)
 	a->target = t;
 	a->pd = 0;
 	a->scq = a->rcq = &t->cq;
-	a->srq = qp_srq_init(&t->srq, &sa) == SPSC_OK ? &t->srq : NULL; /* qp_init() refuses it then */
+	a->srq = qp_srq_init(&t->srq, &sa) == SPSC_OK ? &t->srq : NULL; /* NULL: qp_init() will refuse the attributes */
 	a->region = t;
 	a->region_size = sizeof(*t);
 	a->shm_off = offsetof(struct qp_target, shm);
@@ -30,7 +30,7 @@ void qp_target_attr(struct qp_target *t, struct qp_xrcd *d, struct qp_attr *a)
 	a->rq_slots = 0;
 }
 
-/* False: it has no room for another one. */
+/* Counts a use of the PD in the domain. False: the domain has no room for another PD. */
 static bool pd_add(struct qp_xrcd *d, uint32_t pd)
 {
 	uint32_t at = QP_XRCD_PDS;
@@ -46,7 +46,7 @@ static bool pd_add(struct qp_xrcd *d, uint32_t pd)
 	if (at == QP_XRCD_PDS)
 		return false;
 	d->users[at] = 1;
-	__atomic_store_n(&d->pd[at], pd, __ATOMIC_RELAXED); /* a number alone */
+	__atomic_store_n(&d->pd[at], pd, __ATOMIC_RELAXED); /* relaxed: no other data depends on it */
 	if (at >= d->end)
 		__atomic_store_n(&d->end, at + 1, __ATOMIC_RELAXED);
 	return true;
@@ -100,7 +100,7 @@ static void holds_on(struct qp_ctx *ctx, struct qp *qp)
 		rn_list_push_back(&ctx->targets, &qp->xrc_link);
 }
 
-/* A message begins: the QP's receive queue is from here on the one that its header names. */
+/* A message begins: its header names the QP's receive queue from here on. */
 bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_hdr *h)
 {
 	struct qp_srq *srq = NULL;

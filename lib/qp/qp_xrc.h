@@ -5,7 +5,7 @@
  * number, the shared receive queue of the domain that takes it, so an initiator reaches all processes of a host by one
  * connection. doc/wire.md says where the number stands.
  *
- * A target has neither queues nor a protection domain. It has those of the message that came last: its srq, rcq and
+ * A target has neither queues nor a protection domain. It uses those of the message that came last: srq, rcq and
  * recv_pd. A Write, Read or Atomic names no queue; it reaches memory of each PD that has a shared receive queue in the
  * domain, since its sender may name each of these queues.
  *
@@ -33,11 +33,11 @@ struct qp_dev;
 /* An XRC domain, as workers see it. */
 struct qp_xrcd {
 	uint32_t pd[QP_XRCD_PDS];    /* atomic; the control thread writes. 0: free */
-	uint32_t users[QP_XRCD_PDS]; /* control thread: shared receive queues of it */
-	uint32_t end;                /* atomic: none is in use from here on */
+	uint32_t users[QP_XRCD_PDS]; /* control thread: how many shared receive queues have the PD */
+	uint32_t end;                /* atomic: no entry from here on is in use */
 };
 
-/* What a target has in the place of queues: nothing is in them, and nothing comes into them. */
+/* What a target has in place of queues; nothing ever lies in them. */
 struct qp_target {
 	struct qp_shm shm;
 	struct {
@@ -48,15 +48,15 @@ struct qp_target {
 	struct qp_cq cq;
 };
 
-/* Control thread. Makes the target's memory ready (cache-line aligned), and sets what of *a is about queues. */
+/* Control thread. Prepares the target's memory (cache-line aligned), and sets the members of *a that concern queues. */
 void qp_target_attr(struct qp_target *t, struct qp_xrcd *d, struct qp_attr *a);
 
 /*
- * Control thread. The queue, whose xrcd and cq are set, gets the first free number from `from` on, and peers find it.
- * False: no number is free, or the domain has QP_XRCD_PDS PDs.
+ * Control thread. Gives the queue, whose xrcd and cq are set, the first free number from `from` on; then peers can name
+ * it. False: no number is free, or the domain has QP_XRCD_PDS PDs.
  */
 RN_NODISCARD bool qp_xsrq_publish(struct qp_dev *dev, struct qp_srq *srq, uint32_t from);
-/* Control thread: peers do not find it any more. */
+/* Control thread: peers can no longer name the queue. */
 void qp_xsrq_withdraw(struct qp_dev *dev, struct qp_srq *srq);
 
 /* Any thread. */
