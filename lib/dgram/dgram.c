@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram queue pairs. */
+/* Datagram queue pairs: sending and receiving. */
 #include "dgram/dgram.h"
 
 #include "base/rn_be.h"
 #include "crc32c/crc32c.h"
 
-/* ---- the list of those with something to send ---- */
+/* ---- the list of QPs with something to send ---- */
 
 void dgram_put(struct dgram_ctx *d, struct qp *qp)
 {
@@ -24,7 +24,7 @@ struct qp *dgram_pop(struct dgram_ctx *d)
 	return qp;
 }
 
-/* The QP goes away, or begins anew. */
+/* Takes the QP off the list, since it goes away or is reset. */
 static void unlist(struct dgram_ctx *d, struct qp *qp)
 {
 	if (qp->ready)
@@ -103,7 +103,7 @@ static uint32_t bytes_of(const struct qp_wqe *w)
 	return w->flags & QP_WF_INLINE ? w->inline_len : w->num_sge * (uint32_t)sizeof(struct qp_sge);
 }
 
-/* The fields that say what it is and how long. */
+/* Checks the fields that give the work request's kind and length. */
 static bool shape_good(const struct qp *qp, const struct qp_wqe *w)
 {
 	const bool read = w->op == QP_WR_READ;
@@ -116,13 +116,13 @@ static bool shape_good(const struct qp *qp, const struct qp_wqe *w)
 	       w->slots == qp_wqe_slots(head_of(w) + bytes_of(w));
 }
 
-/* A record has octets, all of them below 2^64. */
+/* A record has at least one octet, and ends below 2^64. */
 static bool fits_record(const struct qp_send *s)
 {
 	return s->total > 0 && s->w.dgram_write.raddr <= UINT64_MAX - (s->total - 1);
 }
 
-/* The answer to a Read is a Write-Record of a peer: the memory must allow that. */
+/* A Read is answered by a Write-Record of the peer: its local memory must allow remote writes. */
 static bool is_sink(const struct qp *qp, const struct qp_sge *g)
 {
 	const struct qp_access a = { .pd = qp->pd,
@@ -147,7 +147,7 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	ctx->stats.wqes++;
 	if (rn_unlikely(!shape_good(qp, &s->w) || spsc_cons_avail(&qp->sq, at + s->w.slots) < at + s->w.slots)) {
 		s->w.slots = 1;
-		s->w.op = QP_WR_SEND; /* what completions call it */
+		s->w.op = QP_WR_SEND; /* the operation that completions report */
 		qp->sq_taken++;
 		ctx->stats.bad_wqes++;
 		*why = QP_WC_LOC_QP_OP_ERR;
@@ -169,7 +169,7 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
-/* The Q_Key of the receiver. */
+/* The Q_Key that the receiver must have. */
 static uint32_t key_of(const struct qp *qp, const struct qp_send *s)
 {
 	const struct dgram_msgs *g = dgram_msgs_of(qp);
@@ -190,7 +190,7 @@ static uint32_t put_record(const struct qp *qp, const struct qp_send *s, uint32_
 	return UDPL_RECORD_LEN + ddp_build(buf + UDPL_RECORD_LEN, &d);
 }
 
-/* All of a request for a Read-Record. */
+/* Writes the whole request for a Read-Record. */
 static uint32_t put_read(const struct qp *qp, const struct qp_send *s, uint8_t *buf)
 {
 	const struct udpl_hdr h = { .kind = UDPL_READ,
@@ -226,7 +226,7 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 		.src_qpn = qp->qpn,
 		.qkey = key_of(qp, s),
 	};
-	/* The immediate is bytes of the wire already. The MSN tells segments of one message from those of another. */
+	/* The immediate is in wire order already. The MSN tells segments of one message from those of another. */
 	const struct ddp_hdr d = ddp_untagged(s->w.flags & QP_WF_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND,
 					      s->sent + len == s->total, imm ? rn_load_be32(&s->w.aux) : 0, qp->msn,
 					      s->sent);
@@ -267,7 +267,7 @@ static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t by
 	return QP_WC_SUCCESS;
 }
 
-/* The message that is being sent is over. */
+/* Ends the message that is being sent. */
 static void complete(struct dgram_ctx *d, struct qp *qp, const struct qp_send *s, enum qp_wc_status status)
 {
 	struct dgram_msgs *g = dgram_msgs_of(qp);
@@ -276,7 +276,7 @@ static void complete(struct dgram_ctx *d, struct qp *qp, const struct qp_send *s
 	};
 
 	qp->midway = false;
-	if (rn_unlikely(g != NULL && g->answering)) { /* nobody here waits for it */
+	if (rn_unlikely(g != NULL && g->answering)) { /* an answer has no work request here */
 		g->answering = false;
 		d->qp->stats.ud_refused += status != QP_WC_SUCCESS;
 	} else {
@@ -298,8 +298,8 @@ static bool begin_answer(struct qp *qp)
 }
 
 /*
- * The next work request or answer, when no message is midway; in turn when there are both. False: there is none that
- * can be sent.
+ * Begins the next work request or answer, by turns when there are both. No message is midway. False: nothing can be
+ * sent.
  */
 static bool begin(struct dgram_ctx *d, struct qp *qp, struct qp_send *s)
 {
@@ -350,7 +350,7 @@ uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgra
 
 /* ---- receiving ---- */
 
-/* In the form of IPv6's header, whatever the packet's was: programs look for the addresses there. */
+/* Writes the GRH in IPv6's form, whatever the packet's IP version: programs look for addresses in that form. */
 void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx)
 {
 	enum { VERSION = 6, NEXT_IBA = 0x1b };
@@ -363,7 +363,7 @@ void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx)
 	memcpy(grh + 24, rx->dst, 16);
 }
 
-/* Into a receive that has been taken. */
+/* Copies the message into a receive that has been taken. */
 static enum qp_wc_status place(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r, const struct dgram_rx *rx,
 			       const struct ddp_hdr *d)
 {
@@ -408,7 +408,7 @@ static void deliver(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *
 		return;
 	}
 	qp_recv_cqe(ctx, qp, &r, &(struct qp_cqe){ .status = (uint8_t)status }, NULL);
-	/* A message that is too long may be the fault of its sender, which must not end the queue pair. */
+	/* A too long message may be its sender's fault, so it must not end the queue pair. */
 	if (status == QP_WC_LOC_LEN_ERR)
 		ctx->stats.ud_too_long++;
 	else

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The carrier of datagram queue pairs (QP_UD). A message goes to the receiver that its work request says, as one DDP
+ * The carrier of datagram queue pairs (QP_UD). A message goes to the receiver that its work request names, as one DDP
  * segment in one UDP datagram of lib/udp. A QP that has a struct dgram_msgs also sends and receives longer messages, of
- * many segments with a datagram each, which may come in any order, and RDMA Write-Records: Writes whose target hears
- * which of their octets have come. A QP's queues and placement are used directly:
- * between two QPs there is no order to remember, so there is no qp_msgs. A Send completes when its last byte is in the
- * caller's buffer. What cannot be delivered is dropped and counted in qp_stats.ud_*.
+ * many segments with a datagram each, which may come in any order, and RDMA Write-Records: Writes whose target is told
+ * which of their octets have arrived. The carrier uses a QP's queues and placement directly, without qp_msgs, since
+ * messages between two QPs have no order. A Send completes when its last byte is in the caller's buffer. What cannot be
+ * delivered is dropped and counted in qp_stats.ud_*.
  *
  * In a worker's turn:
  *	for each datagram	find its QP by udpl_parse(), dgram_in(d, qp, ...)
@@ -28,16 +28,16 @@
 #include "qp/qp_engine.h"
 #include "udp/udpl.h"
 
-#define DGRAM_GRH_LEN 40u /* before each message received, as verbs has it */
-/* Bytes of a UDP payload beside the message: DDP's header; all of a datagram's header and trailer. */
+#define DGRAM_GRH_LEN 40u /* bytes before each received message, as verbs has it */
+/* Bytes of a UDP payload beside the message: the DDP header, and a datagram's header and trailer. */
 #define DGRAM_INNER    (DDP_UNTAGGED_HDR_LEN)
 #define DGRAM_OVERHEAD (UDPL_HDR_LEN + DGRAM_INNER + UDPL_CRC_LEN)
-/* The same of a segment of an RDMA Write-Record, the longest that there is. */
+/* The headers behind the datagram's in a segment of an RDMA Write-Record, the longest of all kinds. */
 #define DGRAM_INNER_MAX (UDPL_RECORD_LEN + DDP_TAGGED_HDR_LEN)
 
-#define DGRAM_MSG_MAX (UINT32_C(1) << 20) /* of a message of many segments */
+#define DGRAM_MSG_MAX (UINT32_C(1) << 20) /* bytes of a message of many segments, at most */
 
-/* A worker's. Zeroed, then qp and the times are set. */
+/* A worker's datagram carrier. Zeroed memory; then the caller sets qp and the times. */
 struct dgram_ctx {
 	struct qp_ctx *qp;
 	struct rn_slist ready; /* QPs with something to send */
@@ -46,7 +46,7 @@ struct dgram_ctx {
 	uint64_t linger;       /* ns that a message is remembered after its end */
 };
 
-/* The answer to a Read-Record that is owed. */
+/* An answer to a Read-Record request, which is yet to be sent. */
 #define DGRAM_ANSWERS 16u
 struct dgram_answer {
 	uint8_t addr[16];   /* of the reader's device */
@@ -54,17 +54,20 @@ struct dgram_answer {
 	struct rdmap_read_req req;
 };
 
-/* What a member of a group has for a tag: where Write-Records to the group go that name the tag as their STag. */
+/*
+ * A tag that a member of a group has bound: Write-Records to the group that name the tag as their STag go to this
+ * memory.
+ */
 #define DGRAM_BINDS 16u
 struct dgram_bind {
 	uint8_t group[16]; /* the group's address */
 	uint32_t tag;
-	uint32_t stag; /* of the device's table; checked with each segment */
-	uint64_t to;   /* tagged offset in the STag of the sender's 0 */
-	uint64_t len;  /* octets from there on; 0: the group's tag leads nowhere */
+	uint32_t stag; /* of the device's table; looked up for each segment */
+	uint64_t to;   /* tagged offset in the STag that the sender's offset 0 means */
+	uint64_t len;  /* octets from there on; 0: the tag is bound to nothing */
 };
 
-/* What a queue pair has beside its struct qp whose messages may have many segments. The caller's memory. */
+/* What a queue pair has beside its struct qp if its messages may have many segments. The caller's memory. */
 struct dgram_msgs {
 	struct qp *qp;
 	uint32_t unit;       /* octets of each segment that it sends */
@@ -78,8 +81,8 @@ struct dgram_msgs {
 	/* Read-Records of others, in the order of their requests. */
 	struct dgram_answer answer[DGRAM_ANSWERS];
 	uint32_t answer_head, answer_tail; /* free running */
-	bool answering;                    /* the message that is being sent is an answer, no work request */
-	bool answered;                     /* the last one was: the next work request goes first */
+	bool answering;                    /* the message that is being sent is an answer, not a work request */
+	bool answered;                     /* the last message sent was an answer: the next work request goes first */
 	uint32_t n_binds;
 	struct dgram_bind bind[DGRAM_BINDS];
 };
@@ -92,25 +95,25 @@ void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit);
 static inline struct dgram_msgs *dgram_msgs_of(const struct qp *qp) { return qp->beside; }
 static inline uint32_t dgram_max(uint32_t unit) { return rn_min_u32(unit * UDPL_SEGS_MAX, DGRAM_MSG_MAX); }
 
-/* The worker that owns the QP. What qp_step and qp_forget say, and the client has rung. */
+/* Called by the worker that owns the QP. As qp_step and qp_forget; dgram_doorbell: the client has rung. */
 enum qp_verdict dgram_modify(struct dgram_ctx *d, struct qp *qp, enum qp_state to);
 void dgram_destroy(struct dgram_ctx *d, struct qp *qp);
 void dgram_doorbell(struct dgram_ctx *d, struct qp *qp);
 
 /*
- * In place of what the QP has for the same group and tag. b->len 0: it has nothing any more. False: there was nothing,
- * or DGRAM_BINDS are in use.
+ * Binds a tag, in place of an earlier binding of the same group and tag. b->len 0: unbinds it. False: the tag was not
+ * bound, or DGRAM_BINDS are in use.
  */
 bool dgram_bind(struct dgram_msgs *g, const struct dgram_bind *b);
 
 /* Ends the incomplete message whose time is over (d->qp->now); false: there is none. */
 bool dgram_timer(struct dgram_ctx *d);
-/* The queue pair that receives an open message, and its number. */
+/* The queue pair that receives an open message; *qpn: its number. */
 const struct qp *dgram_msg_qp(const struct dgram_msg *m, uint32_t *qpn);
-/* When the next one's time is over; RN_NEVER: no message is incomplete. */
+/* When the next incomplete message's time is over; RN_NEVER: no message is incomplete. */
 uint64_t dgram_due(const struct dgram_ctx *d);
 
-/* QPs of which dgram_out must be called; NULL: no more. */
+/* The next QP for which dgram_out must be called; NULL: there are no more. */
 struct qp *dgram_pop(struct dgram_ctx *d);
 void dgram_put(struct dgram_ctx *d, struct qp *qp);
 
@@ -129,7 +132,7 @@ struct dgram_to {
  */
 uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to);
 
-/* A datagram and where it comes from. */
+/* A received datagram and its addresses. */
 struct dgram_rx {
 	const uint8_t *p; /* UDP payload, contiguous */
 	uint32_t len;
@@ -141,40 +144,40 @@ void dgram_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
 
 /* ---- private to lib/dgram ---- */
 
-/* dgram.c: ERR, and everything that is posted or was taken completes. */
+/* dgram.c: the QP goes to ERR; everything that is posted or was taken completes. */
 void dgram_fail(struct dgram_ctx *d, struct qp *qp);
 void dgram_ring_broken(struct dgram_ctx *d, struct qp *qp);
 void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx);
 
 /* dgram_seg.c */
-/* A segment of a longer message, CRC, headers and Q_Key checked. */
+/* Takes a segment of a longer message; CRC, headers and Q_Key are checked already. */
 void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *h);
-/* The receive that the next message takes: a spare one, the place's own before others, or one of the queue. */
+/* Takes the receive for the next message: the one kept at this place, or at another, or one of the queue. */
 enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place, struct qp_recv *r);
-/* All messages end, those received and the one that is sent; with completions when `told`. */
+/* Ends all messages, those being received and the one being sent; with completions if `told`. */
 void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told);
 /*
- * The message of a segment that belongs to no open one, in the list of open ones and with nothing but its key, unit and
- * total. NULL: it is not to begin, and that is counted.
+ * Begins the message of a segment that belongs to no open message: lists it, with its key, unit and total set. NULL:
+ * the message must not begin; that has been counted.
  */
 struct dgram_msg *dgram_msg_begin(struct dgram_ctx *d, struct dgram_msgs *g, const struct udpl_hdr *h,
 				  const struct dgram_key *k);
 void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m);
-/* The segment at `off` is placed: the message waits anew. */
+/* Called after the segment at `off` was placed: the time to wait begins anew. */
 void dgram_msg_placed(struct dgram_ctx *d, struct dgram_msg *m, uint32_t off, uint32_t len);
 
 /* dgram_read.c */
-/* A request, header and CRC checked. */
+/* Takes a request; header and CRC are checked already. */
 void dgram_read_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
-/* Whether there is an answer to be sent. */
+/* Whether an answer must be sent. */
 bool dgram_read_owed(const struct qp *qp);
-/* The oldest answer becomes the message that is being sent. */
+/* Makes the oldest answer the message that is being sent. */
 void dgram_read_begin(struct dgram_msgs *g);
 /* Whether the next bytes of the answer may still be read. */
 bool dgram_read_allowed(const struct qp *qp, const struct qp_send *s, uint32_t bytes);
 
 /* dgram_record.c */
-/* A segment of an RDMA Write-Record, header and CRC checked. */
+/* Takes a segment of an RDMA Write-Record; header and CRC are checked already. */
 void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
 /* Completions for what is valid of the record, as far as the CQ has room; true: all is told. */
 bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RDMA Read-Record: a request in one datagram, and a Write-Record into the reader's memory as the answer. The reader
- * keeps nothing of a request: what comes of the answer is told as of any record. A queue pair answers in turn with the
- * work that is posted to it, and owes a bounded number of answers; rights are checked when the request comes and with
- * each segment of the answer.
+ * keeps no state for a request: completions tell of the answer, as of any record. A queue pair sends answers and its
+ * own work requests by turns, and has a bounded number of answers to send; rights are checked when the request comes
+ * and with each segment of the answer.
  */
 #include "dgram/dgram.h"
 

@@ -38,7 +38,7 @@ bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m)
 	return true;
 }
 
-/* The parts of the segment. False: they cannot be. */
+/* Parses the headers of the segment. False: they are impossible. */
 static bool parse_record(const struct dgram_rx *rx, struct udpl_record *r, struct ddp_hdr *h)
 {
 	const uint8_t *body = rx->p + UDPL_HDR_LEN;
@@ -73,7 +73,7 @@ bool dgram_bind(struct dgram_msgs *g, const struct dgram_bind *b)
 	return true;
 }
 
-/* The segment names this member's memory from now on, in place of the group's tag. False: the tag leads nowhere. */
+/* Replaces the group's tag by the STag of this member's memory. False: the tag is bound to nothing. */
 static bool to_member(struct dgram_msgs *g, const struct dgram_rx *rx, struct ddp_hdr *h)
 {
 	const struct dgram_bind *b = bind_of(g, rx->dst, h->stag);
@@ -85,7 +85,7 @@ static bool to_member(struct dgram_msgs *g, const struct dgram_rx *rx, struct dd
 	return true;
 }
 
-/* Whether the segment is one of this record, and is still wanted. */
+/* Whether the segment belongs to this record, and has not come before. */
 static bool is_wanted(struct dgram_ctx *d, const struct dgram_msg *m, const struct dgram_rx *rx,
 		      const struct udpl_record *r, const struct ddp_hdr *h)
 {
@@ -157,7 +157,7 @@ void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *
 		return;
 	}
 	dgram_msg_placed(d, m, r.offset, h.payload_len);
-	/* A CQ without room: dgram_timer() tells later. */
+	/* The CQ has no room: dgram_timer() writes the completions later. */
 	if (m->valid == m->total && dgram_record_tell(d, qp, m))
 		dgram_msg_end(d, g, m);
 }

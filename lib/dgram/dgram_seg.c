@@ -2,7 +2,7 @@
 /*
  * Messages of many segments. The first segment to come, whichever it is, takes the receive; each is placed in it as it
  * comes, and the receive completes with the last missing one. A message that gets no new segment for d->timeout ends
- * incomplete: nothing is told of it but a count, and the receive is the next message's.
+ * incomplete: it is counted, without a completion, and the next message uses its receive.
  */
 #include "dgram/dgram.h"
 
@@ -16,7 +16,7 @@ void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit)
 	qp->beside = g;
 }
 
-/* ---- receives that no message has any more ---- */
+/* ---- receives whose message has ended incomplete ---- */
 
 static bool is_spare(const struct dgram_msgs *g, uint32_t place)
 {
@@ -41,14 +41,14 @@ enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place,
 
 /* ---- the end of a message ---- */
 
-/* The receive, when the message held one, stays at its place. */
+/* A receive that the message held stays at the message's place. */
 void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
 {
 	rn_list_remove(&d->open, &m->link);
 	dgram_track_end(&g->track, m, &m->key, d->qp->now);
 }
 
-/* False: it is a record of which the CQ has no room to tell, and stays. */
+/* Ends a message. False: a record stays, because the CQ has no room for its completions. */
 static bool end_incomplete(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
 {
 	if (m->record && !dgram_record_tell(d, g->qp, m)) {
@@ -155,7 +155,7 @@ static enum qp_wc_status place_grh(struct dgram_ctx *d, struct qp *qp, const str
 	return qp_mr_status(qp_rq_place(d->qp, qp, r, &at, &src, 1));
 }
 
-/* A receive for the message, with its GRH in place. False: there is none, and what follows from that is done. */
+/* Takes a receive for the message and writes its GRH. False: there is none; the segment is dropped and counted. */
 static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, const struct dgram_rx *rx)
 {
 	struct qp_recv r;
@@ -231,7 +231,7 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 	at.mo += DGRAM_GRH_LEN;
 	at.last = m->valid + h->payload_len == m->total; /* to come */
 	const enum qp_mr_verdict v = qp_rq_place(ctx, qp, &g->recv[m->place], &at, &src, 1);
-	if (rn_unlikely(v != QP_MR_OK)) { /* the memory that its owner had named is gone */
+	if (rn_unlikely(v != QP_MR_OK)) { /* the memory of the receive has been deregistered */
 		qp_recv_cqe(ctx, qp, &g->recv[m->place], &(struct qp_cqe){ .status = (uint8_t)qp_mr_status(v) }, NULL);
 		g->recv[m->place].loaded = false;
 		dgram_fail(d, qp);

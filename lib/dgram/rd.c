@@ -91,7 +91,7 @@ enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner 
 	for (uint32_t i = 0; i < RD_SENDS; i++)
 		rn_slist_push_back(&side->spare, &side->send[i].link);
 	qp->beside = side;
-	qp->sparing = true; /* completions tell of errors: one peer's fault is no event of the QP */
+	qp->sparing = true; /* completions tell of errors: a peer's fault raises no event of the QP */
 	return QP_OK;
 }
 
@@ -115,7 +115,7 @@ struct rd_pair *rd_pop(struct rd_ctx *d)
 	return p;
 }
 
-/* The pair has let go of its QP and has nothing to say. */
+/* Frees a pair that has let go of its QP and has nothing to send. */
 void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	if (p->listed)
@@ -155,7 +155,7 @@ void rd_drop_holds(struct rd_ctx *d, struct rd_pair *p)
 		rd_drop_hold(d, p, i);
 }
 
-/* The receives of messages that are not whole are flushed, unless nobody is to hear of them. */
+/* Flushes the receives of incomplete messages, unless no completions may follow. */
 static void drop_chains(struct rd_ctx *d, struct rd_pair *p, struct qp *qp, enum rd_end how)
 {
 	struct rd_chain *c;
@@ -168,7 +168,7 @@ static void drop_chains(struct rd_ctx *d, struct rd_pair *p, struct qp *qp, enum
 	p->n_chains = 0;
 }
 
-/* The client rings on as long as another pair of the QP waits, or another one of its shared receive queue. */
+/* Keeps asking the client to ring while another pair of the QP waits, or another user of its shared receive queue. */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct qp *qp = p->m.qp;
@@ -184,7 +184,7 @@ void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 		qp_recv_over(d->qp, qp, NULL);
 }
 
-/* A work request on the way has a status of its own already. */
+/* Whether a work request on the way has a status already. */
 static bool blamed(const struct rd_pair *p)
 {
 	for (uint32_t i = p->work.wr_head; i != p->work.wr_tail; i++)
@@ -193,7 +193,7 @@ static bool blamed(const struct rd_pair *p)
 	return false;
 }
 
-/* What the peer is told of its run's end. Segments that come behind it are refused with the same words. */
+/* Remembers how the peer's run ended, to refuse later segments of the run with the same Terminate. */
 static void remember(struct rd_ctx *d, const struct rd_pair *p)
 {
 	struct rd_told *t = &d->told[d->n_told++ % RD_TOLD];
@@ -208,7 +208,7 @@ static void remember(struct rd_ctx *d, const struct rd_pair *p)
 	memcpy(t->term, p->term, p->term_len);
 }
 
-/* The run is over. The peer is told when `tell`; p->term says what, p->term_len how much. */
+/* Ends the run. `tell`: the peer is told, by the p->term_len octets of p->term. */
 void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 {
 	struct qp *qp = p->m.qp;
@@ -242,28 +242,28 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 		rd_give_back(d, p);
 }
 
-/* From now on pairs that wait for the peer are looked at. */
+/* From now on rd_tick() looks at pairs that wait for the peer. */
 void rd_arm_probe(struct rd_ctx *d)
 {
 	if (d->probe_at == RN_NEVER)
 		d->probe_at = d->qp->now + RD_PROBE_NS;
 }
 
-/* Something is under way. */
+/* Whether something is under way. */
 static bool busy(const struct rd_pair *p)
 {
 	return p->state == RD_UP && (p->sent != p->acked || p->holds > 0 || p->n_chains > 0 ||
 				     !rn_slist_empty(&p->sends) || !qp_msgs_resting(&p->m));
 }
 
-/* Nothing is under way: its place may be another's. */
+/* Whether nothing is under way, so that another pair may have this pair's place. */
 static bool rests(const struct rd_pair *p) { return p->state == RD_UP && !p->listed && !p->owes && !busy(p); }
 
 #define ANY_TENANT (-1)
 
 /*
- * The tenant's pair that rests longest ends, which fails nothing here. The peer's pair rests too, unless it has sent
- * meanwhile: then what it has sent is refused.
+ * Ends the pair of the tenant that has rested longest, which fails nothing here. The peer's pair rests too, unless it
+ * has sent meanwhile: then what it has sent is refused.
  */
 static void evict(struct rd_ctx *d, int tenant, bool tell)
 {
@@ -283,7 +283,10 @@ static void evict(struct rd_ctx *d, int tenant, bool tell)
 	rd_end(d, old, RD_END_FAIL, tell);
 }
 
-/* The last free one is taken: another is made free in time, by way of rd_out; else at once, and the peer finds out. */
+/*
+ * Takes a free pair. When that was the last one, another pair is ended ahead of need, and rd_out tells its peer. When
+ * none is free, a pair is ended at once, and its peer finds out later.
+ */
 static struct rd_pair *take_free(struct rd_ctx *d, uint8_t tenant)
 {
 	if (d->used_by[tenant] >= d->share)
@@ -328,9 +331,9 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 	return p;
 }
 
-/* ---- whose turn it is to take the next work request ---- */
+/* ---- which pair takes the next work request ---- */
 
-/* Where the work request at the queue's head goes. False: it is none that can be. */
+/* The destination of the work request at the queue's head. False: it is impossible. */
 static bool head_dest(struct qp *qp, struct qp_wqe_dest *to, struct qp_wqe *w)
 {
 	const uint32_t at = qp->sq_taken;
@@ -342,7 +345,7 @@ static bool head_dest(struct qp *qp, struct qp_wqe_dest *to, struct qp_wqe *w)
 	return to->qpn <= RD_QPN_MAX;
 }
 
-/* ERR: all work of all pairs completes, and the peers are told. Any number of times. */
+/* The QP goes to ERR: all work of all pairs completes, and the peers are told. May be called again. */
 void rd_qp_error(struct rd_ctx *d, struct qp *qp)
 {
 	struct rd_pair *p;
@@ -353,7 +356,7 @@ void rd_qp_error(struct rd_ctx *d, struct qp *qp)
 	qp_enter_error(d->qp, qp);
 }
 
-/* Nobody has a place for this peer: the work request fails by itself. */
+/* There is no free pair for this peer: the work request fails by itself. */
 static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 {
 	const struct qp_wr wr = {
@@ -365,7 +368,7 @@ static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 	qp_send_cqe(d->qp, qp, &wr, QP_WC_RETRY_EXC_ERR);
 }
 
-/* Takes the next work request to its pair. False: where the next one begins is not known. */
+/* Gives the next work request to its pair. False: its length is impossible, so the next one cannot be found. */
 static bool route_next(struct rd_ctx *d, struct qp *qp)
 {
 	const uint64_t bad = d->qp->stats.bad_wqes;
@@ -394,7 +397,7 @@ static bool route_next(struct rd_ctx *d, struct qp *qp)
 	return d->qp->stats.bad_wqes == bad;
 }
 
-/* A work request has failed on a QP that does not go on then. */
+/* A work request has failed, on a QP that does not go on then (RNICDV_QP_STRICT). */
 static bool stops(const struct qp *qp)
 {
 	return rn_unlikely(rd_side_of(qp)->failed) && rd_side_of(qp)->strict &&
@@ -445,7 +448,7 @@ void rd_recvs(struct rd_ctx *d)
 		d->looks++;
 }
 
-/* In turns. Pairs that have ended meanwhile leave some of the others to be looked at twice, which harms nothing. */
+/* By turns. Pairs that have ended meanwhile cause some others to be looked at twice, which does no harm. */
 bool rd_look(struct rd_ctx *d)
 {
 	struct rd_pair *p = d->looks > 0 ? rn_list_first(&d->waits, struct rd_pair, of_waits) : NULL;
@@ -462,7 +465,7 @@ bool rd_look(struct rd_ctx *d)
 	return true;
 }
 
-/* The QP has no pairs any more; no completion tells. */
+/* Removes all pairs of the QP, without completions. */
 static void abandon(struct rd_ctx *d, struct qp *qp)
 {
 	struct rd_pair *p;
@@ -518,7 +521,7 @@ uint64_t rd_timer(const struct rd_ctx *d)
 	return due;
 }
 
-/* A peer that has been silent is asked whether it still knows the pair: it may have let go of it unheard. */
+/* Asks a silent peer whether it still knows the pair: the notice of the pair's end may have been lost. */
 static void probe(struct rd_ctx *d)
 {
 	bool any = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable datagrams: packets that come. */
+/* Reliable datagrams: received packets. */
 #include <string.h>
 
 #include "base/rn_seq.h"
@@ -10,7 +10,7 @@ static bool may_receive(const struct qp *qp)
 	return qp->state == QP_S_RTR || qp->state == QP_S_RTS || qp->state == QP_S_SQD;
 }
 
-/* What was said when the run of this packet ended; that may still be on its way, behind the answer. NULL: nothing. */
+/* The record of this packet's run, if the run has ended: a packet of it may still come late. NULL: none. */
 static const struct rd_told *told(const struct rd_ctx *d, const struct rd_rx *rx)
 {
 	for (uint32_t i = 0; i < RD_TOLD; i++) {
@@ -23,7 +23,7 @@ static const struct rd_told *told(const struct rd_ctx *d, const struct rd_rx *rx
 	return NULL;
 }
 
-/* REFUSED to a packet of a pair that is not there. */
+/* Writes REFUSED, the answer to a packet of an unknown pair. */
 static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer)
 {
 	const struct rd_told *t = told(d, rx);
@@ -43,7 +43,7 @@ static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer
 	return len + t->len;
 }
 
-/* The peer has taken the segment `acked + i`. False: that is no news. */
+/* Notes that the peer has taken segment `acked + i`. False: that was known. */
 static bool take_ack(struct rd_pair *p, uint32_t i)
 {
 	const uint32_t wr = p->wr_of[(p->acked + i) % RD_SPAN];
@@ -57,7 +57,7 @@ static bool take_ack(struct rd_pair *p, uint32_t i)
 	return true;
 }
 
-/* What the peer tells beyond h->taken is believed when all of it was sent. */
+/* Whether what h->more reports was sent at all; else it is not believed. */
 static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
 {
 	if (!p->loose || h->more == 0)
@@ -67,7 +67,10 @@ static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
 	return last - p->acked < p->sent - p->acked ? h->more : 0;
 }
 
-/* Our segments below h->taken, and those of h->more, have had their turn at the peer. False: the pair has ended. */
+/*
+ * Handles a report: our segments below h->taken, and those of h->more, have had their turn at the peer. False: the pair
+ * has ended.
+ */
 static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
 	bool news = false;
@@ -93,7 +96,7 @@ static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *
 	return true;
 }
 
-/* The peer's run is over, and with it ours. */
+/* The peer's run is over, and so is ours. */
 static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 {
 	struct rd_pair *p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
@@ -103,7 +106,7 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 		d->stats.bad++;
 		return;
 	}
-	if (!take_acks(d, p, rx->h)) /* what had its turn before the end has succeeded */
+	if (!take_acks(d, p, rx->h)) /* segments that had their turn before the end have succeeded */
 		return;
 	if (rdmap_term_parse(rx->p + rx->h->body, rx->len - rx->h->body, &t) != RDMAP_TERM_SHORT)
 		qp_blame(&p->m, &t);
@@ -114,8 +117,8 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 }
 
 /*
- * The pair that a segment belongs to, made when need be. NULL: *refused says whether the peer must hear of it, or the
- * segment is of an earlier run.
+ * The pair that a segment belongs to, which is made if necessary. NULL: *refused says whether the peer must hear of it,
+ * or the segment is of an earlier run.
  */
 static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, bool *refused)
 {
@@ -125,20 +128,20 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 	*refused = true;
 	if (h->peer_run != 0 && (p == NULL || h->peer_run != p->run))
 		return NULL;
-	if (rn_unlikely(p == NULL) && told(d, rx) != NULL) /* it has ended */
+	if (rn_unlikely(p == NULL) && told(d, rx) != NULL) /* the run has ended */
 		return NULL;
 	if (p != NULL && p->peer_run != 0 && h->run != p->peer_run) {
 		*refused = false;
 		if (rn_seq_lt(h->run, p->peer_run))
 			return NULL;
-		if (p->next > 0 || p->map != 0) { /* the peer has begun anew: of our run it knows nothing any more */
+		if (p->next > 0 || p->map != 0) { /* the peer has begun anew and has forgotten our run */
 			p->term_len = 0;
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
 		} else {
 			rd_drop_holds(d, p);
-			rd_wait_over(d, p); /* what waited for a receive has gone */
+			rd_wait_over(d, p); /* the segment that waited for a receive is gone */
 		}
 		*refused = true;
 	}
@@ -149,7 +152,7 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 	return p;
 }
 
-/* What answers a request of ours needs no Q_Key: its sender may know none. */
+/* Whether the segment is an answer to a request of ours, which needs no Q_Key: the peer may not know ours. */
 static bool is_answer(const uint8_t *seg, uint32_t len)
 {
 	struct ddp_hdr h;
@@ -157,14 +160,14 @@ static bool is_answer(const uint8_t *seg, uint32_t len)
 	return ddp_parse(seg, len, &h) == DDP_OK && (h.opcode == RDMAP_READ_RESP || h.opcode == RDMAP_ATOMIC_RESP);
 }
 
-/* Whether the segment is one of those that may come, and is not here already. */
+/* Whether the segment's number is in the window, and the segment has not come yet. */
 static bool in_window(struct rd_pair *p, const struct rd_hdr *h)
 {
 	const uint32_t ahead = h->number - p->next;
 	const bool loose = (h->flags & RD_F_LOOSE) != 0;
 
 	if (loose != p->peer_loose) {
-		if (p->next > 0 || p->map != 0 || p->holds > 0) /* a run is one or the other */
+		if (p->next > 0 || p->map != 0 || p->holds > 0) /* a run is either ordered or unordered */
 			return false;
 		p->peer_loose = loose;
 	}
@@ -213,7 +216,7 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 	return 0;
 }
 
-/* TAKEN is about these two runs. A peer that has heard nothing of ours asks only whether its own is known. */
+/* Whether TAKEN is about these two runs. A peer that knows no run of ours only asks whether its own is known. */
 static bool told_of(const struct rd_pair *p, const struct rd_hdr *h)
 {
 	if (h->peer_run == 0)

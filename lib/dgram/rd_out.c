@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable datagrams: packets that go out. */
+/* Reliable datagrams: packets to send. */
 #include <string.h>
 
 #include "dgram/rd_int.h"
 
-/* What is at fault, for the peer: the error and the begin of the segment that led to it. */
+/* Builds the Terminate for the peer: the error, and the first octets of the segment that led to it. */
 static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uint32_t len)
 {
 	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
@@ -14,7 +14,7 @@ static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uin
 	p->term_len = rdmap_term_build(p->term, e, len > 0 ? head : NULL, len);
 }
 
-/* Our run has failed by the engine's verdict. */
+/* Ends our run because of the engine's verdict. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
 {
 	struct qp *qp = p->m.qp;
@@ -38,7 +38,7 @@ static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
 				.more = p->map >> 1 };
 }
 
-/* The last packet of a pair that has ended. */
+/* Writes the last packet of a pair that has ended. */
 static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 {
 	const struct rd_hdr h = hdr_of(p, RD_REFUSED);
@@ -49,7 +49,7 @@ static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	return at + p->term_len;
 }
 
-/* Hands the pair its next work request. False: there is none, or the pair is not done with those before it. */
+/* Gives the engine the pair's next work request. False: there is none, or the engine is busy with earlier ones. */
 static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
 {
 	struct qp *qp = p->m.qp;
@@ -63,7 +63,10 @@ static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
 	return *v != QP_PULL_FAILED;
 }
 
-/* A segment of the engine's behind the header. 0: none now; *gone: and the pair has ended. h: what is told of it. */
+/*
+ * Writes the engine's next segment behind the header. 0: none now; *gone: because the pair has ended. h: gets the
+ * segment's flags.
+ */
 static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, struct rd_hdr *h, bool *gone)
 {
 	const uint32_t max = p->map != 0 ? RD_SEG_MAX - RD_MORE_LEN : RD_SEG_MAX;
@@ -75,12 +78,12 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 	enum qp_pull v = QP_PULL_NONE;
 	uint32_t len;
 
-	if (first) /* else the open message has a Q_Key of its own */
+	if (first) /* not before: hand() sets p->qkey, which an open message still needs */
 		(void)hand(d, p, &v);
 	do {
 		if (v != QP_PULL_FAILED)
 			v = qp_peek(d->qp, &p->m, max, &len);
-	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* what was local is done */
+	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* local work has been done; look again */
 	h->qkey = v == QP_PULL_OK && p->m.src == QP_SRC_RESP ? qp_asked(&p->m) : p->qkey;
 	if (v == QP_PULL_OK)
 		v = qp_pull(d->qp, &p->m, max, &seg);
@@ -90,7 +93,7 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 	if (*gone)
 		rd_fail(d, p, NULL, 0);
 	else
-		rd_route(d, qp); /* places may have become free */
+		rd_route(d, qp); /* there may be room for work requests that wait in the queue */
 	*gone |= p->state != RD_UP;
 	if (*gone || v != QP_PULL_OK)
 		return 0;
@@ -100,7 +103,7 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 	return seg.hdr_len + seg.len;
 }
 
-/* Whether the peer keeps one segment more. */
+/* Whether the peer can keep one more segment. */
 static bool may_send(const struct rd_pair *p)
 {
 	const uint32_t span = p->sent - p->acked;
@@ -124,7 +127,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 		return 0;
 	}
 	p->used = d->qp->now;
-	struct rd_hdr h = { .flags = 0 }; /* what out_segment tells of a segment */
+	struct rd_hdr h = { .flags = 0 }; /* out_segment sets the segment's fields */
 	const uint32_t at = RD_HDR_LEN + (p->map != 0 ? RD_MORE_LEN : 0);
 	if (may_send(p))
 		len = out_segment(d, p, buf + at, &h, &gone);

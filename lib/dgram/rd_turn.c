@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable datagrams: which segment of a peer's run has its turn, and what is kept until then. */
+/* Reliable datagrams: whether a segment of a peer's run has its turn, and the segments that are kept until then. */
 #include <string.h>
 
 #include "dgram/rd_int.h"
 
-/* ---- the chains of an unordered run: the engine is in the middle of one, the others lie beside it ---- */
+/* ---- the chains of an unordered run: the engine has a current one, the others lie in p->chains ---- */
 
 static struct iw_err chain_err(void)
 {
@@ -18,7 +18,7 @@ static bool had_turn(const struct rd_pair *p, uint32_t number)
 	return ahead > RD_SPAN || (ahead < RD_SPAN && (p->map >> ahead & 1) != 0);
 }
 
-/* The chain whose next segment this is lies beside. */
+/* The chain in p->chains whose next segment has this number. */
 static struct rd_chain *chain_at(const struct rd_pair *p, uint32_t number)
 {
 	rn_slist_each(struct rd_chain, c, &p->chains, link)
@@ -27,7 +27,7 @@ static struct rd_chain *chain_at(const struct rd_pair *p, uint32_t number)
 	return NULL;
 }
 
-/* The engine lays the chain aside that it is in the middle of. False: the peer has more of them than may be. */
+/* Moves the engine's current chain to p->chains. False: the peer has more chains than it may have. */
 static bool chain_aside(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct qp_msgs *m = &p->m;
@@ -51,10 +51,10 @@ static bool chain_aside(struct rd_ctx *d, struct rd_pair *p)
 	return true;
 }
 
-/* The engine turns to a chain that lies beside. */
+/* Makes a chain of p->chains the engine's current one. */
 static void chain_resume(struct rd_ctx *d, struct rd_pair *p, struct rd_chain *c)
 {
-	const struct rd_chain one = *c; /* its place may be the other's */
+	const struct rd_chain one = *c; /* its place may be used for the other chain */
 	struct qp_msgs *m = &p->m;
 
 	(void)rn_slist_remove(&p->chains, &c->link);
@@ -82,7 +82,10 @@ static void chain_begin(struct rd_pair *p, uint32_t number)
 	p->chained = true;
 }
 
-/* The engine turns to the segment's chain. NEXT, EARLY, or ENDED: the chains cannot be; p->m.err. */
+/*
+ * Makes the segment's chain the engine's current one. NEXT, EARLY, or ENDED: the peer's chains are impossible;
+ * p->m.err.
+ */
 static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
 	const bool first = (s->flags & RD_F_FIRST) != 0, here = p->chained && p->at == s->number;
@@ -93,7 +96,7 @@ static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_pair *p, const struct
 	if (!first && c == NULL)
 		return RD_TURN_EARLY;
 	p->m.err = chain_err();
-	if (first && (here || c != NULL)) /* another chain goes on with this number */
+	if (first && (here || c != NULL)) /* another chain is to go on with this number */
 		return RD_TURN_ENDED;
 	if (c != NULL)
 		chain_resume(d, p, c);
@@ -104,7 +107,7 @@ static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_pair *p, const struct
 	return RD_TURN_NEXT;
 }
 
-/* The segment has had its turn in its chain. False: its chain cannot go on so; p->m.err. */
+/* The segment has had its turn in its chain. False: the chain cannot go on this way; p->m.err. */
 static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
 {
 	p->at = s->number + 1;
@@ -115,7 +118,7 @@ static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
 
 /* ---- a segment's turn ---- */
 
-/* In which order the messages of a queue come says nothing in an unordered run, and nothing of answers to one. */
+/* In an unordered run the order of messages in a queue is not checked, nor that of answers. */
 static bool align(struct rd_pair *p, const struct ddp_hdr *h, uint32_t asked)
 {
 	struct qp_msgs *m = &p->m;
@@ -184,9 +187,9 @@ enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_s
 	return RD_TURN_ENDED;
 }
 
-/* ---- what is kept ---- */
+/* ---- segments that are kept ---- */
 
-/* How long a message waits for a receive: as the QP allows it, and no more often than its sender says. */
+/* How long a message waits for a receive: as the QP allows, and at most as often as its sender says. */
 static uint64_t wait_of(const struct qp *qp, uint8_t rnr)
 {
 	if (rnr == 0 || rnr > RD_RNR_LAST)
@@ -194,7 +197,7 @@ static uint64_t wait_of(const struct qp *qp, uint8_t rnr)
 	return rn_min_u64(qp->rnr_ns, (rnr - 1) * qp->rnr_unit_ns);
 }
 
-/* Of all segments that wait for a receive the pair's time is that of the first one. */
+/* Of all segments that wait for a receive, the first one decides how long the pair waits. */
 static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
 	struct qp *qp = p->m.qp;
@@ -229,7 +232,7 @@ void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool w
 		begin_wait(d, p, s);
 }
 
-/* From the first number on: in an unordered run one that waits holds up no other. */
+/* Looks at all kept segments by number: in an unordered run a segment that waits does not hold up others. */
 bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 {
 	const uint32_t from = p->next;
