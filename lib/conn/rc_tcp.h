@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reliable connection over TCP: joins lib/rc to tcp_lite. Segments in, segments out; TCP's sequence numbers are the
- * positions that rc is told. Here lie the packets that are held behind a hole, and those that are kept for a queue pair
- * that is not ready to receive. Pure: no allocation, no system call, no clock.
+ * positions that rc is told. This room holds packets behind a hole, and keeps packets for a queue pair that is not
+ * ready to receive. Pure: no allocation, no system call, no clock.
  *
  * One turn of a worker:
  *	ctx->rc.qp.now = clock;
@@ -40,8 +40,8 @@ struct rc_tcp_params {
 };
 
 #define RC_TCP_REFS        4096u
-#define RC_TCP_HOLD_MAX    2048u /* out-of-order packets held with a wide block at most: as many as FPDUs in flight */
-#define RC_TCP_HOLD_NARROW 128u  /* and with a narrow one */
+#define RC_TCP_HOLD_MAX    2048u /* out-of-order packets held with a wide block at most: one for each FPDU in flight */
+#define RC_TCP_HOLD_NARROW 128u  /* the same with a narrow block */
 #define RC_TCP_REFS_CALL   (RC_TCP_HOLD_MAX + 1)
 
 struct rc_tcp_cfg {
@@ -60,7 +60,7 @@ struct rc_tcp_ctx {
 	struct tcpl_turns turns; /* written by the worker */
 	struct rc_tcp_cfg cfg;
 	uint32_t held;               /* packets that wait behind holes */
-	uint32_t rnr_kept;           /* packets kept for the sake of receives */
+	uint32_t rnr_kept;           /* packets kept for messages that wait for a receive */
 	uint32_t rnr_of[QP_TENANTS]; /* the same, of each tenant */
 	uint32_t n_refs;
 	uint64_t refs[RC_TCP_REFS]; /* packets that are the caller's again */
@@ -77,14 +77,14 @@ static inline bool rc_tcp_full(const struct rc_tcp_ctx *ctx)
 	return qp_ctx_full(&ctx->rc.qp) || ctx->n_refs + RC_TCP_REFS_CALL > RC_TCP_REFS;
 }
 
-/* Effects and refs have been taken. */
+/* Call after effects and refs have been taken. */
 static inline void rc_tcp_drained(struct rc_tcp_ctx *ctx)
 {
 	rc_drained(&ctx->rc);
 	ctx->n_refs = 0;
 }
 
-/* ---- birth ---- */
+/* ---- opening a connection ---- */
 
 /* Active open: rc_connect, and a SYN. RC_SELF: as if both ends had connected at once (RFC 9293, 3.5). */
 RN_NODISCARD enum qp_verdict rc_tcp_connect(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct rc_tcp_params *p);
@@ -106,15 +106,15 @@ RN_NODISCARD enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struc
 /* ---- in ---- */
 
 /*
- * A received packet's TCP payload as slices; seg->ref must be the address of this. Where it lies is the caller's
- * choice (beside the packet): while the packet is held, it and the slices stay.
+ * A received packet's TCP payload as slices; seg->ref must be the address of this struct. The caller chooses where it
+ * lies (beside the packet): struct and slices must stay while the packet is held.
  */
 struct rc_tcp_pkt {
 	const struct rn_iov *iov;
 	uint32_t n;   /* at most RC_MAX_IOV */
-	bool crc_due; /* it is whole FPDUs from this process, whose memory may still change: no CRC is looked at */
+	bool crc_due; /* whole FPDUs from this process, whose memory may still change: their CRC is not checked */
 	/* while it is kept for a QP that is not ready to receive: rc_tcp_rnr.c */
-	bool twice; /* TCP holds another part of it, which gives it back */
+	bool twice; /* TCP holds another part of the packet, and will give the packet back */
 	struct rc_tcp_pkt *next;
 	uint32_t off, len, seq; /* the part that is kept */
 };
@@ -127,15 +127,15 @@ void rc_tcp_timer(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 /* ICMP says that the segment at seq was too large: tcpl_too_big. */
 void rc_tcp_too_big(struct rc_tcp_ctx *ctx, struct rc_tcp *c, uint32_t seq, uint32_t mss);
 
-/* When rc_tcp_timer wants to be called; RN_NEVER: not before something happens. */
+/* When to call rc_tcp_timer; RN_NEVER: not before something else happens. */
 static inline uint64_t rc_tcp_next_wake(const struct rc_tcp *c)
 {
 	return rc_get_state(&c->rc) == RC_FREE ? RN_NEVER : rn_min_u64(tcpl_next_wake(&c->tcp), rc_next_wake(&c->rc));
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
-/* As rc_ready_pop and rc_answer_pop; the lines of those that come next are fetched meanwhile. */
+/* As rc_ready_pop and rc_answer_pop; also prefetches the cache lines of the next connections. */
 struct rc_tcp *rc_tcp_ready_pop(struct rc_tcp_ctx *ctx);
 struct rc_tcp *rc_tcp_answer_pop(struct rc_tcp_ctx *ctx);
 const struct rc_tcp *rc_tcp_ready_first(const struct rc_tcp_ctx *ctx);
@@ -146,16 +146,16 @@ const struct rc_tcp *rc_tcp_ready_first(const struct rc_tcp_ctx *ctx);
 bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o);
 
 /*
- * The bytes of the segment just made as slices of the memory that it is sent from: rc_slices. Returns their number; 0:
- * they must be copied. *crc_due: the segment is one FPDU, and its CRC is left open.
+ * The bytes of the segment just made as slices of the memory that it is sent from: rc_slices. Returns the number of
+ * slices; 0: the bytes must be copied. *crc_due: the segment is one FPDU, and its CRC is left open.
  */
 uint32_t rc_tcp_slices(const struct rc_tcp *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max,
 		       bool *crc_due);
 
 /*
- * Copies the bytes of the segment just made, reading each once: rc_copy. inside: they stay in this process, so CRCs may
- * be left open. Returns the number of FPDUs with an open CRC: all of the segment, which is whole FPDUs then, or none.
- * Of several none has markers.
+ * Copies the bytes of the segment just made, reading each once: rc_copy. inside: the bytes stay in this process, so
+ * CRCs may be left open. Returns the number of FPDUs with an open CRC: all FPDUs of the segment, which then consists of
+ * whole ones, or 0. If there are several, none has markers.
  */
 uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
 		     bool inside);
@@ -164,13 +164,13 @@ uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struc
 bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len);
 
 /*
- * For a caller that knows ahead which connections rc_tcp_segment will be called with: what a connection refers to is
- * fetched, when its own lines are there, and then what that refers to.
+ * Prefetches, for a caller that knows ahead which connections rc_tcp_segment will be called with: first what a
+ * connection refers to, when its own lines are cached, and then what that refers to.
  */
 void rc_tcp_fetch(const struct rc_tcp *c);
 void rc_tcp_fetch_queues(const struct rc_tcp *c);
 
-/* The connection over TCP that c is part of. */
+/* The rc_tcp connection that contains c. */
 static inline struct rc_tcp *rc_tcp_of(const struct rc *c) { return rn_container_of(c, struct rc_tcp, rc); }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's own: the memory that TCP has of a connection's block, packets that go back, what is fetched ahead. */
+/* A worker's own state: TCP's part of a connection's block, packets that go back to the caller, prefetching. */
 #include "conn/rc_tcp_int.h"
 
 void rc_tcp_cfg_default(struct rc_tcp_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
@@ -10,13 +10,13 @@ void rc_tcp_cfg_default(struct rc_tcp_cfg *cfg, uint32_t worker, uint32_t max_mt
 
 static uint32_t line_up(size_t n) { return (uint32_t)(n + RN_CACHE_LINE - 1) & ~(RN_CACHE_LINE - 1u); }
 
-/* Packets that a peer sent too early: with a wide block as many as a window has. */
+/* Packets that a peer has sent ahead of a hole: with a wide block as many as fit in a window. */
 static uint32_t holds_of(uint32_t n)
 {
 	return n == RC_NARROW_CHUNKS ? RC_TCP_HOLD_NARROW : rn_min_u32(n, RC_TCP_HOLD_MAX);
 }
 
-/* With rings for n FPDUs. */
+/* Bytes of TCP's part with rings for n FPDUs. */
 static uint32_t mem_size(const struct rc_tcp_cfg *cfg, uint32_t n)
 {
 	return line_up(sizeof(struct rc_tcp_mem)) + line_up(n * sizeof(struct tcpl_chunk)) +
@@ -28,7 +28,7 @@ static struct rc_cfg sized(const struct rc_tcp_cfg *cfg)
 {
 	struct rc_cfg rc = cfg->rc;
 
-	if (rc.chunks <= 4096) { /* else rc says no */
+	if (rc.chunks <= 4096) { /* larger values are refused by rc */
 		rc.stream[0] = mem_size(cfg, rc.chunks);
 		rc.stream[1] = mem_size(cfg, RC_NARROW_CHUNKS);
 	}
@@ -85,11 +85,11 @@ void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	(void)tcpl_set_mem(&c->tcp, &m->tcp); /* it has none, so nothing lies in it */
 }
 
-/* ---- what comes next is fetched ---- */
+/* ---- prefetching the next connections ---- */
 
 /*
- * With many connections none is in the cache. While one is served TCP's lines of the next ones come, as rc fetches its
- * own: the third one's connection, the next one's place in its queue.
+ * With many connections none is in the cache. While one is served TCP's lines of the next ones are fetched, as rc
+ * fetches its own: first the connection of the third one, then the queue entry of the next one.
  */
 static void fetch_ahead(const struct rc *next)
 {

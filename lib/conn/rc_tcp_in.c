@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A received segment: TCP says which of its bytes are in order, which acknowledged, which came too early; rc gets each.
- */
+/* A received segment: TCP finds out which bytes are in order, acknowledged, or too early; rc gets each of these. */
 #include "base/rn_seq.h"
 #include "conn/rc_tcp_int.h"
 
@@ -48,7 +46,7 @@ static inline bool terminate_ahead(const struct rc_tcp *c, const struct tcpl_sli
 	return s->off < first->len && rc_terminate_ahead(&c->rc, first->base + s->off, first->len - s->off);
 }
 
-#define ACKED_AHEAD 3u /* FPDUs between the one that is done with and the one whose record is fetched */
+#define ACKED_AHEAD 3u /* FPDUs between the one that completes and the one whose record is prefetched */
 
 static inline void acked(struct rc_tcp_ctx *ctx, struct rc_tcp *c, bool complete)
 {
@@ -73,7 +71,7 @@ static inline bool in_order(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const stru
 	return true;
 }
 
-/* Whether there is no room for the segment's packet; that which fills a hole needs none. */
+/* Whether there is no room to hold the segment's packet; a packet that fills a hole needs none. */
 static inline bool full(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_seg *seg)
 {
 	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE) && rc_tcp_rnr_full(ctx, c)) {
@@ -86,7 +84,7 @@ static inline bool full(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const st
 	return true;
 }
 
-/* What is rare in a segment. */
+/* The rare events: the peer's FIN, a reset, a time-out. */
 static RN_COLD void ends(struct rc_tcp_ctx *ctx, struct rc_tcp *c, uint32_t ev)
 {
 	if (ev & TCPL_EV_PEER_FIN)
@@ -119,20 +117,19 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 
 	if (rn_unlikely(rc_get_state(&c->rc) == RC_FREE))
 		return false;
-	/* What has bytes or ends the stream needs memory; without, it is as if it had been lost on the way. */
+	/* A segment that has bytes, or ends the stream, needs memory; without memory it counts as lost on the way. */
 	if (seg->len > 0 || (seg->flags & TCPL_FIN)) {
 		if (rn_unlikely(!rc_wake(&ctx->rc, &c->rc)))
 			return false;
 		rc_tcp_use_mem(ctx, c);
 	}
 	if (seg->len > 0 && rn_unlikely(full(ctx, c, seg))) {
-		bare = *seg; /* its acknowledgement still counts */
+		bare = *seg; /* without the payload: the acknowledgement still counts */
 		bare.len = 0;
 		bare.flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
 		seg = &bare;
 	}
-	(void)tcpl_in(&c->tcp, ctx->rc.qp.now, seg,
-		      &ev); /* verdicts are counted by the engine; what counts here is ev */
+	(void)tcpl_in(&c->tcp, ctx->rc.qp.now, seg, &ev); /* the engine counts verdicts; this function uses ev only */
 	ctx->held += ev.held;
 	if (seg->len > 0)
 		rc_answer_put(&ctx->rc, &c->rc);
@@ -148,7 +145,7 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 	if (ev.bits & TCPL_EV_DATA)
 		kept = in_order(ctx, c, &ev);
 	follow(ctx, c);
-	/* What is in order by now is no longer early, and a packet of which a part is kept stays whole. */
+	/* Bytes that are in order now are no longer early, and a packet of which a part is kept stays whole. */
 	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt))
 		early(ctx, c, &ev.ooo);
 	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE))

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this room share. Not for anyone else. */
+/* Private to lib/conn: what its files share. */
 #ifndef RC_TCP_INT_H
 #define RC_TCP_INT_H
 
 #include "conn/rc_tcp.h"
 
-#define RC_TCP_CTRL_CHUNKS 4u /* chunks of each connection kept for what is due: RTR and Terminate */
+#define RC_TCP_CTRL_CHUNKS 4u /* chunks of each connection reserved for records that are due: RTR and Terminate */
 
-/* TCP's part of a connection's working memory; its rings lie behind it. */
+/* TCP's part of a connection's working memory; its rings follow the struct. */
 struct rc_tcp_mem {
 	struct tcpl_mem tcp;
 	struct rc_tcp_pkt *kept_head, *kept_tail; /* rc_tcp_rnr.c */
-	uint8_t tenant;                           /* whose share of ctx->rnr_of the kept packets count in */
+	uint8_t tenant;                           /* the tenant in whose share of ctx->rnr_of the kept packets count */
 };
 
 static inline struct rc_tcp_mem *rc_tcp_mem_of(const struct rc_tcp *c)
@@ -23,7 +23,7 @@ static inline struct rc_tcp_mem *rc_tcp_mem_of(const struct rc_tcp *c)
 void rc_tcp_ref_back(struct rc_tcp_ctx *ctx, uint64_t ref);
 RN_COLD void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 
-/* The connection has its working memory, so TCP gets its part; to be called before TCP queues or holds anything. */
+/* Gives TCP its part of the connection's working memory; to be called before TCP queues or holds anything. */
 static inline void rc_tcp_use_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	if (rn_unlikely(c->tcp.mem.chunk_n == 0))
@@ -37,7 +37,7 @@ bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_sl
 void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 void rc_tcp_window(struct rc_tcp *c);
-/* No more may be kept for this connection's QP. */
+/* Whether no more packets may be kept for this connection's QP. */
 RN_COLD bool rc_tcp_rnr_full(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c);
 RN_COLD void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 

@@ -5,7 +5,7 @@
 #include "conn/rc_tcp_int.h"
 #include "tcp_lite/tcpl_path.h"
 
-/* What goes before anything else, whatever the peer's window is: set-up frames, RTR, Terminate. */
+/* Queues the records that go first, whatever the peer's window is: set-up frames, RTR, Terminate. */
 static void queue_due(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	uint64_t ref;
@@ -13,14 +13,14 @@ static void queue_due(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 
 	rc_tcp_use_mem(ctx, c);
 	while ((len = rc_due(&c->rc, &ref)) != 0)
-		if (!tcpl_send(&c->tcp, len, ref)) { /* TCP has ended meanwhile */
+		if (!tcpl_send(&c->tcp, len, ref)) { /* TCP has closed meanwhile */
 			rc_dropped(&ctx->rc, &c->rc, ref);
 			rc_reset(&ctx->rc, &c->rc);
 			tcpl_abort(&c->tcp);
 		}
 }
 
-/* What rc wants of TCP. */
+/* Does what rc wants of TCP. */
 static void obey(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	uint32_t todo = rc_todo(&c->rc);
@@ -73,7 +73,7 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	}
 }
 
-/* TCP is CLOSED and has said its last word: everything comes back. */
+/* TCP is CLOSED and has sent its last segment: all records and packets are given back. */
 static RN_COLD void finish(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	struct tcpl_slice s;
@@ -88,7 +88,10 @@ static RN_COLD void finish(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	rc_closed(&ctx->rc, &c->rc);
 }
 
-/* Gives the working memory back while nothing lies in it: nothing is in flight, held or kept, and nothing ends. */
+/*
+ * Gives the working memory back while nothing lies in it: no record is in flight, no packet held or kept, no end
+ * pending.
+ */
 static void rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	static const struct tcpl_mem none;
@@ -96,7 +99,7 @@ static void rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	enum rc_state rs = rc_get_state(&c->rc);
 	bool open = s == TCPL_S_ESTABLISHED && (rs == RC_OPERATIONAL || rs == RC_WAIT_FIRST);
 
-	/* With our FIN acknowledged nothing will be sent any more either. */
+	/* With our FIN acknowledged, nothing more will be sent. */
 	if ((open || s == TCPL_S_FIN_WAIT_2 || s == TCPL_S_TIME_WAIT) && tcpl_set_mem(&c->tcp, &none))
 		rc_rest(&ctx->rc, &c->rc);
 }
@@ -116,10 +119,10 @@ bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o)
 		obey(ctx, c);
 	if (tcpl_out(&c->tcp, ctx->rc.qp.now, o))
 		return true;
-	if (rn_unlikely(rc_failed(&c->rc))) /* since rc_turn */
+	if (rn_unlikely(rc_failed(&c->rc))) /* the QP has failed since rc_turn */
 		rc_ready_put(&ctx->rc, &c->rc);
 	if (rn_unlikely(tcpl_get_state(&c->tcp) == TCPL_S_CLOSED)) {
-		if (c->rc.rnr.state == RC_RNR_NONE) /* else it comes again */
+		if (c->rc.rnr.state == RC_RNR_NONE) /* else the kept bytes come again */
 			finish(ctx, c);
 	} else if (rn_unlikely(rc_resting(&ctx->rc, &c->rc))) {
 		rest(ctx, c);
@@ -140,7 +143,7 @@ static struct walk walk_of(const struct rc_tcp *c, const struct tcpl_out *o)
 	return (struct walk){ .c = c, .idx = o->chunk, .off = o->off, .left = o->len };
 }
 
-/* A chunk's share of the segment. */
+/* One chunk's share of a segment. */
 static bool walk_next(struct walk *w, struct rc_part *p)
 {
 	if (w->left == 0)
@@ -180,14 +183,14 @@ bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len)
 	return false;
 }
 
-/* The CRCs of the FPDUs that a segment consists of. */
+/* What to do about the CRCs of a segment's FPDUs. */
 enum crc_way {
-	CRC_SUMMED, /* in the pass that copies them; an FPDU that goes in parts, or may be cut on the way, is kept */
-	CRC_OPEN,   /* not at all: every one of them has to be whole */
-	CRC_INSIDE  /* summed, on a wire inside this process: no box is on the way that has not shown itself */
+	CRC_SUMMED, /* sum while copying; an FPDU that is sent in parts, or may be cut on the way, is kept as a copy */
+	CRC_OPEN,   /* leave them open: every FPDU must be whole */
+	CRC_INSIDE  /* sum, on a wire inside this process: copies are kept only once a cut has been seen */
 };
 
-/* The number of FPDUs. 0: with CRC_OPEN one of them is not whole, or has its CRC already. */
+/* The number of FPDUs. 0: with CRC_OPEN an FPDU is not whole, or has its CRC already. */
 static uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
 			   enum crc_way way)
 {
@@ -211,7 +214,7 @@ uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struc
 {
 	const struct mpa_agreed *a = rc_agreed(&c->rc);
 
-	/* with markers the FPDUs of a segment are found by none but their receiver: one alone needs no finding */
+	/* only the receiver can find the FPDUs of a segment with markers, but a single one need not be found */
 	if (inside && o->len > 0 && a->crc && (a->tx_markers == 0 || tcpl_chunk(&c->tcp, o->chunk)->len == o->len)) {
 		uint32_t n = copy_parts(ctx, c, o, dst, CRC_OPEN);
 		if (n != 0)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is kept for a queue pair that is not ready to receive (RC_RNR_WAITS), as a TCP keeps what its user does not
- * read: the packets themselves, in a list in the order of the stream, then what TCP holds and has in order. They are
- * counted per worker and per tenant; where there is no more room, segments are as if lost (rc_tcp_cfg.rnr_pkts). The
- * window closes meanwhile.
+ * Packets kept for a queue pair that is not ready to receive (RC_RNR_WAITS), as a TCP keeps bytes that its user does
+ * not read: a list of packets in the order of the stream, and behind it what TCP holds in order. The packets are
+ * counted per worker and per tenant; when no more may be kept, segments count as lost (rc_tcp_cfg.rnr_pkts). The window
+ * closes meanwhile.
  */
 #include "conn/rc_tcp_int.h"
 
-#define AT_ONCE 128u /* kept packets worked off in a turn */
+#define AT_ONCE 128u /* kept packets worked off in a turn at most */
 
-/* Nothing is kept without a QP, but the QP may leave what is kept. */
+/* Nothing is kept for a connection without a QP, but the QP may leave while packets are kept. */
 static struct rc_tcp_pkt *packet(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_slice *s)
 {
 	struct rc_tcp_pkt *p = (struct rc_tcp_pkt *)(uintptr_t)s->ref;
@@ -25,7 +25,7 @@ static struct rc_tcp_pkt *packet(struct rc_tcp_ctx *ctx, const struct rc_tcp *c,
 	return p;
 }
 
-/* Behind all that is kept. */
+/* Puts a packet behind all that are kept. */
 void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
 {
 	struct rc_tcp_pkt *p = packet(ctx, c, s);
@@ -39,7 +39,7 @@ void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_sli
 	m->kept_tail = p;
 }
 
-/* What is left of a slice in which a message began to wait: before all that is kept. */
+/* Keeps the rest of a slice in which a message began to wait, ahead of all kept packets. */
 void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
 {
 	struct rc_tcp_pkt *p = packet(ctx, c, s);
@@ -59,7 +59,7 @@ bool rc_tcp_rnr_full(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c)
 	return ctx->rnr_kept >= ctx->cfg.rnr_pkts || ctx->rnr_of[tenant] >= ctx->cfg.rnr_pkts / 2;
 }
 
-/* The announced edge stands still while what lies before it is not used. */
+/* The announced window edge does not move while bytes before it are unused. */
 void rc_tcp_window(struct rc_tcp *c)
 {
 	uint32_t space = c->tcp.cfg->rcv_space;
@@ -68,7 +68,7 @@ void rc_tcp_window(struct rc_tcp *c)
 	tcpl_set_rcv_space(&c->tcp, space - rn_min_u32(kept, space));
 }
 
-/* The oldest of it. */
+/* Takes the oldest kept packet. */
 static bool next(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_slice *s, bool *twice)
 {
 	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
@@ -92,7 +92,7 @@ static bool next(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_slice *s,
 	return true;
 }
 
-/* Works off a part of what is kept, as far as there are receives; all of it is dropped once TCP is closed. */
+/* Works off a part of the kept packets, as far as there are receives; all are dropped once TCP is closed. */
 void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	bool dead = tcpl_get_state(&c->tcp) == TCPL_S_CLOSED, all = false, twice;

@@ -3,7 +3,8 @@
  * The reliable connection: the carrier of QP_RC. MPA's negotiation and framing over an ordered stream of bytes, and
  * between them the messages of one queue pair. Pure: no allocation, no system call, no clock.
  *
- * It knows no stream. An adapter joins it to one (lib/conn to TCP, test/rc to a ring in memory) and drives it:
+ * This room knows no stream. An adapter joins a connection to a stream (lib/conn to TCP, test/rc to a ring in memory)
+ * and drives the connection:
  *	opening		rc_connect or rc_passive, rc_set_mss, rc_opened
  *	bytes came	rc_wake, then rc_in; of bytes ahead of a hole rc_early
  *	its turn	rc_turn; rc_tx_begin; while there is room rc_peek, rc_pull; rc_turn_end
@@ -21,8 +22,8 @@
  *	take ctx->qp.fx[0..n_fx), then rc_drained(ctx)
  * Whenever qp_ctx_full(&ctx->qp) between two calls: the last line first.
  *
- * A position is the number of a byte in the stream, mod 2^32, in the adapter's own count: TCP's sequence number, or the
- * bytes that a socket has given. Only differences of positions mean something here.
+ * A position is the number of a byte in the stream, mod 2^32, in the adapter's own count: TCP's sequence number, or how
+ * many bytes a socket has given. Only differences of positions have a meaning here.
  *
  * Threads: a ctx belongs to one worker; so does a connection from open to QP_FX_CLOSED.
  * Memory: all of it is the caller's. Connections stay where they are while in use.
@@ -51,36 +52,39 @@ enum rc_state {
 	RC_WAIT_QP,     /* active: Reply here, waits for rc_attach (cfg.accept_ns) */
 	RC_WAIT_FIRST,  /* passive: Reply sent, may not send before the initiator's first FPDU (RFC 5044, 7.1.2) */
 	RC_OPERATIONAL, /* both directions open */
-	RC_DRAINING,    /* rc_disconnect: what is posted goes out, then FIN (cfg.close_ns) */
+	RC_DRAINING,    /* rc_disconnect: posted work is sent, then FIN (cfg.close_ns) */
 	RC_CLOSING,     /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
-	RC_TERMINATING, /* a Terminate or final frame and FIN are queued, input is thrown away; (cfg.close_ns) */
-	RC_DEAD         /* both FINs are there, or a reset; no QP; waits for rc_closed (cfg.close_ns) */
+	RC_TERMINATING, /* a Terminate or final frame and FIN are queued, input is discarded; (cfg.close_ns) */
+	RC_DEAD         /* both FINs have been seen, or a reset; no QP; waits for rc_closed (cfg.close_ns) */
 };
 
 /*
  * Received bytes of a connection whose QP is not ready to receive. One writer: rc_rnr.c. In all but NONE the adapter
- * keeps what comes, in order, behind what waits.
+ * keeps received bytes, in order, behind those that wait.
  */
 enum rc_rnr {
 	RC_RNR_NONE = 0, /* input is used as it comes */
 	RC_RNR_WAITS,    /* a message waits for a receive; moved on by a doorbell, rc_recvs, rnr.until or the end */
-	RC_RNR_BEHIND    /* it has its receive, or is over; the adapter brings what it kept, then calls rc_caught_up */
+	RC_RNR_BEHIND    /* the wait is over; the adapter brings the kept bytes, then calls rc_caught_up */
 };
 
 /* Set in params.flags. */
 enum {
 	/*
-	 * No CM above: the peer's end, short of a Terminate, leaves the QP as it is and its receives posted. Sends that
-	 * it has not acknowledged, and those that are posted later, wait in the queue for qp_unreachable(). Our own end
-	 * (ERR, RESET, destroy) is a FIN to the peer, no Terminate.
+	 * No CM above: when the peer ends the stream without a Terminate, the QP keeps its state and its posted
+	 * receives. Sends that the peer has not acknowledged, and those posted later, wait in the queue for
+	 * qp_unreachable(). Our own end (ERR, RESET, destroy) is a FIN to the peer, no Terminate.
 	 */
 	RC_KEEP_RECV = 1 << 0,
 	/*
-	 * Active: the peer is the connection itself, what it sends it receives. With nobody to agree with there are no
+	 * Active: the connection is its own peer, and receives what it sends. There is nothing to negotiate, hence no
 	 * MPA frames, and QP_FX_CONNECT_REPLY has no private data.
 	 */
 	RC_SELF = 1 << 1,
-	/* Passive: whose connection it is, is known before the peer's Request, so its end without one is told. */
+	/*
+	 * Passive: the owner of the connection is known before the peer's Request, so an end without a Request is told,
+	 * too.
+	 */
 	RC_AWAITED = 1 << 2,
 };
 
@@ -89,7 +93,7 @@ struct rc_params {
 	uint64_t owner;           /* the caller's, returned in effects */
 	uint32_t flags;           /* RC_* */
 	struct mpa_policy policy; /* passive: ird, ord and the rest may still be set at accept */
-	struct qp *qp;            /* active: may be NULL, then QP_FX_CONNECT_REPLY comes; passive: NULL */
+	struct qp *qp;            /* active: if NULL, QP_FX_CONNECT_REPLY asks for one; passive: NULL */
 	const uint8_t *priv;      /* active: goes into the Request */
 	uint32_t priv_len;
 };
@@ -97,51 +101,51 @@ struct rc_params {
 /* What the control plane has been told of a connection. One writer: rc_tell. */
 enum rc_news {
 	RC_NEWS_NONE =
-		0,       /* nothing: it does not know of the connection; the peer's Request or rc_connect moves it on */
-	RC_NEWS_OPENING, /* it waits for ESTABLISHED, or for the end */
+		0,       /* nothing: the control plane does not know of it; the peer's Request or rc_connect moves on */
+	RC_NEWS_OPENING, /* it waits for ESTABLISHED, or for the end of the connection */
 	RC_NEWS_UP,      /* ESTABLISHED: the end will be DISCONNECTED */
 	RC_NEWS_OVER     /* the end; CLOSED follows */
 };
 
 /*
- * A disconnect while the peer has said nothing in a young stream: rc_quirk.h. One writer: rc_life.c. In all but NONE
+ * A disconnect in a young stream in which the peer has sent nothing: rc_quirk.h. One writer: rc_life.c. In all but NONE
  * the state is DRAINING and the deadline is the next nudge's.
  */
 enum rc_silence {
-	RC_SILENCE_NONE = 0, /* nothing waits for the peer's first word */
-	RC_SILENCE_WAITS,    /* the end waits for that word; moved on by the end of what is posted, or by a nudge */
-	RC_SILENCE_ASKED     /* a zero-length Read has been queued that the peer must answer; moved on by a nudge */
+	RC_SILENCE_NONE = 0, /* nothing waits for the peer's first FPDU */
+	RC_SILENCE_WAITS,    /* the end waits for that FPDU; moved on when posted work is sent, or by a nudge */
+	RC_SILENCE_ASKED     /* a zero-length Read has been queued, which the peer must answer; moved on by a nudge */
 };
 
-/* Received: from the stream's bytes to segments. */
+/* The receive side: from the stream's bytes to segments. */
 struct rc_in {
 	struct mpa_rx mpa;
 	uint32_t base;  /* position of the first octet of Full Operation */
 	bool heard;     /* the peer has sent something in Full Operation */
 	bool ragged;    /* the bytes of one rc_in did not begin with an FPDU */
 	uint8_t cut_op; /* of the last FPDU in order: its opcode */
-	uint16_t cut;   /* and its ULPDU octets; 0: the end of a message, or of one that is not placed early */
+	uint16_t cut;   /* and its ULPDU octets; 0: it ended a message, or its message must not be placed early */
 };
 
-/* Sent: from segments to FPDUs. */
+/* The send side: from segments to FPDUs. */
 struct rc_out {
 	uint32_t mss;                  /* rc_set_mss */
 	uint32_t mulpdu;               /* ULPDU bytes in a full segment */
 	uint32_t pos;                  /* offset in Full Operation of the next FPDU */
-	uint32_t flying;               /* records made and neither acknowledged nor given up */
+	uint32_t flying;               /* records made, and neither acknowledged nor dropped */
 	uint8_t todo;                  /* enum rc_todo_bit */
-	bool rtr_due;                  /* initiator, p2p: the RTR must go first */
-	bool term;                     /* a Terminate has been sent: one only */
-	struct rc_rec *due, *due_last; /* made, to be sent before all others */
+	bool rtr_due;                  /* initiator, p2p: the RTR must be sent first */
+	bool term;                     /* a Terminate has been sent; there is only one */
+	struct rc_rec *due, *due_last; /* finished records, to be sent before all others */
 };
 
 /* A message that waits for a receive: rc_rnr.c. */
 struct rc_wait {
-	uint64_t until;      /* WAITS: then it has lasted too long; RN_NEVER: it may last */
-	struct qp_srq *srq;  /* which waits for it, in the ctx's list; NULL: not */
+	uint64_t until;      /* WAITS: when the wait ends in failure; RN_NEVER: never */
+	struct qp_srq *srq;  /* the SRQ that the message waits for, in the ctx's list; NULL: none */
 	struct rn_link link; /* in that list */
 	uint8_t state;       /* enum rc_rnr */
-	bool fin;            /* the peer's FIN lies behind what waits */
+	bool fin;            /* the peer's FIN follows the kept bytes */
 };
 
 struct rc {
@@ -150,21 +154,21 @@ struct rc {
 	struct rc_block *blk;          /* NULL while idle */
 	struct rc_setup *setup;        /* until OPERATIONAL */
 	uint64_t owner;
-	uint64_t deadline; /* of the state, RN_NEVER: none */
+	uint64_t deadline; /* when the state's time is over; RN_NEVER: no limit */
 	uint8_t state;     /* enum rc_state */
 	bool passive;
 	uint8_t news;    /* enum rc_news */
 	uint8_t flags;   /* RC_* */
-	uint8_t want;    /* enum rc_want: the pool that it waits for, when `starved` is in a list */
+	uint8_t want;    /* enum rc_want: the pool that the connection waits for, while `starved` is in a list */
 	uint8_t silence; /* enum rc_silence */
-	uint8_t nudges;  /* initiator: turns that the silent peer has had, rc_quirk.h */
+	uint8_t nudges;  /* initiator: how often a nudge of the silent peer has been due, rc_quirk.h */
 	struct rc_out out;
 	struct rc_wait rnr;
 	struct rc_in in;
 	struct mpa_agreed agreed;
 	struct mpa_policy policy;
 	uint32_t vendor_err;
-	uint8_t spacings;       /* of markers, that fit the FPDU which has ended the stream: bits of mpa_spacings */
+	uint8_t spacings;       /* spacings of markers that fit the FPDU which ended the stream: bits of mpa_spacings */
 	struct rn_link starved; /* in one of the ctx's lists of connections that wait for a pool */
 };
 
@@ -172,10 +176,13 @@ struct rc {
 RN_NODISCARD enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p);
 
 /*
- * Passive open: the peer opens the stream. OK, NO_MEMORY. The caller bounds how many are without QP_FX_CONNECT_REQUEST.
+ * Passive open: the peer opens the stream. OK, NO_MEMORY. The caller bounds how many connections are still without
+ * QP_FX_CONNECT_REQUEST.
  */
 RN_NODISCARD enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p);
-/* The stream of a connection that has just begun passively cannot be had: it was never there. */
+/*
+ * The stream of a connection that has just been opened passively is not available: undoes the open, without an effect.
+ */
 void rc_never(struct rc_ctx *ctx, struct rc *c);
 
 struct rc_accept {
@@ -184,34 +191,34 @@ struct rc_accept {
 	uint16_t priv_len;
 	const uint8_t *priv;
 };
-/* In WAIT_ACCEPT. OK, BAD_STATE, BAD_PRIV (nothing done); NO_AGREEMENT. */
+/* In WAIT_ACCEPT. OK, BAD_STATE, BAD_PRIV (nothing was done); NO_AGREEMENT. */
 RN_NODISCARD enum qp_verdict rc_accept(struct rc_ctx *ctx, struct rc *c, const struct rc_accept *a);
 RN_NODISCARD enum qp_verdict rc_reject(struct rc_ctx *ctx, struct rc *c, const uint8_t *priv, uint32_t len);
 
-/* Active, in WAIT_QP: the QP that the connection was opened for. */
+/* Active, in WAIT_QP: gives the connection the QP that it was opened for. */
 RN_NODISCARD enum qp_verdict rc_attach(struct rc_ctx *ctx, struct rc *c, struct qp *qp);
 
 /*
- * Graceful: what is posted goes out, then FIN; of a young peer-to-peer stream not before the peer has said something
- * (rc_quirk.h). In any state; before OPERATIONAL it is an abort.
+ * Graceful end: posted work is sent, then FIN. The FIN of a young peer-to-peer stream waits until the peer has sent
+ * something (rc_quirk.h). In any state; before OPERATIONAL this is an abort.
  */
 void rc_disconnect(struct rc_ctx *ctx, struct rc *c);
 
-/* At once, with RST. The QP is flushed. The end is still told with QP_FX_CLOSED. */
+/* Ends the connection at once, with RST. The QP is flushed. QP_FX_CLOSED still follows. */
 void rc_abort(struct rc_ctx *ctx, struct rc *c);
 
 /* ---- the adapter's side ---- */
 
 /*
- * Bytes in a full segment of the stream; of more than cfg.max_mtu no use is made. Before rc_opened, rc_in, rc_accept,
- * rc_attach, and when it has changed.
+ * Sets the bytes in a full segment of the stream; at most cfg.max_mtu are used. Call before rc_opened, rc_in, rc_accept
+ * and rc_attach, and when the number has changed.
  */
 static inline void rc_set_mss(struct rc *c, uint32_t mss) { c->out.mss = mss; }
 
 /* The active end's stream is open; pos: the position of the first byte that will come. */
 void rc_opened(struct rc_ctx *ctx, struct rc *c, uint32_t pos);
 
-/* Gets the memory to work with; false: the pool is empty, so received bytes cannot be taken now. */
+/* Gives the connection its working memory; false: the pool is empty, so received bytes cannot be taken now. */
 bool rc_wake(struct rc_ctx *ctx, struct rc *c);
 
 /* Bytes of the stream, in slices. */
@@ -219,27 +226,27 @@ struct rc_bytes {
 	struct rn_iov *iov; /* the caller's, may be changed */
 	uint32_t n;
 	uint32_t len;
-	uint32_t pos; /* of the first one */
+	uint32_t pos; /* position of the first byte */
 	/*
-	 * Of FPDUs that lie whole in iov no CRC is looked at: they come from this process, and their memory may still
-	 * change. With rc_early: all of iov is such FPDUs.
+	 * The CRC of FPDUs that lie whole in iov is not checked: they come from this process, and their memory may
+	 * still change. With rc_early: iov consists of such FPDUs.
 	 */
 	bool crc_due;
 };
-#define RC_MAX_IOV 32 /* slices at once */
+#define RC_MAX_IOV 32 /* slices in one call at most */
 
 /*
- * The next bytes of the stream. Returns how many were used: all, but when the QP is not ready to receive
- * (RC_RNR_WAITS). The adapter then keeps the rest, as a stream keeps what its user does not read, and brings it again
- * in RC_RNR_BEHIND.
+ * The next bytes of the stream. Returns how many were used: all, unless the QP is not ready to receive (RC_RNR_WAITS).
+ * The adapter then keeps the rest, as a stream keeps bytes that its user does not read, and brings them again in
+ * RC_RNR_BEHIND.
  */
 uint32_t rc_in(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b);
-/* The position behind all that has been used in Full Operation. */
+/* The position after the last used byte of Full Operation. */
 static inline uint32_t rc_used(const struct rc *c) { return c->in.base + mpa_rx_pos(&c->in.mpa); }
 
 /*
- * Whether the byte behind all that has been used begins an FPDU; *offset: its place in Full Operation. False: it lies
- * inside of one, or there is no Full Operation.
+ * Whether the byte after the last used one begins an FPDU; *offset: the byte's place in Full Operation. False: that
+ * byte is inside an FPDU, or Full Operation has not begun.
  */
 static inline bool rc_fpdu_next(const struct rc *c, uint32_t *offset)
 {
@@ -247,29 +254,29 @@ static inline bool rc_fpdu_next(const struct rc *c, uint32_t *offset)
 	return c->state >= RC_WAIT_FIRST && c->state <= RC_CLOSING && c->in.mpa.pos == c->in.mpa.start;
 }
 
-/* Bytes with a hole before them, which come again in their turn: what of them may be placed now, is. */
+/* Bytes behind a hole, which come again in their turn: those that may be placed now are. */
 RN_COLD void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b);
 
 /*
- * Whether bytes that are next begin with a Terminate. What came with them as acknowledged is then not complete yet
- * (rc_acked without rc_complete): the Terminate may be about it. Only a guess by the first octets; what it holds back
- * is completed by the next acknowledgement at the latest, or flushed with the stream's end.
+ * Whether the next bytes seem to begin with a Terminate. Work that was acknowledged together with them must not
+ * complete yet (rc_acked without rc_complete), since the Terminate may be about that work. This is a guess by the first
+ * octets; the work completes with the next acknowledgement at the latest, or is flushed with the stream's end.
  */
 bool rc_terminate_ahead(const struct rc *c, const uint8_t *p, uint32_t n);
 
 /* In a turn with RC_RNR_WAITS or BEHIND: looks for a receive. closed: the stream is gone. */
 RN_COLD void rc_rnr_look(struct rc_ctx *ctx, struct rc *c, bool closed);
-/* BEHIND, and nothing is kept any more. */
+/* In BEHIND: the adapter keeps no more bytes. */
 void rc_caught_up(struct rc_ctx *ctx, struct rc *c);
 
-/* The peer sends no more; with bytes still kept they come first. */
+/* The peer will send no more. Kept bytes are handled first. */
 RN_COLD void rc_fin(struct rc_ctx *ctx, struct rc *c);
 /* The stream has failed: the peer has reset it, or does not answer. */
 enum rc_loss { RC_LOST_RESET, RC_LOST_TIMEOUT };
 RN_COLD void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how);
-/* The connection asks for a reset itself; the end is told at rc_closed at the latest. */
+/* The connection has asked for a reset itself; the end is told at rc_closed at the latest. */
 RN_COLD void rc_reset(struct rc_ctx *ctx, struct rc *c);
-/* The stream is over and each record has come back (rc_dropped): the connection is FREE. */
+/* The stream is over and each record has been given back (rc_dropped): the connection becomes FREE. */
 RN_COLD void rc_closed(struct rc_ctx *ctx, struct rc *c);
 
 /*
@@ -277,7 +284,7 @@ RN_COLD void rc_closed(struct rc_ctx *ctx, struct rc *c);
  * from rc_due or rc_pull, and goes back with rc_acked or rc_dropped.
  */
 
-/* At the beginning of the connection's turn. */
+/* Call at the beginning of the connection's turn. */
 void rc_turn_unready(struct rc_ctx *ctx, struct rc *c);
 static inline void rc_turn(struct rc_ctx *ctx, struct rc *c)
 {
@@ -290,7 +297,7 @@ static inline bool rc_tx_open(const struct rc *c)
 	return (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && c->m.qp != NULL;
 }
 
-/* Then: what must go first is made, the memory to work with is there. False: there is nothing to pull. */
+/* Call after that: makes what must go first, and gets the working memory. False: there is nothing to pull. */
 bool rc_tx_prepare(struct rc_ctx *ctx, struct rc *c);
 static inline bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
 {
@@ -299,13 +306,13 @@ static inline bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
 	return rc_tx_open(c);
 }
 
-/* The bytes on the stream of the next FPDU; 0: there is none. Only while rc_tx_open. */
+/* The length on the stream of the next FPDU, bytes; 0: there is none. Only while rc_tx_open. */
 uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c);
-/* Makes it: its bytes, which may be fewer; 0: there is no room, or it failed. */
+/* Makes the next FPDU. Returns its length, which may be shorter; 0: no room, or it failed. */
 uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref);
-/* At the end of the turn, when what could be pulled has been. */
+/* Call at the end of the turn, when no more is pulled. */
 void rc_turn_end(struct rc_ctx *ctx, struct rc *c);
-/* The QP has failed since rc_turn: there must be another turn. */
+/* The QP has failed since rc_turn: the connection needs another turn. */
 static inline bool rc_failed(const struct rc *c)
 {
 	return c->m.qp != NULL && c->m.qp->state == QP_S_ERR && c->state >= RC_WAIT_FIRST && c->state <= RC_CLOSING;
@@ -313,73 +320,72 @@ static inline bool rc_failed(const struct rc *c)
 
 /* What the connection wants of its stream. */
 enum rc_todo_bit {
-	RC_TODO_SEND =
-		1 << 0, /* rc_due has something, which goes before anything else and whatever the peer's window is */
-	RC_TODO_ACK = 1 << 1, /* the sender's completion waits for the acknowledgement of what has been used */
-	RC_TODO_FIN = 1 << 2, /* our direction ends behind what is queued and due */
-	RC_TODO_RST = 1 << 3  /* the stream ends at once */
+	RC_TODO_SEND = 1 << 0, /* rc_due has a record, which goes before all others and whatever the peer's window is */
+	RC_TODO_ACK = 1 << 1,  /* the peer's completion waits for the acknowledgement of the used bytes */
+	RC_TODO_FIN = 1 << 2,  /* our direction ends behind all records that are queued or due */
+	RC_TODO_RST = 1 << 3   /* the stream ends at once */
 };
 static inline uint32_t rc_todo(const struct rc *c) { return c->out.todo; }
-/* The adapter has done, or will do, all that rc_todo() told it. */
+/* The adapter has done, or will do, everything that rc_todo() returned. */
 static inline void rc_todo_clear(struct rc *c) { c->out.todo = 0; }
 
-/* The next record that is due: its bytes; 0: no more. */
+/* The next record that is due: its length in bytes; 0: there are no more. */
 uint32_t rc_due(struct rc *c, uint64_t *ref);
 
-/* The peer has this record, and all before it. Then rc_complete once. */
+/* The peer has acknowledged this record, and all before it. Call rc_complete once afterwards. */
 void rc_acked(struct rc_ctx *ctx, struct rc *c, uint64_t ref);
 void rc_complete(struct rc_ctx *ctx, struct rc *c);
-/* The record was never acknowledged, and never will be. */
+/* The record was not acknowledged, and never will be. */
 void rc_dropped(struct rc_ctx *ctx, struct rc *c, uint64_t ref);
 
 /* Bytes [off, off + len) of a record. */
 struct rc_part {
 	uint64_t ref;
 	uint32_t off, len;
-	bool keep; /* a box on the way may cut it: what is sent again must have the same bytes */
+	bool keep; /* a box on the way may cut it, so a retransmission must send the same bytes */
 };
 
 /*
- * A part as slices of the memory that it is sent from. Returns their number; 0: it must be copied. The memory's owner
- * may write to it while it is read. So with *crc_due the CRC is left open: the last 4 octets of the last slice mean
- * nothing. It may go to where nobody sums it (rc_bytes.crc_due), or has to be copied and summed there. alone: nothing
- * else goes with it.
+ * A part as slices of the memory that it is sent from. Returns the number of slices; 0: the part must be copied. The
+ * memory's owner may write to the memory while it is read, so with *crc_due the CRC is left open: the last 4 octets of
+ * the last slice have no meaning. Such a part may go to a receiver that checks no CRC (rc_bytes.crc_due), or must be
+ * copied and summed. alone: the segment has no other part.
  */
 uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, uint32_t max, bool *crc_due);
 /*
- * Copies a part, reading each byte once; the CRC is summed in the same pass. *crc_due in: it may be left open if the
- * part is a whole FPDU; out: it is.
+ * Copies a part, reading each byte once; the CRC is summed in the same pass. *crc_due in: the CRC may be left open if
+ * the part is a whole FPDU; out: the CRC is open.
  */
 void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part, uint8_t *dst, bool *crc_due);
 /*
- * Whether there is a copy for another FPDU of a connection whose path cuts segments; one FPDU may always be on the way.
+ * Whether a connection whose path cuts segments may send another FPDU: a copy is free for it, or no FPDU is under way.
  */
 bool rc_tx_copies(const struct rc_ctx *ctx, const struct rc *c);
-/* Whether a byte of it lies in [base, base + len). */
+/* Whether a byte of the record lies in [base, base + len). */
 bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len);
 
 void rc_timer(struct rc_ctx *ctx, struct rc *c);
-/* When rc_timer wants to be called; RN_NEVER: not before something happens. */
+/* When to call rc_timer; RN_NEVER: not before something else happens. */
 static inline uint64_t rc_next_wake(const struct rc *c) { return rn_min_u64(c->deadline, c->rnr.until); }
 
-/* Nothing lies in the working memory: with a stream that holds nothing either, rc_rest takes it back. */
+/* Whether nothing lies in the working memory: if the stream holds nothing either, rc_rest takes it back. */
 bool rc_resting(const struct rc_ctx *ctx, const struct rc *c);
 void rc_rest(struct rc_ctx *ctx, struct rc *c);
-/* The adapter's part of the working memory, of cfg.stream[] bytes: zero at first, then as the last user left it. */
+/* The adapter's part of the working memory, of cfg.stream[] bytes: zero at first, later as its last user left it. */
 void *rc_stream_mem(const struct rc *c);
-/* Its records: a wide block's or a narrow one's. */
+/* The number of records in the adapter's part: a wide block's or a narrow one's. */
 uint32_t rc_stream_records(const struct rc *c);
 
 /* ---- questions ---- */
 
-/* The peer has all that was ever made for it. */
+/* Whether the peer has acknowledged every record. */
 static inline bool rc_quiet(const struct rc *c) { return c->out.flying == 0; }
 
-/* What was agreed on, from ESTABLISHED on. */
+/* The parameters that were agreed on; valid from ESTABLISHED on. */
 static inline const struct mpa_agreed *rc_agreed(const struct rc *c) { return &c->agreed; }
 static inline uint64_t rc_owner(const struct rc *c) { return c->owner; }
 static inline bool rc_is_passive(const struct rc *c) { return c->passive; }
-/* ESTABLISHED has been told, and no end. */
+/* Whether ESTABLISHED has been told, and no end. */
 static inline bool rc_is_up(const struct rc *c) { return c->news == RC_NEWS_UP; }
 static inline enum rc_state rc_get_state(const struct rc *c) { return (enum rc_state)c->state; }
 const char *rc_state_name(enum rc_state s);
@@ -392,24 +398,24 @@ const char *rc_state_name(enum rc_state s);
 struct rc_cfg {
 	uint32_t worker;     /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t max_mtu;    /* largest MTU of the devices served */
-	uint32_t blocks;     /* connections that can be active at once; of the idle ones few keep theirs */
-	uint32_t wide;       /* of the blocks, those with room for `chunks`, given out first; the others are narrow */
+	uint32_t blocks;     /* connections that can be active at once; few idle ones keep their block */
+	uint32_t wide;       /* blocks with room for `chunks`, which are used first; the others are narrow */
 	uint32_t recs;       /* FPDUs in flight, all connections */
 	uint32_t setups;     /* connections being set up at once */
 	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE each */
-	uint32_t copies;     /* FPDUs in flight of which the bytes are kept, max_mtu each */
+	uint32_t copies;     /* FPDUs in flight whose bytes are kept as a copy, max_mtu each */
 	uint32_t chunks;     /* FPDUs in flight per connection, a power of two, 64..4096 */
 	uint32_t stream[2];  /* bytes of a wide and of a narrow block that are the adapter's: rc_stream_mem */
-	uint64_t request_ns; /* passive: the stream and the MPA Request must be here. 10 s */
-	uint64_t reply_ns;   /* active: MPA Reply after the Request. 10 s */
-	uint64_t accept_ns;  /* the application's answer. 60 s */
-	uint64_t close_ns;   /* FIN and Terminate must be through. 5 s */
+	uint64_t request_ns; /* passive: for the stream to open and the MPA Request to arrive. 10 s */
+	uint64_t reply_ns;   /* active: from the MPA Request to the Reply. 10 s */
+	uint64_t accept_ns;  /* for the application's answer. 60 s */
+	uint64_t close_ns;   /* for FIN and Terminate to get through. 5 s */
 };
 
 /* LAN defaults for n active connections. */
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns);
 
-/* What a connection with something to send may have to wait for. */
+/* The pools that a connection with something to send may wait for. */
 enum rc_want { RC_WANT_REC, RC_WANT_BLOCK, RC_WANTS };
 
 struct rc_ctx {
@@ -417,21 +423,21 @@ struct rc_ctx {
 	struct rn_list ready, answers;
 	struct rc_rec *rec_free;
 	uint32_t rec_left;
-	struct rn_list rnr; /* connections that wait for a receive of a shared queue */
+	struct rn_list rnr; /* connections whose message waits for a receive of a shared queue */
 	uint8_t *copy_free;
 	uint32_t copies_left;
-	uint32_t rnr_stages;                /* kept for the sake of receives */
+	uint32_t rnr_stages;                /* stages kept for messages that wait for a receive */
 	uint32_t rnr_stages_of[QP_TENANTS]; /* the same, of each tenant */
 	struct rn_list starved[RC_WANTS];   /* connections that wait for a pool */
 	struct rc_cfg cfg;
 	uint32_t rec_iov;             /* slices a record holds */
 	struct rc_block *blk_free[2]; /* wide and narrow */
-	uint8_t *blk_mem;             /* of those never used: its pages are untouched */
-	uint32_t blk_fresh;           /* their number */
-	uint32_t blk_left;            /* free and fresh ones */
-	bool fed;                     /* those that wait for a pool are tried once between two flushes */
+	uint8_t *blk_mem;             /* blocks that were never used: their pages are untouched */
+	uint32_t blk_fresh;           /* how many of those there are */
+	uint32_t blk_left;            /* free blocks, the never used ones included */
+	bool fed;                     /* connections that wait for a pool are tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
-	uint32_t setups_left; /* free */
+	uint32_t setups_left; /* free set-ups */
 	uint8_t *stage_free;
 };
 
@@ -439,23 +445,23 @@ struct rc_ctx {
 uint64_t rc_ctx_size(const struct rc_cfg *cfg);
 RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size);
 
-/* Connections that have a turn; NULL: no more. First come all that rc_answer_pop would give. */
+/* The next connection that has a turn; NULL: no more. Those of rc_answer_pop come first. */
 struct rc *rc_ready_pop(struct rc_ctx *ctx);
 
 /*
- * Those that have received something. They are worth a segment or two before anyone else's turn: the sooner a peer
- * hears of its bytes, the fewer are on the way, and the more of what keeps them is still in the cache. One that has
- * more to send goes to rc_ready_put. NULL: no more.
+ * The next connection that has received something; NULL: no more. Such a connection sends a segment or two before the
+ * others have their turn: the sooner a peer learns of its bytes, the fewer are on the way, and the more of their memory
+ * is still in the cache. A connection with more to send then goes to rc_ready_put.
  */
 struct rc *rc_answer_pop(struct rc_ctx *ctx);
 void rc_answer_put(struct rc_ctx *ctx, struct rc *c);
 void rc_ready_put(struct rc_ctx *ctx, struct rc *c);
-/* Which rc_ready_pop gives next, if nobody has received anything; NULL: none. */
+/* The connection that rc_ready_pop returns next, if none has received anything; NULL: none. */
 const struct rc *rc_ready_first(const struct rc_ctx *ctx);
 
 /*
- * For a caller that knows ahead which connections rc_in will be called with: what a connection refers to is fetched,
- * when its own lines are there, and then what that refers to.
+ * Prefetches, for a caller that knows ahead which connections rc_in will be called with: first what a connection refers
+ * to, when its own lines are cached, and then what that refers to.
  */
 void rc_fetch(const struct rc *c);
 void rc_fetch_queues(const struct rc *c);
@@ -463,32 +469,33 @@ void rc_fetch_queues(const struct rc *c);
 /* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */
 void rc_flush(struct rc_ctx *ctx);
 
-/* Effects have been taken. */
+/* Call after the effects have been taken. */
 void rc_drained(struct rc_ctx *ctx);
 
-/* ---- a QP of type QP_RC: the worker that owns it (any one while it has no connection) ---- */
+/* ---- a QP of type QP_RC: called by the worker that owns it (any worker while it has no connection) ---- */
 
-/* ERR ends the connection with a Terminate. */
+/* To ERR: ends the connection with a Terminate. */
 enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to);
 
 /*
- * The client has rung for this QP: takes send WQEs and transmits, or flushes (ERR: both queues). Harmless in any state.
- * Each post is followed by one: a queue's index is looked at once for it, not again.
+ * The client has rung the QP's doorbell: takes send WQEs and transmits, or flushes (ERR: both queues). Harmless in any
+ * state. Each post is followed by a doorbell, so a queue's index is read once for each doorbell, not again.
  */
 void rc_doorbell(struct rc_ctx *ctx, struct qp *qp);
 
 /*
- * An XRC shared receive queue ends, which has been withdrawn: targets let go of it and of its PD. A connection that has
- * received a part of a message into it ends; of one that waits for it the message comes again, and is refused.
+ * An XRC shared receive queue that has been withdrawn ends: targets stop using the queue and its PD. A connection that
+ * has received a part of a message into the queue ends. A message that waits for the queue is brought again, and
+ * refused.
  */
 void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq);
 
-/* A client has posted to shared receive queues that somebody on this worker waits for. */
+/* A client has posted to shared receive queues for which messages on this worker wait. */
 void rc_recvs(struct rc_ctx *ctx);
 
 /*
- * The QP goes away: no completion follows. Its connection, if any, is closed (FIN when idle, RST otherwise) and lives
- * on without it until QP_FX_CLOSED. Completions already made become visible with the next rc_flush.
+ * The QP goes away: no more completions follow. Its connection, if any, is closed (FIN when idle, RST otherwise) and
+ * exists without the QP until QP_FX_CLOSED. Completions already made become visible with the next rc_flush.
  */
 void rc_destroy(struct rc_ctx *ctx, struct qp *qp);
 

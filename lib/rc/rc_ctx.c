@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's own: pools, lists, effects. */
+/* A worker's own state: pools, lists, effects. */
 #include "rc/rc_int.h"
 
 #define COPIES_MAX   1024u
@@ -37,7 +37,7 @@ static uint64_t rec_size(const struct rc_cfg *cfg)
 	return line_up(sizeof(struct rc_rec) + rec_iov_of(cfg) * sizeof(struct rn_iov) + QP_MAX_INLINE);
 }
 
-/* With rings for n FPDUs. */
+/* Bytes of a block with rings for n FPDUs. */
 static uint64_t block_size(const struct rc_cfg *cfg, uint32_t n)
 {
 	return line_up(sizeof(struct rc_block)) + line_up(n * sizeof(struct qp_wr)) +
@@ -71,7 +71,7 @@ static void *carve(uint8_t **p, uint64_t size)
 	return r;
 }
 
-/* A block out of memory that was never used. */
+/* Takes a block from memory that was never used. */
 static struct rc_block *block_fresh(struct rc_ctx *ctx)
 {
 	if (ctx->blk_fresh == 0)
@@ -134,7 +134,7 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 
 /* ---- pools ---- */
 
-/* NULL when no more than `reserve` records are left. */
+/* Takes a record. NULL: no more than `reserve` are left. */
 struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 {
 	struct rc_rec *r = ctx->rec_free;
@@ -146,7 +146,9 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 	struct rc_rec *next = r->next;
 	ctx->rec_free = next;
 	ctx->rec_left--;
-	/* With many connections the free ones are in no cache near: the next one comes while this one is filled. */
+	/*
+	 * With many connections free records are in no near cache, so the next one is fetched while this one is filled.
+	 */
 	if (rn_likely(next != NULL)) {
 		rn_prefetch_write(next);
 		rn_prefetch_write((const uint8_t *)next + RN_CACHE_LINE);
@@ -177,7 +179,7 @@ struct rc_block *rc_block_get(struct rc_ctx *ctx)
 	if (rn_likely(b != NULL))
 		*list = b->next;
 	else
-		b = block_fresh(ctx); /* wide ones first: there are no narrow ones before they have gone */
+		b = block_fresh(ctx); /* wide blocks first: narrow ones are used when these are all taken */
 	if (rn_unlikely(b == NULL)) {
 		ctx->qp.stats.no_block++;
 		return NULL;
@@ -271,7 +273,7 @@ void rc_ready_put(struct rc_ctx *ctx, struct rc *c)
 		rn_list_push_back(&ctx->ready, &c->ready);
 }
 
-/* Has received something. */
+/* Lists a connection that has received something. */
 void rc_answer_put(struct rc_ctx *ctx, struct rc *c)
 {
 	if (!rn_link_linked(&c->answers) && c->state != RC_FREE)
@@ -280,7 +282,7 @@ void rc_answer_put(struct rc_ctx *ctx, struct rc *c)
 
 struct rc *rc_answer_pop(struct rc_ctx *ctx) { return rn_list_pop(&ctx->answers, struct rc, answers); }
 
-/* The connection waits until something comes back to the pool. */
+/* Lists a connection that waits until something comes back to the pool. */
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want)
 {
 	if (!rn_link_linked(&c->starved))
@@ -288,7 +290,7 @@ void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want)
 	c->want = (uint8_t)want;
 }
 
-/* The first n that wait become ready, before the connection at `before`, in their order. */
+/* Makes the first n waiting connections ready, in their order, ahead of the connection at `before`. */
 static void feed(struct rc_ctx *ctx, enum rc_want want, uint32_t n, struct rn_link *before)
 {
 	struct rc *c;
@@ -298,7 +300,9 @@ static void feed(struct rc_ctx *ctx, enum rc_want want, uint32_t n, struct rn_li
 			rn_list_insert(&ctx->ready, before, &c->ready);
 }
 
-/* The longest waiting connection goes before those that are ready: these would take what has just come back. */
+/*
+ * The connection that has waited longest goes ahead of those that are ready, which would take what has just come back.
+ */
 static void feed_starved(struct rc_ctx *ctx)
 {
 	uint32_t recs = ctx->rec_left > RC_CTRL_RECS ? ctx->rec_left - RC_CTRL_RECS : 0;
@@ -316,8 +320,8 @@ static void fetch(const void *p, uint32_t len)
 }
 
 /*
- * With many connections none is in the cache. While one is served the lines of the next three come, each step needing
- * what the one before it has fetched: the connection; its block and its QP; the work request.
+ * With many connections none is in the cache. While one is served the lines of the next three are fetched, in three
+ * steps, each of which needs the lines of the step before: the connection; its block and its QP; the work request.
  */
 static void fetch_ahead(const struct rc *next)
 {
@@ -372,7 +376,7 @@ struct rc *rc_ready_pop(struct rc_ctx *ctx)
 	return c;
 }
 
-/* The connection goes away. */
+/* Takes a connection that goes away off all lists. */
 void rc_unlist(struct rc_ctx *ctx, struct rc *c)
 {
 	rn_list_remove(&ctx->starved[c->want], &c->starved);

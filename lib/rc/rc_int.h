@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this room share. Not for anyone else. */
+/* Private to lib/rc: what its files share. */
 #ifndef RC_INT_H
 #define RC_INT_H
 
 #include "rc/rc.h"
 #include "iwarp/mpa_tx.h"
 
-#define RC_REF_FRAME UINT64_C(1) /* stands for the MPA frame in setup, which is no struct rc_rec */
-#define RC_CTRL_RECS 64u         /* records of a worker kept for the same */
+#define RC_REF_FRAME UINT64_C(1) /* stands for the MPA frame in setup, which has no struct rc_rec */
+#define RC_CTRL_RECS 64u         /* records of a worker that are reserved for RTR, nudges and Terminates */
 #define RC_REST_MAX  32u         /* blocks that connections may keep while they are at rest */
 #define RC_OOO       64u         /* FPDUs of one connection placed ahead of their turn: a power of two */
 
 _Static_assert(QP_SEG_HDR_MAX <= MPA_TX_HDR_MAX, "a segment's header lies in its record");
 _Static_assert(MPA_VIEW_IOV <= QP_ULPDU_IOV, "a view has no more slices than the engine takes");
 
-/* A queued FPDU. Lives until its last byte is acknowledged. next: free, or due. */
+/* A queued FPDU, until its last byte is acknowledged. next: in the list of free ones, or of due ones. */
 struct rc_rec {
 	struct rc_rec *next;
-	uint32_t wr;   /* the work request that is done when this is acknowledged, or QP_WR_NONE */
-	bool crc;      /* it carries one: summed over what is sent, each time */
-	uint8_t *copy; /* from the ctx: all its octets as they were first sent; NULL: they are taken from the memory */
+	uint32_t wr;   /* the work request that completes when this is acknowledged, or QP_WR_NONE */
+	bool crc;      /* the FPDU carries a CRC, summed over the sent bytes at each sending */
+	uint8_t *copy; /* of the ctx: all octets as first sent; NULL: they are taken from the client's memory */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
 };
@@ -36,35 +36,38 @@ struct rc_ooo {
 	struct ddp_hdr h;
 };
 
-/* An FPDU in the stage that waits for a receive. */
+/* An FPDU that lies in the stage and waits for a receive. */
 struct rc_late {
 	uint32_t ulpdu_len; /* 0: none */
 	uint32_t pos, raw_len;
-	uint8_t tenant; /* whose share it counts in */
+	uint8_t tenant; /* the tenant in whose share the stage counts */
 };
 
-/* What a connection needs while it works; from the ctx's pool. */
+/* A connection's working memory, from the ctx's pool. */
 struct rc_block {
 	struct rc_block *next;
-	uint32_t ooo_head, n_ooo; /* free running; those of ooo in use, in the order of their pos */
+	uint32_t ooo_head, n_ooo; /* free running; entries of ooo in use, in the order of their pos */
 	struct rc_late late;
 	uint8_t *stream; /* the adapter's part */
 	struct qp_work work;
 	struct rc_ooo ooo[RC_OOO];
 };
 
-/* What a connection needs until it is operational. */
+/* A connection's memory until it is operational. */
 struct rc_setup {
 	struct rc_setup *next;
 	struct mpa_neg_rx rx;
 	struct mpa_frame peer; /* points into rx */
 	struct mpa_out out;    /* our Request or Reply */
-	bool out_due;          /* it is to be sent */
-	bool out_live;         /* made and not yet acknowledged */
-	bool fin_due;          /* the FIN waits for that: rc_quirk.h */
+	bool out_due;          /* our frame is to be sent */
+	bool out_live;         /* our frame has been sent and is not yet acknowledged */
+	bool fin_due;          /* the FIN waits for that acknowledgement: rc_quirk.h */
 };
 
-/* The last quarter is for receivers: else all could wait with a message open for one that has none. */
+/*
+ * The last quarter of the blocks is for receivers: otherwise all senders could wait, with a message open, for a
+ * receiver that has no block.
+ */
 static inline uint32_t rc_blocks_for_senders(const struct rc_ctx *ctx)
 {
 	uint32_t kept = ctx->cfg.blocks / 4;
@@ -72,7 +75,7 @@ static inline uint32_t rc_blocks_for_senders(const struct rc_ctx *ctx)
 	return ctx->blk_left > kept ? ctx->blk_left - kept : 0;
 }
 
-/* Whether input is still looked at as FPDUs. */
+/* Whether received bytes are still parsed as FPDUs. */
 static inline bool rc_streaming(const struct rc *c)
 {
 	return c->state == RC_WAIT_FIRST || c->state == RC_OPERATIONAL || c->state == RC_DRAINING ||
@@ -86,7 +89,7 @@ void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r);
 struct rc_block *rc_block_get(struct rc_ctx *ctx);
 void rc_block_put(struct rc_ctx *ctx, struct rc_block *b);
 struct rc_setup *rc_setup_get(struct rc_ctx *ctx);
-void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* it is free after the next rc_drained */
+void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* the set-up is free after the next rc_drained */
 uint8_t *rc_stage_get(struct rc_ctx *ctx);
 void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem);
 uint8_t *rc_copy_get(struct rc_ctx *ctx); /* NULL: all are in use */
@@ -112,7 +115,7 @@ void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v);
 
 /* rc_term.c */
-/* A verdict of the engine says that the sequence has failed. v: the segment at hand, or NULL. */
+/* The engine's verdict says that the sequence has failed. v: the current segment, or NULL. */
 static inline const struct mpa_view *rc_named(const struct rc *c, const struct mpa_view *v)
 {
 	return c->m.err_named ? v : NULL;

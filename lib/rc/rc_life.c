@@ -85,7 +85,7 @@ void rc_rest(struct rc_ctx *ctx, struct rc *c)
 	qp_msgs_work(&c->m, NULL);
 }
 
-/* FIN behind what is queued, and not before the peer's end of the stream has our set-up frame. */
+/* Asks for the FIN, behind all queued records. It waits until the peer's end of the stream has our set-up frame. */
 void rc_shutdown(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->setup != NULL && c->setup->out_live) {
@@ -98,7 +98,7 @@ void rc_shutdown(struct rc_ctx *ctx, struct rc *c)
 		rc_reset(ctx, c);
 }
 
-/* The set-up memory goes when nothing points to it: negotiation over, our frame acknowledged. */
+/* Frees the set-up memory when nothing points to it: negotiation is over, and our frame is acknowledged. */
 void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->setup == NULL || c->setup->out_live || c->state < RC_WAIT_FIRST)
@@ -107,7 +107,7 @@ void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
 	c->setup = NULL;
 }
 
-/* The message no longer waits for a receive, or its QP leaves it: what the adapter has kept goes with the next turn. */
+/* The message no longer waits for a receive, or its QP leaves it: the next turn works off what the adapter has kept. */
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
 {
 	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
@@ -133,8 +133,8 @@ void rc_doorbell(struct rc_ctx *ctx, struct qp *qp)
 }
 
 /*
- * The stream is over, for whatever reason; the first call counts. what: what to tell if ESTABLISHED has not been told
- * code: 0 is an orderly end. The QP is let go and flushed; one without CM is flushed after a Terminate only.
+ * The stream is over, for whatever reason; the first call counts. what: the effect if ESTABLISHED has not been told.
+ * code: 0 is an orderly end. The QP is detached and flushed; a QP without CM is flushed after a Terminate only.
  */
 void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code)
 {
@@ -143,7 +143,7 @@ void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code
 
 	rc_rnr_stop(ctx, c);
 	if (qp != NULL && qp->state < QP_S_RTS) {
-		qp_detach(&ctx->qp, &c->m, QP_END_NEVER); /* the user may try it again */
+		qp_detach(&ctx->qp, &c->m, QP_END_NEVER); /* the user may connect the QP again */
 	} else if (qp != NULL && (c->flags & RC_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {
 		qp_detach(&ctx->qp, &c->m, QP_END_KEEP);
 	} else {
@@ -189,7 +189,7 @@ void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 	rc_ready_put(ctx, c);
 }
 
-/* The peer may not have looked at our first FPDU yet: an end must wait, rc_quirk.h. */
+/* The peer may not have looked at our first FPDU yet, so an end must wait: rc_quirk.h. */
 bool rc_unheard(const struct rc *c)
 {
 	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && !c->in.heard;
@@ -203,7 +203,7 @@ static void look_silent(struct rc *c)
 		c->silence = RC_SILENCE_WAITS;
 }
 
-/* OPERATIONAL or DRAINING to DRAINING. */
+/* From OPERATIONAL or DRAINING to DRAINING. */
 void rc_drain(struct rc_ctx *ctx, struct rc *c)
 {
 	uint64_t nudge = c->deadline;
@@ -248,7 +248,7 @@ void rc_abort(struct rc_ctx *ctx, struct rc *c)
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
 }
 
-/* DRAINING: once all that was posted is through, our direction ends. */
+/* In DRAINING: once all posted work is sent, our direction ends. */
 void rc_drain_over(struct rc_ctx *ctx, struct rc *c)
 {
 	struct qp *qp = c->m.qp;
@@ -266,7 +266,7 @@ void rc_drain_over(struct rc_ctx *ctx, struct rc *c)
 	rc_shutdown(ctx, c);
 }
 
-/* A state has lasted too long. */
+/* The time limit of a state is over. */
 static void expired(struct rc_ctx *ctx, struct rc *c)
 {
 	bool unanswered = c->state == RC_OPENING || c->state == RC_WAIT_REP;
@@ -280,7 +280,7 @@ static void expired(struct rc_ctx *ctx, struct rc *c)
 	rc_end(ctx, c, unanswered ? QP_FX_UNREACHABLE : QP_FX_CONNECT_ERROR, closing);
 }
 
-/* The peer of a young connection of ours has had its time to answer. */
+/* The silent peer of a young connection has had its time to answer. */
 static void nudge(struct rc_ctx *ctx, struct rc *c)
 {
 	uint64_t wait = RC_NUDGE_FIRST_NS;
@@ -289,7 +289,7 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 	look_silent(c);
 	if (c->in.mpa.pos != 0 || c->nudges == RC_NUDGES)
 		return;
-	/* only what the peer's end of the stream has taken in full can lie there */
+	/* such a peer holds only bytes that its TCP has received in full */
 	if (c->out.pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && c->out.flying == 0 && rc_tx_nudge(ctx, c))
 		ctx->qp.stats.nudges++;
 	for (uint8_t i = 0; i <= c->nudges; i++)
@@ -310,7 +310,7 @@ void rc_timer(struct rc_ctx *ctx, struct rc *c)
 		expired(ctx, c);
 }
 
-/* What was made and never taken. */
+/* Frees records that the adapter has not taken. */
 static void drop_due(struct rc_ctx *ctx, struct rc *c)
 {
 	struct rc_rec *r;

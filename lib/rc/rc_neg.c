@@ -8,7 +8,7 @@ bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len)
 	return mpa_neg_request(&c->policy, priv, len, &c->setup->out) == MPA_NEG_OK;
 }
 
-/* The frame that lies in setup->out goes out, the connection's first record. */
+/* Sends the frame in setup->out, the connection's first record. */
 void rc_neg_send(struct rc *c)
 {
 	c->setup->out_due = c->setup->out_live = true;
@@ -20,7 +20,7 @@ void rc_neg_send(struct rc *c)
 void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 {
 	uint32_t ord = rn_min_u32(c->agreed.ord, QP_MAX_RD_ATOMIC), ird = rn_min_u32(c->agreed.ird, QP_MAX_RD_ATOMIC);
-	bool rtr_read = c->agreed.rtr == MPA_RTR_READ; /* takes a place in the depths */
+	bool rtr_read = c->agreed.rtr == MPA_RTR_READ; /* the RTR Read takes a place in the depths */
 
 	c->out.mulpdu = rn_max_u32(mpa_tx_mulpdu(rn_min_u32(c->out.mss, ctx->cfg.max_mtu), c->agreed.tx_markers),
 				   MPA_MULPDU_MIN);
@@ -37,7 +37,7 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 		c->deadline = ctx->qp.now + RC_NUDGE_FIRST_NS;
 	else if (c->flags & RC_KEEP_RECV)
 		c->deadline = ctx->qp.now +
-			      ctx->cfg.reply_ns; /* nobody else would miss an initiator that is silent from here */
+			      ctx->cfg.reply_ns; /* nobody else would notice a silent initiator from here on */
 	if (c->m.qp != NULL)
 		qp_set_state(c->m.qp, QP_S_RTS);
 	rc_setup_done(ctx, c);
@@ -55,15 +55,15 @@ static void tell_offer(struct rc_ctx *ctx, struct rc *c, const struct mpa_frame 
 		fx->ord = (uint16_t)c->m.readq.ord;
 	} else {
 		/*
-		 * What the peer means to read from us is our IRD; what it can serve is our ORD. A peer that does not
-		 * say (MPA revision 1, or 0x3FFF of RFC 6581, 9.1) may have what we have.
+		 * The peer's ORD is our IRD, and its IRD our ORD. For a peer that names none (MPA revision 1, or 0x3FFF
+		 * of RFC 6581, 9.1) our own depths count.
 		 */
 		fx->ird = f->enhanced && f->ord != MPA_DEPTH_NONE ? f->ord : c->policy.ird;
 		fx->ord = f->enhanced && f->ird != MPA_DEPTH_NONE ? f->ird : c->policy.ord;
 	}
 }
 
-/* The Reply does not do: a Terminate where RFC 6581, 9.3 wants one, else just the end. */
+/* The Reply is not acceptable: sends a Terminate where RFC 6581, 9.3 wants one, else just ends the connection. */
 static void reply_refused(struct rc_ctx *ctx, struct rc *c, enum mpa_neg_verdict v)
 {
 	struct iw_err e;
@@ -83,7 +83,7 @@ static void reply_refused(struct rc_ctx *ctx, struct rc *c, enum mpa_neg_verdict
 
 static void reply_in(struct rc_ctx *ctx, struct rc *c)
 {
-	const struct mpa_frame *f = &c->setup->peer; /* stays readable until rc_drained, also without the set-up */
+	const struct mpa_frame *f = &c->setup->peer; /* readable until rc_drained, even after the set-up is freed */
 	enum mpa_neg_verdict v = mpa_neg_finish(&c->policy, f, &c->agreed);
 
 	if (v == MPA_NEG_REJECTED) {
@@ -102,7 +102,7 @@ static void reply_in(struct rc_ctx *ctx, struct rc *c)
 	}
 }
 
-/* RC_SELF: the stream is open, and the policy is that of both ends. */
+/* RC_SELF: the stream is open, and both ends have the same policy. */
 static void open_self(struct rc_ctx *ctx, struct rc *c, uint32_t pos)
 {
 	const struct mpa_policy *p = &c->policy;
@@ -131,7 +131,7 @@ void rc_opened(struct rc_ctx *ctx, struct rc *c, uint32_t pos)
 	rc_to(ctx, c, RC_WAIT_REP);
 }
 
-/* Takes bytes of the peer's Request or Reply, never one beyond it; returns how many. */
+/* Takes bytes of the peer's Request or Reply, and none after it; returns how many. */
 uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p, uint32_t n)
 {
 	uint32_t used = 0;
@@ -199,7 +199,7 @@ enum qp_verdict rc_reject(struct rc_ctx *ctx, struct rc *c, const uint8_t *priv,
 	if (mpa_neg_reject(&c->policy, &c->setup->peer, priv, len, &c->setup->out) != MPA_NEG_OK)
 		return QP_BAD_PRIV;
 	rc_neg_send(c);
-	rc_tell(c, RC_NEWS_OVER); /* the control plane has said so itself */
+	rc_tell(c, RC_NEWS_OVER); /* the control plane has rejected, so it is not told */
 	rc_shutdown(ctx, c);
 	rc_to(ctx, c, RC_TERMINATING);
 	rc_ready_put(ctx, c);
@@ -246,7 +246,7 @@ static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct
 	return QP_OK;
 }
 
-/* Undoes conn_begin: the connection was never seen. */
+/* Undoes conn_begin: nobody has seen the connection. */
 static void undo(struct rc_ctx *ctx, struct rc *c)
 {
 	rc_block_put(ctx, c->blk);

@@ -3,26 +3,29 @@
  * Placing ahead of the stream (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what InfiniBand
  * keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and what
  * was written later wins. So only a segment of the message that is open may be placed while bytes before it are
- * missing, and not the last one. Two things must be certain of it:
+ * missing, and not the last one. Two things must be certain of such a segment:
  *
- * Where its FPDU begins. A marker says so. Without markers the bytes of a segment are no evidence: they may be a
- * payload that somebody has chosen to look like an FPDU with a good CRC. What counts is the stream in order: every
- * segment of this peer has begun with an FPDU so far; the last FPDU was a full segment of the open message; a sender
- * cuts a message into equal parts, the last one apart; and the segment lies where one of these parts begins, with the
- * header that it has.
+ * Where its FPDU begins. A marker says so. Without markers the bytes of a segment are no evidence: a peer's user may
+ * have chosen the payload to look like an FPDU with a good CRC. The evidence is the stream in order: every segment of
+ * this peer has begun with an FPDU so far; the last FPDU was a full segment of the open message; a sender cuts a
+ * message into equal parts, the last one apart; and the segment lies where one of these parts begins, with the header
+ * that it has.
  *
- * Which message it belongs to. A Send says it by its MSN. Of a Read Response the length is known: it is over when all
- * that was asked for is there. A Write says neither: the message may end in the hole, and another one begin there that
- * happens to go on in the same place. So Writes wait.
+ * Which message it belongs to. A Send has its MSN. A Read Response has a known length: it ends when all requested bytes
+ * have arrived. A Write has neither: it may end inside the hole, and another Write may begin there and go on at the
+ * same place. So Writes wait.
  *
- * The packet is held all the same, and its turn decides about every byte of it. The note of an FPDU placed early saves
- * that turn the copy, no more: it counts only if the same FPDU is met at the same place, and everything between was the
- * same message. A guess that was wrong has put bytes where this message alone may put some, and its own follow.
+ * The packet is held all the same, and every byte is decided about in its turn. The note of an FPDU placed early only
+ * saves the copy in that turn: it counts if the same FPDU is met at the same place, and everything between was the same
+ * message. After a wrong guess bytes lie where only this message may put some, and its own bytes overwrite them.
  */
 #include "base/rn_seq.h"
 #include "rc/rc_int.h"
 
-/* How many full segments after the last one in order h belongs; 0: to none, or it is not certain. */
+/*
+ * How many full segments after the last one in order the segment h lies; 0: it is no such segment, or that is
+ * uncertain.
+ */
 static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 {
 	uint32_t part = c->in.cut - h->hdr_len;
@@ -33,7 +36,7 @@ static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 	return dist % part == 0 ? dist / part : 0;
 }
 
-/* The offset in Full Operation at which the n-th FPDU from here begins, all of them full ones. */
+/* The offset in Full Operation of the n-th FPDU from here, if all of them are full. */
 static uint32_t pos_of(const struct rc *c, uint32_t n)
 {
 	uint32_t pos = mpa_rx_pos(&c->in.mpa), len = n * mpa_fpdu_len(c->in.cut);
@@ -41,7 +44,7 @@ static uint32_t pos_of(const struct rc *c, uint32_t n)
 	return pos + len + MPA_MARKER_LEN * mpa_markers_in(pos, len, c->in.mpa.step);
 }
 
-/* Most come behind all others; one that fills a hole moves those behind it. There is room. */
+/* Adds a note, in the order of pos: most come last; one that fills a hole moves those behind it. There is room. */
 static void note(struct rc_block *b, const struct mpa_view *v, const struct ddp_hdr *h)
 {
 	uint32_t i = b->ooo_head + b->n_ooo++;
@@ -65,7 +68,7 @@ void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 	if (!rc_streaming(c) || c->m.qp == NULL)
 		return;
 	mpa_find_init(&f, &c->in.mpa, pos, b->iov, b->n);
-	if (b->crc_due) { /* FPDUs by their maker's word */
+	if (b->crc_due) { /* whole FPDUs, as the sender in this process says */
 		f.rx.crc = false;
 		f.state = MPA_FIND_SYNCED;
 	}
@@ -86,7 +89,7 @@ static bool same_message(const struct ddp_hdr *a, const struct ddp_hdr *b)
 	return a->opcode == b->opcode && a->stag == b->stag && a->msn == b->msn;
 }
 
-/* An FPDU has its turn: whether its payload is placed already. */
+/* Whether the payload of an FPDU, whose turn has come, has been placed already. */
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v)
 {
 	struct rc_block *b = c->blk;
@@ -95,7 +98,7 @@ bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view 
 		const struct rc_ooo *o = &b->ooo[b->ooo_head & (RC_OOO - 1)];
 
 		if (!same_message(&o->h, h)) {
-			b->n_ooo = 0; /* it may write to the same place: then it is what comes later that counts */
+			b->n_ooo = 0; /* another message may have written to the same place, and must be overwritten */
 			return false;
 		}
 		if (rn_seq_gt(o->pos, v->pos))

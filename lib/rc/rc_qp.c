@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client does to its queue pair, as far as the connection is concerned. */
+/* What a client does to its queue pair, as far as that concerns the connection. */
 #include "rc/rc_int.h"
 
-/* The connection goes on, or ends, without the QP. */
+/* Parts the connection from its QP; the connection ends on its own. */
 static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
 {
 	struct rc *c = rc_of(qp);
 
 	if (c == NULL)
 		return;
-	/* All that is on the way was sent by us: what begins a young stream (rc_quirk.h), no work. */
+	/* Everything in flight opens a young stream (rc_quirk.h), and is no work request. */
 	rc_rnr_stop(ctx, c);
 	bool young = (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && rc_unheard(c) && !qp_msgs_busy(&c->m);
 	qp_abandon(&c->m);
@@ -24,7 +24,7 @@ static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
 	rc_ready_put(ctx, c);
 }
 
-/* SQD ends the connection. */
+/* Whether SQD ends the connection: it does if there is a CM. */
 static bool ending(const struct qp *qp)
 {
 	const struct rc *c = rc_of(qp);
@@ -74,10 +74,10 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 	return qp_step(&ctx->qp, qp, to);
 }
 
-/* A target whose message waits for the queue brings the message again, and finds no such queue. */
+/* Ends a target's use of the queue. A message that waits for the queue is brought again, and finds no such queue. */
 static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq *srq)
 {
-	const struct iw_err e = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false); /* as of the next message */
+	const struct iw_err e = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false); /* the next message's */
 	struct rc *c = rc_of(qp);
 
 	if (qp->srq == srq && c != NULL) {
@@ -85,7 +85,7 @@ static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq 
 			rc_rnr_stop(ctx, c);
 		if (c->m.work != NULL && c->m.work->recv.loaded) {
 			qp_event(&ctx->qp, qp, QP_EVENT_FATAL, qp_vendor_err(e));
-			qp_enter_error(&ctx->qp, qp); /* what it has taken is flushed while there is a CQ for it */
+			qp_enter_error(&ctx->qp, qp); /* flushes the taken receive while its CQ still exists */
 			rc_terminate(ctx, c, e, NULL);
 		}
 	}

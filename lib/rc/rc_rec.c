@@ -2,13 +2,13 @@
 /*
  * The bytes of a record: as slices or as a copy.
  *
- * The memory that a message is sent from may change at any time: a peer reads what its owner writes (RFC 5040 has
- * nothing against it). So a CRC is summed over the very bytes that leave, in the pass that copies them, and again when
- * they are sent again. A peer that has taken one sending of an FPDU throws the other one away whole.
+ * The memory that a message is sent from may change at any time, since its owner may write to it (RFC 5040 allows
+ * that). So the CRC is summed over the very bytes that are sent, in the pass that copies them, and anew for each
+ * retransmission. A peer that has taken one sending of an FPDU throws the other one away whole.
  *
- * A peer that has taken a part of an FPDU could put together bytes of two sendings, and only one CRC can be right. So a
- * copy of the FPDU is kept from its first sending on, and what is sent again is taken from the copy: where this side
- * sends the FPDU in parts, and where a box on the way may cut segments in two (rc_part.keep).
+ * A peer that has taken a part of an FPDU could put together bytes of two sendings, and only one CRC can be right. So
+ * in two cases a copy of the FPDU is kept from the first sending on, and retransmissions are taken from the copy: this
+ * side sends the FPDU in parts, or a box on the way may cut segments in two (rc_part.keep).
  */
 #include "rc/rc_int.h"
 
@@ -24,7 +24,7 @@ uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, u
 	if (r->crc && (!alone || !whole(r, part) || part->keep || r->copy != NULL))
 		return 0;
 	if (r->f.markers != 0 && MPA_TX_IOV(r->f.n_iov - 2u, r->f.markers) > max)
-		return 0; /* copied, with the markers put in on the way */
+		return 0; /* must be copied, with the markers inserted */
 	uint32_t n = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), part->off, part->len, iov, max);
 	*crc_due = r->crc;
 	return n == UINT32_MAX ? 0 : n;
@@ -43,7 +43,8 @@ bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len)
 }
 
 /*
- * False: all copies are in use. The bytes then come from the memory itself; the CRC is good while they stay the same.
+ * Keeps a copy of the FPDU. False: all copies are in use; the bytes are then taken from the client's memory again, and
+ * the CRC is right as long as they do not change.
  */
 static bool keep_copy(struct rc_ctx *ctx, struct rc_rec *r)
 {
@@ -52,16 +53,13 @@ static bool keep_copy(struct rc_ctx *ctx, struct rc_rec *r)
 	return r->copy != NULL;
 }
 
-/*
- * One connection has a quarter of the copies at most. While an FPDU is on the way, its acknowledgement gives the
- * connection its next turn.
- */
+/* A connection has a quarter of the copies at most. With an FPDU in flight, the acknowledgement gives the next turn. */
 bool rc_tx_copies(const struct rc_ctx *ctx, const struct rc *c)
 {
 	return c->out.flying == 0 || (ctx->copies_left > 0 && c->out.flying < ctx->cfg.copies / 4);
 }
 
-/* A part of an FPDU; with CRC from its copy, which is made now unless it is there. */
+/* Copies a part of an FPDU. An FPDU with a CRC is taken from its copy, which is made first if necessary. */
 static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part *part, uint8_t *dst)
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];
@@ -72,7 +70,7 @@ static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part
 	}
 	if (r->crc)
 		mpa_tx_crc(&r->f);
-	/* as many slices as a record can have: it cannot fail */
+	/* room for all slices of a record, so the cut cannot fail */
 	uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), part->off, part->len, iov, RN_ARRAY_LEN(iov));
 	rn_iov_gather(iov, k, dst, part->len);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message that finds no receive posted, on a QP with patience (rnr_ns): InfiniBand's "receiver not ready". iWARP has
- * no word for it but the stream's end (RFC 5041, 7.1). So nothing is said: the message's first FPDU and all that comes
- * after it are kept by the adapter as a TCP keeps what its user does not read, and the window closes. The peer sees a
- * slow reader and nothing else; its Sends are acknowledged, and so complete, before they are delivered.
+ * Receiver not ready (InfiniBand's RNR): a message finds no receive posted, on a QP that may wait (rnr_ns). iWARP's
+ * only answer is the stream's end (RFC 5041, 7.1). So the peer is told nothing: the adapter keeps the message's first
+ * FPDU and all later bytes, as a TCP keeps bytes that its user does not read, and the window closes. The peer sees a
+ * slow reader; its Sends are acknowledged, and so complete, before they are delivered.
  *
- * Of an FPDU that came in pieces the stage is kept here. Stages are counted per worker; where there is no more room,
- * the message fails as it does without patience.
+ * For an FPDU that came in pieces the stage is kept. Stages are counted per worker; when no more may be kept, the
+ * message fails as without rnr_ns.
  *
- * The client is asked, by a word in the ring, to ring when it posts: for a queue pair's own receives its doorbell, for
- * those of a shared queue one of the worker that leads to rc_recvs().
+ * A word in the ring asks the client to ring a doorbell when it posts: the queue pair's for receives of its own, the
+ * worker's for receives of a shared queue, which leads to rc_recvs().
  */
 #include "rc/rc_int.h"
 
@@ -35,8 +35,8 @@ static bool no_stage(const struct rc_ctx *ctx, uint8_t tenant)
 }
 
 /*
- * The engine has no receive for the FPDU v, and has asked the client to ring. True: v is kept, and comes again. False:
- * it has waited too long, or there is no more room for it.
+ * The engine has no receive for the FPDU v, and has asked the client to ring. True: v is kept and will be brought
+ * again. False: the message has waited too long, or no more stages may be kept.
  */
 bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 {
@@ -71,7 +71,7 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 	return true;
 }
 
-/* The FPDU in the stage; it may begin to wait again. */
+/* Brings the kept FPDU in the stage again (if `use`); it may have to wait again. */
 static void late(struct rc_ctx *ctx, struct rc *c, bool use)
 {
 	const struct rc_late l = c->blk->late;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Received bytes, then FPDUs, each with its CRC checked before anything is believed. */
+/* From received bytes to FPDUs. The CRC of each is checked before anything in it is used. */
 #include "rc/rc_int.h"
 
 /* RFC 5044, 7.1.2: the initiator's first FPDU opens our direction; in the peer-to-peer model it is its RTR. */
@@ -15,7 +15,7 @@ void rc_rx_first(struct rc_ctx *ctx, struct rc *c)
 	}
 }
 
-/* One segment in its turn. placed: its bytes are where they belong already. */
+/* Gives the engine a segment in its turn. placed: its bytes have been placed already. */
 static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v,
 			bool placed)
 {
@@ -29,7 +29,7 @@ static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *
 		c->m.keeps = true;
 	}
 	if (rn_unlikely(c->rnr.state != RC_RNR_NONE))
-		c->rnr.until = RN_NEVER; /* the next one's time begins anew */
+		c->rnr.until = RN_NEVER; /* the next message that waits has a time limit of its own */
 	switch (p) {
 	case QP_PUSH_DELIVERED: rc_ask(c, RC_TODO_ACK); return;
 	case QP_PUSH_TERMINATE: rc_term_received(ctx, c, v, h->hdr_len); return;
@@ -65,15 +65,17 @@ static void llp_error(struct rc_ctx *ctx, struct rc *c, struct iw_err e)
 	rc_terminate(ctx, c, e, NULL);
 }
 
-/* What of the stream is looked at by one call. */
+/* The bytes of one call of rc_in. */
 struct input {
 	const struct rn_iov *iov;
 	uint32_t n;
 	uint32_t pos; /* offset in Full Operation of its first octet */
-	bool crc_due; /* of FPDUs that lie whole in iov */
+	bool crc_due; /* no CRC check of FPDUs that lie whole in iov */
 };
 
-/* The FPDU at this offset is wrong: the peer's markers may stand elsewhere. */
+/*
+ * The FPDU at this offset is wrong: looks which spacings of markers would fit, if the peer's differ from those agreed.
+ */
 static RN_COLD void try_spacings(struct rc *c, const struct input *b, uint32_t pos)
 {
 	struct mpa_rx rx = c->in.mpa;
@@ -144,7 +146,7 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
 				rc_rx_stage_back(ctx, c);
 			return;
 		case MPA_RX_NEED_STAGE:
-			/* The bytes are acknowledged already: without a place to keep them the stream is lost. */
+			/* The bytes are acknowledged already: without memory to keep them the stream cannot go on. */
 			if (!stage_give(ctx, c)) {
 				rc_reset(ctx, c);
 				return;
@@ -160,7 +162,7 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
 	}
 }
 
-/* MPA frames end anywhere in a segment: what follows is the beginning of Full Operation. */
+/* MPA frames end anywhere in a segment: Full Operation may begin in the same segment. */
 static void setup_bytes(struct rc_ctx *ctx, struct rc *c, struct rn_iov *iov, uint32_t n, uint32_t pos)
 {
 	uint32_t i = 0;
@@ -202,7 +204,7 @@ uint32_t rc_in(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 	return rn_likely(c->rnr.state != RC_RNR_WAITS) ? b->len : rn_min_u32(rc_used(c) - b->pos, b->len);
 }
 
-/* Before the stream was up that is a refusal, after it the orderly end. */
+/* Before the stream was up a FIN is a refusal, afterwards the orderly end. */
 void rc_fin(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->state == RC_FREE || c->state == RC_DEAD)
@@ -223,6 +225,6 @@ bool rc_terminate_ahead(const struct rc *c, const uint8_t *p, uint32_t n)
 {
 	if (!rc_streaming(c) || c->in.mpa.pos != c->in.mpa.start)
 		return false;
-	uint32_t at = mpa_lead(c->in.mpa.pos, c->in.mpa.step) + MPA_LEN_FIELD + 1; /* of the RDMAP control octet */
+	uint32_t at = mpa_lead(c->in.mpa.pos, c->in.mpa.step) + MPA_LEN_FIELD + 1; /* offset of RDMAP's control octet */
 	return at < n && (p[at] & 0xf) == RDMAP_TERMINATE;
 }

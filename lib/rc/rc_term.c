@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The Terminate frame, both ways: RFC 5040, 4.8 and 7. */
+/* The Terminate frame, sent and received: RFC 5040, 4.8 and 7. */
 #include "rc/rc_int.h"
 
 #define TERM_COPY (DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN)
@@ -23,7 +23,7 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 	uint32_t body = rdmap_term_build(h + n, e, v != NULL ? seg : NULL, seg_len);
 	struct rdmap_term own;
 	if ((c->flags & RC_SELF) && rdmap_term_parse(h + n, body, &own) != RDMAP_TERM_SHORT)
-		qp_blame(&c->m, &own); /* from here on nothing is received */
+		qp_blame(&c->m, &own); /* RC_SELF: nothing is received from here on, so the Terminate is applied here */
 	n += body;
 	bool good = mpa_tx_frame(&r->f, n, NULL, 0, 0) == MPA_TX_OK &&
 		    (c->agreed.tx_markers == 0 || mpa_tx_mark(&r->f, c->out.pos, c->agreed.tx_markers) == MPA_TX_OK);
@@ -38,8 +38,8 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 }
 
 /*
- * The stream is over by our decision: one Terminate, then FIN; the QP is flushed. v: the offending segment, or NULL.
- * A responder that may not send yet closes without (RFC 5044, 7.1.2).
+ * Ends the stream by our decision: one Terminate, then FIN; the QP is flushed. v: the offending segment, or NULL. A
+ * responder that may not send yet closes without a Terminate (RFC 5044, 7.1.2).
  */
 void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struct mpa_view *v)
 {

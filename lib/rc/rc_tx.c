@@ -2,7 +2,7 @@
 /* From segments to queued FPDUs. */
 #include "rc/rc_int.h"
 
-/* Made: its place on the stream is certain, and its acknowledgement completes the work request. */
+/* The record is made: it has its place on the stream, and its acknowledgement completes the work request. */
 static inline void made(struct rc_ctx *ctx, struct rc *c, const struct rc_rec *r)
 {
 	c->out.pos += r->f.len;
@@ -10,7 +10,7 @@ static inline void made(struct rc_ctx *ctx, struct rc *c, const struct rc_rec *r
 	ctx->qp.stats.fpdus_out++;
 }
 
-/* A finished record that goes before all that is pulled. */
+/* Queues a finished record ahead of everything that is pulled. */
 void rc_tx_due(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r)
 {
 	made(ctx, c, r);
@@ -39,7 +39,7 @@ uint32_t rc_due(struct rc *c, uint64_t *ref)
 	return r->f.len;
 }
 
-/* Octets on the stream of an FPDU with this ULPDU. */
+/* The length on the stream of an FPDU with this ULPDU, octets. */
 static uint32_t stream_len(const struct rc *c, uint32_t ulpdu_len)
 {
 	uint32_t n = mpa_fpdu_len(ulpdu_len);
@@ -60,7 +60,8 @@ static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reser
 }
 
 /*
- * Frame and mark; the CRC comes with the transmission. A segment that does not fit would be our own error, and is lost.
+ * Adds framing and markers; the CRC is summed at transmission. A segment that does not fit would be our own bug, and is
+ * dropped.
  */
 static inline bool frame(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, const struct qp_seg *seg)
 {
@@ -115,7 +116,7 @@ uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref)
 	return r->f.len;
 }
 
-/* An FPDU that moves no data: a Write or Read of no bytes, which touches no memory, or one without a ULPDU. */
+/* Sends an FPDU without data: a zero-length Write or Read, which touches no memory, or an FPDU without a ULPDU. */
 static bool send_empty(struct rc_ctx *ctx, struct rc *c, enum mpa_rtr what)
 {
 	struct qp_seg seg = { .hdr_len = 0, .wr = QP_WR_NONE };
@@ -143,9 +144,9 @@ static bool send_rtr(struct rc_ctx *ctx, struct rc *c)
 }
 
 /*
- * A Write of no bytes, in which nothing but its length is looked at (RFC 5041, 5.2.1). Some responders look at STag and
- * TO all the same. So it names those of the last Write; a peer that has received none, and whose RTR was a Read, is
- * asked by another Read.
+ * Sends a zero-length Write, of which a receiver checks only the length (RFC 5041, 5.2.1). Some responders check STag
+ * and TO all the same, so the Write names those of the last Write. A peer that has received no Write, and whose RTR was
+ * a Read, gets another Read instead.
  */
 bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c)
 {
@@ -154,7 +155,7 @@ bool rc_tx_nudge(struct rc_ctx *ctx, struct rc *c)
 	return send_empty(ctx, c, MPA_RTR_WRITE);
 }
 
-/* Something that the peer must answer; false when it cannot be sent. */
+/* Sends a zero-length Read, which the peer must answer; false: it cannot be sent. */
 bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c)
 {
 	return !rdmap_readq_full(&c->m.readq) && rc_wake(ctx, c) && send_empty(ctx, c, MPA_RTR_READ);
@@ -177,7 +178,7 @@ bool rc_tx_prepare(struct rc_ctx *ctx, struct rc *c)
 	return !c->out.rtr_due || send_rtr(ctx, c);
 }
 
-/* Nothing of ours is on the way or waits. */
+/* Whether nothing of ours is in flight or waits to be sent. */
 bool rc_tx_idle(const struct rc *c)
 {
 	return c->blk == NULL || (c->out.flying == 0 && !c->out.rtr_due && qp_msgs_sent(&c->m));
@@ -185,7 +186,7 @@ bool rc_tx_idle(const struct rc *c)
 
 void rc_turn_unready(struct rc_ctx *ctx, struct rc *c)
 {
-	if (rc_failed(c)) /* its CQ takes no more */
+	if (rc_failed(c)) /* its CQ is full or corrupt */
 		rc_terminate(ctx, c, qp_local_err(), NULL);
 	else if (c->m.qp->state == QP_S_SQD)
 		qp_look_drained(&ctx->qp, c->m.qp);
