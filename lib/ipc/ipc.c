@@ -46,7 +46,7 @@ int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds)
 	return n == m->len ? 0 : -EPROTO;
 }
 
-/* Collects the descriptors of all control messages into got[IPC_MAX_FDS]; what does not fit is closed. */
+/* Collects the descriptors of all control messages into got[IPC_MAX_FDS]; surplus ones are closed. */
 static unsigned take_fds(struct msghdr *mh, int *got, bool *too_many)
 {
 	unsigned n = 0;
@@ -114,14 +114,14 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 		close_all(got, k);
 		return -EPIPE;
 	}
-	/* Fewer than there is room for, and not all: the process or the system had no number for the next one. */
+	/* Fewer descriptors than fit, and not all: the process or the system has no free descriptor number. */
 	bool none_left = (mh.msg_flags & MSG_CTRUNC) != 0 && k < IPC_MAX_FDS && room > 0;
 	if ((mh.msg_flags & MSG_TRUNC) != 0 || ((mh.msg_flags & MSG_CTRUNC) != 0 && !none_left) || too_many ||
 	    k > room || (size_t)n < IPC_MSG_HDR || m->len != n) {
 		close_all(got, k);
 		return -EPROTO;
 	}
-	/* What the sender did not send must not be what the last message left here. */
+	/* Clears the rest, so that nothing of an earlier message is left in m. */
 	memset((char *)m + n, 0, sizeof(*m) - (size_t)n);
 	if (none_left) {
 		close_all(got, k);
@@ -136,7 +136,7 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 
 uint32_t ipc_orders_name(struct sockaddr_un *un, uint32_t pid)
 {
-	*un = (struct sockaddr_un){ .sun_family = AF_UNIX }; /* sun_path[0] stays NUL: abstract */
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX }; /* sun_path[0] stays NUL: an abstract name */
 	const int len = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-inject-%u", pid);
 
 	return (uint32_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);

@@ -2,8 +2,8 @@
 /*
  * Control messages between librnic and rnicd: one SOCK_SEQPACKET UNIX socket per client process. The client sends a
  * request and waits for the answer with the same type and seq; the daemon sends nothing of its own accord (events go
- * through the queues of ipc_shm.h). Closing the socket is the only death notice: the daemon then moves the client's
- * QPs to ERROR, tells the peers, and releases all that was the client's.
+ * through the queues of ipc_shm.h). Closing the socket is the only death notice: the daemon then moves the client's QPs
+ * to ERROR, tells the peers, and releases everything that belonged to the client.
  *
  * An answer carries status 0 or an errno, and on error one sentence in text that says what to do about it. A message of
  * wrong length or type, a number that is not the client's, an offset outside a region: EINVAL with a sentence, counted,
@@ -19,7 +19,7 @@
 #include "ipc/ipc_gram.h"
 #include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        8 /* of all that is in here and in ipc_shm.h: changes with it (test_ipc.c has the sizes) */
+#define IPC_VERSION        8 /* version of this header and of ipc_shm.h (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 
@@ -58,35 +58,38 @@ enum ipc_type {
 	IPC_QUERY_SRQ,
 	IPC_DESTROY_SRQ,
 	IPC_IMPORT, /* fds: none, or the file; the answer's handle is the number of a region */
-	IPC_FORGET, /* the import; EBUSY while a memory region lies in it */
+	IPC_FORGET, /* the import of a region; EBUSY while a memory region lies in it */
 	IPC_ALLOC_MW,
 	IPC_DEALLOC_MW,
-	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that it will stand for */
-	IPC_TOKEN_DEV, /* fds: somebody's token. The answer's handle is the device */
-	IPC_TOKEN_PD,  /* the same; handle: that client's PD. The answer's handle is the PD that stands for it here */
-	/* the same; handle: index (STag >> 8) of a memory region in a PD of that client, whichever process made it */
+	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that the token will stand for */
+	IPC_TOKEN_DEV, /* fds: a token of any process. The answer's handle is the device */
+	IPC_TOKEN_PD,  /* the same; handle: the other client's PD. The answer's handle is the PD that stands for it */
+	/*
+	 * fds: the token; handle: index (STag >> 8) of a memory region in a PD of that client, whichever process made
+	 * it
+	 */
 	IPC_TOKEN_MR,
 	IPC_REACH,      /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
-	IPC_ATTACH,     /* a datagram queue pair receives what is sent to a group; once more is no error */
-	IPC_DETACH,     /* EINVAL: it is not attached */
-	IPC_GROUP_BIND, /* where Write-Records to a group go that name a tag */
-	IPC_CM_JOIN,    /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is another matter: IPC_ATTACH */
+	IPC_ATTACH,     /* a datagram queue pair receives datagrams to a group; attaching it again is no error */
+	IPC_DETACH,     /* EINVAL: the queue pair is not attached */
+	IPC_GROUP_BIND, /* binds a group's tag, to which Write-Records go, to memory of the queue pair */
+	IPC_CM_JOIN,    /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is attached by IPC_ATTACH */
 	IPC_CM_LEAVE,
-	IPC_OPEN_XRCD,  /* fds: none, or a file, by which processes of one user find the same domain */
-	IPC_CLOSE_XRCD, /* EBUSY while it has queues that were made with this handle */
-	IPC_OPEN_QP,    /* a target of the domain, by its number; answered with create_qp_ok */
-	IPC_INJECT,    /* in place of HELLO: what rnicrun --inject has another process do; of this user, any for root */
-	IPC_SOCK_JOIN, /* in place of HELLO: a client for sockets, which may say these requests alone */
-	IPC_SOCK_BIND, /* a new socket; the answer's fd: its descriptor */
-	IPC_SOCK_LISTEN,  /* from now on a byte in the descriptor is a connection to be accepted */
-	IPC_SOCK_CONNECT, /* the answer's fd: the memory. The descriptor is writable when the peer has answered */
+	IPC_OPEN_XRCD,    /* fds: none, or a file, by which processes of one user find the same domain */
+	IPC_CLOSE_XRCD,   /* EBUSY while it has queues that were made with this handle */
+	IPC_OPEN_QP,      /* a target of the domain, by its QPN; answered with create_qp_ok */
+	IPC_INJECT,       /* in place of HELLO: orders of rnicctl inject for a process of this user (any for root) */
+	IPC_SOCK_JOIN,    /* in place of HELLO: a client for sockets, which may send only the requests below */
+	IPC_SOCK_BIND,    /* a new socket; the answer's fd: its descriptor */
+	IPC_SOCK_LISTEN,  /* from now on a byte in the descriptor stands for a connection to be accepted */
+	IPC_SOCK_CONNECT, /* the answer's fd: the memory. The descriptor becomes writable when the peer has answered */
 	IPC_SOCK_ACCEPT,  /* fds of the answer: a descriptor, the stream's memory. EAGAIN, ECONNABORTED */
 	IPC_SOCK_GRAM,    /* a new datagram socket; fds of the answer: its descriptor, its memory */
 	IPC_SOCK_PEER,    /* the peer of a datagram socket, or none */
 	/*
-	 * fds: the descriptor of a socket, which is the permission to use it: what socket is it? EBADF: none of
-	 * rnicd's. fds of the answer: the doorbells' memory, the wake eventfd, and of a stream or a datagram socket its
-	 * memory
+	 * Finds the socket of a descriptor, which is the permission to use the socket. fds: the descriptor. EBADF: it
+	 * is none of rnicd's. fds of the answer: the doorbells' memory, the wake eventfd, and of a stream or a datagram
+	 * socket its memory
 	 */
 	IPC_SOCK_FIND,
 	IPC_TYPES
@@ -96,11 +99,11 @@ enum ipc_channel_kind {
 	IPC_CHANNEL_COMP = 0,
 	IPC_CHANNEL_ASYNC,
 	IPC_CHANNEL_CM,
-	IPC_CHANNEL_ORDERS /* what IPC_INJECT brings, to a process that takes such orders; one a client at most */
+	IPC_CHANNEL_ORDERS /* orders that IPC_INJECT brings, for a process that takes them; a client has at most one */
 };
 
 struct ipc_hello {
-	uint32_t version; /* stays first in both: whatever else changes, an older or newer side can be told so */
+	uint32_t version; /* stays first in both messages, so that a side of another version can be told that */
 	uint32_t pid;     /* for messages only; the daemon trusts SO_PEERCRED */
 	uint64_t size[IPC_REGIONS]; /* bytes; 0: region absent */
 };
@@ -120,16 +123,16 @@ struct ipc_dev_info {
 	uint8_t ip[16];
 	uint32_t mtu;    /* bytes of IP packet */
 	uint32_t ud_mtu; /* bytes of a datagram's message at most, one of verbs' MTUs; 0: no datagrams */
-	uint32_t max_qp; /* and as many SRQs */
+	uint32_t max_qp; /* the same number of SRQs */
 	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
 	uint32_t roce;      /* 1: the device behaves as a RoCE channel adapter does, the wire is the same */
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
 	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
-	uint32_t rnr_waits;                 /* 1: a message may wait for a receive, so posting one may have to ring */
+	uint32_t rnr_waits;                 /* 1: messages may wait for a receive, so posting one may have to ring */
 	uint32_t xrc;    /* 1: there are XRC domains, since queue pairs connect without connection manager */
-	uint32_t ud_max; /* bytes of a message at most that takes several datagrams (IPC_UD_LONG); 0: no datagrams */
-	uint32_t efa;    /* 1, with roce: as an Elastic Fabric Adapter, by efadv's calls too */
+	uint32_t ud_max; /* bytes of a message of several datagrams at most (IPC_UD_LONG); 0: no datagrams */
+	uint32_t efa;    /* 1, with roce: an Elastic Fabric Adapter, with efadv's calls */
 };
 
 struct ipc_create_channel {
@@ -154,24 +157,24 @@ struct ipc_reg_mr {
 	uint32_t pd;
 	uint32_t access;     /* numbers of IBV_ACCESS_LOCAL_WRITE, REMOTE_*, MW_BIND */
 	uint64_t iova;       /* tagged offset of the first byte: the client's virtual address */
-	uint64_t len;        /* bytes; equals the sum of the pieces. 0, as all that follows: a null region (access 1) */
+	uint64_t len;        /* bytes; equals the sum of the pieces. 0, and all below 0: a null region (access 1) */
 	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
 	uint32_t npieces;
-	uint32_t mr; /* the region that this one replaces under the same STag, gone with a good answer; 0: none */
+	uint32_t mr; /* the region that this one replaces under the same STag, if the answer is good; 0: none */
 };
 struct ipc_reg_mr_ok {
 	uint32_t handle, stag;
 }; /* stag is lkey and rkey; of a window, its first rkey */
 
 /*
- * A token is a socket of the client's making that is connected to nothing: the kernel's number of it (SO_COOKIE) cannot
- * be forged, so a process that holds a descriptor of it has got it from its owner. It stands for a context, as
+ * A token is an unconnected socket that the client has made. The kernel's number of the socket (SO_COOKIE) cannot be
+ * forged, so a process that has a descriptor of the token has got it from the owner. The token stands for a context, as
  * ibv_context.cmd_fd. EINVAL: no token; EPERM: of another user's client; ENODEV: that client's process has ended.
  *
- * A PD that stands for another client's is the same to all work: whichever client registers a region in either, the QPs
- * in both use it. Regions and memory of a client that dies live on while others have the PD (of its importers: those of
- * 32 who are dead); when it is deallocated by its owner (EBUSY while living clients have anything in it) they go, and
- * nothing more can be made in it.
+ * A PD that stands for another client's PD is equivalent to it: QPs in either use the regions in both. Regions and
+ * memory of a client that dies live on while other clients have the PD (of dead importers: 32 at most). When the owner
+ * deallocates the PD (EBUSY while living clients have anything in it), the regions go, and nothing more can be made in
+ * it.
  */
 struct ipc_token_mr_ok {
 	uint32_t handle, stag;
@@ -184,14 +187,15 @@ struct ipc_alloc_mw {
 }; /* answered with reg_mr_ok */
 
 /*
- * Memory that the client shares with others already. Without a descriptor the daemon opens what the client has mapped
- * at [start, end), one whole mapping, with the rights of the client's user; ENXIO when it may not look, and the client
- * should pass the file. Only files of memory (tmpfs, memfd, System V, hugetlbfs): EOPNOTSUPP. EACCES: not writable.
+ * Memory that the client shares with others already. Without a descriptor the daemon opens the file that the client has
+ * mapped at [start, end), one whole mapping, with the rights of the client's user. ENXIO: the daemon may not open it,
+ * and the client should pass the file. Only files of memory (tmpfs, memfd, System V, hugetlbfs): EOPNOTSUPP. EACCES:
+ * not writable.
  */
 struct ipc_import {
-	uint64_t start, end; /* of the client's mapping; unused with a descriptor */
-	uint64_t off, len;   /* the part of the file, bytes, whole pages of it */
-	uint32_t writable;   /* 0: no memory region in it may be written to */
+	uint64_t start, end; /* of the client's mapping; unused if a descriptor is passed */
+	uint64_t off, len;   /* the part of the file, bytes; whole pages */
+	uint32_t writable;   /* 0: no memory region in the import may be written to */
 	uint32_t rsv;
 };
 
@@ -204,13 +208,14 @@ struct ipc_create_cq {
 	uint64_t ring_stride; /* bytes between workers' rings */
 	uint32_t cqe;         /* slots of each ring, power of two */
 	uint32_t comp_vector;
-	uint32_t async; /* handle of the ASYNC channel that hears of an overrun, or 0 */
-	uint32_t wide;  /* 1: entries are struct qp_cqe_wide, which tells senders' addresses */
+	uint32_t async; /* handle of the ASYNC channel that gets the event of an overrun, or 0 */
+	uint32_t wide;  /* 1: entries are struct qp_cqe_wide, with senders' addresses */
 };
 
 /*
- * New rings for a CQ, as in IPC_CREATE_CQ. Each worker moves what is left in its old ring into the new one, so the
- * client must not take entries while it waits for the answer; after a good one the old rings are its own again.
+ * New rings for a CQ, as in IPC_CREATE_CQ. Each worker moves the entries left in its old ring into the new one, so the
+ * client must not take entries while it waits for the answer. After a good answer the old rings are the client's own
+ * memory again.
  */
 struct ipc_resize_cq {
 	uint32_t cq;
@@ -225,14 +230,14 @@ struct ipc_create_srq {
 	uint64_t ring_off;   /* spsc ring of QP_SLOT_SIZE slots */
 	uint32_t ring_slots; /* a power of two */
 	uint32_t limit;      /* as in IPC_MODIFY_SRQ */
-	uint32_t async;      /* handle of the ASYNC channel that hears of it, or 0 */
+	uint32_t async;      /* handle of the ASYNC channel that gets the SRQ's events, or 0 */
 	uint32_t xrcd;       /* handle of its XRC domain, or 0 */
-	uint32_t cq;         /* handle; with xrcd: where its completions go */
+	uint32_t cq;         /* handle; with xrcd: the CQ for the SRQ's completions */
 	uint32_t rsv;
 };
 struct ipc_create_srq_ok {
 	uint32_t handle;
-	uint32_t number; /* with xrcd: by which a peer names it */
+	uint32_t number; /* with xrcd: the number by which a peer names the SRQ */
 };
 
 enum { IPC_XRCD_CREATE = 1 << 0, IPC_XRCD_EXCLUSIVE = 1 << 1 }; /* O_CREAT and O_EXCL */
@@ -249,7 +254,7 @@ struct ipc_open_qp {
 };
 struct ipc_modify_srq {
 	uint32_t srq;
-	uint32_t limit; /* SRQ_LIMIT_REACHED is raised once when fewer receives are left; 0: never */
+	uint32_t limit; /* SRQ_LIMIT_REACHED is raised once, when fewer receives are left; 0: never */
 };
 struct ipc_query_srq_ok {
 	uint32_t limit;
@@ -257,29 +262,29 @@ struct ipc_query_srq_ok {
 };
 
 enum ipc_ud {
-	IPC_UD_NONE = 0, /* it has a connection */
+	IPC_UD_NONE = 0, /* a connected queue pair */
 	IPC_UD_PLAIN,    /* without connection; a message is one datagram */
-	IPC_UD_LONG,     /* the same, and longer messages take several */
+	IPC_UD_LONG,     /* the same, and longer messages take several datagrams */
 	IPC_RD           /* reliable datagrams */
 };
 enum ipc_xrc {
 	IPC_XRC_NONE = 0,
-	IPC_XRC_INITIATOR, /* it receives nothing */
-	IPC_XRC_TARGET     /* it belongs to its domain: it outlives its process while others have that open */
+	IPC_XRC_INITIATOR, /* receives nothing */
+	IPC_XRC_TARGET     /* belongs to its domain, and outlives its process while others have the domain open */
 };
 #define IPC_QP_SHARED UINT32_C(0x80000000) /* bit of the handle of a target, which has no doorbell */
 enum {
-	IPC_RD_UNORDERED = 1 << 0, /* no message that it sends waits for another */
-	IPC_RD_STRICT = 1 << 1,    /* the first work request that fails takes it to ERR */
+	IPC_RD_UNORDERED = 1 << 0, /* no message that the queue pair sends waits for another */
+	IPC_RD_STRICT = 1 << 1,    /* the first work request that fails takes the queue pair to ERR */
 };
-#define IPC_RD_FLAGS (IPC_RD_UNORDERED | IPC_RD_STRICT) /* all that there are */
+#define IPC_RD_FLAGS (IPC_RD_UNORDERED | IPC_RD_STRICT) /* all flags that exist */
 enum {
-	IPC_HOLD_WRITES = 1 << 0,  /* the peer's Writes are held back, and show in an order drawn from hold_seed */
-	IPC_HOLD_ORDERED = 1 << 1, /* as on InfiniBand: in any order within one Write alone */
+	IPC_HOLD_WRITES = 1 << 0,  /* the peer's Writes are held back, and placed in an order drawn from hold_seed */
+	IPC_HOLD_ORDERED = 1 << 1, /* as on InfiniBand: in any order only within one Write */
 };
-/* Where the iWARP of a queue pair runs: what is a client's here has these numbers in <rnic/rnicdv.h> too. */
+/* Where the iWARP of a queue pair runs. The numbers are also those of <rnic/rnicdv.h>. */
 enum ipc_design {
-	IPC_DESIGN_ANY, /* as the process has it */
+	IPC_DESIGN_ANY, /* as the process's */
 	IPC_DESIGN_OFFLOADED,
 	IPC_DESIGN_ASSISTED,
 	IPC_DESIGN_HOST,
@@ -293,14 +298,14 @@ struct ipc_create_qp {
 	uint64_t sq_off, rq_off;     /* spsc rings of QP_SLOT_SIZE slots */
 	uint32_t sq_slots, rq_slots; /* powers of two */
 	uint32_t max_send_wr, max_recv_wr;
-	uint32_t async;    /* handle of the ASYNC channel that hears of its errors, or 0 */
+	uint32_t async;    /* handle of the ASYNC channel that gets the queue pair's errors, or 0 */
 	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
 	uint32_t datagram; /* enum ipc_ud */
-	uint32_t deaf;     /* 1: what it sends to a group it is in does not come back to it */
+	uint32_t deaf;     /* 1: its own datagrams to a group that it is in do not come back to it */
 	uint32_t xrc;      /* enum ipc_xrc */
-	uint32_t xrcd;     /* TARGET: handle of its domain. Of the others cookie and async count */
+	uint32_t xrcd;     /* TARGET: handle of its domain; then of the other members only cookie and async count */
 	uint32_t rd_flags; /* of IPC_RD: IPC_RD_* */
-	uint32_t hold;     /* of a connected one: IPC_HOLD_* */
+	uint32_t hold;     /* of a connected queue pair: IPC_HOLD_* */
 	uint64_t hold_off; /* struct qp_hold_shm */
 	uint64_t hold_seed;
 	uint32_t design; /* enum ipc_design */
@@ -319,9 +324,9 @@ enum {
 	IPC_QP_ATTR_IRD = 1 << 2,
 	IPC_QP_ATTR_ORD = 1 << 3,
 	IPC_QP_ATTR_DEST = 1 << 4,  /* with state RTR: the QP connects to dest_qpn at dest_ip by itself */
-	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a peer that does not come */
+	IPC_QP_ATTR_RETRY = 1 << 5, /* timeout and retry_cnt: how long sends wait for a silent peer */
 	IPC_QP_ATTR_RNR = 1 << 6, /* rnr_retry and rnr_timer: how long messages wait for a receive (roce personality) */
-	IPC_QP_ATTR_QKEY = 1 << 8,       /* of a datagram queue pair */
+	IPC_QP_ATTR_QKEY = 1 << 8,       /* for a datagram queue pair */
 	IPC_QP_ATTR_SQD_NOTIFY = 1 << 7, /* with state SQD: an event tells that the send queue is drained */
 };
 struct ipc_modify_qp {
@@ -331,13 +336,13 @@ struct ipc_modify_qp {
 	uint32_t access;
 	uint32_t ird, ord;
 	uint32_t dest_qpn;
-	uint8_t dest_ip[16]; /* all zero: wherever dest_qpn is on this daemon */
-	uint8_t timeout;     /* 4.096 us << timeout, 0: for good (IBTA, local ACK timeout) */
+	uint8_t dest_ip[16]; /* all zero: any address, dest_qpn is on this daemon */
+	uint8_t timeout;     /* 4.096 us << timeout; 0: without end (IBTA, local ACK timeout) */
 	uint8_t retry_cnt;
-	uint8_t rnr_retry; /* 0..7; 7: for good */
+	uint8_t rnr_retry; /* 0..7; 7: without end */
 	uint8_t rnr_timer; /* code of the RNR NAK timer, 0..31 (IBTA, 9.7.5.2.8) */
 	uint32_t qkey;
-	uint8_t tos; /* with DEST: of the connection's packets, as in ipc_conn_param */
+	uint8_t tos; /* with DEST: TOS of the connection's packets, as in ipc_conn_param */
 	uint8_t rsv[3];
 };
 struct ipc_query_qp_ok {
@@ -361,13 +366,13 @@ struct ipc_group_bind {
 	uint32_t tag;
 	uint32_t stag; /* of memory in the QP's PD that others may write to */
 	uint32_t rsv;
-	uint64_t addr, len; /* in it, as it was registered; len 0: what was bound is bound no more */
+	uint64_t addr, len; /* tagged offset in stag, and bytes; len 0: unbinds the tag */
 	uint8_t group[16];  /* as in ipc_attach */
 };
 
 struct ipc_inject {
-	uint32_t client; /* its number, or 0: */
-	uint32_t pid;    /* that process's client */
+	uint32_t client; /* the client's number, or 0: pid says */
+	uint32_t pid;    /* the client of this process */
 	char spec[IPC_ORDER_MAX];
 };
 
@@ -377,7 +382,7 @@ struct ipc_cm_create_id {
 };
 struct ipc_cm_bind {
 	uint32_t id;
-	uint32_t own_family; /* 1: the wildcard of IPv6 does not stand for IPv4 too (IPV6_V6ONLY, RFC 3493, 5.3) */
+	uint32_t own_family; /* 1: IPv6's wildcard does not include IPv4 (IPV6_V6ONLY, RFC 3493, 5.3) */
 	struct ipc_addr addr;
 };
 struct ipc_cm_bind_ok {
@@ -394,7 +399,7 @@ struct ipc_cm_resolve {
 };
 struct ipc_cm_socket {
 	uint32_t id;
-	uint32_t fd; /* the descriptor's number in the client's process, which is the daemon's too, or EOPNOTSUPP */
+	uint32_t fd;      /* its number in the client's process, which must be the daemon's too, else EOPNOTSUPP */
 	uint32_t passive; /* 1: the peer sends the MPA Request */
 	uint32_t rsv;
 };
@@ -406,7 +411,7 @@ struct ipc_cm_socket_ok {
 struct ipc_cm_listen {
 	uint32_t id;
 	uint32_t backlog;
-	uint32_t tos; /* of its connections until their accept says another one, as in ipc_conn_param */
+	uint32_t tos; /* TOS of the listener's connections until their accept gives another one, as in ipc_conn_param */
 	uint32_t rsv;
 };
 struct ipc_cm_connect { /* CONNECT and ACCEPT */
@@ -426,15 +431,15 @@ struct ipc_cm_migrate {
 };
 struct ipc_cm_join { /* JOIN and LEAVE */
 	uint32_t id;
-	uint32_t join;      /* the client's number for it, returned in the event */
-	uint32_t send_only; /* JOIN: 1: the network is not asked for what is sent to the group */
+	uint32_t join;      /* the client's number for the join, returned in the event */
+	uint32_t send_only; /* JOIN: 1: the network is not asked for datagrams to the group */
 	uint32_t rsv;
 	uint8_t group[16]; /* JOIN; as in ipc_attach */
 };
 
 struct ipc_msg {
 	uint16_t type; /* enum ipc_type */
-	uint16_t len;  /* bytes of the whole message that count: IPC_MSG_LEN(member) or the error form */
+	uint16_t len;  /* bytes of the whole message: IPC_MSG_LEN(member) or the error form */
 	uint32_t seq;
 	int32_t status; /* answers: 0 or a positive errno */
 	uint32_t rsv;
@@ -493,17 +498,17 @@ struct ipc_msg {
 
 /*
  * Socket I/O, by both sides. fds are passed with SCM_RIGHTS; received ones are close-on-exec. All return 0 or a
- * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed), -ENFILE
- * when there was no room for the fds of a message that is otherwise received.
+ * negative errno: -EPIPE when the other side is gone, -EPROTO for a malformed message (its fds are closed), -ENFILE:
+ * the message was received, but there was no free descriptor number for its fds.
  */
 int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds);
-/* Whether the next message carries descriptors. Takes nothing. -EAGAIN: there is no message. */
+/* Whether the next message carries descriptors. The message stays in the socket. -EAGAIN: there is no message. */
 int ipc_peek(int sock, bool *fds);
 int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds); /* *nfds: room in, received out */
 
 /*
- * Where a process that is no client of rnicd's takes IPC_INJECT: an abstract name with its number, so both sides look
- * at SO_PEERCRED. Returns the length of the name.
+ * The socket where a process that is no client of rnicd takes IPC_INJECT: an abstract name with the process number, so
+ * both sides check SO_PEERCRED. Returns the length of the name.
  */
 struct sockaddr_un;
 uint32_t ipc_orders_name(struct sockaddr_un *un, uint32_t pid);

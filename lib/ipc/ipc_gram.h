@@ -5,25 +5,25 @@
  * A socket is a descriptor as a stream's is (ipc_stream.h): an end of a socket pair whose holders the kernel counts,
  * and whose readiness is the socket's. It is writable from the start.
  *
- * The memory is rnicd's, sealed, and passed with the descriptor: struct ipc_gram, the datagrams that go out at
- * IPC_GRAM_TX_OFF, those that came in at IPC_GRAM_RX_OFF; IPC_GRAM_RING bytes each. A datagram is a record: struct
- * ipc_gram_rec, its bytes, and padding to a whole number of IPC_GRAM_UNIT. Behind the rings are slots: a long datagram
- * of the wire iwarp may be placed in one of them as it comes, and its record is its head alone. The slot is rnicd's
- * again when the record has been read. Bytes may wrap around the ring's end, a
- * struct ipc_gram_rec never does. Indices run freely and wrap at 2^32; they stand between two records. The writer of an
- * index publishes it with a release store, behind the record.
+ * rnicd makes the memory, seals it, and passes it with the descriptor. It holds struct ipc_gram, a ring of datagrams to
+ * send at IPC_GRAM_TX_OFF, and a ring of received ones at IPC_GRAM_RX_OFF; IPC_GRAM_RING bytes each. A datagram is a
+ * record: struct ipc_gram_rec, its bytes, and padding to a whole number of IPC_GRAM_UNIT. Behind the rings are slots: a
+ * long datagram of the wire iwarp may be placed in a slot while it arrives, and its record is then only a head. The
+ * slot is rnicd's again when the record has been read. Bytes may wrap around the ring's end, a struct ipc_gram_rec
+ * never does. Indices run freely and wrap at 2^32; they stand between two records. The writer of an index publishes it
+ * with a release store, behind the record.
  *
  * Security model
- *   - rnicd copies a record's head, checks the copy and uses the copy. It reads bytes inside of the ring alone. An
- *     index that jumps, a record that is cut by its index or is longer than the port takes, a wire that does not exist,
- *     or a port that is not the socket's: the socket is broken, sends and receives nothing more, and says so in
- *     `state`.
- *   - Source address and source port of what leaves are rnicd's own words, never the program's.
- *   - Processes that have the socket in common (fork, a passed descriptor) take turns by two words that rnicd never
- *     reads. One that keeps no turn spoils what the socket carries, and nothing else.
+ *   - rnicd copies a record's head, checks the copy and uses the copy. It reads bytes only inside the ring. An index
+ *     that jumps, a record that is cut by its index or is longer than the port takes, a wire that does not exist, or a
+ *     port that is not the socket's: the socket is broken, sends and receives nothing more, and IPC_GRAM_BROKEN is set
+ *     in `state`.
+ *   - rnicd itself sets the source address and source port of datagrams that are sent, never the program.
+ *   - Processes that share the socket (fork, a passed descriptor) take turns by two words that rnicd never reads. A
+ *     process that does not wait for its turn spoils the socket's data, and nothing else.
  *
  * Doorbells are the user's, as for streams: the socket's bit is rung when records have been put, or when a bit of
- * `want` has been set and what is wanted is there already.
+ * `want` has been set and its condition holds already.
  */
 #ifndef IPC_GRAM_H
 #define IPC_GRAM_H
@@ -34,8 +34,8 @@
 #define IPC_GRAM_UNIT     UINT32_C(32)
 #define IPC_GRAM_TX_OFF   UINT32_C(4096)
 #define IPC_GRAM_RX_OFF   (IPC_GRAM_TX_OFF + IPC_GRAM_RING)
-#define IPC_GRAM_SLOTS    4u                  /* that rnicd lends to one sender (udps.h) */
-#define IPC_GRAM_SLOT     (UINT32_C(1) << 16) /* bytes of each: the longest datagram fits */
+#define IPC_GRAM_SLOTS    4u                  /* slots that rnicd lends to one sender (udps.h) */
+#define IPC_GRAM_SLOT     (UINT32_C(1) << 16) /* bytes of a slot: the longest datagram fits */
 #define IPC_GRAM_SLOT_OFF (IPC_GRAM_RX_OFF + IPC_GRAM_RING)
 #define IPC_GRAM_SIZE     (IPC_GRAM_SLOT_OFF + IPC_GRAM_SLOTS * IPC_GRAM_SLOT)
 #define IPC_GRAM_HDRS     28u /* bytes of IPv4 and UDP headers: 65,535 less these is the longest datagram */
@@ -43,12 +43,12 @@
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */
 	uint16_t port;  /* of the peer, host order */
-	uint16_t dev;   /* index in ipc_sock_join_ok.port: where it leaves, or came in */
+	uint16_t dev;   /* index in ipc_sock_join_ok.port: the port that the datagram leaves by, or came in by */
 	uint8_t ip[16]; /* of the peer */
 	uint8_t tos;
-	uint8_t ttl;  /* 0: the usual one */
-	uint8_t wire; /* IPC_GRAM_*: by which it is to leave; in what came in, by which it came */
-	uint8_t slot; /* of what came in: its bytes are in that slot, counted from 1; 0: they follow */
+	uint8_t ttl;  /* 0: the default */
+	uint8_t wire; /* IPC_GRAM_*: the format to send in, or the format that the datagram came in */
+	uint8_t slot; /* received datagrams: the slot, counted from 1, that has the bytes; 0: they follow */
 	uint8_t rsv[4];
 };
 _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
@@ -59,7 +59,7 @@ static inline uint32_t ipc_gram_need(uint32_t len)
 	return (uint32_t)sizeof(struct ipc_gram_rec) + ((len + IPC_GRAM_UNIT - 1) & ~(IPC_GRAM_UNIT - 1));
 }
 
-/* The same of a record that came in. */
+/* The same for a received datagram's record. */
 static inline uint32_t ipc_gram_rec_need(const struct ipc_gram_rec *rec)
 {
 	return rec->slot != 0 ? (uint32_t)sizeof(*rec) : ipc_gram_need(rec->len);
@@ -69,32 +69,32 @@ static inline uint32_t ipc_gram_rec_need(const struct ipc_gram_rec *rec)
 enum {
 	IPC_GRAM_AS_PORT = 0, /* as the port is configured */
 	IPC_GRAM_PLAIN = 1,
-	IPC_GRAM_IWARP = 2, /* where the peer takes that (doc/datagram-sockets.md), else plain */
+	IPC_GRAM_IWARP = 2, /* DDP segments if the peer takes them (doc/datagram-sockets.md), else plain */
 };
 
-/* ipc_gram.state, of rnicd. */
+/* ipc_gram.state, which rnicd writes. */
 enum {
-	IPC_GRAM_BROKEN = 1u << 0, /* the rules were broken: nothing leaves and nothing comes any more */
+	IPC_GRAM_BROKEN = 1u << 0, /* a rule was broken: the socket sends and receives nothing any more */
 };
 
 struct ipc_gram {
-	/* the program's */
+	/* written by the program */
 	uint32_t tx_tail RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t tx_turn; /* number of the process that puts records, or 0 */
+	uint32_t tx_turn; /* process number of the process that puts records, or 0 */
 	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t rx_turn; /* of the process that takes records, or 0 */
-	uint32_t shut;    /* programs' own, rnicd never reads it: IPC_GRAM_SHUT_* */
-	uint32_t rx_room; /* bytes of records that may wait (SO_RCVBUF); 0, and above the ring: the ring */
-	/* both: atomic */
+	uint32_t rx_turn; /* process number of the process that takes records, or 0 */
+	uint32_t shut;    /* for programs only, rnicd never reads it: IPC_GRAM_SHUT_* */
+	uint32_t rx_room; /* bytes of records that may wait (SO_RCVBUF); 0, or more than the ring: all of the ring */
+	/* written by both, atomically */
 	uint32_t want RN_ALIGNED(RN_CACHE_LINE); /* IPC_STREAM_WANT_IN, IPC_STREAM_WANT_OUT */
-	uint32_t error;                          /* errno that the next call tells, which takes it away; 0: none */
-	/* rnicd's */
+	uint32_t error;                          /* errno that the next call reports and clears; 0: none */
+	/* written by rnicd */
 	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
 	uint32_t dropped; /* datagrams for which there was no room */
 };
-_Static_assert(sizeof(struct ipc_gram) <= IPC_SOCK_KEPT_OFF, "in front of what programs keep of it");
+_Static_assert(sizeof(struct ipc_gram) <= IPC_SOCK_KEPT_OFF, "in front of what programs keep there");
 _Static_assert(IPC_GRAM_SLOTS *IPC_GRAM_SLOT <= IPC_GRAM_RING, "what wraps around a ring does not in slots");
 
 /* ipc_gram.shut; or-ed */
@@ -106,16 +106,16 @@ enum {
 /* ipc_sock_gram.flags */
 enum {
 	/* other sockets of this user with the same flag may have the port too */
-	IPC_GRAM_REUSE = 1u << 0,   /* SO_REUSEADDR: the newest of them gets what comes */
-	IPC_GRAM_BALANCE = 1u << 1, /* SO_REUSEPORT: what comes is shared among them, by the peers' addresses */
+	IPC_GRAM_REUSE = 1u << 0,   /* SO_REUSEADDR: the newest such socket gets the datagrams */
+	IPC_GRAM_BALANCE = 1u << 1, /* SO_REUSEPORT: datagrams are shared among them, by the peers' addresses */
 };
 
 /*
- * SOCK_GRAM: a new socket; local.ip is a port's address, or zero: all ports. local.port 0: any. SOCK_PEER: what comes
- * from others than `remote` is not for the socket; remote.port 0: from anybody.
+ * SOCK_GRAM: a new socket; local.ip is a port's address, or zero: all ports. local.port 0: any. SOCK_PEER: the socket
+ * receives only datagrams from `remote`; remote.port 0: from any peer.
  */
 struct ipc_sock_gram {
-	uint64_t sock; /* of SOCK_PEER */
+	uint64_t sock; /* SOCK_PEER: the socket's number */
 	uint32_t flags;
 	uint32_t rsv;
 	struct ipc_addr local, remote;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The border when the daemon's part runs inside the client's own process (rnicrun --embedded). librnic loads
- * librnic_embedded.so, calls IPC_OWN_START, and then uses the socket as it would use rnicd's: the same requests, the
- * same shared region for queues. Registered memory is not shared, since there is one process: IPC_REG_MR names pieces
- * of IPC_REGION_OWN.
+ * The interface between librnic and the daemon's part when the latter runs inside the client's process (rnicrun
+ * --embedded). librnic loads librnic_embedded.so, calls IPC_OWN_START, and then uses the socket as it would use
+ * rnicd's: the same requests, the same shared region for queues. Registered memory is not shared, since there is one
+ * process: IPC_REG_MR names pieces of IPC_REGION_OWN.
  */
 #ifndef IPC_OWN_H
 #define IPC_OWN_H
@@ -13,14 +13,14 @@
 
 #include "ipc/ipc.h"
 
-/* In struct ipc_piece: off is an address of the process. Refused unless the client is the process that it asks. */
+/* In struct ipc_piece: off is an address in the process. Refused unless the client is the daemon's own process. */
 #define IPC_REGION_OWN UINT32_MAX
 
 #define IPC_OWN_ERR     256
 #define IPC_OWN_LIBRARY "librnic_embedded.so.0"
 #define IPC_OWN_START   "rnic_embedded_start"
 
-/* What of a connection runs outside of the process. */
+/* Which part of a connection runs outside of the process. */
 enum ipc_own_design {
 	IPC_OWN_EMBEDDED, /* the kernel's TCP */
 	IPC_OWN_HOST,     /* rnicd's TCP, in its streams */
@@ -32,20 +32,22 @@ struct ipc_own {
 	enum ipc_own_design design; /* in */
 	int sock;                   /* out: the client's end of the control socket; the caller closes it */
 	/*
-	 * Any thread: one turn of the worker, unless another thread runs one. True: all that was posted before the
-	 * call has been looked at, and needs no bell.
+	 * One turn of the worker, unless another thread runs one; any thread. True: everything posted before the call
+	 * has been seen, and needs no doorbell.
 	 */
 	bool (*turn)(void);
-	/* Around fork(): nothing is half done meanwhile. In the child the connections' sockets are closed. */
+	/*
+	 * Call around fork(), so that nothing is half done meanwhile. In the child the connections' sockets are closed.
+	 */
 	void (*fork_prepare)(void);
 	void (*fork_parent)(void);
 	void (*fork_child)(void);
-	char err[IPC_OWN_ERR]; /* out: one sentence when it fails */
+	char err[IPC_OWN_ERR]; /* out: one sentence on failure */
 };
 
 /*
- * Once in a process, and again in its child after the library has been loaded anew. 0 or a positive errno with a
- * sentence in err.
+ * Called once in a process, and again in its child after the library has been loaded anew. 0, or a positive errno with
+ * a sentence in err.
  */
 typedef int (*ipc_own_start_fn)(struct ipc_own *own);
 

@@ -41,7 +41,7 @@ int ipc_region_create(enum ipc_region region, uint64_t size, int *fd)
 
 	if (rc != 0)
 		return rc;
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < size) /* ftruncate() would send SIGXFSZ */
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < size) /* ftruncate() would raise SIGXFSZ */
 		return -EFBIG;
 	if (region == IPC_REGION_HUGE)
 		flags |= MFD_HUGETLB | MFD_HUGE_2MB;
@@ -97,7 +97,7 @@ int ipc_region_prefault(uint8_t *p, uint64_t len)
 	while (madvise((void *)first, end - first, MADV_POPULATE_READ) != 0) {
 		if (errno == EINTR || errno == EAGAIN)
 			continue;
-		/* EFAULT is a page that would have been a SIGBUS: hugetlb used up. */
+		/* EFAULT stands for a page whose access would raise SIGBUS: no free hugetlb page. */
 		return errno == EFAULT ? -ENOMEM : -errno;
 	}
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The regions of ipc_shm.h as memory: made by the client, checked and mapped by the daemon. Both sides use these calls,
- * so that what one makes the other accepts. All return 0 or a negative errno. Safe from any thread.
+ * so that the daemon accepts what the client makes. All return 0 or a negative errno. Safe from any thread.
  */
 #ifndef IPC_REGION_H
 #define IPC_REGION_H
@@ -10,21 +10,21 @@
 
 #include "ipc/ipc_shm.h"
 
-#define IPC_HUGE_PAGE (UINT64_C(2) << 20) /* bytes: the page of IPC_REGION_HUGE */
+#define IPC_HUGE_PAGE (UINT64_C(2) << 20) /* bytes: the page size of IPC_REGION_HUGE */
 
 /*
- * Client: a sparse memfd of `size` bytes, close-on-exec, of ordinary pages or (IPC_REGION_HUGE) of 2 MiB hugetlb
- * pages, sealed: it can neither shrink nor grow, and no seal can be added. -ENOSYS, -ENODEV or -ENOMEM for
- * IPC_REGION_HUGE where the system has no hugetlb memory: such a client does without. -EFBIG when the process may not
- * have files of that size (RLIMIT_FSIZE). The caller closes *fd.
+ * Client: a sparse memfd of `size` bytes, close-on-exec, of ordinary pages or (IPC_REGION_HUGE) of 2 MiB hugetlb pages,
+ * sealed: it can neither shrink nor grow, and no seal can be added. -ENOSYS, -ENODEV or -ENOMEM for IPC_REGION_HUGE:
+ * the system has no hugetlb memory, and the client goes without. -EFBIG when the process may not have files of that
+ * size (RLIMIT_FSIZE). The caller closes *fd.
  */
 int ipc_region_create(enum ipc_region region, uint64_t size, int *fd);
 
 /*
- * Daemon: is fd a memfd that fits `region`, of exactly `size` bytes, sealed against shrinking (so that no access inside
- * it can end in SIGBUS for want of file) and against the seals that would take writing away?
- * -EINVAL size 0, not a multiple of the page, or above the region's limit; -EPERM seals are missing; -EBADF not a memfd
- * of the kind; -ERANGE its size is another.
+ * Daemon: checks that fd is a memfd that fits `region`, of exactly `size` bytes, sealed against shrinking (so that no
+ * access inside it can end in SIGBUS for want of file) and against seals that would forbid writing. -EINVAL size 0, not
+ * a multiple of the page, or above the region's limit; -EPERM seals are missing; -EBADF not a memfd of the kind;
+ * -ERANGE its size is another.
  */
 int ipc_region_check(enum ipc_region region, int fd, uint64_t size);
 
@@ -32,12 +32,12 @@ int ipc_region_check(enum ipc_region region, int fd, uint64_t size);
 int ipc_region_map(int fd, uint64_t size, uint8_t **base);
 
 /*
- * Makes all pages of [p, p + len) present, now: -ENOMEM when there is no memory for them. A read is enough, and takes
- * several pages at a time: a shared page of memory is mapped with all the rights of its mapping.
+ * Makes all pages of [p, p + len) present, now: -ENOMEM when there is no memory for them. It reads the pages, which
+ * populates several at a time; a shared page is then mapped with all rights of its mapping.
  */
 int ipc_region_prefault(uint8_t *p, uint64_t len);
 
-/* The largest size that region may have: IPC_QUEUES_SIZE, IPC_ARENA_SIZE, IPC_HUGE_SIZE. */
+/* The largest size of the region: IPC_QUEUES_SIZE, IPC_ARENA_SIZE or IPC_HUGE_SIZE. */
 uint64_t ipc_region_limit(enum ipc_region region);
 
 #endif

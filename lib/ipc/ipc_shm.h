@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that a client and the daemon share: which regions there are and what lies at fixed places in them.
- * The client makes each region (memfd, sealed against shrinking) and hands it over once in IPC_HELLO; the daemon maps
- * it whole. Memory that the client shares with others already is added by IPC_IMPORT. Everything inside is named by
- * region and byte offset, never by pointer. Integers are in host order.
+ * The memory that a client and the daemon share: which regions there are and what lies at fixed places in them. The
+ * client makes each region (memfd, sealed against shrinking) and hands it over once in IPC_HELLO; the daemon maps it
+ * whole. Memory that the client already shares with other processes is added by IPC_IMPORT. Everything inside is named
+ * by region and byte offset, never by pointer. Integers are in host order.
  *
  * Security model
  *   - The client is not trusted: it may write anything, anywhere in its own regions, at any time. The daemon copies
@@ -35,18 +35,19 @@ enum ipc_region {
 #define IPC_QUEUES_SIZE (UINT64_C(1) << 30) /* sparse: only touched pages cost memory */
 #define IPC_ARENA_SIZE  (UINT64_C(1) << 36)
 #define IPC_HUGE_SIZE   (UINT64_C(1) << 36)
-#define IPC_IMPORTS_MAX 256u                 /* of a client at a time */
+#define IPC_IMPORTS_MAX 256u                 /* imports of a client at a time */
 #define IPC_IMPORT_ROOM (UINT64_C(1) << 36)  /* bytes of all its imports together */
 #define IPC_CTRL_MAGIC  UINT32_C(0x524e4943) /* "RNIC" */
 
 /*
  * Doorbells of one worker. The client sets the bit of the QP in `bits`, then the bit of that word in `summary` (both
  * atomic or, release); the worker exchanges summary, then the words, with zero (acquire) and looks at each QP's SQ.
- * need_wakeup is set by the worker before it sleeps and looks once more; the client, after setting its bits and a full
- * fence, reads it and, when set, writes its wake eventfd (the pattern of io_uring's SQPOLL).
+ * Before it sleeps, the worker sets need_wakeup and looks at the bits once more. The client, after setting its bits and
+ * a full fence, reads need_wakeup and, if set, writes its wake eventfd (the pattern of io_uring's SQPOLL).
  *
- * Receives ring only when the worker has asked for it in their ring (spsc_prod_asked): a queue pair's own ring its bit;
- * of a shared queue, `asked` has a bit for each worker, and `recvs` of that worker is set to 1.
+ * Posting receives rings a doorbell only if the worker has asked for that in the receives' ring (spsc_prod_asked): for
+ * a queue pair's own ring the queue pair's bit; for a shared queue `asked` has a bit for each worker, and `recvs` of
+ * that worker is set to 1.
  */
 struct ipc_doorbell {
 	uint64_t summary RN_ALIGNED(RN_CACHE_LINE);
@@ -63,13 +64,13 @@ struct ipc_ctrl {
 };
 
 #define IPC_QUEUES_FREE_OFF \
-	((sizeof(struct ipc_ctrl) + 4095) & ~UINT64_C(4095)) /* the client's allocator begins here */
+	((sizeof(struct ipc_ctrl) + 4095) & ~UINT64_C(4095)) /* where the client's allocator begins */
 
 /* A piece of registered memory; IPC_REG_MR names an array of them in IPC_REGION_QUEUES. */
 struct ipc_piece {
-	uint32_t region; /* IPC_REGION_ARENA, IPC_REGION_HUGE, or what IPC_IMPORT gave (>= IPC_REGIONS) */
+	uint32_t region; /* IPC_REGION_ARENA, IPC_REGION_HUGE, or the answer of IPC_IMPORT (>= IPC_REGIONS) */
 	uint32_t rsv;
-	uint64_t off; /* bytes, in the region */
+	uint64_t off; /* offset in the region, bytes */
 	uint64_t len; /* bytes */
 };
 
@@ -90,12 +91,12 @@ _Static_assert(sizeof(struct ipc_comp_event) == IPC_EVENT_SLOT_SMALL, "slot");
 struct ipc_async_event {
 	uint32_t type;
 	uint32_t rsv0;
-	uint64_t cookie; /* of the QP, CQ or SRQ it is about; port number for port events */
+	uint64_t cookie; /* of the QP, CQ or SRQ that the event is about; port number for port events */
 	uint64_t rsv[2];
 };
 _Static_assert(sizeof(struct ipc_async_event) == IPC_EVENT_SLOT_SMALL, "slot");
 
-/* An order to a process that takes some: a specification of rnicrun --inject, which ends with a NUL. */
+/* An order to a process that takes orders: a specification of rnicrun --inject, which ends with a NUL. */
 #define IPC_ORDER_MAX 900 /* bytes */
 struct ipc_order {
 	char spec[IPC_ORDER_MAX];
@@ -108,17 +109,17 @@ struct ipc_addr {
 	uint8_t ip[16];
 	uint16_t port;
 	uint16_t rsv;
-	uint32_t scope; /* of a link-local address: the number of its interface (RFC 3493, 3.3); 0: not said */
+	uint32_t scope; /* of a link-local address: the number of its interface (RFC 3493, 3.3); 0: none */
 };
 
 struct ipc_conn_param {
 	uint16_t ird;      /* inbound RDMA Reads this side serves at once */
 	uint16_t ord;      /* outbound RDMA Reads this side issues at once */
 	uint16_t priv_len; /* bytes of priv in use */
-	/* to the daemon only, as in ipc_modify_qp */
+	/* used only towards the daemon, as in ipc_modify_qp */
 	uint8_t rnr_retry; /* 0..7 */
 	uint8_t timeout, retry_cnt;
-	uint8_t tos; /* IPv4's TOS, IPv6's traffic class: the DSCP (RFC 2474); its two bits of ECN are TCP's */
+	uint8_t tos; /* IPv4's TOS, IPv6's traffic class: the DSCP (RFC 2474); TCP sets the two ECN bits */
 	uint8_t rsv[2];
 	uint8_t priv[IPC_PRIV_MAX];
 };
@@ -127,13 +128,13 @@ struct ipc_conn_param {
 struct ipc_cm_event {
 	uint32_t type;
 	int32_t status;     /* 0, or a negative errno as rdma_cm reports it */
-	uint32_t id;        /* the id the event is about; CONNECT_REQUEST: a new id made by the daemon */
+	uint32_t id;        /* the id that the event is about; CONNECT_REQUEST: a new id made by the daemon */
 	uint32_t listen_id; /* CONNECT_REQUEST: the listening id */
 	uint32_t dev;       /* device index, valid from ADDR_RESOLVED and CONNECT_REQUEST on */
 	uint32_t qpn, qkey; /* ESTABLISHED of a datagram id, MULTICAST_JOIN: where to send */
-	uint32_t join;      /* MULTICAST_JOIN, _ERROR: the client's number; remote.ip is the group */
+	uint32_t join;      /* MULTICAST_JOIN, _ERROR: the client's number of the join; remote.ip is the group */
 	struct ipc_addr local, remote;
-	struct ipc_conn_param param; /* what the peer offered or answered, its ird and ord as it sees them */
+	struct ipc_conn_param param; /* what the peer offered or answered, with ird and ord as seen by the peer */
 };
 _Static_assert(sizeof(struct ipc_cm_event) <= IPC_EVENT_SLOT_CM, "slot");
 

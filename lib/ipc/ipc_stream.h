@@ -2,26 +2,26 @@
 /*
  * Stream sockets: the memory that a program and rnicd share for one TCP connection (RFC 9293), and the requests.
  *
- * A socket is a descriptor: one end of a socket pair that rnicd has made, and whose other end it keeps. The kernel
- * counts its holders (dup, fork, descriptors that are passed on) and tells rnicd when the last one is closed, also by
- * death. Its readiness is the socket's: a byte in it means that there is something to read, or to accept; a byte of
- * the program's in it, which rnicd has not taken, means that nothing may be written; rnicd has shut down its end when
- * the peer will send no more.
+ * A socket is a descriptor: one end of a socket pair that rnicd has made. rnicd keeps the other end. The kernel counts
+ * its holders (dup, fork, descriptors that are passed on) and tells rnicd when the last one is closed, also by death.
+ * The pair's readiness is the socket's. A byte from rnicd means that there is something to read, or to accept. A byte
+ * from the program, which rnicd has not taken, means that nothing may be written. rnicd shuts down its end when the
+ * peer will send no more.
  *
- * The memory is rnicd's, sealed, and passed with the descriptor: struct ipc_stream, the bytes that go out at
- * IPC_STREAM_TX_OFF, those that came in at IPC_STREAM_RX_OFF; IPC_STREAM_RING bytes each. Indices run freely and wrap
- * at 2^32. Each word has one writer; the writer of an index publishes it with a release store, behind the bytes. rnicd
- * copies what the program writes and checks it: an index that jumps ends the connection with a reset.
+ * rnicd makes the memory, seals it, and passes it with the descriptor. It holds struct ipc_stream, a ring of bytes to
+ * send at IPC_STREAM_TX_OFF, and a ring of received bytes at IPC_STREAM_RX_OFF; IPC_STREAM_RING bytes each. Indices run
+ * freely and wrap at 2^32. Each word has one writer; the writer of an index publishes it with a release store, behind
+ * the bytes. rnicd copies what the program writes and checks it: an index that jumps ends the connection with a reset.
  *
- * Doorbells: struct ipc_doorbell for each worker, one set for all processes of a user. The program rings the stream's
+ * Doorbells: struct ipc_doorbell for each worker, one set for all processes of a user. The program sets the stream's
  * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set a bit of `fin`.
  *
- * FPDUs (RFC 5044): a program that runs iWARP itself may leave the CRCs to rnicd. It says from which index on its bytes
- * are FPDUs, one direction at a time (ipc_stream_fpdus). In what goes out rnicd writes the CRC field of each FPDU, in
- * the ring, before the FPDU leaves; an FPDU that is not whole stays in the ring until the program has put the rest, or
- * has set IPC_STREAM_FIN. What came in is shown by whole FPDUs, and rx_summed is the index up to which their CRCs are
- * good. At the first bad one, and when the peer has ended its direction, the summing ends: all bytes are shown then,
- * and the program finds the bad CRC itself.
+ * FPDUs (RFC 5044): a program that runs iWARP itself may leave the CRCs to rnicd. The program says from which index on
+ * its bytes are FPDUs, for each direction apart (ipc_stream_fpdus). In the send ring rnicd writes the CRC field of each
+ * FPDU before the FPDU is sent; an FPDU that is not whole stays in the ring until the program has put the rest, or has
+ * set IPC_STREAM_FIN. Received bytes are published in whole FPDUs, and rx_summed is the index up to which their CRCs
+ * are good. At the first bad CRC, and when the peer has ended its direction, rnicd stops summing: all bytes are
+ * published then, and the program finds the bad CRC itself.
  */
 #ifndef IPC_STREAM_H
 #define IPC_STREAM_H
@@ -37,69 +37,69 @@
 #define IPC_STREAM_TX_OFF UINT32_C(4096)
 #define IPC_STREAM_RX_OFF (IPC_STREAM_TX_OFF + IPC_STREAM_RING)
 #define IPC_STREAM_SIZE   (IPC_STREAM_RX_OFF + IPC_STREAM_RING)
-#define IPC_STREAM_BLOCK  2048u /* bytes of the program's that fill its descriptor: it is not writable then */
+#define IPC_STREAM_BLOCK  2048u /* bytes from the program that fill the descriptor's buffer: it is not writable */
 
-/* ipc_stream.state, of rnicd. */
+/* ipc_stream.state, which rnicd writes. */
 enum {
 	IPC_STREAM_CONNECTED = 1u << 0,
-	IPC_STREAM_PEER_FIN = 1u << 1, /* nothing comes behind rx_tail */
+	IPC_STREAM_PEER_FIN = 1u << 1, /* no bytes follow after rx_tail */
 	IPC_STREAM_ENDED = 1u << 2,    /* nothing goes out any more; `error` says why */
 	IPC_STREAM_SUMS = 1u << 3,     /* FPDUs that came in are summed: rx_summed is valid */
 };
 
-/* ipc_stream.want, of the program; rnicd takes a bit away when it answers it through the descriptor. */
+/* ipc_stream.want, set by the program; rnicd clears a bit when it answers through the descriptor. */
 enum {
-	IPC_STREAM_WANT_IN = 1u << 0,  /* a byte is to be put into the descriptor when there is something to read */
-	IPC_STREAM_WANT_OUT = 1u << 1, /* the descriptor is to be emptied when there is room to write */
+	IPC_STREAM_WANT_IN = 1u << 0,  /* put a byte into the descriptor when there is something to read */
+	IPC_STREAM_WANT_OUT = 1u << 1, /* empty the descriptor when there is room to write */
 };
 
-/* ipc_stream.fin, of the program. */
+/* ipc_stream.fin, which the program writes. */
 enum {
-	IPC_STREAM_FIN = 1u << 0,   /* nothing follows behind tx_tail */
-	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; bytes that have not left yet are lost */
-	IPC_STREAM_ABORT = 1u << 2, /* it ends so when the last program has closed the socket (SO_LINGER of no time) */
-	IPC_STREAM_DEAF = 1u << 3,  /* shut down for reading: with IPC_STREAM_FIN what comes resets the connection */
-	IPC_STREAM_TOLD = 1u << 4,  /* programs' own, rnicd never reads it: connect() has told what became of it */
+	IPC_STREAM_FIN = 1u << 0,   /* no bytes follow after tx_tail */
+	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; unsent bytes are lost */
+	IPC_STREAM_ABORT = 1u << 2, /* the same, when the last program has closed the socket (SO_LINGER with time 0) */
+	IPC_STREAM_DEAF = 1u << 3,  /* shut down for reading: with IPC_STREAM_FIN received bytes reset the connection */
+	IPC_STREAM_TOLD = 1u << 4,  /* for programs only, rnicd never reads it: connect() has reported its result */
 };
 
-/* ipc_stream_fpdus.how, of the program. */
+/* ipc_stream_fpdus.how, which the program writes. */
 enum {
-	IPC_STREAM_FPDUS = 1u << 0, /* the other words are valid, and stay as they are */
+	IPC_STREAM_FPDUS = 1u << 0, /* the other words are valid, and do not change any more */
 };
 
-/* Where FPDUs begin in one direction; `how` is released last. */
+/* Where FPDUs begin in one direction; `how` is written last, with release. */
 struct ipc_stream_fpdus {
 	uint32_t how;
-	uint32_t at;   /* index of an FPDU's first byte. In: as long as rnicd does not sum, a later one may be named */
+	uint32_t at;   /* index of an FPDU's first byte. Receiving: until rnicd sums, a later FPDU may be named */
 	uint32_t base; /* index of the first byte of Full Operation: markers are counted from it */
 	uint32_t step; /* bytes from one marker to the next: 512, 1024, 2048 or 4096; 0: none */
 };
 
 struct ipc_stream {
-	/* the program's */
+	/* written by the program */
 	uint32_t tx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t fin;
 	struct ipc_stream_fpdus tx_fpdus;
 	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
 	struct ipc_stream_fpdus rx_fpdus;
-	/* both: atomic or and and */
+	/* written by both: atomic or, and */
 	uint32_t want RN_ALIGNED(RN_CACHE_LINE);
-	/* rnicd's */
-	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE); /* the peer has what lies before it */
+	/* written by rnicd */
+	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE); /* the peer has acknowledged the bytes before this index */
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
-	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED. Which program tells it takes it away */
+	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED. The program that reports it clears it */
 	uint32_t mss;  /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
-	uint32_t rx_summed; /* released before rx_tail; valid with IPC_STREAM_SUMS */
+	uint32_t rx_summed; /* published before rx_tail; valid with IPC_STREAM_SUMS */
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 
-/* Doorbells of a user: as much memory, in which worker w has element w. */
+/* The doorbells of a user: a block of memory, whose element w is worker w's. */
 #define IPC_BELLS_SIZE (((uint64_t)sizeof(struct ipc_doorbell) * IPC_MAX_WORKERS + 4095) & ~UINT64_C(4095))
 
 #define IPC_SOCK_PORTS_MAX 16
 
-enum { IPC_SOCK_PORT_HOST = 1u << 0 }; /* programs may run iWARP themselves over its streams: designs = any */
+enum { IPC_SOCK_PORT_HOST = 1u << 0 }; /* programs may run iWARP themselves over the port's streams: designs = any */
 
 struct ipc_sock_port {
 	uint8_t ip[16];
@@ -119,15 +119,15 @@ struct ipc_sock_join_ok {
 
 /* ipc_sock_addr.flags, of SOCK_BIND */
 enum {
-	IPC_SOCK_IP4 = 1u << 0, /* with addr.ip zero: all ports with an IPv4 address */
+	IPC_SOCK_IP4 = 1u << 0, /* with addr.ip zero: at all ports with an IPv4 address */
 	IPC_SOCK_IP6 = 1u << 1, /* the same with an IPv6 address */
 	IPC_SOCK_REUSE =
 		1u << 2, /* others of this user with this flag may be bound and listen there, each has its share */
 };
 
 /*
- * SOCK_BIND: addr.ip is a port's address, addr.port 0: any. addr.ip zero: all ports, to listen at; addr.port is not 0.
- * SOCK_CONNECT: the peer's.
+ * SOCK_BIND: addr.ip is a port's address, addr.port 0: any. addr.ip zero: all ports, for listening; then addr.port is
+ * not 0. SOCK_CONNECT: the peer's address.
  */
 struct ipc_sock_addr {
 	uint64_t sock;
@@ -144,7 +144,7 @@ struct ipc_sock_listen { /* LISTEN and ACCEPT */
 /* Answer to SOCK_BIND, SOCK_CONNECT, SOCK_ACCEPT and SOCK_GRAM. */
 struct ipc_sock_ok {
 	uint64_t sock;
-	uint32_t worker, bit; /* whose doorbell, and which bit of it. Not of SOCK_BIND */
+	uint32_t worker, bit; /* the worker whose doorbell to ring, and the bit in it. Not valid for SOCK_BIND */
 	struct ipc_addr local, remote;
 };
 
@@ -154,19 +154,19 @@ enum { IPC_SOCK_IS_BOUND, IPC_SOCK_LISTENS, IPC_SOCK_IS_STREAM, IPC_SOCK_IS_GRAM
 struct ipc_sock_found {
 	struct ipc_sock_ok sock;
 	uint32_t kind;     /* IPC_SOCK_IS_* */
-	uint32_t families; /* of a listener at all ports: IPC_SOCK_IP4, IPC_SOCK_IP6; else 0 */
+	uint32_t families; /* a listener at all ports: IPC_SOCK_IP4, IPC_SOCK_IP6; else 0 */
 };
 
 /*
- * What programs keep for each other of a socket that has memory, in that memory at IPC_SOCK_KEPT_OFF: a program that is
- * executed in the place of another one, or by it, finds the socket as that one has left it. rnicd never reads it.
+ * What programs keep about a socket, in the socket's memory at IPC_SOCK_KEPT_OFF, so that a program started by execve()
+ * finds the socket as the earlier program left it. rnicd never reads it.
  */
 struct ipc_sock_kept {
-	uint32_t domain; /* AF_INET or AF_INET6; 0: nothing has been kept yet */
+	uint32_t domain; /* AF_INET or AF_INET6; 0: nothing is kept yet */
 	int32_t rcv_ms, snd_ms;
 	int32_t linger_on, linger_s;
-	uint32_t flags; /* of lib/rnic/sock */
-	uint64_t below; /* the kernel's number of its own socket below it; 0: there is none */
+	uint32_t flags; /* flags of lib/rnic/sock */
+	uint64_t below; /* SO_COOKIE of the kernel's socket below it; 0: there is none */
 	struct ipc_addr local, remote;
 };
 #define IPC_SOCK_KEPT_OFF UINT32_C(3072)
