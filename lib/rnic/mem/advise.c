@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program may do to its private memory and cannot to memory that was moved into the arena, which is shared: done
- * for it here. No lock, no allocation: allocators call these.
+ * madvise() and mremap() of memory that was moved into the arena: the kernel cannot do on that shared memory what a
+ * program may do to its private memory, so it is done here. No lock, no allocation: allocators call these.
  */
 #include "rnic/mem/arena.h"
 #include "rnic/map.h"
 
 /*
- * Zeros, which the daemon sees too. Ordinary pages go back to the system; hugepages would be missed when they come
- * again.
+ * Zeroes the range, as the daemon sees it too. Ordinary pages go back to the system; hugepages might be missing when
+ * they are needed again.
  */
 static int discard(const struct rnic_vma *v, uintptr_t from, uintptr_t to)
 {
@@ -38,11 +38,11 @@ int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int a
 	}
 	if (rc != 0 || !hole)
 		return rc;
-	errno = ENOMEM; /* as the kernel says it, after the rest is done */
+	errno = ENOMEM; /* as the kernel reports it, after the rest is done */
 	return -1;
 }
 
-/* Is the whole range mapped, with ordinary pages, and some of it the arena's? */
+/* Whether the whole range is mapped, with ordinary pages, and a part of it lies in the arena. */
 static bool resizable(const struct rnic_mem *m, uintptr_t addr, size_t len, int *prot)
 {
 	bool some = false;
@@ -57,7 +57,7 @@ static bool resizable(const struct rnic_mem *m, uintptr_t addr, size_t len, int 
 	return some;
 }
 
-/* Each mapping by itself, to the same place in the new one: what lies in a memory region stays there. */
+/* Moves each mapping by itself, to the same place in the new range, so that memory regions keep their pages. */
 static bool shift(const struct rnic_mem *m, uintptr_t from, size_t len, uintptr_t to)
 {
 	struct rnic_vma v;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Under rnic_alloc(): memory that lies in the arena from birth. */
+/* The memory of rnic_alloc(), which lies in the arena from the start. */
 #include "rnic/mem/arena.h"
 #include "rnic/map.h"
 
-#define LARGE (UINT64_C(1) << 20) /* bytes: from here on aligned to 2 MiB */
+#define LARGE (UINT64_C(1) << 20) /* bytes: blocks of at least this size are aligned to 2 MiB */
 
 static bool huge_only(void)
 {
@@ -12,7 +12,7 @@ static bool huge_only(void)
 	return huge != NULL && huge[0] == '1';
 }
 
-/* Consecutive free pages in the window that small blocks come from. */
+/* Finds consecutive free pages in the window that small blocks come from. */
 static bool place_small(struct rnic_mem *m, uint64_t len, uint64_t *off)
 {
 	uint32_t n = (uint32_t)(len / RNIC_PAGE), run = 0;
@@ -80,7 +80,7 @@ static bool place(struct rnic_mem *m, size_t size, struct rnic_block *b)
 	return b->len >= LARGE ? place_large(m, b->len, &b->off) : place_small(m, b->len, &b->off);
 }
 
-/* Without an arena. */
+/* The allocation when there is no arena. */
 static bool own_block(size_t size, struct rnic_block *b)
 {
 	b->len = (size + 4095) & ~UINT64_C(4095);
@@ -134,13 +134,13 @@ bool rnic_mem_free(struct rnic_mem *m, void *p)
 	}
 	if (b != NULL)
 		rn_list_remove(&m->blocks, &b->link);
-	/* A region that is still registered keeps its pages until a sweep finds them free. */
+	/* A block that is still registered keeps its pages until a sweep finds them free. */
 	if (b != NULL && !m->own && !rnic_in_region(m, b->region, b->off, b->len))
 		rnic_arena_release(m, b->region, b->off, b->len);
 	pthread_mutex_unlock(&m->lock);
 	if (b == NULL)
 		return false;
-	munmap(b->p, b->len); /* the program's own: a watching library (map.h) hears of it, without our lock */
+	munmap(b->p, b->len); /* libc's, outside of our lock: a library that watches munmap() (map.h) hears of it */
 	free(b);
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which pages of the arena are taken. The caller of everything here holds rnic_mem.lock. */
+/* Which pages of the arena are taken. The caller of each function here holds rnic_mem.lock. */
 #include "rnic/mem/arena.h"
 
 #include <fcntl.h>
@@ -9,11 +9,11 @@
 
 static struct rnic_file retired[RETIRED_MAX];
 static uint32_t nretired;
-static struct rnic_mem *last; /* the last session's, which may be dead */
+static struct rnic_mem *last; /* the last session's memory; that session may be dead */
 
 /* ---- files ---- */
 
-/* The name too: a System V segment has its number for an inode, on the same device. */
+/* Compares the name too: a System V segment's inode is its number, on the same device as other files. */
 bool rnic_file_is(const struct rnic_file *f, const struct rnic_vma *v)
 {
 	return f->fd >= 0 && v->ino == f->ino && v->dev_major == f->dev_major && v->dev_minor == f->dev_minor &&
@@ -43,7 +43,7 @@ int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
 }
 
 struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&last, __ATOMIC_ACQUIRE); }
-/* A session without an arena has moved no memory: libc's functions do what they always did. */
+/* A session without an arena has moved no memory: libc's functions need not change. */
 void rnic_mem_publish(struct rnic_mem *m)
 {
 	if (!m->own)
@@ -154,7 +154,10 @@ void rnic_arena_mark(struct rnic_mem *m, uint64_t off, uint64_t len)
 	m->dealt += len / RNIC_PAGE;
 }
 
-/* How much of [va, va + len) fits when it starts in window w: while the following ones are free or bound right. */
+/*
+ * How much of [va, va + len) fits from window w on: while the following windows are free or bound to the right
+ * addresses.
+ */
 static uint64_t stretch(struct rnic_mem *m, uint32_t w, uintptr_t va, uint64_t len)
 {
 	uint64_t key = (va >> RNIC_WIN_SHIFT) + 1;
@@ -232,7 +235,7 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 	}
 	if (run < n)
 		return false;
-	/* Reserved now, so that a touch later cannot end in SIGBUS. */
+	/* Reserves the hugepages now, so that a later access cannot raise SIGBUS. */
 	if (fallocate(m->file[IPC_REGION_HUGE].fd, 0, (off_t)(first * RNIC_HUGE_PAGE), (off_t)(n * RNIC_HUGE_PAGE)) !=
 	    0) {
 		rnic_arena_release(m, IPC_REGION_HUGE, first * RNIC_HUGE_PAGE, n * RNIC_HUGE_PAGE);
@@ -244,7 +247,7 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off)
 	return true;
 }
 
-/* ---- giving back ---- */
+/* ---- giving pages back ---- */
 
 bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len)
 {
@@ -278,7 +281,7 @@ static void live_set(uint64_t *live, uint64_t off, uint64_t len, uint64_t page)
 		live[p / 64] |= UINT64_C(1) << (p % 64);
 }
 
-/* Everything that a mapping of this process or a memory region names. false: the map could not be read. */
+/* Marks everything that a mapping of this process or a memory region names. false: the map could not be read. */
 static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 {
 	struct rnic_vma v;

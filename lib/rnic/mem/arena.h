@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory of a session: where in the arena files (IPC_REGION_ARENA, IPC_REGION_HUGE) what lies, and how
+ * Registered memory of a session: what lies where in the arena files (IPC_REGION_ARENA, IPC_REGION_HUGE), and how
  * ordinary memory gets there.
  *
- * What a virtual address is backed by is asked of the kernel each time (vma.h), never remembered: memory that was
- * unmapped, moved or mapped anew since needs no special case. Remembered is only which pages of the arena are taken.
+ * The kernel is asked each time what backs a virtual address (vma.h); nothing of that is remembered, so memory that was
+ * unmapped, moved or mapped anew since needs no special case. Only which pages of the arena are taken is remembered.
  * The arena is dealt in windows of 2 MiB. A window of addresses is bound to a window of the arena, so neighbours that
  * are moved one after another lie side by side there too, in one mapping and one piece. Pages that nobody maps and no
  * memory region names any more are found by a look at the process's whole map, when space or a budget is used up.
  *
- * It behaves as private memory still does: fork() copies it for the child (fork.c), madvise() and mremap() are done for
- * the program (advise.c), a handler of SIGSEGV stays behind the guard's. Hazards that remain with memory that was moved
- * in place: system calls of other threads that write into it during the registration may return EFAULT; other threads
- * of a process that forks may write to it while the child takes its copy (what a child reads of other threads' heaps
- * may then not fit together); what makes its system calls by itself (Go) gets no zeros from madvise(MADV_DONTNEED); a
- * thread that is being joined must not have had the page of its stack that also holds its descriptor registered by
- * another thread (by itself it may: stack.c), and must not fork while that page is in a memory region.
+ * Moved memory goes on behaving as private memory: fork() copies it for the child (fork.c), madvise() and mremap() are
+ * done for the program (advise.c), and the program's handler of SIGSEGV runs after the guard's. Hazards that remain
+ * with memory that was moved in place: system calls of other threads that write into it during the registration may
+ * return EFAULT; other threads of a process that forks may write to it while the child takes its copy (what a child
+ * reads of other threads' heaps may then not fit together); a runtime that makes system calls by itself (Go) gets no
+ * zeros from madvise(MADV_DONTNEED); the page of a thread's stack that also holds the thread's descriptor must not be
+ * registered by another thread if the thread is joined (the thread itself may register it: stack.c), and the thread
+ * must not fork while that page is in a memory region.
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H
@@ -43,11 +44,11 @@ struct rnic_file {
 
 struct rnic_win {
 	uint64_t va;   /* address >> RNIC_WIN_SHIFT, plus 1; 0: bound to none */
-	uint16_t next; /* in its hash chain, plus 1 */
+	uint16_t next; /* next window in its hash chain, plus 1 */
 	uint64_t used[RNIC_WIN_PAGES / 64];
 };
 
-struct rnic_block { /* what rnic_alloc() handed out */
+struct rnic_block { /* a block of rnic_alloc() */
 	struct rn_link link;
 	void *p;
 	enum ipc_region region;
@@ -57,18 +58,18 @@ struct rnic_block { /* what rnic_alloc() handed out */
 struct rnic_mem {
 	pthread_mutex_t lock;
 	struct rnic_session *s;
-	bool own;                           /* nothing of what follows but proc and blocks: own.c */
+	bool own;                           /* own.c's: of the members below only proc and blocks are used */
 	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
 	struct rnic_procfs proc;
 	int uffd;             /* userfaultfd, or -1 */
 	struct rnic_win *win; /* [RNIC_WINDOWS] */
 	uint16_t *hash;       /* [RNIC_WINDOWS]: window + 1 */
-	uint32_t win_next;    /* where the search for free windows goes on */
-	uint32_t alloc_win;   /* window that small rnic_alloc() come from; UINT32_MAX: none */
+	uint32_t win_next;    /* where the next search for free windows begins */
+	uint32_t alloc_win;   /* window that small blocks of rnic_alloc() come from; UINT32_MAX: none */
 	uint64_t dealt;       /* pages taken since the last sweep */
-	bool collided;        /* an address came again whose page is still taken: a sweep may free it */
+	bool collided;        /* an address was registered again whose old page is still taken: a sweep may free it */
 	uint64_t huge_used[RNIC_HUGES / 64];
-	struct rn_list backings; /* struct rnic_backing: what may not be given back */
+	struct rn_list backings; /* struct rnic_backing: memory that must not be given back */
 	struct rn_list imports;  /* struct rnic_import */
 	struct rn_list blocks;   /* struct rnic_block */
 	int fork_pipe[2];
@@ -77,25 +78,25 @@ struct rnic_mem {
 /* ---- arena.c; the caller holds the lock ---- */
 
 bool rnic_file_is(const struct rnic_file *f, const struct rnic_vma *v);
-/* Finds and takes room for [va, va + len): *off, and returns the bytes that have it in one stretch; 0: no room. */
+/* Finds and takes room for [va, va + len): *off. Returns how many bytes lie in one stretch there; 0: no room. */
 uint64_t rnic_arena_place(struct rnic_mem *m, uintptr_t va, uint64_t len, uint64_t *off);
-/* n consecutive free windows, not yet marked as used; UINT32_MAX: none. */
+/* n consecutive free windows, which are not marked as used yet; UINT32_MAX: none. */
 uint32_t rnic_arena_windows(struct rnic_mem *m, uint32_t n);
 bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off); /* with pages reserved */
 void rnic_arena_mark(struct rnic_mem *m, uint64_t off, uint64_t len);
-/* Does a memory region name any of it? */
+/* Whether a memory region names any part of the range. */
 bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
 /* Frees the range and gives its pages back to the system. */
 void rnic_arena_release(struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
-/* Frees what is neither mapped nor in a memory region; so what was taken must be mapped by now. */
+/* Frees what is neither mapped nor in a memory region; so everything that was taken must be mapped by now. */
 void rnic_arena_sweep(struct rnic_mem *m);
-/* Pages dealt that make a sweep worth its while, without and with a sign that there is something to find. */
+/* How many taken pages make a sweep worthwhile: without, and with a sign that pages can be freed. */
 #define RNIC_SWEEP_PAGES          (UINT64_C(256) << 20 >> 12)
 #define RNIC_SWEEP_PAGES_COLLIDED (UINT64_C(4) << 20 >> 12)
 
 /* ---- own.c ---- */
 
-/* The region as one piece of the process's own memory. 0 or an errno, after a line on stderr. */
+/* Makes the region one piece of the process's own memory. 0 or an errno, after a line on stderr. */
 int rnic_own_pieces(const struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct rnic_backing *b);
 
 /* ---- remap.c ---- */
@@ -108,33 +109,33 @@ int rnic_own_pieces(const struct rnic_mem *m, uintptr_t addr, uint64_t len, bool
 int rnic_mem_pieces(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct ipc_piece **pieces,
 		    uint32_t *n);
 
-/* The pieces are no memory region's any more. The lock is held. */
+/* The pieces belong to no memory region any more. The lock is held. */
 void rnic_pieces_free(struct rnic_mem *m, struct ipc_piece *pieces, uint32_t n);
 
-/* An older session's file? */
+/* Whether the file is an older session's. */
 bool rnic_file_retired(const struct rnic_vma *v);
-/* The file of this session or an older one that the mapping is of; -1: none of them. */
+/* The file that the mapping is of, of this session or an older one; -1: none of them. */
 int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v);
 
 /* ---- aside.c ---- */
 
 /*
- * Runs fn(arg) on a stack of its own while the caller sleeps in the kernel: so the caller's stack can be replaced.
- * 0 or an errno when it could not be run.
+ * Runs fn(arg) on a stack of its own while the caller sleeps in the kernel, so that the caller's stack can be replaced.
+ * 0, or an errno if fn could not be run.
  */
 int rnic_run_aside(int (*fn)(void *arg), void *arg);
 
-/* memcpy() of whole pages, whatever lies in them: also what a sanitizer holds to be nobody's. */
+/* memcpy() of whole pages, even where a sanitizer forbids access to bytes in them. */
 void rnic_copy_pages(void *to, const void *from, uint64_t len);
 
-/* ---- import.c: memory that is shared already; the caller holds the lock ---- */
+/* ---- import.c: memory that is already shared with other processes; the caller holds the lock ---- */
 
-/* [at, at + len) of the shared mapping v as a piece. 0 or an errno: see ipc_import; nothing is printed. */
+/* Imports [at, at + len) of the shared mapping v as a piece. 0 or an errno: see ipc_import; nothing is printed. */
 int rnic_import_get(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at, uint64_t len, bool write,
 		    struct ipc_piece *piece);
-void rnic_import_put(struct rnic_mem *m, uint32_t region); /* once for each piece */
+void rnic_import_put(struct rnic_mem *m, uint32_t region); /* call once for each piece */
 
-/* ---- guard.c: nobody writes to a range while it is copied and replaced ---- */
+/* ---- guard.c: keeps other threads from writing to a range while it is copied and replaced ---- */
 
 struct rnic_guard {
 	uintptr_t start;
@@ -143,41 +144,47 @@ struct rnic_guard {
 	int prot;
 };
 
-int rnic_guard_open(void); /* a userfaultfd, or -1 */
+int rnic_guard_open(void); /* returns a userfaultfd, or -1 */
 /*
- * From begin to end the caller must write to no memory but its own stack, which must not be in the range: it would wait
- * for itself. 0 or an errno. `moved` says that the range was replaced by a new mapping.
+ * From begin to end the caller must write only to its own stack, which must not be in the range: otherwise it would
+ * wait for itself. 0 or an errno. `moved` says that the range was replaced by a new mapping.
  */
 int rnic_guard_begin(struct rnic_guard *g, const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t start,
 		     uint64_t len);
 void rnic_guard_end(struct rnic_guard *g, bool moved);
-int rnic_guard_install(void); /* the handler of SIGSEGV; 0 or an errno */
+int rnic_guard_install(void); /* installs the handler of SIGSEGV; 0 or an errno */
 
-/* The program's sigaction() of SIGSEGV, when the guard's handler is installed: it stays behind it. false: it is not. */
+/*
+ * The program calls sigaction() for SIGSEGV while the guard's handler is installed: the program's handler comes after
+ * it. false: the guard's is not installed.
+ */
 bool rnic_guard_sigaction(const struct sigaction *act, struct sigaction *old);
-int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old); /* libc's own */
+int rnic_libc_sigaction(int signo, const struct sigaction *act, struct sigaction *old); /* calls libc's sigaction() */
 
 /* ---- stack.c ---- */
 
-/* Part of the calling thread's stack is being moved. */
+/* Notes that a part of the calling thread's stack is being moved. */
 void rnic_stack_moved(void);
-/* Pages of [lo, hi) that were moved and are in no memory region (or in any) become private again; a stack in use. */
+/* Makes pages of [lo, hi) private again that were moved and are in no memory region (or in any); for a stack in use. */
 void rnic_stack_back(const struct rnic_mem *m, uintptr_t lo, uintptr_t hi, bool any);
 
 /* ---- advise.c: madvise() and mremap() of memory that may have been moved; no lock ---- */
 
-/* MADV_DONTNEED or MADV_FREE: it reads as zero afterwards. As madvise(). */
+/* MADV_DONTNEED or MADV_FREE: the range reads as zero afterwards. As madvise(). */
 int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int advice);
 /*
- * mremap() that does not shrink. False: the kernel can do it. *addr: the place asked for with MREMAP_FIXED, then the
- * result, MAP_FAILED and errno on failure. What lies in a memory region moves with it; what is added is private.
+ * mremap() that does not shrink. False: the kernel can do it. *addr: in: the place for MREMAP_FIXED; out: the result,
+ * MAP_FAILED and errno on failure. Pages in memory regions stay in them; added pages are private.
  */
 bool rnic_mem_resize(const struct rnic_mem *m, uintptr_t old, size_t old_len, size_t new_len, int flags, void **addr);
 
 /* ---- fork.c ---- */
 
 extern __thread bool rnic_fork_aside; /* this thread runs fork() on a stack of its own (hooks.c) */
-/* A fault in a child that has not all its copies yet: true when it is mended. In a signal handler. */
+/*
+ * Handles a fault in a child that does not have all its copies yet: true: the access may be repeated. Called in a
+ * signal handler.
+ */
 bool rnic_mem_fork_fault(uintptr_t addr);
 
 #endif

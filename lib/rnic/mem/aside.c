@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work on memory that the caller itself may stand on: a stack of its own, and a copy that calls nobody. */
+/*
+ * Runs work on a stack of its own, for work on memory that may hold the caller's stack; and a copy that calls no
+ * function.
+ */
 #include "rnic/mem/arena.h"
 
 #include <sched.h>
@@ -18,7 +21,7 @@ __attribute__((no_sanitize("address", "thread"))) void rnic_copy_pages(void *to,
 		dst[i] = src[i];
 }
 
-/* As with vfork(), the caller sleeps in the kernel until it is done, whatever else shares the address space. */
+/* As with vfork(), the caller sleeps in the kernel until this is done, even though others share the address space. */
 int rnic_run_aside(int (*fn)(void *arg), void *arg)
 {
 	uint8_t *stack = rnic_map(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

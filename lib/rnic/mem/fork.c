@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was moved into the arena is shared, so fork() would give the child not a copy but the thing itself. As
- * the kernel does with pinned memory, every page of it is copied for the child before fork() returns in the parent;
- * what
- * rnic_alloc() handed out stays shared, and so does what others share anyway.
+ * Memory that was moved into the arena is shared, so after fork() the child would share it instead of having a copy. As
+ * the kernel does with pinned memory, every page of it is copied for the child before fork() returns in the parent.
+ * Memory of rnic_alloc() stays shared, and so does memory that is shared with other processes anyway.
  *
- * The child is born without these pages (MADV_DONTFORK), for it must not even touch them: libc's fork() sets locks of
- * malloc() free in it. What it touches before our turn comes is copied on the fault, by the handler of the write guard.
- * Parent and child run on a stack of their own meanwhile (hooks.c). Small stretches come first, most of all the heap
- * around small buffers: other threads of the parent go on.
+ * The child is born without these pages (MADV_DONTFORK), because it must not write to the shared pages: libc's fork()
+ * releases locks of malloc() in them. A page that the child touches before it is copied is copied on the fault, by the
+ * handler of the write guard. Parent and child run on a stack of their own meanwhile (hooks.c). Small stretches come
+ * first, most of all the heap around small buffers: other threads of the parent go on.
  */
 #include "rnic/mem/arena.h"
 
@@ -21,16 +20,16 @@
 struct range {
 	uintptr_t start;
 	uint64_t len, off;
-	int prot, fd; /* the file it is mapped from */
-	bool absent;  /* in the child */
+	int prot, fd; /* the file that is mapped */
+	bool absent;  /* the child was born without it */
 	bool done;
 };
 
-/* What the child must copy: made in the parent, used in the child. Under rnic_mem.lock; not on the heap. */
+/* What the child must copy: collected in the parent, used in the child. Under rnic_mem.lock; not on the heap. */
 static struct range *ranges;
 static size_t nranges, ranges_room;
 static pid_t parent;  /* the process that forks; 0: none */
-static sigset_t mask; /* of the thread that forks */
+static sigset_t mask; /* the forking thread's */
 
 static bool ranges_grow(void)
 {
@@ -68,7 +67,7 @@ static bool read_run(int fd, uint8_t *to, uint64_t off, uint64_t len)
 	return true;
 }
 
-/* Holes of the file stay absent. A file of hugepages does not tell of them. */
+/* Copies the contents. Holes of the file stay absent pages; a file of hugepages does not report its holes. */
 static bool copy_contents(uint8_t *copy, const struct range *r)
 {
 	uint64_t end = r->off + r->len, at = r->off;
@@ -86,7 +85,8 @@ static bool copy_contents(uint8_t *copy, const struct range *r)
 }
 
 /*
- * An absent one is filled where it belongs, so that nothing else can come to lie there; one in use is replaced at once.
+ * A range that is absent in the child is filled in its place, so that nothing else can be mapped there; one in use is
+ * replaced at once.
  */
 static bool copy_range(const struct range *r)
 {
@@ -100,7 +100,9 @@ static bool copy_range(const struct range *r)
 	return r->absent || syscall(SYS_mremap, copy, r->len, r->len, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) != -1;
 }
 
-/* Where there is no memory for a copy, writes at least go no further than the child. */
+/*
+ * Without memory for a copy, the file is mapped privately, so that at least the child's writes do not reach the parent.
+ */
 static void make_own(struct range *r)
 {
 	r->done = true;
@@ -150,9 +152,9 @@ void rnic_mem_fork_prepare(struct rnic_mem *m)
 
 	pthread_mutex_lock(&m->lock);
 	nranges = 0;
-	if (!rnic_fork_aside) /* from within libc, as daemon() does */
+	if (!rnic_fork_aside) /* fork() was called inside libc, as by daemon() */
 		rnic_stack_back(m, sp - STACK_NEAR, sp + STACK_NEAR, false);
-	rnic_stack_back(m, self, self + 1, false); /* the kernel writes the child's number there */
+	rnic_stack_back(m, self, self + 1, false); /* the kernel writes the child's thread number there */
 	for (uintptr_t at = 0; rnic_vma_at(&m->proc, at, &v) == 0; at = v.end) {
 		int fd = rnic_moved_fd(m, &v);
 		if (fd >= 0 && !allocated(m, &v))
@@ -209,7 +211,7 @@ void rnic_mem_fork_child(struct rnic_mem *m)
 	}
 	m->fork_pipe[0] = m->fork_pipe[1] = -1;
 	pthread_mutex_init(&m->lock, NULL);
-	/* These look into the parent. */
+	/* Functions that look into the parent. */
 	rnic_procfs_close(&m->proc);
 	rnic_procfs_open(&m->proc);
 	if (m->uffd >= 0)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The write guard. Preferred is userfaultfd: other threads that touch the range sleep in the kernel until it has been
- * replaced. Where that cannot be had (files, hugetlb, containers that forbid it) the range is made read-only and a
- * SIGSEGV handler waits; that kills a thread whose own stack is in the range, so it is not used for stacks.
+ * replaced. Where userfaultfd is not available (files, hugetlb, containers that forbid it) the range is made read-only
+ * and a SIGSEGV handler waits. That would kill a thread whose own stack is in the range, so the handler is not used for
+ * stacks.
  */
 #include "rnic/mem/arena.h"
 
@@ -15,13 +16,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LATE_MAX 64 /* faults that may still arrive after the end of a guard */
+#define LATE_MAX 64 /* faults that may still be reported after the end of a guard */
 
 static struct {
-	uintptr_t start, end; /* the range guarded last */
+	uintptr_t start, end; /* the range guarded most recently */
 	uint32_t active;      /* futex: 1 while it is guarded */
-	uint32_t late;        /* faults in it that may be retried after its end */
-	struct sigaction old; /* the handler that we stand before */
+	uint32_t late;        /* faults in the range that may be retried after the guard's end */
+	struct sigaction old; /* the program's handler, which is called after the guard's */
 } sig;
 
 static bool (*fault_hook)(uintptr_t addr);
@@ -56,7 +57,10 @@ static bool guarded(uintptr_t addr)
 		} while (__atomic_load_n(&sig.active, __ATOMIC_ACQUIRE) != 0);
 		return true;
 	}
-	/* A fault taken before the guard's end may be told of after it; a fault for good comes again and again. */
+	/*
+	 * A fault from before the guard's end may be reported after it, so it is retried; an invalid access faults
+	 * again and again.
+	 */
 	return __atomic_fetch_sub(&sig.late, 1, __ATOMIC_RELAXED) - 1 < LATE_MAX;
 }
 
@@ -80,11 +84,11 @@ static void on_fault(int signo, siginfo_t *info, void *ctx)
 	}
 	if ((sig.old.sa_flags & SA_NODEFER) == 0)
 		sigaddset(&sig.old.sa_mask, signo);
-	pthread_sigmask(SIG_BLOCK, &sig.old.sa_mask, NULL); /* until the return from the signal */
+	pthread_sigmask(SIG_BLOCK, &sig.old.sa_mask, NULL); /* until the handler returns */
 	if ((sig.old.sa_flags & SA_SIGINFO) != 0) {
 		sig.old.sa_sigaction(signo, info, ctx);
 	} else if (sig.old.sa_handler == SIG_DFL || sig.old.sa_handler == SIG_IGN) {
-		/* The access is repeated and ends as if we were not there. */
+		/* The access is repeated and ends as without the guard's handler. */
 		rnic_libc_sigaction(signo, &sig.old, NULL);
 	} else {
 		sig.old.sa_handler(signo);
@@ -159,14 +163,14 @@ static void uffd_end(const struct rnic_guard *g, bool moved)
 {
 	struct uffdio_range range = { .start = g->start, .len = g->len };
 
-	/* The new mapping is not registered: threads that slept on the old one try again on it. */
+	/* The new mapping is not registered: threads that slept on the old one retry their access on the new one. */
 	if (moved)
 		ioctl(g->uffd, UFFDIO_WAKE, &range);
 	else
 		ioctl(g->uffd, UFFDIO_UNREGISTER, &range);
 }
 
-/* ---- either ---- */
+/* ---- both ways ---- */
 
 int rnic_guard_begin(struct rnic_guard *g, const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t start,
 		     uint64_t len)

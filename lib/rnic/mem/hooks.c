@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of libc that librnic stands before for the sake of registered memory, exported without a version so that
- * they take the place of any. Until the first verbs call, and for all that does not concern registered memory, each is
- * libc's.
+ * Functions of libc that librnic intercepts because of registered memory. They are exported without a version, so that
+ * they replace libc's of any version. Until the first verbs call, and for memory that is not registered, each just
+ * calls libc's.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ void *mremap(void *old, size_t old_len, size_t new_len, int flags, ...)
 	return (void *)syscall(SYS_mremap, old, old_len, new_len, flags, addr);
 }
 
-/* ---- signals: the write guard's handler stays in front of the program's ---- */
+/* ---- signals: the write guard's handler runs before the program's ---- */
 
 int sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 {
@@ -60,7 +60,7 @@ sighandler_t signal(int signo, sighandler_t handler)
 	return ((__typeof__(&signal))rnic_stock("signal"))(signo, handler);
 }
 
-/* ---- fork: on a stack that both sides may use, as theirs may be shared until the child has its copies ---- */
+/* ---- fork: on a separate stack, since the thread's own may be shared until the child has its copies ---- */
 
 __thread bool rnic_fork_aside;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is shared with other processes already: it cannot move, so the daemon maps its file too. One import
+ * Memory that is already shared with other processes: it cannot be moved, so the daemon maps its file too. One import
  * serves all memory regions of the same stretch of a file, and ends with the last of them. The caller holds
  * rnic_mem.lock.
  */
@@ -13,25 +13,25 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define GRAIN (UINT64_C(1) << 30) /* bytes of a file that are imported at once, as far as the mapping goes */
+#define GRAIN (UINT64_C(1) << 30) /* bytes of a file that are imported at a time, if the mapping is large enough */
 
 struct rnic_import {
 	struct rn_link link;  /* in rnic_mem.imports */
-	struct rnic_vma file; /* its file and name */
+	struct rnic_vma file; /* the mapping, with its file and name */
 	uint64_t off, len;    /* the part of the file */
 	uint32_t region;
-	uint32_t users; /* pieces of memory regions */
+	uint32_t users; /* how many pieces of memory regions use the import */
 	bool writable;
 };
 
-/* A System V segment's number may be another file's inode: the name tells them apart. */
+/* Compares the name too: a System V segment's number may be another file's inode. */
 static bool same_file(const struct rnic_vma *a, const struct rnic_vma *b)
 {
 	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
 	       strcmp(a->name, b->name) == 0;
 }
 
-/* ---- the file as a descriptor: for a daemon that may not look for itself ---- */
+/* ---- the file as a descriptor: for a daemon that may not open it itself ---- */
 
 static bool fd_is(int fd, const struct rnic_vma *v)
 {
@@ -41,7 +41,9 @@ static bool fd_is(int fd, const struct rnic_vma *v)
 	       minor(st.st_dev) == v->dev_minor;
 }
 
-/* By its name, or a descriptor that the program still has. -1: neither. The caller closes it. */
+/*
+ * Opens the file by its name, or by a descriptor that the program still has. -1: neither works. The caller closes it.
+ */
 static int find_fd(const struct rnic_vma *v, bool writable)
 {
 	int fd = v->name[0] == '/' ? openat(AT_FDCWD, v->name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC) : -1;
@@ -87,7 +89,10 @@ static int ask(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import 
 	return rc;
 }
 
-/* A large part of the mapping, so that its other regions find it; what is needed where the file has no more. */
+/*
+ * Imports a large part of the mapping, so that its other regions use the same import; only what is needed if the file
+ * is too short.
+ */
 static int import(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import *i, uint64_t off, uint64_t len)
 {
 	uint64_t lo = off & ~(GRAIN - 1), hi = (off + len + GRAIN - 1) & ~(GRAIN - 1);
@@ -104,7 +109,7 @@ static int import(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_impo
 	return ask(m, v, i);
 }
 
-/* An import that covers [off, off + len) of the file, with the rights that are asked for. NULL: none. */
+/* Finds an import that covers [off, off + len) of the file, with the rights needed. NULL: none. */
 static struct rnic_import *find(const struct rnic_mem *m, const struct rnic_vma *v, uint64_t off, uint64_t len,
 				bool write)
 {

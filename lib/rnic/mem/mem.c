@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session's registered memory: its making, and what memory regions ask of it. */
+/* A session's registered memory: how it is made, and what memory regions ask of it. */
 #include "rnic/mem/arena.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ fail:
 
 /* ---- memory regions ---- */
 
-/* The backing is on the list from the moment its pages are placed, so that they count as in use. */
+/* The backing is listed from the moment its pages are placed, so that they count as used. */
 int rnic_mem_back(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, struct rnic_backing *b)
 {
 	int rc;

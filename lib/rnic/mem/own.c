@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory when the daemon's part runs in this process (ipc_own.h): each region is one piece of the
- * process's own addresses. It needs no arena and no lock; only what is mapped there is looked at, so that a wrong
- * address is an errno of the registration and not a fault of the worker.
+ * Registered memory when the daemon's part runs in this process (ipc_own.h): each region is one piece of the process's
+ * own addresses. There is no arena and no lock. Registration only checks that the addresses are mapped, so that a wrong
+ * address is an errno of the registration and not a fault in the worker.
  */
 #include "rnic/mem/arena.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ibv_reg_mr() of ordinary memory: its pages move into the arena, in place. For each stretch: take room in the arena,
- * guard it against writers, copy what has contents, map the arena over it, let the writers go on.
+ * guard the stretch against writers, copy the pages that have contents, map the arena over the stretch, end the guard.
  */
 #include "rnic/mem/arena.h"
 
@@ -13,11 +13,11 @@
 
 #include "rnic/map.h"
 
-#define CHUNK       (UINT64_C(16) << 20)  /* bytes moved under one guard: how long other writers may have to wait */
-#define GRANULE     (UINT64_C(64) << 10)  /* heap pages around a small buffer that move along, to keep mappings few */
-#define CHAPTER     (UINT64_C(128) << 10) /* bytes: no block that malloc() maps by itself is smaller */
+#define CHUNK       (UINT64_C(16) << 20)  /* bytes moved under one guard, during which other writers wait */
+#define GRANULE     (UINT64_C(64) << 10)  /* heap pages around a small buffer that move with it: mappings stay few */
+#define CHAPTER     (UINT64_C(128) << 10) /* bytes: the smallest block that malloc() maps by itself */
 #define STACK_BELOW (UINT64_C(1) << 20)   /* bytes kept growable under a moved page of the main stack */
-#define STRETCHES   64                    /* places that one chunk may be split into */
+#define STRETCHES   64                    /* stretches that one chunk may be split into */
 
 struct stretch {
 	uint64_t va, off, len;
@@ -35,7 +35,7 @@ struct move {
 	int rc;
 };
 
-/* ---- copying: writes to its own stack only, makes no call that could write elsewhere (see rnic_guard_begin) ---- */
+/* ---- copying: writes only to its own stack, and calls nothing that writes elsewhere (see rnic_guard_begin) ---- */
 
 static int copy_run(const struct move *mv, uint64_t va, uint64_t off, uint64_t len)
 {
@@ -92,10 +92,9 @@ static int copy_stretch(const struct move *mv, const struct stretch *st)
 }
 
 /*
- * One page gets an attribute of its own, which is harmless, so that no block that malloc() has mapped lies in one
- * mapping: mremap() refuses to grow two at once, and realloc() then copies instead of growing into someone else's
- * pages. Of small stretches these are the pages at certain addresses, so that neighbours still join and mappings stay
- * few.
+ * Gives one page a different, harmless attribute, so that a block that malloc() has mapped consists of at least two
+ * mappings: mremap() refuses to grow two at once, and realloc() then copies instead of growing into other pages. In
+ * small stretches only pages at certain addresses get it, so that neighbours still join and mappings stay few.
  */
 static void divide(const struct stretch *st)
 {
@@ -155,7 +154,7 @@ static bool place_all(struct move *mv)
 		mv->n = 1;
 		return true;
 	}
-	/* A mapping of larger pages can only be replaced by whole ones: its room must be in one stretch. */
+	/* A mapping of larger pages can only be replaced in whole pages, so its room must be in one stretch. */
 	while (done < mv->len && mv->n < STRETCHES) {
 		struct stretch *st = &mv->to[mv->n];
 		st->va = mv->start + done;
@@ -216,10 +215,10 @@ static int move_chunk(struct move *mv)
 	return mv->rc == EEXIST || mv->rc == EBUSY ? EAGAIN : mv->rc;
 }
 
-/* ---- what to move ---- */
+/* ---- which parts to move ---- */
 
 /*
- * The main stack grows while its lowest page is still its own: touches it down to a margin below what is moved, as far
+ * The main stack can grow while its lowest page has not been moved: extends it to a margin below the moved part, as far
  * as its limit allows.
  */
 static void stack_margin(const struct rnic_vma *v, uintptr_t start)
@@ -253,7 +252,7 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 			.m = m, .v = v, .start = lo, .len = rn_min_u64(hi - lo, v->page > CHUNK ? v->page : CHUNK)
 		};
 		mv->stack = here >= v->start && here < v->end;
-		/* What was moved before may have cut the stack into several mappings. */
+		/* Moving earlier parts may have cut the stack into several mappings. */
 		if (mv->stack || (self < hi && self + RNIC_PAGE > lo))
 			rnic_stack_moved();
 		rc = move_chunk(mv);
@@ -263,7 +262,7 @@ static int move_part(struct rnic_mem *m, const struct rnic_vma *v, uintptr_t at,
 	return rc;
 }
 
-/* ---- what may not be moved ---- */
+/* ---- messages about memory that cannot be moved ---- */
 
 static int refuse(const struct rnic_vma *v, uintptr_t addr, uint64_t len, int rc, const char *why)
 {
@@ -288,7 +287,7 @@ static int check(const struct rnic_vma *v, uintptr_t addr, uint64_t len, bool wr
 	if (is_ours)
 		return 0;
 	if (v->name[0] == '[' && v->name[1] == 'v')
-		return refuse(v, addr, len, EOPNOTSUPP, "it is the kernel's: use memory of the program's own");
+		return refuse(v, addr, len, EOPNOTSUPP, "it belongs to the kernel: use memory of the program's own");
 	if ((v->prot & (PROT_EXEC | PROT_WRITE)) == PROT_EXEC && !v->shared)
 		return refuse(v, addr, len, EOPNOTSUPP, "it is code: copy it to plain memory");
 	return 0;
@@ -321,7 +320,8 @@ static const char *import_why(int rc)
 	case EACCES: return "its file may not be opened for writing: register it without write access";
 	case EINVAL: return "its file ends before it: make the file longer";
 	case ENOMEM:
-		return "rnicd has no room for more memory that others share: deregister some, or use private memory";
+		return "rnicd cannot import more memory that is shared with other processes: deregister some, or "
+		       "use private memory";
 	default: return strerror(rc);
 	}
 }
@@ -333,7 +333,7 @@ struct pieces {
 	uint32_t n, room;
 };
 
-/* Each piece of an import counts as one of its users: they are not joined. */
+/* Pieces of an import are not joined: each counts as one of the import's users. */
 static bool piece_add(struct pieces *ps, uint32_t region, uint64_t off, uint64_t len)
 {
 	struct ipc_piece *last = ps->n > 0 ? &ps->p[ps->n - 1] : NULL;

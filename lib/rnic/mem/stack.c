@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread's descriptor lies at the top of its stack, on one page with what its first functions keep there. Who joins
- * the thread sleeps on a word of it, a futex known by its address while the page is private and by its file when it is
- * not: the wake-up at the thread's end would miss threads that slept before the page was moved. So it goes back before.
+ * A thread's descriptor lies at the top of its stack, on one page with what its first functions keep there. A thread
+ * that joins it sleeps on a word of the descriptor, a futex. The kernel knows a futex by its address while the page is
+ * private, and by its file when the page is shared, so the wake-up at the thread's end would miss threads that slept
+ * before the page was moved. So the page becomes private again before that.
  */
 #include "rnic/mem/arena.h"
 #include "rnic/map.h"
@@ -39,7 +40,7 @@ void rnic_stack_back(const struct rnic_mem *m, uintptr_t lo, uintptr_t hi, bool 
 	}
 }
 
-/* Runs in the thread, as one of the last things it does: no memory region on its stack means anything any more. */
+/* Runs in the thread, near its end: memory regions on its stack have no meaning any more. */
 static void thread_ends(void *unused)
 {
 	uintptr_t self = (uintptr_t)pthread_self();

@@ -30,7 +30,7 @@ struct procmap_query_abi {
 #define QUERY_SHARED      0x08
 #define QUERY_OR_NEXT     0x10
 
-/* pagemap: bit 63 in memory, bit 62 in swap. */
+/* pagemap: bit 63: in memory, bit 62: in swap. */
 #define PAGEMAP_CONTENTS (UINT64_C(3) << 62)
 
 int rnic_procfs_open(struct rnic_procfs *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel knows of the process's mappings. Nothing here writes but to its arguments and its own stack. */
+/* What the kernel knows of the process's mappings. Functions here write only to their arguments and their own stack. */
 #ifndef RNIC_VMA_H
 #define RNIC_VMA_H
 
@@ -31,15 +31,13 @@ struct rnic_procfs {
 int rnic_procfs_open(struct rnic_procfs *p);
 void rnic_procfs_close(struct rnic_procfs *p);
 
-/* The mapping that covers addr or the next one above it. 0, ENOENT none, or an errno. */
+/* Finds the mapping that covers addr, or the next one above it. 0, ENOENT: there is none, or another errno. */
 int rnic_vma_at(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vma *v);
 
 /* The same by reading /proc/self/maps: for kernels without the query. */
 int rnic_vma_at_text(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vma *v);
 
-/*
- * Bit i of present[]: does the i-th page of 4 KiB from addr on have contents, in memory or in swap? 0 or an errno.
- */
+/* Bit i of present[]: whether the i-th page of 4 KiB from addr on has contents, in memory or in swap. 0 or an errno. */
 int rnic_pages_present(const struct rnic_procfs *p, uintptr_t addr, size_t n, uint64_t *present);
 
 #endif
