@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles: where the datagrams of a work request go. The daemon is asked for the way once, here. */
+/* Address handles: the destinations of datagrams. Making one asks the daemon once for the route. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
-/* 0, or the errno of an address that cannot be had. */
+/* Checks that the address is reachable: 0, or an errno. */
 static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
 {
 	struct ipc_msg m = { .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .reach = { .dev = ctx->index } };
@@ -12,7 +12,7 @@ static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
 		rnic_unsupported("ibv_create_ah", RNIC_GROUPS);
 		return EOPNOTSUPP;
 	}
-	if (rnic_gid_is_group4(gid)) /* its Ethernet address follows from it */
+	if (rnic_gid_is_group4(gid)) /* a group's Ethernet address follows from the group's */
 		return 0;
 	memcpy(m.reach.ip, gid->raw, sizeof(m.reach.ip));
 	return rnic_call(ctx->s, &m, IPC_MSG_HDR, -1);
@@ -23,7 +23,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	RNIC_BESIDE(ibv_create_ah, pd->context, NULL, pd, attr);
 	struct rnic_ctx *ctx = rnic_ctx(pd->context);
 	struct rnic_ah *ah = NULL;
-	int rc = EINVAL; /* Ethernet has GIDs only: the GRH must be there */
+	int rc = EINVAL; /* Ethernet has GIDs only, so the GRH must be given */
 
 	const int injected = rnic_inject(INJECT_CREATE_AH);
 
@@ -52,7 +52,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	return &ah->ibv;
 }
 
-/* Back to where a datagram came from. */
+/* Fills in the address of a received datagram's sender. */
 int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
 			struct ibv_ah_attr *attr)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of address handles, for a device that shows itself as an Elastic Fabric Adapter: its completions tell the
- * sender by the number that an address handle for it has, so a program finds its peer by number and QPN. All handles of
- * a context for one address have one number, which is free when the last handle is gone.
+ * Numbers of address handles, for a device of `personality = efa` (Elastic Fabric Adapter). Its completions name the
+ * sender by the number of an address handle, so a program finds its peer by this number and the QPN. All handles of a
+ * context for one address have the same number, which becomes free with the last handle.
  */
 #include <sys/random.h>
 
@@ -10,17 +10,17 @@
 #include "rnic/verbs/objects.h"
 
 #define BUCKETS 1024u
-#define FIRST   64u /* places at first; they are doubled */
+#define FIRST   64u /* numbers at first; doubled when they are used up */
 
 struct ahn {
 	uint8_t addr[QP_UD_ADDR_LEN];
 	uint32_t refs;
-	uint16_t next; /* in its bucket, or in the list of free ones */
+	uint16_t next; /* the next number in its bucket, or in the list of free ones */
 };
 
 struct rnic_ahns {
 	struct rnic_spin lock;
-	uint64_t key[2]; /* peers may have a say in which addresses a program names */
+	uint64_t key[2]; /* secret: peers may influence which addresses a program uses */
 	struct ahn *place;
 	uint32_t n;
 	uint16_t free;
@@ -70,7 +70,7 @@ static bool ahn_grow(struct rnic_ahns *a)
 	if (p == NULL)
 		return false;
 	a->place = p;
-	for (uint32_t i = n; i-- > a->n;) { /* the lowest number comes first */
+	for (uint32_t i = n; i-- > a->n;) { /* the lowest number is given out first */
 		p[i] = (struct ahn){ .next = a->free };
 		a->free = (uint16_t)i;
 	}

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Real RDMA devices beside ours. When librnic is loaded ahead of the stock libibverbs (rnicrun), the devices that the
- * stock library finds stand in ibv_get_device_list() after ours, and every public function begins with the line
+ * Real RDMA devices beside ours. When librnic is loaded ahead of the stock libibverbs (rnicrun), ibv_get_device_list()
+ * also lists the stock library's devices, after ours. Every public function begins with the line
  *
  *	RNIC_BESIDE(ibv_alloc_pd, c, NULL, c);
  *
- * which hands an object that is not ours to the stock library's function of that name. What a program calls through
- * the context (ibv_post_send, ibv_poll_cq, ibv_wr_*) goes there without us. Connection manager ids are always ours.
+ * which hands an object that is not ours to the stock library's function of that name. Functions that a program calls
+ * through the context (ibv_post_send, ibv_poll_cq, ibv_wr_*) do not pass through this library for such a device.
+ * Connection manager ids are always ours.
  */
 #ifndef RNIC_BESIDE_H
 #define RNIC_BESIDE_H
 
 #include "rnic/verbs/verbs.h"
 
-/* Every context of ours polls with our function, and no other does. */
+/* Tells our contexts from others: each of ours polls with our function, and no other context does. */
 static inline bool rnic_ours(const struct ibv_context *c) { return rn_likely(c->ops.poll_cq == rnic_poll_cq); }
 
-/* The mark that our ibv_devices carry: a slot of the structure that is the library's own. */
+/* Marks our ibv_devices: a member of the structure that the library itself uses. */
 void rnic_dev_mark(struct ibv_context *c);
 static inline bool rnic_our_dev(const struct ibv_device *d) { return d->_ops._dummy2 == rnic_dev_mark; }
 
-/* fail: what is returned when the stock library has no such function. */
+/* fail: the result if the stock library has no such function. */
 #define RNIC_PASS(fn, ours, fail, ...) \
 	do { \
 		if (!(ours)) { \

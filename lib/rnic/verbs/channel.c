@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion channels and the asynchronous events of a context. */
+/* Completion channels, and the asynchronous events of a context. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
@@ -59,7 +59,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 		uint8_t slot[IPC_EVENT_SLOT_SMALL];
 	} u;
 
-	/* The cookie is ours (ibv_create_cq); ibv_destroy_cq removes the events that carry it. */
+	/* cq_cookie is the CQ (ibv_create_cq); ibv_destroy_cq removes the events of its CQ. */
 	if (rnic_evq_get(&chan_of(channel)->q, u.slot, comp_seen, NULL) != 0)
 		return -1;
 	*cq = (struct ibv_cq *)(uintptr_t)u.ev.cq_cookie;

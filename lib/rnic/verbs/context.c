@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opened devices: what an application finds behind its ibv_context. */
+/* Opened devices: what stands behind an application's ibv_context. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/fail.h"
 
 #include <unistd.h>
 
 /*
- * Slots of ibv_context_ops that were function pointers twenty years ago. The headers of today never call them; a
- * program that does gets a stop at the right place.
+ * Slots of ibv_context_ops that were function pointers twenty years ago. Today's headers never call them; a program
+ * that does is stopped here.
  */
 static void *gone(void) { abort(); }
 
@@ -33,7 +33,7 @@ static void ops_set(struct verbs_context *v)
 	o->post_send = rnic_injecting ? rnic_fail_post_send : rnic_post_send;
 	o->post_recv = rnic_injecting ? rnic_fail_post_recv : rnic_post_recv;
 
-	/* Extended operations left NULL make the header's inline functions say EOPNOTSUPP. */
+	/* For extended operations left NULL, the header's inline functions return EOPNOTSUPP. */
 	v->sz = sizeof(*v);
 	v->query_port = rnic_query_port;
 	v->query_device_ex = rnic_query_device_ex;
@@ -110,7 +110,7 @@ int ibv_close_device(struct ibv_context *c)
 		c->cmd_fd = -1;
 	}
 	if (rc == EBUSY)
-		return 0; /* what the program has not destroyed lives on to its end, as with the kernel's devices */
+		return 0; /* objects that are not destroyed live on to the program's end, as with a kernel's device */
 	if (rc != 0)
 		return rc;
 	pthread_mutex_destroy(&c->mutex);

@@ -90,7 +90,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.context = c;
 	cq->ex.channel = a->channel;
 	cq->asked = a->cqe;
-	cq->wide = ctx->ahns != NULL; /* the senders' addresses tell their numbers */
+	cq->wide = ctx->ahns != NULL; /* ahn.c finds the sender's number by its address */
 	cq->watched = rnic_sanitizing;
 	if (cq->watched)
 		rnic_late_init(cq);
@@ -157,8 +157,9 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 }
 
 /*
- * Takes the unread completions of a queue pair out, as adapters do when it is reset: what it does in its next life is
- * not taken for them. Of one that is destroyed they stay: libfabric reads them after that. The older ones move up.
+ * Removes a queue pair's unread completions when it is reset, as adapters do, so that they are not mistaken for
+ * completions of its next use; older completions move up. Completions of a destroyed queue pair stay, since libfabric
+ * still reads them.
  */
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn)
 {
@@ -188,7 +189,7 @@ static uint32_t unread(struct rnic_cq *cq)
 	return n;
 }
 
-/* The CQ's lock is held over the request: nobody may take entries while the workers move them. */
+/* The CQ's lock is held during the request: no thread may take entries while the workers move them. */
 static int grow(struct rnic_cq *cq, uint32_t slots)
 {
 	struct ipc_msg m = { .type = IPC_RESIZE_CQ, .len = IPC_MSG_LEN(resize_cq) };
@@ -211,7 +212,7 @@ static int grow(struct rnic_cq *cq, uint32_t slots)
 	return rc;
 }
 
-/* A queue never gets smaller: one with more room than asked for is as good. What nobody has polled must fit. */
+/* The ring never becomes smaller: one with more room than asked for is good enough. Unread completions must fit. */
 int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct rnic_cq *cq = rnic_cq(ibcq);
@@ -223,7 +224,8 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	rnic_spin_lock(&cq->lock);
 	rc = rnic_dead(cq->s) ? EIO : 0;
 	/*
-	 * Whether fewer will do is known when all workers have come round twice: datagrams posted before are through.
+	 * Only after all workers have come round twice are all completions of posted datagrams here, and can be
+	 * counted.
 	 */
 	for (int i = 0; i < 2 && rc == 0 && cqe < ibcq->cqe; i++)
 		rc = grow(cq, cq->ring[0].mask + 1);
@@ -244,7 +246,7 @@ int rnic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	uint32_t want = solicited_only ? QP_CQ_ARM_SOLICITED : QP_CQ_ARM_ANY;
 	uint32_t now = __atomic_load_n(armed, __ATOMIC_RELAXED);
 
-	/* The stronger wish wins until the event comes. */
+	/* The wider of two requests counts until the event comes. */
 	while (now < want && !__atomic_compare_exchange_n(armed, &now, want, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
 	/*
@@ -279,7 +281,9 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (rc != 0 && !rnic_dead(cq->s))
 		return rc;
 	rnic_fail_forget(cq);
-	/* From here on no new events; those not yet fetched are removed, those fetched must be acknowledged. */
+	/*
+	 * The daemon sends no new events from here on. Unfetched ones are removed, fetched ones must be acknowledged.
+	 */
 	if (ibcq->channel != NULL) {
 		rnic_evq_drop(&((struct rnic_chan *)ibcq->channel)->q, comp_of, cq, NULL, NULL);
 		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELEASE);

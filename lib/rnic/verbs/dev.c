@@ -75,8 +75,9 @@ struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n)
 }
 
 /*
- * What a program gets: ours, the stock library's, NULL, and behind that the stock library's own list, which lives as
- * long. It is the beginning of an allocated block: qperf gives it to free().
+ * The list that a program gets: our devices, the stock library's, NULL, and behind that a pointer to the stock
+ * library's own list, which ibv_free_device_list() frees with it. The list is the beginning of an allocated block,
+ * since qperf passes it to free().
  */
 
 static void free_stock(struct ibv_device **list)
@@ -101,7 +102,7 @@ static struct ibv_device **list_make(struct rnic_dev **ours, uint32_t n, struct 
 	return l;
 }
 
-/* As the manual page has it: no RDMA here, no permission. */
+/* The errno that the manual page gives for no RDMA here, or no permission. */
 static int list_errno(int err) { return err == ENODEV ? ENOSYS : err == EACCES ? EPERM : err; }
 
 struct ibv_device **ibv_get_device_list(int *num)
@@ -143,7 +144,7 @@ void ibv_free_device_list(struct ibv_device **list)
 
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
 
-/* The index of an RDMA netlink device, which ours are not. */
+/* An RDMA netlink device's index; ours have none. */
 int ibv_get_device_index(struct ibv_device *d)
 {
 	RNIC_PASS(ibv_get_device_index, rnic_our_dev(d), -1, d);
@@ -154,7 +155,7 @@ __be64 ibv_get_device_guid(struct ibv_device *ibdev)
 {
 	RNIC_PASS(ibv_get_device_guid, rnic_our_dev(ibdev), 0, ibdev);
 	const uint8_t *mac = ((struct rnic_dev *)ibdev)->info.mac;
-	/* EUI-64 made from the MAC address (RFC 4291, appendix A). */
+	/* Makes an EUI-64 of the MAC address (RFC 4291, appendix A). */
 	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5] };
 	__be64 guid;
 

@@ -28,8 +28,8 @@
 #define OURS     "/dev/infiniband/" RNIC_DEV_PREFIX
 #define DEVICES  "/sys/class/infiniband/"
 #define NET      "/device/net"
-#define ALL_NETS "/sys/class/net" /* a folder that stands for ours where a real one is needed */
-#define DIRS     8u               /* open at the same time */
+#define ALL_NETS "/sys/class/net" /* a real folder that is opened in place of ours */
+#define DIRS     8u               /* folders of ours open at the same time */
 
 int rnic_hook_stat(const char *path, struct stat *st) __asm__("stat");
 int rnic_hook_stat64(const char *path, struct stat *st) __asm__("stat64"); /* one structure on 64-bit machines */
@@ -37,15 +37,15 @@ int rnic_hook_statx(int dir, const char *path, int flags, unsigned int mask, str
 int rnic_hook_access(const char *path, int mode) __asm__("access");
 DIR *rnic_hook_opendir(const char *path) __asm__("opendir");
 struct dirent *rnic_hook_readdir(DIR *d) __asm__("readdir");
-struct dirent *rnic_hook_readdir64(DIR *d) __asm__("readdir64"); /* one structure too */
+struct dirent *rnic_hook_readdir64(DIR *d) __asm__("readdir64"); /* the same */
 void rnic_hook_rewinddir(DIR *d) __asm__("rewinddir");
 int rnic_hook_closedir(DIR *d) __asm__("closedir");
 
-/* ---- which interface ---- */
+/* ---- the interface of a device ---- */
 
 /*
- * The device's name in the path of its folder of interfaces, or of what lies in the folder. Returns the part of the
- * path behind the folder's name: "", or "/" and more. NULL: the path is another.
+ * Parses the path of a device's folder of interfaces, or of something in it: finds the device's name. Returns the rest
+ * of the path behind the folder's name: "", or "/" and more. NULL: another path.
  */
 static const char *parse(const char *path, char name[IPC_DEV_NAME_MAX])
 {
@@ -87,7 +87,7 @@ static bool interface_of(const uint8_t ip[16], char ifname[IF_NAMESIZE])
 	return a != NULL;
 }
 
-/* As parse(), for a device of ours whose interface the host has. NULL leaves errno as it was. */
+/* As parse(), but only for a device of ours whose interface exists on the host. NULL leaves errno unchanged. */
 static const char *net_of(const char *path, char ifname[IF_NAMESIZE])
 {
 	char name[IPC_DEV_NAME_MAX];
@@ -107,9 +107,9 @@ static const char *net_of(const char *path, char ifname[IF_NAMESIZE])
 	return found ? rest : NULL;
 }
 
-/* ---- asking for a file ---- */
+/* ---- looking up a file ---- */
 
-/* What is looked at in place of a path; buf is for its text. */
+/* The path to use in place of `path`; buf is for its text. */
 static const char *seen(const char *path, char buf[PATH_MAX])
 {
 	char ifname[IF_NAMESIZE];
@@ -161,18 +161,18 @@ static rnic_fn libc(rnic_fn *kept, const char *name)
 	return f;
 }
 
-/* A folder of ours that a program has open. `dir` is libc's, of another folder, and only names it. */
+/* A folder of ours that a program has open. `dir` is a libc DIR of another folder, and serves only as its handle. */
 static struct net_dir {
 	DIR *dir;
-	uint32_t at; /* the entry that comes next: ".", "..", the interface */
+	uint32_t at; /* index of the next entry: ".", "..", the interface */
 	char ifname[IF_NAMESIZE];
 	struct dirent entry;
 } dirs[DIRS];
 
-static uint32_t n_dirs; /* read without the lock: programs that have none open pay a load */
+static uint32_t n_dirs; /* read without the lock, so that programs with none open pay only for a load */
 static pthread_mutex_t dirs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the lock held. NULL: not ours. */
+/* The lock is held. NULL: not ours. */
 static struct net_dir *find(const DIR *d)
 {
 	for (uint32_t i = 0; i < DIRS; i++)

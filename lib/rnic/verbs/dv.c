@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What <rnic/rnicdv.h> offers beyond standard verbs. */
+/* The functions of <rnic/rnicdv.h>, beyond standard verbs. */
 #include <rnic/rnicdv.h>
 
 #include <string.h>
@@ -8,7 +8,10 @@
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
-/* One process has one plane: rnicd's, its own over rnicd's streams, or its own over the kernel's sockets. */
+/*
+ * A process has one place where its iWARP runs: in rnicd, in itself over rnicd's streams, or in itself over the
+ * kernel's sockets.
+ */
 static bool design_served(const struct rnic_session *s, uint32_t design, enum ibv_qp_type type)
 {
 	static const char *const name[] = { "", "offloaded", "assisted", "host", "embedded" };
@@ -91,9 +94,9 @@ int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t ta
 
 #define SPIN_NS    (50 * RN_NS_PER_US)
 #define NAP_MAX_NS (500 * RN_NS_PER_US)
-#define NAP_PART   8u /* a nap is this part of what has been waited: a completion is late by no more */
+#define NAP_PART   8u /* a nap lasts this part of the time waited so far, and delays a completion by no more */
 
-/* Spins for a moment, then naps, the longer the longer nothing has come. */
+/* Spins for a moment, then naps, longer the longer no completion has come. */
 static void wait_more(uint64_t waited, uint64_t left)
 {
 	const uint64_t ns = rn_min_u64(rn_min_u64(waited / NAP_PART, NAP_MAX_NS), left);

@@ -11,7 +11,7 @@
 
 #define CAP_RDMA_WRITE (1u << 3) /* EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE of newer headers */
 
-/* Whether a structure of the program's, which may be older, has the field. */
+/* Whether the program's structure, which may be of an older version, has the field. */
 #define HAS(type, field, len) ((len) >= offsetof(type, field) + sizeof(((type *)0)->field))
 
 static bool is_efa(const struct ibv_context *c)
@@ -61,7 +61,7 @@ struct ibv_qp *efadv_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr
 		return refuse(EOPNOTSUPP);
 	if (efa == NULL || !HAS(struct efadv_qp_init_attr, driver_qp_type, inlen) || efa->comp_mask != 0)
 		return refuse(EINVAL);
-	/* what a newer program asks for behind the known fields */
+	/* requests of a newer program in fields that are unknown here */
 	for (uint32_t i = offsetof(struct efadv_qp_init_attr, reserved); i < inlen; i++)
 		if (((const uint8_t *)efa)[i] != 0)
 			return refuse(EOPNOTSUPP);
@@ -109,7 +109,7 @@ static int read_sgid(struct efadv_cq *dv, union ibv_gid *sgid)
 {
 	const struct rnic_cq *cq = rn_container_of(dv, struct rnic_cq, efa);
 
-	/* the header's promise: a sender that has an address handle is told by its number, and not here */
+	/* the header's rule: a sender that has an address handle is named by its number, not by its address */
 	if ((cq->cur.op & QP_WC_RECV) == 0 || rnic_cq_slid(cq, &cq->cur, cq->from) != RNIC_AHN_NONE)
 		return -ENOENT;
 	memcpy(sgid->raw, cq->from, sizeof(sgid->raw));

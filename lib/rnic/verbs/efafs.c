@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libfabric's efa provider looks at beside verbs and efadv, answered for our devices of `personality = efa`:
+ * Files and paths that libfabric's efa provider looks at beside verbs and efadv, as it expects them for our devices of
+ * `personality = efa`:
  *
  *   realpath of /sys/class/infiniband/DEVICE/device         a path whose last part has the form of a PCI address
  *   realpath of /sys/class/infiniband/DEVICE/device/driver  a path whose last part is the driver's name
  *   /sys/class/infiniband_verbs/abi_version                 a file that it reads
  *
- * What really exists is never hidden. The functions are exported without a version and under libc's names. librnic's
- * own files are opened by openat(), which is not stood before.
+ * What really exists is never hidden. The functions are exported without a version and under libc's names. librnic
+ * opens its own files by openat(), which is not intercepted.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -30,7 +31,7 @@ int rnic_hook_open64(const char *path, int flags, ...) __asm__("open64");
 #define EFA_DRIVER  "/sys/bus/pci/drivers/efa"
 #define ABI_VERSION "/sys/class/infiniband_verbs/abi_version"
 
-/* The index of the device with this name (NULL: of any) that has `personality = efa`. False: there is none. */
+/* The index of the device with this name (NULL: any name) and `personality = efa`. False: there is none. */
 static bool efa_find(const char *name, size_t len, uint32_t *index)
 {
 	struct rnic_session *s = rnic_session_get();
@@ -47,7 +48,7 @@ static bool efa_find(const char *name, size_t len, uint32_t *index)
 	return found;
 }
 
-/* Where the path leads, in buf; false: it is none of an adapter's. */
+/* Writes the path's target to buf; false: the path is not one of such a device. */
 static bool efa_leads(const char *path, char buf[PATH_MAX])
 {
 	uint32_t index;
@@ -90,11 +91,11 @@ char *rnic_hook_realpath(const char *path, char *resolved)
 char *rnic_hook_realpath_chk(const char *path, char *resolved, size_t size)
 {
 	if (size < PATH_MAX)
-		abort(); /* as libc's: the program has found its own mistake */
+		abort(); /* as libc does: the program itself has a bug */
 	return rnic_hook_realpath(path, resolved);
 }
 
-/* A file with the number of the verbs' ABI that the kernel has today. -1: none is to be had. */
+/* Opens a file with the number of the verbs ABI of today's kernels. -1: not possible. */
 static int abi_open(int flags)
 {
 	static const char text[] = "6\n";
@@ -123,7 +124,7 @@ static int open_as(const char *path, int flags, mode_t mode)
 	return fd;
 }
 
-/* The third argument is there when the flags say so; unused, it is passed on as it is found. */
+/* The flags say whether there is a third argument; unused, it is passed on as it is. */
 int rnic_hook_open(const char *path, int flags, ...)
 {
 	va_list args;

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 static uint64_t away_until;       /* atomic; ns, CLOCK_MONOTONIC */
-static struct rnic_session *last; /* atomic: the newest, whose daemon may be gone */
+static struct rnic_session *last; /* atomic: the newest session, whose daemon may be gone */
 
 /* ---- asynchronous events ---- */
 
@@ -13,7 +13,7 @@ union async_slot {
 	uint8_t slot[IPC_EVENT_SLOT_SMALL];
 };
 
-/* The queue of events takes no lock of a completion queue: it may be locked under one. */
+/* Takes no lock of a completion queue, and may be called under one. */
 static void async_put(struct rnic_ctx *ctx, int event, uint64_t cookie)
 {
 	const union async_slot u = { .ev = { .type = (uint32_t)event, .cookie = cookie } };
@@ -30,7 +30,7 @@ static bool is_of_qp(int event)
 	       event == IBV_EVENT_QP_LAST_WQE_REACHED;
 }
 
-/* What the event is about, of those that a queue pair has. Events of a device are about its port, number 1. */
+/* The object that an event of a queue pair is about. Events of a device are about its port, number 1. */
 static uint64_t cookie_of(int event, const struct ibv_qp *qp)
 {
 	if (is_of_qp(event))
@@ -40,7 +40,7 @@ static uint64_t cookie_of(int event, const struct ibv_qp *qp)
 	return 1;
 }
 
-/* ---- with a completion ---- */
+/* ---- failures that come with a completion ---- */
 
 struct inject_what rnic_fail_what(enum inject_at at, uint32_t opcode, uint32_t qpn)
 {
@@ -52,7 +52,7 @@ struct inject_what rnic_fail_what(enum inject_at at, uint32_t opcode, uint32_t q
 	return w;
 }
 
-/* Breaks the connection to rnicd; the rest is as when rnicd ends: call.c sees the hang-up. */
+/* Breaks the connection to rnicd. The rest is as when rnicd ends: call.c sees the hang-up. */
 static void break_off(const struct rnic_session *s, const struct inject_rule *r)
 {
 	__atomic_store_n(&away_until, rnic_clock(CLOCK_MONOTONIC) + (uint64_t)r->last_ms * 1000000, __ATOMIC_RELAXED);
@@ -80,18 +80,18 @@ const struct qp_cqe *rnic_fail_cqe(struct rnic_cq *cq, const struct qp_cqe *e, s
 	if (r != NULL)
 		break_off(ctx->s, r);
 	if (status == IBV_WC_SUCCESS || e->status != IBV_WC_SUCCESS)
-		return e; /* what has failed already stays as it is */
+		return e; /* a completion that has failed already stays as it is */
 	*out = *e;
 	out->status = (uint8_t)status;
 	out->vendor_err = 0;
 	return out;
 }
 
-/* ---- at a time ---- */
+/* ---- failures that come at a time ---- */
 
 #define FIRED_MOST 64u
 
-/* Events of queue pairs and shared receive queues: each object has one. */
+/* Raises events of queue pairs and shared receive queues, one for each object. */
 struct fired {
 	const struct inject_rule *r;
 	uint64_t cookie[FIRED_MOST];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rnicrun --inject lets happen later: completions, and receives that have been posted. */
+/* What rnicrun --inject delays: completions, and receives that have been posted. */
 #include "rnic/verbs/fail.h"
 
 /* ---- completions ---- */
 
-/* Polls find nothing until then, but the queue is not asleep: who waits for an event gets one when the time is up. */
+/*
+ * The time of a held completion is up. Polls have found nothing until now; a thread that waits for an event gets one.
+ */
 static void cq_wake(void *object, uint64_t arg)
 {
 	struct rnic_cq *cq = object;
@@ -25,7 +27,7 @@ bool rnic_fail_holds(const struct rnic_cq *cq)
 
 bool rnic_fail_holds_back(struct rnic_cq *cq, uint32_t ring, const struct qp_cqe *e)
 {
-	if (cq->held_until != 0 && cq->held_ring == ring) { /* its time is up, and it has been counted */
+	if (cq->held_until != 0 && cq->held_ring == ring) { /* its time is up, and the rule has counted it */
 		cq->held_until = 0;
 		return false;
 	}

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions that a program gets as late as it may: rnicrun --sanitize with a seed. Another device may need so long,
- * and give many at once then. What must not be: that a program sleeps while a completion waits for which it has been
- * given no event. So nothing is held back while the queue is armed: the poll that follows ibv_req_notify_cq() sees all.
+ * Delays completions as much as is allowed: rnicrun --sanitize with a seed. Another device may take that long, and then
+ * return many at once. A program must not sleep while a completion waits for which it has got no event, so nothing is
+ * held back while the queue is armed: the poll after ibv_req_notify_cq() sees all completions.
  */
 #include "rnic/verbs/watch.h"
 
-#define LATE_ONE_IN 3u   /* so many times that completions are there they are held back once */
-#define LATE_POLLS  200u /* for at most so many polls */
+#define LATE_ONE_IN 3u   /* one in this many polls that find completions holds them back */
+#define LATE_POLLS  200u /* for at most this many polls */
 
 void rnic_late_init(struct rnic_cq *cq)
 {
-	static uint32_t made; /* the queues of a program draw differently, and alike in each run */
+	static uint32_t made; /* so that the queues of a program draw differently, and the same in each run */
 
 	rn_rng_seed(&cq->draw, rnic_sanitize.seed + __atomic_fetch_add(&made, 1, __ATOMIC_RELAXED));
 }

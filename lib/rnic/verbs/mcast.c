@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups whose messages a datagram queue pair receives. */
+/* Multicast groups that a datagram queue pair is attached to. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 

@@ -9,14 +9,15 @@
 
 #define ACCESS_REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_WRITES         (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
-/* Understood and without meaning here: pages are what they are; iova says where 0 is. */
+/* Access flags without effect here: pages are mapped as they are; iova gives the offset of address 0. */
 #define ACCESS_IGNORED (IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ZERO_BASED)
 #define ACCESS_SENT    (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 static int access_check(unsigned int access)
 {
 	if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
-		rnic_unsupported("ibv_reg_mr", "pages do not come on demand: register without IBV_ACCESS_ON_DEMAND");
+		rnic_unsupported("ibv_reg_mr", "on-demand paging is not supported: "
+					       "register without IBV_ACCESS_ON_DEMAND");
 		return EOPNOTSUPP;
 	}
 	if ((access & ~(unsigned int)(ACCESS_SENT | ACCESS_IGNORED)) != 0)
@@ -55,7 +56,10 @@ static int mr_call(struct rnic_mr *mr, struct ipc_msg *m)
 	return 0;
 }
 
-/* Tells the daemon; old: what it replaces, or 0. The piece list lies in the queue region for the time of the call. */
+/*
+ * Registers the region with the daemon; old: the region that it replaces, or 0. The piece list lies in the queue region
+ * during the call.
+ */
 static int mr_tell(struct rnic_mr *mr, uint32_t old)
 {
 	struct rnic_session *s = mr->s;
@@ -97,7 +101,7 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 	mr->access = access;
 	mr->iova = iova;
 	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
-	rnic_veil_take_range((uintptr_t)addr, length); /* pages are moved as the program has them */
+	rnic_veil_take_range((uintptr_t)addr, length); /* pages are moved with the program's access rights */
 	rc = mr_back(mr);
 	if (rc == 0) {
 		rc = mr_tell(mr, old);
@@ -155,7 +159,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	RNIC_BESIDE(ibv_dereg_mr, ibmr->context, EINVAL, ibmr);
 	struct rnic_mr *mr = rnic_mr(ibmr);
 
-	if (mr->imported) { /* its own process ends it */
+	if (mr->imported) { /* the region's own process deregisters it */
 		free(mr);
 		return 0;
 	}
@@ -171,7 +175,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
-/* Every address is in it: what is sent from it is zeros, what is received into it is gone. */
+/* A null region: every address lies in it; reads give zeros, and received bytes are discarded. */
 struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct rnic_mr *mr = calloc(1, sizeof(*mr));
@@ -207,7 +211,7 @@ static int rereg_input(struct ibv_mr *mr, int flags, const struct ibv_pd *pd, co
 	return access_check((unsigned int)access);
 }
 
-/* The old region's place in the program's memory gets what the new one is. */
+/* The structure of the old region, which the program holds, becomes the new region's. */
 static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 {
 	rnic_watch_mr_gone(by, NULL);
@@ -221,7 +225,7 @@ static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 	rnic_watch_mr(mr);
 }
 
-/* A new region in the place of the old one, with its keys; when it cannot be had the old one is as it was. */
+/* Replaces a region by a new one with the same keys; on failure the old region is unchanged. */
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct rnic_mr *mr = rnic_mr(ibmr);

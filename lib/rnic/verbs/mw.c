@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows. A bind is a work request; what may be bound where is checked when it is carried out. */
+/* Memory windows. A bind is a work request, and is checked when it is carried out. */
 #include "rnic/verbs/objects.h"
 
 struct rnic_mw {
@@ -45,7 +45,7 @@ int rnic_dealloc_mw(struct ibv_mw *ibmw)
 	return 0;
 }
 
-/* Windows of type 1: each bind gives a new key, which is the caller's to hand out. */
+/* Windows of type 1: each bind makes a new key, which the caller gives to peers. */
 int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad,

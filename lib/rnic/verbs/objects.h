@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The objects behind verbs' structures, and what the files of this room ask of each other. */
+/* The objects behind verbs' structures, and functions that files of this room share. */
 #ifndef RNIC_OBJECTS_H
 #define RNIC_OBJECTS_H
 
@@ -19,7 +19,7 @@
 struct rnic_pd {
 	struct ibv_pd ibv; /* first */
 	struct rnic_session *s;
-	uint32_t number;        /* the daemon's handle of it: ibv.handle, but for an imported one */
+	uint32_t number;        /* the daemon's handle of the PD: equal to ibv.handle, except for an imported PD */
 	struct rnic_pd *parent; /* a parent domain's PD; NULL: a PD of its own */
 	uint32_t refs;          /* atomic: parent domains of this PD */
 };
@@ -30,7 +30,7 @@ struct rnic_chan {
 };
 
 struct rnic_cq {
-	struct ibv_cq_ex ex; /* first: an ibv_cq is its beginning */
+	struct ibv_cq_ex ex; /* first: an ibv_cq is the beginning of an ibv_cq_ex */
 	struct rnic_session *s;
 	struct qp_cq_shm *shm;
 	uint64_t shm_off;
@@ -39,22 +39,22 @@ struct rnic_cq {
 	uint32_t async_events;          /* handed out by ibv_get_async_event; under the async queue's lock */
 	uint32_t refs;                  /* atomic: QPs */
 	bool is_ex;                     /* polled through ibv_start_poll */
-	uint32_t asked;                 /* completions that the program wanted room for */
+	uint32_t asked;                 /* number of completions that the program asked room for */
 	bool wide;                      /* entries are struct qp_cqe_wide */
 	struct efadv_cq efa;
-	uint32_t due; /* that may come, of a watched program; with overrun_told under watch.c's lock */
+	uint32_t due; /* of a watched program: completions that may come; watch.c's lock guards this and overrun_told */
 	bool overrun_told;
-	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* all below */
+	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* guards all below */
 	uint32_t nrings;                                 /* one per worker */
 	uint32_t turn;                                   /* ring to look at first */
 	bool watched;                                    /* rnicrun --sanitize */
 	uint32_t late;                                   /* polls for which a watched queue gives nothing; late.c */
-	struct rn_rng draw;                              /* for them */
+	struct rn_rng draw;                              /* random numbers for `late` */
 	uint32_t empty;                                  /* polls in a row that found nothing */
-	uint64_t held_until;          /* ns, of rnicrun --inject: no completion before; 0: none is held back */
-	uint32_t held_ring;           /* its first completion is the one that comes late */
+	uint64_t held_until;          /* ns, for rnicrun --inject: polls find nothing before; 0: nothing is held back */
+	uint32_t held_ring;           /* the ring whose first completion is held back */
 	struct qp_cqe cur;            /* between ibv_start_poll and ibv_end_poll */
-	uint8_t from[QP_UD_ADDR_LEN]; /* its sender, of a wide queue */
+	uint8_t from[QP_UD_ADDR_LEN]; /* the sender of `cur`, of a wide queue */
 	struct spsc_cons ring[IPC_MAX_WORKERS];
 };
 
@@ -62,7 +62,7 @@ struct rnic_sq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint8_t sig_all; /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
-	uint32_t ud_mtu;          /* of a datagram queue pair: bytes of a message at most; 0: it is none */
+	uint32_t ud_mtu;          /* of a datagram queue pair: bytes of a message at most; 0: it has a connection */
 	bool many;                /* of reliable datagrams: the last slot of a work request names its destination */
 	bool xrc;                 /* each work request names a shared receive queue of the peer */
 	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
@@ -71,30 +71,30 @@ struct rnic_sq {
 	 * Work requests take as many slots as they need, so they are counted: no more than max_wr may be outstanding.
 	 */
 	uint32_t max_wr;
-	uint32_t posted, retired; /* since ever; `retired` is looked for when the queue seems full */
-	uint32_t polled;          /* of a watched queue: those that the program knows to be done; atomic */
+	uint32_t posted, retired; /* running counts; `retired` is updated when the queue seems full */
+	uint32_t polled;          /* of a watched queue: work requests that the program knows to be done; atomic */
 	uint32_t ends_mask;
-	uint32_t *ends; /* by number of the work request: the ring's index behind its last slot */
-	/* an open ibv_wr_start() */
+	uint32_t *ends; /* for each work request by number: the ring's index behind its last slot */
+	/* while ibv_wr_start() is open */
 	uint32_t staged; /* slots written and not yet published */
 	uint32_t staged_wrs;
 	int err;
 	struct qp_wqe *cur;
-	bool addressed;          /* ibv_wr_set_ud_addr has been called for it */
-	uint8_t *wqe;            /* the work request under construction: in the ring, or aside */
+	bool addressed;          /* ibv_wr_set_ud_addr has been called for the current work request */
+	uint8_t *wqe;            /* the current work request: in the ring, or in `aside` */
 	uint8_t *aside;          /* QP_WQE_MAX_SLOTS slots */
-	struct qp_wqe_dest dest; /* its destination, with `many` */
+	struct qp_wqe_dest dest; /* destination of the current work request, with `many` */
 };
 
 /*
- * The receive queue of a QP, or a shared one. Every receive takes wqe_slots slots, so it holds a known number of them.
+ * The receive queue of a QP, or a shared one. Each receive takes wqe_slots slots, so the number of receives is fixed.
  */
 struct rnic_rq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t sge_end; /* as many SGEs are too many; 0: there is no such queue */
+	uint32_t sge_end; /* a receive must have fewer SGEs than this; 0: there is no such queue */
 	uint32_t wqe_slots;
-	bool asks;                /* messages may wait for receives: the worker may want to be told of what is posted */
-	uint32_t holds;           /* atomic; of rnicrun --inject: above 0 what is posted waits */
+	bool asks;                /* messages may wait for receives, so the worker may ask to be told of posts */
+	uint32_t holds;           /* atomic; of rnicrun --inject: above 0 posted receives wait */
 	uint32_t held;            /* slots that are written and wait */
 	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
 	struct spsc_prod ring;
@@ -107,7 +107,7 @@ struct rnic_srq {
 	uint32_t max_wr, max_sge;
 	uint32_t async_events;  /* under the async queue's lock */
 	uint32_t refs;          /* atomic: QPs */
-	uint32_t number;        /* XRC: by which peers name it; 0: it is a basic one */
+	uint32_t number;        /* XRC: the number by which peers name the queue; 0: a basic queue */
 	struct rnic_xrcd *xrcd; /* XRC */
 	struct ibv_cq *cq;      /* XRC */
 	struct rnic_rq rq;
@@ -116,12 +116,12 @@ struct rnic_srq {
 struct rnic_xrcd {
 	struct ibv_xrcd ibv; /* first */
 	struct rnic_session *s;
-	uint32_t number; /* the daemon's handle of it */
+	uint32_t number; /* the daemon's handle of the domain */
 	uint32_t refs;   /* atomic: SRQs and QPs */
 };
 
 struct rnic_qp {
-	struct ibv_qp_ex ex; /* first: an ibv_qp is its beginning */
+	struct ibv_qp_ex ex; /* first: an ibv_qp is the beginning of an ibv_qp_ex */
 	struct rnic_session *s;
 	struct qp_shm *shm;
 	uint64_t shm_off, shm_size;
@@ -137,8 +137,8 @@ struct rnic_qp {
 	struct rnic_xrcd *xrcd;  /* of an XRC target; else NULL */
 	uint64_t hold_off;       /* of `hold`; 0: the peer's Writes are not held back */
 	struct qp_hold_shm *hold;
-	uint32_t hold_seen;    /* target.c: records below this number have been looked at */
-	uint32_t hold_allowed; /* under watch.c's lock: those below this one, by a completion that was polled */
+	uint32_t hold_seen;    /* target.c: records below this number have been veiled */
+	uint32_t hold_allowed; /* under watch.c's lock: records below this are free to use by a polled completion */
 	uint32_t async_events; /* under the async queue's lock */
 	struct rn_link link;   /* qps.c: all QPs of the process */
 };
@@ -146,8 +146,8 @@ struct rnic_qp {
 struct rnic_mr {
 	struct ibv_mr ibv; /* first */
 	struct rnic_session *s;
-	bool imported;   /* another process's: all below is not known */
-	uint32_t number; /* the daemon's handle of it; ibv.handle is the STag's index, for all that share the PD */
+	bool imported;   /* another process's region: the members below are unknown */
+	uint32_t number; /* the daemon's handle; ibv.handle is the STag's index, for all processes that share the PD */
 	unsigned int access;
 	uint64_t iova;
 	struct rnic_backing back; /* zeroed: a null region */
@@ -158,7 +158,7 @@ struct rnic_ah {
 	struct ibv_ah ibv; /* first */
 	uint8_t addr[QP_UD_ADDR_LEN];
 	uint8_t hop_limit;
-	uint16_t number; /* where its context numbers them: ahn.c */
+	uint16_t number; /* ahn.c: its number in the context */
 };
 
 static inline struct rnic_ah *rnic_ah(struct ibv_ah *a) { return (struct rnic_ah *)a; }
@@ -188,14 +188,17 @@ struct ibv_cq_ex *rnic_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 int rnic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void rnic_poll_ex_init(struct ibv_cq_ex *ex, uint64_t wc_flags);
 void rnic_cq_clean(struct rnic_cq *cq, uint32_t qpn);
-/* A completion that failed: RNIC_VERBOSE prints it. Flushed ones are not printed, they follow from one that failed. */
+/*
+ * A completion has failed: RNIC_VERBOSE prints it. Flushed ones are not printed, since they follow from another
+ * failure.
+ */
 RN_COLD void rnic_cqe_failed(const struct qp_cqe *e);
 bool rnic_cq_late(struct rnic_cq *cq); /* under the CQ's lock: --sanitize or --inject lets this poll find nothing */
 bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's lock */
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 
 /* qps.c, qp.c, post.c, wr.c */
-/* Enters the process's list of queue pairs, and leaves it. */
+/* Adds it to the process's list of queue pairs, and removes it. */
 void rnic_qp_list(struct rnic_qp *qp);
 void rnic_qp_unlist(struct rnic_qp *qp);
 void rnic_qp_each(void (*fn)(struct rnic_qp *qp, void *arg), void *arg); /* under the list's lock */
@@ -206,7 +209,7 @@ int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void rnic_doorbell(struct rnic_qp *qp);
-/* One wish fewer that what is posted waits; after the last one it reaches the device. */
+/* One reason less to hold back posted receives; after the last one they reach the device. */
 void rnic_recv_release(struct rnic_qp *qp);
 void rnic_srq_release(struct rnic_srq *srq);
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
@@ -225,7 +228,7 @@ void rnic_wr_init(struct ibv_qp_ex *ex);
 #define RNIC_SEND_OPS_RD \
 	(RNIC_SEND_OPS_UD_LONG | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
-/* Bytes of a send WQE between its fixed part and its SGEs or inline data. */
+/* Bytes of a send WQE between the fixed part and the SGEs or inline data. */
 static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 {
 	if (rn_likely(sq->ud_mtu == 0))
@@ -233,7 +236,7 @@ static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 	return op == QP_WR_WRITE || op == QP_WR_WRITE_IMM || op == QP_WR_READ ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
 }
 
-/* Whether each work request names its destination. */
+/* Whether each work request names its destination in its last slot. */
 static inline bool rnic_sq_addresses(const struct rnic_sq *sq) { return (sq->ud_mtu | sq->many) != 0; }
 
 /* The smallest power of two of slots that holds `wrs` work requests of `each` slots. */
@@ -251,31 +254,31 @@ static inline uint32_t rnic_slots_for(uint32_t wrs, uint32_t each)
 #define RNIC_AHN_NONE UINT16_MAX
 struct rnic_ahns *rnic_ahns_new(void);
 void rnic_ahns_free(struct rnic_ahns *a);
-uint16_t rnic_ahn_take(struct rnic_ahns *a, const uint8_t *addr); /* RNIC_AHN_NONE: no more numbers, or no memory */
+uint16_t rnic_ahn_take(struct rnic_ahns *a, const uint8_t *addr); /* RNIC_AHN_NONE: no number is free, or no memory */
 void rnic_ahn_give(struct rnic_ahns *a, uint16_t n);
-uint16_t rnic_ahn_find(struct rnic_ahns *a, const uint8_t *addr); /* RNIC_AHN_NONE: no handle is for the address */
+uint16_t rnic_ahn_find(struct rnic_ahns *a, const uint8_t *addr); /* RNIC_AHN_NONE: no handle for the address */
 
-/* What a device with `personality = efa` says of itself: efa.c, query.c. Its queues take more. */
-#define RNIC_EFA_MSG    8192u      /* bytes of a message; libfabric's buffers are as large */
+/* Limits of a device with `personality = efa`, as it reports them: efa.c, query.c. Its queues accept more. */
+#define RNIC_EFA_MSG    8192u      /* bytes of a message, the size of libfabric's buffers */
 #define RNIC_EFA_WR     4096u      /* work requests of a queue */
-#define RNIC_EFA_SQ_SGE 2u         /* libfabric has arrays for no more */
+#define RNIC_EFA_SQ_SGE 2u         /* libfabric's arrays have room for no more */
 #define RNIC_EFA_RDMA   (1u << 30) /* bytes of a Read or Write */
 
-/* Elastic Fabric Adapters tell a Read as a Send: libfabric knows no other completion of its send queue. */
+/* Elastic Fabric Adapters report a Read as a Send: libfabric's send queue knows no other completion. */
 static inline enum ibv_wc_opcode rnic_cq_opcode(const struct rnic_cq *of, const struct qp_cqe *e)
 {
 	return rn_unlikely(of->wide) && e->op == QP_WC_RDMA_READ ? IBV_WC_SEND : (enum ibv_wc_opcode)e->op;
 }
 
-/* What a completion tells as the sender's LID: the number of an address handle, on devices that have them. */
+/* The sender's LID in a completion: the number of an address handle, on devices that have such numbers. */
 uint16_t rnic_cq_slid(const struct rnic_cq *cq, const struct qp_cqe *e, const uint8_t *from);
 
 /* mr.c */
 struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);
 
 /*
- * Whether a work request of so many slots may follow `wrs` work requests of `used` slots that are written and not yet
- * published; then it is noted. Under the SQ's lock.
+ * Whether a work request of `slots` slots fits behind `wrs` unpublished ones of `used` slots; then it is noted. Under
+ * the SQ's lock.
  */
 bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs);
 static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used, uint32_t slots)
@@ -295,7 +298,7 @@ struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr
 int rnic_close_xrcd(struct ibv_xrcd *xrcd);
 int rnic_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 struct ibv_qp *rnic_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *a);
-/* A new target of the domain in *a. */
+/* Makes a target of the domain in *a. */
 struct ibv_qp *rnic_target_create(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
 
 /* mw.c */
@@ -303,12 +306,12 @@ struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int rnic_dealloc_mw(struct ibv_mw *mw);
 int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
-/* SGEs that an operation may have, of max that others have. */
+/* How many SGEs an operation may have, if others may have max. */
 static inline uint32_t rnic_op_sges(uint8_t op, uint32_t max)
 {
 	if (rn_likely(op <= QP_WR_READ || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM))
 		return max;
-	return op == QP_WR_LOCAL_INV || op == QP_WR_BIND_MW ? 0 : 1; /* an Atomic's one result */
+	return op == QP_WR_LOCAL_INV || op == QP_WR_BIND_MW ? 0 : 1; /* an Atomic has one, for its result */
 }
 
 /* pd.c */
@@ -316,10 +319,10 @@ struct ibv_pd *rnic_alloc_parent_domain(struct ibv_context *c, struct ibv_parent
 struct ibv_td *rnic_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
 int rnic_dealloc_td(struct ibv_td *td);
 
-/* own.c: the daemon's part begins in this process. 0 or an errno, after a line on stderr. */
+/* own.c: starts the daemon's part in this process. 0 or an errno, after a line on stderr. */
 int rnic_own_start(struct ipc_own *own, enum ipc_own_design design);
 
-/* share.c: a context's cmd_fd. -1: there is none, and the context cannot be imported. */
+/* share.c: makes a context's cmd_fd. -1: none, and other processes cannot import the context. */
 int rnic_token_make(struct rnic_session *s, uint32_t async);
 
 #endif

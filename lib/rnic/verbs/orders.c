@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How rnicctl inject reaches a program. One over rnicd gets orders by an event queue. One with iWARP in its own process
- * (--embedded, --design host or assisted) is no client of rnicd's: it has a socket under an abstract name with its
- * process number, where a thread takes the same message from root and from the program's own user.
+ * How rnicctl inject reaches a program. A program over rnicd gets orders through an event queue. A program with iWARP
+ * in its own process (--embedded, --design host or assisted) is no client of rnicd. It has a socket under an abstract
+ * name with its process number, where a thread takes the same message from root and from the program's own user.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 
 #include "rnic/verbs/fail.h"
 
-#define PATIENCE_S 1 /* for who connects and says nothing */
+#define PATIENCE_S 1 /* time limit for a connection on which no message comes */
 #define BACKLOG    16
-#define PAUSE_NS   (100 * 1000000L) /* before the next look when there are no descriptors */
+#define PAUSE_NS   (100 * 1000000L) /* wait before the next try when no descriptor is free */
 
-static pthread_mutex_t door_lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
+static pthread_mutex_t door_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static int door = -1;
 static bool hooked;
 
@@ -43,7 +43,7 @@ static void *orders_take(void *arg)
 	return NULL; /* rnicd is gone; the queue stays with its session */
 }
 
-/* ---- the door of a process that runs iWARP itself ---- */
+/* ---- the socket of a process that runs iWARP itself ---- */
 
 static bool may_order(int sock)
 {
@@ -66,7 +66,7 @@ static void order_take(int sock)
 	rnic_inject_order(m.inject.spec);
 	m.status = 0;
 	m.len = IPC_MSG_HDR;
-	(void)ipc_send(sock, &m, NULL, 0); /* who asked may have gone */
+	(void)ipc_send(sock, &m, NULL, 0); /* the asking process may have gone */
 }
 
 static void *door_keep(void *arg)
@@ -77,7 +77,7 @@ static void *door_keep(void *arg)
 	for (;;) {
 		const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 		if (sock >= 0) {
-			if (may_order(sock)) /* rnicctl asks the same before it sends */
+			if (may_order(sock)) /* rnicctl checks the same before it sends */
 				order_take(sock);
 			close(sock);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -88,7 +88,7 @@ static void *door_keep(void *arg)
 	}
 }
 
-/* The child has another number, no thread, and a door of its own with its first device. */
+/* After fork(): the child has another process number and no thread; its first device makes a socket of its own. */
 static void door_child(void)
 {
 	pthread_mutex_init(&door_lock, NULL);
@@ -110,7 +110,7 @@ static int door_make(void)
 	return fd;
 }
 
-/* Without it rnicctl says that the program takes no orders. */
+/* Without the thread rnicctl reports that the program takes no orders. */
 static void door_open(void)
 {
 	pthread_mutex_lock(&door_lock);
@@ -138,5 +138,5 @@ void rnic_orders_begin(struct rnic_session *s)
 	if (q == NULL || rnic_evq_open(q, s, IPC_CHANNEL_ORDERS, 0) != 0)
 		free(q);
 	else
-		(void)rnic_thread(orders_take, q); /* without it rnicctl is told, and nothing happens */
+		(void)rnic_thread(orders_take, q); /* without the thread rnicctl gets a success, but nothing happens */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's part inside this process: finds its library beside this one, loads it, starts it. */
+/* The daemon's part inside this process: finds its library next to this one, loads it and starts it. */
 #include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
@@ -9,9 +9,9 @@
 #include "rnic/verbs/objects.h"
 
 static void *library; /* under the session's make_lock */
-static pid_t started; /* the process in which it runs; 0: none */
+static pid_t started; /* the process in which the library was started; 0: none */
 
-/* In an installation, in a build. */
+/* Folders of the library relative to this one: in an installation, in a build. */
 static const char *const beside[] = { "", "../../app/rnicd/" };
 
 static void *load(void)
@@ -32,8 +32,8 @@ static void *load(void)
 }
 
 /*
- * In a child of fork() the library's threads are the parent's, and its state is in the middle of the parent's work:
- * it is unloaded, with all of that, and loaded anew.
+ * In a child of fork() the library's threads exist only in the parent, and its state may be half changed: the library
+ * is unloaded with its state, and loaded anew.
  */
 int rnic_own_start(struct ipc_own *own, enum ipc_own_design design)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains, parent domains (a PD under another name) and thread domains (a name only: locks are cheap). */
+/* Protection domains, parent domains (a PD under another name) and thread domains (without effect: locks are cheap). */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A look at memory of a program that may have unmapped it. */
+/* Reads memory of the program that the program may have unmapped. */
 #include "rnic/verbs/watch.h"
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 #define SUM_PIECE 16384u
 
-/* By the kernel: what the program has unmapped since must not end it. False: not all could be read. */
+/* Reads through the kernel, since an access to unmapped memory would end the program. False: not all could be read. */
 bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum)
 {
 	uint8_t piece[SUM_PIECE];
@@ -28,7 +28,7 @@ bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum)
 	return true;
 }
 
-/* Whatever the program may do there. */
+/* Whether the memory is mapped, whatever its access rights. */
 bool rnic_peek_mapped(uint64_t addr)
 {
 	unsigned char in;

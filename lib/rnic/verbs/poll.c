@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_poll_cq(). No system call but sched_yield(), and that only after many polls in a row that found nothing on a
- * machine with too few CPUs for all threads that poll.
+ * ibv_poll_cq(). The only system call is sched_yield(), after many polls in a row that found nothing, on a machine with
+ * too few CPUs for all polling threads.
  */
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
@@ -33,7 +33,7 @@ static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 	wc->byte_len = e->byte_len;
 	wc->invalidated_rkey = e->aux;
 	wc->qp_num = e->qpn;
-	wc->src_qp = e->src_qp; /* in the place of vendor_err, which only an error has */
+	wc->src_qp = e->src_qp; /* in place of vendor_err, which only a failed completion has */
 	wc->wc_flags = e->flags;
 	wc->pkey_index = 0;
 	wc->slid = 0;
@@ -55,7 +55,7 @@ static const uint8_t *from_of(const struct spsc_cons *ring, uint32_t k)
 
 void rnic_cq_idle(struct rnic_cq *cq)
 {
-	/* A count that two threads disturb is still good enough. */
+	/* Two threads may disturb this count, which does no harm. */
 	uint32_t n = __atomic_load_n(&cq->empty, __ATOMIC_RELAXED) + 1;
 
 	__atomic_store_n(&cq->empty, n, __ATOMIC_RELAXED);
@@ -88,7 +88,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			struct qp_cqe failed;
 			if (rn_unlikely(rnic_injecting) && rnic_fail_holds_back(cq, r, e)) {
 				n = k;
-				nrings = 0; /* nothing follows it */
+				nrings = 0; /* no completion follows the failed one */
 				break;
 			}
 			if (rn_unlikely(rnic_injecting))
@@ -105,7 +105,9 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			spsc_cons_release(ring, n);
 		got += n;
 		r = r + 1 == cq->nrings ? 0 : r + 1;
-		/* The next poll begins with the ring after the last one that gave something, so that none starves. */
+		/*
+		 * The next poll begins with the ring after the last one that had a completion, so that no ring starves.
+		 */
 		if (n > 0)
 			cq->turn = r;
 	}
@@ -114,7 +116,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		__atomic_store_n(&cq->empty, 0, __ATOMIC_RELAXED);
 		return (int)got;
 	}
-	if (room == 0 || late) /* who is held up gives no CPU away: what is waited for is here */
+	if (room == 0 || late) /* the CPU is not given away for a delayed completion, which is here already */
 		return 0;
 	if (rnic_dead(cq->s) || rn_unlikely(__atomic_load_n(&cq->shm->error, __ATOMIC_RELAXED) != 0)) {
 		errno = EIO;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Polling a CQ through the functions in its ibv_cq_ex. The lock is held from a start that found something on. */
+/*
+ * Polling a CQ through the functions of its ibv_cq_ex. The lock is held from a start that found a completion to the
+ * end.
+ */
 #include "rnic/verbs/watch.h"
 
 static struct rnic_cq *cq_of(struct ibv_cq_ex *ex) { return (struct rnic_cq *)ex; }
@@ -57,14 +60,14 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return cq_of(ex)->cur.
 
 static uint32_t read_slid(struct ibv_cq_ex *ex) { return rnic_cq_slid(cq_of(ex), &cq_of(ex)->cur, cq_of(ex)->from); }
 
-/* Addresses of InfiniBand, which there are none of. */
+/* Addresses that only InfiniBand has: 0. */
 static uint8_t read_zero8(struct ibv_cq_ex *ex)
 {
 	(void)ex;
 	return 0;
 }
 
-/* The entry has the low half of the time; it is less than four seconds old or nobody can tell. */
+/* The entry has the low half of the time, which is enough if the entry is less than four seconds old. */
 static uint64_t made_at(const struct ibv_cq_ex *ex, clockid_t clock)
 {
 	uint64_t now = rnic_clock(CLOCK_MONOTONIC),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting: work requests go straight into the ring's slots; one release store and one doorbell for a whole list. The
- * only system call is the write that wakes a worker which asked for it before it slept.
+ * Posting: work requests are written straight into the ring's slots, with one release store and one doorbell for a
+ * whole list. The only system call is the write that wakes a worker, if the worker has asked for that before sleeping.
  */
 #include "rnic/verbs/watch.h"
 
@@ -14,11 +14,11 @@
 #define BIND_ACCESS \
 	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
 
-/* ---- binds of memory windows, which wr.c makes too ---- */
+/* ---- binds of memory windows, for wr.c too ---- */
 
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	/* Programs ask for local rights as well: a window has none, its region has. */
+	/* Programs also ask for local rights, which a window does not have: its region has them. */
 	if ((info->mw_access_flags & ~(unsigned int)(BIND_ACCESS | IBV_ACCESS_LOCAL_WRITE)) != 0 ||
 	    (info->mr == NULL && info->length != 0))
 		return EINVAL;
@@ -35,12 +35,15 @@ int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_inf
 /* Partner: the worker sets need_wakeup, fences, and looks at its doorbells once more before it sleeps. */
 static void wake(const struct rnic_session *s, struct ipc_doorbell *db)
 {
-	/* One write a sleep: the thread that takes the word writes; the worker sets it anew before it sleeps again. */
+	/*
+	 * One write for each sleep: the thread that clears the word writes; the worker sets it again before its next
+	 * sleep.
+	 */
 	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
 	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
 		uint64_t one = 1;
 		ssize_t n = write(s->wake_fd, &one, sizeof(one));
-		(void)n; /* a full counter wakes as well */
+		(void)n; /* a full counter wakes the worker as well */
 	}
 }
 
@@ -49,7 +52,7 @@ void rnic_doorbell(struct rnic_qp *qp)
 	struct ipc_doorbell *db = &qp->doorbells[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
 	uint64_t *word = &db->bits[qp->db_word];
 
-	/* The slots are published before the look at the bit: a bit that is still set will be seen with them. */
+	/* The slots are published before the bit is looked at: a worker that sees a bit set earlier sees them, too. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & qp->db_mask) == 0) {
 		__atomic_fetch_or(word, qp->db_mask, __ATOMIC_RELEASE);
@@ -63,7 +66,10 @@ void rnic_doorbell(struct rnic_qp *qp)
 
 /* ---- send queue ---- */
 
-/* Another device may free the room of a work request only when its completion is polled: a watched queue does so. */
+/*
+ * The room of a work request may be used again only when its completion is polled, on other devices: a watched queue
+ * does the same.
+ */
 static bool sq_held(const struct rnic_sq *sq)
 {
 	return sq->watch != NULL && !sq->many && sq->retired == __atomic_load_n(&sq->polled, __ATOMIC_RELAXED);
@@ -81,7 +87,7 @@ bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
 	return room;
 }
 
-/* The WQE's operation, or QP_WR_OPS for what this device does not do. */
+/* The WQE's operation, or QP_WR_OPS for an operation that this device does not have. */
 static inline enum qp_wr_op op_of(enum ibv_wr_opcode op)
 {
 	switch (op) {
@@ -147,7 +153,7 @@ static void wqe_fill(struct qp_wqe *w, const struct rnic_sq *sq, const struct ib
 	w->hop_limit = w->rsv = 0;
 	w->raddr = wr->wr.rdma.remote_addr;
 	w->rkey = wr->wr.rdma.rkey;
-	w->aux = wr->invalidate_rkey; /* or imm_data, in the same place */
+	w->aux = wr->invalidate_rkey; /* or imm_data, which lies in the same place */
 	if (op == QP_WR_SEND || op == QP_WR_SEND_INV || op == QP_WR_SEND_IMM) {
 		w->raddr = 0;
 		w->rkey = 0;
@@ -156,7 +162,7 @@ static void wqe_fill(struct qp_wqe *w, const struct rnic_sq *sq, const struct ib
 		w->aux = 0;
 }
 
-/* False: a number that no queue has, or an operation that no XRC queue pair has. */
+/* False: an impossible number of a shared receive queue, or an operation that an XRC queue pair does not have. */
 static bool srqn_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op op)
 {
 	w->srqn = (uint16_t)wr->qp_type.xrc.remote_srqn;
@@ -164,7 +170,7 @@ static bool srqn_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr
 	       op != QP_WR_BIND_MW;
 }
 
-/* What a work request has that is no message of bytes; they all take one slot. 0 or an errno. */
+/* Writes the operation's fields of a work request that is no plain message; all fit one slot. 0 or an errno. */
 static int op_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op op)
 {
 	if ((wr->send_flags & IBV_SEND_INLINE) != 0)
@@ -182,7 +188,7 @@ static int op_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op
 	return 0;
 }
 
-/* Writes one work request behind `wrs` unpublished ones of `used` slots. 0 and the slots it took, or an errno. */
+/* Writes a work request behind `wrs` unpublished ones of `used` slots. 0 and its number of slots, or an errno. */
 static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	enum qp_wr_op op = op_of(wr->opcode);
@@ -227,7 +233,10 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	return 0;
 }
 
-/* The same of a datagram queue pair. A message that no datagram holds is refused here and not when its turn comes. */
+/*
+ * The same for a datagram queue pair. A message that is too long for a datagram is refused here, not when its turn
+ * comes.
+ */
 static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
@@ -263,7 +272,7 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	return 0;
 }
 
-/* The same of a queue pair of reliable datagrams. A Write or a Read names memory and a peer: ibv_wr_*() has both. */
+/* The same for a queue pair of reliable datagrams. Writes and Reads, which name memory and a peer, need ibv_wr_*(). */
 static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
@@ -304,7 +313,7 @@ int rnic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	uint32_t wrs = 0, used = 0, took;
 	int rc = 0;
 
-	/* Before RTR there is no connection to come. */
+	/* Before RTR no connection can come up. */
 	if (rn_unlikely(state <= STATE_INIT || rnic_dead(qp->s))) {
 		*bad = wr;
 		return rnic_dead(qp->s) ? EIO : EINVAL;
@@ -365,7 +374,10 @@ static inline void recv_publish(struct rnic_rq *rq, uint32_t used)
 	spsc_prod_publish(&rq->ring, used);
 }
 
-/* Writes the list into the ring, as far as it is good and fits. 0, or the errno of *bad; *posted: whether any was. */
+/*
+ * Writes the list into the ring, as far as it is valid and fits. 0, or the errno of *bad; *posted: whether any was
+ * published.
+ */
 static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, bool *posted)
 {
 	int rc = 0;
@@ -395,7 +407,7 @@ static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct i
 	return rc;
 }
 
-/* True: receives that have waited are published. */
+/* Ends one reason to hold receives back. True: receives that waited have been published. */
 static bool recv_let_go(struct rnic_rq *rq)
 {
 	bool any = false;
@@ -409,7 +421,7 @@ static bool recv_let_go(struct rnic_rq *rq)
 	return any;
 }
 
-/* Workers on which messages wait for receives of this queue. */
+/* Rings the workers on which messages wait for receives of this queue. */
 static void srq_doorbells(struct rnic_srq *srq, uint32_t workers)
 {
 	for (uint32_t w = 0; w < IPC_MAX_WORKERS; w++) {
@@ -452,7 +464,7 @@ void rnic_srq_release(struct rnic_srq *srq)
 		srq_posted(srq);
 }
 
-/* A worker looks into the receive queue when a message arrives; only one that flushes, or has asked, must be told. */
+/* A worker looks at the receive queue when a message arrives, so only one that flushes, or has asked, must be told. */
 static inline void recv_posted(struct rnic_qp *qp)
 {
 	if ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||

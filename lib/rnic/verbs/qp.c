@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: making, changing, asking, destroying. Posting is in post.c. */
+/* Queue pairs: create, modify, query, destroy. Posting is in post.c. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
 #define CQ_NONE_WR 1 /* queues have at least this many entries */
 
-/* An XRC initiator receives nothing: what is said of that has no meaning. */
+/* An XRC initiator has no receive queue, so attributes of one are ignored. */
 static bool receives(const struct ibv_qp_init_attr_ex *a) { return a->qp_type != IBV_QPT_XRC_SEND; }
 static struct ibv_srq *srq_of(const struct ibv_qp_init_attr_ex *a) { return receives(a) ? a->srq : NULL; }
 
 /*
- * Checks what is asked for. The depths and the inline bytes are rounded up to what the slots hold anyway; the numbers
- * of SGEs stay as asked, because programs (UCX) have arrays of just that length for them.
+ * Checks the requested capabilities. Depths and inline bytes are rounded up to what the slots hold anyway. The numbers
+ * of SGEs stay as requested, because programs (UCX) have arrays of just that length for them.
  */
 static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t *sq_each,
 		   uint32_t *rq_each)
@@ -22,7 +22,7 @@ static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a
 	struct ibv_qp_cap *cap = &a->cap;
 	uint32_t bytes;
 
-	if (srq || !receives(a)) /* what is said of a receive queue then has no meaning */
+	if (srq || !receives(a)) /* there is no receive queue of its own, so attributes of one are ignored */
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (cap->max_send_wr > dev->max_wr || cap->max_recv_wr > dev->max_wr ||
 	    cap->max_send_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
@@ -44,7 +44,7 @@ static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a
 	return 0;
 }
 
-/* In the queue region: struct qp_shm, the SQ, the RQ (rq_slots 0: none). */
+/* Allocates in the queue region: struct qp_shm, the SQ, the RQ (rq_slots 0: none). */
 static int qp_rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slots, struct ipc_create_qp *arg)
 {
 	struct rnic_session *s = qp->s;
@@ -109,7 +109,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	b->handle = ok->handle;
 	b->qp_num = ok->qpn;
 	b->qp_type = a->qp_type;
-	/* ibv_query_qp() says INIT of an RNIC's; this field is as the stock library has it. */
+	/* An RNIC's QP is in INIT by ibv_query_qp(); this field is RESET as in the stock library. */
 	b->state = IBV_QPS_RESET;
 	qp->cap = a->cap;
 	qp->doorbells = qp->s->ctrl->doorbell;
@@ -130,7 +130,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	rnic_qp_list(qp);
 }
 
-/* 0 or the errno of a queue pair that cannot be had. */
+/* 0, or the errno for a type that is not supported. */
 static int attr_check(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a, enum ipc_ud kind)
 {
 	const bool xrc = a->qp_type == IBV_QPT_XRC_SEND && rnic_ctx(c)->info.xrc;
@@ -151,7 +151,7 @@ static int attr_check(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a
 	return 0;
 }
 
-/* Bytes of a datagram message at most; 0: no datagrams. */
+/* Maximum bytes of a datagram message; 0: no datagrams. */
 static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
 {
 	switch (kind) {
@@ -163,7 +163,10 @@ static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
 	return 0;
 }
 
-/* What ibv_query_qp() tells of a queue pair in RESET. By reliable datagrams a message waits until there is a receive. */
+/*
+ * The attributes of a queue pair in RESET, for ibv_query_qp(). By default a message of reliable datagrams waits until
+ * there is a receive.
+ */
 static void attr_begin(struct rnic_qp *qp) { qp->attr = (struct ibv_qp_attr){ .rnr_retry = qp->sq.many ? 7 : 0 }; }
 
 static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t rd_flags,
@@ -248,7 +251,7 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 								    : RNIC_SEND_OPS;
 	struct ibv_qp *qp;
 
-	/* What is not understood is refused: a pointer that is not set would be called. */
+	/* Unknown bits are refused: the program would call functions that are not set. */
 	if ((a->comp_mask & ~known) != 0 ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
 	     (a->create_flags & ~(a->qp_type == IBV_QPT_UD ? (uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0)) != 0) ||
@@ -287,7 +290,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return rnic_qp(qp)->is_ex ? &rnic_qp(qp)->ex : NULL;
 }
 
-/* What only comes back from ibv_query_qp. */
+/* Keeps attributes that ibv_query_qp only returns. */
 static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_AV) != 0)
@@ -320,7 +323,9 @@ static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int
 		keep->min_rnr_timer = a->min_rnr_timer;
 }
 
-/* The peer of a connection without connection manager. Without GRH the address is left to the daemon: its own. */
+/*
+ * Reads the peer of a connection without connection manager. Without a GRH the address is left to the daemon: its own.
+ */
 static void dest_set(struct ipc_modify_qp *to, const struct ibv_qp_attr *a, int mask)
 {
 	to->mask |= IPC_QP_ATTR_DEST;
@@ -340,8 +345,8 @@ static void cqs_clean(struct ibv_qp *qp)
 }
 
 /*
- * A datagram queue pair has no peer of its own, and needs a Q_Key before anything may come in (IBTA, 11.2.5.2). many:
- * of reliable datagrams, whose messages may wait for a receive.
+ * A datagram queue pair has no peer of its own, and needs a Q_Key before it may receive (IBTA, 11.2.5.2). many:
+ * reliable datagrams, whose messages may wait for a receive.
  */
 static bool ud_refuses(const struct ibv_qp *qp, bool many, const struct ibv_qp_attr *a, int mask)
 {
@@ -430,7 +435,9 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ib
 
 	if (rc != 0)
 		return rc;
-	/* The mask is the least that is told; ibqp->state is the program's, and follows when that is asked for. */
+	/*
+	 * The mask may be ignored. ibqp->state belongs to the program, and is updated when the mask asks for the state.
+	 */
 	*a = qp->attr;
 	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)m.query_qp_ok.state;
 	if ((mask & IBV_QP_STATE) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The queue pairs of a process: by number, by handle, all of them. */
+/* The list of the process's queue pairs, with lookups by number and by handle. */
 #include "rnic/verbs/objects.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +25,7 @@ struct ibv_qp *rnic_qp_find(uint32_t qpn)
 
 	pthread_mutex_lock(&list_lock);
 	rn_list_each(struct rnic_qp, qp, &list, link) {
-		if (qp->ex.qp_base.qp_num == qpn && found == NULL) /* an older one may be a dead daemon's */
+		if (qp->ex.qp_base.qp_num == qpn && found == NULL) /* an earlier one may be of a dead session */
 			found = qp;
 	}
 	pthread_mutex_unlock(&list_lock);

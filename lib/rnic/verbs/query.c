@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a device says of itself. */
+/* What a device reports about itself. */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
@@ -9,16 +9,16 @@
 #undef ibv_query_port
 
 #define PORT             1
-#define CORE_CLOCK_KHZ   1000000 /* completions carry nanoseconds */
+#define CORE_CLOCK_KHZ   1000000 /* kHz: completions have nanoseconds */
 #define PKEY_DEFAULT     0xffff
 #define VENDOR_PART      1
-#define EFA_VENDOR       0x1d0f /* what programs know an Elastic Fabric Adapter by: PCI's number of its vendor, */
-#define EFA_PART         0xefa1 /* and the first of its kinds that has Reads */
+#define EFA_VENDOR       0x1d0f /* programs recognise an Elastic Fabric Adapter by its PCI vendor */
+#define EFA_PART         0xefa1 /* and part: the first part that has Reads */
 #define PHYS_LINK_UP     5      /* IBTA numbers of the physical port state */
 #define PHYS_DISABLED    3
 #define PORT_ATTR_COMPAT offsetof(struct ibv_port_attr, port_cap_flags2)
 
-/* Tells anew: the address or the link may have changed. */
+/* Asks the daemon again: the address or the link may have changed. */
 static int info_get(struct rnic_ctx *ctx, struct ipc_dev_info *info)
 {
 	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .query_dev = { .dev = ctx->index } };
@@ -66,7 +66,7 @@ int rnic_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	a->max_mcast_grp = (int)i->max_groups;
 	a->max_mcast_qp_attach = (int)i->max_group_qps;
 	a->max_total_mcast_qp_attach = (int)(i->max_groups * i->max_group_qps);
-	a->max_ah = i->ud_mtu != 0 ? INT32_MAX : 0; /* they are the client's own memory */
+	a->max_ah = i->ud_mtu != 0 ? INT32_MAX : 0; /* no limit: address handles lie in the client's own memory */
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;
 	if (i->efa) {
@@ -106,7 +106,7 @@ int rnic_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex
 	return 0;
 }
 
-/* The device's clock: the number of nanoseconds lies in tv_nsec, as other devices have it. */
+/* The device's clock: tv_nsec has all nanoseconds, as with other devices. */
 int rnic_query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
 {
 	uint32_t asked = v->comp_mask;
@@ -118,7 +118,7 @@ int rnic_query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
 	return v->comp_mask == asked ? 0 : EINVAL;
 }
 
-/* The largest of IB's MTUs that fits a packet: with datagrams, whose messages it bounds, behind all headers. */
+/* The largest of IB's MTUs that fits a packet; with datagrams, one whose message fits behind all headers. */
 static enum ibv_mtu mtu_of(uint32_t bytes)
 {
 	if (bytes >= 4096)
@@ -185,10 +185,13 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 	return rnic_query_port(c, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT);
 }
 
-/* The port's address is in the table for RoCE v2 first, as programs without a choice want it, and for RoCE v1. */
+/*
+ * The table has the port's address twice: for RoCE v2 first, since programs without a choice use the first, and for
+ * RoCE v1.
+ */
 static const struct {
 	uint32_t gid_type;     /* IBV_GID_TYPE_* */
-	unsigned int in_sysfs; /* of ibv_query_gid_type(), whose numbers are those of sysfs' names */
+	unsigned int in_sysfs; /* for ibv_query_gid_type(), with sysfs' numbers */
 } gid_table[RNIC_GIDS] = { { IBV_GID_TYPE_ROCE_V2, 1 }, { IBV_GID_TYPE_ROCE_V1, 0 } };
 
 static int gid_get(struct ibv_context *c, uint32_t port, uint32_t index, union ibv_gid *gid)
@@ -257,7 +260,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
 	return RNIC_GIDS;
 }
 
-/* In the private version node of libibverbs, but ibv_devinfo uses it. */
+/* A function of libibverbs' private version node that ibv_devinfo uses. */
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type);
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, unsigned int *type)
 {

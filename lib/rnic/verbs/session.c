@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process's connection to rnicd: made at the first verbs call, lost with the daemon, left behind by a fork. */
+/*
+ * The process's connection to rnicd (session). The first verbs call makes it; it ends with the daemon, and a child of
+ * fork() does not inherit it.
+ */
 #include "rnic/verbs/fail.h"
 
 #include <sys/eventfd.h>
@@ -16,12 +19,12 @@
 
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rnic_session *current; /* under make_lock */
-static struct rnic_session *older;   /* those before */
+static struct rnic_session *older;   /* earlier sessions */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* ---- making a session ---- */
 
-/* quiet: nothing is said when no daemon runs. */
+/* quiet: prints nothing when no daemon runs. */
 static int dial(bool quiet)
 {
 	const char *path = getenv("RNICD_SOCKET");
@@ -58,12 +61,12 @@ static int dial(bool quiet)
 }
 
 /*
- * Where iWARP runs: in rnicd; here, but the CRC and TCP in rnicd; here, over rnicd's TCP; here, over the kernel's TCP;
- * and that where no rnicd runs.
+ * The values of RNIC_DESIGN. Where iWARP runs: in rnicd; here, with CRC and TCP in rnicd; here, over rnicd's TCP; here,
+ * over the kernel's TCP; the last one if no rnicd runs.
  */
 enum design { DESIGN_OFFLOADED, DESIGN_ASSISTED, DESIGN_HOST, DESIGN_EMBEDDED, DESIGN_AUTO };
 
-/* RNIC_EMBEDDED: "auto" is for when no daemon runs; anything else but "no" or "0" means always. */
+/* RNIC_EMBEDDED: "auto" applies if no daemon runs; any other value except "no" and "0" means always. */
 static enum design embedded_wanted(void)
 {
 	const char *e = getenv("RNIC_EMBEDDED");
@@ -73,7 +76,7 @@ static enum design embedded_wanted(void)
 	return strcmp(e, "auto") == 0 ? DESIGN_AUTO : DESIGN_EMBEDDED;
 }
 
-/* RNIC_DESIGN beats RNIC_EMBEDDED. False: it is none that is known. */
+/* RNIC_DESIGN takes precedence over RNIC_EMBEDDED. False: it names no known design. */
 static bool design_wanted(enum design *d)
 {
 	static const char *const names[] = { "offloaded", "assisted", "host", "embedded" };
@@ -87,7 +90,7 @@ static bool design_wanted(enum design *d)
 		if (strcmp(e, names[i]) == 0)
 			return true;
 	}
-	rnic_complain("rnic: RNIC_DESIGN=%s is no design: offloaded, assisted, host or embedded", e);
+	rnic_complain("rnic: RNIC_DESIGN=%s is not a design: set it to offloaded, assisted, host or embedded", e);
 	return false;
 }
 
@@ -98,7 +101,7 @@ static enum ipc_own_design own_design(enum design d)
 	return d == DESIGN_HOST ? IPC_OWN_HOST : IPC_OWN_EMBEDDED;
 }
 
-/* s->sock, and s->own when the daemon's part runs in this process. 0 or an errno. */
+/* Connects s->sock, and sets s->own if the daemon's part runs in this process. 0 or an errno. */
 static int connect_to_daemon(struct rnic_session *s)
 {
 	enum design d;
@@ -306,15 +309,16 @@ static void fork_parent(void)
 }
 
 /*
- * The connection and the queues stay the parent's. What the child still does with the parent's objects must not reach
- * them: verbs fail, and posts of work go to pages of the child's own. A verbs call that starts afresh makes a session.
+ * The connection and the queues stay the parent's. If the child still uses the parent's objects, that must not affect
+ * them: verbs fail, and work is posted to pages of the child's own. A verbs call that opens a device makes a new
+ * session.
  */
 static void fork_child(void)
 {
 	struct rnic_session *s = current;
 	struct rnic_mem *m = rnic_mem_last();
 
-	/* First of all: until then the heap, this session in it, may be the parent's too. */
+	/* before all else: until then the heap, which contains this session, may be shared with the parent */
 	if (m != NULL)
 		rnic_mem_fork_child(m);
 	if (s != NULL) {
@@ -365,7 +369,7 @@ struct rnic_session *rnic_session_get(void)
 	return s;
 }
 
-/* ---- the program's own blocks of the arena ---- */
+/* ---- the program's own blocks of arena memory ---- */
 
 void *rnic_alloc(size_t size)
 {
@@ -374,7 +378,7 @@ void *rnic_alloc(size_t size)
 	return s != NULL ? rnic_mem_alloc(s->mem, size) : NULL;
 }
 
-/* The session that the block is of may have lost its daemon since. */
+/* The block's session may have lost its daemon since. */
 void rnic_free(void *p)
 {
 	bool freed = false;

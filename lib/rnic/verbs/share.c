@@ -5,10 +5,10 @@
  * regions.
  *
  * The importing process has a session of its own with the daemon; QPs and CQs that it makes are its own. Regions belong
- * to the PD, whoever has registered them: the QPs of all who have it use them, by their keys, and who has the context
- * imports them by their handles. The memory need not be mapped here, for the daemon moves the bytes. Deallocating or
- * deregistering an imported object is giving it back: to destroy it is for the process that made it. When that ends,
- * its regions live on until nobody else has their PD.
+ * to the PD, whichever process has registered them: QPs of all processes that have the PD use them by their keys, and a
+ * process that has the context imports them by their handles. The memory need not be mapped here, since the daemon
+ * moves the bytes. Deallocating or deregistering an imported object only gives it back; the process that made it
+ * destroys it. When that process ends, its regions live on until no other process has their PD.
  */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
@@ -30,7 +30,7 @@ int rnic_token_make(struct rnic_session *s, uint32_t async)
 	return fd;
 }
 
-/* Not every descriptor can be passed on: a failure to would end the session. */
+/* Not every descriptor can be passed to another process, and a failed attempt would end the session. */
 static bool may_be_token(int fd)
 {
 	int domain = 0, type = 0;
@@ -40,7 +40,7 @@ static bool may_be_token(int fd)
 	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_DGRAM;
 }
 
-/* Asks about an object of the context that the token stands for. 0 or an errno. */
+/* Asks the daemon about an object of the token's context. 0 or an errno. */
 static int ask(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int token)
 {
 	if (fcntl(token, F_GETFD) < 0)

@@ -4,7 +4,10 @@
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
-/* Checks what is asked for; the depth is rounded up to what the ring holds, the number of SGEs stays as asked. */
+/*
+ * Checks the requested attributes; the depth is rounded up to what the ring holds, the number of SGEs stays as
+ * requested.
+ */
 static int attr_fit(const struct ipc_dev_info *dev, struct ibv_srq_attr *a, uint32_t *each)
 {
 	uint32_t max_sge = rn_min_u32(dev->max_sge, QP_MAX_SGE);
@@ -31,7 +34,7 @@ static int ring_make(struct rnic_srq *srq, uint32_t slots)
 	return spsc_prod_attach(&srq->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
 }
 
-/* srq->xrcd and cq are set when it is an XRC one. */
+/* srq->xrcd and cq are set for an XRC queue. */
 static int srq_tell(struct rnic_srq *srq, struct ibv_pd *pd, uint32_t slots, uint32_t limit)
 {
 	struct ipc_msg m = { .type = IPC_CREATE_SRQ, .len = IPC_MSG_LEN(create_srq) };
@@ -52,7 +55,7 @@ static int srq_tell(struct rnic_srq *srq, struct ibv_pd *pd, uint32_t slots, uin
 	return rc;
 }
 
-/* xrcd, cq: of an XRC one; else NULL. */
+/* xrcd, cq: for an XRC queue; else NULL. */
 static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
 				struct ibv_cq *cq)
 {
@@ -78,7 +81,7 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	srq->max_sge = a.max_sge;
 	srq->rq.sge_end = a.max_sge + 1;
 	srq->rq.wqe_slots = each;
-	srq->rq.asks = true; /* messages of reliable datagrams may wait though those of connections may not */
+	srq->rq.asks = true; /* messages of reliable datagrams may wait even where those of connections may not */
 	slots = rnic_slots_for(a.max_wr, each);
 	rc = ring_make(srq, slots);
 	if (rc == 0)
@@ -116,7 +119,7 @@ struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_at
 	struct ibv_srq_init_attr init = { .srq_context = a->srq_context, .attr = a->attr };
 	struct ibv_srq *srq;
 	const uint32_t of_xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-	/* Without a type it is a basic one. */
+	/* Without a type the queue is a basic one. */
 	const enum ibv_srq_type type = (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? a->srq_type : IBV_SRQT_BASIC;
 	const bool xrc = type == IBV_SRQT_XRC;
 	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (xrc ? of_xrc : 0);
@@ -137,7 +140,7 @@ struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_at
 	return srq;
 }
 
-/* The size stays: programs ask the device whether it can be changed. */
+/* The size cannot be changed, and the device's attributes tell programs so. */
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *a, int mask)
 {
 	struct rnic_srq *srq = rnic_srq(ibsrq);

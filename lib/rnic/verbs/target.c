@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What peers write to a program under rnicrun --sanitize, from the client's side: each millisecond new records of what
- * is held back are looked at, the memory is veiled, and the worker may place some of it (wqe/qp_hold.h).
+ * The client's part in holding back what peers write to a program under rnicrun --sanitize (wqe/qp_hold.h). Each
+ * millisecond it looks at new records of held bytes, veils the memory that the bytes are for, and allows the worker to
+ * place some of them.
  */
 #include "rnic/verbs/veil.h"
 #include "rnic/verbs/watch.h"
 
 #define TICK_MS 1u
 
-/* Writes that came one behind the other are one to the veil: a page may be whole only with all of them. */
+/* Adjacent Writes share one veil: a page may lie wholly inside all of them, but not inside one of them. */
 static void records_veil(struct rnic_qp *qp, uint32_t from, uint32_t to)
 {
 	struct qp_hold_rec r, next;
@@ -32,7 +33,7 @@ static void hold_tick(void *object, uint64_t arg)
 	const uint32_t put = __atomic_load_n(&qp->hold->put, __ATOMIC_ACQUIRE);
 
 	(void)arg;
-	if (put - qp->hold_seen > QP_HOLD_CELLS) /* what fell out has been placed */
+	if (put - qp->hold_seen > QP_HOLD_CELLS) /* records that were overwritten have been placed */
 		qp->hold_seen = put - QP_HOLD_CELLS;
 	if (qp->s->own.turn == NULL)
 		records_veil(qp, qp->hold_seen, put);
@@ -46,10 +47,10 @@ static void hold_tick(void *object, uint64_t arg)
 	rnic_later(TICK_MS, hold_tick, qp, 0);
 }
 
-/* Without a seed they come in order, and without veils that shows nothing. */
+/* Without a seed the Writes are placed in order; if there are no veils either, holding them back has no effect. */
 int rnic_target_ask(struct rnic_qp *qp, struct ipc_create_qp *arg)
 {
-	static uint32_t made; /* the queue pairs of a program draw differently, and alike in each run */
+	static uint32_t made; /* so that the queue pairs of a program draw differently, and the same in each run */
 	struct rnic_session *s = qp->s;
 
 	if (rnic_sanitize.seed == 0 && s->own.turn != NULL)

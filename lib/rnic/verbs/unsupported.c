@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Public functions that take one of our objects and that this device does not have. They must not fall through to the
- * stock libraries, which would look into the object for what is not there.
+ * stock libraries, which would read members that our objects do not have.
  */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
@@ -26,7 +26,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr,
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
 	RNIC_BESIDE(ibv_reg_dmabuf_mr, pd->context, NULL, pd, offset, length, iova, fd, access);
-	if (fd >= 0) /* else a program only asks whether there is such a thing */
+	if (fd >= 0) /* with -1 a program only asks whether this is supported */
 		rnic_unsupported("ibv_reg_dmabuf_mr",
 				 "memory of other devices cannot be shared: copy it to the program's own");
 	return none();
@@ -61,7 +61,7 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	return 0;
 }
 
-/* ---- fork: fork.c does what is to be done, whether it was asked for or not ---- */
+/* ---- fork: fork.c always does what is needed, whether ibv_fork_init() is called or not ---- */
 
 int ibv_fork_init(void) { return 0; }
 

@@ -9,29 +9,29 @@
 #include "rnic/sanitize.h"
 #include "wqe/qp_hold.h"
 
-#define VEILS       512u /* more are not put up: then a use is missed */
+#define VEILS       512u /* veils at a time; without a free one a use is not found */
 #define PAGE        UINT64_C(4096)
 #define STRAYS_MOST 1000u
-#define LATE_MOST   64u /* faults that another thread had taken before a veil was taken off */
+#define LATE_MOST   64u /* faults that other threads may still report after a veil was taken off */
 
 struct veil {
 	struct rnic_veil v;
-	uint64_t page, end; /* 0: never used */
+	uint64_t page, end; /* page 0: the entry was never used */
 	bool up;
 	uint32_t late;
 };
 
-static struct rnic_spin veil_lock; /* all below */
+static struct rnic_spin veil_lock; /* guards all below */
 static struct veil veils[VEILS];
-static uint32_t nveils; /* that have been used since ever */
-static uint32_t nup;    /* atomic: that are up */
-static uint32_t strays; /* faults where there was no veil any more */
+static uint32_t nveils; /* entries that have been used */
+static uint32_t nup;    /* atomic: veils that are up */
+static uint32_t strays; /* faults at addresses without a veil */
 
 static void protect(const struct veil *v, int prot)
 {
 	const int err = errno;
 
-	mprotect((void *)(uintptr_t)v->page, v->end - v->page, prot); /* of what is unmapped by now it fails */
+	mprotect((void *)(uintptr_t)v->page, v->end - v->page, prot); /* fails for memory that has been unmapped */
 	errno = err;
 }
 
@@ -43,9 +43,11 @@ static void take_off(struct veil *v)
 	protect(v, PROT_READ | PROT_WRITE);
 }
 
-/* ---- the program touches it ---- */
+/* ---- the program touches veiled memory ---- */
 
-/* What a queue pair in error or without connection had posted is its program's again. */
+/*
+ * Whether the queue pair is in error or has no connection: the program may then use the buffers of what it had posted.
+ */
 static bool is_over(const struct rnic_qp *qp)
 {
 	const uint32_t state = __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE);
@@ -93,7 +95,7 @@ static bool is_readable(uintptr_t addr)
 	return nveils > 0 && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
-/* True: the access may be tried again. */
+/* True: the access may be repeated. */
 static bool touched(uintptr_t addr)
 {
 	struct rnic_veil found = { .from = 0 };
@@ -116,7 +118,7 @@ static bool touched(uintptr_t addr)
 	if (found.from != 0)
 		early_tell(&found, addr);
 	if (!ours && strays < STRAYS_MOST && is_readable(addr)) {
-		strays++; /* its veil was taken off, and is another one by now */
+		strays++; /* the veil was taken off, and its entry is another veil's by now */
 		ours = true;
 	}
 	rnic_spin_unlock(&veil_lock);
@@ -125,7 +127,7 @@ static bool touched(uintptr_t addr)
 
 /* ---- putting up, taking off ---- */
 
-/* The child has the pages as the parent has them, and no veils. */
+/* Before fork(): takes all veils off, since the child inherits the page rights but not the veils. */
 static void veils_off(void)
 {
 	rnic_spin_lock(&veil_lock);
@@ -149,7 +151,7 @@ void rnic_veil_start(void)
 	pthread_once(&once, veil_hooks);
 }
 
-/* One that is off; those whose faults may still come are the last ones taken. */
+/* An entry without a veil; entries for which faults may still come are used last. */
 static struct veil *free_veil(void)
 {
 	struct veil *old = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device may be writing, of a program under rnicrun --sanitize: the buffers of receives that are posted, and
- * what a peer's Writes are for that nothing orders yet (wqe/qp_hold.h). Their pages are taken away from the program;
- * when it touches such a byte, that is a finding, and it gets the page back. Pages are taken away only where no other
- * memory of the program's is on them: of a receive those that lie in its buffer whole, of a Write those that lie in the
- * region whole. Not where the device's part runs in this process, which writes by the same addresses. Any thread, and
- * the handler of SIGSEGV: one spinlock, under which no such byte is touched.
+ * Veils: protection of memory that the device may be writing, in a program under rnicrun --sanitize: the buffers of
+ * posted receives, and the targets of a peer's Writes that nothing orders yet (wqe/qp_hold.h). Such pages get
+ * PROT_NONE. When the program touches such a byte, that is a finding, and the page becomes accessible again. Only pages
+ * without other memory of the program are protected: for a receive those wholly inside its buffer, for a Write those
+ * wholly inside the region. There are no veils where the device's part runs in this process, since it writes through
+ * the same addresses. Any thread, and the handler of SIGSEGV; one spinlock, under which no veiled byte is touched.
  */
 #ifndef RNIC_VEIL_H
 #define RNIC_VEIL_H
@@ -16,18 +16,18 @@
 
 struct rnic_veil {
 	const struct rnic_qp *qp; /* NULL: of a shared receive queue */
-	const void *queue;        /* whose, for taking it off; of Writes the qp */
+	const void *queue;        /* the queue by which the veil is taken off; for Writes the qp */
 	uint64_t from, to;        /* the bytes */
-	uint64_t least, most;     /* no page beyond */
-	uint64_t wr_id;           /* of a receive */
-	bool write;               /* of a peer's */
-	uint32_t number;          /* of the receive in its queue; of Writes the last record's: an Atomic allows them */
+	uint64_t least, most;     /* pages must lie inside these */
+	uint64_t wr_id;           /* for a receive */
+	bool write;               /* for a peer's Write */
+	uint32_t number;          /* of the receive in its queue; of the last record of Writes: an Atomic allows it */
 };
 
-/* Before the first one of a process, and before others that are watched: the handler. */
+/* Installs the fault handler. Call before the first veil of a process. */
 void rnic_veil_start(void);
 void rnic_veil_put(const struct rnic_veil *v);
-/* The program may use it: the receive of that number, those that the queue has, those in memory; all. */
+/* Takes veils off: of the receive with this number; of all receives of a queue; of a range of memory. */
 void rnic_veil_take(const void *queue, uint32_t number);
 void rnic_veil_take_all(const void *queue);
 void rnic_veil_take_range(uint64_t from, uint64_t len);

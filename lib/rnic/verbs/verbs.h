@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the connection manager uses of the verbs' inside, beside the public functions: the session, devices and
- * contexts, queue pairs by number. The objects are in objects.h, which is this room's own.
+ * What other rooms use of this one beside the public functions: the session, devices and contexts, queue pairs by
+ * number. objects.h, which is private to this room, has the objects.
  */
 #ifndef RNIC_VERBS_H
 #define RNIC_VERBS_H
@@ -28,7 +28,7 @@ struct rnic_ctx {
 	uint32_t index;
 	struct ipc_dev_info info;
 	struct rnic_evq async;
-	bool port_down; /* atomic: rnicrun --inject has said so */
+	bool port_down; /* atomic: rnicrun --inject has taken the port down */
 	struct rnic_dev *dev;
 	struct rnic_ahns *ahns;    /* ahn.c; NULL: address handles have no numbers */
 	struct verbs_context vctx; /* its last member is the ibv_context */
@@ -41,12 +41,12 @@ static inline struct rnic_ctx *rnic_ctx(struct ibv_context *c)
 
 /* All devices of the session; *n. NULL and errno. The caller frees the array, not the devices, which stay. */
 struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n);
-/* token: an imported context's cmd_fd, which becomes its own; -1: a new one. */
+/* token: an imported context's cmd_fd, which the new context owns; -1: not imported. */
 struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int token);
 
 /* ---- objects ---- */
 
-/* The same attributes in the longer structure. */
+/* Copies the attributes to the longer structure. */
 static inline struct ibv_qp_init_attr_ex rnic_qp_attr_ex(struct ibv_pd *of, const struct ibv_qp_init_attr *init)
 {
 	return (struct ibv_qp_init_attr_ex){ .qp_context = init->qp_context,
@@ -62,20 +62,20 @@ static inline struct ibv_qp_init_attr_ex rnic_qp_attr_ex(struct ibv_pd *of, cons
 
 struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
-/* A queue pair of this process. NULL: none has the number. */
+/* The process's queue pair with this number. NULL: none. */
 struct ibv_qp *rnic_qp_find(uint32_t qpn);
-/* Which side of its connection the queue pair (NULL: none) is: rnicrun --inject counts by it. */
+/* Notes which side of its connection the queue pair (NULL: none) is: rules of rnicrun --inject may ask for it. */
 void rnic_qp_side(struct ibv_qp *qp, enum inject_side side);
-/* The local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() tells of it. */
+/* Notes the local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() returns it. */
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout);
 
-/* The program has disconnected it (NULL: none): what is posted to it uses no memory any more. */
+/* The program has disconnected the queue pair (NULL: none): what is posted to it uses no memory any more. */
 void rnic_watch_ended(struct ibv_qp *qp);
 
 /* Every context of ours polls with this function, and no other does (beside.h). */
 int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 
-/* IPv4's, and any other that is no single address. */
+/* Whether the GID is IPv4's, or another one that is no single address. */
 static inline bool rnic_gid_is_group4(const union ibv_gid *g)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

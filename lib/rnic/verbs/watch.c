@@ -8,37 +8,37 @@
 
 #define WATCH_BUCKETS 1024u
 
-/* A work request that the program has not yet been told of. */
+/* A work request whose completion the program has not polled. */
 struct watched_wr {
 	uint64_t wr_id;
-	uint64_t sum; /* of the bytes that it sends, when it was posted */
+	uint64_t sum; /* of the bytes to be sent, at the time of posting */
 	uint8_t op;   /* enum qp_wr_op */
 	uint8_t num_sge;
 	bool signaled;
 	bool summed;
-	bool done; /* of a queue that completes in any order: told of before an older one */
+	bool done; /* of a queue that completes in any order: completed before an older one */
 };
 
 struct watch_queue {
 	struct watched_wr *wr; /* [mask + 1] */
-	struct qp_sge *sge;    /* [mask + 1][max_sge]; addr is the program's own, 0: not known */
+	struct qp_sge *sge;    /* [mask + 1][max_sge]; addr is the program's own address, 0: unknown */
 	uint32_t mask, max_sge;
-	uint32_t head, tail; /* of a send queue: the numbers of rnic_sq.posted */
-	struct rnic_cq *cq;  /* NULL: of a shared receive queue, which has many */
-	bool any_order;      /* what completes says nothing of what was posted before */
+	uint32_t head, tail; /* of a send queue: as in rnic_sq.posted */
+	struct rnic_cq *cq;  /* NULL for a shared receive queue, which has many */
+	bool any_order;      /* a completion says nothing about work requests posted before */
 };
 
 struct rnic_watch {
-	struct rnic_qp *qp; /* NULL: a shared receive queue's */
+	struct rnic_qp *qp; /* NULL for a shared receive queue */
 	struct ibv_context *context;
 	struct rnic_session *s;
-	struct rn_link link; /* watch_qps; of a shared receive queue by its handle */
+	struct rn_link link; /* in watch_qps; a shared receive queue by its handle */
 	struct watch_queue sq, rq;
-	bool ended; /* the program has disconnected it: what is still posted is flushed */
-	bool stuck; /* RNIC_FIND_UNSIGNALED has been told */
+	bool ended; /* the program has disconnected it: what is still posted will be flushed */
+	bool stuck; /* RNIC_FIND_UNSIGNALED has been reported */
 };
 
-static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* all below, and rnic_cq.due */
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below, and rnic_cq.due */
 static struct rn_list watch_qps[WATCH_BUCKETS];                /* struct rnic_watch, by QPN */
 static struct rn_list watch_mrs[WATCH_BUCKETS];                /* struct rnic_mr, by lkey */
 
@@ -74,7 +74,7 @@ static const struct rnic_mr *mr_find(const struct rnic_watch *w, uint32_t lkey)
 	return NULL;
 }
 
-/* The program's own address of an SGE; 0: the region is not one of this process, or the SGE lies outside. */
+/* The program's own address of an SGE; 0: the region is not this process's, or the SGE lies outside of it. */
 static uint64_t sge_address(const struct rnic_watch *w, const struct qp_sge *s)
 {
 	const struct rnic_mr *mr = mr_find(w, s->lkey);
@@ -133,7 +133,7 @@ static void queue_strike(struct watch_queue *q, uint32_t to)
 		one_strike(q, q->head);
 }
 
-/* One is done, and so are those before it that nothing will ever tell of. */
+/* Work request i is done, and so are those before it that will have no completion. */
 static void queue_strike_one(struct watch_queue *q, uint32_t i)
 {
 	one_strike(q, i);
@@ -144,7 +144,7 @@ static void queue_strike_one(struct watch_queue *q, uint32_t i)
 		q->head++;
 }
 
-/* The room that a program asked for is what another device may give. */
+/* Counts completions that may come, against the room that the program asked for: another device may have no more. */
 static void queue_due(const struct watch_queue *q, const char *call)
 {
 	struct rnic_cq *cq = q->cq;
@@ -168,7 +168,7 @@ static void watch_free(struct rnic_watch *w)
 	free(w);
 }
 
-/* `number`: of the queue pair or the shared receive queue. */
+/* number: the queue pair's or the shared receive queue's. */
 static void watch_begin(struct rnic_watch *w, uint32_t number)
 {
 	pthread_mutex_lock(&watch_lock);
@@ -293,7 +293,7 @@ static const struct watched_wr *fetch_before(const struct watch_queue *q, uint32
 	return NULL;
 }
 
-/* Slots wrap, so a WQE of several is copied together first. */
+/* Slots wrap, so a WQE of several slots is copied first. */
 static const struct qp_wqe *wqe_at(const struct rnic_sq *sq, uint32_t from, uint8_t *big)
 {
 	const struct qp_wqe *first = spsc_prod_slot(&sq->ring, from);
@@ -367,7 +367,10 @@ void rnic_watch_sends(struct rnic_sq *sq, uint32_t wrs)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-/* A receive that has no place was completed long ago by the queue's own count, and is not polled: it is not noted. */
+/*
+ * A receive without a free entry was completed by the queue's own count, and its completion is not polled: it is not
+ * noted.
+ */
 static void recv_note(struct rnic_watch *watch, const struct qp_rwqe *e)
 {
 	struct watch_queue *q = &watch->rq;
@@ -404,7 +407,7 @@ void rnic_watch_recvs(struct rnic_rq *rq, uint32_t from, uint32_t used)
 		uint8_t *to = (uint8_t *)sges_of(q, q->tail);
 		const uint32_t room = q->max_sge * (uint32_t)sizeof(struct qp_sge);
 		uint32_t at = QP_RWQE_FIXED, done = 0;
-		/* The SGEs run on through the slots. */
+		/* The SGEs continue in the next slots. */
 		for (uint32_t k = 0; k < rq->wqe_slots && done < room && q->tail - q->head <= q->mask; k++, at = 0) {
 			const uint32_t n = rn_min_u32(QP_SLOT_SIZE - at, room - done);
 			memcpy(to + done, (const uint8_t *)spsc_prod_slot(&rq->ring, i + k) + at, n);
@@ -455,7 +458,7 @@ static void received_check(const struct watch_queue *q, uint32_t i)
 		}
 }
 
-/* A completion tells of the work requests before it too; one that has failed comes without being signalled. */
+/* A completion also ends earlier work requests; a failed one has a completion even if it was not signalled. */
 static void queue_polled(struct rnic_watch *watch, struct watch_queue *q, const struct qp_cqe *e)
 {
 	const bool good = e->status == IBV_WC_SUCCESS;
@@ -476,7 +479,7 @@ static void queue_polled(struct rnic_watch *watch, struct watch_queue *q, const 
 	}
 }
 
-/* The receives of the queue pair's messages. */
+/* The queue that takes the receives for the queue pair's messages. */
 static struct rnic_watch *receiver_of(struct rnic_watch *w)
 {
 	const struct ibv_srq *srq = w->qp->ex.qp_base.srq;
@@ -484,7 +487,7 @@ static struct rnic_watch *receiver_of(struct rnic_watch *w)
 	return srq != NULL ? rnic_srq((struct ibv_srq *)(uintptr_t)srq)->rq.watch : w;
 }
 
-/* What was written before the message may be used now. What came since is not told from it, and allowed too. */
+/* The program may use what was written before the message. Later Writes cannot be told apart, and are allowed too. */
 static void written_allow(struct rnic_qp *qp)
 {
 	if (qp->hold != NULL)
@@ -565,7 +568,7 @@ static bool queue_uses(const struct rnic_watch *of, const struct watch_queue *q,
 	return false;
 }
 
-/* What is posted to a queue pair in error is flushed and uses no memory any more. */
+/* Work posted to a queue pair in error is flushed, and uses no memory any more. */
 static bool is_idle(const struct rnic_watch *w)
 {
 	if (w->qp == NULL)

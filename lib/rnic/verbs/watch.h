@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The work requests of a program that runs under rnicrun --sanitize: each is noted when it is posted, and struck off
- * when the program polls the completion that tells of it: of reliable datagrams and of shared receive queues that one
- * alone, since others before it may still be under way. Any thread; the one lock here is a leaf below the
- * spinlocks of the queues.
+ * Watches the work requests of a program under rnicrun --sanitize: each is noted when it is posted, and struck off when
+ * the program polls the completion that ends it. With reliable datagrams and shared receive queues a completion ends
+ * one work request only, since earlier ones may still be under way. Any thread; the one lock here may be taken under
+ * the queues' spinlocks, and no lock is taken under it.
  */
 #ifndef RNIC_WATCH_H
 #define RNIC_WATCH_H
@@ -13,26 +13,26 @@
 
 /* ---- private to lib/rnic/verbs ---- */
 
-/* peek.c: by the kernel, as the program may have unmapped it. False: not all could be read. */
+/* peek.c: reads through the kernel, as the program may have unmapped the memory. False: not all could be read. */
 bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum);
-bool rnic_peek_mapped(uint64_t addr); /* whatever the program may do there */
+bool rnic_peek_mapped(uint64_t addr); /* whether the memory is mapped, whatever its access rights */
 
-/* target.c: what the queue pair's peer writes is held back, in a program that is to be sanitized. 0 or an errno. */
+/* target.c: has Writes of the queue pair's peer held back, in a program under --sanitize. 0 or an errno. */
 int rnic_target_ask(struct rnic_qp *qp, struct ipc_create_qp *arg);
 void rnic_target_begin(struct rnic_qp *qp);
 void rnic_target_end(struct rnic_qp *qp);
 void rnic_target_free(struct rnic_qp *qp);
-/* The records [first, end) say that the peer has written there. */
+/* By the records [first, end) the peer has written there. */
 void rnic_watch_written(struct rnic_qp *qp, const struct qp_hold_rec *r, uint32_t first, uint32_t end);
 
-/* Begins, when the program is to be sanitized; without memory for it the queue pair stays unwatched. */
+/* Begins to watch it, in a program under --sanitize; without memory for that the queue pair stays unwatched. */
 void rnic_watch_open(struct rnic_qp *qp);
 void rnic_watch_close(struct rnic_qp *qp);
 void rnic_watch_open_srq(struct rnic_srq *srq);
 void rnic_watch_close_srq(struct rnic_srq *srq);
-/* What was posted is the program's again: the queue pair is in error. */
+/* The queue pair is in error: the program may use the buffers of everything that was posted. */
 void rnic_watch_over(struct rnic_qp *qp);
-/* The queue pair was reset: all that was posted is gone. */
+/* The queue pair was reset: everything posted is gone. */
 RN_COLD void rnic_watch_reset(struct rnic_qp *qp);
 
 /* Under a watched queue's lock: wrs work requests, or the slots [from, used), are written and not yet published. */
@@ -45,14 +45,14 @@ RN_COLD void rnic_watch_refused(const struct rnic_sq *sq, const struct ibv_send_
 RN_COLD void rnic_watch_recv_caps(const struct rnic_rq *rq, const struct ibv_recv_wr *wr);
 void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes);
 
-/* late.c, under the lock of a watched queue: whether this poll gives nothing. */
+/* late.c, under the lock of a watched queue: whether this poll finds nothing. */
 void rnic_late_init(struct rnic_cq *cq);
 RN_COLD bool rnic_late(struct rnic_cq *cq);
 
-/* A completion that the program is given. */
+/* The program gets this completion. */
 RN_COLD void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e);
 
-/* A region of this process comes; it goes, or becomes another, by this call. NULL: nobody has been given it. */
+/* A region of this process is registered; deregistered, or replaced, by `call`. NULL: the program has never had it. */
 void rnic_watch_mr(struct rnic_mr *mr);
 void rnic_watch_mr_gone(struct rnic_mr *mr, const char *call);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts that are refused: they ask for more than the queue was made for. */
+/* Posts that are refused because they ask for more than the queue was made for. */
 #include "rnic/verbs/watch.h"
 
 void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, uint64_t inline_bytes)

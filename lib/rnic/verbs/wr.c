@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting through the functions in an ibv_qp_ex: each call adds to the work request under construction, the next
- * operation or the end writes it into the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort, and an
- * error on the way is kept and told at the end.
+ * Posting through the functions of an ibv_qp_ex: each call adds to the current work request, and the next operation, or
+ * the end, completes it in the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort. An error on the
+ * way is kept and returned at the end.
  */
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
@@ -11,10 +11,12 @@
 
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
 
-/* Where the SGEs or the inline data begin. */
+/* Where the current work request's SGEs or inline data begin. */
 static uint8_t *payload(const struct rnic_sq *sq, uint8_t op) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq, op); }
 
-/* A datagram's request names its destination, and is not too long. A record has bytes, a Read one SGE. */
+/*
+ * Checks a datagram's work request: it names its destination, and is not too long. A record has bytes, a Read one SGE.
+ */
 static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 {
 	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq, w->op);
@@ -29,7 +31,7 @@ static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 	return sq->addressed && len <= sq->ud_mtu && len > 0 && (w->op != QP_WR_READ || w->num_sge == 1);
 }
 
-/* Closes the work request under construction. */
+/* Finishes the current work request. */
 static void flush(struct rnic_sq *sq)
 {
 	struct qp_wqe *w = sq->cur;
@@ -58,7 +60,10 @@ static void flush(struct rnic_sq *sq)
 	sq->staged_wrs++;
 }
 
-/* Where the next work request is built: in the ring, when the longest one has room there, as far as is known now. */
+/*
+ * Where the next work request is built: in the ring if the longest one has room there, as far as is known now; else
+ * aside.
+ */
 static uint8_t *place(const struct rnic_sq *sq)
 {
 	const uint32_t room = sq->ring.mask + 1 - (sq->ring.own - sq->ring.seen);
@@ -139,7 +144,7 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey) { begin(ex, QP_WR_
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	(void)mw; /* its STag names it */
+	(void)mw; /* the window's STag is in `rkey` */
 	if (rnic_bind_fill(begin(ex, QP_WR_BIND_MW), rkey, info) != 0)
 		fail(&qp_of(ex)->sq, EINVAL);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains, and their target queue pairs. A target belongs to its domain: nothing is posted to it, so it has nothing
- * in this process's memory but what verbs show of it. Initiators are in qp.c, XRC shared receive queues in srq.c.
+ * XRC domains, and their target queue pairs. A target belongs to its domain: nothing is posted to it, so this process
+ * has only the verbs object for it. Initiators are in qp.c, XRC shared receive queues in srq.c.
  */
 #include "rnic/verbs/objects.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* Nothing may be posted to a target: for posting it is in RESET. */
+/* Nothing may be posted to a target, so its posting state is RESET. */
 static struct qp_shm unposted;
 
-/* Not every descriptor can be passed on: a failure to would end the session. */
+/* Not every descriptor can be passed to another process, and a failed attempt would end the session. */
 static bool may_be_shared(int fd)
 {
 	struct stat st;
@@ -98,7 +98,7 @@ static struct rnic_qp *target_new(struct ibv_context *c, struct ibv_xrcd *xrcd, 
 	return qp;
 }
 
-/* Makes it known to the daemon by m, whose answer is create_qp_ok. NULL and errno. */
+/* Tells the daemon of the target by m, whose answer is create_qp_ok. NULL and errno. */
 static struct ibv_qp *target_begin(struct rnic_qp *qp, struct ipc_msg *m)
 {
 	struct ibv_qp *b = &qp->ex.qp_base;
@@ -163,7 +163,7 @@ struct ibv_qp *rnic_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *a)
 	m.open_qp.cookie = (uintptr_t)qp;
 	m.open_qp.async = rnic_ctx(c)->async.handle;
 	struct ibv_qp *b = target_begin(qp, &m);
-	if (b != NULL) /* others have brought it up, perhaps */
+	if (b != NULL) /* another process may have brought it up */
 		(void)ibv_query_qp(b, &now, IBV_QP_STATE, &init);
 	return b;
 }
