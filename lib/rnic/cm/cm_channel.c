@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event channels and the devices that ids come to stand on. */
+/* Event channels, and the devices that ids use. */
 #include "rnic/cm/cm.h"
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -37,12 +37,12 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 
 struct rnic_cm_dev {
 	struct ibv_context *ctx;
-	struct ibv_pd *pd; /* for ids whose program brings none */
+	struct ibv_pd *pd; /* for ids whose program gives no PD */
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* 0 or an errno. */
+/* Opens a device for CM ids. 0 or an errno. */
 static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 {
 	struct rnic_cm_dev *devs = calloc(n + 1, sizeof(*devs));
@@ -52,7 +52,7 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		devs[i].ctx = rnic_open(s, list[i], -1);
 		devs[i].pd = devs[i].ctx != NULL ? ibv_alloc_pd(devs[i].ctx) : NULL;
-		rnic_gone(RNIC_OBJ_PD, devs[i].pd); /* it is not the program's to destroy */
+		rnic_gone(RNIC_OBJ_PD, devs[i].pd); /* the library's, so the program need not destroy it */
 		if (devs[i].pd == NULL) {
 			free(devs);
 			return errno;
@@ -62,7 +62,7 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 	return 0;
 }
 
-/* The session's devices, opened. NULL and errno. */
+/* The session's devices, all open. NULL and errno. */
 static struct rnic_cm_dev *devs_get(struct rnic_session *s)
 {
 	int rc = 0;

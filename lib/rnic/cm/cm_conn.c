@@ -60,7 +60,7 @@ static bool priv_fits(const struct rnic_cm_id *id, const char *fn, uint32_t len,
 	return false;
 }
 
-/* rnicrun --sanitize: what is asked for is more than what there is, and is made less without a word. */
+/* rnicrun --sanitize: reports a depth above the maximum, which is lowered without an error. */
 static void depth_check(const char *fn, const char *what, uint32_t asked, uint32_t most, const char *whose)
 {
 	if (rn_unlikely(rnic_sanitizing) && asked != RDMA_MAX_RESP_RES && asked > most)
@@ -78,7 +78,7 @@ static void depths_check(const struct rnic_cm_id *id, const char *fn, const stru
 	depth_check(fn, "initiator_depth", p->initiator_depth, most, "the device's max_qp_init_rd_atom");
 }
 
-/* The QP of a connection: the id's own, or one that the program made and names by its number. */
+/* The handle of a connection's QP: the id's own, or one that the program made and names by its number. */
 static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param *p, enum inject_side side)
 {
 	struct ibv_qp *qp = id->id.qp != NULL ? id->id.qp : rnic_qp_find(p->qp_num);
@@ -87,7 +87,7 @@ static uint32_t qp_of(const struct rnic_cm_id *id, const struct rdma_conn_param 
 	return qp != NULL ? qp->handle : 0;
 }
 
-/* The request was good: ibv_query_qp() tells of what it has set. */
+/* After a successful request: ibv_query_qp() will return the timeout that was set. */
 static void timeout_keep(const struct rnic_cm_id *id, uint32_t qp_handle)
 {
 	if (id->opt.ack_timeout != 0 && qp_handle != 0)
@@ -112,7 +112,7 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (rid->qp != NULL || !cm_adapter(id))
 		m.cm_connect.qp = qp_of(id, &p, INJECT_ACTIVE);
 	else
-		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE comes, then rdma_establish() */
+		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE will come, then rdma_establish() */
 	depths_check(id, "rdma_connect", &p);
 	id->rnr_retry = p.rnr_retry_count;
 	id->retry_cnt = p.retry_count;
@@ -153,7 +153,7 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (rid->ps != RDMA_PS_UDP)
 		depth_check("rdma_accept", "initiator_depth", p.initiator_depth, id->peer_ird,
 			    "responder_resources of the peer");
-	p.retry_count = RETRIES_MOST; /* the accepting side has none to say */
+	p.retry_count = RETRIES_MOST; /* the accepting side gives none */
 	param_send(&m.cm_connect.param, id, &p);
 	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
 		return cm_ret(EINVAL);
@@ -161,7 +161,7 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc == 0)
 		timeout_keep(id, qp);
-	/* The answering side of a datagram queue pair hears nothing more of it. */
+	/* The answering side of a datagram queue pair gets no more events about it. */
 	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
 }
 
@@ -179,7 +179,7 @@ int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)
 	return cm_ret(rnic_call(cm_id(rid)->s, &m, IPC_MSG_HDR, -1));
 }
 
-/* ECE is InfiniBand's; a reject is a reject. */
+/* ECE is InfiniBand's, and not used here: a reject is a reject. */
 int rdma_reject_ece(struct rdma_cm_id *rid, const void *priv, uint8_t len) { return rdma_reject(rid, priv, len); }
 
 int rdma_disconnect(struct rdma_cm_id *rid)
@@ -228,8 +228,8 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 }
 
 /*
- * For a channel adapter's connections whose QP the program brings up itself, after CONNECT_RESPONSE; an RNIC brings it
- * up with the connection.
+ * rdma_establish(), for a channel adapter's connections whose QP the program brings up itself after CONNECT_RESPONSE;
+ * an RNIC brings the QP up with the connection.
  */
 int rdma_establish(struct rdma_cm_id *rid)
 {
@@ -245,7 +245,7 @@ int rdma_establish(struct rdma_cm_id *rid)
 	m.cm_connect.qp = qp->handle;
 	param_send(&m.cm_connect.param, id,
 		   &(struct rdma_conn_param){ .retry_count = id->retry_cnt, .rnr_retry_count = id->rnr_retry });
-	id->quiet = true; /* ESTABLISHED is for the side that did not establish it itself */
+	id->quiet = true; /* ESTABLISHED is only for the side that has not called rdma_establish() */
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		id->quiet = false;
@@ -254,14 +254,14 @@ int rdma_establish(struct rdma_cm_id *rid)
 	return cm_ret(rc);
 }
 
-/* COMM_EST says that data overtook the connection's last message, which TCP does not let happen. */
+/* COMM_EST says that data overtook the connection's last message, which cannot happen over TCP. */
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
 	(void)id;
 	return cm_ret(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);
 }
 
-/* ---- enhanced connection establishment (ECE) of InfiniBand: there is none ---- */
+/* ---- enhanced connection establishment (ECE) of InfiniBand: not supported ---- */
 
 int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma_getaddrinfo() and end points made from what it returns. */
+/* rdma_getaddrinfo(), and end points made from its results. */
 #include "rnic/cm/cm.h"
 
 #include <netdb.h>
@@ -37,7 +37,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 	return rc == EAI_SYSTEM ? errno : rc == EAI_MEMORY ? ENOMEM : EADDRNOTAVAIL;
 }
 
-/* The port space of what was asked for. 0 or an errno. */
+/* Sets the port space for the hints. 0 or an errno. */
 static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
 	r->ai_flags = hints != NULL ? hints->ai_flags : 0;
@@ -49,9 +49,9 @@ static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 }
 
 /*
- * Who asks for localhost by this name as the passive end, and names no service, wants to know some device of this
- * host: libfabric binds an id to the address and uses the id's device, but never a loopback one. It gets the first
- * device's address. An address of loopback's stays what it is.
+ * A passive caller that names "localhost" and no service wants any device of this host: libfabric binds an id to the
+ * address and uses the id's device, but never a loopback one. Such a caller gets the first device's address. Numeric
+ * loopback addresses are kept.
  */
 static int first_device(struct rdma_addrinfo *r)
 {
@@ -82,7 +82,7 @@ static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *serv
 	int rc = 0;
 
 	if (node == NULL && service == NULL) {
-		/* Nothing but hints: these are the answer. */
+		/* Only hints are given: they are the result. */
 		rc = addr_copy(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 		if (rc == 0)
 			rc = addr_copy(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CM events: from the daemon's queue to what rdma_get_cm_event() hands out. */
+/* CM events: from the daemon's queue to the results of rdma_get_cm_event(). */
 #include <arpa/inet.h>
 
 #include "rnic/cm/cm.h"
 
-#define GROUP_HOPS 64 /* what the kernel gives a RoCE v2 group */
+#define GROUP_HOPS 64 /* the hop limit that the kernel gives a RoCE v2 group */
 
 struct seen {
 	struct rnic_session *s;
@@ -12,8 +12,8 @@ struct seen {
 };
 
 /*
- * Under the queue's lock: finds the id that the event is about. An event that is handed out counts from here on, so
- * that rdma_destroy_id() waits for its acknowledgement.
+ * Called under the queue's lock. Finds the id that the event is about. From here on a fetched event counts, so that
+ * rdma_destroy_id() waits for its acknowledgement.
  */
 static void on_seen(const void *slot, void *arg)
 {
@@ -36,12 +36,12 @@ static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	memcpy(e->priv, ev->param.priv, len);
 	p->private_data = len > 0 ? e->priv : NULL;
 	p->private_data_len = (uint8_t)rn_min_u32(len, UINT8_MAX);
-	/* What the peer may ask of us is what it sends out, and the other way round. */
+	/* The peer's initiator depth is our responder resources, and the other way round. */
 	p->responder_resources = (uint8_t)rn_min_u32(ev->param.ord, UINT8_MAX);
 	p->initiator_depth = (uint8_t)rn_min_u32(ev->param.ird, UINT8_MAX);
 }
 
-/* Tells a datagram id where to send, once that is known. */
+/* Tells a datagram id the destination, once it is known. */
 static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 {
 	const struct rdma_conn_param conn = e->ev.param.conn;
@@ -58,7 +58,7 @@ static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev
 	p->qkey = ev->qkey;
 }
 
-/* What InfiniBand's message of this event has of private data; 0: there is none. */
+/* How much private data InfiniBand's message of this event has room for; 0: none. */
 static uint8_t priv_room(const struct rnic_cm_id *id, enum rdma_cm_event_type type)
 {
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -81,7 +81,7 @@ static void priv_fill_up(struct rnic_cm_event *e)
 	p->private_data_len = room;
 }
 
-/* A request brings an id of its own, on the listener's device, channel and context. */
+/* A connection request gets an id of its own, on the listener's device, channel and context. */
 static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 {
 	struct rnic_cm_id *listener = e->about;
@@ -109,7 +109,7 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	return rc;
 }
 
-/* A request on a socket that was handed over is the id's own: it had no listener. */
+/* A request on a socket that was handed over is about the id itself: there is no listener. */
 static int own_request_fill(struct rnic_cm_event *e)
 {
 	e->about->peer_ird = e->ev.param.conn.initiator_depth;
@@ -122,7 +122,7 @@ static int request(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	return ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev);
 }
 
-/* An event that tells of a failure: with RNIC_VERBOSE it is said, with the address that the program had called. */
+/* With RNIC_VERBOSE an event that tells of a failure is printed, with the address that the program had called. */
 static void tell_failure(const struct ipc_cm_event *ev)
 {
 	const char *hint;
@@ -130,9 +130,9 @@ static void tell_failure(const struct ipc_cm_event *ev)
 
 	switch ((enum rdma_cm_event_type)ev->type) {
 	case RDMA_CM_EVENT_ADDR_ERROR: hint = "no device reaches the address"; break;
-	case RDMA_CM_EVENT_ROUTE_ERROR: hint = "nobody answers ARP for the address, or there is no way to it"; break;
+	case RDMA_CM_EVENT_ROUTE_ERROR: hint = "nobody answers ARP for the address, or there is no route to it"; break;
 	case RDMA_CM_EVENT_UNREACHABLE: hint = "no program listens at that port, or the host is silent"; break;
-	case RDMA_CM_EVENT_REJECTED: hint = "the server said no; its private data may say why"; break;
+	case RDMA_CM_EVENT_REJECTED: hint = "the server rejected the connection; its private data may say why"; break;
 	case RDMA_CM_EVENT_CONNECT_ERROR: hint = "the connection broke while it was set up"; break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -189,7 +189,7 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 	return 0;
 }
 
-/* A join that did not succeed to the end, with the queue pair in the group, is an error. */
+/* A join that fails when the queue pair is attached to the group becomes an error event. */
 static void join_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 {
 	void *context = NULL;
@@ -211,7 +211,7 @@ static void ack_count(struct rnic_cm_id *id)
 	pthread_mutex_unlock(&id->lock);
 }
 
-/* false: an event that nobody is to see. */
+/* false: the event is not for the program. */
 static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const struct ipc_cm_event *ev)
 {
 	int rc;
@@ -249,7 +249,7 @@ static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const s
 
 /* ---- the daemon's death ---- */
 
-/* The handles of the channel's ids that have a device; *n of them, malloc'ed. NULL: no memory. */
+/* The handles of the channel's ids that have a device: a malloc'ed list of *n. NULL: no memory. */
 static uint32_t *bereaved(struct rnic_cm_channel *ch, uint32_t *n)
 {
 	struct rnic_session *s = ch->q.s;
@@ -267,10 +267,7 @@ static uint32_t *bereaved(struct rnic_cm_channel *ch, uint32_t *n)
 	return list;
 }
 
-/*
- * A reader has found that the daemon is gone and all its events are read: each id's device is removed, which comes
- * last.
- */
+/* The daemon is gone and all its events have been read: adds DEVICE_REMOVAL for each id, the last event. */
 static void removal_tell(struct rnic_cm_channel *ch)
 {
 	uint32_t n = 0;
@@ -332,7 +329,10 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
-/* As the kernel's connection manager has it, with most causes; of a reject on InfiniBand its reason (IBTA, 12.6.7). */
+/*
+ * The status of an injected event, as the kernel's connection manager gives it; for a reject on InfiniBand the reason
+ * (IBTA, 12.6.7).
+ */
 #define IB_REJ_SERVICE  8
 #define IB_REJ_CONSUMER 28
 static int status_of(const struct rnic_cm_id *id, const struct rnic_injected *i)
@@ -353,7 +353,7 @@ union cm_slot {
 	uint8_t slot[IPC_EVENT_SLOT_CM];
 };
 
-/* arg: type and status. */
+/* arg: the event's type and status. */
 static void event_comes(void *object, uint64_t arg)
 {
 	struct rnic_cm_id *id = object;
@@ -400,7 +400,7 @@ int cm_complete(struct rnic_cm_id *id)
 		return cm_ret(ENODEV);
 	if (id->id.event->status == 0)
 		return 0;
-	/* A reject may come with a number that is no errno. */
+	/* The status of a reject may be no errno. */
 	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
 		return cm_ret(ECONNREFUSED);
 	return cm_ret(id->id.event->status < 0 ? -id->id.event->status : id->id.event->status);

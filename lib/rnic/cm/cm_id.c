@@ -142,7 +142,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	return 0;
 }
 
-/* The daemon gives handles out again: what follows a request with the same number is about another id. */
+/* The daemon gives out freed handles again: events after a request with the same number are about another id. */
 struct whose {
 	uint32_t handle;
 	bool reborn;
@@ -159,7 +159,7 @@ static bool event_of(const void *slot, void *arg)
 	return ev->listen_id == w->handle;
 }
 
-struct orphans { /* ids of requests that nobody will accept any more */
+struct orphans { /* ids of requests that will never be accepted */
 	uint32_t n;
 	uint32_t handle[64];
 };
@@ -184,7 +184,9 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	if (rn_unlikely(rnic_injecting))
 		rnic_later_forget(id);
 	pthread_mutex_lock(&s->id_lock);
-	/* Out of the table first: from its answer on the daemon may use the handle for a request's id. */
+	/*
+	 * Takes the id out of the table first: once it has answered, the daemon may use the handle for a request's id.
+	 */
 	table_put(s, id->handle, NULL);
 	rc = rnic_call_handle(s, IPC_CM_DESTROY_ID, id->handle);
 	if (rc != 0 && !rnic_dead(s)) {
@@ -202,7 +204,8 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 			struct whose orphan = { .handle = o.handle[i] };
 			rnic_call_handle(s, IPC_CM_DESTROY_ID, o.handle[i]);
 			/*
-			 * What happened to it since: a reader of the channel must not wait behind a token for nothing.
+			 * Removes later events of the request, with their tokens, so that a reader does not wait for an
+			 * event after reading a token.
 			 */
 			rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &orphan, NULL, NULL);
 		}
@@ -252,13 +255,13 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 			rdma_destroy_event_channel(ch);
 		return cm_ret(rc);
 	}
-	/* Events fetched before must be acknowledged first, as they name the old channel's reader. */
+	/* Events fetched before must be acknowledged first, as they belong to the old channel's reader. */
 	if (was_sync && rid->event != NULL) {
 		rdma_ack_cm_event(rid->event);
 		rid->event = NULL;
 	}
 	struct whose whose = { .handle = id->handle };
-	pthread_mutex_lock(&id->s->id_lock); /* an event of rnicrun --inject comes to either channel, and is moved */
+	pthread_mutex_lock(&id->s->id_lock); /* an event of rnicrun --inject may come to either channel, and is moved */
 	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
 	id->sync = channel == NULL;
 	rid->channel = ch;
@@ -268,7 +271,7 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 	return 0;
 }
 
-/* ---- addresses of an id ---- */
+/* ---- an id's addresses ---- */
 
 int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
@@ -286,7 +289,7 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 		return cm_ret(rc);
 	id->bound = true;
 	cm_addr_to(&rid->route.addr.src_storage, &m.cm_bind_ok.addr);
-	/* The wildcard comes back in the family it was given in. */
+	/* The wildcard address is returned in the family in which it was given. */
 	if (addr->sa_family == AF_INET6 && rid->route.addr.src_addr.sa_family == AF_INET) {
 		rid->route.addr.src_sin6 = *(struct sockaddr_in6 *)(void *)addr;
 		rid->route.addr.src_sin6.sin6_port = htons(m.cm_bind_ok.addr.port);
@@ -359,8 +362,8 @@ static int option_byte(uint8_t *to, const void *val, size_t len, uint8_t max)
 }
 
 /*
- * TOS and ACK_TIMEOUT hold for connections made after; AFONLY for the bind that follows. REUSEADDR is taken and changes
- * nothing: what it is set for, a port that a gone listener's connections hold, does not happen here.
+ * TOS and ACK_TIMEOUT hold for connections made after; AFONLY for the bind that follows. REUSEADDR is accepted without
+ * effect: connections of a listener that is gone do not hold its port here.
  */
 static int option_of_id(struct rnic_cm_id *id, int optname, const void *val, size_t len)
 {
@@ -369,7 +372,7 @@ static int option_of_id(struct rnic_cm_id *id, int optname, const void *val, siz
 	switch (optname) {
 	case RDMA_OPTION_ID_TOS: return option_byte(&id->opt.tos, val, len, UINT8_MAX);
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		if (id->id.ps == RDMA_PS_UDP) /* nobody acknowledges a datagram */
+		if (id->id.ps == RDMA_PS_UDP) /* datagrams are not acknowledged */
 			return EINVAL;
 		return option_byte(&id->opt.ack_timeout, val, len, ACK_TIMEOUT_MAX);
 	case RDMA_OPTION_ID_REUSEADDR: return len == sizeof(on) ? 0 : EINVAL;
@@ -379,7 +382,7 @@ static int option_of_id(struct rnic_cm_id *id, int optname, const void *val, siz
 		memcpy(&on, val, sizeof(on));
 		id->opt.own_family = on != 0;
 		return 0;
-	default: return ENOSYS; /* as the kernel's */
+	default: return ENOSYS; /* as the kernel returns */
 	}
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups that an id joins (rdma_join_multicast), so that the network brings their messages. The event of a join
- * attaches the id's queue pair, as the stock library does it.
+ * Multicast groups that an id joins (rdma_join_multicast), so that the network delivers their datagrams. The event of a
+ * join attaches the id's queue pair, as in the stock library.
  */
 #include "rnic/cm/cm.h"
 
 #include <infiniband/ib.h>
 
-/* 0 or an errno. AF_IB is a GID as it stands. */
+/* Converts a group's address. AF_IB: a GID, unchanged. 0 or an errno. */
 static int group_of(const struct sockaddr *addr, union ibv_gid *group)
 {
 	struct ipc_addr a;
@@ -150,7 +150,7 @@ int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	forget(id, j);
 	m.cm_join.join = whose.number;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
-	/* An event that is not read yet says nothing any more; without it the queue pair was not attached. */
+	/* An unread event of the join is dropped: without it the queue pair was not attached. */
 	rnic_evq_drop(&cm_channel(rid->channel)->q, join_event_of, (void *)(uintptr_t)&whose, NULL, NULL);
 	if (rid->qp != NULL && !send_only && find(id, &group) == NULL)
 		(void)ibv_detach_mcast(rid->qp, &group, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The queue pair of an id, with completion queues of its own where the program brings none. */
+/* The queue pair of an id, with completion queues of its own if the program gives none. */
 #include "rnic/cm/cm.h"
 
 static int cq_own(struct rdma_cm_id *id, uint32_t wrs, struct ibv_comp_channel **ch, struct ibv_cq **cq)
@@ -56,13 +56,13 @@ static int cqs_make(struct rnic_cm_id *id, struct ibv_qp_init_attr_ex *a)
 	return rc;
 }
 
-/* Receives may be posted at once; a channel adapter's QP is not born so. */
+/* Moves a channel adapter's QP to INIT, so that receives may be posted at once; an RNIC's begins there. */
 static int qp_ready(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qkey = RDMA_UDP_QKEY, .port_num = 1 };
 	int rc;
 
-	if (qp->qp_type == IBV_QPT_UD) { /* there is no connection that would bring it up */
+	if (qp->qp_type == IBV_QPT_UD) { /* no connection will bring the QP up */
 		rc = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 		for (a.qp_state = IBV_QPS_RTR; rc == 0 && a.qp_state <= IBV_QPS_RTS; a.qp_state++)
 			rc = ibv_modify_qp(qp, &a, IBV_QP_STATE);
@@ -170,7 +170,7 @@ void rdma_destroy_srq(struct rdma_cm_id *rid)
 	rid->srq = NULL;
 }
 
-/* No destination for RTR: the connection manager attaches the QP to the connection, it does not seek one by itself. */
+/* RTR without a destination: the connection manager attaches the QP to the connection. */
 int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 {
 	enum ibv_qp_state to = a->qp_state;

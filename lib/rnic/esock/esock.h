@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended sockets (rnic/esock.h) on verbs, rdma_cm and what rnicdv.h has for a connected socket. The protocol of bytes
- * is lib/esock's.
+ * Extended sockets (rnic/esock.h) on verbs, rdma_cm and rnicdv.h's functions for connected sockets. lib/esock has the
+ * protocol of the byte stream.
  *
- * Every work request is a struct es_op, whose address is its wr_id. One completion queue; what it gives goes to the
- * lists that the calls of the program take from.
+ * Every work request is a struct es_op, whose address is its wr_id. There is one completion queue; its completions go
+ * to lists, from which the program's calls take them.
  *
- * THREADS: `lock` guards everything. Of the threads that wait for a socket one sleeps at the descriptor, the others at
- * `turn`, and whoever has taken something wakes them. The descriptor of the program is an epoll's, with the completion
- * channel, the connection manager's channel, and an eventfd that is set while a list has something.
+ * THREADS: `lock` guards everything. Of the threads that wait for a socket, one sleeps in poll(), the others at `turn`;
+ * a thread that has taken something from the lists wakes them. The descriptor of the program is an epoll's, with the
+ * completion channel, the connection manager's channel, and an eventfd that is set while a list has something.
  */
 #ifndef RNIC_ESOCK_INT_H
 #define RNIC_ESOCK_INT_H
@@ -31,17 +31,17 @@
 
 #define ES_INLINE   64u
 #define ES_SGE      8u
-#define ES_OUT      16u /* buffers of bytes that go out */
-#define ES_PIECES   8u  /* messages without a copy under way */
+#define ES_OUT      16u /* buffers of bytes to be sent */
+#define ES_PIECES   8u  /* messages sent without a copy, under way at a time */
 #define ES_CONTROL  8u  /* CREDIT and END under way */
 #define ES_CLOSE_MS 10000
 
 enum es_kind {
-	ES_SEND,  /* the program's: sends, writes, reads */
-	ES_RECV,  /* the program's */
-	ES_BYTES, /* a copy of bytes that go out */
-	ES_PIECE, /* bytes that go out from the program's memory */
-	ES_CTRL,  /* CREDIT, END */
+	ES_SEND,  /* the program's sends, writes and reads */
+	ES_RECV,  /* the program's receives */
+	ES_BYTES, /* sends a copy of bytes */
+	ES_PIECE, /* sends bytes from the program's memory */
+	ES_CTRL,  /* sends CREDIT or END */
 	ES_SLOT,  /* a receive for bytes */
 	ES_KINDS
 };
@@ -49,11 +49,11 @@ enum es_kind {
 struct es_op {
 	struct es_op *next;
 	enum es_kind kind;
-	uint32_t length; /* SLOT: bytes of its message */
-	uint32_t off;    /* SLOT: of those, how many have been taken */
+	uint32_t length; /* SLOT: bytes of the received message */
+	uint32_t off;    /* SLOT: how many of them have been taken */
 	int error;
 	uint64_t cookie;
-	uint8_t *buf;  /* RECV: where to; BYTES and SLOT: its part of `mem` */
+	uint8_t *buf;  /* RECV: the program's buffer; BYTES and SLOT: its part of `mem` */
 	uint8_t *head; /* SEND and PIECE: a place in `mem` for a message's head */
 };
 
@@ -63,10 +63,10 @@ struct es_list {
 
 /* One writer: es_set_state. */
 enum es_state {
-	ES_PREPARED, /* rnic_sock_start() moves it on */
-	ES_STARTING, /* it waits for the peer */
-	ES_OPEN,     /* until either end goes */
-	ES_OVER      /* `err` says why; what was received can still be taken */
+	ES_PREPARED, /* rnic_sock_start() moves on */
+	ES_STARTING, /* waits for the peer */
+	ES_OPEN,     /* until either end closes or fails */
+	ES_OVER      /* `err` says why; received data can still be taken */
 };
 
 struct es {
@@ -78,10 +78,10 @@ struct es {
 	pthread_mutex_t lock;
 	pthread_cond_t turn;
 	bool sleeps;    /* a thread sleeps at ep */
-	uint64_t taken; /* counts what progress has found */
+	uint64_t taken; /* counts what es_progress() has taken */
 	enum es_state state;
-	int err;               /* OVER: 0: an orderly end */
-	enum esk_verdict rule; /* that the peer has broken */
+	int err;               /* in OVER: 0: an orderly end */
+	enum esk_verdict rule; /* the rule that the peer has broken */
 	struct rnic_iwarp_mode mode;
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *id;
@@ -89,20 +89,20 @@ struct es {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	bool armed;
-	bool agreed; /* whether there are bytes is known */
+	bool agreed; /* it is known whether there is a byte stream */
 	bool bytes;
-	struct esk_hello hello; /* the own one */
+	struct esk_hello hello; /* this end's hello */
 	struct esk esk;
 	uint8_t *mem;
-	struct ibv_mr *mr; /* of mem */
+	struct ibv_mr *mr; /* the registration of `mem` */
 	uint32_t out_size;
 	struct es_op *ops;
 	struct es_list free[ES_KINDS];
 	struct es_list send_done, recv_done;
-	struct es_list recv_wait; /* RECV: until bytes come, or until it is known that none do */
-	struct es_list in;        /* SLOT: messages with bytes that nobody has taken */
+	struct es_list recv_wait; /* RECV: wait for bytes, or until it is known that there is no byte stream */
+	struct es_list in;        /* SLOT: messages with bytes that have not been taken */
 	uint32_t pieces;          /* PIECE under way */
-	uint32_t sending;         /* all under way in the send queue */
+	uint32_t sending;         /* work requests under way in the send queue */
 	struct ibv_mr **mrs;
 	uint32_t n_mrs, mrs_room;
 };
@@ -111,16 +111,16 @@ struct es {
 void es_put(struct es_list *l, struct es_op *op);
 struct es_op *es_take(struct es_list *l); /* NULL: it is empty */
 bool es_make_ops(struct es *es);
-/* The memory of bytes, when they are agreed on. 0 or an errno. */
+/* Allocates the memory of the byte stream, once that is agreed on. 0 or an errno. */
 int es_make_bytes(struct es *es);
 
 /* ---- esock_tab.c ---- */
-/* The socket, held and locked; NULL and errno. */
+/* Finds a socket; returns it held and locked. NULL and errno. */
 struct es *es_get(int fd);
-void es_let(struct es *es);   /* unlocked, and no longer held */
-bool es_enter(struct es *es); /* under es->fd; false: the table has no room for it */
-struct es *es_leave(int fd);  /* held and locked; nobody finds it any more. NULL and errno */
-/* -1 and errno; the sentence is kept for rnic_sock_error(). */
+void es_let(struct es *es);   /* unlocks it and ends the hold */
+bool es_enter(struct es *es); /* enters it under es->fd; false: the table has no room */
+struct es *es_leave(int fd);  /* takes it out of the table; held and locked. NULL and errno */
+/* Sets errno, keeps the sentence for rnic_sock_error(), and returns -1. */
 int es_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- esock_start.c ---- */
@@ -128,37 +128,37 @@ void es_set_state(struct es *es, enum es_state to);
 void es_free(struct es *es);
 
 /* ---- esock_wait.c ---- */
-/* What has come is taken into the lists. True: there was something. */
+/* Moves new completions and events into the lists. True: there were some. */
 bool es_progress(struct es *es);
-/* Until something comes, or `until` (ns; RN_NEVER). False: the time is over. */
+/* Waits until something comes, or until `until` (ns; RN_NEVER). False: the time is over. */
 bool es_wait(struct es *es, uint64_t until);
-/* At the end of a call: the descriptor tells what is left. idle: the call found nothing. */
+/* Called at the end of a call: makes the descriptor show what is left. idle: the call found nothing. */
 void es_settle(struct es *es, bool idle);
 bool es_blocks(const struct es *es);
 uint64_t es_now(void);
-/* A time of the API's: milliseconds, -1: without end. */
+/* When a timeout of the API ends: milliseconds, -1: without end. */
 uint64_t es_until(int timeout_ms);
 /* The connection has failed. */
 void es_broken(struct es *es, int err);
-/* -1 and errno, with the sentence: it is over; err: what an orderly end is to this call. */
+/* Fails a call because the connection is over: -1 and errno, with the sentence. err: errno for an orderly end. */
 int es_gone(const struct es *es, int err);
 
 /* ---- esock_async.c ---- */
-/* The region that has all of [buf, buf + len); NULL: none. */
+/* The registered region that contains [buf, buf + len); NULL: none. */
 struct ibv_mr *es_mr_of(const struct es *es, const void *buf, size_t len);
 int es_post_recv(struct es *es, struct es_op *op);
 
 /* ---- esock_bytes.c ---- */
-/* A message is here. One that breaks a rule ends the connection. */
+/* Handles a received message. One that breaks a rule ends the connection. */
 void es_message(struct es *es, struct es_op *slot, uint32_t len);
 void es_serve_receives(struct es *es);
-/* CREDIT, if one is due. */
+/* Sends CREDIT, if one is due. */
 void es_credit(struct es *es);
 int es_post_slot(struct es *es, struct es_op *slot);
-/* A message of the bytes' protocol; op is one of the free ones. 0 or an errno. */
+/* Posts a message of the byte stream's protocol; op is one of the free ones. 0 or an errno. */
 int es_post_message(struct es *es, struct es_op *op, enum esk_kind kind, struct ibv_sge *sge, int n);
 void es_first_credit(struct es *es);
-/* END, when the peer has a slot for it. */
+/* Sends END, when the peer has a slot for it. */
 void es_say_end(struct es *es, uint64_t until);
 
 #endif

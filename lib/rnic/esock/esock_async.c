@@ -64,7 +64,7 @@ int rnic_sock_deregister(int fd, struct rnic_sock_mem *mem)
 
 /* ---- posting ---- */
 
-/* -1 and errno, with the sentence: the socket is in no state for it. */
+/* Checks that the socket's state allows the call: else -1 and errno, with the sentence. */
 static int usable(const struct es *es)
 {
 	if (es->state == ES_OPEN)
@@ -77,11 +77,15 @@ static int usable(const struct es *es)
 static int all_under_way(const struct es *es)
 {
 	return es_fail(EAGAIN,
-		       "%u calls of this kind are under way or have not been asked for: take what is done first",
+		       "%u calls of this kind are under way or done: take finished ones with "
+		       "rnic_sock_send_done() or rnic_sock_recv_done() first",
 		       es->mode.depth);
 }
 
-/* The memory of a call: an lkey, or (sends and writes, a few bytes) 0: it is copied. False with the sentence. */
+/*
+ * Finds the memory of a call: an lkey, or 0: a few bytes of a send or write, which are copied. False, with the
+ * sentence.
+ */
 static bool memory_of(const struct es *es, struct ibv_sge *s, const void *buf, size_t len, uint32_t inlined)
 {
 	const struct ibv_mr *mr = es_mr_of(es, buf, len);
@@ -112,17 +116,17 @@ static int post(struct es *es, struct ibv_send_wr *wr, struct es_op *op)
 	return 0;
 }
 
-/* A part of the stream: it waits for the peer's credit. */
+/* Sends a message as a part of the byte stream: it waits for the peer's credit. */
 static int send_bytes(struct es *es, const struct ibv_sge *data, uint64_t cookie)
 {
 	struct ibv_sge sge[2] = { [1] = *data };
 
 	if (data->length > es->esk.peer.size - ESK_HEAD_LEN || data->length == 0)
-		return es_fail(EMSGSIZE, "a message has 1 to %u bytes here, as the peer's slots are of %u",
+		return es_fail(EMSGSIZE, "a message must have 1 to %u bytes here, since the peer's slots have %u",
 			       es->esk.peer.size - ESK_HEAD_LEN, es->esk.peer.size);
 	while (es->state == ES_OPEN && esk_room(&es->esk) == 0) {
 		if (es->esk.out_ended)
-			return es_fail(EPIPE, "this end has said that it sends no more bytes");
+			return es_fail(EPIPE, "this end has ended its byte stream and cannot send any more");
 		if (!es_blocks(es) && !es_progress(es))
 			return es_fail(EAGAIN, "the peer has no slot free");
 		if (esk_room(&es->esk) == 0)
@@ -161,7 +165,7 @@ int rnic_sock_post_send(int fd, const void *buf, size_t len, uint64_t cookie)
 
 	if (es == NULL)
 		return -1;
-	/* a head from registered memory and bytes that are copied do not go together */
+	/* a head from registered memory cannot be combined with bytes that are copied */
 	if (usable(es) == 0 && memory_of(es, &sge, buf, len, es->bytes ? 0 : ES_INLINE))
 		rc = es->bytes ? send_bytes(es, &sge, cookie) : send_out(es, &wr, &sge, cookie);
 	es_let(es);
@@ -208,7 +212,7 @@ int es_post_recv(struct es *es, struct es_op *op)
 	return rc;
 }
 
-/* Until it is known whether there are bytes, receives wait; with bytes they are filled from the slots. */
+/* Receives wait until it is known whether there is a byte stream; then they are filled from its slots. */
 int rnic_sock_post_recv(int fd, void *buf, size_t len, uint64_t cookie)
 {
 	struct es *es = es_get(fd);
@@ -241,7 +245,7 @@ int rnic_sock_post_recv(int fd, void *buf, size_t len, uint64_t cookie)
 	return rc;
 }
 
-/* ---- what is done ---- */
+/* ---- calls that are done ---- */
 
 static int take_done(struct es *es, struct es_list *from, struct rnic_sock_done *d, int n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes over Sends, with credits (doc/extended-sockets.md). */
+/* The byte stream over Sends, with credits (doc/extended-sockets.md). */
 #include "rnic/esock/esock.h"
 
-#define COPY_MOST 4096u /* bytes: what is shorter is copied rather than waited for */
+#define COPY_MOST 4096u /* bytes: shorter data is copied, so that the caller need not wait */
 
 int es_post_slot(struct es *es, struct es_op *slot)
 {
@@ -12,7 +12,7 @@ int es_post_slot(struct es *es, struct es_op *slot)
 	return ibv_post_recv(es->qp, &wr, &bad);
 }
 
-/* Its message has been used up. */
+/* The bytes of the slot's message have been used up. */
 static void slot_back(struct es *es, struct es_op *slot)
 {
 	if (es->state == ES_OVER)
@@ -40,7 +40,7 @@ int es_post_message(struct es *es, struct es_op *op, enum esk_kind kind, struct 
 	const struct esk before = es->esk;
 	esk_out(&es->esk, kind, at);
 	sge[0].addr = (uintptr_t)at;
-	if (op->kind != ES_BYTES) /* whose bytes lie behind the head */
+	if (op->kind != ES_BYTES) /* the bytes of these follow the head */
 		sge[0].length = ESK_HEAD_LEN;
 	sge[0].lkey = es->mr->lkey;
 	int rc = ibv_post_send(es->qp, &wr, &bad);
@@ -68,7 +68,7 @@ void es_credit(struct es *es)
 		control(es, ESK_CREDIT);
 }
 
-/* The initiator's: the responder may send when it has heard something (RFC 5044, 7.1.1). */
+/* Sent by the initiator: only then may the responder send (RFC 5044, 7.1.1). */
 void es_first_credit(struct es *es) { control(es, ESK_CREDIT); }
 
 void es_say_end(struct es *es, uint64_t until)
@@ -79,7 +79,7 @@ void es_say_end(struct es *es, uint64_t until)
 		control(es, ESK_END);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 void es_message(struct es *es, struct es_op *slot, uint32_t len)
 {
@@ -101,7 +101,7 @@ void es_message(struct es *es, struct es_op *slot, uint32_t len)
 	}
 }
 
-/* What lies in the slots, in order; 0: there is nothing. */
+/* Takes bytes from the slots, in order; 0: there are none. */
 static size_t take_bytes(struct es *es, uint8_t *to, size_t len)
 {
 	struct es_op *slot;
@@ -120,7 +120,7 @@ static size_t take_bytes(struct es *es, uint8_t *to, size_t len)
 	return got;
 }
 
-/* A receive is given what one message has left, so what was sent as one message comes as one, if there is room. */
+/* A receive takes the rest of one message at most, so that each message fills one receive, if the receive has room. */
 void es_serve_receives(struct es *es)
 {
 	while (es->in.first != NULL && es->recv_wait.first != NULL) {
@@ -132,14 +132,14 @@ void es_serve_receives(struct es *es)
 	}
 }
 
-/* -1 and errno: there are no bytes. */
+/* Checks that there is a byte stream: else -1 and errno. */
 static int has_bytes(const struct es *es)
 {
 	if (es->bytes)
 		return 0;
 	if (!es->agreed)
 		return es_fail(ENOTCONN, "rnic_sock_start() has not brought up the connection yet");
-	return es_fail(EOPNOTSUPP, "the peer has no extended sockets, or one end wants messages alone: use "
+	return es_fail(EOPNOTSUPP, "the peer has no extended sockets, or one end uses messages only: use "
 				   "rnic_sock_post_send() and rnic_sock_post_recv()");
 }
 
@@ -163,7 +163,7 @@ ssize_t rnic_sock_recv(int fd, void *buf, size_t len)
 	es_settle(es, rc == 0);
 	if (rc == 0 && len > 0 && !es->esk.in_ended) {
 		if (es->state == ES_OPEN)
-			rc = es_fail(EAGAIN, "nothing has come");
+			rc = es_fail(EAGAIN, "no bytes have arrived");
 		else
 			rc = es_gone(es, ECONNRESET);
 	}
@@ -171,15 +171,15 @@ ssize_t rnic_sock_recv(int fd, void *buf, size_t len)
 	return rc;
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
-/* Waits until a message may go, and there is a free op of this kind. NULL and errno: EAGAIN, EPIPE. */
+/* Waits until a message may be sent and an op of this kind is free. NULL and errno: EAGAIN, EPIPE. */
 static struct es_op *turn(struct es *es, enum es_kind kind, bool waits)
 {
 	for (;;) {
 		if (es->state != ES_OPEN || es->esk.out_ended) {
 			if (es->state == ES_OPEN)
-				es_fail(EPIPE, "this end has said that it sends no more bytes");
+				es_fail(EPIPE, "this end has ended its byte stream and cannot send any more");
 			else
 				es_gone(es, EPIPE);
 			return NULL;
@@ -196,7 +196,7 @@ static struct es_op *turn(struct es *es, enum es_kind kind, bool waits)
 	}
 }
 
-/* Where the next byte is. */
+/* The position of the next byte. */
 struct place {
 	const struct iovec *iov;
 	int n;
@@ -248,7 +248,7 @@ static ssize_t copied_out(struct es *es, struct place *p, bool waits)
 	return all;
 }
 
-/* Up to one message's slices of registered memory from *p on. */
+/* Slices of registered memory from *p on, for one message at most. */
 static int slices(const struct es *es, struct place *p, struct ibv_sge *sge, uint32_t room)
 {
 	int n = 0;
@@ -272,7 +272,7 @@ static int slices(const struct es *es, struct place *p, struct ibv_sge *sge, uin
 	return n;
 }
 
-/* Without a copy: the program's memory is its own again when all of it has gone. */
+/* Sends without a copy; returns when the program's memory is no longer used. */
 static ssize_t pieces_out(struct es *es, struct place *p, size_t len)
 {
 	struct es_op *op;

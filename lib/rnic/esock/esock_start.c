@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A socket becomes an extended one, and ends. */
+/* How a socket becomes an extended one, and how that ends. */
 #include "rnic/esock/esock.h"
 
 #include <fcntl.h>
@@ -83,12 +83,13 @@ static bool mode_good(const struct rnic_iwarp_mode *m)
 
 	if ((role != RNIC_SOCK_CONNECTED && role != RNIC_SOCK_ACCEPTED) ||
 	    (m->flags & ~(roles | RNIC_SOCK_MESSAGES)) != 0) {
-		es_fail(EINVAL, "the mode's flags name one of RNIC_SOCK_CONNECTED and RNIC_SOCK_ACCEPTED");
+		es_fail(EINVAL, "the mode's flags must name either RNIC_SOCK_CONNECTED or RNIC_SOCK_ACCEPTED");
 		return false;
 	}
 	if (m->depth > 4096 || (m->slots != 0 && (m->slots < ESK_SLOTS_MIN || m->slots > ESK_SLOTS_MAX)) ||
 	    (m->slot_size != 0 && (m->slot_size < ESK_SIZE_MIN || m->slot_size > ESK_SIZE_MAX))) {
-		es_fail(EINVAL, "the mode has depth up to 4096, slots from 4 to 4096 and slot_size from 64 to 1 MiB");
+		es_fail(EINVAL, "the mode's depth must be at most 4096, its slots from 4 to 4096, "
+				"its slot_size from 64 to 1 MiB");
 		return false;
 	}
 	return true;
@@ -103,7 +104,7 @@ static bool listens(struct es *es, int fd)
 
 static bool does_not_block(int fd) { return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0; }
 
-/* The queues, for what the program may have under way and what bytes need. */
+/* Makes the queues, large enough for the program's calls and for the byte stream. */
 static bool queues(struct es *es)
 {
 	struct ibv_qp_init_attr attr = {
@@ -141,7 +142,7 @@ static int take_socket(struct es *es)
 	return 0;
 }
 
-/* The program's number is the epoll's from now on: a read of the socket by mistake would take bytes of iWARP. */
+/* Gives the program's descriptor number to the epoll: a read of the socket by mistake would take bytes of iWARP. */
 static int replace(struct es *es, int flags)
 {
 	int cloexec = fcntl(es->fd, F_GETFD);
@@ -156,7 +157,7 @@ int rnic_sock_prepare(int fd, const struct rnic_iwarp_mode *mode)
 {
 	if (!mode_good(mode))
 		return -1;
-	const int flags = fcntl(fd, F_GETFL); /* those of the socket change when it is taken */
+	const int flags = fcntl(fd, F_GETFL); /* taking the socket changes its own flags */
 	struct es *es = flags >= 0 ? es_new(fd, mode) : NULL;
 	if (flags < 0)
 		return es_fail(EBADF, "%d is no open descriptor", fd);
@@ -187,7 +188,10 @@ int rnic_sock_prepare(int fd, const struct rnic_iwarp_mode *mode)
 
 static bool wants_bytes(const struct es *es) { return (es->mode.flags & RNIC_SOCK_MESSAGES) == 0; }
 
-/* The next event, which is to be of this type; false and errno: it is another one. *hello is what its data says. */
+/*
+ * Waits for the next event, which must be of this type; false and errno: it is another one. *said: what its private
+ * data contains.
+ */
 static bool event_is(struct es *es, enum rdma_cm_event_type type, enum esk_hello_verdict *said)
 {
 	struct rdma_cm_event *ev;
@@ -215,19 +219,22 @@ static bool event_is(struct es *es, enum rdma_cm_event_type type, enum esk_hello
 	else
 		es_fail(ECONNRESET,
 			"the switch to iWARP failed: the peer has ended the stream, has sent nothing for 10 s, or "
-			"something that is not MPA (%s)",
+			"has sent something other than MPA (%s)",
 			rdma_event_str(is));
 	return false;
 }
 
-/* What both want is known: bytes, with a receive for each slot before the peer can send; or the program's receives. */
+/*
+ * Both ends' wishes are known. With a byte stream, posts a receive for each slot before the peer can send; else the
+ * program's receives.
+ */
 static int agree(struct es *es, enum esk_hello_verdict said)
 {
 	struct es_op *op;
 	int rc = 0;
 
 	if (said == ESK_HELLO_BAD)
-		return es_fail(EPROTO, "the peer's private data begins as that of extended sockets and cannot be it");
+		return es_fail(EPROTO, "the peer's private data begins like that of extended sockets and is malformed");
 	es->bytes = wants_bytes(es) && said == ESK_HELLO_OK;
 	es->agreed = true;
 	if (es->bytes) {
@@ -263,11 +270,11 @@ static int start_active(struct es *es)
 		p.private_data_len = sizeof(hello);
 	}
 	if (rdma_connect(es->id, &p) != 0)
-		return es_fail(errno, "MPA could not be begun: %s", strerror(errno));
+		return es_fail(errno, "MPA could not be started: %s", strerror(errno));
 	if (!event_is(es, RDMA_CM_EVENT_CONNECT_RESPONSE, &said))
 		return -1;
 	if (said == ESK_HELLO_OK && es->esk.peer.version != ESK_VERSION)
-		said = ESK_HELLO_BAD; /* a Reply has a version that the Request's sender knows */
+		said = ESK_HELLO_BAD; /* the version of a Reply must be known to the Request's sender */
 	if (agree(es, said) != 0)
 		return -1;
 	p = (struct rdma_conn_param){ .qp_num = es->qp->qp_num };
@@ -360,7 +367,7 @@ int rnic_sock_close(int fd)
 	es_progress(es);
 	if (es->state == ES_OPEN) {
 		es_say_end(es, until);
-		rdma_disconnect(es->id); /* what is posted goes out before */
+		rdma_disconnect(es->id); /* sends posted work first */
 		while (es->state == ES_OPEN && es_wait(es, until))
 			;
 	}

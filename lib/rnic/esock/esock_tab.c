@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which descriptors are extended sockets, and why the last call failed. */
+/* The table of descriptors that are extended sockets, and why the last call failed. */
 #include "rnic/esock/esock.h"
 
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static struct es *find(int fd, bool leaves)
 	pthread_mutex_lock(&table_lock);
 	struct es *es = fd >= 0 && fd < FDS ? table[fd] : NULL;
 	if (es != NULL && leaves)
-		table[fd] = NULL; /* the table's own hold is the caller's */
+		table[fd] = NULL; /* the table's hold passes to the caller */
 	else if (es != NULL)
 		es->refs++;
 	pthread_mutex_unlock(&table_lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes: completions, events of the connection manager; and sleeping until then. */
+/* Receives completions and events of the connection manager, and sleeps until they come. */
 #include "rnic/esock/esock.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define POLLED  16
-#define LOOK_NS (50 * RN_NS_PER_US) /* before a thread sleeps */
+#define LOOK_NS (50 * RN_NS_PER_US) /* how long a thread looks before it sleeps */
 
 uint64_t es_now(void)
 {
@@ -52,7 +52,10 @@ static int error_of(enum ibv_wc_status s)
 	}
 }
 
-/* The program's own receives are served from the lists from now on: what waits is told that it ends. */
+/*
+ * From now on the program's receives are served from the lists only: those that wait complete, since the stream has
+ * ended.
+ */
 static void end_receives(struct es *es)
 {
 	struct es_op *op;
@@ -112,7 +115,7 @@ static bool completions(struct es *es)
 	if (es->armed && ibv_get_cq_event(es->cc, &cq, &context) == 0) {
 		ibv_ack_cq_events(cq, 1);
 		es->armed = false;
-		if (es->sleeps) /* that thread has to hear of what comes next */
+		if (es->sleeps) /* the sleeping thread must see the next completion, too */
 			arm(es);
 	}
 	while ((n = ibv_poll_cq(es->cq, POLLED, wc)) > 0) {
@@ -125,7 +128,7 @@ static bool completions(struct es *es)
 
 /* ---- the connection ---- */
 
-/* While the connection is up there is one event to come, its end. */
+/* While the connection is up only one event can come: its end. */
 static bool ended(struct es *es)
 {
 	struct rdma_cm_event *ev;
@@ -141,7 +144,7 @@ bool es_progress(struct es *es)
 {
 	bool over = ended(es), any = completions(es);
 
-	if (over) /* with all that came before it */
+	if (over) /* first takes everything that came before */
 		es_broken(es, es->bytes && !es->esk.in_ended ? ECONNRESET : 0);
 	if (es->bytes) {
 		es_serve_receives(es);
@@ -154,7 +157,7 @@ bool es_progress(struct es *es)
 		es->taken++;
 		pthread_cond_broadcast(&es->turn);
 		if (es->sleeps && write(es->kick_fd, &one, sizeof(one)) < 0)
-			return true; /* its counter is full: that thread wakes */
+			return true; /* its counter is full: that thread wakes anyway */
 	}
 	return any || over;
 }
@@ -174,7 +177,7 @@ void es_settle(struct es *es, bool idle)
 
 	if (idle && !has_something(es)) {
 		arm(es);
-		es_progress(es); /* what came before that has no event */
+		es_progress(es); /* takes what came before the request for events */
 	}
 	bool ready = has_something(es);
 	if (ready == es->ready)
@@ -183,7 +186,7 @@ void es_settle(struct es *es, bool idle)
 	es->ready = n > 0 ? ready : es->ready;
 }
 
-/* Another thread sleeps at the descriptor: what it finds may be for this one. */
+/* Another thread sleeps in poll(): what it takes may be for this thread. */
 static bool follow(struct es *es, uint64_t until)
 {
 	const uint64_t seen = es->taken;
@@ -231,11 +234,11 @@ bool es_wait(struct es *es, uint64_t until)
 		if (p[2].revents != 0 && read(es->kick_fd, &kicks, sizeof(kicks)) < 0)
 			continue;
 		if (es_progress(es) || es->taken != seen) { /* another thread may have taken it, */
-			pthread_cond_broadcast(&es->turn);  /* and follow already: one of those sleeps next */
+			pthread_cond_broadcast(&es->turn);  /* and wait at `turn`: one of those sleeps next */
 			return true;
 		}
 		arm(es);
-		if (es_progress(es)) /* what came before that has no event */
+		if (es_progress(es)) /* takes what came before the request for events */
 			return true;
 	}
 }

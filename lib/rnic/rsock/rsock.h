@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rsockets: the socket API of rsocket(7) over a reliable connection, on nothing but the public verbs,
- * rdma_cm and rnic_alloc().
+ * rsockets: the socket API of rsocket(7) over a reliable connection. They use only the public verbs, rdma_cm and
+ * rnic_alloc().
  *
- * WIRE FORMAT: version 1 of librdmacm's protocol (rdma-core, librdmacm/docs/rsocket), in the form an RNIC speaks it: as
- * the base iWARP RFCs have no immediate data, a message is a Send of 4 bytes.
+ * WIRE FORMAT: version 1 of librdmacm's protocol (rdma-core, librdmacm/docs/rsocket), in the form for RNICs: since the
+ * base iWARP RFCs have no immediate data, a message is a Send of 4 bytes.
  *
- * Request and reply carry struct rsock_hello as private data, big-endian: how many messages of data the sender can take
- * (credits), where its SGL is (an array of `sgl.length` entries that the other side writes), how many iomap entries
- * follow the SGL, and the first receive buffer. Memory that is written by RDMA Write (SGL and iomap entries) has the
- * byte order of the host it is written to (HELLO_BIG_ENDIAN); a message is little-endian.
+ * Request and reply carry struct rsock_hello as private data, big-endian: how many DATA messages the sender can take
+ * (credits), the address of its SGL (an array of `sgl.length` entries that the other side writes), how many iomap
+ * entries follow the SGL, and the first receive buffer. Memory that is written by RDMA Write (SGL and iomap entries)
+ * has the byte order of the host it is written to (HELLO_BIG_ENDIAN); a message is little-endian.
  *
  *   message, bits 31:29  bits 28:0
  *   0 DATA               bytes written behind the last ones into the buffer that was offered
@@ -25,12 +25,12 @@
  * opens the responder's direction (RFC 5044, 7.1.1).
  *
  * The peer is untrusted: it may write anything into the block it has a key for at any time. An SGL or iomap entry is
- * copied before use, a length in a message is held against what was offered; keys and addresses only ever go back to
- * it.
+ * copied before use, and a length in a message is checked against what was offered. Keys and addresses of the peer's
+ * are used only in RDMA Writes to the peer.
  *
  * THREADS: `lock` guards everything, `snd` and `rcv` make one sender and one receiver at a time and are taken before
- * it; data is copied under these alone. A thread that sleeps on a socket is in its list of waiters; one that takes
- * events or completions from it wakes them all.
+ * it; data is copied under these alone. A thread that sleeps on a socket is in the socket's list of waiters; a thread
+ * that takes events or completions from the socket wakes them all.
  */
 #ifndef RNIC_RSOCK_H
 #define RNIC_RSOCK_H
@@ -82,7 +82,7 @@ struct rsock_hello {
 	uint8_t version, flags;
 	uint16_t credits;
 	uint8_t rsv[3];
-	uint8_t maps; /* <= 128: as it is; above: 128 + the number / 256 */
+	uint8_t maps; /* <= 128: the number of entries; above: 128 + the number / 256 */
 	struct rsock_sge sgl, buf;
 };
 _Static_assert(sizeof(struct rsock_sge) == 16 && sizeof(struct rsock_map) == 24, "as the peer writes them");
@@ -92,59 +92,59 @@ _Static_assert(sizeof(struct rsock_hello) == 40, "as private data");
 
 enum rsock_state {
 	RSOCK_NEW,        /* rlisten() or rconnect() moves it on */
-	RSOCK_LISTENING,  /* for good */
+	RSOCK_LISTENING,  /* stays until rclose() */
 	RSOCK_ADDR,       /* waits for the address to be resolved */
 	RSOCK_ROUTE,      /* waits for the route */
 	RSOCK_CONNECTING, /* waits for the peer's answer */
 	RSOCK_ACCEPTING,  /* answered, waits for the connection to be up */
-	RSOCK_OPEN,       /* until a side says DISCONNECT, or it breaks */
-	RSOCK_GONE,       /* no connection any more; `err` says why. What was received can still be read */
+	RSOCK_OPEN,       /* until a side sends DISCONNECT, or the connection breaks */
+	RSOCK_GONE,       /* no connection any more; `err` says why. Received bytes can still be read */
 };
 
-#define RSOCK_RESERVE  16u    /* messages that need no credit: CREDIT, CONTROL; iomap entries are added to it */
-#define RSOCK_SQ_CTRL  8u     /* entries of the send queue that data leaves to other messages */
+#define RSOCK_RESERVE  16u    /* messages that need no credit: CREDIT, CONTROL; iomap entries come on top */
+#define RSOCK_SQ_CTRL  8u     /* entries of the send queue reserved for messages other than data */
 #define RSOCK_XFER_MAX 65536u /* bytes of one DATA message */
 #define RSOCK_INLINE   64u
-#define RSOCK_CLOSE_MS 10000 /* for the last bytes' acknowledgement, unless SO_LINGER says otherwise */
+#define RSOCK_CLOSE_MS 10000 /* ms that rclose() waits for the last acknowledgement, unless SO_LINGER says otherwise */
 
 struct rsock_opts {
 	uint32_t rcvbuf, sndbuf; /* bytes */
-	uint32_t sq, rq;         /* messages of data */
-	uint32_t inl;            /* bytes */
+	uint32_t sq, rq;         /* DATA messages */
+	uint32_t inl;            /* bytes sent inline */
 	uint32_t maps;           /* iomap entries that the peer may fill */
 	struct linger linger;
 	struct timeval rcvtimeo, sndtimeo;
-	int reuseaddr, keepalive, keepidle, oobinline, nodelay, v6only; /* kept, of no effect */
+	int reuseaddr, keepalive, keepidle, oobinline, nodelay, v6only; /* kept, without effect */
 };
 
 /* A thread that sleeps on a socket. */
 struct rsock_waiter {
-	int fd;              /* its own eventfd */
+	int fd;              /* the thread's own eventfd */
 	struct rn_link link; /* in the socket's waiters */
 };
 
-/* riomap() */
+/* A mapping by riomap(). */
 struct rsock_iomr {
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int index;           /* in the peer's table; -1: for local use */
+	int index;           /* index in the peer's table; -1: registered for local use only */
 	struct rn_link link; /* in the socket's iomrs */
 };
 
 struct rsock {
-	int fd; /* the program's name for it: an epoll of both channels */
+	int fd; /* the program's descriptor: an epoll of both channels */
 	int domain;
-	uint32_t refs; /* rsock_fd.c */
+	uint32_t refs; /* guarded by rsock_fd.c */
 	pthread_mutex_t snd, rcv;
 	pthread_mutex_t lock;
-	enum rsock_state state; /* rsock_move() */
-	int err;                /* why it is GONE; 0: in order */
-	int so_error;           /* the same until SO_ERROR has told it */
+	enum rsock_state state; /* written by rsock_move() */
+	int err;                /* why the state is GONE; 0: an orderly end */
+	int so_error;           /* the same, until getsockopt(SO_ERROR) has returned it */
 	bool nonblock;
-	bool closing;          /* rclose() */
-	bool broken;           /* the connection is down: what has not completed never will */
-	bool rx_end;           /* the peer sends no more */
-	bool rx_shut, tx_shut; /* rshutdown() */
+	bool closing;          /* rclose() has been called */
+	bool broken;           /* the connection is down: what has not completed will not complete */
+	bool rx_end;           /* the peer will send no more */
+	bool rx_shut, tx_shut; /* by rshutdown() */
 	struct rsock_opts opt;
 	struct rn_list waiters; /* struct rsock_waiter */
 
@@ -152,37 +152,37 @@ struct rsock {
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *cc;
 	struct ibv_cq *cq;
-	bool armed; /* the next completion brings an event */
+	bool armed; /* the next completion raises an event */
 
 	/* the registered block: SGL, iomap table, messages, receive ring, send ring */
 	uint8_t *block;
 	struct ibv_mr *mr;
-	struct rsock_sge *sgl; /* [RSOCK_SGL], the peer writes them */
-	struct rsock_map *map; /* [opt.maps], the peer writes them */
+	struct rsock_sge *sgl; /* [RSOCK_SGL], written by the peer */
+	struct rsock_map *map; /* [opt.maps], written by the peer */
 	uint32_t *msg;         /* [rq_size] */
 	uint8_t *rbuf, *sbuf;
-	uint32_t rsize, ssize; /* bytes; rsize is twice what is offered at a time */
+	uint32_t rsize, ssize; /* bytes; rsize is twice the bytes offered at a time */
 
 	/* sending */
 	uint32_t inl;
 	uint32_t sq_size, sq_free;          /* entries */
-	uint32_t s_head, s_used;            /* bytes of the ring */
-	uint32_t quiet_wrs, quiet_bytes;    /* since the last request that asked for a completion */
+	uint32_t s_head, s_used;            /* bytes of the send ring */
+	uint32_t quiet_wrs, quiet_bytes;    /* since the last request with a completion */
 	struct rsock_sge target[RSOCK_SGL]; /* buffers the peer offered, copied */
 	uint32_t ntargets, next_sgl;
-	uint16_t seq, seq_max; /* DATA messages sent, and allowed */
+	uint16_t seq, seq_max; /* number of DATA messages sent, and of those allowed */
 
 	/* receiving */
 	uint32_t rq_size, credits;
 	uint32_t r_head, r_avail;  /* bytes to read */
 	uint32_t r_offered;        /* bytes the peer may still write */
-	uint32_t r_free;           /* read, not offered again */
-	uint32_t r_next;           /* what is offered next */
-	uint16_t rseq, granted;    /* DATA messages received, and allowed */
-	struct rsock_sge peer_sgl; /* where the peer's SGL is */
-	uint32_t peer_slot;        /* its entry to write next */
-	bool peer_big;             /* is big-endian */
-	uint32_t peer_maps;        /* its iomap entries */
+	uint32_t r_free;           /* bytes read and not offered again */
+	uint32_t r_next;           /* place in the ring of the next offer */
+	uint16_t rseq, granted;    /* number of DATA messages received, and of those allowed */
+	struct rsock_sge peer_sgl; /* the peer's SGL */
+	uint32_t peer_slot;        /* index of the peer's SGL entry to write next */
+	bool peer_big;             /* the peer is big-endian */
+	uint32_t peer_maps;        /* number of the peer's iomap entries */
 
 	struct rn_list iomrs; /* struct rsock_iomr */
 };
@@ -190,20 +190,20 @@ struct rsock {
 /* ---- rsock_fd.c: descriptors ---- */
 
 /*
- * A socket for an id, which it takes over in any case (NULL: a new one), and which is known by its descriptor after
- * rsock_publish() only. NULL and errno.
+ * Makes a socket for an id (NULL: a new one), which it takes over even on failure. The socket can be found by its
+ * descriptor only after rsock_publish(). NULL and errno.
  */
 struct rsock *rsock_make(int domain, const struct rsock_opts *opt, struct rdma_cm_id *id);
-int rsock_publish(struct rsock *rs); /* the descriptor, or -1 and errno (and rs is gone) */
-/* Finds a socket and holds it. NULL: no rsocket. */
+int rsock_publish(struct rsock *rs); /* returns the descriptor, or -1 and errno (then rs is freed) */
+/* Finds a socket and holds it. NULL: the descriptor is no rsocket. */
 struct rsock *rsock_find(int fd);
 /* The same; sets EBADF. */
 struct rsock *rsock_get(int fd);
 void rsock_put(struct rsock *rs);
-/* -1 with errno when rc is an errno, else 0; gives rs back. */
+/* Returns -1 with errno if rc is an errno, else 0; ends the hold on rs. */
 int rsock_done(struct rsock *rs, int rc);
 
-/* ---- rsock_ep.c: QP, queues and memory of a connection; the hello. All 0 or an errno; lock held ---- */
+/* ---- rsock_ep.c: QP, queues and memory of a connection; the hello. All return 0 or an errno; lock held ---- */
 
 int rsock_ep_make(struct rsock *rs);
 void rsock_ep_free(struct rsock *rs);
@@ -213,18 +213,18 @@ int rsock_hello_take(struct rsock *rs, const void *priv, size_t len);
 /* ---- rsock_flow.c: messages, credits, completions; lock held ---- */
 
 void rsock_move(struct rsock *rs, enum rsock_state state);
-/* GONE for the reason of err (0: in order). */
+/* Goes to GONE, with the reason err (0: an orderly end). */
 void rsock_over(struct rsock *rs, int err);
-/* The connection is down. That is in order when the peer had said that nothing more comes. */
+/* The connection is down, which is an orderly end if the peer had sent DISCONNECT or SHUTDOWN. */
 void rsock_lost(struct rsock *rs);
-/* Takes what the completion queue holds, and offers buffers and credits. */
+/* Handles all completions in the queue, and offers buffers and credits. */
 void rsock_progress(struct rsock *rs);
-/* Offers buffers and credits when enough of them are used up. */
+/* Offers buffers and credits when enough of them have been used. */
 void rsock_offer(struct rsock *rs);
 /*
  * One RDMA Write of n bytes at `from` (in the send ring, or inline when n <= rs->inl) and, unless type is 0, a message
- * of that type behind it. When the Write has completed, `ring` bytes of the send ring are free again. The send queue
- * must have room for two work requests.
+ * of that type behind it. The completion of the Write frees `ring` bytes of the send ring. The send queue must have
+ * room for two work requests.
  */
 struct rsock_write {
 	const void *from;
@@ -248,28 +248,31 @@ static inline bool rsock_room(const struct rsock *rs, uint32_t n)
 
 /* Wakes all threads that sleep on rs. */
 void rsock_kick(struct rsock *rs);
-/* Asks for an event with the next completion. */
+/* Requests an event for the next completion. */
 void rsock_arm(struct rsock *rs);
 /* Takes the events of both channels. */
 void rsock_events(struct rsock *rs);
-/* This thread's eventfd. -1 and errno. */
+/* The calling thread's eventfd. -1 and errno. */
 int rsock_wake_fd(void);
 void rsock_wake_clear(int fd);
 void rsock_waiter_add(struct rsock *rs, struct rsock_waiter *w);
 void rsock_waiter_del(struct rsock *rs, struct rsock_waiter *w);
 uint64_t rsock_now_us(void);
 /*
- * A waiter polls for RSOCK_SPIN_US and at least RSOCK_SPIN_POLLS times before it sleeps: on CPUs with too much to do
- * ibv_poll_cq() yields, and the time passes while others, the daemon among them, run.
+ * A waiter polls for RSOCK_SPIN_US and at least RSOCK_SPIN_POLLS times before it sleeps: on overloaded CPUs
+ * ibv_poll_cq() yields, and the time passes while other threads, the daemon's too, run.
  */
 #define RSOCK_SPIN_US    50u
 #define RSOCK_SPIN_POLLS 48u
 
-/* Sleeps until something happened on rs; it may have been for somebody else. 0 or an errno (EINTR). */
+/* Sleeps until something has happened on rs, perhaps for another thread. 0 or an errno (EINTR). */
 int rsock_doze(struct rsock *rs, int ms);
-/* Until ready(). 0, or EAGAIN (not now, or ms (-1: no limit) are over), EINTR, EBADF (closed meanwhile). */
+/*
+ * Waits until ready(). 0, or EAGAIN (the call must not wait, or ms are over; -1: no limit), EINTR, EBADF (closed
+ * meanwhile).
+ */
 int rsock_wait(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms);
-/* The same for rclose() itself, and whatever signals come. */
+/* The same for rclose() itself, ignoring signals. */
 int rsock_wait_quietly(struct rsock *rs, bool (*ready)(const struct rsock *rs), int ms);
 
 /* ---- rsock_cm.c; lock held ---- */
@@ -287,7 +290,7 @@ static inline int rsock_ms(const struct timeval *tv)
 
 /* ---- rsock_shut.c: the ordered end; lock held ---- */
 
-/* Tells the peer, waits until all was acknowledged (at most ms), ends the connection. */
+/* Tells the peer, waits until everything is acknowledged (for at most ms), ends the connection. */
 void rsock_shut_all(struct rsock *rs, int ms);
 
 /* ---- rsock_iomap.c; lock held ---- */

@@ -6,7 +6,7 @@
 
 static bool open_or_gone(const struct rsock *rs) { return rs->state == RSOCK_OPEN || rs->state == RSOCK_GONE; }
 
-/* ---- the way up ---- */
+/* ---- setting up a connection ---- */
 
 static struct rdma_conn_param param_of(const struct rsock_hello *h)
 {
@@ -38,14 +38,14 @@ static int established(struct rsock *rs, const struct rdma_conn_param *p)
 	if (rc != 0)
 		return rc;
 	rsock_move(rs, RSOCK_OPEN);
-	/* The other half of the ring; for the responder it is also the FPDU that it waits for. */
+	/* Offers the second half of the ring. For the responder this is also the FPDU that it waits for. */
 	rsock_offer(rs);
 	return 0;
 }
 
 static int status_of(const struct rdma_cm_event *e, int otherwise) { return e->status < 0 ? -e->status : otherwise; }
 
-/* What an event means for the socket: 0, or the errno it ends with. */
+/* Handles an event. 0, or the errno with which the socket ends. */
 static int step(struct rsock *rs, const struct rdma_cm_event *e)
 {
 	switch (e->event) {
@@ -62,7 +62,7 @@ static int step(struct rsock *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR: return status_of(e, ETIMEDOUT);
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* What it had said before counts first. */
+		/* what the peer had sent before is handled first */
 		rsock_progress(rs);
 		rsock_lost(rs);
 		return 0;
@@ -135,7 +135,7 @@ int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	return rsock_done(rs, rc);
 }
 
-/* ---- the passive side ---- */
+/* ---- the accepting side ---- */
 
 int rbind(int fd, const struct sockaddr *addr, socklen_t len)
 {
@@ -177,7 +177,9 @@ int rlisten(int fd, int backlog)
 	return rsock_done(rs, rc);
 }
 
-/* A socket for a request, answered. NULL: the request is not one of ours, or cannot be served; it is rejected. */
+/*
+ * Makes the socket for a request, and accepts. NULL: the request is no rsocket's, or cannot be served; it is rejected.
+ */
 static struct rsock *answer(const struct rsock *listener, struct rdma_cm_id *id, const void *priv, size_t len)
 {
 	struct rdma_conn_param p;
@@ -207,7 +209,7 @@ static struct rsock *answer(const struct rsock *listener, struct rdma_cm_id *id,
 	return NULL;
 }
 
-/* The next request that can be served. NULL and errno (EAGAIN: none). */
+/* Accepts the next request that can be served. NULL and errno (EAGAIN: there is none). */
 static struct rsock *next_request(struct rsock *listener)
 {
 	struct rdma_cm_event *e;

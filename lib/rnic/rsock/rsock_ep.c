@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsockets: what a connection stands on, and the private data that tells the peer about it. */
+/* rsockets: queues and memory of a connection, and the private data (hello) that tells the peer about them. */
 #include "rnic/rsock/rsock.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static int queues_make(struct rsock *rs)
 
 	rs->credits = rs->opt.rq;
 	rs->rq_size = rs->opt.rq + RSOCK_RESERVE + rs->opt.maps;
-	rs->sq_size = 2 * rs->opt.sq + RSOCK_SQ_CTRL; /* each message of data is a Write and a Send */
+	rs->sq_size = 2 * rs->opt.sq + RSOCK_SQ_CTRL; /* each DATA message is a Write and a Send */
 	rs->cc = ibv_create_comp_channel(rs->id->verbs);
 	if (rs->cc == NULL)
 		return errno;
@@ -129,7 +129,7 @@ int rsock_hello_take(struct rsock *rs, const void *priv, size_t len)
 	rs->seq_max = be16toh(h.credits);
 	rs->target[0] = (struct rsock_sge){ be64toh(h.buf.addr), be32toh(h.buf.key), be32toh(h.buf.length) };
 	rs->ntargets = rs->target[0].length > 0;
-	/* Entry 0 of either SGL is the buffer that came with the hello. */
+	/* Entry 0 of either SGL is the buffer named in the hello. */
 	rs->next_sgl = rs->peer_slot = 1;
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsockets: making and finding them. A descriptor is a real one, so numbers never collide with other files'. */
+/* rsockets: making and finding them. Descriptors are real ones, so their numbers never collide with other files'. */
 #include "rnic/rsock/rsock.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rsock **table; /* by descriptor */
+static struct rsock **table; /* indexed by descriptor */
 static int table_len;
 
 static const struct rsock_opts defaults = {
@@ -29,7 +29,7 @@ static void destroy(struct rsock *rs)
 	free(rs);
 }
 
-/* The id on a channel of the socket's own. 0 or an errno. */
+/* Makes the id, on a channel of the socket's own. 0 or an errno. */
 static int channel_make(struct rsock *rs)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -148,7 +148,7 @@ int rsocket(int domain, int type, int protocol)
 		errno = EAFNOSUPPORT;
 		return -1;
 	}
-	/* Datagrams would need unreliable queue pairs. */
+	/* Datagrams would need unreliable queue pairs, so SOCK_DGRAM is refused. */
 	if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM) {
 		errno = ESOCKTNOSUPPORT;
 		return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsockets: messages out, completions in, credits and buffers. */
+/* rsockets: sending messages, handling completions, offering credits and buffers. */
 #include "rnic/rsock/rsock.h"
 
 #include "rnic/rsock/rsock_wr.h"
@@ -28,7 +28,7 @@ void rsock_lost(struct rsock *rs)
 
 /* ---- sending ---- */
 
-/* Posts a list of n requests; the last one asks for a completion when `tell`. */
+/* Posts a list of n requests; the last one gets a completion if `tell`. */
 static void post(struct rsock *rs, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n, bool tell)
 {
 	struct ibv_send_wr *bad;
@@ -65,7 +65,10 @@ void rsock_write_post(struct rsock *rs, const struct rsock_write *w, const uint3
 	if (w->n <= rs->inl)
 		wr[0].send_flags = IBV_SEND_INLINE;
 	rs->quiet_bytes += w->ring;
-	/* A quarter of either may be in flight without a completion to come; CREDIT always brings one. */
+	/*
+	 * At most a quarter of queue and ring may be in flight without a request that has a completion; CREDIT always
+	 * has one.
+	 */
 	tell = rs->quiet_bytes >= rs->ssize / 4 || rs->quiet_wrs >= rs->sq_size / 4 || w->ring == 0;
 	if (msg == NULL) {
 		post(rs, &wr[0], &wr[0], 1, tell);
@@ -86,7 +89,7 @@ void rsock_msg_post(struct rsock *rs, enum rsock_msg type, uint32_t value)
 	post(rs, &wr, &wr, 1, true);
 }
 
-/* ---- offering ---- */
+/* ---- offering buffers and credits ---- */
 
 static uint64_t peer64(const struct rsock *rs, uint64_t v) { return rs->peer_big ? htobe64(v) : htole64(v); }
 static uint32_t peer32(const struct rsock *rs, uint32_t v) { return rs->peer_big ? htobe32(v) : htole32(v); }
@@ -118,9 +121,8 @@ void rsock_offer(struct rsock *rs)
 }
 
 /*
- * Takes the next SGL entry when the peer has written it. Each offered buffer has a CREDIT of its own behind the entry,
- * but not each CREDIT a buffer; one that is still being written has no length yet, as an entry's length is its last
- * part.
+ * Takes the next SGL entry if the peer has written it. A CREDIT follows each offered buffer, but not each CREDIT has a
+ * buffer. An entry that is still being written has no length yet, since the length is its last part.
  */
 static void target_take(struct rsock *rs)
 {
@@ -173,7 +175,7 @@ static void on_message(struct rsock *rs, uint32_t msg)
 	}
 }
 
-/* Handles n completions and posts the receives among them anew. */
+/* Handles n completions and posts again the receives among them. */
 static void completions(struct rsock *rs, const struct ibv_wc *wc, int n)
 {
 	struct rsock_recv again[BATCH];

@@ -2,10 +2,10 @@
 /* rsockets: sending and receiving. Each direction copies once, between the program's buffers and a ring. */
 #include "rnic/rsock/rsock.h"
 
-/* Out of band is not there; other flags than these of rsocket(7) have no effect. */
+/* Out-of-band data is not supported; flags other than rsocket(7)'s are ignored. */
 #define FLAGS_REFUSED (MSG_OOB | MSG_ERRQUEUE)
 
-/* A place in a list of buffers. */
+/* A position in a list of buffers. */
 struct cursor {
 	const struct iovec *iov;
 	size_t n, off;
@@ -20,7 +20,7 @@ static size_t iov_sum(const struct iovec *iov, size_t n)
 	return sum;
 }
 
-/* Copies n bytes between the list and `flat`, and moves on. */
+/* Copies n bytes between the list and `flat`, and moves the position. */
 static void cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_list)
 {
 	while (n > 0) {
@@ -39,7 +39,8 @@ static void cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_list)
 }
 
 /*
- * One call at a time in each direction: `turn` is its lock. 0: that and the rsocket's are held; *now: it may not wait.
+ * Begins a call; `turn` admits one call at a time in each direction. 0: `turn` and the rsocket's lock are held; *now:
+ * the call must not wait.
  */
 static int enter(struct rsock *rs, pthread_mutex_t *turn, int flags, bool *now)
 {
@@ -54,7 +55,7 @@ static int enter(struct rsock *rs, pthread_mutex_t *turn, int flags, bool *now)
 	return 0;
 }
 
-/* The end of a call that was entered. An error counts when nothing was done before it. */
+/* Ends a call that was begun. An error counts only if nothing was done before it. */
 static ssize_t leave(struct rsock *rs, pthread_mutex_t *turn, size_t done, int rc)
 {
 	pthread_mutex_unlock(&rs->lock);
@@ -64,7 +65,7 @@ static ssize_t leave(struct rsock *rs, pthread_mutex_t *turn, size_t done, int r
 
 static bool starting(const struct rsock *rs) { return rs->state >= RSOCK_ADDR && rs->state <= RSOCK_ACCEPTING; }
 
-/* ---- send ---- */
+/* ---- sending ---- */
 
 static bool window(const struct rsock *rs)
 {
@@ -77,7 +78,7 @@ bool rsock_can_send(const struct rsock *rs)
 	return rs->tx_shut || (rs->state == RSOCK_OPEN ? window(rs) : !starting(rs));
 }
 
-/* Why nothing can be sent for good; 0: it can. */
+/* Why nothing can be sent any more; 0: sending is possible. */
 static int send_error(const struct rsock *rs)
 {
 	if (rs->state == RSOCK_NEW || rs->state == RSOCK_LISTENING)
@@ -87,7 +88,7 @@ static int send_error(const struct rsock *rs)
 	return rs->tx_shut || rs->state == RSOCK_GONE ? EPIPE : 0;
 }
 
-/* How much goes at once. The ring and what was offered are used in order, each to its end. */
+/* How many bytes are sent at once. The ring and the peer's buffers are used in order, each to its end. */
 static uint32_t portion(const struct rsock *rs, size_t left)
 {
 	uint32_t n = rn_min_u32(rn_min_u32(rs->target[0].length, RSOCK_XFER_MAX),
@@ -107,7 +108,7 @@ static void sent(struct rsock *rs, uint32_t n)
 	}
 }
 
-/* One message of data. The lock is held, and given up while the bytes are copied into the ring. */
+/* Sends one DATA message. The lock is held, and released while the bytes are copied into the ring. */
 static uint32_t send_some(struct rsock *rs, struct cursor *c, size_t left)
 {
 	uint32_t n = portion(rs, left), msg = rsock_msg(RSOCK_DATA, n);
@@ -164,7 +165,7 @@ ssize_t rsend(int fd, const void *buf, size_t len, int flags)
 	return do_send(fd, &iov, 1, flags);
 }
 
-/* A stream has its peer already. */
+/* A connected stream takes no destination address. */
 ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t tolen)
 {
 	if (to != NULL || tolen != 0) {
@@ -194,14 +195,14 @@ ssize_t rwritev(int fd, const struct iovec *iov, int cnt)
 	return do_send(fd, iov, (size_t)cnt, 0);
 }
 
-/* ---- receive ---- */
+/* ---- receiving ---- */
 
 bool rsock_can_recv(const struct rsock *rs)
 {
 	return rs->r_avail > 0 || rs->rx_end || rs->rx_shut || rs->state == RSOCK_NEW || rs->state == RSOCK_GONE;
 }
 
-/* Waits for n bytes' worth of one call. 0: there is something, or the end. */
+/* Waits for n bytes, for one call. 0: there is something to read, or the end. */
 static int recv_wait(struct rsock *rs, bool now)
 {
 	if (rs->state == RSOCK_NEW || rs->state == RSOCK_LISTENING)
@@ -213,7 +214,8 @@ static int recv_wait(struct rsock *rs, bool now)
 }
 
 /*
- * Up to `left` bytes from `skip` bytes on. The lock is held, and given up while the bytes are copied out of the ring.
+ * Copies up to `left` bytes, from `skip` bytes on. The lock is held, and released while the bytes are copied out of the
+ * ring.
  */
 static size_t recv_some(struct rsock *rs, struct cursor *c, size_t left, bool peek)
 {

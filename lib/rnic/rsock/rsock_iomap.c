@@ -30,7 +30,7 @@ static int index_free(const struct rsock *rs)
 	return -1;
 }
 
-/* Writes the entry into the peer's table, which lies behind its SGL. 0 or an errno. */
+/* Writes the entry into the peer's table, which follows the peer's SGL. 0 or an errno. */
 static int tell(struct rsock *rs, const struct rsock_iomr *m)
 {
 	uint32_t msg = rsock_msg(RSOCK_IOMAP, (uint32_t)m->index);
@@ -133,7 +133,7 @@ void rsock_iomaps_free(struct rsock *rs)
 
 /* ---- writing ---- */
 
-/* The peer's buffer that holds the offset: where that is, and how much there is from there on. 0 or EINVAL. */
+/* Finds the peer's buffer that contains the offset: its address, and how many bytes follow there. 0 or EINVAL. */
 static int find(const struct rsock *rs, uint64_t offset, struct rsock_sge *out)
 {
 	for (uint32_t i = 0; i < rs->opt.maps; i++) {
@@ -148,7 +148,9 @@ static int find(const struct rsock *rs, uint64_t offset, struct rsock_sge *out)
 	return EINVAL;
 }
 
-/* Copies a part into the send ring and writes it to `to`. Returns its length. The lock is held, and `snd`. */
+/*
+ * Copies a part into the send ring and writes it to the peer's `to`. Returns its length. The lock and `snd` are held.
+ */
 static uint32_t write_some(struct rsock *rs, const uint8_t *buf, size_t left, const struct rsock_sge *to)
 {
 	uint32_t n = rn_min_u32(rn_min_u32(to->length, RSOCK_XFER_MAX),

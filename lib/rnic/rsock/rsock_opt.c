@@ -11,10 +11,10 @@
 #define QUEUE_MAX 4096u
 #define BUF_MIN   8192u
 #define BUF_MAX   (UINT32_C(64) << 20)
-#define INL_MIN   (uint32_t)sizeof(struct rsock_map) /* what is always sent inline */
+#define INL_MIN   (uint32_t)sizeof(struct rsock_map) /* bytes that are always sent inline */
 #define INL_MAX   480u
 #define MAPS_MAX  4096u
-#define MAXSEG    1460 /* what TCP_MAXSEG tells: segments are the daemon's business */
+#define MAXSEG    1460 /* the value of TCP_MAXSEG: the daemon decides about segments */
 
 /* ---- names ---- */
 
@@ -66,7 +66,7 @@ static int set_socket(struct rsock *rs, int name, const void *val, socklen_t len
 
 	switch (name) {
 	case SO_RCVBUF:
-		/* As with sockets: twice what is asked for, as there are two halves. */
+		/* As with sockets: twice the requested size, since the ring has two halves. */
 		rs->opt.rcvbuf = 2 * clamp(*v, BUF_MIN, BUF_MAX);
 		return 0;
 	case SO_SNDBUF: rs->opt.sndbuf = 2 * clamp(*v, BUF_MIN, BUF_MAX); return 0;
@@ -91,14 +91,14 @@ static int set_socket(struct rsock *rs, int name, const void *val, socklen_t len
 static int set_tcp(struct rsock *rs, int name, int v)
 {
 	switch (name) {
-	case TCP_NODELAY: /* data is never held back */ rs->opt.nodelay = v != 0; return 0;
+	case TCP_NODELAY: /* always on */ rs->opt.nodelay = v != 0; return 0;
 	case TCP_KEEPIDLE: rs->opt.keepidle = v; return 0;
 	case TCP_MAXSEG: return 0;
 	default: return ENOPROTOOPT;
 	}
 }
 
-/* What a connection is made of is settled when it is made. RDMA_ROUTE: an iWARP connection has an IP route. */
+/* Sizes are fixed when the connection is made. RDMA_ROUTE: an iWARP connection has an IP route. */
 static int set_rdma(struct rsock *rs, int name, int v)
 {
 	if (name < RDMA_SQSIZE || name > RDMA_IOMAPSIZE)

@@ -4,11 +4,11 @@
 
 #include <unistd.h>
 
-#define FEW 32 /* descriptors without an allocation */
+#define FEW 32 /* descriptors for which no memory is allocated */
 
-/* One descriptor of the program's list. */
+/* An entry of the program's list. */
 struct item {
-	struct rsock *rs; /* NULL: another file */
+	struct rsock *rs; /* NULL: the descriptor is no rsocket */
 	struct rsock_waiter waiter;
 };
 
@@ -16,11 +16,11 @@ struct poll_call {
 	struct pollfd *fds; /* the program's */
 	nfds_t n;
 	struct item *item;   /* [n] */
-	struct pollfd *real; /* [n + 1]: what the kernel is asked; the last one is the thread's eventfd */
+	struct pollfd *real; /* [n + 1]: the list for the kernel; the last entry is the thread's eventfd */
 	bool any_rs;
 };
 
-/* ---- what a socket is ready for; lock held ---- */
+/* ---- what a socket is ready for; the lock is held ---- */
 
 static short readiness(const struct rsock *rs)
 {
@@ -45,7 +45,7 @@ static short readiness(const struct rsock *rs)
 		r |= POLLOUT | POLLWRNORM;
 	if (rs->rx_end || rs->rx_shut)
 		r |= POLLRDHUP;
-	/* Programs stop at these: not before they have read everything. */
+	/* Programs stop reading at these events, so they are reported only after everything has been read. */
 	if (rs->state == RSOCK_GONE && rs->r_avail == 0)
 		r |= POLLHUP | (rs->err != 0 ? POLLERR : 0);
 	return r;
@@ -53,7 +53,7 @@ static short readiness(const struct rsock *rs)
 
 static short revents(const struct rsock *rs, short want) { return readiness(rs) & (want | POLLHUP | POLLERR); }
 
-/* Looks at all sockets; the number that are ready. With `arm` each will bring an event if something happens to it. */
+/* Looks at all sockets; returns how many are ready. With `arm` each raises an event if something happens to it. */
 static int look(struct poll_call *p, bool arm)
 {
 	int ready = 0;
@@ -76,7 +76,7 @@ static int look(struct poll_call *p, bool arm)
 	return ready;
 }
 
-/* ---- sleeping on all of them ---- */
+/* ---- sleeping on all sockets ---- */
 
 static void waiters_enter(struct poll_call *p, int wake)
 {
@@ -105,7 +105,7 @@ static void waiters_leave(struct poll_call *p)
 	}
 }
 
-/* Asks the kernel, and copies what it says about other files. Their number, or -1 and errno. */
+/* Asks the kernel, and copies its results for other files. Returns their number, or -1 and errno. */
 static int ask(struct poll_call *p, nfds_t n, int ms)
 {
 	int others = 0;
@@ -129,7 +129,7 @@ static int doze(struct poll_call *p, int ms)
 		return -1;
 	p->real[p->n] = (struct pollfd){ .fd = wake, .events = POLLIN };
 	waiters_enter(p, wake);
-	/* What came before the thread was in the lists has woken nobody. */
+	/* What happened before the thread was in the lists woke no thread, so it looks again. */
 	others = look(p, true) > 0 ? ask(p, p->n, 0) : ask(p, p->n + 1, ms);
 	err = errno;
 	waiters_leave(p);
@@ -213,7 +213,7 @@ static short wanted(int fd, const fd_set *r, const fd_set *w, const fd_set *x)
 		       (x != NULL && FD_ISSET(fd, x) ? POLLPRI : 0));
 }
 
-/* Leaves in the set those that are in it and ready; their number. */
+/* Leaves in the set those members that are ready; returns their number. */
 static int keep(fd_set *set, const struct pollfd *p, short asked, short when)
 {
 	if (set == NULL || (p->events & asked) == 0)

@@ -6,7 +6,7 @@ static bool one_free(const struct rsock *rs) { return rs->state != RSOCK_OPEN ||
 static bool drained(const struct rsock *rs) { return rs->broken || rs->sq_free == rs->sq_size; }
 static bool open_or_over(const struct rsock *rs) { return rs->state >= RSOCK_OPEN; }
 
-/* Says a CONTROL message once the send queue has room for it. */
+/* Sends a CONTROL message once the send queue has room for it. */
 static void say(struct rsock *rs, enum rsock_control what, int ms)
 {
 	if (rsock_wait_quietly(rs, one_free, ms) == 0 && rs->state == RSOCK_OPEN)
@@ -17,7 +17,7 @@ static void end(struct rsock *rs, int ms)
 {
 	if (rs->state == RSOCK_OPEN)
 		say(rs, RSOCK_DISCONNECT, ms);
-	/* Both may have said the end before all was acknowledged. */
+	/* Both sides may have ended before everything was acknowledged. */
 	if (rs->state == RSOCK_OPEN || rs->state == RSOCK_GONE)
 		rsock_wait_quietly(rs, drained, ms);
 	rsock_over(rs, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rsockets: sleeping. A sleeper has an eventfd of its own in the list of each socket it sleeps on, and sleeps on that
- * and on the socket's descriptor. A thread that wakes may take the event that another one sleeps for; so taking wakes
- * all.
+ * rsockets: sleeping. A sleeper puts an eventfd of its own into the list of each socket that it waits for, and sleeps
+ * on that eventfd and on the socket's descriptor. A thread that wakes may take the event that another one waits for, so
+ * a thread that takes events wakes all sleepers.
  */
 #include "rnic/rsock/rsock.h"
 
@@ -19,7 +19,7 @@ static __thread int wake_fd = -1;
 
 static void wake_close(void *fd) { close((int)(intptr_t)fd - 1); }
 
-/* The parent goes on sleeping on its own. */
+/* After fork() the eventfd is the parent's: the child makes its own. */
 static void wake_forked(void)
 {
 	if (wake_fd < 0)
@@ -62,7 +62,7 @@ void rsock_kick(struct rsock *rs)
 	rn_list_each(struct rsock_waiter, w, &rs->waiters, link) {
 		uint64_t one = 1;
 		ssize_t n = write(w->fd, &one, sizeof(one));
-		(void)n; /* a full counter wakes as well */
+		(void)n; /* a full counter wakes the sleeper as well */
 	}
 }
 
@@ -74,7 +74,7 @@ void rsock_arm(struct rsock *rs)
 		return;
 	rs->armed = true;
 	ibv_req_notify_cq(rs->cq, 0);
-	/* What came before that has no event. */
+	/* Handles completions that came before the request for an event. */
 	rsock_progress(rs);
 }
 
@@ -132,7 +132,7 @@ static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), boo
 
 	rsock_progress(rs);
 	while (!ready(rs)) {
-		/* Before the connection is up nothing but events moves it on. */
+		/* Before the connection is up only events change the state. */
 		if (rs->state != RSOCK_OPEN) {
 			rsock_events(rs);
 			if (ready(rs))
@@ -145,7 +145,7 @@ static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), boo
 		if (ms >= 0 && t - begin >= (uint64_t)ms * 1000)
 			return EAGAIN;
 		if (rs->state == RSOCK_OPEN && (t - begin < RSOCK_SPIN_US || polls++ < RSOCK_SPIN_POLLS)) {
-			/* Another thread may want to have a look too. */
+			/* Another thread may want to look, too. */
 			pthread_mutex_unlock(&rs->lock);
 			pthread_mutex_lock(&rs->lock);
 			rsock_progress(rs);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsockets: a receive of one message, and what the 64 bits of a work request's id say. */
+/* rsockets: the receive of one message, and the encoding of a work request's 64-bit id. */
 #ifndef RNIC_RSOCK_WR_H
 #define RNIC_RSOCK_WR_H
 
 #include "rnic/rsock/rsock.h"
 
-#define WR_RECV (UINT64_C(1) << 63) /* below it the message's index; else requests << 32 | bytes of the send ring */
+#define WR_RECV (UINT64_C(1) << 63) /* with it, the message's index; else requests << 32 | bytes of the send ring */
 
 struct rsock_recv {
 	struct ibv_recv_wr wr;
